@@ -1,0 +1,19 @@
+/* Fault points for tests: the n-th allocation or device call fails on purpose.
+ * Compiled in always (one relaxed load when off), armed by tests or by BEAMLINE_FAULT=alloc:N | device:N. */
+#ifndef BL_BASE_FAULT_H
+#define BL_BASE_FAULT_H
+
+#include <stdbool.h>
+
+typedef enum bl_fault_kind { BL_FAULT_ALLOC, BL_FAULT_DEVICE, BL_FAULT_KINDS } bl_fault_kind;
+
+/* Fail the |nth| call from now (1 is the next one), once; 0 disarms.  Thread: any. */
+void bl_fault_arm(bl_fault_kind kind, long nth);
+/* True if this call must fail. */
+bool bl_fault_hit(bl_fault_kind kind);
+
+/* malloc, calloc and realloc that pass a fault point. */
+void *bl_calloc(unsigned long count, unsigned long size) __attribute__((malloc));
+void *bl_realloc(void *old, unsigned long size);
+
+#endif

@@ -1,0 +1,44 @@
+/* Sizes from the wire: every sum and product is checked before it reaches an allocation. */
+#ifndef BL_BASE_SIZE_H
+#define BL_BASE_SIZE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Each returns true and stores the result, or returns false where it would overflow. */
+static inline bool bl_size_mul(size_t a, size_t b, size_t *out)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+static inline bool bl_size_add(size_t a, size_t b, size_t *out)
+{
+    return !__builtin_add_overflow(a, b, out);
+}
+
+static inline bool bl_i64_mul(int64_t a, int64_t b, int64_t *out)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
+
+static inline bool bl_i64_add(int64_t a, int64_t b, int64_t *out)
+{
+    return !__builtin_add_overflow(a, b, out);
+}
+
+static inline bool bl_i64_sub(int64_t a, int64_t b, int64_t *out)
+{
+    return !__builtin_sub_overflow(a, b, out);
+}
+
+/* |align| is a power of two.  False on overflow. */
+static inline bool bl_size_align(size_t size, size_t align, size_t *out)
+{
+    if (!bl_size_add(size, align - 1, out))
+        return false;
+    *out &= ~(align - 1);
+    return true;
+}
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/base/fault.h"
+#include "engine/base/text.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void text_grows(void **state)
+{
+    bl_text text = {0};
+    char *taken;
+
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        bl_text_printf(&text, "%d,", i);
+        bl_text_putc(&text, 'x');
+        assert_int_equal(strlen(text.data), text.len);
+    }
+    bl_text_puts(&text, "end");
+    assert_int_equal(text.len, 10 * 3 + 90 * 4 + 900 * 5 + 3);
+    assert_string_equal(text.data + text.len - 8, "999,xend");
+    assert_int_equal(bl_text_status(&text, NULL), BL_OK);
+    taken = bl_text_take(&text);
+    assert_int_equal(strlen(taken), 10 * 3 + 90 * 4 + 900 * 5 + 3);
+    assert_null(text.data);
+    free(taken);
+    taken = bl_text_take(&text);
+    assert_string_equal(taken, "");
+    free(taken);
+}
+
+static void reserved_room_is_the_callers(void **state)
+{
+    bl_text text = {0};
+    char *at;
+
+    (void)state;
+    bl_text_puts(&text, "ab");
+    at = bl_text_reserve(&text, 100);
+    memset(at, 'c', 100);
+    text.len += 100;
+    assert_int_equal(strlen(text.data), 102);
+    bl_text_clear(&text);
+    assert_string_equal(text.data, "");
+    bl_text_fini(&text);
+    bl_text_fini(&text);
+}
+
+static void out_of_memory_keeps_what_there_is(void **state)
+{
+    bl_text text = {0};
+    bl_err err = {0};
+    char wide[200];
+
+    (void)state;
+    memset(wide, 'w', sizeof wide);
+    wide[199] = '\0';
+    bl_text_puts(&text, "kept");
+    for (int how = 0; how < 3; how++) {
+        bl_fault_arm(BL_FAULT_ALLOC, 1);
+        if (how == 0)
+            bl_text_puts(&text, wide);
+        else if (how == 1)
+            bl_text_printf(&text, "%s", wide);
+        else
+            assert_null(bl_text_reserve(&text, 1000));
+        bl_fault_arm(BL_FAULT_ALLOC, 0);
+        bl_text_puts(&text, "!");
+        assert_string_equal(text.data, "kept");
+        assert_int_equal(bl_text_status(&text, &err), BL_ENOMEM);
+        bl_text_clear(&text);
+        assert_int_equal(bl_text_status(&text, NULL), BL_OK);
+        bl_text_puts(&text, "kept");
+    }
+    assert_null(bl_text_reserve(&text, SIZE_MAX));
+    assert_null(bl_text_take(&text));
+}
+
+static void spans_compare(void **state)
+{
+    (void)state;
+    assert_true(bl_span_eq(BL_S("abc"), BL_S("abc")));
+    assert_false(bl_span_eq(BL_S("abc"), BL_S("abd")));
+    assert_false(bl_span_eq(BL_S("abc"), BL_S("ab")));
+    assert_true(bl_span_eq((bl_span){NULL, 0}, BL_S("")));
+    assert_true(bl_span_is(BL_S("add"), "add"));
+    assert_false(bl_span_is(BL_S("a\0d"), "a"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_grows),
+        cmocka_unit_test(reserved_room_is_the_callers),
+        cmocka_unit_test(out_of_memory_keeps_what_there_is),
+        cmocka_unit_test(spans_compare),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
