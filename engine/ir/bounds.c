@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/* Bounds of integers by interval arithmetic.  Intervals are computed in 128 bits, where no sum or product of two int64
+ * overflows; one that leaves its dtype may have wrapped, and then nothing is known.  uint64 values from 2^63 on have no
+ * place in int64 bounds: an unknown uint64 has the whole range of int64. */
+#include "engine/ir/private.h"
+
+__extension__ typedef __int128 wide;
+
+typedef struct interval {
+    wide lo, hi;
+} interval;
+
+static interval dtype_range(bl_dtype dtype)
+{
+    int bits = (int)bl_dtype_bytes(dtype) * 8;
+
+    switch (bl_dtype_get_kind(dtype)) {
+    case BL_KIND_BOOL:
+        return (interval){0, 1};
+    case BL_KIND_UINT:
+        if (bits < 64)
+            return (interval){0, ((wide)1 << bits) - 1};
+        return (interval){0, INT64_MAX};
+    case BL_KIND_INT:
+        return (interval){-((wide)1 << (bits - 1)), ((wide)1 << (bits - 1)) - 1};
+    case BL_KIND_FLOAT:
+        break;
+    }
+    return (interval){INT64_MIN, INT64_MAX};
+}
+
+static interval whole(bl_dtype dtype)
+{
+    if (dtype == BL_U64)
+        return (interval){INT64_MIN, INT64_MAX};
+    return dtype_range(dtype);
+}
+
+static interval of(const bl_node *node)
+{
+    return (interval){node->lo, node->hi};
+}
+
+static bool is_known(const bl_node *node)
+{
+    return node->dtype != BL_U64 || node->lo >= 0;
+}
+
+static wide least(wide a, wide b)
+{
+    return a < b ? a : b;
+}
+
+static wide most(wide a, wide b)
+{
+    return a > b ? a : b;
+}
+
+static interval join(interval a, interval b)
+{
+    return (interval){least(a.lo, b.lo), most(a.hi, b.hi)};
+}
+
+static wide floor_div(wide x, wide y)
+{
+    wide q = x / y;
+
+    return (x % y != 0 && ((x < 0) != (y < 0))) ? q - 1 : q;
+}
+
+static interval times(interval a, interval b)
+{
+    interval one = {least(a.lo * b.lo, a.lo * b.hi), most(a.lo * b.lo, a.lo * b.hi)};
+    interval two = {least(a.hi * b.lo, a.hi * b.hi), most(a.hi * b.lo, a.hi * b.hi)};
+
+    return join(one, two);
+}
+
+static interval quotient(interval a, interval b, interval unknown)
+{
+    interval one, two;
+
+    if (b.lo <= 0 && b.hi >= 0)
+        return a.lo >= 0 && b.lo >= 0 ? (interval){0, a.hi} : unknown;
+    one = (interval){least(floor_div(a.lo, b.lo), floor_div(a.lo, b.hi)), most(floor_div(a.lo, b.lo), floor_div(a.lo, b.hi))};
+    two = (interval){least(floor_div(a.hi, b.lo), floor_div(a.hi, b.hi)), most(floor_div(a.hi, b.lo), floor_div(a.hi, b.hi))};
+    return join(one, two);
+}
+
+static interval modulo(interval a, interval b, interval unknown)
+{
+    if (b.lo < 0)
+        return b.hi < 0 ? (interval){b.lo + 1, 0} : unknown;
+    if (b.lo == b.hi && b.lo > 0 && floor_div(a.lo, b.lo) == floor_div(a.hi, b.lo)) {
+        wide base = floor_div(a.lo, b.lo) * b.lo;
+        return (interval){a.lo - base, a.hi - base};
+    }
+    if (a.lo >= 0 && b.lo > 0 && a.hi < b.lo)
+        return a;
+    return (interval){0, a.lo >= 0 ? least(a.hi, most(b.hi - 1, 0)) : most(b.hi - 1, 0)};
+}
+
+static wide all_ones(wide x)
+{
+    wide ones = 0;
+
+    while (ones < x)
+        ones = ones * 2 + 1;
+    return ones;
+}
+
+static interval bitwise(bl_op op, interval a, interval b, interval unknown)
+{
+    if (op == BL_OP_AND && (a.lo >= 0 || b.lo >= 0))
+        return (interval){0, a.lo < 0 ? b.hi : b.lo < 0 ? a.hi : least(a.hi, b.hi)};
+    if (a.lo < 0 || b.lo < 0)
+        return unknown;
+    return (interval){op == BL_OP_OR ? most(a.lo, b.lo) : 0, all_ones(most(a.hi, b.hi))};
+}
+
+static interval compare(bl_op op, interval a, interval b)
+{
+    if (op == BL_OP_CMPLT)
+        return (interval){a.hi < b.lo, a.lo < b.hi};
+    return (interval){a.lo == a.hi && b.lo == b.hi && a.lo == b.lo, a.lo <= b.hi && b.lo <= a.hi};
+}
+
+static interval boolean(bl_op op, interval a, interval b)
+{
+    if (op == BL_OP_AND || op == BL_OP_MUL || op == BL_OP_MIN)
+        return (interval){least(a.lo, b.lo), least(a.hi, b.hi)};
+    if (op == BL_OP_OR || op == BL_OP_ADD || op == BL_OP_MAX)
+        return (interval){most(a.lo, b.lo), most(a.hi, b.hi)};
+    return (interval){0, 1};
+}
+
+static interval shift(bl_op op, interval a, interval b, interval unknown)
+{
+    if (b.lo < 0 || b.hi > 62)
+        return unknown;
+    if (op == BL_OP_SHL)
+        return times(a, (interval){(wide)1 << b.lo, (wide)1 << b.hi});
+    return (interval){least(a.lo >> b.lo, a.lo >> b.hi), most(a.hi >> b.lo, a.hi >> b.hi)};
+}
+
+static interval binary(bl_op op, bl_dtype dtype, interval a, interval b)
+{
+    interval unknown = whole(dtype);
+
+    if (dtype == BL_BOOL)
+        return boolean(op, a, b);
+    /* Ops that are not listed are known to nobody; the switch is over the few that are. */
+    if (op == BL_OP_ADD)
+        return (interval){a.lo + b.lo, a.hi + b.hi};
+    if (op == BL_OP_SUB)
+        return (interval){a.lo - b.hi, a.hi - b.lo};
+    if (op == BL_OP_MUL)
+        return times(a, b);
+    if (op == BL_OP_IDIV)
+        return quotient(a, b, unknown);
+    if (op == BL_OP_MOD)
+        return modulo(a, b, unknown);
+    if (op == BL_OP_MAX)
+        return (interval){most(a.lo, b.lo), most(a.hi, b.hi)};
+    if (op == BL_OP_MIN)
+        return (interval){least(a.lo, b.lo), least(a.hi, b.hi)};
+    if (op == BL_OP_AND || op == BL_OP_OR || op == BL_OP_XOR)
+        return bitwise(op, a, b, unknown);
+    if (op == BL_OP_SHL || op == BL_OP_SHR)
+        return shift(op, a, b, unknown);
+    return unknown;
+}
+
+static interval unary(const bl_node *node)
+{
+    interval x = of(node->src[0]);
+    bl_dtype dtype = (bl_dtype)node->dtype;
+    bl_dtype from = (bl_dtype)node->src[0]->dtype;
+
+    if (node->op == BL_OP_NEG)
+        return dtype == BL_BOOL ? whole(dtype) : (interval){-x.hi, -x.lo};
+    if (node->op == BL_OP_NOT) {
+        if (bl_dtype_get_kind(dtype) == BL_KIND_INT)
+            return (interval){-1 - x.hi, -1 - x.lo};
+        return dtype == BL_U64 ? whole(dtype) : (interval){dtype_range(dtype).hi - x.hi, dtype_range(dtype).hi - x.lo};
+    }
+    if (node->op == BL_OP_CAST && !bl_dtype_is_float(from)) {
+        if (dtype == BL_BOOL)
+            return (interval){x.lo > 0 || x.hi < 0, x.lo != 0 || x.hi != 0};
+        return x;
+    }
+    return whole(dtype);
+}
+
+static interval alu(const bl_node *node)
+{
+    bl_dtype dtype = (bl_dtype)node->dtype;
+    const bl_node *const *src = node->src;
+
+    if (node->op == BL_OP_WHERE) {
+        if (src[0]->lo == src[0]->hi)
+            return of(src[src[0]->lo != 0 ? 1 : 2]);
+        return join(of(src[1]), of(src[2]));
+    }
+    if (bl_dtype_is_float((bl_dtype)src[0]->dtype) || node->op == BL_OP_FMA)
+        return whole(dtype);
+    for (uint32_t i = 0; i < node->nsrc; i++) {
+        if (!is_known(src[i]))
+            return whole(dtype);
+    }
+    if (node->nsrc == 1)
+        return unary(node);
+    if (bl_op_flags((bl_op)node->op) & BL_OPF_COMPARE)
+        return compare((bl_op)node->op, of(src[0]), of(src[1]));
+    return binary((bl_op)node->op, dtype, of(src[0]), of(src[1]));
+}
+
+static interval folded(const bl_node *node)
+{
+    interval x = of(node->src[0]);
+    interval count = {1, 1};
+    bl_dtype dtype = (bl_dtype)node->dtype;
+
+    if (node->op == BL_OP_FOLD) {
+        count = (interval){node->src[0]->lanes, node->src[0]->lanes};
+    } else if (node->ndim > 0 || node->nsrc == 1) {
+        for (int i = 0; i < node->ndim; i++) {
+            if ((node->arg >> i & 1) != 0)
+                count = times(count, of(node->src[0]->dim[i]));
+            if (count.hi > INT64_MAX)
+                return whole(dtype);
+        }
+    } else {
+        if (node->arg != 1)
+            return whole(dtype); /* a chain of values */
+        for (uint32_t i = 1; i < node->nsrc; i++) {
+            const bl_node *range = node->src[i];
+            if (range->op != BL_OP_RANGE)
+                return whole(dtype);
+            count = times(count, of(range->src[0]));
+            if (count.hi > INT64_MAX || count.lo < 0)
+                return whole(dtype);
+        }
+    }
+    if (count.lo < 1 || !is_known(node->src[0]) || bl_dtype_is_float(dtype))
+        return whole(dtype);
+    if (node->sub == BL_OP_MAX || node->sub == BL_OP_MIN || dtype == BL_BOOL)
+        return x;
+    return node->sub == BL_OP_ADD ? times(x, count) : whole(dtype);
+}
+
+static interval below(const bl_node *extent)
+{
+    return (interval){0, most((wide)extent->hi - 1, 0)};
+}
+
+static interval leaf_or_loop(const bl_node *node)
+{
+    interval b = of(node);
+
+    switch (node->op) {
+    case BL_OP_CONST:
+        return bl_dtype_is_float((bl_dtype)node->dtype) ? whole((bl_dtype)node->dtype) : (interval){node->arg, node->arg};
+    case BL_OP_VAR:
+        return b; /* given */
+    case BL_OP_IOTA:
+        return bl_dtype_is_float((bl_dtype)node->dtype) ? whole((bl_dtype)node->dtype) : below(node->dim[0]);
+    case BL_OP_RANGE:
+    case BL_OP_LOOP:
+        return below(node->src[0]);
+    case BL_OP_LANE:
+        return (interval){0, node->lanes - 1};
+    case BL_OP_STACK:
+        b = of(node->src[0]);
+        for (uint32_t i = 1; i < node->nsrc; i++)
+            b = join(b, of(node->src[i]));
+        return b;
+    case BL_OP_FOLD:
+        return folded(node);
+    default:
+        return whole((bl_dtype)node->dtype);
+    }
+}
+
+static interval bounds(const bl_node *node)
+{
+    switch (bl_op_get_class((bl_op)node->op)) {
+    case BL_CLASS_ALU:
+        return alu(node);
+    case BL_CLASS_REDUCE:
+        return folded(node);
+    case BL_CLASS_MOVE:
+        return node->op == BL_OP_PAD ? join(of(node->src[0]), (interval){0, 0}) : of(node->src[0]);
+    case BL_CLASS_TENSOR:
+        return node->op == BL_OP_GATHER ? join(of(node->src[0]), (interval){0, 0}) : of(node->src[0]);
+    case BL_CLASS_LEAF:
+    case BL_CLASS_LOOP:
+    case BL_CLASS_INST:
+        break;
+    }
+    return leaf_or_loop(node);
+}
+
+void bl_node_set_bounds(bl_node *node)
+{
+    bl_dtype dtype = (bl_dtype)node->dtype;
+    interval b = bl_dtype_is_float(dtype) ? whole(dtype) : bounds(node);
+    interval range = dtype_range(dtype);
+
+    if (b.lo < range.lo || b.hi > range.hi || b.lo > b.hi)
+        b = whole(dtype);
+    node->lo = (int64_t)b.lo;
+    node->hi = (int64_t)b.hi;
+}
+
+bool bl_cast_keeps(bl_dtype to, const bl_node *x)
+{
+    bl_dtype from = (bl_dtype)x->dtype;
+    interval range = dtype_range(to);
+
+    if (to == from)
+        return true;
+    if (bl_dtype_is_float(from))
+        return to == BL_F64 || (to == BL_F32 && from != BL_F64);
+    if (bl_dtype_is_float(to)) {
+        /* Whole numbers up to 2^(digits of the significand) are exact. */
+        int digits = to == BL_F64 ? 53 : to == BL_F32 ? 24 : to == BL_F16 ? 11 : 8;
+        range = (interval){-((wide)1 << digits), (wide)1 << digits};
+    }
+    return is_known(x) && x->lo >= range.lo && x->hi <= range.hi;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/ir/private.h"
+
+/* Loop nests are built by our own passes: what is wrong with them is our bug, never a request's. */
+#define BUG(ir, ...) bl_ir_fail((ir), BL_EBUG, __VA_ARGS__)
+
+static const bl_node *first_poison(int n, const bl_node *const *nodes)
+{
+    for (int i = 0; i < n; i++) {
+        if (bl_is_poison(nodes[i]))
+            return nodes[i];
+    }
+    return NULL;
+}
+
+static uint8_t wider(const bl_node *x, const bl_node *y)
+{
+    return x->lanes > y->lanes ? x->lanes : y->lanes;
+}
+
+static bool is_fold(bl_op fold)
+{
+    return fold == BL_OP_ADD || fold == BL_OP_MUL || fold == BL_OP_MAX || fold == BL_OP_MIN;
+}
+
+const bl_node *bl_param(bl_ir *ir, int number, bl_dtype dtype, bool local)
+{
+    return bl_node_make(ir,
+                        &(bl_node){.op = BL_OP_BUFFER, .dtype = (uint8_t)dtype, .lanes = 1, .sub = local ? 1 : 0, .arg = number});
+}
+
+const bl_node *bl_range(bl_ir *ir, int number, bl_axis_kind kind, const bl_node *extent)
+{
+    if (bl_is_poison(extent))
+        return extent;
+    if (extent->dtype != BL_INDEX || extent->lanes != 1)
+        return BUG(ir, "range: the extent is no index");
+    return bl_node_make(
+        ir,
+        &(bl_node){
+            .op = BL_OP_RANGE, .dtype = BL_INDEX, .lanes = 1, .sub = (uint8_t)kind, .nsrc = 1, .src = &extent, .arg = number});
+}
+
+static const bl_node *check_access(bl_ir *ir, const char *what, const bl_node *buffer, const bl_node *index, const bl_node *gate)
+{
+    if (buffer->op != BL_OP_BUFFER)
+        return BUG(ir, "%s: %s is no buffer", what, bl_op_name((bl_op)buffer->op));
+    if (!bl_dtype_is_int((bl_dtype)index->dtype))
+        return BUG(ir, "%s: the index is %s", what, bl_dtype_name((bl_dtype)index->dtype));
+    if (gate != NULL && (gate->dtype != BL_BOOL || (gate->lanes != 1 && gate->lanes != index->lanes)))
+        return BUG(ir, "%s: the gate is %s in %d lanes, the index in %d", what, bl_dtype_name((bl_dtype)gate->dtype), gate->lanes,
+                   index->lanes);
+    return NULL;
+}
+
+const bl_node *bl_load(bl_ir *ir, const bl_node *buffer, const bl_node *index, const bl_node *gate)
+{
+    const bl_node *src[3] = {buffer, index, gate};
+    const bl_node *bad = NULL;
+
+    if (gate != NULL && bl_is_int(gate, 1))
+        gate = NULL;
+    bad = first_poison(gate != NULL ? 3 : 2, src);
+    bad = bad != NULL ? bad : check_access(ir, "load", buffer, index, gate);
+    if (bad != NULL)
+        return bad;
+    if (gate != NULL && bl_is_int(gate, 0))
+        return bl_const_int(ir, (bl_dtype)buffer->dtype, 0);
+    return bl_node_make(
+        ir,
+        &(bl_node){.op = BL_OP_LOAD, .dtype = buffer->dtype, .lanes = index->lanes, .nsrc = gate != NULL ? 3 : 2, .src = src});
+}
+
+const bl_node *bl_store(bl_ir *ir, const bl_node *buffer, const bl_node *index, const bl_node *value, const bl_node *gate)
+{
+    const bl_node *src[4] = {buffer, index, value, gate};
+    const bl_node *bad = NULL;
+
+    if (gate != NULL && bl_is_int(gate, 1))
+        gate = NULL;
+    bad = first_poison(gate != NULL ? 4 : 3, src);
+    bad = bad != NULL ? bad : check_access(ir, "store", buffer, index, gate);
+    if (bad != NULL)
+        return bad;
+    if (value->dtype != buffer->dtype)
+        return BUG(ir, "store: %s into a buffer of %s", bl_dtype_name((bl_dtype)value->dtype),
+                   bl_dtype_name((bl_dtype)buffer->dtype));
+    return bl_node_make(
+        ir,
+        &(bl_node){
+            .op = BL_OP_STORE, .dtype = buffer->dtype, .lanes = wider(index, value), .nsrc = gate != NULL ? 4 : 3, .src = src});
+}
+
+const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node *const *values, int nranges,
+                              const bl_node *const *ranges)
+{
+    const bl_node *small[64];
+    const bl_node **src = small;
+    const bl_node *sum = first_poison(nvalues, values);
+    size_t nsrc = (size_t)nvalues + (size_t)nranges;
+    uint8_t lanes = 1;
+
+    sum = sum != NULL ? sum : first_poison(nranges, ranges);
+    if (sum != NULL)
+        return sum;
+    if (nvalues < 1 || !is_fold(fold))
+        return BUG(ir, "reduce: %d values folded by %s", nvalues, bl_op_name(fold));
+    if (nranges == 0) {
+        sum = values[0];
+        for (int i = 1; i < nvalues; i++)
+            sum = bl_alu2(ir, fold, sum, values[i]);
+        return sum;
+    }
+    if (nsrc > sizeof small / sizeof small[0]) {
+        src = bl_arena_array(ir->arena, nsrc, sizeof *src);
+        if (src == NULL)
+            return bl_ir_fail(ir, BL_ENOMEM, "reduce: out of host memory");
+    }
+    for (int i = 0; i < nvalues; i++) {
+        if (values[i]->dtype != values[0]->dtype)
+            return BUG(ir, "reduce: dtypes differ");
+        lanes = values[i]->lanes > lanes ? values[i]->lanes : lanes;
+        src[i] = values[i];
+    }
+    for (int i = 0; i < nranges; i++) {
+        if (ranges[i]->op != BL_OP_RANGE)
+            return BUG(ir, "reduce: %s is no range", bl_op_name((bl_op)ranges[i]->op));
+        src[nvalues + i] = ranges[i];
+    }
+    return bl_node_make(ir, &(bl_node){.op = BL_OP_REDUCE,
+                                       .dtype = values[0]->dtype,
+                                       .lanes = lanes,
+                                       .sub = (uint8_t)fold,
+                                       .nsrc = (uint32_t)nsrc,
+                                       .src = src,
+                                       .arg = nvalues});
+}
+
+const bl_node *bl_lane(bl_ir *ir, int lanes)
+{
+    if (lanes < 2 || lanes > BL_MAX_LANES)
+        return BUG(ir, "lane: %d lanes", lanes);
+    return bl_node_make(ir, &(bl_node){.op = BL_OP_LANE, .dtype = BL_INDEX, .lanes = (uint8_t)lanes});
+}
+
+const bl_node *bl_stack(bl_ir *ir, int lanes, const bl_node *const *scalars)
+{
+    const bl_node *bad = NULL;
+
+    if (lanes < 2 || lanes > BL_MAX_LANES)
+        return BUG(ir, "stack: %d lanes", lanes);
+    bad = first_poison(lanes, scalars);
+    if (bad != NULL)
+        return bad;
+    for (int i = 0; i < lanes; i++) {
+        if (scalars[i]->dtype != scalars[0]->dtype || scalars[i]->lanes != 1)
+            return BUG(ir, "stack: takes scalars of one dtype");
+    }
+    return bl_node_make(
+        ir, &(bl_node){
+                .op = BL_OP_STACK, .dtype = scalars[0]->dtype, .lanes = (uint8_t)lanes, .nsrc = (uint32_t)lanes, .src = scalars});
+}
+
+const bl_node *bl_fold(bl_ir *ir, bl_op fold, const bl_node *vector)
+{
+    if (bl_is_poison(vector))
+        return vector;
+    if (!is_fold(fold))
+        return BUG(ir, "fold: cannot fold by %s", bl_op_name(fold));
+    if (vector->lanes == 1)
+        return vector;
+    return bl_node_make(
+        ir, &(bl_node){.op = BL_OP_FOLD, .dtype = vector->dtype, .lanes = 1, .sub = (uint8_t)fold, .nsrc = 1, .src = &vector});
+}
+
+const bl_node *bl_sink(bl_ir *ir, int n, const bl_node *const *stores)
+{
+    const bl_node *bad = first_poison(n, stores);
+
+    if (bad != NULL)
+        return bad;
+    for (int i = 0; i < n; i++) {
+        if (stores[i]->op != BL_OP_STORE)
+            return BUG(ir, "sink: %s is no store", bl_op_name((bl_op)stores[i]->op));
+    }
+    return bl_node_make(ir, &(bl_node){.op = BL_OP_SINK, .dtype = BL_BOOL, .lanes = 1, .nsrc = (uint32_t)n, .src = stores});
+}

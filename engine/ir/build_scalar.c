@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/ir/eval.h"
+#include "engine/ir/private.h"
+#include "engine/ir/shape.h"
+
+static bool takes_dtype(unsigned flags, bl_dtype dtype)
+{
+    if (flags & BL_OPF_FLOAT)
+        return bl_dtype_is_float(dtype);
+    if (flags & BL_OPF_INT)
+        return bl_dtype_is_int(dtype) || (dtype == BL_BOOL && (flags & BL_OPF_BOOL) != 0);
+    return true;
+}
+
+static const char *kind_text(unsigned flags)
+{
+    if (flags & BL_OPF_FLOAT)
+        return "floats";
+    return flags & BL_OPF_BOOL ? "integers or bools" : "integers";
+}
+
+/* POISON where the operands do not go together, else NULL. */
+static const bl_node *check_operands(bl_ir *ir, bl_op op, int nsrc, const bl_node *const *src)
+{
+    int first = op == BL_OP_WHERE ? 1 : 0; /* the first of those that share a dtype */
+    bl_dtype dtype = (bl_dtype)src[first]->dtype;
+    unsigned flags = bl_op_flags(op);
+
+    if (op == BL_OP_WHERE && src[0]->dtype != BL_BOOL)
+        return bl_ir_fail(ir, BL_EGRAPH, "where: the condition is %s, not bool", bl_dtype_name((bl_dtype)src[0]->dtype));
+    if (!takes_dtype(flags, dtype) || (op == BL_OP_NOT && bl_dtype_is_float(dtype)))
+        return bl_ir_fail(ir, BL_EGRAPH, "%s: takes %s, not %s", bl_op_name(op),
+                          op == BL_OP_NOT ? "integers or bools" : kind_text(flags), bl_dtype_name(dtype));
+    for (int i = first + 1; i < nsrc; i++) {
+        if (src[i]->dtype != dtype)
+            return bl_ir_fail(ir, BL_EGRAPH, "%s: dtypes differ: %s and %s", bl_op_name(op), bl_dtype_name(dtype),
+                              bl_dtype_name((bl_dtype)src[i]->dtype));
+    }
+    for (int i = 1; i < nsrc; i++) {
+        if (!bl_shape_equal(src[0], src[i]))
+            return bl_ir_fail(ir, BL_EGRAPH, "%s: shapes differ: %s and %s", bl_op_name(op),
+                              bl_shape_text(ir, src[0]->ndim, src[0]->dim, NULL),
+                              bl_shape_text(ir, src[i]->ndim, src[i]->dim, NULL));
+        if (src[i]->lanes != src[0]->lanes && src[i]->lanes != 1 && src[0]->lanes != 1)
+            return bl_ir_fail(ir, BL_EBUG, "%s: lanes differ: %d and %d", bl_op_name(op), src[0]->lanes, src[i]->lanes);
+    }
+    return NULL;
+}
+
+static const bl_node *fold(bl_ir *ir, const bl_node *node)
+{
+    bl_scalar operand[3];
+
+    for (uint32_t i = 0; i < node->nsrc; i++) {
+        if (!bl_is_const(node->src[i]))
+            return NULL;
+        operand[i] = bl_const_value(node->src[i]);
+    }
+    if (node->dtype == BL_INDEX && node->lo != node->hi &&
+        (node->op == BL_OP_ADD || node->op == BL_OP_SUB || node->op == BL_OP_MUL || node->op == BL_OP_NEG))
+        return bl_ir_fail(ir, BL_ELIMIT, "a size does not fit in 64 bits"); /* such bounds are exact unless they overflow */
+    return bl_const(ir, (bl_dtype)node->dtype,
+                    bl_eval((bl_op)node->op, (bl_dtype)node->src[node->nsrc == 1 ? 0 : 1]->dtype, operand));
+}
+
+/* Constants last, else the older node first: f(x, y) and f(y, x) become one node. */
+static bool out_of_order(const bl_node *x, const bl_node *y)
+{
+    if (bl_is_const(x) != bl_is_const(y))
+        return bl_is_const(x);
+    return x->id > y->id;
+}
+
+const bl_node *bl_alu(bl_ir *ir, bl_op op, const bl_node *const *src)
+{
+    int nsrc = bl_op_sources(op);
+    const bl_node *operand[3] = {NULL, NULL, NULL};
+    const bl_node *made = NULL;
+    bl_node proto = {.op = (uint8_t)op, .lanes = 1, .nsrc = (uint32_t)nsrc};
+
+    BL_ASSERT(bl_op_get_class(op) == BL_CLASS_ALU && op != BL_OP_CAST && op != BL_OP_BITCAST);
+    for (int i = 0; i < nsrc; i++) {
+        if (bl_is_poison(src[i]))
+            return src[i];
+        operand[i] = src[i];
+        proto.lanes = src[i]->lanes > proto.lanes ? src[i]->lanes : proto.lanes;
+    }
+    made = check_operands(ir, op, nsrc, src);
+    if (made != NULL)
+        return made;
+    if ((bl_op_flags(op) & BL_OPF_COMMUTES) && out_of_order(operand[0], operand[1])) {
+        operand[0] = src[1];
+        operand[1] = src[0];
+    }
+    proto.dtype = bl_op_flags(op) & BL_OPF_COMPARE ? BL_BOOL : src[op == BL_OP_WHERE ? 1 : 0]->dtype;
+    proto.src = operand;
+    proto.ndim = src[0]->ndim;
+    proto.dim = src[0]->dim;
+    if (proto.ndim == 0) {
+        bl_node_set_bounds(&proto);
+        made = fold(ir, &proto);
+        if (made == NULL)
+            made = bl_scalar_simplify(ir, &proto, 0);
+        if (made != NULL)
+            return made;
+    }
+    return bl_node_make(ir, &proto);
+}
+
+const bl_node *bl_alu1(bl_ir *ir, bl_op op, const bl_node *x)
+{
+    return bl_alu(ir, op, &x);
+}
+
+const bl_node *bl_alu2(bl_ir *ir, bl_op op, const bl_node *x, const bl_node *y)
+{
+    return bl_alu(ir, op, (const bl_node *const[]){x, y});
+}
+
+const bl_node *bl_where(bl_ir *ir, const bl_node *cond, const bl_node *yes, const bl_node *no)
+{
+    return bl_alu(ir, BL_OP_WHERE, (const bl_node *const[]){cond, yes, no});
+}
+
+static const bl_node *convert(bl_ir *ir, bl_op op, bl_dtype to, const bl_node *x)
+{
+    bl_node proto = {.op = (uint8_t)op, .dtype = (uint8_t)to, .lanes = x->lanes, .nsrc = 1, .src = &x};
+    const bl_node *made = NULL;
+
+    proto.ndim = x->ndim;
+    proto.dim = x->dim;
+    if (x->ndim == 0) {
+        bl_node_set_bounds(&proto);
+        made = bl_scalar_simplify(ir, &proto, 0);
+    }
+    return made != NULL ? made : bl_node_make(ir, &proto);
+}
+
+const bl_node *bl_cast(bl_ir *ir, bl_dtype to, const bl_node *x)
+{
+    if (bl_is_poison(x) || x->dtype == to)
+        return x;
+    if (bl_is_const(x))
+        return bl_const(ir, to, bl_scalar_cast(to, (bl_dtype)x->dtype, bl_const_value(x)));
+    return convert(ir, BL_OP_CAST, to, x);
+}
+
+const bl_node *bl_bitcast(bl_ir *ir, bl_dtype to, const bl_node *x)
+{
+    bl_dtype from = (bl_dtype)x->dtype;
+
+    if (bl_is_poison(x) || from == to)
+        return x;
+    if (bl_dtype_bytes(from) != bl_dtype_bytes(to) || from == BL_BOOL || to == BL_BOOL || from == BL_INDEX || to == BL_INDEX)
+        return bl_ir_fail(ir, BL_EGRAPH, "bitcast: %s and %s are not of one size", bl_dtype_name(from), bl_dtype_name(to));
+    if (bl_is_const(x))
+        return bl_const(ir, to, bl_eval_bitcast(to, from, bl_const_value(x)));
+    return convert(ir, BL_OP_BITCAST, to, x);
+}
+
+const bl_node *bl_var(bl_ir *ir, int number, int64_t lo, int64_t hi)
+{
+    if (lo < 0 || hi < lo || number < 0)
+        return bl_ir_fail(ir, BL_EGRAPH, "a named dimension cannot be between %lld and %lld", (long long)lo, (long long)hi);
+    if (lo == hi)
+        return bl_index(ir, lo);
+    return bl_node_make(ir, &(bl_node){.op = BL_OP_VAR, .dtype = BL_INDEX, .lanes = 1, .arg = number, .lo = lo, .hi = hi});
+}

@@ -1,0 +1,55 @@
+/* Element types: names, sizes, and the exact meaning of a value as bits. */
+#ifndef BL_IR_DTYPE_H
+#define BL_IR_DTYPE_H
+
+#include "engine/base/status.h"
+
+#include <stdint.h>
+
+typedef enum bl_dtype {
+#define BL_DTYPE(id, name, bytes, kind, code, cl, glsl) BL_##id,
+#include "engine/ir/dtypes.def"
+#undef BL_DTYPE
+    BL_DTYPE_COUNT,
+    BL_DTYPE_WIRE = BL_INDEX /* those below it may stand on the wire */
+} bl_dtype;
+
+typedef enum bl_dtype_kind { BL_KIND_BOOL, BL_KIND_INT, BL_KIND_UINT, BL_KIND_FLOAT } bl_dtype_kind;
+
+const char *bl_dtype_name(bl_dtype dtype); /* "float32" */
+const char *bl_dtype_code(bl_dtype dtype); /* safetensors: "F32" */
+size_t bl_dtype_bytes(bl_dtype dtype);
+bl_dtype_kind bl_dtype_get_kind(bl_dtype dtype);
+bool bl_dtype_is_float(bl_dtype dtype);
+bool bl_dtype_is_int(bl_dtype dtype); /* signed or unsigned, not bool */
+/* BL_DTYPE_COUNT where no such name or code stands on the wire. */
+bl_dtype bl_dtype_from_name(const char *name, size_t len);
+bl_dtype bl_dtype_from_code(const char *code, size_t len);
+
+/* One value.  Floats of every width are held as the double they equal exactly; signed integers and INDEX in i,
+ * unsigned ones and bool (0 or 1) in u. */
+typedef union bl_scalar {
+    double f;
+    int64_t i;
+    uint64_t u;
+} bl_scalar;
+
+/* Round or wrap a value so that |dtype| can hold it: floats to nearest even (NaN stays NaN, overflow is infinite),
+ * integers modulo 2^bits, bool to 0 or 1. */
+bl_scalar bl_scalar_fit(bl_dtype dtype, bl_scalar value);
+/* C's conversion made total: float to integer truncates, saturates at the bounds and takes NaN to 0;
+ * anything to bool is "not zero"; integers wrap; integer to float rounds to nearest even. */
+bl_scalar bl_scalar_cast(bl_dtype to, bl_dtype from, bl_scalar value);
+/* Little-endian bytes of an element, bl_dtype_bytes long. */
+bl_scalar bl_scalar_read(bl_dtype dtype, const void *bytes);
+void bl_scalar_write(bl_dtype dtype, bl_scalar value, void *bytes);
+/* Smallest and largest value (for floats -inf and +inf): the identities of max and min. */
+bl_scalar bl_scalar_lowest(bl_dtype dtype);
+bl_scalar bl_scalar_highest(bl_dtype dtype);
+
+uint16_t bl_f16_from_f64(double value); /* nearest even, directly from double */
+double bl_f16_to_f64(uint16_t bits);
+uint16_t bl_bf16_from_f64(double value);
+double bl_bf16_to_f64(uint16_t bits);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/ir/free.h"
+
+void bl_free_init(bl_free *free, bl_ir *ir)
+{
+    *free = (bl_free){.ir = ir};
+    bl_ptrmap_init(&free->sets, bl_ir_arena(ir));
+}
+
+uint64_t bl_free_bit(bl_free *free, const bl_node *range)
+{
+    for (int i = 0; i < free->nranges; i++) {
+        if (free->range[i] == range)
+            return UINT64_C(1) << i;
+    }
+    if (free->nranges == BL_MAX_RANGES) {
+        free->failed = true;
+        return 0;
+    }
+    free->range[free->nranges] = range;
+    return UINT64_C(1) << free->nranges++;
+}
+
+static uint64_t stored_set(const bl_free *free, const bl_node *node)
+{
+    const uint64_t *set = bl_ptrmap_get(&free->sets, node);
+    return set == NULL ? 0 : *set;
+}
+
+static uint64_t own_set(bl_free *free, const bl_node *node)
+{
+    uint64_t set = 0;
+    uint32_t first_bound = node->nsrc;
+    if (node->op == BL_OP_RANGE)
+        return bl_free_bit(free, node);
+    if (node->op == BL_OP_REDUCE && node->ndim == 0)
+        first_bound = (uint32_t)node->arg; /* arg values, then the ranges that it binds */
+    for (uint32_t i = 0; i < first_bound; i++)
+        set |= stored_set(free, node->src[i]);
+    for (uint32_t i = first_bound; i < node->nsrc; i++)
+        set &= ~bl_free_bit(free, node->src[i]);
+    return set;
+}
+
+uint64_t bl_free_get(bl_free *free, const bl_node *node)
+{
+    const uint64_t *known = bl_ptrmap_get(&free->sets, node);
+    bl_nodes below;
+
+    if (known != NULL)
+        return *known;
+    below = bl_reach(free->ir, 1, &node, false);
+    for (size_t i = 0; i < below.count; i++) {
+        uint64_t *set = NULL;
+        if (bl_ptrmap_has(&free->sets, below.at[i]))
+            continue;
+        set = bl_arena_alloc(bl_ir_arena(free->ir), sizeof *set);
+        if (set == NULL) {
+            free->failed = true;
+            return 0;
+        }
+        *set = own_set(free, below.at[i]);
+        bl_ptrmap_put(&free->sets, below.at[i], set);
+    }
+    return stored_set(free, node);
+}

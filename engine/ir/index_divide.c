@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+/* Sums, products, quotients and remainders of INDEX expressions in normal form. */
+#include "engine/base/size.h"
+#include "engine/ir/index_sum.h"
+
+/* The sum of a node that may not be interned, from its sources. */
+static void sum_of(bl_ir *ir, bl_sum *sum, const bl_node *root)
+{
+    bl_sum_init(sum, 0);
+    bl_sum_add(sum, root->src[0], 1);
+    if (root->op == BL_OP_ADD) {
+        bl_sum_add(sum, root->src[1], 1);
+    } else if (root->op == BL_OP_SUB) {
+        bl_sum_add(sum, root->src[1], -1);
+    } else if (root->op == BL_OP_NEG) {
+        bl_sum_init(sum, 0);
+        bl_sum_add(sum, root->src[0], -1);
+    } else { /* MUL */
+        bl_sum left = *sum;
+        bl_sum right;
+        bl_sum_init(&right, 0);
+        bl_sum_add(&right, root->src[1], 1);
+        bl_sum_init(sum, 0);
+        bl_sum_add_sum(sum, &left, right.constant);
+        sum->failed = sum->failed || right.failed;
+        for (int i = 0; i < right.count && !sum->failed; i++)
+            bl_sum_add_product(ir, sum, &left, right.at[i].node, right.at[i].coefficient);
+    }
+}
+
+const bl_node *bl_fn_sum(bl_ir *ir, const bl_match *m)
+{
+    bl_sum sum;
+
+    sum_of(ir, &sum, m->root);
+    return sum.failed ? NULL : bl_sum_build(ir, &sum);
+}
+
+/* x = c * quotient + rest: whole multiples of c go to the quotient, so that every coefficient of the rest is between -c and
+ * c (exclusive) and its constant from 0 to c - 1. */
+static void split(bl_sum *x, int64_t c, bl_sum *quotient, bl_sum *rest)
+{
+    bl_sum_init(quotient, bl_floor_quotient(x->constant, c));
+    bl_sum_init(rest, x->constant % c < 0 ? x->constant % c + c : x->constant % c);
+    for (int i = 0; i < x->count; i++) {
+        bl_term term = x->at[i];
+        if (term.coefficient / c != 0)
+            quotient->at[quotient->count++] = (bl_term){term.node, term.coefficient / c};
+        if (term.coefficient % c != 0)
+            rest->at[rest->count++] = (bl_term){term.node, term.coefficient % c};
+    }
+}
+
+/* True if all values of |x| have one quotient by c, *multiple. */
+static bool one_multiple(bl_sum *x, int64_t c, int64_t *multiple)
+{
+    int64_t lo = 0;
+    int64_t hi = 0;
+
+    if (!bl_sum_bounds(x, &lo, &hi))
+        return false;
+    *multiple = bl_floor_quotient(lo, c);
+    return *multiple == bl_floor_quotient(hi, c);
+}
+
+/* With other coefficients for the rest, equal modulo c, the bounds may tell more: 6*q - 5*q, or the nearest to 0.
+ * On success |rest| and |quotient| are those, and the rest has the one quotient *multiple. */
+static bool resolve(bl_sum *quotient, bl_sum *rest, int64_t c, int64_t *multiple)
+{
+    bl_sum up;
+    bl_sum other;
+
+    if (one_multiple(rest, c, multiple))
+        return true;
+    for (int way = 0; way < 2; way++) {
+        up = *quotient;
+        bl_sum_init(&other, rest->constant);
+        for (int i = 0; i < rest->count; i++) {
+            bl_term term = rest->at[i];
+            int64_t carry = term.coefficient < 0 ? -1 : 0; /* all from 0 to c - 1 */
+            if (way == 1)
+                carry = term.coefficient > c / 2 ? 1 : term.coefficient < -(c / 2) ? -1 : 0;
+            bl_sum_add(&up, term.node, carry);
+            bl_sum_add(&other, term.node, term.coefficient - carry * c);
+        }
+        if (!up.failed && !other.failed && one_multiple(&other, c, multiple)) {
+            *quotient = up;
+            *rest = other;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* x - multiple * c */
+static void subtract_multiple(bl_sum *x, int64_t multiple, int64_t c)
+{
+    int64_t product = 0;
+
+    if (!bl_i64_mul(multiple, c, &product) || !bl_i64_sub(x->constant, product, &x->constant))
+        x->failed = true;
+}
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    if (a < 0)
+        a = -a;
+    while (b != 0) {
+        int64_t t = a % b;
+        a = b;
+        b = t;
+    }
+    return a;
+}
+
+/* The largest divisor g of c, shared with some coefficient, by which x = g * high + low where all values of low have one quotient
+ * by g (added to |high|; |low| gets what is left, from 0 to g - 1).  1 if there is none. */
+static int64_t common_part(bl_sum *x, int64_t c, bl_sum *high, bl_sum *low)
+{
+    int64_t best = 1;
+
+    for (int i = 0; i < x->count; i++) {
+        int64_t g = gcd(x->at[i].coefficient, c);
+        int64_t multiple = 0;
+        bl_sum up, rest;
+        if (g <= best || g == c)
+            continue;
+        split(x, g, &up, &rest);
+        if (!one_multiple(&rest, g, &multiple))
+            continue;
+        bl_sum_add_constant(&up, multiple);
+        subtract_multiple(&rest, multiple, g);
+        if (up.failed || rest.failed)
+            continue;
+        best = g;
+        *high = up;
+        *low = rest;
+    }
+    return best;
+}
+
+static const bl_node *make2(bl_ir *ir, bl_op op, const bl_node *x, const bl_node *y)
+{
+    const bl_node *src[2] = {x, y};
+
+    return bl_node_make(
+        ir, &(bl_node){
+                .op = (uint8_t)op, .dtype = BL_INDEX, .lanes = x->lanes > y->lanes ? x->lanes : y->lanes, .nsrc = 2, .src = src});
+}
+
+/* |sum| + node, in normal form. */
+static const bl_node *plus(bl_ir *ir, bl_sum *sum, const bl_node *node)
+{
+    if (sum->failed)
+        return NULL;
+    return sum->count == 0 && sum->constant == 0 ? node : bl_add(ir, bl_sum_build(ir, sum), node);
+}
+
+/* The quotient of a rest that |split| left and nothing resolves. */
+static const bl_node *divide_rest(bl_ir *ir, bl_sum *rest, int64_t c)
+{
+    bl_sum high, low;
+    int64_t g = common_part(rest, c, &high, &low);
+    const bl_node *only = rest->count == 1 && rest->at[0].coefficient == 1 ? rest->at[0].node : NULL;
+    const bl_node *by = only != NULL && (only->op == BL_OP_IDIV || only->op == BL_OP_MOD) ? only->src[1] : NULL;
+
+    if (g > 1)
+        return bl_idiv(ir, bl_sum_build(ir, &high), bl_index(ir, c / g));
+    if (by != NULL && bl_is_const(by) && by->arg > 0) {
+        int64_t product = 0;
+        int64_t shift = 0;
+        if (only->op == BL_OP_IDIV && bl_i64_mul(by->arg, c, &product) && bl_i64_mul(rest->constant, by->arg, &shift))
+            return bl_idiv(ir, bl_add(ir, only->src[0], bl_index(ir, shift)), bl_index(ir, product));
+        if (only->op == BL_OP_MOD && by->arg % c == 0 && rest->constant == 0)
+            return bl_mod(ir, bl_idiv(ir, only->src[0], bl_index(ir, c)), bl_index(ir, by->arg / c));
+    }
+    return make2(ir, BL_OP_IDIV, bl_sum_build(ir, rest), bl_index(ir, c));
+}
+
+/* In the rest, k * (y mod m) is k * y modulo c where c divides k * m.  True if any was replaced. */
+static bool open_remainders(bl_sum *x, int64_t c)
+{
+    bl_sum opened;
+    bool any = false;
+
+    bl_sum_init(&opened, x->constant);
+    for (int i = 0; i < x->count; i++) {
+        const bl_term *term = &x->at[i];
+        int64_t whole = 0;
+        if (term->node->op == BL_OP_MOD && bl_is_const(term->node->src[1]) && term->node->src[1]->arg > 0 &&
+            bl_i64_mul(term->coefficient, term->node->src[1]->arg, &whole) && whole % c == 0) {
+            bl_sum_add(&opened, term->node->src[0], term->coefficient);
+            any = true;
+        } else {
+            bl_sum_add(&opened, term->node, term->coefficient);
+        }
+    }
+    if (!any || opened.failed)
+        return false;
+    *x = opened;
+    return true;
+}
+
+static const bl_node *remainder_of(bl_ir *ir, bl_sum *x, int64_t c)
+{
+    bl_sum sum = *x;
+    bl_sum quotient, rest, high, low;
+    int64_t multiple = 0;
+    int64_t g = 1;
+
+    do {
+        split(&sum, c, &quotient, &rest);
+        if (resolve(&quotient, &rest, c, &multiple)) {
+            subtract_multiple(&rest, multiple, c);
+            return rest.failed ? NULL : bl_sum_build(ir, &rest);
+        }
+        sum = rest;
+    } while (open_remainders(&sum, c) || bl_sum_recombine(ir, &sum));
+    g = common_part(&rest, c, &high, &low);
+    if (g > 1) {
+        const bl_node *upper = bl_mod(ir, bl_sum_build(ir, &high), bl_index(ir, c / g));
+        return plus(ir, &low, bl_mul(ir, upper, bl_index(ir, g)));
+    }
+    return make2(ir, BL_OP_MOD, bl_sum_build(ir, &rest), bl_index(ir, c));
+}
+
+/* Long division by a sum of symbols: x becomes the rest, multiples of |by| go to the quotient. */
+static void divide_symbolic(bl_ir *ir, bl_sum *x, bl_sum *by, bl_sum *quotient)
+{
+    const bl_term *lead = &by->at[0];
+
+    for (int i = 0; i < x->count;) {
+        const bl_node *factor = bl_term_divide(ir, x->at[i].node, lead->node);
+        int64_t times = x->at[i].coefficient / lead->coefficient;
+        bl_sum next;
+
+        bl_sum_init(&next, 0);
+        bl_sum_add_sum(&next, x, 1);
+        if (factor != NULL && times != 0 && times != INT64_MIN)
+            bl_sum_add_product(ir, &next, by, factor, -times);
+        if (next.failed || next.count >= x->count) {
+            i++;
+            continue;
+        }
+        bl_sum_add(quotient, factor, times);
+        *x = next;
+        i = 0;
+    }
+}
+
+/* By g*n: (g*y + r) div (g*n) is y div n and (g*y + r) mod (g*n) is g*(y mod n) + r, where r is from 0 to g - 1.  Else NULL. */
+static const bl_node *by_scaled_symbol(bl_ir *ir, bl_sum *x, bl_sum *by, bool remainder)
+{
+    bl_sum high, low, n, unused;
+    int64_t g = by->constant;
+    int64_t multiple = 0;
+    const bl_node *made = NULL;
+
+    if (g == INT64_MIN)
+        return NULL;
+    for (int i = 0; i < by->count; i++) {
+        if (by->at[i].coefficient == INT64_MIN)
+            return NULL;
+        g = gcd(by->at[i].coefficient, g);
+    }
+    if (g <= 1)
+        return NULL;
+    split(x, g, &high, &low);
+    if (!one_multiple(&low, g, &multiple))
+        return NULL;
+    bl_sum_add_constant(&high, multiple);
+    subtract_multiple(&low, multiple, g);
+    if (high.failed || low.failed)
+        return NULL;
+    split(by, g, &n, &unused);
+    made = bl_alu2(ir, remainder ? BL_OP_MOD : BL_OP_IDIV, bl_sum_build(ir, &high), bl_sum_build(ir, &n));
+    return remainder ? plus(ir, &low, bl_mul(ir, made, bl_index(ir, g))) : made;
+}
+
+/* x div n or x mod n by an expression n of extents that is at least 1. */
+static const bl_node *by_symbol(bl_ir *ir, const bl_node *root, bool remainder)
+{
+    bl_sum x, by, quotient, room;
+    int64_t lo = 0;
+    int64_t hi = 0;
+    const bl_node *rest = NULL;
+
+    bl_sum_init(&x, 0);
+    bl_sum_init(&by, 0);
+    bl_sum_init(&quotient, 0);
+    bl_sum_add(&x, root->src[0], 1);
+    bl_sum_add(&by, root->src[1], 1);
+    if (x.failed || by.failed || by.count == 0 || !bl_sum_bounds(&by, &lo, &hi) || lo < 1)
+        return NULL;
+    rest = by_scaled_symbol(ir, &x, &by, remainder);
+    if (rest != NULL)
+        return rest;
+    divide_symbolic(ir, &x, &by, &quotient);
+    if (quotient.failed || x.failed)
+        return NULL;
+    bl_sum_init(&room, -1); /* n - 1 - x */
+    bl_sum_add_sum(&room, &by, 1);
+    bl_sum_add_sum(&room, &x, -1);
+    if (bl_sum_never_negative(ir, &x) && bl_sum_never_negative(ir, &room))
+        return bl_sum_build(ir, remainder ? &x : &quotient);
+    rest = make2(ir, (bl_op)root->op, bl_sum_build(ir, &x), root->src[1]);
+    return remainder ? rest : plus(ir, &quotient, rest);
+}
+
+/* The divisor's sign moves into x: floor(x / -c) = floor(-x / c), x mod -c = -(-x mod c). */
+static bool constant_divisor(const bl_node *root, bl_sum *x, int64_t *c)
+{
+    bool negative = root->src[1]->arg < 0;
+
+    *c = root->src[1]->arg;
+    if (*c == INT64_MIN)
+        return false;
+    bl_sum_init(x, 0);
+    bl_sum_add(x, root->src[0], negative ? -1 : 1);
+    *c = negative ? -*c : *c;
+    return !x->failed;
+}
+
+const bl_node *bl_fn_idiv(bl_ir *ir, const bl_match *m)
+{
+    bl_sum x, quotient, part, rest;
+    int64_t c = 0;
+    int64_t multiple = 0;
+
+    if (!bl_is_const(m->root->src[1]))
+        return by_symbol(ir, m->root, false);
+    if (!constant_divisor(m->root, &x, &c))
+        return NULL;
+    if (c == 0)
+        return bl_index(ir, 0);
+    bl_sum_init(&quotient, 0);
+    do {
+        split(&x, c, &part, &rest);
+        bl_sum_add_sum(&quotient, &part, 1);
+        x = rest;
+    } while (bl_sum_recombine(ir, &x)); /* which may make whole multiples of c */
+    if (resolve(&quotient, &rest, c, &multiple)) {
+        bl_sum_add_constant(&quotient, multiple);
+        return quotient.failed ? NULL : bl_sum_build(ir, &quotient);
+    }
+    return plus(ir, &quotient, divide_rest(ir, &rest, c));
+}
+
+const bl_node *bl_fn_mod(bl_ir *ir, const bl_match *m)
+{
+    bl_sum x;
+    int64_t c = 0;
+    const bl_node *rest = NULL;
+
+    if (!bl_is_const(m->root->src[1]))
+        return by_symbol(ir, m->root, true);
+    if (!constant_divisor(m->root, &x, &c))
+        return NULL;
+    if (c == 0)
+        return bl_index(ir, 0);
+    rest = remainder_of(ir, &x, c);
+    return rest != NULL && m->root->src[1]->arg < 0 ? bl_alu1(ir, BL_OP_NEG, rest) : rest;
+}
+
+const bl_node *bl_fn_extremum(bl_ir *ir, const bl_match *m)
+{
+    const bl_node *x = m->root->src[0];
+    const bl_node *y = m->root->src[1];
+    bl_sum difference, opposite;
+
+    bl_sum_init(&difference, 0);
+    bl_sum_init(&opposite, 0);
+    bl_sum_add(&difference, y, 1);
+    bl_sum_add(&difference, x, -1);
+    bl_sum_add_sum(&opposite, &difference, -1);
+    if (bl_sum_never_negative(ir, &difference))
+        return m->root->op == BL_OP_MAX ? y : x;
+    if (bl_sum_never_negative(ir, &opposite))
+        return m->root->op == BL_OP_MAX ? x : y;
+    return NULL;
+}

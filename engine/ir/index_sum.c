@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/ir/index_sum.h"
+
+#include "engine/base/size.h"
+
+#include <string.h>
+
+__extension__ typedef __int128 wide;
+
+enum {
+    MAX_FACTORS = 12,
+    MAX_PENDING = 64, /* nodes of a sum still to be looked at */
+    /* Quotients that are tried may hold sums to recombine, and so on down a nest of remainders: so far and no deeper. */
+    MAX_RECOMBINING = 3
+};
+
+void bl_sum_init(bl_sum *sum, int64_t constant)
+{
+    sum->count = 0;
+    sum->failed = false;
+    sum->constant = constant;
+}
+
+void bl_sum_add_constant(bl_sum *sum, int64_t value)
+{
+    if (!bl_i64_add(sum->constant, value, &sum->constant))
+        sum->failed = true;
+}
+
+static void add_scaled_constant(bl_sum *sum, int64_t value, int64_t factor)
+{
+    if (!bl_i64_mul(value, factor, &value))
+        sum->failed = true;
+    else
+        bl_sum_add_constant(sum, value);
+}
+
+static void add_term(bl_sum *sum, const bl_node *node, int64_t coefficient)
+{
+    int at = sum->count;
+
+    if (coefficient == 0)
+        return;
+    if (node->lo == node->hi) {
+        add_scaled_constant(sum, node->lo, coefficient);
+        return;
+    }
+    while (at > 0 && sum->at[at - 1].node->id >= node->id)
+        at--;
+    if (at < sum->count && sum->at[at].node == node) {
+        if (!bl_i64_add(sum->at[at].coefficient, coefficient, &coefficient))
+            sum->failed = true;
+        sum->at[at].coefficient = coefficient;
+        if (coefficient != 0)
+            return;
+        sum->count--;
+        memmove(sum->at + at, sum->at + at + 1, (size_t)(sum->count - at) * sizeof sum->at[0]);
+        return;
+    }
+    if (sum->count == BL_MAX_TERMS) {
+        sum->failed = true;
+        return;
+    }
+    memmove(sum->at + at + 1, sum->at + at, (size_t)(sum->count - at) * sizeof sum->at[0]);
+    sum->at[at] = (bl_term){node, coefficient};
+    sum->count++;
+}
+
+/* What an addend is made of: up to two addends with factors, or nothing (a term). */
+static int take_apart(const bl_term *from, bl_term out[2], bool *overflow)
+{
+    const bl_node *node = from->node;
+    int64_t factor = from->coefficient;
+
+    if (node->op == BL_OP_ADD || node->op == BL_OP_SUB) {
+        out[0] = (bl_term){node->src[0], factor};
+        out[1] = (bl_term){node->src[1], factor};
+        if (node->op == BL_OP_SUB && !bl_i64_sub(0, factor, &out[1].coefficient))
+            *overflow = true;
+        return 2;
+    }
+    out[0] = (bl_term){node->src[0], factor};
+    if (node->op == BL_OP_NEG) {
+        if (!bl_i64_sub(0, factor, &out[0].coefficient))
+            *overflow = true;
+        return 1;
+    }
+    if (node->op != BL_OP_MUL || (!bl_is_const(node->src[1]) && !bl_is_const(node->src[0])))
+        return 0;
+    if (!bl_is_const(node->src[1]))
+        out[0].node = node->src[1];
+    if (!bl_i64_mul(factor, node->src[bl_is_const(node->src[1]) ? 1 : 0]->arg, &out[0].coefficient))
+        *overflow = true;
+    return 1;
+}
+
+void bl_sum_add(bl_sum *sum, const bl_node *index, int64_t factor)
+{
+    bl_term pending[MAX_PENDING] = {{index, factor}};
+    int n = 1;
+
+    while (n > 0 && !sum->failed) {
+        bl_term term = pending[--n];
+        bl_term parts[2];
+        int nparts = 0;
+
+        if (term.coefficient == 0)
+            continue;
+        if (bl_is_const(term.node)) {
+            add_scaled_constant(sum, term.node->arg, term.coefficient);
+            continue;
+        }
+        if (bl_op_get_class((bl_op)term.node->op) == BL_CLASS_ALU)
+            nparts = take_apart(&term, parts, &sum->failed);
+        if (nparts == 0)
+            add_term(sum, term.node, term.coefficient);
+        if (n + nparts > MAX_PENDING)
+            sum->failed = true;
+        for (int i = 0; i < nparts && !sum->failed; i++)
+            pending[n++] = parts[i];
+    }
+}
+
+void bl_sum_add_sum(bl_sum *sum, const bl_sum *other, int64_t factor)
+{
+    sum->failed = sum->failed || other->failed;
+    add_scaled_constant(sum, other->constant, factor);
+    for (int i = 0; i < other->count && !sum->failed; i++) {
+        int64_t coefficient = 0;
+        if (!bl_i64_mul(other->at[i].coefficient, factor, &coefficient))
+            sum->failed = true;
+        else
+            add_term(sum, other->at[i].node, coefficient);
+    }
+}
+
+static const bl_node *make2(bl_ir *ir, bl_op op, const bl_node *x, const bl_node *y)
+{
+    const bl_node *src[2] = {x, y};
+    bl_node proto = {.op = (uint8_t)op, .dtype = BL_INDEX, .lanes = x->lanes > y->lanes ? x->lanes : y->lanes};
+
+    proto.nsrc = 2;
+    proto.src = src;
+    return bl_node_make(ir, &proto);
+}
+
+/* The factors of a term, in order of id.  Returns how many, 0 if they do not fit. */
+static int factors_of(const bl_node *term, const bl_node *factor[MAX_FACTORS])
+{
+    int n = 0;
+
+    for (; term->op == BL_OP_MUL; term = term->src[0]) { /* (a*b)*c */
+        if (n == MAX_FACTORS - 1 || term->src[1]->op == BL_OP_MUL)
+            return 0;
+        factor[n++] = term->src[1];
+    }
+    factor[n++] = term;
+    for (int i = 1; i < n; i++) {
+        const bl_node *moved = factor[i];
+        int at = i;
+        for (; at > 0 && factor[at - 1]->id > moved->id; at--)
+            factor[at] = factor[at - 1];
+        factor[at] = moved;
+    }
+    return n;
+}
+
+static const bl_node *product_of(bl_ir *ir, int n, const bl_node *const *factor)
+{
+    const bl_node *product = n == 0 ? bl_index(ir, 1) : factor[0];
+
+    for (int i = 1; i < n; i++)
+        product = make2(ir, BL_OP_MUL, product, factor[i]);
+    return product;
+}
+
+static const bl_node *term_product(bl_ir *ir, const bl_node *x, const bl_node *y)
+{
+    const bl_node *a[MAX_FACTORS];
+    const bl_node *b[MAX_FACTORS];
+    const bl_node *merged[MAX_FACTORS];
+    int na = factors_of(x, a);
+    int nb = factors_of(y, b);
+    int n = 0;
+
+    if (na == 0 || nb == 0 || na + nb > MAX_FACTORS)
+        return NULL;
+    for (int i = 0, k = 0; i < na || k < nb;) {
+        if (k == nb || (i < na && a[i]->id <= b[k]->id))
+            merged[n++] = a[i++];
+        else
+            merged[n++] = b[k++];
+    }
+    return product_of(ir, n, merged);
+}
+
+const bl_node *bl_term_divide(bl_ir *ir, const bl_node *term, const bl_node *by)
+{
+    const bl_node *a[MAX_FACTORS];
+    const bl_node *b[MAX_FACTORS];
+    const bl_node *left[MAX_FACTORS];
+    int na = factors_of(term, a);
+    int nb = factors_of(by, b);
+    int n = 0;
+    int k = 0;
+
+    if (na == 0 || nb == 0)
+        return NULL;
+    for (int i = 0; i < na; i++) {
+        if (k < nb && a[i] == b[k])
+            k++;
+        else
+            left[n++] = a[i];
+    }
+    return k == nb ? product_of(ir, n, left) : NULL;
+}
+
+void bl_sum_add_product(bl_ir *ir, bl_sum *sum, const bl_sum *other, const bl_node *term, int64_t factor)
+{
+    int64_t scaled = 0;
+
+    if (bl_is_const(term)) {
+        if (!bl_i64_mul(factor, term->arg, &scaled))
+            sum->failed = true;
+        else
+            bl_sum_add_sum(sum, other, scaled);
+        return;
+    }
+    sum->failed = sum->failed || other->failed;
+    if (!bl_i64_mul(other->constant, factor, &scaled))
+        sum->failed = true;
+    if (!sum->failed)
+        add_term(sum, term, scaled);
+    for (int i = 0; i < other->count && !sum->failed; i++) {
+        const bl_node *product = term_product(ir, other->at[i].node, term);
+        if (product == NULL || !bl_i64_mul(other->at[i].coefficient, factor, &scaled))
+            sum->failed = true;
+        else
+            add_term(sum, product, scaled);
+    }
+}
+
+bool bl_sum_bounds(const bl_sum *sum, int64_t *lo, int64_t *hi)
+{
+    wide low = sum->constant;
+    wide high = sum->constant;
+
+    for (int i = 0; i < sum->count; i++) {
+        const bl_term *term = &sum->at[i];
+        bool up = term->coefficient > 0;
+        low += (wide)term->coefficient * (up ? term->node->lo : term->node->hi);
+        high += (wide)term->coefficient * (up ? term->node->hi : term->node->lo);
+    }
+    if (sum->failed || low < INT64_MIN || high > INT64_MAX)
+        return false;
+    *lo = (int64_t)low;
+    *hi = (int64_t)high;
+    return true;
+}
+
+/* The least or greatest value of a factor as an expression of extents only: what is the same in every iteration. */
+static void add_extreme_factor(bl_sum *sum, const bl_node *factor, bool greatest)
+{
+    if (bl_extent_is_simple(factor)) {
+        bl_sum_add(sum, factor, 1);
+    } else if (!greatest) {
+        bl_sum_add_constant(sum, factor->lo);
+    } else if (factor->op == BL_OP_RANGE && !bl_is_const(factor->src[0]) && bl_extent_is_simple(factor->src[0])) {
+        bl_sum_add(sum, factor->src[0], 1);
+        bl_sum_add_constant(sum, -1);
+    } else if (factor->op == BL_OP_MOD && factor->src[1]->lo > 0 && bl_extent_is_simple(factor->src[1])) {
+        bl_sum_add(sum, factor->src[1], 1);
+        bl_sum_add_constant(sum, -1);
+    } else {
+        bl_sum_add_constant(sum, factor->hi);
+    }
+}
+
+static void add_extreme(bl_ir *ir, bl_sum *sum, const bl_term *term)
+{
+    const bl_node *factor[MAX_FACTORS];
+    int n = factors_of(term->node, factor);
+    bool greatest = term->coefficient > 0;
+    bl_sum product;
+
+    for (int i = 0; n > 1 && i < n; i++) {
+        if (factor[i]->lo < 0)
+            n = 0; /* the extreme of the product is not that of its factors */
+    }
+    if (n == 0) {
+        add_scaled_constant(sum, greatest ? term->node->hi : term->node->lo, term->coefficient);
+        return;
+    }
+    bl_sum_init(&product, 1);
+    for (int i = 0; i < n; i++) {
+        bl_sum extreme, next;
+        bl_sum_init(&extreme, 0);
+        add_extreme_factor(&extreme, factor[i], greatest);
+        bl_sum_init(&next, 0);
+        bl_sum_add_product(ir, &next, &product, bl_index(ir, 1), extreme.constant);
+        for (int k = 0; k < extreme.count; k++)
+            bl_sum_add_product(ir, &next, &product, extreme.at[k].node, extreme.at[k].coefficient);
+        next.failed = next.failed || extreme.failed;
+        product = next;
+    }
+    bl_sum_add_sum(sum, &product, term->coefficient);
+}
+
+static bool is_symbolic(const bl_node *term)
+{
+    if (term->op == BL_OP_RANGE)
+        return !bl_is_const(term->src[0]);
+    if (term->op == BL_OP_MOD)
+        return !bl_is_const(term->src[1]);
+    return term->op == BL_OP_VAR || term->op == BL_OP_MUL;
+}
+
+bool bl_sum_never_negative(bl_ir *ir, const bl_sum *sum)
+{
+    int64_t lo = 0;
+    int64_t hi = 0;
+    bl_sum least;
+    bool symbolic = false;
+
+    if (sum->failed || sum->constant == INT64_MIN)
+        return false;
+    if (bl_sum_bounds(sum, &lo, &hi) && lo >= 0)
+        return true;
+    /* The least value is minus the greatest of what is negated: extremes are taken by the sign of each coefficient. */
+    bl_sum_init(&least, -sum->constant);
+    for (int i = 0; i < sum->count; i++) {
+        bl_term negated = {sum->at[i].node, 0};
+        if (!bl_i64_sub(0, sum->at[i].coefficient, &negated.coefficient))
+            return false;
+        symbolic = symbolic || is_symbolic(negated.node);
+        add_extreme(ir, &least, &negated);
+    }
+    return symbolic && bl_sum_bounds(&least, &lo, &hi) && hi <= 0;
+}
+
+/* Can k * c * floor(x / c) be among the terms beside k * (x mod c)?  A cheap no, for most sums. */
+static bool has_partner(const bl_sum *sum, int at)
+{
+    const bl_node *c = sum->at[at].node->src[1];
+    int64_t whole = 0;
+
+    if (bl_is_const(c) && (!bl_i64_mul(c->arg, sum->at[at].coefficient, &whole) || whole == 0 || whole == -1))
+        return false;
+    for (int i = 0; i < sum->count; i++) {
+        if (i != at && (bl_is_const(c) ? sum->at[i].coefficient % whole == 0 : sum->at[i].node->op == BL_OP_MUL))
+            return true;
+    }
+    return false;
+}
+
+/* Replace the remainder at |at|, x mod c with coefficient k, by k*x - k*c*floor(x / c), if that leaves fewer terms. */
+static bool try_recombine(bl_ir *ir, bl_sum *sum, int at)
+{
+    const bl_node *mod = sum->at[at].node;
+    int64_t k = sum->at[at].coefficient;
+    const bl_node *quotient = NULL;
+    const bl_node *whole = NULL;
+    bl_sum next, product;
+
+    if (!has_partner(sum, at) || !bl_i64_sub(0, k, &k))
+        return false;
+    quotient = bl_idiv(ir, mod->src[0], mod->src[1]);
+    whole = bl_mul(ir, quotient, mod->src[1]);
+    if (bl_is_poison(whole))
+        return false;
+    bl_sum_init(&next, 0);
+    bl_sum_add_sum(&next, sum, 1);
+    add_term(&next, mod, k);
+    bl_sum_add(&next, whole, k);
+    bl_sum_init(&product, 0);
+    bl_sum_add(&product, mod->src[0], 1);
+    if (sum->at[at].coefficient == INT64_MIN)
+        return false;
+    bl_sum_add_sum(&next, &product, sum->at[at].coefficient);
+    if (next.failed || next.count >= sum->count)
+        return false;
+    *sum = next;
+    return true;
+}
+
+/* x mod a + a * (floor(x / a) mod b) is x mod (a*b). */
+static bool try_join(bl_ir *ir, bl_sum *sum, int at)
+{
+    const bl_node *mod = sum->at[at].node;
+    int64_t k = sum->at[at].coefficient;
+    const bl_node *quotient = NULL;
+    int64_t high_coefficient = 0;
+    int64_t modulus = 0;
+    bl_sum next;
+
+    if (!bl_is_const(mod->src[1]) || mod->src[1]->arg <= 0 || !bl_i64_mul(k, mod->src[1]->arg, &high_coefficient) ||
+        high_coefficient == INT64_MIN)
+        return false;
+    for (int i = 0; i < sum->count; i++) {
+        const bl_node *high = sum->at[i].node;
+        if (sum->at[i].coefficient != high_coefficient || high->op != BL_OP_MOD || !bl_is_const(high->src[1]) ||
+            high->src[1]->arg <= 0 || !bl_i64_mul(high->src[1]->arg, mod->src[1]->arg, &modulus))
+            continue;
+        if (quotient == NULL)
+            quotient = bl_idiv(ir, mod->src[0], mod->src[1]);
+        if (high->src[0] != quotient)
+            continue;
+        bl_sum_init(&next, 0);
+        bl_sum_add_sum(&next, sum, 1);
+        add_term(&next, high, -high_coefficient);
+        add_term(&next, mod, -k);
+        bl_sum_add(&next, bl_mod(ir, mod->src[0], bl_index(ir, modulus)), k);
+        if (next.failed)
+            return false;
+        *sum = next;
+        return true;
+    }
+    return false;
+}
+
+bool bl_sum_recombine(bl_ir *ir, bl_sum *sum)
+{
+    bool any = false;
+    bool changed = ir->recombining < MAX_RECOMBINING;
+
+    ir->recombining++;
+    while (changed && !sum->failed) {
+        changed = false;
+        for (int i = 0; i < sum->count && sum->count > 1 && !changed; i++) {
+            if (sum->at[i].node->op == BL_OP_MOD)
+                changed = try_recombine(ir, sum, i) || try_join(ir, sum, i);
+        }
+        any = any || changed;
+    }
+    ir->recombining--;
+    return any;
+}
+
+const bl_node *bl_sum_build(bl_ir *ir, bl_sum *sum)
+{
+    const bl_node *made = NULL;
+
+    bl_sum_recombine(ir, sum);
+    for (int i = 0; i < sum->count; i++) {
+        const bl_term *term = &sum->at[i];
+        const bl_node *addend = term->node;
+        if (term->coefficient != 1)
+            addend = make2(ir, BL_OP_MUL, addend, bl_index(ir, term->coefficient));
+        made = made == NULL ? addend : make2(ir, BL_OP_ADD, made, addend);
+    }
+    if (made == NULL)
+        return bl_index(ir, sum->constant);
+    return sum->constant == 0 ? made : make2(ir, BL_OP_ADD, made, bl_index(ir, sum->constant));
+}
+
+int bl_index_terms(const bl_node *index, int max, const bl_node **term, int64_t *coefficient, int64_t *constant)
+{
+    bl_sum sum;
+
+    bl_sum_init(&sum, 0);
+    bl_sum_add(&sum, index, 1);
+    if (sum.failed || sum.count > max)
+        return -1;
+    for (int i = 0; i < sum.count; i++) {
+        term[i] = sum.at[i].node;
+        coefficient[i] = sum.at[i].coefficient;
+    }
+    *constant = sum.constant;
+    return sum.count;
+}

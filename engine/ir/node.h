@@ -1,0 +1,198 @@
+/* The one node type of the compiler, from tensor graph to loop nest: immutable and interned, so that equal nodes are
+ * one pointer.  Nodes live in the arena of their bl_ir and die with it.  A source's id is always smaller than its
+ * user's, so sorting reachable nodes by id is a topological order.  Thread: a bl_ir belongs to one thread at a time.
+ *
+ * Builders never fail loudly: a bad call records the first error in the bl_ir and gives the POISON node, which every
+ * builder passes on; each stage checks bl_ir_status once at its end. */
+#ifndef BL_IR_NODE_H
+#define BL_IR_NODE_H
+
+#include "engine/base/arena.h"
+#include "engine/ir/dtype.h"
+
+enum { BL_MAX_DIMS = 16, BL_MAX_LANES = 16 };
+
+typedef enum bl_op {
+#define BL_OP(ID, id, nsrc, cls, flags, grad, doc) BL_OP_##ID,
+#include "engine/ir/ops.def"
+#undef BL_OP
+    BL_OP_COUNT
+} bl_op;
+
+typedef enum bl_op_class {
+    BL_CLASS_LEAF,
+    BL_CLASS_ALU,
+    BL_CLASS_MOVE,
+    BL_CLASS_REDUCE,
+    BL_CLASS_TENSOR,
+    BL_CLASS_LOOP,
+    BL_CLASS_INST
+} bl_op_class;
+
+enum {
+    BL_OPF_COMMUTES = 1, /* f(x, y) = f(y, x) */
+    BL_OPF_FLOAT = 2,    /* operands are floats */
+    BL_OPF_INT = 4,      /* operands are integers */
+    BL_OPF_BOOL = 8,     /* with BL_OPF_INT: or bools */
+    BL_OPF_COMPARE = 16  /* gives bool */
+};
+
+const char *bl_op_name(bl_op op); /* "add" */
+bl_op_class bl_op_get_class(bl_op op);
+unsigned bl_op_flags(bl_op op);
+const char *bl_op_doc(bl_op op);
+bl_op bl_op_from_name(const char *name, size_t len); /* BL_OP_COUNT if there is none */
+
+/* What a RANGE is for; see engine/opt/move.h. */
+typedef enum bl_axis_kind {
+    BL_AXIS_GLOBAL, /* a dimension of the grid of groups */
+    BL_AXIS_LOCAL,  /* work-items of a group */
+    BL_AXIS_LOOP,   /* a loop over outputs inside a work-item */
+    BL_AXIS_REDUCE, /* a loop of a reduction */
+    BL_AXIS_TILE,   /* unrolled: one register per value (outputs or a reduction) */
+    BL_AXIS_VECTOR, /* the lanes of a vector */
+    BL_AXIS_GROUP   /* a reduction shared by the work-items of a group */
+} bl_axis_kind;
+
+typedef struct bl_node bl_node;
+struct bl_node {
+    uint8_t op;    /* bl_op */
+    uint8_t dtype; /* bl_dtype of the value */
+    uint8_t lanes; /* 1, or the lanes of a vector */
+    uint8_t sub;   /* see ops.def */
+    uint8_t ndim;  /* 0 for every node of a kernel */
+    uint32_t nsrc;
+    uint32_t id;
+    uint64_t hash;
+    int64_t arg;   /* see ops.def */
+    int64_t lo, hi; /* integers and bool: no value is outside (whole range of the dtype if unknown) */
+    const bl_node *const *src;
+    const bl_node *const *dim; /* extents, INDEX nodes: CONST, or expressions of VAR */
+};
+
+typedef struct bl_ir bl_ir;
+
+/* |max_bytes| bounds the arena (0: no limit).  NULL if the host is out of memory. */
+bl_ir *bl_ir_create(size_t max_bytes);
+void bl_ir_destroy(bl_ir *ir);
+bl_arena *bl_ir_arena(bl_ir *ir); /* for whatever must live as long as the nodes */
+BL_NODISCARD bl_status bl_ir_status(const bl_ir *ir, bl_err *err);
+/* Builders blame this wire node for what goes wrong from now on (borrowed; NULL for none). */
+void bl_ir_blame(bl_ir *ir, const char *wire_id);
+/* Record an error and give POISON. */
+const bl_node *bl_ir_fail(bl_ir *ir, bl_status status, const char *fmt, ...) BL_PRINTF(3, 4);
+size_t bl_ir_count(const bl_ir *ir); /* nodes so far */
+
+/* The interning constructor under all builders: no inference, no checks beyond poison.  |proto| gives op, dtype, lanes, sub, arg,
+ * ndim, dim, nsrc and src (arrays are copied); bounds are computed here, but those of a VAR are the proto's. */
+const bl_node *bl_node_make(bl_ir *ir, const bl_node *proto);
+/* The same node over other sources (the same number), with as many lanes as these give it; |node| itself where they are the same. */
+const bl_node *bl_node_with(bl_ir *ir, const bl_node *node, const bl_node *const *src);
+
+/* ---- leaves */
+const bl_node *bl_const(bl_ir *ir, bl_dtype dtype, bl_scalar value);
+const bl_node *bl_const_int(bl_ir *ir, bl_dtype dtype, int64_t value);   /* any dtype, converted */
+const bl_node *bl_const_float(bl_ir *ir, bl_dtype dtype, double value);  /* any dtype, converted */
+const bl_node *bl_index(bl_ir *ir, int64_t value);                       /* INDEX constant */
+const bl_node *bl_input(bl_ir *ir, int slot, bl_dtype dtype, int ndim, const bl_node *const *dim);
+const bl_node *bl_var(bl_ir *ir, int number, int64_t lo, int64_t hi);
+const bl_node *bl_iota(bl_ir *ir, bl_dtype dtype, const bl_node *extent);
+
+bool bl_is_const(const bl_node *node);
+bool bl_is_int(const bl_node *node, int64_t value); /* an integer, INDEX or bool constant of that value */
+bl_scalar bl_const_value(const bl_node *node);
+
+/* ---- scalar ops: operands of one shape and dtype (WHERE: bool first; shifts: one dtype).  On scalars (ndim 0) constants are
+ * folded at once, and INDEX results are simplified by the rows of rules_index.c */
+const bl_node *bl_alu(bl_ir *ir, bl_op op, const bl_node *const *src); /* any ALU op but the casts */
+const bl_node *bl_alu1(bl_ir *ir, bl_op op, const bl_node *x);
+const bl_node *bl_alu2(bl_ir *ir, bl_op op, const bl_node *x, const bl_node *y);
+const bl_node *bl_where(bl_ir *ir, const bl_node *cond, const bl_node *yes, const bl_node *no);
+const bl_node *bl_cast(bl_ir *ir, bl_dtype to, const bl_node *x); /* x itself if it has that dtype */
+const bl_node *bl_bitcast(bl_ir *ir, bl_dtype to, const bl_node *x);
+static inline const bl_node *bl_add(bl_ir *ir, const bl_node *x, const bl_node *y)
+{
+    return bl_alu2(ir, BL_OP_ADD, x, y);
+}
+static inline const bl_node *bl_sub(bl_ir *ir, const bl_node *x, const bl_node *y)
+{
+    return bl_alu2(ir, BL_OP_SUB, x, y);
+}
+static inline const bl_node *bl_mul(bl_ir *ir, const bl_node *x, const bl_node *y)
+{
+    return bl_alu2(ir, BL_OP_MUL, x, y);
+}
+static inline const bl_node *bl_div(bl_ir *ir, const bl_node *x, const bl_node *y)
+{
+    return bl_alu2(ir, BL_OP_DIV, x, y);
+}
+static inline const bl_node *bl_idiv(bl_ir *ir, const bl_node *x, const bl_node *y)
+{
+    return bl_alu2(ir, BL_OP_IDIV, x, y);
+}
+static inline const bl_node *bl_mod(bl_ir *ir, const bl_node *x, const bl_node *y)
+{
+    return bl_alu2(ir, BL_OP_MOD, x, y);
+}
+static inline const bl_node *bl_less(bl_ir *ir, const bl_node *x, const bl_node *y)
+{
+    return bl_alu2(ir, BL_OP_CMPLT, x, y);
+}
+static inline const bl_node *bl_and(bl_ir *ir, const bl_node *x, const bl_node *y)
+{
+    return bl_alu2(ir, BL_OP_AND, x, y);
+}
+static inline const bl_node *bl_not(bl_ir *ir, const bl_node *x)
+{
+    return bl_alu1(ir, BL_OP_NOT, x);
+}
+
+/* ---- movement.  Extents and amounts are INDEX nodes.  A call that changes nothing gives x back. */
+const bl_node *bl_reshape(bl_ir *ir, const bl_node *x, int ndim, const bl_node *const *dim);
+const bl_node *bl_permute(bl_ir *ir, const bl_node *x, const int *perm); /* result axis i is x's axis perm[i] */
+const bl_node *bl_expand(bl_ir *ir, const bl_node *x, int ndim, const bl_node *const *dim);
+const bl_node *bl_pad(bl_ir *ir, const bl_node *x, const bl_node *const *before, const bl_node *const *after);
+const bl_node *bl_shrink(bl_ir *ir, const bl_node *x, const bl_node *const *start, const bl_node *const *size);
+const bl_node *bl_flip(bl_ir *ir, const bl_node *x, uint32_t axes);
+/* Windows of |size| elements |dilation| apart, starting every |stride|: axis |axis| of extent n becomes
+ * floor((n - dilation * (size - 1) - 1) / stride) + 1, and a last axis of extent |size| is added. */
+const bl_node *bl_window(bl_ir *ir, const bl_node *x, int axis, int64_t size, int64_t stride, int64_t dilation);
+int bl_perm_get(int64_t arg, int axis);
+void bl_window_get(int64_t arg, int *axis, int64_t *stride, int64_t *dilation);
+
+/* ---- the rest of the tensor graph */
+/* |fold| is ADD, MUL, MAX or MIN; reduced axes stay with extent 1. */
+const bl_node *bl_reduce(bl_ir *ir, bl_op fold, const bl_node *x, uint32_t axes);
+const bl_node *bl_gather(bl_ir *ir, const bl_node *x, const bl_node *index, int axis);
+const bl_node *bl_detach(bl_ir *ir, const bl_node *x);
+const bl_node *bl_contiguous(bl_ir *ir, const bl_node *x);
+/* |value| in the shape of |like|, as an expanded constant of |like|'s dtype. */
+const bl_node *bl_full_like(bl_ir *ir, const bl_node *like, double value);
+
+/* ---- loop nests */
+const bl_node *bl_param(bl_ir *ir, int number, bl_dtype dtype, bool local);
+const bl_node *bl_range(bl_ir *ir, int number, bl_axis_kind kind, const bl_node *extent);
+const bl_node *bl_load(bl_ir *ir, const bl_node *buffer, const bl_node *index, const bl_node *gate);
+const bl_node *bl_store(bl_ir *ir, const bl_node *buffer, const bl_node *index, const bl_node *value, const bl_node *gate);
+/* Fold |values| (all of one dtype), one after the other, over all |ranges|. */
+const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node *const *values, int nranges,
+                              const bl_node *const *ranges);
+const bl_node *bl_lane(bl_ir *ir, int lanes);
+const bl_node *bl_stack(bl_ir *ir, int lanes, const bl_node *const *scalars);
+const bl_node *bl_fold(bl_ir *ir, bl_op fold, const bl_node *vector);
+const bl_node *bl_sink(bl_ir *ir, int n, const bl_node *const *stores);
+
+/* ---- walks */
+typedef struct bl_nodes {
+    const bl_node **at;
+    size_t count;
+} bl_nodes;
+
+/* All nodes that |roots| reach, extents included where |dims| is set, in ascending order of id (sources first).
+ * The array lives in the arena; count 0 if it could not be had (see bl_ir_status). */
+bl_nodes bl_reach(bl_ir *ir, int nroots, const bl_node *const *roots, bool dims);
+/* Rebuild |root| with every node in |map| (bl_node to bl_node) replaced, sources first, simplifying scalars on the way. */
+struct bl_ptrmap;
+const bl_node *bl_substitute(bl_ir *ir, const bl_node *root, const struct bl_ptrmap *map);
+
+#endif

@@ -1,0 +1,38 @@
+/* How rows of rules are written: patterns as nested compound literals, in static storage.  Included by the files that hold
+ * rules only, for its names are short. */
+#ifndef BL_IR_PATTERN_H
+#define BL_IR_PATTERN_H
+
+#include "engine/ir/rewrite.h"
+
+#define PAT_ANY(number) (&(const bl_pat){.kind = BL_PAT_ANY, .slot = (number)})
+#define X               PAT_ANY(0)
+#define Y               PAT_ANY(1)
+#define Z               PAT_ANY(2)
+#define W               PAT_ANY(3)
+/* Captured constants, and constants of a given value (integers by value, floats with the sign of zero). */
+#define K                 (&(const bl_pat){.kind = BL_PAT_CONST, .slot = 4})
+#define K2                (&(const bl_pat){.kind = BL_PAT_CONST, .slot = 5})
+#define C(number)         (&(const bl_pat){.kind = BL_PAT_VALUE, .value = (number)})
+#define P1(name, x)       (&(const bl_pat){.kind = BL_PAT_OP, .op = BL_OP_##name, .nsrc = 1, .src = {(x)}})
+#define P2(name, x, y)    (&(const bl_pat){.kind = BL_PAT_OP, .op = BL_OP_##name, .nsrc = 2, .src = {(x), (y)}})
+#define P3(name, x, y, z) (&(const bl_pat){.kind = BL_PAT_OP, .op = BL_OP_##name, .nsrc = 3, .src = {(x), (y), (z)}})
+
+#define RULE(text, from, to)                                                                                                     \
+    {                                                                                                                            \
+        .name = (text), .find = (from), .put = (to)                                                                              \
+    }
+#define RULE_IF(text, from, to, when)                                                                                            \
+    {                                                                                                                            \
+        .name = (text), .find = (from), .put = (to), .guard = (when)                                                             \
+    }
+#define RULE_FAST(text, from, to)                                                                                                \
+    {                                                                                                                            \
+        .name = (text), .find = (from), .put = (to), .flags = BL_RULE_FAST                                                       \
+    }
+#define RULE_FN(text, from, function, when)                                                                                      \
+    {                                                                                                                            \
+        .name = (text), .find = (from), .fn = (function), .guard = (when)                                                        \
+    }
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* INDEX expressions and the bools made of them.  These are mathematical integers that do not wrap, so that all laws of floor
+ * division hold; each function puts its node into normal form in one step.  A row may say no by giving NULL. */
+#include "engine/ir/index_sum.h"
+#include "engine/ir/pattern.h"
+
+static bool is_index(const bl_match *m)
+{
+    return m->root->dtype == BL_INDEX && m->root->ndim == 0;
+}
+
+static bool of_index(const bl_match *m)
+{
+    return m->root->src[0]->dtype == BL_INDEX && m->root->ndim == 0;
+}
+
+static bool is_bool(const bl_match *m)
+{
+    return m->root->dtype == BL_BOOL && m->root->ndim == 0;
+}
+
+static const bl_rule rows[] = {
+    RULE_FN("add_collect", P2(ADD, X, Y), bl_fn_sum, is_index),
+    RULE_FN("sub_collect", P2(SUB, X, Y), bl_fn_sum, is_index),
+    RULE_FN("neg_collect", P1(NEG, X), bl_fn_sum, is_index),
+    RULE_FN("mul_collect", P2(MUL, X, Y), bl_fn_sum, is_index),
+    RULE_FN("idiv", P2(IDIV, X, Y), bl_fn_idiv, is_index),
+    RULE_FN("mod", P2(MOD, X, Y), bl_fn_mod, is_index),
+    RULE_FN("max_decided", P2(MAX, X, Y), bl_fn_extremum, is_index),
+    RULE_FN("min_decided", P2(MIN, X, Y), bl_fn_extremum, is_index),
+    RULE_FN("less", P2(CMPLT, X, Y), bl_fn_less, of_index),
+    RULE_FN("equal", P2(CMPEQ, X, Y), bl_fn_equal, of_index),
+    RULE_FN("not_less", P1(NOT, P2(CMPLT, X, Y)), bl_fn_not_less, is_bool),
+    RULE_FN("and_clauses", P2(AND, X, Y), bl_fn_conjunction, is_bool),
+};
+
+const bl_ruleset bl_rules_index = {"index", rows, sizeof rows / sizeof rows[0]};

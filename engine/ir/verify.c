@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/ir/verify.h"
+
+#include "engine/ir/private.h"
+#include "engine/ir/shape.h"
+
+#include <string.h>
+
+/* Each check gives NULL or what is wrong with the node. */
+
+static bool is_fold(unsigned op)
+{
+    return op == BL_OP_ADD || op == BL_OP_MUL || op == BL_OP_MAX || op == BL_OP_MIN;
+}
+
+static bool is_scalar_int(const bl_node *node)
+{
+    return node->ndim == 0 && bl_dtype_is_int((bl_dtype)node->dtype);
+}
+
+static uint32_t fewest_sources(const bl_node *node)
+{
+    switch (node->op) {
+    case BL_OP_PAD:
+    case BL_OP_SHRINK:
+        return (uint32_t)node->ndim + 1;
+    case BL_OP_LOAD:
+        return 2;
+    case BL_OP_STORE:
+        return 3;
+    case BL_OP_STACK:
+        return node->lanes;
+    default:
+        return 1;
+    }
+}
+
+static uint32_t most_sources(const bl_node *node)
+{
+    switch (node->op) {
+    case BL_OP_REDUCE:
+        return node->ndim > 0 ? 1 : UINT32_MAX;
+    case BL_OP_SINK:
+        return UINT32_MAX;
+    case BL_OP_LOAD:
+    case BL_OP_STORE:
+        return fewest_sources(node) + 1;
+    default:
+        return fewest_sources(node);
+    }
+}
+
+static const char *check_frame(const bl_node *node)
+{
+    int nsrc = 0;
+
+    if (node->op >= BL_OP_COUNT || node->dtype >= BL_DTYPE_COUNT)
+        return "no such op or dtype";
+    if (node->op == BL_OP_POISON)
+        return "poison";
+    if (node->lanes < 1 || node->lanes > BL_MAX_LANES || (node->lanes > 1 && node->ndim > 0))
+        return "lanes";
+    if (node->ndim > BL_MAX_DIMS)
+        return "too many dimensions";
+    nsrc = bl_op_sources((bl_op)node->op);
+    if (nsrc >= 0 ? node->nsrc != (uint32_t)nsrc : node->nsrc < fewest_sources(node) || node->nsrc > most_sources(node))
+        return "number of sources";
+    for (uint32_t i = 0; i < node->nsrc; i++) {
+        if (node->src[i]->id >= node->id)
+            return "a source is younger than its user";
+        if (bl_is_poison(node->src[i]))
+            return "a source is poison";
+        if (node->src[i]->op == BL_OP_SINK || (node->src[i]->op == BL_OP_STORE && node->op != BL_OP_SINK))
+            return "a source has no value";
+        if (node->src[i]->op == BL_OP_BUFFER && (i != 0 || (node->op != BL_OP_LOAD && node->op != BL_OP_STORE)))
+            return "a buffer is no value";
+    }
+    for (int i = 0; i < node->ndim; i++) {
+        const bl_node *dim = node->dim[i];
+        if (dim->id >= node->id)
+            return "an extent is younger than its user";
+        if (dim->dtype != BL_INDEX || dim->ndim != 0 || dim->lo < 0 || dim->lanes != 1 || !bl_extent_is_simple(dim))
+            return "an extent is no size";
+    }
+    return NULL;
+}
+
+static const char *check_alu(const bl_node *node)
+{
+    unsigned flags = bl_op_flags((bl_op)node->op);
+    const bl_node *const *src = node->src;
+    uint32_t first = node->op == BL_OP_WHERE ? 1 : 0;
+    bl_dtype dtype = (bl_dtype)src[first]->dtype;
+    bool is_float = bl_dtype_is_float(dtype);
+
+    if (node->op == BL_OP_WHERE && src[0]->dtype != BL_BOOL)
+        return "the condition is no bool";
+    if (node->op == BL_OP_BITCAST && (bl_dtype_bytes((bl_dtype)node->dtype) != bl_dtype_bytes(dtype) || dtype == BL_BOOL ||
+                                      node->dtype == BL_BOOL || dtype == BL_INDEX || node->dtype == BL_INDEX))
+        return "sizes differ";
+    if ((flags & BL_OPF_FLOAT) != 0 && !is_float)
+        return "takes floats";
+    if (((flags & BL_OPF_INT) != 0 || node->op == BL_OP_NOT) && is_float)
+        return "takes integers";
+    if ((flags & BL_OPF_INT) != 0 && (flags & BL_OPF_BOOL) == 0 && dtype == BL_BOOL)
+        return "takes integers";
+    if (node->op != BL_OP_CAST && node->op != BL_OP_BITCAST && node->dtype != ((flags & BL_OPF_COMPARE) != 0 ? BL_BOOL : dtype))
+        return "dtype of the result";
+    for (uint32_t i = 0; i < node->nsrc; i++) {
+        if (i > first && src[i]->dtype != dtype)
+            return "dtypes differ";
+        if (!bl_shape_equal(node, src[i]))
+            return "shapes differ";
+        if (src[i]->lanes != 1 && src[i]->lanes != node->lanes)
+            return "lanes differ";
+    }
+    return bl_node_lanes(node, src) == node->lanes ? NULL : "lanes of the result";
+}
+
+static const char *check_leaf(const bl_node *node)
+{
+    bl_dtype dtype = (bl_dtype)node->dtype;
+    bl_scalar value = {.i = node->arg};
+
+    switch (node->op) {
+    case BL_OP_CONST:
+        if (node->ndim != 0 || node->lanes != 1)
+            return "a constant is a scalar";
+        return bl_scalar_fit(dtype, value).i == value.i || (bl_dtype_is_float(dtype) && value.f != value.f)
+                   ? NULL
+                   : "a value that the dtype cannot hold";
+    case BL_OP_VAR:
+        return is_scalar_int(node) && node->lanes == 1 && node->lo <= node->hi && node->arg >= 0 ? NULL : "no named dimension";
+    case BL_OP_IOTA:
+        return node->ndim == 1 && dtype != BL_BOOL ? NULL : "shape or dtype";
+    default:
+        return node->arg >= 0 ? NULL : "a negative slot"; /* INPUT */
+    }
+}
+
+static const char *check_permute(const bl_node *node)
+{
+    uint32_t seen = 0;
+
+    if (node->src[0]->ndim != node->ndim)
+        return "dimensions";
+    for (int i = 0; i < node->ndim; i++)
+        seen |= 1U << bl_perm_get(node->arg, i);
+    return seen + 1 == 1U << node->ndim ? NULL : "no permutation";
+}
+
+static const char *check_move(const bl_node *node)
+{
+    const bl_node *x = node->src[0];
+
+    if (x->dtype != node->dtype || x->lanes != 1)
+        return "dtype";
+    for (uint32_t i = 1; i < node->nsrc; i++) {
+        if (node->src[i]->dtype != BL_INDEX || node->src[i]->ndim != 0 || node->src[i]->lo < 0)
+            return "an amount is no size";
+    }
+    switch (node->op) {
+    case BL_OP_PERMUTE:
+        return check_permute(node);
+    case BL_OP_EXPAND:
+        return x->ndim <= node->ndim ? NULL : "dimensions";
+    case BL_OP_FLIP:
+        return bl_shape_equal(node, x) && (uint64_t)node->arg >> node->ndim == 0 ? NULL : "shape or axes";
+    case BL_OP_WINDOW:
+        return x->ndim + 1 == node->ndim ? NULL : "dimensions";
+    case BL_OP_RESHAPE:
+        return NULL;
+    default:
+        return x->ndim == node->ndim ? NULL : "dimensions"; /* PAD, SHRINK */
+    }
+}
+
+static const char *check_reduce(const bl_node *node)
+{
+    const bl_node *x = node->src[0];
+
+    if (!is_fold(node->sub) || x->dtype != node->dtype)
+        return "fold or dtype";
+    if (node->ndim > 0) {
+        if (x->ndim != node->ndim || node->arg <= 0 || node->arg >> node->ndim != 0)
+            return "axes";
+        for (int i = 0; i < node->ndim; i++) {
+            if ((node->arg >> i & 1) != 0 ? !bl_is_int(node->dim[i], 1) : node->dim[i] != x->dim[i])
+                return "shape";
+        }
+        return NULL;
+    }
+    if (node->arg < 1 || node->arg >= node->nsrc)
+        return "number of values";
+    for (uint32_t i = 0; i < node->nsrc; i++) {
+        if (i < node->arg ? node->src[i]->dtype != node->dtype || node->src[i]->ndim != 0 : node->src[i]->op != BL_OP_RANGE)
+            return i < node->arg ? "dtypes differ" : "folds over what is no range";
+    }
+    return NULL;
+}
+
+static const char *check_tensor(const bl_node *node)
+{
+    const bl_node *x = node->src[0];
+
+    if (x->dtype != node->dtype || x->lanes != 1)
+        return "dtype";
+    if (node->op != BL_OP_GATHER)
+        return bl_shape_equal(node, x) ? NULL : "shape";
+    if (!bl_dtype_is_int((bl_dtype)node->src[1]->dtype) || node->arg < 0 || node->arg >= node->ndim || x->ndim != node->ndim)
+        return "axis or index";
+    return bl_shape_equal(node, node->src[1]) ? NULL : "shape";
+}
+
+static const char *check_access(const bl_node *node)
+{
+    uint32_t gate = node->op == BL_OP_LOAD ? 2 : 3;
+    uint32_t lanes = node->lanes;
+
+    if (node->src[0]->op != BL_OP_BUFFER || node->src[0]->dtype != node->dtype)
+        return "no buffer of the dtype";
+    if (!is_scalar_int(node->src[1]) || (node->src[1]->lanes != 1 && node->src[1]->lanes != lanes))
+        return "index";
+    if (node->op == BL_OP_STORE) {
+        const bl_node *value = node->src[2];
+        if (value->dtype != node->dtype || value->ndim != 0 || (value->lanes != 1 && value->lanes != lanes))
+            return "value";
+    }
+    if (node->nsrc > gate) {
+        const bl_node *x = node->src[gate];
+        if (x->dtype != BL_BOOL || x->ndim != 0 || (x->lanes != 1 && x->lanes != lanes))
+            return "gate";
+    }
+    return NULL;
+}
+
+static const char *check_loop(const bl_node *node)
+{
+    if (node->ndim != 0)
+        return "a loop nest has no tensors";
+    switch (node->op) {
+    case BL_OP_RANGE:
+        return is_scalar_int(node->src[0]) && node->src[0]->dtype == node->dtype && node->lanes == 1 &&
+                       node->src[0]->lanes == 1 && node->sub <= BL_AXIS_GROUP
+                   ? NULL
+                   : "extent or kind";
+    case BL_OP_LOAD:
+    case BL_OP_STORE:
+        return check_access(node);
+    case BL_OP_LANE:
+        return is_scalar_int(node) && node->lanes > 1 ? NULL : "lanes or dtype";
+    case BL_OP_STACK:
+        for (uint32_t i = 0; i < node->nsrc; i++) {
+            if (node->src[i]->dtype != node->dtype || node->src[i]->lanes != 1 || node->src[i]->ndim != 0)
+                return "takes scalars of one dtype";
+        }
+        return node->lanes > 1 ? NULL : "lanes";
+    case BL_OP_FOLD:
+        return is_fold(node->sub) && node->src[0]->dtype == node->dtype && node->src[0]->lanes > 1 && node->lanes == 1
+                   ? NULL
+                   : "fold, dtype or lanes";
+    case BL_OP_SINK:
+        for (uint32_t i = 0; i < node->nsrc; i++) {
+            if (node->src[i]->op != BL_OP_STORE)
+                return "takes stores";
+        }
+        return NULL;
+    default:
+        return node->lanes == 1 && node->sub <= 1 && node->arg >= 0 ? NULL : "buffer"; /* BUFFER */
+    }
+}
+
+static const char *check_class(const bl_node *node)
+{
+    switch (bl_op_get_class((bl_op)node->op)) {
+    case BL_CLASS_LEAF:
+        return check_leaf(node);
+    case BL_CLASS_ALU:
+        return check_alu(node);
+    case BL_CLASS_MOVE:
+        return check_move(node);
+    case BL_CLASS_REDUCE:
+        return check_reduce(node);
+    case BL_CLASS_TENSOR:
+        return check_tensor(node);
+    case BL_CLASS_LOOP:
+        return check_loop(node);
+    case BL_CLASS_INST:
+        break;
+    }
+    return "only a linear kernel has this";
+}
+
+/* The node that its builder makes of the same sources: its shape must be the node's.  NULL if the op has no such builder. */
+static const bl_node *build_again(bl_ir *ir, const bl_node *node)
+{
+    const bl_node *x = node->nsrc > 0 ? node->src[0] : NULL;
+    const bl_node *after[BL_MAX_DIMS];
+    int perm[BL_MAX_DIMS];
+    int axis = 0;
+    int64_t stride = 0;
+    int64_t dilation = 0;
+
+    switch (node->op) {
+    case BL_OP_RESHAPE:
+        return bl_reshape(ir, x, node->ndim, node->dim);
+    case BL_OP_EXPAND:
+        return bl_expand(ir, x, node->ndim, node->dim);
+    case BL_OP_SHRINK:
+        return bl_shrink(ir, x, node->src + 1, node->dim);
+    case BL_OP_GATHER:
+        return bl_gather(ir, x, node->src[1], (int)node->arg);
+    case BL_OP_PERMUTE:
+        for (int i = 0; i < node->ndim; i++)
+            perm[i] = bl_perm_get(node->arg, i);
+        return bl_permute(ir, x, perm);
+    case BL_OP_PAD:
+        for (int i = 0; i < node->ndim; i++)
+            after[i] = bl_sub(ir, node->dim[i], bl_add(ir, node->src[i + 1], x->dim[i]));
+        return bl_pad(ir, x, node->src + 1, after);
+    case BL_OP_WINDOW:
+        bl_window_get(node->arg, &axis, &stride, &dilation);
+        if (!bl_is_const(node->dim[node->ndim - 1]))
+            return bl_poison(ir);
+        return bl_window(ir, x, axis, node->dim[node->ndim - 1]->arg, stride, dilation);
+    default:
+        return NULL;
+    }
+}
+
+static const char *check_inferred(bl_ir *ir, const bl_node *node)
+{
+    bl_node again = *node;
+    bl_err before = ir->err; /* a builder that says no must not condemn the graph by itself */
+    const bl_node *built = build_again(ir, node);
+
+    ir->err = before;
+    if (built != NULL && (bl_is_poison(built) || !bl_shape_equal(built, node) || built->dtype != node->dtype))
+        return "the shape is not what its builder infers";
+    bl_node_set_bounds(&again);
+    return again.lo == node->lo && again.hi == node->hi ? NULL : "bounds";
+}
+
+const char *bl_node_check(bl_ir *ir, const bl_node *node, int level)
+{
+    const char *wrong = check_frame(node);
+
+    wrong = wrong != NULL ? wrong : check_class(node);
+    if (wrong == NULL && level >= 2)
+        wrong = check_inferred(ir, node);
+    return wrong;
+}
+
+static const char *check_stage(const bl_node *node, bl_stage stage)
+{
+    bl_op_class cls = bl_op_get_class((bl_op)node->op);
+
+    if (stage == BL_STAGE_TENSOR)
+        return cls == BL_CLASS_LOOP || node->lanes > 1 || (node->op == BL_OP_REDUCE && node->ndim == 0)
+                   ? "a loop nest in a tensor graph"
+                   : NULL;
+    return cls == BL_CLASS_MOVE || cls == BL_CLASS_TENSOR || node->op == BL_OP_INPUT || node->ndim > 0 ? "a tensor in a loop nest"
+                                                                                                       : NULL;
+}
+
+bl_status bl_ir_verify(bl_ir *ir, int nroots, const bl_node *const *roots, bl_stage stage, const char *pass, int level,
+                       bl_err *err)
+{
+    bl_nodes nodes;
+
+    BL_TRY(bl_ir_status(ir, err));
+    nodes = bl_reach(ir, nroots, roots, true);
+    BL_TRY(bl_ir_status(ir, err));
+    for (size_t i = 0; i < nodes.count; i++) {
+        const bl_node *node = nodes.at[i];
+        const char *wrong = bl_node_check(ir, node, level);
+
+        wrong = wrong != NULL ? wrong : check_stage(node, stage);
+        if (wrong != NULL)
+            return bl_fail(err, BL_EBUG, "after %s: node %u, %s %s: %s", pass, (unsigned)node->id, bl_op_name((bl_op)node->op),
+                           node->dtype < BL_DTYPE_COUNT ? bl_node_text(ir, node) : "?", wrong);
+    }
+    return bl_ir_status(ir, err);
+}

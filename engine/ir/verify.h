@@ -1,0 +1,14 @@
+/* The invariants of a graph, checked after every pass in checking builds and by the setting SPEC.
+ * Level 1 checks arity, dtypes, shapes, lanes and that sources precede users; level 2 also recomputes every inferred shape,
+ * dtype and bound.  A violation is BL_EBUG and names the pass, the node and the rule. */
+#ifndef BL_IR_VERIFY_H
+#define BL_IR_VERIFY_H
+
+#include "engine/ir/node.h"
+
+typedef enum bl_stage { BL_STAGE_TENSOR, BL_STAGE_KERNEL } bl_stage;
+
+BL_NODISCARD bl_status bl_ir_verify(bl_ir *ir, int nroots, const bl_node *const *roots, bl_stage stage, const char *pass,
+                                    int level, bl_err *err);
+
+#endif

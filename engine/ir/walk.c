@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/base/map.h"
+#include "engine/ir/private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The walks of one ir share its scratch arrays (queue, mark, value) and so do not nest.  Builders leave these alone. */
+static void begin_walk(bl_ir *ir)
+{
+    if (++ir->epoch == 0) {
+        memset(ir->mark, 0, ir->cap * sizeof *ir->mark);
+        ir->epoch = 1;
+    }
+}
+
+static size_t visit(bl_ir *ir, const bl_node *node, size_t count)
+{
+    if (ir->mark[node->id] == ir->epoch)
+        return count;
+    ir->mark[node->id] = ir->epoch;
+    ir->queue[count] = node;
+    return count + 1;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const bl_node *const *x = a;
+    const bl_node *const *y = b;
+
+    return (*x)->id < (*y)->id ? -1 : (*x)->id > (*y)->id;
+}
+
+/* Sort the queue by id: by the marks where it holds a good part of all nodes. */
+static void sort_queue(bl_ir *ir, size_t count)
+{
+    size_t at = 0;
+
+    if (count < ir->count / 16) {
+        qsort(ir->queue, count, sizeof *ir->queue, by_id);
+        return;
+    }
+    for (size_t id = 0; id < ir->count; id++) {
+        if (ir->mark[id] == ir->epoch)
+            ir->queue[at++] = ir->by_id[id];
+    }
+}
+
+/* Fill the queue with what |roots| reach without passing through a node of |stop| (NULL: all), in order of id. */
+static size_t reach(bl_ir *ir, int nroots, const bl_node *const *roots, bool dims, const bl_ptrmap *stop)
+{
+    size_t count = 0;
+
+    begin_walk(ir);
+    for (int i = 0; i < nroots; i++)
+        count = visit(ir, roots[i], count);
+    for (size_t at = 0; at < count; at++) {
+        const bl_node *node = ir->queue[at];
+        if (stop != NULL && bl_ptrmap_has(stop, node))
+            continue;
+        for (uint32_t i = 0; i < node->nsrc; i++)
+            count = visit(ir, node->src[i], count);
+        for (int i = 0; dims && i < node->ndim; i++)
+            count = visit(ir, node->dim[i], count);
+    }
+    sort_queue(ir, count);
+    return count;
+}
+
+bl_nodes bl_reach(bl_ir *ir, int nroots, const bl_node *const *roots, bool dims)
+{
+    size_t count = reach(ir, nroots, roots, dims, NULL);
+    bl_nodes nodes = {bl_arena_array(ir->arena, count, sizeof *nodes.at), count};
+
+    if (nodes.at == NULL)
+        return (bl_nodes){NULL, 0};
+    memcpy(nodes.at, ir->queue, count * sizeof *nodes.at);
+    return nodes;
+}
+
+static const bl_node *rebuild_load(bl_ir *ir, const bl_node *node, const bl_node *const *src)
+{
+    bl_node proto = *node;
+
+    if (bl_is_int(src[2], 0))
+        return bl_const_int(ir, (bl_dtype)node->dtype, 0);
+    if (!bl_is_int(src[2], 1))
+        return bl_node_with(ir, node, src);
+    proto.nsrc = 2;
+    proto.src = src;
+    proto.lanes = bl_node_lanes(node, src);
+    return bl_node_make(ir, &proto);
+}
+
+const bl_node *bl_node_rebuild(bl_ir *ir, const bl_node *node, const bl_node *const *src, const bl_node *const *dim)
+{
+    const bl_node *copies[BL_MAX_LANES];
+    bl_node proto = *node;
+
+    if (bl_op_get_class((bl_op)node->op) == BL_CLASS_ALU) {
+        if (node->op == BL_OP_CAST)
+            return bl_cast(ir, (bl_dtype)node->dtype, src[0]);
+        if (node->op == BL_OP_BITCAST)
+            return bl_bitcast(ir, (bl_dtype)node->dtype, src[0]);
+        return bl_alu(ir, (bl_op)node->op, src);
+    }
+    if (node->op == BL_OP_LOAD && node->nsrc == 3)
+        return rebuild_load(ir, node, src);
+    if (node->op == BL_OP_FOLD && src[0]->lanes == 1 && !bl_is_poison(src[0])) {
+        /* All lanes became one value; folding them still takes as many. */
+        for (int i = 0; i < node->src[0]->lanes; i++)
+            copies[i] = src[0];
+        return bl_fold(ir, (bl_op)node->sub, bl_stack(ir, node->src[0]->lanes, copies));
+    }
+    for (uint32_t i = 0; i < node->nsrc; i++) {
+        if (bl_is_poison(src[i]))
+            return src[i];
+    }
+    proto.src = src;
+    proto.dim = dim;
+    proto.lanes = bl_node_lanes(node, src);
+    return bl_node_make(ir, &proto);
+}
+
+/* |node| over what the walk made of its sources and extents; itself where nothing changed and |always| is not set. */
+static const bl_node *remake(bl_ir *ir, const bl_node *node, bool always)
+{
+    const bl_node *small[32];
+    const bl_node *dim[BL_MAX_DIMS];
+    const bl_node **src = small;
+    bool same = true;
+
+    if (node->nsrc > sizeof small / sizeof small[0]) {
+        src = bl_arena_array(ir->arena, node->nsrc, sizeof *src);
+        if (src == NULL)
+            return bl_ir_fail(ir, BL_ENOMEM, "out of host memory while compiling");
+    }
+    for (uint32_t i = 0; i < node->nsrc; i++) {
+        src[i] = ir->value[node->src[i]->id];
+        same = same && src[i] == node->src[i];
+    }
+    for (int i = 0; i < node->ndim; i++) {
+        dim[i] = ir->value[node->dim[i]->id];
+        same = same && dim[i] == node->dim[i];
+    }
+    return same && !always ? node : bl_node_rebuild(ir, node, src, dim);
+}
+
+const bl_node *bl_substitute(bl_ir *ir, const bl_node *root, const struct bl_ptrmap *map)
+{
+    size_t count = reach(ir, 1, &root, true, map);
+
+    for (size_t i = 0; i < count; i++) {
+        const bl_node *node = ir->queue[i];
+        const bl_node *made = bl_ptrmap_get(map, node);
+
+        if (made == NULL)
+            made = remake(ir, node, false);
+        ir->value[node->id] = made;
+    }
+    return ir->value[root->id];
+}
+
+enum {
+    MAX_STEPS = 64, /* rows applied one after the other to one node */
+    MAX_PASSES = 16
+};
+
+static const bl_node *simplify_node(bl_ir *ir, const bl_node *node, unsigned allow)
+{
+    bool scalar = node->ndim == 0;
+
+    if (bl_op_get_class((bl_op)node->op) != BL_CLASS_ALU)
+        return remake(ir, node, false);
+    node = remake(ir, node, true);
+    for (int step = 0; step < MAX_STEPS && bl_op_get_class((bl_op)node->op) == BL_CLASS_ALU; step++) {
+        const bl_node *next = scalar ? bl_scalar_simplify(ir, node, allow) : bl_rules_apply_table(ir, &ir->algebra, node, allow);
+        if (next == NULL || next == node)
+            break;
+        node = next;
+    }
+    return node;
+}
+
+const bl_node *bl_simplify(bl_ir *ir, const bl_node *root, unsigned allow)
+{
+    for (int pass = 0; pass < MAX_PASSES; pass++) {
+        const bl_node *before = root;
+        size_t count = reach(ir, 1, &root, true, NULL);
+
+        for (size_t i = 0; i < count; i++) {
+            const bl_node *node = ir->queue[i];
+            const bl_node *made = simplify_node(ir, node, allow);
+            ir->value[node->id] = made;
+        }
+        root = ir->value[root->id];
+        if (root == before)
+            break;
+    }
+    return root;
+}
