@@ -1,0 +1,113 @@
+/* The documents that clients send, decoded: every name resolved, every limit and size checked, nothing yet known of what an op
+ * means.
+ *
+ * What comes out lives in env->arena, but for values, whose text or bytes stay in the body; so the body lives until they were
+ * scanned. The JSON document itself may go as soon as the call returns.  Messages say where: "inputs.x: ...".  Thread: any, one
+ * arena each. */
+#ifndef BL_PROTO_DECODE_H
+#define BL_PROTO_DECODE_H
+
+#include "proto/safetensors.h"
+#include "proto/tensor.h"
+
+enum {
+    BL_WIRE_MAX_DIMS = 64,          /* named dimensions of a document */
+    BL_WIRE_MAX_ATTR_ITEMS = 65536, /* in all lists of all attributes of a graph */
+    BL_WIRE_MAX_REPORTS = 1000000   /* steps / collect.every */
+};
+
+typedef struct bl_decode_env {
+    bl_arena *arena;
+    bl_wire_limits limits;
+    const bl_tensor_file *binary; /* tensors that came beside the document, or NULL */
+    void *ctx;                    /* of the calls below */
+    /* The type of a held tensor, looked for in |lease| (or NULL) first.  NULL: no tensor may be named. */
+    bl_status (*resolve)(void *ctx, const char *lease, const char *name, bl_wire_type *type, bl_err *err);
+    /* The type of the one output of an initialiser's graph.  NULL: none may be given. */
+    bl_status (*infer)(void *ctx, const bl_wire_graph *graph, bl_wire_type *type, bl_err *err);
+} bl_decode_env;
+
+/* Find the document of a body: the body itself, or, in a safetensors file, the string |key| of its __metadata__.  |file| is
+ * filled in the second case; then env->binary is to be set to it.  bl_json_fini(doc) also after a failure. */
+BL_NODISCARD bl_status bl_decode_body(bl_arena *arena, bl_span body, bool safetensors, const char *key,
+                                      const bl_json_limits *json_limits, const bl_wire_limits *limits, bl_json_doc *doc,
+                                      bl_tensor_file *file, bl_err *err);
+
+/* Members that several documents have. */
+typedef struct bl_run_options {
+    const char *device; /* NULL: the best one */
+    const char *lease;  /* NULL: none */
+    int debug;          /* 0 to 7; -1: not given */
+    int beam;           /* -1: not given */
+    bool seeded;
+    uint64_t seed;
+    int64_t timeout_ms; /* 0: not given */
+} bl_run_options;
+
+/* POST /api/v1/run: inputs, nodes, outputs, keep, shapes, dims, and all of bl_run_options.
+ * A dimension that "shapes" names without a range in "dims" gets 1 (0 where it is empty) to its size rounded up to a power of
+ * two: the plan serves that whole range, and a client whose sizes vary compiles few of them. */
+typedef struct bl_run_request {
+    bl_wire_graph graph;     /* outputs: those to send, then those to keep under their names */
+    bl_tensor_value *values; /* ninputs */
+    int64_t *vars;           /* nvars: sizes in this request */
+    int nsent;               /* outputs to send */
+    bl_run_options options;
+} bl_run_request;
+BL_NODISCARD bl_status bl_decode_run(const bl_decode_env *env, const bl_json *doc, bl_run_request *out, bl_err *err);
+
+typedef struct bl_program_entry {
+    const char *name;
+    bl_wire_graph graph;
+} bl_program_entry;
+
+/* PUT /api/v1/programs/NAME: inputs, state, nodes, updates, outputs or entries, dims, and of bl_run_options device, lease, beam,
+ * seed and debug. A dimension that an input's shape names must have its range in "dims".  Each entry knows the dimensions that
+ * its own inputs name. */
+typedef struct bl_program_doc {
+    int nstates;
+    bl_wire_tensor *states;
+    bl_tensor_value *values; /* nstates */
+    int nentries;
+    bl_program_entry *entries;
+    bl_run_options options;
+} bl_program_doc;
+BL_NODISCARD bl_status bl_decode_program(const bl_decode_env *env, const bl_json *doc, bl_program_doc *out, bl_err *err);
+
+/* POST /api/v1/programs/NAME/run: entry, inputs, steps, collect, seq, and of bl_run_options device, lease, beam, debug and
+ * timeout_ms. */
+typedef struct bl_program_run {
+    int entry;
+    bl_tensor_value *values; /* as many as the entry's inputs, in their order */
+    int64_t *vars;
+    uint64_t steps;
+    uint64_t every; /* 0: nothing is collected */
+    int ncollect;
+    int *collect; /* which of the entry's outputs */
+    bool sequenced;
+    uint64_t seq;
+    bl_run_options options;
+} bl_program_run;
+BL_NODISCARD bl_status bl_decode_program_run(const bl_decode_env *env, const bl_json *doc, const bl_program_entry *entries,
+                                             int nentries, bl_program_run *out, bl_err *err);
+
+/* PUT /api/v1/programs/NAME/state: {"state": {...}} with a value for each of |states| and no other; values[i] is that of
+ * states[i]. */
+BL_NODISCARD bl_status bl_decode_state(const bl_decode_env *env, const bl_json *doc, const bl_wire_tensor *states, int nstates,
+                                       bl_tensor_value **values, bl_err *err);
+/* {"ttl": seconds} */
+BL_NODISCARD bl_status bl_decode_lease(const bl_json *doc, double *ttl, bl_err *err);
+/* {"names": [...]} and perhaps "lease" */
+BL_NODISCARD bl_status bl_decode_names(const bl_decode_env *env, const bl_json *doc, const char ***names, size_t *count,
+                                       const char **lease, bl_err *err);
+/* A tensor value that stands alone, as PUT /api/v1/tensors/NAME takes it as JSON. */
+BL_NODISCARD bl_status bl_decode_tensor(const bl_decode_env *env, const bl_json *doc, bl_tensor_value *out, bl_err *err);
+/* Raw bytes with "dtype" and "shape" from a query ("784,128"; empty for a scalar).  Where bytes.data is NULL they are still to
+ * come, and their number is not checked. */
+BL_NODISCARD bl_status bl_decode_raw(const bl_wire_limits *limits, const char *dtype, const char *shape, bl_span bytes,
+                                     bl_tensor_value *out, bl_err *err);
+
+/* [A-Za-z_][A-Za-z0-9_.:/-]{0,127}, but neither NaN nor Infinity, which are numbers. */
+bool bl_wire_name_ok(const char *name);
+
+#endif

@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/base/fault.h"
+#include "proto/decode_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One name of the graph: inputs, state and ids share one namespace. */
+typedef struct symbol {
+    const char *name;
+    bl_wire_ref ref;
+} symbol;
+
+typedef struct graph_decoder {
+    bl_decoder *d;
+    bl_wire_graph *graph;
+    size_t nsymbols;
+    symbol *symbols; /* sorted by name once all are there */
+    bl_err *err;
+} graph_decoder;
+
+static int compare_symbols(const void *a, const void *b)
+{
+    return strcmp(((const symbol *)a)->name, ((const symbol *)b)->name);
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    const char *const *x = a, *const *y = b;
+
+    return strcmp(*x, *y);
+}
+
+static const bl_wire_ref *find_symbol(const graph_decoder *g, const char *name)
+{
+    symbol key = {.name = name};
+    const symbol *found = g->nsymbols == 0 ? NULL : bsearch(&key, g->symbols, g->nsymbols, sizeof *g->symbols, compare_symbols);
+
+    return found != NULL ? &found->ref : NULL;
+}
+
+bl_status bl_decode_distinct(const char **names, size_t count, const bl_json *at, bl_err *err)
+{
+    if (count > 1)
+        qsort(names, count, sizeof *names, compare_texts);
+    for (size_t i = 1; i < count; i++) {
+        if (strcmp(names[i - 1], names[i]) == 0)
+            return bl_json_fail(at, err, BL_EGRAPH, "\"%s\" stands there twice", names[i]);
+    }
+    return BL_OK;
+}
+
+/* ---- attributes */
+
+static bl_status decode_attr(bl_decoder *d, const bl_json *at, bl_wire_attr *out, bl_err *err);
+
+static bl_status decode_attr_list(bl_decoder *d, const bl_json *at, bl_wire_attr *out, bl_err *err)
+{
+    size_t n = bl_json_count(at), i = 0;
+    bl_json_iter it = bl_json_each(at);
+    bl_json element;
+
+    if (n > (size_t)(BL_WIRE_MAX_ATTR_ITEMS - d->attr_items))
+        return bl_json_fail(at, err, BL_ELIMIT, "more than %d items in the attributes of a graph", BL_WIRE_MAX_ATTR_ITEMS);
+    bl_wire_attr *items = bl_arena_array(d->arena, n, sizeof *items);
+    if (items == NULL)
+        return bl_arena_status(d->arena, err);
+    d->attr_items += (int)n;
+    while (bl_json_next(&it, &element))
+        BL_TRY(decode_attr(d, &element, &items[i++], err));
+    out->kind = BL_ATTR_LIST;
+    out->nitems = (int)n;
+    out->item = items;
+    return BL_OK;
+}
+
+/* As deep as the limit on JSON's depth. */
+static bl_status decode_attr(bl_decoder *d, const bl_json *at, bl_wire_attr *out, bl_err *err)
+{
+    double special;
+
+    switch (at->kind) {
+    case BL_JSON_NULL:
+        out->kind = BL_ATTR_NULL;
+        return BL_OK;
+    case BL_JSON_BOOL:
+        out->kind = BL_ATTR_BOOL;
+        return bl_json_bool(at, &out->boolean, err);
+    case BL_JSON_NUMBER:
+        out->kind = BL_ATTR_NUMBER;
+        return bl_json_number(at, &out->number, err);
+    case BL_JSON_STRING:
+        out->kind = BL_ATTR_STRING;
+        if (bl_json_nonfinite(at->text, &special)) {
+            out->kind = BL_ATTR_NUMBER;
+            BL_TRY(bl_json_number(at, &out->number, err));
+        }
+        return bl_json_string(at, &out->string, err);
+    case BL_JSON_ARRAY:
+        return decode_attr_list(d, at, out, err);
+    case BL_JSON_OBJECT:
+        break;
+    }
+    return bl_json_fail(at, err, BL_EINVAL, "an attribute is a number, boolean, string, null or a list of these, not an object");
+}
+
+static int compare_attrs(const void *a, const void *b)
+{
+    return strcmp(((const bl_wire_attr *)a)->name, ((const bl_wire_attr *)b)->name);
+}
+
+static bl_status decode_attrs(bl_decoder *d, const bl_json *node, bl_wire_node *out, bl_err *err)
+{
+    bl_json attrs, member;
+
+    if (!bl_json_find(node, "attrs", &attrs))
+        return BL_OK;
+    BL_TRY(bl_json_expect(&attrs, BL_JSON_OBJECT, err));
+    size_t n = bl_json_count(&attrs);
+    if (n > (size_t)(BL_WIRE_MAX_ATTR_ITEMS - d->attr_items))
+        return bl_json_fail(&attrs, err, BL_ELIMIT, "more than %d items in the attributes of a graph", BL_WIRE_MAX_ATTR_ITEMS);
+    d->attr_items += (int)n;
+    out->attrs = bl_arena_array(d->arena, n, sizeof *out->attrs);
+    if (out->attrs == NULL)
+        return bl_arena_status(d->arena, err);
+    bl_json_iter it = bl_json_each(&attrs);
+    while (bl_json_next(&it, &member)) {
+        bl_wire_attr *attr = &out->attrs[out->nattrs++];
+        attr->name = bl_arena_strdup(d->arena, member.key);
+        if (attr->name == NULL)
+            return bl_arena_status(d->arena, err);
+        BL_TRY(decode_attr(d, &member, attr, err));
+    }
+    if (out->nattrs > 1)
+        qsort(out->attrs, (size_t)out->nattrs, sizeof *out->attrs, compare_attrs);
+    return BL_OK;
+}
+
+static bl_status decode_op(const bl_json *node, bl_wire_node *out, bl_err *err)
+{
+    bl_json op;
+
+    BL_TRY(bl_json_need(node, "op", &op, err));
+    return bl_json_string(&op, &out->op, err);
+}
+
+bl_status bl_decode_initialiser(bl_decoder *d, const bl_json *at, const bl_wire_graph **out, bl_err *err)
+{
+    static const char *const names[] = {"op", "attrs", NULL};
+    bl_wire_graph *graph = bl_arena_alloc(d->arena, sizeof *graph);
+    bl_wire_node *node = bl_arena_alloc(d->arena, sizeof *node);
+    bl_wire_output *output = bl_arena_alloc(d->arena, sizeof *output);
+    const char **id = bl_arena_alloc(d->arena, sizeof *id);
+    int before = d->attr_items;
+
+    if (graph == NULL || node == NULL || output == NULL || id == NULL)
+        return bl_arena_status(d->arena, err);
+    BL_TRY(bl_json_allow(at, names, err));
+    BL_TRY(decode_op(at, node, err));
+    d->attr_items = 0;
+    bl_status st = decode_attrs(d, at, node, err);
+    d->attr_items = before;
+    if (st != BL_OK)
+        return st;
+    *id = bl_arena_strdup(d->arena, at->key);
+    node->nids = 1;
+    node->ids = id;
+    output->name = *id;
+    output->ref = (bl_wire_ref){.kind = BL_REF_NODE};
+    *graph = (bl_wire_graph){.nnodes = 1, .nodes = node, .noutputs = 1, .outputs = output};
+    *out = graph;
+    return bl_arena_status(d->arena, err);
+}
+
+/* ---- nodes */
+
+static bl_status decode_ids(graph_decoder *g, const bl_json *node, bl_wire_node *out)
+{
+    bl_json id, one;
+    const char *text;
+
+    BL_TRY(bl_json_need(node, "id", &id, g->err));
+    if (id.kind != BL_JSON_ARRAY && id.kind != BL_JSON_STRING)
+        return bl_json_fail(&id, g->err, BL_EINVAL, "expected a string or a list of strings");
+    size_t n = id.kind == BL_JSON_ARRAY ? bl_json_count(&id) : 1, i = 0;
+    if (n == 0)
+        return bl_json_fail(&id, g->err, BL_EGRAPH, "a node without an id");
+    if (n > g->d->env->limits.max_inputs)
+        return bl_json_fail(&id, g->err, BL_ELIMIT, "%zu ids, the limit is %zu", n, g->d->env->limits.max_inputs);
+    const char **ids = bl_arena_array(g->d->arena, n, sizeof *ids);
+    if (ids == NULL)
+        return bl_arena_status(g->d->arena, g->err);
+    bl_json_iter it = bl_json_each(&id);
+    do {
+        if (id.kind == BL_JSON_ARRAY && !bl_json_next(&it, &one))
+            break;
+        const bl_json *at = id.kind == BL_JSON_ARRAY ? &one : &id;
+        BL_TRY(bl_json_string(at, &text, g->err));
+        BL_TRY(bl_decode_name(g->d, at, text, &ids[i++], g->err));
+    } while (i < n);
+    out->nids = (int)n;
+    out->ids = ids;
+    return BL_OK;
+}
+
+/* All but "in", which needs the names of all nodes. */
+static bl_status decode_node(graph_decoder *g, const bl_json *node, bl_wire_node *out)
+{
+    static const char *const names[] = {"id", "op", "in", "attrs", NULL};
+
+    BL_TRY(bl_json_allow(node, names, g->err));
+    BL_TRY(decode_ids(g, node, out));
+    bl_status st = decode_op(node, out, g->err);
+    if (st == BL_OK)
+        st = decode_attrs(g->d, node, out, g->err);
+    if (st != BL_OK && g->err != NULL)
+        bl_err_blame(g->err, out->ids[0]);
+    return st;
+}
+
+static bl_status decode_ref(const graph_decoder *g, const bl_json *at, bl_wire_ref *out)
+{
+    double special;
+    const char *name;
+
+    if (at->kind == BL_JSON_NUMBER || (at->kind == BL_JSON_STRING && bl_json_nonfinite(at->text, &special))) {
+        out->kind = BL_REF_LITERAL;
+        return bl_json_number(at, &out->literal, g->err);
+    }
+    if (at->kind != BL_JSON_STRING)
+        return bl_json_fail(at, g->err, BL_EINVAL, "expected a name or a number");
+    BL_TRY(bl_json_string(at, &name, g->err));
+    const bl_wire_ref *found = find_symbol(g, name);
+    if (found == NULL)
+        return bl_json_fail(at, g->err, BL_EGRAPH, "nothing is named \"%.140s\"", name);
+    *out = *found;
+    return BL_OK;
+}
+
+static bl_status decode_refs(graph_decoder *g, const bl_json *node, bl_wire_node *out)
+{
+    bl_json in, one;
+
+    /* a string that is also a name: what an optimiser's "lr" may be; what it means is the op's affair */
+    for (int i = 0; i < out->nattrs; i++) {
+        bl_wire_attr *attr = &out->attrs[i];
+        const bl_wire_ref *found = attr->kind == BL_ATTR_STRING ? find_symbol(g, attr->string) : NULL;
+        if (found != NULL) {
+            attr->ref = bl_arena_alloc(g->d->arena, sizeof *attr->ref);
+            if (attr->ref == NULL)
+                return bl_arena_status(g->d->arena, g->err);
+            *attr->ref = *found;
+        }
+    }
+    if (!bl_json_find(node, "in", &in))
+        return BL_OK;
+    BL_TRY(bl_json_expect(&in, BL_JSON_ARRAY, g->err));
+    size_t n = bl_json_count(&in);
+    if (n > g->d->env->limits.max_inputs)
+        return bl_json_fail(&in, g->err, BL_ELIMIT, "%zu operands, the limit is %zu", n, g->d->env->limits.max_inputs);
+    out->refs = bl_arena_array(g->d->arena, n, sizeof *out->refs);
+    if (out->refs == NULL)
+        return bl_arena_status(g->d->arena, g->err);
+    bl_json_iter it = bl_json_each(&in);
+    while (bl_json_next(&it, &one))
+        BL_TRY(decode_ref(g, &one, &out->refs[out->nrefs++]));
+    return BL_OK;
+}
+
+static const char *kind_text(bl_wire_ref_kind kind)
+{
+    return kind == BL_REF_INPUT ? "an input" : kind == BL_REF_STATE ? "a state" : "a node";
+}
+
+/* Every name of the graph, sorted, none twice. */
+static bl_status make_symbols(graph_decoder *g, const bl_json *doc)
+{
+    const bl_wire_graph *w = g->graph;
+    size_t n = (size_t)w->ninputs + (size_t)w->nstates;
+
+    for (int i = 0; i < w->nnodes; i++)
+        n += (size_t)w->nodes[i].nids;
+    g->symbols = bl_arena_array(g->d->arena, n, sizeof *g->symbols);
+    if (g->symbols == NULL)
+        return bl_arena_status(g->d->arena, g->err);
+    for (int i = 0; i < w->ninputs; i++)
+        g->symbols[g->nsymbols++] = (symbol){w->inputs[i].name, {.kind = BL_REF_INPUT, .index = i}};
+    for (int i = 0; i < w->nstates; i++)
+        g->symbols[g->nsymbols++] = (symbol){w->states[i].name, {.kind = BL_REF_STATE, .index = i}};
+    for (int i = 0; i < w->nnodes; i++) {
+        for (int r = 0; r < w->nodes[i].nids; r++)
+            g->symbols[g->nsymbols++] = (symbol){w->nodes[i].ids[r], {.kind = BL_REF_NODE, .index = i, .result = r}};
+    }
+    if (n > 1)
+        qsort(g->symbols, n, sizeof *g->symbols, compare_symbols);
+    for (size_t i = 1; i < n; i++) {
+        const symbol *a = &g->symbols[i - 1], *b = &g->symbols[i];
+        if (strcmp(a->name, b->name) == 0)
+            return bl_json_fail(doc, g->err, BL_EGRAPH, "the name \"%s\" is used twice, by %s and by %s", a->name,
+                                kind_text(a->ref.kind), kind_text(b->ref.kind));
+    }
+    return BL_OK;
+}
+
+static bl_status decode_nodes(graph_decoder *g, const bl_json *doc)
+{
+    bl_json nodes, node;
+    bl_wire_graph *w = g->graph;
+
+    BL_TRY(bl_json_need(doc, "nodes", &nodes, g->err));
+    BL_TRY(bl_json_expect(&nodes, BL_JSON_ARRAY, g->err));
+    size_t n = bl_json_count(&nodes);
+    if (n > g->d->env->limits.max_nodes)
+        return bl_json_fail(&nodes, g->err, BL_ELIMIT, "%zu nodes, the limit is %zu", n, g->d->env->limits.max_nodes);
+    w->nodes = bl_arena_array(g->d->arena, n, sizeof *w->nodes);
+    if (w->nodes == NULL)
+        return bl_arena_status(g->d->arena, g->err);
+    bl_json_iter it = bl_json_each(&nodes);
+    while (bl_json_next(&it, &node))
+        BL_TRY(decode_node(g, &node, &w->nodes[w->nnodes++]));
+    BL_TRY(make_symbols(g, doc));
+    it = bl_json_each(&nodes);
+    for (int i = 0; bl_json_next(&it, &node); i++) {
+        bl_status st = decode_refs(g, &node, &w->nodes[i]);
+        if (st != BL_OK) {
+            if (g->err != NULL)
+                bl_err_blame(g->err, w->nodes[i].ids[0]);
+            return st;
+        }
+    }
+    return BL_OK;
+}
+
+/* ---- order */
+
+typedef struct sorter {
+    const bl_wire_graph *graph;
+    bool by_attrs;       /* names in attributes are operands too */
+    int *order;          /* nodes so far, sources first */
+    int *stack, *pos;    /* nodes being visited and how far in their operands */
+    unsigned char *seen; /* 1: on the stack, 2: in the order */
+    int done, culprit;
+} sorter;
+
+/* The |k|-th node that |node| needs, -1 where that operand is no node; false past the last. */
+static bool operand(const sorter *s, const bl_wire_node *node, int k, int *out)
+{
+    const bl_wire_ref *ref = NULL;
+
+    if (k < node->nrefs)
+        ref = &node->refs[k];
+    else if (s->by_attrs && k < node->nrefs + node->nattrs)
+        ref = node->attrs[k - node->nrefs].ref;
+    else
+        return false;
+    *out = ref != NULL && ref->kind == BL_REF_NODE ? ref->index : -1;
+    return true;
+}
+
+/* Depth first with a stack of its own.  Nodes that already stand sources first keep their order.  False at a cycle. */
+static bool visit(sorter *s, int first)
+{
+    int depth = 0, next;
+
+    s->stack[depth] = first;
+    s->pos[depth++] = 0;
+    s->seen[first] = 1;
+    while (depth > 0) {
+        int node = s->stack[depth - 1];
+        if (!operand(s, &s->graph->nodes[node], s->pos[depth - 1]++, &next)) {
+            s->seen[node] = 2;
+            s->order[s->done++] = node;
+            depth--;
+        } else if (next >= 0 && s->seen[next] == 1) {
+            s->culprit = next;
+            return false;
+        } else if (next >= 0 && s->seen[next] == 0) {
+            s->seen[next] = 1;
+            s->stack[depth] = next;
+            s->pos[depth++] = 0;
+        }
+    }
+    return true;
+}
+
+static bool visit_all(sorter *s)
+{
+    size_t n = (size_t)s->graph->nnodes;
+
+    memset(s->seen, 0, n);
+    s->done = 0;
+    for (int i = 0; i < s->graph->nnodes; i++) {
+        if (s->seen[i] == 0 && !visit(s, i))
+            return false;
+    }
+    return true;
+}
+
+/* Put the nodes in the order found, and the references to them. */
+static bl_status reorder(graph_decoder *g, const int *order, int *place)
+{
+    bl_wire_graph *w = g->graph;
+    bl_wire_node *nodes = bl_arena_array(g->d->arena, (size_t)w->nnodes, sizeof *nodes);
+
+    if (nodes == NULL)
+        return bl_arena_status(g->d->arena, g->err);
+    for (int i = 0; i < w->nnodes; i++) {
+        nodes[i] = w->nodes[order[i]];
+        place[order[i]] = i;
+    }
+    w->nodes = nodes;
+    for (int i = 0; i < w->nnodes; i++) {
+        for (int k = 0; k < nodes[i].nrefs; k++) {
+            if (nodes[i].refs[k].kind == BL_REF_NODE)
+                nodes[i].refs[k].index = place[nodes[i].refs[k].index];
+        }
+        for (int k = 0; k < nodes[i].nattrs; k++) {
+            bl_wire_ref *ref = nodes[i].attrs[k].ref;
+            if (ref != NULL && ref->kind == BL_REF_NODE)
+                ref->index = place[ref->index];
+        }
+    }
+    for (size_t i = 0; i < g->nsymbols; i++) {
+        if (g->symbols[i].ref.kind == BL_REF_NODE)
+            g->symbols[i].ref.index = place[g->symbols[i].ref.index];
+    }
+    return BL_OK;
+}
+
+static bl_status sort_nodes(graph_decoder *g)
+{
+    size_t n = (size_t)g->graph->nnodes;
+    int *room = bl_calloc(3 * n + 1, sizeof *room);
+    unsigned char *seen = bl_calloc(n + 1, 1);
+    bl_status st = BL_OK;
+    sorter s = {.graph = g->graph, .by_attrs = true, .order = room, .seen = seen, .culprit = -1};
+
+    if (room == NULL || seen == NULL) {
+        st = bl_fail(g->err, BL_ENOMEM, "sorting %zu nodes", n);
+        goto out;
+    }
+    s.stack = room + n;
+    s.pos = room + 2 * n;
+    if (!visit_all(&s)) {
+        /* an attribute may hold a node's name by chance ("mean"): then only operands count */
+        s.by_attrs = false;
+        if (!visit_all(&s)) {
+            const char *id = g->graph->nodes[s.culprit].ids[0];
+            st = bl_fail(g->err, BL_EGRAPH, "the node \"%s\" needs its own result: the graph has a cycle", id);
+            if (g->err != NULL)
+                bl_err_blame(g->err, id);
+            goto out;
+        }
+    }
+    st = reorder(g, s.order, s.stack);
+out:
+    free(room);
+    free(seen);
+    return st;
+}
+
+/* ---- what comes out */
+
+static bl_status decode_target(const graph_decoder *g, const bl_json *at, const char **name, bl_wire_ref *out)
+{
+    BL_TRY(bl_json_string(at, name, g->err));
+    const bl_wire_ref *found = find_symbol(g, *name);
+    if (found == NULL)
+        return bl_json_fail(at, g->err, BL_EGRAPH, "nothing is named \"%.140s\"", *name);
+    *out = *found;
+    return BL_OK;
+}
+
+static bl_status decode_outputs(graph_decoder *g, const bl_json *doc)
+{
+    bl_json outputs = {.kind = BL_JSON_ARRAY}, keep = {.kind = BL_JSON_OBJECT}, one;
+    bool sent = bl_json_find(doc, "outputs", &outputs), kept = bl_json_find(doc, "keep", &keep);
+    bl_wire_graph *w = g->graph;
+    const char *name;
+
+    if (sent)
+        BL_TRY(bl_json_expect(&outputs, BL_JSON_ARRAY, g->err));
+    if (kept)
+        BL_TRY(bl_json_expect(&keep, BL_JSON_OBJECT, g->err));
+    size_t nsent = sent ? bl_json_count(&outputs) : 0, n = nsent + (kept ? bl_json_count(&keep) : 0);
+    if (n > g->d->env->limits.max_inputs)
+        return bl_json_fail(doc, g->err, BL_ELIMIT, "%zu outputs, the limit is %zu", n, g->d->env->limits.max_inputs);
+    w->outputs = bl_arena_array(g->d->arena, n, sizeof *w->outputs);
+    const char **names = bl_arena_array(g->d->arena, nsent, sizeof *names);
+    if (w->outputs == NULL || names == NULL)
+        return bl_arena_status(g->d->arena, g->err);
+    bl_json_iter it = bl_json_each(&outputs);
+    while (sent && bl_json_next(&it, &one)) {
+        bl_wire_output *out = &w->outputs[w->noutputs];
+        BL_TRY(decode_target(g, &one, &out->name, &out->ref));
+        names[w->noutputs++] = out->name;
+    }
+    BL_TRY(bl_decode_distinct(names, nsent, &outputs, g->err));
+    it = bl_json_each(&keep);
+    while (kept && bl_json_next(&it, &one)) {
+        bl_wire_output *out = &w->outputs[w->noutputs++];
+        BL_TRY(bl_decode_name(g->d, &keep, one.key, &out->name, g->err));
+        BL_TRY(decode_target(g, &one, &name, &out->ref));
+    }
+    return BL_OK;
+}
+
+static bl_status decode_updates(graph_decoder *g, const bl_json *doc)
+{
+    bl_json updates, one;
+    bl_wire_graph *w = g->graph;
+    const char *name;
+
+    if (!bl_json_find(doc, "updates", &updates))
+        return BL_OK;
+    BL_TRY(bl_json_expect(&updates, BL_JSON_OBJECT, g->err));
+    w->updates = bl_arena_array(g->d->arena, bl_json_count(&updates), sizeof *w->updates);
+    if (w->updates == NULL)
+        return bl_arena_status(g->d->arena, g->err);
+    bl_json_iter it = bl_json_each(&updates);
+    while (bl_json_next(&it, &one)) {
+        const bl_wire_ref *state = find_symbol(g, one.key);
+        if (state == NULL || state->kind != BL_REF_STATE)
+            return bl_json_fail(&updates, g->err, BL_EGRAPH, "no state is named \"%.140s\"", one.key);
+        bl_wire_output *out = &w->updates[w->nupdates++];
+        out->name = w->states[state->index].name;
+        BL_TRY(decode_target(g, &one, &name, &out->ref));
+    }
+    return BL_OK;
+}
+
+bl_status bl_decode_graph(bl_decoder *d, const bl_json *doc, bl_wire_graph *graph, bl_err *err)
+{
+    graph_decoder g = {.d = d, .graph = graph, .err = err};
+
+    d->attr_items = 0;
+    BL_TRY(decode_nodes(&g, doc));
+    BL_TRY(sort_nodes(&g));
+    BL_TRY(decode_outputs(&g, doc));
+    BL_TRY(decode_updates(&g, doc));
+    if (graph->noutputs == 0 && graph->nupdates == 0)
+        return bl_json_fail(doc, err, BL_EGRAPH, "nothing is asked for: no outputs%s", graph->program ? " and no updates" : "");
+    return BL_OK;
+}

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/base/fault.h"
+#include "proto/json.h"
+#include "proto/number.h"
+#include "proto/utf8.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONG_STRING = 256 }; /* from here on a string without escapes stays in the body */
+
+typedef struct scan {
+    bl_json_doc *doc;
+    const char *p, *end;
+    bl_text out; /* what cJSON gets */
+    size_t values, max_values;
+    int depth, max_depth;
+    char closer[BL_JSON_DEPTH_MAX];         /* of each open bracket */
+    const char *no_list[BL_JSON_DEPTH_MAX]; /* an array that starts here at this depth is known to be no list */
+    bl_err *err;
+} scan;
+
+void bl_json_where(const bl_json_doc *doc, const char *at, char *out, size_t size)
+{
+    size_t line = 1, offset = (size_t)(at - doc->body.data);
+    const char *start = doc->body.data;
+
+    for (const char *p = start; (p = memchr(p, '\n', (size_t)(at - p))) != NULL; start = ++p)
+        line++;
+    (void)snprintf(out, size, "line %zu, column %zu (byte %zu)", line, (size_t)(at - start) + 1, offset);
+}
+
+static bl_status fail_at(scan *s, const char *at, const char *rule)
+{
+    char where[96];
+
+    bl_json_where(s->doc, at, where, sizeof where);
+    return bl_fail(s->err, BL_EINVAL, "JSON, %s: %s", where, rule);
+}
+
+static inline const char *skip_space(const char *p, const char *end)
+{
+    while (p != end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
+        p++;
+    return p;
+}
+
+/* The four hexadecimal digits at |p|, or -1. */
+static int hex4(const char *p, const char *end)
+{
+    int value = 0;
+
+    if (end - p < 4)
+        return -1;
+    for (int i = 0; i < 4; i++) {
+        char c = p[i];
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
+        if (digit < 0)
+            return -1;
+        value = value * 16 + digit;
+    }
+    return value;
+}
+
+/* s->p is at a backslash; leave it after the escape. */
+static bl_status scan_escape(scan *s)
+{
+    const char *at = s->p;
+
+    if (s->end - at < 2)
+        return fail_at(s, at, "the string is not closed");
+    if (at[1] != 'u') {
+        if (strchr("\"\\/bfnrt", at[1]) == NULL || at[1] == '\0')
+            return fail_at(s, at, "no such escape in a string");
+        s->p += 2;
+        return BL_OK;
+    }
+    int code = hex4(at + 2, s->end);
+    if (code < 0)
+        return fail_at(s, at, "\\u takes four hexadecimal digits");
+    if (code == 0)
+        return fail_at(s, at, "\\u0000 is not taken in strings");
+    s->p += 6;
+    if (code >= 0xd800 && code < 0xe000) {
+        bool pair = code < 0xdc00 && s->end - s->p >= 6 && s->p[0] == '\\' && s->p[1] == 'u';
+        int low = pair ? hex4(s->p + 2, s->end) : -1;
+        if (low < 0xdc00 || low >= 0xe000)
+            return fail_at(s, at, "half of a surrogate pair stands alone");
+        s->p += 6;
+    }
+    return BL_OK;
+}
+
+/* s->p is at the opening quote; leave it after the closing one.  *plain: no escapes. */
+static bl_status scan_string(scan *s, bool *plain)
+{
+    const char *open = s->p++;
+
+    *plain = true;
+    while (s->p != s->end) {
+        unsigned char c = (unsigned char)*s->p;
+        if (c == '"') {
+            s->p++;
+            return BL_OK;
+        }
+        if (c == '\\') {
+            *plain = false;
+            BL_TRY(scan_escape(s));
+        } else if (c < 0x20) {
+            return fail_at(s, s->p, "control bytes in a string must be escaped");
+        } else if (c < 0x80) {
+            s->p++;
+        } else {
+            size_t n = bl_utf8_length(s->p, (size_t)(s->end - s->p));
+            if (n == 0)
+                return fail_at(s, s->p, "the text is not valid UTF-8");
+            s->p += n;
+        }
+    }
+    return fail_at(s, open, "the string is not closed");
+}
+
+/* What stands in the tree for a part of the body, or for a list. */
+static void put_place(scan *s, char kind, size_t number, size_t len)
+{
+    char text[2 * BL_NUMBER_CHARS] = {'"', '\xff', kind};
+    size_t n = 3;
+
+    n += bl_print_u64(text + n, number);
+    text[n++] = ':';
+    n += bl_print_u64(text + n, len);
+    text[n++] = '"';
+    bl_text_append(&s->out, text, n);
+}
+
+static bl_status string_value(scan *s)
+{
+    const char *open = s->p;
+    bool plain;
+
+    BL_TRY(scan_string(s, &plain));
+    size_t len = (size_t)(s->p - open);
+    if (plain && len > LONG_STRING)
+        put_place(s, 's', (size_t)(open + 1 - s->doc->body.data), len - 2);
+    else
+        bl_text_append(&s->out, open, len);
+    return BL_OK;
+}
+
+static bl_status number_value(scan *s)
+{
+    const char *open = s->p, *end = bl_number_skip(open, s->end);
+
+    if (end == NULL)
+        return fail_at(s, open, "not a number as JSON writes it");
+    put_place(s, 'n', (size_t)(open - s->doc->body.data), (size_t)(end - open));
+    s->p = end;
+    return BL_OK;
+}
+
+static bl_status word_value(scan *s)
+{
+    static const char *const words[] = {"true", "false", "null"};
+
+    for (size_t i = 0; i < 3; i++) {
+        size_t n = strlen(words[i]);
+        if ((size_t)(s->end - s->p) >= n && memcmp(s->p, words[i], n) == 0) {
+            bl_text_append(&s->out, s->p, n);
+            s->p += n;
+            return BL_OK;
+        }
+    }
+    return fail_at(s, s->p, "expected a value");
+}
+
+/* ---- lists */
+
+typedef struct measure {
+    const char *p, *end;
+    bl_list *list;
+    int depth, deepest;
+    bool leaf; /* a scalar was met: the deepest level is settled */
+    const char **open;
+    int64_t count[BL_JSON_DEPTH_MAX],
+        first[BL_JSON_DEPTH_MAX]; /* of elements: in the open array, in the first one closed (-1: none) */
+} measure;
+
+/* Past the scalar at |p|, or NULL where there is none that a list may hold. */
+static const char *list_scalar(const char *p, const char *end, unsigned *holds)
+{
+    static const struct {
+        const char *text;
+        size_t len;
+        unsigned holds;
+    } words[] = {{"true", 4, BL_LIST_BOOLS},
+                 {"false", 5, BL_LIST_BOOLS},
+                 {"\"NaN\"", 5, BL_LIST_STRINGS},
+                 {"\"Infinity\"", 10, BL_LIST_STRINGS},
+                 {"\"-Infinity\"", 11, BL_LIST_STRINGS}};
+
+    if (p != end && (*p == '-' || (*p >= '0' && *p <= '9'))) {
+        *holds |= BL_LIST_NUMBERS;
+        return bl_number_skip(p, end);
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if ((size_t)(end - p) >= words[i].len && memcmp(p, words[i].text, words[i].len) == 0) {
+            *holds |= words[i].holds;
+            return p + words[i].len;
+        }
+    }
+    return NULL;
+}
+
+static void note_ragged(measure *m, const char *at)
+{
+    if (m->list->ragged == NULL)
+        m->list->ragged = at;
+}
+
+static bool open_bracket(measure *m, int max_depth)
+{
+    if (m->depth == max_depth)
+        return false;
+    m->open[m->depth] = m->p;
+    m->count[m->depth] = 0;
+    if (m->depth == m->deepest) {
+        /* a level below the scalars, or below arrays that ended without one */
+        if (m->leaf || (m->deepest > 0 && m->first[m->deepest - 1] >= 0))
+            note_ragged(m, m->p);
+        m->first[m->deepest++] = -1;
+    }
+    m->depth++;
+    m->p = skip_space(m->p + 1, m->end);
+    return true;
+}
+
+static void close_bracket(measure *m)
+{
+    int level = --m->depth;
+
+    if (m->first[level] < 0)
+        m->first[level] = m->count[level];
+    else if (m->first[level] != m->count[level])
+        note_ragged(m, m->p);
+    m->p++;
+}
+
+/* After a value: past commas and closing brackets to the next value.  False where the text is malformed; *done at the end of the
+ * list. */
+static bool next_value(measure *m, bool *done)
+{
+    for (;;) {
+        if (m->depth == 0) {
+            *done = true;
+            return true;
+        }
+        m->count[m->depth - 1]++;
+        if (m->p != m->end && *m->p != ',' && *m->p != ']')
+            m->p = skip_space(m->p, m->end);
+        if (m->p == m->end)
+            return false;
+        if (*m->p == ',') {
+            m->p++;
+            if (m->p != m->end && (unsigned char)*m->p <= ' ')
+                m->p = skip_space(m->p, m->end);
+            return true;
+        }
+        if (*m->p != ']')
+            return false;
+        close_bracket(m);
+    }
+}
+
+static bool measure_all(measure *m, int max_depth)
+{
+    bool done = false;
+
+    while (!done) {
+        if (m->p == m->end)
+            return false;
+        if (*m->p == '[') {
+            if (!open_bracket(m, max_depth))
+                return false;
+            if (m->p == m->end)
+                return false;
+            if (*m->p != ']')
+                continue;
+            close_bracket(m);
+        } else {
+            const char *at = m->p;
+            m->p = list_scalar(at, m->end, &m->list->holds);
+            if (m->p == NULL) {
+                m->p = at;
+                return false;
+            }
+            if (m->depth != m->deepest)
+                note_ragged(m, at);
+            m->leaf = true;
+            m->list->count++;
+        }
+        if (!next_value(m, &done))
+            return false;
+    }
+    return true;
+}
+
+const char *bl_list_measure(const char *p, const char *end, int depth, bl_list *out, const char **open, int *nopen)
+{
+    measure m = {.p = p, .end = end, .list = out, .open = open};
+
+    memset(out, 0, sizeof *out);
+    bool fine = measure_all(&m, depth < BL_JSON_DEPTH_MAX ? depth : BL_JSON_DEPTH_MAX);
+    *nopen = m.depth;
+    if (!fine)
+        return NULL;
+    out->text = (bl_span){p, (size_t)(m.p - p)};
+    out->depth = m.deepest;
+    for (int i = 0; i < m.deepest && i < BL_LIST_DIMS; i++)
+        out->dim[i] = m.first[i];
+    return m.p;
+}
+
+static bl_status add_list(scan *s, const bl_list *list)
+{
+    bl_json_doc *doc = s->doc;
+
+    if (doc->nlists == doc->lists_cap) {
+        size_t cap = doc->lists_cap == 0 ? 16 : doc->lists_cap * 2;
+        bl_list *lists = bl_realloc(doc->lists, cap * sizeof *lists);
+        if (lists == NULL)
+            return bl_fail(s->err, BL_ENOMEM, "the lists of a JSON document");
+        doc->lists = lists;
+        doc->lists_cap = cap;
+    }
+    put_place(s, 'l', doc->nlists, 0);
+    doc->lists[doc->nlists++] = *list;
+    s->p += list->text.len;
+    return BL_OK;
+}
+
+/* Is the array at s->p a list?  Where it is not, the arrays around what it should not hold are noted, so that each byte is
+ * measured at most twice however deep it lies. */
+static bool try_list(scan *s, bl_list *list)
+{
+    const char *open[BL_JSON_DEPTH_MAX];
+    int nopen = 0;
+
+    if (s->no_list[s->depth] == s->p)
+        return false;
+    if (bl_list_measure(s->p, s->end, s->max_depth - s->depth, list, open, &nopen) != NULL)
+        return true;
+    memcpy(s->no_list + s->depth, open, (size_t)nopen * sizeof *open);
+    return false;
+}
+
+/* ---- the pass */
+
+static bl_status open_container(scan *s, char closer)
+{
+    if (s->depth == s->max_depth)
+        return bl_fail(s->err, BL_EINVAL, "JSON: arrays and objects are nested deeper than %d", s->max_depth);
+    s->closer[s->depth++] = closer;
+    bl_text_putc(&s->out, *s->p++);
+    s->p = skip_space(s->p, s->end);
+    return BL_OK;
+}
+
+static void close_container(scan *s)
+{
+    bl_text_putc(&s->out, *s->p++);
+    s->depth--;
+}
+
+static bl_status member_name(scan *s)
+{
+    const char *open = s->p;
+    bool plain;
+
+    if (s->p == s->end || *s->p != '"')
+        return fail_at(s, s->p, "expected the name of a member, in quotes");
+    BL_TRY(scan_string(s, &plain));
+    bl_text_append(&s->out, open, (size_t)(s->p - open));
+    s->p = skip_space(s->p, s->end);
+    if (s->p == s->end || *s->p != ':')
+        return fail_at(s, s->p, "expected a colon after the name of a member");
+    bl_text_putc(&s->out, ':');
+    s->p = skip_space(s->p + 1, s->end);
+    return BL_OK;
+}
+
+/* The value at s->p.  *inside: it opened a container that is not empty, and s->p is at its first value. */
+static bl_status scan_value(scan *s, bool *inside)
+{
+    *inside = false;
+    if (s->p == s->end)
+        return fail_at(s, s->p, "the document ends where a value is expected");
+    if (++s->values > s->max_values)
+        return bl_fail(s->err, BL_ELIMIT, "JSON: more than %zu values in one document", s->max_values);
+    switch (*s->p) {
+    case '"':
+        return string_value(s);
+    case '[':
+    case '{': {
+        bool array = *s->p == '[';
+        bl_list list;
+        if (array && s->depth < s->max_depth && try_list(s, &list))
+            return add_list(s, &list);
+        BL_TRY(open_container(s, array ? ']' : '}'));
+        if (s->p != s->end && *s->p == s->closer[s->depth - 1]) {
+            close_container(s);
+            return BL_OK;
+        }
+        *inside = true;
+        return array ? BL_OK : member_name(s);
+    }
+    default:
+        return *s->p == '-' || (*s->p >= '0' && *s->p <= '9') ? number_value(s) : word_value(s);
+    }
+}
+
+/* After a value: close what ends here, and go to the next value.  *done after the last. */
+static bl_status scan_after(scan *s, bool *done)
+{
+    for (;;) {
+        s->p = skip_space(s->p, s->end);
+        *done = s->depth == 0;
+        if (*done)
+            return s->p == s->end ? BL_OK : fail_at(s, s->p, "something follows the document");
+        char closer = s->closer[s->depth - 1];
+        if (s->p == s->end)
+            return fail_at(s, s->p, closer == ']' ? "an array is not closed" : "an object is not closed");
+        if (*s->p == ',') {
+            bl_text_putc(&s->out, ',');
+            s->p = skip_space(s->p + 1, s->end);
+            return closer == '}' ? member_name(s) : BL_OK;
+        }
+        if (*s->p != closer)
+            return fail_at(s, s->p, closer == ']' ? "expected a comma or ]" : "expected a comma or }");
+        close_container(s);
+    }
+}
+
+static bl_status scan_document(scan *s)
+{
+    bool inside = false, done = false;
+
+    if (s->end - s->p >= 3 && memcmp(s->p, "\xef\xbb\xbf", 3) == 0)
+        return fail_at(s, s->p, "a byte order mark is not taken");
+    s->p = skip_space(s->p, s->end);
+    while (!done) {
+        BL_TRY(scan_value(s, &inside));
+        if (!inside)
+            BL_TRY(scan_after(s, &done));
+    }
+    return bl_text_status(&s->out, s->err);
+}
+
+/* ---- members that stand twice */
+
+static int compare_names(const void *a, const void *b)
+{
+    const cJSON *const *x = a, *const *y = b;
+
+    return strcmp((*x)->string, (*y)->string);
+}
+
+/* By sorting: no choice of names makes it slow. */
+static bl_status check_members(const bl_json *object, bl_err *err)
+{
+    size_t n = bl_json_count(object), i = 0;
+    const cJSON **members;
+    bl_status st = BL_OK;
+
+    if (n < 2)
+        return BL_OK;
+    members = bl_calloc(n, sizeof *members);
+    if (members == NULL)
+        return bl_fail(err, BL_ENOMEM, "the members of a JSON object");
+    for (const cJSON *m = object->item->child; m != NULL; m = m->next)
+        members[i++] = m;
+    qsort(members, n, sizeof *members, compare_names);
+    for (i = 1; i < n && st == BL_OK; i++) {
+        if (strcmp(members[i - 1]->string, members[i]->string) == 0)
+            st = bl_json_fail(object, err, BL_EINVAL, "the member \"%.100s\" stands twice", members[i]->string);
+    }
+    free(members);
+    return st;
+}
+
+/* As deep as the limit on depth allows. */
+static bl_status check_duplicates(const bl_json *value, bl_err *err)
+{
+    bl_json_iter it = bl_json_each(value);
+    bl_json child;
+
+    if (value->kind == BL_JSON_OBJECT)
+        BL_TRY(check_members(value, err));
+    while (bl_json_next(&it, &child)) {
+        if (child.item != NULL && child.item->child != NULL)
+            BL_TRY(check_duplicates(&child, err));
+    }
+    return BL_OK;
+}
+
+bl_status bl_json_parse(bl_json_doc *doc, bl_arena *arena, bl_span body, const bl_json_limits *limits, bl_err *err)
+{
+    scan *s = bl_calloc(1, sizeof *s);
+    bl_status st;
+
+    *doc = (bl_json_doc){.arena = arena, .body = body};
+    if (s == NULL)
+        return bl_fail(err, BL_ENOMEM, "reading JSON");
+    s->doc = doc;
+    s->p = body.data;
+    s->end = body.data + body.len;
+    s->max_depth = limits == NULL || limits->depth <= 0 ? BL_JSON_DEPTH : limits->depth;
+    if (s->max_depth > BL_JSON_DEPTH_MAX)
+        s->max_depth = BL_JSON_DEPTH_MAX;
+    s->max_values = limits == NULL || limits->values == 0 ? BL_JSON_VALUES : limits->values;
+    s->err = err;
+    st = scan_document(s);
+    if (st == BL_OK) {
+        /* what fails now is memory: the text was checked */
+        doc->root = cJSON_ParseWithLengthOpts(s->out.data, s->out.len + 1, NULL, 1);
+        if (doc->root == NULL)
+            st = bl_fail(err, BL_ENOMEM, "the tree of a JSON document");
+    }
+    bl_text_fini(&s->out);
+    free(s);
+    if (st == BL_OK) {
+        bl_json root = bl_json_root(doc);
+        st = check_duplicates(&root, err);
+    }
+    return st;
+}
+
+void bl_json_fini(bl_json_doc *doc)
+{
+    if (doc == NULL)
+        return;
+    cJSON_Delete(doc->root);
+    free(doc->lists);
+    doc->root = NULL;
+    doc->lists = NULL;
+}

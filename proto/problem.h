@@ -1,0 +1,11 @@
+/* RFC 9457 problem documents from a bl_err.  Thread: any. */
+#ifndef BL_PROTO_PROBLEM_H
+#define BL_PROTO_PROBLEM_H
+
+#include "engine/base/text.h"
+
+/* Append {"type","title","status","detail"} and, where known, "node"; with |step| also how many steps were applied.
+ * Give NULL for no step. */
+void bl_problem_write(bl_text *out, const bl_err *err, const uint64_t *step);
+
+#endif

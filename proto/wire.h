@@ -1,0 +1,108 @@
+/* The wire graph: CONTRACT's "a graph", decoded, resolved and sorted, before anything knows what an op means.
+ * Everything lives in the request's arena.  Names are NUL-terminated and match the contract's pattern. */
+#ifndef BL_PROTO_WIRE_H
+#define BL_PROTO_WIRE_H
+
+#include "engine/base/arena.h"
+#include "engine/base/text.h"
+#include "engine/ir/dtype.h"
+
+typedef struct bl_wire_limits {
+    size_t max_nodes, max_inputs; /* inputs counts state too, and the operands of one node */
+    size_t max_dims;              /* rank of a tensor, at most BL_MAX_DIMS */
+    uint64_t max_tensor_bytes;
+} bl_wire_limits;
+
+/* A named dimension with its range. */
+typedef struct bl_wire_var {
+    const char *name;
+    int64_t lo, hi;
+} bl_wire_var;
+
+/* An extent: |size|, or the named dimension |var| where var >= 0. */
+typedef struct bl_wire_dim {
+    int64_t size;
+    int var;
+} bl_wire_dim;
+
+typedef struct bl_wire_type {
+    bl_dtype dtype;
+    int ndim;
+    bl_wire_dim dim[16];
+} bl_wire_type;
+
+typedef struct bl_wire_tensor {
+    const char *name;
+    bl_wire_type type;
+} bl_wire_tensor;
+
+/* A JSON number kept exact: an integer in 64 bits (with its sign), or a double. */
+typedef struct bl_wire_number {
+    bool whole; /* written without fraction or exponent and fits: magnitude holds it */
+    bool negative;
+    uint64_t magnitude;
+    double value; /* always set; NaN and infinities come from the strings */
+} bl_wire_number;
+
+typedef enum bl_wire_ref_kind { BL_REF_LITERAL, BL_REF_INPUT, BL_REF_STATE, BL_REF_NODE } bl_wire_ref_kind;
+
+typedef struct bl_wire_ref {
+    bl_wire_ref_kind kind;
+    int index;  /* of the input, state or node */
+    int result; /* which result of the node */
+    bl_wire_number literal;
+} bl_wire_ref;
+
+typedef enum bl_wire_attr_kind { BL_ATTR_NUMBER, BL_ATTR_BOOL, BL_ATTR_STRING, BL_ATTR_NULL, BL_ATTR_LIST } bl_wire_attr_kind;
+
+typedef struct bl_wire_attr {
+    const char *name; /* NULL for the items of a list */
+    bl_wire_attr_kind kind;
+    bl_wire_number number;
+    bool boolean;
+    const char *string; /* also of a number that came as "NaN", "Infinity" or "-Infinity" */
+    bl_wire_ref *ref;   /* of a string that is the name of an input, state or node too ("lr": "rate"); else NULL */
+    int nitems;
+    const struct bl_wire_attr *item;
+} bl_wire_attr;
+
+typedef struct bl_wire_node {
+    int nids;
+    const char *const *ids;
+    const char *op;
+    int nrefs;
+    bl_wire_ref *refs;
+    int nattrs; /* sorted by name */
+    bl_wire_attr *attrs;
+} bl_wire_node;
+
+typedef struct bl_wire_output {
+    const char *name; /* as asked; for an update: the state's name */
+    bl_wire_ref ref;
+} bl_wire_output;
+
+/* One entry of a program, or one run.  Nodes stand sources first. */
+typedef struct bl_wire_graph {
+    int nvars, ninputs, nstates, nnodes, noutputs, nupdates;
+    bl_wire_var *vars;
+    bl_wire_tensor *inputs;
+    bl_wire_tensor *states; /* of the whole program, in the program's order */
+    bl_wire_node *nodes;
+    bl_wire_output *outputs; /* "outputs", then "keep" */
+    bl_wire_output *updates; /* name is a state's; at most one for each */
+    bool program;            /* an optimiser may remember: what it does is named after ids and operands */
+} bl_wire_graph;
+
+/* Structural identity: names of nodes, inputs and outputs do not count, their order and everything else does.  Names of states
+ * and dimensions do, and in a program all of them: what an optimiser remembers is named after its id and operands.  A string in
+ * an attribute that is the name of something in the graph counts as that.  |salt| is text that also decides (device, settings).
+ * The key is SHA-256-strong enough to compare by alone only together with |bytes|, which the cache compares too. */
+typedef struct bl_wire_key {
+    uint64_t hash;
+    const void *bytes; /* arena */
+    size_t len;
+} bl_wire_key;
+BL_NODISCARD bl_status bl_wire_make_key(bl_arena *arena, const bl_wire_graph *graph, const char *salt, bl_wire_key *key,
+                                        bl_err *err);
+
+#endif

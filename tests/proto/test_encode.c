@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#include "proto/encode.h"
+#include "proto/problem.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void strings(void **state)
+{
+    static const struct {
+        const char *text, *encoded;
+    } rows[] = {{"", "\"\""},
+                {"a\"b\\c", "\"a\\\"b\\\\c\""},
+                {"line\nnext\ttab\x01", "\"line\\nnext\\u0009tab\\u0001\""},
+                {"\xc3\xa9\xf0\x9f\x98\x80", "\"\xc3\xa9\xf0\x9f\x98\x80\""},
+                {"cut \xe2\x82", "\"cut \xef\xbf\xbd\xef\xbf\xbd\""},
+                {"\xff.\xc0\x80", "\"\xef\xbf\xbd.\xef\xbf\xbd\xef\xbf\xbd\""}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bl_text out = {0};
+        bl_encode_string(&out, rows[i].text);
+        assert_string_equal(out.data, rows[i].encoded);
+        bl_text_fini(&out);
+    }
+}
+
+/* The contract's first response, word for word. */
+static void results(void **state)
+{
+    static const float s[] = {12, 30};
+    static const bool flags[] = {true, false};
+    const bl_result rows[] = {{.name = "s", .dtype = BL_F32, .ndim = 1, .dim = {2}, .count = 2, .data = s},
+                              {.name = "f", .dtype = BL_BOOL, .ndim = 2, .dim = {1, 2}, .count = 2, .data = flags},
+                              {.name = "e", .dtype = BL_I64, .ndim = 1, .dim = {0}, .count = 0, .data = s},
+                              {.name = "t", .dtype = BL_U8, .ndim = 0}};
+    bl_text out = {0};
+
+    (void)state;
+    bl_encode_results(&out, rows, 1);
+    assert_string_equal(out.data, "{\"s\":{\"dtype\":\"float32\",\"shape\":[2],\"data\":[12,30]}}");
+    bl_text_clear(&out);
+    bl_encode_results(&out, rows + 1, 3);
+    assert_string_equal(out.data,
+                        "{\"f\":{\"dtype\":\"bool\",\"shape\":[1,2],\"data\":[true,false]},"
+                        "\"e\":{\"dtype\":\"int64\",\"shape\":[0],\"data\":[]},\"t\":{\"dtype\":\"uint8\",\"shape\":[]}}");
+    bl_text_fini(&out);
+}
+
+static void stats(void **state)
+{
+    const bl_run_stats row = {.device = "opencl:0",
+                              .cached = true,
+                              .kernels = 1,
+                              .peak_bytes = 1 << 20,
+                              .time_ms = 1.23456,
+                              .queue_ms = 0.0004,
+                              .debug = "a\nb"};
+    bl_text out = {0};
+
+    (void)state;
+    bl_encode_stats(&out, &row);
+    assert_string_equal(
+        out.data, "{\"device\":\"opencl:0\",\"kernels\":1,\"helpers\":0,\"plan\":\"cached\",\"time_ms\":1.235,\"queue_ms\":0,"
+                  "\"compile_ms\":0,\"compute_ms\":0,\"copy_ms\":0,\"peak_bytes\":1048576,\"debug\":\"a\\nb\"}");
+    bl_text_fini(&out);
+}
+
+static void problems(void **state)
+{
+    bl_err err = {0};
+    bl_text out = {0};
+    uint64_t step = 41;
+
+    (void)state;
+    (void)bl_fail(&err, BL_EGRAPH, "matmul: inner dimensions differ: [2, 3] @ [4, 5]");
+    bl_problem_write(&out, &err, NULL);
+    assert_string_equal(out.data, "{\"type\":\"urn:beamline:error:egraph\",\"title\":\"a graph that cannot be\",\"status\":422,"
+                                  "\"detail\":\"matmul: inner dimensions differ: [2, 3] @ [4, 5]\"}");
+    bl_text_clear(&out);
+    bl_err_blame(&err, "y");
+    bl_problem_write(&out, &err, &step);
+    assert_string_equal(
+        out.data, "{\"type\":\"urn:beamline:error:egraph\",\"title\":\"a graph that cannot be\",\"status\":422,"
+                  "\"detail\":\"matmul: inner dimensions differ: [2, 3] @ [4, 5] (node \\\"y\\\")\",\"node\":\"y\",\"step\":41}");
+    bl_text_fini(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(strings), cmocka_unit_test(results), cmocka_unit_test(stats),
+                                       cmocka_unit_test(problems)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/base/fault.h"
+#include "tests/proto/documents.h"
+
+static bl_wire_key key_of(fixture *f, const char *text, const char *salt)
+{
+    bl_wire_key key;
+
+    decode_good(f, strstr(text, "\"state\"") != NULL ? PROGRAM : RUN, text);
+    const bl_wire_graph *g = f->program.nentries > 0 ? &f->program.entries[0].graph : &f->run.graph;
+    assert_int_equal(bl_wire_make_key(f->arena, g, salt, &key, &f->err), BL_OK);
+    return key;
+}
+
+static void keys(void **state)
+{
+    static const struct {
+        const char *a, *b;
+        bool same;
+    } rows[] = {
+        /* names do not count, values do not, order does */
+        {"{\"inputs\":{\"x\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"x\",2]}],\"outputs\":[\"y\"]}",
+         "{\"inputs\":{\"q\":[7]},\"nodes\":[{\"id\":\"z\",\"in\":[\"q\",2],\"op\":\"f\",\"attrs\":{}}],\"keep\":{\"k\":\"z\"}}",
+         true},
+        {"{\"inputs\":{\"x\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"x\",2]}],\"outputs\":[\"y\"]}",
+         "{\"inputs\":{\"x\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"x\",2.0]}],\"outputs\":[\"y\"]}", false},
+        {"{\"inputs\":{\"x\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"x\",2]}],\"outputs\":[\"y\"]}",
+         "{\"inputs\":{\"x\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"x\",-2]}],\"outputs\":[\"y\"]}", false},
+        {"{\"inputs\":{\"x\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"x\",0]}],\"outputs\":[\"y\"]}",
+         "{\"inputs\":{\"x\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"x\",-0]}],\"outputs\":[\"y\"]}", false},
+        {"{\"inputs\":{\"x\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"x\"]}],\"outputs\":[\"y\"]}",
+         "{\"inputs\":{\"x\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"x\"]}],\"outputs\":[\"x\"]}", false},
+        {"{\"inputs\":{\"x\":[1]},\"nodes\":[],\"outputs\":[\"x\"]}",
+         "{\"inputs\":{\"x\":[1,2]},\"nodes\":[],\"outputs\":[\"x\"]}", false},
+        {"{\"inputs\":{\"x\":[1]},\"nodes\":[],\"outputs\":[\"x\"]}",
+         "{\"inputs\":{\"x\":[true]},\"nodes\":[],\"outputs\":[\"x\"]}", false},
+        /* attributes in any order */
+        {"{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"a\":1,\"b\":[1,[2]]}}],\"outputs\":[\"y\"]}",
+         "{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"b\":[ 1 , [2]],\"a\":1}}],\"outputs\":[\"y\"]}", true},
+        {"{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"b\":[1,[2]]}}],\"outputs\":[\"y\"]}",
+         "{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"b\":[[1],2]}}],\"outputs\":[\"y\"]}", false},
+        {"{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"b\":\"1\"}}],\"outputs\":[\"y\"]}",
+         "{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"b\":1}}],\"outputs\":[\"y\"]}", false},
+        /* a batch of another size in the same range; another range */
+        {"{\"inputs\":{\"x\":[1,2,3]},\"shapes\":{\"x\":[\"n\"]},\"nodes\":[],\"outputs\":[\"x\"]}",
+         "{\"inputs\":{\"x\":[1,2,3,4]},\"shapes\":{\"x\":[\"n\"]},\"nodes\":[],\"outputs\":[\"x\"]}", true},
+        {"{\"inputs\":{\"x\":[1,2,3]},\"shapes\":{\"x\":[\"n\"]},\"nodes\":[],\"outputs\":[\"x\"]}",
+         "{\"inputs\":{\"x\":[1,2,3,4,5]},\"shapes\":{\"x\":[\"n\"]},\"nodes\":[],\"outputs\":[\"x\"]}", false},
+        {"{\"inputs\":{\"x\":[1,2,3]},\"shapes\":{\"x\":[\"n\"]},\"nodes\":[],\"outputs\":[\"x\"]}",
+         "{\"inputs\":{\"x\":[1,2,3,4]},\"nodes\":[],\"outputs\":[\"x\"]}", false},
+        /* an attribute that names one input or the other */
+        {"{\"inputs\":{\"lr\":1,\"x\":1},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"lr\":\"lr\"}}],\"outputs\":[\"y\"]}",
+         "{\"inputs\":{\"x\":1,\"lr\":1},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"lr\":\"lr\"}}],\"outputs\":[\"y\"]}",
+         false},
+        /* programs: ids count, for what optimisers remember bears them */
+        {"{\"state\":{\"w\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"w\"]}],\"updates\":{\"w\":\"y\"}}",
+         "{\"state\":{\"w\":[2]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"w\"]}],\"updates\":{\"w\":\"y\"}}", true},
+        {"{\"state\":{\"w\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"w\"]}],\"updates\":{\"w\":\"y\"}}",
+         "{\"state\":{\"w\":[1]},\"nodes\":[{\"id\":\"z\",\"op\":\"f\",\"in\":[\"w\"]}],\"updates\":{\"w\":\"z\"}}", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        fixture f, g;
+        bl_wire_key a = key_of(&f, rows[i].a, "s"), b = key_of(&g, rows[i].b, "s");
+        bool same = a.hash == b.hash && a.len == b.len && memcmp(a.bytes, b.bytes, a.len) == 0;
+        if (same != rows[i].same)
+            fail_msg("%s\n%s\nare %s", rows[i].a, rows[i].b, same ? "the same" : "not the same");
+        bl_arena_destroy(f.arena);
+        bl_arena_destroy(g.arena);
+    }
+    fixture f, g;
+    bl_wire_key a = key_of(&f, rows[0].a, "opencl:0"), b = key_of(&g, rows[0].a, "vulkan:0");
+    assert_true(a.hash != b.hash);
+    bl_arena_destroy(f.arena);
+    bl_arena_destroy(g.arena);
+}
+
+/* Every allocation fails once: never anything but BL_ENOMEM, no leak. */
+static void out_of_memory(void **state)
+{
+    bl_status st = BL_ENOMEM;
+
+    (void)state;
+    for (long n = 2; st != BL_OK; n++) {
+        fixture f;
+        bl_fault_arm(BL_FAULT_ALLOC, n);
+        st = decode(&f, PROGRAM, example_program, strlen(example_program));
+        bl_fault_arm(BL_FAULT_ALLOC, 0);
+        if (st != BL_OK && st != BL_ENOMEM)
+            fail_msg("allocation %ld: status %d, %s", n, (int)st, f.err.text);
+        assert_true(n < 200);
+        bl_arena_destroy(f.arena);
+    }
+}
+
+/* ---- 20,000 mutated documents: no crash, no leak, and a refusal always says something */
+
+static void mutations(void **state)
+{
+    static const char *const seeds[] = {example_run, example_grad, example_program,
+                                        "{\"inputs\":{\"x\":{\"dtype\":\"int64\",\"shape\":[2,2],\"data\":[[1,2],[3,-4]]},\"b\":{"
+                                        "\"dtype\":\"bool\",\"shape\":[3],\"base64\":\"AAEB\"},"
+                                        "\"h\":{\"tensor\":\"held\"}},\"shapes\":{\"x\":[\"n\",2]},\"dims\":{\"n\":[1,64]},"
+                                        "\"nodes\":[{\"id\":[\"p\",\"q\"],\"op\":\"f\","
+                                        "\"in\":[\"x\",-1.5e3,\"NaN\"],\"attrs\":{\"axis\":[0,[1,2]],\"mode\":\"p\",\"k\":null}}]"
+                                        ",\"outputs\":[\"p\"],\"keep\":{\"k\":\"q\"}}"};
+    static const char *const bits[] = {"[",
+                                       "]",
+                                       "{",
+                                       "}",
+                                       ",",
+                                       ":",
+                                       "\"",
+                                       "\\",
+                                       "\\u0000",
+                                       "\\ud800",
+                                       "1e400",
+                                       "-",
+                                       "0",
+                                       "\"NaN\"",
+                                       "\xff",
+                                       "\377l0",
+                                       "null",
+                                       "true",
+                                       "18446744073709551616",
+                                       "[[[[",
+                                       "\"x\"",
+                                       "\"shape\"",
+                                       "\"n\"",
+                                       " ",
+                                       "\n"};
+    uint64_t seed = 4101842887655102017ULL;
+    int fine = 0;
+
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        const char *from = seeds[round % 4];
+        size_t len = strlen(from), cap = len + 200;
+        char *text = malloc(cap);
+        assert_non_null(text);
+        memcpy(text, from, len);
+        for (int k = 0; k <= round % 3; k++) {
+            seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+            size_t at = (size_t)(seed >> 33) % len, other = (size_t)(seed >> 20) % len;
+            const char *bit = bits[(seed >> 45) % (sizeof bits / sizeof *bits)];
+            size_t n = strlen(bit), span = other % 12;
+            switch (seed >> 61) {
+            case 0:
+                text[at] = (char)(seed >> 24);
+                break;
+            case 1:
+                text[at] = text[other];
+                break;
+            case 2: /* cut out */
+                span = span < len - at ? span : len - at - 1;
+                memmove(text + at, text + at + span, len - at - span);
+                len -= span;
+                break;
+            case 3: /* double */
+                span = span < len - at && len + span <= cap ? span : 0;
+                memmove(text + at + span, text + at, len - at);
+                len += span;
+                break;
+            case 4: /* end here */
+                len = at + 1;
+                break;
+            default:
+                if (len + n <= cap) {
+                    memmove(text + at + n, text + at, len - at);
+                    memcpy(text + at, bit, n);
+                    len += n;
+                }
+                break;
+            }
+        }
+        char *exact = malloc(len);
+        assert_non_null(exact);
+        memcpy(exact, text, len);
+        fixture f;
+        bl_status st = decode(&f, from == example_program ? PROGRAM : RUN, exact, len);
+        assert_true(st == BL_OK || (st == f.err.status && f.err.text[0] != '\0'));
+        if (st == BL_OK) {
+            fine++;
+            for (int i = 0; i < f.run.graph.ninputs; i++) {
+                void *data = malloc(f.run.values[i].bytes + 1);
+                assert_non_null(data);
+                if (f.run.values[i].kind != BL_VALUE_HELD && bl_tensor_scan(&f.run.values[i], data, &f.err) != BL_OK)
+                    assert_true(f.err.text[0] != '\0');
+                free(data);
+            }
+        }
+        bl_arena_destroy(f.arena);
+        free(exact);
+        free(text);
+    }
+    assert_true(fine > 500); /* else the mutations would not reach what lies behind the syntax */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(keys), cmocka_unit_test(out_of_memory), cmocka_unit_test(mutations)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
