@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/device/device.h"
+
+#include "engine/base/fault.h"
+
+/* ---- devices */
+
+void bl_device_destroy(bl_device *dev)
+{
+    if (dev != NULL)
+        dev->ops->destroy(dev);
+}
+
+bl_status bl_device_reopen(bl_device *dev, bl_err *err)
+{
+    BL_TRY(dev->ops->reopen(dev, err));
+    atomic_fetch_add(&dev->generation, 1);
+    atomic_store(&dev->lost, false);
+    return BL_OK;
+}
+
+/* Before every call of a back end. */
+static bl_status check_alive(bl_device *dev, bl_err *err)
+{
+    if (atomic_load(&dev->lost))
+        return bl_fail(err, BL_EDEVICE, "device %s is lost", dev->info.id);
+    return BL_OK;
+}
+
+static bl_status check_generation(bl_device *dev, unsigned generation, const char *what, bl_err *err)
+{
+    BL_TRY(check_alive(dev, err));
+    if (generation != atomic_load(&dev->generation))
+        return bl_fail(err, BL_EDEVICE, "this %s was lost when device %s was reopened", what, dev->info.id);
+    return BL_OK;
+}
+
+/* For tests: the n-th call of a device fails, which leaves the device usable. */
+static bl_status check_fault(bl_device *dev, const char *what, bl_err *err)
+{
+    if (bl_fault_hit(BL_FAULT_DEVICE))
+        return bl_fail(err, BL_EDEVICE, "device %s failed to %s (on purpose)", dev->info.id, what);
+    return BL_OK;
+}
+
+/* The same where a real failure means that the device is gone. */
+static bl_status check_fatal_fault(bl_device *dev, const char *what, bl_err *err)
+{
+    bl_status st = check_fault(dev, what, err);
+
+    if (st != BL_OK)
+        atomic_store(&dev->lost, true);
+    return st;
+}
+
+/* ---- buffers */
+
+/* Take |bytes| off what the device has left.  Counting first and undoing it later keeps two threads from both taking the last. */
+static bool count_bytes(bl_device *dev, size_t bytes)
+{
+    size_t used = atomic_load(&dev->bytes_used), peak;
+
+    do {
+        if (used > dev->info.memory || bytes > dev->info.memory - used)
+            return false;
+    } while (!atomic_compare_exchange_weak(&dev->bytes_used, &used, used + bytes));
+    used += bytes;
+    peak = atomic_load(&dev->bytes_peak);
+    while (peak < used && !atomic_compare_exchange_weak(&dev->bytes_peak, &peak, used))
+        ;
+    return true;
+}
+
+bl_status bl_buffer_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err)
+{
+    unsigned generation = atomic_load(&dev->generation);
+    bl_buffer *buffer = NULL;
+    bl_status st;
+
+    *out = NULL;
+    if (bytes == 0)
+        bytes = 1;
+    BL_TRY(check_alive(dev, err));
+    if (bytes > dev->info.max_alloc)
+        return bl_fail(err, BL_ENODEVMEM, "%zu bytes are more than one buffer of device %s can have (%llu)", bytes, dev->info.id,
+                       (unsigned long long)dev->info.max_alloc);
+    if (bl_fault_hit(BL_FAULT_DEVICE))
+        return bl_fail(err, BL_ENODEVMEM, "device %s has no %zu bytes (on purpose)", dev->info.id, bytes);
+    if (!count_bytes(dev, bytes))
+        return bl_fail(err, BL_ENODEVMEM, "device %s has no %zu bytes left: %zu of %llu are in use", dev->info.id, bytes,
+                       atomic_load(&dev->bytes_used), (unsigned long long)dev->info.memory);
+    st = dev->ops->alloc(dev, bytes, &buffer, err);
+    if (st != BL_OK) {
+        atomic_fetch_sub(&dev->bytes_used, bytes);
+        return st;
+    }
+    buffer->dev = dev;
+    buffer->parent = NULL;
+    buffer->bytes = bytes;
+    buffer->offset = 0;
+    buffer->generation = generation;
+    atomic_init(&buffer->refs, 1);
+    *out = buffer;
+    return BL_OK;
+}
+
+/* That |bytes| at |offset| lie within the buffer.  Sizes from the wire were checked long before: a failure here is a bug. */
+static bl_status check_bounds(const bl_buffer *buffer, size_t offset, size_t bytes, bl_err *err)
+{
+    if (offset > buffer->bytes || bytes > buffer->bytes - offset)
+        return bl_fail(err, BL_EBUG, "bytes %zu to %zu + %zu of a buffer of %zu", offset, offset, bytes, buffer->bytes);
+    return BL_OK;
+}
+
+bl_status bl_buffer_view(bl_buffer *parent, size_t offset, size_t bytes, bl_buffer **out, bl_err *err)
+{
+    bl_device *dev = parent->dev;
+    bl_buffer *view = NULL;
+
+    *out = NULL;
+    if (bytes == 0)
+        bytes = 1;
+    BL_TRY(check_bounds(parent, offset, bytes, err));
+    if (parent->parent != NULL) { /* OpenCL has no sub-buffers of sub-buffers */
+        offset += parent->offset;
+        parent = parent->parent;
+    }
+    if (offset % dev->info.alignment != 0)
+        return bl_fail(err, BL_EBUG, "a view at byte %zu, where device %s needs multiples of %u", offset, dev->info.id,
+                       (unsigned)dev->info.alignment);
+    BL_TRY(check_generation(dev, parent->generation, "buffer", err));
+    BL_TRY(check_fault(dev, "make a view", err));
+    BL_TRY(dev->ops->view(parent, offset, bytes, &view, err));
+    view->dev = dev;
+    view->parent = bl_buffer_retain(parent);
+    view->bytes = bytes;
+    view->offset = offset;
+    view->generation = parent->generation;
+    atomic_init(&view->refs, 1);
+    *out = view;
+    return BL_OK;
+}
+
+bl_buffer *bl_buffer_retain(bl_buffer *buffer)
+{
+    atomic_fetch_add_explicit(&buffer->refs, 1, memory_order_relaxed);
+    return buffer;
+}
+
+void bl_buffer_release(bl_buffer *buffer)
+{
+    while (buffer != NULL && atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) == 1) {
+        bl_device *dev = buffer->dev;
+        bl_buffer *parent = buffer->parent;
+        size_t bytes = parent == NULL ? buffer->bytes : 0;
+
+        dev->ops->dealloc(buffer);
+        atomic_fetch_sub(&dev->bytes_used, bytes);
+        buffer = parent;
+    }
+}
+
+bl_status bl_buffer_write(bl_buffer *buffer, size_t offset, const void *data, size_t bytes, bl_err *err)
+{
+    bl_device *dev = buffer->dev;
+
+    BL_TRY(check_bounds(buffer, offset, bytes, err));
+    BL_TRY(check_generation(dev, buffer->generation, "buffer", err));
+    if (bytes == 0)
+        return BL_OK;
+    BL_TRY(check_fault(dev, "write", err));
+    return dev->ops->write(buffer, offset, data, bytes, err);
+}
+
+bl_status bl_buffer_read(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err)
+{
+    bl_device *dev = buffer->dev;
+
+    BL_TRY(check_bounds(buffer, offset, bytes, err));
+    BL_TRY(check_generation(dev, buffer->generation, "buffer", err));
+    if (bytes == 0)
+        return BL_OK;
+    BL_TRY(check_fault(dev, "read", err));
+    return dev->ops->read(buffer, offset, data, bytes, err);
+}
+
+/* ---- kernels */
+
+/* Drivers answer what is too much with anything from an error to an abort, so nothing too much reaches one. */
+static bl_status check_source(const bl_device_info *info, const bl_kernel_source *source, bl_err *err)
+{
+    uint64_t items = 1;
+
+    if (source->nbuffers > BL_MAX_BINDINGS || source->nscalars > BL_MAX_SCALARS)
+        return bl_fail(err, BL_EBUG, "kernel %s has %u buffers and %u scalars", source->entry, (unsigned)source->nbuffers,
+                       (unsigned)source->nscalars);
+    for (int i = 0; i < 3; i++) {
+        if (source->local[i] == 0 || source->local[i] > info->max_local)
+            return bl_fail(err, BL_EUNSUPPORTED, "kernel %s: work-groups of %u in dimension %d", source->entry,
+                           (unsigned)source->local[i], i);
+        items *= source->local[i];
+        if (items > info->max_local)
+            return bl_fail(err, BL_EUNSUPPORTED, "kernel %s: work-groups of more than %u work-items on device %s", source->entry,
+                           (unsigned)info->max_local, info->id);
+    }
+    if (source->local_bytes > info->local_bytes)
+        return bl_fail(err, BL_EUNSUPPORTED, "kernel %s: %u bytes of local memory where device %s has %u", source->entry,
+                       (unsigned)source->local_bytes, info->id, (unsigned)info->local_bytes);
+    return BL_OK;
+}
+
+bl_status bl_kernel_create(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err)
+{
+    unsigned generation = atomic_load(&dev->generation);
+    bl_kernel *kernel = NULL;
+
+    *out = NULL;
+    BL_TRY(check_source(&dev->info, source, err));
+    BL_TRY(check_alive(dev, err));
+    BL_TRY(check_fault(dev, "compile a kernel", err));
+    BL_TRY(dev->ops->kernel(dev, source, &kernel, err));
+    kernel->dev = dev;
+    kernel->nbuffers = source->nbuffers;
+    kernel->nscalars = source->nscalars;
+    for (int i = 0; i < 3; i++)
+        kernel->local[i] = source->local[i];
+    kernel->generation = generation;
+    *out = kernel;
+    return BL_OK;
+}
+
+void bl_kernel_destroy(bl_kernel *kernel)
+{
+    if (kernel != NULL)
+        kernel->dev->ops->kernel_destroy(kernel);
+}
+
+/* ---- recordings */
+
+static bl_status check_launch(bl_device *dev, const bl_launch *launch, uint32_t nslots, uint32_t nvars, bl_err *err)
+{
+    const bl_kernel *kernel = launch->kernel;
+
+    if (kernel->dev != dev)
+        return bl_fail(err, BL_EBUG, "a kernel of device %s recorded for %s", kernel->dev->info.id, dev->info.id);
+    BL_TRY(check_generation(dev, kernel->generation, "kernel", err));
+    for (uint32_t i = 0; i < kernel->nbuffers; i++) {
+        if (launch->slot[i] >= nslots)
+            return bl_fail(err, BL_EBUG, "a launch names slot %u of %u", (unsigned)launch->slot[i], (unsigned)nslots);
+    }
+    for (uint32_t i = 0; i < kernel->nscalars; i++) {
+        if (launch->var[i] >= nvars)
+            return bl_fail(err, BL_EBUG, "a launch names variable %u of %u", (unsigned)launch->var[i], (unsigned)nvars);
+    }
+    return BL_OK;
+}
+
+bl_status bl_recording_create(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars,
+                              bl_recording **out, bl_err *err)
+{
+    unsigned generation = atomic_load(&dev->generation);
+    bl_recording *recording = NULL;
+
+    *out = NULL;
+    BL_TRY(check_alive(dev, err));
+    for (uint32_t i = 0; i < n; i++)
+        BL_TRY(check_launch(dev, &launches[i], nslots, nvars, err));
+    BL_TRY(check_fault(dev, "record", err));
+    BL_TRY(dev->ops->record(dev, n, launches, nslots, nvars, &recording, err));
+    recording->dev = dev;
+    recording->nlaunches = n;
+    recording->nslots = nslots;
+    recording->nvars = nvars;
+    recording->generation = generation;
+    *out = recording;
+    return BL_OK;
+}
+
+void bl_recording_destroy(bl_recording *recording)
+{
+    if (recording != NULL)
+        recording->dev->ops->recording_destroy(recording);
+}
+
+bl_status bl_recording_submit(bl_recording *recording, const bl_submission *submission, bl_err *err)
+{
+    bl_device *dev = recording->dev;
+
+    BL_TRY(check_generation(dev, recording->generation, "recording", err));
+    for (uint32_t i = 0; i < recording->nslots; i++) {
+        if (submission->slots[i]->dev != dev)
+            return bl_fail(err, BL_EBUG, "a buffer of device %s given to %s", submission->slots[i]->dev->info.id, dev->info.id);
+        BL_TRY(check_generation(dev, submission->slots[i]->generation, "buffer", err));
+    }
+    for (uint32_t i = 0; i < recording->nlaunches; i++) {
+        for (int d = 0; d < 3; d++) {
+            uint32_t groups = submission->groups[i][d];
+
+            if (groups > dev->info.max_groups[d])
+                return bl_fail(err, BL_EBUG, "launch %u has %u groups in dimension %d, of at most %u", (unsigned)i,
+                               (unsigned)groups, d, (unsigned)dev->info.max_groups[d]);
+        }
+    }
+    BL_TRY(check_fatal_fault(dev, "submit", err));
+    return dev->ops->submit(recording, submission, err);
+}
+
+bl_status bl_device_wait(bl_device *dev, bl_err *err)
+{
+    BL_TRY(check_alive(dev, err));
+    BL_TRY(check_fatal_fault(dev, "finish", err));
+    return dev->ops->wait(dev, err);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/device/pool.h"
+
+#include "engine/base/fault.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SMALLEST = 4096, /* a page: drivers round up to it anyway */
+    MAX_IDLE = 1024  /* buffers; a plan has tens */
+};
+
+struct bl_pool {
+    bl_device *dev;
+    size_t max_idle;
+    pthread_mutex_t lock;      /* of what is below; nothing of the device is called under it */
+    bl_buffer *idle[MAX_IDLE]; /* the one released last at the end */
+    size_t count, bytes;
+};
+
+bl_pool *bl_pool_create(bl_device *dev, size_t max_idle)
+{
+    bl_pool *pool = bl_calloc(1, sizeof *pool);
+
+    if (pool == NULL)
+        return NULL;
+    pool->dev = dev;
+    pool->max_idle = max_idle;
+    pthread_mutex_init(&pool->lock, NULL); /* cannot fail without attributes */
+    return pool;
+}
+
+void bl_pool_destroy(bl_pool *pool)
+{
+    if (pool == NULL)
+        return;
+    bl_pool_trim(pool);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}
+
+/* 4096, 6144, 8192, 12288, ...: at most the last third of a buffer is wasted.  Over half of the device's largest buffer the
+ * classes are three quarters of that and all of it. */
+static size_t class_bytes(const bl_pool *pool, size_t bytes)
+{
+    size_t largest = (size_t)pool->dev->info.max_alloc;
+    size_t size = SMALLEST;
+
+    if (bytes > largest / 2 && bytes > SMALLEST)
+        return bytes <= largest / 4 * 3 ? largest / 4 * 3 : largest;
+    while (size < bytes) {
+        if (bytes <= size + size / 2)
+            return size + size / 2;
+        size *= 2;
+    }
+    return size;
+}
+
+/* Needs the lock. */
+static bl_buffer *take(bl_pool *pool, size_t at)
+{
+    bl_buffer *buffer = pool->idle[at];
+
+    pool->count--;
+    pool->bytes -= buffer->bytes;
+    memmove(&pool->idle[at], &pool->idle[at + 1], (pool->count - at) * sizeof pool->idle[0]);
+    return buffer;
+}
+
+/* The one of that size that was used last: it is the likeliest to be in a cache. */
+static bl_buffer *take_size(bl_pool *pool, size_t size)
+{
+    bl_buffer *found = NULL;
+
+    pthread_mutex_lock(&pool->lock);
+    for (size_t i = pool->count; i-- > 0 && found == NULL;) {
+        if (pool->idle[i]->bytes == size)
+            found = take(pool, i);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return found;
+}
+
+/* The one that has been idle longest, where more than |max_bytes| or |max_count| are; else NULL. */
+static bl_buffer *take_surplus(bl_pool *pool, size_t max_bytes, size_t max_count)
+{
+    bl_buffer *oldest = NULL;
+
+    pthread_mutex_lock(&pool->lock);
+    if (pool->count > max_count || pool->bytes > max_bytes)
+        oldest = take(pool, 0);
+    pthread_mutex_unlock(&pool->lock);
+    return oldest;
+}
+
+static bool is_current(const bl_pool *pool, const bl_buffer *buffer)
+{
+    return !atomic_load(&pool->dev->lost) && buffer->generation == atomic_load(&pool->dev->generation);
+}
+
+bl_status bl_pool_alloc(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err)
+{
+    size_t size = class_bytes(pool, bytes);
+    bl_err first = {0};
+    bl_buffer *found;
+
+    *out = NULL;
+    if (bytes > pool->dev->info.max_alloc)
+        return bl_buffer_alloc(pool->dev, bytes, out, err); /* fails, and is no reason to empty the pool */
+    while ((found = take_size(pool, size)) != NULL) {
+        if (is_current(pool, found)) {
+            *out = found;
+            return BL_OK;
+        }
+        bl_buffer_release(found); /* made before the device was lost */
+    }
+    if (bl_buffer_alloc(pool->dev, size, out, &first) == BL_OK)
+        return BL_OK;
+    if (first.status != BL_ENODEVMEM) {
+        if (err != NULL && err->status == BL_OK)
+            *err = first;
+        return first.status;
+    }
+    bl_pool_trim(pool);
+    return bl_buffer_alloc(pool->dev, bytes, out, err); /* not one byte more than needed now */
+}
+
+void bl_pool_release(bl_pool *pool, bl_buffer *buffer)
+{
+    bl_buffer *surplus = NULL;
+
+    if (buffer == NULL || atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    atomic_store(&buffer->refs, 1); /* it was the last reference: now it is the pool's */
+    if (!is_current(pool, buffer) || buffer->bytes != class_bytes(pool, buffer->bytes)) {
+        bl_buffer_release(buffer); /* of no use: lost, or of an odd size since memory was short */
+        return;
+    }
+    pthread_mutex_lock(&pool->lock);
+    if (pool->count == MAX_IDLE)
+        surplus = take(pool, 0);
+    pool->idle[pool->count++] = buffer;
+    pool->bytes += buffer->bytes;
+    pthread_mutex_unlock(&pool->lock);
+    do
+        bl_buffer_release(surplus);
+    while ((surplus = take_surplus(pool, pool->max_idle, MAX_IDLE)) != NULL);
+}
+
+void bl_pool_trim(bl_pool *pool)
+{
+    bl_buffer *idle;
+
+    while ((idle = take_surplus(pool, 0, 0)) != NULL)
+        bl_buffer_release(idle);
+}
+
+size_t bl_pool_idle_bytes(bl_pool *pool)
+{
+    size_t bytes;
+
+    pthread_mutex_lock(&pool->lock);
+    bytes = pool->bytes;
+    pthread_mutex_unlock(&pool->lock);
+    return bytes;
+}

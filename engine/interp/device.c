@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/* The device interp:0: kernels interpreted on the host, and checked while they run. */
+#include "engine/device/device.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/fault.h"
+#include "engine/base/text.h"
+#include "engine/interp/kernel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct interp_device {
+    bl_device base;
+    void *scratch; /* of the kernel that runs: grown by record, used by submit, both on the worker thread */
+    size_t scratch_bytes;
+} interp_device;
+
+typedef struct interp_kernel {
+    bl_kernel base;
+    bl_arena *arena; /* the code and the linear kernel under it */
+    bl_interp_code *code;
+} interp_kernel;
+
+typedef struct interp_recording {
+    bl_recording base;
+    bl_launch launches[];
+} interp_recording;
+
+static void destroy(bl_device *dev)
+{
+    interp_device *d = (interp_device *)dev;
+
+    free(d->scratch);
+    free(d);
+}
+
+static bl_status reopen(bl_device *dev, bl_err *err)
+{
+    (void)dev;
+    (void)err;
+    return BL_OK;
+}
+
+/* ---- buffers: host memory */
+
+static bl_status alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err)
+{
+    bl_buffer *b = bl_calloc(1, sizeof *b);
+    void *host = bl_realloc(NULL, bytes);
+
+    *out = NULL;
+    if (b == NULL || host == NULL) {
+        free(b);
+        free(host);
+        return bl_fail(err, BL_ENODEVMEM, "no %zu bytes for a buffer of %s", bytes, dev->info.id);
+    }
+    memset(host, 0xff, bytes); /* undefined: a NaN is noticed sooner than a zero */
+    b->host = host;
+    *out = b;
+    return BL_OK;
+}
+
+static bl_status view(bl_buffer *parent, size_t offset, size_t bytes, bl_buffer **out, bl_err *err)
+{
+    bl_buffer *b = bl_calloc(1, sizeof *b);
+
+    (void)bytes;
+    *out = NULL;
+    if (b == NULL)
+        return bl_fail(err, BL_ENOMEM, "a view of a buffer");
+    b->host = (char *)parent->host + offset;
+    *out = b;
+    return BL_OK;
+}
+
+static void dealloc(bl_buffer *buffer)
+{
+    if (buffer->parent == NULL)
+        free(buffer->host);
+    free(buffer);
+}
+
+static bl_status write_bytes(bl_buffer *buffer, size_t offset, const void *data, size_t bytes, bl_err *err)
+{
+    (void)err;
+    memcpy((char *)buffer->host + offset, data, bytes);
+    return BL_OK;
+}
+
+static bl_status read_bytes(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err)
+{
+    (void)err;
+    memcpy(data, (const char *)buffer->host + offset, bytes);
+    return BL_OK;
+}
+
+/* ---- kernels */
+
+static void kernel_destroy(bl_kernel *kernel)
+{
+    interp_kernel *k = (interp_kernel *)kernel;
+
+    bl_arena_destroy(k->arena);
+    free(k);
+}
+
+/* The text says what its source says beside it. */
+static bl_status check_source(const bl_kernel_source *source, const bl_interp_facts *facts, bl_err *err)
+{
+    if (strcmp(source->entry, facts->name) != 0 || source->nbuffers != facts->nbuffers || source->nscalars != facts->nscalars ||
+        source->writes != facts->writes || source->local_bytes != facts->local_bytes ||
+        memcmp(source->local, facts->local, sizeof facts->local) != 0)
+        return bl_fail(err, BL_EBUG, "kernel %s: its text and its parameters differ", source->entry);
+    return BL_OK;
+}
+
+static bl_status kernel(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err)
+{
+    interp_kernel *k = bl_calloc(1, sizeof *k);
+    bl_err why = {.status = BL_OK};
+    bl_status st = BL_OK;
+
+    (void)dev;
+    *out = NULL;
+    if (k == NULL || (k->arena = bl_arena_create(0)) == NULL) {
+        st = bl_fail(err, BL_ENOMEM, "kernel %s", source->entry);
+        goto out;
+    }
+    st = bl_interp_compile(k->arena, source->text, source->len, &k->code, &why);
+    if (st != BL_OK) {
+        st = bl_fail(err, st == BL_EINVAL ? BL_EDEVICE : st, "kernel %s: %s", source->entry, why.text);
+        goto out;
+    }
+    st = check_source(source, bl_interp_get_facts(k->code), err);
+    if (st != BL_OK)
+        goto out;
+    *out = &k->base;
+    k = NULL; /* moved */
+out:
+    if (k != NULL)
+        kernel_destroy(&k->base);
+    return st;
+}
+
+/* ---- recordings */
+
+static bl_status grow_scratch(interp_device *d, size_t bytes, bl_err *err)
+{
+    void *more;
+
+    if (bytes <= d->scratch_bytes)
+        return BL_OK;
+    more = bl_calloc(1, bytes);
+    if (more == NULL)
+        return bl_fail(err, BL_ENOMEM, "%zu bytes of registers for %s", bytes, d->base.info.id);
+    free(d->scratch);
+    d->scratch = more;
+    d->scratch_bytes = bytes;
+    return BL_OK;
+}
+
+static bl_status record(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars,
+                        bl_recording **out, bl_err *err)
+{
+    interp_recording *r;
+
+    (void)nslots;
+    (void)nvars;
+    *out = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        const interp_kernel *k = (const interp_kernel *)launches[i].kernel;
+
+        BL_TRY(grow_scratch((interp_device *)dev, bl_interp_scratch(k->code), err));
+    }
+    r = bl_calloc(1, sizeof *r + n * sizeof *launches);
+    if (r == NULL)
+        return bl_fail(err, BL_ENOMEM, "a recording of %u launches", n);
+    if (n)
+        memcpy(r->launches, launches, n * sizeof *launches);
+    *out = &r->base;
+    return BL_OK;
+}
+
+static void recording_destroy(bl_recording *recording)
+{
+    free(recording);
+}
+
+static bl_status run_launch(interp_device *d, const bl_launch *launch, const bl_submission *submission, uint32_t number,
+                            bl_err *err)
+{
+    const interp_kernel *k = (const interp_kernel *)launch->kernel;
+    bl_interp_memory buffers[BL_MAX_BINDINGS];
+    int32_t scalars[BL_MAX_SCALARS];
+    bl_interp_launch run = {.buffers = buffers, .scalars = scalars, .scratch = d->scratch};
+
+    for (uint32_t i = 0; i < k->base.nbuffers; i++) {
+        const bl_buffer *b = submission->slots[launch->slot[i]];
+
+        buffers[i] = (bl_interp_memory){b->host, b->bytes};
+    }
+    for (uint32_t i = 0; i < k->base.nscalars; i++)
+        scalars[i] = submission->vars[launch->var[i]];
+    memcpy(run.groups, submission->groups[number], sizeof run.groups);
+    return bl_interp_run(k->code, &run, err);
+}
+
+static bl_status submit(bl_recording *recording, const bl_submission *submission, bl_err *err)
+{
+    const interp_recording *r = (const interp_recording *)recording;
+
+    for (uint32_t i = 0; i < r->base.nlaunches; i++) {
+        int64_t start = bl_clock_ns();
+
+        BL_TRY(run_launch((interp_device *)r->base.dev, &r->launches[i], submission, i, err));
+        if (submission->nanoseconds)
+            submission->nanoseconds[i] = (uint64_t)(bl_clock_ns() - start);
+    }
+    return BL_OK;
+}
+
+static bl_status wait_all(bl_device *dev, bl_err *err)
+{
+    (void)dev; /* submit has run everything */
+    (void)err;
+    return BL_OK;
+}
+
+static const bl_device_ops interp_ops = {
+    .name = "interp",
+    .destroy = destroy,
+    .reopen = reopen,
+    .alloc = alloc,
+    .view = view,
+    .dealloc = dealloc,
+    .write = write_bytes,
+    .read = read_bytes,
+    .kernel = kernel,
+    .kernel_destroy = kernel_destroy,
+    .record = record,
+    .recording_destroy = recording_destroy,
+    .submit = submit,
+    .wait = wait_all,
+};
+
+/* ---- the one device */
+
+static uint64_t host_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : (uint64_t)1 << 30;
+}
+
+static bl_status open_devices(uint32_t max, bl_device **out, uint32_t *count, struct bl_text *why, bl_err *err)
+{
+    interp_device *d;
+
+    (void)why;
+    *count = 0;
+    if (max == 0)
+        return BL_OK;
+    d = bl_calloc(1, sizeof *d);
+    if (d == NULL)
+        return bl_fail(err, BL_ENOMEM, "the interpreter device");
+    d->base.ops = &interp_ops;
+    d->base.info = (bl_device_info){
+        .id = "interp:0",
+        .name = "interpreter",
+        .driver = "interpreter 1",
+        .type = BL_DEVICE_CPU,
+        .dialect = BL_DIALECT_LINEAR,
+        .features = BL_FEATURE_F64 | BL_FEATURE_I64 | BL_FEATURE_STORE8 | BL_FEATURE_STORE16,
+        .memory = host_bytes(),
+        .max_alloc = host_bytes(),
+        .max_binding = host_bytes(),
+        .alignment = 16,
+        .units = 1,
+        .vector_bits = 0,
+        .registers = 16,
+        .subgroup = 1,
+        .max_local = 64,
+        .local_bytes = 32768,
+        .max_groups = {INT32_MAX, 65535, 65535},
+        .host_memory = true,
+    };
+    out[0] = &d->base;
+    *count = 1;
+    return BL_OK;
+}
+
+const bl_backend bl_backend_interp = {"interp", open_devices};

@@ -1,0 +1,655 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/interp/kernel.h"
+
+#include "engine/base/size.h"
+#include "engine/interp/alu.h"
+#include "engine/ir/eval.h"
+#include "engine/lower/linear.h"
+
+#include <string.h>
+
+enum {
+    MAX_WIDTH = 64,            /* bits of a mask */
+    SCRATCH_WANTED = 256 << 10 /* bytes: what a core's second-level cache holds */
+};
+#define SCRATCH_LIMIT ((size_t)256 << 20)
+
+typedef enum step_kind {
+    STEP_ALU,
+    STEP_GROUP_ID,
+    STEP_LOCAL_ID,
+    STEP_LOAD,
+    STEP_STORE,
+    STEP_STACK,
+    STEP_FOLD,
+    STEP_LOOP,
+    STEP_END,
+    STEP_COPY, /* ACC and SET */
+    STEP_BARRIER,
+    STEP_DONE
+} step_kind;
+
+/* A register: |lanes| values of each group, |at| values (times the width) into the register file. */
+typedef struct operand {
+    uint32_t at, lanes;
+} operand;
+
+typedef struct step {
+    step_kind kind;
+    bl_interp_op how;
+    bl_interp_alu run;
+    operand out;
+    uint32_t inst; /* number in the linear kernel, for messages */
+    uint32_t nargs;
+    const operand *args; /* LOAD, STORE: without the buffer */
+    uint32_t memory;     /* parameter, or where in local memory */
+    uint32_t elements;   /* of local memory; 0: a parameter */
+    uint32_t dimension;  /* of the ids */
+    uint32_t jump;       /* LOOP: the step after its END.  END: its LOOP */
+} step;
+
+/* Registers that hold one value throughout a run: CONST, VAR and LANE. */
+typedef struct fill {
+    operand out;
+    const bl_inst *inst;
+} fill;
+
+struct bl_interp_code {
+    bl_interp_facts facts;
+    const bl_linear *linear;
+    step *steps;
+    fill *fills;
+    uint32_t nsteps, nfills;
+    uint32_t lanes; /* values of a register file for one group */
+    uint32_t width; /* groups side by side */
+    uint32_t items; /* work-items with a state of their own: all of a group if there is a barrier, else 1 */
+    uint32_t depth;
+    uint32_t local_bytes;
+    size_t scratch;
+};
+
+/* One loop of a work-item, in all groups that run side by side. */
+typedef struct level {
+    int64_t count, limit; /* the limit is the largest of the groups' */
+    uint64_t mask;        /* groups that are in this round of the loop */
+    bool even;            /* all groups have the limit */
+} level;
+
+/* A work-item that can be left at a barrier and resumed. */
+typedef struct item {
+    bl_scalar *regs;
+    level *levels;
+    uint32_t pc, depth;
+    uint32_t id[3];
+} item;
+
+typedef struct runner {
+    const bl_interp_code *code;
+    const bl_interp_launch *launch;
+    item *items;
+    unsigned char *local; /* local_bytes for each group */
+    bl_scalar *repeat[3]; /* operands of one lane in an op of many */
+    uint64_t first;       /* group */
+    uint32_t n;           /* groups of this chunk */
+    bl_err *err;
+} runner;
+
+/* ---- translation */
+
+typedef struct translator {
+    bl_arena *arena;
+    bl_interp_code *code;
+    operand *of; /* of each instruction */
+    uint32_t loop[BL_LINEAR_MAX_DEPTH];
+    uint32_t depth;
+    uint32_t local_at;
+    bool barrier;
+} translator;
+
+static step_kind kind_of(bl_op op)
+{
+    static const uint8_t kinds[BL_OP_COUNT] = {
+        [BL_OP_GROUP_ID] = STEP_GROUP_ID, [BL_OP_LOCAL_ID] = STEP_LOCAL_ID, [BL_OP_LOAD] = STEP_LOAD,
+        [BL_OP_STORE] = STEP_STORE,       [BL_OP_STACK] = STEP_STACK,       [BL_OP_FOLD] = STEP_FOLD,
+        [BL_OP_LOOP] = STEP_LOOP,         [BL_OP_END] = STEP_END,           [BL_OP_ACC] = STEP_COPY,
+        [BL_OP_SET] = STEP_COPY,          [BL_OP_BARRIER] = STEP_BARRIER,
+    };
+
+    return bl_op_get_class(op) == BL_CLASS_ALU ? STEP_ALU : (step_kind)kinds[op];
+}
+
+static operand take_register(translator *t, uint32_t lanes)
+{
+    operand out = {t->code->lanes, lanes};
+
+    t->code->lanes += lanes; /* at most 17 for each of BL_LINEAR_MAX_INST */
+    return out;
+}
+
+static void link_loop(translator *t, step *s)
+{
+    uint32_t here = t->code->nsteps;
+
+    if (s->kind == STEP_LOOP) {
+        take_register(t, 1); /* the groups' own limits, next to the counter */
+        t->loop[t->depth++] = here;
+        if (t->depth > t->code->depth)
+            t->code->depth = t->depth;
+    } else {
+        s->jump = t->loop[--t->depth];
+        t->code->steps[s->jump].jump = here + 1;
+    }
+}
+
+static void add_step(translator *t, uint32_t number)
+{
+    const bl_inst *all = t->code->linear->inst, *in = &all[number];
+    step *s = &t->code->steps[t->code->nsteps];
+    operand *args = bl_arena_array(t->arena, in->nargs, sizeof *args);
+    uint32_t skip = 0;
+
+    if (args == NULL)
+        return; /* sticky in the arena */
+    s->kind = kind_of((bl_op)in->op);
+    s->inst = number;
+    s->out = t->of[number];
+    s->how = (bl_interp_op){(bl_op)in->op, (bl_dtype)in->dtype, (bl_dtype)in->dtype};
+    s->dimension = (uint32_t)in->arg;
+    if (s->kind == STEP_LOAD || s->kind == STEP_STORE) {
+        const bl_inst *buffer = &all[in->args[0]];
+
+        s->memory = buffer->sub ? t->of[in->args[0]].at : (uint32_t)buffer->arg;
+        s->elements = buffer->sub ? (uint32_t)buffer->arg : 0;
+        skip = 1;
+    }
+    if (in->op == BL_OP_SET) {
+        s->out = t->of[in->args[0]];
+        skip = 1;
+    }
+    for (uint32_t i = skip; i < in->nargs; i++)
+        args[s->nargs++] = t->of[in->args[i]];
+    s->args = args;
+    if (s->kind == STEP_ALU) {
+        s->how.from = (bl_dtype)all[in->args[in->op == BL_OP_WHERE]].dtype;
+        s->run = bl_interp_alu_get(&s->how);
+    }
+    if (s->kind == STEP_LOOP || s->kind == STEP_END)
+        link_loop(t, s);
+    t->barrier |= s->kind == STEP_BARRIER;
+    t->code->nsteps++;
+}
+
+static void add_inst(translator *t, uint32_t number)
+{
+    const bl_inst *in = &t->code->linear->inst[number];
+
+    if (in->op == BL_OP_BUFFER) {
+        t->of[number].at = t->local_at;
+        if (in->sub)
+            t->local_at += (uint32_t)in->arg * (uint32_t)bl_dtype_bytes((bl_dtype)in->dtype);
+        return;
+    }
+    t->of[number] = in->op == BL_OP_STORE ? (operand){0, in->lanes} : take_register(t, in->lanes);
+    if (in->op == BL_OP_CONST || in->op == BL_OP_VAR || in->op == BL_OP_LANE)
+        t->code->fills[t->code->nfills++] = (fill){t->of[number], in};
+    else
+        add_step(t, number);
+}
+
+/* How much scratch |width| groups side by side need. */
+static size_t scratch_of(const bl_interp_code *code, size_t width)
+{
+    size_t regs = code->lanes * sizeof(bl_scalar) * width;
+    size_t item_bytes = sizeof(item) + (code->depth + 1) * sizeof(level) + regs;
+
+    return code->items * item_bytes + 3 * BL_MAX_LANES * sizeof(bl_scalar) * width + code->local_bytes * width;
+}
+
+/* As many groups side by side as the wanted scratch has room for. */
+static bl_status choose_width(bl_interp_code *code, bl_err *err)
+{
+    code->width = MAX_WIDTH;
+    while (code->width > 1 && scratch_of(code, code->width) > SCRATCH_WANTED)
+        code->width /= 2;
+    code->scratch = scratch_of(code, code->width);
+    if (code->scratch > SCRATCH_LIMIT)
+        return bl_fail(err, BL_ELIMIT, "it needs %zu bytes of registers to be interpreted, limit %zu", code->scratch,
+                       SCRATCH_LIMIT);
+    return BL_OK;
+}
+
+static bl_interp_facts facts_of(const bl_linear *linear)
+{
+    return (bl_interp_facts){
+        .name = linear->name,
+        .nbuffers = linear->nbuffers,
+        .nscalars = linear->nscalars,
+        .writes = linear->writes,
+        .local = {linear->local[0], linear->local[1], linear->local[2]},
+        .local_bytes = linear->local_bytes,
+    };
+}
+
+bl_status bl_interp_compile(bl_arena *arena, const char *text, size_t len, bl_interp_code **out, bl_err *err)
+{
+    bl_interp_code *code = bl_arena_alloc(arena, sizeof *code);
+    translator t = {.arena = arena, .code = code};
+    bl_linear *linear = NULL;
+
+    *out = NULL;
+    BL_TRY(bl_linear_parse(arena, text, len, &linear, err));
+    t.of = bl_arena_array(arena, linear->ninst, sizeof *t.of);
+    BL_TRY(bl_arena_status(arena, err));
+    code->linear = linear;
+    code->facts = facts_of(linear);
+    code->steps = bl_arena_array(arena, (size_t)linear->ninst + 1, sizeof *code->steps);
+    code->fills = bl_arena_array(arena, linear->ninst, sizeof *code->fills);
+    BL_TRY(bl_arena_status(arena, err));
+    for (uint32_t i = 0; i < linear->ninst; i++)
+        add_inst(&t, i);
+    BL_TRY(bl_arena_status(arena, err));
+    code->steps[code->nsteps++].kind = STEP_DONE;
+    code->items = t.barrier ? linear->local[0] * linear->local[1] * linear->local[2] : 1;
+    code->local_bytes = t.local_at;
+    BL_TRY(choose_width(code, err));
+    *out = code;
+    return BL_OK;
+}
+
+const bl_interp_facts *bl_interp_get_facts(const bl_interp_code *code)
+{
+    return &code->facts;
+}
+
+size_t bl_interp_scratch(const bl_interp_code *code)
+{
+    return code->scratch;
+}
+
+/* ---- steps */
+
+static bool active(uint64_t mask, uint32_t group)
+{
+    return mask >> group & 1;
+}
+
+static bl_scalar *at(const runner *r, const item *it, operand o)
+{
+    return it->regs + (size_t)o.at * r->code->width;
+}
+
+/* An operand with as many lanes as |lanes|, repeated into |room| where it has one. */
+static const bl_scalar *repeated(const runner *r, const item *it, operand o, uint32_t lanes, bl_scalar *room)
+{
+    const bl_scalar *value = at(r, it, o);
+
+    if (o.lanes == lanes)
+        return value;
+    for (uint32_t i = 0; i < r->n; i++)
+        for (uint32_t l = 0; l < lanes; l++)
+            room[i * lanes + l] = value[i];
+    return room;
+}
+
+static void run_alu(const runner *r, const item *it, const step *s)
+{
+    const bl_scalar *in[3] = {NULL, NULL, NULL};
+
+    for (uint32_t i = 0; i < s->nargs; i++)
+        in[i] = repeated(r, it, s->args[i], s->out.lanes, r->repeat[i]);
+    s->run(&s->how, at(r, it, s->out), in, (size_t)r->n * s->out.lanes);
+}
+
+static void run_id(const runner *r, const item *it, const step *s)
+{
+    bl_scalar *out = at(r, it, s->out);
+    const uint32_t *groups = r->launch->groups;
+    uint64_t below = s->dimension == 0 ? 1 : s->dimension == 1 ? groups[0] : (uint64_t)groups[0] * groups[1];
+
+    for (uint32_t i = 0; i < r->n; i++)
+        out[i].u = s->kind == STEP_LOCAL_ID ? it->id[s->dimension] : (r->first + i) / below % groups[s->dimension];
+}
+
+static void run_stack(const runner *r, const item *it, const step *s)
+{
+    bl_scalar *out = at(r, it, s->out);
+
+    for (uint32_t l = 0; l < s->nargs; l++)
+        for (uint32_t i = 0; i < r->n; i++)
+            out[i * s->nargs + l] = at(r, it, s->args[l])[i];
+}
+
+static void run_fold(const runner *r, const item *it, const step *s)
+{
+    bl_op fold = (bl_op)r->code->linear->inst[s->inst].sub;
+    bl_scalar *out = at(r, it, s->out);
+    const bl_scalar *in = at(r, it, s->args[0]);
+    uint32_t lanes = s->args[0].lanes;
+
+    for (uint32_t i = 0; i < r->n; i++) {
+        bl_scalar pair[2] = {in[i * lanes], {0}};
+
+        for (uint32_t l = 1; l < lanes; l++) {
+            pair[1] = in[i * lanes + l];
+            pair[0] = bl_eval(fold, s->how.dtype, pair);
+        }
+        out[i] = pair[0];
+    }
+}
+
+static void run_copy(const runner *r, const item *it, const step *s)
+{
+    uint32_t lanes = s->out.lanes;
+    uint64_t mask = it->levels[it->depth].mask;
+    bl_scalar *out = at(r, it, s->out);
+    const bl_scalar *in = at(r, it, s->args[0]);
+    bool one = s->args[0].lanes == 1;
+
+    if (mask == UINT64_MAX && s->args[0].lanes == lanes) {
+        memcpy(out, in, (size_t)r->n * lanes * sizeof *out);
+        return;
+    }
+    for (uint32_t i = 0; i < r->n; i++)
+        for (uint32_t l = 0; active(mask, i) && l < lanes; l++)
+            out[i * lanes + l] = in[one ? i : i * lanes + l];
+}
+
+/* ---- memory */
+
+static inline bl_scalar read_element(bl_dtype dtype, const unsigned char *data, uint64_t index)
+{
+    if (dtype == BL_F32) {
+        float f;
+
+        memcpy(&f, data + index * sizeof f, sizeof f);
+        if (f == f) /* converting a NaN could change its bits */
+            return (bl_scalar){.f = (double)f};
+    }
+    return bl_scalar_read(dtype, data + index * bl_dtype_bytes(dtype));
+}
+
+static inline void write_element(bl_dtype dtype, bl_scalar value, unsigned char *data, uint64_t index)
+{
+    if (dtype == BL_F32 && value.f == value.f) {
+        float f = (float)value.f;
+
+        memcpy(data + index * sizeof f, &f, sizeof f);
+        return;
+    }
+    bl_scalar_write(dtype, value, data + index * bl_dtype_bytes(dtype));
+}
+
+static bl_status outside(const runner *r, const step *s, int64_t index, uint64_t elements)
+{
+    const char *name = r->code->linear->name;
+    const char *verb = s->kind == STEP_LOAD ? "reads" : "writes";
+
+    if (s->elements)
+        return bl_fail(r->err, BL_EDEVICE, "kernel %s, instruction %u %s element %lld of local memory that has %llu", name,
+                       s->inst, verb, (long long)index, (unsigned long long)elements);
+    return bl_fail(r->err, BL_EDEVICE, "kernel %s, instruction %u %s element %lld of buffer %u that has %llu", name, s->inst,
+                   verb, (long long)index, s->memory, (unsigned long long)elements);
+}
+
+/* A LOAD or STORE of one group; nothing outside the memory is touched. */
+static bl_status access_group(const runner *r, const item *it, const step *s, uint32_t group)
+{
+    bool load = s->kind == STEP_LOAD;
+    uint32_t lanes = s->out.lanes, gate_arg = load ? 1 : 2;
+    operand index = s->args[0], value = load ? s->out : s->args[1];
+    const bl_scalar *gate = s->nargs > gate_arg ? at(r, it, s->args[gate_arg]) : NULL;
+    bool gates = gate && s->args[gate_arg].lanes > 1;
+    const bl_interp_memory *buffer = &r->launch->buffers[s->memory];
+    unsigned char *data = s->elements ? r->local + (size_t)group * r->code->local_bytes + s->memory : buffer->data;
+    uint64_t elements = s->elements ? s->elements : buffer->bytes / bl_dtype_bytes(s->how.dtype);
+
+    for (uint32_t l = 0; l < lanes; l++) {
+        bl_scalar *v = &at(r, it, value)[value.lanes > 1 ? group * lanes + l : group];
+        const bl_scalar *i = &at(r, it, index)[index.lanes > 1 ? group * lanes + l : group];
+        uint64_t element = i->u + (index.lanes > 1 ? 0 : l); /* modulo 2^64: a negative one is out of range */
+
+        if (gate && !gate[gates ? group * lanes + l : group].u) {
+            if (load)
+                v->u = 0;
+            continue;
+        }
+        if (element >= elements)
+            return outside(r, s, (int64_t)element, elements);
+        if (load)
+            *v = read_element(s->how.dtype, data, element);
+        else
+            write_element(s->how.dtype, *v, data, element);
+    }
+    return BL_OK;
+}
+
+/* The most frequent access has a loop of its own: one float32 of a parameter for each group, no gate, no group left out. */
+static bl_status load_f32(const runner *r, const item *it, const step *s)
+{
+    const bl_interp_memory *buffer = &r->launch->buffers[s->memory];
+    const bl_scalar *index = at(r, it, s->args[0]);
+    bl_scalar *out = at(r, it, s->out);
+    uint64_t elements = buffer->bytes / sizeof(float);
+
+    for (uint32_t i = 0; i < r->n; i++) {
+        if (index[i].u >= elements)
+            return outside(r, s, index[i].i, elements);
+        out[i] = read_element(BL_F32, buffer->data, index[i].u);
+    }
+    return BL_OK;
+}
+
+static bl_status run_access(const runner *r, const item *it, const step *s)
+{
+    uint64_t mask = it->levels[it->depth].mask;
+
+    if (s->kind == STEP_LOAD && s->how.dtype == BL_F32 && s->out.lanes == 1 && s->nargs == 1 && !s->elements &&
+        mask == UINT64_MAX)
+        return load_f32(r, it, s);
+    for (uint32_t i = 0; i < r->n; i++)
+        if (active(mask, i))
+            BL_TRY(access_group(r, it, s, i));
+    return BL_OK;
+}
+
+/* ---- control */
+
+static void start_round(const runner *r, item *it, const step *loop)
+{
+    level *in = &it->levels[it->depth];
+    uint64_t outer = in[-1].mask;
+    bl_scalar *counter = at(r, it, loop->out), *limit = counter + r->code->width;
+
+    for (uint32_t i = 0; i < r->n; i++)
+        counter[i].i = in->count;
+    in->mask = outer;
+    for (uint32_t i = 0; !in->even && i < r->n; i++)
+        if (in->count >= limit[i].i)
+            in->mask &= ~((uint64_t)1 << i);
+}
+
+static void run_loop(const runner *r, item *it, const step *s)
+{
+    const bl_scalar *end = at(r, it, s->args[0]);
+    bl_scalar *limit = at(r, it, s->out) + r->code->width;
+    uint64_t outer = it->levels[it->depth].mask;
+    level in = {.even = true};
+
+    for (uint32_t i = 0; i < r->n; i++)
+        if (active(outer, i) && end[i].i > in.limit)
+            in.limit = end[i].i;
+    for (uint32_t i = 0; i < r->n; i++) {
+        limit[i] = end[i];
+        in.even &= !active(outer, i) || end[i].i == in.limit;
+    }
+    if (in.limit == 0) {
+        it->pc = s->jump;
+        return;
+    }
+    it->levels[++it->depth] = in;
+    start_round(r, it, s);
+}
+
+static void run_end(const runner *r, item *it, const step *s)
+{
+    level *in = &it->levels[it->depth];
+
+    if (++in->count < in->limit) {
+        it->pc = s->jump + 1;
+        start_round(r, it, &r->code->steps[s->jump]);
+    } else {
+        it->depth--;
+    }
+}
+
+/* Run a work-item to its next barrier or its end; *done tells which. */
+static bl_status run_item(const runner *r, item *it, bool *done)
+{
+    *done = false;
+    for (;;) {
+        const step *s = &r->code->steps[it->pc++];
+
+        switch (s->kind) {
+        case STEP_ALU:
+            run_alu(r, it, s);
+            break;
+        case STEP_GROUP_ID:
+        case STEP_LOCAL_ID:
+            run_id(r, it, s);
+            break;
+        case STEP_LOAD:
+        case STEP_STORE:
+            BL_TRY(run_access(r, it, s));
+            break;
+        case STEP_STACK:
+            run_stack(r, it, s);
+            break;
+        case STEP_FOLD:
+            run_fold(r, it, s);
+            break;
+        case STEP_LOOP:
+            run_loop(r, it, s);
+            break;
+        case STEP_END:
+            run_end(r, it, s);
+            break;
+        case STEP_COPY:
+            run_copy(r, it, s);
+            break;
+        case STEP_BARRIER:
+            return BL_OK;
+        case STEP_DONE:
+            *done = true;
+            return BL_OK;
+        }
+    }
+}
+
+/* ---- launches */
+
+static void start_item(const runner *r, item *it, uint32_t number)
+{
+    const uint32_t *local = r->code->linear->local;
+
+    it->pc = 0;
+    it->depth = 0;
+    it->levels[0].mask = UINT64_MAX;
+    it->id[0] = number % local[0];
+    it->id[1] = number / local[0] % local[1];
+    it->id[2] = number / local[0] / local[1];
+}
+
+/* All work-items stand at one barrier, with the same groups in it. */
+static bl_status check_meeting(const runner *r)
+{
+    const item *first = &r->items[0];
+
+    for (uint32_t i = 1; i < r->code->items; i++) {
+        const item *it = &r->items[i];
+
+        if (it->pc != first->pc || it->levels[it->depth].mask != first->levels[first->depth].mask)
+            return bl_fail(r->err, BL_EDEVICE, "kernel %s: work-items 0 and %u of a group do not meet at a barrier",
+                           r->code->linear->name, i);
+    }
+    return BL_OK;
+}
+
+static bl_status run_chunk(const runner *r)
+{
+    const bl_interp_code *code = r->code;
+    const uint32_t *local = code->linear->local;
+    uint32_t all = local[0] * local[1] * local[2];
+    bool done = false;
+
+    memset(r->local, 0xff, (size_t)code->local_bytes * r->n); /* undefined: a NaN is noticed sooner than a zero */
+    for (uint32_t i = 0; code->items < all && i < all; i++) {
+        start_item(r, &r->items[0], i);
+        BL_TRY(run_item(r, &r->items[0], &done)); /* no barrier: always to the end */
+    }
+    if (code->items < all)
+        return BL_OK;
+    for (uint32_t i = 0; i < all; i++)
+        start_item(r, &r->items[i], i);
+    while (!done) {
+        for (uint32_t i = 0; i < all; i++)
+            BL_TRY(run_item(r, &r->items[i], &done));
+        BL_TRY(check_meeting(r));
+    }
+    return BL_OK;
+}
+
+/* Lay |scratch| out as scratch_of counts it. */
+static void bind_scratch(runner *r, const bl_interp_code *code, void *scratch)
+{
+    size_t width = code->width;
+    level *levels;
+    bl_scalar *regs;
+
+    r->items = scratch;
+    levels = (level *)(void *)(r->items + code->items);
+    regs = (bl_scalar *)(void *)(levels + (size_t)code->items * (code->depth + 1));
+    for (uint32_t i = 0; i < code->items; i++) {
+        r->items[i].levels = levels + (size_t)i * (code->depth + 1);
+        r->items[i].regs = regs;
+        regs += code->lanes * width;
+    }
+    for (int i = 0; i < 3; i++) {
+        r->repeat[i] = regs;
+        regs += BL_MAX_LANES * width;
+    }
+    r->local = (unsigned char *)regs;
+}
+
+static void fill_registers(const runner *r, const item *it)
+{
+    const bl_interp_code *code = r->code;
+
+    for (uint32_t k = 0; k < code->nfills; k++) {
+        const fill *f = &code->fills[k];
+        bl_scalar *out = at(r, it, f->out);
+
+        for (uint32_t i = 0; i < code->width * f->out.lanes; i++) {
+            if (f->inst->op == BL_OP_CONST)
+                out[i].i = f->inst->arg;
+            else if (f->inst->op == BL_OP_VAR)
+                out[i].i = r->launch->scalars[f->inst->arg];
+            else
+                out[i].u = i % f->out.lanes;
+        }
+    }
+}
+
+bl_status bl_interp_run(const bl_interp_code *code, const bl_interp_launch *launch, bl_err *err)
+{
+    uint64_t total = (uint64_t)launch->groups[0] * launch->groups[1] * launch->groups[2];
+    runner r = {.code = code, .launch = launch, .err = err};
+
+    bind_scratch(&r, code, launch->scratch);
+    for (uint32_t i = 0; i < code->items; i++)
+        fill_registers(&r, &r.items[i]);
+    for (; r.first < total; r.first += r.n) {
+        r.n = total - r.first < code->width ? (uint32_t)(total - r.first) : code->width;
+        BL_TRY(run_chunk(&r));
+    }
+    return BL_OK;
+}

@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: MIT */
+/* Loops, accumulators and the order of everything.
+ *
+ * A value stands in the innermost loop that it depends on, and no deeper: hoisting is where a value is put, not a pass.  Reductions of
+ * one scope over the same ranges that do not need each other share a loop.  Stores over the same LOOP ranges share a loop too; a value
+ * that two loops need is computed in each.
+ * needs: no TILE or VECTOR.  leaves: a linear kernel.
+ * Recursion is as deep as the expression, which the scheduler bounds. */
+#include "engine/ir/eval.h"
+#include "engine/ir/free.h"
+#include "engine/ir/rewrite.h"
+#include "engine/lower/lower.h"
+
+#include <string.h>
+
+/* An instruction in the making: operands are pointers until all are numbered. */
+typedef struct value {
+    bl_inst inst;
+    uint32_t number;
+    struct value *args[BL_MAX_LANES];
+    struct scope *loop; /* for LOOP: what it repeats */
+    struct value *next;
+} value;
+
+/* A loop, or the whole kernel. */
+typedef struct scope {
+    struct scope *parent;
+    uint64_t bit; /* of its RANGE among the free ones; 0 for the whole kernel */
+    value *first, *last;
+    bl_ptrmap values; /* node -> value computed here */
+} scope;
+
+typedef struct build {
+    bl_ir *ir;
+    bl_arena *arena;
+    bl_free free;
+    bl_ptrmap level;   /* REDUCE -> how many reductions it must wait for, plus 1 */
+    bl_nodes wanted;   /* all nodes of the stores in hand */
+    uint64_t loops;    /* RANGEs that are loops, not ids */
+    bl_dtype index;    /* what INDEX becomes */
+    uint32_t ninst;
+    uint32_t local[3];
+    uint32_t local_bytes;
+    int nlocal;
+    const bl_node *local_range[3];
+    const bl_node *grid[BL_GRID_DIMS];
+    int nglobal;
+    const bl_node *global[BL_MAX_RANGES];
+    int nvars;
+    int *vars;
+    scope *root;
+} build;
+
+static value *emit(build *b, scope *at, const bl_node *node);
+
+static bl_dtype lowered_dtype(const build *b, const bl_node *node)
+{
+    return node->dtype == BL_INDEX ? b->index : (bl_dtype)node->dtype;
+}
+
+static value *append(build *b, scope *at, bl_op op, bl_dtype dtype, int lanes, uint32_t nargs)
+{
+    value *v = bl_arena_alloc(b->arena, sizeof *v);
+    static value none;
+    if (v == NULL)
+        return &none; /* the arena is sticky: bl_lower reports it */
+    v->inst = (bl_inst){.op = (uint8_t)op, .dtype = (uint8_t)dtype, .lanes = (uint8_t)lanes, .nargs = nargs};
+    if (at->last == NULL)
+        at->first = v;
+    else
+        at->last->next = v;
+    at->last = v;
+    b->ninst++;
+    return v;
+}
+
+static scope *open_scope(build *b, scope *parent, uint64_t bit)
+{
+    scope *s = bl_arena_alloc(b->arena, sizeof *s);
+    if (s == NULL)
+        return parent;
+    s->parent = parent;
+    s->bit = bit;
+    bl_ptrmap_init(&s->values, b->arena);
+    return s;
+}
+
+/* Open a loop over |range| in |at|: the LOOP goes into |at| only when it is closed, after all that is hoisted out of it. */
+static scope *open_loop(build *b, scope *at, const bl_node *range)
+{
+    scope *inner = open_scope(b, at, bl_free_bit(&b->free, range));
+    value *loop = bl_arena_alloc(b->arena, sizeof *loop);
+    if (loop == NULL || inner == at)
+        return at;
+    loop->args[0] = emit(b, at, range->src[0]);
+    loop->inst = (bl_inst){.op = BL_OP_LOOP, .dtype = (uint8_t)b->index, .lanes = 1, .nargs = 1};
+    loop->loop = inner;
+    bl_ptrmap_put(&inner->values, range, loop);
+    return inner;
+}
+
+static void close_loop(build *b, scope *inner, const bl_node *range)
+{
+    value *loop = bl_ptrmap_get(&inner->values, range);
+    scope *at = inner->parent;
+    if (loop == NULL || at == NULL)
+        return;
+    if (at->last == NULL)
+        at->first = loop;
+    else
+        at->last->next = loop;
+    at->last = loop;
+    b->ninst += 2;
+}
+
+static value *emit_const(build *b, scope *at, bl_dtype dtype, int64_t bits)
+{
+    value *v = append(b, at, BL_OP_CONST, dtype, 1, 0);
+    v->inst.arg = bits;
+    return v;
+}
+
+static value *emit_alu(build *b, scope *at, bl_op op, bl_dtype dtype, value *x, value *y)
+{
+    int lanes = x->inst.lanes > y->inst.lanes ? x->inst.lanes : y->inst.lanes;
+    value *v = append(b, at, op, dtype, lanes, 2);
+    v->args[0] = x;
+    v->args[1] = y;
+    return v;
+}
+
+/* ---- ids: RANGEs that are no loops */
+
+static value *emit_local_id(build *b, const bl_node *range)
+{
+    value *v = append(b, b->root, BL_OP_LOCAL_ID, b->index, 1, 0);
+    for (int i = 0; i < b->nlocal; i++) {
+        if (b->local_range[i] == range)
+            v->inst.arg = i;
+    }
+    return v;
+}
+
+/* The ranges that share grid dimension |dim| are the digits of its id, the last the fastest. */
+static value *emit_group_id(build *b, const bl_node *range)
+{
+    int at = 0, dim = 0;
+    value *id = NULL;
+    const bl_node *below = NULL;
+
+    while (b->global[at] != range)
+        at++;
+    dim = at < BL_GRID_DIMS - 1 ? at : BL_GRID_DIMS - 1;
+    id = append(b, b->root, BL_OP_GROUP_ID, b->index, 1, 0);
+    id->inst.arg = dim;
+    if (b->nglobal <= BL_GRID_DIMS || at < BL_GRID_DIMS - 1)
+        return id;
+    for (int i = BL_GRID_DIMS - 1; i < at; i++)
+        below = below == NULL ? b->global[i]->src[0] : bl_mul(b->ir, below, b->global[i]->src[0]);
+    if (below != NULL)
+        id = emit_alu(b, b->root, BL_OP_IDIV, b->index, id, emit(b, b->root, below));
+    if (at + 1 < b->nglobal)
+        id = emit_alu(b, b->root, BL_OP_MOD, b->index, id, emit(b, b->root, range->src[0]));
+    return id;
+}
+
+/* ---- reductions */
+
+static bool share_loop(const build *b, const bl_node *a, const bl_node *x)
+{
+    if (x->op != BL_OP_REDUCE || bl_ptrmap_get(&b->level, a) != bl_ptrmap_get(&b->level, x))
+        return false;
+    if (a->nsrc - (uint32_t)a->arg != x->nsrc - (uint32_t)x->arg)
+        return false;
+    for (uint32_t i = 0; i < a->nsrc - (uint32_t)a->arg; i++) {
+        if (a->src[(uint32_t)a->arg + i] != x->src[(uint32_t)x->arg + i])
+            return false;
+    }
+    return true;
+}
+
+static uint64_t loops_of(build *b, const bl_node *node)
+{
+    return bl_free_get(&b->free, node) & b->loops;
+}
+
+/* |sum| and one more value; a product is fused with its addition. */
+static value *add_value(build *b, scope *inner, const bl_node *reduce, const bl_node *term, value *sum)
+{
+    bl_dtype dtype = lowered_dtype(b, reduce);
+    value *x = NULL, *y = NULL, *v = NULL;
+
+    if (reduce->sub != BL_OP_ADD || term->op != BL_OP_MUL || (dtype != BL_F32 && dtype != BL_F64)) {
+        x = emit(b, inner, term);
+        return emit_alu(b, inner, (bl_op)reduce->sub, dtype, sum, x);
+    }
+    x = emit(b, inner, term->src[0]);
+    y = emit(b, inner, term->src[1]);
+    v = append(b, inner, BL_OP_FMA, dtype, reduce->lanes, 3);
+    v->args[0] = x;
+    v->args[1] = y;
+    v->args[2] = sum;
+    return v;
+}
+
+/* Each accumulator takes its values in turn.  All take their first before any takes its second, so that what a step of an unrolled
+ * loop loads is used at once and few registers hold it. */
+static void accumulate(build *b, scope *inner, int n, const bl_node *const *members, value *const *accs, value **sums)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < n; i++) {
+        sums[i] = accs[i];
+        most = members[i]->arg > most ? members[i]->arg : most;
+    }
+    for (int64_t k = 0; k < most; k++) {
+        for (int i = 0; i < n; i++) {
+            if (k < members[i]->arg)
+                sums[i] = add_value(b, inner, members[i], members[i]->src[k], sums[i]);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        value *set = append(b, inner, BL_OP_SET, lowered_dtype(b, members[i]), members[i]->lanes, 2);
+        set->args[0] = accs[i];
+        set->args[1] = sums[i];
+    }
+}
+
+static value *emit_acc(build *b, scope *at, const bl_node *reduce)
+{
+    bl_dtype dtype = lowered_dtype(b, reduce);
+    value *start = emit_const(b, at, dtype, (int64_t)bl_fold_identity((bl_op)reduce->sub, dtype).u);
+    value *acc = append(b, at, BL_OP_ACC, dtype, reduce->lanes, 1);
+    acc->args[0] = start;
+    return acc;
+}
+
+/* The work-items of a group fold their partial results: each writes its own, all wait, and each folds all of them in order. */
+static value *fold_group(build *b, scope *at, const bl_node *reduce, value *acc, const bl_node *group)
+{
+    bl_dtype dtype = lowered_dtype(b, reduce);
+    value *buffer = append(b, at, BL_OP_BUFFER, dtype, 1, 0), *store = NULL, *total = NULL, *loop = NULL, *load = NULL, *sum = NULL;
+    scope *inner = open_scope(b, at, 0);
+    int64_t count = 1;
+
+    for (int i = 0; i < b->nlocal; i++)
+        count *= b->local[i];
+    buffer->inst.sub = 1;
+    buffer->inst.arg = count * reduce->lanes;
+    b->local_bytes += (uint32_t)((size_t)buffer->inst.arg * bl_dtype_bytes(dtype));
+    /* one row of |group|'s items for each position of the others */
+    value *mine = emit(b, at, group), *row = emit_const(b, at, b->index, 0), *stride = NULL;
+    for (int i = 0; i < b->nlocal; i++) {
+        if (b->local_range[i] == group)
+            continue;
+        row = emit_alu(b, at, BL_OP_MUL, b->index, row, emit(b, at, b->local_range[i]->src[0]));
+        row = emit_alu(b, at, BL_OP_ADD, b->index, row, emit(b, at, b->local_range[i]));
+    }
+    stride = emit(b, at, group->src[0]);
+    row = emit_alu(b, at, BL_OP_MUL, b->index, row, stride);
+    mine = emit_alu(b, at, BL_OP_ADD, b->index, row, mine);
+    store = append(b, at, BL_OP_STORE, dtype, reduce->lanes, 3);
+    store->args[0] = buffer;
+    store->args[1] = mine;
+    store->args[2] = acc;
+    append(b, at, BL_OP_BARRIER, b->index, 1, 0);
+    total = emit_acc(b, at, reduce);
+    loop = append(b, at, BL_OP_LOOP, b->index, 1, 1);
+    b->ninst++;
+    loop->args[0] = stride;
+    loop->loop = inner;
+    load = append(b, inner, BL_OP_LOAD, dtype, reduce->lanes, 2);
+    load->args[0] = buffer;
+    load->args[1] = emit_alu(b, inner, BL_OP_ADD, b->index, row, loop);
+    sum = emit_alu(b, inner, (bl_op)reduce->sub, dtype, total, load);
+    store = append(b, inner, BL_OP_SET, dtype, reduce->lanes, 2);
+    store->args[0] = total;
+    store->args[1] = sum;
+    append(b, at, BL_OP_BARRIER, b->index, 1, 0);
+    return total;
+}
+
+/* All wanted reductions of this scope that share |first|'s loop. */
+static void emit_reductions(build *b, scope *at, const bl_node *first)
+{
+    scope *inner = at, *opened[BL_MAX_DIMS * 2];
+    const bl_node *ranges[BL_MAX_DIMS * 2], *group = NULL;
+    const bl_node **members = bl_arena_array(b->arena, b->wanted.count, sizeof *members);
+    value **accs = bl_arena_array(b->arena, b->wanted.count, sizeof *accs);
+    value **sums = bl_arena_array(b->arena, b->wanted.count, sizeof *sums);
+    int n = 0, nranges = 0;
+    uint64_t scope_set = loops_of(b, first);
+
+    for (size_t i = 0; members != NULL && accs != NULL && sums != NULL && i < b->wanted.count; i++) {
+        const bl_node *node = b->wanted.at[i];
+        if (!share_loop(b, first, node) || loops_of(b, node) != scope_set || bl_ptrmap_has(&at->values, node))
+            continue;
+        members[n] = node;
+        accs[n++] = emit_acc(b, at, node);
+    }
+    for (uint32_t i = (uint32_t)first->arg; i < first->nsrc && nranges < BL_MAX_DIMS * 2; i++) {
+        int k = nranges;
+        if (first->src[i]->sub == BL_AXIS_GROUP) {
+            group = first->src[i];
+            continue;
+        }
+        for (; k > 0 && ranges[k - 1]->arg > first->src[i]->arg; k--)
+            ranges[k] = ranges[k - 1];
+        ranges[k] = first->src[i];
+        nranges++;
+    }
+    for (int i = 0; i < nranges; i++)
+        opened[i] = inner = open_loop(b, inner, ranges[i]);
+    accumulate(b, inner, n, members, accs, sums);
+    for (int i = nranges - 1; i >= 0; i--)
+        close_loop(b, opened[i], ranges[i]);
+    for (int i = 0; i < n; i++)
+        bl_ptrmap_put(&at->values, members[i], group == NULL ? accs[i] : fold_group(b, at, members[i], accs[i], group));
+}
+
+/* ---- plain nodes */
+
+static value *emit_var(build *b, const bl_node *node)
+{
+    value *v = append(b, b->root, BL_OP_VAR, BL_I32, 1, 0);
+    while (v->inst.arg < b->nvars && b->vars[v->inst.arg] != (int)node->arg)
+        v->inst.arg++;
+    if (v->inst.arg == b->nvars)
+        b->vars[b->nvars++] = (int)node->arg;
+    if (b->index != BL_I32) {
+        value *wide = append(b, b->root, BL_OP_CAST, b->index, 1, 1);
+        wide->args[0] = v;
+        return wide;
+    }
+    return v;
+}
+
+static value *emit_range(build *b, const bl_node *node)
+{
+    if (node->sub == BL_AXIS_GLOBAL)
+        return emit_group_id(b, node);
+    return emit_local_id(b, node); /* loops are found in their scope's values */
+}
+
+/* Is |index| a multiple of |lanes|, whatever the loops are at? */
+static bool is_aligned(const bl_node *index, int lanes)
+{
+    const bl_node *term[BL_MAX_DIMS];
+    int64_t coefficient[BL_MAX_DIMS], constant = 0;
+    int n = bl_index_terms(index, BL_MAX_DIMS, term, coefficient, &constant);
+
+    for (int i = 0; i < n; i++) {
+        if (coefficient[i] % lanes != 0)
+            return false;
+    }
+    return n >= 0 && constant % lanes == 0 && index->lanes == 1;
+}
+
+/* What the renderers may rely on: see bl_inst.sub. */
+static uint8_t known_facts(const bl_node *node)
+{
+    if (node->op == BL_OP_IDIV || node->op == BL_OP_MOD)
+        return node->src[0]->lo >= 0 && node->src[1]->lo > 0;
+    if (node->op == BL_OP_SHL || node->op == BL_OP_SHR)
+        return node->src[1]->lo >= 0 && node->src[1]->hi < (int64_t)bl_dtype_bytes((bl_dtype)node->dtype) * 8;
+    if ((node->op == BL_OP_LOAD || node->op == BL_OP_STORE) && node->lanes > 1)
+        return is_aligned(node->src[1], node->lanes);
+    return 0;
+}
+
+static value *emit_plain(build *b, scope *at, const bl_node *node)
+{
+    value *args[BL_MAX_LANES], *v = NULL;
+    for (uint32_t i = 0; i < node->nsrc; i++)
+        args[i] = emit(b, at, node->src[i]);
+    if (node->op == BL_OP_CAST && args[0]->inst.dtype == lowered_dtype(b, node) && args[0]->inst.lanes == node->lanes)
+        return args[0];
+    v = append(b, at, (bl_op)node->op, lowered_dtype(b, node), node->lanes, node->nsrc);
+    memcpy(v->args, args, node->nsrc * sizeof args[0]);
+    v->inst.arg = node->arg;
+    v->inst.sub = (uint8_t)(node->sub | known_facts(node));
+    return v;
+}
+
+static value *emit(build *b, scope *at, const bl_node *node)
+{
+    uint64_t set = loops_of(b, node);
+    value *v = NULL;
+
+    while (at->parent != NULL && (set & at->bit) == 0)
+        at = at->parent;
+    v = bl_ptrmap_get(&at->values, node);
+    if (v != NULL)
+        return v;
+    if (node->op == BL_OP_REDUCE) {
+        emit_reductions(b, at, node);
+        v = bl_ptrmap_get(&at->values, node);
+        return v == NULL ? emit_const(b, at, b->index, 0) : v; /* only where the arena ran out */
+    }
+    if (node->op == BL_OP_CONST)
+        v = emit_const(b, at, lowered_dtype(b, node), node->arg);
+    else if (node->op == BL_OP_VAR)
+        v = emit_var(b, node);
+    else if (node->op == BL_OP_RANGE)
+        v = emit_range(b, node);
+    else
+        v = emit_plain(b, at, node);
+    bl_ptrmap_put(&at->values, node, v);
+    return v;
+}
+
+/* ---- the whole */
+
+/* The STOREs of |sink| over exactly the loops in |set|, in one nest of loops. */
+static void emit_stores(build *b, const bl_node *sink, uint64_t set)
+{
+    const bl_node *ranges[BL_MAX_RANGES], **stores = bl_arena_array(b->arena, sink->nsrc, sizeof *stores);
+    scope *at = b->root, *opened[BL_MAX_RANGES];
+    int nranges = 0, nstores = 0;
+
+    for (uint32_t i = 0; stores != NULL && i < sink->nsrc; i++) {
+        if (loops_of(b, sink->src[i]) == set)
+            stores[nstores++] = sink->src[i];
+    }
+    b->wanted = bl_reach(b->ir, nstores, stores, false);
+    for (int i = 0; i < b->free.nranges; i++) {
+        int k = nranges;
+        if ((set >> i & 1) == 0)
+            continue;
+        for (; k > 0 && ranges[k - 1]->arg > b->free.range[i]->arg; k--)
+            ranges[k] = ranges[k - 1];
+        ranges[k] = b->free.range[i];
+        nranges++;
+    }
+    for (int i = 0; i < nranges; i++)
+        opened[i] = at = open_loop(b, at, ranges[i]);
+    for (int i = 0; i < nstores; i++)
+        emit_plain(b, at, stores[i]);
+    for (int i = nranges - 1; i >= 0; i--)
+        close_loop(b, opened[i], ranges[i]);
+}
+
+static void sort_by_number(const bl_node **list, int n, const bl_node *node)
+{
+    int at = n;
+    for (; at > 0 && list[at - 1]->arg < node->arg; at--) /* the largest number first: it is the fastest dimension */
+        list[at] = list[at - 1];
+    list[at] = node;
+}
+
+/* Loops, groups and work-items among the ranges; how wide an index must be; how deep reductions wait for each other. */
+static void survey(build *b, const bl_node *sink)
+{
+    bl_nodes below = bl_reach(b->ir, 1, &sink, false);
+    b->index = BL_I32;
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i];
+        intptr_t level = 0;
+        if (node->dtype == BL_INDEX && node->op != BL_OP_CAST && (node->lo < INT32_MIN || node->hi > INT32_MAX))
+            b->index = BL_I64;
+        for (uint32_t k = 0; k < node->nsrc; k++) {
+            intptr_t from = (intptr_t)bl_ptrmap_get(&b->level, node->src[k]);
+            level = from > level ? from : level;
+        }
+        level += node->op == BL_OP_REDUCE;
+        if (level > 0)
+            bl_ptrmap_put(&b->level, node, (void *)level);
+        if (node->op != BL_OP_RANGE)
+            continue;
+        if (node->sub == BL_AXIS_GLOBAL)
+            sort_by_number(b->global, b->nglobal++, node);
+        else if (node->sub == BL_AXIS_LOCAL || node->sub == BL_AXIS_GROUP)
+            sort_by_number(b->local_range, b->nlocal++, node);
+        else
+            b->loops |= bl_free_bit(&b->free, node);
+        if (b->nlocal > 2)
+            b->nlocal = 3;
+    }
+    for (int i = 0; i < b->nlocal; i++)
+        b->local[i] = (uint32_t)b->local_range[i]->hi + 1;
+    for (int i = 0; i < b->nglobal; i++) {
+        int dim = i < BL_GRID_DIMS ? i : BL_GRID_DIMS - 1;
+        b->grid[dim] = bl_mul(b->ir, b->grid[dim], b->global[i]->src[0]);
+    }
+}
+
+static void flatten(value *first, uint32_t *n, bl_inst *inst, value **all)
+{
+    for (value *v = first; v != NULL; v = v->next) {
+        v->number = *n;
+        all[*n] = v;
+        inst[(*n)++] = v->inst;
+        if (v->loop == NULL)
+            continue;
+        flatten(v->loop->first, n, inst, all);
+        all[*n] = NULL;
+        inst[(*n)++] = (bl_inst){.op = BL_OP_END, .dtype = v->inst.dtype, .lanes = 1};
+    }
+}
+
+static bl_status finish(build *b, const bl_node *sink, bl_linear *linear, bl_err *err)
+{
+    bl_nodes below = bl_reach(b->ir, 1, &sink, false);
+    value **all = bl_arena_array(b->arena, b->ninst, sizeof *all);
+    bl_dtype *dtypes = bl_arena_array(b->arena, linear->nbuffers, sizeof *dtypes);
+
+    linear->inst = bl_arena_array(b->arena, b->ninst, sizeof *linear->inst);
+    BL_TRY(bl_arena_status(b->arena, err));
+    flatten(b->root->first, &linear->ninst, linear->inst, all);
+    for (uint32_t i = 0; i < linear->ninst; i++) {
+        uint32_t *args = NULL;
+        if (all[i] == NULL || linear->inst[i].nargs == 0)
+            continue;
+        args = bl_arena_array(b->arena, linear->inst[i].nargs, sizeof *args);
+        for (uint32_t k = 0; args != NULL && k < linear->inst[i].nargs; k++)
+            args[k] = all[i]->args[k]->number;
+        linear->inst[i].args = args;
+    }
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_BUFFER)
+            dtypes[below.at[i]->arg] = (bl_dtype)below.at[i]->dtype;
+    }
+    for (uint32_t i = 0; i < sink->nsrc; i++)
+        linear->writes |= UINT32_C(1) << sink->src[i]->src[0]->arg;
+    linear->buffer_dtype = dtypes;
+    linear->nscalars = (uint32_t)b->nvars;
+    memcpy(linear->local, b->local, sizeof linear->local);
+    linear->local_bytes = b->local_bytes;
+    return bl_arena_status(b->arena, err);
+}
+
+bl_status bl_lower(bl_ir *ir, const bl_node *sink, const char *name, uint32_t nbuffers, int spec, bl_lowered **out, bl_err *err)
+{
+    bl_arena *arena = bl_ir_arena(ir);
+    const bl_node *one = bl_index(ir, 1);
+    build b = {.ir = ir, .arena = arena, .local = {1, 1, 1}, .grid = {one, one, one}};
+    bl_lowered *made = bl_arena_alloc(arena, sizeof *made);
+    bl_linear *linear = bl_arena_alloc(arena, sizeof *linear);
+
+    (void)spec;
+    *out = NULL;
+    BL_TRY(bl_arena_status(arena, err));
+    sink = bl_lower_expand(ir, sink);
+    BL_TRY(bl_ir_status(ir, err));
+    bl_free_init(&b.free, ir);
+    bl_ptrmap_init(&b.level, arena);
+    b.vars = bl_arena_array(arena, 64, sizeof *b.vars);
+    b.root = open_scope(&b, NULL, 0);
+    BL_TRY(bl_arena_status(arena, err));
+    survey(&b, sink);
+    bl_free_get(&b.free, sink);
+    if (b.free.failed)
+        return bl_fail(err, BL_ELIMIT, "a kernel has more than %d loops", BL_MAX_RANGES);
+    for (uint32_t i = 0; i < sink->nsrc; i++) {
+        uint64_t set = loops_of(&b, sink->src[i]);
+        bool seen = false;
+        for (uint32_t k = 0; k < i; k++)
+            seen = seen || loops_of(&b, sink->src[k]) == set;
+        if (!seen)
+            emit_stores(&b, sink, set);
+    }
+    linear->name = name;
+    linear->nbuffers = nbuffers;
+    BL_TRY(finish(&b, sink, linear, err));
+    *made = (bl_lowered){.linear = linear, .nvars = b.nvars, .vars = b.vars, .sink = sink};
+    memcpy(made->grid, b.grid, sizeof made->grid);
+    *out = made;
+    return bl_ir_status(ir, err);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/* What the Vulkan back end decides and remembers without a driver: which devices it takes, where memory lies, what results mean,
+ * and which files it trusts. */
+#include "vulkan/cache.h"
+#include "vulkan/choose.h"
+#include "vulkan/loader.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void none_has_a_reason(void **state)
+{
+    (void)state;
+    bl_vk_instance *in = NULL;
+    bl_text why = {0};
+    bl_err err = {0};
+    assert_int_equal(bl_vk_instance_create("libno-such-vulkan.so.1", &in, &why, &err), BL_OK);
+    assert_null(in);
+    assert_non_null(why.data);
+    assert_non_null(strstr(why.data, "not installed"));
+    bl_text_fini(&why);
+}
+
+static void results_have_meanings(void **state)
+{
+    static const struct {
+        VkResult result;
+        bl_status status;
+        const char *text;
+    } rows[] = {
+        {VK_SUCCESS, BL_OK, "success"},
+        {VK_NOT_READY, BL_OK, "not ready"},
+        {VK_ERROR_DEVICE_LOST, BL_EDEVICE, "lost"},
+        {VK_ERROR_OUT_OF_DEVICE_MEMORY, BL_ENODEVMEM, "out of device memory"},
+        {VK_ERROR_OUT_OF_HOST_MEMORY, BL_ENODEVMEM, "host memory"},
+        {VK_ERROR_TOO_MANY_OBJECTS, BL_ENODEVMEM, "too many"},
+        {VK_ERROR_INITIALIZATION_FAILED, BL_EDEVICE, "initialization"},
+        {(VkResult)-987654, BL_EDEVICE, "without a name"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (bl_vk_result_status(rows[i].result) != rows[i].status)
+            fail_msg("row %zu: status %s", i, bl_status_name(bl_vk_result_status(rows[i].result)));
+        if (strstr(bl_vk_result_text(rows[i].result), rows[i].text) == NULL)
+            fail_msg("row %zu: text \"%s\"", i, bl_vk_result_text(rows[i].result));
+    }
+}
+
+static bl_vk_facts good_facts(void)
+{
+    bl_vk_facts f = {.nfamilies = 1, .max_alloc = 1 << 20};
+    f.props.apiVersion = VK_API_VERSION_1_2;
+    f.v12.timelineSemaphore = VK_TRUE;
+    f.families[0] = (VkQueueFamilyProperties){.queueFlags = VK_QUEUE_COMPUTE_BIT, .queueCount = 1};
+    return f;
+}
+
+static void unusable_devices_have_reasons(void **state)
+{
+    (void)state;
+    bl_vk_facts good = good_facts(), old = good, drawing = good, plain = good;
+    old.props.apiVersion = VK_API_VERSION_1_1;
+    drawing.families[0].queueFlags = VK_QUEUE_GRAPHICS_BIT;
+    plain.v12.timelineSemaphore = VK_FALSE;
+    assert_null(bl_vk_judge(&good));
+    assert_non_null(strstr(bl_vk_judge(&old), "1.2"));
+    assert_non_null(strstr(bl_vk_judge(&drawing), "compute"));
+    assert_non_null(strstr(bl_vk_judge(&plain), "timeline"));
+}
+
+static void queue_families_are_ranked(void **state)
+{
+    const VkQueueFlags both = VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT;
+    const VkQueueFamilyProperties families[] = {
+        {.queueFlags = VK_QUEUE_TRANSFER_BIT, .queueCount = 2, .timestampValidBits = 64},
+        {.queueFlags = VK_QUEUE_COMPUTE_BIT, .queueCount = 0, .timestampValidBits = 64},
+        {.queueFlags = VK_QUEUE_COMPUTE_BIT, .queueCount = 1},
+        {.queueFlags = both, .queueCount = 1, .timestampValidBits = 64},
+        {.queueFlags = VK_QUEUE_COMPUTE_BIT, .queueCount = 8, .timestampValidBits = 32},
+    };
+    static const int best[] = {-1, -1, -1, 2, 3, 4}; /* of the first n */
+    (void)state;
+    for (uint32_t n = 0; n < 6; n++)
+        assert_int_equal(bl_vk_choose_family(families, n), best[n]);
+}
+
+enum {
+    LOCAL = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
+    VISIBLE = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT,
+    COHERENT = VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
+    CACHED = VK_MEMORY_PROPERTY_HOST_CACHED_BIT,
+    LAZY = VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT,
+};
+
+static void memory_is_chosen(void **state)
+{
+    const VkPhysicalDeviceMemoryProperties card = {.memoryHeapCount = 3,
+                                                   .memoryHeaps = {{.size = 8 << 20}, {.size = 64 << 20}, {.size = 1 << 20}},
+                                                   .memoryTypeCount = 6,
+                                                   .memoryTypes = {{VISIBLE | COHERENT, 1},
+                                                                   {VISIBLE | COHERENT | CACHED, 1},
+                                                                   {LOCAL | VISIBLE | COHERENT, 2},
+                                                                   {LOCAL | LAZY, 0},
+                                                                   {LOCAL, 0},
+                                                                   {LOCAL | VISIBLE | COHERENT | CACHED, 2}}};
+    const VkPhysicalDeviceMemoryProperties shared = {
+        .memoryHeapCount = 1,
+        .memoryHeaps = {{.size = 64 << 20}},
+        .memoryTypeCount = 3,
+        .memoryTypes = {{LOCAL, 0}, {LOCAL | VISIBLE | COHERENT, 0}, {LOCAL | VISIBLE | COHERENT | CACHED, 0}}};
+    const struct {
+        const VkPhysicalDeviceMemoryProperties *memory;
+        VkPhysicalDeviceType type;
+        uint32_t bits;
+        bool staged, fits, host;
+        uint32_t buffers, staging;
+    } rows[] = {
+        {&card, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, 63, false, true, false, 4, 1},
+        {&card, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, 61, false, true, false, 4, 5},
+        {&card, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, 17, false, true, false, 4, 0},
+        {&card, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, 16, false, false, false, 0, 0},
+        {&card, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, 8, false, false, false, 0, 0},
+        {&shared, VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, 7, false, true, true, 2, 2},
+        {&shared, VK_PHYSICAL_DEVICE_TYPE_CPU, 3, false, true, true, 1, 1},
+        {&shared, VK_PHYSICAL_DEVICE_TYPE_CPU, 7, true, true, false, 0, 2},
+        {&shared, VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, 7, false, true, false, 0, 2},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bl_vk_places p = {0};
+        bool fits = bl_vk_choose_places(rows[i].memory, rows[i].type, rows[i].bits, rows[i].staged, &p);
+        if (fits != rows[i].fits)
+            fail_msg("row %zu: fits %d", i, fits);
+        if (fits && (p.buffers != rows[i].buffers || p.staging != rows[i].staging || p.host_memory != rows[i].host))
+            fail_msg("row %zu: buffers %u, staging %u, host %d", i, p.buffers, p.staging, p.host_memory);
+    }
+}
+
+static void features_need_all_their_parts(void **state)
+{
+    bl_vk_facts f = good_facts();
+    bl_vk_places places = {0};
+    bl_device_info info;
+    (void)state;
+    f.memory.memoryHeaps[0].size = 1 << 30;
+    f.props.deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    bl_vk_describe(&f, &places, 3, &info);
+    assert_int_equal(info.features, 0);
+    assert_string_equal(info.id, "vulkan:3");
+    assert_int_equal(info.max_alloc, 1 << 20);
+    f.v12.storageBuffer8BitAccess = f.v11.storageBuffer16BitAccess = f.core.shaderFloat64 = VK_TRUE;
+    bl_vk_describe(&f, &places, 0, &info);
+    assert_int_equal(info.features, BL_FEATURE_F64);
+    f.v12.shaderInt8 = f.core.shaderInt16 = f.core.shaderInt64 = VK_TRUE;
+    bl_vk_describe(&f, &places, 0, &info);
+    assert_int_equal(info.features, BL_FEATURE_F64 | BL_FEATURE_I64 | BL_FEATURE_STORE8 | BL_FEATURE_STORE16);
+    assert_int_equal(info.vector_bits, 0);
+    assert_int_equal(info.type, BL_DEVICE_GPU);
+}
+
+static size_t count_files(const char *folder, const char *prefix)
+{
+    size_t n = 0;
+    char path[128];
+    snprintf(path, sizeof path, "%s/vulkan", folder);
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
+            n++;
+    }
+    if (dir != NULL)
+        closedir(dir);
+    return n;
+}
+
+static void flip_byte(const char *path, off_t at)
+{
+    unsigned char c = 0;
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &c, 1, at), 1);
+    c ^= 1;
+    assert_int_equal(pwrite(fd, &c, 1, at), 1);
+    close(fd);
+}
+
+static void cache_trusts_only_itself(void **state)
+{
+    const char *folder = *state;
+    char path[192];
+    void *data = NULL;
+    size_t len = 0;
+    assert_false(bl_vk_cache_load("spirv-test", "key", 3, &data, &len));
+    bl_vk_cache_store("spirv-test", "key", 3, "value", 5);
+    assert_true(bl_vk_cache_load("spirv-test", "key", 3, &data, &len));
+    assert_int_equal(len, 5);
+    assert_memory_equal(data, "value", 5);
+    free(data);
+    assert_false(bl_vk_cache_load("spirv-test", "kez", 3, &data, &len));
+    assert_false(bl_vk_cache_load("spirv-test", "keyy", 4, &data, &len));
+    snprintf(path, sizeof path, "%s/vulkan/spirv-test", folder);
+    for (off_t at = 0; at < 32 + 3 + 5; at++) { /* every byte of the header, the key and the value counts */
+        flip_byte(path, at);
+        if (bl_vk_cache_load("spirv-test", "key", 3, &data, &len))
+            fail_msg("byte %d was changed and the entry taken", (int)at);
+        flip_byte(path, at);
+    }
+    assert_true(bl_vk_cache_load("spirv-test", "key", 3, &data, &len));
+    free(data);
+    assert_int_equal(truncate(path, 38), 0);
+    assert_false(bl_vk_cache_load("spirv-test", "key", 3, &data, &len));
+    assert_int_equal(count_files(folder, "spirv-test."), 0); /* no temporary stays */
+    unlink(path);
+}
+
+static void cache_is_trimmed(void **state)
+{
+    const char *folder = *state;
+    char path[192];
+    struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    for (int i = 0; i < 8200; i++) {
+        snprintf(path, sizeof path, "%s/vulkan/spirv-old-%d", folder, i);
+        int fd = open(path, O_WRONLY | O_CREAT, 0600);
+        assert_true(fd >= 0);
+        if (i > 0)
+            futimens(fd, old);
+        close(fd);
+    }
+    bl_vk_cache_trim();
+    assert_in_range(count_files(folder, "spirv-old-"), 1, 6144);
+    snprintf(path, sizeof path, "%s/vulkan/spirv-old-0", folder);
+    assert_int_equal(access(path, F_OK), 0); /* the last one used */
+    for (int i = 0; i < 8200; i++) {
+        snprintf(path, sizeof path, "%s/vulkan/spirv-old-%d", folder, i);
+        unlink(path);
+    }
+}
+
+static int set_up(void **state)
+{
+    static char folder[] = "/tmp/bl_test_vulkan_XXXXXX";
+    *state = mkdtemp(folder);
+    return *state != NULL ? setenv("BEAMLINE_CACHE", folder, 1) : -1;
+}
+
+static int tear_down(void **state)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s/vulkan", (const char *)*state);
+    return rmdir(path) == 0 && rmdir(*state) == 0 ? 0 : -1; /* empty: the tests removed what they stored */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(none_has_a_reason),
+        cmocka_unit_test(results_have_meanings),
+        cmocka_unit_test(unusable_devices_have_reasons),
+        cmocka_unit_test(queue_families_are_ranked),
+        cmocka_unit_test(memory_is_chosen),
+        cmocka_unit_test(features_need_all_their_parts),
+        cmocka_unit_test(cache_trusts_only_itself),
+        cmocka_unit_test(cache_is_trimmed),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
