@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "opencl/opencl.h"
+
+#include "engine/base/fault.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MAX_PLATFORMS = 32, MAX_PER_PLATFORM = 64 };
+
+static void destroy(bl_device *base)
+{
+    bl_cl_device *dev = (bl_cl_device *)base;
+
+    bl_cl_session_close(dev);
+    pthread_mutex_destroy(&dev->lock);
+    free(dev->identity);
+    free(dev->cache);
+    free(dev);
+}
+
+static bl_status reopen(bl_device *base, bl_err *err)
+{
+    bl_cl_session_close((bl_cl_device *)base);
+    return bl_cl_session_open((bl_cl_device *)base, err);
+}
+
+static const bl_device_ops operations = {
+    .name = "opencl",
+    .destroy = destroy,
+    .reopen = reopen,
+    .alloc = bl_cl_alloc,
+    .view = bl_cl_view,
+    .dealloc = bl_cl_dealloc,
+    .write = bl_cl_write,
+    .read = bl_cl_read,
+    .kernel = bl_cl_kernel_create,
+    .kernel_destroy = bl_cl_kernel_destroy,
+    .record = bl_cl_record,
+    .recording_destroy = bl_cl_recording_destroy,
+    .submit = bl_cl_submit,
+    .wait = bl_cl_wait,
+    .disassemble = bl_cl_disassemble,
+};
+
+/* Open the device, unless it is of no use: then *out stays NULL and |why| says so. */
+static bl_status open_device(const bl_cl_api *cl, cl_platform_id platform, cl_device_id id, uint32_t number, bl_device **out,
+                             bl_text *why, bl_err *err)
+{
+    bl_cl_device *dev = bl_calloc(1, sizeof *dev);
+    bl_err failure = {0};
+
+    if (dev == NULL)
+        return bl_fail(err, BL_ENOMEM, "device");
+    dev->base.ops = &operations;
+    dev->cl = *cl;
+    dev->platform = platform;
+    dev->id = id;
+    pthread_mutex_init(&dev->lock, NULL);
+    if (!bl_cl_describe(dev, why)) {
+        destroy(&dev->base);
+        return BL_OK;
+    }
+    snprintf(dev->base.info.id, sizeof dev->base.info.id, "opencl:%u", number);
+    dev->cache = bl_cl_cache_folder();
+    if (bl_cl_session_open(dev, &failure) != BL_OK) {
+        bl_text_printf(why, "%s: %s\n", dev->base.info.name, failure.text);
+        destroy(&dev->base);
+        return BL_OK;
+    }
+    *out = &dev->base;
+    return BL_OK;
+}
+
+static bl_status open_platform(const bl_cl_api *cl, cl_platform_id platform, uint32_t max, bl_device **out, uint32_t *count,
+                               bl_text *why, bl_err *err)
+{
+    cl_device_id ids[MAX_PER_PLATFORM];
+    cl_uint n = 0;
+    cl_int rc = cl->GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_PER_PLATFORM, ids, &n);
+
+    if (rc != CL_SUCCESS) {
+        bl_text_printf(why, "opencl: a platform lists no devices: %s (%d)\n", bl_cl_code_name(rc), (int)rc);
+        return BL_OK;
+    }
+    for (cl_uint i = 0; i < n; i++) {
+        bl_device *dev = NULL;
+
+        if (*count >= max || i >= MAX_PER_PLATFORM) {
+            bl_text_printf(why, "opencl: %u more devices: no more than %u are used\n", n - i, *count);
+            return BL_OK;
+        }
+        BL_TRY(open_device(cl, platform, ids[i], *count, &dev, why, err));
+        if (dev != NULL)
+            out[(*count)++] = dev;
+    }
+    return BL_OK;
+}
+
+static bl_status open_all(uint32_t max, bl_device **out, uint32_t *count, struct bl_text *why, bl_err *err)
+{
+    bl_cl_api cl;
+    cl_platform_id platforms[MAX_PLATFORMS];
+    cl_uint n = 0;
+    cl_int rc;
+    bl_status st = BL_OK;
+
+    *count = 0;
+    /* PoCL pins its threads to cores then; without it both may run on one, which costs a factor of 1.5. */
+    setenv("POCL_AFFINITY", "1", 0);
+    /* One body for every size of grid and not one each for small and large, compiled when first met, at a launch (30 ms and
+     * more): what a kernel's creation compiles, and the cache keeps, is then what runs.  It costs the kernels no time. */
+    setenv("POCL_WORK_GROUP_SPECIALIZATION", "0", 0);
+    if (!bl_cl_load(&cl, why))
+        return BL_OK;
+    rc = cl.GetPlatformIDs(MAX_PLATFORMS, platforms, &n);
+    if (rc != CL_SUCCESS || n == 0) {
+        bl_text_puts(why, "opencl: no driver is installed\n");
+        return BL_OK;
+    }
+    for (cl_uint i = 0; i < n && i < MAX_PLATFORMS && st == BL_OK; i++)
+        st = open_platform(&cl, platforms[i], max, out, count, why, err);
+    if (st != BL_OK) {
+        while (*count > 0)
+            destroy(out[--*count]);
+    }
+    return st;
+}
+
+const bl_backend bl_backend_opencl = {.name = "opencl", .open = open_all};

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+#include "opencl/opencl.h"
+
+#include "engine/base/fault.h"
+#include "engine/base/size.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { HUGE_PAGE = 2 << 20, MIN_ALIGN = 64 /* one 512-bit vector */ };
+
+/* Memory for |bytes| that a CPU device can use in place; large ones on huge pages where the kernel has some. */
+static void *host_alloc(size_t bytes, size_t align)
+{
+    void *storage = NULL;
+    size_t padded;
+
+    if (bytes >= HUGE_PAGE)
+        align = HUGE_PAGE;
+    else if (align < MIN_ALIGN)
+        align = MIN_ALIGN;
+    if (bl_fault_hit(BL_FAULT_ALLOC) || !bl_size_align(bytes, MIN_ALIGN, &padded))
+        return NULL;
+    if (posix_memalign(&storage, align, padded) != 0)
+        return NULL;
+    if (bytes >= HUGE_PAGE)
+        (void)madvise(storage, padded, MADV_HUGEPAGE); /* a wish: without it the memory works as well */
+    return storage;
+}
+
+/* Where a driver does not promise that the host sees a buffer in place, a mapping kept for the buffer's whole life makes it so.
+ */
+static bl_status map_forever(bl_cl_device *dev, const bl_cl_session *session, bl_cl_buffer *buffer, bl_err *err)
+{
+    cl_int rc = CL_SUCCESS;
+    void *at = dev->cl.EnqueueMapBuffer(session->queues[BL_CL_PLAIN], buffer->mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                                        buffer->base.bytes, 0, NULL, NULL, &rc);
+
+    if (rc != CL_SUCCESS)
+        return bl_cl_fail_queue(dev, rc, "mapping a buffer", err);
+    buffer->mapped = true;
+    if (at != buffer->storage)
+        return bl_fail(err, BL_EDEVICE, "opencl: the driver maps a buffer outside of its host memory");
+    return BL_OK;
+}
+
+static void unmap(bl_cl_device *dev, bl_cl_buffer *buffer)
+{
+    bl_cl_session session;
+    cl_command_queue queue;
+
+    bl_cl_session_hold(dev, &session);
+    queue = session.queues[BL_CL_PLAIN]; /* that of a newer session knows nothing of the buffer and refuses */
+    if (queue != NULL && dev->cl.EnqueueUnmapMemObject(queue, buffer->mem, buffer->storage, 0, NULL, NULL) == CL_SUCCESS)
+        (void)dev->cl.Finish(queue);
+    bl_cl_session_drop(dev, &session);
+}
+
+static bl_status create_memory(bl_cl_device *dev, const bl_cl_session *session, bl_cl_buffer *buffer, bl_err *err)
+{
+    cl_mem_flags flags = CL_MEM_READ_WRITE;
+    cl_int rc = CL_SUCCESS;
+
+    if (dev->base.info.host_memory) {
+        buffer->storage = host_alloc(buffer->base.bytes, dev->base.info.alignment);
+        if (buffer->storage == NULL)
+            return bl_fail(err, BL_ENODEVMEM, "no host memory for a buffer of %zu bytes", buffer->base.bytes);
+        flags |= CL_MEM_USE_HOST_PTR;
+    }
+    buffer->mem = dev->cl.CreateBuffer(session->context, flags, buffer->base.bytes, buffer->storage, &rc);
+    if (rc == CL_MEM_OBJECT_ALLOCATION_FAILURE || rc == CL_INVALID_BUFFER_SIZE)
+        return bl_fail(err, BL_ENODEVMEM, "%s refuses a buffer of %zu bytes; it has %llu and allows %llu for one: %s (%d)",
+                       dev->base.info.id, buffer->base.bytes, (unsigned long long)dev->base.info.memory,
+                       (unsigned long long)dev->base.info.max_alloc, bl_cl_code_name(rc), (int)rc);
+    if (rc != CL_SUCCESS)
+        return bl_cl_fail(rc, "clCreateBuffer", err);
+    buffer->base.host = buffer->storage;
+    return buffer->storage != NULL && !dev->coherent ? map_forever(dev, session, buffer, err) : BL_OK;
+}
+
+bl_status bl_cl_alloc(bl_device *base, size_t bytes, bl_buffer **out, bl_err *err)
+{
+    bl_cl_device *dev = (bl_cl_device *)base;
+    bl_cl_buffer *buffer = bl_calloc(1, sizeof *buffer);
+    bl_cl_session session;
+    bl_status st;
+
+    if (buffer == NULL)
+        return bl_fail(err, BL_ENOMEM, "buffer");
+    buffer->base.dev = base;
+    buffer->base.bytes = bytes;
+    buffer->serial = atomic_fetch_add(&dev->serials, 1) + 1;
+    bl_cl_session_hold(dev, &session);
+    st = create_memory(dev, &session, buffer, err);
+    bl_cl_session_drop(dev, &session);
+    if (st != BL_OK) {
+        bl_cl_dealloc(&buffer->base);
+        return st;
+    }
+    *out = &buffer->base;
+    return BL_OK;
+}
+
+bl_status bl_cl_view(bl_buffer *parent, size_t offset, size_t bytes, bl_buffer **out, bl_err *err)
+{
+    bl_cl_device *dev = (bl_cl_device *)parent->dev;
+    bl_cl_buffer *view = bl_calloc(1, sizeof *view);
+    cl_buffer_region region = {offset, bytes};
+    cl_int rc = CL_SUCCESS;
+
+    if (view == NULL)
+        return bl_fail(err, BL_ENOMEM, "view of a buffer");
+    view->base.dev = parent->dev;
+    view->serial = atomic_fetch_add(&dev->serials, 1) + 1;
+    view->mem =
+        dev->cl.CreateSubBuffer(((bl_cl_buffer *)parent)->mem, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &rc);
+    if (rc != CL_SUCCESS) {
+        free(view);
+        return bl_cl_fail(rc, "clCreateSubBuffer", err);
+    }
+    if (parent->host != NULL)
+        view->base.host = (char *)parent->host + offset;
+    *out = &view->base;
+    return BL_OK;
+}
+
+void bl_cl_dealloc(bl_buffer *base)
+{
+    bl_cl_buffer *buffer = (bl_cl_buffer *)base;
+    bl_cl_device *dev = (bl_cl_device *)base->dev;
+
+    if (buffer->mapped)
+        unmap(dev, buffer);
+    if (buffer->storage != NULL && atomic_load(&dev->base.lost))
+        bl_cl_quiesce(dev); /* nobody waited for what may still be writing there */
+    if (buffer->mem != NULL)
+        (void)dev->cl.ReleaseMemObject(buffer->mem);
+    free(buffer->storage);
+    free(buffer);
+}
+
+/* Host memory is current once the queue is empty. */
+static bl_status settle(bl_cl_device *dev, bl_err *err)
+{
+    return dev->pending ? bl_cl_wait(&dev->base, err) : BL_OK;
+}
+
+bl_status bl_cl_write(bl_buffer *base, size_t offset, const void *data, size_t bytes, bl_err *err)
+{
+    bl_cl_buffer *buffer = (bl_cl_buffer *)base;
+    bl_cl_device *dev = (bl_cl_device *)base->dev;
+    cl_int rc;
+
+    if (base->host != NULL) {
+        BL_TRY(settle(dev, err));
+        memcpy((char *)base->host + offset, data, bytes);
+        return BL_OK;
+    }
+    rc = dev->cl.EnqueueWriteBuffer(dev->session.queues[dev->current], buffer->mem, CL_TRUE, offset, bytes, data, 0, NULL, NULL);
+    return rc == CL_SUCCESS ? BL_OK : bl_cl_fail_queue(dev, rc, "writing a buffer", err);
+}
+
+bl_status bl_cl_read(bl_buffer *base, size_t offset, void *data, size_t bytes, bl_err *err)
+{
+    bl_cl_buffer *buffer = (bl_cl_buffer *)base;
+    bl_cl_device *dev = (bl_cl_device *)base->dev;
+    cl_int rc;
+
+    if (base->host != NULL) {
+        BL_TRY(settle(dev, err));
+        memcpy(data, (const char *)base->host + offset, bytes);
+        return BL_OK;
+    }
+    rc = dev->cl.EnqueueReadBuffer(dev->session.queues[dev->current], buffer->mem, CL_TRUE, offset, bytes, data, 0, NULL, NULL);
+    return rc == CL_SUCCESS ? BL_OK : bl_cl_fail_queue(dev, rc, "reading a buffer", err);
+}

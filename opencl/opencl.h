@@ -1,0 +1,128 @@
+/* What the files of the OpenCL back end share: the loaded entry points, the device, its buffers and kernels.
+ * OpenCL 1.2 and nothing newer, so that every driver will do.  Thread: as engine/device/device.h says. */
+#ifndef BL_OPENCL_OPENCL_H
+#define BL_OPENCL_OPENCL_H
+
+#define CL_TARGET_OPENCL_VERSION 120
+
+#include "engine/base/text.h"
+#include "engine/device/device.h"
+
+#include <CL/cl.h>
+#include <pthread.h>
+
+/* clCreateBuffer is api->CreateBuffer. */
+typedef struct bl_cl_api {
+#define BL_CL_ENTRY(name) __typeof__(cl##name) *name;
+#include "opencl/entries.def"
+#undef BL_CL_ENTRY
+} bl_cl_api;
+
+/* A timed submission whose figures the next wait reads. */
+typedef struct bl_cl_timing {
+    struct bl_cl_timing *next;
+    uint64_t *nanoseconds;
+    uint32_t n;
+    cl_event events[]; /* NULL where a launch was empty */
+} bl_cl_timing;
+
+/* In-order queues; the timed one is made when first asked for. */
+enum { BL_CL_PLAIN, BL_CL_TIMED, BL_CL_QUEUES };
+
+/* What a device that was lost gets anew. */
+typedef struct bl_cl_session {
+    cl_context context;
+    cl_command_queue queues[BL_CL_QUEUES];
+} bl_cl_session;
+
+typedef struct bl_cl_device {
+    bl_device base; /* first: bl_device * converts */
+    bl_cl_api cl;
+    cl_platform_id platform;
+    cl_device_id id;
+    bl_cl_session session; /* the worker writes it under |lock| and reads it without; others hold it */
+    pthread_mutex_t lock;
+    int current;                  /* the queue that took the last submission */
+    bool pending;                 /* something submitted was not yet waited for; the worker's */
+    bl_cl_timing *timings;        /* of submissions not yet waited for */
+    atomic_uint_fast64_t serials; /* the last number given to a buffer */
+    bool coherent;                /* the host sees buffers without mapping them (PoCL) */
+    char *identity;               /* device, driver and versions in full: part of a cached program's key */
+    char *cache;                  /* folder of compiled programs, or NULL */
+} bl_cl_device;
+
+typedef struct bl_cl_buffer {
+    bl_buffer base;
+    cl_mem mem;
+    uint64_t serial; /* never given twice, where the address of a cl_mem may be */
+    void *storage;   /* host memory that the buffer owns, or NULL */
+    bool mapped;
+} bl_cl_buffer;
+
+typedef struct bl_cl_kernel {
+    bl_kernel base;
+    cl_program program;
+    char *entry;
+} bl_cl_kernel;
+
+/* ---- loader.c */
+/* Fill |api| from the system's OpenCL loader; false with a reason in |why|. */
+bool bl_cl_load(bl_cl_api *api, bl_text *why);
+
+/* ---- error.c */
+const char *bl_cl_code_name(cl_int code); /* "CL_OUT_OF_RESOURCES" */
+/* A call named |what| failed outside of the queues. */
+bl_status bl_cl_fail(cl_int code, const char *what, bl_err *err);
+/* A call on a queue failed: the device may be lost. */
+bl_status bl_cl_fail_queue(bl_cl_device *dev, cl_int code, const char *what, bl_err *err);
+
+/* ---- describe.c */
+/* Fill base.info (all but the id), identity and coherent from platform and id; false with a reason in |why|. */
+bool bl_cl_describe(bl_cl_device *dev, bl_text *why);
+
+/* ---- memory.c: rows of bl_device_ops */
+bl_status bl_cl_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err);
+bl_status bl_cl_view(bl_buffer *parent, size_t offset, size_t bytes, bl_buffer **out, bl_err *err);
+void bl_cl_dealloc(bl_buffer *buffer);
+bl_status bl_cl_write(bl_buffer *buffer, size_t offset, const void *data, size_t bytes, bl_err *err);
+bl_status bl_cl_read(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err);
+
+/* ---- program.c: rows of bl_device_ops */
+bl_status bl_cl_kernel_create(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err);
+void bl_cl_kernel_destroy(bl_kernel *kernel);
+char *bl_cl_disassemble(bl_kernel *kernel);
+
+/* ---- buildlog.c */
+/* Add the lines of a compiler's |log| that say what was wrong to |out|, as one sentence without paths. */
+void bl_cl_log_summary(const char *log, size_t len, bl_text *out);
+
+/* ---- cache.c: compiled programs on disk.  Thread: any; other processes may use the same folder. */
+/* The folder, made if need be; freed by the caller.  NULL: there is none, and nothing is kept. */
+char *bl_cl_cache_folder(void);
+/* The program stored under exactly |key|, freed by the caller, or NULL. */
+void *bl_cl_cache_load(const char *folder, bl_span key, size_t *len);
+/* Store; a failure only costs the next start some time and is not reported. */
+void bl_cl_cache_store(const char *folder, bl_span key, const void *program, size_t len);
+
+/* ---- queue.c: rows of bl_device_ops */
+bl_status bl_cl_record(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars, bl_recording **out,
+                       bl_err *err);
+void bl_cl_recording_destroy(bl_recording *recording);
+bl_status bl_cl_submit(bl_recording *recording, const bl_submission *submission, bl_err *err);
+bl_status bl_cl_wait(bl_device *dev, bl_err *err);
+void bl_cl_forget_timings(bl_cl_device *dev); /* events released, figures not written */
+
+/* ---- session.c */
+/* Make what the worker needs, or the device's parts anew after a loss; on failure the device has none. */
+bl_status bl_cl_session_open(bl_cl_device *dev, bl_err *err);
+/* Give the session its timed queue, unless it has one. */
+bl_status bl_cl_session_add_timed(bl_cl_device *dev, bl_err *err);
+/* End what is running, whatever its outcome, and give up queues and context; accepts a session that was not opened. */
+void bl_cl_session_close(bl_cl_device *dev);
+/* Hold context and queues for a thread that is not the worker; each is NULL while the device has none. */
+void bl_cl_session_hold(bl_cl_device *dev, bl_cl_session *out);
+void bl_cl_session_drop(bl_cl_device *dev, bl_cl_session *held);
+/* End what is running, whatever its outcome.  Thread: any. */
+void bl_cl_quiesce(bl_cl_device *dev);
+
+#endif

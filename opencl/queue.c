@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+#include "opencl/opencl.h"
+
+#include "engine/base/fault.h"
+
+#include <stdlib.h>
+
+/* A parameter of a launch: what it is bound to, and what the driver was last told. */
+typedef struct parameter {
+    uint64_t current; /* serial of a buffer, or a scalar with SCALAR_SET; 0: nothing yet */
+    uint16_t from;    /* slot or variable */
+} parameter;
+
+static const uint64_t SCALAR_SET = (uint64_t)1 << 32;
+
+/* Each launch has its own cl_kernel, so that its arguments stay set from one submission to the next. */
+typedef struct launch {
+    cl_kernel kernel;
+    parameter *parameters; /* buffers, then scalars */
+    uint32_t nbuffers, nscalars;
+    size_t local[3];
+} launch;
+
+typedef struct recording {
+    bl_recording base;
+    launch *launches;
+    parameter *parameters;
+} recording;
+
+static bl_status prepare(bl_cl_device *dev, const bl_launch *from, parameter *parameters, launch *to, bl_err *err)
+{
+    bl_cl_kernel *kernel = (bl_cl_kernel *)from->kernel;
+    cl_int rc = CL_SUCCESS;
+
+    to->kernel = dev->cl.CreateKernel(kernel->program, kernel->entry, &rc);
+    if (rc != CL_SUCCESS) {
+        to->kernel = NULL;
+        return bl_cl_fail(rc, "clCreateKernel", err);
+    }
+    to->parameters = parameters;
+    to->nbuffers = kernel->base.nbuffers;
+    to->nscalars = kernel->base.nscalars;
+    for (uint32_t i = 0; i < to->nbuffers; i++)
+        parameters[i].from = from->slot[i];
+    for (uint32_t i = 0; i < to->nscalars; i++)
+        parameters[to->nbuffers + i].from = from->var[i];
+    for (int d = 0; d < 3; d++)
+        to->local[d] = kernel->base.local[d];
+    return BL_OK;
+}
+
+bl_status bl_cl_record(bl_device *base, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars,
+                       bl_recording **out, bl_err *err)
+{
+    recording *r = bl_calloc(1, sizeof *r);
+    size_t parameters = 0;
+    bl_status st = BL_OK;
+
+    (void)nslots; /* the wrapper checked every slot and variable against them */
+    (void)nvars;
+    if (r == NULL)
+        return bl_fail(err, BL_ENOMEM, "recording");
+    for (uint32_t i = 0; i < n; i++)
+        parameters += launches[i].kernel->nbuffers + launches[i].kernel->nscalars;
+    r->base.dev = base;
+    r->base.nlaunches = n;
+    r->launches = bl_calloc(n > 0 ? n : 1, sizeof *r->launches);
+    r->parameters = bl_calloc(parameters > 0 ? parameters : 1, sizeof *r->parameters);
+    if (r->launches == NULL || r->parameters == NULL)
+        st = bl_fail(err, BL_ENOMEM, "recording of %u launches", n);
+    parameters = 0;
+    for (uint32_t i = 0; i < n && st == BL_OK; i++) {
+        st = prepare((bl_cl_device *)base, &launches[i], r->parameters + parameters, &r->launches[i], err);
+        parameters += launches[i].kernel->nbuffers + launches[i].kernel->nscalars;
+    }
+    if (st != BL_OK) {
+        bl_cl_recording_destroy(&r->base);
+        return st;
+    }
+    *out = &r->base;
+    return BL_OK;
+}
+
+void bl_cl_recording_destroy(bl_recording *base)
+{
+    recording *r = (recording *)base;
+    bl_cl_device *dev = (bl_cl_device *)base->dev;
+
+    for (uint32_t i = 0; r->launches != NULL && i < base->nlaunches; i++) {
+        if (r->launches[i].kernel != NULL)
+            (void)dev->cl.ReleaseKernel(r->launches[i].kernel);
+    }
+    free(r->launches);
+    free(r->parameters);
+    free(r);
+}
+
+static cl_int set_buffer(bl_cl_device *dev, launch *l, uint32_t i, const bl_submission *s)
+{
+    parameter *p = &l->parameters[i];
+    const bl_cl_buffer *buffer = (const bl_cl_buffer *)s->slots[p->from];
+    cl_int rc;
+
+    if (p->current == buffer->serial)
+        return CL_SUCCESS;
+    rc = dev->cl.SetKernelArg(l->kernel, i, sizeof buffer->mem, &buffer->mem);
+    p->current = rc == CL_SUCCESS ? buffer->serial : 0;
+    return rc;
+}
+
+static cl_int set_scalar(bl_cl_device *dev, launch *l, uint32_t i, const bl_submission *s)
+{
+    parameter *p = &l->parameters[i];
+    cl_int value = s->vars[p->from];
+    uint64_t wanted = SCALAR_SET | (uint32_t)value;
+    cl_int rc;
+
+    if (p->current == wanted)
+        return CL_SUCCESS;
+    rc = dev->cl.SetKernelArg(l->kernel, i, sizeof value, &value);
+    p->current = rc == CL_SUCCESS ? wanted : 0;
+    return rc;
+}
+
+static bl_status enqueue(bl_cl_device *dev, launch *l, const bl_submission *s, const uint32_t groups[3], cl_event *event,
+                         bl_err *err)
+{
+    size_t global[3];
+    cl_int rc = CL_SUCCESS;
+
+    if (groups[0] == 0 || groups[1] == 0 || groups[2] == 0)
+        return BL_OK;
+    for (int d = 0; d < 3; d++)
+        global[d] = groups[d] * l->local[d];
+    for (uint32_t i = 0; i < l->nbuffers && rc == CL_SUCCESS; i++)
+        rc = set_buffer(dev, l, i, s);
+    for (uint32_t i = 0; i < l->nscalars && rc == CL_SUCCESS; i++)
+        rc = set_scalar(dev, l, l->nbuffers + i, s);
+    if (rc != CL_SUCCESS)
+        return bl_cl_fail_queue(dev, rc, "setting a kernel's argument", err);
+    rc = dev->cl.EnqueueNDRangeKernel(dev->session.queues[dev->current], l->kernel, 3, NULL, global, l->local, 0, NULL, event);
+    return rc == CL_SUCCESS ? BL_OK : bl_cl_fail_queue(dev, rc, "launching a kernel", err);
+}
+
+/* Send what follows to the plain or the timed queue, in order after what went to the other. */
+static bl_status choose_queue(bl_cl_device *dev, int which, bl_err *err)
+{
+    if (dev->current == which)
+        return BL_OK;
+    if (which == BL_CL_TIMED)
+        BL_TRY(bl_cl_session_add_timed(dev, err));
+    BL_TRY(bl_cl_wait(&dev->base, err));
+    dev->current = which;
+    return BL_OK;
+}
+
+static void destroy_timing(bl_cl_device *dev, bl_cl_timing *timing)
+{
+    for (uint32_t i = 0; timing != NULL && i < timing->n; i++) {
+        if (timing->events[i] != NULL)
+            (void)dev->cl.ReleaseEvent(timing->events[i]);
+    }
+    free(timing);
+}
+
+static bl_cl_timing *create_timing(uint32_t n, uint64_t *nanoseconds)
+{
+    bl_cl_timing *timing = bl_calloc(1, sizeof *timing + n * sizeof timing->events[0]);
+
+    if (timing != NULL) {
+        timing->n = n;
+        timing->nanoseconds = nanoseconds;
+    }
+    return timing;
+}
+
+bl_status bl_cl_submit(bl_recording *base, const bl_submission *s, bl_err *err)
+{
+    recording *r = (recording *)base;
+    bl_cl_device *dev = (bl_cl_device *)base->dev;
+    bl_cl_timing *timing = NULL;
+    bl_status st = choose_queue(dev, s->nanoseconds != NULL ? BL_CL_TIMED : BL_CL_PLAIN, err);
+    cl_int rc;
+
+    if (st != BL_OK)
+        return st;
+    if (s->nanoseconds != NULL) {
+        timing = create_timing(base->nlaunches, s->nanoseconds);
+        if (timing == NULL)
+            return bl_fail(err, BL_ENOMEM, "times of %u launches", base->nlaunches);
+    }
+    dev->pending = true;
+    for (uint32_t i = 0; i < base->nlaunches && st == BL_OK; i++)
+        st = enqueue(dev, &r->launches[i], s, s->groups[i], timing != NULL ? &timing->events[i] : NULL, err);
+    rc = dev->cl.Flush(dev->session.queues[dev->current]);
+    if (st == BL_OK && rc != CL_SUCCESS)
+        st = bl_cl_fail_queue(dev, rc, "clFlush", err);
+    if (st != BL_OK) { /* the caller will not wait for a submission that failed, and may free its buffers */
+        (void)dev->cl.Finish(dev->session.queues[dev->current]);
+        destroy_timing(dev, timing);
+        return st;
+    }
+    if (timing != NULL) {
+        timing->next = dev->timings;
+        dev->timings = timing;
+    }
+    return BL_OK;
+}
+
+static bl_status read_times(bl_cl_device *dev, const bl_cl_timing *timing, bl_err *err)
+{
+    for (uint32_t i = 0; i < timing->n; i++) {
+        cl_ulong start = 0, end = 0;
+        cl_int rc = CL_SUCCESS;
+
+        timing->nanoseconds[i] = 0;
+        if (timing->events[i] == NULL)
+            continue;
+        rc = dev->cl.GetEventProfilingInfo(timing->events[i], CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
+        if (rc == CL_SUCCESS)
+            rc = dev->cl.GetEventProfilingInfo(timing->events[i], CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
+        if (rc != CL_SUCCESS)
+            return bl_cl_fail_queue(dev, rc, "reading a kernel's time", err);
+        timing->nanoseconds[i] = end > start ? end - start : 0;
+    }
+    return BL_OK;
+}
+
+bl_status bl_cl_wait(bl_device *base, bl_err *err)
+{
+    bl_cl_device *dev = (bl_cl_device *)base;
+    cl_int rc = dev->cl.Finish(dev->session.queues[dev->current]);
+    bl_status st = BL_OK;
+
+    if (rc == CL_SUCCESS) {
+        dev->pending = false;
+    } else {
+        st = bl_cl_fail_queue(dev, rc, "waiting for the device", err);
+        atomic_store(&base->lost, true); /* what was submitted may run on: only a new session ends it */
+    }
+    for (bl_cl_timing *timing = dev->timings; timing != NULL && st == BL_OK; timing = timing->next)
+        st = read_times(dev, timing, err);
+    bl_cl_forget_timings(dev);
+    return st;
+}
+
+void bl_cl_forget_timings(bl_cl_device *dev)
+{
+    for (bl_cl_timing *timing = dev->timings, *next; timing != NULL; timing = next) {
+        next = timing->next;
+        destroy_timing(dev, timing);
+    }
+    dev->timings = NULL;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+#include "vulkan/cache.h"
+
+#include "engine/base/fault.h"
+#include "engine/base/map.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    MAX_ENTRY = 64 << 20,   /* bytes; a larger file is not ours */
+    MAX_FOLDER = 256 << 20, /* bytes, and files, from which on the oldest go */
+    MAX_FILES = 8192,
+    KEEP_FOLDER = MAX_FOLDER / 4 * 3, /* and what then stays, so that not every start has work to do */
+    KEEP_FILES = MAX_FILES / 4 * 3,
+};
+
+typedef struct header {
+    uint64_t magic;
+    uint64_t key_len;
+    uint64_t data_len;
+    uint64_t sum; /* of key and data */
+} header;
+
+static const uint64_t magic = 0x31306b76656e6c62; /* "blnevk01" as it lies in the file */
+
+static uint64_t checksum(const void *key, size_t key_len, const void *data, size_t len)
+{
+    return bl_hash_bytes(data, len, bl_hash_bytes(key, key_len, magic));
+}
+
+/* Makes every folder on the way; |path| is written to and restored. */
+static bool make_folders(char *path)
+{
+    for (char *p = path + 1; *p != '\0'; p++) {
+        if (*p != '/')
+            continue;
+        *p = '\0';
+        mkdir(path, 0700); /* one that is there already, or cannot be, shows at the last */
+        *p = '/';
+    }
+    return mkdir(path, 0700) == 0 || access(path, W_OK) == 0;
+}
+
+static bool find_folder(char *out, size_t cap)
+{
+    static const struct {
+        const char *variable, *below;
+    } places[] = {{"BEAMLINE_CACHE", "/vulkan"}, {"XDG_CACHE_HOME", "/beamline/vulkan"}, {"HOME", "/.cache/beamline/vulkan"}};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const char *base = getenv(places[i].variable);
+        if (base == NULL)
+            continue;
+        int n = snprintf(out, cap, "%s%s", base, places[i].below);
+        return *base == '/' && n > 0 && (size_t)n < cap && make_folders(out);
+    }
+    return false;
+}
+
+static bool find_file(const char *name, char *out, size_t cap)
+{
+    char folder[PATH_MAX];
+    if (!find_folder(folder, sizeof folder))
+        return false;
+    int n = snprintf(out, cap, "%s/%s", folder, name);
+    return n > 0 && (size_t)n < cap;
+}
+
+static bool read_all(FILE *file, void *data, size_t len)
+{
+    return fread(data, 1, len, file) == len;
+}
+
+static bool write_all(FILE *file, const void *data, size_t len)
+{
+    return fwrite(data, 1, len, file) == len;
+}
+
+/* The entry's data if all of it is right, else NULL. */
+static void *read_entry(FILE *file, const void *key, size_t key_len, size_t *len)
+{
+    header h;
+    struct stat info;
+    if (fstat(fileno(file), &info) != 0 || info.st_size > MAX_ENTRY || !read_all(file, &h, sizeof h))
+        return NULL;
+    if (h.magic != magic || h.key_len != key_len || h.data_len == 0 || h.data_len > MAX_ENTRY ||
+        (uint64_t)info.st_size != sizeof h + h.key_len + h.data_len)
+        return NULL;
+    char *found_key = bl_calloc(1, key_len + 1), *data = bl_calloc(1, h.data_len);
+    bool good = found_key != NULL && data != NULL && read_all(file, found_key, key_len) && read_all(file, data, h.data_len) &&
+                memcmp(found_key, key, key_len) == 0 && checksum(key, key_len, data, h.data_len) == h.sum;
+    free(found_key);
+    if (!good) {
+        free(data);
+        return NULL;
+    }
+    *len = h.data_len;
+    return data;
+}
+
+bool bl_vk_cache_load(const char *name, const void *key, size_t key_len, void **data, size_t *len)
+{
+    char path[PATH_MAX];
+    *data = NULL;
+    if (!find_file(name, path, sizeof path))
+        return false;
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    *data = read_entry(file, key, key_len, len);
+    if (*data != NULL)
+        futimens(fileno(file), NULL); /* used now: the last that trimming takes */
+    fclose(file);
+    return *data != NULL;
+}
+
+void bl_vk_cache_store(const char *name, const void *key, size_t key_len, const void *data, size_t len)
+{
+    char path[PATH_MAX], temporary[PATH_MAX];
+    if (len == 0 || !find_file(name, path, sizeof path))
+        return;
+    int n = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+    if (n < 0 || (size_t)n >= sizeof temporary)
+        return;
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (file == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    header h = {.magic = magic, .key_len = key_len, .data_len = len, .sum = checksum(key, key_len, data, len)};
+    bool good = write_all(file, &h, sizeof h) && write_all(file, key, key_len) && write_all(file, data, len);
+    good = fclose(file) == 0 && good;
+    if (!good || rename(temporary, path) != 0)
+        unlink(temporary);
+}
+
+typedef struct found {
+    char name[64];
+    time_t used;
+    off_t bytes;
+} found;
+
+static int oldest_first(const void *a, const void *b)
+{
+    time_t x = ((const found *)a)->used, y = ((const found *)b)->used;
+    return x < y ? -1 : x > y;
+}
+
+/* Our files of |folder|, and their bytes together. */
+static size_t list_folder(DIR *folder, found *files, size_t cap, off_t *bytes)
+{
+    size_t n = 0;
+    struct dirent *entry;
+    *bytes = 0;
+    while (n < cap && (entry = readdir(folder)) != NULL) {
+        struct stat info;
+        size_t len = strlen(entry->d_name);
+        bool ours = strncmp(entry->d_name, "spirv-", 6) == 0 || strncmp(entry->d_name, "pipeline-", 9) == 0;
+        if (!ours || len >= sizeof files[n].name || fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        memcpy(files[n].name, entry->d_name, len + 1);
+        files[n].used = info.st_mtime;
+        files[n].bytes = info.st_size;
+        *bytes += info.st_size;
+        n++;
+    }
+    return n;
+}
+
+void bl_vk_cache_trim(void)
+{
+    enum { CAP = 4 * MAX_FILES };
+    char path[PATH_MAX];
+    off_t bytes = 0;
+    if (!find_folder(path, sizeof path))
+        return;
+    DIR *folder = opendir(path);
+    found *files = bl_calloc(CAP, sizeof *files);
+    if (folder != NULL && files != NULL) {
+        size_t n = list_folder(folder, files, CAP, &bytes), kept = n;
+        if (n > MAX_FILES || bytes > MAX_FOLDER) {
+            qsort(files, n, sizeof *files, oldest_first);
+            for (size_t i = 0; i < n && (kept > KEEP_FILES || bytes > KEEP_FOLDER); i++, kept--) {
+                unlinkat(dirfd(folder), files[i].name, 0);
+                bytes -= files[i].bytes;
+            }
+        }
+    }
+    free(files);
+    if (folder != NULL)
+        closedir(folder);
+}

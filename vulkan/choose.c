@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+#include "vulkan/choose.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Flags of memory that needs nothing special: no protected, lazy or uncached kinds. */
+static const VkMemoryPropertyFlags plain_flags = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                                 VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+static const VkMemoryPropertyFlags host_flags = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+
+const char *bl_vk_judge(const bl_vk_facts *f)
+{
+    if (f->props.apiVersion < VK_API_VERSION_1_2)
+        return "older than Vulkan 1.2";
+    if (bl_vk_choose_family(f->families, f->nfamilies) < 0)
+        return "no compute queue";
+    if (!f->v12.timelineSemaphore)
+        return "no timeline semaphores";
+    return NULL;
+}
+
+int bl_vk_choose_family(const VkQueueFamilyProperties *families, uint32_t n)
+{
+    int best = -1, best_score = -1;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || families[i].queueCount == 0)
+            continue;
+        /* Timestamps first: the search needs them.  Then a queue that shares nothing with the desktop's. */
+        int score = (families[i].timestampValidBits > 0 ? 2 : 0) + (families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT ? 0 : 1);
+        if (score > best_score) {
+            best = (int)i;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+/* The best plain type out of |type_bits|, in |heap| unless that is UINT32_MAX, that has all of |need|: most of |like|, then the
+ * driver's own order, which puts the plainest first.  -1 if none. */
+static int find_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t type_bits, uint32_t heap,
+                     VkMemoryPropertyFlags need, VkMemoryPropertyFlags like, VkMemoryPropertyFlags dislike)
+{
+    int best = -1, best_score = -1;
+    for (uint32_t i = 0; i < memory->memoryTypeCount; i++) {
+        VkMemoryPropertyFlags flags = memory->memoryTypes[i].propertyFlags;
+        if (!(type_bits & (1u << i)) || (flags & ~plain_flags) != 0 || (flags & need) != need)
+            continue;
+        if (heap != UINT32_MAX && memory->memoryTypes[i].heapIndex != heap)
+            continue;
+        int score = (flags & like ? 2 : 0) + (flags & dislike ? 0 : 1);
+        if (score > best_score) {
+            best = (int)i;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+/* The largest heap of the device's own memory that |type_bits| reach; where there is none, the largest of all.  -1 if none. */
+static int main_heap(const VkPhysicalDeviceMemoryProperties *memory, uint32_t type_bits)
+{
+    int best = -1;
+    for (int local = 1; local >= 0 && best < 0; local--) {
+        for (uint32_t i = 0; i < memory->memoryTypeCount; i++) {
+            const VkMemoryType *type = &memory->memoryTypes[i];
+            if (!(type_bits & (1u << i)) || (type->propertyFlags & ~plain_flags) != 0)
+                continue;
+            if (local && !(type->propertyFlags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT))
+                continue;
+            if (best < 0 || memory->memoryHeaps[type->heapIndex].size > memory->memoryHeaps[best].size)
+                best = (int)type->heapIndex;
+        }
+    }
+    return best;
+}
+
+bool bl_vk_choose_places(const VkPhysicalDeviceMemoryProperties *memory, VkPhysicalDeviceType type, uint32_t type_bits,
+                         bool staged, bl_vk_places *out)
+{
+    /* A discrete card's memory may be visible as well, but the host reads it over the bus, uncached: a copy is faster. */
+    bool shared = type == VK_PHYSICAL_DEVICE_TYPE_CPU || type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+    int heap = main_heap(memory, type_bits);
+    if (heap < 0)
+        return false;
+    int buffers = -1;
+    if (shared && !staged)
+        buffers = find_type(memory, type_bits, (uint32_t)heap, host_flags, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 0);
+    out->host_memory = buffers >= 0;
+    if (buffers < 0)
+        buffers = find_type(memory, type_bits, (uint32_t)heap, 0, 0, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT);
+    int staging = find_type(memory, type_bits, UINT32_MAX, host_flags, VK_MEMORY_PROPERTY_HOST_CACHED_BIT,
+                            VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
+    if (buffers < 0 || staging < 0)
+        return false;
+    out->buffers = (uint32_t)buffers;
+    out->staging = (uint32_t)staging;
+    out->heap = (uint32_t)heap;
+    return true;
+}
+
+void bl_vk_choose_features(const bl_vk_facts *f, VkPhysicalDeviceFeatures *core, VkPhysicalDeviceVulkan11Features *v11,
+                           VkPhysicalDeviceVulkan12Features *v12)
+{
+    *core = (VkPhysicalDeviceFeatures){
+        .shaderFloat64 = f->core.shaderFloat64, .shaderInt64 = f->core.shaderInt64, .shaderInt16 = f->core.shaderInt16};
+    *v11 = (VkPhysicalDeviceVulkan11Features){
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
+        .storageBuffer16BitAccess = f->v11.storageBuffer16BitAccess,
+        .uniformAndStorageBuffer16BitAccess = f->v11.uniformAndStorageBuffer16BitAccess,
+    };
+    *v12 = (VkPhysicalDeviceVulkan12Features){
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+        .storageBuffer8BitAccess = f->v12.storageBuffer8BitAccess,
+        .uniformAndStorageBuffer8BitAccess = f->v12.uniformAndStorageBuffer8BitAccess,
+        .shaderFloat16 = f->v12.shaderFloat16,
+        .shaderInt8 = f->v12.shaderInt8,
+        .shaderSubgroupExtendedTypes = f->v12.shaderSubgroupExtendedTypes,
+        .timelineSemaphore = f->v12.timelineSemaphore,
+    };
+}
+
+static unsigned feature_bits(const bl_vk_facts *f)
+{
+    unsigned bits = 0;
+    if (f->core.shaderFloat64)
+        bits |= BL_FEATURE_F64;
+    if (f->core.shaderInt64)
+        bits |= BL_FEATURE_I64;
+    /* Access to small elements is of use only with the integer type to hold them. */
+    if (f->v12.storageBuffer8BitAccess && f->v12.shaderInt8)
+        bits |= BL_FEATURE_STORE8;
+    if (f->v11.storageBuffer16BitAccess && f->core.shaderInt16)
+        bits |= BL_FEATURE_STORE16;
+    return bits;
+}
+
+static bl_device_type device_type(VkPhysicalDeviceType type)
+{
+    if (type == VK_PHYSICAL_DEVICE_TYPE_CPU)
+        return BL_DEVICE_CPU;
+    return type == VK_PHYSICAL_DEVICE_TYPE_OTHER ? BL_DEVICE_ACCELERATOR : BL_DEVICE_GPU;
+}
+
+static uint32_t smaller(uint64_t a, uint64_t b)
+{
+    uint64_t least = a < b ? a : b;
+    return least > UINT32_MAX ? UINT32_MAX : (uint32_t)least;
+}
+
+/* A CPU driver runs a subgroup's items as the lanes of the host's vectors, and is fastest with vec4 for each of them. */
+static void describe_cpu(bl_device_info *out)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN), cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    out->units = cores > 0 ? (uint32_t)cores : 1;
+    out->cache_bytes = cache > 0 ? smaller((uint64_t)cache, UINT32_MAX) : 0;
+    out->vector_bits = 128;
+    out->registers = 36; /* 16 x 2 vec4 accumulators, their two operands and a scalar: the fastest product on lavapipe */
+}
+
+void bl_vk_describe(const bl_vk_facts *f, const bl_vk_places *places, uint32_t number, bl_device_info *out)
+{
+    const VkPhysicalDeviceLimits *limits = &f->props.limits;
+    uint64_t heap = f->memory.memoryHeaps[places->heap].size;
+    *out = (bl_device_info){
+        .type = device_type(f->props.deviceType),
+        .dialect = BL_DIALECT_GLSL,
+        .features = feature_bits(f),
+        .memory = heap,
+        .max_alloc = f->max_alloc < heap ? f->max_alloc : heap,
+        .max_binding = limits->maxStorageBufferRange,
+        .alignment = smaller(limits->minStorageBufferOffsetAlignment, UINT32_MAX),
+        .units = f->units > 0 ? f->units : 32, /* a middling GPU, where the driver does not say */
+        .vector_bits = 0,
+        .registers = 128, /* scalars of a work-item with two groups of 256 on a 64 Ki register file */
+        .subgroup = f->subgroup > 0 ? f->subgroup : 1,
+        .max_local = smaller(limits->maxComputeWorkGroupInvocations, limits->maxComputeWorkGroupSize[0]),
+        .local_bytes = limits->maxComputeSharedMemorySize,
+        .host_memory = places->host_memory,
+    };
+    if (out->alignment < 4)
+        out->alignment = 4; /* a binding begins and ends at a word */
+    if (out->type == BL_DEVICE_CPU)
+        describe_cpu(out);
+    memcpy(out->max_groups, limits->maxComputeWorkGroupCount, sizeof out->max_groups);
+    snprintf(out->id, sizeof out->id, "vulkan:%u", number);
+    snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, f->props.deviceName);
+    snprintf(out->driver, sizeof out->driver, "%.48s %.76s", f->driver.driverName, f->driver.driverInfo);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+#include "vulkan/internal.h"
+
+#include <string.h>
+
+/* ---- staging, for memory that the host cannot see */
+
+static bl_status staging_init(bl_vk_context *ctx, bl_err *err)
+{
+    bl_vk_staging *s = &ctx->staging;
+    if (s->storage.handle != VK_NULL_HANDLE)
+        return BL_OK;
+    VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                    .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
+                                    .queueFamilyIndex = ctx->family};
+    if (s->pool == VK_NULL_HANDLE)
+        BL_TRY(bl_vk_check(ctx, ctx->vk.CreateCommandPool(ctx->handle, &pool, NULL, &s->pool), "making a command pool", err));
+    VkCommandBufferAllocateInfo buffers = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                           .commandPool = s->pool,
+                                           .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+                                           .commandBufferCount = BL_VK_STAGING_PARTS};
+    if (s->commands[0] == NULL)
+        BL_TRY(bl_vk_check(ctx, ctx->vk.AllocateCommandBuffers(ctx->handle, &buffers, s->commands), "making commands", err));
+    return bl_vk_storage_create(ctx, (uint64_t)BL_VK_STAGING_BYTES * BL_VK_STAGING_PARTS, ctx->places.staging, true, &s->storage,
+                                err);
+}
+
+void bl_vk_staging_fini(bl_vk_context *ctx)
+{
+    bl_vk_storage_destroy(ctx, &ctx->staging.storage);
+    ctx->vk.DestroyCommandPool(ctx->handle, ctx->staging.pool, NULL); /* its command buffers with it */
+}
+
+/* Copy between staging part |part| and |buffer|, after all that was submitted before. */
+static bl_status submit_copy(bl_vk_context *ctx, uint32_t part, bl_vk_buffer *buffer, size_t offset, size_t bytes, bool upload,
+                             bl_err *err)
+{
+    bl_vk_staging *s = &ctx->staging;
+    VkCommandBuffer commands = s->commands[part];
+    VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                      .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
+    VkMemoryBarrier before = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                              .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+                              .dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT};
+    VkMemoryBarrier after = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                             .srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,
+                             .dstAccessMask = VK_ACCESS_HOST_READ_BIT};
+    uint64_t here = (uint64_t)part * BL_VK_STAGING_BYTES, there = buffer->at + offset;
+    VkBufferCopy copy = {.srcOffset = upload ? here : there, .dstOffset = upload ? there : here, .size = bytes};
+    BL_TRY(bl_vk_check(ctx, ctx->vk.BeginCommandBuffer(commands, &begin), "recording a copy", err));
+    ctx->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+                               VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &before, 0, NULL, 0, NULL);
+    ctx->vk.CmdCopyBuffer(commands, upload ? s->storage.handle : buffer->storage.handle,
+                          upload ? buffer->storage.handle : s->storage.handle, 1, &copy);
+    if (!upload)
+        ctx->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &after, 0, NULL, 0,
+                                   NULL);
+    BL_TRY(bl_vk_check(ctx, ctx->vk.EndCommandBuffer(commands), "recording a copy", err));
+    return bl_vk_queue_submit(ctx, commands, &s->tickets[part], err);
+}
+
+static size_t part_bytes(size_t total, size_t done)
+{
+    return total - done < BL_VK_STAGING_BYTES ? total - done : BL_VK_STAGING_BYTES;
+}
+
+static char *part_host(bl_vk_context *ctx, uint32_t part)
+{
+    return (char *)ctx->staging.storage.host + (size_t)part * BL_VK_STAGING_BYTES;
+}
+
+static bl_status upload(bl_vk_context *ctx, bl_vk_buffer *buffer, size_t offset, const char *data, size_t bytes, bl_err *err)
+{
+    BL_TRY(staging_init(ctx, err));
+    uint32_t part = 0;
+    for (size_t done = 0; done < bytes; part = (part + 1) % BL_VK_STAGING_PARTS) {
+        size_t n = part_bytes(bytes, done);
+        BL_TRY(bl_vk_queue_wait(ctx, ctx->staging.tickets[part], err)); /* its last copy has read it */
+        memcpy(part_host(ctx, part), data + done, n);
+        BL_TRY(submit_copy(ctx, part, buffer, offset + done, n, true, err));
+        done += n;
+    }
+    return BL_OK;
+}
+
+/* One copy ahead: the device fills the next part while the host empties this one. */
+static bl_status download(bl_vk_context *ctx, bl_vk_buffer *buffer, size_t offset, char *data, size_t bytes, bl_err *err)
+{
+    BL_TRY(staging_init(ctx, err));
+    size_t asked = 0, done = 0;
+    for (uint32_t i = 0; done < bytes; i++) {
+        uint32_t ahead = i % BL_VK_STAGING_PARTS, part = (i + BL_VK_STAGING_PARTS - 1) % BL_VK_STAGING_PARTS;
+        if (asked < bytes) {
+            size_t n = part_bytes(bytes, asked);
+            BL_TRY(bl_vk_queue_wait(ctx, ctx->staging.tickets[ahead], err));
+            BL_TRY(submit_copy(ctx, ahead, buffer, offset + asked, n, false, err));
+            asked += n;
+        }
+        if (i == 0)
+            continue; /* nothing is on its way yet but the first */
+        size_t n = part_bytes(bytes, done);
+        BL_TRY(bl_vk_queue_wait(ctx, ctx->staging.tickets[part], err));
+        memcpy(data + done, part_host(ctx, part), n);
+        done += n;
+    }
+    return BL_OK;
+}
+
+/* ---- what the engine calls */
+
+bl_status bl_vk_buffer_write(bl_buffer *base, size_t offset, const void *data, size_t bytes, bl_err *err)
+{
+    bl_vk_buffer *buffer = (bl_vk_buffer *)base;
+    if (base->host == NULL)
+        return upload(buffer->ctx, buffer, offset, data, bytes, err);
+    BL_TRY(bl_vk_queue_wait_all(buffer->ctx, err)); /* work on its way may still read what stands there */
+    memcpy((char *)base->host + offset, data, bytes);
+    return BL_OK;
+}
+
+bl_status bl_vk_buffer_read(bl_buffer *base, size_t offset, void *data, size_t bytes, bl_err *err)
+{
+    bl_vk_buffer *buffer = (bl_vk_buffer *)base;
+    if (base->host == NULL)
+        return download(buffer->ctx, buffer, offset, data, bytes, err);
+    BL_TRY(bl_vk_queue_wait_all(buffer->ctx, err));
+    memcpy(data, (const char *)base->host + offset, bytes);
+    return BL_OK;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* The Vulkan back end inside.  A bl_vk_device is what the engine holds; a bl_vk_context is one life of its VkDevice: reopening
+ * makes a new one, and the old one ends when the last buffer, kernel and recording made in it are gone. */
+#ifndef BL_VULKAN_INTERNAL_H
+#define BL_VULKAN_INTERNAL_H
+
+#include "engine/device/device.h"
+#include "vulkan/choose.h"
+#include "vulkan/loader.h"
+
+#include <pthread.h>
+
+enum {
+    BL_VK_SLAB_CLASSES = 11, /* 256 bytes to 256 KiB by powers of two */
+    BL_VK_STAGING_BYTES = 4 << 20,
+    BL_VK_STAGING_PARTS = 2, /* the host fills one while the device empties the other */
+};
+
+/* A VkBuffer and its memory. */
+typedef struct bl_vk_storage {
+    VkBuffer handle;
+    VkDeviceMemory memory;
+    void *host;      /* NULL: not mapped */
+    uint64_t serial; /* never used twice, unlike a handle */
+} bl_vk_storage;
+
+typedef struct bl_vk_slab bl_vk_slab;
+typedef struct bl_vk_variant bl_vk_variant;
+typedef struct bl_vk_device bl_vk_device;
+
+/* The host's side of copies to and from memory that it cannot see. */
+typedef struct bl_vk_staging {
+    bl_vk_storage storage;
+    VkCommandPool pool;
+    VkCommandBuffer commands[BL_VK_STAGING_PARTS];
+    uint64_t tickets[BL_VK_STAGING_PARTS];
+} bl_vk_staging;
+
+typedef struct bl_vk_context {
+    atomic_int refs;
+    bl_vk_instance *instance;
+    bl_vk_device *dev;
+    VkDevice handle;
+    bl_vk_device_calls vk;
+    VkQueue queue;
+    uint32_t family, timestamp_bits;
+    double ns_per_tick;
+    uint32_t max_binding; /* bytes that a binding may span */
+    bl_vk_places places;
+    uint32_t max_bindings; /* layouts exist for 0 to this many */
+    VkDescriptorSetLayout set_layouts[BL_MAX_BINDINGS + 1];
+    VkPipelineLayout layouts[BL_MAX_BINDINGS + 1];
+    VkPipelineCache pipeline_cache;
+    atomic_uint pipelines; /* made since the start */
+    atomic_ullong serials;
+    VkSemaphore timeline;    /* counts tickets */
+    atomic_ullong submitted; /* the last ticket given out; written by the worker thread */
+    atomic_ullong completed; /* a ticket that is known to be done */
+    pthread_mutex_t memory_lock;
+    bl_vk_slab *slabs[BL_VK_SLAB_CLASSES]; /* under memory_lock */
+    bl_vk_staging staging;                 /* worker thread */
+    pthread_mutex_t timed_lock;
+    bl_vk_variant *timed; /* submissions whose times were not read yet; under timed_lock */
+} bl_vk_context;
+
+struct bl_vk_device {
+    bl_device base; /* first: bl_device * converts */
+    VkPhysicalDevice physical;
+    bl_vk_facts facts;
+    bl_vk_instance *instance;
+    pthread_mutex_t lock; /* guards context; taken after no other lock */
+    bl_vk_context *context;
+    bool staged;
+};
+
+typedef struct bl_vk_buffer {
+    bl_buffer base;
+    bl_vk_context *ctx;
+    bl_vk_storage storage; /* what a view or a small buffer lies in; owned only if |owner| */
+    uint64_t at;           /* offset in the storage */
+    bl_vk_slab *slab;      /* a small buffer's home */
+    uint32_t slot;
+    bool owner;
+} bl_vk_buffer;
+
+typedef struct bl_vk_kernel {
+    bl_kernel base;
+    bl_vk_context *ctx;
+    VkPipeline pipeline;
+    uint32_t writes;
+} bl_vk_kernel;
+
+/* device.c */
+bl_vk_context *bl_vk_context_get(bl_device *dev); /* retained: the current one */
+bl_vk_context *bl_vk_context_retain(bl_vk_context *ctx);
+void bl_vk_context_release(bl_vk_context *ctx);
+/* BL_OK where |result| is no failure.  A lost device is marked so. */
+BL_NODISCARD bl_status bl_vk_check(bl_vk_context *ctx, VkResult result, const char *what, bl_err *err);
+/* Messages of the validation layer so far: for tests. */
+bl_vk_instance *bl_vk_instance_of(bl_device *dev);
+
+/* memory.c */
+BL_NODISCARD bl_status bl_vk_memory_init(bl_vk_context *ctx, VkPhysicalDeviceType type, bool staged, bl_err *err);
+void bl_vk_memory_fini(bl_vk_context *ctx);
+BL_NODISCARD bl_status bl_vk_storage_create(bl_vk_context *ctx, uint64_t bytes, uint32_t memory_type, bool map,
+                                            bl_vk_storage *out, bl_err *err);
+void bl_vk_storage_destroy(bl_vk_context *ctx, bl_vk_storage *storage);
+bl_status bl_vk_buffer_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err);
+bl_status bl_vk_buffer_view(bl_buffer *parent, size_t offset, size_t bytes, bl_buffer **out, bl_err *err);
+void bl_vk_buffer_dealloc(bl_buffer *buffer);
+
+/* copy.c */
+void bl_vk_staging_fini(bl_vk_context *ctx);
+bl_status bl_vk_buffer_write(bl_buffer *buffer, size_t offset, const void *data, size_t bytes, bl_err *err);
+bl_status bl_vk_buffer_read(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err);
+
+/* pipeline.c */
+BL_NODISCARD bl_status bl_vk_pipelines_init(bl_vk_context *ctx, bl_err *err);
+void bl_vk_pipelines_fini(bl_vk_context *ctx);
+bl_status bl_vk_kernel_make(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err);
+void bl_vk_kernel_free(bl_kernel *kernel);
+
+/* queue.c: worker thread, but for the waits on one ticket */
+BL_NODISCARD bl_status bl_vk_queue_submit(bl_vk_context *ctx, VkCommandBuffer commands, uint64_t *ticket, bl_err *err);
+BL_NODISCARD bl_status bl_vk_queue_wait(bl_vk_context *ctx, uint64_t ticket, bl_err *err);
+BL_NODISCARD bl_status bl_vk_queue_wait_all(bl_vk_context *ctx, bl_err *err);
+bl_status bl_vk_wait(bl_device *dev, bl_err *err);
+
+/* record.c */
+bl_status bl_vk_record(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars, bl_recording **out,
+                       bl_err *err);
+void bl_vk_recording_free(bl_recording *recording);
+bl_status bl_vk_submit(bl_recording *recording, const bl_submission *submission, bl_err *err);
+/* Reads the times of every finished submission that asked for them. */
+BL_NODISCARD bl_status bl_vk_read_times(bl_vk_context *ctx, bl_err *err);
+
+#endif

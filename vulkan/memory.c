@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+#include "vulkan/internal.h"
+
+#include "engine/base/fault.h"
+#include "engine/base/size.h"
+
+#include <stdlib.h>
+
+enum {
+    MIN_SHIFT = 8, /* Vulkan lets no device ask for a coarser alignment of bindings than 256 */
+    MAX_SHIFT = MIN_SHIFT + BL_VK_SLAB_CLASSES - 1,
+    SLAB_SLOTS = 256,
+    MIN_SLAB = 64 << 10,
+    MAX_SLAB = 4 << 20,
+};
+
+/* Many buffers of one size in one allocation: drivers allow a process as few as 4096 allocations. */
+struct bl_vk_slab {
+    bl_vk_slab *next;
+    bl_vk_storage storage;
+    uint32_t class, nslots, nfree;
+    uint64_t taken[SLAB_SLOTS / 64];
+};
+
+static VkResult create_buffer(bl_vk_context *ctx, uint64_t bytes, VkBuffer *out)
+{
+    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                               .size = bytes,
+                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                                        VK_BUFFER_USAGE_TRANSFER_DST_BIT};
+    return ctx->vk.CreateBuffer(ctx->handle, &info, NULL, out);
+}
+
+bl_status bl_vk_memory_init(bl_vk_context *ctx, VkPhysicalDeviceType type, bool staged, bl_err *err)
+{
+    VkBuffer probe = VK_NULL_HANDLE;
+    VkMemoryRequirements needs;
+    /* The types that a buffer may have depend on its usage alone, not on its size. */
+    BL_TRY(bl_vk_check(ctx, create_buffer(ctx, 256, &probe), "making a buffer", err));
+    ctx->vk.GetBufferMemoryRequirements(ctx->handle, probe, &needs);
+    ctx->vk.DestroyBuffer(ctx->handle, probe, NULL);
+    if (!bl_vk_choose_places(&ctx->dev->facts.memory, type, needs.memoryTypeBits, staged, &ctx->places))
+        return bl_fail(err, BL_EDEVICE, "no memory type for buffers");
+    return BL_OK;
+}
+
+void bl_vk_memory_fini(bl_vk_context *ctx)
+{
+    for (uint32_t i = 0; i < BL_VK_SLAB_CLASSES; i++) {
+        while (ctx->slabs[i] != NULL) {
+            bl_vk_slab *slab = ctx->slabs[i];
+            ctx->slabs[i] = slab->next;
+            bl_vk_storage_destroy(ctx, &slab->storage);
+            free(slab);
+        }
+    }
+}
+
+static VkResult fill_storage(bl_vk_context *ctx, uint64_t bytes, uint32_t type, bool map, bl_vk_storage *s)
+{
+    VkMemoryRequirements needs;
+    VkResult r = create_buffer(ctx, bytes, &s->handle);
+    if (r != VK_SUCCESS)
+        return r;
+    ctx->vk.GetBufferMemoryRequirements(ctx->handle, s->handle, &needs);
+    VkMemoryAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .allocationSize = needs.size, .memoryTypeIndex = type};
+    r = ctx->vk.AllocateMemory(ctx->handle, &info, NULL, &s->memory);
+    if (r == VK_SUCCESS)
+        r = ctx->vk.BindBufferMemory(ctx->handle, s->handle, s->memory, 0);
+    if (r == VK_SUCCESS && map)
+        r = ctx->vk.MapMemory(ctx->handle, s->memory, 0, VK_WHOLE_SIZE, 0, &s->host);
+    return r;
+}
+
+bl_status bl_vk_storage_create(bl_vk_context *ctx, uint64_t bytes, uint32_t type, bool map, bl_vk_storage *out, bl_err *err)
+{
+    *out = (bl_vk_storage){.serial = atomic_fetch_add(&ctx->serials, 1) + 1};
+    VkResult r = fill_storage(ctx, bytes, type, map, out);
+    if (r == VK_SUCCESS)
+        return BL_OK;
+    bl_vk_storage_destroy(ctx, out);
+    if (bl_vk_result_status(r) == BL_ENODEVMEM)
+        return bl_fail(err, BL_ENODEVMEM, "%s: no room for a buffer of %llu bytes: %s", ctx->dev->base.info.id,
+                       (unsigned long long)bytes, bl_vk_result_text(r));
+    return bl_vk_check(ctx, r, "making a buffer", err);
+}
+
+void bl_vk_storage_destroy(bl_vk_context *ctx, bl_vk_storage *s)
+{
+    ctx->vk.DestroyBuffer(ctx->handle, s->handle, NULL);
+    ctx->vk.FreeMemory(ctx->handle, s->memory, NULL); /* unmaps */
+    *s = (bl_vk_storage){0};
+}
+
+/* ---- small buffers */
+
+static uint32_t class_of(size_t bytes)
+{
+    uint32_t shift = MIN_SHIFT;
+    while (((size_t)1 << shift) < bytes)
+        shift++;
+    return shift - MIN_SHIFT;
+}
+
+/* A new slab of |class| with a free slot, or NULL. */
+static bl_vk_slab *add_slab(bl_vk_context *ctx, uint32_t class, bl_err *err)
+{
+    size_t slot = (size_t)1 << (class + MIN_SHIFT), bytes = slot * 64;
+    bytes = bytes < MIN_SLAB ? MIN_SLAB : bytes > MAX_SLAB ? MAX_SLAB : bytes;
+    bl_vk_slab *slab = bl_calloc(1, sizeof *slab);
+    if (slab == NULL) {
+        bl_fail(err, BL_ENOMEM, "no memory for small buffers");
+        return NULL;
+    }
+    if (bl_vk_storage_create(ctx, bytes, ctx->places.buffers, ctx->places.host_memory, &slab->storage, err) != BL_OK) {
+        free(slab);
+        return NULL;
+    }
+    slab->class = class;
+    slab->nslots = slab->nfree = (uint32_t)(bytes / slot);
+    slab->next = ctx->slabs[class];
+    ctx->slabs[class] = slab;
+    return slab;
+}
+
+/* A free slot of |slab|, which has one. */
+static uint32_t take_slot(bl_vk_slab *slab)
+{
+    uint32_t slot = 0;
+    while (slab->taken[slot / 64] >> (slot % 64) & 1)
+        slot++;
+    slab->taken[slot / 64] |= (uint64_t)1 << (slot % 64);
+    slab->nfree--;
+    return slot;
+}
+
+static bl_status alloc_small(bl_vk_context *ctx, size_t bytes, bl_vk_buffer *buffer, bl_err *err)
+{
+    uint32_t class = class_of(bytes);
+    bl_err failure = {0};
+    pthread_mutex_lock(&ctx->memory_lock);
+    bl_vk_slab *slab = ctx->slabs[class];
+    while (slab != NULL && slab->nfree == 0)
+        slab = slab->next;
+    if (slab == NULL)
+        slab = add_slab(ctx, class, &failure);
+    if (slab != NULL) {
+        buffer->slab = slab;
+        buffer->slot = take_slot(slab);
+        buffer->storage = slab->storage;
+        buffer->at = (uint64_t)buffer->slot << (class + MIN_SHIFT);
+    }
+    pthread_mutex_unlock(&ctx->memory_lock);
+    return slab != NULL ? BL_OK : bl_fail(err, failure.status, "%s", failure.text);
+}
+
+/* An empty slab goes, unless it is the last of its class: one buffer that comes and goes shall not cost an allocation each time.
+ */
+static void free_small(bl_vk_context *ctx, bl_vk_slab *slab, uint32_t slot)
+{
+    pthread_mutex_lock(&ctx->memory_lock);
+    slab->taken[slot / 64] &= ~((uint64_t)1 << (slot % 64));
+    slab->nfree++;
+    bl_vk_slab **at = &ctx->slabs[slab->class];
+    if (slab->nfree == slab->nslots && (*at != slab || slab->next != NULL)) {
+        while (*at != slab)
+            at = &(*at)->next;
+        *at = slab->next;
+        bl_vk_storage_destroy(ctx, &slab->storage);
+        free(slab);
+    }
+    pthread_mutex_unlock(&ctx->memory_lock);
+}
+
+/* ---- buffers */
+
+static bl_vk_buffer *create(bl_vk_context *ctx)
+{
+    bl_vk_buffer *buffer = bl_calloc(1, sizeof *buffer);
+    if (buffer == NULL)
+        return NULL;
+    buffer->ctx = bl_vk_context_retain(ctx);
+    return buffer;
+}
+
+static void set_host(bl_vk_buffer *buffer)
+{
+    if (buffer->storage.host != NULL)
+        buffer->base.host = (char *)buffer->storage.host + buffer->at;
+}
+
+bl_status bl_vk_buffer_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err)
+{
+    size_t rounded = 0;
+    bl_status st = BL_OK;
+    *out = NULL;
+    /* Bindings span whole words, so the memory does too. */
+    if (!bl_size_align(bytes, 16, &rounded))
+        return bl_fail(err, BL_ELIMIT, "a buffer of %zu bytes", bytes);
+    bl_vk_context *ctx = bl_vk_context_get(dev);
+    bl_vk_buffer *buffer = create(ctx);
+    bl_vk_context_release(ctx); /* the buffer holds it */
+    if (buffer == NULL)
+        return bl_fail(err, BL_ENOMEM, "no memory for a buffer");
+    if (rounded <= (size_t)1 << MAX_SHIFT) {
+        st = alloc_small(ctx, bytes, buffer, err);
+    } else {
+        st = bl_vk_storage_create(ctx, rounded, ctx->places.buffers, ctx->places.host_memory, &buffer->storage, err);
+        buffer->owner = st == BL_OK;
+    }
+    if (st != BL_OK) {
+        bl_vk_buffer_dealloc(&buffer->base);
+        return st;
+    }
+    set_host(buffer);
+    *out = &buffer->base;
+    return BL_OK;
+}
+
+bl_status bl_vk_buffer_view(bl_buffer *parent, size_t offset, size_t bytes, bl_buffer **out, bl_err *err)
+{
+    bl_vk_buffer *whole = (bl_vk_buffer *)parent;
+    (void)bytes; /* in the base, which the wrappers fill */
+    *out = NULL;
+    bl_vk_buffer *buffer = create(whole->ctx);
+    if (buffer == NULL)
+        return bl_fail(err, BL_ENOMEM, "no memory for a buffer");
+    buffer->storage = whole->storage;
+    buffer->at = whole->at + offset;
+    set_host(buffer);
+    *out = &buffer->base;
+    return BL_OK;
+}
+
+void bl_vk_buffer_dealloc(bl_buffer *base)
+{
+    bl_vk_buffer *buffer = (bl_vk_buffer *)base;
+    if (buffer->slab != NULL)
+        free_small(buffer->ctx, buffer->slab, buffer->slot);
+    if (buffer->owner)
+        bl_vk_storage_destroy(buffer->ctx, &buffer->storage);
+    bl_vk_context_release(buffer->ctx);
+    free(buffer);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+#include "vulkan/shader.h"
+
+#include "engine/base/fault.h"
+#include "engine/base/map.h"
+#include "vulkan/cache.h"
+
+#include <shaderc/shaderc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Part of each cache entry's key: whatever changes the code for the same text changes this. */
+static const char options_tag[] = "vulkan1.2 spirv1.5 O0\n";
+
+/* One compiler for all threads: shaderc allows it, and making the first costs 0.1 s. */
+static shaderc_compiler_t get_compiler(bl_vk_instance *in)
+{
+    pthread_mutex_lock(&in->compiler_lock);
+    if (in->compiler == NULL)
+        in->compiler = shaderc_compiler_initialize();
+    shaderc_compiler_t compiler = in->compiler;
+    pthread_mutex_unlock(&in->compiler_lock);
+    return compiler;
+}
+
+void bl_vk_shader_fini(bl_vk_instance *in)
+{
+    if (in->compiler != NULL)
+        shaderc_compiler_release(in->compiler);
+    in->compiler = NULL;
+}
+
+void bl_vk_spirv_fini(bl_vk_spirv *spirv)
+{
+    free(spirv->words);
+    *spirv = (bl_vk_spirv){0};
+}
+
+static bl_status take_words(const void *data, size_t bytes, bl_vk_spirv *out, bl_err *err)
+{
+    out->words = bl_calloc(1, bytes);
+    if (out->words == NULL)
+        return bl_fail(err, BL_ENOMEM, "no memory for a kernel of %zu bytes", bytes);
+    memcpy(out->words, data, bytes);
+    out->bytes = bytes;
+    return BL_OK;
+}
+
+/* The compiler's first lines are the ones that say what is wrong. */
+static bl_status explain(const bl_kernel_source *source, const char *message, bl_err *err)
+{
+    size_t len = 0;
+    for (int lines = 0; message[len] != '\0' && len < 400; len++)
+        if (message[len] == '\n' && ++lines == 3)
+            break;
+    return bl_fail(err, BL_EBUG, "kernel %s does not compile: %.*s", source->entry, (int)len, message);
+}
+
+static bl_status compile(bl_vk_instance *in, const bl_kernel_source *source, bl_vk_spirv *out, bl_err *err)
+{
+    bl_status st = BL_OK;
+    shaderc_compilation_result_t result = NULL;
+    shaderc_compiler_t compiler = get_compiler(in);
+    shaderc_compile_options_t options = shaderc_compile_options_initialize();
+    if (compiler == NULL || options == NULL) {
+        st = bl_fail(err, BL_ENOMEM, "no memory for the shader compiler");
+        goto out;
+    }
+    shaderc_compile_options_set_target_env(options, shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_2);
+    shaderc_compile_options_set_target_spirv(options, shaderc_spirv_version_1_5);
+    /* Optimised, a 16 x 8 product compiles in 3.5 ms instead of 0.9, and runs no faster: drivers do all of it again. */
+    shaderc_compile_options_set_optimization_level(options, shaderc_optimization_level_zero);
+    result =
+        shaderc_compile_into_spv(compiler, source->text, source->len, shaderc_compute_shader, source->entry, "main", options);
+    if (result == NULL)
+        st = bl_fail(err, BL_ENOMEM, "no memory to compile kernel %s", source->entry);
+    else if (shaderc_result_get_compilation_status(result) != shaderc_compilation_status_success)
+        st = explain(source, shaderc_result_get_error_message(result), err);
+    else
+        st = take_words(shaderc_result_get_bytes(result), shaderc_result_get_length(result), out, err);
+out:
+    shaderc_result_release(result);
+    if (options != NULL)
+        shaderc_compile_options_release(options);
+    return st;
+}
+
+/* The whole text is in the entry and compared, so that no two kernels can be mistaken for each other. */
+static bl_status make_key(const bl_kernel_source *source, bl_text *key, bl_err *err)
+{
+    unsigned version = 0, revision = 0;
+    shaderc_get_spv_version(&version, &revision);
+    bl_text_printf(key, "%s%u.%u\n", options_tag, version, revision);
+    bl_text_append(key, source->text, source->len);
+    return bl_text_status(key, err);
+}
+
+bl_status bl_vk_shader_compile(bl_vk_instance *in, const bl_kernel_source *source, bl_vk_spirv *out, bl_err *err)
+{
+    bl_text key = {0};
+    char name[40];
+    void *found = NULL;
+    size_t bytes = 0;
+    *out = (bl_vk_spirv){0};
+    bl_status st = make_key(source, &key, err);
+    if (st != BL_OK)
+        goto out;
+    snprintf(name, sizeof name, "spirv-%016llx", (unsigned long long)bl_hash_bytes(key.data, key.len, 0));
+    if (bl_vk_cache_load(name, key.data, key.len, &found, &bytes)) {
+        out->words = found;
+        out->bytes = bytes;
+        goto out;
+    }
+    st = compile(in, source, out, err);
+    if (st == BL_OK)
+        bl_vk_cache_store(name, key.data, key.len, out->words, out->bytes);
+out:
+    bl_text_fini(&key);
+    return st;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* GLSL to SPIR-V, remembered on disk.  Thread: any. */
+#ifndef BL_VULKAN_SHADER_H
+#define BL_VULKAN_SHADER_H
+
+#include "engine/device/device.h"
+#include "vulkan/loader.h"
+
+/* Compiled code; freed by bl_vk_spirv_fini. */
+typedef struct bl_vk_spirv {
+    uint32_t *words;
+    size_t bytes;
+} bl_vk_spirv;
+
+BL_NODISCARD bl_status bl_vk_shader_compile(bl_vk_instance *instance, const bl_kernel_source *source, bl_vk_spirv *out,
+                                            bl_err *err);
+void bl_vk_spirv_fini(bl_vk_spirv *spirv);
+/* Frees the compiler of |instance|: for bl_vk_instance_release. */
+void bl_vk_shader_fini(bl_vk_instance *instance);
+
+#endif
