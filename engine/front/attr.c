@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/* Attributes: from what the wire says to bl_value, by the kinds of the signature. */
+#include "engine/front/build.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ITEMS = 2 * BL_MAX_DIMS };
+
+static bool wrong_type(bl_call *c, const bl_sig_param *p, const char *wanted)
+{
+    bl_call_fail_as(c, BL_EINVAL, "attribute \"%.*s\" must be %s", (int)p->name.len, p->name.data, wanted);
+    return false;
+}
+
+static bool wrong_value(bl_call *c, const bl_sig_param *p, const char *problem)
+{
+    bl_call_fail(c, "attribute \"%.*s\" %s", (int)p->name.len, p->name.data, problem);
+    return false;
+}
+
+/* The number as an int64; 3.0 is 3. */
+static bool take_whole(const bl_wire_number *number, int64_t *out)
+{
+    if (number->whole) {
+        uint64_t limit = (uint64_t)INT64_MAX + (number->negative ? 1u : 0u);
+        if (number->magnitude > limit)
+            return false;
+        *out = number->negative ? (int64_t)(0 - number->magnitude) : (int64_t)number->magnitude;
+        return true;
+    }
+    if (!(fabs(number->value) <= 9007199254740992.0) || trunc(number->value) != number->value) /* 2^53: exact in a double */
+        return false;
+    *out = (int64_t)number->value;
+    return true;
+}
+
+static bool decode_whole(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, int64_t *out)
+{
+    if (a->kind != BL_ATTR_NUMBER)
+        return wrong_type(c, p, "a whole number");
+    return take_whole(&a->number, out) || wrong_value(c, p, "must be a whole number of 64 bits");
+}
+
+static bool decode_real(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, double *out)
+{
+    if (a->kind != BL_ATTR_NUMBER)
+        return wrong_type(c, p, "a number");
+    *out = a->number.value;
+    return true;
+}
+
+static const bl_node *find_var(bl_call *c, const char *name)
+{
+    const bl_wire_graph *wire = c->build->wire;
+    for (int i = 0; i < wire->nvars; i++) {
+        if (strcmp(wire->vars[i].name, name) == 0)
+            return bl_var(c->ir, i, wire->vars[i].lo, wire->vars[i].hi);
+    }
+    return NULL;
+}
+
+static bool decode_size(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, const bl_node **out)
+{
+    if (a->kind == BL_ATTR_STRING) {
+        *out = find_var(c, a->string);
+        if (*out != NULL)
+            return true;
+        bl_call_fail(c, "attribute \"%.*s\": no dimension is named \"%s\"", (int)p->name.len, p->name.data, a->string);
+        return false;
+    }
+    int64_t whole;
+    if (a->kind != BL_ATTR_NUMBER)
+        return wrong_type(c, p, "whole numbers or names of dimensions");
+    if (!decode_whole(c, p, a, &whole))
+        return false;
+    *out = bl_index(c->ir, whole);
+    return true;
+}
+
+static bool decode_bound(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, bl_value *v)
+{
+    int64_t whole;
+    if (a->kind == BL_ATTR_STRING)
+        return decode_size(c, p, a, &v->size);
+    if (a->kind != BL_ATTR_NUMBER)
+        return wrong_type(c, p, "a number or the name of a dimension");
+    v->number = a->number;
+    v->real = a->number.value;
+    if (a->number.whole && take_whole(&a->number, &whole))
+        v->size = bl_index(c->ir, whole);
+    return true;
+}
+
+static bool decode_dtype(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, bl_dtype *out)
+{
+    if (a->kind != BL_ATTR_STRING)
+        return wrong_type(c, p, "the name of a dtype");
+    *out = bl_dtype_from_name(a->string, strlen(a->string));
+    return *out != BL_DTYPE_COUNT || wrong_value(c, p, "is not a dtype that this server knows");
+}
+
+static bool decode_choice(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, const char **out)
+{
+    if (a->kind != BL_ATTR_STRING)
+        return wrong_type(c, p, "a word");
+    const char *at = p->type.data;
+    const char *end = at + p->type.len;
+    while (at < end) {
+        const char *bar = memchr(at, '|', (size_t)(end - at));
+        const char *stop = bar == NULL ? end : bar;
+        if (bl_span_is((bl_span){at, (size_t)(stop - at)}, a->string)) {
+            *out = a->string;
+            return true;
+        }
+        at = stop + 1;
+    }
+    bl_call_fail(c, "attribute \"%.*s\" must be one of %.*s", (int)p->name.len, p->name.data, (int)p->type.len, p->type.data);
+    return false;
+}
+
+/* The items of a list of pairs as one flat list, in the arena; a flat list is taken as it is. */
+static bool flatten_pairs(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, const bl_wire_attr **items, int *count)
+{
+    if (a->kind != BL_ATTR_LIST)
+        return wrong_type(c, p, "a list of pairs");
+    *items = a->item;
+    *count = a->nitems;
+    if (a->nitems == 0 || a->item[0].kind != BL_ATTR_LIST)
+        return a->nitems % 2 == 0 || wrong_value(c, p, "must have two numbers for each axis");
+    if (a->nitems > BL_MAX_DIMS)
+        return wrong_value(c, p, "has more pairs than a tensor has axes");
+    bl_wire_attr *flat = bl_arena_array(bl_ir_arena(c->ir), 2 * (size_t)a->nitems, sizeof *flat);
+    if (flat == NULL)
+        return false;
+    for (int i = 0; i < a->nitems; i++) {
+        if (a->item[i].kind != BL_ATTR_LIST)
+            return wrong_type(c, p, "a list of pairs");
+        if (a->item[i].nitems != 2)
+            return wrong_value(c, p, "must have two numbers for each axis");
+        flat[2 * i] = a->item[i].item[0];
+        flat[2 * i + 1] = a->item[i].item[1];
+    }
+    *items = flat;
+    *count = 2 * a->nitems;
+    return true;
+}
+
+static bool decode_list(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, bl_value *v)
+{
+    const bl_wire_attr *items = a->kind == BL_ATTR_LIST ? a->item : a;
+    int count = a->kind == BL_ATTR_LIST ? a->nitems : 1;
+    if (p->kind == BL_SIG_PAIRS && !flatten_pairs(c, p, a, &items, &count))
+        return false;
+    if (count > MAX_ITEMS)
+        return wrong_value(c, p, "has too many items");
+    bl_arena *arena = bl_ir_arena(c->ir);
+    int64_t *wholes = bl_arena_array(arena, (size_t)count, sizeof *wholes);
+    double *reals = bl_arena_array(arena, (size_t)count, sizeof *reals);
+    const bl_node **sizes = bl_arena_array(arena, (size_t)count, sizeof *sizes);
+    if (wholes == NULL || reals == NULL || sizes == NULL)
+        return false;
+    for (int i = 0; i < count; i++) {
+        bool ok = p->kind == BL_SIG_WHOLES  ? decode_whole(c, p, &items[i], &wholes[i])
+                  : p->kind == BL_SIG_REALS ? decode_real(c, p, &items[i], &reals[i])
+                                            : decode_size(c, p, &items[i], &sizes[i]);
+        if (!ok)
+            return false;
+    }
+    v->count = count;
+    v->wholes = wholes;
+    v->reals = reals;
+    v->sizes = sizes;
+    return true;
+}
+
+static bool decode(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, bl_value *v)
+{
+    v->given = true;
+    switch (p->kind) {
+    case BL_SIG_WHOLE:
+        return decode_whole(c, p, a, &v->whole);
+    case BL_SIG_REAL:
+        return decode_real(c, p, a, &v->real);
+    case BL_SIG_FLAG:
+        v->flag = a->boolean;
+        return a->kind == BL_ATTR_BOOL || wrong_type(c, p, "true or false");
+    case BL_SIG_NUMBER:
+        v->number = a->number;
+        return a->kind == BL_ATTR_NUMBER || wrong_type(c, p, "a number");
+    case BL_SIG_RATE:
+        v->number = a->number;
+        v->text = a->kind == BL_ATTR_STRING ? a->string : NULL;
+        v->ref = a->ref;
+        return a->kind == BL_ATTR_NUMBER || a->kind == BL_ATTR_STRING || wrong_type(c, p, "a number or a name");
+    case BL_SIG_SIZE:
+        return decode_size(c, p, a, &v->size);
+    case BL_SIG_BOUND:
+        return decode_bound(c, p, a, v);
+    case BL_SIG_DTYPE:
+        return decode_dtype(c, p, a, &v->dtype);
+    case BL_SIG_CHOICE:
+        return decode_choice(c, p, a, &v->text);
+    case BL_SIG_WHOLES:
+    case BL_SIG_REALS:
+    case BL_SIG_SIZES:
+    case BL_SIG_PAIRS:
+        return decode_list(c, p, a, v);
+    case BL_SIG_T:
+    case BL_SIG_FLOAT:
+    case BL_SIG_INT:
+    case BL_SIG_BITS:
+    case BL_SIG_BOOL:
+    case BL_SIG_ANY:
+    case BL_SIG_WRT:
+    case BL_SIG_KINDS:
+        break;
+    }
+    bl_call_fail_as(c, BL_EBUG, "no decoder for attribute \"%.*s\"", (int)p->name.len, p->name.data);
+    return false;
+}
+
+static bool is_number(const char *text)
+{
+    return (*text >= '0' && *text <= '9') || *text == '-';
+}
+
+static bl_wire_attr preset_number(const char *text)
+{
+    bl_wire_attr a = {.kind = BL_ATTR_NUMBER};
+    a.number.value = strtod(text, NULL);
+    a.number.whole = trunc(a.number.value) == a.number.value;
+    a.number.negative = a.number.value < 0;
+    a.number.magnitude = a.number.whole ? (uint64_t)fabs(a.number.value) : 0;
+    return a;
+}
+
+/* A preset as the client could have written it. */
+static bool decode_preset(bl_call *c, const bl_sig_param *p, bl_value *v)
+{
+    bl_wire_attr item[BL_SIG_MAX] = {{0}};
+    bl_wire_attr a = {.kind = BL_ATTR_STRING, .item = item};
+    const char *text = bl_arena_strndup(bl_ir_arena(c->ir), p->preset.data, p->preset.len);
+    if (text == NULL)
+        return false;
+    if (p->kind != BL_SIG_CHOICE && (bl_span_is(p->preset, "none") || bl_span_is(p->preset, "all")))
+        return true; /* not given */
+    if (*text == '[') {
+        a.kind = BL_ATTR_LIST;
+        for (const char *at = text; *at != '\0' && *at != ']' && a.nitems < BL_SIG_MAX; at += strcspn(at, ",]"))
+            item[a.nitems++] = preset_number(++at);
+    } else if (is_number(text)) {
+        a = preset_number(text);
+    } else if (p->kind == BL_SIG_FLAG) {
+        a.kind = BL_ATTR_BOOL;
+        a.boolean = bl_span_is(p->preset, "true");
+    } else {
+        a.string = text;
+    }
+    return decode(c, p, &a, v);
+}
+
+static const bl_sig_param *find_param(const bl_sig *sig, const char *name, int *index)
+{
+    for (int i = 0; i < sig->nattrs; i++) {
+        if (bl_span_is(sig->attr[i].name, name)) {
+            *index = i;
+            return &sig->attr[i];
+        }
+    }
+    return NULL;
+}
+
+bool bl_call_decode_attrs(bl_call *c)
+{
+    bool seen[BL_SIG_MAX] = {false};
+    for (int i = 0; i < c->node->nattrs; i++) {
+        const bl_wire_attr *a = &c->node->attrs[i];
+        int at = 0;
+        const bl_sig_param *p = find_param(&c->sig, a->name, &at);
+        if (p == NULL) {
+            bl_call_fail(c, "there is no attribute \"%s\"", a->name);
+            return false;
+        }
+        if (a->kind == BL_ATTR_NULL && p->optional)
+            continue; /* as if it were left out */
+        seen[at] = true;
+        if (!decode(c, p, a, &c->attr[at]))
+            return false;
+    }
+    for (int i = 0; i < c->sig.nattrs; i++) {
+        const bl_sig_param *p = &c->sig.attr[i];
+        if (seen[i])
+            continue;
+        if (!p->optional) {
+            bl_call_fail(c, "attribute \"%.*s\" is missing", (int)p->name.len, p->name.data);
+            return false;
+        }
+        if (!decode_preset(c, p, &c->attr[i]))
+            return false;
+    }
+    return true;
+}
+
+const bl_value *bl_attr(bl_call *c, const char *name)
+{
+    static const bl_value nothing;
+    int at = 0;
+    if (find_param(&c->sig, name, &at) != NULL)
+        return &c->attr[at];
+    bl_call_fail_as(c, BL_EBUG, "the signature has no attribute \"%s\"", name);
+    return &nothing;
+}
+
+int bl_call_axis(bl_call *c, int64_t axis, int ndim)
+{
+    if (axis >= -ndim && axis < ndim)
+        return (int)(axis < 0 ? axis + ndim : axis);
+    bl_call_fail(c, "axis %lld is out of range for a tensor of %d dimension%s", (long long)axis, ndim, ndim == 1 ? "" : "s");
+    return -1;
+}
+
+bool bl_call_axes(bl_call *c, const bl_value *value, int ndim, uint32_t *mask)
+{
+    *mask = 0;
+    if (!value->given) {
+        *mask = (1u << ndim) - 1;
+        return true;
+    }
+    for (int i = 0; i < value->count; i++) {
+        int axis = bl_call_axis(c, value->wholes[i], ndim);
+        if (axis < 0)
+            return false;
+        if (*mask >> axis & 1u) {
+            bl_call_fail(c, "axis %d is given twice", axis);
+            return false;
+        }
+        *mask |= 1u << axis;
+    }
+    return true;
+}
+
+bool bl_call_pair(bl_call *c, const char *name, int64_t low, int64_t pair[2])
+{
+    const bl_value *v = bl_attr(c, name);
+    if (v->count != 1 && v->count != 2) {
+        bl_call_fail(c, "attribute \"%s\" must be one or two numbers", name);
+        return false;
+    }
+    for (int i = 0; i < 2; i++) {
+        pair[i] = v->wholes[v->count == 2 ? i : 0];
+        if (pair[i] < low || pair[i] > INT32_MAX) {
+            bl_call_fail(c, "attribute \"%s\" must be between %lld and %d, not %lld", name, (long long)low, INT32_MAX,
+                         (long long)pair[i]);
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/front/build.h"
+
+#include "engine/base/map.h"
+
+#include <string.h>
+
+const bl_node *bl_build_get(const bl_build *b, const bl_wire_ref *ref)
+{
+    switch (ref->kind) {
+    case BL_REF_INPUT:
+        return b->graph->inputs[ref->index];
+    case BL_REF_STATE:
+        return b->graph->inputs[b->wire->ninputs + ref->index];
+    case BL_REF_NODE:
+        return b->value[ref->index][ref->result];
+    case BL_REF_LITERAL:
+        break;
+    }
+    return bl_ir_fail(b->ir, BL_EBUG, "a literal is no node");
+}
+
+const char *bl_build_ref_name(const bl_build *b, const bl_wire_ref *ref)
+{
+    switch (ref->kind) {
+    case BL_REF_INPUT:
+        return b->wire->inputs[ref->index].name;
+    case BL_REF_STATE:
+        return b->wire->states[ref->index].name;
+    case BL_REF_NODE:
+        return b->wire->nodes[ref->index].ids[ref->result];
+    case BL_REF_LITERAL:
+        break;
+    }
+    return "";
+}
+
+/* ---- hidden state */
+
+static bool name_is_taken(const bl_build *b, const char *name)
+{
+    for (int i = 0; i < b->wire->ninputs; i++) {
+        if (strcmp(b->wire->inputs[i].name, name) == 0)
+            return true;
+    }
+    for (int i = 0; i < b->wire->nstates; i++) {
+        if (strcmp(b->wire->states[i].name, name) == 0)
+            return true;
+    }
+    for (int i = 0; i < b->graph->nhidden; i++) {
+        if (strcmp(b->graph->hidden[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A new hidden state, which is there and 0 in every element; NULL after a failure. */
+static const bl_node *add_hidden(bl_call *c, const char *name, bl_dtype dtype, int ndim, const bl_node *const *dim,
+                                 const bl_node ***update)
+{
+    bl_build *b = c->build;
+    bl_graph *g = b->graph;
+    int slot = g->ninputs + g->nstates + g->nhidden;
+
+    if (name == NULL || g->nhidden == b->max_hidden)
+        return bl_call_fail_as(c, BL_ENOMEM, "no room for what it remembers");
+    if (strlen(name) > 128) /* the contract's limit */
+        return bl_call_fail_as(c, BL_ELIMIT, "the name \"%s\" of what it remembers is too long", name);
+    if (name_is_taken(b, name))
+        return bl_call_fail(c, "would remember \"%s\", but that name is taken", name);
+    bl_hidden_state *hidden = &g->hidden[g->nhidden];
+    *hidden = (bl_hidden_state){.name = name, .dtype = dtype, .ndim = ndim};
+    for (int i = 0; i < ndim; i++) {
+        if (!bl_is_const(dim[i]))
+            return bl_call_fail(c, "cannot remember a tensor of shape %s, which is not fixed",
+                                bl_shape_text(c->ir, ndim, dim, NULL));
+        hidden->dim[i] = bl_const_value(dim[i]).i;
+    }
+    g->inputs[slot] = bl_input(c->ir, slot, dtype, ndim, dim);
+    *update = &g->updates[g->nstates + g->nhidden];
+    g->nhidden++;
+    return g->inputs[slot];
+}
+
+const bl_node *bl_build_hide(bl_call *c, const char *name, bl_dtype dtype, const bl_node *like, const bl_node ***update)
+{
+    *update = &c->build->unread;
+    if (!c->build->options->program)
+        return bl_call_fail(c, "remembers state, which only a program has");
+    return add_hidden(c, name, dtype, like == NULL ? 0 : like->ndim, like == NULL ? NULL : like->dim, update);
+}
+
+const bl_node *bl_build_rng(bl_call *c)
+{
+    bl_build *b = c->build;
+
+    if (b->rng == NULL) {
+        const bl_node *two = bl_index(c->ir, 2);
+        const bl_node **update = &b->unread;
+        b->rng = add_hidden(c, "rng", BL_U32, 1, &two, &update);
+        b->graph->uses_rng = true;
+        *update = bl_add(c->ir, b->rng, bl_iota(c->ir, BL_U32, two)); /* {seed + 0, step + 1} */
+    }
+    return b->rng;
+}
+
+/* ---- the parts of the wire graph */
+
+static const bl_node *make_input(bl_build *b, int slot, const bl_wire_type *type)
+{
+    const bl_node *dim[BL_MAX_DIMS];
+
+    if (type->ndim > BL_MAX_DIMS)
+        return bl_ir_fail(b->ir, BL_ELIMIT, "a tensor has at most %d dimensions", BL_MAX_DIMS);
+    for (int i = 0; i < type->ndim; i++) {
+        const bl_wire_dim *d = &type->dim[i];
+        dim[i] = d->var < 0 ? bl_index(b->ir, d->size) : bl_var(b->ir, d->var, b->wire->vars[d->var].lo, b->wire->vars[d->var].hi);
+    }
+    return bl_input(b->ir, slot, type->dtype, type->ndim, dim);
+}
+
+static void make_inputs(bl_build *b)
+{
+    for (int i = 0; i < b->wire->ninputs; i++)
+        b->graph->inputs[i] = make_input(b, i, &b->wire->inputs[i].type);
+    for (int i = 0; i < b->wire->nstates; i++)
+        b->graph->inputs[b->wire->ninputs + i] = make_input(b, b->wire->ninputs + i, &b->wire->states[i].type);
+}
+
+/* A result that a gradient is taken to becomes a node of its own until the graph is whole: values are interned, and two equal
+ * ones, or one and a view of it, would not be told apart otherwise.  Gradients flow through it as through any CONTIGUOUS. */
+static const bl_node *stand_in(bl_build *b, const bl_node *value)
+{
+    bl_node proto = {.op = BL_OP_CONTIGUOUS, .dtype = value->dtype, .lanes = 1, .nsrc = 1, .src = &value, .ndim = value->ndim,
+                     .dim = value->dim, .arg = b->nstandins + 1};
+    b->standin[b->nstandins++] = bl_node_make(b->ir, &proto);
+    return b->standin[b->nstandins - 1];
+}
+
+static bool check_result(bl_call *c, const bl_node *value)
+{
+    int64_t count;
+
+    if (value == NULL || value->op == BL_OP_POISON)
+        return false;
+    if (bl_shape_max_count(value->ndim, value->dim, &count))
+        return true;
+    bl_call_fail_as(c, BL_ELIMIT, "a tensor of shape %s is too large", bl_call_shape(c, value));
+    return false;
+}
+
+/* False after a failure. */
+static bool build_node(bl_build *b, int at)
+{
+    const bl_wire_node *node = &b->wire->nodes[at];
+    const bl_wire_op *op = bl_wire_op_find(node->op);
+    bl_call c = {.ir = b->ir, .build = b, .op = node->op, .node = node, .nresults = node->nids, .result = b->value[at]};
+
+    if (op == NULL) {
+        bl_ir_fail(b->ir, BL_EGRAPH, "there is no op \"%s\"", node->op);
+        return false;
+    }
+    if (!bl_sig_parse(op->signature, &c.sig)) {
+        bl_call_fail_as(&c, BL_EBUG, "its signature cannot be read");
+        return false;
+    }
+    if (!c.sig.many_results && node->nids != 1) {
+        bl_call_fail(&c, "gives 1 result, but has %d ids", node->nids);
+        return false;
+    }
+    if (!bl_call_take_inputs(&c) || !bl_call_decode_attrs(&c))
+        return false;
+    const bl_node *value = op->expand(&c);
+    if (!c.sig.many_results)
+        b->value[at][0] = value;
+    for (int i = 0; i < node->nids; i++) {
+        if (bl_ir_status(b->ir, NULL) != BL_OK || !check_result(&c, b->value[at][i]))
+            return false;
+        if (b->wrt[at][i])
+            b->value[at][i] = stand_in(b, b->value[at][i]);
+    }
+    return true;
+}
+
+static void build_nodes(bl_build *b)
+{
+    for (int i = 0; i < b->wire->nnodes; i++) {
+        bl_ir_blame(b->ir, b->wire->nodes[i].ids[0]);
+        if (!build_node(b, i)) {
+            bl_ir_fail(b->ir, BL_EBUG, "%s: failed without a reason", b->wire->nodes[i].op); /* the first failure stands */
+            break;
+        }
+    }
+    bl_ir_blame(b->ir, NULL);
+}
+
+static void take_outputs(bl_build *b)
+{
+    for (int i = 0; i < b->wire->noutputs; i++) {
+        const bl_wire_ref *ref = &b->wire->outputs[i].ref;
+        b->graph->outputs[i] = ref->kind == BL_REF_LITERAL ? bl_const_float(b->ir, BL_F32, ref->literal.value)
+                                                           : bl_build_get(b, ref);
+    }
+}
+
+static void take_update(bl_build *b, const bl_wire_output *update)
+{
+    int at = 0;
+
+    while (at < b->wire->nstates && strcmp(b->wire->states[at].name, update->name) != 0)
+        at++;
+    if (at == b->wire->nstates) {
+        bl_ir_fail(b->ir, BL_EGRAPH, "update of \"%s\": there is no such state", update->name);
+        return;
+    }
+    const bl_node *state = b->graph->inputs[b->wire->ninputs + at];
+    const bl_node *value = update->ref.kind == BL_REF_LITERAL
+                               ? bl_const_float(b->ir, (bl_dtype)state->dtype, update->ref.literal.value)
+                               : bl_build_get(b, &update->ref);
+    if (value->dtype != state->dtype || !bl_shape_equal(value, state))
+        bl_ir_fail(b->ir, BL_EGRAPH, "update of \"%s\": the state is %s, its new value %s", update->name,
+                   bl_node_text(b->ir, state), bl_node_text(b->ir, value));
+    b->graph->updates[at] = value;
+}
+
+/* Put what the stand-ins stand for back into |n| nodes. */
+static void replace_standins(bl_build *b, const bl_ptrmap *map, int n, const bl_node **at)
+{
+    for (int i = 0; i < n && bl_ir_status(b->ir, NULL) == BL_OK; i++) {
+        if (at[i] != NULL)
+            at[i] = bl_substitute(b->ir, at[i], map);
+    }
+}
+
+static void remove_standins(bl_build *b)
+{
+    bl_ptrmap map;
+
+    if (b->nstandins == 0)
+        return;
+    bl_ptrmap_init(&map, bl_ir_arena(b->ir));
+    for (int i = 0; i < b->nstandins; i++) {
+        const bl_node *value = b->standin[i]->src[0];
+        replace_standins(b, &map, 1, &value);
+        bl_ptrmap_put(&map, b->standin[i], (void *)(uintptr_t)value);
+    }
+    replace_standins(b, &map, b->graph->noutputs, b->graph->outputs);
+    replace_standins(b, &map, b->graph->nstates + b->graph->nhidden, b->graph->updates);
+}
+
+/* ---- memory */
+
+static bool takes_gradients(const bl_wire_node *node)
+{
+    const bl_wire_op *op = bl_wire_op_find(node->op);
+    return op != NULL && strstr(op->signature, ": Wrt") != NULL;
+}
+
+/* Find the results that gradients are taken to, and count what could be remembered. */
+static int mark_wrt(bl_build *b)
+{
+    int count = 0;
+
+    for (int i = 0; i < b->wire->nnodes; i++) {
+        const bl_wire_node *node = &b->wire->nodes[i];
+        if (!takes_gradients(node))
+            continue;
+        b->max_hidden += 2 * node->nrefs + 1; /* two tensors for each parameter, and the step */
+        for (int k = 1; k < node->nrefs; k++) {
+            const bl_wire_ref *ref = &node->refs[k];
+            if (ref->kind != BL_REF_NODE || b->wrt[ref->index][ref->result])
+                continue;
+            b->wrt[ref->index][ref->result] = true;
+            count++;
+        }
+    }
+    return count;
+}
+
+static bool alloc_nodes(bl_build *b, bl_arena *arena)
+{
+    size_t nnodes = (size_t)b->wire->nnodes;
+
+    b->value = bl_arena_array(arena, nnodes, sizeof *b->value);
+    b->wrt = bl_arena_array(arena, nnodes, sizeof *b->wrt);
+    for (size_t i = 0; i < nnodes && b->value != NULL && b->wrt != NULL; i++) {
+        size_t nids = (size_t)b->wire->nodes[i].nids;
+        b->value[i] = bl_arena_array(arena, nids, sizeof *b->value[i]);
+        b->wrt[i] = bl_arena_array(arena, nids, sizeof *b->wrt[i]);
+    }
+    return bl_arena_status(arena, NULL) == BL_OK;
+}
+
+static bool alloc_graph(bl_build *b, bl_arena *arena)
+{
+    const bl_wire_graph *wire = b->wire;
+    bl_graph *g = bl_arena_alloc(arena, sizeof *g);
+
+    b->graph = g;
+    b->max_hidden = 1; /* rng */
+    if (g == NULL || !alloc_nodes(b, arena))
+        return false;
+    size_t nstandins = (size_t)mark_wrt(b);
+    size_t nkept = (size_t)wire->nstates + (size_t)b->max_hidden;
+    *g = (bl_graph){.ir = b->ir, .nvars = wire->nvars, .ninputs = wire->ninputs, .nstates = wire->nstates,
+                    .noutputs = wire->noutputs};
+    g->vars = bl_arena_array(arena, (size_t)wire->nvars, sizeof *g->vars);
+    g->inputs = bl_arena_array(arena, (size_t)wire->ninputs + nkept, sizeof *g->inputs);
+    g->hidden = bl_arena_array(arena, (size_t)b->max_hidden, sizeof *g->hidden);
+    g->outputs = bl_arena_array(arena, (size_t)wire->noutputs, sizeof *g->outputs);
+    g->updates = bl_arena_array(arena, nkept, sizeof *g->updates);
+    b->standin = bl_arena_array(arena, nstandins, sizeof *b->standin);
+    const char **names = bl_arena_array(arena, (size_t)wire->nvars, sizeof *names);
+    if (bl_arena_status(arena, NULL) != BL_OK)
+        return false;
+    for (int i = 0; i < wire->nvars; i++) {
+        g->vars[i] = wire->vars[i];
+        g->vars[i].name = names[i] = bl_arena_strdup(arena, wire->vars[i].name);
+    }
+    bl_ir_name_vars(b->ir, wire->nvars, names);
+    return bl_arena_status(arena, NULL) == BL_OK;
+}
+
+bl_status bl_front_build(const bl_wire_graph *wire, const bl_front_options *options, bl_graph **out, bl_err *err)
+{
+    bl_build b = {.ir = bl_ir_create(options->max_bytes), .wire = wire, .options = options};
+    bl_status st;
+
+    *out = NULL;
+    if (b.ir == NULL)
+        return bl_fail(err, BL_ENOMEM, "out of host memory while compiling");
+    if (alloc_graph(&b, bl_ir_arena(b.ir))) {
+        make_inputs(&b);
+        if (bl_ir_status(b.ir, NULL) == BL_OK)
+            build_nodes(&b);
+        if (bl_ir_status(b.ir, NULL) == BL_OK) {
+            take_outputs(&b);
+            for (int i = 0; i < wire->nupdates; i++)
+                take_update(&b, &wire->updates[i]);
+            remove_standins(&b);
+        }
+    }
+    st = bl_ir_status(b.ir, err);
+    if (st == BL_OK)
+        *out = b.graph;
+    else
+        bl_ir_destroy(b.ir);
+    return st;
+}
+
+void bl_graph_destroy(bl_graph *graph)
+{
+    if (graph != NULL)
+        bl_ir_destroy(graph->ir);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* The state of one bl_front_build, and the table of wire ops. */
+#ifndef BL_FRONT_BUILD_H
+#define BL_FRONT_BUILD_H
+
+#include "engine/front/call.h"
+
+typedef const bl_node *(*bl_expand_fn)(bl_call *c);
+
+/* A row of wire_ops.def. */
+typedef struct bl_wire_op {
+    const char *name;
+    const char *signature;
+    const char *doc;
+    bl_expand_fn expand;
+} bl_wire_op;
+
+extern const bl_wire_op bl_wire_ops[];
+extern const size_t bl_wire_ops_count;
+/* NULL if there is none. */
+const bl_wire_op *bl_wire_op_find(const char *name);
+
+#define BL_WIRE(id, name, signature, doc) const bl_node *expand_##id(bl_call *c);
+#include "engine/front/wire_ops.def"
+#undef BL_WIRE
+
+struct bl_build {
+    bl_ir *ir;
+    const bl_wire_graph *wire;
+    const bl_front_options *options;
+    bl_graph *graph;
+    const bl_node ***value; /* of each result of each wire node built so far */
+    bool **wrt;             /* for each result: a gradient is taken with respect to it */
+    int max_hidden;
+    int nrandom; /* random nodes so far */
+    const bl_node *rng;
+    int nstandins;
+    const bl_node **standin; /* for results that gradients are taken to */
+    const bl_node *unread; /* where updates go that nobody reads, after a failure */
+};
+
+/* What a reference that is no literal stands for. */
+const bl_node *bl_build_get(const bl_build *build, const bl_wire_ref *ref);
+const char *bl_build_ref_name(const bl_build *build, const bl_wire_ref *ref);
+/* A hidden state of the shape of |like| (a scalar where that is NULL), starting at zero; its update is set by the caller through
+ * *update, which after a failure (POISON) is a place that nobody reads. */
+const bl_node *bl_build_hide(bl_call *c, const char *name, bl_dtype dtype, const bl_node *like, const bl_node ***update);
+/* The hidden state uint32[2] {seed, step}, which from then on advances by one a step. */
+const bl_node *bl_build_rng(bl_call *c);
+
+#endif

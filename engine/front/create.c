@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* Tensors out of nothing. */
+#include "engine/front/build.h"
+
+#include <math.h>
+
+const bl_node *expand_full(bl_call *c)
+{
+    const bl_value *shape = bl_attr(c, "shape");
+    const bl_node *value = bl_call_literal(c, bl_attr(c, "dtype")->dtype, &bl_attr(c, "value")->number);
+    return bl_call_full(c, value, shape->count, shape->sizes);
+}
+
+static const bl_node *same_everywhere(bl_call *c, int64_t value)
+{
+    const bl_value *shape = bl_attr(c, "shape");
+    return bl_call_full(c, bl_const_int(c->ir, bl_attr(c, "dtype")->dtype, value), shape->count, shape->sizes);
+}
+
+const bl_node *expand_zeros(bl_call *c)
+{
+    return same_everywhere(c, 0);
+}
+
+const bl_node *expand_ones(bl_call *c)
+{
+    return same_everywhere(c, 1);
+}
+
+static const bl_node *like(bl_call *c, int64_t value)
+{
+    const bl_value *dtype = bl_attr(c, "dtype");
+    const bl_node *x = c->in[0];
+    return bl_spread(c->ir, bl_const_int(c->ir, dtype->given ? dtype->dtype : (bl_dtype)x->dtype, value), x);
+}
+
+const bl_node *expand_zeros_like(bl_call *c)
+{
+    return like(c, 0);
+}
+
+const bl_node *expand_ones_like(bl_call *c)
+{
+    return like(c, 1);
+}
+
+const bl_node *expand_eye(bl_call *c)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *n = bl_attr(c, "n")->size;
+    const bl_node *dim[2] = {n, bl_attr(c, "m")->given ? bl_attr(c, "m")->size : n};
+    const bl_node *frame = bl_call_full(c, bl_const_int(ir, BL_BOOL, 0), 2, dim);
+
+    if (frame->op == BL_OP_POISON)
+        return frame;
+    const bl_node *is = bl_alu2(ir, BL_OP_CMPEQ, bl_iota_like(ir, frame, 0, BL_I64), bl_iota_like(ir, frame, 1, BL_I64));
+    return bl_cast(ir, bl_attr(c, "dtype")->dtype, is);
+}
+
+/* start + step * 0, 1, ... */
+static const bl_node *count_up(bl_call *c, const bl_node *count, bl_dtype dtype, const bl_node *start, const bl_node *step)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *iota = bl_iota(ir, dtype, count);
+    return bl_add(ir, bl_mul(ir, iota, bl_spread(ir, step, iota)), bl_spread(ir, start, iota));
+}
+
+static bool take_whole_step(const bl_wire_number *number, int64_t *step)
+{
+    *step = (int64_t)(number->negative ? 0 - number->magnitude : number->magnitude);
+    return number->whole && number->magnitude <= INT64_MAX;
+}
+
+static const bl_node *whole_range(bl_call *c, const bl_node *start, const bl_node *stop, int64_t step, bl_dtype dtype)
+{
+    bl_ir *ir = c->ir;
+    int64_t size = step < 0 ? -step : step;
+
+    if (step == 0)
+        return bl_call_fail(c, "step may not be 0");
+    const bl_node *length = step > 0 ? bl_sub(ir, stop, start) : bl_sub(ir, start, stop);
+    if (length->hi <= 0)
+        length = bl_index(ir, 0);
+    if (length->op == BL_OP_POISON || length->lo < 0 || length->hi > INT64_MAX - size)
+        return bl_call_fail(c, "no range from start to stop by %lld for every size of its dimensions", (long long)step);
+    const bl_node *count = bl_idiv(ir, bl_add(ir, length, bl_index(ir, size - 1)), bl_index(ir, size));
+    /* counted in int64, so that a step which the dtype does not hold wraps like the sum */
+    const bl_node *values = count_up(c, count, BL_I64, bl_cast(ir, BL_I64, start), bl_const_int(ir, BL_I64, step));
+    return bl_cast(ir, dtype, values);
+}
+
+static const bl_node *real_range(bl_call *c, double start, double stop, double step, bl_dtype dtype)
+{
+    bl_ir *ir = c->ir;
+    double count = ceil((stop - start) / step);
+
+    if (!(fabs(count) < 9007199254740992.0)) /* 2^53: exact in a double.  NaN is refused too. */
+        return bl_call_fail(c, "no range from %g to %g by %g", start, stop, step);
+    if (!bl_dtype_is_float(dtype))
+        return bl_call_fail(c, "a range with fractions must have a float dtype, not %s", bl_dtype_name(dtype));
+    const bl_node *extent = bl_index(ir, count > 0 ? (int64_t)count : 0);
+    bl_dtype wide = dtype == BL_F64 ? BL_F64 : BL_F32;
+    return bl_cast(ir, dtype,
+                   count_up(c, extent, wide, bl_const_float(ir, wide, start), bl_const_float(ir, wide, step)));
+}
+
+const bl_node *expand_arange(bl_call *c)
+{
+    const bl_value *start = bl_attr(c, "start");
+    const bl_value *stop = bl_attr(c, "stop");
+    const bl_wire_number *step = &bl_attr(c, "step")->number;
+    const bl_value *dtype = bl_attr(c, "dtype");
+    int64_t whole_step;
+
+    if (dtype->given && dtype->dtype == BL_BOOL)
+        return bl_call_fail(c, "has no meaning for bool");
+    if (start->size != NULL && stop->size != NULL && take_whole_step(step, &whole_step))
+        return whole_range(c, start->size, stop->size, whole_step, dtype->given ? dtype->dtype : BL_I64);
+    if ((start->size != NULL && !bl_is_const(start->size)) || (stop->size != NULL && !bl_is_const(stop->size)))
+        return bl_call_fail(c, "a range of a named dimension needs whole numbers");
+    return real_range(c, start->real, stop->real, step->value, dtype->given ? dtype->dtype : BL_F32);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/front/describe.h"
+
+#include "engine/front/build.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static bool is_nothing(const bl_sig_param *p)
+{
+    return p->kind != BL_SIG_CHOICE && (bl_span_is(p->preset, "none") || bl_span_is(p->preset, "all"));
+}
+
+static void put_string(bl_text *out, bl_span s)
+{
+    bl_text_putc(out, '"');
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.data[i] == '"' || s.data[i] == '\\')
+            bl_text_putc(out, '\\');
+        bl_text_putc(out, s.data[i]);
+    }
+    bl_text_putc(out, '"');
+}
+
+/* A preset as JSON: null where it is nothing. */
+static void put_preset(bl_text *out, const bl_sig_param *p)
+{
+    char first = p->preset.len == 0 ? 'n' : p->preset.data[0];
+
+    if (is_nothing(p))
+        bl_text_puts(out, "null");
+    else if (isdigit((unsigned char)first) || first == '-' || first == '[' || p->kind == BL_SIG_FLAG)
+        bl_text_append(out, p->preset.data, p->preset.len);
+    else
+        put_string(out, p->preset);
+}
+
+static void put_choices(bl_text *out, const bl_sig_param *p)
+{
+    const char *at = p->type.data;
+    const char *end = at + p->type.len;
+
+    bl_text_puts(out, ", \"type\": \"string\", \"choices\": [");
+    while (at < end) {
+        size_t len = 0;
+        while (at + len < end && at[len] != '|')
+            len++;
+        put_string(out, (bl_span){at, len});
+        at += len + 1;
+        bl_text_puts(out, at < end ? ", " : "]");
+    }
+}
+
+static void put_params(bl_text *out, const char *key, int count, const bl_sig_param *params)
+{
+    bl_text_printf(out, "     \"%s\": [", key);
+    for (int i = 0; i < count; i++) {
+        const bl_sig_param *p = &params[i];
+        bl_text_puts(out, i == 0 ? "" : ", ");
+        bl_text_puts(out, "{\"name\": ");
+        put_string(out, p->name);
+        if (p->kind == BL_SIG_CHOICE) {
+            put_choices(out, p);
+        } else {
+            bl_text_puts(out, ", \"type\": ");
+            put_string(out, p->type);
+        }
+        if (p->many)
+            bl_text_puts(out, ", \"many\": true");
+        if (p->optional) {
+            bl_text_puts(out, ", \"default\": ");
+            put_preset(out, p);
+        }
+        bl_text_puts(out, "}");
+    }
+    bl_text_puts(out, "],\n");
+}
+
+void bl_describe_json(bl_text *out)
+{
+    bl_text_puts(out, "{\n  \"ops\": [\n");
+    for (size_t i = 0; i < bl_wire_ops_count; i++) {
+        const bl_wire_op *op = &bl_wire_ops[i];
+        bl_sig sig;
+        if (!bl_sig_parse(op->signature, &sig))
+            continue; /* a test parses them all */
+        bl_text_printf(out, "    {\"name\": \"%s\",\n     \"doc\": ", op->name);
+        put_string(out, (bl_span){op->doc, strlen(op->doc)});
+        bl_text_puts(out, ",\n");
+        put_params(out, "inputs", sig.ninputs, sig.input);
+        put_params(out, "attrs", sig.nattrs, sig.attr);
+        bl_text_puts(out, "     \"result\": ");
+        put_string(out, sig.result);
+        bl_text_printf(out, ", \"many_results\": %s}%s\n", sig.many_results ? "true" : "false",
+                       i + 1 < bl_wire_ops_count ? "," : "");
+    }
+    bl_text_puts(out, "  ]\n}\n");
+}
+
+static const char introduction[] =
+    "# Ops\n\n"
+    "Generated from `engine/front/wire_ops.def` by `tools/ops`; do not edit.\n\n"
+    "A signature lists inputs (types with a capital) and attributes; `=` gives the default, `none` and `all` stand for leaving\n"
+    "it out (or `null`), `...` for any number of inputs.\n\n"
+    "| type | what it takes |\n| --- | --- |\n"
+    "| `T` | any dtype; all inputs of one type are brought to one dtype by PyTorch's promotion |\n"
+    "| `Float` | floats; integers and bool become float32 |\n"
+    "| `Int`, `Bits` | integers; integers or bool |\n"
+    "| `Bool` | bool; numbers become \"is not zero\" |\n"
+    "| `Any`, `Wrt` | left as it is; what a gradient is taken to (a float) |\n"
+    "| `int`, `float`, `bool`, `dtype` | one value |\n"
+    "| `ints`, `floats` | a list, or one value for a list of one |\n"
+    "| `number` | an exact number: it must fit the dtype it is used in |\n"
+    "| `size`, `sizes` | whole numbers or names of dimensions |\n"
+    "| `bound` | a number or the name of a dimension |\n"
+    "| `pairs` | `[[a, b], ...]`, one for each axis, or flat |\n"
+    "| `rate` | a number, or the name of a float32 scalar that is an input or a state |\n"
+    "| `a\\|b` | one of these words |\n\n"
+    "| op | signature | what it does |\n| --- | --- | --- |\n";
+
+void bl_describe_markdown(bl_text *out)
+{
+    bl_text_puts(out, introduction);
+    for (size_t i = 0; i < bl_wire_ops_count; i++) {
+        bl_text_printf(out, "| `%s` | `", bl_wire_ops[i].name);
+        for (const char *s = bl_wire_ops[i].signature; *s != '\0'; s++) {
+            if (*s == '|')
+                bl_text_putc(out, '\\'); /* a table's column ends at a bar, in code too */
+            bl_text_putc(out, *s);
+        }
+        bl_text_puts(out, "` | ");
+        for (const char *s = bl_wire_ops[i].doc; *s != '\0'; s++) {
+            if (*s == '|' || *s == '*')
+                bl_text_putc(out, '\\');
+            bl_text_putc(out, *s);
+        }
+        bl_text_puts(out, " |\n");
+    }
+}

@@ -1,0 +1,41 @@
+/* From the wire graph to IR: promotion, broadcasting, and every wire op written in primitives once.
+ * The table of wire ops is wire_ops.def; an op is one row and expand_<id>. */
+#ifndef BL_FRONT_FRONT_H
+#define BL_FRONT_FRONT_H
+
+#include "engine/ir/node.h"
+#include "proto/wire.h"
+
+/* State that the graph itself asks for: what an optimiser remembers ("w1.m.w"), and "rng". */
+typedef struct bl_hidden_state {
+    const char *name; /* arena of the ir */
+    bl_dtype dtype;
+    int ndim;
+    int64_t dim[BL_MAX_DIMS];
+    double init; /* every element starts as this */
+} bl_hidden_state;
+
+/* A graph ready to schedule.  Slots of INPUT nodes: inputs first, then the wire's states, then the hidden ones. */
+typedef struct bl_graph {
+    bl_ir *ir; /* owned */
+    int nvars, ninputs, nstates, nhidden;
+    bl_wire_var *vars;        /* copied into the ir's arena */
+    const bl_node **inputs;   /* ninputs + nstates + nhidden INPUT nodes */
+    bl_hidden_state *hidden;
+    int noutputs;             /* as in the wire graph */
+    const bl_node **outputs;
+    const bl_node **updates;  /* nstates + nhidden: the new value, or NULL where the state stays */
+    bool uses_rng;            /* some node draws; then the hidden state "rng" (uint32[2]: seed, step) is there */
+} bl_graph;
+
+typedef struct bl_front_options {
+    bool program;     /* optimisers may remember (else 422) */
+    size_t max_bytes; /* of the compile arena */
+    /* Hidden state that earlier entries of the program already have: same name, dtype and shape is shared. */
+} bl_front_options;
+
+/* *out is NULL on failure; errors name the wire node and say shapes and dtypes as a person would. */
+BL_NODISCARD bl_status bl_front_build(const bl_wire_graph *wire, const bl_front_options *options, bl_graph **out, bl_err *err);
+void bl_graph_destroy(bl_graph *graph); /* and its ir */
+
+#endif

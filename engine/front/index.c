@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* Indexing by integer tensors, and masks made of positions. */
+#include "engine/front/build.h"
+
+/* Counted from the end where negative.  As wide as the extent asks for, so that the sum does not wrap. */
+static const bl_node *wrap_index(bl_ir *ir, const bl_node *index, const bl_node *extent)
+{
+    bl_dtype dtype = (bl_dtype)index->dtype;
+
+    if (bl_dtype_get_kind(dtype) == BL_KIND_UINT)
+        return index;
+    if (extent->hi >= bl_scalar_highest(dtype).i)
+        index = bl_cast(ir, dtype = BL_I64, index);
+    const bl_node *size = bl_spread(ir, bl_cast(ir, dtype, extent), index);
+    const bl_node *negative = bl_less(ir, index, bl_full_like(ir, index, 0));
+    return bl_where(ir, negative, bl_add(ir, index, size), index);
+}
+
+const bl_node *expand_gather(bl_call *c)
+{
+    const bl_node *x = c->in[0];
+    const bl_node *index = c->in[1];
+
+    if (x->ndim == 0 || x->ndim != index->ndim)
+        return bl_call_fail(c, "x and index need the same number of dimensions, at least one: %s and %s", bl_call_shape(c, x),
+                            bl_call_shape(c, index));
+    int axis = bl_call_axis(c, bl_attr(c, "axis")->whole, x->ndim);
+    if (axis < 0)
+        return x;
+    for (int i = 0; i < x->ndim; i++) {
+        if (i == axis || x->dim[i] == index->dim[i])
+            continue;
+        if (bl_sub(c->ir, x->dim[i], index->dim[i])->lo < 0)
+            return bl_call_fail(c, "index %s is larger than x %s outside of axis %d", bl_call_shape(c, index),
+                                bl_call_shape(c, x), axis);
+        x = bl_shrink_axis(c->ir, x, i, bl_index(c->ir, 0), index->dim[i]);
+    }
+    return bl_gather(c->ir, x, wrap_index(c->ir, index, bl_extent(x, axis)), axis);
+}
+
+/* The index flat, repeated over the other axes, and the result's axis unfolded to its shape. */
+const bl_node *expand_take(bl_call *c)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *x = c->in[0];
+    const bl_node *index = c->in[1];
+    const bl_node *flat[BL_MAX_DIMS], *wide[BL_MAX_DIMS], *shape[2 * BL_MAX_DIMS];
+    int axis = bl_call_axis(c, bl_attr(c, "axis")->whole, x->ndim);
+
+    if (axis < 0)
+        return x;
+    const bl_node *count = bl_shape_count(ir, index->ndim, index->dim);
+    int ndim = 0;
+    for (int i = 0; i < x->ndim; i++) {
+        flat[i] = i == axis ? count : bl_index(ir, 1);
+        wide[i] = i == axis ? count : x->dim[i];
+        for (int k = 0; i == axis && k < index->ndim; k++)
+            shape[ndim++] = index->dim[k];
+        if (i != axis)
+            shape[ndim++] = x->dim[i];
+    }
+    index = wrap_index(ir, index, x->dim[axis]);
+    index = bl_call_expand(c, bl_reshape(ir, index, x->ndim, flat), x->ndim, wide);
+    return bl_call_reshape(c, bl_gather(ir, x, index, axis), ndim, shape);
+}
+
+const bl_node *expand_one_hot(bl_call *c)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *x = c->in[0];
+    const bl_node *dim[BL_MAX_DIMS + 1];
+
+    for (int i = 0; i < x->ndim; i++)
+        dim[i] = x->dim[i];
+    dim[x->ndim] = bl_attr(c, "num_classes")->size;
+    const bl_node *wide = bl_call_expand(c, bl_add_axis(ir, x, x->ndim), x->ndim + 1, dim);
+    bl_dtype counter = dim[x->ndim]->hi < INT32_MAX ? BL_I32 : BL_I64;
+    if (bl_dtype_bytes((bl_dtype)x->dtype) > bl_dtype_bytes(counter) || x->dtype == BL_U32)
+        counter = BL_I64;
+    const bl_node *is = bl_alu2(ir, BL_OP_CMPEQ, bl_cast(ir, counter, wide), bl_iota_like(ir, wide, x->ndim, counter));
+    return bl_cast(ir, bl_attr(c, "dtype")->dtype, is);
+}
+
+/* Where column - row <= diagonal, over the last two axes of |like|. */
+static const bl_node *below_diagonal(bl_ir *ir, const bl_node *like, int64_t diagonal)
+{
+    const bl_node *row = bl_iota_like(ir, like, like->ndim - 2, BL_I64);
+    const bl_node *column = bl_iota_like(ir, like, like->ndim - 1, BL_I64);
+    const bl_node *limit = bl_spread(ir, bl_const_int(ir, BL_I64, diagonal), like);
+    return bl_not(ir, bl_less(ir, limit, bl_sub(ir, column, row)));
+}
+
+static const bl_node *triangle(bl_call *c, bool lower)
+{
+    const bl_node *x = c->in[0];
+    int64_t diagonal = bl_attr(c, "diagonal")->whole;
+
+    if (x->ndim < 2)
+        return bl_call_fail(c, "needs at least two dimensions, not %s", bl_call_shape(c, x));
+    if (diagonal < -INT32_MAX || diagonal > INT32_MAX)
+        return bl_call_fail(c, "diagonal %lld is out of range", (long long)diagonal);
+    const bl_node *zero = bl_full_like(c->ir, x, 0);
+    const bl_node *below = below_diagonal(c->ir, x, lower ? diagonal : diagonal - 1);
+    return lower ? bl_where(c->ir, below, x, zero) : bl_where(c->ir, below, zero, x);
+}
+
+const bl_node *expand_tril(bl_call *c)
+{
+    return triangle(c, true);
+}
+
+const bl_node *expand_triu(bl_call *c)
+{
+    return triangle(c, false);
+}

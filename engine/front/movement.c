@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+/* The same elements seen otherwise: nothing here computes, but for pad with a value and cat. */
+#include "engine/front/build.h"
+
+static const bl_node *poison_of(bl_call *c)
+{
+    return bl_call_fail_as(c, BL_EBUG, "failed without a reason"); /* the first failure stands */
+}
+
+const bl_node *expand_reshape(bl_call *c)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *x = c->in[0];
+    const bl_value *shape = bl_attr(c, "shape");
+    const bl_node *dim[BL_MAX_DIMS];
+    const bl_node *others = bl_index(ir, 1);
+    int hole = -1;
+
+    if (shape->count > BL_MAX_DIMS)
+        return bl_call_fail_as(c, BL_ELIMIT, "a tensor has at most %d dimensions", BL_MAX_DIMS);
+    for (int i = 0; i < shape->count; i++) {
+        dim[i] = shape->sizes[i];
+        if (!bl_is_int(dim[i], -1)) {
+            if (dim[i]->lo < 0)
+                return bl_call_fail(c, "a size may not be negative: %s", bl_shape_text(ir, shape->count, shape->sizes, NULL));
+            others = bl_mul(ir, others, dim[i]);
+        } else if (hole >= 0) {
+            return bl_call_fail(c, "only one size may be -1");
+        } else {
+            hole = i;
+        }
+    }
+    const bl_node *count = bl_shape_count(ir, x->ndim, x->dim);
+    if (hole >= 0) {
+        dim[hole] = bl_is_int(others, 0) ? bl_index(ir, 0) : bl_idiv(ir, count, others);
+        others = bl_mul(ir, others, dim[hole]);
+    }
+    if (others != count)
+        return bl_call_fail(c, "%s has not as many elements as %s", bl_call_shape(c, x),
+                            bl_shape_text(ir, shape->count, shape->sizes, NULL));
+    return bl_call_reshape(c, x, shape->count, dim);
+}
+
+const bl_node *expand_permute(bl_call *c)
+{
+    const bl_node *x = c->in[0];
+    const bl_value *axes = bl_attr(c, "axes");
+    int perm[BL_MAX_DIMS];
+    uint32_t seen;
+
+    if (axes->count != x->ndim)
+        return bl_call_fail(c, "%d axes given for a tensor of shape %s", axes->count, bl_call_shape(c, x));
+    if (!bl_call_axes(c, axes, x->ndim, &seen))
+        return x;
+    for (int i = 0; i < x->ndim; i++)
+        perm[i] = bl_call_axis(c, axes->wholes[i], x->ndim);
+    return bl_permute(c->ir, x, perm);
+}
+
+const bl_node *expand_transpose(bl_call *c)
+{
+    const bl_node *x = c->in[0];
+    int axis0 = bl_call_axis(c, bl_attr(c, "axis0")->whole, x->ndim);
+    int axis1 = bl_call_axis(c, bl_attr(c, "axis1")->whole, x->ndim);
+    int perm[BL_MAX_DIMS];
+
+    if (axis0 < 0 || axis1 < 0)
+        return x;
+    for (int i = 0; i < x->ndim; i++)
+        perm[i] = i == axis0 ? axis1 : i == axis1 ? axis0 : i;
+    return bl_permute(c->ir, x, perm);
+}
+
+const bl_node *expand_expand(bl_call *c)
+{
+    const bl_node *x = c->in[0];
+    const bl_value *shape = bl_attr(c, "shape");
+    const bl_node *dim[BL_MAX_DIMS];
+    int fresh = shape->count - x->ndim;
+
+    if (shape->count > BL_MAX_DIMS)
+        return bl_call_fail_as(c, BL_ELIMIT, "a tensor has at most %d dimensions", BL_MAX_DIMS);
+    for (int i = 0; i < shape->count; i++) {
+        bool keep = i >= fresh && bl_is_int(shape->sizes[i], -1);
+        dim[i] = keep ? x->dim[i - fresh] : shape->sizes[i];
+        if (i >= fresh && fresh >= 0 && dim[i] != x->dim[i - fresh] && !bl_is_int(x->dim[i - fresh], 1))
+            fresh = -1; /* reported below */
+    }
+    if (fresh < 0)
+        return bl_call_fail(c, "%s cannot become %s", bl_call_shape(c, x),
+                            bl_shape_text(c->ir, shape->count, shape->sizes, NULL));
+    return bl_call_expand(c, x, shape->count, dim);
+}
+
+/* The pairs of |name|, one for each axis of x. */
+static bool take_pairs(bl_call *c, const char *name, const bl_node **first, const bl_node **second)
+{
+    const bl_value *pairs = bl_attr(c, name);
+    int ndim = c->in[0]->ndim;
+
+    if (pairs->count != 2 * ndim) {
+        bl_call_fail(c, "%d pairs given for a tensor of shape %s", pairs->count / 2, bl_call_shape(c, c->in[0]));
+        return false;
+    }
+    for (int i = 0; i < ndim; i++) {
+        first[i] = pairs->sizes[2 * i];
+        second[i] = pairs->sizes[2 * i + 1];
+        if (first[i]->lo < 0 || second[i]->lo < 0) {
+            bl_call_fail(c, "attribute \"%s\" may not be negative at axis %d", name, i);
+            return false;
+        }
+    }
+    return true;
+}
+
+const bl_node *expand_pad(bl_call *c)
+{
+    const bl_node *before[BL_MAX_DIMS];
+    const bl_node *after[BL_MAX_DIMS];
+    const bl_node *dim[BL_MAX_DIMS];
+    const bl_node *x = c->in[0];
+    const bl_wire_number *number = &bl_attr(c, "value")->number;
+    int64_t count;
+
+    if (!take_pairs(c, "padding", before, after))
+        return x;
+    for (int i = 0; i < x->ndim; i++)
+        dim[i] = bl_add(c->ir, bl_add(c->ir, before[i], x->dim[i]), after[i]);
+    if (!bl_shape_max_count(x->ndim, dim, &count))
+        return bl_call_fail_as(c, BL_ELIMIT, "a tensor of shape %s is too large", bl_shape_text(c->ir, x->ndim, dim, NULL));
+    const bl_node *value = number->whole && number->magnitude == 0 ? NULL : bl_call_literal(c, (bl_dtype)x->dtype, number);
+    return bl_pad_with(c->ir, x, before, after, value);
+}
+
+/* Is start <= stop <= extent for every size that the named dimensions can have? */
+static bool is_inside(bl_ir *ir, const bl_node *start, const bl_node *stop, const bl_node *extent)
+{
+    return start->lo >= 0 && bl_sub(ir, stop, start)->lo >= 0 && bl_sub(ir, extent, stop)->lo >= 0;
+}
+
+const bl_node *expand_shrink(bl_call *c)
+{
+    const bl_node *start[BL_MAX_DIMS];
+    const bl_node *stop[BL_MAX_DIMS];
+    const bl_node *size[BL_MAX_DIMS];
+    const bl_node *x = c->in[0];
+
+    if (!take_pairs(c, "ranges", start, stop))
+        return x;
+    for (int i = 0; i < x->ndim; i++) {
+        size[i] = bl_sub(c->ir, stop[i], start[i]);
+        if (!is_inside(c->ir, start[i], stop[i], x->dim[i]))
+            return bl_call_fail(c, "the range of axis %d is not inside of shape %s", i, bl_call_shape(c, x));
+    }
+    return bl_shrink(c->ir, x, start, size);
+}
+
+/* NumPy's: negative counts from the end, what is outside is clipped.  Only where both are constants. */
+static const bl_node *clip(bl_ir *ir, const bl_node *at, const bl_node *extent)
+{
+    if (!bl_is_const(at) || !bl_is_const(extent))
+        return at;
+    int64_t n = bl_const_value(extent).i;
+    int64_t i = bl_const_value(at).i;
+    if (i < 0)
+        i = i < -n ? 0 : i + n;
+    return bl_index(ir, i > n ? n : i);
+}
+
+/* Every |step|-th element along |axis|: windows of one. */
+static const bl_node *take_every(bl_ir *ir, const bl_node *x, int axis, int64_t step)
+{
+    if (step == 1 || x->op == BL_OP_POISON || x->dim[axis]->hi == 0)
+        return x;
+    if (step > x->dim[axis]->hi)
+        step = x->dim[axis]->hi;
+    x = bl_window(ir, x, axis, 1, step, 1);
+    return bl_drop_axes(ir, x, 1u << (x->ndim - 1));
+}
+
+static const bl_node *slice_axis(bl_call *c, const bl_node *x, int axis, int i)
+{
+    const bl_value *starts = bl_attr(c, "start");
+    const bl_value *stops = bl_attr(c, "stop");
+    const bl_value *steps = bl_attr(c, "step");
+    const bl_node *extent = x->dim[axis];
+    const bl_node *start = starts->given ? clip(c->ir, starts->sizes[i], extent) : bl_index(c->ir, 0);
+    const bl_node *stop = stops->given ? clip(c->ir, stops->sizes[i], extent) : extent;
+    int64_t step = steps->given ? steps->wholes[i] : 1;
+
+    if (step < 1 || step > INT32_MAX)
+        return bl_call_fail(c, "a step must be between 1 and %d, not %lld", INT32_MAX, (long long)step);
+    if (bl_is_const(start) && bl_is_const(stop) && bl_const_value(stop).i < bl_const_value(start).i)
+        stop = start;
+    if (!is_inside(c->ir, start, stop, extent))
+        return bl_call_fail(c, "start and stop of axis %d are not inside of shape %s", axis, bl_call_shape(c, x));
+    return take_every(c->ir, bl_shrink_axis(c->ir, x, axis, start, bl_sub(c->ir, stop, start)), axis, step);
+}
+
+const bl_node *expand_slice(bl_call *c)
+{
+    const bl_value *attr[4] = {bl_attr(c, "start"), bl_attr(c, "stop"), bl_attr(c, "step"), bl_attr(c, "axis")};
+    const bl_node *x = c->in[0];
+    int ndim = x->ndim;
+    int count = 0;
+
+    for (int k = 0; k < 4; k++)
+        count = attr[k]->count > count ? attr[k]->count : count;
+    for (int k = 0; k < 4; k++) {
+        if (attr[k]->given && attr[k]->count != count)
+            return bl_call_fail(c, "start, stop, step and axis must have as many items as each other");
+    }
+    if (count > ndim)
+        return bl_call_fail(c, "%d axes given for a tensor of shape %s", count, bl_call_shape(c, x));
+    uint32_t seen;
+    if (!bl_call_axes(c, attr[3], ndim, &seen))
+        return x;
+    for (int i = 0; i < count; i++) {
+        int axis = attr[3]->given ? bl_call_axis(c, attr[3]->wholes[i], ndim) : i;
+        x = slice_axis(c, x, axis, i);
+        if (x->op == BL_OP_POISON)
+            return x;
+    }
+    return x;
+}
+
+const bl_node *expand_flip(bl_call *c)
+{
+    uint32_t axes;
+    return bl_call_axes(c, bl_attr(c, "axis"), c->in[0]->ndim, &axes) ? bl_flip(c->ir, c->in[0], axes) : c->in[0];
+}
+
+const bl_node *expand_squeeze(bl_call *c)
+{
+    const bl_node *x = c->in[0];
+    uint32_t axes;
+
+    if (!bl_call_axes(c, bl_attr(c, "axis"), x->ndim, &axes))
+        return x;
+    for (int i = 0; i < x->ndim; i++) {
+        if (!bl_is_int(x->dim[i], 1))
+            axes &= ~(1u << i);
+    }
+    return bl_drop_axes(c->ir, x, axes);
+}
+
+const bl_node *expand_unsqueeze(bl_call *c)
+{
+    int axis = bl_call_axis(c, bl_attr(c, "axis")->whole, c->in[0]->ndim + 1);
+    return axis < 0 ? c->in[0] : bl_add_axis(c->ir, c->in[0], axis);
+}
+
+const bl_node *expand_flatten(bl_call *c)
+{
+    const bl_node *x = c->in[0];
+    const bl_node *dim[BL_MAX_DIMS];
+    int ndim = 0;
+
+    if (x->ndim == 0)
+        return bl_reshape(c->ir, x, 1, (const bl_node *const[]){bl_index(c->ir, 1)});
+    int start = bl_call_axis(c, bl_attr(c, "start_axis")->whole, x->ndim);
+    int end = bl_call_axis(c, bl_attr(c, "end_axis")->whole, x->ndim);
+    if (start < 0 || end < 0)
+        return x;
+    if (start > end)
+        return bl_call_fail(c, "start_axis %d comes after end_axis %d", start, end);
+    for (int i = 0; i < x->ndim; i++) {
+        if (i <= start || i > end)
+            dim[ndim++] = x->dim[i];
+        else
+            dim[ndim - 1] = bl_mul(c->ir, dim[ndim - 1], x->dim[i]);
+    }
+    return bl_reshape(c->ir, x, ndim, dim);
+}
+
+static bool same_outside(const bl_node *x, const bl_node *y, int axis)
+{
+    for (int i = 0; i < x->ndim && x->ndim == y->ndim; i++) {
+        if (i != axis && x->dim[i] != y->dim[i])
+            return false;
+    }
+    return x->ndim == y->ndim;
+}
+
+/* Each part padded to the whole, and chosen by position: exact for every value, -0.0 and NaN too. */
+static const bl_node *join(bl_call *c, int n, const bl_node *const *part, int axis)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *total = bl_index(ir, 0);
+    const bl_node *done = bl_index(ir, 0);
+    const bl_node *dim[BL_MAX_DIMS];
+    const bl_node *joined = NULL;
+    const bl_node *iota = NULL;
+
+    for (int i = 0; i < n; i++) {
+        if (!same_outside(part[0], part[i], axis))
+            return bl_call_fail(c, "shapes differ outside of axis %d: %s and %s", axis, bl_call_shape(c, part[0]),
+                                bl_call_shape(c, part[i]));
+        total = bl_add(ir, total, part[i]->dim[axis]);
+    }
+    for (int d = 0; d < part[0]->ndim; d++)
+        dim[d] = d == axis ? total : part[0]->dim[d];
+    int64_t count;
+    if (!bl_shape_max_count(part[0]->ndim, dim, &count))
+        return bl_call_fail_as(c, BL_ELIMIT, "a tensor of shape %s is too large",
+                               bl_shape_text(ir, part[0]->ndim, dim, NULL));
+    bl_dtype counter = total->hi < INT32_MAX ? BL_I32 : BL_I64;
+    for (int i = 0; i < n; i++) {
+        const bl_node *before[BL_MAX_DIMS];
+        const bl_node *after[BL_MAX_DIMS];
+        const bl_node *end = bl_add(ir, done, part[i]->dim[axis]);
+        for (int d = 0; d < part[i]->ndim; d++) {
+            before[d] = d == axis ? done : bl_index(ir, 0);
+            after[d] = d == axis ? bl_sub(ir, total, end) : bl_index(ir, 0);
+        }
+        const bl_node *padded = bl_pad(ir, part[i], before, after);
+        if (joined == NULL) {
+            joined = padded;
+            iota = n > 1 ? bl_iota_like(ir, padded, axis, counter) : NULL;
+        } else {
+            const bl_node *earlier = bl_less(ir, iota, bl_spread(ir, bl_cast(ir, counter, done), iota));
+            joined = bl_where(ir, earlier, joined, padded);
+        }
+        done = end;
+    }
+    return joined == NULL ? poison_of(c) : joined;
+}
+
+const bl_node *expand_cat(bl_call *c)
+{
+    if (c->nrest == 0 || c->rest[0]->ndim == 0)
+        return bl_call_fail(c, "needs tensors of at least one dimension");
+    int axis = bl_call_axis(c, bl_attr(c, "axis")->whole, c->rest[0]->ndim);
+    return axis < 0 ? c->rest[0] : join(c, c->nrest, c->rest, axis);
+}
+
+const bl_node *expand_stack(bl_call *c)
+{
+    const bl_node **part = bl_arena_array(bl_ir_arena(c->ir), (size_t)c->nrest + 1, sizeof *part);
+    if (c->nrest == 0 || part == NULL)
+        return bl_call_fail(c, "needs at least one tensor");
+    int axis = bl_call_axis(c, bl_attr(c, "axis")->whole, c->rest[0]->ndim + 1);
+    if (axis < 0)
+        return c->rest[0];
+    for (int i = 0; i < c->nrest; i++) {
+        if (!bl_shape_equal(c->rest[0], c->rest[i]))
+            return bl_call_fail(c, "shapes differ: %s and %s", bl_call_shape(c, c->rest[0]), bl_call_shape(c, c->rest[i]));
+        part[i] = bl_add_axis(c->ir, c->rest[i], axis);
+        if (part[i]->op == BL_OP_POISON)
+            return part[i];
+    }
+    return join(c, c->nrest, part, axis);
+}

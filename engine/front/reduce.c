@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* Reductions over axes, and what is made of them. */
+#include "engine/front/build.h"
+
+const bl_node *bl_sum(bl_ir *ir, const bl_node *x, uint32_t axes)
+{
+    return bl_cast(ir, (bl_dtype)x->dtype, bl_reduce(ir, BL_OP_ADD, bl_widen(ir, x), axes));
+}
+
+const bl_node *bl_mean(bl_ir *ir, const bl_node *x, uint32_t axes)
+{
+    const bl_node *wide = bl_widen(ir, x);
+    const bl_node *sum = bl_reduce(ir, BL_OP_ADD, wide, axes);
+    const bl_node *count = bl_count_axes(ir, x, axes, (bl_dtype)wide->dtype);
+    return bl_cast(ir, (bl_dtype)x->dtype, bl_div(ir, sum, bl_spread(ir, count, sum)));
+}
+
+/* The attributes "axis" and "keepdim" of a reduction. */
+typedef struct scope {
+    uint32_t axes;
+    bool keep;
+} scope;
+
+static bool take_scope(bl_call *c, scope *s)
+{
+    s->keep = bl_attr(c, "keepdim")->flag;
+    return bl_call_axes(c, bl_attr(c, "axis"), c->in[0]->ndim, &s->axes);
+}
+
+static const bl_node *finish(bl_call *c, const scope *s, const bl_node *x)
+{
+    return s->keep ? x : bl_drop_axes(c->ir, x, s->axes);
+}
+
+/* In which dtype sums and products of integers are taken. */
+static bl_dtype sum_dtype(bl_dtype dtype)
+{
+    return bl_dtype_is_float(dtype) || dtype == BL_U64 ? dtype : BL_I64;
+}
+
+static const bl_node *fold_all(bl_call *c, bl_op fold)
+{
+    bl_dtype dtype = sum_dtype((bl_dtype)c->in[0]->dtype);
+    const bl_node *x = bl_widen(c->ir, bl_cast(c->ir, dtype, c->in[0]));
+    scope s;
+
+    if (!take_scope(c, &s))
+        return x;
+    return finish(c, &s, bl_cast(c->ir, dtype, bl_reduce(c->ir, fold, x, s.axes)));
+}
+
+const bl_node *expand_sum(bl_call *c)
+{
+    return fold_all(c, BL_OP_ADD);
+}
+
+const bl_node *expand_prod(bl_call *c)
+{
+    return fold_all(c, BL_OP_MUL);
+}
+
+const bl_node *expand_mean(bl_call *c)
+{
+    scope s;
+    return take_scope(c, &s) ? finish(c, &s, bl_mean(c->ir, c->in[0], s.axes)) : c->in[0];
+}
+
+/* An extreme value needs a first one. */
+static bool refuse_empty(bl_call *c, uint32_t axes)
+{
+    const bl_node *x = c->in[0];
+
+    for (int i = 0; i < x->ndim; i++) {
+        if ((axes >> i & 1u) && x->dim[i]->hi == 0) {
+            bl_call_fail(c, "of no elements: shape %s, axis %d", bl_call_shape(c, x), i);
+            return true;
+        }
+    }
+    return false;
+}
+
+static const bl_node *extreme(bl_call *c, bl_op fold)
+{
+    scope s;
+
+    if (!take_scope(c, &s) || refuse_empty(c, s.axes))
+        return c->in[0];
+    if (c->in[0]->dtype == BL_BOOL) /* or, and */
+        fold = fold == BL_OP_MAX ? BL_OP_ADD : BL_OP_MUL;
+    return finish(c, &s, bl_reduce(c->ir, fold, c->in[0], s.axes));
+}
+
+const bl_node *expand_max(bl_call *c)
+{
+    return extreme(c, BL_OP_MAX);
+}
+
+const bl_node *expand_min(bl_call *c)
+{
+    return extreme(c, BL_OP_MIN);
+}
+
+/* The smallest position that holds the extreme value; NaN is one wherever it is. */
+static const bl_node *position(bl_call *c, bl_op fold)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *x = c->in[0];
+    const bl_value *attr = bl_attr(c, "axis");
+    bool keep = bl_attr(c, "keepdim")->flag;
+    int ndim = x->ndim;
+
+    if (!attr->given || ndim == 0)
+        x = bl_reshape(ir, x, 1, (const bl_node *const[]){bl_shape_count(ir, x->ndim, x->dim)});
+    int axis = attr->given && ndim > 0 ? bl_call_axis(c, attr->whole, ndim) : 0;
+    if (axis < 0 || x->op == BL_OP_POISON)
+        return x;
+    if (x->dim[axis]->hi == 0)
+        return bl_call_fail(c, "of no elements: shape %s", bl_call_shape(c, c->in[0]));
+    if (x->dtype == BL_BOOL)
+        x = bl_cast(ir, BL_U8, x);
+    bl_dtype counter = x->dim[axis]->hi < INT32_MAX ? BL_I32 : BL_I64;
+    const bl_node *best = bl_spread(ir, bl_reduce(ir, fold, x, 1u << axis), x);
+    const bl_node *here = bl_alu2(ir, BL_OP_CMPEQ, x, best);
+    if (bl_dtype_is_float((bl_dtype)x->dtype))
+        here = bl_alu2(ir, BL_OP_OR, here, bl_is_nan(ir, x));
+    const bl_node *end = bl_spread(ir, bl_cast(ir, counter, x->dim[axis]), x);
+    const bl_node *at = bl_where(ir, here, bl_iota_like(ir, x, axis, counter), end);
+
+    at = bl_cast(ir, BL_I64, bl_reduce(ir, BL_OP_MIN, at, 1u << axis));
+    if (attr->given || !keep)
+        return keep ? at : bl_drop_axes(ir, at, 1u << axis);
+    const bl_node *one[BL_MAX_DIMS];
+    for (int i = 0; i < ndim; i++)
+        one[i] = bl_index(ir, 1);
+    return bl_reshape(ir, at, ndim, one);
+}
+
+const bl_node *expand_argmax(bl_call *c)
+{
+    return position(c, BL_OP_MAX);
+}
+
+const bl_node *expand_argmin(bl_call *c)
+{
+    return position(c, BL_OP_MIN);
+}
+
+static const bl_node *fold_bool(bl_call *c, bl_op fold)
+{
+    scope s;
+    return take_scope(c, &s) ? finish(c, &s, bl_reduce(c->ir, fold, c->in[0], s.axes)) : c->in[0];
+}
+
+const bl_node *expand_all(bl_call *c)
+{
+    return fold_bool(c, BL_OP_MUL); /* and, on bool */
+}
+
+const bl_node *expand_any(bl_call *c)
+{
+    return fold_bool(c, BL_OP_ADD); /* or, on bool */
+}
+
+/* float32 or wider, axes kept. */
+static const bl_node *variance(bl_call *c, uint32_t axes)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *x = bl_widen(ir, c->in[0]);
+    const bl_node *off = bl_sub(ir, x, bl_spread(ir, bl_mean(ir, x, axes), x));
+    const bl_node *sum = bl_reduce(ir, BL_OP_ADD, bl_mul(ir, off, off), axes);
+    const bl_node *count = bl_add_real(ir, bl_count_axes(ir, x, axes, (bl_dtype)x->dtype), -(double)bl_attr(c, "correction")->whole);
+
+    count = bl_alu2(ir, BL_OP_MAX, count, bl_full_like(ir, count, 0));
+    return bl_div(ir, sum, bl_spread(ir, count, sum));
+}
+
+const bl_node *expand_var(bl_call *c)
+{
+    scope s;
+    if (!take_scope(c, &s))
+        return c->in[0];
+    return finish(c, &s, bl_cast(c->ir, (bl_dtype)c->in[0]->dtype, variance(c, s.axes)));
+}
+
+const bl_node *expand_std(bl_call *c)
+{
+    scope s;
+    if (!take_scope(c, &s))
+        return c->in[0];
+    const bl_node *root = bl_alu1(c->ir, BL_OP_SQRT, variance(c, s.axes));
+    return finish(c, &s, bl_cast(c->ir, (bl_dtype)c->in[0]->dtype, root));
+}
+
+/* x less its largest element, which the result does not depend on: no gradient goes there. */
+static const bl_node *below_max(bl_ir *ir, const bl_node *x, uint32_t axes)
+{
+    const bl_node *most = bl_detach(ir, bl_reduce(ir, BL_OP_MAX, x, axes));
+    return bl_sub(ir, x, bl_spread(ir, most, x));
+}
+
+const bl_node *bl_log_softmax(bl_ir *ir, const bl_node *x, uint32_t axes)
+{
+    const bl_node *z = below_max(ir, x, axes);
+    const bl_node *sum = bl_reduce(ir, BL_OP_ADD, bl_alu1(ir, BL_OP_EXP, z), axes);
+    return bl_sub(ir, z, bl_spread(ir, bl_alu1(ir, BL_OP_LOG, sum), z));
+}
+
+static uint32_t one_axis(bl_call *c)
+{
+    int axis = c->in[0]->ndim == 0 ? 0 : bl_call_axis(c, bl_attr(c, "axis")->whole, c->in[0]->ndim);
+    return axis < 0 || c->in[0]->ndim == 0 ? 0 : 1u << axis;
+}
+
+const bl_node *expand_softmax(bl_call *c)
+{
+    bl_ir *ir = c->ir;
+    uint32_t axes = one_axis(c);
+    const bl_node *e = bl_alu1(ir, BL_OP_EXP, below_max(ir, bl_widen(ir, c->in[0]), axes));
+    const bl_node *y = bl_div(ir, e, bl_spread(ir, bl_reduce(ir, BL_OP_ADD, e, axes), e));
+    return bl_cast(ir, (bl_dtype)c->in[0]->dtype, y);
+}
+
+const bl_node *expand_log_softmax(bl_call *c)
+{
+    return bl_cast(c->ir, (bl_dtype)c->in[0]->dtype, bl_log_softmax(c->ir, bl_widen(c->ir, c->in[0]), one_axis(c)));
+}
+
+const bl_node *expand_logsumexp(bl_call *c)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *x = bl_widen(ir, c->in[0]);
+    scope s;
+
+    if (!take_scope(c, &s) || refuse_empty(c, s.axes))
+        return x;
+    const bl_node *most = bl_detach(ir, bl_reduce(ir, BL_OP_MAX, x, s.axes));
+    const bl_node *zero = bl_full_like(ir, most, 0);
+    /* an infinite maximum is not taken off: inf - inf */
+    const bl_node *finite = bl_alu2(ir, BL_OP_CMPEQ, bl_sub(ir, most, most), zero);
+    most = bl_where(ir, finite, most, zero);
+    const bl_node *e = bl_alu1(ir, BL_OP_EXP, bl_sub(ir, x, bl_spread(ir, most, x)));
+    const bl_node *y = bl_add(ir, most, bl_alu1(ir, BL_OP_LOG, bl_reduce(ir, BL_OP_ADD, e, s.axes)));
+    return finish(c, &s, bl_cast(ir, (bl_dtype)c->in[0]->dtype, y));
+}

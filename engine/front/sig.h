@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* Signatures of wire ops, as text in wire_ops.def: "x: T, axis: ints=all, keepdim: bool=false -> T".
+ * Types that begin with a capital are inputs, the others are attributes; "=" gives what stands where one is left out (none and all:
+ * nothing), "..." any number of them.  Parsing allocates nothing: spans point into the text.  Thread: any. */
+#ifndef BL_FRONT_SIG_H
+#define BL_FRONT_SIG_H
+
+#include "engine/base/text.h"
+
+enum { BL_SIG_MAX = 12 };
+
+typedef enum bl_sig_kind {
+    /* Inputs.  Those of one kind among T, Float, Int and Bits are brought to one dtype. */
+    BL_SIG_T,     /* any dtype */
+    BL_SIG_FLOAT, /* floats; integers and bool become float32 */
+    BL_SIG_INT,   /* integers */
+    BL_SIG_BITS,  /* integers or bool */
+    BL_SIG_BOOL,  /* bool; numbers become "not zero" */
+    BL_SIG_ANY,   /* left as it is */
+    BL_SIG_WRT,   /* a float tensor that a gradient is taken to: left as it is */
+    /* Attributes. */
+    BL_SIG_WHOLE,  /* int */
+    BL_SIG_REAL,   /* float */
+    BL_SIG_FLAG,   /* bool */
+    BL_SIG_WHOLES, /* ints: one or a list */
+    BL_SIG_REALS,  /* floats: a list */
+    BL_SIG_NUMBER, /* number: an exact literal */
+    BL_SIG_SIZE,   /* size: a whole number or the name of a dimension */
+    BL_SIG_SIZES,  /* sizes: one or a list */
+    BL_SIG_BOUND,  /* bound: a number or the name of a dimension */
+    BL_SIG_PAIRS,  /* pairs: a list of [a, b], or flat */
+    BL_SIG_DTYPE,  /* dtype */
+    BL_SIG_RATE,   /* rate: a number or the name of a float32 scalar */
+    BL_SIG_CHOICE, /* one of the words in "a|b|c" */
+    BL_SIG_KINDS
+} bl_sig_kind;
+
+typedef struct bl_sig_param {
+    bl_span name;
+    bl_span type; /* as written */
+    bl_span preset;
+    bl_sig_kind kind;
+    bool optional;
+    bool many;
+} bl_sig_param;
+
+typedef struct bl_sig {
+    int ninputs, nattrs;
+    bl_sig_param input[BL_SIG_MAX];
+    bl_sig_param attr[BL_SIG_MAX];
+    bl_span result;
+    bool many_results; /* as many as the inputs of the last parameter */
+} bl_sig;
+
+/* False where the text is no signature: a bug in wire_ops.def. */
+BL_NODISCARD bool bl_sig_parse(const char *text, bl_sig *sig);
+
+#endif

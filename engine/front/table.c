@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/front/build.h"
+
+#include <string.h>
+
+const bl_wire_op bl_wire_ops[] = {
+#define BL_WIRE(id, name, signature, doc) {name, signature, doc, expand_##id},
+#include "engine/front/wire_ops.def"
+#undef BL_WIRE
+};
+const size_t bl_wire_ops_count = sizeof bl_wire_ops / sizeof bl_wire_ops[0];
+
+const bl_wire_op *bl_wire_op_find(const char *name)
+{
+    for (size_t i = 0; i < bl_wire_ops_count; i++) {
+        if (strcmp(bl_wire_ops[i].name, name) == 0)
+            return &bl_wire_ops[i];
+    }
+    return NULL;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/* Differentiation as a node, and optimisers: PyTorch's formulas, term by term. */
+#include "engine/front/build.h"
+#include "engine/grad/grad.h"
+
+#include <math.h>
+
+/* Checks of what is differentiated; false after a failure. */
+static bool check_loss(bl_call *c, const bl_node *y)
+{
+    if (!bl_dtype_is_float((bl_dtype)y->dtype)) {
+        bl_call_fail(c, "only a float can be differentiated, not %s", bl_node_text(c->ir, y));
+        return false;
+    }
+    return true;
+}
+
+static bool check_single(bl_call *c, const bl_node *y, const char *hint)
+{
+    if (bl_is_int(bl_shape_count(c->ir, y->ndim, y->dim), 1))
+        return true;
+    bl_call_fail(c, "what is differentiated must have one element, not shape %s%s", bl_call_shape(c, y), hint);
+    return false;
+}
+
+static bool check_results(bl_call *c, int wanted)
+{
+    if (c->nresults == wanted)
+        return true;
+    bl_call_fail(c, "gives %d result%s, but has %d id%s", wanted, wanted == 1 ? "" : "s", c->nresults,
+                 c->nresults == 1 ? "" : "s");
+    return false;
+}
+
+const bl_node *expand_grad(bl_call *c)
+{
+    const bl_node *y = c->in[0];
+    bool seeded = bl_attr(c, "cotangent")->flag;
+    const bl_node *seed = NULL;
+    int n = c->nrest - (seeded ? 1 : 0);
+
+    if (n < 1)
+        return bl_call_fail(c, "needs y and at least one x%s", seeded ? ", and the cotangent last" : "");
+    if (!check_loss(c, y) || !check_results(c, n))
+        return y;
+    if (seeded) {
+        seed = c->rest[n];
+        if (!bl_shape_equal(seed, y))
+            return bl_call_fail(c, "the cotangent must have y's shape %s, not %s", bl_call_shape(c, y), bl_call_shape(c, seed));
+        seed = bl_cast(c->ir, (bl_dtype)y->dtype, seed);
+    } else if (!check_single(c, y, "; or give a cotangent")) {
+        return y;
+    }
+    bl_grad(c->ir, y, seed, n, c->rest, c->result);
+    return c->result[0];
+}
+
+/* What all optimisers share, one parameter at a time. */
+typedef struct optimiser {
+    bl_call *c;
+    const bl_node **gradient;
+    const bl_node *x; /* the parameter at hand */
+    const char *name; /* of it */
+} optimiser;
+
+/* Gradients of the loss with respect to all parameters. */
+static bool begin(optimiser *o, bl_call *c)
+{
+    *o = (optimiser){.c = c};
+    if (!check_loss(c, c->in[0]) || !check_single(c, c->in[0], "") || !check_results(c, c->nrest))
+        return false;
+    o->gradient = bl_arena_array(bl_ir_arena(c->ir), (size_t)c->nrest, sizeof *o->gradient);
+    if (o->gradient == NULL || c->nrest < 1) {
+        bl_call_fail(c, "needs a loss and at least one parameter");
+        return false;
+    }
+    bl_grad(c->ir, c->in[0], NULL, c->nrest, c->rest, o->gradient);
+    return true;
+}
+
+static void turn_to(optimiser *o, int i)
+{
+    o->x = o->c->rest[i];
+    o->name = bl_build_ref_name(o->c->build, &o->c->node->refs[o->c->first_rest + i]);
+}
+
+/* What is remembered of the parameter at hand under |what|, as "w1.m.w". */
+static const bl_node *remember(optimiser *o, const char *what, const bl_node ***update)
+{
+    const char *name = bl_arena_printf(bl_ir_arena(o->c->ir), "%s.%s.%s", o->c->node->ids[0], what, o->name);
+    return bl_build_hide(o->c, name, (bl_dtype)o->x->dtype, o->x, update);
+}
+
+/* The number of this step, from 1, as float32; counted in "w1.step". */
+static const bl_node *count_step(bl_call *c)
+{
+    const bl_node **update;
+    const char *name = bl_arena_printf(bl_ir_arena(c->ir), "%s.step", c->node->ids[0]);
+    const bl_node *step = bl_build_hide(c, name, BL_F32, NULL, &update);
+    step = bl_add_real(c->ir, step, 1);
+    *update = step;
+    return step;
+}
+
+/* x + scale * y */
+static const bl_node *add_scaled(bl_ir *ir, const bl_node *x, double scale, const bl_node *y)
+{
+    return scale == 0 ? x : bl_add(ir, x, bl_mul_real(ir, y, scale));
+}
+
+typedef struct sgd {
+    double momentum, dampening, decay;
+    bool nesterov;
+    const bl_node *step; /* where the first one is special: with dampening */
+} sgd;
+
+static const bl_node *sgd_direction(optimiser *o, const sgd *s, const bl_node *g)
+{
+    bl_ir *ir = o->c->ir;
+    const bl_node **update;
+
+    g = add_scaled(ir, g, s->decay, o->x);
+    if (s->momentum == 0)
+        return g;
+    const bl_node *old = remember(o, "buf", &update);
+    const bl_node *buffer = bl_add(ir, bl_mul_real(ir, old, s->momentum), bl_mul_real(ir, g, 1 - s->dampening));
+    if (s->step != NULL) {
+        const bl_node *first = bl_alu2(ir, BL_OP_CMPEQ, s->step, bl_full_like(ir, s->step, 1));
+        buffer = bl_where(ir, bl_spread(ir, first, g), g, buffer);
+    }
+    *update = buffer;
+    return s->nesterov ? add_scaled(ir, g, s->momentum, buffer) : buffer;
+}
+
+/* x - rate * direction */
+static const bl_node *descend(optimiser *o, const bl_node *rate, const bl_node *direction)
+{
+    bl_ir *ir = o->c->ir;
+    return bl_sub(ir, o->x, bl_mul(ir, bl_spread(ir, rate, o->x), direction));
+}
+
+const bl_node *expand_sgd(bl_call *c)
+{
+    optimiser o;
+    sgd s = {.momentum = bl_attr(c, "momentum")->real,
+             .dampening = bl_attr(c, "dampening")->real,
+             .decay = bl_attr(c, "weight_decay")->real,
+             .nesterov = bl_attr(c, "nesterov")->flag};
+
+    if (s.nesterov && (s.momentum <= 0 || s.dampening != 0))
+        return bl_call_fail(c, "nesterov needs a momentum and no dampening");
+    if (!begin(&o, c))
+        return c->in[0];
+    if (s.momentum != 0 && s.dampening != 0)
+        s.step = count_step(c);
+    for (int i = 0; i < c->nrest; i++) {
+        turn_to(&o, i);
+        const bl_node *rate = bl_call_rate(c, bl_attr(c, "lr"), (bl_dtype)o.x->dtype);
+        c->result[i] = descend(&o, rate, sgd_direction(&o, &s, o.gradient[i]));
+    }
+    return c->result[0];
+}
+
+/* 1 - beta^step, exact to the last places also for a beta near 1. */
+static const bl_node *bias_correction(bl_ir *ir, double beta, const bl_node *step)
+{
+    if (beta <= 0)
+        return bl_full_like(ir, step, 1);
+    return bl_alu1(ir, BL_OP_NEG, bl_expm1(ir, bl_mul_real(ir, step, log(beta))));
+}
+
+/* Adam (Kingma and Ba, arXiv:1412.6980); |decoupled|: AdamW (Loshchilov and Hutter, arXiv:1711.05101). */
+static const bl_node *adam(bl_call *c, bool decoupled)
+{
+    bl_ir *ir = c->ir;
+    const bl_value *betas = bl_attr(c, "betas");
+    double eps = bl_attr(c, "eps")->real;
+    double decay = bl_attr(c, "weight_decay")->real;
+    optimiser o;
+
+    if (betas->count != 2 || !(betas->reals[0] >= 0 && betas->reals[0] < 1 && betas->reals[1] >= 0 && betas->reals[1] < 1))
+        return bl_call_fail(c, "betas must be two numbers from 0 to below 1");
+    if (!begin(&o, c))
+        return c->in[0];
+    double b1 = betas->reals[0], b2 = betas->reals[1];
+    const bl_node *step = count_step(c);
+    for (int i = 0; i < c->nrest; i++) {
+        const bl_node **m_update, **v_update;
+        turn_to(&o, i);
+        bl_dtype dtype = (bl_dtype)o.x->dtype;
+        bl_dtype wide = dtype == BL_F64 ? BL_F64 : BL_F32;
+        const bl_node *rate = bl_call_rate(c, bl_attr(c, "lr"), wide);
+        const bl_node *t = bl_cast(ir, wide, step);
+        const bl_node *g = decoupled ? o.gradient[i] : add_scaled(ir, o.gradient[i], decay, o.x);
+        if (decoupled) {
+            const bl_node *keep = bl_sub(ir, bl_full_like(ir, rate, 1), bl_mul_real(ir, rate, decay));
+            o.x = decay == 0 ? o.x : bl_mul(ir, o.x, bl_spread(ir, bl_cast(ir, dtype, keep), o.x));
+        }
+        const bl_node *m = remember(&o, "m", &m_update);
+        const bl_node *v = remember(&o, "v", &v_update);
+        m = *m_update = bl_add(ir, bl_mul_real(ir, m, b1), bl_mul_real(ir, g, 1 - b1));
+        v = *v_update = bl_add(ir, bl_mul_real(ir, v, b2), bl_mul_real(ir, bl_mul(ir, g, g), 1 - b2));
+        const bl_node *scale = bl_alu1(ir, BL_OP_SQRT, bias_correction(ir, b2, t));
+        rate = bl_div(ir, rate, bias_correction(ir, b1, t));
+        const bl_node *root = bl_alu1(ir, BL_OP_SQRT, v);
+        root = bl_add_real(ir, bl_div(ir, root, bl_spread(ir, bl_cast(ir, dtype, scale), root)), eps);
+        c->result[i] = descend(&o, bl_cast(ir, dtype, rate), bl_div(ir, m, root));
+    }
+    return c->result[0];
+}
+
+const bl_node *expand_adam(bl_call *c)
+{
+    return adam(c, false);
+}
+
+const bl_node *expand_adamw(bl_call *c)
+{
+    return adam(c, true);
+}

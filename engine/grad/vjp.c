@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/grad/vjp.h"
+
+#include "engine/grad/grad.h"
+#include "engine/ir/shape.h"
+
+static const bl_node *zeros_like(bl_ir *ir, const bl_node *x)
+{
+    return bl_full_like(ir, x, 0);
+}
+
+static const bl_node *scale(bl_ir *ir, const bl_node *x, double by)
+{
+    return bl_mul(ir, x, bl_full_like(ir, x, by));
+}
+
+static const bl_node *negate(bl_ir *ir, const bl_node *x)
+{
+    return bl_alu1(ir, BL_OP_NEG, x);
+}
+
+/* A sum over axes, which stay with extent 1; 16-bit floats in float32. */
+static const bl_node *sum(bl_ir *ir, const bl_node *x, uint32_t axes)
+{
+    bl_dtype dtype = (bl_dtype)x->dtype;
+    const bl_node *wide = dtype == BL_F16 || dtype == BL_BF16 ? bl_cast(ir, BL_F32, x) : x;
+    return bl_cast(ir, dtype, bl_reduce(ir, BL_OP_ADD, wide, axes));
+}
+
+/* 1 - 2 sin(x/2)^2: x/2 is exact, so that no argument is rounded. */
+const bl_node *bl_cos(bl_ir *ir, const bl_node *x)
+{
+    const bl_node *s = bl_alu1(ir, BL_OP_SIN, scale(ir, x, 0.5));
+    return bl_sub(ir, bl_full_like(ir, x, 1), scale(ir, bl_mul(ir, s, s), 2));
+}
+
+/* ---- scalar ops */
+
+static void vjp_neg(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    (void)node;
+    out[0] = negate(ir, g);
+}
+
+static void vjp_sqrt(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    out[0] = bl_div(ir, scale(ir, g, 0.5), node);
+}
+
+static void vjp_exp(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    out[0] = bl_mul(ir, g, node);
+}
+
+static void vjp_log(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    out[0] = bl_div(ir, g, node->src[0]);
+}
+
+static void vjp_sin(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    out[0] = bl_mul(ir, g, bl_cos(ir, node->src[0]));
+}
+
+/* Between floats only: what went through an integer has no derivative. */
+static void vjp_cast(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    bl_dtype from = (bl_dtype)node->src[0]->dtype;
+    if (bl_dtype_is_float(from) && bl_dtype_is_float((bl_dtype)node->dtype))
+        out[0] = bl_cast(ir, from, g);
+}
+
+static void vjp_add(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    (void)ir;
+    (void)node;
+    out[0] = out[1] = g;
+}
+
+static void vjp_sub(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    (void)node;
+    out[0] = g;
+    out[1] = negate(ir, g);
+}
+
+static void vjp_mul(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    out[0] = bl_mul(ir, g, node->src[1]);
+    out[1] = bl_mul(ir, g, node->src[0]);
+}
+
+static void vjp_div(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    out[0] = bl_div(ir, g, node->src[1]);
+    out[1] = negate(ir, bl_mul(ir, out[0], node));
+}
+
+/* Whole to the one that was taken, half to each where both are equal; NaN passes to both, as in PyTorch. */
+static void choose(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node *x_loses, const bl_node *y_loses,
+                   const bl_node **out)
+{
+    const bl_node *tie = bl_alu2(ir, BL_OP_CMPEQ, node->src[0], node->src[1]);
+    const bl_node *share = bl_where(ir, tie, scale(ir, g, 0.5), g);
+    out[0] = bl_where(ir, x_loses, zeros_like(ir, g), share);
+    out[1] = bl_where(ir, y_loses, zeros_like(ir, g), share);
+}
+
+static void vjp_max(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    const bl_node *x = node->src[0];
+    const bl_node *y = node->src[1];
+    choose(ir, node, g, bl_less(ir, x, y), bl_less(ir, y, x), out);
+}
+
+static void vjp_min(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    const bl_node *x = node->src[0];
+    const bl_node *y = node->src[1];
+    choose(ir, node, g, bl_less(ir, y, x), bl_less(ir, x, y), out);
+}
+
+static void vjp_where(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    const bl_node *zero = zeros_like(ir, g);
+    out[1] = bl_where(ir, node->src[0], g, zero);
+    out[2] = bl_where(ir, node->src[0], zero, g);
+}
+
+/* ---- movement */
+
+static void vjp_reshape(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    out[0] = bl_reshape(ir, g, node->src[0]->ndim, node->src[0]->dim);
+}
+
+static void vjp_permute(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    int inverse[BL_MAX_DIMS];
+    for (int i = 0; i < node->ndim; i++)
+        inverse[bl_perm_get(node->arg, i)] = i;
+    out[0] = bl_permute(ir, g, inverse);
+}
+
+static void vjp_expand(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    const bl_node *x = node->src[0];
+    int fresh = node->ndim - x->ndim;
+    uint32_t axes = 0;
+
+    for (int i = 0; i < node->ndim; i++) {
+        if (i < fresh || x->dim[i - fresh] != node->dim[i])
+            axes |= 1u << i;
+    }
+    out[0] = bl_reshape(ir, sum(ir, g, axes), x->ndim, x->dim);
+}
+
+static void vjp_pad(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    out[0] = bl_shrink(ir, g, node->src + 1, node->src[0]->dim);
+}
+
+static void vjp_shrink(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    const bl_node *after[BL_MAX_DIMS];
+    for (int i = 0; i < node->ndim; i++)
+        after[i] = bl_sub(ir, node->src[0]->dim[i], bl_add(ir, node->src[i + 1], node->dim[i]));
+    out[0] = bl_pad(ir, g, node->src + 1, after);
+}
+
+static void vjp_flip(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    out[0] = bl_flip(ir, g, (uint32_t)node->arg);
+}
+
+/* x with |before| and |after| zeros around one axis. */
+static const bl_node *pad_axis(bl_ir *ir, const bl_node *x, int axis, const bl_node *before, const bl_node *after)
+{
+    const bl_node *b[BL_MAX_DIMS];
+    const bl_node *a[BL_MAX_DIMS];
+
+    for (int i = 0; i < x->ndim; i++) {
+        b[i] = i == axis ? before : bl_index(ir, 0);
+        a[i] = i == axis ? after : bl_index(ir, 0);
+    }
+    return bl_pad(ir, x, b, a);
+}
+
+/* x with axis |axis| unfolded to extents |outer| and |inner|. */
+static const bl_node *split_axis(bl_ir *ir, const bl_node *x, int axis, const bl_node *outer, const bl_node *inner)
+{
+    const bl_node *dim[BL_MAX_DIMS + 1];
+
+    for (int i = 0; i < x->ndim; i++)
+        dim[i < axis ? i : i + 1] = x->dim[i];
+    dim[axis] = outer;
+    dim[axis + 1] = inner;
+    return x->op == BL_OP_POISON ? x : bl_reshape(ir, x, x->ndim + 1, dim);
+}
+
+/* x with axes |axis| and |axis| + 1 made one. */
+static const bl_node *join_axes(bl_ir *ir, const bl_node *x, int axis)
+{
+    const bl_node *dim[BL_MAX_DIMS];
+
+    if (x->op == BL_OP_POISON)
+        return x;
+    for (int i = 0; i < x->ndim - 1; i++)
+        dim[i] = i < axis ? x->dim[i] : i == axis ? bl_mul(ir, x->dim[i], x->dim[i + 1]) : x->dim[i + 1];
+    return bl_reshape(ir, x, x->ndim - 1, dim);
+}
+
+/* The first |size| of one axis. */
+static const bl_node *head(bl_ir *ir, const bl_node *x, int axis, const bl_node *size)
+{
+    const bl_node *start[BL_MAX_DIMS];
+    const bl_node *dim[BL_MAX_DIMS];
+
+    for (int i = 0; i < x->ndim; i++) {
+        start[i] = bl_index(ir, 0);
+        dim[i] = i == axis ? size : x->dim[i];
+    }
+    return bl_shrink(ir, x, start, dim);
+}
+
+/* stride - 1 zeros between the elements of one axis. */
+static const bl_node *dilate(bl_ir *ir, const bl_node *x, int axis, int64_t stride)
+{
+    const bl_node *zero = bl_index(ir, 0);
+    const bl_node *count = axis < x->ndim ? x->dim[axis] : x;
+
+    if (stride == 1)
+        return x;
+    const bl_node *used = bl_add(ir, bl_mul(ir, bl_sub(ir, count, bl_index(ir, 1)), bl_index(ir, stride)), bl_index(ir, 1));
+    x = split_axis(ir, x, axis, count, bl_index(ir, 1));
+    x = pad_axis(ir, x, axis + 1, zero, bl_index(ir, stride - 1));
+    return head(ir, join_axes(ir, x, axis), axis, used);
+}
+
+/* y[.., o, .., k] = x[.., o * stride + k * dilation, ..], so x's element c gets the sum over k of what stands in g, its axis o
+ * dilated by the stride, at (c - k * dilation, k).  A window over the padded o gives all (c - (size - 1 - kk) * dilation, k); the
+ * wanted ones are where kk, turned round, is k: the diagonal of the last two axes, which is column 0 of rows one longer.  All of
+ * it is movement but for one sum, so that index expressions stay affine. */
+static void vjp_window(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    const bl_node *x = node->src[0];
+    const bl_node *k = node->dim[node->ndim - 1];
+    int64_t size = bl_const_value(k).i;
+    int axis;
+    int64_t stride, dilation;
+
+    bl_window_get(node->arg, &axis, &stride, &dilation);
+    const bl_node *reach = bl_index(ir, dilation * (size - 1));
+    int kept = x->ndim; /* the axis k of g */
+    g = dilate(ir, g, axis, stride);
+    g = pad_axis(ir, g, axis, reach, reach);
+    g = bl_window(ir, g, axis, size, 1, dilation); /* [.., m, .., k, kk] */
+    g = bl_flip(ir, g, g->op == BL_OP_POISON ? 0 : 1u << (kept + 1));
+    g = pad_axis(ir, join_axes(ir, g, kept), kept, bl_index(ir, 0), k);
+    g = split_axis(ir, g, kept, k, bl_index(ir, size + 1));
+    g = join_axes(ir, head(ir, g, kept + 1, bl_index(ir, 1)), kept); /* [.., m, .., k] */
+    if (g->op == BL_OP_POISON)
+        return;
+    /* what no window reached: n - m, in a form that never looks negative where n is a named dimension */
+    const bl_node *last = bl_sub(ir, x->dim[axis], bl_add(ir, reach, bl_index(ir, 1)));
+    const bl_node *rest = bl_mod(ir, last, bl_index(ir, stride));
+    g = join_axes(ir, sum(ir, g, 1u << kept), kept - 1);
+    out[0] = pad_axis(ir, g, axis, bl_index(ir, 0), rest);
+}
+
+/* ---- the rest */
+
+static const bl_node *spread(bl_ir *ir, const bl_node *x, const bl_node *like)
+{
+    return bl_expand(ir, x, like->ndim, like->dim);
+}
+
+/* The product of the others: product / x where no element is zero, the product of the others at the only zero, else 0. */
+static const bl_node *product_gradient(bl_ir *ir, const bl_node *node, const bl_node *g)
+{
+    const bl_node *x = node->src[0];
+    uint32_t axes = (uint32_t)node->arg;
+    const bl_node *zero = zeros_like(ir, x);
+    const bl_node *one = bl_full_like(ir, x, 1);
+    const bl_node *is_zero = bl_alu2(ir, BL_OP_CMPEQ, x, zero);
+    const bl_node *safe = bl_where(ir, is_zero, one, x);
+    const bl_node *product = spread(ir, bl_reduce(ir, BL_OP_MUL, safe, axes), x);
+    const bl_node *zeros = bl_reduce(ir, BL_OP_ADD, bl_cast(ir, BL_I32, is_zero), axes);
+    const bl_node *none = spread(ir, bl_alu2(ir, BL_OP_CMPEQ, zeros, bl_full_like(ir, zeros, 0)), x);
+    const bl_node *single = spread(ir, bl_alu2(ir, BL_OP_CMPEQ, zeros, bl_full_like(ir, zeros, 1)), x);
+    const bl_node *at_zero = bl_where(ir, single, product, zero);
+    const bl_node *elsewhere = bl_where(ir, none, bl_div(ir, product, safe), zero);
+
+    return bl_mul(ir, spread(ir, g, x), bl_where(ir, is_zero, at_zero, elsewhere));
+}
+
+/* Equals share. */
+static const bl_node *extreme_gradient(bl_ir *ir, const bl_node *node, const bl_node *g)
+{
+    const bl_node *x = node->src[0];
+    const bl_node *is = bl_alu2(ir, BL_OP_CMPEQ, x, spread(ir, node, x));
+    const bl_node *count = sum(ir, bl_cast(ir, (bl_dtype)x->dtype, is), (uint32_t)node->arg);
+    return bl_where(ir, is, spread(ir, bl_div(ir, g, count), x), zeros_like(ir, x));
+}
+
+static void vjp_reduce(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    if (node->sub == BL_OP_ADD)
+        out[0] = spread(ir, g, node->src[0]);
+    else if (node->sub == BL_OP_MUL)
+        out[0] = product_gradient(ir, node, g);
+    else
+        out[0] = extreme_gradient(ir, node, g);
+}
+
+/* An index dtype in which every position of the axis has its own number. */
+static bl_dtype position_dtype(bl_dtype dtype, const bl_node *extent)
+{
+    bl_scalar highest = bl_scalar_highest(dtype);
+    bool fits = bl_dtype_get_kind(dtype) == BL_KIND_UINT ? (uint64_t)extent->hi <= highest.u : extent->hi <= highest.i;
+    return fits ? dtype : BL_I64;
+}
+
+/* No scatter, so that the order of the sum is fixed: element c gets g wherever the index says c. */
+static void vjp_gather(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    const bl_node *x = node->src[0];
+    const bl_node *index = node->src[1];
+    const bl_node *dim[BL_MAX_DIMS + 1];  /* [.., C, J, ..] */
+    const bl_node *iota[BL_MAX_DIMS + 1]; /* [.., C, 1, ..] */
+    int axis = (int)node->arg;
+    int ndim = x->ndim + 1;
+    int64_t count;
+
+    for (int i = 0; i < ndim; i++) {
+        dim[i] = i <= axis ? x->dim[i] : i == axis + 1 ? node->dim[axis] : x->dim[i - 1];
+        iota[i] = bl_index(ir, 1);
+    }
+    iota[axis] = x->dim[axis];
+    if (ndim > BL_MAX_DIMS || !bl_shape_max_count(ndim, dim, &count)) {
+        out[0] = bl_ir_fail(ir, BL_ELIMIT, "the gradient of a gather is too large");
+        return;
+    }
+    bl_dtype dtype = position_dtype((bl_dtype)index->dtype, x->dim[axis]);
+    index = split_axis(ir, bl_cast(ir, dtype, index), axis, bl_index(ir, 1), node->dim[axis]);
+    g = split_axis(ir, g, axis, bl_index(ir, 1), node->dim[axis]);
+    const bl_node *position = bl_reshape(ir, bl_iota(ir, dtype, x->dim[axis]), ndim, iota);
+    const bl_node *here = bl_alu2(ir, BL_OP_CMPEQ, bl_expand(ir, index, ndim, dim), bl_expand(ir, position, ndim, dim));
+    g = bl_expand(ir, g, ndim, dim);
+    g = sum(ir, bl_where(ir, here, g, zeros_like(ir, g)), 1u << (axis + 1));
+    out[0] = bl_reshape(ir, g, x->ndim, x->dim);
+}
+
+static void vjp_contiguous(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    (void)ir;
+    (void)node;
+    out[0] = g;
+}
+
+#define GRAD_RULE(name) vjp_##name
+#define GRAD_ZERO(name) NULL
+#define GRAD_NONE(name) NULL
+const bl_vjp_fn bl_vjp_table[BL_OP_COUNT] = {
+#define BL_OP(ID, name, nsrc, cls, flags, grad, doc) [BL_OP_##ID] = GRAD_##grad(name),
+#include "engine/ir/ops.def"
+#undef BL_OP
+};
