@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/* Turn TILE ranges into copies and VECTOR ranges into lanes.  Equal copies are one node, so what does not depend on a tile's axis is
+ * computed once for all of it: that is register reuse.
+ * needs: ranges of any kind.  keeps: values and their order of summation per lane.  leaves no TILE or VECTOR. */
+#include "engine/base/map.h"
+#include "engine/ir/rewrite.h"
+#include "engine/lower/lower.h"
+
+enum { MOST_VALUES = 4096 };
+
+static const bl_node *replaced(const bl_ptrmap *map, const bl_node *node)
+{
+    const bl_node *to = bl_ptrmap_get(map, node);
+    return to == NULL ? node : to;
+}
+
+static const bl_node *put_constant(bl_ir *ir, const bl_node *root, const bl_node *range, int64_t value)
+{
+    bl_ptrmap map;
+    bl_ptrmap_init(&map, bl_ir_arena(ir));
+    bl_ptrmap_put(&map, range, (void *)(uintptr_t)bl_index(ir, value));
+    return bl_substitute(ir, root, &map);
+}
+
+static bool binds(const bl_node *reduce, const bl_node *range)
+{
+    for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc; i++) {
+        if (reduce->src[i] == range)
+            return true;
+    }
+    return false;
+}
+
+/* A fold over what is left after |range| was taken out of |reduce|'s ranges. */
+static const bl_node *fold_rest(bl_ir *ir, const bl_node *reduce, const bl_node *range, int nvalues, const bl_node *const *values)
+{
+    const bl_node *ranges[BL_MAX_DIMS * 2], *folded = values[0];
+    int nranges = 0;
+
+    for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc; i++) {
+        if (reduce->src[i] != range && nranges < BL_MAX_DIMS * 2)
+            ranges[nranges++] = reduce->src[i];
+    }
+    if (nranges > 0)
+        return bl_reduce_over(ir, (bl_op)reduce->sub, nvalues, values, nranges, ranges);
+    for (int i = 1; i < nvalues; i++)
+        folded = bl_alu2(ir, (bl_op)reduce->sub, folded, values[i]);
+    return folded;
+}
+
+static const bl_node *tile_reduce(bl_ir *ir, const bl_node *reduce, const bl_node *range)
+{
+    int64_t extent = range->hi + 1;
+    int nvalues = 0;
+    const bl_node **values = NULL;
+
+    if (extent * reduce->arg > MOST_VALUES)
+        return bl_ir_fail(ir, BL_ELIMIT, "a tile of %lld values", (long long)(extent * reduce->arg));
+    values = bl_arena_array(bl_ir_arena(ir), (size_t)(extent * reduce->arg), sizeof *values);
+    if (values == NULL)
+        return reduce;
+    for (int64_t j = 0; j < extent; j++) {
+        for (int64_t i = 0; i < reduce->arg; i++)
+            values[nvalues++] = put_constant(ir, reduce->src[i], range, j);
+    }
+    return fold_rest(ir, reduce, range, nvalues, values);
+}
+
+/* Copies of each store that |range| is free in. */
+static const bl_node *tile_stores(bl_ir *ir, const bl_node *sink, const bl_node *range)
+{
+    const bl_node **stores = bl_arena_array(bl_ir_arena(ir), (size_t)sink->nsrc * (size_t)(range->hi + 1), sizeof *stores);
+    int n = 0;
+
+    for (uint32_t i = 0; stores != NULL && i < sink->nsrc; i++) {
+        for (int64_t j = 0; j <= range->hi; j++) {
+            const bl_node *store = put_constant(ir, sink->src[i], range, j);
+            stores[n++] = store;
+            if (store == sink->src[i])
+                break;
+        }
+    }
+    return stores == NULL ? sink : bl_sink(ir, n, stores);
+}
+
+static const bl_node *expand_tile(bl_ir *ir, const bl_node *sink, const bl_node *range)
+{
+    bl_nodes below = bl_reach(ir, 1, &sink, false);
+    bl_ptrmap done;
+
+    bl_ptrmap_init(&done, bl_ir_arena(ir));
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i];
+        const bl_node *made = NULL;
+        const bl_node **src = bl_arena_array(bl_ir_arena(ir), node->nsrc, sizeof *src);
+        for (uint32_t k = 0; src != NULL && k < node->nsrc; k++)
+            src[k] = replaced(&done, node->src[k]);
+        if (src == NULL)
+            return sink;
+        made = bl_node_with(ir, node, src);
+        if (made->op == BL_OP_REDUCE && binds(made, range))
+            made = tile_reduce(ir, made, range);
+        if (made != node)
+            bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
+    }
+    return tile_stores(ir, replaced(&done, sink), range);
+}
+
+/* ---- lanes */
+
+/* What |index| grows by from lane to lane, if that is one number. */
+static bool lane_stride(const bl_node *index, int64_t *stride)
+{
+    const bl_node *term[BL_MAX_DIMS * 2];
+    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0;
+    int n = bl_index_terms(index, BL_MAX_DIMS * 2, term, coefficient, &constant);
+
+    *stride = 0;
+    if (n < 0)
+        return false;
+    for (int i = 0; i < n; i++) {
+        if (term[i]->op == BL_OP_LANE)
+            *stride += coefficient[i];
+        else if (term[i]->lanes > 1)
+            return false;
+    }
+    return true;
+}
+
+/* The node as it is in one lane. */
+static const bl_node *in_lane(bl_ir *ir, const bl_node *node, const bl_node *lane, int64_t number)
+{
+    return put_constant(ir, node, lane, number);
+}
+
+static const bl_node *vector_load(bl_ir *ir, const bl_node *load, const bl_node *lane)
+{
+    const bl_node *each[BL_MAX_LANES];
+    int64_t stride = 0;
+    const bl_node *gate = load->nsrc > 2 ? load->src[2] : NULL;
+
+    if (load->src[1]->lanes == 1 && (gate == NULL || gate->lanes == 1))
+        return load;
+    if ((gate == NULL || gate->lanes == 1) && lane_stride(load->src[1], &stride) && stride == 1) {
+        bl_node vector = *load;
+        const bl_node *src[3] = {load->src[0], in_lane(ir, load->src[1], lane, 0), gate};
+        vector.src = src;
+        vector.lanes = lane->lanes;
+        return bl_node_make(ir, &vector);
+    }
+    for (int i = 0; i < lane->lanes; i++)
+        each[i] = in_lane(ir, load, lane, i);
+    return bl_stack(ir, lane->lanes, each);
+}
+
+static const bl_node *vector_store(bl_ir *ir, const bl_node *store, const bl_node *lane)
+{
+    int64_t stride = 0;
+    bl_node vector = *store;
+    const bl_node *src[4] = {store->src[0], store->src[1], store->src[2], store->nsrc > 3 ? store->src[3] : NULL};
+
+    if (store->src[1]->lanes > 1 && lane_stride(store->src[1], &stride) && stride == 1)
+        src[1] = in_lane(ir, store->src[1], lane, 0);
+    vector.src = src;
+    vector.lanes = lane->lanes;
+    return bl_node_make(ir, &vector);
+}
+
+/* A fold over lanes: the lanes are folded one by one after the loop. */
+static const bl_node *vector_reduce(bl_ir *ir, const bl_node *reduce, const bl_node *range, const bl_node *lane)
+{
+    const bl_node **values = bl_arena_array(bl_ir_arena(ir), (size_t)reduce->arg, sizeof *values);
+    const bl_node *all[BL_MAX_LANES];
+
+    if (values == NULL)
+        return reduce;
+    for (int64_t i = 0; i < reduce->arg; i++) {
+        values[i] = reduce->src[i];
+        for (int k = 0; k < lane->lanes; k++)
+            all[k] = values[i];
+        if (values[i]->lanes == 1) /* the same in every lane, and folded as often */
+            values[i] = bl_stack(ir, lane->lanes, all);
+    }
+    return bl_fold(ir, (bl_op)reduce->sub, fold_rest(ir, reduce, range, (int)reduce->arg, values));
+}
+
+/* The lanes of one range: its number keeps them apart from those of others. */
+static const bl_node *lanes_of(bl_ir *ir, const bl_node *range)
+{
+    bl_node lane = {.op = BL_OP_LANE, .dtype = BL_INDEX, .lanes = (uint8_t)(range->hi + 1), .arg = range->arg};
+    return bl_node_make(ir, &lane);
+}
+
+static const bl_node *expand_vector(bl_ir *ir, const bl_node *sink, const bl_node *range)
+{
+    const bl_node *lane = lanes_of(ir, range);
+    bl_nodes below = bl_reach(ir, 1, &sink, false);
+    bl_ptrmap done;
+
+    bl_ptrmap_init(&done, bl_ir_arena(ir));
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i], *made = NULL;
+        const bl_node **src = bl_arena_array(bl_ir_arena(ir), node->nsrc, sizeof *src);
+        bool bound = node->op == BL_OP_REDUCE && binds(node, range);
+
+        for (uint32_t k = 0; src != NULL && k < node->nsrc; k++)
+            src[k] = bound && node->src[k] == range ? range : replaced(&done, node->src[k]);
+        if (src == NULL)
+            return sink;
+        made = node == range ? lane : bl_node_with(ir, node, src);
+        if (made->op == BL_OP_LOAD)
+            made = vector_load(ir, made, lane);
+        else if (made->op == BL_OP_STORE && (made->src[1]->lanes > 1 || made->src[2]->lanes > 1))
+            made = vector_store(ir, made, lane);
+        else if (bound)
+            made = vector_reduce(ir, made, range, lane);
+        if (made != node)
+            bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
+    }
+    return replaced(&done, sink);
+}
+
+static const bl_node *find_range(bl_ir *ir, const bl_node *sink, bl_axis_kind kind)
+{
+    bl_nodes below = bl_reach(ir, 1, &sink, false);
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_RANGE && below.at[i]->sub == kind)
+            return below.at[i];
+    }
+    return NULL;
+}
+
+const bl_node *bl_lower_expand(bl_ir *ir, const bl_node *sink)
+{
+    const bl_node *range = NULL;
+    while ((range = find_range(ir, sink, BL_AXIS_VECTOR)) != NULL && bl_ir_status(ir, NULL) == BL_OK)
+        sink = expand_vector(ir, sink, range);
+    while ((range = find_range(ir, sink, BL_AXIS_TILE)) != NULL && bl_ir_status(ir, NULL) == BL_OK)
+        sink = expand_tile(ir, sink, range);
+    return sink;
+}

@@ -1,0 +1,28 @@
+/* From a tuned loop nest to a linear kernel, by a list of passes that each leave one thing less for the next:
+ *   expand     TILE and VECTOR ranges become copies and lanes
+ *   group      GROUP ranges become partial results in local memory
+ *   linearize  loops, accumulators and the order of everything */
+#ifndef BL_LOWER_LOWER_H
+#define BL_LOWER_LOWER_H
+
+#include "engine/lower/linear.h"
+
+enum { BL_GRID_DIMS = 3 };
+
+/* A kernel and how many groups it is launched with. */
+typedef struct bl_lowered {
+    bl_linear *linear;
+    const bl_node *grid[BL_GRID_DIMS]; /* groups in each dimension: INDEX expressions of VAR */
+    int nvars;                         /* named dimensions that it takes, in the order of its scalar parameters */
+    const int *vars;
+    const bl_node *sink;               /* after expand, for DEBUG=5 */
+} bl_lowered;
+
+/* |sink| is a SINK of STOREs whose RANGEs have their final kinds; everything lives in the ir's arena. */
+BL_NODISCARD bl_status bl_lower(bl_ir *ir, const bl_node *sink, const char *name, uint32_t nbuffers, int spec, bl_lowered **out,
+                                bl_err *err);
+
+/* expand.c.  needs: RANGEs of any kind.  leaves no TILE or VECTOR. */
+const bl_node *bl_lower_expand(bl_ir *ir, const bl_node *sink);
+
+#endif

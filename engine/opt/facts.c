@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/opt/facts.h"
+
+#include "engine/base/size.h"
+
+enum { OVER_AND_OVER = 8 };
+
+uint64_t facts_bound(facts *f, const bl_node *reduce)
+{
+    uint64_t set = 0;
+    for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc; i++)
+        set |= bl_free_bit(&f->tune->free, reduce->src[i]);
+    return set;
+}
+
+int64_t facts_size(const facts *f, uint64_t set)
+{
+    int64_t size = 1;
+    for (int i = 0; i < f->tune->free.nranges; i++) {
+        if ((set >> i & 1) != 0 && !bl_i64_mul(size, bl_extent_of(f->tune->free.range[i]), &size))
+            return INT64_MAX;
+    }
+    return size;
+}
+
+int facts_contiguity(facts *f, const bl_node *node, const bl_node *range)
+{
+    int64_t stride = 0;
+    bool gate = node->op == BL_OP_LOAD && node->nsrc > 2 && bl_depends(f->tune, node->src[2], range);
+    if (!bl_access_stride(f->tune, node, range, &stride) || gate)
+        return -1;
+    return stride == 0 || stride == 1 ? (int)stride : -1;
+}
+
+int facts_axis_of(const bl_tune *tune, const bl_node *range)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range == range)
+            return i;
+    }
+    return -1;
+}
+
+size_t facts_widest(const facts *f)
+{
+    size_t bytes = 1;
+    for (size_t i = 0; i < f->below.count; i++) {
+        const bl_node *node = f->below.at[i];
+        size_t own = bl_dtype_bytes((bl_dtype)node->dtype);
+        if (node->dtype == BL_INDEX || node->op == BL_OP_SINK)
+            continue;
+        if (node->dtype == BL_F16 || node->dtype == BL_BF16 || node->dtype == BL_BOOL)
+            own = 4; /* computed so */
+        bytes = own > bytes ? own : bytes;
+    }
+    return bytes;
+}
+
+static void add_access(facts *f, const bl_node *node, const bl_node *reduce, uint64_t loops)
+{
+    if (f->naccesses < MOST_ACCESSES)
+        f->access[f->naccesses++] = (access){node, reduce, loops};
+}
+
+/* The loads of a reduction's values that stand in no reduction further in. */
+static void accesses_below(facts *f, const bl_node *reduce)
+{
+    uint64_t loops = bl_free_get(&f->tune->free, reduce) | facts_bound(f, reduce);
+    bl_nodes inside = bl_reach(f->tune->ir, (int)reduce->arg, reduce->src, false);
+    for (size_t i = 0; i < inside.count; i++) {
+        if (inside.at[i]->op == BL_OP_LOAD)
+            add_access(f, inside.at[i], reduce, loops);
+    }
+}
+
+static bool reads_over_and_over(facts *f, const bl_node *reduce)
+{
+    int64_t all = facts_size(f, bl_free_get(&f->tune->free, reduce) | facts_bound(f, reduce));
+    int reused = 0;
+    for (int i = 0; i < f->naccesses; i++) {
+        if (f->access[i].reduce == reduce)
+            reused += facts_size(f, bl_free_get(&f->tune->free, f->access[i].node)) <= all / OVER_AND_OVER;
+    }
+    return reused >= 2;
+}
+
+void facts_init(facts *f, bl_tune *tune)
+{
+    uint64_t all = 0, most = 0;
+
+    *f = (facts){.tune = tune};
+    f->below = bl_reach(tune->ir, 1, &tune->sink, false);
+    (void)bl_free_get(&tune->free, tune->sink);
+    for (int i = 0; i < tune->naxes; i++) {
+        uint64_t bit = bl_free_bit(&tune->free, tune->axis[i].range);
+        all |= bit;
+        if (tune->axis[i].output)
+            f->outputs |= bit;
+    }
+    f->total = facts_size(f, all);
+    for (size_t i = 0; i < f->below.count; i++) {
+        const bl_node *node = f->below.at[i];
+        if (node->op == BL_OP_REDUCE)
+            accesses_below(f, node);
+        else if (node->op == BL_OP_STORE || node->op == BL_OP_LOAD)
+            add_access(f, node, NULL, bl_free_get(&tune->free, node));
+    }
+    for (size_t i = 0; i < f->below.count; i++) {
+        const bl_node *node = f->below.at[i];
+        uint64_t work = 0;
+        if (node->op != BL_OP_REDUCE || bl_free_get(&tune->free, node) != f->outputs || !reads_over_and_over(f, node))
+            continue;
+        work = (uint64_t)facts_size(f, f->outputs | facts_bound(f, node));
+        if (work > most) {
+            most = work;
+            f->main = node;
+        }
+    }
+}

@@ -1,0 +1,40 @@
+/* What the heuristics ask of a nest. */
+#ifndef BL_OPT_FACTS_H
+#define BL_OPT_FACTS_H
+
+#include "engine/opt/heuristic.h"
+#include "engine/opt/internal.h"
+
+enum { MOST_ACCESSES = 256 };
+
+/* A LOAD or STORE, and how often it runs if nothing is kept in registers: the product of all loops around it. */
+typedef struct access {
+    const bl_node *node;
+    const bl_node *reduce; /* the innermost reduction around a LOAD, or NULL */
+    uint64_t loops;        /* all axes of the nest that it runs in */
+} access;
+
+typedef struct facts {
+    bl_tune *tune;
+    bl_nodes below;
+    int naccesses;
+    access access[MOST_ACCESSES];
+    const bl_node *main;   /* the reduction that reads its operands over and over, or NULL */
+    uint64_t outputs;      /* the set of output axes */
+    int64_t total;         /* iterations of the whole nest */
+} facts;
+
+void facts_init(facts *f, bl_tune *tune);
+uint64_t facts_bound(facts *f, const bl_node *reduce);
+/* The product of the extents in a set of axes. */
+int64_t facts_size(const facts *f, uint64_t set);
+/* Does the access's index grow by one with the axis (1), not at all (0), or otherwise (-1)? */
+int facts_contiguity(facts *f, const bl_node *node, const bl_node *range);
+int facts_axis_of(const bl_tune *tune, const bl_node *range); /* its number, or -1 */
+/* Bytes of the widest element that the nest computes with. */
+size_t facts_widest(const facts *f);
+
+void heuristic_cpu(facts *f, const bl_target *target);
+void heuristic_gpu(facts *f, const bl_target *target);
+
+#endif

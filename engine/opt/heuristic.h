@@ -1,0 +1,25 @@
+/* The choice of moves that needs no search: good forms by rule, from what the device says of itself (engine/device/device.h).
+ * docs/engine.md says which form is chosen when, and why. */
+#ifndef BL_OPT_HEURISTIC_H
+#define BL_OPT_HEURISTIC_H
+
+#include "engine/opt/move.h"
+
+/* What the choice depends on: a copy of a few fields of the device's own description. */
+typedef struct bl_target {
+    bool groups;          /* real work-groups (GPU, lavapipe); else a group is one work-item (a CPU under OpenCL) */
+    bool cpu;
+    uint32_t units;
+    uint32_t vector_bits; /* 0: scalars */
+    uint32_t registers;
+    uint32_t cache_bytes;
+    uint32_t subgroup;
+    uint32_t max_local;
+    uint32_t local_bytes;
+    uint32_t max_params;
+} bl_target;
+
+/* Apply what fits |tune| best. */
+void bl_heuristic(bl_tune *tune, const bl_target *target);
+
+#endif

@@ -1,0 +1,20 @@
+/* Between the files of the optimiser. */
+#ifndef BL_OPT_INTERNAL_H
+#define BL_OPT_INTERNAL_H
+
+#include "engine/base/map.h"
+#include "engine/opt/move.h"
+
+/* A RANGE's number keeps the order of loops: its base is the axis of the scheduler's nest, the rest its place among the parts. */
+enum { PART_BITS = 12, FIRST_REDUCE = BL_MAX_DIMS << PART_BITS };
+
+/* tune.c: list the axes of a new sink. */
+void tune_survey(bl_tune *tune, const bl_node *sink);
+/* |sink| with |range| replaced by |value| where it is used, and by the |n| RANGEs |parts| where a REDUCE binds it. */
+const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range, const bl_node *value, int n,
+                            const bl_node *const *parts);
+bool tune_binds(const bl_node *reduce, const bl_node *range);
+/* pack.c */
+bool tune_pack(bl_tune *tune, int operand);
+
+#endif

@@ -1,0 +1,80 @@
+/* The moves: what can be done to a loop nest without changing what it computes.  A choice is a list of moves; the heuristic makes
+ * one (heuristic.c), a search will try others.
+ *
+ * An axis is a RANGE of the nest.  Axes are listed outputs first, in the order of their loops; a move names one by its place in
+ * the list at the time.  Splitting axis r of extent n by a writes r as a * r' + i: r' keeps r's place, i comes right behind it.
+ * Where a does not divide n, an output axis lets its last part overlap the one before (r = min(a * r', n - a) + i: the same values are
+ * stored twice), and a reduction folds the rest in a loop of its own. */
+#ifndef BL_OPT_MOVE_H
+#define BL_OPT_MOVE_H
+
+#include "engine/base/text.h"
+#include "engine/ir/free.h"
+#include "engine/sched/schedule.h"
+
+enum { BL_MAX_AXES = 48, BL_MAX_MOVES = 32, BL_MAX_HELPERS = 4 };
+
+typedef enum bl_move_kind {
+    BL_MOVE_TILE,   /* split by amount; the inner part is unrolled, one register each */
+    BL_MOVE_VECTOR, /* split by amount; the inner part is the lanes of vectors */
+    BL_MOVE_CHUNK,  /* split an output axis by amount; the inner part is a loop inside the work-item */
+    BL_MOVE_LOCAL,  /* split an output axis by amount; the inner part is the work-items of a group */
+    BL_MOVE_GROUP,  /* split a reduction by amount; the work-items of a group share it */
+    BL_MOVE_FIRST,  /* make a grid axis the fastest */
+    BL_MOVE_PACK,   /* operand number axis is written into panels by a helper kernel, in the order in which the nest reads it */
+    BL_MOVE_KINDS
+} bl_move_kind;
+
+typedef struct bl_move {
+    bl_move_kind kind;
+    int axis;
+    int64_t amount;
+} bl_move;
+
+typedef struct bl_axis {
+    const bl_node *range;
+    bool output; /* else a reduction's */
+    bool outer;  /* every store and every hoisted reduction depends on it: it may be a grid axis */
+} bl_axis;
+
+/* A packed operand: the nest that writes it, and the parameter number (of the main nest) that reads it. */
+typedef struct bl_packed {
+    const bl_node *sink; /* parameter 0 is the panel, those after it are from[] of the main nest */
+    int param;
+    int nfrom;
+    int from[BL_MAX_DIMS * 2];
+    bl_dtype dtype;
+    const bl_node *count; /* elements */
+} bl_packed;
+
+/* A nest that moves are applied to. */
+typedef struct bl_tune {
+    bl_ir *ir;
+    const bl_node *sink;
+    int nparams;
+    int naxes;
+    bl_axis axis[BL_MAX_AXES];
+    bl_free free; /* of the sink as it is */
+    int npacked;
+    bl_packed packed[BL_MAX_HELPERS];
+    int nmoves;
+    bl_move moves[BL_MAX_MOVES];
+} bl_tune;
+
+/* Start from a nest of the scheduler: neighbouring loops that are one loop to every access are merged, and outer output axes
+ * are grid axes. */
+void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams);
+/* Apply a move.  False, and nothing changed, where it is not legal. */
+bool bl_tune_apply(bl_tune *tune, bl_move move);
+/* "vector 1 16, tile 0 6" */
+void bl_tune_print(const bl_tune *tune, bl_text *out);
+
+/* ---- facts that choices are made of */
+/* By how many elements the index of a LOAD or STORE grows with an axis; false if not by a fixed number (a gather, a division). */
+bool bl_access_stride(const bl_tune *tune, const bl_node *access, const bl_node *range, int64_t *stride);
+/* Is |node|'s value different along the axis? */
+bool bl_depends(bl_tune *tune, const bl_node *node, const bl_node *range);
+int64_t bl_extent_of(const bl_node *range); /* the largest */
+bool bl_is_fixed(const bl_node *range);     /* a constant extent */
+
+#endif

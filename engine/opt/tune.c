@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/ir/rewrite.h"
+#include "engine/ir/shape.h"
+#include "engine/opt/internal.h"
+
+int64_t bl_extent_of(const bl_node *range)
+{
+    return range->hi + 1;
+}
+
+bool bl_is_fixed(const bl_node *range)
+{
+    return bl_is_const(range->src[0]);
+}
+
+bool bl_depends(bl_tune *tune, const bl_node *node, const bl_node *range)
+{
+    return (bl_free_get(&tune->free, node) & bl_free_bit(&tune->free, range)) != 0;
+}
+
+bool bl_access_stride(const bl_tune *tune, const bl_node *access, const bl_node *range, int64_t *stride)
+{
+    const bl_node *term[BL_MAX_DIMS * 2];
+    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0;
+    int n = bl_index_terms(access->src[1], BL_MAX_DIMS * 2, term, coefficient, &constant);
+    bl_tune *facts = (bl_tune *)(uintptr_t)tune; /* the free sets are a cache */
+
+    *stride = 0;
+    if (n < 0)
+        return false;
+    for (int i = 0; i < n; i++) {
+        if (term[i] == range)
+            *stride += coefficient[i];
+        else if (bl_depends(facts, term[i], range))
+            return false;
+    }
+    return true;
+}
+
+bool tune_binds(const bl_node *reduce, const bl_node *range)
+{
+    if (reduce->op != BL_OP_REDUCE)
+        return false;
+    for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc; i++) {
+        if (reduce->src[i] == range)
+            return true;
+    }
+    return false;
+}
+
+static const bl_node *bind_parts(bl_ir *ir, const bl_node *reduce, const bl_node *const *src, const bl_node *range, int n,
+                                 const bl_node *const *parts)
+{
+    const bl_node *ranges[BL_MAX_AXES];
+    int count = 0;
+    for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc && count < BL_MAX_AXES; i++) {
+        if (reduce->src[i] != range)
+            ranges[count++] = reduce->src[i];
+    }
+    for (int i = 0; i < n && count < BL_MAX_AXES; i++)
+        ranges[count++] = parts[i];
+    if (count == 0)
+        return src[0];
+    return bl_reduce_over(ir, (bl_op)reduce->sub, (int)reduce->arg, src, count, ranges);
+}
+
+const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range, const bl_node *value, int n,
+                            const bl_node *const *parts)
+{
+    bl_nodes below = bl_reach(ir, 1, &sink, false);
+    bl_ptrmap done;
+
+    bl_ptrmap_init(&done, bl_ir_arena(ir));
+    bl_ptrmap_put(&done, range, (void *)(uintptr_t)value);
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i], *made = NULL;
+        const bl_node **src = bl_arena_array(bl_ir_arena(ir), node->nsrc, sizeof *src);
+        bool changed = false;
+        if (src == NULL)
+            return sink;
+        if (node == range)
+            continue;
+        for (uint32_t k = 0; k < node->nsrc; k++) {
+            const bl_node *to = bl_ptrmap_get(&done, node->src[k]);
+            src[k] = to == NULL || (node->op == BL_OP_REDUCE && k >= node->arg) ? node->src[k] : to;
+            changed = changed || src[k] != node->src[k];
+        }
+        if (tune_binds(node, range))
+            made = bind_parts(ir, node, src, range, n, parts);
+        else if (changed)
+            made = bl_node_with(ir, node, src);
+        if (made != NULL)
+            bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
+    }
+    const bl_node *to = bl_ptrmap_get(&done, sink);
+    return to == NULL ? sink : to;
+}
+
+/* Outer output axes: in every store, and free in every reduction that stands in no other's loop. */
+static uint64_t outer_set(bl_tune *tune, const bl_nodes *below)
+{
+    uint64_t outputs = 0, outer = 0;
+
+    for (int i = 0; i < tune->free.nranges; i++) {
+        if (tune->free.range[i]->arg < FIRST_REDUCE)
+            outputs |= UINT64_C(1) << i;
+    }
+    outer = outputs;
+    for (size_t i = 0; i < below->count; i++) {
+        const bl_node *node = below->at[i];
+        uint64_t set = 0;
+        if (node->op != BL_OP_STORE && node->op != BL_OP_REDUCE)
+            continue;
+        set = bl_free_get(&tune->free, node);
+        if ((set & ~outputs) == 0)
+            outer &= set;
+    }
+    return outer;
+}
+
+void tune_survey(bl_tune *tune, const bl_node *sink)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &sink, false);
+    uint64_t outer = 0;
+
+    tune->sink = sink;
+    bl_free_init(&tune->free, tune->ir);
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_RANGE)
+            bl_free_bit(&tune->free, below.at[i]);
+    }
+    outer = outer_set(tune, &below);
+    tune->naxes = 0;
+    for (int i = 0; i < tune->free.nranges && tune->naxes < BL_MAX_AXES; i++) {
+        const bl_node *range = tune->free.range[i];
+        bl_axis axis = {.range = range, .output = range->arg < FIRST_REDUCE, .outer = (outer >> i & 1) != 0};
+        int at = tune->naxes++;
+        for (; at > 0 && tune->axis[at - 1].range->arg > range->arg; at--)
+            tune->axis[at] = tune->axis[at - 1];
+        tune->axis[at] = axis;
+    }
+}
+
+/* ---- the start */
+
+static int count_divisions(bl_ir *ir, const bl_node *sink)
+{
+    bl_nodes below = bl_reach(ir, 1, &sink, false);
+    int n = 0;
+    for (size_t i = 0; i < below.count; i++)
+        n += below.at[i]->dtype == BL_INDEX && (below.at[i]->op == BL_OP_IDIV || below.at[i]->op == BL_OP_MOD);
+    return n;
+}
+
+/* Does everything that depends on, or binds, one of two axes also do so with the other? */
+static bool always_together(bl_tune *tune, const bl_node *a, const bl_node *b)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i];
+        if (node->op != BL_OP_STORE && node->op != BL_OP_REDUCE)
+            continue;
+        if (bl_depends(tune, node, a) != bl_depends(tune, node, b) || tune_binds(node, a) != tune_binds(node, b))
+            return false;
+    }
+    return true;
+}
+
+/* Loops a and b, b right inside a, as one loop over their product, if no access then needs a division. */
+static bool merge(bl_tune *tune, const bl_node *a, const bl_node *b)
+{
+    bl_ir *ir = tune->ir;
+    const bl_node *both = NULL, *sink = NULL;
+    bl_ptrmap none;
+
+    if (!bl_is_fixed(b) || !always_together(tune, a, b) || bl_extent_of(a) > INT32_MAX / bl_extent_of(b))
+        return false;
+    bl_ptrmap_init(&none, bl_ir_arena(ir));
+    both = bl_range(ir, (int)a->arg, (bl_axis_kind)a->sub, bl_mul(ir, a->src[0], b->src[0]));
+    if (both == a)
+        return false;
+    sink = tune_replace(ir, tune->sink, b, bl_mod(ir, both, b->src[0]), 0, NULL);
+    sink = tune_replace(ir, sink, a, bl_idiv(ir, both, b->src[0]), 1, &both);
+    if (bl_ir_status(ir, NULL) != BL_OK || count_divisions(ir, sink) > count_divisions(ir, tune->sink))
+        return false;
+    tune_survey(tune, sink);
+    return true;
+}
+
+static void merge_axes(bl_tune *tune)
+{
+    for (int i = tune->naxes - 2; i >= 0; i--) {
+        if (i + 1 < tune->naxes && tune->axis[i].output == tune->axis[i + 1].output)
+            (void)merge(tune, tune->axis[i].range, tune->axis[i + 1].range);
+    }
+}
+
+/* Give every RANGE room for its parts, and outer output axes their kind. */
+static void number_axes(bl_tune *tune, bool grid)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_axis axis = tune->axis[i];
+        bl_axis_kind kind = !axis.output ? BL_AXIS_REDUCE : grid && axis.outer ? BL_AXIS_GLOBAL : BL_AXIS_LOOP;
+        int64_t number = grid ? axis.range->arg : axis.range->arg << PART_BITS;
+        const bl_node *range = bl_range(tune->ir, (int)number, kind, axis.range->src[0]);
+        if (range != axis.range)
+            tune_survey(tune, tune_replace(tune->ir, tune->sink, axis.range, range, 1, &range));
+    }
+}
+
+void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams)
+{
+    *tune = (bl_tune){.ir = ir, .nparams = nparams};
+    bl_free_init(&tune->free, ir);
+    tune->sink = sink;
+    tune_survey(tune, sink);
+    /* from the last, as a renumbered range sorts behind all that are not */
+    for (int i = tune->naxes - 1; i >= 0; i--) {
+        const bl_node *old = tune->axis[i].range;
+        const bl_node *range = bl_range(ir, (int)(old->arg << PART_BITS), (bl_axis_kind)old->sub, old->src[0]);
+        sink = tune_replace(ir, sink, old, range, 1, &range);
+    }
+    tune_survey(tune, sink);
+    merge_axes(tune);
+    number_axes(tune, true);
+}
+
+/* ---- moves */
+
+static int count_parts(const bl_tune *tune, const bl_node *range)
+{
+    int n = 0;
+    for (int i = 0; i < tune->naxes; i++)
+        n += tune->axis[i].range->arg >> PART_BITS == range->arg >> PART_BITS;
+    return n;
+}
+
+/* The whole parts of a reduction's axis folded, then the rest: each REDUCE over |range| becomes two. */
+static const bl_node *peel(bl_ir *ir, const bl_node *sink, const bl_node *range, int64_t whole, const bl_node *const *parts,
+                           const bl_node *inside)
+{
+    int64_t rest = bl_extent_of(range) - whole;
+    const bl_node *tail = bl_range(ir, (int)range->arg + 1, BL_AXIS_REDUCE, bl_index(ir, rest));
+    bl_nodes below = bl_reach(ir, 1, &sink, false);
+    bl_ptrmap done;
+
+    bl_ptrmap_init(&done, bl_ir_arena(ir));
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i], *made = NULL;
+        const bl_node **src = bl_arena_array(bl_ir_arena(ir), node->nsrc, sizeof *src);
+        if (src == NULL)
+            return sink;
+        for (uint32_t k = 0; k < node->nsrc; k++) {
+            const bl_node *to = bl_ptrmap_get(&done, node->src[k]);
+            src[k] = to == NULL || node->src[k] == range ? node->src[k] : to;
+        }
+        made = bl_node_with(ir, node, src);
+        if (tune_binds(made, range)) {
+            const bl_node *main = tune_replace(ir, made, range, inside, 2, parts);
+            const bl_node *last = tune_replace(ir, made, range, bl_add(ir, tail, bl_index(ir, whole)), 1, &tail);
+            made = bl_alu2(ir, (bl_op)node->sub, main, last);
+        }
+        if (made != node)
+            bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
+    }
+    const bl_node *to = bl_ptrmap_get(&done, sink);
+    return to == NULL ? sink : to;
+}
+
+static bool split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind)
+{
+    bl_ir *ir = tune->ir;
+    bl_axis axis = tune->axis[number];
+    int64_t extent = bl_extent_of(axis.range), parts = amount > 0 ? (extent + amount - 1) / amount : 0;
+    const bl_node *outer = NULL, *inner = NULL, *start = NULL, *part[2];
+    int64_t step = (INT64_C(1) << (PART_BITS - 1)) >> count_parts(tune, axis.range);
+
+    if (amount < 2 || !bl_is_fixed(axis.range) || extent < amount || step < 2)
+        return false;
+    inner = bl_range(ir, (int)(axis.range->arg + step), kind, bl_index(ir, amount));
+    if (!axis.output && extent % amount != 0)
+        parts = extent / amount;
+    outer = bl_range(ir, (int)axis.range->arg, (bl_axis_kind)axis.range->sub, bl_index(ir, parts));
+    start = parts == 1 ? bl_index(ir, 0) : bl_mul(ir, outer, bl_index(ir, amount));
+    if (axis.output && extent % amount != 0)
+        start = bl_alu2(ir, BL_OP_MIN, start, bl_index(ir, extent - amount));
+    part[0] = inner;
+    part[1] = outer;
+    if (!axis.output && extent % amount != 0)
+        tune_survey(tune, peel(ir, tune->sink, axis.range, extent - extent % amount, part, bl_add(ir, start, inner)));
+    else
+        tune_survey(tune, tune_replace(ir, tune->sink, axis.range, bl_add(ir, start, inner), parts == 1 ? 1 : 2, part));
+    return true;
+}
+
+/* The fastest grid axis is the one with the largest number. */
+static bool make_first(bl_tune *tune, int number)
+{
+    const bl_node *range = tune->axis[number].range, *moved = NULL;
+    if (range->sub != BL_AXIS_GLOBAL)
+        return false;
+    moved = bl_range(tune->ir, FIRST_REDUCE - 1 - (int)(range->arg >> PART_BITS), BL_AXIS_GLOBAL, range->src[0]);
+    tune_survey(tune, tune_replace(tune->ir, tune->sink, range, moved, 1, &moved));
+    return true;
+}
+
+static bool dispatch(bl_tune *tune, bl_move move)
+{
+    const bl_axis *axis = &tune->axis[move.axis];
+
+    if (move.kind == BL_MOVE_PACK)
+        return tune_pack(tune, move.axis);
+    if (move.axis < 0 || move.axis >= tune->naxes)
+        return false;
+    switch (move.kind) {
+    case BL_MOVE_TILE:
+        return split(tune, move.axis, move.amount, BL_AXIS_TILE);
+    case BL_MOVE_VECTOR:
+        return move.amount <= BL_MAX_LANES && split(tune, move.axis, move.amount, BL_AXIS_VECTOR);
+    case BL_MOVE_CHUNK:
+        return axis->output && split(tune, move.axis, move.amount, BL_AXIS_LOOP);
+    case BL_MOVE_LOCAL:
+        return axis->output && axis->outer && split(tune, move.axis, move.amount, BL_AXIS_LOCAL);
+    case BL_MOVE_GROUP:
+        return !axis->output && bl_extent_of(axis->range) % move.amount == 0 && split(tune, move.axis, move.amount, BL_AXIS_GROUP);
+    case BL_MOVE_FIRST:
+        return make_first(tune, move.axis);
+    case BL_MOVE_PACK:
+    case BL_MOVE_KINDS:
+        break;
+    }
+    return false;
+}
+
+bool bl_tune_apply(bl_tune *tune, bl_move move)
+{
+    if (tune->nmoves == BL_MAX_MOVES || !dispatch(tune, move))
+        return false;
+    tune->moves[tune->nmoves++] = move;
+    return true;
+}
+
+void bl_tune_print(const bl_tune *tune, bl_text *out)
+{
+    static const char *const names[BL_MOVE_KINDS] = {"tile", "vector", "chunk", "local", "group", "first", "pack"};
+    for (int i = 0; i < tune->nmoves; i++)
+        bl_text_printf(out, "%s%s %d %lld", i == 0 ? "" : ", ", names[tune->moves[i].kind], tune->moves[i].axis,
+                       (long long)tune->moves[i].amount);
+}

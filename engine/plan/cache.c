@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/base/map.h"
+#include "engine/plan/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct entry {
+    struct entry *bucket_next;
+    struct entry *newer, *older; /* by last use */
+    uint64_t hash;
+    void *bytes;
+    size_t len;
+    bl_plan *plan;  /* NULL while it compiles */
+    bl_device *dev;
+    bool failed;
+    bl_err err;     /* why, for those who waited */
+    int waiting;    /* threads that still look at it */
+    bool dropped;   /* no longer found; freed by the last who looks */
+} entry;
+
+struct bl_plans {
+    pthread_mutex_t lock; /* never held while a plan compiles or a device works */
+    pthread_cond_t ready;
+    size_t max, count, nbuckets;
+    entry **bucket;
+    entry *newest, *oldest;
+};
+
+bl_plans *bl_plans_create(size_t max_plans)
+{
+    bl_plans *plans = bl_calloc(1, sizeof *plans);
+    if (plans == NULL)
+        return NULL;
+    plans->max = max_plans == 0 ? 1 : max_plans;
+    plans->nbuckets = plans->max * 2 + 1;
+    plans->bucket = bl_calloc(plans->nbuckets, sizeof(entry *));
+    if (plans->bucket == NULL) {
+        free(plans);
+        return NULL;
+    }
+    pthread_mutex_init(&plans->lock, NULL);
+    pthread_cond_init(&plans->ready, NULL);
+    return plans;
+}
+
+static void free_entry(entry *e)
+{
+    bl_plan_release(e->plan);
+    free(e->bytes);
+    free(e);
+}
+
+static void unlink_use(bl_plans *plans, entry *e)
+{
+    if (e->newer != NULL)
+        e->newer->older = e->older;
+    else
+        plans->newest = e->older;
+    if (e->older != NULL)
+        e->older->newer = e->newer;
+    else
+        plans->oldest = e->newer;
+    e->newer = e->older = NULL;
+}
+
+static void link_newest(bl_plans *plans, entry *e)
+{
+    e->older = plans->newest;
+    if (plans->newest != NULL)
+        plans->newest->newer = e;
+    plans->newest = e;
+    if (plans->oldest == NULL)
+        plans->oldest = e;
+}
+
+/* Out of the table; gone at once unless somebody still looks at it. */
+static void drop(bl_plans *plans, entry *e)
+{
+    entry **at = &plans->bucket[e->hash % plans->nbuckets];
+    while (*at != e)
+        at = &(*at)->bucket_next;
+    *at = e->bucket_next;
+    unlink_use(plans, e);
+    plans->count--;
+    e->dropped = true;
+    if (e->waiting == 0)
+        free_entry(e);
+}
+
+void bl_plans_destroy(bl_plans *plans)
+{
+    if (plans == NULL)
+        return;
+    while (plans->newest != NULL)
+        drop(plans, plans->newest);
+    pthread_cond_destroy(&plans->ready);
+    pthread_mutex_destroy(&plans->lock);
+    free(plans->bucket);
+    free(plans);
+}
+
+static entry *find(bl_plans *plans, const bl_wire_key *key)
+{
+    entry *e = plans->bucket[key->hash % plans->nbuckets];
+    while (e != NULL && (e->hash != key->hash || e->len != key->len || memcmp(e->bytes, key->bytes, key->len) != 0))
+        e = e->bucket_next;
+    return e;
+}
+
+bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key)
+{
+    bl_plan *found = NULL;
+    entry *e = NULL;
+
+    pthread_mutex_lock(&plans->lock);
+    e = find(plans, key);
+    if (e != NULL && e->plan != NULL) {
+        found = bl_plan_retain(e->plan);
+        unlink_use(plans, e);
+        link_newest(plans, e);
+    }
+    pthread_mutex_unlock(&plans->lock);
+    return found;
+}
+
+static entry *insert(bl_plans *plans, const bl_wire_key *key, bl_device *dev)
+{
+    entry *e = bl_calloc(1, sizeof *e);
+    if (e == NULL || (e->bytes = bl_calloc(1, key->len + 1)) == NULL) {
+        free(e);
+        return NULL;
+    }
+    memcpy(e->bytes, key->bytes, key->len);
+    e->len = key->len;
+    e->hash = key->hash;
+    e->dev = dev;
+    e->bucket_next = plans->bucket[key->hash % plans->nbuckets];
+    plans->bucket[key->hash % plans->nbuckets] = e;
+    link_newest(plans, e);
+    plans->count++;
+    return e;
+}
+
+static void evict(bl_plans *plans)
+{
+    entry *e = plans->oldest;
+    while (plans->count > plans->max && e != NULL) {
+        entry *newer = e->newer;
+        if (e->plan != NULL)
+            drop(plans, e);
+        e = newer;
+    }
+}
+
+/* Wait, locked, for what another thread compiles. */
+static bl_status wait_for(bl_plans *plans, entry *e, bl_plan **out, bl_err *err)
+{
+    bl_status st = BL_OK;
+    e->waiting++;
+    while (e->plan == NULL && !e->failed)
+        pthread_cond_wait(&plans->ready, &plans->lock);
+    if (e->failed) {
+        st = e->err.status;
+        if (err != NULL)
+            *err = e->err;
+    } else {
+        *out = bl_plan_retain(e->plan);
+    }
+    e->waiting--;
+    if (e->dropped && e->waiting == 0)
+        free_entry(e);
+    return st;
+}
+
+bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_graph *graph, bl_device *dev,
+                       const bl_plan_options *options, bl_plan **out, bool *hit, bl_err *err)
+{
+    bl_plan *plan = NULL;
+    bl_err failure = {0};
+    entry *e = NULL;
+    bl_status st = BL_OK;
+
+    *out = NULL;
+    *hit = true;
+    pthread_mutex_lock(&plans->lock);
+    e = find(plans, key);
+    if (e != NULL) {
+        st = wait_for(plans, e, out, err);
+        pthread_mutex_unlock(&plans->lock);
+        return st;
+    }
+    *hit = false;
+    e = insert(plans, key, dev);
+    if (e != NULL)
+        e->waiting = 1;
+    pthread_mutex_unlock(&plans->lock);
+    if (e == NULL)
+        return bl_fail(err, BL_ENOMEM, "plan cache");
+    st = plan_compile(graph, dev, options, &plan, &failure);
+    pthread_mutex_lock(&plans->lock);
+    e->waiting--;
+    if (st == BL_OK) {
+        e->plan = plan;
+        *out = bl_plan_retain(plan);
+        if (e->dropped && e->waiting == 0)
+            free_entry(e);
+        evict(plans);
+    } else { /* failures are not kept: the next one to ask tries again */
+        e->failed = true;
+        e->err = failure;
+        if (!e->dropped)
+            drop(plans, e);
+        else if (e->waiting == 0)
+            free_entry(e);
+        if (err != NULL)
+            *err = failure;
+    }
+    pthread_cond_broadcast(&plans->ready);
+    pthread_mutex_unlock(&plans->lock);
+    return st;
+}
+
+void bl_plans_forget_device(bl_plans *plans, bl_device *dev)
+{
+    pthread_mutex_lock(&plans->lock);
+    for (entry *e = plans->oldest, *newer = NULL; e != NULL; e = newer) {
+        newer = e->newer;
+        if (e->dev == dev)
+            drop(plans, e);
+    }
+    pthread_mutex_unlock(&plans->lock);
+}
+
+size_t bl_plans_count(bl_plans *plans)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&plans->lock);
+    n = plans->count;
+    pthread_mutex_unlock(&plans->lock);
+    return n;
+}
+
+bl_plan *bl_plan_retain(bl_plan *plan)
+{
+    atomic_fetch_add(&plan->refs, 1);
+    return plan;
+}
+
+void bl_plan_release(bl_plan *plan)
+{
+    if (plan != NULL && atomic_fetch_sub(&plan->refs, 1) == 1)
+        plan_destroy(plan);
+}
+
+const bl_plan_info *bl_plan_get_info(const bl_plan *plan)
+{
+    return &plan->info;
+}
+
+bl_device *bl_plan_get_device(const bl_plan *plan)
+{
+    return plan->dev;
+}

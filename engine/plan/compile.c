@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: MIT */
+/* A miss: wire graph -> IR -> schedule -> moves -> linear kernels -> source -> compiled kernels -> memory plan -> recording.
+ * This is the road of DESIGN's picture, one call a stage. */
+#include "engine/base/clock.h"
+#include "engine/base/size.h"
+#include "engine/ir/shape.h"
+#include "engine/ir/text.h"
+#include "engine/ir/verify.h"
+#include "engine/plan/internal.h"
+#include "engine/render/render.h"
+#include "engine/sched/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A kernel to be: what one nest, or one helper of it, becomes. */
+typedef struct made {
+    const bl_nest *nest;
+    const char *name;
+    bool helper;
+    const bl_node *sink;
+    int nparams;
+    const int *slot; /* of each parameter */
+    bl_lowered *lowered;
+    bl_text source;
+    const char *moves;
+} made;
+
+typedef struct compile {
+    const bl_wire_graph *wire;
+    const bl_plan_options *options;
+    bl_device *dev;
+    bl_plan *plan;
+    bl_ir *ir;
+    bl_arena *arena;
+    bl_target target;
+    int nroots;
+    const bl_node **roots;
+    bl_schedule *schedule;
+    int nmade, cap_made;
+    made *made;
+    int nslots;
+    bl_place *places; /* the schedule's, then panels */
+    bl_err *err;
+} compile;
+
+static bl_status verify(compile *c, int n, const bl_node *const *roots, bl_stage stage, const char *pass)
+{
+    return c->options->spec == 0 ? BL_OK : bl_ir_verify(c->ir, n, roots, stage, pass, c->options->spec, c->err);
+}
+
+static void dump(compile *c, int level, const char *title, int n, const bl_node *const *roots)
+{
+    if (c->options->debug < level)
+        return;
+    bl_text_printf(&c->plan->debug, "; %s\n", title);
+    bl_ir_print(c->ir, n, roots, &c->plan->debug);
+}
+
+/* ---- roots: outputs, then the new values of states; each a node of its own */
+
+static bl_status gather_roots(compile *c)
+{
+    const bl_graph *graph = c->plan->graph;
+    int nstates = graph->nstates + graph->nhidden;
+
+    c->roots = bl_arena_array(c->arena, (size_t)(graph->noutputs + nstates), sizeof *c->roots);
+    if (c->roots == NULL)
+        return bl_arena_status(c->arena, c->err);
+    for (int i = 0; i < graph->noutputs + nstates; i++) {
+        const bl_node *root = i < graph->noutputs ? graph->outputs[i] : graph->updates[i - graph->noutputs];
+        if (root == NULL)
+            continue;
+        for (int k = 0; k < c->nroots; k++) {
+            if (c->roots[k] == root) {
+                root = bl_contiguous(c->ir, root);
+                k = -1;
+            }
+        }
+        c->roots[c->nroots++] = root;
+    }
+    dump(c, 5, "tensor graph", c->nroots, c->roots);
+    return verify(c, c->nroots, c->roots, BL_STAGE_TENSOR, "front");
+}
+
+/* ---- kernels */
+
+static made *add_made(compile *c)
+{
+    if (c->nmade == c->cap_made) {
+        int cap = c->cap_made * 2 + 16;
+        made *grown = bl_arena_array(c->arena, (size_t)cap, sizeof *grown);
+        if (grown == NULL)
+            return NULL;
+        if (c->nmade > 0)
+            memcpy(grown, c->made, (size_t)c->nmade * sizeof *grown);
+        c->made = grown;
+        c->cap_made = cap;
+    }
+    return &c->made[c->nmade++];
+}
+
+static const char *moves_text(compile *c, const bl_tune *tune)
+{
+    bl_text text = {0};
+    const char *kept = NULL;
+    bl_tune_print(tune, &text);
+    kept = bl_arena_strdup(c->arena, text.data == NULL ? "" : text.data);
+    bl_text_fini(&text);
+    return kept;
+}
+
+static void tune_nest(compile *c, bl_tune *tune, const bl_node *sink, int nparams)
+{
+    bl_tune_init(tune, c->ir, sink, nparams);
+    if (!c->options->noopt)
+        bl_heuristic(tune, &c->target);
+}
+
+/* A panel's own kernel: it stands before the nest that reads it. */
+static bl_status add_helper(compile *c, const made *of, const bl_packed *packed, int panel)
+{
+    bl_tune tune;
+    made *m = NULL;
+    int *slot = bl_arena_array(c->arena, (size_t)packed->nfrom + 1, sizeof *slot);
+
+    tune_nest(c, &tune, packed->sink, packed->nfrom + 1);
+    m = add_made(c);
+    if (m == NULL || slot == NULL)
+        return bl_arena_status(c->arena, c->err);
+    slot[0] = panel;
+    for (int i = 0; i < packed->nfrom; i++)
+        slot[1 + i] = of->slot[packed->from[i]];
+    *m = (made){.nest = of->nest, .name = bl_arena_printf(c->arena, "pack_%s", of->nest->name), .helper = true, .sink = tune.sink,
+                .nparams = packed->nfrom + 1, .slot = slot, .moves = moves_text(c, &tune)};
+    return bl_ir_status(c->ir, c->err);
+}
+
+static bl_status add_nest(compile *c, const bl_nest *nest)
+{
+    bl_tune tune;
+    made of = {.nest = nest, .name = nest->name, .helper = nest->helper}, *m = NULL;
+    int *slot = bl_arena_array(c->arena, (size_t)nest->nparams + BL_MAX_HELPERS, sizeof *slot);
+
+    if (slot == NULL)
+        return bl_arena_status(c->arena, c->err);
+    for (int i = 0; i < nest->nparams; i++)
+        slot[i] = nest->param[i];
+    of.slot = slot;
+    dump(c, 5, nest->name, 1, &nest->sink);
+    tune_nest(c, &tune, nest->sink, nest->nparams);
+    for (int i = 0; i < tune.npacked; i++) {
+        slot[tune.packed[i].param] = c->nslots;
+        c->places[c->nslots] =
+            (bl_place){.kind = BL_PLACE_TEMP, .dtype = tune.packed[i].dtype, .count = tune.packed[i].count};
+        BL_TRY(add_helper(c, &of, &tune.packed[i], c->nslots++));
+    }
+    of.sink = tune.sink;
+    of.nparams = tune.nparams;
+    of.moves = moves_text(c, &tune);
+    m = add_made(c);
+    if (m == NULL)
+        return bl_arena_status(c->arena, c->err);
+    *m = of;
+    return bl_ir_status(c->ir, c->err);
+}
+
+static bl_status make_source(compile *c, made *m)
+{
+    BL_TRY(verify(c, 1, &m->sink, BL_STAGE_KERNEL, "moves"));
+    BL_TRY(bl_lower(c->ir, m->sink, m->name, (uint32_t)m->nparams, c->options->spec, &m->lowered, c->err));
+    dump(c, 5, "expanded", 1, &m->lowered->sink);
+    if (c->options->debug >= 5)
+        bl_linear_print(m->lowered->linear, &c->plan->debug);
+    BL_TRY(bl_render(m->lowered->linear, &c->dev->info, &m->source, c->err));
+    if (c->options->debug >= 3)
+        bl_text_printf(&c->plan->debug, "kernel %s: %s\n", m->name, m->moves);
+    if (c->options->debug >= 4)
+        bl_text_append(&c->plan->debug, m->source.data, m->source.len);
+    return BL_OK;
+}
+
+static bl_kernel *same_kernel(compile *c, const made *m)
+{
+    for (const made *other = c->made; other < m; other++) {
+        if (other->source.len == m->source.len && memcmp(other->source.data, m->source.data, m->source.len) == 0)
+            return c->plan->kernels[other - c->made];
+    }
+    return NULL;
+}
+
+static bl_status make_kernel(compile *c, const made *m)
+{
+    const bl_linear *linear = m->lowered->linear;
+    bl_kernel **out = &c->plan->kernels[m - c->made];
+    bl_kernel_source source = {.entry = m->name, .text = m->source.data, .len = m->source.len, .nbuffers = linear->nbuffers,
+                               .nscalars = linear->nscalars, .writes = linear->writes, .local_bytes = linear->local_bytes};
+
+    memcpy(source.local, linear->local, sizeof source.local);
+    *out = same_kernel(c, m);
+    if (*out != NULL)
+        return BL_OK;
+    return bl_kernel_create(c->dev, &source, out, c->err);
+}
+
+static void disassemble(compile *c)
+{
+    for (int i = 0; i < c->nmade && c->options->debug >= 7 && c->dev->ops->disassemble != NULL; i++) {
+        char *text = c->dev->ops->disassemble(c->plan->kernels[i]);
+        if (text != NULL)
+            bl_text_printf(&c->plan->debug, "; %s\n%s\n", c->made[i].name, text);
+        free(text);
+    }
+}
+
+/* ---- memory */
+
+/* When each place that is neither input nor root is first written and last read. */
+static bl_status place_memory(compile *c, size_t *offset)
+{
+    bl_lifetime *lives = bl_arena_array(c->arena, (size_t)c->nslots, sizeof *lives);
+
+    BL_TRY(bl_arena_status(c->arena, c->err));
+    for (int i = 0; i < c->nslots; i++) {
+        size_t bytes = 0;
+        lives[i] = (bl_lifetime){.first = c->nmade, .last = -1};
+        if (c->places[i].kind == BL_PLACE_TEMP && c->places[i].count != NULL &&
+            !bl_size_mul((size_t)c->places[i].count->hi, bl_dtype_bytes(c->places[i].dtype), &bytes))
+            return bl_fail(c->err, BL_ENODEVMEM, "an intermediate result has more bytes than can be counted");
+        lives[i].bytes = bytes == 0 ? 1 : bytes;
+    }
+    for (int k = 0; k < c->nmade; k++) {
+        for (int i = 0; i < c->made[k].nparams; i++) {
+            bl_lifetime *life = &lives[c->made[k].slot[i]];
+            if (c->places[c->made[k].slot[i]].kind != BL_PLACE_TEMP)
+                continue;
+            life->first = k < life->first ? k : life->first;
+            life->last = k > life->last ? k : life->last;
+        }
+    }
+    c->plan->scratch_bytes = bl_memory_plan(c->nslots, lives, c->dev->info.alignment < 64 ? 64 : c->dev->info.alignment, c->arena);
+    for (int i = 0; i < c->nslots; i++)
+        offset[i] = lives[i].first <= lives[i].last ? lives[i].offset : SIZE_MAX;
+    if (c->plan->scratch_bytes > c->dev->info.max_alloc)
+        return bl_fail(c->err, BL_ENODEVMEM, "the graph needs %zu bytes for intermediate results at once, %s gives out %llu",
+                       c->plan->scratch_bytes, c->dev->info.id, (unsigned long long)c->dev->info.max_alloc);
+    return bl_arena_status(c->arena, c->err);
+}
+
+static bl_status make_slots(compile *c)
+{
+    bl_plan *plan = c->plan;
+    size_t *offset = bl_arena_array(c->arena, (size_t)c->nslots + 1, sizeof *offset);
+    const bl_node **count = bl_arena_array(c->arena, (size_t)c->nslots + 1, sizeof *count);
+    bl_dtype *dtype = bl_arena_array(c->arena, (size_t)c->nslots + 1, sizeof *dtype);
+
+    BL_TRY(bl_arena_status(c->arena, c->err));
+    BL_TRY(place_memory(c, offset));
+    for (int i = 0; i < c->nslots; i++) {
+        count[i] = c->places[i].kind == BL_PLACE_INPUT ? NULL : c->places[i].count;
+        dtype[i] = c->places[i].dtype;
+    }
+    plan->nslots = c->nslots;
+    plan->nroots = c->nroots;
+    plan->root_slot = c->schedule->root_place;
+    plan->slot_offset = offset;
+    plan->slot_count = count;
+    plan->slot_dtype = dtype;
+    plan->slots = bl_calloc((size_t)c->nslots + 1, sizeof *plan->slots);
+    plan->vars = bl_calloc((size_t)plan->graph->nvars + 1, sizeof *plan->vars);
+    plan->last_vars = bl_calloc((size_t)plan->graph->nvars + 1, sizeof *plan->last_vars);
+    if (plan->slots == NULL || plan->vars == NULL || plan->last_vars == NULL)
+        return bl_fail(c->err, BL_ENOMEM, "plan");
+    return BL_OK;
+}
+
+/* ---- the recording */
+
+static bl_status record(compile *c)
+{
+    bl_plan *plan = c->plan;
+    bl_launch *launches = bl_arena_array(c->arena, (size_t)c->nmade + 1, sizeof *launches);
+
+    plan->groups = bl_calloc((size_t)c->nmade + 1, sizeof *plan->groups);
+    plan->steps = bl_arena_array(c->arena, (size_t)c->nmade + 1, sizeof *plan->steps);
+    if (plan->groups == NULL || launches == NULL || plan->steps == NULL)
+        return bl_fail(c->err, BL_ENOMEM, "plan");
+    plan->nsteps = c->nmade;
+    for (int i = 0; i < c->nmade; i++) {
+        const made *m = &c->made[i];
+        step *s = &plan->steps[i];
+        *s = (step){.name = m->name, .helper = m->helper, .moves = m->moves};
+        memcpy(s->grid, m->lowered->grid, sizeof s->grid);
+        plan_estimate(m->lowered, &s->flops, &s->bytes);
+        launches[i].kernel = plan->kernels[i];
+        for (int k = 0; k < m->nparams; k++) {
+            const bl_place *place = &c->places[m->slot[k]];
+            launches[i].slot[k] = (uint16_t)m->slot[k];
+            if ((m->lowered->linear->writes >> k & 1) == 0 && place->count != NULL)
+                s->bytes += place->count->hi * (int64_t)bl_dtype_bytes(place->dtype);
+        }
+        for (int k = 0; k < m->lowered->nvars && k < BL_MAX_SCALARS; k++)
+            launches[i].var[k] = (uint16_t)m->lowered->vars[k];
+        for (int k = 0; k < 3; k++) {
+            if (s->grid[k]->hi > c->dev->info.max_groups[k])
+                return bl_fail(c->err, BL_ELIMIT, "kernel %s needs %lld groups, %s launches at most %u", m->name,
+                               (long long)s->grid[k]->hi, c->dev->info.id, c->dev->info.max_groups[k]);
+        }
+        plan->info.kernels += !m->helper;
+        plan->info.helpers += m->helper;
+        plan->info.flops += s->flops;
+        plan->info.bytes += s->bytes;
+        plan->info.estimate_s += plan_seconds(&c->dev->info, s->flops, s->bytes);
+    }
+    if (c->nmade == 0)
+        return BL_OK;
+    return bl_recording_create(c->dev, (uint32_t)c->nmade, launches, (uint32_t)c->nslots, (uint32_t)plan->graph->nvars,
+                               &plan->recording, c->err);
+}
+
+/* ---- what the caller learns */
+
+static bl_plan_tensor *describe(compile *c, int n, const bl_node *const *nodes)
+{
+    bl_plan_tensor *all = bl_arena_array(c->arena, (size_t)n + 1, sizeof *all);
+    for (int i = 0; all != NULL && i < n; i++)
+        all[i] = (bl_plan_tensor){.dtype = (bl_dtype)nodes[i]->dtype, .ndim = nodes[i]->ndim, .dim = nodes[i]->dim};
+    return all;
+}
+
+static bl_status fill_info(compile *c)
+{
+    const bl_graph *graph = c->plan->graph;
+    bl_plan_info *info = &c->plan->info;
+    int nstates = graph->nstates + graph->nhidden;
+    bool *updated = bl_arena_array(c->arena, (size_t)nstates + 1, sizeof *updated);
+    int64_t *lo = bl_arena_array(c->arena, (size_t)graph->nvars + 1, sizeof *lo);
+    int64_t *hi = bl_arena_array(c->arena, (size_t)graph->nvars + 1, sizeof *hi);
+    bl_plan_tensor *hidden = describe(c, graph->nhidden, graph->inputs + graph->ninputs + graph->nstates);
+
+    info->inputs = describe(c, graph->ninputs, graph->inputs);
+    info->states = describe(c, graph->nstates, graph->inputs + graph->ninputs);
+    info->outputs = describe(c, graph->noutputs, graph->outputs);
+    BL_TRY(bl_arena_status(c->arena, c->err));
+    for (int i = 0; i < graph->nhidden; i++) {
+        hidden[i].name = graph->hidden[i].name;
+        hidden[i].init = graph->hidden[i].init;
+    }
+    for (int i = 0; i < nstates; i++)
+        updated[i] = graph->updates[i] != NULL;
+    for (int i = 0; i < graph->nvars; i++) {
+        lo[i] = graph->vars[i].lo;
+        hi[i] = graph->vars[i].hi;
+    }
+    info->hidden = hidden;
+    info->device = c->dev->info.id;
+    info->ninputs = graph->ninputs;
+    info->nstates = graph->nstates;
+    info->nhidden = graph->nhidden;
+    info->noutputs = graph->noutputs;
+    info->nvars = graph->nvars;
+    info->updated = updated;
+    info->var_lo = lo;
+    info->var_hi = hi;
+    info->peak_bytes = c->plan->scratch_bytes;
+    info->uses_rng = graph->uses_rng;
+    info->debug = c->plan->debug.data == NULL ? "" : c->plan->debug.data;
+    return BL_OK;
+}
+
+static bl_target target_of(const bl_device_info *info)
+{
+    return (bl_target){.groups = info->subgroup > 1,
+                       .cpu = info->type == BL_DEVICE_CPU,
+                       .units = info->units == 0 ? 1 : info->units,
+                       .vector_bits = info->vector_bits,
+                       .registers = info->registers,
+                       .cache_bytes = info->cache_bytes == 0 ? 512 * 1024 : info->cache_bytes,
+                       .subgroup = info->subgroup,
+                       .max_local = info->max_local,
+                       .local_bytes = info->local_bytes,
+                       .max_params = BL_MAX_BINDINGS};
+}
+
+/* Everything that needs no driver: its time is info.engine_ms. */
+static bl_status compile_to_source(compile *c)
+{
+    bl_sched_options options = {.units = c->target.units, .max_params = BL_MAX_BINDINGS - BL_MAX_HELPERS};
+    bl_front_options front = {.program = c->options->program, .max_bytes = c->options->max_compile_bytes};
+
+    BL_TRY(bl_front_build(c->wire, &front, &c->plan->graph, c->err));
+    c->ir = c->plan->graph->ir;
+    c->arena = bl_ir_arena(c->ir);
+    BL_TRY(gather_roots(c));
+    BL_TRY(bl_schedule_make(c->ir, c->nroots, c->roots, &options, &c->schedule, c->err));
+    c->nslots = c->schedule->nplaces;
+    c->places = bl_arena_array(c->arena, (size_t)(c->nslots + c->schedule->nnests * BL_MAX_HELPERS), sizeof *c->places);
+    BL_TRY(bl_arena_status(c->arena, c->err));
+    memcpy(c->places, c->schedule->places, (size_t)c->nslots * sizeof *c->places);
+    for (int i = 0; i < c->schedule->nnests; i++)
+        BL_TRY(add_nest(c, &c->schedule->nests[i]));
+    for (int i = 0; i < c->nmade; i++)
+        BL_TRY(make_source(c, &c->made[i]));
+    return BL_OK;
+}
+
+static bl_status compile_all(compile *c)
+{
+    int64_t start = bl_clock_ns(), source_done = 0;
+
+    BL_TRY(compile_to_source(c));
+    source_done = bl_clock_ns();
+    c->plan->kernels = bl_calloc((size_t)c->nmade + 1, sizeof *c->plan->kernels);
+    if (c->plan->kernels == NULL)
+        return bl_fail(c->err, BL_ENOMEM, "plan");
+    c->plan->nkernels = c->nmade;
+    for (int i = 0; i < c->nmade; i++)
+        BL_TRY(make_kernel(c, &c->made[i]));
+    disassemble(c);
+    BL_TRY(make_slots(c));
+    BL_TRY(record(c));
+    if (c->options->debug >= 1)
+        bl_text_printf(&c->plan->debug, "scheduled %u kernels and %u helpers in %.2f ms, compiled in %.2f ms, %zu bytes of scratch\n",
+                       c->plan->info.kernels, c->plan->info.helpers, bl_clock_ms(start, source_done),
+                       bl_clock_ms(source_done, bl_clock_ns()), c->plan->scratch_bytes);
+    BL_TRY(fill_info(c));
+    c->plan->info.engine_ms = bl_clock_ms(start, source_done);
+    c->plan->info.compile_ms = bl_clock_ms(start, bl_clock_ns());
+    return bl_ir_status(c->ir, c->err);
+}
+
+bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_options *options, bl_plan **out, bl_err *err)
+{
+    compile c = {.wire = wire, .options = options, .dev = dev, .target = target_of(&dev->info), .err = err};
+    bl_status st = BL_OK;
+
+    *out = NULL;
+    c.plan = bl_calloc(1, sizeof *c.plan);
+    if (c.plan == NULL)
+        return bl_fail(err, BL_ENOMEM, "plan");
+    atomic_init(&c.plan->refs, 1);
+    c.plan->dev = dev;
+    st = compile_all(&c);
+    for (int i = 0; i < c.nmade; i++)
+        bl_text_fini(&c.made[i].source);
+    if (st == BL_OK)
+        *out = c.plan;
+    else
+        plan_destroy(c.plan);
+    return st;
+}
+
+void plan_destroy(bl_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    bl_recording_destroy(plan->recording);
+    for (int i = 0; i < plan->nkernels; i++) {
+        bool shared = false;
+        for (int k = 0; k < i; k++)
+            shared = shared || plan->kernels[k] == plan->kernels[i];
+        if (!shared && plan->kernels[i] != NULL)
+            bl_kernel_destroy(plan->kernels[i]);
+    }
+    for (int i = 0; plan->slots != NULL && i < plan->nslots; i++) {
+        if (plan->slot_offset[i] != SIZE_MAX)
+            bl_buffer_release(plan->slots[i]);
+    }
+    bl_buffer_release(plan->scratch);
+    free(plan->kernels);
+    free(plan->slots);
+    free(plan->vars);
+    free(plan->last_vars);
+    free(plan->groups);
+    bl_text_fini(&plan->debug);
+    bl_graph_destroy(plan->graph);
+    free(plan);
+}

@@ -1,0 +1,55 @@
+/* Between the files of a plan. */
+#ifndef BL_PLAN_INTERNAL_H
+#define BL_PLAN_INTERNAL_H
+
+#include "engine/base/fault.h"
+#include "engine/lower/lower.h"
+#include "engine/opt/heuristic.h"
+#include "engine/plan/plan.h"
+
+#include <pthread.h>
+
+/* One launch of a plan. */
+typedef struct step {
+    const char *name;
+    bool helper;
+    const bl_node *grid[3];
+    uint32_t groups[3]; /* at the sizes of the last run */
+    int64_t flops, bytes; /* at the largest sizes */
+    const char *moves;
+} step;
+
+struct bl_plan {
+    atomic_int refs;
+    bl_plan_info info;
+    bl_graph *graph; /* owns the arena in which all that is const here lives */
+    bl_device *dev;
+    int nsteps;
+    step *steps;
+    uint32_t (*groups)[3]; /* of each launch */
+    int nkernels;
+    bl_kernel **kernels;
+    bl_recording *recording;
+    int nslots; /* inputs, roots, temporaries, panels */
+    int nroots;
+    const int *root_slot;   /* outputs, then updates in order of state */
+    const bl_node *const *slot_count; /* elements; NULL for inputs and unused */
+    const bl_dtype *slot_dtype;
+    const size_t *slot_offset; /* in the scratch memory, for temporaries; SIZE_MAX for others */
+    size_t scratch_bytes;
+    bl_buffer *scratch;   /* worker thread only, as all below */
+    bl_buffer **slots;
+    int32_t *vars;
+    int64_t *last_vars;
+    bl_text debug;
+};
+
+/* compile.c: everything up to a recording that waits for its first run.  *out has one reference. */
+BL_NODISCARD bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_options *options, bl_plan **out,
+                                    bl_err *err);
+void plan_destroy(bl_plan *plan);
+/* estimate.c */
+void plan_estimate(const bl_lowered *lowered, int64_t *flops, int64_t *bytes);
+double plan_seconds(const bl_device_info *info, int64_t flops, int64_t bytes);
+
+#endif

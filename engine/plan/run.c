@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* Replaying a plan: bind buffers, submit, and for many steps exchange the states' two buffers between them. */
+#include "engine/base/clock.h"
+#include "engine/base/size.h"
+#include "engine/ir/shape.h"
+#include "engine/plan/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    STEPS_IN_FLIGHT = 32,       /* submitted before the next look at cancellation and the clock */
+    LAUNCHES_IN_FLIGHT = 2048
+};
+
+typedef struct running {
+    bl_run *run;
+    bl_plan *plan;
+    bl_err *err;
+    bl_buffer **next; /* nstates: where the next value of an updated state goes */
+} running;
+
+void bl_plan_sizes(const bl_plan_tensor *tensor, const int64_t *vars, int64_t *dim)
+{
+    for (int i = 0; i < tensor->ndim; i++)
+        dim[i] = bl_extent_eval(tensor->dim[i], vars);
+}
+
+static bl_status slot_bytes(const bl_plan *plan, int slot, const int64_t *vars, size_t *bytes, bl_err *err)
+{
+    int64_t count = bl_extent_eval(plan->slot_count[slot], vars);
+    if (count < 0 || !bl_size_mul((size_t)count, bl_dtype_bytes(plan->slot_dtype[slot]), bytes))
+        return bl_fail(err, BL_ENODEVMEM, "a result has more bytes than can be counted");
+    return BL_OK;
+}
+
+/* Scratch memory is the plan's own and stays bound; it is taken at the largest sizes. */
+static bl_status bind_scratch(bl_plan *plan, bl_err *err)
+{
+    if (plan->scratch != NULL || plan->scratch_bytes == 0)
+        return BL_OK;
+    BL_TRY(bl_buffer_alloc(plan->dev, plan->scratch_bytes, &plan->scratch, err));
+    for (int i = 0; i < plan->nslots; i++) {
+        size_t bytes = 0;
+        if (plan->slot_offset[i] == SIZE_MAX)
+            continue;
+        (void)bl_size_mul((size_t)plan->slot_count[i]->hi, bl_dtype_bytes(plan->slot_dtype[i]), &bytes);
+        BL_TRY(bl_buffer_view(plan->scratch, plan->slot_offset[i], bytes == 0 ? 1 : bytes, &plan->slots[i], err));
+    }
+    return BL_OK;
+}
+
+static bl_status bind_sizes(running *r)
+{
+    bl_plan *plan = r->plan;
+    for (int i = 0; i < plan->info.nvars; i++) {
+        int64_t value = r->run->vars[i];
+        if (value < plan->info.var_lo[i] || value > plan->info.var_hi[i])
+            return bl_fail(r->err, BL_EGRAPH, "dimension %d is %lld, its range is [%lld, %lld]", i, (long long)value,
+                           (long long)plan->info.var_lo[i], (long long)plan->info.var_hi[i]);
+        plan->vars[i] = (int32_t)value;
+    }
+    for (int i = 0; i < plan->nsteps; i++) {
+        for (int k = 0; k < 3; k++)
+            plan->groups[i][k] = (uint32_t)bl_extent_eval(plan->steps[i].grid[k], r->run->vars);
+    }
+    return BL_OK;
+}
+
+static bl_status alloc_results(running *r)
+{
+    bl_plan *plan = r->plan;
+    int nstates = plan->info.nstates + plan->info.nhidden, root = plan->info.noutputs;
+    size_t bytes = 0;
+
+    for (int i = 0; i < plan->info.noutputs; i++) {
+        BL_TRY(slot_bytes(plan, plan->root_slot[i], r->run->vars, &bytes, r->err));
+        BL_TRY(bl_pool_alloc(r->run->pool, bytes, &r->run->outputs[i], r->err));
+    }
+    for (int i = 0; i < nstates; i++) {
+        if (!plan->info.updated[i])
+            continue;
+        BL_TRY(slot_bytes(plan, plan->root_slot[root++], r->run->vars, &bytes, r->err));
+        BL_TRY(bl_pool_alloc(r->run->pool, bytes, &r->next[i], r->err));
+    }
+    return BL_OK;
+}
+
+/* A value that only its own nest reads has a slot but no memory: no launch names it, and any buffer will do. */
+static void fill_unused(bl_plan *plan)
+{
+    bl_buffer *any = NULL;
+    for (int i = 0; i < plan->nslots && any == NULL; i++)
+        any = plan->slots[i];
+    for (int i = 0; i < plan->nslots; i++) {
+        if (plan->slots[i] == NULL)
+            plan->slots[i] = any;
+    }
+}
+
+static void bind_slots(running *r)
+{
+    bl_plan *plan = r->plan;
+    int ninputs = plan->info.ninputs, nstates = plan->info.nstates + plan->info.nhidden, root = plan->info.noutputs;
+
+    for (int i = 0; i < ninputs + nstates && i < plan->nslots; i++) {
+        if (plan->slot_count[i] == NULL)
+            plan->slots[i] = i < ninputs ? r->run->inputs[i] : r->run->states[i - ninputs];
+    }
+    for (int i = 0; i < plan->info.noutputs; i++)
+        plan->slots[plan->root_slot[i]] = r->run->outputs[i];
+    for (int i = 0; i < nstates; i++) {
+        if (plan->info.updated[i])
+            plan->slots[plan->root_slot[root++]] = r->next[i];
+    }
+    fill_unused(plan);
+}
+
+static bl_status submit_step(running *r, uint64_t *ns)
+{
+    bl_submission submission = {.slots = r->plan->slots, .vars = r->plan->vars,
+                                .groups = (const uint32_t(*)[3])r->plan->groups, .nanoseconds = ns};
+    bind_slots(r);
+    if (r->plan->recording == NULL)
+        return BL_OK;
+    return bl_recording_submit(r->plan->recording, &submission, r->err);
+}
+
+static void exchange_states(running *r)
+{
+    for (int i = 0; i < r->plan->info.nstates + r->plan->info.nhidden; i++) {
+        if (r->plan->info.updated[i]) {
+            bl_buffer *old = r->run->states[i];
+            r->run->states[i] = r->next[i];
+            r->next[i] = old;
+        }
+    }
+}
+
+static bl_status look_around(const bl_run *run, bl_err *err)
+{
+    if (run->cancel != NULL && atomic_load_explicit(run->cancel, memory_order_relaxed))
+        return bl_fail(err, BL_ECANCELLED, "the client went away");
+    if (run->deadline_ns != 0 && bl_clock_ns() > run->deadline_ns)
+        return bl_fail(err, BL_ETIMEOUT, "the time limit passed after %llu steps", (unsigned long long)run->steps_done);
+    return BL_OK;
+}
+
+static bl_status collect_step(running *r, uint64_t step_number)
+{
+    bl_run *run = r->run;
+    if (run->collect == NULL || run->every == 0 || step_number % run->every != 0)
+        return BL_OK;
+    BL_TRY(bl_device_wait(r->plan->dev, r->err));
+    return run->collect(run->collect_arg, step_number, run->outputs, r->err);
+}
+
+static bl_status run_steps(running *r, uint64_t *ns)
+{
+    bl_run *run = r->run;
+    uint64_t in_flight = 0, most = STEPS_IN_FLIGHT;
+
+    if (r->plan->nsteps > 0 && LAUNCHES_IN_FLIGHT / r->plan->nsteps < STEPS_IN_FLIGHT)
+        most = (uint64_t)(LAUNCHES_IN_FLIGHT / r->plan->nsteps) + 1;
+    for (uint64_t i = 1; i <= run->steps; i++) {
+        BL_TRY(look_around(run, r->err));
+        BL_TRY(submit_step(r, ns));
+        exchange_states(r);
+        if (++in_flight >= most || ns != NULL || i == run->steps) {
+            BL_TRY(bl_device_wait(r->plan->dev, r->err));
+            in_flight = 0;
+        }
+        for (int k = 0; ns != NULL && run->kernel_ns != NULL && k < r->plan->nsteps; k++)
+            run->kernel_ns[k] += ns[k];
+        run->steps_done = i;
+        BL_TRY(collect_step(r, i));
+    }
+    return BL_OK;
+}
+
+bl_status bl_plan_run(bl_run *run, bl_err *err)
+{
+    bl_plan *plan = run->plan;
+    running r = {.run = run, .plan = plan, .err = err};
+    int nstates = plan->info.nstates + plan->info.nhidden;
+    uint64_t *ns = NULL;
+    bl_status st = BL_OK;
+
+    run->steps_done = 0;
+    for (int i = 0; i < plan->info.noutputs; i++)
+        run->outputs[i] = NULL;
+    if (nstates > 0 && (r.next = bl_calloc((size_t)nstates, sizeof *r.next)) == NULL)
+        st = bl_fail(err, BL_ENOMEM, "run");
+    if (st == BL_OK && run->timed && (ns = bl_calloc((size_t)plan->nsteps + 1, sizeof *ns)) == NULL)
+        st = bl_fail(err, BL_ENOMEM, "run");
+    if (st == BL_OK)
+        st = bind_scratch(plan, err);
+    if (st == BL_OK)
+        st = bind_sizes(&r);
+    if (st == BL_OK)
+        st = alloc_results(&r);
+    if (st == BL_OK)
+        st = run_steps(&r, ns);
+    if (st != BL_OK) {
+        bl_err ignored = {0};
+        bl_status waited = bl_device_wait(plan->dev, &ignored); /* nothing may still use what is released below */
+        (void)waited;
+        for (int i = 0; i < plan->info.noutputs; i++) {
+            bl_pool_release(run->pool, run->outputs[i]);
+            run->outputs[i] = NULL;
+        }
+    }
+    for (int i = 0; r.next != NULL && i < nstates; i++)
+        bl_pool_release(run->pool, r.next[i]);
+    free(r.next);
+    free(ns);
+    return st;
+}
+
+void bl_plan_report(const bl_plan *plan, const uint64_t *kernel_ns, uint64_t steps, bl_text *out)
+{
+    for (int i = 0; i < plan->nsteps; i++) {
+        const step *s = &plan->steps[i];
+        double us = (double)kernel_ns[i] / 1e3 / (double)(steps == 0 ? 1 : steps);
+        double rate = us <= 0 ? 0 : 1e-3 / us;
+        bl_text_printf(out, "%-12s %3d %c %-40s %10.1f us %8.1f GFLOP/s %8.1f GB/s\n", plan->info.device, i, s->helper ? 'h' : ' ', s->name,
+                       us, (double)s->flops * rate, (double)s->bytes * rate);
+    }
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+/* GLSL 4.50 for Vulkan.  8- and 16-bit integers are computed as int or uint and wrapped after each op; float16 and bfloat16 as float,
+ * rounded by integer arithmetic so that every driver rounds alike.  Vectors have at most four lanes. */
+#include "engine/render/dialect.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BL_DTYPE(id, name, bytes, kind, code, cl, glsl) [BL_##id] = glsl,
+static const char *const computed_type[BL_DTYPE_COUNT] = {
+#include "engine/ir/dtypes.def"
+};
+#undef BL_DTYPE
+
+static const char *const stored_type[BL_DTYPE_COUNT] = {
+    [BL_BOOL] = "uint8_t", [BL_I8] = "int8_t",    [BL_I16] = "int16_t", [BL_I32] = "int",      [BL_I64] = "int64_t",
+    [BL_U8] = "uint8_t",   [BL_U16] = "uint16_t", [BL_U32] = "uint",    [BL_U64] = "uint64_t", [BL_F16] = "uint16_t",
+    [BL_BF16] = "uint16_t", [BL_F32] = "float",   [BL_F64] = "double",  [BL_INDEX] = "int64_t"};
+
+static const char *vector_of(const char *scalar)
+{
+    static const char *const names[][2] = {{"bool", "bvec"},    {"int", "ivec"},        {"uint", "uvec"},       {"float", "vec"},
+                                           {"double", "dvec"}, {"int64_t", "i64vec"}, {"uint64_t", "u64vec"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i][0], scalar) == 0)
+            return names[i][1];
+    }
+    return "vec";
+}
+
+static void type(bl_text *out, bl_dtype dtype, int lanes)
+{
+    if (lanes > 1)
+        bl_text_printf(out, "%s%d", vector_of(computed_type[dtype]), lanes);
+    else
+        bl_text_puts(out, computed_type[dtype]);
+}
+
+static void real_literal(bl_text *out, double value, bool wide)
+{
+    char text[40];
+    if (!isfinite(value)) {
+        const char *bits = isnan(value) ? "0x7fc00000u" : value > 0 ? "0x7f800000u" : "0xff800000u";
+        bl_text_printf(out, wide ? "double(uintBitsToFloat(%s))" : "uintBitsToFloat(%s)", bits);
+        return;
+    }
+    snprintf(text, sizeof text, wide ? "%.17g" : "%.9g", value);
+    bl_text_printf(out, signbit(value) ? "(%s%s%s)" : "%s%s%s", text, strpbrk(text, ".e") == NULL ? ".0" : "", wide ? "lf" : "");
+}
+
+static void literal(bl_text *out, bl_dtype dtype, bl_scalar value)
+{
+    switch (bl_dtype_get_kind(dtype)) {
+    case BL_KIND_FLOAT:
+        real_literal(out, value.f, dtype == BL_F64);
+        break;
+    case BL_KIND_INT:
+        if (value.i == INT64_MIN)
+            bl_text_puts(out, "(-9223372036854775807L - 1L)");
+        else if (value.i == INT32_MIN && dtype != BL_I64)
+            bl_text_puts(out, "(-2147483647 - 1)");
+        else
+            bl_text_printf(out, value.i < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", value.i, dtype == BL_I64 ? "L" : "");
+        break;
+    case BL_KIND_UINT:
+        bl_text_printf(out, "%" PRIu64 "%s", value.u, dtype == BL_U64 ? "UL" : "u");
+        break;
+    case BL_KIND_BOOL:
+        bl_text_puts(out, value.u != 0 ? "true" : "false");
+        break;
+    }
+}
+
+static void repeat(bl_text *out, operand x, int lanes)
+{
+    type(out, x.dtype, lanes);
+    bl_text_printf(out, "(%s)", x.text);
+}
+
+static void lane(bl_text *out, operand x, int number)
+{
+    bl_text_printf(out, "(%s).%c", x.text, "xyzw"[number & 3]);
+}
+
+static void stack(bl_text *out, bl_dtype dtype, int lanes, const operand *scalars)
+{
+    type(out, dtype, lanes);
+    bl_text_putc(out, '(');
+    for (int i = 0; i < lanes; i++)
+        bl_text_printf(out, i == 0 ? "%s" : ", %s", scalars[i].text);
+    bl_text_putc(out, ')');
+}
+
+static void fit(bl_text *out, bl_dtype dtype, int lanes, const char *x)
+{
+    (void)lanes;
+    switch ((int)dtype) {
+    case BL_F16:
+        bl_text_printf(out, "round_f16(%s)", x);
+        break;
+    case BL_BF16:
+        bl_text_printf(out, "round_bf16(%s)", x);
+        break;
+    case BL_I8:
+    case BL_U8:
+        bl_text_printf(out, "bitfieldExtract(%s, 0, 8)", x);
+        break;
+    case BL_I16:
+    case BL_U16:
+        bl_text_printf(out, "bitfieldExtract(%s, 0, 16)", x);
+        break;
+    default:
+        bl_text_puts(out, x);
+        break;
+    }
+}
+
+static void cast(bl_text *out, bl_dtype to, operand x)
+{
+    bl_text text = {0};
+
+    if (bl_dtype_is_float(x.dtype) && bl_dtype_is_int(to)) {
+        bl_text_printf(&text, "%s_to_%s(%s)", x.dtype == BL_F64 ? "double" : "float", bl_dtype_name(to), x.text);
+        bl_text_puts(out, text.data == NULL ? "" : text.data);
+        bl_text_fini(&text);
+        return;
+    }
+    if (to == BL_BOOL && bl_dtype_is_float(x.dtype)) {
+        bl_text_printf(out, x.lanes > 1 ? "notEqual(%s, " : "(%s != ", x.text); /* bool(NaN) is true */
+        type(out, x.dtype, x.lanes);
+        bl_text_puts(out, "(0.0))");
+        return;
+    }
+    if (is_half(to) && x.dtype == BL_F64) {
+        bl_text_printf(&text, "to_odd(%s)", x.text);
+    } else {
+        type(&text, to, x.lanes);
+        bl_text_printf(&text, "(%s)", x.text);
+    }
+    if (to == x.dtype)
+        bl_text_puts(out, x.text);
+    else
+        fit(out, to, x.lanes, text.data == NULL ? "" : text.data);
+    bl_text_fini(&text);
+}
+
+static void bitcast(bl_text *out, bl_dtype to, operand x)
+{
+    bl_text_printf(out, "%s_as_%s(%s)", bl_dtype_name(x.dtype), bl_dtype_name(to), x.text);
+}
+
+static void compare(bl_text *out, bl_op op, operand x, operand y)
+{
+    if (x.dtype == BL_BOOL && op == BL_OP_CMPLT)
+        bl_text_printf(out, "bool_less(%s, %s)", x.text, y.text);
+    else if (x.lanes == 1)
+        bl_text_printf(out, "(%s %s %s)", x.text, op == BL_OP_CMPLT ? "<" : "==", y.text);
+    else if (y.text[0] == 'f' && x.dtype == BL_BOOL)
+        bl_text_printf(out, "not(%s)", x.text);
+    else
+        bl_text_printf(out, "%s(%s, %s)", op == BL_OP_CMPLT ? "lessThan" : "equal", x.text, y.text);
+}
+
+static void where(bl_text *out, operand condition, operand yes, operand no)
+{
+    if (yes.lanes == 1)
+        bl_text_printf(out, "(%s ? %s : %s)", condition.text, yes.text, no.text);
+    else
+        bl_text_printf(out, "choose(%s, %s, %s)", condition.text, yes.text, no.text);
+}
+
+static void load_one(bl_text *out, const char *buffer, bl_dtype dtype, const char *index, int offset, bool local)
+{
+    char at[16] = "";
+    if (offset > 0)
+        snprintf(at, sizeof at, " + %d", offset);
+    if (local)
+        bl_text_printf(out, "%s[%s%s]", buffer, index, at);
+    else if (dtype == BL_BOOL)
+        bl_text_printf(out, "(uint(%s.at[%s%s]) != 0u)", buffer, index, at);
+    else if (is_half(dtype))
+        bl_text_printf(out, "uint16_as_%s(uint(%s.at[%s%s]))", bl_dtype_name(dtype), buffer, index, at);
+    else
+        bl_text_printf(out, "%s(%s.at[%s%s])", computed_type[dtype], buffer, index, at);
+}
+
+static void load(bl_text *out, const char *buffer, bl_dtype dtype, int lanes, const char *index, bool aligned, bool local)
+{
+    if (lanes == 1) {
+        load_one(out, buffer, dtype, index, 0, local);
+        return;
+    }
+    if (aligned && !local && lanes == 4 && dtype == BL_F32) {
+        bl_text_printf(out, "%sv.at[(%s) >> 2]", buffer, index);
+        return;
+    }
+    type(out, dtype, lanes);
+    bl_text_putc(out, '(');
+    for (int i = 0; i < lanes; i++) {
+        bl_text_puts(out, i == 0 ? "" : ", ");
+        load_one(out, buffer, dtype, index, i, local);
+    }
+    bl_text_putc(out, ')');
+}
+
+static void store_one(bl_text *out, const char *buffer, bl_dtype dtype, const char *index, int offset, const char *value, bool local)
+{
+    bl_text_printf(out, local ? "%s[%s + %d] = " : "%s.at[%s + %d] = ", buffer, index, offset);
+    if (local)
+        bl_text_puts(out, value);
+    else if (dtype == BL_BOOL)
+        bl_text_printf(out, "uint8_t(%s ? 1u : 0u)", value);
+    else if (is_half(dtype))
+        bl_text_printf(out, "uint16_t(%s_as_uint16(%s))", bl_dtype_name(dtype), value);
+    else
+        bl_text_printf(out, "%s(%s)", stored_type[dtype], value);
+}
+
+static void store(bl_text *out, const char *buffer, bl_dtype dtype, int lanes, const char *index, const char *value, bool aligned,
+                  bool local)
+{
+    if (lanes == 1) {
+        store_one(out, buffer, dtype, index, 0, value, local);
+        return;
+    }
+    if (aligned && !local && lanes == 4 && dtype == BL_F32) {
+        bl_text_printf(out, "%sv.at[(%s) >> 2] = %s", buffer, index, value);
+        return;
+    }
+    bl_text_puts(out, "{ ");
+    for (int i = 0; i < lanes; i++) {
+        bl_text one = {0};
+        lane(&one, (operand){value, dtype, lanes}, i);
+        store_one(out, buffer, dtype, index, i, one.data == NULL ? "" : one.data, local);
+        bl_text_puts(out, "; ");
+        bl_text_fini(&one);
+    }
+    bl_text_putc(out, '}');
+}
+
+static void local_buffer(bl_text *out, const char *name, bl_dtype dtype, int64_t elements)
+{
+    bl_text_printf(out, "shared %s %s[%" PRId64 "];\n", computed_type[dtype], name, elements);
+}
+
+/* ---- the prelude: what a kernel may call; glslang drops what it does not */
+
+static const char whole_functions[] =
+    "#define WHOLE(T, N, B, W) \\\n"
+    "T floor_div_##N(T x, T y) { if (y == T(0)) return T(0); T q = x / y; T r = x - q * y; \\\n"
+    "  return W(r != T(0) && ((r < T(0)) != (y < T(0))) ? q - T(1) : q); } \\\n"
+    "T floor_mod_##N(T x, T y) { if (y == T(0)) return T(0); T q = x / y; T r = x - q * y; \\\n"
+    "  return W(r != T(0) && ((r < T(0)) != (y < T(0))) ? r + y : r); } \\\n"
+    "T shift_left_##N(T x, T y) { return y >= T(0) && y < T(B) ? W(x << y) : T(0); } \\\n"
+    "T shift_right_##N(T x, T y) { return y >= T(0) && y < T(B) ? W(x >> y) : x < T(0) ? W(T(0) - T(1)) : T(0); }\n"
+    "#define SAME(x) (x)\n#define LOW8(x) bitfieldExtract(x, 0, 8)\n#define LOW16(x) bitfieldExtract(x, 0, 16)\n"
+    "WHOLE(int, int8, 8, LOW8)\nWHOLE(int, int16, 16, LOW16)\nWHOLE(int, int32, 32, SAME)\n"
+    "WHOLE(uint, uint8, 8, LOW8)\nWHOLE(uint, uint16, 16, LOW16)\nWHOLE(uint, uint32, 32, SAME)\n";
+
+static const char whole64_functions[] = "WHOLE(int64_t, int64, 64, SAME)\nWHOLE(uint64_t, uint64, 64, SAME)\n";
+
+/* Conversions that saturate and take NaN to 0.  Bounds are the nearest floats inside the range. */
+static const char saturate_functions[] =
+    "#define SATURATE(F, N, T, LO, HI, ILO, IHI) \\\n"
+    "T F##_to_##N(F x) { return x != x ? T(0) : x <= F(LO) ? T(ILO) : x >= F(HI) ? T(IHI) : T(x); }\n"
+    "#define SATURATE_ALL(F) SATURATE(F, int8, int, -128.0, 127.0, -128, 127) \\\n"
+    "SATURATE(F, int16, int, -32768.0, 32767.0, -32768, 32767) \\\n"
+    "SATURATE(F, int32, int, -2147483648.0, 2147483648.0, (-2147483647 - 1), 2147483647) \\\n"
+    "SATURATE(F, uint8, uint, 0.0, 255.0, 0, 255) SATURATE(F, uint16, uint, 0.0, 65535.0, 0, 65535) \\\n"
+    "SATURATE(F, uint32, uint, 0.0, 4294967296.0, 0, 4294967295u)\n"
+    "SATURATE_ALL(float)\n";
+
+static const char saturate64_functions[] =
+    "#define SATURATE_64(F) \\\n"
+    "SATURATE(F, int64, int64_t, -9223372036854775808.0, 9223372036854775808.0, (-9223372036854775807L - 1L), 9223372036854775807L) \\\n"
+    "SATURATE(F, uint64, uint64_t, 0.0, 18446744073709551616.0, 0UL, 18446744073709551615UL)\n"
+    "SATURATE_64(float)\n";
+
+static const char bool_functions[] =
+    "bool bool_and(bool x, bool y) { return x && y; }\nbool bool_or(bool x, bool y) { return x || y; }\n"
+    "bool bool_xor(bool x, bool y) { return x != y; }\nbool bool_less(bool x, bool y) { return !x && y; }\n"
+    "#define BOOLS(V, U) V bool_and(V x, V y) { return V(U(x) & U(y)); } V bool_or(V x, V y) { return V(U(x) | U(y)); } \\\n"
+    "V bool_xor(V x, V y) { return notEqual(x, y); } V bool_less(V x, V y) { return V((U(1) - U(x)) & U(y)); } \\\n"
+    "V choose(V c, V y, V n) { return V((U(c) & U(y)) | ((U(1) - U(c)) & U(n))); }\n"
+    "BOOLS(bvec2, uvec2)\nBOOLS(bvec3, uvec3)\nBOOLS(bvec4, uvec4)\n"
+    "#define CHOOSE(V, B) V choose(B c, V y, V n) { return mix(n, y, c); }\n"
+    "CHOOSE(vec2, bvec2) CHOOSE(vec3, bvec3) CHOOSE(vec4, bvec4)\n"
+    "ivec2 choose(bvec2 c, ivec2 y, ivec2 n) { return ivec2(c.x ? y.x : n.x, c.y ? y.y : n.y); }\n"
+    "uvec2 choose(bvec2 c, uvec2 y, uvec2 n) { return uvec2(c.x ? y.x : n.x, c.y ? y.y : n.y); }\n"
+    "#define CHOOSE4(V) V choose(bvec4 c, V y, V n) { return V(c.x ? y.x : n.x, c.y ? y.y : n.y, c.z ? y.z : n.z, c.w ? y.w : n.w); }\n"
+    "CHOOSE4(ivec4) CHOOSE4(uvec4)\n";
+
+static const char extreme_functions[] =
+    "float max_nan(float x, float y) { return x > y || x != x ? x : y; }\nfloat min_nan(float x, float y) { return x < y || x != x ? x : y; }\n"
+    "#define EXTREMES(V) V max_nan(V x, V y) { return choose(greaterThan(x, y), x, choose(notEqual(x, x), x, y)); } \\\n"
+    "V min_nan(V x, V y) { return choose(lessThan(x, y), x, choose(notEqual(x, x), x, y)); }\n"
+    "EXTREMES(vec2) EXTREMES(vec3) EXTREMES(vec4)\n";
+
+/* float16 by hand, to nearest even: packHalf2x16's rounding is the driver's choice. */
+static const char half_functions[] =
+    "uint float16_as_uint16(float x) { uint b = floatBitsToUint(x), s = (b >> 16) & 0x8000u, m = b & 0x7fffffffu;\n"
+    "  if (m > 0x7f800000u) return s | 0x7e00u; if (m >= 0x477ff000u) return s | 0x7c00u;\n"
+    "  if (m < 0x38800000u) { float f = uintBitsToFloat(m) + 0.5; return s | (floatBitsToUint(f) - 0x3f000000u); }\n"
+    "  return s | ((m - 0x38000000u + 0xfffu + ((m >> 13) & 1u)) >> 13); }\n"
+    "float uint16_as_float16(uint h) { uint m = h & 0x7fffu, s = (h & 0x8000u) << 16;\n"
+    "  if (m >= 0x7c00u) return uintBitsToFloat(s | 0x7f800000u | ((m & 0x3ffu) << 13));\n"
+    "  if (m < 0x400u) return uintBitsToFloat(s | floatBitsToUint(float(m) * 5.9604644775390625e-8));\n"
+    "  return uintBitsToFloat(s | ((m << 13) + 0x38000000u)); }\n"
+    "float round_f16(float x) { return uint16_as_float16(float16_as_uint16(x)); }\n"
+    "uint bfloat16_as_uint16(float x) { return floatBitsToUint(x) >> 16; }\n"
+    "float uint16_as_bfloat16(uint h) { return uintBitsToFloat(h << 16); }\n"
+    "float round_bf16(float x) { uint b = floatBitsToUint(x); return uintBitsToFloat(x != x ? (b | 0x400000u) & 0xffff0000u : "
+    "(b + 0x7fffu + ((b >> 16) & 1u)) & 0xffff0000u); }\n"
+    "vec4 round_f16(vec4 x) { return vec4(round_f16(x.x), round_f16(x.y), round_f16(x.z), round_f16(x.w)); }\n"
+    "vec4 round_bf16(vec4 x) { return vec4(round_bf16(x.x), round_bf16(x.y), round_bf16(x.z), round_bf16(x.w)); }\n"
+    "#define float16_as_int16(x) bitfieldExtract(int(float16_as_uint16(x)), 0, 16)\n"
+    "#define bfloat16_as_int16(x) bitfieldExtract(int(bfloat16_as_uint16(x)), 0, 16)\n"
+    "#define int16_as_float16(x) uint16_as_float16(uint(x) & 0xffffu)\n#define int16_as_bfloat16(x) uint16_as_bfloat16(uint(x) & 0xffffu)\n";
+
+static const char bit_functions[] =
+    "#define float32_as_uint32(x) floatBitsToUint(x)\n#define float32_as_int32(x) floatBitsToInt(x)\n"
+    "#define uint32_as_float32(x) uintBitsToFloat(x)\n#define int32_as_float32(x) intBitsToFloat(x)\n"
+    "#define int32_as_uint32(x) uint(x)\n#define uint32_as_int32(x) int(x)\n"
+    "#define int16_as_uint16(x) (uint(x) & 0xffffu)\n#define uint16_as_int16(x) bitfieldExtract(int(x), 0, 16)\n"
+    "#define int8_as_uint8(x) (uint(x) & 0xffu)\n#define uint8_as_int8(x) bitfieldExtract(int(x), 0, 8)\n"
+    "#define int64_as_uint64(x) uint64_t(x)\n#define uint64_as_int64(x) int64_t(x)\n"
+    "#define float64_as_uint64(x) doubleBitsToUint64(x)\n#define float64_as_int64(x) doubleBitsToInt64(x)\n"
+    "#define uint64_as_float64(x) uint64BitsToDouble(x)\n#define int64_as_float64(x) int64BitsToDouble(x)\n";
+
+static const char double_functions[] =
+    "double max_nan(double x, double y) { return x > y || x != x ? x : y; }\n"
+    "double min_nan(double x, double y) { return x < y || x != x ? x : y; }\n"
+    "SATURATE_ALL(double)\n"
+    "float to_odd(double x) { float f = float(x); if (double(f) == x || x != x || isinf(f)) return f;\n"
+    "  uint b = floatBitsToUint(f); if (abs(double(f)) > abs(x)) b--; return uintBitsToFloat(b | 1u); }\n";
+
+typedef struct needs {
+    bool half, f64, i64, byte, word;
+} needs;
+
+static void need(needs *n, bl_dtype dtype, bool stored)
+{
+    n->half = n->half || is_half(dtype);
+    n->f64 = n->f64 || dtype == BL_F64;
+    n->i64 = n->i64 || dtype == BL_I64 || dtype == BL_U64;
+    n->byte = n->byte || (stored && bl_dtype_bytes(dtype) == 1);
+    n->word = n->word || (stored && bl_dtype_bytes(dtype) == 2);
+}
+
+/* Functions of doubles that GLSL has none of. */
+static const char *missing_double(const bl_linear *linear)
+{
+    for (uint32_t i = 0; i < linear->ninst; i++) {
+        const bl_inst *inst = &linear->inst[i];
+        if (inst->dtype == BL_F64 && (inst->op == BL_OP_EXP || inst->op == BL_OP_LOG || inst->op == BL_OP_SIN))
+            return bl_op_name((bl_op)inst->op);
+    }
+    return NULL;
+}
+
+static bl_status check_features(const bl_linear *linear, const bl_device_info *info, const needs *n, bl_err *err)
+{
+    if (n->f64 && (info->features & BL_FEATURE_F64) == 0)
+        return bl_fail(err, BL_EUNSUPPORTED, "%s has no float64", info->id);
+    if (n->i64 && (info->features & BL_FEATURE_I64) == 0)
+        return bl_fail(err, BL_EUNSUPPORTED, "%s has no 64-bit integers", info->id);
+    if (n->byte && (info->features & BL_FEATURE_STORE8) == 0)
+        return bl_fail(err, BL_EUNSUPPORTED, "%s has no 8-bit storage", info->id);
+    if (n->word && (info->features & BL_FEATURE_STORE16) == 0)
+        return bl_fail(err, BL_EUNSUPPORTED, "%s has no 16-bit storage", info->id);
+    if (missing_double(linear) != NULL)
+        return bl_fail(err, BL_EUNSUPPORTED, "%s has no %s of float64", info->id, missing_double(linear));
+    return BL_OK;
+}
+
+static void buffers(const bl_linear *linear, bl_text *out)
+{
+    for (uint32_t i = 0; i < linear->nbuffers; i++) {
+        bl_dtype dtype = linear->buffer_dtype[i];
+        const char *access = (linear->writes >> i & 1) != 0 ? "" : "readonly ";
+        bl_text_printf(out, "layout(set = 0, binding = %u) %sbuffer B%u { %s at[]; } b%u;\n", i, access, i, stored_type[dtype], i);
+        if (dtype == BL_F32)
+            bl_text_printf(out, "layout(set = 0, binding = %u) %sbuffer V%u { vec4 at[]; } b%uv;\n", i, access, i, i);
+    }
+    if (linear->nscalars > 0) {
+        bl_text_puts(out, "layout(push_constant) uniform Scalars { ");
+        for (uint32_t i = 0; i < linear->nscalars; i++)
+            bl_text_printf(out, "int n%u; ", i);
+        bl_text_puts(out, "} scalars;\n");
+    }
+    for (uint32_t i = 0; i < linear->ninst; i++) {
+        char name[16];
+        if (linear->inst[i].op != BL_OP_BUFFER || linear->inst[i].sub != 1)
+            continue;
+        snprintf(name, sizeof name, "l%u", i);
+        local_buffer(out, name, (bl_dtype)linear->inst[i].dtype, linear->inst[i].arg);
+    }
+}
+
+static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_text *out, bl_err *err)
+{
+    needs n = {0};
+
+    for (uint32_t i = 0; i < linear->ninst; i++)
+        need(&n, (bl_dtype)linear->inst[i].dtype, false);
+    for (uint32_t i = 0; i < linear->nbuffers; i++)
+        need(&n, linear->buffer_dtype[i], true);
+    BL_TRY(check_features(linear, info, &n, err));
+    bl_text_puts(out, "#version 450\n");
+    if (n.i64 || (n.f64 && (info->features & BL_FEATURE_I64) != 0))
+        bl_text_puts(out, "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n");
+    if (n.byte)
+        bl_text_puts(out, "#extension GL_EXT_shader_8bit_storage : require\n");
+    if (n.word)
+        bl_text_puts(out, "#extension GL_EXT_shader_16bit_storage : require\n");
+    bl_text_printf(out, "layout(local_size_x = %u, local_size_y = %u, local_size_z = %u) in;\n", linear->local[0], linear->local[1],
+                   linear->local[2]);
+    buffers(linear, out);
+    bl_text_puts(out, whole_functions);
+    bl_text_puts(out, saturate_functions);
+    bl_text_puts(out, bool_functions);
+    bl_text_puts(out, extreme_functions);
+    bl_text_puts(out, bit_functions);
+    if (n.i64) {
+        bl_text_puts(out, whole64_functions);
+        bl_text_puts(out, saturate64_functions);
+    }
+    if (n.half)
+        bl_text_puts(out, half_functions);
+    if (n.f64)
+        bl_text_puts(out, double_functions);
+    if (n.f64 && n.i64)
+        bl_text_puts(out, "SATURATE_64(double)\n");
+    bl_text_puts(out, "void main() {\n");
+    return BL_OK;
+}
+
+static const char *const alu[BL_OP_COUNT] = {0};
+
+const dialect dialect_glsl = {.alu = alu,
+                              .type = type,
+                              .literal = literal,
+                              .repeat = repeat,
+                              .lane = lane,
+                              .stack = stack,
+                              .cast = cast,
+                              .bitcast = bitcast,
+                              .fit = fit,
+                              .compare = compare,
+                              .where = where,
+                              .load = load,
+                              .store = store,
+                              .local_buffer = local_buffer,
+                              .false_text = "false",
+                              .bool_functions = true,
+                              .local_outside = true,
+                              .group_id = {"int(gl_WorkGroupID.x)", "int(gl_WorkGroupID.y)", "int(gl_WorkGroupID.z)"},
+                              .local_id = {"int(gl_LocalInvocationID.x)", "int(gl_LocalInvocationID.y)", "int(gl_LocalInvocationID.z)"},
+                              .barrier = "barrier()",
+                              .scalar = "scalars.n",
+                              .begin = begin};

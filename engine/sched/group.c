@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* Which stores share a nest: those over the same loops (or over the outer ones of them) that have loads or reductions in common, or of
+ * which one reads what the other stores at the same element.  A group may run only if no path leaves it and comes back. */
+#include "engine/ir/shape.h"
+#include "engine/sched/internal.h"
+
+enum {
+    LOOK_BACK = 64,      /* groups that a store is tried with */
+    SMALL_STORE = 16384, /* elements up to which a launch costs more than what it does */
+    MOST_MEMBERS = 16
+};
+
+typedef struct groups {
+    sched *s;
+    int count, words;
+    uint64_t **before; /* transitively, the groups that must have run */
+    int (*member)[MOST_MEMBERS];
+    int *nmembers;
+} groups;
+
+static bool has_bit(const uint64_t *set, int bit)
+{
+    return (set[bit / 64] >> (bit % 64) & 1) != 0;
+}
+
+static void set_bit(uint64_t *set, int bit)
+{
+    set[bit / 64] |= UINT64_C(1) << (bit % 64);
+}
+
+/* The stored value that a LOAD reads, or NULL for an input. */
+static const stored *source_of(const sched *s, const bl_node *load)
+{
+    int place = (int)load->src[0]->arg;
+    int first = s->stored[0].place;
+    return place < first ? NULL : &s->stored[place - first];
+}
+
+static int64_t elements_of(const stored *st)
+{
+    int64_t count = 0;
+    return bl_shape_max_count(st->node->ndim, st->node->dim, &count) ? count : INT64_MAX;
+}
+
+/* Are the loops of |outer| the first loops of |inner|? */
+static bool is_prefix(const stored *outer, const stored *inner)
+{
+    if (outer->nranges > inner->nranges)
+        return false;
+    for (int i = 0; i < outer->nranges; i++) {
+        if (outer->range[i] != inner->range[i])
+            return false;
+    }
+    return true;
+}
+
+/* Does |st| read |other|, and then also elsewhere than at the element that |other| stores (or under a gate)? */
+static bool reads(const sched *s, const stored *st, const stored *other, bool *elsewhere)
+{
+    bool any = false;
+    for (size_t i = 0; i < st->below.count; i++) {
+        const bl_node *node = st->below.at[i];
+        if (node->op != BL_OP_LOAD || source_of(s, node) != other)
+            continue;
+        any = true;
+        if (node->src[1] != other->index || node->nsrc > 2)
+            *elsewhere = true;
+    }
+    return any;
+}
+
+static bool have_in_common(const stored *a, const stored *b, bl_op op)
+{
+    size_t i = 0, k = 0;
+    while (i < a->below.count && k < b->below.count) {
+        const bl_node *x = a->below.at[i], *y = b->below.at[k];
+        if (x == y && x->op == op)
+            return true;
+        if (x->id <= y->id)
+            i++;
+        if (y->id <= x->id)
+            k++;
+    }
+    return false;
+}
+
+static bool fit_together(const sched *s, const stored *st, const stored *other)
+{
+    bool elsewhere = false;
+    bool forward = reads(s, st, other, &elsewhere);
+    bool same = st->nranges == other->nranges && is_prefix(st, other);
+
+    if (elsewhere)
+        return false;
+    if (same) {
+        bool reduces = have_in_common(st, other, BL_OP_REDUCE);
+        if (st->tiled && other->tiled && !reduces)
+            return false; /* two tiles would not fit the registers */
+        return forward || reduces || have_in_common(st, other, BL_OP_LOAD) || elements_of(st) <= SMALL_STORE;
+    }
+    if (st->tiled || other->tiled || (!is_prefix(st, other) && !is_prefix(other, st)))
+        return false;
+    if (elements_of(st->nranges < other->nranges ? st : other) < 2 * (int64_t)s->options->units)
+        return false;
+    return forward || have_in_common(st, other, BL_OP_REDUCE);
+}
+
+/* May |st| join group |g|: every member fits or has nothing to do with it, one fits, and nothing that it waits for waits for the group. */
+static bool may_join(const groups *gs, const stored *st, const uint64_t *before, int g)
+{
+    const sched *s = gs->s;
+    bool fits = false;
+
+    if (gs->nmembers[g] == MOST_MEMBERS)
+        return false;
+    for (int i = 0; i < gs->nmembers[g]; i++) {
+        const stored *other = &s->stored[gs->member[g][i]];
+        bool elsewhere = false;
+        if (fit_together(s, st, other))
+            fits = true;
+        else if (reads(s, st, other, &elsewhere) || (!is_prefix(st, other) && !is_prefix(other, st)) || (st->tiled && other->tiled))
+            return false;
+    }
+    for (int h = 0; fits && h < gs->count; h++) {
+        if (h != g && has_bit(before, h) && has_bit(gs->before[h], g))
+            return false;
+    }
+    return fits;
+}
+
+/* Distinct buffers that the members of |g| and |st| bind together. */
+static int count_params(const groups *gs, int g, const stored *st)
+{
+    const sched *s = gs->s;
+    bl_ptrmap seen;
+    int n = 0;
+
+    bl_ptrmap_init(&seen, bl_ir_arena(s->ir));
+    for (int i = 0; i <= gs->nmembers[g]; i++) {
+        const stored *from = i < gs->nmembers[g] ? &s->stored[gs->member[g][i]] : st;
+        for (size_t k = 0; k < from->below.count; k++) {
+            const bl_node *node = from->below.at[k];
+            if (node->op == BL_OP_BUFFER && !bl_ptrmap_has(&seen, node)) {
+                bl_ptrmap_put(&seen, node, &seen);
+                n++;
+            }
+        }
+        n++; /* its own */
+    }
+    return n;
+}
+
+static void join(groups *gs, int g, int which, const uint64_t *before)
+{
+    gs->member[g][gs->nmembers[g]++] = which;
+    gs->s->stored[which].group = g;
+    for (int w = 0; w < gs->words; w++)
+        gs->before[g][w] |= before[w];
+    gs->before[g][g / 64] &= ~(UINT64_C(1) << (g % 64));
+    for (int h = 0; h < gs->count; h++) {
+        if (!has_bit(gs->before[h], g))
+            continue;
+        for (int w = 0; w < gs->words; w++)
+            gs->before[h][w] |= gs->before[g][w];
+    }
+}
+
+static void waits_for(const groups *gs, const stored *st, uint64_t *before)
+{
+    for (size_t i = 0; i < st->below.count; i++) {
+        const stored *from = st->below.at[i]->op == BL_OP_LOAD ? source_of(gs->s, st->below.at[i]) : NULL;
+        if (from == NULL)
+            continue;
+        set_bit(before, from->group);
+        for (int w = 0; w < gs->words; w++)
+            before[w] |= gs->before[from->group][w];
+    }
+}
+
+/* Renumber groups so that each runs after those it waits for: a group that must run before another waits for strictly fewer. */
+static void renumber(groups *gs)
+{
+    sched *s = gs->s;
+    int *rank = bl_arena_array(bl_ir_arena(s->ir), (size_t)gs->count, sizeof *rank);
+    int *waits = bl_arena_array(bl_ir_arena(s->ir), (size_t)gs->count, sizeof *waits);
+
+    if (rank == NULL || waits == NULL)
+        return;
+    for (int g = 0; g < gs->count; g++) {
+        for (int w = 0; w < gs->words; w++)
+            waits[g] += __builtin_popcountll(gs->before[g][w]);
+    }
+    for (int g = 0; g < gs->count; g++) {
+        for (int h = 0; h < gs->count; h++)
+            rank[g] += waits[h] < waits[g] || (waits[h] == waits[g] && h < g);
+    }
+    for (int i = 0; i < s->nstored; i++)
+        s->stored[i].group = rank[s->stored[i].group];
+}
+
+int sched_group(sched *s)
+{
+    bl_arena *arena = bl_ir_arena(s->ir);
+    size_t n = (size_t)s->nstored;
+    groups gs = {.s = s, .words = (s->nstored + 63) / 64};
+    uint64_t *before = bl_arena_array(arena, (size_t)gs.words, sizeof *before);
+
+    gs.before = bl_arena_array(arena, n, sizeof *gs.before);
+    gs.member = bl_arena_array(arena, n, sizeof *gs.member);
+    gs.nmembers = bl_arena_array(arena, n, sizeof *gs.nmembers);
+    if (n == 0 || before == NULL || gs.before == NULL || gs.member == NULL || gs.nmembers == NULL)
+        return 0;
+    for (int i = 0; i < s->nstored; i++) {
+        const stored *st = &s->stored[i];
+        int g = gs.count - 1, last = gs.count - LOOK_BACK;
+        for (int w = 0; w < gs.words; w++)
+            before[w] = 0;
+        waits_for(&gs, st, before);
+        while (g >= 0 && g >= last &&
+               !(may_join(&gs, st, before, g) && count_params(&gs, g, st) <= (int)s->options->max_params))
+            g--;
+        if (g < 0 || g < last) {
+            g = gs.count;
+            gs.before[g] = bl_arena_array(arena, (size_t)gs.words, sizeof **gs.before);
+            if (gs.before[g] == NULL)
+                return 0;
+            gs.count++;
+        }
+        join(&gs, g, i, before);
+    }
+    renumber(&gs);
+    return gs.count;
+}

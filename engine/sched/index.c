@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+/* Movement ops as arithmetic on indices: what an element of a tensor is, as an expression of loop variables.
+ * Recursion is as deep as the longest chain of nodes without a buffer, which sched_mark_first bounds. */
+#include "engine/ir/eval.h"
+#include "engine/ir/shape.h"
+#include "engine/sched/internal.h"
+
+enum {
+    TOO_MANY_PATTERNS = 5, /* index tuples at which one node may be recomputed inside one store */
+    SUM_OF_SUMS = 32       /* inner sums per outer sum up to which they are one: a window of 5 by 5 */
+};
+
+typedef struct memo_entry {
+    const bl_node *gate;
+    const bl_node *value;
+    struct memo_entry *next;
+    const bl_node *index[];
+} memo_entry;
+
+int sched_position(const sched *s, const bl_node *node)
+{
+    return (int)((intptr_t)bl_ptrmap_get(&s->position, node) - 1);
+}
+
+const bl_node *sched_flat_index(bl_ir *ir, int ndim, const bl_node *const *dim, const bl_node *const *index)
+{
+    const bl_node *flat = bl_index(ir, 0);
+    for (int i = 0; i < ndim; i++)
+        flat = bl_add(ir, bl_mul(ir, flat, dim[i]), index[i]);
+    return flat;
+}
+
+static const bl_node *both(bl_ir *ir, const bl_node *gate, const bl_node *also)
+{
+    return gate == NULL ? also : bl_and(ir, gate, also);
+}
+
+/* 0 <= x < extent, as a bool. */
+static const bl_node *inside(bl_ir *ir, const bl_node *x, const bl_node *extent)
+{
+    return bl_and(ir, bl_not(ir, bl_less(ir, x, bl_index(ir, 0))), bl_less(ir, x, extent));
+}
+
+static const bl_node *zero_of(bl_ir *ir, const bl_node *node)
+{
+    return bl_const_int(ir, (bl_dtype)node->dtype, 0);
+}
+
+/* Row-major digits of |flat| under the extents dim[0..n). */
+static void digits(bl_ir *ir, const bl_node *flat, int n, const bl_node *const *dim, const bl_node **out)
+{
+    for (int i = n - 1; i > 0; i--) {
+        out[i] = bl_mod(ir, flat, dim[i]);
+        flat = bl_idiv(ir, flat, dim[i]);
+    }
+    if (n > 0)
+        out[0] = flat;
+}
+
+/* Extents are matched from the left into the smallest groups of equal products, so that an axis which a reshape leaves alone keeps its
+ * index as it is. */
+static void reshape_index(bl_ir *ir, const bl_node *node, const bl_node *const *index, const bl_node **out)
+{
+    const bl_node *src = node->src[0];
+    int i = 0, j = 0;
+
+    while (i < src->ndim || j < node->ndim) {
+        int i0 = i, j0 = j;
+        const bl_node *a = i < src->ndim ? src->dim[i++] : bl_index(ir, 1);
+        const bl_node *b = j < node->ndim ? node->dim[j++] : bl_index(ir, 1);
+        while (a != b && (i < src->ndim || j < node->ndim)) {
+            if ((a->hi < b->hi && i < src->ndim) || j == node->ndim)
+                a = bl_mul(ir, a, src->dim[i++]);
+            else
+                b = bl_mul(ir, b, node->dim[j++]);
+        }
+        digits(ir, sched_flat_index(ir, j - j0, node->dim + j0, index + j0), i - i0, src->dim + i0, out + i0);
+    }
+}
+
+static const bl_node *element_pad(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
+{
+    bl_ir *ir = s->ir;
+    const bl_node *src = node->src[0];
+    const bl_node *valid = NULL;
+    const bl_node *at[BL_MAX_DIMS];
+
+    for (int i = 0; i < node->ndim; i++) {
+        at[i] = bl_sub(ir, index[i], node->src[1 + i]);
+        if (src->dim[i] != node->dim[i])
+            valid = both(ir, valid, inside(ir, at[i], src->dim[i]));
+    }
+    if (valid == NULL)
+        return sched_element(s, src, at, gate);
+    if (bl_is_int(valid, 0))
+        return zero_of(ir, node);
+    return bl_where(ir, valid, sched_element(s, src, at, both(ir, gate, valid)), zero_of(ir, node));
+}
+
+static const bl_node *element_gather(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
+{
+    bl_ir *ir = s->ir;
+    const bl_node *src = node->src[0];
+    const bl_node *at[BL_MAX_DIMS];
+    const bl_node *given = sched_element(s, node->src[1], index, gate);
+    /* The bounds are checked before the index becomes an INDEX, which a device may hold in 32 bits. */
+    bl_dtype wide = bl_dtype_bytes((bl_dtype)given->dtype) < 4 || given->dtype == BL_I32 ? BL_I32 : BL_I64;
+    const bl_node *number = bl_cast(ir, wide, given);
+    const bl_node *low = bl_not(ir, bl_less(ir, number, bl_const_int(ir, wide, 0)));
+    const bl_node *valid = bl_and(ir, low, bl_less(ir, number, bl_cast(ir, wide, src->dim[node->arg])));
+    const bl_node *chosen = bl_cast(ir, BL_INDEX, number);
+
+    for (int i = 0; i < node->ndim; i++)
+        at[i] = i == (int)node->arg ? chosen : index[i];
+    return bl_where(ir, valid, sched_element(s, src, at, both(ir, gate, valid)), zero_of(ir, node));
+}
+
+static bool is_zero(const bl_node *node)
+{
+    if (!bl_is_const(node))
+        return false;
+    return bl_dtype_is_float((bl_dtype)node->dtype) ? bl_const_value(node).f == 0 : bl_const_value(node).u == 0;
+}
+
+static void note_origin(sched *s, const bl_node *made, const bl_node *node)
+{
+    bl_ptrmap_put(&s->origin, made, (void *)(uintptr_t)(sched_position(s, node) + 1));
+}
+
+static void note_recomputed(sched *s, const bl_node *node, int position, int patterns)
+{
+    if (patterns > TOO_MANY_PATTERNS && s->weight[position] > 0)
+        s->seen_often = node;
+    if (s->stores_seen[position] == 0 || s->last_store[position] != s->building)
+        s->stores_seen[position]++;
+    s->last_store[position] = s->building;
+}
+
+/* One more than the depth of the deepest reduction that |index| runs in. */
+static int reduce_level(sched *s, int n, const bl_node *const *index)
+{
+    bl_nodes below = bl_reach(s->ir, n, index, false);
+    int level = 1;
+    for (size_t i = 0; i < below.count; i++) {
+        int number = (int)below.at[i]->arg;
+        if (below.at[i]->op == BL_OP_RANGE && number / RANGES_PER_LEVEL >= level)
+            level = number / RANGES_PER_LEVEL + 1;
+    }
+    return level;
+}
+
+/* A sum of sums is one sum, also where the inner one stands under a condition (a padded edge), if it is used here alone and there are
+ * about as many elements of the outer as of the inner: the gradient of a convolution's windows, which so are never written out. */
+static const bl_node *sum_of_sums(sched *s, const bl_node *node, const bl_node *value, const bl_node **gate)
+{
+    const bl_node *inner = value;
+    intptr_t from = 0;
+    int64_t outer_count = 0, inner_count = 0;
+
+    *gate = NULL;
+    if (value->op == BL_OP_WHERE && is_zero(value->src[2])) {
+        *gate = value->src[0];
+        inner = value->src[1];
+    }
+    from = (intptr_t)bl_ptrmap_get(&s->origin, inner);
+    if (node->sub != BL_OP_ADD || inner->op != BL_OP_REDUCE || inner->sub != BL_OP_ADD || inner->arg != 1 || from == 0)
+        return NULL;
+    if (s->nusers[from - 1] != 1 || !bl_shape_max_count(node->ndim, node->dim, &outer_count) ||
+        !bl_shape_max_count(s->order.at[from - 1]->ndim, s->order.at[from - 1]->dim, &inner_count))
+        return NULL;
+    return outer_count >= inner_count / SUM_OF_SUMS ? inner : NULL;
+}
+
+static const bl_node *fold(sched *s, const bl_node *node, const bl_node *value, int n, const bl_node **ranges)
+{
+    bl_ir *ir = s->ir;
+    const bl_node *all[BL_MAX_DIMS * 4], *gate = NULL, *inner = sum_of_sums(s, node, value, &gate);
+
+    if (inner == NULL || n + (int)inner->nsrc > BL_MAX_DIMS * 4)
+        return bl_reduce_over(ir, (bl_op)node->sub, 1, &value, n, ranges);
+    for (int i = 0; i < n; i++)
+        all[i] = ranges[i];
+    for (uint32_t i = 1; i < inner->nsrc; i++)
+        all[n++] = inner->src[i];
+    value = inner->src[0];
+    if (gate != NULL)
+        value = bl_where(ir, gate, value, bl_const_int(ir, (bl_dtype)value->dtype, 0));
+    return bl_reduce_over(ir, BL_OP_ADD, 1, &value, n, all);
+}
+
+static const bl_node *element_reduce(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
+{
+    bl_ir *ir = s->ir;
+    const bl_node *src = node->src[0];
+    const bl_node *at[BL_MAX_DIMS], *ranges[BL_MAX_DIMS], *value = NULL;
+    int nranges = 0, level = reduce_level(s, node->ndim, index);
+
+    for (int i = 0; i < node->ndim; i++) {
+        bool folded = (node->arg >> i & 1) != 0;
+        at[i] = folded ? bl_index(ir, 0) : index[i];
+        if (!folded || bl_is_int(src->dim[i], 1))
+            continue;
+        if (bl_is_int(src->dim[i], 0))
+            return bl_const(ir, (bl_dtype)node->dtype, bl_fold_identity((bl_op)node->sub, (bl_dtype)node->dtype));
+        at[i] = bl_range(ir, level * RANGES_PER_LEVEL + nranges, BL_AXIS_REDUCE, src->dim[i]);
+        ranges[nranges++] = at[i];
+    }
+    value = sched_element(s, src, at, gate);
+    if (nranges == 0)
+        return value;
+    value = fold(s, node, value, nranges, ranges);
+    note_origin(s, value, node);
+    return value;
+}
+
+static const bl_node *element_move(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
+{
+    bl_ir *ir = s->ir;
+    const bl_node *src = node->src[0];
+    const bl_node *at[BL_MAX_DIMS];
+    int lead = node->ndim - src->ndim;
+    int axis = 0;
+    int64_t stride = 0, dilation = 0;
+
+    switch (node->op) {
+    case BL_OP_RESHAPE:
+        reshape_index(ir, node, index, at);
+        break;
+    case BL_OP_PERMUTE:
+        for (int i = 0; i < node->ndim; i++)
+            at[bl_perm_get(node->arg, i)] = index[i];
+        break;
+    case BL_OP_EXPAND:
+        for (int i = 0; i < src->ndim; i++)
+            at[i] = src->dim[i] == node->dim[i + lead] ? index[i + lead] : bl_index(ir, 0);
+        break;
+    case BL_OP_SHRINK:
+        for (int i = 0; i < node->ndim; i++)
+            at[i] = bl_add(ir, index[i], node->src[1 + i]);
+        break;
+    case BL_OP_FLIP:
+        for (int i = 0; i < node->ndim; i++)
+            at[i] = (node->arg >> i & 1) == 0 ? index[i] : bl_sub(ir, bl_sub(ir, node->dim[i], bl_index(ir, 1)), index[i]);
+        break;
+    case BL_OP_WINDOW:
+        bl_window_get(node->arg, &axis, &stride, &dilation);
+        for (int i = 0; i < src->ndim; i++)
+            at[i] = index[i];
+        at[axis] = bl_add(ir, bl_mul(ir, index[axis], bl_index(ir, stride)),
+                          bl_mul(ir, index[node->ndim - 1], bl_index(ir, dilation)));
+        break;
+    default:
+        return bl_ir_fail(ir, BL_EBUG, "%s is no movement op of one source", bl_op_name((bl_op)node->op));
+    }
+    return sched_element(s, src, at, gate);
+}
+
+static const bl_node *element_load(sched *s, const bl_node *node, int place, const bl_node *const *index, const bl_node *gate)
+{
+    const bl_node *buffer = bl_param(s->ir, place, (bl_dtype)node->dtype, false);
+    return bl_load(s->ir, buffer, sched_flat_index(s->ir, node->ndim, node->dim, index), gate);
+}
+
+const bl_node *sched_fresh(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
+{
+    bl_ir *ir = s->ir;
+    const bl_node *src[3], *made = NULL;
+
+    if (node->op == BL_OP_INPUT)
+        return element_load(s, node, (int)node->arg, index, gate);
+    if (node->op == BL_OP_CONST || node->op == BL_OP_VAR)
+        return node;
+    if (node->op == BL_OP_IOTA)
+        return bl_cast(ir, (bl_dtype)node->dtype, index[0]);
+    if (node->op == BL_OP_PAD)
+        return element_pad(s, node, index, gate);
+    if (node->op == BL_OP_GATHER)
+        return element_gather(s, node, index, gate);
+    if (node->op == BL_OP_REDUCE)
+        return element_reduce(s, node, index, gate);
+    if (node->op == BL_OP_DETACH || node->op == BL_OP_CONTIGUOUS)
+        return sched_element(s, node->src[0], index, gate);
+    if (bl_op_get_class((bl_op)node->op) == BL_CLASS_MOVE)
+        return element_move(s, node, index, gate);
+    for (uint32_t i = 0; i < node->nsrc; i++)
+        src[i] = sched_element(s, node->src[i], index, gate);
+    if (node->op == BL_OP_CAST)
+        made = bl_cast(ir, (bl_dtype)node->dtype, src[0]);
+    else if (node->op == BL_OP_BITCAST)
+        made = bl_bitcast(ir, (bl_dtype)node->dtype, src[0]);
+    else
+        made = bl_alu(ir, (bl_op)node->op, src);
+    note_origin(s, made, node);
+    return made;
+}
+
+static memo_entry *find_memo(memo_entry *head, const bl_node *node, const bl_node *const *index, const bl_node *gate, int *patterns)
+{
+    for (memo_entry *entry = head; entry != NULL; entry = entry->next, ++*patterns) {
+        bool same = entry->gate == gate;
+        for (int i = 0; same && i < node->ndim; i++)
+            same = entry->index[i] == index[i];
+        if (same)
+            return entry;
+    }
+    return NULL;
+}
+
+const bl_node *sched_element(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
+{
+    int patterns = 1;
+    int position = sched_position(s, node);
+    memo_entry *entry = find_memo(bl_ptrmap_get(&s->memo, node), node, index, gate, &patterns);
+
+    if (entry != NULL)
+        return entry->value;
+    entry = bl_arena_alloc(bl_ir_arena(s->ir), sizeof *entry + (size_t)node->ndim * sizeof entry->index[0]);
+    if (entry == NULL || position < 0)
+        return bl_ir_fail(s->ir, BL_ELIMIT, "the graph needs more memory to compile than is allowed");
+    for (int i = 0; i < node->ndim; i++)
+        entry->index[i] = index[i];
+    entry->gate = gate;
+    if (s->realised[position] == BUFFERED) {
+        int which = (int)((intptr_t)bl_ptrmap_get(&s->by_node, node) - 1);
+        entry->value = element_load(s, node, s->stored[which].place, index, gate);
+    } else {
+        entry->value = sched_fresh(s, node, index, gate);
+        note_recomputed(s, node, position, patterns);
+    }
+    entry->next = bl_ptrmap_get(&s->memo, node);
+    bl_ptrmap_put(&s->memo, node, entry);
+    return entry->value;
+}

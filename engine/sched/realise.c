@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+/* What gets a buffer.  First by the graph alone: roots, CONTIGUOUS, and cuts in what would be too deep or read too many buffers.
+ * Then, from the expressions of the stores, reductions and costly values that would be computed more often than they have elements,
+ * or where too little would run side by side. */
+#include "engine/base/size.h"
+#include "engine/ir/shape.h"
+#include "engine/sched/internal.h"
+
+enum {
+    MOST_DEPTH = 1000,      /* nodes on one path of an expression: bounds recursion in index.c and the linearizer */
+    SMALL_NEST = 4096,      /* iterations that one work-item may as well do alone */
+    SMALL_SERIAL = 16384,   /* iterations up to which it does not matter how few rows run side by side */
+    COSTLY = 8,             /* ops per element from which a value used over and over is worth a buffer */
+    COSTLY_TWICE = 64,      /* ops per element from which one used in two nests is */
+    REUSED = 8,             /* uses of each element that count as over and over */
+    MOST_WEIGHT = 1 << 20
+};
+
+static int own_weight(const bl_node *node)
+{
+    if (bl_op_get_class((bl_op)node->op) == BL_CLASS_REDUCE)
+        return COSTLY_TWICE;
+    if (bl_op_get_class((bl_op)node->op) != BL_CLASS_ALU)
+        return 0;
+    switch ((int)node->op) {
+    case BL_OP_EXP:
+    case BL_OP_LOG:
+    case BL_OP_SIN:
+        return 8;
+    case BL_OP_SQRT:
+    case BL_OP_IDIV:
+    case BL_OP_MOD:
+        return 4;
+    case BL_OP_DIV:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+static int64_t elements(const bl_node *node)
+{
+    int64_t count = 0;
+    return bl_shape_max_count(node->ndim, node->dim, &count) ? count : INT64_MAX;
+}
+
+/* Buffers below each node while nothing else has one: small sorted sets, given up at |most|. */
+typedef struct leafset {
+    int count;
+    const bl_node *leaf[BL_MAX_DIMS * 4];
+} leafset;
+
+static bool add_leaf(leafset *set, const bl_node *leaf, int most)
+{
+    for (int i = 0; i < set->count; i++) {
+        if (set->leaf[i] == leaf)
+            return true;
+    }
+    if (set->count >= most)
+        return false;
+    set->leaf[set->count++] = leaf;
+    return true;
+}
+
+/* Keep what one expression reads within what a kernel may bind: where a node's sources together read too much, the source that reads
+ * most gets a buffer. */
+static void limit_leaves(sched *s, leafset *sets, const bl_node *node, int position)
+{
+    int most = (int)s->options->max_params - 4;
+    leafset *set = &sets[position];
+
+    if (most > BL_MAX_DIMS * 4)
+        most = BL_MAX_DIMS * 4;
+    for (;;) {
+        bool fits = true;
+        int largest = -1;
+        set->count = 0;
+        for (uint32_t i = 0; i < node->nsrc; i++) {
+            int from = sched_position(s, node->src[i]);
+            if (from < 0)
+                continue;
+            if (s->realised[from] != INLINE || node->src[i]->op == BL_OP_INPUT) {
+                fits = add_leaf(set, node->src[i], most) && fits;
+                continue;
+            }
+            for (int k = 0; k < sets[from].count; k++)
+                fits = add_leaf(set, sets[from].leaf[k], most) && fits;
+            if (largest < 0 || sets[from].count > sets[largest].count)
+                largest = from;
+        }
+        if (fits || largest < 0)
+            return;
+        s->realised[largest] = BUFFERED;
+    }
+}
+
+static void mark_roots(sched *s, int nroots, const bl_node *const *roots)
+{
+    for (int i = 0; i < nroots; i++) {
+        int position = sched_position(s, roots[i]);
+        s->realised[position] = BUFFERED;
+        s->nusers[position]++;
+    }
+}
+
+/* An element's cost, with what has a buffer by now costing nothing. */
+static void weigh(sched *s)
+{
+    for (int at = 0; at < (int)s->order.count; at++) {
+        const bl_node *node = s->order.at[at];
+        int64_t weight = own_weight(node);
+        for (uint32_t i = 0; i < node->nsrc; i++) {
+            int from = sched_position(s, node->src[i]);
+            if (from >= 0 && s->realised[from] != BUFFERED)
+                weight += s->weight[from];
+        }
+        s->weight[at] = (int)(weight > MOST_WEIGHT ? MOST_WEIGHT : weight);
+    }
+}
+
+static void count_users(sched *s)
+{
+    for (int at = 0; at < (int)s->order.count; at++) {
+        const bl_node *node = s->order.at[at];
+        for (uint32_t i = 0; i < node->nsrc; i++) {
+            int from = sched_position(s, node->src[i]);
+            if (from < 0)
+                continue;
+            s->nusers[from]++;
+            s->user[from] = node;
+        }
+    }
+}
+
+static int depth_of(const sched *s, const int *depth, const bl_node *node)
+{
+    int deepest = 0;
+    for (uint32_t i = 0; i < node->nsrc; i++) {
+        int from = sched_position(s, node->src[i]);
+        if (from >= 0 && s->realised[from] == INLINE && depth[from] + 1 > deepest)
+            deepest = depth[from] + 1;
+    }
+    return deepest;
+}
+
+/* Too deep: the nearest reduction down the deepest path gets a buffer, or, where there is none, the node itself. */
+static void cut_depth(sched *s, int *depth, int position)
+{
+    const bl_node *node = s->order.at[position];
+
+    for (int steps = 0; steps < MOST_DEPTH / 2; steps++) {
+        int next = -1;
+        for (uint32_t i = 0; i < node->nsrc; i++) {
+            int from = sched_position(s, node->src[i]);
+            if (from >= 0 && s->realised[from] == INLINE && (next < 0 || depth[from] > depth[next]))
+                next = from;
+        }
+        if (next < 0)
+            break;
+        node = s->order.at[next];
+        if (node->op != BL_OP_REDUCE)
+            continue;
+        s->realised[next] = BUFFERED;
+        for (int at = next; at <= position; at++)
+            depth[at] = depth_of(s, depth, s->order.at[at]);
+        return;
+    }
+    s->realised[position] = BUFFERED;
+}
+
+void sched_mark_first(sched *s, int nroots, const bl_node *const *roots)
+{
+    bl_arena *arena = bl_ir_arena(s->ir);
+    int *depth = bl_arena_array(arena, s->order.count, sizeof *depth);
+    leafset *sets = bl_arena_array(arena, s->order.count, sizeof *sets);
+
+    if (depth == NULL || sets == NULL)
+        return;
+    mark_roots(s, nroots, roots);
+    count_users(s);
+    for (int at = 0; at < (int)s->order.count; at++) {
+        const bl_node *node = s->order.at[at];
+        depth[at] = depth_of(s, depth, node);
+        limit_leaves(s, sets, node, at);
+        if (node->op == BL_OP_CONTIGUOUS)
+            s->realised[at] = BUFFERED;
+        else if (depth[at] >= MOST_DEPTH && own_weight(node) > 0)
+            cut_depth(s, depth, at);
+    }
+    weigh(s);
+    for (int at = 0; at < (int)s->order.count; at++) {
+        if (s->realised[at] == BUFFERED && s->weight[at] == 0 && s->order.at[at]->op != BL_OP_CONTIGUOUS)
+            s->realised[at] = COPIED;
+    }
+}
+
+static bool mark(sched *s, int position)
+{
+    if (s->realised[position] == BUFFERED)
+        return false;
+    s->realised[position] = BUFFERED;
+    s->round_marked[position] = s->round;
+    return true;
+}
+
+/* Give a reduction a buffer as late as it stays as small: after the elementwise ops that only it feeds (bias, relu). */
+static bool cut_after(sched *s, const bl_node *reduce)
+{
+    const bl_node *at = reduce;
+
+    for (;;) {
+        int position = sched_position(s, at);
+        const bl_node *user = s->user[position];
+        if (s->nusers[position] != 1 || user == NULL)
+            break;
+        if (bl_op_get_class((bl_op)user->op) != BL_CLASS_ALU && user->op != BL_OP_RESHAPE && user->op != BL_OP_DETACH)
+            break;
+        if (elements(user) != elements(at) || bl_dtype_bytes((bl_dtype)user->dtype) > bl_dtype_bytes((bl_dtype)reduce->dtype))
+            break;
+        if (s->round_marked[sched_position(s, user)] == s->round)
+            return false; /* done for another store that it is inside of */
+        if (s->realised[sched_position(s, user)] != INLINE) {
+            at = reduce; /* the trouble is inside that value's own store */
+            break;
+        }
+        at = user;
+    }
+    return mark(s, sched_position(s, at));
+}
+
+static int64_t iterations(const bl_free *free, uint64_t set)
+{
+    int64_t product = 1;
+    for (int i = 0; i < free->nranges; i++) {
+        if ((set >> i & 1) != 0 && !bl_i64_mul(product, free->range[i]->hi + 1, &product))
+            return INT64_MAX;
+    }
+    return product;
+}
+
+static const bl_node *origin_of(const sched *s, const bl_node *node)
+{
+    intptr_t position = (intptr_t)bl_ptrmap_get(&s->origin, node);
+    return position == 0 ? NULL : s->order.at[position - 1];
+}
+
+/* What a store's analysis knows. */
+typedef struct view {
+    sched *s;
+    const stored *st;
+    bl_free free;
+    uint64_t outputs; /* RANGEs of the store */
+    uint64_t chain;   /* the smallest set of outputs that some reduction is computed for, all others being loops inside */
+    bool tiled;       /* some reduction reads its operands over and over, as a matmul does */
+} view;
+
+static uint64_t bound_by(view *v, const bl_node *reduce)
+{
+    uint64_t set = 0;
+    for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc; i++)
+        set |= bl_free_bit(&v->free, reduce->src[i]);
+    return set;
+}
+
+static int64_t work_of(view *v, const bl_node *reduce)
+{
+    return iterations(&v->free, bl_free_get(&v->free, reduce) | bound_by(v, reduce));
+}
+
+/* Does a reduction read two operands, or more, of which each element serves many of its iterations?  Operands are loads and the
+ * results of reductions further in. */
+static bool reads_over_and_over(view *v, const bl_node *reduce)
+{
+    bl_nodes below = bl_reach(v->s->ir, (int)reduce->arg, reduce->src, false);
+    int64_t work = work_of(v, reduce);
+    int reused = 0;
+    bl_ptrmap inside;
+
+    bl_ptrmap_init(&inside, bl_ir_arena(v->s->ir));
+    for (int64_t i = 0; i < reduce->arg; i++)
+        bl_ptrmap_put(&inside, reduce->src[i], v);
+    for (size_t i = below.count; i-- > 0;) { /* users first, so that what only an inner reduction sees is never entered */
+        const bl_node *node = below.at[i];
+        if (!bl_ptrmap_has(&inside, node))
+            continue;
+        if (node->op == BL_OP_LOAD || node->op == BL_OP_REDUCE) {
+            reused += iterations(&v->free, bl_free_get(&v->free, node)) <= work / REUSED;
+            continue;
+        }
+        for (uint32_t k = 0; k < node->nsrc; k++)
+            bl_ptrmap_put(&inside, node->src[k], v);
+    }
+    return reused >= 2;
+}
+
+/* Does this reduction have to have a buffer? */
+static bool must_cut(view *v, const bl_node *reduce, const bl_node *tensor)
+{
+    uint64_t free = bl_free_get(&v->free, reduce);
+    uint64_t hoisted = free & v->outputs;
+    int64_t work = work_of(v, reduce), around = iterations(&v->free, v->outputs);
+
+    if (free != hoisted) /* inside another reduction's loop: nothing runs side by side there, and tiles are out */
+        return work > SMALL_NEST;
+    if (iterations(&v->free, free) > elements(tensor) && work > SMALL_NEST)
+        return true;
+    if (free == v->outputs)
+        return false;
+    if (v->tiled)
+        return true;
+    if (iterations(&v->free, free) < 2 * (int64_t)v->s->options->units && (work > SMALL_SERIAL || around > SMALL_SERIAL))
+        return true;
+    if ((hoisted & v->chain) != hoisted && (hoisted & v->chain) != v->chain)
+        return true; /* neither within nor around what is hoisted already: no order of loops serves both */
+    v->chain &= hoisted;
+    return false;
+}
+
+static int cut_reductions(view *v)
+{
+    int marked = 0;
+    for (size_t i = 0; i < v->st->below.count; i++) {
+        const bl_node *node = v->st->below.at[i];
+        const bl_node *tensor = node->op == BL_OP_REDUCE ? origin_of(v->s, node) : NULL;
+        if (tensor != NULL && tensor != v->st->node && must_cut(v, node, tensor))
+            marked += cut_after(v->s, tensor);
+    }
+    return marked;
+}
+
+static int count_loads(sched *s, const bl_node *node)
+{
+    bl_nodes below = bl_reach(s->ir, 1, &node, false);
+    int n = 0;
+    for (size_t i = 0; i < below.count; i++)
+        n += below.at[i]->op == BL_OP_LOAD;
+    return n;
+}
+
+/* Inside a reduction, a costly value that does not depend on all of its loops is computed over and over: the topmost such
+ * values get buffers. */
+static int cut_costly(view *v, const bl_node *reduce)
+{
+    sched *s = v->s;
+    int64_t all = work_of(v, reduce);
+    uint64_t bound = bound_by(v, reduce);
+    bl_nodes below = bl_reach(s->ir, (int)reduce->arg, reduce->src, false);
+    bl_ptrmap covered;
+    int marked = 0;
+
+    bl_ptrmap_init(&covered, bl_ir_arena(s->ir));
+    for (size_t i = below.count; i-- > 0;) {
+        const bl_node *node = below.at[i];
+        const bl_node *tensor = origin_of(s, node);
+        bool cover = bl_ptrmap_has(&covered, node);
+        /* what stands outside the loop is computed before it, once */
+        if (!cover && tensor != NULL && tensor->op != BL_OP_REDUCE && (bl_free_get(&v->free, node) & bound) != 0) {
+            int cost = s->weight[sched_position(s, tensor)] + 2 * (count_loads(s, node) - 1);
+            if (cost >= COSTLY && all / REUSED >= elements(tensor)) {
+                marked += mark(s, sched_position(s, tensor));
+                cover = true;
+            }
+        }
+        for (uint32_t k = 0; cover && k < node->nsrc; k++)
+            bl_ptrmap_put(&covered, node->src[k], s);
+    }
+    return marked;
+}
+
+static void look_at(view *v, sched *s, stored *st)
+{
+    *v = (view){.s = s, .st = st};
+    bl_free_init(&v->free, s->ir);
+    for (int i = 0; i < st->nranges; i++)
+        v->outputs |= bl_free_bit(&v->free, st->range[i]);
+    v->chain = v->outputs;
+    bl_free_get(&v->free, st->value);
+    for (size_t i = 0; i < st->below.count; i++) {
+        const bl_node *node = st->below.at[i];
+        if (node->op == BL_OP_REDUCE && bl_free_get(&v->free, node) == v->outputs)
+            v->tiled = v->tiled || reads_over_and_over(v, node);
+    }
+    st->tiled = v->tiled;
+}
+
+/* Costly values that two nests compute: the topmost of them. */
+static int cut_twice(sched *s)
+{
+    bool *covered = bl_arena_array(bl_ir_arena(s->ir), s->order.count, sizeof *covered);
+    int marked = 0;
+
+    for (size_t at = covered == NULL ? 0 : s->order.count; at-- > 0;) {
+        const bl_node *node = s->order.at[at];
+        bool mine = s->realised[at] == INLINE && s->stores_seen[at] >= 2 && s->nusers[at] >= 2 && s->weight[at] >= COSTLY_TWICE &&
+                    bl_op_get_class((bl_op)node->op) == BL_CLASS_ALU && elements(node) > 1;
+        if (mine && !covered[at])
+            marked += mark(s, (int)at);
+        for (uint32_t i = 0; (mine || covered[at]) && s->realised[at] != COPIED && i < node->nsrc; i++) {
+            int from = sched_position(s, node->src[i]);
+            if (from >= 0)
+                covered[from] = true;
+        }
+    }
+    return marked;
+}
+
+/* In three turns, since each sees clearly only what the one before has left: reductions, costly operands of reductions, costly values
+ * computed twice. */
+int sched_mark_more(sched *s)
+{
+    int marked = 0;
+
+    weigh(s);
+    s->round++;
+    for (int i = 0; i < s->nstored; i++) {
+        view v;
+        look_at(&v, s, &s->stored[i]);
+        marked += cut_reductions(&v);
+    }
+    for (int i = 0; marked == 0 && i < s->nstored; i++) {
+        view v;
+        look_at(&v, s, &s->stored[i]);
+        for (size_t k = 0; k < s->stored[i].below.count; k++) {
+            if (s->stored[i].below.at[k]->op == BL_OP_REDUCE)
+                marked += cut_costly(&v, s->stored[i].below.at[k]);
+        }
+    }
+    return marked > 0 ? marked : cut_twice(s);
+}
+
+int sched_mark_shared(sched *s, int ngroups)
+{
+    int marked = 0;
+    int *group = bl_arena_array(bl_ir_arena(s->ir), s->order.count, sizeof *group);
+
+    s->round++;
+    if (group == NULL || ngroups < 2)
+        return 0;
+    for (int i = 0; i < s->nstored; i++) {
+        const stored *st = &s->stored[i];
+        for (size_t k = 0; k < st->below.count; k++) {
+            const bl_node *node = st->below.at[k];
+            const bl_node *tensor = node->op == BL_OP_REDUCE ? origin_of(s, node) : NULL;
+            int at = tensor == NULL ? -1 : sched_position(s, tensor);
+            if (at < 0 || s->realised[at] == BUFFERED)
+                continue;
+            if (group[at] != 0 && group[at] != st->group + 1)
+                marked += cut_after(s, tensor);
+            group[at] = st->group + 1;
+        }
+    }
+    return marked;
+}

@@ -1,0 +1,49 @@
+/* From a tensor graph to kernels: which values get a buffer, what fuses into one loop nest, and in which order nests run.
+ *
+ * A value that gets no buffer is recomputed inside its users, as an expression of their loop variables: movement ops are
+ * nothing but arithmetic on indices (index.c).  The rules of what gets a buffer are in realise.c, of what shares a nest in
+ * group.c.  Loop variables are canonical: the i-th extent of an output that is not 1 is RANGE number i, and a reduction at depth d
+ * over axis a is RANGE number 16 * d + a, so two values of one shape, or two reductions over the same rows, are expressions of the same
+ * RANGEs and share whatever they have in common. */
+#ifndef BL_SCHED_SCHEDULE_H
+#define BL_SCHED_SCHEDULE_H
+
+#include "engine/ir/node.h"
+
+typedef enum bl_place_kind { BL_PLACE_INPUT, BL_PLACE_ROOT, BL_PLACE_TEMP } bl_place_kind;
+
+/* A buffer of the schedule. */
+typedef struct bl_place {
+    bl_place_kind kind;
+    int index; /* INPUT: slot; ROOT: which of the roots; TEMP: 0 */
+    bl_dtype dtype;
+    const bl_node *count; /* elements, INDEX */
+} bl_place;
+
+/* A loop nest that becomes one kernel.  In |sink|, BUFFER number i is parameter i. */
+typedef struct bl_nest {
+    const bl_node *sink;
+    int nparams;
+    const int *param;  /* which place each parameter is */
+    uint32_t writes;   /* bit i: parameter i is stored to */
+    const char *name;  /* "r_64_10_1600": r if it reduces, e if it does not, and the extents */
+    bool helper;       /* first half of a split reduction, or a packed operand */
+} bl_nest;
+
+typedef struct bl_schedule {
+    int nplaces, nnests;
+    bl_place *places;
+    bl_nest *nests; /* in the order they run */
+    const int *root_place; /* for each root, the place that holds it */
+} bl_schedule;
+
+typedef struct bl_sched_options {
+    uint32_t units;        /* cores of the device: how much must run side by side */
+    uint32_t max_params;   /* buffers of one kernel */
+} bl_sched_options;
+
+/* Everything lives in the ir's arena.  Roots are tensor nodes; the same node twice shares a place. */
+BL_NODISCARD bl_status bl_schedule_make(bl_ir *ir, int nroots, const bl_node *const *roots, const bl_sched_options *options,
+                                        bl_schedule **out, bl_err *err);
+
+#endif

@@ -1,0 +1,34 @@
+/* A program document, compiled for a device and run once, compared with the interpreter's answer to the same graph.
+ * Inputs and state are filled with numbers that depend only on a seed. */
+#ifndef BL_TESTS_HARNESS_H
+#define BL_TESTS_HARNESS_H
+
+#include "engine/plan/plan.h"
+
+typedef struct harness_result {
+    bl_err err;           /* status BL_OK: it ran */
+    double worst;         /* largest difference over what is allowed; 1 or less is right */
+    char where[160];      /* of that: output, element, both values */
+    uint32_t kernels, helpers;
+    double engine_ms, compile_ms, run_us;
+    size_t peak_bytes;
+} harness_result;
+
+typedef struct harness_options {
+    bool noopt;
+    int debug, spec;
+    uint64_t seed;
+    int repeat;      /* timed runs, the best counts; 0: one */
+    bool no_compare; /* only run */
+    bool show;       /* print the plan's debug text */
+} harness_options;
+
+/* Every device of every back end, at most |max|. */
+uint32_t harness_open(uint32_t max, bl_device **out);
+/* Each entry of the document in |text|; the results of entry |i| go to out[i].  Returns how many entries there are, or -1 where the
+ * document itself is refused (out[0].err says why). */
+int harness_run(bl_device *dev, const char *text, const harness_options *options, int max, harness_result *out);
+/* Read a whole file; freed by the caller.  NULL if it cannot be read. */
+char *harness_read(const char *path);
+
+#endif
