@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* try DEVICE FILE [debug] [noopt] [repeat N]: compile a program document for a device, compare one run with the interpreter,
- * and say what became of it.  For people who work on the compiler. */
+/* try DEVICE FILE [debug] [noopt] [fast] [only ENTRY] [repeat N]: compile a program document for a device, compare one run with
+ * the interpreter, and say what became of it.  For people who work on the compiler. */
 #include "tests/plan/harness.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 int main(int argc, char **argv)
 {
     bl_device *devices[16];
-    harness_result results[8];
+    static harness_result results[256];
     harness_options options = {.seed = 7, .spec = 2, .show = true};
     uint32_t ndevices = harness_open(16, devices);
     char *text = argc > 2 ? harness_read(argv[2]) : NULL;
@@ -21,22 +21,26 @@ int main(int argc, char **argv)
             options.noopt = true;
         else if (strcmp(argv[i], "fast") == 0)
             options.no_compare = true;
+        else if (strcmp(argv[i], "only") == 0 && i + 1 < argc)
+            options.only = argv[++i];
         else if (strcmp(argv[i], "repeat") == 0 && i + 1 < argc)
             options.repeat = atoi(argv[++i]);
         else
             options.debug = atoi(argv[i]);
     }
     if (text == NULL) {
-        fprintf(stderr, "try DEVICE FILE [debug] [noopt] [fast] [repeat N]\n");
+        fprintf(stderr, "try DEVICE FILE [debug] [noopt] [fast] [only ENTRY] [repeat N]\n");
         return 2;
     }
     for (uint32_t d = 0; d < ndevices; d++) {
         if (strcmp(devices[d]->info.id, argv[1]) == 0) {
-            int n = harness_run(devices[d], text, &options, 8, results);
+            int n = harness_run(devices[d], text, &options, 256, results);
             for (int i = 0; i < (n < 0 ? 1 : n); i++) {
                 const harness_result *r = &results[i];
-                printf("entry %d: status %s %s (%s) kernels %u helpers %u engine %.2f ms compile %.2f ms peak %zu run %.1f us worst %.3g %s\n",
-                       i, bl_status_name(r->err.status), r->err.text, r->err.node, r->kernels, r->helpers, r->engine_ms,
+                if (r->skipped)
+                    continue;
+                printf("entry %s: status %s %s (%s) kernels %u helpers %u engine %.2f ms compile %.2f ms peak %zu run %.1f us worst %.3g %s\n",
+                       r->name, bl_status_name(r->err.status), r->err.text, r->err.node, r->kernels, r->helpers, r->engine_ms,
                        r->compile_ms, r->peak_bytes, r->run_us, r->worst, r->where);
                 failed += r->err.status != BL_OK || r->worst > 1;
             }

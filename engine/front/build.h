@@ -36,7 +36,7 @@ struct bl_build {
     const bl_node *rng;
     int nstandins;
     const bl_node **standin; /* for results that gradients are taken to */
-    const bl_node *unread; /* where updates go that nobody reads, after a failure */
+    const bl_node *unread;   /* where updates go that nobody reads, after a failure */
 };
 
 /* What a reference that is no literal stands for. */

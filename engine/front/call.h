@@ -13,12 +13,12 @@
 
 /* What an attribute says, by the kind of its parameter. */
 typedef struct bl_value {
-    bool given;            /* or preset; false: left out, and the preset is none or all */
-    bool flag;             /* bool */
-    int64_t whole;         /* int */
-    double real;           /* float */
-    bl_wire_number number; /* number, bound, rate */
-    const char *text;      /* a choice, or the name of a rate */
+    bool given;             /* or preset; false: left out, and the preset is none or all */
+    bool flag;              /* bool */
+    int64_t whole;          /* int */
+    double real;            /* float */
+    bl_wire_number number;  /* number, bound, rate */
+    const char *text;       /* a choice, or the name of a rate */
     const bl_wire_ref *ref; /* what a rate's name stands for, or NULL */
     bl_dtype dtype;
     const bl_node *size;   /* size, bound: an INDEX node (bound: NULL for a number with a fraction) */

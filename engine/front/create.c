@@ -100,8 +100,7 @@ static const bl_node *real_range(bl_call *c, double start, double stop, double s
         return bl_call_fail(c, "a range with fractions must have a float dtype, not %s", bl_dtype_name(dtype));
     const bl_node *extent = bl_index(ir, count > 0 ? (int64_t)count : 0);
     bl_dtype wide = dtype == BL_F64 ? BL_F64 : BL_F32;
-    return bl_cast(ir, dtype,
-                   count_up(c, extent, wide, bl_const_float(ir, wide, start), bl_const_float(ir, wide, step)));
+    return bl_cast(ir, dtype, count_up(c, extent, wide, bl_const_float(ir, wide, start), bl_const_float(ir, wide, step)));
 }
 
 const bl_node *expand_arange(bl_call *c)

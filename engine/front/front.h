@@ -19,13 +19,13 @@ typedef struct bl_hidden_state {
 typedef struct bl_graph {
     bl_ir *ir; /* owned */
     int nvars, ninputs, nstates, nhidden;
-    bl_wire_var *vars;        /* copied into the ir's arena */
-    const bl_node **inputs;   /* ninputs + nstates + nhidden INPUT nodes */
+    bl_wire_var *vars;      /* copied into the ir's arena */
+    const bl_node **inputs; /* ninputs + nstates + nhidden INPUT nodes */
     bl_hidden_state *hidden;
-    int noutputs;             /* as in the wire graph */
+    int noutputs; /* as in the wire graph */
     const bl_node **outputs;
-    const bl_node **updates;  /* nstates + nhidden: the new value, or NULL where the state stays */
-    bool uses_rng;            /* some node draws; then the hidden state "rng" (uint32[2]: seed, step) is there */
+    const bl_node **updates; /* nstates + nhidden: the new value, or NULL where the state stays */
+    bool uses_rng;           /* some node draws; then the hidden state "rng" (uint32[2]: seed, step) is there */
 } bl_graph;
 
 typedef struct bl_front_options {

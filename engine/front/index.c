@@ -27,12 +27,13 @@ const bl_node *expand_gather(bl_call *c)
     int axis = bl_call_axis(c, bl_attr(c, "axis")->whole, x->ndim);
     if (axis < 0)
         return x;
-    for (int i = 0; i < x->ndim; i++) {
-        if (i == axis || x->dim[i] == index->dim[i])
+    for (int i = 0; i < index->ndim; i++) {
+        const bl_node *extent = c->in[0]->dim[i];
+        if (i == axis || extent == index->dim[i])
             continue;
-        if (bl_sub(c->ir, x->dim[i], index->dim[i])->lo < 0)
+        if (bl_sub(c->ir, extent, index->dim[i])->lo < 0)
             return bl_call_fail(c, "index %s is larger than x %s outside of axis %d", bl_call_shape(c, index),
-                                bl_call_shape(c, x), axis);
+                                bl_call_shape(c, c->in[0]), axis);
         x = bl_shrink_axis(c->ir, x, i, bl_index(c->ir, 0), index->dim[i]);
     }
     return bl_gather(c->ir, x, wrap_index(c->ir, index, bl_extent(x, axis)), axis);

@@ -36,6 +36,8 @@ static const bl_node *pick(bl_call *c, const bl_node *logs, const bl_node *targe
     bl_ir *ir = c->ir;
     int axis = logs->ndim > 1 ? 1 : 0;
 
+    if (logs->op == BL_OP_POISON)
+        return logs;
     for (int i = 0; i < logs->ndim; i++) {
         if (logs->ndim != target->ndim + 1 || (i != axis && logs->dim[i] != target->dim[i < axis ? i : i - 1]))
             return bl_call_fail(c, "shapes do not fit: x %s, target %s", bl_call_shape(c, logs), bl_call_shape(c, target));

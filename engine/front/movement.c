@@ -174,8 +174,8 @@ static const bl_node *take_every(bl_ir *ir, const bl_node *x, int axis, int64_t 
         return x;
     if (step > x->dim[axis]->hi)
         step = x->dim[axis]->hi;
-    x = bl_window(ir, x, axis, 1, step, 1);
-    return bl_drop_axes(ir, x, 1u << (x->ndim - 1));
+    uint32_t fresh = 1u << x->ndim;
+    return bl_drop_axes(ir, bl_window(ir, x, axis, 1, step, 1), fresh);
 }
 
 static const bl_node *slice_axis(bl_call *c, const bl_node *x, int axis, int i)
@@ -302,8 +302,7 @@ static const bl_node *join(bl_call *c, int n, const bl_node *const *part, int ax
         dim[d] = d == axis ? total : part[0]->dim[d];
     int64_t count;
     if (!bl_shape_max_count(part[0]->ndim, dim, &count))
-        return bl_call_fail_as(c, BL_ELIMIT, "a tensor of shape %s is too large",
-                               bl_shape_text(ir, part[0]->ndim, dim, NULL));
+        return bl_call_fail_as(c, BL_ELIMIT, "a tensor of shape %s is too large", bl_shape_text(ir, part[0]->ndim, dim, NULL));
     bl_dtype counter = total->hi < INT32_MAX ? BL_I32 : BL_I64;
     for (int i = 0; i < n; i++) {
         const bl_node *before[BL_MAX_DIMS];

@@ -85,9 +85,9 @@ static bool check_count(bl_call *c)
     if (c->node->nrefs >= required && (many || c->node->nrefs <= c->sig.ninputs))
         return true;
     bl_call_fail(c, "takes %s%d input%s, got %d",
-                 many                          ? "at least "
-                 : required < c->sig.ninputs   ? "up to "
-                                               : "",
+                 many                        ? "at least "
+                 : required < c->sig.ninputs ? "up to "
+                                             : "",
                  many ? required : c->sig.ninputs, (many ? required : c->sig.ninputs) == 1 ? "" : "s", c->node->nrefs);
     return false;
 }

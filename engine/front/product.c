@@ -84,8 +84,7 @@ const bl_node *expand_linear(bl_call *c)
     const bl_node *w = c->in[1];
 
     if (x->ndim == 0 || w->ndim != 2)
-        return bl_call_fail(c, "needs x [.., in] and weight [out, in], not %s and %s", bl_call_shape(c, x),
-                            bl_call_shape(c, w));
+        return bl_call_fail(c, "needs x [.., in] and weight [out, in], not %s and %s", bl_call_shape(c, x), bl_call_shape(c, w));
     if (x->dim[x->ndim - 1] != w->dim[1])
         return bl_call_fail(c, "inner dimensions differ: %s @ %s transposed", bl_call_shape(c, x), bl_call_shape(c, w));
     const bl_node *y = contract(c, bl_add_axis(ir, x, x->ndim - 1), w, 1u << x->ndim);
@@ -211,16 +210,17 @@ static const bl_node *tile(bl_call *c, const bl_node *x, const frame *f)
 {
     bl_ir *ir = c->ir;
     const bl_node *dim[BL_MAX_DIMS + 2];
+    const bl_node *const *whole = x->dim;
     int first = x->ndim - 2;
 
     for (int i = 0; i < 2; i++) {
-        if (f->stride[i] != f->size[i] || f->dilation[i] != 1 || f->padding[i] != 0 || !bl_is_const(x->dim[first + i]))
+        if (f->stride[i] != f->size[i] || f->dilation[i] != 1 || f->padding[i] != 0 || !bl_is_const(whole[first + i]))
             return NULL;
     }
     for (int i = 0; i < first; i++)
-        dim[i] = x->dim[i];
+        dim[i] = whole[i];
     for (int i = 0; i < 2; i++) {
-        int64_t n = bl_const_value(x->dim[first + i]).i / f->size[i];
+        int64_t n = bl_const_value(whole[first + i]).i / f->size[i];
         if (n == 0)
             return NULL; /* slide says what is wrong */
         dim[first + 2 * i] = bl_index(ir, n);
@@ -234,6 +234,8 @@ static const bl_node *tile(bl_call *c, const bl_node *x, const frame *f)
 static const bl_node *pool(bl_call *c, bl_op fold, const bl_node *x, const frame *f, const bl_node *outside)
 {
     int first = x->ndim - 2;
+    if (x->op == BL_OP_POISON)
+        return x;
     const bl_node *tiles = tile(c, x, f);
     const bl_node *windows = tiles != NULL ? tiles : slide(c, pad_frame(c, x, f, outside), f);
 

@@ -114,16 +114,17 @@ static const bl_node *position(bl_call *c, bl_op fold)
     int axis = attr->given && ndim > 0 ? bl_call_axis(c, attr->whole, ndim) : 0;
     if (axis < 0 || x->op == BL_OP_POISON)
         return x;
-    if (x->dim[axis]->hi == 0)
+    const bl_node *extent = x->dim[axis];
+    if (extent->hi == 0)
         return bl_call_fail(c, "of no elements: shape %s", bl_call_shape(c, c->in[0]));
     if (x->dtype == BL_BOOL)
         x = bl_cast(ir, BL_U8, x);
-    bl_dtype counter = x->dim[axis]->hi < INT32_MAX ? BL_I32 : BL_I64;
+    bl_dtype counter = extent->hi < INT32_MAX ? BL_I32 : BL_I64;
     const bl_node *best = bl_spread(ir, bl_reduce(ir, fold, x, 1u << axis), x);
     const bl_node *here = bl_alu2(ir, BL_OP_CMPEQ, x, best);
     if (bl_dtype_is_float((bl_dtype)x->dtype))
         here = bl_alu2(ir, BL_OP_OR, here, bl_is_nan(ir, x));
-    const bl_node *end = bl_spread(ir, bl_cast(ir, counter, x->dim[axis]), x);
+    const bl_node *end = bl_spread(ir, bl_cast(ir, counter, extent), x);
     const bl_node *at = bl_where(ir, here, bl_iota_like(ir, x, axis, counter), end);
 
     at = bl_cast(ir, BL_I64, bl_reduce(ir, BL_OP_MIN, at, 1u << axis));
@@ -168,7 +169,8 @@ static const bl_node *variance(bl_call *c, uint32_t axes)
     const bl_node *x = bl_widen(ir, c->in[0]);
     const bl_node *off = bl_sub(ir, x, bl_spread(ir, bl_mean(ir, x, axes), x));
     const bl_node *sum = bl_reduce(ir, BL_OP_ADD, bl_mul(ir, off, off), axes);
-    const bl_node *count = bl_add_real(ir, bl_count_axes(ir, x, axes, (bl_dtype)x->dtype), -(double)bl_attr(c, "correction")->whole);
+    const bl_node *count =
+        bl_add_real(ir, bl_count_axes(ir, x, axes, (bl_dtype)x->dtype), -(double)bl_attr(c, "correction")->whole);
 
     count = bl_alu2(ir, BL_OP_MAX, count, bl_full_like(ir, count, 0));
     return bl_div(ir, sum, bl_spread(ir, count, sum));

@@ -10,6 +10,11 @@ static const bl_node *fail(bl_call *c, bl_status status, const char *fmt, va_lis
 static const bl_node *fail(bl_call *c, bl_status status, const char *fmt, va_list args)
 {
     char text[512];
+    bl_err memory = {0};
+    bl_status st = bl_arena_status(bl_ir_arena(c->ir), &memory);
+
+    if (st != BL_OK) /* the reason of what looks like another failure */
+        return bl_ir_fail(c->ir, st, "%s", memory.text);
     vsnprintf(text, sizeof text, fmt, args);
     return bl_ir_fail(c->ir, status, "%s: %s", c->op, text);
 }
@@ -134,6 +139,8 @@ const bl_node *bl_add_axis(bl_ir *ir, const bl_node *x, int axis)
     const bl_node *dim[BL_MAX_DIMS];
     int ndim = x->ndim + 1;
 
+    if (x->op == BL_OP_POISON)
+        return x;
     if (ndim > BL_MAX_DIMS)
         return bl_ir_fail(ir, BL_ELIMIT, "needs a tensor of %d dimensions, the limit is %d", ndim, BL_MAX_DIMS);
     for (int i = 0; i < ndim; i++)

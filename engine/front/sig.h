@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Signatures of wire ops, as text in wire_ops.def: "x: T, axis: ints=all, keepdim: bool=false -> T".
- * Types that begin with a capital are inputs, the others are attributes; "=" gives what stands where one is left out (none and all:
- * nothing), "..." any number of them.  Parsing allocates nothing: spans point into the text.  Thread: any. */
+ * Types that begin with a capital are inputs, the others are attributes; "=" gives what stands where one is left out (none and
+ * all: nothing), "..." any number of them.  Parsing allocates nothing: spans point into the text.  Thread: any. */
 #ifndef BL_FRONT_SIG_H
 #define BL_FRONT_SIG_H
 

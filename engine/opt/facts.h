@@ -34,6 +34,19 @@ int facts_axis_of(const bl_tune *tune, const bl_node *range); /* its number, or 
 /* Bytes of the widest element that the nest computes with. */
 size_t facts_widest(const facts *f);
 
+/* tile.c: how a tile is shared out.  Work-items of a group along the lanes' axis and along the rows' axis; 1 on a device whose group
+ * is one work-item. */
+typedef struct bl_form {
+    int local, row_local;
+} bl_form;
+
+/* How many lanes an axis would get in a vector: the device's width, or the largest power of two that the axis has. */
+int tile_lanes(const facts *f, const bl_target *target, const bl_node *range);
+/* What the nest costs, in vector instructions, if |range| has |lanes| lanes. */
+double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes);
+/* Lanes, tiles, panels and unrolling for a nest with a main reduction.  False where no axis suits. */
+bool tile_nest(facts *f, const bl_target *target, const bl_form *form);
+
 void heuristic_cpu(facts *f, const bl_target *target);
 void heuristic_gpu(facts *f, const bl_target *target);
 

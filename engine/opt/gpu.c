@@ -3,7 +3,13 @@
  * them, register tiles where operands are read over and over, and groups that share a long reduction. */
 #include "engine/opt/facts.h"
 
-enum { GROUP_MOST = 256, ROWS = 4, SHARED_FROM = 256 };
+enum {
+    GROUP_OF_ITEMS = 64, /* work-items along the contiguous axis of a plain nest */
+    ROWS_OF_ITEMS = 8,   /* work-items along the rows of a tiled one */
+    SHARED_ITEMS = 256,  /* that share a reduction */
+    FEW_OUTPUTS = 16384, /* up to which it is worth sharing */
+    SHARED_FROM = 256    /* its length from which sharing pays */
+};
 
 static int64_t grid_size(const bl_tune *tune)
 {
@@ -49,24 +55,12 @@ static int64_t part_of(int64_t extent, int64_t most)
     return most;
 }
 
-static int other_axis(facts *f, const bl_node *not_this)
-{
-    int best = -1;
-    for (int i = 0; i < f->tune->naxes; i++) {
-        const bl_axis *axis = &f->tune->axis[i];
-        if (axis->output && axis->outer && axis->range != not_this && bl_is_fixed(axis->range) && bl_extent_of(axis->range) >= ROWS)
-            best = i;
-    }
-    return best;
-}
-
 /* One long reduction and few outputs: the work-items of a group share it. */
-static bool share_reduction(facts *f, const bl_target *target)
+static bool share_reduction(facts *f)
 {
     bl_tune *tune = f->tune;
-    int64_t items = target->cpu ? target->subgroup : GROUP_MOST;
 
-    if (items < 2 || grid_size(tune) >= 64 * (int64_t)target->units)
+    if (grid_size(tune) >= FEW_OUTPUTS)
         return false;
     for (int i = 0; i < tune->naxes; i++) {
         if (!tune->axis[i].output || tune->axis[i].outer)
@@ -78,7 +72,7 @@ static bool share_reduction(facts *f, const bl_target *target)
         int64_t extent = bl_extent_of(axis->range);
         if (axis->output || !bl_is_fixed(axis->range) || extent < SHARED_FROM)
             continue;
-        for (int64_t part = items; part >= 8; part /= 2) {
+        for (int64_t part = SHARED_ITEMS; part >= 8; part /= 2) {
             if (extent % part == 0)
                 return bl_tune_apply(tune, (bl_move){BL_MOVE_GROUP, i, part});
         }
@@ -89,29 +83,24 @@ static bool share_reduction(facts *f, const bl_target *target)
 void heuristic_gpu(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
-    int64_t items = target->cpu ? target->subgroup : target->max_local < 64 ? target->max_local : 64;
-    int64_t lanes = target->cpu && target->vector_bits >= 128 && facts_widest(f) <= 4 ? 4 : 1;
-    int axis = 0, row = -1;
+    const bl_form form = {.local = (int)(target->subgroup < 32 ? target->subgroup : 32), .row_local = target->cpu ? 1 : ROWS_OF_ITEMS};
+    int64_t items = target->cpu ? target->subgroup : target->max_local < GROUP_OF_ITEMS ? target->max_local : GROUP_OF_ITEMS;
+    int axis = -1, lanes = 1;
     const bl_node *columns = NULL;
 
-    if (f->main == NULL && share_reduction(f, target))
+    if (f->main != NULL && tile_nest(f, target, &form))
+        return;
+    if (!target->cpu && share_reduction(f))
         return;
     axis = contiguous_axis(f);
     if (axis < 0)
         return;
     columns = tune->axis[axis].range;
-    if (f->main != NULL) {
-        row = other_axis(f, columns);
-        if (row >= 0)
-            (void)bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, row, target->cpu ? 2 * ROWS : ROWS});
-    }
-    axis = facts_axis_of(tune, columns);
-    if (lanes > 1 && bl_extent_of(columns) >= lanes && bl_extent_of(columns) % lanes == 0 &&
-        bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis, lanes})) {
+    lanes = tile_lanes(f, target, columns);
+    if (lanes > 1 && bl_extent_of(columns) % lanes == 0 && bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis, lanes})) {
         for (axis = 0; axis < tune->naxes && tune->axis[axis].range->arg != columns->arg; axis++)
             continue;
     }
-    if (axis >= tune->naxes || tune->axis[axis].range->sub != BL_AXIS_GLOBAL)
-        return;
-    (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis, part_of(bl_extent_of(tune->axis[axis].range), items)});
+    if (axis < tune->naxes && tune->axis[axis].range->sub == BL_AXIS_GLOBAL)
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis, part_of(bl_extent_of(tune->axis[axis].range), items)});
 }

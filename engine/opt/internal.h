@@ -16,5 +16,8 @@ const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range
 bool tune_binds(const bl_node *reduce, const bl_node *range);
 /* pack.c */
 bool tune_pack(bl_tune *tune, int operand);
+bool tune_edges(bl_tune *tune, int operand);
+/* Does this LOAD read what a helper wrote? */
+bool tune_is_packed(const bl_tune *tune, const bl_node *load);
 
 #endif

@@ -310,6 +310,8 @@ static bool dispatch(bl_tune *tune, bl_move move)
 
     if (move.kind == BL_MOVE_PACK)
         return tune_pack(tune, move.axis);
+    if (move.kind == BL_MOVE_EDGES)
+        return tune_edges(tune, move.axis);
     if (move.axis < 0 || move.axis >= tune->naxes)
         return false;
     switch (move.kind) {
@@ -325,6 +327,7 @@ static bool dispatch(bl_tune *tune, bl_move move)
         return !axis->output && bl_extent_of(axis->range) % move.amount == 0 && split(tune, move.axis, move.amount, BL_AXIS_GROUP);
     case BL_MOVE_FIRST:
         return make_first(tune, move.axis);
+    case BL_MOVE_EDGES:
     case BL_MOVE_PACK:
     case BL_MOVE_KINDS:
         break;
@@ -342,7 +345,7 @@ bool bl_tune_apply(bl_tune *tune, bl_move move)
 
 void bl_tune_print(const bl_tune *tune, bl_text *out)
 {
-    static const char *const names[BL_MOVE_KINDS] = {"tile", "vector", "chunk", "local", "group", "first", "pack"};
+    static const char *const names[BL_MOVE_KINDS] = {"tile", "vector", "chunk", "local", "group", "first", "edges", "pack"};
     for (int i = 0; i < tune->nmoves; i++)
         bl_text_printf(out, "%s%s %d %lld", i == 0 ? "" : ", ", names[tune->moves[i].kind], tune->moves[i].axis,
                        (long long)tune->moves[i].amount);

@@ -261,7 +261,7 @@ static void prelude_extremes(bl_text *out, const char *real, int lanes)
 
 static void prelude_half(bl_text *out, int lanes)
 {
-    char f[16] = "float", u[16] = "uint", s[16] = "ushort", n[8] = "";
+    char f[24] = "float", u[24] = "uint", s[24] = "ushort", n[16] = "";
     if (lanes > 1) {
         snprintf(f, sizeof f, "float%d", lanes);
         snprintf(u, sizeof u, "uint%d", lanes);

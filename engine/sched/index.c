@@ -171,6 +171,19 @@ static const bl_node *sum_of_sums(sched *s, const bl_node *node, const bl_node *
     return outer_count >= inner_count / SUM_OF_SUMS ? inner : NULL;
 }
 
+/* A product with a gated load: the load gives 0 wherever the gate that it was made under is closed, and an edge so multiplies by zero,
+ * as in a padded convolution forward. */
+static bool is_zero_outside(const bl_node *value)
+{
+    if (value->op != BL_OP_MUL)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        if (value->src[i]->op == BL_OP_LOAD && value->src[i]->nsrc > 2)
+            return true;
+    }
+    return false;
+}
+
 static const bl_node *fold(sched *s, const bl_node *node, const bl_node *value, int n, const bl_node **ranges)
 {
     bl_ir *ir = s->ir;
@@ -183,7 +196,7 @@ static const bl_node *fold(sched *s, const bl_node *node, const bl_node *value, 
     for (uint32_t i = 1; i < inner->nsrc; i++)
         all[n++] = inner->src[i];
     value = inner->src[0];
-    if (gate != NULL)
+    if (gate != NULL && !is_zero_outside(value))
         value = bl_where(ir, gate, value, bl_const_int(ir, (bl_dtype)value->dtype, 0));
     return bl_reduce_over(ir, BL_OP_ADD, 1, &value, n, all);
 }
@@ -255,10 +268,36 @@ static const bl_node *element_move(sched *s, const bl_node *node, const bl_node 
     return sched_element(s, src, at, gate);
 }
 
+/* |index| where |gate| holds: a remainder or quotient of what the gate keeps below the divisor needs no division. */
+static const bl_node *given(bl_ir *ir, const bl_node *index, const bl_node *gate)
+{
+    bl_nodes below = gate == NULL ? (bl_nodes){0} : bl_reach(ir, 1, &index, false);
+
+    for (size_t i = below.count; i-- > 0;) {
+        const bl_node *node = below.at[i], *in_range = NULL;
+        bl_ptrmap map;
+        if ((node->op != BL_OP_MOD && node->op != BL_OP_IDIV) || node->dtype != BL_INDEX)
+            continue;
+        in_range = inside(ir, node->src[0], node->src[1]);
+        if (bl_and(ir, gate, in_range) != gate)
+            continue;
+        bl_ptrmap_init(&map, bl_ir_arena(ir));
+        bl_ptrmap_put(&map, node, (void *)(uintptr_t)(node->op == BL_OP_MOD ? node->src[0] : bl_index(ir, 0)));
+        return given(ir, bl_substitute(ir, index, &map), gate);
+    }
+    return index;
+}
+
 static const bl_node *element_load(sched *s, const bl_node *node, int place, const bl_node *const *index, const bl_node *gate)
 {
     const bl_node *buffer = bl_param(s->ir, place, (bl_dtype)node->dtype, false);
-    return bl_load(s->ir, buffer, sched_flat_index(s->ir, node->ndim, node->dim, index), gate);
+    bool inside_anyway = true;
+
+    for (int i = 0; i < node->ndim; i++)
+        inside_anyway = inside_anyway && index[i]->lo >= 0 && index[i]->hi < node->dim[i]->lo;
+    if (inside_anyway)
+        gate = NULL;
+    return bl_load(s->ir, buffer, given(s->ir, sched_flat_index(s->ir, node->ndim, node->dim, index), gate), gate);
 }
 
 const bl_node *sched_fresh(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)

@@ -6,6 +6,8 @@
 #include "engine/plan/plan.h"
 
 typedef struct harness_result {
+    char name[64];        /* of the entry */
+    bool skipped;         /* by |every| or |only| */
     bl_err err;           /* status BL_OK: it ran */
     double worst;         /* largest difference over what is allowed; 1 or less is right */
     char where[160];      /* of that: output, element, both values */
@@ -21,6 +23,8 @@ typedef struct harness_options {
     int repeat;      /* timed runs, the best counts; 0: one */
     bool no_compare; /* only run */
     bool show;       /* print the plan's debug text */
+    int every;       /* only entries 0, every, 2 * every ...; 0: all */
+    const char *only; /* only the entry of this name; NULL: all */
 } harness_options;
 
 /* Every device of every back end, at most |max|. */

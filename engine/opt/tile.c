@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/* Register tiles for reductions that read their operands over and over, on either family of device: which axis the lanes go along, which
+ * the rows, how large the tile is, and which operands are written into panels first. */
+#include "engine/opt/facts.h"
+
+enum {
+    REUSE_TO_PACK = 16, /* reads of each element from which writing a panel pays */
+    REUSE_TO_WRITE = 8, /* reads of each element from which writing it with its edges pays */
+    UNROLL = 4,
+    SMALL_LOOP = 5,     /* a reduction's innermost loop this short is unrolled whole */
+    ALONG_TILE = 4,     /* rows and columns of a tile whose lanes go along the reduction */
+    MOST_ROWS = 14,
+    MOST_COLUMNS = 4
+};
+
+static int power_of_two_below(int64_t n)
+{
+    int p = 1;
+    while (p * 2 <= n && p < BL_MAX_LANES)
+        p *= 2;
+    return p;
+}
+
+int tile_lanes(const facts *f, const bl_target *target, const bl_node *range)
+{
+    int64_t width = target->vector_bits / 8 / (int64_t)facts_widest(f);
+    if (!bl_is_fixed(range) || width < 2)
+        return 1;
+    return power_of_two_below(bl_extent_of(range) < width ? bl_extent_of(range) : width);
+}
+
+static bool can_pack(facts *f, const access *a, const bl_target *target)
+{
+    bl_tune *tune = f->tune;
+    uint64_t set = bl_free_get(&tune->free, a->node);
+    if (a->reduce != f->main || f->main == NULL || a->node->op != BL_OP_LOAD)
+        return false;
+    if ((uint32_t)tune->nparams + 1 > target->max_params || tune->npacked == BL_MAX_HELPERS)
+        return false;
+    for (int i = 0; i < tune->naxes; i++) {
+        if ((set & bl_free_bit(&tune->free, tune->axis[i].range)) != 0 && !bl_is_fixed(tune->axis[i].range))
+            return false;
+    }
+    return facts_size(f, a->loops) / REUSE_TO_PACK >= facts_size(f, set);
+}
+
+double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes)
+{
+    double cost = 0;
+    int64_t extent = bl_extent_of(range);
+    double waste = (double)((extent + lanes - 1) / lanes * lanes) / (double)extent;
+    uint64_t bit = bl_free_bit(&f->tune->free, range);
+
+    for (int i = 0; i < f->naccesses; i++) {
+        const access *a = &f->access[i];
+        double runs = (double)facts_size(f, a->loops);
+        int contiguous = facts_contiguity(f, a->node, range);
+        if ((a->loops & bit) == 0)
+            cost += runs;
+        else if (contiguous >= 0 || can_pack(f, a, target))
+            cost += runs * waste / lanes;
+        else
+            cost += runs * 1.5;
+    }
+    if (range->arg >= FIRST_REDUCE && f->main == NULL)
+        return cost * 1.01 + (double)facts_size(f, f->outputs) * 0.5 * lanes; /* the lanes are folded at the end */
+    if (range->arg >= FIRST_REDUCE)
+        return cost * 1.15 + (double)facts_size(f, f->outputs) * lanes;
+    return cost;
+}
+
+typedef struct tiling {
+    const bl_node *lanes_axis, *row_axis;
+    int lanes;
+    int64_t rows, columns; /* tile: rows of the row axis by vectors of the lanes' axis */
+} tiling;
+
+/* The best rows by columns for the registers: accumulators, one vector of each column, and one broadcast. */
+static void choose_tile(tiling *t, const bl_target *target, const bl_form *form)
+{
+    int64_t width = t->lanes * (int64_t)form->local, extent = bl_extent_of(t->row_axis);
+    int64_t vectors = (bl_extent_of(t->lanes_axis) + width - 1) / width;
+    double best = 1e30;
+
+    for (int64_t columns = 1; columns <= MOST_COLUMNS && columns <= vectors; columns++) {
+        for (int64_t rows = 1; rows <= MOST_ROWS && rows <= extent; rows++) {
+            double waste, loads, cost;
+            if (rows * columns + columns + 1 > (int64_t)target->registers - 1)
+                continue;
+            waste = (double)((extent + rows - 1) / rows * rows) / (double)extent *
+                    (double)((vectors + columns - 1) / columns * columns) / (double)vectors;
+            loads = (double)(rows + columns) / (double)(rows * columns);
+            cost = waste * ((loads > 1.0 ? loads : 1.0) + 0.25 * loads + (rows * columns < 8 ? 0.5 : 0));
+            if (cost < best) {
+                best = cost;
+                t->rows = rows;
+                t->columns = columns;
+            }
+        }
+    }
+}
+
+/* The output axis along which the vector operands stay the same, so that a tile of rows reuses them; the longest such. */
+static const bl_node *choose_rows(facts *f, const bl_node *lanes_axis)
+{
+    const bl_node *best = NULL;
+    int64_t most = 1;
+
+    for (int i = 0; i < f->tune->naxes; i++) {
+        const bl_axis *axis = &f->tune->axis[i];
+        int64_t reused = 0;
+        if (!axis->output || !axis->outer || axis->range == lanes_axis || !bl_is_fixed(axis->range))
+            continue;
+        for (int k = 0; k < f->naccesses; k++) {
+            const access *a = &f->access[k];
+            if (a->reduce == f->main && bl_depends(f->tune, a->node, lanes_axis) && !bl_depends(f->tune, a->node, axis->range))
+                reused = bl_extent_of(axis->range) < 16 ? bl_extent_of(axis->range) : 16;
+        }
+        if (reused >= most && reused > 1) {
+            most = reused;
+            best = axis->range;
+        }
+    }
+    return best;
+}
+
+static bool choose_lanes(facts *f, const bl_target *target, const bl_form *form, tiling *t)
+{
+    double best = 1e300;
+    for (int i = f->tune->naxes - 1; i >= 0; i--) {
+        const bl_axis *axis = &f->tune->axis[i];
+        int lanes = tile_lanes(f, target, axis->range);
+        int width = form->local * lanes;
+        double cost = 0;
+        if (width < 2 || !bl_is_fixed(axis->range) || bl_extent_of(axis->range) < 2 || (axis->output && !axis->outer))
+            continue;
+        if (!axis->output && (form->local > 1 || !tune_binds(f->main, axis->range)))
+            continue;
+        cost = tile_cost(f, target, axis->range, width);
+        if (cost < best * 0.999) {
+            best = cost;
+            t->lanes_axis = axis->range;
+            t->lanes = lanes;
+        }
+    }
+    return t->lanes_axis != NULL;
+}
+
+static int operand_number(const bl_tune *tune, const bl_node *load)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    int number = 0;
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i] == load)
+            return number;
+        number += below.at[i]->op == BL_OP_LOAD;
+    }
+    return -1;
+}
+
+static bool apply(bl_tune *tune, bl_move_kind kind, int axis, int64_t amount)
+{
+    return axis >= 0 && bl_tune_apply(tune, (bl_move){kind, axis, amount});
+}
+
+/* Operands with padded edges are written out with their edges, so that the inner loop reads them without a question. */
+static void write_edges(bl_tune *tune, const bl_target *target)
+{
+    for (int again = 1; again != 0;) {
+        facts f;
+        again = 0;
+        facts_init(&f, tune);
+        for (int i = 0; i < f.naccesses && again == 0 && f.main != NULL; i++) {
+            const access *a = &f.access[i];
+            if (a->reduce != f.main || a->node->op != BL_OP_LOAD || a->node->nsrc < 3 || (uint32_t)tune->nparams == target->max_params)
+                continue;
+            if (facts_size(&f, a->loops) / REUSE_TO_WRITE >= facts_size(&f, bl_free_get(&tune->free, a->node)))
+                again = apply(tune, BL_MOVE_EDGES, operand_number(tune, a->node), 0);
+        }
+    }
+}
+
+/* Write into panels what the lanes would else gather, and what is contiguous but too large to stay in a core's cache. */
+static void pack_operands(bl_tune *tune, const bl_target *target)
+{
+    for (int again = 1; again != 0;) {
+        facts f;
+        again = 0;
+        facts_init(&f, tune);
+        for (int i = 0; i < f.naccesses && again == 0 && f.main != NULL; i++) {
+            const access *a = &f.access[i];
+            bool lanes = false, gathered = false;
+            int64_t bytes = facts_size(&f, bl_free_get(&tune->free, a->node)) * (int64_t)bl_dtype_bytes((bl_dtype)a->node->dtype);
+            for (int k = 0; k < tune->naxes; k++) {
+                const bl_node *range = tune->axis[k].range;
+                if ((range->sub != BL_AXIS_VECTOR && range->sub != BL_AXIS_LOCAL) || !bl_depends(tune, a->node, range))
+                    continue;
+                lanes = lanes || range->sub == BL_AXIS_VECTOR;
+                gathered = gathered || (range->sub == BL_AXIS_VECTOR && facts_contiguity(&f, a->node, range) < 0);
+            }
+            if (!lanes || !can_pack(&f, a, target) || tune_is_packed(tune, a->node))
+                continue;
+            if (gathered || (!target->groups && bytes > (int64_t)target->cache_bytes / 2))
+                again = apply(tune, BL_MOVE_PACK, operand_number(tune, a->node), 0);
+        }
+    }
+}
+
+/* The main reduction's innermost loop that is left, unrolled. */
+static void unroll(bl_tune *tune)
+{
+    for (int i = tune->naxes - 1; i >= 0; i--) {
+        const bl_node *range = tune->axis[i].range;
+        int64_t extent = bl_extent_of(range);
+        if (range->sub != BL_AXIS_REDUCE || !bl_is_fixed(range))
+            continue;
+        if (extent <= SMALL_LOOP)
+            (void)apply(tune, BL_MOVE_TILE, i, extent);
+        else if (extent % UNROLL == 0)
+            (void)apply(tune, BL_MOVE_TILE, i, UNROLL);
+        return;
+    }
+}
+
+/* The outer part that a split left in the place of an axis, or -1. */
+static int rest_of(const bl_tune *tune, const bl_node *axis)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range->arg == axis->arg)
+            return i;
+    }
+    return -1;
+}
+
+static int64_t at_most(int64_t n, int64_t most)
+{
+    return n < most ? n : most;
+}
+
+/* Partial sums in lanes along the reduction, folded at the end: tiles over two output axes. */
+static bool tile_along_reduction(facts *f, tiling *t)
+{
+    bl_tune *tune = f->tune;
+    const bl_node *columns = NULL;
+
+    for (int i = tune->naxes - 1; i >= 0 && columns == NULL; i--) {
+        const bl_axis *axis = &tune->axis[i];
+        if (axis->output && axis->outer && bl_is_fixed(axis->range) && bl_extent_of(axis->range) > 1)
+            columns = axis->range;
+    }
+    if (columns == NULL)
+        return false;
+    t->row_axis = choose_rows(f, columns);
+    if (t->row_axis != NULL)
+        (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t->row_axis), at_most(bl_extent_of(t->row_axis), ALONG_TILE));
+    (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, columns), at_most(bl_extent_of(columns), ALONG_TILE));
+    return apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t->lanes_axis), t->lanes);
+}
+
+bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
+{
+    bl_tune *tune = f->tune;
+    tiling t = {.rows = 1, .columns = 1};
+
+    write_edges(tune, target);
+    facts_init(f, tune);
+    if (f->main == NULL || !choose_lanes(f, target, form, &t))
+        return false;
+    if (t.lanes_axis->arg >= FIRST_REDUCE)
+        return tile_along_reduction(f, &t);
+    t.row_axis = choose_rows(f, t.lanes_axis);
+    if (t.row_axis != NULL)
+        choose_tile(&t, target, form);
+    if (t.lanes > 1)
+        (void)apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t.lanes_axis), t.lanes);
+    if (form->local > 1 && rest_of(tune, t.lanes_axis) >= 0) {
+        int64_t rest = bl_extent_of(tune->axis[rest_of(tune, t.lanes_axis)].range);
+        (void)apply(tune, BL_MOVE_LOCAL, rest_of(tune, t.lanes_axis), at_most(rest, form->local));
+    }
+    (void)apply(tune, BL_MOVE_TILE, rest_of(tune, t.lanes_axis), t.columns);
+    if (t.row_axis != NULL) {
+        int64_t rest = (bl_extent_of(t.row_axis) + t.rows - 1) / t.rows;
+        (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.row_axis), t.rows);
+        (void)apply(tune, BL_MOVE_LOCAL, rest_of(tune, t.row_axis), at_most(rest, form->row_local));
+    }
+    pack_operands(tune, target);
+    unroll(tune);
+    return true;
+}

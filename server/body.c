@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/body.h"
+
+#include "server/server.h"
+#include "server/upload.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { FIRST_BYTES = 16 * 1024, TRUSTED_BYTES = 1024 * 1024 };
+
+struct bl_inflate {
+    z_stream stream;
+    bool ended;   /* the end of the coded data was seen */
+    bool pending; /* output was cut short by want of room: there may be more without input */
+};
+
+/* Room for at least one more byte at *at.  *room 0: the upload must be written out first. */
+static bl_status find_room(bl_request *rq, char **at, size_t *room)
+{
+    uint64_t limit = rq->server->settings.max_body;
+    size_t want = 0;
+    char *grown = NULL;
+    if (rq->upload != NULL)
+        return bl_upload_room(rq->upload, at, room, &rq->err);
+    if (rq->body_len == rq->body_cap) {
+        if (rq->body_len >= limit)
+            return bl_fail(&rq->err, BL_ETOOBIG, "the body has more than %llu bytes", (unsigned long long)limit);
+        /* Content-Length is believed only up to a point, so that a lie costs no memory. */
+        want = rq->body_cap == 0 ? FIRST_BYTES : rq->body_cap * 2;
+        if (rq->content_length > want)
+            want = rq->content_length < TRUSTED_BYTES ? (size_t)rq->content_length : want > TRUSTED_BYTES ? want : TRUSTED_BYTES;
+        if (want > limit)
+            want = (size_t)limit;
+        grown = realloc(rq->body, want);
+        if (grown == NULL)
+            return bl_fail(&rq->err, BL_ENOMEM, "a body of %zu bytes", rq->body_len);
+        rq->body = grown;
+        rq->body_cap = want;
+    }
+    *at = rq->body + rq->body_len;
+    *room = rq->body_cap - rq->body_len;
+    if (*room > limit - rq->body_len)
+        *room = (size_t)(limit - rq->body_len);
+    if (*room == 0)
+        return bl_fail(&rq->err, BL_ETOOBIG, "the body has more than %llu bytes", (unsigned long long)limit);
+    return BL_OK;
+}
+
+static void commit(bl_request *rq, size_t bytes)
+{
+    rq->body_len += bytes;
+    if (rq->upload != NULL)
+        bl_upload_commit(rq->upload, bytes);
+}
+
+static bl_status feed_plain(bl_request *rq, const char *data, size_t *size)
+{
+    while (*size > 0) {
+        char *at = NULL;
+        size_t room = 0;
+        BL_TRY(find_room(rq, &at, &room));
+        if (room == 0)
+            return bl_upload_flush(rq);
+        if (room > *size)
+            room = *size;
+        memcpy(at, data, room);
+        commit(rq, room);
+        data += room;
+        *size -= room;
+    }
+    return BL_OK;
+}
+
+/* zlib's failures, as the client's or ours. */
+static bl_status inflate_status(bl_request *rq, int code)
+{
+    if (code == Z_MEM_ERROR)
+        return bl_fail(&rq->err, BL_ENOMEM, "inflating the body");
+    return bl_fail(&rq->err, BL_EINVAL, "the body is not what its content-encoding says");
+}
+
+/* One call of zlib into the room there is.  *stuck: no progress is possible without input. */
+static bl_status inflate_some(bl_request *rq, bool *stuck, bool *full)
+{
+    bl_inflate *z = rq->inflate;
+    char extra = 0, *at = NULL;
+    size_t room = 0, before = z->stream.avail_in;
+    int code = Z_OK;
+    *full = false;
+    if (rq->upload != NULL && bl_upload_is_whole(rq->upload)) { /* only the trailer may follow */
+        at = &extra;
+        room = 1;
+    } else {
+        BL_TRY(find_room(rq, &at, &room));
+    }
+    if (room == 0) {
+        *full = true;
+        return BL_OK;
+    }
+    if (room > UINT32_MAX / 2)
+        room = UINT32_MAX / 2;
+    z->stream.next_out = (Bytef *)at;
+    z->stream.avail_out = (uInt)room;
+    code = inflate(&z->stream, Z_NO_FLUSH);
+    if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
+        return inflate_status(rq, code);
+    if (at == &extra && z->stream.avail_out == 0)
+        return bl_upload_room(rq->upload, &at, &room, &rq->err); /* says that there is too much */
+    commit(rq, at == &extra ? 0 : room - z->stream.avail_out);
+    z->ended = code == Z_STREAM_END;
+    z->pending = z->stream.avail_out == 0;
+    *stuck = z->ended || (!z->pending && z->stream.avail_in == before && z->stream.avail_out == room) ||
+             (!z->pending && z->stream.avail_in == 0);
+    return BL_OK;
+}
+
+static bl_status feed_coded(bl_request *rq, const char *data, size_t *size)
+{
+    bl_inflate *z = rq->inflate;
+    bool stuck = false, full = false;
+    if (*size > UINT32_MAX / 2)
+        return bl_fail(&rq->err, BL_ETOOBIG, "too much of the body at once");
+    z->stream.next_in = (z_const Bytef *)(uintptr_t)data;
+    z->stream.avail_in = (uInt)*size;
+    while (!stuck && !full && !z->ended)
+        BL_TRY(inflate_some(rq, &stuck, &full));
+    *size = z->stream.avail_in;
+    z->stream.next_in = NULL;
+    z->stream.avail_in = 0;
+    if (full)
+        return bl_upload_flush(rq);
+    if (z->ended && *size > 0)
+        return bl_fail(&rq->err, BL_EINVAL, "bytes follow the end of the coded body");
+    return BL_OK;
+}
+
+bl_status bl_body_begin(bl_request *rq, bl_coding coding)
+{
+    int window = coding == BL_CODING_GZIP ? 16 + MAX_WBITS : MAX_WBITS;
+    if (coding == BL_CODING_NONE)
+        return BL_OK;
+    rq->inflate = bl_arena_alloc(rq->arena, sizeof *rq->inflate);
+    if (rq->inflate == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    if (inflateInit2(&rq->inflate->stream, window) != Z_OK) {
+        rq->inflate = NULL;
+        return bl_fail(&rq->err, BL_ENOMEM, "inflating the body");
+    }
+    return BL_OK;
+}
+
+bl_status bl_body_feed(bl_request *rq, const char *data, size_t *size)
+{
+    if (rq->inflate != NULL)
+        return feed_coded(rq, data, size);
+    return feed_plain(rq, data, size);
+}
+
+bl_status bl_body_end(bl_request *rq, bool *waits)
+{
+    size_t none = 0;
+    *waits = false;
+    if (rq->inflate != NULL && rq->inflate->pending && !rq->inflate->ended) {
+        BL_TRY(feed_coded(rq, "", &none));
+        *waits = rq->submitted;
+        if (*waits)
+            return BL_OK;
+    }
+    if (rq->inflate != NULL && !rq->inflate->ended)
+        return bl_fail(&rq->err, BL_EINVAL, "the coded body ends too early");
+    return BL_OK;
+}
+
+void bl_body_fini(bl_request *rq)
+{
+    if (rq->inflate != NULL)
+        inflateEnd(&rq->inflate->stream);
+    rq->inflate = NULL;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the bytes of a request's body go: inflated if need be, under the limit, into memory or straight into a tensor. */
+#ifndef BL_SERVER_BODY_H
+#define BL_SERVER_BODY_H
+
+#include "server/request.h"
+
+typedef enum bl_coding { BL_CODING_NONE, BL_CODING_GZIP, BL_CODING_DEFLATE } bl_coding;
+
+/* After the head: prepare for a body coded like this. */
+BL_NODISCARD bl_status bl_body_begin(bl_request *rq, bl_coding coding);
+/* Take some of |data|; *size becomes what is left over.  Leaving some over means that the request was suspended: offer it again.
+ */
+BL_NODISCARD bl_status bl_body_feed(bl_request *rq, const char *data, size_t *size);
+/* All was fed.  *waits: the request was suspended; call again. */
+BL_NODISCARD bl_status bl_body_end(bl_request *rq, bool *waits);
+void bl_body_fini(bl_request *rq);
+
+#endif

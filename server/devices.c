@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#include "proto/encode.h"
+#include "server/handlers.h"
+#include "server/server.h"
+
+#include <string.h>
+
+static void put_text(bl_text *out, const char *name, const char *value)
+{
+    bl_encode_key(out, name);
+    bl_encode_string(out, value);
+}
+
+static void put_number(bl_text *out, const char *name, uint64_t value)
+{
+    bl_encode_key(out, name);
+    bl_encode_u64(out, value);
+}
+
+static void put_device(bl_worker *worker, bool is_default, bl_text *out)
+{
+    static const char *const types[] = {"cpu", "gpu", "accelerator", "none"};
+    static const struct {
+        unsigned bit;
+        const char *dtype;
+    } features[] = {{BL_FEATURE_F64, "float64"}, {BL_FEATURE_I64, "int64"}};
+    const bl_device_info *info = &worker->dev->info;
+    bl_text_puts(out, "{");
+    put_text(out, "id", info->id);
+    put_text(out, "name", info->name);
+    put_text(out, "driver", info->driver);
+    put_text(out, "type", types[info->type]);
+    bl_encode_key(out, "default");
+    bl_text_puts(out, is_default ? "true" : "false");
+    put_number(out, "memory", info->memory);
+    put_number(out, "memory_used", atomic_load(&worker->dev->bytes_used));
+    put_number(out, "memory_peak", atomic_load(&worker->dev->bytes_peak));
+    put_number(out, "max_buffer", info->max_alloc < info->max_binding ? info->max_alloc : info->max_binding);
+    put_number(out, "units", info->units);
+    put_number(out, "queue", bl_queue_length(worker->queue));
+    bl_encode_key(out, "native");
+    bl_text_puts(out, "[");
+    for (size_t i = 0, n = 0; i < sizeof features / sizeof features[0]; i++)
+        if ((info->features & features[i].bit) != 0)
+            bl_text_printf(out, "%s\"%s\"", n++ > 0 ? "," : "", features[i].dtype);
+    bl_text_puts(out, "]}");
+}
+
+bl_status bl_handle_devices(bl_request *rq)
+{
+    bl_server *server = rq->server;
+    bl_text_puts(&rq->out, "{\"devices\":[");
+    for (uint32_t i = 0; i < server->nworkers; i++) {
+        if (i > 0)
+            bl_text_puts(&rq->out, ",");
+        put_device(&server->workers[i], i == server->default_worker, &rq->out);
+    }
+    bl_text_puts(&rq->out, "],\"left_out\":[");
+    for (const char *line = server->device_notes; *line != '\0';) {
+        size_t len = strcspn(line, "\n");
+        bl_encode_span(&rq->out, (bl_span){line, len});
+        line += len + (line[len] == '\n');
+        bl_text_puts(&rq->out, *line != '\0' ? "," : "");
+    }
+    bl_text_puts(&rq->out, "]}");
+    bl_request_reply_json(rq, 200);
+    return BL_OK;
+}

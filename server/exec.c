@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/exec.h"
+
+#include "engine/base/clock.h"
+#include "server/shelf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- lifetime */
+
+static void free_buffers(bl_exec *x, bl_buffer **buffers, int count)
+{
+    for (int i = 0; buffers != NULL && i < count; i++) {
+        bl_pool_release(x->worker->pool, buffers[i]);
+        buffers[i] = NULL;
+    }
+}
+
+static void end_exec(void *arg)
+{
+    bl_exec *x = arg;
+    const bl_plan_info *info = x->plan != NULL ? bl_plan_get_info(x->plan) : NULL;
+    for (int i = 0; x->inputs != NULL && i < x->ninputs; i++)
+        bl_held_release(x->inputs[i]);
+    for (bl_bound *b = x->bound; b != NULL; b = b->next)
+        bl_held_release(b->held);
+    for (bl_fetch *f = x->fetches; f != NULL; f = f->next)
+        bl_held_release(f->to);
+    if (info != NULL) {
+        free_buffers(x, x->outputs, info->noutputs);
+        if (x->program == NULL)
+            free_buffers(x, x->states, info->nstates + info->nhidden);
+        for (int i = 0; i < info->noutputs; i++) {
+            if (x->results != NULL)
+                bl_held_release(x->results[i]);
+            if (x->copies != NULL)
+                free(x->copies[i]);
+        }
+        bl_plan_release(x->plan);
+    }
+    for (int i = 0; x->series != NULL && i < x->ncollect; i++)
+        free(x->series[i]);
+    bl_text_fini(&x->report);
+}
+
+bl_status bl_exec_create(bl_request *rq, bl_exec **out)
+{
+    bl_exec *x = bl_arena_alloc(rq->arena, sizeof *x);
+    *out = x;
+    if (x == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    x->rq = rq;
+    x->steps = 1;
+    x->pace = 1;
+    rq->data = x;
+    return bl_request_defer(rq, end_exec, x);
+}
+
+/* ---- decoding */
+
+static bl_status resolve(void *ctx, const char *lease, const char *name, bl_wire_type *type, bl_err *err)
+{
+    bl_exec *x = ctx;
+    bl_bound *b = bl_arena_alloc(x->rq->arena, sizeof *b);
+    if (b == NULL)
+        return bl_arena_status(x->rq->arena, err);
+    b->name = bl_arena_strdup(x->rq->arena, name);
+    if (b->name == NULL)
+        return bl_arena_status(x->rq->arena, err);
+    BL_TRY(bl_shelf_get(x->rq->server->shelf, lease, name, &b->held, err));
+    b->next = x->bound;
+    x->bound = b;
+    *type = (bl_wire_type){.dtype = b->held->dtype, .ndim = b->held->ndim};
+    for (int i = 0; i < b->held->ndim; i++)
+        type->dim[i] = (bl_wire_dim){b->held->dim[i], -1};
+    return BL_OK;
+}
+
+/* An initialiser's type is what the front end makes of its one node. */
+static bl_status infer(void *ctx, const bl_wire_graph *wire, bl_wire_type *type, bl_err *err)
+{
+    bl_exec *x = ctx;
+    bl_front_options options = {.max_bytes = x->rq->server->settings.max_compile};
+    const bl_node *node = NULL;
+    bl_graph *graph = NULL;
+    bl_status st = bl_front_build(wire, &options, &graph, err);
+    if (st != BL_OK)
+        return st;
+    node = graph->outputs[0];
+    *type = (bl_wire_type){.dtype = (bl_dtype)node->dtype, .ndim = node->ndim};
+    for (int i = 0; i < node->ndim; i++)
+        type->dim[i] = (bl_wire_dim){node->dim[i]->lo, -1}; /* constants: an initialiser has no named dimensions */
+    bl_graph_destroy(graph);
+    return BL_OK;
+}
+
+bl_decode_env bl_exec_env(bl_exec *x, bl_arena *arena, const bl_tensor_file *file)
+{
+    return (bl_decode_env){.arena = arena,
+                           .limits = x->rq->server->limits,
+                           .binary = x->rq->media == BL_MEDIA_SAFETENSORS ? file : NULL,
+                           .ctx = x,
+                           .resolve = resolve,
+                           .infer = infer};
+}
+
+bl_status bl_exec_document(bl_exec *x, bl_arena *arena, bool optional, bl_json_doc *doc, bl_tensor_file *file)
+{
+    bl_request *rq = x->rq;
+    bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
+    bool binary = rq->media == BL_MEDIA_SAFETENSORS;
+    if (binary && optional) {
+        BL_TRY(bl_safetensors_open(arena, bl_request_body(rq), &rq->server->limits, file, &rq->err));
+        if (bl_safetensors_text(file, "request") == NULL)
+            return bl_json_parse(doc, arena, BL_S("{}"), &limits, &rq->err);
+    }
+    return bl_decode_body(arena, bl_request_body(rq), binary, "request", &limits, &rq->server->limits, doc, file, &rq->err);
+}
+
+bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *worker)
+{
+    bl_request *rq = x->rq;
+    x->options = *options;
+    x->debug = options->debug >= 0 ? options->debug : (int)rq->server->settings.debug;
+    x->worker = worker;
+    if (worker == NULL && options->device == NULL && x->bound != NULL)
+        x->worker = x->bound->held->worker; /* where its tensors are */
+    if (x->worker == NULL)
+        BL_TRY(bl_worker_find(rq->server, options->device, &x->worker, &rq->err));
+    if (worker != NULL && options->device != NULL && strcmp(options->device, worker->dev->info.id) != 0)
+        return bl_fail(&rq->err, BL_EGRAPH, "the program is on %s", worker->dev->info.id);
+    if (options->timeout_ms > 0)
+        rq->deadline_ns = rq->start_ns + options->timeout_ms * 1000000;
+    x->generation = atomic_load(&x->worker->dev->generation);
+    return BL_OK;
+}
+
+/* ---- inputs */
+
+static bl_status load_held(bl_exec *x, const bl_tensor_value *value, bool copy, bl_held **out)
+{
+    bl_err *err = &x->rq->err;
+    const bl_bound *b = x->bound;
+    bl_held *from = NULL;
+    char *host = NULL;
+    while (b != NULL && strcmp(b->name, value->held) != 0)
+        b = b->next;
+    if (b == NULL)
+        return bl_fail(err, BL_EBUG, "tensor \"%s\" was not resolved", value->held);
+    from = b->held;
+    if (from->worker == x->worker && (!copy || value->share)) {
+        *out = bl_held_retain(from);
+        return BL_OK;
+    }
+    if (value->share)
+        return bl_fail(err, BL_EGRAPH, "tensor \"%s\" is on %s and cannot be shared with %s", value->held,
+                       from->worker->dev->info.id, x->worker->dev->info.id);
+    BL_TRY(bl_held_create(x->worker, from->dtype, from->ndim, from->dim, out, err));
+    if (bl_held_mapped(from) != NULL) {
+        host = bl_held_host(*out);
+        if (host == NULL)
+            return bl_fail(err, BL_ENOMEM, "tensor of %zu bytes", from->bytes);
+        memcpy(host, bl_held_mapped(from), from->bytes);
+        return BL_OK;
+    }
+    bl_fetch *fetch = bl_arena_alloc(x->rq->arena, sizeof *fetch);
+    if (fetch == NULL)
+        return bl_arena_status(x->rq->arena, err);
+    *fetch = (bl_fetch){.next = x->fetches, .from = from, .to = bl_held_retain(*out)};
+    x->fetches = fetch;
+    return BL_OK;
+}
+
+static bl_status load_value(bl_exec *x, const bl_tensor_value *value, bool copy, bl_held **out)
+{
+    bl_err *err = &x->rq->err;
+    char *host = NULL;
+    if (value->kind == BL_VALUE_MADE)
+        return BL_OK;
+    if (value->kind == BL_VALUE_HELD)
+        return load_held(x, value, copy, out);
+    BL_TRY(bl_held_create(x->worker, value->dtype, value->ndim, value->dim, out, err));
+    host = bl_held_host(*out);
+    if (host == NULL)
+        return bl_fail(err, BL_ENOMEM, "tensor of %zu bytes", value->bytes);
+    return bl_tensor_scan(value, host, err);
+}
+
+bl_status bl_exec_load(bl_exec *x, int n, bl_tensor_value *values, bool copy)
+{
+    x->values = values;
+    x->inputs = bl_arena_array(x->rq->arena, (size_t)n + 1, sizeof *x->inputs);
+    if (x->inputs == NULL)
+        return bl_arena_status(x->rq->arena, &x->rq->err);
+    x->ninputs = n;
+    for (int i = 0; i < n; i++)
+        BL_TRY(load_value(x, &values[i], copy, &x->inputs[i]));
+    return BL_OK;
+}
+
+/* ---- plans */
+
+bl_status bl_exec_key(bl_exec *x, const bl_wire_graph *graph, bool program, bl_wire_key *key)
+{
+    const bl_settings *set = &x->rq->server->settings;
+    const char *salt = bl_arena_printf(x->rq->arena, "%s %u debug%d noopt%d spec%d program%d", x->worker->dev->info.id,
+                                       x->generation, x->debug, set->noopt, (int)set->spec, program);
+    if (salt == NULL)
+        return bl_arena_status(x->rq->arena, &x->rq->err);
+    return bl_wire_make_key(x->rq->arena, graph, salt, key, &x->rq->err);
+}
+
+bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_graph *graph, bool program, bl_plan **out,
+                            bool *hit, bl_err *err)
+{
+    const bl_settings *set = &x->rq->server->settings;
+    bl_plan_options options = {.debug = x->debug,
+                               .noopt = set->noopt,
+                               .spec = (int)set->spec,
+                               .max_compile_bytes = set->max_compile,
+                               .program = program};
+    return bl_plans_get(x->rq->server->plans, key, graph, x->worker->dev, &options, out, hit, err);
+}
+
+bl_status bl_exec_admit(bl_exec *x, bl_err *err)
+{
+    const bl_plan_info *info = bl_plan_get_info(x->plan);
+    double limit = x->rq->server->settings.max_seconds;
+    if (info->estimate_s > limit)
+        return bl_fail(err, BL_ELIMIT, "one run is estimated to take %.3g s, the limit is %g s", info->estimate_s, limit);
+    for (int i = 0; i < info->noutputs; i++) {
+        int64_t dim[BL_HELD_DIMS] = {0};
+        size_t count = 0, bytes = 0;
+        bl_plan_sizes(&info->outputs[i], x->vars, dim);
+        BL_TRY(bl_tensor_measure(x->graph->outputs[i].name, info->outputs[i].dtype, info->outputs[i].ndim, dim,
+                                 &x->rq->server->limits, &count, &bytes, err));
+    }
+    return BL_OK;
+}
+
+/* ---- from queue to queue */
+
+static bl_step go_on(bl_exec *x)
+{
+    return x->rq->err.status == BL_OK && bl_exec_advance(x) == BL_OK ? BL_STEP_MOVED : BL_STEP_DONE;
+}
+
+static bl_step fetch_one(bl_request *rq)
+{
+    bl_exec *x = rq->data;
+    bl_fetch *fetch = x->fetches;
+    char *host = bl_held_host(fetch->to);
+    int64_t begin = bl_clock_ns();
+    if (host == NULL)
+        (void)bl_fail(&rq->err, BL_ENOMEM, "tensor of %zu bytes", fetch->to->bytes);
+    else
+        rq->err.status = bl_held_read(fetch->from, host, &rq->err);
+    x->copy_ns += bl_clock_ns() - begin;
+    x->fetches = fetch->next;
+    bl_held_release(fetch->to);
+    return go_on(x);
+}
+
+static bl_step compile_all(bl_request *rq)
+{
+    bl_exec *x = rq->data;
+    int64_t begin = bl_clock_ns();
+    bl_status st = x->compile(x, &rq->err);
+    x->compile_ns = bl_clock_ns() - begin;
+    x->compile = NULL;
+    bl_metrics_time(&rq->server->metrics, BL_TIME_COMPILE, x->compile_ns);
+    return st == BL_OK ? go_on(x) : BL_STEP_DONE;
+}
+
+bl_status bl_exec_advance(bl_exec *x)
+{
+    if (x->fetches != NULL)
+        return bl_request_submit(x->rq, x->fetches->from->worker->queue, fetch_one, NULL);
+    if (x->compile != NULL)
+        return bl_request_submit(x->rq, x->rq->server->compiler, compile_all, NULL);
+    return bl_request_submit(x->rq, x->worker->queue, x->work, x->serial);
+}

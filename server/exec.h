@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* One request's way through the engine: its inputs into device memory, its plan, its runs, its results.
+ * It lives in the request's arena and is ended by the request's defer list.  Until it is submitted it belongs to the HTTP thread,
+ * then to one queue after the other: that of a device whose tensor must be fetched, the compiler, the device that runs it. */
+#ifndef BL_SERVER_EXEC_H
+#define BL_SERVER_EXEC_H
+
+#include "proto/decode.h"
+#include "server/held.h"
+#include "server/programs.h"
+
+/* A held tensor that the document named, kept from its decoding to its use. */
+typedef struct bl_bound {
+    struct bl_bound *next;
+    const char *name;
+    bl_held *held;
+} bl_bound;
+
+/* A copy between devices whose memory the host does not see. */
+typedef struct bl_fetch {
+    struct bl_fetch *next;
+    bl_held *from, *to;
+} bl_fetch;
+
+typedef struct bl_exec bl_exec;
+struct bl_exec {
+    bl_request *rq;
+    bl_worker *worker;
+    unsigned generation; /* of the device when the plan was looked for */
+    bl_run_options options;
+    int debug;
+
+    int ninputs;
+    bl_tensor_value *values;
+    bl_held **inputs;
+    bl_bound *bound;
+    bl_fetch *fetches;
+
+    bl_status (*compile)(bl_exec *x, bl_err *err); /* on a compile thread; NULL: nothing to compile (any more) */
+    bl_work work;                                  /* on the device's thread */
+    bl_serial *serial;
+
+    const bl_wire_graph *graph;
+    bl_wire_key key;
+    bl_plan *plan;
+    bool hit;
+    int64_t *vars;
+    int nsent; /* outputs to send; the rest is kept */
+
+    bl_program *program; /* NULL: a run, whose state is its own */
+    bl_program_entry_state *entry;
+    bl_buffer **buffers; /* of the inputs */
+    bl_buffer **states;
+    bl_buffer **outputs;
+    bl_held **results;
+    char **copies; /* of results that the host does not see */
+    bool begun;
+    uint64_t steps, done, pace; /* pace: steps at a time, so that a slice takes its time and no more */
+    uint64_t every;
+    int ncollect;
+    int *collect;
+    char **series;
+    uint64_t collected;
+    uint64_t *kernel_ns;
+    bl_text report;
+    int64_t compile_ns, compute_ns, copy_ns;
+    void *extra; /* of the handler */
+};
+
+/* Decode with these; resolve keeps what it finds in |x|. */
+BL_NODISCARD bl_status bl_exec_create(bl_request *rq, bl_exec **out);
+bl_decode_env bl_exec_env(bl_exec *x, bl_arena *arena, const bl_tensor_file *file);
+/* The document of the request's body, JSON or safetensors.  |optional|: a file without one stands for {}.  bl_json_fini also
+ * after a failure. */
+BL_NODISCARD bl_status bl_exec_document(bl_exec *x, bl_arena *arena, bool optional, bl_json_doc *doc, bl_tensor_file *file);
+/* After decoding: options decide device, debug level and deadline. */
+BL_NODISCARD bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *worker);
+/* Bring values[0..n) into memory of the device.  |copy|: held tensors are copied even where they are on the device. */
+BL_NODISCARD bl_status bl_exec_load(bl_exec *x, int n, bl_tensor_value *values, bool copy);
+/* A plan for |graph| on the chosen device: looked up, or (compile threads only) made. */
+BL_NODISCARD bl_status bl_exec_key(bl_exec *x, const bl_wire_graph *graph, bool program, bl_wire_key *key);
+BL_NODISCARD bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_graph *graph, bool program,
+                                         bl_plan **out, bool *hit, bl_err *err);
+/* Sizes and estimated time of one run with x->vars are within the limits. */
+BL_NODISCARD bl_status bl_exec_admit(bl_exec *x, bl_err *err);
+/* Into the next queue.  After BL_OK leave the request alone. */
+BL_NODISCARD bl_status bl_exec_advance(bl_exec *x);
+/* x->work: all steps of x->plan, in slices. */
+bl_step bl_exec_run(bl_request *rq);
+/* rq->then of the same. */
+BL_NODISCARD bl_status bl_exec_reply(bl_request *rq);
+
+/* Write what hidden state starts with.  Worker's thread. */
+BL_NODISCARD bl_status bl_state_begin(bl_worker *worker, const bl_plan_tensor *hidden, const int64_t *dim, uint64_t seed,
+                                      bl_buffer **out, size_t *bytes, bl_err *err);
+
+#endif

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/exec.h"
+
+#include "engine/base/clock.h"
+#include "server/reply.h"
+#include "server/shelf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILL_BYTES = 1024 * 1024, PACE_GROWTH = 8 };
+
+/* ---- state that a graph asks for by itself */
+
+/* |bytes| of |pattern|, again and again. */
+static bl_status fill_buffer(bl_buffer *buffer, const void *pattern, size_t size, size_t bytes, bl_err *err)
+{
+    size_t chunk = bytes < FILL_BYTES ? bytes : FILL_BYTES; /* a multiple of every element size */
+    char *data = malloc(chunk > 0 ? chunk : 1);
+    bl_status st = BL_OK;
+    if (data == NULL)
+        return bl_fail(err, BL_ENOMEM, "state of %zu bytes", bytes);
+    for (size_t at = 0; at + size <= chunk; at += size)
+        memcpy(data + at, pattern, size);
+    for (size_t at = 0; at < bytes && st == BL_OK; at += chunk)
+        st = bl_buffer_write(buffer, at, data, bytes - at < chunk ? bytes - at : chunk, err);
+    free(data);
+    return st;
+}
+
+bl_status bl_state_begin(bl_worker *worker, const bl_plan_tensor *hidden, const int64_t *dim, uint64_t seed, bl_buffer **out,
+                         size_t *bytes, bl_err *err)
+{
+    unsigned char pattern[8] = {0};
+    uint32_t rng[2] = {(uint32_t)seed, 0};
+    bl_scalar init = {.f = hidden->init};
+    size_t count = 0;
+    bl_status st = BL_OK;
+    *out = NULL;
+    BL_TRY(bl_tensor_measure(hidden->name, hidden->dtype, hidden->ndim, dim, &worker->server->limits, &count, bytes, err));
+    BL_TRY(bl_pool_alloc(worker->pool, *bytes, out, err));
+    if (strcmp(hidden->name, "rng") == 0 && *bytes == sizeof rng) {
+        st = bl_buffer_write(*out, 0, rng, sizeof rng, err);
+    } else {
+        bl_scalar_write(hidden->dtype, bl_scalar_cast(hidden->dtype, BL_F64, init), pattern);
+        st = fill_buffer(*out, pattern, bl_dtype_bytes(hidden->dtype), *bytes, err);
+    }
+    if (st != BL_OK) {
+        bl_pool_release(worker->pool, *out);
+        *out = NULL;
+    }
+    return st;
+}
+
+/* ---- before the first step; all on the worker's thread */
+
+/* A run has no state of its own but what the graph asks for. */
+static bl_status begin_states(bl_exec *x, const bl_plan_info *info)
+{
+    size_t bytes = 0;
+    x->states = bl_arena_array(x->rq->arena, (size_t)(info->nstates + info->nhidden) + 1, sizeof(bl_buffer *));
+    if (x->states == NULL)
+        return bl_arena_status(x->rq->arena, &x->rq->err);
+    if (x->program != NULL)
+        return bl_program_check(x->program, &x->rq->err);
+    for (int i = 0; i < info->nhidden; i++) {
+        int64_t dim[BL_HELD_DIMS] = {0};
+        bl_plan_sizes(&info->hidden[i], x->vars, dim);
+        BL_TRY(bl_state_begin(x->worker, &info->hidden[i], dim, x->options.seed, &x->states[info->nstates + i], &bytes,
+                              &x->rq->err));
+    }
+    return BL_OK;
+}
+
+static bl_status begin_series(bl_exec *x)
+{
+    if (x->every == 0)
+        return BL_OK;
+    x->series = bl_arena_array(x->rq->arena, (size_t)x->ncollect + 1, sizeof *x->series);
+    if (x->series == NULL)
+        return bl_arena_status(x->rq->arena, &x->rq->err);
+    for (int i = 0; i < x->ncollect; i++) {
+        const bl_plan_tensor *tensor = &bl_plan_get_info(x->plan)->outputs[x->collect[i]];
+        int64_t dim[BL_HELD_DIMS] = {(int64_t)(x->steps / x->every)};
+        size_t count = 0, bytes = 0;
+        if (tensor->ndim + 1 > BL_HELD_DIMS)
+            return bl_fail(&x->rq->err, BL_ELIMIT, "collect: too many dimensions");
+        bl_plan_sizes(tensor, x->vars, dim + 1);
+        BL_TRY(bl_tensor_measure("collect", tensor->dtype, tensor->ndim + 1, dim, &x->rq->server->limits, &count, &bytes,
+                                 &x->rq->err));
+        x->series[i] = malloc(bytes > 0 ? bytes : 1);
+        if (x->series[i] == NULL)
+            return bl_fail(&x->rq->err, BL_ENOMEM, "collecting %zu bytes", bytes);
+    }
+    return BL_OK;
+}
+
+static bl_status begin(bl_exec *x)
+{
+    const bl_plan_info *info = bl_plan_get_info(x->plan);
+    bl_err *err = &x->rq->err;
+    int64_t start = bl_clock_ns();
+    x->begun = true;
+    BL_TRY(begin_states(x, info));
+    if (x->generation != atomic_load(&x->worker->dev->generation))
+        return bl_fail(err, BL_EBUSY, "%s was reopened while the request waited; send it again", info->device);
+    for (int i = 0; i < x->ninputs; i++)
+        if (x->inputs[i]->scratch != NULL && x->inputs[i]->worker == x->worker)
+            BL_TRY(bl_held_flush(x->inputs[i], err));
+    x->outputs = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof(bl_buffer *));
+    x->results = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof *x->results);
+    x->copies = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof *x->copies);
+    if (x->debug >= 2)
+        x->kernel_ns = bl_arena_array(x->rq->arena, (size_t)info->kernels + info->helpers + 1, sizeof *x->kernel_ns);
+    x->buffers = bl_arena_array(x->rq->arena, (size_t)x->ninputs + 1, sizeof(bl_buffer *));
+    BL_TRY(bl_arena_status(x->rq->arena, err));
+    for (int i = 0; i < x->ninputs; i++)
+        x->buffers[i] = x->inputs[i]->buffer;
+    BL_TRY(begin_series(x));
+    x->copy_ns += bl_clock_ns() - start;
+    return BL_OK;
+}
+
+/* ---- steps */
+
+static bl_status collect(void *arg, uint64_t step, bl_buffer *const *outputs, bl_err *err)
+{
+    bl_exec *x = arg;
+    const bl_plan_info *info = bl_plan_get_info(x->plan);
+    (void)step;
+    if (x->collected >= x->steps / x->every)
+        return BL_OK;
+    for (int i = 0; i < x->ncollect; i++) {
+        const bl_plan_tensor *tensor = &info->outputs[x->collect[i]];
+        int64_t dim[BL_HELD_DIMS] = {0};
+        size_t bytes = bl_dtype_bytes(tensor->dtype);
+        bl_plan_sizes(tensor, x->vars, dim);
+        for (int d = 0; d < tensor->ndim; d++)
+            bytes *= (size_t)dim[d];
+        if (bytes > 0)
+            BL_TRY(bl_buffer_read(outputs[x->collect[i]], 0, x->series[i] + x->collected * bytes, bytes, err));
+    }
+    x->collected++;
+    return BL_OK;
+}
+
+/* How many steps now: no more than the pace, and either whole periods of |every|, which bl_plan_run then reports, or up to the
+ * end of one. */
+static uint64_t choose_steps(const bl_exec *x, bool *periods)
+{
+    uint64_t n = x->steps - x->done < x->pace ? x->steps - x->done : x->pace;
+    uint64_t offset = x->every > 0 ? x->done % x->every : 0;
+    *periods = x->every > 0 && offset == 0 && n >= x->every;
+    if (*periods)
+        return n - n % x->every;
+    return x->every > 0 && n > x->every - offset ? x->every - offset : n;
+}
+
+/* The program's buffers, in the order of the entry; and back, for those that were exchanged. */
+static void take_states(bl_exec *x)
+{
+    for (int i = 0; x->program != NULL && i < x->entry->nstates; i++)
+        x->states[i] = x->program->states[x->entry->state[i]].buffer;
+}
+
+static void give_states(bl_exec *x)
+{
+    for (int i = 0; x->program != NULL && i < x->entry->nstates; i++)
+        x->program->states[x->entry->state[i]].buffer = x->states[i];
+}
+
+static bl_status run_some(bl_exec *x, int64_t *took)
+{
+    const bl_plan_info *info = bl_plan_get_info(x->plan);
+    bool periods = false;
+    int64_t start = bl_clock_ns();
+    bl_status st = BL_OK;
+    for (int i = 0; i < info->noutputs; i++) {
+        bl_pool_release(x->worker->pool, x->outputs[i]);
+        x->outputs[i] = NULL;
+    }
+    take_states(x);
+    bl_run run = {.plan = x->plan,
+                  .pool = x->worker->pool,
+                  .vars = x->vars,
+                  .inputs = x->buffers,
+                  .states = x->states,
+                  .outputs = x->outputs,
+                  .steps = choose_steps(x, &periods),
+                  .cancel = &x->rq->cancel,
+                  .deadline_ns = x->rq->deadline_ns,
+                  .every = periods ? x->every : 0,
+                  .collect = periods ? collect : NULL,
+                  .collect_arg = x,
+                  .timed = x->kernel_ns != NULL,
+                  .kernel_ns = x->kernel_ns};
+    st = bl_plan_run(&run, &x->rq->err);
+    give_states(x);
+    x->done += run.steps_done;
+    *took = bl_clock_ns() - start;
+    x->compute_ns += *took;
+    if (st == BL_OK && x->every > 0 && !periods && x->done % x->every == 0)
+        st = collect(x, x->done, x->outputs, &x->rq->err);
+    return st;
+}
+
+/* Steps for about as long as one may keep the others waiting. */
+static bl_status run_slice(bl_exec *x)
+{
+    int64_t slice = (int64_t)(x->rq->server->settings.slice * 1e9), spent = 0;
+    while (x->done < x->steps && spent < slice) {
+        uint64_t before = x->done, most = 0;
+        int64_t took = 0;
+        BL_TRY(run_some(x, &took));
+        spent += took;
+        most = (x->done - before) * PACE_GROWTH;
+        x->pace = took > 0 ? (uint64_t)((double)(x->done - before) * (double)slice / (double)took) : most;
+        if (x->pace > most)
+            x->pace = most;
+        if (x->pace == 0)
+            x->pace = 1;
+    }
+    return BL_OK;
+}
+
+/* ---- after the last step */
+
+static bl_status take_results(bl_exec *x, const bl_plan_info *info)
+{
+    for (int i = 0; i < info->noutputs; i++) {
+        const bl_plan_tensor *tensor = &info->outputs[i];
+        bl_buffer *buffer = x->outputs[i];
+        int64_t dim[BL_HELD_DIMS] = {0};
+        bl_plan_sizes(tensor, x->vars, dim);
+        x->outputs[i] = NULL;
+        BL_TRY(bl_held_wrap(x->worker, buffer, tensor->dtype, tensor->ndim, dim, &x->results[i], &x->rq->err));
+        if (i >= x->nsent || bl_held_mapped(x->results[i]) != NULL)
+            continue;
+        x->copies[i] = malloc(x->results[i]->bytes > 0 ? x->results[i]->bytes : 1);
+        if (x->copies[i] == NULL)
+            return bl_fail(&x->rq->err, BL_ENOMEM, "result of %zu bytes", x->results[i]->bytes);
+        BL_TRY(bl_held_read(x->results[i], x->copies[i], &x->rq->err));
+    }
+    return BL_OK;
+}
+
+static bl_status finish(bl_exec *x)
+{
+    const bl_plan_info *info = bl_plan_get_info(x->plan);
+    bl_metrics *metrics = &x->rq->server->metrics;
+    int64_t start = bl_clock_ns();
+    BL_TRY(take_results(x, info));
+    for (int i = x->nsent; i < info->noutputs; i++)
+        BL_TRY(bl_shelf_put(x->rq->server->shelf, x->options.lease, x->graph->outputs[i].name, x->results[i], &x->rq->err));
+    x->copy_ns += bl_clock_ns() - start;
+    if (x->debug >= 1)
+        bl_text_puts(&x->report, info->debug);
+    if (x->kernel_ns != NULL)
+        bl_plan_report(x->plan, x->kernel_ns, x->steps, &x->report);
+    bl_metrics_time(metrics, BL_TIME_QUEUE, x->rq->queue_wait_ns);
+    bl_metrics_time(metrics, BL_TIME_COMPUTE, x->compute_ns);
+    bl_metrics_time(metrics, BL_TIME_COPY, x->copy_ns);
+    bl_metrics_add(metrics, x->hit ? BL_COUNT_RUNS_CACHED : BL_COUNT_RUNS_COMPILED, 1);
+    return BL_OK;
+}
+
+bl_step bl_exec_run(bl_request *rq)
+{
+    bl_exec *x = rq->data;
+    uint64_t before = x->done;
+    bl_status st = x->begun ? BL_OK : begin(x);
+    if (st == BL_OK)
+        st = run_slice(x);
+    if (x->program != NULL) {
+        atomic_fetch_add(&x->program->steps, x->done - before);
+        bl_metrics_add(&rq->server->metrics, BL_COUNT_STEPS, (long long)(x->done - before));
+        rq->problem_step = (long long)x->done;
+    }
+    if (st == BL_OK && x->done < x->steps)
+        return BL_STEP_AGAIN;
+    if (st == BL_OK)
+        (void)finish(x);
+    return BL_STEP_DONE;
+}
+
+/* ---- the answer, on the HTTP thread */
+
+static void fill_result(const bl_exec *x, int i, const char *name, bl_result *out)
+{
+    const bl_held *held = x->results[i];
+    *out = (bl_result){.name = name, .dtype = held->dtype, .ndim = held->ndim};
+    memcpy(out->dim, held->dim, sizeof out->dim);
+    out->count = held->bytes / bl_dtype_bytes(held->dtype);
+    out->data = x->copies[i] != NULL ? x->copies[i] : bl_held_mapped(held);
+}
+
+/* Output |collect[i]| of each reported step, along a new first dimension. */
+static void fill_series(const bl_exec *x, int i, const char *name, bl_result *out)
+{
+    const bl_held *held = x->results[x->collect[i]];
+    *out = (bl_result){.name = name, .dtype = held->dtype, .ndim = held->ndim + 1, .data = x->series[i]};
+    out->dim[0] = (int64_t)x->collected;
+    memcpy(out->dim + 1, held->dim, sizeof out->dim - sizeof out->dim[0]);
+    out->count = x->collected * (held->bytes / bl_dtype_bytes(held->dtype));
+}
+
+static void put_results(bl_text *out, const char *key, const bl_result *results, int count, bool data)
+{
+    bl_encode_key(out, key);
+    bl_text_puts(out, "{");
+    for (int i = 0; i < count; i++) {
+        bl_result result = results[i];
+        if (!data)
+            result.data = NULL;
+        bl_encode_key(out, result.name);
+        bl_encode_tensor(out, &result);
+    }
+    bl_text_puts(out, "}");
+}
+
+static void put_stats(const bl_exec *x, bl_text *out)
+{
+    const bl_plan_info *info = bl_plan_get_info(x->plan);
+    bl_run_stats stats = {.device = info->device,
+                          .cached = x->hit,
+                          .kernels = info->kernels,
+                          .helpers = info->helpers,
+                          .peak_bytes = info->peak_bytes,
+                          .queue_ms = (double)x->rq->queue_wait_ns * 1e-6,
+                          .compile_ms = (double)x->compile_ns * 1e-6,
+                          .compute_ms = (double)x->compute_ns * 1e-6,
+                          .copy_ms = (double)x->copy_ns * 1e-6,
+                          .time_ms = bl_clock_ms(x->rq->start_ns, bl_clock_ns()),
+                          .debug = x->debug >= 1 ? (x->report.data != NULL ? x->report.data : "") : NULL};
+    bl_encode_key(out, "stats");
+    bl_encode_stats(out, &stats);
+}
+
+/* The document with all but the stats; |data|: with the numbers. */
+static void put_document(const bl_exec *x, const bl_result *results, const bl_result *series, bl_text *out, bool data)
+{
+    int noutputs = bl_plan_get_info(x->plan)->noutputs;
+    bl_text_puts(out, "{");
+    put_results(out, "outputs", results, x->nsent, data);
+    if (noutputs > x->nsent)
+        put_results(out, "kept", results + x->nsent, noutputs - x->nsent, false);
+    if (x->every > 0)
+        put_results(out, "collected", series, x->ncollect, data);
+    put_stats(x, out);
+    bl_text_puts(out, "}");
+}
+
+/* In a file the series stand after the outputs as "collected[NAME]", which is no name that an output could have. */
+static bl_status reply_file(bl_exec *x, bl_result *results, bl_result *series)
+{
+    bl_request *rq = x->rq;
+    bl_result *all = bl_arena_array(rq->arena, (size_t)(x->nsent + x->ncollect) + 1, sizeof *all);
+    const char *document = NULL;
+    if (all == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    put_document(x, results, series, &rq->out, false);
+    BL_TRY(bl_text_status(&rq->out, &rq->err));
+    document = bl_arena_strndup(rq->arena, rq->out.data, rq->out.len);
+    for (int i = 0; i < x->nsent; i++)
+        all[i] = results[i];
+    for (int i = 0; i < x->ncollect; i++) {
+        all[x->nsent + i] = series[i];
+        all[x->nsent + i].name = bl_arena_printf(rq->arena, "collected[%s]", series[i].name);
+    }
+    BL_TRY(bl_arena_status(rq->arena, &rq->err));
+    return bl_reply_safetensors(rq, all, (size_t)(x->nsent + x->ncollect), "response", document);
+}
+
+bl_status bl_exec_reply(bl_request *rq)
+{
+    bl_exec *x = rq->data;
+    int noutputs = bl_plan_get_info(x->plan)->noutputs;
+    bl_result *results = bl_arena_array(rq->arena, (size_t)noutputs + 1, sizeof *results);
+    bl_result *series = bl_arena_array(rq->arena, (size_t)x->ncollect + 1, sizeof *series);
+    if (results == NULL || series == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    for (int i = 0; i < noutputs; i++)
+        fill_result(x, i, x->graph->outputs[i].name, &results[i]);
+    for (int i = 0; i < x->ncollect; i++)
+        fill_series(x, i, x->graph->outputs[x->collect[i]].name, &series[i]);
+    if (bl_request_accepts(rq, "application/x-safetensors"))
+        return reply_file(x, results, series);
+    put_document(x, results, series, &rq->out, true);
+    bl_request_reply_json(rq, 200);
+    return BL_OK;
+}

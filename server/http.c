@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/http.h"
+
+#include "engine/base/log.h"
+#include "server/head.h"
+#include "server/routes.h"
+#include "server/server.h"
+#include "server/upload.h"
+#include "server/watch.h"
+
+#include <microhttpd.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    CONNECTION_BYTES = 128 * 1024, /* also bounds a request's head; bodies arrive in pieces of about this size */
+    DRAIN_BYTES = 1024 * 1024,     /* a refused body up to this size is read to its end, so that the connection can go on */
+};
+
+/* ---- sending */
+
+static void add_header(struct MHD_Response *response, const char *name, const char *value)
+{
+    if (value != NULL)
+        (void)MHD_add_response_header(response, name, value); /* out of memory: the answer matters more than its header */
+}
+
+static struct MHD_Response *make_response(bl_request *rq)
+{
+    struct MHD_IoVec *parts = NULL;
+    if (rq->npieces == 0)
+        return MHD_create_response_from_buffer(rq->out.len, rq->out.data != NULL ? rq->out.data : (void *)(uintptr_t) "",
+                                               MHD_RESPMEM_PERSISTENT);
+    parts = bl_arena_array(rq->arena, rq->npieces + 1, sizeof *parts);
+    if (parts == NULL)
+        return NULL;
+    parts[0] = (struct MHD_IoVec){rq->out.data, rq->out.len};
+    for (unsigned i = 0; i < rq->npieces; i++)
+        parts[i + 1] = (struct MHD_IoVec){rq->pieces[i].data, rq->pieces[i].bytes};
+    return MHD_create_response_from_iovec(parts, rq->npieces + 1, NULL, NULL);
+}
+
+/* Answer with what the request holds.  MHD_NO closes the connection. */
+static enum MHD_Result send_reply(bl_request *rq, bool close)
+{
+    struct MHD_Response *response = NULL;
+    enum MHD_Result sent = MHD_NO;
+    if (rq->err.status == BL_OK && (rq->out.failed || rq->status == 0))
+        (void)bl_fail(&rq->err, rq->out.failed ? BL_ENOMEM : BL_EBUG, rq->out.failed ? "the answer" : "there is no answer");
+    if (rq->err.status != BL_OK)
+        bl_request_reply_problem(rq);
+    response = make_response(rq);
+    if (response == NULL)
+        return MHD_NO;
+    add_header(response, "content-type", rq->content_type);
+    add_header(response, "x-request-id", rq->id);
+    add_header(response, "allow", rq->allow);
+    add_header(response, "location", rq->location);
+    add_header(response, "retry-after", rq->status == 503 ? "1" : NULL);
+    if (close || atomic_load(&rq->server->draining))
+        add_header(response, "connection", "close");
+    sent = MHD_queue_response(rq->connection, (unsigned)rq->status, response);
+    MHD_destroy_response(response);
+    rq->state = BL_REQUEST_SENT;
+    return sent;
+}
+
+/* ---- taking a request */
+
+static void choose_id(bl_request *rq, const char *given)
+{
+    static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.:";
+    size_t len = given != NULL ? strlen(given) : 0;
+    if (len > 0 && len < sizeof rq->id && strspn(given, letters) == len)
+        memcpy(rq->id, given, len + 1);
+    else
+        snprintf(rq->id, sizeof rq->id, "%08x%08x", rq->server->id_base, atomic_fetch_add(&rq->server->next_id, 1));
+}
+
+static bl_status check_head(bl_request *rq, const bl_head *head, bool *fatal)
+{
+    bl_coding coding = BL_CODING_NONE;
+    BL_TRY(bl_head_check_framing(rq, head, fatal));
+    BL_TRY(bl_head_check_site(rq, head));
+    BL_TRY(bl_route_find(rq));
+    if (atomic_load(&rq->server->draining) && (rq->route->flags & BL_ROUTE_OPEN) == 0)
+        return bl_fail(&rq->err, BL_EBUSY, "the server is shutting down");
+    BL_TRY(bl_head_check_body(rq, head, &coding));
+    if (!rq->has_body)
+        return BL_OK;
+    if (rq->media == BL_MEDIA_OCTETS && (rq->route->flags & BL_ROUTE_UPLOAD) != 0)
+        BL_TRY(bl_upload_begin(rq, coding != BL_CODING_NONE));
+    return bl_body_begin(rq, coding);
+}
+
+static bl_peer *peer_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info != NULL ? info->socket_context : NULL;
+}
+
+/* There is no memory for a request: say so with none. */
+static enum MHD_Result refuse(struct MHD_Connection *connection)
+{
+    static const char problem[] = "{\"type\":\"urn:beamline:error:enomem\",\"title\":\"out of host memory\",\"status\":503,"
+                                  "\"detail\":\"there is no memory for one more request\"}";
+    enum MHD_Result sent = MHD_NO;
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(sizeof problem - 1, (void *)(uintptr_t)problem, MHD_RESPMEM_PERSISTENT);
+    if (response == NULL)
+        return MHD_NO;
+    add_header(response, "content-type", "application/problem+json");
+    add_header(response, "retry-after", "1");
+    sent = MHD_queue_response(connection, 503, response);
+    MHD_destroy_response(response);
+    return sent;
+}
+
+static enum MHD_Result take_head(bl_server *server, struct MHD_Connection *connection, const char *method, void **context)
+{
+    bl_request *rq = bl_request_create(server);
+    bl_head head;
+    bool fatal = false;
+    *context = rq;
+    if (rq == NULL)
+        return refuse(connection);
+    rq->connection = connection;
+    rq->peer = peer_of(connection);
+    rq->uri = rq->peer != NULL ? bl_peer_get_uri(rq->peer) : "";
+    rq->method = method;
+    rq->state = BL_REQUEST_BODY;
+    bl_head_read(rq, &head);
+    choose_id(rq, head.id);
+    if (check_head(rq, &head, &fatal) == BL_OK)
+        return MHD_YES;
+    /* Small bodies are read and dropped, so that the client surely sees the answer and may go on. */
+    if (fatal || head.expect != NULL || rq->content_length > DRAIN_BYTES)
+        return send_reply(rq, true);
+    rq->state = BL_REQUEST_DISCARD;
+    return MHD_YES;
+}
+
+static enum MHD_Result take_body(bl_request *rq, const char *data, size_t *size)
+{
+    uint64_t limit = 0;
+    if (rq->state == BL_REQUEST_BODY && rq->err.status == BL_OK && bl_body_feed(rq, data, size) == BL_OK)
+        return MHD_YES;
+    rq->state = BL_REQUEST_DISCARD;
+    rq->swallowed += *size;
+    *size = 0;
+    /* There is no answering in the middle of a body.  One that goes on for ever is cut. */
+    limit = rq->server->settings.max_body > DRAIN_BYTES ? rq->server->settings.max_body : DRAIN_BYTES;
+    return rq->swallowed > limit ? MHD_NO : MHD_YES;
+}
+
+/* The whole request is here, or the work for it is over. */
+static enum MHD_Result go_on(bl_request *rq)
+{
+    bool waits = false;
+    bl_status st = rq->err.status;
+    if (rq->state == BL_REQUEST_BODY && st == BL_OK) {
+        st = bl_body_end(rq, &waits);
+        if (waits)
+            return MHD_YES;
+        if (st == BL_OK) {
+            rq->state = BL_REQUEST_WORK;
+            st = rq->route->handler(rq);
+        }
+    } else if (st == BL_OK && rq->then != NULL) {
+        bl_status (*then)(bl_request *) = rq->then;
+        rq->then = NULL;
+        st = then(rq);
+    }
+    if (rq->submitted)
+        return MHD_YES;
+    return send_reply(rq, false);
+}
+
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
+                                  const char *version, const char *data, size_t *size, void **context)
+{
+    bl_request *rq = *context;
+    (void)url;
+    (void)version;
+    if (rq == NULL)
+        return take_head(arg, connection, method, context);
+    rq->submitted = false;
+    if (*size > 0)
+        return take_body(rq, data, size);
+    return go_on(rq);
+}
+
+/* ---- what else the daemon calls */
+
+/* The only place where the address is seen as it was sent: the handler's is decoded and cut at a NUL.  No request is made here,
+ * since the end of one that never reaches the handler is not told. */
+static void *on_uri(void *arg, const char *uri, struct MHD_Connection *connection)
+{
+    bl_peer *peer = peer_of(connection);
+    (void)arg;
+    if (peer != NULL)
+        bl_peer_keep_uri(peer, uri);
+    return NULL;
+}
+
+static void on_completed(void *arg, struct MHD_Connection *connection, void **context, enum MHD_RequestTerminationCode code)
+{
+    (void)arg;
+    (void)connection;
+    (void)code;
+    if (*context != NULL)
+        bl_request_end(*context);
+    *context = NULL;
+}
+
+static void on_connection(void *arg, struct MHD_Connection *connection, void **context, enum MHD_ConnectionNotificationCode code)
+{
+    bl_server *server = arg;
+    const union MHD_ConnectionInfo *info = NULL;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *context = info != NULL ? bl_watch_open(server->watch, info->connect_fd) : NULL;
+        bl_metrics_add(&server->metrics, BL_COUNT_CONNECTIONS, 1);
+    } else {
+        bl_watch_close(*context);
+        *context = NULL;
+        bl_metrics_add(&server->metrics, BL_COUNT_CONNECTIONS, -1);
+    }
+}
+
+static void on_log(void *arg, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
+static void on_log(void *arg, const char *format, va_list args)
+{
+    char line[300];
+    (void)arg;
+    vsnprintf(line, sizeof line, format, args);
+    line[strcspn(line, "\n")] = '\0';
+    bl_log(BL_LOG_DEBUG, "http: %s", line);
+}
+
+/* ---- start and stop */
+
+static bl_status start_daemon(bl_server *server, const struct addrinfo *address, bl_err *err)
+{
+    const bl_settings *set = &server->settings;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned threads = set->threads > 0 ? (unsigned)set->threads : cores > 2 ? (unsigned)cores : 2;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    const union MHD_DaemonInfo *info = NULL;
+    if (address->ai_family == AF_INET6)
+        flags |= MHD_USE_IPv6;
+    server->daemon = MHD_start_daemon(
+        flags, (uint16_t)set->port, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+        MHD_OPTION_SOCK_ADDR, address->ai_addr, MHD_OPTION_THREAD_POOL_SIZE, threads, /* a pool of one is no pool */
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)(set->connections > threads ? set->connections : threads), MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)set->idle,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
+        MHD_OPTION_URI_LOG_CALLBACK, on_uri, server, MHD_OPTION_LISTEN_BACKLOG_SIZE, 1024U, MHD_OPTION_END);
+    if (server->daemon == NULL)
+        return bl_fail(err, BL_EINVAL, "cannot listen on %s port %llu: is it taken?", set->host, (unsigned long long)set->port);
+    info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_BIND_PORT);
+    server->port = info != NULL ? info->port : (uint16_t)set->port;
+    return BL_OK;
+}
+
+bl_status bl_http_start(bl_server *server, bl_err *err)
+{
+    const bl_settings *set = &server->settings;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *found = NULL;
+    char port[16];
+    bl_status st = BL_OK;
+    snprintf(port, sizeof port, "%llu", (unsigned long long)set->port);
+    if (!set->insecure && !bl_host_is_loopback(set->host, strlen(set->host)))
+        return bl_fail(err, BL_EINVAL,
+                       "--host %s is reachable from other machines and there are no keys: add --insecure to do it anyway",
+                       set->host);
+    if (getaddrinfo(set->host, port, &hints, &found) != 0 || found == NULL)
+        return bl_fail(err, BL_EINVAL, "--host %s is no address", set->host);
+    st = start_daemon(server, found, err);
+    freeaddrinfo(found);
+    return st;
+}
+
+void bl_http_quiesce(bl_server *server)
+{
+    int listener = MHD_quiesce_daemon(server->daemon);
+    if (listener >= 0)
+        close(listener);
+}
+
+void bl_http_stop(bl_server *server)
+{
+    if (server->daemon != NULL)
+        MHD_stop_daemon(server->daemon);
+    server->daemon = NULL;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/device/device.h"
+#include "server/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int print(bl_text *text)
+{
+    bool whole =
+        !text->failed && text->data != NULL && fwrite(text->data, 1, text->len, stdout) == text->len && fflush(stdout) == 0;
+    bl_text_fini(text);
+    return whole ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int help(void)
+{
+    bl_text out = {0};
+    bl_text_puts(&out, "beamline: POST a tensor graph to this machine's accelerators\n\n"
+                       "  beamline serve [options]   serve until SIGTERM or Ctrl-C\n"
+                       "  beamline devices           list the devices, and why others were left out\n"
+                       "  beamline version           print the version\n"
+                       "  beamline man               print the manual page\n"
+                       "  beamline --help            print this\n\n"
+                       "Options, each also BEAMLINE_OPTION in the environment and `option = value` in the file of --config:\n");
+    bl_settings_help(&out);
+    return print(&out);
+}
+
+static int man(void)
+{
+    bl_text out = {0};
+    bl_text_puts(
+        &out,
+        ".\\\" Made by `beamline man` from server/settings.def.\n"
+        ".TH BEAMLINE 1 \"\" \"beamline " BL_VERSION "\" \"User Commands\"\n"
+        ".SH NAME\nbeamline \\- run tensor graphs on this machine's accelerators over HTTP\n"
+        ".SH SYNOPSIS\n.B beamline serve\n.RI [ options ]\n.br\n.B beamline devices\n.br\n.B beamline version\n"
+        ".br\n.B beamline man\n"
+        ".SH DESCRIPTION\nThe server takes tensor graphs as JSON, compiles them for OpenCL or Vulkan devices, runs them and "
+        "answers with tensors.\nAfter the start it prints one line,\n.IR \"listening on ADDRESS:PORT\" .\n"
+        "SIGTERM or SIGINT make it answer what it has accepted and end; a second one ends it at once.\n"
+        ".SH OPTIONS\nA flag of the command line goes before the environment, that before the configuration file, and that "
+        "before the default.\n"
+        "A switch is on where its flag stands alone.\n");
+    bl_settings_man(&out);
+    bl_text_puts(&out, ".SH EXIT STATUS\n0 after a signal was obeyed, 1 where the server could not start.\n"
+                       ".SH SEE ALSO\n.BR curl (1),\nthe description of the API at\n.IR /openapi.json .\n");
+    return print(&out);
+}
+
+static int devices(int argc, char *const *argv)
+{
+    bl_server *server = calloc(1, sizeof *server);
+    bl_err err = {0};
+    int status = EXIT_FAILURE;
+    if (server == NULL)
+        return status;
+    server->plans = bl_plans_create(1);
+    if (server->plans != NULL && bl_settings_load(&server->settings, argc, argv, &err) == BL_OK &&
+        bl_workers_start(server, &err) == BL_OK) {
+        for (uint32_t i = 0; i < server->nworkers; i++)
+            printf("%-12s %s (%s)%s\n", server->workers[i].dev->info.id, server->workers[i].dev->info.name,
+                   server->workers[i].dev->info.driver, i == server->default_worker ? ", the default" : "");
+        status = EXIT_SUCCESS;
+    } else {
+        fprintf(stderr, "beamline: %s\n", err.text);
+    }
+    bl_workers_stop(server);
+    if (server->plans != NULL)
+        bl_plans_destroy(server->plans);
+    bl_workers_close(server);
+    bl_settings_fini(&server->settings);
+    free(server);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    const char *command = argc > 1 ? argv[1] : "--help";
+    if (strcmp(command, "serve") == 0) {
+        for (int i = 2; i < argc; i++)
+            if (strcmp(argv[i], "--help") == 0)
+                return help();
+        return bl_server_main(argc - 2, argv + 2);
+    }
+    if (strcmp(command, "devices") == 0)
+        return devices(argc - 2, argv + 2);
+    if (strcmp(command, "man") == 0)
+        return man();
+    if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {
+        printf("beamline %s\n", BL_VERSION);
+        return EXIT_SUCCESS;
+    }
+    if (strcmp(command, "--help") == 0 || strcmp(command, "help") == 0 || strcmp(command, "-h") == 0)
+        return help();
+    fprintf(stderr, "beamline: unknown command \"%s\"; beamline --help lists them\n", command);
+    return EXIT_FAILURE;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/programs.h"
+
+#include "proto/encode.h"
+#include "server/exec.h"
+#include "server/handlers.h"
+#include "server/shelf.h"
+
+#include <stdlib.h>
+
+enum { PROGRAM_BYTES = 256 * 1024 * 1024 };
+
+/* ---- lifetime */
+
+bl_program *bl_program_create(bl_server *server)
+{
+    bl_program *program = calloc(1, sizeof *program);
+    if (program == NULL)
+        return NULL;
+    atomic_init(&program->refs, 1);
+    program->server = server;
+    program->arena = bl_arena_create(PROGRAM_BYTES);
+    if (program->arena == NULL) {
+        free(program);
+        return NULL;
+    }
+    return program;
+}
+
+void bl_program_retain(bl_program *program)
+{
+    atomic_fetch_add(&program->refs, 1);
+}
+
+void bl_program_release(bl_program *program)
+{
+    if (program == NULL || atomic_fetch_sub(&program->refs, 1) != 1)
+        return;
+    for (int i = 0; i < program->nstates; i++) {
+        bl_pool_release(program->worker->pool, program->states[i].buffer);
+        bl_held_release(program->states[i].shared);
+    }
+    for (int i = 0; program->entries != NULL && i < program->doc.nentries; i++)
+        if (program->entries[i].plan != NULL)
+            bl_plan_release(program->entries[i].plan);
+    bl_shelf_refund(program->server->shelf, program->charged);
+    bl_arena_destroy(program->arena);
+    free(program);
+}
+
+void bl_program_release_any(void *program)
+{
+    bl_program_release(program);
+}
+
+bl_status bl_program_check(const bl_program *program, bl_err *err)
+{
+    const bl_device *dev = program->worker->dev;
+    if (atomic_load(&dev->lost) || atomic_load(&dev->generation) != program->generation)
+        return bl_fail(err, BL_ECONFLICT, "the state of program \"%s\" was lost when %s was reopened; put the program again",
+                       program->name, dev->info.id);
+    return BL_OK;
+}
+
+bl_status bl_program_find(bl_request *rq, bl_program **out)
+{
+    BL_TRY(bl_shelf_get_program(rq->server->shelf, rq->param[0], out, &rq->err));
+    return bl_request_defer(rq, bl_program_release_any, *out);
+}
+
+/* ---- what it is */
+
+static void put_type(bl_text *out, const bl_wire_tensor *tensor, const bl_wire_var *vars)
+{
+    bl_encode_key(out, tensor->name);
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "dtype");
+    bl_encode_string(out, bl_dtype_name(tensor->type.dtype));
+    bl_encode_key(out, "shape");
+    bl_text_puts(out, "[");
+    for (int i = 0; i < tensor->type.ndim; i++) {
+        const bl_wire_dim *dim = &tensor->type.dim[i];
+        bl_text_puts(out, i > 0 ? "," : "");
+        if (dim->var >= 0 && vars != NULL)
+            bl_encode_string(out, vars[dim->var].name);
+        else
+            bl_text_printf(out, "%lld", (long long)dim->size);
+    }
+    bl_text_puts(out, "]}");
+}
+
+static void put_names(bl_text *out, const char *key, const bl_wire_output *outputs, int count)
+{
+    bl_encode_key(out, key);
+    bl_text_puts(out, "[");
+    for (int i = 0; i < count; i++) {
+        bl_text_puts(out, i > 0 ? "," : "");
+        bl_encode_string(out, outputs[i].name);
+    }
+    bl_text_puts(out, "]");
+}
+
+static void put_entry(bl_text *out, const bl_program_entry *entry, const bl_plan_info *info)
+{
+    const bl_wire_graph *graph = &entry->graph;
+    bl_encode_key(out, entry->name);
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "inputs");
+    bl_text_puts(out, "{");
+    for (int i = 0; i < graph->ninputs; i++)
+        put_type(out, &graph->inputs[i], graph->vars);
+    bl_text_puts(out, "}");
+    put_names(out, "outputs", graph->outputs, graph->noutputs);
+    put_names(out, "updates", graph->updates, graph->nupdates);
+    bl_encode_key(out, "dims");
+    bl_text_puts(out, "{");
+    for (int i = 0; i < graph->nvars; i++) {
+        bl_encode_key(out, graph->vars[i].name);
+        bl_text_printf(out, "[%lld,%lld]", (long long)graph->vars[i].lo, (long long)graph->vars[i].hi);
+    }
+    bl_text_puts(out, "}");
+    bl_encode_key(out, "kernels");
+    bl_encode_u64(out, info->kernels);
+    bl_encode_key(out, "helpers");
+    bl_encode_u64(out, info->helpers);
+    bl_encode_key(out, "peak_bytes");
+    bl_encode_u64(out, info->peak_bytes);
+    bl_text_puts(out, "}");
+}
+
+void bl_program_describe(bl_program *program, bl_text *out)
+{
+    bl_err err = {0};
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "name");
+    bl_encode_string(out, program->name);
+    bl_encode_key(out, "device");
+    bl_encode_string(out, program->worker->dev->info.id);
+    bl_encode_key(out, "steps");
+    bl_encode_u64(out, atomic_load(&program->steps));
+    if (bl_program_check(program, &err) != BL_OK) {
+        bl_encode_key(out, "lost");
+        bl_text_puts(out, "true");
+    }
+    bl_encode_key(out, "entries");
+    bl_text_puts(out, "{");
+    for (int i = 0; i < program->doc.nentries; i++)
+        put_entry(out, &program->doc.entries[i], bl_plan_get_info(program->entries[i].plan));
+    bl_text_puts(out, "}");
+    bl_encode_key(out, "state");
+    bl_text_puts(out, "{");
+    for (int i = 0; i < program->nstates; i++)
+        put_type(out, &program->states[i].type, NULL);
+    bl_text_puts(out, "}}");
+}
+
+static void list_program(void *arg, const char *name, bl_program *program)
+{
+    bl_text *out = arg;
+    if (out->len > 0 && out->data[out->len - 1] == '}')
+        bl_text_puts(out, ",");
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "name");
+    bl_encode_string(out, name);
+    bl_encode_key(out, "device");
+    bl_encode_string(out, program->worker->dev->info.id);
+    bl_encode_key(out, "bytes");
+    bl_encode_u64(out, program->charged);
+    bl_encode_key(out, "steps");
+    bl_encode_u64(out, atomic_load(&program->steps));
+    bl_text_puts(out, "}");
+}
+
+bl_status bl_handle_programs_list(bl_request *rq)
+{
+    bl_text_puts(&rq->out, "{\"programs\":[");
+    bl_shelf_list_programs(rq->server->shelf, list_program, &rq->out);
+    bl_text_puts(&rq->out, "]}");
+    bl_request_reply_json(rq, 200);
+    return BL_OK;
+}
+
+bl_status bl_handle_program_get(bl_request *rq)
+{
+    bl_program *program = NULL;
+    BL_TRY(bl_program_find(rq, &program));
+    bl_program_describe(program, &rq->out);
+    bl_request_reply_json(rq, 200);
+    return BL_OK;
+}
+
+bl_status bl_handle_program_delete(bl_request *rq)
+{
+    BL_TRY(bl_shelf_delete_program(rq->server->shelf, rq->param[0], &rq->err));
+    bl_request_reply(rq, 204, NULL);
+    return BL_OK;
+}
+
+/* ---- running it */
+
+static bl_status decode_run(bl_exec *x, const bl_program *program, bl_program_run *run)
+{
+    bl_request *rq = x->rq;
+    bl_json_doc doc = {0};
+    bl_tensor_file file = {0};
+    bl_status st = bl_exec_document(x, rq->arena, false, &doc, &file);
+    if (st == BL_OK) {
+        bl_decode_env env = bl_exec_env(x, rq->arena, &file);
+        bl_json root = bl_json_root(&doc);
+        st = bl_decode_program_run(&env, &root, program->doc.entries, program->doc.nentries, run, &rq->err);
+    }
+    bl_json_fini(&doc);
+    return st;
+}
+
+/* A run for debugging is a plan of its own, which keeps its text. */
+static bl_status compile_again(bl_exec *x, bl_err *err)
+{
+    BL_TRY(bl_exec_make_plan(x, &x->key, x->graph, true, &x->plan, &x->hit, err));
+    return bl_exec_admit(x, err);
+}
+
+static bl_status choose_plan(bl_exec *x)
+{
+    if (x->debug == (int)x->rq->server->settings.debug || x->debug == 0) {
+        x->plan = bl_plan_retain(x->entry->plan);
+        x->hit = true;
+        return bl_exec_admit(x, &x->rq->err);
+    }
+    BL_TRY(bl_exec_key(x, x->graph, true, &x->key));
+    x->compile = compile_again;
+    return BL_OK;
+}
+
+bl_status bl_handle_program_run(bl_request *rq)
+{
+    bl_exec *x = NULL;
+    bl_program *program = NULL;
+    bl_program_run *run = bl_arena_alloc(rq->arena, sizeof *run);
+    if (run == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    BL_TRY(bl_program_find(rq, &program));
+    BL_TRY(bl_program_check(program, &rq->err));
+    BL_TRY(bl_exec_create(rq, &x));
+    BL_TRY(decode_run(x, program, run));
+    if (run->steps > rq->server->settings.max_steps)
+        return bl_fail(&rq->err, BL_ELIMIT, "steps: the limit is %llu", (unsigned long long)rq->server->settings.max_steps);
+    BL_TRY(bl_exec_choose(x, &run->options, program->worker));
+    x->program = program;
+    x->entry = &program->entries[run->entry];
+    x->graph = &program->doc.entries[run->entry].graph;
+    x->vars = run->vars;
+    x->nsent = x->graph->noutputs;
+    x->steps = run->steps;
+    x->every = run->every;
+    x->ncollect = run->every > 0 ? run->ncollect : 0;
+    x->collect = run->collect;
+    BL_TRY(choose_plan(x));
+    BL_TRY(bl_exec_load(x, x->graph->ninputs, run->values, false));
+    x->serial = &program->serial;
+    x->work = bl_exec_run;
+    rq->then = bl_exec_reply;
+    return bl_exec_advance(x);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* A program: a graph with a name and state that lives on a device.
+ * Counted.  What is defined by its document is constant; the buffers of its state are touched only by the worker's thread, one
+ * request after the other (serial), so that running work keeps a program alive that was replaced or deleted meanwhile. */
+#ifndef BL_SERVER_PROGRAMS_H
+#define BL_SERVER_PROGRAMS_H
+
+#include "proto/decode.h"
+#include "server/held.h"
+
+typedef struct bl_state {
+    bl_wire_tensor type; /* name, dtype, shape without named dimensions */
+    size_t bytes;
+    bl_buffer *buffer; /* worker's thread */
+    bl_held *shared;   /* a tensor by reference, which is read-only; else NULL */
+} bl_state;
+
+/* What goes with an entry of the document: its plan, and which state of the program each of its states is. */
+typedef struct bl_program_entry_state {
+    bl_plan *plan;
+    int nstates; /* those of the document, then the hidden ones */
+    int *state;
+} bl_program_entry_state;
+
+typedef struct bl_program {
+    atomic_int refs;
+    bl_server *server;
+    bl_arena *arena; /* of all below */
+    char name[BL_NAME_SIZE];
+    bl_worker *worker;
+    unsigned generation; /* of the device when the state was made: another one means that it is lost */
+    bl_serial serial;
+    bl_program_doc doc;
+    bl_program_entry_state *entries; /* as doc.entries */
+    int nstates;                     /* those of the document, then all hidden ones */
+    bl_state *states;
+    size_t charged;      /* of the shelf's held bytes */
+    atomic_ullong steps; /* taken since it was put */
+} bl_program;
+
+bl_program *bl_program_create(bl_server *server); /* NULL if out of memory */
+void bl_program_retain(bl_program *program);
+void bl_program_release(bl_program *program); /* accepts NULL */
+void bl_program_release_any(void *program);   /* for bl_request_defer */
+/* BL_ECONFLICT where the device was reopened since. */
+BL_NODISCARD bl_status bl_program_check(const bl_program *program, bl_err *err);
+/* The program in the request's path, retained until the request ends. */
+BL_NODISCARD bl_status bl_program_find(bl_request *rq, bl_program **out);
+/* Fill the reply with what the program takes, gives and remembers. */
+void bl_program_describe(bl_program *program, bl_text *out);
+
+#endif

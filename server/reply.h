@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* Tensors in an answer: as JSON, as a safetensors file, or as raw bytes. */
+#ifndef BL_SERVER_REPLY_H
+#define BL_SERVER_REPLY_H
+
+#include "proto/encode.h"
+#include "server/request.h"
+
+/* Answer with a safetensors file; |document| (may be NULL) stands in its metadata under |key|.  The tensors' data must live until
+ * the request ends. */
+BL_NODISCARD bl_status bl_reply_safetensors(bl_request *rq, const bl_result *results, size_t count, const char *key,
+                                            const char *document);
+/* Answer with the bytes of one tensor. */
+BL_NODISCARD bl_status bl_reply_octets(bl_request *rq, const bl_result *result);
+
+#endif

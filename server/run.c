@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/exec.h"
+#include "server/handlers.h"
+
+static bl_status compile(bl_exec *x, bl_err *err)
+{
+    BL_TRY(bl_exec_make_plan(x, &x->key, x->graph, false, &x->plan, &x->hit, err));
+    return bl_exec_admit(x, err);
+}
+
+static bl_status decode(bl_exec *x, bl_run_request *run)
+{
+    bl_request *rq = x->rq;
+    bl_json_doc doc = {0};
+    bl_tensor_file file = {0};
+    bl_status st = bl_exec_document(x, rq->arena, false, &doc, &file);
+    if (st == BL_OK) {
+        bl_decode_env env = bl_exec_env(x, rq->arena, &file);
+        bl_json root = bl_json_root(&doc);
+        st = bl_decode_run(&env, &root, run, &rq->err);
+    }
+    bl_json_fini(&doc);
+    return st;
+}
+
+bl_status bl_handle_run(bl_request *rq)
+{
+    bl_exec *x = NULL;
+    bl_run_request *run = bl_arena_alloc(rq->arena, sizeof *run);
+    if (run == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    BL_TRY(bl_exec_create(rq, &x));
+    BL_TRY(decode(x, run));
+    BL_TRY(bl_exec_choose(x, &run->options, NULL));
+    x->graph = &run->graph;
+    x->vars = run->vars;
+    x->nsent = run->nsent;
+    BL_TRY(bl_exec_key(x, x->graph, false, &x->key));
+    x->plan = bl_plans_lookup(rq->server->plans, &x->key);
+    x->hit = x->plan != NULL;
+    if (x->hit)
+        BL_TRY(bl_exec_admit(x, &rq->err));
+    else
+        x->compile = compile;
+    BL_TRY(bl_exec_load(x, run->graph.ninputs, run->values, false));
+    x->work = bl_exec_run;
+    rq->then = bl_exec_reply;
+    return bl_exec_advance(x);
+}

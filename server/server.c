@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/server.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "server/http.h"
+#include "server/shelf.h"
+#include "server/watch.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LAST_WAIT_MS = 10000 };
+
+static bl_status choose_log(const bl_settings *settings, bl_err *err)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(settings->log_level, names[i]) == 0) {
+            bl_log_configure((bl_log_level)i, settings->log_json);
+            return BL_OK;
+        }
+    return bl_fail(err, BL_EINVAL, "--log-level is error, warn, info or debug, not \"%s\"", settings->log_level);
+}
+
+static bl_status start(bl_server *server, bl_err *err)
+{
+    const bl_settings *set = &server->settings;
+    server->limits = (bl_wire_limits){.max_nodes = set->max_nodes,
+                                      .max_inputs = set->max_inputs,
+                                      .max_dims = set->max_dims,
+                                      .max_tensor_bytes = set->max_tensor};
+    pthread_mutex_init(&server->free_lock, NULL);
+    if (getrandom(&server->id_base, sizeof server->id_base, 0) < 0)
+        server->id_base = (uint32_t)bl_clock_ns();
+    server->plans = bl_plans_create(set->max_plans);
+    if (server->plans == NULL)
+        return bl_fail(err, BL_ENOMEM, "plan cache");
+    BL_TRY(bl_shelf_create(server, &server->shelf, err));
+    BL_TRY(bl_workers_start(server, err));
+    BL_TRY(bl_queue_create("the compiler", set->max_queue, (unsigned)set->compile_threads, NULL, &server->compiler, err));
+    BL_TRY(bl_watch_create(server, &server->watch, err));
+    return bl_http_start(server, err);
+}
+
+/* In the order in which things refer to each other. */
+static void stop(bl_server *server)
+{
+    bl_http_stop(server);
+    bl_watch_destroy(server->watch);
+    bl_queue_destroy(server->compiler);
+    bl_workers_stop(server);
+    bl_shelf_destroy(server->shelf);
+    if (server->plans != NULL)
+        bl_plans_destroy(server->plans);
+    bl_workers_close(server);
+    bl_requests_fini(server);
+    bl_settings_fini(&server->settings);
+}
+
+static bool wait_until_idle(bl_server *server, double ms, sigset_t *signals)
+{
+    int64_t begin = bl_clock_ns();
+    while (bl_metrics_get(&server->metrics, BL_COUNT_ACTIVE) > 0 && bl_clock_ms(begin, bl_clock_ns()) < ms) {
+        struct timespec moment = {.tv_nsec = 5000000};
+        if (sigtimedwait(signals, NULL, &moment) > 0) {
+            bl_log(BL_LOG_WARN, "a second signal: ending at once");
+            _exit(130); /* whoever asks twice does not want to wait for a device */
+        }
+    }
+    return bl_metrics_get(&server->metrics, BL_COUNT_ACTIVE) == 0;
+}
+
+/* Refuse what is new, answer what was accepted, cancel what takes too long. */
+static void drain(bl_server *server, sigset_t *signals)
+{
+    bl_log(BL_LOG_INFO, "draining: %lld requests to answer", bl_metrics_get(&server->metrics, BL_COUNT_ACTIVE));
+    atomic_store(&server->draining, true);
+    bl_http_quiesce(server);
+    if (wait_until_idle(server, server->settings.grace * 1e3, signals))
+        return;
+    bl_log(BL_LOG_WARN, "cancelling what did not end within %g s", server->settings.grace);
+    bl_watch_cancel_all(server->watch);
+    /* libmicrohttpd aborts if a suspended connection is left: what runs must come to its next launch first. */
+    while (!wait_until_idle(server, LAST_WAIT_MS, signals) && bl_watch_waiting(server->watch) > 0)
+        bl_log(BL_LOG_WARN, "still waiting for a device");
+}
+
+int bl_server_main(int argc, char *const *argv)
+{
+    static bl_server server; /* large, and one per process */
+    bl_err err = {0};
+    sigset_t signals;
+    int status = EXIT_FAILURE, number = 0;
+
+    /* Blocked before any thread starts, so that all inherit it and only sigwait sees them. */
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    if (bl_settings_load(&server.settings, argc, argv, &err) != BL_OK || choose_log(&server.settings, &err) != BL_OK) {
+        fprintf(stderr, "beamline: %s\n", err.text);
+        bl_settings_fini(&server.settings);
+        return EXIT_FAILURE;
+    }
+    if (start(&server, &err) == BL_OK) {
+        printf("listening on %s:%u\n", server.settings.host, server.port);
+        fflush(stdout);
+        sigwait(&signals, &number);
+        drain(&server, &signals);
+        status = EXIT_SUCCESS;
+    } else {
+        fprintf(stderr, "beamline: %s\n", err.text);
+    }
+    stop(&server);
+    bl_log(BL_LOG_INFO, "ended");
+    return status;
+}

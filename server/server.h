@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* The whole of a running server: settings, devices with their workers, caches, and the HTTP daemon in front.
+ * Made by main before any thread starts and ended after all of them; the fields are constant in between unless they say
+ * otherwise. */
+#ifndef BL_SERVER_SERVER_H
+#define BL_SERVER_SERVER_H
+
+#include "engine/plan/plan.h"
+#include "server/metrics.h"
+#include "server/queue.h"
+#include "server/settings.h"
+
+#include <pthread.h>
+
+struct MHD_Daemon;
+typedef struct bl_shelf bl_shelf;
+typedef struct bl_watch bl_watch;
+
+#define BL_VERSION "0.1.0"
+
+enum { BL_MAX_DEVICES = 16 };
+
+/* One device, its queue with the one thread that talks to it, and its memory. */
+typedef struct bl_worker {
+    bl_server *server;
+    bl_device *dev;
+    bl_queue *queue;
+    bl_pool *pool;
+    int64_t reopen_ns; /* worker's thread: when it was last tried */
+} bl_worker;
+
+struct bl_server {
+    bl_settings settings;
+    bl_wire_limits limits; /* as the settings say */
+    bl_metrics metrics;
+    bl_worker workers[BL_MAX_DEVICES];
+    uint32_t nworkers, default_worker;
+    bl_queue *compiler;
+    bl_plans *plans;
+    bl_shelf *shelf;
+    bl_watch *watch;
+    struct MHD_Daemon *daemon;
+    char device_notes[4096]; /* which devices were left out, and why */
+    uint16_t port;
+    atomic_bool draining;
+    atomic_uint next_id;
+    uint32_t id_base; /* random, so that request ids of two servers differ */
+    pthread_mutex_t free_lock;
+    bl_request *free_requests; /* under free_lock */
+    uint64_t free_count;       /* under free_lock */
+};
+
+/* Runs until SIGTERM or SIGINT; gives the exit status of the process. */
+int bl_server_main(int argc, char *const *argv);
+
+/* ---- workers.c */
+/* Open the devices that the settings ask for and start a worker for each. */
+BL_NODISCARD bl_status bl_workers_start(bl_server *server, bl_err *err);
+void bl_workers_stop(bl_server *server);  /* joins the threads */
+void bl_workers_close(bl_server *server); /* pools and devices; nothing refers to their memory any more */
+/* By id; NULL or "" is the default one. */
+BL_NODISCARD bl_status bl_worker_find(bl_server *server, const char *id, bl_worker **out, bl_err *err);
+
+#endif

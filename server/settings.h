@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* Every setting of the server, from one table: command line over environment over configuration file over default.
+ * Read once at the start, constant afterwards, borrowed by everything. */
+#ifndef BL_SERVER_SETTINGS_H
+#define BL_SERVER_SETTINGS_H
+
+#include "engine/base/text.h"
+
+typedef char *bl_setting_text; /* never NULL */
+typedef uint64_t bl_setting_count;
+typedef uint64_t bl_setting_bytes;
+typedef double bl_setting_seconds;
+typedef bool bl_setting_switch;
+
+#define BL_SETTING_TYPE_TEXT    bl_setting_text
+#define BL_SETTING_TYPE_COUNT   bl_setting_count
+#define BL_SETTING_TYPE_BYTES   bl_setting_bytes
+#define BL_SETTING_TYPE_SECONDS bl_setting_seconds
+#define BL_SETTING_TYPE_SWITCH  bl_setting_switch
+
+typedef struct bl_settings {
+#define BL_SETTING(field, flag, kind, def, least, most, argument, help) BL_SETTING_TYPE_##kind field;
+#include "server/settings.def"
+#undef BL_SETTING
+} bl_settings;
+
+/* |argv| are the arguments after the command's name.  On failure |settings| may still be given to fini. */
+BL_NODISCARD bl_status bl_settings_load(bl_settings *settings, int argc, char *const *argv, bl_err *err);
+void bl_settings_fini(bl_settings *settings);
+
+/* The options part of --help, and the man page in man(7) format. */
+void bl_settings_help(bl_text *out);
+void bl_settings_man(bl_text *out);
+
+#endif

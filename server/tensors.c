@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/tensors.h"
+
+#include "proto/decode.h"
+#include "server/handlers.h"
+#include "server/reply.h"
+#include "server/shelf.h"
+#include "server/upload.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bl_status bl_tensors_check_name(bl_request *rq)
+{
+    if (!bl_wire_name_ok(rq->param[0]))
+        return bl_fail(&rq->err, BL_EINVAL,
+                       "\"%.160s\" is no name: letters, digits and _ . : / - after a letter or _, at most 128", rq->param[0]);
+    return BL_OK;
+}
+
+static void put_entry(void *arg, const char *name, const bl_held *held)
+{
+    bl_text *out = arg;
+    bl_encode_key(out, "name");
+    bl_encode_string(out, name);
+    bl_encode_key(out, "dtype");
+    bl_encode_string(out, bl_dtype_name(held->dtype));
+    bl_encode_key(out, "shape");
+    bl_shape_print(out, held->ndim, held->dim);
+    bl_encode_key(out, "bytes");
+    bl_encode_u64(out, held->bytes);
+    bl_encode_key(out, "device");
+    bl_encode_string(out, held->worker->dev->info.id);
+    if (bl_held_lost(held)) {
+        bl_encode_key(out, "lost");
+        bl_text_puts(out, "true");
+    }
+}
+
+static void list_entry(void *arg, const char *name, const bl_held *held)
+{
+    bl_text *out = arg;
+    if (out->len > 0 && out->data[out->len - 1] == '}')
+        bl_text_puts(out, ",");
+    bl_text_puts(out, "{");
+    put_entry(out, name, held);
+    bl_text_puts(out, "}");
+}
+
+bl_status bl_handle_tensors_list(bl_request *rq)
+{
+    bl_text_puts(&rq->out, "{\"tensors\":[");
+    BL_TRY(bl_shelf_list(rq->server->shelf, bl_request_query(rq, "lease"), list_entry, &rq->out, &rq->err));
+    bl_text_puts(&rq->out, "]}");
+    bl_request_reply_json(rq, 200);
+    return BL_OK;
+}
+
+bl_status bl_tensors_keep(bl_request *rq, bl_held *held)
+{
+    BL_TRY(bl_shelf_put(rq->server->shelf, bl_request_query(rq, "lease"), rq->param[0], held, &rq->err));
+    bl_text_puts(&rq->out, "{");
+    put_entry(&rq->out, rq->param[0], held);
+    bl_text_puts(&rq->out, "}");
+    bl_request_reply_json(rq, 201);
+    return BL_OK;
+}
+
+/* ---- PUT as JSON */
+
+static bl_status keep_decoded(bl_request *rq)
+{
+    return bl_tensors_keep(rq, rq->data);
+}
+
+static bl_step flush_decoded(bl_request *rq)
+{
+    rq->err.status = bl_held_flush(rq->data, &rq->err);
+    return BL_STEP_DONE;
+}
+
+static bl_status decode_value(bl_request *rq, bl_tensor_value *value)
+{
+    bl_decode_env env = {.arena = rq->arena, .limits = rq->server->limits};
+    bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
+    bl_json_doc doc;
+    bl_status st = bl_json_parse(&doc, rq->arena, bl_request_body(rq), &limits, &rq->err);
+    if (st == BL_OK) {
+        bl_json root = bl_json_root(&doc);
+        st = bl_decode_tensor(&env, &root, value, &rq->err);
+    }
+    bl_json_fini(&doc);
+    return st;
+}
+
+static bl_status put_json(bl_request *rq)
+{
+    bl_tensor_value value;
+    bl_worker *worker = NULL;
+    bl_held *held = NULL;
+    char *host = NULL;
+    if (bl_request_query(rq, "dtype") != NULL || bl_request_query(rq, "shape") != NULL)
+        return bl_fail(&rq->err, BL_EINVAL, "a JSON tensor says dtype and shape itself, not in the address");
+    BL_TRY(bl_tensors_check_name(rq));
+    BL_TRY(bl_worker_find(rq->server, bl_request_query(rq, "device"), &worker, &rq->err));
+    BL_TRY(decode_value(rq, &value));
+    BL_TRY(bl_held_create(worker, value.dtype, value.ndim, value.dim, &held, &rq->err));
+    BL_TRY(bl_request_defer(rq, bl_held_release_any, held));
+    host = bl_held_host(held);
+    if (host == NULL)
+        return bl_fail(&rq->err, BL_ENOMEM, "tensor of %zu bytes", held->bytes);
+    BL_TRY(bl_tensor_scan(&value, host, &rq->err));
+    if (held->scratch == NULL)
+        return bl_tensors_keep(rq, held);
+    rq->data = held;
+    rq->then = keep_decoded;
+    return bl_request_submit(rq, worker->queue, flush_decoded, NULL);
+}
+
+bl_status bl_handle_tensor_put(bl_request *rq)
+{
+    if (rq->media == BL_MEDIA_JSON)
+        return put_json(rq);
+    if (rq->upload == NULL) /* no byte came, which is right for a tensor without elements */
+        BL_TRY(bl_upload_begin(rq, false));
+    return bl_upload_finish(rq);
+}
+
+/* ---- GET */
+
+typedef struct get_job {
+    bl_held *held;
+    char *copy; /* where the host does not see the buffer */
+} get_job;
+
+static void free_get(void *arg)
+{
+    get_job *job = arg;
+    bl_held_release(job->held);
+    free(job->copy);
+}
+
+static bl_status reply_tensor(bl_request *rq)
+{
+    get_job *job = rq->data;
+    const bl_held *held = job->held;
+    const char *data = job->copy != NULL ? job->copy : bl_held_mapped(held);
+    bl_result result = {.name = rq->param[0], .dtype = held->dtype, .ndim = held->ndim, .data = data};
+    memcpy(result.dim, held->dim, sizeof result.dim);
+    result.count = held->bytes / bl_dtype_bytes(held->dtype);
+    if (bl_request_accepts(rq, "application/x-safetensors"))
+        return bl_reply_safetensors(rq, &result, 1, NULL, NULL);
+    if (bl_request_accepts(rq, "application/octet-stream"))
+        return bl_reply_octets(rq, &result);
+    bl_encode_tensor(&rq->out, &result);
+    bl_request_reply_json(rq, 200);
+    return BL_OK;
+}
+
+static bl_step read_tensor(bl_request *rq)
+{
+    get_job *job = rq->data;
+    rq->err.status = bl_held_read(job->held, job->copy, &rq->err);
+    return BL_STEP_DONE;
+}
+
+bl_status bl_handle_tensor_get(bl_request *rq)
+{
+    get_job *job = bl_arena_alloc(rq->arena, sizeof *job);
+    BL_TRY(bl_tensors_check_name(rq));
+    if (job == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    BL_TRY(bl_shelf_get(rq->server->shelf, bl_request_query(rq, "lease"), rq->param[0], &job->held, &rq->err));
+    BL_TRY(bl_request_defer(rq, free_get, job));
+    rq->data = job;
+    if (bl_held_mapped(job->held) != NULL)
+        return reply_tensor(rq);
+    job->copy = malloc(job->held->bytes > 0 ? job->held->bytes : 1);
+    if (job->copy == NULL)
+        return bl_fail(&rq->err, BL_ENOMEM, "tensor of %zu bytes", job->held->bytes);
+    rq->then = reply_tensor;
+    return bl_request_submit(rq, job->held->worker->queue, read_tensor, NULL);
+}
+
+/* ---- DELETE */
+
+bl_status bl_handle_tensor_delete(bl_request *rq)
+{
+    BL_TRY(bl_tensors_check_name(rq));
+    BL_TRY(bl_shelf_delete(rq->server->shelf, bl_request_query(rq, "lease"), rq->param[0], &rq->err));
+    bl_request_reply(rq, 204, NULL);
+    return BL_OK;
+}
+
+static bl_status delete_names(bl_request *rq, const char **names, size_t count, const char *lease)
+{
+    uint64_t deleted = 0;
+    for (size_t i = 0; i < count; i++) {
+        bl_err err = {0};
+        bl_status st = bl_shelf_delete(rq->server->shelf, lease, names[i], &err);
+        deleted += st == BL_OK;
+        if (st != BL_OK && st != BL_ENOTFOUND) {
+            rq->err = err;
+            return st;
+        }
+    }
+    bl_text_puts(&rq->out, "{");
+    bl_encode_key(&rq->out, "deleted"); /* those that were not there are as gone as asked */
+    bl_encode_u64(&rq->out, deleted);
+    bl_text_puts(&rq->out, "}");
+    bl_request_reply_json(rq, 200);
+    return BL_OK;
+}
+
+bl_status bl_handle_tensors_delete(bl_request *rq)
+{
+    bl_decode_env env = {.arena = rq->arena, .limits = rq->server->limits};
+    bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
+    bl_json_doc doc;
+    const char **names = NULL, *lease = NULL;
+    double ttl = 0;
+    size_t count = 0;
+    bl_status st = bl_json_parse(&doc, rq->arena, bl_request_body(rq), &limits, &rq->err);
+    if (st == BL_OK) {
+        bl_json root = bl_json_root(&doc);
+        st = bl_decode_names(&env, &root, &names, &count, &lease, &rq->err);
+    }
+    bl_json_fini(&doc);
+    if (st != BL_OK)
+        return st;
+    if (lease == NULL)
+        lease = bl_request_query(rq, "lease");
+    if (lease != NULL)
+        BL_TRY(bl_lease_renew(rq->server->shelf, lease, 0, &ttl, &rq->err));
+    return delete_names(rq, names, count, lease);
+}

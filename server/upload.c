@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/upload.h"
+
+#include "proto/decode.h"
+#include "server/tensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK_BYTES = 4 * 1024 * 1024 };
+
+struct bl_upload {
+    bl_held *held;
+    char *chunk;        /* NULL where the host sees the buffer */
+    size_t done;        /* bytes received */
+    size_t chunk_begin; /* of these, how many were before the chunk */
+    size_t chunk_filled;
+};
+
+static void free_upload(void *arg)
+{
+    bl_upload *upload = arg;
+    bl_held_release(upload->held);
+    free(upload->chunk);
+}
+
+static bl_status make_upload(bl_request *rq, bl_held *held)
+{
+    bl_upload *upload = bl_arena_alloc(rq->arena, sizeof *upload);
+    if (upload == NULL) {
+        bl_held_release(held);
+        return bl_arena_status(rq->arena, &rq->err);
+    }
+    upload->held = held;
+    BL_TRY(bl_request_defer(rq, free_upload, upload));
+    if (held->bytes > 0 && bl_held_mapped(held) == NULL) {
+        upload->chunk = malloc(held->bytes < CHUNK_BYTES ? held->bytes : CHUNK_BYTES);
+        if (upload->chunk == NULL)
+            return bl_fail(&rq->err, BL_ENOMEM, "a chunk of the upload");
+    }
+    rq->upload = upload;
+    return BL_OK;
+}
+
+bl_status bl_upload_begin(bl_request *rq, bool coded)
+{
+    const char *dtype = bl_request_query(rq, "dtype"), *shape = bl_request_query(rq, "shape");
+    bl_worker *worker = NULL;
+    bl_tensor_value value;
+    bl_held *held = NULL;
+    BL_TRY(bl_tensors_check_name(rq));
+    if (dtype == NULL || shape == NULL)
+        return bl_fail(&rq->err, BL_EINVAL, "raw bytes need dtype and shape in the address, as in ?dtype=float32&shape=784,128");
+    BL_TRY(bl_decode_raw(&rq->server->limits, dtype, shape, (bl_span){NULL, 0}, &value, &rq->err));
+    BL_TRY(bl_worker_find(rq->server, bl_request_query(rq, "device"), &worker, &rq->err));
+    if (!coded && rq->content_length > 0 && rq->content_length != value.bytes)
+        return bl_fail(&rq->err, BL_EINVAL, "the shape needs %zu bytes, the body has %llu", value.bytes,
+                       (unsigned long long)rq->content_length);
+    BL_TRY(bl_held_create(worker, value.dtype, value.ndim, value.dim, &held, &rq->err));
+    return make_upload(rq, held);
+}
+
+bl_status bl_upload_room(bl_upload *upload, char **at, size_t *room, bl_err *err)
+{
+    size_t left = upload->held->bytes - upload->done;
+    if (left == 0)
+        return bl_fail(err, BL_EINVAL, "the body has more than the %zu bytes that the shape needs", upload->held->bytes);
+    if (upload->chunk == NULL) {
+        *at = (char *)upload->held->buffer->host + upload->done;
+        *room = left;
+    } else {
+        size_t space = CHUNK_BYTES - upload->chunk_filled;
+        *at = upload->chunk + upload->chunk_filled;
+        *room = left < space ? left : space;
+    }
+    return BL_OK;
+}
+
+void bl_upload_commit(bl_upload *upload, size_t bytes)
+{
+    upload->done += bytes;
+    if (upload->chunk != NULL)
+        upload->chunk_filled += bytes;
+}
+
+bool bl_upload_is_whole(const bl_upload *upload)
+{
+    return upload->done == upload->held->bytes;
+}
+
+static bl_step write_chunk(bl_request *rq)
+{
+    bl_upload *upload = rq->upload;
+    if (bl_held_lost(upload->held)) {
+        (void)bl_fail(&rq->err, BL_EDEVICE, "the device was lost during the upload; send it again");
+        return BL_STEP_DONE;
+    }
+    if (bl_buffer_write(upload->held->buffer, upload->chunk_begin, upload->chunk, upload->chunk_filled, &rq->err) == BL_OK) {
+        upload->chunk_begin += upload->chunk_filled;
+        upload->chunk_filled = 0;
+    }
+    return BL_STEP_DONE;
+}
+
+bl_status bl_upload_flush(bl_request *rq)
+{
+    return bl_request_submit(rq, rq->upload->held->worker->queue, write_chunk, NULL);
+}
+
+static bl_status keep(bl_request *rq)
+{
+    return bl_tensors_keep(rq, rq->upload->held);
+}
+
+bl_status bl_upload_finish(bl_request *rq)
+{
+    bl_upload *upload = rq->upload;
+    if (!bl_upload_is_whole(upload))
+        return bl_fail(&rq->err, BL_EINVAL, "the shape needs %zu bytes, the body has %zu", upload->held->bytes, upload->done);
+    if (upload->chunk_filled == 0)
+        return keep(rq);
+    rq->then = keep;
+    return bl_upload_flush(rq);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/watch.h"
+
+#include "engine/base/clock.h"
+#include "server/server.h"
+#include "server/shelf.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum { TICK_MS = 20, MAX_EVENTS = 64, KEEP_URI = 1024 };
+
+/* A slot for an open connection.  Slots are never freed while the watcher lives, so that an event that comes late finds one, with
+ * another |serial|. */
+struct bl_peer {
+    bl_watch *watch;
+    pthread_mutex_t lock;
+    uint32_t serial; /* counts the connections that had this slot */
+    int fd;          /* -1: free */
+    bool gone;       /* the client closed its side */
+    bl_request *rq;  /* suspended on its behalf, or NULL */
+    uint32_t next_free;
+    char *uri; /* HTTP thread of the connection */
+    size_t uri_cap;
+};
+
+struct bl_watch {
+    bl_server *server;
+    int epoll;
+    pthread_t thread;
+    atomic_bool stop;
+    pthread_mutex_t lock; /* of the free list; before a peer's */
+    uint32_t free_head, count;
+    bl_peer *peers;
+};
+
+/* Give up |rq|, with the peer's lock held.  True if it waited in a queue: then the caller must finish it, without the lock. */
+static bool cancel_locked(bl_request *rq)
+{
+    bl_queue *queue = NULL;
+    atomic_store(&rq->cancel, true);
+    queue = atomic_load(&rq->queue);
+    return queue != NULL && bl_queue_remove(queue, rq);
+}
+
+static void cancel_peer(bl_peer *peer, const char *why)
+{
+    bl_request *rq = NULL;
+    bool taken = false;
+    pthread_mutex_lock(&peer->lock);
+    rq = peer->rq;
+    if (rq != NULL) {
+        taken = cancel_locked(rq);
+        bl_metrics_add(&peer->watch->server->metrics, BL_COUNT_CANCELLED, 1);
+    }
+    pthread_mutex_unlock(&peer->lock);
+    if (taken) {
+        (void)bl_fail(&rq->err, BL_ECANCELLED, "%s", why);
+        bl_request_finish(rq);
+    }
+}
+
+/* Slot and serial of a peer in one number, for epoll. */
+static uint64_t pack(const bl_peer *peer)
+{
+    return (uint64_t)peer->serial << 32 | (uint64_t)(peer - peer->watch->peers);
+}
+
+static void on_event(bl_watch *watch, const struct epoll_event *event)
+{
+    bl_peer *peer = &watch->peers[(uint32_t)event->data.u64];
+    bool mine = false;
+    bool certain = (event->events & (EPOLLHUP | EPOLLERR)) != 0;
+    if (!certain && !watch->server->settings.half_close)
+        return;
+    pthread_mutex_lock(&peer->lock);
+    mine = peer->fd >= 0 && pack(peer) == event->data.u64;
+    if (mine)
+        peer->gone = true;
+    pthread_mutex_unlock(&peer->lock);
+    if (mine)
+        cancel_peer(peer, "the client went away");
+}
+
+static void tick(bl_server *server)
+{
+    int64_t now = bl_clock_ns();
+    for (uint32_t i = 0; i < server->nworkers; i++)
+        bl_queue_expire(server->workers[i].queue, now);
+    bl_queue_expire(server->compiler, now);
+    bl_shelf_expire(server->shelf, now);
+}
+
+static void *run_thread(void *arg)
+{
+    bl_watch *watch = arg;
+    struct epoll_event events[MAX_EVENTS];
+    int64_t ticked = 0;
+    while (!atomic_load(&watch->stop)) {
+        int n = epoll_wait(watch->epoll, events, MAX_EVENTS, TICK_MS);
+        int64_t now = bl_clock_ns();
+        for (int i = 0; i < n; i++)
+            on_event(watch, &events[i]);
+        if (bl_clock_ms(ticked, now) >= TICK_MS) {
+            tick(watch->server);
+            ticked = now;
+        }
+    }
+    return NULL;
+}
+
+bl_status bl_watch_create(bl_server *server, bl_watch **out, bl_err *err)
+{
+    bl_watch *watch = calloc(1, sizeof *watch);
+    *out = NULL;
+    if (watch == NULL)
+        return bl_fail(err, BL_ENOMEM, "watcher");
+    watch->server = server;
+    watch->count = (uint32_t)server->settings.connections + 64; /* closed ones linger for a moment */
+    watch->peers = calloc(watch->count, sizeof *watch->peers);
+    watch->epoll = epoll_create1(EPOLL_CLOEXEC);
+    pthread_mutex_init(&watch->lock, NULL);
+    for (uint32_t i = 0; watch->peers != NULL && i < watch->count; i++) {
+        watch->peers[i] = (bl_peer){.watch = watch, .fd = -1, .next_free = i + 1};
+        pthread_mutex_init(&watch->peers[i].lock, NULL);
+    }
+    if (watch->peers == NULL || watch->epoll < 0 || pthread_create(&watch->thread, NULL, run_thread, watch) != 0) {
+        if (watch->epoll >= 0)
+            close(watch->epoll);
+        free(watch->peers);
+        free(watch);
+        return bl_fail(err, BL_ENOMEM, "the watcher's thread");
+    }
+    *out = watch;
+    return BL_OK;
+}
+
+void bl_watch_destroy(bl_watch *watch)
+{
+    if (watch == NULL)
+        return;
+    atomic_store(&watch->stop, true);
+    pthread_join(watch->thread, NULL);
+    close(watch->epoll);
+    for (uint32_t i = 0; i < watch->count; i++) {
+        pthread_mutex_destroy(&watch->peers[i].lock);
+        free(watch->peers[i].uri);
+    }
+    pthread_mutex_destroy(&watch->lock);
+    free(watch->peers);
+    free(watch);
+}
+
+bl_peer *bl_watch_open(bl_watch *watch, int fd)
+{
+    bl_peer *peer = NULL;
+    struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET};
+    pthread_mutex_lock(&watch->lock);
+    if (watch->free_head < watch->count) {
+        peer = &watch->peers[watch->free_head];
+        watch->free_head = peer->next_free;
+    }
+    pthread_mutex_unlock(&watch->lock);
+    if (peer == NULL)
+        return NULL;
+    pthread_mutex_lock(&peer->lock);
+    peer->serial++;
+    peer->fd = fd;
+    peer->gone = false;
+    peer->rq = NULL;
+    event.data.u64 = pack(peer);
+    pthread_mutex_unlock(&peer->lock);
+    (void)epoll_ctl(watch->epoll, EPOLL_CTL_ADD, fd, &event); /* one that cannot be watched is merely not noticed early */
+    return peer;
+}
+
+void bl_watch_close(bl_peer *peer)
+{
+    bl_watch *watch = NULL;
+    if (peer == NULL)
+        return;
+    watch = peer->watch;
+    if (peer->uri_cap > KEEP_URI) {
+        free(peer->uri);
+        peer->uri = NULL;
+        peer->uri_cap = 0;
+    }
+    pthread_mutex_lock(&peer->lock);
+    (void)epoll_ctl(watch->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
+    peer->fd = -1;
+    peer->rq = NULL;
+    pthread_mutex_unlock(&peer->lock);
+    pthread_mutex_lock(&watch->lock);
+    peer->next_free = watch->free_head;
+    watch->free_head = (uint32_t)(peer - watch->peers);
+    pthread_mutex_unlock(&watch->lock);
+}
+
+void bl_peer_keep_uri(bl_peer *peer, const char *uri)
+{
+    size_t size = strlen(uri) + 1;
+    if (size > peer->uri_cap) {
+        size_t cap = size < KEEP_URI ? KEEP_URI : size;
+        char *grown = realloc(peer->uri, cap);
+        if (grown == NULL) {
+            if (peer->uri != NULL)
+                peer->uri[0] = '\0';
+            return;
+        }
+        peer->uri = grown;
+        peer->uri_cap = cap;
+    }
+    memcpy(peer->uri, uri, size);
+}
+
+const char *bl_peer_get_uri(const bl_peer *peer)
+{
+    return peer->uri != NULL ? peer->uri : "";
+}
+
+void bl_watch_attach(bl_peer *peer, bl_request *rq)
+{
+    if (peer == NULL)
+        return;
+    pthread_mutex_lock(&peer->lock);
+    peer->rq = rq;
+    if (peer->gone)
+        atomic_store(&rq->cancel, true); /* the queue looks at it before the work */
+    pthread_mutex_unlock(&peer->lock);
+}
+
+void bl_watch_detach(bl_peer *peer)
+{
+    if (peer == NULL)
+        return;
+    pthread_mutex_lock(&peer->lock);
+    peer->rq = NULL;
+    pthread_mutex_unlock(&peer->lock);
+}
+
+void bl_watch_cancel_all(bl_watch *watch)
+{
+    for (uint32_t i = 0; i < watch->count; i++)
+        cancel_peer(&watch->peers[i], "the server ends");
+}
+
+size_t bl_watch_waiting(bl_watch *watch)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < watch->count; i++) {
+        pthread_mutex_lock(&watch->peers[i].lock);
+        count += watch->peers[i].rq != NULL;
+        pthread_mutex_unlock(&watch->peers[i].lock);
+    }
+    return count;
+}

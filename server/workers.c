@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "server/server.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { REOPEN_EVERY_NS = 1000000000 };
+
+static const bl_backend *const backends[] = {&bl_backend_opencl, &bl_backend_vulkan, &bl_backend_interp, &bl_backend_null};
+enum { BACKEND_COUNT = sizeof backends / sizeof backends[0] };
+
+/* What was made on a lost device may only be released from now on, so its plans are forgotten; buffers know their generation. */
+static void reopen_if_lost(void *arg)
+{
+    bl_worker *worker = arg;
+    bl_err err = {0};
+    int64_t now = bl_clock_ns();
+    if (!atomic_load(&worker->dev->lost) || (worker->reopen_ns != 0 && now - worker->reopen_ns < REOPEN_EVERY_NS))
+        return;
+    worker->reopen_ns = now;
+    bl_log(BL_LOG_ERROR, "%s was lost; reopening it", worker->dev->info.id);
+    bl_metrics_add(&worker->server->metrics, BL_COUNT_DEVICE_LOST, 1);
+    bl_plans_forget_device(worker->server->plans, worker->dev);
+    bl_pool_trim(worker->pool);
+    if (bl_device_reopen(worker->dev, &err) == BL_OK) {
+        worker->reopen_ns = 0;
+        bl_log(BL_LOG_WARN, "%s is open again; tensors and programs that were on it are lost", worker->dev->info.id);
+    } else {
+        bl_log(BL_LOG_ERROR, "%s: %s", worker->dev->info.id, err.text);
+    }
+}
+
+static bl_status open_backend(bl_server *server, const bl_backend *backend, bl_text *why, bl_err *err)
+{
+    bl_device *found[BL_MAX_DEVICES];
+    uint32_t count = 0;
+    BL_TRY(backend->open(BL_MAX_DEVICES - server->nworkers, found, &count, why, err));
+    for (uint32_t i = 0; i < count; i++) {
+        bl_worker *worker = &server->workers[server->nworkers++];
+        worker->server = server;
+        worker->dev = found[i];
+        bl_log(BL_LOG_INFO, "device %s: %s (%s)", found[i]->info.id, found[i]->info.name, found[i]->info.driver);
+    }
+    return BL_OK;
+}
+
+/* Every back end that the settings name, in their order. */
+static bl_status open_named(bl_server *server, bl_text *why, bl_err *err)
+{
+    for (const char *at = server->settings.backends; *at != '\0';) {
+        size_t len = strcspn(at, ",");
+        const bl_backend *backend = NULL;
+        bl_err problem = {0};
+        for (size_t i = 0; i < BACKEND_COUNT; i++)
+            if (strlen(backends[i]->name) == len && memcmp(backends[i]->name, at, len) == 0)
+                backend = backends[i];
+        if (backend == NULL)
+            return bl_fail(err, BL_EINVAL, "--backends: there is no back end \"%.*s\"", (int)len, at);
+        if (server->nworkers < BL_MAX_DEVICES && open_backend(server, backend, why, &problem) != BL_OK)
+            bl_text_printf(why, "%s: %s\n", backend->name, problem.text);
+        at += len + (at[len] == ',');
+    }
+    return BL_OK;
+}
+
+static void log_notes(bl_server *server, const bl_text *why)
+{
+    const char *line = why->data != NULL ? why->data : "";
+    snprintf(server->device_notes, sizeof server->device_notes, "%s", line);
+    while (*line != '\0') {
+        size_t len = strcspn(line, "\n");
+        bl_log(BL_LOG_INFO, "left out %.*s", (int)len, line);
+        line += len + (line[len] == '\n');
+    }
+}
+
+static bl_status start_worker(bl_worker *worker, bl_err *err)
+{
+    bl_queue_hooks hooks = {.before = reopen_if_lost, .after = reopen_if_lost, .arg = worker};
+    worker->pool = bl_pool_create(worker->dev, worker->server->settings.pool);
+    if (worker->pool == NULL)
+        return bl_fail(err, BL_ENOMEM, "memory pool of %s", worker->dev->info.id);
+    return bl_queue_create(worker->dev->info.id, worker->server->settings.max_queue, 1, &hooks, &worker->queue, err);
+}
+
+bl_status bl_workers_start(bl_server *server, bl_err *err)
+{
+    bl_text why = {0};
+    bl_worker *chosen = NULL;
+    bl_status st = open_named(server, &why, err);
+    if (st == BL_OK && server->nworkers == 0) {
+        bl_text_puts(&why, "no device was found: the interpreter takes their place\n");
+        st = open_backend(server, &bl_backend_interp, &why, err);
+    }
+    log_notes(server, &why);
+    bl_text_fini(&why);
+    if (st != BL_OK)
+        return st;
+    for (uint32_t i = 0; i < server->nworkers; i++)
+        BL_TRY(start_worker(&server->workers[i], err));
+    BL_TRY(bl_worker_find(server, server->settings.device, &chosen, err));
+    server->default_worker = (uint32_t)(chosen - server->workers);
+    return BL_OK;
+}
+
+void bl_workers_stop(bl_server *server)
+{
+    for (uint32_t i = 0; i < server->nworkers; i++) {
+        bl_queue_destroy(server->workers[i].queue);
+        server->workers[i].queue = NULL;
+    }
+}
+
+void bl_workers_close(bl_server *server)
+{
+    for (uint32_t i = 0; i < server->nworkers; i++) {
+        bl_worker *worker = &server->workers[i];
+        if (worker->pool != NULL)
+            bl_pool_destroy(worker->pool);
+        bl_device_destroy(worker->dev);
+    }
+    server->nworkers = 0;
+}
+
+bl_status bl_worker_find(bl_server *server, const char *id, bl_worker **out, bl_err *err)
+{
+    *out = &server->workers[server->default_worker];
+    if (id == NULL || *id == '\0')
+        return BL_OK;
+    for (uint32_t i = 0; i < server->nworkers; i++)
+        if (strcmp(server->workers[i].dev->info.id, id) == 0) {
+            *out = &server->workers[i];
+            return BL_OK;
+        }
+    return bl_fail(err, BL_EGRAPH, "there is no device \"%.64s\"; GET /api/v1/devices lists them", id);
+}

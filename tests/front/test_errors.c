@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/* Graphs that cannot be: status, the node blamed, and what a person reads.  And builds that run out of memory anywhere. */
+#include "engine/front/sig.h"
+#include "tests/front/bench.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define INPUTS                                                                                                                   \
+    "{'a': [[1, 2, 3], [4, 5, 6]], 'b': {'dtype': 'float32', 'shape': [4, 5], 'base64': "                                        \
+    "'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA='},"           \
+    " 's': 1, 'i': {'dtype': 'int32', 'shape': [2], 'data': [0, 1]}, 'u': {'dtype': 'uint8', 'shape': [1], 'data': [1]},"        \
+    " 'image': [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]], 'filter': [[[[1, 2], [3, 4]]]], 'flag': [true],"                           \
+    " 'none': {'dtype': 'float32', 'shape': [0, 3], 'data': []}, 'deep': [[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]}"
+
+static const struct {
+    const char *node;
+    bl_status status;
+    const char *text; /* in the message */
+} rows[] = {
+    {"'op': 'matmul', 'in': ['a', 'b']", BL_EGRAPH, "matmul: inner dimensions differ: [2, 3] @ [4, 5]"},
+    {"'op': 'add', 'in': ['a', 'b']", BL_EGRAPH, "add: shapes do not broadcast: [2, 3] and [4, 5]"},
+    {"'op': 'matmull', 'in': ['a', 'b']", BL_EGRAPH, "there is no op \"matmull\""},
+    {"'op': 'sum', 'in': ['a'], 'attrs': {'axes': 1}", BL_EGRAPH, "sum: there is no attribute \"axes\""},
+    {"'op': 'sum', 'in': ['a'], 'attrs': {'axis': '1'}", BL_EINVAL, "sum: attribute \"axis\" must be a whole number"},
+    {"'op': 'sum', 'in': ['a'], 'attrs': {'axis': 1.5}", BL_EGRAPH, "attribute \"axis\" must be a whole number"},
+    {"'op': 'sum', 'in': ['a'], 'attrs': {'axis': 2}", BL_EGRAPH, "axis 2 is out of range for a tensor of 2 dimensions"},
+    {"'op': 'sum', 'in': ['a'], 'attrs': {'axis': [0, -2]}", BL_EGRAPH, "axis 0 is given twice"},
+    {"'op': 'sum', 'in': ['a'], 'attrs': {'keepdim': 1}", BL_EINVAL, "attribute \"keepdim\" must be true or false"},
+    {"'op': 'sum', 'in': ['a', 'a']", BL_EGRAPH, "sum: takes 1 input, got 2"},
+    {"'op': 'conv2d', 'in': ['a']", BL_EGRAPH, "conv2d: takes up to 3 inputs, got 1"},
+    {"'op': 'cat', 'in': []", BL_EGRAPH, "cat: takes at least 1 input, got 0"},
+    {"'op': 'reshape', 'in': ['a']", BL_EGRAPH, "reshape: attribute \"shape\" is missing"},
+    {"'op': 'mul', 'in': ['u', 300]", BL_EGRAPH, "mul: 300 does not fit uint8"},
+    {"'op': 'mul', 'in': ['u', -1]", BL_EGRAPH, "mul: -1 does not fit uint8"},
+    {"'op': 'add', 'in': ['flag', 2]", BL_EGRAPH, "add: 2 does not fit bool"},
+    {"'op': 'full', 'attrs': {'shape': [1], 'value': 0.5, 'dtype': 'int8'}", BL_EGRAPH, "full: 0.5 is not a value of int8"},
+    {"'op': 'full', 'attrs': {'shape': [1], 'value': 70000, 'dtype': 'float16'}", BL_EGRAPH, "70000 does not fit float16"},
+    {"'op': 'take', 'in': ['a', 'a']", BL_EGRAPH, "take: index must be integers, not float32"},
+    {"'op': 'bitwise_and', 'in': ['a', 'a']", BL_EGRAPH, "bitwise_and: x must be integers or bool, not float32"},
+    {"'op': 'neg', 'in': ['flag']", BL_EGRAPH, "neg: has no meaning for bool"},
+    {"'op': 'gelu', 'in': ['a'], 'attrs': {'approximate': 'fast'}", BL_EGRAPH, "must be one of none|tanh"},
+    {"'op': 'cast', 'in': ['a'], 'attrs': {'dtype': 'float31'}", BL_EGRAPH, "is not a dtype that this server knows"},
+    {"'op': 'cast', 'in': ['a'], 'attrs': {'dtype': 3}", BL_EINVAL, "must be the name of a dtype"},
+    {"'op': 'bitcast', 'in': ['a'], 'attrs': {'dtype': 'int8'}", BL_EGRAPH, "float32 and int8 are not of the same size"},
+    {"'op': 'reshape', 'in': ['a'], 'attrs': {'shape': [4, 2]}", BL_EGRAPH, "[2, 3] has not as many elements as [4, 2]"},
+    {"'op': 'reshape', 'in': ['a'], 'attrs': {'shape': [-1, -1]}", BL_EGRAPH, "only one size may be -1"},
+    {"'op': 'reshape', 'in': ['a'], 'attrs': {'shape': ['batch']}", BL_EGRAPH, "no dimension is named \"batch\""},
+    {"'op': 'zeros', 'attrs': {'shape': [-1]}", BL_EGRAPH, "a size may not be negative: [-1]"},
+    {"'op': 'zeros', 'attrs': {'shape': [4294967296, 4294967296]}", BL_ELIMIT, "is too large"},
+    {"'op': 'zeros', 'attrs': {'shape': [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}", BL_ELIMIT, "17 dimensions, the limit is 16"},
+    {"'op': 'unsqueeze', 'in': ['deep'], 'attrs': {'axis': 0}", BL_ELIMIT, "17 dimensions, the limit is 16"},
+    {"'op': 'expand', 'in': ['a'], 'attrs': {'shape': [3, 3]}", BL_EGRAPH, "expand: [2, 3] cannot become [3, 3]"},
+    {"'op': 'permute', 'in': ['a'], 'attrs': {'axes': [0]}", BL_EGRAPH, "1 axes given for a tensor of shape [2, 3]"},
+    {"'op': 'pad', 'in': ['a'], 'attrs': {'padding': [[1, 1]]}", BL_EGRAPH, "1 pairs given for a tensor of shape [2, 3]"},
+    {"'op': 'pad', 'in': ['a'], 'attrs': {'padding': [[1, -1], [0, 0]]}", BL_EGRAPH, "may not be negative at axis 0"},
+    {"'op': 'pad', 'in': ['a'], 'attrs': {'padding': [[1, 1, 1]]}", BL_EGRAPH, "must have two numbers for each axis"},
+    {"'op': 'shrink', 'in': ['a'], 'attrs': {'ranges': [[0, 3], [0, 0]]}", BL_EGRAPH, "axis 0 is not inside of shape [2, 3]"},
+    {"'op': 'slice', 'in': ['a'], 'attrs': {'step': [0]}", BL_EGRAPH, "a step must be between 1"},
+    {"'op': 'cat', 'in': ['a', 'b']", BL_EGRAPH, "shapes differ outside of axis 0: [2, 3] and [4, 5]"},
+    {"'op': 'stack', 'in': ['a', 'b']", BL_EGRAPH, "stack: shapes differ: [2, 3] and [4, 5]"},
+    {"'op': 'max', 'in': ['none'], 'attrs': {'axis': 0}", BL_EGRAPH, "max: of no elements: shape [0, 3], axis 0"},
+    {"'op': 'linear', 'in': ['a', 'b']", BL_EGRAPH, "linear: inner dimensions differ: [2, 3] @ [4, 5] transposed"},
+    {"'op': 'linear', 'in': ['a', 'a', 'i', 'i']", BL_EGRAPH, "linear: takes up to 3 inputs, got 4"},
+    {"'op': 'linear', 'in': ['a', 'a', 's']", BL_EGRAPH, "linear: bias must have shape [2], not []"},
+    {"'op': 'conv2d', 'in': ['a', 'filter']", BL_EGRAPH, "conv2d: needs x [N, C, H, W]"},
+    {"'op': 'conv2d', 'in': ['image', 'filter'], 'attrs': {'groups': 2}", BL_EGRAPH, "conv2d: channels do not fit"},
+    {"'op': 'conv2d', 'in': ['image', 'filter'], 'attrs': {'stride': 0}", BL_EGRAPH, "\"stride\" must be between 1"},
+    {"'op': 'conv2d', 'in': ['image', 'filter'], 'attrs': {'dilation': 3}", BL_EGRAPH, "is larger than the padded input"},
+    {"'op': 'max_pool2d', 'in': ['image'], 'attrs': {'kernel_size': 4}", BL_EGRAPH, "is larger than the padded input"},
+    {"'op': 'cross_entropy', 'in': ['a', 'u']", BL_EGRAPH, "cross_entropy: shapes do not fit: x [2, 3], target [1]"},
+    {"'op': 'layer_norm', 'in': ['a', 'b']", BL_EGRAPH, "layer_norm: "},
+    {"'op': 'dropout', 'in': ['a'], 'attrs': {'p': 2}", BL_EGRAPH, "dropout: p must be between 0 and 1, not 2"},
+    {"'op': 'arange', 'attrs': {'stop': 5, 'step': 0}", BL_EGRAPH, "arange: step may not be 0"},
+    {"'op': 'arange', 'attrs': {'stop': 1e300, 'step': 0.1}", BL_EGRAPH, "arange: no range"},
+    {"'op': 'randint', 'attrs': {'shape': 3, 'high': 0}", BL_EGRAPH, "randint: high must be over low"},
+    {"'op': 'randperm', 'attrs': {'n': 2147483648}", BL_EGRAPH, "randperm: n must be between 0"},
+    {"'op': 'uniform', 'attrs': {'shape': 3, 'seed': -1}", BL_EGRAPH, "uniform: seed must be between 0"},
+    {"'op': 'uniform', 'in': ['i'], 'attrs': {'shape': 3}", BL_EGRAPH, "uniform: key must be a scalar, not of shape [2]"},
+    {"'op': 'uniform', 'attrs': {'shape': 3, 'dtype': 'int8'}", BL_EGRAPH, "uniform: draws floats, not int8"},
+    {"'op': 'grad', 'in': ['a', 'a']", BL_EGRAPH, "grad: what is differentiated must have one element, not shape [2, 3]"},
+    {"'op': 'grad', 'in': ['s', 'i']", BL_EGRAPH, "grad: xs must be floats, not int32"},
+    {"'op': 'grad', 'in': ['s', 2]", BL_EGRAPH, "grad: xs cannot be a literal"},
+    {"'op': 'grad', 'in': ['s', 'a', 'a']", BL_EGRAPH, "grad: gives 2 results, but has 1 id"},
+    {"'op': 'sgd', 'in': ['s', 'a']", BL_EGRAPH, "sgd: attribute \"lr\" is missing"},
+    {"'op': 'sgd', 'in': ['s', 'a'], 'attrs': {'lr': 'rate'}", BL_EGRAPH, "is named \"rate\""},
+    {"'op': 'sgd', 'in': ['s', 'a'], 'attrs': {'lr': 'a'}", BL_EGRAPH, "\"a\" must be a float32 scalar, not float32[2, 3]"},
+    {"'op': 'sgd', 'in': ['s', 'a'], 'attrs': {'lr': 1, 'nesterov': true}", BL_EGRAPH, "sgd: nesterov needs a momentum"},
+    {"'op': 'adam', 'in': ['s', 'a'], 'attrs': {'betas': [0.9]}", BL_EGRAPH, "adam: betas must be two numbers"},
+    {"'op': 'adam', 'in': ['s', 'a']", BL_EGRAPH, "adam: remembers state, which only a program has"},
+};
+
+static void test_messages(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bench b = {0};
+        char document[2048];
+        snprintf(document, sizeof document, "{'inputs': " INPUTS ", 'nodes': [{'id': 'out', %s}], 'outputs': ['out']}",
+                 rows[i].node);
+        bl_status got = bench_run(&b, document);
+        if (got != rows[i].status || strstr(b.err.text, rows[i].text) == NULL)
+            fail_msg("%s: got %s \"%s\", want %s \"%s\"", rows[i].node, bl_status_name(got), b.err.text,
+                     bl_status_name(rows[i].status), rows[i].text);
+        assert_string_equal("out", b.err.node);
+        bench_fini(&b);
+    }
+}
+
+/* Dimensions of different names do not meet, though their sizes might. */
+static void test_named_dimensions(void **state)
+{
+    bench b = {0};
+
+    (void)state;
+    assert_int_equal(BL_EGRAPH,
+                     bench_run(&b, "{'inputs': {'x': [[1], [2]], 'y': [[1], [2]]}, 'shapes': {'x': ['n', 1], 'y': ['m', 1]},"
+                                   " 'nodes': [{'id': 'z', 'op': 'add', 'in': ['x', 'y']}], 'outputs': ['z']}"));
+    assert_string_equal("add: shapes do not broadcast: [n, 1] and [m, 1]", b.err.text);
+    bench_fini(&b);
+}
+
+static void test_signatures(void **state)
+{
+    static const char *const bad[] = {"",         "x: T",         "x:T -> T", "x: Q -> T",          "x: T y: T -> T",
+                                      "x: T -> ", "x: T, -> T T", ": T -> T", "x: T= , y: T -> T T"};
+    bl_sig sig;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        if (bl_sig_parse(bad[i], &sig))
+            fail_msg("\"%s\" was taken for a signature", bad[i]);
+    }
+    assert_true(bl_sig_parse("x: Float, ws: Wrt..., axis: ints=[1, 2], how: a|b=b -> T...", &sig));
+    assert_int_equal(2, sig.ninputs);
+    assert_int_equal(2, sig.nattrs);
+    assert_true(sig.input[1].many && !sig.input[0].many && sig.many_results);
+    assert_true(bl_span_is(sig.attr[0].preset, "[1, 2]") && sig.attr[1].kind == BL_SIG_CHOICE);
+}
+
+/* Graphs with most kinds of op in them. */
+static const char *const whole[] = {
+    "{'inputs': {'x': [[[[1, 2, 3], [4, 5, 6], [7, 8, 9]]]], 'w': [[[[1, 2], [3, 4]]]], 't': {'dtype': 'int64', 'shape': [1],"
+    " 'data': [1]}}, 'nodes': [{'id': 'c', 'op': 'conv2d', 'in': ['x', 'w'], 'attrs': {'padding': 1, 'stride': 2}},"
+    "{'id': 'r', 'op': 'relu', 'in': ['c']}, {'id': 'd', 'op': 'dropout', 'in': ['r']},"
+    "{'id': 'm', 'op': 'max_pool2d', 'in': ['d'], 'attrs': {'kernel_size': 2, 'stride': 1}},"
+    "{'id': 'f', 'op': 'flatten', 'in': ['r'], 'attrs': {'start_axis': 1}}, {'id': 'g', 'op': 'gelu', 'in': ['f']},"
+    "{'id': 'l', 'op': 'cross_entropy', 'in': ['g', 't']}, {'id': 'mm', 'op': 'mean', 'in': ['m']},"
+    "{'id': 'loss', 'op': 'add', 'in': ['l', 'mm']}, {'id': ['w1'], 'op': 'adam', 'in': ['loss', 'w']},"
+    "{'id': ['dr', 'dx'], 'op': 'grad', 'in': ['loss', 'r', 'x']}], 'outputs': ['loss', 'w1', 'dr', 'dx']}",
+    "{'inputs': {'x': [[1, 2], [3, 4]], 'i': {'dtype': 'int64', 'shape': [2], 'data': [1, 0]}}, 'nodes': ["
+    "{'id': 'p', 'op': 'randperm', 'attrs': {'n': 2}}, {'id': 'q', 'op': 'take', 'in': ['x', 'p']},"
+    "{'id': 'k', 'op': 'cat', 'in': ['q', 'x', 'q']}, {'id': 's', 'op': 'slice', 'in': ['k'], 'attrs': {'step': [2]}},"
+    "{'id': 'n', 'op': 'layer_norm', 'in': ['s']}, {'id': 'mm', 'op': 'matmul', 'in': ['n', 'x']},"
+    "{'id': 'pr', 'op': 'prod', 'in': ['mm']}, {'id': 'sm', 'op': 'softmax', 'in': ['mm']},"
+    "{'id': ['dx'], 'op': 'grad', 'in': ['pr', 'x']}, {'id': 'am', 'op': 'argmax', 'in': ['sm']},"
+    "{'id': 'sd', 'op': 'std', 'in': ['mm']}, {'id': 'nn', 'op': 'normal', 'attrs': {'shape': [2]}}],"
+    " 'outputs': ['dx', 'am', 'sd', 'nn']}",
+};
+
+/* Whatever runs out first, the answer is a status. */
+static void test_memory(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
+        int failures = 0;
+        size_t bytes = 256;
+        while (bench_build(whole[i], bytes, 0) != BL_OK) {
+            bytes += bytes / 64 + 64;
+            failures++;
+        }
+        assert_true(failures > 50); /* the limits ran through the whole build */
+        long nth = 1;
+        while (bench_build(whole[i], 0, nth) != BL_OK)
+            nth++;
+        assert_true(nth > 5);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_named_dimensions),
+        cmocka_unit_test(test_signatures),
+        cmocka_unit_test(test_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

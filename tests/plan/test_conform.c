@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* The conformance suite: every entry of the documents in tests/cases on every device, with the heuristic's moves and with none, beside the
+ * interpreter's answer to the unscheduled graph.  Real drivers compile slowly, so of some files they see every n-th entry;
+ * BEAMLINE_TEST_ALL=1 gives them all.  BEAMLINE_TEST_DEVICE=interp:0 looks at one device only. */
+#include "tests/plan/harness.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST_DEVICES = 16, MOST_ENTRIES = 256, MOST_SEEDS = 3 };
+
+/* |every|: of how many entries a driver sees one.  |seeds| also choose the sizes of named dimensions. */
+static const struct {
+    const char *file;
+    int every;
+    int nseeds;
+    uint64_t seeds[MOST_SEEDS];
+} files[] = {
+    {"elementwise", 1, 1, {7}},      {"dtypes", 4, 1, {7}},     {"movement", 3, 1, {7}},
+    {"reductions", 4, 1, {7}},       {"products", 4, 1, {7}},   {"gradients", 5, 1, {7}},
+    {"training", 3, 1, {7}},         {"randomness", 3, 1, {7}}, {"named", 2, MOST_SEEDS, {0, 16, 1000003}},
+    {"softmax", 1, 1, {7}},          {"layer_norm", 1, 1, {7}}, {"matmul", 1, 1, {7}},
+    {"mlp_sgd", 1, 1, {7}},
+};
+enum { NFILES = sizeof files / sizeof files[0] };
+
+/* What a target cannot do and says so: BL_EUNSUPPORTED.  Anything else that is refused, and any of these that passes, fails. */
+static const struct {
+    bl_dialect dialect;
+    const char *file, *entry;
+} unsupported[] = {
+    {BL_DIALECT_GLSL, "dtypes", "functions_float64"}, /* GLSL has exp, log and sin of float only */
+    {BL_DIALECT_GLSL, "dtypes", "softmax_float64"},
+};
+
+typedef struct pass {
+    bl_device *dev;
+    int file;
+    int checked, failed;
+} pass;
+
+static bl_device *devices[MOST_DEVICES];
+static harness_result results[MOST_ENTRIES];
+
+static bool is_unsupported(const pass *p, const char *entry)
+{
+    for (size_t i = 0; i < sizeof unsupported / sizeof unsupported[0]; i++) {
+        if (unsupported[i].dialect == p->dev->info.dialect && strcmp(unsupported[i].file, files[p->file].file) == 0 &&
+            strcmp(unsupported[i].entry, entry) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void check(pass *p, const harness_result *r, const harness_options *options)
+{
+    const char *file = files[p->file].file, *how = options->noopt ? "without moves" : "with moves";
+    bool refused = is_unsupported(p, r->name);
+
+    if (r->skipped)
+        return;
+    p->checked++;
+    if (refused && r->err.status == BL_OK)
+        print_error("%s %s/%s %s: passes, but stands in the list of what it cannot do\n", p->dev->info.id, file, r->name, how);
+    else if (refused && r->err.status == BL_EUNSUPPORTED)
+        return;
+    else if (r->err.status != BL_OK)
+        print_error("%s %s/%s %s, seed %llu: %s: %s\n", p->dev->info.id, file, r->name, how, (unsigned long long)options->seed,
+                    bl_status_name(r->err.status), r->err.text);
+    else if (r->worst > 1)
+        print_error("%s %s/%s %s, seed %llu: %s (%.3g times what is allowed)\n", p->dev->info.id, file, r->name, how,
+                    (unsigned long long)options->seed, r->where, r->worst);
+    else
+        return;
+    p->failed++;
+}
+
+static void test_file(void **state)
+{
+    pass *p = *state;
+    char path[128];
+    char *text = NULL;
+    bool driver = p->dev->info.dialect != BL_DIALECT_LINEAR && getenv("BEAMLINE_TEST_ALL") == NULL;
+
+    snprintf(path, sizeof path, "tests/cases/%s.json", files[p->file].file);
+    text = harness_read(path);
+    if (text == NULL)
+        fail_msg("cannot read %s; the suite runs in the root of the sources", path);
+    for (int k = 0; k < files[p->file].nseeds * 2; k++) {
+        harness_options options = {.noopt = k % 2 == 1, .spec = 2, .seed = files[p->file].seeds[k / 2],
+                                   .every = driver ? files[p->file].every : 1};
+        int n = harness_run(p->dev, text, &options, MOST_ENTRIES, results);
+        if (n < 0)
+            fail_msg("%s: %s", path, results[0].err.text);
+        for (int i = 0; i < n; i++)
+            check(p, &results[i], &options);
+    }
+    free(text);
+    if (p->failed != 0 || p->checked == 0)
+        fail_msg("%s %s: %d of %d runs failed", p->dev->info.id, path, p->failed, p->checked);
+}
+
+int main(void)
+{
+    static struct CMUnitTest tests[MOST_DEVICES * NFILES];
+    static pass passes[MOST_DEVICES * NFILES];
+    static char names[MOST_DEVICES * NFILES][64];
+    uint32_t ndevices = harness_open(MOST_DEVICES, devices);
+    const char *only = getenv("BEAMLINE_TEST_DEVICE");
+    size_t n = 0;
+    int failed = 0;
+
+    for (uint32_t d = 0; d < ndevices; d++) {
+        for (int f = 0; f < NFILES; f++) {
+            if (only != NULL && strcmp(only, devices[d]->info.id) != 0)
+                continue;
+            passes[n] = (pass){.dev = devices[d], .file = f};
+            snprintf(names[n], sizeof names[n], "%s %s", devices[d]->info.id, files[f].file);
+            tests[n] = (struct CMUnitTest){.name = names[n], .test_func = test_file, .initial_state = &passes[n]};
+            n++;
+        }
+    }
+    if (n == 0)
+        print_error("no device to test\n");
+    /* cmocka wants an array whose size it can see; this is what its macro expands to */
+    failed = _cmocka_run_group_tests("conformance", tests, n, NULL, NULL);
+    for (uint32_t d = 0; d < ndevices; d++)
+        bl_device_destroy(devices[d]);
+    return failed != 0 || n == 0;
+}

@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Build and run every test, and end with one line: N passed, N failed, N skipped.
+
+    tests/run.py [WORD...]    only the parts whose name contains one of the words
+    tests/run.py --list       name the parts
+
+Parts: generated files, layers, format, cppcheck, tidy; unit (cmocka tests, with ASan and UBSan); and one for each folder of
+Python tests (test_*.py, unittest) under tests/, against the plain build of the server.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PLAIN, ASAN = ROOT / "build", ROOT / "build-asan"
+JOBS = str(os.cpu_count() or 2)
+FOLDER_SECONDS = 900  # of Python tests
+TIDY_FILES = 12       # a sample that changes from day to day: all of them take minutes
+C_FOLDERS = ("engine", "proto", "server", "opencl", "vulkan", "tests", "tools")
+
+
+class Tally:
+    """What came of the tests so far."""
+
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+        self.failures = []
+
+    def add(self, passed=0, failed=0, skipped=0):
+        self.passed, self.failed, self.skipped = self.passed + passed, self.failed + failed, self.skipped + skipped
+
+    def fail(self, name, text=""):
+        self.failed += 1
+        self.failures.append(name)
+        print(f"FAILED {name}\n{text.rstrip()}", flush=True)
+
+
+def command(*words, env=None, seconds=1200):
+    """(exit status, output) of a command in the root of the project; 124 where it took too long."""
+    try:
+        done = subprocess.run([str(word) for word in words], cwd=ROOT, env={**os.environ, **(env or {})}, timeout=seconds,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except subprocess.TimeoutExpired as late:
+        return 124, (late.stdout or b"").decode(errors="replace") + f"\ntook over {seconds} s"
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+def simple(tally, name, *words, **options):
+    status, output = command(*words, **options)
+    if status == 0:
+        tally.add(passed=1)
+        notes = [line for line in output.splitlines() if line.startswith("note:")]
+        print("\n".join(notes), end="\n" if notes else "")
+    else:
+        tally.fail(name, output)
+
+
+def set_up(folder, *options):
+    """A build folder; the output of meson where that fails."""
+    if (folder / "build.ninja").exists():
+        return ""
+    status, output = command("meson", "setup", folder, *options)
+    return output if status else ""
+
+
+def build(tally, name, folder, options, targets):
+    problem = set_up(folder, *options)
+    if not problem:
+        status, output = command("ninja", "-C", folder, *targets)
+        problem = output if status else ""
+    if problem:
+        tally.fail(name, problem[-6000:])
+    return not problem
+
+
+def build_plain(tally):
+    return build(tally, "build", PLAIN, ["--buildtype=release", "-Dwerror=false", "-Dtests=false"], ["beamline", "ops"])
+
+
+def build_asan(tally):
+    return build(tally, "build with ASan", ASAN, ["--buildtype=debug", "-Db_sanitize=address,undefined", "-Db_ndebug=false"], ["all"])
+
+
+# ---- static
+
+def c_files():
+    return sorted(str(path.relative_to(ROOT)) for folder in C_FOLDERS for path in (ROOT / folder).rglob("*.[ch]"))
+
+
+def run_generated(tally):
+    if build_plain(tally):
+        simple(tally, "generated", sys.executable, "tools/generate.py", PLAIN, "--check")
+
+
+def run_layers(tally):
+    simple(tally, "layers", sys.executable, "tools/layers")
+
+
+def run_format(tally):
+    simple(tally, "format", "clang-format", "--dry-run", "--Werror", *c_files())
+
+
+def run_cppcheck(tally):
+    simple(tally, "cppcheck", "cppcheck", "-q", "-j", JOBS, "--std=c11", "--enable=warning,portability", "--inline-suppr", "--error-exitcode=1",
+           "--suppress=missingIncludeSystem", "--suppress=unusedFunction", "--max-configs=2", "-I", ".", "-D_GNU_SOURCE",
+           *[name for name in c_files() if name.endswith(".c") and not name.startswith("tests/")])
+
+
+def run_tidy(tally):
+    if not build_asan(tally):
+        return
+    files = [name for name in c_files() if name.endswith(".c") and not name.startswith(("tests/", "tools/"))]
+    step = max(1, len(files) // TIDY_FILES)
+    simple(tally, "tidy", "clang-tidy", "-quiet", "-p", ASAN, *files[int(time.time() // 86400) % step::step])
+
+
+# ---- unit tests
+
+def count_cmocka(output):
+    """(passed, failed, skipped) of cmocka's words, or None where there are none."""
+    ran = re.search(r"\[==========\].* (\d+) test\(s\) run", output)
+    if ran is None:
+        return None
+    passed = re.search(r"\[  PASSED  \] (\d+) test\(s\)", output)
+    skipped = re.search(r"\[  SKIPPED \].* (\d+) test\(s\)", output)
+    passed, skipped = int(passed.group(1)) if passed else 0, int(skipped.group(1)) if skipped else 0
+    return passed, int(ran.group(1)) - passed - skipped, skipped
+
+
+def add_unit(tally, entry):
+    """One line of meson's log: a program with several tests."""
+    output = entry.get("stdout", "") + entry.get("stderr", "")
+    counts = count_cmocka(output)
+    if entry["result"] in ("OK", "EXPECTEDFAIL"):
+        tally.add(*(counts or (1, 0, 0)))
+    elif entry["result"] == "SKIP":
+        tally.add(skipped=1)
+    else:
+        passed, failed, skipped = counts or (0, 1, 0)
+        tally.add(passed, max(failed, 1) - 1, skipped)
+        tally.fail(f"{entry['name']} ({entry['result']}, status {entry.get('returncode')})", output[-6000:])
+
+
+def run_unit(tally):
+    if not build_asan(tally):
+        return
+    log = ASAN / "meson-logs" / "testlog.json"
+    log.unlink(missing_ok=True)
+    env = {"LSAN_OPTIONS": f"suppressions={ROOT}/tests/lsan.supp:print_suppressions=0",
+           "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1", "ASAN_OPTIONS": "detect_stack_use_after_return=1"}
+    _, output = command("meson", "test", "-C", ASAN, "--num-processes", JOBS, env=env)
+    if not log.exists():
+        tally.fail("unit", output)
+        return
+    for line in log.read_text().splitlines():
+        add_unit(tally, json.loads(line))
+
+
+# ---- Python tests, each folder in a process of its own
+
+class Counting(unittest.TextTestResult):
+    """Counts what passed too; a failed subtest makes its test fail once."""
+
+    def __init__(self, *words, **options):
+        super().__init__(*words, **options)
+        self.passed = 0
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.passed += 1
+
+
+def run_folder_here(folder, report):
+    """Run the tests of a folder in this process and write what came of them."""
+    sys.path[:0] = [str(ROOT / "clients" / "python"), str(ROOT / "examples"), str(ROOT / "tests"), str(folder)]
+    suite = unittest.defaultTestLoader.discover(str(folder), "test_*.py", str(folder))
+    result = unittest.TextTestRunner(resultclass=Counting, verbosity=1).run(suite)
+    bad = result.failures + result.errors
+    names = sorted({str(test) for test, _ in bad} | {str(test) for test in result.unexpectedSuccesses})
+    pathlib.Path(report).write_text(json.dumps({
+        "passed": result.passed + len(result.expectedFailures), "failures": names,
+        "skipped": [[str(test), why] for test, why in result.skipped]}))
+
+
+def run_python(tally, folder):
+    if not build_plain(tally):
+        return
+    report = PLAIN / f"report-{folder.name}.json"
+    report.unlink(missing_ok=True)
+    status, output = command(sys.executable, __file__, "--folder", folder, report, seconds=FOLDER_SECONDS)
+    if not report.exists():
+        tally.fail(f"tests/{folder.name} (status {status})", output[-6000:])
+        return
+    counts = json.loads(report.read_text())
+    tally.add(counts["passed"], 0, len(counts["skipped"]))
+    for test, why in counts["skipped"]:
+        print(f"skipped {test}: {why}")
+    if counts["failures"]:
+        print(output[-12000:], flush=True)
+    for name in counts["failures"]:
+        tally.fail(name)
+
+
+def parts():
+    """Name -> function of everything there is to run, in order."""
+    found = {"generated": run_generated, "layers": run_layers, "format": run_format, "unit": run_unit}
+    for folder in sorted({path.parent for path in (ROOT / "tests").rglob("test_*.py")}):
+        found[str(folder.relative_to(ROOT / "tests"))] = lambda tally, folder=folder: run_python(tally, folder)
+    return {**found, "cppcheck": run_cppcheck, "tidy": run_tidy}
+
+
+def main():
+    words = sys.argv[1:]
+    if words[:1] == ["--folder"]:
+        run_folder_here(pathlib.Path(words[1]), words[2])
+        return 0
+    if words == ["--list"]:
+        print("\n".join(parts()))
+        return 0
+    tally = Tally()
+    for name, function in parts().items():
+        if words and not any(word in name for word in words):
+            continue
+        before, start = (tally.passed, tally.failed, tally.skipped), time.monotonic()
+        function(tally)
+        now = [count - old for count, old in zip((tally.passed, tally.failed, tally.skipped), before)]
+        print(f"{name}: {now[0]} passed, {now[1]} failed, {now[2]} skipped, {time.monotonic() - start:.0f} s", flush=True)
+    if tally.failures:
+        print("failed:\n  " + "\n  ".join(tally.failures))
+    print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
+    return 1 if tally.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

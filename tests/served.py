@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""A server of its own for a class of Python tests."""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import unittest
+
+import beamline
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SERVER = pathlib.Path(os.environ.get("BEAMLINE_SERVER", ROOT / "build" / "beamline"))
+
+
+class Server:
+    """build/beamline on a free port.  ``stop`` gives its exit status."""
+
+    def __init__(self, *options):
+        self.log = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen([SERVER, "serve", "--port", "0", *options], stdout=subprocess.PIPE, stderr=self.log, text=True)
+        words = re.search(r"listening on (\S+):(\d+)", self.process.stdout.readline())
+        if words is None:
+            self.process.kill()
+            self.process.wait()
+            raise RuntimeError(f"the server did not start:\n{self.text()}")
+        self.port = int(words.group(2))
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def text(self):
+        """Its log."""
+        self.log.seek(0)
+        return self.log.read()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        self.process.stdout.close()
+        self.log.close()
+        return status
+
+
+class ServedCase(unittest.TestCase):
+    """Tests that talk to one server, of which ``client`` is a client."""
+
+    options = ()
+
+    @classmethod
+    def setUpClass(cls):
+        if not SERVER.exists():
+            raise unittest.SkipTest(f"{SERVER} is not built")
+        cls.server = Server(*cls.options)
+        cls.client = beamline.Client(cls.server.url)
+        cls.client.wait_ready()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        status = cls.server.stop()
+        if status != 0:
+            raise AssertionError(f"the server ended with status {status}")

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+# Installing what is missing, for ./run and ./check: source it, then call `need KIND...` with kinds of tools/packages.
+# shellcheck shell=bash
+
+# The packages are for the system's Python, so that one comes first.
+export PATH="/usr/bin:$PATH"
+
+is_installed() {
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# Install what is missing of these kinds, after saying what and why.  Does nothing, and needs no network, where all is there.
+need() {
+    local root missing=() kind package why wanted=" $* "
+    root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+    if ! command -v dpkg-query >/dev/null; then
+        echo "This system has no dpkg: install what tools/packages lists for$wanted yourself." >&2
+        return 0
+    fi
+    while read -r kind package why; do
+        [[ $wanted == *" $kind "* ]] || continue
+        is_installed "$package" && continue
+        [ ${#missing[@]} -gt 0 ] || echo "Missing, to be installed with apt:"
+        printf '  %-26s %s\n' "$package" "$why"
+        missing+=("$package")
+    done < <(grep -v '^#' "$root/tools/packages")
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null; then
+        echo "Neither root nor sudo: install them yourself, then start again." >&2
+        return 1
+    fi
+    # The lists may be absent or old: fetch them only where what they say does not do.
+    apt_install "${missing[@]}" || { as_root apt-get update && apt_install "${missing[@]}"; }
+}
+
+apt_install() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
+}
