@@ -125,6 +125,10 @@ static void put_entry(bl_text *out, const bl_program_entry *entry, const bl_plan
     bl_encode_u64(out, info->helpers);
     bl_encode_key(out, "peak_bytes");
     bl_encode_u64(out, info->peak_bytes);
+    bl_encode_key(out, "compile_ms");
+    bl_encode_number(out, info->compile_ms);
+    bl_encode_key(out, "engine_ms"); /* of that, from the graph to the source of its kernels */
+    bl_encode_number(out, info->engine_ms);
     bl_text_puts(out, "}");
 }
 

@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-enum { TICK_MS = 20, MAX_EVENTS = 64, KEEP_URI = 1024 };
+enum { TICK_MS = 20, MAX_EVENTS = 64, KEEP_URI = 1024, NUDGE_MS = 500 };
 
 /* A slot for an open connection.  Slots are never freed while the watcher lives, so that an event that comes late finds one, with
  * another |serial|. */
@@ -27,6 +28,12 @@ struct bl_peer {
     size_t uri_cap;
 };
 
+/* A client that is gone, from a connection that may not know it yet. */
+typedef struct gone_peer {
+    uint64_t packed;
+    int64_t since_ns;
+} gone_peer;
+
 struct bl_watch {
     bl_server *server;
     int epoll;
@@ -35,6 +42,8 @@ struct bl_watch {
     pthread_mutex_t lock; /* of the free list; before a peer's */
     uint32_t free_head, count;
     bl_peer *peers;
+    gone_peer *gone; /* the watcher's own */
+    uint32_t ngone;
 };
 
 /* Give up |rq|, with the peer's lock held.  True if it waited in a queue: then the caller must finish it, without the lock. */
@@ -74,15 +83,41 @@ static void on_event(bl_watch *watch, const struct epoll_event *event)
     bl_peer *peer = &watch->peers[(uint32_t)event->data.u64];
     bool mine = false;
     bool certain = (event->events & (EPOLLHUP | EPOLLERR)) != 0;
-    if (!certain && !watch->server->settings.half_close)
-        return;
+    bool cancels = certain || watch->server->settings.half_close;
     pthread_mutex_lock(&peer->lock);
     mine = peer->fd >= 0 && pack(peer) == event->data.u64;
-    if (mine)
+    if (mine && cancels)
         peer->gone = true;
     pthread_mutex_unlock(&peer->lock);
-    if (mine)
+    if (mine && watch->ngone < watch->count)
+        watch->gone[watch->ngone++] = (gone_peer){event->data.u64, bl_clock_ns()};
+    if (mine && cancels)
         cancel_peer(peer, "the client went away");
+}
+
+/* libmicrohttpd 0.9.75 misses an end that arrives together with data, and would keep the connection, and half a request, until
+ * its timeout. Shutting down what is at its end already makes epoll tell it once more.  False where that must wait. */
+static bool nudge(bl_watch *watch, const gone_peer *gone)
+{
+    bl_peer *peer = &watch->peers[(uint32_t)gone->packed];
+    bool done = true;
+    pthread_mutex_lock(&peer->lock);
+    if (peer->fd >= 0 && pack(peer) == gone->packed) {
+        done = peer->rq == NULL;
+        if (done)
+            (void)shutdown(peer->fd, SHUT_RD);
+    }
+    pthread_mutex_unlock(&peer->lock);
+    return done;
+}
+
+static void nudge_all(bl_watch *watch, int64_t now)
+{
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < watch->ngone; i++)
+        if (bl_clock_ms(watch->gone[i].since_ns, now) < NUDGE_MS || !nudge(watch, &watch->gone[i]))
+            watch->gone[left++] = watch->gone[i];
+    watch->ngone = left;
 }
 
 static void tick(bl_server *server)
@@ -106,6 +141,7 @@ static void *run_thread(void *arg)
             on_event(watch, &events[i]);
         if (bl_clock_ms(ticked, now) >= TICK_MS) {
             tick(watch->server);
+            nudge_all(watch, now);
             ticked = now;
         }
     }
@@ -121,16 +157,19 @@ bl_status bl_watch_create(bl_server *server, bl_watch **out, bl_err *err)
     watch->server = server;
     watch->count = (uint32_t)server->settings.connections + 64; /* closed ones linger for a moment */
     watch->peers = calloc(watch->count, sizeof *watch->peers);
+    watch->gone = calloc(watch->count, sizeof *watch->gone);
     watch->epoll = epoll_create1(EPOLL_CLOEXEC);
     pthread_mutex_init(&watch->lock, NULL);
     for (uint32_t i = 0; watch->peers != NULL && i < watch->count; i++) {
         watch->peers[i] = (bl_peer){.watch = watch, .fd = -1, .next_free = i + 1};
         pthread_mutex_init(&watch->peers[i].lock, NULL);
     }
-    if (watch->peers == NULL || watch->epoll < 0 || pthread_create(&watch->thread, NULL, run_thread, watch) != 0) {
+    if (watch->peers == NULL || watch->gone == NULL || watch->epoll < 0 ||
+        pthread_create(&watch->thread, NULL, run_thread, watch) != 0) {
         if (watch->epoll >= 0)
             close(watch->epoll);
         free(watch->peers);
+        free(watch->gone);
         free(watch);
         return bl_fail(err, BL_ENOMEM, "the watcher's thread");
     }
@@ -151,6 +190,7 @@ void bl_watch_destroy(bl_watch *watch)
     }
     pthread_mutex_destroy(&watch->lock);
     free(watch->peers);
+    free(watch->gone);
     free(watch);
 }
 

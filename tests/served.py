@@ -11,7 +11,7 @@ import unittest
 import beamline
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SERVER = pathlib.Path(os.environ.get("BEAMLINE_SERVER", ROOT / "build" / "beamline"))
+SERVER = pathlib.Path(os.environ.get("BEAMLINE", ROOT / "build" / "beamline"))
 
 
 class Server:

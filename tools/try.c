@@ -23,6 +23,8 @@ int main(int argc, char **argv)
             options.no_compare = true;
         else if (strcmp(argv[i], "only") == 0 && i + 1 < argc)
             options.only = argv[++i];
+        else if (strcmp(argv[i], "compile") == 0)
+            options.compile_only = true;
         else if (strcmp(argv[i], "repeat") == 0 && i + 1 < argc)
             options.repeat = atoi(argv[++i]);
         else

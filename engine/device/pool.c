@@ -18,6 +18,7 @@ struct bl_pool {
     pthread_mutex_t lock;      /* of what is below; nothing of the device is called under it */
     bl_buffer *idle[MAX_IDLE]; /* the one released last at the end */
     size_t count, bytes;
+    bl_buffer *scratch; /* worker thread only */
 };
 
 bl_pool *bl_pool_create(bl_device *dev, size_t max_idle)
@@ -36,6 +37,7 @@ void bl_pool_destroy(bl_pool *pool)
 {
     if (pool == NULL)
         return;
+    bl_buffer_release(pool->scratch);
     bl_pool_trim(pool);
     pthread_mutex_destroy(&pool->lock);
     free(pool);
@@ -125,6 +127,18 @@ bl_status bl_pool_alloc(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *er
     }
     bl_pool_trim(pool);
     return bl_buffer_alloc(pool->dev, bytes, out, err); /* not one byte more than needed now */
+}
+
+bl_status bl_pool_scratch(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err)
+{
+    *out = NULL;
+    if (pool->scratch == NULL || pool->scratch->bytes < bytes || !is_current(pool, pool->scratch)) {
+        bl_buffer_release(pool->scratch);
+        pool->scratch = NULL;
+        BL_TRY(bl_pool_alloc(pool, bytes, &pool->scratch, err)); /* its size classes keep the number of growths small */
+    }
+    *out = bl_buffer_retain(pool->scratch);
+    return BL_OK;
 }
 
 void bl_pool_release(bl_pool *pool, bl_buffer *buffer)

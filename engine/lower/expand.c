@@ -133,7 +133,8 @@ static const bl_node *in_lane(bl_ir *ir, const bl_node *node, const bl_node *lan
     return put_constant(ir, node, lane, number);
 }
 
-static const bl_node *vector_load(bl_ir *ir, const bl_node *load, const bl_node *lane)
+/* |load| has its lanes; |scalar| is what it was made from, over |range|. */
+static const bl_node *vector_load(bl_ir *ir, const bl_node *load, const bl_node *lane, const bl_node *scalar, const bl_node *range)
 {
     const bl_node *each[BL_MAX_LANES];
     int64_t stride = 0;
@@ -141,15 +142,15 @@ static const bl_node *vector_load(bl_ir *ir, const bl_node *load, const bl_node 
 
     if (load->src[1]->lanes == 1 && (gate == NULL || gate->lanes == 1))
         return load;
-    if ((gate == NULL || gate->lanes == 1) && lane_stride(load->src[1], &stride) && stride == 1) {
+    if ((gate == NULL || gate->lanes == 1 || load->dtype != BL_BOOL) && lane_stride(load->src[1], &stride) && stride == 1) {
         bl_node vector = *load;
         const bl_node *src[3] = {load->src[0], in_lane(ir, load->src[1], lane, 0), gate};
         vector.src = src;
         vector.lanes = lane->lanes;
         return bl_node_make(ir, &vector);
     }
-    for (int i = 0; i < lane->lanes; i++)
-        each[i] = in_lane(ir, load, lane, i);
+    for (int i = 0; i < lane->lanes; i++) /* an index may itself be loaded: that load has no lanes to pick from */
+        each[i] = put_constant(ir, scalar, range, i);
     return bl_stack(ir, lane->lanes, each);
 }
 
@@ -209,7 +210,7 @@ static const bl_node *expand_vector(bl_ir *ir, const bl_node *sink, const bl_nod
             return sink;
         made = node == range ? lane : bl_node_with(ir, node, src);
         if (made->op == BL_OP_LOAD)
-            made = vector_load(ir, made, lane);
+            made = vector_load(ir, made, lane, node, range);
         else if (made->op == BL_OP_STORE && (made->src[1]->lanes > 1 || made->src[2]->lanes > 1))
             made = vector_store(ir, made, lane);
         else if (bound)

@@ -27,8 +27,8 @@ int facts_contiguity(facts *f, const bl_node *node, const bl_node *range)
 {
     int64_t stride = 0;
     bool gate = node->op == BL_OP_LOAD && node->nsrc > 2 && bl_depends(f->tune, node->src[2], range);
-    if (!bl_access_stride(f->tune, node, range, &stride) || gate)
-        return -1;
+    if (!bl_access_stride(f->tune, node, range, &stride) || (gate && stride == 0))
+        return -1; /* with stride 1 and a gate along the axis, most vectors are wholly inside */
     return stride == 0 || stride == 1 ? (int)stride : -1;
 }
 

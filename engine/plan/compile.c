@@ -247,6 +247,24 @@ static bl_status place_memory(compile *c, size_t *offset)
     return bl_arena_status(c->arena, c->err);
 }
 
+/* A kernel may see less of a buffer than the device can allocate (128 MiB on lavapipe). */
+static bl_status check_bindings(compile *c)
+{
+    const bl_graph *graph = c->plan->graph;
+    uint64_t most = c->dev->info.max_binding;
+
+    for (int i = 0; i < c->nslots; i++) {
+        const bl_place *place = &c->places[i];
+        int64_t count = place->count == NULL ? 0 : place->count->hi;
+        if (place->kind == BL_PLACE_INPUT && i < graph->ninputs + graph->nstates + graph->nhidden)
+            (void)bl_shape_max_count(graph->inputs[i]->ndim, graph->inputs[i]->dim, &count);
+        if (most > 0 && (uint64_t)count > most / bl_dtype_bytes(place->dtype))
+            return bl_fail(c->err, BL_EUNSUPPORTED, "%s lets a kernel see %llu bytes of a tensor; one here has %lld elements of %s",
+                           c->dev->info.id, (unsigned long long)most, (long long)count, bl_dtype_name(place->dtype));
+    }
+    return BL_OK;
+}
+
 static bl_status make_slots(compile *c)
 {
     bl_plan *plan = c->plan;
@@ -255,6 +273,7 @@ static bl_status make_slots(compile *c)
     bl_dtype *dtype = bl_arena_array(c->arena, (size_t)c->nslots + 1, sizeof *dtype);
 
     BL_TRY(bl_arena_status(c->arena, c->err));
+    BL_TRY(check_bindings(c));
     BL_TRY(place_memory(c, offset));
     for (int i = 0; i < c->nslots; i++) {
         count[i] = c->places[i].kind == BL_PLACE_INPUT ? NULL : c->places[i].count;
@@ -450,6 +469,18 @@ bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_
     return st;
 }
 
+void plan_unbind_scratch(bl_plan *plan)
+{
+    for (int i = 0; plan->slots != NULL && i < plan->nslots; i++) {
+        if (plan->slot_offset[i] == SIZE_MAX)
+            continue;
+        bl_buffer_release(plan->slots[i]);
+        plan->slots[i] = NULL;
+    }
+    bl_buffer_release(plan->scratch);
+    plan->scratch = NULL;
+}
+
 void plan_destroy(bl_plan *plan)
 {
     if (plan == NULL)
@@ -462,11 +493,7 @@ void plan_destroy(bl_plan *plan)
         if (!shared && plan->kernels[i] != NULL)
             bl_kernel_destroy(plan->kernels[i]);
     }
-    for (int i = 0; plan->slots != NULL && i < plan->nslots; i++) {
-        if (plan->slot_offset[i] != SIZE_MAX)
-            bl_buffer_release(plan->slots[i]);
-    }
-    bl_buffer_release(plan->scratch);
+    plan_unbind_scratch(plan);
     free(plan->kernels);
     free(plan->slots);
     free(plan->vars);

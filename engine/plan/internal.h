@@ -37,7 +37,7 @@ struct bl_plan {
     const bl_dtype *slot_dtype;
     const size_t *slot_offset; /* in the scratch memory, for temporaries; SIZE_MAX for others */
     size_t scratch_bytes;
-    bl_buffer *scratch;   /* worker thread only, as all below */
+    bl_buffer *scratch;   /* the device's, retained; worker thread only, as all below */
     bl_buffer **slots;
     int32_t *vars;
     int64_t *last_vars;
@@ -48,6 +48,7 @@ struct bl_plan {
 BL_NODISCARD bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_options *options, bl_plan **out,
                                     bl_err *err);
 void plan_destroy(bl_plan *plan);
+void plan_unbind_scratch(bl_plan *plan);
 /* estimate.c */
 void plan_estimate(const bl_lowered *lowered, int64_t *flops, int64_t *bytes);
 double plan_seconds(const bl_device_info *info, int64_t flops, int64_t bytes);

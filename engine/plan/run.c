@@ -34,12 +34,20 @@ static bl_status slot_bytes(const bl_plan *plan, int slot, const int64_t *vars, 
     return BL_OK;
 }
 
-/* Scratch memory is the plan's own and stays bound; it is taken at the largest sizes. */
-static bl_status bind_scratch(bl_plan *plan, bl_err *err)
+/* Views of the device's scratch memory stay bound until that is another buffer.  They are taken at the largest sizes. */
+static bl_status bind_scratch(bl_plan *plan, bl_pool *pool, bl_err *err)
 {
-    if (plan->scratch != NULL || plan->scratch_bytes == 0)
+    bl_buffer *scratch = NULL;
+
+    if (plan->scratch_bytes == 0)
         return BL_OK;
-    BL_TRY(bl_buffer_alloc(plan->dev, plan->scratch_bytes, &plan->scratch, err));
+    BL_TRY(bl_pool_scratch(pool, plan->scratch_bytes, &scratch, err));
+    if (scratch == plan->scratch) {
+        bl_buffer_release(scratch);
+        return BL_OK;
+    }
+    plan_unbind_scratch(plan);
+    plan->scratch = scratch;
     for (int i = 0; i < plan->nslots; i++) {
         size_t bytes = 0;
         if (plan->slot_offset[i] == SIZE_MAX)
@@ -194,7 +202,7 @@ bl_status bl_plan_run(bl_run *run, bl_err *err)
     if (st == BL_OK && run->timed && (ns = bl_calloc((size_t)plan->nsteps + 1, sizeof *ns)) == NULL)
         st = bl_fail(err, BL_ENOMEM, "run");
     if (st == BL_OK)
-        st = bind_scratch(plan, err);
+        st = bind_scratch(plan, run->pool, err);
     if (st == BL_OK)
         st = bind_sizes(&r);
     if (st == BL_OK)

@@ -34,6 +34,7 @@ typedef struct dialect {
     void (*local_buffer)(bl_text *out, const char *name, bl_dtype dtype, int64_t elements); /* a declaration */
     const char *false_text; /* a false bool that compares with vectors too */
     bool bool_functions;    /* and, or, xor of bools are bool_and() ...: the language has no such operators on vectors */
+    bool narrow_index;      /* buffers are indexed by 32 bits only */
     bool local_outside; /* such declarations stand before the function */
     const char *group_id[3], *local_id[3], *barrier;
     const char *scalar; /* printf form of scalar parameter %u */

@@ -117,14 +117,30 @@ static void fit(bl_text *out, bl_dtype dtype, int lanes, const char *x)
     }
 }
 
+/* A function of the prelude for scalars, lane by lane; its result is held as a |to|. */
+static void call(bl_text *out, const char *name, bl_dtype to, operand x)
+{
+    if (x.lanes == 1) {
+        bl_text_printf(out, "%s(%s)", name, x.text);
+        return;
+    }
+    type(out, to, x.lanes);
+    for (int i = 0; i < x.lanes; i++) {
+        bl_text_printf(out, "%s%s(", i == 0 ? "(" : ", ", name);
+        lane(out, x, i);
+        bl_text_putc(out, ')');
+    }
+    bl_text_putc(out, ')');
+}
+
 static void cast(bl_text *out, bl_dtype to, operand x)
 {
     bl_text text = {0};
 
     if (bl_dtype_is_float(x.dtype) && bl_dtype_is_int(to)) {
-        bl_text_printf(&text, "%s_to_%s(%s)", x.dtype == BL_F64 ? "double" : "float", bl_dtype_name(to), x.text);
-        bl_text_puts(out, text.data == NULL ? "" : text.data);
-        bl_text_fini(&text);
+        char name[32];
+        snprintf(name, sizeof name, "%s_to_%s", x.dtype == BL_F64 ? "double" : "float", bl_dtype_name(to));
+        call(out, name, to, x);
         return;
     }
     if (to == BL_BOOL && bl_dtype_is_float(x.dtype)) {
@@ -134,7 +150,7 @@ static void cast(bl_text *out, bl_dtype to, operand x)
         return;
     }
     if (is_half(to) && x.dtype == BL_F64) {
-        bl_text_printf(&text, "to_odd(%s)", x.text);
+        call(&text, "to_odd", to, x);
     } else {
         type(&text, to, x.lanes);
         bl_text_printf(&text, "(%s)", x.text);
@@ -148,6 +164,16 @@ static void cast(bl_text *out, bl_dtype to, operand x)
 
 static void bitcast(bl_text *out, bl_dtype to, operand x)
 {
+    if (bl_dtype_is_int(to) && bl_dtype_is_int(x.dtype)) {
+        cast(out, to, x); /* of one size: they wrap */
+        return;
+    }
+    if (is_half(to) || is_half(x.dtype)) {
+        char name[40];
+        snprintf(name, sizeof name, "%s_as_%s", bl_dtype_name(x.dtype), bl_dtype_name(to));
+        call(out, name, to, x);
+        return;
+    }
     bl_text_printf(out, "%s_as_%s(%s)", bl_dtype_name(x.dtype), bl_dtype_name(to), x.text);
 }
 
@@ -259,7 +285,11 @@ static const char whole_functions[] =
     "WHOLE(int, int8, 8, LOW8)\nWHOLE(int, int16, 16, LOW16)\nWHOLE(int, int32, 32, SAME)\n"
     "WHOLE(uint, uint8, 8, LOW8)\nWHOLE(uint, uint16, 16, LOW16)\nWHOLE(uint, uint32, 32, SAME)\n";
 
-static const char whole64_functions[] = "WHOLE(int64_t, int64, 64, SAME)\nWHOLE(uint64_t, uint64, 64, SAME)\n";
+static const char whole64_functions[] =
+    "CHOOSE4(i64vec4) CHOOSE4(u64vec4)\n"
+    "i64vec2 choose(bvec2 c, i64vec2 y, i64vec2 n) { return i64vec2(c.x ? y.x : n.x, c.y ? y.y : n.y); }\n"
+    "u64vec2 choose(bvec2 c, u64vec2 y, u64vec2 n) { return u64vec2(c.x ? y.x : n.x, c.y ? y.y : n.y); }\n"
+    "WHOLE(int64_t, int64, 64, SAME)\nWHOLE(uint64_t, uint64, 64, SAME)\n";
 
 /* Conversions that saturate and take NaN to 0.  Bounds are the nearest floats inside the range. */
 static const char saturate_functions[] =
@@ -293,9 +323,9 @@ static const char bool_functions[] =
     "CHOOSE4(ivec4) CHOOSE4(uvec4)\n";
 
 static const char extreme_functions[] =
-    "float max_nan(float x, float y) { return x > y || x != x ? x : y; }\nfloat min_nan(float x, float y) { return x < y || x != x ? x : y; }\n"
-    "#define EXTREMES(V) V max_nan(V x, V y) { return choose(greaterThan(x, y), x, choose(notEqual(x, x), x, y)); } \\\n"
-    "V min_nan(V x, V y) { return choose(lessThan(x, y), x, choose(notEqual(x, x), x, y)); }\n"
+    "float max_nan(float x, float y) { return x < y || y != y ? y : x; }\nfloat min_nan(float x, float y) { return y < x || y != y ? y : x; }\n"
+    "#define EXTREMES(V) V max_nan(V x, V y) { return choose(lessThan(x, y), y, choose(notEqual(y, y), y, x)); } \\\n"
+    "V min_nan(V x, V y) { return choose(lessThan(y, x), y, choose(notEqual(y, y), y, x)); }\n"
     "EXTREMES(vec2) EXTREMES(vec3) EXTREMES(vec4)\n";
 
 /* float16 by hand, to nearest even: packHalf2x16's rounding is the driver's choice. */
@@ -313,25 +343,26 @@ static const char half_functions[] =
     "float uint16_as_bfloat16(uint h) { return uintBitsToFloat(h << 16); }\n"
     "float round_bf16(float x) { uint b = floatBitsToUint(x); return uintBitsToFloat(x != x ? (b | 0x400000u) & 0xffff0000u : "
     "(b + 0x7fffu + ((b >> 16) & 1u)) & 0xffff0000u); }\n"
+    "vec2 round_f16(vec2 x) { return vec2(round_f16(x.x), round_f16(x.y)); }\n"
+    "vec2 round_bf16(vec2 x) { return vec2(round_bf16(x.x), round_bf16(x.y)); }\n"
     "vec4 round_f16(vec4 x) { return vec4(round_f16(x.x), round_f16(x.y), round_f16(x.z), round_f16(x.w)); }\n"
     "vec4 round_bf16(vec4 x) { return vec4(round_bf16(x.x), round_bf16(x.y), round_bf16(x.z), round_bf16(x.w)); }\n"
     "#define float16_as_int16(x) bitfieldExtract(int(float16_as_uint16(x)), 0, 16)\n"
     "#define bfloat16_as_int16(x) bitfieldExtract(int(bfloat16_as_uint16(x)), 0, 16)\n"
+    "#define float16_as_bfloat16(x) uint16_as_bfloat16(float16_as_uint16(x))\n"
+    "#define bfloat16_as_float16(x) uint16_as_float16(bfloat16_as_uint16(x))\n"
     "#define int16_as_float16(x) uint16_as_float16(uint(x) & 0xffffu)\n#define int16_as_bfloat16(x) uint16_as_bfloat16(uint(x) & 0xffffu)\n";
 
 static const char bit_functions[] =
     "#define float32_as_uint32(x) floatBitsToUint(x)\n#define float32_as_int32(x) floatBitsToInt(x)\n"
     "#define uint32_as_float32(x) uintBitsToFloat(x)\n#define int32_as_float32(x) intBitsToFloat(x)\n"
-    "#define int32_as_uint32(x) uint(x)\n#define uint32_as_int32(x) int(x)\n"
-    "#define int16_as_uint16(x) (uint(x) & 0xffffu)\n#define uint16_as_int16(x) bitfieldExtract(int(x), 0, 16)\n"
-    "#define int8_as_uint8(x) (uint(x) & 0xffu)\n#define uint8_as_int8(x) bitfieldExtract(int(x), 0, 8)\n"
-    "#define int64_as_uint64(x) uint64_t(x)\n#define uint64_as_int64(x) int64_t(x)\n"
     "#define float64_as_uint64(x) doubleBitsToUint64(x)\n#define float64_as_int64(x) doubleBitsToInt64(x)\n"
     "#define uint64_as_float64(x) uint64BitsToDouble(x)\n#define int64_as_float64(x) int64BitsToDouble(x)\n";
 
 static const char double_functions[] =
-    "double max_nan(double x, double y) { return x > y || x != x ? x : y; }\n"
-    "double min_nan(double x, double y) { return x < y || x != x ? x : y; }\n"
+    "double max_nan(double x, double y) { return x < y || y != y ? y : x; }\n"
+    "double min_nan(double x, double y) { return y < x || y != y ? y : x; }\n"
+    "CHOOSE(dvec2, bvec2) CHOOSE(dvec4, bvec4)\nEXTREMES(dvec2) EXTREMES(dvec4)\n"
     "SATURATE_ALL(double)\n"
     "float to_odd(double x) { float f = float(x); if (double(f) == x || x != x || isinf(f)) return f;\n"
     "  uint b = floatBitsToUint(f); if (abs(double(f)) > abs(x)) b--; return uintBitsToFloat(b | 1u); }\n";
@@ -455,6 +486,7 @@ const dialect dialect_glsl = {.alu = alu,
                               .local_buffer = local_buffer,
                               .false_text = "false",
                               .bool_functions = true,
+                              .narrow_index = true,
                               .local_outside = true,
                               .group_id = {"int(gl_WorkGroupID.x)", "int(gl_WorkGroupID.y)", "int(gl_WorkGroupID.z)"},
                               .local_id = {"int(gl_LocalInvocationID.x)", "int(gl_LocalInvocationID.y)", "int(gl_LocalInvocationID.z)"},

@@ -142,17 +142,26 @@ static void cast(bl_text *out, bl_dtype to, operand x)
     bl_text_fini(&text);
 }
 
+/* float16 and bfloat16 are held as float: their bits are those of a ushort. */
 static void bitcast(bl_text *out, bl_dtype to, operand x)
 {
-    if (is_half(to) || is_half(x.dtype)) {
-        bl_text_printf(out, "%s_as_%s", bl_dtype_name(x.dtype), bl_dtype_name(to));
-        if (x.lanes > 1)
-            bl_text_printf(out, "_%d", x.lanes);
-    } else {
-        bl_text_puts(out, "as_");
-        type(out, to, x.lanes);
+    char lanes[16] = "", wide[16] = "";
+    if (x.lanes > 1) {
+        snprintf(lanes, sizeof lanes, "_%d", x.lanes);
+        snprintf(wide, sizeof wide, "%d", x.lanes);
     }
-    bl_text_printf(out, "(%s)", x.text);
+    if (is_half(to))
+        bl_text_printf(out, "uint16_as_%s%s(", bl_dtype_name(to), lanes);
+    else if (!is_half(x.dtype) || to == BL_I16)
+        bl_text_printf(out, "as_%s%s(", computed_type[to], wide);
+    if (is_half(x.dtype))
+        bl_text_printf(out, "%s_as_uint16%s(%s)", bl_dtype_name(x.dtype), lanes, x.text);
+    else if (is_half(to) && x.dtype != BL_U16)
+        bl_text_printf(out, "as_ushort%s(%s)", wide, x.text);
+    else
+        bl_text_puts(out, x.text);
+    if (is_half(to) || !is_half(x.dtype) || to == BL_I16)
+        bl_text_putc(out, ')');
 }
 
 static void compare(bl_text *out, bl_op op, operand x, operand y)
@@ -243,20 +252,36 @@ static const char prelude_whole[] =
     "WHOLE(char, int8, 8) WHOLE(short, int16, 16) WHOLE(int, int32, 32) WHOLE(long, int64, 64)\n"
     "WHOLE(uchar, uint8, 8) WHOLE(ushort, uint16, 16) WHOLE(uint, uint32, 32) WHOLE(ulong, uint64, 64)\n";
 
-/* The larger or smaller, NaN if either is. */
+/* The larger or smaller, NaN if either is: as alu.def has it. */
 static void prelude_extremes(bl_text *out, const char *real, int lanes)
 {
     char t[24];
     snprintf(t, sizeof t, lanes > 1 ? "%s%d" : "%s", real, lanes);
     for (int i = 0; i < 2; i++) {
-        const char *name = i == 0 ? "max" : "min", *sign = i == 0 ? ">" : "<";
+        const char *name = i == 0 ? "max" : "min", *sign = i == 0 ? "<" : ">";
         if (lanes > 1)
-            bl_text_printf(out, "inline %s __attribute__((overloadable)) %s_nan(%s x, %s y) { return select(y, x, (x %s y) | (x != x)); }\n",
+            bl_text_printf(out, "inline %s __attribute__((overloadable)) %s_nan(%s x, %s y) { return select(x, y, (x %s y) | (y != y)); }\n",
                            t, name, t, t, sign);
         else
-            bl_text_printf(out, "inline %s __attribute__((overloadable)) %s_nan(%s x, %s y) { return x %s y || x != x ? x : y; }\n", t,
+            bl_text_printf(out, "inline %s __attribute__((overloadable)) %s_nan(%s x, %s y) { return x %s y || y != y ? y : x; }\n", t,
                            name, t, t, sign);
     }
+}
+
+/* PoCL 3.1's sin of a vector is wrong in every lane when one lane is over about 1e8. */
+static void prelude_sin(bl_text *out, const char *real, int lanes)
+{
+    if (lanes == 1) {
+        bl_text_printf(out, "inline %s __attribute__((overloadable)) sin_each(%s x) { return sin(x); }\n", real, real);
+        return;
+    }
+    bl_text_printf(out,
+                   "inline %s%d __attribute__((overloadable)) sin_each(%s%d x) { if (all(fabs(x) <= (%s%d)(1e6f))) return sin(x);\n"
+                   "  return (%s%d)(",
+                   real, lanes, real, lanes, real, lanes, real, lanes);
+    for (int i = 0; i < lanes; i++)
+        bl_text_printf(out, i == 0 ? "sin(x.s%x)" : ", sin(x.s%x)", (unsigned)i);
+    bl_text_puts(out, "); }\n");
 }
 
 static void prelude_half(bl_text *out, int lanes)
@@ -304,7 +329,7 @@ static void prelude_to_odd(bl_text *out, int lanes)
 }
 
 typedef struct needs {
-    bool whole, half, f64, f64_to_half, extremes;
+    bool whole, half, f64, f64_to_half, extremes, sin;
     bool lanes[BL_MAX_LANES + 1];
 } needs;
 
@@ -318,6 +343,7 @@ static needs survey(const bl_linear *linear)
         n.whole = n.whole || ((op == BL_OP_IDIV || op == BL_OP_MOD || op == BL_OP_SHL || op == BL_OP_SHR) && inst->sub == 0);
         n.half = n.half || is_half((bl_dtype)inst->dtype);
         n.f64 = n.f64 || inst->dtype == BL_F64;
+        n.sin = n.sin || op == BL_OP_SIN;
         n.extremes = n.extremes || ((op == BL_OP_MAX || op == BL_OP_MIN || op == BL_OP_FOLD) && bl_dtype_is_float((bl_dtype)inst->dtype));
     }
     for (uint32_t i = 0; i < linear->nbuffers; i++) {
@@ -346,6 +372,10 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_t
             prelude_extremes(out, "float", lanes);
         if (n.extremes && n.f64)
             prelude_extremes(out, "double", lanes);
+        if (n.sin)
+            prelude_sin(out, "float", lanes);
+        if (n.sin && n.f64)
+            prelude_sin(out, "double", lanes);
         if (n.half)
             prelude_half(out, lanes);
         if (n.f64_to_half)
@@ -362,7 +392,7 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_t
     return BL_OK;
 }
 
-static const char *const alu[BL_OP_COUNT] = {0};
+static const char *const alu[BL_OP_COUNT] = {[BL_OP_SIN] = "sin_each({0})"};
 
 const dialect dialect_opencl = {.alu = alu,
                                 .type = type,

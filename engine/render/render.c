@@ -196,6 +196,18 @@ static char *lane_text(walk *w, operand x, int lane)
     return keep(w, &text);
 }
 
+/* Where an access goes, in one lane. */
+static char *index_text(walk *w, operand index, int lane)
+{
+    bl_text text = {0};
+    char *at = lane_text(w, index, lane);
+    if (!w->d->narrow_index || index.dtype != BL_I64)
+        return at;
+    bl_text_printf(&text, "int(%s)", at == NULL ? "" : at);
+    free(at);
+    return keep(w, &text);
+}
+
 static void load_expression(walk *w, const bl_inst *inst, bl_text *out)
 {
     operand buffer = arg(w, inst, 0), index = arg(w, inst, 1), each[BL_MAX_LANES];
@@ -203,11 +215,13 @@ static void load_expression(walk *w, const bl_inst *inst, bl_text *out)
     bl_dtype dtype = (bl_dtype)inst->dtype;
 
     if (index.lanes == 1) {
-        w->d->load(out, buffer.text, dtype, inst->lanes, index.text, inst->sub == 1, is_local(w, inst));
+        char *at = index_text(w, index, 0);
+        w->d->load(out, buffer.text, dtype, inst->lanes, at == NULL ? "" : at, inst->sub == 1, is_local(w, inst));
+        free(at);
         return;
     }
     for (int i = 0; i < inst->lanes; i++) {
-        char *at = lane_text(w, index, i);
+        char *at = index_text(w, index, i);
         bl_text text = {0};
         w->d->load(&text, buffer.text, dtype, 1, at == NULL ? "" : at, false, is_local(w, inst));
         owned[i] = keep(w, &text);
@@ -236,6 +250,31 @@ static void declare(walk *w, const bl_inst *inst, uint32_t number, const char *v
     w->text[number] = strdup(name);
 }
 
+/* Where not all lanes of a vector's gate are open: those that are, one by one. */
+static void load_open_lanes(walk *w, const bl_inst *inst, uint32_t number)
+{
+    operand buffer = arg(w, inst, 0), index = arg(w, inst, 1), gate = arg(w, inst, 2);
+    operand whole = {w->text[number], (bl_dtype)inst->dtype, inst->lanes};
+
+    begin_line(w);
+    bl_text_puts(w->out, "else {\n");
+    for (int i = 0; i < inst->lanes; i++) {
+        bl_text at = {0};
+        bl_text_printf(&at, "(%s + %d)", index.text, i);
+        begin_line(w);
+        bl_text_puts(w->out, "  if (");
+        w->d->lane(w->out, gate, i);
+        bl_text_puts(w->out, ") ");
+        w->d->lane(w->out, whole, i);
+        bl_text_puts(w->out, " = ");
+        w->d->load(w->out, buffer.text, (bl_dtype)inst->dtype, 1, at.data == NULL ? "" : at.data, false, is_local(w, inst));
+        bl_text_puts(w->out, ";\n");
+        bl_text_fini(&at);
+    }
+    begin_line(w);
+    bl_text_puts(w->out, "}\n");
+}
+
 /* A gated load must not touch memory where the gate is closed. */
 static void gated_load(walk *w, const bl_inst *inst, uint32_t number)
 {
@@ -248,7 +287,9 @@ static void gated_load(walk *w, const bl_inst *inst, uint32_t number)
         w->d->repeat(&wide, (operand){zero.data, (bl_dtype)inst->dtype, 1}, inst->lanes);
     declare(w, inst, number, wide.data != NULL ? wide.data : zero.data);
     begin_line(w);
-    bl_text_printf(w->out, "if (%s) v%u = %s;\n", gate.text, number, value.data);
+    bl_text_printf(w->out, gate.lanes > 1 ? "if (all(%s)) v%u = %s;\n" : "if (%s) v%u = %s;\n", gate.text, number, value.data);
+    if (gate.lanes > 1)
+        load_open_lanes(w, inst, number);
     bl_text_fini(&zero);
     bl_text_fini(&value);
     bl_text_fini(&wide);
@@ -264,7 +305,7 @@ static void store_statement(walk *w, const bl_inst *inst)
     if (index.lanes == 1)
         value = widened(w, value, lanes, &wide);
     for (int i = 0; i < (index.lanes > 1 ? lanes : 1); i++) {
-        char *at = lane_text(w, index, i), *what = index.lanes > 1 ? lane_text(w, value, i) : NULL;
+        char *at = index_text(w, index, i), *what = index.lanes > 1 ? lane_text(w, value, i) : NULL;
         begin_line(w);
         if (inst->nargs > 3) {
             char *gate = lane_text(w, arg(w, inst, 3), i);

@@ -60,26 +60,3 @@ size_t bl_memory_plan(int n, bl_lifetime *lives, size_t align, bl_arena *arena)
     }
     return total;
 }
-
-bl_status bl_memory_lives(const bl_schedule *schedule, bl_lifetime *lives, bl_err *err)
-{
-    for (int i = 0; i < schedule->nplaces; i++) {
-        const bl_place *place = &schedule->places[i];
-        lives[i] = (bl_lifetime){.first = schedule->nnests, .last = -1};
-        if (place->kind != BL_PLACE_TEMP)
-            continue;
-        if (!bl_size_mul((size_t)place->count->hi, bl_dtype_bytes(place->dtype), &lives[i].bytes))
-            return bl_fail(err, BL_ENODEVMEM, "an intermediate result has more bytes than can be counted");
-    }
-    for (int k = 0; k < schedule->nnests; k++) {
-        const bl_nest *nest = &schedule->nests[k];
-        for (int i = 0; i < nest->nparams; i++) {
-            bl_lifetime *life = &lives[nest->param[i]];
-            if (schedule->places[nest->param[i]].kind != BL_PLACE_TEMP)
-                continue;
-            life->first = k < life->first ? k : life->first;
-            life->last = k > life->last ? k : life->last;
-        }
-    }
-    return BL_OK;
-}

@@ -15,7 +15,5 @@ typedef struct bl_lifetime {
  * all of them take.  Largest first, each at the lowest offset that is free through its life (Pisarchyk and Lee, "Efficient Memory
  * Management for Deep Neural Net Inference", 2020: greedy by size). */
 size_t bl_memory_plan(int n, bl_lifetime *lives, size_t align, bl_arena *arena);
-/* The life of each place of a schedule at the largest sizes; only TEMPs have one. */
-BL_NODISCARD bl_status bl_memory_lives(const bl_schedule *schedule, bl_lifetime *lives, bl_err *err);
 
 #endif

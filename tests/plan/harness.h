@@ -22,6 +22,7 @@ typedef struct harness_options {
     uint64_t seed;
     int repeat;      /* timed runs, the best counts; 0: one */
     bool no_compare; /* only run */
+    bool compile_only;
     bool show;       /* print the plan's debug text */
     int every;       /* only entries 0, every, 2 * every ...; 0: all */
     const char *only; /* only the entry of this name; NULL: all */

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: MIT
+"""A server for tests, and ways to talk to it that no client library would allow.
+
+$BEAMLINE is the program (default build/beamline), $BEAMLINE_TEST_ARGS more of its arguments."""
+
+import http.client
+import json
+import os
+import re
+import resource
+import shlex
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PROGRAM = os.environ.get("BEAMLINE", os.path.join(ROOT, "build", "beamline"))
+JSON = {"content-type": "application/json"}
+OCTETS = {"content-type": "application/octet-stream"}
+SAFETENSORS = "application/x-safetensors"
+SLOW_STEPS = 1000000000  # a run that nobody waits for
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def type(self):
+        return self.headers.get("content-type", "")
+
+
+class Server:
+    """One running server on a free port."""
+
+    def __init__(self, *args, env=None, port=0, limits=()):
+        def limit():
+            for what, value in limits:
+                resource.setrlimit(what, (value, value))
+
+        self.log, self.last = tempfile.TemporaryFile(), ""
+        extra = shlex.split(os.environ.get("BEAMLINE_TEST_ARGS", ""))
+        self.process = subprocess.Popen(
+            [PROGRAM, "serve", "--port", str(port), *extra, *args], stdout=subprocess.PIPE, stderr=self.log,
+            env={"ASAN_OPTIONS": "quarantine_size_mb=4", **os.environ, **(env or {})}, preexec_fn=limit)
+        line = self.process.stdout.readline().decode()
+        match = re.fullmatch(r"listening on (.*):(\d+)\n", line)
+        if match is None:
+            self.stop()
+            raise RuntimeError("the server did not start: " + self.log_text())
+        self.host, self.port = match[1], int(match[2])
+
+    def log_text(self):
+        if not self.log.closed:
+            self.log.seek(0)
+            self.last = self.log.read().decode(errors="replace")
+        return self.last
+
+    def rss(self):
+        with open(f"/proc/{self.process.pid}/status") as file:
+            return int(re.search(r"VmRSS:\s+(\d+)", file.read())[1]) * 1024
+
+    def stop(self, wait=60):
+        """SIGTERM; gives the exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(wait)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        self.process.stdout.close()
+        self.log_text()
+        self.log.close()
+        return status
+
+    def call(self, method, path, body=None, headers=None, timeout=60):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            headers = dict(headers or {})
+            if isinstance(body, (dict, list)):
+                body = json.dumps(body)
+                headers.setdefault("content-type", "application/json")
+            connection.request(method, path, body, headers)
+            reply = connection.getresponse()
+            return Answer(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
+        finally:
+            connection.close()
+
+    def raw(self, data, timeout=2.0, until=None):
+        """All that comes back for these bytes until the server closes, |until| was seen, or nothing more comes."""
+        with socket.create_connection(("127.0.0.1", self.port)) as sock:
+            sock.settimeout(timeout)
+            got = b""
+            try:
+                sock.sendall(data)
+                while until is None or until not in got:
+                    part = sock.recv(65536)
+                    if not part:
+                        return got, True
+                    got += part
+            except socket.timeout:
+                pass
+            except (ConnectionResetError, BrokenPipeError):
+                return got, True
+            return got, False
+
+    def metric(self, name):
+        text = self.call("GET", "/metrics").body.decode()
+        match = re.search(r"^beamline_" + re.escape(name) + r" (\S+)$", text, re.M)
+        return float(match[1]) if match else 0.0
+
+    def wait_metric(self, name, value, seconds=10):
+        """Whether the metric comes to that value in time."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if self.metric(name) == value:
+                return True
+            time.sleep(0.02)
+        return False
+
+
+def head(method, path, *lines):
+    """A request's head as bytes, with a Host that is right."""
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: localhost", *lines, "", ""]).encode()
+
+
+def graph(**members):
+    """A run that doubles x."""
+    return {"inputs": {"x": [1, 2]}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": ["y"], **members}
+
+
+def counter(**members):
+    """A program that counts its steps."""
+    return {"inputs": {}, "state": {"n": {"dtype": "float32", "shape": []}}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}],
+            "updates": {"n": "m"}, "outputs": ["m"], **members}
+
+
+def safetensors(tensors, metadata=None):
+    """{name: (code, shape, bytes)} as a file."""
+    header, data = {}, b""
+    if metadata is not None:
+        header["__metadata__"] = metadata
+    for name, (code, shape, raw) in tensors.items():
+        header[name] = {"dtype": code, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def read_safetensors(body):
+    size = int.from_bytes(body[:8], "little")
+    header = json.loads(body[8:8 + size])
+    metadata = header.pop("__metadata__", {})
+    data = body[8 + size:]
+    return {n: (t["dtype"], t["shape"], data[t["data_offsets"][0]:t["data_offsets"][1]]) for n, t in header.items()}, metadata
+
+
+class ServerTest(unittest.TestCase):
+    """One server for the tests of a class.  After each, it must be alive and have told nothing of its inside."""
+
+    ARGS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(*cls.ARGS)
+
+    @classmethod
+    def tearDownClass(cls):
+        status = cls.server.stop()
+        if status != 0:
+            raise AssertionError(f"the server ended with {status}:\n" + cls.server.log_text()[-3000:])
+
+    def tearDown(self):
+        self.assertEqual(200, self.server.call("GET", "/v2/health/live").status)
+
+    def call(self, *args, **kwargs):
+        return self.server.call(*args, **kwargs)
+
+    def refused(self, status, answer):
+        """A problem document of that status (or one of those), whatever was asked."""
+        allowed = status if isinstance(status, tuple) else (status,)
+        self.assertIn(answer.status, allowed, answer.body[:500])
+        self.assertEqual("application/problem+json", answer.type)
+        problem = answer.json
+        self.assertEqual(answer.status, problem["status"])
+        for member in ("type", "title", "detail"):
+            self.assertTrue(problem[member], problem)
+        self.assertNotRegex(answer.body, rb"0x[0-9a-f]{6,}|/usr/|/home/|/tmp/|\.c:\d")
+        return problem
+
+    def ok(self, answer, status=200):
+        self.assertEqual(status, answer.status, answer.body[:1000])
+        return answer

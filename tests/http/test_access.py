@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""Who may ask, for what, and in which form."""
+
+import json
+import re
+import socket
+import subprocess
+import unittest
+
+from fixture import JSON, OCTETS, PROGRAM, ROOT, Server, ServerTest, graph
+
+
+class Site(ServerTest):
+    ARGS = ("--allow-host", "box.lab, gpu7")
+
+    def test_t22_binds_loopback_only(self):
+        self.assertEqual("127.0.0.1", self.server.host)
+        out = subprocess.run(["ss", "-ltnH"], capture_output=True, text=True).stdout if _has("ss") else ""
+        self.assertNotRegex(out, rf"(0\.0\.0\.0|\*|\[::\]):{self.server.port}\b")
+
+    def test_t22_refuses_public_address_without_keys(self):
+        run = subprocess.run([PROGRAM, "serve", "--port", "0", "--host", "0.0.0.0"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(1, run.returncode)
+        self.assertIn("--insecure", run.stderr)
+
+    def test_t22_no_cors_headers(self):
+        for headers in ({}, {"origin": f"http://127.0.0.1:{self.server.port}"}, {"origin": "http://evil.example"}):
+            answer = self.call("OPTIONS", "/api/v1/run", headers=headers)
+            self.assertFalse([h for h in answer.headers if h.startswith("access-control")])
+
+    def test_host(self):
+        good = ("localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:9", "127.9.9.9", "[::1]:8470", "box.lab", "gpu7:80")
+        for host in good:
+            self.assertEqual(200, self.call("GET", "/v2", headers={"host": host}).status, host)
+        bad = ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "localhost:x", "[::1", "10.0.0.1", "box", "box.lab.")
+        for host in bad:
+            self.refused((400, 421), self.call("GET", "/api/v1/devices", headers={"host": host}))
+
+    def test_origin(self):
+        own = f"http://127.0.0.1:{self.server.port}"
+        self.ok(self.call("GET", "/api/v1/devices", headers={"origin": own}))
+        for origin in ("http://evil.example", "null", "http://127.0.0.1", "http://127.0.0.1:1", "file://", "", own + ".evil.example"):
+            self.refused(403, self.call("POST", "/api/v1/run", graph(), {**JSON, "origin": origin}))
+
+    def test_content_type(self):
+        body = json.dumps(graph())
+        self.ok(self.call("POST", "/api/v1/run", body, {"content-type": "Application/JSON; charset=utf-8"}))
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonx", "", "application/octet-stream"):
+            self.refused(415, self.call("POST", "/api/v1/run", body, {"content-type": kind}))
+        self.refused(415, self.call("POST", "/api/v1/run", body.encode()))
+        self.refused(415, self.call("GET", "/api/v1/devices", "x", JSON))
+
+    def test_methods(self):
+        answer = self.call("DELETE", "/api/v1/run")
+        self.refused(405, answer)
+        self.assertEqual("POST", answer.headers["allow"])
+        answer = self.call("POST", "/api/v1/tensors/x", "{}", JSON)
+        self.refused(405, answer)
+        self.assertEqual({"PUT", "GET", "HEAD", "DELETE"}, set(answer.headers["allow"].split(", ")))
+        self.assertEqual(405, self.call("BREW", "/v2").status)
+
+    def test_not_found_and_query(self):
+        for path in ("/nothing", "/api/v1", "/api/v1/jobs", "/v1/models", "/api/v1/run/", "/api/v1/programs/a/b", "/api/v1/tensors/"):
+            self.refused(404, self.call("GET", path))
+        for path in ("/api/v1/tensors?x=1", "/api/v1/tensors?lease", "/api/v1/devices?lease=1", "/api/v1/tensors?lease=a&lease=b"):
+            self.refused((400, 404), self.call("GET", path))
+
+    def test_v2_tells_errors_as_triton_does(self):
+        answer = self.call("POST", "/v2/health/live", "", JSON)
+        self.assertEqual(405, answer.status)
+        answer = self.call("GET", "/v2?x=1")
+        self.assertEqual((400, ["error"]), (answer.status, list(answer.json)))
+
+    def test_health_and_metadata(self):
+        self.assertEqual({"ready": True}, self.ok(self.call("GET", "/v2/health/ready")).json)
+        for path in ("/v2", "/v2/"):
+            self.assertEqual("beamline", self.ok(self.call("GET", path)).json["name"])
+        self.assertIn("text/html", self.ok(self.call("GET", "/")).type)
+        devices = self.ok(self.call("GET", "/api/v1/devices")).json["devices"]
+        self.assertTrue(any(d["default"] for d in devices))
+        self.assertTrue(all(re.fullmatch(r"[a-z]+:\d+", d["id"]) for d in devices))
+
+    def test_metrics(self):
+        self.ok(self.call("POST", "/api/v1/run", graph()))
+        text = self.ok(self.call("GET", "/metrics")).body.decode()
+        for line in text.splitlines():
+            self.assertRegex(line, r'^(# (HELP|TYPE) beamline_\w+ .+|beamline_\w+(\{\w+="[^"]*"\})? [-+0-9.e]+|.*\+Inf"\} \d+)$')
+        buckets = [int(n) for n in re.findall(r'beamline_request_seconds_bucket\{.*\} (\d+)', text)]
+        self.assertEqual(sorted(buckets), buckets)
+        self.assertEqual(buckets[-1], int(re.search(r"beamline_request_seconds_count (\d+)", text)[1]))
+
+
+class Hidden(ServerTest):
+    def test_t21_errors_tell_nothing_of_the_inside(self):
+        asks = [("GET", "/api/v1/tensors/none", None, None), ("GET", "/api/v1/leases/0", None, None),
+                ("POST", "/api/v1/run", "{", JSON), ("POST", "/api/v1/run", '{"nodes": 1}', JSON),
+                ("POST", "/api/v1/run", json.dumps(graph(device="opencl:99")), JSON),
+                ("PUT", "/api/v1/tensors/x?dtype=float33&shape=1", b"abcd", OCTETS),
+                ("PUT", "/api/v1/programs/p", '{"state": {"w": {"op": "/etc/passwd"}}}', JSON)]
+        for ask in asks:
+            with self.subTest(ask[1]):
+                answer = self.call(*ask)
+                self.refused(tuple(range(400, 500)), answer)
+                self.assertNotIn(ROOT.encode(), answer.body)
+
+    def test_t12_leases_cannot_be_guessed(self):
+        ids = [self.ok(self.call("POST", "/api/v1/leases", {"ttl": 60}), 201).json["lease"] for _ in range(20)]
+        self.assertEqual(20, len(set(ids)))
+        for one in ids:
+            self.assertRegex(one, "^[0-9a-f]{32}$")
+        near = f"{int(ids[-1], 16) + 1:032x}"
+        for bad in (near, "0" * 32, str(2**64 - 1), "x"):
+            self.refused(404, self.call("GET", f"/api/v1/tensors?lease={bad}"))
+            self.refused(404, self.call("PUT", f"/api/v1/leases/{bad}", {"ttl": 5}))
+            self.refused(404, self.call("DELETE", f"/api/v1/leases/{bad}"))
+            self.refused(404, self.call("POST", "/api/v1/run", graph(lease=bad, keep={"k": "y"})))
+        for one in ids:
+            self.ok(self.call("DELETE", f"/api/v1/leases/{one}"), 204)
+            self.refused(404, self.call("DELETE", f"/api/v1/leases/{one}"))
+
+
+class CommandLine(unittest.TestCase):
+    def run_it(self, *args, env=None):
+        import os
+        return subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=60, env={**os.environ, **(env or {})})
+
+    def test_help_version_and_man(self):
+        self.assertIn("--max-body BYTES", self.run_it("--help").stdout)
+        self.assertRegex(self.run_it("version").stdout, r"^beamline \d+\.\d+\.\d+\n$")
+        with open(ROOT + "/docs/beamline.1") as file:
+            self.assertEqual(file.read(), self.run_it("man").stdout, "run `beamline man > docs/beamline.1`")
+
+    def test_bad_arguments_are_told(self):
+        for args in (["serve", "--nothing"], ["serve", "--port"], ["serve", "--port", "x"], ["serve", "--port", "70000"], ["serve", "x"],
+                     ["serve", "--max-body", "1Q"], ["serve", "--log-level", "loud"], ["nothing"], ["serve", "--backends", "x"],
+                     ["serve", "--config", "/nonexistent"], ["serve", "--device", "opencl:77", "--port", "0"]):
+            run = self.run_it(*args)
+            self.assertEqual(1, run.returncode, args)
+            self.assertRegex(run.stderr, "beamline: .", args)
+
+    def test_environment_file_and_flag(self):
+        import tempfile
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+            file.write("# limits\nmax-body = 2k   # small\nmax-nodes=3\n\nlog-json = on\n")
+            file.flush()
+            server = Server("--config", file.name, "--max-nodes", "1", env={"BEAMLINE_MAX_BODY": "4k"})
+            try:
+                self.assertEqual(413, server.call("POST", "/api/v1/run", " " * 4097, JSON).status)
+                self.assertEqual(400, server.call("POST", "/api/v1/run", " " * 4095, JSON).status)
+                two = graph(nodes=[{"id": "y", "op": "neg", "in": ["x"]}, {"id": "z", "op": "neg", "in": ["y"]}])
+                self.assertEqual(422, server.call("POST", "/api/v1/run", two).status)
+            finally:
+                self.assertEqual(0, server.stop())
+            for line in server.log_text().splitlines():
+                json.loads(line)
+
+
+def _has(program):
+    import shutil
+    return shutil.which(program) is not None
+
+
+if __name__ == "__main__":
+    unittest.main()

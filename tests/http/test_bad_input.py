@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""Requests that nobody should send.  Each is answered with a problem that names what is wrong, and the server lives."""
+
+import json
+import time
+import unittest
+
+from fixture import JSON, SLOW_STEPS, ServerTest, counter, graph
+
+RUN = "/api/v1/run"
+
+
+def nodes(*rows):
+    """(id, op, in, attrs) rows as nodes."""
+    return [{"id": r[0], "op": r[1], "in": r[2], **({"attrs": r[3]} if len(r) > 3 else {})} for r in rows]
+
+
+class BadInput(ServerTest):
+    def bad(self, body, status=(400, 422), **expect):
+        answer = self.call("POST", RUN, body if isinstance(body, (dict, list)) else body, None if isinstance(body, dict) else JSON)
+        problem = self.refused(status, answer)
+        for member, value in expect.items():
+            self.assertEqual(value, problem.get(member), problem)
+        return problem
+
+    def test_t2_declared_shapes(self):
+        for shape in ([16, 2**60 + 2], [2**63], [-5], [1.5], [1] * 17, ["n"]):
+            entry = {"inputs": {"x": {"dtype": "float32", "shape": shape}}, "nodes": [], "outputs": ["x"]}
+            self.refused((400, 422), self.call("PUT", "/api/v1/programs/p", entry))
+        for shape in ([2**40, 2**40], [2**31, 2**31, 4], [1] * 40, [-1, -1]):
+            self.bad(graph(nodes=nodes(("y", "zeros", [], {"shape": shape}))))
+            self.bad(graph(nodes=nodes(("y", "reshape", ["x"], {"shape": shape}))))
+
+    def test_t2_broadcasts_do_not_explode(self):
+        big = nodes(("a", "expand", ["x"], {"shape": [2**20, 2**20, 2]}), ("b", "mul", ["a", 2]))
+        self.bad(graph(nodes=big, outputs=["b"]), 422)
+
+    def test_t3_depth_in_every_endpoint(self):
+        for depth in (65, 250000):
+            for deep in ("[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
+                for verb, path in (("POST", RUN), ("POST", "/api/v1/leases"), ("POST", "/api/v1/tensors/delete"),
+                                   ("PUT", "/api/v1/tensors/x"), ("PUT", "/api/v1/programs/x")):
+                    self.refused((400, 422), self.call(verb, path, deep, JSON))
+                inside = json.dumps(graph()).replace("[1, 2]", deep)
+                self.bad(inside)
+                self.bad(json.dumps(graph(nodes=nodes(("y", "sum", ["x"], {"axis": 7})))).replace("7", deep))
+        for n in (20000,):
+            self.bad('{"nodes":' + "[" * n, 400)
+
+    def test_t4_lengths_of_another_protocol_change_nothing(self):
+        for value in ("99999999999", "-1", "x", "0"):
+            answer = self.call("POST", RUN, json.dumps(graph()), {**JSON, "Inference-Header-Content-Length": value})
+            self.assertEqual([2, 4], self.ok(answer).json["outputs"]["y"]["data"])
+
+    def test_t8_counts_and_names(self):
+        self.bad(graph(outputs=["y"] * 100000), 422)
+        self.bad(graph(outputs=["y", "y"]), 422)
+        self.bad(graph(outputs=[""]))
+        self.bad(graph(outputs=["none"]), 422)
+        self.bad(graph(outputs="y"), 400)
+        self.bad(graph(nodes=nodes(("x", "neg", ["x"]))), 422)
+        self.bad(graph(nodes=nodes(("y", "neg", ["x"]), ("y", "neg", ["x"]))), 422)
+        self.bad(graph(nodes=nodes(("a b", "neg", ["x"]))))
+        self.bad(graph(nodes=nodes(("", "neg", ["x"]))))
+        self.bad(graph(timeout_ms=-1))
+        self.bad(graph(debug=8))
+        self.bad(graph(debug="1"))
+        self.bad(graph(seed=-1))
+        self.bad(graph(device="cuda:0"), 422)
+        self.bad(graph(nonsense=1), 400)
+        for body in ("null", "[]", "1", '"x"', "true"):
+            self.bad(body, 400)
+
+    def test_t8_many_nodes(self):
+        rows = nodes(*[(f"n{i}", "neg", ["x"]) for i in range(10001)])
+        self.bad(graph(nodes=rows, outputs=["n0"]), 422)
+        body = '{"inputs":{"x":[1]},"nodes":[' + ",".join(['{"id":"a","op":"neg","in":["x"]}'] * 1000000) + '],"outputs":["a"]}'
+        self.bad(body)
+
+    def test_t10_graphs_that_cannot_be(self):
+        self.bad(graph(nodes=nodes(("y", "add", ["x", "z"]), ("z", "neg", ["y"]))), 422)
+        self.bad(graph(nodes=nodes(("y", "neg", ["y"]))), 422)
+        self.bad(graph(nodes=nodes(("y", "neg", ["none"]))), 422)
+        self.bad(graph(nodes=nodes(("y", "neg", []))), 422, node="y")
+        self.bad(graph(nodes=nodes(("y", "neg", ["x", "x"]))), 422, node="y")
+        self.bad(graph(nodes=nodes(("y", "no_such_op", ["x"]))), (400, 422))
+        self.bad(graph(nodes=nodes(("y", "neg", ["x"], {"nonsense": 1}))), (400, 422))
+        self.bad(graph(nodes=nodes(("y", "stack", ["x"] * 1000000)), outputs=["y"]), 422)
+        forward = nodes(("y", "neg", ["z"]), ("z", "neg", ["x"]))
+        self.assertEqual([1, 2], self.ok(self.call("POST", RUN, graph(nodes=forward))).json["outputs"]["y"]["data"])
+
+    def test_t10_shapes_and_axes(self):
+        inputs = {"a": [[1, 2, 3], [4, 5, 6]], "b": [[1, 2, 3, 4, 5]] * 4, "i": {"dtype": "int64", "shape": [2], "data": [0, 9]}}
+        rows = [("matmul", ["a", "b"], {}), ("add", ["a", "b"], {}), ("sum", ["a"], {"axis": 2}), ("sum", ["a"], {"axis": -3}),
+                ("reshape", ["a"], {"shape": [4]}), ("reshape", ["a"], {"shape": [-1, -1]}), ("permute", ["a"], {"axes": [0, 0]}),
+                ("permute", ["a"], {"axes": [0, 5]}), ("expand", ["a"], {"shape": [3, 3]}), ("flip", ["a"], {"axis": 9}),
+                ("softmax", ["a"], {"axis": 2**62}), ("sum", ["a"], {"axis": [0, 0]}), ("cat", ["a", "b"], {"axis": 0}),
+                ("gather", ["a", "a"], {"axis": 0})]
+        for op, ins, attrs in rows:
+            with self.subTest(op=op, attrs=attrs):
+                self.bad({"inputs": inputs, "nodes": nodes(("y", op, ins, attrs)), "outputs": ["y"]}, (400, 422))
+        problem = self.bad({"inputs": inputs, "nodes": nodes(("y", "matmul", ["a", "b"])), "outputs": ["y"]}, 422, node="y")
+        self.assertIn("[2, 3]", problem["detail"])
+        self.assertIn("[4, 5]", problem["detail"])
+
+    def test_t10_indices_out_of_range_read_no_memory(self):
+        inputs = {"a": [1, 2, 3], "i": {"dtype": "int64", "shape": [5], "data": [0, -9, 3, 2**62, -(2**63)]}}
+        answer = self.call("POST", RUN, {"inputs": inputs, "nodes": nodes(("y", "gather", ["a", "i"], {"axis": 0})), "outputs": ["y"]})
+        if answer.status == 200:
+            self.assertEqual([1, 0, 0, 0, 0], answer.json["outputs"]["y"]["data"])
+        else:
+            self.refused(422, answer)
+
+    def test_t11_dtypes_and_division(self):
+        for dtype in ("float33", "", "int64 ", "index", 7, None, "complex64"):
+            self.bad(graph(inputs={"x": {"dtype": dtype, "shape": [1], "data": [1]}}))
+            self.bad(graph(nodes=nodes(("y", "cast", ["x"], {"dtype": dtype}))))
+        whole = {"x": {"dtype": "int32", "shape": [2], "data": [7, -7]}, "z": {"dtype": "int32", "shape": [2], "data": [0, 0]}}
+        for op in ("floor_div", "mod", "div"):
+            answer = self.call("POST", RUN, {"inputs": whole, "nodes": nodes(("y", op, ["x", "z"])), "outputs": ["y"]})
+            self.assertIn(answer.status, (200, 400, 422), op)
+        empty = {"x": {"dtype": "float32", "shape": [0, 3], "data": []}}
+        for op in ("max", "argmax", "sum", "mean"):
+            answer = self.call("POST", RUN, {"inputs": empty, "nodes": nodes(("y", op, ["x"], {"axis": 0})), "outputs": ["y"]})
+            self.assertIn(answer.status, (200, 422), op)
+
+    def test_t11_named_dimensions(self):
+        entry = {"inputs": {"x": {"dtype": "float32", "shape": ["n"]}}, "nodes": nodes(("y", "sum", ["x"])), "outputs": ["y"]}
+        for dims in ({}, {"n": [1, 2**62]}, {"n": [0, -1]}, {"n": [4, 1]}, {"n": [1]}, {"n": 5}, {"m": [1, 2]}, {"n": [1, 2], "m": [1, 2]}):
+            self.refused((400, 422), self.call("PUT", "/api/v1/programs/d", {**entry, "dims": dims}))
+        self.ok(self.call("PUT", "/api/v1/programs/d", {**entry, "dims": {"n": [2, 4]}}), 201)
+        for size, status in ((1, 422), (2, 200), (3, 200), (4, 200), (5, 422)):
+            answer = self.call("POST", "/api/v1/programs/d/run", {"inputs": {"x": [1] * size}})
+            self.assertEqual(status, answer.status, answer.body)
+            if status == 200:
+                self.assertEqual([size], answer.json["outputs"]["y"]["data"])
+
+    def test_t11_timeout_ends_a_long_run_and_the_next_is_fine(self):
+        self.ok(self.call("PUT", "/api/v1/programs/long", counter()), 201)
+        begin = time.monotonic()
+        answer = self.call("POST", "/api/v1/programs/long/run", {"steps": SLOW_STEPS, "timeout_ms": 300})
+        problem = self.refused(504, answer)
+        self.assertLess(time.monotonic() - begin, 3)
+        state = self.call("GET", "/api/v1/programs/long/state").json["state"]["n"]["data"]
+        self.assertEqual([problem["step"]], state)  # exactly as many as were told
+        self.assertEqual([problem["step"] + 1], self.ok(self.call("POST", "/api/v1/programs/long/run", {})).json["outputs"]["m"]["data"])
+        self.ok(self.call("DELETE", "/api/v1/programs/long"), 204)
+
+    def test_t12_other_names(self):
+        for name in ("none", "%00", "a%2f..%2fb", str(2**64 - 1), "0x10"):
+            self.refused((400, 404), self.call("GET", f"/api/v1/programs/{name}"))
+            self.refused((400, 404), self.call("POST", f"/api/v1/programs/{name}/run", {}))
+            self.refused((400, 404), self.call("GET", f"/api/v1/programs/{name}/state"))
+            self.refused((400, 404), self.call("DELETE", f"/api/v1/programs/{name}"))
+
+    def test_t15_names_never_reach_source(self):
+        evil = "_x:y.z/w-" + "A" * 100
+        answer = self.ok(self.call("POST", RUN, {"inputs": {evil: [1, 2]}, "nodes": nodes(("while", "neg", [evil]), ("kernel", "exp", ["while"])),
+                                                 "outputs": ["kernel"], "debug": 4}))
+        self.assertNotIn(evil, answer.json["stats"]["debug"])
+        for name in ('a"b', "a b", "a;b", "a\nb", "a*/b", "é", "a" * 129):
+            self.bad({"inputs": {name: [1]}, "nodes": [], "outputs": [name]})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: MIT
+"""Beginning, ending, and what breaks in between: clients that go away, signals, full queues, failing devices and memory."""
+
+import http.client
+import json
+import os
+import resource
+import signal
+import socket
+import threading
+import time
+import unittest
+
+from fixture import JSON, SLOW_STEPS, Server, ServerTest, counter, graph, head
+
+P = "/api/v1/programs"
+
+
+def ask(path, document):
+    body = json.dumps(document).encode()
+    return head("POST", path, "Content-Type: application/json", f"Content-Length: {len(body)}") + body
+
+
+class GoingAway(ServerTest):
+    """T27: a client that goes away takes its work along."""
+
+    def begin(self, path, document):
+        sock = socket.create_connection(("127.0.0.1", self.server.port))
+        sock.sendall(ask(path, document))
+        return sock
+
+    def setUp(self):
+        self.assertIn(self.call("PUT", P + "/long", counter()).status, (200, 201))
+        self.cancelled = self.server.metric("cancelled_total")
+
+    def idle_again(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            text = self.call("GET", "/metrics").body.decode()
+            if 'requests_active 1\n' in text and all(line.endswith(" 0") for line in text.splitlines() if line.startswith("beamline_queue_length")):
+                return True
+            time.sleep(0.01)
+        return False
+
+    def test_t27_while_running(self):
+        sock = self.begin(P + "/long/run", {"steps": SLOW_STEPS})
+        time.sleep(0.3)
+        sock.close()
+        self.assertTrue(self.idle_again(1.0))
+        self.assertEqual(self.cancelled + 1, self.server.metric("cancelled_total"))
+
+    def test_t27_half_closed(self):
+        sock = self.begin(P + "/long/run", {"steps": SLOW_STEPS})
+        time.sleep(0.2)
+        sock.shutdown(socket.SHUT_WR)
+        self.assertTrue(self.idle_again(1.0))
+        got = sock.recv(1000)
+        self.assertTrue(got == b"" or b" 503 " in got, got)  # libmicrohttpd may notice the end first, and send nothing
+        sock.close()
+
+    def test_t27_while_queued(self):
+        first = self.begin(P + "/long/run", {"steps": SLOW_STEPS})
+        time.sleep(0.2)
+        waiting = [self.begin(P + "/long/run", {"steps": 5}) for _ in range(20)]
+        time.sleep(0.2)
+        for sock in waiting:
+            sock.close()
+        self.assertTrue(self.server.wait_metric("requests_active", 2, 1.0))  # the long one, and the one that asks
+        first.close()
+        self.assertTrue(self.idle_again(1.0))
+        steps = self.call("GET", P + "/long").json["steps"]
+        self.assertEqual(steps, self.call("GET", P + "/long/state").json["state"]["n"]["data"][0])
+
+    def test_hole10_an_end_that_comes_with_data_is_noticed(self):
+        for data in (head("POST", "/api/v1/run", "Content-Type: application/json", "Content-Length: 1000") + b'{"inputs"', b"GET / HT"):
+            for _ in range(20):
+                sock = socket.create_connection(("127.0.0.1", self.server.port))
+                sock.sendall(data)
+                sock.close()
+        self.assertTrue(self.server.wait_metric("connections", 1, 3))
+        self.assertTrue(self.idle_again(1))
+
+    def test_t27_while_uploading_compiling_and_reading(self):
+        half = socket.create_connection(("127.0.0.1", self.server.port))
+        half.sendall(head("POST", "/api/v1/run", "Content-Type: application/json", "Content-Length: 1000") + b'{"inputs"')
+        half.close()
+        for i in range(20):
+            rows = [{"id": f"n{k}", "op": "add", "in": [f"n{k - 1}" if k else "x", i + k + 0.5]} for k in range(100)]
+            self.begin("/api/v1/run", {"inputs": {"x": [1]}, "nodes": rows, "outputs": ["n99"]}).close()
+        reader = self.begin("/api/v1/run", {"inputs": {"x": [1]}, "nodes": [{"id": "y", "op": "expand", "in": ["x"], "attrs": {"shape": [1000000]}}],
+                                            "outputs": ["y"]})
+        reader.recv(100)
+        reader.close()
+        self.assertTrue(self.idle_again(20))
+
+    def test_other_half_close_setting(self):
+        server = Server("--half-close-cancels=off")
+        try:
+            self.assertEqual(201, server.call("PUT", P + "/c", counter()).status)
+            with socket.create_connection(("127.0.0.1", server.port)) as sock:
+                sock.sendall(ask(P + "/c/run", {"steps": SLOW_STEPS, "timeout_ms": 500}))
+                time.sleep(0.1)
+                sock.shutdown(socket.SHUT_WR)
+                self.assertIn(b" 504 ", sock.recv(1000))
+        finally:
+            self.assertEqual(0, server.stop())
+
+
+class Full(ServerTest):
+    ARGS = ("--max-queue", "4")
+
+    def test_full_queue_is_503_with_retry_after(self):
+        self.ok(self.call("PUT", P + "/long", counter()), 201)
+        socks = []
+        for _ in range(12):
+            sock = socket.create_connection(("127.0.0.1", self.server.port))
+            sock.sendall(ask(P + "/long/run", {"steps": SLOW_STEPS, "timeout_ms": 2000}))
+            socks.append(sock)
+        time.sleep(0.3)
+        answer = self.call("POST", "/api/v1/run", graph(), timeout=10)
+        while answer.status == 200:  # the device may have been between two
+            answer = self.call("POST", "/api/v1/run", graph(), timeout=10)
+        self.refused(503, answer)
+        self.assertEqual("1", answer.headers["retry-after"])
+        self.assertGreater(self.server.metric("queue_full_total"), 0)
+        statuses = []
+        for sock in socks:
+            sock.settimeout(20)
+            statuses.append(sock.recv(1000).split()[1])
+            sock.close()
+        self.assertEqual({b"503", b"504"}, set(statuses))
+        self.ok(self.call("POST", "/api/v1/run", graph()))
+
+    def test_timeout_while_waiting(self):
+        self.ok(self.call("PUT", P + "/hold", counter()), 201)
+        first = socket.create_connection(("127.0.0.1", self.server.port))
+        first.sendall(ask(P + "/hold/run", {"steps": SLOW_STEPS, "timeout_ms": 1500}))
+        time.sleep(0.2)
+        begin = time.monotonic()
+        problem = self.refused(504, self.call("POST", P + "/hold/run", {"timeout_ms": 200}))
+        self.assertNotIn("step", problem)
+        self.assertLess(time.monotonic() - begin, 1.0)
+        first.close()
+
+
+class Signals(unittest.TestCase):
+    """T25."""
+
+    def test_t25_sigterm_answers_what_was_accepted(self):
+        server = Server()
+        self.assertEqual(201, server.call("PUT", P + "/c", counter()).status)
+        results, stop = [], threading.Event()
+
+        def client():
+            while not stop.is_set():
+                connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+                try:
+                    connection.connect()
+                except OSError:
+                    return  # no longer listening: never accepted
+                try:
+                    connection.request("POST", P + "/c/run", json.dumps({"steps": 200}), JSON)
+                    reply = connection.getresponse()
+                    results.append((reply.status, len(reply.read())))
+                except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+                    results.append(("dropped", 0))
+                finally:
+                    connection.close()
+
+        threads = [threading.Thread(target=client) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.5)
+        begin = time.monotonic()
+        self.assertEqual(0, server.stop())
+        self.assertLess(time.monotonic() - begin, 20)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        done = [status for status, _ in results]
+        self.assertGreater(done.count(200), 8)
+        self.assertLessEqual(set(done), {200, 503, "dropped"})
+        self.assertLessEqual(done.count("dropped"), 8)  # connected, but in the backlog when the listener closed: never accepted
+
+    def test_t25_running_work_is_finished_first(self):
+        server = Server("--grace", "30")
+        server.call("PUT", P + "/c", counter())
+        answers = []
+        run = threading.Thread(target=lambda: answers.append(server.call("POST", P + "/c/run", {"steps": SLOW_STEPS, "timeout_ms": 1500})))
+        run.start()
+        time.sleep(0.4)
+        keep = http.client.HTTPConnection("127.0.0.1", server.port)
+        keep.request("GET", "/v2/health/ready")
+        reply = keep.getresponse()
+        self.assertEqual((200, b'{"ready":true}'), (reply.status, reply.read()))
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        keep.request("GET", "/v2/health/ready")
+        reply = keep.getresponse()
+        self.assertEqual((503, "close"), (reply.status, reply.getheader("connection").lower()))
+        self.assertEqual(0, server.process.wait(20))
+        server.stop()
+        run.join()
+        self.assertEqual(504, answers[0].status)
+
+    def test_t25_grace_then_cancel(self):
+        server = Server("--grace", "0.5")
+        server.call("PUT", P + "/c", counter())
+        answers = []
+        run = threading.Thread(target=lambda: answers.append(server.call("POST", P + "/c/run", {"steps": SLOW_STEPS})))
+        run.start()
+        time.sleep(0.3)
+        begin = time.monotonic()
+        self.assertEqual(0, server.stop())
+        self.assertLess(time.monotonic() - begin, 5)
+        run.join()
+        self.assertEqual(503, answers[0].status)
+
+    def test_t25_second_signal_ends_at_once(self):
+        server = Server("--grace", "60")
+        server.call("PUT", P + "/c", counter())
+        with socket.create_connection(("127.0.0.1", server.port)) as sock:
+            sock.sendall(ask(P + "/c/run", {"steps": SLOW_STEPS}))
+            time.sleep(0.3)
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+            begin = time.monotonic()
+            self.assertEqual(130, server.stop())
+            self.assertLess(time.monotonic() - begin, 2)
+
+    def test_t25_sigpipe_and_sigint(self):
+        server = Server()
+        server.process.send_signal(signal.SIGPIPE)
+        self.assertEqual(200, server.call("GET", "/v2").status)
+        server.process.send_signal(signal.SIGINT)
+        self.assertEqual(0, server.process.wait(20))
+        server.stop()
+
+    def test_port_taken(self):
+        server = Server()
+        with self.assertRaisesRegex(RuntimeError, "cannot listen"):
+            Server(port=server.port)
+        self.assertEqual(0, server.stop())
+
+
+class Faults(unittest.TestCase):
+    def survive(self, server, asks):
+        """Asks until all are answered well; gives the statuses of those that were not."""
+        failed = []
+        for method, path, body in asks:
+            for _ in range(6):
+                answer = server.call(method, path, body)
+                if answer.status < 300:
+                    break
+                self.assertEqual("application/problem+json", answer.type)
+                failed.append(answer.status)
+            self.assertLess(answer.status, 300, (method, path, answer.body))
+        return failed
+
+    ASKS = [("PUT", "/api/v1/tensors/w", {"dtype": "float32", "shape": [2], "data": [1, 2]}),
+            ("POST", "/api/v1/run", graph()), ("POST", "/api/v1/run", graph(keep={"k": "y"})),
+            ("PUT", P + "/c", counter()), ("POST", P + "/c/run", {"steps": 3}), ("GET", P + "/c/state", None)]
+
+    def test_t26_every_allocation_may_fail_once(self):
+        strikes = 0
+        for nth in list(range(1, 40)) + list(range(40, 400, 13)):
+            try:
+                server = Server("--backends", "interp", env={"BEAMLINE_FAULT": f"alloc:{nth}"})
+            except RuntimeError as failure:
+                strikes += 1
+                self.assertIn("beamline: ", str(failure))
+                continue
+            try:
+                failed = self.survive(server, self.ASKS)
+                self.assertLessEqual(set(failed), {503, 507, 500})
+                strikes += len(failed) > 0
+            finally:
+                self.assertEqual(0, server.stop(), server.log_text()[-2000:])
+        self.assertGreater(strikes, 10)
+
+    def test_t14_every_device_call_may_fail_once(self):
+        strikes = 0
+        for nth in range(1, 25):
+            try:
+                server = Server("--backends", "interp", env={"BEAMLINE_FAULT": f"device:{nth}"})
+            except RuntimeError as failure:
+                self.assertIn("beamline: ", str(failure))
+                continue
+            try:
+                self.lost_state_is_told(server)
+                strikes += server.metric("device_lost_total") > 0 or "failed" in server.log_text()
+            finally:
+                self.assertEqual(0, server.stop(), server.log_text()[-2000:])
+        self.assertGreater(strikes, 0)
+
+    def lost_state_is_told(self, server):
+        """After a failure either all goes on, or what was lost is said to be and can be put again."""
+        def well(method, path, body=None):
+            answer = server.call(method, path, body)
+            if answer.status >= 300:
+                self.assertIn(answer.status, (404, 409, 500, 503, 507), answer.body)
+                self.assertEqual("application/problem+json", answer.type)
+            return answer.status < 300
+
+        program = P + "/c"
+        for _ in range(6):
+            if all([well("PUT", program, counter()), well("POST", program + "/run", {"steps": 3}), well("GET", program + "/state")]):
+                break
+        else:
+            self.fail("the program never came back:\n" + server.log_text()[-2000:])
+        self.assertTrue(any(well("POST", "/api/v1/run", graph()) for _ in range(3)))
+
+    def test_t26_few_file_descriptors(self):
+        server = Server("--backends", "interp", limits=((resource.RLIMIT_NOFILE, 64),))
+        socks = []
+        try:
+            for _ in range(100):
+                sock = socket.create_connection(("127.0.0.1", server.port))
+                sock.settimeout(1)
+                socks.append(sock)
+            time.sleep(0.3)
+        finally:
+            for sock in socks:
+                sock.close()
+        time.sleep(0.3)
+        self.assertEqual(200, server.call("POST", "/api/v1/run", graph()).status)
+        self.assertEqual(0, server.stop())
+
+    def test_t14_memory_comes_back(self):
+        server = Server("--backends", "interp", "--pool", "0")
+        try:
+            def used():
+                return server.call("GET", "/api/v1/devices").json["devices"][0]["memory_used"]
+            base = used()
+            for i in range(200):
+                server.call("POST", "/api/v1/run", graph())
+                server.call("POST", "/api/v1/run", graph(nodes=[{"id": "y", "op": "none", "in": ["x"]}]))
+                server.call("PUT", P + "/c", counter(state={"n": {"dtype": "float32", "shape": [5]}}))
+                server.call("PUT", P + f"/bad{i}", counter(nodes=[{"id": "m", "op": "matmul", "in": ["n", "n"]}]))
+            server.call("DELETE", P + "/c")
+            self.assertEqual(base, used())
+            self.assertEqual(0, server.metric("held_bytes"))
+        finally:
+            self.assertEqual(0, server.stop())
+
+
+class Load(ServerTest):
+    def test_mixed_clients_and_flat_memory(self):
+        rows = [("POST", "/api/v1/run", graph()), ("POST", "/api/v1/run", graph(nodes=[])), ("GET", "/api/v1/tensors", None),
+                ("PUT", "/api/v1/tensors/m", [1, 2, 3]), ("GET", "/api/v1/tensors/m", None), ("DELETE", "/api/v1/tensors/m", None),
+                ("PUT", P + "/m", counter()), ("POST", P + "/m/run", {"steps": 2}), ("DELETE", P + "/m", None), ("POST", "/api/v1/run", [])]
+
+        def client(n):
+            connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+            for i in range(n):
+                method, path, body = rows[i % len(rows)]
+                connection.request(method, path, None if body is None else json.dumps(body), JSON if body is not None else {})
+                reply = connection.getresponse()
+                reply.read()
+                if reply.status >= 500:
+                    wrong.append((method, path, reply.status))
+            connection.close()
+
+        def round_of(n):
+            threads = [threading.Thread(target=client, args=(n,)) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+        wrong = []
+        round_of(150)
+        before, files = self.server.rss(), len(os.listdir(f"/proc/{self.server.process.pid}/fd"))
+        round_of(300)
+        self.assertEqual([], wrong)
+        self.assertLess(self.server.rss() - before, 12 << 20)
+        self.assertLessEqual(len(os.listdir(f"/proc/{self.server.process.pid}/fd")), files + 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""The description of the API against the table of routes and against what the server answers."""
+
+import re
+import unittest
+
+from fixture import ROOT, ServerTest, counter, graph
+
+
+def check(schema, value, root, path="$"):
+    """The part of JSON Schema that proto/openapi.yaml uses; gives a list of complaints."""
+    if "$ref" in schema:
+        target = root
+        for part in schema["$ref"][2:].split("/"):
+            target = target[part]
+        return check(target, value, root, path)
+    if "anyOf" in schema and all(check(s, value, root, path) for s in schema["anyOf"]):
+        return [f"{path}: fits none"]
+    if "enum" in schema and value not in schema["enum"]:
+        return [f"{path}: {value!r} is not among {schema['enum']}"]
+    kinds = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float)}
+    types = schema.get("type", [])
+    types = [types] if isinstance(types, str) else types
+    if types and not any(isinstance(value, kinds[t]) and (t == "boolean" or not isinstance(value, bool)) for t in types):
+        return [f"{path}: {type(value).__name__} is not {types}"]
+    wrong = []
+    if isinstance(value, dict):
+        wrong += [f"{path}: no {name}" for name in schema.get("required", []) if name not in value]
+        for name, member in value.items():
+            known = schema.get("properties", {}).get(name, schema.get("additionalProperties"))
+            if isinstance(known, dict):
+                wrong += check(known, member, root, f"{path}.{name}")
+    if isinstance(value, list) and "items" in schema:
+        for i, member in enumerate(value):
+            wrong += check(schema["items"], member, root, f"{path}[{i}]")
+    return wrong
+
+
+class OpenApi(ServerTest):
+    def setUp(self):
+        self.api = self.ok(self.call("GET", "/openapi.json")).json
+
+    def test_paths_are_the_routes(self):
+        with open(ROOT + "/server/routes.def") as file:
+            routes = set(re.findall(r'^BL_ROUTE\("(\w+)", "([^"]+)"', file.read(), re.M))
+        described = {(verb.upper(), path) for path, item in self.api["paths"].items() for verb in item if verb != "parameters"}
+        self.assertEqual(routes, described)
+
+    def test_references_lead_somewhere(self):
+        def walk(node):
+            if isinstance(node, dict):
+                if "$ref" in node:
+                    target = self.api
+                    for part in node["$ref"][2:].split("/"):
+                        target = target[part]
+                for value in node.values():
+                    walk(value)
+            elif isinstance(node, list):
+                for value in node:
+                    walk(value)
+        walk(self.api)
+
+    def conforms(self, answer, verb, path):
+        item = self.api["paths"][path][verb]["responses"]
+        response = item.get(str(answer.status)) or item["default"]
+        if "$ref" in response:
+            response = self.api["components"]["responses"][response["$ref"].rsplit("/", 1)[1]]
+        if "content" not in response:
+            self.assertEqual(b"", answer.body)
+            return
+        kind = answer.type.split(";")[0]
+        self.assertIn(kind, response["content"])
+        if kind.endswith("json"):
+            self.assertEqual([], check(response["content"][kind]["schema"], answer.json, self.api))
+
+    def test_answers_fit_the_schemas(self):
+        run = "/api/v1/run"
+        self.conforms(self.call("POST", run, graph(keep={"t": "y"}, debug=2)), "post", run)
+        self.conforms(self.call("POST", run, graph(nodes=[])), "post", run)
+        self.conforms(self.call("POST", run, graph(), {"accept": "application/x-safetensors"}), "post", run)
+        one = "/api/v1/programs/{name}"
+        self.conforms(self.call("PUT", "/api/v1/programs/c", counter()), "put", one)
+        self.conforms(self.call("PUT", "/api/v1/programs/c", counter()), "put", one)
+        self.conforms(self.call("GET", "/api/v1/programs/c"), "get", one)
+        self.conforms(self.call("POST", "/api/v1/programs/c/run", {"steps": 4, "collect": {"every": 2, "outputs": ["m"]}}), "post", one + "/run")
+        state = self.call("GET", "/api/v1/programs/c/state")
+        self.conforms(state, "get", one + "/state")
+        self.conforms(self.call("PUT", "/api/v1/programs/c/state", state.json), "put", one + "/state")
+        lease = self.call("POST", "/api/v1/leases", {"ttl": 5})
+        self.conforms(lease, "post", "/api/v1/leases")
+        self.conforms(self.call("PUT", "/api/v1/leases/" + lease.json["lease"], {}), "put", "/api/v1/leases/{id}")
+        self.conforms(self.call("DELETE", "/api/v1/leases/" + lease.json["lease"]), "delete", "/api/v1/leases/{id}")
+        self.conforms(self.call("GET", "/api/v1/tensors/t"), "get", "/api/v1/tensors/{name}")
+        self.conforms(self.call("PUT", "/api/v1/tensors/u", [1, 2]), "put", "/api/v1/tensors/{name}")
+        self.conforms(self.call("POST", "/api/v1/tensors/delete", {"names": ["t", "none"]}), "post", "/api/v1/tensors/delete")
+        self.conforms(self.call("DELETE", "/api/v1/programs/c"), "delete", one)
+        for path in ("/", "/metrics", "/v2", "/v2/", "/v2/health/live", "/v2/health/ready", "/openapi.json", "/api/v1/devices",
+                     "/api/v1/tensors", "/api/v1/programs"):
+            self.conforms(self.call("GET", path), "get", path)
+
+
+if __name__ == "__main__":
+    unittest.main()
