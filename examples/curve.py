@@ -57,10 +57,9 @@ def draw(title, steps, losses, accuracies, tested):
              f'fill="{INK}">', f'<text x="{LEFT}" y="20" font-size="14">{escape(title)}</text>']
     ticks = [i * 0.5 for i in range(int(most / 0.5) + 1)]
     parts += panel(TOP, "training loss", steps, losses, 0, most, ticks, lambda t: f"{t:.1f}", BLUE)[0]
-    below, at = panel(TOP + PANEL + GAP, "accuracy on the batch", steps, accuracies, 0.8, 1, [0.8, 0.85, 0.9, 0.95, 1],
+    title = f"accuracy on the batch; the dot is the test set, {100 * tested:.2f}%"
+    below, at = panel(TOP + PANEL + GAP, title, steps, accuracies, 0.8, 1, [0.8, 0.85, 0.9, 0.95, 1],
                       lambda t: f"{100 * t:.0f}%", RED)
     parts += below
-    x, y = WIDTH - RIGHT, at(tested)
-    parts.append(f'<circle cx="{x}" cy="{y:.1f}" r="4" fill="{INK}"/>')
-    parts.append(f'<text x="{x - 8}" y="{y + 22:.1f}" text-anchor="end">test {100 * tested:.2f}%</text>')
+    parts.append(f'<circle cx="{WIDTH - RIGHT}" cy="{at(tested):.1f}" r="4" fill="{INK}"/>')
     return "\n".join(parts) + "\n</svg>\n"

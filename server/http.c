@@ -285,11 +285,12 @@ bl_status bl_http_start(bl_server *server, bl_err *err)
     return st;
 }
 
+/* The listener is shut, which refuses connections, but closed only at the end: a thread of the pool may still hold its number. */
 void bl_http_quiesce(bl_server *server)
 {
-    int listener = MHD_quiesce_daemon(server->daemon);
-    if (listener >= 0)
-        close(listener);
+    server->listener = MHD_quiesce_daemon(server->daemon);
+    if (server->listener >= 0)
+        (void)shutdown(server->listener, SHUT_RDWR);
 }
 
 void bl_http_stop(bl_server *server)
@@ -297,4 +298,7 @@ void bl_http_stop(bl_server *server)
     if (server->daemon != NULL)
         MHD_stop_daemon(server->daemon);
     server->daemon = NULL;
+    if (server->listener >= 0)
+        close(server->listener);
+    server->listener = -1;
 }

@@ -35,6 +35,7 @@ static bl_status start(bl_server *server, bl_err *err)
                                       .max_inputs = set->max_inputs,
                                       .max_dims = set->max_dims,
                                       .max_tensor_bytes = set->max_tensor};
+    server->listener = -1;
     pthread_mutex_init(&server->free_lock, NULL);
     if (getrandom(&server->id_base, sizeof server->id_base, 0) < 0)
         server->id_base = (uint32_t)bl_clock_ns();

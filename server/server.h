@@ -40,6 +40,7 @@ struct bl_server {
     bl_shelf *shelf;
     bl_watch *watch;
     struct MHD_Daemon *daemon;
+    int listener;            /* after it was quiesced; else -1 */
     char device_notes[4096]; /* which devices were left out, and why */
     uint16_t port;
     atomic_bool draining;

@@ -219,7 +219,7 @@ void bl_settings_fini(bl_settings *settings)
 {
     for (size_t i = 0; i < ROW_COUNT; i++)
         if (rows[i].kind == TEXT)
-            free(*(bl_setting_text *)((char *)settings + rows[i].offset));
+            free(*(bl_setting_text *)(void *)((char *)settings + rows[i].offset));
     *settings = (bl_settings){0};
 }
 

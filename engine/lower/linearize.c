@@ -9,6 +9,7 @@
 #include "engine/ir/eval.h"
 #include "engine/ir/free.h"
 #include "engine/ir/rewrite.h"
+#include "engine/ir/verify.h"
 #include "engine/lower/lower.h"
 
 #include <string.h>
@@ -537,11 +538,12 @@ bl_status bl_lower(bl_ir *ir, const bl_node *sink, const char *name, uint32_t nb
     bl_lowered *made = bl_arena_alloc(arena, sizeof *made);
     bl_linear *linear = bl_arena_alloc(arena, sizeof *linear);
 
-    (void)spec;
     *out = NULL;
     BL_TRY(bl_arena_status(arena, err));
     sink = bl_lower_expand(ir, sink);
     BL_TRY(bl_ir_status(ir, err));
+    if (spec > 0)
+        BL_TRY(bl_ir_verify(ir, 1, &sink, BL_STAGE_KERNEL, "expand", spec, err));
     bl_free_init(&b.free, ir);
     bl_ptrmap_init(&b.level, arena);
     b.vars = bl_arena_array(arena, 64, sizeof *b.vars);

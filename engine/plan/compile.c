@@ -44,9 +44,20 @@ typedef struct compile {
     bl_err *err;
 } compile;
 
+/* As the setting says; builds with assertions always check. */
+static int spec_level(const compile *c)
+{
+#ifndef NDEBUG
+    return c->options->spec > 1 ? c->options->spec : 2;
+#else
+    return c->options->spec;
+#endif
+}
+
 static bl_status verify(compile *c, int n, const bl_node *const *roots, bl_stage stage, const char *pass)
 {
-    return c->options->spec == 0 ? BL_OK : bl_ir_verify(c->ir, n, roots, stage, pass, c->options->spec, c->err);
+    int level = spec_level(c);
+    return level == 0 ? BL_OK : bl_ir_verify(c->ir, n, roots, stage, pass, level, c->err);
 }
 
 static void dump(compile *c, int level, const char *title, int n, const bl_node *const *roots)
@@ -148,6 +159,7 @@ static bl_status add_nest(compile *c, const bl_nest *nest)
         slot[i] = nest->param[i];
     of.slot = slot;
     dump(c, 5, nest->name, 1, &nest->sink);
+    BL_TRY(verify(c, 1, &nest->sink, BL_STAGE_KERNEL, "schedule"));
     tune_nest(c, &tune, nest->sink, nest->nparams);
     for (int i = 0; i < tune.npacked; i++) {
         slot[tune.packed[i].param] = c->nslots;
@@ -168,7 +180,7 @@ static bl_status add_nest(compile *c, const bl_nest *nest)
 static bl_status make_source(compile *c, made *m)
 {
     BL_TRY(verify(c, 1, &m->sink, BL_STAGE_KERNEL, "moves"));
-    BL_TRY(bl_lower(c->ir, m->sink, m->name, (uint32_t)m->nparams, c->options->spec, &m->lowered, c->err));
+    BL_TRY(bl_lower(c->ir, m->sink, m->name, (uint32_t)m->nparams, spec_level(c), &m->lowered, c->err));
     dump(c, 5, "expanded", 1, &m->lowered->sink);
     if (c->options->debug >= 5)
         bl_linear_print(m->lowered->linear, &c->plan->debug);

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: MIT
+"""The server of these tests, torch's values on the wire (safetensors, so that every bit counts), and comparison within a dtype's bounds.
+
+$BEAMLINE_TEST_ALL=1 runs every case in every dtype on every device; otherwise the drivers get a fixed sample."""
+
+import json
+import os
+import pathlib
+import sys
+import unittest
+import urllib.error
+import urllib.request
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "http"))
+import fixture  # noqa: E402
+
+ALL = os.environ.get("BEAMLINE_TEST_ALL", "") not in ("", "0")
+DEVICES = ("interp:0", "opencl:0", "vulkan:0")
+SECONDS = 600  # of one request: it may compile a hundred kernels
+
+# name -> (code in safetensors, NumPy's type of its bits, torch's dtype; None where torch has none and NumPy's arrays stand in)
+DTYPES = {
+    "bool": ("BOOL", np.bool_, torch.bool),
+    "int8": ("I8", np.int8, torch.int8), "int16": ("I16", np.int16, torch.int16),
+    "int32": ("I32", np.int32, torch.int32), "int64": ("I64", np.int64, torch.int64),
+    "uint8": ("U8", np.uint8, torch.uint8), "uint16": ("U16", np.uint16, None),
+    "uint32": ("U32", np.uint32, None), "uint64": ("U64", np.uint64, None),
+    "float16": ("F16", np.float16, torch.float16), "bfloat16": ("BF16", np.int16, torch.bfloat16),
+    "float32": ("F32", np.float32, torch.float32), "float64": ("F64", np.float64, torch.float64),
+}
+BY_CODE = {code: name for name, (code, _, _) in DTYPES.items()}
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+SIGNED = ("int8", "int16", "int32", "int64")
+UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
+
+# dtype -> (relative, absolute) bound of one op's result; a gradient gets ten times that
+BOUNDS = {"float16": (2e-3, 1e-3), "bfloat16": (1.6e-2, 8e-3), "float32": (3e-6, 2e-6), "float64": (1e-12, 1e-12)}
+
+
+def dtype_of(value):
+    """The wire's name of a value's dtype."""
+    name = str(value.dtype).replace("torch.", "")
+    assert name in DTYPES, name
+    return name
+
+
+def encode(value):
+    """A torch tensor or NumPy array for fixture.safetensors."""
+    name = dtype_of(value)
+    if isinstance(value, torch.Tensor):
+        value = value.detach().contiguous()
+        value = (value.view(torch.int16) if name == "bfloat16" else value).numpy()
+    return DTYPES[name][0], list(value.shape), np.ascontiguousarray(value).tobytes()
+
+
+def decode(code, shape, raw):
+    _, bits, kind = DTYPES[BY_CODE[code]]
+    array = np.frombuffer(raw, bits).reshape(shape).copy()
+    if kind is None:
+        return array
+    tensor = torch.from_numpy(array)
+    return tensor.view(torch.bfloat16) if kind is torch.bfloat16 else tensor
+
+
+class Refused(Exception):
+    """A problem document in place of an answer."""
+
+    def __init__(self, status, body):
+        self.status = status
+        try:
+            self.problem = json.loads(body)
+        except ValueError:
+            self.problem = {}
+        super().__init__(f"{status}: {self.problem.get('detail', body[:300])}")
+
+
+class Service:
+    """A server, and requests to it that carry torch's tensors."""
+
+    def __init__(self, *args):
+        self.server = fixture.Server("--log-level", "warn", *args)
+        self.url = f"http://127.0.0.1:{self.server.port}/api/v1/"
+        listed = json.loads(self.send("GET", "devices")[1])["devices"]
+        self.devices = {device["id"] for device in listed}
+
+    def stop(self):
+        return self.server.stop()
+
+    def send(self, method, path, body=None, kind="application/json", accept="application/json"):
+        headers = {"accept": accept, **({"content-type": kind} if body is not None else {})}
+        request = urllib.request.Request(self.url + path, body, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=SECONDS) as reply:
+                return reply.status, reply.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                raise Refused(error.code, error.read()) from None
+
+    def exchange(self, method, path, document, tensors=None):
+        """Send a document and its tensors as one file; (tensors, document) of the answer."""
+        body = fixture.safetensors({name: encode(value) for name, value in (tensors or {}).items()}, {"request": json.dumps(document)})
+        _, answer = self.send(method, path, body, fixture.SAFETENSORS, fixture.SAFETENSORS)
+        found, metadata = fixture.read_safetensors(answer)
+        return {name: decode(*parts) for name, parts in found.items()}, json.loads(metadata.get("response", "{}"))
+
+    def run(self, nodes, outputs, tensors=None, device=None, **members):
+        document = {"nodes": nodes, "outputs": list(outputs), **members}
+        if device is not None:
+            document["device"] = device
+        return self.exchange("POST", "run", document, tensors)[0]
+
+    def put_program(self, name, document, state):
+        """PUT with the state's values in the file."""
+        body = fixture.safetensors({key: encode(value) for key, value in state.items()}, {"request": json.dumps(document)})
+        self.send("PUT", f"programs/{name}", body, fixture.SAFETENSORS)
+
+    def step(self, name, tensors, **members):
+        return self.exchange("POST", f"programs/{name}/run", members, tensors)[0]
+
+    def state(self, name):
+        _, answer = self.send("GET", f"programs/{name}/state", accept=fixture.SAFETENSORS)
+        return {key: decode(*parts) for key, parts in fixture.read_safetensors(answer)[0].items()}
+
+
+class ServiceTest(unittest.TestCase):
+    """Tests of a class share a server."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.service = Service()
+
+    @classmethod
+    def tearDownClass(cls):
+        status = cls.service.stop()
+        if status != 0:
+            raise AssertionError(f"the server ended with {status}:\n" + cls.service.server.log_text()[-3000:])
+
+    def need(self, device):
+        if device not in self.service.devices:
+            self.skipTest(f"this machine has no {device}")
+
+    def each_device(self):
+        """The devices that there are, each as a subtest; none of the three may be skipped silently."""
+        for device in DEVICES:
+            if device not in self.service.devices:
+                print(f"note: {self.id()}: this machine has no {device}", file=sys.stderr)
+                continue
+            with self.subTest(device=device):
+                yield device
+
+    def close(self, name, got, want, relative=1e-5, absolute=1e-6):
+        text = difference(got, want, relative, absolute)
+        if text:
+            self.fail(f"{name}: {text}")
+
+
+def as_array(value):
+    """Values for comparison: floats as float64, others as they are."""
+    if isinstance(value, torch.Tensor):
+        value = value.detach()
+        value = (value.double() if value.is_floating_point() else value).numpy()
+    return value.astype(np.float64) if value.dtype.kind == "f" else value
+
+
+def difference(got, want, relative, absolute):
+    """What differs, in words; an empty string where nothing does."""
+    if dtype_of(got) != dtype_of(want):
+        return f"dtype {dtype_of(got)}, torch has {dtype_of(want)}"
+    if tuple(got.shape) != tuple(want.shape):
+        return f"shape {list(got.shape)}, torch has {list(want.shape)}"
+    mine, theirs = as_array(got), as_array(want)
+    if mine.dtype.kind != "f":
+        bad = mine != theirs
+    else:
+        with np.errstate(invalid="ignore"):
+            near = np.abs(mine - theirs) <= absolute + relative * np.abs(theirs)
+        bad = ~(near | (mine == theirs) | (np.isnan(mine) & np.isnan(theirs)))
+    if not bad.any():
+        return ""
+    at = tuple(int(i) for i in np.argwhere(bad)[0])
+    return (f"{int(bad.sum())} of {bad.size} elements differ, the first at {list(at)}: {mine[at]!r}, torch has {theirs[at]!r}"
+            f" (allowed: {relative:g} relative, {absolute:g} absolute)")
