@@ -183,6 +183,8 @@ void bl_vk_describe(const bl_vk_facts *f, const bl_vk_places *places, uint32_t n
         out->alignment = 4; /* a binding begins and ends at a word */
     if (out->type == BL_DEVICE_CPU)
         describe_cpu(out);
+    if (f->driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE)
+        out->max_turns = 65535; /* LP_MAX_TGSI_LOOP_ITERATIONS of lp_bld_limits.h: counted over all loops of an invocation */
     memcpy(out->max_groups, limits->maxComputeWorkGroupCount, sizeof out->max_groups);
     snprintf(out->id, sizeof out->id, "vulkan:%u", number);
     snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, f->props.deviceName);

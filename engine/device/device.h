@@ -49,6 +49,7 @@ typedef struct bl_device_info {
     uint32_t max_local;      /* work-items of a group */
     uint32_t local_bytes;    /* local memory of a group */
     uint32_t max_groups[3];
+    uint32_t max_turns;      /* of all loops of a work-item, after which the driver ends them by itself; 0: no such limit */
     bool host_memory; /* buffers are mapped where the host and the device share memory */
 } bl_device_info;
 

@@ -68,6 +68,8 @@ typedef struct bl_tune {
 void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams);
 /* Apply a move.  False, and nothing changed, where it is not legal. */
 bool bl_tune_apply(bl_tune *tune, bl_move move);
+/* Unroll loops until no work-item takes more than |most| turns of all its loops together.  False where that cannot be had. */
+bool bl_tune_limit_turns(bl_tune *tune, int64_t most);
 /* "vector 1 16, tile 0 6" */
 void bl_tune_print(const bl_tune *tune, bl_text *out);
 

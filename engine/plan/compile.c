@@ -121,11 +121,16 @@ static const char *moves_text(compile *c, const bl_tune *tune)
     return kept;
 }
 
-static void tune_nest(compile *c, bl_tune *tune, const bl_node *sink, int nparams)
+static bl_status tune_nest(compile *c, bl_tune *tune, const bl_node *sink, int nparams, const char *name)
 {
+    uint32_t most = c->dev->info.max_turns;
+
     bl_tune_init(tune, c->ir, sink, nparams);
     if (!c->options->noopt)
         bl_heuristic(tune, &c->target);
+    if (most > 0 && !bl_tune_limit_turns(tune, most))
+        return bl_fail(c->err, BL_EUNSUPPORTED, "kernel %s: %s ends loops after %u turns, and these take more", name, c->dev->info.id, most);
+    return BL_OK;
 }
 
 /* A panel's own kernel: it stands before the nest that reads it. */
@@ -135,7 +140,7 @@ static bl_status add_helper(compile *c, const made *of, const bl_packed *packed,
     made *m = NULL;
     int *slot = bl_arena_array(c->arena, (size_t)packed->nfrom + 1, sizeof *slot);
 
-    tune_nest(c, &tune, packed->sink, packed->nfrom + 1);
+    BL_TRY(tune_nest(c, &tune, packed->sink, packed->nfrom + 1, of->name));
     m = add_made(c);
     if (m == NULL || slot == NULL)
         return bl_arena_status(c->arena, c->err);
@@ -160,7 +165,7 @@ static bl_status add_nest(compile *c, const bl_nest *nest)
     of.slot = slot;
     dump(c, 5, nest->name, 1, &nest->sink);
     BL_TRY(verify(c, 1, &nest->sink, BL_STAGE_KERNEL, "schedule"));
-    tune_nest(c, &tune, nest->sink, nest->nparams);
+    BL_TRY(tune_nest(c, &tune, nest->sink, nest->nparams, nest->name));
     for (int i = 0; i < tune.npacked; i++) {
         slot[tune.packed[i].param] = c->nslots;
         c->places[c->nslots] =
@@ -305,9 +310,9 @@ static bl_status make_slots(compile *c)
     return BL_OK;
 }
 
-/* ---- the recording */
+/* ---- launches, which the worker thread records before the first run */
 
-static bl_status record(compile *c)
+static bl_status make_launches(compile *c)
 {
     bl_plan *plan = c->plan;
     bl_launch *launches = bl_arena_array(c->arena, (size_t)c->nmade + 1, sizeof *launches);
@@ -343,10 +348,8 @@ static bl_status record(compile *c)
         plan->info.bytes += s->bytes;
         plan->info.estimate_s += plan_seconds(&c->dev->info, s->flops, s->bytes);
     }
-    if (c->nmade == 0)
-        return BL_OK;
-    return bl_recording_create(c->dev, (uint32_t)c->nmade, launches, (uint32_t)c->nslots, (uint32_t)plan->graph->nvars,
-                               &plan->recording, c->err);
+    plan->launches = launches;
+    return BL_OK;
 }
 
 /* ---- what the caller learns */
@@ -449,7 +452,7 @@ static bl_status compile_all(compile *c)
         BL_TRY(make_kernel(c, &c->made[i]));
     disassemble(c);
     BL_TRY(make_slots(c));
-    BL_TRY(record(c));
+    BL_TRY(make_launches(c));
     if (c->options->debug >= 1)
         bl_text_printf(&c->plan->debug, "scheduled %u kernels and %u helpers in %.2f ms, compiled in %.2f ms, %zu bytes of scratch\n",
                        c->plan->info.kernels, c->plan->info.helpers, bl_clock_ms(start, source_done),

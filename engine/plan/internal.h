@@ -29,7 +29,8 @@ struct bl_plan {
     uint32_t (*groups)[3]; /* of each launch */
     int nkernels;
     bl_kernel **kernels;
-    bl_recording *recording;
+    const bl_launch *launches;
+    bl_recording *recording; /* made on the worker thread before the first run */
     int nslots; /* inputs, roots, temporaries, panels */
     int nroots;
     const int *root_slot;   /* outputs, then updates in order of state */

@@ -58,6 +58,14 @@ static bl_status bind_scratch(bl_plan *plan, bl_pool *pool, bl_err *err)
     return BL_OK;
 }
 
+static bl_status record(bl_plan *plan, bl_err *err)
+{
+    if (plan->nsteps == 0 || plan->recording != NULL)
+        return BL_OK;
+    return bl_recording_create(plan->dev, (uint32_t)plan->nsteps, plan->launches, (uint32_t)plan->nslots,
+                               (uint32_t)plan->info.nvars, &plan->recording, err);
+}
+
 static bl_status bind_sizes(running *r)
 {
     bl_plan *plan = r->plan;
@@ -129,7 +137,7 @@ static bl_status submit_step(running *r, uint64_t *ns)
     bl_submission submission = {.slots = r->plan->slots, .vars = r->plan->vars,
                                 .groups = (const uint32_t(*)[3])r->plan->groups, .nanoseconds = ns};
     bind_slots(r);
-    if (r->plan->recording == NULL)
+    if (r->plan->nsteps == 0)
         return BL_OK;
     return bl_recording_submit(r->plan->recording, &submission, r->err);
 }
@@ -201,6 +209,8 @@ bl_status bl_plan_run(bl_run *run, bl_err *err)
         st = bl_fail(err, BL_ENOMEM, "run");
     if (st == BL_OK && run->timed && (ns = bl_calloc((size_t)plan->nsteps + 1, sizeof *ns)) == NULL)
         st = bl_fail(err, BL_ENOMEM, "run");
+    if (st == BL_OK)
+        st = record(plan, err);
     if (st == BL_OK)
         st = bind_scratch(plan, run->pool, err);
     if (st == BL_OK)

@@ -138,23 +138,34 @@ class ServiceTest(unittest.TestCase):
         if status != 0:
             raise AssertionError(f"the server ended with {status}:\n" + cls.service.server.log_text()[-3000:])
 
-    def need(self, device):
-        if device not in self.service.devices:
-            self.skipTest(f"this machine has no {device}")
-
-    def each_device(self):
-        """The devices that there are, each as a subtest; none of the three may be skipped silently."""
-        for device in DEVICES:
-            if device not in self.service.devices:
-                print(f"note: {self.id()}: this machine has no {device}", file=sys.stderr)
-                continue
-            with self.subTest(device=device):
-                yield device
-
     def close(self, name, got, want, relative=1e-5, absolute=1e-6):
         text = difference(got, want, relative, absolute)
         if text:
             self.fail(f"{name}: {text}")
+
+
+class DeviceTest(ServiceTest):
+    """Tests on one device; skipped with a word where the machine has none such."""
+
+    device = ""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if cls.device not in cls.service.devices:
+            cls.service.stop()
+            raise unittest.SkipTest(f"this machine has no {cls.device}")
+
+    def run_graph(self, nodes, outputs, tensors=None, **members):
+        return self.service.run(nodes, outputs, tensors, self.device, **members)
+
+
+def on_each_device(base):
+    """Decorator of a DeviceTest: put one class for each device into its module instead of it."""
+    namespace = vars(sys.modules[base.__module__])
+    for device in DEVICES:
+        name = base.__name__ + device.split(":")[0].capitalize()
+        namespace[name] = type(name, (base,), {"device": device, "__module__": base.__module__, "__doc__": base.__doc__})
 
 
 def as_array(value):
