@@ -41,7 +41,8 @@ int main(int argc, char **argv)
                 const harness_result *r = &results[i];
                 if (r->skipped)
                     continue;
-                printf("entry %s: status %s %s (%s) kernels %u helpers %u engine %.2f ms compile %.2f ms peak %zu run %.1f us worst %.3g %s\n",
+                printf("entry %s: status %s %s (%s) kernels %u helpers %u engine %.2f ms compile %.2f ms peak %zu run %.1f us "
+                       "worst %.3g %s\n",
                        r->name, bl_status_name(r->err.status), r->err.text, r->err.node, r->kernels, r->helpers, r->engine_ms,
                        r->compile_ms, r->peak_bytes, r->run_us, r->worst, r->where);
                 failed += r->err.status != BL_OK || r->worst > 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Turn TILE ranges into copies and VECTOR ranges into lanes.  Equal copies are one node, so what does not depend on a tile's axis is
- * computed once for all of it: that is register reuse.
- * needs: ranges of any kind.  keeps: values and their order of summation per lane.  leaves no TILE or VECTOR. */
+/* Turn TILE ranges into copies and VECTOR ranges into lanes.  Equal copies are one node, so what does not depend on a tile's axis
+ * is computed once for all of it: that is register reuse. needs: ranges of any kind.  keeps: values and their order of summation
+ * per lane.  leaves no TILE or VECTOR. */
 #include "engine/base/map.h"
 #include "engine/ir/rewrite.h"
 #include "engine/lower/lower.h"
@@ -134,7 +134,8 @@ static const bl_node *in_lane(bl_ir *ir, const bl_node *node, const bl_node *lan
 }
 
 /* |load| has its lanes; |scalar| is what it was made from, over |range|. */
-static const bl_node *vector_load(bl_ir *ir, const bl_node *load, const bl_node *lane, const bl_node *scalar, const bl_node *range)
+static const bl_node *vector_load(bl_ir *ir, const bl_node *load, const bl_node *lane, const bl_node *scalar,
+                                  const bl_node *range)
 {
     const bl_node *each[BL_MAX_LANES];
     int64_t stride = 0;

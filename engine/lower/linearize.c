@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Loops, accumulators and the order of everything.
  *
- * A value stands in the innermost loop that it depends on, and no deeper: hoisting is where a value is put, not a pass.  Reductions of
- * one scope over the same ranges that do not need each other share a loop.  Stores over the same LOOP ranges share a loop too; a value
- * that two loops need is computed in each.
- * needs: no TILE or VECTOR.  leaves: a linear kernel.
- * Recursion is as deep as the expression, which the scheduler bounds. */
+ * A value stands in the innermost loop that it depends on, and no deeper: hoisting is where a value is put, not a pass.
+ * Reductions of one scope over the same ranges that do not need each other share a loop.  Stores over the same LOOP ranges share
+ * a loop too; a value that two loops need is computed in each. needs: no TILE or VECTOR.  leaves: a linear kernel. Recursion is
+ * as deep as the expression, which the scheduler bounds. */
 #include "engine/ir/eval.h"
 #include "engine/ir/free.h"
 #include "engine/ir/rewrite.h"
@@ -35,10 +34,10 @@ typedef struct build {
     bl_ir *ir;
     bl_arena *arena;
     bl_free free;
-    bl_ptrmap level;   /* REDUCE -> how many reductions it must wait for, plus 1 */
-    bl_nodes wanted;   /* all nodes of the stores in hand */
-    uint64_t loops;    /* RANGEs that are loops, not ids */
-    bl_dtype index;    /* what INDEX becomes */
+    bl_ptrmap level; /* REDUCE -> how many reductions it must wait for, plus 1 */
+    bl_nodes wanted; /* all nodes of the stores in hand */
+    uint64_t loops;  /* RANGEs that are loops, not ids */
+    bl_dtype index;  /* what INDEX becomes */
     uint32_t ninst;
     uint32_t local[3];
     uint32_t local_bytes;
@@ -204,8 +203,8 @@ static value *add_value(build *b, scope *inner, const bl_node *reduce, const bl_
     return v;
 }
 
-/* Each accumulator takes its values in turn.  All take their first before any takes its second, so that what a step of an unrolled
- * loop loads is used at once and few registers hold it. */
+/* Each accumulator takes its values in turn.  All take their first before any takes its second, so that what a step of an
+ * unrolled loop loads is used at once and few registers hold it. */
 static void accumulate(build *b, scope *inner, int n, const bl_node *const *members, value *const *accs, value **sums)
 {
     int64_t most = 0;
@@ -240,7 +239,8 @@ static value *emit_acc(build *b, scope *at, const bl_node *reduce)
 static value *fold_group(build *b, scope *at, const bl_node *reduce, value *acc, const bl_node *group)
 {
     bl_dtype dtype = lowered_dtype(b, reduce);
-    value *buffer = append(b, at, BL_OP_BUFFER, dtype, 1, 0), *store = NULL, *total = NULL, *loop = NULL, *load = NULL, *sum = NULL;
+    value *buffer = append(b, at, BL_OP_BUFFER, dtype, 1, 0), *store = NULL, *total = NULL, *loop = NULL, *load = NULL,
+          *sum = NULL;
     scope *inner = open_scope(b, at, 0);
     int64_t count = 1;
 

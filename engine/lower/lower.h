@@ -15,7 +15,7 @@ typedef struct bl_lowered {
     const bl_node *grid[BL_GRID_DIMS]; /* groups in each dimension: INDEX expressions of VAR */
     int nvars;                         /* named dimensions that it takes, in the order of its scalar parameters */
     const int *vars;
-    const bl_node *sink;               /* after expand, for DEBUG=5 */
+    const bl_node *sink; /* after expand, for DEBUG=5 */
 } bl_lowered;
 
 /* |sink| is a SINK of STOREs whose RANGEs have their final kinds; everything lives in the ir's arena. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Forms for a device whose group is one work-item: vectors along what is contiguous, register tiles where operands are read over and
- * over, and as few groups as keep all cores busy. */
+/* Forms for a device whose group is one work-item: vectors along what is contiguous, register tiles where operands are read over
+ * and over, and as few groups as keep all cores busy. */
 #include "engine/opt/facts.h"
 
 enum {
@@ -14,7 +14,8 @@ static bool vectorise(bl_tune *tune, int axis, int lanes)
     return lanes > 1 && bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis, lanes});
 }
 
-/* The inner axes of a row-structured nest that have lanes of their own: for each, all accesses that depend on it are contiguous. */
+/* The inner axes of a row-structured nest that have lanes of their own: for each, all accesses that depend on it are contiguous.
+ */
 static int vectorise_inner(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
@@ -71,8 +72,8 @@ static void vectorise_best(facts *f, const bl_target *target)
         (void)vectorise(tune, chosen, chosen_lanes);
 }
 
-/* Few groups: the innermost grid axis becomes grid times loop, until a group has enough to do or there are hardly more groups than
- * keep the cores busy. */
+/* Few groups: the innermost grid axis becomes grid times loop, until a group has enough to do or there are hardly more groups
+ * than keep the cores busy. */
 static void chunk(bl_tune *tune, const bl_target *target)
 {
     for (int i = tune->naxes - 1; i >= 0; i--) {

@@ -19,9 +19,9 @@ typedef struct facts {
     bl_nodes below;
     int naccesses;
     access access[MOST_ACCESSES];
-    const bl_node *main;   /* the reduction that reads its operands over and over, or NULL */
-    uint64_t outputs;      /* the set of output axes */
-    int64_t total;         /* iterations of the whole nest */
+    const bl_node *main; /* the reduction that reads its operands over and over, or NULL */
+    uint64_t outputs;    /* the set of output axes */
+    int64_t total;       /* iterations of the whole nest */
 } facts;
 
 void facts_init(facts *f, bl_tune *tune);
@@ -34,8 +34,8 @@ int facts_axis_of(const bl_tune *tune, const bl_node *range); /* its number, or 
 /* Bytes of the widest element that the nest computes with. */
 size_t facts_widest(const facts *f);
 
-/* tile.c: how a tile is shared out.  Work-items of a group along the lanes' axis and along the rows' axis; 1 on a device whose group
- * is one work-item. */
+/* tile.c: how a tile is shared out.  Work-items of a group along the lanes' axis and along the rows' axis; 1 on a device whose
+ * group is one work-item. */
 typedef struct bl_form {
     int local, row_local;
 } bl_form;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Forms for a device with real work-groups: neighbouring work-items along what is contiguous, short vectors where the device likes
- * them, register tiles where operands are read over and over, and groups that share a long reduction. */
+/* Forms for a device with real work-groups: neighbouring work-items along what is contiguous, short vectors where the device
+ * likes them, register tiles where operands are read over and over, and groups that share a long reduction. */
 #include "engine/opt/facts.h"
 
 enum {
@@ -83,7 +83,8 @@ static bool share_reduction(facts *f)
 void heuristic_gpu(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
-    const bl_form form = {.local = (int)(target->subgroup < 32 ? target->subgroup : 32), .row_local = target->cpu ? 1 : ROWS_OF_ITEMS};
+    const bl_form form = {.local = (int)(target->subgroup < 32 ? target->subgroup : 32),
+                          .row_local = target->cpu ? 1 : ROWS_OF_ITEMS};
     int64_t items = target->cpu ? target->subgroup : target->max_local < GROUP_OF_ITEMS ? target->max_local : GROUP_OF_ITEMS;
     int axis = -1, lanes = 1;
     const bl_node *columns = NULL;

@@ -7,7 +7,7 @@
 
 /* What the choice depends on: a copy of a few fields of the device's own description. */
 typedef struct bl_target {
-    bool groups;          /* real work-groups (GPU, lavapipe); else a group is one work-item (a CPU under OpenCL) */
+    bool groups; /* real work-groups (GPU, lavapipe); else a group is one work-item (a CPU under OpenCL) */
     bool cpu;
     uint32_t units;
     uint32_t vector_bits; /* 0: scalars */

@@ -3,8 +3,8 @@
  *
  * An axis is a RANGE of the nest.  Axes are listed outputs first, in the order of their loops; a move names one by its place in
  * the list at the time.  Splitting axis r of extent n by a writes r as a * r' + i: r' keeps r's place, i comes right behind it.
- * Where a does not divide n, an output axis lets its last part overlap the one before (r = min(a * r', n - a) + i: the same values are
- * stored twice), and a reduction folds the rest in a loop of its own. */
+ * Where a does not divide n, an output axis lets its last part overlap the one before (r = min(a * r', n - a) + i: the same
+ * values are stored twice), and a reduction folds the rest in a loop of its own. */
 #ifndef BL_OPT_MOVE_H
 #define BL_OPT_MOVE_H
 
@@ -21,9 +21,9 @@ typedef enum bl_move_kind {
     BL_MOVE_LOCAL,  /* split an output axis by amount; the inner part is the work-items of a group */
     BL_MOVE_GROUP,  /* split a reduction by amount; the work-items of a group share it */
     BL_MOVE_FIRST,  /* make a grid axis the fastest */
-    BL_MOVE_EDGES,  /* operand number axis, read under a gate at sums of axes (a padded window), is written out with its edges by a
-                       helper kernel; the nest then reads it without a gate */
-    BL_MOVE_PACK,   /* operand number axis is written into panels by a helper kernel, in the order in which the nest reads it */
+    BL_MOVE_EDGES, /* operand number axis, read under a gate at sums of axes (a padded window), is written out with its edges by a
+                      helper kernel; the nest then reads it without a gate */
+    BL_MOVE_PACK,  /* operand number axis is written into panels by a helper kernel, in the order in which the nest reads it */
     BL_MOVE_KINDS
 } bl_move_kind;
 

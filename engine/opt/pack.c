@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* PACK: an operand of a reduction is written into a buffer of its own, in the order in which the nest reads it (panels: grid axes outermost,
- * then the reduction's loops, then tiles, then lanes), by a helper nest. */
+/* PACK: an operand of a reduction is written into a buffer of its own, in the order in which the nest reads it (panels: grid axes
+ * outermost, then the reduction's loops, then tiles, then lanes), by a helper nest. */
 #include "engine/ir/rewrite.h"
 #include "engine/opt/internal.h"
 
@@ -192,14 +192,16 @@ static int sign_ranges(bl_tune *tune, const bl_node *load, signature *all)
 bool tune_edges(bl_tune *tune, int operand)
 {
     bl_ir *ir = tune->ir;
-    const bl_node *load = operand_load(tune, operand), *axis[BL_MAX_DIMS], *sum[BL_MAX_DIMS], *inner = bl_index(ir, 0), *outer = inner;
+    const bl_node *load = operand_load(tune, operand), *axis[BL_MAX_DIMS], *sum[BL_MAX_DIMS], *inner = bl_index(ir, 0),
+                  *outer = inner;
     signature *all = bl_arena_array(bl_ir_arena(ir), BL_MAX_DIMS, sizeof *all);
     bl_packed packed = {.param = tune->nparams, .count = bl_index(ir, 1)};
     int64_t stride[BL_MAX_DIMS];
     bl_ptrmap to;
     int n = 0, naxes = 0;
 
-    if (load == NULL || load->nsrc < 3 || all == NULL || tune->npacked == BL_MAX_HELPERS || (n = sign_ranges(tune, load, all)) == 0)
+    if (load == NULL || load->nsrc < 3 || all == NULL || tune->npacked == BL_MAX_HELPERS ||
+        (n = sign_ranges(tune, load, all)) == 0)
         return false;
     packed.dtype = (bl_dtype)load->dtype;
     bl_ptrmap_init(&to, bl_ir_arena(ir));

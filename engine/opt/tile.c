@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Register tiles for reductions that read their operands over and over, on either family of device: which axis the lanes go along, which
- * the rows, how large the tile is, and which operands are written into panels first. */
+/* Register tiles for reductions that read their operands over and over, on either family of device: which axis the lanes go
+ * along, which the rows, how large the tile is, and which operands are written into panels first. */
 #include "engine/opt/facts.h"
 
 enum {
     REUSE_TO_PACK = 16, /* reads of each element from which writing a panel pays */
     REUSE_TO_WRITE = 8, /* reads of each element from which writing it with its edges pays */
     UNROLL = 4,
-    SMALL_LOOP = 5,     /* a reduction's innermost loop this short is unrolled whole */
-    ALONG_TILE = 4,     /* rows and columns of a tile whose lanes go along the reduction */
+    SMALL_LOOP = 5, /* a reduction's innermost loop this short is unrolled whole */
+    ALONG_TILE = 4, /* rows and columns of a tile whose lanes go along the reduction */
     MOST_ROWS = 14,
     MOST_COLUMNS = 4
 };
@@ -172,7 +172,8 @@ static void write_edges(bl_tune *tune, const bl_target *target)
         facts_init(&f, tune);
         for (int i = 0; i < f.naccesses && again == 0 && f.main != NULL; i++) {
             const access *a = &f.access[i];
-            if (a->reduce != f.main || a->node->op != BL_OP_LOAD || a->node->nsrc < 3 || (uint32_t)tune->nparams == target->max_params)
+            if (a->reduce != f.main || a->node->op != BL_OP_LOAD || a->node->nsrc < 3 ||
+                (uint32_t)tune->nparams == target->max_params)
                 continue;
             if (facts_size(&f, a->loops) / REUSE_TO_WRITE >= facts_size(&f, bl_free_get(&tune->free, a->node)))
                 again = apply(tune, BL_MOVE_EDGES, operand_number(tune, a->node), 0);

@@ -324,7 +324,8 @@ static bool dispatch(bl_tune *tune, bl_move move)
     case BL_MOVE_LOCAL:
         return axis->output && axis->outer && split(tune, move.axis, move.amount, BL_AXIS_LOCAL);
     case BL_MOVE_GROUP:
-        return !axis->output && bl_extent_of(axis->range) % move.amount == 0 && split(tune, move.axis, move.amount, BL_AXIS_GROUP);
+        return !axis->output && bl_extent_of(axis->range) % move.amount == 0 &&
+               split(tune, move.axis, move.amount, BL_AXIS_GROUP);
     case BL_MOVE_FIRST:
         return make_first(tune, move.axis);
     case BL_MOVE_EDGES:

@@ -11,12 +11,12 @@ typedef struct entry {
     uint64_t hash;
     void *bytes;
     size_t len;
-    bl_plan *plan;  /* NULL while it compiles */
+    bl_plan *plan; /* NULL while it compiles */
     bl_device *dev;
     bool failed;
-    bl_err err;     /* why, for those who waited */
-    int waiting;    /* threads that still look at it */
-    bool dropped;   /* no longer found; freed by the last who looks */
+    bl_err err;   /* why, for those who waited */
+    int waiting;  /* threads that still look at it */
+    bool dropped; /* no longer found; freed by the last who looks */
 } entry;
 
 struct bl_plans {

@@ -129,7 +129,8 @@ static bl_status tune_nest(compile *c, bl_tune *tune, const bl_node *sink, int n
     if (!c->options->noopt)
         bl_heuristic(tune, &c->target);
     if (most > 0 && !bl_tune_limit_turns(tune, most))
-        return bl_fail(c->err, BL_EUNSUPPORTED, "kernel %s: %s ends loops after %u turns, and these take more", name, c->dev->info.id, most);
+        return bl_fail(c->err, BL_EUNSUPPORTED, "kernel %s: %s ends loops after %u turns, and these take more", name,
+                       c->dev->info.id, most);
     return BL_OK;
 }
 
@@ -147,8 +148,13 @@ static bl_status add_helper(compile *c, const made *of, const bl_packed *packed,
     slot[0] = panel;
     for (int i = 0; i < packed->nfrom; i++)
         slot[1 + i] = of->slot[packed->from[i]];
-    *m = (made){.nest = of->nest, .name = bl_arena_printf(c->arena, "pack_%s", of->nest->name), .helper = true, .sink = tune.sink,
-                .nparams = packed->nfrom + 1, .slot = slot, .moves = moves_text(c, &tune)};
+    *m = (made){.nest = of->nest,
+                .name = bl_arena_printf(c->arena, "pack_%s", of->nest->name),
+                .helper = true,
+                .sink = tune.sink,
+                .nparams = packed->nfrom + 1,
+                .slot = slot,
+                .moves = moves_text(c, &tune)};
     return bl_ir_status(c->ir, c->err);
 }
 
@@ -168,8 +174,7 @@ static bl_status add_nest(compile *c, const bl_nest *nest)
     BL_TRY(tune_nest(c, &tune, nest->sink, nest->nparams, nest->name));
     for (int i = 0; i < tune.npacked; i++) {
         slot[tune.packed[i].param] = c->nslots;
-        c->places[c->nslots] =
-            (bl_place){.kind = BL_PLACE_TEMP, .dtype = tune.packed[i].dtype, .count = tune.packed[i].count};
+        c->places[c->nslots] = (bl_place){.kind = BL_PLACE_TEMP, .dtype = tune.packed[i].dtype, .count = tune.packed[i].count};
         BL_TRY(add_helper(c, &of, &tune.packed[i], c->nslots++));
     }
     of.sink = tune.sink;
@@ -210,8 +215,13 @@ static bl_status make_kernel(compile *c, const made *m)
 {
     const bl_linear *linear = m->lowered->linear;
     bl_kernel **out = &c->plan->kernels[m - c->made];
-    bl_kernel_source source = {.entry = m->name, .text = m->source.data, .len = m->source.len, .nbuffers = linear->nbuffers,
-                               .nscalars = linear->nscalars, .writes = linear->writes, .local_bytes = linear->local_bytes};
+    bl_kernel_source source = {.entry = m->name,
+                               .text = m->source.data,
+                               .len = m->source.len,
+                               .nbuffers = linear->nbuffers,
+                               .nscalars = linear->nscalars,
+                               .writes = linear->writes,
+                               .local_bytes = linear->local_bytes};
 
     memcpy(source.local, linear->local, sizeof source.local);
     *out = same_kernel(c, m);
@@ -255,7 +265,8 @@ static bl_status place_memory(compile *c, size_t *offset)
             life->last = k > life->last ? k : life->last;
         }
     }
-    c->plan->scratch_bytes = bl_memory_plan(c->nslots, lives, c->dev->info.alignment < 64 ? 64 : c->dev->info.alignment, c->arena);
+    c->plan->scratch_bytes =
+        bl_memory_plan(c->nslots, lives, c->dev->info.alignment < 64 ? 64 : c->dev->info.alignment, c->arena);
     for (int i = 0; i < c->nslots; i++)
         offset[i] = lives[i].first <= lives[i].last ? lives[i].offset : SIZE_MAX;
     if (c->plan->scratch_bytes > c->dev->info.max_alloc)
@@ -276,8 +287,9 @@ static bl_status check_bindings(compile *c)
         if (place->kind == BL_PLACE_INPUT && i < graph->ninputs + graph->nstates + graph->nhidden)
             (void)bl_shape_max_count(graph->inputs[i]->ndim, graph->inputs[i]->dim, &count);
         if (most > 0 && (uint64_t)count > most / bl_dtype_bytes(place->dtype))
-            return bl_fail(c->err, BL_EUNSUPPORTED, "%s lets a kernel see %llu bytes of a tensor; one here has %lld elements of %s",
-                           c->dev->info.id, (unsigned long long)most, (long long)count, bl_dtype_name(place->dtype));
+            return bl_fail(c->err, BL_EUNSUPPORTED,
+                           "%s lets a kernel see %llu bytes of a tensor; one here has %lld elements of %s", c->dev->info.id,
+                           (unsigned long long)most, (long long)count, bl_dtype_name(place->dtype));
     }
     return BL_OK;
 }
@@ -454,7 +466,8 @@ static bl_status compile_all(compile *c)
     BL_TRY(make_slots(c));
     BL_TRY(make_launches(c));
     if (c->options->debug >= 1)
-        bl_text_printf(&c->plan->debug, "scheduled %u kernels and %u helpers in %.2f ms, compiled in %.2f ms, %zu bytes of scratch\n",
+        bl_text_printf(&c->plan->debug,
+                       "scheduled %u kernels and %u helpers in %.2f ms, compiled in %.2f ms, %zu bytes of scratch\n",
                        c->plan->info.kernels, c->plan->info.helpers, bl_clock_ms(start, source_done),
                        bl_clock_ms(source_done, bl_clock_ns()), c->plan->scratch_bytes);
     BL_TRY(fill_info(c));

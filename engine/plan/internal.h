@@ -14,7 +14,7 @@ typedef struct step {
     const char *name;
     bool helper;
     const bl_node *grid[3];
-    uint32_t groups[3]; /* at the sizes of the last run */
+    uint32_t groups[3];   /* at the sizes of the last run */
     int64_t flops, bytes; /* at the largest sizes */
     const char *moves;
 } step;
@@ -31,14 +31,14 @@ struct bl_plan {
     bl_kernel **kernels;
     const bl_launch *launches;
     bl_recording *recording; /* made on the worker thread before the first run */
-    int nslots; /* inputs, roots, temporaries, panels */
+    int nslots;              /* inputs, roots, temporaries, panels */
     int nroots;
-    const int *root_slot;   /* outputs, then updates in order of state */
+    const int *root_slot;             /* outputs, then updates in order of state */
     const bl_node *const *slot_count; /* elements; NULL for inputs and unused */
     const bl_dtype *slot_dtype;
     const size_t *slot_offset; /* in the scratch memory, for temporaries; SIZE_MAX for others */
     size_t scratch_bytes;
-    bl_buffer *scratch;   /* the device's, retained; worker thread only, as all below */
+    bl_buffer *scratch; /* the device's, retained; worker thread only, as all below */
     bl_buffer **slots;
     int32_t *vars;
     int64_t *last_vars;

@@ -10,11 +10,11 @@ typedef struct bl_plan bl_plan;
 typedef struct bl_plans bl_plans; /* the cache */
 
 typedef struct bl_plan_options {
-    int debug;          /* 0 to 7: how much of the compilation is kept as text */
-    bool noopt;         /* no moves at all */
-    int spec;           /* bl_ir_verify level after every pass */
+    int debug;  /* 0 to 7: how much of the compilation is kept as text */
+    bool noopt; /* no moves at all */
+    int spec;   /* bl_ir_verify level after every pass */
     size_t max_compile_bytes;
-    bool program;       /* see bl_front_options */
+    bool program; /* see bl_front_options */
 } bl_plan_options;
 
 /* A tensor that goes in or out.  |dim| are sizes, or, where var[i] >= 0... evaluated by bl_plan_sizes. */
@@ -33,16 +33,17 @@ typedef struct bl_plan_info {
     const bl_plan_tensor *inputs, *states, *hidden, *outputs;
     const bool *updated; /* nstates + nhidden: is there a new value */
     const int64_t *var_lo, *var_hi;
-    int64_t flops, bytes;   /* one run at the largest sizes: arithmetic, and device memory traffic */
-    size_t peak_bytes;      /* device memory beyond inputs, states and outputs, at the largest sizes */
-    double estimate_s;      /* rough device time of one run */
-    double compile_ms;      /* whole miss */
-    double engine_ms;       /* of that, our own part: wire graph to kernel source */
-    const char *debug;      /* text of the levels asked for, or "" */
+    int64_t flops, bytes; /* one run at the largest sizes: arithmetic, and device memory traffic */
+    size_t peak_bytes;    /* device memory beyond inputs, states and outputs, at the largest sizes */
+    double estimate_s;    /* rough device time of one run */
+    double compile_ms;    /* whole miss */
+    double engine_ms;     /* of that, our own part: wire graph to kernel source */
+    const char *debug;    /* text of the levels asked for, or "" */
     bool uses_rng;
 } bl_plan_info;
 
-/* ---- the cache.  Thread: any.  Bounded by count; the least recently used go first.  Concurrent misses on one key compile once. */
+/* ---- the cache.  Thread: any.  Bounded by count; the least recently used go first.  Concurrent misses on one key compile once.
+ */
 bl_plans *bl_plans_create(size_t max_plans);
 void bl_plans_destroy(bl_plans *plans);
 /* A hit at once: *out retained, or NULL.  Never blocks on a compile. */
@@ -64,21 +65,22 @@ bl_device *bl_plan_get_device(const bl_plan *plan);
 typedef struct bl_run {
     bl_plan *plan;
     bl_pool *pool;
-    const int64_t *vars;     /* nvars */
+    const int64_t *vars;      /* nvars */
     bl_buffer *const *inputs; /* ninputs, borrowed until the call returns */
-    bl_buffer **states;       /* nstates + nhidden, owned by the caller; each updated one is exchanged for its new buffer (from
-                                 |pool|; the old one goes back there) only when all steps asked for, or those before a failure, are whole */
-    bl_buffer **outputs;      /* noutputs, filled from |pool| with those of the last step; the caller releases them there */
-    uint64_t steps;           /* at least 1 */
+    bl_buffer *
+        *states;               /* nstates + nhidden, owned by the caller; each updated one is exchanged for its new buffer (from
+                                  |pool|; the old one goes back there) only when all steps asked for, or those before a failure, are whole */
+    bl_buffer **outputs;       /* noutputs, filled from |pool| with those of the last step; the caller releases them there */
+    uint64_t steps;            /* at least 1 */
     const atomic_bool *cancel; /* looked at between launches' flushes; may be NULL */
     int64_t deadline_ns;       /* bl_clock_ns after which it is BL_ETIMEOUT; 0: none */
     /* Called after every |every| steps with that step's outputs, or NULL.  Runs on this thread. */
     uint64_t every;
     bl_status (*collect)(void *arg, uint64_t step, bl_buffer *const *outputs, bl_err *err);
     void *collect_arg;
-    bool timed;               /* fill |kernel_ns| */
-    uint64_t *kernel_ns;      /* kernels + helpers, sums over the steps; may be NULL */
-    uint64_t steps_done;      /* out */
+    bool timed;          /* fill |kernel_ns| */
+    uint64_t *kernel_ns; /* kernels + helpers, sums over the steps; may be NULL */
+    uint64_t steps_done; /* out */
 } bl_run;
 
 BL_NODISCARD bl_status bl_plan_run(bl_run *run, bl_err *err);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    STEPS_IN_FLIGHT = 32,       /* submitted before the next look at cancellation and the clock */
+    STEPS_IN_FLIGHT = 32, /* submitted before the next look at cancellation and the clock */
     LAUNCHES_IN_FLIGHT = 2048
 };
 
@@ -134,8 +134,8 @@ static void bind_slots(running *r)
 
 static bl_status submit_step(running *r, uint64_t *ns)
 {
-    bl_submission submission = {.slots = r->plan->slots, .vars = r->plan->vars,
-                                .groups = (const uint32_t(*)[3])r->plan->groups, .nanoseconds = ns};
+    bl_submission submission = {
+        .slots = r->plan->slots, .vars = r->plan->vars, .groups = (const uint32_t(*)[3])r->plan->groups, .nanoseconds = ns};
     bind_slots(r);
     if (r->plan->nsteps == 0)
         return BL_OK;
@@ -241,7 +241,7 @@ void bl_plan_report(const bl_plan *plan, const uint64_t *kernel_ns, uint64_t ste
         const step *s = &plan->steps[i];
         double us = (double)kernel_ns[i] / 1e3 / (double)(steps == 0 ? 1 : steps);
         double rate = us <= 0 ? 0 : 1e-3 / us;
-        bl_text_printf(out, "%-12s %3d %c %-40s %10.1f us %8.1f GFLOP/s %8.1f GB/s\n", plan->info.device, i, s->helper ? 'h' : ' ', s->name,
-                       us, (double)s->flops * rate, (double)s->bytes * rate);
+        bl_text_printf(out, "%-12s %3d %c %-40s %10.1f us %8.1f GFLOP/s %8.1f GB/s\n", plan->info.device, i,
+                       s->helper ? 'h' : ' ', s->name, us, (double)s->flops * rate, (double)s->bytes * rate);
     }
 }

@@ -35,7 +35,7 @@ typedef struct dialect {
     const char *false_text; /* a false bool that compares with vectors too */
     bool bool_functions;    /* and, or, xor of bools are bool_and() ...: the language has no such operators on vectors */
     bool narrow_index;      /* buffers are indexed by 32 bits only */
-    bool local_outside; /* such declarations stand before the function */
+    bool local_outside;     /* such declarations stand before the function */
     const char *group_id[3], *local_id[3], *barrier;
     const char *scalar; /* printf form of scalar parameter %u */
     bl_status (*begin)(const bl_linear *linear, const bl_device_info *info, bl_text *out, bl_err *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* GLSL 4.50 for Vulkan.  8- and 16-bit integers are computed as int or uint and wrapped after each op; float16 and bfloat16 as float,
- * rounded by integer arithmetic so that every driver rounds alike.  Vectors have at most four lanes. */
+/* GLSL 4.50 for Vulkan.  8- and 16-bit integers are computed as int or uint and wrapped after each op; float16 and bfloat16 as
+ * float, rounded by integer arithmetic so that every driver rounds alike.  Vectors have at most four lanes. */
 #include "engine/render/dialect.h"
 
 #include <inttypes.h>
@@ -15,13 +15,13 @@ static const char *const computed_type[BL_DTYPE_COUNT] = {
 #undef BL_DTYPE
 
 static const char *const stored_type[BL_DTYPE_COUNT] = {
-    [BL_BOOL] = "uint8_t", [BL_I8] = "int8_t",    [BL_I16] = "int16_t", [BL_I32] = "int",      [BL_I64] = "int64_t",
-    [BL_U8] = "uint8_t",   [BL_U16] = "uint16_t", [BL_U32] = "uint",    [BL_U64] = "uint64_t", [BL_F16] = "uint16_t",
-    [BL_BF16] = "uint16_t", [BL_F32] = "float",   [BL_F64] = "double",  [BL_INDEX] = "int64_t"};
+    [BL_BOOL] = "uint8_t",  [BL_I8] = "int8_t",    [BL_I16] = "int16_t", [BL_I32] = "int",      [BL_I64] = "int64_t",
+    [BL_U8] = "uint8_t",    [BL_U16] = "uint16_t", [BL_U32] = "uint",    [BL_U64] = "uint64_t", [BL_F16] = "uint16_t",
+    [BL_BF16] = "uint16_t", [BL_F32] = "float",    [BL_F64] = "double",  [BL_INDEX] = "int64_t"};
 
 static const char *vector_of(const char *scalar)
 {
-    static const char *const names[][2] = {{"bool", "bvec"},    {"int", "ivec"},        {"uint", "uvec"},       {"float", "vec"},
+    static const char *const names[][2] = {{"bool", "bvec"},   {"int", "ivec"},       {"uint", "uvec"},      {"float", "vec"},
                                            {"double", "dvec"}, {"int64_t", "i64vec"}, {"uint64_t", "u64vec"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i][0], scalar) == 0)
@@ -231,7 +231,8 @@ static void load(bl_text *out, const char *buffer, bl_dtype dtype, int lanes, co
     bl_text_putc(out, ')');
 }
 
-static void store_one(bl_text *out, const char *buffer, bl_dtype dtype, const char *index, int offset, const char *value, bool local)
+static void store_one(bl_text *out, const char *buffer, bl_dtype dtype, const char *index, int offset, const char *value,
+                      bool local)
 {
     bl_text_printf(out, local ? "%s[%s + %d] = " : "%s.at[%s + %d] = ", buffer, index, offset);
     if (local)
@@ -304,7 +305,8 @@ static const char saturate_functions[] =
 
 static const char saturate64_functions[] =
     "#define SATURATE_64(F) \\\n"
-    "SATURATE(F, int64, int64_t, -9223372036854775808.0, 9223372036854775808.0, (-9223372036854775807L - 1L), 9223372036854775807L) \\\n"
+    "SATURATE(F, int64, int64_t, -9223372036854775808.0, 9223372036854775808.0, (-9223372036854775807L - 1L), "
+    "9223372036854775807L) \\\n"
     "SATURATE(F, uint64, uint64_t, 0.0, 18446744073709551616.0, 0UL, 18446744073709551615UL)\n"
     "SATURATE_64(float)\n";
 
@@ -319,11 +321,13 @@ static const char bool_functions[] =
     "CHOOSE(vec2, bvec2) CHOOSE(vec3, bvec3) CHOOSE(vec4, bvec4)\n"
     "ivec2 choose(bvec2 c, ivec2 y, ivec2 n) { return ivec2(c.x ? y.x : n.x, c.y ? y.y : n.y); }\n"
     "uvec2 choose(bvec2 c, uvec2 y, uvec2 n) { return uvec2(c.x ? y.x : n.x, c.y ? y.y : n.y); }\n"
-    "#define CHOOSE4(V) V choose(bvec4 c, V y, V n) { return V(c.x ? y.x : n.x, c.y ? y.y : n.y, c.z ? y.z : n.z, c.w ? y.w : n.w); }\n"
+    "#define CHOOSE4(V) V choose(bvec4 c, V y, V n) { return V(c.x ? y.x : n.x, c.y ? y.y : n.y, c.z ? y.z : n.z, c.w ? y.w : "
+    "n.w); }\n"
     "CHOOSE4(ivec4) CHOOSE4(uvec4)\n";
 
 static const char extreme_functions[] =
-    "float max_nan(float x, float y) { return x < y || y != y ? y : x; }\nfloat min_nan(float x, float y) { return y < x || y != y ? y : x; }\n"
+    "float max_nan(float x, float y) { return x < y || y != y ? y : x; }\nfloat min_nan(float x, float y) { return y < x || y != "
+    "y ? y : x; }\n"
     "#define EXTREMES(V) V max_nan(V x, V y) { return choose(lessThan(x, y), y, choose(notEqual(y, y), y, x)); } \\\n"
     "V min_nan(V x, V y) { return choose(lessThan(y, x), y, choose(notEqual(y, y), y, x)); }\n"
     "EXTREMES(vec2) EXTREMES(vec3) EXTREMES(vec4)\n";
@@ -351,7 +355,8 @@ static const char half_functions[] =
     "#define bfloat16_as_int16(x) bitfieldExtract(int(bfloat16_as_uint16(x)), 0, 16)\n"
     "#define float16_as_bfloat16(x) uint16_as_bfloat16(float16_as_uint16(x))\n"
     "#define bfloat16_as_float16(x) uint16_as_float16(bfloat16_as_uint16(x))\n"
-    "#define int16_as_float16(x) uint16_as_float16(uint(x) & 0xffffu)\n#define int16_as_bfloat16(x) uint16_as_bfloat16(uint(x) & 0xffffu)\n";
+    "#define int16_as_float16(x) uint16_as_float16(uint(x) & 0xffffu)\n#define int16_as_bfloat16(x) uint16_as_bfloat16(uint(x) & "
+    "0xffffu)\n";
 
 static const char bit_functions[] =
     "#define float32_as_uint32(x) floatBitsToUint(x)\n#define float32_as_int32(x) floatBitsToInt(x)\n"
@@ -411,7 +416,8 @@ static void buffers(const bl_linear *linear, bl_text *out)
     for (uint32_t i = 0; i < linear->nbuffers; i++) {
         bl_dtype dtype = linear->buffer_dtype[i];
         const char *access = (linear->writes >> i & 1) != 0 ? "" : "readonly ";
-        bl_text_printf(out, "layout(set = 0, binding = %u) %sbuffer B%u { %s at[]; } b%u;\n", i, access, i, stored_type[dtype], i);
+        bl_text_printf(out, "layout(set = 0, binding = %u) %sbuffer B%u { %s at[]; } b%u;\n", i, access, i, stored_type[dtype],
+                       i);
         if (dtype == BL_F32)
             bl_text_printf(out, "layout(set = 0, binding = %u) %sbuffer V%u { vec4 at[]; } b%uv;\n", i, access, i, i);
     }
@@ -446,8 +452,8 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_t
         bl_text_puts(out, "#extension GL_EXT_shader_8bit_storage : require\n");
     if (n.word)
         bl_text_puts(out, "#extension GL_EXT_shader_16bit_storage : require\n");
-    bl_text_printf(out, "layout(local_size_x = %u, local_size_y = %u, local_size_z = %u) in;\n", linear->local[0], linear->local[1],
-                   linear->local[2]);
+    bl_text_printf(out, "layout(local_size_x = %u, local_size_y = %u, local_size_z = %u) in;\n", linear->local[0],
+                   linear->local[1], linear->local[2]);
     buffers(linear, out);
     bl_text_puts(out, whole_functions);
     bl_text_puts(out, saturate_functions);
@@ -470,26 +476,27 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_t
 
 static const char *const alu[BL_OP_COUNT] = {0};
 
-const dialect dialect_glsl = {.alu = alu,
-                              .type = type,
-                              .literal = literal,
-                              .repeat = repeat,
-                              .lane = lane,
-                              .stack = stack,
-                              .cast = cast,
-                              .bitcast = bitcast,
-                              .fit = fit,
-                              .compare = compare,
-                              .where = where,
-                              .load = load,
-                              .store = store,
-                              .local_buffer = local_buffer,
-                              .false_text = "false",
-                              .bool_functions = true,
-                              .narrow_index = true,
-                              .local_outside = true,
-                              .group_id = {"int(gl_WorkGroupID.x)", "int(gl_WorkGroupID.y)", "int(gl_WorkGroupID.z)"},
-                              .local_id = {"int(gl_LocalInvocationID.x)", "int(gl_LocalInvocationID.y)", "int(gl_LocalInvocationID.z)"},
-                              .barrier = "barrier()",
-                              .scalar = "scalars.n",
-                              .begin = begin};
+const dialect dialect_glsl = {
+    .alu = alu,
+    .type = type,
+    .literal = literal,
+    .repeat = repeat,
+    .lane = lane,
+    .stack = stack,
+    .cast = cast,
+    .bitcast = bitcast,
+    .fit = fit,
+    .compare = compare,
+    .where = where,
+    .load = load,
+    .store = store,
+    .local_buffer = local_buffer,
+    .false_text = "false",
+    .bool_functions = true,
+    .narrow_index = true,
+    .local_outside = true,
+    .group_id = {"int(gl_WorkGroupID.x)", "int(gl_WorkGroupID.y)", "int(gl_WorkGroupID.z)"},
+    .local_id = {"int(gl_LocalInvocationID.x)", "int(gl_LocalInvocationID.y)", "int(gl_LocalInvocationID.z)"},
+    .barrier = "barrier()",
+    .scalar = "scalars.n",
+    .begin = begin};

@@ -8,9 +8,9 @@
 #include <string.h>
 
 static const char *const stored_type[BL_DTYPE_COUNT] = {
-    [BL_BOOL] = "uchar", [BL_I8] = "char",   [BL_I16] = "short", [BL_I32] = "int",  [BL_I64] = "long",   [BL_U8] = "uchar",
-    [BL_U16] = "ushort", [BL_U32] = "uint",  [BL_U64] = "ulong", [BL_F16] = "half", [BL_BF16] = "ushort", [BL_F32] = "float",
-    [BL_F64] = "double", [BL_INDEX] = "long"};
+    [BL_BOOL] = "uchar",  [BL_I8] = "char",    [BL_I16] = "short",  [BL_I32] = "int",   [BL_I64] = "long",
+    [BL_U8] = "uchar",    [BL_U16] = "ushort", [BL_U32] = "uint",   [BL_U64] = "ulong", [BL_F16] = "half",
+    [BL_BF16] = "ushort", [BL_F32] = "float",  [BL_F64] = "double", [BL_INDEX] = "long"};
 
 #define BL_DTYPE(id, name, bytes, kind, code, cl, glsl) [BL_##id] = cl,
 static const char *const computed_type[BL_DTYPE_COUNT] = {
@@ -229,7 +229,8 @@ static void store(bl_text *out, const char *buffer, bl_dtype dtype, int lanes, c
     } else if (dtype == BL_BOOL) {
         bl_text_printf(out, "vstore%d(convert_uchar%d(-(%s)), 0, %s + %s)", lanes, lanes, value, buffer, index);
     } else if (dtype == BL_BF16) {
-        bl_text_printf(out, "vstore%d(convert_ushort%d(as_uint%d(%s) >> 16), 0, %s + %s)", lanes, lanes, lanes, value, buffer, index);
+        bl_text_printf(out, "vstore%d(convert_ushort%d(as_uint%d(%s) >> 16), 0, %s + %s)", lanes, lanes, lanes, value, buffer,
+                       index);
     } else {
         bl_text_printf(out, "vstore%d(%s, 0, %s + %s)", lanes, value, buffer, index);
     }
@@ -260,10 +261,12 @@ static void prelude_extremes(bl_text *out, const char *real, int lanes)
     for (int i = 0; i < 2; i++) {
         const char *name = i == 0 ? "max" : "min", *sign = i == 0 ? "<" : ">";
         if (lanes > 1)
-            bl_text_printf(out, "inline %s __attribute__((overloadable)) %s_nan(%s x, %s y) { return select(x, y, (x %s y) | (y != y)); }\n",
-                           t, name, t, t, sign);
+            bl_text_printf(
+                out, "inline %s __attribute__((overloadable)) %s_nan(%s x, %s y) { return select(x, y, (x %s y) | (y != y)); }\n",
+                t, name, t, t, sign);
         else
-            bl_text_printf(out, "inline %s __attribute__((overloadable)) %s_nan(%s x, %s y) { return x %s y || y != y ? y : x; }\n", t,
+            bl_text_printf(out,
+                           "inline %s __attribute__((overloadable)) %s_nan(%s x, %s y) { return x %s y || y != y ? y : x; }\n", t,
                            name, t, t, sign);
     }
 }
@@ -275,10 +278,11 @@ static void prelude_sin(bl_text *out, const char *real, int lanes)
         bl_text_printf(out, "inline %s __attribute__((overloadable)) sin_each(%s x) { return sin(x); }\n", real, real);
         return;
     }
-    bl_text_printf(out,
-                   "inline %s%d __attribute__((overloadable)) sin_each(%s%d x) { if (all(fabs(x) <= (%s%d)(1e6f))) return sin(x);\n"
-                   "  return (%s%d)(",
-                   real, lanes, real, lanes, real, lanes, real, lanes);
+    bl_text_printf(
+        out,
+        "inline %s%d __attribute__((overloadable)) sin_each(%s%d x) { if (all(fabs(x) <= (%s%d)(1e6f))) return sin(x);\n"
+        "  return (%s%d)(",
+        real, lanes, real, lanes, real, lanes, real, lanes);
     for (int i = 0; i < lanes; i++)
         bl_text_printf(out, i == 0 ? "sin(x.s%x)" : ", sin(x.s%x)", (unsigned)i);
     bl_text_puts(out, "); }\n");
@@ -303,15 +307,19 @@ static void prelude_half(bl_text *out, int lanes)
     else
         bl_text_puts(out, "  return as_float(x != x ? (b | 0x400000u) & 0xffff0000u : r); }\n");
     if (lanes > 1)
-        bl_text_printf(out,
-                       "inline %s round_f16%s(%s x) { ushort h[%d]; vstore_half%d_rte(x, 0, (half *)h); return vload_half%d(0, (half *)h); }\n"
-                       "inline %s float16_as_uint16%s(%s x) { ushort h[%d]; vstore_half%d_rte(x, 0, (half *)h); return vload%d(0, h); }\n"
-                       "inline %s uint16_as_float16%s(%s x) { ushort h[%d]; vstore%d(x, 0, h); return vload_half%d(0, (half *)h); }\n",
-                       f, n, f, lanes, lanes, lanes, s, n, f, lanes, lanes, lanes, f, n, s, lanes, lanes, lanes);
+        bl_text_printf(
+            out,
+            "inline %s round_f16%s(%s x) { ushort h[%d]; vstore_half%d_rte(x, 0, (half *)h); return vload_half%d(0, (half *)h); "
+            "}\n"
+            "inline %s float16_as_uint16%s(%s x) { ushort h[%d]; vstore_half%d_rte(x, 0, (half *)h); return vload%d(0, h); }\n"
+            "inline %s uint16_as_float16%s(%s x) { ushort h[%d]; vstore%d(x, 0, h); return vload_half%d(0, (half *)h); }\n",
+            f, n, f, lanes, lanes, lanes, s, n, f, lanes, lanes, lanes, f, n, s, lanes, lanes, lanes);
     else
-        bl_text_puts(out, "inline float round_f16(float x) { ushort h; vstore_half_rte(x, 0, (half *)&h); return vload_half(0, (half *)&h); }\n"
-                          "inline ushort float16_as_uint16(float x) { ushort h; vstore_half_rte(x, 0, (half *)&h); return h; }\n"
-                          "inline float uint16_as_float16(ushort x) { ushort h = x; return vload_half(0, (half *)&h); }\n");
+        bl_text_puts(
+            out,
+            "inline float round_f16(float x) { ushort h; vstore_half_rte(x, 0, (half *)&h); return vload_half(0, (half *)&h); }\n"
+            "inline ushort float16_as_uint16(float x) { ushort h; vstore_half_rte(x, 0, (half *)&h); return h; }\n"
+            "inline float uint16_as_float16(ushort x) { ushort h = x; return vload_half(0, (half *)&h); }\n");
 }
 
 /* Rounding a double to odd in float first makes the second rounding exact (Boldo and Melquiond, 2008). */
@@ -344,7 +352,8 @@ static needs survey(const bl_linear *linear)
         n.half = n.half || is_half((bl_dtype)inst->dtype);
         n.f64 = n.f64 || inst->dtype == BL_F64;
         n.sin = n.sin || op == BL_OP_SIN;
-        n.extremes = n.extremes || ((op == BL_OP_MAX || op == BL_OP_MIN || op == BL_OP_FOLD) && bl_dtype_is_float((bl_dtype)inst->dtype));
+        n.extremes =
+            n.extremes || ((op == BL_OP_MAX || op == BL_OP_MIN || op == BL_OP_FOLD) && bl_dtype_is_float((bl_dtype)inst->dtype));
     }
     for (uint32_t i = 0; i < linear->nbuffers; i++) {
         n.half = n.half || is_half(linear->buffer_dtype[i]);
@@ -381,8 +390,8 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_t
         if (n.f64_to_half)
             prelude_to_odd(out, lanes);
     }
-    bl_text_printf(out, "__kernel __attribute__((reqd_work_group_size(%u, %u, %u)))\nvoid %s(", linear->local[0], linear->local[1],
-                   linear->local[2], linear->name);
+    bl_text_printf(out, "__kernel __attribute__((reqd_work_group_size(%u, %u, %u)))\nvoid %s(", linear->local[0],
+                   linear->local[1], linear->local[2], linear->name);
     for (uint32_t i = 0; i < linear->nbuffers; i++)
         bl_text_printf(out, "%s__global %s%s *restrict b%u", i == 0 ? "" : ", ", (linear->writes >> i & 1) != 0 ? "" : "const ",
                        stored_type[linear->buffer_dtype[i]], i);

@@ -14,7 +14,7 @@ typedef struct walk {
     const bl_linear *linear;
     const dialect *d;
     bl_text *out;
-    char **text;    /* by instruction: how to say its value */
+    char **text;     /* by instruction: how to say its value */
     uint8_t *is_acc; /* by instruction: it is, or is made inline from, a variable that changes */
     int indent;
 } walk;
@@ -369,7 +369,8 @@ static void value_statement(walk *w, uint32_t number)
 {
     const bl_inst *inst = &w->linear->inst[number];
     bl_text text = {0};
-    bool index = (inst->dtype == BL_I32 || inst->dtype == BL_I64) && inst->lanes == 1 && inst->op != BL_OP_LOAD && inst->op != BL_OP_FOLD;
+    bool index =
+        (inst->dtype == BL_I32 || inst->dtype == BL_I64) && inst->lanes == 1 && inst->op != BL_OP_LOAD && inst->op != BL_OP_FOLD;
 
     for (uint32_t i = 0; i < inst->nargs; i++)
         w->is_acc[number] |= w->is_acc[inst->args[i]];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which stores share a nest: those over the same loops (or over the outer ones of them) that have loads or reductions in common, or of
- * which one reads what the other stores at the same element.  A group may run only if no path leaves it and comes back. */
+/* Which stores share a nest: those over the same loops (or over the outer ones of them) that have loads or reductions in common,
+ * or of which one reads what the other stores at the same element.  A group may run only if no path leaves it and comes back. */
 #include "engine/ir/shape.h"
 #include "engine/sched/internal.h"
 
@@ -105,7 +105,8 @@ static bool fit_together(const sched *s, const stored *st, const stored *other)
     return forward || have_in_common(st, other, BL_OP_REDUCE);
 }
 
-/* May |st| join group |g|: every member fits or has nothing to do with it, one fits, and nothing that it waits for waits for the group. */
+/* May |st| join group |g|: every member fits or has nothing to do with it, one fits, and nothing that it waits for waits for the
+ * group. */
 static bool may_join(const groups *gs, const stored *st, const uint64_t *before, int g)
 {
     const sched *s = gs->s;
@@ -118,7 +119,8 @@ static bool may_join(const groups *gs, const stored *st, const uint64_t *before,
         bool elsewhere = false;
         if (fit_together(s, st, other))
             fits = true;
-        else if (reads(s, st, other, &elsewhere) || (!is_prefix(st, other) && !is_prefix(other, st)) || (st->tiled && other->tiled))
+        else if (reads(s, st, other, &elsewhere) || (!is_prefix(st, other) && !is_prefix(other, st)) ||
+                 (st->tiled && other->tiled))
             return false;
     }
     for (int h = 0; fits && h < gs->count; h++) {
@@ -216,8 +218,7 @@ int sched_group(sched *s)
         for (int w = 0; w < gs.words; w++)
             before[w] = 0;
         waits_for(&gs, st, before);
-        while (g >= 0 && g >= last &&
-               !(may_join(&gs, st, before, g) && count_params(&gs, g, st) <= (int)s->options->max_params))
+        while (g >= 0 && g >= last && !(may_join(&gs, st, before, g) && count_params(&gs, g, st) <= (int)s->options->max_params))
             g--;
         if (g < 0 || g < last) {
             g = gs.count;

@@ -57,8 +57,8 @@ static void digits(bl_ir *ir, const bl_node *flat, int n, const bl_node *const *
         out[0] = flat;
 }
 
-/* Extents are matched from the left into the smallest groups of equal products, so that an axis which a reshape leaves alone keeps its
- * index as it is. */
+/* Extents are matched from the left into the smallest groups of equal products, so that an axis which a reshape leaves alone
+ * keeps its index as it is. */
 static void reshape_index(bl_ir *ir, const bl_node *node, const bl_node *const *index, const bl_node **out)
 {
     const bl_node *src = node->src[0];
@@ -149,8 +149,9 @@ static int reduce_level(sched *s, int n, const bl_node *const *index)
     return level;
 }
 
-/* A sum of sums is one sum, also where the inner one stands under a condition (a padded edge), if it is used here alone and there are
- * about as many elements of the outer as of the inner: the gradient of a convolution's windows, which so are never written out. */
+/* A sum of sums is one sum, also where the inner one stands under a condition (a padded edge), if it is used here alone and there
+ * are about as many elements of the outer as of the inner: the gradient of a convolution's windows, which so are never written
+ * out. */
 static const bl_node *sum_of_sums(sched *s, const bl_node *node, const bl_node *value, const bl_node **gate)
 {
     const bl_node *inner = value;
@@ -171,8 +172,8 @@ static const bl_node *sum_of_sums(sched *s, const bl_node *node, const bl_node *
     return outer_count >= inner_count / SUM_OF_SUMS ? inner : NULL;
 }
 
-/* A product with a gated load: the load gives 0 wherever the gate that it was made under is closed, and an edge so multiplies by zero,
- * as in a padded convolution forward. */
+/* A product with a gated load: the load gives 0 wherever the gate that it was made under is closed, and an edge so multiplies by
+ * zero, as in a padded convolution forward. */
 static bool is_zero_outside(const bl_node *value)
 {
     if (value->op != BL_OP_MUL)
@@ -259,8 +260,8 @@ static const bl_node *element_move(sched *s, const bl_node *node, const bl_node 
         bl_window_get(node->arg, &axis, &stride, &dilation);
         for (int i = 0; i < src->ndim; i++)
             at[i] = index[i];
-        at[axis] = bl_add(ir, bl_mul(ir, index[axis], bl_index(ir, stride)),
-                          bl_mul(ir, index[node->ndim - 1], bl_index(ir, dilation)));
+        at[axis] =
+            bl_add(ir, bl_mul(ir, index[axis], bl_index(ir, stride)), bl_mul(ir, index[node->ndim - 1], bl_index(ir, dilation)));
         break;
     default:
         return bl_ir_fail(ir, BL_EBUG, "%s is no movement op of one source", bl_op_name((bl_op)node->op));
@@ -333,7 +334,8 @@ const bl_node *sched_fresh(sched *s, const bl_node *node, const bl_node *const *
     return made;
 }
 
-static memo_entry *find_memo(memo_entry *head, const bl_node *node, const bl_node *const *index, const bl_node *gate, int *patterns)
+static memo_entry *find_memo(memo_entry *head, const bl_node *node, const bl_node *const *index, const bl_node *gate,
+                             int *patterns)
 {
     for (memo_entry *entry = head; entry != NULL; entry = entry->next, ++*patterns) {
         bool same = entry->gate == gate;

@@ -9,7 +9,11 @@
 enum { RANGES_PER_LEVEL = BL_MAX_DIMS };
 
 /* Why a tensor node has a buffer. */
-typedef enum realised { INLINE, BUFFERED, COPIED } realised; /* COPIED: stored for a root, but as cheap to compute again as to load */
+typedef enum realised {
+    INLINE,
+    BUFFERED,
+    COPIED
+} realised; /* COPIED: stored for a root, but as cheap to compute again as to load */
 
 /* A value that gets a buffer, and the store that fills it. */
 typedef struct stored {
@@ -27,8 +31,8 @@ typedef struct stored {
 typedef struct sched {
     bl_ir *ir;
     const bl_sched_options *options;
-    bl_nodes order;      /* all tensor nodes that the roots reach, by id */
-    bl_ptrmap position;  /* node -> its position in order, plus 1 */
+    bl_nodes order;     /* all tensor nodes that the roots reach, by id */
+    bl_ptrmap position; /* node -> its position in order, plus 1 */
     /* by position: */
     int *nusers;          /* how many distinct nodes use it (being a root counts as one) */
     const bl_node **user; /* its last user */
@@ -39,17 +43,17 @@ typedef struct sched {
     int *stores_seen, *last_store; /* in how many stores it is recomputed */
     int round;
     int nstored;
-    stored *stored;      /* sources before users */
-    bl_ptrmap by_node;   /* tensor node -> its number in stored, plus 1 */
-    bl_ptrmap origin;    /* node of a kernel -> position of the ALU or REDUCE tensor node that it came from, plus 1 */
-    bl_ptrmap memo;      /* tensor node -> its elements in the store being built */
-    int building;        /* which store that is */
+    stored *stored;            /* sources before users */
+    bl_ptrmap by_node;         /* tensor node -> its number in stored, plus 1 */
+    bl_ptrmap origin;          /* node of a kernel -> position of the ALU or REDUCE tensor node that it came from, plus 1 */
+    bl_ptrmap memo;            /* tensor node -> its elements in the store being built */
+    int building;              /* which store that is */
     const bl_node *seen_often; /* a node recomputed at too many indices in it, or NULL */
-    bl_ptrmap halves;    /* first halves of split reductions */
+    bl_ptrmap halves;          /* first halves of split reductions */
 } sched;
 
-/* index.c: the element of tensor |node| at |index| (one INDEX expression an axis) as a scalar expression; loads are made only where
- * |gate| holds (NULL: always).  sched_fresh computes it even if it has a buffer. */
+/* index.c: the element of tensor |node| at |index| (one INDEX expression an axis) as a scalar expression; loads are made only
+ * where |gate| holds (NULL: always).  sched_fresh computes it even if it has a buffer. */
 const bl_node *sched_element(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate);
 const bl_node *sched_fresh(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate);
 const bl_node *sched_flat_index(bl_ir *ir, int ndim, const bl_node *const *dim, const bl_node *const *index);
@@ -58,7 +62,8 @@ int sched_position(const sched *s, const bl_node *node); /* -1 if it is none of 
 /* split.c: reductions that would leave most of the device idle become two; the roots are rewritten. */
 void sched_split(sched *s, int nroots, const bl_node **roots);
 
-/* realise.c: what gets a buffer by the graph alone; then, from the expressions built with that, what else must (how many were marked). */
+/* realise.c: what gets a buffer by the graph alone; then, from the expressions built with that, what else must (how many were
+ * marked). */
 void sched_mark_first(sched *s, int nroots, const bl_node *const *roots);
 int sched_mark_more(sched *s);
 /* After grouping: reductions computed in two nests. */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* What gets a buffer.  First by the graph alone: roots, CONTIGUOUS, and cuts in what would be too deep or read too many buffers.
- * Then, from the expressions of the stores, reductions and costly values that would be computed more often than they have elements,
- * or where too little would run side by side. */
+ * Then, from the expressions of the stores, reductions and costly values that would be computed more often than they have
+ * elements, or where too little would run side by side. */
 #include "engine/base/size.h"
 #include "engine/ir/shape.h"
 #include "engine/sched/internal.h"
 
 enum {
-    MOST_DEPTH = 1000,      /* nodes on one path of an expression: bounds recursion in index.c and the linearizer */
-    SMALL_NEST = 4096,      /* iterations that one work-item may as well do alone */
-    SMALL_SERIAL = 16384,   /* iterations up to which it does not matter how few rows run side by side */
-    COSTLY = 8,             /* ops per element from which a value used over and over is worth a buffer */
-    COSTLY_TWICE = 64,      /* ops per element from which one used in two nests is */
-    REUSED = 8,             /* uses of each element that count as over and over */
+    MOST_DEPTH = 1000,    /* nodes on one path of an expression: bounds recursion in index.c and the linearizer */
+    SMALL_NEST = 4096,    /* iterations that one work-item may as well do alone */
+    SMALL_SERIAL = 16384, /* iterations up to which it does not matter how few rows run side by side */
+    COSTLY = 8,           /* ops per element from which a value used over and over is worth a buffer */
+    COSTLY_TWICE = 64,    /* ops per element from which one used in two nests is */
+    REUSED = 8,           /* uses of each element that count as over and over */
     MOST_WEIGHT = 1 << 20
 };
 
@@ -62,8 +62,8 @@ static bool add_leaf(leafset *set, const bl_node *leaf, int most)
     return true;
 }
 
-/* Keep what one expression reads within what a kernel may bind: where a node's sources together read too much, the source that reads
- * most gets a buffer. */
+/* Keep what one expression reads within what a kernel may bind: where a node's sources together read too much, the source that
+ * reads most gets a buffer. */
 static void limit_leaves(sched *s, leafset *sets, const bl_node *node, int position)
 {
     int most = (int)s->options->max_params - 4;
@@ -404,8 +404,8 @@ static int cut_twice(sched *s)
     return marked;
 }
 
-/* In three turns, since each sees clearly only what the one before has left: reductions, costly operands of reductions, costly values
- * computed twice. */
+/* In three turns, since each sees clearly only what the one before has left: reductions, costly operands of reductions, costly
+ * values computed twice. */
 int sched_mark_more(sched *s)
 {
     int marked = 0;

@@ -194,7 +194,8 @@ static void make_places(const sched *s, int nroots, const bl_node *const *roots,
     for (int i = 0; i < s->nstored; i++) {
         const bl_node *node = s->stored[i].node;
         bl_place *place = &out->places[ninputs + i];
-        *place = (bl_place){.kind = BL_PLACE_TEMP, .dtype = (bl_dtype)node->dtype, .count = bl_shape_count(s->ir, node->ndim, node->dim)};
+        *place = (bl_place){
+            .kind = BL_PLACE_TEMP, .dtype = (bl_dtype)node->dtype, .count = bl_shape_count(s->ir, node->ndim, node->dim)};
         for (int k = nroots - 1; k >= 0; k--) {
             if (roots[k] == node) {
                 place->kind = BL_PLACE_ROOT;
@@ -204,7 +205,8 @@ static void make_places(const sched *s, int nroots, const bl_node *const *roots,
     }
 }
 
-static bl_status finish(sched *s, int ngroups, int nroots, const bl_node *const *roots, int ninputs, bl_schedule *out, bl_err *err)
+static bl_status finish(sched *s, int ngroups, int nroots, const bl_node *const *roots, int ninputs, bl_schedule *out,
+                        bl_err *err)
 {
     bl_arena *arena = bl_ir_arena(s->ir);
     int *root_place = bl_arena_array(arena, (size_t)nroots, sizeof *root_place);

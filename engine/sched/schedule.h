@@ -2,9 +2,9 @@
  *
  * A value that gets no buffer is recomputed inside its users, as an expression of their loop variables: movement ops are
  * nothing but arithmetic on indices (index.c).  The rules of what gets a buffer are in realise.c, of what shares a nest in
- * group.c.  Loop variables are canonical: the i-th extent of an output that is not 1 is RANGE number i, and a reduction at depth d
- * over axis a is RANGE number 16 * d + a, so two values of one shape, or two reductions over the same rows, are expressions of the same
- * RANGEs and share whatever they have in common. */
+ * group.c.  Loop variables are canonical: the i-th extent of an output that is not 1 is RANGE number i, and a reduction at depth
+ * d over axis a is RANGE number 16 * d + a, so two values of one shape, or two reductions over the same rows, are expressions of
+ * the same RANGEs and share whatever they have in common. */
 #ifndef BL_SCHED_SCHEDULE_H
 #define BL_SCHED_SCHEDULE_H
 
@@ -24,22 +24,22 @@ typedef struct bl_place {
 typedef struct bl_nest {
     const bl_node *sink;
     int nparams;
-    const int *param;  /* which place each parameter is */
-    uint32_t writes;   /* bit i: parameter i is stored to */
-    const char *name;  /* "r_64_10_1600": r if it reduces, e if it does not, and the extents */
-    bool helper;       /* first half of a split reduction, or a packed operand */
+    const int *param; /* which place each parameter is */
+    uint32_t writes;  /* bit i: parameter i is stored to */
+    const char *name; /* "r_64_10_1600": r if it reduces, e if it does not, and the extents */
+    bool helper;      /* first half of a split reduction, or a packed operand */
 } bl_nest;
 
 typedef struct bl_schedule {
     int nplaces, nnests;
     bl_place *places;
-    bl_nest *nests; /* in the order they run */
+    bl_nest *nests;        /* in the order they run */
     const int *root_place; /* for each root, the place that holds it */
 } bl_schedule;
 
 typedef struct bl_sched_options {
-    uint32_t units;        /* cores of the device: how much must run side by side */
-    uint32_t max_params;   /* buffers of one kernel */
+    uint32_t units;      /* cores of the device: how much must run side by side */
+    uint32_t max_params; /* buffers of one kernel */
 } bl_sched_options;
 
 /* Everything lives in the ir's arena.  Roots are tensor nodes; the same node twice shares a place. */

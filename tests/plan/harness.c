@@ -172,8 +172,8 @@ static void compare(job *j, const char *what, int which, bl_dtype dtype, int64_t
             ratio = INFINITY;
         if (ratio > j->result->worst) {
             j->result->worst = ratio;
-            snprintf(j->result->where, sizeof j->result->where, "%s %d element %lld: %.9g, the interpreter says %.9g", what, which,
-                     (long long)i, a, b);
+            snprintf(j->result->where, sizeof j->result->where, "%s %d element %lld: %.9g, the interpreter says %.9g", what,
+                     which, (long long)i, a, b);
         }
     }
 }
@@ -241,8 +241,13 @@ static void release(job *j)
 
 static bl_status run_job(job *j, const bl_wire_graph *wire)
 {
-    bl_run run = {.plan = j->plan, .pool = j->pool, .vars = j->vars, .inputs = j->inputs, .states = j->states,
-                  .outputs = j->outputs, .steps = 1};
+    bl_run run = {.plan = j->plan,
+                  .pool = j->pool,
+                  .vars = j->vars,
+                  .inputs = j->inputs,
+                  .states = j->states,
+                  .outputs = j->outputs,
+                  .steps = 1};
     uint64_t *ns = calloc(256, sizeof *ns);
     bl_status st = prepare(j);
 
@@ -275,8 +280,11 @@ static bl_status run_job(job *j, const bl_wire_graph *wire)
 static bl_status run_entry(bl_device *dev, bl_pool *pool, const bl_wire_graph *wire, const harness_options *options,
                            harness_result *result)
 {
-    bl_plan_options plan_options = {.debug = options->debug, .noopt = options->noopt, .spec = options->spec,
-                                    .max_compile_bytes = ARENA_BYTES, .program = true};
+    bl_plan_options plan_options = {.debug = options->debug,
+                                    .noopt = options->noopt,
+                                    .spec = options->spec,
+                                    .max_compile_bytes = ARENA_BYTES,
+                                    .program = true};
     bl_plans *plans = bl_plans_create(4);
     bl_arena *arena = bl_arena_create(0);
     bl_wire_key key;
@@ -317,7 +325,8 @@ int harness_run(bl_device *dev, const char *text, const harness_options *options
 {
     bl_arena *arena = bl_arena_create(0);
     bl_json_limits json_limits = {0};
-    bl_decode_env env = {.arena = arena, .limits = {.max_nodes = 100000, .max_inputs = 10000, .max_dims = 12, .max_tensor_bytes = 1ULL << 40}};
+    bl_decode_env env = {.arena = arena,
+                         .limits = {.max_nodes = 100000, .max_inputs = 10000, .max_dims = 12, .max_tensor_bytes = 1ULL << 40}};
     bl_json_doc doc = {0};
     bl_program_doc program;
     bl_pool *pool = bl_pool_create(dev, (size_t)1 << 30);
