@@ -183,6 +183,8 @@ def reductions():
     c.add("large_rows", lambda g: g("sum", g.x([3, 40000]), axis=1))
     c.add("large_columns", lambda g: g("max", g.x([20000, 5]), axis=0))
     c.add("large_argmax", lambda g: g("argmax", g.x([70001])))
+    c.add("long_rows", lambda g: g("sum", g.x([3, 70001]), axis=1))
+    c.add("long_softmax", lambda g: g("softmax", g.x([2, 40009])))
     c.add("large_loss", lambda g: g("mean", g("square", g("sub", g.x([64, 784]), g.x([64, 784])))))
     return c
 

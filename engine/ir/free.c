@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/ir/free.h"
 
+#include "engine/base/size.h"
+
 void bl_free_init(bl_free *free, bl_ir *ir)
 {
     *free = (bl_free){.ir = ir};
@@ -63,4 +65,51 @@ uint64_t bl_free_get(bl_free *free, const bl_node *node)
         bl_ptrmap_put(&free->sets, below.at[i], set);
     }
     return stored_set(free, node);
+}
+
+uint64_t bl_free_bound(bl_free *free, const bl_node *reduce)
+{
+    uint64_t set = 0;
+    for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc; i++)
+        set |= bl_free_bit(free, reduce->src[i]);
+    return set;
+}
+
+int64_t bl_free_size(const bl_free *free, uint64_t set)
+{
+    int64_t size = 1;
+    for (int i = 0; i < free->nranges; i++) {
+        if ((set >> i & 1) != 0 && !bl_i64_mul(size, free->range[i]->hi + 1, &size))
+            return INT64_MAX;
+    }
+    return size;
+}
+
+int64_t bl_free_work(bl_free *free, const bl_node *reduce)
+{
+    return bl_free_size(free, bl_free_get(free, reduce) | bl_free_bound(free, reduce));
+}
+
+bool bl_reads_over_and_over(bl_free *free, const bl_node *reduce, int64_t times)
+{
+    bl_nodes below = bl_reach(free->ir, (int)reduce->arg, reduce->src, false);
+    int64_t work = bl_free_work(free, reduce);
+    int reused = 0;
+    bl_ptrmap inside;
+
+    bl_ptrmap_init(&inside, bl_ir_arena(free->ir));
+    for (int64_t i = 0; i < reduce->arg; i++)
+        bl_ptrmap_put(&inside, reduce->src[i], free);
+    for (size_t i = below.count; i-- > 0;) { /* users first, so that what only an inner reduction sees is never entered */
+        const bl_node *node = below.at[i];
+        if (!bl_ptrmap_has(&inside, node))
+            continue;
+        if (node->op == BL_OP_LOAD || node->op == BL_OP_REDUCE) {
+            reused += bl_free_size(free, bl_free_get(free, node)) <= work / times;
+            continue;
+        }
+        for (uint32_t k = 0; k < node->nsrc; k++)
+            bl_ptrmap_put(&inside, node->src[k], free);
+    }
+    return reused >= 2;
 }

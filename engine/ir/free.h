@@ -21,5 +21,14 @@ void bl_free_init(bl_free *free, bl_ir *ir);
 uint64_t bl_free_get(bl_free *free, const bl_node *node);
 /* The bit of a RANGE, numbering it if it is new. */
 uint64_t bl_free_bit(bl_free *free, const bl_node *range);
+/* The RANGEs that a REDUCE folds over. */
+uint64_t bl_free_bound(bl_free *free, const bl_node *reduce);
+/* The product of the largest extents in |set|; INT64_MAX where that does not fit. */
+int64_t bl_free_size(const bl_free *free, uint64_t set);
+/* How often the value of a REDUCE is added to, all loops around it counted. */
+int64_t bl_free_work(bl_free *free, const bl_node *reduce);
+/* Does a REDUCE read two operands, or more, each element of which serves at least |times| of its iterations, as a matmul does?
+ * Operands are loads, and the results of reductions further in. */
+bool bl_reads_over_and_over(bl_free *free, const bl_node *reduce, int64_t times);
 
 #endif

@@ -240,7 +240,7 @@ static value *fold_group(build *b, scope *at, const bl_node *reduce, value *acc,
 {
     bl_dtype dtype = lowered_dtype(b, reduce);
     value *buffer = append(b, at, BL_OP_BUFFER, dtype, 1, 0), *store = NULL, *total = NULL, *loop = NULL, *load = NULL,
-          *sum = NULL;
+          *sum = NULL, *lanes = NULL, *from = NULL;
     scope *inner = open_scope(b, at, 0);
     int64_t count = 1;
 
@@ -259,7 +259,8 @@ static value *fold_group(build *b, scope *at, const bl_node *reduce, value *acc,
     }
     stride = emit(b, at, group->src[0]);
     row = emit_alu(b, at, BL_OP_MUL, b->index, row, stride);
-    mine = emit_alu(b, at, BL_OP_ADD, b->index, row, mine);
+    lanes = emit_const(b, at, b->index, reduce->lanes);
+    mine = emit_alu(b, at, BL_OP_MUL, b->index, emit_alu(b, at, BL_OP_ADD, b->index, row, mine), lanes);
     store = append(b, at, BL_OP_STORE, dtype, reduce->lanes, 3);
     store->args[0] = buffer;
     store->args[1] = mine;
@@ -270,9 +271,10 @@ static value *fold_group(build *b, scope *at, const bl_node *reduce, value *acc,
     b->ninst++;
     loop->args[0] = stride;
     loop->loop = inner;
+    from = emit_alu(b, inner, BL_OP_MUL, b->index, emit_alu(b, inner, BL_OP_ADD, b->index, row, loop), lanes);
     load = append(b, inner, BL_OP_LOAD, dtype, reduce->lanes, 2);
     load->args[0] = buffer;
-    load->args[1] = emit_alu(b, inner, BL_OP_ADD, b->index, row, loop);
+    load->args[1] = from;
     sum = emit_alu(b, inner, (bl_op)reduce->sub, dtype, total, load);
     store = append(b, inner, BL_OP_SET, dtype, reduce->lanes, 2);
     store->args[0] = total;
@@ -371,7 +373,7 @@ static uint8_t known_facts(const bl_node *node)
 
 static value *emit_plain(build *b, scope *at, const bl_node *node)
 {
-    value *args[BL_MAX_LANES], *v = NULL;
+    value *args[BL_MAX_LANES] = {0}, *v = NULL;
     for (uint32_t i = 0; i < node->nsrc; i++)
         args[i] = emit(b, at, node->src[i]);
     if (node->op == BL_OP_CAST && args[0]->inst.dtype == lowered_dtype(b, node) && args[0]->inst.lanes == node->lanes)

@@ -1,27 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/opt/facts.h"
 
-#include "engine/base/size.h"
-
 enum { OVER_AND_OVER = 8 };
-
-uint64_t facts_bound(facts *f, const bl_node *reduce)
-{
-    uint64_t set = 0;
-    for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc; i++)
-        set |= bl_free_bit(&f->tune->free, reduce->src[i]);
-    return set;
-}
-
-int64_t facts_size(const facts *f, uint64_t set)
-{
-    int64_t size = 1;
-    for (int i = 0; i < f->tune->free.nranges; i++) {
-        if ((set >> i & 1) != 0 && !bl_i64_mul(size, bl_extent_of(f->tune->free.range[i]), &size))
-            return INT64_MAX;
-    }
-    return size;
-}
 
 int facts_contiguity(facts *f, const bl_node *node, const bl_node *range)
 {
@@ -65,23 +45,12 @@ static void add_access(facts *f, const bl_node *node, const bl_node *reduce, uin
 /* The loads of a reduction's values that stand in no reduction further in. */
 static void accesses_below(facts *f, const bl_node *reduce)
 {
-    uint64_t loops = bl_free_get(&f->tune->free, reduce) | facts_bound(f, reduce);
+    uint64_t loops = bl_free_get(&f->tune->free, reduce) | bl_free_bound(&f->tune->free, reduce);
     bl_nodes inside = bl_reach(f->tune->ir, (int)reduce->arg, reduce->src, false);
     for (size_t i = 0; i < inside.count; i++) {
         if (inside.at[i]->op == BL_OP_LOAD)
             add_access(f, inside.at[i], reduce, loops);
     }
-}
-
-static bool reads_over_and_over(facts *f, const bl_node *reduce)
-{
-    int64_t all = facts_size(f, bl_free_get(&f->tune->free, reduce) | facts_bound(f, reduce));
-    int reused = 0;
-    for (int i = 0; i < f->naccesses; i++) {
-        if (f->access[i].reduce == reduce)
-            reused += facts_size(f, bl_free_get(&f->tune->free, f->access[i].node)) <= all / OVER_AND_OVER;
-    }
-    return reused >= 2;
 }
 
 void facts_init(facts *f, bl_tune *tune)
@@ -97,7 +66,7 @@ void facts_init(facts *f, bl_tune *tune)
         if (tune->axis[i].output)
             f->outputs |= bit;
     }
-    f->total = facts_size(f, all);
+    f->total = bl_free_size(&tune->free, all);
     for (size_t i = 0; i < f->below.count; i++) {
         const bl_node *node = f->below.at[i];
         if (node->op == BL_OP_REDUCE)
@@ -108,9 +77,9 @@ void facts_init(facts *f, bl_tune *tune)
     for (size_t i = 0; i < f->below.count; i++) {
         const bl_node *node = f->below.at[i];
         uint64_t work = 0;
-        if (node->op != BL_OP_REDUCE || bl_free_get(&tune->free, node) != f->outputs || !reads_over_and_over(f, node))
+        if (node->op != BL_OP_REDUCE || bl_free_get(&tune->free, node) != f->outputs || !bl_reads_over_and_over(&tune->free, node, OVER_AND_OVER))
             continue;
-        work = (uint64_t)facts_size(f, f->outputs | facts_bound(f, node));
+        work = (uint64_t)bl_free_work(&tune->free, node);
         if (work > most) {
             most = work;
             f->main = node;

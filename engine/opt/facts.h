@@ -25,9 +25,6 @@ typedef struct facts {
 } facts;
 
 void facts_init(facts *f, bl_tune *tune);
-uint64_t facts_bound(facts *f, const bl_node *reduce);
-/* The product of the extents in a set of axes. */
-int64_t facts_size(const facts *f, uint64_t set);
 /* Does the access's index grow by one with the axis (1), not at all (0), or otherwise (-1)? */
 int facts_contiguity(facts *f, const bl_node *node, const bl_node *range);
 int facts_axis_of(const bl_tune *tune, const bl_node *range); /* its number, or -1 */

@@ -33,7 +33,7 @@ static int contiguous_axis(facts *f)
             continue;
         for (int k = 0; k < f->naccesses; k++) {
             int contiguous = facts_contiguity(f, f->access[k].node, axis->range);
-            score += contiguous == 1 ? (double)facts_size(f, f->access[k].loops) : 0;
+            score += contiguous == 1 ? (double)bl_free_size(&f->tune->free, f->access[k].loops) : 0;
         }
         if (score >= most) {
             most = score;

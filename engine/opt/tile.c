@@ -41,7 +41,7 @@ static bool can_pack(facts *f, const access *a, const bl_target *target)
         if ((set & bl_free_bit(&tune->free, tune->axis[i].range)) != 0 && !bl_is_fixed(tune->axis[i].range))
             return false;
     }
-    return facts_size(f, a->loops) / REUSE_TO_PACK >= facts_size(f, set);
+    return bl_free_size(&f->tune->free, a->loops) / REUSE_TO_PACK >= bl_free_size(&f->tune->free, set);
 }
 
 double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes)
@@ -53,7 +53,7 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
 
     for (int i = 0; i < f->naccesses; i++) {
         const access *a = &f->access[i];
-        double runs = (double)facts_size(f, a->loops);
+        double runs = (double)bl_free_size(&f->tune->free, a->loops);
         int contiguous = facts_contiguity(f, a->node, range);
         if ((a->loops & bit) == 0)
             cost += runs;
@@ -63,9 +63,9 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
             cost += runs * 1.5;
     }
     if (range->arg >= FIRST_REDUCE && f->main == NULL)
-        return cost * 1.01 + (double)facts_size(f, f->outputs) * 0.5 * lanes; /* the lanes are folded at the end */
+        return cost * 1.01 + (double)bl_free_size(&f->tune->free, f->outputs) * 0.5 * lanes; /* the lanes are folded at the end */
     if (range->arg >= FIRST_REDUCE)
-        return cost * 1.15 + (double)facts_size(f, f->outputs) * lanes;
+        return cost * 1.15 + (double)bl_free_size(&f->tune->free, f->outputs) * lanes;
     return cost;
 }
 
@@ -175,7 +175,7 @@ static void write_edges(bl_tune *tune, const bl_target *target)
             if (a->reduce != f.main || a->node->op != BL_OP_LOAD || a->node->nsrc < 3 ||
                 (uint32_t)tune->nparams == target->max_params)
                 continue;
-            if (facts_size(&f, a->loops) / REUSE_TO_WRITE >= facts_size(&f, bl_free_get(&tune->free, a->node)))
+            if (bl_free_size(&tune->free, a->loops) / REUSE_TO_WRITE >= bl_free_size(&tune->free, bl_free_get(&tune->free, a->node)))
                 again = apply(tune, BL_MOVE_EDGES, operand_number(tune, a->node), 0);
         }
     }
@@ -191,7 +191,7 @@ static void pack_operands(bl_tune *tune, const bl_target *target)
         for (int i = 0; i < f.naccesses && again == 0 && f.main != NULL; i++) {
             const access *a = &f.access[i];
             bool lanes = false, gathered = false;
-            int64_t bytes = facts_size(&f, bl_free_get(&tune->free, a->node)) * (int64_t)bl_dtype_bytes((bl_dtype)a->node->dtype);
+            int64_t bytes = bl_free_size(&tune->free, bl_free_get(&tune->free, a->node)) * (int64_t)bl_dtype_bytes((bl_dtype)a->node->dtype);
             for (int k = 0; k < tune->naxes; k++) {
                 const bl_node *range = tune->axis[k].range;
                 if ((range->sub != BL_AXIS_VECTOR && range->sub != BL_AXIS_LOCAL) || !bl_depends(tune, a->node, range))

@@ -3,6 +3,8 @@
 #include "engine/ir/shape.h"
 #include "engine/opt/internal.h"
 
+enum { MOST_ITEM_AXES = 3 }; /* dimensions of a group */
+
 int64_t bl_extent_of(const bl_node *range)
 {
     return range->hi + 1;
@@ -304,9 +306,83 @@ static bool make_first(bl_tune *tune, int number)
     return true;
 }
 
-static bool dispatch(bl_tune *tune, bl_move move)
+/* A value has the lanes of one axis: would some depend on |range| and on one that is lanes already? */
+static bool lanes_meet(bl_tune *tune, const bl_node *range)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    uint64_t own = bl_free_bit(&tune->free, range), lanes = 0;
+
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range->sub == BL_AXIS_VECTOR)
+            lanes |= bl_free_bit(&tune->free, tune->axis[i].range);
+    }
+    for (size_t i = 0; lanes != 0 && i < below.count; i++) {
+        const bl_node *node = below.at[i];
+        uint64_t set = bl_free_get(&tune->free, node);
+        for (uint32_t k = (uint32_t)node->arg; node->op == BL_OP_REDUCE && k < node->nsrc; k++)
+            set |= bl_free_bit(&tune->free, node->src[k]);
+        if (node->op != BL_OP_SINK && (set & own) != 0 && (set & lanes) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* Axes that are work-items of a group. */
+static int count_items(const bl_tune *tune)
+{
+    int n = 0;
+    for (int i = 0; i < tune->naxes; i++)
+        n += tune->axis[i].range->sub == BL_AXIS_LOCAL || tune->axis[i].range->sub == BL_AXIS_GROUP;
+    return n;
+}
+
+/* Does a reduction over |range| have work-items that share it already? */
+static bool is_shared(bl_tune *tune, const bl_node *range)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    for (size_t i = 0; i < below.count; i++) {
+        for (int k = 0; tune_binds(below.at[i], range) && k < tune->naxes; k++) {
+            if (tune->axis[k].range->sub == BL_AXIS_GROUP && tune_binds(below.at[i], tune->axis[k].range))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool can_split(bl_tune *tune, bl_move move)
 {
     const bl_axis *axis = &tune->axis[move.axis];
+
+    if (move.amount < 2)
+        return false;
+    switch (move.kind) {
+    case BL_MOVE_TILE:
+        return true;
+    case BL_MOVE_VECTOR:
+        return move.amount <= BL_MAX_LANES && (move.amount & (move.amount - 1)) == 0 && !lanes_meet(tune, axis->range);
+    case BL_MOVE_CHUNK:
+        return axis->output;
+    case BL_MOVE_LOCAL:
+        return axis->output && axis->outer && count_items(tune) < MOST_ITEM_AXES;
+    case BL_MOVE_GROUP:
+        return !axis->output && bl_extent_of(axis->range) % move.amount == 0 && count_items(tune) < MOST_ITEM_AXES &&
+               !is_shared(tune, axis->range);
+    case BL_MOVE_FIRST:
+    case BL_MOVE_EDGES:
+    case BL_MOVE_PACK:
+    case BL_MOVE_KINDS:
+        break;
+    }
+    return false;
+}
+
+static bool dispatch(bl_tune *tune, bl_move move)
+{
+    static const bl_axis_kind inner[BL_MOVE_KINDS] = {[BL_MOVE_TILE] = BL_AXIS_TILE,
+                                                      [BL_MOVE_VECTOR] = BL_AXIS_VECTOR,
+                                                      [BL_MOVE_CHUNK] = BL_AXIS_LOOP,
+                                                      [BL_MOVE_LOCAL] = BL_AXIS_LOCAL,
+                                                      [BL_MOVE_GROUP] = BL_AXIS_GROUP};
 
     if (move.kind == BL_MOVE_PACK)
         return tune_pack(tune, move.axis);
@@ -314,26 +390,9 @@ static bool dispatch(bl_tune *tune, bl_move move)
         return tune_edges(tune, move.axis);
     if (move.axis < 0 || move.axis >= tune->naxes)
         return false;
-    switch (move.kind) {
-    case BL_MOVE_TILE:
-        return split(tune, move.axis, move.amount, BL_AXIS_TILE);
-    case BL_MOVE_VECTOR:
-        return move.amount <= BL_MAX_LANES && split(tune, move.axis, move.amount, BL_AXIS_VECTOR);
-    case BL_MOVE_CHUNK:
-        return axis->output && split(tune, move.axis, move.amount, BL_AXIS_LOOP);
-    case BL_MOVE_LOCAL:
-        return axis->output && axis->outer && split(tune, move.axis, move.amount, BL_AXIS_LOCAL);
-    case BL_MOVE_GROUP:
-        return !axis->output && bl_extent_of(axis->range) % move.amount == 0 &&
-               split(tune, move.axis, move.amount, BL_AXIS_GROUP);
-    case BL_MOVE_FIRST:
+    if (move.kind == BL_MOVE_FIRST)
         return make_first(tune, move.axis);
-    case BL_MOVE_EDGES:
-    case BL_MOVE_PACK:
-    case BL_MOVE_KINDS:
-        break;
-    }
-    return false;
+    return can_split(tune, move) && split(tune, move.axis, move.amount, inner[move.kind]);
 }
 
 bool bl_tune_apply(bl_tune *tune, bl_move move)

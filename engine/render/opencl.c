@@ -197,7 +197,7 @@ static void load(bl_text *out, const char *buffer, bl_dtype dtype, int lanes, co
     if (local && lanes == 1) {
         bl_text_printf(out, "%s[%s]", buffer, index);
     } else if (local) {
-        bl_text_printf(out, "vload%d(%s, %s)", lanes, index, buffer);
+        bl_text_printf(out, "vload%d(0, %s + %s)", lanes, buffer, index);
     } else if (dtype == BL_F16) {
         bl_text_printf(out, "vload_half%s(0, %s + %s)", half_lanes[lanes], buffer, index);
     } else if (lanes == 1) {
@@ -220,7 +220,7 @@ static void store(bl_text *out, const char *buffer, bl_dtype dtype, int lanes, c
     if (local && lanes == 1) {
         bl_text_printf(out, "%s[%s] = %s", buffer, index, value);
     } else if (local) {
-        bl_text_printf(out, "vstore%d(%s, %s, %s)", lanes, value, index, buffer);
+        bl_text_printf(out, "vstore%d(%s, 0, %s + %s)", lanes, value, buffer, index);
     } else if (dtype == BL_F16) {
         bl_text_printf(out, "vstore_half%s_rte(%s, 0, %s + %s)", half_lanes[lanes], value, buffer, index);
     } else if (lanes == 1) {

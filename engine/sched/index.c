@@ -81,7 +81,7 @@ static void reshape_index(bl_ir *ir, const bl_node *node, const bl_node *const *
 static const bl_node *element_pad(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
 {
     bl_ir *ir = s->ir;
-    const bl_node *src = node->src[0];
+    const bl_node *src = node->src[0], *element = NULL;
     const bl_node *valid = NULL;
     const bl_node *at[BL_MAX_DIMS];
 
@@ -94,7 +94,10 @@ static const bl_node *element_pad(sched *s, const bl_node *node, const bl_node *
         return sched_element(s, src, at, gate);
     if (bl_is_int(valid, 0))
         return zero_of(ir, node);
-    return bl_where(ir, valid, sched_element(s, src, at, both(ir, gate, valid)), zero_of(ir, node));
+    element = sched_element(s, src, at, both(ir, gate, valid));
+    if (element->op == BL_OP_LOAD && element->nsrc > 2 && bl_and(ir, element->src[2], valid) == element->src[2])
+        return element; /* a load gives 0 outside its gate by itself */
+    return bl_where(ir, valid, element, zero_of(ir, node));
 }
 
 static const bl_node *element_gather(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)

@@ -2,7 +2,6 @@
 /* What gets a buffer.  First by the graph alone: roots, CONTIGUOUS, and cuts in what would be too deep or read too many buffers.
  * Then, from the expressions of the stores, reductions and costly values that would be computed more often than they have
  * elements, or where too little would run side by side. */
-#include "engine/base/size.h"
 #include "engine/ir/shape.h"
 #include "engine/sched/internal.h"
 
@@ -228,16 +227,6 @@ static bool cut_after(sched *s, const bl_node *reduce)
     return mark(s, sched_position(s, at));
 }
 
-static int64_t iterations(const bl_free *free, uint64_t set)
-{
-    int64_t product = 1;
-    for (int i = 0; i < free->nranges; i++) {
-        if ((set >> i & 1) != 0 && !bl_i64_mul(product, free->range[i]->hi + 1, &product))
-            return INT64_MAX;
-    }
-    return product;
-}
-
 static const bl_node *origin_of(const sched *s, const bl_node *node)
 {
     intptr_t position = (intptr_t)bl_ptrmap_get(&s->origin, node);
@@ -254,61 +243,22 @@ typedef struct view {
     bool tiled;       /* some reduction reads its operands over and over, as a matmul does */
 } view;
 
-static uint64_t bound_by(view *v, const bl_node *reduce)
-{
-    uint64_t set = 0;
-    for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc; i++)
-        set |= bl_free_bit(&v->free, reduce->src[i]);
-    return set;
-}
-
-static int64_t work_of(view *v, const bl_node *reduce)
-{
-    return iterations(&v->free, bl_free_get(&v->free, reduce) | bound_by(v, reduce));
-}
-
-/* Does a reduction read two operands, or more, of which each element serves many of its iterations?  Operands are loads and the
- * results of reductions further in. */
-static bool reads_over_and_over(view *v, const bl_node *reduce)
-{
-    bl_nodes below = bl_reach(v->s->ir, (int)reduce->arg, reduce->src, false);
-    int64_t work = work_of(v, reduce);
-    int reused = 0;
-    bl_ptrmap inside;
-
-    bl_ptrmap_init(&inside, bl_ir_arena(v->s->ir));
-    for (int64_t i = 0; i < reduce->arg; i++)
-        bl_ptrmap_put(&inside, reduce->src[i], v);
-    for (size_t i = below.count; i-- > 0;) { /* users first, so that what only an inner reduction sees is never entered */
-        const bl_node *node = below.at[i];
-        if (!bl_ptrmap_has(&inside, node))
-            continue;
-        if (node->op == BL_OP_LOAD || node->op == BL_OP_REDUCE) {
-            reused += iterations(&v->free, bl_free_get(&v->free, node)) <= work / REUSED;
-            continue;
-        }
-        for (uint32_t k = 0; k < node->nsrc; k++)
-            bl_ptrmap_put(&inside, node->src[k], v);
-    }
-    return reused >= 2;
-}
-
 /* Does this reduction have to have a buffer? */
 static bool must_cut(view *v, const bl_node *reduce, const bl_node *tensor)
 {
     uint64_t free = bl_free_get(&v->free, reduce);
     uint64_t hoisted = free & v->outputs;
-    int64_t work = work_of(v, reduce), around = iterations(&v->free, v->outputs);
+    int64_t work = bl_free_work(&v->free, reduce), around = bl_free_size(&v->free, v->outputs);
 
     if (free != hoisted) /* inside another reduction's loop: nothing runs side by side there, and tiles are out */
         return work > SMALL_NEST;
-    if (iterations(&v->free, free) > elements(tensor) && work > SMALL_NEST)
+    if (bl_free_size(&v->free, free) > elements(tensor) && work > SMALL_NEST)
         return true;
     if (free == v->outputs)
         return false;
     if (v->tiled)
         return true;
-    if (iterations(&v->free, free) < 2 * (int64_t)v->s->options->units && (work > SMALL_SERIAL || around > SMALL_SERIAL))
+    if (bl_free_size(&v->free, free) < 2 * (int64_t)v->s->options->units && (work > SMALL_SERIAL || around > SMALL_SERIAL))
         return true;
     if ((hoisted & v->chain) != hoisted && (hoisted & v->chain) != v->chain)
         return true; /* neither within nor around what is hoisted already: no order of loops serves both */
@@ -342,8 +292,8 @@ static int count_loads(sched *s, const bl_node *node)
 static int cut_costly(view *v, const bl_node *reduce)
 {
     sched *s = v->s;
-    int64_t all = work_of(v, reduce);
-    uint64_t bound = bound_by(v, reduce);
+    int64_t all = bl_free_work(&v->free, reduce);
+    uint64_t bound = bl_free_bound(&v->free, reduce);
     bl_nodes below = bl_reach(s->ir, (int)reduce->arg, reduce->src, false);
     bl_ptrmap covered;
     int marked = 0;
@@ -378,7 +328,7 @@ static void look_at(view *v, sched *s, stored *st)
     for (size_t i = 0; i < st->below.count; i++) {
         const bl_node *node = st->below.at[i];
         if (node->op == BL_OP_REDUCE && bl_free_get(&v->free, node) == v->outputs)
-            v->tiled = v->tiled || reads_over_and_over(v, node);
+            v->tiled = v->tiled || bl_reads_over_and_over(&v->free, node, REUSED);
     }
     st->tiled = v->tiled;
 }

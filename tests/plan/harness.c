@@ -267,6 +267,8 @@ static bl_status run_job(job *j, const bl_wire_graph *wire)
         double us = (double)(bl_clock_ns() - start) / 1e3;
         j->result->run_us = us < j->result->run_us ? us : j->result->run_us;
     }
+    if (j->options->repeat == 0)
+        j->result->run_us = 0;
     if (st == BL_OK && run.timed) {
         bl_text text = {0};
         bl_plan_report(j->plan, ns, 1, &text);

@@ -37,7 +37,7 @@ def typed(array, dtype):
     _, bits, kind = DTYPES[dtype]
     if kind is None:
         return array.astype(np.int64).astype(bits)
-    return torch.from_numpy(np.ascontiguousarray(array)).to(kind)
+    return torch.from_numpy(np.array(array)).to(kind)
 
 
 def x(*shape, scale=1.0):

@@ -53,7 +53,7 @@ def encode(value):
     if isinstance(value, torch.Tensor):
         value = value.detach().contiguous()
         value = (value.view(torch.int16) if name == "bfloat16" else value).numpy()
-    return DTYPES[name][0], list(value.shape), np.ascontiguousarray(value).tobytes()
+    return DTYPES[name][0], list(value.shape), value.tobytes()
 
 
 def decode(code, shape, raw):

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: MIT */
+/* The moves: which are refused, and that none changes what a nest computes.  Random lists of legal moves are applied to the nests of
+ * small graphs; each runs on the interpreter, which notices a read or write outside a buffer, beside the nest as it was. */
+#include "engine/device/device.h"
+#include "engine/ir/shape.h"
+#include "engine/ir/verify.h"
+#include "engine/lower/lower.h"
+#include "engine/opt/move.h"
+#include "engine/render/render.h"
+#include "tests/plan/graphs.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST_PARAMS = BL_MAX_BINDINGS, ROUNDS = 60, MOST_MOVES = 5, MOST_COPIES = 128, MOST_VARS = 4 };
+
+/* clang-format off */
+static const struct {
+    const char *name, *document;
+} graphs[] = {
+    {"chain", "{'inputs': {'x': {'dtype': 'float32', 'shape': [9, 35]}}, 'nodes': [{'id': 'a', 'op': 'mul', 'in': ['x', 2]}, {'id': 'y', 'op': 'sin', 'in': ['a']}], 'outputs': ['y']}"},
+    {"transpose", "{'inputs': {'x': {'dtype': 'float32', 'shape': [17, 12]}, 'b': {'dtype': 'float32', 'shape': [17]}}, 'nodes': [{'id': 't', 'op': 'transpose', 'in': ['x']}, {'id': 'y', 'op': 'add', 'in': ['t', 'b']}], 'outputs': ['y']}"},
+    {"pad", "{'inputs': {'x': {'dtype': 'float32', 'shape': [7, 11]}}, 'nodes': [{'id': 'f', 'op': 'flip', 'in': ['x']}, {'id': 'y', 'op': 'pad', 'in': ['f'], 'attrs': {'padding': [[1, 2], [3, 2]]}}], 'outputs': ['y']}"},
+    {"cat", "{'inputs': {'x': {'dtype': 'int32', 'shape': [5, 6]}, 'y': {'dtype': 'int32', 'shape': [7, 6]}}, 'nodes': [{'id': 'z', 'op': 'cat', 'in': ['x', 'y']}], 'outputs': ['z']}"},
+    {"gather", "{'inputs': {'x': {'dtype': 'float32', 'shape': [10, 12]}, 'i': {'dtype': 'int64', 'shape': [10, 16]}}, 'nodes': [{'id': 'y', 'op': 'gather', 'in': ['x', 'i'], 'attrs': {'axis': 1}}], 'outputs': ['y']}"},
+    {"sum", "{'inputs': {'x': {'dtype': 'float32', 'shape': [6, 40]}}, 'nodes': [{'id': 'y', 'op': 'sum', 'in': ['x'], 'attrs': {'axis': 1}}], 'outputs': ['y']}"},
+    {"max_all", "{'inputs': {'x': {'dtype': 'float32', 'shape': [12, 18]}}, 'nodes': [{'id': 't', 'op': 'transpose', 'in': ['x']}, {'id': 'y', 'op': 'max', 'in': ['t']}], 'outputs': ['y']}"},
+    {"columns", "{'inputs': {'x': {'dtype': 'float32', 'shape': [33, 10]}}, 'nodes': [{'id': 'y', 'op': 'mean', 'in': ['x'], 'attrs': {'axis': 0}}], 'outputs': ['y']}"},
+    {"argmax", "{'inputs': {'x': {'dtype': 'float32', 'shape': [5, 24]}}, 'nodes': [{'id': 'y', 'op': 'argmax', 'in': ['x'], 'attrs': {'axis': 1}}], 'outputs': ['y']}"},
+    {"softmax", "{'inputs': {'x': {'dtype': 'float32', 'shape': [6, 24]}}, 'nodes': [{'id': 'y', 'op': 'softmax', 'in': ['x']}], 'outputs': ['y']}"},
+    {"layer_norm", "{'inputs': {'x': {'dtype': 'float32', 'shape': [5, 18]}, 'w': {'dtype': 'float32', 'shape': [18]}, 'b': {'dtype': 'float32', 'shape': [18]}}, 'nodes': [{'id': 'y', 'op': 'layer_norm', 'in': ['x', 'w', 'b']}], 'outputs': ['y']}"},
+    {"matmul", "{'inputs': {'x': {'dtype': 'float32', 'shape': [13, 20]}, 'y': {'dtype': 'float32', 'shape': [20, 18]}, 'b': {'dtype': 'float32', 'shape': [18]}}, 'nodes': [{'id': 'm', 'op': 'matmul', 'in': ['x', 'y']}, {'id': 's', 'op': 'add', 'in': ['m', 'b']}, {'id': 'z', 'op': 'relu', 'in': ['s']}], 'outputs': ['z']}"},
+    {"conv", "{'inputs': {'x': {'dtype': 'float32', 'shape': [2, 3, 7, 8]}, 'w': {'dtype': 'float32', 'shape': [4, 3, 3, 3]}}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w'], 'attrs': {'padding': 1}}], 'outputs': ['y']}"},
+    {"two_outputs", "{'inputs': {'x': {'dtype': 'float32', 'shape': [8, 24]}}, 'nodes': [{'id': 'm', 'op': 'mean', 'in': ['x'], 'attrs': {'axis': 1}}, {'id': 'v', 'op': 'var', 'in': ['x'], 'attrs': {'axis': 1}}], 'outputs': ['m', 'v']}"},
+    {"float16", "{'inputs': {'x': {'dtype': 'float16', 'shape': [6, 20]}}, 'nodes': [{'id': 's', 'op': 'sum', 'in': ['x'], 'attrs': {'axis': 1}}, {'id': 'y', 'op': 'sub', 'in': ['x', 1]}], 'outputs': ['s', 'y']}"},
+    {"bool", "{'inputs': {'x': {'dtype': 'float32', 'shape': [6, 20]}}, 'nodes': [{'id': 'c', 'op': 'greater', 'in': ['x', 0.5]}, {'id': 'a', 'op': 'any', 'in': ['c'], 'attrs': {'axis': 0}}, {'id': 'n', 'op': 'logical_not', 'in': ['c']}], 'outputs': ['a', 'n']}"},
+    {"named", "{'dims': {'n': [1, 9]}, 'inputs': {'x': {'dtype': 'float32', 'shape': ['n', 20]}, 'y': {'dtype': 'float32', 'shape': [20, 16]}}, 'nodes': [{'id': 'z', 'op': 'matmul', 'in': ['x', 'y']}], 'outputs': ['z']}"},
+};
+/* clang-format on */
+enum { NGRAPHS = sizeof graphs / sizeof graphs[0] };
+
+/* A nest with memory behind its parameters. */
+typedef struct bench {
+    const char *name;
+    bl_device *dev;
+    const test_graph *graph;
+    const bl_schedule *schedule;
+    const bl_nest *nest;
+    int64_t vars[MOST_VARS];
+    int64_t count[MOST_PARAMS];
+    bl_dtype dtype[MOST_PARAMS];
+    bl_buffer *buffers[MOST_PARAMS];
+    void *given[MOST_PARAMS]; /* what the parameters hold before a run */
+    void *wanted[MOST_PARAMS]; /* what the nest without moves leaves in those it writes */
+} bench;
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state = *state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return *state >> 33;
+}
+
+static bl_device *open_interp(void)
+{
+    bl_device *dev = NULL;
+    uint32_t count = 0;
+    bl_text why = {0};
+    bl_err err = {0};
+    if (bl_backend_interp.open(1, &dev, &count, &why, &err) != BL_OK || count != 1)
+        fail_msg("no interpreter: %s", err.text);
+    bl_text_fini(&why);
+    return dev;
+}
+
+static void open_bench(bench *b)
+{
+    uint64_t seed = 42;
+    for (int i = 0; i < b->nest->nparams; i++) {
+        const bl_place *place = &b->schedule->places[b->nest->param[i]];
+        const bl_node *input = place->kind == BL_PLACE_INPUT ? b->graph->graph->inputs[place->index] : NULL;
+        const bl_node *count = input == NULL ? place->count : bl_shape_count(b->graph->graph->ir, input->ndim, input->dim);
+        size_t bytes = bl_dtype_bytes(place->dtype);
+        b->count[i] = bl_extent_eval(count, b->vars);
+        b->dtype[i] = place->dtype;
+        b->given[i] = calloc((size_t)b->count[i] + 1, bytes);
+        for (int64_t k = 0; k < b->count[i]; k++) {
+            bl_scalar value = {.u = next_random(&seed) % 11};
+            if (bl_dtype_is_float(place->dtype))
+                value.f = (double)value.u / 4 - 1.25;
+            bl_scalar_write(place->dtype, bl_scalar_fit(place->dtype, value), (char *)b->given[i] + (size_t)k * bytes);
+        }
+        if (bl_buffer_alloc(b->dev, (size_t)b->count[i] * bytes, &b->buffers[i], NULL) != BL_OK)
+            fail_msg("no buffer");
+    }
+}
+
+static void close_bench(bench *b)
+{
+    for (int i = 0; i < MOST_PARAMS; i++) {
+        bl_buffer_release(b->buffers[i]);
+        free(b->given[i]);
+        free(b->wanted[i]);
+    }
+}
+
+/* Lower one nest and run it over |buffers|. */
+static bl_status run_sink(bench *b, const bl_node *sink, int nparams, bl_buffer *const *buffers, bl_err *err)
+{
+    bl_lowered *lowered = NULL;
+    bl_text text = {0};
+    bl_kernel *kernel = NULL;
+    bl_recording *recording = NULL;
+    bl_launch launch = {0};
+    uint32_t groups[1][3] = {{1, 1, 1}};
+    int32_t vars[MOST_VARS] = {0};
+    bl_submission submission = {.slots = buffers, .vars = vars, .groups = (const uint32_t(*)[3])groups};
+    bl_status st = bl_ir_verify(b->graph->graph->ir, 1, &sink, BL_STAGE_KERNEL, "moves", 2, err);
+
+    if (st == BL_OK)
+        st = bl_lower(b->graph->graph->ir, sink, "nest", (uint32_t)nparams, 2, &lowered, err);
+    if (st == BL_OK)
+        st = bl_render(lowered->linear, &b->dev->info, &text, err);
+    if (st == BL_OK) {
+        const bl_linear *linear = lowered->linear;
+        bl_kernel_source source = {.entry = "nest", .text = text.data, .len = text.len, .nbuffers = linear->nbuffers,
+                                   .nscalars = linear->nscalars, .writes = linear->writes, .local_bytes = linear->local_bytes};
+        memcpy(source.local, linear->local, sizeof source.local);
+        st = bl_kernel_create(b->dev, &source, &kernel, err);
+    }
+    launch.kernel = kernel;
+    for (uint16_t i = 0; i < nparams; i++)
+        launch.slot[i] = i;
+    for (int i = 0; st == BL_OK && i < lowered->nvars; i++)
+        launch.var[i] = (uint16_t)lowered->vars[i];
+    for (int i = 0; i < MOST_VARS; i++)
+        vars[i] = (int32_t)b->vars[i];
+    for (int i = 0; st == BL_OK && i < 3; i++)
+        groups[0][i] = (uint32_t)bl_extent_eval(lowered->grid[i], b->vars);
+    if (st == BL_OK)
+        st = bl_recording_create(b->dev, 1, &launch, (uint32_t)nparams, MOST_VARS, &recording, err);
+    if (st == BL_OK)
+        st = bl_recording_submit(recording, &submission, err);
+    if (st == BL_OK)
+        st = bl_device_wait(b->dev, err);
+    bl_recording_destroy(recording);
+    bl_kernel_destroy(kernel);
+    bl_text_fini(&text);
+    return st;
+}
+
+/* The nest as |tune| has it, and the helpers before it, over fresh parameters. */
+static bl_status run_tuned(bench *b, const bl_tune *tune, bl_err *err)
+{
+    bl_buffer *buffers[MOST_PARAMS] = {0}, *panels[BL_MAX_HELPERS] = {0};
+    bl_status st = BL_OK;
+
+    for (int i = 0; i < b->nest->nparams; i++) {
+        buffers[i] = b->buffers[i];
+        st = st != BL_OK ? st : bl_buffer_write(buffers[i], 0, b->given[i], (size_t)b->count[i] * bl_dtype_bytes(b->dtype[i]), err);
+    }
+    for (int i = 0; st == BL_OK && i < tune->npacked; i++) {
+        const bl_packed *p = &tune->packed[i];
+        bl_buffer *own[MOST_PARAMS] = {0};
+        st = bl_buffer_alloc(b->dev, (size_t)bl_extent_eval(p->count, b->vars) * bl_dtype_bytes(p->dtype), &panels[i], err);
+        own[0] = panels[i];
+        for (int k = 0; k < p->nfrom; k++)
+            own[1 + k] = buffers[p->from[k]];
+        buffers[p->param] = panels[i];
+        if (st == BL_OK) {
+            bl_tune plain;
+            bl_tune_init(&plain, b->graph->graph->ir, p->sink, p->nfrom + 1);
+            st = run_sink(b, plain.sink, p->nfrom + 1, own, err);
+        }
+    }
+    if (st == BL_OK)
+        st = run_sink(b, tune->sink, tune->nparams, buffers, err);
+    for (int i = 0; i < BL_MAX_HELPERS; i++)
+        bl_buffer_release(panels[i]);
+    return st;
+}
+
+static double number(bl_dtype dtype, const void *data, int64_t i)
+{
+    return bl_scalar_cast(BL_F64, dtype, bl_scalar_read(dtype, (const char *)data + (size_t)i * bl_dtype_bytes(dtype))).f;
+}
+
+/* What the nest left, beside what it left without moves (or, the first time, kept as that). */
+static void compare(bench *b, const char *moves)
+{
+    for (int i = 0; i < b->nest->nparams; i++) {
+        size_t bytes = (size_t)b->count[i] * bl_dtype_bytes(b->dtype[i]);
+        double tolerance = !bl_dtype_is_float(b->dtype[i]) ? 0 : b->dtype[i] == BL_F16 ? 4e-3 : 1e-5;
+        void *got = NULL;
+        if ((b->nest->writes >> i & 1) == 0)
+            continue;
+        got = calloc(1, bytes + 1);
+        if (bl_buffer_read(b->buffers[i], 0, got, bytes, NULL) != BL_OK)
+            fail_msg("cannot read");
+        if (b->wanted[i] == NULL) {
+            b->wanted[i] = got;
+            continue;
+        }
+        for (int64_t k = 0; k < b->count[i]; k++) {
+            double x = number(b->dtype[i], got, k), want = number(b->dtype[i], b->wanted[i], k);
+            if (!(fabs(x - want) <= tolerance * (1 + fabs(want))) && !(isnan(x) && isnan(want)) && x != want)
+                fail_msg("%s %s with \"%s\": parameter %d element %lld is %.9g, not %.9g", b->name, b->nest->name, moves, i, (long long)k,
+                         x, want);
+        }
+        free(got);
+    }
+}
+
+static int64_t copies(const bl_tune *tune)
+{
+    int64_t n = 1;
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        if (range->sub == BL_AXIS_TILE || range->sub == BL_AXIS_VECTOR)
+            n *= bl_extent_of(range);
+    }
+    return n;
+}
+
+/* Work-items of a group: what a device allows is its own affair, not the moves'. */
+static int64_t items(const bl_tune *tune)
+{
+    int64_t n = 1;
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        if (range->sub == BL_AXIS_LOCAL || range->sub == BL_AXIS_GROUP)
+            n *= bl_extent_of(range);
+    }
+    return n;
+}
+
+static void random_moves(bl_tune *tune, int64_t most_items, uint64_t *seed, int used[BL_MOVE_KINDS])
+{
+    static const int64_t amounts[] = {2, 3, 4, 5, 7, 8, 16};
+    int n = 1 + (int)(next_random(seed) % MOST_MOVES);
+
+    for (int tries = 0; tries < 20 && tune->nmoves < n; tries++) {
+        bl_move move = {.kind = (bl_move_kind)(next_random(seed) % BL_MOVE_KINDS), .axis = (int)(next_random(seed) % 8) - 1,
+                        .amount = amounts[next_random(seed) % (sizeof amounts / sizeof amounts[0])]};
+        const bl_node *before = tune->sink;
+        if ((move.kind == BL_MOVE_TILE || move.kind == BL_MOVE_VECTOR) && copies(tune) * move.amount > MOST_COPIES)
+            continue;
+        if ((move.kind == BL_MOVE_LOCAL || move.kind == BL_MOVE_GROUP) && items(tune) * move.amount > most_items)
+            continue;
+        if (bl_tune_apply(tune, move))
+            used[move.kind]++;
+        else
+            assert_ptr_equal(before, tune->sink);
+    }
+}
+
+static void run_nest(bench *b, uint64_t *seed, int used[BL_MOVE_KINDS])
+{
+    bl_ir *ir = b->graph->graph->ir;
+
+    open_bench(b);
+    for (int round = 0; round <= ROUNDS; round++) {
+        bl_tune tune;
+        bl_text moves = {0};
+        bl_err err = {0};
+        bl_status st = BL_OK;
+        bl_tune_init(&tune, ir, b->nest->sink, b->nest->nparams);
+        if (round > 0)
+            random_moves(&tune, b->dev->info.max_local, seed, used);
+        bl_tune_print(&tune, &moves);
+        st = run_tuned(b, &tune, &err);
+        if (st != BL_OK)
+            fail_msg("%s %s with \"%s\": %s: %s", b->name, b->nest->name, moves.data == NULL ? "" : moves.data, bl_status_name(st),
+                     err.text);
+        compare(b, moves.data == NULL ? "" : moves.data);
+        bl_text_fini(&moves);
+    }
+    close_bench(b);
+}
+
+static int used_moves[BL_MOVE_KINDS];
+
+static void test_random(void **state)
+{
+    int which = (int)(intptr_t)*state;
+    uint64_t seed = 1000 + (uint64_t)which;
+    test_graph graph;
+    bl_device *dev = open_interp();
+    bl_schedule *schedule = NULL;
+
+    test_graph_open(graphs[which].document, &graph);
+    schedule = test_graph_schedule(&graph, 2);
+    for (int i = 0; i < schedule->nnests; i++) {
+        bench b = {.name = graphs[which].name, .dev = dev, .graph = &graph, .schedule = schedule, .nest = &schedule->nests[i], .vars = {7}};
+        run_nest(&b, &seed, used_moves);
+    }
+    test_graph_close(&graph);
+    bl_device_destroy(dev);
+}
+
+static void test_all_kinds_used(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < BL_MOVE_KINDS; kind++) {
+        if (used_moves[kind] < 20)
+            fail_msg("only %d random moves of kind %d were legal", used_moves[kind], kind);
+    }
+}
+
+/* ---- what is refused; axes of matmul's nest: 0 rows 13, 1 columns 18, 2 the reduction over 20 */
+
+static const struct {
+    bl_move first, move;
+    bool legal;
+    const char *why;
+} legality[] = {
+    {{0}, {BL_MOVE_TILE, 0, 4}, true, "the last tile overlaps"},
+    {{0}, {BL_MOVE_TILE, 2, 3}, true, "the rest is folded in a loop of its own"},
+    {{0}, {BL_MOVE_TILE, 0, 13}, true, "the whole axis"},
+    {{0}, {BL_MOVE_TILE, 0, 14}, false, "more than the axis has"},
+    {{0}, {BL_MOVE_TILE, 0, 1}, false, "nothing to split"},
+    {{0}, {BL_MOVE_TILE, 0, 0}, false, "no amount"},
+    {{0}, {BL_MOVE_TILE, 0, -4}, false, "a negative amount"},
+    {{0}, {BL_MOVE_TILE, -1, 2}, false, "no such axis"},
+    {{0}, {BL_MOVE_TILE, 3, 2}, false, "no such axis"},
+    {{0}, {BL_MOVE_VECTOR, 1, 16}, true, "lanes"},
+    {{0}, {BL_MOVE_VECTOR, 1, 3}, false, "no target has three lanes"},
+    {{0}, {BL_MOVE_VECTOR, 2, 32}, false, "too many lanes"},
+    {{BL_MOVE_VECTOR, 1, 4}, {BL_MOVE_VECTOR, 0, 4}, false, "a value has the lanes of one axis"},
+    {{0}, {BL_MOVE_CHUNK, 0, 4}, true, "a loop inside"},
+    {{0}, {BL_MOVE_CHUNK, 2, 4}, false, "of outputs only"},
+    {{0}, {BL_MOVE_LOCAL, 1, 8}, true, "work-items"},
+    {{0}, {BL_MOVE_LOCAL, 2, 4}, false, "of outputs only"},
+    {{0}, {BL_MOVE_GROUP, 2, 4}, true, "a shared reduction"},
+    {{0}, {BL_MOVE_GROUP, 2, 3}, false, "the rest would be nobody's"},
+    {{0}, {BL_MOVE_GROUP, 2, 0}, false, "no amount"},
+    {{0}, {BL_MOVE_GROUP, 1, 3}, false, "of reductions only"},
+    {{BL_MOVE_GROUP, 2, 4}, {BL_MOVE_GROUP, 2, 5}, false, "it is shared already"},
+    {{0}, {BL_MOVE_FIRST, 0, 0}, true, "rows fastest"},
+    {{0}, {BL_MOVE_FIRST, 2, 0}, false, "no grid axis"},
+    {{0}, {BL_MOVE_PACK, 0, 0}, true, "an operand"},
+    {{0}, {BL_MOVE_PACK, 9, 0}, false, "no such operand"},
+    {{0}, {BL_MOVE_PACK, -1, 0}, false, "no such operand"},
+    {{0}, {BL_MOVE_EDGES, 0, 0}, false, "no edges"},
+    {{0}, {BL_MOVE_EDGES, -1, 0}, false, "no such operand"},
+    {{0}, {BL_MOVE_KINDS, 0, 2}, false, "no such move"},
+};
+
+static const char *graph_of(const char *name)
+{
+    for (int i = 0; i < NGRAPHS; i++) {
+        if (strcmp(graphs[i].name, name) == 0)
+            return graphs[i].document;
+    }
+    return NULL;
+}
+
+static void test_legality(void **state)
+{
+    test_graph graph;
+    bl_schedule *schedule = NULL;
+    int wrong = 0;
+
+    (void)state;
+    test_graph_open(graph_of("matmul"), &graph);
+    schedule = test_graph_schedule(&graph, 2);
+    assert_int_equal(schedule->nnests, 1);
+    for (size_t i = 0; i < sizeof legality / sizeof legality[0]; i++) {
+        bl_tune tune;
+        const bl_node *before = NULL;
+        bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
+        assert_int_equal(tune.naxes, 3);
+        if (legality[i].first.amount > 0 && !bl_tune_apply(&tune, legality[i].first))
+            fail_msg("row %zu: the first move is refused", i);
+        before = tune.sink;
+        if (bl_tune_apply(&tune, legality[i].move) != legality[i].legal) {
+            print_error("move %d of axis %d by %lld is %s: %s\n", legality[i].move.kind, legality[i].move.axis,
+                        (long long)legality[i].move.amount, legality[i].legal ? "refused" : "taken", legality[i].why);
+            wrong++;
+        } else if (!legality[i].legal && tune.sink != before) {
+            print_error("row %zu changed the nest that it refused\n", i);
+            wrong++;
+        }
+    }
+    test_graph_close(&graph);
+    assert_int_equal(wrong, 0);
+}
+
+/* More work-items of a group than there are dimensions for. */
+static void test_four_local_axes(void **state)
+{
+    test_graph graph;
+    bl_tune tune;
+    bl_schedule *schedule = NULL;
+    bench b = {.name = "conv", .dev = open_interp()};
+    bl_err err = {0};
+    int taken = 0, axes = 0;
+
+    (void)state;
+    test_graph_open(graph_of("conv"), &graph);
+    schedule = test_graph_schedule(&graph, 2);
+    b.graph = &graph;
+    b.schedule = schedule;
+    b.nest = &schedule->nests[0];
+    bl_tune_init(&tune, graph.graph->ir, b.nest->sink, b.nest->nparams);
+    for (int axis = 0; axis < 8; axis++)
+        taken += axis < tune.naxes && bl_tune_apply(&tune, (bl_move){BL_MOVE_LOCAL, axis, 2});
+    for (int i = 0; i < tune.naxes; i++)
+        axes += tune.axis[i].range->sub == BL_AXIS_LOCAL;
+    if (taken < 3 || axes != 3)
+        fail_msg("%d moves were taken, and %d axes are work-items", taken, axes);
+    open_bench(&b);
+    assert_int_equal(run_tuned(&b, &tune, &err), BL_OK);
+    close_bench(&b);
+    test_graph_close(&graph);
+    bl_device_destroy(b.dev);
+}
+
+/* Unrolled until no work-item takes more turns, and still the same. */
+static void test_limited_turns(void **state)
+{
+    static const int64_t most[] = {100, 24, 9, 5};
+    test_graph graph;
+    bl_schedule *schedule = NULL;
+    bench b = {.name = "softmax", .dev = open_interp()};
+
+    (void)state;
+    test_graph_open(graph_of("softmax"), &graph);
+    schedule = test_graph_schedule(&graph, 2);
+    b.graph = &graph;
+    b.schedule = schedule;
+    b.nest = &schedule->nests[0];
+    open_bench(&b);
+    for (int i = -1; i < (int)(sizeof most / sizeof most[0]); i++) {
+        bl_tune tune;
+        bl_err err = {0};
+        bl_tune_init(&tune, graph.graph->ir, b.nest->sink, b.nest->nparams);
+        if (i >= 0 && !bl_tune_limit_turns(&tune, most[i]))
+            fail_msg("%lld turns cannot be had", (long long)most[i]);
+        if (i >= 0)
+            assert_int_equal(tune.nmoves > 0, most[i] < 3 * 24);
+        assert_int_equal(run_tuned(&b, &tune, &err), BL_OK);
+        compare(&b, "limited");
+    }
+    close_bench(&b);
+    test_graph_close(&graph);
+    bl_device_destroy(b.dev);
+}
+
+int main(void)
+{
+    static struct CMUnitTest tests[NGRAPHS + 4];
+    int n = 0;
+
+    for (int i = 0; i < NGRAPHS; i++)
+        tests[n++] = (struct CMUnitTest){.name = graphs[i].name, .test_func = test_random, .initial_state = (void *)(intptr_t)i};
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_all_kinds_used);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_legality);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_four_local_axes);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_limited_turns);
+    return cmocka_run_group_tests_name("moves", tests, NULL, NULL);
+}

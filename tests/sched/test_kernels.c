@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* How many kernels graphs become: the table that fails when fusion gets worse, and when it gets better, so that it is kept. */
+#include "tests/plan/graphs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define F32(...) "{'dtype': 'float32', 'shape': [" #__VA_ARGS__ "]}"
+#define I64(...) "{'dtype': 'int64', 'shape': [" #__VA_ARGS__ "]}"
+
+typedef struct row {
+    const char *name;
+    int kernels, helpers;
+    const char *document; /* or, where it begins with a letter, the name of a file in tests/cases */
+} row;
+
+/* clang-format off */
+static const row rows[] = {
+    {"elementwise chain", 1, 0, "{'inputs': {'x': " F32(1000, 1000) "}, 'nodes': [{'id': 'a', 'op': 'mul', 'in': ['x', 2]}, {'id': 'b', 'op': 'exp', 'in': ['a']}, {'id': 'c', 'op': 'tanh', 'in': ['b']}, {'id': 'd', 'op': 'add', 'in': ['c', 'x']}, {'id': 'e', 'op': 'relu', 'in': ['d']}, {'id': 'f', 'op': 'sub', 'in': ['e', 'b']}], 'outputs': ['f']}"},
+    {"a chain and what is in it", 1, 0, "{'inputs': {'x': " F32(100, 100) "}, 'nodes': [{'id': 'a', 'op': 'mul', 'in': ['x', 2]}, {'id': 'b', 'op': 'exp', 'in': ['a']}, {'id': 'c', 'op': 'add', 'in': ['b', 'a']}], 'outputs': ['a', 'b', 'c']}"},
+    {"movement copies nothing", 1, 0, "{'inputs': {'x': " F32(12, 30) "}, 'nodes': [{'id': 'a', 'op': 'transpose', 'in': ['x']}, {'id': 'b', 'op': 'reshape', 'in': ['a'], 'attrs': {'shape': [36, 10]}}, {'id': 'c', 'op': 'flip', 'in': ['b']}, {'id': 'd', 'op': 'pad', 'in': ['c'], 'attrs': {'padding': [[1, 1], [2, 0]]}}, {'id': 'e', 'op': 'add', 'in': ['d', 1]}], 'outputs': ['e']}"},
+    {"cat", 1, 0, "{'inputs': {'x': " F32(12, 30) ", 'y': " F32(5, 30) "}, 'nodes': [{'id': 'a', 'op': 'exp', 'in': ['x']}, {'id': 'c', 'op': 'cat', 'in': ['a', 'y']}], 'outputs': ['c']}"},
+    {"softmax", 1, 0, "softmax"},
+    {"softmax of many rows", 1, 0, "{'inputs': {'x': " F32(65536, 1024) "}, 'nodes': [{'id': 'y', 'op': 'softmax', 'in': ['x']}], 'outputs': ['y']}"},
+    {"log_softmax", 1, 0, "{'inputs': {'x': " F32(37, 53) "}, 'nodes': [{'id': 'y', 'op': 'log_softmax', 'in': ['x']}], 'outputs': ['y']}"},
+    {"layer_norm", 1, 0, "layer_norm"},
+    {"mean and variance", 1, 0, "{'inputs': {'x': " F32(64, 512) "}, 'nodes': [{'id': 'm', 'op': 'mean', 'in': ['x'], 'attrs': {'axis': 1}}, {'id': 'v', 'op': 'var', 'in': ['x'], 'attrs': {'axis': 1}}], 'outputs': ['m', 'v']}"},
+    {"argmax", 1, 0, "{'inputs': {'x': " F32(64, 512) "}, 'nodes': [{'id': 'm', 'op': 'argmax', 'in': ['x'], 'attrs': {'axis': 1}}], 'outputs': ['m']}"},
+    {"cross_entropy", 1, 0, "{'inputs': {'x': " F32(64, 10) ", 't': " I64(64) "}, 'nodes': [{'id': 'l', 'op': 'cross_entropy', 'in': ['x', 't'], 'attrs': {'reduction': 'none'}}], 'outputs': ['l']}"},
+    {"CONTRACT's run", 1, 0, "{'inputs': {'x': " F32(2, 3) "}, 'nodes': [{'id': 'y', 'op': 'mul', 'in': ['x', 2]}, {'id': 's', 'op': 'sum', 'in': ['y'], 'attrs': {'axis': 1}}], 'outputs': ['s']}"},
+    {"CONTRACT's grad", 1, 0, "{'inputs': {'a': " F32(3) ", 'b': " F32(3) "}, 'nodes': [{'id': 'ab', 'op': 'mul', 'in': ['a', 'b']}, {'id': 'c', 'op': 'add', 'in': ['ab', 'a']}, {'id': 'd', 'op': 'sum', 'in': ['c']}, {'id': ['da', 'db'], 'op': 'grad', 'in': ['d', 'a', 'b']}], 'outputs': ['c', 'da', 'db']}"},
+    {"matmul, bias, relu", 1, 0, "matmul"},
+    {"matmul of a transpose and a chain", 1, 0, "{'inputs': {'x': " F32(64, 48) ", 'y': " F32(64, 32) "}, 'nodes': [{'id': 't', 'op': 'transpose', 'in': ['x']}, {'id': 'm', 'op': 'matmul', 'in': ['t', 'y']}, {'id': 'z', 'op': 'tanh', 'in': ['m']}], 'outputs': ['z']}"},
+    {"conv2d, bias, relu", 1, 0, "{'inputs': {'x': " F32(8, 3, 28, 28) ", 'w': " F32(16, 3, 3, 3) ", 'b': " F32(16) "}, 'nodes': [{'id': 'c', 'op': 'conv2d', 'in': ['x', 'w', 'b'], 'attrs': {'padding': 1}}, {'id': 'y', 'op': 'relu', 'in': ['c']}], 'outputs': ['y']}"},
+    {"max_pool2d", 1, 0, "{'inputs': {'x': " F32(8, 3, 28, 28) "}, 'nodes': [{'id': 'c', 'op': 'max_pool2d', 'in': ['x'], 'attrs': {'kernel_size': 2}}], 'outputs': ['c']}"},
+    {"embedding", 1, 0, "{'inputs': {'x': " F32(1000, 64) ", 'i': " I64(8, 16) ", 'p': " F32(16, 64) "}, 'nodes': [{'id': 'e', 'op': 'take', 'in': ['x', 'i']}, {'id': 'y', 'op': 'add', 'in': ['e', 'p']}], 'outputs': ['y']}"},
+    {"big sum", 1, 1, "{'inputs': {'x': " F32(1024, 4096) "}, 'nodes': [{'id': 's', 'op': 'sum', 'in': ['x']}], 'outputs': ['s']}"},
+    {"big mean square", 1, 1, "{'inputs': {'x': " F32(1024, 4096) ", 'y': " F32(1024, 4096) "}, 'nodes': [{'id': 'd', 'op': 'sub', 'in': ['x', 'y']}, {'id': 'q', 'op': 'square', 'in': ['d']}, {'id': 's', 'op': 'mean', 'in': ['q']}], 'outputs': ['s']}"},
+    {"adam of one tensor", 1, 0, "{'inputs': {'x': " F32(64, 32) "}, 'state': {'w': " F32(64, 32) "}, 'nodes': [{'id': 'l', 'op': 'mul', 'in': ['x', 'w']}, {'id': 'loss', 'op': 'sum', 'in': ['l']}, {'id': ['w1'], 'op': 'adam', 'in': ['loss', 'w']}], 'updates': {'w': 'w1'}, 'outputs': []}"},
+    {"attention", 3, 0, "{'inputs': {'q': " F32(2, 64, 32) ", 'k': " F32(2, 64, 32) ", 'v': " F32(2, 64, 32) "}, 'nodes': [{'id': 't', 'op': 'transpose', 'in': ['k']}, {'id': 's', 'op': 'matmul', 'in': ['q', 't']}, {'id': 'p', 'op': 'softmax', 'in': ['s']}, {'id': 'y', 'op': 'matmul', 'in': ['p', 'v']}], 'outputs': ['y']}"},
+    {"random numbers", 1, 0, "{'nodes': [{'id': 'u', 'op': 'uniform', 'attrs': {'shape': [1000]}}], 'outputs': ['u']}"},
+    {"MLP, one SGD step", 9, 0, "mlp_sgd"},
+    {"CNN, one Adam step", 19, 0, "cnn_adam"},
+};
+/* clang-format on */
+
+static char *read_case(const char *name)
+{
+    char path[128];
+    char *text = calloc(1, 1 << 16);
+    FILE *file = NULL;
+    snprintf(path, sizeof path, "tests/cases/%s.json", name);
+    file = fopen(path, "rb");
+    if (file == NULL || fread(text, 1, (1 << 16) - 1, file) == 0)
+        fail_msg("cannot read %s; the test runs in the root of the sources", path);
+    fclose(file);
+    return text;
+}
+
+static void test_kernels(void **state)
+{
+    int wrong = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const row *r = &rows[i];
+        char *text = r->document[0] == '{' ? NULL : read_case(r->document);
+        int kernels = 0, helpers = 0;
+        bl_schedule *schedule = NULL;
+        test_graph g;
+        test_graph_open(text == NULL ? r->document : text, &g);
+        schedule = test_graph_schedule(&g, 2);
+        for (int k = 0; k < schedule->nnests; k++) {
+            kernels += !schedule->nests[k].helper;
+            helpers += schedule->nests[k].helper;
+        }
+        if (kernels != r->kernels || helpers != r->helpers) {
+            print_error("%s: %d kernels and %d helpers, the table says %d and %d%s\n", r->name, kernels, helpers, r->kernels, r->helpers,
+                        kernels + helpers < r->kernels + r->helpers ? ": better; correct the table" : "");
+            for (int k = 0; k < schedule->nnests; k++)
+                print_error("    %s%s\n", schedule->nests[k].name, schedule->nests[k].helper ? " (helper)" : "");
+            wrong++;
+        }
+        test_graph_close(&g);
+        free(text);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels)};
+    return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
+}

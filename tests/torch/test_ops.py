@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT
+"""Every op of the wire, forward and gradient, against torch: on each device, in each dtype, many cases to a request."""
+
+import concurrent.futures
+import json
+import pathlib
+import sys
+import unittest
+import zlib
+
+import numpy as np
+import torch
+
+import known
+from cases import BOOL, CASES, ELSEWHERE, INTS
+from service import ALL, BOUNDS, DTYPES, UNSIGNED, DeviceTest, Refused, as_array, difference, dtype_of, on_each_device
+
+HERE = pathlib.Path(__file__).resolve().parent
+BATCH = 60  # cases of a request
+GRADIENT_LOOSE = 10
+WIDE = ("sum", "prod")  # of integers give int64, of uint64 uint64
+
+
+class EveryOp(unittest.TestCase):
+    def test_every_op_has_a_case(self):
+        ops = {op["name"] for op in json.loads((HERE.parent.parent / "proto" / "ops.json").read_text())["ops"]}
+        cased = {one.op for one in CASES}
+        self.assertEqual(set(), ops - cased - set(ELSEWHERE), "ops without a case")
+        self.assertEqual(set(), (cased | set(ELSEWHERE)) - ops, "cases of ops that are no more")
+        for op, file in ELSEWHERE.items():
+            self.assertIn(f'"{op}"', (HERE / file).read_text(), f"{file} has nothing of {op}")
+
+    def test_every_op_of_floats_is_sampled_in_float32(self):
+        self.assertEqual({one.op for one in CASES if "float32" in one.dtypes}, {one.op for one in sampled("float32")})
+
+    def test_known_cases_exist(self):
+        self.assertEqual(set(), {row[0] for row in known.KNOWN} - {one.name for one in CASES})
+
+
+# ---- what torch says
+
+class Expected:
+    """A case in a dtype: its inputs, the cotangent, and torch's results."""
+
+    def __init__(self, one, dtype):
+        self.case, self.dtype, self.values = one, dtype, one.values(dtype)
+        self.grads, self.cotangent = {}, None
+        if dtype in UNSIGNED and DTYPES[dtype][2] is None:
+            self.y, self.slack = self.unsigned(), 0
+            return
+        exact = self.reference(self.values)
+        own = self.own_result()
+        kind = own.dtype if own is not None else torch.float32 if exact.dtype == torch.float32 and self.half() is None else self.half() or exact.dtype
+        self.y = exact.detach().to(kind)
+        # Where torch computes in bfloat16 itself, it is allowed to be as wrong as torch.
+        self.slack = float(np.nanmax(np.abs(as_array(own) - as_array(self.y)), initial=0)) if self.half() and own is not None and \
+            own.is_floating_point() and torch.isfinite(own).all() and torch.isfinite(self.y).all() else 0
+
+    def half(self):
+        return DTYPES[self.dtype][2] if self.dtype in ("float16", "bfloat16") else None
+
+    def tensors(self):
+        return [value for value in self.values if isinstance(value, (torch.Tensor, np.ndarray))]
+
+    def reference(self, values):
+        """torch's result; in float32 for the half types, on the same rounded values.  Gradients where the case has them."""
+        half = self.half()
+        ready = [v.float() if isinstance(v, torch.Tensor) and v.dtype is half else v for v in values]
+        floats = [i for i, v in enumerate(ready) if isinstance(v, torch.Tensor) and v.is_floating_point()] if self.case.grad else []
+        ready = [v.clone().requires_grad_() if i in floats else v for i, v in enumerate(ready)]
+        y = self.case.torch_op(*ready)
+        if floats and y.is_floating_point():
+            rng = np.random.default_rng(zlib.crc32(self.case.name.encode()) + 1)
+            self.cotangent = torch.from_numpy(np.asarray(rng.normal(size=tuple(y.shape)))).to(half or y.dtype)
+            found = torch.autograd.grad(y, [ready[i] for i in floats], self.cotangent.to(y.dtype), allow_unused=True) \
+                if y.requires_grad else [None] * len(floats)
+            self.grads = {i: (torch.zeros_like(ready[i]) if g is None else g).to(values[i].dtype) for i, g in zip(floats, found)}
+        return y
+
+    def own_result(self):
+        """What torch computes in the dtype itself, or None where its CPU kernels lack it."""
+        try:
+            with torch.no_grad():
+                return self.case.torch_op(*self.values)
+        except RuntimeError:
+            return None
+
+    def unsigned(self):
+        """For dtypes that torch lacks: its result in int64, wrapped."""
+        def at(kind):
+            return self.case.torch_op(*[torch.from_numpy(v.astype(kind)) if isinstance(v, np.ndarray) else v for v in self.values])
+        y = at(np.int64)
+        if y.dtype is not torch.int64:
+            return y
+        follows = at(np.int32).dtype is torch.int32  # the dtype of the input, not an index
+        return y.numpy().astype(self.dtype) if follows else y.numpy().astype("uint64") if self.case.op in WIDE and self.dtype == "uint64" else y
+
+
+# ---- requests
+
+class Batch:
+    """Many cases as one graph."""
+
+    def __init__(self, expected):
+        self.expected = dict(enumerate(expected))
+
+    def graph(self):
+        nodes, outputs, tensors = [], [], {}
+        for i, one in self.expected.items():
+            place = f"c{i}."
+            names = [value if isinstance(value, (int, float)) else f"{place}x{j}" for j, value in enumerate(one.values)]
+            tensors.update({name: value for name, value in zip(names, one.values) if isinstance(name, str)})
+            nodes.append({"id": place + "y", "op": one.case.op, "in": names, "attrs": one.case.attrs})
+            outputs.append(place + "y")
+            if one.grads:
+                tensors[place + "ct"] = one.cotangent
+                found = [f"{place}g{j}" for j in one.grads]
+                nodes.append({"id": found, "op": "grad", "in": [place + "y", *[names[j] for j in one.grads], place + "ct"],
+                              "attrs": {"cotangent": True}})
+                outputs += found
+        return nodes, outputs, tensors
+
+    def run(self, test):
+        """{(index, part)} -> what is wrong, "" where nothing is.  A case that is refused is told and left out of the next try."""
+        found = {}
+        while self.expected:
+            try:
+                got = test.run_graph(*self.graph())
+            except Refused as refused:
+                self.leave_out(refused, found)
+                continue
+            for i, one in self.expected.items():
+                found.update({(one, part): text for part, text in compare(one, f"c{i}.", got)})
+            break
+        return found
+
+    def leave_out(self, refused, found):
+        node = str(refused.problem.get("node", ""))
+        i = int(node[1:].split(".")[0]) if node.startswith("c") and "." in node else None
+        for gone in [i] if i in self.expected else list(self.expected):
+            one = self.expected.pop(gone)
+            found[one, "gradient" if ".g" in node else "forward"] = f"refused: {refused}"
+
+
+def compare(one, place, got):
+    relative, absolute = BOUNDS.get(one.dtype, BOUNDS["float32"])
+    loose = one.case.loose
+    yield "forward", difference(got[place + "y"], one.y, relative * loose, absolute * loose + 2 * one.slack)
+    texts = [(j, difference(got[f"{place}g{j}"], want, relative * loose * GRADIENT_LOOSE, absolute * loose * GRADIENT_LOOSE))
+             for j, want in one.grads.items()]
+    if texts:
+        yield "gradient", "; ".join(f"to input {j}: {text}" for j, text in texts if text)
+
+
+def sampled(dtype):
+    """What the drivers get unless all is asked for: in float32 every op's first case and one in six of the others; in the other
+    dtypes one case of each third op."""
+    first, chosen = set(), []
+    for one in CASES:
+        if dtype not in one.dtypes:
+            continue
+        chance = zlib.crc32(f"{dtype} {one.name if dtype == 'float32' else one.op}".encode())
+        if one.op not in first and (dtype == "float32" or chance % 3 == 0) or dtype == "float32" and chance % 6 == 0:
+            chosen.append(one)
+        first.add(one.op)
+    return chosen
+
+
+@on_each_device
+class Ops(DeviceTest):
+    def check(self, *dtypes):
+        everything = ALL or self.device == "interp:0"
+        expected = [Expected(one, dtype) for dtype in dtypes
+                    for one in (CASES if everything else sampled(dtype)) if dtype in one.dtypes]
+        batches = [Batch(expected[i:i + BATCH]) for i in range(0, len(expected), BATCH)]
+        self.assertTrue(batches, "no cases")
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for found in pool.map(lambda batch: batch.run(self), batches):
+                for (one, part), text in found.items():
+                    self.judge(one, part, text)
+
+    def judge(self, one, part, text):
+        why = known.reason(one.case.name, self.device, one.dtype, part)
+        with self.subTest(case=one.case.name, dtype=one.dtype, part=part):
+            if why is None:
+                self.assertFalse(text, f"{one.case.op} {one.case.attrs}: {text}")
+            else:
+                self.assertTrue(text, f"passes now: take it out of known.py ({why})")
+
+    def test_float32(self):
+        self.check("float32")
+
+    def test_float64(self):
+        self.check("float64")
+
+    def test_float16(self):
+        self.check("float16")
+
+    def test_bfloat16(self):
+        self.check("bfloat16")
+
+    def test_integers_and_bool(self):
+        self.check(*INTS, *BOOL)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
