@@ -121,6 +121,9 @@ bl_status bl_exec_document(bl_exec *x, bl_arena *arena, bool optional, bl_json_d
 bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *worker)
 {
     bl_request *rq = x->rq;
+    double ttl = 0;
+    if (options->lease != NULL) /* any use renews it, and work for one that is gone need not begin */
+        BL_TRY(bl_lease_renew(rq->server->shelf, options->lease, 0, &ttl, &rq->err));
     x->options = *options;
     x->debug = options->debug >= 0 ? options->debug : (int)rq->server->settings.debug;
     x->worker = worker;

@@ -38,6 +38,7 @@ static bl_status slot_bytes(const bl_plan *plan, int slot, const int64_t *vars, 
 static bl_status bind_scratch(bl_plan *plan, bl_pool *pool, bl_err *err)
 {
     bl_buffer *scratch = NULL;
+    bl_status st = BL_OK;
 
     if (plan->scratch_bytes == 0)
         return BL_OK;
@@ -53,7 +54,11 @@ static bl_status bind_scratch(bl_plan *plan, bl_pool *pool, bl_err *err)
         if (plan->slot_offset[i] == SIZE_MAX)
             continue;
         (void)bl_size_mul((size_t)plan->slot_count[i]->hi, bl_dtype_bytes(plan->slot_dtype[i]), &bytes);
-        BL_TRY(bl_buffer_view(plan->scratch, plan->slot_offset[i], bytes == 0 ? 1 : bytes, &plan->slots[i], err));
+        st = bl_buffer_view(plan->scratch, plan->slot_offset[i], bytes == 0 ? 1 : bytes, &plan->slots[i], err);
+        if (st != BL_OK) {
+            plan_unbind_scratch(plan); /* the next run begins anew: half of the views would look like all */
+            return st;
+        }
     }
     return BL_OK;
 }
@@ -102,7 +107,7 @@ static bl_status alloc_results(running *r)
     return BL_OK;
 }
 
-/* A value that only its own nest reads has a slot but no memory: no launch names it, and any buffer will do. */
+/* A value that only its own nest reads has a slot but no memory: no launch names it, and any buffer of this run will do. */
 static void fill_unused(bl_plan *plan)
 {
     bl_buffer *any = NULL;
@@ -119,6 +124,10 @@ static void bind_slots(running *r)
     bl_plan *plan = r->plan;
     int ninputs = plan->info.ninputs, nstates = plan->info.nstates + plan->info.nhidden, root = plan->info.noutputs;
 
+    for (int i = 0; i < plan->nslots; i++) {
+        if (plan->slot_offset[i] == SIZE_MAX)
+            plan->slots[i] = NULL; /* the last run's, which may be gone */
+    }
     for (int i = 0; i < ninputs + nstates && i < plan->nslots; i++) {
         if (plan->slot_count[i] == NULL)
             plan->slots[i] = i < ninputs ? r->run->inputs[i] : r->run->states[i - ninputs];

@@ -151,6 +151,15 @@ static void cast(bl_text *out, bl_dtype to, operand x)
     }
     if (is_half(to) && x.dtype == BL_F64) {
         call(&text, "to_odd", to, x);
+    } else if (to == BL_I64 && bl_dtype_get_kind(x.dtype) == BL_KIND_INT) {
+        /* Not int64_t(x): Mesa 22.3 takes 0 < int64_t(x) for true whatever x is. */
+        bl_text_putc(&text, '(');
+        type(&text, BL_I64, x.lanes);
+        bl_text_putc(&text, '(');
+        type(&text, BL_U64, x.lanes);
+        bl_text_putc(&text, '(');
+        type(&text, BL_U32, x.lanes);
+        bl_text_printf(&text, "(%s) ^ 0x80000000u)) - 2147483648L)", x.text);
     } else {
         type(&text, to, x.lanes);
         bl_text_printf(&text, "(%s)", x.text);

@@ -364,7 +364,8 @@ const bl_node *sched_element(sched *s, const bl_node *node, const bl_node *const
     for (int i = 0; i < node->ndim; i++)
         entry->index[i] = index[i];
     entry->gate = gate;
-    if (s->realised[position] == BUFFERED) {
+    /* one that was marked in this round has no place yet; the next round builds this store again */
+    if (s->realised[position] == BUFFERED && bl_ptrmap_has(&s->by_node, node)) {
         int which = (int)((intptr_t)bl_ptrmap_get(&s->by_node, node) - 1);
         entry->value = element_load(s, node, s->stored[which].place, index, gate);
     } else {

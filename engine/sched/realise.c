@@ -167,32 +167,6 @@ static void cut_depth(sched *s, int *depth, int position)
     s->realised[position] = BUFFERED;
 }
 
-void sched_mark_first(sched *s, int nroots, const bl_node *const *roots)
-{
-    bl_arena *arena = bl_ir_arena(s->ir);
-    int *depth = bl_arena_array(arena, s->order.count, sizeof *depth);
-    leafset *sets = bl_arena_array(arena, s->order.count, sizeof *sets);
-
-    if (depth == NULL || sets == NULL)
-        return;
-    mark_roots(s, nroots, roots);
-    count_users(s);
-    for (int at = 0; at < (int)s->order.count; at++) {
-        const bl_node *node = s->order.at[at];
-        depth[at] = depth_of(s, depth, node);
-        limit_leaves(s, sets, node, at);
-        if (node->op == BL_OP_CONTIGUOUS)
-            s->realised[at] = BUFFERED;
-        else if (depth[at] >= MOST_DEPTH && own_weight(node) > 0)
-            cut_depth(s, depth, at);
-    }
-    weigh(s);
-    for (int at = 0; at < (int)s->order.count; at++) {
-        if (s->realised[at] == BUFFERED && s->weight[at] == 0 && s->order.at[at]->op != BL_OP_CONTIGUOUS)
-            s->realised[at] = COPIED;
-    }
-}
-
 static bool mark(sched *s, int position)
 {
     if (s->realised[position] == BUFFERED)
@@ -225,6 +199,72 @@ static bool cut_after(sched *s, const bl_node *reduce)
         at = user;
     }
     return mark(s, sched_position(s, at));
+}
+
+/* A product with one or both factors repeated, summed: a matmul or a convolution, if it is no small one. */
+static const bl_node *summed_product(const bl_node *reduce)
+{
+    const bl_node *node = reduce->src[0];
+    if (reduce->op != BL_OP_REDUCE || reduce->sub != BL_OP_ADD || elements(node) <= SMALL_NEST)
+        return NULL;
+    while (node->op == BL_OP_RESHAPE || node->op == BL_OP_PERMUTE)
+        node = node->src[0];
+    return node->op == BL_OP_MUL ? node : NULL;
+}
+
+/* Reductions that feed a matmul's factor through ops without a buffer get theirs at once.  The rules below would find the same, but only
+ * after expressions were built of which each holds all layers before it. */
+static void cut_factors(sched *s)
+{
+    const bl_node **stack = bl_arena_array(bl_ir_arena(s->ir), s->order.count + 1, sizeof *stack);
+    bool *seen = bl_arena_array(bl_ir_arena(s->ir), s->order.count + 1, sizeof *seen);
+
+    for (size_t at = 0; stack != NULL && seen != NULL && at < s->order.count; at++) {
+        const bl_node *product = s->order.at[at]->op == BL_OP_REDUCE ? summed_product(s->order.at[at]) : NULL;
+        size_t depth = 0;
+        for (uint32_t i = 0; product != NULL && i < 2; i++)
+            stack[depth++] = product->src[i];
+        while (depth > 0) {
+            const bl_node *node = stack[--depth];
+            int position = sched_position(s, node);
+            if (position < 0 || seen[position])
+                continue;
+            seen[position] = true;
+            if (node->op == BL_OP_REDUCE) {
+                (void)cut_after(s, node);
+                continue;
+            }
+            for (uint32_t i = 0; i < node->nsrc && depth < s->order.count; i++)
+                stack[depth++] = node->src[i];
+        }
+    }
+}
+
+void sched_mark_first(sched *s, int nroots, const bl_node *const *roots)
+{
+    bl_arena *arena = bl_ir_arena(s->ir);
+    int *depth = bl_arena_array(arena, s->order.count, sizeof *depth);
+    leafset *sets = bl_arena_array(arena, s->order.count, sizeof *sets);
+
+    if (depth == NULL || sets == NULL)
+        return;
+    mark_roots(s, nroots, roots);
+    count_users(s);
+    cut_factors(s);
+    for (int at = 0; at < (int)s->order.count; at++) {
+        const bl_node *node = s->order.at[at];
+        depth[at] = depth_of(s, depth, node);
+        limit_leaves(s, sets, node, at);
+        if (node->op == BL_OP_CONTIGUOUS)
+            s->realised[at] = BUFFERED;
+        else if (depth[at] >= MOST_DEPTH && own_weight(node) > 0)
+            cut_depth(s, depth, at);
+    }
+    weigh(s);
+    for (int at = 0; at < (int)s->order.count; at++) {
+        if (s->realised[at] == BUFFERED && s->weight[at] == 0 && s->order.at[at]->op != BL_OP_CONTIGUOUS)
+            s->realised[at] = COPIED;
+    }
 }
 
 static const bl_node *origin_of(const sched *s, const bl_node *node)
@@ -345,7 +385,8 @@ static int cut_twice(sched *s)
                     bl_op_get_class((bl_op)node->op) == BL_CLASS_ALU && elements(node) > 1;
         if (mine && !covered[at])
             marked += mark(s, (int)at);
-        for (uint32_t i = 0; (mine || covered[at]) && s->realised[at] != COPIED && i < node->nsrc; i++) {
+        /* what only such a value needs is computed in its store from now on */
+        for (uint32_t i = 0; (mine || (covered[at] && s->realised[at] == INLINE)) && i < node->nsrc; i++) {
             int from = sched_position(s, node->src[i]);
             if (from >= 0)
                 covered[from] = true;
@@ -358,16 +399,16 @@ static int cut_twice(sched *s)
  * values computed twice. */
 int sched_mark_more(sched *s)
 {
-    int marked = 0;
+    int marked = 0, reductions = 0;
 
     weigh(s);
     s->round++;
     for (int i = 0; i < s->nstored; i++) {
         view v;
         look_at(&v, s, &s->stored[i]);
-        marked += cut_reductions(&v);
+        reductions += cut_reductions(&v);
     }
-    for (int i = 0; marked == 0 && i < s->nstored; i++) {
+    for (int i = 0; reductions == 0 && i < s->nstored; i++) {
         view v;
         look_at(&v, s, &s->stored[i]);
         for (size_t k = 0; k < s->stored[i].below.count; k++) {
@@ -375,6 +416,7 @@ int sched_mark_more(sched *s)
                 marked += cut_costly(&v, s->stored[i].below.at[k]);
         }
     }
+    marked += reductions;
     return marked > 0 ? marked : cut_twice(s);
 }
 

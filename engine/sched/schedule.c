@@ -238,7 +238,7 @@ bl_status bl_schedule_make(bl_ir *ir, int nroots, const bl_node *const *given, c
                            bl_err *err)
 {
     bl_arena *arena = bl_ir_arena(ir);
-    sched s = {.ir = ir, .options = options};
+    sched s = {.ir = ir, .options = options, .round = 1}; /* round 0: never marked */
     const bl_node **roots = bl_arena_array(arena, (size_t)nroots, sizeof *roots);
     bl_schedule *made = bl_arena_alloc(arena, sizeof *made);
     int ninputs = 0, ngroups = 0;

@@ -42,9 +42,9 @@ static const row rows[] = {
     {"embedding", 1, 0, "{'inputs': {'x': " F32(1000, 64) ", 'i': " I64(8, 16) ", 'p': " F32(16, 64) "}, 'nodes': [{'id': 'e', 'op': 'take', 'in': ['x', 'i']}, {'id': 'y', 'op': 'add', 'in': ['e', 'p']}], 'outputs': ['y']}"},
     {"big sum", 1, 1, "{'inputs': {'x': " F32(1024, 4096) "}, 'nodes': [{'id': 's', 'op': 'sum', 'in': ['x']}], 'outputs': ['s']}"},
     {"big mean square", 1, 1, "{'inputs': {'x': " F32(1024, 4096) ", 'y': " F32(1024, 4096) "}, 'nodes': [{'id': 'd', 'op': 'sub', 'in': ['x', 'y']}, {'id': 'q', 'op': 'square', 'in': ['d']}, {'id': 's', 'op': 'mean', 'in': ['q']}], 'outputs': ['s']}"},
-    {"adam of one tensor", 1, 0, "{'inputs': {'x': " F32(64, 32) "}, 'state': {'w': " F32(64, 32) "}, 'nodes': [{'id': 'l', 'op': 'mul', 'in': ['x', 'w']}, {'id': 'loss', 'op': 'sum', 'in': ['l']}, {'id': ['w1'], 'op': 'adam', 'in': ['loss', 'w']}], 'updates': {'w': 'w1'}, 'outputs': []}"},
+    {"adam of one tensor, and its step count", 2, 0, "{'inputs': {'x': " F32(64, 32) "}, 'state': {'w': " F32(64, 32) "}, 'nodes': [{'id': 'l', 'op': 'mul', 'in': ['x', 'w']}, {'id': 'loss', 'op': 'sum', 'in': ['l']}, {'id': ['w1'], 'op': 'adam', 'in': ['loss', 'w']}], 'updates': {'w': 'w1'}, 'outputs': []}"},
     {"attention", 3, 0, "{'inputs': {'q': " F32(2, 64, 32) ", 'k': " F32(2, 64, 32) ", 'v': " F32(2, 64, 32) "}, 'nodes': [{'id': 't', 'op': 'transpose', 'in': ['k']}, {'id': 's', 'op': 'matmul', 'in': ['q', 't']}, {'id': 'p', 'op': 'softmax', 'in': ['s']}, {'id': 'y', 'op': 'matmul', 'in': ['p', 'v']}], 'outputs': ['y']}"},
-    {"random numbers", 1, 0, "{'nodes': [{'id': 'u', 'op': 'uniform', 'attrs': {'shape': [1000]}}], 'outputs': ['u']}"},
+    {"random numbers, and their state", 2, 0, "{'nodes': [{'id': 'u', 'op': 'uniform', 'attrs': {'shape': [1000]}}], 'outputs': ['u']}"},
     {"MLP, one SGD step", 9, 0, "mlp_sgd"},
     {"CNN, one Adam step", 19, 0, "cnn_adam"},
 };

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: MIT */
+/* Plans: the cache, many steps, what is left after a failure, and every failure that can be had. */
+#include "engine/base/clock.h"
+#include "engine/base/fault.h"
+#include "engine/plan/plan.h"
+#include "proto/decode.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST_TENSORS = 8, THREADS = 8, MOST_FAULTS = 5000 };
+
+/* Counts in w, and says what w was before; m takes turns with n; a chain of products needs temporaries. */
+static const char counter[] =
+    "{'inputs': {'x': {'dtype': 'float32', 'shape': [3]}}, 'state': {'w': {'dtype': 'float32', 'shape': [3]}, 'm': {'dtype': 'float32', "
+    "'shape': []}, 'n': {'dtype': 'float32', 'shape': []}}, 'nodes': [{'id': 'w1', 'op': 'add', 'in': ['w', 'x']}, {'id': 'y', 'op': 'mul', "
+    "'in': ['w', 1]}, {'id': 'm1', 'op': 'add', 'in': ['n', 0.5]}, {'id': 'n1', 'op': 'mul', 'in': ['m', 1]}], 'updates': {'w': 'w1', 'm': "
+    "'m1', 'n': 'n1'}, 'outputs': ['y']}";
+static const char products[] =
+    "{'inputs': {'x': {'dtype': 'float32', 'shape': [4, 4]}}, 'nodes': [{'id': 'a', 'op': 'matmul', 'in': ['x', 'x']}, {'id': 'b', 'op': "
+    "'matmul', 'in': ['a', 'x']}, {'id': 'c', 'op': 'matmul', 'in': ['b', 'a']}, {'id': 's', 'op': 'softmax', 'in': ['c']}], 'outputs': ['c', "
+    "'s']}";
+static const char named[] = "{'dims': {'n': [2, 9]}, 'inputs': {'x': {'dtype': 'float32', 'shape': ['n']}}, 'nodes': [{'id': 'y', 'op': 'add', "
+                            "'in': ['x', 1]}, {'id': 's', 'op': 'sum', 'in': ['y']}], 'outputs': ['y', 's']}";
+static const char wrong[] = "{'inputs': {'x': {'dtype': 'float32', 'shape': [2, 3]}}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'x']}], "
+                            "'outputs': ['y']}";
+
+typedef struct document {
+    bl_arena *arena;
+    const bl_wire_graph *graph;
+    bl_wire_key key;
+} document;
+
+/* What the tests have open: the interpreter, a pool, a cache. */
+typedef struct bench {
+    bl_device *dev;
+    bl_pool *pool;
+    bl_plans *plans;
+} bench;
+
+static document open_document(const char *text)
+{
+    document d = {.arena = bl_arena_create(0)};
+    bl_json_limits json_limits = {0};
+    bl_decode_env env = {.arena = d.arena, .limits = {.max_nodes = 1000, .max_inputs = 100, .max_dims = 12, .max_tensor_bytes = 1 << 30}};
+    bl_program_doc *program = bl_arena_alloc(d.arena, sizeof *program);
+    bl_json_doc doc = {0};
+    bl_err err = {0};
+    char *json = bl_arena_strdup(d.arena, text);
+    bl_status st = BL_OK;
+
+    for (char *at = json; *at != '\0'; at++)
+        *at = *at == '\'' ? '"' : *at;
+    st = bl_json_parse(&doc, d.arena, (bl_span){json, strlen(json)}, &json_limits, &err);
+    if (st == BL_OK) {
+        bl_json root = bl_json_root(&doc);
+        st = bl_decode_program(&env, &root, program, &err);
+    }
+    bl_json_fini(&doc);
+    if (st == BL_OK)
+        st = bl_wire_make_key(d.arena, &program->entries[0].graph, "test", &d.key, &err);
+    if (st != BL_OK)
+        fail_msg("%s\n%s", err.text, json);
+    d.graph = &program->entries[0].graph;
+    return d;
+}
+
+static bench open_bench(size_t max_plans)
+{
+    bench b = {0};
+    uint32_t count = 0;
+    bl_text why = {0};
+    if (bl_backend_interp.open(1, &b.dev, &count, &why, NULL) != BL_OK || count != 1)
+        fail_msg("no interpreter");
+    bl_text_fini(&why);
+    b.pool = bl_pool_create(b.dev, 1 << 20);
+    b.plans = bl_plans_create(max_plans);
+    return b;
+}
+
+static void close_bench(bench *b)
+{
+    bl_plans_destroy(b->plans);
+    bl_pool_destroy(b->pool);
+    if (atomic_load(&b->dev->bytes_used) != 0)
+        fail_msg("%zu bytes of the device are still used", (size_t)atomic_load(&b->dev->bytes_used));
+    bl_device_destroy(b->dev);
+}
+
+static bl_status get(bench *b, const document *d, bl_plan **plan, bool *hit, bl_err *err)
+{
+    static const bl_plan_options options = {.spec = 1, .program = true, .max_compile_bytes = 1 << 26};
+    return bl_plans_get(b->plans, &d->key, d->graph, b->dev, &options, plan, hit, err);
+}
+
+/* ---- the cache */
+
+static void test_hit(void **state)
+{
+    bench b = open_bench(4);
+    document d = open_document(counter), other = open_document(products);
+    bl_plan *first = NULL, *second = NULL, *third = NULL;
+    bool hit = true;
+
+    (void)state;
+    assert_null(bl_plans_lookup(b.plans, &d.key));
+    assert_int_equal(get(&b, &d, &first, &hit, NULL), BL_OK);
+    assert_false(hit);
+    assert_int_equal(get(&b, &d, &second, &hit, NULL), BL_OK);
+    assert_true(hit);
+    assert_ptr_equal(first, second);
+    bl_plan_release(second);
+    second = bl_plans_lookup(b.plans, &d.key);
+    assert_ptr_equal(first, second);
+    assert_int_equal(get(&b, &other, &third, &hit, NULL), BL_OK);
+    assert_false(hit);
+    assert_ptr_not_equal(first, third);
+    assert_int_equal(bl_plans_count(b.plans), 2);
+    assert_ptr_equal(bl_plan_get_device(first), b.dev);
+    bl_plans_forget_device(b.plans, b.dev);
+    assert_int_equal(bl_plans_count(b.plans), 0);
+    assert_null(bl_plans_lookup(b.plans, &d.key));
+    bl_plan_release(first);
+    bl_plan_release(second);
+    bl_plan_release(third);
+    bl_arena_destroy(d.arena);
+    bl_arena_destroy(other.arena);
+    close_bench(&b);
+}
+
+static void test_eviction(void **state)
+{
+    bench b = open_bench(3);
+    document d[6];
+    bl_plan *first = NULL;
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        char text[256];
+        bl_plan *plan = NULL;
+        bool hit = true;
+        snprintf(text, sizeof text,
+                 "{'inputs': {'x': {'dtype': 'float32', 'shape': [%d]}}, 'nodes': [{'id': 'y', 'op': 'neg', 'in': ['x']}], 'outputs': ['y']}",
+                 i + 1);
+        d[i] = open_document(text);
+        assert_int_equal(get(&b, &d[i], &plan, &hit, NULL), BL_OK);
+        assert_false(hit);
+        if (i == 0) {
+            first = plan;
+            continue;
+        }
+        bl_plan_release(plan);
+        plan = bl_plans_lookup(b.plans, &d[0].key); /* used all the time: it stays */
+        assert_ptr_equal(plan, first);
+        bl_plan_release(plan);
+        assert_in_range(bl_plans_count(b.plans), 1, 3);
+    }
+    assert_null(bl_plans_lookup(b.plans, &d[1].key));
+    assert_int_equal(bl_plan_get_info(first)->noutputs, 1);
+    bl_plan_release(first);
+    for (int i = 0; i < 6; i++)
+        bl_arena_destroy(d[i].arena);
+    close_bench(&b);
+}
+
+static void test_failure_is_not_kept(void **state)
+{
+    bench b = open_bench(4);
+    document d = open_document(wrong);
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        bl_plan *plan = NULL;
+        bl_err err = {0};
+        bool hit = true;
+        assert_int_equal(get(&b, &d, &plan, &hit, &err), BL_EGRAPH);
+        assert_false(hit);
+        assert_null(plan);
+        assert_non_null(strstr(err.text, "inner dimensions differ"));
+        assert_string_equal(err.node, "y");
+        assert_int_equal(bl_plans_count(b.plans), 0);
+    }
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
+typedef struct flight {
+    bench *b;
+    const document *d;
+    pthread_barrier_t *start;
+    bl_plan *plan;
+    bool hit;
+    bl_status status;
+} flight;
+
+static void *fly(void *arg)
+{
+    flight *f = arg;
+    bl_err err = {0};
+    pthread_barrier_wait(f->start);
+    f->status = get(f->b, f->d, &f->plan, &f->hit, &err);
+    return NULL;
+}
+
+/* Many ask at once: one compiles. */
+static void test_single_flight(void **state)
+{
+    const char *const texts[] = {products, wrong};
+    (void)state;
+    for (int t = 0; t < 2; t++) {
+        bench b = open_bench(4);
+        document d = open_document(texts[t]);
+        pthread_barrier_t start;
+        pthread_t threads[THREADS];
+        flight flights[THREADS];
+        int compiled = 0;
+
+        pthread_barrier_init(&start, NULL, THREADS);
+        for (int i = 0; i < THREADS; i++) {
+            flights[i] = (flight){.b = &b, .d = &d, .start = &start};
+            pthread_create(&threads[i], NULL, fly, &flights[i]);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            pthread_join(threads[i], NULL);
+            assert_int_equal(flights[i].status, t == 0 ? BL_OK : BL_EGRAPH);
+            assert_ptr_equal(flights[i].plan, t == 0 ? flights[0].plan : NULL);
+            compiled += !flights[i].hit;
+        }
+        assert_true(t == 0 ? compiled == 1 : compiled >= 1);
+        assert_int_equal(bl_plans_count(b.plans), t == 0 ? 1 : 0);
+        for (int i = 0; i < THREADS; i++)
+            bl_plan_release(flights[i].plan);
+        pthread_barrier_destroy(&start);
+        bl_arena_destroy(d.arena);
+        close_bench(&b);
+    }
+}
+
+/* ---- running */
+
+/* A run with its tensors. */
+typedef struct job {
+    bench *b;
+    bl_plan *plan;
+    const bl_plan_info *info;
+    int64_t vars[4];
+    bl_buffer *inputs[MOST_TENSORS], *states[MOST_TENSORS], *outputs[MOST_TENSORS];
+    bl_run run;
+} job;
+
+static size_t bytes_of(const bl_plan_tensor *tensor, const int64_t *vars)
+{
+    int64_t dim[BL_MAX_DIMS];
+    size_t bytes = bl_dtype_bytes(tensor->dtype);
+    bl_plan_sizes(tensor, vars, dim);
+    for (int i = 0; i < tensor->ndim; i++)
+        bytes *= (size_t)dim[i];
+    return bytes;
+}
+
+static bl_buffer *filled(bench *b, size_t bytes, float value)
+{
+    float data[64];
+    bl_buffer *buffer = NULL;
+    for (size_t i = 0; i < sizeof data / sizeof data[0]; i++)
+        data[i] = value;
+    if (bytes > sizeof data || bl_pool_alloc(b->pool, bytes, &buffer, NULL) != BL_OK || bl_buffer_write(buffer, 0, data, bytes, NULL) != BL_OK)
+        fail_msg("no buffer of %zu bytes", bytes);
+    return buffer;
+}
+
+static float value_of(bl_buffer *buffer)
+{
+    float value = -1;
+    if (bl_buffer_read(buffer, 0, &value, sizeof value, NULL) != BL_OK)
+        fail_msg("cannot read");
+    return value;
+}
+
+/* Inputs are ones, states zeros. */
+static void open_job(bench *b, bl_plan *plan, int64_t var, job *j)
+{
+    *j = (job){.b = b, .plan = plan, .info = bl_plan_get_info(plan), .vars = {var}};
+    for (int i = 0; i < j->info->ninputs; i++)
+        j->inputs[i] = filled(b, bytes_of(&j->info->inputs[i], j->vars), 1);
+    for (int i = 0; i < j->info->nstates; i++)
+        j->states[i] = filled(b, bytes_of(&j->info->states[i], j->vars), 0);
+    j->run = (bl_run){.plan = plan, .pool = b->pool, .vars = j->vars, .inputs = j->inputs, .states = j->states, .outputs = j->outputs, .steps = 1};
+}
+
+static void drop_outputs(job *j)
+{
+    for (int i = 0; i < j->info->noutputs; i++) {
+        bl_pool_release(j->b->pool, j->outputs[i]);
+        j->outputs[i] = NULL;
+    }
+}
+
+static void close_job(job *j)
+{
+    drop_outputs(j);
+    for (int i = 0; i < j->info->ninputs; i++)
+        bl_pool_release(j->b->pool, j->inputs[i]);
+    for (int i = 0; i < j->info->nstates; i++)
+        bl_pool_release(j->b->pool, j->states[i]);
+    bl_plan_release(j->plan);
+}
+
+static void open_counter(bench *b, document *d, job *j)
+{
+    bl_plan *plan = NULL;
+    bool hit = false;
+    bl_err err = {0};
+    *d = open_document(counter);
+    if (get(b, d, &plan, &hit, &err) != BL_OK)
+        fail_msg("%s", err.text);
+    open_job(b, plan, 0, j);
+}
+
+/* All states are those after |steps|: w counted, m and n took turns. */
+static void check_states(const job *j, uint64_t steps)
+{
+    float w = value_of(j->states[0]), m = value_of(j->states[1]), n = value_of(j->states[2]);
+    float turns = (float)(steps / 2) * 0.5F;
+    float want_m = steps % 2 == 0 ? turns : turns + 0.5F, want_n = turns;
+    if (w != (float)steps || m != want_m || n != want_n)
+        fail_msg("after %llu steps: w %g, m %g, n %g, not %llu, %g, %g", (unsigned long long)steps, w, m, n, (unsigned long long)steps,
+                 want_m, want_n);
+}
+
+static void test_steps(void **state)
+{
+    bench b = open_bench(4);
+    document d;
+    job j;
+    uint64_t total = 0;
+
+    (void)state;
+    open_counter(&b, &d, &j);
+    for (uint64_t steps = 1; steps <= 100; steps = steps * 3 + 1) {
+        bl_err err = {0};
+        j.run.steps = steps;
+        if (bl_plan_run(&j.run, &err) != BL_OK)
+            fail_msg("%s", err.text);
+        total += steps;
+        assert_int_equal(j.run.steps_done, steps);
+        check_states(&j, total);
+        if (value_of(j.outputs[0]) != (float)(total - 1)) /* of the last step: the state before it */
+            fail_msg("output is %g after %llu steps", value_of(j.outputs[0]), (unsigned long long)total);
+        drop_outputs(&j);
+    }
+    close_job(&j);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
+typedef struct collected {
+    int count;
+    uint64_t stop_at;
+    bl_status with;
+    atomic_bool *cancel;
+    bool right;
+} collected;
+
+static bl_status collect(void *arg, uint64_t step, bl_buffer *const *outputs, bl_err *err)
+{
+    collected *c = arg;
+    c->count++;
+    c->right = c->right && step == (uint64_t)c->count * 10 && value_of(outputs[0]) == (float)(step - 1);
+    if (step != c->stop_at)
+        return BL_OK;
+    if (c->cancel != NULL)
+        atomic_store(c->cancel, true);
+    return c->with == BL_OK ? BL_OK : bl_fail(err, c->with, "no more");
+}
+
+static void test_collect_and_stop(void **state)
+{
+    static const struct {
+        uint64_t stop_at;
+        bl_status with;
+        bool cancel;
+        int calls;
+        bl_status status;
+    } rows[] = {{0, BL_OK, false, 7, BL_OK},
+                {30, BL_ENODEVMEM, false, 3, BL_ENODEVMEM},
+                {20, BL_OK, true, 2, BL_ECANCELLED},
+                {70, BL_OK, true, 7, BL_ECANCELLED}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bench b = open_bench(4);
+        document d;
+        job j;
+        bl_err err = {0};
+        atomic_bool cancel = false;
+        collected c = {.stop_at = rows[i].stop_at, .with = rows[i].with, .cancel = rows[i].cancel ? &cancel : NULL, .right = true};
+        open_counter(&b, &d, &j);
+        j.run.steps = 75;
+        j.run.every = 10;
+        j.run.collect = collect;
+        j.run.collect_arg = &c;
+        j.run.cancel = &cancel;
+        assert_int_equal(bl_plan_run(&j.run, &err), rows[i].status);
+        assert_int_equal(c.count, rows[i].calls);
+        assert_true(c.right);
+        assert_int_equal(j.run.steps_done, rows[i].stop_at == 0 ? 75 : rows[i].stop_at);
+        check_states(&j, j.run.steps_done);
+        assert_true((j.outputs[0] != NULL) == (rows[i].status == BL_OK));
+        close_job(&j);
+        bl_arena_destroy(d.arena);
+        close_bench(&b);
+    }
+}
+
+static void test_cancelled_and_late(void **state)
+{
+    bench b = open_bench(4);
+    document d;
+    job j;
+    bl_err err = {0};
+    atomic_bool cancel = true;
+
+    (void)state;
+    open_counter(&b, &d, &j);
+    j.run.steps = 5;
+    j.run.cancel = &cancel;
+    assert_int_equal(bl_plan_run(&j.run, &err), BL_ECANCELLED);
+    assert_int_equal(j.run.steps_done, 0);
+    check_states(&j, 0);
+    err = (bl_err){0};
+    j.run.cancel = NULL;
+    j.run.steps = 1 << 30;
+    j.run.deadline_ns = bl_clock_ns() + 30 * 1000 * 1000;
+    assert_int_equal(bl_plan_run(&j.run, &err), BL_ETIMEOUT);
+    assert_true(j.run.steps_done > 0);
+    check_states(&j, j.run.steps_done);
+    close_job(&j);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
+static void test_named_dimensions(void **state)
+{
+    static const struct {
+        int64_t n;
+        bl_status status;
+    } rows[] = {{2, BL_OK}, {9, BL_OK}, {5, BL_OK}, {1, BL_EGRAPH}, {10, BL_EGRAPH}, {-3, BL_EGRAPH}, {0, BL_EGRAPH}};
+    bench b = open_bench(4);
+    document d = open_document(named);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bl_plan *plan = NULL;
+        bl_err err = {0};
+        bool hit = false;
+        job j;
+        assert_int_equal(get(&b, &d, &plan, &hit, &err), BL_OK);
+        assert_int_equal(hit, i > 0);
+        assert_int_equal(bl_plan_get_info(plan)->nvars, 1);
+        open_job(&b, plan, rows[i].n < 1 ? 1 : rows[i].n, &j);
+        j.vars[0] = rows[i].n;
+        assert_int_equal(bl_plan_run(&j.run, &err), rows[i].status);
+        if (rows[i].status == BL_OK && value_of(j.outputs[1]) != 2 * (float)rows[i].n)
+            fail_msg("the sum of %lld twos is %g", (long long)rows[i].n, value_of(j.outputs[1]));
+        close_job(&j);
+    }
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
+/* ---- faults: the n-th allocation or device call fails, for every n until all of it passes */
+
+static bool is_resource(bl_status st)
+{
+    return st == BL_ENOMEM || st == BL_ENODEVMEM || st == BL_EDEVICE || st == BL_ELIMIT;
+}
+
+static void test_faults_of_compiling(void **state)
+{
+    const bl_fault_kind kind = (bl_fault_kind)(intptr_t)*state;
+    document d = open_document(products);
+    bench b = open_bench(4);
+    bl_status st = BL_ENOMEM;
+    long nth = 1;
+
+    for (; st != BL_OK; nth++) {
+        bl_plan *plan = NULL;
+        bl_err err = {0};
+        bool hit = false;
+        bl_fault_arm(kind, nth);
+        st = get(&b, &d, &plan, &hit, &err);
+        bl_fault_arm(kind, 0);
+        if (st != BL_OK && !is_resource(st))
+            fail_msg("call %ld failed: %s: %s", nth, bl_status_name(st), err.text);
+        if (nth == MOST_FAULTS)
+            fail_msg("still failing: %s", err.text);
+        assert_int_equal(bl_plans_count(b.plans), st == BL_OK);
+        bl_plan_release(plan);
+    }
+    if (nth < 3)
+        fail_msg("nothing was made to fail");
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
+/* What a failed run leaves half done must not show in the plan's next one. */
+static void test_faults_of_running(void **state)
+{
+    const bl_fault_kind kind = (bl_fault_kind)(intptr_t)*state;
+    const char *const texts[] = {counter, products};
+    int failures = 0;
+
+    for (int t = 0; t < 2; t++) {
+        document d = open_document(texts[t]);
+        bl_status st = BL_ENOMEM;
+        for (long nth = 1; st != BL_OK; nth++) {
+            bench b = open_bench(4);
+            bl_plan *plan = NULL;
+            bl_err err = {0};
+            bool hit = false;
+            job j;
+            uint64_t done = 0;
+            assert_int_equal(get(&b, &d, &plan, &hit, NULL), BL_OK);
+            open_job(&b, plan, 0, &j);
+            j.run.steps = 3;
+            bl_fault_arm(kind, nth);
+            st = bl_plan_run(&j.run, &err);
+            bl_fault_arm(kind, 0);
+            if (st != BL_OK && !is_resource(st))
+                fail_msg("call %ld failed: %s: %s", nth, bl_status_name(st), err.text);
+            failures += st != BL_OK;
+            done = j.run.steps_done;
+            if (t == 0)
+                check_states(&j, done);
+            drop_outputs(&j);
+            err = (bl_err){0};
+            if (bl_plan_run(&j.run, &err) != BL_OK)
+                fail_msg("after call %ld failed, nothing else runs: %s", nth, err.text);
+            if (t == 0)
+                check_states(&j, done + 3);
+            else if (value_of(j.outputs[0]) != 256 || value_of(j.outputs[1]) != 0.25F)
+                fail_msg("after call %ld failed, results are %g and %g", nth, value_of(j.outputs[0]), value_of(j.outputs[1]));
+            close_job(&j);
+            close_bench(&b);
+        }
+        bl_arena_destroy(d.arena);
+    }
+    if (failures < 6)
+        fail_msg("only %d calls were made to fail", failures);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hit),
+        cmocka_unit_test(test_eviction),
+        cmocka_unit_test(test_failure_is_not_kept),
+        cmocka_unit_test(test_single_flight),
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_collect_and_stop),
+        cmocka_unit_test(test_cancelled_and_late),
+        cmocka_unit_test(test_named_dimensions),
+        {"faults of compiling: allocations", test_faults_of_compiling, NULL, NULL, (void *)(intptr_t)BL_FAULT_ALLOC},
+        {"faults of compiling: the device", test_faults_of_compiling, NULL, NULL, (void *)(intptr_t)BL_FAULT_DEVICE},
+        {"faults of running: allocations", test_faults_of_running, NULL, NULL, (void *)(intptr_t)BL_FAULT_ALLOC},
+        {"faults of running: the device", test_faults_of_running, NULL, NULL, (void *)(intptr_t)BL_FAULT_DEVICE},
+    };
+    return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
+}

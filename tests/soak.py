@@ -1,0 +1,517 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Is the server steady?  Mixed requests, valid and not, from several clients; then its memory, files and gauges must be back.
+
+    tests/soak.py [--requests 100000] [--backends opencl,interp] [--asan BUILD | --program FILE]
+
+Every client is a process with one connection that it keeps, and connections of their own for what breaks them.  What a request
+must answer is known, so a result that belongs to somebody else is noticed too.  Fails on an answer that should not be, where
+resident memory grows over 8 MiB + 2% after the first fifth, and on a file, tensor, lease, program or device byte left behind.
+With --asan BUILD the program is that of a build with ASan and UBSan; then the end of the server also looks for leaks."""
+
+import argparse
+import base64
+import gzip
+import http.client
+import json
+import multiprocessing
+import os
+import pathlib
+import random
+import re
+import socket
+import struct
+import sys
+import time
+import traceback
+import zlib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "http"))
+
+from fixture import JSON, OCTETS, SAFETENSORS, SLOW_STEPS, Server, counter, graph, head, read_safetensors, safetensors  # noqa: E402
+
+RUN, PROGRAMS, TENSORS, LEASES = "/api/v1/run", "/api/v1/programs", "/api/v1/tensors", "/api/v1/leases"
+PLANS, STRUCTURES = 48, 160  # the plan cache holds fewer than there are, so that plans come and go
+MAX_BODY = 1 << 20
+ARGS = ("--max-plans", str(PLANS), "--max-body", "1M", "--max-tensor", "16M", "--max-lease", "5", "--log-level", "error")
+
+
+class Wrong(Exception):
+    """An answer that should not be."""
+
+
+class Client:
+    """One client: a kept connection, random choices of its own, and a count of what it asked."""
+
+    def __init__(self, server, number, seed):
+        self.host, self.port, self.number = "127.0.0.1", server.port, number
+        self.random = random.Random(seed * 1000 + number)
+        self.connection = http.client.HTTPConnection(self.host, self.port, timeout=120)
+        self.asked = 0
+
+    def call(self, method, path, body=None, headers=None, expect=(200,)):
+        """The body of an answer that must have one of these statuses; parsed where it is JSON."""
+        headers = dict(headers or {})
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body)
+            headers.setdefault("content-type", "application/json")
+        self.asked += 1
+        for again in (True, False):
+            try:
+                self.connection.request(method, path, body, headers)
+                reply = self.connection.getresponse()
+                data = reply.read()
+                break
+            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+                self.connection.close()  # what was refused for its framing ends its connection
+                if not again:
+                    raise
+        kind = reply.headers.get("content-type", "")
+        if reply.status not in expect or (reply.status >= 400 and kind not in ("application/problem+json", "application/json")):
+            raise Wrong(f"{method} {path} {str(body)[:300]}: {reply.status} {kind} {data[:500]!r}, not {expect}")
+        return json.loads(data) if "json" in kind and data else data
+
+    def same(self, want, got, what):
+        if want != got:
+            raise Wrong(f"{what}: {got}, not {want}")
+
+    def run(self, document, want, **members):
+        """Run a graph and look at what it gives."""
+        answer = self.call("POST", RUN, {**document, **members})
+        for name, data in want.items():
+            self.same(data, answer["outputs"][name]["data"], f"{name} of {json.dumps(document)[:300]}")
+        return answer
+
+    def own(self, name):
+        return f"{name}{self.number}"
+
+    def socket(self):
+        self.asked += 1
+        return socket.create_connection((self.host, self.port), timeout=60)
+
+    def post(self, path, document):
+        """A connection of its own on which this was asked."""
+        body = json.dumps(document).encode()
+        sock = self.socket()
+        sock.sendall(head("POST", path, "Content-Type: application/json", f"Content-Length: {len(body)}") + body)
+        return sock
+
+
+def rows(*given):
+    """Nodes of (id, op, in, attrs)."""
+    return [{"id": i, "op": op, "in": ins, **({"attrs": attrs[0]} if attrs else {})} for i, op, ins, *attrs in given]
+
+
+# ---- what is asked; each is a function of a client
+
+def cached(c):
+    """Graphs that soon everyone's plans hold, with numbers of one's own."""
+    a, b = c.random.randrange(1000), c.random.randrange(1000)
+    kind = c.random.randrange(4)
+    if kind == 0:
+        c.run(graph(inputs={"x": [a, b]}), {"y": [2 * a, 2 * b]})
+    elif kind == 1:
+        c.run({"inputs": {"x": [[a, b, 1], [b, a, 2]]}, "nodes": rows(("y", "add", ["x", 1]), ("s", "sum", ["y"], {"axis": 1})), "outputs": ["s"]},
+              {"s": [a + b + 4, a + b + 5]})
+    elif kind == 2:
+        c.run({"inputs": {"x": [[a, b], [1, 2]], "y": [[1, 2], [3, 4]]}, "nodes": rows(("p", "matmul", ["x", "y"])), "outputs": ["p"]},
+              {"p": [a + 3 * b, 2 * a + 4 * b, 7, 10]})
+    else:  # several reductions over the same rows
+        answer = c.call("POST", RUN, {"inputs": {"x": [[a, a, a, a]] * 8}, "nodes": rows(("y", "softmax", ["x"], {"axis": 1})), "outputs": ["y"]})
+        c.same([0.25] * 32, answer["outputs"]["y"]["data"], "softmax")
+
+
+def gradient(c):
+    a = [c.random.randrange(100) for _ in range(3)]
+    b = [c.random.randrange(100) for _ in range(3)]
+    nodes = rows(("ab", "mul", ["a", "b"]), ("c", "add", ["ab", "a"]), ("d", "sum", ["c"]), (["da", "db"], "grad", ["d", "a", "b"]))
+    c.run({"inputs": {"a": a, "b": b}, "nodes": nodes, "outputs": ["c", "da", "db"]},
+          {"c": [x * y + x for x, y in zip(a, b)], "da": [y + 1 for y in b], "db": a})
+
+
+def structure(c):
+    """One of more graphs than there is room for plans: each digit of its number in base 3 is a node."""
+    number, x = c.random.randrange(STRUCTURES), c.random.randrange(100)
+    nodes, last, value, left = [], "x", x, number + 3
+    while left > 0:
+        op, operand = (("add", 5), ("sub", 3), ("neg", None))[left % 3]
+        nodes += rows((f"n{len(nodes)}", op, [last] if operand is None else [last, operand]))
+        last, left = nodes[-1]["id"], left // 3
+        value = {"add": value + 5, "sub": value - 3, "neg": -value}[op]
+    if number % 2:  # an intermediate result, which needs scratch memory
+        size = number % 7 + 2
+        nodes += rows(("row", "reshape", [last], {"shape": [1, size]}), ("square", "matmul", ["column", "row"]), ("column", "permute", ["row"], {"axes": [1, 0]}),
+                      ("m", "max", ["square"]), ("e", "sub", ["square", "m"]), ("s", "sum", ["e"]))
+        c.run({"inputs": {"x": [x] * size}, "nodes": nodes, "outputs": ["s"]}, {"s": [0]})
+    else:
+        c.run({"inputs": {"x": [x] * 4}, "nodes": nodes, "outputs": [last]}, {last: [value] * 4})
+
+
+def named_dimension(c):
+    n = c.random.randrange(1, 50)
+    c.run({"inputs": {"x": list(range(n))}, "shapes": {"x": ["n"]}, "dims": {"n": [1, 64]}, "nodes": rows(("s", "sum", ["x"])), "outputs": ["s"]},
+          {"s": [n * (n - 1) // 2]})
+
+
+def program(c):
+    """Put, run, look at, replace and delete a program of one's own."""
+    path = f"{PROGRAMS}/{c.own('p')}"
+    steps = c.random.randrange(1, 40)
+    c.call("PUT", path, counter(), expect=(201,))
+    answer = c.call("POST", path + "/run", {"steps": steps, "collect": {"every": 2, "outputs": ["m"]}})
+    c.same([steps], answer["outputs"]["m"]["data"], "steps")
+    c.same(list(range(2, steps + 1, 2)), answer["collected"]["m"]["data"], "collected")
+    c.call("PUT", path + "/state", {"state": {"n": 7}}, expect=(204,))
+    c.same([8], c.call("POST", path + "/run", {})["outputs"]["m"]["data"], "step")
+    state = read_safetensors(c.call("GET", path + "/state", headers={"accept": SAFETENSORS}))[0]
+    c.same(struct.pack("<f", 8), state["n"][2], "state")
+    c.call("DELETE", path, expect=(204,))
+    c.call("POST", path + "/run", {}, expect=(404,))
+
+
+def training(c):
+    """A program with an optimiser, an initialiser and random numbers."""
+    path = f"{PROGRAMS}/{c.own('t')}"
+    nodes = rows(("p", "matmul", ["x", "w"]), ("q", "dropout", ["p"], {"p": 0.25}), ("l", "mean", ["q"]), (["w1"], "adam", ["l", "w"], {"lr": 0.01}))
+    document = {"inputs": {"x": {"dtype": "float32", "shape": [4, 8]}}, "nodes": nodes, "updates": {"w": "w1"}, "outputs": ["l"],
+                "state": {"w": {"op": "kaiming_uniform", "attrs": {"shape": [8, 4], "seed": c.random.randrange(100)}}}}
+    c.call("PUT", path, document, expect=(201,))
+    c.call("POST", path + "/run", {"inputs": {"x": [[1] * 8] * 4}, "steps": c.random.randrange(1, 10)})
+    names = set(c.call("GET", path + "/state")["state"])
+    c.same({"w", "w1.m.w", "w1.v.w", "w1.step", "rng"}, names, "state")
+    c.call("DELETE", path, expect=(204,))
+
+
+def tensor(c):
+    """Put one as bytes, gzip, deflate or JSON, get it in each form, delete it."""
+    n = c.random.randrange(0, 3000)
+    data = [c.random.randrange(1000) for _ in range(n)]
+    raw, path = struct.pack(f"<{n}i", *data), f"{TENSORS}/{c.own('t')}"
+    kind = c.random.randrange(5)
+    if kind < 3:
+        body = (raw, gzip.compress(raw), zlib.compress(raw))[kind]
+        coding = ({}, {"content-encoding": "gzip"}, {"content-encoding": "deflate"})[kind]
+        c.call("PUT", f"{path}?dtype=int32&shape={n}", body, {**OCTETS, **coding}, expect=(201,))
+    elif kind == 3:
+        c.call("PUT", path, {"dtype": "int32", "shape": [n], "data": data}, expect=(201,))
+    else:
+        c.call("PUT", path, {"dtype": "int32", "shape": [n], "base64": base64.b64encode(raw).decode()}, expect=(201,))
+    form = c.random.randrange(3)
+    if form == 0:
+        c.same(data, c.call("GET", path)["data"], "tensor")
+    elif form == 1:
+        c.same(raw, c.call("GET", path, headers={"accept": "application/octet-stream"}), "bytes")
+    else:
+        c.same(raw, next(iter(read_safetensors(c.call("GET", path, headers={"accept": SAFETENSORS}))[0].values()))[2], "file")
+    if c.random.randrange(2):
+        c.call("DELETE", path, expect=(204,))
+    else:
+        c.same(1, c.call("POST", TENSORS + "/delete", {"names": [c.own("t"), "none"]})["deleted"], "deleted")
+
+
+def kept(c):
+    """Results that stay, under a lease that ends or expires; names are then gone."""
+    a, ends = c.random.randrange(1000), c.random.randrange(3) > 0
+    lease = c.call("POST", LEASES, {"ttl": 5 if ends else 1.5}, expect=(201,))["lease"]
+    c.run(graph(inputs={"x": [a, a]}, outputs=[]), {}, keep={"k": "y", "l": "y"} if a % 2 else {"k": "y"}, lease=lease)
+    c.run(graph(inputs={"x": {"tensor": "k"}}), {"y": [4 * a] * 2}, keep={"k": "y"}, lease=lease)  # onto its own input
+    c.same([4 * a] * 2, c.call("GET", f"{TENSORS}/k?lease={lease}")["data"], "kept")
+    if ends:
+        c.call("PUT", f"{LEASES}/{lease}", {"ttl": 2})
+        c.call("DELETE", f"{LEASES}/{lease}", expect=(204,))
+        c.call("GET", f"{TENSORS}/k?lease={lease}", expect=(404,))
+
+
+def shared(c):
+    """One program and one tensor that all clients put, run and delete at the same time."""
+    path, name = PROGRAMS + "/shared", TENSORS + "/shared"
+    for _ in range(4):
+        kind = c.random.randrange(7)
+        if kind == 0:
+            c.call("PUT", path, counter(), expect=(200, 201))
+        elif kind == 1:
+            c.call("POST", path + "/run", {"steps": 3}, expect=(200, 404))
+        elif kind == 2:
+            c.call(c.random.choice(["DELETE", "GET"]), path, expect=(200, 204, 404))
+        elif kind == 3:
+            c.call("GET", path + "/state", expect=(200, 404))
+        elif kind == 4:
+            c.call("PUT", name + "?dtype=float32&shape=2", bytes(8), OCTETS, expect=(201,))
+        elif kind == 5:
+            c.call("POST", RUN, graph(inputs={"x": {"tensor": "shared"}}, keep={"shared": "y"}), expect=(200, 404))
+        else:
+            c.call(c.random.choice(["DELETE", "GET"]), name, expect=(200, 204, 404))
+
+
+def files(c):
+    """safetensors in and out."""
+    a = c.random.randrange(1000)
+    document = {k: v for k, v in graph().items() if k != "inputs"}
+    file = safetensors({"x": ("F32", [2], struct.pack("<2f", a, 1))}, {"request": json.dumps(document)})
+    answer = c.call("POST", RUN, file, {"content-type": SAFETENSORS, "accept": SAFETENSORS})
+    c.same(struct.pack("<2f", 2 * a, 2), read_safetensors(answer)[0]["y"][2], "file")
+    broken = bytearray(file)
+    broken[c.random.randrange(len(file) - 8)] ^= 1 << c.random.randrange(8)  # may well be whole still
+    c.call("POST", RUN, bytes(broken), {"content-type": SAFETENSORS}, expect=(200, 400, 404, 422))
+    c.call("POST", RUN, file[:c.random.randrange(len(file))], {"content-type": SAFETENSORS}, expect=(400, 422))
+
+
+def coded(c):
+    """gzip: whole, cut off, not gzip at all, and a bomb."""
+    gz = {**JSON, "content-encoding": "gzip"}
+    body = gzip.compress(json.dumps(graph(inputs={"x": [c.number, 1]})).encode())
+    c.same([2 * c.number, 2], c.call("POST", RUN, body, gz)["outputs"]["y"]["data"], "gzip")
+    c.call("POST", RUN, body[:c.random.randrange(len(body))], gz, expect=(400,))
+    c.call("POST", RUN, json.dumps(graph()), gz, expect=(400,))
+    if c.random.randrange(4) == 0:
+        c.call("POST", RUN, gzip.compress(bytes(4 * MAX_BODY), 1), gz, expect=(413,))
+
+
+MALFORMED = ['{"nodes":', "", "[1,", '{"a":1}', "null", "[" * 1000, '{"inputs":{"x":[01]}}', '{"x":"\\ud800"}', '{"nodes":[],"nodes":[]}', "\0",
+             '{"inputs":{"x":[NaN]},"nodes":[],"outputs":["x"]}', json.dumps(graph())[:-1], json.dumps(graph()) + "x"]
+
+
+def malformed(c):
+    for _ in range(4):
+        c.call("POST", RUN, c.random.choice(MALFORMED), JSON, expect=(400, 422))
+    text = bytearray(json.dumps(graph()).encode())
+    text[c.random.randrange(len(text))] = c.random.randrange(256)
+    c.call("POST", RUN, bytes(text), JSON, expect=(200, 400, 404, 422))
+
+
+IMPOSSIBLE = [
+    graph(nodes=rows(("y", "none", ["x"]))), graph(nodes=rows(("y", "add", ["x", "z"]))), graph(outputs=["z"]), graph(outputs=3),
+    graph(nodes=rows(("y", "neg", ["y"]))), graph(nodes=rows(("y", "matmul", ["x", "x"], {"axis": 1}))), graph(nodes="y"), graph(steps=3),
+    graph(inputs={"x": [[1], [1, 2]]}), graph(inputs={"x": ["a"]}), graph(inputs={"x": {"dtype": "float33", "shape": [1], "data": [1]}}),
+    graph(inputs={"x": {"dtype": "float32", "shape": [2**40, 2**40]}}), graph(nodes=rows(("y", "reshape", ["x"], {"shape": [7]}))),
+    graph(nodes=rows(("y", "zeros", [], {"shape": [2**40]}))), graph(nodes=rows(("y", "expand", ["x"], {"shape": [2**30, 2]}))),
+    graph(nodes=rows(("y", "sum", ["x"], {"axis": 5}))), graph(nodes=rows(("s", "sum", ["x"]), ("y", "grad", ["x", "x"]))), graph(device="cuda:0"),
+    graph(keep={"a b": "y"}), graph(lease="none"), graph(inputs={"x": {"tensor": "none"}}), graph(timeout_ms=-1), graph(seed="x"),
+    graph(nodes=rows(("y", "cast", ["x"], {"dtype": "int3"}))), graph(nodes=rows(("w", "adam", ["x", "x"]), ("y", "neg", ["w"])))]
+
+
+def impossible(c):
+    """Documents that are JSON and no graph; programs too."""
+    for _ in range(4):
+        c.call("POST", RUN, c.random.choice(IMPOSSIBLE), expect=(400, 404, 422))
+    bad = {k: v for k, v in c.random.choice(IMPOSSIBLE).items() if k != "inputs"}
+    c.call("PUT", f"{PROGRAMS}/{c.own('bad')}", {**bad, "inputs": {"x": {"dtype": "float32", "shape": [2]}}, "updates": {"x": "y"}},
+           expect=(400, 404, 422))
+
+
+def elsewhere(c):
+    """Addresses, methods, types and sizes that are not taken, and the small pages that are."""
+    c.call("GET", c.random.choice(["/nothing", "/api/v2/run", "/api/v1/tensors/none", "/api/v1/programs/%00", "/api/v1/leases/x/y", "//", "/%2e%2e"]),
+           expect=(400, 404))
+    c.call(c.random.choice(["DELETE", "PATCH", "GET"]), RUN, expect=(405,))
+    c.call("POST", RUN, "x=1", {"content-type": "text/plain"}, expect=(415,))
+    c.call("GET", "/v2", headers={"host": "example.org"}, expect=(421,))
+    c.call("GET", "/v2", headers={"origin": "https://example.org"}, expect=(403,))
+    c.call("PUT", f"{TENSORS}/o?dtype=float32&shape=3", bytes(11), OCTETS, expect=(400, 422))
+    c.call("GET", c.random.choice(["/", "/openapi.json", "/metrics", "/v2/health/live", "/v2/health/ready", "/api/v1/devices", TENSORS, PROGRAMS]))
+
+
+def oversize(c):
+    """More than a body may have, told at once, found out on the way, and in chunks."""
+    kind, line = c.random.randrange(3), b" " * 65536
+    lengths = ("Content-Length: 99999999999", f"Content-Length: {MAX_BODY + c.random.randrange(1, 1000)}", "Transfer-Encoding: chunked")
+    parts = ([b"{"], [line] * 17, [b"10000\r\n" + line + b"\r\n"] * 17 + [b"0\r\n\r\n"])
+    got = b""
+    with c.socket() as sock:
+        try:
+            sock.sendall(head("POST", RUN, "Content-Type: application/json", lengths[kind]))
+            for part in parts[kind]:
+                sock.sendall(part)
+        except (ConnectionResetError, BrokenPipeError):
+            pass  # answered and closed meanwhile
+        try:
+            got = sock.recv(100)
+        except ConnectionResetError:
+            pass
+    if got and b" 413 " not in got or not got and kind == 0:
+        raise Wrong(f"oversize {kind}: {got!r}")
+
+
+def aborted(c):
+    """Clients that go away: within a head, a body or an upload, while their work waits or runs, and while they are answered."""
+    kind = c.random.randrange(6)
+    if kind == 0:
+        sock = c.socket()
+        sock.sendall(head("POST", RUN, "Content-Type: application/json", "Content-Length: 1000")[:c.random.randrange(1, 120)])
+    elif kind == 1:
+        sock = c.socket()
+        sock.sendall(head("POST", RUN, "Content-Type: application/json", "Content-Length: 1000") + b'{"inputs":{"x":[1,2')
+    elif kind == 2:
+        sock = c.socket()
+        sock.sendall(head("PUT", f"{TENSORS}/{c.own('u')}?dtype=uint8&shape=500000", "Content-Type: application/octet-stream",
+                          "Content-Length: 500000") + bytes(c.random.randrange(200000)))
+    elif kind == 3:
+        sock = c.post(RUN, {"inputs": {"x": [1]}, "nodes": rows(("y", "expand", ["x"], {"shape": [200000]})), "outputs": ["y"]})
+        if c.random.randrange(2):
+            sock.recv(100)
+    else:
+        path = f"{PROGRAMS}/{c.own('long')}"
+        c.call("PUT", path, counter(), expect=(200, 201))
+        sock = c.post(path + "/run", {"steps": SLOW_STEPS})
+        time.sleep(c.random.choice([0, 0.002, 0.01]))
+        if kind == 5:
+            sock.shutdown(socket.SHUT_WR)
+            sock.recv(1000)
+    if c.random.randrange(2):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset instead of an end
+    sock.close()
+    if kind >= 4:
+        c.call("DELETE", path, expect=(204,))
+
+
+def late(c):
+    """A run that passes its time limit tells how many steps it made, and made exactly those."""
+    path = f"{PROGRAMS}/{c.own('late')}"
+    c.call("PUT", path, counter(), expect=(200, 201))
+    problem = c.call("POST", path + "/run", {"steps": SLOW_STEPS, "timeout_ms": c.random.randrange(1, 20)}, expect=(504,))
+    c.same([problem.get("step", 0)], c.call("GET", path + "/state")["state"]["n"]["data"], "steps of a late run")
+    c.call("DELETE", path, expect=(204,))
+
+
+MIX = [(cached, 60), (gradient, 12), (structure, 6), (named_dimension, 4), (program, 4), (training, 1), (tensor, 12), (kept, 5), (shared, 6),
+       (files, 5), (coded, 3), (malformed, 4), (impossible, 4), (elsewhere, 2), (oversize, 1), (aborted, 3), (late, 1)]
+
+
+def work(server, number, seed, quota, progress, failures):
+    """The whole life of a client, in a process of its own."""
+    client = Client(server, number, seed)
+    functions, weights = zip(*MIX)
+    function = None
+    try:
+        while client.asked < quota and failures.empty():
+            function = client.random.choices(functions, weights)[0]
+            function(client)
+            progress[number] = client.asked
+    except BaseException:  # whatever it is, the parent tells it
+        failures.put(f"client {number}, {function.__name__}, request {client.asked}:\n{traceback.format_exc()}")
+    client.connection.close()
+
+
+# ---- looking at the server
+
+def gauges(server):
+    """{name: sum over the devices} of its metrics."""
+    found = {}
+    for line in server.call("GET", "/metrics").body.decode().splitlines():
+        match = re.fullmatch(r"beamline_(\w+)(?:\{device=.*\})? (\S+)", line)
+        if match:
+            found[match[1]] = found.get(match[1], 0) + float(match[2])
+    return found
+
+
+def sample(server, requests):
+    found = gauges(server)
+    return {"requests": requests, "rss": server.rss(), "files": len(os.listdir(f"/proc/{server.process.pid}/fd")),
+            "device": found["device_bytes"], "live": found["device_bytes"] - found["device_pool_bytes"], "plans": found["plans"]}
+
+
+def show(s, start):
+    print(f"{time.monotonic() - start:7.1f} s  {s['requests']:>8} requests  RSS {s['rss'] / 2**20:8.2f} MiB  {s['files']:>4} files"
+          f"  device {s['device'] / 2**20:8.3f} MiB, {s['live'] / 2**20:8.3f} without the pool  {s['plans']:>4.0f} plans", flush=True)
+
+
+def drive(server, requests, clients, seed, quiet):
+    """Run the clients; gives (samples, what went wrong)."""
+    context = multiprocessing.get_context("fork")
+    progress, failures = context.Array("l", clients), context.SimpleQueue()
+    start, step = time.monotonic(), max(requests // 20, 1)
+    workers = [context.Process(target=work, args=(server, i, seed, requests // clients, progress, failures), daemon=True) for i in range(clients)]
+    samples = [sample(server, 0)]
+    for worker in workers:
+        worker.start()
+    while any(worker.is_alive() for worker in workers):
+        time.sleep(0.05)
+        if sum(progress) >= samples[-1]["requests"] + step:
+            samples.append(sample(server, sum(progress)))
+            if not quiet:
+                show(samples[-1], start)
+    problems = []
+    for worker in workers:
+        worker.join()
+        if worker.exitcode != 0:
+            problems.append(f"a client ended with {worker.exitcode}")
+    while not failures.empty():
+        problems.append(failures.get())
+    return samples, problems
+
+
+EMPTY = {"tensors": 0, "leases": 0, "programs": 0, "held_bytes": 0, "connections": 1, "requests_active": 1, "queue_length": 0}
+
+
+def settle(server):
+    """What is still there once everything that was shared is deleted and the leases expired."""
+    for path in (PROGRAMS + "/shared", TENSORS + "/shared"):
+        server.call("DELETE", path)
+    left, end = {}, time.monotonic() + 20
+    while time.monotonic() < end:
+        found = gauges(server)
+        left = {name: found[name] for name, count in EMPTY.items() if found[name] != count}
+        if not left:
+            return []
+        time.sleep(0.05)
+    return [f"left behind: {left}"]
+
+
+def judge(samples, extra):
+    """Problems that the samples show: from the end of the first fifth on, nothing may grow."""
+    first = next(s for s in samples if s["requests"] >= samples[-1]["requests"] / 5)
+    last, problems = samples[-1], []
+    grown, bound = last["rss"] - first["rss"], extra + first["rss"] // 50
+    print(f"RSS {first['rss'] / 2**20:.2f} MiB after {first['requests']} requests, {last['rss'] / 2**20:.2f} MiB after {last['requests']}"
+          f" (bound {(first['rss'] + bound) / 2**20:.2f}); files {first['files']}, {last['files']}", flush=True)
+    if grown > bound:
+        problems.append(f"RSS grew by {grown} bytes, over the bound of {bound}")
+    if last["files"] > samples[0]["files"] + 1:
+        problems.append(f"{last['files']} files are open, {samples[0]['files']} were at the start")
+    return problems
+
+
+def soak(requests, clients=4, seed=1, args=(), env=None, extra=8 << 20, quiet=False):
+    """Start a server, ask, stop it; gives a list of problems."""
+    server = Server(*ARGS, *args, env=env)
+    start = time.monotonic()
+    try:
+        samples, problems = drive(server, requests, clients, seed, quiet)
+        problems += settle(server)
+        if not problems:
+            samples.append(sample(server, samples[-1]["requests"] + 1))
+            show(samples[-1], start)
+            problems += judge(samples, extra)
+    except (OSError, http.client.HTTPException):
+        problems = ["the server does not answer:\n" + traceback.format_exc()]
+    status = server.stop()
+    if status != 0 or "runtime error:" in server.log_text():
+        problems.append(f"the server ended with {status}:\n{server.log_text()[-6000:]}")
+    return problems
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=100000)
+    parser.add_argument("--clients", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--backends", default="opencl,interp", help="as the server's own setting")
+    parser.add_argument("--program", help="the server; default $BEAMLINE or build/beamline")
+    parser.add_argument("--asan", metavar="BUILD", help="folder of a build with -Db_sanitize=address,undefined")
+    parser.add_argument("--bound", type=float, default=8, help="MiB by which resident memory may grow, beside 2%%")
+    options = parser.parse_args()
+    env = {}
+    if options.asan:
+        env = {"LSAN_OPTIONS": f"suppressions={ROOT}/tests/lsan.supp:print_suppressions=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
+        options.program = os.path.join(options.asan, "beamline")
+    if options.program:
+        import fixture
+        fixture.PROGRAM = options.program
+    problems = soak(options.requests, options.clients, options.seed, ("--backends", options.backends), env, int(options.bound * 2**20))
+    print("\n".join(problems) or "steady")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
