@@ -7,6 +7,7 @@
 #include "server/shelf.h"
 #include "server/watch.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,17 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LAST_WAIT_MS = 10000 };
+enum { LAST_WAIT_MS = 10000, MMAP_BYTES = 256 * 1024 };
+
+/* glibc takes an allocation of over 128 KiB from the system until one is freed, and from its heaps from then on.  There the
+ * programs of a driver, which come and go with the plans, leave holes: with PoCL resident memory grew by 20% in 100,000 requests.
+ * Set by hand the bound stays. */
+static void tame_malloc(void)
+{
+#ifdef __GLIBC__
+    (void)mallopt(M_MMAP_THRESHOLD, MMAP_BYTES); /* over what a request keeps for the next one */
+#endif
+}
 
 static bl_status choose_log(const bl_settings *settings, bl_err *err)
 {
@@ -99,6 +110,7 @@ int bl_server_main(int argc, char *const *argv)
     sigset_t signals;
     int status = EXIT_FAILURE, number = 0;
 
+    tame_malloc();
     /* Blocked before any thread starts, so that all inherit it and only sigwait sees them. */
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);

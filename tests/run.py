@@ -5,7 +5,7 @@
     tests/run.py [WORD...]    only the parts whose name contains one of the words
     tests/run.py --list       name the parts
 
-Parts: generated files, layers, format, cppcheck, tidy; unit (cmocka tests, with ASan and UBSan); and one for each folder of
+Parts: generated files, layers, format, clang (its warnings), cppcheck, tidy; unit (cmocka tests, with ASan and UBSan); and one for each folder of
 Python tests (test_*.py, unittest) under tests/, against the plain build of the server.
 """
 import json
@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLAIN, ASAN = ROOT / "build", ROOT / "build-asan"
 JOBS = str(os.cpu_count() or 2)
 FOLDER_SECONDS = 900  # of Python tests
-TIDY_FILES = 12       # a sample that changes from day to day: all of them take minutes
+TIDY_FILES = 12       # a sample: all of them take minutes
 C_FOLDERS = ("engine", "proto", "server", "opencl", "vulkan", "tests", "tools")
 
 
@@ -41,10 +41,10 @@ class Tally:
         print(f"FAILED {name}\n{text.rstrip()}", flush=True)
 
 
-def command(*words, env=None, seconds=1200):
-    """(exit status, output) of a command in the root of the project; 124 where it took too long."""
+def command(*words, env=None, seconds=1200, text=""):
+    """(exit status, output) of a command in the root of the project, given |text|; 124 where it took too long."""
     try:
-        done = subprocess.run([str(word) for word in words], cwd=ROOT, env={**os.environ, **(env or {})}, timeout=seconds,
+        done = subprocess.run([str(word) for word in words], cwd=ROOT, env={**os.environ, **(env or {})}, timeout=seconds, input=text.encode(),
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except subprocess.TimeoutExpired as late:
         return 124, (late.stdout or b"").decode(errors="replace") + f"\ntook over {seconds} s"
@@ -118,7 +118,14 @@ def run_tidy(tally):
         return
     files = [name for name in c_files() if name.endswith(".c") and not name.startswith(("tests/", "tools/"))]
     step = max(1, len(files) // TIDY_FILES)
-    simple(tally, "tidy", "clang-tidy", "-quiet", "-p", ASAN, *files[int(time.time() // 86400) % step::step])
+    simple(tally, "tidy", "clang-tidy", "-quiet", "-p", ASAN, *files[::step])
+
+
+def run_clang(tally):
+    """The other compiler, with every warning an error; gcc's are errors in the build with ASan."""
+    flags = (ROOT / "tools" / "cflags").read_text().split()
+    names = [name for name in c_files() if name.endswith(".c") and not name.startswith("tests/fuzz")]
+    simple(tally, "clang", "xargs", "-P", JOBS, "-n", "8", "clang", "-fsyntax-only", "-I/usr/include/cjson", *flags, text="\n".join(names))
 
 
 # ---- unit tests
@@ -213,7 +220,7 @@ def parts():
     found = {"generated": run_generated, "layers": run_layers, "format": run_format, "unit": run_unit}
     for folder in sorted({path.parent for path in (ROOT / "tests").rglob("test_*.py")}):
         found[str(folder.relative_to(ROOT / "tests"))] = lambda tally, folder=folder: run_python(tally, folder)
-    return {**found, "cppcheck": run_cppcheck, "tidy": run_tidy}
+    return {**found, "clang": run_clang, "cppcheck": run_cppcheck, "tidy": run_tidy}
 
 
 def main():

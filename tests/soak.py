@@ -34,6 +34,7 @@ from fixture import JSON, OCTETS, SAFETENSORS, SLOW_STEPS, Server, counter, grap
 RUN, PROGRAMS, TENSORS, LEASES = "/api/v1/run", "/api/v1/programs", "/api/v1/tensors", "/api/v1/leases"
 PLANS, STRUCTURES = 48, 160  # the plan cache holds fewer than there are, so that plans come and go
 MAX_BODY = 1 << 20
+SCRATCH = 1 << 20  # device bytes that plans may hold for intermediate results
 ARGS = ("--max-plans", str(PLANS), "--max-body", "1M", "--max-tensor", "16M", "--max-lease", "5", "--log-level", "error")
 
 
@@ -130,9 +131,9 @@ def gradient(c):
           {"c": [x * y + x for x, y in zip(a, b)], "da": [y + 1 for y in b], "db": a})
 
 
-def structure(c):
+def structure(c, number=None):
     """One of more graphs than there is room for plans: each digit of its number in base 3 is a node."""
-    number, x = c.random.randrange(STRUCTURES), c.random.randrange(100)
+    number, x = c.random.randrange(STRUCTURES) if number is None else number, c.random.randrange(100)
     nodes, last, value, left = [], "x", x, number + 3
     while left > 0:
         op, operand = (("add", 5), ("sub", 3), ("neg", None))[left % 3]
@@ -175,7 +176,7 @@ def training(c):
     path = f"{PROGRAMS}/{c.own('t')}"
     nodes = rows(("p", "matmul", ["x", "w"]), ("q", "dropout", ["p"], {"p": 0.25}), ("l", "mean", ["q"]), (["w1"], "adam", ["l", "w"], {"lr": 0.01}))
     document = {"inputs": {"x": {"dtype": "float32", "shape": [4, 8]}}, "nodes": nodes, "updates": {"w": "w1"}, "outputs": ["l"],
-                "state": {"w": {"op": "kaiming_uniform", "attrs": {"shape": [8, 4], "seed": c.random.randrange(100)}}}}
+                "state": {"w": {"op": "kaiming_uniform", "attrs": {"shape": [8, 4], "seed": c.random.randrange(4)}}}}
     c.call("PUT", path, document, expect=(201,))
     c.call("POST", path + "/run", {"inputs": {"x": [[1] * 8] * 4}, "steps": c.random.randrange(1, 10)})
     names = set(c.call("GET", path + "/state")["state"])
@@ -379,11 +380,14 @@ MIX = [(cached, 60), (gradient, 12), (structure, 6), (named_dimension, 4), (prog
 
 
 def work(server, number, seed, quota, progress, failures):
-    """The whole life of a client, in a process of its own."""
+    """The whole life of a client, in a process of its own.  The first one begins with every structure, since a driver may keep
+    some memory for each source that it compiles."""
     client = Client(server, number, seed)
     functions, weights = zip(*MIX)
-    function = None
+    function = structure
     try:
+        for i in range(STRUCTURES if number == 0 else 0):
+            structure(client, i)
         while client.asked < quota and failures.empty():
             function = client.random.choices(functions, weights)[0]
             function(client)
@@ -416,29 +420,24 @@ def show(s, start):
           f"  device {s['device'] / 2**20:8.3f} MiB, {s['live'] / 2**20:8.3f} without the pool  {s['plans']:>4.0f} plans", flush=True)
 
 
-def drive(server, requests, clients, seed, quiet):
-    """Run the clients; gives (samples, what went wrong)."""
+def drive(server, requests, clients, seed, report):
+    """Run the clients to their end; gives what went wrong.  |report| is called with the number of requests so far."""
     context = multiprocessing.get_context("fork")
     progress, failures = context.Array("l", clients), context.SimpleQueue()
-    start, step = time.monotonic(), max(requests // 20, 1)
     workers = [context.Process(target=work, args=(server, i, seed, requests // clients, progress, failures), daemon=True) for i in range(clients)]
-    samples = [sample(server, 0)]
+    problems = []
     for worker in workers:
         worker.start()
     while any(worker.is_alive() for worker in workers):
         time.sleep(0.05)
-        if sum(progress) >= samples[-1]["requests"] + step:
-            samples.append(sample(server, sum(progress)))
-            if not quiet:
-                show(samples[-1], start)
-    problems = []
+        report(sum(progress))
     for worker in workers:
         worker.join()
         if worker.exitcode != 0:
             problems.append(f"a client ended with {worker.exitcode}")
     while not failures.empty():
         problems.append(failures.get())
-    return samples, problems
+    return problems
 
 
 EMPTY = {"tensors": 0, "leases": 0, "programs": 0, "held_bytes": 0, "connections": 1, "requests_active": 1, "queue_length": 0}
@@ -458,35 +457,43 @@ def settle(server):
     return [f"left behind: {left}"]
 
 
-def judge(samples, extra):
-    """Problems that the samples show: from the end of the first fifth on, nothing may grow."""
-    first = next(s for s in samples if s["requests"] >= samples[-1]["requests"] / 5)
-    last, problems = samples[-1], []
-    grown, bound = last["rss"] - first["rss"], extra + first["rss"] // 50
+def compare(first, last, extra):
+    """Problems that two looks at a server without work show: between them nothing may have grown."""
+    problems, bound = [], extra + first["rss"] // 50
     print(f"RSS {first['rss'] / 2**20:.2f} MiB after {first['requests']} requests, {last['rss'] / 2**20:.2f} MiB after {last['requests']}"
-          f" (bound {(first['rss'] + bound) / 2**20:.2f}); files {first['files']}, {last['files']}", flush=True)
-    if grown > bound:
-        problems.append(f"RSS grew by {grown} bytes, over the bound of {bound}")
-    if last["files"] > samples[0]["files"] + 1:
-        problems.append(f"{last['files']} files are open, {samples[0]['files']} were at the start")
+          f" (bound {(first['rss'] + bound) / 2**20:.2f})", flush=True)
+    if last["rss"] > first["rss"] + bound:
+        problems.append(f"RSS grew by {last['rss'] - first['rss']} bytes, over the bound of {bound}")
+    if last["files"] > first["files"]:
+        problems.append(f"{last['files']} files are open, {first['files']} were before")
+    if last["live"] > first["live"] + SCRATCH:
+        problems.append(f"{last['live']:.0f} bytes of the device are in use, {first['live']:.0f} were before")
     return problems
 
 
-def soak(requests, clients=4, seed=1, args=(), env=None, extra=8 << 20, quiet=False):
-    """Start a server, ask, stop it; gives a list of problems."""
+def soak(requests, clients=4, seed=1, args=(), env=None, extra=8 << 20, quiet=False, warm=0.2):
+    """Start a server, ask, look, ask on, look again, stop it; gives a list of problems.  |warm| is the part before the first look."""
     server = Server(*ARGS, *args, env=env)
-    start = time.monotonic()
+    start, looks, problems = time.monotonic(), [], []
+    step, done, shown = max(requests // 20, 1), 0, 0
+
+    def report(now):
+        nonlocal shown
+        if not quiet and done + now >= shown + step:
+            shown = done + now
+            show(sample(server, shown), start)
+
     try:
-        samples, problems = drive(server, requests, clients, seed, quiet)
-        problems += settle(server)
-        if not problems:
-            samples.append(sample(server, samples[-1]["requests"] + 1))
-            show(samples[-1], start)
-            problems += judge(samples, extra)
+        for part in (int(requests * warm), requests - int(requests * warm)):
+            problems = problems or drive(server, part, clients, seed + done, report) or settle(server)
+            done += part
+            looks.append(sample(server, done))
+            show(looks[-1], start)
+        problems += compare(*looks, extra)
     except (OSError, http.client.HTTPException):
-        problems = ["the server does not answer:\n" + traceback.format_exc()]
+        problems.append("the server does not answer:\n" + traceback.format_exc())
     status = server.stop()
-    if status != 0 or "runtime error:" in server.log_text():
+    if status != 0 or re.search("runtime error:|WARNING: ThreadSanitizer", server.log_text()):
         problems.append(f"the server ended with {status}:\n{server.log_text()[-6000:]}")
     return problems
 

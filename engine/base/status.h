@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define BL_NODISCARD __attribute__((warn_unused_result))
+#define BL_NODISCARD         __attribute__((warn_unused_result))
 #define BL_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
 typedef enum bl_status {
@@ -20,10 +20,10 @@ typedef enum bl_status {
 /* Zero-initialised means: no failure yet. */
 typedef struct bl_err {
     bl_status status;
-    int line;         /* where in the source it was raised, for the log */
+    int line; /* where in the source it was raised, for the log */
     const char *file;
-    char node[136];   /* wire id of the node to blame, or empty */
-    char text[600];   /* one sentence for a person; never a path, a pointer or a secret */
+    char node[136]; /* wire id of the node to blame, or empty */
+    char text[600]; /* one sentence for a person; never a path, a pointer or a secret */
 } bl_err;
 
 const char *bl_status_name(bl_status status);  /* "EGRAPH" */
@@ -32,19 +32,18 @@ int bl_status_http(bl_status status);
 
 /* Record a failure in |err| unless one is there already; returns the status that |err| then holds.
  * |err| may be NULL. */
-bl_status bl_err_set(bl_err *err, bl_status status, const char *file, int line, const char *fmt, ...)
-    BL_PRINTF(5, 6);
+bl_status bl_err_set(bl_err *err, bl_status status, const char *file, int line, const char *fmt, ...) BL_PRINTF(5, 6);
 #define bl_fail(err, status, ...) bl_err_set((err), (status), __FILE__, __LINE__, __VA_ARGS__)
 
 /* Name the node to blame, unless one is named already. */
 void bl_err_blame(bl_err *err, const char *node);
 
 /* Leave the function with the status of |expr| if it failed: only where nothing is owned. */
-#define BL_TRY(expr)                                                                               \
-    do {                                                                                           \
-        bl_status try_status_ = (expr);                                                            \
-        if (try_status_ != BL_OK)                                                                  \
-            return try_status_;                                                                    \
+#define BL_TRY(expr)                                                                                                             \
+    do {                                                                                                                         \
+        bl_status try_status_ = (expr);                                                                                          \
+        if (try_status_ != BL_OK)                                                                                                \
+            return try_status_;                                                                                                  \
     } while (0)
 
 /* For our own bugs, never for request data.  Compiled into debug builds only. */

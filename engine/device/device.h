@@ -2,7 +2,8 @@
  * it never knows a tensor op, and includes engine/base and engine/device only.
  *
  * Threads: bl_buffer_alloc, retain, release and bl_kernel_create may be called from any thread (a back end locks what it must);
- * record, submit, write, read and wait only from the device's one worker thread.  No lock is held across a driver call that waits.
+ * record, submit, write, read and wait only from the device's one worker thread.  No lock is held across a driver call that
+ * waits.
  *
  * A device that is lost answers BL_EDEVICE to everything until bl_device_reopen succeeds; buffers and kernels made before
  * that may then only be released: each carries the device's generation, and the wrappers refuse those of an earlier one. */
@@ -37,20 +38,20 @@ typedef struct bl_device_info {
     bl_device_type type;
     bl_dialect dialect;
     unsigned features;
-    uint64_t memory;         /* bytes */
-    uint64_t max_alloc;      /* bytes of one buffer */
-    uint64_t max_binding;    /* bytes that a kernel can see of one buffer (lavapipe: 128 MiB) */
-    uint32_t alignment;      /* of a buffer's offset within its parent, bytes */
-    uint32_t units;          /* cores or multiprocessors */
-    uint32_t vector_bits;    /* native vector width; 0: let each work-item be scalar */
-    uint32_t registers;      /* vector registers of a work-item, as far as known: 16, 32, ... */
-    uint32_t cache_bytes;    /* of one unit (L2 of a core); 0: unknown */
-    uint32_t subgroup;       /* work-items that run in step; 1 on a CPU device whose group is one work-item */
-    uint32_t max_local;      /* work-items of a group */
-    uint32_t local_bytes;    /* local memory of a group */
+    uint64_t memory;      /* bytes */
+    uint64_t max_alloc;   /* bytes of one buffer */
+    uint64_t max_binding; /* bytes that a kernel can see of one buffer (lavapipe: 128 MiB) */
+    uint32_t alignment;   /* of a buffer's offset within its parent, bytes */
+    uint32_t units;       /* cores or multiprocessors */
+    uint32_t vector_bits; /* native vector width; 0: let each work-item be scalar */
+    uint32_t registers;   /* vector registers of a work-item, as far as known: 16, 32, ... */
+    uint32_t cache_bytes; /* of one unit (L2 of a core); 0: unknown */
+    uint32_t subgroup;    /* work-items that run in step; 1 on a CPU device whose group is one work-item */
+    uint32_t max_local;   /* work-items of a group */
+    uint32_t local_bytes; /* local memory of a group */
     uint32_t max_groups[3];
-    uint32_t max_turns;      /* of all loops of a work-item, after which the driver ends them by itself; 0: no such limit */
-    bool host_memory; /* buffers are mapped where the host and the device share memory */
+    uint32_t max_turns; /* of all loops of a work-item, after which the driver ends them by itself; 0: no such limit */
+    bool host_memory;   /* buffers are mapped where the host and the device share memory */
 } bl_device_info;
 
 typedef struct bl_device bl_device;
@@ -115,15 +116,16 @@ typedef struct bl_device_ops {
     bl_status (*alloc)(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err);
     bl_status (*view)(bl_buffer *parent, size_t offset, size_t bytes, bl_buffer **out, bl_err *err);
     void (*dealloc)(bl_buffer *buffer);
-    bl_status (*write)(bl_buffer *buffer, size_t offset, const void *data, size_t bytes, bl_err *err); /* in order; done on return */
-    bl_status (*read)(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err);        /* in order; waits */
+    bl_status (*write)(bl_buffer *buffer, size_t offset, const void *data, size_t bytes,
+                       bl_err *err);                                                            /* in order; done on return */
+    bl_status (*read)(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err); /* in order; waits */
     bl_status (*kernel)(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err);
     void (*kernel_destroy)(bl_kernel *kernel);
     bl_status (*record)(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars,
                         bl_recording **out, bl_err *err);
     void (*recording_destroy)(bl_recording *recording);
     bl_status (*submit)(bl_recording *recording, const bl_submission *submission, bl_err *err); /* does not wait */
-    bl_status (*wait)(bl_device *dev, bl_err *err); /* for all that was submitted */
+    bl_status (*wait)(bl_device *dev, bl_err *err);                                             /* for all that was submitted */
     /* (optional) the driver's assembly of a kernel, for DEBUG=7; freed by the caller. */
     char *(*disassemble)(bl_kernel *kernel);
 } bl_device_ops;
@@ -131,8 +133,8 @@ typedef struct bl_device_ops {
 struct bl_device {
     const bl_device_ops *ops;
     bl_device_info info;
-    atomic_bool lost;        /* set by the back end when the driver says so */
-    atomic_uint generation;  /* how often it was reopened */
+    atomic_bool lost;         /* set by the back end when the driver says so */
+    atomic_uint generation;   /* how often it was reopened */
     atomic_size_t bytes_used; /* by live buffers, kept by the wrappers */
     atomic_size_t bytes_peak;
 };
@@ -151,8 +153,8 @@ BL_NODISCARD bl_status bl_buffer_write(bl_buffer *buffer, size_t offset, const v
 BL_NODISCARD bl_status bl_buffer_read(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err);
 BL_NODISCARD bl_status bl_kernel_create(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err);
 void bl_kernel_destroy(bl_kernel *kernel);
-BL_NODISCARD bl_status bl_recording_create(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots,
-                                           uint32_t nvars, bl_recording **out, bl_err *err);
+BL_NODISCARD bl_status bl_recording_create(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars,
+                                           bl_recording **out, bl_err *err);
 void bl_recording_destroy(bl_recording *recording);
 BL_NODISCARD bl_status bl_recording_submit(bl_recording *recording, const bl_submission *submission, bl_err *err);
 BL_NODISCARD bl_status bl_device_wait(bl_device *dev, bl_err *err);

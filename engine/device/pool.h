@@ -14,8 +14,9 @@ void bl_pool_destroy(bl_pool *pool);
  * empties the pool and tries once more before it is BL_ENODEVMEM. */
 BL_NODISCARD bl_status bl_pool_alloc(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err);
 void bl_pool_release(bl_pool *pool, bl_buffer *buffer);
-/* Memory for intermediate results, shared by all plans of the device since its worker thread runs one at a time: at least |bytes|,
- * one reference for the caller.  The same buffer as last time unless it had to grow.  Only on the device's worker thread. */
+/* Memory for intermediate results, shared by all plans of the device since its worker thread runs one at a time: at least
+ * |bytes|, one reference for the caller.  The same buffer as last time unless it had to grow.  Only on the device's worker
+ * thread. */
 BL_NODISCARD bl_status bl_pool_scratch(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err);
 void bl_pool_trim(bl_pool *pool); /* free all idle buffers */
 size_t bl_pool_idle_bytes(bl_pool *pool);

@@ -57,9 +57,10 @@ static const bl_node *tanh_double(bl_ir *ir, const bl_node *x)
 {
     static const double p[] = {-9.64399179425052238628e-1, -9.92877231001918586564e1, -1.61468768441708447952e3};
     static const double q[] = {1, 1.12811678491632931402e2, 2.23548839060100448583e3, 4.84406305325125486048e3};
-    const bl_node *z = bl_mul(ir, x, x);
+    const bl_node *h = hold(ir, x, 1); /* so that the branch not taken has a finite slope */
+    const bl_node *z = bl_mul(ir, h, h);
     const bl_node *a = minus_abs(ir, x);
-    const bl_node *near = bl_add(ir, x, bl_mul(ir, bl_mul(ir, x, z), bl_div(ir, bl_poly(ir, z, 3, p), bl_poly(ir, z, 4, q))));
+    const bl_node *near = bl_add(ir, h, bl_mul(ir, bl_mul(ir, h, z), bl_div(ir, bl_poly(ir, z, 3, p), bl_poly(ir, z, 4, q))));
     const bl_node *e = bl_alu1(ir, BL_OP_EXP, bl_mul_real(ir, a, 2));
     const bl_node *one = bl_full_like(ir, x, 1);
     const bl_node *far = bl_div(ir, bl_sub(ir, one, e), bl_add(ir, one, e));

@@ -64,7 +64,7 @@ struct bl_node {
     uint32_t nsrc;
     uint32_t id;
     uint64_t hash;
-    int64_t arg;   /* see ops.def */
+    int64_t arg;    /* see ops.def */
     int64_t lo, hi; /* integers and bool: no value is outside (whole range of the dtype if unknown) */
     const bl_node *const *src;
     const bl_node *const *dim; /* extents, INDEX nodes: CONST, or expressions of VAR */
@@ -86,14 +86,15 @@ size_t bl_ir_count(const bl_ir *ir); /* nodes so far */
 /* The interning constructor under all builders: no inference, no checks beyond poison.  |proto| gives op, dtype, lanes, sub, arg,
  * ndim, dim, nsrc and src (arrays are copied); bounds are computed here, but those of a VAR are the proto's. */
 const bl_node *bl_node_make(bl_ir *ir, const bl_node *proto);
-/* The same node over other sources (the same number), with as many lanes as these give it; |node| itself where they are the same. */
+/* The same node over other sources (the same number), with as many lanes as these give it; |node| itself where they are the same.
+ */
 const bl_node *bl_node_with(bl_ir *ir, const bl_node *node, const bl_node *const *src);
 
 /* ---- leaves */
 const bl_node *bl_const(bl_ir *ir, bl_dtype dtype, bl_scalar value);
-const bl_node *bl_const_int(bl_ir *ir, bl_dtype dtype, int64_t value);   /* any dtype, converted */
-const bl_node *bl_const_float(bl_ir *ir, bl_dtype dtype, double value);  /* any dtype, converted */
-const bl_node *bl_index(bl_ir *ir, int64_t value);                       /* INDEX constant */
+const bl_node *bl_const_int(bl_ir *ir, bl_dtype dtype, int64_t value);  /* any dtype, converted */
+const bl_node *bl_const_float(bl_ir *ir, bl_dtype dtype, double value); /* any dtype, converted */
+const bl_node *bl_index(bl_ir *ir, int64_t value);                      /* INDEX constant */
 const bl_node *bl_input(bl_ir *ir, int slot, bl_dtype dtype, int ndim, const bl_node *const *dim);
 const bl_node *bl_var(bl_ir *ir, int number, int64_t lo, int64_t hi);
 const bl_node *bl_iota(bl_ir *ir, bl_dtype dtype, const bl_node *extent);

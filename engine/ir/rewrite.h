@@ -36,7 +36,7 @@ enum {
 typedef struct bl_rule {
     const char *name;
     const bl_pat *find;
-    const bl_pat *put; /* or NULL and */
+    const bl_pat *put;                                  /* or NULL and */
     const bl_node *(*fn)(bl_ir *ir, const bl_match *m); /* NULL result: no change */
     bool (*guard)(const bl_match *m);
     unsigned flags;

@@ -7,20 +7,21 @@
 #include "engine/ir/node.h"
 
 typedef struct bl_inst {
-    uint8_t op;    /* bl_op: CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID, ALU ops, LOAD, STORE, LANE, STACK, FOLD, LOOP, END, ACC, SET, BARRIER */
+    uint8_t op;    /* bl_op: CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID, ALU ops, LOAD, STORE, LANE, STACK, FOLD, LOOP, END, ACC, SET,
+                      BARRIER */
     uint8_t dtype; /* of the value; INDEX was lowered to I32 or I64 */
     uint8_t lanes;
-    uint8_t sub;   /* FOLD: the op.  BUFFER: 1 for local memory.  IDIV, MOD: 1 where the first operand is not negative and the second
-                      positive.  SHL, SHR: 1 where the amount is below the width.  Vector LOAD, STORE: 1 where the index is a multiple
-                      of the lanes */
+    uint8_t sub; /* FOLD: the op.  BUFFER: 1 for local memory.  IDIV, MOD: 1 where the first operand is not negative and the
+                    second positive.  ADD, SUB, MUL, NEG: 1 where it does not overflow.  SHL, SHR: 1 where the amount is below the
+                    width.  Vector LOAD, STORE: 1 where the index is a multiple of the lanes */
     uint32_t nargs;
     const uint32_t *args; /* numbers of the instructions that give the operands; arena */
-    int64_t arg;          /* CONST: bits of the bl_scalar.  VAR: which scalar parameter.  BUFFER: which.  GROUP_ID, LOCAL_ID: which dimension.
-                             BUFFER with sub 1: elements */
+    int64_t arg; /* CONST: bits of the bl_scalar.  VAR: which scalar parameter.  BUFFER: which.  GROUP_ID, LOCAL_ID: which
+                    dimension. BUFFER with sub 1: elements */
 } bl_inst;
 
-/* Rules of the list: operands stand before their users and in an enclosing loop; LOOP and END nest; a vector LOAD (lanes > 1) has a
- * scalar index and reads consecutive elements from there, or a vector index and gathers; STORE likewise; a gate is a bool with
+/* Rules of the list: operands stand before their users and in an enclosing loop; LOOP and END nest; a vector LOAD (lanes > 1) has
+ * a scalar index and reads consecutive elements from there, or a vector index and gathers; STORE likewise; a gate is a bool with
  * as many lanes as the value or one; operands of an ALU op have as many lanes as the result, or one, which is then repeated. */
 typedef struct bl_linear {
     const char *name; /* [a-z0-9_] */
@@ -54,14 +55,15 @@ enum {
  *   5 fold float32 %4 sub=add
  *   6 buffer float32 arg=1
  *   7 store %6 %0 %5
- * The fields: number, op, dtype with its lanes where they are not 1, operands, sub= (FOLD: the op; BUFFER: "local" where it is), arg=
- * (VAR, BUFFER, GROUP_ID, LOCAL_ID).  CONST has its value instead: a decimal, or 0x and the bits of the bl_scalar where a
+ * The fields: number, op, dtype with its lanes where they are not 1, operands, sub= (FOLD: the op; BUFFER: "local" where it is),
+ * arg= (VAR, BUFFER, GROUP_ID, LOCAL_ID).  CONST has its value instead: a decimal, or 0x and the bits of the bl_scalar where a
  * decimal would lose some (the payload of a NaN).
- * STORE, SET, END and BARRIER make no value and have no dtype field: parsing gives STORE the dtype of its buffer and the lanes of its
- * value or of its index, SET those of its variable, and END and BARRIER bool.
+ * STORE, SET, END and BARRIER make no value and have no dtype field: parsing gives STORE the dtype of its buffer and the lanes of
+ * its value or of its index, SET those of its variable, and END and BARRIER bool.
  *
- * CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID and LOOP have one lane.  VAR, the ids, LANE, LOOP and the indices of LOAD and STORE are int32
- * or int64.  |writes| is exactly the set of parameters that a STORE names; local buffers take at most localbytes together. */
+ * CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID and LOOP have one lane.  VAR, the ids, LANE, LOOP and the indices of LOAD and STORE are
+ * int32 or int64.  |writes| is exactly the set of parameters that a STORE names; local buffers take at most localbytes together.
+ */
 void bl_linear_print(const bl_linear *linear, bl_text *out);
 /* The same back; everything is checked (operand numbers, nesting, dtypes), so that running it can trust it.  BL_EINVAL names the
  * line. */

@@ -362,6 +362,8 @@ static bool is_aligned(const bl_node *index, int lanes)
 /* What the renderers may rely on: see bl_inst.sub. */
 static uint8_t known_facts(const bl_node *node)
 {
+    if (node->op == BL_OP_ADD || node->op == BL_OP_SUB || node->op == BL_OP_MUL || node->op == BL_OP_NEG)
+        return node->dtype == BL_INDEX;
     if (node->op == BL_OP_IDIV || node->op == BL_OP_MOD)
         return node->src[0]->lo >= 0 && node->src[1]->lo > 0;
     if (node->op == BL_OP_SHL || node->op == BL_OP_SHR)

@@ -175,7 +175,8 @@ static void write_edges(bl_tune *tune, const bl_target *target)
             if (a->reduce != f.main || a->node->op != BL_OP_LOAD || a->node->nsrc < 3 ||
                 (uint32_t)tune->nparams == target->max_params)
                 continue;
-            if (bl_free_size(&tune->free, a->loops) / REUSE_TO_WRITE >= bl_free_size(&tune->free, bl_free_get(&tune->free, a->node)))
+            if (bl_free_size(&tune->free, a->loops) / REUSE_TO_WRITE >=
+                bl_free_size(&tune->free, bl_free_get(&tune->free, a->node)))
                 again = apply(tune, BL_MOVE_EDGES, operand_number(tune, a->node), 0);
         }
     }
@@ -191,7 +192,8 @@ static void pack_operands(bl_tune *tune, const bl_target *target)
         for (int i = 0; i < f.naccesses && again == 0 && f.main != NULL; i++) {
             const access *a = &f.access[i];
             bool lanes = false, gathered = false;
-            int64_t bytes = bl_free_size(&tune->free, bl_free_get(&tune->free, a->node)) * (int64_t)bl_dtype_bytes((bl_dtype)a->node->dtype);
+            int64_t bytes =
+                bl_free_size(&tune->free, bl_free_get(&tune->free, a->node)) * (int64_t)bl_dtype_bytes((bl_dtype)a->node->dtype);
             for (int k = 0; k < tune->naxes; k++) {
                 const bl_node *range = tune->axis[k].range;
                 if ((range->sub != BL_AXIS_VECTOR && range->sub != BL_AXIS_LOCAL) || !bl_depends(tune, a->node, range))

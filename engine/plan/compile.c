@@ -2,6 +2,7 @@
 /* A miss: wire graph -> IR -> schedule -> moves -> linear kernels -> source -> compiled kernels -> memory plan -> recording.
  * This is the road of DESIGN's picture, one call a stage. */
 #include "engine/base/clock.h"
+#include "engine/base/map.h"
 #include "engine/base/size.h"
 #include "engine/ir/shape.h"
 #include "engine/ir/text.h"
@@ -70,26 +71,40 @@ static void dump(compile *c, int level, const char *title, int n, const bl_node 
 
 /* ---- roots: outputs, then the new values of states; each a node of its own */
 
+/* The copy of a root that takes its |again|-th other place; the number keeps interned copies apart. */
+static const bl_node *copy_root(bl_ir *ir, const bl_node *root, intptr_t again)
+{
+    bl_node proto = {.op = BL_OP_CONTIGUOUS,
+                     .dtype = root->dtype,
+                     .lanes = 1,
+                     .nsrc = 1,
+                     .src = &root,
+                     .ndim = root->ndim,
+                     .dim = root->dim,
+                     .arg = again};
+    return bl_node_make(ir, &proto);
+}
+
 static bl_status gather_roots(compile *c)
 {
     const bl_graph *graph = c->plan->graph;
     int nstates = graph->nstates + graph->nhidden;
+    bl_ptrmap times; /* root -> how often it was met */
 
     c->roots = bl_arena_array(c->arena, (size_t)(graph->noutputs + nstates), sizeof *c->roots);
     if (c->roots == NULL)
         return bl_arena_status(c->arena, c->err);
+    bl_ptrmap_init(&times, c->arena);
     for (int i = 0; i < graph->noutputs + nstates; i++) {
         const bl_node *root = i < graph->noutputs ? graph->outputs[i] : graph->updates[i - graph->noutputs];
+        intptr_t again;
         if (root == NULL)
             continue;
-        for (int k = 0; k < c->nroots; k++) {
-            if (c->roots[k] == root) {
-                root = bl_contiguous(c->ir, root);
-                k = -1;
-            }
-        }
-        c->roots[c->nroots++] = root;
+        again = (intptr_t)bl_ptrmap_get(&times, root);
+        bl_ptrmap_put(&times, root, (void *)(again + 1));
+        c->roots[c->nroots++] = again == 0 ? root : copy_root(c->ir, root, again);
     }
+    BL_TRY(bl_ir_status(c->ir, c->err));
     dump(c, 5, "tensor graph", c->nroots, c->roots);
     return verify(c, c->nroots, c->roots, BL_STAGE_TENSOR, "front");
 }

@@ -189,8 +189,6 @@ static void where(bl_text *out, operand condition, operand yes, operand no)
         bl_text_printf(out, "select(%s, %s, convert_%s%d(%s))", no.text, yes.text, mask[bytes], yes.lanes, condition.text);
 }
 
-static const char *const half_lanes[BL_MAX_LANES + 1] = {[1] = "", [2] = "2", [3] = "3", [4] = "4", [8] = "8", [16] = "16"};
-
 static void load(bl_text *out, const char *buffer, bl_dtype dtype, int lanes, const char *index, bool aligned, bool local)
 {
     (void)aligned;
@@ -198,8 +196,10 @@ static void load(bl_text *out, const char *buffer, bl_dtype dtype, int lanes, co
         bl_text_printf(out, "%s[%s]", buffer, index);
     } else if (local) {
         bl_text_printf(out, "vload%d(0, %s + %s)", lanes, buffer, index);
-    } else if (dtype == BL_F16) {
-        bl_text_printf(out, "vload_half%s(0, %s + %s)", half_lanes[lanes], buffer, index);
+    } else if (dtype == BL_F16 && lanes == 1) {
+        bl_text_printf(out, "vload_half(0, %s + %s)", buffer, index);
+    } else if (dtype == BL_F16) { /* PoCL 3.1's vload_halfN crashes where the address is no multiple of the vector */
+        bl_text_printf(out, "uint16_as_float16_%d(vload%d(0, (const __global ushort *)(%s + %s)))", lanes, lanes, buffer, index);
     } else if (lanes == 1) {
         const char *before = dtype == BL_BOOL ? "(" : dtype == BL_BF16 ? "as_float((uint)" : "";
         const char *after = dtype == BL_BOOL ? " != 0)" : dtype == BL_BF16 ? " << 16)" : "";
@@ -221,8 +221,11 @@ static void store(bl_text *out, const char *buffer, bl_dtype dtype, int lanes, c
         bl_text_printf(out, "%s[%s] = %s", buffer, index, value);
     } else if (local) {
         bl_text_printf(out, "vstore%d(%s, 0, %s + %s)", lanes, value, buffer, index);
+    } else if (dtype == BL_F16 && lanes == 1) {
+        bl_text_printf(out, "vstore_half_rte(%s, 0, %s + %s)", value, buffer, index);
     } else if (dtype == BL_F16) {
-        bl_text_printf(out, "vstore_half%s_rte(%s, 0, %s + %s)", half_lanes[lanes], value, buffer, index);
+        bl_text_printf(out, "vstore%d(float16_as_uint16_%d(%s), 0, (__global ushort *)(%s + %s))", lanes, lanes, value, buffer,
+                       index);
     } else if (lanes == 1) {
         const char *before = dtype == BL_BF16 ? "(ushort)(as_uint(" : "", *after = dtype == BL_BF16 ? ") >> 16)" : "";
         bl_text_printf(out, "%s[%s] = %s%s%s", buffer, index, before, value, after);
@@ -307,13 +310,15 @@ static void prelude_half(bl_text *out, int lanes)
     else
         bl_text_puts(out, "  return as_float(x != x ? (b | 0x400000u) & 0xffff0000u : r); }\n");
     if (lanes > 1)
-        bl_text_printf(
-            out,
-            "inline %s round_f16%s(%s x) { ushort h[%d]; vstore_half%d_rte(x, 0, (half *)h); return vload_half%d(0, (half *)h); "
-            "}\n"
-            "inline %s float16_as_uint16%s(%s x) { ushort h[%d]; vstore_half%d_rte(x, 0, (half *)h); return vload%d(0, h); }\n"
-            "inline %s uint16_as_float16%s(%s x) { ushort h[%d]; vstore%d(x, 0, h); return vload_half%d(0, (half *)h); }\n",
-            f, n, f, lanes, lanes, lanes, s, n, f, lanes, lanes, lanes, f, n, s, lanes, lanes, lanes);
+        bl_text_printf(out,
+                       "inline %s round_f16%s(%s x) { ushort h[%d] __attribute__((aligned(32))); vstore_half%d_rte(x, 0, (half "
+                       "*)h); return vload_half%d(0, (half *)h); "
+                       "}\n"
+                       "inline %s float16_as_uint16%s(%s x) { ushort h[%d] __attribute__((aligned(32))); vstore_half%d_rte(x, 0, "
+                       "(half *)h); return vload%d(0, h); }\n"
+                       "inline %s uint16_as_float16%s(%s x) { ushort h[%d] __attribute__((aligned(32))); vstore%d(x, 0, h); "
+                       "return vload_half%d(0, (half *)h); }\n",
+                       f, n, f, lanes, lanes, lanes, s, n, f, lanes, lanes, lanes, f, n, s, lanes, lanes, lanes);
     else
         bl_text_puts(
             out,
@@ -401,9 +406,20 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_t
     return BL_OK;
 }
 
+/* C leaves the overflow of signed scalars open, and clang makes use of that. */
+static const char *const wraps32[BL_OP_COUNT] = {[BL_OP_ADD] = "((int)((uint)({0}) + (uint)({1})))",
+                                                 [BL_OP_SUB] = "((int)((uint)({0}) - (uint)({1})))",
+                                                 [BL_OP_MUL] = "((int)((uint)({0}) * (uint)({1})))",
+                                                 [BL_OP_NEG] = "((int)(0U - (uint)({0})))"};
+static const char *const wraps64[BL_OP_COUNT] = {[BL_OP_ADD] = "((long)((ulong)({0}) + (ulong)({1})))",
+                                                 [BL_OP_SUB] = "((long)((ulong)({0}) - (ulong)({1})))",
+                                                 [BL_OP_MUL] = "((long)((ulong)({0}) * (ulong)({1})))",
+                                                 [BL_OP_NEG] = "((long)(0UL - (ulong)({0})))"};
+
 static const char *const alu[BL_OP_COUNT] = {[BL_OP_SIN] = "sin_each({0})"};
 
-const dialect dialect_opencl = {.alu = alu,
+const dialect dialect_opencl = {.wraps = {wraps32, wraps64},
+                                .alu = alu,
                                 .type = type,
                                 .literal = literal,
                                 .repeat = repeat,

@@ -145,6 +145,10 @@ static void alu_expression(walk *w, const bl_inst *inst, const operand *args, bl
         return;
     }
     form = w->d->alu[op] != NULL ? w->d->alu[op] : alu_form[op];
+    if ((dtype == BL_I32 || dtype == BL_I64) && inst->lanes == 1 && inst->sub == 0) {
+        const char *const *wraps = w->d->wraps[dtype == BL_I64];
+        form = wraps != NULL && wraps[op] != NULL ? wraps[op] : form;
+    }
     if (dtype == BL_BOOL && w->d->bool_functions) {
         bl_text_printf(out, "bool_%s(%s, %s)", bl_op_name(op), args[0].text, args[1].text);
         return;
@@ -429,6 +433,16 @@ static void set_statement(walk *w, const bl_inst *inst)
     free(owned);
 }
 
+/* Ids have 32 bits, and are widened by name: a mixed comparison would leave that to the compiler (see the casts of GLSL). */
+static void id_expression(walk *w, const bl_inst *inst, bl_text *out)
+{
+    const char *id = (inst->op == BL_OP_GROUP_ID ? w->d->group_id : w->d->local_id)[inst->arg];
+    if (inst->dtype == BL_I64)
+        w->d->cast(out, BL_I64, (operand){id, BL_I32, 1});
+    else
+        bl_text_puts(out, id);
+}
+
 static void leaf(walk *w, uint32_t number)
 {
     const bl_inst *inst = &w->linear->inst[number];
@@ -440,7 +454,7 @@ static void leaf(walk *w, uint32_t number)
     else if (inst->op == BL_OP_BUFFER)
         bl_text_printf(&text, inst->sub == 1 ? "l%u" : "b%u", inst->sub == 1 ? (unsigned)number : (unsigned)inst->arg);
     else
-        bl_text_puts(&text, (inst->op == BL_OP_GROUP_ID ? w->d->group_id : w->d->local_id)[inst->arg]);
+        id_expression(w, inst, &text);
     set_text(w, number, &text);
 }
 

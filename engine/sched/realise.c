@@ -212,8 +212,8 @@ static const bl_node *summed_product(const bl_node *reduce)
     return node->op == BL_OP_MUL ? node : NULL;
 }
 
-/* Reductions that feed a matmul's factor through ops without a buffer get theirs at once.  The rules below would find the same, but only
- * after expressions were built of which each holds all layers before it. */
+/* Reductions that feed a matmul's factor through ops without a buffer get theirs at once.  The rules below would find the same,
+ * but only after expressions were built of which each holds all layers before it. */
 static void cut_factors(sched *s)
 {
     const bl_node **stack = bl_arena_array(bl_ir_arena(s->ir), s->order.count + 1, sizeof *stack);

@@ -122,7 +122,8 @@ class TrainingTest(unittest.TestCase):
         self.train("mnist_cnn.py", 85, "--device", "vulkan:0", "--steps", "100")
 
     def test_mlp(self):
-        self.train("mnist_mlp.py", 93)
+        # scikit-learn's digits are tested with 297 images, on which a good network has 92%, give or take 2.
+        self.train("mnist_mlp.py", 88 if mnist_data.find_folder() is None else 93)
 
     def test_guess(self):
         digits = mnist_data.load()

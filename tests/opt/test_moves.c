@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The moves: which are refused, and that none changes what a nest computes.  Random lists of legal moves are applied to the nests of
- * small graphs; each runs on the interpreter, which notices a read or write outside a buffer, beside the nest as it was. */
+/* The moves: which are refused, and that none changes what a nest computes.  Random lists of legal moves are applied to the nests
+ * of small graphs; each runs on the interpreter, which notices a read or write outside a buffer, beside the nest as it was. */
 #include "engine/device/device.h"
 #include "engine/ir/shape.h"
 #include "engine/ir/verify.h"
@@ -57,7 +57,7 @@ typedef struct bench {
     int64_t count[MOST_PARAMS];
     bl_dtype dtype[MOST_PARAMS];
     bl_buffer *buffers[MOST_PARAMS];
-    void *given[MOST_PARAMS]; /* what the parameters hold before a run */
+    void *given[MOST_PARAMS];  /* what the parameters hold before a run */
     void *wanted[MOST_PARAMS]; /* what the nest without moves leaves in those it writes */
 } bench;
 
@@ -129,8 +129,13 @@ static bl_status run_sink(bench *b, const bl_node *sink, int nparams, bl_buffer 
         st = bl_render(lowered->linear, &b->dev->info, &text, err);
     if (st == BL_OK) {
         const bl_linear *linear = lowered->linear;
-        bl_kernel_source source = {.entry = "nest", .text = text.data, .len = text.len, .nbuffers = linear->nbuffers,
-                                   .nscalars = linear->nscalars, .writes = linear->writes, .local_bytes = linear->local_bytes};
+        bl_kernel_source source = {.entry = "nest",
+                                   .text = text.data,
+                                   .len = text.len,
+                                   .nbuffers = linear->nbuffers,
+                                   .nscalars = linear->nscalars,
+                                   .writes = linear->writes,
+                                   .local_bytes = linear->local_bytes};
         memcpy(source.local, linear->local, sizeof source.local);
         st = bl_kernel_create(b->dev, &source, &kernel, err);
     }
@@ -163,7 +168,8 @@ static bl_status run_tuned(bench *b, const bl_tune *tune, bl_err *err)
 
     for (int i = 0; i < b->nest->nparams; i++) {
         buffers[i] = b->buffers[i];
-        st = st != BL_OK ? st : bl_buffer_write(buffers[i], 0, b->given[i], (size_t)b->count[i] * bl_dtype_bytes(b->dtype[i]), err);
+        st = st != BL_OK ? st
+                         : bl_buffer_write(buffers[i], 0, b->given[i], (size_t)b->count[i] * bl_dtype_bytes(b->dtype[i]), err);
     }
     for (int i = 0; st == BL_OK && i < tune->npacked; i++) {
         const bl_packed *p = &tune->packed[i];
@@ -210,8 +216,8 @@ static void compare(bench *b, const char *moves)
         for (int64_t k = 0; k < b->count[i]; k++) {
             double x = number(b->dtype[i], got, k), want = number(b->dtype[i], b->wanted[i], k);
             if (!(fabs(x - want) <= tolerance * (1 + fabs(want))) && !(isnan(x) && isnan(want)) && x != want)
-                fail_msg("%s %s with \"%s\": parameter %d element %lld is %.9g, not %.9g", b->name, b->nest->name, moves, i, (long long)k,
-                         x, want);
+                fail_msg("%s %s with \"%s\": parameter %d element %lld is %.9g, not %.9g", b->name, b->nest->name, moves, i,
+                         (long long)k, x, want);
         }
         free(got);
     }
@@ -246,7 +252,8 @@ static void random_moves(bl_tune *tune, int64_t most_items, uint64_t *seed, int 
     int n = 1 + (int)(next_random(seed) % MOST_MOVES);
 
     for (int tries = 0; tries < 20 && tune->nmoves < n; tries++) {
-        bl_move move = {.kind = (bl_move_kind)(next_random(seed) % BL_MOVE_KINDS), .axis = (int)(next_random(seed) % 8) - 1,
+        bl_move move = {.kind = (bl_move_kind)(next_random(seed) % BL_MOVE_KINDS),
+                        .axis = (int)(next_random(seed) % 8) - 1,
                         .amount = amounts[next_random(seed) % (sizeof amounts / sizeof amounts[0])]};
         const bl_node *before = tune->sink;
         if ((move.kind == BL_MOVE_TILE || move.kind == BL_MOVE_VECTOR) && copies(tune) * move.amount > MOST_COPIES)
@@ -276,8 +283,8 @@ static void run_nest(bench *b, uint64_t *seed, int used[BL_MOVE_KINDS])
         bl_tune_print(&tune, &moves);
         st = run_tuned(b, &tune, &err);
         if (st != BL_OK)
-            fail_msg("%s %s with \"%s\": %s: %s", b->name, b->nest->name, moves.data == NULL ? "" : moves.data, bl_status_name(st),
-                     err.text);
+            fail_msg("%s %s with \"%s\": %s: %s", b->name, b->nest->name, moves.data == NULL ? "" : moves.data,
+                     bl_status_name(st), err.text);
         compare(b, moves.data == NULL ? "" : moves.data);
         bl_text_fini(&moves);
     }
@@ -297,7 +304,12 @@ static void test_random(void **state)
     test_graph_open(graphs[which].document, &graph);
     schedule = test_graph_schedule(&graph, 2);
     for (int i = 0; i < schedule->nnests; i++) {
-        bench b = {.name = graphs[which].name, .dev = dev, .graph = &graph, .schedule = schedule, .nest = &schedule->nests[i], .vars = {7}};
+        bench b = {.name = graphs[which].name,
+                   .dev = dev,
+                   .graph = &graph,
+                   .schedule = schedule,
+                   .nest = &schedule->nests[i],
+                   .vars = {7}};
         run_nest(&b, &seed, used_moves);
     }
     test_graph_close(&graph);

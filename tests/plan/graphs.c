@@ -19,7 +19,8 @@ void test_graph_open(const char *text, test_graph *out)
     bl_program_doc program = {0};
     bl_err err = {0};
     bl_arena *arena = bl_arena_create(0);
-    bl_decode_env env = {.arena = arena, .limits = {.max_nodes = 10000, .max_inputs = 1000, .max_dims = 12, .max_tensor_bytes = 1ULL << 40}};
+    bl_decode_env env = {.arena = arena,
+                         .limits = {.max_nodes = 10000, .max_inputs = 1000, .max_dims = 12, .max_tensor_bytes = 1ULL << 40}};
     char *json = bl_arena_strdup(arena, text);
     bl_status st = BL_OK;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a device computes for every scalar op, dtype and number of lanes on odd values, beside bl_eval.  One kernel holds all ops of a
- * dtype; each has an output buffer of its own. */
+/* What a device computes for every scalar op, dtype and number of lanes on odd values, beside bl_eval.  One kernel holds all ops
+ * of a dtype; each has an output buffer of its own. */
 #include "engine/ir/eval.h"
 #include "engine/lower/linear.h"
 #include "engine/render/render.h"
@@ -30,8 +30,8 @@ typedef struct bench {
     bl_arena *arena;
     bl_dtype dtype;
     int lanes;
-    bool tame;      /* whole operands not negative, the second positive and below the width: bl_inst.sub may say so */
-    size_t count;   /* of values in each buffer: a multiple of the lanes */
+    bool tame;    /* whole operands not negative, the second positive and below the width: bl_inst.sub may say so */
+    size_t count; /* of values in each buffer: a multiple of the lanes */
     bl_scalar *in[FIRST_OUTPUT]; /* x, y, z, and a bool */
     int noutputs;
     output outputs[MOST_OUTPUTS];
@@ -46,9 +46,36 @@ static uint32_t ndevices;
 
 static int float_edges(bl_dtype dtype, bl_scalar *out)
 {
-    static const double all[] = {0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 2.5, 3.0, -7.0, 100.0, 255.5, -128.5, 65504.0, 65520.0, -3e9, 5e9,
-                                 1.00048828125, 1.0009765625, 1.0029296875, 0.1, 6.1e-5, 5.96e-8, 2.98e-8, 1e-40, 1e30, -1e38, 2e19,
-                                 1.0 + 0x1p-24 + 0x1p-40, 1.0 + 0x1p-11 + 0x1p-40, 9.3e18};
+    static const double all[] = {0.0,
+                                 -0.0,
+                                 1.0,
+                                 -1.0,
+                                 0.5,
+                                 -1.5,
+                                 2.5,
+                                 3.0,
+                                 -7.0,
+                                 100.0,
+                                 255.5,
+                                 -128.5,
+                                 65504.0,
+                                 65520.0,
+                                 -3e9,
+                                 5e9,
+                                 1.00048828125,
+                                 1.0009765625,
+                                 1.0029296875,
+                                 0.1,
+                                 6.1e-5,
+                                 5.96e-8,
+                                 2.98e-8,
+                                 1e-40,
+                                 1e30,
+                                 -1e38,
+                                 2e19,
+                                 1.0 + 0x1p-24 + 0x1p-40,
+                                 1.0 + 0x1p-11 + 0x1p-40,
+                                 9.3e18};
     int n = 0;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         out[n++] = bl_scalar_fit(dtype, (bl_scalar){.f = all[i]});
@@ -60,8 +87,9 @@ static int float_edges(bl_dtype dtype, bl_scalar *out)
 
 static int whole_edges(bl_dtype dtype, bool tame, bl_scalar *out)
 {
-    static const int64_t all[] = {0, 1, -1, 2, -2, 3, -3, 5, 7, -7, 8, 15, 16, 31, 32, 33, 63, 64, 100, -100, 127, -128, 255, 32767,
-                                  -32768, 65535, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 4294967295};
+    static const int64_t all[] = {0,   1,     -1,     2,     -2,        3,         -3,        5,         7,         -7,  8,
+                                  15,  16,    31,     32,    33,        63,        64,        100,       -100,      127, -128,
+                                  255, 32767, -32768, 65535, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, 4294967295};
     static const int64_t few[] = {1, 2, 3, 5, 6, 7};
     int n = 0;
     if (dtype == BL_BOOL)
@@ -185,8 +213,8 @@ static void print_kernel(const bench *b, bl_text *text)
             bl_text_puts(text, " %10 %4 %6");
         for (int k = 0; o->op != BL_OP_WHERE && k < count_sources(o->op); k++)
             bl_text_printf(text, " %%%d", 4 + 2 * k);
-        bl_text_printf(text, "\n%d buffer %s arg=%d\n%d store %%%d %%2 %%%d\n", n + 1, bl_dtype_name(o->dtype), FIRST_OUTPUT + i, n + 2,
-                       n + 1, n);
+        bl_text_printf(text, "\n%d buffer %s arg=%d\n%d store %%%d %%2 %%%d\n", n + 1, bl_dtype_name(o->dtype), FIRST_OUTPUT + i,
+                       n + 2, n + 1, n);
     }
 }
 
@@ -263,7 +291,8 @@ static bl_status run_bench(bench *b, bl_err *err)
 
 /* ---- comparing */
 
-/* How many units in the last place a result may be off; the standards' own bounds for GLSL (Vulkan, "Precision and Operation"). */
+/* How many units in the last place a result may be off; the standards' own bounds for GLSL (Vulkan, "Precision and Operation").
+ */
 static double allowed_ulps(const bench *b, bl_op op, const bl_scalar *x, bl_dtype dtype)
 {
     bool glsl = b->dev->info.dialect == BL_DIALECT_GLSL;

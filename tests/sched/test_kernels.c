@@ -80,8 +80,8 @@ static void test_kernels(void **state)
             helpers += schedule->nests[k].helper;
         }
         if (kernels != r->kernels || helpers != r->helpers) {
-            print_error("%s: %d kernels and %d helpers, the table says %d and %d%s\n", r->name, kernels, helpers, r->kernels, r->helpers,
-                        kernels + helpers < r->kernels + r->helpers ? ": better; correct the table" : "");
+            print_error("%s: %d kernels and %d helpers, the table says %d and %d%s\n", r->name, kernels, helpers, r->kernels,
+                        r->helpers, kernels + helpers < r->kernels + r->helpers ? ": better; correct the table" : "");
             for (int k = 0; k < schedule->nnests; k++)
                 print_error("    %s%s\n", schedule->nests[k].name, schedule->nests[k].helper ? " (helper)" : "");
             wrong++;

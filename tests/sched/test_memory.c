@@ -39,8 +39,9 @@ static void check_plan(int n, const bl_lifetime *lives, size_t align, size_t tot
         if (lives[i].offset % align != 0 || lives[i].offset + lives[i].bytes > total)
             fail_msg("%zu bytes at %zu of %zu, aligned to %zu", lives[i].bytes, lives[i].offset, total, align);
         for (int k = 0; k < i; k++) {
-            bool in_time = lives[i].first <= lives[k].last && lives[k].first <= lives[i].last;
-            bool in_space = lives[i].offset < lives[k].offset + lives[k].bytes && lives[k].offset < lives[i].offset + lives[i].bytes;
+            bool in_time = lives[k].first <= lives[k].last && lives[i].first <= lives[k].last && lives[k].first <= lives[i].last;
+            bool in_space =
+                lives[i].offset < lives[k].offset + lives[k].bytes && lives[k].offset < lives[i].offset + lives[i].bytes;
             if (in_time && in_space)
                 fail_msg("[%d, %d] at %zu+%zu and [%d, %d] at %zu+%zu overlap", lives[i].first, lives[i].last, lives[i].offset,
                          lives[i].bytes, lives[k].first, lives[k].last, lives[k].offset, lives[k].bytes);
@@ -61,7 +62,8 @@ static void test_random(void **state)
         size_t align = (size_t)1 << (next_random(&seed) % 9);
         for (int i = 0; i < n; i++) {
             int first = (int)(next_random(&seed) % 30);
-            lives[i] = (bl_lifetime){.bytes = 1 + next_random(&seed) % 5000, .first = first, .last = first + (int)(next_random(&seed) % 9) - 1};
+            lives[i] = (bl_lifetime){
+                .bytes = 1 + next_random(&seed) % 5000, .first = first, .last = first + (int)(next_random(&seed) % 9) - 1};
         }
         check_plan(n, lives, align, bl_memory_plan(n, lives, align, arena));
         bl_arena_destroy(arena);
@@ -131,6 +133,7 @@ static void test_schedule(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_reuse), cmocka_unit_test(test_schedule)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_reuse),
+                                       cmocka_unit_test(test_schedule)};
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

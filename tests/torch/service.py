@@ -19,7 +19,7 @@ import fixture  # noqa: E402
 
 ALL = os.environ.get("BEAMLINE_TEST_ALL", "") not in ("", "0")
 DEVICES = ("interp:0", "opencl:0", "vulkan:0")
-SECONDS = 600  # of one request: it may compile a hundred kernels
+SECONDS = 240  # of one request: it may compile a hundred kernels
 
 # name -> (code in safetensors, NumPy's type of its bits, torch's dtype; None where torch has none and NumPy's arrays stand in)
 DTYPES = {

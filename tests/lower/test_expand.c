@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/* What lowering makes of a nest, as facts about the linear kernel: vector loads and stores, copies for tiles, what is hoisted out
+ * of which loop, which reductions share one. */
+#include "engine/ir/verify.h"
+#include "engine/lower/lower.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* A nest in the making: short names for what the tests write often. */
+typedef struct bench {
+    bl_ir *ir;
+    bl_lowered *lowered;
+    const bl_linear *linear;
+} bench;
+
+static bench open_bench(void)
+{
+    return (bench){.ir = bl_ir_create(1 << 24)};
+}
+
+static const bl_node *param(bench *b, int number)
+{
+    return bl_param(b->ir, number, BL_F32, false);
+}
+
+static const bl_node *loop(bench *b, int number, bl_axis_kind kind, int64_t extent)
+{
+    return bl_range(b->ir, number, kind, bl_index(b->ir, extent));
+}
+
+/* a * n + i */
+static const bl_node *at(bench *b, const bl_node *a, int64_t n, const bl_node *i)
+{
+    return bl_add(b->ir, bl_mul(b->ir, a, bl_index(b->ir, n)), i);
+}
+
+static const bl_node *load(bench *b, int number, const bl_node *index)
+{
+    return bl_load(b->ir, param(b, number), index, NULL);
+}
+
+static const bl_node *sum(bench *b, const bl_node *value, const bl_node *range)
+{
+    return bl_reduce_over(b->ir, BL_OP_ADD, 1, &value, 1, &range);
+}
+
+static void lower(bench *b, int nstores, const bl_node *const *stores, uint32_t nbuffers)
+{
+    const bl_node *sink = bl_sink(b->ir, nstores, stores);
+    bl_err err = {0};
+    if (bl_ir_status(b->ir, &err) != BL_OK || bl_ir_verify(b->ir, 1, &sink, BL_STAGE_KERNEL, "test", 2, &err) != BL_OK ||
+        bl_lower(b->ir, sink, "nest", nbuffers, 2, &b->lowered, &err) != BL_OK)
+        fail_msg("%s", err.text);
+    b->linear = b->lowered->linear;
+}
+
+/* The facts that a row can ask for; -1: does not matter. */
+typedef struct facts {
+    int loads, stores; /* instructions */
+    int load_lanes;    /* of the widest load */
+    int gathers;       /* stacks of scalars */
+    int loops, depth;  /* and how deep they nest */
+    int accs;
+    int deep_loads; /* in the deepest loop */
+    int groups;     /* of the grid, all dimensions */
+} facts;
+
+static facts survey(const bench *b)
+{
+    facts f = {.groups = 1};
+    int depth = 0;
+
+    for (int pass = 0; pass < 2; pass++) {
+        int deepest = f.depth;
+        for (uint32_t i = 0; i < b->linear->ninst; i++) {
+            const bl_inst *inst = &b->linear->inst[i];
+            depth += inst->op == BL_OP_LOOP;
+            depth -= inst->op == BL_OP_END;
+            if (pass == 1) {
+                f.deep_loads += inst->op == BL_OP_LOAD && depth == deepest;
+                continue;
+            }
+            f.depth = depth > f.depth ? depth : f.depth;
+            f.loops += inst->op == BL_OP_LOOP;
+            f.loads += inst->op == BL_OP_LOAD;
+            f.stores += inst->op == BL_OP_STORE;
+            f.accs += inst->op == BL_OP_ACC;
+            f.gathers += inst->op == BL_OP_STACK;
+            if (inst->op == BL_OP_LOAD && inst->lanes > f.load_lanes)
+                f.load_lanes = inst->lanes;
+        }
+    }
+    for (int i = 0; i < BL_GRID_DIMS; i++)
+        f.groups *= (int)b->lowered->grid[i]->hi;
+    return f;
+}
+
+static void expect(bench *b, facts want)
+{
+    facts got = survey(b);
+    const struct {
+        const char *what;
+        int got, want;
+    } rows[] = {{"loads", got.loads, want.loads},
+                {"stores", got.stores, want.stores},
+                {"lanes of a load", got.load_lanes, want.load_lanes},
+                {"stacks", got.gathers, want.gathers},
+                {"loops", got.loops, want.loops},
+                {"depth", got.depth, want.depth},
+                {"accumulators", got.accs, want.accs},
+                {"loads in the deepest loop", got.deep_loads, want.deep_loads},
+                {"groups", got.groups, want.groups}};
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].want >= 0 && rows[i].got != rows[i].want) {
+            print_error("%d %s, not %d\n", rows[i].got, rows[i].what, rows[i].want);
+            wrong++;
+        }
+    }
+    if (wrong > 0) {
+        bl_text text = {0};
+        bl_linear_print(b->linear, &text);
+        print_error("%s", text.data);
+        bl_text_fini(&text);
+    }
+    bl_ir_destroy(b->ir);
+    assert_int_equal(wrong, 0);
+}
+
+/* out[g * 16 + v] = a[g * 16 + v] + b[g * stride ...]: contiguous, the same for all lanes, and scattered. */
+static void vectors(void **state)
+{
+    static const struct {
+        int64_t stride;
+        facts want;
+    } rows[] = {
+        {1, {2, 1, 16, 0, 0, 0, 0, -1, 8}},
+        {0, {2, 1, 16, 0, 0, 0, 0, -1, 8}},
+        {3, {17, 1, 16, 1, 0, 0, 0, -1, 8}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bench b = open_bench();
+        const bl_node *g = loop(&b, 0, BL_AXIS_GLOBAL, 8), *v = loop(&b, 1, BL_AXIS_VECTOR, 16), *index = at(&b, g, 16, v);
+        const bl_node *other =
+            bl_add(b.ir, bl_mul(b.ir, g, bl_index(b.ir, 100)), bl_mul(b.ir, v, bl_index(b.ir, rows[i].stride)));
+        const bl_node *store = bl_store(b.ir, param(&b, 0), index, bl_add(b.ir, load(&b, 1, index), load(&b, 2, other)), NULL);
+        lower(&b, 1, &store, 3);
+        expect(&b, rows[i].want);
+    }
+}
+
+/* An index that is loaded itself: every lane has its own. */
+static void gathered_index(void **state)
+{
+    bench b = open_bench();
+    const bl_node *v = loop(&b, 0, BL_AXIS_VECTOR, 4);
+    const bl_node *from = bl_cast(b.ir, BL_INDEX, bl_load(b.ir, bl_param(b.ir, 1, BL_I32, false), v, NULL));
+    const bl_node *store = bl_store(b.ir, param(&b, 0), v, load(&b, 2, from), NULL);
+    (void)state;
+    lower(&b, 1, &store, 3);
+    expect(&b, (facts){8, 1, 1, 1, 0, 0, 0, -1, 1});
+}
+
+/* matmul's tile: what does not depend on one of the tile's axes is loaded once for all of it. */
+static void tiles(void **state)
+{
+    bench b = open_bench();
+    const bl_node *gi = loop(&b, 0, BL_AXIS_GLOBAL, 8), *i = loop(&b, 1, BL_AXIS_TILE, 4), *j = loop(&b, 2, BL_AXIS_TILE, 2);
+    const bl_node *v = loop(&b, 3, BL_AXIS_VECTOR, 16), *k = loop(&b, 100, BL_AXIS_REDUCE, 64);
+    const bl_node *row = at(&b, gi, 4, i), *column = at(&b, j, 16, v);
+    const bl_node *product = bl_mul(b.ir, load(&b, 1, at(&b, row, 64, k)), load(&b, 2, at(&b, k, 32, column)));
+    const bl_node *store = bl_store(b.ir, param(&b, 0), at(&b, row, 32, column), sum(&b, product, k), NULL);
+    (void)state;
+    lower(&b, 1, &store, 3);
+    expect(&b, (facts){4 + 2, 8, 16, 0, 1, 1, 8, 4 + 2, 8});
+}
+
+/* softmax's shape: max, then the sum of exp(x - max), then the quotient: three loops, one after the other. */
+static void waiting_reductions(void **state)
+{
+    bench b = open_bench();
+    const bl_node *row = loop(&b, 0, BL_AXIS_GLOBAL, 8), *k = loop(&b, 100, BL_AXIS_REDUCE, 32),
+                  *o = loop(&b, 1, BL_AXIS_LOOP, 32);
+    const bl_node *x = load(&b, 1, at(&b, row, 32, k));
+    const bl_node *most = bl_reduce_over(b.ir, BL_OP_MAX, 1, &x, 1, &k);
+    const bl_node *total = sum(&b, bl_alu1(b.ir, BL_OP_EXP, bl_sub(b.ir, x, most)), k);
+    const bl_node *value = bl_alu1(b.ir, BL_OP_EXP, bl_sub(b.ir, load(&b, 1, at(&b, row, 32, o)), most));
+    const bl_node *store = bl_store(b.ir, param(&b, 0), at(&b, row, 32, o), bl_div(b.ir, value, total), NULL);
+    (void)state;
+    lower(&b, 1, &store, 2);
+    expect(&b, (facts){3, 1, 1, 0, 3, 1, 2, 3, 8});
+}
+
+/* A sum and a sum of squares read their rows once. */
+static void shared_loop(void **state)
+{
+    bench b = open_bench();
+    const bl_node *row = loop(&b, 0, BL_AXIS_GLOBAL, 8), *k = loop(&b, 100, BL_AXIS_REDUCE, 32);
+    const bl_node *x = load(&b, 2, at(&b, row, 32, k));
+    const bl_node *stores[2] = {bl_store(b.ir, param(&b, 0), row, sum(&b, x, k), NULL),
+                                bl_store(b.ir, param(&b, 1), row, sum(&b, bl_mul(b.ir, x, x), k), NULL)};
+    (void)state;
+    lower(&b, 2, stores, 3);
+    expect(&b, (facts){1, 2, 1, 0, 1, 1, 2, 1, 8});
+}
+
+/* What does not depend on the inner loop stands before it. */
+static void hoisting(void **state)
+{
+    bench b = open_bench();
+    const bl_node *i = loop(&b, 0, BL_AXIS_LOOP, 8), *j = loop(&b, 1, BL_AXIS_LOOP, 16);
+    const bl_node *value = bl_add(b.ir, bl_alu1(b.ir, BL_OP_EXP, load(&b, 1, i)), load(&b, 2, j));
+    const bl_node *store = bl_store(b.ir, param(&b, 0), at(&b, i, 16, j), value, NULL);
+    (void)state;
+    lower(&b, 1, &store, 3);
+    expect(&b, (facts){2, 1, 1, 0, 2, 2, 0, 1, 1});
+}
+
+/* A reduction whose terms are reductions: the inner stands in the outer's loop. */
+static void nested_reductions(void **state)
+{
+    bench b = open_bench();
+    const bl_node *k = loop(&b, 100, BL_AXIS_REDUCE, 8), *l = loop(&b, 101, BL_AXIS_REDUCE, 16);
+    const bl_node *inner = sum(&b, load(&b, 1, at(&b, k, 16, l)), l);
+    const bl_node *store = bl_store(b.ir, param(&b, 0), bl_index(b.ir, 0), sum(&b, bl_mul(b.ir, inner, inner), k), NULL);
+    (void)state;
+    lower(&b, 1, &store, 2);
+    expect(&b, (facts){1, 1, 1, 0, 2, 2, 2, 1, 1});
+}
+
+/* Lanes of a reduction: one vector accumulator, folded after the loop. */
+static void vector_reduction(void **state)
+{
+    bench b = open_bench();
+    const bl_node *k = loop(&b, 100, BL_AXIS_REDUCE, 8), *v = loop(&b, 101, BL_AXIS_VECTOR, 4), *ranges[2] = {k, v};
+    const bl_node *x = load(&b, 1, at(&b, k, 4, v));
+    const bl_node *store =
+        bl_store(b.ir, param(&b, 0), bl_index(b.ir, 0), bl_reduce_over(b.ir, BL_OP_ADD, 1, &x, 2, ranges), NULL);
+    int folds = 0;
+    (void)state;
+    lower(&b, 1, &store, 2);
+    for (uint32_t i = 0; i < b.linear->ninst; i++)
+        folds += b.linear->inst[i].op == BL_OP_FOLD;
+    assert_int_equal(folds, 1);
+    expect(&b, (facts){1, 1, 4, 0, 1, 1, 1, 1, 1});
+}
+
+/* Work-items that share a reduction: each writes what it has, all wait, each folds all. */
+static void group_reduction(void **state)
+{
+    bench b = open_bench();
+    const bl_node *row = loop(&b, 0, BL_AXIS_GLOBAL, 3), *k = loop(&b, 100, BL_AXIS_REDUCE, 8),
+                  *g = loop(&b, 101, BL_AXIS_GROUP, 16);
+    const bl_node *ranges[2] = {k, g}, *x = load(&b, 1, at(&b, at(&b, row, 8, k), 16, g));
+    const bl_node *store = bl_store(b.ir, param(&b, 0), row, bl_reduce_over(b.ir, BL_OP_ADD, 1, &x, 2, ranges), NULL);
+    int barriers = 0;
+    (void)state;
+    lower(&b, 1, &store, 2);
+    for (uint32_t i = 0; i < b.linear->ninst; i++)
+        barriers += b.linear->inst[i].op == BL_OP_BARRIER;
+    assert_int_equal(barriers, 2);
+    assert_int_equal(b.linear->local[0], 16);
+    assert_int_equal(b.linear->local_bytes, 16 * 4);
+    expect(&b, (facts){2, 2, 1, 0, 2, 1, 2, 2, 3});
+}
+
+/* Five grid axes share three dimensions: as many groups, all in range. */
+static void many_grid_axes(void **state)
+{
+    bench b = open_bench();
+    const bl_node *index = bl_index(b.ir, 0);
+    const bl_node *store = NULL;
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        index = at(&b, index, i + 2, loop(&b, i, BL_AXIS_GLOBAL, i + 2));
+    store = bl_store(b.ir, param(&b, 0), index, load(&b, 1, index), NULL);
+    lower(&b, 1, &store, 2);
+    expect(&b, (facts){1, 1, 1, 0, 0, 0, 0, -1, 2 * 3 * 4 * 5 * 6});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(vectors),
+        cmocka_unit_test(gathered_index),
+        cmocka_unit_test(tiles),
+        cmocka_unit_test(waiting_reductions),
+        cmocka_unit_test(shared_loop),
+        cmocka_unit_test(hoisting),
+        cmocka_unit_test(nested_reductions),
+        cmocka_unit_test(vector_reduction),
+        cmocka_unit_test(group_reduction),
+        cmocka_unit_test(many_grid_axes),
+    };
+    return cmocka_run_group_tests_name("expand", tests, NULL, NULL);
+}
