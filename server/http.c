@@ -130,11 +130,16 @@ static enum MHD_Result take_head(bl_server *server, struct MHD_Connection *conne
         return refuse(connection);
     rq->connection = connection;
     rq->peer = peer_of(connection);
-    rq->uri = rq->peer != NULL ? bl_peer_get_uri(rq->peer) : "";
+    rq->uri = rq->peer != NULL ? bl_peer_get_uri(rq->peer) : NULL;
     rq->method = method;
     rq->state = BL_REQUEST_BODY;
     bl_head_read(rq, &head);
     choose_id(rq, head.id);
+    if (rq->uri == NULL) {
+        rq->uri = "";
+        (void)bl_fail(&rq->err, BL_ENOMEM, "there is no memory for the address");
+        return send_reply(rq, true);
+    }
     if (check_head(rq, &head, &fatal) == BL_OK)
         return MHD_YES;
     /* Small bodies are read and dropped, so that the client surely sees the answer and may go on. */

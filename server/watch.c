@@ -246,8 +246,9 @@ void bl_peer_keep_uri(bl_peer *peer, const char *uri)
         size_t cap = size < KEEP_URI ? KEEP_URI : size;
         char *grown = realloc(peer->uri, cap);
         if (grown == NULL) {
-            if (peer->uri != NULL)
-                peer->uri[0] = '\0';
+            free(peer->uri);
+            peer->uri = NULL;
+            peer->uri_cap = 0;
             return;
         }
         peer->uri = grown;
@@ -258,7 +259,7 @@ void bl_peer_keep_uri(bl_peer *peer, const char *uri)
 
 const char *bl_peer_get_uri(const bl_peer *peer)
 {
-    return peer->uri != NULL ? peer->uri : "";
+    return peer->uri;
 }
 
 void bl_watch_attach(bl_peer *peer, bl_request *rq)

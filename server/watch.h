@@ -16,7 +16,7 @@ bl_peer *bl_watch_open(bl_watch *watch, int fd);
 void bl_watch_close(bl_peer *peer); /* accepts NULL */
 
 /* The address of the request that comes next, as it was sent.  libmicrohttpd shows it before there is a request, and does not say
- * when none follows, so it is the connection's.  HTTP thread of that connection only; "" where there was no memory for it. */
+ * when none follows, so it is the connection's.  HTTP thread of that connection only; NULL where there was no memory for it. */
 void bl_peer_keep_uri(bl_peer *peer, const char *uri);
 const char *bl_peer_get_uri(const bl_peer *peer);
 

@@ -173,6 +173,7 @@ void bl_vk_describe(const bl_vk_facts *f, const bl_vk_places *places, uint32_t n
         .alignment = smaller(limits->minStorageBufferOffsetAlignment, UINT32_MAX),
         .units = f->units > 0 ? f->units : 32, /* a middling GPU, where the driver does not say */
         .vector_bits = 0,
+        .max_lanes = 4,   /* GLSL has no wider vectors */
         .registers = 128, /* scalars of a work-item with two groups of 256 on a 64 Ki register file */
         .subgroup = f->subgroup > 0 ? f->subgroup : 1,
         .max_local = smaller(limits->maxComputeWorkGroupInvocations, limits->maxComputeWorkGroupSize[0]),

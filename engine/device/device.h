@@ -44,6 +44,7 @@ typedef struct bl_device_info {
     uint32_t alignment;   /* of a buffer's offset within its parent, bytes */
     uint32_t units;       /* cores or multiprocessors */
     uint32_t vector_bits; /* native vector width; 0: let each work-item be scalar */
+    uint32_t max_lanes;   /* of a vector in the kernels' language; 0: as many as the compiler makes */
     uint32_t registers;   /* vector registers of a work-item, as far as known: 16, 32, ... */
     uint32_t cache_bytes; /* of one unit (L2 of a core); 0: unknown */
     uint32_t subgroup;    /* work-items that run in step; 1 on a CPU device whose group is one work-item */

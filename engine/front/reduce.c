@@ -2,6 +2,8 @@
 /* Reductions over axes, and what is made of them. */
 #include "engine/front/build.h"
 
+#include <math.h>
+
 const bl_node *bl_sum(bl_ir *ir, const bl_node *x, uint32_t axes)
 {
     return bl_cast(ir, (bl_dtype)x->dtype, bl_reduce(ir, BL_OP_ADD, bl_widen(ir, x), axes));
@@ -238,7 +240,8 @@ const bl_node *expand_logsumexp(bl_call *c)
     const bl_node *most = bl_detach(ir, bl_reduce(ir, BL_OP_MAX, x, s.axes));
     const bl_node *zero = bl_full_like(ir, most, 0);
     /* an infinite maximum is not taken off: inf - inf */
-    const bl_node *finite = bl_alu2(ir, BL_OP_CMPEQ, bl_sub(ir, most, most), zero);
+    const bl_node *size = bl_alu2(ir, BL_OP_MAX, most, bl_alu1(ir, BL_OP_NEG, most)); /* drivers take most - most for 0 */
+    const bl_node *finite = bl_less(ir, size, bl_full_like(ir, most, HUGE_VAL));
     most = bl_where(ir, finite, most, zero);
     const bl_node *e = bl_alu1(ir, BL_OP_EXP, bl_sub(ir, x, bl_spread(ir, most, x)));
     const bl_node *y = bl_add(ir, most, bl_alu1(ir, BL_OP_LOG, bl_reduce(ir, BL_OP_ADD, e, s.axes)));

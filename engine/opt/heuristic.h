@@ -11,6 +11,7 @@ typedef struct bl_target {
     bool cpu;
     uint32_t units;
     uint32_t vector_bits; /* 0: scalars */
+    uint32_t max_lanes;   /* 0: no limit */
     uint32_t registers;
     uint32_t cache_bytes;
     uint32_t subgroup;

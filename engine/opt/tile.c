@@ -24,6 +24,8 @@ static int power_of_two_below(int64_t n)
 int tile_lanes(const facts *f, const bl_target *target, const bl_node *range)
 {
     int64_t width = target->vector_bits / 8 / (int64_t)facts_widest(f);
+    if (target->max_lanes > 0 && width > target->max_lanes)
+        width = target->max_lanes;
     if (!bl_is_fixed(range) || width < 2)
         return 1;
     return power_of_two_below(bl_extent_of(range) < width ? bl_extent_of(range) : width);

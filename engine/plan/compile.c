@@ -435,6 +435,7 @@ static bl_target target_of(const bl_device_info *info)
                        .cpu = info->type == BL_DEVICE_CPU,
                        .units = info->units == 0 ? 1 : info->units,
                        .vector_bits = info->vector_bits,
+                       .max_lanes = info->max_lanes,
                        .registers = info->registers,
                        .cache_bytes = info->cache_bytes == 0 ? 512 * 1024 : info->cache_bytes,
                        .subgroup = info->subgroup,

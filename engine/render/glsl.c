@@ -167,8 +167,8 @@ static void cast(bl_text *out, bl_dtype to, operand x)
     if (to == x.dtype)
         bl_text_puts(out, x.text);
     else
-        fit(out, to, x.lanes, text.data == NULL ? "" : text.data);
-    bl_text_fini(&text);
+        fit(out, to, x.lanes, bl_text_get(&text));
+    bl_text_fini_part(&text, out);
 }
 
 static void bitcast(bl_text *out, bl_dtype to, operand x)
@@ -206,19 +206,37 @@ static void where(bl_text *out, operand condition, operand yes, operand no)
         bl_text_printf(out, "choose(%s, %s, %s)", condition.text, yes.text, no.text);
 }
 
+/* Where a lane is.  A constant place before the buffer belongs to a lane whose gate is closed; GLSL refuses it all the same. */
+static void element_index(bl_text *out, const char *index, int offset)
+{
+    const char *first = index;
+
+    while (*first == '(' || strncmp(first, "int(", 4) == 0)
+        first += *first == '(' ? 1 : 4;
+    if (*first == '-')
+        bl_text_printf(out, "max(%s + %d, 0)", index, offset);
+    else if (offset > 0)
+        bl_text_printf(out, "%s + %d", index, offset);
+    else
+        bl_text_puts(out, index);
+}
+
 static void load_one(bl_text *out, const char *buffer, bl_dtype dtype, const char *index, int offset, bool local)
 {
-    char at[16] = "";
-    if (offset > 0)
-        snprintf(at, sizeof at, " + %d", offset);
+    bl_text place = {0};
+    const char *at;
+
+    element_index(&place, index, offset);
+    at = bl_text_get(&place);
     if (local)
-        bl_text_printf(out, "%s[%s%s]", buffer, index, at);
+        bl_text_printf(out, "%s[%s]", buffer, at);
     else if (dtype == BL_BOOL)
-        bl_text_printf(out, "(uint(%s.at[%s%s]) != 0u)", buffer, index, at);
+        bl_text_printf(out, "(uint(%s.at[%s]) != 0u)", buffer, at);
     else if (is_half(dtype))
-        bl_text_printf(out, "uint16_as_%s(uint(%s.at[%s%s]))", bl_dtype_name(dtype), buffer, index, at);
+        bl_text_printf(out, "uint16_as_%s(uint(%s.at[%s]))", bl_dtype_name(dtype), buffer, at);
     else
-        bl_text_printf(out, "%s(%s.at[%s%s])", computed_type[dtype], buffer, index, at);
+        bl_text_printf(out, "%s(%s.at[%s])", computed_type[dtype], buffer, at);
+    bl_text_fini_part(&place, out);
 }
 
 static void load(bl_text *out, const char *buffer, bl_dtype dtype, int lanes, const char *index, bool aligned, bool local)
@@ -269,9 +287,9 @@ static void store(bl_text *out, const char *buffer, bl_dtype dtype, int lanes, c
     for (int i = 0; i < lanes; i++) {
         bl_text one = {0};
         lane(&one, (operand){value, dtype, lanes}, i);
-        store_one(out, buffer, dtype, index, i, one.data == NULL ? "" : one.data, local);
+        store_one(out, buffer, dtype, index, i, bl_text_get(&one), local);
         bl_text_puts(out, "; ");
-        bl_text_fini(&one);
+        bl_text_fini_part(&one, out);
     }
     bl_text_putc(out, '}');
 }

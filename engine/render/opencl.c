@@ -138,8 +138,8 @@ static void cast(bl_text *out, bl_dtype to, operand x)
         return;
     }
     convert_value(&text, to, x);
-    fit(out, to, x.lanes, text.data == NULL ? "" : text.data);
-    bl_text_fini(&text);
+    fit(out, to, x.lanes, bl_text_get(&text));
+    bl_text_fini_part(&text, out);
 }
 
 /* float16 and bfloat16 are held as float: their bits are those of a ushort. */

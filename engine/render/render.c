@@ -25,10 +25,16 @@ static const char *const alu_form[BL_OP_COUNT] = {
 };
 #undef BL_ALU
 
+/* Of a value; "" only where memory ran out, after which the text is thrown away. */
+static const char *text_of(const walk *w, uint32_t number)
+{
+    return w->text[number] == NULL ? "" : w->text[number];
+}
+
 static operand arg(const walk *w, const bl_inst *inst, uint32_t i)
 {
     const bl_inst *from = &w->linear->inst[inst->args[i]];
-    return (operand){w->text[inst->args[i]], (bl_dtype)from->dtype, from->lanes};
+    return (operand){text_of(w, inst->args[i]), (bl_dtype)from->dtype, from->lanes};
 }
 
 /* Text that lives as long as the walk. */
@@ -154,34 +160,30 @@ static void alu_expression(walk *w, const bl_inst *inst, const operand *args, bl
         return;
     }
     fill_form(&raw, form, args);
-    w->d->fit(out, dtype, inst->lanes, raw.data == NULL ? "" : raw.data);
-    bl_text_fini(&raw);
+    w->d->fit(out, dtype, inst->lanes, bl_text_get(&raw));
+    bl_text_fini_part(&raw, out);
 }
 
 static void fold_expression(walk *w, const bl_inst *inst, bl_text *out)
 {
     operand x = arg(w, inst, 0);
-    bl_text so_far = {0}, lane = {0}, next = {0};
+    bl_text so_far = {0};
     bl_inst step = {.op = inst->sub, .dtype = inst->dtype, .lanes = 1};
 
     w->d->lane(&so_far, x, 0);
     for (int i = 1; i < x.lanes; i++) {
+        bl_text lane = {0}, next = {0};
         operand args[2];
-        bl_text_clear(&lane);
-        bl_text_clear(&next);
         w->d->lane(&lane, x, i);
-        args[0] = (operand){so_far.data, x.dtype, 1};
-        args[1] = (operand){lane.data, x.dtype, 1};
-        if (so_far.data == NULL || lane.data == NULL)
-            break;
+        args[0] = (operand){bl_text_get(&so_far), x.dtype, 1};
+        args[1] = (operand){bl_text_get(&lane), x.dtype, 1};
         alu_expression(w, &step, args, &next);
-        bl_text_clear(&so_far);
-        bl_text_puts(&so_far, next.data == NULL ? "" : next.data);
+        bl_text_fini_part(&so_far, out);
+        bl_text_fini_part(&lane, out);
+        so_far = next;
     }
-    bl_text_puts(out, so_far.data == NULL ? "" : so_far.data);
-    bl_text_fini(&so_far);
-    bl_text_fini(&lane);
-    bl_text_fini(&next);
+    bl_text_puts(out, bl_text_get(&so_far));
+    bl_text_fini_part(&so_far, out);
 }
 
 static bool is_local(const walk *w, const bl_inst *inst)
@@ -243,37 +245,44 @@ static void begin_line(walk *w)
         bl_text_puts(w->out, "  ");
 }
 
+static void set_text(walk *w, uint32_t number, bl_text *text)
+{
+    free(w->text[number]);
+    w->text[number] = keep(w, text);
+}
+
 static void declare(walk *w, const bl_inst *inst, uint32_t number, const char *value)
 {
-    char name[16];
+    bl_text name = {0};
     begin_line(w);
     w->d->type(w->out, (bl_dtype)inst->dtype, inst->lanes);
     bl_text_printf(w->out, " v%u = %s;\n", number, value);
-    snprintf(name, sizeof name, "v%u", number);
-    free(w->text[number]);
-    w->text[number] = strdup(name);
+    bl_text_printf(&name, "v%u", number);
+    set_text(w, number, &name);
 }
 
 /* Where not all lanes of a vector's gate are open: those that are, one by one. */
 static void load_open_lanes(walk *w, const bl_inst *inst, uint32_t number)
 {
     operand buffer = arg(w, inst, 0), index = arg(w, inst, 1), gate = arg(w, inst, 2);
-    operand whole = {w->text[number], (bl_dtype)inst->dtype, inst->lanes};
+    operand whole = {text_of(w, number), (bl_dtype)inst->dtype, inst->lanes};
 
     begin_line(w);
     bl_text_puts(w->out, "else {\n");
     for (int i = 0; i < inst->lanes; i++) {
         bl_text at = {0};
-        bl_text_printf(&at, "(%s + %d)", index.text, i);
+        char *base = index_text(w, index, 0);
+        bl_text_printf(&at, "(%s + %d)", base == NULL ? "" : base, i);
+        free(base);
         begin_line(w);
         bl_text_puts(w->out, "  if (");
         w->d->lane(w->out, gate, i);
         bl_text_puts(w->out, ") ");
         w->d->lane(w->out, whole, i);
         bl_text_puts(w->out, " = ");
-        w->d->load(w->out, buffer.text, (bl_dtype)inst->dtype, 1, at.data == NULL ? "" : at.data, false, is_local(w, inst));
+        w->d->load(w->out, buffer.text, (bl_dtype)inst->dtype, 1, bl_text_get(&at), false, is_local(w, inst));
         bl_text_puts(w->out, ";\n");
-        bl_text_fini(&at);
+        bl_text_fini_part(&at, w->out);
     }
     begin_line(w);
     bl_text_puts(w->out, "}\n");
@@ -288,15 +297,16 @@ static void gated_load(walk *w, const bl_inst *inst, uint32_t number)
     w->d->literal(&zero, (bl_dtype)inst->dtype, (bl_scalar){.u = 0});
     load_expression(w, inst, &value);
     if (inst->lanes > 1)
-        w->d->repeat(&wide, (operand){zero.data, (bl_dtype)inst->dtype, 1}, inst->lanes);
-    declare(w, inst, number, wide.data != NULL ? wide.data : zero.data);
+        w->d->repeat(&wide, (operand){bl_text_get(&zero), (bl_dtype)inst->dtype, 1}, inst->lanes);
+    declare(w, inst, number, bl_text_get(inst->lanes > 1 ? &wide : &zero));
     begin_line(w);
-    bl_text_printf(w->out, gate.lanes > 1 ? "if (all(%s)) v%u = %s;\n" : "if (%s) v%u = %s;\n", gate.text, number, value.data);
+    bl_text_printf(w->out, gate.lanes > 1 ? "if (all(%s)) v%u = %s;\n" : "if (%s) v%u = %s;\n", gate.text, number,
+                   bl_text_get(&value));
     if (gate.lanes > 1)
         load_open_lanes(w, inst, number);
-    bl_text_fini(&zero);
-    bl_text_fini(&value);
-    bl_text_fini(&wide);
+    bl_text_fini_part(&zero, w->out);
+    bl_text_fini_part(&value, w->out);
+    bl_text_fini_part(&wide, w->out);
 }
 
 static void store_statement(walk *w, const bl_inst *inst)
@@ -362,12 +372,6 @@ static void alu_statement(walk *w, const bl_inst *inst, bl_text *out)
         free(owned[i]);
 }
 
-static void set_text(walk *w, uint32_t number, bl_text *text)
-{
-    free(w->text[number]);
-    w->text[number] = keep(w, text);
-}
-
 /* A value: an expression, in place if it is short index arithmetic over what does not change, else a variable. */
 static void value_statement(walk *w, uint32_t number)
 {
@@ -397,20 +401,20 @@ static void value_statement(walk *w, uint32_t number)
         return;
     }
     w->is_acc[number] = 0;
-    declare(w, inst, number, text.data == NULL ? "" : text.data);
-    bl_text_fini(&text);
+    declare(w, inst, number, bl_text_get(&text));
+    bl_text_fini_part(&text, w->out);
 }
 
 static void loop_statement(walk *w, uint32_t number)
 {
     const bl_inst *inst = &w->linear->inst[number];
-    char name[16];
+    bl_text name = {0};
     begin_line(w);
     bl_text_puts(w->out, "for (");
     w->d->type(w->out, (bl_dtype)inst->dtype, 1);
-    bl_text_printf(w->out, " i%u = 0; i%u < %s; i%u++) {\n", number, number, w->text[inst->args[0]], number);
-    snprintf(name, sizeof name, "i%u", number);
-    w->text[number] = strdup(name);
+    bl_text_printf(w->out, " i%u = 0; i%u < %s; i%u++) {\n", number, number, text_of(w, inst->args[0]), number);
+    bl_text_printf(&name, "i%u", number);
+    set_text(w, number, &name);
     w->indent++;
 }
 
@@ -429,7 +433,7 @@ static void set_statement(walk *w, const bl_inst *inst)
     char *owned = NULL;
     operand value = widened(w, arg(w, inst, 1), inst->lanes, &owned);
     begin_line(w);
-    bl_text_printf(w->out, "%s = %s;\n", w->text[inst->args[0]], value.text);
+    bl_text_printf(w->out, "%s = %s;\n", text_of(w, inst->args[0]), value.text);
     free(owned);
 }
 
@@ -472,7 +476,7 @@ static void statement(walk *w, uint32_t number)
         leaf(w, number);
         if (inst->sub == 1 && !w->d->local_outside) {
             begin_line(w);
-            w->d->local_buffer(w->out, w->text[number], (bl_dtype)inst->dtype, inst->arg);
+            w->d->local_buffer(w->out, text_of(w, number), (bl_dtype)inst->dtype, inst->arg);
         }
         break;
     case BL_OP_LOOP:

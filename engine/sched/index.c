@@ -350,6 +350,14 @@ static memo_entry *find_memo(memo_entry *head, const bl_node *node, const bl_nod
     return NULL;
 }
 
+/* Over the arena's limit the graph is to blame, else the machine. */
+static const bl_node *out_of_memory(sched *s)
+{
+    bl_err err = {0};
+    bl_status st = bl_arena_status(bl_ir_arena(s->ir), &err);
+    return bl_ir_fail(s->ir, st == BL_OK ? BL_ENOMEM : st, "%s", st == BL_OK ? "out of host memory" : err.text);
+}
+
 const bl_node *sched_element(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
 {
     int patterns = 1;
@@ -360,7 +368,7 @@ const bl_node *sched_element(sched *s, const bl_node *node, const bl_node *const
         return entry->value;
     entry = bl_arena_alloc(bl_ir_arena(s->ir), sizeof *entry + (size_t)node->ndim * sizeof entry->index[0]);
     if (entry == NULL || position < 0)
-        return bl_ir_fail(s->ir, BL_ELIMIT, "the graph needs more memory to compile than is allowed");
+        return out_of_memory(s);
     for (int i = 0; i < node->ndim; i++)
         entry->index[i] = index[i];
     entry->gate = gate;

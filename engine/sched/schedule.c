@@ -31,9 +31,10 @@ static bl_status init(sched *s, int nroots, const bl_node *const *roots, bl_err 
     BL_TRY(bl_ir_status(s->ir, err));
     for (size_t i = 0; i < n; i++)
         bl_ptrmap_put(&s->position, s->order.at[i], (void *)(uintptr_t)(i + 1));
+    BL_TRY(bl_arena_status(arena, err)); /* from here on every node has a position */
     for (int i = 0; i < nroots; i++)
         s->is_root[sched_position(s, roots[i])] = true;
-    return bl_arena_status(arena, err);
+    return BL_OK;
 }
 
 /* Whole extents of the node's element at the canonical loops. */

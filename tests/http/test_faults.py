@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT
+"""Every allocation of a request fails once, and every call of a device: each time there is an answer that says so, and the
+server lives, has lost nothing, and serves the next one."""
+
+import gzip
+import json
+import mmap
+import os
+import pathlib
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+from fixture import JSON, OCTETS, SAFETENSORS, Server, counter, graph, read_safetensors, safetensors
+
+HERE = pathlib.Path(__file__).resolve().parent
+RUN, PROGRAMS, TENSORS = "/api/v1/run", "/api/v1/programs", "/api/v1/tensors"
+GZIP = {**JSON, "content-encoding": "gzip"}
+MOST = 3000  # allocations of one request
+
+
+def novel(nth, **members):
+    """A graph that nobody compiled, with a gradient and several kernels."""
+    nodes = [{"id": "a", "op": "mul", "in": ["x", nth + 0.25]}, {"id": "r", "op": "reshape", "in": ["a"], "attrs": {"shape": [2, 1]}},
+             {"id": "q", "op": "permute", "in": ["r"], "attrs": {"axes": [1, 0]}}, {"id": "m", "op": "matmul", "in": ["r", "q"]},
+             {"id": "s", "op": "softmax", "in": ["m"], "attrs": {"axis": 1}}, {"id": "l", "op": "mean", "in": ["s"]},
+             {"id": ["d"], "op": "grad", "in": ["l", "x"]}]
+    return {"inputs": {"x": [1, 2]}, "nodes": nodes, "outputs": ["l", "d"], **members}
+
+
+def trained(nth):
+    """A program with an initialiser, random numbers and an optimiser."""
+    nodes = [{"id": "p", "op": "mul", "in": ["w", nth + 0.25]}, {"id": "q", "op": "dropout", "in": ["p"], "attrs": {"p": 0.5}},
+             {"id": "l", "op": "mean", "in": ["q"]}, {"id": ["v"], "op": "adam", "in": ["l", "w"], "attrs": {"lr": 0.1}}]
+    return {"inputs": {}, "state": {"w": {"op": "uniform", "attrs": {"shape": [4], "seed": nth}}, "b": [1, 2]}, "nodes": nodes,
+            "updates": {"w": "v"}, "outputs": ["l"]}
+
+
+def file_of(document):
+    return safetensors({"x": ("F32", [2], struct.pack("<2f", 1, 2))}, {"request": json.dumps({k: v for k, v in document.items() if k != "inputs"})})
+
+
+# name: (method, path, body or a function of n, headers, status)
+ASKED = {
+    "cached run": ("POST", RUN, graph(), {}, 200),
+    "new graph": ("POST", RUN, novel, {}, 200),
+    "new graph, all told": ("POST", RUN, lambda n: novel(n, debug=5), {}, 200),
+    "kept": ("POST", RUN, lambda n: graph(inputs={"x": {"tensor": "held"}}, keep={"other": "y", f"k{n % 3}": "y"}), {}, 200),
+    "file": ("POST", RUN, file_of(graph()), {"content-type": SAFETENSORS, "accept": SAFETENSORS}, 200),
+    "gzip": ("POST", RUN, gzip.compress(json.dumps(graph()).encode()), GZIP, 200),
+    "named dimension": ("POST", RUN, lambda n: {"inputs": {"x": [1, 2]}, "shapes": {"x": ["n"]}, "dims": {"n": [1, n + 4]},
+                                                "nodes": [{"id": "s", "op": "sum", "in": ["x"]}], "outputs": ["s"]}, {}, 200),
+    "wrong graph": ("POST", RUN, graph(outputs=["z"]), {}, 422),
+    "malformed": ("POST", RUN, b'{"nodes": [1, {"a": ', JSON, 400),
+    "unknown": ("GET", "/nothing/" + "x" * 3000, None, {}, 404),
+    "tensor of bytes": ("PUT", TENSORS + "/t?dtype=float32&shape=2", bytes(8), OCTETS, 201),
+    "tensor of text": ("PUT", TENSORS + "/t", {"dtype": "float32", "shape": [2], "data": [1, 2]}, {}, 201),
+    "tensor in gzip": ("PUT", TENSORS + "/t?dtype=float32&shape=2", gzip.compress(bytes(8)), {**OCTETS, "content-encoding": "gzip"}, 201),
+    "tensor as file": ("GET", TENSORS + "/held", None, {"accept": SAFETENSORS}, 200),
+    "tensor as text": ("GET", TENSORS + "/held", None, {}, 200),
+    "tensors": ("GET", TENSORS, None, {}, 200),
+    "program": ("PUT", PROGRAMS + "/new", trained, {}, (200, 201)),
+    "step": ("POST", PROGRAMS + "/count/run", {"steps": 3, "collect": {"every": 1, "outputs": ["m"]}}, {}, 200),
+    "state": ("GET", PROGRAMS + "/count/state", None, {}, 200),
+    "state as file": ("GET", PROGRAMS + "/count/state", None, {"accept": SAFETENSORS}, 200),
+    "new state": ("PUT", PROGRAMS + "/other/state", {"state": {"n": 5}}, {}, 204),
+    "programs": ("GET", PROGRAMS, None, {}, 200),
+    "one program": ("GET", PROGRAMS + "/count", None, {}, 200),
+    "lease": ("POST", "/api/v1/leases", {"ttl": 1}, {}, 201),
+    "many deleted": ("POST", TENSORS + "/delete", {"names": ["a", "b"]}, {}, 200),
+    "devices": ("GET", "/api/v1/devices", None, {}, 200),
+    "metrics": ("GET", "/metrics", None, {}, 200),
+}
+
+
+class EveryAllocation(unittest.TestCase):
+    """The program is the plain one: its allocator is preloaded, and told which call shall fail through a shared file."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        library, shared = os.path.join(cls.folder.name, "failing.so"), os.path.join(cls.folder.name, "shared")
+        pathlib.Path(shared).write_bytes(bytes(16))
+        subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library, HERE / "failing_malloc.c"], check=True)
+        with open(shared, "r+b") as file:
+            cls.shared = mmap.mmap(file.fileno(), 16)
+        cls.server = Server("--backends", "interp", "--max-plans", "8", "--log-level", "error", env={"LD_PRELOAD": library, "FAILING_MALLOC": shared})
+        for path, body in (("/held", [1, 2]), ("/other", [1, 2]), ("/k0", [1]), ("/k1", [1]), ("/k2", [1])):
+            assert cls.server.call("PUT", TENSORS + path, body).status == 201
+        for name in ("count", "other"):
+            assert cls.server.call("PUT", f"{PROGRAMS}/{name}", counter()).status == 201
+        assert cls.server.call("PUT", PROGRAMS + "/new", trained(0)).status == 201
+
+    @classmethod
+    def tearDownClass(cls):
+        status = cls.server.stop()
+        cls.shared.close()
+        cls.folder.cleanup()
+        if status != 0:
+            raise AssertionError(f"the server ended with {status}:\n" + cls.server.log_text()[-3000:])
+
+    def arm(self, nth):
+        """The n-th allocation from now fails; gives how many failed so far."""
+        self.shared[0:8] = nth.to_bytes(8, "little")
+        return int.from_bytes(self.shared[8:16], "little")
+
+    def count(self):
+        state = self.server.call("GET", PROGRAMS + "/count/state").json["state"]["n"]["data"][0]
+        self.assertEqual(state, self.server.call("GET", PROGRAMS + "/count").json["steps"])
+        return state
+
+    def fail_each(self, method, path, body, headers, status):
+        """Gives how many allocations failed before one request went through untouched."""
+        wanted = status if isinstance(status, tuple) else (status,)
+        for nth in range(1, MOST):
+            asked = body(nth) if callable(body) else body
+            steps = self.count() if path.endswith("/count/run") else 0
+            before = self.arm(nth)
+            answer = self.server.call(method, path, asked, headers)
+            struck = self.arm(0) > before
+            if not struck:
+                self.assertIn(answer.status, wanted, answer.body[:500])
+                return nth - 1
+            if answer.status not in wanted:
+                self.assertIn(answer.status, (503, 507), (nth, answer.body[:500]))
+                self.assertEqual("application/problem+json", answer.type)
+                self.assertEqual(answer.status, answer.json["status"])
+                if path.endswith("/count/run"):  # what was applied is told
+                    self.assertEqual(steps + answer.json.get("step", 0), self.count())
+        self.fail("it never went through")
+
+    def test_each_request(self):
+        failed = {}
+        for name, asked in ASKED.items():
+            with self.subTest(name):
+                failed[name] = self.fail_each(*asked)
+                self.assertEqual([2, 4], self.server.call("POST", RUN, graph()).json["outputs"]["y"]["data"])
+        self.assertEqual([1, 2], self.server.call("GET", TENSORS + "/held").json["data"])
+        self.assertGreater(failed["new graph"], 100, failed)
+        self.assertGreater(failed["program"], failed["new graph"] // 2, failed)
+
+    def test_nothing_is_left_behind(self):
+        """What failed half-way holds neither device memory nor a place on the shelf."""
+        def look():
+            held = {name: self.server.metric(name) for name in ("tensors", "leases", "programs", "held_bytes", "requests_active")}
+            return {**held, "live": self.server.metric('device_bytes{device="interp:0"}') - self.server.metric('device_pool_bytes{device="interp:0"}')}
+
+        asked = ("new graph", "kept", "file", "tensor of bytes", "program", "step", "new state")
+        for name in asked:
+            self.fail_each(*ASKED[name])
+        before = look()
+        for name in asked:
+            self.fail_each(*ASKED[name])
+        self.assertEqual(before, look())
+
+
+if __name__ == "__main__":
+    unittest.main()
