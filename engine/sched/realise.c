@@ -62,10 +62,11 @@ static bool add_leaf(leafset *set, const bl_node *leaf, int most)
 }
 
 /* Keep what one expression reads within what a kernel may bind: where a node's sources together read too much, the source that
- * reads most gets a buffer. */
-static void limit_leaves(sched *s, leafset *sets, const bl_node *node, int position)
+ * reads most gets a buffer.  Returns how many got one. */
+static int limit_leaves(sched *s, leafset *sets, const bl_node *node, int position)
 {
     int most = (int)s->options->max_params - 4;
+    int marked = 0;
     leafset *set = &sets[position];
 
     if (most > BL_MAX_DIMS * 4)
@@ -88,8 +89,10 @@ static void limit_leaves(sched *s, leafset *sets, const bl_node *node, int posit
                 largest = from;
         }
         if (fits || largest < 0)
-            return;
+            return marked;
         s->realised[largest] = BUFFERED;
+        s->round_marked[largest] = s->round;
+        marked++;
     }
 }
 
@@ -254,7 +257,7 @@ void sched_mark_first(sched *s, int nroots, const bl_node *const *roots)
     for (int at = 0; at < (int)s->order.count; at++) {
         const bl_node *node = s->order.at[at];
         depth[at] = depth_of(s, depth, node);
-        limit_leaves(s, sets, node, at);
+        (void)limit_leaves(s, sets, node, at);
         if (node->op == BL_OP_CONTIGUOUS)
             s->realised[at] = BUFFERED;
         else if (depth[at] >= MOST_DEPTH && own_weight(node) > 0)
@@ -395,8 +398,32 @@ static int cut_twice(sched *s)
     return marked;
 }
 
-/* In three turns, since each sees clearly only what the one before has left: reductions, costly operands of reductions, costly
- * values computed twice. */
+static bool binds_too_much(const sched *s, const stored *st)
+{
+    uint32_t buffers = 1; /* its own */
+    for (size_t i = 0; i < st->below.count; i++)
+        buffers += st->below.at[i]->op == BL_OP_BUFFER;
+    return buffers > s->options->max_params;
+}
+
+/* Values that got buffers after the first limit was kept stand in other expressions as so many more leaves: keep it again. */
+static int limit_again(sched *s)
+{
+    leafset *sets = NULL;
+    int marked = 0;
+    bool over = false;
+
+    for (int i = 0; i < s->nstored && !over; i++)
+        over = binds_too_much(s, &s->stored[i]);
+    if (over)
+        sets = bl_arena_array(bl_ir_arena(s->ir), s->order.count, sizeof *sets);
+    for (int at = 0; sets != NULL && at < (int)s->order.count; at++)
+        marked += limit_leaves(s, sets, s->order.at[at], at);
+    return marked;
+}
+
+/* In four turns, since each sees clearly only what the one before has left: reductions, costly operands of reductions, costly
+ * values computed twice, expressions that read too much. */
 int sched_mark_more(sched *s)
 {
     int marked = 0, reductions = 0;
@@ -417,7 +444,9 @@ int sched_mark_more(sched *s)
         }
     }
     marked += reductions;
-    return marked > 0 ? marked : cut_twice(s);
+    if (marked == 0)
+        marked = cut_twice(s);
+    return marked > 0 ? marked : limit_again(s);
 }
 
 int sched_mark_shared(sched *s, int ngroups)

@@ -144,7 +144,8 @@ class EveryAllocation(unittest.TestCase):
     def test_nothing_is_left_behind(self):
         """What failed half-way holds neither device memory nor a place on the shelf."""
         def look():
-            held = {name: self.server.metric(name) for name in ("tensors", "leases", "programs", "held_bytes", "requests_active")}
+            self.assertTrue(self.server.wait_metric("leases", 0))  # of other tests; they expire
+            held = {name: self.server.metric(name) for name in ("tensors", "programs", "held_bytes", "requests_active")}
             return {**held, "live": self.server.metric('device_bytes{device="interp:0"}') - self.server.metric('device_pool_bytes{device="interp:0"}')}
 
         asked = ("new graph", "kept", "file", "tensor of bytes", "program", "step", "new state")
@@ -154,6 +155,59 @@ class EveryAllocation(unittest.TestCase):
         for name in asked:
             self.fail_each(*ASKED[name])
         self.assertEqual(before, look())
+
+
+class EveryCallOfADevice(unittest.TestCase):
+    """Fails the n-th call of a device since the start.  Where that means that the device is lost it is opened again."""
+
+    def try_all(self, server, asked):
+        """Ask until all of it is answered well; gives the statuses of what was not."""
+        bad = []
+        for _ in range(8):
+            answers = [server.call(method, path, body) for method, path, body in asked]
+            for answer in answers:
+                if answer.status >= 300:
+                    self.assertEqual("application/problem+json", answer.type)
+                    self.assertIn(answer.status, (404, 409, 500, 503, 507), answer.body)
+                    self.assertTrue(answer.status != 500 or answer.json["title"] == "the device failed", answer.body)
+                    bad.append(answer.status)
+            if all(answer.status < 300 for answer in answers):
+                self.assertEqual([2, 4], answers[-1].json["outputs"]["y"]["data"])
+                return bad
+        self.fail(f"it never came back: {bad}")
+
+    def fail_each(self, backend, most, stride):
+        asked = [("PUT", PROGRAMS + "/p", trained(1)), ("POST", PROGRAMS + "/p/run", {"steps": 70}), ("GET", PROGRAMS + "/p/state", None),
+                 ("PUT", TENSORS + "/t", [1, 2]), ("POST", RUN, novel(1, keep={"k": "d"})), ("POST", RUN, graph(inputs={"x": {"tensor": "t"}}))]
+        struck = lost = 0
+        for nth in range(1, most, stride):
+            with self.subTest(backend=backend, nth=nth):
+                try:
+                    server = Server("--backends", backend, "--pool", "0", env={"BEAMLINE_FAULT": f"device:{nth}"})
+                except RuntimeError as failure:
+                    self.assertIn("beamline: ", str(failure))
+                    continue
+                try:
+                    if server.call("GET", "/api/v1/devices").json["devices"][0]["id"] != f"{backend}:0":
+                        self.skipTest(f"there is no {backend} device")
+                    struck += len(self.try_all(server, asked)) > 0
+                    lost += server.metric("device_lost_total") > 0
+                    for path in (PROGRAMS + "/p", TENSORS + "/t", TENSORS + "/k"):
+                        self.assertEqual(204, server.call("DELETE", path).status)
+                    self.assertEqual(0, server.metric("held_bytes"))
+                finally:
+                    self.assertEqual(0, server.stop(), server.log_text()[-2000:])
+        self.assertGreater(struck, 3)
+        self.assertGreater(lost, 0)
+
+    def test_interp(self):
+        self.fail_each("interp", 60, 1)
+
+    def test_opencl(self):
+        self.fail_each("opencl", 100, 7)
+
+    def test_vulkan(self):
+        self.fail_each("vulkan", 100, 9)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: MIT
+"""Random ops: their distributions, and that a seed gives the same bits everywhere and always.
+
+The seeds are fixed, so a bound is either kept or not; each is about five standard errors wide."""
+
+import itertools
+import math
+import unittest
+
+import numpy as np
+import torch
+
+from service import DEVICES, FLOATS, DeviceTest, ServiceTest, encode, on_each_device
+
+COUNT = 50000
+ERRORS = 5.0  # standard errors that a moment may be off
+EXACT_OPS = {  # whole numbers, or a scaling of them: the same bits on every device
+    "uniform": {"shape": [1000]}, "randint": {"shape": [1000], "low": -7, "high": 12345678901}, "randperm": {"n": 1000},
+    "kaiming_uniform": {"shape": [30, 33]}, "glorot_uniform": {"shape": [30, 33]}, "scaled_uniform": {"shape": [30, 33]},
+}
+
+
+def normal_cdf(x):
+    return torch.special.ndtr(torch.as_tensor(x)).numpy()
+
+
+def kolmogorov(values, cdf):
+    """The largest distance of the sample's distribution function from the true one, in units of 1 / sqrt(n)."""
+    x = np.sort(np.asarray(values, np.float64))
+    n = len(x)
+    p = cdf(x)
+    return max((np.arange(1, n + 1) / n - p).max(), (p - np.arange(n) / n).max()) * math.sqrt(n)
+
+
+def numbers(tensor):
+    return tensor.double().numpy().ravel()
+
+
+@on_each_device
+class Distributions(DeviceTest):
+    def draw(self, op, attrs, seed=0, tensors=None):
+        node = {"id": "y", "op": op, "in": list(tensors or {}), "attrs": attrs}
+        return self.run_graph([node], ["y"], tensors, seed=seed)["y"]
+
+    def moments(self, values, mean, variance, fourth):
+        """Mean and variance against the true ones; |fourth| is the fourth central moment."""
+        n = len(values)
+        self.assertLess(abs(values.mean() - mean), ERRORS * math.sqrt(variance / n))
+        self.assertLess(abs(values.var() - variance), ERRORS * math.sqrt((fourth - variance ** 2) / n))
+        correlation = np.corrcoef(values[:-1], values[1:])[0, 1]
+        self.assertLess(abs(correlation), ERRORS / math.sqrt(n))
+
+    def within(self, values, low, high):
+        width = high - low
+        self.assertGreaterEqual(values.min(), low)
+        self.assertLessEqual(values.max(), high)
+        self.moments(values, (low + high) / 2, width ** 2 / 12, width ** 4 / 80)
+        self.assertLess(kolmogorov(values, lambda x: (x - low) / width), 2.0)  # of 2,000 samples one is over 1.95
+
+    def test_uniform(self):
+        for attrs, low, high in (({}, 0, 1), ({"low": -3, "high": 5}, -3, 5)):
+            values = self.draw("uniform", {"shape": [COUNT], **attrs})
+            self.assertEqual(torch.float32, values.dtype)
+            self.within(numbers(values), low, high)
+            self.assertLess(values.max().item(), high)
+
+    def test_uniform_in_other_dtypes(self):
+        for dtype in FLOATS:
+            if dtype == "float64" and self.device == "vulkan:0":
+                continue
+            values = self.draw("uniform", {"shape": [COUNT], "dtype": dtype})
+            self.assertEqual(f"torch.{dtype}", str(values.dtype))
+            values = numbers(values)
+            self.assertTrue((values >= 0).all() and (values < 1).all(), dtype)
+            self.assertLess(abs(values.mean() - 0.5), ERRORS * math.sqrt(1 / 12 / COUNT) + 0.002, dtype)
+
+    def test_normal(self):
+        values = numbers(self.draw("normal", {"shape": [COUNT]}))
+        self.moments(values, 0, 1, 3)
+        self.assertLess(abs((values ** 4).mean() - 3), ERRORS * math.sqrt(96 / COUNT))
+        self.assertLess(kolmogorov(values, normal_cdf), 2.0)
+        values = numbers(self.draw("normal", {"shape": [COUNT], "mean": 5, "std": 2}))
+        self.moments(values, 5, 4, 48)
+
+    def test_randint(self):
+        values = self.draw("randint", {"shape": [COUNT], "low": -3, "high": 7})
+        self.assertEqual(torch.int64, values.dtype)
+        counts = torch.bincount(values + 3, minlength=10).double()
+        self.assertEqual(10, len(counts))
+        self.assertLess((((counts - COUNT / 10) ** 2) / (COUNT / 10)).sum().item(), 33.7)  # of 10,000 samples one is over that
+        wide = self.draw("randint", {"shape": [1000], "low": -(2**63), "high": 2**63 - 1})
+        self.assertLess(abs((wide > 0).double().mean().item() - 0.5), ERRORS * 0.5 / math.sqrt(1000))
+        self.assertEqual(torch.uint8, self.draw("randint", {"shape": [10], "high": 256, "dtype": "uint8"}).dtype)
+
+    def test_randperm(self):
+        for n in (0, 1, 2, 3, 17, 1000, 20000):
+            values = self.draw("randperm", {"n": n})
+            self.assertEqual(list(range(n)), sorted(values.tolist()), n)
+        order = numbers(values)
+        self.assertLess(abs(np.corrcoef(order[:-1], order[1:])[0, 1]), ERRORS / math.sqrt(len(order)))
+        self.assertLess((order == np.arange(len(order))).sum(), 10)  # one stays in its place, on average
+
+    def test_every_order_of_randperm_comes_as_often(self):
+        seen, tries = {}, 2400
+        for first in range(0, tries, 200):  # many seeds in a request, each with a node of its own
+            nodes = [{"id": f"p{i}", "op": "randperm", "attrs": {"n": 4, "seed": i}} for i in range(first, first + 200)]
+            for order in self.run_graph(nodes, [node["id"] for node in nodes]).values():
+                seen[tuple(order.tolist())] = seen.get(tuple(order.tolist()), 0) + 1
+            if self.device != "interp:0":
+                return  # to compile the others takes its time, and bits are compared across devices below
+        self.assertEqual(set(itertools.permutations(range(4))), set(seen))
+        expected = tries / 24
+        self.assertLess(sum((n - expected) ** 2 / expected for n in seen.values()), 58.6)  # 23 degrees; one in 17,000
+
+    def test_rand_like_and_dropout(self):
+        x = torch.ones(COUNT)
+        self.within(numbers(self.draw("rand_like", {}, tensors={"x": x})), 0, 1)
+        for p in (0.3, 0.0, 1.0):
+            nodes = [{"id": "y", "op": "dropout", "in": ["x"], "attrs": {"p": p}}, {"id": ["g"], "op": "grad", "in": ["y", "x", "x"], "attrs": {"cotangent": True}}]
+            got = self.run_graph(nodes, ["y", "g"], {"x": x})
+            dropped = (got["y"] == 0).double().mean().item()
+            self.assertLess(abs(dropped - p), ERRORS * math.sqrt(p * (1 - p) / COUNT) + 1e-9)
+            self.assertEqual(encode(got["y"]), encode(got["g"]))  # linear, on the same mask
+            if p < 1:
+                self.close("kept", got["y"].max(), torch.tensor(1 / (1 - p)))
+
+    def test_initialisers(self):
+        shape, fan_in, fan_out = [64, 32, 3, 3], 32 * 9, 64 * 9
+        for op, attrs, bound in (("kaiming_uniform", {}, math.sqrt(6 / fan_in)), ("kaiming_uniform", {"mode": "fan_out", "a": 2}, math.sqrt(6 / 5 / fan_out)),
+                                 ("glorot_uniform", {}, math.sqrt(6 / (fan_in + fan_out))), ("scaled_uniform", {}, 1 / math.sqrt(fan_in)),
+                                 ("scaled_uniform", {"fan_in": 9}, 1 / 3)):
+            with self.subTest(op=op, attrs=attrs):
+                values = numbers(self.draw(op, {"shape": shape, **attrs}))
+                self.within(values, -bound * 1.0001, bound * 1.0001)
+        deviation = math.sqrt(2 / fan_in)
+        values = numbers(self.draw("kaiming_normal", {"shape": shape}))
+        self.moments(values, 0, deviation ** 2, 3 * deviation ** 4)
+        self.assertLess(kolmogorov(values / deviation, normal_cdf), 2.0)
+
+    def test_seeds(self):
+        draw = lambda attrs, seed: self.draw("uniform", {"shape": [33], **attrs}, seed).tolist()  # noqa: E731
+        self.assertEqual(draw({}, 1), draw({}, 1))
+        self.assertNotEqual(draw({}, 1), draw({}, 2))
+        self.assertNotEqual(draw({"seed": 1}, 1), draw({"seed": 2}, 1))
+        nodes = [{"id": name, "op": "uniform", "attrs": {"shape": [33]}} for name in "ab"]
+        got = self.run_graph(nodes, ["a", "b"])
+        self.assertNotEqual(got["a"].tolist(), got["b"].tolist())  # each place in the graph draws its own
+
+    def test_a_key_fixes_the_draw(self):
+        nodes = [{"id": "y", "op": "uniform", "in": ["k"], "attrs": {"shape": [33]}}]
+        one, again, other = (self.run_graph(nodes, ["y"], {"k": torch.tensor(key)})["y"].tolist() for key in (7, 7, 8))
+        self.assertEqual(one, again)
+        self.assertNotEqual(one, other)
+
+    def test_a_program_draws_anew_each_step_and_goes_on_from_its_state(self):
+        document = {"device": self.device, "inputs": {}, "state": {"n": {"dtype": "float32", "shape": []}},
+                    "nodes": [{"id": "y", "op": "uniform", "attrs": {"shape": [8]}}, {"id": "m", "op": "add", "in": ["n", 1]}],
+                    "updates": {"n": "m"}, "outputs": ["y"]}
+        self.service.put_program("dice", {**document, "state": {}}, {"n": torch.tensor(0.0)})
+        held = self.service.state("dice")
+        first = [self.service.step("dice", {})["y"].tolist() for _ in range(3)]
+        self.assertEqual(3, len({str(values) for values in first}))
+        self.service.put_program("dice", {**document, "state": {}}, {"n": torch.tensor(0.0)})
+        self.assertEqual(sorted(held), sorted(self.service.state("dice")))
+        self.assertEqual(first, [self.service.step("dice", {})["y"].tolist() for _ in range(3)])
+
+
+class Devices(ServiceTest):
+    def test_the_same_bits_on_every_device(self):
+        nodes = [{"id": f"{op}.{seed}", "op": op, "attrs": {**attrs, "seed": seed}} for op, attrs in EXACT_OPS.items() for seed in (0, 1, 77)]
+        nodes += [{"id": f"{op}.run", "op": op, "attrs": attrs} for op, attrs in EXACT_OPS.items()]
+        present = [device for device in DEVICES if device in self.service.devices]
+        if len(present) < 2:
+            self.skipTest("this machine has one device only: nothing to compare")
+        reference = self.service.run(nodes, [node["id"] for node in nodes], device=present[0], seed=123)
+        for device in present[1:]:
+            got = self.service.run(nodes, [node["id"] for node in nodes], device=device, seed=123)
+            for name, want in reference.items():
+                with self.subTest(device=device, op=name):
+                    self.assertEqual(encode(want), encode(got[name]))
+
+    def test_normal_is_near_on_every_device(self):
+        nodes = [{"id": "y", "op": "normal", "attrs": {"shape": [1000], "seed": 4}}]
+        got = {device: self.service.run(nodes, ["y"], device=device)["y"] for device in DEVICES if device in self.service.devices}
+        for device, values in got.items():
+            with self.subTest(device=device):
+                self.close(device, values, got["interp:0"], 1e-4, 1e-5)
+
+
+if __name__ == "__main__":
+    unittest.main()
