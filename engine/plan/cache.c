@@ -25,6 +25,7 @@ struct bl_plans {
     size_t max, count, nbuckets;
     entry **bucket;
     entry *newest, *oldest;
+    entry *dead; /* to be freed without the lock, since that calls the device */
 };
 
 bl_plans *bl_plans_create(size_t max_plans)
@@ -74,7 +75,27 @@ static void link_newest(bl_plans *plans, entry *e)
         plans->oldest = e;
 }
 
-/* Out of the table; gone at once unless somebody still looks at it. */
+/* Locked: nobody looks at |e|, which is no longer found. */
+static void bury(bl_plans *plans, entry *e)
+{
+    e->bucket_next = plans->dead;
+    plans->dead = e;
+}
+
+/* Unlock, then free what was buried. */
+static void unlock(bl_plans *plans)
+{
+    entry *dead = plans->dead;
+    plans->dead = NULL;
+    pthread_mutex_unlock(&plans->lock);
+    while (dead != NULL) {
+        entry *next = dead->bucket_next;
+        free_entry(dead);
+        dead = next;
+    }
+}
+
+/* Out of the table; gone after the unlock unless somebody still looks at it. */
 static void drop(bl_plans *plans, entry *e)
 {
     entry **at = &plans->bucket[e->hash % plans->nbuckets];
@@ -85,15 +106,17 @@ static void drop(bl_plans *plans, entry *e)
     plans->count--;
     e->dropped = true;
     if (e->waiting == 0)
-        free_entry(e);
+        bury(plans, e);
 }
 
 void bl_plans_destroy(bl_plans *plans)
 {
     if (plans == NULL)
         return;
+    pthread_mutex_lock(&plans->lock);
     while (plans->newest != NULL)
         drop(plans, plans->newest);
+    unlock(plans);
     pthread_cond_destroy(&plans->ready);
     pthread_mutex_destroy(&plans->lock);
     free(plans->bucket);
@@ -169,7 +192,7 @@ static bl_status wait_for(bl_plans *plans, entry *e, bl_plan **out, bl_err *err)
     }
     e->waiting--;
     if (e->dropped && e->waiting == 0)
-        free_entry(e);
+        bury(plans, e);
     return st;
 }
 
@@ -187,7 +210,7 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
     e = find(plans, key);
     if (e != NULL) {
         st = wait_for(plans, e, out, err);
-        pthread_mutex_unlock(&plans->lock);
+        unlock(plans);
         return st;
     }
     *hit = false;
@@ -204,7 +227,7 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
         e->plan = plan;
         *out = bl_plan_retain(plan);
         if (e->dropped && e->waiting == 0)
-            free_entry(e);
+            bury(plans, e);
         evict(plans);
     } else { /* failures are not kept: the next one to ask tries again */
         e->failed = true;
@@ -212,12 +235,12 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
         if (!e->dropped)
             drop(plans, e);
         else if (e->waiting == 0)
-            free_entry(e);
+            bury(plans, e);
         if (err != NULL)
             *err = failure;
     }
     pthread_cond_broadcast(&plans->ready);
-    pthread_mutex_unlock(&plans->lock);
+    unlock(plans);
     return st;
 }
 
@@ -229,7 +252,7 @@ void bl_plans_forget_device(bl_plans *plans, bl_device *dev)
         if (e->dev == dev)
             drop(plans, e);
     }
-    pthread_mutex_unlock(&plans->lock);
+    unlock(plans);
 }
 
 size_t bl_plans_count(bl_plans *plans)

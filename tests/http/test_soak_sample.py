@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: MIT
+"""A sample of tests/soak.py, on the interpreter: what it asks is right, and the server comes back to what it was."""
+
+import unittest
+
+import soak
+
+
+class Sample(unittest.TestCase):
+    def test_mixed_requests(self):
+        self.assertEqual([], soak.soak(4000, args=("--backends", "interp"), quiet=True, warm=0.5))
+
+
+if __name__ == "__main__":
+    unittest.main()
