@@ -507,15 +507,15 @@ def main():
     parser.add_argument("--backends", default="opencl,interp", help="as the server's own setting")
     parser.add_argument("--program", help="the server; default $BEAMLINE or build/beamline")
     parser.add_argument("--asan", metavar="BUILD", help="folder of a build with -Db_sanitize=address,undefined")
-    parser.add_argument("--bound", type=float, default=8, help="MiB by which resident memory may grow, beside 2%%")
+    parser.add_argument("--bound", type=float, help="MiB by which resident memory may grow, beside 2%%; default 8, with --asan 64")
     options = parser.parse_args()
-    env = {}
+    env, bound = {}, options.bound if options.bound is not None else 64 if options.asan else 8  # ASan keeps for a while what was freed
     if options.asan:
         env = {"LSAN_OPTIONS": f"suppressions={ROOT}/tests/lsan.supp:print_suppressions=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
         options.program = os.path.join(options.asan, "beamline")
     if options.program:
         fixture.PROGRAM = options.program
-    problems = soak(options.requests, options.clients, options.seed, ("--backends", options.backends), env, int(options.bound * 2**20))
+    problems = soak(options.requests, options.clients, options.seed, ("--backends", options.backends), env, int(bound * 2**20))
     print("\n".join(problems) or "steady")
     return 1 if problems else 0
 
