@@ -7,7 +7,7 @@
 Without --url it starts build/beamline.  Every round measures each side for a slice of time, one after the other: ours,
 PyTorch with OMP_WAIT_POLICY=passive, PyTorch with active; who is not being measured is stopped.  A figure is the median over all
 slices of the median of a slice, and PyTorch's is the better of its two.  Both sides use all cores and the same sizes.
-Needs python3-torch for PyTorch's side and wrk for the one with many clients; what is missing is left out.
+Needs python3-torch for PyTorch's side and wrk for the one with many clients; what is missing is left out, with a word.
 """
 import argparse
 import datetime
@@ -32,6 +32,9 @@ import picture  # noqa: E402
 
 THREADS = os.cpu_count() or 1
 POLICIES = ("passive", "active")
+# Debian's packages belong to Debian's Python, which is not always the first in PATH.
+TORCH_PYTHON = next((python for python in (sys.executable, "/usr/bin/python3")
+                     if subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0), None)
 
 
 class Work:
@@ -95,7 +98,7 @@ def training(program, **shapes):
             result = remote.run(inputs, steps=steps)
             return [(time.perf_counter() - begin) / steps], [result.stats["compute_ms"] / 1e3 / steps]
         entry = remote.info["entries"]["main"]
-        held = sum(value.nbytes for value in remote.state().values()) if beamline.values.numpy else None
+        held = sum(value.nbytes for value in remote.state().values())
         return measure, {"kernels": entry["kernels"], "scratch_bytes": entry["peak_bytes"], "state_bytes": held}
     return prepare
 
@@ -136,12 +139,15 @@ WORKS = {
 
 
 class Torch:
-    """One process of PyTorch, stopped while it is not asked: waiting threads that spin would slow the others down."""
+    """One process of PyTorch, for one line of the table, so that the growth of its memory is that line's alone.
+
+    It is stopped while it is not asked: waiting threads that spin would slow the others down.
+    """
 
     def __init__(self, policy):
         self.policy = policy
         env = {**os.environ, "OMP_WAIT_POLICY": policy, "OMP_NUM_THREADS": str(THREADS)}
-        self.process = subprocess.Popen([sys.executable, HERE / "torch_worker.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([TORCH_PYTHON, HERE / "torch_worker.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, env=env)
         self.process.send_signal(signal.SIGSTOP)
 
@@ -161,16 +167,18 @@ class Torch:
         self.process.wait()
 
 
-def compare(name, work, client, options, workers):
+def compare(name, work, client, options):
     """One line: medians of both sides over rounds that take turns."""
     lease = client.lease(3600)
+    workers = [Torch(policy) for policy in POLICIES] if TORCH_PYTHON else []
     try:
         ours, extra = work.prepare(lease, options.device)
         ours(options.seconds / 4)
         theirs = {worker.policy: [] for worker in workers}
-        facts = {}
+        facts, growths = {}, []
         for worker in workers:
             facts = worker.ask(do="prepare", name=name, seconds=options.seconds / 4)
+            growths.append(facts["rss_growth"])
         walls, computes = [], []
         for _ in range(options.rounds):
             wall, compute = ours(options.seconds)
@@ -180,6 +188,8 @@ def compare(name, work, client, options, workers):
                 theirs[worker.policy].append(statistics.median(worker.ask(do="slice", seconds=options.seconds)["times"]))
     finally:
         lease.end()
+        for worker in workers:
+            worker.close()
     row = {"name": name, "title": work.title, "unit": work.unit, "goal": work.goal, **extra,
            "beamline": work.amount / statistics.median(walls), "beamline_device": work.amount / statistics.median(computes),
            "beamline_best": work.amount / min(walls)}
@@ -187,7 +197,7 @@ def compare(name, work, client, options, workers):
         rates = {policy: work.amount / statistics.median(times) for policy, times in theirs.items()}
         best = max(rates, key=rates.get)
         row.update(torch=rates[best], torch_policy=best, torch_all=rates, torch_version=facts["version"],
-                   torch_rss_growth=facts["rss_growth"], ratio=row["beamline"] / rates[best])
+                   torch_rss_growth=min(growths), ratio=row["beamline"] / rates[best])
     return row
 
 
@@ -224,6 +234,7 @@ def latency(client, url, device):
     document = {**SMALL, "device": device}
     client.call("POST", "/api/v1/run", document)
     if shutil.which("wrk") is None:
+        print("wrk is not installed: one client of our own stands in")
         rate, middle = by_hand(client, document)
         return {"one_client_us": middle, "one_client_rate": rate}
     alone = [wrk(url, 1, document) for _ in range(3)]
@@ -275,6 +286,13 @@ def print_row(row):
     print(line + f"  {row['unit']}", flush=True)
 
 
+def print_memory(row):
+    """What a training step needs beside its batch: our scratch and two copies of the state; how far PyTorch's process grew."""
+    ours = row["scratch_bytes"] + 2 * row["state_bytes"]
+    theirs = f", PyTorch's process grew by {row['torch_rss_growth'] / 1e6:.1f} MB" if "torch" in row else ""
+    print(f"memory of {row['title']}: {ours / 1e6:.1f} MB{theirs}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--url", help="of a server that runs; by default build/beamline is started")
@@ -287,32 +305,35 @@ def main():
     only = options.only.split(",")
     server = Server(options.url)
     client = beamline.Client(server.url)
-    has_torch = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True).returncode == 0
-    workers = [Torch(policy) for policy in POLICIES] if has_torch else []
     report = {"machine": machine(), "device": options.device, "rows": []}
     try:
         client.wait_ready()
         print(f"{report['machine']['cpu']}, {THREADS} threads, {options.device}\n")
+        if TORCH_PYTHON is None:
+            print("PyTorch is not installed (python3-torch): only our side is measured\n")
         print(f"{'':<34} {'beamline':>9} {'(device)':>9} {'PyTorch':>9} {'waiting':<8} {'ratio':>7} {'goal':>6}")
         for name in [name for name in WORKS if name in only]:
-            report["rows"].append(compare(name, WORKS[name], client, options, workers))
+            report["rows"].append(compare(name, WORKS[name], client, options))
             print_row(report["rows"][-1])
+        print()
+        for row in report["rows"]:
+            if row.get("state_bytes"):
+                print_memory(row)
         if "latency" in only:
             report["latency"] = latency(client, server.url, options.device)
-            print("\na graph of two nodes, from the plan cache: " + ", ".join(f"{key} {value:.1f}" for key, value in report["latency"].items()))
+            print("a graph of two nodes, from the plan cache: " + ", ".join(f"{key} {value:.1f}" for key, value in report["latency"].items()))
         if "compile" in only:
             report["compile"] = compile_time(client, options.device)
             print("compiling the CNN's training step: " + ", ".join(f"{key} {value:.1f}" for key, value in report["compile"].items()))
     finally:
-        for worker in workers:
-            worker.close()
         server.stop()
     out = pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
     (out / "bench.json").write_text(json.dumps(report, indent=1) + "\n")
-    if report["rows"] and workers:
+    drawn = TORCH_PYTHON and report["rows"]
+    if drawn:
         (out / "bench.svg").write_text(picture.draw(report))
-    print(f"\n{out}/bench.json" + (f", {out}/bench.svg" if report["rows"] and workers else ""))
+    print(f"\n{out}/bench.json" + (f", {out}/bench.svg" if drawn else ""))
 
 
 if __name__ == "__main__":

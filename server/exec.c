@@ -2,6 +2,7 @@
 #include "server/exec.h"
 
 #include "engine/base/clock.h"
+#include "server/reply.h"
 #include "server/shelf.h"
 
 #include <stdlib.h>
@@ -34,13 +35,9 @@ static void end_exec(void *arg)
         for (int i = 0; i < info->noutputs; i++) {
             if (x->results != NULL)
                 bl_held_release(x->results[i]);
-            if (x->copies != NULL)
-                free(x->copies[i]);
         }
         bl_plan_release(x->plan);
     }
-    for (int i = 0; x->series != NULL && i < x->ncollect; i++)
-        free(x->series[i]);
     bl_text_fini(&x->report);
 }
 
@@ -230,16 +227,24 @@ bl_status bl_exec_admit(bl_exec *x, bl_err *err)
 {
     const bl_plan_info *info = bl_plan_get_info(x->plan);
     double limit = x->rq->server->settings.max_seconds;
+    size_t *count = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof *count), listed = 0;
+    if (count == NULL)
+        return bl_arena_status(x->rq->arena, err);
     if (info->estimate_s > limit)
         return bl_fail(err, BL_ELIMIT, "one run is estimated to take %.3g s, the limit is %g s", info->estimate_s, limit);
     for (int i = 0; i < info->noutputs; i++) {
         int64_t dim[BL_HELD_DIMS] = {0};
-        size_t count = 0, bytes = 0;
+        size_t bytes = 0;
         bl_plan_sizes(&info->outputs[i], x->vars, dim);
         BL_TRY(bl_tensor_measure(x->graph->outputs[i].name, info->outputs[i].dtype, info->outputs[i].ndim, dim,
-                                 &x->rq->server->limits, &count, &bytes, err));
+                                 &x->rq->server->limits, &count[i], &bytes, err));
+        listed += i < x->nsent ? count[i] : 0;
     }
-    return BL_OK;
+    for (int i = 0; i < x->ncollect && x->every > 0; i++) { /* each series has a limit of its own, which no product here passes */
+        size_t reports = x->steps / x->every, most = SIZE_MAX / 2 / (size_t)(x->ncollect + 1);
+        listed += count[x->collect[i]] > most / (reports + 1) ? most : count[x->collect[i]] * reports;
+    }
+    return bl_reply_check_list(x->rq, listed, err);
 }
 
 /* ---- from queue to queue */

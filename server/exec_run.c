@@ -88,9 +88,9 @@ static bl_status begin_series(bl_exec *x)
         bl_plan_sizes(tensor, x->vars, dim + 1);
         BL_TRY(bl_tensor_measure("collect", tensor->dtype, tensor->ndim + 1, dim, &x->rq->server->limits, &count, &bytes,
                                  &x->rq->err));
-        x->series[i] = malloc(bytes > 0 ? bytes : 1);
+        x->series[i] = bl_request_alloc(x->rq, bytes, "a collected series");
         if (x->series[i] == NULL)
-            return bl_fail(&x->rq->err, BL_ENOMEM, "collecting %zu bytes", bytes);
+            return x->rq->err.status;
     }
     return BL_OK;
 }
@@ -236,9 +236,9 @@ static bl_status take_results(bl_exec *x, const bl_plan_info *info)
         BL_TRY(bl_held_wrap(x->worker, buffer, tensor->dtype, tensor->ndim, dim, &x->results[i], &x->rq->err));
         if (i >= x->nsent || bl_held_mapped(x->results[i]) != NULL)
             continue;
-        x->copies[i] = malloc(x->results[i]->bytes > 0 ? x->results[i]->bytes : 1);
+        x->copies[i] = bl_request_alloc(x->rq, x->results[i]->bytes, "a result");
         if (x->copies[i] == NULL)
-            return bl_fail(&x->rq->err, BL_ENOMEM, "result of %zu bytes", x->results[i]->bytes);
+            return x->rq->err.status;
         BL_TRY(bl_held_read(x->results[i], x->copies[i], &x->rq->err));
     }
     return BL_OK;

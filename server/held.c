@@ -45,12 +45,21 @@ bl_held *bl_held_retain(bl_held *held)
     return held;
 }
 
+static void free_scratch(bl_held *held)
+{
+    if (held->scratch == NULL)
+        return;
+    free(held->scratch);
+    held->scratch = NULL;
+    bl_budget_give(&held->worker->server->memory, held->bytes);
+}
+
 void bl_held_release(bl_held *held)
 {
     if (held == NULL || atomic_fetch_sub(&held->refs, 1) != 1)
         return;
     bl_pool_release(held->worker->pool, held->buffer);
-    free(held->scratch);
+    free_scratch(held);
     free(held);
 }
 
@@ -61,10 +70,16 @@ void bl_held_release_any(void *held)
 
 char *bl_held_host(bl_held *held)
 {
+    bl_budget *budget = &held->worker->server->memory;
     if (held->buffer->host != NULL)
         return held->buffer->host;
+    if (held->scratch != NULL)
+        return held->scratch;
+    if (bl_budget_take(budget, held->bytes, BL_ENOMEM, "a tensor", NULL) != BL_OK)
+        return NULL;
+    held->scratch = malloc(held->bytes > 0 ? held->bytes : 1);
     if (held->scratch == NULL)
-        held->scratch = malloc(held->bytes > 0 ? held->bytes : 1);
+        bl_budget_give(budget, held->bytes);
     return held->scratch;
 }
 
@@ -73,8 +88,7 @@ bl_status bl_held_flush(bl_held *held, bl_err *err)
     if (held->scratch == NULL)
         return BL_OK;
     BL_TRY(bl_buffer_write(held->buffer, 0, held->scratch, held->bytes, err));
-    free(held->scratch);
-    held->scratch = NULL;
+    free_scratch(held);
     return BL_OK;
 }
 

@@ -121,9 +121,12 @@ static void print_devices(bl_server *server, bl_text *out)
 bl_status bl_handle_metrics(bl_request *rq)
 {
     static const metric_row plans = {"plans", "gauge", "compiled graphs in the cache"};
+    static const metric_row host = {"host_bytes", "gauge", "host memory of bodies, answers and the buffers of CPU devices"};
     bl_metrics_print(&rq->server->metrics, &rq->out);
     print_head(&plans, &rq->out);
     bl_text_printf(&rq->out, "beamline_plans %zu\n", bl_plans_count(rq->server->plans));
+    print_head(&host, &rq->out);
+    bl_text_printf(&rq->out, "beamline_host_bytes %zu\n", atomic_load(&rq->server->memory.used));
     print_devices(rq->server, &rq->out);
     bl_request_reply(rq, 200, "text/plain; version=0.0.4; charset=utf-8");
     return BL_OK;

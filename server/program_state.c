@@ -18,10 +18,8 @@ typedef struct get_job {
 static void end_get(void *arg)
 {
     get_job *job = arg;
-    for (int i = 0; i < job->program->nstates; i++) {
+    for (int i = 0; i < job->program->nstates; i++)
         bl_pool_release(job->program->worker->pool, job->buffers[i]);
-        free(job->copies[i]);
-    }
 }
 
 static bl_step take_state(bl_request *rq)
@@ -34,10 +32,8 @@ static bl_step take_state(bl_request *rq)
         job->buffers[i] = bl_buffer_retain(state->buffer);
         if (state->buffer->host != NULL)
             continue;
-        job->copies[i] = malloc(state->bytes > 0 ? state->bytes : 1);
-        if (job->copies[i] == NULL)
-            (void)bl_fail(&rq->err, BL_ENOMEM, "state of %zu bytes", state->bytes);
-        if (rq->err.status != BL_OK || bl_buffer_read(state->buffer, 0, job->copies[i], state->bytes, &rq->err) != BL_OK)
+        job->copies[i] = bl_request_alloc(rq, state->bytes, "a state");
+        if (job->copies[i] == NULL || bl_buffer_read(state->buffer, 0, job->copies[i], state->bytes, &rq->err) != BL_OK)
             return BL_STEP_DONE;
     }
     return BL_STEP_DONE;
@@ -89,6 +85,7 @@ static bl_status reply_state(bl_request *rq)
 bl_status bl_handle_state_get(bl_request *rq)
 {
     get_job *job = bl_arena_alloc(rq->arena, sizeof *job);
+    size_t elements = 0;
     if (job == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     BL_TRY(bl_program_find(rq, &job->program));
@@ -98,6 +95,9 @@ bl_status bl_handle_state_get(bl_request *rq)
     if (job->buffers == NULL || job->copies == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     BL_TRY(bl_request_defer(rq, end_get, job));
+    for (int i = 0; i < job->program->nstates; i++)
+        elements += job->program->states[i].bytes / bl_dtype_bytes(job->program->states[i].type.type.dtype);
+    BL_TRY(bl_reply_check_list(rq, elements, &rq->err));
     rq->data = job;
     rq->then = reply_state;
     return bl_request_submit(rq, job->program->worker->queue, take_state, &job->program->serial);

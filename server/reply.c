@@ -2,8 +2,20 @@
 #include "server/reply.h"
 
 #include "proto/safetensors.h"
+#include "server/server.h"
 
 #include <string.h>
+
+bl_status bl_reply_check_list(const bl_request *rq, size_t elements, bl_err *err)
+{
+    if (elements <= rq->server->settings.max_list || bl_request_accepts(rq, "application/x-safetensors") ||
+        bl_request_accepts(rq, "application/octet-stream"))
+        return BL_OK;
+    return bl_fail(err, BL_ELIMIT,
+                   "the answer has %zu elements, a JSON answer at most %llu (--max-list): ask for it with "
+                   "\"accept: application/x-safetensors\", or keep it on the server",
+                   elements, (unsigned long long)rq->server->settings.max_list);
+}
 
 /* A piece for every tensor that is not empty. */
 static bl_status add_pieces(bl_request *rq, const bl_result *results, size_t count)

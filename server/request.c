@@ -25,10 +25,11 @@ static void free_request(bl_request *rq)
     bl_arena_destroy(rq->arena);
     bl_text_fini(&rq->out);
     free(rq->body);
+    bl_budget_give(&rq->server->memory, rq->body_cap);
     free(rq);
 }
 
-static bl_request *new_request(void)
+static bl_request *new_request(bl_server *server)
 {
     bl_request *rq = calloc(1, sizeof *rq);
     if (rq == NULL)
@@ -38,6 +39,8 @@ static bl_request *new_request(void)
         free(rq);
         return NULL;
     }
+    rq->server = server;
+    rq->out.budget = &server->memory;
     return rq;
 }
 
@@ -52,10 +55,9 @@ bl_request *bl_request_create(bl_server *server)
     }
     pthread_mutex_unlock(&server->free_lock);
     if (rq == NULL)
-        rq = new_request();
+        rq = new_request(server);
     if (rq == NULL)
         return NULL;
-    rq->server = server;
     rq->start_ns = bl_clock_ns();
     rq->problem_step = -1;
     bl_metrics_add(&server->metrics, BL_COUNT_ACTIVE, 1);
@@ -83,18 +85,17 @@ static void recycle(bl_request *rq)
     bl_text out = rq->out;
     char *body = rq->body;
     size_t body_cap = rq->body_cap;
-    if (out.cap > KEEP_BYTES || out.failed) {
+    if (out.cap > KEEP_BYTES || out.failed)
         bl_text_fini(&out);
-        out = (bl_text){0};
-    }
     if (body_cap > KEEP_BYTES) {
         free(body);
+        bl_budget_give(&rq->server->memory, body_cap);
         body = NULL;
         body_cap = 0;
     }
     bl_text_clear(&out);
     bl_arena_reset(arena);
-    *rq = (bl_request){.arena = arena, .out = out, .body = body, .body_cap = body_cap};
+    *rq = (bl_request){.server = rq->server, .arena = arena, .out = out, .body = body, .body_cap = body_cap};
 }
 
 void bl_request_end(bl_request *rq)
@@ -146,6 +147,35 @@ bl_status bl_request_defer(bl_request *rq, void (*fn)(void *arg), void *arg)
     *d = (bl_defer){rq->defers, fn, arg};
     rq->defers = d;
     return BL_OK;
+}
+
+/* What bl_request_alloc gave; the bytes stand behind it. */
+typedef struct bl_request_block {
+    bl_budget *budget;
+    size_t bytes;
+    void *data;
+} bl_request_block;
+
+static void free_block(void *arg)
+{
+    bl_request_block *block = arg;
+    free(block->data);
+    bl_budget_give(block->budget, block->bytes);
+}
+
+void *bl_request_alloc(bl_request *rq, size_t bytes, const char *what)
+{
+    bl_request_block *block = bl_arena_alloc(rq->arena, sizeof *block);
+    if (block == NULL && bl_arena_status(rq->arena, &rq->err) != BL_OK)
+        return NULL;
+    if (bl_budget_take(&rq->server->memory, bytes, BL_ENOMEM, what, &rq->err) != BL_OK)
+        return NULL;
+    *block = (bl_request_block){&rq->server->memory, bytes, malloc(bytes > 0 ? bytes : 1)};
+    if (bl_request_defer(rq, free_block, block) != BL_OK)
+        return NULL;
+    if (block->data == NULL)
+        (void)bl_fail(&rq->err, BL_ENOMEM, "%s of %zu bytes", what, bytes);
+    return block->data;
 }
 
 const char *bl_request_query(const bl_request *rq, const char *name)

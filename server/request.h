@@ -122,6 +122,9 @@ void bl_requests_fini(bl_server *server);         /* frees those kept */
 /* ---- for handlers */
 /* |fn| is called with |arg| when the request ends, the last one first.  If that cannot be arranged it is called at once. */
 BL_NODISCARD bl_status bl_request_defer(bl_request *rq, void (*fn)(void *arg), void *arg);
+/* Host memory for as long as the request, counted against --max-memory: for all whose size a request decides.  NULL, and
+ * rq->err says what it was for, where there is none. */
+void *bl_request_alloc(bl_request *rq, size_t bytes, const char *what);
 const char *bl_request_query(const bl_request *rq, const char *name); /* NULL if absent */
 bl_span bl_request_body(const bl_request *rq);
 /* Answer with |status| and what is in rq->out. */

@@ -39,6 +39,31 @@ static bl_status choose_log(const bl_settings *settings, bl_err *err)
     return bl_fail(err, BL_EINVAL, "--log-level is error, warn, info or debug, not \"%s\"", settings->log_level);
 }
 
+/* A number in a file of the control groups, or SIZE_MAX where there is none or it says "max". */
+static size_t read_limit(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    unsigned long long value = 0;
+    bool found = file != NULL && fscanf(file, "%llu", &value) == 1;
+    if (file != NULL)
+        fclose(file);
+    return found ? (size_t)value : SIZE_MAX;
+}
+
+/* Of the machine, or of the container: control groups of version 2 and 1 (kernel.org, Documentation/admin-guide/cgroup-v2.rst).
+ */
+static size_t machine_bytes(void)
+{
+    static const char *const limits[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    size_t bytes = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : SIZE_MAX;
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        size_t limit = read_limit(limits[i]);
+        bytes = limit < bytes ? limit : bytes;
+    }
+    return bytes;
+}
+
 static bl_status start(bl_server *server, bl_err *err)
 {
     const bl_settings *set = &server->settings;
@@ -46,6 +71,7 @@ static bl_status start(bl_server *server, bl_err *err)
                                       .max_inputs = set->max_inputs,
                                       .max_dims = set->max_dims,
                                       .max_tensor_bytes = set->max_tensor};
+    server->memory.limit = set->max_memory > 0 ? set->max_memory : machine_bytes() / 4 * 3;
     server->listener = -1;
     pthread_mutex_init(&server->free_lock, NULL);
     if (getrandom(&server->id_base, sizeof server->id_base, 0) < 0)

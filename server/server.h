@@ -33,6 +33,7 @@ struct bl_server {
     bl_settings settings;
     bl_wire_limits limits; /* as the settings say */
     bl_metrics metrics;
+    bl_budget memory; /* of the host */
     bl_worker workers[BL_MAX_DEVICES];
     uint32_t nworkers, default_worker;
     bl_queue *compiler;

@@ -133,13 +133,6 @@ typedef struct get_job {
     char *copy; /* where the host does not see the buffer */
 } get_job;
 
-static void free_get(void *arg)
-{
-    get_job *job = arg;
-    bl_held_release(job->held);
-    free(job->copy);
-}
-
 static bl_status reply_tensor(bl_request *rq)
 {
     get_job *job = rq->data;
@@ -171,13 +164,14 @@ bl_status bl_handle_tensor_get(bl_request *rq)
     if (job == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     BL_TRY(bl_shelf_get(rq->server->shelf, bl_request_query(rq, "lease"), rq->param[0], &job->held, &rq->err));
-    BL_TRY(bl_request_defer(rq, free_get, job));
+    BL_TRY(bl_request_defer(rq, bl_held_release_any, job->held));
+    BL_TRY(bl_reply_check_list(rq, job->held->bytes / bl_dtype_bytes(job->held->dtype), &rq->err));
     rq->data = job;
     if (bl_held_mapped(job->held) != NULL)
         return reply_tensor(rq);
-    job->copy = malloc(job->held->bytes > 0 ? job->held->bytes : 1);
+    job->copy = bl_request_alloc(rq, job->held->bytes, "a tensor");
     if (job->copy == NULL)
-        return bl_fail(&rq->err, BL_ENOMEM, "tensor of %zu bytes", job->held->bytes);
+        return rq->err.status;
     rq->then = reply_tensor;
     return bl_request_submit(rq, job->held->worker->queue, read_tensor, NULL);
 }

@@ -41,6 +41,8 @@ static bl_status open_backend(bl_server *server, const bl_backend *backend, bl_t
         bl_worker *worker = &server->workers[server->nworkers++];
         worker->server = server;
         worker->dev = found[i];
+        if (worker->dev->info.host_memory)
+            worker->dev->host = &server->memory;
         bl_log(BL_LOG_INFO, "device %s: %s (%s)", found[i]->info.id, found[i]->info.name, found[i]->info.driver);
     }
     return BL_OK;

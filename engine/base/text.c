@@ -14,7 +14,8 @@ enum { FIRST_CAP = 64 };
 void bl_text_fini(bl_text *text)
 {
     free(text->data);
-    *text = (bl_text){0};
+    bl_budget_give(text->budget, text->cap);
+    *text = (bl_text){.budget = text->budget};
 }
 
 void bl_text_clear(bl_text *text)
@@ -41,8 +42,13 @@ char *bl_text_reserve(bl_text *text, size_t extra)
 
         if (cap < need)
             cap = need;
+        if (bl_budget_take(text->budget, cap - text->cap, BL_ENOMEM, "a text", NULL) != BL_OK) {
+            text->failed = true;
+            return NULL;
+        }
         grown = bl_realloc(text->data, cap);
         if (grown == NULL) {
+            bl_budget_give(text->budget, cap - text->cap);
             text->failed = true;
             return NULL;
         }
@@ -111,6 +117,7 @@ char *bl_text_take(bl_text *text)
 
     if (data == NULL)
         free(text->data);
+    bl_budget_give(text->budget, text->cap); /* the caller's from now on */
     *text = (bl_text){0};
     return data;
 }

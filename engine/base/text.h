@@ -3,7 +3,7 @@
 #ifndef BL_BASE_TEXT_H
 #define BL_BASE_TEXT_H
 
-#include "engine/base/status.h"
+#include "engine/base/budget.h"
 
 #include <stdint.h>
 
@@ -11,7 +11,8 @@ typedef struct bl_text {
     char *data; /* NUL-terminated unless NULL; owned */
     size_t len;
     size_t cap;
-    bool failed; /* out of memory: the text is not whole */
+    bool failed;       /* out of memory: the text is not whole */
+    bl_budget *budget; /* that its memory counts against, or NULL; the owner's, and kept by everything but bl_text_take */
 } bl_text;
 
 /* A zeroed bl_text is an empty one. */

@@ -89,7 +89,12 @@ bl_status bl_buffer_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err 
     if (!count_bytes(dev, bytes))
         return bl_fail(err, BL_ENODEVMEM, "device %s has no %zu bytes left: %zu of %llu are in use", dev->info.id, bytes,
                        atomic_load(&dev->bytes_used), (unsigned long long)dev->info.memory);
-    st = dev->ops->alloc(dev, bytes, &buffer, err);
+    st = bl_budget_take(dev->host, bytes, BL_ENODEVMEM, "a buffer", err);
+    if (st == BL_OK) {
+        st = dev->ops->alloc(dev, bytes, &buffer, err);
+        if (st != BL_OK)
+            bl_budget_give(dev->host, bytes);
+    }
     if (st != BL_OK) {
         atomic_fetch_sub(&dev->bytes_used, bytes);
         return st;
@@ -156,6 +161,7 @@ void bl_buffer_release(bl_buffer *buffer)
 
         dev->ops->dealloc(buffer);
         atomic_fetch_sub(&dev->bytes_used, bytes);
+        bl_budget_give(dev->host, bytes);
         buffer = parent;
     }
 }

@@ -138,6 +138,8 @@ struct bl_device {
     atomic_uint generation;   /* how often it was reopened */
     atomic_size_t bytes_used; /* by live buffers, kept by the wrappers */
     atomic_size_t bytes_peak;
+    bl_budget
+        *host; /* of what shares the host's memory, where the device does: set by its owner before the first buffer, or NULL */
 };
 
 /* ---- the wrappers: they check sizes, count, pass fault points and NULL their outputs.  They fill the public fields of what a

@@ -50,6 +50,29 @@ static void reserved_room_is_the_callers(void **state)
     bl_text_fini(&text);
 }
 
+/* What a text takes of a budget comes back, and past its end the text is not whole. */
+static void a_budget_bounds_texts(void **state)
+{
+    bl_budget budget = {.limit = 1000};
+    bl_text text = {.budget = &budget}, other = {.budget = &budget};
+    bl_err err = {0};
+
+    (void)state;
+    assert_non_null(bl_text_reserve(&text, 600));
+    assert_int_equal(atomic_load(&budget.used), text.cap);
+    assert_null(bl_text_reserve(&other, 600));
+    assert_true(other.failed);
+    assert_int_equal(bl_text_status(&other, &err), BL_ENOMEM);
+    bl_text_fini(&text);
+    assert_int_equal(atomic_load(&budget.used), 0);
+    bl_text_clear(&other);
+    assert_non_null(bl_text_reserve(&other, 600));
+    free(bl_text_take(&other)); /* the caller's memory is none of the budget's */
+    assert_int_equal(atomic_load(&budget.used), 0);
+    assert_int_equal(bl_budget_take(&budget, 1001, BL_ENODEVMEM, "a buffer", &err), BL_ENOMEM); /* the first failure stays */
+    assert_int_equal(bl_budget_take(NULL, SIZE_MAX, BL_ENOMEM, "anything", &err), BL_OK);
+}
+
 static void out_of_memory_keeps_what_there_is(void **state)
 {
     bl_text text = {0};
@@ -96,6 +119,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_grows),
         cmocka_unit_test(reserved_room_is_the_callers),
+        cmocka_unit_test(a_budget_bounds_texts),
         cmocka_unit_test(out_of_memory_keeps_what_there_is),
         cmocka_unit_test(spans_compare),
     };

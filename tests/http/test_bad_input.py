@@ -2,10 +2,11 @@
 """Requests that nobody should send.  Each is answered with a problem that names what is wrong, and the server lives."""
 
 import json
+import re
 import time
 import unittest
 
-from fixture import JSON, SLOW_STEPS, ServerTest, counter, graph
+from fixture import JSON, SAFETENSORS, SLOW_STEPS, ServerTest, counter, graph
 
 RUN = "/api/v1/run"
 
@@ -160,6 +161,61 @@ class BadInput(ServerTest):
         self.assertNotIn(evil, answer.json["stats"]["debug"])
         for name in ('a"b', "a b", "a;b", "a\nb", "a*/b", "é", "a" * 129):
             self.bad({"inputs": {name: [1]}, "nodes": [], "outputs": [name]})
+
+
+class LittleMemory(ServerTest):
+    """What requests of any kind may take of the host's memory together: past it they are refused, and what they took comes back."""
+
+    ARGS = ("--backends", "interp", "--max-memory", "64M", "--pool", "0", "--max-list", "1000")
+
+    def host_bytes(self):
+        return int(re.search(rb"^beamline_host_bytes (\d+)$", self.call("GET", "/metrics").body, re.M)[1])
+
+    def test_t1_buffers(self):
+        before = self.host_bytes()
+        many = graph(nodes=nodes(("y", "full", [], {"shape": [5 << 20], "value": 1})))  # 20 MiB, in a buffer of 24
+        kept = []
+        for i in range(8):
+            answer = self.call("POST", RUN, {**many, "outputs": [], "keep": {f"t{i}": "y"}})
+            if answer.status != 200:
+                break
+            kept.append(f"t{i}")
+        problem = self.refused(507, answer)
+        self.assertIn("--max-memory", problem["detail"])
+        self.assertIn(len(kept), (1, 2))
+        self.ok(self.call("POST", "/api/v1/tensors/delete", {"names": kept}))
+        self.ok(self.call("POST", RUN, {**many, "outputs": [], "keep": {"t": "y"}}))
+        self.call("DELETE", "/api/v1/tensors/t")
+        self.assertLess(self.host_bytes() - before, 1 << 20)
+
+    def test_t1_bodies(self):
+        before = self.host_bytes()
+        self.refused(503, self.call("POST", RUN, b" " * (80 << 20), JSON))
+        self.assertLess(self.host_bytes() - before, 1 << 20)
+        self.ok(self.call("POST", RUN, graph()))
+
+    def test_t2_a_short_request_for_a_long_answer(self):
+        long = graph(nodes=nodes(("y", "full", [], {"shape": [1001], "value": 1})))
+        problem = self.bad_list(self.call("POST", RUN, long))
+        self.assertIn("1001", problem["detail"])
+        self.ok(self.call("POST", RUN, long, {**JSON, "accept": SAFETENSORS}))
+        self.ok(self.call("POST", RUN, {**long, "outputs": [], "keep": {"long": "y"}}))
+        self.bad_list(self.call("GET", "/api/v1/tensors/long"))
+        self.ok(self.call("GET", "/api/v1/tensors/long", headers={"accept": SAFETENSORS}))
+
+    def test_t2_a_program_with_a_long_answer(self):
+        program = {"state": {"s": {"dtype": "float32", "shape": [600]}},
+                   "nodes": nodes(("t", "add", ["s", 1])), "updates": {"s": "t"}, "outputs": ["t"]}
+        self.ok(self.call("PUT", "/api/v1/programs/long", program), 201)
+        run = "/api/v1/programs/long/run"
+        self.ok(self.call("POST", run, {"steps": 3}))
+        self.bad_list(self.call("POST", run, {"steps": 3, "collect": {"every": 1, "outputs": ["t"]}}))
+        self.ok(self.call("GET", "/api/v1/programs/long/state"))
+
+    def bad_list(self, answer):
+        problem = self.refused(422, answer)
+        self.assertIn("--max-list", problem["detail"])
+        return problem
 
 
 if __name__ == "__main__":

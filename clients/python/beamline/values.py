@@ -67,6 +67,11 @@ class Array:
     def __repr__(self):
         return f"Array({self.dtype}, {list(self.shape)})"
 
+    @property
+    def nbytes(self):
+        """The size of its elements in bytes, as NumPy's arrays have it."""
+        return memoryview(self.data).nbytes
+
     def __len__(self):
         if not self.shape:
             raise TypeError("a scalar has no length")
