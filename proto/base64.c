@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "proto/base64.h"
 
-static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
 /* Six bits, or 64 and more for a byte outside the alphabet. */
 static inline unsigned six_bits(char c)
 {
@@ -50,27 +48,4 @@ bool bl_base64_decode(bl_span text, void *out)
     if (bytes - done == 2)
         *to = (unsigned char)(b << 4 | c >> 2);
     return true;
-}
-
-void bl_base64_encode(bl_text *out, const void *data, size_t bytes)
-{
-    const unsigned char *from = data;
-    size_t len = (bytes + 2) / 3 * 4;
-    char *to = bytes > SIZE_MAX / 2 ? NULL : bl_text_reserve(out, len);
-
-    if (to == NULL) {
-        out->failed = true;
-        return;
-    }
-    for (; bytes > 0; to += 4) {
-        size_t n = bytes < 3 ? bytes : 3;
-        unsigned word = (unsigned)from[0] << 16 | (n > 1 ? (unsigned)from[1] << 8 : 0) | (n > 2 ? from[2] : 0);
-        to[0] = alphabet[word >> 18];
-        to[1] = alphabet[word >> 12 & 63];
-        to[2] = n > 1 ? alphabet[word >> 6 & 63] : '=';
-        to[3] = n > 2 ? alphabet[word & 63] : '=';
-        from += n;
-        bytes -= n;
-    }
-    out->len += len;
 }

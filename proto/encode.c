@@ -76,12 +76,14 @@ void bl_encode_tensor(bl_text *out, const bl_result *result)
     bl_text_putc(out, '}');
 }
 
-void bl_encode_results(bl_text *out, const bl_result *results, size_t count)
+void bl_encode_results(bl_text *out, const bl_result *results, size_t count, bool data)
 {
     bl_text_putc(out, '{');
     for (size_t i = 0; i < count; i++) {
-        bl_encode_key(out, results[i].name);
-        bl_encode_tensor(out, &results[i]);
+        bl_result result = results[i];
+        result.data = data ? result.data : NULL;
+        bl_encode_key(out, result.name);
+        bl_encode_tensor(out, &result);
     }
     bl_text_putc(out, '}');
 }

@@ -26,8 +26,8 @@ typedef struct bl_result {
 
 /* {"dtype":"float32","shape":[2],"data":[12,30]} */
 void bl_encode_tensor(bl_text *out, const bl_result *result);
-/* {"s":{...},...} */
-void bl_encode_results(bl_text *out, const bl_result *results, size_t count);
+/* {"s":{...},...}; |data|: with the numbers. */
+void bl_encode_results(bl_text *out, const bl_result *results, size_t count, bool data);
 
 typedef struct bl_run_stats {
     const char *device;

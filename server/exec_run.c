@@ -304,20 +304,6 @@ static void fill_series(const bl_exec *x, int i, const char *name, bl_result *ou
     out->count = x->collected * (held->bytes / bl_dtype_bytes(held->dtype));
 }
 
-static void put_results(bl_text *out, const char *key, const bl_result *results, int count, bool data)
-{
-    bl_encode_key(out, key);
-    bl_text_puts(out, "{");
-    for (int i = 0; i < count; i++) {
-        bl_result result = results[i];
-        if (!data)
-            result.data = NULL;
-        bl_encode_key(out, result.name);
-        bl_encode_tensor(out, &result);
-    }
-    bl_text_puts(out, "}");
-}
-
 static void put_stats(const bl_exec *x, bl_text *out)
 {
     const bl_plan_info *info = bl_plan_get_info(x->plan);
@@ -341,11 +327,16 @@ static void put_document(const bl_exec *x, const bl_result *results, const bl_re
 {
     int noutputs = bl_plan_get_info(x->plan)->noutputs;
     bl_text_puts(out, "{");
-    put_results(out, "outputs", results, x->nsent, data);
-    if (noutputs > x->nsent)
-        put_results(out, "kept", results + x->nsent, noutputs - x->nsent, false);
-    if (x->every > 0)
-        put_results(out, "collected", series, x->ncollect, data);
+    bl_encode_key(out, "outputs");
+    bl_encode_results(out, results, (size_t)x->nsent, data);
+    if (noutputs > x->nsent) {
+        bl_encode_key(out, "kept");
+        bl_encode_results(out, results + x->nsent, (size_t)(noutputs - x->nsent), false);
+    }
+    if (x->every > 0) {
+        bl_encode_key(out, "collected");
+        bl_encode_results(out, series, (size_t)x->ncollect, data);
+    }
     put_stats(x, out);
     bl_text_puts(out, "}");
 }

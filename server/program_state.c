@@ -43,15 +43,8 @@ static void put_document(bl_text *out, const bl_result *results, int count, bool
 {
     bl_text_puts(out, "{");
     bl_encode_key(out, "state");
-    bl_text_puts(out, "{");
-    for (int i = 0; i < count; i++) {
-        bl_result result = results[i];
-        if (!data)
-            result.data = NULL;
-        bl_encode_key(out, result.name);
-        bl_encode_tensor(out, &result);
-    }
-    bl_text_puts(out, "}}");
+    bl_encode_results(out, results, (size_t)count, data);
+    bl_text_puts(out, "}");
 }
 
 static bl_status reply_state(bl_request *rq)

@@ -19,11 +19,6 @@ static const bl_route routes[] = {
 };
 enum { ROUTE_COUNT = sizeof routes / sizeof routes[0], MAX_SEGMENTS = 8 };
 
-const bl_route *bl_route_at(size_t i)
-{
-    return i < ROUTE_COUNT ? &routes[i] : NULL;
-}
-
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')

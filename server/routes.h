@@ -19,6 +19,5 @@ struct bl_route {
 /* Decode rq->uri, find its route and fill route, param and query.  Unknown: 404, or 405 with rq->allow. */
 BL_NODISCARD bl_status bl_route_find(bl_request *rq);
 /* All rows; NULL past the end. */
-const bl_route *bl_route_at(size_t i);
 
 #endif

@@ -100,7 +100,7 @@ const bl_node *bl_alu(bl_ir *ir, bl_op op, const bl_node *const *src)
         bl_node_set_bounds(&proto);
         made = fold(ir, &proto);
         if (made == NULL)
-            made = bl_scalar_simplify(ir, &proto, 0);
+            made = bl_scalar_simplify(ir, &proto);
         if (made != NULL)
             return made;
     }
@@ -131,7 +131,7 @@ static const bl_node *convert(bl_ir *ir, bl_op op, bl_dtype to, const bl_node *x
     proto.dim = x->dim;
     if (x->ndim == 0) {
         bl_node_set_bounds(&proto);
-        made = bl_scalar_simplify(ir, &proto, 0);
+        made = bl_scalar_simplify(ir, &proto);
     }
     return made != NULL ? made : bl_node_make(ir, &proto);
 }

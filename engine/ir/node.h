@@ -40,7 +40,6 @@ enum {
 const char *bl_op_name(bl_op op); /* "add" */
 bl_op_class bl_op_get_class(bl_op op);
 unsigned bl_op_flags(bl_op op);
-const char *bl_op_doc(bl_op op);
 bl_op bl_op_from_name(const char *name, size_t len); /* BL_OP_COUNT if there is none */
 
 /* What a RANGE is for; see engine/opt/move.h. */

@@ -5,14 +5,13 @@
 
 typedef struct op_row {
     const char *name;
-    const char *doc;
     int8_t nsrc;
     uint8_t cls;
     uint8_t flags;
 } op_row;
 
 static const op_row rows[BL_OP_COUNT] = {
-#define BL_OP(ID, id, nsrc, cls, flags, grad, doc) [BL_OP_##ID] = {#id, doc, nsrc, BL_CLASS_##cls, flags},
+#define BL_OP(ID, id, nsrc, cls, flags, grad, doc) [BL_OP_##ID] = {#id, nsrc, BL_CLASS_##cls, flags},
 #include "engine/ir/ops.def"
 #undef BL_OP
 };
@@ -30,11 +29,6 @@ bl_op_class bl_op_get_class(bl_op op)
 unsigned bl_op_flags(bl_op op)
 {
     return rows[op].flags;
-}
-
-const char *bl_op_doc(bl_op op)
-{
-    return rows[op].doc;
 }
 
 int bl_op_sources(bl_op op)

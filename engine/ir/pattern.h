@@ -26,10 +26,6 @@
     {                                                                                                                            \
         .name = (text), .find = (from), .put = (to), .guard = (when)                                                             \
     }
-#define RULE_FAST(text, from, to)                                                                                                \
-    {                                                                                                                            \
-        .name = (text), .find = (from), .put = (to), .flags = BL_RULE_FAST                                                       \
-    }
 #define RULE_FN(text, from, function, when)                                                                                      \
     {                                                                                                                            \
         .name = (text), .find = (from), .fn = (function), .guard = (when)                                                        \

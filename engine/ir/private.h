@@ -64,9 +64,9 @@ uint8_t bl_node_lanes(const bl_node *node, const bl_node *const *src);
 /* |node| (whose sources are simple) rebuilt over other sources and extents, simplified where it is a scalar op. */
 const bl_node *bl_node_rebuild(bl_ir *ir, const bl_node *node, const bl_node *const *src, const bl_node *const *dim);
 /* The first simplification that fits a scalar ALU node, which need not be interned; NULL if it is simple. */
-const bl_node *bl_scalar_simplify(bl_ir *ir, const bl_node *node, unsigned allow);
+const bl_node *bl_scalar_simplify(bl_ir *ir, const bl_node *node);
 /* As bl_rules_apply, by the table. */
-const bl_node *bl_rules_apply_table(bl_ir *ir, const bl_rule_table *table, const bl_node *node, unsigned allow);
+const bl_node *bl_rules_apply_table(bl_ir *ir, const bl_rule_table *table, const bl_node *node);
 void bl_rule_table_init(bl_rule_table *table, const bl_ruleset *set);
 
 /* The constant under a tensor that is one value everywhere, or NULL. */

@@ -94,24 +94,24 @@ static const bl_node *build(bl_ir *ir, const bl_pat *pat, const bl_match *m, con
     return bl_alu(ir, pat->op, src);
 }
 
-static const bl_node *apply_row(bl_ir *ir, const bl_rule *rule, const bl_node *node, unsigned allow)
+static const bl_node *apply_row(bl_ir *ir, const bl_rule *rule, const bl_node *node)
 {
     bl_match m = {.root = node};
     const bl_node *made = NULL;
 
-    if ((rule->flags & ~allow) != 0 || !match(rule->find, node, &m) || (rule->guard != NULL && !rule->guard(&m)))
+    if (!match(rule->find, node, &m) || (rule->guard != NULL && !rule->guard(&m)))
         return NULL;
     made = rule->fn != NULL ? rule->fn(ir, &m) : build(ir, rule->put, &m, node);
     return made == node ? NULL : made;
 }
 
-const bl_node *bl_rules_apply(bl_ir *ir, const bl_ruleset *set, const bl_node *node, unsigned allow)
+const bl_node *bl_rules_apply(bl_ir *ir, const bl_ruleset *set, const bl_node *node)
 {
     for (size_t i = 0; i < set->count; i++) {
         const bl_node *made = NULL;
         if (set->rows[i].find->op != node->op)
             continue;
-        made = apply_row(ir, &set->rows[i], node, allow);
+        made = apply_row(ir, &set->rows[i], node);
         if (made != NULL)
             return made;
     }
@@ -162,7 +162,7 @@ void bl_rule_table_init(bl_rule_table *table, const bl_ruleset *set)
     table->begin[BL_OP_COUNT] = n;
 }
 
-const bl_node *bl_rules_apply_table(bl_ir *ir, const bl_rule_table *table, const bl_node *node, unsigned allow)
+const bl_node *bl_rules_apply_table(bl_ir *ir, const bl_rule_table *table, const bl_node *node)
 {
     uint64_t lacks = ~offers_of(node);
 
@@ -170,14 +170,14 @@ const bl_node *bl_rules_apply_table(bl_ir *ir, const bl_rule_table *table, const
         const bl_node *made = NULL;
         if ((table->entry[i].needs & lacks) != 0)
             continue;
-        made = apply_row(ir, table->entry[i].rule, node, allow);
+        made = apply_row(ir, table->entry[i].rule, node);
         if (made != NULL)
             return made;
     }
     return NULL;
 }
 
-const bl_node *bl_scalar_simplify(bl_ir *ir, const bl_node *node, unsigned allow)
+const bl_node *bl_scalar_simplify(bl_ir *ir, const bl_node *node)
 {
     const bl_node *made = NULL;
     bl_dtype dtype = (bl_dtype)node->dtype;
@@ -185,6 +185,6 @@ const bl_node *bl_scalar_simplify(bl_ir *ir, const bl_node *node, unsigned allow
     if (node->lo == node->hi && !bl_dtype_is_float(dtype))
         return bl_const(ir, dtype, (bl_scalar){.i = node->lo});
     if (dtype == BL_INDEX || dtype == BL_BOOL)
-        made = bl_rules_apply_table(ir, &ir->index, node, allow);
-    return made != NULL ? made : bl_rules_apply_table(ir, &ir->algebra, node, allow);
+        made = bl_rules_apply_table(ir, &ir->index, node);
+    return made != NULL ? made : bl_rules_apply_table(ir, &ir->algebra, node);
 }

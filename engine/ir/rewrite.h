@@ -29,17 +29,13 @@ typedef struct bl_match {
     const bl_node *root;
 } bl_match;
 
-enum {
-    BL_RULE_FAST = 1, /* not exact for NaN, infinities or signed zeros: only where the caller allows it */
-};
-
+/* A row is exact, for NaN, infinities, signed zeros and wrapping integers too. */
 typedef struct bl_rule {
     const char *name;
     const bl_pat *find;
     const bl_pat *put;                                  /* or NULL and */
     const bl_node *(*fn)(bl_ir *ir, const bl_match *m); /* NULL result: no change */
     bool (*guard)(const bl_match *m);
-    unsigned flags;
 } bl_rule;
 
 typedef struct bl_ruleset {
@@ -52,9 +48,9 @@ extern const bl_ruleset bl_rules_algebra; /* scalar ops of every dtype: rules_al
 extern const bl_ruleset bl_rules_index;   /* INDEX and bool-of-INDEX expressions, by their bounds: rules_index.c */
 
 /* The node that the first fitting row makes of |node| (whose sources are already simplified), or NULL. */
-const bl_node *bl_rules_apply(bl_ir *ir, const bl_ruleset *set, const bl_node *node, unsigned allow);
-/* Simplify |root| and all below it with both sets until nothing fits.  |allow|: flags of rows that may be used. */
-const bl_node *bl_simplify(bl_ir *ir, const bl_node *root, unsigned allow);
+const bl_node *bl_rules_apply(bl_ir *ir, const bl_ruleset *set, const bl_node *node);
+/* Replace each root by what both sets make of it and of all below it, tensors too, when nothing fits any more. */
+void bl_simplify(bl_ir *ir, int nroots, const bl_node **roots);
 
 /* |index| as a sum: its value is the sum of coefficient[i] * term[i], plus *constant.  Returns the number of terms, or -1 if they
  * are more than |max|.  Terms are distinct and not sums. */

@@ -95,14 +95,6 @@ static const bl_node *div_power(bl_ir *ir, const bl_match *m)
     return bl_alu2(ir, BL_OP_MUL, m->at[0], bl_const_like(ir, m->root, (bl_scalar){.f = 1 / k}));
 }
 
-static const bl_node *div_inverse(bl_ir *ir, const bl_match *m)
-{
-    bl_dtype dtype = (bl_dtype)m->root->dtype;
-    bl_scalar inverse = bl_scalar_fit(dtype, (bl_scalar){.f = 1 / value_of(m->at[4]).f});
-
-    return isfinite(inverse.f) ? bl_alu2(ir, BL_OP_MUL, m->at[0], bl_const_like(ir, m->root, inverse)) : NULL;
-}
-
 /* A conversion of a conversion that kept every value is one conversion. */
 static const bl_node *cast_cast(bl_ir *ir, const bl_match *m)
 {
@@ -202,7 +194,6 @@ static const bl_rule rows[] = {
     /* sums */
     RULE_IF("add_zero", P2(ADD, X, C(0)), X, is_int),
     RULE("add_minus_zero", P2(ADD, X, C(-0.0)), X),
-    RULE_FAST("add_zero_fast", P2(ADD, X, C(0)), X), /* -0.0 + 0.0 is 0.0 */
     RULE_IF("add_is_or", P2(ADD, X, Y), P2(OR, X, Y), is_bool),
     RULE_FN("add_constants", P2(ADD, P2(ADD, X, K), K2), join_constants, is_int),
     RULE_IF("add_neg", P2(ADD, X, P1(NEG, Y)), P2(SUB, X, Y), is_number),
@@ -210,21 +201,17 @@ static const bl_rule rows[] = {
     RULE_IF("sub_self", P2(SUB, X, X), C(0), is_whole),
     RULE_IF("sub_neg", P2(SUB, X, P1(NEG, Y)), P2(ADD, X, Y), is_number),
     RULE_FN("sub_constant", P2(SUB, X, K), sub_constant, is_int),
-    RULE_FAST("sub_self_fast", P2(SUB, X, X), C(0)), /* NaN and inf - inf */
     RULE("neg_neg", P1(NEG, P1(NEG, X)), X),
     RULE_IF("neg_sub", P1(NEG, P2(SUB, X, Y)), P2(SUB, Y, X), is_int),
     /* products */
     RULE("mul_one", P2(MUL, X, C(1)), X),
     RULE_IF("mul_zero", P2(MUL, X, C(0)), C(0), is_whole),
-    RULE_FAST("mul_zero_fast", P2(MUL, X, C(0)), C(0)), /* NaN, infinities, signs of zero */
     RULE_IF("mul_minus_one", P2(MUL, X, C(-1)), P1(NEG, X), is_no_index),
     RULE_IF("mul_is_and", P2(MUL, X, Y), P2(AND, X, Y), is_bool),
     RULE_FN("mul_constants", P2(MUL, P2(MUL, X, K), K2), join_constants, is_int),
     RULE_IF("mul_neg_neg", P2(MUL, P1(NEG, X), P1(NEG, Y)), P2(MUL, X, Y), is_number),
     RULE("div_one", P2(DIV, X, C(1)), X),
     RULE_FN("div_power", P2(DIV, X, K), div_power, NULL),
-    {.name = "div_inverse", .find = P2(DIV, X, K), .fn = div_inverse, .flags = BL_RULE_FAST}, /* rounded twice */
-    RULE_FAST("div_self", P2(DIV, X, X), C(1)),                                               /* 0, infinities and NaN */
     RULE("div_neg_neg", P2(DIV, P1(NEG, X), P1(NEG, Y)), P2(DIV, X, Y)),
     RULE("idiv_one", P2(IDIV, X, C(1)), X),
     RULE("idiv_zero", P2(IDIV, X, C(0)), C(0)),

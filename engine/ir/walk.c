@@ -166,15 +166,13 @@ enum {
     MAX_PASSES = 16
 };
 
-static const bl_node *simplify_node(bl_ir *ir, const bl_node *node, unsigned allow)
+static const bl_node *simplify_node(bl_ir *ir, const bl_node *node)
 {
-    bool scalar = node->ndim == 0;
-
     if (bl_op_get_class((bl_op)node->op) != BL_CLASS_ALU)
         return remake(ir, node, false);
     node = remake(ir, node, true);
     for (int step = 0; step < MAX_STEPS && bl_op_get_class((bl_op)node->op) == BL_CLASS_ALU; step++) {
-        const bl_node *next = scalar ? bl_scalar_simplify(ir, node, allow) : bl_rules_apply_table(ir, &ir->algebra, node, allow);
+        const bl_node *next = node->ndim == 0 ? bl_scalar_simplify(ir, node) : bl_rules_apply_table(ir, &ir->algebra, node);
         if (next == NULL || next == node)
             break;
         node = next;
@@ -182,20 +180,23 @@ static const bl_node *simplify_node(bl_ir *ir, const bl_node *node, unsigned all
     return node;
 }
 
-const bl_node *bl_simplify(bl_ir *ir, const bl_node *root, unsigned allow)
+void bl_simplify(bl_ir *ir, int nroots, const bl_node **roots)
 {
-    for (int pass = 0; pass < MAX_PASSES; pass++) {
-        const bl_node *before = root;
-        size_t count = reach(ir, 1, &root, true, NULL);
+    bool changed = true;
+
+    for (int pass = 0; changed && pass < MAX_PASSES; pass++) {
+        size_t count = reach(ir, nroots, roots, true, NULL);
 
         for (size_t i = 0; i < count; i++) {
             const bl_node *node = ir->queue[i];
-            const bl_node *made = simplify_node(ir, node, allow);
+            const bl_node *made = simplify_node(ir, node);
             ir->value[node->id] = made;
         }
-        root = ir->value[root->id];
-        if (root == before)
-            break;
+        changed = false;
+        for (int i = 0; i < nroots; i++) {
+            const bl_node *made = ir->value[roots[i]->id];
+            changed = changed || made != roots[i];
+            roots[i] = made;
+        }
     }
-    return root;
 }

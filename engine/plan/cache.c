@@ -280,8 +280,3 @@ const bl_plan_info *bl_plan_get_info(const bl_plan *plan)
 {
     return &plan->info;
 }
-
-bl_device *bl_plan_get_device(const bl_plan *plan)
-{
-    return plan->dev;
-}

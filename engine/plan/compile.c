@@ -4,6 +4,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/map.h"
 #include "engine/base/size.h"
+#include "engine/ir/rewrite.h"
 #include "engine/ir/shape.h"
 #include "engine/ir/text.h"
 #include "engine/ir/verify.h"
@@ -97,16 +98,20 @@ static bl_status gather_roots(compile *c)
     bl_ptrmap_init(&times, c->arena);
     for (int i = 0; i < graph->noutputs + nstates; i++) {
         const bl_node *root = i < graph->noutputs ? graph->outputs[i] : graph->updates[i - graph->noutputs];
-        intptr_t again;
-        if (root == NULL)
-            continue;
-        again = (intptr_t)bl_ptrmap_get(&times, root);
-        bl_ptrmap_put(&times, root, (void *)(again + 1));
-        c->roots[c->nroots++] = again == 0 ? root : copy_root(c->ir, root, again);
+        if (root != NULL)
+            c->roots[c->nroots++] = root;
+    }
+    dump(c, 5, "tensor graph", c->nroots, c->roots);
+    bl_simplify(c->ir, c->nroots, c->roots);
+    for (int i = 0; i < c->nroots; i++) {
+        intptr_t again = (intptr_t)bl_ptrmap_get(&times, c->roots[i]);
+        bl_ptrmap_put(&times, c->roots[i], (void *)(again + 1));
+        if (again != 0)
+            c->roots[i] = copy_root(c->ir, c->roots[i], again);
     }
     BL_TRY(bl_ir_status(c->ir, c->err));
-    dump(c, 5, "tensor graph", c->nroots, c->roots);
-    return verify(c, c->nroots, c->roots, BL_STAGE_TENSOR, "front");
+    dump(c, 5, "simplified", c->nroots, c->roots);
+    return verify(c, c->nroots, c->roots, BL_STAGE_TENSOR, "simplify");
 }
 
 /* ---- kernels */
@@ -331,8 +336,7 @@ static bl_status make_slots(compile *c)
     plan->slot_dtype = dtype;
     plan->slots = bl_calloc((size_t)c->nslots + 1, sizeof *plan->slots);
     plan->vars = bl_calloc((size_t)plan->graph->nvars + 1, sizeof *plan->vars);
-    plan->last_vars = bl_calloc((size_t)plan->graph->nvars + 1, sizeof *plan->last_vars);
-    if (plan->slots == NULL || plan->vars == NULL || plan->last_vars == NULL)
+    if (plan->slots == NULL || plan->vars == NULL)
         return bl_fail(c->err, BL_ENOMEM, "plan");
     return BL_OK;
 }
@@ -541,7 +545,6 @@ void plan_destroy(bl_plan *plan)
     free(plan->kernels);
     free(plan->slots);
     free(plan->vars);
-    free(plan->last_vars);
     free(plan->groups);
     bl_text_fini(&plan->debug);
     bl_graph_destroy(plan->graph);

@@ -41,7 +41,6 @@ struct bl_plan {
     bl_buffer *scratch; /* the device's, retained; worker thread only, as all below */
     bl_buffer **slots;
     int32_t *vars;
-    int64_t *last_vars;
     bl_text debug;
 };
 

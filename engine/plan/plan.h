@@ -59,7 +59,6 @@ void bl_plan_release(bl_plan *plan);
 const bl_plan_info *bl_plan_get_info(const bl_plan *plan);
 /* Sizes of a tensor when the named dimensions are |vars|. */
 void bl_plan_sizes(const bl_plan_tensor *tensor, const int64_t *vars, int64_t *dim);
-bl_device *bl_plan_get_device(const bl_plan *plan);
 
 /* ---- running.  Only on the device's worker thread. */
 typedef struct bl_run {

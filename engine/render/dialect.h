@@ -14,7 +14,8 @@ typedef struct operand {
 typedef struct dialect {
     const char *const *
         wraps[2]; /* by op, for int32 and for int64: the text where overflow must wrap and the language leaves it open; or NULL */
-    const char *const *alu; /* by op: overrides the text of alu.def for scalars and vectors alike; NULL: no override */
+    const char *const
+        *alu; /* by op: overrides the text of alu.def for scalars and vectors alike; NULL, the table too: no override */
     /* The type of a value, "float16". */
     void (*type)(bl_text *out, bl_dtype dtype, int lanes);
     void (*literal)(bl_text *out, bl_dtype dtype, bl_scalar value);

@@ -501,10 +501,7 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_t
     return BL_OK;
 }
 
-static const char *const alu[BL_OP_COUNT] = {0};
-
 const dialect dialect_glsl = {
-    .alu = alu,
     .type = type,
     .literal = literal,
     .repeat = repeat,

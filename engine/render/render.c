@@ -150,7 +150,7 @@ static void alu_expression(walk *w, const bl_inst *inst, const operand *args, bl
         bl_text_printf(out, "%s_nan(%s, %s)", bl_op_name(op), args[0].text, args[1].text);
         return;
     }
-    form = w->d->alu[op] != NULL ? w->d->alu[op] : alu_form[op];
+    form = w->d->alu != NULL && w->d->alu[op] != NULL ? w->d->alu[op] : alu_form[op];
     if ((dtype == BL_I32 || dtype == BL_I64) && inst->lanes == 1 && inst->sub == 0) {
         const char *const *wraps = w->d->wraps[dtype == BL_I64];
         form = wraps != NULL && wraps[op] != NULL ? wraps[op] : form;

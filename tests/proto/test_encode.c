@@ -41,10 +41,13 @@ static void results(void **state)
     bl_text out = {0};
 
     (void)state;
-    bl_encode_results(&out, rows, 1);
+    bl_encode_results(&out, rows, 1, true);
     assert_string_equal(out.data, "{\"s\":{\"dtype\":\"float32\",\"shape\":[2],\"data\":[12,30]}}");
     bl_text_clear(&out);
-    bl_encode_results(&out, rows + 1, 3);
+    bl_encode_results(&out, rows, 1, false);
+    assert_string_equal(out.data, "{\"s\":{\"dtype\":\"float32\",\"shape\":[2]}}");
+    bl_text_clear(&out);
+    bl_encode_results(&out, rows + 1, 3, true);
     assert_string_equal(out.data,
                         "{\"f\":{\"dtype\":\"bool\",\"shape\":[1,2],\"data\":[true,false]},"
                         "\"e\":{\"dtype\":\"int64\",\"shape\":[0],\"data\":[]},\"t\":{\"dtype\":\"uint8\",\"shape\":[]}}");

@@ -260,14 +260,10 @@ static void base64(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        bl_text text = {0};
-        bl_base64_encode(&text, rows[i].bytes, strlen(rows[i].bytes));
-        assert_string_equal(text.data, rows[i].text);
         assert_true(bl_base64_size((bl_span){rows[i].text, strlen(rows[i].text)}, &bytes));
         assert_int_equal(bytes, strlen(rows[i].bytes));
         assert_true(bl_base64_decode((bl_span){rows[i].text, strlen(rows[i].text)}, out));
         assert_memory_equal(out, rows[i].bytes, bytes);
-        bl_text_fini(&text);
     }
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         if (bl_base64_decode((bl_span){wrong[i], strlen(wrong[i])}, out))
