@@ -16,6 +16,11 @@ static const bl_node *fail(bl_call *c, bl_status status, const char *fmt, va_lis
     if (st != BL_OK) /* the reason of what looks like another failure */
         return bl_ir_fail(c->ir, st, "%s", memory.text);
     vsnprintf(text, sizeof text, fmt, args);
+    const bl_call *asked = c; /* the op that the client named */
+    while (asked->caller != NULL)
+        asked = asked->caller;
+    if (asked != c)
+        return bl_ir_fail(c->ir, status, "%s: %s: %s", asked->op, c->op, text);
     return bl_ir_fail(c->ir, status, "%s: %s", c->op, text);
 }
 

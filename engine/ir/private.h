@@ -69,8 +69,6 @@ const bl_node *bl_scalar_simplify(bl_ir *ir, const bl_node *node);
 const bl_node *bl_rules_apply_table(bl_ir *ir, const bl_rule_table *table, const bl_node *node);
 void bl_rule_table_init(bl_rule_table *table, const bl_ruleset *set);
 
-/* The constant under a tensor that is one value everywhere, or NULL. */
-const bl_node *bl_uniform_const(const bl_node *node);
 /* A constant in the shape and dtype of |like|. */
 const bl_node *bl_const_like(bl_ir *ir, const bl_node *like, bl_scalar value);
 

@@ -12,6 +12,7 @@ import zlib
 import numpy as np
 import torch
 
+import composed  # noqa: F401 (adds to CASES)
 import known
 from cases import BOOL, CASES, ELSEWHERE, INTS
 from service import ALL, BOUNDS, DTYPES, UNSIGNED, DeviceTest, Refused, as_array, difference, on_each_device
@@ -34,6 +35,9 @@ class EveryOp(unittest.TestCase):
 
     def test_every_op_of_floats_is_sampled_in_float32(self):
         self.assertEqual({one.op for one in CASES if "float32" in one.dtypes}, {one.op for one in sampled("float32")})
+
+    def test_cases_have_names_of_their_own(self):
+        self.assertEqual(len(CASES), len({one.name for one in CASES}))
 
     def test_known_cases_exist(self):
         self.assertEqual(set(), {row[0] for row in known.KNOWN} - {one.name for one in CASES})
@@ -115,7 +119,7 @@ class Batch:
             place = f"c{i}."
             names = [value if isinstance(value, (int, float)) else f"{place}x{j}" for j, value in enumerate(one.values)]
             tensors.update({name: value for name, value in zip(names, one.values) if isinstance(name, str)})
-            nodes.append({"id": place + "y", "op": one.case.op, "in": names, "attrs": one.case.attrs})
+            nodes.append({"id": one.case.ids(place), "op": one.case.op, "in": names, "attrs": one.case.attrs})
             outputs.append(place + "y")
             if one.grads:
                 tensors[place + "ct"] = one.cotangent
