@@ -126,6 +126,18 @@ const bl_node *bl_sum(bl_ir *ir, const bl_node *x, uint32_t axes);
 const bl_node *bl_mean(bl_ir *ir, const bl_node *x, uint32_t axes);
 const bl_node *bl_log_softmax(bl_ir *ir, const bl_node *x, uint32_t axes);
 
+/* Counted from the end where negative; as wide as the extent asks for (index.c). */
+const bl_node *bl_wrap_index(bl_ir *ir, const bl_node *index, const bl_node *extent);
+/* How many of the ascending numbers along |axis| are below what is wanted, int32; other extents equal (scatter.c). */
+const bl_node *bl_search(bl_ir *ir, const bl_node *sorted, const bl_node *wanted, int axis);
+/* The positions along |axis| in their order, int32; NULL after a failure (sort.c). */
+const bl_node *bl_sorted_places(bl_call *c, const bl_node *x, int axis, bool descending);
+/* x with axis |axis| moved to the end, and back. */
+const bl_node *bl_to_last(bl_ir *ir, const bl_node *x, int axis);
+const bl_node *bl_from_last(bl_ir *ir, const bl_node *x, int axis);
+/* The sums of all elements up to each (cumulate.c); in x's dtype. */
+const bl_node *bl_cumsum(bl_ir *ir, const bl_node *x, int axis);
+
 /* ---- random bits (random.c) */
 typedef struct bl_words {
     const bl_node *at[2]; /* uint32 */

@@ -120,13 +120,16 @@ static void put_examples(bl_text *out, const char *op)
 
 void bl_describe_json(bl_text *out)
 {
+    const char *before = "";
+
     bl_text_puts(out, "{\n  \"ops\": [\n");
     for (size_t i = 0; i < bl_wire_ops_count; i++) {
         const bl_wire_op *op = &bl_wire_ops[i];
         bl_sig sig;
         if (op->name[0] == '_' || !bl_sig_parse(op->signature, &sig))
             continue; /* not for clients; a test parses them all */
-        bl_text_printf(out, "    {\"name\": \"%s\",\n     \"doc\": ", op->name);
+        bl_text_printf(out, "%s    {\"name\": \"%s\",\n     \"doc\": ", before, op->name);
+        before = ",\n";
         put_string(out, (bl_span){op->doc, strlen(op->doc)});
         bl_text_puts(out, ",\n");
         put_params(out, "inputs", sig.ninputs, sig.input);
@@ -138,9 +141,9 @@ void bl_describe_json(bl_text *out)
         }
         bl_text_printf(out, "], \"many_results\": %s", sig.many_results ? "true" : "false");
         put_examples(out, op->name);
-        bl_text_printf(out, "}%s\n", i + 1 < bl_wire_ops_count ? "," : "");
+        bl_text_puts(out, "}");
     }
-    bl_text_puts(out, "  ]\n}\n");
+    bl_text_puts(out, "\n  ]\n}\n");
 }
 
 static const char introduction[] =

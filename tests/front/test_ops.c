@@ -69,9 +69,17 @@ static void test_little_memory(void **state)
 }
 
 /* Ops whose values other tests look at: random ones, and those of several results. */
-static const char *const elsewhere[] = {
-    "uniform",        "normal", "randint", "randperm", "rand_like", "kaiming_uniform", "kaiming_normal", "glorot_uniform",
-    "scaled_uniform", "grad",   "sgd",     "adam",     "adamw"};
+static const char *const elsewhere[] = {"uniform",        "normal",
+                                        "randint",        "randperm",
+                                        "rand_like",      "kaiming_uniform",
+                                        "kaiming_normal", "glorot_uniform",
+                                        "scaled_uniform", "bernoulli",
+                                        "multinomial",    "random_bits",
+                                        "grad",           "sgd",
+                                        "adam",           "adamw",
+                                        "adagrad",        "rmsprop",
+                                        "lamb",           "lars",
+                                        "muon",           "clip_grad_norm"};
 
 static void every_op_has_an_example(void **state)
 {

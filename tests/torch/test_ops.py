@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 import composed  # noqa: F401 (adds to CASES)
+import indexed  # noqa: F401
 import known
 from cases import BOOL, CASES, ELSEWHERE, INTS
 from service import ALL, BOUNDS, DTYPES, UNSIGNED, DeviceTest, Refused, as_array, difference, on_each_device
@@ -21,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 BATCH = 60  # cases of a request
 GRADIENT_LOOSE = 10
 ONCE_WRONG = ("flatten 1", "gather 1", "logsumexp special", "pad 1", "pad 3", "reshape 2", "trunc 1")  # on some driver
-WIDE = ("sum", "prod")  # of integers give int64, of uint64 uint64
+WIDE = ("sum", "prod", "cumsum", "cumprod")  # of integers give int64, of uint64 uint64
 
 
 class EveryOp(unittest.TestCase):

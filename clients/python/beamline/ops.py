@@ -36,6 +36,14 @@ DEFAULTS = {
     "softmin": {"axis": -1},
     "normalize": {"p": 2, "axis": 1, "eps": 1e-12},
     "logsumexp": {"keepdim": False},
+    "cumsum": {"axis": 0},
+    "cumprod": {"axis": 0},
+    "logcumsumexp": {"axis": 0},
+    "cummax": {"axis": 0},
+    "cummin": {"axis": 0},
+    "sort": {"axis": -1, "descending": False},
+    "argsort": {"axis": -1, "descending": False},
+    "topk": {"axis": -1, "largest": True},
     "cross_entropy": {"reduction": "mean"},
     "nll_loss": {"reduction": "mean"},
     "mse_loss": {"reduction": "mean"},
@@ -55,8 +63,18 @@ DEFAULTS = {
     "conv2d": {"stride": 1, "padding": 0, "dilation": 1, "groups": 1},
     "max_pool2d": {"padding": 0, "dilation": 1},
     "avg_pool2d": {"padding": 0, "count_include_pad": True},
+    "fft": {"axis": -1},
+    "ifft": {"axis": -1},
+    "rfft": {"axis": -1},
+    "irfft": {"axis": -1},
     "gather": {"axis": 0},
     "take": {"axis": 0},
+    "index": {"axis": 0},
+    "index_put": {"axis": 0, "accumulate": False},
+    "scatter": {"axis": 0, "reduce": "none"},
+    "scatter_reduce": {"axis": 0, "include_self": True},
+    "masked_select": {"fill": 0},
+    "nonzero": {"fill": 0},
     "one_hot": {"dtype": "int64"},
     "tril": {"diagonal": 0},
     "triu": {"diagonal": 0},
@@ -78,12 +96,24 @@ DEFAULTS = {
     "kaiming_normal": {"a": 0, "mode": "fan_in", "dtype": "float32"},
     "glorot_uniform": {"dtype": "float32"},
     "scaled_uniform": {"dtype": "float32"},
+    "multinomial": {"num_samples": 1, "replacement": False},
     "sgd": {"momentum": 0, "dampening": 0, "weight_decay": 0, "nesterov": False},
     "adam": {"lr": 0.001, "betas": (0.9, 0.999), "eps": 1e-08, "weight_decay": 0},
     "adamw": {"lr": 0.001, "betas": (0.9, 0.999), "eps": 1e-08, "weight_decay": 0.01},
+    "adagrad": {"lr": 0.01, "lr_decay": 0, "weight_decay": 0, "eps": 1e-10},
+    "rmsprop": {"lr": 0.01, "alpha": 0.99, "eps": 1e-08, "weight_decay": 0, "momentum": 0},
+    "lamb": {"lr": 0.001, "b1": 0.9, "b2": 0.999, "eps": 1e-06, "weight_decay": 0},
+    "lars": {"lr": 0.001, "momentum": 0.9, "weight_decay": 0.0001, "nesterov": False, "classic": True, "tcoef": 0.001},
+    "muon": {"lr": 0.02, "momentum": 0.95, "weight_decay": 0.1, "steps": 5, "nesterov": True},
+    "newton_schulz": {"steps": 5, "params": (3.4445, -4.775, 2.0315), "eps": 1e-07},
+    "step_lr": {"gamma": 0.1},
+    "polynomial_lr": {"power": 1, "end": 0},
+    "cosine_lr": {"end": 0},
+    "one_cycle_lr": {"pct_start": 0.3, "div": 25, "final_div": 10000},
 }
 # Ops whose results are a list, even of one.
-LISTED = ("lstm_cell", "grad", "sgd", "adam", "adamw")
+LISTED = ("cummax", "cummin", "sort", "topk", "lstm_cell", "fft", "ifft", "rfft", "masked_select", "nonzero", "grad",
+          "sgd", "adam", "adamw", "adagrad", "rmsprop", "lamb", "lars", "muon", "clip_grad_norm")
 
 
 class GraphOps:
@@ -1027,6 +1057,84 @@ class GraphOps:
         """
         return self.op("logsumexp", [x], {"axis": axis, "keepdim": keepdim}, name)
 
+    def cumsum(self, x, axis=0, dtype=None, *, name=None):
+        """the sum of each element and all before it; bool and integers give 64 bits
+
+        x: tensor of any dtype
+        axis: whole number
+        dtype: dtype
+        Returns: a tensor
+        """
+        return self.op("cumsum", [x], {"axis": axis, "dtype": dtype}, name)
+
+    def cumprod(self, x, axis=0, dtype=None, *, name=None):
+        """the product of each element and all before it; bool and integers give 64 bits
+
+        x: tensor of any dtype
+        axis: whole number
+        dtype: dtype
+        Returns: a tensor
+        """
+        return self.op("cumprod", [x], {"axis": axis, "dtype": dtype}, name)
+
+    def logcumsumexp(self, x, axis=0, *, name=None):
+        """log(cumsum(exp(x)))
+
+        x: tensor of floats (integers and bool become float32)
+        axis: whole number
+        Returns: a tensor of floats
+        """
+        return self.op("logcumsumexp", [x], {"axis": axis}, name)
+
+    def cummax(self, x, axis=0, *, name=None):
+        """the largest of each element and all before it, and where the latest such one is
+
+        x: tensor of any dtype
+        axis: whole number
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.op("cummax", [x], {"axis": axis}, name, results=2)
+
+    def cummin(self, x, axis=0, *, name=None):
+        """the smallest of each element and all before it, and where the latest such one is
+
+        x: tensor of any dtype
+        axis: whole number
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.op("cummin", [x], {"axis": axis}, name, results=2)
+
+    def sort(self, x, axis=-1, descending=False, *, name=None):
+        """in order along the axis, and where each element was; equals keep their order, NaN is the largest
+
+        x: tensor of any dtype
+        axis: whole number
+        descending: True or False
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.op("sort", [x], {"axis": axis, "descending": descending}, name, results=2)
+
+    def argsort(self, x, axis=-1, descending=False, *, name=None):
+        """where the elements of the sorted axis are
+
+        x: tensor of any dtype
+        axis: whole number
+        descending: True or False
+        Returns: a tensor of int64
+        """
+        return self.op("argsort", [x], {"axis": axis, "descending": descending}, name)
+
+    def topk(self, x, k, axis=-1, largest=True, *, name=None):
+        """the k largest (or smallest) along the axis, in order, and where they are
+
+        x: tensor of any dtype
+        k: size
+        axis: whole number
+        largest: True or False
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.op("topk", [x], {"k": k, "axis": axis, "largest": largest}, name, results=2)
+
     def cross_entropy(self, x, target, reduction="mean", ignore_index=None, *, name=None):
         """of logits [N, C, ...] (or [C]) and class indices [N, ...]; a target that is no class counts as 0
 
@@ -1203,6 +1311,15 @@ class GraphOps:
         """
         return self.op("matmul", [x, y], {}, name)
 
+    def einsum(self, xs, equation, *, name=None):
+        """sums of products by the letters of their axes, as in "bij,bjk->bik", with "..." for axes that broadcast
+
+        xs: list, each a tensor of any dtype
+        equation: string
+        Returns: a tensor
+        """
+        return self.op("einsum", [*xs], {"equation": equation}, name)
+
     def linear(self, x, weight, bias=None, *, name=None):
         """x @ weight^T + bias, weight [out, in]
 
@@ -1296,6 +1413,46 @@ class GraphOps:
         return self.op("avg_pool2d", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding,
             "count_include_pad": count_include_pad}, name)
 
+    def fft(self, re, im=None, axis=-1, *, name=None):
+        """discrete Fourier transform along the axis
+
+        re: tensor of floats (integers and bool become float32), brought to one dtype with im
+        im: tensor of floats (integers and bool become float32), brought to one dtype with re
+        axis: whole number
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.op("fft", [re, im], {"axis": axis}, name, results=2)
+
+    def ifft(self, re, im=None, axis=-1, *, name=None):
+        """its inverse
+
+        re: tensor of floats (integers and bool become float32), brought to one dtype with im
+        im: tensor of floats (integers and bool become float32), brought to one dtype with re
+        axis: whole number
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.op("ifft", [re, im], {"axis": axis}, name, results=2)
+
+    def rfft(self, x, axis=-1, *, name=None):
+        """the first n / 2 + 1 parts of the transform of real numbers; the others are their conjugates
+
+        x: tensor of floats (integers and bool become float32)
+        axis: whole number
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.op("rfft", [x], {"axis": axis}, name, results=2)
+
+    def irfft(self, re, im, axis=-1, n=None, *, name=None):
+        """the real numbers of which rfft gives that; n is even unless given
+
+        re: tensor of floats (integers and bool become float32), brought to one dtype with im
+        im: tensor of floats (integers and bool become float32), brought to one dtype with re
+        axis: whole number
+        n: whole number
+        Returns: a tensor of floats
+        """
+        return self.op("irfft", [re, im], {"axis": axis, "n": n}, name)
+
     def gather(self, x, index, axis=0, *, name=None):
         """torch.gather: along the axis, index in the shape of the result; negative counts from the end, out of range
             reads 0
@@ -1316,6 +1473,76 @@ class GraphOps:
         Returns: a tensor
         """
         return self.op("take", [x, index], {"axis": axis}, name)
+
+    def index(self, x, indices, axis=0, *, name=None):
+        """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; out of range reads 0
+
+        x: tensor of any dtype
+        indices: list, each a tensor of integers
+        axis: whole number
+        Returns: a tensor
+        """
+        return self.op("index", [x, *indices], {"axis": axis}, name)
+
+    def index_put(self, x, value, indices, axis=0, accumulate=False, *, name=None):
+        """x with x[i, j, ...] = value, or += value; the last of several stays, out of range writes nothing
+
+        x: tensor of any dtype, brought to one dtype with value
+        value: tensor of any dtype, brought to one dtype with x
+        indices: list, each a tensor of integers
+        axis: whole number
+        accumulate: True or False
+        Returns: a tensor
+        """
+        return self.op("index_put", [x, value, *indices], {"axis": axis, "accumulate": accumulate}, name)
+
+    def scatter(self, x, index, src, axis=0, reduce="none", *, name=None):
+        """torch.scatter: x with src written where index says along the axis; the last of several stays, out of range
+            writes nothing
+
+        x: tensor of any dtype, brought to one dtype with src
+        index: tensor of integers
+        src: tensor of any dtype, brought to one dtype with x
+        axis: whole number
+        reduce: "none", "add" or "multiply"
+        Returns: a tensor
+        """
+        return self.op("scatter", [x, index, src], {"axis": axis, "reduce": reduce}, name)
+
+    def scatter_reduce(self, x, index, src, reduce, *, axis=0, include_self=True, name=None):
+        """torch.scatter_reduce: what is sent to one place folded, with x itself unless include_self is false
+
+        x: tensor of any dtype, brought to one dtype with src
+        index: tensor of integers
+        src: tensor of any dtype, brought to one dtype with x
+        reduce: "sum", "prod", "mean", "amax" or "amin"
+        axis: whole number
+        include_self: True or False
+        Returns: a tensor
+        """
+        return self.op("scatter_reduce", [x, index, src], {"axis": axis, "reduce": reduce, "include_self": include_self},
+            name)
+
+    def masked_select(self, x, mask, size, fill=0, *, name=None):
+        """the first size elements where the mask holds, in order, then fill; and how many there are in all
+
+        x: tensor of any dtype
+        mask: tensor of bool (numbers become "not zero")
+        size: size
+        fill: number
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.op("masked_select", [x, mask], {"size": size, "fill": fill}, name, results=2)
+
+    def nonzero(self, x, size, fill=0, *, name=None):
+        """[size, ndim]: where the first size elements that are not zero are, then fill; and how many there are in all
+
+        x: tensor of bool (numbers become "not zero")
+        size: size
+        fill: whole number
+        Returns: a list of a tensor of int64, a tensor of int64
+        """
+        return self.op("nonzero", [x], {"size": size, "fill": fill}, name, results=2)
 
     def one_hot(self, x, num_classes, dtype="int64", *, name=None):
         """1 where the class is x, else 0, along a new last axis
@@ -1655,7 +1882,49 @@ class GraphOps:
         """
         return self.op("scaled_uniform", [key], {"shape": shape, "fan_in": fan_in, "dtype": dtype, "seed": seed}, name)
 
-    def sgd(self, loss, params, lr, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, name=None):
+    def bernoulli(self, p, seed=None, *, key=None, name=None):
+        """1 with probability p, else 0
+
+        p: tensor of floats (integers and bool become float32)
+        seed: whole number; by default the seed of the run
+        key: integer scalar that fixes the draw; by default every step draws anew
+        Returns: a tensor of floats
+        """
+        return self.op("bernoulli", [p, key], {"seed": seed}, name)
+
+    def multinomial(self, weights, num_samples=1, replacement=False, seed=None, *, key=None, name=None):
+        """[..., num_samples]: indices drawn by weight along the last axis; without replacement each at most once
+
+        weights: tensor of floats (integers and bool become float32)
+        num_samples: size
+        replacement: True or False
+        seed: whole number; by default the seed of the run
+        key: integer scalar that fixes the draw; by default every step draws anew
+        Returns: a tensor of int64
+        """
+        return self.op("multinomial", [weights, key], {"num_samples": num_samples, "replacement": replacement, "seed": seed},
+            name)
+
+    def random_bits(self, shape, *, key=None, seed=None, name=None):
+        """random uint32
+
+        shape: size or list of sizes
+        key: integer scalar that fixes the draw; by default every step draws anew
+        seed: whole number; by default the seed of the run
+        Returns: a tensor
+        """
+        return self.op("random_bits", [key], {"shape": shape, "seed": seed}, name)
+
+    def threefry(self, x, key, *, name=None):
+        """Threefry-2x32 of uint64: the low half is the first word
+
+        x: tensor of integers or bool, brought to one dtype with key
+        key: integer scalar that fixes the draw; by default every step draws anew
+        Returns: a tensor
+        """
+        return self.op("threefry", [x, key], {}, name)
+
+    def sgd(self, loss, params, lr, momentum=0, dampening=0, weight_decay=0, nesterov=False, clip_norm=None, clip_value=None, *, name=None):
         """torch.optim.SGD: the new parameters
 
         loss: tensor of any dtype
@@ -1665,12 +1934,14 @@ class GraphOps:
         dampening: number
         weight_decay: number
         nesterov: True or False
+        clip_norm: number
+        clip_value: number
         Returns: a list, each a tensor
         """
         return self.op("sgd", [loss, *params], {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay":
-            weight_decay, "nesterov": nesterov}, name, results=len(params))
+            weight_decay, "nesterov": nesterov, "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
 
-    def adam(self, loss, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, *, name=None):
+    def adam(self, loss, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, clip_norm=None, clip_value=None, *, name=None):
         """torch.optim.Adam: the new parameters
 
         loss: tensor of any dtype
@@ -1679,12 +1950,14 @@ class GraphOps:
         betas: list of numbers
         eps: number
         weight_decay: number
+        clip_norm: number
+        clip_value: number
         Returns: a list, each a tensor
         """
-        return self.op("adam", [loss, *params], {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}, name,
-            results=len(params))
+        return self.op("adam", [loss, *params], {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
 
-    def adamw(self, loss, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, *, name=None):
+    def adamw(self, loss, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, clip_norm=None, clip_value=None, *, name=None):
         """torch.optim.AdamW: the new parameters
 
         loss: tensor of any dtype
@@ -1693,10 +1966,177 @@ class GraphOps:
         betas: list of numbers
         eps: number
         weight_decay: number
+        clip_norm: number
+        clip_value: number
         Returns: a list, each a tensor
         """
-        return self.op("adamw", [loss, *params], {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}, name,
+        return self.op("adamw", [loss, *params], {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
+
+    def adagrad(self, loss, params, lr=0.01, lr_decay=0, weight_decay=0, eps=1e-10, clip_norm=None, clip_value=None, *, name=None):
+        """torch.optim.Adagrad: the new parameters
+
+        loss: tensor of any dtype
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        lr_decay: number
+        weight_decay: number
+        eps: number
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.op("adagrad", [loss, *params], {"lr": lr, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps,
+            "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
+
+    def rmsprop(self, loss, params, lr=0.01, alpha=0.99, eps=1e-08, weight_decay=0, momentum=0, clip_norm=None, clip_value=None, *, name=None):
+        """torch.optim.RMSprop: the new parameters
+
+        loss: tensor of any dtype
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        alpha: number
+        eps: number
+        weight_decay: number
+        momentum: number
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.op("rmsprop", [loss, *params], {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay,
+            "momentum": momentum, "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
+
+    def lamb(self, loss, params, lr=0.001, b1=0.9, b2=0.999, eps=1e-06, weight_decay=0, clip_norm=None, clip_value=None, *, name=None):
+        """LAMB (You et al., arXiv:1904.00962): the new parameters
+
+        loss: tensor of any dtype
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        b1: number
+        b2: number
+        eps: number
+        weight_decay: number
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.op("lamb", [loss, *params], {"lr": lr, "b1": b1, "b2": b2, "eps": eps, "weight_decay": weight_decay,
+            "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
+
+    def lars(self, loss, params, lr=0.001, momentum=0.9, weight_decay=0.0001, nesterov=False, classic=True, tcoef=0.001, clip_norm=None, clip_value=None, *, name=None):
+        """LARS (You et al., arXiv:1708.03888): the new parameters; classic: the rate goes into the momentum
+
+        loss: tensor of any dtype
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        momentum: number
+        weight_decay: number
+        nesterov: True or False
+        classic: True or False
+        tcoef: number
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.op("lars", [loss, *params], {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov":
+            nesterov, "classic": classic, "tcoef": tcoef, "clip_norm": clip_norm, "clip_value": clip_value}, name,
             results=len(params))
+
+    def muon(self, loss, params, lr=0.02, momentum=0.95, weight_decay=0.1, steps=5, nesterov=True, clip_norm=None, clip_value=None, *, name=None):
+        """Muon (Jordan et al., 2024): momentum made orthogonal by Newton-Schulz steps, for parameters [n, ...] seen as
+            matrices
+
+        loss: tensor of any dtype
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        momentum: number
+        weight_decay: number
+        steps: whole number
+        nesterov: True or False
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.op("muon", [loss, *params], {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "steps": steps,
+            "nesterov": nesterov, "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
+
+    def newton_schulz(self, x, steps=5, params=(3.4445, -4.775, 2.0315), eps=1e-07, *, name=None):
+        """the nearest orthogonal matrix, roughly: x = a x + b (x x^T) x + c (x x^T)^2 x so many times, from x of norm 1
+
+        x: tensor of floats (integers and bool become float32)
+        steps: whole number
+        params: list of numbers
+        eps: number
+        Returns: a tensor of floats
+        """
+        return self.op("newton_schulz", [x], {"steps": steps, "params": params, "eps": eps}, name)
+
+    def clip_grad_norm(self, grads, max_norm, *, name=None):
+        """torch.nn.utils.clip_grad_norm_: all scaled so that their joint norm is at most max_norm
+
+        grads: list, each a tensor of floats (integers and bool become float32)
+        max_norm: number
+        Returns: a list, each a tensor
+        """
+        return self.op("clip_grad_norm", [*grads], {"max_norm": max_norm}, name, results=len(grads))
+
+    def step_lr(self, step, lr, step_size, gamma=0.1, *, name=None):
+        """lr times gamma every step_size steps
+
+        step: tensor of floats (integers and bool become float32)
+        lr: number
+        step_size: whole number
+        gamma: number
+        Returns: a tensor of floats
+        """
+        return self.op("step_lr", [step], {"lr": lr, "step_size": step_size, "gamma": gamma}, name)
+
+    def polynomial_lr(self, step, lr, total, power=1, end=0, *, name=None):
+        """from lr to end in total steps
+
+        step: tensor of floats (integers and bool become float32)
+        lr: number
+        total: whole number
+        power: number
+        end: number
+        Returns: a tensor of floats
+        """
+        return self.op("polynomial_lr", [step], {"lr": lr, "total": total, "power": power, "end": end}, name)
+
+    def cosine_lr(self, step, lr, total, end=0, *, name=None):
+        """from lr to end in total steps, along half a cosine
+
+        step: tensor of floats (integers and bool become float32)
+        lr: number
+        total: whole number
+        end: number
+        Returns: a tensor of floats
+        """
+        return self.op("cosine_lr", [step], {"lr": lr, "total": total, "end": end}, name)
+
+    def warmup_lr(self, step, lr, warmup, *, name=None):
+        """up to lr in warmup steps
+
+        step: tensor of floats (integers and bool become float32)
+        lr: number
+        warmup: whole number
+        Returns: a tensor of floats
+        """
+        return self.op("warmup_lr", [step], {"lr": lr, "warmup": warmup}, name)
+
+    def one_cycle_lr(self, step, lr, total, pct_start=0.3, div=25, final_div=10000, *, name=None):
+        """torch's OneCycleLR: from lr / div up to lr in pct_start of the steps, then down to lr / div / final_div
+
+        step: tensor of floats (integers and bool become float32)
+        lr: number
+        total: whole number
+        pct_start: number
+        div: number
+        final_div: number
+        Returns: a tensor of floats
+        """
+        return self.op("one_cycle_lr", [step], {"lr": lr, "total": total, "pct_start": pct_start, "div": div, "final_div":
+            final_div}, name)
 
 
 class TensorOps:
@@ -2534,6 +2974,76 @@ class TensorOps:
         """
         return self.graph.logsumexp(self, axis, keepdim, name=name)
 
+    def cumsum(self, axis=0, dtype=None, *, name=None):
+        """the sum of each element and all before it; bool and integers give 64 bits
+
+        axis: whole number
+        dtype: dtype
+        Returns: a tensor
+        """
+        return self.graph.cumsum(self, axis, dtype, name=name)
+
+    def cumprod(self, axis=0, dtype=None, *, name=None):
+        """the product of each element and all before it; bool and integers give 64 bits
+
+        axis: whole number
+        dtype: dtype
+        Returns: a tensor
+        """
+        return self.graph.cumprod(self, axis, dtype, name=name)
+
+    def logcumsumexp(self, axis=0, *, name=None):
+        """log(cumsum(exp(x)))
+
+        axis: whole number
+        Returns: a tensor of floats
+        """
+        return self.graph.logcumsumexp(self, axis, name=name)
+
+    def cummax(self, axis=0, *, name=None):
+        """the largest of each element and all before it, and where the latest such one is
+
+        axis: whole number
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.graph.cummax(self, axis, name=name)
+
+    def cummin(self, axis=0, *, name=None):
+        """the smallest of each element and all before it, and where the latest such one is
+
+        axis: whole number
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.graph.cummin(self, axis, name=name)
+
+    def sort(self, axis=-1, descending=False, *, name=None):
+        """in order along the axis, and where each element was; equals keep their order, NaN is the largest
+
+        axis: whole number
+        descending: True or False
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.graph.sort(self, axis, descending, name=name)
+
+    def argsort(self, axis=-1, descending=False, *, name=None):
+        """where the elements of the sorted axis are
+
+        axis: whole number
+        descending: True or False
+        Returns: a tensor of int64
+        """
+        return self.graph.argsort(self, axis, descending, name=name)
+
+    def topk(self, k, axis=-1, largest=True, *, name=None):
+        """the k largest (or smallest) along the axis, in order, and where they are
+
+        k: size
+        axis: whole number
+        largest: True or False
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.graph.topk(self, k, axis, largest, name=name)
+
     def cross_entropy(self, target, reduction="mean", ignore_index=None, *, name=None):
         """of logits [N, C, ...] (or [C]) and class indices [N, ...]; a target that is no class counts as 0
 
@@ -2777,6 +3287,42 @@ class TensorOps:
         """
         return self.graph.avg_pool2d(self, kernel_size, stride, padding, count_include_pad, name=name)
 
+    def fft(self, im=None, axis=-1, *, name=None):
+        """discrete Fourier transform along the axis
+
+        im: tensor of floats (integers and bool become float32), brought to one dtype with re
+        axis: whole number
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.graph.fft(self, im, axis, name=name)
+
+    def ifft(self, im=None, axis=-1, *, name=None):
+        """its inverse
+
+        im: tensor of floats (integers and bool become float32), brought to one dtype with re
+        axis: whole number
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.graph.ifft(self, im, axis, name=name)
+
+    def rfft(self, axis=-1, *, name=None):
+        """the first n / 2 + 1 parts of the transform of real numbers; the others are their conjugates
+
+        axis: whole number
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.graph.rfft(self, axis, name=name)
+
+    def irfft(self, im, axis=-1, n=None, *, name=None):
+        """the real numbers of which rfft gives that; n is even unless given
+
+        im: tensor of floats (integers and bool become float32), brought to one dtype with re
+        axis: whole number
+        n: whole number
+        Returns: a tensor of floats
+        """
+        return self.graph.irfft(self, im, axis, n, name=name)
+
     def gather(self, index, axis=0, *, name=None):
         """torch.gather: along the axis, index in the shape of the result; negative counts from the end, out of range
             reads 0
@@ -2795,6 +3341,69 @@ class TensorOps:
         Returns: a tensor
         """
         return self.graph.take(self, index, axis, name=name)
+
+    def index(self, indices, axis=0, *, name=None):
+        """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; out of range reads 0
+
+        indices: list, each a tensor of integers
+        axis: whole number
+        Returns: a tensor
+        """
+        return self.graph.index(self, indices, axis, name=name)
+
+    def index_put(self, value, indices, axis=0, accumulate=False, *, name=None):
+        """x with x[i, j, ...] = value, or += value; the last of several stays, out of range writes nothing
+
+        value: tensor of any dtype, brought to one dtype with x
+        indices: list, each a tensor of integers
+        axis: whole number
+        accumulate: True or False
+        Returns: a tensor
+        """
+        return self.graph.index_put(self, value, indices, axis, accumulate, name=name)
+
+    def scatter(self, index, src, axis=0, reduce="none", *, name=None):
+        """torch.scatter: x with src written where index says along the axis; the last of several stays, out of range
+            writes nothing
+
+        index: tensor of integers
+        src: tensor of any dtype, brought to one dtype with x
+        axis: whole number
+        reduce: "none", "add" or "multiply"
+        Returns: a tensor
+        """
+        return self.graph.scatter(self, index, src, axis, reduce, name=name)
+
+    def scatter_reduce(self, index, src, reduce, *, axis=0, include_self=True, name=None):
+        """torch.scatter_reduce: what is sent to one place folded, with x itself unless include_self is false
+
+        index: tensor of integers
+        src: tensor of any dtype, brought to one dtype with x
+        reduce: "sum", "prod", "mean", "amax" or "amin"
+        axis: whole number
+        include_self: True or False
+        Returns: a tensor
+        """
+        return self.graph.scatter_reduce(self, index, src, reduce, axis=axis, include_self=include_self, name=name)
+
+    def masked_select(self, mask, size, fill=0, *, name=None):
+        """the first size elements where the mask holds, in order, then fill; and how many there are in all
+
+        mask: tensor of bool (numbers become "not zero")
+        size: size
+        fill: number
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.graph.masked_select(self, mask, size, fill, name=name)
+
+    def nonzero(self, size, fill=0, *, name=None):
+        """[size, ndim]: where the first size elements that are not zero are, then fill; and how many there are in all
+
+        size: size
+        fill: whole number
+        Returns: a list of a tensor of int64, a tensor of int64
+        """
+        return self.graph.nonzero(self, size, fill, name=name)
 
     def one_hot(self, num_classes, dtype="int64", *, name=None):
         """1 where the class is x, else 0, along a new last axis
@@ -2950,7 +3559,35 @@ class TensorOps:
         """
         return self.graph.rand_like(self, dtype, seed, key=key, name=name)
 
-    def sgd(self, params, lr, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, name=None):
+    def bernoulli(self, seed=None, *, key=None, name=None):
+        """1 with probability p, else 0
+
+        seed: whole number; by default the seed of the run
+        key: integer scalar that fixes the draw; by default every step draws anew
+        Returns: a tensor of floats
+        """
+        return self.graph.bernoulli(self, seed, key=key, name=name)
+
+    def multinomial(self, num_samples=1, replacement=False, seed=None, *, key=None, name=None):
+        """[..., num_samples]: indices drawn by weight along the last axis; without replacement each at most once
+
+        num_samples: size
+        replacement: True or False
+        seed: whole number; by default the seed of the run
+        key: integer scalar that fixes the draw; by default every step draws anew
+        Returns: a tensor of int64
+        """
+        return self.graph.multinomial(self, num_samples, replacement, seed, key=key, name=name)
+
+    def threefry(self, key, *, name=None):
+        """Threefry-2x32 of uint64: the low half is the first word
+
+        key: integer scalar that fixes the draw; by default every step draws anew
+        Returns: a tensor
+        """
+        return self.graph.threefry(self, key, name=name)
+
+    def sgd(self, params, lr, momentum=0, dampening=0, weight_decay=0, nesterov=False, clip_norm=None, clip_value=None, *, name=None):
         """torch.optim.SGD: the new parameters
 
         params: list, each an input, state or other tensor of floats
@@ -2959,11 +3596,13 @@ class TensorOps:
         dampening: number
         weight_decay: number
         nesterov: True or False
+        clip_norm: number
+        clip_value: number
         Returns: a list, each a tensor
         """
-        return self.graph.sgd(self, params, lr, momentum, dampening, weight_decay, nesterov, name=name)
+        return self.graph.sgd(self, params, lr, momentum, dampening, weight_decay, nesterov, clip_norm, clip_value, name=name)
 
-    def adam(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, *, name=None):
+    def adam(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, clip_norm=None, clip_value=None, *, name=None):
         """torch.optim.Adam: the new parameters
 
         params: list, each an input, state or other tensor of floats
@@ -2971,11 +3610,13 @@ class TensorOps:
         betas: list of numbers
         eps: number
         weight_decay: number
+        clip_norm: number
+        clip_value: number
         Returns: a list, each a tensor
         """
-        return self.graph.adam(self, params, lr, betas, eps, weight_decay, name=name)
+        return self.graph.adam(self, params, lr, betas, eps, weight_decay, clip_norm, clip_value, name=name)
 
-    def adamw(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, *, name=None):
+    def adamw(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, clip_norm=None, clip_value=None, *, name=None):
         """torch.optim.AdamW: the new parameters
 
         params: list, each an input, state or other tensor of floats
@@ -2983,6 +3624,146 @@ class TensorOps:
         betas: list of numbers
         eps: number
         weight_decay: number
+        clip_norm: number
+        clip_value: number
         Returns: a list, each a tensor
         """
-        return self.graph.adamw(self, params, lr, betas, eps, weight_decay, name=name)
+        return self.graph.adamw(self, params, lr, betas, eps, weight_decay, clip_norm, clip_value, name=name)
+
+    def adagrad(self, params, lr=0.01, lr_decay=0, weight_decay=0, eps=1e-10, clip_norm=None, clip_value=None, *, name=None):
+        """torch.optim.Adagrad: the new parameters
+
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        lr_decay: number
+        weight_decay: number
+        eps: number
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.graph.adagrad(self, params, lr, lr_decay, weight_decay, eps, clip_norm, clip_value, name=name)
+
+    def rmsprop(self, params, lr=0.01, alpha=0.99, eps=1e-08, weight_decay=0, momentum=0, clip_norm=None, clip_value=None, *, name=None):
+        """torch.optim.RMSprop: the new parameters
+
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        alpha: number
+        eps: number
+        weight_decay: number
+        momentum: number
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.graph.rmsprop(self, params, lr, alpha, eps, weight_decay, momentum, clip_norm, clip_value, name=name)
+
+    def lamb(self, params, lr=0.001, b1=0.9, b2=0.999, eps=1e-06, weight_decay=0, clip_norm=None, clip_value=None, *, name=None):
+        """LAMB (You et al., arXiv:1904.00962): the new parameters
+
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        b1: number
+        b2: number
+        eps: number
+        weight_decay: number
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.graph.lamb(self, params, lr, b1, b2, eps, weight_decay, clip_norm, clip_value, name=name)
+
+    def lars(self, params, lr=0.001, momentum=0.9, weight_decay=0.0001, nesterov=False, classic=True, tcoef=0.001, clip_norm=None, clip_value=None, *, name=None):
+        """LARS (You et al., arXiv:1708.03888): the new parameters; classic: the rate goes into the momentum
+
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        momentum: number
+        weight_decay: number
+        nesterov: True or False
+        classic: True or False
+        tcoef: number
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.graph.lars(self, params, lr, momentum, weight_decay, nesterov, classic, tcoef, clip_norm, clip_value, name=name)
+
+    def muon(self, params, lr=0.02, momentum=0.95, weight_decay=0.1, steps=5, nesterov=True, clip_norm=None, clip_value=None, *, name=None):
+        """Muon (Jordan et al., 2024): momentum made orthogonal by Newton-Schulz steps, for parameters [n, ...] seen as
+            matrices
+
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        momentum: number
+        weight_decay: number
+        steps: whole number
+        nesterov: True or False
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.graph.muon(self, params, lr, momentum, weight_decay, steps, nesterov, clip_norm, clip_value, name=name)
+
+    def newton_schulz(self, steps=5, params=(3.4445, -4.775, 2.0315), eps=1e-07, *, name=None):
+        """the nearest orthogonal matrix, roughly: x = a x + b (x x^T) x + c (x x^T)^2 x so many times, from x of norm 1
+
+        steps: whole number
+        params: list of numbers
+        eps: number
+        Returns: a tensor of floats
+        """
+        return self.graph.newton_schulz(self, steps, params, eps, name=name)
+
+    def step_lr(self, lr, step_size, gamma=0.1, *, name=None):
+        """lr times gamma every step_size steps
+
+        lr: number
+        step_size: whole number
+        gamma: number
+        Returns: a tensor of floats
+        """
+        return self.graph.step_lr(self, lr, step_size, gamma, name=name)
+
+    def polynomial_lr(self, lr, total, power=1, end=0, *, name=None):
+        """from lr to end in total steps
+
+        lr: number
+        total: whole number
+        power: number
+        end: number
+        Returns: a tensor of floats
+        """
+        return self.graph.polynomial_lr(self, lr, total, power, end, name=name)
+
+    def cosine_lr(self, lr, total, end=0, *, name=None):
+        """from lr to end in total steps, along half a cosine
+
+        lr: number
+        total: whole number
+        end: number
+        Returns: a tensor of floats
+        """
+        return self.graph.cosine_lr(self, lr, total, end, name=name)
+
+    def warmup_lr(self, lr, warmup, *, name=None):
+        """up to lr in warmup steps
+
+        lr: number
+        warmup: whole number
+        Returns: a tensor of floats
+        """
+        return self.graph.warmup_lr(self, lr, warmup, name=name)
+
+    def one_cycle_lr(self, lr, total, pct_start=0.3, div=25, final_div=10000, *, name=None):
+        """torch's OneCycleLR: from lr / div up to lr in pct_start of the steps, then down to lr / div / final_div
+
+        lr: number
+        total: whole number
+        pct_start: number
+        div: number
+        final_div: number
+        Returns: a tensor of floats
+        """
+        return self.graph.one_cycle_lr(self, lr, total, pct_start, div, final_div, name=name)
