@@ -3,7 +3,7 @@
  * broadcasting, sums.  Everything here lives as long as the ir.  Thread: that of the ir.
  *
  * Expand functions never fail loudly either: they return what bl_call_fail gives.  A node that an expand function made may be
- * POISON, which has no extents: ask bl_extent, not node->dim, for those. */
+ * POISON, whose extents are POISON too. */
 #ifndef BL_FRONT_CALL_H
 #define BL_FRONT_CALL_H
 
@@ -77,10 +77,6 @@ bool bl_call_take_inputs(bl_call *c);
 const bl_node *bl_call_rate(bl_call *c, const bl_value *value, bl_dtype dtype);
 
 /* ---- shapes (shapes.c) */
-static inline const bl_node *bl_extent(const bl_node *x, int axis)
-{
-    return axis < x->ndim ? x->dim[axis] : x; /* POISON gives POISON */
-}
 /* Bring |n| nodes to their common shape. */
 bool bl_call_broadcast(bl_call *c, int n, const bl_node **x);
 /* bl_expand and bl_reshape with the limits on rank and on the number of elements. */

@@ -67,7 +67,7 @@ static const bl_node *run_last(bl_ir *ir, const running *r, const bl_node *x, bo
     int last = x->ndim - 1;
     const bl_node *extent = x->dim[last], *block = bl_index(ir, BLOCK);
 
-    if (extent->hi <= BLOCK)
+    if (extent->hi <= BLOCK || extent->op == BL_OP_POISON)
         return fold_before(ir, r, x, exclusive);
     const bl_node *blocks = bl_idiv(ir, bl_add(ir, extent, bl_index(ir, BLOCK - 1)), block);
     for (int i = 0; i <= last; i++) {

@@ -35,7 +35,7 @@ const bl_node *expand_gather(bl_call *c)
                                 bl_call_shape(c, c->in[0]), axis);
         x = bl_shrink_axis(c->ir, x, i, bl_index(c->ir, 0), index->dim[i]);
     }
-    return bl_gather(c->ir, x, bl_wrap_index(c->ir, index, bl_extent(x, axis)), axis);
+    return bl_gather(c->ir, x, bl_wrap_index(c->ir, index, x->dim[axis]), axis);
 }
 
 /* The index flat, repeated over the other axes, and the result's axis unfolded to its shape. */

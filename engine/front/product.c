@@ -179,8 +179,8 @@ const bl_node *expand_conv2d(bl_call *c)
     for (int i = 0; i < 2; i++)
         f.size[i] = bl_const_value(w->dim[2 + i]).i;
     const bl_node *p = slide(c, pad_frame(c, x, &f, NULL), &f); /* [N, C, oh, ow, kh, kw] */
-    const bl_node *oh = bl_extent(p, 2);
-    const bl_node *ow = bl_extent(p, 3);
+    const bl_node *oh = p->dim[2];
+    const bl_node *ow = p->dim[3];
     p = bl_reshape(ir, p, 7, (const bl_node *const[]){x->dim[0], g, w->dim[1], oh, ow, w->dim[2], w->dim[3]});
     if (p->op == BL_OP_POISON)
         return p;

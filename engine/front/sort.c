@@ -121,7 +121,7 @@ static const bl_node *sort_last(const order *o, const bl_node *x)
     const bl_node *extent = x->dim[ndim - 1];
     int64_t total = RUN;
 
-    if (extent->hi <= RUN)
+    if (extent->hi <= RUN || extent->op == BL_OP_POISON)
         return sort_run(o, x);
     while (total < extent->hi)
         total *= 2;

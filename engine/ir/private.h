@@ -26,7 +26,8 @@ struct bl_ir {
     bl_arena *arena;
     bl_err err;
     const char *blame;
-    bl_node poison;
+    bl_node poison; /* of rank 1 with its own extents all around, so that who looks at those of a bad call meets it again */
+    const bl_node *poison_dim[BL_MAX_DIMS + 2];
     /* The intern table, open addressing over a power of two.  On the heap, as what follows: it grows. */
     const bl_node **table;
     size_t table_cap;
