@@ -129,6 +129,33 @@ static problem read_bf16(const char **p, const char *end, void *out)
     return read_half(p, end, out, bl_bf16_from_f64, 0x7f80);
 }
 
+static problem read_float8(const char **p, const char *end, void *out, bl_dtype dtype)
+{
+    bl_decimal d;
+    bl_scalar value;
+
+    if (at_number(**p)) {
+        *p = bl_decimal_scan(*p, end, &d);
+        value = bl_scalar_fit(dtype, (bl_scalar){.f = bl_decimal_to_f64(&d)}); /* twice rounded only past 53 bits */
+        if (!isfinite(value.f))
+            return TOO_LARGE;
+    } else if (!read_nonfinite(p, end, &value.f)) {
+        return NOT_A_NUMBER;
+    }
+    bl_scalar_write(dtype, value, out);
+    return FINE;
+}
+
+static problem read_e4m3(const char **p, const char *end, void *out)
+{
+    return read_float8(p, end, out, BL_F8E4M3);
+}
+
+static problem read_e5m2(const char **p, const char *end, void *out)
+{
+    return read_float8(p, end, out, BL_F8E5M2);
+}
+
 static inline problem read_whole(const char **p, const char *end, bool *negative, uint64_t *magnitude)
 {
     bl_decimal d;
@@ -251,6 +278,10 @@ static bl_status scan_text(const bl_tensor_value *v, void *out, bl_err *err)
         return scan_list(v, out, 4, read_u32, err);
     case BL_U64:
         return scan_list(v, out, 8, read_u64, err);
+    case BL_F8E4M3:
+        return scan_list(v, out, 1, read_e4m3, err);
+    case BL_F8E5M2:
+        return scan_list(v, out, 1, read_e5m2, err);
     case BL_F16:
         return scan_list(v, out, 2, read_f16, err);
     case BL_BF16:
@@ -317,8 +348,8 @@ static inline size_t print_element(char *out, bl_dtype dtype, const unsigned cha
         return dtype == BL_F16 ? bl_print_f16(out, bits) : bl_print_bf16(out, bits);
     }
     bl_scalar value = bl_scalar_read(dtype, data);
-    if (dtype == BL_F64)
-        return bl_print_f64(out, value.f);
+    if (bl_dtype_is_float(dtype))
+        return bl_print_f64(out, value.f); /* what a float8 is has few digits */
     if (dtype == BL_BOOL) {
         memcpy(out, value.u ? "true" : "false", value.u ? 4 : 5);
         return value.u ? 4 : 5;

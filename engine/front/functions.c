@@ -17,7 +17,7 @@ const bl_node *bl_mul_real(bl_ir *ir, const bl_node *x, double value)
 
 const bl_node *bl_widen(bl_ir *ir, const bl_node *x)
 {
-    return x->dtype == BL_F16 || x->dtype == BL_BF16 ? bl_cast(ir, BL_F32, x) : x;
+    return bl_dtype_is_narrow((bl_dtype)x->dtype) ? bl_cast(ir, BL_F32, x) : x;
 }
 
 const bl_node *bl_poly(bl_ir *ir, const bl_node *x, int n, const double *coefficient)

@@ -89,7 +89,7 @@ static bl_words draw(bl_call *c, const bl_node *input, int ndim, const bl_node *
 /* How many bits of a word stand before the point, so that the fraction is exact in the dtype. */
 static int fraction_bits(bl_dtype dtype)
 {
-    return dtype == BL_F16 ? 11 : dtype == BL_BF16 ? 8 : 24;
+    return dtype == BL_F16 ? 11 : dtype == BL_BF16 ? 8 : dtype == BL_F8E4M3 ? 4 : dtype == BL_F8E5M2 ? 3 : 24;
 }
 
 /* [0, 1) with as many bits as the dtype has, from the upper ends of the words. */

@@ -23,7 +23,7 @@ static const bl_node *negate(bl_ir *ir, const bl_node *x)
 static const bl_node *sum(bl_ir *ir, const bl_node *x, uint32_t axes)
 {
     bl_dtype dtype = (bl_dtype)x->dtype;
-    const bl_node *wide = dtype == BL_F16 || dtype == BL_BF16 ? bl_cast(ir, BL_F32, x) : x;
+    const bl_node *wide = bl_dtype_is_narrow(dtype) ? bl_cast(ir, BL_F32, x) : x;
     return bl_cast(ir, dtype, bl_reduce(ir, BL_OP_ADD, wide, axes));
 }
 

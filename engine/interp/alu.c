@@ -100,7 +100,7 @@ static void any_where(const bl_interp_op *how, bl_scalar *restrict out, const bl
 #define D(id)    (1u << BL_##id)
 #define SIGNED   (D(I8) | D(I16) | D(I32) | D(I64))
 #define UNSIGNED (D(BOOL) | D(U8) | D(U16) | D(U32) | D(U64))
-#define FLOATS   (D(F16) | D(BF16) | D(F32) | D(F64))
+#define FLOATS   (D(F8E4M3) | D(F8E5M2) | D(F16) | D(BF16) | D(F32) | D(F64))
 
 static const struct {
     bl_op op;
@@ -149,8 +149,8 @@ static const struct {
     {BL_I32, D(BOOL) | D(I8) | D(I16) | D(U8) | D(U16), copy},
     {BL_I64, D(BOOL) | D(I8) | D(I16) | D(I32) | D(U8) | D(U16) | D(U32), copy},
     {BL_I32, D(I64), i32_from_i64},
-    {BL_F32, D(F16) | D(BF16), copy},
-    {BL_F64, D(F16) | D(BF16) | D(F32), copy},
+    {BL_F32, D(F8E4M3) | D(F8E5M2) | D(F16) | D(BF16), copy},
+    {BL_F64, D(F8E4M3) | D(F8E5M2) | D(F16) | D(BF16) | D(F32), copy},
     {BL_F32, D(BOOL) | D(I8) | D(I16) | D(I32) | D(U8) | D(U16) | D(U32), f32_from_int},
 };
 

@@ -324,7 +324,7 @@ bool bl_cast_keeps(bl_dtype to, const bl_node *x)
         return to == BL_F64 || (to == BL_F32 && from != BL_F64);
     if (bl_dtype_is_float(to)) {
         /* Whole numbers up to 2^(digits of the significand) are exact. */
-        int digits = to == BL_F64 ? 53 : to == BL_F32 ? 24 : to == BL_F16 ? 11 : 8;
+        int digits = to == BL_F64 ? 53 : to == BL_F32 ? 24 : to == BL_F16 ? 11 : to == BL_BF16 ? 8 : to == BL_F8E4M3 ? 4 : 3;
         range = (interval){-((wide)1 << digits), (wide)1 << digits};
     }
     return is_known(x) && x->lo >= range.lo && x->hi <= range.hi;

@@ -71,15 +71,25 @@ bl_dtype bl_dtype_from_code(const char *code, size_t len)
     return BL_DTYPE_COUNT;
 }
 
+bool bl_dtype_is_float8(bl_dtype dtype)
+{
+    return dtype == BL_F8E4M3 || dtype == BL_F8E5M2;
+}
+
+bool bl_dtype_is_narrow(bl_dtype dtype)
+{
+    return bl_dtype_is_float(dtype) && bl_dtype_bytes(dtype) < 4;
+}
+
 /* ---- narrow floats as bits.  A format is a sign, |exponent| bits and |mantissa| bits, laid out as IEEE 754 does. */
 
 typedef struct format {
     int exponent, mantissa;
 } format;
 
-static const format f16 = {5, 10}, bf16 = {8, 7}, f32 = {8, 23};
+static const format f16 = {5, 10}, bf16 = {8, 7}, f32 = {8, 23}, e5m2 = {5, 2}, e4m3 = {4, 3};
 
-enum { F64_MANTISSA = 52, F64_BIAS = 1023, F64_SPECIAL = 2047 };
+enum { E4M3_HIGHEST = 448, F64_MANTISSA = 52, F64_BIAS = 1023, F64_SPECIAL = 2047 };
 static const uint64_t f64_fraction = (UINT64_C(1) << F64_MANTISSA) - 1;
 
 static uint64_t f64_bits(double value)
@@ -169,6 +179,38 @@ double bl_bf16_to_f64(uint16_t bits)
     return widen(bf16, bits);
 }
 
+/* E4M3 has numbers where IEEE 754 has infinities and most NaNs: what is over 448 is NaN, 0x7f. */
+static uint8_t narrow8(bl_dtype dtype, double value)
+{
+    uint8_t sign = signbit(value) ? 0x80 : 0;
+    double size = fabs(value), unit;
+    int exponent, code;
+
+    if (dtype == BL_F8E5M2)
+        return (uint8_t)narrow(e5m2, value);
+    if (!(size < 480))
+        return sign | 0x7f;
+    if (size < 0x1p-6)
+        return (uint8_t)(sign | (int)nearbyint(size * 0x1p9));
+    (void)frexp(size, &exponent); /* size is between 2^(exponent - 1) and 2^exponent */
+    unit = ldexp(1, exponent - 1 - e4m3.mantissa);
+    code = ((exponent - 1 + 7) << e4m3.mantissa) + (int)nearbyint(size / unit) - 8;
+    return (uint8_t)(sign | (code < 0x7f ? code : 0x7f));
+}
+
+static double widen8(bl_dtype dtype, uint8_t bits)
+{
+    int code = bits & 0x7f;
+    double size;
+
+    if (dtype == BL_F8E5M2)
+        return widen(e5m2, bits);
+    if (code == 0x7f)
+        return copysign(NAN, (bits & 0x80) != 0 ? -1 : 1);
+    size = code < 8 ? code * 0x1p-9 : ldexp(8 + (code & 7), (code >> e4m3.mantissa) - 7 - e4m3.mantissa);
+    return (bits & 0x80) != 0 ? -size : size;
+}
+
 /* The processor converts float32, except NaNs: it would set the quiet bit, and a bitcast must keep them as they are. */
 static uint32_t f32_bits(double value)
 {
@@ -209,6 +251,9 @@ bl_scalar bl_scalar_fit(bl_dtype dtype, bl_scalar value)
         return (bl_scalar){.u = (uint16_t)value.u};
     case BL_U32:
         return (bl_scalar){.u = (uint32_t)value.u};
+    case BL_F8E4M3:
+    case BL_F8E5M2:
+        return (bl_scalar){.f = widen8(dtype, narrow8(dtype, value.f))};
     case BL_F16:
         return (bl_scalar){.f = bl_f16_to_f64(bl_f16_from_f64(value.f))};
     case BL_BF16:
@@ -285,6 +330,8 @@ bl_scalar bl_scalar_read(bl_dtype dtype, const void *bytes)
     bl_scalar value = {.u = 0};
 
     memcpy(&value, bytes, bl_dtype_bytes(dtype));
+    if (bl_dtype_is_float8(dtype))
+        return (bl_scalar){.f = widen8(dtype, (uint8_t)value.u)};
     if (dtype == BL_F16)
         return (bl_scalar){.f = bl_f16_to_f64((uint16_t)value.u)};
     if (dtype == BL_BF16)
@@ -300,6 +347,8 @@ void bl_scalar_write(bl_dtype dtype, bl_scalar value, void *bytes)
 
     if (dtype == BL_BOOL)
         bits = value.u != 0;
+    else if (bl_dtype_is_float8(dtype))
+        bits = narrow8(dtype, value.f);
     else if (dtype == BL_F16)
         bits = bl_f16_from_f64(value.f);
     else if (dtype == BL_BF16)
@@ -313,7 +362,7 @@ bl_scalar bl_scalar_lowest(bl_dtype dtype)
 {
     switch (bl_dtype_get_kind(dtype)) {
     case BL_KIND_FLOAT:
-        return (bl_scalar){.f = -INFINITY};
+        return (bl_scalar){.f = dtype == BL_F8E4M3 ? -E4M3_HIGHEST : -INFINITY};
     case BL_KIND_INT:
         return (bl_scalar){.i = INT64_MIN >> (64 - width(dtype))};
     case BL_KIND_BOOL:
@@ -327,7 +376,7 @@ bl_scalar bl_scalar_highest(bl_dtype dtype)
 {
     switch (bl_dtype_get_kind(dtype)) {
     case BL_KIND_FLOAT:
-        return (bl_scalar){.f = INFINITY};
+        return (bl_scalar){.f = dtype == BL_F8E4M3 ? E4M3_HIGHEST : INFINITY};
     case BL_KIND_INT:
         return (bl_scalar){.i = INT64_MAX >> (64 - width(dtype))};
     case BL_KIND_UINT:

@@ -22,6 +22,8 @@ size_t bl_dtype_bytes(bl_dtype dtype);
 bl_dtype_kind bl_dtype_get_kind(bl_dtype dtype);
 bool bl_dtype_is_float(bl_dtype dtype);
 bool bl_dtype_is_int(bl_dtype dtype); /* signed or unsigned, not bool */
+bool bl_dtype_is_float8(bl_dtype dtype);
+bool bl_dtype_is_narrow(bl_dtype dtype); /* a float of 8 or 16 bits: computed in float32 */
 /* BL_DTYPE_COUNT where no such name or code stands on the wire. */
 bl_dtype bl_dtype_from_name(const char *name, size_t len);
 bl_dtype bl_dtype_from_code(const char *code, size_t len);
@@ -34,7 +36,7 @@ typedef union bl_scalar {
     uint64_t u;
 } bl_scalar;
 
-/* Round or wrap a value so that |dtype| can hold it: floats to nearest even (NaN stays NaN, overflow is infinite),
+/* Round or wrap a value so that |dtype| can hold it: floats to nearest even (NaN stays NaN, overflow is infinite, or NaN in float8_e4m3),
  * integers modulo 2^bits, bool to 0 or 1. */
 bl_scalar bl_scalar_fit(bl_dtype dtype, bl_scalar value);
 /* C's conversion made total: float to integer truncates, saturates at the bounds and takes NaN to 0;
@@ -43,7 +45,7 @@ bl_scalar bl_scalar_cast(bl_dtype to, bl_dtype from, bl_scalar value);
 /* Little-endian bytes of an element, bl_dtype_bytes long. */
 bl_scalar bl_scalar_read(bl_dtype dtype, const void *bytes);
 void bl_scalar_write(bl_dtype dtype, bl_scalar value, void *bytes);
-/* Smallest and largest value (for floats -inf and +inf): the identities of max and min. */
+/* Smallest and largest value (for floats -inf and +inf, but -448 and 448 for float8_e4m3): the identities of max and min. */
 bl_scalar bl_scalar_lowest(bl_dtype dtype);
 bl_scalar bl_scalar_highest(bl_dtype dtype);
 

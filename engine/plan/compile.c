@@ -4,6 +4,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/map.h"
 #include "engine/base/size.h"
+#include "engine/ir/float8.h"
 #include "engine/ir/rewrite.h"
 #include "engine/ir/shape.h"
 #include "engine/ir/text.h"
@@ -106,6 +107,7 @@ static bl_status gather_roots(compile *c)
     }
     dump(c, 5, "tensor graph", c->nroots, c->roots);
     bl_simplify(c->ir, c->nroots, c->roots);
+    bl_lower_float8(c->ir, c->nroots, c->roots);
     for (int i = 0; i < c->nroots; i++) {
         intptr_t again = (intptr_t)bl_ptrmap_get(&times, c->roots[i]);
         bl_ptrmap_put(&times, c->roots[i], (void *)(again + 1));

@@ -20,6 +20,8 @@ NUMBERS = {
     "uint32": [0, 2**32 - 1],
     "uint64": [0, 2**64 - 1],
     "float16": [1.5, -65504.0, 2.0**-24, math.inf],
+    "float8_e4m3": [1.5, -448.0, 2.0**-9],
+    "float8_e5m2": [1.5, -57344.0, 2.0**-16, math.inf],
     "bfloat16": [1.5, -2.0**100, math.inf],
     "float32": [1.5, 2.0**-149, -math.inf],
     "float64": [0.1, 5e-324, math.inf],
@@ -55,6 +57,14 @@ class ArrayTest(unittest.TestCase):
             number = struct.unpack("<f", struct.pack("<I", word))[0]
             self.assertEqual(array([number], "bfloat16").data, struct.pack("<H", rounded))
         self.assertTrue(math.isnan(array([math.nan], "bfloat16").item()))
+
+    def test_float8_rounds_to_nearest_even(self):
+        for dtype, number, code in (("float8_e4m3", 463.9, 0x7e), ("float8_e4m3", 464, 0x7e), ("float8_e4m3", -1.0625, 0xb8),
+                                    ("float8_e4m3", 1.1875, 0x3a), ("float8_e5m2", 61439, 0x7b), ("float8_e5m2", -0.0, 0x80)):
+            self.assertEqual(array([number], dtype).data, bytes([code]), (dtype, number))
+        for dtype, number in (("float8_e4m3", 464.1), ("float8_e5m2", 61440)):
+            self.assertRaises(OverflowError, array, [number], dtype)
+        self.assertTrue(math.isnan(array([math.nan], "float8_e4m3").item()))
 
     def test_exact_and_restore(self):
         numbers = [1, 2.5, [math.inf, -math.inf], 2**63]

@@ -108,6 +108,37 @@ static void halves_round_to_nearest_even(void **state)
     check_double("smallest", bl_bf16_to_f64(0x0001), 0x1p-133);
 }
 
+/* Every code of the 8-bit floats comes back; between two neighbours the nearest is taken, in the middle the even one. */
+static void float8_codes_and_rounding(void **state)
+{
+    static const struct {
+        bl_dtype dtype;
+        int finite; /* the largest finite code */
+        double beyond;
+    } formats[] = {{BL_F8E4M3, 0x7e, NAN}, {BL_F8E5M2, 0x7b, INFINITY}};
+    (void)state;
+    for (size_t f = 0; f < 2; f++) {
+        bl_dtype dtype = formats[f].dtype;
+        for (int code = 0; code < 256; code++) {
+            uint8_t in = (uint8_t)code, out = 0;
+            bl_scalar_write(dtype, bl_scalar_read(dtype, &in), &out);
+            assert_int_equal(in, out);
+        }
+        for (int code = 0; code <= formats[f].finite; code++) {
+            uint8_t low = (uint8_t)code, high = (uint8_t)(code + 1), before = (uint8_t)(code - 1);
+            double a = bl_scalar_read(dtype, &low).f, b = bl_scalar_read(dtype, &high).f;
+            bool last = code == formats[f].finite;
+            double middle = last ? a + (a - bl_scalar_read(dtype, &before).f) / 2 : (a + b) / 2;
+            double even = code % 2 == 0 ? a : last ? formats[f].beyond : b;
+            check_double("below", bl_scalar_fit(dtype, (bl_scalar){.f = nextafter(middle, 0)}).f, a);
+            check_double("middle", bl_scalar_fit(dtype, (bl_scalar){.f = middle}).f, even);
+            check_double("above", bl_scalar_fit(dtype, (bl_scalar){.f = nextafter(middle, 1e300)}).f,
+                         last ? formats[f].beyond : b);
+            check_double("minus", bl_scalar_fit(dtype, (bl_scalar){.f = -a}).f, -a);
+        }
+    }
+}
+
 static void fitting(void **state)
 {
     static const struct {
@@ -313,6 +344,7 @@ int main(void)
         cmocka_unit_test(names_and_codes),
         cmocka_unit_test(halves_round_trip),
         cmocka_unit_test(halves_round_to_nearest_even),
+        cmocka_unit_test(float8_codes_and_rounding),
         cmocka_unit_test(fitting),
         cmocka_unit_test(floats_to_integers_saturate),
         cmocka_unit_test(integers_wrap),

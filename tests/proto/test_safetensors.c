@@ -64,7 +64,7 @@ static void refused(void **state)
         {"{\"a\":" T("F32", "[1]", "[4,8]") "}", 8, BL_EINVAL, "bytes that belong to no tensor"},
         {"{\"a\":" T("F32", "[1]", "[0,4]") ",\"a\":" T("F32", "[1]", "[4,8]") "}", 8, BL_EINVAL, "\"a\" stands twice"},
         {"{\"a\":" T("F31", "[1]", "[0,4]") "}", 4, BL_EUNSUPPORTED, "\"F31\""},
-        {"{\"a\":" T("F8_E4M3", "[1]", "[0,1]") "}", 1, BL_EUNSUPPORTED, "\"F8_E4M3\""},
+        {"{\"a\":" T("F8_E8M0", "[1]", "[0,1]") "}", 1, BL_EUNSUPPORTED, "\"F8_E8M0\""},
         {"{\"a\":" T("", "[1]", "[0,1]") "}", 1, BL_EUNSUPPORTED, "\"\""},
         {"{\"a\":" T("F32", "[-1]", "[0,4]") "}", 4, BL_EGRAPH, "-1"},
         {"{\"a\":" T("F32", "[4611686018427387904,4]", "[0,0]") "}", 0, BL_ELIMIT, "63 bits"},

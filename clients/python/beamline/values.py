@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Tensor values on their way to the server and back: dtypes, a plain array, and safetensors.  NumPy is used where it is installed."""
 import array as packed
+import bisect
 import json
+import math
 import struct
 import sys
 
@@ -22,12 +24,27 @@ DTYPES = {
     "uint32": (4, "U32", "I"),
     "uint64": (8, "U64", "Q"),
     "float16": (2, "F16", None),
+    "float8_e4m3": (1, "F8_E4M3", None),
+    "float8_e5m2": (1, "F8_E5M2", None),
     "bfloat16": (2, "BF16", None),
     "float32": (4, "F32", "f"),
     "float64": (8, "F64", "d"),
 }
 CODES = {code: name for name, (_, code, _) in DTYPES.items()}
-NUMPY_DTYPES = set(DTYPES) - {"bfloat16"}
+NUMPY_DTYPES = set(DTYPES) - {"bfloat16", "float8_e4m3", "float8_e5m2"}
+
+
+def float8_values(fraction, bias, finite, beyond):
+    """The value of each code of an 8-bit float (Micikevicius et al., arXiv:2209.05433): those over ``finite`` are ``beyond``, then NaN."""
+    values = []
+    for code in range(128):
+        exponent, rest = code >> fraction, code & (1 << fraction) - 1
+        value = rest * 2.0 ** (1 - bias - fraction) if exponent == 0 else (1 + rest / 2 ** fraction) * 2.0 ** (exponent - bias)
+        values.append(value if code <= finite else beyond if code == finite + 1 else math.nan)
+    return values + [-value for value in values]
+
+
+FLOAT8 = {"float8_e4m3": float8_values(3, 7, 0x7e, math.nan), "float8_e5m2": float8_values(2, 15, 0x7b, math.inf)}
 
 
 def dtype_name(dtype):
@@ -78,7 +95,7 @@ class Array:
         return self.shape[0]
 
     def __array__(self, dtype=None):
-        values = numpy.array(self.flat()) if self.dtype == "bfloat16" else numpy.frombuffer(self.data, self.dtype)
+        values = numpy.frombuffer(self.data, self.dtype) if self.dtype in NUMPY_DTYPES else numpy.array(self.flat())
         values = values.reshape(self.shape)
         return values if dtype is None else values.astype(dtype)
 
@@ -92,6 +109,8 @@ class Array:
         if self.dtype == "bfloat16":  # the upper half of a float32
             words = struct.unpack(f"<{len(data) // 2}H", data)
             return list(struct.unpack(f"<{len(words)}f", struct.pack(f"<{len(words)}I", *(word << 16 for word in words))))
+        if self.dtype in FLOAT8:
+            return [FLOAT8[self.dtype][code] for code in data]
         values = packed.array(DTYPES[self.dtype][2], data)
         if sys.byteorder == "big":
             values.byteswap()
@@ -148,6 +167,8 @@ def array(values, dtype="float32"):
     if dtype == "bfloat16":
         words = struct.unpack(f"<{len(numbers)}I", struct.pack(f"<{len(numbers)}f", *numbers))
         return Array(dtype, shape, struct.pack(f"<{len(words)}H", *(round_word(word) for word in words)))
+    if dtype in FLOAT8:
+        return Array(dtype, shape, bytes(round_float8(dtype, number) for number in numbers))
     data = packed.array(DTYPES[dtype][2], numbers)
     if sys.byteorder == "big":
         data.byteswap()
@@ -159,6 +180,23 @@ def round_word(word):
     if word & 0x7fffffff > 0x7f800000:
         return word >> 16 | 0x40
     return word + 0x7fff + (word >> 16 & 1) >> 16
+
+
+def round_float8(dtype, number):
+    """The code of the nearest value, of two as near of the even one; OverflowError past the largest, as for the other floats."""
+    size, sign = abs(number), 0x80 if math.copysign(1, number) < 0 else 0
+    finite = [value for value in FLOAT8[dtype][:128] if math.isfinite(value)]
+    if math.isnan(number):
+        return sign | 0x7f
+    if math.isinf(number):
+        return sign | len(finite)  # infinity, or NaN where there is none
+    low = bisect.bisect_right(finite, size) - 1
+    step = finite[low + 1] - finite[low] if low + 1 < len(finite) else finite[low] - finite[low - 1]
+    above = (size - finite[low]) * 2
+    code = low + (above > step or (above == step and low % 2 == 1))
+    if code == len(finite):
+        raise OverflowError(f"{number!r} is too large for {dtype}")
+    return sign | code
 
 
 def is_numpy(value):

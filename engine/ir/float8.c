@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* float8 on devices that know none, which is all: values are computed as float32 and rounded after each op, as the 16-bit floats
+ * are, and stored as uint8.  The conversions are written in primitives, so that no later stage and no device hears of float8.
+ * Formats: Micikevicius et al., "FP8 formats for deep learning", arXiv:2209.05433; E4M3 has no infinity. */
+#include "engine/ir/float8.h"
+
+#include "engine/base/map.h"
+#include "engine/ir/private.h"
+
+static bool is_float8(const bl_node *node)
+{
+    return bl_dtype_is_float8((bl_dtype)node->dtype);
+}
+
+typedef struct format {
+    int mantissa, bias;
+    uint32_t highest; /* the largest finite value's bits */
+    uint32_t beyond;  /* what is over it: infinity, or NaN where there is none */
+} format;
+
+static format format_of(bl_dtype dtype)
+{
+    return dtype == BL_F8E4M3 ? (format){3, 7, 0x7e, 0x7f} : (format){2, 15, 0x7b, 0x7c};
+}
+
+static const bl_node *word(bl_ir *ir, const bl_node *like, uint32_t value)
+{
+    return bl_full_like(ir, like, value);
+}
+
+/* The value of |code| (uint8) as float32. */
+static const bl_node *decode(bl_ir *ir, bl_dtype dtype, const bl_node *code)
+{
+    const bl_node *bits = bl_cast(ir, BL_U32, code);
+    if (dtype == BL_F8E5M2) { /* the upper half of a float16 */
+        const bl_node *half = bl_cast(ir, BL_U16, bl_alu2(ir, BL_OP_SHL, bits, word(ir, bits, 8)));
+        return bl_cast(ir, BL_F32, bl_bitcast(ir, BL_F16, half));
+    }
+    const bl_node *size = bl_and(ir, bits, word(ir, bits, 0x7f));
+    const bl_node *sign = bl_alu2(ir, BL_OP_SHL, bl_and(ir, bits, word(ir, bits, 0x80)), word(ir, bits, 24));
+    const bl_node *small = bl_cast(ir, BL_F32, size); /* below 8 it counts in units of 2^-9 */
+    small = bl_bitcast(ir, BL_U32, bl_mul(ir, small, bl_full_like(ir, small, 0x1p-9)));
+    const bl_node *normal = bl_add(ir, bl_alu2(ir, BL_OP_SHL, size, word(ir, bits, 20)), word(ir, bits, (127 - 7) << 23));
+    const bl_node *value = bl_where(ir, bl_less(ir, size, word(ir, bits, 8)), small, normal);
+    value = bl_where(ir, bl_alu2(ir, BL_OP_CMPEQ, size, word(ir, bits, 0x7f)), word(ir, bits, 0x7fc00000), value);
+    return bl_bitcast(ir, BL_F32, bl_alu2(ir, BL_OP_OR, sign, value));
+}
+
+/* |x| (float32) to the nearest code, uint8; of two as near to the even one. */
+static const bl_node *encode(bl_ir *ir, bl_dtype dtype, const bl_node *x)
+{
+    format f = format_of(dtype);
+    int drop = 23 - f.mantissa;
+    uint32_t rebias = (uint32_t)(127 - f.bias) << 23;
+    const bl_node *bits = bl_bitcast(ir, BL_U32, x);
+    const bl_node *size = bl_and(ir, bits, word(ir, bits, 0x7fffffff));
+    const bl_node *odd = bl_and(ir, bl_alu2(ir, BL_OP_SHR, size, word(ir, bits, (uint32_t)drop)), word(ir, bits, 1));
+    const bl_node *normal = bl_add(ir, bl_sub(ir, size, word(ir, bits, rebias)), word(ir, bits, (1u << (drop - 1)) - 1));
+    normal = bl_alu2(ir, BL_OP_SHR, bl_add(ir, normal, odd), word(ir, bits, (uint32_t)drop));
+    /* Below the smallest normal number the addition of 2^k rounds to the format's last place by itself. */
+    uint32_t lift = (uint32_t)(127 + 1 - f.bias - f.mantissa + 23) << 23;
+    const bl_node *lifted = bl_add(ir, bl_bitcast(ir, BL_F32, size), bl_bitcast(ir, BL_F32, word(ir, bits, lift)));
+    const bl_node *tiny = bl_sub(ir, bl_bitcast(ir, BL_U32, lifted), word(ir, bits, lift));
+    const bl_node *code = bl_where(ir, bl_less(ir, size, word(ir, bits, rebias + (1u << 23))), tiny, normal);
+    code = bl_where(ir, bl_less(ir, word(ir, bits, f.highest), code), word(ir, bits, f.beyond), code);
+    code = bl_where(ir, bl_less(ir, word(ir, bits, 0x7f800000), size), word(ir, bits, 0x7f), code); /* NaN */
+    const bl_node *sign = bl_and(ir, bl_alu2(ir, BL_OP_SHR, bits, word(ir, bits, 24)), word(ir, bits, 0x80));
+    return bl_cast(ir, BL_U8, bl_alu2(ir, BL_OP_OR, code, sign));
+}
+
+/* The walk: what stands for each node, and the codes of the values that were rounded. */
+typedef struct lowering {
+    bl_ir *ir;
+    bl_ptrmap made;  /* node -> its stand-in: float32 for float8 */
+    bl_ptrmap codes; /* such a float32 -> uint8 */
+} lowering;
+
+static const bl_node *stand_in(const lowering *w, const bl_node *node)
+{
+    const bl_node *made = bl_ptrmap_get(&w->made, node);
+    return made != NULL ? made : node;
+}
+
+static const bl_node *from_code(lowering *w, bl_dtype dtype, const bl_node *code)
+{
+    const bl_node *value = decode(w->ir, dtype, code);
+    bl_ptrmap_put(&w->codes, value, (void *)(uintptr_t)code);
+    return value;
+}
+
+static const bl_node *to_code(const lowering *w, bl_dtype dtype, const bl_node *value)
+{
+    const bl_node *code = bl_ptrmap_get(&w->codes, value);
+    return code != NULL ? code : encode(w->ir, dtype, value);
+}
+
+static const bl_node *convert(lowering *w, const bl_node *node, const bl_node *x)
+{
+    bl_dtype to = (bl_dtype)node->dtype, from = (bl_dtype)node->src[0]->dtype;
+    bool bits = node->op == BL_OP_BITCAST;
+
+    if (bits && is_float8(node->src[0]))
+        x = to_code(w, from, x);
+    if (is_float8(node))
+        return from_code(w, to, bits ? bl_bitcast(w->ir, BL_U8, x) : encode(w->ir, to, bl_cast(w->ir, BL_F32, x)));
+    return bits ? bl_bitcast(w->ir, to, x) : bl_cast(w->ir, to, x);
+}
+
+/* Their results are values that an operand had. */
+static bool is_exact(bl_op op)
+{
+    return op == BL_OP_NEG || op == BL_OP_TRUNC || op == BL_OP_MAX || op == BL_OP_MIN || op == BL_OP_WHERE;
+}
+
+static const bl_node *lower_node(lowering *w, const bl_node *node, const bl_node *const *src)
+{
+    bl_node proto = *node;
+    const bl_node *made = NULL;
+
+    if (node->op == BL_OP_INPUT)
+        return from_code(w, (bl_dtype)node->dtype, bl_input(w->ir, (int)node->arg, BL_U8, node->ndim, node->dim));
+    if (node->op == BL_OP_CONST)
+        return bl_const(w->ir, BL_F32, bl_const_value(node));
+    if (node->op == BL_OP_CAST || node->op == BL_OP_BITCAST)
+        return convert(w, node, src[0]);
+    if (bl_op_get_class((bl_op)node->op) == BL_CLASS_ALU) {
+        made = bl_alu(w->ir, (bl_op)node->op, src);
+        return is_float8(node) && !is_exact((bl_op)node->op)
+                   ? from_code(w, (bl_dtype)node->dtype, encode(w->ir, (bl_dtype)node->dtype, made))
+                   : made;
+    }
+    proto.dtype = is_float8(node) ? BL_F32 : node->dtype;
+    proto.src = src;
+    return bl_node_make(w->ir, &proto);
+}
+
+static bool any_float8(bl_nodes nodes)
+{
+    bool any = false;
+    for (size_t i = 0; i < nodes.count; i++)
+        any = any || is_float8(nodes.at[i]);
+    return any;
+}
+
+void bl_lower_float8(bl_ir *ir, int nroots, const bl_node **roots)
+{
+    lowering w = {.ir = ir};
+    bl_nodes nodes = bl_reach(ir, nroots, roots, false);
+
+    if (!any_float8(nodes))
+        return;
+    bl_ptrmap_init(&w.made, bl_ir_arena(ir));
+    bl_ptrmap_init(&w.codes, bl_ir_arena(ir));
+    for (size_t i = 0; i < nodes.count && bl_ir_status(ir, NULL) == BL_OK; i++) {
+        const bl_node *node = nodes.at[i];
+        const bl_node **src = bl_arena_array(bl_ir_arena(ir), (size_t)node->nsrc + 1, sizeof *src);
+        bool changed = is_float8(node);
+        for (uint32_t k = 0; src != NULL && k < node->nsrc; k++) {
+            src[k] = stand_in(&w, node->src[k]);
+            changed = changed || src[k] != node->src[k];
+        }
+        if (src != NULL && changed)
+            bl_ptrmap_put(&w.made, node, (void *)(uintptr_t)lower_node(&w, node, src));
+    }
+    for (int i = 0; i < nroots; i++)
+        roots[i] = is_float8(roots[i]) ? to_code(&w, (bl_dtype)roots[i]->dtype, stand_in(&w, roots[i])) : stand_in(&w, roots[i]);
+}
