@@ -117,6 +117,24 @@ def add_losses():
     case("huber_loss", [x(33), x(33)], lambda a, b: F.huber_loss(a, b, delta=0.3), {"delta": 0.3}, loose=20)
 
 
+def add_weighed():
+    classes = whole((6,), 0, 5)
+    for word in ("mean", "sum", "none"):
+        attrs = {"reduction": word}
+        for op, fn in {"cross_entropy": F.cross_entropy, "nll_loss": F.nll_loss}.items():
+            case(op, [x(6, 5), classes, positive(5)], lambda a, t, w, fn=fn, word=word: fn(a, t, w, reduction=word), attrs, dtypes=EXACT,
+                 grad=False, loose=20)
+        case("cross_entropy", [x(6, 5), classes], lambda a, t, word=word: F.cross_entropy(a, t, reduction=word, label_smoothing=0.1),
+             {**attrs, "label_smoothing": 0.1}, loose=20)
+        case("cross_entropy", [x(2, 5, 3), positive(2, 5, 3)], lambda a, t, word=word: F.cross_entropy(a, t, reduction=word), attrs, loose=20)
+        case("cross_entropy", [x(6, 5), positive(6, 5)], lambda a, t, word=word: F.cross_entropy(a, t, reduction=word, label_smoothing=0.2),
+             {**attrs, "label_smoothing": 0.2}, dtypes=EXACT, loose=20)
+    case("cross_entropy", [x(6, 5), fixed([2, 0, 4, 2, 1, 3], "int64"), fixed([1, 2, 0.5, 3, 1], "float32")],
+         lambda a, t, w: F.cross_entropy(a, t, w, ignore_index=2, label_smoothing=0.1), {"ignore_index": 2, "label_smoothing": 0.1}, dtypes=F32,
+         grad=False, loose=20)
+    case("cross_entropy", [x(5), positive(5)], F.cross_entropy, dtypes=EXACT, loose=20)
+
+
 def rms(a, w, axes, eps=1e-6):
     return a / torch.sqrt((a * a).mean(axes, keepdim=True) + eps) * w
 
@@ -162,5 +180,5 @@ def add_networks():
     case("sum", [distinct(4, 5)], lambda a: a.sum(1, dtype=torch.float64), {"axis": 1, "dtype": "float64"}, dtypes=("float32",), note="dtype")
 
 
-for add in (add_functions, add_binary, add_activations, add_losses, add_networks):
+for add in (add_functions, add_binary, add_activations, add_losses, add_weighed, add_networks):
     add()

@@ -44,7 +44,7 @@ DEFAULTS = {
     "sort": {"axis": -1, "descending": False},
     "argsort": {"axis": -1, "descending": False},
     "topk": {"axis": -1, "largest": True},
-    "cross_entropy": {"reduction": "mean"},
+    "cross_entropy": {"reduction": "mean", "label_smoothing": 0},
     "nll_loss": {"reduction": "mean"},
     "mse_loss": {"reduction": "mean"},
     "l1_loss": {"reduction": "mean"},
@@ -1135,27 +1135,32 @@ class GraphOps:
         """
         return self.op("topk", [x], {"k": k, "axis": axis, "largest": largest}, name, results=2)
 
-    def cross_entropy(self, x, target, reduction="mean", ignore_index=None, *, name=None):
-        """of logits [N, C, ...] (or [C]) and class indices [N, ...]; a target that is no class counts as 0
+    def cross_entropy(self, x, target, weight=None, reduction="mean", ignore_index=None, label_smoothing=0, *, name=None):
+        """of logits [N, C, ...] (or [C]) and class indices [N, ...], or probabilities in the shape of x; weight [C]
+            weighs the classes; an index that is no class counts as 0
 
-        x: tensor of floats (integers and bool become float32)
+        x: tensor of floats (integers and bool become float32), brought to one dtype with weight
+        target: tensor of any dtype
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x
+        reduction: "mean", "sum" or "none"
+        ignore_index: whole number
+        label_smoothing: number
+        Returns: a tensor of floats
+        """
+        return self.op("cross_entropy", [x, target, weight], {"reduction": reduction, "ignore_index": ignore_index,
+            "label_smoothing": label_smoothing}, name)
+
+    def nll_loss(self, x, target, weight=None, reduction="mean", ignore_index=None, *, name=None):
+        """of log-probabilities [N, C, ...] (or [C]) and class indices [N, ...]; weight [C] weighs the classes
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with weight
         target: tensor of integers
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x
         reduction: "mean", "sum" or "none"
         ignore_index: whole number
         Returns: a tensor of floats
         """
-        return self.op("cross_entropy", [x, target], {"reduction": reduction, "ignore_index": ignore_index}, name)
-
-    def nll_loss(self, x, target, reduction="mean", ignore_index=None, *, name=None):
-        """of log-probabilities [N, C, ...] (or [C]) and class indices [N, ...]
-
-        x: tensor of floats (integers and bool become float32)
-        target: tensor of integers
-        reduction: "mean", "sum" or "none"
-        ignore_index: whole number
-        Returns: a tensor of floats
-        """
-        return self.op("nll_loss", [x, target], {"reduction": reduction, "ignore_index": ignore_index}, name)
+        return self.op("nll_loss", [x, target, weight], {"reduction": reduction, "ignore_index": ignore_index}, name)
 
     def mse_loss(self, x, target, reduction="mean", *, name=None):
         """squared difference
@@ -3044,25 +3049,29 @@ class TensorOps:
         """
         return self.graph.topk(self, k, axis, largest, name=name)
 
-    def cross_entropy(self, target, reduction="mean", ignore_index=None, *, name=None):
-        """of logits [N, C, ...] (or [C]) and class indices [N, ...]; a target that is no class counts as 0
+    def cross_entropy(self, target, weight=None, reduction="mean", ignore_index=None, label_smoothing=0, *, name=None):
+        """of logits [N, C, ...] (or [C]) and class indices [N, ...], or probabilities in the shape of x; weight [C]
+            weighs the classes; an index that is no class counts as 0
+
+        target: tensor of any dtype
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x
+        reduction: "mean", "sum" or "none"
+        ignore_index: whole number
+        label_smoothing: number
+        Returns: a tensor of floats
+        """
+        return self.graph.cross_entropy(self, target, weight, reduction, ignore_index, label_smoothing, name=name)
+
+    def nll_loss(self, target, weight=None, reduction="mean", ignore_index=None, *, name=None):
+        """of log-probabilities [N, C, ...] (or [C]) and class indices [N, ...]; weight [C] weighs the classes
 
         target: tensor of integers
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x
         reduction: "mean", "sum" or "none"
         ignore_index: whole number
         Returns: a tensor of floats
         """
-        return self.graph.cross_entropy(self, target, reduction, ignore_index, name=name)
-
-    def nll_loss(self, target, reduction="mean", ignore_index=None, *, name=None):
-        """of log-probabilities [N, C, ...] (or [C]) and class indices [N, ...]
-
-        target: tensor of integers
-        reduction: "mean", "sum" or "none"
-        ignore_index: whole number
-        Returns: a tensor of floats
-        """
-        return self.graph.nll_loss(self, target, reduction, ignore_index, name=name)
+        return self.graph.nll_loss(self, target, weight, reduction, ignore_index, name=name)
 
     def mse_loss(self, target, reduction="mean", *, name=None):
         """squared difference
