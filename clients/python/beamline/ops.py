@@ -52,9 +52,15 @@ DEFAULTS = {
     "instance_norm": {"eps": 1e-05},
     "dropout": {"p": 0.5},
     "attention": {"causal": False, "grouped": False},
+    "conv": {"stride": 1, "padding": 0, "dilation": 1, "groups": 1},
     "conv2d": {"stride": 1, "padding": 0, "dilation": 1, "groups": 1},
-    "max_pool2d": {"padding": 0, "dilation": 1},
-    "avg_pool2d": {"padding": 0, "count_include_pad": True},
+    "conv_transpose": {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1, "groups": 1},
+    "max_pool": {"padding": 0, "dilation": 1, "ceil_mode": False, "dims": 2},
+    "avg_pool": {"padding": 0, "ceil_mode": False, "count_include_pad": True, "dims": 2},
+    "max_pool2d": {"padding": 0, "dilation": 1, "ceil_mode": False},
+    "avg_pool2d": {"padding": 0, "ceil_mode": False, "count_include_pad": True},
+    "max_pool_indices": {"padding": 0, "dilation": 1, "ceil_mode": False, "dims": 2},
+    "max_unpool": {"padding": 0, "dims": 2},
     "gather": {"axis": 0},
     "take": {"axis": 0},
     "one_hot": {"dtype": "int64"},
@@ -83,7 +89,7 @@ DEFAULTS = {
     "adamw": {"lr": 0.001, "betas": (0.9, 0.999), "eps": 1e-08, "weight_decay": 0.01},
 }
 # Ops whose results are a list, even of one.
-LISTED = ("lstm_cell", "grad", "sgd", "adam", "adamw")
+LISTED = ("lstm_cell", "max_pool_indices", "grad", "sgd", "adam", "adamw")
 
 
 class GraphOps:
@@ -1255,6 +1261,22 @@ class GraphOps:
         """
         return self.op("gru_cell", [x, h, w_ih, w_hh, b_ih, b_hh], {}, name)
 
+    def conv(self, x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None):
+        """x [N, C, ...], weight [O, C / groups, ...], bias [O]; padding is one number, one for each axis, or [before,
+            after] for each, flat
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with weight, bias
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
+        bias: tensor of floats (integers and bool become float32), brought to one dtype with x, weight
+        stride: whole number or list of them
+        padding: whole number or list of them
+        dilation: whole number or list of them
+        groups: whole number
+        Returns: a tensor of floats
+        """
+        return self.op("conv", [x, weight, bias], {"stride": stride, "padding": padding, "dilation": dilation, "groups":
+            groups}, name)
+
     def conv2d(self, x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None):
         """x [N, C, H, W], weight [O, C / groups, kH, kW], bias [O]
 
@@ -1270,7 +1292,54 @@ class GraphOps:
         return self.op("conv2d", [x, weight, bias], {"stride": stride, "padding": padding, "dilation": dilation, "groups":
             groups}, name)
 
-    def max_pool2d(self, x, kernel_size, stride=None, padding=0, dilation=1, *, name=None):
+    def conv_transpose(self, x, weight, bias=None, stride=1, padding=0, output_padding=0, dilation=1, groups=1, *, name=None):
+        """x [N, C, ...], weight [C, O / groups, ...], bias [O]: what conv's gradient does to x; padding as of conv
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with weight, bias
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
+        bias: tensor of floats (integers and bool become float32), brought to one dtype with x, weight
+        stride: whole number or list of them
+        padding: whole number or list of them
+        output_padding: whole number or list of them
+        dilation: whole number or list of them
+        groups: whole number
+        Returns: a tensor of floats
+        """
+        return self.op("conv_transpose", [x, weight, bias], {"stride": stride, "padding": padding, "output_padding":
+            output_padding, "dilation": dilation, "groups": groups}, name)
+
+    def max_pool(self, x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None):
+        """largest of each window of the last axes: as many as kernel_size lists, dims where it is one number; stride is
+            kernel_size unless given; ceil_mode: a window may hang over the end; the gradient is shared between equals
+
+        x: tensor of any dtype
+        kernel_size: whole number or list of them
+        stride: whole number or list of them
+        padding: whole number or list of them
+        dilation: whole number or list of them
+        ceil_mode: True or False
+        dims: whole number
+        Returns: a tensor
+        """
+        return self.op("max_pool", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation":
+            dilation, "ceil_mode": ceil_mode, "dims": dims}, name)
+
+    def avg_pool(self, x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, dims=2, *, name=None):
+        """mean of each window of the last axes, see max_pool
+
+        x: tensor of floats (integers and bool become float32)
+        kernel_size: whole number or list of them
+        stride: whole number or list of them
+        padding: whole number or list of them
+        ceil_mode: True or False
+        count_include_pad: True or False
+        dims: whole number
+        Returns: a tensor of floats
+        """
+        return self.op("avg_pool", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode":
+            ceil_mode, "count_include_pad": count_include_pad, "dims": dims}, name)
+
+    def max_pool2d(self, x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, *, name=None):
         """largest of each window of [..., H, W]; stride is kernel_size unless given
 
         x: tensor of any dtype
@@ -1278,23 +1347,56 @@ class GraphOps:
         stride: whole number or list of them
         padding: whole number or list of them
         dilation: whole number or list of them
+        ceil_mode: True or False
         Returns: a tensor
         """
         return self.op("max_pool2d", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation":
-            dilation}, name)
+            dilation, "ceil_mode": ceil_mode}, name)
 
-    def avg_pool2d(self, x, kernel_size, stride=None, padding=0, count_include_pad=True, *, name=None):
+    def avg_pool2d(self, x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, *, name=None):
         """mean of each window of [..., H, W]; stride is kernel_size unless given
 
         x: tensor of floats (integers and bool become float32)
         kernel_size: whole number or list of them
         stride: whole number or list of them
         padding: whole number or list of them
+        ceil_mode: True or False
         count_include_pad: True or False
         Returns: a tensor of floats
         """
-        return self.op("avg_pool2d", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding,
-            "count_include_pad": count_include_pad}, name)
+        return self.op("avg_pool2d", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode":
+            ceil_mode, "count_include_pad": count_include_pad}, name)
+
+    def max_pool_indices(self, x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None):
+        """max_pool, and where each largest is in its plane, flat; the first of equals
+
+        x: tensor of any dtype
+        kernel_size: whole number or list of them
+        stride: whole number or list of them
+        padding: whole number or list of them
+        dilation: whole number or list of them
+        ceil_mode: True or False
+        dims: whole number
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.op("max_pool_indices", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation":
+            dilation, "ceil_mode": ceil_mode, "dims": dims}, name, results=2)
+
+    def max_unpool(self, x, indices, kernel_size, stride=None, padding=0, output_size=None, dims=2, *, name=None):
+        """zeros, but x where the indices of max_pool_indices say; the last of several that say the same, nothing for one
+            out of range; output_size: of the plane
+
+        x: tensor of any dtype
+        indices: tensor of integers
+        kernel_size: whole number or list of them
+        stride: whole number or list of them
+        padding: whole number or list of them
+        output_size: size or list of sizes
+        dims: whole number
+        Returns: a tensor
+        """
+        return self.op("max_unpool", [x, indices], {"kernel_size": kernel_size, "stride": stride, "padding": padding,
+            "output_size": output_size, "dims": dims}, name)
 
     def gather(self, x, index, axis=0, *, name=None):
         """torch.gather: along the axis, index in the shape of the result; negative counts from the end, out of range
@@ -2742,6 +2844,20 @@ class TensorOps:
         """
         return self.graph.gru_cell(self, h, w_ih, w_hh, b_ih, b_hh, name=name)
 
+    def conv(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None):
+        """x [N, C, ...], weight [O, C / groups, ...], bias [O]; padding is one number, one for each axis, or [before,
+            after] for each, flat
+
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
+        bias: tensor of floats (integers and bool become float32), brought to one dtype with x, weight
+        stride: whole number or list of them
+        padding: whole number or list of them
+        dilation: whole number or list of them
+        groups: whole number
+        Returns: a tensor of floats
+        """
+        return self.graph.conv(self, weight, bias, stride, padding, dilation, groups, name=name)
+
     def conv2d(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None):
         """x [N, C, H, W], weight [O, C / groups, kH, kW], bias [O]
 
@@ -2755,27 +2871,97 @@ class TensorOps:
         """
         return self.graph.conv2d(self, weight, bias, stride, padding, dilation, groups, name=name)
 
-    def max_pool2d(self, kernel_size, stride=None, padding=0, dilation=1, *, name=None):
+    def conv_transpose(self, weight, bias=None, stride=1, padding=0, output_padding=0, dilation=1, groups=1, *, name=None):
+        """x [N, C, ...], weight [C, O / groups, ...], bias [O]: what conv's gradient does to x; padding as of conv
+
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
+        bias: tensor of floats (integers and bool become float32), brought to one dtype with x, weight
+        stride: whole number or list of them
+        padding: whole number or list of them
+        output_padding: whole number or list of them
+        dilation: whole number or list of them
+        groups: whole number
+        Returns: a tensor of floats
+        """
+        return self.graph.conv_transpose(self, weight, bias, stride, padding, output_padding, dilation, groups, name=name)
+
+    def max_pool(self, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None):
+        """largest of each window of the last axes: as many as kernel_size lists, dims where it is one number; stride is
+            kernel_size unless given; ceil_mode: a window may hang over the end; the gradient is shared between equals
+
+        kernel_size: whole number or list of them
+        stride: whole number or list of them
+        padding: whole number or list of them
+        dilation: whole number or list of them
+        ceil_mode: True or False
+        dims: whole number
+        Returns: a tensor
+        """
+        return self.graph.max_pool(self, kernel_size, stride, padding, dilation, ceil_mode, dims, name=name)
+
+    def avg_pool(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, dims=2, *, name=None):
+        """mean of each window of the last axes, see max_pool
+
+        kernel_size: whole number or list of them
+        stride: whole number or list of them
+        padding: whole number or list of them
+        ceil_mode: True or False
+        count_include_pad: True or False
+        dims: whole number
+        Returns: a tensor of floats
+        """
+        return self.graph.avg_pool(self, kernel_size, stride, padding, ceil_mode, count_include_pad, dims, name=name)
+
+    def max_pool2d(self, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, *, name=None):
         """largest of each window of [..., H, W]; stride is kernel_size unless given
 
         kernel_size: whole number or list of them
         stride: whole number or list of them
         padding: whole number or list of them
         dilation: whole number or list of them
+        ceil_mode: True or False
         Returns: a tensor
         """
-        return self.graph.max_pool2d(self, kernel_size, stride, padding, dilation, name=name)
+        return self.graph.max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode, name=name)
 
-    def avg_pool2d(self, kernel_size, stride=None, padding=0, count_include_pad=True, *, name=None):
+    def avg_pool2d(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, *, name=None):
         """mean of each window of [..., H, W]; stride is kernel_size unless given
 
         kernel_size: whole number or list of them
         stride: whole number or list of them
         padding: whole number or list of them
+        ceil_mode: True or False
         count_include_pad: True or False
         Returns: a tensor of floats
         """
-        return self.graph.avg_pool2d(self, kernel_size, stride, padding, count_include_pad, name=name)
+        return self.graph.avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, name=name)
+
+    def max_pool_indices(self, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None):
+        """max_pool, and where each largest is in its plane, flat; the first of equals
+
+        kernel_size: whole number or list of them
+        stride: whole number or list of them
+        padding: whole number or list of them
+        dilation: whole number or list of them
+        ceil_mode: True or False
+        dims: whole number
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.graph.max_pool_indices(self, kernel_size, stride, padding, dilation, ceil_mode, dims, name=name)
+
+    def max_unpool(self, indices, kernel_size, stride=None, padding=0, output_size=None, dims=2, *, name=None):
+        """zeros, but x where the indices of max_pool_indices say; the last of several that say the same, nothing for one
+            out of range; output_size: of the plane
+
+        indices: tensor of integers
+        kernel_size: whole number or list of them
+        stride: whole number or list of them
+        padding: whole number or list of them
+        output_size: size or list of sizes
+        dims: whole number
+        Returns: a tensor
+        """
+        return self.graph.max_unpool(self, indices, kernel_size, stride, padding, output_size, dims, name=name)
 
     def gather(self, index, axis=0, *, name=None):
         """torch.gather: along the axis, index in the shape of the result; negative counts from the end, out of range

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""Cases of windows and of what looks at elements elsewhere: convolutions, pools, resampling, padding, movement."""
+
+import itertools
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from cases import ANY, EXACT, F32, FLOATS, INF, INTS, NAN, NUMBERS, case, distinct, fixed, given, whole, x
+
+CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+TRANSPOSE = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+AVG = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
+UNPOOL = {1: F.max_unpool1d, 2: F.max_unpool2d, 3: F.max_unpool3d}
+SIZES = {1: (11,), 2: (7, 6), 3: (5, 4, 6)}  # of what windows move over
+KERNEL = {1: (3,), 2: (3, 2), 3: (2, 3, 1)}
+
+
+def both_ends(pairs):
+    """F.pad's list: the last axis first."""
+    return [n for pair in reversed(list(zip(pairs[::2], pairs[1::2]))) for n in pair]
+
+
+# ---- convolutions
+
+def add_convolutions():
+    for n, (stride, padding, dilation, groups) in itertools.product((1, 2, 3), ((1, 0, 1, 1), (2, 1, 1, 2), (1, 2, 2, 1), (3, 1, 1, 4))):
+        attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        case("conv", [x(2, 4, *[s + 1 for s in SIZES[n]]), x(8, 4 // groups, *KERNEL[n]), x(8)],
+             lambda a, w, b, n=n, attrs=attrs: CONV[n](a, w, b, **attrs), attrs, loose=30, dtypes=FLOATS if stride == 2 else EXACT)
+    case("conv", [x(1, 3, 9), x(2, 3, 4)], lambda a, w: F.conv1d(F.pad(a, (2, 1)), w), {"padding": [2, 1]}, loose=20, note="[before, after]")
+    pairs = [1, 0, 2, 3]
+    case("conv", [x(1, 2, 5, 4), x(3, 2, 3, 3)], lambda a, w: F.conv2d(F.pad(a, both_ends(pairs)), w), {"padding": pairs}, loose=20,
+         note="pairs")
+    case("conv", [x(1, 2, 5, 4), x(3, 2, 3, 2)], lambda a, w: F.conv2d(a, w, stride=(2, 1), padding=(1, 0), dilation=(1, 2)),
+         {"stride": [2, 1], "padding": [1, 0], "dilation": [1, 2]}, loose=20, note="for each axis")
+    case("conv", [x(0, 2, 5), x(3, 2, 3)], F.conv1d, note="nothing")
+    case("conv", [x(1, 1, 1), x(1, 1, 1), x(1)], F.conv1d, note="one")
+    case("conv2d", [x(1, 2, 5, 4), x(3, 2, 3, 3)], lambda a, w: F.conv2d(F.pad(a, both_ends(pairs)), w), {"padding": pairs}, loose=20,
+         note="pairs")
+    rows = ((1, 0, 0, 1, 1), (2, 1, 1, 1, 2), (3, 0, 2, 1, 1), (2, 2, 0, 2, 1), (1, 3, 0, 2, 4), (3, 1, 1, 2, 2))
+    for n, (stride, padding, extra, dilation, groups) in itertools.product((1, 2, 3), rows):
+        if n == 3 and stride == 3:
+            continue  # many elements, nothing new
+        kernel = [k + 2 for k in KERNEL[n]] if padding > 1 else KERNEL[n]
+        attrs = {"stride": stride, "padding": padding, "output_padding": extra, "dilation": dilation, "groups": groups}
+        # torch's own in bfloat16 gives a wrong shape
+        case("conv_transpose", [x(2, 4, *[s - 1 for s in SIZES[n]]), x(4, 4 // groups, *kernel), x(4)],
+             lambda a, w, b, n=n, attrs=attrs: TRANSPOSE[n](a, w, b, **attrs), attrs, loose=30, dtypes=("float16", *EXACT))
+    case("conv_transpose", [x(1, 2, 3, 4), x(2, 3, 2, 3)],
+         lambda a, w: F.conv_transpose2d(a, w, stride=(2, 3), padding=(1, 0), output_padding=(0, 1), dilation=(1, 2)),
+         {"stride": [2, 3], "padding": [1, 0], "output_padding": [0, 1], "dilation": [1, 2]}, loose=20, note="for each axis")
+    case("conv_transpose", [x(1, 2, 3), x(2, 3, 4)], lambda a, w: F.conv_transpose1d(a, w, stride=2)[..., 1:-2],
+         {"stride": 2, "padding": [1, 2]}, loose=20, note="[before, after]")
+    case("conv_transpose", [x(1, 2, 3), x(2, 3, 1)], lambda a, w: F.conv_transpose1d(a, w, stride=3)[..., 2:-1],
+         {"stride": 3, "padding": [2, 1]}, loose=20, note="cropped within the stride")
+    case("conv_transpose", [x(0, 2, 3), x(2, 3, 4)], F.conv_transpose1d, note="nothing")
+    case("conv_transpose", [x(1, 1, 1), x(1, 1, 1)], F.conv_transpose1d, note="one")
+
+
+# ---- pools
+
+POOLS = ((2, None, 0, 1), (3, 2, 1, 1), (2, 1, 1, 2), (3, 3, 0, 1), (2, 3, 1, 1), (1, 2, 0, 1))  # size, stride, padding, dilation
+
+
+def add_pools():
+    for n, (size, stride, padding, dilation), ceil in itertools.product((1, 2, 3), POOLS, (False, True)):
+        shape = (2, *SIZES[n]) if n == 3 else (1, 2, *SIZES[n])
+        if n == 3 and stride == 1:
+            continue
+        attrs = {"kernel_size": size, "padding": padding, "ceil_mode": ceil, "dims": n, **({} if stride is None else {"stride": stride})}
+        given_max = (size, stride, padding, dilation, ceil)
+        case("max_pool", [distinct(*shape)], lambda a, n=n, p=given_max: MAX[n](a, *p), {**attrs, "dilation": dilation}, loose=4)
+        for which in range(2):
+            case("max_pool_indices", [distinct(*shape)], lambda a, n=n, p=given_max, which=which: MAX[n](a, *p, return_indices=True)[which],
+                 {**attrs, "dilation": dilation}, loose=4, pick=(which, 2))
+        for include in (True, False):
+            if dilation == 1:
+                case("avg_pool", [x(*shape)], lambda a, n=n, p=(size, stride, padding, ceil, include): AVG[n](a, *p),
+                     {**attrs, "count_include_pad": include}, loose=8)
+    case("max_pool", [distinct(2, 5, 7)], lambda a: F.max_pool2d(a, (2, 3), (1, 2), (0, 1)), {"kernel_size": [2, 3], "stride": [1, 2], "padding": [0, 1]})
+    case("max_pool", [distinct(3, 7)], lambda a: F.max_pool1d(a, 2), {"kernel_size": [2]}, dtypes=FLOATS, note="a list says how many axes")
+    case("max_pool", [x(0, 4, 4)], lambda a: F.max_pool2d(a.reshape(0, 1, 4, 4), 2).reshape(0, 2, 2), {"kernel_size": 2}, note="nothing")
+    case("max_pool", [distinct(7)], lambda a: F.max_pool1d(F.pad(a, (1, 0), value=-INF)[None], 3, 2)[0],
+         {"kernel_size": 3, "stride": 2, "padding": [1, 0], "dims": 1}, note="[before, after]")
+    case("max_pool", [given(np.arange(32).reshape(2, 4, 4) % 11)], lambda a: F.max_pool2d(a.float(), 2, 1, 1).to(a.dtype),
+         {"kernel_size": 2, "stride": 1, "padding": 1}, dtypes=INTS)
+    special = [[-INF, -INF, NAN, 1.0, 2], [-INF, -INF, 0, 3, 3]]
+    case("max_pool", [given([special])], lambda a: F.max_pool2d(a, 2, 1), {"kernel_size": 2, "stride": 1}, grad=False, note="special")
+    for which in range(2):
+        case("max_pool_indices", [given([[[1, 3, 3, 0], [3, 2, 0, 0]]])], lambda a, w=which: F.max_pool2d(a.float(), 2, return_indices=True)[w].to((a.dtype, torch.int64)[w]),
+             {"kernel_size": 2}, dtypes=NUMBERS, grad=False, pick=(which, 2), note=f"ties {which}")
+        case("max_pool_indices", [given([[[-INF, -INF, -INF]] * 3])], lambda a, w=which: F.max_pool2d(a, 2, 2, 1, return_indices=True)[w],
+             {"kernel_size": 2, "padding": 1}, grad=False, pick=(which, 2), note=f"nothing larger than the padding {which}")
+    for op, fn in {"max_pool2d": F.max_pool2d, "avg_pool2d": F.avg_pool2d}.items():
+        case(op, [distinct(1, 2, 7, 8)], lambda a, fn=fn: fn(a, 3, 2, 1, ceil_mode=True), {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True},
+             loose=8, note="ceil_mode")
+        case(op, [distinct(1, 5, 7)], lambda a, fn=fn: fn(a, 2, ceil_mode=True), {"kernel_size": 2, "ceil_mode": True}, loose=8, note="ceil_mode of tiles")
+    case("avg_pool", [x(2, 5)], lambda a: F.avg_pool1d(a, 3, 2), {"kernel_size": [3], "stride": 2}, loose=4)
+    case("avg_pool", [fixed([[1, 2, 4, 8]], "int32")], lambda a: F.avg_pool1d(a.float(), 2), {"kernel_size": 2, "dims": 1}, dtypes=F32, grad=False,
+         note="int32 makes float32")
+
+
+def unpooled(n, shape, size, stride=None, padding=0, output=None):
+    """Indices of a pool of random numbers, and torch's max_unpool of whatever was pooled to that shape."""
+    pooled, indices = MAX[n](torch.randperm(int(np.prod(shape)), generator=torch.Generator().manual_seed(n)).float().reshape(shape), size, stride,
+                             padding, return_indices=True)
+    return tuple(pooled.shape), fixed(indices.numpy(), "int64"), lambda a, i: UNPOOL[n](a, i, size, stride, padding, output)
+
+
+def add_unpools():
+    for n, (size, stride, padding) in itertools.product((1, 2, 3), ((2, None, 0), (3, None, 1), (2, 3, 0))):
+        shape, indices, fn = unpooled(n, (1, 2, *[s // 2 * 2 + 1 for s in SIZES[n]]), size, stride, padding)
+        output = [s // 2 * 2 + 1 for s in SIZES[n]]
+        fn = unpooled(n, (1, 2, *output), size, stride, padding, output)[2]
+        case("max_unpool", [x(*shape), indices], fn, {"kernel_size": size, "padding": padding, "output_size": output, "dims": n,
+                                                      **({} if stride is None else {"stride": stride})}, loose=2)
+    shape, indices, fn = unpooled(2, (2, 6, 4), 2)
+    case("max_unpool", [x(*shape), indices], fn, {"kernel_size": 2}, note="the size of the pool's input")
+    shape, indices, fn = unpooled(1, (1, 3, 8), 2)
+    case("max_unpool", [x(*shape), indices], lambda a, i, fn=fn: fn(a.double(), i).to(a.dtype), {"kernel_size": [2]}, dtypes=NUMBERS, grad=False, note="dtypes")
+    case("max_unpool", [given([1.0, 2, 3, 4]), fixed([1, 1, -1, 9], "int32")], lambda a, i: torch.stack([0 * a[0], a[1], 0 * a[0], 0 * a[0], 0 * a[0]]),
+         {"kernel_size": 2, "dims": 1, "output_size": 5}, note="the last of two, nothing outside")
+    case("max_unpool", [x(0, 3), fixed(np.zeros((0, 3)), "int64")], lambda a, i: a.reshape(0, 3).repeat_interleave(2, 1), {"kernel_size": [2]}, note="nothing")
+
+
+for add in (add_convolutions, add_pools, add_unpools):
+    add()
