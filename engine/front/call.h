@@ -92,6 +92,8 @@ const bl_node *bl_call_pad(bl_call *c, const bl_node *x, const bl_node *const *b
 const bl_node *bl_call_full(bl_call *c, const bl_node *scalar, int ndim, const bl_node *const *dim);
 /* The scalar |s| (of any dtype) in the shape of |like|. */
 const bl_node *bl_spread(bl_ir *ir, const bl_node *s, const bl_node *like);
+/* |n| parts one after the other along an axis; none is POISON.  (movement.c) */
+const bl_node *bl_call_join(bl_call *c, int n, const bl_node *const *part, int axis);
 /* x without the axes in |mask|, all of extent 1. */
 const bl_node *bl_drop_axes(bl_ir *ir, const bl_node *x, uint32_t mask);
 /* x with an axis of extent 1 before axis |axis|. */

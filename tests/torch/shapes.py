@@ -126,5 +126,68 @@ def add_unpools():
     case("max_unpool", [x(0, 3), fixed(np.zeros((0, 3)), "int64")], lambda a, i: a.reshape(0, 3).repeat_interleave(2, 1), {"kernel_size": [2]}, note="nothing")
 
 
-for add in (add_convolutions, add_pools, add_unpools):
+# ---- padding and movement
+
+def np_pad(pairs, mode):
+    """numpy.pad, which takes every axis; gradients by torch's indexing."""
+    words = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+    def pad(a):
+        where = np.pad(np.arange(a.numel()).reshape(tuple(a.shape)), list(zip(pairs[::2], pairs[1::2])), words[mode])
+        return a.reshape(-1)[torch.from_numpy(where)]
+    return pad
+
+
+def add_padding():
+    for mode in ("reflect", "replicate", "circular"):
+        for shape, pairs in (((5,), [2, 3]), ((3, 4), [0, 0, 1, 2]), ((3, 4), [2, 1, 0, 3]), ((2, 3, 4), [1, 1, 2, 0, 0, 3]), ((0, 4), [0, 0, 1, 2])):
+            case("pad", [x(*shape)], np_pad(pairs, mode), {"padding": pairs, "mode": mode}, dtypes=ANY)
+        for pairs in ([2, -1], [-1, 2], [-1, -2], [-2, 3] if mode != "circular" else [-2, 2]):
+            case("pad", [x(1, 1, 4)], lambda a, p=pairs, m=mode: F.pad(a, p, mode=m), {"padding": [0, 0, 0, 0, *pairs], "mode": mode}, note=f"{mode} {pairs}")
+        case("pad", [x(2, 2, 4, 5)], lambda a, m=mode: F.pad(a, (2, 1, -1, 2), mode=m), {"padding": [0, 0, 0, 0, -1, 2, 2, 1], "mode": mode},
+             note=f"{mode} and cropped")
+    case("pad", [x(6)], np_pad([6, 6], "circular"), {"padding": [6, 6], "mode": "circular"}, note="circular, as far as it goes")
+    for pairs in ([-1, 2, 1, -2], [-1, -1, -2, 0], [-3, 1, 0, 0], [1, -3, 2, 2]):
+        case("pad", [x(3, 4)], lambda a, p=pairs: F.pad(a, both_ends(p)), {"padding": pairs}, dtypes=ANY, note=f"cropped {pairs}")
+        case("pad", [x(3, 4)], lambda a, p=pairs: F.pad(a, both_ends(p), value=2.5), {"padding": pairs, "value": 2.5}, note=f"cropped {pairs} 2.5")
+
+
+def move(op, shape, fn, attrs=None, **more):
+    case(op, [x(*shape)], fn, attrs, dtypes=ANY, **more)
+
+
+def sliced(a, *slices):
+    """NumPy's slices, backwards too."""
+    where = np.arange(a.numel()).reshape(tuple(a.shape))[slices]
+    return a.reshape(-1)[torch.from_numpy(where.copy())]
+
+
+def add_movement():
+    for shape, shift, axis in (((7,), 2, 0), ((7,), -9, 0), ((3, 4), [1, -1], [0, 1]), ((3, 4), [1, 1], [1, 1]), ((0, 3), [2, 1], [0, 1]), ((3, 4), 12, 1),
+                               ((17, 33), [-5, 40], [0, -1])):
+        move("roll", shape, lambda a, s=shift, d=axis: a.roll(s, d), {"shift": shift, "axis": axis})
+    for shape, shift in (((3, 4), 5), ((2, 3), -1), ((), 1), ((0, 3), 1), ((5,), 0)):
+        move("roll", shape, lambda a, s=shift: a.roll(s), {"shift": shift}, note=f"flat {list(shape)}")
+    for shape, repeats in (((3,), [2]), ((2, 3), [2, 3]), ((2, 3), [4, 1, 2]), ((), [3]), ((3,), [0]), ((0, 2), [2, 2]), ((1, 5), [3, 1]), ((2,), [2, 2, 3])):
+        move("repeat", shape, lambda a, r=repeats: a.repeat(*r), {"repeats": repeats})
+    for shape, repeats, axis in (((3, 4), 2, 1), ((3, 4), 3, 0), ((3, 4), 0, 0), ((0, 4), 2, -1), ((3, 1), 5, 1)):
+        move("repeat_interleave", shape, lambda a, r=repeats, d=axis: a.repeat_interleave(r, d), {"repeats": repeats, "axis": axis})
+    move("repeat_interleave", (2, 3), lambda a: a.repeat_interleave(2), {"repeats": 2}, note="flat")
+    for shape, axis, size, step in (((9,), 0, 3, 2), ((9,), 0, 2, 1), ((3, 7), 1, 3, 3), ((3, 7), 0, 2, 5), ((0, 4), 1, 2, 1), ((5,), 0, 5, 9)):
+        move("unfold", shape, lambda a, p=(axis, size, step): a.unfold(*p), {"axis": axis, "size": size, "step": step})
+    for shape, offset, axis0, axis1 in (((4, 4), 0, 0, 1), ((3, 5), 1, 0, 1), ((5, 3), -1, 0, 1), ((3, 5), 3, 1, 0), ((2, 3, 4), 0, 1, 2), ((2, 3, 4), -1, 0, -1),
+                                        ((2, 3, 4), 1, 2, 0), ((0, 3), 0, 0, 1), ((3, 3), 3, 0, 1), ((3, 3), -9, 0, 1), ((1, 1), 0, 0, 1), ((17, 33), -7, 0, 1)):
+        move("diagonal", shape, lambda a, p=(offset, axis0, axis1): a.diagonal(*p), {"offset": offset, "axis0": axis0, "axis1": axis1})
+    for shape, offset in (((3,), 0), ((3,), 2), ((3,), -1), ((0,), 0), ((0,), 2), ((1,), 0), ((3, 4), 0), ((4, 3), -2), ((3, 4), 9)):
+        move("diag", shape, lambda a, k=offset: a.diagonal(k) if a.dim() == 2 else torch.diag_embed(a, k), {"offset": offset})
+    case("diag", [given([INF, NAN, -0.0])], torch.diag, grad=False, note="special")
+    for shape, start, stop, step in (((7,), None, None, -1), ((7,), None, None, -3), ((7,), 5, 1, -2), ((7,), -2, -6, -1), ((7,), 99, -99, -2), ((7,), 1, 5, -1),
+                                     ((7,), 0, -8, -1), ((0,), None, None, -1), ((1,), None, None, -5), ((7,), None, 2, -1), ((7,), 3, None, -1)):
+        attrs = {k: v for k, v in (("start", start), ("stop", stop), ("step", step)) if v is not None}
+        move("slice", shape, lambda a, s=slice(start, stop, step): sliced(a, s), attrs, note=f"{shape[0]} backwards {attrs}")
+    move("slice", (4, 5), lambda a: sliced(a, slice(None, None, -1), slice(None, None, 2)), {"step": [-1, 2]})
+    move("slice", (4, 5), lambda a: sliced(a, slice(None), slice(3, 0, -2)), {"start": 3, "stop": 0, "step": -2, "axis": -1})
+
+
+for add in (add_convolutions, add_pools, add_unpools, add_padding, add_movement):
     add()

@@ -58,7 +58,7 @@ DEFAULTS = {
     "max_pool": {"padding": 0, "dilation": 1, "ceil_mode": False, "dims": 2},
     "avg_pool": {"padding": 0, "ceil_mode": False, "count_include_pad": True, "dims": 2},
     "max_pool2d": {"padding": 0, "dilation": 1, "ceil_mode": False},
-    "avg_pool2d": {"padding": 0, "ceil_mode": False, "count_include_pad": True},
+    "avg_pool2d": {"padding": 0, "count_include_pad": True, "ceil_mode": False},
     "max_pool_indices": {"padding": 0, "dilation": 1, "ceil_mode": False, "dims": 2},
     "max_unpool": {"padding": 0, "dims": 2},
     "gather": {"axis": 0},
@@ -67,7 +67,9 @@ DEFAULTS = {
     "tril": {"diagonal": 0},
     "triu": {"diagonal": 0},
     "transpose": {"axis0": -2, "axis1": -1},
-    "pad": {"value": 0},
+    "pad": {"value": 0, "mode": "constant"},
+    "diagonal": {"offset": 0, "axis0": 0, "axis1": 1},
+    "diag": {"offset": 0},
     "flatten": {"start_axis": 0, "end_axis": -1},
     "cat": {"axis": 0},
     "stack": {"axis": 0},
@@ -1353,19 +1355,19 @@ class GraphOps:
         return self.op("max_pool2d", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation":
             dilation, "ceil_mode": ceil_mode}, name)
 
-    def avg_pool2d(self, x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, *, name=None):
+    def avg_pool2d(self, x, kernel_size, stride=None, padding=0, count_include_pad=True, ceil_mode=False, *, name=None):
         """mean of each window of [..., H, W]; stride is kernel_size unless given
 
         x: tensor of floats (integers and bool become float32)
         kernel_size: whole number or list of them
         stride: whole number or list of them
         padding: whole number or list of them
-        ceil_mode: True or False
         count_include_pad: True or False
+        ceil_mode: True or False
         Returns: a tensor of floats
         """
-        return self.op("avg_pool2d", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode":
-            ceil_mode, "count_include_pad": count_include_pad}, name)
+        return self.op("avg_pool2d", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding,
+            "count_include_pad": count_include_pad, "ceil_mode": ceil_mode}, name)
 
     def max_pool_indices(self, x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None):
         """max_pool, and where each largest is in its plane, flat; the first of equals
@@ -1484,15 +1486,17 @@ class GraphOps:
         """
         return self.op("expand", [x], {"shape": shape}, name)
 
-    def pad(self, x, padding, value=0, *, name=None):
-        """[before, after] for each axis from the first, also as a flat list
+    def pad(self, x, padding, value=0, mode="constant", *, name=None):
+        """[before, after] for each axis from the first, also as a flat list; negative ones crop; modes: the value, x
+            mirrored at its ends (which are not repeated), its ends, or x from its other end
 
         x: tensor of any dtype
         padding: list of pairs
         value: number
+        mode: "constant", "reflect", "replicate" or "circular"
         Returns: a tensor
         """
-        return self.op("pad", [x], {"padding": padding, "value": value}, name)
+        return self.op("pad", [x], {"padding": padding, "value": value, "mode": mode}, name)
 
     def shrink(self, x, ranges, *, name=None):
         """[start, stop] for each axis from the first
@@ -1504,7 +1508,8 @@ class GraphOps:
         return self.op("shrink", [x], {"ranges": ranges}, name)
 
     def slice(self, x, start=None, stop=None, step=None, axis=None, *, name=None):
-        """x[start:stop:step] on the axes (the first ones, unless given); step is positive
+        """x[start:stop:step] on the axes (the first ones, unless given); a negative step goes backwards, to the first
+            element where stop is left out or below -size
 
         x: tensor of any dtype
         start: size or list of sizes
@@ -1523,6 +1528,66 @@ class GraphOps:
         Returns: a tensor
         """
         return self.op("flip", [x], {"axis": axis}, name)
+
+    def roll(self, x, shift, axis=None, *, name=None):
+        """each axis moved on by its shift, what leaves at the end comes in at the start; without axis as if flat
+
+        x: tensor of any dtype
+        shift: whole number or list of them
+        axis: whole number or list of them; None for all
+        Returns: a tensor
+        """
+        return self.op("roll", [x], {"shift": shift, "axis": axis}, name)
+
+    def repeat(self, x, repeats, *, name=None):
+        """torch.Tensor.repeat: each axis as a whole so many times; further numbers make new axes in front
+
+        x: tensor of any dtype
+        repeats: size or list of sizes
+        Returns: a tensor
+        """
+        return self.op("repeat", [x], {"repeats": repeats}, name)
+
+    def repeat_interleave(self, x, repeats, axis=None, *, name=None):
+        """each element of the axis so many times; without axis flat
+
+        x: tensor of any dtype
+        repeats: size
+        axis: whole number
+        Returns: a tensor
+        """
+        return self.op("repeat_interleave", [x], {"repeats": repeats, "axis": axis}, name)
+
+    def unfold(self, x, axis, size, step, *, name=None):
+        """torch.Tensor.unfold: windows of the axis, every step elements one, along a new last axis
+
+        x: tensor of any dtype
+        axis: whole number
+        size: whole number
+        step: whole number
+        Returns: a tensor
+        """
+        return self.op("unfold", [x], {"axis": axis, "size": size, "step": step}, name)
+
+    def diagonal(self, x, offset=0, axis0=0, axis1=1, *, name=None):
+        """the diagonal of two axes, along a new last axis; offset: so many above it
+
+        x: tensor of any dtype
+        offset: whole number
+        axis0: whole number
+        axis1: whole number
+        Returns: a tensor
+        """
+        return self.op("diagonal", [x], {"offset": offset, "axis0": axis0, "axis1": axis1}, name)
+
+    def diag(self, x, offset=0, *, name=None):
+        """the diagonal of a matrix, or the matrix of a diagonal, with zeros elsewhere
+
+        x: tensor of any dtype
+        offset: whole number
+        Returns: a tensor
+        """
+        return self.op("diag", [x], {"offset": offset}, name)
 
     def squeeze(self, x, axis=None, *, name=None):
         """without the axes of size 1 (among those given)
@@ -2924,17 +2989,17 @@ class TensorOps:
         """
         return self.graph.max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode, name=name)
 
-    def avg_pool2d(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, *, name=None):
+    def avg_pool2d(self, kernel_size, stride=None, padding=0, count_include_pad=True, ceil_mode=False, *, name=None):
         """mean of each window of [..., H, W]; stride is kernel_size unless given
 
         kernel_size: whole number or list of them
         stride: whole number or list of them
         padding: whole number or list of them
-        ceil_mode: True or False
         count_include_pad: True or False
+        ceil_mode: True or False
         Returns: a tensor of floats
         """
-        return self.graph.avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, name=name)
+        return self.graph.avg_pool2d(self, kernel_size, stride, padding, count_include_pad, ceil_mode, name=name)
 
     def max_pool_indices(self, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None):
         """max_pool, and where each largest is in its plane, flat; the first of equals
@@ -3040,14 +3105,16 @@ class TensorOps:
         """
         return self.graph.expand(self, shape, name=name)
 
-    def pad(self, padding, value=0, *, name=None):
-        """[before, after] for each axis from the first, also as a flat list
+    def pad(self, padding, value=0, mode="constant", *, name=None):
+        """[before, after] for each axis from the first, also as a flat list; negative ones crop; modes: the value, x
+            mirrored at its ends (which are not repeated), its ends, or x from its other end
 
         padding: list of pairs
         value: number
+        mode: "constant", "reflect", "replicate" or "circular"
         Returns: a tensor
         """
-        return self.graph.pad(self, padding, value, name=name)
+        return self.graph.pad(self, padding, value, mode, name=name)
 
     def shrink(self, ranges, *, name=None):
         """[start, stop] for each axis from the first
@@ -3058,7 +3125,8 @@ class TensorOps:
         return self.graph.shrink(self, ranges, name=name)
 
     def slice(self, start=None, stop=None, step=None, axis=None, *, name=None):
-        """x[start:stop:step] on the axes (the first ones, unless given); step is positive
+        """x[start:stop:step] on the axes (the first ones, unless given); a negative step goes backwards, to the first
+            element where stop is left out or below -size
 
         start: size or list of sizes
         stop: size or list of sizes
@@ -3075,6 +3143,60 @@ class TensorOps:
         Returns: a tensor
         """
         return self.graph.flip(self, axis, name=name)
+
+    def roll(self, shift, axis=None, *, name=None):
+        """each axis moved on by its shift, what leaves at the end comes in at the start; without axis as if flat
+
+        shift: whole number or list of them
+        axis: whole number or list of them; None for all
+        Returns: a tensor
+        """
+        return self.graph.roll(self, shift, axis, name=name)
+
+    def repeat(self, repeats, *, name=None):
+        """torch.Tensor.repeat: each axis as a whole so many times; further numbers make new axes in front
+
+        repeats: size or list of sizes
+        Returns: a tensor
+        """
+        return self.graph.repeat(self, repeats, name=name)
+
+    def repeat_interleave(self, repeats, axis=None, *, name=None):
+        """each element of the axis so many times; without axis flat
+
+        repeats: size
+        axis: whole number
+        Returns: a tensor
+        """
+        return self.graph.repeat_interleave(self, repeats, axis, name=name)
+
+    def unfold(self, axis, size, step, *, name=None):
+        """torch.Tensor.unfold: windows of the axis, every step elements one, along a new last axis
+
+        axis: whole number
+        size: whole number
+        step: whole number
+        Returns: a tensor
+        """
+        return self.graph.unfold(self, axis, size, step, name=name)
+
+    def diagonal(self, offset=0, axis0=0, axis1=1, *, name=None):
+        """the diagonal of two axes, along a new last axis; offset: so many above it
+
+        offset: whole number
+        axis0: whole number
+        axis1: whole number
+        Returns: a tensor
+        """
+        return self.graph.diagonal(self, offset, axis0, axis1, name=name)
+
+    def diag(self, offset=0, *, name=None):
+        """the diagonal of a matrix, or the matrix of a diagonal, with zeros elsewhere
+
+        offset: whole number
+        Returns: a tensor
+        """
+        return self.graph.diag(self, offset, name=name)
 
     def squeeze(self, axis=None, *, name=None):
         """without the axes of size 1 (among those given)
