@@ -203,7 +203,7 @@ const bl_node *expand_pad(bl_call *c)
 
     if (!take_pairs(c, "padding", -INT64_MAX, before, after))
         return x;
-    if (!constant && bl_attr(c, "value")->real != 0)
+    if (!constant && bl_attr(c, "value")->number.value != 0)
         return bl_call_fail(c, "mode %s takes no value", mode);
     for (int i = 0; i < ndim; i++) {
         const bl_node *none = bl_index(ir, 0);

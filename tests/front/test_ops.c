@@ -116,6 +116,12 @@ static void test_named_dimensions(void **state)
         {"'op': 'repeat', 'in': ['x'], 'attrs': {'repeats': [2, 1]}", "float32[6, 2] 1 2 3 4 5 6 1 2 3 4 5 6"},
         {"'op': 'repeat_interleave', 'in': ['x'], 'attrs': {'repeats': 'b', 'axis': 1}",
          "float32[3, 6] 1 1 1 2 2 2 3 3 3 4 4 4 5 5 5 6 6 6"},
+        {"'op': 'interpolate', 'in': ['x'], 'attrs': {'size': ['b', 4]}", "float32[3, 4] 1 1 2 2 3 3 4 4 5 5 6 6"},
+        {"'op': 'interpolate', 'in': ['x'], 'attrs': {'size': [2, 2]}", "float32[2, 2] 1 2 3 4"},
+        {"'op': 'interpolate', 'in': ['x'], 'attrs': {'size': [5, 2], 'mode': 'bilinear', 'align_corners': true}",
+         "float32[5, 2] 1 2 2 3 3 4 4 5 5 6"},
+        {"'op': 'rearrange', 'in': ['x'], 'attrs': {'formula': 'a b -> (b a) 1'}", "float32[6, 1] 1 3 5 2 4 6"},
+        {"'op': 'linspace', 'attrs': {'start': 0, 'stop': 1, 'steps': 'b'}", "float32[3] 0 0.5 1"},
         {"'op': 'unfold', 'in': ['x'], 'attrs': {'axis': 0, 'size': 1, 'step': 2}", "float32[2, 2, 1] 1 2 5 6"},
     };
     (void)state;

@@ -189,5 +189,55 @@ def add_movement():
     move("slice", (4, 5), lambda a: sliced(a, slice(None), slice(3, 0, -2)), {"start": 3, "stop": 0, "step": -2, "axis": -1})
 
 
-for add in (add_convolutions, add_pools, add_unpools, add_padding, add_movement):
+def rearranged(split, order, to):
+    """reshape, permute, reshape."""
+    return lambda a: a.reshape(split).permute(order).reshape(to)
+
+
+def add_rearrange():
+    rows = (("a b -> b a", (3, 4), (3, 4), (1, 0), (4, 3)),
+            ("b (h=3 w) c -> b c h w", (2, 6, 4), (2, 3, 2, 4), (0, 3, 1, 2), (2, 4, 3, 2)),
+            ("b c (h p=2) (w q=2) -> b (h w) (p q c)", (2, 3, 4, 6), (2, 3, 2, 2, 3, 2), (0, 2, 4, 3, 5, 1), (2, 6, 12)),
+            ("... a b->... b a", (2, 3, 4, 5), (2, 3, 4, 5), (0, 1, 3, 2), (2, 3, 5, 4)), ("a b -> (a b)", (3, 4), (3, 4), (0, 1), (12,)),
+            ("a b ... -> ... (b a)", (2, 3, 4), (2, 3, 4), (2, 1, 0), (4, 6)), ("a 1 b -> b 1 a 1", (2, 1, 3), (2, 3), (1, 0), (3, 1, 2, 1)),
+            ("(a b c) -> c (b=3 a=2) ()", (12,), (2, 3, 2), (2, 1, 0), (2, 6, 1)),
+            ("a b -> b a", (0, 4), (0, 4), (1, 0), (4, 0)), (" -> 1", (), (), (), (1,)), ("a ... -> a ...", (3,), (3,), (0,), (3,)),
+            ("x_1 (y2 z=33) -> z x_1 y2", (17, 33), (17, 1, 33), (2, 0, 1), (33, 17, 1)))
+    for formula, shape, split, order, to in rows:
+        move("rearrange", shape, rearranged(split, order, to), {"formula": formula}, note=f"{formula} of {list(shape)}")
+
+
+# ---- resampling
+
+def resampled(a, size, mode, corners=None):
+    """F.interpolate of any leading axes."""
+    b = a.reshape(1, -1, *a.shape[a.dim() - len(size):])
+    kind = {"linear": ["linear", "bilinear", "trilinear"][len(size) - 1]}.get(mode, mode)
+    return F.interpolate(b, size=size, mode=kind, align_corners=corners).reshape(*a.shape[:a.dim() - len(size)], *size)
+
+
+def add_interpolation():
+    rows = (((2, 3, 4), (8,)), ((2, 3, 6), (4,)), ((2, 3, 5), (7,)), ((3, 8), (2,)), ((3, 9), (3,)), ((2, 7), (5,)), ((2, 5), (1,)), ((2, 1), (4,)),
+            ((1, 3, 4), (6, 8)), ((1, 5, 4), (3, 7)), ((2, 4, 6), (4, 9)), ((1, 2, 3, 4), (3, 2, 8)), ((0, 4), (8,)), ((17, 33), (12,)), ((3, 4), (4,)))
+    for shape, size in rows:
+        for mode in ("nearest", "nearest-exact"):
+            case("interpolate", [x(*shape)], lambda a, s=size, m=mode: resampled(a, s, m) if a.numel() else a.new_zeros(a.shape[0], *s) + a.sum(),
+                 {"size": list(size), "mode": mode})
+        for corners in (False, True):
+            word = "linear" if corners else ["linear", "bilinear", "trilinear"][len(size) - 1]
+            case("interpolate", [x(*shape)], lambda a, s=size, c=corners: resampled(a, s, "linear", c) if a.numel() else a.new_zeros(a.shape[0], *s) + a.sum(),
+                 {"size": list(size), "mode": word, "align_corners": corners}, loose=16)
+    case("interpolate", [fixed([[1, 2, 4]], "int32")], lambda a: resampled(a.float(), (6,), "linear", False), {"size": 6, "mode": "linear"}, dtypes=F32,
+         grad=False, note="int32 makes float32")
+
+
+def add_linspace():
+    rows = ((0, 1, 5), (-3, 7.5, 11), (2, 2, 3), (5, -5, 4), (1, 9, 1), (1, 9, 0), (0, 1, 2), (0.1, 0.7, 33))
+    for start, stop, steps in rows:
+        case("linspace", [], lambda p=(start, stop, steps): torch.linspace(*p), {"start": start, "stop": stop, "steps": steps}, dtypes=F32)
+    case("linspace", [], lambda: torch.linspace(0, 3, 7, dtype=torch.float64), {"start": 0, "stop": 3, "steps": 7, "dtype": "float64"}, dtypes=("float64",))
+    case("linspace", [], lambda: torch.linspace(0, 3, 7).half(), {"start": 0, "stop": 3, "steps": 7, "dtype": "float16"}, dtypes=F32, note="float16")
+
+
+for add in (add_convolutions, add_pools, add_unpools, add_padding, add_movement, add_rearrange, add_interpolation, add_linspace):
     add()

@@ -61,6 +61,7 @@ DEFAULTS = {
     "avg_pool2d": {"padding": 0, "count_include_pad": True, "ceil_mode": False},
     "max_pool_indices": {"padding": 0, "dilation": 1, "ceil_mode": False, "dims": 2},
     "max_unpool": {"padding": 0, "dims": 2},
+    "interpolate": {"mode": "nearest", "align_corners": False},
     "gather": {"axis": 0},
     "take": {"axis": 0},
     "one_hot": {"dtype": "int64"},
@@ -74,6 +75,7 @@ DEFAULTS = {
     "cat": {"axis": 0},
     "stack": {"axis": 0},
     "arange": {"start": 0, "step": 1},
+    "linspace": {"dtype": "float32"},
     "full": {"dtype": "float32"},
     "zeros": {"dtype": "float32"},
     "ones": {"dtype": "float32"},
@@ -1400,6 +1402,18 @@ class GraphOps:
         return self.op("max_unpool", [x, indices], {"kernel_size": kernel_size, "stride": stride, "padding": padding,
             "output_size": output_size, "dims": dims}, name)
 
+    def interpolate(self, x, size, mode="nearest", align_corners=False, *, name=None):
+        """the last axes in other sizes: the nearest element, or between neighbours along each axis (linear: any number
+            of axes); align_corners: the first and last elements stay where they are
+
+        x: tensor of floats (integers and bool become float32)
+        size: size or list of sizes
+        mode: "nearest", "nearest-exact", "linear", "bilinear" or "trilinear"
+        align_corners: True or False
+        Returns: a tensor of floats
+        """
+        return self.op("interpolate", [x], {"size": size, "mode": mode, "align_corners": align_corners}, name)
+
     def gather(self, x, index, axis=0, *, name=None):
         """torch.gather: along the axis, index in the shape of the result; negative counts from the end, out of range
             reads 0
@@ -1627,6 +1641,16 @@ class GraphOps:
         """
         return self.op("unflatten", [x], {"axis": axis, "sizes": sizes}, name)
 
+    def rearrange(self, x, formula, *, name=None):
+        """axes named as in einops: 'b (h w) c -> b c h w'; a name in parentheses is a part of an axis, and all parts of
+            one but one need a size: '(h=3 w)'; 1 is an axis of size 1, ... stands for all others
+
+        x: tensor of any dtype
+        formula: string
+        Returns: a tensor
+        """
+        return self.op("rearrange", [x], {"formula": formula}, name)
+
     def cat(self, xs, axis=0, *, name=None):
         """one after the other along the axis
 
@@ -1655,6 +1679,17 @@ class GraphOps:
         Returns: a tensor
         """
         return self.op("arange", [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, name)
+
+    def linspace(self, start, stop, steps, dtype="float32", *, name=None):
+        """steps numbers from start to stop, evenly apart
+
+        start: number
+        stop: number
+        steps: size
+        dtype: dtype
+        Returns: a tensor of floats
+        """
+        return self.op("linspace", [], {"start": start, "stop": stop, "steps": steps, "dtype": dtype}, name)
 
     def full(self, shape, value, dtype="float32", *, name=None):
         """every element the value
@@ -3028,6 +3063,17 @@ class TensorOps:
         """
         return self.graph.max_unpool(self, indices, kernel_size, stride, padding, output_size, dims, name=name)
 
+    def interpolate(self, size, mode="nearest", align_corners=False, *, name=None):
+        """the last axes in other sizes: the nearest element, or between neighbours along each axis (linear: any number
+            of axes); align_corners: the first and last elements stay where they are
+
+        size: size or list of sizes
+        mode: "nearest", "nearest-exact", "linear", "bilinear" or "trilinear"
+        align_corners: True or False
+        Returns: a tensor of floats
+        """
+        return self.graph.interpolate(self, size, mode, align_corners, name=name)
+
     def gather(self, index, axis=0, *, name=None):
         """torch.gather: along the axis, index in the shape of the result; negative counts from the end, out of range
             reads 0
@@ -3231,6 +3277,15 @@ class TensorOps:
         Returns: a tensor
         """
         return self.graph.unflatten(self, axis, sizes, name=name)
+
+    def rearrange(self, formula, *, name=None):
+        """axes named as in einops: 'b (h w) c -> b c h w'; a name in parentheses is a part of an axis, and all parts of
+            one but one need a size: '(h=3 w)'; 1 is an axis of size 1, ... stands for all others
+
+        formula: string
+        Returns: a tensor
+        """
+        return self.graph.rearrange(self, formula, name=name)
 
     def zeros_like(self, dtype=None, *, name=None):
         """zeros in the shape of x
