@@ -4,11 +4,10 @@
 
 #include <string.h>
 
-/* The pairs of |name|, one for each axis of x, |low| at least. */
-static bool take_pairs(bl_call *c, const char *name, int64_t low, const bl_node **first, const bl_node **second)
+/* The pairs of |name|, one for each of the |ndim| axes of x, |low| at least. */
+static bool take_pairs(bl_call *c, const char *name, int ndim, int64_t low, const bl_node **first, const bl_node **second)
 {
     const bl_value *pairs = bl_attr(c, name);
-    int ndim = c->in[0]->ndim;
 
     if (pairs->count != 2 * ndim) {
         bl_call_fail(c, "%d pairs given for a tensor of shape %s", pairs->count / 2, bl_call_shape(c, c->in[0]));
@@ -18,7 +17,7 @@ static bool take_pairs(bl_call *c, const char *name, int64_t low, const bl_node 
         first[i] = pairs->sizes[2 * i];
         second[i] = pairs->sizes[2 * i + 1];
         if (first[i]->lo < low || second[i]->lo < low) {
-            bl_call_fail(c, "attribute \"%s\" may not be negative at axis %d", name, i);
+            bl_call_fail(c, "attribute \"%s\" may not be %s at axis %d", name, low < 0 ? "so negative" : "negative", i);
             return false;
         }
     }
@@ -38,7 +37,7 @@ const bl_node *expand_shrink(bl_call *c)
     const bl_node *size[BL_MAX_DIMS];
     const bl_node *x = c->in[0];
 
-    if (!take_pairs(c, "ranges", 0, start, stop))
+    if (!take_pairs(c, "ranges", x->ndim, 0, start, stop))
         return x;
     for (int i = 0; i < x->ndim; i++) {
         size[i] = bl_sub(c->ir, stop[i], start[i]);
@@ -201,7 +200,7 @@ const bl_node *expand_pad(bl_call *c)
     bool constant = strcmp(mode, "constant") == 0, late = strcmp(mode, "reflect") == 0 || strcmp(mode, "replicate") == 0;
     int ndim = x->ndim;
 
-    if (!take_pairs(c, "padding", -INT64_MAX, before, after))
+    if (!take_pairs(c, "padding", ndim, -INT64_MAX, before, after))
         return x;
     if (!constant && bl_attr(c, "value")->number.value != 0)
         return bl_call_fail(c, "mode %s takes no value", mode);

@@ -120,8 +120,8 @@ static const bl_node *max_windows(bl_call *c, int n, bl_frame *f, uint32_t *fold
 
 static const bl_node *max_pool(bl_call *c, int n)
 {
-    bl_frame f;
-    uint32_t folded;
+    bl_frame f = {0};
+    uint32_t folded = 0;
     const bl_node *x = max_windows(c, n, &f, &folded);
     return fold(c, BL_OP_MAX, x, folded);
 }
@@ -143,8 +143,8 @@ const bl_node *expand_max_pool_indices(bl_call *c)
     bl_ir *ir = c->ir;
     const bl_node *x = c->in[0];
     const bl_node *dim[BL_MAX_DIMS];
-    bl_frame f;
-    uint32_t folded;
+    bl_frame f = {0};
+    uint32_t folded = 0;
     const bl_node *wide = max_windows(c, count_axes(c), &f, &folded);
 
     if (wide->op == BL_OP_POISON)

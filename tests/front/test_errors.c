@@ -60,7 +60,7 @@ static const struct {
     {"'op': 'pad', 'in': ['a'], 'attrs': {'padding': [[1, 1]]}", BL_EGRAPH, "1 pairs given for a tensor of shape [2, 3]"},
     {"'op': 'pad', 'in': ['a'], 'attrs': {'padding': [[-1, -2], [0, 0]]}", BL_EGRAPH, "pad: nothing is left of axis 0 of [2, 3]"},
     {"'op': 'pad', 'in': ['a'], 'attrs': {'padding': [[-9223372036854775808, 0], [0, 0]]}", BL_EGRAPH,
-     "may not be negative at axis 0"},
+     "may not be so negative at axis 0"},
     {"'op': 'pad', 'in': ['a'], 'attrs': {'padding': [[-9223372036854775807, -9223372036854775807], [0, 0]]}", BL_ELIMIT,
      "does not fit in 64 bits"},
     {"'op': 'pad', 'in': ['a'], 'attrs': {'padding': [[9223372036854775807, 9223372036854775807], [0, 0]]}", BL_ELIMIT,
