@@ -245,6 +245,42 @@ def products():
     return c
 
 
+def windows():
+    """Ops that look at elements elsewhere, and their gradients."""
+    c = Cases("windows")
+
+    def both(name, op, shapes, **attrs):
+        c.add(name, lambda g: g(op, *[g.x(shape) for shape in shapes], **attrs))
+
+        def gradient(g):
+            xs = [g.x(shape) for shape in shapes]
+            return g("grad", g("sum", g("square", g(op, *xs, **attrs))), *xs, ids=len(xs))
+        c.add(f"{name}_grad", gradient)
+
+    both("conv_row", "conv", ([2, 4, 17], [6, 2, 3], [6]), groups=2, stride=2, padding=[2, 1])
+    both("conv_space", "conv", ([1, 2, 5, 6, 7], [3, 2, 2, 3, 3]), padding=1)
+    both("transposed", "conv_transpose", ([2, 4, 5, 6], [4, 3, 3, 2], [6]), groups=2, stride=[2, 3], padding=1, output_padding=[1, 2])
+    both("transposed_row", "conv_transpose", ([3, 5, 11], [5, 4, 4]), dilation=2, padding=3)
+    both("max_pool_over", "max_pool", ([2, 3, 9, 10],), kernel_size=3, stride=2, padding=1, ceil_mode=True)
+    both("avg_pool_over", "avg_pool", ([2, 3, 9, 10],), kernel_size=[3, 2], stride=2, padding=1, ceil_mode=True)
+    both("pool_space", "avg_pool", ([2, 4, 6, 5],), kernel_size=2, dims=3, count_include_pad=False)
+    c.add("pool_indices", lambda g: g("max_pool_indices", g.x([3, 9, 8]), kernel_size=3, stride=2, padding=1, ids=2))
+    c.add("unpool", lambda g: g("max_unpool", *g("max_pool_indices", g.x([3, 8, 6]), kernel_size=2, ids=2), kernel_size=2))
+    for mode in ("nearest", "nearest-exact", "bilinear"):
+        both(f"up_{mode}", "interpolate", ([2, 3, 5, 6],), size=[10, 9], mode=mode)
+    both("corners", "interpolate", ([3, 7],), size=12, mode="linear", align_corners=True)
+    for mode in ("reflect", "replicate", "circular"):
+        both(f"pad_{mode}", "pad", ([2, 5, 6],), padding=[0, 0, 2, 1, -1, 3], mode=mode)
+    both("roll", "roll", ([5, 7],), shift=[2, -3], axis=[0, 1])
+    both("unfold", "unfold", ([3, 17],), axis=1, size=5, step=2)
+    both("diagonal", "diagonal", ([4, 7, 5],), offset=-1, axis0=1, axis1=2)
+    both("diag", "diag", ([9],), offset=2)
+    both("rearrange", "rearrange", ([2, 6, 8],), formula="b (h p=2) (w q=4) -> b (h w) (p q)")
+    both("backwards", "slice", ([9, 8],), step=[-2, -1])
+    c.add("repeated", lambda g: (lambda x: [g("repeat", x, repeats=[2, 1, 3]), g("repeat_interleave", x, repeats=3, axis=0)])(g.x([5, 4])))
+    return c
+
+
 def gradients():
     c = Cases("gradients")
 
@@ -388,11 +424,15 @@ def named():
     c.add("conv", lambda g: g("max_pool2d", g("relu", g("conv2d", g.x(["n", 1, 10, 10]), g.x([3, 1, 3, 3]))), kernel_size=2))
     c.add("attention", lambda g: (lambda q, k, v: g("matmul", g("softmax", g("matmul", q, g("transpose", k))), v))(g.x(["n", 8]), g.x(["n", 8]), g.x(["n", 8])))
     c.add("take", lambda g: g("take", g.x([11, 5]), g.x(["n"], "int64")))
+    c.add("transposed", lambda g: g("conv_transpose", g.x([2, 3, "n"]), g.x([3, 4, 3]), stride=2, padding=1, output_padding=1))
+    c.add("pool_over", lambda g: (lambda x: [g("max_pool", x, kernel_size=[3], stride=2, padding=1, ceil_mode=True), g("avg_pool", x, kernel_size=[2], ceil_mode=True)])(g.x([3, "n"])))
+    c.add("resized", lambda g: (lambda x: [g("interpolate", x, size=7, mode="linear"), g("interpolate", x, size=9), g("slice", x, axis=[1], step=[-2])])(g.x([3, "n"])))
+    c.add("diagonals", lambda g: (lambda x: [g("diagonal", x), g("diag", g("diagonal", x)), g("roll", x, shift=1, axis=0)])(g.x(["n", "n"])))
     c.add("arange", lambda g: g("add", g("arange", stop="n"), g.x(["n"], "int64")))
     return c
 
 
 if __name__ == "__main__":
-    for cases in (elementwise(), dtypes(), movement(), reductions(), products(), gradients(), training(), randomness(), named()):
+    for cases in (elementwise(), dtypes(), movement(), reductions(), products(), windows(), gradients(), training(), randomness(), named()):
         cases.write()
         print(cases.file, len(cases.entries))

@@ -344,18 +344,18 @@ bool bl_call_axes(bl_call *c, const bl_value *value, int ndim, uint32_t *mask)
     return true;
 }
 
-bool bl_call_pair(bl_call *c, const char *name, int64_t low, int64_t pair[2])
+bool bl_call_each(bl_call *c, const char *name, int64_t low, int n, int64_t *each)
 {
     const bl_value *v = bl_attr(c, name);
-    if (v->count != 1 && v->count != 2) {
-        bl_call_fail(c, "attribute \"%s\" must be one or two numbers", name);
+    if (v->count != 1 && v->count != n) {
+        bl_call_fail(c, "attribute \"%s\" must be one number or %d", name, n);
         return false;
     }
-    for (int i = 0; i < 2; i++) {
-        pair[i] = v->wholes[v->count == 2 ? i : 0];
-        if (pair[i] < low || pair[i] > INT32_MAX) {
+    for (int i = 0; i < n; i++) {
+        each[i] = v->wholes[v->count == n ? i : 0];
+        if (each[i] < low || each[i] > INT32_MAX) {
             bl_call_fail(c, "attribute \"%s\" must be between %lld and %d, not %lld", name, (long long)low, INT32_MAX,
-                         (long long)pair[i]);
+                         (long long)each[i]);
             return false;
         }
     }

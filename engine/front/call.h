@@ -64,8 +64,8 @@ bool bl_call_decode_attrs(bl_call *c);
 int bl_call_axis(bl_call *c, int64_t axis, int ndim);
 /* The axes as a mask; all where none were given.  False after a failure (a repeated axis is one). */
 bool bl_call_axes(bl_call *c, const bl_value *value, int ndim, uint32_t *mask);
-/* One or two numbers, the same for both where it is one, each at least |low|.  False after a failure. */
-bool bl_call_pair(bl_call *c, const char *name, int64_t low, int64_t pair[2]);
+/* |n| numbers, or one that stands for each, at least |low|.  False after a failure. */
+bool bl_call_each(bl_call *c, const char *name, int64_t low, int n, int64_t *each);
 
 /* ---- dtypes and literals (operand.c) */
 bl_dtype bl_dtype_promote(bl_dtype a, bl_dtype b);
@@ -82,9 +82,14 @@ bool bl_call_broadcast(bl_call *c, int n, const bl_node **x);
 /* bl_expand and bl_reshape with the limits on rank and on the number of elements. */
 const bl_node *bl_call_expand(bl_call *c, const bl_node *x, int ndim, const bl_node *const *dim);
 const bl_node *bl_call_reshape(bl_call *c, const bl_node *x, int ndim, const bl_node *const *dim);
+/* bl_pad_with with the limit on the number of elements. */
+const bl_node *bl_call_pad(bl_call *c, const bl_node *x, const bl_node *const *before, const bl_node *const *after,
+                           const bl_node *value);
 const bl_node *bl_call_full(bl_call *c, const bl_node *scalar, int ndim, const bl_node *const *dim);
 /* The scalar |s| (of any dtype) in the shape of |like|. */
 const bl_node *bl_spread(bl_ir *ir, const bl_node *s, const bl_node *like);
+/* |n| parts one after the other along an axis; none is POISON.  (movement.c) */
+const bl_node *bl_call_join(bl_call *c, int n, const bl_node *const *part, int axis);
 /* x without the axes in |mask|, all of extent 1. */
 const bl_node *bl_drop_axes(bl_ir *ir, const bl_node *x, uint32_t mask);
 /* x with an axis of extent 1 before axis |axis|. */

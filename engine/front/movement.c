@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The same elements seen otherwise: nothing here computes, but for pad with a value and cat. */
+/* The same elements seen otherwise: nothing here computes, but for cat. */
 #include "engine/front/build.h"
 
 static const bl_node *poison_of(bl_call *c)
@@ -154,138 +154,6 @@ const bl_node *expand_expand(bl_call *c)
     return bl_call_expand(c, x, shape->count, dim);
 }
 
-/* The pairs of |name|, one for each axis of x. */
-static bool take_pairs(bl_call *c, const char *name, const bl_node **first, const bl_node **second)
-{
-    const bl_value *pairs = bl_attr(c, name);
-    int ndim = c->in[0]->ndim;
-
-    if (pairs->count != 2 * ndim) {
-        bl_call_fail(c, "%d pairs given for a tensor of shape %s", pairs->count / 2, bl_call_shape(c, c->in[0]));
-        return false;
-    }
-    for (int i = 0; i < ndim; i++) {
-        first[i] = pairs->sizes[2 * i];
-        second[i] = pairs->sizes[2 * i + 1];
-        if (first[i]->lo < 0 || second[i]->lo < 0) {
-            bl_call_fail(c, "attribute \"%s\" may not be negative at axis %d", name, i);
-            return false;
-        }
-    }
-    return true;
-}
-
-const bl_node *expand_pad(bl_call *c)
-{
-    const bl_node *before[BL_MAX_DIMS];
-    const bl_node *after[BL_MAX_DIMS];
-    const bl_node *dim[BL_MAX_DIMS];
-    const bl_node *x = c->in[0];
-    const bl_wire_number *number = &bl_attr(c, "value")->number;
-    int64_t count;
-
-    if (!take_pairs(c, "padding", before, after))
-        return x;
-    for (int i = 0; i < x->ndim; i++)
-        dim[i] = bl_add(c->ir, bl_add(c->ir, before[i], x->dim[i]), after[i]);
-    if (!bl_shape_max_count(x->ndim, dim, &count))
-        return bl_call_fail_as(c, BL_ELIMIT, "a tensor of shape %s is too large", bl_shape_text(c->ir, x->ndim, dim, NULL));
-    const bl_node *value = number->whole && number->magnitude == 0 ? NULL : bl_call_literal(c, (bl_dtype)x->dtype, number);
-    return bl_pad_with(c->ir, x, before, after, value);
-}
-
-/* Is start <= stop <= extent for every size that the named dimensions can have? */
-static bool is_inside(bl_ir *ir, const bl_node *start, const bl_node *stop, const bl_node *extent)
-{
-    return start->lo >= 0 && bl_sub(ir, stop, start)->lo >= 0 && bl_sub(ir, extent, stop)->lo >= 0;
-}
-
-const bl_node *expand_shrink(bl_call *c)
-{
-    const bl_node *start[BL_MAX_DIMS];
-    const bl_node *stop[BL_MAX_DIMS];
-    const bl_node *size[BL_MAX_DIMS];
-    const bl_node *x = c->in[0];
-
-    if (!take_pairs(c, "ranges", start, stop))
-        return x;
-    for (int i = 0; i < x->ndim; i++) {
-        size[i] = bl_sub(c->ir, stop[i], start[i]);
-        if (!is_inside(c->ir, start[i], stop[i], x->dim[i]))
-            return bl_call_fail(c, "the range of axis %d is not inside of shape %s", i, bl_call_shape(c, x));
-    }
-    return bl_shrink(c->ir, x, start, size);
-}
-
-/* NumPy's: negative counts from the end, what is outside is clipped.  Only where both are constants. */
-static const bl_node *clip(bl_ir *ir, const bl_node *at, const bl_node *extent)
-{
-    if (!bl_is_const(at) || !bl_is_const(extent))
-        return at;
-    int64_t n = bl_const_value(extent).i;
-    int64_t i = bl_const_value(at).i;
-    if (i < 0)
-        i = i < -n ? 0 : i + n;
-    return bl_index(ir, i > n ? n : i);
-}
-
-/* Every |step|-th element along |axis|: windows of one. */
-static const bl_node *take_every(bl_ir *ir, const bl_node *x, int axis, int64_t step)
-{
-    if (step == 1 || x->op == BL_OP_POISON || x->dim[axis]->hi == 0)
-        return x;
-    if (step > x->dim[axis]->hi)
-        step = x->dim[axis]->hi;
-    uint32_t fresh = 1u << x->ndim;
-    return bl_drop_axes(ir, bl_window(ir, x, axis, 1, step, 1), fresh);
-}
-
-static const bl_node *slice_axis(bl_call *c, const bl_node *x, int axis, int i)
-{
-    const bl_value *starts = bl_attr(c, "start");
-    const bl_value *stops = bl_attr(c, "stop");
-    const bl_value *steps = bl_attr(c, "step");
-    const bl_node *extent = x->dim[axis];
-    const bl_node *start = starts->given ? clip(c->ir, starts->sizes[i], extent) : bl_index(c->ir, 0);
-    const bl_node *stop = stops->given ? clip(c->ir, stops->sizes[i], extent) : extent;
-    int64_t step = steps->given ? steps->wholes[i] : 1;
-
-    if (step < 1 || step > INT32_MAX)
-        return bl_call_fail(c, "a step must be between 1 and %d, not %lld", INT32_MAX, (long long)step);
-    if (bl_is_const(start) && bl_is_const(stop) && bl_const_value(stop).i < bl_const_value(start).i)
-        stop = start;
-    if (!is_inside(c->ir, start, stop, extent))
-        return bl_call_fail(c, "start and stop of axis %d are not inside of shape %s", axis, bl_call_shape(c, x));
-    return take_every(c->ir, bl_shrink_axis(c->ir, x, axis, start, bl_sub(c->ir, stop, start)), axis, step);
-}
-
-const bl_node *expand_slice(bl_call *c)
-{
-    const bl_value *attr[4] = {bl_attr(c, "start"), bl_attr(c, "stop"), bl_attr(c, "step"), bl_attr(c, "axis")};
-    const bl_node *x = c->in[0];
-    int ndim = x->ndim;
-    int count = 0;
-
-    for (int k = 0; k < 4; k++)
-        count = attr[k]->count > count ? attr[k]->count : count;
-    for (int k = 0; k < 4; k++) {
-        if (attr[k]->given && attr[k]->count != count)
-            return bl_call_fail(c, "start, stop, step and axis must have as many items as each other");
-    }
-    if (count > ndim)
-        return bl_call_fail(c, "%d axes given for a tensor of shape %s", count, bl_call_shape(c, x));
-    uint32_t seen;
-    if (!bl_call_axes(c, attr[3], ndim, &seen))
-        return x;
-    for (int i = 0; i < count; i++) {
-        int axis = attr[3]->given ? bl_call_axis(c, attr[3]->wholes[i], ndim) : i;
-        x = slice_axis(c, x, axis, i);
-        if (x->op == BL_OP_POISON)
-            return x;
-    }
-    return x;
-}
-
 const bl_node *expand_flip(bl_call *c)
 {
     uint32_t axes;
@@ -345,7 +213,7 @@ static bool same_outside(const bl_node *x, const bl_node *y, int axis)
 }
 
 /* Each part padded to the whole, and chosen by position: exact for every value, -0.0 and NaN too. */
-static const bl_node *join(bl_call *c, int n, const bl_node *const *part, int axis)
+const bl_node *bl_call_join(bl_call *c, int n, const bl_node *const *part, int axis)
 {
     bl_ir *ir = c->ir;
     const bl_node *total = bl_index(ir, 0);
@@ -392,7 +260,7 @@ const bl_node *expand_cat(bl_call *c)
     if (c->nrest == 0 || c->rest[0]->ndim == 0)
         return bl_call_fail(c, "needs tensors of at least one dimension");
     int axis = bl_call_axis(c, bl_attr(c, "axis")->whole, c->rest[0]->ndim);
-    return axis < 0 ? c->rest[0] : join(c, c->nrest, c->rest, axis);
+    return axis < 0 ? c->rest[0] : bl_call_join(c, c->nrest, c->rest, axis);
 }
 
 const bl_node *expand_stack(bl_call *c)
@@ -410,5 +278,5 @@ const bl_node *expand_stack(bl_call *c)
         if (part[i]->op == BL_OP_POISON)
             return part[i];
     }
-    return join(c, c->nrest, part, axis);
+    return bl_call_join(c, c->nrest, part, axis);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Matrix products: multiply under broadcasting, then reduce.  16-bit floats accumulate in float32. */
 #include "engine/front/build.h"
-
-#include <string.h>
+#include "engine/front/frame.h"
 
 /* Sum of x * y over the axes, which are dropped; all of one shape already. */
 static const bl_node *contract(bl_call *c, const bl_node *x, const bl_node *y, uint32_t axes)
@@ -102,46 +101,18 @@ const bl_node *expand_linear(bl_call *c)
     return bl_cast(ir, (bl_dtype)x->dtype, y);
 }
 
-/* What a window moves over: the last two axes. */
-typedef struct frame {
-    int64_t size[2], stride[2], padding[2], dilation[2];
-} frame;
-
-static const bl_node *pad_frame(bl_call *c, const bl_node *x, const frame *f, const bl_node *value)
+/* x [N, C, ...] and weight [O, C / groups, ...], or transposed [C, O / groups, ...], with |n| axes for a window: |wanted| in
+ * words. */
+static bool check_conv(bl_call *c, int n, bool transposed, const char *wanted)
 {
-    const bl_node *amount[BL_MAX_DIMS];
+    const bl_node *x = c->in[0], *w = c->in[1];
+    int64_t groups = bl_attr(c, "groups")->whole;
 
-    for (int i = 0; i < x->ndim; i++)
-        amount[i] = bl_index(c->ir, i < x->ndim - 2 ? 0 : f->padding[i - (x->ndim - 2)]);
-    return bl_pad_with(c->ir, x, amount, amount, value);
-}
-
-/* [.., H, W] to [.., oh, ow, kh, kw], or a failure that says which window is too large. */
-static const bl_node *slide(bl_call *c, const bl_node *x, const frame *f)
-{
-    int first = x->ndim - 2;
-
-    if (x->op == BL_OP_POISON)
-        return x;
-    for (int i = 0; i < 2; i++) {
-        int64_t reach;
-        if (!__builtin_mul_overflow(f->dilation[i], f->size[i] - 1, &reach) && reach < x->dim[first + i]->lo)
-            continue;
-        return bl_call_fail(c, "a window of %lld (dilation %lld) is larger than the padded input: %s", (long long)f->size[i],
-                            (long long)f->dilation[i], bl_call_shape(c, x));
-    }
-    x = bl_window(c->ir, x, first, f->size[0], f->stride[0], f->dilation[0]);
-    return bl_window(c->ir, x, first + 1, f->size[1], f->stride[1], f->dilation[1]);
-}
-
-static bool check_conv(bl_call *c, const bl_node *x, const bl_node *w, int64_t groups)
-{
-    if (x->ndim != 4 || w->ndim != 4) {
-        bl_call_fail(c, "needs x [N, C, H, W] and weight [O, C / groups, kH, kW], not %s and %s", bl_call_shape(c, x),
-                     bl_call_shape(c, w));
+    if (n < 1 || x->ndim != n + 2 || w->ndim != n + 2) {
+        bl_call_fail(c, "needs %s, not %s and %s", wanted, bl_call_shape(c, x), bl_call_shape(c, w));
         return false;
     }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < w->ndim; i++) {
         if (!bl_is_const(w->dim[i]) || (i > 1 && bl_is_int(w->dim[i], 0))) {
             bl_call_fail(c, "weight must have fixed sizes, not %s", bl_call_shape(c, w));
             return false;
@@ -152,135 +123,168 @@ static bool check_conv(bl_call *c, const bl_node *x, const bl_node *w, int64_t g
         return false;
     }
     int64_t channels = bl_const_value(x->dim[1]).i;
-    int64_t out = bl_const_value(w->dim[0]).i;
-    int64_t per_group = bl_const_value(w->dim[1]).i;
-    if (groups >= 1 && channels % groups == 0 && out % groups == 0 && channels / groups == per_group)
+    int64_t outer = bl_const_value(w->dim[0]).i, inner = bl_const_value(w->dim[1]).i;
+    if (groups >= 1 && channels % groups == 0 && outer % groups == 0 &&
+        (transposed ? channels == outer : channels / groups == inner))
         return true;
     bl_call_fail(c, "channels do not fit: x %s, weight %s, groups %lld", bl_call_shape(c, x), bl_call_shape(c, w),
                  (long long)groups);
     return false;
 }
 
-/* Patches [N, G, O/G, oh, ow, C/G, kh, kw] (O/G repeated) times weight, reduced over the last three: nothing is copied. */
-const bl_node *expand_conv2d(bl_call *c)
+/* The attributes of a convolution over the last |n| axes. */
+static bool take_frame(bl_call *c, int n, bl_frame *f)
+{
+    if (n > BL_FRAME_AXES) {
+        bl_call_fail_as(c, BL_ELIMIT, "moves over at most %d axes, not %d", BL_FRAME_AXES, n);
+        return false;
+    }
+    f->n = n;
+    for (int i = 0; i < n; i++)
+        f->size[i] = bl_const_value(c->in[1]->dim[2 + i]).i;
+    return bl_call_each(c, "stride", 1, n, f->stride) && bl_call_each(c, "dilation", 1, n, f->dilation) &&
+           bl_frame_take_padding(c, f);
+}
+
+/* Patches [N, C, o.., k..] and weight [G, O/G, C/G, k..]: the patches as [N, G, 1, o.., C/G, k..] times the weight, reduced over
+ * what follows o: nothing is copied. */
+static const bl_node *convolve(bl_call *c, const bl_node *p, const bl_node *w, int n)
 {
     bl_ir *ir = c->ir;
-    const bl_node *x = bl_widen(ir, c->in[0]);
-    const bl_node *w = bl_widen(ir, c->in[1]);
-    int64_t groups = bl_attr(c, "groups")->whole;
-    frame f;
+    const bl_node *patch[BL_MAX_DIMS], *weight[BL_MAX_DIMS], *whole[BL_MAX_DIMS];
+    int perm[BL_MAX_DIMS];
 
-    if (!check_conv(c, x, w, groups) || !bl_call_pair(c, "stride", 1, f.stride) || !bl_call_pair(c, "padding", 0, f.padding) ||
-        !bl_call_pair(c, "dilation", 1, f.dilation))
-        return x;
-    const bl_node *one = bl_index(ir, 1);
-    const bl_node *g = bl_index(ir, groups);
-    const bl_node *out = bl_index(ir, bl_const_value(w->dim[0]).i / groups);
-    for (int i = 0; i < 2; i++)
-        f.size[i] = bl_const_value(w->dim[2 + i]).i;
-    const bl_node *p = slide(c, pad_frame(c, x, &f, NULL), &f); /* [N, C, oh, ow, kh, kw] */
-    const bl_node *oh = p->dim[2];
-    const bl_node *ow = p->dim[3];
-    p = bl_reshape(ir, p, 7, (const bl_node *const[]){x->dim[0], g, w->dim[1], oh, ow, w->dim[2], w->dim[3]});
+    if (p->op == BL_OP_POISON || w->op == BL_OP_POISON)
+        return p->op == BL_OP_POISON ? p : w;
+    whole[0] = patch[0] = p->dim[0];
+    whole[1] = bl_mul(ir, w->dim[0], w->dim[1]);
+    patch[1] = w->dim[0];
+    patch[2] = w->dim[2];
+    for (int i = 0; i < 2 * n; i++)
+        patch[3 + i] = p->dim[2 + i];
+    for (int i = 0; i < n; i++)
+        whole[2 + i] = p->dim[2 + i];
+    for (int i = 0; i < 3 + 2 * n; i++)
+        perm[i] = i < 2 ? i : i < 2 + n ? i + 1 : i == 2 + n ? 2 : i;
+    for (int i = 0; i < 4 + 2 * n; i++)
+        weight[i] = i > 2 + n ? w->dim[i - 1 - n] : i == 1 || i == 2 ? w->dim[i - 1] : bl_index(ir, 1);
+    p = bl_call_reshape(c, p, 3 + 2 * n, patch);
     if (p->op == BL_OP_POISON)
         return p;
-    p = bl_permute(ir, p, (const int[]){0, 1, 3, 4, 2, 5, 6});
-    p = bl_add_axis(ir, p, 2);
-    w = bl_reshape(ir, w, 8, (const bl_node *const[]){one, g, out, one, one, w->dim[1], w->dim[2], w->dim[3]});
-    const bl_node *y = contract(c, p, w, 7u << 5); /* [N, G, O/G, oh, ow] */
-    y = bl_reshape(ir, y, 4, (const bl_node *const[]){x->dim[0], c->in[1]->dim[0], oh, ow});
-    y = add_bias(c, y, c->in[2], 1);
+    p = bl_add_axis(ir, bl_permute(ir, p, perm), 2);
+    w = bl_call_reshape(c, w, 4 + 2 * n, weight);
+    const bl_node *y = contract(c, p, w, ((2u << n) - 1) << (3 + n)); /* [N, G, O/G, o..] */
+    y = add_bias(c, bl_call_reshape(c, y, 2 + n, whole), c->in[2], 1);
     return bl_cast(ir, (bl_dtype)c->in[0]->dtype, y);
 }
 
-static bool take_frame(bl_call *c, frame *f)
+static const bl_node *conv(bl_call *c, int n, const char *wanted)
 {
-    if (c->in[0]->ndim < 2) {
-        bl_call_fail(c, "needs [.., H, W], not %s", bl_call_shape(c, c->in[0]));
-        return false;
+    bl_ir *ir = c->ir;
+    const bl_node *w = bl_widen(ir, c->in[1]);
+    const bl_node *dim[BL_MAX_DIMS + 1];
+    bl_frame f;
+
+    if (!check_conv(c, n, false, wanted) || !take_frame(c, n, &f))
+        return w;
+    int64_t groups = bl_attr(c, "groups")->whole;
+    dim[0] = bl_index(ir, groups);
+    dim[1] = bl_index(ir, bl_const_value(w->dim[0]).i / groups);
+    for (int i = 1; i < w->ndim; i++)
+        dim[i + 1] = w->dim[i];
+    const bl_node *patches = bl_frame_slide(c, bl_frame_pad(c, bl_widen(ir, c->in[0]), &f, NULL), &f);
+    return convolve(c, patches, bl_call_reshape(c, w, 3 + n, dim), n);
+}
+
+const bl_node *expand_conv2d(bl_call *c)
+{
+    return conv(c, 2, "x [N, C, H, W] and weight [O, C / groups, kH, kW]");
+}
+
+const bl_node *expand_conv(bl_call *c)
+{
+    return conv(c, c->in[0]->ndim - 2, "x [N, C, ...] and weight [O, C / groups, ...]");
+}
+
+/* [C, O/G, k..] to [G, O/G, C/G, k..], every k turned round. */
+static const bl_node *turn_weight(bl_call *c, const bl_node *w, int64_t groups)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *dim[BL_MAX_DIMS + 1];
+    int perm[BL_MAX_DIMS];
+
+    dim[0] = bl_index(ir, groups);
+    dim[1] = bl_index(ir, bl_const_value(w->dim[0]).i / groups);
+    for (int i = 0; i < w->ndim + 1; i++) {
+        perm[i] = i == 1 ? 2 : i == 2 ? 1 : i;
+        if (i > 1)
+            dim[i] = w->dim[i - 1];
     }
-    if (!bl_call_pair(c, "kernel_size", 1, f->size) || !bl_call_pair(c, "padding", 0, f->padding))
+    w = bl_permute(ir, bl_call_reshape(c, w, w->ndim + 1, dim), perm);
+    return w->op == BL_OP_POISON ? w : bl_flip(ir, w, ((1u << w->ndim) - 1) & ~7u);
+}
+
+/* stride zeros in place of one after each element along each axis of the window: [.., n, ..] to [.., n * stride, ..]. */
+static const bl_node *spread_apart(bl_call *c, const bl_node *x, const bl_frame *f)
+{
+    const bl_node *none[BL_MAX_DIMS], *after[BL_MAX_DIMS], *dim[BL_MAX_DIMS];
+
+    for (int axis = x->ndim - f->n, i = 0; i < f->n; axis++, i++) {
+        if (f->stride[i] == 1 || x->op == BL_OP_POISON)
+            continue;
+        const bl_node *apart = bl_add_axis(c->ir, x, axis + 1);
+        for (int k = 0; k < apart->ndim; k++) {
+            none[k] = bl_index(c->ir, 0);
+            after[k] = bl_index(c->ir, k == axis + 1 ? f->stride[i] - 1 : 0);
+        }
+        apart = bl_call_pad(c, apart, none, after, NULL);
+        for (int k = 0; k < x->ndim; k++)
+            dim[k] = k == axis ? bl_mul(c->ir, x->dim[k], bl_index(c->ir, f->stride[i])) : x->dim[k];
+        x = apart->op == BL_OP_POISON ? apart : bl_call_reshape(c, apart, x->ndim, dim);
+    }
+    return x;
+}
+
+/* The frame of the convolution that a transposed one is, over x spread apart: padded until every window that holds an element
+ * fits, less the padding, and without the zeros behind the last element.  False after a failure. */
+static bool turn_frame(bl_call *c, bl_frame *f)
+{
+    int64_t extra[BL_FRAME_AXES];
+
+    if (!bl_call_each(c, "output_padding", 0, f->n, extra))
         return false;
-    memcpy(f->stride, f->size, sizeof f->stride);
-    f->dilation[0] = f->dilation[1] = 1;
-    if (bl_attr(c, "stride")->given && !bl_call_pair(c, "stride", 1, f->stride))
-        return false;
-    for (int i = 0; i < 2; i++) {
-        if (f->padding[i] > f->size[i] / 2) {
-            bl_call_fail(c, "padding %lld is more than half of kernel_size %lld", (long long)f->padding[i],
-                         (long long)f->size[i]);
+    for (int i = 0; i < f->n; i++) {
+        const bl_node *extent = c->in[0]->dim[2 + i];
+        int64_t reach = f->dilation[i] * (f->size[i] - 1);
+        if (extra[i] >= f->stride[i] && extra[i] >= f->dilation[i]) {
+            bl_call_fail(c, "output_padding %lld must be less than stride %lld or dilation %lld", (long long)extra[i],
+                         (long long)f->stride[i], (long long)f->dilation[i]);
             return false;
         }
+        if (extent->lo < 1 || (extent->lo - 1) * f->stride[i] + reach + 1 + extra[i] - f->before[i] - f->after[i] < 1) {
+            bl_call_fail(c, "axis %d of the result would be empty: x %s, padding %lld", 2 + i, bl_call_shape(c, c->in[0]),
+                         (long long)f->before[i]);
+            return false;
+        }
+        f->before[i] = reach - f->before[i];
+        f->after[i] = reach - f->after[i] + extra[i] - (f->stride[i] - 1);
     }
     return true;
 }
 
-/* Windows that do not overlap are a reshape: [.., H, W] to [.., oh, kh, ow, kw].  NULL where they are not such. */
-static const bl_node *tile(bl_call *c, const bl_node *x, const frame *f)
+const bl_node *expand_conv_transpose(bl_call *c)
 {
-    bl_ir *ir = c->ir;
-    const bl_node *dim[BL_MAX_DIMS + 2];
-    const bl_node *const *whole = x->dim;
-    int first = x->ndim - 2;
+    const bl_node *x = bl_widen(c->ir, c->in[0]);
+    int n = x->ndim - 2;
+    bl_frame f;
 
-    for (int i = 0; i < 2; i++) {
-        if (f->stride[i] != f->size[i] || f->dilation[i] != 1 || f->padding[i] != 0 || !bl_is_const(whole[first + i]))
-            return NULL;
-    }
-    for (int i = 0; i < first; i++)
-        dim[i] = whole[i];
-    for (int i = 0; i < 2; i++) {
-        int64_t n = bl_const_value(whole[first + i]).i / f->size[i];
-        if (n == 0)
-            return NULL; /* slide says what is wrong */
-        dim[first + 2 * i] = bl_index(ir, n);
-        dim[first + 2 * i + 1] = bl_index(ir, f->size[i]);
-        x = bl_shrink_axis(ir, x, first + i, bl_index(ir, 0), bl_index(ir, n * f->size[i]));
-    }
-    return bl_call_reshape(c, x, first + 4, dim);
-}
-
-/* The windows of x folded, [.., oh, ow].  |outside| stands in the padding (NULL: zero). */
-static const bl_node *pool(bl_call *c, bl_op fold, const bl_node *x, const frame *f, const bl_node *outside)
-{
-    int first = x->ndim - 2;
-    if (x->op == BL_OP_POISON)
+    if (!check_conv(c, n, true, "x [N, C, ...] and weight [C, O / groups, ...]") || !take_frame(c, n, &f) || !turn_frame(c, &f))
         return x;
-    const bl_node *tiles = tile(c, x, f);
-    const bl_node *windows = tiles != NULL ? tiles : slide(c, pad_frame(c, x, f, outside), f);
-
-    if (windows->op == BL_OP_POISON)
-        return windows;
-    uint32_t axes = (tiles != NULL ? 5u << 1 : 3u << 2) << first;
-    return bl_drop_axes(c->ir, bl_reduce(c->ir, fold, windows, axes), axes);
-}
-
-const bl_node *expand_max_pool2d(bl_call *c)
-{
-    const bl_node *x = c->in[0];
-    frame f;
-
-    if (x->dtype == BL_BOOL)
-        return bl_call_fail(c, "has no meaning for bool");
-    if (!take_frame(c, &f) || !bl_call_pair(c, "dilation", 1, f.dilation))
-        return x;
-    bl_dtype dtype = (bl_dtype)x->dtype;
-    return pool(c, BL_OP_MAX, x, &f, bl_const(c->ir, dtype, bl_scalar_lowest(dtype)));
-}
-
-const bl_node *expand_avg_pool2d(bl_call *c)
-{
-    bl_ir *ir = c->ir;
-    const bl_node *x = bl_widen(ir, c->in[0]);
-    frame f;
-
-    if (!take_frame(c, &f))
-        return x;
-    const bl_node *sum = pool(c, BL_OP_ADD, x, &f, NULL);
-    const bl_node *count = bl_full_like(ir, sum, (double)f.size[0] * (double)f.size[1]);
-    if (!bl_attr(c, "count_include_pad")->flag && (f.padding[0] != 0 || f.padding[1] != 0))
-        count = pool(c, BL_OP_ADD, bl_full_like(ir, x, 1), &f, NULL);
-    return bl_cast(ir, (bl_dtype)c->in[0]->dtype, bl_div(ir, sum, count));
+    const bl_node *w = turn_weight(c, bl_widen(c->ir, c->in[1]), bl_attr(c, "groups")->whole);
+    x = spread_apart(c, x, &f);
+    for (int i = 0; i < n; i++)
+        f.stride[i] = 1;
+    return convolve(c, bl_frame_slide(c, bl_frame_pad(c, x, &f, NULL), &f), w, n);
 }
 
 const bl_node *expand_newton_schulz(bl_call *c)

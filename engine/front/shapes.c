@@ -86,6 +86,16 @@ const bl_node *bl_call_reshape(bl_call *c, const bl_node *x, int ndim, const bl_
     return check_shape(c, ndim, dim) ? bl_reshape(c->ir, x, ndim, dim) : poison_of(c);
 }
 
+const bl_node *bl_call_pad(bl_call *c, const bl_node *x, const bl_node *const *before, const bl_node *const *after,
+                           const bl_node *value)
+{
+    const bl_node *dim[BL_MAX_DIMS];
+
+    for (int i = 0; i < x->ndim; i++)
+        dim[i] = bl_add(c->ir, bl_add(c->ir, before[i], x->dim[i]), after[i]);
+    return x->op == BL_OP_POISON || !check_shape(c, x->ndim, dim) ? poison_of(c) : bl_pad_with(c->ir, x, before, after, value);
+}
+
 const bl_node *bl_call_full(bl_call *c, const bl_node *scalar, int ndim, const bl_node *const *dim)
 {
     return bl_call_expand(c, scalar, ndim, dim);

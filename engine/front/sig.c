@@ -60,7 +60,7 @@ static bool take_param(const char **at, bl_sig_param *param)
     if (param->name.len == 0 || (*at)[0] != ':' || (*at)[1] != ' ')
         return false;
     *at += 2;
-    param->type = take_word(at, "|");
+    param->type = take_word(at, "|-");
     if (param->type.len == 0 || !find_kind(param->type, &param->kind))
         return false;
     if (strncmp(*at, "...", 3) == 0) {

@@ -36,8 +36,8 @@ typedef union bl_scalar {
     uint64_t u;
 } bl_scalar;
 
-/* Round or wrap a value so that |dtype| can hold it: floats to nearest even (NaN stays NaN, overflow is infinite, or NaN in float8_e4m3),
- * integers modulo 2^bits, bool to 0 or 1. */
+/* Round or wrap a value so that |dtype| can hold it: floats to nearest even (NaN stays NaN, overflow is infinite, or NaN in
+ * float8_e4m3), integers modulo 2^bits, bool to 0 or 1. */
 bl_scalar bl_scalar_fit(bl_dtype dtype, bl_scalar value);
 /* C's conversion made total: float to integer truncates, saturates at the bounds and takes NaN to 0;
  * anything to bool is "not zero"; integers wrap; integer to float rounds to nearest even. */

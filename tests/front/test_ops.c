@@ -114,6 +114,23 @@ static void test_named_dimensions(void **state)
         {"'op': 'ones', 'attrs': {'shape': ['b', 1]}", "float32[3, 1] 1 1 1"},
         {"'op': 'expand', 'in': [5], 'attrs': {'shape': ['b']}", "float32[3] 5 5 5"},
         {"'op': 'cat', 'in': ['x', 'x'], 'attrs': {'axis': 1}", "float32[3, 4] 1 2 1 2 3 4 3 4 5 6 5 6"},
+        {"'op': 'max_pool', 'in': ['x'], 'attrs': {'kernel_size': [2, 1], 'ceil_mode': true}", "float32[2, 2] 3 4 5 6"},
+        {"'op': 'avg_pool', 'in': ['x'], 'attrs': {'kernel_size': [2, 1], 'ceil_mode': true}", "float32[2, 2] 2 3 5 6"},
+        {"'op': 'pad', 'in': ['x'], 'attrs': {'padding': [1, 1, 0, -1], 'mode': 'replicate'}", "float32[5, 1] 1 1 3 5 5"},
+        {"'op': 'pad', 'in': ['x'], 'attrs': {'padding': ['b', 0, 0, 0], 'mode': 'circular'}",
+         "float32[6, 2] 1 2 3 4 5 6 1 2 3 4 5 6"},
+        {"'op': 'slice', 'in': ['x'], 'attrs': {'step': [-2]}", "float32[2, 2] 5 6 1 2"},
+        {"'op': 'roll', 'in': ['x'], 'attrs': {'shift': 1, 'axis': 0}", "float32[3, 2] 5 6 1 2 3 4"},
+        {"'op': 'repeat', 'in': ['x'], 'attrs': {'repeats': [2, 1]}", "float32[6, 2] 1 2 3 4 5 6 1 2 3 4 5 6"},
+        {"'op': 'repeat_interleave', 'in': ['x'], 'attrs': {'repeats': 'b', 'axis': 1}",
+         "float32[3, 6] 1 1 1 2 2 2 3 3 3 4 4 4 5 5 5 6 6 6"},
+        {"'op': 'interpolate', 'in': ['x'], 'attrs': {'size': ['b', 4]}", "float32[3, 4] 1 1 2 2 3 3 4 4 5 5 6 6"},
+        {"'op': 'interpolate', 'in': ['x'], 'attrs': {'size': [2, 2]}", "float32[2, 2] 1 2 3 4"},
+        {"'op': 'interpolate', 'in': ['x'], 'attrs': {'size': [5, 2], 'mode': 'bilinear', 'align_corners': true}",
+         "float32[5, 2] 1 2 2 3 3 4 4 5 5 6"},
+        {"'op': 'rearrange', 'in': ['x'], 'attrs': {'formula': 'a b -> (b a) 1'}", "float32[6, 1] 1 3 5 2 4 6"},
+        {"'op': 'linspace', 'attrs': {'start': 0, 'stop': 1, 'steps': 'b'}", "float32[3] 0 0.5 1"},
+        {"'op': 'unfold', 'in': ['x'], 'attrs': {'axis': 0, 'size': 1, 'step': 2}", "float32[2, 2, 1] 1 2 5 6"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
@@ -129,6 +146,21 @@ static void test_named_dimensions(void **state)
             fail_msg("%s: got %s, want %s", named[i].node, b.text.data, named[i].want);
         bench_fini(&b);
     }
+}
+
+/* The diagonal of a square of a named dimension, and back. */
+static void test_named_diagonal(void **state)
+{
+    bench b = {0};
+
+    (void)state;
+    assert_int_equal(
+        BL_OK, bench_run(&b, "{'inputs': {'x': [[1, 2], [3, 4]]}, 'shapes': {'x': ['n', 'n']}, 'dims': {'n': [1, 9]}, 'nodes': ["
+                             "{'id': 'd', 'op': 'diagonal', 'in': ['x']},"
+                             "{'id': 'y', 'op': 'diag', 'in': ['d'], 'attrs': {'offset': 1}},"
+                             "{'id': 'e', 'op': 'diag', 'in': ['y'], 'attrs': {'offset': 1}}], 'outputs': ['d', 'y', 'e']}"));
+    assert_string_equal("float32[2] 1 4; float32[3, 3] 0 1 0 0 0 4 0 0 0; float32[2] 1 4", b.text.data);
+    bench_fini(&b);
 }
 
 /* The contract's own examples. */
@@ -153,8 +185,8 @@ static void test_contract(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),           cmocka_unit_test(test_little_memory), cmocka_unit_test(every_op_has_an_example),
-        cmocka_unit_test(test_named_dimensions), cmocka_unit_test(test_contract),
+        cmocka_unit_test(test_values),           cmocka_unit_test(test_little_memory),  cmocka_unit_test(every_op_has_an_example),
+        cmocka_unit_test(test_named_dimensions), cmocka_unit_test(test_named_diagonal), cmocka_unit_test(test_contract),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

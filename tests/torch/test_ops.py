@@ -15,6 +15,7 @@ import torch
 import composed  # noqa: F401 (adds to CASES)
 import indexed  # noqa: F401
 import known
+import shapes  # noqa: F401 (adds to CASES)
 from cases import BOOL, CASES, ELSEWHERE, INTS
 from service import ALL, BOUNDS, DTYPES, UNSIGNED, DeviceTest, Refused, as_array, difference, on_each_device
 

@@ -60,9 +60,16 @@ DEFAULTS = {
     "instance_norm": {"eps": 1e-05},
     "dropout": {"p": 0.5},
     "attention": {"causal": False, "grouped": False},
+    "conv": {"stride": 1, "padding": 0, "dilation": 1, "groups": 1},
     "conv2d": {"stride": 1, "padding": 0, "dilation": 1, "groups": 1},
-    "max_pool2d": {"padding": 0, "dilation": 1},
-    "avg_pool2d": {"padding": 0, "count_include_pad": True},
+    "conv_transpose": {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1, "groups": 1},
+    "max_pool": {"padding": 0, "dilation": 1, "ceil_mode": False, "dims": 2},
+    "avg_pool": {"padding": 0, "ceil_mode": False, "count_include_pad": True, "dims": 2},
+    "max_pool2d": {"padding": 0, "dilation": 1, "ceil_mode": False},
+    "avg_pool2d": {"padding": 0, "count_include_pad": True, "ceil_mode": False},
+    "max_pool_indices": {"padding": 0, "dilation": 1, "ceil_mode": False, "dims": 2},
+    "max_unpool": {"padding": 0, "dims": 2},
+    "interpolate": {"mode": "nearest", "align_corners": False},
     "fft": {"axis": -1},
     "ifft": {"axis": -1},
     "rfft": {"axis": -1},
@@ -79,11 +86,14 @@ DEFAULTS = {
     "tril": {"diagonal": 0},
     "triu": {"diagonal": 0},
     "transpose": {"axis0": -2, "axis1": -1},
-    "pad": {"value": 0},
+    "pad": {"value": 0, "mode": "constant"},
+    "diagonal": {"offset": 0, "axis0": 0, "axis1": 1},
+    "diag": {"offset": 0},
     "flatten": {"start_axis": 0, "end_axis": -1},
     "cat": {"axis": 0},
     "stack": {"axis": 0},
     "arange": {"start": 0, "step": 1},
+    "linspace": {"dtype": "float32"},
     "full": {"dtype": "float32"},
     "zeros": {"dtype": "float32"},
     "ones": {"dtype": "float32"},
@@ -112,8 +122,8 @@ DEFAULTS = {
     "one_cycle_lr": {"pct_start": 0.3, "div": 25, "final_div": 10000},
 }
 # Ops whose results are a list, even of one.
-LISTED = ("cummax", "cummin", "sort", "topk", "lstm_cell", "fft", "ifft", "rfft", "masked_select", "nonzero", "grad",
-          "sgd", "adam", "adamw", "adagrad", "rmsprop", "lamb", "lars", "muon", "clip_grad_norm")
+LISTED = ("cummax", "cummin", "sort", "topk", "lstm_cell", "max_pool_indices", "fft", "ifft", "rfft", "masked_select",
+          "nonzero", "grad", "sgd", "adam", "adamw", "adagrad", "rmsprop", "lamb", "lars", "muon", "clip_grad_norm")
 
 
 class GraphOps:
@@ -1377,6 +1387,22 @@ class GraphOps:
         """
         return self.op("gru_cell", [x, h, w_ih, w_hh, b_ih, b_hh], {}, name)
 
+    def conv(self, x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None):
+        """x [N, C, ...], weight [O, C / groups, ...], bias [O]; padding is one number, one for each axis, or [before,
+            after] for each, flat
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with weight, bias
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
+        bias: tensor of floats (integers and bool become float32), brought to one dtype with x, weight
+        stride: whole number or list of them
+        padding: whole number or list of them
+        dilation: whole number or list of them
+        groups: whole number
+        Returns: a tensor of floats
+        """
+        return self.op("conv", [x, weight, bias], {"stride": stride, "padding": padding, "dilation": dilation, "groups":
+            groups}, name)
+
     def conv2d(self, x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None):
         """x [N, C, H, W], weight [O, C / groups, kH, kW], bias [O]
 
@@ -1392,7 +1418,54 @@ class GraphOps:
         return self.op("conv2d", [x, weight, bias], {"stride": stride, "padding": padding, "dilation": dilation, "groups":
             groups}, name)
 
-    def max_pool2d(self, x, kernel_size, stride=None, padding=0, dilation=1, *, name=None):
+    def conv_transpose(self, x, weight, bias=None, stride=1, padding=0, output_padding=0, dilation=1, groups=1, *, name=None):
+        """x [N, C, ...], weight [C, O / groups, ...], bias [O]: what conv's gradient does to x; padding as of conv
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with weight, bias
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
+        bias: tensor of floats (integers and bool become float32), brought to one dtype with x, weight
+        stride: whole number or list of them
+        padding: whole number or list of them
+        output_padding: whole number or list of them
+        dilation: whole number or list of them
+        groups: whole number
+        Returns: a tensor of floats
+        """
+        return self.op("conv_transpose", [x, weight, bias], {"stride": stride, "padding": padding, "output_padding":
+            output_padding, "dilation": dilation, "groups": groups}, name)
+
+    def max_pool(self, x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None):
+        """largest of each window of the last axes: as many as kernel_size lists, dims where it is one number; stride is
+            kernel_size unless given; ceil_mode: a window may hang over the end; the gradient is shared between equals
+
+        x: tensor of any dtype
+        kernel_size: whole number or list of them
+        stride: whole number or list of them
+        padding: whole number or list of them
+        dilation: whole number or list of them
+        ceil_mode: True or False
+        dims: whole number
+        Returns: a tensor
+        """
+        return self.op("max_pool", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation":
+            dilation, "ceil_mode": ceil_mode, "dims": dims}, name)
+
+    def avg_pool(self, x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, dims=2, *, name=None):
+        """mean of each window of the last axes, see max_pool
+
+        x: tensor of floats (integers and bool become float32)
+        kernel_size: whole number or list of them
+        stride: whole number or list of them
+        padding: whole number or list of them
+        ceil_mode: True or False
+        count_include_pad: True or False
+        dims: whole number
+        Returns: a tensor of floats
+        """
+        return self.op("avg_pool", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode":
+            ceil_mode, "count_include_pad": count_include_pad, "dims": dims}, name)
+
+    def max_pool2d(self, x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, *, name=None):
         """largest of each window of [..., H, W]; stride is kernel_size unless given
 
         x: tensor of any dtype
@@ -1400,12 +1473,13 @@ class GraphOps:
         stride: whole number or list of them
         padding: whole number or list of them
         dilation: whole number or list of them
+        ceil_mode: True or False
         Returns: a tensor
         """
         return self.op("max_pool2d", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation":
-            dilation}, name)
+            dilation, "ceil_mode": ceil_mode}, name)
 
-    def avg_pool2d(self, x, kernel_size, stride=None, padding=0, count_include_pad=True, *, name=None):
+    def avg_pool2d(self, x, kernel_size, stride=None, padding=0, count_include_pad=True, ceil_mode=False, *, name=None):
         """mean of each window of [..., H, W]; stride is kernel_size unless given
 
         x: tensor of floats (integers and bool become float32)
@@ -1413,10 +1487,54 @@ class GraphOps:
         stride: whole number or list of them
         padding: whole number or list of them
         count_include_pad: True or False
+        ceil_mode: True or False
         Returns: a tensor of floats
         """
         return self.op("avg_pool2d", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding,
-            "count_include_pad": count_include_pad}, name)
+            "count_include_pad": count_include_pad, "ceil_mode": ceil_mode}, name)
+
+    def max_pool_indices(self, x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None):
+        """max_pool, and where each largest is in its plane, flat; the first of equals
+
+        x: tensor of any dtype
+        kernel_size: whole number or list of them
+        stride: whole number or list of them
+        padding: whole number or list of them
+        dilation: whole number or list of them
+        ceil_mode: True or False
+        dims: whole number
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.op("max_pool_indices", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation":
+            dilation, "ceil_mode": ceil_mode, "dims": dims}, name, results=2)
+
+    def max_unpool(self, x, indices, kernel_size, stride=None, padding=0, output_size=None, dims=2, *, name=None):
+        """zeros, but x where the indices of max_pool_indices say; the last of several that say the same, nothing for one
+            out of range; output_size: of the plane
+
+        x: tensor of any dtype
+        indices: tensor of integers
+        kernel_size: whole number or list of them
+        stride: whole number or list of them
+        padding: whole number or list of them
+        output_size: size or list of sizes
+        dims: whole number
+        Returns: a tensor
+        """
+        return self.op("max_unpool", [x, indices], {"kernel_size": kernel_size, "stride": stride, "padding": padding,
+            "output_size": output_size, "dims": dims}, name)
+
+    def interpolate(self, x, size, mode="nearest", align_corners=False, *, name=None):
+        """the last axes in other sizes: the nearest element, or between neighbours along each axis (linear: any number
+            of axes); align_corners: the first and last elements stay where they are
+
+        x: tensor of floats (integers and bool become float32)
+        size: size or list of sizes
+        mode: "nearest", "nearest-exact", "linear", "bilinear" or "trilinear"
+        align_corners: True or False
+        Returns: a tensor of floats
+        """
+        return self.op("interpolate", [x], {"size": size, "mode": mode, "align_corners": align_corners}, name)
 
     def fft(self, re, im=None, axis=-1, *, name=None):
         """discrete Fourier transform along the axis
@@ -1614,15 +1732,17 @@ class GraphOps:
         """
         return self.op("expand", [x], {"shape": shape}, name)
 
-    def pad(self, x, padding, value=0, *, name=None):
-        """[before, after] for each axis from the first, also as a flat list
+    def pad(self, x, padding, value=0, mode="constant", *, name=None):
+        """[before, after] for each axis from the first, also as a flat list; negative ones crop; modes: the value, x
+            mirrored at its ends (which are not repeated), its ends, or x from its other end
 
         x: tensor of any dtype
         padding: list of pairs
         value: number
+        mode: "constant", "reflect", "replicate" or "circular"
         Returns: a tensor
         """
-        return self.op("pad", [x], {"padding": padding, "value": value}, name)
+        return self.op("pad", [x], {"padding": padding, "value": value, "mode": mode}, name)
 
     def shrink(self, x, ranges, *, name=None):
         """[start, stop] for each axis from the first
@@ -1634,7 +1754,8 @@ class GraphOps:
         return self.op("shrink", [x], {"ranges": ranges}, name)
 
     def slice(self, x, start=None, stop=None, step=None, axis=None, *, name=None):
-        """x[start:stop:step] on the axes (the first ones, unless given); step is positive
+        """x[start:stop:step] on the axes (the first ones, unless given); a negative step goes backwards, to the first
+            element where stop is left out or below -size
 
         x: tensor of any dtype
         start: size or list of sizes
@@ -1653,6 +1774,66 @@ class GraphOps:
         Returns: a tensor
         """
         return self.op("flip", [x], {"axis": axis}, name)
+
+    def roll(self, x, shift, axis=None, *, name=None):
+        """each axis moved on by its shift, what leaves at the end comes in at the start; without axis as if flat
+
+        x: tensor of any dtype
+        shift: whole number or list of them
+        axis: whole number or list of them; None for all
+        Returns: a tensor
+        """
+        return self.op("roll", [x], {"shift": shift, "axis": axis}, name)
+
+    def repeat(self, x, repeats, *, name=None):
+        """torch.Tensor.repeat: each axis as a whole so many times; further numbers make new axes in front
+
+        x: tensor of any dtype
+        repeats: size or list of sizes
+        Returns: a tensor
+        """
+        return self.op("repeat", [x], {"repeats": repeats}, name)
+
+    def repeat_interleave(self, x, repeats, axis=None, *, name=None):
+        """each element of the axis so many times; without axis flat
+
+        x: tensor of any dtype
+        repeats: size
+        axis: whole number
+        Returns: a tensor
+        """
+        return self.op("repeat_interleave", [x], {"repeats": repeats, "axis": axis}, name)
+
+    def unfold(self, x, axis, size, step, *, name=None):
+        """torch.Tensor.unfold: windows of the axis, every step elements one, along a new last axis
+
+        x: tensor of any dtype
+        axis: whole number
+        size: whole number
+        step: whole number
+        Returns: a tensor
+        """
+        return self.op("unfold", [x], {"axis": axis, "size": size, "step": step}, name)
+
+    def diagonal(self, x, offset=0, axis0=0, axis1=1, *, name=None):
+        """the diagonal of two axes, along a new last axis; offset: so many above it
+
+        x: tensor of any dtype
+        offset: whole number
+        axis0: whole number
+        axis1: whole number
+        Returns: a tensor
+        """
+        return self.op("diagonal", [x], {"offset": offset, "axis0": axis0, "axis1": axis1}, name)
+
+    def diag(self, x, offset=0, *, name=None):
+        """the diagonal of a matrix, or the matrix of a diagonal, with zeros elsewhere
+
+        x: tensor of any dtype
+        offset: whole number
+        Returns: a tensor
+        """
+        return self.op("diag", [x], {"offset": offset}, name)
 
     def squeeze(self, x, axis=None, *, name=None):
         """without the axes of size 1 (among those given)
@@ -1692,6 +1873,16 @@ class GraphOps:
         """
         return self.op("unflatten", [x], {"axis": axis, "sizes": sizes}, name)
 
+    def rearrange(self, x, formula, *, name=None):
+        """axes named as in einops: 'b (h w) c -> b c h w'; a name in parentheses is a part of an axis, and all parts of
+            one but one need a size: '(h=3 w)'; 1 is an axis of size 1, ... stands for all others
+
+        x: tensor of any dtype
+        formula: string
+        Returns: a tensor
+        """
+        return self.op("rearrange", [x], {"formula": formula}, name)
+
     def cat(self, xs, axis=0, *, name=None):
         """one after the other along the axis
 
@@ -1720,6 +1911,17 @@ class GraphOps:
         Returns: a tensor
         """
         return self.op("arange", [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, name)
+
+    def linspace(self, start, stop, steps, dtype="float32", *, name=None):
+        """steps numbers from start to stop, evenly apart
+
+        start: number
+        stop: number
+        steps: size
+        dtype: dtype
+        Returns: a tensor of floats
+        """
+        return self.op("linspace", [], {"start": start, "stop": stop, "steps": steps, "dtype": dtype}, name)
 
     def full(self, shape, value, dtype="float32", *, name=None):
         """every element the value
@@ -3261,6 +3463,20 @@ class TensorOps:
         """
         return self.graph.gru_cell(self, h, w_ih, w_hh, b_ih, b_hh, name=name)
 
+    def conv(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None):
+        """x [N, C, ...], weight [O, C / groups, ...], bias [O]; padding is one number, one for each axis, or [before,
+            after] for each, flat
+
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
+        bias: tensor of floats (integers and bool become float32), brought to one dtype with x, weight
+        stride: whole number or list of them
+        padding: whole number or list of them
+        dilation: whole number or list of them
+        groups: whole number
+        Returns: a tensor of floats
+        """
+        return self.graph.conv(self, weight, bias, stride, padding, dilation, groups, name=name)
+
     def conv2d(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None):
         """x [N, C, H, W], weight [O, C / groups, kH, kW], bias [O]
 
@@ -3274,27 +3490,108 @@ class TensorOps:
         """
         return self.graph.conv2d(self, weight, bias, stride, padding, dilation, groups, name=name)
 
-    def max_pool2d(self, kernel_size, stride=None, padding=0, dilation=1, *, name=None):
+    def conv_transpose(self, weight, bias=None, stride=1, padding=0, output_padding=0, dilation=1, groups=1, *, name=None):
+        """x [N, C, ...], weight [C, O / groups, ...], bias [O]: what conv's gradient does to x; padding as of conv
+
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
+        bias: tensor of floats (integers and bool become float32), brought to one dtype with x, weight
+        stride: whole number or list of them
+        padding: whole number or list of them
+        output_padding: whole number or list of them
+        dilation: whole number or list of them
+        groups: whole number
+        Returns: a tensor of floats
+        """
+        return self.graph.conv_transpose(self, weight, bias, stride, padding, output_padding, dilation, groups, name=name)
+
+    def max_pool(self, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None):
+        """largest of each window of the last axes: as many as kernel_size lists, dims where it is one number; stride is
+            kernel_size unless given; ceil_mode: a window may hang over the end; the gradient is shared between equals
+
+        kernel_size: whole number or list of them
+        stride: whole number or list of them
+        padding: whole number or list of them
+        dilation: whole number or list of them
+        ceil_mode: True or False
+        dims: whole number
+        Returns: a tensor
+        """
+        return self.graph.max_pool(self, kernel_size, stride, padding, dilation, ceil_mode, dims, name=name)
+
+    def avg_pool(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, dims=2, *, name=None):
+        """mean of each window of the last axes, see max_pool
+
+        kernel_size: whole number or list of them
+        stride: whole number or list of them
+        padding: whole number or list of them
+        ceil_mode: True or False
+        count_include_pad: True or False
+        dims: whole number
+        Returns: a tensor of floats
+        """
+        return self.graph.avg_pool(self, kernel_size, stride, padding, ceil_mode, count_include_pad, dims, name=name)
+
+    def max_pool2d(self, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, *, name=None):
         """largest of each window of [..., H, W]; stride is kernel_size unless given
 
         kernel_size: whole number or list of them
         stride: whole number or list of them
         padding: whole number or list of them
         dilation: whole number or list of them
+        ceil_mode: True or False
         Returns: a tensor
         """
-        return self.graph.max_pool2d(self, kernel_size, stride, padding, dilation, name=name)
+        return self.graph.max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode, name=name)
 
-    def avg_pool2d(self, kernel_size, stride=None, padding=0, count_include_pad=True, *, name=None):
+    def avg_pool2d(self, kernel_size, stride=None, padding=0, count_include_pad=True, ceil_mode=False, *, name=None):
         """mean of each window of [..., H, W]; stride is kernel_size unless given
 
         kernel_size: whole number or list of them
         stride: whole number or list of them
         padding: whole number or list of them
         count_include_pad: True or False
+        ceil_mode: True or False
         Returns: a tensor of floats
         """
-        return self.graph.avg_pool2d(self, kernel_size, stride, padding, count_include_pad, name=name)
+        return self.graph.avg_pool2d(self, kernel_size, stride, padding, count_include_pad, ceil_mode, name=name)
+
+    def max_pool_indices(self, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None):
+        """max_pool, and where each largest is in its plane, flat; the first of equals
+
+        kernel_size: whole number or list of them
+        stride: whole number or list of them
+        padding: whole number or list of them
+        dilation: whole number or list of them
+        ceil_mode: True or False
+        dims: whole number
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.graph.max_pool_indices(self, kernel_size, stride, padding, dilation, ceil_mode, dims, name=name)
+
+    def max_unpool(self, indices, kernel_size, stride=None, padding=0, output_size=None, dims=2, *, name=None):
+        """zeros, but x where the indices of max_pool_indices say; the last of several that say the same, nothing for one
+            out of range; output_size: of the plane
+
+        indices: tensor of integers
+        kernel_size: whole number or list of them
+        stride: whole number or list of them
+        padding: whole number or list of them
+        output_size: size or list of sizes
+        dims: whole number
+        Returns: a tensor
+        """
+        return self.graph.max_unpool(self, indices, kernel_size, stride, padding, output_size, dims, name=name)
+
+    def interpolate(self, size, mode="nearest", align_corners=False, *, name=None):
+        """the last axes in other sizes: the nearest element, or between neighbours along each axis (linear: any number
+            of axes); align_corners: the first and last elements stay where they are
+
+        size: size or list of sizes
+        mode: "nearest", "nearest-exact", "linear", "bilinear" or "trilinear"
+        align_corners: True or False
+        Returns: a tensor of floats
+        """
+        return self.graph.interpolate(self, size, mode, align_corners, name=name)
 
     def fft(self, im=None, axis=-1, *, name=None):
         """discrete Fourier transform along the axis
@@ -3472,14 +3769,16 @@ class TensorOps:
         """
         return self.graph.expand(self, shape, name=name)
 
-    def pad(self, padding, value=0, *, name=None):
-        """[before, after] for each axis from the first, also as a flat list
+    def pad(self, padding, value=0, mode="constant", *, name=None):
+        """[before, after] for each axis from the first, also as a flat list; negative ones crop; modes: the value, x
+            mirrored at its ends (which are not repeated), its ends, or x from its other end
 
         padding: list of pairs
         value: number
+        mode: "constant", "reflect", "replicate" or "circular"
         Returns: a tensor
         """
-        return self.graph.pad(self, padding, value, name=name)
+        return self.graph.pad(self, padding, value, mode, name=name)
 
     def shrink(self, ranges, *, name=None):
         """[start, stop] for each axis from the first
@@ -3490,7 +3789,8 @@ class TensorOps:
         return self.graph.shrink(self, ranges, name=name)
 
     def slice(self, start=None, stop=None, step=None, axis=None, *, name=None):
-        """x[start:stop:step] on the axes (the first ones, unless given); step is positive
+        """x[start:stop:step] on the axes (the first ones, unless given); a negative step goes backwards, to the first
+            element where stop is left out or below -size
 
         start: size or list of sizes
         stop: size or list of sizes
@@ -3507,6 +3807,60 @@ class TensorOps:
         Returns: a tensor
         """
         return self.graph.flip(self, axis, name=name)
+
+    def roll(self, shift, axis=None, *, name=None):
+        """each axis moved on by its shift, what leaves at the end comes in at the start; without axis as if flat
+
+        shift: whole number or list of them
+        axis: whole number or list of them; None for all
+        Returns: a tensor
+        """
+        return self.graph.roll(self, shift, axis, name=name)
+
+    def repeat(self, repeats, *, name=None):
+        """torch.Tensor.repeat: each axis as a whole so many times; further numbers make new axes in front
+
+        repeats: size or list of sizes
+        Returns: a tensor
+        """
+        return self.graph.repeat(self, repeats, name=name)
+
+    def repeat_interleave(self, repeats, axis=None, *, name=None):
+        """each element of the axis so many times; without axis flat
+
+        repeats: size
+        axis: whole number
+        Returns: a tensor
+        """
+        return self.graph.repeat_interleave(self, repeats, axis, name=name)
+
+    def unfold(self, axis, size, step, *, name=None):
+        """torch.Tensor.unfold: windows of the axis, every step elements one, along a new last axis
+
+        axis: whole number
+        size: whole number
+        step: whole number
+        Returns: a tensor
+        """
+        return self.graph.unfold(self, axis, size, step, name=name)
+
+    def diagonal(self, offset=0, axis0=0, axis1=1, *, name=None):
+        """the diagonal of two axes, along a new last axis; offset: so many above it
+
+        offset: whole number
+        axis0: whole number
+        axis1: whole number
+        Returns: a tensor
+        """
+        return self.graph.diagonal(self, offset, axis0, axis1, name=name)
+
+    def diag(self, offset=0, *, name=None):
+        """the diagonal of a matrix, or the matrix of a diagonal, with zeros elsewhere
+
+        offset: whole number
+        Returns: a tensor
+        """
+        return self.graph.diag(self, offset, name=name)
 
     def squeeze(self, axis=None, *, name=None):
         """without the axes of size 1 (among those given)
@@ -3541,6 +3895,15 @@ class TensorOps:
         Returns: a tensor
         """
         return self.graph.unflatten(self, axis, sizes, name=name)
+
+    def rearrange(self, formula, *, name=None):
+        """axes named as in einops: 'b (h w) c -> b c h w'; a name in parentheses is a part of an axis, and all parts of
+            one but one need a size: '(h=3 w)'; 1 is an axis of size 1, ... stands for all others
+
+        formula: string
+        Returns: a tensor
+        """
+        return self.graph.rearrange(self, formula, name=name)
 
     def zeros_like(self, dtype=None, *, name=None):
         """zeros in the shape of x
