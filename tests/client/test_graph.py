@@ -128,7 +128,7 @@ class OpsTest(unittest.TestCase):
                 self.assertEqual(set(node.get("attrs", {})), sent)
 
     def test_methods_of_tensors_are_those_of_graphs(self):
-        for name in vars(ops.TensorOps):
+        for name in vars(ops.NodeOps):
             if not name.startswith("_"):
                 self.assertTrue(callable(getattr(ops.GraphOps, name)), name)
                 self.assertTrue(getattr(ops.GraphOps, name).__doc__, name)

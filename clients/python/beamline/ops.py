@@ -1172,7 +1172,7 @@ class GraphOps:
             results=len(params))
 
 
-class TensorOps:
+class NodeOps:
     """Ops as methods of their first operand."""
 
     def add(self, y, *, name=None):
