@@ -15,6 +15,7 @@ from .client import (BeamlineError, Busy, Client, Conflict, Forbidden, Held, Inv
 from .context import Context, ContextVar, GlobalCounters, getenv
 from .device import Device
 from .dtype import dtypes
+from .jit import TinyJit, Variable
 from .graph import Graph, Init, Node, Program
 from .tensor import JitError, Tensor
 from .values import Array, array, read_safetensors, write_safetensors
@@ -22,4 +23,4 @@ from .values import Array, array, read_safetensors, write_safetensors
 __version__ = "0.1.0"
 __all__ = ["Array", "BeamlineError", "Busy", "Client", "Conflict", "Context", "ContextVar", "Device", "Forbidden", "GlobalCounters", "Graph",
            "Held", "Init", "InvalidGraph", "JitError", "Lease", "Malformed", "Node", "NotFound", "OutOfMemory", "Program", "RemoteProgram",
-           "Result", "Tensor", "TimedOut", "TooLarge", "array", "dtypes", "getenv", "read_safetensors", "write_safetensors"]
+           "Result", "Tensor", "TimedOut", "TinyJit", "TooLarge", "Variable", "array", "dtypes", "getenv", "read_safetensors", "write_safetensors"]

@@ -86,8 +86,11 @@ def numel(shape: tuple) -> int:
     return total
 
 
-def linearize(wanted: Iterable[Expr], inner: frozenset = frozenset()) -> list[Expr]:
-    """All that these are made of, operands first.  inner: id() of what is no leaf although it was computed before."""
+def linearize(wanted: Iterable[Expr], inner: frozenset = frozenset(), cut: frozenset = frozenset()) -> list[Expr]:
+    """All that these are made of, operands first.
+
+    inner: id() of what is no leaf although it was computed before     cut: id() of what is to be a leaf
+    """
     order: list[Expr] = []
     seen: set[int] = set()
     stack = [(expr, False) for expr in reversed(list(wanted))]
@@ -97,7 +100,7 @@ def linearize(wanted: Iterable[Expr], inner: frozenset = frozenset()) -> list[Ex
             order.append(expr)
         elif id(expr) not in seen:
             seen.add(id(expr))
-            if not expr.src or expr.handle is not None and id(expr) not in inner:
+            if not expr.src or expr.handle is not None and id(expr) not in inner or id(expr) in cut:
                 order.append(expr)
                 continue
             stack.append((expr, True))
@@ -125,15 +128,15 @@ def between(grad: Expr) -> set:
     return {id(expr) for expr in everything if id(expr) in on_path and expr.src and expr.handle is not None}
 
 
-def order_of(wanted: list[Expr]) -> tuple[list[Expr], frozenset]:
+def order_of(wanted: list[Expr], cut: frozenset = frozenset()) -> tuple[list[Expr], frozenset]:
     """(operands first, id() of those that are computed again because a gradient leads through them)"""
-    order, inner = linearize(wanted), frozenset()
+    order, inner = linearize(wanted, cut=cut), frozenset()
     while True:
         more = set().union(*(between(each) for each in order if each.op == "grad" and each.handle is None))
         if more <= inner:
             return order, inner
         inner = inner | more
-        order = linearize(wanted, inner)
+        order = linearize(wanted, inner, cut)
 
 
 def is_input(expr: Expr, inner: frozenset = frozenset()) -> bool:

@@ -342,7 +342,10 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         unique = {id(node): node for _, node in wanted}
         results = dict(zip(unique, gradients(self, list(unique.values()), gradient)))
         for tensor, node in wanted:
-            tensor.grad = results[id(node)] if tensor.grad is None else tensor.grad + results[id(node)]
+            if tensor.grad is None:
+                tensor.grad = results[id(node)]
+            else:
+                tensor.grad.assign(tensor.grad + results[id(node)])
         return self
 
     # ---- hashes
