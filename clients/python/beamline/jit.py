@@ -10,10 +10,9 @@ from typing import Any, Callable
 
 from . import device as devices
 from .base import LIVE
-from .context import JIT, GlobalCounters
+from .context import JIT
 from .device import Device, Handle
-from .dtype import DType
-from .expr import (RANDOM, Expr, Seeds, bind, choose_device, cross_devices, held, is_input, make_template, numel, order_of, realize)
+from .expr import (RANDOM, Expr, Seeds, bind, choose_device, held, is_input, make_template, numel, order_of, realize)
 from .tensor import Capture, JitError, Tensor
 
 NUMBERS = itertools.count()
@@ -161,9 +160,12 @@ class Program:
                 raise JitError(f"a tensor that the captured function uses was {self.inputs[i].shape} {self.inputs[i].dtype} and is now "
                                f"{expr.shape} {expr.dtype}")
             exprs.append(expr)
-        lazy = [expr for expr in exprs if expr.handle is None and (expr.data is None)]
+        lazy = [expr for expr in exprs if expr.handle is None and expr.data is None]
         if lazy:
             realize(lazy)
+            for _, leaf in self.leaves:
+                if isinstance(leaf, Tensor):
+                    leaf.expr = leaf.expr.settled()
         files: dict = {}
         parts = []
         for i, expr in enumerate(exprs):
