@@ -113,22 +113,31 @@ def rebuild(value: Any, replace: Callable[[Tensor], Tensor]) -> Any:
     return value
 
 
-class Program:
-    """A captured function: the program, and what its inputs and outputs are.
+class Trace:
+    """What a function did to Tensors.
 
-    leaves: of each input of the program, a place among the arguments (int), a Tensor whose value is taken at each call, or an Expr
+    returned: what it returned     outputs: the Exprs of that     assigned: (Tensor or place among the arguments, its new Expr)
+    leaves: (Expr, what gives its value: a place among the arguments, a Tensor whose value is taken at each call, or an Expr)
+    order, inner: as of order_of()
     """
 
-    def __init__(self, kinds: list, returned: Any, outputs: list, assigned: list, leaves: list, exprs: list):
-        self.kinds, self.returned, self.assigned, self.leaves = kinds, returned, assigned, leaves
+    def __init__(self, returned: Any, outputs: list, assigned: list, leaves: list, order: list, inner: frozenset):
+        self.returned, self.outputs, self.assigned, self.leaves, self.order, self.inner = returned, outputs, assigned, leaves, order, inner
+
+
+class Program:
+    """A captured function as a program on the server."""
+
+    def __init__(self, kinds: list, trace: Trace):
+        self.kinds, self.returned, self.assigned, self.leaves = kinds, trace.returned, trace.assigned, trace.leaves
         self.session = Device.session
         self.name = f"jit-{self.session.lease[:12]}-{next(NUMBERS)}"
-        results = outputs + [expr for _, expr in assigned]
-        order, inner = exprs
-        self.inputs = [each for each, _ in leaves]
+        results = trace.outputs + [expr for _, expr in trace.assigned]
+        order = trace.order
+        self.inputs = [each for each, _ in trace.leaves]
         template, ids = make_template(order, self.inputs)
         place = {id(expr): name for expr, name in zip(order, ids)}
-        sources = {id(expr): leaf for expr, leaf in leaves}
+        sources = {id(expr): leaf for expr, leaf in trace.leaves}
         self.outputs, self.passed, names = {}, {}, {}
         for expr in results:
             if id(expr) in sources:
@@ -193,11 +202,8 @@ class Program:
 
         def value(expr: Expr) -> Expr:
             return before[id(expr)] if id(expr) in self.passed else made[self.outputs[id(expr)]]
-        objects = {}
         for tensor, expr in self.assigned:
-            target = inputs[tensor] if tensor.__class__ is int else tensor
-            target.expr = value(expr)
-            objects[id(expr)] = target
+            (inputs[tensor] if tensor.__class__ is int else tensor).expr = value(expr)
         kept = {id(tensor) for tensor, _ in self.assigned if tensor.__class__ is not int}
         return rebuild(self.returned, lambda tensor: tensor if id(tensor) in kept else Tensor._wrap(value(tensor.expr)))
 
@@ -251,7 +257,7 @@ class TinyJit:
                 if len({id(each) for each in inputs}) != len(inputs):
                     raise JitError("duplicate inputs to JIT")
                 self.check_kinds(kinds)
-                program = self.captures[key] = capture(self.fxn, args, kwargs, inputs, kinds)
+                program = self.captures[key] = Program(kinds, capture(self.fxn, args, kwargs, inputs))
             elif program.kinds != kinds:
                 raise JitError(f"args mismatch in JIT: expected {program.kinds}, got {kinds}")
             result = program(inputs)
@@ -279,8 +285,8 @@ class TinyJit:
         return result
 
 
-def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list, kinds: list) -> Program:
-    """Run a function on inputs without values, and make a program of what it returned and assigned."""
+def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list) -> Trace:
+    """Run a function on inputs without values, and tell what it returned and assigned.  The Tensors keep the values that they had."""
     starts: dict = {}
     for reference in list(LIVE.values()):
         tensor = reference()
@@ -311,22 +317,22 @@ def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list, kinds: list)
     own = {id(each) for each in inputs}
     assigned: list = [(i, expr) for i, expr in changed.items()]
     assigned += [(each, each.expr) for each in recorded.assigned.values() if id(each) not in own and id(each) in alive]
-    results: dict = {}
-    flatten(returned, "", results, [])
-    outputs = [each.expr for each in results.values()]
-    # An argument that is returned as it came stands for itself.
-    returned = rebuild(returned, lambda each: Tensor._wrap(changed.get(place_of(each, inputs), fresh[place_of(each, inputs)]))
-                       if place_of(each, inputs) is not None else each)
-    outputs = [each.expr for each in tensors_of(returned)]
+    for tensor, _ in assigned:
+        if tensor.__class__ is not int:
+            tensor.expr = next(first for first, each in starts.values() if each is tensor)
+
+    def as_returned(tensor: Tensor) -> Tensor:
+        """An argument that is returned stands for its value at the end."""
+        place = next((i for i, each in enumerate(inputs) if each is tensor), None)
+        return tensor if place is None else Tensor._wrap(changed.get(place, fresh[place]))
+    results = {id(tensor): expr for tensor, expr in assigned if tensor.__class__ is not int}
+    returned = rebuild(returned, as_returned)
+    outputs = [results.get(id(each), each.expr) for each in tensors_of(returned)]
     if not outputs and not assigned:
         raise JitError("didn't JIT anything!")
     wanted = list({id(each): each for each in outputs + [expr for _, expr in assigned]}.values())
-    cut = frozenset(starts)
-    order, inner = order_of(wanted, cut)
-    for each in order:
-        if each.op == "to" and not is_input(each) and id(each) not in cut:
-            raise JitError("a captured function is on one device")
-    leaves = []
+    order, inner = order_of(wanted, frozenset(starts))
+    leaves: list = []
     for each in order:
         if each.op == "input":
             leaves.append((each, each.attrs[0][1]))
@@ -335,18 +341,12 @@ def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list, kinds: list)
         elif is_input(each, inner):
             realize([each])
             leaves.append((each, each))
-    program = Program(kinds, returned, outputs, assigned, leaves, (order, inner))
-    for tensor, _ in assigned:
-        if tensor.__class__ is not int:
-            tensor.expr = next((first for first, each in starts.values() if each is tensor), tensor.expr)
-    return program
+        elif each.op == "to":
+            raise JitError("a captured function is on one device")
+    return Trace(returned, outputs, assigned, leaves, order, inner)
 
 
 def tensors_of(value: Any) -> list:
     found: dict = {}
     flatten(value, "", found, [])
     return list(found.values())
-
-
-def place_of(tensor: Tensor, inputs: list) -> int | None:
-    return next((i for i, each in enumerate(inputs) if each is tensor), None)
