@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the tests of Tensor share: a server on its interpreter device, and skipping of what it cannot do."""
+import unittest
+
 import beamline
 from beamline import Device, expr
 from beamline.ops import GraphOps
