@@ -26,7 +26,8 @@ class LayerTest(TensorCase):
         """The same parameters in both; the results and the gradients of the first input and of the parameters are compared."""
         names = names or {name: name for name in get_state_dict(mine)}
         state = other.state_dict()
-        load_state_dict(mine, {name: Tensor(state[names[name]].numpy()) for name in get_state_dict(mine) if names.get(name)}, strict=False,
+        load_state_dict(mine, {name: Tensor(state[names[name]].numpy()) for name in get_state_dict(mine) if names.get(name)},
+                        strict=False,
                         verbose=False)
         xs = [Tensor(each, requires_grad=each.dtype == numpy.float32) for each in inputs]
         ts = [torch.tensor(each, requires_grad=each.dtype == numpy.float32) for each in inputs]
@@ -43,9 +44,11 @@ class LayerTest(TensorCase):
             "Linear": (nn.Linear(4, 3), torch.nn.Linear(4, 3), some(2, 4)),
             "Conv1d": (nn.Conv1d(3, 4, 3, padding=1), torch.nn.Conv1d(3, 4, 3, padding=1), some(2, 3, 8)),
             "Conv2d": (nn.Conv2d(4, 6, (3, 2), 2, 1, groups=2), torch.nn.Conv2d(4, 6, (3, 2), 2, 1, groups=2), some(2, 4, 6, 6)),
-            "Conv2d same": (nn.Conv2d(2, 3, (4, 3), padding="same"), torch.nn.Conv2d(2, 3, (4, 3), padding="same"), some(1, 2, 6, 6)),
+            "Conv2d same": (nn.Conv2d(2, 3, (4, 3), padding="same"), torch.nn.Conv2d(2, 3, (4, 3), padding="same"),
+                            some(1, 2, 6, 6)),
             "ConvTranspose1d": (nn.ConvTranspose1d(3, 4, 3, 2), torch.nn.ConvTranspose1d(3, 4, 3, 2), some(2, 3, 5)),
-            "ConvTranspose2d": (nn.ConvTranspose2d(3, 4, 3, 2, 1, 1), torch.nn.ConvTranspose2d(3, 4, 3, 2, 1, 1), some(1, 3, 4, 4)),
+            "ConvTranspose2d": (nn.ConvTranspose2d(3, 4, 3, 2, 1, 1), torch.nn.ConvTranspose2d(3, 4, 3, 2, 1, 1),
+                                some(1, 3, 4, 4)),
             "LayerNorm": (nn.LayerNorm((3, 4)), torch.nn.LayerNorm((3, 4)), some(2, 3, 4)),
             "GroupNorm": (nn.GroupNorm(2, 4), torch.nn.GroupNorm(2, 4), some(2, 4, 3, 3)),
             "InstanceNorm": (nn.InstanceNorm(3), torch.nn.InstanceNorm2d(3, affine=True), some(2, 3, 4, 4)),
@@ -70,7 +73,8 @@ class LayerTest(TensorCase):
     def test_other_norms(self):
         x = some(2, 3, 4, 5)
         y = nn.LayerNorm2d(3)(Tensor(x)).numpy()
-        numpy.testing.assert_allclose(y, torch.nn.functional.layer_norm(torch.tensor(x).permute(0, 2, 3, 1), (3,)).permute(0, 3, 1, 2), atol=2e-5)
+        numpy.testing.assert_allclose(y, torch.nn.functional.layer_norm(torch.tensor(x).permute(0, 2, 3, 1),
+                                                                        (3,)).permute(0, 3, 1, 2), atol=2e-5)
         y = nn.RMSNorm(5)(Tensor(x)).numpy()
         numpy.testing.assert_allclose(y, x / numpy.sqrt((x * x).mean(-1, keepdims=True) + 1e-6), rtol=1e-5)
 
@@ -102,10 +106,13 @@ class OptimiserTest(TensorCase):
     def test_beside_torch(self):
         for name, mine, other in (
                 ("sgd", lambda p: nn.optim.SGD(p, lr=0.01), lambda p: torch.optim.SGD(p, lr=0.01)),
-                ("momentum", lambda p: nn.optim.SGD(p, lr=0.01, momentum=0.9, weight_decay=0.1), lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, weight_decay=0.1)),
-                ("nesterov", lambda p: nn.optim.SGD(p, lr=0.01, momentum=0.9, nesterov=True), lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, nesterov=True)),
+                ("momentum", lambda p: nn.optim.SGD(p, lr=0.01, momentum=0.9, weight_decay=0.1),
+                 lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, weight_decay=0.1)),
+                ("nesterov", lambda p: nn.optim.SGD(p, lr=0.01, momentum=0.9, nesterov=True),
+                 lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, nesterov=True)),
                 ("adam", lambda p: nn.optim.Adam(p, lr=0.1), lambda p: torch.optim.Adam(p, lr=0.1)),
-                ("adamw", lambda p: nn.optim.AdamW(p, lr=0.1, weight_decay=0.3), lambda p: torch.optim.AdamW(p, lr=0.1, weight_decay=0.3))):
+                ("adamw", lambda p: nn.optim.AdamW(p, lr=0.1, weight_decay=0.3),
+                 lambda p: torch.optim.AdamW(p, lr=0.1, weight_decay=0.3))):
             with self.subTest(name):
                 self.steps(mine, other)
 
@@ -135,8 +142,10 @@ class Net:
 
 class StateTest(TensorCase):
     def test_names(self):
-        self.assertEqual(sorted(get_state_dict(Net())), ["layers.0.bias", "layers.0.weight", "layers.1.bias", "layers.1.weight", "norm.bias",
-                                                         "norm.num_batches_tracked", "norm.running_mean", "norm.running_var", "norm.weight"])
+        self.assertEqual(sorted(get_state_dict(Net())), ["layers.0.bias", "layers.0.weight", "layers.1.bias", "layers.1.weight",
+                                                         "norm.bias",
+                                                         "norm.num_batches_tracked", "norm.running_mean", "norm.running_var",
+                                                         "norm.weight"])
         self.assertEqual(len(get_parameters(Net())), 9)
 
     def test_safetensors(self):
@@ -154,7 +163,8 @@ class StateTest(TensorCase):
         self.assertRaises(ValueError, load_state_dict, two, {"norm.bias": Tensor([1.0])}, False, False)
 
     def test_torch_files(self):
-        value = {"w": torch.tensor(some(2, 3)), "t": torch.tensor(some(2, 3)).T, "part": torch.arange(10)[3:7], "h": torch.tensor([1.5]).half(),
+        value = {"w": torch.tensor(some(2, 3)), "t": torch.tensor(some(2, 3)).T, "part": torch.arange(10)[3:7],
+                 "h": torch.tensor([1.5]).half(),
                  "b": torch.tensor([1.5]).bfloat16(), "nested": [torch.nn.Parameter(torch.tensor([[True]]).float()), "text", 3]}
         with tempfile.TemporaryDirectory() as folder:
             for legacy in (False, True):
@@ -190,7 +200,8 @@ class StateTest(TensorCase):
             text("sizes") + struct.pack("<IIQ", 9, 4, 2) + struct.pack("<II", 5, 6)
         body = b""
         for name, (shape, kind, data) in tensors.items():
-            head += text(name) + struct.pack("<I", len(shape)) + b"".join(struct.pack("<Q", n) for n in shape[::-1]) + struct.pack("<IQ", kind, len(body))
+            sizes = b"".join(struct.pack("<Q", n) for n in shape[::-1])
+            head += text(name) + struct.pack("<I", len(shape)) + sizes + struct.pack("<IQ", kind, len(body))
             body += data + bytes(-len(data) % 32)
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "tiny.gguf")

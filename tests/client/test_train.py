@@ -77,7 +77,8 @@ class LearnerTest(TensorCase):
     def test_batches_of_this_process(self):
         x, y = self.data()
         samples = list(zip(x.tolist(), y.tolist()))
-        learner = Learner(nn.Linear(2, 2), DataLoader(samples, batch_size=10), DataLoader(samples, batch_size=30), metrics=["accuracy"],
+        learner = Learner(nn.Linear(2, 2), DataLoader(samples, batch_size=10), DataLoader(samples, batch_size=30),
+                          metrics=["accuracy"],
                           optimizer=lambda parameters: nn.optim.Adam(parameters, lr=0.05))
         self.assertGreater(learner.fit(8, progress=False)[-1]["accuracy"], 0.8)
 

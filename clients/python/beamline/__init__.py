@@ -11,17 +11,18 @@
 Beneath it is the wire itself: Graph, Program and Client.
 """
 from . import nn, train
-from .client import (BeamlineError, Busy, Client, Conflict, Forbidden, Held, InvalidGraph, Lease, Malformed, NotFound, OutOfMemory,
-                     RemoteProgram, Result, TimedOut, TooLarge)
+from .client import (BeamlineError, Busy, Client, Conflict, Forbidden, Held, InvalidGraph, Lease, Malformed, NotFound,
+                     OutOfMemory, RemoteProgram, Result, TimedOut, TooLarge)
 from .context import Context, ContextVar, GlobalCounters, getenv
 from .device import Device
 from .dtype import dtypes
-from .jit import TinyJit, Variable
 from .graph import Graph, Init, Node, Program
+from .jit import TinyJit, Variable
 from .tensor import JitError, Tensor
 from .values import Array, array, read_safetensors, write_safetensors
 
 __version__ = "0.1.0"
-__all__ = ["Array", "BeamlineError", "Busy", "Client", "Conflict", "Context", "ContextVar", "Device", "Forbidden", "GlobalCounters", "Graph",
-           "Held", "Init", "InvalidGraph", "JitError", "Lease", "Malformed", "Node", "NotFound", "OutOfMemory", "Program", "RemoteProgram",
-           "Result", "Tensor", "TimedOut", "TinyJit", "TooLarge", "Variable", "array", "dtypes", "getenv", "nn", "read_safetensors", "train", "write_safetensors"]
+__all__ = ["Array", "BeamlineError", "Busy", "Client", "Conflict", "Context", "ContextVar", "Device", "Forbidden",
+           "GlobalCounters", "Graph", "Held", "Init", "InvalidGraph", "JitError", "Lease", "Malformed", "Node", "NotFound",
+           "OutOfMemory", "Program", "RemoteProgram", "Result", "Tensor", "TimedOut", "TinyJit", "TooLarge", "Variable",
+           "array", "dtypes", "getenv", "nn", "read_safetensors", "train", "write_safetensors"]

@@ -73,10 +73,12 @@ class CreationMixin(Base):
         if step == 0:
             raise ValueError("arange step cannot be 0")
         dtype = kwargs.pop("dtype", None)
-        dtype = to_dtype(dtype) if dtype else dtypes.default_float if any(isinstance(x, float) for x in (start, stop, step)) else \
-            dtypes.default_int if max(abs(start), abs(stop)) < 1 << 31 else dtypes.int64
-        count = max(0, math.ceil((stop - start) / step)) if any(isinstance(x, float) for x in (start, stop, step)) else \
-            max(0, ceildiv(stop - start, step))
+        fractions = any(isinstance(x, float) for x in (start, stop, step))
+        if dtype is None:
+            whole = dtypes.default_int if max(abs(start), abs(stop)) < 1 << 31 else dtypes.int64
+            dtype = dtypes.default_float if fractions else whole
+        dtype = to_dtype(dtype)
+        count = max(0, math.ceil((stop - start) / step) if fractions else ceildiv(stop - start, step))
         if not count:
             return cls.zeros(0, dtype=dtype, **kwargs)
         if all(isinstance(x, int) for x in (start, step)):
@@ -107,7 +109,8 @@ class CreationMixin(Base):
         return cls._make("eye", (n, m), dtype, device, requires_grad, (("n", n), ("m", m)))
 
     def _like(self, kwargs: dict) -> dict:
-        return {"dtype": kwargs.pop("dtype", None) or self.dtype, "device": kwargs.pop("device", None) or self.expr.device, **kwargs}
+        return {"dtype": kwargs.pop("dtype", None) or self.dtype, "device": kwargs.pop("device", None) or self.expr.device,
+                **kwargs}
 
     def full_like(self, fill_value, dtype=None, **kwargs) -> Tensor:
         """Every element |fill_value|, in the shape, dtype and place of self."""
@@ -177,7 +180,8 @@ class CreationMixin(Base):
     def uniform(cls, *shape, low=0.0, high=1.0, dtype=None, requires_grad=None, **kwargs) -> Tensor:
         """Uniform between low and high."""
         dtype = to_dtype(dtype or dtypes.default_float)
-        drawn = cls._draw("uniform", shape, dtypes.default_float if not dtypes.is_float(dtype) else dtype, low=low, high=high, **kwargs)
+        drawn = cls._draw("uniform", shape, dtypes.default_float if not dtypes.is_float(dtype) else dtype, low=low, high=high,
+                          **kwargs)
         drawn = drawn.cast(dtype)
         drawn.requires_grad = requires_grad
         return drawn

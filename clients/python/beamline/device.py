@@ -75,7 +75,8 @@ def find_server() -> str:
             return ADDRESS
     binary = find_binary()
     if binary is None:
-        raise RuntimeError("no server: set BEAMLINE_URL to the address of one, or BEAMLINE to the program to start, or put it on the PATH")
+        raise RuntimeError("no server: set BEAMLINE_URL to the address of one, or BEAMLINE to the program to start, or put it on "
+                           "the PATH")
     url = start_server(binary)
     print(f"beamline: started {binary} at {url}", file=sys.stderr)
     return url
@@ -148,7 +149,7 @@ class Session:
         if files:
             body, content = write_safetensors(files, {"request": text}), SAFETENSORS
         GlobalCounters.requests += 1
-        headers, data = self.exchange("POST", path, body, content, SAFETENSORS if binary else content if not files else "application/json")
+        headers, data = self.exchange("POST", path, body, content, SAFETENSORS if binary else "application/json")
         arrays: dict = {}
         if headers.get("content-type", "").startswith(SAFETENSORS):
             arrays, metadata = read_safetensors(data, False)
@@ -191,8 +192,10 @@ class Session:
         """An Array as a tensor on the server."""
         self.sweep()
         name = self.fresh()
-        query = {"dtype": value.dtype, "shape": ",".join(map(str, value.shape)), "lease": self.lease, **({"device": device} if device else {})}
-        self.exchange("PUT", f"/api/v1/tensors/{name}?{urllib.parse.urlencode(query, safe=',')}", value.data, "application/octet-stream")
+        query = {"dtype": value.dtype, "shape": ",".join(map(str, value.shape)), "lease": self.lease,
+                 **({"device": device} if device else {})}
+        self.exchange("PUT", f"/api/v1/tensors/{name}?{urllib.parse.urlencode(query, safe=',')}", value.data,
+                      "application/octet-stream")
         return Handle(self, name, value.nbytes)
 
     def download(self, handle: Handle):

@@ -12,7 +12,8 @@ import os
 class DType:
     """One dtype.  There is one object for each, so that ``is`` and ``==`` say the same.
 
-    name: as the wire has it     itemsize: bytes     priority: who wins where two meet     fmt: the struct module's letter, or None
+    name: as the wire has it     itemsize: bytes     priority: who wins where two meet
+    fmt: the letter that the struct module has for it, or None
     """
 
     __slots__ = ("name", "itemsize", "priority", "fmt", "label")
@@ -118,7 +119,8 @@ class Dtypes:
 
 # Inside the class body the names bool, int and float are dtypes; its methods see Python's.
 dtypes = Dtypes()
-BY_NAME = {**{name: value for name, value in vars(Dtypes).items() if isinstance(value, DType)}, **{each.name: each for each in dtypes.all}}
+BY_NAME = {**{name: value for name, value in vars(Dtypes).items() if isinstance(value, DType)},
+           **{each.name: each for each in dtypes.all}}
 DTypeLike = "DType | str"
 
 for _variable, _attribute in (("DEFAULT_FLOAT", "default_float"), ("DEFAULT_INT", "default_int")):
@@ -139,10 +141,10 @@ def to_dtype(value) -> DType:
 
 # What each dtype may become next, as in JAX: https://docs.jax.dev/en/latest/jep/9407-type-promotion.html
 LATTICE = {
-    "bool": ("int8", "uint8"), "int8": ("int16",), "uint8": ("int16", "uint16"), "int16": ("int32",), "uint16": ("int32", "uint32"),
-    "int32": ("int64",), "uint32": ("int64", "uint64"), "int64": ("float8_e4m3", "float8_e5m2"), "uint64": ("float8_e4m3", "float8_e5m2"),
-    "float8_e4m3": ("float16", "bfloat16"), "float8_e5m2": ("float16", "bfloat16"), "float16": ("float32",), "bfloat16": ("float32",),
-    "float32": ("float64",), "float64": (),
+    "bool": ("int8", "uint8"), "int8": ("int16",), "uint8": ("int16", "uint16"), "int16": ("int32",),
+    "uint16": ("int32", "uint32"), "int32": ("int64",), "uint32": ("int64", "uint64"), "int64": ("float8_e4m3", "float8_e5m2"),
+    "uint64": ("float8_e4m3", "float8_e5m2"), "float8_e4m3": ("float16", "bfloat16"), "float8_e5m2": ("float16", "bfloat16"),
+    "float16": ("float32",), "bfloat16": ("float32",), "float32": ("float64",), "float64": (),
 }
 
 
@@ -158,7 +160,8 @@ def least_upper_dtype(*operands: DType) -> DType:
     """The least dtype that all of these become."""
     found = UPPER.get(operands)
     if found is None:
-        found = UPPER[operands] = min(BY_NAME[name] for name in frozenset.intersection(*(REACHABLE[each.name] for each in operands)))
+        common = frozenset.intersection(*(REACHABLE[each.name] for each in operands))
+        found = UPPER[operands] = min(BY_NAME[name] for name in common)
     return found
 
 

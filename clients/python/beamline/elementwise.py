@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 # Functions whose result is a float; integers become one.
 FLOAT_FUNCTIONS = {
     "sqrt": "Square root.", "rsqrt": "1 / square root.", "reciprocal": "1 / x.", "exp": "e to the x.", "exp2": "2 to the x.",
-    "log": "Natural logarithm.", "log2": "Logarithm to the base 2.", "log10": "Logarithm to the base 10.", "sin": "Sine of radians.",
+    "log": "Natural logarithm.", "log2": "Logarithm to the base 2.", "log10": "Logarithm to the base 10.",
+    "sin": "Sine of radians.",
     "cos": "Cosine of radians.", "tan": "Tangent of radians.", "asin": "Inverse sine.", "acos": "Inverse cosine.",
     "atan": "Inverse tangent.", "sinh": "Hyperbolic sine.", "cosh": "Hyperbolic cosine.", "asinh": "Inverse hyperbolic sine.",
     "acosh": "Inverse hyperbolic cosine.", "atanh": "Inverse hyperbolic tangent.", "erf": "Error function.",
@@ -23,7 +24,8 @@ FLOAT_FUNCTIONS = {
 }
 # Functions that keep the dtype.
 SAME_FUNCTIONS = {
-    "abs": "Absolute value.", "sign": "-1, 0 or 1.", "square": "x * x.", "relu": "max(x, 0).", "floor": "The next whole number below.",
+    "abs": "Absolute value.", "sign": "-1, 0 or 1.", "square": "x * x.", "relu": "max(x, 0).",
+    "floor": "The next whole number below.",
     "ceil": "The next whole number above.", "trunc": "Towards zero.", "round": "The nearest whole number, the even one of two.",
 }
 SELU_ALPHA, SELU_GAMMA = 1.67326, 1.0507
@@ -132,7 +134,9 @@ class ElementwiseMixin(Base):
             return floor + ((rest != 0) & negative).cast(floor.dtype)
         to = least_upper_float(dtype)
         a, b = (each.cast(to) if isinstance(each, Base) else each for each in (a, b))
-        return a._op("div", b, shape=shape) if isinstance(a, Base) else self._wrap(Expr("div", (a, b.expr), (), shape, to, b.expr.device))
+        if isinstance(a, Base):
+            return a._op("div", b, shape=shape)
+        return self._wrap(Expr("div", (a, b.expr), (), shape, to, b.expr.device))
 
     def mod(self, x, reverse=False) -> Tensor:
         """self - x * floor(self / x), with the sign of x."""
@@ -406,7 +410,8 @@ for _special, _name in OPERATORS.items():
 ElementwiseMixin.__floordiv__ = lambda self, other: self.div(other, rounding_mode="floor")
 ElementwiseMixin.__rfloordiv__ = lambda self, other: self.div(other, True, "floor")
 ElementwiseMixin.__ifloordiv__ = lambda self, other: self.assign(self.div(other, rounding_mode="floor"))
-for _special, _op in {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}.items():
+COMPARISONS = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
+for _special, _op in COMPARISONS.items():
     setattr(ElementwiseMixin, f"__{_special}__", comparison(_op))
 ElementwiseMixin.__hash__ = object.__hash__
 ElementwiseMixin.__neg__ = lambda self: self.neg()

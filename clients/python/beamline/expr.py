@@ -20,9 +20,11 @@ from .values import Array, exact
 
 INLINE_BYTES = 1024      # numbers of up to this size stand in the document
 KNOWN_STRUCTURES = 2048
-RANDOM = frozenset(("uniform", "normal", "randint", "randperm", "rand_like", "dropout", "bernoulli", "multinomial", "random_bits"))
+RANDOM = frozenset(("uniform", "normal", "randint", "randperm", "rand_like", "dropout", "bernoulli", "multinomial",
+                    "random_bits"))
 HEAVY = frozenset(("matmul", "linear", "conv2d", "conv", "conv_transpose", "einsum"))
-FREE = frozenset(("reshape", "permute", "expand", "slice", "shrink", "flip", "squeeze", "unsqueeze", "detach", "item", "transpose"))
+FREE = frozenset(("reshape", "permute", "expand", "slice", "shrink", "flip", "squeeze", "unsqueeze", "detach", "item",
+                  "transpose"))
 
 
 class Expr:
@@ -176,7 +178,8 @@ class Template:
                 else:
                     names = [f"{name}.{i}" for i in range(dict(RESULTS)[expr.op])]
                 items.update({(id(expr), i): f"{name}.{i}" for i in taken})
-            node = {"id": names, "op": expr.op, "in": [place[id(each)] if each.__class__ is Expr else exact(each) for each in sources]}
+            node = {"id": names, "op": expr.op, "in": [place[id(each)] if each.__class__ is Expr else exact(each)
+                                                       for each in sources]}
             if expr.attrs:
                 node["attrs"] = {key: exact(value) for key, value in expr.attrs}
             nodes.append(node)
@@ -186,7 +189,8 @@ class Template:
 
 
 # How many results an op has that has several; a gradient has as many as it is asked for.
-RESULTS = {"sort": 2, "topk": 2, "cummax": 2, "cummin": 2, "qr": 2, "svd": 3, "max_pool_indices": 2, "masked_select": 2, "nonzero": 2,
+RESULTS = {"sort": 2, "topk": 2, "cummax": 2, "cummin": 2, "qr": 2, "svd": 3, "max_pool_indices": 2, "masked_select": 2,
+           "nonzero": 2,
            "lstm_cell": 2}
 
 
@@ -223,7 +227,8 @@ def make_template(order: list[Expr], inputs: list[Expr]) -> tuple[Template, list
         if id(expr) in leaves:
             key.append((expr.shape, expr.dtype))
         else:
-            key.append((expr.op, expr.attrs, tuple([place[id(each)] if each.__class__ is Expr else (each,) for each in expr.src])))
+            key.append((expr.op, expr.attrs, tuple([place[id(each)] if each.__class__ is Expr else (each,)
+                                                    for each in expr.src])))
     structure = tuple(key)
     found = TEMPLATES.get(structure)
     if found is None:

@@ -178,7 +178,7 @@ class IndexingMixin(Base):
                     x = x.reshape(shape[:axis] + (shape[axis] * part.step,) + shape[axis + 1:])
                     extent = part.stop - part.start
                     x = x.shrink(tuple((0, min(extent, x.shape[i])) if i == axis else None for i in range(x.ndim)))
-            return x.pad(tuple((part.start, size - part.start - x.shape[i]) for i, (part, size) in enumerate(zip(parts, self.shape))))
+            return x.pad(tuple((part.start, total - part.start - size) for part, total, size in zip(parts, self.shape, x.shape)))
         if value.shape == self.shape:
             return value
         return spread(inside).where(spread(value), self)
@@ -197,12 +197,15 @@ class IndexingMixin(Base):
 
     def _scatter_operands(self, dim: int, index: Tensor, src) -> tuple:
         dim = self._resolve_dim(dim)
-        src = src.cast(self.dtype) if isinstance(src, Base) else type(self).full(index.shape, src, dtype=self.dtype, device=self.expr.device)
+        if not isinstance(src, Base):
+            src = type(self).full(index.shape, src, dtype=self.dtype, device=self.expr.device)
+        src = src.cast(self.dtype)
         if not self.ndim == index.ndim == src.ndim:
-            raise RuntimeError(f"self.ndim, index.ndim and src.ndim must all equal, {self.ndim=} {index.ndim=} {src.ndim=}")
-        if any((i != dim and mine < size) or given < size for i, (mine, size, given) in enumerate(zip(self.shape, index.shape, src.shape))):
-            raise RuntimeError(f"All dimensions of index.shape={index.shape} should be <= those of src.shape={src.shape} and, but for "
-                               f"{dim=}, of self.shape={self.shape}")
+            raise RuntimeError(f"self.ndim, index.ndim and src.ndim must all equal: {self.ndim}, {index.ndim}, {src.ndim}")
+        if any(i != dim and mine < size or given < size
+               for i, (mine, size, given) in enumerate(zip(self.shape, index.shape, src.shape))):
+            raise RuntimeError(f"All dimensions of index.shape={index.shape} should be <= those of src.shape={src.shape} and, but "
+                               f"for {dim=}, of self.shape={self.shape}")
         return dim, src.shrink(tuple((0, size) for size in index.shape))
 
     def scatter(self, dim: int, index: Tensor, src, reduce: str | None = None) -> Tensor:
@@ -226,7 +229,8 @@ class IndexingMixin(Base):
         shape = broadcast_shape(self.shape, mask.shape)
         x, mask = self._broadcast_to(shape), mask._broadcast_to(shape)
         size = int(mask.sum().item()) if size is None else size
-        return x._several("masked_select", mask, results=[((size,), self.dtype), ((), dtypes.int64)], size=size, fill=fill_value)[0]
+        return x._several("masked_select", mask, results=[((size,), self.dtype), ((), dtypes.int64)], size=size,
+                          fill=fill_value)[0]
 
     def nonzero(self, size: int | None = None, fill_value=0) -> Tensor:
         """Where it is not zero: (count, ndim).  Without |size| the count is computed first."""

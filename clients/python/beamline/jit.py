@@ -72,7 +72,9 @@ class Variable:
 
 
 def number_operator(name: str):
-    return lambda self, *others: getattr(self.__index__(), name)(*(int(other) if isinstance(other, Variable) else other for other in others))
+    def method(self, *others):
+        return getattr(self.__index__(), name)(*(int(other) if isinstance(other, Variable) else other for other in others))
+    return method
 
 
 for _name in ("add", "sub", "mul", "floordiv", "truediv", "mod", "pow"):
@@ -122,7 +124,8 @@ class Trace:
     """
 
     def __init__(self, returned: Any, outputs: list, assigned: list, leaves: list, order: list, inner: frozenset):
-        self.returned, self.outputs, self.assigned, self.leaves, self.order, self.inner = returned, outputs, assigned, leaves, order, inner
+        self.returned, self.outputs, self.assigned = returned, outputs, assigned
+        self.leaves, self.order, self.inner = leaves, order, inner
 
 
 class Program:
@@ -166,8 +169,8 @@ class Program:
         for i, (_, leaf) in enumerate(self.leaves):
             expr = inputs[leaf].expr if leaf.__class__ is int else leaf.expr if isinstance(leaf, Tensor) else leaf
             if expr.shape != self.inputs[i].shape or expr.dtype is not self.inputs[i].dtype:
-                raise JitError(f"a tensor that the captured function uses was {self.inputs[i].shape} {self.inputs[i].dtype} and is now "
-                               f"{expr.shape} {expr.dtype}")
+                raise JitError(f"a tensor that the captured function uses was {self.inputs[i].shape} {self.inputs[i].dtype} and is "
+                               f"now {expr.shape} {expr.dtype}")
             exprs.append(expr)
         lazy = [expr for expr in exprs if expr.handle is None and expr.data is None]
         if lazy:
@@ -213,10 +216,11 @@ class Program:
 
 
 class TinyJit:
-    """A function of Tensors that becomes a program on the server: the first call runs it, the second captures it, later ones replay it.
+    """A function of Tensors that becomes a program on the server: the first call runs it, the second captures it, later ones are
+    one request each.
 
-    What is captured is what it returns and what it assigns.  Tensors that it uses besides its arguments are taken with the value that
-    they have at each call; other arguments than Tensors choose among programs, of which there is one for each of their values.
+    What is captured is what it returns and what it assigns.  Tensors that it uses besides its arguments are taken with the value
+    that they have at each call.  Other arguments than Tensors choose among programs, one for each of their values.
     """
 
     def __init__(self, fxn: Callable, captured=None, prune=False, optimize=False):
@@ -286,7 +290,7 @@ class TinyJit:
 
 
 def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list) -> Trace:
-    """Run a function on inputs without values, and tell what it returned and assigned.  The Tensors keep the values that they had."""
+    """Run a function on inputs without values, and tell what it returned and assigned.  The Tensors keep the values they had."""
     starts: dict = {}
     for reference in list(LIVE.values()):
         tensor = reference()

@@ -96,7 +96,8 @@ class LinalgMixin(Base):
         rows, columns = self.shape[-2:]
         short, lead, dtype = min(rows, columns), self.shape[:-2], least_upper_float(self.dtype)
         left, right = (rows, columns) if full_matrices else (short, short)
-        return self._several("svd", results=[(lead + (rows, left), dtype), (lead + (short,), dtype), (lead + (right, columns), dtype)],
+        return self._several("svd", results=[(lead + (rows, left), dtype), (lead + (short,), dtype),
+                                             (lead + (right, columns), dtype)],
                              full_matrices=bool(full_matrices))
 
     def newton_schulz(self, steps: int, params: tuple, eps: float = 1.0e-7) -> Tensor:
@@ -175,7 +176,8 @@ class LinalgMixin(Base):
         x = x.cast(common)
         if count == 1:  # of height 1
             operands[0] = operands[0].unsqueeze(2)
-            x = x.unsqueeze(2)._op("conv2d", *operands, shape=(*shape[:2], 1, *shape[2:]), stride=(1, *stride), padding=(0, *pads),
+            x = x.unsqueeze(2)._op("conv2d", *operands, shape=(*shape[:2], 1, *shape[2:]), stride=(1, *stride),
+                                   padding=(0, *pads),
                                    dilation=(1, *dilation), groups=groups)
             return x.squeeze(2)
         return x._op("conv2d" if count == 2 else "conv", *operands, shape=shape, stride=stride, padding=pads, dilation=dilation,
@@ -221,7 +223,8 @@ class LinalgMixin(Base):
     def _windows(self, kernel: tuple, stride: tuple, dilation: tuple, sizes: tuple) -> list:
         """Self, padded, at each place of the kernel: a list of Tensors (..., *sizes)."""
         lead = [(0, size, 1) for size in self.shape[:-len(kernel)]]
-        return [self._slice(lead + [(at * d, at * d + (out - 1) * hop + 1, hop) for at, d, out, hop in zip(place, dilation, sizes, stride)])
+        axes = list(zip(dilation, sizes, stride))
+        return [self._slice(lead + [(at * d, at * d + (out - 1) * hop + 1, hop) for at, (d, out, hop) in zip(place, axes)])
                 for place in itertools.product(*(range(k) for k in kernel))]
 
     def _pool_arguments(self, kernel_size, stride, dilation, padding, ceil_mode) -> tuple:
@@ -233,11 +236,12 @@ class LinalgMixin(Base):
             raise ValueError(f"stride/dilation mismatch {kernel=} {stride=} {dilation=} for {self.shape}")
         return (kernel, stride, dilation, pairs, *self._pool_shape(kernel, stride, dilation, pairs, ceil_mode))
 
-    def avg_pool2d(self, kernel_size=(2, 2), stride=None, dilation=1, padding=0, ceil_mode=False, count_include_pad=True) -> Tensor:
+    def avg_pool2d(self, kernel_size=(2, 2), stride=None, dilation=1, padding=0, ceil_mode=False,
+                   count_include_pad=True) -> Tensor:
         """Mean of each window over the last axes, as many as the kernel has; stride is the kernel's size unless given."""
         kernel, stride, dilation, pairs, sizes, padded = self._pool_arguments(kernel_size, stride, dilation, padding, ceil_mode)
         lead, dtype = self.shape[:-len(kernel)], least_upper_float(self.dtype)
-        if plain_pool(kernel, dilation, pairs, padded, sizes, stride, self.shape):
+        if plain_pool(kernel, dilation, pairs, sizes, stride, self.shape):
             return self._op("avg_pool2d", shape=lead + sizes, dtype=dtype, kernel_size=kernel, stride=stride,
                             padding=tuple(before for before, _ in pairs), count_include_pad=bool(count_include_pad))
         around = ((0, 0),) * len(lead)
@@ -252,7 +256,7 @@ class LinalgMixin(Base):
         """Largest of each window over the last axes; return_indices: (values, places in the flattened last axes) instead."""
         kernel, stride, dilation, pairs, sizes, padded = self._pool_arguments(kernel_size, stride, dilation, padding, ceil_mode)
         lead = self.shape[:-len(kernel)]
-        if not return_indices and plain_pool(kernel, (1,) * len(kernel), pairs, padded, sizes, stride, self.shape, dilation):
+        if not return_indices and plain_pool(kernel, (1, 1), pairs, sizes, stride, self.shape, dilation):
             return self._op("max_pool2d", shape=lead + sizes, kernel_size=kernel, stride=stride,
                             padding=tuple(before for before, _ in pairs), dilation=dilation)
         around = ((0, 0),) * len(lead)
@@ -274,15 +278,17 @@ class LinalgMixin(Base):
         count = len(kernel)
         stride, dilation, pairs = kernel if stride is None else make_tuple(stride, count), make_tuple(dilation, count), \
             self._pairs(padding, count)
-        space = tuple(output_size)[-count:] if output_size is not None else tuple(
-            (size - 1) * hop - sum(pad) + d * (k - 1) + 1 for size, hop, pad, d, k in zip(self.shape[-count:], stride, pairs, dilation, kernel))
+        rows = zip(self.shape[-count:], stride, pairs, dilation, kernel)
+        space = tuple((size - 1) * hop - sum(pad) + d * (k - 1) + 1 for size, hop, pad, d, k in rows)
+        space = space if output_size is None else tuple(output_size)[-count:]
         lead = self.shape[:-count]
         hot = indices.reshape(lead + (-1, 1)) == type(self).arange(math.prod(space), device=self.expr.device)
         return hot.where(self.reshape(lead + (-1, 1)), 0).sum(-2).cast(self.dtype).reshape(lead + space)
 
     def interpolate(self, size: tuple, mode: str = "linear", align_corners: bool = False) -> Tensor:
         """The last axes resampled to |size|; mode: "linear", "nearest" or "nearest-exact"."""
-        if not isinstance(size, (tuple, list)) or not all(isinstance(each, int) for each in size) or not 0 < len(size) <= self.ndim:
+        whole = isinstance(size, (tuple, list)) and all(isinstance(each, int) for each in size)
+        if not whole or not 0 < len(size) <= self.ndim:
             raise RuntimeError(f"size={size!r} must be a tuple of whole numbers, at most {self.ndim}")
         if mode not in ("linear", "nearest", "nearest-exact"):
             raise ValueError("only supports linear, nearest or nearest-exact interpolate")
@@ -292,7 +298,8 @@ class LinalgMixin(Base):
         for axis, (old, new) in enumerate(zip(self.shape[-len(size):], size), self.ndim - len(size)):
             ramp = type(self).arange(new, dtype=dtypes.float32, device=self.expr.device)
             if mode != "linear":
-                index = ((ramp + (0.5 if mode == "nearest-exact" else 0)) * (old / new)).floor().cast(dtypes.int32).clamp(0, old - 1)
+                shift = 0.5 if mode == "nearest-exact" else 0
+                index = ((ramp + shift) * (old / new)).floor().cast(dtypes.int32).clamp(0, old - 1)
                 x = x._take(index, axis)
                 continue
             place = ramp * ((old - 1) / (new - 1) if new > 1 else 0) if align_corners else (ramp + 0.5) * (old / new) - 0.5
@@ -331,10 +338,11 @@ def sum_list(tensors: list) -> Tensor:
     return total
 
 
-def plain_pool(kernel, ones, pairs, padded, sizes, stride, shape, dilation=None) -> bool:
-    """Whether the server's own pooling of two axes does it: symmetric padding of at most half a window, nothing from ceil_mode."""
-    if len(kernel) != 2 or any(each != 1 for each in ones) or any(a != b for a, b in pairs) or any(2 * a > k for (a, _), k in zip(pairs, kernel)):
+def plain_pool(kernel, ones, pairs, sizes, stride, shape, dilation=(1, 1)) -> bool:
+    """Whether the server's own pooling of two axes does it: even padding of at most half a window, nothing from ceil_mode."""
+    if len(kernel) != 2 or any(each != 1 for each in ones):
         return False
-    dilation = dilation or (1, 1)
-    return all(out == (size + 2 * a - d * (k - 1) - 1) // hop + 1 for out, size, (a, _), k, hop, d in
-               zip(sizes, shape[-2:], pairs, kernel, stride, dilation)) and padded is not None
+    if any(before != after or 2 * before > k for (before, after), k in zip(pairs, kernel)):
+        return False
+    return all(out == (size + 2 * before - d * (k - 1) - 1) // hop + 1 for out, size, (before, _), k, hop, d in
+               zip(sizes, shape[-2:], pairs, kernel, stride, dilation))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""HTTP with as little as it takes: one connection kept open, requests written and replies read by hand.  For http:// addresses."""
+"""HTTP with as little as it takes: one connection kept open, requests written and replies read by hand.  For http://
+addresses."""
 from __future__ import annotations
 
 import socket

@@ -124,7 +124,8 @@ class MovementMixin(Base):
                 raise ValueError(f"Padding ({before}, {after}) should be less than the input size={size} for dim={axis}.")
 
             def part(start, stop):
-                return x.shrink(tuple((start, stop) if i == axis else None for i in range(x.ndim)))  # pylint: disable=cell-var-from-loop
+                ranges = tuple((start, stop) if i == axis else None for i in range(x.ndim))  # pylint: disable=cell-var-from-loop
+                return x.shrink(ranges)  # pylint: disable=cell-var-from-loop
 
             def edge(at, count):
                 one = part(at, at + 1)
@@ -211,7 +212,8 @@ class MovementMixin(Base):
             flat += group
         wanted = [name for group in right for name in group]
         ones = [name for name in flat if name == "1"]
-        if sorted(set(flat) - {"1"}) != sorted(set(wanted) - {"1"}) or len(wanted) != len(set(wanted) - {"1"}) + wanted.count("1"):
+        named = [name for name in wanted if name != "1"]
+        if sorted(set(flat) - {"1"}) != sorted(named):
             raise RuntimeError(f"the names on both sides of {formula!r} differ")
         kept = [name for name in flat if name not in ones]
         x = self.reshape(tuple(known[name] for name in kept)).permute([kept.index(name) for name in wanted if name != "1"])
@@ -243,7 +245,8 @@ class MovementMixin(Base):
         if sum(sizes) != total:
             raise ValueError(f"expect sizes to sum exactly to {total}, but got {sum(sizes)}")
         ends = list(itertools.accumulate(sizes))
-        return tuple(self.shrink(tuple((end - size, end) if i == dim else None for i in range(self.ndim))) for size, end in zip(sizes, ends))
+        ranges = [(end - size, end) for size, end in zip(sizes, ends)]
+        return tuple(self.shrink(tuple(each if i == dim else None for i in range(self.ndim))) for each in ranges)
 
     def chunk(self, chunks: int, dim: int = 0) -> list:
         """At most |chunks| parts of one size, but for the last."""
@@ -304,7 +307,8 @@ class MovementMixin(Base):
         rows, columns = x.shape[-2:]
         up, right = max(-offset, 0), max(offset, 0)
         count = max(0, min(rows - up, columns - right))
-        x = x.shrink((None,) * (x.ndim - 2) + ((min(up, rows), min(up, rows) + count), (min(right, columns), min(right, columns) + count)))
+        up, right = min(up, rows), min(right, columns)
+        x = x.shrink((None,) * (x.ndim - 2) + ((up, up + count), (right, right + count)))
         if count == 0:
             return x.reshape(x.shape[:-2] + (0,))
         lead = x.shape[:-2]  # in rows of one element more the diagonal is the first column
@@ -321,7 +325,8 @@ class MovementMixin(Base):
         if size > self.shape[dim]:
             raise RuntimeError(f"maximum size for tensor at dimension {dim} is {self.shape[dim]} but size is {size}")
         count = (self.shape[dim] - size) // step + 1
-        index = type(self).arange(count, device=self.expr.device).reshape(count, 1) * step + type(self).arange(size, device=self.expr.device)
+        first, place = (type(self).arange(each, device=self.expr.device) for each in (count, size))
+        index = first.reshape(count, 1) * step + place
         x = self._take(index, dim)
         return x.permute([i for i in range(x.ndim) if i != dim + 1] + [dim + 1])
 

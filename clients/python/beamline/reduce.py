@@ -90,7 +90,8 @@ class ReduceMixin(Base):
         if axis is None:
             return self.flatten()._arg(op, 0, False).reshape((1,) * self.ndim if keepdim else ())
         axis = self._resolve_dim(axis)
-        return self._op(op, shape=self._reduced((axis,), keepdim), dtype=dtypes.int64, axis=axis, keepdim=bool(keepdim)).cast(dtypes.int32)
+        return self._op(op, shape=self._reduced((axis,), keepdim), dtype=dtypes.int64, axis=axis,
+                        keepdim=bool(keepdim)).cast(dtypes.int32)
 
     def logsumexp(self, axis=None, keepdim=False) -> Tensor:
         """log(sum(exp(x)))"""
@@ -123,7 +124,8 @@ class ReduceMixin(Base):
         elif p == math.inf:
             norm = self.abs().max(dim, keepdim=True)
         else:
-            norm = (self.square().sum(dim, keepdim=True).sqrt() if p == 2 else (self.abs() ** p).sum(dim, keepdim=True) ** (1 / p))
+            norm = (self.square().sum(dim, keepdim=True).sqrt() if p == 2
+                    else (self.abs() ** p).sum(dim, keepdim=True) ** (1 / p))
         return self / norm.maximum(eps)
 
     # ---- running results
@@ -195,7 +197,8 @@ class ReduceMixin(Base):
         log_p, log_1_minus_p = self.logsigmoid(), (-self).logsigmoid()
         return (-((1 if pos_weight is None else pos_weight) * Y * log_p + (1 - Y) * log_1_minus_p))._do_reduction(reduction)
 
-    def sparse_categorical_crossentropy(self, Y: Tensor, ignore_index: int = -1, label_smoothing=0.0, reduction: str = "mean") -> Tensor:
+    def sparse_categorical_crossentropy(self, Y: Tensor, ignore_index: int = -1, label_smoothing=0.0,
+                                        reduction: str = "mean") -> Tensor:
         """Of logits (..., classes) and classes (...); those that are ignore_index do not count."""
         if not 0.0 <= label_smoothing <= 1.0:
             raise ValueError(f"label_smoothing must be in [0.0, 1.0], got {label_smoothing=}")
@@ -225,7 +228,8 @@ class ReduceMixin(Base):
             if Y.shape != self.shape[:classes] + self.shape[classes + 1:] or not dtypes.is_int(Y.dtype):
                 raise RuntimeError(f"logits {self.shape} and targets {Y.shape} of {Y.dtype} do not go together")
             if not label_smoothing:
-                return self._op("cross_entropy", Y, shape=Y.shape if reduction == "none" else (), dtype=least_upper_float(self.dtype),
+                return self._op("cross_entropy", Y, shape=Y.shape if reduction == "none" else (),
+                                dtype=least_upper_float(self.dtype),
                                 reduction=reduction)
             order = list(range(classes)) + [self.ndim - 1] + list(range(classes, self.ndim - 1))
             Y = Y.one_hot(self.shape[classes]).permute(order)
@@ -233,7 +237,8 @@ class ReduceMixin(Base):
         result = -(self.log_softmax(axis=classes) * Y).sum(axis=classes)
         return result.sum() / (result.numel() or 1) if reduction == "mean" else result._do_reduction(reduction)
 
-    def nll_loss(self, Y: Tensor, weight: Tensor | None = None, ignore_index: int | None = None, reduction: str = "mean") -> Tensor:
+    def nll_loss(self, Y: Tensor, weight: Tensor | None = None, ignore_index: int | None = None,
+                 reduction: str = "mean") -> Tensor:
         """Of log-probabilities (N, C, ...) and classes (N, ...); weight (C,)."""
         if reduction not in REDUCTIONS:
             raise ValueError(f"{reduction=} must be one of {REDUCTIONS}")
@@ -241,7 +246,8 @@ class ReduceMixin(Base):
         weights = weight[Y]
         if ignore_index is not None:
             weights = (Y == ignore_index).where(0, weights)
-        picked = -self.gather(1, (Y if ignore_index is None else (Y == ignore_index).where(0, Y)).unsqueeze(1)).squeeze(1) * weights
+        classes = Y if ignore_index is None else (Y == ignore_index).where(0, Y)
+        picked = -self.gather(1, classes.unsqueeze(1)).squeeze(1) * weights
         return picked.sum() / weights.sum() if reduction == "mean" else picked._do_reduction(reduction)
 
 

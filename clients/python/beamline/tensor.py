@@ -26,6 +26,7 @@ from .reduce import ReduceMixin
 from .values import Array, as_array, is_numpy
 
 CHUNK = 1 << 20  # bytes that Tensor.hash() takes at a time
+LEAVES = (list, tuple, bytes, bytearray, memoryview, pathlib.Path, Array)
 SPONGES = {"sha3_224": 28, "sha3_256": 32, "shake_128": 16}
 
 
@@ -71,7 +72,8 @@ def leaf(data, dtype: DType | None, device: str | None) -> Expr:
     if isinstance(data, (bytes, bytearray, memoryview, mmap.mmap)):
         kind = dtype or dtypes.uint8
         view = memoryview(data).cast("B")
-        return exprs.from_array(Array(kind.name, (len(view) // kind.itemsize,), view if isinstance(data, mmap.mmap) else bytes(view)), kind, device)
+        content = view if isinstance(data, mmap.mmap) else bytes(view)
+        return exprs.from_array(Array(kind.name, (len(view) // kind.itemsize,), content), kind, device)
     if not isinstance(data, Array):
         data = as_array(data if data.dtype.name in values.DTYPES else data.astype("float32"))
         data = Array(data.dtype, data.shape, bytes(data.data))  # a copy: the array may change
@@ -107,7 +109,7 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
             made = data.cast(dtype or data.dtype).to(device).expr
         elif data is None:
             made = type(self).full((0,), 0.0, dtype=dtype or dtypes.default_float, device=device).expr
-        elif isinstance(data, (list, tuple, bytes, bytearray, memoryview, pathlib.Path, Array)) or is_numpy(data) and data.shape != ():
+        elif isinstance(data, LEAVES) or is_numpy(data) and data.shape != ():
             made = leaf(data, dtype, device)
         elif hasattr(data, "__array__") and not is_numpy(data):
             made = leaf(values.numpy.asarray(data), dtype, device)
@@ -189,8 +191,8 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
     def _array(self) -> Array:
         """Its numbers, computed if they were not yet."""
         if Capture.current is not None and Capture.current.tracing:
-            raise JitError("the numbers of a Tensor do not exist while a function is captured: a branch on them would be the same in every "
-                           "later call")
+            raise JitError("the numbers of a Tensor do not exist while a function is captured: a branch on them would be the same in "
+                           "every later call")
         mine = self.expr
         if mine.data is not None and mine.handle is None:
             return mine.data
@@ -200,13 +202,11 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
 
     def data(self) -> memoryview:
         """Its numbers as a memoryview of its shape and dtype."""
-        array = self._array()
-        view = memoryview(array.data)
-        if self.dtype.fmt is None:
+        array, fmt = self._array(), self.dtype.fmt
+        if fmt is None:
             raise RuntimeError(f"no fmt dtype for {self.dtype}")
-        view = view.cast("B").cast(self.dtype.fmt) if self.numel() else memoryview(bytes(self.dtype.itemsize)).cast(self.dtype.fmt)[:0]
-        return view.cast("B").cast(self.dtype.fmt, self.shape) if self.numel() and self.shape else view if self.numel() == 0 else \
-            view.cast("B").cast(self.dtype.fmt, ())
+        view = memoryview(array.data).cast("B")
+        return view.cast(fmt, self.shape) if self.numel() else memoryview(bytes(self.dtype.itemsize)).cast(fmt)[:0]
 
     def item(self):
         """The number of a Tensor with one element."""
@@ -252,7 +252,8 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
                 raise RuntimeError(f"assign shape mismatch {self.shape} != {x.shape}") from None
         if x.dtype is not self.dtype:
             raise RuntimeError(f"assign dtype mismatch {self.dtype} != {x.dtype}")
-        return self._become(x.expr if x.expr.device == self.expr.device or self.expr.device is None else x.to(self.expr.device).expr)
+        return self._become(x.expr if x.expr.device == self.expr.device or self.expr.device is None
+                            else x.to(self.expr.device).expr)
 
     def clone(self) -> Tensor:
         """A copy."""
@@ -325,8 +326,10 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
             raise RuntimeError(f"gradient shape {gradient.shape} is not {self.shape}")
 
     def backward(self, gradient: Tensor | None = None) -> Tensor:
-        """Add dself / dt to ``grad`` of every Tensor t in its graph that has requires_grad=True, or, where there is none, of every one
-        of floats that is not requires_grad=False."""
+        """Add dself / dt to ``grad`` of every Tensor t of its graph that has requires_grad=True.
+
+        Where none has, of every one of floats that is there, but for those with requires_grad=False.
+        """
         self._check_gradient(gradient)
         found = reachable(self.expr)
         live = []
@@ -351,7 +354,10 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
     # ---- hashes
 
     def keccak(self, cfg="sha3_256") -> Tensor:
-        """The hash of each row of bytes: (..., n) to (..., digest).  cfg: "sha3_224", "sha3_256", "shake_128", or (rate, suffix byte)."""
+        """The hash of each row of bytes: (..., n) to (..., digest).
+
+        cfg: "sha3_224", "sha3_256", "shake_128", or (rate, suffix byte)
+        """
         if self.dtype is not dtypes.uint8:
             raise RuntimeError(f"keccak takes bytes of uint8, not {self.dtype}")
         if not isinstance(cfg, str):
@@ -372,9 +378,13 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         data, first = bytes(data.data), True
         while first or len(data) > 16:
             data, first = data + bytes(-len(data) % CHUNK), False
-            data = b"".join(digest("shake_128", b"".join(digest("shake_128", data[at + i:at + i + 4096]) for i in range(0, CHUNK, 4096)))
-                            for at in range(0, len(data), CHUNK))
+            data = b"".join(hash_chunk(data[at:at + CHUNK]) for at in range(0, len(data), CHUNK))
         return Tensor(data, device=self.expr.device)
+
+
+def hash_chunk(data: bytes) -> bytes:
+    """The hash of the hashes of blocks of 4 kB."""
+    return digest("shake_128", b"".join(digest("shake_128", data[at:at + 4096]) for at in range(0, len(data), 4096)))
 
 
 def digest(kind: str, data: bytes) -> bytes:
@@ -393,7 +403,8 @@ def reachable(root: Expr) -> set:
             continue
         seen.add(id(expr))
         if expr.op != "detach":
-            stack.extend(each for each in expr.src if each.__class__ is Expr and (each.dtype is None or dtypes.is_float(each.dtype)))
+            stack.extend(each for each in expr.src if each.__class__ is Expr
+                         and (each.dtype is None or dtypes.is_float(each.dtype)))
     return seen
 
 
@@ -412,4 +423,5 @@ def gradients(y: Tensor, targets: list, gradient: Tensor | None) -> list:
         return []
     last = () if gradient is None else (gradient.cast(y.dtype).expr,)
     whole = Expr("grad", (y.expr, *targets, *last), (("cotangent", True),) if last else (), None, None, y.expr.device)
-    return [Tensor._wrap(Expr("item", (whole,), (("index", i),), each.shape, each.dtype, y.expr.device)) for i, each in enumerate(targets)]
+    items = [Expr("item", (whole,), (("index", i),), each.shape, each.dtype, y.expr.device) for i, each in enumerate(targets)]
+    return [Tensor._wrap(each) for each in items]

@@ -34,13 +34,14 @@ SECONDS_A_REQUEST = 0.25
 class DataLoader:
     """Batches of samples.
 
-    data: Tensors of as many samples each, which are then drawn on the server; or one sequence of samples (a tuple of numbers, lists or
-        arrays each), which are put together here
+    data: Tensors of as many samples each, which are then drawn on the server; or one sequence of samples (a tuple of numbers,
+        lists or arrays each), which are put together here
     shuffle: another order in each epoch     drop_last: leave out a last batch that is smaller
     transform: a function of the Tensors of a batch that gives those to use, such as scaled ones
     """
 
-    def __init__(self, *data, batch_size: int = 32, shuffle: bool = True, drop_last: bool = False, transform: Callable | None = None):
+    def __init__(self, *data, batch_size: int = 32, shuffle: bool = True, drop_last: bool = False,
+                 transform: Callable | None = None):
         self.in_memory = all(isinstance(each, Tensor) for each in data)
         if not data or not self.in_memory and len(data) != 1:
             raise ValueError("data is Tensors, or one sequence of samples")
@@ -78,13 +79,14 @@ class DataLoader:
         for i in range(len(self)):
             chosen = [self.data[0][j] for j in order[i * self.batch_size:(i + 1) * self.batch_size]]
             columns = zip(*(each if isinstance(each, (tuple, list)) else (each,) for each in chosen))
-            yield self.change(tuple(Tensor([each.tolist() if hasattr(each, "tolist") else each for each in column]) for column in columns))
+            yield self.change(tuple(Tensor([each.tolist() if hasattr(each, "tolist") else each for each in column])
+                                    for column in columns))
 
     def draw(self, step: Tensor) -> tuple:
         """The batch of a step, an int64 Tensor of shape (), as expressions: for a program that draws by itself.
 
-        Epochs follow each other without a gap, each in an order of its own in which every sample comes once.  A batch may lie across two
-        of them; there is an order for even epochs and one for odd ones, each of which depends on the number of its epoch alone.
+        Epochs follow each other without a gap, each in an order of its own in which every sample comes once.  A batch may lie
+        across two of them; there is an order for even epochs and one for odd ones, each of which depends on the number of its epoch.
         """
         count, size = self.count, self.batch_size
         if size > count:
@@ -147,7 +149,8 @@ class Steps:
             if mine.handle is None:
                 realize([mine])
             values.append(bind(name, mine, {}))
-        text = (f'{{"lease":"{self.session.lease}","entry":"step","steps":{steps},"collect":{{"every":1,"outputs":["{self.result}"]}},'
+        text = (f'{{"lease":"{self.session.lease}","entry":"step","steps":{steps},'
+                f'"collect":{{"every":1,"outputs":["{self.result}"]}},'
                 f'"inputs":{{{",".join(values)}}}}}')
         reply, _ = self.session.post(f"/api/v1/programs/{self.name}/run", text, None, False)
         stats = reply["stats"]
@@ -159,7 +162,8 @@ class Steps:
         """Give the Tensors the values that they have in the program."""
         names = [self.session.fresh() for _ in self.states]
         keep = ",".join(f'"{name}":"{state}"' for name, (state, _) in zip(names, self.states))
-        self.session.post(f"/api/v1/programs/{self.name}/run", f'{{"lease":"{self.session.lease}","entry":"read","keep":{{{keep}}}}}', None, False)
+        self.session.post(f"/api/v1/programs/{self.name}/run",
+                          f'{{"lease":"{self.session.lease}","entry":"read","keep":{{{keep}}}}}', None, False)
         for name, (_, tensor) in zip(names, self.states):
             handle = Handle(self.session, name, numel(tensor.shape) * tensor.dtype.itemsize)
             tensor.expr = held(handle, tensor.shape, tensor.dtype, tensor.expr.device)
@@ -212,7 +216,8 @@ class Learner:
         self.model, self.train, self.valid = model, train, valid
         self.loss = loss or (lambda outputs, targets: outputs.sparse_categorical_crossentropy(targets))
         self.optimizer = optimizer if isinstance(optimizer, Optimizer) else optimizer(get_parameters(model))
-        self.metrics = {each if isinstance(each, str) else each.__name__: METRICS[each] if isinstance(each, str) else each for each in metrics}
+        self.metrics = {each if isinstance(each, str) else each.__name__: METRICS[each] if isinstance(each, str) else each
+                        for each in metrics}
         self.counter = Tensor([0], dtype=dtypes.int64, requires_grad=False)
         self.history: list = []
         self.done = 0          # steps

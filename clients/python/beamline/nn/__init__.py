@@ -9,7 +9,8 @@ from ..dtype import dtypes
 from ..tensor import Tensor
 from . import datasets, optim, state  # noqa: F401  # as attributes of the package
 
-__all__ = ["BatchNorm", "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d", "Embedding", "GroupNorm",
+__all__ = ["BatchNorm", "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d", "Embedding",
+           "GroupNorm",
            "InstanceNorm", "LSTMCell", "LayerNorm", "LayerNorm2d", "Linear", "RMSNorm", "datasets", "optim", "state"]
 
 
@@ -28,7 +29,8 @@ class Linear:
 class Conv2d:
     """conv2d with weight (out_channels, in_channels / groups, *kernel_size); padding: numbers, or "same"."""
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size, stride=1, padding=0, dilation=1, groups: int = 1, bias: bool = True):
+    def __init__(self, in_channels: int, out_channels: int, kernel_size, stride=1, padding=0, dilation=1, groups: int = 1,
+                 bias: bool = True):
         self.kernel_size = make_tuple(kernel_size, 2)
         self.stride, self.dilation, self.groups = stride, dilation, groups
         if isinstance(padding, str):
@@ -57,7 +59,8 @@ def Conv1d(in_channels: int, out_channels: int, kernel_size: int, stride=1, padd
 class ConvTranspose2d(Conv2d):
     """conv_transpose2d with weight (in_channels, out_channels / groups, *kernel_size)."""
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size, stride=1, padding=0, output_padding=0, dilation=1, groups: int = 1,
+    def __init__(self, in_channels: int, out_channels: int, kernel_size, stride=1, padding=0, output_padding=0, dilation=1,
+                 groups: int = 1,
                  bias: bool = True):
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias)
         bound = 1 / math.sqrt(in_channels // groups * math.prod(self.kernel_size))
@@ -65,7 +68,8 @@ class ConvTranspose2d(Conv2d):
         self.output_padding = output_padding
 
     def __call__(self, x: Tensor) -> Tensor:
-        return x.conv_transpose2d(self.weight, self.bias, self.groups, self.stride, self.dilation, self.padding, self.output_padding)
+        return x.conv_transpose2d(self.weight, self.bias, self.groups, self.stride, self.dilation, self.padding,
+                                  self.output_padding)
 
 
 def ConvTranspose1d(in_channels: int, out_channels: int, kernel_size: int, stride=1, padding=0, output_padding=0, dilation=1,
@@ -101,7 +105,8 @@ class BatchNorm:
         if self.track_running_stats and Tensor.training:
             count = x.numel() // x.shape[1]
             self.running_mean.assign((1 - self.momentum) * self.running_mean + self.momentum * mean.detach())
-            self.running_var.assign((1 - self.momentum) * self.running_var + self.momentum * count / max(1, count - 1) * var.detach())
+            unbiased = count / max(1, count - 1) * var.detach()
+            self.running_var.assign((1 - self.momentum) * self.running_var + self.momentum * unbiased)
             self.num_batches_tracked.assign(self.num_batches_tracked + 1)
         return x.batchnorm(self.weight, self.bias, mean, (var + self.eps).rsqrt())
 

@@ -8,11 +8,12 @@ import pathlib
 
 from ..tensor import Tensor
 
-FILES = (("train-images-idx3-ubyte", 16), ("train-labels-idx1-ubyte", 8), ("t10k-images-idx3-ubyte", 16), ("t10k-labels-idx1-ubyte", 8))
+FILES = (("train-images-idx3-ubyte", 16), ("train-labels-idx1-ubyte", 8), ("t10k-images-idx3-ubyte", 16),
+         ("t10k-labels-idx1-ubyte", 8))
 
 
 def places(name: str) -> list:
-    """The folders to look in: of $BEAMLINE_DATA, of shared/data beside the working copy that this file is in, of the user's cache."""
+    """The folders to look in: of $BEAMLINE_DATA, of shared/data beside the working copy with this file, of the user's cache."""
     root = pathlib.Path(__file__).resolve().parents[4].parent / "shared" / "data"
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "beamline" / "data"
     roots = ([pathlib.Path(os.environ["BEAMLINE_DATA"])] if os.environ.get("BEAMLINE_DATA") else []) + [root, cache]
@@ -24,8 +25,8 @@ def find(name: str) -> pathlib.Path:
     for folder in places(name):
         if all((folder / file).is_file() or (folder / f"{file}.gz").is_file() for file, _ in FILES):
             return folder
-    raise FileNotFoundError(f"{name} is not on this machine: put its four files ({FILES[0][0]}.gz and so on) into a folder {name!r} and "
-                            "name the folder above it in BEAMLINE_DATA")
+    raise FileNotFoundError(f"{name} is not on this machine: put its four files ({FILES[0][0]}.gz and so on) into a folder "
+                            f"{name!r} and name the folder above it in BEAMLINE_DATA")
 
 
 def mnist(device=None, fashion: bool = False) -> tuple:

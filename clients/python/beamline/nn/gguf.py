@@ -10,7 +10,8 @@ from ..dtype import DType, dtypes
 from ..tensor import Tensor
 
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-PLAIN = {0: dtypes.float32, 1: dtypes.float16, 16: dtypes.int8, 17: dtypes.int16, 18: dtypes.int32, 24: dtypes.int8, 25: dtypes.int16,
+PLAIN = {0: dtypes.float32, 1: dtypes.float16, 16: dtypes.int8, 17: dtypes.int16, 18: dtypes.int32, 24: dtypes.int8,
+         25: dtypes.int16,
          26: dtypes.int32, 27: dtypes.int64, 28: dtypes.float64, 30: dtypes.bfloat16}
 ALIGNMENT = 32
 
@@ -139,6 +140,7 @@ def gguf_load(tensor) -> tuple:
     found = {}
     for name, shape, kind, offset in entries:
         count = math.prod(shape)
-        size = count * PLAIN[kind].itemsize if kind in PLAIN else count // QUANTISED.get(kind, (1, 1))[0] * QUANTISED.get(kind, (1, 1))[1]
+        per, size = (1, PLAIN[kind].itemsize) if kind in PLAIN else QUANTISED.get(kind, (1, 1))[:2]
+        size *= count // per
         found[name] = expand(Tensor(data[start + offset:start + offset + size]), kind, shape)
     return metadata, found

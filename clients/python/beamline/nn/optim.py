@@ -18,8 +18,9 @@ class Optimizer:
             raise ValueError("optimizer must have at least one param")
         self.buffers = dedup([each for each in params if not each.requires_grad])
         self.device, self.fused = device or self.params[0].expr.device, fused
-        self.lr = Tensor(lr if isinstance(lr, float) else float(lr), device=self.device, dtype=dtypes.float32, requires_grad=False) \
-            if not isinstance(lr, Tensor) else lr
+        if not isinstance(lr, Tensor):
+            lr = Tensor(float(lr), device=self.device, dtype=dtypes.float32, requires_grad=False)
+        self.lr = lr
 
     def _new_optim_param(self) -> list:
         return [Tensor.zeros(*each.shape, dtype=each.dtype, device=each.expr.device, requires_grad=False) for each in self.params]
@@ -82,7 +83,8 @@ class OptimizerGroup(Optimizer):
 class LARS(Optimizer):
     """Stochastic gradient descent whose rate follows the norms of each parameter and its gradient."""
 
-    def __init__(self, params: list, lr=0.001, momentum=0.9, weight_decay=1e-4, ns_steps=0, ns_params=None, nesterov=False, classic=True,
+    def __init__(self, params: list, lr=0.001, momentum=0.9, weight_decay=1e-4, ns_steps=0, ns_params=None, nesterov=False,
+                 classic=True,
                  pre_wd=True, tcoef=0.001, device=None, fused=False):
         super().__init__(params, lr, device, fused)
         self.momentum, self.wd, self.ns_steps, self.ns_params = momentum, weight_decay, ns_steps, ns_params
@@ -116,23 +118,28 @@ class LARS(Optimizer):
 
 def SGD(params: list, lr=0.001, momentum=0.0, weight_decay=0.0, nesterov=False, classic=False, device=None, fused=False) -> LARS:
     """Stochastic gradient descent; classic: the momentum takes the rate in, as in Caffe."""
-    return LARS(params, lr, momentum, weight_decay, 0, None, nesterov, classic=classic, pre_wd=True, tcoef=0.0, device=device, fused=fused)
+    return LARS(params, lr, momentum, weight_decay, 0, None, nesterov, classic=classic, pre_wd=True, tcoef=0.0, device=device,
+                fused=fused)
 
 
-def Muon(params: list, lr=0.02, momentum=0.95, weight_decay=0.1, ns_steps=5, ns_params=(3.4445, -4.775, 2.0315), nesterov=True, device=None,
+def Muon(params: list, lr=0.02, momentum=0.95, weight_decay=0.1, ns_steps=5, ns_params=(3.4445, -4.775, 2.0315), nesterov=True,
+         device=None,
          fused=False) -> LARS:
     """Momentum, made orthogonal by Newton-Schulz steps: for matrices.  https://kellerjordan.github.io/posts/muon/"""
-    return LARS(params, lr, momentum, weight_decay, ns_steps, ns_params, nesterov, classic=False, pre_wd=False, tcoef=0.0, device=device,
+    return LARS(params, lr, momentum, weight_decay, ns_steps, ns_params, nesterov, classic=False, pre_wd=False, tcoef=0.0,
+                device=device,
                 fused=fused)
 
 
 class LAMB(Optimizer):
     """Adam whose rate follows the norms of each parameter and its change; with adam=True, AdamW."""
 
-    def __init__(self, params: list, lr=0.001, b1=0.9, b2=0.999, eps=1e-6, weight_decay=0.0, adam=False, device=None, fused=False):
+    def __init__(self, params: list, lr=0.001, b1=0.9, b2=0.999, eps=1e-6, weight_decay=0.0, adam=False, device=None,
+                 fused=False):
         super().__init__(params, lr, device, fused)
         self.b1, self.b2, self.eps, self.wd, self.adam = b1, b2, eps, weight_decay, adam
-        self.b1_t, self.b2_t = (Tensor.ones((1,), dtype=dtypes.float32, device=self.device, requires_grad=False) for _ in range(2))
+        self.b1_t, self.b2_t = (Tensor.ones((1,), dtype=dtypes.float32, device=self.device, requires_grad=False)
+                                for _ in range(2))
         self.m, self.v = self._new_optim_param(), self._new_optim_param()
 
     def _step(self, params: list, grads: list) -> tuple:

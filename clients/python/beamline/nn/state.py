@@ -19,7 +19,8 @@ from ..tensor import Tensor, leaf
 from ..values import Array
 from .gguf import gguf_load  # noqa: F401  # as part of this module
 
-__all__ = ["get_parameters", "get_state_dict", "gguf_load", "load_state_dict", "safe_load", "safe_load_metadata", "safe_save", "torch_load"]
+__all__ = ["get_parameters", "get_state_dict", "gguf_load", "load_state_dict", "safe_load", "safe_load_metadata", "safe_save",
+           "torch_load"]
 
 
 def get_state_dict(obj, prefix: str = "", tensor_type=Tensor) -> dict:
@@ -66,7 +67,8 @@ def load_state_dict(model, state_dict: dict, strict=True, verbose=True, consume=
         given = state_dict[key]
         if given.shape != tensor.shape:
             if {(), (1,)} != {given.shape, tensor.shape}:
-                raise ValueError(f"Shape mismatch in layer `{key}`: Expected shape {tensor.shape}, but found {given.shape} in state dict.")
+                raise ValueError(f"Shape mismatch in layer `{key}`: Expected shape {tensor.shape}, but found {given.shape} in state "
+                                 "dict.")
             given = given.reshape(tensor.shape)
         tensor.replace(given.to(tensor.expr.device))
         changed.append(tensor)
