@@ -14,7 +14,7 @@ import threading
 import urllib.parse
 
 from .client import SAFETENSORS, Client, make_error
-from .context import DEBUG, GlobalCounters
+from .context import BEAM, DEBUG, GlobalCounters
 from .link import Link
 from .values import read_safetensors, write_safetensors
 
@@ -272,6 +272,7 @@ class _Device:
 Device = _Device()
 
 
-def debug_member() -> str:
-    """The member of a request that asks for the server's lines."""
-    return f',"debug":{min(int(DEBUG), 7)}' if DEBUG.value >= 1 else ""
+def options() -> str:
+    """The members of a request that settings ask for."""
+    debug = f',"debug":{min(int(DEBUG), 7)}' if DEBUG.value >= 1 else ""
+    return debug + (f',"beam":{int(BEAM)}' if BEAM.value else "")

@@ -121,7 +121,6 @@ class Dtypes:
 dtypes = Dtypes()
 BY_NAME = {**{name: value for name, value in vars(Dtypes).items() if isinstance(value, DType)},
            **{each.name: each for each in dtypes.all}}
-DTypeLike = "DType | str"
 
 for _variable, _attribute in (("DEFAULT_FLOAT", "default_float"), ("DEFAULT_INT", "default_int")):
     if os.environ.get(_variable):

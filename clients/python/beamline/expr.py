@@ -337,7 +337,7 @@ def run(todo: list[Expr], order: list[Expr], inner: frozenset, fetch: Expr | Non
     keep = ",".join([f'"{name}":"{place[id(expr)]}"' for name, expr in zip(names, todo)])
     text = (f'{{"lease":"{session.lease}","inputs":{{{",".join(filter(None, given))}}},"keep":{{{keep}}},"nodes":{template.nodes}'
             + (f',"outputs":["{place[id(fetch)]}"]' if fetch is not None else "") + (f',"device":"{device}"' if device else "")
-            + (f',"seed":{Seeds.next()}' if draws else "") + devices.debug_member() + "}")
+            + (f',"seed":{Seeds.next()}' if draws else "") + devices.options() + "}")
     try:
         reply, arrays = session.post("/api/v1/run", text, files, fetch is not None)
     except BaseException:

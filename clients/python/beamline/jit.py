@@ -192,7 +192,7 @@ class Program:
         session.sweep()
         names = [session.fresh() for _ in self.names]
         keep = ",".join([f'"{name}":"{node}"' for name, (node, _) in zip(names, self.names)])
-        text = f'{{"lease":"{session.lease}","inputs":{{{values}}},"keep":{{{keep}}}{devices.debug_member()}}}'
+        text = f'{{"lease":"{session.lease}","inputs":{{{values}}},"keep":{{{keep}}}{devices.options()}}}'
         try:
             reply, _ = session.post(self.path, text, files, False)
         except BaseException:

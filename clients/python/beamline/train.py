@@ -17,7 +17,7 @@ from typing import Callable, Iterator, Sequence
 
 from .base import ceildiv
 from .context import Context
-from .device import Device, Handle
+from .device import Device, Handle, options
 from .dtype import dtypes
 from .expr import Expr, Seeds, bind, held, make_template, numel, realize
 from .jit import TinyJit, capture
@@ -151,7 +151,7 @@ class Steps:
             values.append(bind(name, mine, {}))
         text = (f'{{"lease":"{self.session.lease}","entry":"step","steps":{steps},'
                 f'"collect":{{"every":1,"outputs":["{self.result}"]}},'
-                f'"inputs":{{{",".join(values)}}}}}')
+                f'"inputs":{{{",".join(values)}}}{options()}}}')
         reply, _ = self.session.post(f"/api/v1/programs/{self.name}/run", text, None, False)
         stats = reply["stats"]
         self.session.count({**stats, "kernels": stats["kernels"] * steps, "helpers": stats["helpers"] * steps}, self.ops * steps,
