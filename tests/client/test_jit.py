@@ -125,6 +125,27 @@ class JitTest(TensorCase):
         drawn = {tuple(f(Tensor([0.0])).tolist()) for _ in range(6)}
         self.assertEqual(len(drawn), 6)
 
+    def test_what_was_there_before_is_returned_itself(self):
+        w, box = Tensor([1.0]).realize(), []
+
+        @TinyJit
+        def step(x):
+            box.append(x * 3)
+            w.assign(w + x)
+            return w, box[-1]
+        for i in range(4):
+            same, triple = step(Tensor([1.0]))
+            self.assertIs(same, w)
+            self.assertEqual((w.item(), triple.item()), (i + 2, 3))
+            for each in box:
+                each.expr = w.expr
+
+    def test_many_values_of_an_argument(self):
+        f = TinyJit(lambda x, n: x + n)
+        for i in range(70):
+            self.assertEqual(f(Tensor([1.0]), i).item(), i + 1)
+        self.assertLessEqual(len(f.captures), 64)
+
     def test_structures(self):
         f = TinyJit(lambda pair, names: {"sum": pair[0] + pair[1], "rest": [names["x"], 7]})
         for i in range(4):

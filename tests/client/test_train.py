@@ -74,6 +74,12 @@ class LearnerTest(TensorCase):
         learner.fit(1, progress=False)
         self.assertEqual(net.weight.tolist(), [[0, 0], [0, 0]])
 
+    def test_constants_of_a_transform(self):
+        x, y = self.data()
+        loader = DataLoader(x, y, batch_size=16, transform=lambda x, y: ((x - Tensor([0.5, 0.5])) * Tensor([[2.0] * 2]), y))
+        learner = Learner(nn.Linear(2, 2), loader)
+        self.assertEqual(len(learner.fit(2, progress=False)), 2)
+
     def test_batches_of_this_process(self):
         x, y = self.data()
         samples = list(zip(x.tolist(), y.tolist()))

@@ -235,7 +235,7 @@ def make_template(order: list[Expr], inputs: list[Expr]) -> tuple[Template, list
         if len(TEMPLATES) >= KNOWN_STRUCTURES:
             TEMPLATES.clear()
         template = Template(order, inputs)
-        found = TEMPLATES[structure] = (template, [template.ids.get(id(expr)) for expr in order])
+        found = TEMPLATES[structure] = (template, [template.ids.pop(id(expr), None) for expr in order])
     return found
 
 

@@ -16,6 +16,7 @@ from .expr import (RANDOM, Expr, Seeds, bind, choose_device, held, is_input, mak
 from .tensor import Capture, JitError, Tensor
 
 NUMBERS = itertools.count()
+MOST_PROGRAMS = 64  # of one function, for the values of its arguments
 
 
 @functools.total_ordering
@@ -120,12 +121,12 @@ class Trace:
 
     returned: what it returned     outputs: the Exprs of that     assigned: (Tensor or place among the arguments, its new Expr)
     leaves: (Expr, what gives its value: a place among the arguments, a Tensor whose value is taken at each call, or an Expr)
-    order, inner: as of order_of()
+    order, inner: as of order_of()     kept: id() of Tensors in |returned| that were there before, and are returned themselves
     """
 
-    def __init__(self, returned: Any, outputs: list, assigned: list, leaves: list, order: list, inner: frozenset):
+    def __init__(self, returned: Any, outputs: list, assigned: list, leaves: list, order: list, inner: frozenset, kept: frozenset):
         self.returned, self.outputs, self.assigned = returned, outputs, assigned
-        self.leaves, self.order, self.inner = leaves, order, inner
+        self.leaves, self.order, self.inner, self.kept = leaves, order, inner, kept
 
 
 class Program:
@@ -133,7 +134,7 @@ class Program:
 
     def __init__(self, kinds: list, trace: Trace):
         self.kinds, self.returned, self.assigned, self.leaves = kinds, trace.returned, trace.assigned, trace.leaves
-        self.session = Device.session
+        self.kept, self.session = trace.kept, Device.session
         self.name = f"jit-{self.session.lease[:12]}-{next(NUMBERS)}"
         results = trace.outputs + [expr for _, expr in trace.assigned]
         order = trace.order
@@ -201,14 +202,13 @@ class Program:
         session.count(reply["stats"], self.ops, self.mem)
         made = {node: held(Handle(session, name, numel(shape) * dtype.itemsize), shape, dtype, device)
                 for name, (node, (shape, dtype, device)) in zip(names, self.names)}
-        before = {id(expr): self.current(leaf, inputs) for expr, leaf in self.leaves}
+        before = {id(expr): self.current(leaf, inputs) for expr, leaf in self.leaves} if self.passed else {}
 
         def value(expr: Expr) -> Expr:
             return before[id(expr)] if id(expr) in self.passed else made[self.outputs[id(expr)]]
         for tensor, expr in self.assigned:
             (inputs[tensor] if tensor.__class__ is int else tensor).expr = value(expr)
-        kept = {id(tensor) for tensor, _ in self.assigned if tensor.__class__ is not int}
-        return rebuild(self.returned, lambda tensor: tensor if id(tensor) in kept else Tensor._wrap(value(tensor.expr)))
+        return rebuild(self.returned, lambda tensor: tensor if id(tensor) in self.kept else Tensor._wrap(value(tensor.expr)))
 
     @staticmethod
     def current(leaf, inputs: list) -> Expr:
@@ -261,6 +261,8 @@ class TinyJit:
                 if len({id(each) for each in inputs}) != len(inputs):
                     raise JitError("duplicate inputs to JIT")
                 self.check_kinds(kinds)
+                if len(self.captures) >= MOST_PROGRAMS:
+                    del self.captures[next(iter(self.captures))]
                 program = self.captures[key] = Program(kinds, capture(self.fxn, args, kwargs, inputs))
             elif program.kinds != kinds:
                 raise JitError(f"args mismatch in JIT: expected {program.kinds}, got {kinds}")
@@ -326,13 +328,15 @@ def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list) -> Trace:
             tensor.expr = next(first for first, each in starts.values() if each is tensor)
 
     def as_returned(tensor: Tensor) -> Tensor:
-        """An argument that is returned stands for its value at the end."""
+        """An argument that is returned stands for its value at the end; what was there before for itself."""
         place = next((i for i, each in enumerate(inputs) if each is tensor), None)
-        return tensor if place is None else Tensor._wrap(changed.get(place, fresh[place]))
-    results = {id(tensor): expr for tensor, expr in assigned if tensor.__class__ is not int}
+        if place is None:
+            return tensor if id(tensor) in alive else Tensor._wrap(tensor.expr)
+        return Tensor._wrap(changed.get(place, fresh[place]))
     returned = rebuild(returned, as_returned)
-    outputs = [results.get(id(each), each.expr) for each in tensors_of(returned)]
-    if not outputs and not assigned:
+    kept = frozenset(id(each) for each in tensors_of(returned) if id(each) in alive)
+    outputs = [each.expr for each in tensors_of(returned) if id(each) not in kept]
+    if not outputs and not assigned and not kept:
         raise JitError("didn't JIT anything!")
     wanted = list({id(each): each for each in outputs + [expr for _, expr in assigned]}.values())
     order, inner = order_of(wanted, frozenset(starts))
@@ -347,7 +351,7 @@ def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list) -> Trace:
             leaves.append((each, each))
         elif each.op == "to":
             raise JitError("a captured function is on one device")
-    return Trace(returned, outputs, assigned, leaves, order, inner)
+    return Trace(returned, outputs, assigned, leaves, order, inner, kept)
 
 
 def tensors_of(value: Any) -> list:

@@ -145,7 +145,7 @@ class Steps:
         """Some steps; the number that each of them returned."""
         values = []
         for name, _, leaf in self.inputs:
-            mine = leaf.expr
+            mine = leaf.expr if isinstance(leaf, Tensor) else leaf
             if mine.handle is None:
                 realize([mine])
             values.append(bind(name, mine, {}))
