@@ -483,8 +483,8 @@ static bl_status decode_keep(bl_decoder *d, const bl_json *doc, const bl_wire_gr
 bl_status bl_decode_program_run(const bl_decode_env *env, const bl_json *doc, const bl_program_entry *entries, int nentries,
                                 bl_program_run *out, bl_err *err)
 {
-    static const char *const names[] = {"entry", "inputs", "steps", "collect", "keep",       "seq",
-                                        "device", "lease", "beam",  "debug",   "timeout_ms", NULL};
+    static const char *const names[] = {"entry",  "inputs", "steps", "collect", "keep",       "seq",
+                                        "device", "lease",  "beam",  "debug",   "timeout_ms", NULL};
     bl_decoder *d = make_decoder(env);
     bl_json at;
     int64_t steps = 1;
