@@ -46,6 +46,7 @@ TYPES = {
     "pairs": "list of pairs",
     "dtype": "dtype",
     "rate": "number, or float32 scalar tensor",
+    "text": "string",
 }
 RESULTS = {
     "T": "tensor",
@@ -109,8 +110,9 @@ def docstring(op, params, indent):
     lines = [op["doc"], ""]
     for param in params:
         lines.append(f"{param['name']}: {describe(param, op)}")
-    result = RESULTS[op["result"]]
-    lines.append("Returns: " + (f"a list, each a {result}" if op["many_results"] else f"a {result}"))
+    results = [f"a {RESULTS[result]}" for result in op["results"]]
+    lines.append("Returns: " + (f"a list, each {results[0]}" if op["many_results"] else
+                                results[0] if len(results) == 1 else "a list of " + ", ".join(results)))
     wrapped = []
     for line in lines:
         wrapped += textwrap.wrap(line, 110, subsequent_indent="    ", break_on_hyphens=False) or [""]
@@ -128,7 +130,7 @@ def graph_method(op):
     inputs = ", ".join(("*" if param.get("many") else "") + param["name"] for param in op["inputs"])
     attrs = ", ".join(f'"{param["name"]}": {param["name"]}' for param in op["attrs"])
     many = [param["name"] for param in op["inputs"] if param.get("many")]
-    count = f", results=len({many[0]})" if op["many_results"] else ""
+    count = f", results=len({many[0]})" if op["many_results"] else f", results={len(op['results'])}" if is_listed(op) else ""
     call = textwrap.wrap(f'return self.op("{op["name"]}", [{inputs}], {{{attrs}}}, name{count})', 118, break_on_hyphens=False)
     return "\n".join([
         f"    def {op['name']}({signature(positional, hidden)}):",
@@ -148,6 +150,10 @@ def tensor_method(op):
     ])
 
 
+def is_listed(op):
+    return op["many_results"] or len(op["results"]) > 1
+
+
 def begins_with_tensor(op):
     first = op["inputs"][0] if op["inputs"] else None
     return first is not None and "default" not in first and not first.get("many")
@@ -163,7 +169,8 @@ def defaults(ops):
 
 
 def listed(ops):
-    return "# Ops whose results are a list, even of one.\nLISTED = " + literal([op["name"] for op in ops if op["many_results"]]) + "\n"
+    names = textwrap.fill(literal([op["name"] for op in ops if is_listed(op)]), 118, initial_indent="LISTED = ", subsequent_indent="          ")
+    return f"# Ops whose results are a list, even of one.\n{names}\n"
 
 
 def render():

@@ -178,6 +178,7 @@ static bool decode_list(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a
 static bool decode(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, bl_value *v)
 {
     v->given = true;
+    v->from = a;
     switch (p->kind) {
     case BL_SIG_WHOLE:
         return decode_whole(c, p, a, &v->whole);
@@ -202,6 +203,9 @@ static bool decode(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, bl_
         return decode_dtype(c, p, a, &v->dtype);
     case BL_SIG_CHOICE:
         return decode_choice(c, p, a, &v->text);
+    case BL_SIG_TEXT:
+        v->text = a->string;
+        return a->kind == BL_ATTR_STRING || wrong_type(c, p, "a string");
     case BL_SIG_WHOLES:
     case BL_SIG_REALS:
     case BL_SIG_SIZES:
@@ -239,26 +243,25 @@ static bl_wire_attr preset_number(const char *text)
 /* A preset as the client could have written it. */
 static bool decode_preset(bl_call *c, const bl_sig_param *p, bl_value *v)
 {
-    bl_wire_attr item[BL_SIG_MAX] = {{0}};
-    bl_wire_attr a = {.kind = BL_ATTR_STRING, .item = item};
-    const char *text = bl_arena_strndup(bl_ir_arena(c->ir), p->preset.data, p->preset.len);
-    if (text == NULL)
+    bl_arena *arena = bl_ir_arena(c->ir);
+    const char *text = bl_arena_strndup(arena, p->preset.data, p->preset.len);
+    bl_wire_attr *item = bl_arena_array(arena, BL_SIG_MAX, sizeof *item), *a = bl_arena_alloc(arena, sizeof *a);
+    if (text == NULL || item == NULL || a == NULL)
         return false;
     if (p->kind != BL_SIG_CHOICE && (bl_span_is(p->preset, "none") || bl_span_is(p->preset, "all")))
         return true; /* not given */
     if (*text == '[') {
-        a.kind = BL_ATTR_LIST;
-        for (const char *at = text; *at != '\0' && *at != ']' && a.nitems < BL_SIG_MAX; at += strcspn(at, ",]"))
-            item[a.nitems++] = preset_number(++at);
+        *a = (bl_wire_attr){.kind = BL_ATTR_LIST, .item = item};
+        for (const char *at = text; *at != '\0' && *at != ']' && a->nitems < BL_SIG_MAX; at += strcspn(at, ",]"))
+            item[a->nitems++] = preset_number(++at);
     } else if (is_number(text)) {
-        a = preset_number(text);
+        *a = preset_number(text);
     } else if (p->kind == BL_SIG_FLAG) {
-        a.kind = BL_ATTR_BOOL;
-        a.boolean = bl_span_is(p->preset, "true");
+        *a = (bl_wire_attr){.kind = BL_ATTR_BOOL, .boolean = bl_span_is(p->preset, "true")};
     } else {
-        a.string = text;
+        *a = (bl_wire_attr){.kind = BL_ATTR_STRING, .string = text};
     }
-    return decode(c, p, &a, v);
+    return decode(c, p, a, v);
 }
 
 static const bl_sig_param *find_param(const bl_sig *sig, const char *name, int *index)

@@ -156,14 +156,20 @@ static bool check_result(bl_call *c, const bl_node *value)
     return false;
 }
 
-/* False after a failure. */
-static bool build_node(bl_build *b, int at)
+bool bl_build_call(bl_build *b, const bl_call *caller, const bl_wire_node *node, const bl_node *const *operand,
+                   const bl_node **result)
 {
-    const bl_wire_node *node = &b->wire->nodes[at];
     const bl_wire_op *op = bl_wire_op_find(node->op);
-    bl_call c = {.ir = b->ir, .build = b, .op = node->op, .node = node, .nresults = node->nids, .result = b->value[at]};
+    bl_call c = {.ir = b->ir,
+                 .build = b,
+                 .op = node->op,
+                 .caller = caller,
+                 .node = node,
+                 .operand = operand,
+                 .nresults = node->nids,
+                 .result = result};
 
-    if (op == NULL) {
+    if (op == NULL || (caller == NULL && op->name[0] == '_')) {
         bl_ir_fail(b->ir, BL_EGRAPH, "there is no op \"%s\"", node->op);
         return false;
     }
@@ -171,18 +177,34 @@ static bool build_node(bl_build *b, int at)
         bl_call_fail_as(&c, BL_EBUG, "its signature cannot be read");
         return false;
     }
-    if (!c.sig.many_results && node->nids != 1) {
-        bl_call_fail(&c, "gives 1 result, but has %d ids", node->nids);
+    if (!c.sig.many_results && node->nids != c.sig.nresults) {
+        bl_call_fail(&c, "gives %d result%s, but has %d id%s", c.sig.nresults, c.sig.nresults == 1 ? "" : "s", node->nids,
+                     node->nids == 1 ? "" : "s");
         return false;
     }
     if (!bl_call_take_inputs(&c) || !bl_call_decode_attrs(&c))
         return false;
-    const bl_node *value = op->expand(&c);
-    if (!c.sig.many_results)
-        b->value[at][0] = value;
+    const bl_node *value = op->formula != NULL ? bl_formula_eval(&c, op->formula) : op->expand(&c);
+    if (!c.sig.many_results && c.sig.nresults == 1)
+        result[0] = value;
     for (int i = 0; i < node->nids; i++) {
-        if (bl_ir_status(b->ir, NULL) != BL_OK || !check_result(&c, b->value[at][i]))
+        if (bl_ir_status(b->ir, NULL) != BL_OK || !check_result(&c, result[i]))
             return false;
+    }
+    return true;
+}
+
+/* False after a failure. */
+static bool build_node(bl_build *b, int at)
+{
+    const bl_wire_node *node = &b->wire->nodes[at];
+    const bl_node **operand = bl_arena_array(bl_ir_arena(b->ir), (size_t)node->nrefs, sizeof *operand);
+
+    for (int i = 0; operand != NULL && i < node->nrefs; i++)
+        operand[i] = node->refs[i].kind == BL_REF_LITERAL ? NULL : bl_build_get(b, &node->refs[i]);
+    if (operand == NULL || !bl_build_call(b, NULL, node, operand, b->value[at]))
+        return false;
+    for (int i = 0; i < node->nids; i++) {
         if (b->wrt[at][i])
             b->value[at][i] = stand_in(b, b->value[at][i]);
     }

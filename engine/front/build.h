@@ -7,12 +7,13 @@
 
 typedef const bl_node *(*bl_expand_fn)(bl_call *c);
 
-/* A row of wire_ops.def. */
+/* A row of wire_ops.def: written in C, or as a formula over other ops. */
 typedef struct bl_wire_op {
     const char *name;
     const char *signature;
     const char *doc;
     bl_expand_fn expand;
+    const char *formula;
 } bl_wire_op;
 
 extern const bl_wire_op bl_wire_ops[];
@@ -21,8 +22,10 @@ extern const size_t bl_wire_ops_count;
 const bl_wire_op *bl_wire_op_find(const char *name);
 
 #define BL_WIRE(id, name, signature, doc) const bl_node *expand_##id(bl_call *c);
+#define BL_FORMULA(name, signature, formula, doc)
 #include "engine/front/wire_ops.def"
 #undef BL_WIRE
+#undef BL_FORMULA
 
 struct bl_build {
     bl_ir *ir;
@@ -39,6 +42,11 @@ struct bl_build {
     const bl_node *unread;   /* where updates go that nobody reads, after a failure */
 };
 
+/* Use an op on |operand| (NULL where node->refs has a literal): node->nids results.  False after a failure. */
+bool bl_build_call(bl_build *build, const bl_call *caller, const bl_wire_node *node, const bl_node *const *operand,
+                   const bl_node **result);
+/* formula.c: the results of a formula, also in c->result; NULL or POISON after a failure. */
+const bl_node *bl_formula_eval(bl_call *c, const char *formula);
 /* What a reference that is no literal stands for. */
 const bl_node *bl_build_get(const bl_build *build, const bl_wire_ref *ref);
 const char *bl_build_ref_name(const bl_build *build, const bl_wire_ref *ref);

@@ -3,7 +3,7 @@
  * broadcasting, sums.  Everything here lives as long as the ir.  Thread: that of the ir.
  *
  * Expand functions never fail loudly either: they return what bl_call_fail gives.  A node that an expand function made may be
- * POISON, which has no extents: ask bl_extent, not node->dim, for those. */
+ * POISON, whose extents are POISON too. */
 #ifndef BL_FRONT_CALL_H
 #define BL_FRONT_CALL_H
 
@@ -13,13 +13,14 @@
 
 /* What an attribute says, by the kind of its parameter. */
 typedef struct bl_value {
-    bool given;             /* or preset; false: left out, and the preset is none or all */
-    bool flag;              /* bool */
-    int64_t whole;          /* int */
-    double real;            /* float */
-    bl_wire_number number;  /* number, bound, rate */
-    const char *text;       /* a choice, or the name of a rate */
-    const bl_wire_ref *ref; /* what a rate's name stands for, or NULL */
+    bool given;               /* or preset; false: left out, and the preset is none or all */
+    const bl_wire_attr *from; /* as the client or the preset says it; NULL if not given */
+    bool flag;                /* bool */
+    int64_t whole;            /* int */
+    double real;              /* float */
+    bl_wire_number number;    /* number, bound, rate */
+    const char *text;         /* text, a choice, or the name of a rate */
+    const bl_wire_ref *ref;   /* what a rate's name stands for, or NULL */
     bl_dtype dtype;
     const bl_node *size;   /* size, bound: an INDEX node (bound: NULL for a number with a fraction) */
     int count;             /* of the list; pairs: of all numbers in it */
@@ -30,11 +31,14 @@ typedef struct bl_value {
 
 typedef struct bl_build bl_build;
 
-typedef struct bl_call {
+typedef struct bl_call bl_call;
+struct bl_call {
     bl_ir *ir;
     bl_build *build;
-    const char *op; /* its wire name */
-    const bl_wire_node *node;
+    const char *op;                /* its wire name */
+    const bl_call *caller;         /* whose formula uses the op, or NULL */
+    const bl_wire_node *node;      /* refs of operands that are nodes say nothing: see |operand| */
+    const bl_node *const *operand; /* of node->refs, NULL for a literal */
     bl_sig sig;
     const bl_node *in[BL_SIG_MAX]; /* by position in the signature, NULL where left out */
     int nrest;                     /* of the last parameter, where that is "..." */
@@ -43,7 +47,7 @@ typedef struct bl_call {
     bl_value attr[BL_SIG_MAX];
     int nresults;
     const bl_node **result; /* an op of several results stores them here */
-} bl_call;
+};
 
 /* ---- messages */
 /* 422 "OP: ..." on the call's node; gives POISON. */
@@ -73,10 +77,6 @@ bool bl_call_take_inputs(bl_call *c);
 const bl_node *bl_call_rate(bl_call *c, const bl_value *value, bl_dtype dtype);
 
 /* ---- shapes (shapes.c) */
-static inline const bl_node *bl_extent(const bl_node *x, int axis)
-{
-    return axis < x->ndim ? x->dim[axis] : x; /* POISON gives POISON */
-}
 /* Bring |n| nodes to their common shape. */
 bool bl_call_broadcast(bl_call *c, int n, const bl_node **x);
 /* bl_expand and bl_reshape with the limits on rank and on the number of elements. */
@@ -109,7 +109,11 @@ const bl_node *bl_poly(bl_ir *ir, const bl_node *x, int n, const double *coeffic
 const bl_node *bl_tanh(bl_ir *ir, const bl_node *x);
 const bl_node *bl_sigmoid(bl_ir *ir, const bl_node *x);
 const bl_node *bl_erf(bl_ir *ir, const bl_node *x);
-const bl_node *bl_log1p_unit(bl_ir *ir, const bl_node *x); /* log(1 + x) for 0 <= x <= 1 */
+const bl_node *bl_log1p_unit(bl_ir *ir, const bl_node *x); /* log(1 + x) for -1/2 <= x <= 1 */
+const bl_node *bl_log1p(bl_ir *ir, const bl_node *x);
+const bl_node *bl_exp2(bl_ir *ir, const bl_node *x);
+const bl_node *bl_pow(bl_ir *ir, const bl_node *x, const bl_node *y); /* of floats */
+const bl_node *bl_atan2(bl_ir *ir, const bl_node *y, const bl_node *x);
 const bl_node *bl_expm1(bl_ir *ir, const bl_node *x);
 const bl_node *bl_floor(bl_ir *ir, const bl_node *x);
 const bl_node *bl_is_nan(bl_ir *ir, const bl_node *x);
@@ -117,6 +121,18 @@ const bl_node *bl_is_nan(bl_ir *ir, const bl_node *x);
 const bl_node *bl_sum(bl_ir *ir, const bl_node *x, uint32_t axes);
 const bl_node *bl_mean(bl_ir *ir, const bl_node *x, uint32_t axes);
 const bl_node *bl_log_softmax(bl_ir *ir, const bl_node *x, uint32_t axes);
+
+/* Counted from the end where negative; as wide as the extent asks for (index.c). */
+const bl_node *bl_wrap_index(bl_ir *ir, const bl_node *index, const bl_node *extent);
+/* How many of the ascending numbers along |axis| are below what is wanted, int32; other extents equal (scatter.c). */
+const bl_node *bl_search(bl_ir *ir, const bl_node *sorted, const bl_node *wanted, int axis);
+/* The positions along |axis| in their order, int32; NULL after a failure (sort.c). */
+const bl_node *bl_sorted_places(bl_call *c, const bl_node *x, int axis, bool descending);
+/* x with axis |axis| moved to the end, and back. */
+const bl_node *bl_to_last(bl_ir *ir, const bl_node *x, int axis);
+const bl_node *bl_from_last(bl_ir *ir, const bl_node *x, int axis);
+/* The sums of all elements up to each (cumulate.c); in x's dtype. */
+const bl_node *bl_cumsum(bl_ir *ir, const bl_node *x, int axis);
 
 /* ---- random bits (random.c) */
 typedef struct bl_words {

@@ -6,6 +6,32 @@
 #include <ctype.h>
 #include <string.h>
 
+static const struct {
+    const char *node, *inputs, *results;
+} examples[] = {
+#define BL_EXAMPLE(node, inputs, results) {node, inputs, results},
+#include "engine/front/examples.def"
+#undef BL_EXAMPLE
+};
+enum { EXAMPLE_COUNT = sizeof examples / sizeof examples[0] };
+
+/* The next example of |op| from number |at| on; EXAMPLE_COUNT if there is none. */
+static size_t find_example(const char *op, size_t at)
+{
+    size_t len = strlen(op);
+
+    while (at < EXAMPLE_COUNT && (strncmp(examples[at].node + 7, op, len) != 0 || examples[at].node[7 + len] != '\''))
+        at++; /* a node begins with "'op': '" */
+    return at;
+}
+
+/* Text of an example: ' stands for ". */
+static void put_quoted(bl_text *out, const char *text)
+{
+    for (; *text != '\0'; text++)
+        bl_text_putc(out, *text == '\'' ? '"' : *text);
+}
+
 static bool is_nothing(const bl_sig_param *p)
 {
     return p->kind != BL_SIG_CHOICE && (bl_span_is(p->preset, "none") || bl_span_is(p->preset, "all"));
@@ -76,25 +102,48 @@ static void put_params(bl_text *out, const char *key, int count, const bl_sig_pa
     bl_text_puts(out, "],\n");
 }
 
+static void put_examples(bl_text *out, const char *op)
+{
+    const char *before = ",\n     \"examples\": [";
+
+    for (size_t at = find_example(op, 0); at < EXAMPLE_COUNT; at = find_example(op, at + 1)) {
+        bl_text_printf(out, "%s{\"node\": {", before);
+        put_quoted(out, examples[at].node);
+        bl_text_puts(out, "}, \"inputs\": ");
+        put_quoted(out, examples[at].inputs);
+        bl_text_printf(out, ", \"results\": \"%s\"}", examples[at].results);
+        before = ",\n                  ";
+    }
+    if (find_example(op, 0) < EXAMPLE_COUNT)
+        bl_text_puts(out, "]");
+}
+
 void bl_describe_json(bl_text *out)
 {
+    const char *before = "";
+
     bl_text_puts(out, "{\n  \"ops\": [\n");
     for (size_t i = 0; i < bl_wire_ops_count; i++) {
         const bl_wire_op *op = &bl_wire_ops[i];
         bl_sig sig;
-        if (!bl_sig_parse(op->signature, &sig))
-            continue; /* a test parses them all */
-        bl_text_printf(out, "    {\"name\": \"%s\",\n     \"doc\": ", op->name);
+        if (op->name[0] == '_' || !bl_sig_parse(op->signature, &sig))
+            continue; /* not for clients; a test parses them all */
+        bl_text_printf(out, "%s    {\"name\": \"%s\",\n     \"doc\": ", before, op->name);
+        before = ",\n";
         put_string(out, (bl_span){op->doc, strlen(op->doc)});
         bl_text_puts(out, ",\n");
         put_params(out, "inputs", sig.ninputs, sig.input);
         put_params(out, "attrs", sig.nattrs, sig.attr);
-        bl_text_puts(out, "     \"result\": ");
-        put_string(out, sig.result);
-        bl_text_printf(out, ", \"many_results\": %s}%s\n", sig.many_results ? "true" : "false",
-                       i + 1 < bl_wire_ops_count ? "," : "");
+        bl_text_puts(out, "     \"results\": [");
+        for (int k = 0; k < sig.nresults; k++) {
+            bl_text_puts(out, k == 0 ? "" : ", ");
+            put_string(out, sig.result[k]);
+        }
+        bl_text_printf(out, "], \"many_results\": %s", sig.many_results ? "true" : "false");
+        put_examples(out, op->name);
+        bl_text_puts(out, "}");
     }
-    bl_text_puts(out, "  ]\n}\n");
+    bl_text_puts(out, "\n  ]\n}\n");
 }
 
 static const char introduction[] =
@@ -115,25 +164,32 @@ static const char introduction[] =
     "| `bound` | a number or the name of a dimension |\n"
     "| `pairs` | `[[a, b], ...]`, one for each axis, or flat |\n"
     "| `rate` | a number, or the name of a float32 scalar that is an input or a state |\n"
+    "| `text` | a string |\n"
     "| `a\\|b` | one of these words |\n\n"
-    "| op | signature | what it does |\n| --- | --- | --- |\n";
+    "Each op has an example: the node, its inputs, and dtype, shape and numbers of what comes of it. `tests/front/test_ops.c` "
+    "runs them.\n";
 
 void bl_describe_markdown(bl_text *out)
 {
     bl_text_puts(out, introduction);
     for (size_t i = 0; i < bl_wire_ops_count; i++) {
-        bl_text_printf(out, "| `%s` | `", bl_wire_ops[i].name);
-        for (const char *s = bl_wire_ops[i].signature; *s != '\0'; s++) {
-            if (*s == '|')
-                bl_text_putc(out, '\\'); /* a table's column ends at a bar, in code too */
-            bl_text_putc(out, *s);
-        }
-        bl_text_puts(out, "` | ");
-        for (const char *s = bl_wire_ops[i].doc; *s != '\0'; s++) {
-            if (*s == '|' || *s == '*')
+        const bl_wire_op *op = &bl_wire_ops[i];
+        size_t at = find_example(op->name, 0);
+        if (op->name[0] == '_')
+            continue;
+        bl_text_printf(out, "\n## %s\n\n`%s`\n\n", op->name, op->signature);
+        for (const char *s = op->doc; *s != '\0'; s++) {
+            if (*s == '*')
                 bl_text_putc(out, '\\');
             bl_text_putc(out, *s);
         }
-        bl_text_puts(out, " |\n");
+        bl_text_puts(out, "\n");
+        if (at == EXAMPLE_COUNT)
+            continue;
+        bl_text_puts(out, "\n```json\n{\"id\": \"y\", ");
+        put_quoted(out, examples[at].node);
+        bl_text_puts(out, "}\n");
+        put_quoted(out, examples[at].inputs);
+        bl_text_printf(out, "\n```\n`%s`\n", examples[at].results);
     }
 }

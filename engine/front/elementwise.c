@@ -109,11 +109,6 @@ const bl_node *expand_sign(bl_call *c)
     return bl_sub(c->ir, up, bl_cast(c->ir, dtype_of(x), bl_less(c->ir, x, zero)));
 }
 
-const bl_node *expand_square(bl_call *c)
-{
-    return bl_mul(c->ir, c->in[0], c->in[0]);
-}
-
 const bl_node *expand_sqrt(bl_call *c)
 {
     return unary(c, BL_OP_SQRT);
@@ -125,26 +120,6 @@ static const bl_node *in_wide(bl_call *c, const bl_node *(*compute)(bl_ir *ir, c
     return bl_cast(c->ir, dtype_of(c->in[0]), compute(c->ir, bl_widen(c->ir, c->in[0])));
 }
 
-static const bl_node *invert(bl_ir *ir, const bl_node *x)
-{
-    return bl_div(ir, bl_full_like(ir, x, 1), x);
-}
-
-static const bl_node *invert_root(bl_ir *ir, const bl_node *x)
-{
-    return invert(ir, bl_alu1(ir, BL_OP_SQRT, x));
-}
-
-const bl_node *expand_rsqrt(bl_call *c)
-{
-    return in_wide(c, invert_root);
-}
-
-const bl_node *expand_reciprocal(bl_call *c)
-{
-    return in_wide(c, invert);
-}
-
 const bl_node *expand_exp(bl_call *c)
 {
     return unary(c, BL_OP_EXP);
@@ -153,6 +128,64 @@ const bl_node *expand_exp(bl_call *c)
 const bl_node *expand_log(bl_call *c)
 {
     return unary(c, BL_OP_LOG);
+}
+
+const bl_node *expand_exp2(bl_call *c)
+{
+    return in_wide(c, bl_exp2);
+}
+
+const bl_node *expand_expm1(bl_call *c)
+{
+    return in_wide(c, bl_expm1);
+}
+
+const bl_node *expand_log1p(bl_call *c)
+{
+    return in_wide(c, bl_log1p);
+}
+
+const bl_node *expand_atan2(bl_call *c)
+{
+    const bl_node *y, *x;
+    if (!take_both(c, &y, &x))
+        return c->in[0];
+    return bl_cast(c->ir, dtype_of(y), bl_atan2(c->ir, bl_widen(c->ir, y), bl_widen(c->ir, x)));
+}
+
+/* By squaring: one product and one square for each bit that the exponent may have. */
+static const bl_node *pow_whole(bl_ir *ir, const bl_node *x, const bl_node *y)
+{
+    bl_dtype dtype = dtype_of(x);
+    int bits = y->op == BL_OP_CONST || bl_dtype_get_kind(dtype) == BL_KIND_UINT ? 0 : 1;
+    const bl_node *one = bl_full_like(ir, x, 1), *zero = bl_full_like(ir, x, 0);
+    const bl_node *power = one, *square = x;
+    const bl_node *uniform = bl_uniform_const(y);
+    int64_t known = uniform != NULL ? bl_const_value(uniform).i : -1;
+
+    bits = 8 * (int)bl_dtype_bytes(dtype) - bits;
+    for (int i = 0; i < bits && (known < 0 || known >> i != 0); i++) {
+        const bl_node *bit = bl_alu2(ir, BL_OP_AND, bl_alu2(ir, BL_OP_SHR, y, bl_full_like(ir, y, i)), one);
+        power = bl_where(ir, bl_alu2(ir, BL_OP_CMPEQ, bit, one), bl_mul(ir, power, square), power);
+        square = bl_mul(ir, square, square);
+    }
+    if (bl_dtype_get_kind(dtype) == BL_KIND_UINT)
+        return power;
+    /* 1 / x^-y: only 1 and -1 have a whole one */
+    const bl_node *unit = bl_alu2(ir, BL_OP_CMPEQ, bl_alu2(ir, BL_OP_MAX, x, bl_alu1(ir, BL_OP_NEG, x)), one);
+    return bl_where(ir, bl_less(ir, y, zero), bl_where(ir, unit, power, zero), power);
+}
+
+const bl_node *expand_pow(bl_call *c)
+{
+    const bl_node *x, *y;
+    if (!take_both(c, &x, &y))
+        return c->in[0];
+    if (x->dtype == BL_BOOL)
+        return bl_alu2(c->ir, BL_OP_OR, x, bl_not(c->ir, y));
+    if (!is_float(x))
+        return pow_whole(c->ir, x, y);
+    return bl_cast(c->ir, dtype_of(x), bl_pow(c->ir, bl_widen(c->ir, x), bl_widen(c->ir, y)));
 }
 
 const bl_node *expand_sin(bl_call *c)
@@ -239,13 +272,6 @@ const bl_node *expand_relu(bl_call *c)
     return bl_where(c->ir, is_less(c->ir, x, zero, true), zero, x);
 }
 
-const bl_node *expand_leaky_relu(bl_call *c)
-{
-    const bl_node *x = c->in[0];
-    const bl_node *slope = bl_mul_real(c->ir, x, bl_attr(c, "negative_slope")->real);
-    return bl_where(c->ir, bl_less(c->ir, bl_full_like(c->ir, x, 0), x), x, slope);
-}
-
 const bl_node *expand_sigmoid(bl_call *c)
 {
     return in_wide(c, bl_sigmoid);
@@ -274,16 +300,6 @@ const bl_node *expand_gelu(bl_call *c)
         s = bl_erf(ir, bl_mul_real(ir, x, M_SQRT1_2));
     }
     return bl_cast(ir, dtype_of(c->in[0]), bl_mul(ir, bl_mul_real(ir, x, 0.5), bl_add_real(ir, s, 1)));
-}
-
-static const bl_node *silu(bl_ir *ir, const bl_node *x)
-{
-    return bl_mul(ir, x, bl_sigmoid(ir, x));
-}
-
-const bl_node *expand_silu(bl_call *c)
-{
-    return in_wide(c, silu);
 }
 
 /* max(z, 0) + log(1 + exp(-|z|)), which does not overflow. */

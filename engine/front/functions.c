@@ -3,6 +3,8 @@
  * multiply by what stands in between, stay finite too. */
 #include "engine/front/call.h"
 
+#include <math.h>
+
 const bl_node *bl_add_real(bl_ir *ir, const bl_node *x, double value)
 {
     return bl_add(ir, x, bl_full_like(ir, x, value));
@@ -145,6 +147,19 @@ const bl_node *bl_log1p_unit(bl_ir *ir, const bl_node *x)
     return bl_mul(ir, s, bl_poly(ir, bl_mul(ir, s, s), n, coefficient));
 }
 
+/* Is |x| below 1/2? */
+static const bl_node *is_small(bl_ir *ir, const bl_node *x)
+{
+    return bl_alu2(ir, BL_OP_AND, bl_less(ir, bl_full_like(ir, x, -0.5), x), bl_less(ir, x, bl_full_like(ir, x, 0.5)));
+}
+
+const bl_node *bl_log1p(bl_ir *ir, const bl_node *x)
+{
+    const bl_node *small = is_small(ir, x);
+    const bl_node *half = bl_where(ir, small, x, bl_full_like(ir, x, 0));
+    return bl_where(ir, small, bl_log1p_unit(ir, half), bl_alu1(ir, BL_OP_LOG, bl_add_real(ir, x, 1)));
+}
+
 /* Taylor's series below 1/2, where exp(x) - 1 would cancel. */
 const bl_node *bl_expm1(bl_ir *ir, const bl_node *x)
 {
@@ -156,11 +171,140 @@ const bl_node *bl_expm1(bl_ir *ir, const bl_node *x)
         factorial *= i + 1;
         coefficient[n - 1 - i] = 1 / factorial;
     }
-    const bl_node *half = hold(ir, x, 0.5);
+    const bl_node *small = is_small(ir, x);
+    const bl_node *half = bl_where(ir, small, x, bl_full_like(ir, x, 0));
     const bl_node *near = bl_mul(ir, half, bl_poly(ir, half, n, coefficient));
     const bl_node *far = bl_add_real(ir, bl_alu1(ir, BL_OP_EXP, x), -1);
-    const bl_node *small = bl_alu2(ir, BL_OP_CMPEQ, half, x);
     return bl_where(ir, small, near, far);
+}
+
+/* 2 to the whole number |n| (a float between -2 * bias and 2 * bias), in two factors whose exponents fit. */
+static const bl_node *times_power(bl_ir *ir, const bl_node *x, const bl_node *n)
+{
+    bool wide = x->dtype == BL_F64;
+    bl_dtype bits = wide ? BL_I64 : BL_I32;
+    const bl_node *half = bl_floor(ir, bl_mul_real(ir, n, 0.5));
+    const bl_node *part[2] = {half, bl_sub(ir, n, half)};
+
+    for (int i = 0; i < 2; i++) {
+        const bl_node *biased = bl_cast(ir, bits, bl_add_real(ir, part[i], wide ? 1023 : 127));
+        const bl_node *shifted = bl_alu2(ir, BL_OP_SHL, biased, bl_full_like(ir, biased, wide ? 52 : 23));
+        x = bl_mul(ir, x, bl_bitcast(ir, (bl_dtype)x->dtype, shifted));
+    }
+    return x;
+}
+
+/* 2^n times the exponential of at most a half: exact for whole numbers, where exp(x * ln 2) is not. */
+const bl_node *bl_exp2(bl_ir *ir, const bl_node *x)
+{
+    const bl_node *held = hold(ir, x, x->dtype == BL_F64 ? 1100 : 200);
+    const bl_node *n = bl_detach(ir, bl_floor(ir, bl_add_real(ir, held, 0.5)));
+    const bl_node *rest = bl_alu1(ir, BL_OP_EXP, bl_mul_real(ir, bl_sub(ir, held, n), 0.69314718055994530942));
+    return times_power(ir, rest, n);
+}
+
+/* |x|^y by the logarithm, with the sign of an odd power.  y * log|x| is rounded: the error grows to 1e-5 at the ends of float32.
+ * A constant whole exponent up to 64 is a product, and a half a root, as precise as they are. */
+static const bl_node *whole_power(bl_ir *ir, const bl_node *x, int64_t n)
+{
+    const bl_node *power = NULL;
+
+    for (int64_t left = n < 0 ? -n : n; left != 0; left >>= 1) {
+        if (left & 1)
+            power = power == NULL ? x : bl_mul(ir, power, x);
+        x = bl_mul(ir, x, x);
+    }
+    return n >= 0 ? power : bl_div(ir, bl_full_like(ir, power, 1), power);
+}
+
+static bool known_power(bl_ir *ir, const bl_node *x, const bl_node *y, const bl_node **out)
+{
+    const bl_node *uniform = bl_uniform_const(y);
+    if (uniform == NULL)
+        return false;
+    double power = bl_const_value(uniform).f;
+    if (power == 0.5 || power == -0.5) { /* the root of -0.0 is -0.0, the power 0.0; of -inf it is NaN, the power inf */
+        *out = bl_alu1(ir, BL_OP_SQRT, bl_add_real(ir, x, 0));
+        if (power < 0)
+            *out = bl_div(ir, bl_full_like(ir, x, 1), *out);
+        return true;
+    }
+    if (power == 0 || power != (double)(int64_t)power || power < -64 || power > 64)
+        return false;
+    *out = whole_power(ir, x, (int64_t)power);
+    return true;
+}
+
+const bl_node *bl_pow(bl_ir *ir, const bl_node *x, const bl_node *y)
+{
+    const bl_node *known = NULL;
+    if (known_power(ir, x, y, &known))
+        return known;
+    const bl_node *zero = bl_full_like(ir, x, 0), *one = bl_full_like(ir, x, 1);
+    const bl_node *minus = is_negative(ir, x);
+    const bl_node *is_zero = bl_alu2(ir, BL_OP_CMPEQ, x, zero);
+    const bl_node *none = bl_alu2(ir, BL_OP_CMPEQ, y, zero);
+    const bl_node *half = bl_mul_real(ir, y, 0.5);
+    const bl_node *whole = bl_alu2(ir, BL_OP_CMPEQ, bl_floor(ir, y), y);
+    const bl_node *odd = bl_alu2(ir, BL_OP_AND, whole, bl_not(ir, bl_alu2(ir, BL_OP_CMPEQ, bl_floor(ir, half), half)));
+    const bl_node *size = bl_where(ir, minus, bl_alu1(ir, BL_OP_NEG, x), x);
+
+    size = bl_where(ir, is_zero, one, size); /* so that log has a slope there; 0^y is put in below */
+    const bl_node *power = bl_alu1(ir, BL_OP_EXP, bl_mul(ir, y, bl_alu1(ir, BL_OP_LOG, size)));
+    power = bl_where(ir, bl_alu2(ir, BL_OP_AND, minus, odd), bl_alu1(ir, BL_OP_NEG, power), power);
+    const bl_node *fraction = bl_alu2(ir, BL_OP_AND, minus, bl_not(ir, whole));
+    const bl_node *finite = bl_less(ir, size, bl_full_like(ir, x, HUGE_VAL)); /* (-inf)^0.5 is inf */
+    power = bl_where(ir, bl_alu2(ir, BL_OP_AND, fraction, finite), bl_full_like(ir, x, NAN), power);
+    /* 0^y: 0 or infinite, times x / x's slope where y is 1 is left to the constant case */
+    const bl_node *at_zero = bl_where(ir, is_negative(ir, y), bl_full_like(ir, x, HUGE_VAL), zero);
+    power = bl_where(ir, is_zero, bl_where(ir, bl_is_nan(ir, y), y, at_zero), power);
+    /* 1^y is 1 for any y, (-1)^y for infinite ones */
+    const bl_node *endless =
+        bl_alu2(ir, BL_OP_CMPEQ, bl_alu2(ir, BL_OP_MAX, y, bl_alu1(ir, BL_OP_NEG, y)), bl_full_like(ir, y, HUGE_VAL));
+    const bl_node *unit = bl_alu2(ir, BL_OP_AND, bl_alu2(ir, BL_OP_CMPEQ, size, one), endless);
+    unit = bl_alu2(ir, BL_OP_OR, unit, bl_alu2(ir, BL_OP_AND, bl_alu2(ir, BL_OP_CMPEQ, x, one), bl_is_nan(ir, y)));
+    return bl_where(ir, bl_alu2(ir, BL_OP_OR, none, unit), one, power);
+}
+
+/* atan for -tan(pi/8) <= x <= tan(pi/8): Cephes, atan.c and atanf.c (Moshier). */
+static const bl_node *atan_near(bl_ir *ir, const bl_node *x)
+{
+    static const double p[] = {-8.750608600031904122785e-1, -1.615753718733365076637e1, -7.500855792314704667340e1,
+                               -1.228866684490136173410e2, -6.485021904942025371773e1};
+    static const double q[] = {1,
+                               2.485846490142306297962e1,
+                               1.650270098316988542046e2,
+                               4.328810604912902668951e2,
+                               4.853903996359136964868e2,
+                               1.945506571482613964425e2};
+    static const double small[] = {8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1};
+    const bl_node *z = bl_mul(ir, x, x);
+    const bl_node *r = x->dtype == BL_F64 ? bl_div(ir, bl_poly(ir, z, 5, p), bl_poly(ir, z, 6, q)) : bl_poly(ir, z, 4, small);
+    return bl_add(ir, bl_mul(ir, bl_mul(ir, r, z), x), x);
+}
+
+/* The angle of |y| over |x| is found in the first eighth of the circle and mirrored from there. */
+const bl_node *bl_atan2(bl_ir *ir, const bl_node *y, const bl_node *x)
+{
+    bl_dtype bits = x->dtype == BL_F64 ? BL_I64 : BL_I32;
+    const bl_node *none = bl_full_like(ir, bl_bitcast(ir, bits, x), 0);
+    const bl_node *left = bl_less(ir, bl_bitcast(ir, bits, x), none), *below = bl_less(ir, bl_bitcast(ir, bits, y), none);
+    const bl_node *a = bl_where(ir, left, bl_alu1(ir, BL_OP_NEG, x), x), *b = bl_where(ir, below, bl_alu1(ir, BL_OP_NEG, y), y);
+    const bl_node *steep = bl_less(ir, a, b);
+    const bl_node *large = bl_where(ir, steep, b, a), *little = bl_where(ir, steep, a, b);
+    const bl_node *same = bl_alu2(ir, BL_OP_CMPEQ, large, little), *zero = bl_full_like(ir, x, 0), *one = bl_full_like(ir, x, 1);
+    const bl_node *nowhere = bl_alu2(ir, BL_OP_CMPEQ, large, zero), *endless = bl_full_like(ir, x, HUGE_VAL);
+
+    large = bl_where(ir, nowhere, one, large);
+    const bl_node *t = bl_div(ir, little, large);
+    t = bl_where(ir, bl_alu2(ir, BL_OP_AND, same, bl_alu2(ir, BL_OP_CMPEQ, large, endless)), one, t);
+    const bl_node *far = bl_less(ir, bl_full_like(ir, t, 0.41421356237309504880), t); /* tan(pi/8) */
+    const bl_node *near = bl_where(ir, far, bl_div(ir, bl_add_real(ir, t, -1), bl_add_real(ir, t, 1)), t);
+    const bl_node *angle = atan_near(ir, near);
+    angle = bl_where(ir, far, bl_add_real(ir, angle, M_PI_4), angle);
+    angle = bl_where(ir, steep, bl_sub(ir, bl_full_like(ir, x, M_PI_2), angle), angle);
+    angle = bl_where(ir, left, bl_sub(ir, bl_full_like(ir, x, M_PI), angle), angle);
+    return bl_where(ir, below, bl_alu1(ir, BL_OP_NEG, angle), angle);
 }
 
 const bl_node *bl_floor(bl_ir *ir, const bl_node *x)

@@ -2,8 +2,7 @@
 /* Indexing by integer tensors, and masks made of positions. */
 #include "engine/front/build.h"
 
-/* Counted from the end where negative.  As wide as the extent asks for, so that the sum does not wrap. */
-static const bl_node *wrap_index(bl_ir *ir, const bl_node *index, const bl_node *extent)
+const bl_node *bl_wrap_index(bl_ir *ir, const bl_node *index, const bl_node *extent)
 {
     bl_dtype dtype = (bl_dtype)index->dtype;
 
@@ -36,7 +35,7 @@ const bl_node *expand_gather(bl_call *c)
                                 bl_call_shape(c, c->in[0]), axis);
         x = bl_shrink_axis(c->ir, x, i, bl_index(c->ir, 0), index->dim[i]);
     }
-    return bl_gather(c->ir, x, wrap_index(c->ir, index, bl_extent(x, axis)), axis);
+    return bl_gather(c->ir, x, bl_wrap_index(c->ir, index, x->dim[axis]), axis);
 }
 
 /* The index flat, repeated over the other axes, and the result's axis unfolded to its shape. */
@@ -60,7 +59,7 @@ const bl_node *expand_take(bl_call *c)
         if (i != axis)
             shape[ndim++] = x->dim[i];
     }
-    index = wrap_index(ir, index, x->dim[axis]);
+    index = bl_wrap_index(ir, index, x->dim[axis]);
     index = bl_call_expand(c, bl_reshape(ir, index, x->ndim, flat), x->ndim, wide);
     return bl_call_reshape(c, bl_gather(ir, x, index, axis), ndim, shape);
 }

@@ -81,15 +81,6 @@ const bl_node *expand_nll_loss(bl_call *c)
     return likelihood_loss(c, bl_widen(c->ir, c->in[0]));
 }
 
-const bl_node *expand_mse_loss(bl_call *c)
-{
-    const bl_node *both[2] = {bl_widen(c->ir, c->in[0]), bl_widen(c->ir, c->in[1])};
-    if (!bl_call_broadcast(c, 2, both))
-        return both[0];
-    const bl_node *off = bl_sub(c->ir, both[0], both[1]);
-    return bl_cast(c->ir, (bl_dtype)c->in[0]->dtype, reduce_loss(c, bl_mul(c->ir, off, off), NULL));
-}
-
 const bl_node *expand_layer_norm(bl_call *c)
 {
     bl_ir *ir = c->ir;

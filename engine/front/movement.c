@@ -41,6 +41,68 @@ const bl_node *expand_reshape(bl_call *c)
     return bl_call_reshape(c, x, shape->count, dim);
 }
 
+const bl_node *expand_unflatten(bl_call *c)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *x = c->in[0];
+    const bl_value *sizes = bl_attr(c, "sizes");
+    int axis = bl_call_axis(c, bl_attr(c, "axis")->whole, x->ndim), ndim = x->ndim - 1 + sizes->count;
+    const bl_node *dim[3 * BL_MAX_DIMS];
+    const bl_node *others = bl_index(ir, 1);
+
+    if (axis < 0)
+        return x;
+    for (int i = 0; i < ndim; i++)
+        dim[i] = i < axis ? x->dim[i] : i < axis + sizes->count ? sizes->sizes[i - axis] : x->dim[i - sizes->count + 1];
+    for (int i = 0; i < sizes->count; i++)
+        others = bl_is_int(sizes->sizes[i], -1) ? others : bl_mul(ir, others, sizes->sizes[i]);
+    for (int i = axis; i < axis + sizes->count; i++)
+        dim[i] = bl_is_int(dim[i], -1) && others->lo > 0 ? bl_idiv(ir, x->dim[axis], others) : dim[i];
+    if (ndim > BL_MAX_DIMS || bl_shape_count(ir, ndim, dim) != bl_shape_count(ir, x->ndim, x->dim))
+        return bl_call_fail(c, "axis %d of %s cannot become %s", axis, bl_call_shape(c, x),
+                            bl_shape_text(ir, sizes->count, sizes->sizes, NULL));
+    return bl_call_reshape(c, x, ndim, dim);
+}
+
+const bl_node *expand__view_as(bl_call *c)
+{
+    return bl_call_reshape(c, c->in[0], c->in[1]->ndim, c->in[1]->dim);
+}
+
+const bl_node *expand__along(bl_call *c)
+{
+    const bl_node *v = c->in[0], *x = c->in[1];
+    const bl_node *dim[BL_MAX_DIMS];
+    int axis = bl_call_axis(c, bl_attr(c, "axis")->whole, x->ndim);
+
+    if (axis < 0)
+        return x;
+    if (v->ndim != 1 || v->dim[0] != x->dim[axis])
+        return bl_call_fail(c, "%s does not fit axis %d of %s", bl_call_shape(c, v), axis, bl_call_shape(c, x));
+    for (int i = 0; i < x->ndim; i++)
+        dim[i] = i == axis ? v->dim[0] : bl_index(c->ir, 1);
+    return bl_reshape(c->ir, v, x->ndim, dim);
+}
+
+const bl_node *expand__repeat_heads(bl_call *c)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *x = c->in[0], *like = c->in[1];
+    const bl_node *dim[BL_MAX_DIMS + 1];
+    int axis = x->ndim - 3;
+
+    if (axis < 0 || like->ndim != x->ndim || x->ndim == BL_MAX_DIMS || x->dim[axis]->lo < 1 ||
+        bl_mod(ir, like->dim[axis], x->dim[axis]) != bl_index(ir, 0))
+        return bl_call_fail(c, "the heads of %s do not fit those of %s", bl_call_shape(c, x), bl_call_shape(c, like));
+    for (int i = 0; i <= x->ndim; i++)
+        dim[i] = x->dim[i <= axis ? i : i - 1];
+    dim[axis + 1] = bl_idiv(ir, like->dim[axis], x->dim[axis]);
+    const bl_node *wide = bl_call_expand(c, bl_add_axis(ir, x, axis + 1), x->ndim + 1, dim);
+    for (int i = 0; i < x->ndim; i++)
+        dim[i] = i == axis ? like->dim[axis] : x->dim[i];
+    return bl_call_reshape(c, wide, x->ndim, dim);
+}
+
 const bl_node *expand_permute(bl_call *c)
 {
     const bl_node *x = c->in[0];

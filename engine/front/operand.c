@@ -174,7 +174,7 @@ bool bl_call_take_inputs(bl_call *c)
     if (in == NULL)
         return false;
     for (int i = 0; i < n; i++)
-        in[i] = c->node->refs[i].kind == BL_REF_LITERAL ? NULL : bl_build_get(c->build, &c->node->refs[i]);
+        in[i] = c->operand[i];
     for (int kind = 0; kind < BL_SIG_ANY; kind++)
         common[kind] = common_dtype(c, in, (bl_sig_kind)kind);
     for (int i = 0; i < n; i++) {

@@ -364,3 +364,64 @@ const bl_node *expand_scaled_uniform(bl_call *c)
     double bound = 1 / sqrt(given->given ? (double)given->whole : fmax(1, in));
     return uniform_between(c, -bound, bound, bl_attr(c, "dtype")->dtype);
 }
+
+const bl_node *expand_random_bits(bl_call *c)
+{
+    const bl_value *shape = bl_attr(c, "shape");
+    return draw(c, c->in[0], shape->count, shape->sizes).at[0];
+}
+
+/* uint64 as two words, and back. */
+static bl_words split_words(bl_ir *ir, const bl_node *x)
+{
+    return (bl_words){{bl_cast(ir, BL_U32, x), bl_cast(ir, BL_U32, bl_alu2(ir, BL_OP_SHR, x, bl_full_like(ir, x, 32)))}};
+}
+
+const bl_node *expand_threefry(bl_call *c)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *both[2] = {bl_cast(ir, BL_U64, c->in[0]), bl_cast(ir, BL_U64, c->in[1])};
+
+    if (!bl_call_broadcast(c, 2, both))
+        return both[0];
+    bl_words words = bl_threefry(ir, split_words(ir, both[1]), split_words(ir, both[0]));
+    const bl_node *high = bl_cast(ir, BL_U64, words.at[1]);
+    return bl_alu2(ir, BL_OP_OR, bl_cast(ir, BL_U64, words.at[0]), bl_alu2(ir, BL_OP_SHL, high, bl_full_like(ir, high, 32)));
+}
+
+/* -log(-log(u)), u in (0, 1): the largest of log(w) plus this is drawn by weight (Gumbel; Efraimidis and Spirakis, 2006, for
+ * several without replacement). */
+static const bl_node *gumbel(bl_ir *ir, bl_words words)
+{
+    const bl_node *u = bl_add_real(ir, bl_mul_real(ir, unit(ir, words, BL_F32), 1 - 0x1p-23), 0x1p-24);
+    const bl_node *inner = bl_alu1(ir, BL_OP_NEG, bl_alu1(ir, BL_OP_LOG, u));
+    return bl_alu1(ir, BL_OP_NEG, bl_alu1(ir, BL_OP_LOG, inner));
+}
+
+const bl_node *expand_multinomial(bl_call *c)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *w = bl_cast(ir, BL_F32, c->in[0]), *n = bl_attr(c, "num_samples")->size;
+    const bl_node *dim[BL_MAX_DIMS];
+    int last = w->ndim - 1;
+
+    if (last < 0 || w->dim[last]->lo < 1 || w->ndim >= BL_MAX_DIMS - 2)
+        return bl_call_fail(c, "needs weights [..., n], not %s", bl_call_shape(c, w));
+    for (int i = 0; i <= last; i++)
+        dim[i] = i == last ? n : w->dim[i];
+    if (bl_attr(c, "replacement")->flag) {
+        const bl_node *sum = bl_contiguous(ir, bl_cumsum(ir, w, last));
+        const bl_node *total = bl_shrink_axis(ir, sum, last, bl_sub(ir, w->dim[last], bl_index(ir, 1)), bl_index(ir, 1));
+        const bl_node *u = unit(ir, draw(c, c->in[1], w->ndim, dim), BL_F32);
+        /* above u * total: a weight of 0 is never drawn */
+        u = bl_mul(ir, bl_add_real(ir, bl_mul_real(ir, u, 1 - 0x1p-23), 0x1p-24), bl_spread(ir, total, u));
+        const bl_node *found = bl_search(ir, sum, u, last);
+        const bl_node *most = bl_spread(ir, bl_cast(ir, BL_I32, bl_sub(ir, w->dim[last], bl_index(ir, 1))), found);
+        return bl_cast(ir, BL_I64, bl_alu2(ir, BL_OP_MIN, found, most));
+    }
+    if (n->lo < 0 || bl_sub(ir, w->dim[last], n)->lo < 0)
+        return bl_call_fail(c, "without replacement at most as many as there are weights can be drawn: %s", bl_call_shape(c, w));
+    const bl_node *score = bl_add(ir, bl_alu1(ir, BL_OP_LOG, w), gumbel(ir, draw(c, c->in[1], w->ndim, w->dim)));
+    const bl_node *at = bl_sorted_places(c, bl_contiguous(ir, score), last, true);
+    return at == NULL ? NULL : bl_cast(ir, BL_I64, bl_shrink_axis(ir, at, last, bl_index(ir, 0), n));
+}

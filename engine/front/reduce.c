@@ -42,7 +42,8 @@ static bl_dtype sum_dtype(bl_dtype dtype)
 
 static const bl_node *fold_all(bl_call *c, bl_op fold)
 {
-    bl_dtype dtype = sum_dtype((bl_dtype)c->in[0]->dtype);
+    const bl_value *asked = bl_attr(c, "dtype");
+    bl_dtype dtype = asked->given ? asked->dtype : sum_dtype((bl_dtype)c->in[0]->dtype);
     const bl_node *x = bl_widen(c->ir, bl_cast(c->ir, dtype, c->in[0]));
     scope s;
 

@@ -16,6 +16,11 @@ static const bl_node *fail(bl_call *c, bl_status status, const char *fmt, va_lis
     if (st != BL_OK) /* the reason of what looks like another failure */
         return bl_ir_fail(c->ir, st, "%s", memory.text);
     vsnprintf(text, sizeof text, fmt, args);
+    const bl_call *asked = c; /* the op that the client named */
+    while (asked->caller != NULL)
+        asked = asked->caller;
+    if (asked != c)
+        return bl_ir_fail(c->ir, status, "%s: %s: %s", asked->op, c->op, text);
     return bl_ir_fail(c->ir, status, "%s: %s", c->op, text);
 }
 
@@ -144,7 +149,7 @@ const bl_node *bl_add_axis(bl_ir *ir, const bl_node *x, int axis)
     if (ndim > BL_MAX_DIMS)
         return bl_ir_fail(ir, BL_ELIMIT, "needs a tensor of %d dimensions, the limit is %d", ndim, BL_MAX_DIMS);
     for (int i = 0; i < ndim; i++)
-        dim[i] = i == axis ? bl_index(ir, 1) : bl_extent(x, i < axis ? i : i - 1);
+        dim[i] = i == axis ? bl_index(ir, 1) : x->dim[i < axis ? i : i - 1];
     return bl_reshape(ir, x, ndim, dim);
 }
 
@@ -176,7 +181,7 @@ const bl_node *bl_iota_like(bl_ir *ir, const bl_node *like, int axis, bl_dtype d
 
     for (int i = 0; i < like->ndim; i++)
         dim[i] = i == axis ? like->dim[i] : bl_index(ir, 1);
-    const bl_node *iota = bl_iota(ir, dtype, bl_extent(like, axis));
+    const bl_node *iota = bl_iota(ir, dtype, like->dim[axis]);
     return bl_expand(ir, bl_reshape(ir, iota, like->ndim, dim), like->ndim, like->dim);
 }
 

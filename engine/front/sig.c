@@ -9,7 +9,8 @@ static const char *const kind_names[BL_SIG_KINDS] = {
     [BL_SIG_BOOL] = "Bool",     [BL_SIG_ANY] = "Any",     [BL_SIG_WRT] = "Wrt",     [BL_SIG_WHOLE] = "int",
     [BL_SIG_REAL] = "float",    [BL_SIG_FLAG] = "bool",   [BL_SIG_WHOLES] = "ints", [BL_SIG_REALS] = "floats",
     [BL_SIG_NUMBER] = "number", [BL_SIG_SIZE] = "size",   [BL_SIG_SIZES] = "sizes", [BL_SIG_BOUND] = "bound",
-    [BL_SIG_PAIRS] = "pairs",   [BL_SIG_DTYPE] = "dtype", [BL_SIG_RATE] = "rate",   [BL_SIG_CHOICE] = "|",
+    [BL_SIG_PAIRS] = "pairs",   [BL_SIG_DTYPE] = "dtype", [BL_SIG_RATE] = "rate",   [BL_SIG_TEXT] = "text",
+    [BL_SIG_CHOICE] = "|",
 };
 
 static void skip_spaces(const char **at)
@@ -95,8 +96,15 @@ bool bl_sig_parse(const char *text, bl_sig *sig)
         skip_spaces(&at);
     }
     at += 2;
-    skip_spaces(&at);
-    sig->result = take_word(&at, "");
-    sig->many_results = strcmp(at, "...") == 0;
-    return sig->result.len > 0 && (sig->many_results || *at == '\0');
+    do {
+        skip_spaces(&at);
+        if (sig->nresults == BL_SIG_RESULTS)
+            return false;
+        bl_span result = take_word(&at, "");
+        if (result.len == 0)
+            return false;
+        sig->result[sig->nresults++] = result;
+    } while (*at == ',' && at++);
+    sig->many_results = sig->nresults == 1 && strcmp(at, "...") == 0;
+    return sig->many_results || *at == '\0';
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Signatures of wire ops, as text in wire_ops.def: "x: T, axis: ints=all, keepdim: bool=false -> T".
  * Types that begin with a capital are inputs, the others are attributes; "=" gives what stands where one is left out (none and
- * all: nothing), "..." any number of them.  Parsing allocates nothing: spans point into the text.  Thread: any. */
+ * all: nothing), "..." any number of them.  After the arrow stand the results, one node's ids.  Parsing allocates nothing: spans
+ * point into the text.  Thread: any. */
 #ifndef BL_FRONT_SIG_H
 #define BL_FRONT_SIG_H
 
 #include "engine/base/text.h"
 
-enum { BL_SIG_MAX = 12 };
+enum { BL_SIG_MAX = 12, BL_SIG_RESULTS = 4 };
 
 typedef enum bl_sig_kind {
     /* Inputs.  Those of one kind among T, Float, Int and Bits are brought to one dtype. */
@@ -31,6 +32,7 @@ typedef enum bl_sig_kind {
     BL_SIG_PAIRS,  /* pairs: a list of [a, b], or flat */
     BL_SIG_DTYPE,  /* dtype */
     BL_SIG_RATE,   /* rate: a number or the name of a float32 scalar */
+    BL_SIG_TEXT,   /* text */
     BL_SIG_CHOICE, /* one of the words in "a|b|c" */
     BL_SIG_KINDS
 } bl_sig_kind;
@@ -48,8 +50,9 @@ typedef struct bl_sig {
     int ninputs, nattrs;
     bl_sig_param input[BL_SIG_MAX];
     bl_sig_param attr[BL_SIG_MAX];
-    bl_span result;
-    bool many_results; /* as many as the inputs of the last parameter */
+    int nresults;
+    bl_span result[BL_SIG_RESULTS];
+    bool many_results; /* as many of result[0] as the inputs of the last parameter */
 } bl_sig;
 
 /* False where the text is no signature: a bug in wire_ops.def. */

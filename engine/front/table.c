@@ -4,9 +4,11 @@
 #include <string.h>
 
 const bl_wire_op bl_wire_ops[] = {
-#define BL_WIRE(id, name, signature, doc) {name, signature, doc, expand_##id},
+#define BL_WIRE(id, name, signature, doc)         {name, signature, doc, expand_##id, NULL},
+#define BL_FORMULA(name, signature, formula, doc) {name, signature, doc, NULL, formula},
 #include "engine/front/wire_ops.def"
 #undef BL_WIRE
+#undef BL_FORMULA
 };
 const size_t bl_wire_ops_count = sizeof bl_wire_ops / sizeof bl_wire_ops[0];
 

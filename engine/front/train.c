@@ -63,7 +63,43 @@ typedef struct optimiser {
     const char *name; /* of it */
 } optimiser;
 
-/* Gradients of the loss with respect to all parameters. */
+/* Gradients held between -value and value, and their joint norm to at most |norm|: torch.nn.utils.clip_grad_value_ and
+ * clip_grad_norm_, whose 1e-6 keeps the division defined. */
+static void clip(bl_call *c, int n, const bl_node **g, double value, double norm)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *sum = NULL;
+
+    for (int i = 0; i < n && value > 0; i++) {
+        const bl_node *low = bl_full_like(ir, g[i], -value), *high = bl_full_like(ir, g[i], value);
+        g[i] = bl_alu2(ir, BL_OP_MIN, bl_alu2(ir, BL_OP_MAX, g[i], low), high);
+    }
+    if (norm <= 0)
+        return;
+    for (int i = 0; i < n; i++) {
+        const bl_node *x = bl_widen(ir, g[i]);
+        uint32_t all = (1u << x->ndim) - 1;
+        const bl_node *part = bl_cast(ir, BL_F32, bl_drop_axes(ir, bl_reduce(ir, BL_OP_ADD, bl_mul(ir, x, x), all), all));
+        sum = sum == NULL ? part : bl_add(ir, sum, part);
+    }
+    const bl_node *scale = bl_add_real(ir, bl_alu1(ir, BL_OP_SQRT, sum), 1e-6);
+    scale = bl_contiguous(ir, bl_alu2(ir, BL_OP_MIN, bl_div(ir, bl_full_like(ir, sum, norm), scale), bl_full_like(ir, sum, 1)));
+    for (int i = 0; i < n; i++)
+        g[i] = bl_mul(ir, g[i], bl_spread(ir, bl_cast(ir, (bl_dtype)g[i]->dtype, scale), g[i]));
+}
+
+static bool take_clips(bl_call *c, int n, const bl_node **g)
+{
+    const bl_value *value = bl_attr(c, "clip_value"), *norm = bl_attr(c, "clip_norm");
+    if ((value->given && !(value->real > 0)) || (norm->given && !(norm->real > 0))) {
+        bl_call_fail(c, "clip_value and clip_norm must be over 0");
+        return false;
+    }
+    clip(c, n, g, value->given ? value->real : 0, norm->given ? norm->real : 0);
+    return true;
+}
+
+/* Gradients of the loss with respect to all parameters, clipped where asked. */
 static bool begin(optimiser *o, bl_call *c)
 {
     *o = (optimiser){.c = c};
@@ -75,7 +111,7 @@ static bool begin(optimiser *o, bl_call *c)
         return false;
     }
     bl_grad(c->ir, c->in[0], NULL, c->nrest, c->rest, o->gradient);
-    return true;
+    return take_clips(c, c->nrest, o->gradient);
 }
 
 static void turn_to(optimiser *o, int i)
@@ -217,4 +253,109 @@ const bl_node *expand_adam(bl_call *c)
 const bl_node *expand_adamw(bl_call *c)
 {
     return adam(c, true);
+}
+
+const bl_node *expand_clip_grad_norm(bl_call *c)
+{
+    double norm = bl_attr(c, "max_norm")->real;
+    if (!check_results(c, c->nrest))
+        return c->rest[0];
+    if (!(norm > 0))
+        return bl_call_fail(c, "max_norm must be over 0");
+    for (int i = 0; i < c->nrest; i++)
+        c->result[i] = c->rest[i];
+    clip(c, c->nrest, c->result, 0, norm);
+    return c->result[0];
+}
+
+/* ---- optimisers whose step is a formula: "_NAME" (x, gradient, rate, step, remembered...) gives the new x and what is
+ * remembered then, with the attributes that both have in common. */
+
+enum { MAX_REMEMBERED = 2 };
+
+typedef struct stepper {
+    const char *formula;
+    const char *remembered[MAX_REMEMBERED]; /* names of what is remembered of each parameter */
+    int nremembered;
+} stepper;
+
+/* The attributes of |c| that the op |name| takes too. */
+static int common_attrs(bl_call *c, const char *name, bl_wire_attr *out)
+{
+    bl_sig sig;
+    int n = 0;
+
+    if (!bl_sig_parse(bl_wire_op_find(name)->signature, &sig))
+        return 0;
+    for (int i = 0; i < c->sig.nattrs; i++) {
+        for (int k = 0; k < sig.nattrs && c->attr[i].given; k++) {
+            if (!bl_span_eq(sig.attr[k].name, c->sig.attr[i].name))
+                continue;
+            out[n] = *c->attr[i].from;
+            out[n++].name = bl_arena_strndup(bl_ir_arena(c->ir), sig.attr[k].name.data, sig.attr[k].name.len);
+        }
+    }
+    return n;
+}
+
+static const bl_node *step_all(bl_call *c, const stepper *s)
+{
+    bl_ir *ir = c->ir;
+    bl_wire_attr attrs[BL_SIG_MAX];
+    bl_wire_ref refs[4 + MAX_REMEMBERED];
+    optimiser o;
+
+    if (!begin(&o, c))
+        return c->in[0];
+    for (int i = 0; i < 4 + MAX_REMEMBERED; i++)
+        refs[i] = (bl_wire_ref){.kind = BL_REF_NODE};
+    const bl_node *step = count_step(c);
+    bl_wire_node node = {.nids = 1 + s->nremembered,
+                         .ids = c->node->ids,
+                         .op = s->formula,
+                         .nrefs = 4 + s->nremembered,
+                         .refs = refs,
+                         .nattrs = common_attrs(c, s->formula, attrs),
+                         .attrs = attrs};
+    for (int i = 0; i < c->nrest; i++) {
+        const bl_node **update[MAX_REMEMBERED], *result[1 + MAX_REMEMBERED];
+        turn_to(&o, i);
+        bl_dtype dtype = (bl_dtype)o.x->dtype, wide = dtype == BL_F64 ? BL_F64 : BL_F32;
+        const bl_node *operand[4 + MAX_REMEMBERED] = {bl_cast(ir, wide, o.x), bl_cast(ir, wide, o.gradient[i]),
+                                                      bl_call_rate(c, bl_attr(c, "lr"), wide), bl_cast(ir, wide, step)};
+        for (int k = 0; k < s->nremembered; k++)
+            operand[4 + k] = bl_cast(ir, wide, remember(&o, s->remembered[k], &update[k]));
+        if (!bl_build_call(c->build, c, &node, operand, result))
+            return NULL;
+        for (int k = 0; k < s->nremembered; k++)
+            *update[k] = bl_cast(ir, dtype, result[1 + k]);
+        c->result[i] = bl_cast(ir, dtype, result[0]);
+    }
+    return c->result[0];
+}
+
+const bl_node *expand_adagrad(bl_call *c)
+{
+    return step_all(c, &(stepper){"_adagrad", {"sum"}, 1});
+}
+
+const bl_node *expand_rmsprop(bl_call *c)
+{
+    bool momentum = bl_attr(c, "momentum")->real != 0;
+    return step_all(c, momentum ? &(stepper){"_rmsprop_momentum", {"v", "buf"}, 2} : &(stepper){"_rmsprop", {"v"}, 1});
+}
+
+const bl_node *expand_lamb(bl_call *c)
+{
+    return step_all(c, &(stepper){"_lamb", {"m", "v"}, 2});
+}
+
+const bl_node *expand_lars(bl_call *c)
+{
+    return step_all(c, &(stepper){"_lars", {"buf"}, 1});
+}
+
+const bl_node *expand_muon(bl_call *c)
+{
+    return step_all(c, &(stepper){"_muon", {"buf"}, 1});
 }

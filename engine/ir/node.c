@@ -72,7 +72,10 @@ bl_ir *bl_ir_create(size_t max_bytes)
         bl_ir_destroy(ir);
         return NULL;
     }
-    ir->poison = (bl_node){.op = BL_OP_POISON, .dtype = BL_F32, .lanes = 1, .lo = INT64_MIN, .hi = INT64_MAX};
+    for (int i = 0; i < BL_MAX_DIMS + 2; i++)
+        ir->poison_dim[i] = &ir->poison;
+    ir->poison = (bl_node){
+        .op = BL_OP_POISON, .dtype = BL_F32, .lanes = 1, .ndim = 1, .lo = INT64_MIN, .hi = INT64_MAX, .dim = ir->poison_dim + 1};
     ir->by_id[0] = &ir->poison;
     ir->count = 1;
     bl_rule_table_init(&ir->algebra, &bl_rules_algebra);

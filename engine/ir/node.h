@@ -165,6 +165,8 @@ void bl_window_get(int64_t arg, int *axis, int64_t *stride, int64_t *dilation);
 const bl_node *bl_reduce(bl_ir *ir, bl_op fold, const bl_node *x, uint32_t axes);
 const bl_node *bl_gather(bl_ir *ir, const bl_node *x, const bl_node *index, int axis);
 const bl_node *bl_detach(bl_ir *ir, const bl_node *x);
+/* The constant under a tensor that is one value everywhere, or NULL. */
+const bl_node *bl_uniform_const(const bl_node *node);
 const bl_node *bl_contiguous(bl_ir *ir, const bl_node *x);
 /* |value| in the shape of |like|, as an expanded constant of |like|'s dtype. */
 const bl_node *bl_full_like(bl_ir *ir, const bl_node *like, double value);

@@ -26,7 +26,8 @@ struct bl_ir {
     bl_arena *arena;
     bl_err err;
     const char *blame;
-    bl_node poison;
+    bl_node poison; /* of rank 1 with its own extents all around, so that who looks at those of a bad call meets it again */
+    const bl_node *poison_dim[BL_MAX_DIMS + 2];
     /* The intern table, open addressing over a power of two.  On the heap, as what follows: it grows. */
     const bl_node **table;
     size_t table_cap;
@@ -69,8 +70,6 @@ const bl_node *bl_scalar_simplify(bl_ir *ir, const bl_node *node);
 const bl_node *bl_rules_apply_table(bl_ir *ir, const bl_rule_table *table, const bl_node *node);
 void bl_rule_table_init(bl_rule_table *table, const bl_ruleset *set);
 
-/* The constant under a tensor that is one value everywhere, or NULL. */
-const bl_node *bl_uniform_const(const bl_node *node);
 /* A constant in the shape and dtype of |like|. */
 const bl_node *bl_const_like(bl_ir *ir, const bl_node *like, bl_scalar value);
 

@@ -92,6 +92,9 @@ static bl_status gather_roots(compile *c)
     int nstates = graph->nstates + graph->nhidden;
     bl_ptrmap times; /* root -> how often it was met */
 
+    for (int i = 0; !c->options->program && i < nstates; i++)
+        graph->updates[i] = NULL; /* a run keeps nothing: the random numbers' state need not move on */
+
     c->roots = bl_arena_array(c->arena, (size_t)(graph->noutputs + nstates), sizeof *c->roots);
     if (c->roots == NULL)
         return bl_arena_status(c->arena, c->err);

@@ -83,6 +83,11 @@ class Contract(unittest.TestCase):
             self.assertEqual(1, answer["stats"]["kernels"])
         self.assertEqual(("compiled", "cached"), (first["stats"]["plan"], second["stats"]["plan"]))
 
+    def test_a_draw_is_one_kernel(self):
+        """In a run nobody keeps the state of the random numbers, so that it need not move on."""
+        graph = {"nodes": [{"id": "y", "op": "normal", "attrs": {"shape": [100]}}], "outputs": ["y"]}
+        self.assertEqual(1, self.server.call("POST", "/api/v1/run", graph).json["stats"]["kernels"])
+
     def test_grad(self):
         outputs = json.loads(self.sh(GRAD))["outputs"]
         self.assertEqual([[5, 12, 21], [5, 6, 7], [1, 2, 3]], [outputs[n]["data"] for n in ("c", "da", "db")])

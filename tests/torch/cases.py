@@ -25,8 +25,10 @@ CASES = []
 # Ops that no case can hold, and the file of tests that has them (a test looks there for the name).
 ELSEWHERE = {
     "grad": "test_ops.py", "sgd": "test_training.py", "adam": "test_training.py", "adamw": "test_training.py",
+    **dict.fromkeys(("adagrad", "rmsprop", "lamb", "lars", "muon", "clip_grad_norm", "step_lr", "polynomial_lr", "cosine_lr", "warmup_lr",
+                     "one_cycle_lr"), "test_training.py"),
     **dict.fromkeys(("dropout", "uniform", "normal", "randint", "randperm", "rand_like", "kaiming_uniform", "kaiming_normal",
-                     "glorot_uniform", "scaled_uniform"), "test_random.py"),
+                     "glorot_uniform", "scaled_uniform", "bernoulli", "multinomial", "random_bits", "threefry"), "test_random.py"),
 }
 
 
@@ -80,11 +82,16 @@ def whole(shape, low, high, dtype="int64"):
 
 class Case:
     """`dtypes` are those that the case is for, `grad` whether its gradients are compared too, `loose` widens the bounds: about the
-    number of roundings behind one another, or the size of a sum."""
+    number of roundings behind one another, or the size of a sum.  `pick` is (which, of how many) where an op has several results."""
 
-    def __init__(self, op, draws, torch_op, attrs, dtypes, grad, loose, name):
+    def __init__(self, op, draws, torch_op, attrs, dtypes, grad, loose, name, pick):
         self.op, self.draws, self.torch_op, self.attrs = op, draws, torch_op, attrs
-        self.dtypes, self.grad, self.loose, self.name = dtypes, grad, loose, name
+        self.dtypes, self.grad, self.loose, self.name, self.pick = dtypes, grad, loose, name, pick
+
+    def ids(self, place):
+        """Of the node: the result that is compared is y."""
+        which, count = self.pick
+        return [f"{place}y" if i == which else f"{place}r{i}" for i in range(count)]
 
     def values(self, dtype):
         rng = np.random.default_rng(zlib.crc32(self.name.encode()))
@@ -94,9 +101,9 @@ class Case:
 COUNTS = {}
 
 
-def case(op, draws, torch_op, attrs=None, dtypes=FLOATS, grad=True, loose=1, note=""):
+def case(op, draws, torch_op, attrs=None, dtypes=FLOATS, grad=True, loose=1, note="", pick=(0, 1)):
     COUNTS[op] = COUNTS.get(op, 0) + 1
-    CASES.append(Case(op, draws, torch_op, attrs or {}, dtypes, grad, loose, f"{op} {note or COUNTS[op]}"))
+    CASES.append(Case(op, draws, torch_op, attrs or {}, dtypes, grad, loose, f"{op} {note or COUNTS[op]}", pick))
 
 
 # ---- elementwise
@@ -459,4 +466,3 @@ def add_creation():
 
 for add in (add_binary, add_unary, add_logic, add_casts, add_reductions, add_losses, add_products, add_indexing, add_movement, add_creation):
     add()
-assert len({one.name for one in CASES}) == len(CASES), "two cases of one name"

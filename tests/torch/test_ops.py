@@ -12,6 +12,8 @@ import zlib
 import numpy as np
 import torch
 
+import composed  # noqa: F401 (adds to CASES)
+import indexed  # noqa: F401
 import known
 from cases import BOOL, CASES, ELSEWHERE, INTS
 from service import ALL, BOUNDS, DTYPES, UNSIGNED, DeviceTest, Refused, as_array, difference, on_each_device
@@ -20,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 BATCH = 60  # cases of a request
 GRADIENT_LOOSE = 10
 ONCE_WRONG = ("flatten 1", "gather 1", "logsumexp special", "pad 1", "pad 3", "reshape 2", "trunc 1")  # on some driver
-WIDE = ("sum", "prod")  # of integers give int64, of uint64 uint64
+WIDE = ("sum", "prod", "cumsum", "cumprod")  # of integers give int64, of uint64 uint64
 
 
 class EveryOp(unittest.TestCase):
@@ -34,6 +36,9 @@ class EveryOp(unittest.TestCase):
 
     def test_every_op_of_floats_is_sampled_in_float32(self):
         self.assertEqual({one.op for one in CASES if "float32" in one.dtypes}, {one.op for one in sampled("float32")})
+
+    def test_cases_have_names_of_their_own(self):
+        self.assertEqual(len(CASES), len({one.name for one in CASES}))
 
     def test_known_cases_exist(self):
         self.assertEqual(set(), {row[0] for row in known.KNOWN} - {one.name for one in CASES})
@@ -115,7 +120,7 @@ class Batch:
             place = f"c{i}."
             names = [value if isinstance(value, (int, float)) else f"{place}x{j}" for j, value in enumerate(one.values)]
             tensors.update({name: value for name, value in zip(names, one.values) if isinstance(name, str)})
-            nodes.append({"id": place + "y", "op": one.case.op, "in": names, "attrs": one.case.attrs})
+            nodes.append({"id": one.case.ids(place), "op": one.case.op, "in": names, "attrs": one.case.attrs})
             outputs.append(place + "y")
             if one.grads:
                 tensors[place + "ct"] = one.cotangent

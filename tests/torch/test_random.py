@@ -123,6 +123,40 @@ class Distributions(DeviceTest):
             if p < 1:
                 self.close("kept", got["y"].max(), torch.tensor(1 / (1 - p)))
 
+    def test_bernoulli(self):
+        p = torch.tensor([0.0, 0.1, 0.5, 1.0]).repeat(COUNT // 4, 1)
+        values = self.draw("bernoulli", {}, tensors={"p": p})
+        self.assertEqual({0.0, 1.0}, set(values.unique().tolist()))
+        for mean, wanted in zip(values.double().mean(0).tolist(), p[0].tolist()):
+            self.assertLessEqual(abs(mean - wanted), ERRORS * math.sqrt(wanted * (1 - wanted) / (COUNT // 4)))
+
+    def test_multinomial(self):
+        weights = torch.tensor([[1.0, 0, 3, 6], [5, 5, 0, 0]])
+        values = self.draw("multinomial", {"num_samples": COUNT, "replacement": True}, tensors={"w": weights})
+        self.assertEqual(([2, COUNT], torch.int64), (list(values.shape), values.dtype))
+        for row, weight in zip(values, (weights / weights.sum(1, keepdim=True)).double()):
+            share = torch.bincount(row, minlength=4).double() / COUNT
+            for got, wanted in zip(share.tolist(), weight.tolist()):
+                self.assertLessEqual(abs(got - wanted), ERRORS * math.sqrt(wanted * (1 - wanted) / COUNT))
+        # Without replacement each comes once; the first is drawn by weight, the second by weight among the others.
+        rows = torch.tensor([1.0, 2, 3, 4]).repeat(COUNT // 4, 1)
+        values = self.draw("multinomial", {"num_samples": 2}, tensors={"w": rows})
+        self.assertFalse((values[:, 0] == values[:, 1]).any())
+        wanted = [sum(w / 10 * v / (10 - w) for w in (1, 2, 3, 4) if w != v) for v in (1, 2, 3, 4)]
+        for column, shares in ((0, (0.1, 0.2, 0.3, 0.4)), (1, wanted)):
+            share = (torch.bincount(values[:, column], minlength=4).double() / len(values)).tolist()
+            for got, true in zip(share, shares):
+                self.assertLessEqual(abs(got - true), ERRORS * math.sqrt(true * (1 - true) / len(values)))
+
+    def test_bits(self):
+        words = self.draw("random_bits", {"shape": [COUNT]})
+        self.assertEqual("uint32", str(words.dtype))
+        for bit in range(32):
+            self.assertLess(abs((words >> np.uint32(bit) & np.uint32(1)).mean() - 0.5), ERRORS * 0.5 / math.sqrt(COUNT), bit)
+        # Random123's known answers for threefry2x32 with 20 rounds: zeros, and all bits set
+        ends = np.array([0, 2**64 - 1], "uint64")
+        self.assertEqual([0x99ba4efe6b200159, 0xbb002be71cb996fc], self.draw("threefry", {}, tensors={"x": ends, "key": ends}).tolist())
+
     def test_initialisers(self):
         shape, fan_in, fan_out = [64, 32, 3, 3], 32 * 9, 64 * 9
         for op, attrs, bound in (("kaiming_uniform", {}, math.sqrt(6 / fan_in)), ("kaiming_uniform", {"mode": "fan_out", "a": 2}, math.sqrt(6 / 5 / fan_out)),

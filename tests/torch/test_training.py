@@ -11,6 +11,69 @@ from service import DeviceTest, on_each_device
 STEPS = 5
 CURVE = 20
 
+
+
+class Formula(torch.optim.Optimizer):
+    """An optimiser that torch lacks, from its step: (parameter, gradient, number of the step, dict that remembers) -> new value."""
+
+    def __init__(self, params, rule):
+        super().__init__(params, {})
+        self.rule, self.count, self.kept = rule, 0, {}
+
+    @torch.no_grad()
+    def step(self):
+        self.count += 1
+        for p in self.param_groups[0]["params"]:
+            p.copy_(self.rule(p.clone(), p.grad, self.count, self.kept.setdefault(p, {})))
+
+
+class Clipped:
+    """An optimiser behind one of torch's ways to clip."""
+
+    def __init__(self, params, clip, optimiser):
+        self.params, self.clip, self.inner = params, clip, optimiser(params)
+
+    def zero_grad(self):
+        self.inner.zero_grad()
+
+    def step(self):
+        self.clip(self.params)
+        self.inner.step()
+
+
+def lamb(x, g, step, kept, rate=0.01, b1=0.9, b2=0.999, eps=1e-6, decay=0.1):
+    """You et al., arXiv:1904.00962, as tinygrad has it."""
+    m = kept["m"] = b1 * kept.get("m", 0) + (1 - b1) * g
+    v = kept["v"] = b2 * kept.get("v", 0) + (1 - b2) * g * g
+    u = m / (1 - b1 ** step) / (torch.sqrt(v / (1 - b2 ** step)) + eps) + decay * x
+    return x - rate * (x.norm() / u.norm()) * u
+
+
+def lars(x, g, step, kept, rate=0.1, momentum=0.9, decay=0.01, trust=0.1, classic=True, nesterov=False):
+    """You et al., arXiv:1708.03888, as tinygrad has it."""
+    scale = rate * trust * x.norm() / (g.norm() + decay * x.norm())
+    g = g + decay * x
+    g = g * scale if classic else g
+    b = kept["b"] = momentum * kept.get("b", 0) + g
+    g = g + momentum * b if nesterov else b
+    return x - (g if classic else g * scale)
+
+
+def muon(x, g, step, kept, rate=0.02, momentum=0.95, decay=0.1):
+    """Jordan et al., 2024, as tinygrad has it; a vector keeps its momentum as it is."""
+    b = kept["b"] = momentum * kept.get("b", 0) + g
+    g = g + momentum * b
+    if x.dim() > 1:
+        y = g / (g.norm() + 1e-7)
+        tall = y.shape[0] > y.shape[1]
+        y = y.T if tall else y
+        for _ in range(5):
+            s = y @ y.T
+            y = 3.4445 * y + (-4.775 * s + 2.0315 * s @ s) @ y
+        g = y.T if tall else y
+    return x * (1 - decay * rate) - rate * g
+
+
 # label -> (op, attributes, torch's optimiser)
 OPTIMISERS = {
     "sgd": ("sgd", {"lr": 0.1}, lambda p: torch.optim.SGD(p, 0.1)),
@@ -27,6 +90,30 @@ OPTIMISERS = {
     "adamw": ("adamw", {}, torch.optim.AdamW),
     "adamw with everything": ("adamw", {"lr": 0.05, "betas": [0.5, 0.99], "eps": 1e-4, "weight_decay": 0.2},
                               lambda p: torch.optim.AdamW(p, 0.05, (0.5, 0.99), 1e-4, 0.2)),
+    "adagrad": ("adagrad", {}, torch.optim.Adagrad),
+    "adagrad with everything": ("adagrad", {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1, "eps": 1e-3},
+                                lambda p: torch.optim.Adagrad(p, 0.1, 0.1, 0.1, eps=1e-3)),
+    "rmsprop": ("rmsprop", {}, torch.optim.RMSprop),
+    "rmsprop with everything": ("rmsprop", {"lr": 0.02, "alpha": 0.8, "eps": 1e-3, "weight_decay": 0.1, "momentum": 0.5},
+                                lambda p: torch.optim.RMSprop(p, 0.02, 0.8, 1e-3, 0.1, 0.5)),
+    "lamb": ("lamb", {"lr": 0.01, "weight_decay": 0.1}, lambda p: Formula(p, lamb)),
+    "lars": ("lars", {"lr": 0.1, "weight_decay": 0.01, "tcoef": 0.1}, lambda p: Formula(p, lars)),
+    "lars, not classic": ("lars", {"lr": 0.1, "weight_decay": 0.01, "tcoef": 0.1, "classic": False, "nesterov": True},
+                          lambda p: Formula(p, lambda *a: lars(*a, classic=False, nesterov=True))),
+    "muon": ("muon", {}, lambda p: Formula(p, muon)),
+    "sgd clipped by norm": ("sgd", {"lr": 0.1, "clip_norm": 0.5},
+                            lambda p: Clipped(p, lambda q: torch.nn.utils.clip_grad_norm_(q, 0.5), lambda q: torch.optim.SGD(q, 0.1))),
+    "adam clipped by value": ("adam", {"lr": 0.1, "clip_value": 0.01},
+                              lambda p: Clipped(p, lambda q: torch.nn.utils.clip_grad_value_(q, 0.01), lambda q: torch.optim.Adam(q, 0.1))),
+}
+
+# op -> (attributes, torch's scheduler of an SGD whose rate is 0.1)
+SCHEDULES = {
+    "step_lr": ({"lr": 0.1, "step_size": 3, "gamma": 0.5}, lambda o: torch.optim.lr_scheduler.StepLR(o, 3, 0.5)),
+    "polynomial_lr": ({"lr": 0.1, "total": 8, "power": 2}, lambda o: torch.optim.lr_scheduler.PolynomialLR(o, 8, 2)),
+    "cosine_lr": ({"lr": 0.1, "total": 12, "end": 0.01}, lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 12, 0.01)),
+    "warmup_lr": ({"lr": 0.1, "warmup": 5}, lambda o: torch.optim.lr_scheduler.LinearLR(o, 0.2, 1, 4)),
+    "one_cycle_lr": ({"lr": 0.1, "total": 12}, lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, 12)),
 }
 
 
@@ -82,6 +169,38 @@ class Optimisers(DeviceTest):
         for label in ("sgd with everything", "adam with everything", "adamw"):
             with self.subTest(optimiser=label):
                 self.compare(label, lambda step: 0.1 / (1 + step))
+
+    def test_schedules(self):
+        for op, (attrs, make) in SCHEDULES.items():
+            optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)], 0.1)
+            schedule, wanted = make(optimiser), []
+            for _ in range(12):
+                wanted.append(optimiser.param_groups[0]["lr"])
+                optimiser.step()
+                schedule.step()
+            nodes = [{"id": "y", "op": op, "in": ["s"], "attrs": attrs}]
+            got = self.run_graph(nodes, ["y"], {"s": torch.arange(12)})["y"]
+            self.close(op, got, torch.tensor(wanted), 1e-5, 1e-7)
+
+    def test_a_schedule_as_the_rate(self):
+        self.service.put_program("rated", {
+            "device": self.device, "inputs": {},
+            "nodes": [{"id": "rate", "op": "step_lr", "in": ["n"], "attrs": {"lr": 0.5, "step_size": 1, "gamma": 0.5}},
+                      {"id": "loss", "op": "sum", "in": ["w"]}, {"id": "n1", "op": "add", "in": ["n", 1]},
+                      {"id": ["w1"], "op": "sgd", "in": ["loss", "w"], "attrs": {"lr": "rate"}}],
+            "updates": {"w": "w1", "n": "n1"}, "outputs": ["loss"]}, {"w": torch.tensor([4.0]), "n": torch.tensor(0.0)})
+        self.service.step("rated", {}, steps=3)
+        self.close("w", self.service.state("rated")["w"], torch.tensor([4 - 0.5 - 0.25 - 0.125]))
+
+    def test_clip_grad_norm(self):
+        g = torch.Generator().manual_seed(9)
+        a, b = draw(g, 3, 4), draw(g, 5)
+        for limit in (0.5, 100.0):
+            nodes = [{"id": ["c", "d"], "op": "clip_grad_norm", "in": ["a", "b"], "attrs": {"max_norm": limit}}]
+            got = self.run_graph(nodes, ["c", "d"], {"a": a, "b": b})
+            scale = min(1.0, limit / (torch.sqrt((a * a).sum() + (b * b).sum()).item() + 1e-6))
+            self.close("c", got["c"], a * scale)
+            self.close("d", got["d"], b * scale)
 
     def test_many_steps_of_one_request(self):
         g = torch.Generator().manual_seed(6)

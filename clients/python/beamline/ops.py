@@ -9,9 +9,16 @@ is made up.  Shapes and dtypes are checked by the server: what cannot be is Inva
 
 # What the server takes where an attribute is left out: these are not sent.
 DEFAULTS = {
+    "hardtanh": {"min": -1, "max": 1},
+    "hardsigmoid": {"alpha": 0.16666666666666666, "beta": 0.5},
     "leaky_relu": {"negative_slope": 0.01},
+    "elu": {"alpha": 1},
+    "celu": {"alpha": 1},
+    "selu": {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805},
     "gelu": {"approximate": "none"},
     "softplus": {"beta": 1, "threshold": 20},
+    "isinf": {"detect_positive": True, "detect_negative": True},
+    "isclose": {"rtol": 1e-05, "atol": 1e-08, "equal_nan": False},
     "sum": {"keepdim": False},
     "prod": {"keepdim": False},
     "mean": {"keepdim": False},
@@ -21,21 +28,53 @@ DEFAULTS = {
     "argmin": {"keepdim": False},
     "all": {"keepdim": False},
     "any": {"keepdim": False},
+    "count_nonzero": {"keepdim": False},
     "var": {"correction": 1, "keepdim": False},
     "std": {"correction": 1, "keepdim": False},
     "softmax": {"axis": -1},
     "log_softmax": {"axis": -1},
+    "softmin": {"axis": -1},
+    "normalize": {"p": 2, "axis": 1, "eps": 1e-12},
     "logsumexp": {"keepdim": False},
+    "cumsum": {"axis": 0},
+    "cumprod": {"axis": 0},
+    "logcumsumexp": {"axis": 0},
+    "cummax": {"axis": 0},
+    "cummin": {"axis": 0},
+    "sort": {"axis": -1, "descending": False},
+    "argsort": {"axis": -1, "descending": False},
+    "topk": {"axis": -1, "largest": True},
     "cross_entropy": {"reduction": "mean"},
     "nll_loss": {"reduction": "mean"},
     "mse_loss": {"reduction": "mean"},
+    "l1_loss": {"reduction": "mean"},
+    "smooth_l1_loss": {"beta": 1, "reduction": "mean"},
+    "huber_loss": {"delta": 1, "reduction": "mean"},
+    "binary_cross_entropy": {"reduction": "mean"},
+    "binary_cross_entropy_with_logits": {"reduction": "mean"},
+    "kl_div": {"reduction": "mean", "log_target": False},
     "layer_norm": {"axis": -1, "eps": 1e-05},
+    "rms_norm": {"axis": -1, "eps": 1e-06},
+    "batch_norm": {"axis": 1, "eps": 1e-05},
+    "group_norm": {"eps": 1e-05},
+    "instance_norm": {"eps": 1e-05},
     "dropout": {"p": 0.5},
+    "attention": {"causal": False, "grouped": False},
     "conv2d": {"stride": 1, "padding": 0, "dilation": 1, "groups": 1},
     "max_pool2d": {"padding": 0, "dilation": 1},
     "avg_pool2d": {"padding": 0, "count_include_pad": True},
+    "fft": {"axis": -1},
+    "ifft": {"axis": -1},
+    "rfft": {"axis": -1},
+    "irfft": {"axis": -1},
     "gather": {"axis": 0},
     "take": {"axis": 0},
+    "index": {"axis": 0},
+    "index_put": {"axis": 0, "accumulate": False},
+    "scatter": {"axis": 0, "reduce": "none"},
+    "scatter_reduce": {"axis": 0, "include_self": True},
+    "masked_select": {"fill": 0},
+    "nonzero": {"fill": 0},
     "one_hot": {"dtype": "int64"},
     "tril": {"diagonal": 0},
     "triu": {"diagonal": 0},
@@ -57,12 +96,24 @@ DEFAULTS = {
     "kaiming_normal": {"a": 0, "mode": "fan_in", "dtype": "float32"},
     "glorot_uniform": {"dtype": "float32"},
     "scaled_uniform": {"dtype": "float32"},
+    "multinomial": {"num_samples": 1, "replacement": False},
     "sgd": {"momentum": 0, "dampening": 0, "weight_decay": 0, "nesterov": False},
     "adam": {"lr": 0.001, "betas": (0.9, 0.999), "eps": 1e-08, "weight_decay": 0},
     "adamw": {"lr": 0.001, "betas": (0.9, 0.999), "eps": 1e-08, "weight_decay": 0.01},
+    "adagrad": {"lr": 0.01, "lr_decay": 0, "weight_decay": 0, "eps": 1e-10},
+    "rmsprop": {"lr": 0.01, "alpha": 0.99, "eps": 1e-08, "weight_decay": 0, "momentum": 0},
+    "lamb": {"lr": 0.001, "b1": 0.9, "b2": 0.999, "eps": 1e-06, "weight_decay": 0},
+    "lars": {"lr": 0.001, "momentum": 0.9, "weight_decay": 0.0001, "nesterov": False, "classic": True, "tcoef": 0.001},
+    "muon": {"lr": 0.02, "momentum": 0.95, "weight_decay": 0.1, "steps": 5, "nesterov": True},
+    "newton_schulz": {"steps": 5, "params": (3.4445, -4.775, 2.0315), "eps": 1e-07},
+    "step_lr": {"gamma": 0.1},
+    "polynomial_lr": {"power": 1, "end": 0},
+    "cosine_lr": {"end": 0},
+    "one_cycle_lr": {"pct_start": 0.3, "div": 25, "final_div": 10000},
 }
 # Ops whose results are a list, even of one.
-LISTED = ("grad", "sgd", "adam", "adamw")
+LISTED = ("cummax", "cummin", "sort", "topk", "lstm_cell", "fft", "ifft", "rfft", "masked_select", "nonzero", "grad",
+          "sgd", "adam", "adamw", "adagrad", "rmsprop", "lamb", "lars", "muon", "clip_grad_norm")
 
 
 class GraphOps:
@@ -113,6 +164,15 @@ class GraphOps:
         """
         return self.op("floor_div", [x, y], {}, name)
 
+    def trunc_div(self, x, y, *, name=None):
+        """x / y towards zero; an integer by zero gives 0
+
+        x: tensor of any dtype, brought to one dtype with y
+        y: tensor of any dtype, brought to one dtype with x
+        Returns: a tensor
+        """
+        return self.op("trunc_div", [x, y], {}, name)
+
     def mod(self, x, y, *, name=None):
         """x - y * floor(x / y), with the sign of y; an integer by zero gives 0
 
@@ -121,6 +181,15 @@ class GraphOps:
         Returns: a tensor
         """
         return self.op("mod", [x, y], {}, name)
+
+    def fmod(self, x, y, *, name=None):
+        """x - y * trunc(x / y), with the sign of x; an integer by zero gives x
+
+        x: tensor of any dtype, brought to one dtype with y
+        y: tensor of any dtype, brought to one dtype with x
+        Returns: a tensor
+        """
+        return self.op("fmod", [x, y], {}, name)
 
     def neg(self, x, *, name=None):
         """-x
@@ -186,6 +255,22 @@ class GraphOps:
         """
         return self.op("exp", [x], {}, name)
 
+    def exp2(self, x, *, name=None):
+        """2 to the x
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("exp2", [x], {}, name)
+
+    def expm1(self, x, *, name=None):
+        """exp(x) - 1, also where that is small
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("expm1", [x], {}, name)
+
     def log(self, x, *, name=None):
         """natural logarithm
 
@@ -193,6 +278,30 @@ class GraphOps:
         Returns: a tensor of floats
         """
         return self.op("log", [x], {}, name)
+
+    def log2(self, x, *, name=None):
+        """logarithm to base 2
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("log2", [x], {}, name)
+
+    def log10(self, x, *, name=None):
+        """logarithm to base 10
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("log10", [x], {}, name)
+
+    def log1p(self, x, *, name=None):
+        """log(1 + x), also where x is small
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("log1p", [x], {}, name)
 
     def sin(self, x, *, name=None):
         """sine of radians
@@ -209,6 +318,87 @@ class GraphOps:
         Returns: a tensor of floats
         """
         return self.op("cos", [x], {}, name)
+
+    def tan(self, x, *, name=None):
+        """tangent of radians
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("tan", [x], {}, name)
+
+    def asin(self, x, *, name=None):
+        """inverse sine, in radians
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("asin", [x], {}, name)
+
+    def acos(self, x, *, name=None):
+        """inverse cosine, in radians
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("acos", [x], {}, name)
+
+    def atan(self, x, *, name=None):
+        """inverse tangent, in radians
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("atan", [x], {}, name)
+
+    def atan2(self, y, x, *, name=None):
+        """the angle of the point (x, y), in radians
+
+        y: tensor of floats (integers and bool become float32), brought to one dtype with x
+        x: tensor of floats (integers and bool become float32), brought to one dtype with y
+        Returns: a tensor of floats
+        """
+        return self.op("atan2", [y, x], {}, name)
+
+    def sinh(self, x, *, name=None):
+        """hyperbolic sine
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("sinh", [x], {}, name)
+
+    def cosh(self, x, *, name=None):
+        """hyperbolic cosine
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("cosh", [x], {}, name)
+
+    def asinh(self, x, *, name=None):
+        """inverse hyperbolic sine
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("asinh", [x], {}, name)
+
+    def acosh(self, x, *, name=None):
+        """inverse hyperbolic cosine
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("acosh", [x], {}, name)
+
+    def atanh(self, x, *, name=None):
+        """inverse hyperbolic tangent
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("atanh", [x], {}, name)
 
     def floor(self, x, *, name=None):
         """the next whole number below
@@ -234,6 +424,14 @@ class GraphOps:
         """
         return self.op("trunc", [x], {}, name)
 
+    def round(self, x, *, name=None):
+        """the nearest whole number; a half goes to the even one
+
+        x: tensor of any dtype
+        Returns: a tensor
+        """
+        return self.op("round", [x], {}, name)
+
     def maximum(self, x, y, *, name=None):
         """the larger; NaN if either is
 
@@ -251,6 +449,43 @@ class GraphOps:
         Returns: a tensor
         """
         return self.op("minimum", [x, y], {}, name)
+
+    def pow(self, x, y, *, name=None):
+        """x to the y; an integer to a negative power gives 0, but 1 and -1 stay
+
+        x: tensor of any dtype, brought to one dtype with y
+        y: tensor of any dtype, brought to one dtype with x
+        Returns: a tensor
+        """
+        return self.op("pow", [x, y], {}, name)
+
+    def copysign(self, x, y, *, name=None):
+        """|x| with the sign of y, also where that is a zero or NaN
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with y
+        y: tensor of floats (integers and bool become float32), brought to one dtype with x
+        Returns: a tensor of floats
+        """
+        return self.op("copysign", [x, y], {}, name)
+
+    def logaddexp(self, x, y, *, name=None):
+        """log(exp(x) + exp(y))
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with y
+        y: tensor of floats (integers and bool become float32), brought to one dtype with x
+        Returns: a tensor of floats
+        """
+        return self.op("logaddexp", [x, y], {}, name)
+
+    def lerp(self, x, y, weight, *, name=None):
+        """x + (y - x) * weight
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with y, weight
+        y: tensor of floats (integers and bool become float32), brought to one dtype with x, weight
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x, y
+        Returns: a tensor of floats
+        """
+        return self.op("lerp", [x, y, weight], {}, name)
 
     def clamp(self, x, min=None, max=None, *, name=None):
         """x, but not below min nor above max
@@ -270,6 +505,42 @@ class GraphOps:
         """
         return self.op("relu", [x], {}, name)
 
+    def relu6(self, x, *, name=None):
+        """x held between 0 and 6
+
+        x: tensor of any dtype
+        Returns: a tensor
+        """
+        return self.op("relu6", [x], {}, name)
+
+    def hardtanh(self, x, min=-1, max=1, *, name=None):
+        """x held between min and max; no gradient there
+
+        x: tensor of any dtype
+        min: number
+        max: number
+        Returns: a tensor
+        """
+        return self.op("hardtanh", [x], {"min": min, "max": max}, name)
+
+    def hardsigmoid(self, x, alpha=0.16666666666666666, beta=0.5, *, name=None):
+        """alpha * x + beta held between 0 and 1
+
+        x: tensor of floats (integers and bool become float32)
+        alpha: number
+        beta: number
+        Returns: a tensor of floats
+        """
+        return self.op("hardsigmoid", [x], {"alpha": alpha, "beta": beta}, name)
+
+    def hardswish(self, x, *, name=None):
+        """x * hardsigmoid(x)
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("hardswish", [x], {}, name)
+
     def leaky_relu(self, x, negative_slope=0.01, *, name=None):
         """x where positive, else negative_slope * x
 
@@ -278,6 +549,34 @@ class GraphOps:
         Returns: a tensor of floats
         """
         return self.op("leaky_relu", [x], {"negative_slope": negative_slope}, name)
+
+    def elu(self, x, alpha=1, *, name=None):
+        """x where positive, else alpha * (exp(x) - 1)
+
+        x: tensor of floats (integers and bool become float32)
+        alpha: number
+        Returns: a tensor of floats
+        """
+        return self.op("elu", [x], {"alpha": alpha}, name)
+
+    def celu(self, x, alpha=1, *, name=None):
+        """x where positive, else alpha * (exp(x / alpha) - 1)
+
+        x: tensor of floats (integers and bool become float32)
+        alpha: number
+        Returns: a tensor of floats
+        """
+        return self.op("celu", [x], {"alpha": alpha}, name)
+
+    def selu(self, x, alpha=1.6732632423543772, gamma=1.0507009873554805, *, name=None):
+        """gamma * elu(x), which keeps mean and variance
+
+        x: tensor of floats (integers and bool become float32)
+        alpha: number
+        gamma: number
+        Returns: a tensor of floats
+        """
+        return self.op("selu", [x], {"alpha": alpha, "gamma": gamma}, name)
 
     def sigmoid(self, x, *, name=None):
         """1 / (1 + exp(-x))
@@ -312,6 +611,14 @@ class GraphOps:
         """
         return self.op("gelu", [x], {"approximate": approximate}, name)
 
+    def quick_gelu(self, x, *, name=None):
+        """x * sigmoid(1.702 * x)
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("quick_gelu", [x], {}, name)
+
     def silu(self, x, *, name=None):
         """x * sigmoid(x)
 
@@ -319,6 +626,30 @@ class GraphOps:
         Returns: a tensor of floats
         """
         return self.op("silu", [x], {}, name)
+
+    def mish(self, x, *, name=None):
+        """x * tanh(softplus(x))
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("mish", [x], {}, name)
+
+    def softsign(self, x, *, name=None):
+        """x / (1 + |x|)
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("softsign", [x], {}, name)
+
+    def logsigmoid(self, x, *, name=None):
+        """log(sigmoid(x)), also where that is far below 0
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("logsigmoid", [x], {}, name)
 
     def softplus(self, x, beta=1, threshold=20, *, name=None):
         """log(1 + exp(beta * x)) / beta; x itself where beta * x is over the threshold
@@ -391,6 +722,36 @@ class GraphOps:
         Returns: a tensor of bool
         """
         return self.op("isnan", [x], {}, name)
+
+    def isfinite(self, x, *, name=None):
+        """is it neither NaN nor infinite
+
+        x: tensor of any dtype
+        Returns: a tensor of bool
+        """
+        return self.op("isfinite", [x], {}, name)
+
+    def isinf(self, x, detect_positive=True, detect_negative=True, *, name=None):
+        """is it infinite
+
+        x: tensor of any dtype
+        detect_positive: True or False
+        detect_negative: True or False
+        Returns: a tensor of bool
+        """
+        return self.op("isinf", [x], {"detect_positive": detect_positive, "detect_negative": detect_negative}, name)
+
+    def isclose(self, x, y, rtol=1e-05, atol=1e-08, equal_nan=False, *, name=None):
+        """|x - y| <= atol + rtol * |y|
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with y
+        y: tensor of floats (integers and bool become float32), brought to one dtype with x
+        rtol: number
+        atol: number
+        equal_nan: True or False
+        Returns: a tensor of bool
+        """
+        return self.op("isclose", [x, y], {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}, name)
 
     def logical_and(self, x, y, *, name=None):
         """both are not zero
@@ -524,25 +885,27 @@ class GraphOps:
         """
         return self.op("contiguous", [x], {}, name)
 
-    def sum(self, x, axis=None, keepdim=False, *, name=None):
-        """sum; bool and integers give 64 bits
+    def sum(self, x, axis=None, keepdim=False, dtype=None, *, name=None):
+        """sum, in the dtype; without, bool and integers give 64 bits
 
         x: tensor of any dtype
         axis: whole number or list of them; None for all
         keepdim: True or False
+        dtype: dtype
         Returns: a tensor
         """
-        return self.op("sum", [x], {"axis": axis, "keepdim": keepdim}, name)
+        return self.op("sum", [x], {"axis": axis, "keepdim": keepdim, "dtype": dtype}, name)
 
-    def prod(self, x, axis=None, keepdim=False, *, name=None):
-        """product; bool and integers give 64 bits
+    def prod(self, x, axis=None, keepdim=False, dtype=None, *, name=None):
+        """product, in the dtype; without, bool and integers give 64 bits
 
         x: tensor of any dtype
         axis: whole number or list of them; None for all
         keepdim: True or False
+        dtype: dtype
         Returns: a tensor
         """
-        return self.op("prod", [x], {"axis": axis, "keepdim": keepdim}, name)
+        return self.op("prod", [x], {"axis": axis, "keepdim": keepdim, "dtype": dtype}, name)
 
     def mean(self, x, axis=None, keepdim=False, *, name=None):
         """arithmetic mean
@@ -614,6 +977,16 @@ class GraphOps:
         """
         return self.op("any", [x], {"axis": axis, "keepdim": keepdim}, name)
 
+    def count_nonzero(self, x, axis=None, keepdim=False, *, name=None):
+        """how many are not zero
+
+        x: tensor of bool (numbers become "not zero")
+        axis: whole number or list of them; None for all
+        keepdim: True or False
+        Returns: a tensor of int64
+        """
+        return self.op("count_nonzero", [x], {"axis": axis, "keepdim": keepdim}, name)
+
     def var(self, x, axis=None, correction=1, keepdim=False, *, name=None):
         """variance, divided by the count less the correction
 
@@ -654,6 +1027,26 @@ class GraphOps:
         """
         return self.op("log_softmax", [x], {"axis": axis}, name)
 
+    def softmin(self, x, axis=-1, *, name=None):
+        """softmax of -x
+
+        x: tensor of floats (integers and bool become float32)
+        axis: whole number
+        Returns: a tensor of floats
+        """
+        return self.op("softmin", [x], {"axis": axis}, name)
+
+    def normalize(self, x, p=2, axis=1, eps=1e-12, *, name=None):
+        """x divided by its p-norm over the axes, which counts as eps at least
+
+        x: tensor of floats (integers and bool become float32)
+        p: number
+        axis: whole number or list of them
+        eps: number
+        Returns: a tensor of floats
+        """
+        return self.op("normalize", [x], {"p": p, "axis": axis, "eps": eps}, name)
+
     def logsumexp(self, x, axis=None, keepdim=False, *, name=None):
         """log(sum(exp(x)))
 
@@ -663,6 +1056,84 @@ class GraphOps:
         Returns: a tensor of floats
         """
         return self.op("logsumexp", [x], {"axis": axis, "keepdim": keepdim}, name)
+
+    def cumsum(self, x, axis=0, dtype=None, *, name=None):
+        """the sum of each element and all before it; bool and integers give 64 bits
+
+        x: tensor of any dtype
+        axis: whole number
+        dtype: dtype
+        Returns: a tensor
+        """
+        return self.op("cumsum", [x], {"axis": axis, "dtype": dtype}, name)
+
+    def cumprod(self, x, axis=0, dtype=None, *, name=None):
+        """the product of each element and all before it; bool and integers give 64 bits
+
+        x: tensor of any dtype
+        axis: whole number
+        dtype: dtype
+        Returns: a tensor
+        """
+        return self.op("cumprod", [x], {"axis": axis, "dtype": dtype}, name)
+
+    def logcumsumexp(self, x, axis=0, *, name=None):
+        """log(cumsum(exp(x)))
+
+        x: tensor of floats (integers and bool become float32)
+        axis: whole number
+        Returns: a tensor of floats
+        """
+        return self.op("logcumsumexp", [x], {"axis": axis}, name)
+
+    def cummax(self, x, axis=0, *, name=None):
+        """the largest of each element and all before it, and where the latest such one is
+
+        x: tensor of any dtype
+        axis: whole number
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.op("cummax", [x], {"axis": axis}, name, results=2)
+
+    def cummin(self, x, axis=0, *, name=None):
+        """the smallest of each element and all before it, and where the latest such one is
+
+        x: tensor of any dtype
+        axis: whole number
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.op("cummin", [x], {"axis": axis}, name, results=2)
+
+    def sort(self, x, axis=-1, descending=False, *, name=None):
+        """in order along the axis, and where each element was; equals keep their order, NaN is the largest
+
+        x: tensor of any dtype
+        axis: whole number
+        descending: True or False
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.op("sort", [x], {"axis": axis, "descending": descending}, name, results=2)
+
+    def argsort(self, x, axis=-1, descending=False, *, name=None):
+        """where the elements of the sorted axis are
+
+        x: tensor of any dtype
+        axis: whole number
+        descending: True or False
+        Returns: a tensor of int64
+        """
+        return self.op("argsort", [x], {"axis": axis, "descending": descending}, name)
+
+    def topk(self, x, k, axis=-1, largest=True, *, name=None):
+        """the k largest (or smallest) along the axis, in order, and where they are
+
+        x: tensor of any dtype
+        k: size
+        axis: whole number
+        largest: True or False
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.op("topk", [x], {"k": k, "axis": axis, "largest": largest}, name, results=2)
 
     def cross_entropy(self, x, target, reduction="mean", ignore_index=None, *, name=None):
         """of logits [N, C, ...] (or [C]) and class indices [N, ...]; a target that is no class counts as 0
@@ -696,6 +1167,70 @@ class GraphOps:
         """
         return self.op("mse_loss", [x, target], {"reduction": reduction}, name)
 
+    def l1_loss(self, x, target, reduction="mean", *, name=None):
+        """|x - target|
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with target
+        target: tensor of floats (integers and bool become float32), brought to one dtype with x
+        reduction: "mean", "sum" or "none"
+        Returns: a tensor of floats
+        """
+        return self.op("l1_loss", [x, target], {"reduction": reduction}, name)
+
+    def smooth_l1_loss(self, x, target, beta=1, reduction="mean", *, name=None):
+        """squared difference / (2 * beta) below beta, |difference| - beta / 2 above
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with target
+        target: tensor of floats (integers and bool become float32), brought to one dtype with x
+        beta: number
+        reduction: "mean", "sum" or "none"
+        Returns: a tensor of floats
+        """
+        return self.op("smooth_l1_loss", [x, target], {"beta": beta, "reduction": reduction}, name)
+
+    def huber_loss(self, x, target, delta=1, reduction="mean", *, name=None):
+        """squared difference / 2 below delta, a straight line above
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with target
+        target: tensor of floats (integers and bool become float32), brought to one dtype with x
+        delta: number
+        reduction: "mean", "sum" or "none"
+        Returns: a tensor of floats
+        """
+        return self.op("huber_loss", [x, target], {"delta": delta, "reduction": reduction}, name)
+
+    def binary_cross_entropy(self, x, target, reduction="mean", *, name=None):
+        """of probabilities; a logarithm counts as -100 at least
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with target
+        target: tensor of floats (integers and bool become float32), brought to one dtype with x
+        reduction: "mean", "sum" or "none"
+        Returns: a tensor of floats
+        """
+        return self.op("binary_cross_entropy", [x, target], {"reduction": reduction}, name)
+
+    def binary_cross_entropy_with_logits(self, x, target, pos_weight=None, reduction="mean", *, name=None):
+        """of logits; pos_weight weighs the positive class
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with target, pos_weight
+        target: tensor of floats (integers and bool become float32), brought to one dtype with x, pos_weight
+        pos_weight: tensor of floats (integers and bool become float32), brought to one dtype with x, target
+        reduction: "mean", "sum" or "none"
+        Returns: a tensor of floats
+        """
+        return self.op("binary_cross_entropy_with_logits", [x, target, pos_weight], {"reduction": reduction}, name)
+
+    def kl_div(self, x, target, reduction="mean", log_target=False, *, name=None):
+        """of log-probabilities x and probabilities (or their logarithms) target
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with target
+        target: tensor of floats (integers and bool become float32), brought to one dtype with x
+        reduction: "mean", "sum" or "none"
+        log_target: True or False
+        Returns: a tensor of floats
+        """
+        return self.op("kl_div", [x, target], {"reduction": reduction, "log_target": log_target}, name)
+
     def layer_norm(self, x, weight=None, bias=None, axis=-1, eps=1e-05, *, name=None):
         """(x - mean) / sqrt(variance + eps) over the axes, times weight, plus bias
 
@@ -707,6 +1242,54 @@ class GraphOps:
         Returns: a tensor of floats
         """
         return self.op("layer_norm", [x, weight, bias], {"axis": axis, "eps": eps}, name)
+
+    def rms_norm(self, x, weight=None, axis=-1, eps=1e-06, *, name=None):
+        """x / sqrt(mean(x^2) + eps) over the axes, times weight
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with weight
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x
+        axis: whole number or list of them
+        eps: number
+        Returns: a tensor of floats
+        """
+        return self.op("rms_norm", [x, weight], {"axis": axis, "eps": eps}, name)
+
+    def batch_norm(self, x, mean, var, weight=None, bias=None, axis=1, eps=1e-05, *, name=None):
+        """(x - mean) / sqrt(var + eps) * weight + bias, with statistics and weights along one axis
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with mean, var, weight, bias
+        mean: tensor of floats (integers and bool become float32), brought to one dtype with x, var, weight, bias
+        var: tensor of floats (integers and bool become float32), brought to one dtype with x, mean, weight, bias
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x, mean, var, bias
+        bias: tensor of floats (integers and bool become float32), brought to one dtype with x, mean, var, weight
+        axis: whole number
+        eps: number
+        Returns: a tensor of floats
+        """
+        return self.op("batch_norm", [x, mean, var, weight, bias], {"axis": axis, "eps": eps}, name)
+
+    def group_norm(self, x, groups, *, weight=None, bias=None, eps=1e-05, name=None):
+        """normalised over each group of channels of [N, C, ...], times weight [C], plus bias [C]
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with weight, bias
+        groups: whole number
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
+        bias: tensor of floats (integers and bool become float32), brought to one dtype with x, weight
+        eps: number
+        Returns: a tensor of floats
+        """
+        return self.op("group_norm", [x, weight, bias], {"groups": groups, "eps": eps}, name)
+
+    def instance_norm(self, x, weight=None, bias=None, eps=1e-05, *, name=None):
+        """normalised over each channel of [N, C, ...], times weight [C], plus bias [C]
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with weight, bias
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
+        bias: tensor of floats (integers and bool become float32), brought to one dtype with x, weight
+        eps: number
+        Returns: a tensor of floats
+        """
+        return self.op("instance_norm", [x, weight, bias], {"eps": eps}, name)
 
     def dropout(self, x, p=0.5, seed=None, *, key=None, name=None):
         """0 with probability p, else x / (1 - p); drops always
@@ -728,6 +1311,15 @@ class GraphOps:
         """
         return self.op("matmul", [x, y], {}, name)
 
+    def einsum(self, xs, equation, *, name=None):
+        """sums of products by the letters of their axes, as in "bij,bjk->bik", with "..." for axes that broadcast
+
+        xs: list, each a tensor of any dtype
+        equation: string
+        Returns: a tensor
+        """
+        return self.op("einsum", [*xs], {"equation": equation}, name)
+
     def linear(self, x, weight, bias=None, *, name=None):
         """x @ weight^T + bias, weight [out, in]
 
@@ -737,6 +1329,48 @@ class GraphOps:
         Returns: a tensor of floats
         """
         return self.op("linear", [x, weight, bias], {}, name)
+
+    def attention(self, q, k, v, mask=None, causal=False, scale=None, grouped=False, *, name=None):
+        """softmax(q @ k^T * scale + mask) @ v over [..., length, size]; scale is 1 / sqrt(size) unless given; a bool
+            mask says where to look; causal: not ahead; grouped: k and v have fewer heads (axis -3)
+
+        q: tensor of floats (integers and bool become float32), brought to one dtype with k, v
+        k: tensor of floats (integers and bool become float32), brought to one dtype with q, v
+        v: tensor of floats (integers and bool become float32), brought to one dtype with q, k
+        mask: tensor of any dtype
+        causal: True or False
+        scale: number
+        grouped: True or False
+        Returns: a tensor of floats
+        """
+        return self.op("attention", [q, k, v, mask], {"causal": causal, "scale": scale, "grouped": grouped}, name)
+
+    def lstm_cell(self, x, h, c, w_ih, w_hh, b_ih=None, b_hh=None, *, name=None):
+        """torch.nn.LSTMCell: the new h and c; weights [4 * n, ...] for input, forget, cell and output gates
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with h, c, w_ih, w_hh, b_ih, b_hh
+        h: tensor of floats (integers and bool become float32), brought to one dtype with x, c, w_ih, w_hh, b_ih, b_hh
+        c: tensor of floats (integers and bool become float32), brought to one dtype with x, h, w_ih, w_hh, b_ih, b_hh
+        w_ih: tensor of floats (integers and bool become float32), brought to one dtype with x, h, c, w_hh, b_ih, b_hh
+        w_hh: tensor of floats (integers and bool become float32), brought to one dtype with x, h, c, w_ih, b_ih, b_hh
+        b_ih: tensor of floats (integers and bool become float32), brought to one dtype with x, h, c, w_ih, w_hh, b_hh
+        b_hh: tensor of floats (integers and bool become float32), brought to one dtype with x, h, c, w_ih, w_hh, b_ih
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.op("lstm_cell", [x, h, c, w_ih, w_hh, b_ih, b_hh], {}, name, results=2)
+
+    def gru_cell(self, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, name=None):
+        """torch.nn.GRUCell: the new h; weights [3 * n, ...] for reset, update and new gates
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with h, w_ih, w_hh, b_ih, b_hh
+        h: tensor of floats (integers and bool become float32), brought to one dtype with x, w_ih, w_hh, b_ih, b_hh
+        w_ih: tensor of floats (integers and bool become float32), brought to one dtype with x, h, w_hh, b_ih, b_hh
+        w_hh: tensor of floats (integers and bool become float32), brought to one dtype with x, h, w_ih, b_ih, b_hh
+        b_ih: tensor of floats (integers and bool become float32), brought to one dtype with x, h, w_ih, w_hh, b_hh
+        b_hh: tensor of floats (integers and bool become float32), brought to one dtype with x, h, w_ih, w_hh, b_ih
+        Returns: a tensor of floats
+        """
+        return self.op("gru_cell", [x, h, w_ih, w_hh, b_ih, b_hh], {}, name)
 
     def conv2d(self, x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None):
         """x [N, C, H, W], weight [O, C / groups, kH, kW], bias [O]
@@ -779,6 +1413,46 @@ class GraphOps:
         return self.op("avg_pool2d", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding,
             "count_include_pad": count_include_pad}, name)
 
+    def fft(self, re, im=None, axis=-1, *, name=None):
+        """discrete Fourier transform along the axis
+
+        re: tensor of floats (integers and bool become float32), brought to one dtype with im
+        im: tensor of floats (integers and bool become float32), brought to one dtype with re
+        axis: whole number
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.op("fft", [re, im], {"axis": axis}, name, results=2)
+
+    def ifft(self, re, im=None, axis=-1, *, name=None):
+        """its inverse
+
+        re: tensor of floats (integers and bool become float32), brought to one dtype with im
+        im: tensor of floats (integers and bool become float32), brought to one dtype with re
+        axis: whole number
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.op("ifft", [re, im], {"axis": axis}, name, results=2)
+
+    def rfft(self, x, axis=-1, *, name=None):
+        """the first n / 2 + 1 parts of the transform of real numbers; the others are their conjugates
+
+        x: tensor of floats (integers and bool become float32)
+        axis: whole number
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.op("rfft", [x], {"axis": axis}, name, results=2)
+
+    def irfft(self, re, im, axis=-1, n=None, *, name=None):
+        """the real numbers of which rfft gives that; n is even unless given
+
+        re: tensor of floats (integers and bool become float32), brought to one dtype with im
+        im: tensor of floats (integers and bool become float32), brought to one dtype with re
+        axis: whole number
+        n: whole number
+        Returns: a tensor of floats
+        """
+        return self.op("irfft", [re, im], {"axis": axis, "n": n}, name)
+
     def gather(self, x, index, axis=0, *, name=None):
         """torch.gather: along the axis, index in the shape of the result; negative counts from the end, out of range
             reads 0
@@ -799,6 +1473,76 @@ class GraphOps:
         Returns: a tensor
         """
         return self.op("take", [x, index], {"axis": axis}, name)
+
+    def index(self, x, indices, axis=0, *, name=None):
+        """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; out of range reads 0
+
+        x: tensor of any dtype
+        indices: list, each a tensor of integers
+        axis: whole number
+        Returns: a tensor
+        """
+        return self.op("index", [x, *indices], {"axis": axis}, name)
+
+    def index_put(self, x, value, indices, axis=0, accumulate=False, *, name=None):
+        """x with x[i, j, ...] = value, or += value; the last of several stays, out of range writes nothing
+
+        x: tensor of any dtype, brought to one dtype with value
+        value: tensor of any dtype, brought to one dtype with x
+        indices: list, each a tensor of integers
+        axis: whole number
+        accumulate: True or False
+        Returns: a tensor
+        """
+        return self.op("index_put", [x, value, *indices], {"axis": axis, "accumulate": accumulate}, name)
+
+    def scatter(self, x, index, src, axis=0, reduce="none", *, name=None):
+        """torch.scatter: x with src written where index says along the axis; the last of several stays, out of range
+            writes nothing
+
+        x: tensor of any dtype, brought to one dtype with src
+        index: tensor of integers
+        src: tensor of any dtype, brought to one dtype with x
+        axis: whole number
+        reduce: "none", "add" or "multiply"
+        Returns: a tensor
+        """
+        return self.op("scatter", [x, index, src], {"axis": axis, "reduce": reduce}, name)
+
+    def scatter_reduce(self, x, index, src, reduce, *, axis=0, include_self=True, name=None):
+        """torch.scatter_reduce: what is sent to one place folded, with x itself unless include_self is false
+
+        x: tensor of any dtype, brought to one dtype with src
+        index: tensor of integers
+        src: tensor of any dtype, brought to one dtype with x
+        reduce: "sum", "prod", "mean", "amax" or "amin"
+        axis: whole number
+        include_self: True or False
+        Returns: a tensor
+        """
+        return self.op("scatter_reduce", [x, index, src], {"axis": axis, "reduce": reduce, "include_self": include_self},
+            name)
+
+    def masked_select(self, x, mask, size, fill=0, *, name=None):
+        """the first size elements where the mask holds, in order, then fill; and how many there are in all
+
+        x: tensor of any dtype
+        mask: tensor of bool (numbers become "not zero")
+        size: size
+        fill: number
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.op("masked_select", [x, mask], {"size": size, "fill": fill}, name, results=2)
+
+    def nonzero(self, x, size, fill=0, *, name=None):
+        """[size, ndim]: where the first size elements that are not zero are, then fill; and how many there are in all
+
+        x: tensor of bool (numbers become "not zero")
+        size: size
+        fill: whole number
+        Returns: a list of a tensor of int64, a tensor of int64
+        """
+        return self.op("nonzero", [x], {"size": size, "fill": fill}, name, results=2)
 
     def one_hot(self, x, num_classes, dtype="int64", *, name=None):
         """1 where the class is x, else 0, along a new last axis
@@ -932,6 +1676,16 @@ class GraphOps:
         Returns: a tensor
         """
         return self.op("flatten", [x], {"start_axis": start_axis, "end_axis": end_axis}, name)
+
+    def unflatten(self, x, axis, sizes, *, name=None):
+        """one axis split into several; one size may be -1
+
+        x: tensor of any dtype
+        axis: whole number
+        sizes: size or list of sizes
+        Returns: a tensor
+        """
+        return self.op("unflatten", [x], {"axis": axis, "sizes": sizes}, name)
 
     def cat(self, xs, axis=0, *, name=None):
         """one after the other along the axis
@@ -1128,7 +1882,49 @@ class GraphOps:
         """
         return self.op("scaled_uniform", [key], {"shape": shape, "fan_in": fan_in, "dtype": dtype, "seed": seed}, name)
 
-    def sgd(self, loss, params, lr, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, name=None):
+    def bernoulli(self, p, seed=None, *, key=None, name=None):
+        """1 with probability p, else 0
+
+        p: tensor of floats (integers and bool become float32)
+        seed: whole number; by default the seed of the run
+        key: integer scalar that fixes the draw; by default every step draws anew
+        Returns: a tensor of floats
+        """
+        return self.op("bernoulli", [p, key], {"seed": seed}, name)
+
+    def multinomial(self, weights, num_samples=1, replacement=False, seed=None, *, key=None, name=None):
+        """[..., num_samples]: indices drawn by weight along the last axis; without replacement each at most once
+
+        weights: tensor of floats (integers and bool become float32)
+        num_samples: size
+        replacement: True or False
+        seed: whole number; by default the seed of the run
+        key: integer scalar that fixes the draw; by default every step draws anew
+        Returns: a tensor of int64
+        """
+        return self.op("multinomial", [weights, key], {"num_samples": num_samples, "replacement": replacement, "seed": seed},
+            name)
+
+    def random_bits(self, shape, *, key=None, seed=None, name=None):
+        """random uint32
+
+        shape: size or list of sizes
+        key: integer scalar that fixes the draw; by default every step draws anew
+        seed: whole number; by default the seed of the run
+        Returns: a tensor
+        """
+        return self.op("random_bits", [key], {"shape": shape, "seed": seed}, name)
+
+    def threefry(self, x, key, *, name=None):
+        """Threefry-2x32 of uint64: the low half is the first word
+
+        x: tensor of integers or bool, brought to one dtype with key
+        key: integer scalar that fixes the draw; by default every step draws anew
+        Returns: a tensor
+        """
+        return self.op("threefry", [x, key], {}, name)
+
+    def sgd(self, loss, params, lr, momentum=0, dampening=0, weight_decay=0, nesterov=False, clip_norm=None, clip_value=None, *, name=None):
         """torch.optim.SGD: the new parameters
 
         loss: tensor of any dtype
@@ -1138,12 +1934,14 @@ class GraphOps:
         dampening: number
         weight_decay: number
         nesterov: True or False
+        clip_norm: number
+        clip_value: number
         Returns: a list, each a tensor
         """
         return self.op("sgd", [loss, *params], {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay":
-            weight_decay, "nesterov": nesterov}, name, results=len(params))
+            weight_decay, "nesterov": nesterov, "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
 
-    def adam(self, loss, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, *, name=None):
+    def adam(self, loss, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, clip_norm=None, clip_value=None, *, name=None):
         """torch.optim.Adam: the new parameters
 
         loss: tensor of any dtype
@@ -1152,12 +1950,14 @@ class GraphOps:
         betas: list of numbers
         eps: number
         weight_decay: number
+        clip_norm: number
+        clip_value: number
         Returns: a list, each a tensor
         """
-        return self.op("adam", [loss, *params], {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}, name,
-            results=len(params))
+        return self.op("adam", [loss, *params], {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
 
-    def adamw(self, loss, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, *, name=None):
+    def adamw(self, loss, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, clip_norm=None, clip_value=None, *, name=None):
         """torch.optim.AdamW: the new parameters
 
         loss: tensor of any dtype
@@ -1166,10 +1966,177 @@ class GraphOps:
         betas: list of numbers
         eps: number
         weight_decay: number
+        clip_norm: number
+        clip_value: number
         Returns: a list, each a tensor
         """
-        return self.op("adamw", [loss, *params], {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}, name,
+        return self.op("adamw", [loss, *params], {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
+
+    def adagrad(self, loss, params, lr=0.01, lr_decay=0, weight_decay=0, eps=1e-10, clip_norm=None, clip_value=None, *, name=None):
+        """torch.optim.Adagrad: the new parameters
+
+        loss: tensor of any dtype
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        lr_decay: number
+        weight_decay: number
+        eps: number
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.op("adagrad", [loss, *params], {"lr": lr, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps,
+            "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
+
+    def rmsprop(self, loss, params, lr=0.01, alpha=0.99, eps=1e-08, weight_decay=0, momentum=0, clip_norm=None, clip_value=None, *, name=None):
+        """torch.optim.RMSprop: the new parameters
+
+        loss: tensor of any dtype
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        alpha: number
+        eps: number
+        weight_decay: number
+        momentum: number
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.op("rmsprop", [loss, *params], {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay,
+            "momentum": momentum, "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
+
+    def lamb(self, loss, params, lr=0.001, b1=0.9, b2=0.999, eps=1e-06, weight_decay=0, clip_norm=None, clip_value=None, *, name=None):
+        """LAMB (You et al., arXiv:1904.00962): the new parameters
+
+        loss: tensor of any dtype
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        b1: number
+        b2: number
+        eps: number
+        weight_decay: number
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.op("lamb", [loss, *params], {"lr": lr, "b1": b1, "b2": b2, "eps": eps, "weight_decay": weight_decay,
+            "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
+
+    def lars(self, loss, params, lr=0.001, momentum=0.9, weight_decay=0.0001, nesterov=False, classic=True, tcoef=0.001, clip_norm=None, clip_value=None, *, name=None):
+        """LARS (You et al., arXiv:1708.03888): the new parameters; classic: the rate goes into the momentum
+
+        loss: tensor of any dtype
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        momentum: number
+        weight_decay: number
+        nesterov: True or False
+        classic: True or False
+        tcoef: number
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.op("lars", [loss, *params], {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "nesterov":
+            nesterov, "classic": classic, "tcoef": tcoef, "clip_norm": clip_norm, "clip_value": clip_value}, name,
             results=len(params))
+
+    def muon(self, loss, params, lr=0.02, momentum=0.95, weight_decay=0.1, steps=5, nesterov=True, clip_norm=None, clip_value=None, *, name=None):
+        """Muon (Jordan et al., 2024): momentum made orthogonal by Newton-Schulz steps, for parameters [n, ...] seen as
+            matrices
+
+        loss: tensor of any dtype
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        momentum: number
+        weight_decay: number
+        steps: whole number
+        nesterov: True or False
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.op("muon", [loss, *params], {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "steps": steps,
+            "nesterov": nesterov, "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
+
+    def newton_schulz(self, x, steps=5, params=(3.4445, -4.775, 2.0315), eps=1e-07, *, name=None):
+        """the nearest orthogonal matrix, roughly: x = a x + b (x x^T) x + c (x x^T)^2 x so many times, from x of norm 1
+
+        x: tensor of floats (integers and bool become float32)
+        steps: whole number
+        params: list of numbers
+        eps: number
+        Returns: a tensor of floats
+        """
+        return self.op("newton_schulz", [x], {"steps": steps, "params": params, "eps": eps}, name)
+
+    def clip_grad_norm(self, grads, max_norm, *, name=None):
+        """torch.nn.utils.clip_grad_norm_: all scaled so that their joint norm is at most max_norm
+
+        grads: list, each a tensor of floats (integers and bool become float32)
+        max_norm: number
+        Returns: a list, each a tensor
+        """
+        return self.op("clip_grad_norm", [*grads], {"max_norm": max_norm}, name, results=len(grads))
+
+    def step_lr(self, step, lr, step_size, gamma=0.1, *, name=None):
+        """lr times gamma every step_size steps
+
+        step: tensor of floats (integers and bool become float32)
+        lr: number
+        step_size: whole number
+        gamma: number
+        Returns: a tensor of floats
+        """
+        return self.op("step_lr", [step], {"lr": lr, "step_size": step_size, "gamma": gamma}, name)
+
+    def polynomial_lr(self, step, lr, total, power=1, end=0, *, name=None):
+        """from lr to end in total steps
+
+        step: tensor of floats (integers and bool become float32)
+        lr: number
+        total: whole number
+        power: number
+        end: number
+        Returns: a tensor of floats
+        """
+        return self.op("polynomial_lr", [step], {"lr": lr, "total": total, "power": power, "end": end}, name)
+
+    def cosine_lr(self, step, lr, total, end=0, *, name=None):
+        """from lr to end in total steps, along half a cosine
+
+        step: tensor of floats (integers and bool become float32)
+        lr: number
+        total: whole number
+        end: number
+        Returns: a tensor of floats
+        """
+        return self.op("cosine_lr", [step], {"lr": lr, "total": total, "end": end}, name)
+
+    def warmup_lr(self, step, lr, warmup, *, name=None):
+        """up to lr in warmup steps
+
+        step: tensor of floats (integers and bool become float32)
+        lr: number
+        warmup: whole number
+        Returns: a tensor of floats
+        """
+        return self.op("warmup_lr", [step], {"lr": lr, "warmup": warmup}, name)
+
+    def one_cycle_lr(self, step, lr, total, pct_start=0.3, div=25, final_div=10000, *, name=None):
+        """torch's OneCycleLR: from lr / div up to lr in pct_start of the steps, then down to lr / div / final_div
+
+        step: tensor of floats (integers and bool become float32)
+        lr: number
+        total: whole number
+        pct_start: number
+        div: number
+        final_div: number
+        Returns: a tensor of floats
+        """
+        return self.op("one_cycle_lr", [step], {"lr": lr, "total": total, "pct_start": pct_start, "div": div, "final_div":
+            final_div}, name)
 
 
 class NodeOps:
@@ -1215,6 +2182,14 @@ class NodeOps:
         """
         return self.graph.floor_div(self, y, name=name)
 
+    def trunc_div(self, y, *, name=None):
+        """x / y towards zero; an integer by zero gives 0
+
+        y: tensor of any dtype, brought to one dtype with x
+        Returns: a tensor
+        """
+        return self.graph.trunc_div(self, y, name=name)
+
     def mod(self, y, *, name=None):
         """x - y * floor(x / y), with the sign of y; an integer by zero gives 0
 
@@ -1222,6 +2197,14 @@ class NodeOps:
         Returns: a tensor
         """
         return self.graph.mod(self, y, name=name)
+
+    def fmod(self, y, *, name=None):
+        """x - y * trunc(x / y), with the sign of x; an integer by zero gives x
+
+        y: tensor of any dtype, brought to one dtype with x
+        Returns: a tensor
+        """
+        return self.graph.fmod(self, y, name=name)
 
     def neg(self, *, name=None):
         """-x
@@ -1279,12 +2262,47 @@ class NodeOps:
         """
         return self.graph.exp(self, name=name)
 
+    def exp2(self, *, name=None):
+        """2 to the x
+
+        Returns: a tensor of floats
+        """
+        return self.graph.exp2(self, name=name)
+
+    def expm1(self, *, name=None):
+        """exp(x) - 1, also where that is small
+
+        Returns: a tensor of floats
+        """
+        return self.graph.expm1(self, name=name)
+
     def log(self, *, name=None):
         """natural logarithm
 
         Returns: a tensor of floats
         """
         return self.graph.log(self, name=name)
+
+    def log2(self, *, name=None):
+        """logarithm to base 2
+
+        Returns: a tensor of floats
+        """
+        return self.graph.log2(self, name=name)
+
+    def log10(self, *, name=None):
+        """logarithm to base 10
+
+        Returns: a tensor of floats
+        """
+        return self.graph.log10(self, name=name)
+
+    def log1p(self, *, name=None):
+        """log(1 + x), also where x is small
+
+        Returns: a tensor of floats
+        """
+        return self.graph.log1p(self, name=name)
 
     def sin(self, *, name=None):
         """sine of radians
@@ -1299,6 +2317,77 @@ class NodeOps:
         Returns: a tensor of floats
         """
         return self.graph.cos(self, name=name)
+
+    def tan(self, *, name=None):
+        """tangent of radians
+
+        Returns: a tensor of floats
+        """
+        return self.graph.tan(self, name=name)
+
+    def asin(self, *, name=None):
+        """inverse sine, in radians
+
+        Returns: a tensor of floats
+        """
+        return self.graph.asin(self, name=name)
+
+    def acos(self, *, name=None):
+        """inverse cosine, in radians
+
+        Returns: a tensor of floats
+        """
+        return self.graph.acos(self, name=name)
+
+    def atan(self, *, name=None):
+        """inverse tangent, in radians
+
+        Returns: a tensor of floats
+        """
+        return self.graph.atan(self, name=name)
+
+    def atan2(self, x, *, name=None):
+        """the angle of the point (x, y), in radians
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with y
+        Returns: a tensor of floats
+        """
+        return self.graph.atan2(self, x, name=name)
+
+    def sinh(self, *, name=None):
+        """hyperbolic sine
+
+        Returns: a tensor of floats
+        """
+        return self.graph.sinh(self, name=name)
+
+    def cosh(self, *, name=None):
+        """hyperbolic cosine
+
+        Returns: a tensor of floats
+        """
+        return self.graph.cosh(self, name=name)
+
+    def asinh(self, *, name=None):
+        """inverse hyperbolic sine
+
+        Returns: a tensor of floats
+        """
+        return self.graph.asinh(self, name=name)
+
+    def acosh(self, *, name=None):
+        """inverse hyperbolic cosine
+
+        Returns: a tensor of floats
+        """
+        return self.graph.acosh(self, name=name)
+
+    def atanh(self, *, name=None):
+        """inverse hyperbolic tangent
+
+        Returns: a tensor of floats
+        """
+        return self.graph.atanh(self, name=name)
 
     def floor(self, *, name=None):
         """the next whole number below
@@ -1321,6 +2410,13 @@ class NodeOps:
         """
         return self.graph.trunc(self, name=name)
 
+    def round(self, *, name=None):
+        """the nearest whole number; a half goes to the even one
+
+        Returns: a tensor
+        """
+        return self.graph.round(self, name=name)
+
     def maximum(self, y, *, name=None):
         """the larger; NaN if either is
 
@@ -1336,6 +2432,39 @@ class NodeOps:
         Returns: a tensor
         """
         return self.graph.minimum(self, y, name=name)
+
+    def pow(self, y, *, name=None):
+        """x to the y; an integer to a negative power gives 0, but 1 and -1 stay
+
+        y: tensor of any dtype, brought to one dtype with x
+        Returns: a tensor
+        """
+        return self.graph.pow(self, y, name=name)
+
+    def copysign(self, y, *, name=None):
+        """|x| with the sign of y, also where that is a zero or NaN
+
+        y: tensor of floats (integers and bool become float32), brought to one dtype with x
+        Returns: a tensor of floats
+        """
+        return self.graph.copysign(self, y, name=name)
+
+    def logaddexp(self, y, *, name=None):
+        """log(exp(x) + exp(y))
+
+        y: tensor of floats (integers and bool become float32), brought to one dtype with x
+        Returns: a tensor of floats
+        """
+        return self.graph.logaddexp(self, y, name=name)
+
+    def lerp(self, y, weight, *, name=None):
+        """x + (y - x) * weight
+
+        y: tensor of floats (integers and bool become float32), brought to one dtype with x, weight
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x, y
+        Returns: a tensor of floats
+        """
+        return self.graph.lerp(self, y, weight, name=name)
 
     def clamp(self, min=None, max=None, *, name=None):
         """x, but not below min nor above max
@@ -1353,6 +2482,38 @@ class NodeOps:
         """
         return self.graph.relu(self, name=name)
 
+    def relu6(self, *, name=None):
+        """x held between 0 and 6
+
+        Returns: a tensor
+        """
+        return self.graph.relu6(self, name=name)
+
+    def hardtanh(self, min=-1, max=1, *, name=None):
+        """x held between min and max; no gradient there
+
+        min: number
+        max: number
+        Returns: a tensor
+        """
+        return self.graph.hardtanh(self, min, max, name=name)
+
+    def hardsigmoid(self, alpha=0.16666666666666666, beta=0.5, *, name=None):
+        """alpha * x + beta held between 0 and 1
+
+        alpha: number
+        beta: number
+        Returns: a tensor of floats
+        """
+        return self.graph.hardsigmoid(self, alpha, beta, name=name)
+
+    def hardswish(self, *, name=None):
+        """x * hardsigmoid(x)
+
+        Returns: a tensor of floats
+        """
+        return self.graph.hardswish(self, name=name)
+
     def leaky_relu(self, negative_slope=0.01, *, name=None):
         """x where positive, else negative_slope * x
 
@@ -1360,6 +2521,31 @@ class NodeOps:
         Returns: a tensor of floats
         """
         return self.graph.leaky_relu(self, negative_slope, name=name)
+
+    def elu(self, alpha=1, *, name=None):
+        """x where positive, else alpha * (exp(x) - 1)
+
+        alpha: number
+        Returns: a tensor of floats
+        """
+        return self.graph.elu(self, alpha, name=name)
+
+    def celu(self, alpha=1, *, name=None):
+        """x where positive, else alpha * (exp(x / alpha) - 1)
+
+        alpha: number
+        Returns: a tensor of floats
+        """
+        return self.graph.celu(self, alpha, name=name)
+
+    def selu(self, alpha=1.6732632423543772, gamma=1.0507009873554805, *, name=None):
+        """gamma * elu(x), which keeps mean and variance
+
+        alpha: number
+        gamma: number
+        Returns: a tensor of floats
+        """
+        return self.graph.selu(self, alpha, gamma, name=name)
 
     def sigmoid(self, *, name=None):
         """1 / (1 + exp(-x))
@@ -1390,12 +2576,40 @@ class NodeOps:
         """
         return self.graph.gelu(self, approximate, name=name)
 
+    def quick_gelu(self, *, name=None):
+        """x * sigmoid(1.702 * x)
+
+        Returns: a tensor of floats
+        """
+        return self.graph.quick_gelu(self, name=name)
+
     def silu(self, *, name=None):
         """x * sigmoid(x)
 
         Returns: a tensor of floats
         """
         return self.graph.silu(self, name=name)
+
+    def mish(self, *, name=None):
+        """x * tanh(softplus(x))
+
+        Returns: a tensor of floats
+        """
+        return self.graph.mish(self, name=name)
+
+    def softsign(self, *, name=None):
+        """x / (1 + |x|)
+
+        Returns: a tensor of floats
+        """
+        return self.graph.softsign(self, name=name)
+
+    def logsigmoid(self, *, name=None):
+        """log(sigmoid(x)), also where that is far below 0
+
+        Returns: a tensor of floats
+        """
+        return self.graph.logsigmoid(self, name=name)
 
     def softplus(self, beta=1, threshold=20, *, name=None):
         """log(1 + exp(beta * x)) / beta; x itself where beta * x is over the threshold
@@ -1460,6 +2674,33 @@ class NodeOps:
         Returns: a tensor of bool
         """
         return self.graph.isnan(self, name=name)
+
+    def isfinite(self, *, name=None):
+        """is it neither NaN nor infinite
+
+        Returns: a tensor of bool
+        """
+        return self.graph.isfinite(self, name=name)
+
+    def isinf(self, detect_positive=True, detect_negative=True, *, name=None):
+        """is it infinite
+
+        detect_positive: True or False
+        detect_negative: True or False
+        Returns: a tensor of bool
+        """
+        return self.graph.isinf(self, detect_positive, detect_negative, name=name)
+
+    def isclose(self, y, rtol=1e-05, atol=1e-08, equal_nan=False, *, name=None):
+        """|x - y| <= atol + rtol * |y|
+
+        y: tensor of floats (integers and bool become float32), brought to one dtype with x
+        rtol: number
+        atol: number
+        equal_nan: True or False
+        Returns: a tensor of bool
+        """
+        return self.graph.isclose(self, y, rtol, atol, equal_nan, name=name)
 
     def logical_and(self, y, *, name=None):
         """both are not zero
@@ -1578,23 +2819,25 @@ class NodeOps:
         """
         return self.graph.contiguous(self, name=name)
 
-    def sum(self, axis=None, keepdim=False, *, name=None):
-        """sum; bool and integers give 64 bits
+    def sum(self, axis=None, keepdim=False, dtype=None, *, name=None):
+        """sum, in the dtype; without, bool and integers give 64 bits
 
         axis: whole number or list of them; None for all
         keepdim: True or False
+        dtype: dtype
         Returns: a tensor
         """
-        return self.graph.sum(self, axis, keepdim, name=name)
+        return self.graph.sum(self, axis, keepdim, dtype, name=name)
 
-    def prod(self, axis=None, keepdim=False, *, name=None):
-        """product; bool and integers give 64 bits
+    def prod(self, axis=None, keepdim=False, dtype=None, *, name=None):
+        """product, in the dtype; without, bool and integers give 64 bits
 
         axis: whole number or list of them; None for all
         keepdim: True or False
+        dtype: dtype
         Returns: a tensor
         """
-        return self.graph.prod(self, axis, keepdim, name=name)
+        return self.graph.prod(self, axis, keepdim, dtype, name=name)
 
     def mean(self, axis=None, keepdim=False, *, name=None):
         """arithmetic mean
@@ -1659,6 +2902,15 @@ class NodeOps:
         """
         return self.graph.any(self, axis, keepdim, name=name)
 
+    def count_nonzero(self, axis=None, keepdim=False, *, name=None):
+        """how many are not zero
+
+        axis: whole number or list of them; None for all
+        keepdim: True or False
+        Returns: a tensor of int64
+        """
+        return self.graph.count_nonzero(self, axis, keepdim, name=name)
+
     def var(self, axis=None, correction=1, keepdim=False, *, name=None):
         """variance, divided by the count less the correction
 
@@ -1695,6 +2947,24 @@ class NodeOps:
         """
         return self.graph.log_softmax(self, axis, name=name)
 
+    def softmin(self, axis=-1, *, name=None):
+        """softmax of -x
+
+        axis: whole number
+        Returns: a tensor of floats
+        """
+        return self.graph.softmin(self, axis, name=name)
+
+    def normalize(self, p=2, axis=1, eps=1e-12, *, name=None):
+        """x divided by its p-norm over the axes, which counts as eps at least
+
+        p: number
+        axis: whole number or list of them
+        eps: number
+        Returns: a tensor of floats
+        """
+        return self.graph.normalize(self, p, axis, eps, name=name)
+
     def logsumexp(self, axis=None, keepdim=False, *, name=None):
         """log(sum(exp(x)))
 
@@ -1703,6 +2973,76 @@ class NodeOps:
         Returns: a tensor of floats
         """
         return self.graph.logsumexp(self, axis, keepdim, name=name)
+
+    def cumsum(self, axis=0, dtype=None, *, name=None):
+        """the sum of each element and all before it; bool and integers give 64 bits
+
+        axis: whole number
+        dtype: dtype
+        Returns: a tensor
+        """
+        return self.graph.cumsum(self, axis, dtype, name=name)
+
+    def cumprod(self, axis=0, dtype=None, *, name=None):
+        """the product of each element and all before it; bool and integers give 64 bits
+
+        axis: whole number
+        dtype: dtype
+        Returns: a tensor
+        """
+        return self.graph.cumprod(self, axis, dtype, name=name)
+
+    def logcumsumexp(self, axis=0, *, name=None):
+        """log(cumsum(exp(x)))
+
+        axis: whole number
+        Returns: a tensor of floats
+        """
+        return self.graph.logcumsumexp(self, axis, name=name)
+
+    def cummax(self, axis=0, *, name=None):
+        """the largest of each element and all before it, and where the latest such one is
+
+        axis: whole number
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.graph.cummax(self, axis, name=name)
+
+    def cummin(self, axis=0, *, name=None):
+        """the smallest of each element and all before it, and where the latest such one is
+
+        axis: whole number
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.graph.cummin(self, axis, name=name)
+
+    def sort(self, axis=-1, descending=False, *, name=None):
+        """in order along the axis, and where each element was; equals keep their order, NaN is the largest
+
+        axis: whole number
+        descending: True or False
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.graph.sort(self, axis, descending, name=name)
+
+    def argsort(self, axis=-1, descending=False, *, name=None):
+        """where the elements of the sorted axis are
+
+        axis: whole number
+        descending: True or False
+        Returns: a tensor of int64
+        """
+        return self.graph.argsort(self, axis, descending, name=name)
+
+    def topk(self, k, axis=-1, largest=True, *, name=None):
+        """the k largest (or smallest) along the axis, in order, and where they are
+
+        k: size
+        axis: whole number
+        largest: True or False
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.graph.topk(self, k, axis, largest, name=name)
 
     def cross_entropy(self, target, reduction="mean", ignore_index=None, *, name=None):
         """of logits [N, C, ...] (or [C]) and class indices [N, ...]; a target that is no class counts as 0
@@ -1733,6 +3073,64 @@ class NodeOps:
         """
         return self.graph.mse_loss(self, target, reduction, name=name)
 
+    def l1_loss(self, target, reduction="mean", *, name=None):
+        """|x - target|
+
+        target: tensor of floats (integers and bool become float32), brought to one dtype with x
+        reduction: "mean", "sum" or "none"
+        Returns: a tensor of floats
+        """
+        return self.graph.l1_loss(self, target, reduction, name=name)
+
+    def smooth_l1_loss(self, target, beta=1, reduction="mean", *, name=None):
+        """squared difference / (2 * beta) below beta, |difference| - beta / 2 above
+
+        target: tensor of floats (integers and bool become float32), brought to one dtype with x
+        beta: number
+        reduction: "mean", "sum" or "none"
+        Returns: a tensor of floats
+        """
+        return self.graph.smooth_l1_loss(self, target, beta, reduction, name=name)
+
+    def huber_loss(self, target, delta=1, reduction="mean", *, name=None):
+        """squared difference / 2 below delta, a straight line above
+
+        target: tensor of floats (integers and bool become float32), brought to one dtype with x
+        delta: number
+        reduction: "mean", "sum" or "none"
+        Returns: a tensor of floats
+        """
+        return self.graph.huber_loss(self, target, delta, reduction, name=name)
+
+    def binary_cross_entropy(self, target, reduction="mean", *, name=None):
+        """of probabilities; a logarithm counts as -100 at least
+
+        target: tensor of floats (integers and bool become float32), brought to one dtype with x
+        reduction: "mean", "sum" or "none"
+        Returns: a tensor of floats
+        """
+        return self.graph.binary_cross_entropy(self, target, reduction, name=name)
+
+    def binary_cross_entropy_with_logits(self, target, pos_weight=None, reduction="mean", *, name=None):
+        """of logits; pos_weight weighs the positive class
+
+        target: tensor of floats (integers and bool become float32), brought to one dtype with x, pos_weight
+        pos_weight: tensor of floats (integers and bool become float32), brought to one dtype with x, target
+        reduction: "mean", "sum" or "none"
+        Returns: a tensor of floats
+        """
+        return self.graph.binary_cross_entropy_with_logits(self, target, pos_weight, reduction, name=name)
+
+    def kl_div(self, target, reduction="mean", log_target=False, *, name=None):
+        """of log-probabilities x and probabilities (or their logarithms) target
+
+        target: tensor of floats (integers and bool become float32), brought to one dtype with x
+        reduction: "mean", "sum" or "none"
+        log_target: True or False
+        Returns: a tensor of floats
+        """
+        return self.graph.kl_div(self, target, reduction, log_target, name=name)
+
     def layer_norm(self, weight=None, bias=None, axis=-1, eps=1e-05, *, name=None):
         """(x - mean) / sqrt(variance + eps) over the axes, times weight, plus bias
 
@@ -1743,6 +3141,50 @@ class NodeOps:
         Returns: a tensor of floats
         """
         return self.graph.layer_norm(self, weight, bias, axis, eps, name=name)
+
+    def rms_norm(self, weight=None, axis=-1, eps=1e-06, *, name=None):
+        """x / sqrt(mean(x^2) + eps) over the axes, times weight
+
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x
+        axis: whole number or list of them
+        eps: number
+        Returns: a tensor of floats
+        """
+        return self.graph.rms_norm(self, weight, axis, eps, name=name)
+
+    def batch_norm(self, mean, var, weight=None, bias=None, axis=1, eps=1e-05, *, name=None):
+        """(x - mean) / sqrt(var + eps) * weight + bias, with statistics and weights along one axis
+
+        mean: tensor of floats (integers and bool become float32), brought to one dtype with x, var, weight, bias
+        var: tensor of floats (integers and bool become float32), brought to one dtype with x, mean, weight, bias
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x, mean, var, bias
+        bias: tensor of floats (integers and bool become float32), brought to one dtype with x, mean, var, weight
+        axis: whole number
+        eps: number
+        Returns: a tensor of floats
+        """
+        return self.graph.batch_norm(self, mean, var, weight, bias, axis, eps, name=name)
+
+    def group_norm(self, groups, *, weight=None, bias=None, eps=1e-05, name=None):
+        """normalised over each group of channels of [N, C, ...], times weight [C], plus bias [C]
+
+        groups: whole number
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
+        bias: tensor of floats (integers and bool become float32), brought to one dtype with x, weight
+        eps: number
+        Returns: a tensor of floats
+        """
+        return self.graph.group_norm(self, groups, weight=weight, bias=bias, eps=eps, name=name)
+
+    def instance_norm(self, weight=None, bias=None, eps=1e-05, *, name=None):
+        """normalised over each channel of [N, C, ...], times weight [C], plus bias [C]
+
+        weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
+        bias: tensor of floats (integers and bool become float32), brought to one dtype with x, weight
+        eps: number
+        Returns: a tensor of floats
+        """
+        return self.graph.instance_norm(self, weight, bias, eps, name=name)
 
     def dropout(self, p=0.5, seed=None, *, key=None, name=None):
         """0 with probability p, else x / (1 - p); drops always
@@ -1770,6 +3212,45 @@ class NodeOps:
         Returns: a tensor of floats
         """
         return self.graph.linear(self, weight, bias, name=name)
+
+    def attention(self, k, v, mask=None, causal=False, scale=None, grouped=False, *, name=None):
+        """softmax(q @ k^T * scale + mask) @ v over [..., length, size]; scale is 1 / sqrt(size) unless given; a bool
+            mask says where to look; causal: not ahead; grouped: k and v have fewer heads (axis -3)
+
+        k: tensor of floats (integers and bool become float32), brought to one dtype with q, v
+        v: tensor of floats (integers and bool become float32), brought to one dtype with q, k
+        mask: tensor of any dtype
+        causal: True or False
+        scale: number
+        grouped: True or False
+        Returns: a tensor of floats
+        """
+        return self.graph.attention(self, k, v, mask, causal, scale, grouped, name=name)
+
+    def lstm_cell(self, h, c, w_ih, w_hh, b_ih=None, b_hh=None, *, name=None):
+        """torch.nn.LSTMCell: the new h and c; weights [4 * n, ...] for input, forget, cell and output gates
+
+        h: tensor of floats (integers and bool become float32), brought to one dtype with x, c, w_ih, w_hh, b_ih, b_hh
+        c: tensor of floats (integers and bool become float32), brought to one dtype with x, h, w_ih, w_hh, b_ih, b_hh
+        w_ih: tensor of floats (integers and bool become float32), brought to one dtype with x, h, c, w_hh, b_ih, b_hh
+        w_hh: tensor of floats (integers and bool become float32), brought to one dtype with x, h, c, w_ih, b_ih, b_hh
+        b_ih: tensor of floats (integers and bool become float32), brought to one dtype with x, h, c, w_ih, w_hh, b_hh
+        b_hh: tensor of floats (integers and bool become float32), brought to one dtype with x, h, c, w_ih, w_hh, b_ih
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.graph.lstm_cell(self, h, c, w_ih, w_hh, b_ih, b_hh, name=name)
+
+    def gru_cell(self, h, w_ih, w_hh, b_ih=None, b_hh=None, *, name=None):
+        """torch.nn.GRUCell: the new h; weights [3 * n, ...] for reset, update and new gates
+
+        h: tensor of floats (integers and bool become float32), brought to one dtype with x, w_ih, w_hh, b_ih, b_hh
+        w_ih: tensor of floats (integers and bool become float32), brought to one dtype with x, h, w_hh, b_ih, b_hh
+        w_hh: tensor of floats (integers and bool become float32), brought to one dtype with x, h, w_ih, b_ih, b_hh
+        b_ih: tensor of floats (integers and bool become float32), brought to one dtype with x, h, w_ih, w_hh, b_hh
+        b_hh: tensor of floats (integers and bool become float32), brought to one dtype with x, h, w_ih, w_hh, b_ih
+        Returns: a tensor of floats
+        """
+        return self.graph.gru_cell(self, h, w_ih, w_hh, b_ih, b_hh, name=name)
 
     def conv2d(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None):
         """x [N, C, H, W], weight [O, C / groups, kH, kW], bias [O]
@@ -1806,6 +3287,42 @@ class NodeOps:
         """
         return self.graph.avg_pool2d(self, kernel_size, stride, padding, count_include_pad, name=name)
 
+    def fft(self, im=None, axis=-1, *, name=None):
+        """discrete Fourier transform along the axis
+
+        im: tensor of floats (integers and bool become float32), brought to one dtype with re
+        axis: whole number
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.graph.fft(self, im, axis, name=name)
+
+    def ifft(self, im=None, axis=-1, *, name=None):
+        """its inverse
+
+        im: tensor of floats (integers and bool become float32), brought to one dtype with re
+        axis: whole number
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.graph.ifft(self, im, axis, name=name)
+
+    def rfft(self, axis=-1, *, name=None):
+        """the first n / 2 + 1 parts of the transform of real numbers; the others are their conjugates
+
+        axis: whole number
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.graph.rfft(self, axis, name=name)
+
+    def irfft(self, im, axis=-1, n=None, *, name=None):
+        """the real numbers of which rfft gives that; n is even unless given
+
+        im: tensor of floats (integers and bool become float32), brought to one dtype with re
+        axis: whole number
+        n: whole number
+        Returns: a tensor of floats
+        """
+        return self.graph.irfft(self, im, axis, n, name=name)
+
     def gather(self, index, axis=0, *, name=None):
         """torch.gather: along the axis, index in the shape of the result; negative counts from the end, out of range
             reads 0
@@ -1824,6 +3341,69 @@ class NodeOps:
         Returns: a tensor
         """
         return self.graph.take(self, index, axis, name=name)
+
+    def index(self, indices, axis=0, *, name=None):
+        """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; out of range reads 0
+
+        indices: list, each a tensor of integers
+        axis: whole number
+        Returns: a tensor
+        """
+        return self.graph.index(self, indices, axis, name=name)
+
+    def index_put(self, value, indices, axis=0, accumulate=False, *, name=None):
+        """x with x[i, j, ...] = value, or += value; the last of several stays, out of range writes nothing
+
+        value: tensor of any dtype, brought to one dtype with x
+        indices: list, each a tensor of integers
+        axis: whole number
+        accumulate: True or False
+        Returns: a tensor
+        """
+        return self.graph.index_put(self, value, indices, axis, accumulate, name=name)
+
+    def scatter(self, index, src, axis=0, reduce="none", *, name=None):
+        """torch.scatter: x with src written where index says along the axis; the last of several stays, out of range
+            writes nothing
+
+        index: tensor of integers
+        src: tensor of any dtype, brought to one dtype with x
+        axis: whole number
+        reduce: "none", "add" or "multiply"
+        Returns: a tensor
+        """
+        return self.graph.scatter(self, index, src, axis, reduce, name=name)
+
+    def scatter_reduce(self, index, src, reduce, *, axis=0, include_self=True, name=None):
+        """torch.scatter_reduce: what is sent to one place folded, with x itself unless include_self is false
+
+        index: tensor of integers
+        src: tensor of any dtype, brought to one dtype with x
+        reduce: "sum", "prod", "mean", "amax" or "amin"
+        axis: whole number
+        include_self: True or False
+        Returns: a tensor
+        """
+        return self.graph.scatter_reduce(self, index, src, reduce, axis=axis, include_self=include_self, name=name)
+
+    def masked_select(self, mask, size, fill=0, *, name=None):
+        """the first size elements where the mask holds, in order, then fill; and how many there are in all
+
+        mask: tensor of bool (numbers become "not zero")
+        size: size
+        fill: number
+        Returns: a list of a tensor, a tensor of int64
+        """
+        return self.graph.masked_select(self, mask, size, fill, name=name)
+
+    def nonzero(self, size, fill=0, *, name=None):
+        """[size, ndim]: where the first size elements that are not zero are, then fill; and how many there are in all
+
+        size: size
+        fill: whole number
+        Returns: a list of a tensor of int64, a tensor of int64
+        """
+        return self.graph.nonzero(self, size, fill, name=name)
 
     def one_hot(self, num_classes, dtype="int64", *, name=None):
         """1 where the class is x, else 0, along a new last axis
@@ -1944,6 +3524,15 @@ class NodeOps:
         """
         return self.graph.flatten(self, start_axis, end_axis, name=name)
 
+    def unflatten(self, axis, sizes, *, name=None):
+        """one axis split into several; one size may be -1
+
+        axis: whole number
+        sizes: size or list of sizes
+        Returns: a tensor
+        """
+        return self.graph.unflatten(self, axis, sizes, name=name)
+
     def zeros_like(self, dtype=None, *, name=None):
         """zeros in the shape of x
 
@@ -1970,7 +3559,35 @@ class NodeOps:
         """
         return self.graph.rand_like(self, dtype, seed, key=key, name=name)
 
-    def sgd(self, params, lr, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, name=None):
+    def bernoulli(self, seed=None, *, key=None, name=None):
+        """1 with probability p, else 0
+
+        seed: whole number; by default the seed of the run
+        key: integer scalar that fixes the draw; by default every step draws anew
+        Returns: a tensor of floats
+        """
+        return self.graph.bernoulli(self, seed, key=key, name=name)
+
+    def multinomial(self, num_samples=1, replacement=False, seed=None, *, key=None, name=None):
+        """[..., num_samples]: indices drawn by weight along the last axis; without replacement each at most once
+
+        num_samples: size
+        replacement: True or False
+        seed: whole number; by default the seed of the run
+        key: integer scalar that fixes the draw; by default every step draws anew
+        Returns: a tensor of int64
+        """
+        return self.graph.multinomial(self, num_samples, replacement, seed, key=key, name=name)
+
+    def threefry(self, key, *, name=None):
+        """Threefry-2x32 of uint64: the low half is the first word
+
+        key: integer scalar that fixes the draw; by default every step draws anew
+        Returns: a tensor
+        """
+        return self.graph.threefry(self, key, name=name)
+
+    def sgd(self, params, lr, momentum=0, dampening=0, weight_decay=0, nesterov=False, clip_norm=None, clip_value=None, *, name=None):
         """torch.optim.SGD: the new parameters
 
         params: list, each an input, state or other tensor of floats
@@ -1979,11 +3596,13 @@ class NodeOps:
         dampening: number
         weight_decay: number
         nesterov: True or False
+        clip_norm: number
+        clip_value: number
         Returns: a list, each a tensor
         """
-        return self.graph.sgd(self, params, lr, momentum, dampening, weight_decay, nesterov, name=name)
+        return self.graph.sgd(self, params, lr, momentum, dampening, weight_decay, nesterov, clip_norm, clip_value, name=name)
 
-    def adam(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, *, name=None):
+    def adam(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, clip_norm=None, clip_value=None, *, name=None):
         """torch.optim.Adam: the new parameters
 
         params: list, each an input, state or other tensor of floats
@@ -1991,11 +3610,13 @@ class NodeOps:
         betas: list of numbers
         eps: number
         weight_decay: number
+        clip_norm: number
+        clip_value: number
         Returns: a list, each a tensor
         """
-        return self.graph.adam(self, params, lr, betas, eps, weight_decay, name=name)
+        return self.graph.adam(self, params, lr, betas, eps, weight_decay, clip_norm, clip_value, name=name)
 
-    def adamw(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, *, name=None):
+    def adamw(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, clip_norm=None, clip_value=None, *, name=None):
         """torch.optim.AdamW: the new parameters
 
         params: list, each an input, state or other tensor of floats
@@ -2003,6 +3624,146 @@ class NodeOps:
         betas: list of numbers
         eps: number
         weight_decay: number
+        clip_norm: number
+        clip_value: number
         Returns: a list, each a tensor
         """
-        return self.graph.adamw(self, params, lr, betas, eps, weight_decay, name=name)
+        return self.graph.adamw(self, params, lr, betas, eps, weight_decay, clip_norm, clip_value, name=name)
+
+    def adagrad(self, params, lr=0.01, lr_decay=0, weight_decay=0, eps=1e-10, clip_norm=None, clip_value=None, *, name=None):
+        """torch.optim.Adagrad: the new parameters
+
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        lr_decay: number
+        weight_decay: number
+        eps: number
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.graph.adagrad(self, params, lr, lr_decay, weight_decay, eps, clip_norm, clip_value, name=name)
+
+    def rmsprop(self, params, lr=0.01, alpha=0.99, eps=1e-08, weight_decay=0, momentum=0, clip_norm=None, clip_value=None, *, name=None):
+        """torch.optim.RMSprop: the new parameters
+
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        alpha: number
+        eps: number
+        weight_decay: number
+        momentum: number
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.graph.rmsprop(self, params, lr, alpha, eps, weight_decay, momentum, clip_norm, clip_value, name=name)
+
+    def lamb(self, params, lr=0.001, b1=0.9, b2=0.999, eps=1e-06, weight_decay=0, clip_norm=None, clip_value=None, *, name=None):
+        """LAMB (You et al., arXiv:1904.00962): the new parameters
+
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        b1: number
+        b2: number
+        eps: number
+        weight_decay: number
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.graph.lamb(self, params, lr, b1, b2, eps, weight_decay, clip_norm, clip_value, name=name)
+
+    def lars(self, params, lr=0.001, momentum=0.9, weight_decay=0.0001, nesterov=False, classic=True, tcoef=0.001, clip_norm=None, clip_value=None, *, name=None):
+        """LARS (You et al., arXiv:1708.03888): the new parameters; classic: the rate goes into the momentum
+
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        momentum: number
+        weight_decay: number
+        nesterov: True or False
+        classic: True or False
+        tcoef: number
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.graph.lars(self, params, lr, momentum, weight_decay, nesterov, classic, tcoef, clip_norm, clip_value, name=name)
+
+    def muon(self, params, lr=0.02, momentum=0.95, weight_decay=0.1, steps=5, nesterov=True, clip_norm=None, clip_value=None, *, name=None):
+        """Muon (Jordan et al., 2024): momentum made orthogonal by Newton-Schulz steps, for parameters [n, ...] seen as
+            matrices
+
+        params: list, each an input, state or other tensor of floats
+        lr: number, or float32 scalar tensor
+        momentum: number
+        weight_decay: number
+        steps: whole number
+        nesterov: True or False
+        clip_norm: number
+        clip_value: number
+        Returns: a list, each a tensor
+        """
+        return self.graph.muon(self, params, lr, momentum, weight_decay, steps, nesterov, clip_norm, clip_value, name=name)
+
+    def newton_schulz(self, steps=5, params=(3.4445, -4.775, 2.0315), eps=1e-07, *, name=None):
+        """the nearest orthogonal matrix, roughly: x = a x + b (x x^T) x + c (x x^T)^2 x so many times, from x of norm 1
+
+        steps: whole number
+        params: list of numbers
+        eps: number
+        Returns: a tensor of floats
+        """
+        return self.graph.newton_schulz(self, steps, params, eps, name=name)
+
+    def step_lr(self, lr, step_size, gamma=0.1, *, name=None):
+        """lr times gamma every step_size steps
+
+        lr: number
+        step_size: whole number
+        gamma: number
+        Returns: a tensor of floats
+        """
+        return self.graph.step_lr(self, lr, step_size, gamma, name=name)
+
+    def polynomial_lr(self, lr, total, power=1, end=0, *, name=None):
+        """from lr to end in total steps
+
+        lr: number
+        total: whole number
+        power: number
+        end: number
+        Returns: a tensor of floats
+        """
+        return self.graph.polynomial_lr(self, lr, total, power, end, name=name)
+
+    def cosine_lr(self, lr, total, end=0, *, name=None):
+        """from lr to end in total steps, along half a cosine
+
+        lr: number
+        total: whole number
+        end: number
+        Returns: a tensor of floats
+        """
+        return self.graph.cosine_lr(self, lr, total, end, name=name)
+
+    def warmup_lr(self, lr, warmup, *, name=None):
+        """up to lr in warmup steps
+
+        lr: number
+        warmup: whole number
+        Returns: a tensor of floats
+        """
+        return self.graph.warmup_lr(self, lr, warmup, name=name)
+
+    def one_cycle_lr(self, lr, total, pct_start=0.3, div=25, final_div=10000, *, name=None):
+        """torch's OneCycleLR: from lr / div up to lr in pct_start of the steps, then down to lr / div / final_div
+
+        lr: number
+        total: whole number
+        pct_start: number
+        div: number
+        final_div: number
+        Returns: a tensor of floats
+        """
+        return self.graph.one_cycle_lr(self, lr, total, pct_start, div, final_div, name=name)

@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: MIT */
+/* Composite ops as formulas: the text of a BL_FORMULA row, evaluated on the operands of one use.
+ *
+ *   formula    := { name { "," name } "=" value ";" } value { "," value }      the last values are the results
+ *   value      := comparison { ("&" | "|") comparison }
+ *   comparison := sum [ ("<" | "<=" | ">" | ">=" | "==" | "!=") sum ]
+ *   sum        := product { ("+" | "-") product }
+ *   product    := factor { ("*" | "/" | "%" | "@") factor }
+ *   factor     := ("-" | "!") factor | atom [ "**" factor ]
+ *   atom       := number | 'text' | name | name "(" [ argument { "," argument } ] ")" | "(" value ")" | "[" value { "," value }
+ * "]" argument   := value | name "=" value
+ *
+ * A name is what a statement made, an input or an attribute.  A call uses another op of the table as a client would: operands by
+ * position, attributes by name; one that was left out is left out there too.  Numbers are literals with a client's rules, and
+ * those among themselves are reckoned here.  Inputs of kind Float are widened to float32 where they have 16 bits, and the results
+ * narrowed again, so that a formula rounds once.  Besides ops there are
+ *
+ *   if(condition, value, value)   by attributes and numbers, when the graph is built; only one value is evaluated
+ *   given(name)                   was the optional input or attribute given?
+ *   is_float(x)  ndim(x)  size(x, axis)  dtype(x)
+ */
+#include "engine/front/build.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_NAMES = 24, MAX_RESULTS = 4 };
+
+typedef enum value_kind { NOTHING, NODE, ATTR } value_kind;
+
+/* What an expression comes to: a node, or what could be an attribute or a literal. */
+typedef struct value {
+    value_kind kind;
+    const bl_node *node;
+    bl_wire_attr attr;
+} value;
+
+typedef struct reader {
+    bl_call *c;
+    const char *at;
+    int skip;   /* within a branch that is not taken: read, do nothing */
+    int wanted; /* results of the call that is read next */
+    bool failed;
+    const bl_node *input[BL_SIG_MAX];
+    int nnames;
+    bl_span name[MAX_NAMES];
+    value made[MAX_NAMES];
+    const bl_node *result[MAX_RESULTS]; /* of a call of several */
+} reader;
+
+static value read_value(reader *r);
+
+static value broken(reader *r, const char *what)
+{
+    if (!r->failed && bl_ir_status(r->c->ir, NULL) == BL_OK)
+        bl_call_fail_as(r->c, BL_EBUG, "its formula %s at \"%.24s\"", what, r->at);
+    r->failed = true;
+    return (value){0};
+}
+
+static value node_value(const bl_node *node)
+{
+    return (value){.kind = NODE, .node = node};
+}
+
+static value number_value(double x, bool whole)
+{
+    value v = {.kind = ATTR, .attr = {.kind = BL_ATTR_NUMBER, .number = {.value = x}}};
+    v.attr.number.whole = whole && fabs(x) < 9007199254740992.0; /* 2^53 */
+    v.attr.number.negative = x < 0;
+    v.attr.number.magnitude = v.attr.number.whole ? (uint64_t)fabs(x) : 0;
+    return v;
+}
+
+static value flag_value(bool flag)
+{
+    return (value){.kind = ATTR, .attr = {.kind = BL_ATTR_BOOL, .boolean = flag}};
+}
+
+static value text_value(const char *text)
+{
+    return (value){.kind = ATTR, .attr = {.kind = BL_ATTR_STRING, .string = text}};
+}
+
+static bool is_number(const value *v)
+{
+    return v->kind == ATTR && v->attr.kind == BL_ATTR_NUMBER;
+}
+
+/* ---- words */
+
+static char peek(reader *r)
+{
+    while (*r->at == ' ' || *r->at == '\n')
+        r->at++;
+    return *r->at;
+}
+
+static bool take(reader *r, const char *text)
+{
+    size_t len = strlen(text);
+    peek(r);
+    if (strncmp(r->at, text, len) != 0)
+        return false;
+    r->at += len;
+    return true;
+}
+
+static bl_span take_name(reader *r)
+{
+    peek(r);
+    const char *start = r->at;
+    if (isalpha((unsigned char)*start) || *start == '_')
+        while (isalnum((unsigned char)*r->at) || *r->at == '_')
+            r->at++;
+    return (bl_span){start, (size_t)(r->at - start)};
+}
+
+/* ---- uses of ops */
+
+/* Operands and attributes of one call, while they are read. */
+typedef struct arguments {
+    int noperands, nattrs;
+    bl_wire_ref ref[BL_SIG_MAX];
+    const bl_node *operand[BL_SIG_MAX];
+    bl_wire_attr attr[BL_SIG_MAX];
+} arguments;
+
+/* False where there are too many or what cannot be one. */
+static bool add_operand(arguments *a, const value *v)
+{
+    int at = a->noperands;
+    if (at == BL_SIG_MAX || !(v->kind == NODE || is_number(v)))
+        return false;
+    a->ref[at] = (bl_wire_ref){.kind = v->kind == NODE ? BL_REF_NODE : BL_REF_LITERAL};
+    if (v->kind == ATTR)
+        a->ref[at].literal = v->attr.number;
+    a->operand[at] = v->node;
+    a->noperands++;
+    return true;
+}
+
+static value use_op(reader *r, const char *op, arguments *a)
+{
+    int wanted = r->wanted;
+    bl_wire_node node = {.nids = wanted,
+                         .ids = r->c->node->ids,
+                         .op = op,
+                         .nrefs = a->noperands,
+                         .refs = a->ref,
+                         .nattrs = a->nattrs,
+                         .attrs = a->attr};
+
+    if (r->skip > 0 || r->failed)
+        return (value){0};
+    if (!bl_build_call(r->c->build, r->c, &node, a->operand, r->result))
+        return broken(r, "cannot be evaluated");
+    return node_value(r->result[0]);
+}
+
+static value use_two(reader *r, const char *op, value x, value y)
+{
+    arguments a = {.noperands = 0};
+    if (r->skip > 0)
+        return (value){0};
+    if (!add_operand(&a, &x) || !add_operand(&a, &y))
+        return broken(r, "has no operand");
+    return use_op(r, op, &a);
+}
+
+static bool truth(reader *r, const value *v)
+{
+    if (r->skip > 0)
+        return false;
+    if (v->kind != ATTR || (v->attr.kind != BL_ATTR_BOOL && v->attr.kind != BL_ATTR_NUMBER))
+        broken(r, "has a condition that is none");
+    return v->attr.kind == BL_ATTR_BOOL ? v->attr.boolean : v->attr.number.value != 0;
+}
+
+/* if(condition, value, value), after its parenthesis. */
+static value read_if(reader *r)
+{
+    value condition = read_value(r), result[2];
+    bool yes = truth(r, &condition);
+
+    for (int i = 0; i < 2; i++) {
+        bool taken = (i == 0) == yes;
+        if (!take(r, ","))
+            return broken(r, "lacks a comma");
+        r->skip += !taken;
+        result[i] = read_value(r);
+        r->skip -= !taken;
+    }
+    return take(r, ")") ? result[yes ? 0 : 1] : broken(r, "lacks a parenthesis");
+}
+
+static value read_size(reader *r, const value *x)
+{
+    if (!take(r, ","))
+        return broken(r, "lacks a comma");
+    value axis = read_value(r);
+    if (r->skip > 0 || x->kind != NODE || !is_number(&axis))
+        return (value){0};
+    int at = bl_call_axis(r->c, (int64_t)axis.attr.number.value, x->node->ndim);
+    if (at < 0)
+        return broken(r, "has no such axis");
+    if (bl_is_const(x->node->dim[at]))
+        return number_value((double)x->node->dim[at]->lo, true);
+    return node_value(bl_cast(r->c->ir, BL_I64, x->node->dim[at]));
+}
+
+/* A function that asks about a value; *known false where |name| is none. */
+static value read_question(reader *r, bl_span name, bool *known)
+{
+    static const char *const questions[] = {"given", "is_float", "ndim", "dtype", "size"};
+    size_t which = 0;
+    value x, answer = {0};
+
+    while (which < 5 && !bl_span_is(name, questions[which]))
+        which++;
+    *known = which < 5;
+    if (!*known)
+        return answer;
+    x = read_value(r);
+    if (which == 0)
+        answer = flag_value(x.kind != NOTHING);
+    else if (r->skip == 0 && x.kind != NODE)
+        answer = broken(r, "asks about what is no tensor");
+    else if (which == 4)
+        answer = read_size(r, &x);
+    else if (r->skip == 0)
+        answer = which == 1   ? flag_value(bl_dtype_is_float((bl_dtype)x.node->dtype))
+                 : which == 2 ? number_value(x.node->ndim, true)
+                              : text_value(bl_dtype_name((bl_dtype)x.node->dtype));
+    return take(r, ")") ? answer : broken(r, "lacks a parenthesis");
+}
+
+/* "name =" of an attribute, but not "name ==". */
+static bool take_key(reader *r, bl_span *key)
+{
+    const char *before = r->at;
+    *key = take_name(r);
+    if (key->len > 0 && peek(r) == '=' && r->at[1] != '=') {
+        r->at++;
+        return true;
+    }
+    r->at = before;
+    return false;
+}
+
+/* One argument into |a|; false after a failure. */
+static bool read_argument(reader *r, arguments *a, bool *left_out)
+{
+    bl_span key;
+    bool named = take_key(r, &key);
+    value v = read_value(r);
+
+    if (r->failed || r->skip > 0)
+        return !r->failed;
+    if (v.kind == NOTHING) { /* not given here, hence not there either */
+        *left_out = *left_out || !named;
+        return true;
+    }
+    if (!named) {
+        if (!*left_out && add_operand(a, &v))
+            return true;
+        broken(r, "has an operand that is none");
+        return false;
+    }
+    if (a->nattrs == BL_SIG_MAX || v.kind != ATTR) {
+        broken(r, "has an attribute that is none");
+        return false;
+    }
+    v.attr.name = bl_arena_strndup(bl_ir_arena(r->c->ir), key.data, key.len);
+    a->attr[a->nattrs++] = v.attr;
+    return v.attr.name != NULL;
+}
+
+/* The use of an op, after its parenthesis. */
+static value read_call(reader *r, bl_span name)
+{
+    arguments a = {.noperands = 0};
+    int wanted = r->wanted;
+    bool known = false, left_out = false;
+    const char *op = NULL;
+
+    r->wanted = 1;
+    if (bl_span_is(name, "if"))
+        return read_if(r);
+    value answer = read_question(r, name, &known);
+    if (known)
+        return answer;
+    while (!take(r, ")")) {
+        if (!read_argument(r, &a, &left_out))
+            return (value){0};
+        if (!take(r, ",") && peek(r) != ')')
+            return broken(r, "lacks a parenthesis");
+    }
+    op = bl_arena_strndup(bl_ir_arena(r->c->ir), name.data, name.len);
+    r->wanted = wanted;
+    value result = op != NULL ? use_op(r, op, &a) : (value){0};
+    r->wanted = 1;
+    return result;
+}
+
+/* ---- expressions */
+
+static value find_name(reader *r, bl_span name)
+{
+    const bl_sig *sig = &r->c->sig;
+    for (int i = r->nnames - 1; i >= 0; i--)
+        if (bl_span_eq(r->name[i], name))
+            return r->made[i];
+    for (int i = 0; i < sig->ninputs; i++)
+        if (bl_span_eq(sig->input[i].name, name))
+            return r->input[i] != NULL ? node_value(r->input[i]) : (value){0};
+    for (int i = 0; i < sig->nattrs; i++)
+        if (bl_span_eq(sig->attr[i].name, name))
+            return r->c->attr[i].given ? (value){.kind = ATTR, .attr = *r->c->attr[i].from} : (value){0};
+    if (bl_span_is(name, "true") || bl_span_is(name, "false"))
+        return flag_value(name.len == 4);
+    if (bl_span_is(name, "inf"))
+        return number_value(HUGE_VAL, false);
+    if (bl_span_is(name, "pi"))
+        return number_value(3.141592653589793, false);
+    return broken(r, "knows no such name");
+}
+
+static value read_list(reader *r)
+{
+    bl_wire_attr *item = bl_arena_array(bl_ir_arena(r->c->ir), BL_SIG_MAX, sizeof *item);
+    value list = {.kind = ATTR, .attr = {.kind = BL_ATTR_LIST, .item = item}};
+
+    while (item != NULL && !take(r, "]")) {
+        value v = read_value(r);
+        if (r->failed || list.attr.nitems == BL_SIG_MAX)
+            return broken(r, "has a list that is none");
+        item[list.attr.nitems++] = v.attr;
+        if (!take(r, ",") && peek(r) != ']')
+            return broken(r, "lacks a bracket");
+    }
+    return list;
+}
+
+static value read_text(reader *r)
+{
+    size_t len = strcspn(r->at, "'");
+    const char *text = bl_arena_strndup(bl_ir_arena(r->c->ir), r->at, len);
+    r->at += len;
+    return take(r, "'") && text != NULL ? text_value(text) : broken(r, "has an open text");
+}
+
+static value read_atom(reader *r)
+{
+    char first = peek(r);
+
+    if (isdigit((unsigned char)first)) {
+        char *end = NULL;
+        double x = strtod(r->at, &end);
+        bool whole = memchr(r->at, '.', (size_t)(end - r->at)) == NULL && memchr(r->at, 'e', (size_t)(end - r->at)) == NULL;
+        r->at = end;
+        return number_value(x, whole);
+    }
+    if (take(r, "'"))
+        return read_text(r);
+    if (take(r, "["))
+        return read_list(r);
+    if (take(r, "(")) {
+        value inner = read_value(r);
+        return take(r, ")") ? inner : broken(r, "lacks a parenthesis");
+    }
+    bl_span name = take_name(r);
+    if (name.len == 0)
+        return broken(r, "lacks a value");
+    return take(r, "(") ? read_call(r, name) : find_name(r, name);
+}
+
+/* Numbers among themselves. */
+static value reckon(char op, double x, double y, bool whole)
+{
+    switch (op) {
+    case '+':
+        return number_value(x + y, whole);
+    case '-':
+        return number_value(x - y, whole);
+    case '*':
+        return number_value(x * y, whole);
+    case '/':
+        return number_value(x / y, false);
+    case '<':
+        return flag_value(x < y);
+    case '>':
+        return flag_value(x > y);
+    default:
+        return number_value(pow(x, y), whole && y >= 0);
+    }
+}
+
+static bool same_attr(const bl_wire_attr *x, const bl_wire_attr *y)
+{
+    if (x->kind != y->kind)
+        return false;
+    return x->kind == BL_ATTR_STRING   ? strcmp(x->string, y->string) == 0
+           : x->kind == BL_ATTR_BOOL   ? x->boolean == y->boolean
+           : x->kind == BL_ATTR_NUMBER ? x->number.value == y->number.value
+                                       : false;
+}
+
+static value combine(reader *r, char op, const char *wire, value x, value y)
+{
+    if (r->skip > 0 || r->failed)
+        return (value){0};
+    if (x.kind == ATTR && y.kind == ATTR && (op == '=' || op == '!'))
+        return flag_value(same_attr(&x.attr, &y.attr) == (op == '='));
+    if (x.kind == ATTR && y.kind == ATTR && (op == '&' || op == '|')) {
+        bool a = truth(r, &x), b = truth(r, &y);
+        return flag_value(op == '&' ? a && b : a || b);
+    }
+    if (is_number(&x) && is_number(&y))
+        return reckon(op, x.attr.number.value, y.attr.number.value, x.attr.number.whole && y.attr.number.whole);
+    return use_two(r, wire, x, y);
+}
+
+static value read_factor(reader *r)
+{
+    bool minus = take(r, "-"), not = !minus && take(r, "!");
+    value zero = number_value(0, true);
+
+    if (minus || not ) {
+        value x = read_factor(r);
+        arguments a = {.noperands = 0};
+        if (r->skip > 0 || r->failed)
+            return (value){0};
+        if (x.kind == ATTR)
+            return minus ? combine(r, '-', "sub", zero, x) : flag_value(!truth(r, &x));
+        return add_operand(&a, &x) ? use_op(r, minus ? "neg" : "logical_not", &a) : broken(r, "has no operand");
+    }
+    value x = read_atom(r);
+    if (!take(r, "**"))
+        return x;
+    value power = read_factor(r);
+    return combine(r, '^', "pow", x, power);
+}
+
+/* Operators by how tightly they bind, the loosest first. */
+typedef struct operator
+{
+    const char *text, *wire;
+    int level;
+}
+operator;
+
+static const operator operators[] = {
+    {"&", "logical_and", 0}, {"|", "logical_or", 0}, {"<=", "less_equal", 1}, {">=", "greater_equal", 1},
+    {"==", "equal", 1},      {"!=", "not_equal", 1}, {"<", "less", 1},        {">", "greater", 1},
+    {"+", "add", 2},         {"-", "sub", 2},        {"*", "mul", 3},         {"/", "div", 3},
+    {"%", "mod", 3},         {"@", "matmul", 3},
+};
+enum { OPERATOR_COUNT = sizeof operators / sizeof operators[0], TIGHTEST = 3 };
+
+static const operator* take_operator(reader *r, int level)
+{
+    for (int i = 0; i < OPERATOR_COUNT; i++)
+        if (operators[i].level == level && take(r, operators[i].text))
+            return &operators[i];
+    return NULL;
+}
+
+static value read_level(reader *r, int level)
+{
+    value x = level == TIGHTEST ? read_factor(r) : read_level(r, level + 1);
+    const operator* op = NULL;
+
+    while (!r->failed && (op = take_operator(r, level)) != NULL) {
+        value y = level == TIGHTEST ? read_factor(r) : read_level(r, level + 1);
+        x = combine(r, op->text[0], op->wire, x, y);
+    }
+    return x;
+}
+
+static value read_value(reader *r)
+{
+    return read_level(r, 0);
+}
+
+/* ---- statements and results */
+
+/* "name, name = value;" where it stands there. */
+static bool read_statement(reader *r)
+{
+    const char *before = r->at;
+    bl_span name[MAX_RESULTS];
+    int count = 0;
+
+    do {
+        bl_span next = take_name(r);
+        if (next.len == 0 || count == MAX_RESULTS)
+            break;
+        name[count++] = next;
+    } while (take(r, ","));
+    if (count == 0 || peek(r) != '=' || r->at[1] == '=') {
+        r->at = before;
+        return false;
+    }
+    r->at++;
+    r->wanted = count;
+    value v = read_value(r);
+    r->wanted = 1;
+    for (int i = 0; i < count && r->nnames < MAX_NAMES; i++) {
+        r->name[r->nnames] = name[i];
+        r->made[r->nnames++] = count == 1 ? v : node_value(r->result[i]);
+    }
+    return take(r, ";") || (broken(r, "lacks a semicolon"), false);
+}
+
+/* |x| in the dtype that result |i| has by the signature. */
+static const bl_node *narrow(const bl_call *c, int i, const bl_node *x)
+{
+    bl_span type = c->sig.result[i];
+    for (int k = 0; k < c->sig.ninputs && bl_span_is(type, "Float") && x->dtype == BL_F32; k++)
+        if (c->sig.input[k].kind == BL_SIG_FLOAT && c->in[k] != NULL)
+            return bl_cast(c->ir, (bl_dtype)c->in[k]->dtype, x);
+    return x;
+}
+
+const bl_node *bl_formula_eval(bl_call *c, const char *text)
+{
+    reader r = {.c = c, .at = text, .wanted = 1};
+    int count = 0;
+
+    for (int i = 0; i < c->sig.ninputs; i++)
+        r.input[i] = c->in[i] != NULL && c->sig.input[i].kind == BL_SIG_FLOAT ? bl_widen(c->ir, c->in[i]) : c->in[i];
+    while (!r.failed && read_statement(&r))
+        ;
+    do {
+        value v = read_value(&r);
+        if (is_number(&v))
+            v = node_value(bl_call_literal(c, BL_F32, &v.attr.number));
+        if (r.failed || v.kind != NODE || count == c->sig.nresults)
+            return broken(&r, "gives no result").node;
+        c->result[count] = narrow(c, count, v.node);
+        count++;
+    } while (take(&r, ","));
+    if (peek(&r) != '\0' || count != c->sig.nresults)
+        return broken(&r, "does not end").node;
+    return c->result[0];
+}
