@@ -225,6 +225,29 @@ class ValueTest(TensorCase):
         self.assertEqual(x[Tensor([0, 5, -1])].tolist(), [[1, 2], [0, 0], [3, 4]])
         self.assertEqual(x[Tensor([0, 5]), Tensor([1, 0])].tolist(), [2, 0])
 
+    def test_where_things_are(self):
+        x = Tensor([[3, 0, 1], [0, 5, 2]])
+        values, places = x.sort(1, descending=True)
+        top = x.flatten().topk(2)
+        for tensor, expected in ((values, [[3, 1, 0], [5, 2, 0]]), (places, [[0, 2, 1], [1, 2, 0]]), (x.argsort(0), [[1, 0, 0], [0, 1, 1]]),
+                                 (top[0], [5, 3]), (top[1], [4, 0]), (x.cummax(1)[1], [[0, 0, 0], [0, 1, 1]]), (x.argmax(1), [0, 1]),
+                                 (x.argmin().reshape(1), [1])):
+            self.need(tensor)
+            self.assertEqual((tensor.tolist(), tensor.dtype), (expected, x.dtype))
+        self.assertEqual(x.cumsum(1).tolist(), [[3, 3, 4], [0, 5, 7]])
+        self.assertEqual(x.masked_select(x > 1).tolist(), [3, 5, 2])
+        self.assertEqual(x.masked_select(x > 1, size=5, fill_value=-1).tolist(), [3, 5, 2, -1, -1])
+        self.assertEqual(x.nonzero().tolist(), [[0, 0], [0, 2], [1, 1], [1, 2]])
+
+    def test_multinomial(self):
+        weights = Tensor([0.0, 1.0, 3.0])
+        drawn = weights.multinomial(1000, replacement=True)
+        self.need(drawn)
+        counts = [drawn.tolist().count(i) for i in range(3)]
+        self.assertEqual(counts[0], 0)
+        self.assertLess(abs(counts[1] - 250), 60)
+        self.assertEqual(sorted(Tensor([1.0, 1, 1]).multinomial(3).tolist()), [0, 1, 2])
+
     def test_bitcast(self):
         x = Tensor([1.0, -2.5])
         parts = x.bitcast(dtypes.uint8)
