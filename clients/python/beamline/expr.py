@@ -294,13 +294,14 @@ def realize(wanted: Iterable[Expr], fetch: Expr | None = None) -> Array | None:
 
     Numbers of this process among them are sent.  What is drawn on the way is kept too: it is to be the same wherever it is used.
     """
-    wanted, todo = list(wanted), []
+    wanted, todo, seen = list(wanted), [], set()
     for expr in wanted:
         if expr.handle is None:
             if expr.data is not None:
                 if expr is not fetch:
                     expr.hold(Device.session.upload(expr.data, expr.device))
-            elif not any(expr is each for each in todo):
+            elif id(expr) not in seen:
+                seen.add(id(expr))
                 todo.append(expr)
     if not todo:
         return None if fetch is None else fetch.data or Device.session.download(fetch.handle)
@@ -317,12 +318,9 @@ def run(todo: list[Expr], order: list[Expr], inner: frozenset, fetch: Expr | Non
     session = Device.session
     device = choose_device(order)
     inputs = [each for each in order if is_input(each, inner)]
-    draws = False
-    for each in order:
-        if each.op in RANDOM and each.handle is None:
-            draws = True
-            if each not in todo:
-                todo.append(each)
+    kept = {id(each) for each in todo}
+    drawn = [each for each in order if each.op in RANDOM and each.handle is None]
+    todo.extend(each for each in drawn if id(each) not in kept)
     session.sweep()
     template, ids = make_template(order, inputs)
     place = {id(expr): name for expr, name in zip(order, ids)}
@@ -337,7 +335,7 @@ def run(todo: list[Expr], order: list[Expr], inner: frozenset, fetch: Expr | Non
     keep = ",".join([f'"{name}":"{place[id(expr)]}"' for name, expr in zip(names, todo)])
     text = (f'{{"lease":"{session.lease}","inputs":{{{",".join(filter(None, given))}}},"keep":{{{keep}}},"nodes":{template.nodes}'
             + (f',"outputs":["{place[id(fetch)]}"]' if fetch is not None else "") + (f',"device":"{device}"' if device else "")
-            + (f',"seed":{Seeds.next()}' if draws else "") + devices.options() + "}")
+            + (f',"seed":{Seeds.next()}' if drawn else "") + devices.options() + "}")
     try:
         reply, arrays = session.post("/api/v1/run", text, files, fetch is not None)
     except BaseException:
