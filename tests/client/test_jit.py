@@ -120,6 +120,13 @@ class JitTest(TensorCase):
         scale.assign(Tensor([10.0]))
         self.assertEqual(f(Tensor([3.0])).item(), 30)
 
+    def test_gradients_through_what_was_lazy_before(self):
+        w = Tensor([1.0, 2], requires_grad=True)
+        double = w * 2
+        f = TinyJit(lambda x: (double * x).sum().gradient(w)[0])
+        for i in range(4):
+            self.assertEqual(f(Tensor([float(i), 1])).tolist(), [2 * i, 2])
+
     def test_draws_anew(self):
         f = TinyJit(lambda x: x + Tensor.rand(4))
         drawn = {tuple(f(Tensor([0.0])).tolist()) for _ in range(6)}

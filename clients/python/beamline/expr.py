@@ -112,9 +112,9 @@ def linearize(wanted: Iterable[Expr], inner: frozenset = frozenset(), cut: froze
     return order
 
 
-def between(grad: Expr) -> set:
-    """id() of what lies between the result that is differentiated and what it is differentiated by."""
-    on_path = {id(each) for each in targets_of(grad)}
+def between(grad: Expr) -> dict:
+    """What lies between the result that is differentiated and what it is differentiated by: id() to Expr."""
+    on_path, found = {id(each) for each in targets_of(grad)}, {}
     everything, seen, stack = [], set(), [(grad.src[0], False)]
     while stack:
         expr, ready = stack.pop()
@@ -127,14 +127,16 @@ def between(grad: Expr) -> set:
     for expr in everything:  # operands first
         if any(id(each) in on_path for each in expr.src if each.__class__ is Expr):
             on_path.add(id(expr))
-    return {id(expr) for expr in everything if id(expr) in on_path and expr.src and expr.handle is not None}
+            found[id(expr)] = expr
+    return found
 
 
 def order_of(wanted: list[Expr], cut: frozenset = frozenset()) -> tuple[list[Expr], frozenset]:
     """(operands first, id() of those that are computed again because a gradient leads through them)"""
     order, inner = linearize(wanted, cut=cut), frozenset()
     while True:
-        more = set().union(*(between(each) for each in order if each.op == "grad" and each.handle is None))
+        paths = [between(each) for each in order if each.op == "grad" and each.handle is None]
+        more = {key for path in paths for key, expr in path.items() if expr.handle is not None}
         if more <= inner:
             return order, inner
         inner = inner | more

@@ -12,7 +12,8 @@ from . import device as devices
 from .base import LIVE
 from .context import JIT
 from .device import Device, Handle
-from .expr import (RANDOM, Expr, Seeds, bind, choose_device, held, is_input, make_template, numel, order_of, realize)
+from .expr import (RANDOM, Expr, Seeds, between, bind, choose_device, held, is_input, linearize, make_template, numel, order_of,
+                   realize)
 from .tensor import Capture, JitError, Tensor
 
 NUMBERS = itertools.count()
@@ -339,6 +340,9 @@ def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list) -> Trace:
     if not outputs and not assigned and not kept:
         raise JitError("didn't JIT anything!")
     wanted = list({id(each): each for each in outputs + [expr for _, expr in assigned]}.values())
+    # What was there before is a leaf, but where a gradient leads through it.
+    paths = [between(each) for each in linearize(wanted) if each.op == "grad" and each.handle is None]
+    starts = {key: pair for key, pair in starts.items() if not any(key in path for path in paths)}
     order, inner = order_of(wanted, frozenset(starts))
     leaves: list = []
     for each in order:
