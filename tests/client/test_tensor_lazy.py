@@ -108,7 +108,8 @@ class LazyTest(TensorCase):
 
     def test_a_server_is_started(self):
         from served import SERVER
-        code = "from beamline import *; import beamline.device as d; d.ADDRESS = 'http://127.0.0.1:1'; print((Tensor([1.0]) + 1).item())"
+        code = ("from beamline import *; import beamline.device as d; d.ADDRESS = 'http://127.0.0.1:1'; "
+                "print((Tensor([1.0]) + 1).item())")
         done = subprocess.run([sys.executable, "-c", code], env={"BEAMLINE": str(SERVER), "BEAMLINE_BACKENDS": "interp",
                                                                  "PYTHONPATH": str(ROOT / "clients" / "python")},
                               capture_output=True, text=True, check=True, timeout=60)
@@ -229,9 +230,9 @@ class ValueTest(TensorCase):
         x = Tensor([[3, 0, 1], [0, 5, 2]])
         values, places = x.sort(1, descending=True)
         top = x.flatten().topk(2)
-        for tensor, expected in ((values, [[3, 1, 0], [5, 2, 0]]), (places, [[0, 2, 1], [1, 2, 0]]), (x.argsort(0), [[1, 0, 0], [0, 1, 1]]),
-                                 (top[0], [5, 3]), (top[1], [4, 0]), (x.cummax(1)[1], [[0, 0, 0], [0, 1, 1]]), (x.argmax(1), [0, 1]),
-                                 (x.argmin().reshape(1), [1])):
+        for tensor, expected in ((values, [[3, 1, 0], [5, 2, 0]]), (places, [[0, 2, 1], [1, 2, 0]]), (top[0], [5, 3]), (top[1], [4, 0]),
+                                 (x.argsort(0), [[1, 0, 0], [0, 1, 1]]), (x.cummax(1)[1], [[0, 0, 0], [0, 1, 1]]),
+                                 (x.argmax(1), [0, 1]), (x.argmin().reshape(1), [1])):
             self.need(tensor)
             self.assertEqual((tensor.tolist(), tensor.dtype), (expected, x.dtype))
         self.assertEqual(x.cumsum(1).tolist(), [[3, 3, 4], [0, 5, 7]])

@@ -204,8 +204,8 @@ class IndexingMixin(Base):
             raise RuntimeError(f"self.ndim, index.ndim and src.ndim must all equal: {self.ndim}, {index.ndim}, {src.ndim}")
         if any(i != dim and mine < size or given < size
                for i, (mine, size, given) in enumerate(zip(self.shape, index.shape, src.shape))):
-            raise RuntimeError(f"All dimensions of index.shape={index.shape} should be <= those of src.shape={src.shape} and, but "
-                               f"for {dim=}, of self.shape={self.shape}")
+            raise RuntimeError(f"All dimensions of index.shape={index.shape} should be <= those of src.shape={src.shape} and, "
+                               f"but for {dim=}, of self.shape={self.shape}")
         return dim, src.shrink(tuple((0, size) for size in index.shape))
 
     def scatter(self, dim: int, index: Tensor, src, reduce: str | None = None) -> Tensor:

@@ -122,7 +122,8 @@ class Trace:
 
     returned: what it returned     outputs: the Exprs of that     assigned: (Tensor or place among the arguments, its new Expr)
     leaves: (Expr, what gives its value: a place among the arguments, a Tensor whose value is taken at each call, or an Expr)
-    order, inner: as of order_of()     kept: id() of Tensors in |returned| that were there before, and are returned themselves
+    order, inner: as of order_of()
+    kept: id() of Tensors in |returned| that were there before, and are returned themselves
     """
 
     def __init__(self, returned: Any, outputs: list, assigned: list, leaves: list, order: list, inner: frozenset, kept: frozenset):
@@ -171,8 +172,8 @@ class Program:
         for i, (_, leaf) in enumerate(self.leaves):
             expr = inputs[leaf].expr if leaf.__class__ is int else leaf.expr if isinstance(leaf, Tensor) else leaf
             if expr.shape != self.inputs[i].shape or expr.dtype is not self.inputs[i].dtype:
-                raise JitError(f"a tensor that the captured function uses was {self.inputs[i].shape} {self.inputs[i].dtype} and is "
-                               f"now {expr.shape} {expr.dtype}")
+                raise JitError(f"a tensor that the captured function uses was {self.inputs[i].shape} {self.inputs[i].dtype} "
+                               f"and is now {expr.shape} {expr.dtype}")
             exprs.append(expr)
         lazy = [expr for expr in exprs if expr.handle is None and expr.data is None]
         if lazy:

@@ -191,8 +191,8 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
     def _array(self) -> Array:
         """Its numbers, computed if they were not yet."""
         if Capture.current is not None and Capture.current.tracing:
-            raise JitError("the numbers of a Tensor do not exist while a function is captured: a branch on them would be the same in "
-                           "every later call")
+            raise JitError("the numbers of a Tensor do not exist while a function is captured: a branch on them would be the same "
+                           "in every later call")
         mine = self.expr
         if mine.data is not None and mine.handle is None:
             return mine.data

@@ -86,7 +86,7 @@ class DataLoader:
         """The batch of a step, an int64 Tensor of shape (), as expressions: for a program that draws by itself.
 
         Epochs follow each other without a gap, each in an order of its own in which every sample comes once.  A batch may lie
-        across two of them; there is an order for even epochs and one for odd ones, each of which depends on the number of its epoch.
+        across two of them; there is an order for even epochs and one for odd ones, each of which depends on its epoch's number.
         """
         count, size = self.count, self.batch_size
         if size > count:

@@ -67,8 +67,8 @@ def load_state_dict(model, state_dict: dict, strict=True, verbose=True, consume=
         given = state_dict[key]
         if given.shape != tensor.shape:
             if {(), (1,)} != {given.shape, tensor.shape}:
-                raise ValueError(f"Shape mismatch in layer `{key}`: Expected shape {tensor.shape}, but found {given.shape} in state "
-                                 "dict.")
+                raise ValueError(f"Shape mismatch in layer `{key}`: Expected shape {tensor.shape}, but found {given.shape} in "
+                                 "state dict.")
             given = given.reshape(tensor.shape)
         tensor.replace(given.to(tensor.expr.device))
         changed.append(tensor)
