@@ -452,11 +452,39 @@ static bl_status decode_collect(bl_decoder *d, const bl_json *doc, const bl_wire
     return bl_decode_distinct(chosen, n, &outputs, err);
 }
 
+/* {"NAME": "output"}: outputs to hold under these names instead of sending them. */
+static bl_status decode_keep(bl_decoder *d, const bl_json *doc, const bl_wire_graph *graph, bl_program_run *out, bl_err *err)
+{
+    bl_json keep, one;
+    name_index index;
+
+    if (!bl_json_find(doc, "keep", &keep))
+        return BL_OK;
+    BL_TRY(bl_json_expect(&keep, BL_JSON_OBJECT, err));
+    out->kept = bl_arena_array(d->arena, (size_t)graph->noutputs + 1, sizeof *out->kept);
+    if (out->kept == NULL)
+        return bl_arena_status(d->arena, err);
+    BL_TRY(make_index(d->arena, graph->outputs, (size_t)graph->noutputs, sizeof *graph->outputs, &index, err));
+    bl_json_iter it = bl_json_each(&keep);
+    while (bl_json_next(&it, &one)) {
+        const char *name = NULL, *held = NULL;
+        BL_TRY(bl_decode_name(d, &keep, one.key, &held, err));
+        BL_TRY(bl_json_string(&one, &name, err));
+        const bl_wire_output *output = find_named(&index, name);
+        if (output == NULL)
+            return bl_json_fail(&one, err, BL_EGRAPH, "the entry has no output \"%.140s\"", name);
+        if (out->kept[output - graph->outputs] != NULL)
+            return bl_json_fail(&one, err, BL_EGRAPH, "the output \"%.140s\" is kept twice", name);
+        out->kept[output - graph->outputs] = held;
+    }
+    return BL_OK;
+}
+
 bl_status bl_decode_program_run(const bl_decode_env *env, const bl_json *doc, const bl_program_entry *entries, int nentries,
                                 bl_program_run *out, bl_err *err)
 {
-    static const char *const names[] = {"entry", "inputs", "steps", "collect",    "seq", "device",
-                                        "lease", "beam",   "debug", "timeout_ms", NULL};
+    static const char *const names[] = {"entry",  "inputs", "steps", "collect", "keep",       "seq",
+                                        "device", "lease",  "beam",  "debug",   "timeout_ms", NULL};
     bl_decoder *d = make_decoder(env);
     bl_json at;
     int64_t steps = 1;
@@ -476,6 +504,7 @@ bl_status bl_decode_program_run(const bl_decode_env *env, const bl_json *doc, co
         BL_TRY(bl_json_u64(&at, &out->seq, err));
     }
     BL_TRY(decode_collect(d, doc, graph, out, err));
+    BL_TRY(decode_keep(d, doc, graph, out, err));
     d->nuses = graph->nvars;
     for (int i = 0; i < graph->nvars; i++)
         d->uses[i] = (bl_dim_use){graph->vars[i], true, -1};

@@ -74,7 +74,7 @@ typedef struct bl_program_doc {
 } bl_program_doc;
 BL_NODISCARD bl_status bl_decode_program(const bl_decode_env *env, const bl_json *doc, bl_program_doc *out, bl_err *err);
 
-/* POST /api/v1/programs/NAME/run: entry, inputs, steps, collect, seq, and of bl_run_options device, lease, beam, debug and
+/* POST /api/v1/programs/NAME/run: entry, inputs, steps, collect, keep, seq, and of bl_run_options device, lease, beam, debug and
  * timeout_ms. */
 typedef struct bl_program_run {
     int entry;
@@ -83,7 +83,8 @@ typedef struct bl_program_run {
     uint64_t steps;
     uint64_t every; /* 0: nothing is collected */
     int ncollect;
-    int *collect; /* which of the entry's outputs */
+    int *collect;      /* which of the entry's outputs */
+    const char **kept; /* for each output, the name to hold it under, or NULL to send it; NULL: all are sent */
     bool sequenced;
     uint64_t seq;
     bl_run_options options;

@@ -238,7 +238,7 @@ bl_status bl_exec_admit(bl_exec *x, bl_err *err)
         bl_plan_sizes(&info->outputs[i], x->vars, dim);
         BL_TRY(bl_tensor_measure(x->graph->outputs[i].name, info->outputs[i].dtype, info->outputs[i].ndim, dim,
                                  &x->rq->server->limits, &count[i], &bytes, err));
-        listed += i < x->nsent ? count[i] : 0;
+        listed += bl_exec_keeps(x, i) ? 0 : count[i];
     }
     for (int i = 0; i < x->ncollect && x->every > 0; i++) { /* each series has a limit of its own, which no product here passes */
         size_t reports = x->steps / x->every, most = SIZE_MAX / 2 / (size_t)(x->ncollect + 1);

@@ -45,7 +45,7 @@ struct bl_exec {
     bl_plan *plan;
     bool hit;
     int64_t *vars;
-    int nsent; /* outputs to send; the rest is kept */
+    const char **kept; /* for each output, the name to hold it under, or NULL to send it; NULL: all are sent */
 
     bl_program *program; /* NULL: a run, whose state is its own */
     bl_program_entry_state *entry;
@@ -83,6 +83,10 @@ BL_NODISCARD bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, con
                                          bl_plan **out, bool *hit, bl_err *err);
 /* Sizes and estimated time of one run with x->vars are within the limits. */
 BL_NODISCARD bl_status bl_exec_admit(bl_exec *x, bl_err *err);
+static inline bool bl_exec_keeps(const bl_exec *x, int i)
+{
+    return x->kept != NULL && x->kept[i] != NULL;
+}
 /* Into the next queue.  After BL_OK leave the request alone. */
 BL_NODISCARD bl_status bl_exec_advance(bl_exec *x);
 /* x->work: all steps of x->plan, in slices. */

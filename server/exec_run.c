@@ -234,7 +234,7 @@ static bl_status take_results(bl_exec *x, const bl_plan_info *info)
         bl_plan_sizes(tensor, x->vars, dim);
         x->outputs[i] = NULL;
         BL_TRY(bl_held_wrap(x->worker, buffer, tensor->dtype, tensor->ndim, dim, &x->results[i], &x->rq->err));
-        if (i >= x->nsent || bl_held_mapped(x->results[i]) != NULL)
+        if (bl_exec_keeps(x, i) || bl_held_mapped(x->results[i]) != NULL)
             continue;
         x->copies[i] = bl_request_alloc(x->rq, x->results[i]->bytes, "a result");
         if (x->copies[i] == NULL)
@@ -250,8 +250,10 @@ static bl_status finish(bl_exec *x)
     bl_metrics *metrics = &x->rq->server->metrics;
     int64_t start = bl_clock_ns();
     BL_TRY(take_results(x, info));
-    for (int i = x->nsent; i < info->noutputs; i++)
-        BL_TRY(bl_shelf_put(x->rq->server->shelf, x->options.lease, x->graph->outputs[i].name, x->results[i], &x->rq->err));
+    for (int i = 0; i < info->noutputs; i++) {
+        if (bl_exec_keeps(x, i))
+            BL_TRY(bl_shelf_put(x->rq->server->shelf, x->options.lease, x->kept[i], x->results[i], &x->rq->err));
+    }
     x->copy_ns += bl_clock_ns() - start;
     if (x->debug >= 1)
         bl_text_puts(&x->report, info->debug);
@@ -322,16 +324,32 @@ static void put_stats(const bl_exec *x, bl_text *out)
     bl_encode_stats(out, &stats);
 }
 
-/* The document with all but the stats; |data|: with the numbers. */
-static void put_document(const bl_exec *x, const bl_result *results, const bl_result *series, bl_text *out, bool data)
+/* The results to send, then those that were kept. */
+static int fill_results(const bl_exec *x, int noutputs, bl_result *results)
+{
+    int n = 0, nsent = 0;
+    for (int i = 0; i < noutputs; i++) {
+        if (!bl_exec_keeps(x, i))
+            fill_result(x, i, x->graph->outputs[i].name, &results[n++]);
+    }
+    nsent = n;
+    for (int i = 0; i < noutputs; i++) {
+        if (bl_exec_keeps(x, i))
+            fill_result(x, i, x->kept[i], &results[n++]);
+    }
+    return nsent;
+}
+
+/* The document; |data|: with the numbers.  The first |nsent| results are sent. */
+static void put_document(const bl_exec *x, const bl_result *results, int nsent, const bl_result *series, bl_text *out, bool data)
 {
     int noutputs = bl_plan_get_info(x->plan)->noutputs;
     bl_text_puts(out, "{");
     bl_encode_key(out, "outputs");
-    bl_encode_results(out, results, (size_t)x->nsent, data);
-    if (noutputs > x->nsent) {
+    bl_encode_results(out, results, (size_t)nsent, data);
+    if (noutputs > nsent) {
         bl_encode_key(out, "kept");
-        bl_encode_results(out, results + x->nsent, (size_t)(noutputs - x->nsent), false);
+        bl_encode_results(out, results + nsent, (size_t)(noutputs - nsent), false);
     }
     if (x->every > 0) {
         bl_encode_key(out, "collected");
@@ -342,24 +360,24 @@ static void put_document(const bl_exec *x, const bl_result *results, const bl_re
 }
 
 /* In a file the series stand after the outputs as "collected[NAME]", which is no name that an output could have. */
-static bl_status reply_file(bl_exec *x, bl_result *results, bl_result *series)
+static bl_status reply_file(bl_exec *x, bl_result *results, int nsent, bl_result *series)
 {
     bl_request *rq = x->rq;
-    bl_result *all = bl_arena_array(rq->arena, (size_t)(x->nsent + x->ncollect) + 1, sizeof *all);
+    bl_result *all = bl_arena_array(rq->arena, (size_t)(nsent + x->ncollect) + 1, sizeof *all);
     const char *document = NULL;
     if (all == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    put_document(x, results, series, &rq->out, false);
+    put_document(x, results, nsent, series, &rq->out, false);
     BL_TRY(bl_text_status(&rq->out, &rq->err));
     document = bl_arena_strndup(rq->arena, rq->out.data, rq->out.len);
-    for (int i = 0; i < x->nsent; i++)
+    for (int i = 0; i < nsent; i++)
         all[i] = results[i];
     for (int i = 0; i < x->ncollect; i++) {
-        all[x->nsent + i] = series[i];
-        all[x->nsent + i].name = bl_arena_printf(rq->arena, "collected[%s]", series[i].name);
+        all[nsent + i] = series[i];
+        all[nsent + i].name = bl_arena_printf(rq->arena, "collected[%s]", series[i].name);
     }
     BL_TRY(bl_arena_status(rq->arena, &rq->err));
-    return bl_reply_safetensors(rq, all, (size_t)(x->nsent + x->ncollect), "response", document);
+    return bl_reply_safetensors(rq, all, (size_t)(nsent + x->ncollect), "response", document);
 }
 
 bl_status bl_exec_reply(bl_request *rq)
@@ -370,13 +388,12 @@ bl_status bl_exec_reply(bl_request *rq)
     bl_result *series = bl_arena_array(rq->arena, (size_t)x->ncollect + 1, sizeof *series);
     if (results == NULL || series == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    for (int i = 0; i < noutputs; i++)
-        fill_result(x, i, x->graph->outputs[i].name, &results[i]);
+    int nsent = fill_results(x, noutputs, results);
     for (int i = 0; i < x->ncollect; i++)
         fill_series(x, i, x->graph->outputs[x->collect[i]].name, &series[i]);
     if (bl_request_accepts(rq, "application/x-safetensors"))
-        return reply_file(x, results, series);
-    put_document(x, results, series, &rq->out, true);
+        return reply_file(x, results, nsent, series);
+    put_document(x, results, nsent, series, &rq->out, true);
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }

@@ -254,7 +254,7 @@ bl_status bl_handle_program_run(bl_request *rq)
     x->entry = &program->entries[run->entry];
     x->graph = &program->doc.entries[run->entry].graph;
     x->vars = run->vars;
-    x->nsent = x->graph->noutputs;
+    x->kept = run->kept;
     x->steps = run->steps;
     x->every = run->every;
     x->ncollect = run->every > 0 ? run->ncollect : 0;

@@ -23,6 +23,17 @@ static bl_status decode(bl_exec *x, bl_run_request *run)
     return st;
 }
 
+/* Outputs from |nsent| on stay here under their names. */
+static bl_status name_kept(bl_exec *x, int nsent)
+{
+    x->kept = bl_arena_array(x->rq->arena, (size_t)x->graph->noutputs + 1, sizeof *x->kept);
+    if (x->kept == NULL)
+        return bl_arena_status(x->rq->arena, &x->rq->err);
+    for (int i = nsent; i < x->graph->noutputs; i++)
+        x->kept[i] = x->graph->outputs[i].name;
+    return BL_OK;
+}
+
 bl_status bl_handle_run(bl_request *rq)
 {
     bl_exec *x = NULL;
@@ -34,7 +45,7 @@ bl_status bl_handle_run(bl_request *rq)
     BL_TRY(bl_exec_choose(x, &run->options, NULL));
     x->graph = &run->graph;
     x->vars = run->vars;
-    x->nsent = run->nsent;
+    BL_TRY(name_kept(x, run->nsent));
     BL_TRY(bl_exec_key(x, x->graph, false, &x->key));
     x->plan = bl_plans_lookup(rq->server->plans, &x->key);
     x->hit = x->plan != NULL;

@@ -179,7 +179,7 @@ def render():
     graph = "\n\n".join(graph_method(op) for op in ops)
     tensor = "\n\n".join(tensor_method(op) for op in ops if begins_with_tensor(op))
     return (HEAD + defaults(ops) + listed(every) + '\n\nclass GraphOps:\n    """Ops as methods of a graph."""\n\n' + graph +
-            '\n\n\nclass TensorOps:\n    """Ops as methods of their first operand."""\n\n' + tensor + "\n")
+            '\n\n\nclass NodeOps:\n    """Ops as methods of their first operand."""\n\n' + tensor + "\n")
 
 
 def main():

@@ -103,7 +103,7 @@ class OpsTest(unittest.TestCase):
     def test_every_op_is_a_method(self):
         """Call each with all it takes; what is sent is what the table says."""
         sample = {"int": 3, "float": 0.25, "bool": True, "ints": [1, 2], "floats": [0.1, 0.2], "number": 7, "size": 5, "sizes": [5, 6],
-                  "bound": 9, "pairs": [[0, 1]], "dtype": "int16", "rate": 0.125}
+                  "bound": 9, "pairs": [[0, 1]], "dtype": "int16", "rate": 0.125, "text": "ij->ji"}
         for op in OPS:
             g = beamline.Graph()
             names = iter("abcdefg")
@@ -128,7 +128,7 @@ class OpsTest(unittest.TestCase):
                 self.assertEqual(set(node.get("attrs", {})), sent)
 
     def test_methods_of_tensors_are_those_of_graphs(self):
-        for name in vars(ops.TensorOps):
+        for name in vars(ops.NodeOps):
             if not name.startswith("_"):
                 self.assertTrue(callable(getattr(ops.GraphOps, name)), name)
                 self.assertTrue(getattr(ops.GraphOps, name).__doc__, name)

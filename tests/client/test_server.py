@@ -258,6 +258,24 @@ class ProgramTest(ClientCase):
         program.delete()
         self.assertRaises(beamline.NotFound, program.run, entry="look")
 
+    def test_keep(self):
+        p = beamline.Program()
+        g = p.entry()
+        x = g.input("x", [2])
+        g.output(double=x * 2, half=x / 2)
+        with self.client.lease(30) as mine:
+            program = mine.put_program("sizes", p)
+            for binary in (True, False):
+                mine.binary = binary
+                result = program.run({"x": [1, 2]}, keep={"kept": "double"})
+                self.assertEqual((list(result), result["half"].tolist()), (["half"], [0.5, 1]))
+                self.assertEqual(result.kept["kept"].get().tolist(), [2, 4])
+                self.assertEqual(program.run({"x": result.kept["kept"]}, keep={"kept": "half", "more": "double"}), {})
+                self.assertEqual((mine.get("kept").tolist(), mine.get("more").tolist()), ([1, 2], [4, 8]))
+            self.assertRaises(beamline.InvalidGraph, program.run, {"x": [1, 2]}, keep={"kept": "nothing"})
+            self.assertRaises(beamline.InvalidGraph, program.run, {"x": [1, 2]}, keep={"a": "half", "b": "half"})
+            program.delete()
+
     def test_held_tensors_as_state(self):
         held = self.client.put("table", [10, 20, 30], "int32")
         p = beamline.Program(copied=held, shared=held.shared())

@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""Tensor graphs on a beamline server, from plain Python.
+"""Tensors on a beamline server, from plain Python.
 
-    import beamline
+    from beamline import Tensor
 
-    g = beamline.Graph()
-    x = g.input("x")
-    g.output(s=(x * 2).sum(axis=1))
-    print(beamline.Client().run(g, {"x": [[1, 2, 3], [4, 5, 6]]})["s"])     # [12. 30.]
+    a, b = Tensor([1.0, 2, 3], requires_grad=True), Tensor([4.0, 5, 6])
+    c = (a * b).sum()
+    c.backward()
+    print(c.item(), a.grad.tolist())     # 32.0 [4.0, 5.0, 6.0]
+
+Beneath it is the wire itself: Graph, Program and Client.
 """
-from .client import (BeamlineError, Busy, Client, Conflict, Forbidden, Held, InvalidGraph, Lease, Malformed, NotFound, OutOfMemory,
-                     RemoteProgram, Result, TimedOut, TooLarge)
-from .graph import Graph, Init, Program, Tensor
+from . import nn, train
+from .client import (BeamlineError, Busy, Client, Conflict, Forbidden, Held, InvalidGraph, Lease, Malformed, NotFound,
+                     OutOfMemory, RemoteProgram, Result, TimedOut, TooLarge)
+from .context import Context, ContextVar, GlobalCounters, getenv
+from .device import Device
+from .dtype import dtypes
+from .graph import Graph, Init, Node, Program
+from .jit import TinyJit, Variable
+from .tensor import JitError, Tensor
 from .values import Array, array, read_safetensors, write_safetensors
 
 __version__ = "0.1.0"
-__all__ = ["Array", "BeamlineError", "Busy", "Client", "Conflict", "Forbidden", "Graph", "Held", "Init", "InvalidGraph", "Lease",
-           "Malformed", "NotFound", "OutOfMemory", "Program", "RemoteProgram", "Result", "Tensor", "TimedOut", "TooLarge", "array",
-           "read_safetensors", "write_safetensors"]
+__all__ = ["Array", "BeamlineError", "Busy", "Client", "Conflict", "Context", "ContextVar", "Device", "Forbidden",
+           "GlobalCounters", "Graph", "Held", "Init", "InvalidGraph", "JitError", "Lease", "Malformed", "Node", "NotFound",
+           "OutOfMemory", "Program", "RemoteProgram", "Result", "Tensor", "TimedOut", "TinyJit", "TooLarge", "Variable",
+           "array", "dtypes", "getenv", "nn", "read_safetensors", "train", "write_safetensors"]

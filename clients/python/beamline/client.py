@@ -423,18 +423,21 @@ class RemoteProgram:
     def path(self, rest):
         return self.client.path("programs", self.name) + rest
 
-    def run(self, inputs=None, *, entry=None, steps=None, collect=None, every=1, **options):
+    def run(self, inputs=None, *, entry=None, steps=None, collect=None, every=1, keep=None, **options):
         """Run steps of an entry and give the last one's outputs: a Result.
 
         inputs: values by name, as for Client.run; each takes the dtype that the program declares
         entry: which one, where there are several       steps: how many, by default 1
         collect: outputs to give as a series too, of each |every| steps: in ``collected``
+        keep: {name: output}: outputs to leave on the server under these names, instead of sending them
         options: device, debug, timeout_ms
         """
         document, tensors = dict(options), {}
         document.update({"entry": entry} if entry else {}, **({"steps": steps} if steps else {}))
         if collect:
             document["collect"] = {"every": every, "outputs": list(collect)}
+        if keep:
+            document["keep"] = dict(keep)
         values = self.client.encode_all(inputs or {}, {}, tensors)
         if values:
             document["inputs"] = values

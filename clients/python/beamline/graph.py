@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Graphs and programs as one builds them: nothing here speaks to a server."""
-from .ops import DEFAULTS, LISTED, GraphOps, TensorOps
+from .ops import DEFAULTS, LISTED, GraphOps, NodeOps
 from .values import dtype_name, exact, is_numpy
 
 END = 1 << 40  # past the end of every axis; the server clips a stop
 
 
-class Tensor(TensorOps):
+class Node(NodeOps):
     """A handle of an input, a state or a result in a Graph.  It holds no numbers: run the graph to get them.
 
     Operators build nodes: ``x * 2 + y``, ``x @ w``, ``-x``, ``x < 0``, ``x[0, 1:3]``, ``x ** 2`` (2, 0.5, -0.5 and -1).
@@ -20,7 +20,7 @@ class Tensor(TensorOps):
         self.id = name
 
     def __repr__(self):
-        return f"Tensor({self.id!r})"
+        return f"Node({self.id!r})"
 
     def __bool__(self):
         raise TypeError("a tensor of a graph has no value yet: run the graph")
@@ -33,7 +33,7 @@ class Tensor(TensorOps):
 
     def __getitem__(self, key):
         keys = key if isinstance(key, tuple) else (key,)
-        if len(keys) == 1 and isinstance(keys[0], Tensor):
+        if len(keys) == 1 and isinstance(keys[0], Node):
             return self.take(keys[0])
         starts, stops, steps, axes, gone = [], [], [], [], []
         behind = None
@@ -70,12 +70,12 @@ COMPARE = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "
 UNARY = {"neg": "neg", "abs": "abs", "invert": "bitwise_not"}
 
 for special, op in BINARY.items():
-    setattr(Tensor, f"__{special}__", forward(op))
-    setattr(Tensor, f"__r{special}__", backward(op))
+    setattr(Node, f"__{special}__", forward(op))
+    setattr(Node, f"__r{special}__", backward(op))
 for special, op in COMPARE.items():
-    setattr(Tensor, f"__{special}__", forward(op))
+    setattr(Node, f"__{special}__", forward(op))
 for special, op in UNARY.items():
-    setattr(Tensor, f"__{special}__", TensorOps.__dict__[op])
+    setattr(Node, f"__{special}__", NodeOps.__dict__[op])
 
 
 class Graph(GraphOps):
@@ -123,13 +123,13 @@ class Graph(GraphOps):
         shape: sizes, some of which may be names of dimensions
         """
         self.inputs[self.take_name(name)] = {"dtype": dtype_name(dtype), "shape": None if shape is None else list(shape)}
-        return Tensor(self, name)
+        return Node(self, name)
 
     def state(self, name):
         """A state of the program that this graph is an entry of."""
         if self.program is None or name not in self.program.states:
             raise ValueError(f"the program has no state {name!r}")
-        return Tensor(self, name)
+        return Node(self, name)
 
     def output(self, *tensors, **named):
         """Results to send back: under their ids, or, by keyword, under a name that the node gets."""
@@ -172,7 +172,7 @@ class Graph(GraphOps):
         ids = list(base) if isinstance(base, (list, tuple)) else [base] + [f"{base}.{i}" for i in range(1, results or 1)]
         if len(ids) != (results or 1):
             raise ValueError(f"{op} has {results or 1} results, but {len(ids)} names were given")
-        made = [Tensor(self, self.take_name(each)) for each in ids]
+        made = [Node(self, self.take_name(each)) for each in ids]
         self.steps.append((made, op, operands, given))
         return made[0] if results is None else made
 
@@ -206,7 +206,7 @@ class Graph(GraphOps):
 
 
 def check_operand(graph, op, value):
-    if isinstance(value, Tensor):
+    if isinstance(value, Node):
         if value.graph is not graph:
             raise ValueError(f"{op}: {value.id!r} belongs to another graph")
     elif not isinstance(value, (int, float)) and not (is_numpy(value) and value.ndim == 0):
@@ -216,7 +216,7 @@ def check_operand(graph, op, value):
 
 def plain(value):
     """An operand or attribute as JSON has it."""
-    if isinstance(value, Tensor):
+    if isinstance(value, Node):
         return value.id
     if is_numpy(value):
         value = value.tolist()
@@ -229,7 +229,7 @@ def plain(value):
 
 def is_preset(value, preset):
     """Whether an attribute is what the server takes anyway."""
-    if preset is None or isinstance(value, Tensor):
+    if preset is None or isinstance(value, Node):
         return False
     return value == preset or isinstance(preset, tuple) and list(value) == list(preset)
 

@@ -2346,7 +2346,7 @@ class GraphOps:
             final_div}, name)
 
 
-class TensorOps:
+class NodeOps:
     """Ops as methods of their first operand."""
 
     def add(self, y, *, name=None):

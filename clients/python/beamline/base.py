@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: MIT
+"""What the parts of Tensor share: how a Tensor is made of an expression, and the arithmetic of shapes."""
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+from .dtype import DType, dtypes, least_upper_dtype
+from .expr import Expr
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+LIVE: dict = {}  # id -> weak reference, of every Tensor there is
+
+
+def argfix(*values) -> tuple:
+    """f(1, 2) and f((1, 2)) as (1, 2)."""
+    if values and isinstance(values[0], (tuple, list)):
+        if len(values) != 1:
+            raise ValueError(f"bad arg {values}")
+        return tuple(values[0])
+    return values
+
+
+def make_tuple(value, count: int) -> tuple:
+    """A number as |count| of it."""
+    return (value,) * count if isinstance(value, int) else tuple(value)
+
+
+def ceildiv(x: int, y: int) -> int:
+    """x / y, rounded up."""
+    return -(-x // y)
+
+
+def broadcast_shape(*shapes: tuple) -> tuple:
+    """The shape that all of these become; ValueError where they cannot."""
+    first = shapes[0]
+    if all(shape == first for shape in shapes):
+        return first
+    rank = max(len(shape) for shape in shapes)
+    aligned = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    result = []
+    for sizes in zip(*aligned):
+        size = 0 if 0 in sizes else max(sizes)
+        if any(each not in (1, size) for each in sizes):
+            raise ValueError(f"cannot broadcast {' and '.join(str(tuple(shape)) for shape in shapes)}")
+        result.append(size)
+    return tuple(result)
+
+
+def one_device(*exprs: Expr) -> str | None:
+    """The device that these are on; RuntimeError where they are on several.  None: the default one."""
+    found = None
+    for each in exprs:
+        if each.device is not None and each.device != found:
+            if found is not None:
+                raise RuntimeError(f"all tensors must be on the same device: {found}, {each.device}")
+            found = each.device
+    return found
+
+
+class Base:
+    """A Tensor's expression, and how others are made of it."""
+
+    __slots__ = ("expr", "grad", "requires_grad", "__weakref__")
+
+    expr: Expr
+    grad: Tensor | None
+    requires_grad: bool | None
+
+    def __del__(self, live=LIVE):
+        live.pop(id(self), None)
+
+    @classmethod
+    def _wrap(cls, expr: Expr) -> Tensor:
+        tensor = cls.__new__(cls)
+        tensor.expr, tensor.grad, tensor.requires_grad = expr, None, None
+        LIVE[id(tensor)] = weakref.ref(tensor)
+        return tensor
+
+    def _op(self, op: str, *operands, shape: tuple | None = None, dtype: DType | None = None, **attrs) -> Tensor:
+        """A node over this Tensor and others; its shape is this one's and its dtype too, unless given."""
+        mine = self.expr
+        src = (mine, *(each.expr if isinstance(each, Base) else each for each in operands))
+        device = one_device(*(each for each in src if each.__class__ is Expr)) if operands else mine.device
+        return self._wrap(Expr(op, src, tuple(attrs.items()), mine.shape if shape is None else shape,
+                               mine.dtype if dtype is None else dtype, device))
+
+    def _several(self, op: str, *operands, results: list, **attrs) -> tuple:
+        """A node with several results, given as (shape, dtype) each."""
+        src = (self.expr, *(each.expr if isinstance(each, Base) else each for each in operands))
+        whole = Expr(op, src, tuple(attrs.items()), None, None, one_device(*(each for each in src if each.__class__ is Expr)))
+        return tuple(self._wrap(Expr("item", (whole,), (("index", i),), shape, dtype, whole.device)) for i, (shape, dtype) in
+                     enumerate(results))
+
+    # ---- what it is
+
+    @property
+    def shape(self) -> tuple:
+        """The sizes of its axes."""
+        return self.expr.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of its elements."""
+        return self.expr.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of its axes."""
+        return len(self.expr.shape)
+
+    max_shape = shape
+
+    def numel(self) -> int:
+        """The number of its elements."""
+        total = 1
+        for size in self.expr.shape:
+            total *= size
+        return total
+
+    max_numel = numel
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.numel() * self.dtype.itemsize
+
+    def size(self, dim: int | None = None):
+        """The size of one axis, or all sizes."""
+        return self.shape if dim is None else self.shape[self._resolve_dim(dim)]
+
+    def is_floating_point(self) -> bool:
+        """Whether its dtype has fractions."""
+        return dtypes.is_float(self.dtype)
+
+    def _resolve_dim(self, dim: int, *, extra: bool = False) -> int:
+        """An axis counted from the start; IndexError where there is none."""
+        total = self.ndim + extra
+        if not -max(1, total) <= dim <= max(1, total) - 1:
+            raise IndexError(f"dim={dim} out of range {[-max(1, total), max(1, total) - 1]}")
+        return dim + total if dim < 0 else dim
+
+    def _axes(self, axis=None) -> tuple:
+        """Axes counted from the start; all where None."""
+        if axis is None:
+            return tuple(range(self.ndim))
+        return tuple(self._resolve_dim(each) for each in make_tuple(axis, 1)) if self.ndim else ()
+
+    # ---- bringing operands together
+
+    def ufix(self, other) -> Tensor:
+        """A number as a Tensor of a dtype that goes with this one."""
+        if isinstance(other, Base):
+            return other
+        dtype = self.dtype if isinstance(other, bool) or dtypes.is_float(self.dtype) or (
+            isinstance(other, int) and dtypes.is_int(self.dtype)) else dtypes.from_py(other)
+        if isinstance(other, bool):
+            dtype = self.dtype
+        return type(self).full((), other, dtype=dtype, device=self.expr.device)
+
+    def _pair(self, other, reverse: bool = False) -> tuple:
+        """(x, y, shape, dtype): both of one dtype; a number stays a number where it fits."""
+        if isinstance(other, Base):
+            x, y = self, other
+            if x.dtype is not y.dtype:
+                dtype = least_upper_dtype(x.dtype, y.dtype)
+                x, y = x.cast(dtype), y.cast(dtype)
+            shape = x.shape if x.shape == y.shape else broadcast_shape(x.shape, y.shape)
+            return (y, x, shape, x.dtype) if reverse else (x, y, shape, x.dtype)
+        x, number = self, as_number(other)
+        if number is None:
+            y = type(self)(other, device=self.expr.device)
+            return self._pair(y, reverse)
+        if isinstance(number, float) and not dtypes.is_float(x.dtype):
+            x = x.cast(least_upper_dtype(x.dtype, dtypes.default_float))
+        elif x.dtype is dtypes.bool and not isinstance(number, bool):
+            x = x.cast(dtypes.default_int)
+        if dtypes.is_int(x.dtype):
+            number = wrap_number(int(number), x.dtype)
+        number = int(number) if isinstance(number, bool) else number
+        return (number, x, x.shape, x.dtype) if reverse else (x, number, x.shape, x.dtype)
+
+    def _binary(self, op: str, other, reverse: bool = False, dtype: DType | None = None) -> Tensor:
+        x, y, shape, common = self._pair(other, reverse)
+        if isinstance(x, Base):
+            return x._op(op, y, shape=shape, dtype=dtype or common)
+        return self._wrap(Expr(op, (x, y.expr), (), shape, dtype or common, y.expr.device))
+
+
+def as_number(value):
+    """A Python number, of NumPy's scalars too; None where it is none.  TypeError for what no Tensor is made of."""
+    if isinstance(value, (bool, int, float)):
+        return value
+    if hasattr(value, "dtype") and getattr(value, "shape", None) == ():
+        return value.item()
+    if hasattr(value, "__index__"):
+        return value.__index__()
+    if isinstance(value, (list, tuple)) or hasattr(value, "__array__"):
+        return None
+    raise TypeError(f"{type(value).__name__} is no operand of a Tensor")
+
+
+def wrap_number(number: int, dtype: DType) -> int:
+    """A whole number modulo the width of an integer dtype."""
+    low = dtypes.min(dtype)
+    return (number - low) % (1 << 8 * dtype.itemsize) + low

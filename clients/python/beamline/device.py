@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: MIT
+"""The server that Tensors live on: found or started when it is first needed, one lease, handles, and the requests."""
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import urllib.parse
+
+from .client import SAFETENSORS, Client, make_error
+from .context import BEAM, DEBUG, GlobalCounters
+from .link import Link
+from .values import read_safetensors, write_safetensors
+
+TTL = 600                # seconds that the server waits for a word of us
+FREED_BYTES = 32 << 20   # of dead tensors, before they are deleted rather than their names used again
+FREED_NAMES = 256
+ADDRESS = "http://127.0.0.1:8470"
+# The shell ends the server when this process closes its end of the pipe, however it ends.
+LAUNCH = '"$0" serve --port 0 --log-level warn < /dev/null & server=$!; read -r line; kill "$server"; wait "$server"'
+
+
+class Handle:
+    """A tensor on the server.  Its name is free for another once this object is gone."""
+
+    __slots__ = ("session", "name", "nbytes")
+
+    def __init__(self, session: Session, name: str, nbytes: int):
+        self.session, self.name, self.nbytes = session, name, nbytes
+        GlobalCounters.mem_used += nbytes
+
+    def __del__(self):
+        GlobalCounters.mem_used -= self.nbytes
+        self.session.freed.append((self.name, self.nbytes))
+
+
+def find_binary() -> str | None:
+    """The server's program: $BEAMLINE, of the working copy that this file is in, or on the PATH."""
+    root = pathlib.Path(__file__).resolve().parents[3]
+    places = [os.environ.get("BEAMLINE"), str(root / "build" / "beamline"), shutil.which("beamline")]
+    return next((place for place in places if place and os.access(place, os.X_OK) and os.path.isfile(place)), None)
+
+
+def start_server(binary: str) -> str:
+    """The address of a server that lives as long as this process."""
+    process = subprocess.Popen(["/bin/sh", "-c", LAUNCH, binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    words = re.search(r"listening on (\S+)", process.stdout.readline())
+    if words is None:
+        raise RuntimeError(f"{binary} did not start")
+
+    def stop():
+        process.stdin.close()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    atexit.register(stop)
+    return f"http://{words.group(1)}"
+
+
+def find_server() -> str:
+    """$BEAMLINE_URL, else a server on the usual port, else one that is started.  Says on stderr what it found."""
+    if os.environ.get("BEAMLINE_URL"):
+        return os.environ["BEAMLINE_URL"]
+    client = Client(ADDRESS, timeout=5)
+    with client:
+        if client.ready():
+            print(f"beamline: using the server at {ADDRESS}", file=sys.stderr)
+            return ADDRESS
+    binary = find_binary()
+    if binary is None:
+        raise RuntimeError("no server: set BEAMLINE_URL to the address of one, or BEAMLINE to the program to start, or put it on "
+                           "the PATH")
+    url = start_server(binary)
+    print(f"beamline: started {binary} at {url}", file=sys.stderr)
+    return url
+
+
+class Session:
+    """This process on a server: its lease, and the names of its tensors.  Any thread."""
+
+    def __init__(self, url: str):
+        self.client = Client(url)
+        connection = self.client.connection
+        self.link = None if connection.kind.default_port == 443 else Link(connection.host, connection.port, connection.prefix)
+        self.lock = threading.RLock()
+        self.lease = self.client.call("POST", "/api/v1/leases", {"ttl": TTL})["lease"]
+        self.freed: list = []          # (name, bytes) of dead handles
+        self.programs: list = []       # names of dead programs
+        self.counter = 0
+        self.pid = os.getpid()
+        self.ended = threading.Event()
+        threading.Thread(target=self.renew, daemon=True).start()
+        atexit.register(self.end)
+
+    def renew(self) -> None:
+        client = Client(self.client_url())
+        while not self.ended.wait(TTL / 3):
+            try:
+                client.call("PUT", f"/api/v1/leases/{self.lease}")
+            except Exception:  # pylint: disable=broad-except  # the next request says what is wrong
+                pass
+
+    def client_url(self) -> str:
+        connection = self.client.connection
+        return f"http{'s' if self.link is None else ''}://{connection.host}:{connection.port}{connection.prefix}"
+
+    def end(self) -> None:
+        """Free all that the server holds for this process."""
+        if self.ended.is_set() or self.pid != os.getpid():
+            return
+        self.ended.set()
+        try:
+            for name in self.programs:
+                self.call("DELETE", f"/api/v1/programs/{name}")
+            self.call("DELETE", f"/api/v1/leases/{self.lease}")
+        except Exception:  # pylint: disable=broad-except  # the server is gone, and all with it
+            pass
+        self.link and self.link.close()
+
+    # ---- requests
+
+    def exchange(self, method: str, path: str, body=b"", content="application/json", accept="application/json"):
+        """(headers, body); BeamlineError where the server refuses."""
+        with self.lock:
+            if self.link is not None:
+                status, headers, data = self.link.exchange(method, path, body, content, accept)
+                if status < 400:
+                    return headers, data
+                if status not in (429, 503):
+                    raise make_error(status, {"Content-Type": headers.get("content-type", "")}, bytes(data))
+            headers, data = self.client.request(method, path, bytes(body), {"Content-Type": content, "Accept": accept})
+            return {key.lower(): value for key, value in headers.items()}, data
+
+    def call(self, method: str, path: str, document=None):
+        """One exchange of JSON documents."""
+        _, data = self.exchange(method, path, b"" if document is None else json.dumps(document).encode())
+        return json.loads(bytes(data)) if len(data) else None
+
+    def post(self, path: str, text: str, files: dict | None, binary: bool) -> tuple[dict, dict]:
+        """(reply, arrays): a document, with arrays beside it, to a graph or program; numbers come back if |binary|."""
+        body, content = text.encode(), "application/json"
+        if files:
+            body, content = write_safetensors(files, {"request": text}), SAFETENSORS
+        GlobalCounters.requests += 1
+        headers, data = self.exchange("POST", path, body, content, SAFETENSORS if binary else "application/json")
+        arrays: dict = {}
+        if headers.get("content-type", "").startswith(SAFETENSORS):
+            arrays, metadata = read_safetensors(data, False)
+            return json.loads(metadata["response"]), arrays
+        return json.loads(bytes(data)), arrays
+
+    def count(self, stats: dict, ops: int, mem: int) -> None:
+        """Add one run to the counters, and print what it tells of itself."""
+        GlobalCounters.kernel_count += stats["kernels"] + stats["helpers"]
+        GlobalCounters.time_sum_s += stats["compute_ms"] * 1e-3
+        GlobalCounters.global_ops += ops
+        GlobalCounters.global_mem += mem
+        if stats.get("debug"):
+            print(stats["debug"].rstrip("\n"))
+
+    # ---- tensors
+
+    def fresh(self) -> str:
+        """A name for a tensor: that of a dead one, which it replaces, or a new one."""
+        if self.freed:
+            return self.freed.pop()[0]
+        self.counter += 1
+        return f"t{self.counter}"
+
+    def sweep(self, force: bool = False) -> None:
+        """Delete dead tensors where they are many or large."""
+        freed = self.freed
+        if not freed and not self.programs:
+            return
+        if force or len(freed) > FREED_NAMES or sum(size for _, size in freed) > FREED_BYTES:
+            names = []
+            while freed:
+                names.append(freed.pop()[0])
+            if names:
+                self.call("POST", "/api/v1/tensors/delete", {"names": names, "lease": self.lease})
+        while self.programs:
+            self.call("DELETE", f"/api/v1/programs/{self.programs.pop()}")
+
+    def upload(self, value, device: str | None) -> Handle:
+        """An Array as a tensor on the server."""
+        self.sweep()
+        name = self.fresh()
+        query = {"dtype": value.dtype, "shape": ",".join(map(str, value.shape)), "lease": self.lease,
+                 **({"device": device} if device else {})}
+        self.exchange("PUT", f"/api/v1/tensors/{name}?{urllib.parse.urlencode(query, safe=',')}", value.data,
+                      "application/octet-stream")
+        return Handle(self, name, value.nbytes)
+
+    def download(self, handle: Handle):
+        """The numbers of a tensor on the server, as an Array."""
+        _, data = self.exchange("GET", f"/api/v1/tensors/{handle.name}?lease={self.lease}", accept=SAFETENSORS)
+        return next(iter(read_safetensors(data, False)[0].values()))
+
+
+class _Device:
+    """The devices of the server.  ``Device.DEFAULT`` is the one that is used where none is named; it can be set."""
+
+    def __init__(self):
+        self.opened: Session | None = None
+        self.url: str | None = None
+        self.default: str | None = None
+        self.ids: list | None = None
+        self.lock = threading.Lock()
+
+    @property
+    def session(self) -> Session:
+        """The session with the server, opened when it is first asked for."""
+        if self.opened is None:
+            with self.lock:
+                if self.opened is None:
+                    self.opened = Session(self.url or find_server())
+        return self.opened
+
+    def connect(self, url: str) -> None:
+        """Use this server from now on.  Tensors on another one are lost to this process."""
+        if self.opened is not None:
+            self.opened.end()
+        self.opened, self.ids, self.url, self.default = None, None, url, None
+
+    def list(self) -> list:
+        """What the server says of its devices: a list of dicts with id, name, type and memory; the default one first."""
+        if self.ids is None:
+            self.ids = self.session.call("GET", "/api/v1/devices")["devices"]
+        return self.ids
+
+    @property
+    def DEFAULT(self) -> str:
+        """The id of the default device."""
+        return self.default or os.environ.get("BEAMLINE_DEVICE") or self.list()[0]["id"]
+
+    @DEFAULT.setter
+    def DEFAULT(self, device: str) -> None:
+        self.default = self.canonicalize(device)
+
+    def canonicalize(self, device: str | None) -> str | None:
+        """The server's id of a device: "opencl:0"; "CPU" and "GPU" find the first of that kind.  None stays the default."""
+        if device is None or re.fullmatch(r"(opencl|vulkan|interp|cuda):\d+", device):
+            return device
+        name = device.lower()
+        if name in ("opencl", "vulkan", "interp", "cuda"):
+            return f"{name}:0"
+        if re.fullmatch(r"(opencl|vulkan|interp|cuda):\d+", name):
+            return name
+        kind, _, number = name.partition(":")
+        kind = {"cl": "opencl", "python": "cpu", "npy": "cpu", "clang": "cpu", "llvm": "cpu"}.get(kind, kind)
+        fits = [each["id"] for each in self.list() if each["id"].startswith(kind + ":") or each["type"].lower() == kind]
+        if int(number or 0) >= len(fits):
+            raise ValueError(f"no device {device!r}; there are {', '.join(each['id'] for each in self.list())}")
+        return fits[int(number or 0)]
+
+    def synchronize(self) -> None:
+        """Delete on the server what is dead here.  Every request waits for its result, so there is nothing else to wait for."""
+        self.session.sweep(force=True)
+
+    def __getitem__(self, device: str) -> _Device:
+        self.canonicalize(device)
+        return self
+
+
+Device = _Device()
+
+
+def options() -> str:
+    """The members of a request that settings ask for."""
+    debug = f',"debug":{min(int(DEBUG), 7)}' if DEBUG.value >= 1 else ""
+    return debug + (f',"beam":{int(BEAM)}' if BEAM.value else "")

@@ -1,0 +1,419 @@
+# SPDX-License-Identifier: MIT
+"""Element by element: arithmetic, comparison, functions and activations."""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from .base import Base, broadcast_shape
+from .dtype import DType, dtypes, least_upper_dtype, least_upper_float, to_dtype
+from .expr import Expr
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+# Functions whose result is a float; integers become one.
+FLOAT_FUNCTIONS = {
+    "sqrt": "Square root.", "rsqrt": "1 / square root.", "reciprocal": "1 / x.", "exp": "e to the x.", "exp2": "2 to the x.",
+    "log": "Natural logarithm.", "log2": "Logarithm to the base 2.", "log10": "Logarithm to the base 10.",
+    "sin": "Sine of radians.",
+    "cos": "Cosine of radians.", "tan": "Tangent of radians.", "asin": "Inverse sine.", "acos": "Inverse cosine.",
+    "atan": "Inverse tangent.", "sinh": "Hyperbolic sine.", "cosh": "Hyperbolic cosine.", "asinh": "Inverse hyperbolic sine.",
+    "acosh": "Inverse hyperbolic cosine.", "atanh": "Inverse hyperbolic tangent.", "erf": "Error function.",
+    "sigmoid": "1 / (1 + exp(-x)).", "tanh": "Hyperbolic tangent.", "silu": "x * sigmoid(x).",
+}
+# Functions that keep the dtype.
+SAME_FUNCTIONS = {
+    "abs": "Absolute value.", "sign": "-1, 0 or 1.", "square": "x * x.", "relu": "max(x, 0).",
+    "floor": "The next whole number below.",
+    "ceil": "The next whole number above.", "trunc": "Towards zero.", "round": "The nearest whole number, the even one of two.",
+}
+SELU_ALPHA, SELU_GAMMA = 1.67326, 1.0507
+
+
+class ElementwiseMixin(Base):
+    """Methods that work element by element.  Operands broadcast as in NumPy, and become one dtype; numbers may stand for them."""
+
+    __slots__ = ()
+
+    # ---- dtypes
+
+    def cast(self, dtype) -> Tensor:
+        """The same values as another dtype.  A float becomes an integer by dropping its fraction."""
+        dtype = to_dtype(dtype)
+        return self if dtype is self.dtype else self._convert("cast", dtype)
+
+    def _convert(self, op: str, dtype: DType) -> Tensor:
+        mine = self.expr
+        return self._wrap(Expr(op, (mine,), (("dtype", dtype.name),), mine.shape, dtype, mine.device))
+
+    def bitcast(self, dtype) -> Tensor:
+        """The same bits as another dtype: of shape (..., n), where the sizes differ (..., n * itemsize / other itemsize)."""
+        dtype = to_dtype(dtype)
+        if dtype is self.dtype:
+            return self
+        old, new = self.dtype.itemsize, dtype.itemsize
+        if old == new:
+            return self._convert("bitcast", dtype)
+        if self.ndim == 0 or self.shape[-1] * old % new != 0:
+            raise RuntimeError(f"unsupported size in bitcast: {self.shape} of {self.dtype} to {dtype}")
+        words = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
+        bits, narrow = self.bitcast(words[old]), words[new]
+        if new < old:
+            parts = [(bits >> 8 * new * i).cast(narrow) for i in range(old // new)]
+            return type(self).stack(*parts, dim=-1).flatten(-2).bitcast(dtype)
+        split = bits.reshape(*self.shape[:-1], -1, new // old).cast(narrow)
+        total = split[..., 0]
+        for i in range(1, new // old):
+            total = total | (split[..., i] << 8 * old * i)
+        return total.bitcast(dtype)
+
+    def float(self) -> Tensor:
+        """As float32."""
+        return self.cast(dtypes.float32)
+
+    def half(self) -> Tensor:
+        """As float16."""
+        return self.cast(dtypes.float16)
+
+    def bfloat16(self) -> Tensor:
+        """As bfloat16."""
+        return self.cast(dtypes.bfloat16)
+
+    def double(self) -> Tensor:
+        """As float64."""
+        return self.cast(dtypes.float64)
+
+    def int(self) -> Tensor:
+        """As int32."""
+        return self.cast(dtypes.int32)
+
+    def long(self) -> Tensor:
+        """As int64."""
+        return self.cast(dtypes.int64)
+
+    def short(self) -> Tensor:
+        """As int16."""
+        return self.cast(dtypes.int16)
+
+    def bool(self) -> Tensor:
+        """As bool: whether it is not zero."""
+        return self.cast(dtypes.bool)
+
+    # ---- arithmetic
+
+    def neg(self) -> Tensor:
+        """-x; of bool its opposite."""
+        return self.logical_not() if self.dtype is dtypes.bool else self._op("neg")
+
+    def add(self, x, reverse=False) -> Tensor:
+        """self + x"""
+        return self._binary("add", x, reverse)
+
+    def sub(self, x, reverse=False) -> Tensor:
+        """self - x"""
+        return self._binary("sub", x, reverse)
+
+    def mul(self, x, reverse=False) -> Tensor:
+        """self * x"""
+        return self._binary("mul", x, reverse)
+
+    def div(self, x, reverse=False, rounding_mode=None) -> Tensor:
+        """self / x; integers give floats.  rounding_mode: None, "trunc" or "floor", with which integers stay."""
+        a, b, shape, dtype = self._pair(x, reverse)
+        if rounding_mode not in (None, "trunc", "floor"):
+            raise RuntimeError(f"rounding_mode={rounding_mode!r} is not supported")
+        if rounding_mode == "floor":
+            return self._binary("floor_div", x, reverse)
+        if rounding_mode == "trunc":
+            if dtypes.is_float(dtype):
+                return self.div(x, reverse).trunc()
+            floor, rest = self._binary("floor_div", x, reverse), self._binary("mod", x, reverse)
+            negative = (a < 0) ^ (b < 0) if isinstance(a, Base) and isinstance(b, Base) else \
+                (a < 0) ^ bool(b < 0) if isinstance(a, Base) else (b < 0) ^ bool(a < 0)
+            return floor + ((rest != 0) & negative).cast(floor.dtype)
+        to = least_upper_float(dtype)
+        a, b = (each.cast(to) if isinstance(each, Base) else each for each in (a, b))
+        if isinstance(a, Base):
+            return a._op("div", b, shape=shape)
+        return self._wrap(Expr("div", (a, b.expr), (), shape, to, b.expr.device))
+
+    def mod(self, x, reverse=False) -> Tensor:
+        """self - x * floor(self / x), with the sign of x."""
+        return self._binary("mod", x, reverse)
+
+    def fmod(self, x, reverse=False) -> Tensor:
+        """self - x * trunc(self / x), with the sign of self."""
+        quotient = self.div(x, reverse, rounding_mode="trunc")
+        return x - quotient * self if reverse else self - quotient * x
+
+    def pow(self, x, reverse=False) -> Tensor:
+        """self to the x."""
+        if not isinstance(x, Base) and not reverse:
+            known = {0: lambda: self * 0 + 1, 1: lambda: self, 2: self.square, 3: lambda: self * self * self, 0.5: self.sqrt,
+                     -0.5: self.rsqrt, -1: self.reciprocal}
+            if isinstance(x, int) and x < 0 and not dtypes.is_float(self.dtype):
+                raise RuntimeError("an integer cannot be raised to a negative power")
+            if x in known and (isinstance(x, int) or dtypes.is_float(self.dtype)):
+                return known[x]()
+        return self._binary("pow", x, reverse)
+
+    def maximum(self, x) -> Tensor:
+        """The larger of each; NaN if either is."""
+        return self._binary("maximum", x, False)
+
+    def minimum(self, x) -> Tensor:
+        """The smaller of each; NaN if either is."""
+        return self._binary("minimum", x, False)
+
+    def copysign(self, other) -> Tensor:
+        """The magnitude of self with the sign of other, which zeros have too."""
+        x, y, _, _ = self._pair(other)
+        y = x.ufix(y) if not isinstance(y, Base) else y
+        x, y = (each.cast(least_upper_float(each.dtype)) for each in (x, y))
+        return ((y < 0) | (y.reciprocal() < 0)).where(-x.abs(), x.abs())
+
+    def logaddexp(self, other) -> Tensor:
+        """log(exp(self) + exp(other))"""
+        most = self.maximum(other)
+        finite = most.isinf().where(0, most).detach()
+        return ((self - finite).exp() + (self.ufix(other) - finite).exp()).log() + finite
+
+    def lerp(self, end, weight) -> Tensor:
+        """self + (end - self) * weight"""
+        if self.dtype is dtypes.uint8 and isinstance(weight, Base):  # as fixed-point numbers
+            fixed = (weight * 128 + 0.5).cast(dtypes.int16)
+            return (self + (((end - self).cast(dtypes.int8) * fixed + 64).cast(dtypes.uint16) >> 7)).cast(dtypes.uint8)
+        return self + (end - self) * weight
+
+    def clamp(self, min_=None, max_=None) -> Tensor:
+        """Not below min_ nor above max_: numbers or Tensors."""
+        if min_ is None and max_ is None:
+            raise RuntimeError("at least one of 'min_' or 'max_' must not be None")
+        bounds = [each for each in (min_, max_) if each is not None]
+        if all(isinstance(each, (int, float)) for each in bounds) and (
+                dtypes.is_float(self.dtype) or dtypes.is_int(self.dtype) and all(isinstance(each, int) for each in bounds)):
+            return self._op("clamp", **{key: each for key, each in (("min", min_), ("max", max_)) if each is not None})
+        low = self if min_ is None else self.maximum(min_)
+        return low if max_ is None else low.minimum(max_)
+
+    clip = clamp
+
+    def where(self, x, y) -> Tensor:
+        """x where self is not zero, else y.  The three broadcast together."""
+        if isinstance(x, Base):
+            x, y, _, dtype = x._pair(y)
+        elif isinstance(y, Base):
+            y, x, _, dtype = y._pair(x)
+        else:
+            dtype = least_upper_dtype(dtypes.from_py(x), dtypes.from_py(y))
+            x = type(self).full((), x, dtype=dtype, device=self.expr.device)
+            y = dtypes.as_const(y, dtype)
+            y = int(y) if isinstance(y, bool) else y
+        shape = broadcast_shape(self.shape, *(each.shape for each in (x, y) if isinstance(each, Base)))
+        return self.cast(dtypes.bool)._op("where", x, y, shape=shape, dtype=dtype)
+
+    def masked_fill(self, mask: Tensor, value) -> Tensor:
+        """value where the mask is not zero, else self."""
+        return mask.where(value, self)
+
+    # ---- comparison and logic
+
+    def _compare(self, op: str, other) -> Tensor:
+        return self._binary(op, other, dtype=dtypes.bool)
+
+    def eq(self, other) -> Tensor:
+        """self == other"""
+        return self._compare("equal", other)
+
+    def ne(self, other) -> Tensor:
+        """self != other"""
+        return self._compare("not_equal", other)
+
+    def isnan(self) -> Tensor:
+        """Whether it is NaN."""
+        return self._op("isnan", dtype=dtypes.bool)
+
+    def isinf(self, detect_positive=True, detect_negative=True) -> Tensor:
+        """Whether it is infinite."""
+        positive, negative = self == math.inf, self == -math.inf
+        return (positive & bool(detect_positive)) | (negative & bool(detect_negative))
+
+    def isfinite(self) -> Tensor:
+        """Whether it is neither infinite nor NaN."""
+        return (self.isinf() | self.isnan()).logical_not()
+
+    def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> Tensor:
+        """Whether |self - other| <= atol + rtol * |other|."""
+        other = self.ufix(other)
+        near = self.isfinite() & other.isfinite() & ((self - other).abs() <= atol + rtol * other.abs())
+        same = (self.isinf() | other.isinf()) & (self == other)
+        return near | same | (self.isnan() & other.isnan() & bool(equal_nan))
+
+    def allclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool:
+        """Whether all are close, as a Python bool."""
+        return bool(self.isclose(other, rtol=rtol, atol=atol, equal_nan=equal_nan).all().item())
+
+    def logical_not(self) -> Tensor:
+        """Whether it is zero."""
+        return self._op("logical_not", dtype=dtypes.bool)
+
+    def _bits(self, op: str, other, reverse=False) -> Tensor:
+        if dtypes.is_float(self.dtype) or isinstance(other, Base) and dtypes.is_float(other.dtype) or isinstance(other, float):
+            raise RuntimeError(f"{op} is not supported for {self.dtype}")
+        return self._binary(op, other, reverse)
+
+    def bitwise_and(self, x, reverse=False) -> Tensor:
+        """Bits that both have."""
+        return self._bits("bitwise_and", x, reverse)
+
+    def bitwise_or(self, x, reverse=False) -> Tensor:
+        """Bits that one or both have."""
+        return self._bits("bitwise_or", x, reverse)
+
+    def bitwise_xor(self, x, reverse=False) -> Tensor:
+        """Bits that one of them has."""
+        return self._bits("bitwise_xor", x, reverse)
+
+    def bitwise_not(self) -> Tensor:
+        """Every bit turned; of bool its opposite."""
+        if dtypes.is_float(self.dtype):
+            raise RuntimeError(f"bitwise_not is not supported for {self.dtype}")
+        return self.logical_not() if self.dtype is dtypes.bool else self._op("bitwise_not")
+
+    def lshift(self, x, reverse=False) -> Tensor:
+        """self * 2 ** x, modulo the width."""
+        return self._bits("left_shift", x, reverse)
+
+    def rshift(self, x, reverse=False) -> Tensor:
+        """The floor of self / 2 ** x."""
+        return self._bits("right_shift", x, reverse)
+
+    # ---- activations
+
+    def relu6(self) -> Tensor:
+        """Between 0 and 6."""
+        return self.clamp(0, 6)
+
+    def hardsigmoid(self, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
+        """alpha * x + beta, between 0 and 1."""
+        return (alpha * self + beta).clamp(0, 1)
+
+    def hardswish(self) -> Tensor:
+        """x * relu6(x + 3) / 6"""
+        return self * (self + 3).relu6() * (1 / 6)
+
+    def hardtanh(self, min_val=-1, max_val=1) -> Tensor:
+        """Between min_val and max_val."""
+        return self.clamp(min_val, max_val)
+
+    def leaky_relu(self, neg_slope=0.01) -> Tensor:
+        """x where positive, else neg_slope * x."""
+        return self._op("leaky_relu", dtype=least_upper_float(self.dtype), negative_slope=neg_slope)
+
+    def elu(self, alpha=1.0) -> Tensor:
+        """x where positive, else alpha * (exp(x) - 1)."""
+        return self.relu() - alpha * (1 - self.exp()).relu()
+
+    def celu(self, alpha=1.0) -> Tensor:
+        """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))"""
+        return self.maximum(0) + (alpha * ((self / alpha).exp() - 1)).minimum(0)
+
+    def selu(self, alpha=SELU_ALPHA, gamma=SELU_GAMMA) -> Tensor:
+        """gamma * (x where not negative, else alpha * (exp(x) - 1))"""
+        return gamma * (self >= 0).detach().where(self, alpha * (self.exp() - 1))
+
+    def gelu(self, approximate: str = "tanh") -> Tensor:
+        """x times the normal distribution function of x; approximate: "tanh" or "none"."""
+        if approximate not in ("tanh", "none"):
+            raise RuntimeError(f"approximate={approximate!r} is not supported")
+        return self._op("gelu", dtype=least_upper_float(self.dtype), approximate=approximate)
+
+    def quick_gelu(self) -> Tensor:
+        """x * sigmoid(1.702 * x)"""
+        return self * (self * 1.702).sigmoid()
+
+    def mish(self) -> Tensor:
+        """x * tanh(softplus(x))"""
+        return self * self.softplus().tanh()
+
+    def softplus(self, beta=1.0) -> Tensor:
+        """log(1 + exp(beta * x)) / beta"""
+        return self._op("softplus", dtype=least_upper_float(self.dtype), beta=beta)
+
+    def softsign(self) -> Tensor:
+        """x / (1 + |x|)"""
+        return self / (1 + self.abs())
+
+    def logsigmoid(self) -> Tensor:
+        """log(sigmoid(x))"""
+        return -(-self).softplus()
+
+    # ---- what does not compute
+
+    def contiguous(self) -> Tensor:
+        """Itself, computed into memory of its own."""
+        return self if self.expr.is_leaf else self._op("contiguous")
+
+    def contiguous_backward(self) -> Tensor:
+        """Itself; the server decides where gradients are stored."""
+        return self
+
+    def detach(self) -> Tensor:
+        """Itself, through which no gradient flows."""
+        return self._op("detach")
+
+    def sequential(self, ll: list) -> Tensor:
+        """The functions of a list applied, one after the other."""
+        value = self
+        for function in ll:
+            value = function(value)
+        return value
+
+
+def function(name: str, doc: str, is_float: bool):
+    def method(self) -> Tensor:
+        return self._op(name, dtype=least_upper_float(self.expr.dtype) if is_float else None)
+    method.__name__, method.__doc__ = name, doc
+    return method
+
+
+def operator(name: str, reverse: bool):
+    def method(self, other):
+        return getattr(self, name)(other, True) if reverse else getattr(self, name)(other)
+    return method
+
+
+def in_place(name: str):
+    def method(self, other):
+        return self.assign(getattr(self, name)(other))
+    return method
+
+
+def comparison(op: str):
+    def method(self, other):
+        return self._compare(op, other)
+    return method
+
+
+for _name, _doc in FLOAT_FUNCTIONS.items():
+    setattr(ElementwiseMixin, _name, function(_name, _doc, True))
+for _name, _doc in SAME_FUNCTIONS.items():
+    setattr(ElementwiseMixin, _name, function(_name, _doc, False))
+ElementwiseMixin.swish = ElementwiseMixin.silu
+OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "mod": "mod", "pow": "pow", "and": "bitwise_and",
+             "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "lshift", "rshift": "rshift", "matmul": "matmul"}
+for _special, _name in OPERATORS.items():
+    setattr(ElementwiseMixin, f"__{_special}__", operator(_name, False))
+    setattr(ElementwiseMixin, f"__r{_special}__", operator(_name, True))
+    setattr(ElementwiseMixin, f"__i{_special}__", in_place(_name))
+ElementwiseMixin.__floordiv__ = lambda self, other: self.div(other, rounding_mode="floor")
+ElementwiseMixin.__rfloordiv__ = lambda self, other: self.div(other, True, "floor")
+ElementwiseMixin.__ifloordiv__ = lambda self, other: self.assign(self.div(other, rounding_mode="floor"))
+COMPARISONS = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
+for _special, _op in COMPARISONS.items():
+    setattr(ElementwiseMixin, f"__{_special}__", comparison(_op))
+ElementwiseMixin.__hash__ = object.__hash__
+ElementwiseMixin.__neg__ = lambda self: self.neg()
+ElementwiseMixin.__abs__ = lambda self: self.abs()
+ElementwiseMixin.__invert__ = lambda self: self.bitwise_not()

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: MIT
+"""x[...] read and written, gather and scatter."""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from .base import Base, broadcast_shape
+from .dtype import dtypes
+from .expr import Expr
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+class Part:
+    """What an index takes of one axis: a range of it, perhaps backwards, perhaps without the axis, perhaps picked by a Tensor."""
+
+    __slots__ = ("start", "stop", "step", "backwards", "gone", "pick")
+
+    def __init__(self, start: int, stop: int, step: int = 1, backwards: bool = False, gone: bool = False, pick=None):
+        self.start, self.stop, self.step, self.backwards, self.gone, self.pick = start, stop, step, backwards, gone, pick
+
+    @property
+    def size(self) -> int:
+        return max(0, -(-(self.stop - self.start) // self.step))
+
+
+def slice_part(key: slice, size: int) -> Part:
+    if any(each is not None and not hasattr(each, "__index__") for each in (key.start, key.stop, key.step)):
+        raise TypeError(f"slice {key} of {size} is not supported: its numbers must be whole")
+    if key.step is not None and key.step.__index__() == 0:
+        raise ValueError("slice step cannot be 0")
+    places = range(size)[key]
+    if len(places) == 0:
+        return Part(0, 0)
+    if places.step > 0:
+        return Part(places.start, min(size, places[-1] + 1), places.step)
+    return Part(places[-1], places.start + 1, -places.step, True)
+
+
+class IndexingMixin(Base):
+    """Indexing: whole numbers, slices with any step, ``...``, None, and lists or Tensors of integers, as in NumPy.
+
+    An index out of a Tensor reads 0 where it is out of range; negative ones count from the end.
+    """
+
+    __slots__ = ()
+
+    def _parts(self, key) -> tuple:
+        """(Part of each axis, where new axes come: places among the remaining axes)"""
+        keys = list(key) if isinstance(key, tuple) else [key]
+        keys = [type(self)(list(each) if isinstance(each, tuple) else each, device=self.expr.device)
+                if isinstance(each, (list, tuple)) or hasattr(each, "__array__") and not isinstance(each, Base) and
+                getattr(each, "shape", ()) != () else each for each in keys]
+        if sum(each is Ellipsis for each in keys) > 1:
+            raise IndexError("indices can only have a single ellipsis")
+        used = sum(each is not None and each is not Ellipsis for each in keys)
+        if used > self.ndim:
+            raise IndexError(f"too many {used} for tensor of {self.ndim} dimensions")
+        at = next((i for i, each in enumerate(keys) if each is Ellipsis), len(keys))
+        keys[at:at + 1] = [slice(None)] * (self.ndim - used)
+        parts, fresh, axis = [], [], 0
+        for each in keys:
+            if each is None:
+                fresh.append(sum(not part.gone for part in parts) + len(fresh))
+                continue
+            size = self.shape[axis]
+            if isinstance(each, slice):
+                part = slice_part(each, size)
+            elif isinstance(each, Base):
+                if not dtypes.is_int(each.dtype):
+                    raise IndexError(f"index dtype {each.dtype} is not supported")
+                part = Part(0, size, pick=each)
+            elif hasattr(each, "__index__") and not isinstance(each, bool):
+                number = each.__index__()
+                if not -size <= number < size:
+                    raise IndexError(f"index {number} is out of bounds with size {size}")
+                number %= max(size, 1)
+                part = Part(number, number + 1, gone=True)
+            else:
+                raise IndexError(f"{type(each).__name__} indexing is not supported")
+            parts.append(part)
+            axis += 1
+        return parts, fresh
+
+    def __getitem__(self, indices) -> Tensor:
+        parts, fresh = self._parts(indices)
+        x = self._slice([(part.start, part.stop, part.step) for part in parts])
+        back = [i for i, part in enumerate(parts) if part.backwards]
+        x = x.flip(back) if back else x
+        shape = [size for size, part in zip(x.shape, parts) if not part.gone]
+        picks: list = [part.pick for part in parts if not part.gone]
+        for place in fresh:
+            shape.insert(place, 1)
+            picks.insert(place, None)
+        x = x.reshape(tuple(shape))
+        return x._pick(picks) if any(each is not None for each in picks) else x
+
+    def _take(self, index: Tensor, dim: int) -> Tensor:
+        return self._op("take", index, shape=self.shape[:dim] + index.shape + self.shape[dim + 1:], axis=dim)
+
+    def _pick(self, picks: list) -> Tensor:
+        axes = [i for i, each in enumerate(picks) if each is not None]
+        if len(axes) == 1:
+            return self._take(picks[axes[0]], axes[0])
+        rest = [i for i in range(self.ndim) if i not in axes]
+        shape = broadcast_shape(*(picks[i].shape for i in axes))
+        sizes = [self.shape[i] for i in axes]
+        linear, inside = None, None
+        for axis, size in zip(axes, sizes):
+            pick = picks[axis].cast(dtypes.int64 if math.prod(sizes) >= 1 << 31 else dtypes.int32)
+            good = (pick >= -size) & (pick < size)
+            pick = (pick < 0).where(pick + size, pick)
+            linear = pick if linear is None else linear * size + pick
+            inside = good if inside is None else inside & good
+        linear = inside.where(linear, math.prod(sizes))._broadcast_to(shape)  # out of range reads 0
+        flat = self.permute(axes + rest).reshape((math.prod(sizes),) + tuple(self.shape[i] for i in rest))
+        result = flat._take(linear, 0)
+        if axes != list(range(axes[0], axes[-1] + 1)):
+            return result
+        before, count = axes[0], len(shape)
+        order = list(range(count, count + before)) + list(range(count)) + list(range(count + before, result.ndim))
+        return result.permute(order)
+
+    def __setitem__(self, indices, value) -> None:
+        parts, fresh = self._parts(indices)
+        if self.requires_grad:
+            raise NotImplementedError("setitem with requires_grad is not supported")
+        value = value if isinstance(value, Base) else type(self)(value, dtype=self.dtype, device=self.expr.device)
+        value = value.cast(self.dtype)
+        if any(part.pick is not None for part in parts):
+            value = self._put(parts, fresh, value)
+        else:
+            shape = [part.size for part in parts if not part.gone]
+            for place in fresh:
+                shape.insert(place, 1)
+            value = value._broadcast_to(tuple(shape))
+        self.assign(self._with(parts, value.reshape(tuple(part.size for part in parts))))
+
+    def _put(self, parts: list, fresh: list, value: Tensor) -> Tensor:
+        """The part of self that ranges choose, with |value| where Tensors point to."""
+        if fresh:
+            raise NotImplementedError("writing with None and Tensors in one index is not supported")
+        x = self._slice([(part.start, part.stop, part.step) for part in parts])
+        back = [i for i, part in enumerate(parts) if part.backwards]
+        x = x.flip(back) if back else x
+        axes = [i for i, part in enumerate(parts) if part.pick is not None]
+        rest = [i for i in range(x.ndim) if i not in axes]
+        order = axes + rest
+        picks = [parts[i].pick for i in axes]
+        together = broadcast_shape(*(each.shape for each in picks))
+        # The shape of the value is that of the same index read, where axes of whole numbers are gone.
+        front = axes != list(range(axes[0], axes[-1] + 1))
+        kept = [i for i in rest if not parts[i].gone]
+        before = 0 if front else sum(i < axes[0] for i in kept)
+        shape = tuple(x.shape[i] for i in kept)
+        value = value._broadcast_to(shape[:before] + together + shape[before:])
+        count = len(together)
+        value = value.permute(list(range(before, before + count)) + list(range(before)) + list(range(before + count, value.ndim)))
+        value = value.reshape(together + tuple(x.shape[i] for i in rest))
+        moved = x.permute(order)
+        picks = [each._broadcast_to(together).expr for each in picks]
+        done = self._wrap(Expr("index_put", (moved.expr, value.expr, *picks), (), moved.shape, self.dtype, moved.expr.device))
+        return done.permute([order.index(i) for i in range(x.ndim)])
+
+    def _with(self, parts: list, value: Tensor) -> Tensor:
+        """self, but for ranges of it that are |value|."""
+        back = [i for i, part in enumerate(parts) if part.backwards]
+        value = value.flip(back) if back else value
+        inside = type(self).full(value.shape, True, dtype=dtypes.bool, device=self.expr.device)
+
+        def spread(x: Tensor) -> Tensor:
+            for axis, part in enumerate(parts):
+                if part.step > 1 and part.size:
+                    shape = x.shape
+                    x = x.unsqueeze(axis + 1).pad((None,) * (axis + 1) + ((0, part.step - 1),) + (None,) * (x.ndim - axis - 1))
+                    x = x.reshape(shape[:axis] + (shape[axis] * part.step,) + shape[axis + 1:])
+                    extent = part.stop - part.start
+                    x = x.shrink(tuple((0, min(extent, x.shape[i])) if i == axis else None for i in range(x.ndim)))
+            return x.pad(tuple((part.start, total - part.start - size) for part, total, size in zip(parts, self.shape, x.shape)))
+        if value.shape == self.shape:
+            return value
+        return spread(inside).where(spread(value), self)
+
+    # ---- by index
+
+    def gather(self, dim: int, index: Tensor) -> Tensor:
+        """torch.gather: along one axis, each element of the result where |index|, which has its shape, says."""
+        if index.ndim != self.ndim:
+            raise RuntimeError(f"self.ndim must equal index.ndim, {self.ndim=}, {index.ndim=}")
+        dim = self._resolve_dim(dim)
+        if any(mine < size for i, (mine, size) in enumerate(zip(self.shape, index.shape)) if i != dim):
+            raise RuntimeError(f"requires self.shape[d] >= index.shape[d] for all d != dim, {self.shape=}, {index.shape=}")
+        x = self.shrink(tuple(None if i == dim else (0, size) for i, size in enumerate(index.shape)))
+        return x._op("gather", index, shape=index.shape, axis=dim)
+
+    def _scatter_operands(self, dim: int, index: Tensor, src) -> tuple:
+        dim = self._resolve_dim(dim)
+        if not isinstance(src, Base):
+            src = type(self).full(index.shape, src, dtype=self.dtype, device=self.expr.device)
+        src = src.cast(self.dtype)
+        if not self.ndim == index.ndim == src.ndim:
+            raise RuntimeError(f"self.ndim, index.ndim and src.ndim must all equal: {self.ndim}, {index.ndim}, {src.ndim}")
+        if any(i != dim and mine < size or given < size
+               for i, (mine, size, given) in enumerate(zip(self.shape, index.shape, src.shape))):
+            raise RuntimeError(f"All dimensions of index.shape={index.shape} should be <= those of src.shape={src.shape} and, "
+                               f"but for {dim=}, of self.shape={self.shape}")
+        return dim, src.shrink(tuple((0, size) for size in index.shape))
+
+    def scatter(self, dim: int, index: Tensor, src, reduce: str | None = None) -> Tensor:
+        """self, with the elements of |src| (a Tensor or number) where |index| says along an axis; reduce: "add" or "multiply"."""
+        if reduce not in (None, "add", "multiply"):
+            raise TypeError(f"reduce={reduce!r} must be one of None, 'multiply', or 'add'")
+        dim, src = self._scatter_operands(dim, index, src)
+        return self._op("scatter", index, src, axis=dim, **({"reduce": reduce} if reduce else {}))
+
+    def scatter_reduce(self, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool = True) -> Tensor:
+        """self and the elements of |src| that |index| brings to one place, reduced: "sum", "prod", "mean", "amax" or "amin"."""
+        if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+            raise RuntimeError(f"reduce={reduce!r} must be one of 'sum', 'prod', 'mean', 'amax', 'amin'")
+        dim, src = self._scatter_operands(dim, index, src)
+        return self._op("scatter_reduce", index, src, axis=dim, reduce=reduce, include_self=include_self)
+
+    def masked_select(self, mask, size: int | None = None, fill_value=0) -> Tensor:
+        """The elements where the mask holds, as a vector.  Without |size| their count is computed first."""
+        if not dtypes.is_bool(mask.dtype):
+            raise RuntimeError(f"masked_select expects bool mask tensor, got {mask.dtype}")
+        shape = broadcast_shape(self.shape, mask.shape)
+        x, mask = self._broadcast_to(shape), mask._broadcast_to(shape)
+        size = int(mask.sum().item()) if size is None else size
+        return x._several("masked_select", mask, results=[((size,), self.dtype), ((), dtypes.int64)], size=size,
+                          fill=fill_value)[0]
+
+    def nonzero(self, size: int | None = None, fill_value=0) -> Tensor:
+        """Where it is not zero: (count, ndim).  Without |size| the count is computed first."""
+        size = int((self != 0).sum().item()) if size is None else size
+        results = [((size, self.ndim), dtypes.int64), ((), dtypes.int64)]
+        return self._several("nonzero", results=results, size=size, fill=fill_value)[0].cast(dtypes.int32)
+
+    def one_hot(self, num_classes: int = -1) -> Tensor:
+        """1 where the class is x, else 0, along a new last axis.  Without num_classes the largest is computed first."""
+        if not dtypes.is_int(self.dtype):
+            raise RuntimeError(f"expect integer dtype, getting {self.dtype}")
+        if num_classes == -1:
+            num_classes = int((self.max() + 1).item())
+        return self._op("one_hot", shape=self.shape + (num_classes,), dtype=dtypes.default_int)._attrs(
+            num_classes=num_classes, dtype=dtypes.default_int.name)

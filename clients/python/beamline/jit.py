@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: MIT
+"""TinyJit: what a function does to Tensors as a program on the server, run by one request a call."""
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import weakref
+from typing import Any, Callable
+
+from . import device as devices
+from .base import LIVE
+from .context import JIT
+from .device import Device, Handle
+from .expr import (RANDOM, Expr, Seeds, between, bind, choose_device, held, is_input, linearize, make_template, numel, order_of,
+                   realize)
+from .tensor import Capture, JitError, Tensor
+
+NUMBERS = itertools.count()
+MOST_PROGRAMS = 64  # of one function, for the values of its arguments
+
+
+@functools.total_ordering
+class Variable:
+    """A whole number with a name and a range, for shapes and indices: ``Variable("n", 1, 10).bind(3)``.
+
+    Bound, it is its value wherever a whole number is taken.  A TinyJit has a program for each value that it was called with.
+    """
+
+    __slots__ = ("name", "min", "max", "value")
+
+    def __init__(self, name: str, min: int, max: int):  # pylint: disable=redefined-builtin
+        if min > max:
+            raise ValueError(f"Variable {name!r}: {min} is above {max}")
+        self.name, self.min, self.max, self.value = name, min, max, None
+
+    def bind(self, value: int) -> Variable:
+        """The same with a value."""
+        if not self.min <= value <= self.max:
+            raise ValueError(f"bind {value} not in range [{self.min}, {self.max}]")
+        bound = Variable(self.name, self.min, self.max)
+        bound.value = int(value)
+        return bound
+
+    def unbind(self) -> tuple:
+        """(the same without a value, its value)"""
+        return Variable(self.name, self.min, self.max), self.__index__()
+
+    @property
+    def val(self) -> int:
+        """Its value."""
+        return self.__index__()
+
+    def __index__(self) -> int:
+        if self.value is None:
+            raise ValueError(f"Variable {self.name!r} is not bound")
+        return self.value
+
+    __int__ = __index__
+
+    def __eq__(self, other) -> bool:
+        if isinstance(other, Variable) and (self.value is None or other.value is None):
+            return (self.name, self.min, self.max, self.value) == (other.name, other.min, other.max, other.value)
+        return self.value == (other.value if isinstance(other, Variable) else other)
+
+    def __lt__(self, other) -> bool:
+        return self.__index__() < int(other)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.value))
+
+    def __repr__(self) -> str:
+        return f"Variable({self.name!r}, {self.min}, {self.max})" + ("" if self.value is None else f".bind({self.value})")
+
+
+def number_operator(name: str):
+    def method(self, *others):
+        return getattr(self.__index__(), name)(*(int(other) if isinstance(other, Variable) else other for other in others))
+    return method
+
+
+for _name in ("add", "sub", "mul", "floordiv", "truediv", "mod", "pow"):
+    for _special in (f"__{_name}__", f"__r{_name}__"):
+        setattr(Variable, _special, number_operator(_special))
+Variable.__neg__ = number_operator("__neg__")
+
+
+def flatten(value: Any, name: str, tensors: dict, rest: list, seen: set | None = None) -> None:
+    """Tensors within lists, tuples and dicts by a name each, and all else in order."""
+    if isinstance(value, Tensor):
+        tensors[name] = value
+    elif isinstance(value, (list, tuple)):
+        rest.append((name, type(value).__name__, len(value)))
+        for i, each in enumerate(value):
+            flatten(each, f"{name}.{i}", tensors, rest)
+    elif isinstance(value, dict):
+        rest.append((name, tuple(map(str, value))))
+        for key, each in value.items():
+            flatten(each, f"{name}.{key}", tensors, rest)
+    else:
+        try:
+            hash(value)
+            rest.append((name, type(value), value))
+        except TypeError:
+            rest.append((name, type(value), id(value)))
+
+
+def rebuild(value: Any, replace: Callable[[Tensor], Tensor]) -> Any:
+    """The same structure of other Tensors."""
+    if isinstance(value, Tensor):
+        return replace(value)
+    if isinstance(value, (list, tuple)):
+        parts = [rebuild(each, replace) for each in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if isinstance(value, dict):
+        return {key: rebuild(each, replace) for key, each in value.items()}
+    return value
+
+
+class Trace:
+    """What a function did to Tensors.
+
+    returned: what it returned     outputs: the Exprs of that     assigned: (Tensor or place among the arguments, its new Expr)
+    leaves: (Expr, what gives its value: a place among the arguments, a Tensor whose value is taken at each call, or an Expr)
+    order, inner: as of order_of()
+    kept: id() of Tensors in |returned| that were there before, and are returned themselves
+    """
+
+    def __init__(self, returned: Any, outputs: list, assigned: list, leaves: list, order: list, inner: frozenset, kept: frozenset):
+        self.returned, self.outputs, self.assigned = returned, outputs, assigned
+        self.leaves, self.order, self.inner, self.kept = leaves, order, inner, kept
+
+
+class Program:
+    """A captured function as a program on the server."""
+
+    def __init__(self, kinds: list, trace: Trace):
+        self.kinds, self.returned, self.assigned, self.leaves = kinds, trace.returned, trace.assigned, trace.leaves
+        self.kept, self.session = trace.kept, Device.session
+        self.name = f"jit-{self.session.lease[:12]}-{next(NUMBERS)}"
+        results = trace.outputs + [expr for _, expr in trace.assigned]
+        order = trace.order
+        self.inputs = [each for each, _ in trace.leaves]
+        template, ids = make_template(order, self.inputs)
+        place = {id(expr): name for expr, name in zip(order, ids)}
+        sources = {id(expr): leaf for expr, leaf in trace.leaves}
+        self.outputs, self.passed, names = {}, {}, {}
+        for expr in results:
+            if id(expr) in sources:
+                self.passed[id(expr)] = sources[id(expr)]
+            else:
+                names[place[id(expr)]] = (tuple(expr.shape), expr.dtype, expr.device)
+                self.outputs[id(expr)] = place[id(expr)]
+        self.names = list(names.items())
+        self.keep_alive = results
+        self.device = choose_device(order)
+        produced = sum(numel(shape) * dtype.itemsize for shape, dtype, _ in names.values())
+        self.ops, self.mem = template.ops, template.mem + produced
+        document = {"lease": self.session.lease, "inputs": {f"x{i}": {"dtype": each.dtype.name, "shape": list(each.shape)}
+                                                            for i, each in enumerate(self.inputs)},
+                    "nodes": None, "outputs": list(names)}
+        document.update({"seed": Seeds.next()} if any(each.op in RANDOM for each in order) else {},
+                        **({"device": self.device} if self.device else {}))
+        text = json.dumps(document).replace('"nodes": null', f'"nodes":{template.nodes}', 1)
+        self.session.exchange("PUT", f"/api/v1/programs/{self.name}", text.encode())
+        self.path = f"/api/v1/programs/{self.name}/run"
+        weakref.finalize(self, self.session.programs.append, self.name)
+
+    def bind(self, inputs: list) -> tuple:
+        """(the values of the program's inputs, files of those that are numbers of this process)"""
+        exprs = []
+        for i, (_, leaf) in enumerate(self.leaves):
+            expr = inputs[leaf].expr if leaf.__class__ is int else leaf.expr if isinstance(leaf, Tensor) else leaf
+            if expr.shape != self.inputs[i].shape or expr.dtype is not self.inputs[i].dtype:
+                raise JitError(f"a tensor that the captured function uses was {self.inputs[i].shape} {self.inputs[i].dtype} "
+                               f"and is now {expr.shape} {expr.dtype}")
+            exprs.append(expr)
+        lazy = [expr for expr in exprs if expr.handle is None and expr.data is None]
+        if lazy:
+            realize(lazy)
+            for _, leaf in self.leaves:
+                if isinstance(leaf, Tensor):
+                    leaf.expr = leaf.expr.settled()
+        files: dict = {}
+        parts = []
+        for i, expr in enumerate(exprs):
+            if expr.data is not None and self.leaves[i][1].__class__ is not int:
+                realize([expr])  # sent once
+            parts.append(bind(f"x{i}", expr, files))
+        return ",".join(filter(None, parts)), files
+
+    def __call__(self, inputs: list) -> Any:
+        session = self.session
+        values, files = self.bind(inputs)
+        session.sweep()
+        names = [session.fresh() for _ in self.names]
+        keep = ",".join([f'"{name}":"{node}"' for name, (node, _) in zip(names, self.names)])
+        text = f'{{"lease":"{session.lease}","inputs":{{{values}}},"keep":{{{keep}}}{devices.options()}}}'
+        try:
+            reply, _ = session.post(self.path, text, files, False)
+        except BaseException:
+            session.freed.extend((name, 0) for name in names)
+            raise
+        session.count(reply["stats"], self.ops, self.mem)
+        made = {node: held(Handle(session, name, numel(shape) * dtype.itemsize), shape, dtype, device)
+                for name, (node, (shape, dtype, device)) in zip(names, self.names)}
+        before = {id(expr): self.current(leaf, inputs) for expr, leaf in self.leaves} if self.passed else {}
+
+        def value(expr: Expr) -> Expr:
+            return before[id(expr)] if id(expr) in self.passed else made[self.outputs[id(expr)]]
+        for tensor, expr in self.assigned:
+            (inputs[tensor] if tensor.__class__ is int else tensor).expr = value(expr)
+        return rebuild(self.returned, lambda tensor: tensor if id(tensor) in self.kept else Tensor._wrap(value(tensor.expr)))
+
+    @staticmethod
+    def current(leaf, inputs: list) -> Expr:
+        return inputs[leaf].expr if leaf.__class__ is int else leaf.expr if isinstance(leaf, Tensor) else leaf
+
+
+class TinyJit:
+    """A function of Tensors that becomes a program on the server: the first call runs it, the second captures it, later ones are
+    one request each.
+
+    What is captured is what it returns and what it assigns.  Tensors that it uses besides its arguments are taken with the value
+    that they have at each call.  Other arguments than Tensors choose among programs, one for each of their values.
+    """
+
+    def __init__(self, fxn: Callable, captured=None, prune=False, optimize=False):
+        self.fxn, self.prune, self.optimize = fxn, prune, optimize
+        self.reset()
+        if fxn is not None:
+            functools.update_wrapper(self, fxn, updated=())
+
+    def reset(self) -> None:
+        """Forget what was captured."""
+        self.cnt, self.captures = 0, {}
+
+    @property
+    def captured(self):
+        """What was captured last, or None."""
+        return next(reversed(self.captures.values()), None)
+
+    def __get__(self, instance, owner):
+        return self if instance is None else functools.partial(self.__call__, instance)
+
+    def __call__(self, *args, **kwargs):
+        if Capture.current is not None or not JIT:
+            return self.fxn(*args, **kwargs)
+        tensors: dict = {}
+        rest: list = []
+        for i, value in enumerate(args):
+            flatten(value, str(i), tensors, rest)
+        for key in sorted(kwargs):
+            flatten(kwargs[key], key, tensors, rest)
+        inputs = list(tensors.values())
+        if self.cnt == 0:
+            result = self.first(args, kwargs)
+        else:
+            key = tuple(rest)
+            program = self.captures.get(key)
+            kinds = [(name, each.shape, each.dtype, each.expr.device) for name, each in tensors.items()]
+            if program is None:
+                if len({id(each) for each in inputs}) != len(inputs):
+                    raise JitError("duplicate inputs to JIT")
+                self.check_kinds(kinds)
+                if len(self.captures) >= MOST_PROGRAMS:
+                    del self.captures[next(iter(self.captures))]
+                program = self.captures[key] = Program(kinds, capture(self.fxn, args, kwargs, inputs))
+            elif program.kinds != kinds:
+                raise JitError(f"args mismatch in JIT: expected {program.kinds}, got {kinds}")
+            result = program(inputs)
+        self.cnt += 1
+        return result
+
+    def check_kinds(self, kinds: list) -> None:
+        """Another value of an argument that is no Tensor is another program; another shape or dtype is an error."""
+        for program in self.captures.values():
+            if [each[0] for each in program.kinds] == [each[0] for each in kinds] and program.kinds != kinds:
+                raise JitError(f"args mismatch in JIT: expected {program.kinds}, got {kinds}")
+
+    def first(self, args: tuple, kwargs: dict) -> Any:
+        """Run it as it is, and compute what it returns and assigns."""
+        Capture.current = recorded = Capture(tracing=False)
+        try:
+            result = self.fxn(*args, **kwargs)
+        finally:
+            Capture.current = None
+        returned: dict = {}
+        flatten(result, "", returned, [])
+        wanted = list({id(each): each for each in (*returned.values(), *recorded.assigned.values())}.values())
+        if wanted:
+            wanted[0].realize(*wanted[1:])
+        return result
+
+
+def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list) -> Trace:
+    """Run a function on inputs without values, and tell what it returned and assigned.  The Tensors keep the values they had."""
+    starts: dict = {}
+    for reference in list(LIVE.values()):
+        tensor = reference()
+        if tensor is not None:
+            mine = tensor.expr
+            if mine.handle is not None:  # a leaf of its own, which tells it from others of the same value
+                tensor.expr = mine = held(mine.handle, mine.shape, mine.dtype, mine.device)
+            starts.setdefault(id(mine), (mine, tensor))
+    alive = {id(tensor) for _, tensor in starts.values()}
+    before = [each.expr for each in inputs]
+    fresh = [Expr("input", (), (("index", i),), each.shape, each.dtype, each.expr.device) for i, each in enumerate(inputs)]
+    for each, leaf in zip(inputs, fresh):
+        each.expr = leaf
+    Capture.current = recorded = Capture(tracing=True)
+    finished = False
+    try:
+        returned = fxn(*args, **kwargs)
+        finished = True
+    finally:
+        Capture.current = None
+        changed = {i: each.expr for i, each in enumerate(inputs) if each.expr is not fresh[i]}
+        for each, leaf in zip(inputs, before):
+            each.expr = leaf
+        if not finished:
+            for first, tensor in starts.values():
+                if id(tensor) in recorded.assigned and not any(tensor is each for each in inputs):
+                    tensor.expr = first
+    own = {id(each) for each in inputs}
+    assigned: list = [(i, expr) for i, expr in changed.items()]
+    assigned += [(each, each.expr) for each in recorded.assigned.values() if id(each) not in own and id(each) in alive]
+    for tensor, _ in assigned:
+        if tensor.__class__ is not int:
+            tensor.expr = next(first for first, each in starts.values() if each is tensor)
+
+    def as_returned(tensor: Tensor) -> Tensor:
+        """An argument that is returned stands for its value at the end; what was there before for itself."""
+        place = next((i for i, each in enumerate(inputs) if each is tensor), None)
+        if place is None:
+            return tensor if id(tensor) in alive else Tensor._wrap(tensor.expr)
+        return Tensor._wrap(changed.get(place, fresh[place]))
+    returned = rebuild(returned, as_returned)
+    kept = frozenset(id(each) for each in tensors_of(returned) if id(each) in alive)
+    outputs = [each.expr for each in tensors_of(returned) if id(each) not in kept]
+    if not outputs and not assigned and not kept:
+        raise JitError("didn't JIT anything!")
+    wanted = list({id(each): each for each in outputs + [expr for _, expr in assigned]}.values())
+    # What was there before is a leaf, but where a gradient leads through it.
+    paths = [between(each) for each in linearize(wanted) if each.op == "grad" and each.handle is None]
+    starts = {key: pair for key, pair in starts.items() if not any(key in path for path in paths)}
+    order, inner = order_of(wanted, frozenset(starts))
+    leaves: list = []
+    for each in order:
+        if each.op == "input":
+            leaves.append((each, each.attrs[0][1]))
+        elif id(each) in starts:
+            leaves.append((each, starts[id(each)][1]))
+        elif is_input(each, inner):
+            realize([each])
+            leaves.append((each, each))
+        elif each.op == "to":
+            raise JitError("a captured function is on one device")
+    return Trace(returned, outputs, assigned, leaves, order, inner, kept)
+
+
+def tensors_of(value: Any) -> list:
+    found: dict = {}
+    flatten(value, "", found, [])
+    return list(found.values())

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""HTTP with as little as it takes: one connection kept open, requests written and replies read by hand.  For http://
+addresses."""
+from __future__ import annotations
+
+import socket
+
+LIMIT = 1 << 16  # bytes of a reply's head
+
+
+class Link:
+    """A connection to a server, opened when it is first needed and again when the server has closed it.  One thread at a time."""
+
+    def __init__(self, host: str, port: int, prefix: str = "", timeout: float = 600):
+        self.address, self.prefix, self.timeout = (host, port), prefix, timeout
+        self.host = f"{host}:{port}" if ":" not in host else f"[{host}]:{port}"
+        self.socket: socket.socket | None = None
+
+    def open(self) -> socket.socket:
+        link = socket.create_connection(self.address, self.timeout)
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = link
+        return link
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self.socket is not None:
+            self.socket.close()
+            self.socket = None
+
+    def exchange(self, method: str, path: str, body: bytes = b"", content: str = "application/json",
+                 accept: str = "application/json") -> tuple[int, dict, memoryview]:
+        """(status, headers with lower-case names, body) of one exchange.  OSError where the server cannot be reached."""
+        head = (f"{method} {self.prefix}{path} HTTP/1.1\r\nHost: {self.host}\r\nContent-Type: {content}\r\nAccept: {accept}\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n").encode()
+        fresh = self.socket is None
+        try:
+            return self.talk(self.socket or self.open(), head, body)
+        except ConnectionError:
+            self.close()
+            if fresh:
+                raise
+            return self.talk(self.open(), head, body)  # the server had closed a connection that was silent for long
+        except BaseException:
+            self.close()
+            raise
+
+    def talk(self, link: socket.socket, head: bytes, body: bytes) -> tuple[int, dict, memoryview]:
+        if len(body) < LIMIT:
+            link.sendall(head + body)
+        else:
+            link.sendall(head)
+            link.sendall(body)
+        data = link.recv(LIMIT)
+        while b"\r\n\r\n" not in data:
+            more = link.recv(LIMIT)
+            if not more:
+                raise ConnectionResetError("the server closed the connection")
+            data += more
+            if len(data) > 2 * LIMIT:
+                raise OSError("the head of the reply is too long")
+        top, _, rest = data.partition(b"\r\n\r\n")
+        lines = top.decode("latin-1").split("\r\n")
+        status = int(lines[0].split(" ", 2)[1])
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
+        length = int(headers.get("content-length", 0))
+        content = memoryview(rest) if len(rest) == length else self.receive(link, rest, length)
+        if headers.get("connection", "").lower() == "close":
+            self.close()
+        return status, headers, content
+
+    @staticmethod
+    def receive(link: socket.socket, start: bytes, length: int) -> memoryview:
+        """The rest of a body of which |start| came with the head."""
+        buffer = memoryview(bytearray(length))
+        buffer[:len(start)] = start
+        at = len(start)
+        while at < length:
+            got = link.recv_into(buffer[at:])
+            if got == 0:
+                raise OSError("the server closed the connection in the middle of a reply")
+            at += got
+        return buffer

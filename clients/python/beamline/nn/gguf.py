@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT
+"""GGUF files: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.  Quantised tensors are expanded by expressions."""
+from __future__ import annotations
+
+import io
+import math
+import struct
+
+from ..dtype import DType, dtypes
+from ..tensor import Tensor
+
+SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+PLAIN = {0: dtypes.float32, 1: dtypes.float16, 16: dtypes.int8, 17: dtypes.int16, 18: dtypes.int32, 24: dtypes.int8,
+         25: dtypes.int16,
+         26: dtypes.int32, 27: dtypes.int64, 28: dtypes.float64, 30: dtypes.bfloat16}
+ALIGNMENT = 32
+
+
+def halves(blocks: Tensor, at: int) -> Tensor:
+    """The float16 at a byte of each block, as float32 (blocks, 1)."""
+    return blocks[:, at:at + 2].bitcast(dtypes.float16).cast(dtypes.float32)
+
+
+def nibbles(bits: Tensor) -> Tensor:
+    """(blocks, n) bytes as (blocks, 2 n): the low halves, then the high ones."""
+    return (bits & 15).cat(bits >> 4, dim=-1)
+
+
+def fifth(blocks: Tensor, at: int) -> Tensor:
+    """32 bits of each block as (blocks, 32) of 0 or 16."""
+    shifts = Tensor.arange(8, dtype=dtypes.uint8)
+    bits = (blocks[:, at:at + 4].unsqueeze(-1) >> shifts) & 1
+    return bits.reshape(-1, 32) * 16
+
+
+def k_scales(blocks: Tensor) -> tuple:
+    """(scales, minima), (blocks, 8) each, of 6 bits each in 12 bytes from the fourth on."""
+    q = blocks[:, 4:16]
+    low, high, top = q[:, 0:4], q[:, 4:8], q[:, 8:12]
+    scales = (low & 63).cat((top & 15) | ((low >> 6) << 4), dim=-1)
+    return scales, (high & 63).cat((top >> 4) | ((high >> 6) << 4), dim=-1)
+
+
+def k_values(blocks: Tensor, q: Tensor) -> Tensor:
+    scales, minima = k_scales(blocks)
+    d, dmin = halves(blocks, 0), halves(blocks, 2)
+    return (d * scales).unsqueeze(-1) * q.reshape(-1, 8, 32) - (dmin * minima).unsqueeze(-1)
+
+
+def q4_k(b: Tensor) -> Tensor:
+    q = b[:, 16:144].reshape(-1, 4, 1, 32)
+    return k_values(b, (q & 15).cat(q >> 4, dim=2))
+
+
+def q5_k(b: Tensor) -> Tensor:
+    q = b[:, 48:176].reshape(-1, 4, 1, 32)
+    bits = (b[:, 16:48].unsqueeze(1) >> Tensor.arange(8, dtype=dtypes.uint8).reshape(1, 8, 1)) & 1
+    return k_values(b, (q & 15).cat(q >> 4, dim=2).reshape(-1, 8, 32) + bits * 16)
+
+
+def q6_k(b: Tensor) -> Tensor:
+    low, high = b[:, :128].reshape(-1, 2, 2, 32), b[:, 128:192].reshape(-1, 2, 1, 32)
+    lower = (low & 15).cat(low >> 4, dim=2)  # (blocks, 2, 4, 32)
+    upper = (high >> (Tensor.arange(4, dtype=dtypes.uint8) * 2).reshape(1, 1, 4, 1)) & 3
+    q = (lower + upper * 16).cast(dtypes.float32) - 32
+    scales = b[:, 192:208].bitcast(dtypes.int8).reshape(-1, 16, 1).cast(dtypes.float32)
+    return halves(b, 208).unsqueeze(-1) * scales * q.reshape(-1, 16, 16)
+
+
+# kind -> (elements of a block, its bytes, how blocks (n, bytes) become numbers)
+QUANTISED = {
+    2: (32, 18, lambda b: halves(b, 0) * (nibbles(b[:, 2:18]).cast(dtypes.float32) - 8)),
+    3: (32, 20, lambda b: halves(b, 0) * nibbles(b[:, 4:20]) + halves(b, 2)),
+    6: (32, 22, lambda b: halves(b, 0) * ((nibbles(b[:, 6:22]) + fifth(b, 2)).cast(dtypes.float32) - 16)),
+    7: (32, 24, lambda b: halves(b, 0) * (nibbles(b[:, 8:24]) + fifth(b, 4)) + halves(b, 2)),
+    8: (32, 34, lambda b: halves(b, 0) * b[:, 2:34].bitcast(dtypes.int8)),
+    12: (256, 144, q4_k),
+    13: (256, 176, q5_k),
+    14: (256, 210, q6_k),
+}
+
+
+class Reader:
+    """Numbers and strings of a stream."""
+
+    def __init__(self, data):
+        self.stream = io.BytesIO(data)
+
+    def number(self, letter: str):
+        """One number of a format of the struct module."""
+        size = struct.calcsize("<" + letter)
+        return struct.unpack("<" + letter, self.stream.read(size))[0]
+
+    def text(self) -> str:
+        """A string behind its length."""
+        return self.stream.read(self.number("Q")).decode("utf-8", "replace")
+
+    def value(self, kind: int):
+        """A value of a kind: a number, a string or a list."""
+        if kind in SCALARS:
+            return self.number(SCALARS[kind])
+        if kind == 8:
+            return self.text()
+        if kind == 9:
+            inner, count = self.number("I"), self.number("Q")
+            return [self.value(inner) for _ in range(count)]
+        raise ValueError(f"GGUF: no kind of value {kind}")
+
+
+def expand(raw: Tensor, kind: int, shape: tuple) -> Tensor:
+    """The numbers of a tensor from its bytes."""
+    if kind in PLAIN:
+        dtype: DType = PLAIN[kind]
+        return raw[:math.prod(shape) * dtype.itemsize].bitcast(dtype).reshape(shape)
+    if kind not in QUANTISED:
+        raise ValueError(f"GGUF: quantisation {kind} is not supported")
+    per, size, decode = QUANTISED[kind]
+    return decode(raw[:math.prod(shape) // per * size].reshape(-1, size)).reshape(shape)
+
+
+def gguf_load(tensor) -> tuple:
+    """(metadata, Tensors by name) of a GGUF file, given as a path or as a Tensor of its bytes."""
+    from .state import read_bytes
+    data = read_bytes(tensor)
+    reader = Reader(data)
+    if reader.stream.read(4) != b"GGUF" or reader.number("I") not in (2, 3):
+        raise ValueError("Invalid GGUF format!")
+    tensors, keys = reader.number("Q"), reader.number("Q")
+    metadata = {}
+    for _ in range(keys):
+        name = reader.text()
+        metadata[name] = reader.value(reader.number("I"))
+    entries = []
+    for _ in range(tensors):
+        name = reader.text()
+        shape = tuple(reader.number("Q") for _ in range(reader.number("I")))[::-1]
+        entries.append((name, shape, reader.number("I"), reader.number("Q")))
+    alignment = metadata.get("general.alignment", ALIGNMENT)
+    start = -(-reader.stream.tell() // alignment) * alignment
+    found = {}
+    for name, shape, kind, offset in entries:
+        count = math.prod(shape)
+        per, size = (1, PLAIN[kind].itemsize) if kind in PLAIN else QUANTISED.get(kind, (1, 1))[:2]
+        size *= count // per
+        found[name] = expand(Tensor(data[start + offset:start + offset + size]), kind, shape)
+    return metadata, found

@@ -1,0 +1,427 @@
+# SPDX-License-Identifier: MIT
+"""Tensor: an expression that is computed when its numbers are wanted."""
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import mmap
+import pathlib
+import struct
+import weakref
+
+from . import expr as exprs
+from . import values
+from .base import LIVE, Base, wrap_number
+from .context import TRAINING
+from .creation import CreationMixin
+from .device import Device
+from .dtype import DType, dtypes, to_dtype
+from .elementwise import ElementwiseMixin
+from .expr import Expr
+from .indexing import IndexingMixin
+from .linalg import LinalgMixin
+from .movement import MovementMixin
+from .reduce import ReduceMixin
+from .values import Array, as_array, is_numpy
+
+CHUNK = 1 << 20  # bytes that Tensor.hash() takes at a time
+LEAVES = (list, tuple, bytes, bytearray, memoryview, pathlib.Path, Array)
+SPONGES = {"sha3_224": 28, "sha3_256": 32, "shake_128": 16}
+
+
+class JitError(Exception):
+    """What a TinyJit cannot do, or a call that does not fit what it captured."""
+
+
+class Capture:
+    """What happens to Tensors while a function runs for a TinyJit.  |current| is the one that is under way."""
+
+    current: Capture | None = None
+
+    def __init__(self, tracing: bool):
+        self.tracing = tracing   # nothing is computed meanwhile
+        self.assigned: dict = {}
+        self.realized: dict = {}
+
+
+def pack(numbers: list, dtype: DType) -> bytes:
+    """Python numbers as little-endian bytes; whole ones wrap."""
+    if dtype is dtypes.bool:
+        return bytes([bool(number) for number in numbers])
+    if dtypes.is_int(dtype):
+        numbers = [wrap_number(int(number), dtype) for number in numbers]
+    if dtype is dtypes.bfloat16:
+        return values.array(numbers, "bfloat16").data
+    if dtype is dtypes.float16:
+        numbers = [number if abs(number) < 65520 or number != number else math.copysign(math.inf, number) for number in numbers]
+    return struct.pack(f"<{len(numbers)}{dtype.fmt}", *numbers)
+
+
+def leaf(data, dtype: DType | None, device: str | None) -> Expr:
+    """The leaf that holds |data|."""
+    if isinstance(data, (list, tuple)):
+        data = [each.tolist() if isinstance(each, Tensor) or is_numpy(each) else each for each in data]
+        shape, flat = values.shape_of(data), values.flatten(data, [])
+        dtype = dtype or (dtypes.from_py(flat) if flat else dtypes.default_float)
+        return exprs.from_array(Array(dtype.name, shape, pack(flat, dtype)), dtype, device)
+    if isinstance(data, pathlib.Path):
+        with open(data, "rb") as file:
+            whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if data.stat().st_size else b""
+        data = whole
+    if isinstance(data, (bytes, bytearray, memoryview, mmap.mmap)):
+        kind = dtype or dtypes.uint8
+        view = memoryview(data).cast("B")
+        content = view if isinstance(data, mmap.mmap) else bytes(view)
+        return exprs.from_array(Array(kind.name, (len(view) // kind.itemsize,), content), kind, device)
+    if not isinstance(data, Array):
+        data = as_array(data if data.dtype.name in values.DTYPES else data.astype("float32"))
+        data = Array(data.dtype, data.shape, bytes(data.data))  # a copy: the array may change
+    return exprs.from_array(data, to_dtype(data.dtype), device)
+
+
+class TensorType(type):
+    """``Tensor.training`` as an attribute of the class, which can be set."""
+
+    @property
+    def training(cls) -> bool:
+        """Whether dropout drops and batch norms learn their statistics."""
+        return bool(TRAINING.value)
+
+    @training.setter
+    def training(cls, value: bool) -> None:
+        TRAINING.value = int(value)
+
+
+class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, ReduceMixin, LinalgMixin, metaclass=TensorType):
+    """An array of one dtype, on a device of the server, computed when its numbers are wanted.
+
+    data: a number, nested lists, a NumPy array, an Array, bytes, a path of a file of bytes, or None for none at all
+    requires_grad: True: backward() fills ``grad``; False: it does not; None: it does where no Tensor in its graph says True
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data, device=None, dtype=None, requires_grad: bool | None = None):
+        dtype = to_dtype(dtype) if dtype is not None else None
+        device = Device.canonicalize(device[0] if isinstance(device, (tuple, list)) and len(device) == 1 else device)
+        if isinstance(data, Base):
+            made = data.cast(dtype or data.dtype).to(device).expr
+        elif data is None:
+            made = type(self).full((0,), 0.0, dtype=dtype or dtypes.default_float, device=device).expr
+        elif isinstance(data, LEAVES) or is_numpy(data) and data.shape != ():
+            made = leaf(data, dtype, device)
+        elif hasattr(data, "__array__") and not is_numpy(data):
+            made = leaf(values.numpy.asarray(data), dtype, device)
+        else:
+            kind = dtype or (to_dtype(data.dtype.name) if is_numpy(data) else None)
+            try:
+                made = type(self).full((), data, dtype=kind, device=device).expr
+            except TypeError:
+                raise RuntimeError(f"can't create Tensor from {data!r} with type {type(data)}") from None
+        if dtype is not None and made.dtype is not dtype:
+            made = self._wrap(made).cast(dtype).expr
+        self.expr, self.grad, self.requires_grad = made, None, requires_grad
+        LIVE[id(self)] = weakref.ref(self)
+
+    def requires_grad_(self, requires_grad=True) -> Tensor:
+        """Set requires_grad."""
+        self.requires_grad = requires_grad
+        return self
+
+    class train(contextlib.ContextDecorator):
+        """``with Tensor.train():`` sets Tensor.training for the block."""
+
+        def __init__(self, mode: bool = True):
+            self.mode, self.before = mode, []
+
+        def __enter__(self):
+            self.before.append(TRAINING.value)
+            TRAINING.value = int(self.mode)
+
+        def __exit__(self, *_):
+            TRAINING.value = self.before.pop()
+
+    class test(train):
+        """``with Tensor.test():`` ends training for the block."""
+
+        def __init__(self, mode: bool = True):
+            super().__init__(not mode)
+
+    @property
+    def training(self) -> bool:
+        """Whether Tensor.training is set."""
+        return bool(TRAINING.value)
+
+    def __repr__(self) -> str:
+        return f"<Tensor {self.shape} {self.dtype} on {self.expr.device or 'the default device'}>"
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __bool__(self):
+        raise TypeError("__bool__ on Tensor is not defined")
+
+    def __iter__(self):
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d tensor")
+        return (self[i] for i in range(self.shape[0]))
+
+    # ---- numbers
+
+    @property
+    def device(self) -> str:
+        """The id of the device it is on."""
+        return self.expr.device or Device.DEFAULT
+
+    def realize(self, *lst: Tensor) -> Tensor:
+        """Compute this and others, in one request, and leave the results on the server."""
+        wanted = [each for each in (self, *lst) if each is not None]
+        capture = Capture.current
+        if capture is not None and capture.tracing:
+            capture.realized.update((id(each), each) for each in wanted)
+            return self
+        exprs.realize([each.expr for each in wanted if each.expr.handle is None])
+        for each in wanted:
+            each.expr = each.expr.settled()
+        return self
+
+    def _array(self) -> Array:
+        """Its numbers, computed if they were not yet."""
+        if Capture.current is not None and Capture.current.tracing:
+            raise JitError("the numbers of a Tensor do not exist while a function is captured: a branch on them would be the same "
+                           "in every later call")
+        mine = self.expr
+        if mine.data is not None and mine.handle is None:
+            return mine.data
+        array = exprs.realize([mine], mine)
+        self.expr = mine.settled()
+        return array
+
+    def data(self) -> memoryview:
+        """Its numbers as a memoryview of its shape and dtype."""
+        array, fmt = self._array(), self.dtype.fmt
+        if fmt is None:
+            raise RuntimeError(f"no fmt dtype for {self.dtype}")
+        view = memoryview(array.data).cast("B")
+        return view.cast(fmt, self.shape) if self.numel() else memoryview(bytes(self.dtype.itemsize)).cast(fmt)[:0]
+
+    def item(self):
+        """The number of a Tensor with one element."""
+        if self.numel() != 1:
+            raise RuntimeError(f"must have one element for item, not {self.shape}")
+        return self._array().item()
+
+    def tolist(self):
+        """Its numbers as nested lists; of shape () the number."""
+        return self._array().tolist()
+
+    def numpy(self):
+        """Its numbers as a NumPy array of its own; bfloat16 as float32."""
+        if values.numpy is None:
+            raise ImportError("Tensor.numpy() needs NumPy; tolist() and data() do not")
+        array = values.numpy.array(self._array().__array__())
+        return array.astype("float32") if self.dtype is dtypes.bfloat16 else array
+
+    # ---- another value
+
+    def replace(self, x: Tensor) -> Tensor:
+        """Be what x is, perhaps of another dtype and on another device."""
+        if self.shape != x.shape:
+            raise RuntimeError(f"replace shape mismatch {self.shape} != {x.shape}")
+        return self._become(x.expr)
+
+    def _become(self, expr: Expr) -> Tensor:
+        self.expr = expr
+        if Capture.current is not None:
+            Capture.current.assigned[id(self)] = self
+        return self
+
+    def assign(self, x) -> Tensor:
+        """Have the value of x from now on.  What was made of self before keeps the old one."""
+        if not isinstance(x, Base):
+            x = Tensor(x, device=self.expr.device, dtype=self.dtype)
+        if self.expr is x.expr:
+            return self
+        if x.shape != self.shape:
+            try:
+                x = x._broadcast_to(self.shape)
+            except ValueError:
+                raise RuntimeError(f"assign shape mismatch {self.shape} != {x.shape}") from None
+        if x.dtype is not self.dtype:
+            raise RuntimeError(f"assign dtype mismatch {self.dtype} != {x.dtype}")
+        return self._become(x.expr if x.expr.device == self.expr.device or self.expr.device is None
+                            else x.to(self.expr.device).expr)
+
+    def clone(self) -> Tensor:
+        """A copy."""
+        return self._op("contiguous")
+
+    # ---- places
+
+    def to(self, device) -> Tensor:
+        """The same on another device; None is the default one."""
+        if isinstance(device, (tuple, list)):
+            return self.shard(tuple(device))
+        device = Device.canonicalize(device)
+        if device is None or device == self.expr.device or self.expr.device is None and device == Device.DEFAULT:
+            return self
+        mine = self.expr
+        moved = Expr("to", (mine,), (), mine.shape, mine.dtype, device)
+        if mine.data is not None and mine.handle is None:
+            moved = exprs.from_array(mine.data, mine.dtype, device)
+        result = self._wrap(moved)
+        result.requires_grad = self.requires_grad
+        return result
+
+    def to_(self, device) -> Tensor:
+        """Move to another device."""
+        self._become(self.to(device).expr)
+        return self
+
+    def shard(self, devices: tuple, axis: int | None = None) -> Tensor:
+        """Spread over devices, of which there may be one for now."""
+        if not isinstance(devices, (tuple, list)):
+            raise TypeError(f"expected a tuple of devices, got {devices!r}")
+        if axis is not None:
+            self._resolve_dim(axis)
+        if len(set(devices)) != 1:
+            raise NotImplementedError("a Tensor is on one device for now")
+        return self.to(devices[0])
+
+    def shard_(self, devices: tuple, axis: int | None = None) -> Tensor:
+        """Spread over devices, of which there may be one for now."""
+        self._become(self.shard(devices, axis).expr)
+        return self
+
+    def shard_like(self, y: Tensor) -> Tensor:
+        """Spread as y is."""
+        return self.to(y.expr.device)
+
+    # ---- gradients
+
+    def gradient(self, *targets: Tensor, gradient: Tensor | None = None, materialize_grads: bool = False) -> list:
+        """dself / dtarget for each target; |gradient|: dL/dself, where self is not one number.
+
+        materialize_grads: zeros for a target that self does not depend on, instead of RuntimeError
+        """
+        self._check_gradient(gradient)
+        if not all(each.is_floating_point() for each in targets):
+            raise RuntimeError("only float Tensors have gradient")
+        found = reachable(self.expr)
+        nodes = [node_of(each, found) for each in targets]
+        for each, node in zip(targets, nodes):
+            if node is None and not materialize_grads:
+                raise RuntimeError(f"{each!r} not found in the graph of {self!r}, or only behind detach()")
+        return gradients(self, [node or each.expr for node, each in zip(nodes, targets)], gradient)
+
+    def _check_gradient(self, gradient: Tensor | None) -> None:
+        if not self.is_floating_point():
+            raise RuntimeError("only float Tensors have gradient")
+        if gradient is None and self.shape != ():
+            raise RuntimeError("when no gradient is provided, backward must be called on a scalar tensor")
+        if gradient is not None and gradient.shape != self.shape:
+            raise RuntimeError(f"gradient shape {gradient.shape} is not {self.shape}")
+
+    def backward(self, gradient: Tensor | None = None) -> Tensor:
+        """Add dself / dt to ``grad`` of every Tensor t of its graph that has requires_grad=True.
+
+        Where none has, of every one of floats that is there, but for those with requires_grad=False.
+        """
+        self._check_gradient(gradient)
+        found = reachable(self.expr)
+        live = []
+        for reference in list(LIVE.values()):
+            tensor = reference()
+            if tensor is not None and tensor.requires_grad is not False and tensor.is_floating_point():
+                node = node_of(tensor, found)
+                if node is not None:
+                    live.append((tensor, node))
+        wanted = [pair for pair in live if pair[0].requires_grad] or live
+        if not self.expr.src and all(node is self.expr for _, node in wanted) and not self.requires_grad:
+            raise RuntimeError("backward() of a tensor without a graph: it was realized, or depends on nothing")
+        unique = {id(node): node for _, node in wanted}
+        results = dict(zip(unique, gradients(self, list(unique.values()), gradient)))
+        for tensor, node in wanted:
+            if tensor.grad is None:
+                tensor.grad = results[id(node)]
+            else:
+                tensor.grad.assign(tensor.grad + results[id(node)])
+        return self
+
+    # ---- hashes
+
+    def keccak(self, cfg="sha3_256") -> Tensor:
+        """The hash of each row of bytes: (..., n) to (..., digest).
+
+        cfg: "sha3_224", "sha3_256", "shake_128", or (rate, suffix byte)
+        """
+        if self.dtype is not dtypes.uint8:
+            raise RuntimeError(f"keccak takes bytes of uint8, not {self.dtype}")
+        if not isinstance(cfg, str):
+            known = {(144, 6): "sha3_224", (136, 6): "sha3_256", (168, 31): "shake_128"}
+            if tuple(cfg) not in known:
+                raise NotImplementedError(f"keccak with rate and suffix {cfg}")
+            cfg = known[tuple(cfg)]
+        if cfg not in SPONGES:
+            raise ValueError(f"{cfg!r} is none of {', '.join(SPONGES)}")
+        array, width = self._array(), self.shape[-1]
+        data, rows = bytes(array.data), math.prod(self.shape[:-1])
+        digests = [digest(cfg, data[i * width:(i + 1) * width]) for i in range(rows)]
+        return Tensor(b"".join(digests), device=self.expr.device).reshape(*self.shape[:-1], SPONGES[cfg])
+
+    def hash(self) -> Tensor:
+        """16 bytes that tell this Tensor from others: a tree of SHAKE-128 over its bytes."""
+        data = self.flatten().bitcast(dtypes.uint8)._array()
+        data, first = bytes(data.data), True
+        while first or len(data) > 16:
+            data, first = data + bytes(-len(data) % CHUNK), False
+            data = b"".join(hash_chunk(data[at:at + CHUNK]) for at in range(0, len(data), CHUNK))
+        return Tensor(data, device=self.expr.device)
+
+
+def hash_chunk(data: bytes) -> bytes:
+    """The hash of the hashes of blocks of 4 kB."""
+    return digest("shake_128", b"".join(digest("shake_128", data[at:at + 4096]) for at in range(0, len(data), 4096)))
+
+
+def digest(kind: str, data: bytes) -> bytes:
+    """One hash, on the host."""
+    made = hashlib.new(kind, data)
+    return made.digest(SPONGES[kind]) if kind.startswith("shake") else made.digest()
+
+
+def reachable(root: Expr) -> set:
+    """id() of all that a gradient of |root| comes to: through floats, and not through detach."""
+    seen: set = set()
+    stack = [root]
+    while stack:
+        expr = stack.pop()
+        if id(expr) in seen:
+            continue
+        seen.add(id(expr))
+        if expr.op != "detach":
+            stack.extend(each for each in expr.src if each.__class__ is Expr
+                         and (each.dtype is None or dtypes.is_float(each.dtype)))
+    return seen
+
+
+def node_of(tensor: Tensor, found: set) -> Expr | None:
+    """The Expr that stands for a Tensor in a graph: its own, or the one that it is the value of; None where there is none."""
+    mine = tensor.expr
+    if id(mine) in found:
+        return mine
+    origin = mine.origin() if mine.origin is not None else None
+    return origin if origin is not None and id(origin) in found else None
+
+
+def gradients(y: Tensor, targets: list, gradient: Tensor | None) -> list:
+    """Tensors of dy / dtarget, of which those that are used become results of one node."""
+    if not targets:
+        return []
+    last = () if gradient is None else (gradient.cast(y.dtype).expr,)
+    whole = Expr("grad", (y.expr, *targets, *last), (("cotangent", True),) if last else (), None, None, y.expr.device)
+    items = [Expr("item", (whole,), (("index", i),), each.shape, each.dtype, y.expr.device) for i, each in enumerate(targets)]
+    return [Tensor._wrap(each) for each in items]

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: MIT
+"""TinyJit: what is captured, what is replayed, and what is refused."""
+import unittest
+
+import beamline
+from beamline import Device, GlobalCounters, JitError, Tensor, TinyJit, Variable, nn
+from tensors import TensorCase
+
+
+class Sent:
+    """What a session posts meanwhile."""
+
+    def __enter__(self):
+        self.texts, self.post = [], Device.session.post
+
+        def record(path, text, files, binary):
+            self.texts.append((path, text))
+            return self.post(path, text, files, binary)
+        Device.session.post = record
+        return self.texts
+
+    def __exit__(self, *_):
+        del Device.session.post
+
+
+class JitTest(TensorCase):
+    def test_replays_without_a_graph(self):
+        add = TinyJit(lambda a, b: (a + b).relu())
+        for i in range(5):
+            a, b = Tensor([1.0 * i, 2]).realize(), Tensor([3.0, -5]).realize()
+            with Sent() as texts:
+                self.assertEqual(add(a, b).tolist(), [3 + i, 0])
+            if i >= 2:
+                (path, text), = texts
+                self.assertIn("/programs/jit-", path)
+                self.assertNotIn("nodes", text)
+        self.assertEqual(add.cnt, 5)
+
+    def test_numbers_of_this_process_go_with_the_request(self):
+        double = TinyJit(lambda a: a * 2)
+        for i in range(4):
+            x = Tensor([float(i)] * 500)
+            with Sent() as texts:
+                self.assertEqual(double(x).tolist()[:1], [2 * i])
+            self.assertEqual(len(texts), 1)
+
+    def test_wrong_use(self):
+        f = TinyJit(lambda a, b: a + b)
+        for _ in range(2):
+            f(Tensor([1.0, 2]), Tensor([1.0, 2]))
+        for a, b in (([1.0], [1.0]), ([1, 2], [1, 2])):
+            self.assertRaises(JitError, f, Tensor(a), Tensor(b))
+        self.assertRaises(JitError, f, Tensor([1.0, 2]))
+        self.assertEqual(f(Tensor([1.0, 2]), Tensor([1.0, 2])).tolist(), [2, 4])
+        g = TinyJit(lambda a: a * 2 if a.sum().item() > 0 else a)
+        g(Tensor([1.0]))
+        self.assertRaises(JitError, g, Tensor([1.0]))
+        self.assertRaises(JitError, g, Tensor([1.0]))
+        x, h = Tensor([1.0]), TinyJit(lambda a, b: a + b)
+        h(x, x)
+        self.assertRaises(JitError, h, x, x)
+        nothing = TinyJit(lambda a: None)
+        nothing(x)
+        self.assertRaises(JitError, nothing, x)
+
+    def test_a_failed_capture_leaves_things_as_they_were(self):
+        w, x = Tensor([1.0]).realize(), Tensor([5.0])
+
+        def broken(a):
+            w.assign(w + a)
+            return w.item()
+        f = TinyJit(broken)
+        f(x)
+        self.assertRaises(JitError, f, x)
+        self.assertEqual((w.tolist(), x.tolist()), ([6], [5]))
+
+    def test_results_are_not_used_again(self):
+        f = TinyJit(lambda a: a + 1)
+        results = [f(Tensor([float(i)])) for i in range(5)]
+        self.assertEqual([each.item() for each in results], [1, 2, 3, 4, 5])
+
+    def test_other_arguments_choose_a_program(self):
+        f = TinyJit(lambda a, power, flag=False: (a ** power if flag else a * power))
+        x = Tensor([3.0])
+        for _ in range(2):
+            self.assertEqual([f(x, 2).item(), f(x, 3).item(), f(x, 2, flag=True).item()], [6, 9, 9])
+
+    def test_a_variable_is_its_value(self):
+        f = TinyJit(lambda x, n: x[:n].sum())
+        x, n = Tensor.arange(10).realize(), Variable("n", 1, 9)
+        self.assertEqual([f(x, n.bind(i)).item() for i in (2, 3, 4, 3, 2)], [1, 3, 6, 3, 1])
+
+    def test_assigned_tensors(self):
+        w, calls = Tensor([0.0]).realize(), []
+
+        @TinyJit
+        def step(x):
+            calls.append(1)
+            w.assign(w + x)
+            return w * 2
+        for i in range(5):
+            self.assertEqual((step(Tensor([1.0])).item(), w.item()), (2 * i + 2, i + 1))
+        w.assign(Tensor([100.0]))
+        self.assertEqual(step(Tensor([1.0])).item(), 202)
+        self.assertEqual(len(calls), 2)
+
+    def test_arguments_can_be_assigned(self):
+        def bump(x):
+            x += 1
+            return x
+        f = TinyJit(bump)
+        x = Tensor([0.0]).realize()
+        for i in range(4):
+            self.assertEqual((f(x).item(), x.item()), (i + 1, i + 1))
+
+    def test_what_was_lazy_before_is_no_constant(self):
+        scale = Tensor([1.0]) * 2
+        f = TinyJit(lambda x: x * scale)
+        self.assertEqual([f(Tensor([3.0])).item() for _ in range(3)], [6, 6, 6])
+        scale.assign(Tensor([10.0]))
+        self.assertEqual(f(Tensor([3.0])).item(), 30)
+
+    def test_gradients_through_what_was_lazy_before(self):
+        w = Tensor([1.0, 2], requires_grad=True)
+        double = w * 2
+        f = TinyJit(lambda x: (double * x).sum().gradient(w)[0])
+        for i in range(4):
+            self.assertEqual(f(Tensor([float(i), 1])).tolist(), [2 * i, 2])
+
+    def test_draws_anew(self):
+        f = TinyJit(lambda x: x + Tensor.rand(4))
+        drawn = {tuple(f(Tensor([0.0])).tolist()) for _ in range(6)}
+        self.assertEqual(len(drawn), 6)
+
+    def test_what_was_there_before_is_returned_itself(self):
+        w, box = Tensor([1.0]).realize(), []
+
+        @TinyJit
+        def step(x):
+            box.append(x * 3)
+            w.assign(w + x)
+            return w, box[-1]
+        for i in range(4):
+            same, triple = step(Tensor([1.0]))
+            self.assertIs(same, w)
+            self.assertEqual((w.item(), triple.item()), (i + 2, 3))
+            for each in box:
+                each.expr = w.expr
+
+    def test_many_values_of_an_argument(self):
+        f = TinyJit(lambda x, n: x + n)
+        for i in range(70):
+            self.assertEqual(f(Tensor([1.0]), i).item(), i + 1)
+        self.assertLessEqual(len(f.captures), 64)
+
+    def test_structures(self):
+        f = TinyJit(lambda pair, names: {"sum": pair[0] + pair[1], "rest": [names["x"], 7]})
+        for i in range(4):
+            made = f((Tensor([1.0]), Tensor([float(i)])), {"x": Tensor([5.0])})
+            self.assertEqual((made["sum"].item(), made["rest"][0].item(), made["rest"][1]), (1 + i, 5, 7))
+
+    def test_methods_and_nesting(self):
+        class Model:
+            def __init__(self):
+                self.w = Tensor([2.0]).realize()
+
+            @TinyJit
+            def __call__(self, x):
+                return inner(x) * self.w
+        inner = TinyJit(lambda x: x + 1)
+        one, two = Model(), Model()
+        two.w.assign(Tensor([3.0]))
+        for _ in range(3):
+            self.assertEqual((one(Tensor([1.0])).item(), two(Tensor([1.0])).item()), (4, 6))
+
+    def test_training(self):
+        x, t = Tensor([[0.0], [1], [2], [3]]), Tensor([[1.0], [3], [5], [7]])
+        net = nn.Linear(1, 1)
+        opt = nn.optim.SGD(nn.state.get_parameters(net), lr=0.1)
+
+        @TinyJit
+        @Tensor.train()
+        def step(x, t):
+            opt.zero_grad()
+            loss = (net(x) - t).square().mean()
+            loss.backward()
+            return loss.realize(*opt.schedule_step())
+        for _ in range(200):
+            loss = step(x, t)
+        self.assertLess(loss.item(), 1e-3)
+        self.assertAlmostEqual(net.weight.item(), 2, 1)
+        before = GlobalCounters.requests
+        step(x, t)
+        self.assertEqual(GlobalCounters.requests - before, 1)
+        opt.lr.assign(Tensor([0.0]).reshape(()))
+        weight = net.weight.item()
+        step(x, t)
+        self.assertEqual(net.weight.item(), weight)
+
+    def test_programs_are_deleted(self):
+        f = TinyJit(lambda x: x + 1)
+        for _ in range(3):
+            f(Tensor([1.0]))
+        name = f.captured.name
+        self.assertIn(name, [each["name"] for each in self.client.programs()])
+        f.reset()
+        Device.synchronize()
+        self.assertNotIn(name, [each["name"] for each in self.client.programs()])
+
+    def test_off(self):
+        f = TinyJit(lambda x: x.sum().item())
+        with beamline.Context(JIT=0):
+            self.assertEqual([f(Tensor([1.0])) for _ in range(3)], [1, 1, 1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: MIT
+"""What there is of Tensor, with which defaults, and what is refused when a graph is built: no server needed."""
+import inspect
+import unittest
+
+import beamline
+from beamline import Tensor, Variable, dtypes
+
+METHODS = """T abs acos acosh add all allclose any arange argmax argmin argsort asin asinh assign atan atanh avg_pool2d backward
+batchnorm
+bfloat16 binary_crossentropy binary_crossentropy_logits bitcast bitwise_and bitwise_not bitwise_or bitwise_xor bool cast cat ceil
+celu
+chunk clamp clip clone const const_like contiguous contiguous_backward conv2d conv_transpose2d copysign cos cosh cross_entropy
+cummax
+cummin cumprod cumsum data detach device diag diagonal div dot double dropout dtype einsum element_size elu empty empty_like eq
+erf exp
+exp2 expand eye flatten flip float floor fmod full full_like gather gelu glorot_uniform grad gradient half hardsigmoid hardswish
+hardtanh
+hash int interpolate is_floating_point isclose isfinite isinf isnan item kaiming_normal kaiming_uniform keccak layernorm
+leaky_relu lerp
+linear linspace log log10 log2 log_softmax logaddexp logcumsumexp logical_not logsigmoid logsumexp long lshift manual_seed
+masked_fill
+masked_select matmul max max_numel max_pool2d max_shape max_unpool2d maximum mean meshgrid min minimum mish mod mul multinomial
+nbytes
+ndim ne neg newton_schulz nll_loss nonzero normal normalize numel numpy one_hot ones ones_like pad pad_to permute pow prod qr
+quick_gelu
+rand rand_like randint randn randn_like random_bits randperm realize rearrange reciprocal relu relu6 repeat repeat_interleave
+replace
+reshape roll round rshift rsqrt scaled_dot_product_attention scaled_uniform scatter scatter_reduce selu sequential shape shard
+shard_
+shard_like short shrink shrink_to sigmoid sign silu sin sinh size softmax softmin softplus softsign sort
+sparse_categorical_crossentropy
+split sqrt square squeeze stack std std_mean sub sum svd swish tan tanh threefry to to_ tolist topk transpose tril triu trunc
+unflatten
+unfold uniform unsqueeze var var_mean view where zeros zeros_like""".split()
+
+DEFAULTS = {
+    "gelu": {"approximate": "tanh"}, "leaky_relu": {"neg_slope": 0.01}, "softplus": {"beta": 1.0},
+    "hardsigmoid": {"alpha": 1 / 6, "beta": 0.5},
+    "elu": {"alpha": 1.0}, "celu": {"alpha": 1.0}, "selu": {"alpha": 1.67326, "gamma": 1.0507},
+    "hardtanh": {"min_val": -1, "max_val": 1},
+    "sum": {"axis": None, "keepdim": False, "dtype": None}, "prod": {"axis": None, "keepdim": False, "dtype": None},
+    "max": {"axis": None, "keepdim": False}, "var": {"axis": None, "keepdim": False, "correction": 1},
+    "softmax": {"axis": -1, "dtype": None},
+    "cumsum": {"axis": 0}, "sort": {"dim": -1, "descending": False}, "topk": {"dim": -1, "largest": True, "sorted_": True},
+    "normalize": {"p": 2, "dim": 1, "eps": 1e-12}, "div": {"reverse": False, "rounding_mode": None},
+    "clamp": {"min_": None, "max_": None},
+    "isclose": {"rtol": 1e-05, "atol": 1e-08, "equal_nan": False}, "isinf": {"detect_positive": True, "detect_negative": True},
+    "conv2d": {"bias": None, "groups": 1, "stride": 1, "dilation": 1, "padding": 0, "dtype": None},
+    "conv_transpose2d": {"bias": None, "groups": 1, "stride": 1, "dilation": 1, "padding": 0, "output_padding": 0},
+    "avg_pool2d": {"kernel_size": (2, 2), "stride": None, "dilation": 1, "padding": 0, "ceil_mode": False,
+                   "count_include_pad": True},
+    "max_pool2d": {"kernel_size": (2, 2), "stride": None, "dilation": 1, "padding": 0, "ceil_mode": False,
+                   "return_indices": False},
+    "interpolate": {"mode": "linear", "align_corners": False}, "layernorm": {"axis": -1, "eps": 1e-5},
+    "pad": {"mode": "constant", "value": 0.0},
+    "scaled_dot_product_attention": {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "enable_gqa": False},
+    "cross_entropy": {"reduction": "mean", "label_smoothing": 0.0}, "nll_loss": {"weight": None, "ignore_index": None,
+                                                                                 "reduction": "mean"},
+    "sparse_categorical_crossentropy": {"ignore_index": -1, "label_smoothing": 0.0, "reduction": "mean"}, "dropout": {"p": 0.5},
+    "transpose": {"dim0": 1, "dim1": 0}, "flatten": {"start_dim": 0, "end_dim": -1},
+    "diagonal": {"offset": 0, "dim1": 0, "dim2": 1},
+    "randint": {"low": 0, "high": 10}, "uniform": {"low": 0.0, "high": 1.0}, "normal": {"mean": 0.0, "std": 1.0},
+    "kaiming_uniform": {"a": 0.01},
+    "multinomial": {"num_samples": 1, "replacement": False}, "one_hot": {"num_classes": -1}, "scatter": {"reduce": None},
+    "scatter_reduce": {"include_self": True}, "masked_select": {"size": None, "fill_value": 0},
+    "nonzero": {"size": None, "fill_value": 0},
+    "svd": {"full_matrices": True}, "newton_schulz": {"eps": 1.0e-7}, "gradient": {"gradient": None},
+    "meshgrid": {"indexing": "ij"},
+    "keccak": {"cfg": "sha3_256"}, "linear": {"bias": None, "dtype": None}, "roll": {"dims": None}, "round": {},
+    "stack": {"dim": 0},
+}
+
+
+class SurfaceTest(unittest.TestCase):
+    def test_every_method_is_there(self):
+        self.assertEqual([name for name in METHODS if not hasattr(Tensor, name)], [])
+        for name in METHODS:
+            attribute = inspect.getattr_static(Tensor, name)
+            self.assertTrue(getattr(attribute, "__doc__", None) or name in ("grad",), name)
+
+    def test_defaults(self):
+        for name, expected in DEFAULTS.items():
+            found = {key: param.default for key, param in inspect.signature(getattr(Tensor, name)).parameters.items()}
+            self.assertEqual({key: found.get(key, "missing") for key in expected}, expected, name)
+
+    def test_the_package(self):
+        for name in ("Tensor", "TinyJit", "Variable", "nn", "dtypes", "Device", "GlobalCounters", "Context", "getenv", "train"):
+            self.assertTrue(hasattr(beamline, name), name)
+        for name in ("Linear", "Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d", "BatchNorm", "LayerNorm", "LayerNorm2d",
+                     "RMSNorm",
+                     "GroupNorm", "InstanceNorm", "Embedding", "LSTMCell"):
+            self.assertTrue(hasattr(beamline.nn, name), name)
+        for name in ("SGD", "Adam", "AdamW", "LARS", "LAMB", "Muon", "OptimizerGroup"):
+            self.assertTrue(hasattr(beamline.nn.optim, name), name)
+
+
+class DtypeTest(unittest.TestCase):
+    def test_promotion(self):
+        for a, b, expected in (("int8", "uint8", "int16"), ("int32", "float16", "float16"), ("int64", "uint64", "float8_e4m3"),
+                               ("float16", "bfloat16", "float32"), ("bool", "int8", "int8"), ("uint32", "int32", "int64")):
+            x, y = Tensor([1]).cast(a), Tensor([1]).cast(b)
+            self.assertEqual((x + y).dtype.name, expected, (a, b))
+            self.assertEqual((y + x).dtype.name, expected, (a, b))
+
+    def test_results(self):
+        i, f, h, b = Tensor([1, 2]), Tensor([1.0, 2]), Tensor([1.0]).half(), Tensor([True])
+        for result, expected in (((i + 1), "int32"), ((i + 1.5), "float32"), ((h + 1.5), "float16"), ((b + 1), "int32"),
+                                 ((b + 0.5), "float32"),
+                                 ((i / 2), "float32"), ((i // 2), "int32"), ((i == 1), "bool"), (i.sum(), "int32"),
+                                 (b.sum(), "int32"),
+                                 (i.cast("uint8").sum(), "uint32"), (i.long().sum(), "int64"), (h.sum(), "float16"),
+                                 (i.mean(), "float32"),
+                                 (f.argmax(), "int32"), (i.exp(), "float32"), (h.exp(), "float16"), (i.softmax(), "float32"),
+                                 (Tensor.arange(3), "int32"), (Tensor.arange(3.0), "float32"), (i.one_hot(3), "int32"),
+                                 (b & True, "bool"),
+                                 (Tensor(3), "int32"), (Tensor(3.5), "float32"), (Tensor(True), "bool"),
+                                 (Tensor.full((2,), 1), "int32"),
+                                 (Tensor.eye(2), "float32"), (b.where(1, 0), "int32"), (b.where(f, 0), "float32"),
+                                 (f @ f, "float32")):
+            self.assertEqual(result.dtype.name, expected, result)
+
+    def test_names(self):
+        self.assertIs(dtypes.float, dtypes.float32)
+        self.assertEqual(repr(dtypes.float32), "dtypes.float")
+        self.assertEqual((dtypes.min(dtypes.int8), dtypes.max(dtypes.uint16)), (-128, 65535))
+
+
+class RefusalTest(unittest.TestCase):
+    def test_errors_do_not_wait_for_the_server(self):
+        x, v = Tensor([[1.0, 2, 3], [4, 5, 6]]), Tensor([1.0, 2])
+        i = Tensor([1, 2])
+        cases = [
+            (ValueError, lambda: x.reshape(4)), (ValueError, lambda: x.reshape(-1, 4)), (RuntimeError, lambda: x.reshape(-1, -1)),
+            (ValueError, lambda: x.expand(2, 4)), (RuntimeError, lambda: x.permute(0, 0)), (IndexError, lambda: x.permute(0, 2)),
+            (ValueError, lambda: x + v), (RuntimeError, lambda: x @ v), (RuntimeError, lambda: x.dot(Tensor(1.0))),
+            (IndexError, lambda: x.sum(2)),
+            (IndexError, lambda: x[2]), (IndexError, lambda: x[0, 0, 0]), (IndexError, lambda: x[..., ...]),
+            (IndexError, lambda: x[v]),
+            (ValueError, lambda: x[::0]), (TypeError, lambda: x["a":]), (TypeError, lambda: bool(x)),
+            (TypeError, lambda: len(Tensor(1))),
+            (ValueError, lambda: x.cat(v.reshape(1, 2))), (ValueError, lambda: x.pad((1,))),
+            (ValueError, lambda: x.shrink(((0, 3), None))),
+            (RuntimeError, lambda: v & 1), (RuntimeError, lambda: ~v), (RuntimeError, lambda: v.clamp()),
+            (RuntimeError, lambda: v.one_hot(3)),
+            (RuntimeError, lambda: x.conv2d(x)), (RuntimeError, lambda: x.reshape(1, 1, 2, 3).conv2d(Tensor.ones(1, 2, 1, 1))),
+            (ValueError, lambda: x.avg_pool2d((3, 3))), (RuntimeError, lambda: x.backward()),
+            (RuntimeError, lambda: i.sum().backward()),
+            (RuntimeError, lambda: x.sum().gradient(v)), (RuntimeError, lambda: x.assign(v)),
+            (RuntimeError, lambda: x.assign(Tensor([[1, 2, 3]] * 2))),
+            (ValueError, lambda: x.chunk(0)), (ValueError, lambda: x.split([1, 3])), (ValueError, lambda: x.topk(4)),
+            (ValueError, lambda: v.dropout(1.5)),
+            (RuntimeError, lambda: x.gather(0, i)), (TypeError, lambda: x.scatter(0, i.reshape(1, 2), x, "max")),
+            (RuntimeError, lambda: Tensor(object())),
+            (ValueError, lambda: Tensor([[1, 2], [3]])), (ValueError, lambda: v.cast("complex64")),
+            (NotImplementedError, lambda: x.shard(("opencl:0", "opencl:1"))),
+            (ValueError, lambda: x.cross_entropy(i, reduction="max")), (RuntimeError, lambda: x.cross_entropy(v.reshape(2, 1))),
+            (TypeError, lambda: x + object()), (RuntimeError, lambda: x.unfold(1, 4, 1)),
+            (RuntimeError, lambda: x.rearrange("a b -> a c")),
+            (ValueError, lambda: Tensor.einsum("ij,jk", x)), (ValueError, lambda: Variable("n", 1, 3).bind(4)),
+            (ValueError, lambda: Tensor.zeros(-1)),
+            (RuntimeError, lambda: i ** -1), (TypeError, lambda: Tensor.randint(2, low=0.5)), (ValueError, lambda: x.repeat(2)),
+            (ValueError, lambda: x.interpolate((2,), mode="cubic")),
+            (RuntimeError, lambda: i.masked_select(i)),
+            (RuntimeError, lambda: beamline.nn.optim.SGD([Tensor([1.0])]).step()),
+        ]
+        for number, (kind, call) in enumerate(cases):
+            with self.subTest(number):
+                self.assertRaises(kind, call)
+
+    def test_shapes_without_a_server(self):
+        x = Tensor.empty(2, 3, 8, 8)
+        for result, expected in ((x.conv2d(Tensor.empty(4, 3, 3, 3), padding=1), (2, 4, 8, 8)), (x.max_pool2d(), (2, 3, 4, 4)),
+                                 (x[:, None, 0, ::-2], (2, 1, 4, 8)), (x[[0, 1, 1]], (3, 3, 8, 8)),
+                                 (x.rearrange("b c (h k) w -> b (c k) h w", k=2), (2, 6, 4, 8)),
+                                 (x.unfold(2, 3, 2), (2, 3, 3, 8, 3)), (x.flatten(1), (2, 192)),
+                                 (x.mean((2, 3), keepdim=True), (2, 3, 1, 1)),
+                                 (x.interpolate((4, 5)), (2, 3, 4, 5)), (x.avg_pool2d((3, 3), ceil_mode=True), (2, 3, 3, 3)),
+                                 (x.diagonal(), (8, 8, 2)),
+                                 (Tensor.einsum("bchw,cd->bd", x, Tensor.empty(3, 7)), (2, 7)), (x.topk(3)[1], (2, 3, 8, 3)),
+                                 (x.sum(), ())):
+            self.assertEqual(result.shape, expected)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: MIT
+"""When Tensors are computed, what stays on the server, and what needs no PyTorch to be compared with."""
+import gc
+import hashlib
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import beamline
+from beamline import Context, Device, GlobalCounters, Tensor, dtypes
+from beamline.values import numpy
+from served import ROOT
+from tensors import TensorCase, unittest
+
+
+class LazyTest(TensorCase):
+    def posts(self, work):
+        before = GlobalCounters.requests
+        work()
+        return GlobalCounters.requests - before
+
+    def test_one_request_a_realize(self):
+        a, b = Tensor([1.0, 2]), Tensor([3.0, 4])
+        c, d = a + b, a * b
+        self.assertEqual(self.posts(lambda: None), 0)
+        self.assertEqual(self.posts(lambda: c.realize(d, (c - d).sum())), 1)
+        self.assertEqual(self.posts(c.realize), 0)
+        self.assertEqual(self.posts(lambda: self.assertEqual((c + d).tolist(), [7, 14])), 1)
+        self.assertEqual(self.posts(c.tolist), 0)
+
+    def test_a_training_step_is_one_request(self):
+        net = beamline.nn.Linear(4, 2)
+        opt = beamline.nn.optim.Adam(beamline.nn.state.get_parameters(net))
+        with Tensor.train():
+            for expected in (1, 1):
+                opt.zero_grad()
+                net(Tensor.ones(3, 4)).square().mean().backward()
+                self.assertEqual(self.posts(opt.step), expected)
+
+    def test_handles_are_freed(self):
+        def names():
+            Device.synchronize()
+            return {each["name"] for each in Device.session.call("GET",
+                                                                 f"/api/v1/tensors?lease={Device.session.lease}")["tensors"]}
+        gc.collect()
+        before = names()
+        x = (Tensor([1.0, 2]) * 2).realize()
+        self.assertEqual(len(names() - before), 1)
+        y = x + 1
+        del x
+        self.assertEqual(y.tolist(), [3, 5])
+        del y
+        gc.collect()
+        self.assertEqual(names() - before, set())
+
+    def test_many_results_use_few_names(self):
+        a = Tensor([1.0]).realize()
+        (a + 1).realize()
+        counter = Device.session.counter
+        for _ in range(20):
+            (a + 1).realize()
+        self.assertLessEqual(Device.session.counter - counter, 1)
+
+    def test_assignment_does_not_change_the_past(self):
+        x = Tensor([1.0, 2]).realize()
+        double = x * 2
+        x.assign(Tensor([10.0, 20]))
+        x += 1
+        self.assertEqual((double.tolist(), x.tolist()), ([2, 4], [11, 21]))
+        x[0] = 5
+        x[1:] = Tensor([6.0])
+        self.assertEqual(x.tolist(), [5, 6])
+
+    def test_large_numbers_are_sent_once(self):
+        x = Tensor([float(i) for i in range(1000)])
+        for _ in range(3):
+            self.assertEqual((x + 1).sum().item(), 500500)
+        self.assertIsNotNone(x.expr.handle)
+
+    def test_counters(self):
+        GlobalCounters.reset()
+        (Tensor.ones(8, 8).contiguous() @ Tensor.ones(8, 8).contiguous()).realize()
+        self.assertGreaterEqual(GlobalCounters.kernel_count, 1)
+        self.assertGreaterEqual(GlobalCounters.global_ops, 2 * 8 ** 3)
+        self.assertGreater(GlobalCounters.global_mem, 0)
+        self.assertGreaterEqual(GlobalCounters.time_sum_s, 0)
+
+    def test_a_wrong_graph_leaves_things_as_they_were(self):
+        x = Tensor([1.0]).realize()
+        bad = x._op("nonsense")
+        self.assertRaises(beamline.BeamlineError, bad.realize)
+        self.assertEqual((x + 1).tolist(), [2])
+
+    def test_deep_graphs(self):
+        x = Tensor([0.0])
+        for _ in range(3000):
+            x = x + 1
+        self.assertEqual(x.item(), 3000)
+        del x
+
+    def test_debug_prints_the_servers_lines(self):
+        code = "from beamline import *; Device.connect(%r); (Tensor([1.0]) + 1).realize()" % self.server.url
+        path = str(ROOT / "clients" / "python")
+        done = subprocess.run([sys.executable, "-c", code], env={"DEBUG": "2", "PYTHONPATH": path}, capture_output=True,
+                              text=True, check=True)
+        self.assertIn("scheduled", done.stdout)
+
+    def test_a_server_is_started(self):
+        from served import SERVER
+        code = ("from beamline import *; import beamline.device as d; d.ADDRESS = 'http://127.0.0.1:1'; "
+                "print((Tensor([1.0]) + 1).item())")
+        done = subprocess.run([sys.executable, "-c", code], env={"BEAMLINE": str(SERVER), "BEAMLINE_BACKENDS": "interp",
+                                                                 "PYTHONPATH": str(ROOT / "clients" / "python")},
+                              capture_output=True, text=True, check=True, timeout=60)
+        self.assertEqual((done.stdout, done.stderr.count("beamline: started")), ("2.0\n", 1))
+
+
+class GradientTest(TensorCase):
+    def test_both_rules(self):
+        a, b = Tensor([1.0, 2], requires_grad=True), Tensor([3.0, 4])
+        (a * b).sum().backward()
+        self.assertEqual((a.grad.tolist(), b.grad), ([3, 4], None))
+        a, b, c = Tensor([1.0, 2]), Tensor([3.0, 4]), Tensor([1.0, 1], requires_grad=False)
+        (a * b * c).sum().backward()
+        self.assertEqual((a.grad.tolist(), b.grad.tolist(), c.grad), ([3, 4], [1, 2], None))
+
+    def test_accumulates(self):
+        a = Tensor([1.0], requires_grad=True)
+        for _ in range(3):
+            (a * 2).sum().backward()
+        self.assertEqual(a.grad.tolist(), [6])
+
+    def test_after_results_were_read(self):
+        w = Tensor([1.0, 2, 3], requires_grad=True)
+        h = w * 2
+        y = (h * h).sum()
+        y.backward()
+        h.realize()
+        self.assertEqual((y.item(), w.grad.tolist()), (56, [8, 16, 24]))
+        w, h = Tensor([1.0]), None
+        h = w * 3
+        y = h.square().sum()
+        h.realize()
+        y.backward()
+        self.assertEqual((h.grad.tolist(), w.grad.tolist()), ([6], [18]))
+        self.assertRaises(RuntimeError, Tensor([1.0]).sum().realize().backward)
+
+    def test_second_derivatives(self):
+        x = Tensor([2.0])
+        first, = (x ** 3).sum().gradient(x)
+        second, = first.sum().gradient(x)
+        self.assertEqual((first.tolist(), second.tolist()), ([12], [12]))
+
+    def test_of_any_shape(self):
+        x = Tensor([1.0, 2])
+        self.assertEqual((x * x).gradient(x, gradient=Tensor([1.0, 10]))[0].tolist(), [2, 40])
+        self.assertEqual(x.detach().sum().gradient(x, materialize_grads=True)[0].tolist(), [0, 0])
+        self.assertRaises(RuntimeError, x.detach().sum().gradient, x)
+
+
+class ValueTest(TensorCase):
+    def test_constructors(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "bytes")
+            path.write_bytes(b"\1\2\3")
+            self.assertEqual(Tensor(path).tolist(), [1, 2, 3])
+        self.assertEqual(Tensor(b"\1\2\xff").tolist(), [1, 2, 255])
+        self.assertEqual(Tensor([300, -1], dtype=dtypes.uint8).tolist(), [44, 255])
+        self.assertEqual(Tensor(None).shape, (0,))
+        self.assertEqual(Tensor([[True, False]]).tolist(), [[True, False]])
+        self.assertEqual(Tensor(2**40, dtype=dtypes.int64).item(), 2**40)
+        if numpy is not None:
+            array = numpy.arange(6, dtype="int16").reshape(2, 3)
+            x = Tensor(array)
+            array[:] = 0
+            self.assertEqual((x.dtype, x.tolist()), (dtypes.int16, [[0, 1, 2], [3, 4, 5]]))
+            self.assertEqual(Tensor(numpy.float64(2.5)).dtype, dtypes.float64)
+            self.assertEqual(x.numpy().dtype, numpy.int16)
+        self.assertEqual(Tensor([[1, 2], [3, 4]]).data().tolist(), [[1, 2], [3, 4]])
+
+    def test_creation(self):
+        for tensor, expected in ((Tensor.arange(2, 10, 3), [2, 5, 8]), (Tensor.arange(5, 0, -2), [5, 3, 1]),
+                                 (Tensor.arange(0, 1, 0.25), [0, .25, .5, .75]),
+                                 (Tensor.linspace(0, 1, 5), [0, .25, .5, .75, 1]), (Tensor.eye(2, 3), [[1, 0, 0], [0, 1, 0]]),
+                                 (Tensor.zeros(2), [0, 0]),
+                                 (Tensor.full((2,), True), [True, True]), (Tensor([1, 2]).ones_like(), [1, 1]),
+                                 (Tensor.arange(3, 3), []),
+                                 (Tensor([2, 0]).one_hot(3), [[0, 0, 1], [1, 0, 0]]),
+                                 (Tensor.meshgrid(Tensor([1, 2]), Tensor([3, 4]))[1], [[3, 4], [3, 4]])):
+            self.assertEqual(tensor.tolist(), expected)
+
+    def test_integers(self):
+        x = Tensor([-7, 7])
+        self.assertEqual(((x // 2).tolist(), (x % 3).tolist(), x.div(2, rounding_mode="trunc").tolist(), x.fmod(3).tolist()),
+                         ([-4, 3], [2, 1], [-3, 3], [-1, 1]))
+        self.assertEqual(((x << 1).tolist(), (x >> 1).tolist(), (~x).tolist(), (x ^ 3).tolist()),
+                         ([-14, 14], [-4, 3], [6, -8], [-6, 4]))
+        self.assertEqual((5 - x).tolist(), [12, -2])
+        self.assertEqual((Tensor([250], dtype="uint8") + 10).tolist(), [4])
+
+    def test_logic(self):
+        x = Tensor([float("inf"), -float("inf"), float("nan"), 1.0])
+        self.assertEqual(x.isinf().tolist(), [True, True, False, False])
+        self.assertEqual(x.isinf(True, False).tolist(), [True, False, False, False])
+        self.assertEqual(x.isfinite().tolist(), [False, False, False, True])
+        self.assertEqual(x.isclose(x, equal_nan=True).tolist(), [True] * 4)
+        self.assertTrue(Tensor([1.0]).allclose(Tensor([1.0 + 1e-7])))
+        self.assertEqual(Tensor([1.0, -0.0]).copysign(Tensor([-0.0, 1.0])).tolist(), [-1, 0])
+
+    def test_setitem(self):
+        x = Tensor.zeros(3, 4).contiguous()
+        x[1] = 1
+        x[:, ::2] = Tensor([7.0, 8])
+        x[2, ::-1] = Tensor([1.0, 2, 3, 4])
+        self.assertEqual(x.tolist(), [[7, 0, 8, 0], [7, 1, 8, 1], [4, 3, 2, 1]])
+
+    def test_setitem_by_tensors(self):
+        x = Tensor.zeros(3, 4).contiguous()
+        x[Tensor([2, 0]), 1:3] = Tensor([[1.0, 2], [3, 4]])
+        self.need(x)
+        self.assertEqual(x.tolist(), [[0, 3, 4, 0], [0, 0, 0, 0], [0, 1, 2, 0]])
+
+    def test_indices_out_of_range_read_zero(self):
+        x = Tensor([[1, 2], [3, 4]])
+        self.assertEqual(x[Tensor([0, 5, -1])].tolist(), [[1, 2], [0, 0], [3, 4]])
+        self.assertEqual(x[Tensor([0, 5]), Tensor([1, 0])].tolist(), [2, 0])
+
+    def test_where_things_are(self):
+        x = Tensor([[3, 0, 1], [0, 5, 2]])
+        values, places = x.sort(1, descending=True)
+        top = x.flatten().topk(2)
+        for tensor, expected in ((values, [[3, 1, 0], [5, 2, 0]]), (places, [[0, 2, 1], [1, 2, 0]]), (top[0], [5, 3]), (top[1], [4, 0]),
+                                 (x.argsort(0), [[1, 0, 0], [0, 1, 1]]), (x.cummax(1)[1], [[0, 0, 0], [0, 1, 1]]),
+                                 (x.argmax(1), [0, 1]), (x.argmin().reshape(1), [1])):
+            self.need(tensor)
+            self.assertEqual((tensor.tolist(), tensor.dtype), (expected, x.dtype))
+        self.assertEqual(x.cumsum(1).tolist(), [[3, 3, 4], [0, 5, 7]])
+        self.assertEqual(x.masked_select(x > 1).tolist(), [3, 5, 2])
+        self.assertEqual(x.masked_select(x > 1, size=5, fill_value=-1).tolist(), [3, 5, 2, -1, -1])
+        self.assertEqual(x.nonzero().tolist(), [[0, 0], [0, 2], [1, 1], [1, 2]])
+
+    def test_multinomial(self):
+        weights = Tensor([0.0, 1.0, 3.0])
+        drawn = weights.multinomial(1000, replacement=True)
+        self.need(drawn)
+        counts = [drawn.tolist().count(i) for i in range(3)]
+        self.assertEqual(counts[0], 0)
+        self.assertLess(abs(counts[1] - 250), 60)
+        self.assertEqual(sorted(Tensor([1.0, 1, 1]).multinomial(3).tolist()), [0, 1, 2])
+
+    def test_bitcast(self):
+        x = Tensor([1.0, -2.5])
+        parts = x.bitcast(dtypes.uint8)
+        self.assertEqual((parts.shape, parts.tolist()), ((8,), [0, 0, 128, 63, 0, 0, 32, 192]))
+        self.assertEqual(parts.bitcast(dtypes.float32).tolist(), [1, -2.5])
+
+    def test_pools_and_back(self):
+        x = Tensor.arange(16).reshape(1, 1, 4, 4).float()
+        values, places = x.max_pool2d(return_indices=True)
+        self.assertEqual((values.flatten().tolist(), places.flatten().tolist()), ([5, 7, 13, 15], [5, 7, 13, 15]))
+        self.assertEqual(values.max_unpool2d(places).sum().item(), 40)
+
+    def test_hashes(self):
+        data = Tensor(b"abc")
+        self.assertEqual(bytes(data.keccak().tolist()), hashlib.sha3_256(b"abc").digest())
+        self.assertEqual(bytes(data.reshape(1, 3).keccak("shake_128")[0].tolist()), hashlib.shake_128(b"abc").digest(16))
+        self.assertEqual(data.hash().shape, (16,))
+
+    def test_random(self):
+        Tensor.manual_seed(7)
+        first = Tensor.rand(100).tolist()
+        again = Tensor.rand(100).tolist()
+        Tensor.manual_seed(7)
+        x = Tensor.rand(100)
+        self.assertEqual(x.sum().item() > 0 and x.tolist(), first)
+        self.assertNotEqual(first, again)
+        self.assertEqual(sorted(Tensor.randperm(10).tolist()), list(range(10)))
+        self.assertTrue(all(3 <= each < 6 for each in Tensor.randint(50, low=3, high=6).tolist()))
+        self.assertLess(abs(Tensor.randn(10000).mean().item()), 0.05)
+        x = Tensor.ones(1000)
+        self.assertEqual(x.dropout().tolist(), [1] * 1000)
+        with Context(TRAINING=1):
+            dropped = x.dropout(0.25).tolist()
+        self.assertLess(abs(dropped.count(0.0) - 250), 60)
+
+    def test_threefry(self):
+        """The first of the known answers of Random123."""
+        bits = Tensor.random_bits(Tensor([0, 0], dtype="uint32"), Tensor([0], dtype="uint32"), 2)
+        x = Tensor([0], dtype="uint64").threefry(Tensor([0], dtype="uint64"))
+        self.assertEqual(x.item(), 0x99ba4efe6b200159)
+        self.assertEqual(bits.shape, (2,))
+
+    def test_devices(self):
+        x = Tensor([1.0, 2], device="interp:0")
+        self.assertEqual((x.device, (x + 1).to(None).device, Device.DEFAULT), ("interp:0", "interp:0", "interp:0"))
+        self.assertEqual((x.shard(("interp:0",)) + 1).tolist(), [2, 3])
+        self.assertRaises(ValueError, Tensor, [1.0], "nowhere")
+
+    def test_without_numpy(self):
+        code = ("import sys; sys.modules['numpy'] = None\nfrom beamline import *\nDevice.connect(%r)\n"
+                "print((Tensor([[1.0, 2], [3, 4]]) @ Tensor([1.0, 1])).tolist(), list(Tensor([1, 2]).data()))" % self.server.url)
+        done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(ROOT / "clients" / "python")},
+                              capture_output=True, text=True,
+                              check=True)
+        self.assertEqual(done.stdout, "[3.0, 7.0] [1, 2]\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

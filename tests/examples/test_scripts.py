@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""The scripts that are written as for tinygrad: a few steps of each against a server."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+from served import ROOT, ServedCase
+
+
+class ScriptTest(ServedCase):
+    options = ("--log-level", "error")
+
+    def run_script(self, name, **settings):
+        """What it prints; skips where its data is not here."""
+        done = subprocess.run([sys.executable, ROOT / "examples" / name], capture_output=True, text=True, timeout=600,
+                              env={**os.environ, "BEAMLINE_URL": self.server.url, **settings})
+        if done.returncode != 0 and done.stderr.startswith("skipped:"):
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout, done.stderr
+
+    def test_beautiful_mnist(self):
+        out, _ = self.run_script("beautiful_mnist.py", STEPS="4", BS="16", TEST="64")
+        self.assertRegex(out, r"^test accuracy [\d.]+%\n$")
+
+    def test_shakespeare(self):
+        out, progress = self.run_script("shakespeare.py", STEPS="40", LAYERS="1", WIDTH="32", BLOCK="16", LETTERS="5")
+        self.assertEqual(len(out), 6)
+        losses = [float(each) for each in re.findall(r"loss: ([\d.]+)", progress)]
+        self.assertLess(losses[-1], losses[0] - 0.5)
+
+    def test_fashion(self):
+        out, _ = self.run_script("fashion.py", EPOCHS="1")
+        self.assertGreater(float(re.search(r"test accuracy ([\d.]+)%", out).group(1)), 75)
+
+    def test_no_data(self):
+        nowhere = pathlib.Path(ROOT, "tests", "examples")
+        script = f"import sys; sys.path.insert(0, {str(ROOT / 'clients' / 'python')!r})\n" \
+            "import beamline.nn.datasets as d; d.places = lambda name: []\nd.mnist()"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=nowhere, check=False)
+        self.assertIn("FileNotFoundError", done.stderr)
+        self.assertIn("BEAMLINE_DATA", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
