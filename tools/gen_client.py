@@ -98,7 +98,7 @@ def describe(param, op):
     if kind in SHARED and peers:
         text += f", brought to one dtype with {', '.join(peers)}"
     if param["name"] == "key":
-        text = "integer scalar that fixes the draw; by default every step draws anew"
+        text = "integer scalar that fixes what this place of the graph draws; by default every step draws anew"
     if param["name"] == "seed":
         text = "whole number; by default the seed of the run"
     if (param["name"], kind) == ("axis", "ints") and param.get("default", 0) is None and "unless given" not in op["doc"]:

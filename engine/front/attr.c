@@ -189,7 +189,9 @@ static bool decode(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, bl_
         return a->kind == BL_ATTR_BOOL || wrong_type(c, p, "true or false");
     case BL_SIG_NUMBER:
         v->number = a->number;
-        return a->kind == BL_ATTR_NUMBER || wrong_type(c, p, "a number");
+        if (a->kind == BL_ATTR_BOOL) /* of a tensor of bool */
+            v->number = (bl_wire_number){.whole = true, .magnitude = a->boolean, .value = a->boolean};
+        return a->kind == BL_ATTR_NUMBER || a->kind == BL_ATTR_BOOL || wrong_type(c, p, "a number");
     case BL_SIG_RATE:
         v->number = a->number;
         v->text = a->kind == BL_ATTR_STRING ? a->string : NULL;

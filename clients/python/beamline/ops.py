@@ -1312,7 +1312,7 @@ class GraphOps:
         x: tensor of floats (integers and bool become float32)
         p: number
         seed: whole number; by default the seed of the run
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         Returns: a tensor of floats
         """
         return self.op("dropout", [x, key], {"p": p, "seed": seed}, name)
@@ -1983,7 +1983,7 @@ class GraphOps:
         """uniform between low and high
 
         shape: size or list of sizes
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         low: number
         high: number
         dtype: dtype
@@ -1996,7 +1996,7 @@ class GraphOps:
         """normal distribution
 
         shape: size or list of sizes
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         mean: number
         std: number
         dtype: dtype
@@ -2010,7 +2010,7 @@ class GraphOps:
 
         shape: size or list of sizes
         high: number or name of a dimension
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         low: whole number
         dtype: dtype
         seed: whole number; by default the seed of the run
@@ -2022,7 +2022,7 @@ class GraphOps:
         """the numbers from 0 to n - 1 in random order
 
         n: size
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         dtype: dtype
         seed: whole number; by default the seed of the run
         Returns: a tensor of integers
@@ -2035,7 +2035,7 @@ class GraphOps:
         x: tensor of any dtype
         dtype: dtype
         seed: whole number; by default the seed of the run
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         Returns: a tensor of floats
         """
         return self.op("rand_like", [x, key], {"dtype": dtype, "seed": seed}, name)
@@ -2044,7 +2044,7 @@ class GraphOps:
         """uniform within sqrt(6 / ((1 + a^2) * fan))
 
         shape: size or list of sizes
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         a: number
         mode: "fan_in" or "fan_out"
         dtype: dtype
@@ -2057,7 +2057,7 @@ class GraphOps:
         """normal with deviation sqrt(2 / ((1 + a^2) * fan))
 
         shape: size or list of sizes
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         a: number
         mode: "fan_in" or "fan_out"
         dtype: dtype
@@ -2070,7 +2070,7 @@ class GraphOps:
         """uniform within sqrt(6 / (fan_in + fan_out))
 
         shape: size or list of sizes
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         dtype: dtype
         seed: whole number; by default the seed of the run
         Returns: a tensor of floats
@@ -2081,7 +2081,7 @@ class GraphOps:
         """uniform within 1 / sqrt(fan_in): how PyTorch starts Linear and Conv2d (a bias: give fan_in)
 
         shape: size or list of sizes
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         fan_in: whole number
         dtype: dtype
         seed: whole number; by default the seed of the run
@@ -2094,7 +2094,7 @@ class GraphOps:
 
         p: tensor of floats (integers and bool become float32)
         seed: whole number; by default the seed of the run
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         Returns: a tensor of floats
         """
         return self.op("bernoulli", [p, key], {"seed": seed}, name)
@@ -2106,7 +2106,7 @@ class GraphOps:
         num_samples: size
         replacement: True or False
         seed: whole number; by default the seed of the run
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         Returns: a tensor of int64
         """
         return self.op("multinomial", [weights, key], {"num_samples": num_samples, "replacement": replacement, "seed": seed},
@@ -2116,7 +2116,7 @@ class GraphOps:
         """random uint32
 
         shape: size or list of sizes
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         seed: whole number; by default the seed of the run
         Returns: a tensor
         """
@@ -2126,7 +2126,7 @@ class GraphOps:
         """Threefry-2x32 of uint64: the low half is the first word
 
         x: tensor of integers or bool, brought to one dtype with key
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         Returns: a tensor
         """
         return self.op("threefry", [x, key], {}, name)
@@ -3402,7 +3402,7 @@ class NodeOps:
 
         p: number
         seed: whole number; by default the seed of the run
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         Returns: a tensor of floats
         """
         return self.graph.dropout(self, p, seed, key=key, name=name)
@@ -3926,7 +3926,7 @@ class NodeOps:
 
         dtype: dtype
         seed: whole number; by default the seed of the run
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         Returns: a tensor of floats
         """
         return self.graph.rand_like(self, dtype, seed, key=key, name=name)
@@ -3935,7 +3935,7 @@ class NodeOps:
         """1 with probability p, else 0
 
         seed: whole number; by default the seed of the run
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         Returns: a tensor of floats
         """
         return self.graph.bernoulli(self, seed, key=key, name=name)
@@ -3946,7 +3946,7 @@ class NodeOps:
         num_samples: size
         replacement: True or False
         seed: whole number; by default the seed of the run
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         Returns: a tensor of int64
         """
         return self.graph.multinomial(self, num_samples, replacement, seed, key=key, name=name)
@@ -3954,7 +3954,7 @@ class NodeOps:
     def threefry(self, key, *, name=None):
         """Threefry-2x32 of uint64: the low half is the first word
 
-        key: integer scalar that fixes the draw; by default every step draws anew
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         Returns: a tensor
         """
         return self.graph.threefry(self, key, name=name)
