@@ -61,9 +61,11 @@ static int64_t split(int64_t n)
 static const bl_node *swap_last(bl_ir *ir, const bl_node *x)
 {
     int perm[BL_MAX_DIMS];
+    if (x == NULL)
+        return NULL;
     for (int i = 0; i < x->ndim; i++)
         perm[i] = i < x->ndim - 2 ? i : 2 * x->ndim - 3 - i;
-    return x == NULL ? NULL : bl_permute(ir, x, perm);
+    return bl_permute(ir, x, perm);
 }
 
 static const bl_node *in_rows(bl_ir *ir, const bl_node *x, int64_t a, int64_t b)

@@ -190,6 +190,8 @@ void bl_simplify(bl_ir *ir, int nroots, const bl_node **roots)
         for (size_t i = 0; i < count; i++) {
             const bl_node *node = ir->queue[i];
             const bl_node *made = simplify_node(ir, node);
+            if (bl_is_poison(made))
+                return; /* out of memory: the roots stay as they are, and the ir says so */
             ir->value[node->id] = made;
         }
         changed = false;

@@ -49,6 +49,8 @@ static void literal(bl_text *out, bl_dtype dtype, bl_scalar value)
     case BL_KIND_INT:
         if (value.i == INT64_MIN)
             bl_text_puts(out, "(-9223372036854775807L - 1)");
+        else if (value.i == INT32_MIN && dtype == BL_I32)
+            bl_text_puts(out, "(-2147483647 - 1)"); /* 2147483648 is a long */
         else if (dtype == BL_I32 || dtype == BL_I64)
             bl_text_printf(out, value.i < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", value.i, dtype == BL_I64 ? "L" : "");
         else
