@@ -7,6 +7,7 @@
 enum {
     LOOK_BACK = 64,      /* groups that a store is tried with */
     SMALL_STORE = 16384, /* elements up to which a launch costs more than what it does */
+    LONG_CHAIN = 256,    /* nodes of an expression from which it is worth lanes of its own */
     MOST_MEMBERS = 16
 };
 
@@ -84,6 +85,16 @@ static bool have_in_common(const stored *a, const stored *b, bl_op op)
     return false;
 }
 
+/* A long expression without a reduction: in the outer loops of another nest it would be computed one by one. */
+static bool is_long_chain(const stored *st)
+{
+    for (size_t i = 0; i < st->below.count; i++) {
+        if (st->below.at[i]->op == BL_OP_REDUCE)
+            return false;
+    }
+    return st->below.count > LONG_CHAIN;
+}
+
 static bool fit_together(const sched *s, const stored *st, const stored *other)
 {
     bool elsewhere = false;
@@ -100,7 +111,8 @@ static bool fit_together(const sched *s, const stored *st, const stored *other)
     }
     if (st->tiled || other->tiled || (!is_prefix(st, other) && !is_prefix(other, st)))
         return false;
-    if (elements_of(st->nranges < other->nranges ? st : other) < 2 * (int64_t)s->options->units)
+    const stored *outer = st->nranges < other->nranges ? st : other;
+    if (elements_of(outer) < 2 * (int64_t)s->options->units || is_long_chain(outer))
         return false;
     return forward || have_in_common(st, other, BL_OP_REDUCE);
 }

@@ -54,6 +54,7 @@ static const row rows[] = {
     {"scatter", 1, 0, "{'inputs': {'x': " F32(1000) ", 'i': " I64(500) ", 's': " F32(500) "}, 'nodes': [{'id': 'y', 'op': 'scatter', 'in': ['x', 'i', 's']}], 'outputs': ['y']}"},
     {"einsum of three", 2, 0, "{'inputs': {'x': " F32(32, 48) ", 'y': " F32(48, 64) ", 'z': " F32(64, 16) "}, 'nodes': [{'id': 'e', 'op': 'einsum', 'in': ['x', 'y', 'z'], 'attrs': {'equation': 'ij,jk,kl->il'}}], 'outputs': ['e']}"},
     {"fft of 1024", 2, 0, "{'inputs': {'x': " F32(1024) "}, 'nodes': [{'id': ['r', 'i'], 'op': 'fft', 'in': ['x']}], 'outputs': ['r', 'i']}"},
+    {"rows drawn by a permutation, and its state", 3, 0, "{'inputs': {'x': " F32(1000, 784) "}, 'nodes': [{'id': 'p', 'op': 'randperm', 'attrs': {'n': 1000}}, {'id': 'i', 'op': 'slice', 'in': ['p'], 'attrs': {'stop': 128}}, {'id': 'c', 'op': 'contiguous', 'in': ['i']}, {'id': 'b', 'op': 'take', 'in': ['x', 'c']}, {'id': 'y', 'op': 'mul', 'in': ['b', 0.5]}], 'outputs': ['y']}"},
     {"MLP, one SGD step", 9, 0, "mlp_sgd"},
     {"CNN, one Adam step", 19, 0, "cnn_adam"},
 };
