@@ -351,11 +351,10 @@ static void vjp_gather(bl_ir *ir, const bl_node *node, const bl_node *g, const b
     out[0] = bl_reshape(ir, g, x->ndim, x->dim);
 }
 
+/* What was cut on the way there is cut on the way back.  Stand-ins (arg is their number; engine/front/build.c) are no cuts. */
 static void vjp_contiguous(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
 {
-    (void)ir;
-    (void)node;
-    out[0] = g;
+    out[0] = node->arg == 0 ? bl_contiguous(ir, g) : g;
 }
 
 #define GRAD_RULE(name) vjp_##name

@@ -12,7 +12,8 @@ import zlib
 import numpy as np
 import torch
 
-import composed  # noqa: F401 (adds to CASES)
+import algebra  # noqa: F401 (adds to CASES)
+import composed  # noqa: F401
 import indexed  # noqa: F401
 import known
 import shapes  # noqa: F401 (adds to CASES)

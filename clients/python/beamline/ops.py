@@ -70,6 +70,7 @@ DEFAULTS = {
     "max_pool_indices": {"padding": 0, "dilation": 1, "ceil_mode": False, "dims": 2},
     "max_unpool": {"padding": 0, "dims": 2},
     "interpolate": {"mode": "nearest", "align_corners": False},
+    "triangular_solve": {"upper": False},
     "fft": {"axis": -1},
     "ifft": {"axis": -1},
     "rfft": {"axis": -1},
@@ -122,8 +123,9 @@ DEFAULTS = {
     "one_cycle_lr": {"pct_start": 0.3, "div": 25, "final_div": 10000},
 }
 # Ops whose results are a list, even of one.
-LISTED = ("cummax", "cummin", "sort", "topk", "lstm_cell", "max_pool_indices", "fft", "ifft", "rfft", "masked_select",
-          "nonzero", "grad", "sgd", "adam", "adamw", "adagrad", "rmsprop", "lamb", "lars", "muon", "clip_grad_norm")
+LISTED = ("cummax", "cummin", "sort", "topk", "lstm_cell", "max_pool_indices", "qr", "fft", "ifft", "rfft",
+          "masked_select", "nonzero", "grad", "sgd", "adam", "adamw", "adagrad", "rmsprop", "lamb", "lars", "muon",
+          "clip_grad_norm")
 
 
 class GraphOps:
@@ -1535,6 +1537,58 @@ class GraphOps:
         Returns: a tensor of floats
         """
         return self.op("interpolate", [x], {"size": size, "mode": mode, "align_corners": align_corners}, name)
+
+    def qr(self, x, *, name=None):
+        """torch.linalg.qr, reduced: Q with orthogonal columns and R upper triangular, x = Q R; a diagonal element of R
+            may have another sign than LAPACK's
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.op("qr", [x], {}, name, results=2)
+
+    def cholesky(self, x, *, name=None):
+        """L lower triangular with x = L L^T, of which the lower triangle is read; NaN where x is not positive definite
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("cholesky", [x], {}, name)
+
+    def triangular_solve(self, a, b, upper=False, *, name=None):
+        """x of a x = b, where only the lower (upper) triangle of a is read; b [..., n, k] or [n]
+
+        a: tensor of floats (integers and bool become float32), brought to one dtype with b
+        b: tensor of floats (integers and bool become float32), brought to one dtype with a
+        upper: True or False
+        Returns: a tensor of floats
+        """
+        return self.op("triangular_solve", [a, b], {"upper": upper}, name)
+
+    def solve(self, a, b, *, name=None):
+        """x of a x = b, b [..., n, k] or [n]
+
+        a: tensor of floats (integers and bool become float32), brought to one dtype with b
+        b: tensor of floats (integers and bool become float32), brought to one dtype with a
+        Returns: a tensor of floats
+        """
+        return self.op("solve", [a, b], {}, name)
+
+    def inverse(self, x, *, name=None):
+        """the inverse; infinite or NaN where there is none
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("inverse", [x], {}, name)
+
+    def det(self, x, *, name=None):
+        """the determinant
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("det", [x], {}, name)
 
     def fft(self, re, im=None, axis=-1, *, name=None):
         """discrete Fourier transform along the axis
@@ -3592,6 +3646,52 @@ class NodeOps:
         Returns: a tensor of floats
         """
         return self.graph.interpolate(self, size, mode, align_corners, name=name)
+
+    def qr(self, *, name=None):
+        """torch.linalg.qr, reduced: Q with orthogonal columns and R upper triangular, x = Q R; a diagonal element of R
+            may have another sign than LAPACK's
+
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.graph.qr(self, name=name)
+
+    def cholesky(self, *, name=None):
+        """L lower triangular with x = L L^T, of which the lower triangle is read; NaN where x is not positive definite
+
+        Returns: a tensor of floats
+        """
+        return self.graph.cholesky(self, name=name)
+
+    def triangular_solve(self, b, upper=False, *, name=None):
+        """x of a x = b, where only the lower (upper) triangle of a is read; b [..., n, k] or [n]
+
+        b: tensor of floats (integers and bool become float32), brought to one dtype with a
+        upper: True or False
+        Returns: a tensor of floats
+        """
+        return self.graph.triangular_solve(self, b, upper, name=name)
+
+    def solve(self, b, *, name=None):
+        """x of a x = b, b [..., n, k] or [n]
+
+        b: tensor of floats (integers and bool become float32), brought to one dtype with a
+        Returns: a tensor of floats
+        """
+        return self.graph.solve(self, b, name=name)
+
+    def inverse(self, *, name=None):
+        """the inverse; infinite or NaN where there is none
+
+        Returns: a tensor of floats
+        """
+        return self.graph.inverse(self, name=name)
+
+    def det(self, *, name=None):
+        """the determinant
+
+        Returns: a tensor of floats
+        """
+        return self.graph.det(self, name=name)
 
     def fft(self, im=None, axis=-1, *, name=None):
         """discrete Fourier transform along the axis
