@@ -7,10 +7,12 @@
     tests/fuzz/fuzz.py --long           10,000 graphs between the interpreter's levels, 1,000 on each driver; picked up where it stopped
 
 Graph number i of a run is that of seed S + i, always the same.  The levels are in levels.py, how graphs are drawn in graphs.py.  What differs is
-written to build/fuzz/, shrunk; its seed is to be kept in tests/fuzz/seeds.txt (which the sample that ./check runs begins with) once it is mended.
-The driver levels run without moves as well for one graph in four."""
+written to build/fuzz/, shrunk.  Once it is mended it is kept in tests/fuzz/found/, with which the sample that ./check runs begins: a document keeps
+its meaning when the generator changes, a seed does not.  A run that is resumed goes on only with the same server and the same generator.  The driver
+levels run without moves as well for one graph in four."""
 import argparse
 import concurrent.futures
+import hashlib
 import json
 import os
 import pathlib
@@ -121,11 +123,17 @@ def show(text, end="\n"):
     print(text, end=end, flush=True)
 
 
+def what_is_tested():
+    """A name for this server and these tests: a run of others is not gone on with."""
+    files = [pathlib.Path(L.fixture.PROGRAM), ROOT / "proto" / "ops.json", *sorted(HERE.glob("*.py"))]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+
+
 def campaign(devices, count, first, state=None, out=show):
     """One run of the command; |state| is the file that it is resumed from.  Gives the totals."""
     totals, fuzzer = Totals(), Fuzzer(devices, out=out)
-    done = json.loads(state.read_text()) if state and state.exists() else None
-    if done and (done["first"], done["devices"]) == (first, devices):
+    done, tested = json.loads(state.read_text()) if state and state.exists() else {}, what_is_tested()
+    if (done.get("first"), done.get("devices"), done.get("tested")) == (first, devices, tested):
         totals.__dict__.update(done["totals"])
         out(f"resumed: {totals}")
     names, last = fuzzer.levels.names, [time.monotonic()]
@@ -138,7 +146,7 @@ def campaign(devices, count, first, state=None, out=show):
             if state:
                 state.parent.mkdir(parents=True, exist_ok=True)
                 temporary = state.with_suffix(".new")
-                temporary.write_text(json.dumps({"first": first, "devices": devices, "totals": totals.__dict__}))
+                temporary.write_text(json.dumps({"first": first, "devices": devices, "tested": tested, "totals": totals.__dict__}))
                 temporary.replace(state)
     try:
         fuzzer.run(range(first + totals.graphs, first + count), names, totals, each)

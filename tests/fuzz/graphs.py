@@ -422,7 +422,8 @@ def elementwise(d):
     name, kinds = op["name"], [i["type"] for i in op["inputs"]]
     operands = []
     accept = {"T": lambda v: True, "Float": lambda v: v.floating or v.size <= 64, "Bool": lambda v: v.dtype == "bool" or d.chance(0.1),
-              "Bits": lambda v: not v.floating and not any(x.floating for x in operands), "Int": lambda v: v.dtype in INTS}
+              "Bits": lambda v: not v.floating and not any(x.floating for x in operands),
+              "Int": lambda v: v.dtype in INTS and not any(x.floating for x in operands)}
     first = {"Bool": "bool", "Int": "int32", "Bits": "int32"}.get(kinds[0])
     x = d.pick(lambda v: accept[kinds[0]](v) and (v.floating or kinds[0] != "T" or d.chance(0.6)), dtype=first or d.dtype())
     jumps = name in JUMPS or op["results"][0] == "Bool"

@@ -54,9 +54,8 @@ class Levels:
     """Two servers, and kept connections to them from every thread."""
 
     def __init__(self, names, program_args=()):
-        self.args, self.local, self.lock, self.servers, self.generation = program_args, threading.local(), threading.Lock(), {}, 0
+        self.args, self.local, self.lock, self.servers, self.connections = program_args, threading.local(), threading.Lock(), {}, []
         self.backends = ",".join(["interp"] + sorted({LEVELS[name][1].split(":")[0] for name in names} - {"interp"}))
-        self.crashes = []
         for name in ("noopt", "moves"):
             self.start(name)
         with_devices = {device["id"] for device in json.loads(self.servers["moves"].call("GET", "/api/v1/devices").body)["devices"]}
@@ -67,6 +66,8 @@ class Levels:
 
     def stop(self):
         """The exit statuses that are not 0."""
+        for connection in self.connections:
+            connection.close()
         return [status for status in [server.stop() for server in self.servers.values()] if status != 0]
 
     def revive(self, name, server):
@@ -84,6 +85,7 @@ class Levels:
         server = self.servers[name]
         if name not in kept or kept[name][0] is not server:
             kept[name] = (server, http.client.HTTPConnection("127.0.0.1", server.port, timeout=SECONDS))
+            self.connections.append(kept[name][1])
         return kept[name]
 
     def post(self, name, document):
@@ -251,11 +253,9 @@ def unequal(dtype, got, want, allowed=0):
         return got != want
     a, b = got.astype(np.float64), want.astype(np.float64)
     with np.errstate(all="ignore"):
-        finite = np.abs(b[np.isfinite(b)])
         # The smallest normal numbers of float16 and float32 may be flushed to zero by a driver.
         tiny = {"float16": 2.0 ** -14, "float32": 2.0 ** -126, "bfloat16": 2.0 ** -126}.get(dtype, 0)
         free = FREE * 2.0 ** (1 - ORDER[dtype]) * np.abs(b) + tiny
-        del finite
         near = np.abs(a - b) <= free + allowed
     return ~(near | (a == b) | (np.isnan(a) & np.isnan(b)))
 
