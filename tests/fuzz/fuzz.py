@@ -25,7 +25,8 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
 
 import levels as L  # noqa: E402
-from graphs import Document, draw, ids_of  # noqa: E402
+from documents import Document, ids_of  # noqa: E402
+from graphs import draw  # noqa: E402
 from shrink import shrink  # noqa: E402
 
 LONG = (("interp", 10000), ("opencl", 1000), ("vulkan", 1000))
@@ -47,7 +48,7 @@ class Totals:
 
     def __init__(self):
         self.graphs = self.refused = self.excused = self.lacking = self.nodes = 0
-        self.seconds, self.differences, self.refusals = 0.0, [], {}
+        self.seconds, self.differences, self.refusals, self.unexpected = 0.0, [], {}, []
 
     def add(self, document, verdict):
         self.graphs += 1
@@ -112,6 +113,7 @@ class Fuzzer:
                     break
                 seed, document, verdict = waiting.pop(0).result()
                 totals.add(document, verdict)
+                totals.unexpected += [f"seed {seed}: {verdict.unexpected}"] if verdict.unexpected else []
                 totals.seconds = before + time.monotonic() - start
                 for problem in verdict.differences[:1]:
                     totals.differences.append({"seed": seed, "text": str(problem), "file": str(self.report(seed, document, problem, small))})
@@ -155,6 +157,8 @@ def campaign(devices, count, first, state=None, out=show):
     if ended:
         totals.differences.append({"seed": None, "text": f"a server ended with {ended}", "file": ""})
     out(f"{','.join(names)}: {totals}")
+    for text in totals.unexpected[:5]:
+        out(f"  {text}")
     for text, times in sorted(totals.refusals.items(), key=lambda item: -item[1])[:5]:
         out(f"  refused {times} times: {text}")
     return totals

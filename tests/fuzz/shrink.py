@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 
-from graphs import Document, Tensor, concrete, ids_of
+from documents import Document, Tensor, concrete, ids_of
 
 TRIES = 600  # of one shrinking
 

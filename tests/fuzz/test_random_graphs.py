@@ -12,7 +12,10 @@ sys.path.insert(0, str(HERE))
 
 import levels as L  # noqa: E402
 from fuzz import Fuzzer, Totals  # noqa: E402
-from graphs import DRAWS, OPS, Document, Tensor, bits_of, draw, floats_of, ids_of  # noqa: E402
+from documents import Document, Tensor, bits_of, floats_of, ids_of  # noqa: E402
+from drawing import OPS  # noqa: E402
+from draws import DRAWS  # noqa: E402
+from graphs import draw  # noqa: E402
 from shrink import shrink  # noqa: E402
 
 SAMPLE, ON_DRIVERS = 200, 12
@@ -82,6 +85,7 @@ class LevelTest(unittest.TestCase):
     def sample(self, seeds, names):
         totals = self.fuzzer.run(seeds, names, Totals())
         self.assertEqual([], [problem["text"] for problem in totals.differences], "\n".join(self.said))
+        self.assertEqual([], totals.unexpected)
         self.assertLessEqual(totals.refused, REFUSED * totals.graphs + 1, totals.refusals)
 
     def test_sample(self):
