@@ -576,6 +576,6 @@ def chance_(d):
         d.add("dropout", [x, key], [(x.shape, x.dtype, False, 2 * x.size)], p=0.5, **seed)
 
 
-DRAWS = {elementwise: 34, where: 4, cast: 5, bitcast: 1, plain: 1, reduce: 9, along: 6, topk: 1.5, rfft: 0.5, fourier: 0.7, narrow: 1, repeat: 3, diagonal: 0.7, normalise: 4, loss: 2.5, matmul: 7,
-         cell: 0.7, window: 4, reshape: 5, permute: 4, expand: 2.5, pad: 3, shrink: 3, slice_: 3, flip: 2, squeeze: 2, flatten: 1, join: 4,
-         triangle: 1.5, take: 3.5, scatter: 2, choose: 1.5, create: 2, chance_: 2}
+DRAWS = {elementwise: 34, where: 4, cast: 5, narrow: 1, bitcast: 1, plain: 1, reduce: 9, along: 6, topk: 1.5, rfft: 0.5, fourier: 0.7, normalise: 4,
+         loss: 2.5, matmul: 7, cell: 0.7, window: 4, reshape: 5, permute: 4, expand: 2.5, pad: 3, shrink: 3, slice_: 3, flip: 2, squeeze: 2,
+         flatten: 1, join: 4, repeat: 3, diagonal: 0.7, triangle: 1.5, take: 3.5, scatter: 2, choose: 1.5, create: 2, chance_: 2}
