@@ -266,6 +266,8 @@ class Drawing:
         if x.dtype == dtype:
             return x
         size = x.size if dtype in FLOATS or x.floating else min(x.size, 2.0 ** BITS.get(dtype, 0))
+        if dtype in UNSIGNED and (x.dtype in SIGNED or x.floating and x.dtype != dtype):  # -1 becomes the largest
+            size = 2.0 ** BITS[dtype]
         exact = x.exact and (x.size <= 16 or x.dtype in FLOATS and dtype not in ("float16", "bfloat16") or dtype not in FLOATS)
         return self.same("cast", x, max(size, 1.0), dtype, exact, dtype=dtype)
 

@@ -55,6 +55,8 @@ def elementwise(d):
     exact = exact and (dtype not in FLOATS or size * (256 if name in ("mul", "square") else 16) <= 2 ** ORDER[dtype])
     if dtype == "bool":
         size = 1.0
+    if dtype in INTS and (name == "left_shift" or dtype in UNSIGNED and name in ("sub", "neg", "bitwise_not")):
+        size = 2.0 ** BITS[dtype]
     attrs = {}
     for attr in op["attrs"]:
         if attr["type"] == "string" and d.chance(0.5):

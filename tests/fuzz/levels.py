@@ -214,11 +214,11 @@ def with_noise(document, exact, values, generator, amount):
     inputs, nodes, shaken = dict(document.inputs), [], {}
     kinds = {**{name: (t.dtype, t.array.shape) for name, t in document.inputs.items()}, **{name: (dtype, a.shape) for name, (dtype, a) in values.items()}}
 
-    def shake(name, into):
+    def shake(name, into, op="mul"):
         dtype, shape = kinds[name]
-        noise = 1 + generator.uniform(-1, 1, shape) * amount * 2.0 ** (1 - ORDER[dtype])
-        inputs[f"{into}.noise"] = Tensor(dtype, noise)
-        nodes.append({"id": into, "op": "mul", "in": [name, f"{into}.noise"]})
+        noise = generator.uniform(-1, 1, shape) * amount * 2.0 ** (1 - ORDER[dtype])
+        inputs[f"{into}.noise"] = Tensor(dtype, noise + (op == "mul"))
+        nodes.append({"id": into, "op": op, "in": [name, f"{into}.noise"]})
 
     def floating(name):
         return isinstance(name, str) and name in kinds and kinds[name][0] in FLOATS
@@ -238,7 +238,8 @@ def with_noise(document, exact, values, generator, amount):
         for name, before in zip(ids, raw):
             if before != name:
                 kinds[before] = kinds[name]
-                shake(before, name)
+                # A float of no floats (normal, or sin of whole numbers) may be close to 0 where its error is not.
+                shake(before, name, "mul" if any(floating(x) for x in node["in"]) else "add")
     return Document(inputs, nodes, document.outputs)
 
 
