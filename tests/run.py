@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: MIT
 """Build and run every test, and end with one line: N passed, N failed, N skipped.
 
-    tests/run.py [WORD...]    only the parts whose name contains one of the words
-    tests/run.py --list       name the parts
+    tests/run.py [--long] [WORD...]    only the parts whose name contains one of the words
+    tests/run.py [--long] --list       name the parts
 
 Parts: generated files, layers, format, clang (its warnings), cppcheck, tidy; unit (cmocka tests, with ASan and UBSan); and one for each folder of
-Python tests (test_*.py, unittest) under tests/, against the plain build of the server.
+Python tests (test_*.py, unittest) under tests/, against the plain build of the server.  --long adds one that takes hours, named long: random graphs
+between levels and devices, taken up where it was stopped (`--long long` runs it alone).
 """
 import json
 import os
@@ -215,12 +216,23 @@ def run_python(tally, folder):
         tally.fail(name)
 
 
-def parts():
+def run_long(tally):
+    """Thousands of random graphs; what they are at is shown while they run."""
+    if not build_plain(tally):
+        return
+    status = subprocess.run([sys.executable, "tests/fuzz/fuzz.py", "--long"], cwd=ROOT).returncode
+    if status == 0:
+        tally.add(passed=1)
+    else:
+        tally.fail(f"long (status {status})", "the differences are above, and in build/fuzz/")
+
+
+def parts(long=False):
     """Name -> function of everything there is to run, in order."""
     found = {"generated": run_generated, "layers": run_layers, "format": run_format, "unit": run_unit}
     for folder in sorted({path.parent for path in (ROOT / "tests").rglob("test_*.py")}):
         found[str(folder.relative_to(ROOT / "tests"))] = lambda tally, folder=folder: run_python(tally, folder)
-    return {**found, "clang": run_clang, "cppcheck": run_cppcheck, "tidy": run_tidy}
+    return {**found, "clang": run_clang, "cppcheck": run_cppcheck, "tidy": run_tidy, **({"long": run_long} if long else {})}
 
 
 def main():
@@ -228,11 +240,13 @@ def main():
     if words[:1] == ["--folder"]:
         run_folder_here(pathlib.Path(words[1]), words[2])
         return 0
+    long = "--long" in words
+    words = [word for word in words if word != "--long"]
     if words == ["--list"]:
-        print("\n".join(parts()))
+        print("\n".join(parts(long)))
         return 0
     tally = Tally()
-    for name, function in parts().items():
+    for name, function in parts(long).items():
         if words and not any(word in name for word in words):
             continue
         before, start = (tally.passed, tally.failed, tally.skipped), time.monotonic()

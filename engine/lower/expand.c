@@ -210,9 +210,10 @@ static const bl_node *expand_vector(bl_ir *ir, const bl_node *sink, const bl_nod
         if (src == NULL)
             return sink;
         made = node == range ? lane : bl_node_with(ir, node, src);
-        if (made->op == BL_OP_LOAD)
+        /* A load or store that has lanes has those of another range, and keeps them. */
+        if (made->op == BL_OP_LOAD && node->lanes == 1)
             made = vector_load(ir, made, lane, node, range);
-        else if (made->op == BL_OP_STORE && (made->src[1]->lanes > 1 || made->src[2]->lanes > 1))
+        else if (made->op == BL_OP_STORE && node->lanes == 1 && (made->src[1]->lanes > 1 || made->src[2]->lanes > 1))
             made = vector_store(ir, made, lane);
         else if (bound)
             made = vector_reduce(ir, made, range, lane);

@@ -168,6 +168,18 @@ static void gathered_index(void **state)
     expect(&b, (facts){8, 1, 1, 1, 0, 0, 0, -1, 1});
 }
 
+/* Two vectors in one nest: the second leaves alone what has the lanes of the first. */
+static void two_vectors(void **state)
+{
+    bench b = open_bench();
+    const bl_node *v = loop(&b, 0, BL_AXIS_VECTOR, 8), *k = loop(&b, 100, BL_AXIS_VECTOR, 4);
+    const bl_node *some = bl_load(b.ir, param(&b, 1), k, bl_alu2(b.ir, BL_OP_CMPLT, k, bl_index(b.ir, 3)));
+    const bl_node *store = bl_store(b.ir, param(&b, 0), v, bl_add(b.ir, load(&b, 2, v), sum(&b, some, k)), NULL);
+    (void)state;
+    lower(&b, 1, &store, 3);
+    expect(&b, (facts){2, 1, 8, 0, 0, 0, 0, -1, 1});
+}
+
 /* matmul's tile: what does not depend on one of the tile's axes is loaded once for all of it. */
 static void tiles(void **state)
 {
@@ -288,16 +300,10 @@ static void many_grid_axes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vectors),
-        cmocka_unit_test(gathered_index),
-        cmocka_unit_test(tiles),
-        cmocka_unit_test(waiting_reductions),
-        cmocka_unit_test(shared_loop),
-        cmocka_unit_test(hoisting),
-        cmocka_unit_test(nested_reductions),
-        cmocka_unit_test(vector_reduction),
-        cmocka_unit_test(group_reduction),
-        cmocka_unit_test(many_grid_axes),
+        cmocka_unit_test(vectors),         cmocka_unit_test(gathered_index),     cmocka_unit_test(two_vectors),
+        cmocka_unit_test(tiles),           cmocka_unit_test(waiting_reductions), cmocka_unit_test(shared_loop),
+        cmocka_unit_test(hoisting),        cmocka_unit_test(nested_reductions),  cmocka_unit_test(vector_reduction),
+        cmocka_unit_test(group_reduction), cmocka_unit_test(many_grid_axes),
     };
     return cmocka_run_group_tests_name("expand", tests, NULL, NULL);
 }
