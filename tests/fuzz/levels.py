@@ -172,7 +172,7 @@ def quantum(arrays):
 
 def fits(dtype, low, total):
     """Whether sums of numbers that 2^low divides, of |total| at most, are exact."""
-    return low >= 1100 or not np.isfinite(total) or total <= 2.0 ** (low + ORDER.get(dtype, 63))
+    return low >= 1100 or not np.isfinite(total) or total == 0 or np.log2(total) <= low + ORDER.get(dtype, 63)
 
 
 def exact_ids(document, values):
