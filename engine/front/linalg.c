@@ -114,6 +114,8 @@ static mirror find_mirror(const matrix *m, const bl_node *r, int64_t j)
 static const bl_node *reflect(bl_call *c, const mirror *h, const bl_node *x)
 {
     bl_ir *ir = c->ir;
+    if (x->op == BL_OP_POISON)
+        return x;
     uint32_t rows = 1u << (x->ndim - 2);
     const bl_node *along = bl_contiguous(ir, bl_reduce(ir, BL_OP_ADD, times(c, h->v, x), rows));
     return bl_contiguous(ir, minus(c, x, times(c, times(c, h->scale, h->v), along)));

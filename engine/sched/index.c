@@ -272,20 +272,37 @@ static const bl_node *element_move(sched *s, const bl_node *node, const bl_node 
     return sched_element(s, src, at, gate);
 }
 
-/* |index| where |gate| holds: a remainder or quotient of what the gate keeps below the divisor needs no division. */
+/* Mark what |index| (the last of |below|) uses other than through a LOAD, and keep every LOAD as it is. */
+static void outside_of_loads(bl_nodes below, bl_ptrmap *outside, bl_ptrmap *map)
+{
+    if (below.count > 0)
+        bl_ptrmap_put(outside, below.at[below.count - 1], outside);
+    for (size_t i = below.count; i-- > 0;) {
+        const bl_node *node = below.at[i];
+        if (node->op == BL_OP_LOAD)
+            bl_ptrmap_put(map, node, (void *)(uintptr_t)node);
+        for (uint32_t k = 0; node->op != BL_OP_LOAD && bl_ptrmap_has(outside, node) && k < node->nsrc; k++)
+            bl_ptrmap_put(outside, node->src[k], outside);
+    }
+}
+
+/* |index| where |gate| holds: a remainder or quotient of what the gate keeps below the divisor needs no division.  Not within a
+ * LOAD that the index depends on: that one has a gate of its own, or none, and reads elsewhere too. */
 static const bl_node *given(bl_ir *ir, const bl_node *index, const bl_node *gate)
 {
     bl_nodes below = gate == NULL ? (bl_nodes){0} : bl_reach(ir, 1, &index, false);
+    bl_ptrmap outside, map;
 
+    bl_ptrmap_init(&outside, bl_ir_arena(ir));
+    bl_ptrmap_init(&map, bl_ir_arena(ir));
+    outside_of_loads(below, &outside, &map);
     for (size_t i = below.count; i-- > 0;) {
         const bl_node *node = below.at[i], *in_range = NULL;
-        bl_ptrmap map;
-        if ((node->op != BL_OP_MOD && node->op != BL_OP_IDIV) || node->dtype != BL_INDEX)
+        if ((node->op != BL_OP_MOD && node->op != BL_OP_IDIV) || node->dtype != BL_INDEX || !bl_ptrmap_has(&outside, node))
             continue;
         in_range = inside(ir, node->src[0], node->src[1]);
         if (bl_and(ir, gate, in_range) != gate)
             continue;
-        bl_ptrmap_init(&map, bl_ir_arena(ir));
         bl_ptrmap_put(&map, node, (void *)(uintptr_t)(node->op == BL_OP_MOD ? node->src[0] : bl_index(ir, 0)));
         return given(ir, bl_substitute(ir, index, &map), gate);
     }
