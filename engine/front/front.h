@@ -29,8 +29,9 @@ typedef struct bl_graph {
 } bl_graph;
 
 typedef struct bl_front_options {
-    bool program;     /* optimisers may remember (else 422) */
-    size_t max_bytes; /* of the compile arena */
+    bool program;       /* optimisers may remember (else 422) */
+    size_t max_bytes;   /* of the compile arena */
+    double max_seconds; /* of the whole compilation; 0: no limit */
     /* Hidden state that earlier entries of the program already have: same name, dtype and shape is shared. */
 } bl_front_options;
 

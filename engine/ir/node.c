@@ -5,6 +5,7 @@
 #include "engine/base/map.h"
 #include "engine/ir/private.h"
 
+#include "engine/base/clock.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -216,13 +217,28 @@ static const bl_node *out_of_memory(bl_ir *ir)
     return bl_ir_fail(ir, st, "%s", err.text);
 }
 
+void bl_ir_limit_time(bl_ir *ir, double seconds)
+{
+    ir->deadline_ns = seconds > 0 ? bl_clock_ns() + (int64_t)(seconds * 1e9) : 0;
+}
+
+/* Every stage asks for nodes, so that this is where an endless one is seen. */
+static bool is_late(bl_ir *ir)
+{
+    if (ir->late || ir->deadline_ns == 0 || (++ir->asked & 1023) != 0 || bl_clock_ns() < ir->deadline_ns)
+        return ir->late;
+    ir->late = true;
+    bl_ir_fail(ir, BL_ELIMIT, "compiling takes longer than the limit (--max-compile-seconds)");
+    return true;
+}
+
 const bl_node *bl_node_make(bl_ir *ir, const bl_node *proto)
 {
     uint64_t hash = 0;
     size_t at = 0;
     bl_node *node = NULL;
 
-    if (any_poison(proto))
+    if (any_poison(proto) || is_late(ir))
         return &ir->poison;
     hash = hash_node(proto);
     at = (size_t)hash & (ir->table_cap - 1);

@@ -457,7 +457,9 @@ static bl_target target_of(const bl_device_info *info)
 static bl_status compile_to_source(compile *c)
 {
     bl_sched_options options = {.units = c->target.units, .max_params = BL_MAX_BINDINGS - BL_MAX_HELPERS};
-    bl_front_options front = {.program = c->options->program, .max_bytes = c->options->max_compile_bytes};
+    bl_front_options front = {.program = c->options->program,
+                              .max_bytes = c->options->max_compile_bytes,
+                              .max_seconds = c->options->max_compile_seconds};
 
     BL_TRY(bl_front_build(c->wire, &front, &c->plan->graph, c->err));
     c->ir = c->plan->graph->ir;

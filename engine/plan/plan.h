@@ -14,7 +14,8 @@ typedef struct bl_plan_options {
     bool noopt; /* no moves at all */
     int spec;   /* bl_ir_verify level after every pass */
     size_t max_compile_bytes;
-    bool program; /* see bl_front_options */
+    double max_compile_seconds; /* of the engine's own part; 0: no limit */
+    bool program;               /* see bl_front_options */
 } bl_plan_options;
 
 /* A tensor that goes in or out.  |dim| are sizes, or, where var[i] >= 0... evaluated by bl_plan_sizes. */

@@ -163,6 +163,18 @@ class BadInput(ServerTest):
             self.bad({"inputs": {name: [1]}, "nodes": [], "outputs": [name]})
 
 
+class LittleTime(ServerTest):
+    """A graph whose compilation would take too long is refused, and the next one is compiled."""
+
+    ARGS = ("--backends", "interp", "--max-compile-seconds", "0.001")
+
+    def test_t11_a_compilation_has_an_end(self):
+        rows = [("y0", "mul", ["x", 2])] + [(f"y{i}", "add", [f"y{i - 1}", i]) for i in range(1, 3000)]
+        problem = self.refused(422, self.call("POST", RUN, graph(nodes=nodes(*rows), outputs=["y2999"])))
+        self.assertIn("--max-compile-seconds", problem["detail"])
+        self.ok(self.call("POST", RUN, graph()))
+
+
 class LittleMemory(ServerTest):
     """What requests of any kind may take of the host's memory together: past it they are refused, and what they took comes back."""
 
