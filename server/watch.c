@@ -46,53 +46,50 @@ struct bl_watch {
     uint32_t ngone;
 };
 
-/* Give up |rq|, with the peer's lock held.  True if it waited in a queue: then the caller must finish it, without the lock. */
-static bool cancel_locked(bl_request *rq)
-{
-    bl_queue *queue = NULL;
-    atomic_store(&rq->cancel, true);
-    queue = atomic_load(&rq->queue);
-    return queue != NULL && bl_queue_remove(queue, rq);
-}
-
-static void cancel_peer(bl_peer *peer, const char *why)
-{
-    bl_request *rq = NULL;
-    bool taken = false;
-    pthread_mutex_lock(&peer->lock);
-    rq = peer->rq;
-    if (rq != NULL) {
-        taken = cancel_locked(rq);
-        bl_metrics_add(&peer->watch->server->metrics, BL_COUNT_CANCELLED, 1);
-    }
-    pthread_mutex_unlock(&peer->lock);
-    if (taken) {
-        (void)bl_fail(&rq->err, BL_ECANCELLED, "%s", why);
-        bl_request_finish(rq);
-    }
-}
-
 /* Slot and serial of a peer in one number, for epoll. */
 static uint64_t pack(const bl_peer *peer)
 {
     return (uint64_t)peer->serial << 32 | (uint64_t)(peer - peer->watch->peers);
 }
 
+/* Finish |rq|, which was taken out of its queue, without any lock. */
+static void give_up(bl_request *rq, const char *why)
+{
+    (void)bl_fail(&rq->err, BL_ECANCELLED, "%s", why);
+    bl_request_finish(rq);
+}
+
+/* Give up what the peer waits for, with its lock held: the slot may belong to another connection as soon as that is let go.
+ * Returns the request that |give_up| must finish then, or NULL. */
+static bl_request *cancel_locked(bl_peer *peer)
+{
+    bl_request *rq = peer->rq;
+    bl_queue *queue = NULL;
+    if (rq == NULL)
+        return NULL;
+    bl_metrics_add(&peer->watch->server->metrics, BL_COUNT_CANCELLED, 1);
+    atomic_store(&rq->cancel, true);
+    queue = atomic_load(&rq->queue);
+    return queue != NULL && bl_queue_remove(queue, rq) ? rq : NULL;
+}
+
 static void on_event(bl_watch *watch, const struct epoll_event *event)
 {
     bl_peer *peer = &watch->peers[(uint32_t)event->data.u64];
+    bl_request *taken = NULL;
     bool mine = false;
     bool certain = (event->events & (EPOLLHUP | EPOLLERR)) != 0;
-    bool cancels = certain || watch->server->settings.half_close;
     pthread_mutex_lock(&peer->lock);
     mine = peer->fd >= 0 && pack(peer) == event->data.u64;
-    if (mine && cancels)
+    if (mine && (certain || watch->server->settings.half_close)) {
         peer->gone = true;
+        taken = cancel_locked(peer);
+    }
     pthread_mutex_unlock(&peer->lock);
     if (mine && watch->ngone < watch->count)
         watch->gone[watch->ngone++] = (gone_peer){event->data.u64, bl_clock_ns()};
-    if (mine && cancels)
-        cancel_peer(peer, "the client went away");
+    if (taken != NULL)
+        give_up(taken, "the client went away");
 }
 
 /* libmicrohttpd 0.9.75 misses an end that arrives together with data, and would keep the connection, and half a request, until
@@ -284,8 +281,15 @@ void bl_watch_detach(bl_peer *peer)
 
 void bl_watch_cancel_all(bl_watch *watch)
 {
-    for (uint32_t i = 0; i < watch->count; i++)
-        cancel_peer(&watch->peers[i], "the server ends");
+    for (uint32_t i = 0; i < watch->count; i++) {
+        bl_peer *peer = &watch->peers[i];
+        bl_request *taken = NULL;
+        pthread_mutex_lock(&peer->lock);
+        taken = cancel_locked(peer);
+        pthread_mutex_unlock(&peer->lock);
+        if (taken != NULL)
+            give_up(taken, "the server ends");
+    }
 }
 
 size_t bl_watch_waiting(bl_watch *watch)
