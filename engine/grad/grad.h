@@ -8,6 +8,9 @@
 /* out[i] = d(sum(y * cotangent)) / d x[i], in x[i]'s shape and dtype; zeros where y does not depend on x[i].
  * |cotangent| has y's shape and dtype, or is NULL for ones.  Every x is float (the caller checked). */
 void bl_grad(bl_ir *ir, const bl_node *y, const bl_node *cotangent, int n, const bl_node *const *x, const bl_node **out);
+/* The same of the sum over all |ny| values y; cotangent[i] may be NULL. */
+void bl_grad_many(bl_ir *ir, int ny, const bl_node *const *y, const bl_node *const *cotangent, int n, const bl_node *const *x,
+                  const bl_node **out);
 /* cos(x) in primitives: the gradient of SIN, and the wire's cos. */
 const bl_node *bl_cos(bl_ir *ir, const bl_node *x);
 

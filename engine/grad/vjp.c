@@ -358,6 +358,7 @@ static void vjp_contiguous(bl_ir *ir, const bl_node *node, const bl_node *g, con
 }
 
 #define GRAD_RULE(name) vjp_##name
+#define GRAD_WALK(name) NULL
 #define GRAD_ZERO(name) NULL
 #define GRAD_NONE(name) NULL
 const bl_vjp_fn bl_vjp_table[BL_OP_COUNT] = {

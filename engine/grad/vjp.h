@@ -8,7 +8,7 @@
 /* |g| is the cotangent, in the node's shape and dtype.  Sets out[i] for each source that takes part; the others stay NULL. */
 typedef void (*bl_vjp_fn)(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out);
 
-/* By bl_op; NULL where nothing flows through. */
+/* By bl_op; NULL where nothing flows through, or the walk itself sees to it. */
 extern const bl_vjp_fn bl_vjp_table[BL_OP_COUNT];
 
 #endif

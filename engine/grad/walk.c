@@ -1,65 +1,113 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/grad/grad.h"
 
+#include "engine/grad/scan.h"
 #include "engine/grad/vjp.h"
+#include "engine/ir/scan.h"
 
-/* By id, up to that of y. */
+/* By id, up to that of the youngest y. */
 typedef struct walk {
     bl_ir *ir;
+    uint32_t last;       /* that id */
     bool *depends;       /* on some x, by a way that a gradient can take */
-    const bl_node **sum; /* of the cotangents that have arrived, or NULL */
+    const bl_node **sum; /* of the cotangents that have arrived, or NULL; of a SCAN: not NULL if a RESULT has one */
 } walk;
+
+static bool lets_through(const bl_node *node)
+{
+    return bl_vjp_table[node->op] != NULL || node->op == BL_OP_SCAN ||
+           (node->op == BL_OP_RESULT && bl_dtype_is_float((bl_dtype)node->dtype));
+}
 
 static void mark(walk *w, const bl_nodes *nodes)
 {
     for (size_t i = 0; i < nodes->count; i++) {
         const bl_node *node = nodes->at[i];
-        if (bl_vjp_table[node->op] == NULL)
-            continue;
-        for (uint32_t k = 0; k < node->nsrc; k++)
+        for (uint32_t k = 0; lets_through(node) && k < node->nsrc; k++)
             w->depends[node->id] = w->depends[node->id] || w->depends[node->src[k]->id];
     }
+}
+
+/* What |given| (of each source, or NULL) says arrives there. */
+static void hand_on(walk *w, const bl_node *node, const bl_node *const *given)
+{
+    for (uint32_t k = 0; k < node->nsrc; k++) {
+        const bl_node **sum = &w->sum[node->src[k]->id];
+        if (given[k] != NULL && w->depends[node->src[k]->id])
+            *sum = *sum == NULL ? given[k] : bl_add(w->ir, *sum, given[k]);
+    }
+}
+
+/* By the time that the walk comes to a SCAN it has been at all its RESULTs. */
+static void pass_back_scan(walk *w, const bl_node *node)
+{
+    bl_arena *arena = bl_ir_arena(w->ir);
+    int nresults = bl_scan_results(bl_scan_get(w->ir, node));
+    const bl_node **g = bl_arena_array(arena, (size_t)nresults + 1, sizeof *g);
+    const bl_node **given = bl_arena_array(arena, (size_t)node->nsrc + 1, sizeof *given);
+    bool *wanted = bl_arena_array(arena, (size_t)node->nsrc + 1, sizeof *wanted);
+
+    if (g == NULL || given == NULL || wanted == NULL)
+        return;
+    for (int i = 0; i < nresults; i++) {
+        const bl_node *result = bl_scan_result(w->ir, node, i);
+        g[i] = result->id <= w->last ? w->sum[result->id] : NULL;
+    }
+    for (uint32_t k = 0; k < node->nsrc; k++)
+        wanted[k] = w->depends[node->src[k]->id] && bl_dtype_is_float((bl_dtype)node->src[k]->dtype);
+    grad_scan(w->ir, node, g, wanted, given);
+    hand_on(w, node, given);
 }
 
 static void pass_back(walk *w, const bl_node *node)
 {
     const bl_node *few[BL_MAX_DIMS + 1] = {NULL};
 
-    BL_ASSERT(node->nsrc <= BL_MAX_DIMS + 1); /* PAD and SHRINK have the most */
-    bl_vjp_table[node->op](w->ir, node, w->sum[node->id], few);
-    for (uint32_t k = 0; k < node->nsrc; k++) {
-        const bl_node *g = few[k];
-        const bl_node **sum = &w->sum[node->src[k]->id];
-        if (g != NULL && w->depends[node->src[k]->id])
-            *sum = *sum == NULL ? g : bl_add(w->ir, *sum, g);
+    if (node->op == BL_OP_SCAN) {
+        pass_back_scan(w, node);
+    } else if (node->op == BL_OP_RESULT) {
+        w->sum[node->src[0]->id] = w->sum[node->id];
+    } else {
+        BL_ASSERT(node->nsrc <= BL_MAX_DIMS + 1); /* PAD and SHRINK have the most */
+        bl_vjp_table[node->op](w->ir, node, w->sum[node->id], few);
+        hand_on(w, node, few);
     }
 }
 
-void bl_grad(bl_ir *ir, const bl_node *y, const bl_node *cotangent, int n, const bl_node *const *x, const bl_node **out)
+void bl_grad_many(bl_ir *ir, int ny, const bl_node *const *y, const bl_node *const *cotangent, int n, const bl_node *const *x,
+                  const bl_node **out)
 {
-    bl_nodes nodes = bl_reach(ir, 1, &y, false);
-    size_t count = (size_t)y->id + 1;
-    walk w = {ir, bl_arena_array(bl_ir_arena(ir), count, sizeof *w.depends),
-              bl_arena_array(bl_ir_arena(ir), count, sizeof *w.sum)};
+    bl_nodes nodes = bl_reach(ir, ny, y, false);
+    uint32_t last = nodes.count == 0 ? 0 : nodes.at[nodes.count - 1]->id;
+    walk w = {ir, last, bl_arena_array(bl_ir_arena(ir), (size_t)last + 1, sizeof *w.depends),
+              bl_arena_array(bl_ir_arena(ir), (size_t)last + 1, sizeof *w.sum)};
 
-    if (nodes.count == 0 || w.depends == NULL || w.sum == NULL) {
+    if (w.depends == NULL || w.sum == NULL || (nodes.count == 0 && ny > 0)) {
         for (int i = 0; i < n; i++)
             out[i] = bl_ir_fail(ir, BL_ENOMEM, "out of memory while differentiating");
         return;
     }
     for (int i = 0; i < n; i++) {
-        if (x[i]->id <= y->id)
+        if (x[i]->id <= last)
             w.depends[x[i]->id] = true;
     }
     mark(&w, &nodes);
-    w.sum[y->id] = cotangent != NULL ? cotangent : bl_full_like(ir, y, 1);
+    for (int i = 0; i < ny; i++) {
+        const bl_node **sum = &w.sum[y[i]->id], *g = cotangent[i] != NULL ? cotangent[i] : bl_full_like(ir, y[i], 1);
+        *sum = *sum == NULL ? g : bl_add(ir, *sum, g);
+    }
     for (size_t i = nodes.count; i-- > 0;) {
         const bl_node *node = nodes.at[i];
-        if (w.sum[node->id] != NULL && w.depends[node->id] && bl_vjp_table[node->op] != NULL)
+        if (w.sum[node->id] != NULL && w.depends[node->id] && lets_through(node))
             pass_back(&w, node);
     }
     for (int i = 0; i < n; i++) {
-        const bl_node *g = x[i]->id <= y->id ? w.sum[x[i]->id] : NULL;
+        const bl_node *g = x[i]->id <= last ? w.sum[x[i]->id] : NULL;
         out[i] = g != NULL ? g : bl_full_like(ir, x[i], 0);
     }
+}
+
+void bl_grad(bl_ir *ir, const bl_node *y, const bl_node *cotangent, int n, const bl_node *const *x, const bl_node **out)
+{
+    bl_grad_many(ir, 1, &y, &cotangent, n, x, out);
 }

@@ -4,6 +4,7 @@
 #include "engine/base/fault.h"
 #include "engine/base/size.h"
 #include "engine/ir/eval.h"
+#include "engine/ir/scan.h"
 #include "engine/ir/shape.h"
 
 #include <stdlib.h>
@@ -25,13 +26,17 @@ typedef struct value {
     int64_t stride[BL_MAX_DIMS];
     int64_t count;
     uint32_t users; /* that have not run yet; a root is one more */
+    int nresults;   /* of a SCAN: row-major elements of each, owned */
+    void **result;
 } value;
 
 typedef struct evaluator {
+    bl_ir *ir;
     bl_nodes nodes;
     uint32_t *place; /* in |nodes|, by a node's id */
     value *values;   /* of |nodes| */
     const void *const *inputs;
+    const void *const *bound; /* parameters of the scan whose body this is, or NULL */
     const int64_t *vars;
     bl_err *err;
 } evaluator;
@@ -89,6 +94,11 @@ static void drop(value *v)
         free(v->store);
     }
     v->store = NULL;
+    for (int i = 0; i < v->nresults; i++)
+        free(v->result[i]);
+    free(v->result);
+    v->result = NULL;
+    v->nresults = 0;
 }
 
 static value *value_of(const evaluator *e, const bl_node *node)
@@ -163,6 +173,9 @@ static bl_status eval_leaf(const evaluator *e, const bl_node *node, value *v)
     case BL_OP_INPUT:
         BL_TRY(require(e, node, e->inputs != NULL && e->inputs[node->arg] != NULL, "no input"));
         return new_storage(e, node, v, e->inputs[node->arg]);
+    case BL_OP_BOUND:
+        BL_TRY(require(e, node, e->bound != NULL, "no scan around it"));
+        return new_storage(e, node, v, e->bound[node->arg]);
     case BL_OP_VAR:
         BL_TRY(require(e, node, e->vars != NULL, "no named dimensions"));
         constant.i = e->vars[node->arg];
@@ -437,6 +450,140 @@ static bl_status eval_same(const evaluator *e, const bl_node *node, value *v)
     return BL_OK;
 }
 
+/* ---- loops */
+
+/* The elements of a root in row-major order, in memory of their own. */
+static bl_status copy_out(const evaluator *e, const bl_node *node, void **out)
+{
+    bl_dtype dtype = (bl_dtype)node->dtype;
+    const value *v = value_of(e, node);
+    size_t size = bl_dtype_bytes(dtype), bytes = 0;
+    walk w = {.ndim = node->ndim, .dim = v->dim};
+    unsigned char *to;
+
+    if (!bl_size_mul((size_t)v->count, size, &bytes)) /* an expanded view may have more elements than memory has */
+        return bl_fail(e->err, BL_ELIMIT, "a result of %lld elements", (long long)v->count);
+    to = bl_calloc(1, bytes ? bytes : 1);
+    if (to == NULL)
+        return bl_fail(e->err, BL_ENOMEM, "a result of %zu bytes", bytes);
+    walk_add(&w, v, v->stride);
+    for (int64_t i = 0; i < v->count; i++) {
+        memcpy(to + (size_t)i * size, element(v, dtype, w.at[0]), size);
+        walk_next(&w);
+    }
+    *out = to;
+    return BL_OK;
+}
+
+static bl_status evaluate(bl_ir *ir, int nroots, const bl_node *const *roots, const void *const *inputs, const void *const *bound,
+                          const int64_t *vars, void **out, bl_err *err);
+
+/* Bytes of |node|'s value without its first |lead| axes. */
+static bl_status bytes_of(const evaluator *e, const bl_node *node, int lead, size_t *bytes)
+{
+    *bytes = bl_dtype_bytes((bl_dtype)node->dtype);
+    for (int i = lead; i < node->ndim; i++) {
+        if (!bl_size_mul((size_t)bl_extent_eval(node->dim[i], e->vars), *bytes, bytes))
+            return bl_fail(e->err, BL_ELIMIT, "a value of a scan is too large");
+    }
+    return BL_OK;
+}
+
+/* What a scan works on.  All elements are row-major. */
+typedef struct stepping {
+    const bl_scan *scan;
+    int nsrc, nroots;
+    void **source;    /* owned; of a carry, its value at the start of the step */
+    void **next;      /* what the body makes, owned */
+    size_t *bytes;    /* of each source, a slice where it is a sequence */
+    size_t *y_bytes;  /* of each root */
+    const void **now; /* the parameters of the step */
+} stepping;
+
+static bl_status init_scan(const evaluator *e, const bl_node *node, stepping *s, value *v)
+{
+    s->scan = bl_scan_get(e->ir, node);
+    s->nsrc = bl_scan_sources(s->scan);
+    s->nroots = s->scan->ncarries + s->scan->nys;
+    s->source = bl_calloc((size_t)s->nsrc + 1, sizeof *s->source);
+    s->next = bl_calloc((size_t)s->nroots + 1, sizeof *s->next);
+    s->bytes = bl_calloc((size_t)s->nsrc + 1, sizeof *s->bytes);
+    s->y_bytes = bl_calloc((size_t)s->nroots + 1, sizeof *s->y_bytes);
+    s->now = bl_calloc((size_t)s->nsrc + 1, sizeof *s->now);
+    v->result = bl_calloc((size_t)bl_scan_results(s->scan) + 1, sizeof *v->result);
+    if (s->source == NULL || s->next == NULL || s->bytes == NULL || s->y_bytes == NULL || s->now == NULL || v->result == NULL)
+        return bl_fail(e->err, BL_ENOMEM, "a scan of the interpreter");
+    v->nresults = bl_scan_results(s->scan);
+    for (int i = 0; i < s->nsrc; i++) {
+        bool sequence = i >= s->scan->ncarries && i < s->scan->ncarries + s->scan->nsequences;
+        BL_TRY(bytes_of(e, node->src[i], sequence, &s->bytes[i]));
+        BL_TRY(copy_out(e, node->src[i], &s->source[i]));
+    }
+    for (int i = 0; i < s->nroots; i++)
+        BL_TRY(bytes_of(e, s->scan->root[i], 0, &s->y_bytes[i]));
+    for (int i = s->scan->ncarries; i < v->nresults; i++) {
+        size_t one = i < s->nroots ? s->y_bytes[i] : s->bytes[i - s->nroots], all = 0;
+        if (!bl_size_mul(one, (size_t)s->scan->length, &all))
+            return bl_fail(e->err, BL_ELIMIT, "the stacked results of a scan are too large");
+        v->result[i] = bl_calloc(1, all + 1);
+        if (v->result[i] == NULL)
+            return bl_fail(e->err, BL_ENOMEM, "%zu bytes of a scan", all);
+    }
+    return BL_OK;
+}
+
+static bl_status step_scan(const evaluator *e, stepping *s, size_t at, value *v)
+{
+    int ncarries = s->scan->ncarries;
+
+    for (int i = 0; i < s->nsrc; i++) {
+        bool sequence = i >= ncarries && i < ncarries + s->scan->nsequences;
+        s->now[i] = (const char *)s->source[i] + (sequence ? at * s->bytes[i] : 0);
+    }
+    BL_TRY(evaluate(e->ir, s->nroots, s->scan->root, NULL, s->now, e->vars, s->next, e->err));
+    for (int i = 0; i < s->nroots; i++) {
+        if (i >= ncarries) {
+            memcpy((char *)v->result[i] + at * s->y_bytes[i], s->next[i], s->y_bytes[i]);
+            free(s->next[i]);
+        } else {
+            memcpy((char *)v->result[s->nroots + i] + at * s->bytes[i], s->source[i], s->bytes[i]);
+            free(s->source[i]);
+            s->source[i] = s->next[i];
+        }
+        s->next[i] = NULL;
+    }
+    return BL_OK;
+}
+
+static bl_status eval_scan(const evaluator *e, const bl_node *node, value *v)
+{
+    stepping s = {0};
+    bl_status st = init_scan(e, node, &s, v);
+
+    for (int64_t i = 0; st == BL_OK && i < s.scan->length; i++)
+        st = step_scan(e, &s, (size_t)(s.scan->reverse ? s.scan->length - 1 - i : i), v);
+    for (int i = 0; s.source != NULL && i < s.nsrc; i++) {
+        if (st == BL_OK && i < s.scan->ncarries)
+            v->result[i] = s.source[i];
+        else
+            free(s.source[i]);
+    }
+    free(s.source);
+    free(s.next);
+    free(s.bytes);
+    free(s.y_bytes);
+    free(s.now);
+    return st;
+}
+
+static bl_status eval_result(const evaluator *e, const bl_node *node, value *v)
+{
+    BL_TRY(new_storage(e, node, v, NULL));
+    memcpy(v->store->owned, value_of(e, node->src[0])->result[node->arg],
+           (size_t)v->count * bl_dtype_bytes((bl_dtype)node->dtype));
+    return BL_OK;
+}
+
 static bl_status eval_node(const evaluator *e, const bl_node *node, value *v)
 {
     BL_TRY(set_shape(e, node, v));
@@ -450,7 +597,10 @@ static bl_status eval_node(const evaluator *e, const bl_node *node, value *v)
     case BL_CLASS_REDUCE:
         return eval_reduce(e, node, v);
     case BL_CLASS_TENSOR:
-        return node->op == BL_OP_GATHER ? eval_gather(e, node, v) : eval_same(e, node, v);
+        return node->op == BL_OP_GATHER   ? eval_gather(e, node, v)
+               : node->op == BL_OP_SCAN   ? eval_scan(e, node, v)
+               : node->op == BL_OP_RESULT ? eval_result(e, node, v)
+                                          : eval_same(e, node, v);
     case BL_CLASS_LOOP:
     case BL_CLASS_INST:
         break;
@@ -499,33 +649,10 @@ static bl_status run(const evaluator *e)
     return BL_OK;
 }
 
-/* The elements of a root in row-major order, in memory of their own. */
-static bl_status copy_out(const evaluator *e, const bl_node *node, void **out)
+static bl_status evaluate(bl_ir *ir, int nroots, const bl_node *const *roots, const void *const *inputs, const void *const *bound,
+                          const int64_t *vars, void **out, bl_err *err)
 {
-    bl_dtype dtype = (bl_dtype)node->dtype;
-    const value *v = value_of(e, node);
-    size_t size = bl_dtype_bytes(dtype), bytes = 0;
-    walk w = {.ndim = node->ndim, .dim = v->dim};
-    unsigned char *to;
-
-    if (!bl_size_mul((size_t)v->count, size, &bytes)) /* an expanded view may have more elements than memory has */
-        return bl_fail(e->err, BL_ELIMIT, "a result of %lld elements", (long long)v->count);
-    to = bl_calloc(1, bytes ? bytes : 1);
-    if (to == NULL)
-        return bl_fail(e->err, BL_ENOMEM, "a result of %zu bytes", bytes);
-    walk_add(&w, v, v->stride);
-    for (int64_t i = 0; i < v->count; i++) {
-        memcpy(to + (size_t)i * size, element(v, dtype, w.at[0]), size);
-        walk_next(&w);
-    }
-    *out = to;
-    return BL_OK;
-}
-
-bl_status bl_interp_graph(bl_ir *ir, int nroots, const bl_node *const *roots, const void *const *inputs, const int64_t *vars,
-                          void **out, bl_err *err)
-{
-    evaluator e = {.inputs = inputs, .vars = vars, .err = err};
+    evaluator e = {.ir = ir, .inputs = inputs, .bound = bound, .vars = vars, .err = err};
     bl_status st = init(&e, ir, nroots, roots);
 
     for (int i = 0; i < nroots; i++)
@@ -543,4 +670,10 @@ bl_status bl_interp_graph(bl_ir *ir, int nroots, const bl_node *const *roots, co
     free(e.values);
     free(e.place);
     return st;
+}
+
+bl_status bl_interp_graph(bl_ir *ir, int nroots, const bl_node *const *roots, const void *const *inputs, const int64_t *vars,
+                          void **out, bl_err *err)
+{
+    return evaluate(ir, nroots, roots, inputs, NULL, vars, out, err);
 }

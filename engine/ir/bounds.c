@@ -292,6 +292,8 @@ static interval bounds(const bl_node *node)
     case BL_CLASS_MOVE:
         return node->op == BL_OP_PAD ? join(of(node->src[0]), (interval){0, 0}) : of(node->src[0]);
     case BL_CLASS_TENSOR:
+        if (node->op == BL_OP_SCAN || node->op == BL_OP_RESULT)
+            return whole((bl_dtype)node->dtype);
         return node->op == BL_OP_GATHER ? join(of(node->src[0]), (interval){0, 0}) : of(node->src[0]);
     case BL_CLASS_LEAF:
     case BL_CLASS_LOOP:

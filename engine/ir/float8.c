@@ -6,6 +6,7 @@
 
 #include "engine/base/map.h"
 #include "engine/ir/private.h"
+#include "engine/ir/scan.h"
 
 static bool is_float8(const bl_node *node)
 {
@@ -112,13 +113,44 @@ static bool is_exact(bl_op op)
     return op == BL_OP_NEG || op == BL_OP_TRUNC || op == BL_OP_MAX || op == BL_OP_MIN || op == BL_OP_WHERE;
 }
 
-static const bl_node *lower_node(lowering *w, const bl_node *node, const bl_node *const *src)
+static const bl_node *lower_scan(lowering *w, const bl_node *node, const bl_node **src)
+{
+    bl_scan scan = *bl_scan_get(w->ir, node);
+    int nroots = scan.ncarries + scan.nys;
+    const bl_node **root = bl_arena_array(bl_ir_arena(w->ir), (size_t)nroots + 1, sizeof *root);
+
+    for (uint32_t i = 0; i < node->nsrc; i++) {
+        if (is_float8(node->src[i]))
+            src[i] = to_code(w, (bl_dtype)node->src[i]->dtype, src[i]);
+    }
+    for (int i = 0; root != NULL && i < nroots; i++)
+        root[i] = scan.root[i];
+    scan.root = root;
+    if (root == NULL)
+        return bl_poison(w->ir);
+    bl_lower_float8(w->ir, nroots, root);
+    return bl_scan_make(w->ir, &scan, src);
+}
+
+static const bl_node *lower_leaf(const lowering *w, const bl_node *node)
+{
+    return node->op == BL_OP_INPUT ? bl_input(w->ir, (int)node->arg, BL_U8, node->ndim, node->dim)
+                                   : bl_bound(w->ir, (int)node->arg, BL_U8, node->ndim, node->dim);
+}
+
+static const bl_node *lower_node(lowering *w, const bl_node *node, const bl_node **src)
 {
     bl_node proto = *node;
     const bl_node *made = NULL;
 
-    if (node->op == BL_OP_INPUT)
-        return from_code(w, (bl_dtype)node->dtype, bl_input(w->ir, (int)node->arg, BL_U8, node->ndim, node->dim));
+    if (node->op == BL_OP_INPUT || node->op == BL_OP_BOUND)
+        return from_code(w, (bl_dtype)node->dtype, lower_leaf(w, node));
+    if (node->op == BL_OP_SCAN)
+        return lower_scan(w, node, src);
+    if (node->op == BL_OP_RESULT) {
+        made = bl_scan_result(w->ir, src[0], (int)node->arg);
+        return is_float8(node) ? from_code(w, (bl_dtype)node->dtype, made) : made;
+    }
     if (node->op == BL_OP_CONST)
         return bl_const(w->ir, BL_F32, bl_const_value(node));
     if (node->op == BL_OP_CAST || node->op == BL_OP_BITCAST)
@@ -134,11 +166,12 @@ static const bl_node *lower_node(lowering *w, const bl_node *node, const bl_node
     return bl_node_make(w->ir, &proto);
 }
 
+/* A body may have some where the graph around it has none. */
 static bool any_float8(bl_nodes nodes)
 {
     bool any = false;
     for (size_t i = 0; i < nodes.count; i++)
-        any = any || is_float8(nodes.at[i]);
+        any = any || is_float8(nodes.at[i]) || nodes.at[i]->op == BL_OP_SCAN;
     return any;
 }
 
@@ -154,7 +187,7 @@ void bl_lower_float8(bl_ir *ir, int nroots, const bl_node **roots)
     for (size_t i = 0; i < nodes.count && bl_ir_status(ir, NULL) == BL_OK; i++) {
         const bl_node *node = nodes.at[i];
         const bl_node **src = bl_arena_array(bl_ir_arena(ir), (size_t)node->nsrc + 1, sizeof *src);
-        bool changed = is_float8(node);
+        bool changed = is_float8(node) || node->op == BL_OP_SCAN;
         for (uint32_t k = 0; src != NULL && k < node->nsrc; k++) {
             src[k] = stand_in(&w, node->src[k]);
             changed = changed || src[k] != node->src[k];

@@ -44,6 +44,8 @@ struct bl_ir {
     bool late;
     const char *const *var_names;
     int nvar_names;
+    const struct bl_scan **scans; /* by number */
+    int nscans, cap_scans;
     bl_rule_table algebra, index;
 };
 

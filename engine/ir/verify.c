@@ -2,6 +2,7 @@
 #include "engine/ir/verify.h"
 
 #include "engine/ir/private.h"
+#include "engine/ir/scan.h"
 #include "engine/ir/shape.h"
 
 #include <string.h>
@@ -41,6 +42,7 @@ static uint32_t most_sources(const bl_node *node)
     case BL_OP_REDUCE:
         return node->ndim > 0 ? 1 : UINT32_MAX;
     case BL_OP_SINK:
+    case BL_OP_SCAN:
         return UINT32_MAX;
     case BL_OP_LOAD:
     case BL_OP_STORE:
@@ -212,6 +214,39 @@ static const char *check_tensor(const bl_node *node)
     return bl_shape_equal(node, node->src[1]) ? NULL : "shape";
 }
 
+static bool same_type(const bl_node *a, const bl_node *b)
+{
+    return a->dtype == b->dtype && bl_shape_equal(a, b);
+}
+
+static const char *check_scan(const bl_ir *ir, const bl_node *node)
+{
+    const bl_scan *scan = NULL;
+
+    if (node->arg < 0 || node->arg >= ir->nscans)
+        return "no such body";
+    scan = bl_scan_get(ir, node);
+    if (node->nsrc != (uint32_t)bl_scan_sources(scan) || scan->length < 1)
+        return "number of sources or steps";
+    for (int i = 0; i < scan->ncarries; i++) {
+        if (!same_type(scan->root[i], node->src[i]))
+            return "a carry changes its dtype or shape";
+    }
+    for (int i = scan->ncarries; i < scan->ncarries + scan->nsequences; i++) {
+        if (node->src[i]->ndim < 1 || !bl_is_int(node->src[i]->dim[0], scan->length))
+            return "a sequence is not as long as there are steps";
+    }
+    return NULL;
+}
+
+static const char *check_result(bl_ir *ir, const bl_node *node)
+{
+    const bl_node *scan = node->src[0];
+    if (scan->op != BL_OP_SCAN || node->arg < 0 || node->arg >= bl_scan_results(bl_scan_get(ir, scan)))
+        return "no result of a scan";
+    return bl_scan_result(ir, scan, (int)node->arg) == node ? NULL : "not the dtype and shape of the result";
+}
+
 static const char *check_access(const bl_node *node)
 {
     uint32_t gate = node->op == BL_OP_LOAD ? 2 : 3;
@@ -345,7 +380,10 @@ const char *bl_node_check(bl_ir *ir, const bl_node *node, int level)
 {
     const char *wrong = check_frame(node);
 
-    wrong = wrong != NULL ? wrong : check_class(node);
+    if (wrong == NULL)
+        wrong = node->op == BL_OP_SCAN     ? check_scan(ir, node)
+                : node->op == BL_OP_RESULT ? check_result(ir, node)
+                                           : check_class(node);
     if (wrong == NULL && level >= 2)
         wrong = check_inferred(ir, node);
     return wrong;
@@ -363,8 +401,33 @@ static const char *check_stage(const bl_node *node, bl_stage stage)
                                                                                                        : NULL;
 }
 
-bl_status bl_ir_verify(bl_ir *ir, int nroots, const bl_node *const *roots, bl_stage stage, const char *pass, int level,
-                       bl_err *err)
+/* A body is closed: what it takes are the parameters of its scan, in the form that the scan gives them. */
+static const char *check_bound(const bl_ir *ir, const bl_node *node, const bl_node *scan)
+{
+    const bl_scan *body = scan == NULL ? NULL : bl_scan_get(ir, scan);
+    const bl_node *from = NULL;
+    bool slice = false;
+
+    if (node->op == BL_OP_INPUT)
+        return scan == NULL ? NULL : "an input in the body of a scan";
+    if (node->op != BL_OP_BOUND)
+        return NULL;
+    if (scan == NULL || node->arg < 0 || node->arg >= scan->nsrc)
+        return "a parameter of no scan";
+    from = scan->src[node->arg];
+    slice = node->arg >= body->ncarries && node->arg < body->ncarries + body->nsequences;
+    if (from->dtype != node->dtype || from->ndim != node->ndim + slice)
+        return "not the dtype and rank of what it is given";
+    for (int i = 0; i < node->ndim; i++) {
+        if (from->dim[i + slice] != node->dim[i])
+            return "not the shape of what it is given";
+    }
+    return NULL;
+}
+
+/* |scan| is the one whose body the roots are, or NULL. */
+static bl_status verify(bl_ir *ir, int nroots, const bl_node *const *roots, const bl_node *scan, bl_stage stage, const char *pass,
+                        int level, bl_err *err)
 {
     bl_nodes nodes;
 
@@ -376,9 +439,20 @@ bl_status bl_ir_verify(bl_ir *ir, int nroots, const bl_node *const *roots, bl_st
         const char *wrong = bl_node_check(ir, node, level);
 
         wrong = wrong != NULL ? wrong : check_stage(node, stage);
+        wrong = wrong != NULL ? wrong : check_bound(ir, node, scan);
         if (wrong != NULL)
             return bl_fail(err, BL_EBUG, "after %s: node %u, %s %s: %s", pass, (unsigned)node->id, bl_op_name((bl_op)node->op),
                            node->dtype < BL_DTYPE_COUNT ? bl_node_text(ir, node) : "?", wrong);
+        if (node->op == BL_OP_SCAN) {
+            const bl_scan *body = bl_scan_get(ir, node);
+            BL_TRY(verify(ir, body->ncarries + body->nys, body->root, node, stage, pass, level, err));
+        }
     }
     return bl_ir_status(ir, err);
+}
+
+bl_status bl_ir_verify(bl_ir *ir, int nroots, const bl_node *const *roots, bl_stage stage, const char *pass, int level,
+                       bl_err *err)
+{
+    return verify(ir, nroots, roots, NULL, stage, pass, level, err);
 }

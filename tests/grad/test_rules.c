@@ -3,6 +3,8 @@
 #include "engine/grad/grad.h"
 #include "engine/grad/vjp.h"
 #include "engine/interp/interp.h"
+#include "engine/ir/scan.h"
+#include "engine/ir/verify.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -189,6 +191,61 @@ static const bl_node *build_contiguous(bl_ir *ir, const bl_node *x)
     return weigh(ir, bl_contiguous(ir, x));
 }
 
+/* A row of x after the other into a state, from which the next state and an output are made: h = sin(h * w + row), y = h * row.
+ */
+static const bl_node *recurrence(bl_ir *ir, const bl_node *start, const bl_node *rows, const bl_node *weight, bool reverse,
+                                 const bl_node **last)
+{
+    const bl_node *const *dim = start->dim;
+    const bl_node *h = bl_bound(ir, 0, BL_F64, 1, dim), *row = bl_bound(ir, 1, BL_F64, 1, dim),
+                  *w = bl_bound(ir, 3, BL_F64, 1, dim);
+    const bl_node *next = bl_alu1(ir, BL_OP_SIN, bl_add(ir, bl_mul(ir, h, w), row));
+    const bl_node *root[] = {next, bl_mul(ir, next, row)}, *src[] = {start, rows, rows, weight};
+    bl_scan scan = {.ncarries = 1, .nsequences = 2, .nconstants = 1, .nys = 1, .length = ROWS, .reverse = reverse, .root = root};
+    const bl_node *node = bl_scan_make(ir, &scan, src); /* nobody reads the second sequence */
+
+    assert_int_equal(3, node->nsrc);
+    *last = bl_scan_result(ir, node, 0);
+    return bl_scan_result(ir, node, 1);
+}
+
+static const bl_node *first_row(bl_ir *ir, const bl_node *x)
+{
+    const bl_node *start[] = {bl_index(ir, 0), bl_index(ir, 0)}, *size[] = {bl_index(ir, 1), x->dim[1]};
+    return bl_reshape(ir, bl_shrink(ir, x, start, size), 1, x->dim + 1);
+}
+
+static const bl_node *build_scan(bl_ir *ir, const bl_node *x)
+{
+    const bl_node *last = NULL, *row = first_row(ir, x);
+    const bl_node *ys = recurrence(ir, bl_mul(ir, row, row), x, bl_mul(ir, row, real(ir, row, 0.1)), false, &last);
+    return bl_add(ir, weigh(ir, ys),
+                  bl_expand(ir, bl_reshape(ir, last, 2, (const bl_node *const[]){bl_index(ir, 1), x->dim[1]}), 2, x->dim));
+}
+
+static const bl_node *build_scan_back(bl_ir *ir, const bl_node *x)
+{
+    const bl_node *last = NULL;
+    return weigh(ir, recurrence(ir, first_row(ir, x), x, first_row(ir, bl_mul(ir, x, real(ir, x, 0.2))), true, &last));
+}
+
+/* In each step another scan, of its row, which starts with the sum of the outer state and counts steps in a whole number. */
+static const bl_node *build_scan_nested(bl_ir *ir, const bl_node *x)
+{
+    const bl_node *h = bl_bound(ir, 0, BL_F64, 0, NULL), *count = bl_bound(ir, 1, BL_I32, 0, NULL);
+    const bl_node *row = bl_bound(ir, 2, BL_F64, 1, x->dim + 1);
+    const bl_node *inner_h = bl_bound(ir, 0, BL_F64, 0, NULL), *element = bl_bound(ir, 1, BL_F64, 0, NULL);
+    const bl_node *inner_root[] = {bl_add(ir, bl_mul(ir, inner_h, real(ir, h, 0.5)), bl_mul(ir, element, inner_h))};
+    const bl_node *inner_src[] = {h, row};
+    bl_scan inner = {.ncarries = 1, .nsequences = 1, .length = COLUMNS, .root = inner_root};
+    const bl_node *made = bl_scan_result(ir, bl_scan_make(ir, &inner, inner_src), 0);
+    const bl_node *more = bl_add(ir, count, bl_const_int(ir, BL_I32, 1));
+    const bl_node *root[] = {bl_alu1(ir, BL_OP_SIN, bl_mul(ir, made, bl_cast(ir, BL_F64, more))), more};
+    const bl_node *src[] = {bl_const_float(ir, BL_F64, 0.7), bl_const_int(ir, BL_I32, 0), x};
+    bl_scan outer = {.ncarries = 2, .nsequences = 1, .length = ROWS, .root = root};
+    return bl_scan_result(ir, bl_scan_make(ir, &outer, src), 0);
+}
+
 static const struct {
     bl_op op;
     const char *name;
@@ -222,6 +279,9 @@ static const struct {
     {BL_OP_REDUCE, "smallest", build_smallest},
     {BL_OP_GATHER, "gather", build_gather},
     {BL_OP_CONTIGUOUS, "contiguous", build_contiguous},
+    {BL_OP_SCAN, "scan", build_scan},
+    {BL_OP_SCAN, "scan, reverse", build_scan_back},
+    {BL_OP_SCAN, "scan in a scan", build_scan_nested},
 };
 
 /* What is differentiated, as a function of x at |at|. */
@@ -301,6 +361,8 @@ static void test_finite_differences(void **state)
             bl_err err = {0};
             bl_grad(p.ir, p.value, NULL, 1, &p.x, &p.gradient);
             if (bl_ir_status(p.ir, &err) != BL_OK)
+                fail_msg("%s: %s", cases[i].name, err.text);
+            if (bl_ir_verify(p.ir, 1, &p.gradient, BL_STAGE_TENSOR, "grad", 2, &err) != BL_OK)
                 fail_msg("%s: %s", cases[i].name, err.text);
             check_gradient(&p, cases[i].name, order);
             p.value = total(p.ir, bl_alu1(p.ir, BL_OP_SIN, bl_mul(p.ir, p.gradient, real(p.ir, p.gradient, 0.01))));

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/ir/scan.h"
+
+#include "engine/base/map.h"
+#include "engine/ir/private.h"
+
+#include <string.h>
+
+static int count_roots(const bl_scan *scan)
+{
+    return scan->ncarries + scan->nys;
+}
+
+static bool same_scan(const bl_scan *a, const bl_scan *b)
+{
+    return a->ncarries == b->ncarries && a->nsequences == b->nsequences && a->nconstants == b->nconstants && a->nys == b->nys &&
+           a->length == b->length && a->reverse == b->reverse &&
+           memcmp(a->root, b->root, (size_t)count_roots(a) * sizeof *a->root) == 0;
+}
+
+static bool grow(bl_ir *ir)
+{
+    int cap = ir->cap_scans * 2 + 8;
+    const bl_scan **grown = bl_arena_array(ir->arena, (size_t)cap, sizeof *grown);
+
+    if (grown == NULL)
+        return false;
+    if (ir->nscans > 0)
+        memcpy(grown, ir->scans, (size_t)ir->nscans * sizeof *grown);
+    ir->scans = grown;
+    ir->cap_scans = cap;
+    return true;
+}
+
+/* Find which parameters the body reads, by number. */
+static void mark_bound(bl_ir *ir, const bl_scan *scan, bool *used)
+{
+    bl_nodes below = bl_reach(ir, count_roots(scan), scan->root, false);
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_BOUND)
+            used[below.at[i]->arg] = true;
+    }
+}
+
+/* Leave out the sequences and constants that the body does not read, and number the parameters that are left anew. */
+static void drop_unread(bl_ir *ir, bl_scan *scan, const bl_node **root, const bl_node **src)
+{
+    int n = bl_scan_sources(scan), sequences = scan->ncarries + scan->nsequences, kept = 0;
+    bool *used = bl_arena_array(ir->arena, (size_t)n + 1, sizeof *used);
+    bl_ptrmap to;
+
+    if (used == NULL)
+        return;
+    bl_ptrmap_init(&to, ir->arena);
+    mark_bound(ir, scan, used);
+    for (int i = 0; i < n; i++) {
+        bool sequence = i >= scan->ncarries && i < sequences;
+        if (i >= scan->ncarries && !used[i])
+            continue;
+        if (kept != i) {
+            const bl_node *const *dim = src[i]->dim + sequence;
+            int ndim = src[i]->ndim - sequence;
+            bl_dtype dtype = (bl_dtype)src[i]->dtype;
+            bl_ptrmap_put(&to, bl_bound(ir, i, dtype, ndim, dim), (void *)(uintptr_t)bl_bound(ir, kept, dtype, ndim, dim));
+        }
+        src[kept++] = src[i];
+    }
+    for (int i = n - 1; i >= scan->ncarries; i--) {
+        if (!used[i] && i < sequences)
+            scan->nsequences--;
+        else if (!used[i])
+            scan->nconstants--;
+    }
+    for (int i = 0; kept < n && i < count_roots(scan); i++)
+        root[i] = bl_substitute(ir, root[i], &to);
+}
+
+/* The scan as it is kept, with its roots simplified, and its sources; NULL without memory. */
+static bl_scan *prepare(bl_ir *ir, const bl_scan *given, const bl_node *const *from, const bl_node ***src)
+{
+    size_t nroots = (size_t)count_roots(given), nsrc = (size_t)bl_scan_sources(given);
+    const bl_node **root = bl_arena_array(ir->arena, nroots + 1, sizeof *root);
+    bl_scan *scan = bl_arena_alloc(ir->arena, sizeof *scan);
+
+    *src = bl_arena_array(ir->arena, nsrc + 1, sizeof **src);
+    if (root == NULL || scan == NULL || *src == NULL)
+        return NULL;
+    for (size_t i = 0; i < nroots; i++)
+        root[i] = given->root[i];
+    for (size_t i = 0; i < nsrc; i++)
+        (*src)[i] = from[i];
+    bl_simplify(ir, (int)nroots, root);
+    *scan = *given;
+    scan->root = root;
+    drop_unread(ir, scan, root, *src);
+    return scan;
+}
+
+/* -1 without memory. */
+static int number_of(bl_ir *ir, const bl_scan *scan)
+{
+    if (ir->nscans == ir->cap_scans && !grow(ir))
+        return -1;
+    for (int i = 0; i < ir->nscans; i++) {
+        if (same_scan(ir->scans[i], scan))
+            return i;
+    }
+    ir->scans[ir->nscans] = scan;
+    return ir->nscans++;
+}
+
+const bl_node *bl_scan_make(bl_ir *ir, const bl_scan *given, const bl_node *const *from)
+{
+    const bl_node **src = NULL;
+    const bl_scan *scan = NULL;
+    int number = -1;
+
+    for (int i = 0; i < bl_scan_sources(given); i++) {
+        if (bl_is_poison(from[i]))
+            return from[i];
+    }
+    for (int i = 0; i < count_roots(given); i++) {
+        if (bl_is_poison(given->root[i]))
+            return given->root[i];
+    }
+    scan = prepare(ir, given, from, &src);
+    number = scan == NULL ? -1 : number_of(ir, scan);
+    if (number < 0)
+        return bl_ir_fail(ir, BL_ENOMEM, "out of host memory while compiling");
+    return bl_node_make(
+        ir,
+        &(bl_node){
+            .op = BL_OP_SCAN, .dtype = BL_BOOL, .lanes = 1, .nsrc = (uint32_t)bl_scan_sources(scan), .src = src, .arg = number});
+}
+
+const bl_scan *bl_scan_get(const bl_ir *ir, const bl_node *scan)
+{
+    return ir->scans[scan->arg];
+}
+
+const bl_node *bl_scan_result(bl_ir *ir, const bl_node *node, int which)
+{
+    const bl_node *dim[BL_MAX_DIMS + 1], *like = NULL;
+    const bl_scan *scan = NULL;
+    int lead = 0;
+
+    if (bl_is_poison(node))
+        return node;
+    scan = bl_scan_get(ir, node);
+    like = which < count_roots(scan) ? scan->root[which] : node->src[which - count_roots(scan)];
+    lead = which >= scan->ncarries;
+    if (like->ndim + lead > BL_MAX_DIMS)
+        return bl_ir_fail(ir, BL_EGRAPH, "scan: its steps stacked have %d dimensions, at most %d", like->ndim + lead,
+                          BL_MAX_DIMS);
+    dim[0] = bl_index(ir, scan->length);
+    for (int i = 0; i < like->ndim; i++)
+        dim[i + lead] = like->dim[i];
+    return bl_node_make(ir, &(bl_node){.op = BL_OP_RESULT,
+                                       .dtype = like->dtype,
+                                       .lanes = 1,
+                                       .nsrc = 1,
+                                       .src = &node,
+                                       .ndim = (uint8_t)(like->ndim + lead),
+                                       .dim = dim,
+                                       .arg = which});
+}
+
+const bl_node *bl_bound(bl_ir *ir, int which, bl_dtype dtype, int ndim, const bl_node *const *dim)
+{
+    return bl_node_make(
+        ir, &(bl_node){.op = BL_OP_BOUND, .dtype = (uint8_t)dtype, .lanes = 1, .arg = which, .ndim = (uint8_t)ndim, .dim = dim});
+}
