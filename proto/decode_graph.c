@@ -14,6 +14,7 @@ typedef struct symbol {
 typedef struct graph_decoder {
     bl_decoder *d;
     bl_wire_graph *graph;
+    bool body; /* of a node, in its attributes */
     size_t nsymbols;
     symbol *symbols; /* sorted by name once all are there */
     bl_err *err;
@@ -53,6 +54,7 @@ bl_status bl_decode_distinct(const char **names, size_t count, const bl_json *at
 /* ---- attributes */
 
 static bl_status decode_attr(bl_decoder *d, const bl_json *at, bl_wire_attr *out, bl_err *err);
+static bl_status decode_body(bl_decoder *d, const bl_json *at, const bl_wire_graph **out, bl_err *err);
 
 static bl_status decode_attr_list(bl_decoder *d, const bl_json *at, bl_wire_attr *out, bl_err *err)
 {
@@ -99,9 +101,10 @@ static bl_status decode_attr(bl_decoder *d, const bl_json *at, bl_wire_attr *out
     case BL_JSON_ARRAY:
         return decode_attr_list(d, at, out, err);
     case BL_JSON_OBJECT:
-        break;
+        out->kind = BL_ATTR_GRAPH;
+        return decode_body(d, at, &out->graph, err);
     }
-    return bl_json_fail(at, err, BL_EINVAL, "an attribute is a number, boolean, string, null or a list of these, not an object");
+    return bl_json_fail(at, err, BL_EBUG, "no kind of JSON");
 }
 
 static int compare_attrs(const void *a, const void *b)
@@ -495,7 +498,8 @@ static bl_status decode_outputs(graph_decoder *g, const bl_json *doc)
         BL_TRY(decode_target(g, &one, &out->name, &out->ref));
         names[w->noutputs++] = out->name;
     }
-    BL_TRY(bl_decode_distinct(names, nsent, &outputs, g->err));
+    if (!g->body) /* whose outputs have places, not names: a carry may be stacked as well */
+        BL_TRY(bl_decode_distinct(names, nsent, &outputs, g->err));
     it = bl_json_each(&keep);
     while (kept && bl_json_next(&it, &one)) {
         bl_wire_output *out = &w->outputs[w->noutputs++];
@@ -529,14 +533,51 @@ static bl_status decode_updates(graph_decoder *g, const bl_json *doc)
     return BL_OK;
 }
 
+static bl_status decode_graph(graph_decoder *g, const bl_json *doc)
+{
+    BL_TRY(decode_nodes(g, doc));
+    BL_TRY(sort_nodes(g));
+    return decode_outputs(g, doc);
+}
+
+/* {"inputs": [names], "nodes", "outputs"}: its names are its own. */
+static bl_status decode_body(bl_decoder *d, const bl_json *at, const bl_wire_graph **out, bl_err *err)
+{
+    static const char *const names[] = {"inputs", "nodes", "outputs", NULL};
+    bl_wire_graph *graph = bl_arena_alloc(d->arena, sizeof *graph);
+    graph_decoder g = {.d = d, .graph = graph, .body = true, .err = err};
+    bl_json inputs, nodes, one;
+    const char *name;
+
+    if (graph == NULL)
+        return bl_arena_status(d->arena, err);
+    BL_TRY(bl_json_allow(at, names, err));
+    BL_TRY(bl_json_need(at, "inputs", &inputs, err));
+    BL_TRY(bl_json_expect(&inputs, BL_JSON_ARRAY, err));
+    BL_TRY(bl_json_need(at, "nodes", &nodes, err));
+    size_t n = bl_json_count(&inputs), items = n + bl_json_count(&nodes);
+    if (items > (size_t)(BL_WIRE_MAX_ATTR_ITEMS - d->attr_items))
+        return bl_json_fail(at, err, BL_ELIMIT, "more than %d items in the attributes of a graph", BL_WIRE_MAX_ATTR_ITEMS);
+    d->attr_items += (int)items;
+    graph->inputs = bl_arena_array(d->arena, n, sizeof *graph->inputs);
+    if (graph->inputs == NULL)
+        return bl_arena_status(d->arena, err);
+    bl_json_iter it = bl_json_each(&inputs);
+    while (bl_json_next(&it, &one)) {
+        BL_TRY(bl_json_string(&one, &name, err));
+        BL_TRY(bl_decode_name(d, &one, name, &graph->inputs[graph->ninputs++].name, err));
+    }
+    BL_TRY(decode_graph(&g, at));
+    *out = graph;
+    return BL_OK;
+}
+
 bl_status bl_decode_graph(bl_decoder *d, const bl_json *doc, bl_wire_graph *graph, bl_err *err)
 {
     graph_decoder g = {.d = d, .graph = graph, .err = err};
 
     d->attr_items = 0;
-    BL_TRY(decode_nodes(&g, doc));
-    BL_TRY(sort_nodes(&g));
-    BL_TRY(decode_outputs(&g, doc));
+    BL_TRY(decode_graph(&g, doc));
     BL_TRY(decode_updates(&g, doc));
     if (graph->noutputs == 0 && graph->nupdates == 0)
         return bl_json_fail(doc, err, BL_EGRAPH, "nothing is asked for: no outputs%s", graph->program ? " and no updates" : "");

@@ -68,6 +68,8 @@ static void put_ref(writer *w, const bl_wire_ref *ref)
     }
 }
 
+static void put_graph(writer *w, const bl_wire_graph *g);
+
 /* As deep as the limit on JSON's depth allowed. */
 static void put_attr(writer *w, const bl_wire_attr *attr)
 {
@@ -91,6 +93,9 @@ static void put_attr(writer *w, const bl_wire_attr *attr)
         put_u64(w, (uint64_t)attr->nitems);
         for (int i = 0; i < attr->nitems; i++)
             put_attr(w, &attr->item[i]);
+        break;
+    case BL_ATTR_GRAPH:
+        put_graph(w, attr->graph);
         break;
     }
 }

@@ -53,7 +53,14 @@ typedef struct bl_wire_ref {
     bl_wire_number literal;
 } bl_wire_ref;
 
-typedef enum bl_wire_attr_kind { BL_ATTR_NUMBER, BL_ATTR_BOOL, BL_ATTR_STRING, BL_ATTR_NULL, BL_ATTR_LIST } bl_wire_attr_kind;
+typedef enum bl_wire_attr_kind {
+    BL_ATTR_NUMBER,
+    BL_ATTR_BOOL,
+    BL_ATTR_STRING,
+    BL_ATTR_NULL,
+    BL_ATTR_LIST,
+    BL_ATTR_GRAPH
+} bl_wire_attr_kind;
 
 typedef struct bl_wire_attr {
     const char *name; /* NULL for the items of a list */
@@ -64,6 +71,7 @@ typedef struct bl_wire_attr {
     bl_wire_ref *ref;   /* of a string that is the name of an input, state or node too ("lr": "rate"); else NULL */
     int nitems;
     const struct bl_wire_attr *item;
+    const struct bl_wire_graph *graph; /* a body: its inputs have names and no types, and it sees nothing else */
 } bl_wire_attr;
 
 typedef struct bl_wire_node {

@@ -47,6 +47,7 @@ TYPES = {
     "dtype": "dtype",
     "rate": "number, or float32 scalar tensor",
     "text": "string",
+    "graph": "dict of a body: inputs (names), nodes, outputs (names)",
 }
 RESULTS = {
     "T": "tensor",
@@ -57,7 +58,7 @@ RESULTS = {
     "Int64": "tensor of int64",
 }
 SHARED = ("T", "Float", "Int", "Bits")
-BY_HAND = ("grad",)  # in graph.py: its last operand is an argument of its own there
+BY_HAND = ("grad", "scan", "cond")  # in graph.py: what they take there are not operands and attributes one by one
 
 
 def literal(value):
@@ -178,7 +179,7 @@ def render():
     ops = [op for op in every if op["name"] not in BY_HAND]
     graph = "\n\n".join(graph_method(op) for op in ops)
     tensor = "\n\n".join(tensor_method(op) for op in ops if begins_with_tensor(op))
-    return (HEAD + defaults(ops) + listed(every) + '\n\nclass GraphOps:\n    """Ops as methods of a graph."""\n\n' + graph +
+    return (HEAD + defaults(every) + listed(every) + '\n\nclass GraphOps:\n    """Ops as methods of a graph."""\n\n' + graph +
             '\n\n\nclass NodeOps:\n    """Ops as methods of their first operand."""\n\n' + tensor + "\n")
 
 

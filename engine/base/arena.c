@@ -4,6 +4,7 @@
 #include "engine/base/fault.h"
 #include "engine/base/size.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,6 +166,23 @@ void *bl_arena_array(bl_arena *arena, size_t count, size_t size)
         return NULL;
     }
     return bl_arena_alloc(arena, bytes);
+}
+
+bool bl_arena_reserve(bl_arena *arena, void **at, int count, int *cap, size_t size)
+{
+    int more = *cap > INT_MAX / 2 ? INT_MAX : *cap * 2 + 8;
+    void *grown = NULL;
+
+    if (count < *cap)
+        return true;
+    grown = bl_arena_array(arena, (size_t)more, size);
+    if (grown == NULL)
+        return false;
+    if (count > 0)
+        memcpy(grown, *at, (size_t)count * size);
+    *at = grown;
+    *cap = more;
+    return true;
 }
 
 char *bl_arena_strdup(bl_arena *arena, const char *text)

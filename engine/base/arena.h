@@ -20,6 +20,8 @@ void bl_arena_reset(bl_arena *arena);
 void *bl_arena_alloc(bl_arena *arena, size_t size) __attribute__((malloc));
 /* |count| items of |size| bytes; an overflow of the product is BL_ELIMIT. */
 void *bl_arena_array(bl_arena *arena, size_t count, size_t size);
+/* The array |*at| of |count| items with room for one more: itself, or a larger copy.  False without memory. */
+bool bl_arena_reserve(bl_arena *arena, void **at, int count, int *cap, size_t size);
 char *bl_arena_strdup(bl_arena *arena, const char *text);
 char *bl_arena_strndup(bl_arena *arena, const char *text, size_t len);
 char *bl_arena_printf(bl_arena *arena, const char *fmt, ...) BL_PRINTF(2, 3);

@@ -85,6 +85,8 @@ static const bl_node *add_hidden(bl_call *c, const char *name, bl_dtype dtype, i
 const bl_node *bl_build_hide(bl_call *c, const char *name, bl_dtype dtype, const bl_node *like, const bl_node ***update)
 {
     *update = &c->build->unread;
+    if (c->build->body)
+        return bl_call_fail(c, "remembers state, which a body cannot");
     if (!c->build->options->program)
         return bl_call_fail(c, "remembers state, which only a program has");
     return add_hidden(c, name, dtype, like == NULL ? 0 : like->ndim, like == NULL ? NULL : like->dim, update);
@@ -94,6 +96,8 @@ const bl_node *bl_build_rng(bl_call *c)
 {
     bl_build *b = c->build;
 
+    if (b->body)
+        return bl_call_fail(c, "draws random numbers, which a body cannot: draw them outside and hand them in");
     if (b->rng == NULL) {
         const bl_node *two = bl_index(c->ir, 2);
         const bl_node **update = &b->unread;
@@ -330,7 +334,7 @@ static bool alloc_graph(bl_build *b, bl_arena *arena)
     b->max_hidden = 1; /* rng */
     if (g == NULL || !alloc_nodes(b, arena))
         return false;
-    size_t nstandins = (size_t)mark_wrt(b);
+    size_t nstandins = (size_t)mark_wrt(b) + (b->body ? (size_t)wire->ninputs : 0);
     size_t nkept = (size_t)wire->nstates + (size_t)b->max_hidden;
     *g = (bl_graph){
         .ir = b->ir, .nvars = wire->nvars, .ninputs = wire->ninputs, .nstates = wire->nstates, .noutputs = wire->noutputs};
@@ -349,6 +353,28 @@ static bool alloc_graph(bl_build *b, bl_arena *arena)
     }
     bl_ir_name_vars(b->ir, wire->nvars, names);
     return bl_arena_status(arena, NULL) == BL_OK;
+}
+
+bool bl_build_body(bl_call *c, const bl_wire_graph *body, const bl_node *const *input, const bl_node **output)
+{
+    bl_wire_graph wire = *body;
+    bl_build b = {.ir = c->ir, .body = true, .wire = &wire, .options = c->build->options};
+
+    wire.nvars = c->build->wire->nvars;
+    wire.vars = c->build->wire->vars;
+    if (!alloc_graph(&b, bl_ir_arena(c->ir)))
+        return false;
+    for (int i = 0; i < wire.ninputs; i++)
+        b.graph->inputs[i] = stand_in(&b, input[i]);
+    build_nodes(&b);
+    if (bl_ir_status(c->ir, NULL) == BL_OK) {
+        take_outputs(&b);
+        remove_standins(&b);
+    }
+    for (int i = 0; i < wire.noutputs; i++)
+        output[i] = b.graph->outputs[i];
+    bl_ir_blame(c->ir, c->node->ids[0]);
+    return bl_ir_status(c->ir, NULL) == BL_OK;
 }
 
 bl_status bl_front_build(const bl_wire_graph *wire, const bl_front_options *options, bl_graph **out, bl_err *err)

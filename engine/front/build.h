@@ -29,6 +29,7 @@ const bl_wire_op *bl_wire_op_find(const char *name);
 
 struct bl_build {
     bl_ir *ir;
+    bool body; /* of a scan or cond: closed, so that nothing in it is remembered or drawn */
     const bl_wire_graph *wire;
     const bl_front_options *options;
     bl_graph *graph;
@@ -50,6 +51,8 @@ const bl_node *bl_formula_eval(bl_call *c, const char *formula);
 /* What a reference that is no literal stands for. */
 const bl_node *bl_build_get(const bl_build *build, const bl_wire_ref *ref);
 const char *bl_build_ref_name(const bl_build *build, const bl_wire_ref *ref);
+/* The results of a body, body->noutputs, with |input| for its inputs, as many as it has.  False after a failure. */
+bool bl_build_body(bl_call *c, const bl_wire_graph *body, const bl_node *const *input, const bl_node **output);
 /* A hidden state of the shape of |like| (a scalar where that is NULL), starting at zero; its update is set by the caller through
  * *update, which after a failure (POISON) is a place that nobody reads. */
 const bl_node *bl_build_hide(bl_call *c, const char *name, bl_dtype dtype, const bl_node *like, const bl_node ***update);

@@ -21,6 +21,7 @@ typedef struct bl_value {
     bl_wire_number number;    /* number, bound, rate */
     const char *text;         /* text, a choice, or the name of a rate */
     const bl_wire_ref *ref;   /* what a rate's name stands for, or NULL */
+    const bl_wire_graph *graph; /* a body */
     bl_dtype dtype;
     const bl_node *size;   /* size, bound: an INDEX node (bound: NULL for a number with a fraction) */
     int count;             /* of the list; pairs: of all numbers in it */

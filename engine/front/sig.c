@@ -10,7 +10,7 @@ static const char *const kind_names[BL_SIG_KINDS] = {
     [BL_SIG_REAL] = "float",    [BL_SIG_FLAG] = "bool",   [BL_SIG_WHOLES] = "ints", [BL_SIG_REALS] = "floats",
     [BL_SIG_NUMBER] = "number", [BL_SIG_SIZE] = "size",   [BL_SIG_SIZES] = "sizes", [BL_SIG_BOUND] = "bound",
     [BL_SIG_PAIRS] = "pairs",   [BL_SIG_DTYPE] = "dtype", [BL_SIG_RATE] = "rate",   [BL_SIG_TEXT] = "text",
-    [BL_SIG_CHOICE] = "|",
+    [BL_SIG_GRAPH] = "graph",   [BL_SIG_CHOICE] = "|",
 };
 
 static void skip_spaces(const char **at)

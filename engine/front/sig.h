@@ -33,6 +33,7 @@ typedef enum bl_sig_kind {
     BL_SIG_DTYPE,  /* dtype */
     BL_SIG_RATE,   /* rate: a number or the name of a float32 scalar */
     BL_SIG_TEXT,   /* text */
+    BL_SIG_GRAPH,  /* graph: a body */
     BL_SIG_CHOICE, /* one of the words in "a|b|c" */
     BL_SIG_KINDS
 } bl_sig_kind;

@@ -18,20 +18,6 @@ static bool same_scan(const bl_scan *a, const bl_scan *b)
            memcmp(a->root, b->root, (size_t)count_roots(a) * sizeof *a->root) == 0;
 }
 
-static bool grow(bl_ir *ir)
-{
-    int cap = ir->cap_scans * 2 + 8;
-    const bl_scan **grown = bl_arena_array(ir->arena, (size_t)cap, sizeof *grown);
-
-    if (grown == NULL)
-        return false;
-    if (ir->nscans > 0)
-        memcpy(grown, ir->scans, (size_t)ir->nscans * sizeof *grown);
-    ir->scans = grown;
-    ir->cap_scans = cap;
-    return true;
-}
-
 /* Find which parameters the body reads, by number. */
 static void mark_bound(bl_ir *ir, const bl_scan *scan, bool *used)
 {
@@ -99,7 +85,7 @@ static bl_scan *prepare(bl_ir *ir, const bl_scan *given, const bl_node *const *f
 /* -1 without memory. */
 static int number_of(bl_ir *ir, const bl_scan *scan)
 {
-    if (ir->nscans == ir->cap_scans && !grow(ir))
+    if (!bl_arena_reserve(ir->arena, (void **)&ir->scans, ir->nscans, &ir->cap_scans, sizeof(const bl_scan *)))
         return -1;
     for (int i = 0; i < ir->nscans; i++) {
         if (same_scan(ir->scans[i], scan))

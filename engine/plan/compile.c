@@ -40,6 +40,7 @@ typedef struct compile {
     int nroots;
     const bl_node **roots;
     bl_schedule *schedule;
+    int *first_made; /* of each nest, and where the last one's end */
     int nmade, cap_made;
     made *made;
     int nslots;
@@ -71,27 +72,12 @@ static void dump(compile *c, int level, const char *title, int n, const bl_node 
     bl_ir_print(c->ir, n, roots, &c->plan->debug);
 }
 
-/* ---- roots: outputs, then the new values of states; each a node of its own */
-
-/* The copy of a root that takes its |again|-th other place; the number keeps interned copies apart. */
-static const bl_node *copy_root(bl_ir *ir, const bl_node *root, intptr_t again)
-{
-    bl_node proto = {.op = BL_OP_CONTIGUOUS,
-                     .dtype = root->dtype,
-                     .lanes = 1,
-                     .nsrc = 1,
-                     .src = &root,
-                     .ndim = root->ndim,
-                     .dim = root->dim,
-                     .arg = again};
-    return bl_node_make(ir, &proto);
-}
+/* ---- roots: outputs, then the new values of states */
 
 static bl_status gather_roots(compile *c)
 {
     const bl_graph *graph = c->plan->graph;
     int nstates = graph->nstates + graph->nhidden;
-    bl_ptrmap times; /* root -> how often it was met */
 
     for (int i = 0; !c->options->program && i < nstates; i++)
         graph->updates[i] = NULL; /* a run keeps nothing: the random numbers' state need not move on */
@@ -99,7 +85,6 @@ static bl_status gather_roots(compile *c)
     c->roots = bl_arena_array(c->arena, (size_t)(graph->noutputs + nstates), sizeof *c->roots);
     if (c->roots == NULL)
         return bl_arena_status(c->arena, c->err);
-    bl_ptrmap_init(&times, c->arena);
     for (int i = 0; i < graph->noutputs + nstates; i++) {
         const bl_node *root = i < graph->noutputs ? graph->outputs[i] : graph->updates[i - graph->noutputs];
         if (root != NULL)
@@ -108,12 +93,6 @@ static bl_status gather_roots(compile *c)
     dump(c, 5, "tensor graph", c->nroots, c->roots);
     bl_simplify(c->ir, c->nroots, c->roots);
     bl_lower_float8(c->ir, c->nroots, c->roots);
-    for (int i = 0; i < c->nroots; i++) {
-        intptr_t again = (intptr_t)bl_ptrmap_get(&times, c->roots[i]);
-        bl_ptrmap_put(&times, c->roots[i], (void *)(again + 1));
-        if (again != 0)
-            c->roots[i] = copy_root(c->ir, c->roots[i], again);
-    }
     BL_TRY(bl_ir_status(c->ir, c->err));
     dump(c, 5, "simplified", c->nroots, c->roots);
     return verify(c, c->nroots, c->roots, BL_STAGE_TENSOR, "simplify");
@@ -123,17 +102,7 @@ static bl_status gather_roots(compile *c)
 
 static made *add_made(compile *c)
 {
-    if (c->nmade == c->cap_made) {
-        int cap = c->cap_made * 2 + 16;
-        made *grown = bl_arena_array(c->arena, (size_t)cap, sizeof *grown);
-        if (grown == NULL)
-            return NULL;
-        if (c->nmade > 0)
-            memcpy(grown, c->made, (size_t)c->nmade * sizeof *grown);
-        c->made = grown;
-        c->cap_made = cap;
-    }
-    return &c->made[c->nmade++];
+    return bl_arena_reserve(c->arena, (void **)&c->made, c->nmade, &c->cap_made, sizeof *c->made) ? &c->made[c->nmade++] : NULL;
 }
 
 static const char *moves_text(compile *c, const bl_tune *tune)
@@ -267,6 +236,32 @@ static void disassemble(compile *c)
 
 /* ---- memory */
 
+static void live_in(bl_lifetime *life, int first, int last)
+{
+    life->first = first < life->first ? first : life->first;
+    life->last = last > life->last ? last : life->last;
+}
+
+/* What is there before a loop, or after it, or goes from step to step, is there all the while. */
+static void live_through_loops(const compile *c, bl_lifetime *lives)
+{
+    for (int k = 0; k < c->schedule->nloops; k++) {
+        const bl_loop *loop = &c->schedule->loops[k];
+        int first = c->first_made[loop->first], last = c->first_made[loop->end] - 1;
+        for (int i = 0; i < c->nslots; i++) {
+            bl_lifetime *life = &lives[i];
+            bool inside = life->first >= first && life->last <= last;
+            if (life->first <= last && life->last >= first && !inside)
+                live_in(life, first, last);
+        }
+        for (int i = 0; i < loop->ncarries; i++) {
+            live_in(&lives[loop->carries[i].init], first, last);
+            live_in(&lives[loop->carries[i].last], first, last);
+            live_in(&lives[loop->carries[i].other], first, last);
+        }
+    }
+}
+
 /* When each place that is neither input nor root is first written and last read. */
 static bl_status place_memory(compile *c, size_t *offset)
 {
@@ -282,13 +277,13 @@ static bl_status place_memory(compile *c, size_t *offset)
         lives[i].bytes = bytes == 0 ? 1 : bytes;
     }
     for (int k = 0; k < c->nmade; k++) {
-        for (int i = 0; i < c->made[k].nparams; i++) {
-            bl_lifetime *life = &lives[c->made[k].slot[i]];
-            if (c->places[c->made[k].slot[i]].kind != BL_PLACE_TEMP)
-                continue;
-            life->first = k < life->first ? k : life->first;
-            life->last = k > life->last ? k : life->last;
-        }
+        for (int i = 0; i < c->made[k].nparams; i++)
+            live_in(&lives[c->made[k].slot[i]], k, k);
+    }
+    live_through_loops(c, lives);
+    for (int i = 0; i < c->nslots; i++) {
+        if (c->places[i].kind != BL_PLACE_TEMP)
+            lives[i] = (bl_lifetime){.bytes = 1, .first = c->nmade, .last = -1};
     }
     c->plan->scratch_bytes =
         bl_memory_plan(c->nslots, lives, c->dev->info.alignment < 64 ? 64 : c->dev->info.alignment, c->arena);
@@ -319,6 +314,25 @@ static bl_status check_bindings(compile *c)
     return BL_OK;
 }
 
+/* Named dimensions, then the numbers that a loop's steps have: a launch names the one that it is at. */
+static bl_status make_vars(compile *c)
+{
+    bl_plan *plan = c->plan;
+    int64_t steps = 0;
+
+    for (int i = 0; i < c->schedule->nloops; i++)
+        steps = c->schedule->loops[i].steps > steps ? c->schedule->loops[i].steps : steps;
+    if (steps > UINT16_MAX - plan->graph->nvars)
+        return bl_fail(c->err, BL_ELIMIT, "a scan of %lld steps; at most %d", (long long)steps, UINT16_MAX - plan->graph->nvars);
+    plan->nvars = plan->graph->nvars + (int)steps;
+    plan->vars = bl_calloc((size_t)plan->nvars + 1, sizeof *plan->vars);
+    if (plan->vars == NULL)
+        return bl_fail(c->err, BL_ENOMEM, "plan");
+    for (int i = 0; i < (int)steps; i++)
+        plan->vars[plan->graph->nvars + i] = i;
+    return BL_OK;
+}
+
 static bl_status make_slots(compile *c)
 {
     bl_plan *plan = c->plan;
@@ -340,51 +354,139 @@ static bl_status make_slots(compile *c)
     plan->slot_count = count;
     plan->slot_dtype = dtype;
     plan->slots = bl_calloc((size_t)c->nslots + 1, sizeof *plan->slots);
-    plan->vars = bl_calloc((size_t)plan->graph->nvars + 1, sizeof *plan->vars);
-    if (plan->slots == NULL || plan->vars == NULL)
+    if (plan->slots == NULL)
         return bl_fail(c->err, BL_ENOMEM, "plan");
-    return BL_OK;
+    return make_vars(c);
 }
 
 /* ---- launches, which the worker thread records before the first run */
 
+enum { MOST_LAUNCHES = 1 << 17 };
+
+/* Going through the nests in the order they run, loops as often as they have steps. */
+typedef struct emission {
+    compile *c;
+    int next_loop;
+    int *bound;  /* of each CARRY place: the place that it is at this step */
+    int *at;     /* of each VAR that counts steps, by depth: where plan->vars has its value */
+    int depth;   /* loops around */
+    int64_t end; /* launches so far */
+    bl_launch *launches;
+    step *steps;
+} emission;
+
+static void emit_launch(emission *e, int which)
+{
+    const compile *c = e->c;
+    const made *m = &c->made[which];
+    bl_launch *launch = &e->launches[e->end];
+    int nvars = c->plan->graph->nvars;
+
+    e->steps[e->end] = (step){.name = m->name, .helper = m->helper, .moves = m->moves, .kernel = which};
+    memcpy(e->steps[e->end].grid, m->lowered->grid, sizeof m->lowered->grid);
+    plan_estimate(m->lowered, &e->steps[e->end].flops, &e->steps[e->end].bytes);
+    launch->kernel = c->plan->kernels[which];
+    for (int k = 0; k < m->nparams; k++) {
+        const bl_place *place = &c->places[m->slot[k]];
+        launch->slot[k] = (uint16_t)(place->kind == BL_PLACE_CARRY ? e->bound[m->slot[k]] : m->slot[k]);
+        if ((m->lowered->linear->writes >> k & 1) == 0 && place->count != NULL)
+            e->steps[e->end].bytes += place->count->hi * (int64_t)bl_dtype_bytes(place->dtype);
+    }
+    for (int k = 0; k < m->lowered->nvars && k < BL_MAX_SCALARS; k++) {
+        int var = m->lowered->vars[k];
+        launch->var[k] = (uint16_t)(var < nvars ? var : e->at[var - nvars]);
+    }
+}
+
+static int bound_place(const emission *e, int place)
+{
+    return e->c->places[place].kind == BL_PLACE_CARRY ? e->bound[place] : place;
+}
+
+static void bind_step(emission *e, const bl_loop *loop, int64_t now)
+{
+    e->at[e->depth] = e->c->plan->graph->nvars + (int)(loop->reverse ? loop->steps - 1 - now : now);
+    for (int i = 0; i < loop->ncarries; i++) {
+        const bl_carry *carry = &loop->carries[i];
+        bool even = (loop->steps - 1 - now) % 2 == 0; /* as the last step is */
+        e->bound[carry->out] = bound_place(e, even ? carry->last : carry->other);
+        e->bound[carry->in] = bound_place(e, now == 0 ? carry->init : even ? carry->other : carry->last);
+    }
+}
+
+/* Nests [first, end); without |launches| they are only counted, and too many end the count. */
+static void emit(emission *e, int first, int end)
+{
+    const bl_schedule *schedule = e->c->schedule;
+
+    while (first < end && e->end <= MOST_LAUNCHES) {
+        const bl_loop *loop = e->next_loop < schedule->nloops ? &schedule->loops[e->next_loop] : NULL;
+        if (loop != NULL && loop->first == first && loop->end <= end) {
+            int inside = ++e->next_loop;
+            for (int64_t i = 0; i < loop->steps && e->end <= MOST_LAUNCHES; i++) {
+                if (e->launches != NULL)
+                    bind_step(e, loop, i);
+                e->next_loop = inside;
+                e->depth++;
+                emit(e, first, loop->end);
+                e->depth--;
+            }
+            first = loop->end;
+            continue;
+        }
+        for (int i = e->c->first_made[first]; i < e->c->first_made[first + 1]; i++) {
+            if (e->launches != NULL)
+                emit_launch(e, i);
+            e->end++;
+        }
+        first++;
+    }
+}
+
+static bl_status check_grids(const compile *c)
+{
+    for (int i = 0; i < c->nmade; i++) {
+        for (int k = 0; k < 3; k++) {
+            int64_t most = c->made[i].lowered->grid[k]->hi;
+            if (most > c->dev->info.max_groups[k])
+                return bl_fail(c->err, BL_ELIMIT, "kernel %s needs %lld groups, %s launches at most %u", c->made[i].name,
+                               (long long)most, c->dev->info.id, c->dev->info.max_groups[k]);
+        }
+    }
+    return BL_OK;
+}
+
 static bl_status make_launches(compile *c)
 {
     bl_plan *plan = c->plan;
-    bl_launch *launches = bl_arena_array(c->arena, (size_t)c->nmade + 1, sizeof *launches);
+    emission e = {.c = c};
+    size_t n = 0;
 
-    plan->groups = bl_calloc((size_t)c->nmade + 1, sizeof *plan->groups);
-    plan->steps = bl_arena_array(c->arena, (size_t)c->nmade + 1, sizeof *plan->steps);
-    if (plan->groups == NULL || launches == NULL || plan->steps == NULL)
+    BL_TRY(check_grids(c));
+    emit(&e, 0, c->schedule->nnests);
+    if (e.end > MOST_LAUNCHES)
+        return bl_fail(c->err, BL_ELIMIT, "the loops of this graph launch more than %d kernels", MOST_LAUNCHES);
+    n = (size_t)e.end + 1;
+    plan->nsteps = (int)e.end;
+    plan->groups = bl_calloc(n, sizeof *plan->groups);
+    plan->launches = e.launches = bl_arena_array(c->arena, n, sizeof *e.launches);
+    plan->steps = e.steps = bl_arena_array(c->arena, n, sizeof *e.steps);
+    e.bound = bl_arena_array(c->arena, (size_t)c->nslots + 1, sizeof *e.bound);
+    e.at = bl_arena_array(c->arena, (size_t)c->schedule->nloops + 1, sizeof *e.at);
+    BL_TRY(bl_arena_status(c->arena, c->err));
+    if (plan->groups == NULL)
         return bl_fail(c->err, BL_ENOMEM, "plan");
-    plan->nsteps = c->nmade;
-    for (int i = 0; i < c->nmade; i++) {
-        const made *m = &c->made[i];
-        step *s = &plan->steps[i];
-        *s = (step){.name = m->name, .helper = m->helper, .moves = m->moves};
-        memcpy(s->grid, m->lowered->grid, sizeof s->grid);
-        plan_estimate(m->lowered, &s->flops, &s->bytes);
-        launches[i].kernel = plan->kernels[i];
-        for (int k = 0; k < m->nparams; k++) {
-            const bl_place *place = &c->places[m->slot[k]];
-            launches[i].slot[k] = (uint16_t)m->slot[k];
-            if ((m->lowered->linear->writes >> k & 1) == 0 && place->count != NULL)
-                s->bytes += place->count->hi * (int64_t)bl_dtype_bytes(place->dtype);
-        }
-        for (int k = 0; k < m->lowered->nvars && k < BL_MAX_SCALARS; k++)
-            launches[i].var[k] = (uint16_t)m->lowered->vars[k];
-        for (int k = 0; k < 3; k++) {
-            if (s->grid[k]->hi > c->dev->info.max_groups[k])
-                return bl_fail(c->err, BL_ELIMIT, "kernel %s needs %lld groups, %s launches at most %u", m->name,
-                               (long long)s->grid[k]->hi, c->dev->info.id, c->dev->info.max_groups[k]);
-        }
-        plan->info.kernels += !m->helper;
-        plan->info.helpers += m->helper;
+    e.next_loop = 0;
+    e.end = 0;
+    emit(&e, 0, c->schedule->nnests);
+    for (int i = 0; i < plan->nsteps; i++) {
+        const step *s = &plan->steps[i];
+        plan->info.kernels += !s->helper;
+        plan->info.helpers += s->helper;
         plan->info.flops += s->flops;
         plan->info.bytes += s->bytes;
         plan->info.estimate_s += plan_seconds(&c->dev->info, s->flops, s->bytes);
     }
-    plan->launches = launches;
     return BL_OK;
 }
 
@@ -456,7 +558,8 @@ static bl_target target_of(const bl_device_info *info)
 /* Everything that needs no driver: its time is info.engine_ms. */
 static bl_status compile_to_source(compile *c)
 {
-    bl_sched_options options = {.units = c->target.units, .max_params = BL_MAX_BINDINGS - BL_MAX_HELPERS};
+    bl_sched_options options = {
+        .units = c->target.units, .max_params = BL_MAX_BINDINGS - BL_MAX_HELPERS, .first_var = c->wire->nvars};
     bl_front_options front = {.program = c->options->program,
                               .max_bytes = c->options->max_compile_bytes,
                               .max_seconds = c->options->max_compile_seconds};
@@ -468,10 +571,14 @@ static bl_status compile_to_source(compile *c)
     BL_TRY(bl_schedule_make(c->ir, c->nroots, c->roots, &options, &c->schedule, c->err));
     c->nslots = c->schedule->nplaces;
     c->places = bl_arena_array(c->arena, (size_t)(c->nslots + c->schedule->nnests * BL_MAX_HELPERS), sizeof *c->places);
+    c->first_made = bl_arena_array(c->arena, (size_t)c->schedule->nnests + 1, sizeof *c->first_made);
     BL_TRY(bl_arena_status(c->arena, c->err));
     memcpy(c->places, c->schedule->places, (size_t)c->nslots * sizeof *c->places);
-    for (int i = 0; i < c->schedule->nnests; i++)
+    for (int i = 0; i < c->schedule->nnests; i++) {
+        c->first_made[i] = c->nmade;
         BL_TRY(add_nest(c, &c->schedule->nests[i]));
+    }
+    c->first_made[c->schedule->nnests] = c->nmade;
     for (int i = 0; i < c->nmade; i++)
         BL_TRY(make_source(c, &c->made[i]));
     return BL_OK;

@@ -17,6 +17,7 @@ typedef struct step {
     uint32_t groups[3];   /* at the sizes of the last run */
     int64_t flops, bytes; /* at the largest sizes */
     const char *moves;
+    int kernel; /* which of the plan's it launches */
 } step;
 
 struct bl_plan {
@@ -40,7 +41,8 @@ struct bl_plan {
     size_t scratch_bytes;
     bl_buffer *scratch; /* the device's, retained; worker thread only, as all below */
     bl_buffer **slots;
-    int32_t *vars;
+    int nvars;
+    int32_t *vars; /* named dimensions, then 0, 1, ... for the steps of loops */
     bl_text debug;
 };
 

@@ -67,8 +67,8 @@ static bl_status record(bl_plan *plan, bl_err *err)
 {
     if (plan->nsteps == 0 || plan->recording != NULL)
         return BL_OK;
-    return bl_recording_create(plan->dev, (uint32_t)plan->nsteps, plan->launches, (uint32_t)plan->nslots,
-                               (uint32_t)plan->info.nvars, &plan->recording, err);
+    return bl_recording_create(plan->dev, (uint32_t)plan->nsteps, plan->launches, (uint32_t)plan->nslots, (uint32_t)plan->nvars,
+                               &plan->recording, err);
 }
 
 static bl_status bind_sizes(running *r)
@@ -244,13 +244,27 @@ bl_status bl_plan_run(bl_run *run, bl_err *err)
     return st;
 }
 
+/* All launches of a kernel are one line, where it is launched first. */
 void bl_plan_report(const bl_plan *plan, const uint64_t *kernel_ns, uint64_t steps, bl_text *out)
 {
-    for (int i = 0; i < plan->nsteps; i++) {
+    for (int i = 0, seen = -1; i < plan->nsteps; i++) {
         const step *s = &plan->steps[i];
-        double us = (double)kernel_ns[i] / 1e3 / (double)(steps == 0 ? 1 : steps);
-        double rate = us <= 0 ? 0 : 1e-3 / us;
-        bl_text_printf(out, "%-12s %3d %c %-40s %10.1f us %8.1f GFLOP/s %8.1f GB/s\n", plan->info.device, i,
+        uint64_t ns = 0;
+        int64_t launches = 0;
+
+        if (s->kernel <= seen)
+            continue;
+        seen = s->kernel;
+        for (int k = i; k < plan->nsteps; k++) {
+            ns += plan->steps[k].kernel == s->kernel ? kernel_ns[k] : 0;
+            launches += plan->steps[k].kernel == s->kernel;
+        }
+        double us = (double)ns / 1e3 / (double)(steps == 0 ? 1 : steps);
+        double rate = us <= 0 ? 0 : 1e-3 * (double)launches / us;
+        bl_text_printf(out, "%-12s %3d %c %-40s %10.1f us %8.1f GFLOP/s %8.1f GB/s", plan->info.device, s->kernel,
                        s->helper ? 'h' : ' ', s->name, us, (double)s->flops * rate, (double)s->bytes * rate);
+        if (launches > 1)
+            bl_text_printf(out, " in %lld launches", (long long)launches);
+        bl_text_putc(out, '\n');
     }
 }

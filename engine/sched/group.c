@@ -124,8 +124,8 @@ static bool may_join(const groups *gs, const stored *st, const uint64_t *before,
     const sched *s = gs->s;
     bool fits = false;
 
-    if (gs->nmembers[g] == MOST_MEMBERS)
-        return false;
+    if (gs->nmembers[g] == MOST_MEMBERS || st->value == NULL || s->stored[gs->member[g][0]].value == NULL)
+        return false; /* a loop is a group of its own */
     for (int i = 0; i < gs->nmembers[g]; i++) {
         const stored *other = &s->stored[gs->member[g][i]];
         bool elsewhere = false;

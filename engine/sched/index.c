@@ -309,8 +309,10 @@ static const bl_node *given(bl_ir *ir, const bl_node *index, const bl_node *gate
     return index;
 }
 
-static const bl_node *element_load(sched *s, const bl_node *node, int place, const bl_node *const *index, const bl_node *gate)
+static const bl_node *element_load(sched *s, const bl_node *node, int place, const bl_node *offset, const bl_node *const *index,
+                                   const bl_node *gate)
 {
+    const bl_node *flat = sched_flat_index(s->ir, node->ndim, node->dim, index);
     const bl_node *buffer = bl_param(s->ir, place, (bl_dtype)node->dtype, false);
     bool inside_anyway = true;
 
@@ -318,7 +320,8 @@ static const bl_node *element_load(sched *s, const bl_node *node, int place, con
         inside_anyway = inside_anyway && index[i]->lo >= 0 && index[i]->hi < node->dim[i]->lo;
     if (inside_anyway)
         gate = NULL;
-    return bl_load(s->ir, buffer, given(s->ir, sched_flat_index(s->ir, node->ndim, node->dim, index), gate), gate);
+    flat = given(s->ir, flat, gate);
+    return bl_load(s->ir, buffer, offset == NULL ? flat : bl_add(s->ir, offset, flat), gate);
 }
 
 const bl_node *sched_fresh(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
@@ -327,7 +330,7 @@ const bl_node *sched_fresh(sched *s, const bl_node *node, const bl_node *const *
     const bl_node *src[3], *made = NULL;
 
     if (node->op == BL_OP_INPUT)
-        return element_load(s, node, (int)node->arg, index, gate);
+        return element_load(s, node, (int)node->arg, NULL, index, gate);
     if (node->op == BL_OP_CONST || node->op == BL_OP_VAR)
         return node;
     if (node->op == BL_OP_IOTA)
@@ -391,8 +394,8 @@ const bl_node *sched_element(sched *s, const bl_node *node, const bl_node *const
     entry->gate = gate;
     /* one that was marked in this round has no place yet; the next round builds this store again */
     if (s->realised[position] == BUFFERED && bl_ptrmap_has(&s->by_node, node)) {
-        int which = (int)((intptr_t)bl_ptrmap_get(&s->by_node, node) - 1);
-        entry->value = element_load(s, node, s->stored[which].place, index, gate);
+        const stored *st = &s->stored[(intptr_t)bl_ptrmap_get(&s->by_node, node) - 1];
+        entry->value = element_load(s, node, st->place, st->offset, index, gate);
     } else {
         entry->value = sched_fresh(s, node, index, gate);
         note_recomputed(s, node, position, patterns);

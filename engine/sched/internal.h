@@ -19,7 +19,8 @@ typedef enum realised {
 typedef struct stored {
     const bl_node *node; /* tensor */
     int place;
-    const bl_node *buffer, *index, *value; /* of the STORE, over the canonical RANGEs */
+    const bl_node *buffer, *index, *value; /* of the STORE, over the canonical RANGEs; value NULL: filled by a loop (scan.c) */
+    const bl_node *offset;                 /* added to every index, or NULL: a root is one slice of its place */
     int nranges;                           /* extents that are not 1 */
     const bl_node *range[BL_MAX_DIMS];
     bl_nodes below; /* all nodes of value and index */
@@ -50,7 +51,30 @@ typedef struct sched {
     int building;              /* which store that is */
     const bl_node *seen_often; /* a node recomputed at too many indices in it, or NULL */
     bl_ptrmap halves;          /* first halves of split reductions */
+    int depth;                 /* how many scans this is the body of */
+    int ninputs, nroots;
+    const bl_node **roots;
+    const bl_node *const *offset; /* of each root, or NULL */
+    bl_schedule *out;
+    int cap_places, cap_nests, cap_loops;
 } sched;
+
+/* schedule.c.  |offset|: for each root, where its slice of the place begins (INDEX), or NULL; NULL for none at all. */
+BL_NODISCARD bl_status sched_make(bl_ir *ir, int nroots, const bl_node *const *roots, const bl_node *const *offset, int depth,
+                                  const bl_sched_options *options, bl_schedule **out, bl_err *err);
+int sched_place(const sched *s, const bl_node *node); /* of an INPUT, or of a node that is stored */
+/* One more, zeroed but for what is given; false without memory. */
+bool sched_add_place(sched *s, bl_place place);
+bool sched_add_nest(sched *s, const bl_nest *nest);
+bool sched_add_loop(sched *s, bl_loop loop);
+
+/* scan.c: what a loop, and each of its results, waits for, as LOADs below |st|; and the nests and the loop of a SCAN. */
+static inline bool sched_is_loop(const bl_node *node)
+{
+    return node->op == BL_OP_SCAN || node->op == BL_OP_RESULT;
+}
+void sched_build_loop_store(sched *s, stored *st);
+BL_NODISCARD bl_status sched_add_scan(sched *s, const bl_node *node, bl_err *err);
 
 /* index.c: the element of tensor |node| at |index| (one INDEX expression an axis) as a scalar expression; loads are made only
  * where |gate| holds (NULL: always).  sched_fresh computes it even if it has a buffer. */

@@ -105,6 +105,20 @@ static void mark_roots(sched *s, int nroots, const bl_node *const *roots)
     }
 }
 
+/* A loop is no expression: its sources are read from buffers, and its results are there. */
+static void mark_loops(sched *s)
+{
+    for (size_t at = 0; at < s->order.count; at++) {
+        const bl_node *node = s->order.at[at];
+        if (sched_is_loop(node))
+            s->realised[at] = BUFFERED;
+        for (uint32_t i = 0; node->op == BL_OP_SCAN && i < node->nsrc; i++) {
+            if (node->src[i]->op != BL_OP_INPUT)
+                s->realised[sched_position(s, node->src[i])] = BUFFERED;
+        }
+    }
+}
+
 /* An element's cost, with what has a buffer by now costing nothing. */
 static void weigh(sched *s)
 {
@@ -252,6 +266,7 @@ void sched_mark_first(sched *s, int nroots, const bl_node *const *roots)
     if (depth == NULL || sets == NULL)
         return;
     mark_roots(s, nroots, roots);
+    mark_loops(s);
     count_users(s);
     cut_factors(s);
     for (int at = 0; at < (int)s->order.count; at++) {
@@ -265,7 +280,8 @@ void sched_mark_first(sched *s, int nroots, const bl_node *const *roots)
     }
     weigh(s);
     for (int at = 0; at < (int)s->order.count; at++) {
-        if (s->realised[at] == BUFFERED && s->weight[at] == 0 && s->order.at[at]->op != BL_OP_CONTIGUOUS)
+        const bl_node *node = s->order.at[at];
+        if (s->realised[at] == BUFFERED && s->weight[at] == 0 && node->op != BL_OP_CONTIGUOUS && !sched_is_loop(node))
             s->realised[at] = COPIED;
     }
 }
@@ -363,6 +379,8 @@ static int cut_costly(view *v, const bl_node *reduce)
 static void look_at(view *v, sched *s, stored *st)
 {
     *v = (view){.s = s, .st = st};
+    if (st->value == NULL)
+        return; /* a loop: nothing is computed here */
     bl_free_init(&v->free, s->ir);
     for (int i = 0; i < st->nranges; i++)
         v->outputs |= bl_free_bit(&v->free, st->range[i]);
@@ -401,6 +419,8 @@ static int cut_twice(sched *s)
 static bool binds_too_much(const sched *s, const stored *st)
 {
     uint32_t buffers = 1; /* its own */
+    if (st->value == NULL)
+        return false;
     for (size_t i = 0; i < st->below.count; i++)
         buffers += st->below.at[i]->op == BL_OP_BUFFER;
     return buffers > s->options->max_params;

@@ -9,12 +9,12 @@
 
 enum { MOST_ROUNDS = 64 }; /* each marks something; a graph that needs more is cut enough to be right all the same */
 
-static bl_status init(sched *s, int nroots, const bl_node *const *roots, bl_err *err)
+static bl_status init(sched *s, bl_err *err)
 {
     bl_arena *arena = bl_ir_arena(s->ir);
     size_t n = 0;
 
-    s->order = bl_reach(s->ir, nroots, roots, false);
+    s->order = bl_reach(s->ir, s->nroots, s->roots, false);
     n = s->order.count;
     bl_ptrmap_init(&s->position, arena);
     bl_ptrmap_init(&s->by_node, arena);
@@ -32,8 +32,8 @@ static bl_status init(sched *s, int nroots, const bl_node *const *roots, bl_err 
     for (size_t i = 0; i < n; i++)
         bl_ptrmap_put(&s->position, s->order.at[i], (void *)(uintptr_t)(i + 1));
     BL_TRY(bl_arena_status(arena, err)); /* from here on every node has a position */
-    for (int i = 0; i < nroots; i++)
-        s->is_root[sched_position(s, roots[i])] = true;
+    for (int i = 0; i < s->nroots; i++)
+        s->is_root[sched_position(s, s->roots[i])] = true;
     return BL_OK;
 }
 
@@ -51,18 +51,31 @@ static void canonical_index(sched *s, stored *st, const bl_node **index)
     }
 }
 
-static void build_store(sched *s, int which, int first_place)
+int sched_place(const sched *s, const bl_node *node)
+{
+    if (node->op == BL_OP_INPUT)
+        return (int)node->arg;
+    return s->ninputs + (int)(intptr_t)bl_ptrmap_get(&s->by_node, node) - 1;
+}
+
+static void build_store(sched *s, int which)
 {
     stored *st = &s->stored[which];
     const bl_node *index[BL_MAX_DIMS], *both[2];
 
+    st->buffer = bl_param(s->ir, st->place, (bl_dtype)st->node->dtype, false);
+    if (sched_is_loop(st->node)) {
+        sched_build_loop_store(s, st);
+        return;
+    }
+
     bl_ptrmap_clear(&s->memo);
     s->building = which;
     s->seen_often = NULL;
-    st->place = first_place + which;
     canonical_index(s, st, index);
-    st->buffer = bl_param(s->ir, st->place, (bl_dtype)st->node->dtype, false);
     st->index = sched_flat_index(s->ir, st->node->ndim, st->node->dim, index);
+    if (st->offset != NULL)
+        st->index = bl_add(s->ir, st->offset, st->index);
     st->value = sched_fresh(s, st->node, index, NULL);
     both[0] = st->index;
     both[1] = st->value;
@@ -70,7 +83,7 @@ static void build_store(sched *s, int which, int first_place)
 }
 
 /* Build every store with the buffers marked so far.  True if a value is recomputed at too many indices: it was marked. */
-static bool build_stores(sched *s, int first_place)
+static bool build_stores(sched *s)
 {
     size_t n = s->order.count;
     bool again = false;
@@ -81,18 +94,23 @@ static bool build_stores(sched *s, int first_place)
     s->stored = bl_arena_array(bl_ir_arena(s->ir), n + 1, sizeof *s->stored);
     if (s->stored == NULL)
         return false;
-    s->stored[0].place = first_place;
+    s->stored[0].place = s->ninputs;
     for (size_t i = 0; i < n; i++) {
+        stored *st = &s->stored[s->nstored];
         if (s->realised[i] == INLINE)
             continue;
-        s->stored[s->nstored].node = s->order.at[i];
-        s->stored[s->nstored].place = first_place + s->nstored;
-        s->stored[s->nstored].is_root = s->is_root[i];
+        st->node = s->order.at[i];
+        st->place = s->ninputs + s->nstored;
+        st->is_root = s->is_root[i];
+        for (int k = 0; s->offset != NULL && k < s->nroots; k++) {
+            if (s->roots[k] == st->node)
+                st->offset = s->offset[k];
+        }
         s->nstored++;
         bl_ptrmap_put(&s->by_node, s->order.at[i], (void *)(intptr_t)s->nstored);
     }
     for (int i = 0; i < s->nstored; i++) {
-        build_store(s, i, first_place);
+        build_store(s, i);
         if (s->seen_often != NULL) {
             s->realised[sched_position(s, s->seen_often)] = BUFFERED;
             again = true;
@@ -169,7 +187,7 @@ static bool build_nest(sched *s, int group, bl_nest *nest)
     for (int i = 0; stores != NULL && i < s->nstored; i++) {
         const stored *st = &s->stored[i];
         const bl_node *value = NULL;
-        if (st->group != group || bl_is_int(bl_shape_count(ir, st->node->ndim, st->node->dim), 0))
+        if (st->group != group || st->value == NULL || bl_is_int(bl_shape_count(ir, st->node->ndim, st->node->dim), 0))
             continue;
         value = bl_substitute(ir, st->value, &forward);
         if (is_read_elsewhere(s, st))
@@ -185,43 +203,87 @@ static bool build_nest(sched *s, int group, bl_nest *nest)
     return true;
 }
 
-static void make_places(const sched *s, int nroots, const bl_node *const *roots, int ninputs, bl_schedule *out)
+bool sched_add_place(sched *s, bl_place place)
 {
+    bl_schedule *out = s->out;
+    if (!bl_arena_reserve(bl_ir_arena(s->ir), (void **)&out->places, out->nplaces, &s->cap_places, sizeof place))
+        return false;
+    out->places[out->nplaces++] = place;
+    return true;
+}
+
+bool sched_add_nest(sched *s, const bl_nest *nest)
+{
+    bl_schedule *out = s->out;
+    if (!bl_arena_reserve(bl_ir_arena(s->ir), (void **)&out->nests, out->nnests, &s->cap_nests, sizeof *nest))
+        return false;
+    out->nests[out->nnests++] = *nest;
+    return true;
+}
+
+bool sched_add_loop(sched *s, bl_loop loop)
+{
+    bl_schedule *out = s->out;
+    if (!bl_arena_reserve(bl_ir_arena(s->ir), (void **)&out->loops, out->nloops, &s->cap_loops, sizeof loop))
+        return false;
+    out->loops[out->nloops++] = loop;
+    return true;
+}
+
+/* Inputs by slot, then what is stored. */
+static bool make_places(sched *s)
+{
+    for (int i = 0; i < s->ninputs + s->nstored; i++) {
+        const bl_node *node = i < s->ninputs ? NULL : s->stored[i - s->ninputs].node;
+        bl_place place = {.kind = BL_PLACE_INPUT, .index = i};
+        if (node != NULL)
+            place = (bl_place){
+                .kind = BL_PLACE_TEMP, .dtype = (bl_dtype)node->dtype, .count = bl_shape_count(s->ir, node->ndim, node->dim)};
+        for (int k = s->nroots - 1; node != NULL && k >= 0; k--) {
+            if (s->roots[k] == node) {
+                place.kind = BL_PLACE_ROOT;
+                place.index = k;
+            }
+        }
+        if (!sched_add_place(s, place))
+            return false;
+    }
     for (size_t i = 0; i < s->order.count; i++) {
         const bl_node *node = s->order.at[i];
         if (node->op == BL_OP_INPUT)
-            out->places[node->arg] = (bl_place){.kind = BL_PLACE_INPUT, .index = (int)node->arg, .dtype = (bl_dtype)node->dtype};
+            s->out->places[node->arg].dtype = (bl_dtype)node->dtype;
     }
-    for (int i = 0; i < s->nstored; i++) {
-        const bl_node *node = s->stored[i].node;
-        bl_place *place = &out->places[ninputs + i];
-        *place = (bl_place){
-            .kind = BL_PLACE_TEMP, .dtype = (bl_dtype)node->dtype, .count = bl_shape_count(s->ir, node->ndim, node->dim)};
-        for (int k = nroots - 1; k >= 0; k--) {
-            if (roots[k] == node) {
-                place->kind = BL_PLACE_ROOT;
-                place->index = k;
-            }
-        }
-    }
+    return true;
 }
 
-static bl_status finish(sched *s, int ngroups, int nroots, const bl_node *const *roots, int ninputs, bl_schedule *out,
-                        bl_err *err)
+/* The SCAN that is all of |group|, or NULL. */
+static const bl_node *scan_of(const sched *s, int group)
+{
+    for (int i = 0; i < s->nstored; i++) {
+        if (s->stored[i].group == group)
+            return s->stored[i].node->op == BL_OP_SCAN ? s->stored[i].node : NULL;
+    }
+    return NULL;
+}
+
+static bl_status finish(sched *s, int ngroups, bl_err *err)
 {
     bl_arena *arena = bl_ir_arena(s->ir);
-    int *root_place = bl_arena_array(arena, (size_t)nroots, sizeof *root_place);
+    int *root_place = bl_arena_array(arena, (size_t)s->nroots + 1, sizeof *root_place);
 
-    out->places = bl_arena_array(arena, (size_t)(ninputs + s->nstored), sizeof *out->places);
-    out->nests = bl_arena_array(arena, (size_t)ngroups, sizeof *out->nests);
-    BL_TRY(bl_arena_status(arena, err));
-    out->nplaces = ninputs + s->nstored;
-    make_places(s, nroots, roots, ninputs, out);
-    for (int i = 0; i < nroots; i++)
-        root_place[i] = ninputs + (int)(intptr_t)bl_ptrmap_get(&s->by_node, roots[i]) - 1;
-    out->root_place = root_place;
-    for (int g = 0; g < ngroups; g++)
-        out->nnests += build_nest(s, g, &out->nests[out->nnests]);
+    if (root_place == NULL || !make_places(s))
+        return bl_arena_status(arena, err);
+    for (int i = 0; i < s->nroots; i++)
+        root_place[i] = s->ninputs + (int)(intptr_t)bl_ptrmap_get(&s->by_node, s->roots[i]) - 1; /* an input too is copied */
+    s->out->root_place = root_place;
+    for (int g = 0; g < ngroups; g++) {
+        const bl_node *scan = scan_of(s, g);
+        bl_nest nest = {0};
+        if (scan != NULL)
+            BL_TRY(sched_add_scan(s, scan, err));
+        else if (build_nest(s, g, &nest) && !sched_add_nest(s, &nest))
+            break;
+    }
     return bl_ir_status(s->ir, err);
 }
 
@@ -235,26 +297,54 @@ static int count_inputs(const sched *s)
     return n;
 }
 
-bl_status bl_schedule_make(bl_ir *ir, int nroots, const bl_node *const *given, const bl_sched_options *options, bl_schedule **out,
-                           bl_err *err)
+/* The copy of a root that takes its |again|-th other place; the number keeps interned copies apart. */
+static const bl_node *copy_root(bl_ir *ir, const bl_node *root, intptr_t again)
+{
+    bl_node proto = {.op = BL_OP_CONTIGUOUS,
+                     .dtype = root->dtype,
+                     .lanes = 1,
+                     .nsrc = 1,
+                     .src = &root,
+                     .ndim = root->ndim,
+                     .dim = root->dim,
+                     .arg = again};
+    return bl_node_make(ir, &proto);
+}
+
+/* Each root a node of its own; and one that a loop fills is copied into its slice, since the loop fills a place as a whole. */
+static void take_roots(sched *s, const bl_node *const *given)
+{
+    bl_ptrmap times; /* root -> how often it was met */
+
+    bl_ptrmap_init(&times, bl_ir_arena(s->ir));
+    for (int i = 0; i < s->nroots; i++) {
+        intptr_t again = (intptr_t)bl_ptrmap_get(&times, given[i]);
+        bl_ptrmap_put(&times, given[i], (void *)(again + 1));
+        bool slice = s->offset != NULL && s->offset[i] != NULL && sched_is_loop(given[i]);
+        s->roots[i] = again == 0 && !slice ? given[i] : copy_root(s->ir, given[i], again + 1);
+    }
+}
+
+bl_status sched_make(bl_ir *ir, int nroots, const bl_node *const *given, const bl_node *const *offset, int depth,
+                     const bl_sched_options *options, bl_schedule **out, bl_err *err)
 {
     bl_arena *arena = bl_ir_arena(ir);
-    sched s = {.ir = ir, .options = options, .round = 1}; /* round 0: never marked */
-    const bl_node **roots = bl_arena_array(arena, (size_t)nroots, sizeof *roots);
-    bl_schedule *made = bl_arena_alloc(arena, sizeof *made);
-    int ninputs = 0, ngroups = 0;
+    sched s = {
+        .ir = ir, .options = options, .round = 1, .depth = depth, .nroots = nroots, .offset = offset}; /* round 0: never marked */
+    int ngroups = 0;
 
     *out = NULL;
+    s.roots = bl_arena_array(arena, (size_t)nroots + 1, sizeof *s.roots);
+    s.out = bl_arena_alloc(arena, sizeof *s.out);
     BL_TRY(bl_arena_status(arena, err));
-    for (int i = 0; i < nroots; i++)
-        roots[i] = given[i];
+    take_roots(&s, given);
     bl_ptrmap_init(&s.halves, arena);
-    sched_split(&s, nroots, roots);
-    BL_TRY(init(&s, nroots, roots, err));
-    ninputs = count_inputs(&s);
-    sched_mark_first(&s, nroots, roots);
+    sched_split(&s, nroots, s.roots);
+    BL_TRY(init(&s, err));
+    s.ninputs = count_inputs(&s);
+    sched_mark_first(&s, nroots, s.roots);
     for (int round = 0; round < MOST_ROUNDS; round++) {
-        bool again = build_stores(&s, ninputs);
+        bool again = build_stores(&s);
         BL_TRY(bl_ir_status(ir, err));
         if (again || sched_mark_more(&s) > 0)
             continue;
@@ -263,7 +353,13 @@ bl_status bl_schedule_make(bl_ir *ir, int nroots, const bl_node *const *given, c
             break;
     }
     ngroups = sched_group(&s);
-    BL_TRY(finish(&s, ngroups, nroots, roots, ninputs, made, err));
-    *out = made;
+    BL_TRY(finish(&s, ngroups, err));
+    *out = s.out;
     return BL_OK;
+}
+
+bl_status bl_schedule_make(bl_ir *ir, int nroots, const bl_node *const *roots, const bl_sched_options *options, bl_schedule **out,
+                           bl_err *err)
+{
+    return sched_make(ir, nroots, roots, NULL, 0, options, out, err);
 }

@@ -10,12 +10,17 @@
 
 #include "engine/ir/node.h"
 
-typedef enum bl_place_kind { BL_PLACE_INPUT, BL_PLACE_ROOT, BL_PLACE_TEMP } bl_place_kind;
+typedef enum bl_place_kind {
+    BL_PLACE_INPUT,
+    BL_PLACE_ROOT,
+    BL_PLACE_TEMP,
+    BL_PLACE_CARRY /* no buffer: a name for that which holds a carry in the step at hand */
+} bl_place_kind;
 
 /* A buffer of the schedule. */
 typedef struct bl_place {
     bl_place_kind kind;
-    int index; /* INPUT: slot; ROOT: which of the roots; TEMP: 0 */
+    int index; /* INPUT: slot; ROOT: which of the roots; else 0 */
     bl_dtype dtype;
     const bl_node *count; /* elements, INDEX */
 } bl_place;
@@ -30,19 +35,38 @@ typedef struct bl_nest {
     bool helper;      /* first half of a split reduction, or a packed operand */
 } bl_nest;
 
+/* What goes from step to step.  Two buffers take turns, so that a step reads one and writes the other, and the last step writes
+ * |last|. */
+typedef struct bl_carry {
+    int in, out;           /* the CARRY places that nests name */
+    int init, last, other; /* what |in| is in the first step; what |out| is in the last step; and in the one before */
+} bl_carry;
+
+/* Nests [first, end) run once a step.  Loops nest, and those around stand before those inside. */
+typedef struct bl_loop {
+    int first, end;
+    int64_t steps;
+    bool reverse; /* the VAR counts down */
+    int var;      /* number of the VAR that says which slice this step is at */
+    int ncarries;
+    const bl_carry *carries;
+} bl_loop;
+
 typedef struct bl_schedule {
-    int nplaces, nnests;
+    int nplaces, nnests, nloops;
     bl_place *places;
-    bl_nest *nests;        /* in the order they run */
+    bl_nest *nests; /* in the order they run */
+    bl_loop *loops;
     const int *root_place; /* for each root, the place that holds it */
 } bl_schedule;
 
 typedef struct bl_sched_options {
     uint32_t units;      /* cores of the device: how much must run side by side */
     uint32_t max_params; /* buffers of one kernel */
+    int first_var;       /* VARs from this number on are free: those that count steps, by depth */
 } bl_sched_options;
 
-/* Everything lives in the ir's arena.  Roots are tensor nodes; the same node twice shares a place. */
+/* Everything lives in the ir's arena.  Roots are tensor nodes; each gets a place of its own, also where two are one node. */
 BL_NODISCARD bl_status bl_schedule_make(bl_ir *ir, int nroots, const bl_node *const *roots, const bl_sched_options *options,
                                         bl_schedule **out, bl_err *err);
 

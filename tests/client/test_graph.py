@@ -54,6 +54,24 @@ class GraphTest(unittest.TestCase):
         self.assertNotIn("attrs", nodes(lambda g, x: x.sum().adam([x], betas=(0.9, 0.999)))[1])
         self.assertEqual(nodes(lambda g, x: x.sum().sgd([x], lr=x))[1], {"id": ["sgd"], "op": "sgd", "in": ["sum", "x"], "attrs": {"lr": "x"}})
 
+    def test_bodies(self):
+        g = beamline.Graph()
+        xs, w = g.input("xs"), g.input("w")
+        (last,), (ys, zs) = g.scan(lambda h, x, w: ([h * w + x], [h, x.sum()]), [0.0], [xs], [w], reverse=True)
+        total, = g.cond(last > 0, lambda a: [a], lambda a: [-a], [ys])
+        scan, greater, cond = g.document()["nodes"]
+        body = {"inputs": ["x", "x2", "x3"], "nodes": [{"id": "mul", "op": "mul", "in": ["x", "x3"]}, {"id": "add", "op": "add", "in": ["mul", "x2"]},
+                                                      {"id": "sum", "op": "sum", "in": ["x2"]}], "outputs": ["add", "x", "sum"]}
+        self.assertEqual(scan, {"id": ["scan", "scan.1", "scan.2"], "op": "scan", "in": [0.0, "xs", "w"],
+                                "attrs": {"body": body, "sequences": 1, "reverse": True}})
+        self.assertEqual(cond["in"], [greater["id"], "scan.1"])
+        self.assertEqual(cond["attrs"]["then"], {"inputs": ["x"], "nodes": [], "outputs": ["x"]})
+        self.assertEqual(cond["attrs"]["otherwise"]["outputs"], ["neg"])
+        with self.assertRaisesRegex(ValueError, "handed"):
+            g.scan(lambda h: ([h + xs], []), [0.0], length=2)
+        with self.assertRaisesRegex(ValueError, "2 carries of 1"):
+            g.scan(lambda h: ([h, h], []), [0.0], length=2)
+
     def test_optional_operands(self):
         self.assertEqual(nodes(lambda g, x: x.linear(x))[0]["in"], ["x", "x"])
         self.assertEqual(nodes(lambda g, x: x.dropout(0.25, key=x))[0], {"id": "dropout", "op": "dropout", "in": ["x", "x"], "attrs": {"p": 0.25}})
@@ -105,6 +123,8 @@ class OpsTest(unittest.TestCase):
         sample = {"int": 3, "float": 0.25, "bool": True, "ints": [1, 2], "floats": [0.1, 0.2], "number": 7, "size": 5, "sizes": [5, 6],
                   "bound": 9, "pairs": [[0, 1]], "dtype": "int16", "rate": 0.125, "text": "ij->ji"}
         for op in OPS:
+            if op["name"] in ("scan", "cond"):  # they take functions: test_bodies
+                continue
             g = beamline.Graph()
             names = iter("abcdefg")
             values = {param["name"]: [g.input(next(names)), g.input(next(names))] if param.get("many") else g.input(next(names))

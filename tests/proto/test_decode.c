@@ -192,7 +192,7 @@ static void refused(void **state)
         {RUN, "{" X "\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":[]}],\"outputs\":[\"y\"]}", BL_EINVAL,
          "nodes[0].attrs: expected an object", "y"},
         {RUN, "{" X "\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"a\":[{}]}}],\"outputs\":[\"y\"]}", BL_EINVAL,
-         "nodes[0].attrs.a[0]: an attribute", "y"},
+         "nodes[0].attrs.a[0]: the member", "y"},
         {RUN, "{" X "\"nodes\":[{\"id\":\"x\",\"op\":\"f\"}],\"outputs\":[\"x\"]}", BL_EGRAPH, "\"x\" is used twice, by a", ""},
         {RUN, "{\"nodes\":[{\"id\":[\"a\",\"a\"],\"op\":\"f\"}],\"outputs\":[\"a\"]}", BL_EGRAPH,
          "\"a\" is used twice, by a node and by a node", ""},

@@ -185,6 +185,52 @@ class Graph(GraphOps):
         last = [] if cotangent is None else [cotangent]
         return self.op("grad", [y, *xs, *last], {"cotangent": True if last else None}, name, results=len(xs))
 
+    def scan(self, step, init, xs=(), args=(), length=None, reverse=False, *, name=None):
+        """A loop on the server, as jax.lax.scan: step(*carries, *slices, *args) gives (next carries, outputs), two lists.
+
+            (total,), (sums,) = g.scan(lambda h, x: ([h + x], [h + x]), [0.0], [xs])
+
+        step: builds the body from tensors of the body, once; it sees these alone: what else it needs goes through args
+        init: list, what each carry starts as; the next carry has its dtype and shape
+        xs: list of tensors [length, ...] that are gone through by their first axis
+        args: list of tensors that are the same in each step
+        length: whole number of steps, where there are no xs
+        reverse: from the last slice to the first
+        Returns: (list of the last carries, list of the outputs stacked to [length, ...])
+        """
+        init, xs, args = list(init), list(xs), list(args)
+        body, (carries, outputs) = self.body(step, len(init) + len(xs) + len(args), 2)
+        if len(carries) != len(init):
+            raise ValueError(f"the body of scan makes {len(carries)} carries of {len(init)}")
+        attrs = {"body": body, "carries": len(init), "sequences": len(xs), "length": length, "reverse": reverse}
+        made = self.op("scan", [*init, *xs, *args], attrs, name, results=len(carries) + len(outputs))
+        return made[:len(carries)], made[len(carries):]
+
+    def cond(self, p, then, otherwise, xs=(), *, name=None):
+        """then(*xs) where p, of one element, holds, else otherwise(*xs), as jax.lax.cond: each builds a body and gives a list.
+
+        Both are computed and one is taken; gradients flow through that one.
+        Returns: a list of tensors
+        """
+        xs = list(xs)
+        yes, (first,) = self.body(then, len(xs), 1)
+        no, (second,) = self.body(otherwise, len(xs), 1)
+        if len(first) != len(second):
+            raise ValueError(f"the bodies of cond give {len(first)} and {len(second)} results")
+        return self.op("cond", [p, *xs], {"then": yes, "otherwise": no}, name, results=len(first))
+
+    def body(self, function, count, parts):
+        """The graph that function makes of count tensors, as an attribute, and the lists of results that it gave."""
+        inner = Graph()
+        params = [Node(inner, inner.take_name(inner.fresh_name("x"))) for _ in range(count)]
+        made = function(*params)
+        lists = [list(part) for part in (made if parts > 1 else [made])]
+        results = [value for part in lists for value in part]
+        if len(lists) != parts or not all(isinstance(value, Node) and value.graph is inner for value in results):
+            raise ValueError("a body gives lists of tensors that it made of what it was handed")
+        inner.outputs = results
+        return {"inputs": [param.id for param in params], **inner.document()}, lists
+
     def document(self):
         """What the graph is on the wire: nodes, outputs and updates."""
         nodes = []
@@ -222,6 +268,8 @@ def plain(value):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
+    if isinstance(value, dict):  # a body, which Graph.body made plain
+        return value
     if value is None or isinstance(value, (bool, str, int, float)):
         return exact(value)
     return dtype_name(value)

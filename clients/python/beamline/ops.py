@@ -108,6 +108,8 @@ DEFAULTS = {
     "glorot_uniform": {"dtype": "float32"},
     "scaled_uniform": {"dtype": "float32"},
     "multinomial": {"num_samples": 1, "replacement": False},
+    "scan": {"carries": 1, "sequences": 0, "reverse": False},
+    "grad": {"cotangent": False},
     "sgd": {"momentum": 0, "dampening": 0, "weight_decay": 0, "nesterov": False},
     "adam": {"lr": 0.001, "betas": (0.9, 0.999), "eps": 1e-08, "weight_decay": 0},
     "adamw": {"lr": 0.001, "betas": (0.9, 0.999), "eps": 1e-08, "weight_decay": 0.01},
@@ -124,8 +126,8 @@ DEFAULTS = {
 }
 # Ops whose results are a list, even of one.
 LISTED = ("cummax", "cummin", "sort", "topk", "lstm_cell", "max_pool_indices", "qr", "fft", "ifft", "rfft",
-          "masked_select", "nonzero", "grad", "sgd", "adam", "adamw", "adagrad", "rmsprop", "lamb", "lars", "muon",
-          "clip_grad_norm")
+          "masked_select", "nonzero", "scan", "cond", "grad", "sgd", "adam", "adamw", "adagrad", "rmsprop", "lamb",
+          "lars", "muon", "clip_grad_norm")
 
 
 class GraphOps:

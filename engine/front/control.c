@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* Control flow: bodies are graphs in attributes, which see what is handed to them and nothing else. */
+#include "engine/front/build.h"
+#include "engine/ir/scan.h"
+
+static bool check_body(bl_call *c, const bl_wire_graph *body, const char *name, int inputs, int results)
+{
+    if (body->ninputs != inputs)
+        bl_call_fail(c, "%s has %d input%s, but is handed %d", name, body->ninputs, body->ninputs == 1 ? "" : "s", inputs);
+    else if (body->noutputs != results)
+        bl_call_fail(c, "%s has %d output%s, but the node has %d id%s", name, body->noutputs, body->noutputs == 1 ? "" : "s",
+                     results, results == 1 ? "" : "s");
+    else
+        return true;
+    return false;
+}
+
+static bool same_type(const bl_node *a, const bl_node *b)
+{
+    return a->dtype == b->dtype && bl_shape_equal(a, b);
+}
+
+/* ---- scan */
+
+/* How many steps: the common length of the sequences, and |length| where it is given.  -1 after a failure. */
+static int64_t count_steps(bl_call *c, int ncarries, int nsequences)
+{
+    const bl_value *given = bl_attr(c, "length");
+    int64_t steps = given->given ? given->whole : -1;
+
+    if (given->given && steps < 0) {
+        bl_call_fail(c, "length must be 0 or more");
+        return -1;
+    }
+    for (int i = ncarries; i < ncarries + nsequences; i++) {
+        const bl_node *x = c->rest[i];
+        if (x->ndim == 0 || !bl_is_const(x->dim[0])) {
+            bl_call_fail(c, "input %d is a sequence: it needs a first axis of a fixed length, and has shape %s", i,
+                         bl_call_shape(c, x));
+            return -1;
+        }
+        if (steps >= 0 && x->dim[0]->hi != steps) {
+            bl_call_fail(c, "input %d has shape %s, but there are %lld steps", i, bl_call_shape(c, x), (long long)steps);
+            return -1;
+        }
+        steps = x->dim[0]->hi;
+    }
+    if (steps < 0)
+        bl_call_fail(c, "without sequences it needs a length");
+    return steps;
+}
+
+/* No step at all: the carries are what they start as, and nothing is stacked. */
+static const bl_node *without_steps(bl_call *c, int ncarries, const bl_node *const *root)
+{
+    for (int i = 0; i < c->nresults; i++) {
+        const bl_node *dim[BL_MAX_DIMS + 1];
+        if (i < ncarries) {
+            c->result[i] = c->rest[i];
+            continue;
+        }
+        dim[0] = bl_index(c->ir, 0);
+        for (int k = 0; k < root[i]->ndim; k++)
+            dim[k + 1] = root[i]->dim[k];
+        c->result[i] = bl_call_full(c, bl_const_int(c->ir, (bl_dtype)root[i]->dtype, 0), root[i]->ndim + 1, dim);
+    }
+    return c->result[0];
+}
+
+const bl_node *expand_scan(bl_call *c)
+{
+    int64_t ncarries = bl_attr(c, "carries")->whole, nsequences = bl_attr(c, "sequences")->whole;
+    const bl_wire_graph *body = bl_attr(c, "body")->graph;
+    bl_arena *arena = bl_ir_arena(c->ir);
+    const bl_node **bound = bl_arena_array(arena, (size_t)c->nrest + 1, sizeof *bound);
+    const bl_node **root = bl_arena_array(arena, (size_t)c->nresults + 1, sizeof *root), *scan = NULL;
+    int64_t steps = 0;
+
+    if (ncarries < 0 || nsequences < 0 || ncarries > c->nrest || nsequences > c->nrest - ncarries)
+        return bl_call_fail(c, "%lld carries and %lld sequences are not among %d input%s", (long long)ncarries,
+                            (long long)nsequences, c->nrest, c->nrest == 1 ? "" : "s");
+    steps = count_steps(c, (int)ncarries, (int)nsequences);
+    if (bound == NULL || root == NULL || steps < 0 || !check_body(c, body, "the body", c->nrest, c->nresults))
+        return NULL;
+    if (c->nresults < ncarries)
+        return bl_call_fail(c, "the body has %d output%s for %lld carries", c->nresults, c->nresults == 1 ? "" : "s",
+                            (long long)ncarries);
+    for (int i = 0; i < c->nrest; i++) {
+        const bl_node *x = c->rest[i];
+        int slice = i >= ncarries && i < ncarries + nsequences;
+        bound[i] = bl_bound(c->ir, i, (bl_dtype)x->dtype, x->ndim - slice, x->dim + slice);
+    }
+    if (!bl_build_body(c, body, bound, root))
+        return NULL;
+    for (int i = 0; i < ncarries; i++) {
+        if (!same_type(root[i], c->rest[i]))
+            return bl_call_fail(c, "carry %d starts as %s, and the body makes it %s", i, bl_node_text(c->ir, c->rest[i]),
+                                bl_node_text(c->ir, root[i]));
+    }
+    if (steps == 0)
+        return without_steps(c, (int)ncarries, root);
+    scan = bl_scan_make(c->ir,
+                        &(bl_scan){.ncarries = (int)ncarries,
+                                   .nsequences = (int)nsequences,
+                                   .nconstants = c->nrest - (int)(ncarries + nsequences),
+                                   .nys = c->nresults - (int)ncarries,
+                                   .length = steps,
+                                   .reverse = bl_attr(c, "reverse")->flag,
+                                   .root = root},
+                        c->rest);
+    for (int i = 0; i < c->nresults; i++)
+        c->result[i] = bl_scan_result(c->ir, scan, i);
+    return c->result[0];
+}
+
+/* ---- cond */
+
+/* |x| as the branch taken where |is| holds sees it: elsewhere no gradient goes back, so that what the other branch would give
+ * (NaN at a pole, say) stays away.  Its value is x. */
+static const bl_node *guard(bl_call *c, const bl_node *is, const bl_node *x)
+{
+    if (!bl_dtype_is_float((bl_dtype)x->dtype))
+        return x;
+    return bl_where(c->ir, bl_spread(c->ir, is, x), x, bl_detach(c->ir, x));
+}
+
+static bool build_branch(bl_call *c, const char *name, const bl_node *is, const bl_node **output)
+{
+    const bl_wire_graph *body = bl_attr(c, name)->graph;
+    const bl_node **input = bl_arena_array(bl_ir_arena(c->ir), (size_t)c->nrest + 1, sizeof *input);
+
+    if (input == NULL || !check_body(c, body, name, c->nrest, c->nresults))
+        return false;
+    for (int i = 0; i < c->nrest; i++)
+        input[i] = guard(c, is, c->rest[i]);
+    return bl_build_body(c, body, input, output);
+}
+
+/* Both branches are computed, and one is taken: a recorded plan launches the same kernels each time. */
+const bl_node *expand_cond(bl_call *c)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *is = c->in[0];
+    bl_arena *arena = bl_ir_arena(ir);
+    const bl_node **yes = bl_arena_array(arena, (size_t)c->nresults + 1, sizeof *yes);
+    const bl_node **no = bl_arena_array(arena, (size_t)c->nresults + 1, sizeof *no);
+
+    if (!bl_is_int(bl_shape_count(ir, is->ndim, is->dim), 1))
+        return bl_call_fail(c, "the condition must have one element, not shape %s", bl_call_shape(c, is));
+    is = bl_reshape(ir, is, 0, NULL);
+    if (yes == NULL || no == NULL || !build_branch(c, "then", is, yes) || !build_branch(c, "otherwise", bl_not(ir, is), no))
+        return NULL;
+    for (int i = 0; i < c->nresults; i++) {
+        if (!same_type(yes[i], no[i]))
+            return bl_call_fail(c, "result %d is %s by then and %s by otherwise", i, bl_node_text(ir, yes[i]),
+                                bl_node_text(ir, no[i]));
+        c->result[i] = bl_where(ir, bl_spread(ir, is, yes[i]), yes[i], no[i]);
+    }
+    return c->result[0];
+}
