@@ -67,7 +67,7 @@ class GraphTest(unittest.TestCase):
         self.assertEqual(cond["in"], [greater["id"], "scan.1"])
         self.assertEqual(cond["attrs"]["then"], {"inputs": ["x"], "nodes": [], "outputs": ["x"]})
         self.assertEqual(cond["attrs"]["otherwise"]["outputs"], ["neg"])
-        with self.assertRaisesRegex(ValueError, "handed"):
+        with self.assertRaisesRegex(ValueError, "another graph"):
             g.scan(lambda h: ([h + xs], []), [0.0], length=2)
         with self.assertRaisesRegex(ValueError, "2 carries of 1"):
             g.scan(lambda h: ([h, h], []), [0.0], length=2)
