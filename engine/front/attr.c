@@ -210,7 +210,8 @@ static bool decode(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, bl_
         return a->kind == BL_ATTR_STRING || wrong_type(c, p, "a string");
     case BL_SIG_GRAPH:
         v->graph = a->graph;
-        return a->kind == BL_ATTR_GRAPH || wrong_type(c, p, "a graph: {\"inputs\": [names], \"nodes\": [...], \"outputs\": [...]}");
+        return a->kind == BL_ATTR_GRAPH ||
+               wrong_type(c, p, "a graph: {\"inputs\": [names], \"nodes\": [...], \"outputs\": [...]}");
     case BL_SIG_WHOLES:
     case BL_SIG_REALS:
     case BL_SIG_SIZES:

@@ -13,14 +13,14 @@
 
 /* What an attribute says, by the kind of its parameter. */
 typedef struct bl_value {
-    bool given;               /* or preset; false: left out, and the preset is none or all */
-    const bl_wire_attr *from; /* as the client or the preset says it; NULL if not given */
-    bool flag;                /* bool */
-    int64_t whole;            /* int */
-    double real;              /* float */
-    bl_wire_number number;    /* number, bound, rate */
-    const char *text;         /* text, a choice, or the name of a rate */
-    const bl_wire_ref *ref;   /* what a rate's name stands for, or NULL */
+    bool given;                 /* or preset; false: left out, and the preset is none or all */
+    const bl_wire_attr *from;   /* as the client or the preset says it; NULL if not given */
+    bool flag;                  /* bool */
+    int64_t whole;              /* int */
+    double real;                /* float */
+    bl_wire_number number;      /* number, bound, rate */
+    const char *text;           /* text, a choice, or the name of a rate */
+    const bl_wire_ref *ref;     /* what a rate's name stands for, or NULL */
     const bl_wire_graph *graph; /* a body */
     bl_dtype dtype;
     const bl_node *size;   /* size, bound: an INDEX node (bound: NULL for a number with a fraction) */

@@ -21,7 +21,8 @@ static bool has_fold(unsigned op)
 
 static bool always_has_arg(unsigned op)
 {
-    return op == BL_OP_INPUT || op == BL_OP_BOUND || op == BL_OP_SCAN || op == BL_OP_RESULT || op == BL_OP_VAR || op == BL_OP_RANGE || op == BL_OP_BUFFER;
+    return op == BL_OP_INPUT || op == BL_OP_BOUND || op == BL_OP_SCAN || op == BL_OP_RESULT || op == BL_OP_VAR ||
+           op == BL_OP_RANGE || op == BL_OP_BUFFER;
 }
 
 static void print_value(const bl_node *node, bl_text *out)
