@@ -29,6 +29,7 @@ static const struct {
     {"randomness", 3, 1, {7}},  {"named", 2, MOST_SEEDS, {0, 16, 1000003}},
     {"softmax", 1, 1, {7}},     {"layer_norm", 1, 1, {7}},
     {"matmul", 1, 1, {7}},      {"mlp_sgd", 1, 1, {7}},
+    {"loops", 2, 1, {7}},
 };
 enum { NFILES = sizeof files / sizeof files[0] };
 

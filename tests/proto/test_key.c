@@ -52,6 +52,21 @@ static void keys(void **state)
         {"{\"inputs\":{\"lr\":1,\"x\":1},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"lr\":\"lr\"}}],\"outputs\":[\"y\"]}",
          "{\"inputs\":{\"x\":1,\"lr\":1},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"lr\":\"lr\"}}],\"outputs\":[\"y\"]}",
          false},
+        /* bodies: names do not count there either, all else does */
+        {"{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"b\":{\"inputs\":[\"h\"],\"nodes\":[{\"id\":\"n\",\"op\":\"g\","
+         "\"in\":[\"h\"]}],"
+         "\"outputs\":[\"n\",\"n\"]}}}],\"outputs\":[\"y\"]}",
+         "{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"b\":{\"inputs\":[\"y\"],\"nodes\":[{\"id\":\"m\",\"op\":\"g\","
+         "\"in\":[\"y\"]}],"
+         "\"outputs\":[\"m\",\"m\"]}}}],\"outputs\":[\"y\"]}",
+         true},
+        {"{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"b\":{\"inputs\":[\"h\"],\"nodes\":[{\"id\":\"n\",\"op\":\"g\","
+         "\"in\":[\"h\"]}],"
+         "\"outputs\":[\"n\"]}}}],\"outputs\":[\"y\"]}",
+         "{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"b\":{\"inputs\":[\"h\"],\"nodes\":[{\"id\":\"n\",\"op\":\"g\","
+         "\"in\":[\"h\"]}],"
+         "\"outputs\":[\"h\"]}}}],\"outputs\":[\"y\"]}",
+         false},
         /* programs: ids count, for what optimisers remember bears them */
         {"{\"state\":{\"w\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"w\"]}],\"updates\":{\"w\":\"y\"}}",
          "{\"state\":{\"w\":[2]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"w\"]}],\"updates\":{\"w\":\"y\"}}", true},
