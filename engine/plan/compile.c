@@ -242,9 +242,22 @@ static void live_in(bl_lifetime *life, int first, int last)
     life->last = last > life->last ? last : life->last;
 }
 
+static void live_as_carries(const compile *c, const bl_loop *loop, bl_lifetime *lives)
+{
+    int first = c->first_made[loop->first], last = c->first_made[loop->end] - 1;
+
+    for (int i = 0; i < loop->ncarries; i++) {
+        live_in(&lives[loop->carries[i].init], first, last);
+        live_in(&lives[loop->carries[i].last], first, last);
+        live_in(&lives[loop->carries[i].other], first, last);
+    }
+}
+
 /* What is there before a loop, or after it, or goes from step to step, is there all the while. */
 static void live_through_loops(const compile *c, bl_lifetime *lives)
 {
+    for (int k = 0; k < c->schedule->nloops; k++)
+        live_as_carries(c, &c->schedule->loops[k], lives);
     for (int k = 0; k < c->schedule->nloops; k++) {
         const bl_loop *loop = &c->schedule->loops[k];
         int first = c->first_made[loop->first], last = c->first_made[loop->end] - 1;
@@ -253,11 +266,6 @@ static void live_through_loops(const compile *c, bl_lifetime *lives)
             bool inside = life->first >= first && life->last <= last;
             if (life->first <= last && life->last >= first && !inside)
                 live_in(life, first, last);
-        }
-        for (int i = 0; i < loop->ncarries; i++) {
-            live_in(&lives[loop->carries[i].init], first, last);
-            live_in(&lives[loop->carries[i].last], first, last);
-            live_in(&lives[loop->carries[i].other], first, last);
         }
     }
 }

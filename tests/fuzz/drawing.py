@@ -112,11 +112,12 @@ BOUNDED = {"tanh": 1, "sigmoid": 1, "sin": 1, "cos": 1, "erf": 1, "softmax": 1, 
 class Drawing:
     """A graph that grows."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, named=None):
         self.random = random.Random(f"graph {seed}")
         self.numbers = np.random.default_rng(abs(hash_of(seed)))
         self.inputs, self.nodes, self.values, self.used, self.dims = {}, [], [], set(), {}
-        self.named = self.random.random() < 0.15
+        self.named = self.random.random() < 0.15 if named is None else named
+        self.depth = named is not None  # in how many bodies it is
         kind = self.random.random()
         # Most graphs are of one float dtype with a few strays.
         self.float = "float32" if kind < 0.7 else self.random.choice(FLOATS[1:])
@@ -182,8 +183,9 @@ class Drawing:
     def add(self, op, operands, results, **attrs):
         """A node; a value for each result (shape, dtype, exact, size), or the only one."""
         place = len(self.nodes)
-        names = [f"n{place}"] if len(results) == 1 else [f"n{place}_{i}" for i in range(len(results))]
-        node = {"id": names[0] if len(names) == 1 else names, "op": op, "in": [x.name if isinstance(x, Value) else x for x in operands]}
+        one = len(results) == 1 and not OPS[op]["many_results"]
+        names = [f"n{place}"] if one else [f"n{place}_{i}" for i in range(len(results))]
+        node = {"id": names[0] if one else names, "op": op, "in": [x.name if isinstance(x, Value) else x for x in operands]}
         if attrs:
             node["attrs"] = attrs
         self.nodes.append(node)

@@ -4,7 +4,7 @@ import math
 
 from documents import FLOATS, ORDER, Named, count, wire
 from drawing import (ALONG, BITS, BOOLEAN, BOUNDED, ELEMENTWISE, GROWING, INTS, JUMPS, KEEP_EXACT, MOST_DIMS, POSITIVE, REDUCTIONS, SIZES, TAME, UNIT,
-                     UNSIGNED, Impossible, Value, as_float, broadcast, promote)
+                     UNSIGNED, Drawing, Impossible, Value, as_float, broadcast, promote)
 
 
 def elementwise(d):
@@ -578,6 +578,70 @@ def chance_(d):
         d.add("dropout", [x, key], [(x.shape, x.dtype, False, 2 * x.size)], p=0.5, **seed)
 
 
+# ---- bodies
+
+def small(v):
+    return not v.named and 0 < count(v.shape) <= 200
+
+
+def body(d, given):
+    """A drawing of some ops on parameters like the values |given|; what it needs besides must be handed in as well."""
+    inner = Drawing(f"body {d.random.getrandbits(60)}", named=False)
+    inner.float, inner.pure = d.float, d.pure
+    for i, (shape, dtype, size) in enumerate(given):
+        inner.values.append(Value(f"p{i}", shape, dtype, False, size, True))
+    wanted, tries = inner.random.choice((1, 2, 3, 5, 8)), 0
+    while len(inner.nodes) < wanted and tries < 8 * wanted:
+        tries += 1
+        try:
+            inner.random.choices(list(DRAWS), [0 if draw in (loop, branch) and d.depth else weight for draw, weight in DRAWS.items()])[0](inner)
+        except Impossible:
+            pass
+    inner.values = [v for v in inner.values if not v.named]
+    return inner
+
+
+def hand_in(d, inner):
+    """The inputs that a body drew, as inputs of the graph around it."""
+    return [d.input(t.shape, t.dtype, array=t.array) for t in inner.inputs.values()]
+
+
+def as_body(inner, given, results):
+    names = [f"p{i}" for i in range(given)] + list(inner.inputs)
+    return {"inputs": names, "nodes": inner.nodes, "outputs": [v.name for v in results]}
+
+
+def loop(d):
+    h = d.tame(d.pick_float(small))
+    steps, shape = d.random.choice((1, 2, 3, 6)), d.shape(most=60)
+    if any(isinstance(n, Named) for n in shape):
+        raise Impossible
+    xs, more = d.input((steps, *shape), d.dtype()), d.pick(small)
+    inner = body(d, [(h.shape, h.dtype, TAME), (shape, xs.dtype, xs.size), (more.shape, more.dtype, more.size)])
+    carry = inner.values[0]
+    v = inner.tame(inner.pick_float(lambda v: count(v.shape) > 0, fresh=0))
+    v = inner.cast(inner.add("mean", [v], [((), v.dtype, False, v.size)]), h.dtype)
+    v = inner.add("add", [inner.add("mul", [carry, 0.5], [(h.shape, h.dtype, False, TAME)]), v], [(h.shape, h.dtype, False, 2 * TAME)])
+    y, carry = inner.random.choice(inner.values), inner.same("tanh", v, 1.0, exact=False)
+    results = [(h.shape, h.dtype, False, 1.0), ((steps, *y.shape), y.dtype, False, y.size)]
+    d.add("scan", [h, xs, more, *hand_in(d, inner)], results, sequences=1, reverse=d.chance(0.3), body=as_body(inner, 3, [carry, y]))
+
+
+def branch(d):
+    x, more = d.pick(small), d.pick(small)
+    given = [(v.shape, v.dtype, v.size) for v in (x, more)]
+    sides = [body(d, given), body(d, given)]
+    ends = []
+    for inner in sides:
+        v = inner.tame(inner.pick_float(lambda v: count(v.shape) > 0, fresh=0))
+        ends.append(inner.cast(inner.add("mean", [v], [((), v.dtype, False, v.size)]), d.float))
+    if sides[0].inputs or sides[1].inputs:
+        raise Impossible
+    p = d.pick(lambda v: v.dtype == "bool" and v.shape == () and v.exact, shape=(), dtype="bool", exact=True)
+    d.add("cond", [p, x, more], [((), d.float, False, TAME)], then=as_body(sides[0], 2, ends[:1]), otherwise=as_body(sides[1], 2, ends[1:]))
+
+
 DRAWS = {elementwise: 34, where: 4, cast: 5, narrow: 1, bitcast: 1, plain: 1, reduce: 9, along: 6, topk: 1.5, rfft: 0.5, fourier: 0.7, normalise: 4,
          loss: 2.5, matmul: 7, cell: 0.7, window: 4, reshape: 5, permute: 4, expand: 2.5, pad: 3, shrink: 3, slice_: 3, flip: 2, squeeze: 2,
-         flatten: 1, join: 4, repeat: 3, diagonal: 0.7, triangle: 1.5, take: 3.5, scatter: 2, choose: 1.5, create: 2, chance_: 2}
+         flatten: 1, join: 4, repeat: 3, diagonal: 0.7, triangle: 1.5, take: 3.5, scatter: 2, choose: 1.5, create: 2, chance_: 2,
+         loop: 1.5, branch: 0.7}
