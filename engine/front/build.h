@@ -45,7 +45,7 @@ struct bl_build {
     int nrandom; /* random nodes so far */
     const bl_node *rng;
     bl_standin *standins, *last_standin; /* in the order in which they were made */
-    const bl_node *unread;   /* where updates go that nobody reads, after a failure */
+    const bl_node *unread;               /* where updates go that nobody reads, after a failure */
 };
 
 /* Use an op on |operand| (NULL where node->refs has a literal): node->nids results.  False after a failure. */

@@ -15,7 +15,7 @@
  *
  *   if(condition, value, value)   by attributes and numbers, when the graph is built; only one value is evaluated
  *   given(name)                   was the optional input or attribute given?
- *   is_float(x)  ndim(x)  size(x, axis)  dtype(x)
+ *   is_float(x)  is_fixed(x)  ndim(x)  size(x, axis)  dtype(x)
  *   for i in n { ... }            the statements n times, with i = 0, 1, ...: each turn makes nodes of its own
  *   need(condition, text, x)      or the op fails with the text (and the shape of x)
  */
@@ -212,29 +212,39 @@ static value read_size(reader *r, const value *x)
     return node_value(bl_cast(r->c->ir, BL_I64, x->node->dim[at]));
 }
 
+static bool is_fixed(const bl_node *x)
+{
+    int at = 0;
+    while (at < x->ndim && bl_is_const(x->dim[at]))
+        at++;
+    return at == x->ndim;
+}
+
 /* A function that asks about a value; *known false where |name| is none. */
 static value read_question(reader *r, bl_span name, bool *known)
 {
-    static const char *const questions[] = {"given", "is_float", "ndim", "dtype", "size"};
-    size_t which = 0;
+    enum { GIVEN, IS_FLOAT, IS_FIXED, NDIM, DTYPE, SIZE, QUESTIONS };
+    static const char *const questions[QUESTIONS] = {"given", "is_float", "is_fixed", "ndim", "dtype", "size"};
+    int which = 0;
     value x, answer = {0};
 
-    while (which < 5 && !bl_span_is(name, questions[which]))
+    while (which < QUESTIONS && !bl_span_is(name, questions[which]))
         which++;
-    *known = which < 5;
+    *known = which < QUESTIONS;
     if (!*known)
         return answer;
     x = read_value(r);
-    if (which == 0)
+    if (which == GIVEN)
         answer = flag_value(x.kind != NOTHING);
     else if (r->skip == 0 && x.kind != NODE)
         answer = broken(r, "asks about what is no tensor");
-    else if (which == 4)
+    else if (which == SIZE)
         answer = read_size(r, &x);
     else if (r->skip == 0)
-        answer = which == 1   ? flag_value(bl_dtype_is_float((bl_dtype)x.node->dtype))
-                 : which == 2 ? number_value(x.node->ndim, true)
-                              : text_value(bl_dtype_name((bl_dtype)x.node->dtype));
+        answer = which == IS_FLOAT   ? flag_value(bl_dtype_is_float((bl_dtype)x.node->dtype))
+                 : which == IS_FIXED ? flag_value(is_fixed(x.node))
+                 : which == NDIM     ? number_value(x.node->ndim, true)
+                                     : text_value(bl_dtype_name((bl_dtype)x.node->dtype));
     return take(r, ")") ? answer : broken(r, "lacks a parenthesis");
 }
 

@@ -75,6 +75,7 @@ static const char *const elsewhere[] = {"uniform",        "normal",
                                         "kaiming_normal", "glorot_uniform",
                                         "scaled_uniform", "bernoulli",
                                         "multinomial",    "random_bits",
+                                        "hash", /* a MiB of bytes */
                                         "grad",           "sgd",
                                         "adam",           "adamw",
                                         "adagrad",        "rmsprop",
