@@ -132,20 +132,35 @@ static void make_inputs(bl_build *b)
         b->graph->inputs[b->wire->ninputs + i] = make_input(b, b->wire->ninputs + i, &b->wire->states[i].type);
 }
 
-/* A result that a gradient is taken to becomes a node of its own until the graph is whole: values are interned, and two equal
- * ones, or one and a view of it, would not be told apart otherwise.  Gradients flow through it as through any CONTIGUOUS. */
-static const bl_node *stand_in(bl_build *b, const bl_node *value)
+/* A node of its own, which becomes |value| when the graph is whole; until then gradients flow through it to |source|, as through
+ * any CONTIGUOUS.  A result that a gradient is taken to needs one: values are interned, and two equal ones, or one and a view of
+ * it, would not be told apart otherwise. */
+static const bl_node *stand_in(bl_build *b, const bl_node *value, const bl_node *source)
 {
     bl_node proto = {.op = BL_OP_CONTIGUOUS,
                      .dtype = value->dtype,
                      .lanes = 1,
                      .nsrc = 1,
-                     .src = &value,
+                     .src = &source,
                      .ndim = value->ndim,
-                     .dim = value->dim,
-                     .arg = b->nstandins + 1};
-    b->standin[b->nstandins++] = bl_node_make(b->ir, &proto);
-    return b->standin[b->nstandins - 1];
+                     .dim = value->dim};
+    bl_standin *s = bl_arena_alloc(bl_ir_arena(b->ir), sizeof *s);
+
+    if (s == NULL || source->op == BL_OP_POISON || value->op == BL_OP_POISON)
+        return bl_ir_fail(b->ir, BL_ENOMEM, "no room for a stand-in");
+    proto.arg = b->last_standin == NULL ? 1 : b->last_standin->node->arg + 1;
+    *s = (bl_standin){bl_node_make(b->ir, &proto), value, NULL};
+    *(b->last_standin == NULL ? &b->standins : &b->last_standin->next) = s;
+    b->last_standin = s;
+    return s->node;
+}
+
+const bl_node *expand__with_gradient(bl_call *c)
+{
+    if (!bl_shape_equal(c->in[0], c->in[1]))
+        return bl_call_fail(c, "has the gradient of another shape: %s and %s", bl_call_shape(c, c->in[0]),
+                            bl_call_shape(c, c->in[1]));
+    return stand_in(c->build, c->in[0], c->in[1]);
 }
 
 static bool check_result(bl_call *c, const bl_node *value)
@@ -210,7 +225,7 @@ static bool build_node(bl_build *b, int at)
         return false;
     for (int i = 0; i < node->nids; i++) {
         if (b->wrt[at][i])
-            b->value[at][i] = stand_in(b, b->value[at][i]);
+            b->value[at][i] = stand_in(b, b->value[at][i], b->value[at][i]);
     }
     return true;
 }
@@ -270,13 +285,13 @@ static void remove_standins(bl_build *b)
 {
     bl_ptrmap map;
 
-    if (b->nstandins == 0)
+    if (b->standins == NULL)
         return;
     bl_ptrmap_init(&map, bl_ir_arena(b->ir));
-    for (int i = 0; i < b->nstandins; i++) {
-        const bl_node *value = b->standin[i]->src[0];
+    for (const bl_standin *s = b->standins; s != NULL; s = s->next) {
+        const bl_node *value = s->value;
         replace_standins(b, &map, 1, &value);
-        bl_ptrmap_put(&map, b->standin[i], (void *)(uintptr_t)value);
+        bl_ptrmap_put(&map, s->node, (void *)(uintptr_t)value);
     }
     replace_standins(b, &map, b->graph->noutputs, b->graph->outputs);
     replace_standins(b, &map, b->graph->nstates + b->graph->nhidden, b->graph->updates);
@@ -291,10 +306,8 @@ static bool takes_gradients(const bl_wire_node *node)
 }
 
 /* Find the results that gradients are taken to, and count what could be remembered. */
-static int mark_wrt(bl_build *b)
+static void mark_wrt(bl_build *b)
 {
-    int count = 0;
-
     for (int i = 0; i < b->wire->nnodes; i++) {
         const bl_wire_node *node = &b->wire->nodes[i];
         if (!takes_gradients(node))
@@ -302,13 +315,10 @@ static int mark_wrt(bl_build *b)
         b->max_hidden += 2 * node->nrefs + 1; /* two tensors for each parameter, and the step */
         for (int k = 1; k < node->nrefs; k++) {
             const bl_wire_ref *ref = &node->refs[k];
-            if (ref->kind != BL_REF_NODE || b->wrt[ref->index][ref->result])
-                continue;
-            b->wrt[ref->index][ref->result] = true;
-            count++;
+            if (ref->kind == BL_REF_NODE)
+                b->wrt[ref->index][ref->result] = true;
         }
     }
-    return count;
 }
 
 static bool alloc_nodes(bl_build *b, bl_arena *arena)
@@ -334,7 +344,7 @@ static bool alloc_graph(bl_build *b, bl_arena *arena)
     b->max_hidden = 1; /* rng */
     if (g == NULL || !alloc_nodes(b, arena))
         return false;
-    size_t nstandins = (size_t)mark_wrt(b) + (b->body ? (size_t)wire->ninputs : 0);
+    mark_wrt(b);
     size_t nkept = (size_t)wire->nstates + (size_t)b->max_hidden;
     *g = (bl_graph){
         .ir = b->ir, .nvars = wire->nvars, .ninputs = wire->ninputs, .nstates = wire->nstates, .noutputs = wire->noutputs};
@@ -343,7 +353,6 @@ static bool alloc_graph(bl_build *b, bl_arena *arena)
     g->hidden = bl_arena_array(arena, (size_t)b->max_hidden, sizeof *g->hidden);
     g->outputs = bl_arena_array(arena, (size_t)wire->noutputs, sizeof *g->outputs);
     g->updates = bl_arena_array(arena, nkept, sizeof *g->updates);
-    b->standin = bl_arena_array(arena, nstandins, sizeof *b->standin);
     const char **names = bl_arena_array(arena, (size_t)wire->nvars, sizeof *names);
     if (bl_arena_status(arena, NULL) != BL_OK)
         return false;

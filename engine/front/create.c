@@ -3,6 +3,7 @@
 #include "engine/front/build.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 const bl_node *expand_full(bl_call *c)
 {
@@ -55,6 +56,26 @@ const bl_node *expand_eye(bl_call *c)
         return frame;
     const bl_node *is = bl_alu2(ir, BL_OP_CMPEQ, bl_iota_like(ir, frame, 0, BL_I64), bl_iota_like(ir, frame, 1, BL_I64));
     return bl_cast(ir, bl_attr(c, "dtype")->dtype, is);
+}
+
+/* The numbers of a text, [n] of uint64. */
+const bl_node *expand__words(bl_call *c)
+{
+    bl_ir *ir = c->ir;
+    const char *text = bl_attr(c, "text")->text;
+    int64_t count = 1;
+
+    for (const char *at = text; *at != '\0'; at++)
+        count += *at == ' ';
+    const bl_node *place = bl_iota(ir, BL_U32, bl_index(ir, count)), *words = NULL;
+    for (int64_t i = 0; i < count; i++) {
+        char *end = NULL;
+        const bl_node *word = bl_spread(ir, bl_const(ir, BL_U64, (bl_scalar){.u = strtoull(text, &end, 0)}), place);
+        const bl_node *here = bl_alu2(ir, BL_OP_CMPEQ, place, bl_full_like(ir, place, (double)i));
+        words = words == NULL ? word : bl_where(ir, here, word, words);
+        text = end;
+    }
+    return bl_contiguous(ir, words);
 }
 
 /* start + step * 0, 1, ... */

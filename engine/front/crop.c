@@ -129,6 +129,18 @@ const bl_node *expand_slice(bl_call *c)
 
 /* ---- pad */
 
+/* So many zeros after the last axis. */
+const bl_node *expand__append(bl_call *c)
+{
+    const bl_node *before[BL_MAX_DIMS], *after[BL_MAX_DIMS], *x = c->in[0];
+
+    for (int i = 0; i < x->ndim; i++) {
+        before[i] = bl_index(c->ir, 0);
+        after[i] = i == x->ndim - 1 ? bl_index(c->ir, bl_attr(c, "count")->whole) : before[i];
+    }
+    return bl_call_pad(c, x, before, after, NULL);
+}
+
 /* x without |before| and |after| elements of one axis. */
 static const bl_node *crop(bl_call *c, const bl_node *x, int axis, const bl_node *before, const bl_node *after)
 {

@@ -423,14 +423,55 @@ const bl_node *expand_cast(bl_call *c)
     return bl_cast(c->ir, bl_attr(c, "dtype")->dtype, c->in[0]);
 }
 
+static bl_dtype unsigned_of_bytes(size_t bytes)
+{
+    return bytes == 1 ? BL_U8 : bytes == 2 ? BL_U16 : bytes == 4 ? BL_U32 : BL_U64;
+}
+
+/* The bits of x as another dtype: |parts| to an element where that is smaller, else an element to so many along the last axis. */
+static const bl_node *recut(bl_call *c, const bl_node *x, int64_t parts, bl_dtype to)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *dim[BL_MAX_DIMS + 1], *extent = x->dim[x->ndim - 1], *count = bl_index(ir, parts);
+    bl_dtype part = unsigned_of_bytes(bl_dtype_bytes(to)), whole = unsigned_of_bytes(bl_dtype_bytes((bl_dtype)x->dtype));
+    bool joins = bl_dtype_bytes(to) > bl_dtype_bytes((bl_dtype)x->dtype);
+    int last = x->ndim;
+
+    for (int i = 0; i < last; i++)
+        dim[i] = x->dim[i];
+    dim[last] = count;
+    dim[last - 1] = joins ? bl_idiv(ir, extent, count) : extent;
+    if (joins && bl_mul(ir, dim[last - 1], count) != extent)
+        return bl_call_fail(c, "the last axis of %s is no multiple of %lld", bl_call_shape(c, x), (long long)parts);
+    x = bl_bitcast(ir, whole, x);
+    x = joins ? bl_call_reshape(c, x, last + 1, dim) : bl_call_expand(c, bl_add_axis(ir, x, last), last + 1, dim);
+    if (x->op == BL_OP_POISON)
+        return x;
+    bl_dtype wide = joins ? part : whole;
+    const bl_node *place = bl_iota_like(ir, x, last, wide);
+    const bl_node *shift =
+        bl_mul(ir, place, bl_full_like(ir, place, 8.0 * (double)bl_dtype_bytes(joins ? (bl_dtype)x->dtype : to)));
+    x = bl_alu2(ir, joins ? BL_OP_SHL : BL_OP_SHR, bl_cast(ir, wide, x), shift);
+    if (joins) /* no two have a bit in common */
+        return bl_bitcast(ir, to, bl_drop_axes(ir, bl_reduce(ir, BL_OP_ADD, x, 1u << last), 1u << last));
+    dim[last - 1] = bl_mul(ir, extent, count);
+    return bl_bitcast(ir, to, bl_call_reshape(c, bl_cast(ir, part, x), last, dim));
+}
+
 const bl_node *expand_bitcast(bl_call *c)
 {
-    bl_dtype to = bl_attr(c, "dtype")->dtype;
-    bl_dtype from = dtype_of(c->in[0]);
+    const bl_node *x = c->in[0];
+    bl_dtype to = bl_attr(c, "dtype")->dtype, from = dtype_of(x);
+    size_t old = bl_dtype_bytes(from), new = bl_dtype_bytes(to);
 
-    if (bl_dtype_bytes(to) != bl_dtype_bytes(from) || (to == BL_BOOL) != (from == BL_BOOL))
-        return bl_call_fail(c, "%s and %s are not of the same size", bl_dtype_name(from), bl_dtype_name(to));
-    return bl_bitcast(c->ir, to, c->in[0]);
+    if ((to == BL_BOOL) != (from == BL_BOOL))
+        return bl_call_fail(c, "bool has no bits of %s", bl_dtype_name(to == BL_BOOL ? from : to));
+    if (old == new)
+        return bl_bitcast(c->ir, to, x);
+    if (x->ndim == 0 || x->ndim == BL_MAX_DIMS)
+        return bl_call_fail(c, "%s and %s are not of the same size, and %s has no last axis to make up for it",
+                            bl_dtype_name(from), bl_dtype_name(to), bl_call_shape(c, x));
+    return recut(c, x, (int64_t)(old > new ? old / new : new / old), to);
 }
 
 const bl_node *expand_detach(bl_call *c)

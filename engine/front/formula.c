@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* Composite ops as formulas: the text of a BL_FORMULA row, evaluated on the operands of one use.
  *
- *   formula    := { name { "," name } "=" value ";" } value { "," value }      the last values are the results
- *   value      := comparison { ("&" | "|") comparison }
- *   comparison := sum [ ("<" | "<=" | ">" | ">=" | "==" | "!=") sum ]
- *   sum        := product { ("+" | "-") product }
- *   product    := factor { ("*" | "/" | "%" | "@") factor }
- *   factor     := ("-" | "!") factor | atom [ "**" factor ]
- *   atom       := number | 'text' | name | name "(" [ argument { "," argument } ] ")" | "(" value ")" | "[" value { "," value }
- * "]" argument   := value | name "=" value
+ *   formula    := { statement } value { "," value }                            the last values are the results
+ *   statement  := name { "," name } "=" value ";" | "for" name "in" value "{" { statement } "}" | "need(" value, 'text' [, value]
+ * ");" value      := comparison { ("&" | "|") comparison } comparison := sum [ ("<" | "<=" | ">" | ">=" | "==" | "!=") sum ] sum
+ * := product { ("+" | "-") product } product    := factor { ("*" | "/" | "%" | "@") factor } factor     := ("-" | "!") factor |
+ * atom [ "**" factor ] atom       := number | 'text' | name | name "(" [ argument { "," argument } ] ")" | "(" value ")" | "[" [
+ * value { "," value } ] "]" argument   := value | name "=" value
  *
- * A name is what a statement made, an input or an attribute.  A call uses another op of the table as a client would: operands by
- * position, attributes by name; one that was left out is left out there too.  Numbers are literals with a client's rules, and
- * those among themselves are reckoned here.  Inputs of kind Float are widened to float32 where they have 16 bits, and the results
- * narrowed again, so that a formula rounds once.  Besides ops there are
+ * A name is what a statement made last, an input or an attribute.  A call uses another op of the table as a client would:
+ * operands by position, attributes by name; one that was left out is left out there too.  Numbers are literals with a client's
+ * rules, and those among themselves are reckoned here.  Inputs of kind Float are widened to float32 where they have 16 bits, and
+ * the results narrowed again, so that a formula rounds once.  Besides ops there are
  *
  *   if(condition, value, value)   by attributes and numbers, when the graph is built; only one value is evaluated
  *   given(name)                   was the optional input or attribute given?
- *   is_float(x)  ndim(x)  size(x, axis)  dtype(x)
+ *   is_float(x)  is_fixed(x)  ndim(x)  size(x, axis)  dtype(x)
+ *   for i in n { ... }            the statements n times, with i = 0, 1, ...: each turn makes nodes of its own
+ *   need(condition, text, x)      or the op fails with the text (and the shape of x)
  */
 #include "engine/front/build.h"
 
@@ -180,7 +180,7 @@ static bool truth(reader *r, const value *v)
 }
 
 /* if(condition, value, value), after its parenthesis. */
-static value read_if(reader *r)
+static value read_if(reader *r, int wanted)
 {
     value condition = read_value(r), result[2];
     bool yes = truth(r, &condition);
@@ -190,6 +190,7 @@ static value read_if(reader *r)
         if (!take(r, ","))
             return broken(r, "lacks a comma");
         r->skip += !taken;
+        r->wanted = wanted;
         result[i] = read_value(r);
         r->skip -= !taken;
     }
@@ -211,29 +212,39 @@ static value read_size(reader *r, const value *x)
     return node_value(bl_cast(r->c->ir, BL_I64, x->node->dim[at]));
 }
 
+static bool is_fixed(const bl_node *x)
+{
+    int at = 0;
+    while (at < x->ndim && bl_is_const(x->dim[at]))
+        at++;
+    return at == x->ndim;
+}
+
 /* A function that asks about a value; *known false where |name| is none. */
 static value read_question(reader *r, bl_span name, bool *known)
 {
-    static const char *const questions[] = {"given", "is_float", "ndim", "dtype", "size"};
-    size_t which = 0;
+    enum { GIVEN, IS_FLOAT, IS_FIXED, NDIM, DTYPE, SIZE, QUESTIONS };
+    static const char *const questions[QUESTIONS] = {"given", "is_float", "is_fixed", "ndim", "dtype", "size"};
+    int which = 0;
     value x, answer = {0};
 
-    while (which < 5 && !bl_span_is(name, questions[which]))
+    while (which < QUESTIONS && !bl_span_is(name, questions[which]))
         which++;
-    *known = which < 5;
+    *known = which < QUESTIONS;
     if (!*known)
         return answer;
     x = read_value(r);
-    if (which == 0)
+    if (which == GIVEN)
         answer = flag_value(x.kind != NOTHING);
     else if (r->skip == 0 && x.kind != NODE)
         answer = broken(r, "asks about what is no tensor");
-    else if (which == 4)
+    else if (which == SIZE)
         answer = read_size(r, &x);
     else if (r->skip == 0)
-        answer = which == 1   ? flag_value(bl_dtype_is_float((bl_dtype)x.node->dtype))
-                 : which == 2 ? number_value(x.node->ndim, true)
-                              : text_value(bl_dtype_name((bl_dtype)x.node->dtype));
+        answer = which == IS_FLOAT   ? flag_value(bl_dtype_is_float((bl_dtype)x.node->dtype))
+                 : which == IS_FIXED ? flag_value(is_fixed(x.node))
+                 : which == NDIM     ? number_value(x.node->ndim, true)
+                                     : text_value(bl_dtype_name((bl_dtype)x.node->dtype));
     return take(r, ")") ? answer : broken(r, "lacks a parenthesis");
 }
 
@@ -288,7 +299,7 @@ static value read_call(reader *r, bl_span name)
 
     r->wanted = 1;
     if (bl_span_is(name, "if"))
-        return read_if(r);
+        return read_if(r, wanted);
     value answer = read_question(r, name, &known);
     if (known)
         return answer;
@@ -300,7 +311,7 @@ static value read_call(reader *r, bl_span name)
     }
     op = bl_arena_strndup(bl_ir_arena(r->c->ir), name.data, name.len);
     r->wanted = wanted;
-    value result = op != NULL ? use_op(r, op, &a) : (value){0};
+    value result = op != NULL ? use_op(r, op, &a) : broken(r, "has no room");
     r->wanted = 1;
     return result;
 }
@@ -325,7 +336,7 @@ static value find_name(reader *r, bl_span name)
         return number_value(HUGE_VAL, false);
     if (bl_span_is(name, "pi"))
         return number_value(3.141592653589793, false);
-    return broken(r, "knows no such name");
+    return r->skip > 0 ? (value){0} : broken(r, "knows no such name");
 }
 
 static value read_list(reader *r)
@@ -377,8 +388,8 @@ static value read_atom(reader *r)
     return take(r, "(") ? read_call(r, name) : find_name(r, name);
 }
 
-/* Numbers among themselves. */
-static value reckon(char op, double x, double y, bool whole)
+/* Numbers among themselves; |equal| where "=" follows the sign. */
+static value reckon(char op, bool equal, double x, double y, bool whole)
 {
     switch (op) {
     case '+':
@@ -388,11 +399,13 @@ static value reckon(char op, double x, double y, bool whole)
     case '*':
         return number_value(x * y, whole);
     case '/':
-        return number_value(x / y, false);
+        return number_value(x / y, whole && floor(x / y) * y == x);
+    case '%':
+        return number_value(x - floor(x / y) * y, whole);
     case '<':
-        return flag_value(x < y);
+        return flag_value(equal ? x <= y : x < y);
     case '>':
-        return flag_value(x > y);
+        return flag_value(equal ? x >= y : x > y);
     default:
         return number_value(pow(x, y), whole && y >= 0);
     }
@@ -408,8 +421,11 @@ static bool same_attr(const bl_wire_attr *x, const bl_wire_attr *y)
                                        : false;
 }
 
-static value combine(reader *r, char op, const char *wire, value x, value y)
+/* |text| is the operator, "^" that of powers. */
+static value combine(reader *r, const char *text, const char *wire, value x, value y)
 {
+    char op = text[0];
+
     if (r->skip > 0 || r->failed)
         return (value){0};
     if (x.kind == ATTR && y.kind == ATTR && (op == '=' || op == '!'))
@@ -419,7 +435,7 @@ static value combine(reader *r, char op, const char *wire, value x, value y)
         return flag_value(op == '&' ? a && b : a || b);
     }
     if (is_number(&x) && is_number(&y))
-        return reckon(op, x.attr.number.value, y.attr.number.value, x.attr.number.whole && y.attr.number.whole);
+        return reckon(op, text[1] == '=', x.attr.number.value, y.attr.number.value, x.attr.number.whole && y.attr.number.whole);
     return use_two(r, wire, x, y);
 }
 
@@ -434,14 +450,14 @@ static value read_factor(reader *r)
         if (r->skip > 0 || r->failed)
             return (value){0};
         if (x.kind == ATTR)
-            return minus ? combine(r, '-', "sub", zero, x) : flag_value(!truth(r, &x));
+            return minus ? combine(r, "-", "sub", zero, x) : flag_value(!truth(r, &x));
         return add_operand(&a, &x) ? use_op(r, minus ? "neg" : "logical_not", &a) : broken(r, "has no operand");
     }
     value x = read_atom(r);
     if (!take(r, "**"))
         return x;
     value power = read_factor(r);
-    return combine(r, '^', "pow", x, power);
+    return combine(r, "^", "pow", x, power);
 }
 
 /* Operators by how tightly they bind, the loosest first. */
@@ -475,7 +491,7 @@ static value read_level(reader *r, int level)
 
     while (!r->failed && (op = take_operator(r, level)) != NULL) {
         value y = level == TIGHTEST ? read_factor(r) : read_level(r, level + 1);
-        x = combine(r, op->text[0], op->wire, x, y);
+        x = combine(r, op->text, op->wire, x, y);
     }
     return x;
 }
@@ -487,7 +503,65 @@ static value read_value(reader *r)
 
 /* ---- statements and results */
 
-/* "name, name = value;" where it stands there. */
+static void set_name(reader *r, bl_span name, value v)
+{
+    int at = 0;
+
+    while (at < r->nnames && !bl_span_eq(r->name[at], name))
+        at++;
+    if (at == MAX_NAMES) {
+        broken(r, "has too many names");
+        return;
+    }
+    r->nnames += at == r->nnames;
+    r->name[at] = name;
+    r->made[at] = v;
+}
+
+static bool read_statement(reader *r);
+
+/* A loop, after its "for": the body is read again for each turn, and once without effect where there is none. */
+static void read_loop(reader *r)
+{
+    bl_span name = take_name(r);
+    value count = take(r, "in ") ? read_value(r) : (value){0};
+    bool idle = r->skip > 0 || !is_number(&count) || count.attr.number.value < 1;
+
+    if (!take(r, "{") || (r->skip == 0 && !is_number(&count)))
+        broken(r, "has a loop that is none");
+    const char *body = r->at;
+    r->skip += idle;
+    for (int i = 0; !r->failed && i < (idle ? 1 : (int)count.attr.number.value); i++) {
+        r->at = body;
+        if (!idle)
+            set_name(r, name, number_value(i, true));
+        while (!r->failed && !take(r, "}")) {
+            if (!read_statement(r))
+                broken(r, "has what is no statement");
+        }
+    }
+    r->skip -= idle;
+}
+
+/* A condition, after its "need(". */
+static void read_need(reader *r)
+{
+    value condition = read_value(r), x = {0};
+    bool holds = truth(r, &condition) || r->skip > 0, comma = take(r, ",");
+    value text = read_value(r);
+
+    if (take(r, ","))
+        x = read_value(r);
+    if (!comma || !take(r, ")") || !take(r, ";") || text.kind != ATTR || text.attr.kind != BL_ATTR_STRING) {
+        broken(r, "has a condition that is none");
+    } else if (!holds && !r->failed) {
+        bl_call_fail(r->c, "%s%s%s", text.attr.string, x.kind == NODE ? ", not " : "",
+                     x.kind == NODE ? bl_call_shape(r->c, x.node) : "");
+        r->failed = true;
+    }
+}
+
+/* False where none stands there, or after a failure. */
 static bool read_statement(reader *r)
 {
     const char *before = r->at;
@@ -500,6 +574,14 @@ static bool read_statement(reader *r)
             break;
         name[count++] = next;
     } while (take(r, ","));
+    if (count == 1 && bl_span_is(name[0], "for") && peek(r) != '=') {
+        read_loop(r);
+        return !r->failed;
+    }
+    if (count == 1 && bl_span_is(name[0], "need") && take(r, "(")) {
+        read_need(r);
+        return !r->failed;
+    }
     if (count == 0 || peek(r) != '=' || r->at[1] == '=') {
         r->at = before;
         return false;
@@ -508,10 +590,8 @@ static bool read_statement(reader *r)
     r->wanted = count;
     value v = read_value(r);
     r->wanted = 1;
-    for (int i = 0; i < count && r->nnames < MAX_NAMES; i++) {
-        r->name[r->nnames] = name[i];
-        r->made[r->nnames++] = count == 1 ? v : node_value(r->result[i]);
-    }
+    for (int i = 0; i < count && r->skip == 0 && !r->failed; i++)
+        set_name(r, name[i], count == 1 ? v : node_value(r->result[i]));
     return take(r, ";") || (broken(r, "lacks a semicolon"), false);
 }
 

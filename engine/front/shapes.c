@@ -19,9 +19,9 @@ static const bl_node *fail(bl_call *c, bl_status status, const char *fmt, va_lis
     const bl_call *asked = c; /* the op that the client named */
     while (asked->caller != NULL)
         asked = asked->caller;
-    if (asked != c)
+    if (asked != c && c->op[0] != '_')
         return bl_ir_fail(c->ir, status, "%s: %s: %s", asked->op, c->op, text);
-    return bl_ir_fail(c->ir, status, "%s: %s", c->op, text);
+    return bl_ir_fail(c->ir, status, "%s: %s", asked->op, text);
 }
 
 const bl_node *bl_call_fail(bl_call *c, const char *fmt, ...)

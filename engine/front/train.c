@@ -69,7 +69,10 @@ static void clip(bl_call *c, int n, const bl_node **g, double value, double norm
 {
     bl_ir *ir = c->ir;
     const bl_node *sum = NULL;
+    bl_dtype wide = BL_F32;
 
+    for (int i = 0; i < n; i++)
+        wide = g[i]->dtype == BL_F64 ? BL_F64 : wide;
     for (int i = 0; i < n && value > 0; i++) {
         const bl_node *low = bl_full_like(ir, g[i], -value), *high = bl_full_like(ir, g[i], value);
         g[i] = bl_alu2(ir, BL_OP_MIN, bl_alu2(ir, BL_OP_MAX, g[i], low), high);
@@ -79,7 +82,7 @@ static void clip(bl_call *c, int n, const bl_node **g, double value, double norm
     for (int i = 0; i < n; i++) {
         const bl_node *x = bl_widen(ir, g[i]);
         uint32_t all = (1u << x->ndim) - 1;
-        const bl_node *part = bl_cast(ir, BL_F32, bl_drop_axes(ir, bl_reduce(ir, BL_OP_ADD, bl_mul(ir, x, x), all), all));
+        const bl_node *part = bl_cast(ir, wide, bl_drop_axes(ir, bl_reduce(ir, BL_OP_ADD, bl_mul(ir, x, x), all), all));
         sum = sum == NULL ? part : bl_add(ir, sum, part);
     }
     const bl_node *scale = bl_add_real(ir, bl_alu1(ir, BL_OP_SQRT, sum), 1e-6);

@@ -24,7 +24,8 @@ TINY_SPECIAL = tuple(v for v in SPECIAL if abs(v) != INF)
 CASES = []
 # Ops that no case can hold, and the file of tests that has them (a test looks there for the name).
 ELSEWHERE = {
-    "grad": "test_ops.py", "sgd": "test_training.py", "adam": "test_training.py", "adamw": "test_training.py",
+    **dict.fromkeys(("keccak", "sha3_224", "sha3_256", "shake_128", "hash"), "test_hashes.py"),
+    "grad": "test_ops.py", "svd": "test_linalg.py", "sgd": "test_training.py", "adam": "test_training.py", "adamw": "test_training.py",
     **dict.fromkeys(("adagrad", "rmsprop", "lamb", "lars", "muon", "clip_grad_norm", "step_lr", "polynomial_lr", "cosine_lr", "warmup_lr",
                      "one_cycle_lr"), "test_training.py"),
     **dict.fromkeys(("dropout", "uniform", "normal", "randint", "randperm", "rand_like", "kaiming_uniform", "kaiming_normal",
@@ -227,6 +228,9 @@ def add_casts():
     pairs = {"float32": "int32", "float64": "int64", "float16": "int16", "int8": "uint8"}
     for a, b in pairs.items():
         case("bitcast", [x(17, 33)], lambda v, b=b: v.detach().view(DTYPES[b][2]), {"dtype": b}, dtypes=(a,), grad=False, note=f"{a} to {b}")
+    for a, b, shape in (("float32", "uint8", (3, 5)), ("uint8", "float32", (3, 8)), ("int16", "int64", (2, 4)), ("float64", "int32", (3,)),
+                        ("int64", "int8", (2, 3)), ("uint8", "int64", (2, 8)), ("int16", "float64", (4, 4)), ("int8", "bfloat16", (6,))):
+        case("bitcast", [x(*shape)], lambda v, b=b: v.detach().view(DTYPES[b][2]), {"dtype": b}, dtypes=(a,), grad=False, note=f"{a} {shape} to {b}")
     case("bitcast", [fixed([1065353216, -1, 0, 2**31 - 1], "int32")], lambda v: v.view(torch.float32), {"dtype": "float32"}, dtypes=F32,
          note="int32 to float32")
 

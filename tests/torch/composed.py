@@ -97,6 +97,38 @@ def add_activations():
     case("count_nonzero", [given([0.0, -0.0, NAN, 1])], torch.count_nonzero)
 
 
+def add_rates():
+    def cosine(step, lr, total, end):
+        return end + (lr - end) * 0.5 * (1 + torch.cos(torch.pi * torch.clamp(step / total, max=1)))
+
+    steps = given([0.0, 1, 2.5, 7, 9])
+    case("polynomial_lr", [steps], lambda t: 0.1 + 0.9 * (1 - torch.clamp(t / 8, max=1)) ** 2, {"lr": 1, "total": 8, "power": 2, "end": 0.1},
+         dtypes=EXACT, loose=8)
+    case("cosine_lr", [steps], lambda t: cosine(t, 1, 8, 0.1), {"lr": 1, "total": 8, "end": 0.1}, dtypes=EXACT, loose=20)
+    case("warmup_lr", [steps], lambda t: 2 * torch.clamp((t + 1) / 8, max=1), {"lr": 2, "warmup": 8}, dtypes=EXACT, loose=4, grad=True)
+    case("step_lr", [given([0.5, 1, 2.5, 7, 9])], lambda t: 0.5 ** torch.floor(t / 2), {"lr": 1, "step_size": 2, "gamma": 0.5}, dtypes=EXACT,
+         loose=8)
+    case("one_cycle_lr", [given([1.0, 2.5, 5, 8])], lambda t: torch.where(t <= 2, cosine(t / 2, 0.04, 1, 1), cosine((t - 2) / 7, 1, 1, 4e-6)),
+         {"lr": 1, "total": 10}, dtypes=EXACT, loose=60)
+    case("clip_grad_norm", [x(4, 3)], lambda g: g * torch.clamp(0.5 / (g.norm() + 1e-6), max=1), {"max_norm": 0.5}, dtypes=EXACT, loose=20)
+    case("clip_grad_norm", [x(4, 3)], lambda g: g * torch.clamp(50 / (g.norm() + 1e-6), max=1), {"max_norm": 50}, dtypes=EXACT, loose=20)
+
+
+def reduced(loss, word):
+    return loss if word == "none" else loss.sum() if word == "sum" else loss.mean()
+
+
+def likelihood(logs, target, weight, word, ignore, smoothing):
+    """The negative logarithm of the target's probability, weighed by class: torch.nn.functional.nll_loss in other ops."""
+    own = weight[target] * (target != ignore if ignore is not None else 1)
+    kept = (target != ignore).to(logs.dtype) if ignore is not None else 1
+    chosen = -torch.gather(logs, 1, target.unsqueeze(1)).squeeze(1) * own
+    shape = [1, -1] + [1] * (logs.dim() - 2)
+    spread = -(logs * weight.reshape(shape)).sum(1) * kept / logs.shape[1]
+    loss = (1 - smoothing) * chosen + smoothing * spread
+    return loss.sum() / own.sum() if word == "mean" else reduced(loss, word)
+
+
 def add_losses():
     for word in ("mean", "sum", "none"):
         attrs = {"reduction": word}
@@ -133,6 +165,16 @@ def add_weighed():
          lambda a, t, w: F.cross_entropy(a, t, w, ignore_index=2, label_smoothing=0.1), {"ignore_index": 2, "label_smoothing": 0.1}, dtypes=F32,
          grad=False, loose=20)
     case("cross_entropy", [x(5), positive(5)], F.cross_entropy, dtypes=EXACT, loose=20)
+    for word in ("mean", "sum", "none"):  # written out, since torch has no gradient to the weights of its own
+        for shape, ignore, smooth in (((6, 5), None, 0), ((2, 5, 3), None, 0), ((6, 5), 2, 0), ((6, 5), 2, 0.2)):
+            attrs = {"reduction": word, **({} if ignore is None else {"ignore_index": ignore})}
+            draws = [x(*shape), fixed([2, 0, 4, 2, 1, 3] if len(shape) == 2 else [[2, 0, 4], [2, 1, 3]], "int64"), positive(5)]
+            if smooth == 0:
+                case("nll_loss", draws, lambda a, t, w, word=word, i=ignore: likelihood(a, t, w, word, i, 0), attrs, dtypes=EXACT, loose=20)
+            case("cross_entropy", draws, lambda a, t, w, word=word, i=ignore, s=smooth: likelihood(a.log_softmax(1), t, w, word, i, s),
+                 {**attrs, "label_smoothing": smooth}, dtypes=EXACT, loose=20)
+        case("cross_entropy", [x(6, 5), positive(6, 5), positive(5)], lambda a, t, w, word=word: reduced(-(t * w * a.log_softmax(1)).sum(1), word),
+             {"reduction": word}, dtypes=EXACT, loose=20)
 
 
 def rms(a, w, axes, eps=1e-6):
@@ -180,5 +222,5 @@ def add_networks():
     case("sum", [distinct(4, 5)], lambda a: a.sum(1, dtype=torch.float64), {"axis": 1, "dtype": "float64"}, dtypes=("float32",), note="dtype")
 
 
-for add in (add_functions, add_binary, add_activations, add_losses, add_weighed, add_networks):
+for add in (add_functions, add_binary, add_activations, add_losses, add_weighed, add_networks, add_rates):
     add()

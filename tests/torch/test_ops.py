@@ -27,9 +27,41 @@ ONCE_WRONG = ("flatten 1", "gather 1", "logsumexp special", "pad 1", "pad 3", "r
 WIDE = ("sum", "prod", "cumsum", "cumprod")  # of integers give int64, of uint64 uint64
 
 
+OPS = {op["name"]: op for op in json.loads((HERE.parent.parent / "proto" / "ops.json").read_text())["ops"]}
+
+
+def input_name(op, place):
+    """Of an operand by its place: the last one may be many."""
+    inputs = OPS[op]["inputs"]
+    return inputs[min(place, len(inputs) - 1)]["name"]
+
+
+def gradients_of_torch():
+    """{(op, input)} to which torch has a gradient in some case, and {(op, input)} to which it has one that is not 0."""
+    compared, flowing = set(), set()
+    for one in CASES:
+        dtype = next((each for each in ("float32", "float64") if each in one.dtypes), None)
+        for place, gradient in (Expected(one, dtype).grads if dtype and one.grad else {}).items():
+            key = one.op, input_name(one.op, place)
+            compared.add(key)
+            if bool(gradient.ne(0).any()):
+                flowing.add(key)
+    return compared, flowing
+
+
 class EveryOp(unittest.TestCase):
+    def test_gradients_are_what_the_table_says(self):
+        """Where ops.json has a gradient, a case compares it with torch's, and where it has none, torch's are 0."""
+        compared, flowing = gradients_of_torch()
+        claimed = {(name, each) for name, op in OPS.items() for each in op["gradient"]}
+        self.assertEqual(set(), {key for key in claimed - compared if key[0] not in ELSEWHERE}, "gradients without a case")
+        self.assertEqual(set(), {key for key in claimed & compared - flowing}, "gradients of which each case has zeros")
+        self.assertEqual(set(), flowing - claimed, "gradients that the table does not have")
+        for op in {op for op, _ in claimed} & set(ELSEWHERE):
+            self.assertIn("grad", (HERE / ELSEWHERE[op]).read_text(), f"{ELSEWHERE[op]} has no gradient of {op}")
+
     def test_every_op_has_a_case(self):
-        ops = {op["name"] for op in json.loads((HERE.parent.parent / "proto" / "ops.json").read_text())["ops"]}
+        ops = set(OPS)
         cased = {one.op for one in CASES}
         self.assertEqual(set(), ops - cased - set(ELSEWHERE), "ops without a case")
         self.assertEqual(set(), (cased | set(ELSEWHERE)) - ops, "cases of ops that are no more")

@@ -192,6 +192,25 @@ class Optimisers(DeviceTest):
         self.service.step("rated", {}, steps=3)
         self.close("w", self.service.state("rated")["w"], torch.tensor([4 - 0.5 - 0.25 - 0.125]))
 
+    def test_a_step_has_a_gradient(self):
+        """Of the sum of a first step's new values, beside their differences."""
+        x, h = torch.tensor([0.4, -0.7, 1.1], dtype=torch.float64), 1e-5
+        kinds = {"sgd": {"lr": 0.3, "weight_decay": 0.1}, "adam": {"lr": 0.3, "eps": 0.1}, "adamw": {"lr": 0.3, "eps": 0.1}, "adagrad": {"lr": 0.3, "eps": 0.1},
+                 "rmsprop": {"lr": 0.3, "eps": 0.1}, "lamb": {"lr": 0.3}, "lars": {"lr": 0.3, "tcoef": 0.1}, "muon": {"lr": 0.3}}
+        for op, attrs in kinds.items():
+            nodes = [{"id": "e", "op": "exp", "in": ["x"]}, {"id": "loss", "op": "sum", "in": ["e"]},
+                     {"id": "new", "op": op, "in": ["loss", "x"], "attrs": attrs}, {"id": "square", "op": "mul", "in": ["new", "new"]},
+                     {"id": "total", "op": "sum", "in": ["square"]}, {"id": "g", "op": "grad", "in": ["total", "x"]}]
+            entry = {"inputs": {"x": {"dtype": "float64", "shape": [3]}}, "nodes": nodes, "outputs": ["total", "g"]}
+
+            def first_step(values):
+                self.service.put_program("meta", {"entries": {"main": entry}, "device": self.device}, {})
+                return self.service.step("meta", {"x": values}, entry="main")
+            moves = [torch.eye(3, dtype=torch.float64)[i] * h for i in range(3)]
+            differences = torch.stack([first_step(x + move)["total"] - first_step(x - move)["total"] for move in moves]) / (2 * h)
+            with self.subTest(op=op):
+                self.close(op, first_step(x)["g"], differences, 1e-5, 1e-6)
+
     def test_clip_grad_norm(self):
         g = torch.Generator().manual_seed(9)
         a, b = draw(g, 3, 4), draw(g, 5)

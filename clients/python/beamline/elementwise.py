@@ -43,9 +43,9 @@ class ElementwiseMixin(Base):
         dtype = to_dtype(dtype)
         return self if dtype is self.dtype else self._convert("cast", dtype)
 
-    def _convert(self, op: str, dtype: DType) -> Tensor:
+    def _convert(self, op: str, dtype: DType, shape: tuple | None = None) -> Tensor:
         mine = self.expr
-        return self._wrap(Expr(op, (mine,), (("dtype", dtype.name),), mine.shape, dtype, mine.device))
+        return self._wrap(Expr(op, (mine,), (("dtype", dtype.name),), mine.shape if shape is None else shape, dtype, mine.device))
 
     def bitcast(self, dtype) -> Tensor:
         """The same bits as another dtype: of shape (..., n), where the sizes differ (..., n * itemsize / other itemsize)."""
@@ -57,16 +57,7 @@ class ElementwiseMixin(Base):
             return self._convert("bitcast", dtype)
         if self.ndim == 0 or self.shape[-1] * old % new != 0:
             raise RuntimeError(f"unsupported size in bitcast: {self.shape} of {self.dtype} to {dtype}")
-        words = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
-        bits, narrow = self.bitcast(words[old]), words[new]
-        if new < old:
-            parts = [(bits >> 8 * new * i).cast(narrow) for i in range(old // new)]
-            return type(self).stack(*parts, dim=-1).flatten(-2).bitcast(dtype)
-        split = bits.reshape(*self.shape[:-1], -1, new // old).cast(narrow)
-        total = split[..., 0]
-        for i in range(1, new // old):
-            total = total | (split[..., i] << 8 * old * i)
-        return total.bitcast(dtype)
+        return self._convert("bitcast", dtype, (*self.shape[:-1], self.shape[-1] * old // new))
 
     def float(self) -> Tensor:
         """As float32."""

@@ -75,6 +75,8 @@ DEFAULTS = {
     "ifft": {"axis": -1},
     "rfft": {"axis": -1},
     "irfft": {"axis": -1},
+    "keccak": {"rate": 136, "suffix": 6, "size": 32},
+    "shake_128": {"size": 16},
     "gather": {"axis": 0},
     "take": {"axis": 0},
     "index": {"axis": 0},
@@ -875,7 +877,8 @@ class GraphOps:
         return self.op("cast", [x], {"dtype": dtype}, name)
 
     def bitcast(self, x, dtype, *, name=None):
-        """the same bits as another dtype of the same size
+        """the same bits as another dtype; one of another size makes the last axis longer or shorter, the lowest bits
+            first
 
         x: tensor of any dtype
         dtype: dtype
@@ -1631,6 +1634,52 @@ class GraphOps:
         Returns: a tensor of floats
         """
         return self.op("irfft", [re, im], {"axis": axis, "n": n}, name)
+
+    def keccak(self, x, rate=136, suffix=6, size=32, *, name=None):
+        """the hash of the bytes along the last axis: so many bytes of the sponge of this rate, after the domain's
+            suffix; SHA3-256 unless given
+
+        x: tensor of any dtype
+        rate: whole number
+        suffix: whole number
+        size: whole number
+        Returns: a tensor
+        """
+        return self.op("keccak", [x], {"rate": rate, "suffix": suffix, "size": size}, name)
+
+    def sha3_224(self, x, *, name=None):
+        """SHA3-224 of the bytes along the last axis
+
+        x: tensor of any dtype
+        Returns: a tensor
+        """
+        return self.op("sha3_224", [x], {}, name)
+
+    def sha3_256(self, x, *, name=None):
+        """SHA3-256 of the bytes along the last axis
+
+        x: tensor of any dtype
+        Returns: a tensor
+        """
+        return self.op("sha3_256", [x], {}, name)
+
+    def shake_128(self, x, size=16, *, name=None):
+        """so many bytes of SHAKE128 of the bytes along the last axis
+
+        x: tensor of any dtype
+        size: whole number
+        Returns: a tensor
+        """
+        return self.op("shake_128", [x], {"size": size}, name)
+
+    def hash(self, x, *, name=None):
+        """16 bytes that tell a tensor from others: SHAKE128 of those of blocks of 4 KiB of each MiB of its bytes, the
+            last one filled up with zeros, again until one is left
+
+        x: tensor of any dtype
+        Returns: a tensor
+        """
+        return self.op("hash", [x], {}, name)
 
     def gather(self, x, index, axis=0, *, name=None):
         """torch.gather: along the axis, index in the shape of the result; negative counts from the end, out of range
@@ -3061,7 +3110,8 @@ class NodeOps:
         return self.graph.cast(self, dtype, name=name)
 
     def bitcast(self, dtype, *, name=None):
-        """the same bits as another dtype of the same size
+        """the same bits as another dtype; one of another size makes the last axis longer or shorter, the lowest bits
+            first
 
         dtype: dtype
         Returns: a tensor
@@ -3730,6 +3780,47 @@ class NodeOps:
         Returns: a tensor of floats
         """
         return self.graph.irfft(self, im, axis, n, name=name)
+
+    def keccak(self, rate=136, suffix=6, size=32, *, name=None):
+        """the hash of the bytes along the last axis: so many bytes of the sponge of this rate, after the domain's
+            suffix; SHA3-256 unless given
+
+        rate: whole number
+        suffix: whole number
+        size: whole number
+        Returns: a tensor
+        """
+        return self.graph.keccak(self, rate, suffix, size, name=name)
+
+    def sha3_224(self, *, name=None):
+        """SHA3-224 of the bytes along the last axis
+
+        Returns: a tensor
+        """
+        return self.graph.sha3_224(self, name=name)
+
+    def sha3_256(self, *, name=None):
+        """SHA3-256 of the bytes along the last axis
+
+        Returns: a tensor
+        """
+        return self.graph.sha3_256(self, name=name)
+
+    def shake_128(self, size=16, *, name=None):
+        """so many bytes of SHAKE128 of the bytes along the last axis
+
+        size: whole number
+        Returns: a tensor
+        """
+        return self.graph.shake_128(self, size, name=name)
+
+    def hash(self, *, name=None):
+        """16 bytes that tell a tensor from others: SHAKE128 of those of blocks of 4 KiB of each MiB of its bytes, the
+            last one filled up with zeros, again until one is left
+
+        Returns: a tensor
+        """
+        return self.graph.hash(self, name=name)
 
     def gather(self, index, axis=0, *, name=None):
         """torch.gather: along the axis, index in the shape of the result; negative counts from the end, out of range

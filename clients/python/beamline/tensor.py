@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import math
 import mmap
 import pathlib
@@ -25,9 +24,8 @@ from .movement import MovementMixin
 from .reduce import ReduceMixin
 from .values import Array, as_array, is_numpy
 
-CHUNK = 1 << 20  # bytes that Tensor.hash() takes at a time
 LEAVES = (list, tuple, bytes, bytearray, memoryview, pathlib.Path, Array)
-SPONGES = {"sha3_224": 28, "sha3_256": 32, "shake_128": 16}
+SPONGES = {"sha3_224": (144, 6, 28), "sha3_256": (136, 6, 32), "shake_128": (168, 31, 16)}  # rate, suffix, bytes of the digest
 
 
 class JitError(Exception):
@@ -360,37 +358,14 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         """
         if self.dtype is not dtypes.uint8:
             raise RuntimeError(f"keccak takes bytes of uint8, not {self.dtype}")
-        if not isinstance(cfg, str):
-            known = {(144, 6): "sha3_224", (136, 6): "sha3_256", (168, 31): "shake_128"}
-            if tuple(cfg) not in known:
-                raise NotImplementedError(f"keccak with rate and suffix {cfg}")
-            cfg = known[tuple(cfg)]
-        if cfg not in SPONGES:
+        if isinstance(cfg, str) and cfg not in SPONGES:
             raise ValueError(f"{cfg!r} is none of {', '.join(SPONGES)}")
-        array, width = self._array(), self.shape[-1]
-        data, rows = bytes(array.data), math.prod(self.shape[:-1])
-        digests = [digest(cfg, data[i * width:(i + 1) * width]) for i in range(rows)]
-        return Tensor(b"".join(digests), device=self.expr.device).reshape(*self.shape[:-1], SPONGES[cfg])
+        rate, suffix, size = SPONGES[cfg] if isinstance(cfg, str) else (*cfg, (200 - cfg[0]) // 2)
+        return self._op("keccak", shape=(*self.shape[:-1], size), rate=rate, suffix=suffix, size=size)
 
     def hash(self) -> Tensor:
         """16 bytes that tell this Tensor from others: a tree of SHAKE-128 over its bytes."""
-        data = self.flatten().bitcast(dtypes.uint8)._array()
-        data, first = bytes(data.data), True
-        while first or len(data) > 16:
-            data, first = data + bytes(-len(data) % CHUNK), False
-            data = b"".join(hash_chunk(data[at:at + CHUNK]) for at in range(0, len(data), CHUNK))
-        return Tensor(data, device=self.expr.device)
-
-
-def hash_chunk(data: bytes) -> bytes:
-    """The hash of the hashes of blocks of 4 kB."""
-    return digest("shake_128", b"".join(digest("shake_128", data[at:at + 4096]) for at in range(0, len(data), 4096)))
-
-
-def digest(kind: str, data: bytes) -> bytes:
-    """One hash, on the host."""
-    made = hashlib.new(kind, data)
-    return made.digest(SPONGES[kind]) if kind.startswith("shake") else made.digest()
+        return self._op("hash", shape=(16,), dtype=dtypes.uint8)
 
 
 def reachable(root: Expr) -> set:

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/front/describe.h"
+#include "tools/describe.h"
 
 #include "engine/front/build.h"
+#include "tools/gradients.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const char *node, *inputs, *results;
-} examples[] = {
+static const bl_example examples[] = {
 #define BL_EXAMPLE(node, inputs, results) {node, inputs, results},
 #include "engine/front/examples.def"
 #undef BL_EXAMPLE
@@ -23,6 +23,27 @@ static size_t find_example(const char *op, size_t at)
     while (at < EXAMPLE_COUNT && (strncmp(examples[at].node + 7, op, len) != 0 || examples[at].node[7 + len] != '\''))
         at++; /* a node begins with "'op': '" */
     return at;
+}
+
+/* What the examples of |op| say of its gradients; false where one cannot be built, or none gives an input as floats that may be.
+ */
+static bool find_gradients(const char *op, const bl_sig *sig, bl_gradients *g)
+{
+    bool ok = true;
+
+    *g = (bl_gradients){.nexamples = 0};
+    for (size_t at = find_example(op, 0); at < EXAMPLE_COUNT; at = find_example(op, at + 1)) {
+        if (!bl_gradients_add(g, sig, &examples[at]))
+            return false;
+    }
+    for (int i = 0; i < sig->ninputs; i++) {
+        bl_sig_kind kind = sig->input[i].kind;
+        bool floats = kind == BL_SIG_T || kind == BL_SIG_FLOAT || kind == BL_SIG_WRT;
+        if (floats && !g->checked[i])
+            ok = fprintf(stderr, "%s: no example gives input %.*s as floats\n", op, (int)sig->input[i].name.len,
+                         sig->input[i].name.data) < 0;
+    }
+    return ok;
 }
 
 /* Text of an example: ' stands for ". */
@@ -118,9 +139,27 @@ static void put_examples(bl_text *out, const char *op)
         bl_text_puts(out, "]");
 }
 
-void bl_describe_json(bl_text *out)
+/* The names of the inputs that |which| has. */
+static void put_names(bl_text *out, const char *key, const bl_sig *sig, const bool *which)
 {
     const char *before = "";
+
+    bl_text_printf(out, ", \"%s\": [", key);
+    for (int i = 0; i < sig->ninputs; i++) {
+        if (!which[i])
+            continue;
+        bl_text_puts(out, before);
+        put_string(out, sig->input[i].name);
+        before = ", ";
+    }
+    bl_text_puts(out, "]");
+}
+
+bool bl_describe_json(bl_text *out)
+{
+    const char *before = "";
+    bl_gradients g;
+    bool ok = true;
 
     bl_text_puts(out, "{\n  \"ops\": [\n");
     for (size_t i = 0; i < bl_wire_ops_count; i++) {
@@ -140,10 +179,15 @@ void bl_describe_json(bl_text *out)
             put_string(out, sig.result[k]);
         }
         bl_text_printf(out, "], \"many_results\": %s", sig.many_results ? "true" : "false");
+        if (!find_gradients(op->name, &sig, &g))
+            ok = false;
+        put_names(out, "gradient", &sig, g.first);
+        put_names(out, "second_gradient", &sig, g.second);
         put_examples(out, op->name);
         bl_text_puts(out, "}");
     }
     bl_text_puts(out, "\n  ]\n}\n");
+    return ok;
 }
 
 static const char introduction[] =
@@ -166,11 +210,58 @@ static const char introduction[] =
     "| `rate` | a number, or the name of a float32 scalar that is an input or a state |\n"
     "| `text` | a string |\n"
     "| `a\\|b` | one of these words |\n\n"
+    "Under each op stands to which of its inputs gradients flow, and to which of them second ones: to the others its gradient "
+    "is\n"
+    "the same wherever it is taken, so that a gradient of that is 0.\n\n"
     "Each op has an example: the node, its inputs, and dtype, shape and numbers of what comes of it. `tests/front/test_ops.c` "
     "runs them.\n";
 
-void bl_describe_markdown(bl_text *out)
+static void put_list(bl_text *out, const bl_sig *sig, const bool *which)
 {
+    const char *before = "";
+
+    for (int i = 0; i < sig->ninputs; i++) {
+        if (!which[i])
+            continue;
+        bl_text_printf(out, "%s`%.*s`", before, (int)sig->input[i].name.len, sig->input[i].name.data);
+        before = ", ";
+    }
+}
+
+static bool any(const bool *which)
+{
+    for (int i = 0; i < BL_SIG_MAX; i++) {
+        if (which[i])
+            return true;
+    }
+    return false;
+}
+
+static void put_gradients(bl_text *out, const bl_sig *sig, const bl_gradients *g)
+{
+    bl_text_puts(out, "\nGradient: ");
+    if (!any(g->first)) {
+        bl_text_puts(out, !any(g->checked) ? "none, no input is of floats.\n"
+                          : !g->floats     ? "none, the result is not of floats.\n"
+                                           : "none flows through it.\n");
+        return;
+    }
+    bl_text_puts(out, "to ");
+    put_list(out, sig, g->first);
+    if (!any(g->second))
+        bl_text_puts(out, "; no second one");
+    else if (memcmp(g->first, g->second, sizeof g->first) == 0)
+        bl_text_puts(out, ", and second ones");
+    else
+        bl_text_puts(out, "; second ones to "), put_list(out, sig, g->second);
+    bl_text_puts(out, ".\n");
+}
+
+bool bl_describe_markdown(bl_text *out)
+{
+    bl_gradients g;
+    bl_sig sig;
+
     bl_text_puts(out, introduction);
     for (size_t i = 0; i < bl_wire_ops_count; i++) {
         const bl_wire_op *op = &bl_wire_ops[i];
@@ -184,6 +275,9 @@ void bl_describe_markdown(bl_text *out)
             bl_text_putc(out, *s);
         }
         bl_text_puts(out, "\n");
+        if (!bl_sig_parse(op->signature, &sig) || !find_gradients(op->name, &sig, &g))
+            return false;
+        put_gradients(out, &sig, &g);
         if (at == EXAMPLE_COUNT)
             continue;
         bl_text_puts(out, "\n```json\n{\"id\": \"y\", ");
@@ -192,4 +286,5 @@ void bl_describe_markdown(bl_text *out)
         put_quoted(out, examples[at].inputs);
         bl_text_printf(out, "\n```\n`%s`\n", examples[at].results);
     }
+    return true;
 }
