@@ -3,8 +3,8 @@
 """A method for every op of the wire: of a graph, and, where the op begins with a tensor, of a tensor too.
 
 Where a tensor is wanted, a number will do; a whole one takes the dtype of the other operand.  Sizes are whole numbers or
-names of dimensions.  ``name`` is the id of the node, or the list of its ids where the op has several results; by default one
-is made up.  Shapes and dtypes are checked by the server: what cannot be is InvalidGraph, which says why and names the node.
+names of dimensions, or formulas of them such as "2 * n + 1".  ``name`` is the id of the node, or the list of its ids where
+the op has several results; by default one is made up.  Shapes and dtypes are checked by the server: what cannot be is InvalidGraph, which says why and names the node.
 """
 
 # What the server takes where an attribute is left out: these are not sent.
@@ -1958,8 +1958,8 @@ class GraphOps:
     def arange(self, stop, *, start=0, step=1, dtype=None, name=None):
         """start, start + step, ... below stop; int64, or float32 if one of them has a fraction
 
-        stop: number or name of a dimension
-        start: number or name of a dimension
+        stop: number or size
+        start: number or size
         step: number
         dtype: dtype
         Returns: a tensor
@@ -1981,7 +1981,7 @@ class GraphOps:
         """every element the value
 
         shape: size or list of sizes
-        value: number
+        value: number or size
         dtype: dtype
         Returns: a tensor
         """
@@ -2063,7 +2063,7 @@ class GraphOps:
         """whole numbers from low to high - 1
 
         shape: size or list of sizes
-        high: number or name of a dimension
+        high: number or size
         key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         low: whole number
         dtype: dtype
