@@ -23,6 +23,7 @@ from .indexing import IndexingMixin
 from .linalg import LinalgMixin
 from .movement import MovementMixin
 from .reduce import ReduceMixin
+from .symbolic import Symbolic, now
 from .values import Array, as_array, is_numpy
 
 CHUNK = 1 << 20  # bytes that Tensor.hash() takes at a time
@@ -206,11 +207,11 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         if fmt is None:
             raise RuntimeError(f"no fmt dtype for {self.dtype}")
         view = memoryview(array.data).cast("B")
-        return view.cast(fmt, self.shape) if self.numel() else memoryview(bytes(self.dtype.itemsize)).cast(fmt)[:0]
+        return view.cast(fmt, array.shape) if array.nbytes else memoryview(bytes(self.dtype.itemsize)).cast(fmt)[:0]
 
     def item(self):
         """The number of a Tensor with one element."""
-        if self.numel() != 1:
+        if now(self.numel()) != 1:
             raise RuntimeError(f"must have one element for item, not {self.shape}")
         return self._array().item()
 
