@@ -386,7 +386,7 @@ class Client:
 
 
 class Lease(Client):
-    """A client with names of its own: what it keeps goes when it ends.
+    """A client with names of its own: what it keeps, and the programs that it puts, go when it ends.
 
         with client.lease(60) as mine:
             mine.put("x", [1, 2, 3])
