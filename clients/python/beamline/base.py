@@ -202,10 +202,10 @@ def as_number(value):
         return value
     if hasattr(value, "dtype") and getattr(value, "shape", None) == ():
         return value.item()
-    if hasattr(value, "__index__"):
-        return value.__index__()
     if isinstance(value, (list, tuple)) or hasattr(value, "__array__"):
         return None
+    if hasattr(value, "__index__"):
+        return value.__index__()
     raise TypeError(f"{type(value).__name__} is no operand of a Tensor")
 
 
