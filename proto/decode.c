@@ -272,8 +272,8 @@ static bl_status take_vars(bl_decoder *d, bl_wire_graph *graph, int64_t **sizes,
 
 bl_status bl_decode_run(const bl_decode_env *env, const bl_json *doc, bl_run_request *out, bl_err *err)
 {
-    static const char *const names[] = {"inputs", "nodes", "outputs", "keep", "shapes",     "dims", "device",
-                                        "lease",  "debug", "beam",    "seed", "timeout_ms", NULL};
+    static const char *const names[] = {"inputs", "nodes", "outputs", "keep", "shapes", "dims",       "sizes",
+                                        "device", "lease", "debug",   "beam", "seed",   "timeout_ms", NULL};
     bl_decoder *d = make_decoder(env);
     named_values inputs;
     bl_json outputs;
@@ -289,9 +289,10 @@ bl_status bl_decode_run(const bl_decode_env *env, const bl_json *doc, bl_run_req
     out->graph.inputs = inputs.tensors;
     out->values = inputs.values;
     BL_TRY(name_dimensions(d, doc, out, err));
-    BL_TRY(bl_decode_unused_ranges(d, doc, err));
-    BL_TRY(take_vars(d, &out->graph, &out->vars, err));
     BL_TRY(bl_decode_graph(d, doc, &out->graph, err));
+    BL_TRY(bl_decode_unused_ranges(d, doc, err));
+    BL_TRY(bl_decode_sizes(d, doc, err));
+    BL_TRY(take_vars(d, &out->graph, &out->vars, err));
     out->nsent = bl_json_find(doc, "outputs", &outputs) ? (int)bl_json_count(&outputs) : 0;
     return BL_OK;
 }
@@ -328,8 +329,8 @@ static bl_status decode_entry(bl_decoder *d, const bl_json *doc, const bl_progra
     d->nuses = 0;
     out->graph = (bl_wire_graph){.nstates = program->nstates, .states = program->states, .program = true};
     BL_TRY(decode_input_types(d, doc, &out->graph, err));
-    BL_TRY(take_vars(d, &out->graph, &sizes, err));
-    return bl_decode_graph(d, doc, &out->graph, err);
+    BL_TRY(bl_decode_graph(d, doc, &out->graph, err));
+    return take_vars(d, &out->graph, &sizes, err);
 }
 
 static bl_status decode_entries(bl_decoder *d, const bl_json *doc, const bl_json *entries, bl_program_doc *out, bl_err *err)
@@ -483,8 +484,8 @@ static bl_status decode_keep(bl_decoder *d, const bl_json *doc, const bl_wire_gr
 bl_status bl_decode_program_run(const bl_decode_env *env, const bl_json *doc, const bl_program_entry *entries, int nentries,
                                 bl_program_run *out, bl_err *err)
 {
-    static const char *const names[] = {"entry",  "inputs", "steps", "collect", "keep",       "seq",
-                                        "device", "lease",  "beam",  "debug",   "timeout_ms", NULL};
+    static const char *const names[] = {"entry",  "inputs", "sizes", "steps", "collect",    "keep", "seq",
+                                        "device", "lease",  "beam",  "debug", "timeout_ms", NULL};
     bl_decoder *d = make_decoder(env);
     bl_json at;
     int64_t steps = 1;
@@ -510,6 +511,7 @@ bl_status bl_decode_program_run(const bl_decode_env *env, const bl_json *doc, co
         d->uses[i] = (bl_dim_use){graph->vars[i], true, -1};
     typed_values inputs = {.d = d, .group = "inputs", .count = graph->ninputs, .tensors = graph->inputs};
     BL_TRY(decode_typed(&inputs, doc, err));
+    BL_TRY(bl_decode_sizes(d, doc, err));
     out->values = inputs.values;
     out->vars = bl_arena_array(d->arena, (size_t)graph->nvars, sizeof *out->vars);
     if (out->vars == NULL)

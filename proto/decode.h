@@ -44,7 +44,7 @@ typedef struct bl_run_options {
     int64_t timeout_ms; /* 0: not given */
 } bl_run_options;
 
-/* POST /api/v1/run: inputs, nodes, outputs, keep, shapes, dims, and all of bl_run_options.
+/* POST /api/v1/run: inputs, nodes, outputs, keep, shapes, dims, sizes, and all of bl_run_options.
  * A dimension that "shapes" names without a range in "dims" gets 1 (0 where it is empty) to its size rounded up to a power of
  * two: the plan serves that whole range, and a client whose sizes vary compiles few of them. */
 typedef struct bl_run_request {
@@ -63,7 +63,7 @@ typedef struct bl_program_entry {
 
 /* PUT /api/v1/programs/NAME: inputs, state, nodes, updates, outputs or entries, dims, and of bl_run_options device, lease, beam,
  * seed and debug. A dimension that an input's shape names must have its range in "dims".  Each entry knows the dimensions that
- * its own inputs name. */
+ * the shapes of its own inputs and its attributes name. */
 typedef struct bl_program_doc {
     int nstates;
     bl_wire_tensor *states;
@@ -74,8 +74,8 @@ typedef struct bl_program_doc {
 } bl_program_doc;
 BL_NODISCARD bl_status bl_decode_program(const bl_decode_env *env, const bl_json *doc, bl_program_doc *out, bl_err *err);
 
-/* POST /api/v1/programs/NAME/run: entry, inputs, steps, collect, keep, seq, and of bl_run_options device, lease, beam, debug and
- * timeout_ms. */
+/* POST /api/v1/programs/NAME/run: entry, inputs, sizes, steps, collect, keep, seq, and of bl_run_options device, lease, beam,
+ * debug and timeout_ms. */
 typedef struct bl_program_run {
     int entry;
     bl_tensor_value *values; /* as many as the entry's inputs, in their order */

@@ -97,7 +97,8 @@ static bl_status decode_attr(bl_decoder *d, const bl_json *at, bl_wire_attr *out
             out->kind = BL_ATTR_NUMBER;
             BL_TRY(bl_json_number(at, &out->number, err));
         }
-        return bl_json_string(at, &out->string, err);
+        BL_TRY(bl_json_string(at, &out->string, err));
+        return bl_decode_use_names(d, at, out->string, err);
     case BL_JSON_ARRAY:
         return decode_attr_list(d, at, out, err);
     case BL_JSON_OBJECT:

@@ -34,6 +34,10 @@ typedef struct bl_decoder {
 BL_NODISCARD bl_status bl_decode_name(bl_decoder *d, const bl_json *at, const char *name, const char **out, bl_err *err);
 BL_NODISCARD bl_status bl_decode_ranges(bl_decoder *d, const bl_json *doc, bl_err *err); /* the member "dims" */
 BL_NODISCARD bl_status bl_decode_unused_ranges(const bl_decoder *d, const bl_json *doc, bl_err *err);
+/* An attribute's text: the dimensions with a range in "dims" that are words of it become the graph's. */
+BL_NODISCARD bl_status bl_decode_use_names(bl_decoder *d, const bl_json *at, const char *text, bl_err *err);
+/* The member "sizes"; every dimension of the graph must have its size then, from there or from the shape of an input. */
+BL_NODISCARD bl_status bl_decode_sizes(bl_decoder *d, const bl_json *doc, bl_err *err);
 /* Extents may be numbers and, with |named|, names. */
 BL_NODISCARD bl_status bl_decode_shape(bl_decoder *d, const bl_json *shape, bool named, bl_wire_type *type, bl_err *err);
 BL_NODISCARD bl_status bl_decode_dtype(const bl_json *at, bl_dtype *out, bl_err *err);

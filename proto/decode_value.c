@@ -63,7 +63,8 @@ bl_status bl_decode_unused_ranges(const bl_decoder *d, const bl_json *doc, bl_er
 {
     for (int i = 0; i < d->nranges; i++) {
         if (!d->ranges[i].used)
-            return bl_json_fail(doc, err, BL_EGRAPH, "dims.%s: no shape of an input names this dimension", d->ranges[i].var.name);
+            return bl_json_fail(doc, err, BL_EGRAPH, "dims.%s: no shape of an input and no attribute names this dimension",
+                                d->ranges[i].var.name);
     }
     return BL_OK;
 }
@@ -108,6 +109,51 @@ bl_status bl_decode_bind(bl_decoder *d, const char *label, int use, int64_t size
         return bl_fail(err, BL_EGRAPH, "%s: the dimension \"%s\" is %lld, outside its range %lld to %lld", label, u->var.name,
                        (long long)size, (long long)u->var.lo, (long long)u->var.hi);
     u->size = size;
+    return BL_OK;
+}
+
+bl_status bl_decode_use_names(bl_decoder *d, const bl_json *at, const char *text, bl_err *err)
+{
+    size_t len;
+    int use;
+
+    for (const char *word = text; *word != '\0'; word += len) {
+        word += strspn(word, BL_SIZE_BREAKS);
+        len = strcspn(word, BL_SIZE_BREAKS);
+        for (int i = 0; i < d->nranges; i++) {
+            const char *name = d->ranges[i].var.name;
+            if (strlen(name) == len && memcmp(name, word, len) == 0)
+                BL_TRY(use_dim(d, at, name, &use, err));
+        }
+    }
+    return BL_OK;
+}
+
+bl_status bl_decode_sizes(bl_decoder *d, const bl_json *doc, bl_err *err)
+{
+    bl_json sizes, one;
+    char label[160];
+    int64_t size = 0;
+
+    if (bl_json_find(doc, "sizes", &sizes)) {
+        BL_TRY(bl_json_expect(&sizes, BL_JSON_OBJECT, err));
+        bl_json_iter it = bl_json_each(&sizes);
+        while (bl_json_next(&it, &one)) {
+            int use = 0;
+            while (use < d->nuses && strcmp(d->uses[use].var.name, one.key) != 0)
+                use++;
+            if (use == d->nuses)
+                return bl_json_fail(&sizes, err, BL_EGRAPH, "nothing here names a dimension \"%.140s\"", one.key);
+            BL_TRY(bl_json_int(&one, 0, BL_WIRE_MAX_EXTENT, &size, err));
+            snprintf(label, sizeof label, "sizes.%s", one.key);
+            BL_TRY(bl_decode_bind(d, label, use, size, err));
+        }
+    }
+    for (int i = 0; i < d->nuses; i++) {
+        if (d->uses[i].size < 0)
+            return bl_json_fail(doc, err, BL_EGRAPH, "sizes: \"%s\" is missing, and no shape of an input gives it",
+                                d->uses[i].var.name);
+    }
     return BL_OK;
 }
 

@@ -19,6 +19,9 @@ typedef struct bl_wire_var {
     int64_t lo, hi;
 } bl_wire_var;
 
+/* What ends a word of an attribute that stands for a size, such as "2 * (n + 1)".  Names have none of these in them. */
+#define BL_SIZE_BREAKS " ()"
+
 /* An extent: |size|, or the named dimension |var| where var >= 0. */
 typedef struct bl_wire_dim {
     int64_t size;

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 typedef struct lease {
@@ -162,8 +163,34 @@ bl_status bl_shelf_list(bl_shelf *shelf, const char *id, void (*each)(void *arg,
 
 /* ---- leases */
 
+/* Some program that was put under the lease |id|, taken out; NULL if there is none. */
+static bl_program *take_program_of(bl_shelf *shelf, const char *id)
+{
+    const char *name = NULL;
+    void *value = NULL;
+    bl_program *found = NULL;
+    pthread_mutex_lock(&shelf->lock);
+    for (size_t i = 0; found == NULL && bl_namemap_at(shelf->programs, i, &name, &value); i++) {
+        const char *owner = ((bl_program *)value)->doc.options.lease;
+        if (owner != NULL && strcmp(owner, id) == 0)
+            found = bl_namemap_remove(shelf->programs, name);
+    }
+    pthread_mutex_unlock(&shelf->lock);
+    return found;
+}
+
+static void drop_program(bl_shelf *shelf, bl_program *program)
+{
+    bl_metrics_add(&shelf->server->metrics, BL_COUNT_PROGRAMS, -1);
+    bl_program_release(program);
+}
+
+/* |old| is out of the map, so nothing new comes under it. */
 static void free_lease(bl_shelf *shelf, lease *old)
 {
+    bl_program *program = NULL;
+    while ((program = take_program_of(shelf, old->id)) != NULL)
+        drop_program(shelf, program);
     drop_names(shelf, old->names);
     bl_metrics_add(&shelf->server->metrics, BL_COUNT_LEASES, -1);
     free(old);
@@ -274,11 +301,14 @@ void bl_shelf_expire(bl_shelf *shelf, int64_t now_ns)
 bl_status bl_shelf_put_program(bl_shelf *shelf, const char *name, bl_program *program, bool fresh, bl_err *err)
 {
     bl_program *old = NULL;
-    bl_status st = BL_OK;
+    bl_namemap *names = NULL;
     bl_program_retain(program);
     pthread_mutex_lock(&shelf->lock);
+    bl_status st = find_names(shelf, program->doc.options.lease, &names, err); /* it may have ended meanwhile */
     old = bl_namemap_get(shelf->programs, name);
-    if (old != NULL && fresh)
+    if (st != BL_OK)
+        old = NULL;
+    else if (old != NULL && fresh)
         st = bl_fail(err, BL_EPRECONDITION, "program \"%.128s\" is there already", name);
     else if (old == NULL && bl_namemap_count(shelf->programs) >= shelf->server->settings.max_programs)
         st = bl_fail(err, BL_ENODEVMEM, "there are %zu programs, which is the limit", bl_namemap_count(shelf->programs));
@@ -320,8 +350,7 @@ bl_status bl_shelf_delete_program(bl_shelf *shelf, const char *name, bl_err *err
     pthread_mutex_unlock(&shelf->lock);
     if (old == NULL)
         return bl_fail(err, BL_ENOTFOUND, "there is no program \"%.128s\"", name);
-    bl_metrics_add(&shelf->server->metrics, BL_COUNT_PROGRAMS, -1);
-    bl_program_release(old);
+    drop_program(shelf, old);
     return BL_OK;
 }
 

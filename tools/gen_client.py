@@ -19,8 +19,8 @@ HEAD = '''# SPDX-License-Identifier: MIT
 """A method for every op of the wire: of a graph, and, where the op begins with a tensor, of a tensor too.
 
 Where a tensor is wanted, a number will do; a whole one takes the dtype of the other operand.  Sizes are whole numbers or
-names of dimensions.  ``name`` is the id of the node, or the list of its ids where the op has several results; by default one
-is made up.  Shapes and dtypes are checked by the server: what cannot be is InvalidGraph, which says why and names the node.
+names of dimensions, or formulas of them such as "2 * n + 1".  ``name`` is the id of the node, or the list of its ids where
+the op has several results; by default one is made up.  Shapes and dtypes are checked by the server: what cannot be is InvalidGraph, which says why and names the node.
 """
 
 '''
@@ -42,7 +42,7 @@ TYPES = {
     "number": "number",
     "size": "size",
     "sizes": "size or list of sizes",
-    "bound": "number or name of a dimension",
+    "bound": "number or size",
     "pairs": "list of pairs",
     "dtype": "dtype",
     "rate": "number, or float32 scalar tensor",

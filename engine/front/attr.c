@@ -6,7 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ITEMS = 2 * BL_MAX_DIMS };
+enum {
+    MAX_ITEMS = 2 * BL_MAX_DIMS,
+    MAX_NESTING = 16, /* parentheses of a size */
+    MAX_DIGITS = 19,  /* of a number in one, with its sign: fits int64 */
+};
 
 static bool wrong_type(bl_call *c, const bl_sig_param *p, const char *wanted)
 {
@@ -51,26 +55,120 @@ static bool decode_real(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a
     return true;
 }
 
-static const bl_node *find_var(bl_call *c, const char *name)
+/* ---- sizes as text: "n", "n + 1", "2 * (n - 1) // m"; words stand apart, since names may have - and / in them */
+
+typedef struct size_reader {
+    bl_call *c;
+    const bl_sig_param *param;
+    const char *at;
+    int depth;
+    bool failed;
+} size_reader;
+
+static const bl_node *size_fail(size_reader *r, const char *problem, bl_span word)
 {
-    const bl_wire_graph *wire = c->build->wire;
-    for (int i = 0; i < wire->nvars; i++) {
-        if (strcmp(wire->vars[i].name, name) == 0)
-            return bl_var(c->ir, i, wire->vars[i].lo, wire->vars[i].hi);
+    if (!r->failed)
+        bl_call_fail(r->c, "attribute \"%.*s\": %s \"%.*s\"", (int)r->param->name.len, r->param->name.data, problem,
+                     (int)(word.len < 140 ? word.len : 140), word.data);
+    r->failed = true;
+    return bl_index(r->c->ir, 0);
+}
+
+/* The next word, which is empty at the end; a parenthesis is one of its own. */
+static bl_span size_word(size_reader *r)
+{
+    r->at += strspn(r->at, " ");
+    return (bl_span){r->at, strchr(BL_SIZE_BREAKS, *r->at) != NULL ? *r->at != '\0' : strcspn(r->at, BL_SIZE_BREAKS)};
+}
+
+static bool size_take(size_reader *r, const char *word)
+{
+    bool is = bl_span_is(size_word(r), word);
+    r->at += is ? strlen(word) : 0;
+    return is;
+}
+
+static const bl_node *size_sum(size_reader *r);
+
+static const bl_node *size_factor(size_reader *r)
+{
+    const bl_wire_graph *wire = r->c->build->wire;
+    bl_span word = size_word(r);
+    const bl_node *inner;
+    char *end;
+
+    if (size_take(r, "(")) {
+        if (++r->depth > MAX_NESTING)
+            return size_fail(r, "too many parentheses in", (bl_span){r->at, strlen(r->at)});
+        inner = size_sum(r);
+        r->depth--;
+        return size_take(r, ")") ? inner : size_fail(r, "expected \")\" before", (bl_span){r->at, strlen(r->at)});
     }
-    return NULL;
+    r->at += word.len;
+    for (int i = 0; i < wire->nvars; i++) {
+        if (bl_span_is(word, wire->vars[i].name))
+            return bl_var(r->c->ir, i, wire->vars[i].lo, wire->vars[i].hi);
+    }
+    if (word.len > 0 && word.len < MAX_DIGITS &&
+        strspn(word.data + (*word.data == '-'), "0123456789") == word.len - (*word.data == '-')) {
+        long long number = strtoll(word.data, &end, 10);
+        if (end == word.data + word.len)
+            return bl_index(r->c->ir, number);
+    }
+    return size_fail(r, "no dimension is named", word);
+}
+
+static const bl_node *size_product(size_reader *r)
+{
+    const bl_node *value = size_factor(r);
+
+    while (!r->failed) {
+        if (size_take(r, "*")) {
+            value = bl_mul(r->c->ir, value, size_factor(r));
+        } else if (size_take(r, "//") || size_take(r, "%")) {
+            bool quotient = r->at[-1] == '/';
+            const bl_node *by = size_factor(r);
+            if (by->lo < 1)
+                return size_fail(r, "a divisor must be 1 or more for every size, before", (bl_span){r->at, strlen(r->at)});
+            value = quotient ? bl_idiv(r->c->ir, value, by) : bl_mod(r->c->ir, value, by);
+        } else {
+            break;
+        }
+    }
+    return value;
+}
+
+static const bl_node *size_sum(size_reader *r)
+{
+    const bl_node *value = size_product(r);
+
+    while (!r->failed) {
+        if (size_take(r, "+"))
+            value = bl_add(r->c->ir, value, size_product(r));
+        else if (size_take(r, "-"))
+            value = bl_sub(r->c->ir, value, size_product(r));
+        else
+            break;
+    }
+    return value;
+}
+
+static bool read_size(bl_call *c, const bl_sig_param *p, const char *text, const bl_node **out)
+{
+    size_reader r = {.c = c, .param = p, .at = text};
+
+    *out = size_sum(&r);
+    if (!r.failed && size_word(&r).len > 0)
+        size_fail(&r, "expected + - * // or % before", (bl_span){r.at, strlen(r.at)});
+    return !r.failed && (*out)->op != BL_OP_POISON;
 }
 
 static bool decode_size(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, const bl_node **out)
 {
-    if (a->kind == BL_ATTR_STRING) {
-        *out = find_var(c, a->string);
-        if (*out != NULL)
-            return true;
-        bl_call_fail(c, "attribute \"%.*s\": no dimension is named \"%s\"", (int)p->name.len, p->name.data, a->string);
-        return false;
-    }
     int64_t whole;
+
+    if (a->kind == BL_ATTR_STRING)
+        return read_size(c, p, a->string, out);
     if (a->kind != BL_ATTR_NUMBER)
         return wrong_type(c, p, "whole numbers or names of dimensions");
     if (!decode_whole(c, p, a, &whole))
@@ -79,16 +177,24 @@ static bool decode_size(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a
     return true;
 }
 
+/* A boolean is for tensors of bool. */
+static bl_wire_number take_number(const bl_wire_attr *a)
+{
+    if (a->kind == BL_ATTR_BOOL)
+        return (bl_wire_number){.whole = true, .magnitude = a->boolean, .value = a->boolean};
+    return a->number;
+}
+
 static bool decode_bound(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, bl_value *v)
 {
     int64_t whole;
     if (a->kind == BL_ATTR_STRING)
         return decode_size(c, p, a, &v->size);
-    if (a->kind != BL_ATTR_NUMBER)
-        return wrong_type(c, p, "a number or the name of a dimension");
-    v->number = a->number;
-    v->real = a->number.value;
-    if (a->number.whole && take_whole(&a->number, &whole))
+    if (a->kind != BL_ATTR_NUMBER && a->kind != BL_ATTR_BOOL)
+        return wrong_type(c, p, "a number or a size by names of dimensions");
+    v->number = take_number(a);
+    v->real = v->number.value;
+    if (v->number.whole && take_whole(&v->number, &whole))
         v->size = bl_index(c->ir, whole);
     return true;
 }
@@ -188,9 +294,7 @@ static bool decode(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, bl_
         v->flag = a->boolean;
         return a->kind == BL_ATTR_BOOL || wrong_type(c, p, "true or false");
     case BL_SIG_NUMBER:
-        v->number = a->number;
-        if (a->kind == BL_ATTR_BOOL) /* of a tensor of bool */
-            v->number = (bl_wire_number){.whole = true, .magnitude = a->boolean, .value = a->boolean};
+        v->number = take_number(a);
         return a->kind == BL_ATTR_NUMBER || a->kind == BL_ATTR_BOOL || wrong_type(c, p, "a number");
     case BL_SIG_RATE:
         v->number = a->number;

@@ -2,6 +2,7 @@
 #include "engine/front/build.h"
 
 #include "engine/base/map.h"
+#include "engine/ir/scan.h"
 
 #include <string.h>
 
@@ -85,7 +86,7 @@ static const bl_node *add_hidden(bl_call *c, const char *name, bl_dtype dtype, i
 const bl_node *bl_build_hide(bl_call *c, const char *name, bl_dtype dtype, const bl_node *like, const bl_node ***update)
 {
     *update = &c->build->unread;
-    if (c->build->body)
+    if (c->build->outer != NULL)
         return bl_call_fail(c, "remembers state, which a body cannot");
     if (!c->build->options->program)
         return bl_call_fail(c, "remembers state, which only a program has");
@@ -96,7 +97,7 @@ const bl_node *bl_build_rng(bl_call *c)
 {
     bl_build *b = c->build;
 
-    if (b->body)
+    if (b->outer != NULL)
         return bl_call_fail(c, "draws random numbers, which a body cannot: draw them outside and hand them in");
     if (b->rng == NULL) {
         const bl_node *two = bl_index(c->ir, 2);
@@ -132,27 +133,13 @@ static void make_inputs(bl_build *b)
         b->graph->inputs[b->wire->ninputs + i] = make_input(b, b->wire->ninputs + i, &b->wire->states[i].type);
 }
 
-/* A node of its own, which becomes |value| when the graph is whole; until then gradients flow through it to |source|, as through
- * any CONTIGUOUS.  A result that a gradient is taken to needs one: values are interned, and two equal ones, or one and a view of
- * it, would not be told apart otherwise. */
-static const bl_node *stand_in(bl_build *b, const bl_node *value, const bl_node *source)
+/* |value|, with gradients that flow to |source|.  A result that a gradient is taken to is one of these until the graph is whole:
+ * values are interned, and two equal ones, or one and a view of it, would not be told apart otherwise. */
+static const bl_node *alias(bl_build *b, const bl_node *value, const bl_node *source)
 {
-    bl_node proto = {.op = BL_OP_CONTIGUOUS,
-                     .dtype = value->dtype,
-                     .lanes = 1,
-                     .nsrc = 1,
-                     .src = &source,
-                     .ndim = value->ndim,
-                     .dim = value->dim};
-    bl_standin *s = bl_arena_alloc(bl_ir_arena(b->ir), sizeof *s);
-
-    if (s == NULL || source->op == BL_OP_POISON || value->op == BL_OP_POISON)
-        return bl_ir_fail(b->ir, BL_ENOMEM, "no room for a stand-in");
-    proto.arg = b->last_standin == NULL ? 1 : b->last_standin->node->arg + 1;
-    *s = (bl_standin){bl_node_make(b->ir, &proto), value, NULL};
-    *(b->last_standin == NULL ? &b->standins : &b->last_standin->next) = s;
-    b->last_standin = s;
-    return s->node;
+    while (b->outer != NULL)
+        b = b->outer;
+    return bl_alias(b->ir, value, source, ++b->naliases);
 }
 
 const bl_node *expand__with_gradient(bl_call *c)
@@ -160,7 +147,7 @@ const bl_node *expand__with_gradient(bl_call *c)
     if (!bl_shape_equal(c->in[0], c->in[1]))
         return bl_call_fail(c, "has the gradient of another shape: %s and %s", bl_call_shape(c, c->in[0]),
                             bl_call_shape(c, c->in[1]));
-    return stand_in(c->build, c->in[0], c->in[1]);
+    return alias(c->build, c->in[0], c->in[1]);
 }
 
 static bool check_result(bl_call *c, const bl_node *value)
@@ -225,7 +212,7 @@ static bool build_node(bl_build *b, int at)
         return false;
     for (int i = 0; i < node->nids; i++) {
         if (b->wrt[at][i])
-            b->value[at][i] = stand_in(b, b->value[at][i], b->value[at][i]);
+            b->value[at][i] = alias(b, b->value[at][i], b->value[at][i]);
     }
     return true;
 }
@@ -272,29 +259,29 @@ static void take_update(bl_build *b, const bl_wire_output *update)
     b->graph->updates[at] = value;
 }
 
-/* Put what the stand-ins stand for back into |n| nodes. */
-static void replace_standins(bl_build *b, const bl_ptrmap *map, int n, const bl_node **at)
+/* At the end, when no gradient is taken any more. */
+static void drop_aliases(bl_build *b)
 {
-    for (int i = 0; i < n && bl_ir_status(b->ir, NULL) == BL_OK; i++) {
-        if (at[i] != NULL)
-            at[i] = bl_substitute(b->ir, at[i], map);
-    }
-}
+    bl_graph *g = b->graph;
+    int nupdates = g->nstates + g->nhidden, n = 0;
+    const bl_node **root = bl_arena_array(bl_ir_arena(b->ir), (size_t)(g->noutputs + nupdates) + 1, sizeof *root);
 
-static void remove_standins(bl_build *b)
-{
-    bl_ptrmap map;
-
-    if (b->standins == NULL)
+    if (b->naliases == 0 || root == NULL || bl_ir_status(b->ir, NULL) != BL_OK)
         return;
-    bl_ptrmap_init(&map, bl_ir_arena(b->ir));
-    for (const bl_standin *s = b->standins; s != NULL; s = s->next) {
-        const bl_node *value = s->value;
-        replace_standins(b, &map, 1, &value);
-        bl_ptrmap_put(&map, s->node, (void *)(uintptr_t)value);
+    for (int i = 0; i < g->noutputs; i++)
+        root[n++] = g->outputs[i];
+    for (int i = 0; i < nupdates; i++) {
+        if (g->updates[i] != NULL)
+            root[n++] = g->updates[i];
     }
-    replace_standins(b, &map, b->graph->noutputs, b->graph->outputs);
-    replace_standins(b, &map, b->graph->nstates + b->graph->nhidden, b->graph->updates);
+    bl_drop_aliases(b->ir, n, root);
+    n = 0;
+    for (int i = 0; i < g->noutputs; i++)
+        g->outputs[i] = root[n++];
+    for (int i = 0; i < nupdates; i++) {
+        if (g->updates[i] != NULL)
+            g->updates[i] = root[n++];
+    }
 }
 
 /* ---- memory */
@@ -367,19 +354,17 @@ static bool alloc_graph(bl_build *b, bl_arena *arena)
 bool bl_build_body(bl_call *c, const bl_wire_graph *body, const bl_node *const *input, const bl_node **output)
 {
     bl_wire_graph wire = *body;
-    bl_build b = {.ir = c->ir, .body = true, .wire = &wire, .options = c->build->options};
+    bl_build b = {.ir = c->ir, .outer = c->build, .wire = &wire, .options = c->build->options};
 
     wire.nvars = c->build->wire->nvars;
     wire.vars = c->build->wire->vars;
     if (!alloc_graph(&b, bl_ir_arena(c->ir)))
         return false;
     for (int i = 0; i < wire.ninputs; i++)
-        b.graph->inputs[i] = stand_in(&b, input[i]);
+        b.graph->inputs[i] = alias(&b, input[i], input[i]);
     build_nodes(&b);
-    if (bl_ir_status(c->ir, NULL) == BL_OK) {
+    if (bl_ir_status(c->ir, NULL) == BL_OK)
         take_outputs(&b);
-        remove_standins(&b);
-    }
     for (int i = 0; i < wire.noutputs; i++)
         output[i] = b.graph->outputs[i];
     bl_ir_blame(c->ir, c->node->ids[0]);
@@ -403,7 +388,7 @@ bl_status bl_front_build(const bl_wire_graph *wire, const bl_front_options *opti
             take_outputs(&b);
             for (int i = 0; i < wire->nupdates; i++)
                 take_update(&b, &wire->updates[i]);
-            remove_standins(&b);
+            drop_aliases(&b);
         }
     }
     st = bl_ir_status(b.ir, err);

@@ -27,15 +27,9 @@ const bl_wire_op *bl_wire_op_find(const char *name);
 #undef BL_WIRE
 #undef BL_FORMULA
 
-typedef struct bl_standin bl_standin;
-struct bl_standin {
-    const bl_node *node, *value;
-    bl_standin *next;
-};
-
 struct bl_build {
     bl_ir *ir;
-    bool body; /* of a scan or cond: closed, so that nothing in it is remembered or drawn */
+    bl_build *outer; /* where this is a body: closed, so that nothing in it is remembered or drawn */
     const bl_wire_graph *wire;
     const bl_front_options *options;
     bl_graph *graph;
@@ -44,8 +38,8 @@ struct bl_build {
     int max_hidden;
     int nrandom; /* random nodes so far */
     const bl_node *rng;
-    bl_standin *standins, *last_standin; /* in the order in which they were made */
-    const bl_node *unread;               /* where updates go that nobody reads, after a failure */
+    int64_t naliases;      /* so far, of bodies too; of the outermost build */
+    const bl_node *unread; /* where updates go that nobody reads, after a failure */
 };
 
 /* Use an op on |operand| (NULL where node->refs has a literal): node->nids results.  False after a failure. */

@@ -7,8 +7,12 @@
 
 const bl_node *expand_full(bl_call *c)
 {
-    const bl_value *shape = bl_attr(c, "shape");
-    const bl_node *value = bl_call_literal(c, bl_attr(c, "dtype")->dtype, &bl_attr(c, "value")->number);
+    const bl_value *shape = bl_attr(c, "shape"), *given = bl_attr(c, "value");
+    bl_dtype dtype = bl_attr(c, "dtype")->dtype;
+    bool is_text = given->from->kind == BL_ATTR_STRING;
+    const bl_node *value =
+        is_text ? bl_cast(c->ir, dtype, bl_cast(c->ir, BL_I64, given->size)) : bl_call_literal(c, dtype, &given->number);
+
     return bl_call_full(c, value, shape->count, shape->sizes);
 }
 

@@ -26,9 +26,9 @@ typedef enum bl_sig_kind {
     BL_SIG_WHOLES, /* ints: one or a list */
     BL_SIG_REALS,  /* floats: a list */
     BL_SIG_NUMBER, /* number: an exact literal */
-    BL_SIG_SIZE,   /* size: a whole number or the name of a dimension */
+    BL_SIG_SIZE,   /* size: a whole number, or text: the name of a dimension or a formula */
     BL_SIG_SIZES,  /* sizes: one or a list */
-    BL_SIG_BOUND,  /* bound: a number or the name of a dimension */
+    BL_SIG_BOUND,  /* bound: a number or a size */
     BL_SIG_PAIRS,  /* pairs: a list of [a, b], or flat */
     BL_SIG_DTYPE,  /* dtype */
     BL_SIG_RATE,   /* rate: a number or the name of a float32 scalar */

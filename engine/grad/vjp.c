@@ -351,10 +351,18 @@ static void vjp_gather(bl_ir *ir, const bl_node *node, const bl_node *g, const b
     out[0] = bl_reshape(ir, g, x->ndim, x->dim);
 }
 
-/* What was cut on the way there is cut on the way back.  Stand-ins (arg is their number; engine/front/build.c) are no cuts. */
+/* What was cut on the way there is cut on the way back. */
 static void vjp_contiguous(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
 {
-    out[0] = node->arg == 0 ? bl_contiguous(ir, g) : g;
+    (void)node;
+    out[0] = bl_contiguous(ir, g);
+}
+
+static void vjp_alias(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    (void)ir;
+    (void)node;
+    out[1] = g;
 }
 
 #define GRAD_RULE(name) vjp_##name

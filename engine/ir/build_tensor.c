@@ -298,6 +298,15 @@ const bl_node *bl_contiguous(bl_ir *ir, const bl_node *x)
     return bl_is_poison(x) || x->op == BL_OP_CONTIGUOUS ? x : make(ir, BL_OP_CONTIGUOUS, 1, &x, x->ndim, x->dim, 0);
 }
 
+const bl_node *bl_alias(bl_ir *ir, const bl_node *value, const bl_node *source, int64_t number)
+{
+    const bl_node *src[2] = {value, source};
+
+    if (bl_is_poison(value) || bl_is_poison(source))
+        return bl_poison(ir);
+    return make(ir, BL_OP_ALIAS, 2, src, value->ndim, value->dim, number);
+}
+
 const bl_node *bl_const_like(bl_ir *ir, const bl_node *like, bl_scalar value)
 {
     return bl_expand(ir, bl_const(ir, (bl_dtype)like->dtype, value), like->ndim, like->dim);

@@ -170,6 +170,8 @@ const bl_node *bl_detach(bl_ir *ir, const bl_node *x);
 /* The constant under a tensor that is one value everywhere, or NULL. */
 const bl_node *bl_uniform_const(const bl_node *node);
 const bl_node *bl_contiguous(bl_ir *ir, const bl_node *x);
+/* |value| as a node of its own, told apart by |number|, whose gradient goes to |source|, of the same dtype and shape. */
+const bl_node *bl_alias(bl_ir *ir, const bl_node *value, const bl_node *source, int64_t number);
 /* |value| in the shape of |like|, as an expanded constant of |like|'s dtype. */
 const bl_node *bl_full_like(bl_ir *ir, const bl_node *like, double value);
 

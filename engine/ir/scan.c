@@ -156,3 +156,38 @@ const bl_node *bl_bound(bl_ir *ir, int which, bl_dtype dtype, int ndim, const bl
     return bl_node_make(
         ir, &(bl_node){.op = BL_OP_BOUND, .dtype = (uint8_t)dtype, .lanes = 1, .arg = which, .ndim = (uint8_t)ndim, .dim = dim});
 }
+
+static const bl_node *without_aliases(bl_ir *ir, const bl_node *node, const bl_ptrmap *map)
+{
+    bl_scan scan = *bl_scan_get(ir, node);
+    size_t nroots = (size_t)count_roots(&scan);
+    const bl_node **root = bl_arena_array(ir->arena, nroots + 1, sizeof *root);
+    const bl_node **src = bl_arena_array(ir->arena, (size_t)node->nsrc + 1, sizeof *src);
+
+    if (root == NULL || src == NULL)
+        return bl_ir_fail(ir, BL_ENOMEM, "out of host memory while compiling");
+    for (size_t i = 0; i < nroots; i++)
+        root[i] = scan.root[i];
+    bl_drop_aliases(ir, (int)nroots, root);
+    for (uint32_t i = 0; i < node->nsrc; i++)
+        src[i] = bl_substitute(ir, node->src[i], map);
+    scan.root = root;
+    return bl_scan_make(ir, &scan, src);
+}
+
+void bl_drop_aliases(bl_ir *ir, int nroots, const bl_node **roots)
+{
+    bl_nodes nodes = bl_reach(ir, nroots, roots, false);
+    bl_ptrmap map;
+
+    bl_ptrmap_init(&map, ir->arena);
+    for (size_t i = 0; i < nodes.count; i++) {
+        const bl_node *node = nodes.at[i];
+        if (node->op == BL_OP_ALIAS)
+            bl_ptrmap_put(&map, node, (void *)(uintptr_t)bl_substitute(ir, node->src[0], &map));
+        else if (node->op == BL_OP_SCAN)
+            bl_ptrmap_put(&map, node, (void *)(uintptr_t)without_aliases(ir, node, &map));
+    }
+    for (int i = 0; i < nroots; i++)
+        roots[i] = bl_substitute(ir, roots[i], &map);
+}

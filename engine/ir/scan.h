@@ -32,6 +32,8 @@ static inline int bl_scan_results(const bl_scan *scan)
 {
     return 2 * scan->ncarries + scan->nys;
 }
+/* Put the value of every ALIAS in its place, in the bodies of scans as well. */
+void bl_drop_aliases(bl_ir *ir, int nroots, const bl_node **roots);
 /* A parameter of a body: source |which| as it is, or a slice of it where it is a sequence. */
 const bl_node *bl_bound(bl_ir *ir, int which, bl_dtype dtype, int ndim, const bl_node *const *dim);
 

@@ -79,6 +79,8 @@ static bl_status bind_sizes(running *r)
         if (value < plan->info.var_lo[i] || value > plan->info.var_hi[i])
             return bl_fail(r->err, BL_EGRAPH, "dimension %d is %lld, its range is [%lld, %lld]", i, (long long)value,
                            (long long)plan->info.var_lo[i], (long long)plan->info.var_hi[i]);
+        if (value > INT32_MAX) /* kernels take them as int32 */
+            return bl_fail(r->err, BL_ELIMIT, "dimension %d is %lld, the limit is %d", i, (long long)value, INT32_MAX);
         plan->vars[i] = (int32_t)value;
     }
     for (int i = 0; i < plan->nsteps; i++) {

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
 """TinyJit: what is captured, what is replayed, and what is refused."""
+import subprocess
+import sys
 import unittest
 
 import beamline
 from beamline import Device, GlobalCounters, JitError, Tensor, TinyJit, Variable, nn
+from served import ROOT
 from tensors import TensorCase
 
 
@@ -206,6 +209,14 @@ class JitTest(TensorCase):
         f.reset()
         Device.synchronize()
         self.assertNotIn(name, [each["name"] for each in self.client.programs()])
+
+    def test_programs_end_with_the_process(self):
+        code = ("from beamline import *; Device.connect(%r); f = TinyJit(lambda x: x + 1)\n"
+                "for _ in range(3): f(Tensor([1.0]))\nprint(f.captured.name)") % self.server.url
+        done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(ROOT / "clients" / "python")},
+                              capture_output=True, text=True, check=True)
+        self.assertRegex(done.stdout, "^jit-")
+        self.assertNotIn(done.stdout.strip(), [each["name"] for each in self.client.programs()])
 
     def test_off(self):
         f = TinyJit(lambda x: x.sum().item())

@@ -2,12 +2,11 @@
 """Layers, optimisers and files of parameters, beside PyTorch."""
 import pathlib
 import pickle
-import struct
 import tempfile
 import unittest
 
 from beamline import Tensor, dtypes, nn
-from beamline.nn.state import get_parameters, get_state_dict, gguf_load, load_state_dict, safe_load, safe_save, torch_load
+from beamline.nn.state import get_parameters, get_state_dict, load_state_dict, safe_load, safe_save, torch_load
 from tensors import TensorCase
 
 try:
@@ -185,33 +184,6 @@ class StateTest(TensorCase):
             self.assertEqual(torch_load(path)["w"].tolist(), [1, 1])
             self.assertFalse(mark.exists())
             self.assertIsNotNone(pickle.dumps(1))
-
-    def test_gguf(self):
-        def text(word):
-            return struct.pack("<Q", len(word)) + word.encode()
-        rng = numpy.random.default_rng(3)
-        d = numpy.float16(0.5).tobytes()
-        q = rng.integers(0, 256, 16, dtype=numpy.uint8)
-        nibbles = numpy.concatenate([q & 15, q >> 4]).astype("float32")
-        signed = rng.integers(-128, 128, 32, dtype=numpy.int8)
-        tensors = {"plain": ((2, 3), 0, some(2, 3).tobytes()), "q4_0": ((32,), 2, d + q.tobytes()),
-                   "q4_1": ((32,), 3, d + numpy.float16(2).tobytes() + q.tobytes()), "q8_0": ((1, 32), 8, d + signed.tobytes())}
-        head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), 2) + text("general.name") + struct.pack("<I", 8) + text("tiny") + \
-            text("sizes") + struct.pack("<IIQ", 9, 4, 2) + struct.pack("<II", 5, 6)
-        body = b""
-        for name, (shape, kind, data) in tensors.items():
-            sizes = b"".join(struct.pack("<Q", n) for n in shape[::-1])
-            head += text(name) + struct.pack("<I", len(shape)) + sizes + struct.pack("<IQ", kind, len(body))
-            body += data + bytes(-len(data) % 32)
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder, "tiny.gguf")
-            path.write_bytes(head + bytes(-len(head) % 32) + body)
-            metadata, found = gguf_load(path)
-        self.assertEqual(metadata, {"general.name": "tiny", "sizes": [5, 6]})
-        numpy.testing.assert_equal(found["plain"].numpy(), some(2, 3))
-        numpy.testing.assert_equal(found["q4_0"].numpy(), 0.5 * (nibbles - 8))
-        numpy.testing.assert_equal(found["q4_1"].numpy(), 0.5 * nibbles + 2)
-        numpy.testing.assert_equal(found["q8_0"].numpy(), 0.5 * signed.reshape(1, 32))
 
 
 if __name__ == "__main__":

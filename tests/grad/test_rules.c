@@ -246,6 +246,11 @@ static const bl_node *build_scan_nested(bl_ir *ir, const bl_node *x)
     return bl_scan_result(ir, bl_scan_make(ir, &outer, src), 0);
 }
 
+static const bl_node *build_alias(bl_ir *ir, const bl_node *x)
+{
+    return weigh(ir, bl_alias(ir, bl_mul(ir, x, x), bl_mul(ir, x, x), 1));
+}
+
 static const struct {
     bl_op op;
     const char *name;
@@ -279,6 +284,7 @@ static const struct {
     {BL_OP_REDUCE, "smallest", build_smallest},
     {BL_OP_GATHER, "gather", build_gather},
     {BL_OP_CONTIGUOUS, "contiguous", build_contiguous},
+    {BL_OP_ALIAS, "alias", build_alias},
     {BL_OP_SCAN, "scan", build_scan},
     {BL_OP_SCAN, "scan, reverse", build_scan_back},
     {BL_OP_SCAN, "scan in a scan", build_scan_nested},

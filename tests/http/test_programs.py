@@ -180,6 +180,76 @@ class Programs(ServerTest):
         self.refused(404, self.call("GET", f"{P}/gone"))
         self.assertIsNotNone(self.server.metric("held_bytes"))
 
+    def lease(self, ttl=60):
+        return self.ok(self.call("POST", "/api/v1/leases", {"ttl": ttl}), 201).json["lease"]
+
+    def test_a_lease_takes_its_programs_along(self):
+        mine, other = self.lease(), self.lease()
+        before = self.server.metric("programs")
+        for name, lease in (("m1", mine), ("m2", mine), ("o1", other)):
+            self.put(name, counter(lease=lease))
+        self.put("nobody", counter())
+        self.put("taken", counter(lease=mine))
+        self.put("taken", counter(), (200,))  # is nobody's from now on
+        self.assertEqual([1], self.steps("m1", 1, lease=mine)["outputs"]["m"]["data"])
+        self.ok(self.call("DELETE", f"/api/v1/leases/{mine}"), 204)
+        for name, there in (("m1", False), ("m2", False), ("o1", True), ("nobody", True), ("taken", True)):
+            self.assertEqual(200 if there else 404, self.call("GET", f"{P}/{name}").status, name)
+        self.assertEqual(before + 3, self.server.metric("programs"))
+        self.refused(404, self.call("PUT", f"{P}/late", counter(lease=mine)))
+        self.refused(404, self.call("GET", f"{P}/late"))
+
+    def test_programs_of_a_client_that_died_go_too(self):
+        lease = self.lease(0.4)
+        held = self.server.metric("held_bytes")
+        self.put("orphan", counter(lease=lease))
+        self.assertGreater(self.server.metric("held_bytes"), held)
+        until = time.monotonic() + 10
+        while self.call("GET", f"{P}/orphan").status == 200 and time.monotonic() < until:
+            time.sleep(0.1)
+        self.refused(404, self.call("GET", f"{P}/orphan"))
+        self.assertEqual(held, self.server.metric("held_bytes"))
+
+    def test_a_run_outlives_the_lease_of_its_program(self):
+        lease = self.lease()
+        self.put("busy", counter(lease=lease))
+        answers = []
+        run = threading.Thread(target=lambda: answers.append(self.call("POST", f"{P}/busy/run", {"steps": SLOW_STEPS, "timeout_ms": 1000})))
+        run.start()
+        time.sleep(0.2)
+        self.ok(self.call("DELETE", f"/api/v1/leases/{lease}"), 204)
+        run.join()
+        self.assertEqual((504, True), (answers[0].status, answers[0].json["step"] > 0))
+
+    def test_sizes(self):
+        """A dimension that no shape names: one plan for the whole range."""
+        nodes = [{"id": "part", "op": "shrink", "in": ["x"], "attrs": {"ranges": [["i", "i + 2"]]}},
+                 {"id": "first", "op": "shrink", "in": ["x"], "attrs": {"ranges": [[0, "2 * i + 1"]]}},
+                 {"id": "sum", "op": "sum", "in": ["first"]},
+                 {"id": "i3", "op": "full", "in": [], "attrs": {"shape": [], "value": "(i + 3) * 2 // 3 - i % 2", "dtype": "int64"}},
+                 {"id": "made", "op": "arange", "in": [], "attrs": {"start": "i", "stop": "i + 2", "dtype": "int32"}}]
+        document = {"inputs": {"x": {"dtype": "float32", "shape": [9]}}, "dims": {"i": [0, 4]}, "nodes": nodes,
+                    "outputs": ["part", "sum", "i3", "made", "first"]}
+        self.put("sized", document)
+        x = list(range(10, 19))
+        for i in range(5):
+            answer = self.steps("sized", 1, inputs={"x": x}, sizes={"i": i})
+            got = {name: value["data"] for name, value in answer["outputs"].items()}
+            self.assertEqual({"part": x[i:i + 2], "sum": [sum(x[:2 * i + 1])], "i3": [(i + 3) * 2 // 3 - i % 2], "made": [i, i + 1],
+                              "first": x[:2 * i + 1]}, got)
+            self.assertEqual("cached", answer["stats"]["plan"])
+            run = {**document, "inputs": {"x": x}, "sizes": {"i": i}}
+            self.assertEqual(got, {name: value["data"] for name, value in self.ok(self.call("POST", "/api/v1/run", run)).json["outputs"].items()})
+        for sizes in ({}, {"i": 5}, {"i": -1}, {"i": 1.5}, {"i": "1"}, {"j": 1}, {"i": 1, "j": 1}, [1], {"i": 2**62}):
+            self.refused((400, 422), self.call("POST", f"{P}/sized/run", {"inputs": {"x": x}, "sizes": sizes}))
+        for bad in ("i +", "* i", "(i", "i)", "i 2", "j", "i // 0", "i // (i)", "(" * 50 + "i" + ")" * 50, "9" * 30, "", "i+1", "--1", "1e3",
+                    " * ".join(["9" * 18] * 9)):
+            wrong = [{"id": "y", "op": "reshape", "in": ["x"], "attrs": {"shape": [bad, -1]}}]
+            problem = self.refused(422, self.call("PUT", f"{P}/x", {**document, "dims": {}, "nodes": wrong, "outputs": ["y"]}))
+            self.assertEqual("y", problem["node"], problem)
+        far = {**document, "dims": {"i": [0, 8]}}
+        self.assertIn("not inside", self.refused(422, self.call("PUT", f"{P}/x", far))["detail"])
+
     def test_steps_need_no_recompile(self):
         self.put("k", counter())
         self.assertEqual("cached", self.steps("k", 3)["stats"]["plan"])

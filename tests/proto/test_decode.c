@@ -151,8 +151,9 @@ static void runs(void **state)
 
 static void refused(void **state)
 {
-#define NODE "\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"x\"]}]"
-#define X    "\"inputs\":{\"x\":[1]},"
+#define NAMED "\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"x\"],\"attrs\":{\"shape\":[\"2 * (n + 1)\"]}}],\"outputs\":[\"y\"]"
+#define NODE  "\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"x\"]}]"
+#define X     "\"inputs\":{\"x\":[1]},"
     static const struct {
         document kind;
         const char *text;
@@ -224,6 +225,14 @@ static void refused(void **state)
         {RUN, "{" X NODE ",\"outputs\":[\"y\"],\"shapes\":{\"x\":[\"n\"]},\"dims\":{\"n\":[2,4]}}", BL_EGRAPH,
          "\"n\" is 1, outside its range 2 to 4", ""},
         {RUN, "{" X NODE ",\"outputs\":[\"y\"],\"dims\":{\"n\":[2,4]}}", BL_EGRAPH, "dims.n: no shape", ""},
+        {RUN, "{" X NODE ",\"outputs\":[\"y\"],\"sizes\":{\"n\":2}}", BL_EGRAPH, "nothing here names a dimension \"n\"", ""},
+        {RUN, "{" X NAMED ",\"dims\":{\"n\":[2,4]}}", BL_EGRAPH, "sizes: \"n\" is missing", ""},
+        {RUN, "{" X NAMED ",\"dims\":{\"n\":[2,4]},\"sizes\":{\"n\":5}}", BL_EGRAPH,
+         "sizes.n: the dimension \"n\" is 5, outside its range 2 to 4", ""},
+        {RUN, "{" X NAMED ",\"dims\":{\"n\":[2,4]},\"sizes\":{\"n\":-1}}", BL_EGRAPH, "sizes.n: -1", ""},
+        {RUN, "{" X NAMED ",\"dims\":{\"n\":[2,4]},\"sizes\":[2]}", BL_EINVAL, "sizes: expected an object", ""},
+        {RUN, "{" X NAMED ",\"dims\":{\"n\":[1,4]},\"shapes\":{\"x\":[\"n\"]},\"sizes\":{\"n\":2}}", BL_EGRAPH,
+         "sizes.n: the dimension \"n\" is 2 here and 1 elsewhere", ""},
         {RUN, "{" X NODE ",\"outputs\":[\"y\"],\"dims\":{\"n\":[4,2]}}", BL_EGRAPH, "dims.n: the range 4 to 2 is empty", ""},
         {RUN, "{" X NODE ",\"outputs\":[\"y\"],\"dims\":{\"n\":[4]}}", BL_EINVAL, "dims.n: expected [smallest, largest]", ""},
         {RUN, "{\"inputs\":{\"x\":[[1,2]]}," NODE ",\"outputs\":[\"y\"],\"shapes\":{\"x\":[\"n\",\"n\"]}}", BL_EGRAPH,

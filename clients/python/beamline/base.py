@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from .dtype import DType, dtypes, least_upper_dtype
 from .expr import Expr
+from .symbolic import Symbolic, is_size
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -25,7 +26,7 @@ def argfix(*values) -> tuple:
 
 def make_tuple(value, count: int) -> tuple:
     """A number as |count| of it."""
-    return (value,) * count if isinstance(value, int) else tuple(value)
+    return (value,) * count if is_size(value) else tuple(value)
 
 
 def ceildiv(x: int, y: int) -> int:
@@ -42,7 +43,7 @@ def broadcast_shape(*shapes: tuple) -> tuple:
     aligned = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     result = []
     for sizes in zip(*aligned):
-        size = 0 if 0 in sizes else max(sizes)
+        size = next((each for each in sizes if each != 1), 1)
         if any(each not in (1, size) for each in sizes):
             raise ValueError(f"cannot broadcast {' and '.join(str(tuple(shape)) for shape in shapes)}")
         result.append(size)
@@ -158,7 +159,7 @@ class Base:
         if isinstance(other, Base):
             return other
         dtype = self.dtype if isinstance(other, bool) or dtypes.is_float(self.dtype) or (
-            isinstance(other, int) and dtypes.is_int(self.dtype)) else dtypes.from_py(other)
+            is_size(other) and dtypes.is_int(self.dtype)) else dtypes.from_py(other)
         if isinstance(other, bool):
             dtype = self.dtype
         return type(self).full((), other, dtype=dtype, device=self.expr.device)
@@ -173,6 +174,9 @@ class Base:
             shape = x.shape if x.shape == y.shape else broadcast_shape(x.shape, y.shape)
             return (y, x, shape, x.dtype) if reverse else (x, y, shape, x.dtype)
         x, number = self, as_number(other)
+        if isinstance(number, Symbolic):
+            dtype = dtypes.default_int if x.dtype is dtypes.bool else x.dtype
+            return self._pair(type(self).full((), number, dtype=dtype, device=self.expr.device), reverse)
         if number is None:
             y = type(self)(other, device=self.expr.device)
             return self._pair(y, reverse)
@@ -193,15 +197,15 @@ class Base:
 
 
 def as_number(value):
-    """A Python number, of NumPy's scalars too; None where it is none.  TypeError for what no Tensor is made of."""
-    if isinstance(value, (bool, int, float)):
+    """A Python number or a formula, of NumPy's scalars too; None where it is none.  TypeError for what no Tensor is made of."""
+    if isinstance(value, (bool, int, float, Symbolic)):
         return value
     if hasattr(value, "dtype") and getattr(value, "shape", None) == ():
         return value.item()
-    if hasattr(value, "__index__"):
-        return value.__index__()
     if isinstance(value, (list, tuple)) or hasattr(value, "__array__"):
         return None
+    if hasattr(value, "__index__"):
+        return value.__index__()
     raise TypeError(f"{type(value).__name__} is no operand of a Tensor")
 
 

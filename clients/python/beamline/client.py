@@ -261,7 +261,7 @@ class Client:
         graph: a Graph (or a document, as the wire has it)
         inputs: values by name: numbers, nested lists, an Array, a NumPy array or a Held tensor
         keep: {name: tensor}: results to leave on the server under these names
-        options: device, seed, debug, beam, timeout_ms
+        options: device, seed, debug, beam, timeout_ms, and sizes: {name: size} of the dimensions that no input's shape gives
         """
         document, dtypes, tensors = dict(options), {}, {}
         if isinstance(graph, Graph):
@@ -386,7 +386,7 @@ class Client:
 
 
 class Lease(Client):
-    """A client with names of its own: what it keeps goes when it ends.
+    """A client with names of its own: what it keeps, and the programs that it puts, go when it ends.
 
         with client.lease(60) as mine:
             mine.put("x", [1, 2, 3])
@@ -430,7 +430,7 @@ class RemoteProgram:
         entry: which one, where there are several       steps: how many, by default 1
         collect: outputs to give as a series too, of each |every| steps: in ``collected``
         keep: {name: output}: outputs to leave on the server under these names, instead of sending them
-        options: device, debug, timeout_ms
+        options: device, debug, timeout_ms, and sizes as for Client.run
         """
         document, tensors = dict(options), {}
         document.update({"entry": entry} if entry else {}, **({"steps": steps} if steps else {}))

@@ -9,6 +9,7 @@ from .base import Base, argfix, as_number, ceildiv
 from .device import Device
 from .dtype import dtypes, to_dtype
 from .expr import Expr, Seeds
+from .symbolic import Symbolic, is_known
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -37,6 +38,9 @@ class CreationMixin(Base):
         if number is None:
             raise TypeError(f"fill_value is a number, not {type(fill_value).__name__}")
         dtype = to_dtype(dtype) if dtype is not None else dtypes.from_py(number)
+        if isinstance(number, Symbolic):
+            wide = dtypes.default_int if dtype is dtypes.bool else dtype
+            return cls._make("full", shape, wide, device, requires_grad, (("shape", shape), ("value", number))).cast(dtype)
         if not dtypes.is_float(dtype):
             if dtype is not dtypes.bool and isinstance(number, float) and not math.isfinite(number):
                 raise ValueError(f"{number} as {dtype}")
@@ -73,6 +77,8 @@ class CreationMixin(Base):
         if step == 0:
             raise ValueError("arange step cannot be 0")
         dtype = kwargs.pop("dtype", None)
+        if any(isinstance(x, Symbolic) for x in (start, stop, step)):
+            return cls._named_range(start, stop, step, to_dtype(dtype) if dtype is not None else dtypes.default_int, kwargs)
         fractions = any(isinstance(x, float) for x in (start, stop, step))
         if dtype is None:
             whole = dtypes.default_int if max(abs(start), abs(stop)) < 1 << 31 else dtypes.int64
@@ -86,6 +92,17 @@ class CreationMixin(Base):
             return cls._make("arange", (count,), dtype, attrs=attrs, **kwargs)
         ramp = cls._make("arange", (count,), dtypes.default_float, attrs=(("stop", count),), **kwargs)
         return (ramp * float(step) + float(start)).cast(dtype)
+
+    @classmethod
+    def _named_range(cls, start, stop, step, dtype, kwargs: dict) -> Tensor:
+        """arange where Variables are in the ends; there is something of it, or nothing, whatever they are bound to."""
+        if not isinstance(step, int) or any(isinstance(x, float) for x in (start, stop)):
+            raise TypeError(f"arange from {start!r} to {stop!r} by {step!r} takes whole numbers")
+        if not is_known(start, stop) if step > 0 else not is_known(stop, start):
+            raise ValueError(f"arange from {start!r} to {stop!r} by {step} may be less than nothing")
+        count = ceildiv(stop - start, step)
+        return cls._make("arange", (count,), dtype, attrs=(("start", start), ("stop", start + count * step), ("step", step)),
+                         **kwargs)
 
     @classmethod
     def linspace(cls, start, stop, steps: int, **kwargs) -> Tensor:
@@ -278,7 +295,7 @@ def threefry2x32(keys: list, x0: Tensor, x1: Tensor) -> tuple:
 
 
 def _sizes(shape: tuple) -> tuple:
-    shape = tuple(size.__index__() for size in shape)
-    if any(size < 0 for size in shape):
+    shape = tuple(size if isinstance(size, Symbolic) else size.__index__() for size in shape)
+    if not all(is_known(0, size) for size in shape):
         raise ValueError(f"a shape has no negative sizes: {shape}")
     return shape

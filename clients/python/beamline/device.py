@@ -117,9 +117,7 @@ class Session:
             return
         self.ended.set()
         try:
-            for name in self.programs:
-                self.call("DELETE", f"/api/v1/programs/{name}")
-            self.call("DELETE", f"/api/v1/leases/{self.lease}")
+            self.call("DELETE", f"/api/v1/leases/{self.lease}")  # and with it tensors and programs
         except Exception:  # pylint: disable=broad-except  # the server is gone, and all with it
             pass
         self.link and self.link.close()

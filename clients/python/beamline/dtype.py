@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import os
 
+from .symbolic import Symbolic
+
 
 class DType:
     """One dtype.  There is one object for each, so that ``is`` and ``==`` say the same.
@@ -87,7 +89,7 @@ class Dtypes:
         """The dtype of a Python number, or of the first in a list of them."""
         if isinstance(value, bool):
             return self.bool
-        if isinstance(value, int):
+        if isinstance(value, int) or isinstance(value, Symbolic):
             return self.default_int
         if isinstance(value, float):
             return self.default_float

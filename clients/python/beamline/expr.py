@@ -16,6 +16,7 @@ from typing import Iterable
 from . import device as devices
 from .device import Device, Handle
 from .dtype import DType
+from .symbolic import Bindings, Symbolic, as_text, find, now
 from .values import Array, exact
 
 INLINE_BYTES = 1024      # numbers of up to this size stand in the document
@@ -33,15 +34,17 @@ class Expr:
     op: the wire's name; "data" (numbers here), "held" (on the server), "input" (of a program), "item" (one result of several)
     src: Exprs and numbers        attrs: ((name, value), ...)
     shape, dtype: None for an op of several results, which "item" takes apart
+    leaf: of a shape that no input of a graph can have, its value, which has numbers for formulas; it is computed again
     """
 
-    __slots__ = ("op", "src", "attrs", "shape", "dtype", "device", "handle", "data", "origin", "__weakref__")
+    __slots__ = ("op", "src", "attrs", "shape", "dtype", "device", "handle", "data", "origin", "leaf", "__weakref__")
 
     def __init__(self, op: str, src: tuple, attrs: tuple, shape: tuple | None, dtype: DType | None, device: str | None = None):
         self.op, self.src, self.attrs, self.shape, self.dtype, self.device = op, src, attrs, shape, dtype, device
         self.handle: Handle | None = None
         self.data: Array | None = None
         self.origin = None  # of a leaf: a weak reference to the Expr that it is the value of
+        self.leaf: Expr | None = None
 
     def __repr__(self) -> str:
         return f"<Expr {self.op} {self.shape} {self.dtype}>"
@@ -53,12 +56,17 @@ class Expr:
 
     def hold(self, handle: Handle) -> None:
         """It was computed, and is there."""
+        if not is_plain(self.shape):
+            self.leaf = held(handle, self.shape, self.dtype, self.device)
+            return
         self.handle, self.data = handle, None
         if not self.src:
             self.attrs, self.op = (), "held"
 
     def settled(self) -> Expr:
         """A leaf of its value, without what it was made of."""
+        if self.leaf is not None:
+            return self.leaf
         if self.handle is None or not self.src:
             return self
         leaf = held(self.handle, self.shape, self.dtype, self.device)
@@ -73,8 +81,15 @@ def from_array(value: Array, dtype: DType, device: str | None) -> Expr:
     return expr
 
 
+def is_plain(shape: tuple) -> bool:
+    """Whether an input of a graph can have this shape: of numbers and Variables, and no formula of them."""
+    return not any(isinstance(size, Symbolic) and not size.is_plain for size in shape)
+
+
 def held(handle: Handle, shape: tuple, dtype: DType, device: str | None) -> Expr:
-    """A leaf on the server."""
+    """A leaf on the server.  A formula in its shape becomes the number that it is."""
+    if not is_plain(shape):
+        shape = tuple(size.now() if isinstance(size, Symbolic) and not size.is_plain else size for size in shape)
     expr = Expr("held", (), (), shape, dtype, device)
     expr.handle = handle
     return expr
@@ -149,17 +164,26 @@ def is_input(expr: Expr, inner: frozenset = frozenset()) -> bool:
 
 
 class Template:
-    """The nodes of a graph of one structure, as JSON, with what it is estimated to cost."""
+    """The nodes of a graph of one structure, as JSON, with what it is estimated to cost.
 
-    __slots__ = ("nodes", "ids", "ops", "mem")
+    formulas: places in the graph's order of what has formulas in its shape or attributes; they say what Variables are bound to
+    ranges: the members "dims" and "shapes" of a run, or ""
+    """
+
+    __slots__ = ("nodes", "ids", "ops", "mem", "formulas", "ranges")
 
     def __init__(self, order: list[Expr], inputs: list[Expr]):
         place = {id(expr): f"x{i}" for i, expr in enumerate(inputs)}
+        self.formulas = [i for i, expr in enumerate(order) if any(True for _ in find((expr.shape or (), expr.attrs)))]
+        self.ranges = ""
+        if self.formulas:
+            shapes = {place[id(expr)]: as_text(expr.shape) for expr in inputs if any(True for _ in find(expr.shape))}
+            self.ranges = f',"dims":{json.dumps(bindings_of(order, inputs, self).dims())},"shapes":{json.dumps(shapes)}'
         used: dict[int, list[int]] = {}
         for expr in order:
             if expr.op == "item" and id(expr) not in place:
                 used.setdefault(id(expr.src[0]), []).append(expr.attrs[0][1])
-        nodes, number, self.ops, self.mem = [], 0, 0, sum(numel(each.shape) * each.dtype.itemsize for each in inputs)
+        nodes, number, self.ops, self.mem = [], 0, 0, sum(numel(now(each.shape)) * each.dtype.itemsize for each in inputs)
         items: dict[tuple, str] = {}
         for expr in order:
             if id(expr) in place:
@@ -183,7 +207,7 @@ class Template:
             node = {"id": names, "op": expr.op, "in": [place[id(each)] if each.__class__ is Expr else exact(each)
                                                        for each in sources]}
             if expr.attrs:
-                node["attrs"] = {key: exact(value) for key, value in expr.attrs}
+                node["attrs"] = {key: exact(as_text(value) if self.formulas else value) for key, value in expr.attrs}
             nodes.append(node)
             self.ops += estimate(expr)
         self.nodes = json.dumps(nodes, separators=(",", ":"))
@@ -207,13 +231,24 @@ def estimate(expr: Expr) -> int:
         if expr.op == "grad":  # about twice what it differentiates
             return 2 * sum(estimate(each) for each in linearize([expr.src[0]]) if not is_input(each) and each.op != "grad")
         return 0
-    size = numel(expr.shape)
+    size = numel(now(expr.shape))
     if expr.op in HEAVY:
         weight = expr.src[1]
         if expr.op in ("conv2d", "conv", "conv_transpose"):
-            return 2 * size * numel(weight.shape[1:])
-        return 2 * size * expr.src[0].shape[-1] if expr.op != "einsum" else 2 * size
-    return max([size] + [numel(each.shape) for each in expr.src if each.__class__ is Expr and each.shape is not None])
+            return 2 * size * numel(now(weight.shape[1:]))
+        return 2 * size * now(expr.src[0].shape[-1]) if expr.op != "einsum" else 2 * size
+    return max([size] + [numel(now(each.shape)) for each in expr.src if each.__class__ is Expr and each.shape is not None])
+
+
+def bindings_of(order: list[Expr], inputs: list[Expr], template: Template) -> Bindings:
+    """The Variables that the nodes and inputs of a graph name."""
+    bindings, given = Bindings(), {id(each) for each in inputs}
+    for i in template.formulas:
+        if id(order[i]) in given:
+            bindings.add(order[i].shape)
+        else:
+            bindings.add(order[i].attrs)
+    return bindings
 
 
 TEMPLATES: dict = {}
@@ -325,6 +360,7 @@ def run(todo: list[Expr], order: list[Expr], inner: frozenset, fetch: Expr | Non
     todo.extend(each for each in drawn if id(each) not in kept)
     session.sweep()
     template, ids = make_template(order, inputs)
+    sizes = template.ranges and f'{template.ranges},"sizes":{json.dumps(bindings_of(order, inputs, template).sizes())}'
     place = {id(expr): name for expr, name in zip(order, ids)}
     files: dict = {}
     given = []
@@ -336,7 +372,7 @@ def run(todo: list[Expr], order: list[Expr], inner: frozenset, fetch: Expr | Non
     names = [session.fresh() for _ in todo]
     keep = ",".join([f'"{name}":"{place[id(expr)]}"' for name, expr in zip(names, todo)])
     text = (f'{{"lease":"{session.lease}","inputs":{{{",".join(filter(None, given))}}},"keep":{{{keep}}},"nodes":{template.nodes}'
-            + (f',"outputs":["{place[id(fetch)]}"]' if fetch is not None else "") + (f',"device":"{device}"' if device else "")
+            + (f',"outputs":["{place[id(fetch)]}"]' if fetch is not None else "") + (f',"device":"{device}"' if device else "") + sizes
             + (f',"seed":{Seeds.next()}' if drawn else "") + devices.options() + "}")
     try:
         reply, arrays = session.post("/api/v1/run", text, files, fetch is not None)
@@ -345,7 +381,7 @@ def run(todo: list[Expr], order: list[Expr], inner: frozenset, fetch: Expr | Non
         raise
     produced = 0
     for name, expr in zip(names, todo):
-        size = numel(expr.shape) * expr.dtype.itemsize
+        size = numel(now(expr.shape)) * expr.dtype.itemsize
         produced += size
         expr.hold(Handle(session, name, size))
     session.count(reply["stats"], template.ops, template.mem + produced)

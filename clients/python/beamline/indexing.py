@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING
 from .base import Base, broadcast_shape
 from .dtype import dtypes
 from .expr import Expr
+from .symbolic import Pins, Symbolic, find, is_known, now
 
 if TYPE_CHECKING:
     from .tensor import Tensor
+
+
+class UndecidedError(IndexError):
+    """An index that is inside for some values of a Variable and outside for others."""
 
 
 class Part:
@@ -22,11 +27,33 @@ class Part:
         self.start, self.stop, self.step, self.backwards, self.gone, self.pick = start, stop, step, backwards, gone, pick
 
     @property
-    def size(self) -> int:
+    def size(self):
+        if self.step == 1 and is_known(self.start, self.stop):
+            return self.stop - self.start
         return max(0, -(-(self.stop - self.start) // self.step))
 
 
-def slice_part(key: slice, size: int) -> Part:
+def symbolic_part(key: slice, size) -> Part:
+    """A slice where a Variable is in an end or in the size: both ends must be inside whatever it is bound to."""
+    if key.step is not None and key.step != 1:
+        return slice_part(slice(*(each if each is None else int(each) for each in (key.start, key.stop, key.step))), int(size))
+
+    def place(at, otherwise):
+        at = otherwise if at is None else at
+        if is_known(0, at):
+            return size if is_known(size, at) else at
+        return size + at if is_known(at, -1) else None
+    start, stop = place(key.start, 0), place(key.stop, size)
+    if start is None or stop is None or not is_known(stop, size):
+        raise UndecidedError(f"{key} does not stay inside of {size!r} whatever its Variables are bound to")
+    if not is_known(0, start) or not is_known(start, stop):
+        raise UndecidedError(f"{key} of {size!r} may be less than nothing")
+    return Part(start, stop)
+
+
+def slice_part(key: slice, size) -> Part:
+    if any(isinstance(each, Symbolic) for each in (key.start, key.stop, key.step, size)):
+        return symbolic_part(key, size)
     if any(each is not None and not hasattr(each, "__index__") for each in (key.start, key.stop, key.step)):
         raise TypeError(f"slice {key} of {size} is not supported: its numbers must be whole")
     if key.step is not None and key.step.__index__() == 0:
@@ -72,6 +99,11 @@ class IndexingMixin(Base):
                 if not dtypes.is_int(each.dtype):
                     raise IndexError(f"index dtype {each.dtype} is not supported")
                 part = Part(0, size, pick=each)
+            elif isinstance(each, Symbolic) or isinstance(size, Symbolic) and isinstance(each, int) and not isinstance(each, bool):
+                number = size + each if is_known(each, -1) else each
+                if not is_known(0, number) or not is_known(number, size - 1):
+                    raise UndecidedError(f"index {each!r} may be out of bounds with size {size!r}")
+                part = Part(number, number + 1, gone=True)
             elif hasattr(each, "__index__") and not isinstance(each, bool):
                 number = each.__index__()
                 if not -size <= number < size:
@@ -85,7 +117,12 @@ class IndexingMixin(Base):
         return parts, fresh
 
     def __getitem__(self, indices) -> Tensor:
-        parts, fresh = self._parts(indices)
+        try:
+            parts, fresh = self._parts(indices)
+        except UndecidedError:
+            if Pins.names is not None or any(True for _ in find(indices)):
+                raise
+            return self._renamed(now(self.shape))[indices]  # by plain numbers, of what it is now
         x = self._slice([(part.start, part.stop, part.step) for part in parts])
         back = [i for i, part in enumerate(parts) if part.backwards]
         x = x.flip(back) if back else x

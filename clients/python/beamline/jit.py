@@ -12,91 +12,31 @@ from . import device as devices
 from .base import LIVE
 from .context import JIT
 from .device import Device, Handle
-from .expr import (RANDOM, Expr, Seeds, between, bind, choose_device, held, is_input, linearize, make_template, numel, order_of,
-                   realize)
+from .expr import (RANDOM, Expr, Seeds, between, bind, bindings_of, choose_device, held, is_input, is_plain, linearize,
+                   make_template, numel, order_of, realize)
+from .symbolic import Bindings, Pins, Symbolic, Variable, as_text, now, rebound  # noqa: F401  # Variable as part of this module
 from .tensor import Capture, JitError, Tensor
 
 NUMBERS = itertools.count()
 MOST_PROGRAMS = 64  # of one function, for the values of its arguments
 
 
-@functools.total_ordering
-class Variable:
-    """A whole number with a name and a range, for shapes and indices: ``Variable("n", 1, 10).bind(3)``.
-
-    Bound, it is its value wherever a whole number is taken.  A TinyJit has a program for each value that it was called with.
-    """
-
-    __slots__ = ("name", "min", "max", "value")
-
-    def __init__(self, name: str, min: int, max: int):  # pylint: disable=redefined-builtin
-        if min > max:
-            raise ValueError(f"Variable {name!r}: {min} is above {max}")
-        self.name, self.min, self.max, self.value = name, min, max, None
-
-    def bind(self, value: int) -> Variable:
-        """The same with a value."""
-        if not self.min <= value <= self.max:
-            raise ValueError(f"bind {value} not in range [{self.min}, {self.max}]")
-        bound = Variable(self.name, self.min, self.max)
-        bound.value = int(value)
-        return bound
-
-    def unbind(self) -> tuple:
-        """(the same without a value, its value)"""
-        return Variable(self.name, self.min, self.max), self.__index__()
-
-    @property
-    def val(self) -> int:
-        """Its value."""
-        return self.__index__()
-
-    def __index__(self) -> int:
-        if self.value is None:
-            raise ValueError(f"Variable {self.name!r} is not bound")
-        return self.value
-
-    __int__ = __index__
-
-    def __eq__(self, other) -> bool:
-        if isinstance(other, Variable) and (self.value is None or other.value is None):
-            return (self.name, self.min, self.max, self.value) == (other.name, other.min, other.max, other.value)
-        return self.value == (other.value if isinstance(other, Variable) else other)
-
-    def __lt__(self, other) -> bool:
-        return self.__index__() < int(other)
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.value))
-
-    def __repr__(self) -> str:
-        return f"Variable({self.name!r}, {self.min}, {self.max})" + ("" if self.value is None else f".bind({self.value})")
-
-
-def number_operator(name: str):
-    def method(self, *others):
-        return getattr(self.__index__(), name)(*(int(other) if isinstance(other, Variable) else other for other in others))
-    return method
-
-
-for _name in ("add", "sub", "mul", "floordiv", "truediv", "mod", "pow"):
-    for _special in (f"__{_name}__", f"__r{_name}__"):
-        setattr(Variable, _special, number_operator(_special))
-Variable.__neg__ = number_operator("__neg__")
-
-
-def flatten(value: Any, name: str, tensors: dict, rest: list, seen: set | None = None) -> None:
-    """Tensors within lists, tuples and dicts by a name each, and all else in order."""
+def flatten(value: Any, name: str, tensors: dict, rest: list, bindings: Bindings) -> None:
+    """Tensors within lists, tuples and dicts by a name each, and all else in order; what Variables are bound to in |bindings|."""
     if isinstance(value, Tensor):
         tensors[name] = value
+    elif isinstance(value, Symbolic):
+        value.now()
+        bindings.add(value)
+        rest.append((name, Symbolic, value.key))
     elif isinstance(value, (list, tuple)):
         rest.append((name, type(value).__name__, len(value)))
         for i, each in enumerate(value):
-            flatten(each, f"{name}.{i}", tensors, rest)
+            flatten(each, f"{name}.{i}", tensors, rest, bindings)
     elif isinstance(value, dict):
         rest.append((name, tuple(map(str, value))))
         for key, each in value.items():
-            flatten(each, f"{name}.{key}", tensors, rest)
+            flatten(each, f"{name}.{key}", tensors, rest, bindings)
     else:
         try:
             hash(value)
@@ -124,10 +64,12 @@ class Trace:
     leaves: (Expr, what gives its value: a place among the arguments, a Tensor whose value is taken at each call, or an Expr)
     order, inner: as of order_of()
     kept: id() of Tensors in |returned| that were there before, and are returned themselves
+    pinned: the names of Variables whose values it depends on
     """
 
-    def __init__(self, returned: Any, outputs: list, assigned: list, leaves: list, order: list, inner: frozenset, kept: frozenset):
-        self.returned, self.outputs, self.assigned = returned, outputs, assigned
+    def __init__(self, returned: Any, outputs: list, assigned: list, leaves: list, order: list, inner: frozenset, kept: frozenset,
+                 pinned: frozenset):
+        self.returned, self.outputs, self.assigned, self.pinned = returned, outputs, assigned, pinned
         self.leaves, self.order, self.inner, self.kept = leaves, order, inner, kept
 
 
@@ -154,11 +96,12 @@ class Program:
         self.names = list(names.items())
         self.keep_alive = results
         self.device = choose_device(order)
-        produced = sum(numel(shape) * dtype.itemsize for shape, dtype, _ in names.values())
+        self.bindings = bindings_of(order, self.inputs, template)
+        produced = sum(numel(now(shape)) * dtype.itemsize for shape, dtype, _ in names.values())
         self.ops, self.mem = template.ops, template.mem + produced
-        document = {"lease": self.session.lease, "inputs": {f"x{i}": {"dtype": each.dtype.name, "shape": list(each.shape)}
+        document = {"lease": self.session.lease, "inputs": {f"x{i}": {"dtype": each.dtype.name, "shape": as_text(each.shape)}
                                                             for i, each in enumerate(self.inputs)},
-                    "nodes": None, "outputs": list(names)}
+                    "nodes": None, "outputs": list(names), **({"dims": self.bindings.dims()} if template.formulas else {})}
         document.update({"seed": Seeds.next()} if any(each.op in RANDOM for each in order) else {},
                         **({"device": self.device} if self.device else {}))
         text = json.dumps(document).replace('"nodes": null', f'"nodes":{template.nodes}', 1)
@@ -166,7 +109,7 @@ class Program:
         self.path = f"/api/v1/programs/{self.name}/run"
         weakref.finalize(self, self.session.programs.append, self.name)
 
-    def bind(self, inputs: list) -> tuple:
+    def bind(self, inputs: list, bindings: Bindings) -> tuple:
         """(the values of the program's inputs, files of those that are numbers of this process)"""
         exprs = []
         for i, (_, leaf) in enumerate(self.leaves):
@@ -174,6 +117,8 @@ class Program:
             if expr.shape != self.inputs[i].shape or expr.dtype is not self.inputs[i].dtype:
                 raise JitError(f"a tensor that the captured function uses was {self.inputs[i].shape} {self.inputs[i].dtype} "
                                f"and is now {expr.shape} {expr.dtype}")
+            if self.bindings.ranges:
+                bindings.add(expr.shape)
             exprs.append(expr)
         lazy = [expr for expr in exprs if expr.handle is None and expr.data is None]
         if lazy:
@@ -189,21 +134,23 @@ class Program:
             parts.append(bind(f"x{i}", expr, files))
         return ",".join(filter(None, parts)), files
 
-    def __call__(self, inputs: list) -> Any:
+    def __call__(self, inputs: list, bindings: Bindings) -> Any:
         session = self.session
-        values, files = self.bind(inputs)
+        values, files = self.bind(inputs, bindings)
+        sizes = f',"sizes":{json.dumps(self.bindings.sizes(bindings.values))}' if self.bindings.ranges else ""
         session.sweep()
         names = [session.fresh() for _ in self.names]
         keep = ",".join([f'"{name}":"{node}"' for name, (node, _) in zip(names, self.names)])
-        text = f'{{"lease":"{session.lease}","inputs":{{{values}}},"keep":{{{keep}}}{devices.options()}}}'
+        text = f'{{"lease":"{session.lease}","inputs":{{{values}}},"keep":{{{keep}}}{sizes}{devices.options()}}}'
         try:
             reply, _ = session.post(self.path, text, files, False)
         except BaseException:
             session.freed.extend((name, 0) for name in names)
             raise
         session.count(reply["stats"], self.ops, self.mem)
-        made = {node: held(Handle(session, name, numel(shape) * dtype.itemsize), shape, dtype, device)
-                for name, (node, (shape, dtype, device)) in zip(names, self.names)}
+        shapes = [rebound(shape, bindings.values) if sizes else shape for _, (shape, _, _) in self.names]
+        made = {node: held(Handle(session, name, numel(now(shape)) * dtype.itemsize), shape, dtype, device)
+                for name, shape, (node, (_, dtype, device)) in zip(names, shapes, self.names)}
         before = {id(expr): self.current(leaf, inputs) for expr, leaf in self.leaves} if self.passed else {}
 
         def value(expr: Expr) -> Expr:
@@ -222,7 +169,8 @@ class TinyJit:
     one request each.
 
     What is captured is what it returns and what it assigns.  Tensors that it uses besides its arguments are taken with the value
-    that they have at each call.  Other arguments than Tensors choose among programs, one for each of their values.
+    that they have at each call.  Other arguments than Tensors choose among programs, one for each of their values; but a Variable
+    may have any value of its range, as long as the function takes no plain number of it.
     """
 
     def __init__(self, fxn: Callable, captured=None, prune=False, optimize=False):
@@ -233,7 +181,7 @@ class TinyJit:
 
     def reset(self) -> None:
         """Forget what was captured."""
-        self.cnt, self.captures = 0, {}
+        self.cnt, self.captures, self.pinned = 0, {}, {}
 
     @property
     def captured(self):
@@ -248,15 +196,21 @@ class TinyJit:
             return self.fxn(*args, **kwargs)
         tensors: dict = {}
         rest: list = []
+        bindings = Bindings()
         for i, value in enumerate(args):
-            flatten(value, str(i), tensors, rest)
+            flatten(value, str(i), tensors, rest, bindings)
         for key in sorted(kwargs):
-            flatten(kwargs[key], key, tensors, rest)
+            flatten(kwargs[key], key, tensors, rest, bindings)
         inputs = list(tensors.values())
         if self.cnt == 0:
             result = self.first(args, kwargs)
         else:
-            key = tuple(rest)
+            for each in inputs:
+                if not is_plain(each.shape):
+                    each.realize()
+                bindings.add(each.shape)
+            others = tuple(rest)
+            key = self.key(others, bindings)
             program = self.captures.get(key)
             kinds = [(name, each.shape, each.dtype, each.expr.device) for name, each in tensors.items()]
             if program is None:
@@ -265,12 +219,18 @@ class TinyJit:
                 self.check_kinds(kinds)
                 if len(self.captures) >= MOST_PROGRAMS:
                     del self.captures[next(iter(self.captures))]
-                program = self.captures[key] = Program(kinds, capture(self.fxn, args, kwargs, inputs))
+                trace = capture(self.fxn, args, kwargs, inputs)
+                self.pinned[others] = self.pinned.get(others, frozenset()) | trace.pinned
+                program = self.captures[self.key(others, bindings)] = Program(kinds, trace)
             elif program.kinds != kinds:
                 raise JitError(f"args mismatch in JIT: expected {program.kinds}, got {kinds}")
-            result = program(inputs)
+            result = program(inputs, bindings)
         self.cnt += 1
         return result
+
+    def key(self, others: tuple, bindings: Bindings) -> tuple:
+        """Which program is for these arguments: by all that are no Tensors, and the values of Variables that it was made for."""
+        return others, tuple((name, bindings.values.get(name)) for name in sorted(self.pinned.get(others, ())))
 
     def check_kinds(self, kinds: list) -> None:
         """Another value of an argument that is no Tensor is another program; another shape or dtype is an error."""
@@ -286,7 +246,7 @@ class TinyJit:
         finally:
             Capture.current = None
         returned: dict = {}
-        flatten(result, "", returned, [])
+        flatten(result, "", returned, [], Bindings())
         wanted = list({id(each): each for each in (*returned.values(), *recorded.assigned.values())}.values())
         if wanted:
             wanted[0].realize(*wanted[1:])
@@ -309,12 +269,13 @@ def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list) -> Trace:
     for each, leaf in zip(inputs, fresh):
         each.expr = leaf
     Capture.current = recorded = Capture(tracing=True)
+    Pins.names = set()
     finished = False
     try:
         returned = fxn(*args, **kwargs)
         finished = True
     finally:
-        Capture.current = None
+        Capture.current, pinned, Pins.names = None, frozenset(Pins.names), None
         changed = {i: each.expr for i, each in enumerate(inputs) if each.expr is not fresh[i]}
         for each, leaf in zip(inputs, before):
             each.expr = leaf
@@ -356,10 +317,10 @@ def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list) -> Trace:
             leaves.append((each, each))
         elif each.op == "to":
             raise JitError("a captured function is on one device")
-    return Trace(returned, outputs, assigned, leaves, order, inner, kept)
+    return Trace(returned, outputs, assigned, leaves, order, inner, kept, pinned)
 
 
 def tensors_of(value: Any) -> list:
     found: dict = {}
-    flatten(value, "", found, [])
+    flatten(value, "", found, [], Bindings())
     return list(found.values())

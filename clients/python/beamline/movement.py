@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from .base import Base, argfix, broadcast_shape, ceildiv, make_tuple, one_device
 from .dtype import dtypes, least_upper_dtype
-from .expr import Expr, numel
+from .expr import Expr, held, is_plain, numel
+from .symbolic import Pins, Symbolic, VariableError, is_known, is_size, now
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -24,7 +25,8 @@ class MovementMixin(Base):
     def reshape(self, shape, *args) -> Tensor:
         """The same elements as |shape|; one size may be -1, and None keeps that of its axis."""
         given = argfix(shape, *args)
-        sizes = tuple(self.shape[i] if size is None else int(size) for i, size in enumerate(given))
+        sizes = tuple(self.shape[i] if size is None else size if isinstance(size, Symbolic) else int(size)
+                      for i, size in enumerate(given))
         if sizes.count(-1) > 1:
             raise RuntimeError(f"only one dimension can be inferred using -1, getting {given}")
         if -1 in sizes:
@@ -32,9 +34,25 @@ class MovementMixin(Base):
             if rest == 0 or self.numel() % rest:
                 raise ValueError(f"size mismatch, can't reshape ({self.shape}) -> ({sizes})")
             sizes = tuple(self.numel() // rest if size == -1 else size for size in sizes)
-        if numel(sizes) != self.numel() or any(size < 0 for size in sizes):
+        if numel(sizes) != self.numel() and (_named(sizes) or _named(self.shape)) and now(numel(sizes)) == now(self.numel()):
+            return self._renamed(sizes)
+        if numel(sizes) != self.numel() or not all(is_known(0, size) for size in sizes):
             raise ValueError(f"size mismatch, can't reshape ({self.shape}) -> ({sizes})")
         return self if sizes == self.shape else self._op("reshape", shape=sizes)._attrs(shape=sizes)
+
+    def _renamed(self, sizes: tuple) -> Tensor:
+        """The same elements, with Variables in the place of the numbers that they are bound to, or the other way."""
+        if Pins.names is not None:
+            raise VariableError(f"{self.shape} is {sizes} only for what its Variables are bound to now, which a captured function "
+                                "cannot rely on")
+        if not is_plain(sizes):
+            raise ValueError(f"{self.shape} as {sizes}: only Variables themselves may stand for numbers")
+        self.realize()
+        fixed = held(self.expr.handle, now(self.shape), self.dtype, self.expr.device)
+        if not _named(sizes):
+            return self._wrap(fixed).reshape(sizes)
+        made = self._wrap(fixed).reshape(now(sizes)).contiguous().realize()
+        return self._wrap(held(made.expr.handle, sizes, self.dtype, self.expr.device))
 
     def _attrs(self, **attrs) -> Tensor:
         self.expr.attrs = tuple(attrs.items())
@@ -65,7 +83,8 @@ class MovementMixin(Base):
         if len(arg) != self.ndim:
             raise ValueError(f"shrink of {self.ndim} axes with {len(arg)} ranges")
         ranges = tuple((0, size) if each is None else tuple(each) for each, size in zip(arg, self.shape))
-        if any(not 0 <= start <= stop <= size for (start, stop), size in zip(ranges, self.shape)):
+        if not all(is_known(0, start) and is_known(start, stop) and is_known(stop, size)
+                   for (start, stop), size in zip(ranges, self.shape)):
             raise ValueError(f"invalid shrink {arg} for {self.shape}")
         if all(each == (0, size) for each, size in zip(ranges, self.shape)):
             return self
@@ -89,9 +108,9 @@ class MovementMixin(Base):
         pairs = self._padding(padding)
         if mode != "constant":
             return self._pad_mode(pairs, mode)
-        part = self.shrink(tuple((max(-a, 0), size - max(-b, 0)) for (a, b), size in zip(pairs, self.shape)))
-        pairs = tuple((max(a, 0), max(b, 0)) for a, b in pairs)
-        if not any(a or b for a, b in pairs):
+        part = self.shrink(tuple((_above(-a), size - _above(-b)) for (a, b), size in zip(pairs, self.shape)))
+        pairs = tuple((_above(a), _above(b)) for a, b in pairs)
+        if all(each.__class__ is int and each == 0 for pair in pairs for each in pair):
             return part
         shape = tuple(a + size + b for (a, b), size in zip(pairs, part.shape))
         if isinstance(value, float) and not dtypes.is_float(self.dtype):
@@ -102,7 +121,7 @@ class MovementMixin(Base):
         return part._op("pad", shape=shape)._attrs(**attrs)
 
     def _padding(self, padding) -> tuple:
-        if all(isinstance(each, int) for each in padding):
+        if all(is_size(each) for each in padding):
             if len(padding) % 2:
                 raise ValueError("Flat padding must have even number of pads")
             flat = tuple(padding)
@@ -145,7 +164,7 @@ class MovementMixin(Base):
     def _slice(self, ranges: list) -> Tensor:
         """(start, stop, positive step) of each axis."""
         if all(step == 1 for _, _, step in ranges):
-            return self.shrink(tuple((start, max(start, stop)) for start, stop, _ in ranges))
+            return self.shrink(tuple((start, stop if is_known(start, stop) else max(start, stop)) for start, stop, _ in ranges))
         shape = tuple(max(0, ceildiv(stop - start, step)) for start, stop, step in ranges)
         starts, stops, steps = zip(*ranges)
         stops = tuple(max(start, stop) for start, stop in zip(starts, stops))
@@ -367,6 +386,16 @@ class MovementMixin(Base):
     def triu(self, diagonal: int = 0) -> Tensor:
         """Zero below the diagonal of the last two axes."""
         return self._op("triu", diagonal=diagonal)
+
+
+def _named(shape: tuple) -> bool:
+    """Whether Variables are in a shape."""
+    return any(isinstance(size, Symbolic) for size in shape)
+
+
+def _above(size):
+    """A size, or 0 where it is negative."""
+    return size if is_known(0, size) else 0 if is_known(size, 0) else max(int(size), 0)
 
 
 def parse_formula(side: str) -> list:

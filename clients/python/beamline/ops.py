@@ -3,8 +3,8 @@
 """A method for every op of the wire: of a graph, and, where the op begins with a tensor, of a tensor too.
 
 Where a tensor is wanted, a number will do; a whole one takes the dtype of the other operand.  Sizes are whole numbers or
-names of dimensions.  ``name`` is the id of the node, or the list of its ids where the op has several results; by default one
-is made up.  Shapes and dtypes are checked by the server: what cannot be is InvalidGraph, which says why and names the node.
+names of dimensions, or formulas of them such as "2 * n + 1".  ``name`` is the id of the node, or the list of its ids where
+the op has several results; by default one is made up.  Shapes and dtypes are checked by the server: what cannot be is InvalidGraph, which says why and names the node.
 """
 
 # What the server takes where an attribute is left out: these are not sent.
@@ -71,6 +71,7 @@ DEFAULTS = {
     "max_unpool": {"padding": 0, "dims": 2},
     "interpolate": {"mode": "nearest", "align_corners": False},
     "triangular_solve": {"upper": False},
+    "svd": {"full_matrices": True},
     "fft": {"axis": -1},
     "ifft": {"axis": -1},
     "rfft": {"axis": -1},
@@ -127,7 +128,7 @@ DEFAULTS = {
     "one_cycle_lr": {"pct_start": 0.3, "div": 25, "final_div": 10000},
 }
 # Ops whose results are a list, even of one.
-LISTED = ("cummax", "cummin", "sort", "topk", "lstm_cell", "max_pool_indices", "qr", "fft", "ifft", "rfft",
+LISTED = ("cummax", "cummin", "sort", "topk", "lstm_cell", "max_pool_indices", "qr", "svd", "fft", "ifft", "rfft",
           "masked_select", "nonzero", "scan", "cond", "grad", "sgd", "adam", "adamw", "adagrad", "rmsprop", "lamb",
           "lars", "muon", "clip_grad_norm")
 
@@ -1595,6 +1596,16 @@ class GraphOps:
         """
         return self.op("det", [x], {}, name)
 
+    def svd(self, x, full_matrices=True, *, name=None):
+        """torch.linalg.svd: U, the singular values from the largest, and V^T, x = U S V^T, with all columns of U and
+            rows of V^T or as many as there are values; the gradient is that of distinct values over 0
+
+        x: tensor of floats (integers and bool become float32)
+        full_matrices: True or False
+        Returns: a list of a tensor of floats, a tensor of floats, a tensor of floats
+        """
+        return self.op("svd", [x], {"full_matrices": full_matrices}, name, results=3)
+
     def fft(self, re, im=None, axis=-1, *, name=None):
         """discrete Fourier transform along the axis
 
@@ -2009,8 +2020,8 @@ class GraphOps:
     def arange(self, stop, *, start=0, step=1, dtype=None, name=None):
         """start, start + step, ... below stop; int64, or float32 if one of them has a fraction
 
-        stop: number or name of a dimension
-        start: number or name of a dimension
+        stop: number or size
+        start: number or size
         step: number
         dtype: dtype
         Returns: a tensor
@@ -2032,7 +2043,7 @@ class GraphOps:
         """every element the value
 
         shape: size or list of sizes
-        value: number
+        value: number or size
         dtype: dtype
         Returns: a tensor
         """
@@ -2114,7 +2125,7 @@ class GraphOps:
         """whole numbers from low to high - 1
 
         shape: size or list of sizes
-        high: number or name of a dimension
+        high: number or size
         key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
         low: whole number
         dtype: dtype
@@ -3744,6 +3755,15 @@ class NodeOps:
         Returns: a tensor of floats
         """
         return self.graph.det(self, name=name)
+
+    def svd(self, full_matrices=True, *, name=None):
+        """torch.linalg.svd: U, the singular values from the largest, and V^T, x = U S V^T, with all columns of U and
+            rows of V^T or as many as there are values; the gradient is that of distinct values over 0
+
+        full_matrices: True or False
+        Returns: a list of a tensor of floats, a tensor of floats, a tensor of floats
+        """
+        return self.graph.svd(self, full_matrices, name=name)
 
     def fft(self, im=None, axis=-1, *, name=None):
         """discrete Fourier transform along the axis

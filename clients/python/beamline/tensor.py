@@ -22,6 +22,7 @@ from .indexing import IndexingMixin
 from .linalg import LinalgMixin
 from .movement import MovementMixin
 from .reduce import ReduceMixin
+from .symbolic import Symbolic, now
 from .values import Array, as_array, is_numpy
 
 LEAVES = (list, tuple, bytes, bytearray, memoryview, pathlib.Path, Array)
@@ -51,9 +52,19 @@ def pack(numbers: list, dtype: DType) -> bytes:
         numbers = [wrap_number(int(number), dtype) for number in numbers]
     if dtype is dtypes.bfloat16:
         return values.array(numbers, "bfloat16").data
+    if dtype in dtypes.fp8s:
+        return bytes(code_of(number, dtype) for number in numbers)
     if dtype is dtypes.float16:
         numbers = [number if abs(number) < 65520 or number != number else math.copysign(math.inf, number) for number in numbers]
     return struct.pack(f"<{len(numbers)}{dtype.fmt}", *numbers)
+
+
+def code_of(number: float, dtype: DType) -> int:
+    """A number as an 8-bit float; past the largest it is infinity, or NaN where there is none, as a cast makes it."""
+    try:
+        return values.round_float8(dtype.name, number)
+    except OverflowError:
+        return values.round_float8(dtype.name, math.copysign(math.inf, number))
 
 
 def leaf(data, dtype: DType | None, device: str | None) -> Expr:
@@ -204,11 +215,11 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         if fmt is None:
             raise RuntimeError(f"no fmt dtype for {self.dtype}")
         view = memoryview(array.data).cast("B")
-        return view.cast(fmt, self.shape) if self.numel() else memoryview(bytes(self.dtype.itemsize)).cast(fmt)[:0]
+        return view.cast(fmt, array.shape) if array.nbytes else memoryview(bytes(self.dtype.itemsize)).cast(fmt)[:0]
 
     def item(self):
         """The number of a Tensor with one element."""
-        if self.numel() != 1:
+        if now(self.numel()) != 1:
             raise RuntimeError(f"must have one element for item, not {self.shape}")
         return self._array().item()
 
@@ -217,11 +228,10 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         return self._array().tolist()
 
     def numpy(self):
-        """Its numbers as a NumPy array of its own; bfloat16 as float32."""
+        """Its numbers as a NumPy array of its own; bfloat16 and 8-bit floats, which NumPy lacks, as float32."""
         if values.numpy is None:
             raise ImportError("Tensor.numpy() needs NumPy; tolist() and data() do not")
-        array = values.numpy.array(self._array().__array__())
-        return array.astype("float32") if self.dtype is dtypes.bfloat16 else array
+        return values.numpy.array(self._array().__array__())
 
     # ---- another value
 

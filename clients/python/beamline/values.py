@@ -45,6 +45,7 @@ def float8_values(fraction, bias, finite, beyond):
 
 
 FLOAT8 = {"float8_e4m3": float8_values(3, 7, 0x7e, math.nan), "float8_e5m2": float8_values(2, 15, 0x7b, math.inf)}
+FINITE8 = {name: [value for value in codes[:128] if math.isfinite(value)] for name, codes in FLOAT8.items()}
 
 
 def dtype_name(dtype):
@@ -95,7 +96,7 @@ class Array:
         return self.shape[0]
 
     def __array__(self, dtype=None):
-        values = numpy.frombuffer(self.data, self.dtype) if self.dtype in NUMPY_DTYPES else numpy.array(self.flat())
+        values = numpy.frombuffer(self.data, self.dtype) if self.dtype in NUMPY_DTYPES else numpy.array(self.flat(), "float32")
         values = values.reshape(self.shape)
         return values if dtype is None else values.astype(dtype)
 
@@ -184,8 +185,7 @@ def round_word(word):
 
 def round_float8(dtype, number):
     """The code of the nearest value, of two as near of the even one; OverflowError past the largest, as for the other floats."""
-    size, sign = abs(number), 0x80 if math.copysign(1, number) < 0 else 0
-    finite = [value for value in FLOAT8[dtype][:128] if math.isfinite(value)]
+    size, sign, finite = abs(number), 0x80 if math.copysign(1, number) < 0 else 0, FINITE8[dtype]
     if math.isnan(number):
         return sign | 0x7f
     if math.isinf(number):

@@ -6,14 +6,14 @@ import io
 import math
 import struct
 
-from ..dtype import DType, dtypes
+from ..dtype import dtypes
 from ..tensor import Tensor
 
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-PLAIN = {0: dtypes.float32, 1: dtypes.float16, 16: dtypes.int8, 17: dtypes.int16, 18: dtypes.int32, 24: dtypes.int8,
-         25: dtypes.int16,
-         26: dtypes.int32, 27: dtypes.int64, 28: dtypes.float64, 30: dtypes.bfloat16}
+PLAIN = {0: dtypes.float32, 1: dtypes.float16, 24: dtypes.int8, 25: dtypes.int16, 26: dtypes.int32, 27: dtypes.int64,
+         28: dtypes.float64, 30: dtypes.bfloat16}
 ALIGNMENT = 32
+HALF_STEPS = [0, 1, 2, 3, 4, 6, 8, 12]  # twice the values of a 4-bit float of two bits of exponent and one of fraction
 
 
 def halves(blocks: Tensor, at: int) -> Tensor:
@@ -67,6 +67,13 @@ def q6_k(b: Tensor) -> Tensor:
     return halves(b, 208).unsqueeze(-1) * scales * q.reshape(-1, 16, 16)
 
 
+def mxfp4(b: Tensor) -> Tensor:
+    """4-bit floats times a power of two: https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf."""
+    power = (b[:, 0:1].cast(dtypes.uint32) << 23).bitcast(dtypes.float32) * 0.5
+    table = Tensor(HALF_STEPS + [-each for each in HALF_STEPS], dtype=dtypes.float32)
+    return power * table[nibbles(b[:, 1:17]).cast(dtypes.int32)]
+
+
 # kind -> (elements of a block, its bytes, how blocks (n, bytes) become numbers)
 QUANTISED = {
     2: (32, 18, lambda b: halves(b, 0) * (nibbles(b[:, 2:18]).cast(dtypes.float32) - 8)),
@@ -77,6 +84,7 @@ QUANTISED = {
     12: (256, 144, q4_k),
     13: (256, 176, q5_k),
     14: (256, 210, q6_k),
+    39: (32, 17, mxfp4),
 }
 
 
@@ -88,12 +96,18 @@ class Reader:
 
     def number(self, letter: str):
         """One number of a format of the struct module."""
-        size = struct.calcsize("<" + letter)
-        return struct.unpack("<" + letter, self.stream.read(size))[0]
+        return struct.unpack("<" + letter, self.bytes(struct.calcsize("<" + letter)))[0]
+
+    def bytes(self, count: int) -> bytes:
+        """So many bytes; ValueError where the file ends before."""
+        data = self.stream.read(min(count, len(self.stream.getbuffer())))
+        if len(data) != count:
+            raise ValueError("GGUF: the file ends in its head")
+        return data
 
     def text(self) -> str:
         """A string behind its length."""
-        return self.stream.read(self.number("Q")).decode("utf-8", "replace")
+        return self.bytes(self.number("Q")).decode("utf-8", "replace")
 
     def value(self, kind: int):
         """A value of a kind: a number, a string or a list."""
@@ -107,15 +121,20 @@ class Reader:
         raise ValueError(f"GGUF: no kind of value {kind}")
 
 
-def expand(raw: Tensor, kind: int, shape: tuple) -> Tensor:
-    """The numbers of a tensor from its bytes."""
+def expand(name: str, data, kind: int, shape: tuple) -> Tensor:
+    """The numbers of a tensor, of which |data| has the bytes and perhaps more; ValueError where there are less."""
+    if kind not in PLAIN and kind not in QUANTISED:
+        raise ValueError(f"GGUF: {name!r} is of kind {kind}, which is none of {', '.join(map(str, sorted({*PLAIN, *QUANTISED})))}")
+    per, size = (1, PLAIN[kind].itemsize) if kind in PLAIN else QUANTISED[kind][:2]
+    count = math.prod(shape)
+    if count % per:
+        raise ValueError(f"GGUF: {name!r} has {count} elements, but its kind {kind} has blocks of {per}")
+    if len(data) < count // per * size:
+        raise ValueError(f"GGUF: the file ends in {name!r}")
+    raw = Tensor(data[:count // per * size])
     if kind in PLAIN:
-        dtype: DType = PLAIN[kind]
-        return raw[:math.prod(shape) * dtype.itemsize].bitcast(dtype).reshape(shape)
-    if kind not in QUANTISED:
-        raise ValueError(f"GGUF: quantisation {kind} is not supported")
-    per, size, decode = QUANTISED[kind]
-    return decode(raw[:math.prod(shape) // per * size].reshape(-1, size)).reshape(shape)
+        return raw.bitcast(PLAIN[kind]).reshape(shape)
+    return QUANTISED[kind][2](raw.reshape(-1, size)).reshape(shape)
 
 
 def gguf_load(tensor) -> tuple:
@@ -137,10 +156,4 @@ def gguf_load(tensor) -> tuple:
         entries.append((name, shape, reader.number("I"), reader.number("Q")))
     alignment = metadata.get("general.alignment", ALIGNMENT)
     start = -(-reader.stream.tell() // alignment) * alignment
-    found = {}
-    for name, shape, kind, offset in entries:
-        count = math.prod(shape)
-        per, size = (1, PLAIN[kind].itemsize) if kind in PLAIN else QUANTISED.get(kind, (1, 1))[:2]
-        size *= count // per
-        found[name] = expand(Tensor(data[start + offset:start + offset + size]), kind, shape)
-    return metadata, found
+    return metadata, {name: expand(name, data[start + offset:], kind, shape) for name, shape, kind, offset in entries}

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Compare Tensor with the surface that users of tinygrad know: its public names, their parameters in order, and the defaults.
+
+    tests/client/surface.py           say what differs from surface.txt (exit status 1 where something does)
+
+A line of surface.txt is a name for a property, or a name with its parameters.  What tinygrad has and Tensor does not, since it
+speaks of its compiler, of devices or of files that a server does not have, is in EXCLUDED.
+"""
+import inspect
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SURFACE = pathlib.Path(__file__).resolve().parent / "surface.txt"
+EXCLUDED = ("uop", "callify", "schedule_linear", "linear_with_vars", "custom_kernel", "from_url", "decode_hevc_frame", "image_dot",
+            "image_conv2d", "from_blob", "call", "as_param", "is_param", "is_param_", "usum", "uprod", "ufix", "alu", "invalids")
+OURS = ("requires_grad", "materialize_grads")  # parameters that are here only
+
+
+def describe(kind: type, name: str) -> str:
+    """A name of a class as a line of surface.txt."""
+    static, value = inspect.getattr_static(kind, name), getattr(kind, name)
+    if isinstance(static, property) or not callable(value):
+        return name
+    words = []
+    for param in inspect.signature(value).parameters.values():
+        if param.name in (*OURS, "self") and param.kind is not param.VAR_KEYWORD:
+            continue
+        mark = {param.VAR_POSITIONAL: "*", param.VAR_KEYWORD: "**"}.get(param.kind, "")
+        words.append(mark + param.name + ("" if param.default is param.empty else f"={param.default!r}"))
+    return f"{name}({', '.join(words)})"
+
+
+def wanted() -> list:
+    """The lines of surface.txt."""
+    return SURFACE.read_text().split("\n")[:-1]
+
+
+def names() -> list:
+    """The names in it."""
+    return [line.partition("(")[0] for line in wanted()]
+
+
+def differences(kind: type) -> list:
+    """What a class lacks of it, or has otherwise."""
+    found = []
+    for line in wanted():
+        name = line.partition("(")[0]
+        has = describe(kind, name) if hasattr(kind, name) else "nothing"
+        if has != line:
+            found.append(f"{line}: there is {has}")
+    return found
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT / "clients" / "python"))
+    from beamline import Tensor
+    problems = differences(Tensor)
+    print("\n".join(problems) or f"{len(wanted())} names as they should be")
+    sys.exit(bool(problems))
