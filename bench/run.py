@@ -29,6 +29,9 @@ ROOT = HERE.parent
 sys.path.insert(0, str(ROOT / "clients" / "python"))
 import beamline  # noqa: E402
 import picture  # noqa: E402
+from beamline import Device, Tensor, dtypes, nn  # noqa: E402
+from beamline.helpers import GlobalCounters  # noqa: E402
+from beamline.train import DataLoader, Learner  # noqa: E402
 
 THREADS = os.cpu_count() or 1
 POLICIES = ("passive", "active")
@@ -124,14 +127,41 @@ def graph(build, **shapes):
     return prepare
 
 
+def learning(optimizer):
+    """Epochs of a Learner over 60,000 pictures that the server holds; the time of our own side counts."""
+    def prepare(*_):
+        images = (Tensor.rand(PICTURES, 28, 28) * 256).cast(dtypes.uint8)
+        labels = Tensor.randint(PICTURES, low=0, high=10).cast(dtypes.uint8)
+        first, second = nn.Linear(784, 128), nn.Linear(128, 10)
+        model = lambda x: second(first(x.flatten(1)).relu())  # noqa: E731
+        loader = DataLoader(images, labels, batch_size=128, transform=lambda x, y: (x.float() / 255, y))
+        learner = Learner(model, loader, optimizer=optimizer([*nn.state.get_parameters(first), *nn.state.get_parameters(second)]))
+        learner.fit(1, progress=False)
+
+        def measure(seconds):
+            walls, computes, start = [], [], time.perf_counter()
+            while len(walls) < 2 or time.perf_counter() - start < seconds:
+                GlobalCounters.reset()
+                begin = time.perf_counter()
+                learner.fit(1, progress=False)
+                walls.append(time.perf_counter() - begin)
+                computes.append(GlobalCounters.time_sum_s)
+            return walls, computes
+        return measure, {}
+    return prepare
+
+
 def chain(a, b):
     return (((a * b + 1.5).relu() * a - b).abs() + 0.5).sqrt()
 
 
 MANY = 64 << 20
+PICTURES = 60000  # as Fashion-MNIST has
 WORKS = {
     "mlp": Work("MLP 784-128-10, batch 128, SGD", "steps/s", 1, 1.0, training(mlp_program, x=[128, 784], y=[128])),
     "cnn": Work("CNN, batch 64, Adam", "steps/s", 1, 0.7, training(cnn_program, x=[64, 1, 28, 28], y=[64])),
+    "learner": Work("Learner, MLP, Adam, from memory", "img/s", PICTURES, 5.0, learning(lambda some: nn.optim.Adam(some, lr=0.001))),
+    "learner_sgd": Work("Learner, MLP, SGD, from memory", "img/s", PICTURES, 5.0, learning(lambda some: nn.optim.SGD(some, lr=0.01))),
     "matmul": Work("matmul 1024³ float32", "GFLOP/s", 2e-9 * 1024**3, 0.6, graph(lambda a, b: a @ b, a=[1024, 1024], b=[1024, 1024])),
     "softmax": Work("row softmax 65536×1024", "GB/s", 8e-9 * 65536 * 1024, 2.0, graph(lambda x: x.softmax(), x=[65536, 1024])),
     "chain": Work("8 elementwise ops on 64M floats", "GB/s", 12e-9 * MANY, 2.0, graph(chain, a=[MANY], b=[MANY])),
@@ -305,6 +335,8 @@ def main():
     only = options.only.split(",")
     server = Server(options.url)
     client = beamline.Client(server.url)
+    Device.connect(server.url)
+    Device.DEFAULT = options.device
     report = {"machine": machine(), "device": options.device, "rows": []}
     try:
         client.wait_ready()

@@ -33,6 +33,20 @@ def cnn():
     return train(model, torch.optim.Adam(model.parameters(), lr=0.001), torch.rand(64, 1, 28, 28), torch.randint(0, 10, (64,)))
 
 
+def learner(optimiser):
+    """An epoch of a DataLoader over pictures in memory."""
+    nn = torch.nn
+    images, labels = torch.randint(0, 256, (60000, 28, 28), dtype=torch.uint8), torch.randint(0, 10, (60000,))
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(images, labels), batch_size=128, shuffle=True)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
+    optimiser = optimiser(model.parameters())
+
+    def epoch():
+        for x, y in loader:
+            train(model, optimiser, x.float() / 255, y)()
+    return epoch
+
+
 def matmul():
     a, b, c = torch.rand(1024, 1024), torch.rand(1024, 1024), torch.empty(1024, 1024)
     return lambda: torch.mm(a, b, out=c)
@@ -48,8 +62,9 @@ def chain():
     return lambda: (((a * b + 1.5).relu() * a - b).abs() + 0.5).sqrt()
 
 
-WORK = {"mlp": mlp, "cnn": cnn, "matmul": matmul, "softmax": softmax, "chain": chain}
-TRAINS = ("mlp", "cnn")
+WORK = {"mlp": mlp, "cnn": cnn, "learner": lambda: learner(lambda some: torch.optim.Adam(some, lr=0.001)),
+        "learner_sgd": lambda: learner(lambda some: torch.optim.SGD(some, lr=0.01)), "matmul": matmul, "softmax": softmax, "chain": chain}
+TRAINS = ("mlp", "cnn", "learner", "learner_sgd")
 
 
 def measure(step, name, seconds):

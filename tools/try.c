@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* try DEVICE FILE [debug] [noopt] [fast] [only ENTRY] [repeat N]: compile a program document for a device, compare one run with
- * the interpreter, and say what became of it.  For people who work on the compiler. */
+ * the interpreter, and say what became of it; of N more runs, the least time of each kernel.  For people who work on the
+ * compiler. */
 #include "tests/plan/harness.h"
 
 #include <stdio.h>

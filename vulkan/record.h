@@ -7,7 +7,7 @@
 #include "vulkan/internal.h"
 
 enum {
-    BL_VK_VARIANTS = 8,    /* a step of training has two or three: its state's buffers change places */
+    BL_VK_VARIANTS = 16,   /* a step of training has two: its state's buffers change places; reports have eight sets of outputs */
     BL_VK_MAX_SPANS = 256, /* between two barriers; past that a barrier is cheaper than the search for its need */
 };
 

@@ -327,13 +327,18 @@ static void run_fold(const runner *r, const item *it, const step *s)
     uint32_t lanes = s->args[0].lanes;
 
     for (uint32_t i = 0; i < r->n; i++) {
-        bl_scalar pair[2] = {in[i * lanes], {0}};
+        bl_scalar part[BL_MAX_LANES];
 
-        for (uint32_t l = 1; l < lanes; l++) {
-            pair[1] = in[i * lanes + l];
-            pair[0] = bl_eval(fold, s->how.dtype, pair);
+        for (uint32_t l = 0; l < lanes; l++)
+            part[l] = in[i * lanes + l];
+        for (uint32_t n = lanes, half = 0; n > 1; n = half) { /* halves, as the renderers fold */
+            half = (n + 1) / 2;
+            for (uint32_t l = 0; l + half < n; l++) {
+                bl_scalar pair[2] = {part[l], part[l + half]};
+                part[l] = bl_eval(fold, s->how.dtype, pair);
+            }
         }
-        out[i] = pair[0];
+        out[i] = part[0];
     }
 }
 

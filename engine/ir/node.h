@@ -197,6 +197,8 @@ typedef struct bl_nodes {
 /* All nodes that |roots| reach, extents included where |dims| is set, in ascending order of id (sources first).
  * The array lives in the arena; count 0 if it could not be had (see bl_ir_status). */
 bl_nodes bl_reach(bl_ir *ir, int nroots, const bl_node *const *roots, bool dims);
+/* |node| (whose sources are simple) rebuilt over other sources and extents, simplified where it is a scalar op. */
+const bl_node *bl_node_rebuild(bl_ir *ir, const bl_node *node, const bl_node *const *src, const bl_node *const *dim);
 /* Rebuild |root| with every node in |map| (bl_node to bl_node) replaced, sources first, simplifying scalars on the way. */
 struct bl_ptrmap;
 const bl_node *bl_substitute(bl_ir *ir, const bl_node *root, const struct bl_ptrmap *map);

@@ -66,9 +66,6 @@ void bl_node_set_bounds(bl_node *node);
 bool bl_cast_keeps(bl_dtype to, const bl_node *x);
 /* Lanes of a node of this op over these sources; |lanes| is what it had, or 1. */
 uint8_t bl_node_lanes(const bl_node *node, const bl_node *const *src);
-
-/* |node| (whose sources are simple) rebuilt over other sources and extents, simplified where it is a scalar op. */
-const bl_node *bl_node_rebuild(bl_ir *ir, const bl_node *node, const bl_node *const *src, const bl_node *const *dim);
 /* The first simplification that fits a scalar ALU node, which need not be interned; NULL if it is simple. */
 const bl_node *bl_scalar_simplify(bl_ir *ir, const bl_node *node);
 /* As bl_rules_apply, by the table. */

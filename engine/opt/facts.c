@@ -21,13 +21,13 @@ int facts_axis_of(const bl_tune *tune, const bl_node *range)
     return -1;
 }
 
-size_t facts_widest(const facts *f)
+size_t facts_widest(const facts *f, const bl_node *range)
 {
     size_t bytes = 1;
     for (size_t i = 0; i < f->below.count; i++) {
         const bl_node *node = f->below.at[i];
         size_t own = bl_dtype_bytes((bl_dtype)node->dtype);
-        if (node->dtype == BL_INDEX || node->op == BL_OP_SINK)
+        if (node->dtype == BL_INDEX || node->op == BL_OP_SINK || !bl_depends(f->tune, node, range))
             continue;
         if (node->dtype == BL_F16 || node->dtype == BL_BF16 || node->dtype == BL_BOOL)
             own = 4; /* computed so */

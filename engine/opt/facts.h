@@ -28,8 +28,8 @@ void facts_init(facts *f, bl_tune *tune);
 /* Does the access's index grow by one with the axis (1), not at all (0), or otherwise (-1)? */
 int facts_contiguity(facts *f, const bl_node *node, const bl_node *range);
 int facts_axis_of(const bl_tune *tune, const bl_node *range); /* its number, or -1 */
-/* Bytes of the widest element that the nest computes with. */
-size_t facts_widest(const facts *f);
+/* Bytes of the widest element among the values that differ along an axis, which are those that lanes would hold. */
+size_t facts_widest(const facts *f, const bl_node *range);
 
 /* tile.c: how a tile is shared out.  Work-items of a group along the lanes' axis and along the rows' axis; 1 on a device whose
  * group is one work-item. */

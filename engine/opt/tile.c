@@ -5,6 +5,7 @@
 
 enum {
     REUSE_TO_PACK = 16, /* reads of each element from which writing a panel pays */
+    PACK_COST = 6,      /* instructions that an element of a panel costs: 0.8 ns, where one of the product's takes 0.14 */
     REUSE_TO_WRITE = 8, /* reads of each element from which writing it with its edges pays */
     UNROLL = 4,
     SMALL_LOOP = 5, /* a reduction's innermost loop this short is unrolled whole */
@@ -23,7 +24,7 @@ static int power_of_two_below(int64_t n)
 
 int tile_lanes(const facts *f, const bl_target *target, const bl_node *range)
 {
-    int64_t width = target->vector_bits / 8 / (int64_t)facts_widest(f);
+    int64_t width = target->vector_bits / 8 / (int64_t)facts_widest(f, range);
     if (target->max_lanes > 0 && width > target->max_lanes)
         width = target->max_lanes;
     if (!bl_is_fixed(range) || width < 2)
@@ -59,15 +60,18 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
         int contiguous = facts_contiguity(f, a->node, range);
         if ((a->loops & bit) == 0)
             cost += runs;
-        else if (contiguous >= 0 || can_pack(f, a, target))
+        else if (contiguous >= 0)
             cost += runs * waste / lanes;
+        else if (can_pack(f, a, target))
+            cost += runs * waste / lanes +
+                    (double)PACK_COST * (double)bl_free_size(&f->tune->free, bl_free_get(&f->tune->free, a->node));
         else
             cost += runs * 1.5;
     }
     if (range->arg >= FIRST_REDUCE && f->main == NULL)
         return cost * 1.01 + (double)bl_free_size(&f->tune->free, f->outputs) * 0.5 * lanes; /* the lanes are folded at the end */
     if (range->arg >= FIRST_REDUCE)
-        return cost * 1.15 + (double)bl_free_size(&f->tune->free, f->outputs) * lanes;
+        return cost * 1.15 + (double)bl_free_size(&f->tune->free, f->outputs) * 0.75 * lanes;
     return cost;
 }
 

@@ -89,8 +89,8 @@ const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range
         }
         if (tune_binds(node, range))
             made = bind_parts(ir, node, src, range, n, parts);
-        else if (changed)
-            made = bl_node_with(ir, node, src);
+        else if (changed) /* simplified: indices of merged loops lose their divisions here */
+            made = bl_node_rebuild(ir, node, src, node->dim);
         if (made != NULL)
             bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
     }

@@ -74,7 +74,8 @@ typedef struct bl_run {
     uint64_t steps;            /* at least 1 */
     const atomic_bool *cancel; /* looked at between launches' flushes; may be NULL */
     int64_t deadline_ns;       /* bl_clock_ns after which it is BL_ETIMEOUT; 0: none */
-    /* Called after every |every| steps with that step's outputs, or NULL.  Runs on this thread. */
+    /* Called for every |every|-th step with that step's outputs, in order, or NULL; small outputs are kept until the device has
+     * done some steps more, which a failure of the call then does not undo.  Runs on this thread. */
     uint64_t every;
     bl_status (*collect)(void *arg, uint64_t step, bl_buffer *const *outputs, bl_err *err);
     void *collect_arg;

@@ -10,14 +10,20 @@
 
 enum {
     STEPS_IN_FLIGHT = 32, /* submitted before the next look at cancellation and the clock */
-    LAUNCHES_IN_FLIGHT = 2048
+    LAUNCHES_IN_FLIGHT = 2048,
+    REPORTS_IN_FLIGHT = 8,      /* reports that have outputs of their own, so that the device need not be waited for at each */
+    MOST_REPORT_BYTES = 1 << 20 /* outputs up to which they have */
 };
 
 typedef struct running {
     bl_run *run;
     bl_plan *plan;
     bl_err *err;
-    bl_buffer **next; /* nstates: where the next value of an updated state goes */
+    bl_buffer **next;    /* nstates: where the next value of an updated state goes */
+    int nsets, set;      /* sets of outputs, and that of the step at hand */
+    bl_buffer **outputs; /* nsets * noutputs */
+    int nreports;        /* submitted, and not yet told */
+    uint64_t report[REPORTS_IN_FLIGHT];
 } running;
 
 void bl_plan_sizes(const bl_plan_tensor *tensor, const int64_t *vars, int64_t *dim)
@@ -90,16 +96,53 @@ static bl_status bind_sizes(running *r)
     return BL_OK;
 }
 
+static bool reports(const bl_run *run)
+{
+    return run->collect != NULL && run->every != 0;
+}
+
+static bl_status alloc_outputs(running *r)
+{
+    const bl_plan *plan = r->plan;
+    int n = plan->info.noutputs;
+    size_t bytes = 0, all = 0;
+
+    for (int i = 0; i < n; i++) {
+        BL_TRY(slot_bytes(plan, plan->root_slot[i], r->run->vars, &bytes, r->err));
+        if (!bl_size_add(all, bytes, &all))
+            all = SIZE_MAX;
+    }
+    r->nsets = reports(r->run) && r->run->steps > r->run->every && all <= MOST_REPORT_BYTES ? REPORTS_IN_FLIGHT : 1;
+    r->outputs = bl_calloc((size_t)r->nsets * (size_t)n + 1, sizeof(bl_buffer *));
+    if (r->outputs == NULL)
+        return bl_fail(r->err, BL_ENOMEM, "run");
+    for (int i = 0; i < r->nsets * n; i++) {
+        BL_TRY(slot_bytes(plan, plan->root_slot[i % n], r->run->vars, &bytes, r->err));
+        BL_TRY(bl_pool_alloc(r->run->pool, bytes, &r->outputs[i], r->err));
+    }
+    return BL_OK;
+}
+
+/* Hand over the outputs of the last step, if |st| says that all went well, and give back all others. */
+static void free_outputs(running *r, bl_status st)
+{
+    int n = r->plan->info.noutputs;
+    for (int i = 0; r->outputs != NULL && i < r->nsets * n; i++) {
+        if (st == BL_OK && i / n == r->set)
+            r->run->outputs[i % n] = r->outputs[i];
+        else
+            bl_pool_release(r->run->pool, r->outputs[i]);
+    }
+    free(r->outputs);
+}
+
 static bl_status alloc_results(running *r)
 {
     bl_plan *plan = r->plan;
     int nstates = plan->info.nstates + plan->info.nhidden, root = plan->info.noutputs;
     size_t bytes = 0;
 
-    for (int i = 0; i < plan->info.noutputs; i++) {
-        BL_TRY(slot_bytes(plan, plan->root_slot[i], r->run->vars, &bytes, r->err));
-        BL_TRY(bl_pool_alloc(r->run->pool, bytes, &r->run->outputs[i], r->err));
-    }
+    BL_TRY(alloc_outputs(r));
     for (int i = 0; i < nstates; i++) {
         if (!plan->info.updated[i])
             continue;
@@ -135,7 +178,7 @@ static void bind_slots(running *r)
             plan->slots[i] = i < ninputs ? r->run->inputs[i] : r->run->states[i - ninputs];
     }
     for (int i = 0; i < plan->info.noutputs; i++)
-        plan->slots[plan->root_slot[i]] = r->run->outputs[i];
+        plan->slots[plan->root_slot[i]] = r->outputs[r->set * plan->info.noutputs + i];
     for (int i = 0; i < nstates; i++) {
         if (plan->info.updated[i])
             plan->slots[plan->root_slot[root++]] = r->next[i];
@@ -173,13 +216,15 @@ static bl_status look_around(const bl_run *run, bl_err *err)
     return BL_OK;
 }
 
-static bl_status collect_step(running *r, uint64_t step_number)
+/* Tell of the steps that were submitted; all of them are done. */
+static bl_status tell(running *r)
 {
-    bl_run *run = r->run;
-    if (run->collect == NULL || run->every == 0 || step_number % run->every != 0)
-        return BL_OK;
-    BL_TRY(bl_device_wait(r->plan->dev, r->err));
-    return run->collect(run->collect_arg, step_number, run->outputs, r->err);
+    const bl_run *run = r->run;
+
+    for (int i = 0; i < r->nreports; i++)
+        BL_TRY(run->collect(run->collect_arg, r->report[i], &r->outputs[i * r->plan->info.noutputs], r->err));
+    r->nreports = 0;
+    return BL_OK;
 }
 
 static bl_status run_steps(running *r, uint64_t *ns)
@@ -191,16 +236,20 @@ static bl_status run_steps(running *r, uint64_t *ns)
         most = (uint64_t)(LAUNCHES_IN_FLIGHT / r->plan->nsteps) + 1;
     for (uint64_t i = 1; i <= run->steps; i++) {
         BL_TRY(look_around(run, r->err));
+        r->set = r->nreports; /* those before it are to be told yet */
         BL_TRY(submit_step(r, ns));
         exchange_states(r);
-        if (++in_flight >= most || ns != NULL || i == run->steps) {
+        if (reports(run) && i % run->every == 0)
+            r->report[r->nreports++] = i;
+        if (++in_flight >= most || ns != NULL || i == run->steps || r->nreports == r->nsets) {
             BL_TRY(bl_device_wait(r->plan->dev, r->err));
             in_flight = 0;
         }
         for (int k = 0; ns != NULL && run->kernel_ns != NULL && k < r->plan->nsteps; k++)
             run->kernel_ns[k] += ns[k];
         run->steps_done = i;
-        BL_TRY(collect_step(r, i));
+        if (in_flight == 0)
+            BL_TRY(tell(r));
     }
     return BL_OK;
 }
@@ -234,11 +283,8 @@ bl_status bl_plan_run(bl_run *run, bl_err *err)
         bl_err ignored = {0};
         bl_status waited = bl_device_wait(plan->dev, &ignored); /* nothing may still use what is released below */
         (void)waited;
-        for (int i = 0; i < plan->info.noutputs; i++) {
-            bl_pool_release(run->pool, run->outputs[i]);
-            run->outputs[i] = NULL;
-        }
     }
+    free_outputs(&r, st);
     for (int i = 0; r.next != NULL && i < nstates; i++)
         bl_pool_release(run->pool, r.next[i]);
     free(r.next);

@@ -23,6 +23,8 @@ typedef struct dialect {
     void (*repeat)(bl_text *out, operand x, int lanes);
     /* Lane |lane| of |x|. */
     void (*lane)(bl_text *out, operand x, int lane);
+    /* The first (0) or the last (1) half of the lanes of |x|, which has four or more. */
+    void (*half)(bl_text *out, operand x, int which);
     void (*stack)(bl_text *out, bl_dtype dtype, int lanes, const operand *scalars);
     void (*cast)(bl_text *out, bl_dtype to, operand x);
     void (*bitcast)(bl_text *out, bl_dtype to, operand x);

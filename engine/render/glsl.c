@@ -84,6 +84,11 @@ static void lane(bl_text *out, operand x, int number)
     bl_text_printf(out, "(%s).%c", x.text, "xyzw"[number & 3]);
 }
 
+static void half(bl_text *out, operand x, int which)
+{
+    bl_text_printf(out, "(%s).%s", x.text, which == 0 ? "xy" : "zw");
+}
+
 static void stack(bl_text *out, bl_dtype dtype, int lanes, const operand *scalars)
 {
     type(out, dtype, lanes);
@@ -506,6 +511,7 @@ const dialect dialect_glsl = {
     .literal = literal,
     .repeat = repeat,
     .lane = lane,
+    .half = half,
     .stack = stack,
     .cast = cast,
     .bitcast = bitcast,

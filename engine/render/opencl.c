@@ -78,6 +78,11 @@ static void lane(bl_text *out, operand x, int number)
     bl_text_printf(out, x.dtype == BL_BOOL ? "(-(%s).s%x)" : "(%s).s%x", x.text, (unsigned)number);
 }
 
+static void half(bl_text *out, operand x, int which)
+{
+    bl_text_printf(out, "(%s).%s", x.text, which == 0 ? "lo" : "hi");
+}
+
 static void stack(bl_text *out, bl_dtype dtype, int lanes, const operand *scalars)
 {
     bl_text_puts(out, dtype == BL_BOOL ? "(-(" : "((");
@@ -354,7 +359,8 @@ static needs survey(const bl_linear *linear)
     for (uint32_t i = 0; i < linear->ninst; i++) {
         const bl_inst *inst = &linear->inst[i];
         bl_op op = (bl_op)inst->op;
-        n.lanes[inst->lanes] = true;
+        for (int lanes = op == BL_OP_FOLD ? linear->inst[inst->args[0]].lanes : inst->lanes; lanes > 0; lanes /= 2)
+            n.lanes[lanes] = true; /* a fold takes halves of halves */
         n.whole = n.whole || ((op == BL_OP_IDIV || op == BL_OP_MOD || op == BL_OP_SHL || op == BL_OP_SHR) && inst->sub == 0);
         n.half = n.half || is_half((bl_dtype)inst->dtype);
         n.f64 = n.f64 || inst->dtype == BL_F64;
@@ -426,6 +432,7 @@ const dialect dialect_opencl = {.wraps = {wraps32, wraps64},
                                 .literal = literal,
                                 .repeat = repeat,
                                 .lane = lane,
+                                .half = half,
                                 .stack = stack,
                                 .cast = cast,
                                 .bitcast = bitcast,

@@ -164,28 +164,6 @@ static void alu_expression(walk *w, const bl_inst *inst, const operand *args, bl
     bl_text_fini_part(&raw, out);
 }
 
-static void fold_expression(walk *w, const bl_inst *inst, bl_text *out)
-{
-    operand x = arg(w, inst, 0);
-    bl_text so_far = {0};
-    bl_inst step = {.op = inst->sub, .dtype = inst->dtype, .lanes = 1};
-
-    w->d->lane(&so_far, x, 0);
-    for (int i = 1; i < x.lanes; i++) {
-        bl_text lane = {0}, next = {0};
-        operand args[2];
-        w->d->lane(&lane, x, i);
-        args[0] = (operand){bl_text_get(&so_far), x.dtype, 1};
-        args[1] = (operand){bl_text_get(&lane), x.dtype, 1};
-        alu_expression(w, &step, args, &next);
-        bl_text_fini_part(&so_far, out);
-        bl_text_fini_part(&lane, out);
-        so_far = next;
-    }
-    bl_text_puts(out, bl_text_get(&so_far));
-    bl_text_fini_part(&so_far, out);
-}
-
 static bool is_local(const walk *w, const bl_inst *inst)
 {
     return w->linear->inst[inst->args[0]].sub == 1;
@@ -372,6 +350,41 @@ static void alu_statement(walk *w, const bl_inst *inst, bl_text *out)
         free(owned[i]);
 }
 
+/* A fold of lanes: the halves of the vector, until two lanes are left.  A sum lane by lane would wait for each addition. */
+static void fold_statement(walk *w, const bl_inst *inst, uint32_t number, bl_text *out)
+{
+    operand x = arg(w, inst, 0);
+    bl_text name = {0};
+
+    for (int lanes = x.lanes / 2; lanes >= 1; lanes /= 2) {
+        bl_inst step = {.op = inst->sub, .dtype = inst->dtype, .lanes = (uint8_t)lanes};
+        bl_text half[2] = {{0}, {0}}, folded = {0};
+        operand args[2];
+        for (int i = 0; i < 2; i++) {
+            if (lanes > 1)
+                w->d->half(&half[i], x, i);
+            else
+                w->d->lane(&half[i], x, i);
+            args[i] = (operand){bl_text_get(&half[i]), x.dtype, lanes};
+        }
+        alu_expression(w, &step, args, &folded);
+        if (lanes == 1) {
+            bl_text_puts(out, bl_text_get(&folded));
+        } else {
+            begin_line(w);
+            w->d->type(w->out, x.dtype, lanes);
+            bl_text_printf(w->out, " v%u_%d = %s;\n", number, lanes, bl_text_get(&folded));
+        }
+        for (int i = 0; i < 2; i++)
+            bl_text_fini_part(&half[i], w->out);
+        bl_text_fini_part(&folded, w->out);
+        bl_text_fini(&name);
+        bl_text_printf(&name, "v%u_%d", number, lanes);
+        x = (operand){bl_text_get(&name), x.dtype, lanes};
+    }
+    bl_text_fini_part(&name, w->out);
+}
+
 /* A value: an expression, in place if it is short index arithmetic over what does not change, else a variable. */
 static void value_statement(walk *w, uint32_t number)
 {
@@ -391,7 +404,7 @@ static void value_statement(walk *w, uint32_t number)
     else if (inst->op == BL_OP_STACK)
         stack_expression(w, inst, &text);
     else if (inst->op == BL_OP_FOLD)
-        fold_expression(w, inst, &text);
+        fold_statement(w, inst, number, &text);
     else if (inst->op == BL_OP_LANE)
         lanes_expression(w, inst, &text);
     else

@@ -376,7 +376,7 @@ static void test_steps(void **state)
 
 typedef struct collected {
     int count;
-    uint64_t stop_at;
+    uint64_t every, stop_at;
     bl_status with;
     atomic_bool *cancel;
     bool right;
@@ -386,7 +386,7 @@ static bl_status collect(void *arg, uint64_t step, bl_buffer *const *outputs, bl
 {
     collected *c = arg;
     c->count++;
-    c->right = c->right && step == (uint64_t)c->count * 10 && value_of(outputs[0]) == (float)(step - 1);
+    c->right = c->right && step == (uint64_t)c->count * c->every && value_of(outputs[0]) == (float)(step - 1);
     if (step != c->stop_at)
         return BL_OK;
     if (c->cancel != NULL)
@@ -397,15 +397,17 @@ static bl_status collect(void *arg, uint64_t step, bl_buffer *const *outputs, bl
 static void test_collect_and_stop(void **state)
 {
     static const struct {
-        uint64_t stop_at;
+        uint64_t every, stop_at;
         bl_status with;
         bool cancel;
         int calls;
+        uint64_t done; /* reports come when there are 8, or 32 steps are done, or all */
         bl_status status;
-    } rows[] = {{0, BL_OK, false, 7, BL_OK},
-                {30, BL_ENODEVMEM, false, 3, BL_ENODEVMEM},
-                {20, BL_OK, true, 2, BL_ECANCELLED},
-                {70, BL_OK, true, 7, BL_ECANCELLED}};
+    } rows[] = {{10, 0, BL_OK, false, 7, 75, BL_OK},         {10, 30, BL_ENODEVMEM, false, 3, 32, BL_ENODEVMEM},
+                {10, 20, BL_OK, true, 3, 32, BL_ECANCELLED}, {10, 50, BL_OK, true, 6, 64, BL_ECANCELLED},
+                {10, 70, BL_OK, true, 7, 75, BL_OK},         {1, 0, BL_OK, false, 75, 75, BL_OK},
+                {1, 4, BL_OK, true, 8, 8, BL_ECANCELLED},    {3, 3, BL_ENODEVMEM, false, 1, 24, BL_ENODEVMEM},
+                {75, 0, BL_OK, false, 1, 75, BL_OK}};
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -414,18 +416,21 @@ static void test_collect_and_stop(void **state)
         job j;
         bl_err err = {0};
         atomic_bool cancel = false;
-        collected c = {
-            .stop_at = rows[i].stop_at, .with = rows[i].with, .cancel = rows[i].cancel ? &cancel : NULL, .right = true};
+        collected c = {.every = rows[i].every,
+                       .stop_at = rows[i].stop_at,
+                       .with = rows[i].with,
+                       .cancel = rows[i].cancel ? &cancel : NULL,
+                       .right = true};
         open_counter(&b, &d, &j);
         j.run.steps = 75;
-        j.run.every = 10;
+        j.run.every = rows[i].every;
         j.run.collect = collect;
         j.run.collect_arg = &c;
         j.run.cancel = &cancel;
         assert_int_equal(bl_plan_run(&j.run, &err), rows[i].status);
         assert_int_equal(c.count, rows[i].calls);
         assert_true(c.right);
-        assert_int_equal(j.run.steps_done, rows[i].stop_at == 0 ? 75 : rows[i].stop_at);
+        assert_int_equal(j.run.steps_done, rows[i].done);
         check_states(&j, j.run.steps_done);
         assert_true((j.outputs[0] != NULL) == (rows[i].status == BL_OK));
         close_job(&j);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* Which moves the heuristic chooses, on two cores with vectors of 16 floats: the table that fails when a form changes, so that a
+ * better one is measured and kept. */
+#include "engine/opt/heuristic.h"
+#include "tests/plan/graphs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define F32(...)          "{'dtype': 'float32', 'shape': [" #__VA_ARGS__ "]}"
+#define TYPED(dtype, ...) "{'dtype': '" #dtype "', 'shape': [" #__VA_ARGS__ "]}"
+
+typedef struct row {
+    const char *name;
+    int axes; /* of the first nest, after loops that are one were merged */
+    const char *moves;
+    const char *document;
+} row;
+
+/* clang-format off */
+static const row rows[] = {
+    {"loops that every index uses together are one", 1, "vector 0 16, chunk 0 101", "{'inputs': {'x': " F32(100, 30, 7) "}, 'nodes': [{'id': 'y', 'op': 'exp', 'in': ['x']}], 'outputs': ['y']}"},
+    {"rows of pictures, gathered: lanes are as wide as what differs along them", 2, "vector 1 16, chunk 1 49, chunk 0 16", "{'inputs': {'x': " TYPED(uint8, 60000, 28, 28) ", 'i': " TYPED(int64, 128) "}, 'nodes': [{'id': 't', 'op': 'take', 'in': ['x', 'i'], 'attrs': {'axis': 0}}, {'id': 'y', 'op': 'div', 'in': ['t', 255]}], 'outputs': ['y']}"},
+    {"a guard on one of two loops keeps them apart", 2, "vector 1 16, chunk 1 2, chunk 0 100", "{'inputs': {'x': " F32(100, 30) "}, 'nodes': [{'id': 'p', 'op': 'pad', 'in': ['x'], 'attrs': {'padding': [[0, 0], [1, 1]]}}], 'outputs': ['p']}"},
+    {"a guard on the outer loop is one on the whole", 1, "vector 0 16, chunk 0 192", "{'inputs': {'x': " F32(100, 30) "}, 'nodes': [{'id': 'p', 'op': 'pad', 'in': ['x'], 'attrs': {'padding': [[1, 1], [0, 0]]}}], 'outputs': ['p']}"},
+    {"a transpose keeps its loops", 2, "vector 1 16, chunk 1 4, chunk 0 48", "{'inputs': {'x': " F32(64, 48) "}, 'nodes': [{'id': 'y', 'op': 'transpose', 'in': ['x']}], 'outputs': ['y']}"},
+    {"a reduction over two axes is one loop", 2, "vector 1 16, chunk 0 8", "{'inputs': {'x': " F32(64, 28, 28) "}, 'nodes': [{'id': 'y', 'op': 'sum', 'in': ['x'], 'attrs': {'axis': [1, 2]}}], 'outputs': ['y']}"},
+    {"rows by rows, few of them: partial sums in lanes, no panels", 3, "tile 0 4, tile 2 4, vector 4 16", "{'inputs': {'x': " F32(128, 784) ", 'w': " F32(128, 784) "}, 'nodes': [{'id': 'y', 'op': 'linear', 'in': ['x', 'w']}], 'outputs': ['y']}"},
+    {"rows by rows, many: a panel", 3, "vector 1 16, tile 1 4, tile 0 6, pack 0 0, tile 5 4", "{'inputs': {'x': " F32(1024, 1024) ", 'w': " F32(1024, 1024) "}, 'nodes': [{'id': 'y', 'op': 'linear', 'in': ['x', 'w']}], 'outputs': ['y']}"},
+    {"rows by columns: lanes along the columns", 3, "vector 1 16, tile 1 4, tile 0 6, tile 5 4", "{'inputs': {'x': " F32(256, 256) ", 'w': " F32(256, 256) "}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'w']}], 'outputs': ['y']}"},
+};
+/* clang-format on */
+
+static void test_forms(void **state)
+{
+    static const bl_target target = {.cpu = true,
+                                     .units = 2,
+                                     .vector_bits = 512,
+                                     .registers = 32,
+                                     .cache_bytes = 1 << 20,
+                                     .subgroup = 1,
+                                     .max_local = 1,
+                                     .max_params = 32};
+    int wrong = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const row *r = &rows[i];
+        test_graph graph;
+        bl_schedule *schedule = NULL;
+        bl_tune tune;
+        bl_text text = {0};
+        int axes = 0;
+
+        test_graph_open(r->document, &graph);
+        schedule = test_graph_schedule(&graph, target.units);
+        bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
+        axes = tune.naxes;
+        bl_heuristic(&tune, &target);
+        bl_tune_print(&tune, &text);
+        if (axes != r->axes || strcmp(bl_text_get(&text), r->moves) != 0) {
+            print_error("%s: %d axes, \"%s\"; the table says %d, \"%s\"\n", r->name, axes, bl_text_get(&text), r->axes, r->moves);
+            wrong++;
+        }
+        bl_text_fini(&text);
+        test_graph_close(&graph);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms)};
+    return cmocka_run_group_tests_name("forms", tests, NULL, NULL);
+}
