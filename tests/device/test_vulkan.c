@@ -111,7 +111,7 @@ static size_t count_files(const char *folder, const char *prefix, char *last, si
         if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
             continue;
         if (last != NULL)
-            snprintf(last, cap, "%s/%s", path, entry->d_name);
+            assert_true(snprintf(last, cap, "%s/%s", path, entry->d_name) < (int)cap);
         n++;
     }
     if (dir != NULL)
