@@ -136,11 +136,11 @@ const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node 
                                        .arg = nvalues});
 }
 
-const bl_node *bl_lane(bl_ir *ir, int lanes)
+const bl_node *bl_lane(bl_ir *ir, int64_t number, int lanes)
 {
     if (lanes < 2 || lanes > BL_MAX_LANES)
         return BUG(ir, "lane: %d lanes", lanes);
-    return bl_node_make(ir, &(bl_node){.op = BL_OP_LANE, .dtype = BL_INDEX, .lanes = (uint8_t)lanes});
+    return bl_node_make(ir, &(bl_node){.op = BL_OP_LANE, .dtype = BL_INDEX, .lanes = (uint8_t)lanes, .arg = number});
 }
 
 const bl_node *bl_stack(bl_ir *ir, int lanes, const bl_node *const *scalars)

@@ -181,7 +181,7 @@ const bl_node *bl_store(bl_ir *ir, const bl_node *buffer, const bl_node *index, 
 /* Fold |values| (all of one dtype), one after the other, over all |ranges|. */
 const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node *const *values, int nranges,
                               const bl_node *const *ranges);
-const bl_node *bl_lane(bl_ir *ir, int lanes);
+const bl_node *bl_lane(bl_ir *ir, int64_t number, int lanes); /* |number| tells those of several ranges apart */
 const bl_node *bl_stack(bl_ir *ir, int lanes, const bl_node *const *scalars);
 const bl_node *bl_fold(bl_ir *ir, bl_op fold, const bl_node *vector);
 const bl_node *bl_sink(bl_ir *ir, int n, const bl_node *const *stores);

@@ -341,16 +341,6 @@ static const char *check_inferred(bl_ir *ir, const bl_node *node)
     return again.lo == node->lo && again.hi == node->hi ? NULL : "bounds";
 }
 
-const char *bl_node_check(bl_ir *ir, const bl_node *node, int level)
-{
-    const char *wrong = check_frame(node);
-
-    wrong = wrong != NULL ? wrong : check_class(node);
-    if (wrong == NULL && level >= 2)
-        wrong = check_inferred(ir, node);
-    return wrong;
-}
-
 static const char *check_stage(const bl_node *node, bl_stage stage)
 {
     bl_op_class cls = bl_op_get_class((bl_op)node->op);
@@ -373,8 +363,11 @@ bl_status bl_ir_verify(bl_ir *ir, int nroots, const bl_node *const *roots, bl_st
     BL_TRY(bl_ir_status(ir, err));
     for (size_t i = 0; i < nodes.count; i++) {
         const bl_node *node = nodes.at[i];
-        const char *wrong = bl_node_check(ir, node, level);
+        const char *wrong = check_frame(node);
 
+        wrong = wrong != NULL ? wrong : check_class(node);
+        if (wrong == NULL && level >= 2)
+            wrong = check_inferred(ir, node);
         wrong = wrong != NULL ? wrong : check_stage(node, stage);
         if (wrong != NULL)
             return bl_fail(err, BL_EBUG, "after %s: node %u, %s %s: %s", pass, (unsigned)node->id, bl_op_name((bl_op)node->op),
