@@ -4,7 +4,6 @@
 #include "engine/base/size.h"
 #include "engine/interp/alu.h"
 #include "engine/ir/eval.h"
-#include "engine/lower/linear.h"
 
 #include <string.h>
 
@@ -51,12 +50,13 @@ typedef struct step {
 /* Registers that hold one value throughout a run: CONST, VAR and LANE. */
 typedef struct fill {
     operand out;
-    const bl_inst *inst;
+    bl_op op;
+    int64_t arg;
 } fill;
 
 struct bl_interp_code {
-    bl_interp_facts facts;
-    const bl_linear *linear;
+    const char *name;
+    uint32_t local[3];
     step *steps;
     fill *fills;
     uint32_t nsteps, nfills;
@@ -98,6 +98,7 @@ typedef struct runner {
 
 typedef struct translator {
     bl_arena *arena;
+    const bl_linear *linear;
     bl_interp_code *code;
     operand *of; /* of each instruction */
     uint32_t loop[BL_LINEAR_MAX_DEPTH];
@@ -143,7 +144,7 @@ static void link_loop(translator *t, step *s)
 
 static void add_step(translator *t, uint32_t number)
 {
-    const bl_inst *all = t->code->linear->inst, *in = &all[number];
+    const bl_inst *all = t->linear->inst, *in = &all[number];
     step *s = &t->code->steps[t->code->nsteps];
     operand *args = bl_arena_array(t->arena, in->nargs, sizeof *args);
     uint32_t skip = 0;
@@ -153,7 +154,7 @@ static void add_step(translator *t, uint32_t number)
     s->kind = kind_of((bl_op)in->op);
     s->inst = number;
     s->out = t->of[number];
-    s->how = (bl_interp_op){(bl_op)in->op, (bl_dtype)in->dtype, (bl_dtype)in->dtype};
+    s->how = (bl_interp_op){(bl_op)(in->op == BL_OP_FOLD ? in->sub : in->op), (bl_dtype)in->dtype, (bl_dtype)in->dtype};
     s->dimension = (uint32_t)in->arg;
     if (s->kind == STEP_LOAD || s->kind == STEP_STORE) {
         const bl_inst *buffer = &all[in->args[0]];
@@ -181,7 +182,7 @@ static void add_step(translator *t, uint32_t number)
 
 static void add_inst(translator *t, uint32_t number)
 {
-    const bl_inst *in = &t->code->linear->inst[number];
+    const bl_inst *in = &t->linear->inst[number];
 
     if (in->op == BL_OP_BUFFER) {
         t->of[number].at = t->local_at;
@@ -191,7 +192,7 @@ static void add_inst(translator *t, uint32_t number)
     }
     t->of[number] = in->op == BL_OP_STORE ? (operand){0, in->lanes} : take_register(t, in->lanes);
     if (in->op == BL_OP_CONST || in->op == BL_OP_VAR || in->op == BL_OP_LANE)
-        t->code->fills[t->code->nfills++] = (fill){t->of[number], in};
+        t->code->fills[t->code->nfills++] = (fill){t->of[number], (bl_op)in->op, in->arg};
     else
         add_step(t, number);
 }
@@ -218,30 +219,17 @@ static bl_status choose_width(bl_interp_code *code, bl_err *err)
     return BL_OK;
 }
 
-static bl_interp_facts facts_of(const bl_linear *linear)
-{
-    return (bl_interp_facts){
-        .name = linear->name,
-        .nbuffers = linear->nbuffers,
-        .nscalars = linear->nscalars,
-        .writes = linear->writes,
-        .local = {linear->local[0], linear->local[1], linear->local[2]},
-        .local_bytes = linear->local_bytes,
-    };
-}
-
-bl_status bl_interp_compile(bl_arena *arena, const char *text, size_t len, bl_interp_code **out, bl_err *err)
+bl_status bl_interp_compile(bl_arena *arena, const bl_linear *linear, bl_interp_code **out, bl_err *err)
 {
     bl_interp_code *code = bl_arena_alloc(arena, sizeof *code);
-    translator t = {.arena = arena, .code = code};
-    bl_linear *linear = NULL;
+    translator t = {.arena = arena, .linear = linear, .code = code};
 
     *out = NULL;
-    BL_TRY(bl_linear_parse(arena, text, len, &linear, err));
+    BL_TRY(bl_linear_check(arena, linear, err));
     t.of = bl_arena_array(arena, linear->ninst, sizeof *t.of);
     BL_TRY(bl_arena_status(arena, err));
-    code->linear = linear;
-    code->facts = facts_of(linear);
+    code->name = bl_arena_strdup(arena, linear->name);
+    memcpy(code->local, linear->local, sizeof code->local);
     code->steps = bl_arena_array(arena, (size_t)linear->ninst + 1, sizeof *code->steps);
     code->fills = bl_arena_array(arena, linear->ninst, sizeof *code->fills);
     BL_TRY(bl_arena_status(arena, err));
@@ -254,11 +242,6 @@ bl_status bl_interp_compile(bl_arena *arena, const char *text, size_t len, bl_in
     BL_TRY(choose_width(code, err));
     *out = code;
     return BL_OK;
-}
-
-const bl_interp_facts *bl_interp_get_facts(const bl_interp_code *code)
-{
-    return &code->facts;
 }
 
 size_t bl_interp_scratch(const bl_interp_code *code)
@@ -321,7 +304,6 @@ static void run_stack(const runner *r, const item *it, const step *s)
 
 static void run_fold(const runner *r, const item *it, const step *s)
 {
-    bl_op fold = (bl_op)r->code->linear->inst[s->inst].sub;
     bl_scalar *out = at(r, it, s->out);
     const bl_scalar *in = at(r, it, s->args[0]);
     uint32_t lanes = s->args[0].lanes;
@@ -331,7 +313,7 @@ static void run_fold(const runner *r, const item *it, const step *s)
 
         for (uint32_t l = 1; l < lanes; l++) {
             pair[1] = in[i * lanes + l];
-            pair[0] = bl_eval(fold, s->how.dtype, pair);
+            pair[0] = bl_eval(s->how.op, s->how.dtype, pair);
         }
         out[i] = pair[0];
     }
@@ -381,7 +363,7 @@ static inline void write_element(bl_dtype dtype, bl_scalar value, unsigned char 
 
 static bl_status outside(const runner *r, const step *s, int64_t index, uint64_t elements)
 {
-    const char *name = r->code->linear->name;
+    const char *name = r->code->name;
     const char *verb = s->kind == STEP_LOAD ? "reads" : "writes";
 
     if (s->elements)
@@ -549,7 +531,7 @@ static bl_status run_item(const runner *r, item *it, bool *done)
 
 static void start_item(const runner *r, item *it, uint32_t number)
 {
-    const uint32_t *local = r->code->linear->local;
+    const uint32_t *local = r->code->local;
 
     it->pc = 0;
     it->depth = 0;
@@ -569,7 +551,7 @@ static bl_status check_meeting(const runner *r)
 
         if (it->pc != first->pc || it->levels[it->depth].mask != first->levels[first->depth].mask)
             return bl_fail(r->err, BL_EDEVICE, "kernel %s: work-items 0 and %u of a group do not meet at a barrier",
-                           r->code->linear->name, i);
+                           r->code->name, i);
     }
     return BL_OK;
 }
@@ -577,7 +559,7 @@ static bl_status check_meeting(const runner *r)
 static bl_status run_chunk(const runner *r)
 {
     const bl_interp_code *code = r->code;
-    const uint32_t *local = code->linear->local;
+    const uint32_t *local = code->local;
     uint32_t all = local[0] * local[1] * local[2];
     bool done = false;
 
@@ -629,10 +611,10 @@ static void fill_registers(const runner *r, const item *it)
         bl_scalar *out = at(r, it, f->out);
 
         for (uint32_t i = 0; i < code->width * f->out.lanes; i++) {
-            if (f->inst->op == BL_OP_CONST)
-                out[i].i = f->inst->arg;
-            else if (f->inst->op == BL_OP_VAR)
-                out[i].i = r->launch->scalars[f->inst->arg];
+            if (f->op == BL_OP_CONST)
+                out[i].i = f->arg;
+            else if (f->op == BL_OP_VAR)
+                out[i].i = r->launch->scalars[f->arg];
             else
                 out[i].u = i % f->out.lanes;
         }

@@ -57,7 +57,6 @@ static inline const bl_node *bl_poison(bl_ir *ir)
     return &ir->poison;
 }
 
-int bl_op_sources(bl_op op); /* -1: it varies */
 /* Fill in the bounds from op, dtype, arg and sources; those of a VAR stay as given. */
 void bl_node_set_bounds(bl_node *node);
 /* Does every value between x's bounds survive a conversion to |to| unchanged? */

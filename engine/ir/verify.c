@@ -8,11 +8,6 @@
 
 /* Each check gives NULL or what is wrong with the node. */
 
-static bool is_fold(unsigned op)
-{
-    return op == BL_OP_ADD || op == BL_OP_MUL || op == BL_OP_MAX || op == BL_OP_MIN;
-}
-
 static bool is_scalar_int(const bl_node *node)
 {
     return node->ndim == 0 && bl_dtype_is_int((bl_dtype)node->dtype);
@@ -87,34 +82,21 @@ static const char *check_frame(const bl_node *node)
 
 static const char *check_alu(const bl_node *node)
 {
-    unsigned flags = bl_op_flags((bl_op)node->op);
-    const bl_node *const *src = node->src;
-    uint32_t first = node->op == BL_OP_WHERE ? 1 : 0;
-    bl_dtype dtype = (bl_dtype)src[first]->dtype;
-    bool is_float = bl_dtype_is_float(dtype);
+    bl_dtype from[3] = {BL_BOOL, BL_BOOL, BL_BOOL};
+    const char *wrong = NULL;
 
-    if (node->op == BL_OP_WHERE && src[0]->dtype != BL_BOOL)
-        return "the condition is no bool";
-    if (node->op == BL_OP_BITCAST && (bl_dtype_bytes((bl_dtype)node->dtype) != bl_dtype_bytes(dtype) || dtype == BL_BOOL ||
-                                      node->dtype == BL_BOOL || dtype == BL_INDEX || node->dtype == BL_INDEX))
-        return "sizes differ";
-    if ((flags & BL_OPF_FLOAT) != 0 && !is_float)
-        return "takes floats";
-    if (((flags & BL_OPF_INT) != 0 || node->op == BL_OP_NOT) && is_float)
-        return "takes integers";
-    if ((flags & BL_OPF_INT) != 0 && (flags & BL_OPF_BOOL) == 0 && dtype == BL_BOOL)
-        return "takes integers";
-    if (node->op != BL_OP_CAST && node->op != BL_OP_BITCAST && node->dtype != ((flags & BL_OPF_COMPARE) != 0 ? BL_BOOL : dtype))
-        return "dtype of the result";
+    for (uint32_t i = 0; i < node->nsrc; i++)
+        from[i] = (bl_dtype)node->src[i]->dtype;
+    wrong = bl_alu_wrong((bl_op)node->op, (bl_dtype)node->dtype, from);
+    if (wrong != NULL)
+        return wrong;
     for (uint32_t i = 0; i < node->nsrc; i++) {
-        if (i > first && src[i]->dtype != dtype)
-            return "dtypes differ";
-        if (!bl_shape_equal(node, src[i]))
+        if (!bl_shape_equal(node, node->src[i]))
             return "shapes differ";
-        if (src[i]->lanes != 1 && src[i]->lanes != node->lanes)
+        if (node->src[i]->lanes != 1 && node->src[i]->lanes != node->lanes)
             return "lanes differ";
     }
-    return bl_node_lanes(node, src) == node->lanes ? NULL : "lanes of the result";
+    return bl_node_lanes(node, node->src) == node->lanes ? NULL : "lanes of the result";
 }
 
 static const char *check_leaf(const bl_node *node)
@@ -179,7 +161,7 @@ static const char *check_reduce(const bl_node *node)
 {
     const bl_node *x = node->src[0];
 
-    if (!is_fold(node->sub) || x->dtype != node->dtype)
+    if (!bl_op_folds((bl_op)node->sub) || x->dtype != node->dtype)
         return "fold or dtype";
     if (node->ndim > 0) {
         if (x->ndim != node->ndim || node->arg <= 0 || node->arg >> node->ndim != 0)
@@ -256,7 +238,7 @@ static const char *check_loop(const bl_node *node)
         }
         return node->lanes > 1 ? NULL : "lanes";
     case BL_OP_FOLD:
-        return is_fold(node->sub) && node->src[0]->dtype == node->dtype && node->src[0]->lanes > 1 && node->lanes == 1
+        return bl_op_folds((bl_op)node->sub) && node->src[0]->dtype == node->dtype && node->src[0]->lanes > 1 && node->lanes == 1
                    ? NULL
                    : "fold, dtype or lanes";
     case BL_OP_SINK:
