@@ -2,7 +2,6 @@
 #include "engine/interp/kernel.h"
 
 #include "engine/base/size.h"
-#include "engine/interp/alu.h"
 #include "engine/ir/eval.h"
 
 #include <string.h>
@@ -35,8 +34,9 @@ typedef struct operand {
 
 typedef struct step {
     step_kind kind;
-    bl_interp_op how;
-    bl_interp_alu run;
+    bl_op op;       /* FOLD: by which */
+    bl_dtype dtype; /* of the result */
+    bl_dtype from;  /* of the operands; of the second for WHERE */
     operand out;
     uint32_t inst; /* number in the linear kernel, for messages */
     uint32_t nargs;
@@ -154,7 +154,8 @@ static void add_step(translator *t, uint32_t number)
     s->kind = kind_of((bl_op)in->op);
     s->inst = number;
     s->out = t->of[number];
-    s->how = (bl_interp_op){(bl_op)(in->op == BL_OP_FOLD ? in->sub : in->op), (bl_dtype)in->dtype, (bl_dtype)in->dtype};
+    s->op = (bl_op)(in->op == BL_OP_FOLD ? in->sub : in->op);
+    s->dtype = (bl_dtype)in->dtype;
     s->dimension = (uint32_t)in->arg;
     if (s->kind == STEP_LOAD || s->kind == STEP_STORE) {
         const bl_inst *buffer = &all[in->args[0]];
@@ -170,10 +171,8 @@ static void add_step(translator *t, uint32_t number)
     for (uint32_t i = skip; i < in->nargs; i++)
         args[s->nargs++] = t->of[in->args[i]];
     s->args = args;
-    if (s->kind == STEP_ALU) {
-        s->how.from = (bl_dtype)all[in->args[in->op == BL_OP_WHERE]].dtype;
-        s->run = bl_interp_alu_get(&s->how);
-    }
+    if (s->kind == STEP_ALU)
+        s->from = (bl_dtype)all[in->args[in->op == BL_OP_WHERE]].dtype;
     if (s->kind == STEP_LOOP || s->kind == STEP_END)
         link_loop(t, s);
     t->barrier |= s->kind == STEP_BARRIER;
@@ -280,7 +279,7 @@ static void run_alu(const runner *r, const item *it, const step *s)
 
     for (uint32_t i = 0; i < s->nargs; i++)
         in[i] = repeated(r, it, s->args[i], s->out.lanes, r->repeat[i]);
-    s->run(&s->how, at(r, it, s->out), in, (size_t)r->n * s->out.lanes);
+    bl_eval_many(s->op, s->dtype, s->from, (size_t)r->n * s->out.lanes, at(r, it, s->out), in);
 }
 
 static void run_id(const runner *r, const item *it, const step *s)
@@ -313,7 +312,7 @@ static void run_fold(const runner *r, const item *it, const step *s)
 
         for (uint32_t l = 1; l < lanes; l++) {
             pair[1] = in[i * lanes + l];
-            pair[0] = bl_eval(s->how.op, s->how.dtype, pair);
+            pair[0] = bl_eval(s->op, s->dtype, pair);
         }
         out[i] = pair[0];
     }
@@ -383,7 +382,7 @@ static bl_status access_group(const runner *r, const item *it, const step *s, ui
     bool gates = gate && s->args[gate_arg].lanes > 1;
     const bl_interp_memory *buffer = &r->launch->buffers[s->memory];
     unsigned char *data = s->elements ? r->local + (size_t)group * r->code->local_bytes + s->memory : buffer->data;
-    uint64_t elements = s->elements ? s->elements : buffer->bytes / bl_dtype_bytes(s->how.dtype);
+    uint64_t elements = s->elements ? s->elements : buffer->bytes / bl_dtype_bytes(s->dtype);
 
     for (uint32_t l = 0; l < lanes; l++) {
         bl_scalar *v = &at(r, it, value)[value.lanes > 1 ? group * lanes + l : group];
@@ -398,9 +397,9 @@ static bl_status access_group(const runner *r, const item *it, const step *s, ui
         if (element >= elements)
             return outside(r, s, (int64_t)element, elements);
         if (load)
-            *v = read_element(s->how.dtype, data, element);
+            *v = read_element(s->dtype, data, element);
         else
-            write_element(s->how.dtype, *v, data, element);
+            write_element(s->dtype, *v, data, element);
     }
     return BL_OK;
 }
@@ -425,8 +424,7 @@ static bl_status run_access(const runner *r, const item *it, const step *s)
 {
     uint64_t mask = it->levels[it->depth].mask;
 
-    if (s->kind == STEP_LOAD && s->how.dtype == BL_F32 && s->out.lanes == 1 && s->nargs == 1 && !s->elements &&
-        mask == UINT64_MAX)
+    if (s->kind == STEP_LOAD && s->dtype == BL_F32 && s->out.lanes == 1 && s->nargs == 1 && !s->elements && mask == UINT64_MAX)
         return load_f32(r, it, s);
     for (uint32_t i = 0; i < r->n; i++)
         if (active(mask, i))
