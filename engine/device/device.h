@@ -81,11 +81,12 @@ typedef struct bl_kernel_source {
     const char *entry; /* name of the function; [a-z0-9_], made by the compiler, never from the wire */
     const char *text;  /* in the device's dialect */
     size_t len;
-    uint32_t nbuffers;    /* buffer parameters, first */
-    uint32_t nscalars;    /* int32 parameters, after them: values of named dimensions */
-    uint32_t writes;      /* bit i: buffer i is written */
-    uint32_t local[3];    /* work-items of a group, fixed at compile time */
-    uint32_t local_bytes; /* local memory that it uses; checked against the device's before any driver call */
+    const struct bl_linear *linear; /* what the text says, for the interpreter, which reads no text */
+    uint32_t nbuffers;              /* buffer parameters, first */
+    uint32_t nscalars;              /* int32 parameters, after them: values of named dimensions */
+    uint32_t writes;                /* bit i: buffer i is written */
+    uint32_t local[3];              /* work-items of a group, fixed at compile time */
+    uint32_t local_bytes;           /* local memory that it uses; checked against the device's before any driver call */
 } bl_kernel_source;
 
 /* One kernel in a recording.  Buffers and scalars are numbers of the slots and variables given at submission. */

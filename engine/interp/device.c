@@ -107,34 +107,23 @@ static void kernel_destroy(bl_kernel *kernel)
     free(k);
 }
 
-/* The text says what its source says beside it. */
-static bl_status check_source(const bl_kernel_source *source, const bl_interp_facts *facts, bl_err *err)
-{
-    if (strcmp(source->entry, facts->name) != 0 || source->nbuffers != facts->nbuffers || source->nscalars != facts->nscalars ||
-        source->writes != facts->writes || source->local_bytes != facts->local_bytes ||
-        memcmp(source->local, facts->local, sizeof facts->local) != 0)
-        return bl_fail(err, BL_EBUG, "kernel %s: its text and its parameters differ", source->entry);
-    return BL_OK;
-}
-
 static bl_status kernel(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err)
 {
     interp_kernel *k = bl_calloc(1, sizeof *k);
-    bl_err why = {.status = BL_OK};
     bl_status st = BL_OK;
 
     (void)dev;
     *out = NULL;
+    if (source->linear == NULL || source->nbuffers != source->linear->nbuffers || source->nscalars != source->linear->nscalars ||
+        memcmp(source->local, source->linear->local, sizeof source->local) != 0) {
+        st = bl_fail(err, BL_EBUG, "kernel %s: its code and its parameters differ", source->entry);
+        goto out;
+    }
     if (k == NULL || (k->arena = bl_arena_create(0)) == NULL) {
         st = bl_fail(err, BL_ENOMEM, "kernel %s", source->entry);
         goto out;
     }
-    st = bl_interp_compile(k->arena, source->text, source->len, &k->code, &why);
-    if (st != BL_OK) {
-        st = bl_fail(err, st == BL_EINVAL ? BL_EDEVICE : st, "kernel %s: %s", source->entry, why.text);
-        goto out;
-    }
-    st = check_source(source, bl_interp_get_facts(k->code), err);
+    st = bl_interp_compile(k->arena, source->linear, &k->code, err);
     if (st != BL_OK)
         goto out;
     *out = &k->base;

@@ -2,9 +2,7 @@
 #include "engine/interp/kernel.h"
 
 #include "engine/base/size.h"
-#include "engine/interp/alu.h"
 #include "engine/ir/eval.h"
-#include "engine/lower/linear.h"
 
 #include <string.h>
 
@@ -36,8 +34,9 @@ typedef struct operand {
 
 typedef struct step {
     step_kind kind;
-    bl_interp_op how;
-    bl_interp_alu run;
+    bl_op op;       /* FOLD: by which */
+    bl_dtype dtype; /* of the result */
+    bl_dtype from;  /* of the operands; of the second for WHERE */
     operand out;
     uint32_t inst; /* number in the linear kernel, for messages */
     uint32_t nargs;
@@ -51,12 +50,13 @@ typedef struct step {
 /* Registers that hold one value throughout a run: CONST, VAR and LANE. */
 typedef struct fill {
     operand out;
-    const bl_inst *inst;
+    bl_op op;
+    int64_t arg;
 } fill;
 
 struct bl_interp_code {
-    bl_interp_facts facts;
-    const bl_linear *linear;
+    const char *name;
+    uint32_t local[3];
     step *steps;
     fill *fills;
     uint32_t nsteps, nfills;
@@ -98,6 +98,7 @@ typedef struct runner {
 
 typedef struct translator {
     bl_arena *arena;
+    const bl_linear *linear;
     bl_interp_code *code;
     operand *of; /* of each instruction */
     uint32_t loop[BL_LINEAR_MAX_DEPTH];
@@ -143,7 +144,7 @@ static void link_loop(translator *t, step *s)
 
 static void add_step(translator *t, uint32_t number)
 {
-    const bl_inst *all = t->code->linear->inst, *in = &all[number];
+    const bl_inst *all = t->linear->inst, *in = &all[number];
     step *s = &t->code->steps[t->code->nsteps];
     operand *args = bl_arena_array(t->arena, in->nargs, sizeof *args);
     uint32_t skip = 0;
@@ -153,7 +154,8 @@ static void add_step(translator *t, uint32_t number)
     s->kind = kind_of((bl_op)in->op);
     s->inst = number;
     s->out = t->of[number];
-    s->how = (bl_interp_op){(bl_op)in->op, (bl_dtype)in->dtype, (bl_dtype)in->dtype};
+    s->op = (bl_op)(in->op == BL_OP_FOLD ? in->sub : in->op);
+    s->dtype = (bl_dtype)in->dtype;
     s->dimension = (uint32_t)in->arg;
     if (s->kind == STEP_LOAD || s->kind == STEP_STORE) {
         const bl_inst *buffer = &all[in->args[0]];
@@ -169,10 +171,8 @@ static void add_step(translator *t, uint32_t number)
     for (uint32_t i = skip; i < in->nargs; i++)
         args[s->nargs++] = t->of[in->args[i]];
     s->args = args;
-    if (s->kind == STEP_ALU) {
-        s->how.from = (bl_dtype)all[in->args[in->op == BL_OP_WHERE]].dtype;
-        s->run = bl_interp_alu_get(&s->how);
-    }
+    if (s->kind == STEP_ALU)
+        s->from = (bl_dtype)all[in->args[in->op == BL_OP_WHERE]].dtype;
     if (s->kind == STEP_LOOP || s->kind == STEP_END)
         link_loop(t, s);
     t->barrier |= s->kind == STEP_BARRIER;
@@ -181,7 +181,7 @@ static void add_step(translator *t, uint32_t number)
 
 static void add_inst(translator *t, uint32_t number)
 {
-    const bl_inst *in = &t->code->linear->inst[number];
+    const bl_inst *in = &t->linear->inst[number];
 
     if (in->op == BL_OP_BUFFER) {
         t->of[number].at = t->local_at;
@@ -191,7 +191,7 @@ static void add_inst(translator *t, uint32_t number)
     }
     t->of[number] = in->op == BL_OP_STORE ? (operand){0, in->lanes} : take_register(t, in->lanes);
     if (in->op == BL_OP_CONST || in->op == BL_OP_VAR || in->op == BL_OP_LANE)
-        t->code->fills[t->code->nfills++] = (fill){t->of[number], in};
+        t->code->fills[t->code->nfills++] = (fill){t->of[number], (bl_op)in->op, in->arg};
     else
         add_step(t, number);
 }
@@ -218,30 +218,17 @@ static bl_status choose_width(bl_interp_code *code, bl_err *err)
     return BL_OK;
 }
 
-static bl_interp_facts facts_of(const bl_linear *linear)
-{
-    return (bl_interp_facts){
-        .name = linear->name,
-        .nbuffers = linear->nbuffers,
-        .nscalars = linear->nscalars,
-        .writes = linear->writes,
-        .local = {linear->local[0], linear->local[1], linear->local[2]},
-        .local_bytes = linear->local_bytes,
-    };
-}
-
-bl_status bl_interp_compile(bl_arena *arena, const char *text, size_t len, bl_interp_code **out, bl_err *err)
+bl_status bl_interp_compile(bl_arena *arena, const bl_linear *linear, bl_interp_code **out, bl_err *err)
 {
     bl_interp_code *code = bl_arena_alloc(arena, sizeof *code);
-    translator t = {.arena = arena, .code = code};
-    bl_linear *linear = NULL;
+    translator t = {.arena = arena, .linear = linear, .code = code};
 
     *out = NULL;
-    BL_TRY(bl_linear_parse(arena, text, len, &linear, err));
+    BL_TRY(bl_linear_check(arena, linear, err));
     t.of = bl_arena_array(arena, linear->ninst, sizeof *t.of);
     BL_TRY(bl_arena_status(arena, err));
-    code->linear = linear;
-    code->facts = facts_of(linear);
+    code->name = bl_arena_strdup(arena, linear->name);
+    memcpy(code->local, linear->local, sizeof code->local);
     code->steps = bl_arena_array(arena, (size_t)linear->ninst + 1, sizeof *code->steps);
     code->fills = bl_arena_array(arena, linear->ninst, sizeof *code->fills);
     BL_TRY(bl_arena_status(arena, err));
@@ -254,11 +241,6 @@ bl_status bl_interp_compile(bl_arena *arena, const char *text, size_t len, bl_in
     BL_TRY(choose_width(code, err));
     *out = code;
     return BL_OK;
-}
-
-const bl_interp_facts *bl_interp_get_facts(const bl_interp_code *code)
-{
-    return &code->facts;
 }
 
 size_t bl_interp_scratch(const bl_interp_code *code)
@@ -297,7 +279,7 @@ static void run_alu(const runner *r, const item *it, const step *s)
 
     for (uint32_t i = 0; i < s->nargs; i++)
         in[i] = repeated(r, it, s->args[i], s->out.lanes, r->repeat[i]);
-    s->run(&s->how, at(r, it, s->out), in, (size_t)r->n * s->out.lanes);
+    bl_eval_many(s->op, s->dtype, s->from, (size_t)r->n * s->out.lanes, at(r, it, s->out), in);
 }
 
 static void run_id(const runner *r, const item *it, const step *s)
@@ -321,7 +303,6 @@ static void run_stack(const runner *r, const item *it, const step *s)
 
 static void run_fold(const runner *r, const item *it, const step *s)
 {
-    bl_op fold = (bl_op)r->code->linear->inst[s->inst].sub;
     bl_scalar *out = at(r, it, s->out);
     const bl_scalar *in = at(r, it, s->args[0]);
     uint32_t lanes = s->args[0].lanes;
@@ -335,7 +316,7 @@ static void run_fold(const runner *r, const item *it, const step *s)
             half = (n + 1) / 2;
             for (uint32_t l = 0; l + half < n; l++) {
                 bl_scalar pair[2] = {part[l], part[l + half]};
-                part[l] = bl_eval(fold, s->how.dtype, pair);
+                part[l] = bl_eval(s->op, s->dtype, pair);
             }
         }
         out[i] = part[0];
@@ -386,7 +367,7 @@ static inline void write_element(bl_dtype dtype, bl_scalar value, unsigned char 
 
 static bl_status outside(const runner *r, const step *s, int64_t index, uint64_t elements)
 {
-    const char *name = r->code->linear->name;
+    const char *name = r->code->name;
     const char *verb = s->kind == STEP_LOAD ? "reads" : "writes";
 
     if (s->elements)
@@ -406,7 +387,7 @@ static bl_status access_group(const runner *r, const item *it, const step *s, ui
     bool gates = gate && s->args[gate_arg].lanes > 1;
     const bl_interp_memory *buffer = &r->launch->buffers[s->memory];
     unsigned char *data = s->elements ? r->local + (size_t)group * r->code->local_bytes + s->memory : buffer->data;
-    uint64_t elements = s->elements ? s->elements : buffer->bytes / bl_dtype_bytes(s->how.dtype);
+    uint64_t elements = s->elements ? s->elements : buffer->bytes / bl_dtype_bytes(s->dtype);
 
     for (uint32_t l = 0; l < lanes; l++) {
         bl_scalar *v = &at(r, it, value)[value.lanes > 1 ? group * lanes + l : group];
@@ -421,9 +402,9 @@ static bl_status access_group(const runner *r, const item *it, const step *s, ui
         if (element >= elements)
             return outside(r, s, (int64_t)element, elements);
         if (load)
-            *v = read_element(s->how.dtype, data, element);
+            *v = read_element(s->dtype, data, element);
         else
-            write_element(s->how.dtype, *v, data, element);
+            write_element(s->dtype, *v, data, element);
     }
     return BL_OK;
 }
@@ -448,8 +429,7 @@ static bl_status run_access(const runner *r, const item *it, const step *s)
 {
     uint64_t mask = it->levels[it->depth].mask;
 
-    if (s->kind == STEP_LOAD && s->how.dtype == BL_F32 && s->out.lanes == 1 && s->nargs == 1 && !s->elements &&
-        mask == UINT64_MAX)
+    if (s->kind == STEP_LOAD && s->dtype == BL_F32 && s->out.lanes == 1 && s->nargs == 1 && !s->elements && mask == UINT64_MAX)
         return load_f32(r, it, s);
     for (uint32_t i = 0; i < r->n; i++)
         if (active(mask, i))
@@ -554,7 +534,7 @@ static bl_status run_item(const runner *r, item *it, bool *done)
 
 static void start_item(const runner *r, item *it, uint32_t number)
 {
-    const uint32_t *local = r->code->linear->local;
+    const uint32_t *local = r->code->local;
 
     it->pc = 0;
     it->depth = 0;
@@ -574,7 +554,7 @@ static bl_status check_meeting(const runner *r)
 
         if (it->pc != first->pc || it->levels[it->depth].mask != first->levels[first->depth].mask)
             return bl_fail(r->err, BL_EDEVICE, "kernel %s: work-items 0 and %u of a group do not meet at a barrier",
-                           r->code->linear->name, i);
+                           r->code->name, i);
     }
     return BL_OK;
 }
@@ -582,7 +562,7 @@ static bl_status check_meeting(const runner *r)
 static bl_status run_chunk(const runner *r)
 {
     const bl_interp_code *code = r->code;
-    const uint32_t *local = code->linear->local;
+    const uint32_t *local = code->local;
     uint32_t all = local[0] * local[1] * local[2];
     bool done = false;
 
@@ -634,10 +614,10 @@ static void fill_registers(const runner *r, const item *it)
         bl_scalar *out = at(r, it, f->out);
 
         for (uint32_t i = 0; i < code->width * f->out.lanes; i++) {
-            if (f->inst->op == BL_OP_CONST)
-                out[i].i = f->inst->arg;
-            else if (f->inst->op == BL_OP_VAR)
-                out[i].i = r->launch->scalars[f->inst->arg];
+            if (f->op == BL_OP_CONST)
+                out[i].i = f->arg;
+            else if (f->op == BL_OP_VAR)
+                out[i].i = r->launch->scalars[f->arg];
             else
                 out[i].u = i % f->out.lanes;
         }

@@ -5,7 +5,7 @@
 #ifndef BL_INTERP_KERNEL_H
 #define BL_INTERP_KERNEL_H
 
-#include "engine/base/arena.h"
+#include "engine/lower/linear.h"
 
 typedef struct bl_interp_code bl_interp_code;
 
@@ -22,15 +22,8 @@ typedef struct bl_interp_launch {
     void *scratch;                   /* bl_interp_scratch bytes, 16-byte aligned */
 } bl_interp_launch;
 
-/* What the first line of a kernel says. */
-typedef struct bl_interp_facts {
-    const char *name;
-    uint32_t nbuffers, nscalars, writes, local[3], local_bytes;
-} bl_interp_facts;
-
-/* |text| is a kernel as bl_linear_parse takes it; the code lives in |arena|. */
-BL_NODISCARD bl_status bl_interp_compile(bl_arena *arena, const char *text, size_t len, bl_interp_code **out, bl_err *err);
-const bl_interp_facts *bl_interp_get_facts(const bl_interp_code *code);
+/* The kernel is checked first (bl_linear_check); the code lives in |arena| and has all that it needs of it. */
+BL_NODISCARD bl_status bl_interp_compile(bl_arena *arena, const bl_linear *linear, bl_interp_code **out, bl_err *err);
 /* Bytes of memory that a run needs beside the buffers. */
 size_t bl_interp_scratch(const bl_interp_code *code);
 /* BL_EDEVICE where a work-item reads or writes outside a buffer (which it then does not) or work-items do not meet at a barrier.

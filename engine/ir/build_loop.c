@@ -18,11 +18,6 @@ static uint8_t wider(const bl_node *x, const bl_node *y)
     return x->lanes > y->lanes ? x->lanes : y->lanes;
 }
 
-static bool is_fold(bl_op fold)
-{
-    return fold == BL_OP_ADD || fold == BL_OP_MUL || fold == BL_OP_MAX || fold == BL_OP_MIN;
-}
-
 const bl_node *bl_param(bl_ir *ir, int number, bl_dtype dtype, bool local)
 {
     return bl_node_make(ir,
@@ -103,7 +98,7 @@ const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node 
     sum = sum != NULL ? sum : first_poison(nranges, ranges);
     if (sum != NULL)
         return sum;
-    if (nvalues < 1 || !is_fold(fold))
+    if (nvalues < 1 || !bl_op_folds(fold))
         return BUG(ir, "reduce: %d values folded by %s", nvalues, bl_op_name(fold));
     if (nranges == 0) {
         sum = values[0];
@@ -136,11 +131,11 @@ const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node 
                                        .arg = nvalues});
 }
 
-const bl_node *bl_lane(bl_ir *ir, int lanes)
+const bl_node *bl_lane(bl_ir *ir, int64_t number, int lanes)
 {
     if (lanes < 2 || lanes > BL_MAX_LANES)
         return BUG(ir, "lane: %d lanes", lanes);
-    return bl_node_make(ir, &(bl_node){.op = BL_OP_LANE, .dtype = BL_INDEX, .lanes = (uint8_t)lanes});
+    return bl_node_make(ir, &(bl_node){.op = BL_OP_LANE, .dtype = BL_INDEX, .lanes = (uint8_t)lanes, .arg = number});
 }
 
 const bl_node *bl_stack(bl_ir *ir, int lanes, const bl_node *const *scalars)
@@ -165,7 +160,7 @@ const bl_node *bl_fold(bl_ir *ir, bl_op fold, const bl_node *vector)
 {
     if (bl_is_poison(vector))
         return vector;
-    if (!is_fold(fold))
+    if (!bl_op_folds(fold))
         return BUG(ir, "fold: cannot fold by %s", bl_op_name(fold));
     if (vector->lanes == 1)
         return vector;

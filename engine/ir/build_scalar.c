@@ -3,15 +3,6 @@
 #include "engine/ir/private.h"
 #include "engine/ir/shape.h"
 
-static bool takes_dtype(unsigned flags, bl_dtype dtype)
-{
-    if (flags & BL_OPF_FLOAT)
-        return bl_dtype_is_float(dtype);
-    if (flags & BL_OPF_INT)
-        return bl_dtype_is_int(dtype) || (dtype == BL_BOOL && (flags & BL_OPF_BOOL) != 0);
-    return true;
-}
-
 static const char *kind_text(unsigned flags)
 {
     if (flags & BL_OPF_FLOAT)
@@ -24,13 +15,12 @@ static const bl_node *check_operands(bl_ir *ir, bl_op op, int nsrc, const bl_nod
 {
     int first = op == BL_OP_WHERE ? 1 : 0; /* the first of those that share a dtype */
     bl_dtype dtype = (bl_dtype)src[first]->dtype;
-    unsigned flags = bl_op_flags(op);
 
     if (op == BL_OP_WHERE && src[0]->dtype != BL_BOOL)
         return bl_ir_fail(ir, BL_EGRAPH, "where: the condition is %s, not bool", bl_dtype_name((bl_dtype)src[0]->dtype));
-    if (!takes_dtype(flags, dtype) || (op == BL_OP_NOT && bl_dtype_is_float(dtype)))
-        return bl_ir_fail(ir, BL_EGRAPH, "%s: takes %s, not %s", bl_op_name(op),
-                          op == BL_OP_NOT ? "integers or bools" : kind_text(flags), bl_dtype_name(dtype));
+    if (!bl_op_takes(op, dtype))
+        return bl_ir_fail(ir, BL_EGRAPH, "%s: takes %s, not %s", bl_op_name(op), kind_text(bl_op_flags(op)),
+                          bl_dtype_name(dtype));
     for (int i = first + 1; i < nsrc; i++) {
         if (src[i]->dtype != dtype)
             return bl_ir_fail(ir, BL_EGRAPH, "%s: dtypes differ: %s and %s", bl_op_name(op), bl_dtype_name(dtype),

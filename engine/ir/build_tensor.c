@@ -246,7 +246,7 @@ const bl_node *bl_reduce(bl_ir *ir, bl_op fold, const bl_node *x, uint32_t axes)
 
     if (bl_is_poison(x))
         return x;
-    if (fold != BL_OP_ADD && fold != BL_OP_MUL && fold != BL_OP_MAX && fold != BL_OP_MIN)
+    if (!bl_op_folds(fold))
         return bl_ir_fail(ir, BL_EBUG, "reduce: cannot fold by %s", bl_op_name(fold));
     if (axes >> x->ndim != 0)
         return FAIL(ir, "reduce: no such axis in %s", text_of(ir, x));

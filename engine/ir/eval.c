@@ -7,19 +7,24 @@
  * when the result is fitted. */
 __extension__ typedef __int128 wide;
 
+/* Operands are int64: only the quotient by -1 may need more, and a division in 128 bits is slow. */
 static wide signed_floor_div(wide x, wide y)
 {
-    wide quotient;
+    int64_t a = (int64_t)x, b = (int64_t)y;
 
-    if (y == 0)
-        return 0;
-    quotient = x / y;
-    return x % y != 0 && (x < 0) != (y < 0) ? quotient - 1 : quotient;
+    if (b == 0 || b == -1)
+        return b == 0 ? 0 : -x;
+    return a / b - (a % b != 0 && (a ^ b) < 0);
 }
 
 static wide signed_floor_mod(wide x, wide y)
 {
-    return y == 0 ? 0 : x - y * signed_floor_div(x, y);
+    int64_t a = (int64_t)x, b = (int64_t)y, rest = 0;
+
+    if (b == 0 || b == -1)
+        return 0;
+    rest = a % b;
+    return rest != 0 && (a ^ b) < 0 ? rest + b : rest;
 }
 
 /* A negative amount is a huge one, as its bits say. */
@@ -60,107 +65,143 @@ static int no_meaning(void)
     return 0;
 }
 
-/* Each function below is a column of alu.def, a case a row. */
+/* Each function below is a column of alu.def, a loop a row: |member| of the operands as |type|. */
+#define LOOP(ID, type, member, result)                                                                                           \
+    case BL_OP_##ID:                                                                                                             \
+        for (size_t i = 0; i < n; i++) {                                                                                         \
+            type x = (type)a[i].member, y = (type)b[i].member, z = (type)c[i].member;                                            \
+            (void)x, (void)y, (void)z;                                                                                           \
+            out[i].member = (result);                                                                                            \
+        }                                                                                                                        \
+        return;
 #define NONE no_meaning()
 
-#define BL_ALU(ID, real, integer, text)                                                                                          \
-    case BL_OP_##ID:                                                                                                             \
-        return (float)(real);
-#define BL_FN(name) name##f
-static float eval_float(bl_op op, float x, float y, float z)
+#define BL_FN(name)                     name##f
+#define BL_ALU(ID, real, integer, text) LOOP(ID, float, f, (double)(float)(real))
+static void eval_float(bl_op op, size_t n, bl_scalar *restrict out, const bl_scalar *a, const bl_scalar *b, const bl_scalar *c)
 {
     switch ((int)op) {
 #include "engine/ir/alu.def"
-    default:
-        return (float)NONE;
     }
 }
 #undef BL_FN
 #undef BL_ALU
 
-#define BL_ALU(ID, real, integer, text)                                                                                          \
-    case BL_OP_##ID:                                                                                                             \
-        return (double)(real);
-#define BL_FN(name) name
-static double eval_double(bl_op op, double x, double y, double z)
+#define BL_FN(name)                     name
+#define BL_ALU(ID, real, integer, text) LOOP(ID, double, f, (double)(real))
+static void eval_double(bl_op op, size_t n, bl_scalar *restrict out, const bl_scalar *a, const bl_scalar *b, const bl_scalar *c)
 {
     switch ((int)op) {
 #include "engine/ir/alu.def"
-    default:
-        return (double)NONE;
     }
 }
 #undef BL_FN
 #undef BL_ALU
 
-#define BL_ALU(ID, real, integer, text)                                                                                          \
-    case BL_OP_##ID:                                                                                                             \
-        return (uint64_t)(integer);
-#define BL_INT(name) signed_##name
-static uint64_t eval_signed(bl_op op, wide x, wide y, wide z)
+#define BL_INT(name)                    signed_##name
+#define BL_ALU(ID, real, integer, text) LOOP(ID, wide, i, (int64_t)(integer))
+static void eval_signed(bl_op op, size_t n, bl_scalar *restrict out, const bl_scalar *a, const bl_scalar *b, const bl_scalar *c)
 {
     switch ((int)op) {
 #include "engine/ir/alu.def"
-    default:
-        return (uint64_t)NONE;
-    }
-}
-#undef BL_INT
-
-#define BL_INT(name) unsigned_##name
-static uint64_t eval_unsigned(bl_op op, uint64_t x, uint64_t y, uint64_t z)
-{
-    switch ((int)op) {
-#include "engine/ir/alu.def"
-    default:
-        return (uint64_t)NONE;
     }
 }
 #undef BL_INT
 #undef BL_ALU
 
-static const signed char operands[BL_OP_COUNT] = {
-#define BL_OP(ID, id, nsrc, cls, flags, grad, doc) [BL_OP_##ID] = nsrc,
-#include "engine/ir/ops.def"
-#undef BL_OP
-};
-
-static bl_scalar eval_real(bl_op op, bl_dtype dtype, const bl_scalar *operand, int n)
+#define BL_INT(name)                    unsigned_##name
+#define BL_ALU(ID, real, integer, text) LOOP(ID, uint64_t, u, (uint64_t)(integer))
+static void eval_unsigned(bl_op op, size_t n, bl_scalar *restrict out, const bl_scalar *a, const bl_scalar *b, const bl_scalar *c)
 {
-    double v[3] = {0};
+    switch ((int)op) {
+#include "engine/ir/alu.def"
+    }
+}
+#undef BL_INT
+#undef BL_ALU
 
-    for (int i = 0; i < n; i++)
-        v[i] = operand[i].f;
-    if (dtype == BL_F64)
-        return (bl_scalar){.f = eval_double(op, v[0], v[1], v[2])};
-    return (bl_scalar){.f = (double)eval_float(op, (float)v[0], (float)v[1], (float)v[2])};
+/* bl_scalar_fit of each; what is frequent has a loop of its own. */
+static void fit(bl_dtype dtype, size_t n, bl_scalar *v)
+{
+    if (dtype == BL_I64 || dtype == BL_U64 || dtype == BL_F64 || dtype == BL_INDEX)
+        return;
+    if (dtype == BL_I32) {
+        for (size_t i = 0; i < n; i++)
+            v[i].i = (int32_t)v[i].i;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (dtype == BL_F32 && v[i].f == v[i].f)
+            v[i].f = (double)(float)v[i].f;
+        else
+            v[i] = bl_scalar_fit(dtype, v[i]);
+    }
 }
 
-static bl_scalar eval_integer(bl_op op, bl_dtype dtype, const bl_scalar *operand, int n)
+static void cast(bl_dtype to, bl_dtype from, size_t n, bl_scalar *restrict out, const bl_scalar *in)
 {
-    bl_scalar v[3] = {{.u = 0}};
+    bool whole = !bl_dtype_is_float(from);
 
-    for (int i = 0; i < n; i++)
-        v[i] = operand[i];
-    if (dtype == BL_BOOL && op == BL_OP_NOT)
-        return (bl_scalar){.u = v[0].u == 0}; /* the other ops come out right once the result is fitted: 1 + 1 is 2, true */
-    if (bl_dtype_get_kind(dtype) == BL_KIND_INT)
-        return (bl_scalar){.u = eval_signed(op, v[0].i, v[1].i, v[2].i)};
-    return (bl_scalar){.u = eval_unsigned(op, v[0].u, v[1].u, v[2].u)};
+    if (whole ? bl_dtype_is_float(to) && bl_dtype_bytes(from) < 8 : bl_dtype_is_float(to)) {
+        for (size_t i = 0; i < n; i++)
+            out[i].f = whole ? (double)in[i].i : in[i].f; /* exact; unsigned ones of 32 bits are no negative int64 */
+        fit(to, n, out);
+    } else if (whole && !bl_dtype_is_float(to)) {
+        for (size_t i = 0; i < n; i++)
+            out[i] = in[i];
+        fit(to, n, out);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            out[i] = bl_scalar_cast(to, from, in[i]);
+    }
+}
+
+void bl_eval_many(bl_op op, bl_dtype to, bl_dtype from, size_t n, bl_scalar *restrict out, const bl_scalar *const *in)
+{
+    const bl_scalar *a = in[0], *b = in[1] != NULL ? in[1] : a, *c = in[2] != NULL ? in[2] : a;
+
+    BL_ASSERT(bl_op_get_class(op) == BL_CLASS_ALU);
+    if (op == BL_OP_CAST) {
+        cast(to, from, n, out, a);
+        return;
+    }
+    if (op == BL_OP_BITCAST || op == BL_OP_WHERE || (op == BL_OP_NOT && from == BL_BOOL)) {
+        for (size_t i = 0; i < n; i++) {
+            if (op == BL_OP_BITCAST)
+                out[i] = bl_eval_bitcast(to, from, a[i]);
+            else if (op == BL_OP_WHERE) /* as the table says, but the chosen value must keep the bits of a NaN */
+                out[i].u = a[i].u != 0 ? b[i].u : c[i].u;
+            else /* bool's other ops come out right once the result is fitted: 1 + 1 is 2, true */
+                out[i].u = a[i].u == 0;
+        }
+        return;
+    }
+    if (from == BL_F64)
+        eval_double(op, n, out, a, b, c);
+    else if (bl_dtype_is_float(from))
+        eval_float(op, n, out, a, b, c);
+    else if (bl_dtype_get_kind(from) == BL_KIND_INT)
+        eval_signed(op, n, out, a, b, c);
+    else
+        eval_unsigned(op, n, out, a, b, c);
+    if (op != BL_OP_CMPLT && op != BL_OP_CMPEQ) {
+        if (from != BL_F32)
+            fit(to, n, out);
+        return;
+    }
+    for (size_t i = 0; bl_dtype_is_float(from) && i < n; i++)
+        out[i].u = out[i].f != 0;
 }
 
 bl_scalar bl_eval(bl_op op, bl_dtype dtype, const bl_scalar *operand)
 {
-    bool real = bl_dtype_is_float(dtype);
-    int n = operands[op];
+    bool compares = op == BL_OP_CMPLT || op == BL_OP_CMPEQ;
+    int n = bl_op_sources(op);
     bl_scalar result;
 
-    if (op == BL_OP_WHERE) /* as the table says, but the chosen value must keep the bits of a NaN */
-        return operand[0].u != 0 ? operand[1] : operand[2];
-    result = real ? eval_real(op, dtype, operand, n) : eval_integer(op, dtype, operand, n);
-    if (op == BL_OP_CMPLT || op == BL_OP_CMPEQ)
-        return (bl_scalar){.u = real ? result.f != 0 : result.u != 0};
-    return bl_scalar_fit(dtype, result);
+    bl_eval_many(op, compares ? BL_BOOL : dtype, dtype, 1, &result,
+                 (const bl_scalar *const[3]){operand, n > 1 ? operand + 1 : NULL, n > 2 ? operand + 2 : NULL});
+    return result;
 }
 
 bl_scalar bl_eval_bitcast(bl_dtype to, bl_dtype from, bl_scalar value)

@@ -34,13 +34,18 @@ enum {
     BL_OPF_FLOAT = 2,    /* operands are floats */
     BL_OPF_INT = 4,      /* operands are integers */
     BL_OPF_BOOL = 8,     /* with BL_OPF_INT: or bools */
-    BL_OPF_COMPARE = 16  /* gives bool */
+    BL_OPF_COMPARE = 16, /* gives bool */
+    BL_OPF_FOLDS = 32    /* a REDUCE or FOLD may be by it */
 };
 
 const char *bl_op_name(bl_op op); /* "add" */
 bl_op_class bl_op_get_class(bl_op op);
 unsigned bl_op_flags(bl_op op);
-bl_op bl_op_from_name(const char *name, size_t len); /* BL_OP_COUNT if there is none */
+int bl_op_sources(bl_op op);                /* -1: it varies */
+bool bl_op_takes(bl_op op, bl_dtype dtype); /* has an ALU op a meaning on operands of |dtype|? */
+bool bl_op_folds(bl_op op);
+/* What is wrong with an ALU op that makes |result| of operands of these dtypes; NULL: nothing. */
+const char *bl_alu_wrong(bl_op op, bl_dtype result, const bl_dtype *from);
 
 /* What a RANGE is for; see engine/opt/move.h. */
 typedef enum bl_axis_kind {
@@ -183,7 +188,7 @@ const bl_node *bl_store(bl_ir *ir, const bl_node *buffer, const bl_node *index, 
 /* Fold |values| (all of one dtype), one after the other, over all |ranges|. */
 const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node *const *values, int nranges,
                               const bl_node *const *ranges);
-const bl_node *bl_lane(bl_ir *ir, int lanes);
+const bl_node *bl_lane(bl_ir *ir, int64_t number, int lanes); /* |number| tells those of several ranges apart */
 const bl_node *bl_stack(bl_ir *ir, int lanes, const bl_node *const *scalars);
 const bl_node *bl_fold(bl_ir *ir, bl_op fold, const bl_node *vector);
 const bl_node *bl_sink(bl_ir *ir, int n, const bl_node *const *stores);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/ir/private.h"
 
-#include <string.h>
-
 typedef struct op_row {
     const char *name;
     int8_t nsrc;
@@ -36,11 +34,39 @@ int bl_op_sources(bl_op op)
     return rows[op].nsrc;
 }
 
-bl_op bl_op_from_name(const char *name, size_t len)
+bool bl_op_takes(bl_op op, bl_dtype dtype)
 {
-    for (int op = 0; op < BL_OP_COUNT; op++) {
-        if (strlen(rows[op].name) == len && memcmp(rows[op].name, name, len) == 0)
-            return (bl_op)op;
+    if (rows[op].flags & BL_OPF_FLOAT)
+        return bl_dtype_is_float(dtype);
+    if (rows[op].flags & BL_OPF_INT)
+        return bl_dtype_is_int(dtype) || (dtype == BL_BOOL && (rows[op].flags & BL_OPF_BOOL) != 0);
+    return true;
+}
+
+bool bl_op_folds(bl_op op)
+{
+    return (unsigned)op < BL_OP_COUNT && (rows[op].flags & BL_OPF_FOLDS) != 0;
+}
+
+const char *bl_alu_wrong(bl_op op, bl_dtype result, const bl_dtype *from)
+{
+    int first = op == BL_OP_WHERE ? 1 : 0; /* of those that share a dtype */
+    bl_dtype dtype = from[first];
+
+    if (op == BL_OP_CAST)
+        return NULL;
+    if (op == BL_OP_BITCAST)
+        return bl_dtype_bytes(result) != bl_dtype_bytes(dtype) || dtype == BL_BOOL || result == BL_BOOL || dtype == BL_INDEX ||
+                       result == BL_INDEX
+                   ? "sizes differ"
+                   : NULL;
+    if (op == BL_OP_WHERE && from[0] != BL_BOOL)
+        return "the condition is no bool";
+    if (!bl_op_takes(op, dtype))
+        return rows[op].flags & BL_OPF_FLOAT ? "takes floats" : "takes integers";
+    for (int i = first + 1; i < rows[op].nsrc; i++) {
+        if (from[i] != dtype)
+            return "dtypes differ";
     }
-    return BL_OP_COUNT;
+    return result == (rows[op].flags & BL_OPF_COMPARE ? BL_BOOL : dtype) ? NULL : "dtype of the result";
 }

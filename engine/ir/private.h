@@ -59,7 +59,6 @@ static inline const bl_node *bl_poison(bl_ir *ir)
     return &ir->poison;
 }
 
-int bl_op_sources(bl_op op); /* -1: it varies */
 /* Fill in the bounds from op, dtype, arg and sources; those of a VAR stay as given. */
 void bl_node_set_bounds(bl_node *node);
 /* Does every value between x's bounds survive a conversion to |to| unchanged? */
@@ -68,8 +67,8 @@ bool bl_cast_keeps(bl_dtype to, const bl_node *x);
 uint8_t bl_node_lanes(const bl_node *node, const bl_node *const *src);
 /* The first simplification that fits a scalar ALU node, which need not be interned; NULL if it is simple. */
 const bl_node *bl_scalar_simplify(bl_ir *ir, const bl_node *node);
-/* As bl_rules_apply, by the table. */
-const bl_node *bl_rules_apply_table(bl_ir *ir, const bl_rule_table *table, const bl_node *node);
+/* The node that the first fitting row makes of |node| (whose sources are already simplified), or NULL. */
+const bl_node *bl_rules_apply(bl_ir *ir, const bl_rule_table *table, const bl_node *node);
 void bl_rule_table_init(bl_rule_table *table, const bl_ruleset *set);
 
 /* A constant in the shape and dtype of |like|. */
@@ -87,7 +86,5 @@ const bl_node *bl_fn_not_less(bl_ir *ir, const bl_match *m);
 
 /* True if an extent is small enough to be evaluated anywhere (bl_extent_eval). */
 bool bl_extent_is_simple(const bl_node *extent);
-/* Check one node by itself: level as in bl_ir_verify.  NULL, or what is wrong (in the arena or static). */
-const char *bl_node_check(bl_ir *ir, const bl_node *node, int level);
 
 #endif

@@ -105,19 +105,6 @@ static const bl_node *apply_row(bl_ir *ir, const bl_rule *rule, const bl_node *n
     return made == node ? NULL : made;
 }
 
-const bl_node *bl_rules_apply(bl_ir *ir, const bl_ruleset *set, const bl_node *node)
-{
-    for (size_t i = 0; i < set->count; i++) {
-        const bl_node *made = NULL;
-        if (set->rows[i].find->op != node->op)
-            continue;
-        made = apply_row(ir, &set->rows[i], node);
-        if (made != NULL)
-            return made;
-    }
-    return NULL;
-}
-
 static uint64_t needs_of(const bl_pat *pat)
 {
     uint64_t needs = 0;
@@ -162,7 +149,7 @@ void bl_rule_table_init(bl_rule_table *table, const bl_ruleset *set)
     table->begin[BL_OP_COUNT] = n;
 }
 
-const bl_node *bl_rules_apply_table(bl_ir *ir, const bl_rule_table *table, const bl_node *node)
+const bl_node *bl_rules_apply(bl_ir *ir, const bl_rule_table *table, const bl_node *node)
 {
     uint64_t lacks = ~offers_of(node);
 
@@ -185,6 +172,6 @@ const bl_node *bl_scalar_simplify(bl_ir *ir, const bl_node *node)
     if (node->lo == node->hi && !bl_dtype_is_float(dtype))
         return bl_const(ir, dtype, (bl_scalar){.i = node->lo});
     if (dtype == BL_INDEX || dtype == BL_BOOL)
-        made = bl_rules_apply_table(ir, &ir->index, node);
-    return made != NULL ? made : bl_rules_apply_table(ir, &ir->algebra, node);
+        made = bl_rules_apply(ir, &ir->index, node);
+    return made != NULL ? made : bl_rules_apply(ir, &ir->algebra, node);
 }

@@ -47,8 +47,6 @@ typedef struct bl_ruleset {
 extern const bl_ruleset bl_rules_algebra; /* scalar ops of every dtype: rules_algebra.c */
 extern const bl_ruleset bl_rules_index;   /* INDEX and bool-of-INDEX expressions, by their bounds: rules_index.c */
 
-/* The node that the first fitting row makes of |node| (whose sources are already simplified), or NULL. */
-const bl_node *bl_rules_apply(bl_ir *ir, const bl_ruleset *set, const bl_node *node);
 /* Replace each root by what both sets make of it and of all below it, tensors too, when nothing fits any more. */
 void bl_simplify(bl_ir *ir, int nroots, const bl_node **roots);
 

@@ -9,11 +9,6 @@
 
 /* Each check gives NULL or what is wrong with the node. */
 
-static bool is_fold(unsigned op)
-{
-    return op == BL_OP_ADD || op == BL_OP_MUL || op == BL_OP_MAX || op == BL_OP_MIN;
-}
-
 static bool is_scalar_int(const bl_node *node)
 {
     return node->ndim == 0 && bl_dtype_is_int((bl_dtype)node->dtype);
@@ -89,34 +84,21 @@ static const char *check_frame(const bl_node *node)
 
 static const char *check_alu(const bl_node *node)
 {
-    unsigned flags = bl_op_flags((bl_op)node->op);
-    const bl_node *const *src = node->src;
-    uint32_t first = node->op == BL_OP_WHERE ? 1 : 0;
-    bl_dtype dtype = (bl_dtype)src[first]->dtype;
-    bool is_float = bl_dtype_is_float(dtype);
+    bl_dtype from[3] = {BL_BOOL, BL_BOOL, BL_BOOL};
+    const char *wrong = NULL;
 
-    if (node->op == BL_OP_WHERE && src[0]->dtype != BL_BOOL)
-        return "the condition is no bool";
-    if (node->op == BL_OP_BITCAST && (bl_dtype_bytes((bl_dtype)node->dtype) != bl_dtype_bytes(dtype) || dtype == BL_BOOL ||
-                                      node->dtype == BL_BOOL || dtype == BL_INDEX || node->dtype == BL_INDEX))
-        return "sizes differ";
-    if ((flags & BL_OPF_FLOAT) != 0 && !is_float)
-        return "takes floats";
-    if (((flags & BL_OPF_INT) != 0 || node->op == BL_OP_NOT) && is_float)
-        return "takes integers";
-    if ((flags & BL_OPF_INT) != 0 && (flags & BL_OPF_BOOL) == 0 && dtype == BL_BOOL)
-        return "takes integers";
-    if (node->op != BL_OP_CAST && node->op != BL_OP_BITCAST && node->dtype != ((flags & BL_OPF_COMPARE) != 0 ? BL_BOOL : dtype))
-        return "dtype of the result";
+    for (uint32_t i = 0; i < node->nsrc; i++)
+        from[i] = (bl_dtype)node->src[i]->dtype;
+    wrong = bl_alu_wrong((bl_op)node->op, (bl_dtype)node->dtype, from);
+    if (wrong != NULL)
+        return wrong;
     for (uint32_t i = 0; i < node->nsrc; i++) {
-        if (i > first && src[i]->dtype != dtype)
-            return "dtypes differ";
-        if (!bl_shape_equal(node, src[i]))
+        if (!bl_shape_equal(node, node->src[i]))
             return "shapes differ";
-        if (src[i]->lanes != 1 && src[i]->lanes != node->lanes)
+        if (node->src[i]->lanes != 1 && node->src[i]->lanes != node->lanes)
             return "lanes differ";
     }
-    return bl_node_lanes(node, src) == node->lanes ? NULL : "lanes of the result";
+    return bl_node_lanes(node, node->src) == node->lanes ? NULL : "lanes of the result";
 }
 
 static const char *check_leaf(const bl_node *node)
@@ -181,7 +163,7 @@ static const char *check_reduce(const bl_node *node)
 {
     const bl_node *x = node->src[0];
 
-    if (!is_fold(node->sub) || x->dtype != node->dtype)
+    if (!bl_op_folds((bl_op)node->sub) || x->dtype != node->dtype)
         return "fold or dtype";
     if (node->ndim > 0) {
         if (x->ndim != node->ndim || node->arg <= 0 || node->arg >> node->ndim != 0)
@@ -291,7 +273,7 @@ static const char *check_loop(const bl_node *node)
         }
         return node->lanes > 1 ? NULL : "lanes";
     case BL_OP_FOLD:
-        return is_fold(node->sub) && node->src[0]->dtype == node->dtype && node->src[0]->lanes > 1 && node->lanes == 1
+        return bl_op_folds((bl_op)node->sub) && node->src[0]->dtype == node->dtype && node->src[0]->lanes > 1 && node->lanes == 1
                    ? NULL
                    : "fold, dtype or lanes";
     case BL_OP_SINK:
@@ -376,19 +358,6 @@ static const char *check_inferred(bl_ir *ir, const bl_node *node)
     return again.lo == node->lo && again.hi == node->hi ? NULL : "bounds";
 }
 
-const char *bl_node_check(bl_ir *ir, const bl_node *node, int level)
-{
-    const char *wrong = check_frame(node);
-
-    if (wrong == NULL)
-        wrong = node->op == BL_OP_SCAN     ? check_scan(ir, node)
-                : node->op == BL_OP_RESULT ? check_result(ir, node)
-                                           : check_class(node);
-    if (wrong == NULL && level >= 2)
-        wrong = check_inferred(ir, node);
-    return wrong;
-}
-
 static const char *check_stage(const bl_node *node, bl_stage stage)
 {
     bl_op_class cls = bl_op_get_class((bl_op)node->op);
@@ -436,8 +405,14 @@ static bl_status verify(bl_ir *ir, int nroots, const bl_node *const *roots, cons
     BL_TRY(bl_ir_status(ir, err));
     for (size_t i = 0; i < nodes.count; i++) {
         const bl_node *node = nodes.at[i];
-        const char *wrong = bl_node_check(ir, node, level);
+        const char *wrong = check_frame(node);
 
+        if (wrong == NULL)
+            wrong = node->op == BL_OP_SCAN     ? check_scan(ir, node)
+                    : node->op == BL_OP_RESULT ? check_result(ir, node)
+                                               : check_class(node);
+        if (wrong == NULL && level >= 2)
+            wrong = check_inferred(ir, node);
         wrong = wrong != NULL ? wrong : check_stage(node, stage);
         wrong = wrong != NULL ? wrong : check_bound(ir, node, scan);
         if (wrong != NULL)

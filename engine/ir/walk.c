@@ -172,7 +172,7 @@ static const bl_node *simplify_node(bl_ir *ir, const bl_node *node)
         return remake(ir, node, false);
     node = remake(ir, node, true);
     for (int step = 0; step < MAX_STEPS && bl_op_get_class((bl_op)node->op) == BL_CLASS_ALU; step++) {
-        const bl_node *next = node->ndim == 0 ? bl_scalar_simplify(ir, node) : bl_rules_apply_table(ir, &ir->algebra, node);
+        const bl_node *next = node->ndim == 0 ? bl_scalar_simplify(ir, node) : bl_rules_apply(ir, &ir->algebra, node);
         if (next == NULL || next == node)
             break;
         node = next;

@@ -186,16 +186,9 @@ static const bl_node *vector_reduce(bl_ir *ir, const bl_node *reduce, const bl_n
     return bl_fold(ir, (bl_op)reduce->sub, fold_rest(ir, reduce, range, (int)reduce->arg, values));
 }
 
-/* The lanes of one range: its number keeps them apart from those of others. */
-static const bl_node *lanes_of(bl_ir *ir, const bl_node *range)
-{
-    bl_node lane = {.op = BL_OP_LANE, .dtype = BL_INDEX, .lanes = (uint8_t)(range->hi + 1), .arg = range->arg};
-    return bl_node_make(ir, &lane);
-}
-
 static const bl_node *expand_vector(bl_ir *ir, const bl_node *sink, const bl_node *range)
 {
-    const bl_node *lane = lanes_of(ir, range);
+    const bl_node *lane = bl_lane(ir, range->arg, (int)range->hi + 1);
     bl_nodes below = bl_reach(ir, 1, &sink, false);
     bl_ptrmap done;
 

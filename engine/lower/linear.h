@@ -44,8 +44,7 @@ enum {
     BL_LINEAR_MAX_NAME = 127
 };
 
-/* The text that BL_DIALECT_LINEAR devices take: a header line, then one instruction a line.  One space between fields, and every
- * line ends with a newline.
+/* The text of a kernel: a header line, then one instruction a line.
  *   linear r_4_8 buffers=float32,float32 writes=2 scalars=0 local=1,1,1 localbytes=0
  *   0 group_id int32 arg=0
  *   1 buffer float32 arg=0
@@ -58,15 +57,12 @@ enum {
  * The fields: number, op, dtype with its lanes where they are not 1, operands, sub= (FOLD: the op; BUFFER: "local" where it is),
  * arg= (VAR, BUFFER, GROUP_ID, LOCAL_ID).  CONST has its value instead: a decimal, or 0x and the bits of the bl_scalar where a
  * decimal would lose some (the payload of a NaN).
- * STORE, SET, END and BARRIER make no value and have no dtype field: parsing gives STORE the dtype of its buffer and the lanes of
- * its value or of its index, SET those of its variable, and END and BARRIER bool.
- *
- * CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID and LOOP have one lane.  VAR, the ids, LANE, LOOP and the indices of LOAD and STORE are
- * int32 or int64.  |writes| is exactly the set of parameters that a STORE names; local buffers take at most localbytes together.
- */
+ * SET, END and BARRIER have no dtype field, STORE only where it has several lanes. */
 void bl_linear_print(const bl_linear *linear, bl_text *out);
-/* The same back; everything is checked (operand numbers, nesting, dtypes), so that running it can trust it.  BL_EINVAL names the
- * line. */
-BL_NODISCARD bl_status bl_linear_parse(bl_arena *arena, const char *text, size_t len, bl_linear **out, bl_err *err);
+/* Check everything that running a kernel relies on: operands are made before and in scope, loops nest, dtypes and lanes agree.
+ * CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID and LOOP have one lane; VAR, the ids, LANE, LOOP and the indices of LOAD and STORE are
+ * int32 or int64; |writes| is exactly the set of parameters that a STORE names; local buffers take at most |local_bytes|
+ * together.  |arena| is for scratch.  A violation is BL_EBUG and names the instruction. */
+BL_NODISCARD bl_status bl_linear_check(bl_arena *arena, const bl_linear *linear, bl_err *err);
 
 #endif

@@ -568,6 +568,8 @@ bl_status bl_lower(bl_ir *ir, const bl_node *sink, const char *name, uint32_t nb
     linear->name = name;
     linear->nbuffers = nbuffers;
     BL_TRY(finish(&b, sink, linear, err));
+    if (spec > 0)
+        BL_TRY(bl_linear_check(arena, linear, err));
     *made = (bl_lowered){.linear = linear, .nvars = b.nvars, .vars = b.vars, .sink = sink};
     memcpy(made->grid, b.grid, sizeof made->grid);
     *out = made;

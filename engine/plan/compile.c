@@ -212,6 +212,7 @@ static bl_status make_kernel(compile *c, const made *m)
     bl_kernel_source source = {.entry = m->name,
                                .text = m->source.data,
                                .len = m->source.len,
+                               .linear = linear,
                                .nbuffers = linear->nbuffers,
                                .nscalars = linear->nscalars,
                                .writes = linear->writes,

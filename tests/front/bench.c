@@ -3,7 +3,7 @@
 
 #include "engine/base/fault.h"
 #include "engine/front/front.h"
-#include "engine/interp/interp.h"
+#include "tests/interp/graph.h"
 #include "engine/ir/shape.h"
 #include "engine/ir/verify.h"
 #include "proto/decode.h"

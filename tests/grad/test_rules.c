@@ -2,9 +2,9 @@
 /* Every op with a gradient rule against finite differences, in float64, to first and second order. */
 #include "engine/grad/grad.h"
 #include "engine/grad/vjp.h"
-#include "engine/interp/interp.h"
 #include "engine/ir/scan.h"
 #include "engine/ir/verify.h"
+#include "tests/interp/graph.h"
 
 #include <math.h>
 #include <setjmp.h>

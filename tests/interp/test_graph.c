@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The reference: unscheduled graphs, against values worked out here by plain loops. */
-#include "engine/interp/interp.h"
+#include "tests/interp/graph.h"
 
 #include "engine/base/fault.h"
 

@@ -2,8 +2,7 @@
 /* The device interp:0 runs kernels as text and notices what they do wrong. */
 #include "engine/device/device.h"
 
-#include "engine/base/arena.h"
-#include "engine/interp/kernel.h"
+#include "tests/lower/read_linear.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -41,23 +40,22 @@ static void open_bench(bench *b)
     }
 }
 
-/* The source that goes with |text|, its name and parameters as its first line has them. */
+/* The source that goes with |text|. */
 static bl_kernel_source source_of(bl_arena *arena, const char *text)
 {
-    bl_interp_code *code = NULL;
+    bl_linear *linear = NULL;
     bl_err err = {0};
-    const bl_interp_facts *facts;
     bl_kernel_source source = {.text = text, .len = strlen(text)};
 
-    if (bl_interp_compile(arena, text, source.len, &code, &err) != BL_OK)
+    if (read_linear(arena, text, source.len, &linear, &err) != BL_OK)
         fail_msg("%s\n%s", text, err.text);
-    facts = bl_interp_get_facts(code);
-    source.entry = facts->name;
-    source.nbuffers = facts->nbuffers;
-    source.nscalars = facts->nscalars;
-    source.writes = facts->writes;
-    source.local_bytes = facts->local_bytes;
-    memcpy(source.local, facts->local, sizeof source.local);
+    source.linear = linear;
+    source.entry = linear->name;
+    source.nbuffers = linear->nbuffers;
+    source.nscalars = linear->nscalars;
+    source.writes = linear->writes;
+    source.local_bytes = linear->local_bytes;
+    memcpy(source.local, linear->local, sizeof source.local);
     return source;
 }
 
@@ -232,8 +230,8 @@ static void vectors(void **state)
                                "19 stack float32x2 %17 %18\n"
                                "20 const int64 2\n"
                                "21 mul int64 %3 %20\n"
-                               "22 store %1 %21 %19\n"
-                               "23 store %2 %10 %6\n";
+                               "22 store float32x2 %1 %21 %19\n"
+                               "23 store float32x4 %2 %10 %6\n";
     bench b;
 
     (void)state;
@@ -434,18 +432,20 @@ static void failure_is_not_loss(void **state)
 
 static void wrong_sources(void **state)
 {
-    static const char text[] = "linear k buffers= writes=0 scalars=0 local=1,1,1 localbytes=0\n";
+    static bl_inst two_ends[2] = {{.op = BL_OP_END, .lanes = 1}, {.op = BL_OP_END, .lanes = 1}};
+    static const bl_linear good = {.name = "k", .local = {1, 1, 1}},
+                           odd = {.name = "k", .local = {1, 1, 1}, .inst = two_ends, .ninst = 2};
     static const struct {
         bl_kernel_source source;
         bl_status status;
         const char *why;
     } rows[] = {
-        {{.entry = "k", .text = text, .len = sizeof text - 1, .local = {1, 1, 1}}, BL_OK, ""},
-        {{.entry = "k", .text = text, .len = sizeof text - 2, .local = {1, 1, 1}}, BL_EDEVICE, "kernel k: linear kernel, line 1"},
-        {{.entry = "j", .text = text, .len = sizeof text - 1, .local = {1, 1, 1}}, BL_EBUG, "differ"},
-        {{.entry = "k", .text = text, .len = sizeof text - 1, .local = {2, 1, 1}}, BL_EBUG, "differ"},
-        {{.entry = "k", .text = text, .len = sizeof text - 1, .local = {1, 1, 1}, .nbuffers = 1}, BL_EBUG, "differ"},
-        {{.entry = "k", .text = text, .len = sizeof text - 1, .local = {1, 1, 1}, .nscalars = 1}, BL_EBUG, "differ"},
+        {{.entry = "k", .linear = &good, .local = {1, 1, 1}}, BL_OK, ""},
+        {{.entry = "k", .linear = &odd, .local = {1, 1, 1}}, BL_EBUG, "linear kernel k, instruction 0: end without loop"},
+        {{.entry = "k", .local = {1, 1, 1}}, BL_EBUG, "differ"},
+        {{.entry = "k", .linear = &good, .local = {2, 1, 1}}, BL_EBUG, "differ"},
+        {{.entry = "k", .linear = &good, .local = {1, 1, 1}, .nbuffers = 1}, BL_EBUG, "differ"},
+        {{.entry = "k", .linear = &good, .local = {1, 1, 1}, .nscalars = 1}, BL_EBUG, "differ"},
     };
 
     (void)state;
@@ -486,8 +486,8 @@ static void views(void **state)
 static void *make_things(void *arg)
 {
     bl_device *dev = arg;
-    static const char text[] = "linear k buffers= writes=0 scalars=0 local=1,1,1 localbytes=0\n";
-    const bl_kernel_source source = {.entry = "k", .text = text, .len = sizeof text - 1, .local = {1, 1, 1}};
+    static const bl_linear nothing = {.name = "k", .local = {1, 1, 1}};
+    const bl_kernel_source source = {.entry = "k", .linear = &nothing, .local = {1, 1, 1}};
 
     for (int i = 0; i < 200; i++) {
         bl_err err = {0};

@@ -103,7 +103,7 @@ static void a_convolution_splits_into_its_digits(void **state)
 static void splits_and_diagonals_resolve(void **state)
 {
     const bl_node *q = range(0, 5), *o = range(1, 4), *i = range(2, 6);
-    const bl_node *lane = bl_lane(ir, 16), *j = range(3, 4), *p = range(4, 10), *x = range(5, 13), *k = range(6, 2);
+    const bl_node *lane = bl_lane(ir, 0, 16), *j = range(3, 4), *p = range(4, 10), *x = range(5, 13), *k = range(6, 2);
     const bl_node *u = range(7, 40), *v = range(8, 4);
 
     (void)state;

@@ -98,7 +98,7 @@ static void bounds_are_intervals(void **state)
         {"uint8", u, 0, 255},
         {"uint64", q, INT64_MIN, INT64_MAX},
         {"range", r, 0, 9},
-        {"lane", bl_lane(ir, 4), 0, 3},
+        {"lane", bl_lane(ir, 0, 4), 0, 3},
         {"widened", wide, -128, 127},
         {"sum", bl_add(ir, wide, wide), -256, 254},
         {"wrapping sum", bl_add(ir, b, b), -128, 127},
@@ -119,7 +119,7 @@ static void bounds_are_intervals(void **state)
         {"from uint64", bl_cast(ir, BL_I64, q), INT64_MIN, INT64_MAX},
         {"large sum", bl_add(ir, bl_cast(ir, BL_INDEX, i), bl_cast(ir, BL_INDEX, i)), INT64_MIN, INT64_MAX},
         {"stack", bl_stack(ir, 2, (const bl_node *const[]){r, bl_index(ir, -4)}), -4, 9},
-        {"fold", bl_fold(ir, BL_OP_ADD, bl_lane(ir, 4)), 0, 12},
+        {"fold", bl_fold(ir, BL_OP_ADD, bl_lane(ir, 0, 4)), 0, 12},
         {"reduction", bl_reduce_over(ir, BL_OP_ADD, 1, &wide, 1, &r), -1280, 1270},
     };
 
@@ -219,7 +219,7 @@ static void substitution_simplifies_on_the_way(void **state)
     got = bl_substitute(ir, e, &map); /* the gate is decided */
     assert_ptr_equal(got, bl_add(ir, bl_load(ir, buffer, bl_index(ir, 3), NULL), bl_const_float(ir, BL_F32, 3)));
     bl_ptrmap_clear(&map);
-    bl_ptrmap_put(&map, r, (void *)(uintptr_t)bl_lane(ir, 4));
+    bl_ptrmap_put(&map, r, (void *)(uintptr_t)bl_lane(ir, 0, 4));
     got = bl_substitute(ir, e, &map); /* a range becomes lanes: so does all above it */
     assert_int_equal(got->lanes, 4);
     assert_int_equal(bl_ir_status(ir, NULL), BL_OK);
@@ -227,7 +227,7 @@ static void substitution_simplifies_on_the_way(void **state)
 
 static void a_fold_of_equal_lanes_stays_a_fold(void **state)
 {
-    const bl_node *vector = bl_load(ir, bl_param(ir, 0, BL_F32, false), bl_lane(ir, 4), NULL);
+    const bl_node *vector = bl_load(ir, bl_param(ir, 0, BL_F32, false), bl_lane(ir, 0, 4), NULL);
     const bl_node *scalar = load(1, BL_F32), *got = NULL;
     bl_ptrmap map;
 

@@ -85,6 +85,12 @@ static void broken_tensor_nodes_are_named(void **state)
     broken(TENSOR(F32, 2, x->dim, .op = BL_OP_CMPLT, .nsrc = 2, .src = SRC(x, x)), BL_STAGE_TENSOR, 1, "dtype of the result");
     broken(TENSOR(F32, 2, wide, .op = BL_OP_NEG, .nsrc = 1, .src = SRC(x)), BL_STAGE_TENSOR, 1, "shapes differ");
     broken(TENSOR(F32, 2, x->dim, .op = BL_OP_NEG, .nsrc = 1, .src = SRC(x), .lanes = 4), BL_STAGE_TENSOR, 1, "lanes");
+    broken(TENSOR(F32, 2, x->dim, .op = BL_OP_AND, .nsrc = 2, .src = SRC(x, x)), BL_STAGE_TENSOR, 1, "takes integers");
+    broken(TENSOR(F32, 2, x->dim, .op = BL_OP_PERMUTE, .nsrc = 1, .src = SRC(x), .arg = 0x11), BL_STAGE_TENSOR, 1,
+           "no permutation");
+    broken(TENSOR(F32, 2, x->dim, .op = BL_OP_REDUCE, .nsrc = 1, .src = SRC(x), .arg = 2, .sub = BL_OP_NEG), BL_STAGE_TENSOR, 1,
+           "fold or dtype");
+    broken(TENSOR(INDEX, 0, x->dim, .op = BL_OP_VAR, .arg = -1), BL_STAGE_TENSOR, 1, "named dimension");
     broken(TENSOR(F32, 2, x->dim, .op = BL_OP_WHERE, .nsrc = 3, .src = SRC(x, x, x)), BL_STAGE_TENSOR, 1, "no bool");
     broken(TENSOR(F32, 2, x->dim, .op = BL_OP_REDUCE, .nsrc = 1, .src = SRC(x), .arg = 2, .sub = BL_OP_ADD), BL_STAGE_TENSOR, 1,
            "shape");

@@ -132,6 +132,7 @@ static bl_status run_sink(bench *b, const bl_node *sink, int nparams, bl_buffer 
         bl_kernel_source source = {.entry = "nest",
                                    .text = text.data,
                                    .len = text.len,
+                                   .linear = linear,
                                    .nbuffers = linear->nbuffers,
                                    .nscalars = linear->nscalars,
                                    .writes = linear->writes,

@@ -2,7 +2,7 @@
 #include "tests/plan/harness.h"
 
 #include "engine/base/clock.h"
-#include "engine/interp/interp.h"
+#include "tests/interp/graph.h"
 #include "proto/decode.h"
 
 #include <math.h>

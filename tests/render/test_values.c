@@ -4,6 +4,7 @@
 #include "engine/ir/eval.h"
 #include "engine/lower/linear.h"
 #include "engine/render/render.h"
+#include "tests/lower/read_linear.h"
 #include "tests/plan/harness.h"
 
 #include <float.h>
@@ -214,8 +215,9 @@ static void print_kernel(const bench *b, bl_text *text)
             bl_text_puts(text, " %10 %4 %6");
         for (int k = 0; o->op != BL_OP_WHERE && k < count_sources(o->op); k++)
             bl_text_printf(text, " %%%d", 4 + 2 * k);
-        bl_text_printf(text, "\n%d buffer %s arg=%d\n%d store %%%d %%2 %%%d\n", n + 1, bl_dtype_name(o->dtype), FIRST_OUTPUT + i,
-                       n + 2, n + 1, n);
+        bl_text_printf(text, "\n%d buffer %s arg=%d\n%d store ", n + 1, bl_dtype_name(o->dtype), FIRST_OUTPUT + i, n + 2);
+        add_typed(text, b, o->dtype);
+        bl_text_printf(text, " %%%d %%2 %%%d\n", n + 1, n);
     }
 }
 
@@ -234,6 +236,7 @@ static bl_status run_kernel(bench *b, const bl_linear *linear, bl_buffer **buffe
 
     source.text = text.data;
     source.len = text.len;
+    source.linear = linear;
     if (st == BL_OK)
         st = bl_kernel_create(b->dev, &source, &kernel, err);
     launch.kernel = kernel;
@@ -259,7 +262,7 @@ static bl_status run_bench(bench *b, bl_err *err)
     bl_status st = BL_OK;
 
     print_kernel(b, &text);
-    st = bl_linear_parse(b->arena, text.data, text.len, &linear, err);
+    st = read_linear(b->arena, text.data, text.len, &linear, err);
     for (uint32_t i = 0; st == BL_OK && i < linear->ninst; i++) { /* every index is a multiple of the lanes */
         bl_inst *inst = &linear->inst[i];
         if (inst->op == BL_OP_LOAD || inst->op == BL_OP_STORE)

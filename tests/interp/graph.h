@@ -1,7 +1,6 @@
-/* Runs both levels: a tensor graph with no scheduler, slowly and exactly (the reference of every test), and lowered kernels (the
- * device interp:0, what a machine without drivers falls back to). */
-#ifndef BL_INTERP_INTERP_H
-#define BL_INTERP_INTERP_H
+/* Runs a tensor graph with no scheduler and no kernels, slowly and exactly: what every device is compared with. */
+#ifndef BL_TESTS_INTERP_GRAPH_H
+#define BL_TESTS_INTERP_GRAPH_H
 
 #include "engine/ir/node.h"
 

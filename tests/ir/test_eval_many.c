@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The typed loops of the interpreter mean what bl_eval and bl_scalar_cast mean. */
-#include "engine/interp/alu.h"
-
+/* Many values at once come out as each by itself, and casts as bl_scalar_cast has them. */
 #include "engine/ir/eval.h"
 
 #include <math.h>
@@ -34,24 +32,17 @@ static int odd_values(bl_dtype dtype, bl_scalar out[VALUES])
     return n;
 }
 
-static bool has_meaning(bl_op op, bl_dtype dtype)
-{
-    unsigned flags = bl_op_flags(op);
-    bool real = bl_dtype_is_float(dtype);
-
-    if (flags & BL_OPF_FLOAT)
-        return real;
-    if (flags & BL_OPF_INT)
-        return !real && (dtype != BL_BOOL || (flags & BL_OPF_BOOL));
-    return op != BL_OP_NOT || !real;
-}
+typedef struct evaluation {
+    bl_op op;
+    bl_dtype dtype, from; /* of the result, of the operands */
+} evaluation;
 
 static bool same(bl_dtype dtype, bl_scalar a, bl_scalar b)
 {
     return a.u == b.u || (bl_dtype_is_float(dtype) && isnan(a.f) && isnan(b.f));
 }
 
-static void check_values(const bl_interp_op *how, const bl_scalar operand[3], int nargs)
+static void check_values(const evaluation *how, const bl_scalar operand[3], int nargs)
 {
     bl_scalar in[3][LONG], out[LONG], want;
     const bl_scalar *args[3] = {NULL, NULL, NULL};
@@ -61,7 +52,7 @@ static void check_values(const bl_interp_op *how, const bl_scalar operand[3], in
         for (int i = 0; i < LONG; i++)
             in[k][i] = operand[k];
     }
-    bl_interp_alu_get(how)(how, out, args, LONG);
+    bl_eval_many(how->op, how->dtype, how->from, LONG, out, args);
     if (how->op == BL_OP_CAST)
         want = bl_scalar_cast(how->dtype, how->from, operand[0]);
     else if (how->op == BL_OP_BITCAST)
@@ -77,7 +68,7 @@ static void check_values(const bl_interp_op *how, const bl_scalar operand[3], in
 
 static void check_op(bl_op op, int nargs, bl_dtype from)
 {
-    bl_interp_op how = {op, bl_op_flags(op) & BL_OPF_COMPARE ? BL_BOOL : from, from};
+    evaluation how = {op, bl_op_flags(op) & BL_OPF_COMPARE ? BL_BOOL : from, from};
     bl_scalar values[VALUES];
     int n = odd_values(from, values);
 
@@ -94,11 +85,6 @@ static void check_op(bl_op op, int nargs, bl_dtype from)
 
 static void ops(void **state)
 {
-    static const int8_t sources[BL_OP_COUNT] = {
-#define BL_OP(ID, id, nsrc, cls, flags, grad, doc) [BL_OP_##ID] = nsrc,
-#include "engine/ir/ops.def"
-#undef BL_OP
-    };
     int checked = 0;
 
     (void)state;
@@ -106,8 +92,8 @@ static void ops(void **state)
         if (bl_op_get_class((bl_op)op) != BL_CLASS_ALU || op == BL_OP_CAST || op == BL_OP_BITCAST)
             continue;
         for (int from = 0; from < BL_DTYPE_WIRE; from++)
-            if (has_meaning((bl_op)op, (bl_dtype)from)) {
-                check_op((bl_op)op, sources[op], (bl_dtype)from);
+            if (bl_op_takes((bl_op)op, (bl_dtype)from)) {
+                check_op((bl_op)op, bl_op_sources((bl_op)op), (bl_dtype)from);
                 checked++;
             }
     }
@@ -123,9 +109,9 @@ static void casts(void **state)
             int n = odd_values((bl_dtype)from, values);
 
             for (int i = 0; i < n; i++) {
-                check_values(&(bl_interp_op){BL_OP_CAST, (bl_dtype)to, (bl_dtype)from}, (bl_scalar[3]){values[i]}, 1);
+                check_values(&(evaluation){BL_OP_CAST, (bl_dtype)to, (bl_dtype)from}, (bl_scalar[3]){values[i]}, 1);
                 if (bl_dtype_bytes((bl_dtype)from) == bl_dtype_bytes((bl_dtype)to))
-                    check_values(&(bl_interp_op){BL_OP_BITCAST, (bl_dtype)to, (bl_dtype)from}, (bl_scalar[3]){values[i]}, 1);
+                    check_values(&(evaluation){BL_OP_BITCAST, (bl_dtype)to, (bl_dtype)from}, (bl_scalar[3]){values[i]}, 1);
             }
         }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/interp/interp.h"
+#include "tests/interp/graph.h"
 
 #include "engine/base/fault.h"
 #include "engine/base/size.h"
