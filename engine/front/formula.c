@@ -17,9 +17,11 @@
  *   given(name)                   was the optional input or attribute given?
  *   is_float(x)  is_fixed(x)  ndim(x)  size(x, axis)  dtype(x)
  *   for i in n { ... }            the statements n times, with i = 0, 1, ...: each turn makes nodes of its own
+ *   loop i in n { ... }           the same as one scan, with i a tensor: what the statements change goes from turn to turn
  *   need(condition, text, x)      or the op fails with the text (and the shape of x)
  */
 #include "engine/front/build.h"
+#include "engine/ir/scan.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -47,6 +49,9 @@ typedef struct reader {
     int nnames;
     bl_span name[MAX_NAMES];
     value made[MAX_NAMES];
+    bool noting; /* which names the statements that are skipped would set */
+    int nnoted;
+    bl_span noted[MAX_NAMES];
     const bl_node *result[MAX_RESULTS]; /* of a call of several */
 } reader;
 
@@ -543,6 +548,119 @@ static void read_loop(reader *r)
     r->skip -= idle;
 }
 
+/* Read what stands in braces, to its end, without effect; the names that it sets are noted. */
+static void note_body(reader *r)
+{
+    r->noting = true;
+    r->nnoted = 0;
+    r->skip++;
+    while (!r->failed && !take(r, "}")) {
+        if (!read_statement(r))
+            broken(r, "has what is no statement");
+    }
+    r->skip--;
+    r->noting = false;
+}
+
+static bool is_noted(const reader *r, bl_span name)
+{
+    for (int i = 0; i < r->nnoted; i++) {
+        if (bl_span_eq(r->noted[i], name))
+            return true;
+    }
+    return false;
+}
+
+static const bl_node *bound_like(reader *r, int which, const bl_node *src)
+{
+    return bl_bound(r->c->ir, which, (bl_dtype)src->dtype, src->ndim, src->dim);
+}
+
+/* The sources of a loop's scan: what it changes, its counter, and all else that it may read; each name becomes its parameter. */
+static void bind_names(reader *r, bl_scan *scan, bl_span counter, const bl_node **src, int *carry)
+{
+    bl_ir *ir = r->c->ir;
+    const bl_sig *sig = &r->c->sig;
+    int n = 0;
+
+    for (int i = 0; i < sig->ninputs; i++) { /* an input that is changed is a name from then on */
+        if (r->input[i] != NULL && is_noted(r, sig->input[i].name))
+            set_name(r, sig->input[i].name, node_value(r->input[i]));
+    }
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < r->nnames; i++) {
+            if (r->made[i].kind == ATTR && is_noted(r, r->name[i]))
+                broken(r, "changes a number in a loop");
+            if (r->made[i].kind != NODE || is_noted(r, r->name[i]) != (pass == 0))
+                continue;
+            if (pass == 0)
+                carry[scan->ncarries++] = i;
+            else
+                scan->nconstants++;
+            src[n] = r->made[i].node;
+            r->made[i] = node_value(bound_like(r, n, src[n]));
+            n++;
+        }
+        if (pass == 0) {
+            src[n] = bl_iota(ir, BL_I32, bl_index(ir, scan->length));
+            set_name(r, counter, node_value(bl_bound(ir, n++, BL_I32, 0, NULL)));
+            scan->nsequences = 1;
+            r->noted[r->nnoted++] = counter; /* no constant, though a name */
+        }
+    }
+    for (int i = 0; i < sig->ninputs; i++) {
+        if (r->input[i] == NULL)
+            continue;
+        src[n] = r->input[i];
+        r->input[i] = bound_like(r, n, src[n]);
+        n++;
+        scan->nconstants++;
+    }
+}
+
+/* A loop that is a scan, after its "loop": the body is read once. */
+static void read_scan(reader *r)
+{
+    enum { MOST = MAX_NAMES + BL_SIG_MAX + 1 };
+    bl_span counter = take_name(r);
+    value count = take(r, "in ") ? read_value(r) : (value){0};
+    const bl_node *src[MOST], *root[MAX_NAMES], *made = NULL;
+    bl_scan scan = {.root = root};
+    int carry[MAX_NAMES];
+    reader before;
+
+    if (!take(r, "{") || r->noting || (r->skip == 0 && !is_number(&count)))
+        broken(r, "has a loop that is none");
+    const char *body = r->at;
+    note_body(r);
+    if (r->skip > 0 || r->failed || count.attr.number.value < 1 || r->nnoted == MAX_NAMES)
+        return;
+    scan.length = (int64_t)count.attr.number.value;
+    before = *r;
+    bind_names(r, &scan, counter, src, carry);
+    r->at = body;
+    while (!r->failed && !take(r, "}")) {
+        if (!read_statement(r))
+            broken(r, "has what is no statement");
+    }
+    for (int i = 0; !r->failed && i < scan.ncarries; i++) {
+        root[i] = r->made[carry[i]].node;
+        if (r->made[carry[i]].kind != NODE || root[i]->dtype != src[i]->dtype || !bl_shape_equal(root[i], src[i]))
+            broken(r, "has a loop that changes a dtype or shape");
+    }
+    if (r->failed)
+        return;
+    made = bl_scan_make(r->c->ir, &scan, src);
+    memcpy(r->input, before.input, sizeof r->input);
+    for (int i = 0; i < before.nnames; i++)
+        r->made[i] = before.made[i];
+    for (int i = 0; i < scan.ncarries; i++)
+        r->made[carry[i]] = node_value(bl_scan_result(r->c->ir, made, i));
+    r->nnames = before.nnames;
+    for (int i = 0; i < scan.ncarries; i++)
+        r->nnames = carry[i] >= r->nnames ? carry[i] + 1 : r->nnames;
+}
+
 /* A condition, after its "need(". */
 static void read_need(reader *r)
 {
@@ -578,6 +696,10 @@ static bool read_statement(reader *r)
         read_loop(r);
         return !r->failed;
     }
+    if (count == 1 && bl_span_is(name[0], "loop") && peek(r) != '=') {
+        read_scan(r);
+        return !r->failed;
+    }
     if (count == 1 && bl_span_is(name[0], "need") && take(r, "(")) {
         read_need(r);
         return !r->failed;
@@ -586,6 +708,8 @@ static bool read_statement(reader *r)
         r->at = before;
         return false;
     }
+    for (int i = 0; i < count && r->noting && r->nnoted < MAX_NAMES; i++)
+        r->noted[r->nnoted++] = name[i];
     r->at++;
     r->wanted = count;
     value v = read_value(r);

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the formulas of linear algebra are made of.  They go column after column: each step is a tensor of its own, so that a
- * matrix of n columns is a few times n kernels.  Which column is a number in memory, so that those of all steps have one text,
- * which is compiled once. */
+/* What the formulas of linear algebra are made of.  They go column after column: a scan, whose step is a few kernels. */
 #include "engine/front/build.h"
-
-enum { MOST_COLUMNS = 64 };
 
 /* x, which must be matrices [.., rows, columns] of a fixed size. */
 const bl_node *expand__matrix(bl_call *c)
@@ -16,9 +12,6 @@ const bl_node *expand__matrix(bl_call *c)
         return bl_call_fail(c, "needs matrices [..., n, n] of a fixed size, not %s", bl_call_shape(c, x));
     if (bl_attr(c, "square")->flag && x->dim[row] != x->dim[column])
         return bl_call_fail(c, "needs square matrices, not %s", bl_call_shape(c, x));
-    if (x->dim[row]->hi > MOST_COLUMNS || x->dim[column]->hi > MOST_COLUMNS)
-        return bl_call_fail_as(c, BL_ELIMIT, "takes matrices of at most %d rows and columns, not %s", MOST_COLUMNS,
-                               bl_call_shape(c, x));
     return x;
 }
 
