@@ -6,6 +6,7 @@
 #include "engine/base/size.h"
 #include "engine/ir/float8.h"
 #include "engine/ir/rewrite.h"
+#include "engine/ir/scan.h"
 #include "engine/ir/shape.h"
 #include "engine/ir/text.h"
 #include "engine/ir/verify.h"
@@ -64,12 +65,33 @@ static bl_status verify(compile *c, int n, const bl_node *const *roots, bl_stage
     return level == 0 ? BL_OK : bl_ir_verify(c->ir, n, roots, stage, pass, level, c->err);
 }
 
+/* The bodies of the scans that |roots| reach, each once. */
+static void dump_bodies(compile *c, int n, const bl_node *const *roots, bl_ptrmap *seen)
+{
+    bl_nodes nodes = bl_reach(c->ir, n, roots, false);
+    for (size_t i = 0; i < nodes.count; i++) {
+        const bl_node *node = nodes.at[i];
+        const bl_scan *scan = node->op == BL_OP_SCAN ? bl_scan_get(c->ir, node) : NULL;
+        if (scan == NULL || bl_ptrmap_has(seen, scan))
+            continue;
+        bl_ptrmap_put(seen, scan, c);
+        bl_text_printf(&c->plan->debug, "; body of scan %lld, %lld steps%s\n", (long long)node->arg, (long long)scan->length,
+                       scan->reverse ? ", backwards" : "");
+        bl_ir_print(c->ir, scan->ncarries + scan->nys, scan->root, &c->plan->debug);
+        dump_bodies(c, scan->ncarries + scan->nys, scan->root, seen);
+    }
+}
+
 static void dump(compile *c, int level, const char *title, int n, const bl_node *const *roots)
 {
+    bl_ptrmap seen;
+
     if (c->options->debug < level)
         return;
     bl_text_printf(&c->plan->debug, "; %s\n", title);
     bl_ir_print(c->ir, n, roots, &c->plan->debug);
+    bl_ptrmap_init(&seen, c->arena);
+    dump_bodies(c, n, roots, &seen);
 }
 
 /* ---- roots: outputs, then the new values of states */

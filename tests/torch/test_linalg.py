@@ -67,6 +67,26 @@ class Decomposition(DeviceTest):
         self.check(torch.ones(4, 3), True)
 
 
+@on_each_device
+class Large(DeviceTest):
+    """Hundreds of columns: a loop of so many steps, and its gradient."""
+
+    def test_cholesky_and_solve(self):
+        torch.manual_seed(5)
+        x, b = torch.randn(150, 150), torch.randn(150, 2)
+        a = (x @ x.T / 150 + torch.eye(150)).requires_grad_()
+        want, y = torch.linalg.cholesky(a), torch.linalg.solve(a, b)
+        (y.square().sum() + want.sum()).backward()
+        nodes = [{"id": "l", "op": "cholesky", "in": ["a"]}, {"id": "y", "op": "solve", "in": ["a", "b"]}, {"id": "q", "op": "square", "in": ["y"]},
+                 {"id": "s", "op": "sum", "in": ["q"]}, {"id": "t", "op": "sum", "in": ["l"]}, {"id": "loss", "op": "add", "in": ["s", "t"]},
+                 {"id": ["g"], "op": "grad", "in": ["loss", "a"]}]
+        found = self.run_graph(nodes, ["l", "y", "g"], {"a": a, "b": b})
+        self.close("l", found["l"], want, 1e-4, 1e-5)
+        self.close("y", found["y"], y, 1e-3, 1e-5)
+        # the lower triangle alone is read here, torch's gradient is that of a symmetric matrix
+        self.close("g + g^T", found["g"] + found["g"].T, a.grad + a.grad.T, 2e-3, 2e-3)
+
+
 class Gradients(ServiceTest):
     def loss(self, x, w, full):
         """As torch's value, and as nodes: functions of u s^3 v, of s, and of u diag u^T, none of which a sign changes."""
