@@ -8,35 +8,57 @@
 #include "engine/grad/grad.h"
 #include "engine/ir/scan.h"
 
-/* The scan that is being made, and the body of the old one in it. */
+/* The scan that is being made. */
 typedef struct backward {
     bl_ir *ir;
     const bl_node *node; /* the forward SCAN */
     const bl_scan *of;
-    int nsrc; /* so far */
+    const bl_node *const *g; /* cotangents of its results */
+    const bool *wanted;
+    bl_scan made;
     const bl_node **src;
-    bl_ptrmap bound; /* BOUND of the forward body -> BOUND here */
-    /* Differentiated: roots of the step with their cotangents, by what. */
-    int ny, nx;
-    const bl_node **y, **cotangent, **x, **gx;
+    /* By source of the forward scan, parameters of the new body: what the source is there; the cotangent of a carry after the
+     * step, or the sum so far of a constant's; the cotangent of a carry's history.  NULL where there is none. */
+    const bl_node **now, **sum, **history;
+    const bl_node **y;        /* by root of the forward body: the cotangent of an output in this step, or NULL */
+    const bl_node **gradient; /* by source: what the step gives it, NULL where it takes no part */
 } backward;
-
-static bool is_float(const bl_node *node)
-{
-    return bl_dtype_is_float((bl_dtype)node->dtype);
-}
 
 static bool is_sequence(const bl_scan *scan, int source)
 {
     return source >= scan->ncarries && source < scan->ncarries + scan->nsequences;
 }
 
-/* One more source, and the parameter that the body gets for it. */
-static const bl_node *add_source(backward *b, const bl_node *src, bool sequence)
+/* What source |i| of the forward scan is in its body. */
+static const bl_node *forward_bound(const backward *b, int i)
 {
-    const bl_node *bad = src->op == BL_OP_POISON ? src : NULL;
-    b->src[b->nsrc++] = src;
-    return bad != NULL ? bad : bl_bound(b->ir, b->nsrc - 1, (bl_dtype)src->dtype, src->ndim - sequence, src->dim + sequence);
+    const bl_node *src = b->node->src[i];
+    int slice = is_sequence(b->of, i);
+    return bl_bound(b->ir, i, (bl_dtype)src->dtype, src->ndim - slice, src->dim + slice);
+}
+
+/* One more source, and the parameter that the body gets for it. */
+static const bl_node *add_source(backward *b, const bl_node *src, int *count)
+{
+    int which = bl_scan_sources(&b->made), slice = count == &b->made.nsequences;
+
+    b->src[which] = src;
+    ++*count;
+    return src->op == BL_OP_POISON ? src : bl_bound(b->ir, which, (bl_dtype)src->dtype, src->ndim - slice, src->dim + slice);
+}
+
+static bool alloc(backward *b)
+{
+    bl_arena *arena = bl_ir_arena(b->ir);
+    size_t nsrc = (size_t)bl_scan_sources(b->of) + 1, nys = (size_t)b->of->nys;
+
+    b->src = bl_arena_array(arena, 3 * nsrc + nys, sizeof *b->src); /* each, its cotangent, its history's; those of outputs */
+    b->now = bl_arena_array(arena, nsrc, sizeof *b->now);
+    b->sum = bl_arena_array(arena, nsrc, sizeof *b->sum);
+    b->history = bl_arena_array(arena, nsrc, sizeof *b->history);
+    b->gradient = bl_arena_array(arena, nsrc, sizeof *b->gradient);
+    b->y = bl_arena_array(arena, nsrc + nys, sizeof *b->y);
+    return bl_arena_status(arena, NULL) == BL_OK;
 }
 
 /* Sums over the steps are kept in float32 at least. */
@@ -46,131 +68,117 @@ static const bl_node *wide_zeros(bl_ir *ir, const bl_node *like)
     return bl_dtype_is_narrow((bl_dtype)like->dtype) ? bl_cast(ir, BL_F32, zeros) : zeros;
 }
 
-static bool alloc(backward *b, const bl_node ***root)
+/* Carries: the cotangents of all float carries, and the sums of the wanted constants'. */
+static void take_carries(backward *b)
+{
+    int nsrc = bl_scan_sources(b->of), constants = b->of->ncarries + b->of->nsequences;
+
+    for (int i = 0; i < nsrc; i++) {
+        const bl_node *src = b->node->src[i];
+        if (i < b->of->ncarries && bl_dtype_is_float((bl_dtype)src->dtype))
+            b->sum[i] = add_source(b, b->g[i] != NULL ? b->g[i] : bl_full_like(b->ir, src, 0), &b->made.ncarries);
+        else if (i >= constants && b->wanted[i])
+            b->sum[i] = add_source(b, wide_zeros(b->ir, src), &b->made.ncarries);
+    }
+}
+
+/* Sequences: the histories of the carries, the forward scan's own, and the cotangents of what it stacked. */
+static void take_sequences(backward *b)
+{
+    int ncarries = b->of->ncarries, nroots = ncarries + b->of->nys, constants = ncarries + b->of->nsequences;
+
+    for (int i = 0; i < ncarries; i++)
+        b->now[i] = add_source(b, bl_scan_result(b->ir, b->node, nroots + i), &b->made.nsequences);
+    for (int i = ncarries; i < constants; i++)
+        b->now[i] = add_source(b, b->node->src[i], &b->made.nsequences);
+    for (int i = ncarries; i < nroots; i++)
+        b->y[i] = b->g[i] == NULL ? NULL : add_source(b, b->g[i], &b->made.nsequences);
+    for (int i = 0; i < ncarries; i++)
+        b->history[i] = b->g[nroots + i] == NULL ? NULL : add_source(b, b->g[nroots + i], &b->made.nsequences);
+    for (int i = constants; i < bl_scan_sources(b->of); i++)
+        b->now[i] = add_source(b, b->node->src[i], &b->made.nconstants);
+}
+
+/* The forward body over the new parameters, differentiated by its float carries and by what is wanted. */
+static bool differentiate(backward *b)
 {
     bl_arena *arena = bl_ir_arena(b->ir);
-    /* carries, their histories and their cotangents, sequences, constants and their sums, outputs: each at most once */
-    size_t most = (size_t)(3 * (bl_scan_sources(b->of) + b->of->nys)) + 3;
+    int nsrc = bl_scan_sources(b->of), nroots = b->of->ncarries + b->of->nys, ny = 0, nx = 0;
+    const bl_node **y = bl_arena_array(arena, (size_t)nroots + 1, sizeof *y);
+    const bl_node **cotangent = bl_arena_array(arena, (size_t)nroots + 1, sizeof *cotangent);
+    const bl_node **x = bl_arena_array(arena, (size_t)nsrc + 1, sizeof *x),
+                  **gx = bl_arena_array(arena, (size_t)nsrc + 1, sizeof *gx);
+    bl_ptrmap now;
 
-    bl_ptrmap_init(&b->bound, arena);
-    b->src = bl_arena_array(arena, most, sizeof *b->src);
-    b->y = bl_arena_array(arena, most, sizeof *b->y);
-    b->cotangent = bl_arena_array(arena, most, sizeof *b->cotangent);
-    b->x = bl_arena_array(arena, most, sizeof *b->x);
-    b->gx = bl_arena_array(arena, most, sizeof *b->gx);
-    *root = bl_arena_array(arena, most, sizeof **root);
-    return bl_arena_status(arena, NULL) == BL_OK;
+    if (y == NULL || cotangent == NULL || x == NULL || gx == NULL)
+        return false;
+    bl_ptrmap_init(&now, arena);
+    for (int i = 0; i < nsrc; i++)
+        bl_ptrmap_put(&now, forward_bound(b, i), (void *)(uintptr_t)b->now[i]);
+    for (int i = 0; i < nroots; i++) {
+        const bl_node *given = i < b->of->ncarries ? b->sum[i] : b->y[i];
+        if (given == NULL)
+            continue;
+        y[ny] = bl_substitute(b->ir, b->of->root[i], &now);
+        cotangent[ny++] = given;
+    }
+    for (int i = 0; i < nsrc; i++) {
+        if (b->sum[i] != NULL || b->wanted[i])
+            x[nx++] = b->now[i];
+    }
+    bl_grad_many(b->ir, ny, y, cotangent, nx, x, gx);
+    nx = 0;
+    for (int i = 0; i < nsrc; i++) {
+        if (b->sum[i] != NULL || b->wanted[i])
+            b->gradient[i] = gx[nx++];
+    }
+    return true;
 }
 
-static void map_bound(backward *b, int source, const bl_node *to)
+/* The new body's roots: next carries in the order of take_carries, then the gradients of slices. */
+static const bl_node *make_scan(backward *b)
 {
-    const bl_node *from = b->node->src[source];
-    bool slice = is_sequence(b->of, source);
-    const bl_node *old = bl_bound(b->ir, source, (bl_dtype)from->dtype, from->ndim - slice, from->dim + slice);
-    bl_ptrmap_put(&b->bound, old, (void *)(uintptr_t)to);
-}
+    bl_ir *ir = b->ir;
+    int nsrc = bl_scan_sources(b->of), n = 0;
+    const bl_node **root = bl_arena_array(bl_ir_arena(ir), (size_t)nsrc + 1, sizeof *root);
 
-static void differentiate(backward *b, const bl_node *root, const bl_node *cotangent)
-{
-    b->y[b->ny] = bl_substitute(b->ir, root, &b->bound);
-    b->cotangent[b->ny++] = cotangent;
+    if (root == NULL)
+        return bl_ir_fail(ir, BL_ENOMEM, "out of memory while differentiating");
+    for (int i = 0; i < nsrc; i++) {
+        if (b->sum[i] == NULL)
+            continue;
+        if (i >= b->of->ncarries)
+            root[n++] = bl_add(ir, b->sum[i], bl_cast(ir, (bl_dtype)b->sum[i]->dtype, b->gradient[i]));
+        else
+            root[n++] = b->history[i] == NULL ? b->gradient[i] : bl_add(ir, b->gradient[i], b->history[i]);
+    }
+    for (int i = 0; i < nsrc; i++) {
+        if (is_sequence(b->of, i) && b->wanted[i])
+            root[n++] = b->gradient[i];
+    }
+    b->made.nys = n - b->made.ncarries;
+    b->made.root = root;
+    return bl_scan_make(ir, &b->made, b->src);
 }
 
 void grad_scan(bl_ir *ir, const bl_node *node, const bl_node *const *g, const bool *wanted, const bl_node **out)
 {
-    backward b = {.ir = ir, .node = node, .of = bl_scan_get(ir, node)};
-    const bl_scan *of = b.of;
-    int ncarries = of->ncarries, nroots = ncarries + of->nys, nsources = bl_scan_sources(of), nroot = 0, ncarry = 0;
-    bl_scan made = {.length = of->length, .reverse = !of->reverse};
-    const bl_node **root = NULL, *scan = NULL;
+    backward b = {.ir = ir, .node = node, .of = bl_scan_get(ir, node), .g = g, .wanted = wanted};
+    const bl_node *scan = NULL;
+    int nsrc = bl_scan_sources(b.of), carry = 0, slice = 0;
 
-    if (!alloc(&b, &root))
+    b.made = (bl_scan){.length = b.of->length, .reverse = !b.of->reverse};
+    if (!alloc(&b))
         return;
-    const bl_node **after = bl_arena_array(bl_ir_arena(ir), (size_t)nsources + 1, sizeof *after); /* cotangents of next carries */
-    const bl_node **sum = bl_arena_array(bl_ir_arena(ir), (size_t)nsources + 1, sizeof *sum);     /* of a constant's cotangents */
-    const bl_node **history =
-        bl_arena_array(bl_ir_arena(ir), (size_t)ncarries + 1, sizeof *history);         /* cotangents of histories */
-    const bl_node **y = bl_arena_array(bl_ir_arena(ir), (size_t)nroots + 1, sizeof *y); /* cotangents of outputs */
-    if (after == NULL || sum == NULL || history == NULL || y == NULL)
+    take_carries(&b);
+    take_sequences(&b);
+    if (bl_ir_status(ir, NULL) != BL_OK || !differentiate(&b))
         return;
-
-    /* sources: carries, sequences, constants */
-    for (int i = 0; i < ncarries; i++) {
-        if (is_float(node->src[i]))
-            after[i] = add_source(&b, g[i] != NULL ? g[i] : bl_full_like(ir, node->src[i], 0), false);
-    }
-    for (int i = ncarries + of->nsequences; i < nsources; i++) {
-        if (wanted[i])
-            sum[i] = add_source(&b, wide_zeros(ir, node->src[i]), false);
-    }
-    made.ncarries = b.nsrc;
-    for (int i = 0; i < ncarries; i++)
-        map_bound(&b, i, add_source(&b, bl_scan_result(ir, node, nroots + i), true));
-    for (int i = ncarries; i < ncarries + of->nsequences; i++)
-        map_bound(&b, i, add_source(&b, node->src[i], true));
-    for (int i = ncarries; i < nroots; i++) {
-        if (g[i] != NULL)
-            y[i] = add_source(&b, g[i], true);
-    }
-    for (int i = 0; i < ncarries; i++) {
-        if (g[nroots + i] != NULL)
-            history[i] = add_source(&b, g[nroots + i], true);
-    }
-    made.nsequences = b.nsrc - made.ncarries;
-    for (int i = ncarries + of->nsequences; i < nsources; i++)
-        map_bound(&b, i, add_source(&b, node->src[i], false));
-    made.nconstants = b.nsrc - made.ncarries - made.nsequences;
-    if (bl_ir_status(ir, NULL) != BL_OK)
-        return;
-
-    /* the step, differentiated by its float carries and by what is wanted */
-    for (int i = 0; i < nroots; i++) {
-        const bl_node *cotangent = i < ncarries ? after[i] : y[i];
-        if (cotangent != NULL)
-            differentiate(&b, of->root[i], cotangent);
-    }
-    for (int i = 0; i < nsources; i++) {
-        const bl_node *from = node->src[i];
-        bool slice = is_sequence(of, i);
-        if (i < ncarries ? after[i] != NULL : wanted[i])
-            b.x[b.nx++] = bl_ptrmap_get(&b.bound, bl_bound(ir, i, (bl_dtype)from->dtype, from->ndim - slice, from->dim + slice));
-    }
-    bl_grad_many(ir, b.ny, b.y, b.cotangent, b.nx, b.x, b.gx);
-
-    /* the body's roots: next carries, then outputs */
-    b.nx = 0;
-    for (int i = 0; i < ncarries; i++) {
-        if (after[i] != NULL) {
-            const bl_node *gx = b.gx[b.nx++];
-            root[nroot++] = history[i] == NULL ? gx : bl_add(ir, gx, history[i]);
-        }
-    }
-    const bl_node *const *slices = b.gx + b.nx;
-    for (int i = ncarries; i < ncarries + of->nsequences; i++)
-        made.nys += wanted[i];
-    b.nx += made.nys;
-    for (int i = ncarries + of->nsequences; i < nsources; i++) {
-        if (sum[i] != NULL)
-            root[nroot++] = bl_add(ir, sum[i], bl_cast(ir, (bl_dtype)sum[i]->dtype, b.gx[b.nx++]));
-    }
-    for (int i = 0; i < made.nys; i++)
-        root[nroot++] = slices[i];
-    made.root = root;
-    scan = bl_scan_make(ir, &made, b.src);
-
-    for (int i = 0; i < ncarries; i++) {
-        if (after[i] != NULL) {
-            if (wanted[i])
-                out[i] = bl_scan_result(ir, scan, ncarry);
-            ncarry++;
-        }
-    }
-    for (int i = ncarries + of->nsequences; i < nsources; i++) {
-        if (sum[i] != NULL)
-            out[i] = bl_cast(ir, (bl_dtype)node->src[i]->dtype, bl_scan_result(ir, scan, ncarry++));
-    }
-    for (int i = ncarries; i < ncarries + of->nsequences; i++) {
-        if (wanted[i])
-            out[i] = bl_scan_result(ir, scan, ncarry++);
+    scan = make_scan(&b);
+    slice = b.made.ncarries;
+    for (int i = 0; i < nsrc; i++) {
+        int which = b.sum[i] != NULL ? carry++ : is_sequence(b.of, i) && wanted[i] ? slice++ : -1;
+        if (wanted[i] && which >= 0)
+            out[i] = bl_cast(ir, (bl_dtype)node->src[i]->dtype, bl_scan_result(ir, scan, which));
     }
 }
