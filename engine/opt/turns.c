@@ -11,12 +11,28 @@ static bool is_loop(const bl_node *range)
     return (range->sub == BL_AXIS_LOOP || range->sub == BL_AXIS_REDUCE) && range->hi > 0;
 }
 
-/* The loops around a STORE's, or a REDUCE's, value. */
-static uint64_t loops_around(bl_tune *tune, const bl_node *node)
+/* RANGEs that the value under a STORE or REDUCE is computed in: those that it depends on, and folds over. */
+static uint64_t ranges_of(bl_tune *tune, const bl_node *node)
 {
-    uint64_t set = bl_free_get(&tune->free, node), loops = 0;
+    uint64_t set = bl_free_get(&tune->free, node);
     for (uint32_t i = (uint32_t)node->arg; node->op == BL_OP_REDUCE && i < node->nsrc; i++)
         set |= bl_free_bit(&tune->free, node->src[i]);
+    return set;
+}
+
+/* The loops around a STORE's, or a REDUCE's, value.  What depends on one loop of a reduction may stand inside all of them. */
+static uint64_t loops_around(bl_tune *tune, const bl_nodes *below, const bl_node *node)
+{
+    uint64_t set = ranges_of(tune, node), before = 0, loops = 0;
+
+    while (set != before) {
+        before = set;
+        for (size_t i = 0; i < below->count; i++) {
+            const bl_node *around = below->at[i];
+            if (around->op == BL_OP_REDUCE && around != node && (bl_free_bound(&tune->free, around) & set) != 0)
+                set |= ranges_of(tune, around);
+        }
+    }
     for (int i = 0; i < tune->free.nranges; i++) {
         if ((set >> i & 1) != 0 && is_loop(tune->free.range[i]))
             loops |= UINT64_C(1) << i;
@@ -44,7 +60,7 @@ static int64_t count_turns(bl_tune *tune, uint64_t *worst)
     *worst = 0;
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i];
-        uint64_t loops = node->op == BL_OP_REDUCE || node->op == BL_OP_STORE ? loops_around(tune, node) : 0;
+        uint64_t loops = node->op == BL_OP_REDUCE || node->op == BL_OP_STORE ? loops_around(tune, &below, node) : 0;
         int64_t turns = turns_of(tune, loops);
         if (!bl_i64_add(total, turns, &total))
             total = INT64_MAX;

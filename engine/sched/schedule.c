@@ -311,16 +311,27 @@ static const bl_node *copy_root(bl_ir *ir, const bl_node *root, intptr_t again)
     return bl_node_make(ir, &proto);
 }
 
-/* Each root a node of its own; and one that a loop fills is copied into its slice, since the loop fills a place as a whole. */
+/* Each root a node of its own.  A loop fills and reads places as a whole: a root that is but a slice of its place is a copy of
+ * what a loop makes or takes. */
 static void take_roots(sched *s, const bl_node *const *given)
 {
-    bl_ptrmap times; /* root -> how often it was met */
+    bl_arena *arena = bl_ir_arena(s->ir);
+    bl_nodes all = s->offset == NULL ? (bl_nodes){0} : bl_reach(s->ir, s->nroots, given, false);
+    bl_ptrmap times, loops; /* how often a root was met; what loops make or take */
 
-    bl_ptrmap_init(&times, bl_ir_arena(s->ir));
+    bl_ptrmap_init(&times, arena);
+    bl_ptrmap_init(&loops, arena);
+    for (size_t i = 0; i < all.count; i++) {
+        const bl_node *node = all.at[i];
+        if (sched_is_loop(node))
+            bl_ptrmap_put(&loops, node, s);
+        for (uint32_t k = 0; node->op == BL_OP_SCAN && k < node->nsrc; k++)
+            bl_ptrmap_put(&loops, node->src[k], s);
+    }
     for (int i = 0; i < s->nroots; i++) {
         intptr_t again = (intptr_t)bl_ptrmap_get(&times, given[i]);
+        bool slice = s->offset != NULL && s->offset[i] != NULL && bl_ptrmap_has(&loops, given[i]);
         bl_ptrmap_put(&times, given[i], (void *)(again + 1));
-        bool slice = s->offset != NULL && s->offset[i] != NULL && sched_is_loop(given[i]);
         s->roots[i] = again == 0 && !slice ? given[i] : copy_root(s->ir, given[i], again + 1);
     }
 }
