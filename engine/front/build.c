@@ -137,9 +137,7 @@ static void make_inputs(bl_build *b)
  * values are interned, and two equal ones, or one and a view of it, would not be told apart otherwise. */
 static const bl_node *alias(bl_build *b, const bl_node *value, const bl_node *source)
 {
-    while (b->outer != NULL)
-        b = b->outer;
-    return bl_alias(b->ir, value, source, ++b->naliases);
+    return bl_alias(b->ir, value, source, ++bl_build_outermost(b)->naliases);
 }
 
 const bl_node *expand__with_gradient(bl_call *c)

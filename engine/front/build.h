@@ -36,12 +36,18 @@ struct bl_build {
     const bl_node ***value; /* of each result of each wire node built so far */
     bool **wrt;             /* for each result: a gradient is taken with respect to it */
     int max_hidden;
-    int nrandom; /* random nodes so far */
+    int nrandom; /* random nodes so far, of bodies too; of the outermost build */
     const bl_node *rng;
     int64_t naliases;      /* so far, of bodies too; of the outermost build */
     const bl_node *unread; /* where updates go that nobody reads, after a failure */
 };
 
+static inline bl_build *bl_build_outermost(bl_build *build)
+{
+    while (build->outer != NULL)
+        build = build->outer;
+    return build;
+}
 /* Use an op on |operand| (NULL where node->refs has a literal): node->nids results.  False after a failure. */
 bool bl_build_call(bl_build *build, const bl_call *caller, const bl_wire_node *node, const bl_node *const *operand,
                    const bl_node **result);

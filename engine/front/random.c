@@ -48,7 +48,7 @@ static bl_words take_key(bl_call *c, const bl_node *input)
 {
     bl_ir *ir = c->ir;
     const bl_value *seed = bl_attr(c, "seed");
-    uint32_t place = (uint32_t)c->build->nrandom++;
+    uint32_t place = (uint32_t)bl_build_outermost(c->build)->nrandom++;
     bl_words key = {{NULL, NULL}};
 
     if (seed->given && (seed->whole < 0 || seed->whole > UINT32_MAX)) {

@@ -593,8 +593,9 @@ def body(d, given):
     wanted, tries = inner.random.choice((1, 2, 3, 5, 8)), 0
     while len(inner.nodes) < wanted and tries < 8 * wanted:
         tries += 1
-        try:
-            inner.random.choices(list(DRAWS), [0 if draw in (loop, branch) and d.depth else weight for draw, weight in DRAWS.items()])[0](inner)
+        try:  # what depends on whether a loop is written out: random numbers by their place, gradients rounded to 8 bits before they are summed
+            never = (chance_, narrow, loop, branch) if d.depth else (chance_, narrow)
+            inner.random.choices(list(DRAWS), [0 if draw in never else weight for draw, weight in DRAWS.items()])[0](inner)
         except Impossible:
             pass
     inner.values = [v for v in inner.values if not v.named]

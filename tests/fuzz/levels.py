@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The levels that a graph runs on, and what counts as a difference between them.
 
-    apart     interp:0 without moves, each node in a buffer of its own: what the others are compared with
+    apart     interp:0 without moves, each node in a buffer of its own and loops written out: what the others are compared with
     noopt     interp:0 without moves
     interp    interp:0 with moves
     opencl, vulkan, and opencl-noopt, vulkan-noopt: the drivers
@@ -112,7 +112,7 @@ class Levels:
 
     def run(self, level, document):
         server, device = LEVELS[level]
-        document = apart(document) if level == "apart" else document
+        document = apart(unrolled(document)) if level == "apart" else document
         status, body = self.post(server, {**document.request(), "device": device})
         if status != 200:
             try:
@@ -130,6 +130,43 @@ class Levels:
 
 
 # ---- other documents of the same meaning, nearly
+
+def inlined(body, operands, prefix):
+    """The nodes of a body with these names for its inputs, under names that begin with the prefix; and its results' names."""
+    names = dict(zip(body["inputs"], operands))
+    names.update((name, f"{prefix}.{name}") for node in body["nodes"] for name in ids_of(node))
+    renamed = []
+    for node in body["nodes"]:
+        ids = [names[name] for name in ids_of(node)]
+        renamed.append({**node, "id": ids if isinstance(node["id"], list) else ids[0], "in": [names.get(x, x) for x in node["in"]]})
+    return renamed, [names[name] for name in body["outputs"]]
+
+
+def unrolled(document):
+    """Scans as their steps, one after the other.  The length of a sequence is that of an input."""
+    def write_out(nodes):
+        for node in nodes:
+            attrs, ids = node.get("attrs", {}), ids_of(node)
+            carries, many = attrs.get("carries", 1), attrs.get("sequences", 0)
+            state, sequences, rest = node["in"][:carries], node["in"][carries:carries + many], node["in"][carries + many:]
+            shapes = [document.inputs[x].array.shape for x in sequences if x in document.inputs] if node["op"] == "scan" and "body" in attrs else []
+            if not shapes or not shapes[0] or len(attrs["body"]["inputs"]) != len(node["in"]):  # no scan, or one that cannot be
+                yield node
+                continue
+            steps = shapes[0][0]
+            stacks = [[None] * steps for _ in ids[carries:]]
+            for t in reversed(range(steps)) if attrs.get("reverse") else range(steps):
+                slices = [f"{ids[0]}.{t}.s{i}" for i in range(many)]
+                yield from ({"id": name, "op": "take", "in": [x, t]} for name, x in zip(slices, sequences))
+                inner, results = inlined(attrs["body"], [*state, *slices, *rest], f"{ids[0]}.{t}")
+                yield from write_out(inner)
+                state = results[:carries]
+                for stack, result in zip(stacks, results[carries:]):
+                    stack[t] = result
+            yield from ({"id": name, "op": "contiguous", "in": [x]} for name, x in zip(ids, state))
+            yield from ({"id": name, "op": "stack", "in": stack} for name, stack in zip(ids[carries:], stacks))
+    return Document(document.inputs, list(write_out(document.nodes)), document.outputs, document.dims)
+
 
 def apart(document):
     """Each result goes through `contiguous`, so that nothing is fused."""
@@ -303,6 +340,7 @@ def not_finite(document, values, output):
 
 def excused(levels, level, document, got, want):
     """None where noise explains what differs, else the difference."""
+    document = unrolled(document)
     every = copy.copy(document)
     every.outputs = [name for node in document.nodes for name in ids_of(node)]
     all_values = levels.run(REFERENCE, every)
