@@ -36,6 +36,13 @@ class ScriptTest(ServedCase):
         out, _ = self.run_script("fashion.py", EPOCHS="1")
         self.assertGreater(float(re.search(r"test accuracy ([\d.]+)%", out).group(1)), 75)
 
+    def test_remember(self):
+        done = subprocess.run([sys.executable, ROOT / "examples" / "remember.py", "--url", self.server.url, "--length", "6", "--steps", "400"],
+                              capture_output=True, text=True, timeout=600, check=True)
+        errors = [float(each) for each in re.findall(r"squared error ([\d.]+)", done.stdout)]
+        self.assertEqual(len(errors), 4)
+        self.assertLess(errors[-1], 1 / 12)  # half of what a network without memory has
+
     def test_no_data(self):
         nowhere = pathlib.Path(ROOT, "tests", "examples")
         script = f"import sys; sys.path.insert(0, {str(ROOT / 'clients' / 'python')!r})\n" \
