@@ -77,6 +77,29 @@ static char *read_case(const char *name)
     return text;
 }
 
+/* Schedule |text| and count; false, with the nests on stderr, where that is not what the table says. */
+static bool has_kernels(const char *name, const char *text, int want_kernels, int want_helpers)
+{
+    int kernels = 0, helpers = 0;
+    test_graph g;
+    bl_schedule *schedule = NULL;
+
+    test_graph_open(text, &g);
+    schedule = test_graph_schedule(&g, 2);
+    for (int k = 0; k < schedule->nnests; k++) {
+        kernels += !schedule->nests[k].helper;
+        helpers += schedule->nests[k].helper;
+    }
+    if (kernels != want_kernels || helpers != want_helpers) {
+        print_error("%s: %d kernels and %d helpers, the table says %d and %d%s\n", name, kernels, helpers, want_kernels,
+                    want_helpers, kernels + helpers < want_kernels + want_helpers ? ": better; correct the table" : "");
+        for (int k = 0; k < schedule->nnests; k++)
+            print_error("    %s%s\n", schedule->nests[k].name, schedule->nests[k].helper ? " (helper)" : "");
+    }
+    test_graph_close(&g);
+    return kernels == want_kernels && helpers == want_helpers;
+}
+
 static void test_kernels(void **state)
 {
     int wrong = 0;
@@ -84,30 +107,49 @@ static void test_kernels(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const row *r = &rows[i];
         char *text = r->document[0] == '{' ? NULL : read_case(r->document);
-        int kernels = 0, helpers = 0;
-        bl_schedule *schedule = NULL;
-        test_graph g;
-        test_graph_open(text == NULL ? r->document : text, &g);
-        schedule = test_graph_schedule(&g, 2);
-        for (int k = 0; k < schedule->nnests; k++) {
-            kernels += !schedule->nests[k].helper;
-            helpers += schedule->nests[k].helper;
-        }
-        if (kernels != r->kernels || helpers != r->helpers) {
-            print_error("%s: %d kernels and %d helpers, the table says %d and %d%s\n", r->name, kernels, helpers, r->kernels,
-                        r->helpers, kernels + helpers < r->kernels + r->helpers ? ": better; correct the table" : "");
-            for (int k = 0; k < schedule->nnests; k++)
-                print_error("    %s%s\n", schedule->nests[k].name, schedule->nests[k].helper ? " (helper)" : "");
-            wrong++;
-        }
-        test_graph_close(&g);
+        wrong += !has_kernels(r->name, text == NULL ? r->document : text, r->kernels, r->helpers);
         free(text);
     }
     assert_int_equal(wrong, 0);
 }
 
+/* A step of an optimiser over all parameters of the CNN is done by the kernels of their gradients: at most two more would do. */
+static void test_optimisers(void **state)
+{
+    static const char before[] = "{\"id\": [\"w1n\"", updates[] = "\"updates\":";
+    static const struct {
+        const char *op, *attrs;
+    } steps[] = {{"sgd", "'lr': 0.1"},
+                 {"sgd", "'lr': 0.1, 'momentum': 0.9, 'nesterov': true, 'weight_decay': 0.01"},
+                 {"adam", ""},
+                 {"adamw", "'weight_decay': 0.01"}};
+    char *text = read_case("cnn_adam"), *end = strstr(text, before);
+    char document[1 << 13];
+    int wrong = 0;
+
+    (void)state;
+    assert_non_null(end);
+    *end = '\0';
+    end = strstr(end + 1, updates);
+    assert_non_null(end);
+    snprintf(document, sizeof document,
+             "%s{'id': ['g1', 'g2', 'g3', 'g4', 'g5', 'g6'], 'op': 'grad', 'in': ['loss', 'w1', 'b1', 'w2', "
+             "'b2', 'w3', 'b3']}], 'outputs': ['loss', 'g1', 'g2', 'g3', 'g4', 'g5', 'g6']}",
+             text);
+    wrong += !has_kernels("CNN, gradients alone", document, 19, 0);
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        snprintf(document, sizeof document,
+                 "%s{'id': ['w1n', 'b1n', 'w2n', 'b2n', 'w3n', 'b3n'], 'op': '%s', 'in': ['loss', 'w1', 'b1', "
+                 "'w2', 'b2', 'w3', 'b3'], 'attrs': {%s}}], %s",
+                 text, steps[i].op, steps[i].attrs, end);
+        wrong += !has_kernels(steps[i].op, document, 19, 0);
+    }
+    free(text);
+    assert_int_equal(wrong, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels), cmocka_unit_test(test_optimisers)};
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }
