@@ -153,8 +153,8 @@ static int reduce_level(sched *s, int n, const bl_node *const *index)
     return level;
 }
 
-/* A sum of sums is one sum, also where the inner one stands under a condition (a padded edge), if it is used here alone, there are
- * about as many elements of the outer as of the inner, and the outer reads each of the inner about once: the gradient of a
+/* A sum of sums is one sum, also where the inner one stands under a condition (a padded edge), if it is used here alone, there
+ * are about as many elements of the outer as of the inner, and the outer reads each of the inner about once: the gradient of a
  * convolution's windows, which so are never written out.  The gradient of one gather after another is none: there each element
  * of the outer looks at all of the inner. */
 static const bl_node *sum_of_sums(sched *s, const bl_node *node, const bl_node *value, const bl_node **gate)

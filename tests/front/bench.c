@@ -3,10 +3,10 @@
 
 #include "engine/base/fault.h"
 #include "engine/front/front.h"
-#include "tests/interp/graph.h"
 #include "engine/ir/shape.h"
 #include "engine/ir/verify.h"
 #include "proto/decode.h"
+#include "tests/interp/graph.h"
 
 #include <math.h>
 #include <setjmp.h>
