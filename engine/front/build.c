@@ -93,19 +93,20 @@ const bl_node *bl_build_hide(bl_call *c, const char *name, bl_dtype dtype, const
     return add_hidden(c, name, dtype, like == NULL ? 0 : like->ndim, like == NULL ? NULL : like->dim, update);
 }
 
-const bl_node *bl_build_rng(bl_call *c)
+const bl_node *bl_build_rng(bl_call *c, bool step)
 {
     bl_build *b = c->build;
+    const bl_node *two = bl_index(c->ir, 2);
 
     if (b->outer != NULL)
         return bl_call_fail(c, "draws random numbers, which a body cannot: draw them outside and hand them in");
     if (b->rng == NULL) {
-        const bl_node *two = bl_index(c->ir, 2);
-        const bl_node **update = &b->unread;
-        b->rng = add_hidden(c, "rng", BL_U32, 1, &two, &update);
+        b->rng_update = &b->unread;
+        b->rng = add_hidden(c, "rng", BL_U32, 1, &two, &b->rng_update);
         b->graph->uses_rng = true;
-        *update = bl_add(c->ir, b->rng, bl_iota(c->ir, BL_U32, two)); /* {seed + 0, step + 1} */
     }
+    if (step)
+        *b->rng_update = bl_add(c->ir, b->rng, bl_iota(c->ir, BL_U32, two)); /* {seed + 0, step + 1} */
     return b->rng;
 }
 

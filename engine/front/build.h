@@ -37,7 +37,7 @@ struct bl_build {
     bool **wrt;             /* for each result: a gradient is taken with respect to it */
     int max_hidden;
     int nrandom; /* random nodes so far, of bodies too; of the outermost build */
-    const bl_node *rng;
+    const bl_node *rng, **rng_update;
     int64_t naliases;      /* so far, of bodies too; of the outermost build */
     const bl_node *unread; /* where updates go that nobody reads, after a failure */
 };
@@ -61,7 +61,7 @@ bool bl_build_body(bl_call *c, const bl_wire_graph *body, const bl_node *const *
 /* A hidden state of the shape of |like| (a scalar where that is NULL), starting at zero; its update is set by the caller through
  * *update, which after a failure (POISON) is a place that nobody reads. */
 const bl_node *bl_build_hide(bl_call *c, const char *name, bl_dtype dtype, const bl_node *like, const bl_node ***update);
-/* The hidden state uint32[2] {seed, step}, which from then on advances by one a step. */
-const bl_node *bl_build_rng(bl_call *c);
+/* The hidden state uint32[2] {seed, step}; where somebody wants the |step|, it advances by one a step. */
+const bl_node *bl_build_rng(bl_call *c, bool step);
 
 #endif

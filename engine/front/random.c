@@ -38,8 +38,11 @@ bl_words bl_threefry(bl_ir *ir, bl_words key, bl_words counter)
     return (bl_words){{x, y}};
 }
 
-static const bl_node *word_at(bl_ir *ir, const bl_node *rng, int i)
+/* The seed (0) or the step (1). */
+static const bl_node *state_word(bl_call *c, int i)
 {
+    bl_ir *ir = c->ir;
+    const bl_node *rng = bl_build_rng(c, i == 1);
     return bl_drop_axes(ir, bl_shrink_axis(ir, rng, 0, bl_index(ir, i), bl_index(ir, 1)), 1);
 }
 
@@ -59,9 +62,8 @@ static bl_words take_key(bl_call *c, const bl_node *input)
         key.at[0] = key.at[1] = bl_call_fail(c, "key must be a scalar, not of shape %s", bl_call_shape(c, input));
         return key;
     }
-    const bl_node *rng = seed->given && input != NULL ? NULL : bl_build_rng(c);
-    key.at[0] = seed->given ? bl_const_int(ir, BL_U32, seed->whole) : word_at(ir, rng, 0);
-    key.at[1] = input != NULL ? bl_cast(ir, BL_U32, bl_reshape(ir, input, 0, NULL)) : word_at(ir, rng, 1);
+    key.at[0] = seed->given ? bl_const_int(ir, BL_U32, seed->whole) : state_word(c, 0);
+    key.at[1] = input != NULL ? bl_cast(ir, BL_U32, bl_reshape(ir, input, 0, NULL)) : state_word(c, 1);
     bl_words counter = {{bl_const_int(ir, BL_U32, place), bl_const_int(ir, BL_U32, input != NULL)}};
     return bl_threefry(ir, key, counter);
 }

@@ -239,10 +239,12 @@ static const bl_node *adam(bl_call *c, bool decoupled)
         const bl_node *v = remember(&o, "v", &v_update);
         m = *m_update = bl_add(ir, bl_mul_real(ir, m, b1), bl_mul_real(ir, g, 1 - b1));
         v = *v_update = bl_add(ir, bl_mul_real(ir, v, b2), bl_mul_real(ir, bl_mul(ir, g, g), 1 - b2));
+        /* divided once, not for each element */
         const bl_node *scale = bl_alu1(ir, BL_OP_SQRT, bias_correction(ir, b2, t));
+        scale = bl_div(ir, bl_full_like(ir, scale, 1), scale);
         rate = bl_div(ir, rate, bias_correction(ir, b1, t));
         const bl_node *root = bl_alu1(ir, BL_OP_SQRT, v);
-        root = bl_add_real(ir, bl_div(ir, root, bl_spread(ir, bl_cast(ir, dtype, scale), root)), eps);
+        root = bl_add_real(ir, bl_mul(ir, root, bl_spread(ir, bl_cast(ir, dtype, scale), root)), eps);
         c->result[i] = descend(&o, bl_cast(ir, dtype, rate), bl_div(ir, m, root));
     }
     return c->result[0];

@@ -94,6 +94,7 @@ bool bl_reads_over_and_over(bl_free *free, const bl_node *reduce, int64_t times)
 {
     bl_nodes below = bl_reach(free->ir, (int)reduce->arg, reduce->src, false);
     int64_t work = bl_free_work(free, reduce);
+    uint64_t bound = bl_free_bound(free, reduce);
     int reused = 0;
     bl_ptrmap inside;
 
@@ -105,7 +106,8 @@ bool bl_reads_over_and_over(bl_free *free, const bl_node *reduce, int64_t times)
         if (!bl_ptrmap_has(&inside, node))
             continue;
         if (node->op == BL_OP_LOAD || node->op == BL_OP_REDUCE) {
-            reused += bl_free_size(free, bl_free_get(free, node)) <= work / times;
+            uint64_t set = bl_free_get(free, node);
+            reused += (set & bound) != 0 && bl_free_size(free, set) <= work / times;
             continue;
         }
         for (uint32_t k = 0; k < node->nsrc; k++)

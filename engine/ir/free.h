@@ -28,7 +28,7 @@ int64_t bl_free_size(const bl_free *free, uint64_t set);
 /* How often the value of a REDUCE is added to, all loops around it counted. */
 int64_t bl_free_work(bl_free *free, const bl_node *reduce);
 /* Does a REDUCE read two operands, or more, each element of which serves at least |times| of its iterations, as a matmul does?
- * Operands are loads, and the results of reductions further in. */
+ * Operands are loads, and the results of reductions further in, that differ along its loops. */
 bool bl_reads_over_and_over(bl_free *free, const bl_node *reduce, int64_t times);
 
 #endif

@@ -4,7 +4,10 @@
 #include "engine/opt/facts.h"
 
 enum {
-    CHUNK_WORK = 16384 /* iterations of one group, so that its start costs little */
+    CHUNK_WORK = 16384, /* iterations of one group, so that its start costs little: some microseconds ... */
+    SHORT_NEST = 16,    /* ... where an iteration has this many nodes; longer ones count as more */
+    GATHER_ROWS = 8,    /* rows from looked-up places read side by side, so that their cache misses overlap ... */
+    GATHER_NODES = 128  /* ... in nests up to this size: their copies should stay in registers */
 };
 
 /* ---- nests without reuse */
@@ -72,12 +75,46 @@ static void vectorise_best(facts *f, const bl_target *target)
         (void)vectorise(tune, chosen, chosen_lanes);
 }
 
+/* The LOAD that the index of another one depends on, or NULL. */
+static const bl_node *looked_up(const facts *f, const bl_node *load)
+{
+    bl_nodes below = bl_reach(f->tune->ir, 1, &load->src[1], false);
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_LOAD)
+            return below.at[i];
+    }
+    return NULL;
+}
+
+/* Rows of a gather: an axis along which the place of a row is looked up, and that has no lanes.  A row has elements. */
+static void tile_gathered(facts *f)
+{
+    bl_tune *tune = f->tune;
+
+    facts_init(f, tune);
+    for (int k = 0; k < f->naccesses; k++) {
+        const bl_node *load = f->access[k].node;
+        const bl_node *place = load->op == BL_OP_LOAD ? looked_up(f, load) : NULL;
+        if (place != NULL && bl_free_get(&tune->free, place) == bl_free_get(&tune->free, load))
+            continue;
+        for (int i = tune->naxes - 1; place != NULL && i >= 0; i--) {
+            const bl_axis *axis = &tune->axis[i];
+            if (axis->range->sub == BL_AXIS_GLOBAL && bl_depends(tune, place, axis->range) &&
+                bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, i, GATHER_ROWS}))
+                return;
+        }
+    }
+}
+
 /* Few groups: the innermost grid axis becomes grid times loop, until a group has enough to do or there are hardly more groups
  * than keep the cores busy. */
-static void chunk(bl_tune *tune, const bl_target *target)
+static void chunk(facts *f, const bl_target *target)
 {
+    bl_tune *tune = f->tune;
+    int64_t weight = f->below.count < 2 * SHORT_NEST ? 1 : (int64_t)f->below.count / SHORT_NEST;
+
     for (int i = tune->naxes - 1; i >= 0; i--) {
-        int64_t groups = 1, work = 1, amount = 1, extent = 0;
+        int64_t groups = 1, work = weight, amount = 1, extent = 0;
         for (int k = 0; k < tune->naxes; k++) {
             const bl_node *range = tune->axis[k].range;
             if (range->sub == BL_AXIS_GLOBAL)
@@ -110,5 +147,7 @@ void heuristic_cpu(facts *f, const bl_target *target)
 
     if (f->main == NULL || !tile_nest(f, target, &form))
         vectorise_best(f, target);
-    chunk(f->tune, target);
+    if (f->main == NULL && f->below.count <= GATHER_NODES)
+        tile_gathered(f);
+    chunk(f, target);
 }

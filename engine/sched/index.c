@@ -7,7 +7,8 @@
 
 enum {
     TOO_MANY_PATTERNS = 5, /* index tuples at which one node may be recomputed inside one store */
-    SUM_OF_SUMS = 32       /* inner sums per outer sum up to which they are one: a window of 5 by 5 */
+    SUM_OF_SUMS = 32,      /* inner sums per outer sum up to which they are one: a window of 5 by 5 */
+    READS_OF_SUM = 8       /* reads of each inner sum up to which: strides and edges */
 };
 
 typedef struct memo_entry {
@@ -152,14 +153,15 @@ static int reduce_level(sched *s, int n, const bl_node *const *index)
     return level;
 }
 
-/* A sum of sums is one sum, also where the inner one stands under a condition (a padded edge), if it is used here alone and there
- * are about as many elements of the outer as of the inner: the gradient of a convolution's windows, which so are never written
- * out. */
+/* A sum of sums is one sum, also where the inner one stands under a condition (a padded edge), if it is used here alone, there
+ * are about as many elements of the outer as of the inner, and the outer reads each of the inner about once: the gradient of a
+ * convolution's windows, which so are never written out.  The gradient of one gather after another is none: there each element
+ * of the outer looks at all of the inner. */
 static const bl_node *sum_of_sums(sched *s, const bl_node *node, const bl_node *value, const bl_node **gate)
 {
     const bl_node *inner = value;
     intptr_t from = 0;
-    int64_t outer_count = 0, inner_count = 0;
+    int64_t outer_count = 0, inner_count = 0, reads = 0;
 
     *gate = NULL;
     if (value->op == BL_OP_WHERE && is_zero(value->src[2])) {
@@ -171,6 +173,8 @@ static const bl_node *sum_of_sums(sched *s, const bl_node *node, const bl_node *
         return NULL;
     if (s->nusers[from - 1] != 1 || !bl_shape_max_count(node->ndim, node->dim, &outer_count) ||
         !bl_shape_max_count(s->order.at[from - 1]->ndim, s->order.at[from - 1]->dim, &inner_count))
+        return NULL;
+    if (!bl_shape_max_count(node->src[0]->ndim, node->src[0]->dim, &reads) || reads / READS_OF_SUM > inner_count)
         return NULL;
     return outer_count >= inner_count / SUM_OF_SUMS ? inner : NULL;
 }

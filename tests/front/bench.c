@@ -3,10 +3,10 @@
 
 #include "engine/base/fault.h"
 #include "engine/front/front.h"
-#include "tests/interp/graph.h"
 #include "engine/ir/shape.h"
 #include "engine/ir/verify.h"
 #include "proto/decode.h"
+#include "tests/interp/graph.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -100,8 +100,10 @@ static bl_status fill(bench *b, run *r)
         r->inputs[g->ninputs + g->nstates + i] = recall(b, &g->hidden[i]);
     for (int i = 0; i < g->noutputs; i++)
         r->roots[r->nroots++] = g->outputs[i];
-    for (int i = 0; i < g->nhidden; i++)
-        r->roots[r->nroots++] = g->updates[g->nstates + i];
+    for (int i = 0; i < g->nhidden; i++) {
+        const bl_node *update = g->updates[g->nstates + i];
+        r->roots[r->nroots++] = update != NULL ? update : g->inputs[g->ninputs + g->nstates + i];
+    }
     return BL_OK;
 }
 

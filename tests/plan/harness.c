@@ -2,8 +2,8 @@
 #include "tests/plan/harness.h"
 
 #include "engine/base/clock.h"
-#include "tests/interp/graph.h"
 #include "proto/decode.h"
+#include "tests/interp/graph.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -145,12 +145,13 @@ class LAMB(Optimizer):
     def _step(self, params: list, grads: list) -> tuple:
         self.b1_t.assign(self.b1_t * self.b1)
         self.b2_t.assign(self.b2_t * self.b2)
+        scale1, scale2 = 1.0 / (1.0 - self.b1_t), 1.0 / (1.0 - self.b2_t)  # divided once, not for each element
         changes = []
         for i, (t, g) in enumerate(zip(params, grads)):
             t, g = t.detach(), g.detach()
             self.m[i].assign((self.b1 * self.m[i] + (1.0 - self.b1) * g).cast(self.m[i].dtype))
             self.v[i].assign((self.b2 * self.v[i] + (1.0 - self.b2) * (g * g)).cast(self.v[i].dtype))
-            m_hat, v_hat = self.m[i] / (1.0 - self.b1_t), self.v[i] / (1.0 - self.b2_t)
+            m_hat, v_hat = self.m[i] * scale1, self.v[i] * scale2
             up = (m_hat / (v_hat.sqrt() + self.eps)).reshape(t.shape) + self.wd * t
             ratio: Tensor | float = 1.0
             if not self.adam:
