@@ -25,7 +25,7 @@ CASES = []
 # Ops that no case can hold, and the file of tests that has them (a test looks there for the name).
 ELSEWHERE = {
     **dict.fromkeys(("keccak", "sha3_224", "sha3_256", "shake_128", "hash"), "test_hashes.py"),
-    "grad": "test_ops.py", "svd": "test_linalg.py", "sgd": "test_training.py", "adam": "test_training.py", "adamw": "test_training.py",
+    "grad": "test_ops.py", "svd": "test_linalg.py", "scan": "test_linalg.py", "cond": "test_linalg.py", "sgd": "test_training.py", "adam": "test_training.py", "adamw": "test_training.py",
     **dict.fromkeys(("adagrad", "rmsprop", "lamb", "lars", "muon", "clip_grad_norm", "step_lr", "polynomial_lr", "cosine_lr", "warmup_lr",
                      "one_cycle_lr"), "test_training.py"),
     **dict.fromkeys(("dropout", "uniform", "normal", "randint", "randperm", "rand_like", "kaiming_uniform", "kaiming_normal",
