@@ -55,6 +55,8 @@ struct bl_call {
 const bl_node *bl_call_fail(bl_call *c, const char *fmt, ...) BL_PRINTF(2, 3);
 const bl_node *bl_call_fail_as(bl_call *c, bl_status status, const char *fmt, ...) BL_PRINTF(3, 4);
 const char *bl_call_shape(bl_call *c, const bl_node *x); /* "[2, batch]" */
+/* Whether the node has as many ids as an op of any number of results gives; a failure where not. */
+bool bl_call_results(bl_call *c, int wanted);
 
 /* ---- attributes (attr.c) */
 /* By name; an attribute that the signature lacks is a bug (500). */

@@ -49,6 +49,14 @@ const bl_node *expand_ones_like(bl_call *c)
     return like(c, 1);
 }
 
+const bl_node *expand_full_like(bl_call *c)
+{
+    const bl_value *dtype = bl_attr(c, "dtype");
+    const bl_node *x = c->in[0];
+    return bl_spread(c->ir, bl_call_literal(c, dtype->given ? dtype->dtype : (bl_dtype)x->dtype, &bl_attr(c, "value")->number),
+                     x);
+}
+
 const bl_node *expand_eye(bl_call *c)
 {
     bl_ir *ir = c->ir;

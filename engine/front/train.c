@@ -23,15 +23,6 @@ static bool check_single(bl_call *c, const bl_node *y, const char *hint)
     return false;
 }
 
-static bool check_results(bl_call *c, int wanted)
-{
-    if (c->nresults == wanted)
-        return true;
-    bl_call_fail(c, "gives %d result%s, but has %d id%s", wanted, wanted == 1 ? "" : "s", c->nresults,
-                 c->nresults == 1 ? "" : "s");
-    return false;
-}
-
 const bl_node *expand_grad(bl_call *c)
 {
     const bl_node *y = c->in[0];
@@ -41,7 +32,7 @@ const bl_node *expand_grad(bl_call *c)
 
     if (n < 1)
         return bl_call_fail(c, "needs y and at least one x%s", seeded ? ", and the cotangent last" : "");
-    if (!check_loss(c, y) || !check_results(c, n))
+    if (!check_loss(c, y) || !bl_call_results(c, n))
         return y;
     if (seeded) {
         seed = c->rest[n];
@@ -106,7 +97,7 @@ static bool take_clips(bl_call *c, int n, const bl_node **g)
 static bool begin(optimiser *o, bl_call *c)
 {
     *o = (optimiser){.c = c};
-    if (!check_loss(c, c->in[0]) || !check_single(c, c->in[0], "") || !check_results(c, c->nrest))
+    if (!check_loss(c, c->in[0]) || !check_single(c, c->in[0], "") || !bl_call_results(c, c->nrest))
         return false;
     o->gradient = bl_arena_array(bl_ir_arena(c->ir), (size_t)c->nrest, sizeof *o->gradient);
     if (o->gradient == NULL || c->nrest < 1) {
@@ -261,7 +252,7 @@ const bl_node *expand_adamw(bl_call *c)
 const bl_node *expand_clip_grad_norm(bl_call *c)
 {
     double norm = bl_attr(c, "max_norm")->real;
-    if (!check_results(c, c->nrest))
+    if (!bl_call_results(c, c->nrest))
         return c->rest[0];
     if (!(norm > 0))
         return bl_call_fail(c, "max_norm must be over 0");

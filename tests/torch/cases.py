@@ -28,7 +28,7 @@ ELSEWHERE = {
     "grad": "test_ops.py", "svd": "test_linalg.py", "scan": "test_linalg.py", "cond": "test_linalg.py", "sgd": "test_training.py", "adam": "test_training.py", "adamw": "test_training.py",
     **dict.fromkeys(("adagrad", "rmsprop", "lamb", "lars", "muon", "clip_grad_norm", "step_lr", "polynomial_lr", "cosine_lr", "warmup_lr",
                      "one_cycle_lr"), "test_training.py"),
-    **dict.fromkeys(("dropout", "uniform", "normal", "randint", "randperm", "rand_like", "kaiming_uniform", "kaiming_normal",
+    **dict.fromkeys(("dropout", "uniform", "normal", "randint", "randperm", "rand_like", "randn_like", "kaiming_uniform", "kaiming_normal",
                      "glorot_uniform", "scaled_uniform", "bernoulli", "multinomial", "random_bits", "threefry"), "test_random.py"),
 }
 
