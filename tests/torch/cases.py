@@ -309,6 +309,10 @@ def add_reductions():
     case("logsumexp", [given([[-INF, -INF], [INF, 1], [1000, 1001]])], lambda a: torch.logsumexp(a, 1), {"axis": 1}, grad=False, note="special")
 
 
+def add_zeros():
+    case("prod", [given([[0.0, 2, 3, 0.5], [0, 0, 2, 3], [1, 2, 3, 4], [0, 0, 0, 1]])], lambda a: torch.prod(a, 1), {"axis": 1}, dtypes=EXACT, note="zeros")
+
+
 def add_losses():
     for word in ("mean", "sum", "none"):
         attrs = {"reduction": word}
@@ -468,5 +472,5 @@ def add_creation():
     case("zeros_like", [x(3)], lambda a: torch.zeros_like(a, dtype=torch.int32), {"dtype": "int32"}, grad=False)
 
 
-for add in (add_binary, add_unary, add_logic, add_casts, add_reductions, add_losses, add_products, add_indexing, add_movement, add_creation):
+for add in (add_binary, add_unary, add_logic, add_casts, add_reductions, add_zeros, add_losses, add_products, add_indexing, add_movement, add_creation):
     add()
