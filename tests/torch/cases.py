@@ -310,7 +310,7 @@ def add_reductions():
 
 
 def add_zeros():
-    case("prod", [given([[0.0, 2, 3, 0.5], [0, 0, 2, 3], [1, 2, 3, 4], [0, 0, 0, 1]])], lambda a: torch.prod(a, 1), {"axis": 1}, dtypes=EXACT, note="zeros")
+    case("prod", [given([[0.0, 2, 3, 0.5], [0, 0, 2, 3], [1, 2, 3, 4], [0, 0, 0, 1]])], lambda a: torch.prod(a, 1), {"axis": 1}, dtypes=EXACT, note="zeros in rows")
 
 
 def add_losses():
