@@ -115,10 +115,8 @@ const bl_node *bl_widen(bl_ir *ir, const bl_node *x);
 /* coefficient[0] * x^(n-1) + ... + coefficient[n-1]. */
 const bl_node *bl_poly(bl_ir *ir, const bl_node *x, int n, const double *coefficient);
 const bl_node *bl_tanh(bl_ir *ir, const bl_node *x);
-const bl_node *bl_sigmoid(bl_ir *ir, const bl_node *x);
 const bl_node *bl_erf(bl_ir *ir, const bl_node *x);
 const bl_node *bl_log1p_unit(bl_ir *ir, const bl_node *x); /* log(1 + x) for -1/2 <= x <= 1 */
-const bl_node *bl_log1p(bl_ir *ir, const bl_node *x);
 const bl_node *bl_exp2(bl_ir *ir, const bl_node *x);
 const bl_node *bl_pow(bl_ir *ir, const bl_node *x, const bl_node *y); /* of floats */
 const bl_node *bl_atan2(bl_ir *ir, const bl_node *y, const bl_node *x);

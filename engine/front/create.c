@@ -16,58 +16,12 @@ const bl_node *expand_full(bl_call *c)
     return bl_call_full(c, value, shape->count, shape->sizes);
 }
 
-static const bl_node *same_everywhere(bl_call *c, int64_t value)
-{
-    const bl_value *shape = bl_attr(c, "shape");
-    return bl_call_full(c, bl_const_int(c->ir, bl_attr(c, "dtype")->dtype, value), shape->count, shape->sizes);
-}
-
-const bl_node *expand_zeros(bl_call *c)
-{
-    return same_everywhere(c, 0);
-}
-
-const bl_node *expand_ones(bl_call *c)
-{
-    return same_everywhere(c, 1);
-}
-
-static const bl_node *like(bl_call *c, int64_t value)
-{
-    const bl_value *dtype = bl_attr(c, "dtype");
-    const bl_node *x = c->in[0];
-    return bl_spread(c->ir, bl_const_int(c->ir, dtype->given ? dtype->dtype : (bl_dtype)x->dtype, value), x);
-}
-
-const bl_node *expand_zeros_like(bl_call *c)
-{
-    return like(c, 0);
-}
-
-const bl_node *expand_ones_like(bl_call *c)
-{
-    return like(c, 1);
-}
-
 const bl_node *expand_full_like(bl_call *c)
 {
     const bl_value *dtype = bl_attr(c, "dtype");
     const bl_node *x = c->in[0];
     return bl_spread(c->ir, bl_call_literal(c, dtype->given ? dtype->dtype : (bl_dtype)x->dtype, &bl_attr(c, "value")->number),
                      x);
-}
-
-const bl_node *expand_eye(bl_call *c)
-{
-    bl_ir *ir = c->ir;
-    const bl_node *n = bl_attr(c, "n")->size;
-    const bl_node *dim[2] = {n, bl_attr(c, "m")->given ? bl_attr(c, "m")->size : n};
-    const bl_node *frame = bl_call_full(c, bl_const_int(ir, BL_BOOL, 0), 2, dim);
-
-    if (frame->op == BL_OP_POISON)
-        return frame;
-    const bl_node *is = bl_alu2(ir, BL_OP_CMPEQ, bl_iota_like(ir, frame, 0, BL_I64), bl_iota_like(ir, frame, 1, BL_I64));
-    return bl_cast(ir, bl_attr(c, "dtype")->dtype, is);
 }
 
 /* The numbers of a text, [n] of uint64. */

@@ -83,13 +83,6 @@ const bl_node *bl_tanh(bl_ir *ir, const bl_node *x)
     return odd_rational(ir, hold(ir, x, 7.90531110763549805), 7, p, 4, q);
 }
 
-const bl_node *bl_sigmoid(bl_ir *ir, const bl_node *x)
-{
-    const bl_node *e = bl_alu1(ir, BL_OP_EXP, minus_abs(ir, x));
-    const bl_node *one = bl_full_like(ir, x, 1);
-    return bl_div(ir, bl_where(ir, is_negative(ir, x), e, one), bl_add(ir, one, e));
-}
-
 /* Cephes, ndtr.c (Moshier): a rational below 1, exp(-x^2) times a rational above; beyond 6 it is 1 in float64. */
 static const bl_node *erf_double(bl_ir *ir, const bl_node *x)
 {
@@ -151,13 +144,6 @@ const bl_node *bl_log1p_unit(bl_ir *ir, const bl_node *x)
 static const bl_node *is_small(bl_ir *ir, const bl_node *x)
 {
     return bl_alu2(ir, BL_OP_AND, bl_less(ir, bl_full_like(ir, x, -0.5), x), bl_less(ir, x, bl_full_like(ir, x, 0.5)));
-}
-
-const bl_node *bl_log1p(bl_ir *ir, const bl_node *x)
-{
-    const bl_node *small = is_small(ir, x);
-    const bl_node *half = bl_where(ir, small, x, bl_full_like(ir, x, 0));
-    return bl_where(ir, small, bl_log1p_unit(ir, half), bl_alu1(ir, BL_OP_LOG, bl_add_real(ir, x, 1)));
 }
 
 /* Taylor's series below 1/2, where exp(x) - 1 would cancel. */

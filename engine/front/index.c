@@ -80,36 +80,3 @@ const bl_node *expand_one_hot(bl_call *c)
     const bl_node *is = bl_alu2(ir, BL_OP_CMPEQ, bl_cast(ir, counter, wide), bl_iota_like(ir, wide, x->ndim, counter));
     return bl_cast(ir, bl_attr(c, "dtype")->dtype, is);
 }
-
-/* Where column - row <= diagonal, over the last two axes of |like|. */
-static const bl_node *below_diagonal(bl_ir *ir, const bl_node *like, int64_t diagonal)
-{
-    const bl_node *row = bl_iota_like(ir, like, like->ndim - 2, BL_I64);
-    const bl_node *column = bl_iota_like(ir, like, like->ndim - 1, BL_I64);
-    const bl_node *limit = bl_spread(ir, bl_const_int(ir, BL_I64, diagonal), like);
-    return bl_not(ir, bl_less(ir, limit, bl_sub(ir, column, row)));
-}
-
-static const bl_node *triangle(bl_call *c, bool lower)
-{
-    const bl_node *x = c->in[0];
-    int64_t diagonal = bl_attr(c, "diagonal")->whole;
-
-    if (x->ndim < 2)
-        return bl_call_fail(c, "needs at least two dimensions, not %s", bl_call_shape(c, x));
-    if (diagonal < -INT32_MAX || diagonal > INT32_MAX)
-        return bl_call_fail(c, "diagonal %lld is out of range", (long long)diagonal);
-    const bl_node *zero = bl_full_like(c->ir, x, 0);
-    const bl_node *below = below_diagonal(c->ir, x, lower ? diagonal : diagonal - 1);
-    return lower ? bl_where(c->ir, below, x, zero) : bl_where(c->ir, below, zero, x);
-}
-
-const bl_node *expand_tril(bl_call *c)
-{
-    return triangle(c, true);
-}
-
-const bl_node *expand_triu(bl_call *c)
-{
-    return triangle(c, false);
-}

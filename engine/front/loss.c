@@ -139,26 +139,3 @@ const bl_node *expand_nll_loss(bl_call *c)
         return bl_call_fail(c, "needs log-probabilities [N, C, ...] or [C], not a scalar");
     return likelihood_loss(c, bl_widen(c->ir, c->in[0]), 0);
 }
-
-const bl_node *expand_layer_norm(bl_call *c)
-{
-    bl_ir *ir = c->ir;
-    const bl_node *x = bl_widen(ir, c->in[0]);
-    uint32_t axes;
-
-    if (!bl_call_axes(c, bl_attr(c, "axis"), x->ndim, &axes))
-        return x;
-    const bl_node *off = bl_sub(ir, x, bl_spread(ir, bl_mean(ir, x, axes), x));
-    const bl_node *spread = bl_add_real(ir, bl_mean(ir, bl_mul(ir, off, off), axes), bl_attr(c, "eps")->real);
-    const bl_node *y = bl_div(ir, off, bl_spread(ir, bl_alu1(ir, BL_OP_SQRT, spread), off));
-    for (int i = 1; i <= 2; i++) {
-        const bl_node *both[2] = {y, c->in[i] == NULL ? NULL : bl_widen(ir, c->in[i])};
-        if (both[1] == NULL)
-            continue;
-        if (!bl_call_broadcast(c, 2, both) || !bl_shape_equal(both[0], x))
-            return bl_call_fail(c, "weight and bias must fit the last dimensions of x %s, not %s", bl_call_shape(c, x),
-                                bl_call_shape(c, c->in[i]));
-        y = bl_alu2(ir, i == 1 ? BL_OP_MUL : BL_OP_ADD, both[0], both[1]);
-    }
-    return bl_cast(ir, (bl_dtype)c->in[0]->dtype, y);
-}
