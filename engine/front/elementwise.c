@@ -47,6 +47,12 @@ static const bl_node *in_wide(bl_call *c, const bl_node *(*compute)(bl_ir *ir, c
     return bl_cast(c->ir, dtype_of(c->in[0]), compute(c->ir, bl_widen(c->ir, c->in[0])));
 }
 
+const bl_node *expand__poly(bl_call *c)
+{
+    const bl_value *coefficient = bl_attr(c, "c");
+    return bl_poly(c->ir, c->in[0], coefficient->count, coefficient->reals);
+}
+
 const bl_node *expand__log1p_unit(bl_call *c)
 {
     return bl_log1p_unit(c->ir, c->in[0]);
@@ -60,14 +66,6 @@ const bl_node *expand_exp2(bl_call *c)
 const bl_node *expand_expm1(bl_call *c)
 {
     return in_wide(c, bl_expm1);
-}
-
-const bl_node *expand_atan2(bl_call *c)
-{
-    const bl_node *y, *x;
-    if (!take_both(c, &y, &x))
-        return c->in[0];
-    return bl_cast(c->ir, dtype_of(y), bl_atan2(c->ir, bl_widen(c->ir, y), bl_widen(c->ir, x)));
 }
 
 /* By squaring: one product and one square for each bit that the exponent may have. */
@@ -108,16 +106,6 @@ const bl_node *expand_pow(bl_call *c)
 const bl_node *expand_cos(bl_call *c)
 {
     return in_wide(c, bl_cos);
-}
-
-const bl_node *expand_tanh(bl_call *c)
-{
-    return in_wide(c, bl_tanh);
-}
-
-const bl_node *expand_erf(bl_call *c)
-{
-    return in_wide(c, bl_erf);
 }
 
 const bl_node *expand_cast(bl_call *c)

@@ -80,3 +80,22 @@ const bl_node *expand_one_hot(bl_call *c)
     const bl_node *is = bl_alu2(ir, BL_OP_CMPEQ, bl_cast(ir, counter, wide), bl_iota_like(ir, wide, x->ndim, counter));
     return bl_cast(ir, bl_attr(c, "dtype")->dtype, is);
 }
+
+/* Chosen by comparison, so that it fuses with what makes the logarithms. */
+const bl_node *expand__is_class(bl_call *c)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *x = c->in[0], *target = c->in[1];
+    int axis = x->ndim > 1 ? 1 : 0;
+
+    for (int i = 0; i < x->ndim; i++) {
+        if (x->ndim != target->ndim + 1 || (i != axis && x->dim[i] != target->dim[i < axis ? i : i - 1]))
+            return bl_call_fail(c, "shapes do not fit: x %s, target %s", bl_call_shape(c, x), bl_call_shape(c, target));
+    }
+    const bl_node *wide = bl_add_axis(ir, bl_cast(ir, BL_I64, target), axis);
+    if (x->dim[axis]->hi < INT32_MAX) { /* a class that int32 cannot hold stays none */
+        wide = bl_alu2(ir, BL_OP_MAX, wide, bl_full_like(ir, wide, -1));
+        wide = bl_cast(ir, BL_I32, bl_alu2(ir, BL_OP_MIN, wide, bl_full_like(ir, wide, INT32_MAX)));
+    }
+    return bl_alu2(ir, BL_OP_CMPEQ, bl_spread(ir, wide, x), bl_iota_like(ir, x, axis, (bl_dtype)wide->dtype));
+}

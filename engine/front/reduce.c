@@ -165,20 +165,6 @@ const bl_node *expand_any(bl_call *c)
     return fold_bool(c, BL_OP_ADD); /* or, on bool */
 }
 
-/* x less its largest element, which the result does not depend on: no gradient goes there. */
-static const bl_node *below_max(bl_ir *ir, const bl_node *x, uint32_t axes)
-{
-    const bl_node *most = bl_detach(ir, bl_reduce(ir, BL_OP_MAX, x, axes));
-    return bl_sub(ir, x, bl_spread(ir, most, x));
-}
-
-const bl_node *bl_log_softmax(bl_ir *ir, const bl_node *x, uint32_t axes)
-{
-    const bl_node *z = below_max(ir, x, axes);
-    const bl_node *sum = bl_reduce(ir, BL_OP_ADD, bl_alu1(ir, BL_OP_EXP, z), axes);
-    return bl_sub(ir, z, bl_spread(ir, bl_alu1(ir, BL_OP_LOG, sum), z));
-}
-
 /* ---- for formulas */
 
 const bl_node *expand__most(bl_call *c)
