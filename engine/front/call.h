@@ -120,9 +120,6 @@ const bl_node *bl_pow(bl_ir *ir, const bl_node *x, const bl_node *y); /* of floa
 const bl_node *bl_expm1(bl_ir *ir, const bl_node *x);
 const bl_node *bl_floor(bl_ir *ir, const bl_node *x);
 const bl_node *bl_is_nan(bl_ir *ir, const bl_node *x);
-/* Sums; float16 and bfloat16 in float32.  The axes stay with extent 1. */
-const bl_node *bl_sum(bl_ir *ir, const bl_node *x, uint32_t axes);
-const bl_node *bl_mean(bl_ir *ir, const bl_node *x, uint32_t axes);
 
 /* Counted from the end where negative; as wide as the extent asks for (index.c). */
 const bl_node *bl_wrap_index(bl_ir *ir, const bl_node *index, const bl_node *extent);

@@ -106,30 +106,3 @@ const bl_node *expand_arange(bl_call *c)
         return bl_call_fail(c, "a range of a named dimension needs whole numbers");
     return real_range(c, start->real, stop->real, step->value, dtype->given ? dtype->dtype : BL_F32);
 }
-
-/* From both ends to the middle, as PyTorch does, so that both are exact. */
-const bl_node *expand_linspace(bl_call *c)
-{
-    bl_ir *ir = c->ir;
-    const bl_node *steps = bl_attr(c, "steps")->size;
-    bl_dtype dtype = bl_attr(c, "dtype")->dtype, wide = dtype == BL_F64 ? BL_F64 : BL_F32;
-
-    if (!bl_dtype_is_float(dtype))
-        return bl_call_fail(c, "must have a float dtype, not %s", bl_dtype_name(dtype));
-    const bl_node *like = bl_call_full(c, bl_const_int(ir, wide, 0), 1, &steps);
-    if (like->op == BL_OP_POISON)
-        return like;
-    const bl_node *start = bl_const_float(ir, wide, bl_attr(c, "start")->real);
-    const bl_node *stop = bl_const_float(ir, wide, bl_attr(c, "stop")->real);
-    const bl_node *count = bl_cast(ir, BL_I64, steps), *one = bl_const_int(ir, BL_I64, 1);
-    const bl_node *last = bl_alu2(ir, BL_OP_MAX, bl_sub(ir, count, one), one);
-    const bl_node *half = bl_alu2(ir, BL_OP_MAX, bl_idiv(ir, count, bl_const_int(ir, BL_I64, 2)), one);
-    const bl_node *step = bl_div(ir, bl_sub(ir, stop, start), bl_cast(ir, wide, last));
-    const bl_node *at = bl_iota(ir, BL_I64, steps);
-    const bl_node *back = bl_sub(ir, bl_spread(ir, last, at), at);
-    const bl_node *first = bl_mul(ir, bl_cast(ir, wide, at), bl_spread(ir, step, at));
-    const bl_node *second = bl_mul(ir, bl_cast(ir, wide, back), bl_spread(ir, step, at));
-    first = bl_add(ir, bl_spread(ir, start, at), first);
-    second = bl_sub(ir, bl_spread(ir, stop, at), second);
-    return bl_cast(ir, dtype, bl_where(ir, bl_less(ir, at, bl_spread(ir, half, at)), first, second));
-}

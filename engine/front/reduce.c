@@ -4,19 +4,6 @@
 
 #include <math.h>
 
-const bl_node *bl_sum(bl_ir *ir, const bl_node *x, uint32_t axes)
-{
-    return bl_cast(ir, (bl_dtype)x->dtype, bl_reduce(ir, BL_OP_ADD, bl_widen(ir, x), axes));
-}
-
-const bl_node *bl_mean(bl_ir *ir, const bl_node *x, uint32_t axes)
-{
-    const bl_node *wide = bl_widen(ir, x);
-    const bl_node *sum = bl_reduce(ir, BL_OP_ADD, wide, axes);
-    const bl_node *count = bl_count_axes(ir, x, axes, (bl_dtype)wide->dtype);
-    return bl_cast(ir, (bl_dtype)x->dtype, bl_div(ir, sum, bl_spread(ir, count, sum)));
-}
-
 /* The attributes "axis" and "keepdim" of a reduction. */
 typedef struct scope {
     uint32_t axes;
@@ -60,12 +47,6 @@ const bl_node *expand_sum(bl_call *c)
 const bl_node *expand_prod(bl_call *c)
 {
     return fold_all(c, BL_OP_MUL);
-}
-
-const bl_node *expand_mean(bl_call *c)
-{
-    scope s;
-    return take_scope(c, &s) ? finish(c, &s, bl_mean(c->ir, c->in[0], s.axes)) : c->in[0];
 }
 
 /* An extreme value needs a first one. */

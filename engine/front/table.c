@@ -17,7 +17,7 @@ const size_t bl_wire_ops_count = sizeof bl_wire_ops / sizeof bl_wire_ops[0];
 const bl_wire_op *bl_wire_op_find(const char *name)
 {
     for (size_t i = 0; i < bl_wire_ops_count; i++) {
-        if (strcmp(bl_wire_ops[i].name, name) == 0)
+        if (bl_wire_ops[i].name[0] == name[0] && strcmp(bl_wire_ops[i].name, name) == 0)
             return &bl_wire_ops[i];
     }
     return NULL;
