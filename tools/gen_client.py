@@ -48,6 +48,7 @@ TYPES = {
     "rate": "number, or float32 scalar tensor",
     "text": "string",
     "graph": "dict of a body: inputs (names), nodes, outputs (names)",
+    "count": "how many there are, which the server checks",
 }
 RESULTS = {
     "T": "tensor",
@@ -80,6 +81,8 @@ def parameters(op):
     optional = [param for param in params if "default" in param]
     mixed = params != required + optional
     hidden = [param for param in optional if mixed or param["name"] == "key"]
+    if op["many_results"] and not any(param.get("many") for param in op["inputs"]):
+        hidden.append({"name": "results", "type": "count"})
     return required + [param for param in optional if param not in hidden], hidden
 
 
@@ -131,7 +134,8 @@ def graph_method(op):
     inputs = ", ".join(("*" if param.get("many") else "") + param["name"] for param in op["inputs"])
     attrs = ", ".join(f'"{param["name"]}": {param["name"]}' for param in op["attrs"])
     many = [param["name"] for param in op["inputs"] if param.get("many")]
-    count = f", results=len({many[0]})" if op["many_results"] else f", results={len(op['results'])}" if is_listed(op) else ""
+    count = f", results={f'len({many[0]})' if many else 'results'}" if op["many_results"] else \
+        f", results={len(op['results'])}" if is_listed(op) else ""
     call = textwrap.wrap(f'return self.op("{op["name"]}", [{inputs}], {{{attrs}}}, name{count})', 118, break_on_hyphens=False)
     return "\n".join([
         f"    def {op['name']}({signature(positional, hidden)}):",

@@ -161,6 +161,12 @@ static bool check_result(bl_call *c, const bl_node *value)
     return false;
 }
 
+static const bl_node *use_alu(bl_call *c, bl_op op)
+{
+    const bl_node *in[3] = {c->in[0], c->in[1], c->in[2]};
+    return c->sig.ninputs > 1 && !bl_call_broadcast(c, c->sig.ninputs, in) ? in[0] : bl_alu(c->ir, op, in);
+}
+
 bool bl_build_call(bl_build *b, const bl_call *caller, const bl_wire_node *node, const bl_node *const *operand,
                    const bl_node **result)
 {
@@ -189,7 +195,9 @@ bool bl_build_call(bl_build *b, const bl_call *caller, const bl_wire_node *node,
     }
     if (!bl_call_take_inputs(&c) || !bl_call_decode_attrs(&c))
         return false;
-    const bl_node *value = op->formula != NULL ? bl_formula_eval(&c, op->formula) : op->expand(&c);
+    const bl_node *value = op->formula != NULL  ? bl_formula_eval(&c, op->formula)
+                           : op->expand != NULL ? op->expand(&c)
+                                                : use_alu(&c, op->alu);
     if (!c.sig.many_results && c.sig.nresults == 1)
         result[0] = value;
     for (int i = 0; i < node->nids; i++) {

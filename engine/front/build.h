@@ -7,13 +7,14 @@
 
 typedef const bl_node *(*bl_expand_fn)(bl_call *c);
 
-/* A row of wire_ops.def: written in C, or as a formula over other ops. */
+/* A row of wire_ops.def: written in C, as a formula over other ops, or one scalar op of its inputs in their common shape. */
 typedef struct bl_wire_op {
     const char *name;
     const char *signature;
     const char *doc;
     bl_expand_fn expand;
     const char *formula;
+    bl_op alu;
 } bl_wire_op;
 
 extern const bl_wire_op bl_wire_ops[];
@@ -23,9 +24,11 @@ const bl_wire_op *bl_wire_op_find(const char *name);
 
 #define BL_WIRE(id, name, signature, doc) const bl_node *expand_##id(bl_call *c);
 #define BL_FORMULA(name, signature, formula, doc)
+#define BL_ALU(name, op, signature, doc)
 #include "engine/front/wire_ops.def"
 #undef BL_WIRE
 #undef BL_FORMULA
+#undef BL_ALU
 
 struct bl_build {
     bl_ir *ir;

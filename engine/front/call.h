@@ -55,6 +55,8 @@ struct bl_call {
 const bl_node *bl_call_fail(bl_call *c, const char *fmt, ...) BL_PRINTF(2, 3);
 const bl_node *bl_call_fail_as(bl_call *c, bl_status status, const char *fmt, ...) BL_PRINTF(3, 4);
 const char *bl_call_shape(bl_call *c, const bl_node *x); /* "[2, batch]" */
+/* Whether the node has as many ids as an op of any number of results gives; a failure where not. */
+bool bl_call_results(bl_call *c, int wanted);
 
 /* ---- attributes (attr.c) */
 /* By name; an attribute that the signature lacks is a bug (500). */
@@ -112,21 +114,12 @@ const bl_node *bl_mul_real(bl_ir *ir, const bl_node *x, double value);
 const bl_node *bl_widen(bl_ir *ir, const bl_node *x);
 /* coefficient[0] * x^(n-1) + ... + coefficient[n-1]. */
 const bl_node *bl_poly(bl_ir *ir, const bl_node *x, int n, const double *coefficient);
-const bl_node *bl_tanh(bl_ir *ir, const bl_node *x);
-const bl_node *bl_sigmoid(bl_ir *ir, const bl_node *x);
-const bl_node *bl_erf(bl_ir *ir, const bl_node *x);
 const bl_node *bl_log1p_unit(bl_ir *ir, const bl_node *x); /* log(1 + x) for -1/2 <= x <= 1 */
-const bl_node *bl_log1p(bl_ir *ir, const bl_node *x);
 const bl_node *bl_exp2(bl_ir *ir, const bl_node *x);
 const bl_node *bl_pow(bl_ir *ir, const bl_node *x, const bl_node *y); /* of floats */
-const bl_node *bl_atan2(bl_ir *ir, const bl_node *y, const bl_node *x);
 const bl_node *bl_expm1(bl_ir *ir, const bl_node *x);
 const bl_node *bl_floor(bl_ir *ir, const bl_node *x);
 const bl_node *bl_is_nan(bl_ir *ir, const bl_node *x);
-/* Sums; float16 and bfloat16 in float32.  The axes stay with extent 1. */
-const bl_node *bl_sum(bl_ir *ir, const bl_node *x, uint32_t axes);
-const bl_node *bl_mean(bl_ir *ir, const bl_node *x, uint32_t axes);
-const bl_node *bl_log_softmax(bl_ir *ir, const bl_node *x, uint32_t axes);
 
 /* Counted from the end where negative; as wide as the extent asks for (index.c). */
 const bl_node *bl_wrap_index(bl_ir *ir, const bl_node *index, const bl_node *extent);

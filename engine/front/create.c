@@ -16,50 +16,12 @@ const bl_node *expand_full(bl_call *c)
     return bl_call_full(c, value, shape->count, shape->sizes);
 }
 
-static const bl_node *same_everywhere(bl_call *c, int64_t value)
-{
-    const bl_value *shape = bl_attr(c, "shape");
-    return bl_call_full(c, bl_const_int(c->ir, bl_attr(c, "dtype")->dtype, value), shape->count, shape->sizes);
-}
-
-const bl_node *expand_zeros(bl_call *c)
-{
-    return same_everywhere(c, 0);
-}
-
-const bl_node *expand_ones(bl_call *c)
-{
-    return same_everywhere(c, 1);
-}
-
-static const bl_node *like(bl_call *c, int64_t value)
+const bl_node *expand_full_like(bl_call *c)
 {
     const bl_value *dtype = bl_attr(c, "dtype");
     const bl_node *x = c->in[0];
-    return bl_spread(c->ir, bl_const_int(c->ir, dtype->given ? dtype->dtype : (bl_dtype)x->dtype, value), x);
-}
-
-const bl_node *expand_zeros_like(bl_call *c)
-{
-    return like(c, 0);
-}
-
-const bl_node *expand_ones_like(bl_call *c)
-{
-    return like(c, 1);
-}
-
-const bl_node *expand_eye(bl_call *c)
-{
-    bl_ir *ir = c->ir;
-    const bl_node *n = bl_attr(c, "n")->size;
-    const bl_node *dim[2] = {n, bl_attr(c, "m")->given ? bl_attr(c, "m")->size : n};
-    const bl_node *frame = bl_call_full(c, bl_const_int(ir, BL_BOOL, 0), 2, dim);
-
-    if (frame->op == BL_OP_POISON)
-        return frame;
-    const bl_node *is = bl_alu2(ir, BL_OP_CMPEQ, bl_iota_like(ir, frame, 0, BL_I64), bl_iota_like(ir, frame, 1, BL_I64));
-    return bl_cast(ir, bl_attr(c, "dtype")->dtype, is);
+    return bl_spread(c->ir, bl_call_literal(c, dtype->given ? dtype->dtype : (bl_dtype)x->dtype, &bl_attr(c, "value")->number),
+                     x);
 }
 
 /* The numbers of a text, [n] of uint64. */
@@ -143,31 +105,4 @@ const bl_node *expand_arange(bl_call *c)
     if ((start->size != NULL && !bl_is_const(start->size)) || (stop->size != NULL && !bl_is_const(stop->size)))
         return bl_call_fail(c, "a range of a named dimension needs whole numbers");
     return real_range(c, start->real, stop->real, step->value, dtype->given ? dtype->dtype : BL_F32);
-}
-
-/* From both ends to the middle, as PyTorch does, so that both are exact. */
-const bl_node *expand_linspace(bl_call *c)
-{
-    bl_ir *ir = c->ir;
-    const bl_node *steps = bl_attr(c, "steps")->size;
-    bl_dtype dtype = bl_attr(c, "dtype")->dtype, wide = dtype == BL_F64 ? BL_F64 : BL_F32;
-
-    if (!bl_dtype_is_float(dtype))
-        return bl_call_fail(c, "must have a float dtype, not %s", bl_dtype_name(dtype));
-    const bl_node *like = bl_call_full(c, bl_const_int(ir, wide, 0), 1, &steps);
-    if (like->op == BL_OP_POISON)
-        return like;
-    const bl_node *start = bl_const_float(ir, wide, bl_attr(c, "start")->real);
-    const bl_node *stop = bl_const_float(ir, wide, bl_attr(c, "stop")->real);
-    const bl_node *count = bl_cast(ir, BL_I64, steps), *one = bl_const_int(ir, BL_I64, 1);
-    const bl_node *last = bl_alu2(ir, BL_OP_MAX, bl_sub(ir, count, one), one);
-    const bl_node *half = bl_alu2(ir, BL_OP_MAX, bl_idiv(ir, count, bl_const_int(ir, BL_I64, 2)), one);
-    const bl_node *step = bl_div(ir, bl_sub(ir, stop, start), bl_cast(ir, wide, last));
-    const bl_node *at = bl_iota(ir, BL_I64, steps);
-    const bl_node *back = bl_sub(ir, bl_spread(ir, last, at), at);
-    const bl_node *first = bl_mul(ir, bl_cast(ir, wide, at), bl_spread(ir, step, at));
-    const bl_node *second = bl_mul(ir, bl_cast(ir, wide, back), bl_spread(ir, step, at));
-    first = bl_add(ir, bl_spread(ir, start, at), first);
-    second = bl_sub(ir, bl_spread(ir, stop, at), second);
-    return bl_cast(ir, dtype, bl_where(ir, bl_less(ir, at, bl_spread(ir, half, at)), first, second));
 }

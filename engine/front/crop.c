@@ -127,6 +127,36 @@ const bl_node *expand_slice(bl_call *c)
     return x;
 }
 
+/* How much each axis is short of attribute "shape" (-1 keeps one), or over it where |over|; false after a failure. */
+static bool take_rest(bl_call *c, bool over, const bl_node **size, const bl_node **rest)
+{
+    const bl_node *x = c->in[0];
+    const bl_value *shape = bl_attr(c, "shape");
+
+    if (shape->count != x->ndim) {
+        bl_call_fail(c, "%d sizes given for a tensor of shape %s", shape->count, bl_call_shape(c, x));
+        return false;
+    }
+    for (int i = 0; i < x->ndim; i++) {
+        size[i] = bl_is_int(shape->sizes[i], -1) ? x->dim[i] : shape->sizes[i];
+        rest[i] = over ? bl_sub(c->ir, x->dim[i], size[i]) : bl_sub(c->ir, size[i], x->dim[i]);
+        if (size[i]->lo < 0 || rest[i]->lo < 0) {
+            bl_call_fail(c, "%s cannot become %s", bl_call_shape(c, x), bl_shape_text(c->ir, x->ndim, shape->sizes, NULL));
+            return false;
+        }
+    }
+    return true;
+}
+
+const bl_node *expand_shrink_to(bl_call *c)
+{
+    const bl_node *start[BL_MAX_DIMS], *size[BL_MAX_DIMS], *rest[BL_MAX_DIMS];
+
+    for (int i = 0; i < BL_MAX_DIMS; i++)
+        start[i] = bl_index(c->ir, 0);
+    return take_rest(c, true, size, rest) ? bl_shrink(c->ir, c->in[0], start, size) : c->in[0];
+}
+
 /* ---- pad */
 
 /* So many zeros after the last axis. */
@@ -157,6 +187,15 @@ static const bl_node *add_zeros(bl_call *c, const bl_node *x, const bl_node *con
     const bl_wire_number *number = &bl_attr(c, "value")->number;
     bool zero = number->whole && number->magnitude == 0 && !(number->negative && bl_dtype_is_float((bl_dtype)x->dtype));
     return bl_call_pad(c, x, before, after, zero ? NULL : bl_call_literal(c, (bl_dtype)x->dtype, number));
+}
+
+const bl_node *expand_pad_to(bl_call *c)
+{
+    const bl_node *before[BL_MAX_DIMS], *size[BL_MAX_DIMS], *rest[BL_MAX_DIMS];
+
+    for (int i = 0; i < BL_MAX_DIMS; i++)
+        before[i] = bl_index(c->ir, 0);
+    return take_rest(c, false, size, rest) ? add_zeros(c, c->in[0], before, rest) : c->in[0];
 }
 
 /* The |amount| elements that stand before an axis, or after it. */

@@ -34,7 +34,10 @@ static const bl_node *fold_last(bl_ir *ir, const running *r, const bl_node *x)
         return bl_reduce(ir, r->fold, x, last);
     const bl_node *most = finite_or_zero(ir, bl_detach(ir, bl_reduce(ir, BL_OP_MAX, x, last)));
     const bl_node *sum = bl_reduce(ir, BL_OP_ADD, bl_alu1(ir, BL_OP_EXP, bl_sub(ir, x, bl_spread(ir, most, x))), last);
-    return bl_add(ir, most, bl_alu1(ir, BL_OP_LOG, sum));
+    /* of nothing: not the logarithm of 0, whose slope is infinite */
+    const bl_node *none = bl_alu2(ir, BL_OP_CMPEQ, sum, bl_full_like(ir, sum, 0));
+    const bl_node *log = bl_alu1(ir, BL_OP_LOG, bl_where(ir, none, bl_full_like(ir, sum, 1), sum));
+    return bl_where(ir, none, start_like(ir, r, sum), bl_add(ir, most, log));
 }
 
 static const bl_node *combine(bl_ir *ir, const running *r, const bl_node *x, const bl_node *y)

@@ -15,7 +15,8 @@
  *
  *   if(condition, value, value)   by attributes and numbers, when the graph is built; only one value is evaluated
  *   given(name)                   was the optional input or attribute given?
- *   is_float(x)  is_fixed(x)  ndim(x)  size(x, axis)  dtype(x)
+ *   is_float(x)  is_fixed(x)  is_tall(x)  is_like(x, y)  ndim(x)  size(x, axis)  dtype(x)
+ *   length(list)  item(list, n)   of an attribute
  *   for i in n { ... }            the statements n times, with i = 0, 1, ...: each turn makes nodes of its own
  *   loop i in n { ... }           the same as one scan, with i a tensor: what the statements change goes from turn to turn
  *   need(condition, text, x)      or the op fails with the text (and the shape of x)
@@ -217,6 +218,25 @@ static value read_size(reader *r, const value *x)
     return node_value(bl_cast(r->c->ir, BL_I64, x->node->dim[at]));
 }
 
+/* The number at a place of a list. */
+static value read_item(reader *r, const value *list)
+{
+    value at = take(r, ",") ? read_value(r) : (value){0};
+    if (r->skip > 0)
+        return (value){0};
+    if (list->kind != ATTR || list->attr.kind != BL_ATTR_LIST || !is_number(&at) || at.attr.number.value >= list->attr.nitems)
+        return broken(r, "has no such item");
+    return (value){.kind = ATTR, .attr = list->attr.item[(int)at.attr.number.value]};
+}
+
+static value read_likeness(reader *r, const value *x)
+{
+    value y = take(r, ",") ? read_value(r) : (value){0};
+    if (r->skip > 0)
+        return (value){0};
+    return y.kind == NODE ? flag_value(bl_shape_equal(x->node, y.node)) : broken(r, "asks about what is no tensor");
+}
+
 static bool is_fixed(const bl_node *x)
 {
     int at = 0;
@@ -225,11 +245,29 @@ static bool is_fixed(const bl_node *x)
     return at == x->ndim;
 }
 
+/* is_float, is_fixed, is_tall, ndim, dtype by their number. */
+static value answer_of(reader *r, const bl_node *x, int which)
+{
+    switch (which) {
+    case 0:
+        return flag_value(bl_dtype_is_float((bl_dtype)x->dtype));
+    case 1:
+        return flag_value(is_fixed(x));
+    case 2:
+        return flag_value(x->ndim > 1 && bl_sub(r->c->ir, x->dim[x->ndim - 2], x->dim[x->ndim - 1])->lo > 0);
+    case 3:
+        return number_value(x->ndim, true);
+    default:
+        return text_value(bl_dtype_name((bl_dtype)x->dtype));
+    }
+}
+
 /* A function that asks about a value; *known false where |name| is none. */
 static value read_question(reader *r, bl_span name, bool *known)
 {
-    enum { GIVEN, IS_FLOAT, IS_FIXED, NDIM, DTYPE, SIZE, QUESTIONS };
-    static const char *const questions[QUESTIONS] = {"given", "is_float", "is_fixed", "ndim", "dtype", "size"};
+    enum { GIVEN, LENGTH, ITEM, IS_LIKE, SIZE, IS_FLOAT, IS_FIXED, IS_TALL, NDIM, DTYPE, QUESTIONS };
+    static const char *const questions[QUESTIONS] = {"given",    "length",   "item",    "is_like", "size",
+                                                     "is_float", "is_fixed", "is_tall", "ndim",    "dtype"};
     int which = 0;
     value x, answer = {0};
 
@@ -241,15 +279,18 @@ static value read_question(reader *r, bl_span name, bool *known)
     x = read_value(r);
     if (which == GIVEN)
         answer = flag_value(x.kind != NOTHING);
+    else if (which == LENGTH)
+        answer = number_value(x.kind == ATTR ? x.attr.nitems : 0, true);
+    else if (which == ITEM)
+        answer = read_item(r, &x);
     else if (r->skip == 0 && x.kind != NODE)
         answer = broken(r, "asks about what is no tensor");
+    else if (which == IS_LIKE)
+        answer = read_likeness(r, &x);
     else if (which == SIZE)
         answer = read_size(r, &x);
     else if (r->skip == 0)
-        answer = which == IS_FLOAT   ? flag_value(bl_dtype_is_float((bl_dtype)x.node->dtype))
-                 : which == IS_FIXED ? flag_value(is_fixed(x.node))
-                 : which == NDIM     ? number_value(x.node->ndim, true)
-                                     : text_value(bl_dtype_name((bl_dtype)x.node->dtype));
+        answer = answer_of(r, x.node, which - IS_FLOAT);
     return take(r, ")") ? answer : broken(r, "lacks a parenthesis");
 }
 
@@ -316,6 +357,8 @@ static value read_call(reader *r, bl_span name)
     }
     op = bl_arena_strndup(bl_ir_arena(r->c->ir), name.data, name.len);
     r->wanted = wanted;
+    if (bl_span_is(name, "log") && a.noperands == 1 && a.operand[0] == NULL) /* of a number */
+        return number_value(log(a.ref[0].literal.value), false);
     value result = op != NULL ? use_op(r, op, &a) : broken(r, "has no room");
     r->wanted = 1;
     return result;
@@ -455,8 +498,8 @@ static value read_factor(reader *r)
         if (r->skip > 0 || r->failed)
             return (value){0};
         if (x.kind == ATTR)
-            return minus ? combine(r, "-", "sub", zero, x) : flag_value(!truth(r, &x));
-        return add_operand(&a, &x) ? use_op(r, minus ? "neg" : "logical_not", &a) : broken(r, "has no operand");
+            return minus ? combine(r, "-", "_sub", zero, x) : flag_value(!truth(r, &x));
+        return add_operand(&a, &x) ? use_op(r, minus ? "_neg" : "logical_not", &a) : broken(r, "has no operand");
     }
     value x = read_atom(r);
     if (!take(r, "**"))
@@ -476,7 +519,7 @@ operator;
 static const operator operators[] = {
     {"&", "logical_and", 0}, {"|", "logical_or", 0}, {"<=", "less_equal", 1}, {">=", "greater_equal", 1},
     {"==", "equal", 1},      {"!=", "not_equal", 1}, {"<", "less", 1},        {">", "greater", 1},
-    {"+", "add", 2},         {"-", "sub", 2},        {"*", "mul", 3},         {"/", "div", 3},
+    {"+", "add", 2},         {"-", "_sub", 2},       {"*", "mul", 3},         {"/", "div", 3},
     {"%", "mod", 3},         {"@", "matmul", 3},
 };
 enum { OPERATOR_COUNT = sizeof operators / sizeof operators[0], TIGHTEST = 3 };

@@ -81,35 +81,21 @@ const bl_node *expand_one_hot(bl_call *c)
     return bl_cast(ir, bl_attr(c, "dtype")->dtype, is);
 }
 
-/* Where column - row <= diagonal, over the last two axes of |like|. */
-static const bl_node *below_diagonal(bl_ir *ir, const bl_node *like, int64_t diagonal)
+/* Chosen by comparison, so that it fuses with what makes the logarithms. */
+const bl_node *expand__is_class(bl_call *c)
 {
-    const bl_node *row = bl_iota_like(ir, like, like->ndim - 2, BL_I64);
-    const bl_node *column = bl_iota_like(ir, like, like->ndim - 1, BL_I64);
-    const bl_node *limit = bl_spread(ir, bl_const_int(ir, BL_I64, diagonal), like);
-    return bl_not(ir, bl_less(ir, limit, bl_sub(ir, column, row)));
-}
+    bl_ir *ir = c->ir;
+    const bl_node *x = c->in[0], *target = c->in[1];
+    int axis = x->ndim > 1 ? 1 : 0;
 
-static const bl_node *triangle(bl_call *c, bool lower)
-{
-    const bl_node *x = c->in[0];
-    int64_t diagonal = bl_attr(c, "diagonal")->whole;
-
-    if (x->ndim < 2)
-        return bl_call_fail(c, "needs at least two dimensions, not %s", bl_call_shape(c, x));
-    if (diagonal < -INT32_MAX || diagonal > INT32_MAX)
-        return bl_call_fail(c, "diagonal %lld is out of range", (long long)diagonal);
-    const bl_node *zero = bl_full_like(c->ir, x, 0);
-    const bl_node *below = below_diagonal(c->ir, x, lower ? diagonal : diagonal - 1);
-    return lower ? bl_where(c->ir, below, x, zero) : bl_where(c->ir, below, zero, x);
-}
-
-const bl_node *expand_tril(bl_call *c)
-{
-    return triangle(c, true);
-}
-
-const bl_node *expand_triu(bl_call *c)
-{
-    return triangle(c, false);
+    for (int i = 0; i < x->ndim; i++) {
+        if (x->ndim != target->ndim + 1 || (i != axis && x->dim[i] != target->dim[i < axis ? i : i - 1]))
+            return bl_call_fail(c, "shapes do not fit: x %s, target %s", bl_call_shape(c, x), bl_call_shape(c, target));
+    }
+    const bl_node *wide = bl_add_axis(ir, bl_cast(ir, BL_I64, target), axis);
+    if (x->dim[axis]->hi < INT32_MAX) { /* a class that int32 cannot hold stays none */
+        wide = bl_alu2(ir, BL_OP_MAX, wide, bl_full_like(ir, wide, -1));
+        wide = bl_cast(ir, BL_I32, bl_alu2(ir, BL_OP_MIN, wide, bl_full_like(ir, wide, INT32_MAX)));
+    }
+    return bl_alu2(ir, BL_OP_CMPEQ, bl_spread(ir, wide, x), bl_iota_like(ir, x, axis, (bl_dtype)wide->dtype));
 }

@@ -60,16 +60,6 @@ const bl_node *expand_matmul(bl_call *c)
     return bl_cast(ir, (bl_dtype)c->in[0]->dtype, bl_drop_axes(ir, z, drop));
 }
 
-/* x @ y of matrices, their batch axes alike. */
-static const bl_node *product(bl_call *c, const bl_node *x, const bl_node *y)
-{
-    int perm[BL_MAX_DIMS];
-    for (int i = 0; i < y->ndim; i++)
-        perm[i] = i < y->ndim - 2 ? i : 2 * y->ndim - 3 - i;
-    y = bl_add_axis(c->ir, bl_permute(c->ir, y, perm), y->ndim - 2);
-    return contract(c, bl_add_axis(c->ir, x, x->ndim - 1), y, 1u << x->ndim);
-}
-
 /* y + bias, the bias along |axis|. */
 static const bl_node *add_bias(bl_call *c, const bl_node *y, const bl_node *bias, int axis)
 {
@@ -285,31 +275,4 @@ const bl_node *expand_conv_transpose(bl_call *c)
     for (int i = 0; i < n; i++)
         f.stride[i] = 1;
     return convolve(c, bl_frame_slide(c, bl_frame_pad(c, x, &f, NULL), &f), w, n);
-}
-
-const bl_node *expand_newton_schulz(bl_call *c)
-{
-    bl_ir *ir = c->ir;
-    const bl_node *x = bl_widen(ir, c->in[0]);
-    const bl_value *p = bl_attr(c, "params");
-    int64_t steps = bl_attr(c, "steps")->whole;
-
-    if (x->ndim < 2)
-        return bl_call_fail(c, "needs a matrix, not %s", bl_call_shape(c, x));
-    if (p->count != 3 || steps < 0 || steps > 100)
-        return bl_call_fail(c, "needs three params and 0 to 100 steps");
-    uint32_t axes = 3u << (x->ndim - 2);
-    const bl_node *norm = bl_alu1(ir, BL_OP_SQRT, bl_reduce(ir, BL_OP_ADD, bl_mul(ir, x, x), axes));
-    x = bl_div(ir, x, bl_spread(ir, bl_add_real(ir, norm, bl_attr(c, "eps")->real), x));
-    int perm[BL_MAX_DIMS];
-    for (int i = 0; i < x->ndim; i++)
-        perm[i] = i < x->ndim - 2 ? i : 2 * x->ndim - 3 - i;
-    bool tall = bl_sub(ir, x->dim[x->ndim - 2], x->dim[x->ndim - 1])->lo > 0;
-    x = tall ? bl_permute(ir, x, perm) : x;
-    for (int64_t i = 0; i < steps; i++) {
-        const bl_node *a = product(c, x, bl_permute(ir, x, perm));
-        const bl_node *b = bl_add(ir, bl_mul_real(ir, a, p->reals[1]), bl_mul_real(ir, product(c, a, a), p->reals[2]));
-        x = bl_add(ir, bl_mul_real(ir, x, p->reals[0]), product(c, b, x));
-    }
-    return bl_cast(ir, (bl_dtype)c->in[0]->dtype, tall ? bl_permute(ir, x, perm) : x);
 }

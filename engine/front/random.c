@@ -130,20 +130,25 @@ static const bl_node *uniform_between(bl_call *c, double low, double high, bl_dt
 }
 
 /* Box and Muller, "A note on the generation of random normal deviates", 1958: both words of one draw. */
-static const bl_node *normal_around(bl_call *c, double mean, double deviation, bl_dtype dtype)
+static const bl_node *box_muller(bl_call *c, bl_words words, bl_dtype dtype)
 {
     bl_ir *ir = c->ir;
-    const bl_value *shape = bl_attr(c, "shape");
     bl_dtype wide = dtype == BL_F64 ? BL_F64 : BL_F32;
-
-    if (!check_float(c, dtype))
-        return bl_call_fail(c, "no floats");
-    bl_words words = draw(c, c->in[0], shape->count, shape->sizes);
     const bl_node *radius = bl_mul_real(ir, bl_cast(ir, wide, words.at[0]), 0x1p-32);
     radius = bl_alu1(ir, BL_OP_LOG, bl_add_real(ir, radius, 0x1p-33)); /* never the logarithm of 0 */
     radius = bl_alu1(ir, BL_OP_SQRT, bl_mul_real(ir, radius, -2));
     const bl_node *turn = bl_mul_real(ir, bl_cast(ir, wide, words.at[1]), 0x1p-32);
-    const bl_node *z = bl_mul(ir, radius, bl_alu1(ir, BL_OP_SIN, bl_mul_real(ir, turn, 2 * M_PI)));
+    return bl_mul(ir, radius, bl_alu1(ir, BL_OP_SIN, bl_mul_real(ir, turn, 2 * M_PI)));
+}
+
+static const bl_node *normal_around(bl_call *c, double mean, double deviation, bl_dtype dtype)
+{
+    bl_ir *ir = c->ir;
+    const bl_value *shape = bl_attr(c, "shape");
+
+    if (!check_float(c, dtype))
+        return bl_call_fail(c, "no floats");
+    const bl_node *z = box_muller(c, draw(c, c->in[0], shape->count, shape->sizes), dtype);
     if (mean != 0 || deviation != 1)
         z = bl_add_real(ir, bl_mul_real(ir, z, deviation), mean);
     return bl_cast(ir, dtype, z);
@@ -159,7 +164,7 @@ const bl_node *expand_normal(bl_call *c)
     return normal_around(c, bl_attr(c, "mean")->real, bl_attr(c, "std")->real, bl_attr(c, "dtype")->dtype);
 }
 
-const bl_node *expand_rand_like(bl_call *c)
+static const bl_node *draw_like(bl_call *c, bool normal)
 {
     const bl_node *x = c->in[0];
     bl_dtype own = bl_dtype_is_float((bl_dtype)x->dtype) ? (bl_dtype)x->dtype : BL_F32;
@@ -167,7 +172,18 @@ const bl_node *expand_rand_like(bl_call *c)
 
     if (!check_float(c, dtype))
         return x;
-    return bl_cast(c->ir, dtype, unit(c->ir, draw(c, c->in[1], x->ndim, x->dim), dtype));
+    bl_words words = draw(c, c->in[1], x->ndim, x->dim);
+    return bl_cast(c->ir, dtype, normal ? box_muller(c, words, dtype) : unit(c->ir, words, dtype));
+}
+
+const bl_node *expand_rand_like(bl_call *c)
+{
+    return draw_like(c, false);
+}
+
+const bl_node *expand_randn_like(bl_call *c)
+{
+    return draw_like(c, true);
 }
 
 const bl_node *expand_dropout(bl_call *c)

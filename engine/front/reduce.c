@@ -4,19 +4,6 @@
 
 #include <math.h>
 
-const bl_node *bl_sum(bl_ir *ir, const bl_node *x, uint32_t axes)
-{
-    return bl_cast(ir, (bl_dtype)x->dtype, bl_reduce(ir, BL_OP_ADD, bl_widen(ir, x), axes));
-}
-
-const bl_node *bl_mean(bl_ir *ir, const bl_node *x, uint32_t axes)
-{
-    const bl_node *wide = bl_widen(ir, x);
-    const bl_node *sum = bl_reduce(ir, BL_OP_ADD, wide, axes);
-    const bl_node *count = bl_count_axes(ir, x, axes, (bl_dtype)wide->dtype);
-    return bl_cast(ir, (bl_dtype)x->dtype, bl_div(ir, sum, bl_spread(ir, count, sum)));
-}
-
 /* The attributes "axis" and "keepdim" of a reduction. */
 typedef struct scope {
     uint32_t axes;
@@ -60,12 +47,6 @@ const bl_node *expand_sum(bl_call *c)
 const bl_node *expand_prod(bl_call *c)
 {
     return fold_all(c, BL_OP_MUL);
-}
-
-const bl_node *expand_mean(bl_call *c)
-{
-    scope s;
-    return take_scope(c, &s) ? finish(c, &s, bl_mean(c->ir, c->in[0], s.axes)) : c->in[0];
 }
 
 /* An extreme value needs a first one. */
@@ -165,86 +146,26 @@ const bl_node *expand_any(bl_call *c)
     return fold_bool(c, BL_OP_ADD); /* or, on bool */
 }
 
-/* float32 or wider, axes kept. */
-static const bl_node *variance(bl_call *c, uint32_t axes)
-{
-    bl_ir *ir = c->ir;
-    const bl_node *x = bl_widen(ir, c->in[0]);
-    const bl_node *off = bl_sub(ir, x, bl_spread(ir, bl_mean(ir, x, axes), x));
-    const bl_node *sum = bl_reduce(ir, BL_OP_ADD, bl_mul(ir, off, off), axes);
-    const bl_node *count =
-        bl_add_real(ir, bl_count_axes(ir, x, axes, (bl_dtype)x->dtype), -(double)bl_attr(c, "correction")->whole);
+/* ---- for formulas */
 
-    count = bl_alu2(ir, BL_OP_MAX, count, bl_full_like(ir, count, 0));
-    return bl_div(ir, sum, bl_spread(ir, count, sum));
+const bl_node *expand__most(bl_call *c)
+{
+    uint32_t axes;
+    return bl_call_axes(c, bl_attr(c, "axis"), c->in[0]->ndim, &axes)
+               ? bl_detach(c->ir, bl_reduce(c->ir, BL_OP_MAX, c->in[0], axes))
+               : c->in[0];
 }
 
-const bl_node *expand_var(bl_call *c)
+const bl_node *expand__count(bl_call *c)
 {
-    scope s;
-    if (!take_scope(c, &s))
-        return c->in[0];
-    return finish(c, &s, bl_cast(c->ir, (bl_dtype)c->in[0]->dtype, variance(c, s.axes)));
+    uint32_t axes;
+    return bl_call_axes(c, bl_attr(c, "axis"), c->in[0]->ndim, &axes)
+               ? bl_count_axes(c->ir, c->in[0], axes, (bl_dtype)c->in[0]->dtype)
+               : c->in[0];
 }
 
-const bl_node *expand_std(bl_call *c)
+const bl_node *expand__drop(bl_call *c)
 {
-    scope s;
-    if (!take_scope(c, &s))
-        return c->in[0];
-    const bl_node *root = bl_alu1(c->ir, BL_OP_SQRT, variance(c, s.axes));
-    return finish(c, &s, bl_cast(c->ir, (bl_dtype)c->in[0]->dtype, root));
-}
-
-/* x less its largest element, which the result does not depend on: no gradient goes there. */
-static const bl_node *below_max(bl_ir *ir, const bl_node *x, uint32_t axes)
-{
-    const bl_node *most = bl_detach(ir, bl_reduce(ir, BL_OP_MAX, x, axes));
-    return bl_sub(ir, x, bl_spread(ir, most, x));
-}
-
-const bl_node *bl_log_softmax(bl_ir *ir, const bl_node *x, uint32_t axes)
-{
-    const bl_node *z = below_max(ir, x, axes);
-    const bl_node *sum = bl_reduce(ir, BL_OP_ADD, bl_alu1(ir, BL_OP_EXP, z), axes);
-    return bl_sub(ir, z, bl_spread(ir, bl_alu1(ir, BL_OP_LOG, sum), z));
-}
-
-static uint32_t one_axis(bl_call *c)
-{
-    int axis = c->in[0]->ndim == 0 ? 0 : bl_call_axis(c, bl_attr(c, "axis")->whole, c->in[0]->ndim);
-    return axis < 0 || c->in[0]->ndim == 0 ? 0 : 1u << axis;
-}
-
-const bl_node *expand_softmax(bl_call *c)
-{
-    bl_ir *ir = c->ir;
-    uint32_t axes = one_axis(c);
-    const bl_node *e = bl_alu1(ir, BL_OP_EXP, below_max(ir, bl_widen(ir, c->in[0]), axes));
-    const bl_node *y = bl_div(ir, e, bl_spread(ir, bl_reduce(ir, BL_OP_ADD, e, axes), e));
-    return bl_cast(ir, (bl_dtype)c->in[0]->dtype, y);
-}
-
-const bl_node *expand_log_softmax(bl_call *c)
-{
-    return bl_cast(c->ir, (bl_dtype)c->in[0]->dtype, bl_log_softmax(c->ir, bl_widen(c->ir, c->in[0]), one_axis(c)));
-}
-
-const bl_node *expand_logsumexp(bl_call *c)
-{
-    bl_ir *ir = c->ir;
-    const bl_node *x = bl_widen(ir, c->in[0]);
-    scope s;
-
-    if (!take_scope(c, &s) || refuse_empty(c, s.axes))
-        return x;
-    const bl_node *most = bl_detach(ir, bl_reduce(ir, BL_OP_MAX, x, s.axes));
-    const bl_node *zero = bl_full_like(ir, most, 0);
-    /* an infinite maximum is not taken off: inf - inf */
-    const bl_node *size = bl_alu2(ir, BL_OP_MAX, most, bl_alu1(ir, BL_OP_NEG, most)); /* drivers take most - most for 0 */
-    const bl_node *finite = bl_less(ir, size, bl_full_like(ir, most, HUGE_VAL));
-    most = bl_where(ir, finite, most, zero);
-    const bl_node *e = bl_alu1(ir, BL_OP_EXP, bl_sub(ir, x, bl_spread(ir, most, x)));
-    const bl_node *y = bl_add(ir, most, bl_alu1(ir, BL_OP_LOG, bl_reduce(ir, BL_OP_ADD, e, s.axes)));
-    return finish(c, &s, bl_cast(ir, (bl_dtype)c->in[0]->dtype, y));
+    uint32_t axes;
+    return bl_call_axes(c, bl_attr(c, "axis"), c->in[0]->ndim, &axes) ? bl_drop_axes(c->ir, c->in[0], axes) : c->in[0];
 }

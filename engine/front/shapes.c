@@ -42,6 +42,15 @@ const bl_node *bl_call_fail_as(bl_call *c, bl_status status, const char *fmt, ..
     return poison;
 }
 
+bool bl_call_results(bl_call *c, int wanted)
+{
+    if (c->nresults == wanted)
+        return true;
+    bl_call_fail(c, "gives %d result%s, but has %d id%s", wanted, wanted == 1 ? "" : "s", c->nresults,
+                 c->nresults == 1 ? "" : "s");
+    return false;
+}
+
 const char *bl_call_shape(bl_call *c, const bl_node *x)
 {
     return bl_shape_text(c->ir, x->ndim, x->dim, NULL);

@@ -23,15 +23,6 @@ static bool check_single(bl_call *c, const bl_node *y, const char *hint)
     return false;
 }
 
-static bool check_results(bl_call *c, int wanted)
-{
-    if (c->nresults == wanted)
-        return true;
-    bl_call_fail(c, "gives %d result%s, but has %d id%s", wanted, wanted == 1 ? "" : "s", c->nresults,
-                 c->nresults == 1 ? "" : "s");
-    return false;
-}
-
 const bl_node *expand_grad(bl_call *c)
 {
     const bl_node *y = c->in[0];
@@ -41,7 +32,7 @@ const bl_node *expand_grad(bl_call *c)
 
     if (n < 1)
         return bl_call_fail(c, "needs y and at least one x%s", seeded ? ", and the cotangent last" : "");
-    if (!check_loss(c, y) || !check_results(c, n))
+    if (!check_loss(c, y) || !bl_call_results(c, n))
         return y;
     if (seeded) {
         seed = c->rest[n];
@@ -106,7 +97,7 @@ static bool take_clips(bl_call *c, int n, const bl_node **g)
 static bool begin(optimiser *o, bl_call *c)
 {
     *o = (optimiser){.c = c};
-    if (!check_loss(c, c->in[0]) || !check_single(c, c->in[0], "") || !check_results(c, c->nrest))
+    if (!check_loss(c, c->in[0]) || !check_single(c, c->in[0], "") || !bl_call_results(c, c->nrest))
         return false;
     o->gradient = bl_arena_array(bl_ir_arena(c->ir), (size_t)c->nrest, sizeof *o->gradient);
     if (o->gradient == NULL || c->nrest < 1) {
@@ -141,129 +132,10 @@ static const bl_node *count_step(bl_call *c)
     return step;
 }
 
-/* x + scale * y */
-static const bl_node *add_scaled(bl_ir *ir, const bl_node *x, double scale, const bl_node *y)
-{
-    return scale == 0 ? x : bl_add(ir, x, bl_mul_real(ir, y, scale));
-}
-
-typedef struct sgd {
-    double momentum, dampening, decay;
-    bool nesterov;
-    const bl_node *step; /* where the first one is special: with dampening */
-} sgd;
-
-static const bl_node *sgd_direction(optimiser *o, const sgd *s, const bl_node *g)
-{
-    bl_ir *ir = o->c->ir;
-    const bl_node **update;
-
-    g = add_scaled(ir, g, s->decay, o->x);
-    if (s->momentum == 0)
-        return g;
-    const bl_node *old = remember(o, "buf", &update);
-    const bl_node *buffer = bl_add(ir, bl_mul_real(ir, old, s->momentum), bl_mul_real(ir, g, 1 - s->dampening));
-    if (s->step != NULL) {
-        const bl_node *first = bl_alu2(ir, BL_OP_CMPEQ, s->step, bl_full_like(ir, s->step, 1));
-        buffer = bl_where(ir, bl_spread(ir, first, g), g, buffer);
-    }
-    *update = buffer;
-    return s->nesterov ? add_scaled(ir, g, s->momentum, buffer) : buffer;
-}
-
-/* x - rate * direction */
-static const bl_node *descend(optimiser *o, const bl_node *rate, const bl_node *direction)
-{
-    bl_ir *ir = o->c->ir;
-    return bl_sub(ir, o->x, bl_mul(ir, bl_spread(ir, rate, o->x), direction));
-}
-
-const bl_node *expand_sgd(bl_call *c)
-{
-    optimiser o;
-    sgd s = {.momentum = bl_attr(c, "momentum")->real,
-             .dampening = bl_attr(c, "dampening")->real,
-             .decay = bl_attr(c, "weight_decay")->real,
-             .nesterov = bl_attr(c, "nesterov")->flag};
-
-    if (s.nesterov && (s.momentum <= 0 || s.dampening != 0))
-        return bl_call_fail(c, "nesterov needs a momentum and no dampening");
-    if (!begin(&o, c))
-        return c->in[0];
-    if (s.momentum != 0 && s.dampening != 0)
-        s.step = count_step(c);
-    for (int i = 0; i < c->nrest; i++) {
-        turn_to(&o, i);
-        const bl_node *rate = bl_call_rate(c, bl_attr(c, "lr"), (bl_dtype)o.x->dtype);
-        c->result[i] = descend(&o, rate, sgd_direction(&o, &s, o.gradient[i]));
-    }
-    return c->result[0];
-}
-
-/* 1 - beta^step, exact to the last places also for a beta near 1. */
-static const bl_node *bias_correction(bl_ir *ir, double beta, const bl_node *step)
-{
-    if (beta <= 0)
-        return bl_full_like(ir, step, 1);
-    return bl_alu1(ir, BL_OP_NEG, bl_expm1(ir, bl_mul_real(ir, step, log(beta))));
-}
-
-/* Adam (Kingma and Ba, arXiv:1412.6980); |decoupled|: AdamW (Loshchilov and Hutter, arXiv:1711.05101). */
-static const bl_node *adam(bl_call *c, bool decoupled)
-{
-    bl_ir *ir = c->ir;
-    const bl_value *betas = bl_attr(c, "betas");
-    double eps = bl_attr(c, "eps")->real;
-    double decay = bl_attr(c, "weight_decay")->real;
-    optimiser o;
-
-    if (betas->count != 2 || !(betas->reals[0] >= 0 && betas->reals[0] < 1 && betas->reals[1] >= 0 && betas->reals[1] < 1))
-        return bl_call_fail(c, "betas must be two numbers from 0 to below 1");
-    if (!begin(&o, c))
-        return c->in[0];
-    double b1 = betas->reals[0], b2 = betas->reals[1];
-    const bl_node *step = count_step(c);
-    for (int i = 0; i < c->nrest; i++) {
-        const bl_node **m_update, **v_update;
-        turn_to(&o, i);
-        bl_dtype dtype = (bl_dtype)o.x->dtype;
-        bl_dtype wide = dtype == BL_F64 ? BL_F64 : BL_F32;
-        const bl_node *rate = bl_call_rate(c, bl_attr(c, "lr"), wide);
-        const bl_node *t = bl_cast(ir, wide, step);
-        const bl_node *g = decoupled ? o.gradient[i] : add_scaled(ir, o.gradient[i], decay, o.x);
-        if (decoupled) {
-            const bl_node *keep = bl_sub(ir, bl_full_like(ir, rate, 1), bl_mul_real(ir, rate, decay));
-            o.x = decay == 0 ? o.x : bl_mul(ir, o.x, bl_spread(ir, bl_cast(ir, dtype, keep), o.x));
-        }
-        const bl_node *m = remember(&o, "m", &m_update);
-        const bl_node *v = remember(&o, "v", &v_update);
-        m = *m_update = bl_add(ir, bl_mul_real(ir, m, b1), bl_mul_real(ir, g, 1 - b1));
-        v = *v_update = bl_add(ir, bl_mul_real(ir, v, b2), bl_mul_real(ir, bl_mul(ir, g, g), 1 - b2));
-        /* divided once, not for each element */
-        const bl_node *scale = bl_alu1(ir, BL_OP_SQRT, bias_correction(ir, b2, t));
-        scale = bl_div(ir, bl_full_like(ir, scale, 1), scale);
-        rate = bl_div(ir, rate, bias_correction(ir, b1, t));
-        const bl_node *root = bl_alu1(ir, BL_OP_SQRT, v);
-        root = bl_add_real(ir, bl_mul(ir, root, bl_spread(ir, bl_cast(ir, dtype, scale), root)), eps);
-        c->result[i] = descend(&o, bl_cast(ir, dtype, rate), bl_div(ir, m, root));
-    }
-    return c->result[0];
-}
-
-const bl_node *expand_adam(bl_call *c)
-{
-    return adam(c, false);
-}
-
-const bl_node *expand_adamw(bl_call *c)
-{
-    return adam(c, true);
-}
-
 const bl_node *expand_clip_grad_norm(bl_call *c)
 {
     double norm = bl_attr(c, "max_norm")->real;
-    if (!check_results(c, c->nrest))
+    if (!bl_call_results(c, c->nrest))
         return c->rest[0];
     if (!(norm > 0))
         return bl_call_fail(c, "max_norm must be over 0");
@@ -282,6 +154,7 @@ typedef struct stepper {
     const char *formula;
     const char *remembered[MAX_REMEMBERED]; /* names of what is remembered of each parameter */
     int nremembered;
+    bool uncounted; /* the number of the step does not matter */
 } stepper;
 
 /* The attributes of |c| that the op |name| takes too. */
@@ -314,7 +187,7 @@ static const bl_node *step_all(bl_call *c, const stepper *s)
         return c->in[0];
     for (int i = 0; i < 4 + MAX_REMEMBERED; i++)
         refs[i] = (bl_wire_ref){.kind = BL_REF_NODE};
-    const bl_node *step = count_step(c);
+    const bl_node *step = s->uncounted ? bl_const_float(ir, BL_F32, 1) : count_step(c);
     bl_wire_node node = {.nids = 1 + s->nremembered,
                          .ids = c->node->ids,
                          .op = s->formula,
@@ -339,28 +212,59 @@ static const bl_node *step_all(bl_call *c, const stepper *s)
     return c->result[0];
 }
 
+const bl_node *expand_sgd(bl_call *c)
+{
+    bool momentum = bl_attr(c, "momentum")->real > 0, dampening = bl_attr(c, "dampening")->real != 0;
+
+    if (bl_attr(c, "nesterov")->flag && (!momentum || dampening))
+        return bl_call_fail(c, "nesterov needs a momentum and no dampening");
+    if (bl_attr(c, "momentum")->real == 0)
+        return step_all(c, &(stepper){.formula = "_sgd", .uncounted = true});
+    return step_all(c, &(stepper){"_sgd_momentum", {"buf"}, 1, !dampening});
+}
+
+/* Kingma and Ba, arXiv:1412.6980; AdamW: Loshchilov and Hutter, arXiv:1711.05101. */
+static const bl_node *adam(bl_call *c, const char *formula)
+{
+    const bl_value *betas = bl_attr(c, "betas");
+    if (betas->count != 2 || !(betas->reals[0] >= 0 && betas->reals[0] < 1 && betas->reals[1] >= 0 && betas->reals[1] < 1))
+        return bl_call_fail(c, "betas must be two numbers from 0 to below 1");
+    return step_all(c, &(stepper){formula, {"m", "v"}, 2, false});
+}
+
+const bl_node *expand_adam(bl_call *c)
+{
+    return adam(c, "_adam");
+}
+
+const bl_node *expand_adamw(bl_call *c)
+{
+    return adam(c, "_adamw");
+}
+
 const bl_node *expand_adagrad(bl_call *c)
 {
-    return step_all(c, &(stepper){"_adagrad", {"sum"}, 1});
+    return step_all(c, &(stepper){"_adagrad", {"sum"}, 1, false});
 }
 
 const bl_node *expand_rmsprop(bl_call *c)
 {
     bool momentum = bl_attr(c, "momentum")->real != 0;
-    return step_all(c, momentum ? &(stepper){"_rmsprop_momentum", {"v", "buf"}, 2} : &(stepper){"_rmsprop", {"v"}, 1});
+    return step_all(c,
+                    momentum ? &(stepper){"_rmsprop_momentum", {"v", "buf"}, 2, false} : &(stepper){"_rmsprop", {"v"}, 1, false});
 }
 
 const bl_node *expand_lamb(bl_call *c)
 {
-    return step_all(c, &(stepper){"_lamb", {"m", "v"}, 2});
+    return step_all(c, &(stepper){"_lamb", {"m", "v"}, 2, false});
 }
 
 const bl_node *expand_lars(bl_call *c)
 {
-    return step_all(c, &(stepper){"_lars", {"buf"}, 1});
+    return step_all(c, &(stepper){"_lars", {"buf"}, 1, false});
 }
 
 const bl_node *expand_muon(bl_call *c)
 {
-    return step_all(c, &(stepper){"_muon", {"buf"}, 1});
+    return step_all(c, &(stepper){"_muon", {"buf"}, 1, false});
 }

@@ -224,3 +224,90 @@ const bl_node *expand_diag(bl_call *c)
         return bl_call_fail(c, "needs one or two dimensions, not %s", bl_call_shape(c, x));
     return x->ndim == 1 ? put_diagonal(c, x, offset) : take_diagonal(c, x, offset);
 }
+
+/* ---- several parts */
+
+/* |count| parts of one size, of which the last may be shorter. */
+static const bl_node *split_evenly(bl_call *c, const bl_node *x, int axis, int64_t size)
+{
+    int64_t extent = x->dim[axis]->hi, count = extent == 0 ? 1 : (extent - 1) / size + 1;
+
+    if (count > INT32_MAX || !bl_call_results(c, (int)count))
+        return x;
+    for (int64_t i = 0, left = extent; i < count; i++, left -= size)
+        c->result[i] = bl_shrink_axis(c->ir, x, axis, bl_index(c->ir, i * size), bl_index(c->ir, left < size ? left : size));
+    return c->result[0];
+}
+
+/* The axis, of a fixed length; -1 after a failure. */
+static int take_split_axis(bl_call *c)
+{
+    const bl_node *x = c->in[0];
+    int axis = bl_call_axis(c, bl_attr(c, "axis")->whole, x->ndim);
+
+    if (axis < 0 || bl_is_const(x->dim[axis]))
+        return axis;
+    bl_call_fail(c, "axis %d of %s needs a fixed length", axis, bl_call_shape(c, x));
+    return -1;
+}
+
+const bl_node *expand_split(bl_call *c)
+{
+    const bl_node *x = c->in[0];
+    const bl_value *sizes = bl_attr(c, "sizes");
+    int axis = take_split_axis(c);
+    int64_t done = 0;
+
+    if (axis < 0)
+        return x;
+    if (sizes->from->kind != BL_ATTR_LIST && sizes->wholes[0] > 0)
+        return split_evenly(c, x, axis, sizes->wholes[0]);
+    for (int i = 0; i < sizes->count; i++)
+        done = sizes->wholes[i] < 0 || done < 0 || sizes->wholes[i] > x->dim[axis]->hi ? -1 : done + sizes->wholes[i];
+    if (sizes->from->kind != BL_ATTR_LIST || done != x->dim[axis]->hi)
+        return bl_call_fail(c, "sizes must be over 0, or add up to axis %d of %s", axis, bl_call_shape(c, x));
+    if (!bl_call_results(c, sizes->count))
+        return x;
+    done = 0;
+    for (int i = 0; i < sizes->count; done += sizes->wholes[i++])
+        c->result[i] = bl_shrink_axis(c->ir, x, axis, bl_index(c->ir, done), bl_index(c->ir, sizes->wholes[i]));
+    return c->result[0];
+}
+
+const bl_node *expand_chunk(bl_call *c)
+{
+    const bl_node *x = c->in[0];
+    int64_t chunks = bl_attr(c, "chunks")->whole;
+    int axis = take_split_axis(c);
+
+    if (axis < 0)
+        return x;
+    if (chunks < 1)
+        return bl_call_fail(c, "chunks must be over 0, not %lld", (long long)chunks);
+    int64_t extent = x->dim[axis]->hi;
+    return split_evenly(c, x, axis, extent <= chunks ? 1 : (extent - 1) / chunks + 1);
+}
+
+const bl_node *expand_meshgrid(bl_call *c)
+{
+    const bl_node *dim[BL_MAX_DIMS], *one[BL_MAX_DIMS];
+    bool swap = bl_attr(c, "indexing")->text[0] == 'x' && c->nrest > 1;
+    int n = c->nrest;
+
+    if (n > BL_MAX_DIMS)
+        return bl_call_fail_as(c, BL_ELIMIT, "needs a tensor of %d dimensions, the limit is %d", n, BL_MAX_DIMS);
+    if (!bl_call_results(c, n))
+        return c->rest[0];
+    for (int i = 0; i < n; i++) {
+        if (c->rest[i]->ndim > 1)
+            return bl_call_fail(c, "takes vectors, not %s", bl_call_shape(c, c->rest[i]));
+        dim[swap && i < 2 ? 1 - i : i] = c->rest[i]->ndim == 0 ? bl_index(c->ir, 1) : c->rest[i]->dim[0];
+    }
+    for (int i = 0; i < n; i++) {
+        int axis = swap && i < 2 ? 1 - i : i;
+        for (int k = 0; k < n; k++)
+            one[k] = k == axis ? dim[axis] : bl_index(c->ir, 1);
+        c->result[i] = bl_call_expand(c, bl_reshape(c->ir, c->rest[i], n, one), n, dim);
+    }
+    return c->result[0];
+}

@@ -275,7 +275,8 @@ static const bl_node *spread(bl_ir *ir, const bl_node *x, const bl_node *like)
     return bl_expand(ir, x, like->ndim, like->dim);
 }
 
-/* The product of the others: product / x where no element is zero, the product of the others at the only zero, else 0. */
+/* The product of the others: product / x where no element is zero, the product of the others at the only zero, else 0.  One zero, or
+ * of two the other, stays as a factor, so that the gradient of this is right there too. */
 static const bl_node *product_gradient(bl_ir *ir, const bl_node *node, const bl_node *g)
 {
     const bl_node *x = node->src[0];
@@ -288,8 +289,11 @@ static const bl_node *product_gradient(bl_ir *ir, const bl_node *node, const bl_
     const bl_node *zeros = bl_reduce(ir, BL_OP_ADD, bl_cast(ir, BL_I32, is_zero), axes);
     const bl_node *none = spread(ir, bl_alu2(ir, BL_OP_CMPEQ, zeros, bl_full_like(ir, zeros, 0)), x);
     const bl_node *single = spread(ir, bl_alu2(ir, BL_OP_CMPEQ, zeros, bl_full_like(ir, zeros, 1)), x);
-    const bl_node *at_zero = bl_where(ir, single, product, zero);
-    const bl_node *elsewhere = bl_where(ir, none, bl_div(ir, product, safe), zero);
+    const bl_node *two = spread(ir, bl_alu2(ir, BL_OP_CMPEQ, zeros, bl_full_like(ir, zeros, 2)), x);
+    const bl_node *factor = spread(ir, sum(ir, bl_where(ir, is_zero, x, zero), axes), x);
+    const bl_node *other = bl_mul(ir, bl_sub(ir, factor, x), product), *others = bl_div(ir, product, safe);
+    const bl_node *at_zero = bl_where(ir, single, product, bl_where(ir, two, other, zero));
+    const bl_node *elsewhere = bl_where(ir, none, others, bl_where(ir, single, bl_mul(ir, factor, others), zero));
 
     return bl_mul(ir, spread(ir, g, x), bl_where(ir, is_zero, at_zero, elsewhere));
 }

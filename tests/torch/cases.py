@@ -25,10 +25,10 @@ CASES = []
 # Ops that no case can hold, and the file of tests that has them (a test looks there for the name).
 ELSEWHERE = {
     **dict.fromkeys(("keccak", "sha3_224", "sha3_256", "shake_128", "hash"), "test_hashes.py"),
-    "grad": "test_ops.py", "svd": "test_linalg.py", "sgd": "test_training.py", "adam": "test_training.py", "adamw": "test_training.py",
+    "grad": "test_ops.py", "svd": "test_linalg.py", "scan": "test_linalg.py", "cond": "test_linalg.py", "sgd": "test_training.py", "adam": "test_training.py", "adamw": "test_training.py",
     **dict.fromkeys(("adagrad", "rmsprop", "lamb", "lars", "muon", "clip_grad_norm", "step_lr", "polynomial_lr", "cosine_lr", "warmup_lr",
                      "one_cycle_lr"), "test_training.py"),
-    **dict.fromkeys(("dropout", "uniform", "normal", "randint", "randperm", "rand_like", "kaiming_uniform", "kaiming_normal",
+    **dict.fromkeys(("dropout", "uniform", "normal", "randint", "randperm", "rand_like", "randn_like", "kaiming_uniform", "kaiming_normal",
                      "glorot_uniform", "scaled_uniform", "bernoulli", "multinomial", "random_bits", "threefry"), "test_random.py"),
 }
 
@@ -309,6 +309,10 @@ def add_reductions():
     case("logsumexp", [given([[-INF, -INF], [INF, 1], [1000, 1001]])], lambda a: torch.logsumexp(a, 1), {"axis": 1}, grad=False, note="special")
 
 
+def add_zeros():
+    case("prod", [given([[0.0, 2, 3, 0.5], [0, 0, 2, 3], [1, 2, 3, 4], [0, 0, 0, 1]])], lambda a: torch.prod(a, 1), {"axis": 1}, dtypes=EXACT, note="zeros in rows")
+
+
 def add_losses():
     for word in ("mean", "sum", "none"):
         attrs = {"reduction": word}
@@ -468,5 +472,5 @@ def add_creation():
     case("zeros_like", [x(3)], lambda a: torch.zeros_like(a, dtype=torch.int32), {"dtype": "int32"}, grad=False)
 
 
-for add in (add_binary, add_unary, add_logic, add_casts, add_reductions, add_losses, add_products, add_indexing, add_movement, add_creation):
+for add in (add_binary, add_unary, add_logic, add_casts, add_reductions, add_zeros, add_losses, add_products, add_indexing, add_movement, add_creation):
     add()

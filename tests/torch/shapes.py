@@ -231,6 +231,51 @@ def add_interpolation():
          grad=False, note="int32 makes float32")
 
 
+def add_parts():
+    """What tinygrad's Tensor has besides: parts, grids, fills, and pairs of statistics."""
+    for axis, shape, sizes in ((0, (7, 2), 3), (1, (2, 6), 3), (-1, (2, 5), [1, 0, 4]), (0, (4,), 9), (0, (0, 2), 3)):
+        count = len(torch.zeros(*shape).split(sizes, axis))
+        for which in range(count):
+            case("split", [x(*shape)], lambda a, p=(sizes, axis), w=which: a.split(*p)[w].clone(), {"sizes": sizes, "axis": axis}, dtypes=ANY, pick=(which, count))
+    for axis, shape, chunks in ((0, (7, 2), 3), (1, (2, 6), 4), (0, (3,), 5), (0, (5,), 1)):
+        count = len(torch.zeros(*shape).chunk(chunks, axis))
+        for which in range(count):
+            case("chunk", [x(*shape)], lambda a, p=(chunks, axis), w=which: a.chunk(*p)[w].clone(), {"chunks": chunks, "axis": axis}, dtypes=FLOATS,
+                 pick=(which, count))
+    for word in ("ij", "xy"):
+        for sizes in ((2, 3, 4), (3,), (2, 0)):
+            for which in range(len(sizes)):
+                case("meshgrid", [x(n) for n in sizes], lambda *a, word=word, w=which: torch.meshgrid(*a, indexing=word)[w].clone(), {"indexing": word},
+                     dtypes=FLOATS, pick=(which, len(sizes)))
+    case("pad_to", [x(2, 3)], lambda a: F.pad(a, (0, 2, 0, 1)), {"shape": [3, 5]}, dtypes=ANY)
+    case("pad_to", [x(2, 3)], lambda a: F.pad(a, (0, 1), value=-1.5), {"shape": [-1, 4], "value": -1.5})
+    case("pad_to", [x(0, 3)], lambda a: F.pad(a, (0, 0, 0, 2), value=2), {"shape": [2, 3], "value": 2}, note="nothing")
+    case("shrink_to", [x(4, 3)], lambda a: a[:2], {"shape": [2, -1]}, dtypes=ANY)
+    case("shrink_to", [x(4, 3)], lambda a: a[:0, :2], {"shape": [0, 2]}, note="nothing")
+    case("full_like", [x(2, 3)], lambda a: torch.full_like(a, 1), {"value": 1}, dtypes=ANY, grad=False)
+    case("full_like", [x(2, 3)], lambda a: torch.full_like(a, 2.5, dtype=torch.float32), {"value": 2.5, "dtype": "float32"}, dtypes=F32, grad=False)
+    case("masked_fill", [x(3, 4), whole((4,), 0, 2), x()], lambda a, m, v: torch.where(m.bool(), v, a), dtypes=NUMBERS)
+    case("masked_fill", [x(3, 4), whole((3, 4), 0, 2), 2], lambda a, m, v: a.masked_fill(m.bool(), v), dtypes=NUMBERS, note="a number")
+    case("contiguous_backward", [x(3, 4)], lambda a: a * 1, dtypes=FLOATS)
+    for which in (0, 1):
+        for attrs in ({}, {"axis": [1]}, {"axis": [0, 2], "keepdim": True, "correction": 0}):
+            options = {"dim": tuple(attrs.get("axis", (0, 1, 2))), "keepdim": attrs.get("keepdim", False), "correction": attrs.get("correction", 1)}
+            case("var_mean", [x(2, 3, 4)], lambda a, o=options, w=which: torch.var_mean(a, **o)[w], attrs, loose=12, pick=(which, 2))
+            case("std_mean", [x(2, 3, 4)], lambda a, o=options, w=which: torch.std_mean(a, **o)[w], attrs, loose=12, pick=(which, 2))
+    for a, b, attrs in (([1.0, 2], [1.000001, 2], {}), ([1.0, 2], [1.1, 2], {}), ([1.0, NAN], [1.0, NAN], {}), ([1.0, NAN], [1.0, NAN], {"equal_nan": True}),
+                        ([INF, 1], [INF, 1], {}), ([], [], {})):
+        case("allclose", [given(a), given(b)], lambda a, b, o=attrs: torch.tensor(torch.allclose(a, b, **o)), attrs, dtypes=EXACT, grad=False)
+    case("allclose", [given([1.0, 2]), given([1.2, 2])], lambda a, b: torch.tensor(torch.allclose(a, b, atol=0.3)), {"atol": 0.3}, dtypes=EXACT, grad=False)
+    op = "sparse_categorical_crossentropy"
+    for word in ("mean", "sum", "none"):
+        def loss(a, t, word=word, ignore=-1, smooth=0.0):
+            y = F.cross_entropy(a.flatten(0, -2), t.flatten(), reduction=word, ignore_index=ignore, label_smoothing=smooth)
+            return y.reshape(t.shape) if word == "none" else y
+        case(op, [x(2, 3, 5), fixed([[0, 4, -1], [2, 2, -1]], "int64")], loss, {"reduction": word}, loose=20)
+        case(op, [x(6, 5), fixed([0, 4, 1, 2, 2, 3], "int64")], lambda a, t, f=loss: f(a, t, ignore=2, smooth=0.1),
+             {"reduction": word, "ignore_index": 2, "label_smoothing": 0.1}, loose=20)
+
+
 def add_linspace():
     rows = ((0, 1, 5), (-3, 7.5, 11), (2, 2, 3), (5, -5, 4), (1, 9, 1), (1, 9, 0), (0, 1, 2), (0.1, 0.7, 33))
     for start, stop, steps in rows:
@@ -239,5 +284,5 @@ def add_linspace():
     case("linspace", [], lambda: torch.linspace(0, 3, 7).half(), {"start": 0, "stop": 3, "steps": 7, "dtype": "float16"}, dtypes=F32, note="float16")
 
 
-for add in (add_convolutions, add_pools, add_unpools, add_padding, add_movement, add_rearrange, add_interpolation, add_linspace):
+for add in (add_convolutions, add_pools, add_unpools, add_padding, add_movement, add_rearrange, add_interpolation, add_linspace, add_parts):
     add()

@@ -122,6 +122,19 @@ class Gradients(ServiceTest):
                 self.close("gradient", found["g"], g, 1e-10, 1e-10)
                 self.close("second gradient", found["h"], h, 1e-9, 1e-9)
 
+    def test_in_a_body(self):
+        body = {"inputs": ["a"], "nodes": [{"id": ["u", "s", "v"], "op": "svd", "in": ["a"]}, {"id": "y", "op": "sum", "in": ["s"]}], "outputs": ["y"]}
+        nodes = [{"id": "y", "op": "scan", "in": ["x"], "attrs": {"body": body, "carries": 0, "sequences": 1}},
+                 {"id": "p", "op": "full", "attrs": {"shape": [], "value": True, "dtype": "bool"}},
+                 {"id": "z", "op": "cond", "in": ["p", "x"], "attrs": {"then": body, "otherwise": body}}, {"id": "all", "op": "sum", "in": ["y"]},
+                 {"id": "g", "op": "grad", "in": ["all", "x"]}, {"id": "h", "op": "grad", "in": ["z", "x"]}]
+        torch.manual_seed(5)
+        x = torch.randn(2, 3, 3, dtype=torch.float64, requires_grad=True)
+        g, = torch.autograd.grad(torch.linalg.svd(x)[1].sum(), x)
+        found = self.service.run(nodes, ["g", "h"], {"x": x}, "interp:0")
+        self.close("scan", found["g"], g, 1e-10, 1e-10)
+        self.close("cond", found["h"], g, 1e-10, 1e-10)
+
     def test_equal_values_have_a_finite_gradient(self):
         nodes = [{"id": ["u", "s", "v"], "op": "svd", "in": ["x"]}, {"id": "sum", "op": "sum", "in": ["s"]},
                  {"id": "g", "op": "grad", "in": ["sum", "x"]}]

@@ -114,6 +114,9 @@ class Distributions(DeviceTest):
     def test_rand_like_and_dropout(self):
         x = torch.ones(COUNT)
         self.within(numbers(self.draw("rand_like", {}, tensors={"x": x})), 0, 1)
+        normal = numbers(self.draw("randn_like", {}, tensors={"x": x}))
+        self.assertLess(abs(normal.mean()), ERRORS / math.sqrt(COUNT))
+        self.assertLess(abs(normal.var() - 1), ERRORS * math.sqrt(2 / COUNT))
         for p in (0.3, 0.0, 1.0):
             nodes = [{"id": "y", "op": "dropout", "in": ["x"], "attrs": {"p": p}}, {"id": ["g"], "op": "grad", "in": ["y", "x", "x"], "attrs": {"cotangent": True}}]
             got = self.run_graph(nodes, ["y", "g"], {"x": x})

@@ -19,6 +19,7 @@ DEFAULTS = {
     "softplus": {"beta": 1, "threshold": 20},
     "isinf": {"detect_positive": True, "detect_negative": True},
     "isclose": {"rtol": 1e-05, "atol": 1e-08, "equal_nan": False},
+    "allclose": {"rtol": 1e-05, "atol": 1e-08, "equal_nan": False},
     "sum": {"keepdim": False},
     "prod": {"keepdim": False},
     "mean": {"keepdim": False},
@@ -31,6 +32,8 @@ DEFAULTS = {
     "count_nonzero": {"keepdim": False},
     "var": {"correction": 1, "keepdim": False},
     "std": {"correction": 1, "keepdim": False},
+    "var_mean": {"correction": 1, "keepdim": False},
+    "std_mean": {"correction": 1, "keepdim": False},
     "softmax": {"axis": -1},
     "log_softmax": {"axis": -1},
     "softmin": {"axis": -1},
@@ -46,6 +49,7 @@ DEFAULTS = {
     "topk": {"axis": -1, "largest": True},
     "cross_entropy": {"reduction": "mean", "label_smoothing": 0},
     "nll_loss": {"reduction": "mean"},
+    "sparse_categorical_crossentropy": {"reduction": "mean", "ignore_index": -1, "label_smoothing": 0},
     "mse_loss": {"reduction": "mean"},
     "l1_loss": {"reduction": "mean"},
     "smooth_l1_loss": {"beta": 1, "reduction": "mean"},
@@ -96,6 +100,10 @@ DEFAULTS = {
     "flatten": {"start_axis": 0, "end_axis": -1},
     "cat": {"axis": 0},
     "stack": {"axis": 0},
+    "split": {"axis": 0},
+    "chunk": {"axis": 0},
+    "meshgrid": {"indexing": "ij"},
+    "pad_to": {"value": 0},
     "arange": {"start": 0, "step": 1},
     "linspace": {"dtype": "float32"},
     "full": {"dtype": "float32"},
@@ -128,9 +136,9 @@ DEFAULTS = {
     "one_cycle_lr": {"pct_start": 0.3, "div": 25, "final_div": 10000},
 }
 # Ops whose results are a list, even of one.
-LISTED = ("cummax", "cummin", "sort", "topk", "lstm_cell", "max_pool_indices", "qr", "svd", "fft", "ifft", "rfft",
-          "masked_select", "nonzero", "scan", "cond", "grad", "sgd", "adam", "adamw", "adagrad", "rmsprop", "lamb",
-          "lars", "muon", "clip_grad_norm")
+LISTED = ("var_mean", "std_mean", "cummax", "cummin", "sort", "topk", "lstm_cell", "max_pool_indices", "qr", "svd",
+          "fft", "ifft", "rfft", "masked_select", "nonzero", "split", "chunk", "meshgrid", "scan", "cond", "grad",
+          "sgd", "adam", "adamw", "adagrad", "rmsprop", "lamb", "lars", "muon", "clip_grad_norm")
 
 
 class GraphOps:
@@ -770,6 +778,18 @@ class GraphOps:
         """
         return self.op("isclose", [x, y], {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}, name)
 
+    def allclose(self, x, y, rtol=1e-05, atol=1e-08, equal_nan=False, *, name=None):
+        """are all |x - y| <= atol + rtol * |y|
+
+        x: tensor of floats (integers and bool become float32), brought to one dtype with y
+        y: tensor of floats (integers and bool become float32), brought to one dtype with x
+        rtol: number
+        atol: number
+        equal_nan: True or False
+        Returns: a tensor of bool
+        """
+        return self.op("allclose", [x, y], {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}, name)
+
     def logical_and(self, x, y, *, name=None):
         """both are not zero
 
@@ -868,6 +888,16 @@ class GraphOps:
         """
         return self.op("where", [condition, x, y], {}, name)
 
+    def masked_fill(self, x, mask, value, *, name=None):
+        """the value where the mask holds, else x
+
+        x: tensor of any dtype, brought to one dtype with value
+        mask: tensor of bool (numbers become "not zero")
+        value: tensor of any dtype, brought to one dtype with x
+        Returns: a tensor
+        """
+        return self.op("masked_fill", [x, mask, value], {}, name)
+
     def cast(self, x, dtype, *, name=None):
         """conversion by value; float to integer truncates and saturates
 
@@ -902,6 +932,14 @@ class GraphOps:
         Returns: a tensor
         """
         return self.op("contiguous", [x], {}, name)
+
+    def contiguous_backward(self, x, *, name=None):
+        """x, whose gradient is written to a buffer of its own
+
+        x: tensor of floats (integers and bool become float32)
+        Returns: a tensor of floats
+        """
+        return self.op("contiguous_backward", [x], {}, name)
 
     def sum(self, x, axis=None, keepdim=False, dtype=None, *, name=None):
         """sum, in the dtype; without, bool and integers give 64 bits
@@ -1026,6 +1064,28 @@ class GraphOps:
         Returns: a tensor of floats
         """
         return self.op("std", [x], {"axis": axis, "correction": correction, "keepdim": keepdim}, name)
+
+    def var_mean(self, x, axis=None, correction=1, keepdim=False, *, name=None):
+        """var and mean
+
+        x: tensor of floats (integers and bool become float32)
+        axis: whole number or list of them; None for all
+        correction: whole number
+        keepdim: True or False
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.op("var_mean", [x], {"axis": axis, "correction": correction, "keepdim": keepdim}, name, results=2)
+
+    def std_mean(self, x, axis=None, correction=1, keepdim=False, *, name=None):
+        """std and mean
+
+        x: tensor of floats (integers and bool become float32)
+        axis: whole number or list of them; None for all
+        correction: whole number
+        keepdim: True or False
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.op("std_mean", [x], {"axis": axis, "correction": correction, "keepdim": keepdim}, name, results=2)
 
     def softmax(self, x, axis=-1, *, name=None):
         """exp(x) divided by its sum
@@ -1179,6 +1239,19 @@ class GraphOps:
         Returns: a tensor of floats
         """
         return self.op("nll_loss", [x, target, weight], {"reduction": reduction, "ignore_index": ignore_index}, name)
+
+    def sparse_categorical_crossentropy(self, x, target, reduction="mean", ignore_index=-1, label_smoothing=0, *, name=None):
+        """cross_entropy of logits [..., C] and class indices [...]
+
+        x: tensor of floats (integers and bool become float32)
+        target: tensor of integers
+        reduction: "mean", "sum" or "none"
+        ignore_index: whole number
+        label_smoothing: number
+        Returns: a tensor of floats
+        """
+        return self.op("sparse_categorical_crossentropy", [x, target], {"reduction": reduction, "ignore_index": ignore_index,
+            "label_smoothing": label_smoothing}, name)
 
     def mse_loss(self, x, target, reduction="mean", *, name=None):
         """squared difference
@@ -2017,6 +2090,56 @@ class GraphOps:
         """
         return self.op("stack", [*xs], {"axis": axis}, name)
 
+    def split(self, x, sizes, axis=0, *, results, name=None):
+        """parts of the axis of these sizes, or as many of one size as there are, of which the last may be shorter
+
+        x: tensor of any dtype
+        sizes: whole number or list of them
+        axis: whole number
+        results: how many there are, which the server checks
+        Returns: a list, each a tensor
+        """
+        return self.op("split", [x], {"sizes": sizes, "axis": axis}, name, results=results)
+
+    def chunk(self, x, chunks, axis=0, *, results, name=None):
+        """the axis in so many parts of one size, of which the last may be shorter, or in fewer where that takes it all
+
+        x: tensor of any dtype
+        chunks: whole number
+        axis: whole number
+        results: how many there are, which the server checks
+        Returns: a list, each a tensor
+        """
+        return self.op("chunk", [x], {"chunks": chunks, "axis": axis}, name, results=results)
+
+    def meshgrid(self, xs, indexing="ij", *, name=None):
+        """each vector along an axis of its own, in the shape of all; xy: the first two axes exchanged
+
+        xs: list, each a tensor of any dtype
+        indexing: "ij" or "xy"
+        Returns: a list, each a tensor
+        """
+        return self.op("meshgrid", [*xs], {"indexing": indexing}, name, results=len(xs))
+
+    def pad_to(self, x, shape, value=0, *, name=None):
+        """the value after the ends of the axes, up to this shape; -1 keeps a size
+
+        x: tensor of any dtype
+        shape: size or list of sizes
+        value: number
+        Returns: a tensor
+        """
+        return self.op("pad_to", [x], {"shape": shape, "value": value}, name)
+
+    def shrink_to(self, x, shape, *, name=None):
+        """the first elements of each axis, down to this shape; -1 keeps a size
+
+        x: tensor of any dtype
+        shape: size or list of sizes
+        Returns: a tensor
+        """
+        return self.op("shrink_to", [x], {"shape": shape}, name)
+
     def arange(self, stop, *, start=0, step=1, dtype=None, name=None):
         """start, start + step, ... below stop; int64, or float32 if one of them has a fraction
 
@@ -2084,6 +2207,16 @@ class GraphOps:
         Returns: a tensor
         """
         return self.op("ones_like", [x], {"dtype": dtype}, name)
+
+    def full_like(self, x, value, dtype=None, *, name=None):
+        """every element the value, in the shape of x
+
+        x: tensor of any dtype
+        value: number
+        dtype: dtype
+        Returns: a tensor
+        """
+        return self.op("full_like", [x], {"value": value, "dtype": dtype}, name)
 
     def eye(self, n, m=None, dtype="float32", *, name=None):
         """the n by m matrix with ones on the diagonal; m is n unless given
@@ -2155,6 +2288,17 @@ class GraphOps:
         Returns: a tensor of floats
         """
         return self.op("rand_like", [x, key], {"dtype": dtype, "seed": seed}, name)
+
+    def randn_like(self, x, dtype=None, seed=None, *, key=None, name=None):
+        """normal distribution in the shape of x
+
+        x: tensor of any dtype
+        dtype: dtype
+        seed: whole number; by default the seed of the run
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
+        Returns: a tensor of floats
+        """
+        return self.op("randn_like", [x, key], {"dtype": dtype, "seed": seed}, name)
 
     def kaiming_uniform(self, shape, *, key=None, a=0, mode="fan_in", dtype="float32", seed=None, name=None):
         """uniform within sqrt(6 / ((1 + a^2) * fan))
@@ -3025,6 +3169,17 @@ class NodeOps:
         """
         return self.graph.isclose(self, y, rtol, atol, equal_nan, name=name)
 
+    def allclose(self, y, rtol=1e-05, atol=1e-08, equal_nan=False, *, name=None):
+        """are all |x - y| <= atol + rtol * |y|
+
+        y: tensor of floats (integers and bool become float32), brought to one dtype with x
+        rtol: number
+        atol: number
+        equal_nan: True or False
+        Returns: a tensor of bool
+        """
+        return self.graph.allclose(self, y, rtol, atol, equal_nan, name=name)
+
     def logical_and(self, y, *, name=None):
         """both are not zero
 
@@ -3112,6 +3267,15 @@ class NodeOps:
         """
         return self.graph.where(self, x, y, name=name)
 
+    def masked_fill(self, mask, value, *, name=None):
+        """the value where the mask holds, else x
+
+        mask: tensor of bool (numbers become "not zero")
+        value: tensor of any dtype, brought to one dtype with x
+        Returns: a tensor
+        """
+        return self.graph.masked_fill(self, mask, value, name=name)
+
     def cast(self, dtype, *, name=None):
         """conversion by value; float to integer truncates and saturates
 
@@ -3142,6 +3306,13 @@ class NodeOps:
         Returns: a tensor
         """
         return self.graph.contiguous(self, name=name)
+
+    def contiguous_backward(self, *, name=None):
+        """x, whose gradient is written to a buffer of its own
+
+        Returns: a tensor of floats
+        """
+        return self.graph.contiguous_backward(self, name=name)
 
     def sum(self, axis=None, keepdim=False, dtype=None, *, name=None):
         """sum, in the dtype; without, bool and integers give 64 bits
@@ -3254,6 +3425,26 @@ class NodeOps:
         Returns: a tensor of floats
         """
         return self.graph.std(self, axis, correction, keepdim, name=name)
+
+    def var_mean(self, axis=None, correction=1, keepdim=False, *, name=None):
+        """var and mean
+
+        axis: whole number or list of them; None for all
+        correction: whole number
+        keepdim: True or False
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.graph.var_mean(self, axis, correction, keepdim, name=name)
+
+    def std_mean(self, axis=None, correction=1, keepdim=False, *, name=None):
+        """std and mean
+
+        axis: whole number or list of them; None for all
+        correction: whole number
+        keepdim: True or False
+        Returns: a list of a tensor of floats, a tensor of floats
+        """
+        return self.graph.std_mean(self, axis, correction, keepdim, name=name)
 
     def softmax(self, axis=-1, *, name=None):
         """exp(x) divided by its sum
@@ -3391,6 +3582,17 @@ class NodeOps:
         Returns: a tensor of floats
         """
         return self.graph.nll_loss(self, target, weight, reduction, ignore_index, name=name)
+
+    def sparse_categorical_crossentropy(self, target, reduction="mean", ignore_index=-1, label_smoothing=0, *, name=None):
+        """cross_entropy of logits [..., C] and class indices [...]
+
+        target: tensor of integers
+        reduction: "mean", "sum" or "none"
+        ignore_index: whole number
+        label_smoothing: number
+        Returns: a tensor of floats
+        """
+        return self.graph.sparse_categorical_crossentropy(self, target, reduction, ignore_index, label_smoothing, name=name)
 
     def mse_loss(self, target, reduction="mean", *, name=None):
         """squared difference
@@ -4118,6 +4320,43 @@ class NodeOps:
         """
         return self.graph.rearrange(self, formula, name=name)
 
+    def split(self, sizes, axis=0, *, results, name=None):
+        """parts of the axis of these sizes, or as many of one size as there are, of which the last may be shorter
+
+        sizes: whole number or list of them
+        axis: whole number
+        results: how many there are, which the server checks
+        Returns: a list, each a tensor
+        """
+        return self.graph.split(self, sizes, axis, results=results, name=name)
+
+    def chunk(self, chunks, axis=0, *, results, name=None):
+        """the axis in so many parts of one size, of which the last may be shorter, or in fewer where that takes it all
+
+        chunks: whole number
+        axis: whole number
+        results: how many there are, which the server checks
+        Returns: a list, each a tensor
+        """
+        return self.graph.chunk(self, chunks, axis, results=results, name=name)
+
+    def pad_to(self, shape, value=0, *, name=None):
+        """the value after the ends of the axes, up to this shape; -1 keeps a size
+
+        shape: size or list of sizes
+        value: number
+        Returns: a tensor
+        """
+        return self.graph.pad_to(self, shape, value, name=name)
+
+    def shrink_to(self, shape, *, name=None):
+        """the first elements of each axis, down to this shape; -1 keeps a size
+
+        shape: size or list of sizes
+        Returns: a tensor
+        """
+        return self.graph.shrink_to(self, shape, name=name)
+
     def zeros_like(self, dtype=None, *, name=None):
         """zeros in the shape of x
 
@@ -4134,6 +4373,15 @@ class NodeOps:
         """
         return self.graph.ones_like(self, dtype, name=name)
 
+    def full_like(self, value, dtype=None, *, name=None):
+        """every element the value, in the shape of x
+
+        value: number
+        dtype: dtype
+        Returns: a tensor
+        """
+        return self.graph.full_like(self, value, dtype, name=name)
+
     def rand_like(self, dtype=None, seed=None, *, key=None, name=None):
         """uniform between 0 and 1 in the shape of x
 
@@ -4143,6 +4391,16 @@ class NodeOps:
         Returns: a tensor of floats
         """
         return self.graph.rand_like(self, dtype, seed, key=key, name=name)
+
+    def randn_like(self, dtype=None, seed=None, *, key=None, name=None):
+        """normal distribution in the shape of x
+
+        dtype: dtype
+        seed: whole number; by default the seed of the run
+        key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
+        Returns: a tensor of floats
+        """
+        return self.graph.randn_like(self, dtype, seed, key=key, name=name)
 
     def bernoulli(self, seed=None, *, key=None, name=None):
         """1 with probability p, else 0
