@@ -19,7 +19,7 @@
  *   length(list)  item(list, n)   of an attribute
  *   for i in n { ... }            the statements n times, with i = 0, 1, ...: each turn makes nodes of its own
  *   loop i in n { ... }           the same as one scan, with i a tensor: what the statements change goes from turn to turn
- *   need(condition, text, x)      or the op fails with the text (and the shape of x)
+ *   need(condition, text, x)      or the op fails with the text (and what x is: a shape, a word or a number)
  */
 #include "engine/front/build.h"
 #include "engine/ir/scan.h"
@@ -248,18 +248,12 @@ static bool is_fixed(const bl_node *x)
 /* is_float, is_fixed, is_tall, ndim, dtype by their number. */
 static value answer_of(reader *r, const bl_node *x, int which)
 {
-    switch (which) {
-    case 0:
-        return flag_value(bl_dtype_is_float((bl_dtype)x->dtype));
-    case 1:
-        return flag_value(is_fixed(x));
-    case 2:
+    if (which == 2)
         return flag_value(x->ndim > 1 && bl_sub(r->c->ir, x->dim[x->ndim - 2], x->dim[x->ndim - 1])->lo > 0);
-    case 3:
-        return number_value(x->ndim, true);
-    default:
-        return text_value(bl_dtype_name((bl_dtype)x->dtype));
-    }
+    return which == 0   ? flag_value(bl_dtype_is_float((bl_dtype)x->dtype))
+           : which == 1 ? flag_value(is_fixed(x))
+           : which == 3 ? number_value(x->ndim, true)
+                        : text_value(bl_dtype_name((bl_dtype)x->dtype));
 }
 
 /* A function that asks about a value; *known false where |name| is none. */
@@ -704,6 +698,18 @@ static void read_scan(reader *r)
         r->nnames = carry[i] >= r->nnames ? carry[i] + 1 : r->nnames;
 }
 
+/* The op fails with |text|, and what |x| is instead: a shape, a word or a number. */
+static void refuse(reader *r, const char *text, const value *x)
+{
+    if (x->kind == NOTHING)
+        bl_call_fail(r->c, "%s", text);
+    else if (is_number(x))
+        bl_call_fail(r->c, "%s, not %g", text, x->attr.number.value);
+    else
+        bl_call_fail(r->c, "%s, not %s", text, x->kind == NODE ? bl_call_shape(r->c, x->node) : x->attr.string);
+    r->failed = true;
+}
+
 /* A condition, after its "need(". */
 static void read_need(reader *r)
 {
@@ -713,13 +719,10 @@ static void read_need(reader *r)
 
     if (take(r, ","))
         x = read_value(r);
-    if (!comma || !take(r, ")") || !take(r, ";") || text.kind != ATTR || text.attr.kind != BL_ATTR_STRING) {
+    if (!comma || !take(r, ")") || !take(r, ";") || text.kind != ATTR || text.attr.kind != BL_ATTR_STRING)
         broken(r, "has a condition that is none");
-    } else if (!holds && !r->failed) {
-        bl_call_fail(r->c, "%s%s%s", text.attr.string, x.kind == NODE ? ", not " : "",
-                     x.kind == NODE ? bl_call_shape(r->c, x.node) : "");
-        r->failed = true;
-    }
+    else if (!holds && !r->failed)
+        refuse(r, text.attr.string, &x);
 }
 
 /* False where none stands there, or after a failure. */

@@ -275,8 +275,8 @@ static const bl_node *spread(bl_ir *ir, const bl_node *x, const bl_node *like)
     return bl_expand(ir, x, like->ndim, like->dim);
 }
 
-/* The product of the others: product / x where no element is zero, the product of the others at the only zero, else 0.  One zero, or
- * of two the other, stays as a factor, so that the gradient of this is right there too. */
+/* The product of the others: product / x where no element is zero, the product of the others at the only zero, else 0.  One zero,
+ * or of two the other, stays as a factor, so that the gradient of this is right there too. */
 static const bl_node *product_gradient(bl_ir *ir, const bl_node *node, const bl_node *g)
 {
     const bl_node *x = node->src[0];

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ROUNDS = 1000 }; /* each marks something; second gradients of a batch of losses took 70, and before the last some read too much */
+enum {
+    MOST_ROUNDS = 1000
+}; /* each marks something; second gradients of a batch of losses took 70, and before the last some read too much */
 
 static bl_status init(sched *s, bl_err *err)
 {
