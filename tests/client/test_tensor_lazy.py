@@ -297,6 +297,17 @@ class ValueTest(TensorCase):
         self.assertEqual((x.shard(("interp:0",)) + 1).tolist(), [2, 3])
         self.assertRaises(ValueError, Tensor, [1.0], "nowhere")
 
+    def test_the_device_of_the_environment(self):
+        code = ("from beamline import *; from beamline.expr import choose_device; Device.connect(%r); "
+                "x = (Tensor([1.0]) + 1).realize(); print(choose_device([]), Device.DEFAULT, x.device)") % self.server.url
+        for name in ("interp:0", "CPU"):
+            done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(ROOT / "clients" / "python"), "BEAMLINE_DEVICE": name},
+                                  capture_output=True, text=True, check=True)
+            self.assertEqual(done.stdout, "interp:0 interp:0 interp:0\n")
+        done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(ROOT / "clients" / "python"), "BEAMLINE_DEVICE": "nowhere"},
+                              capture_output=True, text=True, check=False)
+        self.assertIn("no device 'nowhere'", done.stderr)
+
     def test_without_numpy(self):
         code = ("import sys; sys.modules['numpy'] = None\nfrom beamline import *\nDevice.connect(%r)\n"
                 "print((Tensor([[1.0, 2], [3, 4]]) @ Tensor([1.0, 1])).tolist(), list(Tensor([1, 2]).data()))" % self.server.url)

@@ -219,6 +219,8 @@ class _Device:
             with self.lock:
                 if self.opened is None:
                     self.opened = Session(self.url or find_server())
+            if self.default is None and os.environ.get("BEAMLINE_DEVICE"):
+                self.default = self.canonicalize(os.environ["BEAMLINE_DEVICE"])
         return self.opened
 
     def connect(self, url: str) -> None:
@@ -236,7 +238,8 @@ class _Device:
     @property
     def DEFAULT(self) -> str:
         """The id of the default device."""
-        return self.default or os.environ.get("BEAMLINE_DEVICE") or self.list()[0]["id"]
+        first = self.list()[0]["id"]  # and the session, which takes the default from the environment
+        return self.default or first
 
     @DEFAULT.setter
     def DEFAULT(self, device: str) -> None:
