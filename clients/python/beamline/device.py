@@ -35,7 +35,7 @@ class Handle:
         self.session, self.name, self.nbytes = session, name, nbytes
         GlobalCounters.mem_used += nbytes
 
-    def __del__(self):
+    def __del__(self) -> None:
         GlobalCounters.mem_used -= self.nbytes
         self.session.freed.append((self.name, self.nbytes))
 
@@ -205,7 +205,7 @@ class Session:
 class _Device:
     """The devices of the server.  ``Device.DEFAULT`` is the one that is used where none is named; it can be set."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.opened: Session | None = None
         self.url: str | None = None
         self.default: str | None = None

@@ -184,14 +184,14 @@ class TinyJit:
         self.cnt, self.captures, self.pinned = 0, {}, {}
 
     @property
-    def captured(self):
+    def captured(self) -> Any:
         """What was captured last, or None."""
         return next(reversed(self.captures.values()), None)
 
-    def __get__(self, instance, owner):
+    def __get__(self, instance, owner) -> Any:
         return self if instance is None else functools.partial(self.__call__, instance)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args, **kwargs) -> Any:
         if Capture.current is not None or not JIT:
             return self.fxn(*args, **kwargs)
         tensors: dict = {}
