@@ -76,8 +76,8 @@ IMAGE = ContextVar("IMAGE", 0)
 
 
 class GlobalCounters:
-    """What the server did for this process: kernels launched, operations and bytes of memory traffic (both estimated from the
-    graphs), seconds of computing, requests; and bytes that it holds for it now."""
+    """What the server did for this process: kernels launched, operations and bytes of memory traffic as counted in the kernels,
+    seconds of computing, requests; and bytes that it holds for it now."""
 
     global_ops: int = 0
     global_mem: int = 0

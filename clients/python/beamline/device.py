@@ -154,12 +154,12 @@ class Session:
             return json.loads(metadata["response"]), arrays
         return json.loads(bytes(data)), arrays
 
-    def count(self, stats: dict, ops: int, mem: int) -> None:
-        """Add one run to the counters, and print what it tells of itself."""
-        GlobalCounters.kernel_count += stats["kernels"] + stats["helpers"]
+    def count(self, stats: dict, steps: int = 1) -> None:
+        """Add one run to the counters, and print what it tells of itself.  All but the time is of each step."""
+        GlobalCounters.kernel_count += (stats["kernels"] + stats["helpers"]) * steps
         GlobalCounters.time_sum_s += stats["compute_ms"] * 1e-3
-        GlobalCounters.global_ops += ops
-        GlobalCounters.global_mem += mem
+        GlobalCounters.global_ops += stats["ops"] * steps
+        GlobalCounters.global_mem += stats["bytes"] * steps
         if stats.get("debug"):
             print(stats["debug"].rstrip("\n"))
 
