@@ -52,6 +52,12 @@ class ScriptTest(ServedCase):
         self.assertLess(losses[-1], losses[0])
         self.assertRegex(out, r"^test accuracy [\d.]+%\n$")
 
+    def test_stories(self):
+        """The words that this model says, whose places all are one program."""
+        out, err = self.run_script("stories.py", TOKENS="24", BEAMLINE_DEVICE="interp:0")
+        self.assertEqual(out, " Once upon a time, there was a little girl named Lily. She loved to play outs\n")
+        self.assertIn("23 tokens, 1 program\n", err)
+
     def test_fashion(self):
         out, _ = self.run_script("fashion.py", EPOCHS="1")
         self.assertGreater(float(re.search(r"test accuracy ([\d.]+)%", out).group(1)), 75)
