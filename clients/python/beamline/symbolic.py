@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable
 
+ONLY_INT = frozenset((int,))
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,127}")
 
 
@@ -361,6 +362,8 @@ class Bindings:
 
     def add(self, value) -> None:
         """Those in a shape or attribute."""
+        if value.__class__ is tuple and ONLY_INT.issuperset(map(type, value)):
+            return
         for each in find(value):
             merge(self.ranges, each.variables, "has the ranges")
             merge(self.values, each.values, "is bound to")
