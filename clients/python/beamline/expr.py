@@ -55,6 +55,7 @@ class Expr:
         """It was computed, and is there."""
         if not is_plain(self.shape):
             self.leaf = held(handle, self.shape, self.dtype, self.device)
+            self.leaf.origin = weakref.ref(self)
             return
         self.handle, self.data = handle, None
         if not self.src:
