@@ -113,6 +113,10 @@ void bl_encode_stats(bl_text *out, const bl_run_stats *stats)
     encode_ms(out, "copy_ms", stats->copy_ms);
     bl_encode_key(out, "peak_bytes");
     bl_encode_u64(out, stats->peak_bytes);
+    bl_encode_key(out, "ops");
+    bl_encode_u64(out, stats->ops);
+    bl_encode_key(out, "bytes");
+    bl_encode_u64(out, stats->bytes);
     if (stats->debug != NULL) {
         bl_encode_key(out, "debug");
         bl_encode_string(out, stats->debug);

@@ -314,6 +314,8 @@ static void put_stats(const bl_exec *x, bl_text *out)
                           .kernels = info->kernels,
                           .helpers = info->helpers,
                           .peak_bytes = info->peak_bytes,
+                          .ops = (uint64_t)info->ops,
+                          .bytes = (uint64_t)info->bytes,
                           .queue_ms = (double)x->rq->queue_wait_ns * 1e-6,
                           .compile_ms = (double)x->compile_ns * 1e-6,
                           .compute_ms = (double)x->compute_ns * 1e-6,

@@ -22,6 +22,12 @@ Where a tensor is wanted, a number will do; a whole one takes the dtype of the o
 names of dimensions, or formulas of them such as "2 * n + 1".  ``name`` is the id of the node, or the list of its ids where
 the op has several results; by default one is made up.  Shapes and dtypes are checked by the server: what cannot be is InvalidGraph, which says why and names the node.
 """
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .graph import Node
 
 '''
 
@@ -129,6 +135,10 @@ def signature(positional, hidden):
     return ", ".join(parts)
 
 
+def result(op):
+    return "list[Node]" if is_listed(op) else "Node"
+
+
 def graph_method(op):
     positional, hidden = parameters(op)
     inputs = ", ".join(("*" if param.get("many") else "") + param["name"] for param in op["inputs"])
@@ -138,7 +148,7 @@ def graph_method(op):
         f", results={len(op['results'])}" if is_listed(op) else ""
     call = textwrap.wrap(f'return self.op("{op["name"]}", [{inputs}], {{{attrs}}}, name{count})', 118, break_on_hyphens=False)
     return "\n".join([
-        f"    def {op['name']}({signature(positional, hidden)}):",
+        f"    def {op['name']}({signature(positional, hidden)}) -> {result(op)}:",
         docstring(op, positional + hidden, "        "),
         *("        " + ("    " if i > 0 else "") + line for i, line in enumerate(call)),
     ])
@@ -149,7 +159,7 @@ def tensor_method(op):
     rest = positional[1:]
     values = ["self"] + [param["name"] for param in rest] + [f"{param['name']}={param['name']}" for param in hidden] + ["name=name"]
     return "\n".join([
-        f"    def {op['name']}({signature(rest, hidden)}):",
+        f"    def {op['name']}({signature(rest, hidden)}) -> {result(op)}:",
         docstring(op, rest + hidden, "        "),
         f"        return self.graph.{op['name']}({', '.join(values)})",
     ])

@@ -28,6 +28,7 @@ typedef struct made {
     bl_lowered *lowered;
     bl_text source;
     const char *moves;
+    int64_t ops, bytes; /* of a launch */
 } made;
 
 typedef struct compile {
@@ -326,17 +327,26 @@ static bl_status place_memory(compile *c, size_t *offset)
     return bl_arena_status(c->arena, c->err);
 }
 
+/* How many elements a slot has at the largest sizes. */
+static int64_t slot_elements(const compile *c, int slot)
+{
+    const bl_graph *graph = c->plan->graph;
+    const bl_place *place = &c->places[slot];
+    int64_t count = place->count == NULL ? 0 : place->count->hi;
+
+    if (place->kind == BL_PLACE_INPUT && slot < graph->ninputs + graph->nstates + graph->nhidden)
+        (void)bl_shape_max_count(graph->inputs[slot]->ndim, graph->inputs[slot]->dim, &count);
+    return count;
+}
+
 /* A kernel may see less of a buffer than the device can allocate (128 MiB on lavapipe). */
 static bl_status check_bindings(compile *c)
 {
-    const bl_graph *graph = c->plan->graph;
     uint64_t most = c->dev->info.max_binding;
 
     for (int i = 0; i < c->nslots; i++) {
         const bl_place *place = &c->places[i];
-        int64_t count = place->count == NULL ? 0 : place->count->hi;
-        if (place->kind == BL_PLACE_INPUT && i < graph->ninputs + graph->nstates + graph->nhidden)
-            (void)bl_shape_max_count(graph->inputs[i]->ndim, graph->inputs[i]->dim, &count);
+        int64_t count = slot_elements(c, i);
         if (most > 0 && (uint64_t)count > most / bl_dtype_bytes(place->dtype))
             return bl_fail(c->err, BL_EUNSUPPORTED,
                            "%s lets a kernel see %llu bytes of a tensor; one here has %lld elements of %s", c->dev->info.id,
@@ -413,15 +423,13 @@ static void emit_launch(emission *e, int which)
     bl_launch *launch = &e->launches[e->end];
     int nvars = c->plan->graph->nvars;
 
-    e->steps[e->end] = (step){.name = m->name, .helper = m->helper, .moves = m->moves, .kernel = which};
+    e->steps[e->end] =
+        (step){.name = m->name, .helper = m->helper, .moves = m->moves, .kernel = which, .ops = m->ops, .bytes = m->bytes};
     memcpy(e->steps[e->end].grid, m->lowered->grid, sizeof m->lowered->grid);
-    plan_estimate(m->lowered, &e->steps[e->end].flops, &e->steps[e->end].bytes);
     launch->kernel = c->plan->kernels[which];
     for (int k = 0; k < m->nparams; k++) {
         const bl_place *place = &c->places[m->slot[k]];
         launch->slot[k] = (uint16_t)(place->kind == BL_PLACE_CARRY ? e->bound[m->slot[k]] : m->slot[k]);
-        if ((m->lowered->linear->writes >> k & 1) == 0 && place->count != NULL)
-            e->steps[e->end].bytes += place->count->hi * (int64_t)bl_dtype_bytes(place->dtype);
     }
     for (int k = 0; k < m->lowered->nvars && k < BL_MAX_SCALARS; k++) {
         int var = m->lowered->vars[k];
@@ -487,6 +495,24 @@ static bl_status check_grids(const compile *c)
     return BL_OK;
 }
 
+/* What one launch of each kernel costs. */
+static bl_status estimate(compile *c)
+{
+    const bl_graph *graph = c->plan->graph;
+
+    for (int i = 0; i < c->nmade; i++) {
+        made *m = &c->made[i];
+        plan_cost cost;
+        BL_TRY(plan_estimate(c->arena, m->lowered, graph->nvars, graph->vars, &cost, c->err));
+        m->ops = cost.ops;
+        for (int k = 0; k < m->nparams; k++) {
+            int64_t whole = slot_elements(c, m->slot[k]) * (int64_t)bl_dtype_bytes(c->places[m->slot[k]].dtype);
+            m->bytes += cost.moved[k] < whole ? cost.moved[k] : whole; /* what is read again comes from a cache */
+        }
+    }
+    return BL_OK;
+}
+
 static bl_status make_launches(compile *c)
 {
     bl_plan *plan = c->plan;
@@ -494,6 +520,7 @@ static bl_status make_launches(compile *c)
     size_t n = 0;
 
     BL_TRY(check_grids(c));
+    BL_TRY(estimate(c));
     emit(&e, 0, c->schedule->nnests);
     if (e.end > MOST_LAUNCHES)
         return bl_fail(c->err, BL_ELIMIT, "the loops of this graph launch more than %d kernels", MOST_LAUNCHES);
@@ -514,9 +541,9 @@ static bl_status make_launches(compile *c)
         const step *s = &plan->steps[i];
         plan->info.kernels += !s->helper;
         plan->info.helpers += s->helper;
-        plan->info.flops += s->flops;
+        plan->info.ops += s->ops;
         plan->info.bytes += s->bytes;
-        plan->info.estimate_s += plan_seconds(&c->dev->info, s->flops, s->bytes);
+        plan->info.estimate_s += plan_seconds(&c->dev->info, s->ops, s->bytes);
     }
     return BL_OK;
 }

@@ -17,47 +17,84 @@ static int64_t plus(int64_t a, int64_t b)
     return bl_i64_add(a, b, &sum) ? sum : INT64_MAX;
 }
 
-static int64_t operations(const bl_inst *inst)
+/* Which instructions compute what is stored, rather than where: |of_value| has one flag for each and starts as false.  Users
+ * stand behind what they use, but for SET, whose variable is read further behind still. */
+static void mark_values(const bl_linear *linear, bool *of_value)
 {
-    if (bl_op_get_class((bl_op)inst->op) != BL_CLASS_ALU || !bl_dtype_is_float((bl_dtype)inst->dtype))
-        return inst->op == BL_OP_FOLD ? 1 : 0;
-    if (inst->op == BL_OP_FMA)
-        return 2;
-    return inst->op == BL_OP_CAST || inst->op == BL_OP_BITCAST || inst->op == BL_OP_WHERE ? 0 : 1;
+    for (uint32_t i = linear->ninst; i-- > 0;) {
+        const bl_inst *inst = &linear->inst[i];
+        if (inst->op == BL_OP_STORE)
+            of_value[inst->args[2]] = true;
+        else if (inst->op == BL_OP_SET && of_value[inst->args[0]])
+            of_value[inst->args[1]] = true;
+        else if (of_value[i] && inst->op != BL_OP_LOAD && inst->op != BL_OP_LOOP)
+            for (uint32_t k = 0; k < inst->nargs; k++)
+                of_value[inst->args[k]] = true;
+    }
 }
 
-/* Extent of a LOOP at the largest sizes: its bound is a constant, or made of scalar parameters and taken as that of the node. */
-static int64_t loop_count(const bl_linear *linear, const bl_inst *loop)
+static int64_t operations(const bl_linear *linear, const bl_inst *inst)
 {
-    const bl_inst *bound = &linear->inst[loop->args[0]];
-    return bound->op == BL_OP_CONST ? bound->arg : 64;
+    if (inst->op == BL_OP_FOLD)
+        return linear->inst[inst->args[0]].lanes - 1;
+    if (bl_op_get_class((bl_op)inst->op) != BL_CLASS_ALU || inst->op == BL_OP_CAST || inst->op == BL_OP_BITCAST ||
+        inst->op == BL_OP_WHERE)
+        return 0;
+    return inst->lanes * (inst->op == BL_OP_FMA ? 2 : 1);
 }
 
-void plan_estimate(const bl_lowered *lowered, int64_t *flops, int64_t *bytes)
+/* A size at the largest sizes of the dimensions: a sum of products of constants and scalar parameters; else 64, which is a guess.
+ */
+static int64_t largest(const bl_lowered *lowered, int nvars, const bl_wire_var *vars, uint32_t at, int depth)
+{
+    const bl_inst *inst = &lowered->linear->inst[at];
+
+    if (inst->op == BL_OP_CONST)
+        return inst->arg;
+    if (inst->op == BL_OP_VAR && inst->arg < lowered->nvars && lowered->vars[inst->arg] < nvars)
+        return vars[lowered->vars[inst->arg]].hi;
+    if (inst->op == BL_OP_CAST && depth > 0)
+        return largest(lowered, nvars, vars, inst->args[0], depth - 1);
+    if ((inst->op == BL_OP_ADD || inst->op == BL_OP_MUL) && depth > 0) {
+        int64_t x = largest(lowered, nvars, vars, inst->args[0], depth - 1),
+                y = largest(lowered, nvars, vars, inst->args[1], depth - 1);
+        return inst->op == BL_OP_ADD ? plus(x, y) : times(x, y);
+    }
+    return 64;
+}
+
+bl_status plan_estimate(bl_arena *arena, const bl_lowered *lowered, int nvars, const bl_wire_var *vars, plan_cost *cost,
+                        bl_err *err)
 {
     const bl_linear *linear = lowered->linear;
+    bool *of_value = bl_arena_array(arena, (size_t)linear->ninst + 1, sizeof *of_value);
     int64_t runs[MOST_NESTING] = {1};
     int depth = 0;
 
-    *flops = *bytes = 0;
+    *cost = (plan_cost){0};
+    if (of_value == NULL)
+        return bl_arena_status(arena, err);
+    mark_values(linear, of_value);
     for (int i = 0; i < BL_GRID_DIMS; i++)
         runs[0] = times(runs[0], times(lowered->grid[i]->hi, linear->local[i]));
     for (uint32_t i = 0; i < linear->ninst; i++) {
         const bl_inst *inst = &linear->inst[i];
         if (inst->op == BL_OP_LOOP && depth + 1 < MOST_NESTING) {
-            runs[depth + 1] = times(runs[depth], loop_count(linear, inst));
+            runs[depth + 1] = times(runs[depth], largest(lowered, nvars, vars, inst->args[0], 8));
             depth++;
         } else if (inst->op == BL_OP_END && depth > 0) {
             depth--;
-        } else if (inst->op == BL_OP_STORE && linear->inst[inst->args[0]].sub == 0) {
-            *bytes = plus(*bytes, times(runs[depth], inst->lanes * (int64_t)bl_dtype_bytes((bl_dtype)inst->dtype)));
-        } else {
-            *flops = plus(*flops, times(runs[depth], inst->lanes * operations(inst)));
+        } else if ((inst->op == BL_OP_STORE || inst->op == BL_OP_LOAD) && linear->inst[inst->args[0]].sub == 0) {
+            int64_t *moved = &cost->moved[linear->inst[inst->args[0]].arg];
+            *moved = plus(*moved, times(runs[depth], inst->lanes * (int64_t)bl_dtype_bytes((bl_dtype)inst->dtype)));
+        } else if (of_value[i]) {
+            cost->ops = plus(cost->ops, times(runs[depth], operations(linear, inst)));
         }
     }
+    return BL_OK;
 }
 
-double plan_seconds(const bl_device_info *info, int64_t flops, int64_t bytes)
+double plan_seconds(const bl_device_info *info, int64_t ops, int64_t bytes)
 {
     double rate = 1e8, bandwidth = 1e9; /* the interpreter */
     if (info->dialect != BL_DIALECT_LINEAR && info->type == BL_DEVICE_CPU) {
@@ -67,5 +104,5 @@ double plan_seconds(const bl_device_info *info, int64_t flops, int64_t bytes)
         rate = 1e12;
         bandwidth = 2e11;
     }
-    return (double)flops / rate + (double)bytes / bandwidth;
+    return (double)ops / rate + (double)bytes / bandwidth;
 }

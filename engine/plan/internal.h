@@ -14,8 +14,8 @@ typedef struct step {
     const char *name;
     bool helper;
     const bl_node *grid[3];
-    uint32_t groups[3];   /* at the sizes of the last run */
-    int64_t flops, bytes; /* at the largest sizes */
+    uint32_t groups[3]; /* at the sizes of the last run */
+    int64_t ops, bytes; /* at the largest sizes */
     const char *moves;
     int kernel; /* which of the plan's it launches */
 } step;
@@ -52,7 +52,12 @@ BL_NODISCARD bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, c
 void plan_destroy(bl_plan *plan);
 void plan_unbind_scratch(bl_plan *plan);
 /* estimate.c */
-void plan_estimate(const bl_lowered *lowered, int64_t *flops, int64_t *bytes);
-double plan_seconds(const bl_device_info *info, int64_t flops, int64_t bytes);
+/* What a launch does at the largest sizes: arithmetic on values, and bytes loaded from or stored to each of its buffers. */
+typedef struct plan_cost {
+    int64_t ops, moved[BL_LINEAR_MAX_BUFFERS];
+} plan_cost;
+BL_NODISCARD bl_status plan_estimate(bl_arena *arena, const bl_lowered *lowered, int nvars, const bl_wire_var *vars,
+                                     plan_cost *cost, bl_err *err);
+double plan_seconds(const bl_device_info *info, int64_t ops, int64_t bytes);
 
 #endif

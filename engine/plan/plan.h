@@ -34,12 +34,12 @@ typedef struct bl_plan_info {
     const bl_plan_tensor *inputs, *states, *hidden, *outputs;
     const bool *updated; /* nstates + nhidden: is there a new value */
     const int64_t *var_lo, *var_hi;
-    int64_t flops, bytes; /* one run at the largest sizes: arithmetic, and device memory traffic */
-    size_t peak_bytes;    /* device memory beyond inputs, states and outputs, at the largest sizes */
-    double estimate_s;    /* rough device time of one run */
-    double compile_ms;    /* whole miss */
-    double engine_ms;     /* of that, our own part: wire graph to kernel source */
-    const char *debug;    /* text of the levels asked for, or "" */
+    int64_t ops, bytes; /* one run at the largest sizes: arithmetic on values, and device memory traffic */
+    size_t peak_bytes;  /* device memory beyond inputs, states and outputs, at the largest sizes */
+    double estimate_s;  /* rough device time of one run */
+    double compile_ms;  /* whole miss */
+    double engine_ms;   /* of that, our own part: wire graph to kernel source */
+    const char *debug;  /* text of the levels asked for, or "" */
     bool uses_rng;
 } bl_plan_info;
 

@@ -310,7 +310,7 @@ void bl_plan_report(const bl_plan *plan, const uint64_t *kernel_ns, uint64_t ste
         double us = (double)ns / 1e3 / (double)(steps == 0 ? 1 : steps);
         double rate = us <= 0 ? 0 : 1e-3 * (double)launches / us;
         bl_text_printf(out, "%-12s %3d %c %-40s %10.1f us %8.1f GFLOP/s %8.1f GB/s", plan->info.device, s->kernel,
-                       s->helper ? 'h' : ' ', s->name, us, (double)s->flops * rate, (double)s->bytes * rate);
+                       s->helper ? 'h' : ' ', s->name, us, (double)s->ops * rate, (double)s->bytes * rate);
         if (launches > 1)
             bl_text_printf(out, " in %lld launches", (long long)launches);
         bl_text_putc(out, '\n');

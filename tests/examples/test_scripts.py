@@ -32,6 +32,32 @@ class ScriptTest(ServedCase):
         losses = [float(each) for each in re.findall(r"loss: ([\d.]+)", progress)]
         self.assertLess(losses[-1], losses[0] - 0.5)
 
+    def test_mnist_vae(self):
+        out, progress = self.run_script("mnist_vae.py", STEPS="41", BS="8", HIDDEN="24", BEAMLINE_DEVICE="interp:0")
+        losses = [float(each) for each in re.findall(r"loss: ([\d.]+)", progress)]
+        self.assertLess(losses[-1], losses[0] - 100)
+        self.assertEqual((len(out.splitlines()[0]), len(out.splitlines())), (5 * 28 + 4, 15))
+        self.assertRegex(out, r"\ntest loss [\d.]+ nats\n$")
+
+    def test_names_lstm(self):
+        out, progress = self.run_script("names_lstm.py", STEPS="41", BS="8", LENGTH="6", HIDDEN="24", BEAMLINE_DEVICE="interp:0")
+        losses = [float(each) for each in re.findall(r"loss: ([\d.]+)", progress)]
+        self.assertLess(losses[-1], losses[0] - 0.2)
+        self.assertLessEqual(len(out.split()), 10)
+        self.assertTrue(all(word.isalpha() and len(word) <= 6 for word in out.split()), out)
+
+    def test_fashion_mixer(self):
+        out, progress = self.run_script("fashion_mixer.py", STEPS="21", BS="16", WIDTH="16", LAYERS="1", TEST="64", BEAMLINE_DEVICE="interp:0")
+        losses = [float(each) for each in re.findall(r"loss: ([\d.]+)", progress)]
+        self.assertLess(losses[-1], losses[0])
+        self.assertRegex(out, r"^test accuracy [\d.]+%\n$")
+
+    def test_stories(self):
+        """The words that this model says, whose places all are one program."""
+        out, err = self.run_script("stories.py", TOKENS="24", BEAMLINE_DEVICE="interp:0")
+        self.assertEqual(out, " Once upon a time, there was a little girl named Lily. She loved to play outs\n")
+        self.assertIn("23 tokens, 1 program\n", err)
+
     def test_fashion(self):
         out, _ = self.run_script("fashion.py", EPOCHS="1")
         self.assertGreater(float(re.search(r"test accuracy ([\d.]+)%", out).group(1)), 75)

@@ -60,6 +60,8 @@ static void stats(void **state)
                               .cached = true,
                               .kernels = 1,
                               .peak_bytes = 1 << 20,
+                              .ops = 12,
+                              .bytes = 34,
                               .time_ms = 1.23456,
                               .queue_ms = 0.0004,
                               .debug = "a\nb"};
@@ -68,8 +70,9 @@ static void stats(void **state)
     (void)state;
     bl_encode_stats(&out, &row);
     assert_string_equal(
-        out.data, "{\"device\":\"opencl:0\",\"kernels\":1,\"helpers\":0,\"plan\":\"cached\",\"time_ms\":1.235,\"queue_ms\":0,"
-                  "\"compile_ms\":0,\"compute_ms\":0,\"copy_ms\":0,\"peak_bytes\":1048576,\"debug\":\"a\\nb\"}");
+        out.data,
+        "{\"device\":\"opencl:0\",\"kernels\":1,\"helpers\":0,\"plan\":\"cached\",\"time_ms\":1.235,\"queue_ms\":0,"
+        "\"compile_ms\":0,\"compute_ms\":0,\"copy_ms\":0,\"peak_bytes\":1048576,\"ops\":12,\"bytes\":34,\"debug\":\"a\\nb\"}");
     bl_text_fini(&out);
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .dtype import DType, dtypes, least_upper_dtype
 from .expr import Expr
@@ -70,7 +70,7 @@ class Base:
     grad: Tensor | None
     requires_grad: bool | None
 
-    def __del__(self, live=LIVE):
+    def __del__(self, live=LIVE) -> None:
         live.pop(id(self), None)
 
     @classmethod
@@ -196,7 +196,7 @@ class Base:
         return self._wrap(Expr(op, (x, y.expr), (), shape, dtype or common, y.expr.device))
 
 
-def as_number(value):
+def as_number(value) -> Any:
     """A Python number or a formula, of NumPy's scalars too; None where it is none.  TypeError for what no Tensor is made of."""
     if isinstance(value, (bool, int, float, Symbolic)):
         return value

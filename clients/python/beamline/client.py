@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
 """The server's API as Python calls.  Standard library only."""
+from __future__ import annotations
+
 import http.client
 import json
 import select
 import threading
 import time
 import urllib.parse
+from typing import Any
 
 from .graph import Graph, Init, Program
 from .values import (DTYPES, Array, array, as_array, as_result, count, dtype_name, exact, is_numpy, numpy, read_safetensors, restore,
@@ -21,7 +24,7 @@ class BeamlineError(Exception):
     node: the id of the graph's node at fault, or None          step: how many steps of a program were applied, or None
     """
 
-    def __init__(self, status, detail, title=None, node=None, step=None, kind=None, retry_after=None):
+    def __init__(self, status, detail, title=None, node=None, step=None, kind=None, retry_after=None) -> None:
         super().__init__(f"{status} {title}: {detail}" if title else f"{status}: {detail}")
         self.status, self.detail, self.title, self.node, self.step, self.type = status, detail, title, node, step, kind
         self.retry_after = retry_after
@@ -67,7 +70,7 @@ ERRORS = {400: Malformed, 401: Forbidden, 403: Forbidden, 404: NotFound, 409: Co
           422: InvalidGraph, 429: Busy, 503: Busy, 504: TimedOut, 507: OutOfMemory}
 
 
-def make_error(status, headers, body):
+def make_error(status, headers, body) -> BeamlineError:
     """The exception that a reply with a failure stands for."""
     retry = headers.get("Retry-After", "")
     document = {}
@@ -85,21 +88,21 @@ def make_error(status, headers, body):
 class Held:
     """A tensor that the server holds, to be used as an input or a state.  ``share``: as a state, by reference and read-only."""
 
-    def __init__(self, client, name, share=False):
+    def __init__(self, client, name, share=False) -> None:
         self.client, self.name, self.share = client, name, share
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Held({self.name!r})"
 
-    def get(self):
+    def get(self) -> Any:
         """Its numbers.  NotFound if it is gone."""
         return self.client.get(self.name)
 
-    def delete(self):
+    def delete(self) -> None:
         """Free it.  NotFound if it is gone."""
         self.client.delete(self.name)
 
-    def shared(self):
+    def shared(self) -> Held:
         """For a state that reads this tensor in place."""
         return Held(self.client, self.name, True)
 
@@ -107,7 +110,7 @@ class Held:
 class Result(dict):
     """Results by name.  ``stats``: the server's figures; ``kept``: what stayed there; ``collected``: series along a new first axis."""
 
-    def __init__(self, outputs, stats, kept, collected):
+    def __init__(self, outputs, stats, kept, collected) -> None:
         super().__init__(outputs)
         self.stats, self.kept, self.collected = stats, kept, collected
 
@@ -115,7 +118,7 @@ class Result(dict):
 class Connection:
     """HTTP with keep-alive: one connection for each thread that calls."""
 
-    def __init__(self, url, timeout):
+    def __init__(self, url, timeout) -> None:
         parts = urllib.parse.urlsplit(url if "//" in url else "//" + url, "http")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{url!r} is no address of a server")
@@ -124,7 +127,7 @@ class Connection:
         self.timeout = timeout
         self.local = threading.local()
 
-    def get(self):
+    def get(self) -> Any:
         link = getattr(self.local, "link", None)
         # A connection that has something to say before it was asked is one that the server has closed.
         if link is not None and link.sock is not None and select.select([link.sock], [], [], 0)[0]:
@@ -133,7 +136,7 @@ class Connection:
             link = self.local.link = self.kind(self.host, self.port, timeout=self.timeout)
         return link
 
-    def exchange(self, method, path, body, headers):
+    def exchange(self, method, path, body, headers) -> tuple:
         """(status, headers, body) of one exchange."""
         link = self.get()
         try:
@@ -144,7 +147,7 @@ class Connection:
             link.close()
             raise
 
-    def close(self):
+    def close(self) -> None:
         link = getattr(self.local, "link", None)
         if link is not None:
             link.close()
@@ -160,25 +163,25 @@ class Client:
     Every call raises BeamlineError, one of its kinds, where the server refuses, and OSError where it cannot be reached.
     """
 
-    def __init__(self, url="http://127.0.0.1:8470", *, timeout=600, binary=True, use_numpy=None, retries=5):
+    def __init__(self, url="http://127.0.0.1:8470", *, timeout=600, binary=True, use_numpy=None, retries=5) -> None:
         self.connection = Connection(url, timeout)
         self.binary, self.retries = binary, retries
         self.use_numpy = numpy is not None if use_numpy is None else use_numpy
         self.lease_id = None
 
-    def close(self):
+    def close(self) -> None:
         """Close this thread's connection."""
         self.connection.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_) -> None:
         self.close()
 
     # ---- requests
 
-    def request(self, method, path, body=None, headers=None):
+    def request(self, method, path, body=None, headers=None) -> tuple:
         """One exchange: (headers, body).  Waits and comes back where the server is full."""
         for attempt in range(self.retries + 1):
             status, got, data = self.connection.exchange(method, path, body, headers or {})
@@ -189,13 +192,13 @@ class Client:
                 raise error
             time.sleep(min(error.retry_after, 10))
 
-    def call(self, method, path, document=None):
+    def call(self, method, path, document=None) -> Any:
         """One exchange of JSON documents."""
         body = None if document is None else json.dumps(document).encode()
         _, data = self.request(method, path, body, {"Content-Type": "application/json"} if body else {})
         return json.loads(data) if data else None
 
-    def send(self, method, path, document, tensors, headers=None):
+    def send(self, method, path, document, tensors, headers=None) -> tuple:
         """Send a document with the tensors beside it; give the document and the tensors that come back."""
         headers = {"Accept": SAFETENSORS if self.binary else "application/json", **(headers or {})}
         text = json.dumps(document, allow_nan=False)
@@ -211,13 +214,13 @@ class Client:
             return json.loads(metadata.get("response", "{}")), arrays
         return (json.loads(data) if data else {}), None
 
-    def path(self, kind, name, **query):
+    def path(self, kind, name, **query) -> str:
         if self.lease_id is not None and kind == "tensors":
             query["lease"] = self.lease_id
         address = f"/api/v1/{kind}" + ("" if name is None else "/" + urllib.parse.quote(name, safe=""))
         return address + ("?" + urllib.parse.urlencode(query, safe=",") if query else "")
 
-    def encode(self, value, dtype, name, tensors):
+    def encode(self, value, dtype, name, tensors) -> Any:
         """A tensor value for a document; None where it goes into |tensors| instead."""
         if isinstance(value, Held):
             return {"tensor": value.name, "share": True} if value.share else {"tensor": value.name}
@@ -235,27 +238,27 @@ class Client:
         value = as_array(value)
         return {"dtype": value.dtype, "shape": list(value.shape), "data": exact(value.flat())}
 
-    def encode_all(self, values, dtypes, tensors):
+    def encode_all(self, values, dtypes, tensors) -> dict:
         encoded = {name: self.encode(value, dtypes.get(name), name, tensors) for name, value in values.items()}
         return {name: value for name, value in encoded.items() if value is not None}
 
-    def decode(self, entry, name, arrays):
+    def decode(self, entry, name, arrays) -> Any:
         if arrays is not None:
             return arrays[name]
         value = array(restore(entry["data"]), entry["dtype"])
         return as_result(value.dtype, tuple(entry["shape"]), value.data, self.use_numpy)
 
-    def decode_all(self, entries, arrays, form="{}"):
+    def decode_all(self, entries, arrays, form="{}") -> dict:
         return {name: self.decode(entry, form.format(name), arrays) for name, entry in (entries or {}).items()}
 
-    def result(self, document, arrays):
+    def result(self, document, arrays) -> Result:
         kept = {name: Held(self, name) for name in document.get("kept", {})}
         return Result(self.decode_all(document.get("outputs"), arrays), document.get("stats", {}), kept,
                       self.decode_all(document.get("collected"), arrays, "collected[{}]"))
 
     # ---- graphs
 
-    def run(self, graph, inputs=None, *, keep=None, **options):
+    def run(self, graph, inputs=None, *, keep=None, **options) -> Result:
         """Run a graph once and give its outputs: a Result, which is a dict.
 
         graph: a Graph (or a document, as the wire has it)
@@ -283,7 +286,7 @@ class Client:
 
     # ---- tensors on the server
 
-    def put(self, name, value, dtype=None, shape=None, device=None):
+    def put(self, name, value, dtype=None, shape=None, device=None) -> Held:
         """Keep a tensor on the server and give a Held one.
 
         value: numbers and nested lists (of |dtype|, by default float32), an Array, a NumPy array; or raw little-endian bytes, or a
@@ -299,34 +302,34 @@ class Client:
         self.request("PUT", self.path("tensors", name, **query, **({"device": device} if device else {})), value, headers)
         return Held(self, name)
 
-    def get(self, name):
+    def get(self, name) -> Any:
         """The numbers of a tensor on the server.  NotFound if there is none of that name."""
         _, data = self.request("GET", self.path("tensors", name), headers={"Accept": SAFETENSORS})
         arrays, _ = read_safetensors(data, self.use_numpy)
         return arrays[name]
 
-    def tensor(self, name):
+    def tensor(self, name) -> Held:
         """A tensor that the server holds, without asking whether it does."""
         return Held(self, name)
 
-    def tensors(self):
+    def tensors(self) -> list:
         """What the server holds: a list of dicts with name, dtype, shape, bytes and device."""
         return self.call("GET", self.path("tensors", None))["tensors"]
 
-    def delete(self, *names):
+    def delete(self, *names) -> None:
         """Free tensors.  Of one name: NotFound if there is none; of several, those that are there go."""
         if len(names) == 1:
             self.request("DELETE", self.path("tensors", names[0]))
         elif names:
             self.call("POST", self.path("tensors", "delete"), {"names": list(names)})
 
-    def lease(self, ttl=60):
+    def lease(self, ttl=60) -> Lease:
         """A Lease: a client whose tensors live until it ends, or for |ttl| seconds after its last use."""
         return Lease(self, ttl)
 
     # ---- programs
 
-    def put_program(self, name, program, *, if_absent=False, **options):
+    def put_program(self, name, program, *, if_absent=False, **options) -> RemoteProgram:
         """Define a program, its state included, and give a handle.
 
         program: a Program, or a document, as the wire has it
@@ -349,34 +352,34 @@ class Client:
         info, _ = self.send("PUT", self.path("programs", name), document, tensors, headers)
         return RemoteProgram(self, name, info)
 
-    def program(self, name):
+    def program(self, name) -> RemoteProgram:
         """A handle of a program that is there.  NotFound if it is not."""
         return RemoteProgram(self, name, self.call("GET", self.path("programs", name)))
 
-    def programs(self):
+    def programs(self) -> list:
         """The programs: a list of dicts."""
         return self.call("GET", self.path("programs", None))["programs"]
 
     # ---- the server
 
-    def devices(self):
+    def devices(self) -> list:
         """The devices: a list of dicts with id, name, type and memory."""
         return self.call("GET", "/api/v1/devices")["devices"]
 
-    def metrics(self):
+    def metrics(self) -> dict:
         """What Prometheus would read: {"name{labels}": number}."""
         _, data = self.request("GET", "/metrics")
         lines = [line.rsplit(" ", 1) for line in data.decode().splitlines() if line and not line.startswith("#")]
         return {name: float(value) for name, value in lines}
 
-    def ready(self):
+    def ready(self) -> bool:
         """Whether the server takes requests."""
         try:
             return self.connection.exchange("GET", "/v2/health/ready", None, {})[0] == 200
         except (OSError, http.client.HTTPException):
             return False
 
-    def wait_ready(self, seconds=60):
+    def wait_ready(self, seconds=60) -> None:
         """Wait until it does; TimeoutError if it does not in time."""
         until = time.monotonic() + seconds
         while not self.ready():
@@ -392,18 +395,18 @@ class Lease(Client):
             mine.put("x", [1, 2, 3])
     """
 
-    def __init__(self, client, ttl):
+    def __init__(self, client, ttl) -> None:
         self.connection, self.binary, self.use_numpy, self.retries = client.connection, client.binary, client.use_numpy, client.retries
         self.lease_id = client.call("POST", "/api/v1/leases", {"ttl": ttl})["lease"]
 
-    def __exit__(self, *_):
+    def __exit__(self, *_) -> None:
         self.end()
 
-    def renew(self, ttl=None):
+    def renew(self, ttl=None) -> None:
         """Begin its time again.  NotFound if it is over."""
         self.call("PUT", self.path("leases", self.lease_id), {"ttl": ttl} if ttl else None)
 
-    def end(self):
+    def end(self) -> None:
         """Free all that it holds.  Does nothing if it is over already."""
         try:
             self.request("DELETE", self.path("leases", self.lease_id))
@@ -414,16 +417,16 @@ class Lease(Client):
 class RemoteProgram:
     """A program on the server.  ``info``: what it said when it was put or looked up."""
 
-    def __init__(self, client, name, info):
+    def __init__(self, client, name, info) -> None:
         self.client, self.name, self.info = client, name, info
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"RemoteProgram({self.name!r})"
 
-    def path(self, rest):
+    def path(self, rest) -> str:
         return self.client.path("programs", self.name) + rest
 
-    def run(self, inputs=None, *, entry=None, steps=None, collect=None, every=1, keep=None, **options):
+    def run(self, inputs=None, *, entry=None, steps=None, collect=None, every=1, keep=None, **options) -> Result:
         """Run steps of an entry and give the last one's outputs: a Result.
 
         inputs: values by name, as for Client.run; each takes the dtype that the program declares
@@ -445,19 +448,19 @@ class RemoteProgram:
             document["lease"] = self.client.lease_id
         return self.client.result(*self.client.send("POST", self.path("/run"), document, tensors))
 
-    def state(self):
+    def state(self) -> dict:
         """All of its state, by name: parameters, what the optimisers remember, and ``rng``."""
         _, data = self.client.request("GET", self.path("/state"), headers={"Accept": SAFETENSORS})
         arrays, _ = read_safetensors(data, self.client.use_numpy)
         return arrays
 
-    def set_state(self, values):
+    def set_state(self, values) -> None:
         """Replace the state, whole.  InvalidGraph where one is missing or does not fit."""
         tensors = {}
         state = self.client.encode_all(values, {}, tensors)
         self.client.send("PUT", self.path("/state"), {"state": state} if state or not tensors else {}, tensors,
                          {"Accept": "application/json"})
 
-    def delete(self):
+    def delete(self) -> None:
         """Remove it, its state included.  NotFound if it is gone."""
         self.client.request("DELETE", self.client.path("programs", self.name))

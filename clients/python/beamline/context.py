@@ -48,19 +48,19 @@ class ContextVar:
 class Context(contextlib.ContextDecorator):
     """``with Context(TRAINING=1, DEBUG=2):`` sets these for the block; as a decorator, for the calls of a function."""
 
-    def __init__(self, **values):
+    def __init__(self, **values) -> None:
         unknown = [key for key in values if key not in ContextVar.known]
         if unknown:
             raise KeyError(f"no such setting: {', '.join(unknown)}; there are {', '.join(sorted(ContextVar.known))}")
         self.values, self.before = values, []
 
-    def __enter__(self):
+    def __enter__(self) -> Context:
         self.before.append({key: ContextVar.known[key].value for key in self.values})
         for key, value in self.values.items():
             ContextVar.known[key].value = value
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_) -> None:
         for key, value in self.before.pop().items():
             ContextVar.known[key].value = value
 
@@ -76,8 +76,8 @@ IMAGE = ContextVar("IMAGE", 0)
 
 
 class GlobalCounters:
-    """What the server did for this process: kernels launched, operations and bytes of memory traffic (both estimated from the
-    graphs), seconds of computing, requests; and bytes that it holds for it now."""
+    """What the server did for this process: kernels launched, operations and bytes of memory traffic as counted in the kernels,
+    seconds of computing, requests; and bytes that it holds for it now."""
 
     global_ops: int = 0
     global_mem: int = 0

@@ -35,7 +35,7 @@ class Handle:
         self.session, self.name, self.nbytes = session, name, nbytes
         GlobalCounters.mem_used += nbytes
 
-    def __del__(self):
+    def __del__(self) -> None:
         GlobalCounters.mem_used -= self.nbytes
         self.session.freed.append((self.name, self.nbytes))
 
@@ -154,12 +154,12 @@ class Session:
             return json.loads(metadata["response"]), arrays
         return json.loads(bytes(data)), arrays
 
-    def count(self, stats: dict, ops: int, mem: int) -> None:
-        """Add one run to the counters, and print what it tells of itself."""
-        GlobalCounters.kernel_count += stats["kernels"] + stats["helpers"]
+    def count(self, stats: dict, steps: int = 1) -> None:
+        """Add one run to the counters, and print what it tells of itself.  All but the time is of each step."""
+        GlobalCounters.kernel_count += (stats["kernels"] + stats["helpers"]) * steps
         GlobalCounters.time_sum_s += stats["compute_ms"] * 1e-3
-        GlobalCounters.global_ops += ops
-        GlobalCounters.global_mem += mem
+        GlobalCounters.global_ops += stats["ops"] * steps
+        GlobalCounters.global_mem += stats["bytes"] * steps
         if stats.get("debug"):
             print(stats["debug"].rstrip("\n"))
 
@@ -205,7 +205,7 @@ class Session:
 class _Device:
     """The devices of the server.  ``Device.DEFAULT`` is the one that is used where none is named; it can be set."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.opened: Session | None = None
         self.url: str | None = None
         self.default: str | None = None
@@ -219,6 +219,8 @@ class _Device:
             with self.lock:
                 if self.opened is None:
                     self.opened = Session(self.url or find_server())
+            if self.default is None and os.environ.get("BEAMLINE_DEVICE"):
+                self.default = self.canonicalize(os.environ["BEAMLINE_DEVICE"])
         return self.opened
 
     def connect(self, url: str) -> None:
@@ -236,7 +238,8 @@ class _Device:
     @property
     def DEFAULT(self) -> str:
         """The id of the default device."""
-        return self.default or os.environ.get("BEAMLINE_DEVICE") or self.list()[0]["id"]
+        first = self.list()[0]["id"]  # and the session, which takes the default from the environment
+        return self.default or first
 
     @DEFAULT.setter
     def DEFAULT(self, device: str) -> None:

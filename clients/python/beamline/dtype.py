@@ -26,7 +26,7 @@ class DType:
     def __repr__(self) -> str:
         return f"dtypes.{self.label}"
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         return to_dtype, (self.name,)
 
     def __lt__(self, other: DType) -> bool:

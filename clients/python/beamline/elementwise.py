@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Callable
 
 from .base import Base, broadcast_shape
 from .dtype import DType, dtypes, least_upper_dtype, least_upper_float, to_dtype
@@ -12,29 +12,115 @@ from .expr import Expr
 if TYPE_CHECKING:
     from .tensor import Tensor
 
-# Functions whose result is a float; integers become one.
-FLOAT_FUNCTIONS = {
-    "sqrt": "Square root.", "rsqrt": "1 / square root.", "reciprocal": "1 / x.", "exp": "e to the x.", "exp2": "2 to the x.",
-    "log": "Natural logarithm.", "log2": "Logarithm to the base 2.", "log10": "Logarithm to the base 10.",
-    "sin": "Sine of radians.",
-    "cos": "Cosine of radians.", "tan": "Tangent of radians.", "asin": "Inverse sine.", "acos": "Inverse cosine.",
-    "atan": "Inverse tangent.", "sinh": "Hyperbolic sine.", "cosh": "Hyperbolic cosine.", "asinh": "Inverse hyperbolic sine.",
-    "acosh": "Inverse hyperbolic cosine.", "atanh": "Inverse hyperbolic tangent.", "erf": "Error function.",
-    "sigmoid": "1 / (1 + exp(-x)).", "tanh": "Hyperbolic tangent.", "silu": "x * sigmoid(x).",
-}
-# Functions that keep the dtype.
-SAME_FUNCTIONS = {
-    "abs": "Absolute value.", "sign": "-1, 0 or 1.", "square": "x * x.", "relu": "max(x, 0).",
-    "floor": "The next whole number below.",
-    "ceil": "The next whole number above.", "trunc": "Towards zero.", "round": "The nearest whole number, the even one of two.",
-}
 SELU_ALPHA, SELU_GAMMA = 1.67326, 1.0507
+
+
+def function(name: str, doc: str, is_float: bool) -> Callable[[Any], Tensor]:
+    """A method that is an op of the same name."""
+    def method(self) -> Tensor:
+        return self._op(name, dtype=least_upper_float(self.expr.dtype) if is_float else None)
+    method.__name__, method.__doc__ = name, doc
+    return method
+
+
+def to_float(name: str, doc: str) -> Callable[[Any], Tensor]:
+    """A function whose result is a float; integers become one."""
+    return function(name, doc, True)
+
+
+def same_dtype(name: str, doc: str) -> Callable[[Any], Tensor]:
+    """A function that keeps the dtype."""
+    return function(name, doc, False)
+
+
+def operator(name: str, *options) -> tuple[Callable[[Any, Any], Tensor], Callable[[Any, Any], Tensor], Callable[[Any, Any], Tensor]]:
+    """x + y, y + x and x += y of a method that takes (y, reverse, *options)."""
+    def forward(self, other) -> Tensor:
+        return getattr(self, name)(other, False, *options)
+
+    def backward(self, other) -> Tensor:
+        return getattr(self, name)(other, True, *options)
+
+    def in_place(self, other) -> Tensor:
+        return self.assign(getattr(self, name)(other, False, *options))
+    return forward, backward, in_place
+
+
+def comparison(op: str) -> Callable[[Any, Any], Any]:
+    """A comparison; of what has any type, since object's is of bool."""
+    def method(self, other) -> Tensor:
+        return self._compare(op, other)
+    return method
 
 
 class ElementwiseMixin(Base):
     """Methods that work element by element.  Operands broadcast as in NumPy, and become one dtype; numbers may stand for them."""
 
     __slots__ = ()
+
+    # ---- functions of one number
+
+    sqrt = to_float("sqrt", "Square root.")
+    rsqrt = to_float("rsqrt", "1 / square root.")
+    reciprocal = to_float("reciprocal", "1 / x.")
+    exp = to_float("exp", "e to the x.")
+    exp2 = to_float("exp2", "2 to the x.")
+    log = to_float("log", "Natural logarithm.")
+    log2 = to_float("log2", "Logarithm to the base 2.")
+    log10 = to_float("log10", "Logarithm to the base 10.")
+    sin = to_float("sin", "Sine of radians.")
+    cos = to_float("cos", "Cosine of radians.")
+    tan = to_float("tan", "Tangent of radians.")
+    asin = to_float("asin", "Inverse sine.")
+    acos = to_float("acos", "Inverse cosine.")
+    atan = to_float("atan", "Inverse tangent.")
+    sinh = to_float("sinh", "Hyperbolic sine.")
+    cosh = to_float("cosh", "Hyperbolic cosine.")
+    asinh = to_float("asinh", "Inverse hyperbolic sine.")
+    acosh = to_float("acosh", "Inverse hyperbolic cosine.")
+    atanh = to_float("atanh", "Inverse hyperbolic tangent.")
+    erf = to_float("erf", "Error function.")
+    sigmoid = to_float("sigmoid", "1 / (1 + exp(-x)).")
+    tanh = to_float("tanh", "Hyperbolic tangent.")
+    silu = to_float("silu", "x * sigmoid(x).")
+    abs = same_dtype("abs", "Absolute value.")
+    sign = same_dtype("sign", "-1, 0 or 1.")
+    square = same_dtype("square", "x * x.")
+    relu = same_dtype("relu", "max(x, 0).")
+    floor = same_dtype("floor", "The next whole number below.")
+    ceil = same_dtype("ceil", "The next whole number above.")
+    trunc = same_dtype("trunc", "Towards zero.")
+    round = same_dtype("round", "The nearest whole number, the even one of two.")
+    swish = silu
+
+    # ---- operators
+
+    __add__, __radd__, __iadd__ = operator("add")
+    __sub__, __rsub__, __isub__ = operator("sub")
+    __mul__, __rmul__, __imul__ = operator("mul")
+    __truediv__, __rtruediv__, __itruediv__ = operator("div")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = operator("div", "floor")
+    __mod__, __rmod__, __imod__ = operator("mod")
+    __pow__, __rpow__, __ipow__ = operator("pow")
+    __and__, __rand__, __iand__ = operator("bitwise_and")
+    __or__, __ror__, __ior__ = operator("bitwise_or")
+    __xor__, __rxor__, __ixor__ = operator("bitwise_xor")
+    __lshift__, __rlshift__, __ilshift__ = operator("lshift")
+    __rshift__, __rrshift__, __irshift__ = operator("rshift")
+    __matmul__, __rmatmul__, __imatmul__ = operator("matmul")
+    __eq__, __ne__ = comparison("equal"), comparison("not_equal")
+    __lt__, __le__ = comparison("less"), comparison("less_equal")
+    __gt__, __ge__ = comparison("greater"), comparison("greater_equal")
+    __hash__ = object.__hash__
+
+    def __neg__(self) -> Tensor:
+        return self.neg()
+
+    def __abs__(self) -> Tensor:
+        return self.abs()
+
+    def __invert__(self) -> Tensor:
+        return self.bitwise_not()
 
     # ---- dtypes
 
@@ -361,50 +447,3 @@ class ElementwiseMixin(Base):
             value = function(value)
         return value
 
-
-def function(name: str, doc: str, is_float: bool):
-    def method(self) -> Tensor:
-        return self._op(name, dtype=least_upper_float(self.expr.dtype) if is_float else None)
-    method.__name__, method.__doc__ = name, doc
-    return method
-
-
-def operator(name: str, reverse: bool):
-    def method(self, other):
-        return getattr(self, name)(other, True) if reverse else getattr(self, name)(other)
-    return method
-
-
-def in_place(name: str):
-    def method(self, other):
-        return self.assign(getattr(self, name)(other))
-    return method
-
-
-def comparison(op: str):
-    def method(self, other):
-        return self._compare(op, other)
-    return method
-
-
-for _name, _doc in FLOAT_FUNCTIONS.items():
-    setattr(ElementwiseMixin, _name, function(_name, _doc, True))
-for _name, _doc in SAME_FUNCTIONS.items():
-    setattr(ElementwiseMixin, _name, function(_name, _doc, False))
-ElementwiseMixin.swish = ElementwiseMixin.silu
-OPERATORS = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "mod": "mod", "pow": "pow", "and": "bitwise_and",
-             "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "lshift", "rshift": "rshift", "matmul": "matmul"}
-for _special, _name in OPERATORS.items():
-    setattr(ElementwiseMixin, f"__{_special}__", operator(_name, False))
-    setattr(ElementwiseMixin, f"__r{_special}__", operator(_name, True))
-    setattr(ElementwiseMixin, f"__i{_special}__", in_place(_name))
-ElementwiseMixin.__floordiv__ = lambda self, other: self.div(other, rounding_mode="floor")
-ElementwiseMixin.__rfloordiv__ = lambda self, other: self.div(other, True, "floor")
-ElementwiseMixin.__ifloordiv__ = lambda self, other: self.assign(self.div(other, rounding_mode="floor"))
-COMPARISONS = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
-for _special, _op in COMPARISONS.items():
-    setattr(ElementwiseMixin, f"__{_special}__", comparison(_op))
-ElementwiseMixin.__hash__ = object.__hash__
-ElementwiseMixin.__neg__ = lambda self: self.neg()
-ElementwiseMixin.__abs__ = lambda self: self.abs()
-ElementwiseMixin.__invert__ = lambda self: self.bitwise_not()

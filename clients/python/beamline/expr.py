@@ -23,9 +23,6 @@ INLINE_BYTES = 1024      # numbers of up to this size stand in the document
 KNOWN_STRUCTURES = 2048
 RANDOM = frozenset(("uniform", "normal", "randint", "randperm", "rand_like", "dropout", "bernoulli", "multinomial",
                     "random_bits"))
-HEAVY = frozenset(("matmul", "linear", "conv2d", "conv", "conv_transpose", "einsum"))
-FREE = frozenset(("reshape", "permute", "expand", "slice", "shrink", "flip", "squeeze", "unsqueeze", "detach", "item",
-                  "transpose"))
 
 
 class Expr:
@@ -58,6 +55,7 @@ class Expr:
         """It was computed, and is there."""
         if not is_plain(self.shape):
             self.leaf = held(handle, self.shape, self.dtype, self.device)
+            self.leaf.origin = weakref.ref(self)
             return
         self.handle, self.data = handle, None
         if not self.src:
@@ -164,13 +162,13 @@ def is_input(expr: Expr, inner: frozenset = frozenset()) -> bool:
 
 
 class Template:
-    """The nodes of a graph of one structure, as JSON, with what it is estimated to cost.
+    """The nodes of a graph of one structure, as JSON.
 
     formulas: places in the graph's order of what has formulas in its shape or attributes; they say what Variables are bound to
     ranges: the members "dims" and "shapes" of a run, or ""
     """
 
-    __slots__ = ("nodes", "ids", "ops", "mem", "formulas", "ranges")
+    __slots__ = ("nodes", "ids", "formulas", "ranges")
 
     def __init__(self, order: list[Expr], inputs: list[Expr]):
         place = {id(expr): f"x{i}" for i, expr in enumerate(inputs)}
@@ -183,7 +181,7 @@ class Template:
         for expr in order:
             if expr.op == "item" and id(expr) not in place:
                 used.setdefault(id(expr.src[0]), []).append(expr.attrs[0][1])
-        nodes, number, self.ops, self.mem = [], 0, 0, sum(numel(now(each.shape)) * each.dtype.itemsize for each in inputs)
+        nodes, number = [], 0
         items: dict[tuple, str] = {}
         for expr in order:
             if id(expr) in place:
@@ -209,7 +207,6 @@ class Template:
             if expr.attrs:
                 node["attrs"] = {key: exact(as_text(value) if self.formulas else value) for key, value in expr.attrs}
             nodes.append(node)
-            self.ops += estimate(expr)
         self.nodes = json.dumps(nodes, separators=(",", ":"))
         self.ids = place
 
@@ -223,21 +220,6 @@ RESULTS = {"sort": 2, "topk": 2, "cummax": 2, "cummin": 2, "qr": 2, "svd": 3, "m
 def targets_of(grad: Expr) -> tuple:
     """What a gradient is taken to."""
     return grad.src[1:-1] if grad.attrs else grad.src[1:]
-
-
-def estimate(expr: Expr) -> int:
-    """About how many operations an op takes."""
-    if expr.shape is None or expr.op in FREE:
-        if expr.op == "grad":  # about twice what it differentiates
-            return 2 * sum(estimate(each) for each in linearize([expr.src[0]]) if not is_input(each) and each.op != "grad")
-        return 0
-    size = numel(now(expr.shape))
-    if expr.op in HEAVY:
-        weight = expr.src[1]
-        if expr.op in ("conv2d", "conv", "conv_transpose"):
-            return 2 * size * numel(now(weight.shape[1:]))
-        return 2 * size * now(expr.src[0].shape[-1]) if expr.op != "einsum" else 2 * size
-    return max([size] + [numel(now(each.shape)) for each in expr.src if each.__class__ is Expr and each.shape is not None])
 
 
 def bindings_of(order: list[Expr], inputs: list[Expr], template: Template) -> Bindings:
@@ -379,10 +361,7 @@ def run(todo: list[Expr], order: list[Expr], inner: frozenset, fetch: Expr | Non
     except BaseException:
         session.freed.extend((name, 0) for name in names)
         raise
-    produced = 0
     for name, expr in zip(names, todo):
-        size = numel(now(expr.shape)) * expr.dtype.itemsize
-        produced += size
-        expr.hold(Handle(session, name, size))
-    session.count(reply["stats"], template.ops, template.mem + produced)
+        expr.hold(Handle(session, name, numel(now(expr.shape)) * expr.dtype.itemsize))
+    session.count(reply["stats"])
     return arrays[place[id(fetch)]] if fetch is not None else None

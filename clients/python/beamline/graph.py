@@ -1,9 +1,23 @@
 # SPDX-License-Identifier: MIT
 """Graphs and programs as one builds them: nothing here speaks to a server."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
 from .ops import DEFAULTS, LISTED, GraphOps, NodeOps
 from .values import dtype_name, exact, is_numpy
 
 END = 1 << 40  # past the end of every axis; the server clips a stop
+
+
+def operator(op: str) -> tuple[Callable[[Any, Any], Node], Callable[[Any, Any], Node]]:
+    """x + y and y + x of an op."""
+    return lambda self, other: getattr(self.graph, op)(self, other), lambda self, other: getattr(self.graph, op)(other, self)
+
+
+def comparison(op: str) -> Callable[[Any, Any], Any]:
+    """A comparison; of what has any type, since object's is of bool."""
+    return lambda self, other: getattr(self.graph, op)(self, other)
 
 
 class Node(NodeOps):
@@ -14,24 +28,40 @@ class Node(NodeOps):
 
     __slots__ = ("graph", "id")
     __hash__ = object.__hash__
+    __add__, __radd__ = operator("add")
+    __sub__, __rsub__ = operator("sub")
+    __mul__, __rmul__ = operator("mul")
+    __truediv__, __rtruediv__ = operator("div")
+    __floordiv__, __rfloordiv__ = operator("floor_div")
+    __mod__, __rmod__ = operator("mod")
+    __matmul__, __rmatmul__ = operator("matmul")
+    __and__, __rand__ = operator("bitwise_and")
+    __or__, __ror__ = operator("bitwise_or")
+    __xor__, __rxor__ = operator("bitwise_xor")
+    __lshift__, __rlshift__ = operator("left_shift")
+    __rshift__, __rrshift__ = operator("right_shift")
+    __eq__, __ne__ = comparison("equal"), comparison("not_equal")
+    __lt__, __le__ = comparison("less"), comparison("less_equal")
+    __gt__, __ge__ = comparison("greater"), comparison("greater_equal")
+    __neg__, __abs__, __invert__ = NodeOps.neg, NodeOps.abs, NodeOps.bitwise_not
 
-    def __init__(self, graph, name):
+    def __init__(self, graph, name) -> None:
         self.graph = graph
         self.id = name
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Node({self.id!r})"
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         raise TypeError("a tensor of a graph has no value yet: run the graph")
 
-    def __pow__(self, power):
+    def __pow__(self, power) -> Node:
         known = {2: self.square, 0.5: self.sqrt, -0.5: self.rsqrt, -1: self.reciprocal}
         if power not in known:
             raise TypeError("a power may be 2, 0.5, -0.5 or -1; for others write (x.log() * p).exp()")
         return known[power]()
 
-    def __getitem__(self, key):
+    def __getitem__(self, key) -> Node:
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) == 1 and isinstance(keys[0], Node):
             return self.take(keys[0])
@@ -56,28 +86,6 @@ class Node(NodeOps):
         return part.squeeze(gone) if gone else part
 
 
-def forward(name):
-    return lambda self, other: getattr(self.graph, name)(self, other)
-
-
-def backward(name):
-    return lambda self, other: getattr(self.graph, name)(other, self)
-
-
-BINARY = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_div", "mod": "mod", "matmul": "matmul",
-          "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift"}
-COMPARE = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
-UNARY = {"neg": "neg", "abs": "abs", "invert": "bitwise_not"}
-
-for special, op in BINARY.items():
-    setattr(Node, f"__{special}__", forward(op))
-    setattr(Node, f"__r{special}__", backward(op))
-for special, op in COMPARE.items():
-    setattr(Node, f"__{special}__", forward(op))
-for special, op in UNARY.items():
-    setattr(Node, f"__{special}__", NodeOps.__dict__[op])
-
-
 class Graph(GraphOps):
     """A graph under construction, to run once or as an entry of a Program.
 
@@ -86,7 +94,7 @@ class Graph(GraphOps):
         g.output(total=(x * 2).sum(axis=1))
     """
 
-    def __init__(self, program=None):
+    def __init__(self, program=None) -> None:
         self.program = program
         self.inputs = {}  # name -> {"dtype", "shape"}; shape is None where the values give it
         self.dims = {}
@@ -95,29 +103,29 @@ class Graph(GraphOps):
         self.outputs = []  # handles
         self.updates = {}  # name of the state -> handle
 
-    def is_taken(self, name):
+    def is_taken(self, name) -> bool:
         """Inputs, states and ids share one namespace."""
         return name in self.names or self.program is not None and name in self.program.states
 
-    def take_name(self, name):
+    def take_name(self, name) -> str:
         if self.is_taken(name):
             raise ValueError(f"{name!r} is there twice")
         self.names.add(name)
         return name
 
-    def fresh_name(self, op):
+    def fresh_name(self, op) -> str:
         number, name = 1, op
         while self.is_taken(name):
             number += 1
             name = f"{op}{number}"
         return name
 
-    def dim(self, name, least, most):
+    def dim(self, name, least, most) -> str:
         """Give the range of a named dimension; sizes may then say the name."""
         self.dims[name] = [least, most]
         return name
 
-    def input(self, name, shape=None, dtype="float32"):
+    def input(self, name, shape=None, dtype="float32") -> Node:
         """An input.  A program needs its shape; in a run the values have one, and numbers and lists get the dtype.
 
         shape: sizes, some of which may be names of dimensions
@@ -125,25 +133,25 @@ class Graph(GraphOps):
         self.inputs[self.take_name(name)] = {"dtype": dtype_name(dtype), "shape": None if shape is None else list(shape)}
         return Node(self, name)
 
-    def state(self, name):
+    def state(self, name) -> Node:
         """A state of the program that this graph is an entry of."""
         if self.program is None or name not in self.program.states:
             raise ValueError(f"the program has no state {name!r}")
         return Node(self, name)
 
-    def output(self, *tensors, **named):
+    def output(self, *tensors, **named) -> Graph:
         """Results to send back: under their ids, or, by keyword, under a name that the node gets."""
         self.outputs += tensors
         for name, tensor in named.items():
             self.outputs.append(self.rename(tensor, name))
         return self
 
-    def update(self, new):
+    def update(self, new) -> Graph:
         """The new values, by name of the state: what the states become after a step."""
         self.updates.update(new)
         return self
 
-    def rename(self, tensor, name):
+    def rename(self, tensor, name) -> Node:
         """The tensor under another id, or, where its id is taken (an input, a state, an output), a copy of it."""
         made_here = any(tensor is result for results, *_ in self.steps for result in results)
         if tensor.id == name:
@@ -155,7 +163,7 @@ class Graph(GraphOps):
         tensor.id = name
         return tensor
 
-    def op(self, op, operands, attrs=None, name=None, results=None):
+    def op(self, op, operands, attrs=None, name=None, results=None) -> Any:
         """Add a node by the name of its op; every other method comes to this.
 
         operands: tensors and numbers; None leaves an optional one out, which only the last may be
@@ -176,7 +184,7 @@ class Graph(GraphOps):
         self.steps.append((made, op, operands, given))
         return made[0] if results is None else made
 
-    def grad(self, y, xs, cotangent=None, *, name=None):
+    def grad(self, y, xs, cotangent=None, *, name=None) -> list:
         """The gradient of y with respect to each of xs, as a list.
 
         y: tensor of floats with one element; of any shape if cotangent, dL/dy in the shape of y, is given
@@ -185,7 +193,7 @@ class Graph(GraphOps):
         last = [] if cotangent is None else [cotangent]
         return self.op("grad", [y, *xs, *last], {"cotangent": True if last else None}, name, results=len(xs))
 
-    def scan(self, step, init, xs=(), args=(), length=None, reverse=False, *, name=None):
+    def scan(self, step, init, xs=(), args=(), length=None, reverse=False, *, name=None) -> tuple:
         """A loop on the server, as jax.lax.scan: step(*carries, *slices, *args) gives (next carries, outputs), two lists.
 
             (total,), (sums,) = g.scan(lambda h, x: ([h + x], [h + x]), [0.0], [xs])
@@ -206,7 +214,7 @@ class Graph(GraphOps):
         made = self.op("scan", [*init, *xs, *args], attrs, name, results=len(carries) + len(outputs))
         return made[:len(carries)], made[len(carries):]
 
-    def cond(self, p, then, otherwise, xs=(), *, name=None):
+    def cond(self, p, then, otherwise, xs=(), *, name=None) -> list:
         """then(*xs) where p, of one element, holds, else otherwise(*xs), as jax.lax.cond: each builds a body and gives a list.
 
         Both are computed and one is taken; gradients flow through that one.
@@ -219,7 +227,7 @@ class Graph(GraphOps):
             raise ValueError(f"the bodies of cond give {len(first)} and {len(second)} results")
         return self.op("cond", [p, *xs], {"then": yes, "otherwise": no}, name, results=len(first))
 
-    def body(self, function, count, parts):
+    def body(self, function, count, parts) -> tuple:
         """The graph that function makes of count tensors, as an attribute, and the lists of results that it gave."""
         inner = Graph()
         params = [Node(inner, inner.take_name(inner.fresh_name("x"))) for _ in range(count)]
@@ -231,7 +239,7 @@ class Graph(GraphOps):
         inner.outputs = results
         return {"inputs": [param.id for param in params], **inner.document()}, lists
 
-    def document(self):
+    def document(self) -> dict:
         """What the graph is on the wire: nodes, outputs and updates."""
         nodes = []
         for results, op, operands, attrs in self.steps:
@@ -243,7 +251,7 @@ class Graph(GraphOps):
             document["updates"] = {name: tensor.id for name, tensor in self.updates.items()}
         return document
 
-    def entry(self):
+    def entry(self) -> dict:
         """The document of this graph as an entry of a program."""
         for name, kind in self.inputs.items():
             if kind["shape"] is None:
@@ -251,7 +259,7 @@ class Graph(GraphOps):
         return {"inputs": self.inputs, **self.document()}
 
 
-def check_operand(graph, op, value):
+def check_operand(graph, op, value) -> None:
     if isinstance(value, Node):
         if value.graph is not graph:
             raise ValueError(f"{op}: {value.id!r} belongs to another graph")
@@ -260,7 +268,7 @@ def check_operand(graph, op, value):
                         "be left out together with all after it, and other values go in as inputs")
 
 
-def plain(value):
+def plain(value) -> Any:
     """An operand or attribute as JSON has it."""
     if isinstance(value, Node):
         return value.id
@@ -275,7 +283,7 @@ def plain(value):
     return dtype_name(value)
 
 
-def is_preset(value, preset):
+def is_preset(value, preset) -> bool:
     """Whether an attribute is what the server takes anyway."""
     if preset is None or isinstance(value, Node):
         return False
@@ -285,7 +293,7 @@ def is_preset(value, preset):
 class Init:
     """How a state starts: any creation or random op, as in ``Init("kaiming_uniform", shape=[128, 784], seed=1)``."""
 
-    def __init__(self, op, **attrs):
+    def __init__(self, op, **attrs) -> None:
         self.document = {"op": op, "attrs": {key: list(value) if isinstance(value, tuple) else value for key, value in attrs.items()}}
 
 
@@ -297,23 +305,23 @@ class Program:
         w, b = g.state("w"), g.state("b")
     """
 
-    def __init__(self, **states):
+    def __init__(self, **states) -> None:
         self.states = dict(states)
         self.entries = {}
 
-    def state(self, name, value):
+    def state(self, name, value) -> Program:
         """Declare a state by its first value: numbers, an Array, a NumPy array, an Init or a Held tensor."""
         self.states[name] = value
         return self
 
-    def entry(self, name="main"):
+    def entry(self, name="main") -> Graph:
         """A new graph over the states, which runs and jobs call by this name."""
         if name in self.entries:
             raise ValueError(f"the entry {name!r} is there twice")
         self.entries[name] = Graph(self)
         return self.entries[name]
 
-    def document(self):
+    def document(self) -> dict:
         """The document of the program without its state."""
         dims = {key: value for graph in self.entries.values() for key, value in graph.dims.items()}
         document = {"dims": dims} if dims else {}

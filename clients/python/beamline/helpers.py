@@ -6,11 +6,13 @@ import contextlib
 import math
 import sys
 import time
-from typing import Iterable
+from typing import Any, Iterable
 
-from .base import argfix, ceildiv, make_tuple  # noqa: F401
-from .context import BEAM, DEBUG, JIT, TRAINING, Context, ContextVar, GlobalCounters, getenv  # noqa: F401
+from .base import argfix, ceildiv, make_tuple
+from .context import BEAM, DEBUG, JIT, TRAINING, Context, ContextVar, GlobalCounters, getenv
 
+__all__ = ["BEAM", "DEBUG", "JIT", "TRAINING", "Context", "ContextVar", "GlobalCounters", "Timing", "argfix", "ceildiv", "colored",
+           "dedup", "flatten", "getenv", "make_tuple", "prod", "tqdm", "trange"]
 COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 WIDTH = 20
 
@@ -44,11 +46,11 @@ class Timing(contextlib.ContextDecorator):
     def __init__(self, prefix: str = "", on_exit=None, enabled: bool = True):
         self.prefix, self.on_exit, self.enabled = prefix, on_exit, enabled
 
-    def __enter__(self):
+    def __enter__(self) -> Timing:
         self.start = time.perf_counter_ns()
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_) -> None:
         self.et = time.perf_counter_ns() - self.start
         if self.enabled:
             print(f"{self.prefix}{self.et * 1e-6:6.2f} ms" + (self.on_exit(self.et) if self.on_exit else ""))
@@ -62,7 +64,7 @@ class tqdm:
         self.total = total if total is not None else len(iterable) if hasattr(iterable, "__len__") else None
         self.count, self.start = 0, time.monotonic()
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         for item in self.iterable:
             yield item
             self.count += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .base import Base, broadcast_shape
 from .dtype import dtypes
@@ -27,7 +27,7 @@ class Part:
         self.start, self.stop, self.step, self.backwards, self.gone, self.pick = start, stop, step, backwards, gone, pick
 
     @property
-    def size(self):
+    def size(self) -> Any:
         if self.step == 1 and is_known(self.start, self.stop):
             return self.stop - self.start
         return max(0, -(-(self.stop - self.start) // self.step))

@@ -97,8 +97,6 @@ class Program:
         self.keep_alive = results
         self.device = choose_device(order)
         self.bindings = bindings_of(order, self.inputs, template)
-        produced = sum(numel(now(shape)) * dtype.itemsize for shape, dtype, _ in names.values())
-        self.ops, self.mem = template.ops, template.mem + produced
         document = {"lease": self.session.lease, "inputs": {f"x{i}": {"dtype": each.dtype.name, "shape": as_text(each.shape)}
                                                             for i, each in enumerate(self.inputs)},
                     "nodes": None, "outputs": list(names), **({"dims": self.bindings.dims()} if template.formulas else {})}
@@ -147,7 +145,7 @@ class Program:
         except BaseException:
             session.freed.extend((name, 0) for name in names)
             raise
-        session.count(reply["stats"], self.ops, self.mem)
+        session.count(reply["stats"])
         shapes = [rebound(shape, bindings.values) if sizes else shape for _, (shape, _, _) in self.names]
         made = {node: held(Handle(session, name, numel(now(shape)) * dtype.itemsize), shape, dtype, device)
                 for name, shape, (node, (_, dtype, device)) in zip(names, shapes, self.names)}
@@ -184,14 +182,14 @@ class TinyJit:
         self.cnt, self.captures, self.pinned = 0, {}, {}
 
     @property
-    def captured(self):
+    def captured(self) -> Any:
         """What was captured last, or None."""
         return next(reversed(self.captures.values()), None)
 
-    def __get__(self, instance, owner):
+    def __get__(self, instance, owner) -> Any:
         return self if instance is None else functools.partial(self.__call__, instance)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args, **kwargs) -> Any:
         if Capture.current is not None or not JIT:
             return self.fxn(*args, **kwargs)
         tensors: dict = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .base import Base, argfix, broadcast_shape, ceildiv, make_tuple, one_device
 from .dtype import dtypes, least_upper_dtype, least_upper_float, to_dtype
@@ -252,7 +252,7 @@ class LinalgMixin(Base):
             padded = [(0, after - given) for (_, after), (_, given) in zip(padded, pairs)]
         return total / sum_list(ones.pad(tuple(padded))._windows(kernel, stride, dilation, sizes))
 
-    def max_pool2d(self, kernel_size=(2, 2), stride=None, dilation=1, padding=0, ceil_mode=False, return_indices=False):
+    def max_pool2d(self, kernel_size=(2, 2), stride=None, dilation=1, padding=0, ceil_mode=False, return_indices=False) -> Any:
         """Largest of each window over the last axes; return_indices: (values, places in the flattened last axes) instead."""
         kernel, stride, dilation, pairs, sizes, padded = self._pool_arguments(kernel_size, stride, dilation, padding, ceil_mode)
         lead = self.shape[:-len(kernel)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .base import Base, argfix, broadcast_shape, ceildiv, make_tuple, one_device
 from .dtype import dtypes, least_upper_dtype
@@ -393,7 +393,7 @@ def _named(shape: tuple) -> bool:
     return any(isinstance(size, Symbolic) for size in shape)
 
 
-def _above(size):
+def _above(size) -> Any:
     """A size, or 0 where it is negative."""
     return size if is_known(0, size) else 0 if is_known(size, 0) else max(int(size), 0)
 

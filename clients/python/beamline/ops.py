@@ -6,6 +6,12 @@ Where a tensor is wanted, a number will do; a whole one takes the dtype of the o
 names of dimensions, or formulas of them such as "2 * n + 1".  ``name`` is the id of the node, or the list of its ids where
 the op has several results; by default one is made up.  Shapes and dtypes are checked by the server: what cannot be is InvalidGraph, which says why and names the node.
 """
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .graph import Node
 
 # What the server takes where an attribute is left out: these are not sent.
 DEFAULTS = {
@@ -144,7 +150,7 @@ LISTED = ("var_mean", "std_mean", "cummax", "cummin", "sort", "topk", "lstm_cell
 class GraphOps:
     """Ops as methods of a graph."""
 
-    def add(self, x, y, *, name=None):
+    def add(self, x, y, *, name=None) -> Node:
         """x + y
 
         x: tensor of any dtype, brought to one dtype with y
@@ -153,7 +159,7 @@ class GraphOps:
         """
         return self.op("add", [x, y], {}, name)
 
-    def sub(self, x, y, *, name=None):
+    def sub(self, x, y, *, name=None) -> Node:
         """x - y
 
         x: tensor of any dtype, brought to one dtype with y
@@ -162,7 +168,7 @@ class GraphOps:
         """
         return self.op("sub", [x, y], {}, name)
 
-    def mul(self, x, y, *, name=None):
+    def mul(self, x, y, *, name=None) -> Node:
         """x * y
 
         x: tensor of any dtype, brought to one dtype with y
@@ -171,7 +177,7 @@ class GraphOps:
         """
         return self.op("mul", [x, y], {}, name)
 
-    def div(self, x, y, *, name=None):
+    def div(self, x, y, *, name=None) -> Node:
         """x / y; integers give float32
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with y
@@ -180,7 +186,7 @@ class GraphOps:
         """
         return self.op("div", [x, y], {}, name)
 
-    def floor_div(self, x, y, *, name=None):
+    def floor_div(self, x, y, *, name=None) -> Node:
         """floor of x / y; an integer by zero gives 0
 
         x: tensor of any dtype, brought to one dtype with y
@@ -189,7 +195,7 @@ class GraphOps:
         """
         return self.op("floor_div", [x, y], {}, name)
 
-    def trunc_div(self, x, y, *, name=None):
+    def trunc_div(self, x, y, *, name=None) -> Node:
         """x / y towards zero; an integer by zero gives 0
 
         x: tensor of any dtype, brought to one dtype with y
@@ -198,7 +204,7 @@ class GraphOps:
         """
         return self.op("trunc_div", [x, y], {}, name)
 
-    def mod(self, x, y, *, name=None):
+    def mod(self, x, y, *, name=None) -> Node:
         """x - y * floor(x / y), with the sign of y; an integer by zero gives 0
 
         x: tensor of any dtype, brought to one dtype with y
@@ -207,7 +213,7 @@ class GraphOps:
         """
         return self.op("mod", [x, y], {}, name)
 
-    def fmod(self, x, y, *, name=None):
+    def fmod(self, x, y, *, name=None) -> Node:
         """x - y * trunc(x / y), with the sign of x; an integer by zero gives x
 
         x: tensor of any dtype, brought to one dtype with y
@@ -216,7 +222,7 @@ class GraphOps:
         """
         return self.op("fmod", [x, y], {}, name)
 
-    def neg(self, x, *, name=None):
+    def neg(self, x, *, name=None) -> Node:
         """-x
 
         x: tensor of any dtype
@@ -224,7 +230,7 @@ class GraphOps:
         """
         return self.op("neg", [x], {}, name)
 
-    def abs(self, x, *, name=None):
+    def abs(self, x, *, name=None) -> Node:
         """|x|
 
         x: tensor of any dtype
@@ -232,7 +238,7 @@ class GraphOps:
         """
         return self.op("abs", [x], {}, name)
 
-    def sign(self, x, *, name=None):
+    def sign(self, x, *, name=None) -> Node:
         """-1, 0 or 1
 
         x: tensor of any dtype
@@ -240,7 +246,7 @@ class GraphOps:
         """
         return self.op("sign", [x], {}, name)
 
-    def square(self, x, *, name=None):
+    def square(self, x, *, name=None) -> Node:
         """x * x
 
         x: tensor of any dtype
@@ -248,7 +254,7 @@ class GraphOps:
         """
         return self.op("square", [x], {}, name)
 
-    def sqrt(self, x, *, name=None):
+    def sqrt(self, x, *, name=None) -> Node:
         """square root
 
         x: tensor of floats (integers and bool become float32)
@@ -256,7 +262,7 @@ class GraphOps:
         """
         return self.op("sqrt", [x], {}, name)
 
-    def rsqrt(self, x, *, name=None):
+    def rsqrt(self, x, *, name=None) -> Node:
         """1 / square root
 
         x: tensor of floats (integers and bool become float32)
@@ -264,7 +270,7 @@ class GraphOps:
         """
         return self.op("rsqrt", [x], {}, name)
 
-    def reciprocal(self, x, *, name=None):
+    def reciprocal(self, x, *, name=None) -> Node:
         """1 / x
 
         x: tensor of floats (integers and bool become float32)
@@ -272,7 +278,7 @@ class GraphOps:
         """
         return self.op("reciprocal", [x], {}, name)
 
-    def exp(self, x, *, name=None):
+    def exp(self, x, *, name=None) -> Node:
         """e to the x
 
         x: tensor of floats (integers and bool become float32)
@@ -280,7 +286,7 @@ class GraphOps:
         """
         return self.op("exp", [x], {}, name)
 
-    def exp2(self, x, *, name=None):
+    def exp2(self, x, *, name=None) -> Node:
         """2 to the x
 
         x: tensor of floats (integers and bool become float32)
@@ -288,7 +294,7 @@ class GraphOps:
         """
         return self.op("exp2", [x], {}, name)
 
-    def expm1(self, x, *, name=None):
+    def expm1(self, x, *, name=None) -> Node:
         """exp(x) - 1, also where that is small
 
         x: tensor of floats (integers and bool become float32)
@@ -296,7 +302,7 @@ class GraphOps:
         """
         return self.op("expm1", [x], {}, name)
 
-    def log(self, x, *, name=None):
+    def log(self, x, *, name=None) -> Node:
         """natural logarithm
 
         x: tensor of floats (integers and bool become float32)
@@ -304,7 +310,7 @@ class GraphOps:
         """
         return self.op("log", [x], {}, name)
 
-    def log2(self, x, *, name=None):
+    def log2(self, x, *, name=None) -> Node:
         """logarithm to base 2
 
         x: tensor of floats (integers and bool become float32)
@@ -312,7 +318,7 @@ class GraphOps:
         """
         return self.op("log2", [x], {}, name)
 
-    def log10(self, x, *, name=None):
+    def log10(self, x, *, name=None) -> Node:
         """logarithm to base 10
 
         x: tensor of floats (integers and bool become float32)
@@ -320,7 +326,7 @@ class GraphOps:
         """
         return self.op("log10", [x], {}, name)
 
-    def log1p(self, x, *, name=None):
+    def log1p(self, x, *, name=None) -> Node:
         """log(1 + x), also where x is small
 
         x: tensor of floats (integers and bool become float32)
@@ -328,7 +334,7 @@ class GraphOps:
         """
         return self.op("log1p", [x], {}, name)
 
-    def sin(self, x, *, name=None):
+    def sin(self, x, *, name=None) -> Node:
         """sine of radians
 
         x: tensor of floats (integers and bool become float32)
@@ -336,7 +342,7 @@ class GraphOps:
         """
         return self.op("sin", [x], {}, name)
 
-    def cos(self, x, *, name=None):
+    def cos(self, x, *, name=None) -> Node:
         """cosine of radians
 
         x: tensor of floats (integers and bool become float32)
@@ -344,7 +350,7 @@ class GraphOps:
         """
         return self.op("cos", [x], {}, name)
 
-    def tan(self, x, *, name=None):
+    def tan(self, x, *, name=None) -> Node:
         """tangent of radians
 
         x: tensor of floats (integers and bool become float32)
@@ -352,7 +358,7 @@ class GraphOps:
         """
         return self.op("tan", [x], {}, name)
 
-    def asin(self, x, *, name=None):
+    def asin(self, x, *, name=None) -> Node:
         """inverse sine, in radians
 
         x: tensor of floats (integers and bool become float32)
@@ -360,7 +366,7 @@ class GraphOps:
         """
         return self.op("asin", [x], {}, name)
 
-    def acos(self, x, *, name=None):
+    def acos(self, x, *, name=None) -> Node:
         """inverse cosine, in radians
 
         x: tensor of floats (integers and bool become float32)
@@ -368,7 +374,7 @@ class GraphOps:
         """
         return self.op("acos", [x], {}, name)
 
-    def atan(self, x, *, name=None):
+    def atan(self, x, *, name=None) -> Node:
         """inverse tangent, in radians
 
         x: tensor of floats (integers and bool become float32)
@@ -376,7 +382,7 @@ class GraphOps:
         """
         return self.op("atan", [x], {}, name)
 
-    def atan2(self, y, x, *, name=None):
+    def atan2(self, y, x, *, name=None) -> Node:
         """the angle of the point (x, y), in radians
 
         y: tensor of floats (integers and bool become float32), brought to one dtype with x
@@ -385,7 +391,7 @@ class GraphOps:
         """
         return self.op("atan2", [y, x], {}, name)
 
-    def sinh(self, x, *, name=None):
+    def sinh(self, x, *, name=None) -> Node:
         """hyperbolic sine
 
         x: tensor of floats (integers and bool become float32)
@@ -393,7 +399,7 @@ class GraphOps:
         """
         return self.op("sinh", [x], {}, name)
 
-    def cosh(self, x, *, name=None):
+    def cosh(self, x, *, name=None) -> Node:
         """hyperbolic cosine
 
         x: tensor of floats (integers and bool become float32)
@@ -401,7 +407,7 @@ class GraphOps:
         """
         return self.op("cosh", [x], {}, name)
 
-    def asinh(self, x, *, name=None):
+    def asinh(self, x, *, name=None) -> Node:
         """inverse hyperbolic sine
 
         x: tensor of floats (integers and bool become float32)
@@ -409,7 +415,7 @@ class GraphOps:
         """
         return self.op("asinh", [x], {}, name)
 
-    def acosh(self, x, *, name=None):
+    def acosh(self, x, *, name=None) -> Node:
         """inverse hyperbolic cosine
 
         x: tensor of floats (integers and bool become float32)
@@ -417,7 +423,7 @@ class GraphOps:
         """
         return self.op("acosh", [x], {}, name)
 
-    def atanh(self, x, *, name=None):
+    def atanh(self, x, *, name=None) -> Node:
         """inverse hyperbolic tangent
 
         x: tensor of floats (integers and bool become float32)
@@ -425,7 +431,7 @@ class GraphOps:
         """
         return self.op("atanh", [x], {}, name)
 
-    def floor(self, x, *, name=None):
+    def floor(self, x, *, name=None) -> Node:
         """the next whole number below
 
         x: tensor of any dtype
@@ -433,7 +439,7 @@ class GraphOps:
         """
         return self.op("floor", [x], {}, name)
 
-    def ceil(self, x, *, name=None):
+    def ceil(self, x, *, name=None) -> Node:
         """the next whole number above
 
         x: tensor of any dtype
@@ -441,7 +447,7 @@ class GraphOps:
         """
         return self.op("ceil", [x], {}, name)
 
-    def trunc(self, x, *, name=None):
+    def trunc(self, x, *, name=None) -> Node:
         """towards zero
 
         x: tensor of any dtype
@@ -449,7 +455,7 @@ class GraphOps:
         """
         return self.op("trunc", [x], {}, name)
 
-    def round(self, x, *, name=None):
+    def round(self, x, *, name=None) -> Node:
         """the nearest whole number; a half goes to the even one
 
         x: tensor of any dtype
@@ -457,7 +463,7 @@ class GraphOps:
         """
         return self.op("round", [x], {}, name)
 
-    def maximum(self, x, y, *, name=None):
+    def maximum(self, x, y, *, name=None) -> Node:
         """the larger; NaN if either is
 
         x: tensor of any dtype, brought to one dtype with y
@@ -466,7 +472,7 @@ class GraphOps:
         """
         return self.op("maximum", [x, y], {}, name)
 
-    def minimum(self, x, y, *, name=None):
+    def minimum(self, x, y, *, name=None) -> Node:
         """the smaller; NaN if either is
 
         x: tensor of any dtype, brought to one dtype with y
@@ -475,7 +481,7 @@ class GraphOps:
         """
         return self.op("minimum", [x, y], {}, name)
 
-    def pow(self, x, y, *, name=None):
+    def pow(self, x, y, *, name=None) -> Node:
         """x to the y; an integer to a negative power gives 0, but 1 and -1 stay
 
         x: tensor of any dtype, brought to one dtype with y
@@ -484,7 +490,7 @@ class GraphOps:
         """
         return self.op("pow", [x, y], {}, name)
 
-    def copysign(self, x, y, *, name=None):
+    def copysign(self, x, y, *, name=None) -> Node:
         """|x| with the sign of y, also where that is a zero or NaN
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with y
@@ -493,7 +499,7 @@ class GraphOps:
         """
         return self.op("copysign", [x, y], {}, name)
 
-    def logaddexp(self, x, y, *, name=None):
+    def logaddexp(self, x, y, *, name=None) -> Node:
         """log(exp(x) + exp(y))
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with y
@@ -502,7 +508,7 @@ class GraphOps:
         """
         return self.op("logaddexp", [x, y], {}, name)
 
-    def lerp(self, x, y, weight, *, name=None):
+    def lerp(self, x, y, weight, *, name=None) -> Node:
         """x + (y - x) * weight
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with y, weight
@@ -512,7 +518,7 @@ class GraphOps:
         """
         return self.op("lerp", [x, y, weight], {}, name)
 
-    def clamp(self, x, min=None, max=None, *, name=None):
+    def clamp(self, x, min=None, max=None, *, name=None) -> Node:
         """x, but not below min nor above max
 
         x: tensor of any dtype
@@ -522,7 +528,7 @@ class GraphOps:
         """
         return self.op("clamp", [x], {"min": min, "max": max}, name)
 
-    def relu(self, x, *, name=None):
+    def relu(self, x, *, name=None) -> Node:
         """max(x, 0)
 
         x: tensor of any dtype
@@ -530,7 +536,7 @@ class GraphOps:
         """
         return self.op("relu", [x], {}, name)
 
-    def relu6(self, x, *, name=None):
+    def relu6(self, x, *, name=None) -> Node:
         """x held between 0 and 6
 
         x: tensor of any dtype
@@ -538,7 +544,7 @@ class GraphOps:
         """
         return self.op("relu6", [x], {}, name)
 
-    def hardtanh(self, x, min=-1, max=1, *, name=None):
+    def hardtanh(self, x, min=-1, max=1, *, name=None) -> Node:
         """x held between min and max; no gradient there
 
         x: tensor of any dtype
@@ -548,7 +554,7 @@ class GraphOps:
         """
         return self.op("hardtanh", [x], {"min": min, "max": max}, name)
 
-    def hardsigmoid(self, x, alpha=0.16666666666666666, beta=0.5, *, name=None):
+    def hardsigmoid(self, x, alpha=0.16666666666666666, beta=0.5, *, name=None) -> Node:
         """alpha * x + beta held between 0 and 1
 
         x: tensor of floats (integers and bool become float32)
@@ -558,7 +564,7 @@ class GraphOps:
         """
         return self.op("hardsigmoid", [x], {"alpha": alpha, "beta": beta}, name)
 
-    def hardswish(self, x, *, name=None):
+    def hardswish(self, x, *, name=None) -> Node:
         """x * hardsigmoid(x)
 
         x: tensor of floats (integers and bool become float32)
@@ -566,7 +572,7 @@ class GraphOps:
         """
         return self.op("hardswish", [x], {}, name)
 
-    def leaky_relu(self, x, negative_slope=0.01, *, name=None):
+    def leaky_relu(self, x, negative_slope=0.01, *, name=None) -> Node:
         """x where positive, else negative_slope * x
 
         x: tensor of floats (integers and bool become float32)
@@ -575,7 +581,7 @@ class GraphOps:
         """
         return self.op("leaky_relu", [x], {"negative_slope": negative_slope}, name)
 
-    def elu(self, x, alpha=1, *, name=None):
+    def elu(self, x, alpha=1, *, name=None) -> Node:
         """x where positive, else alpha * (exp(x) - 1)
 
         x: tensor of floats (integers and bool become float32)
@@ -584,7 +590,7 @@ class GraphOps:
         """
         return self.op("elu", [x], {"alpha": alpha}, name)
 
-    def celu(self, x, alpha=1, *, name=None):
+    def celu(self, x, alpha=1, *, name=None) -> Node:
         """x where positive, else alpha * (exp(x / alpha) - 1)
 
         x: tensor of floats (integers and bool become float32)
@@ -593,7 +599,7 @@ class GraphOps:
         """
         return self.op("celu", [x], {"alpha": alpha}, name)
 
-    def selu(self, x, alpha=1.6732632423543772, gamma=1.0507009873554805, *, name=None):
+    def selu(self, x, alpha=1.6732632423543772, gamma=1.0507009873554805, *, name=None) -> Node:
         """gamma * elu(x), which keeps mean and variance
 
         x: tensor of floats (integers and bool become float32)
@@ -603,7 +609,7 @@ class GraphOps:
         """
         return self.op("selu", [x], {"alpha": alpha, "gamma": gamma}, name)
 
-    def sigmoid(self, x, *, name=None):
+    def sigmoid(self, x, *, name=None) -> Node:
         """1 / (1 + exp(-x))
 
         x: tensor of floats (integers and bool become float32)
@@ -611,7 +617,7 @@ class GraphOps:
         """
         return self.op("sigmoid", [x], {}, name)
 
-    def tanh(self, x, *, name=None):
+    def tanh(self, x, *, name=None) -> Node:
         """hyperbolic tangent
 
         x: tensor of floats (integers and bool become float32)
@@ -619,7 +625,7 @@ class GraphOps:
         """
         return self.op("tanh", [x], {}, name)
 
-    def erf(self, x, *, name=None):
+    def erf(self, x, *, name=None) -> Node:
         """error function
 
         x: tensor of floats (integers and bool become float32)
@@ -627,7 +633,7 @@ class GraphOps:
         """
         return self.op("erf", [x], {}, name)
 
-    def gelu(self, x, approximate="none", *, name=None):
+    def gelu(self, x, approximate="none", *, name=None) -> Node:
         """x times the normal distribution function of x
 
         x: tensor of floats (integers and bool become float32)
@@ -636,7 +642,7 @@ class GraphOps:
         """
         return self.op("gelu", [x], {"approximate": approximate}, name)
 
-    def quick_gelu(self, x, *, name=None):
+    def quick_gelu(self, x, *, name=None) -> Node:
         """x * sigmoid(1.702 * x)
 
         x: tensor of floats (integers and bool become float32)
@@ -644,7 +650,7 @@ class GraphOps:
         """
         return self.op("quick_gelu", [x], {}, name)
 
-    def silu(self, x, *, name=None):
+    def silu(self, x, *, name=None) -> Node:
         """x * sigmoid(x)
 
         x: tensor of floats (integers and bool become float32)
@@ -652,7 +658,7 @@ class GraphOps:
         """
         return self.op("silu", [x], {}, name)
 
-    def mish(self, x, *, name=None):
+    def mish(self, x, *, name=None) -> Node:
         """x * tanh(softplus(x))
 
         x: tensor of floats (integers and bool become float32)
@@ -660,7 +666,7 @@ class GraphOps:
         """
         return self.op("mish", [x], {}, name)
 
-    def softsign(self, x, *, name=None):
+    def softsign(self, x, *, name=None) -> Node:
         """x / (1 + |x|)
 
         x: tensor of floats (integers and bool become float32)
@@ -668,7 +674,7 @@ class GraphOps:
         """
         return self.op("softsign", [x], {}, name)
 
-    def logsigmoid(self, x, *, name=None):
+    def logsigmoid(self, x, *, name=None) -> Node:
         """log(sigmoid(x)), also where that is far below 0
 
         x: tensor of floats (integers and bool become float32)
@@ -676,7 +682,7 @@ class GraphOps:
         """
         return self.op("logsigmoid", [x], {}, name)
 
-    def softplus(self, x, beta=1, threshold=20, *, name=None):
+    def softplus(self, x, beta=1, threshold=20, *, name=None) -> Node:
         """log(1 + exp(beta * x)) / beta; x itself where beta * x is over the threshold
 
         x: tensor of floats (integers and bool become float32)
@@ -686,7 +692,7 @@ class GraphOps:
         """
         return self.op("softplus", [x], {"beta": beta, "threshold": threshold}, name)
 
-    def equal(self, x, y, *, name=None):
+    def equal(self, x, y, *, name=None) -> Node:
         """x == y
 
         x: tensor of any dtype, brought to one dtype with y
@@ -695,7 +701,7 @@ class GraphOps:
         """
         return self.op("equal", [x, y], {}, name)
 
-    def not_equal(self, x, y, *, name=None):
+    def not_equal(self, x, y, *, name=None) -> Node:
         """x != y
 
         x: tensor of any dtype, brought to one dtype with y
@@ -704,7 +710,7 @@ class GraphOps:
         """
         return self.op("not_equal", [x, y], {}, name)
 
-    def less(self, x, y, *, name=None):
+    def less(self, x, y, *, name=None) -> Node:
         """x < y
 
         x: tensor of any dtype, brought to one dtype with y
@@ -713,7 +719,7 @@ class GraphOps:
         """
         return self.op("less", [x, y], {}, name)
 
-    def less_equal(self, x, y, *, name=None):
+    def less_equal(self, x, y, *, name=None) -> Node:
         """x <= y
 
         x: tensor of any dtype, brought to one dtype with y
@@ -722,7 +728,7 @@ class GraphOps:
         """
         return self.op("less_equal", [x, y], {}, name)
 
-    def greater(self, x, y, *, name=None):
+    def greater(self, x, y, *, name=None) -> Node:
         """x > y
 
         x: tensor of any dtype, brought to one dtype with y
@@ -731,7 +737,7 @@ class GraphOps:
         """
         return self.op("greater", [x, y], {}, name)
 
-    def greater_equal(self, x, y, *, name=None):
+    def greater_equal(self, x, y, *, name=None) -> Node:
         """x >= y
 
         x: tensor of any dtype, brought to one dtype with y
@@ -740,7 +746,7 @@ class GraphOps:
         """
         return self.op("greater_equal", [x, y], {}, name)
 
-    def isnan(self, x, *, name=None):
+    def isnan(self, x, *, name=None) -> Node:
         """is it NaN
 
         x: tensor of any dtype
@@ -748,7 +754,7 @@ class GraphOps:
         """
         return self.op("isnan", [x], {}, name)
 
-    def isfinite(self, x, *, name=None):
+    def isfinite(self, x, *, name=None) -> Node:
         """is it neither NaN nor infinite
 
         x: tensor of any dtype
@@ -756,7 +762,7 @@ class GraphOps:
         """
         return self.op("isfinite", [x], {}, name)
 
-    def isinf(self, x, detect_positive=True, detect_negative=True, *, name=None):
+    def isinf(self, x, detect_positive=True, detect_negative=True, *, name=None) -> Node:
         """is it infinite
 
         x: tensor of any dtype
@@ -766,7 +772,7 @@ class GraphOps:
         """
         return self.op("isinf", [x], {"detect_positive": detect_positive, "detect_negative": detect_negative}, name)
 
-    def isclose(self, x, y, rtol=1e-05, atol=1e-08, equal_nan=False, *, name=None):
+    def isclose(self, x, y, rtol=1e-05, atol=1e-08, equal_nan=False, *, name=None) -> Node:
         """|x - y| <= atol + rtol * |y|
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with y
@@ -778,7 +784,7 @@ class GraphOps:
         """
         return self.op("isclose", [x, y], {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}, name)
 
-    def allclose(self, x, y, rtol=1e-05, atol=1e-08, equal_nan=False, *, name=None):
+    def allclose(self, x, y, rtol=1e-05, atol=1e-08, equal_nan=False, *, name=None) -> Node:
         """are all |x - y| <= atol + rtol * |y|
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with y
@@ -790,7 +796,7 @@ class GraphOps:
         """
         return self.op("allclose", [x, y], {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}, name)
 
-    def logical_and(self, x, y, *, name=None):
+    def logical_and(self, x, y, *, name=None) -> Node:
         """both are not zero
 
         x: tensor of bool (numbers become "not zero")
@@ -799,7 +805,7 @@ class GraphOps:
         """
         return self.op("logical_and", [x, y], {}, name)
 
-    def logical_or(self, x, y, *, name=None):
+    def logical_or(self, x, y, *, name=None) -> Node:
         """one or both are not zero
 
         x: tensor of bool (numbers become "not zero")
@@ -808,7 +814,7 @@ class GraphOps:
         """
         return self.op("logical_or", [x, y], {}, name)
 
-    def logical_xor(self, x, y, *, name=None):
+    def logical_xor(self, x, y, *, name=None) -> Node:
         """one of them is not zero
 
         x: tensor of bool (numbers become "not zero")
@@ -817,7 +823,7 @@ class GraphOps:
         """
         return self.op("logical_xor", [x, y], {}, name)
 
-    def logical_not(self, x, *, name=None):
+    def logical_not(self, x, *, name=None) -> Node:
         """is it zero
 
         x: tensor of bool (numbers become "not zero")
@@ -825,7 +831,7 @@ class GraphOps:
         """
         return self.op("logical_not", [x], {}, name)
 
-    def bitwise_and(self, x, y, *, name=None):
+    def bitwise_and(self, x, y, *, name=None) -> Node:
         """bits that both have
 
         x: tensor of integers or bool, brought to one dtype with y
@@ -834,7 +840,7 @@ class GraphOps:
         """
         return self.op("bitwise_and", [x, y], {}, name)
 
-    def bitwise_or(self, x, y, *, name=None):
+    def bitwise_or(self, x, y, *, name=None) -> Node:
         """bits that one or both have
 
         x: tensor of integers or bool, brought to one dtype with y
@@ -843,7 +849,7 @@ class GraphOps:
         """
         return self.op("bitwise_or", [x, y], {}, name)
 
-    def bitwise_xor(self, x, y, *, name=None):
+    def bitwise_xor(self, x, y, *, name=None) -> Node:
         """bits that one of them has
 
         x: tensor of integers or bool, brought to one dtype with y
@@ -852,7 +858,7 @@ class GraphOps:
         """
         return self.op("bitwise_xor", [x, y], {}, name)
 
-    def bitwise_not(self, x, *, name=None):
+    def bitwise_not(self, x, *, name=None) -> Node:
         """every bit turned
 
         x: tensor of integers or bool
@@ -860,7 +866,7 @@ class GraphOps:
         """
         return self.op("bitwise_not", [x], {}, name)
 
-    def left_shift(self, x, y, *, name=None):
+    def left_shift(self, x, y, *, name=None) -> Node:
         """x * 2^y modulo the width; 0 from the width on
 
         x: tensor of integers, brought to one dtype with y
@@ -869,7 +875,7 @@ class GraphOps:
         """
         return self.op("left_shift", [x, y], {}, name)
 
-    def right_shift(self, x, y, *, name=None):
+    def right_shift(self, x, y, *, name=None) -> Node:
         """floor of x / 2^y
 
         x: tensor of integers, brought to one dtype with y
@@ -878,7 +884,7 @@ class GraphOps:
         """
         return self.op("right_shift", [x, y], {}, name)
 
-    def where(self, condition, x, y, *, name=None):
+    def where(self, condition, x, y, *, name=None) -> Node:
         """x where the condition holds, else y
 
         condition: tensor of bool (numbers become "not zero")
@@ -888,7 +894,7 @@ class GraphOps:
         """
         return self.op("where", [condition, x, y], {}, name)
 
-    def masked_fill(self, x, mask, value, *, name=None):
+    def masked_fill(self, x, mask, value, *, name=None) -> Node:
         """the value where the mask holds, else x
 
         x: tensor of any dtype, brought to one dtype with value
@@ -898,7 +904,7 @@ class GraphOps:
         """
         return self.op("masked_fill", [x, mask, value], {}, name)
 
-    def cast(self, x, dtype, *, name=None):
+    def cast(self, x, dtype, *, name=None) -> Node:
         """conversion by value; float to integer truncates and saturates
 
         x: tensor of any dtype
@@ -907,7 +913,7 @@ class GraphOps:
         """
         return self.op("cast", [x], {"dtype": dtype}, name)
 
-    def bitcast(self, x, dtype, *, name=None):
+    def bitcast(self, x, dtype, *, name=None) -> Node:
         """the same bits as another dtype; one of another size makes the last axis longer or shorter, the lowest bits
             first
 
@@ -917,7 +923,7 @@ class GraphOps:
         """
         return self.op("bitcast", [x], {"dtype": dtype}, name)
 
-    def detach(self, x, *, name=None):
+    def detach(self, x, *, name=None) -> Node:
         """x, through which no gradient flows
 
         x: tensor of any dtype
@@ -925,7 +931,7 @@ class GraphOps:
         """
         return self.op("detach", [x], {}, name)
 
-    def contiguous(self, x, *, name=None):
+    def contiguous(self, x, *, name=None) -> Node:
         """x, written to a buffer of its own
 
         x: tensor of any dtype
@@ -933,7 +939,7 @@ class GraphOps:
         """
         return self.op("contiguous", [x], {}, name)
 
-    def contiguous_backward(self, x, *, name=None):
+    def contiguous_backward(self, x, *, name=None) -> Node:
         """x, whose gradient is written to a buffer of its own
 
         x: tensor of floats (integers and bool become float32)
@@ -941,7 +947,7 @@ class GraphOps:
         """
         return self.op("contiguous_backward", [x], {}, name)
 
-    def sum(self, x, axis=None, keepdim=False, dtype=None, *, name=None):
+    def sum(self, x, axis=None, keepdim=False, dtype=None, *, name=None) -> Node:
         """sum, in the dtype; without, bool and integers give 64 bits
 
         x: tensor of any dtype
@@ -952,7 +958,7 @@ class GraphOps:
         """
         return self.op("sum", [x], {"axis": axis, "keepdim": keepdim, "dtype": dtype}, name)
 
-    def prod(self, x, axis=None, keepdim=False, dtype=None, *, name=None):
+    def prod(self, x, axis=None, keepdim=False, dtype=None, *, name=None) -> Node:
         """product, in the dtype; without, bool and integers give 64 bits
 
         x: tensor of any dtype
@@ -963,7 +969,7 @@ class GraphOps:
         """
         return self.op("prod", [x], {"axis": axis, "keepdim": keepdim, "dtype": dtype}, name)
 
-    def mean(self, x, axis=None, keepdim=False, *, name=None):
+    def mean(self, x, axis=None, keepdim=False, *, name=None) -> Node:
         """arithmetic mean
 
         x: tensor of floats (integers and bool become float32)
@@ -973,7 +979,7 @@ class GraphOps:
         """
         return self.op("mean", [x], {"axis": axis, "keepdim": keepdim}, name)
 
-    def max(self, x, axis=None, keepdim=False, *, name=None):
+    def max(self, x, axis=None, keepdim=False, *, name=None) -> Node:
         """the largest; its gradient is shared between equals
 
         x: tensor of any dtype
@@ -983,7 +989,7 @@ class GraphOps:
         """
         return self.op("max", [x], {"axis": axis, "keepdim": keepdim}, name)
 
-    def min(self, x, axis=None, keepdim=False, *, name=None):
+    def min(self, x, axis=None, keepdim=False, *, name=None) -> Node:
         """the smallest; its gradient is shared between equals
 
         x: tensor of any dtype
@@ -993,7 +999,7 @@ class GraphOps:
         """
         return self.op("min", [x], {"axis": axis, "keepdim": keepdim}, name)
 
-    def argmax(self, x, axis=None, keepdim=False, *, name=None):
+    def argmax(self, x, axis=None, keepdim=False, *, name=None) -> Node:
         """where the largest is, the first of equals; without axis in the flattened tensor
 
         x: tensor of any dtype
@@ -1003,7 +1009,7 @@ class GraphOps:
         """
         return self.op("argmax", [x], {"axis": axis, "keepdim": keepdim}, name)
 
-    def argmin(self, x, axis=None, keepdim=False, *, name=None):
+    def argmin(self, x, axis=None, keepdim=False, *, name=None) -> Node:
         """where the smallest is, the first of equals; without axis in the flattened tensor
 
         x: tensor of any dtype
@@ -1013,7 +1019,7 @@ class GraphOps:
         """
         return self.op("argmin", [x], {"axis": axis, "keepdim": keepdim}, name)
 
-    def all(self, x, axis=None, keepdim=False, *, name=None):
+    def all(self, x, axis=None, keepdim=False, *, name=None) -> Node:
         """none is zero
 
         x: tensor of bool (numbers become "not zero")
@@ -1023,7 +1029,7 @@ class GraphOps:
         """
         return self.op("all", [x], {"axis": axis, "keepdim": keepdim}, name)
 
-    def any(self, x, axis=None, keepdim=False, *, name=None):
+    def any(self, x, axis=None, keepdim=False, *, name=None) -> Node:
         """some is not zero
 
         x: tensor of bool (numbers become "not zero")
@@ -1033,7 +1039,7 @@ class GraphOps:
         """
         return self.op("any", [x], {"axis": axis, "keepdim": keepdim}, name)
 
-    def count_nonzero(self, x, axis=None, keepdim=False, *, name=None):
+    def count_nonzero(self, x, axis=None, keepdim=False, *, name=None) -> Node:
         """how many are not zero
 
         x: tensor of bool (numbers become "not zero")
@@ -1043,7 +1049,7 @@ class GraphOps:
         """
         return self.op("count_nonzero", [x], {"axis": axis, "keepdim": keepdim}, name)
 
-    def var(self, x, axis=None, correction=1, keepdim=False, *, name=None):
+    def var(self, x, axis=None, correction=1, keepdim=False, *, name=None) -> Node:
         """variance, divided by the count less the correction
 
         x: tensor of floats (integers and bool become float32)
@@ -1054,7 +1060,7 @@ class GraphOps:
         """
         return self.op("var", [x], {"axis": axis, "correction": correction, "keepdim": keepdim}, name)
 
-    def std(self, x, axis=None, correction=1, keepdim=False, *, name=None):
+    def std(self, x, axis=None, correction=1, keepdim=False, *, name=None) -> Node:
         """square root of var
 
         x: tensor of floats (integers and bool become float32)
@@ -1065,7 +1071,7 @@ class GraphOps:
         """
         return self.op("std", [x], {"axis": axis, "correction": correction, "keepdim": keepdim}, name)
 
-    def var_mean(self, x, axis=None, correction=1, keepdim=False, *, name=None):
+    def var_mean(self, x, axis=None, correction=1, keepdim=False, *, name=None) -> list[Node]:
         """var and mean
 
         x: tensor of floats (integers and bool become float32)
@@ -1076,7 +1082,7 @@ class GraphOps:
         """
         return self.op("var_mean", [x], {"axis": axis, "correction": correction, "keepdim": keepdim}, name, results=2)
 
-    def std_mean(self, x, axis=None, correction=1, keepdim=False, *, name=None):
+    def std_mean(self, x, axis=None, correction=1, keepdim=False, *, name=None) -> list[Node]:
         """std and mean
 
         x: tensor of floats (integers and bool become float32)
@@ -1087,7 +1093,7 @@ class GraphOps:
         """
         return self.op("std_mean", [x], {"axis": axis, "correction": correction, "keepdim": keepdim}, name, results=2)
 
-    def softmax(self, x, axis=-1, *, name=None):
+    def softmax(self, x, axis=-1, *, name=None) -> Node:
         """exp(x) divided by its sum
 
         x: tensor of floats (integers and bool become float32)
@@ -1096,7 +1102,7 @@ class GraphOps:
         """
         return self.op("softmax", [x], {"axis": axis}, name)
 
-    def log_softmax(self, x, axis=-1, *, name=None):
+    def log_softmax(self, x, axis=-1, *, name=None) -> Node:
         """logarithm of softmax
 
         x: tensor of floats (integers and bool become float32)
@@ -1105,7 +1111,7 @@ class GraphOps:
         """
         return self.op("log_softmax", [x], {"axis": axis}, name)
 
-    def softmin(self, x, axis=-1, *, name=None):
+    def softmin(self, x, axis=-1, *, name=None) -> Node:
         """softmax of -x
 
         x: tensor of floats (integers and bool become float32)
@@ -1114,7 +1120,7 @@ class GraphOps:
         """
         return self.op("softmin", [x], {"axis": axis}, name)
 
-    def normalize(self, x, p=2, axis=1, eps=1e-12, *, name=None):
+    def normalize(self, x, p=2, axis=1, eps=1e-12, *, name=None) -> Node:
         """x divided by its p-norm over the axes, which counts as eps at least
 
         x: tensor of floats (integers and bool become float32)
@@ -1125,7 +1131,7 @@ class GraphOps:
         """
         return self.op("normalize", [x], {"p": p, "axis": axis, "eps": eps}, name)
 
-    def logsumexp(self, x, axis=None, keepdim=False, *, name=None):
+    def logsumexp(self, x, axis=None, keepdim=False, *, name=None) -> Node:
         """log(sum(exp(x)))
 
         x: tensor of floats (integers and bool become float32)
@@ -1135,7 +1141,7 @@ class GraphOps:
         """
         return self.op("logsumexp", [x], {"axis": axis, "keepdim": keepdim}, name)
 
-    def cumsum(self, x, axis=0, dtype=None, *, name=None):
+    def cumsum(self, x, axis=0, dtype=None, *, name=None) -> Node:
         """the sum of each element and all before it; bool and integers give 64 bits
 
         x: tensor of any dtype
@@ -1145,7 +1151,7 @@ class GraphOps:
         """
         return self.op("cumsum", [x], {"axis": axis, "dtype": dtype}, name)
 
-    def cumprod(self, x, axis=0, dtype=None, *, name=None):
+    def cumprod(self, x, axis=0, dtype=None, *, name=None) -> Node:
         """the product of each element and all before it; bool and integers give 64 bits
 
         x: tensor of any dtype
@@ -1155,7 +1161,7 @@ class GraphOps:
         """
         return self.op("cumprod", [x], {"axis": axis, "dtype": dtype}, name)
 
-    def logcumsumexp(self, x, axis=0, *, name=None):
+    def logcumsumexp(self, x, axis=0, *, name=None) -> Node:
         """log(cumsum(exp(x)))
 
         x: tensor of floats (integers and bool become float32)
@@ -1164,7 +1170,7 @@ class GraphOps:
         """
         return self.op("logcumsumexp", [x], {"axis": axis}, name)
 
-    def cummax(self, x, axis=0, *, name=None):
+    def cummax(self, x, axis=0, *, name=None) -> list[Node]:
         """the largest of each element and all before it, and where the latest such one is
 
         x: tensor of any dtype
@@ -1173,7 +1179,7 @@ class GraphOps:
         """
         return self.op("cummax", [x], {"axis": axis}, name, results=2)
 
-    def cummin(self, x, axis=0, *, name=None):
+    def cummin(self, x, axis=0, *, name=None) -> list[Node]:
         """the smallest of each element and all before it, and where the latest such one is
 
         x: tensor of any dtype
@@ -1182,7 +1188,7 @@ class GraphOps:
         """
         return self.op("cummin", [x], {"axis": axis}, name, results=2)
 
-    def sort(self, x, axis=-1, descending=False, *, name=None):
+    def sort(self, x, axis=-1, descending=False, *, name=None) -> list[Node]:
         """in order along the axis, and where each element was; equals keep their order, NaN is the largest
 
         x: tensor of any dtype
@@ -1192,7 +1198,7 @@ class GraphOps:
         """
         return self.op("sort", [x], {"axis": axis, "descending": descending}, name, results=2)
 
-    def argsort(self, x, axis=-1, descending=False, *, name=None):
+    def argsort(self, x, axis=-1, descending=False, *, name=None) -> Node:
         """where the elements of the sorted axis are
 
         x: tensor of any dtype
@@ -1202,7 +1208,7 @@ class GraphOps:
         """
         return self.op("argsort", [x], {"axis": axis, "descending": descending}, name)
 
-    def topk(self, x, k, axis=-1, largest=True, *, name=None):
+    def topk(self, x, k, axis=-1, largest=True, *, name=None) -> list[Node]:
         """the k largest (or smallest) along the axis, in order, and where they are
 
         x: tensor of any dtype
@@ -1213,7 +1219,7 @@ class GraphOps:
         """
         return self.op("topk", [x], {"k": k, "axis": axis, "largest": largest}, name, results=2)
 
-    def cross_entropy(self, x, target, weight=None, reduction="mean", ignore_index=None, label_smoothing=0, *, name=None):
+    def cross_entropy(self, x, target, weight=None, reduction="mean", ignore_index=None, label_smoothing=0, *, name=None) -> Node:
         """of logits [N, C, ...] (or [C]) and class indices [N, ...], or probabilities in the shape of x; weight [C]
             weighs the classes; an index that is no class counts as 0
 
@@ -1228,7 +1234,7 @@ class GraphOps:
         return self.op("cross_entropy", [x, target, weight], {"reduction": reduction, "ignore_index": ignore_index,
             "label_smoothing": label_smoothing}, name)
 
-    def nll_loss(self, x, target, weight=None, reduction="mean", ignore_index=None, *, name=None):
+    def nll_loss(self, x, target, weight=None, reduction="mean", ignore_index=None, *, name=None) -> Node:
         """of log-probabilities [N, C, ...] (or [C]) and class indices [N, ...]; weight [C] weighs the classes
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with weight
@@ -1240,7 +1246,7 @@ class GraphOps:
         """
         return self.op("nll_loss", [x, target, weight], {"reduction": reduction, "ignore_index": ignore_index}, name)
 
-    def sparse_categorical_crossentropy(self, x, target, reduction="mean", ignore_index=-1, label_smoothing=0, *, name=None):
+    def sparse_categorical_crossentropy(self, x, target, reduction="mean", ignore_index=-1, label_smoothing=0, *, name=None) -> Node:
         """cross_entropy of logits [..., C] and class indices [...]
 
         x: tensor of floats (integers and bool become float32)
@@ -1253,7 +1259,7 @@ class GraphOps:
         return self.op("sparse_categorical_crossentropy", [x, target], {"reduction": reduction, "ignore_index": ignore_index,
             "label_smoothing": label_smoothing}, name)
 
-    def mse_loss(self, x, target, reduction="mean", *, name=None):
+    def mse_loss(self, x, target, reduction="mean", *, name=None) -> Node:
         """squared difference
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with target
@@ -1263,7 +1269,7 @@ class GraphOps:
         """
         return self.op("mse_loss", [x, target], {"reduction": reduction}, name)
 
-    def l1_loss(self, x, target, reduction="mean", *, name=None):
+    def l1_loss(self, x, target, reduction="mean", *, name=None) -> Node:
         """|x - target|
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with target
@@ -1273,7 +1279,7 @@ class GraphOps:
         """
         return self.op("l1_loss", [x, target], {"reduction": reduction}, name)
 
-    def smooth_l1_loss(self, x, target, beta=1, reduction="mean", *, name=None):
+    def smooth_l1_loss(self, x, target, beta=1, reduction="mean", *, name=None) -> Node:
         """squared difference / (2 * beta) below beta, |difference| - beta / 2 above
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with target
@@ -1284,7 +1290,7 @@ class GraphOps:
         """
         return self.op("smooth_l1_loss", [x, target], {"beta": beta, "reduction": reduction}, name)
 
-    def huber_loss(self, x, target, delta=1, reduction="mean", *, name=None):
+    def huber_loss(self, x, target, delta=1, reduction="mean", *, name=None) -> Node:
         """squared difference / 2 below delta, a straight line above
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with target
@@ -1295,7 +1301,7 @@ class GraphOps:
         """
         return self.op("huber_loss", [x, target], {"delta": delta, "reduction": reduction}, name)
 
-    def binary_cross_entropy(self, x, target, reduction="mean", *, name=None):
+    def binary_cross_entropy(self, x, target, reduction="mean", *, name=None) -> Node:
         """of probabilities; a logarithm counts as -100 at least
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with target
@@ -1305,7 +1311,7 @@ class GraphOps:
         """
         return self.op("binary_cross_entropy", [x, target], {"reduction": reduction}, name)
 
-    def binary_cross_entropy_with_logits(self, x, target, pos_weight=None, reduction="mean", *, name=None):
+    def binary_cross_entropy_with_logits(self, x, target, pos_weight=None, reduction="mean", *, name=None) -> Node:
         """of logits; pos_weight weighs the positive class
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with target, pos_weight
@@ -1316,7 +1322,7 @@ class GraphOps:
         """
         return self.op("binary_cross_entropy_with_logits", [x, target, pos_weight], {"reduction": reduction}, name)
 
-    def kl_div(self, x, target, reduction="mean", log_target=False, *, name=None):
+    def kl_div(self, x, target, reduction="mean", log_target=False, *, name=None) -> Node:
         """of log-probabilities x and probabilities (or their logarithms) target
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with target
@@ -1327,7 +1333,7 @@ class GraphOps:
         """
         return self.op("kl_div", [x, target], {"reduction": reduction, "log_target": log_target}, name)
 
-    def layer_norm(self, x, weight=None, bias=None, axis=-1, eps=1e-05, *, name=None):
+    def layer_norm(self, x, weight=None, bias=None, axis=-1, eps=1e-05, *, name=None) -> Node:
         """(x - mean) / sqrt(variance + eps) over the axes, times weight, plus bias
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with weight, bias
@@ -1339,7 +1345,7 @@ class GraphOps:
         """
         return self.op("layer_norm", [x, weight, bias], {"axis": axis, "eps": eps}, name)
 
-    def rms_norm(self, x, weight=None, axis=-1, eps=1e-06, *, name=None):
+    def rms_norm(self, x, weight=None, axis=-1, eps=1e-06, *, name=None) -> Node:
         """x / sqrt(mean(x^2) + eps) over the axes, times weight
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with weight
@@ -1350,7 +1356,7 @@ class GraphOps:
         """
         return self.op("rms_norm", [x, weight], {"axis": axis, "eps": eps}, name)
 
-    def batch_norm(self, x, mean, var, weight=None, bias=None, axis=1, eps=1e-05, *, name=None):
+    def batch_norm(self, x, mean, var, weight=None, bias=None, axis=1, eps=1e-05, *, name=None) -> Node:
         """(x - mean) / sqrt(var + eps) * weight + bias, with statistics and weights along one axis
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with mean, var, weight, bias
@@ -1364,7 +1370,7 @@ class GraphOps:
         """
         return self.op("batch_norm", [x, mean, var, weight, bias], {"axis": axis, "eps": eps}, name)
 
-    def group_norm(self, x, groups, *, weight=None, bias=None, eps=1e-05, name=None):
+    def group_norm(self, x, groups, *, weight=None, bias=None, eps=1e-05, name=None) -> Node:
         """normalised over each group of channels of [N, C, ...], times weight [C], plus bias [C]
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with weight, bias
@@ -1376,7 +1382,7 @@ class GraphOps:
         """
         return self.op("group_norm", [x, weight, bias], {"groups": groups, "eps": eps}, name)
 
-    def instance_norm(self, x, weight=None, bias=None, eps=1e-05, *, name=None):
+    def instance_norm(self, x, weight=None, bias=None, eps=1e-05, *, name=None) -> Node:
         """normalised over each channel of [N, C, ...], times weight [C], plus bias [C]
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with weight, bias
@@ -1387,7 +1393,7 @@ class GraphOps:
         """
         return self.op("instance_norm", [x, weight, bias], {"eps": eps}, name)
 
-    def dropout(self, x, p=0.5, seed=None, *, key=None, name=None):
+    def dropout(self, x, p=0.5, seed=None, *, key=None, name=None) -> Node:
         """0 with probability p, else x / (1 - p); drops always
 
         x: tensor of floats (integers and bool become float32)
@@ -1398,7 +1404,7 @@ class GraphOps:
         """
         return self.op("dropout", [x, key], {"p": p, "seed": seed}, name)
 
-    def matmul(self, x, y, *, name=None):
+    def matmul(self, x, y, *, name=None) -> Node:
         """matrix product over the last two axes, the others broadcast; vectors as in PyTorch
 
         x: tensor of any dtype, brought to one dtype with y
@@ -1407,7 +1413,7 @@ class GraphOps:
         """
         return self.op("matmul", [x, y], {}, name)
 
-    def einsum(self, xs, equation, *, name=None):
+    def einsum(self, xs, equation, *, name=None) -> Node:
         """sums of products by the letters of their axes, as in "bij,bjk->bik", with "..." for axes that broadcast
 
         xs: list, each a tensor of any dtype
@@ -1416,7 +1422,7 @@ class GraphOps:
         """
         return self.op("einsum", [*xs], {"equation": equation}, name)
 
-    def linear(self, x, weight, bias=None, *, name=None):
+    def linear(self, x, weight, bias=None, *, name=None) -> Node:
         """x @ weight^T + bias, weight [out, in]
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with weight, bias
@@ -1426,7 +1432,7 @@ class GraphOps:
         """
         return self.op("linear", [x, weight, bias], {}, name)
 
-    def attention(self, q, k, v, mask=None, causal=False, scale=None, grouped=False, *, name=None):
+    def attention(self, q, k, v, mask=None, causal=False, scale=None, grouped=False, *, name=None) -> Node:
         """softmax(q @ k^T * scale + mask) @ v over [..., length, size]; scale is 1 / sqrt(size) unless given; a bool
             mask says where to look; causal: not ahead; grouped: k and v have fewer heads (axis -3)
 
@@ -1441,7 +1447,7 @@ class GraphOps:
         """
         return self.op("attention", [q, k, v, mask], {"causal": causal, "scale": scale, "grouped": grouped}, name)
 
-    def lstm_cell(self, x, h, c, w_ih, w_hh, b_ih=None, b_hh=None, *, name=None):
+    def lstm_cell(self, x, h, c, w_ih, w_hh, b_ih=None, b_hh=None, *, name=None) -> list[Node]:
         """torch.nn.LSTMCell: the new h and c; weights [4 * n, ...] for input, forget, cell and output gates
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with h, c, w_ih, w_hh, b_ih, b_hh
@@ -1455,7 +1461,7 @@ class GraphOps:
         """
         return self.op("lstm_cell", [x, h, c, w_ih, w_hh, b_ih, b_hh], {}, name, results=2)
 
-    def gru_cell(self, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, name=None):
+    def gru_cell(self, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, name=None) -> Node:
         """torch.nn.GRUCell: the new h; weights [3 * n, ...] for reset, update and new gates
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with h, w_ih, w_hh, b_ih, b_hh
@@ -1468,7 +1474,7 @@ class GraphOps:
         """
         return self.op("gru_cell", [x, h, w_ih, w_hh, b_ih, b_hh], {}, name)
 
-    def conv(self, x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None):
+    def conv(self, x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None) -> Node:
         """x [N, C, ...], weight [O, C / groups, ...], bias [O]; padding is one number, one for each axis, or [before,
             after] for each, flat
 
@@ -1484,7 +1490,7 @@ class GraphOps:
         return self.op("conv", [x, weight, bias], {"stride": stride, "padding": padding, "dilation": dilation, "groups":
             groups}, name)
 
-    def conv2d(self, x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None):
+    def conv2d(self, x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None) -> Node:
         """x [N, C, H, W], weight [O, C / groups, kH, kW], bias [O]
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with weight, bias
@@ -1499,7 +1505,7 @@ class GraphOps:
         return self.op("conv2d", [x, weight, bias], {"stride": stride, "padding": padding, "dilation": dilation, "groups":
             groups}, name)
 
-    def conv_transpose(self, x, weight, bias=None, stride=1, padding=0, output_padding=0, dilation=1, groups=1, *, name=None):
+    def conv_transpose(self, x, weight, bias=None, stride=1, padding=0, output_padding=0, dilation=1, groups=1, *, name=None) -> Node:
         """x [N, C, ...], weight [C, O / groups, ...], bias [O]: what conv's gradient does to x; padding as of conv
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with weight, bias
@@ -1515,7 +1521,7 @@ class GraphOps:
         return self.op("conv_transpose", [x, weight, bias], {"stride": stride, "padding": padding, "output_padding":
             output_padding, "dilation": dilation, "groups": groups}, name)
 
-    def max_pool(self, x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None):
+    def max_pool(self, x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None) -> Node:
         """largest of each window of the last axes: as many as kernel_size lists, dims where it is one number; stride is
             kernel_size unless given; ceil_mode: a window may hang over the end; the gradient is shared between equals
 
@@ -1531,7 +1537,7 @@ class GraphOps:
         return self.op("max_pool", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation":
             dilation, "ceil_mode": ceil_mode, "dims": dims}, name)
 
-    def avg_pool(self, x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, dims=2, *, name=None):
+    def avg_pool(self, x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, dims=2, *, name=None) -> Node:
         """mean of each window of the last axes, see max_pool
 
         x: tensor of floats (integers and bool become float32)
@@ -1546,7 +1552,7 @@ class GraphOps:
         return self.op("avg_pool", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding, "ceil_mode":
             ceil_mode, "count_include_pad": count_include_pad, "dims": dims}, name)
 
-    def max_pool2d(self, x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, *, name=None):
+    def max_pool2d(self, x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, *, name=None) -> Node:
         """largest of each window of [..., H, W]; stride is kernel_size unless given
 
         x: tensor of any dtype
@@ -1560,7 +1566,7 @@ class GraphOps:
         return self.op("max_pool2d", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation":
             dilation, "ceil_mode": ceil_mode}, name)
 
-    def avg_pool2d(self, x, kernel_size, stride=None, padding=0, count_include_pad=True, ceil_mode=False, *, name=None):
+    def avg_pool2d(self, x, kernel_size, stride=None, padding=0, count_include_pad=True, ceil_mode=False, *, name=None) -> Node:
         """mean of each window of [..., H, W]; stride is kernel_size unless given
 
         x: tensor of floats (integers and bool become float32)
@@ -1574,7 +1580,7 @@ class GraphOps:
         return self.op("avg_pool2d", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding,
             "count_include_pad": count_include_pad, "ceil_mode": ceil_mode}, name)
 
-    def max_pool_indices(self, x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None):
+    def max_pool_indices(self, x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None) -> list[Node]:
         """max_pool, and where each largest is in its plane, flat; the first of equals
 
         x: tensor of any dtype
@@ -1589,7 +1595,7 @@ class GraphOps:
         return self.op("max_pool_indices", [x], {"kernel_size": kernel_size, "stride": stride, "padding": padding, "dilation":
             dilation, "ceil_mode": ceil_mode, "dims": dims}, name, results=2)
 
-    def max_unpool(self, x, indices, kernel_size, stride=None, padding=0, output_size=None, dims=2, *, name=None):
+    def max_unpool(self, x, indices, kernel_size, stride=None, padding=0, output_size=None, dims=2, *, name=None) -> Node:
         """zeros, but x where the indices of max_pool_indices say; the last of several that say the same, nothing for one
             out of range; output_size: of the plane
 
@@ -1605,7 +1611,7 @@ class GraphOps:
         return self.op("max_unpool", [x, indices], {"kernel_size": kernel_size, "stride": stride, "padding": padding,
             "output_size": output_size, "dims": dims}, name)
 
-    def interpolate(self, x, size, mode="nearest", align_corners=False, *, name=None):
+    def interpolate(self, x, size, mode="nearest", align_corners=False, *, name=None) -> Node:
         """the last axes in other sizes: the nearest element, or between neighbours along each axis (linear: any number
             of axes); align_corners: the first and last elements stay where they are
 
@@ -1617,7 +1623,7 @@ class GraphOps:
         """
         return self.op("interpolate", [x], {"size": size, "mode": mode, "align_corners": align_corners}, name)
 
-    def qr(self, x, *, name=None):
+    def qr(self, x, *, name=None) -> list[Node]:
         """torch.linalg.qr, reduced: Q with orthogonal columns and R upper triangular, x = Q R; a diagonal element of R
             may have another sign than LAPACK's
 
@@ -1626,7 +1632,7 @@ class GraphOps:
         """
         return self.op("qr", [x], {}, name, results=2)
 
-    def cholesky(self, x, *, name=None):
+    def cholesky(self, x, *, name=None) -> Node:
         """L lower triangular with x = L L^T, of which the lower triangle is read; NaN where x is not positive definite
 
         x: tensor of floats (integers and bool become float32)
@@ -1634,7 +1640,7 @@ class GraphOps:
         """
         return self.op("cholesky", [x], {}, name)
 
-    def triangular_solve(self, a, b, upper=False, *, name=None):
+    def triangular_solve(self, a, b, upper=False, *, name=None) -> Node:
         """x of a x = b, where only the lower (upper) triangle of a is read; b [..., n, k] or [n]
 
         a: tensor of floats (integers and bool become float32), brought to one dtype with b
@@ -1644,7 +1650,7 @@ class GraphOps:
         """
         return self.op("triangular_solve", [a, b], {"upper": upper}, name)
 
-    def solve(self, a, b, *, name=None):
+    def solve(self, a, b, *, name=None) -> Node:
         """x of a x = b, b [..., n, k] or [n]
 
         a: tensor of floats (integers and bool become float32), brought to one dtype with b
@@ -1653,7 +1659,7 @@ class GraphOps:
         """
         return self.op("solve", [a, b], {}, name)
 
-    def inverse(self, x, *, name=None):
+    def inverse(self, x, *, name=None) -> Node:
         """the inverse; infinite or NaN where there is none
 
         x: tensor of floats (integers and bool become float32)
@@ -1661,7 +1667,7 @@ class GraphOps:
         """
         return self.op("inverse", [x], {}, name)
 
-    def det(self, x, *, name=None):
+    def det(self, x, *, name=None) -> Node:
         """the determinant
 
         x: tensor of floats (integers and bool become float32)
@@ -1669,7 +1675,7 @@ class GraphOps:
         """
         return self.op("det", [x], {}, name)
 
-    def svd(self, x, full_matrices=True, *, name=None):
+    def svd(self, x, full_matrices=True, *, name=None) -> list[Node]:
         """torch.linalg.svd: U, the singular values from the largest, and V^T, x = U S V^T, with all columns of U and
             rows of V^T or as many as there are values; the gradient is that of distinct values over 0
 
@@ -1679,7 +1685,7 @@ class GraphOps:
         """
         return self.op("svd", [x], {"full_matrices": full_matrices}, name, results=3)
 
-    def fft(self, re, im=None, axis=-1, *, name=None):
+    def fft(self, re, im=None, axis=-1, *, name=None) -> list[Node]:
         """discrete Fourier transform along the axis
 
         re: tensor of floats (integers and bool become float32), brought to one dtype with im
@@ -1689,7 +1695,7 @@ class GraphOps:
         """
         return self.op("fft", [re, im], {"axis": axis}, name, results=2)
 
-    def ifft(self, re, im=None, axis=-1, *, name=None):
+    def ifft(self, re, im=None, axis=-1, *, name=None) -> list[Node]:
         """its inverse
 
         re: tensor of floats (integers and bool become float32), brought to one dtype with im
@@ -1699,7 +1705,7 @@ class GraphOps:
         """
         return self.op("ifft", [re, im], {"axis": axis}, name, results=2)
 
-    def rfft(self, x, axis=-1, *, name=None):
+    def rfft(self, x, axis=-1, *, name=None) -> list[Node]:
         """the first n / 2 + 1 parts of the transform of real numbers; the others are their conjugates
 
         x: tensor of floats (integers and bool become float32)
@@ -1708,7 +1714,7 @@ class GraphOps:
         """
         return self.op("rfft", [x], {"axis": axis}, name, results=2)
 
-    def irfft(self, re, im, axis=-1, n=None, *, name=None):
+    def irfft(self, re, im, axis=-1, n=None, *, name=None) -> Node:
         """the real numbers of which rfft gives that; n is even unless given
 
         re: tensor of floats (integers and bool become float32), brought to one dtype with im
@@ -1719,7 +1725,7 @@ class GraphOps:
         """
         return self.op("irfft", [re, im], {"axis": axis, "n": n}, name)
 
-    def keccak(self, x, rate=136, suffix=6, size=32, *, name=None):
+    def keccak(self, x, rate=136, suffix=6, size=32, *, name=None) -> Node:
         """the hash of the bytes along the last axis: so many bytes of the sponge of this rate, after the domain's
             suffix; SHA3-256 unless given
 
@@ -1731,7 +1737,7 @@ class GraphOps:
         """
         return self.op("keccak", [x], {"rate": rate, "suffix": suffix, "size": size}, name)
 
-    def sha3_224(self, x, *, name=None):
+    def sha3_224(self, x, *, name=None) -> Node:
         """SHA3-224 of the bytes along the last axis
 
         x: tensor of any dtype
@@ -1739,7 +1745,7 @@ class GraphOps:
         """
         return self.op("sha3_224", [x], {}, name)
 
-    def sha3_256(self, x, *, name=None):
+    def sha3_256(self, x, *, name=None) -> Node:
         """SHA3-256 of the bytes along the last axis
 
         x: tensor of any dtype
@@ -1747,7 +1753,7 @@ class GraphOps:
         """
         return self.op("sha3_256", [x], {}, name)
 
-    def shake_128(self, x, size=16, *, name=None):
+    def shake_128(self, x, size=16, *, name=None) -> Node:
         """so many bytes of SHAKE128 of the bytes along the last axis
 
         x: tensor of any dtype
@@ -1756,7 +1762,7 @@ class GraphOps:
         """
         return self.op("shake_128", [x], {"size": size}, name)
 
-    def hash(self, x, *, name=None):
+    def hash(self, x, *, name=None) -> Node:
         """16 bytes that tell a tensor from others: SHAKE128 of those of blocks of 4 KiB of each MiB of its bytes, the
             last one filled up with zeros, again until one is left
 
@@ -1765,7 +1771,7 @@ class GraphOps:
         """
         return self.op("hash", [x], {}, name)
 
-    def gather(self, x, index, axis=0, *, name=None):
+    def gather(self, x, index, axis=0, *, name=None) -> Node:
         """torch.gather: along the axis, index in the shape of the result; negative counts from the end, out of range
             reads 0
 
@@ -1776,7 +1782,7 @@ class GraphOps:
         """
         return self.op("gather", [x, index], {"axis": axis}, name)
 
-    def take(self, x, index, axis=0, *, name=None):
+    def take(self, x, index, axis=0, *, name=None) -> Node:
         """x[index] along the axis, index of any shape; negative counts from the end, out of range reads 0
 
         x: tensor of any dtype
@@ -1786,7 +1792,7 @@ class GraphOps:
         """
         return self.op("take", [x, index], {"axis": axis}, name)
 
-    def index(self, x, indices, axis=0, *, name=None):
+    def index(self, x, indices, axis=0, *, name=None) -> Node:
         """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; out of range reads 0
 
         x: tensor of any dtype
@@ -1796,7 +1802,7 @@ class GraphOps:
         """
         return self.op("index", [x, *indices], {"axis": axis}, name)
 
-    def index_put(self, x, value, indices, axis=0, accumulate=False, *, name=None):
+    def index_put(self, x, value, indices, axis=0, accumulate=False, *, name=None) -> Node:
         """x with x[i, j, ...] = value, or += value; the last of several stays, out of range writes nothing
 
         x: tensor of any dtype, brought to one dtype with value
@@ -1808,7 +1814,7 @@ class GraphOps:
         """
         return self.op("index_put", [x, value, *indices], {"axis": axis, "accumulate": accumulate}, name)
 
-    def scatter(self, x, index, src, axis=0, reduce="none", *, name=None):
+    def scatter(self, x, index, src, axis=0, reduce="none", *, name=None) -> Node:
         """torch.scatter: x with src written where index says along the axis; the last of several stays, out of range
             writes nothing
 
@@ -1821,7 +1827,7 @@ class GraphOps:
         """
         return self.op("scatter", [x, index, src], {"axis": axis, "reduce": reduce}, name)
 
-    def scatter_reduce(self, x, index, src, reduce, *, axis=0, include_self=True, name=None):
+    def scatter_reduce(self, x, index, src, reduce, *, axis=0, include_self=True, name=None) -> Node:
         """torch.scatter_reduce: what is sent to one place folded, with x itself unless include_self is false
 
         x: tensor of any dtype, brought to one dtype with src
@@ -1835,7 +1841,7 @@ class GraphOps:
         return self.op("scatter_reduce", [x, index, src], {"axis": axis, "reduce": reduce, "include_self": include_self},
             name)
 
-    def masked_select(self, x, mask, size, fill=0, *, name=None):
+    def masked_select(self, x, mask, size, fill=0, *, name=None) -> list[Node]:
         """the first size elements where the mask holds, in order, then fill; and how many there are in all
 
         x: tensor of any dtype
@@ -1846,7 +1852,7 @@ class GraphOps:
         """
         return self.op("masked_select", [x, mask], {"size": size, "fill": fill}, name, results=2)
 
-    def nonzero(self, x, size, fill=0, *, name=None):
+    def nonzero(self, x, size, fill=0, *, name=None) -> list[Node]:
         """[size, ndim]: where the first size elements that are not zero are, then fill; and how many there are in all
 
         x: tensor of bool (numbers become "not zero")
@@ -1856,7 +1862,7 @@ class GraphOps:
         """
         return self.op("nonzero", [x], {"size": size, "fill": fill}, name, results=2)
 
-    def one_hot(self, x, num_classes, dtype="int64", *, name=None):
+    def one_hot(self, x, num_classes, dtype="int64", *, name=None) -> Node:
         """1 where the class is x, else 0, along a new last axis
 
         x: tensor of integers
@@ -1866,7 +1872,7 @@ class GraphOps:
         """
         return self.op("one_hot", [x], {"num_classes": num_classes, "dtype": dtype}, name)
 
-    def tril(self, x, diagonal=0, *, name=None):
+    def tril(self, x, diagonal=0, *, name=None) -> Node:
         """zero above the diagonal
 
         x: tensor of any dtype
@@ -1875,7 +1881,7 @@ class GraphOps:
         """
         return self.op("tril", [x], {"diagonal": diagonal}, name)
 
-    def triu(self, x, diagonal=0, *, name=None):
+    def triu(self, x, diagonal=0, *, name=None) -> Node:
         """zero below the diagonal
 
         x: tensor of any dtype
@@ -1884,7 +1890,7 @@ class GraphOps:
         """
         return self.op("triu", [x], {"diagonal": diagonal}, name)
 
-    def reshape(self, x, shape, *, name=None):
+    def reshape(self, x, shape, *, name=None) -> Node:
         """the same elements in another shape; one size may be -1
 
         x: tensor of any dtype
@@ -1893,7 +1899,7 @@ class GraphOps:
         """
         return self.op("reshape", [x], {"shape": shape}, name)
 
-    def permute(self, x, axes, *, name=None):
+    def permute(self, x, axes, *, name=None) -> Node:
         """axis i of the result is axis axes[i] of x
 
         x: tensor of any dtype
@@ -1902,7 +1908,7 @@ class GraphOps:
         """
         return self.op("permute", [x], {"axes": axes}, name)
 
-    def transpose(self, x, axis0=-2, axis1=-1, *, name=None):
+    def transpose(self, x, axis0=-2, axis1=-1, *, name=None) -> Node:
         """two axes exchanged
 
         x: tensor of any dtype
@@ -1912,7 +1918,7 @@ class GraphOps:
         """
         return self.op("transpose", [x], {"axis0": axis0, "axis1": axis1}, name)
 
-    def expand(self, x, shape, *, name=None):
+    def expand(self, x, shape, *, name=None) -> Node:
         """axes of size 1 repeated, new ones in front; -1 keeps a size
 
         x: tensor of any dtype
@@ -1921,7 +1927,7 @@ class GraphOps:
         """
         return self.op("expand", [x], {"shape": shape}, name)
 
-    def pad(self, x, padding, value=0, mode="constant", *, name=None):
+    def pad(self, x, padding, value=0, mode="constant", *, name=None) -> Node:
         """[before, after] for each axis from the first, also as a flat list; negative ones crop; modes: the value, x
             mirrored at its ends (which are not repeated), its ends, or x from its other end
 
@@ -1933,7 +1939,7 @@ class GraphOps:
         """
         return self.op("pad", [x], {"padding": padding, "value": value, "mode": mode}, name)
 
-    def shrink(self, x, ranges, *, name=None):
+    def shrink(self, x, ranges, *, name=None) -> Node:
         """[start, stop] for each axis from the first
 
         x: tensor of any dtype
@@ -1942,7 +1948,7 @@ class GraphOps:
         """
         return self.op("shrink", [x], {"ranges": ranges}, name)
 
-    def slice(self, x, start=None, stop=None, step=None, axis=None, *, name=None):
+    def slice(self, x, start=None, stop=None, step=None, axis=None, *, name=None) -> Node:
         """x[start:stop:step] on the axes (the first ones, unless given); a negative step goes backwards, to the first
             element where stop is left out or below -size
 
@@ -1955,7 +1961,7 @@ class GraphOps:
         """
         return self.op("slice", [x], {"start": start, "stop": stop, "step": step, "axis": axis}, name)
 
-    def flip(self, x, axis=None, *, name=None):
+    def flip(self, x, axis=None, *, name=None) -> Node:
         """the order along the axes reversed
 
         x: tensor of any dtype
@@ -1964,7 +1970,7 @@ class GraphOps:
         """
         return self.op("flip", [x], {"axis": axis}, name)
 
-    def roll(self, x, shift, axis=None, *, name=None):
+    def roll(self, x, shift, axis=None, *, name=None) -> Node:
         """each axis moved on by its shift, what leaves at the end comes in at the start; without axis as if flat
 
         x: tensor of any dtype
@@ -1974,7 +1980,7 @@ class GraphOps:
         """
         return self.op("roll", [x], {"shift": shift, "axis": axis}, name)
 
-    def repeat(self, x, repeats, *, name=None):
+    def repeat(self, x, repeats, *, name=None) -> Node:
         """torch.Tensor.repeat: each axis as a whole so many times; further numbers make new axes in front
 
         x: tensor of any dtype
@@ -1983,7 +1989,7 @@ class GraphOps:
         """
         return self.op("repeat", [x], {"repeats": repeats}, name)
 
-    def repeat_interleave(self, x, repeats, axis=None, *, name=None):
+    def repeat_interleave(self, x, repeats, axis=None, *, name=None) -> Node:
         """each element of the axis so many times; without axis flat
 
         x: tensor of any dtype
@@ -1993,7 +1999,7 @@ class GraphOps:
         """
         return self.op("repeat_interleave", [x], {"repeats": repeats, "axis": axis}, name)
 
-    def unfold(self, x, axis, size, step, *, name=None):
+    def unfold(self, x, axis, size, step, *, name=None) -> Node:
         """torch.Tensor.unfold: windows of the axis, every step elements one, along a new last axis
 
         x: tensor of any dtype
@@ -2004,7 +2010,7 @@ class GraphOps:
         """
         return self.op("unfold", [x], {"axis": axis, "size": size, "step": step}, name)
 
-    def diagonal(self, x, offset=0, axis0=0, axis1=1, *, name=None):
+    def diagonal(self, x, offset=0, axis0=0, axis1=1, *, name=None) -> Node:
         """the diagonal of two axes, along a new last axis; offset: so many above it
 
         x: tensor of any dtype
@@ -2015,7 +2021,7 @@ class GraphOps:
         """
         return self.op("diagonal", [x], {"offset": offset, "axis0": axis0, "axis1": axis1}, name)
 
-    def diag(self, x, offset=0, *, name=None):
+    def diag(self, x, offset=0, *, name=None) -> Node:
         """the diagonal of a matrix, or the matrix of a diagonal, with zeros elsewhere
 
         x: tensor of any dtype
@@ -2024,7 +2030,7 @@ class GraphOps:
         """
         return self.op("diag", [x], {"offset": offset}, name)
 
-    def squeeze(self, x, axis=None, *, name=None):
+    def squeeze(self, x, axis=None, *, name=None) -> Node:
         """without the axes of size 1 (among those given)
 
         x: tensor of any dtype
@@ -2033,7 +2039,7 @@ class GraphOps:
         """
         return self.op("squeeze", [x], {"axis": axis}, name)
 
-    def unsqueeze(self, x, axis, *, name=None):
+    def unsqueeze(self, x, axis, *, name=None) -> Node:
         """a new axis of size 1
 
         x: tensor of any dtype
@@ -2042,7 +2048,7 @@ class GraphOps:
         """
         return self.op("unsqueeze", [x], {"axis": axis}, name)
 
-    def flatten(self, x, start_axis=0, end_axis=-1, *, name=None):
+    def flatten(self, x, start_axis=0, end_axis=-1, *, name=None) -> Node:
         """the axes from start to end made one
 
         x: tensor of any dtype
@@ -2052,7 +2058,7 @@ class GraphOps:
         """
         return self.op("flatten", [x], {"start_axis": start_axis, "end_axis": end_axis}, name)
 
-    def unflatten(self, x, axis, sizes, *, name=None):
+    def unflatten(self, x, axis, sizes, *, name=None) -> Node:
         """one axis split into several; one size may be -1
 
         x: tensor of any dtype
@@ -2062,7 +2068,7 @@ class GraphOps:
         """
         return self.op("unflatten", [x], {"axis": axis, "sizes": sizes}, name)
 
-    def rearrange(self, x, formula, *, name=None):
+    def rearrange(self, x, formula, *, name=None) -> Node:
         """axes named as in einops: 'b (h w) c -> b c h w'; a name in parentheses is a part of an axis, and all parts of
             one but one need a size: '(h=3 w)'; 1 is an axis of size 1, ... stands for all others
 
@@ -2072,7 +2078,7 @@ class GraphOps:
         """
         return self.op("rearrange", [x], {"formula": formula}, name)
 
-    def cat(self, xs, axis=0, *, name=None):
+    def cat(self, xs, axis=0, *, name=None) -> Node:
         """one after the other along the axis
 
         xs: list, each a tensor of any dtype
@@ -2081,7 +2087,7 @@ class GraphOps:
         """
         return self.op("cat", [*xs], {"axis": axis}, name)
 
-    def stack(self, xs, axis=0, *, name=None):
+    def stack(self, xs, axis=0, *, name=None) -> Node:
         """side by side along a new axis
 
         xs: list, each a tensor of any dtype
@@ -2090,7 +2096,7 @@ class GraphOps:
         """
         return self.op("stack", [*xs], {"axis": axis}, name)
 
-    def split(self, x, sizes, axis=0, *, results, name=None):
+    def split(self, x, sizes, axis=0, *, results, name=None) -> list[Node]:
         """parts of the axis of these sizes, or as many of one size as there are, of which the last may be shorter
 
         x: tensor of any dtype
@@ -2101,7 +2107,7 @@ class GraphOps:
         """
         return self.op("split", [x], {"sizes": sizes, "axis": axis}, name, results=results)
 
-    def chunk(self, x, chunks, axis=0, *, results, name=None):
+    def chunk(self, x, chunks, axis=0, *, results, name=None) -> list[Node]:
         """the axis in so many parts of one size, of which the last may be shorter, or in fewer where that takes it all
 
         x: tensor of any dtype
@@ -2112,7 +2118,7 @@ class GraphOps:
         """
         return self.op("chunk", [x], {"chunks": chunks, "axis": axis}, name, results=results)
 
-    def meshgrid(self, xs, indexing="ij", *, name=None):
+    def meshgrid(self, xs, indexing="ij", *, name=None) -> list[Node]:
         """each vector along an axis of its own, in the shape of all; xy: the first two axes exchanged
 
         xs: list, each a tensor of any dtype
@@ -2121,7 +2127,7 @@ class GraphOps:
         """
         return self.op("meshgrid", [*xs], {"indexing": indexing}, name, results=len(xs))
 
-    def pad_to(self, x, shape, value=0, *, name=None):
+    def pad_to(self, x, shape, value=0, *, name=None) -> Node:
         """the value after the ends of the axes, up to this shape; -1 keeps a size
 
         x: tensor of any dtype
@@ -2131,7 +2137,7 @@ class GraphOps:
         """
         return self.op("pad_to", [x], {"shape": shape, "value": value}, name)
 
-    def shrink_to(self, x, shape, *, name=None):
+    def shrink_to(self, x, shape, *, name=None) -> Node:
         """the first elements of each axis, down to this shape; -1 keeps a size
 
         x: tensor of any dtype
@@ -2140,7 +2146,7 @@ class GraphOps:
         """
         return self.op("shrink_to", [x], {"shape": shape}, name)
 
-    def arange(self, stop, *, start=0, step=1, dtype=None, name=None):
+    def arange(self, stop, *, start=0, step=1, dtype=None, name=None) -> Node:
         """start, start + step, ... below stop; int64, or float32 if one of them has a fraction
 
         stop: number or size
@@ -2151,7 +2157,7 @@ class GraphOps:
         """
         return self.op("arange", [], {"start": start, "stop": stop, "step": step, "dtype": dtype}, name)
 
-    def linspace(self, start, stop, steps, dtype="float32", *, name=None):
+    def linspace(self, start, stop, steps, dtype="float32", *, name=None) -> Node:
         """steps numbers from start to stop, evenly apart
 
         start: number
@@ -2162,7 +2168,7 @@ class GraphOps:
         """
         return self.op("linspace", [], {"start": start, "stop": stop, "steps": steps, "dtype": dtype}, name)
 
-    def full(self, shape, value, dtype="float32", *, name=None):
+    def full(self, shape, value, dtype="float32", *, name=None) -> Node:
         """every element the value
 
         shape: size or list of sizes
@@ -2172,7 +2178,7 @@ class GraphOps:
         """
         return self.op("full", [], {"shape": shape, "value": value, "dtype": dtype}, name)
 
-    def zeros(self, shape, dtype="float32", *, name=None):
+    def zeros(self, shape, dtype="float32", *, name=None) -> Node:
         """zeros
 
         shape: size or list of sizes
@@ -2181,7 +2187,7 @@ class GraphOps:
         """
         return self.op("zeros", [], {"shape": shape, "dtype": dtype}, name)
 
-    def ones(self, shape, dtype="float32", *, name=None):
+    def ones(self, shape, dtype="float32", *, name=None) -> Node:
         """ones
 
         shape: size or list of sizes
@@ -2190,7 +2196,7 @@ class GraphOps:
         """
         return self.op("ones", [], {"shape": shape, "dtype": dtype}, name)
 
-    def zeros_like(self, x, dtype=None, *, name=None):
+    def zeros_like(self, x, dtype=None, *, name=None) -> Node:
         """zeros in the shape of x
 
         x: tensor of any dtype
@@ -2199,7 +2205,7 @@ class GraphOps:
         """
         return self.op("zeros_like", [x], {"dtype": dtype}, name)
 
-    def ones_like(self, x, dtype=None, *, name=None):
+    def ones_like(self, x, dtype=None, *, name=None) -> Node:
         """ones in the shape of x
 
         x: tensor of any dtype
@@ -2208,7 +2214,7 @@ class GraphOps:
         """
         return self.op("ones_like", [x], {"dtype": dtype}, name)
 
-    def full_like(self, x, value, dtype=None, *, name=None):
+    def full_like(self, x, value, dtype=None, *, name=None) -> Node:
         """every element the value, in the shape of x
 
         x: tensor of any dtype
@@ -2218,7 +2224,7 @@ class GraphOps:
         """
         return self.op("full_like", [x], {"value": value, "dtype": dtype}, name)
 
-    def eye(self, n, m=None, dtype="float32", *, name=None):
+    def eye(self, n, m=None, dtype="float32", *, name=None) -> Node:
         """the n by m matrix with ones on the diagonal; m is n unless given
 
         n: size
@@ -2228,7 +2234,7 @@ class GraphOps:
         """
         return self.op("eye", [], {"n": n, "m": m, "dtype": dtype}, name)
 
-    def uniform(self, shape, *, key=None, low=0, high=1, dtype="float32", seed=None, name=None):
+    def uniform(self, shape, *, key=None, low=0, high=1, dtype="float32", seed=None, name=None) -> Node:
         """uniform between low and high
 
         shape: size or list of sizes
@@ -2241,7 +2247,7 @@ class GraphOps:
         """
         return self.op("uniform", [key], {"shape": shape, "low": low, "high": high, "dtype": dtype, "seed": seed}, name)
 
-    def normal(self, shape, *, key=None, mean=0, std=1, dtype="float32", seed=None, name=None):
+    def normal(self, shape, *, key=None, mean=0, std=1, dtype="float32", seed=None, name=None) -> Node:
         """normal distribution
 
         shape: size or list of sizes
@@ -2254,7 +2260,7 @@ class GraphOps:
         """
         return self.op("normal", [key], {"shape": shape, "mean": mean, "std": std, "dtype": dtype, "seed": seed}, name)
 
-    def randint(self, shape, high, *, key=None, low=0, dtype="int64", seed=None, name=None):
+    def randint(self, shape, high, *, key=None, low=0, dtype="int64", seed=None, name=None) -> Node:
         """whole numbers from low to high - 1
 
         shape: size or list of sizes
@@ -2267,7 +2273,7 @@ class GraphOps:
         """
         return self.op("randint", [key], {"shape": shape, "low": low, "high": high, "dtype": dtype, "seed": seed}, name)
 
-    def randperm(self, n, *, key=None, dtype="int64", seed=None, name=None):
+    def randperm(self, n, *, key=None, dtype="int64", seed=None, name=None) -> Node:
         """the numbers from 0 to n - 1 in random order
 
         n: size
@@ -2278,7 +2284,7 @@ class GraphOps:
         """
         return self.op("randperm", [key], {"n": n, "dtype": dtype, "seed": seed}, name)
 
-    def rand_like(self, x, dtype=None, seed=None, *, key=None, name=None):
+    def rand_like(self, x, dtype=None, seed=None, *, key=None, name=None) -> Node:
         """uniform between 0 and 1 in the shape of x
 
         x: tensor of any dtype
@@ -2289,7 +2295,7 @@ class GraphOps:
         """
         return self.op("rand_like", [x, key], {"dtype": dtype, "seed": seed}, name)
 
-    def randn_like(self, x, dtype=None, seed=None, *, key=None, name=None):
+    def randn_like(self, x, dtype=None, seed=None, *, key=None, name=None) -> Node:
         """normal distribution in the shape of x
 
         x: tensor of any dtype
@@ -2300,7 +2306,7 @@ class GraphOps:
         """
         return self.op("randn_like", [x, key], {"dtype": dtype, "seed": seed}, name)
 
-    def kaiming_uniform(self, shape, *, key=None, a=0, mode="fan_in", dtype="float32", seed=None, name=None):
+    def kaiming_uniform(self, shape, *, key=None, a=0, mode="fan_in", dtype="float32", seed=None, name=None) -> Node:
         """uniform within sqrt(6 / ((1 + a^2) * fan))
 
         shape: size or list of sizes
@@ -2313,7 +2319,7 @@ class GraphOps:
         """
         return self.op("kaiming_uniform", [key], {"shape": shape, "a": a, "mode": mode, "dtype": dtype, "seed": seed}, name)
 
-    def kaiming_normal(self, shape, *, key=None, a=0, mode="fan_in", dtype="float32", seed=None, name=None):
+    def kaiming_normal(self, shape, *, key=None, a=0, mode="fan_in", dtype="float32", seed=None, name=None) -> Node:
         """normal with deviation sqrt(2 / ((1 + a^2) * fan))
 
         shape: size or list of sizes
@@ -2326,7 +2332,7 @@ class GraphOps:
         """
         return self.op("kaiming_normal", [key], {"shape": shape, "a": a, "mode": mode, "dtype": dtype, "seed": seed}, name)
 
-    def glorot_uniform(self, shape, *, key=None, dtype="float32", seed=None, name=None):
+    def glorot_uniform(self, shape, *, key=None, dtype="float32", seed=None, name=None) -> Node:
         """uniform within sqrt(6 / (fan_in + fan_out))
 
         shape: size or list of sizes
@@ -2337,7 +2343,7 @@ class GraphOps:
         """
         return self.op("glorot_uniform", [key], {"shape": shape, "dtype": dtype, "seed": seed}, name)
 
-    def scaled_uniform(self, shape, *, key=None, fan_in=None, dtype="float32", seed=None, name=None):
+    def scaled_uniform(self, shape, *, key=None, fan_in=None, dtype="float32", seed=None, name=None) -> Node:
         """uniform within 1 / sqrt(fan_in): how PyTorch starts Linear and Conv2d (a bias: give fan_in)
 
         shape: size or list of sizes
@@ -2349,7 +2355,7 @@ class GraphOps:
         """
         return self.op("scaled_uniform", [key], {"shape": shape, "fan_in": fan_in, "dtype": dtype, "seed": seed}, name)
 
-    def bernoulli(self, p, seed=None, *, key=None, name=None):
+    def bernoulli(self, p, seed=None, *, key=None, name=None) -> Node:
         """1 with probability p, else 0
 
         p: tensor of floats (integers and bool become float32)
@@ -2359,7 +2365,7 @@ class GraphOps:
         """
         return self.op("bernoulli", [p, key], {"seed": seed}, name)
 
-    def multinomial(self, weights, num_samples=1, replacement=False, seed=None, *, key=None, name=None):
+    def multinomial(self, weights, num_samples=1, replacement=False, seed=None, *, key=None, name=None) -> Node:
         """[..., num_samples]: indices drawn by weight along the last axis; without replacement each at most once
 
         weights: tensor of floats (integers and bool become float32)
@@ -2372,7 +2378,7 @@ class GraphOps:
         return self.op("multinomial", [weights, key], {"num_samples": num_samples, "replacement": replacement, "seed": seed},
             name)
 
-    def random_bits(self, shape, *, key=None, seed=None, name=None):
+    def random_bits(self, shape, *, key=None, seed=None, name=None) -> Node:
         """random uint32
 
         shape: size or list of sizes
@@ -2382,7 +2388,7 @@ class GraphOps:
         """
         return self.op("random_bits", [key], {"shape": shape, "seed": seed}, name)
 
-    def threefry(self, x, key, *, name=None):
+    def threefry(self, x, key, *, name=None) -> Node:
         """Threefry-2x32 of uint64: the low half is the first word
 
         x: tensor of integers or bool, brought to one dtype with key
@@ -2391,7 +2397,7 @@ class GraphOps:
         """
         return self.op("threefry", [x, key], {}, name)
 
-    def sgd(self, loss, params, lr, momentum=0, dampening=0, weight_decay=0, nesterov=False, clip_norm=None, clip_value=None, *, name=None):
+    def sgd(self, loss, params, lr, momentum=0, dampening=0, weight_decay=0, nesterov=False, clip_norm=None, clip_value=None, *, name=None) -> list[Node]:
         """torch.optim.SGD: the new parameters
 
         loss: tensor of any dtype
@@ -2408,7 +2414,7 @@ class GraphOps:
         return self.op("sgd", [loss, *params], {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay":
             weight_decay, "nesterov": nesterov, "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
 
-    def adam(self, loss, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, clip_norm=None, clip_value=None, *, name=None):
+    def adam(self, loss, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, clip_norm=None, clip_value=None, *, name=None) -> list[Node]:
         """torch.optim.Adam: the new parameters
 
         loss: tensor of any dtype
@@ -2424,7 +2430,7 @@ class GraphOps:
         return self.op("adam", [loss, *params], {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
             "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
 
-    def adamw(self, loss, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, clip_norm=None, clip_value=None, *, name=None):
+    def adamw(self, loss, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, clip_norm=None, clip_value=None, *, name=None) -> list[Node]:
         """torch.optim.AdamW: the new parameters
 
         loss: tensor of any dtype
@@ -2440,7 +2446,7 @@ class GraphOps:
         return self.op("adamw", [loss, *params], {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
             "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
 
-    def adagrad(self, loss, params, lr=0.01, lr_decay=0, weight_decay=0, eps=1e-10, clip_norm=None, clip_value=None, *, name=None):
+    def adagrad(self, loss, params, lr=0.01, lr_decay=0, weight_decay=0, eps=1e-10, clip_norm=None, clip_value=None, *, name=None) -> list[Node]:
         """torch.optim.Adagrad: the new parameters
 
         loss: tensor of any dtype
@@ -2456,7 +2462,7 @@ class GraphOps:
         return self.op("adagrad", [loss, *params], {"lr": lr, "lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps,
             "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
 
-    def rmsprop(self, loss, params, lr=0.01, alpha=0.99, eps=1e-08, weight_decay=0, momentum=0, clip_norm=None, clip_value=None, *, name=None):
+    def rmsprop(self, loss, params, lr=0.01, alpha=0.99, eps=1e-08, weight_decay=0, momentum=0, clip_norm=None, clip_value=None, *, name=None) -> list[Node]:
         """torch.optim.RMSprop: the new parameters
 
         loss: tensor of any dtype
@@ -2473,7 +2479,7 @@ class GraphOps:
         return self.op("rmsprop", [loss, *params], {"lr": lr, "alpha": alpha, "eps": eps, "weight_decay": weight_decay,
             "momentum": momentum, "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
 
-    def lamb(self, loss, params, lr=0.001, b1=0.9, b2=0.999, eps=1e-06, weight_decay=0, clip_norm=None, clip_value=None, *, name=None):
+    def lamb(self, loss, params, lr=0.001, b1=0.9, b2=0.999, eps=1e-06, weight_decay=0, clip_norm=None, clip_value=None, *, name=None) -> list[Node]:
         """LAMB (You et al., arXiv:1904.00962): the new parameters
 
         loss: tensor of any dtype
@@ -2490,7 +2496,7 @@ class GraphOps:
         return self.op("lamb", [loss, *params], {"lr": lr, "b1": b1, "b2": b2, "eps": eps, "weight_decay": weight_decay,
             "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
 
-    def lars(self, loss, params, lr=0.001, momentum=0.9, weight_decay=0.0001, nesterov=False, classic=True, tcoef=0.001, clip_norm=None, clip_value=None, *, name=None):
+    def lars(self, loss, params, lr=0.001, momentum=0.9, weight_decay=0.0001, nesterov=False, classic=True, tcoef=0.001, clip_norm=None, clip_value=None, *, name=None) -> list[Node]:
         """LARS (You et al., arXiv:1708.03888): the new parameters; classic: the rate goes into the momentum
 
         loss: tensor of any dtype
@@ -2509,7 +2515,7 @@ class GraphOps:
             nesterov, "classic": classic, "tcoef": tcoef, "clip_norm": clip_norm, "clip_value": clip_value}, name,
             results=len(params))
 
-    def muon(self, loss, params, lr=0.02, momentum=0.95, weight_decay=0.1, steps=5, nesterov=True, clip_norm=None, clip_value=None, *, name=None):
+    def muon(self, loss, params, lr=0.02, momentum=0.95, weight_decay=0.1, steps=5, nesterov=True, clip_norm=None, clip_value=None, *, name=None) -> list[Node]:
         """Muon (Jordan et al., 2024): momentum made orthogonal by Newton-Schulz steps, for parameters [n, ...] seen as
             matrices
 
@@ -2527,7 +2533,7 @@ class GraphOps:
         return self.op("muon", [loss, *params], {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "steps": steps,
             "nesterov": nesterov, "clip_norm": clip_norm, "clip_value": clip_value}, name, results=len(params))
 
-    def newton_schulz(self, x, steps=5, params=(3.4445, -4.775, 2.0315), eps=1e-07, *, name=None):
+    def newton_schulz(self, x, steps=5, params=(3.4445, -4.775, 2.0315), eps=1e-07, *, name=None) -> Node:
         """the nearest orthogonal matrix, roughly: x = a x + b (x x^T) x + c (x x^T)^2 x so many times, from x of norm 1
 
         x: tensor of floats (integers and bool become float32)
@@ -2538,7 +2544,7 @@ class GraphOps:
         """
         return self.op("newton_schulz", [x], {"steps": steps, "params": params, "eps": eps}, name)
 
-    def clip_grad_norm(self, grads, max_norm, *, name=None):
+    def clip_grad_norm(self, grads, max_norm, *, name=None) -> list[Node]:
         """torch.nn.utils.clip_grad_norm_: all scaled so that their joint norm is at most max_norm
 
         grads: list, each a tensor of floats (integers and bool become float32)
@@ -2547,7 +2553,7 @@ class GraphOps:
         """
         return self.op("clip_grad_norm", [*grads], {"max_norm": max_norm}, name, results=len(grads))
 
-    def step_lr(self, step, lr, step_size, gamma=0.1, *, name=None):
+    def step_lr(self, step, lr, step_size, gamma=0.1, *, name=None) -> Node:
         """lr times gamma every step_size steps
 
         step: tensor of floats (integers and bool become float32)
@@ -2558,7 +2564,7 @@ class GraphOps:
         """
         return self.op("step_lr", [step], {"lr": lr, "step_size": step_size, "gamma": gamma}, name)
 
-    def polynomial_lr(self, step, lr, total, power=1, end=0, *, name=None):
+    def polynomial_lr(self, step, lr, total, power=1, end=0, *, name=None) -> Node:
         """from lr to end in total steps
 
         step: tensor of floats (integers and bool become float32)
@@ -2570,7 +2576,7 @@ class GraphOps:
         """
         return self.op("polynomial_lr", [step], {"lr": lr, "total": total, "power": power, "end": end}, name)
 
-    def cosine_lr(self, step, lr, total, end=0, *, name=None):
+    def cosine_lr(self, step, lr, total, end=0, *, name=None) -> Node:
         """from lr to end in total steps, along half a cosine
 
         step: tensor of floats (integers and bool become float32)
@@ -2581,7 +2587,7 @@ class GraphOps:
         """
         return self.op("cosine_lr", [step], {"lr": lr, "total": total, "end": end}, name)
 
-    def warmup_lr(self, step, lr, warmup, *, name=None):
+    def warmup_lr(self, step, lr, warmup, *, name=None) -> Node:
         """up to lr in warmup steps
 
         step: tensor of floats (integers and bool become float32)
@@ -2591,7 +2597,7 @@ class GraphOps:
         """
         return self.op("warmup_lr", [step], {"lr": lr, "warmup": warmup}, name)
 
-    def one_cycle_lr(self, step, lr, total, pct_start=0.3, div=25, final_div=10000, *, name=None):
+    def one_cycle_lr(self, step, lr, total, pct_start=0.3, div=25, final_div=10000, *, name=None) -> Node:
         """torch's OneCycleLR: from lr / div up to lr in pct_start of the steps, then down to lr / div / final_div
 
         step: tensor of floats (integers and bool become float32)
@@ -2609,7 +2615,7 @@ class GraphOps:
 class NodeOps:
     """Ops as methods of their first operand."""
 
-    def add(self, y, *, name=None):
+    def add(self, y, *, name=None) -> Node:
         """x + y
 
         y: tensor of any dtype, brought to one dtype with x
@@ -2617,7 +2623,7 @@ class NodeOps:
         """
         return self.graph.add(self, y, name=name)
 
-    def sub(self, y, *, name=None):
+    def sub(self, y, *, name=None) -> Node:
         """x - y
 
         y: tensor of any dtype, brought to one dtype with x
@@ -2625,7 +2631,7 @@ class NodeOps:
         """
         return self.graph.sub(self, y, name=name)
 
-    def mul(self, y, *, name=None):
+    def mul(self, y, *, name=None) -> Node:
         """x * y
 
         y: tensor of any dtype, brought to one dtype with x
@@ -2633,7 +2639,7 @@ class NodeOps:
         """
         return self.graph.mul(self, y, name=name)
 
-    def div(self, y, *, name=None):
+    def div(self, y, *, name=None) -> Node:
         """x / y; integers give float32
 
         y: tensor of floats (integers and bool become float32), brought to one dtype with x
@@ -2641,7 +2647,7 @@ class NodeOps:
         """
         return self.graph.div(self, y, name=name)
 
-    def floor_div(self, y, *, name=None):
+    def floor_div(self, y, *, name=None) -> Node:
         """floor of x / y; an integer by zero gives 0
 
         y: tensor of any dtype, brought to one dtype with x
@@ -2649,7 +2655,7 @@ class NodeOps:
         """
         return self.graph.floor_div(self, y, name=name)
 
-    def trunc_div(self, y, *, name=None):
+    def trunc_div(self, y, *, name=None) -> Node:
         """x / y towards zero; an integer by zero gives 0
 
         y: tensor of any dtype, brought to one dtype with x
@@ -2657,7 +2663,7 @@ class NodeOps:
         """
         return self.graph.trunc_div(self, y, name=name)
 
-    def mod(self, y, *, name=None):
+    def mod(self, y, *, name=None) -> Node:
         """x - y * floor(x / y), with the sign of y; an integer by zero gives 0
 
         y: tensor of any dtype, brought to one dtype with x
@@ -2665,7 +2671,7 @@ class NodeOps:
         """
         return self.graph.mod(self, y, name=name)
 
-    def fmod(self, y, *, name=None):
+    def fmod(self, y, *, name=None) -> Node:
         """x - y * trunc(x / y), with the sign of x; an integer by zero gives x
 
         y: tensor of any dtype, brought to one dtype with x
@@ -2673,147 +2679,147 @@ class NodeOps:
         """
         return self.graph.fmod(self, y, name=name)
 
-    def neg(self, *, name=None):
+    def neg(self, *, name=None) -> Node:
         """-x
 
         Returns: a tensor
         """
         return self.graph.neg(self, name=name)
 
-    def abs(self, *, name=None):
+    def abs(self, *, name=None) -> Node:
         """|x|
 
         Returns: a tensor
         """
         return self.graph.abs(self, name=name)
 
-    def sign(self, *, name=None):
+    def sign(self, *, name=None) -> Node:
         """-1, 0 or 1
 
         Returns: a tensor
         """
         return self.graph.sign(self, name=name)
 
-    def square(self, *, name=None):
+    def square(self, *, name=None) -> Node:
         """x * x
 
         Returns: a tensor
         """
         return self.graph.square(self, name=name)
 
-    def sqrt(self, *, name=None):
+    def sqrt(self, *, name=None) -> Node:
         """square root
 
         Returns: a tensor of floats
         """
         return self.graph.sqrt(self, name=name)
 
-    def rsqrt(self, *, name=None):
+    def rsqrt(self, *, name=None) -> Node:
         """1 / square root
 
         Returns: a tensor of floats
         """
         return self.graph.rsqrt(self, name=name)
 
-    def reciprocal(self, *, name=None):
+    def reciprocal(self, *, name=None) -> Node:
         """1 / x
 
         Returns: a tensor of floats
         """
         return self.graph.reciprocal(self, name=name)
 
-    def exp(self, *, name=None):
+    def exp(self, *, name=None) -> Node:
         """e to the x
 
         Returns: a tensor of floats
         """
         return self.graph.exp(self, name=name)
 
-    def exp2(self, *, name=None):
+    def exp2(self, *, name=None) -> Node:
         """2 to the x
 
         Returns: a tensor of floats
         """
         return self.graph.exp2(self, name=name)
 
-    def expm1(self, *, name=None):
+    def expm1(self, *, name=None) -> Node:
         """exp(x) - 1, also where that is small
 
         Returns: a tensor of floats
         """
         return self.graph.expm1(self, name=name)
 
-    def log(self, *, name=None):
+    def log(self, *, name=None) -> Node:
         """natural logarithm
 
         Returns: a tensor of floats
         """
         return self.graph.log(self, name=name)
 
-    def log2(self, *, name=None):
+    def log2(self, *, name=None) -> Node:
         """logarithm to base 2
 
         Returns: a tensor of floats
         """
         return self.graph.log2(self, name=name)
 
-    def log10(self, *, name=None):
+    def log10(self, *, name=None) -> Node:
         """logarithm to base 10
 
         Returns: a tensor of floats
         """
         return self.graph.log10(self, name=name)
 
-    def log1p(self, *, name=None):
+    def log1p(self, *, name=None) -> Node:
         """log(1 + x), also where x is small
 
         Returns: a tensor of floats
         """
         return self.graph.log1p(self, name=name)
 
-    def sin(self, *, name=None):
+    def sin(self, *, name=None) -> Node:
         """sine of radians
 
         Returns: a tensor of floats
         """
         return self.graph.sin(self, name=name)
 
-    def cos(self, *, name=None):
+    def cos(self, *, name=None) -> Node:
         """cosine of radians
 
         Returns: a tensor of floats
         """
         return self.graph.cos(self, name=name)
 
-    def tan(self, *, name=None):
+    def tan(self, *, name=None) -> Node:
         """tangent of radians
 
         Returns: a tensor of floats
         """
         return self.graph.tan(self, name=name)
 
-    def asin(self, *, name=None):
+    def asin(self, *, name=None) -> Node:
         """inverse sine, in radians
 
         Returns: a tensor of floats
         """
         return self.graph.asin(self, name=name)
 
-    def acos(self, *, name=None):
+    def acos(self, *, name=None) -> Node:
         """inverse cosine, in radians
 
         Returns: a tensor of floats
         """
         return self.graph.acos(self, name=name)
 
-    def atan(self, *, name=None):
+    def atan(self, *, name=None) -> Node:
         """inverse tangent, in radians
 
         Returns: a tensor of floats
         """
         return self.graph.atan(self, name=name)
 
-    def atan2(self, x, *, name=None):
+    def atan2(self, x, *, name=None) -> Node:
         """the angle of the point (x, y), in radians
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with y
@@ -2821,70 +2827,70 @@ class NodeOps:
         """
         return self.graph.atan2(self, x, name=name)
 
-    def sinh(self, *, name=None):
+    def sinh(self, *, name=None) -> Node:
         """hyperbolic sine
 
         Returns: a tensor of floats
         """
         return self.graph.sinh(self, name=name)
 
-    def cosh(self, *, name=None):
+    def cosh(self, *, name=None) -> Node:
         """hyperbolic cosine
 
         Returns: a tensor of floats
         """
         return self.graph.cosh(self, name=name)
 
-    def asinh(self, *, name=None):
+    def asinh(self, *, name=None) -> Node:
         """inverse hyperbolic sine
 
         Returns: a tensor of floats
         """
         return self.graph.asinh(self, name=name)
 
-    def acosh(self, *, name=None):
+    def acosh(self, *, name=None) -> Node:
         """inverse hyperbolic cosine
 
         Returns: a tensor of floats
         """
         return self.graph.acosh(self, name=name)
 
-    def atanh(self, *, name=None):
+    def atanh(self, *, name=None) -> Node:
         """inverse hyperbolic tangent
 
         Returns: a tensor of floats
         """
         return self.graph.atanh(self, name=name)
 
-    def floor(self, *, name=None):
+    def floor(self, *, name=None) -> Node:
         """the next whole number below
 
         Returns: a tensor
         """
         return self.graph.floor(self, name=name)
 
-    def ceil(self, *, name=None):
+    def ceil(self, *, name=None) -> Node:
         """the next whole number above
 
         Returns: a tensor
         """
         return self.graph.ceil(self, name=name)
 
-    def trunc(self, *, name=None):
+    def trunc(self, *, name=None) -> Node:
         """towards zero
 
         Returns: a tensor
         """
         return self.graph.trunc(self, name=name)
 
-    def round(self, *, name=None):
+    def round(self, *, name=None) -> Node:
         """the nearest whole number; a half goes to the even one
 
         Returns: a tensor
         """
         return self.graph.round(self, name=name)
 
-    def maximum(self, y, *, name=None):
+    def maximum(self, y, *, name=None) -> Node:
         """the larger; NaN if either is
 
         y: tensor of any dtype, brought to one dtype with x
@@ -2892,7 +2898,7 @@ class NodeOps:
         """
         return self.graph.maximum(self, y, name=name)
 
-    def minimum(self, y, *, name=None):
+    def minimum(self, y, *, name=None) -> Node:
         """the smaller; NaN if either is
 
         y: tensor of any dtype, brought to one dtype with x
@@ -2900,7 +2906,7 @@ class NodeOps:
         """
         return self.graph.minimum(self, y, name=name)
 
-    def pow(self, y, *, name=None):
+    def pow(self, y, *, name=None) -> Node:
         """x to the y; an integer to a negative power gives 0, but 1 and -1 stay
 
         y: tensor of any dtype, brought to one dtype with x
@@ -2908,7 +2914,7 @@ class NodeOps:
         """
         return self.graph.pow(self, y, name=name)
 
-    def copysign(self, y, *, name=None):
+    def copysign(self, y, *, name=None) -> Node:
         """|x| with the sign of y, also where that is a zero or NaN
 
         y: tensor of floats (integers and bool become float32), brought to one dtype with x
@@ -2916,7 +2922,7 @@ class NodeOps:
         """
         return self.graph.copysign(self, y, name=name)
 
-    def logaddexp(self, y, *, name=None):
+    def logaddexp(self, y, *, name=None) -> Node:
         """log(exp(x) + exp(y))
 
         y: tensor of floats (integers and bool become float32), brought to one dtype with x
@@ -2924,7 +2930,7 @@ class NodeOps:
         """
         return self.graph.logaddexp(self, y, name=name)
 
-    def lerp(self, y, weight, *, name=None):
+    def lerp(self, y, weight, *, name=None) -> Node:
         """x + (y - x) * weight
 
         y: tensor of floats (integers and bool become float32), brought to one dtype with x, weight
@@ -2933,7 +2939,7 @@ class NodeOps:
         """
         return self.graph.lerp(self, y, weight, name=name)
 
-    def clamp(self, min=None, max=None, *, name=None):
+    def clamp(self, min=None, max=None, *, name=None) -> Node:
         """x, but not below min nor above max
 
         min: number
@@ -2942,21 +2948,21 @@ class NodeOps:
         """
         return self.graph.clamp(self, min, max, name=name)
 
-    def relu(self, *, name=None):
+    def relu(self, *, name=None) -> Node:
         """max(x, 0)
 
         Returns: a tensor
         """
         return self.graph.relu(self, name=name)
 
-    def relu6(self, *, name=None):
+    def relu6(self, *, name=None) -> Node:
         """x held between 0 and 6
 
         Returns: a tensor
         """
         return self.graph.relu6(self, name=name)
 
-    def hardtanh(self, min=-1, max=1, *, name=None):
+    def hardtanh(self, min=-1, max=1, *, name=None) -> Node:
         """x held between min and max; no gradient there
 
         min: number
@@ -2965,7 +2971,7 @@ class NodeOps:
         """
         return self.graph.hardtanh(self, min, max, name=name)
 
-    def hardsigmoid(self, alpha=0.16666666666666666, beta=0.5, *, name=None):
+    def hardsigmoid(self, alpha=0.16666666666666666, beta=0.5, *, name=None) -> Node:
         """alpha * x + beta held between 0 and 1
 
         alpha: number
@@ -2974,14 +2980,14 @@ class NodeOps:
         """
         return self.graph.hardsigmoid(self, alpha, beta, name=name)
 
-    def hardswish(self, *, name=None):
+    def hardswish(self, *, name=None) -> Node:
         """x * hardsigmoid(x)
 
         Returns: a tensor of floats
         """
         return self.graph.hardswish(self, name=name)
 
-    def leaky_relu(self, negative_slope=0.01, *, name=None):
+    def leaky_relu(self, negative_slope=0.01, *, name=None) -> Node:
         """x where positive, else negative_slope * x
 
         negative_slope: number
@@ -2989,7 +2995,7 @@ class NodeOps:
         """
         return self.graph.leaky_relu(self, negative_slope, name=name)
 
-    def elu(self, alpha=1, *, name=None):
+    def elu(self, alpha=1, *, name=None) -> Node:
         """x where positive, else alpha * (exp(x) - 1)
 
         alpha: number
@@ -2997,7 +3003,7 @@ class NodeOps:
         """
         return self.graph.elu(self, alpha, name=name)
 
-    def celu(self, alpha=1, *, name=None):
+    def celu(self, alpha=1, *, name=None) -> Node:
         """x where positive, else alpha * (exp(x / alpha) - 1)
 
         alpha: number
@@ -3005,7 +3011,7 @@ class NodeOps:
         """
         return self.graph.celu(self, alpha, name=name)
 
-    def selu(self, alpha=1.6732632423543772, gamma=1.0507009873554805, *, name=None):
+    def selu(self, alpha=1.6732632423543772, gamma=1.0507009873554805, *, name=None) -> Node:
         """gamma * elu(x), which keeps mean and variance
 
         alpha: number
@@ -3014,28 +3020,28 @@ class NodeOps:
         """
         return self.graph.selu(self, alpha, gamma, name=name)
 
-    def sigmoid(self, *, name=None):
+    def sigmoid(self, *, name=None) -> Node:
         """1 / (1 + exp(-x))
 
         Returns: a tensor of floats
         """
         return self.graph.sigmoid(self, name=name)
 
-    def tanh(self, *, name=None):
+    def tanh(self, *, name=None) -> Node:
         """hyperbolic tangent
 
         Returns: a tensor of floats
         """
         return self.graph.tanh(self, name=name)
 
-    def erf(self, *, name=None):
+    def erf(self, *, name=None) -> Node:
         """error function
 
         Returns: a tensor of floats
         """
         return self.graph.erf(self, name=name)
 
-    def gelu(self, approximate="none", *, name=None):
+    def gelu(self, approximate="none", *, name=None) -> Node:
         """x times the normal distribution function of x
 
         approximate: "none" or "tanh"
@@ -3043,42 +3049,42 @@ class NodeOps:
         """
         return self.graph.gelu(self, approximate, name=name)
 
-    def quick_gelu(self, *, name=None):
+    def quick_gelu(self, *, name=None) -> Node:
         """x * sigmoid(1.702 * x)
 
         Returns: a tensor of floats
         """
         return self.graph.quick_gelu(self, name=name)
 
-    def silu(self, *, name=None):
+    def silu(self, *, name=None) -> Node:
         """x * sigmoid(x)
 
         Returns: a tensor of floats
         """
         return self.graph.silu(self, name=name)
 
-    def mish(self, *, name=None):
+    def mish(self, *, name=None) -> Node:
         """x * tanh(softplus(x))
 
         Returns: a tensor of floats
         """
         return self.graph.mish(self, name=name)
 
-    def softsign(self, *, name=None):
+    def softsign(self, *, name=None) -> Node:
         """x / (1 + |x|)
 
         Returns: a tensor of floats
         """
         return self.graph.softsign(self, name=name)
 
-    def logsigmoid(self, *, name=None):
+    def logsigmoid(self, *, name=None) -> Node:
         """log(sigmoid(x)), also where that is far below 0
 
         Returns: a tensor of floats
         """
         return self.graph.logsigmoid(self, name=name)
 
-    def softplus(self, beta=1, threshold=20, *, name=None):
+    def softplus(self, beta=1, threshold=20, *, name=None) -> Node:
         """log(1 + exp(beta * x)) / beta; x itself where beta * x is over the threshold
 
         beta: number
@@ -3087,7 +3093,7 @@ class NodeOps:
         """
         return self.graph.softplus(self, beta, threshold, name=name)
 
-    def equal(self, y, *, name=None):
+    def equal(self, y, *, name=None) -> Node:
         """x == y
 
         y: tensor of any dtype, brought to one dtype with x
@@ -3095,7 +3101,7 @@ class NodeOps:
         """
         return self.graph.equal(self, y, name=name)
 
-    def not_equal(self, y, *, name=None):
+    def not_equal(self, y, *, name=None) -> Node:
         """x != y
 
         y: tensor of any dtype, brought to one dtype with x
@@ -3103,7 +3109,7 @@ class NodeOps:
         """
         return self.graph.not_equal(self, y, name=name)
 
-    def less(self, y, *, name=None):
+    def less(self, y, *, name=None) -> Node:
         """x < y
 
         y: tensor of any dtype, brought to one dtype with x
@@ -3111,7 +3117,7 @@ class NodeOps:
         """
         return self.graph.less(self, y, name=name)
 
-    def less_equal(self, y, *, name=None):
+    def less_equal(self, y, *, name=None) -> Node:
         """x <= y
 
         y: tensor of any dtype, brought to one dtype with x
@@ -3119,7 +3125,7 @@ class NodeOps:
         """
         return self.graph.less_equal(self, y, name=name)
 
-    def greater(self, y, *, name=None):
+    def greater(self, y, *, name=None) -> Node:
         """x > y
 
         y: tensor of any dtype, brought to one dtype with x
@@ -3127,7 +3133,7 @@ class NodeOps:
         """
         return self.graph.greater(self, y, name=name)
 
-    def greater_equal(self, y, *, name=None):
+    def greater_equal(self, y, *, name=None) -> Node:
         """x >= y
 
         y: tensor of any dtype, brought to one dtype with x
@@ -3135,21 +3141,21 @@ class NodeOps:
         """
         return self.graph.greater_equal(self, y, name=name)
 
-    def isnan(self, *, name=None):
+    def isnan(self, *, name=None) -> Node:
         """is it NaN
 
         Returns: a tensor of bool
         """
         return self.graph.isnan(self, name=name)
 
-    def isfinite(self, *, name=None):
+    def isfinite(self, *, name=None) -> Node:
         """is it neither NaN nor infinite
 
         Returns: a tensor of bool
         """
         return self.graph.isfinite(self, name=name)
 
-    def isinf(self, detect_positive=True, detect_negative=True, *, name=None):
+    def isinf(self, detect_positive=True, detect_negative=True, *, name=None) -> Node:
         """is it infinite
 
         detect_positive: True or False
@@ -3158,7 +3164,7 @@ class NodeOps:
         """
         return self.graph.isinf(self, detect_positive, detect_negative, name=name)
 
-    def isclose(self, y, rtol=1e-05, atol=1e-08, equal_nan=False, *, name=None):
+    def isclose(self, y, rtol=1e-05, atol=1e-08, equal_nan=False, *, name=None) -> Node:
         """|x - y| <= atol + rtol * |y|
 
         y: tensor of floats (integers and bool become float32), brought to one dtype with x
@@ -3169,7 +3175,7 @@ class NodeOps:
         """
         return self.graph.isclose(self, y, rtol, atol, equal_nan, name=name)
 
-    def allclose(self, y, rtol=1e-05, atol=1e-08, equal_nan=False, *, name=None):
+    def allclose(self, y, rtol=1e-05, atol=1e-08, equal_nan=False, *, name=None) -> Node:
         """are all |x - y| <= atol + rtol * |y|
 
         y: tensor of floats (integers and bool become float32), brought to one dtype with x
@@ -3180,7 +3186,7 @@ class NodeOps:
         """
         return self.graph.allclose(self, y, rtol, atol, equal_nan, name=name)
 
-    def logical_and(self, y, *, name=None):
+    def logical_and(self, y, *, name=None) -> Node:
         """both are not zero
 
         y: tensor of bool (numbers become "not zero")
@@ -3188,7 +3194,7 @@ class NodeOps:
         """
         return self.graph.logical_and(self, y, name=name)
 
-    def logical_or(self, y, *, name=None):
+    def logical_or(self, y, *, name=None) -> Node:
         """one or both are not zero
 
         y: tensor of bool (numbers become "not zero")
@@ -3196,7 +3202,7 @@ class NodeOps:
         """
         return self.graph.logical_or(self, y, name=name)
 
-    def logical_xor(self, y, *, name=None):
+    def logical_xor(self, y, *, name=None) -> Node:
         """one of them is not zero
 
         y: tensor of bool (numbers become "not zero")
@@ -3204,14 +3210,14 @@ class NodeOps:
         """
         return self.graph.logical_xor(self, y, name=name)
 
-    def logical_not(self, *, name=None):
+    def logical_not(self, *, name=None) -> Node:
         """is it zero
 
         Returns: a tensor of bool
         """
         return self.graph.logical_not(self, name=name)
 
-    def bitwise_and(self, y, *, name=None):
+    def bitwise_and(self, y, *, name=None) -> Node:
         """bits that both have
 
         y: tensor of integers or bool, brought to one dtype with x
@@ -3219,7 +3225,7 @@ class NodeOps:
         """
         return self.graph.bitwise_and(self, y, name=name)
 
-    def bitwise_or(self, y, *, name=None):
+    def bitwise_or(self, y, *, name=None) -> Node:
         """bits that one or both have
 
         y: tensor of integers or bool, brought to one dtype with x
@@ -3227,7 +3233,7 @@ class NodeOps:
         """
         return self.graph.bitwise_or(self, y, name=name)
 
-    def bitwise_xor(self, y, *, name=None):
+    def bitwise_xor(self, y, *, name=None) -> Node:
         """bits that one of them has
 
         y: tensor of integers or bool, brought to one dtype with x
@@ -3235,14 +3241,14 @@ class NodeOps:
         """
         return self.graph.bitwise_xor(self, y, name=name)
 
-    def bitwise_not(self, *, name=None):
+    def bitwise_not(self, *, name=None) -> Node:
         """every bit turned
 
         Returns: a tensor of integers or bool
         """
         return self.graph.bitwise_not(self, name=name)
 
-    def left_shift(self, y, *, name=None):
+    def left_shift(self, y, *, name=None) -> Node:
         """x * 2^y modulo the width; 0 from the width on
 
         y: tensor of integers, brought to one dtype with x
@@ -3250,7 +3256,7 @@ class NodeOps:
         """
         return self.graph.left_shift(self, y, name=name)
 
-    def right_shift(self, y, *, name=None):
+    def right_shift(self, y, *, name=None) -> Node:
         """floor of x / 2^y
 
         y: tensor of integers, brought to one dtype with x
@@ -3258,7 +3264,7 @@ class NodeOps:
         """
         return self.graph.right_shift(self, y, name=name)
 
-    def where(self, x, y, *, name=None):
+    def where(self, x, y, *, name=None) -> Node:
         """x where the condition holds, else y
 
         x: tensor of any dtype, brought to one dtype with y
@@ -3267,7 +3273,7 @@ class NodeOps:
         """
         return self.graph.where(self, x, y, name=name)
 
-    def masked_fill(self, mask, value, *, name=None):
+    def masked_fill(self, mask, value, *, name=None) -> Node:
         """the value where the mask holds, else x
 
         mask: tensor of bool (numbers become "not zero")
@@ -3276,7 +3282,7 @@ class NodeOps:
         """
         return self.graph.masked_fill(self, mask, value, name=name)
 
-    def cast(self, dtype, *, name=None):
+    def cast(self, dtype, *, name=None) -> Node:
         """conversion by value; float to integer truncates and saturates
 
         dtype: dtype
@@ -3284,7 +3290,7 @@ class NodeOps:
         """
         return self.graph.cast(self, dtype, name=name)
 
-    def bitcast(self, dtype, *, name=None):
+    def bitcast(self, dtype, *, name=None) -> Node:
         """the same bits as another dtype; one of another size makes the last axis longer or shorter, the lowest bits
             first
 
@@ -3293,28 +3299,28 @@ class NodeOps:
         """
         return self.graph.bitcast(self, dtype, name=name)
 
-    def detach(self, *, name=None):
+    def detach(self, *, name=None) -> Node:
         """x, through which no gradient flows
 
         Returns: a tensor
         """
         return self.graph.detach(self, name=name)
 
-    def contiguous(self, *, name=None):
+    def contiguous(self, *, name=None) -> Node:
         """x, written to a buffer of its own
 
         Returns: a tensor
         """
         return self.graph.contiguous(self, name=name)
 
-    def contiguous_backward(self, *, name=None):
+    def contiguous_backward(self, *, name=None) -> Node:
         """x, whose gradient is written to a buffer of its own
 
         Returns: a tensor of floats
         """
         return self.graph.contiguous_backward(self, name=name)
 
-    def sum(self, axis=None, keepdim=False, dtype=None, *, name=None):
+    def sum(self, axis=None, keepdim=False, dtype=None, *, name=None) -> Node:
         """sum, in the dtype; without, bool and integers give 64 bits
 
         axis: whole number or list of them; None for all
@@ -3324,7 +3330,7 @@ class NodeOps:
         """
         return self.graph.sum(self, axis, keepdim, dtype, name=name)
 
-    def prod(self, axis=None, keepdim=False, dtype=None, *, name=None):
+    def prod(self, axis=None, keepdim=False, dtype=None, *, name=None) -> Node:
         """product, in the dtype; without, bool and integers give 64 bits
 
         axis: whole number or list of them; None for all
@@ -3334,7 +3340,7 @@ class NodeOps:
         """
         return self.graph.prod(self, axis, keepdim, dtype, name=name)
 
-    def mean(self, axis=None, keepdim=False, *, name=None):
+    def mean(self, axis=None, keepdim=False, *, name=None) -> Node:
         """arithmetic mean
 
         axis: whole number or list of them; None for all
@@ -3343,7 +3349,7 @@ class NodeOps:
         """
         return self.graph.mean(self, axis, keepdim, name=name)
 
-    def max(self, axis=None, keepdim=False, *, name=None):
+    def max(self, axis=None, keepdim=False, *, name=None) -> Node:
         """the largest; its gradient is shared between equals
 
         axis: whole number or list of them; None for all
@@ -3352,7 +3358,7 @@ class NodeOps:
         """
         return self.graph.max(self, axis, keepdim, name=name)
 
-    def min(self, axis=None, keepdim=False, *, name=None):
+    def min(self, axis=None, keepdim=False, *, name=None) -> Node:
         """the smallest; its gradient is shared between equals
 
         axis: whole number or list of them; None for all
@@ -3361,7 +3367,7 @@ class NodeOps:
         """
         return self.graph.min(self, axis, keepdim, name=name)
 
-    def argmax(self, axis=None, keepdim=False, *, name=None):
+    def argmax(self, axis=None, keepdim=False, *, name=None) -> Node:
         """where the largest is, the first of equals; without axis in the flattened tensor
 
         axis: whole number
@@ -3370,7 +3376,7 @@ class NodeOps:
         """
         return self.graph.argmax(self, axis, keepdim, name=name)
 
-    def argmin(self, axis=None, keepdim=False, *, name=None):
+    def argmin(self, axis=None, keepdim=False, *, name=None) -> Node:
         """where the smallest is, the first of equals; without axis in the flattened tensor
 
         axis: whole number
@@ -3379,7 +3385,7 @@ class NodeOps:
         """
         return self.graph.argmin(self, axis, keepdim, name=name)
 
-    def all(self, axis=None, keepdim=False, *, name=None):
+    def all(self, axis=None, keepdim=False, *, name=None) -> Node:
         """none is zero
 
         axis: whole number or list of them; None for all
@@ -3388,7 +3394,7 @@ class NodeOps:
         """
         return self.graph.all(self, axis, keepdim, name=name)
 
-    def any(self, axis=None, keepdim=False, *, name=None):
+    def any(self, axis=None, keepdim=False, *, name=None) -> Node:
         """some is not zero
 
         axis: whole number or list of them; None for all
@@ -3397,7 +3403,7 @@ class NodeOps:
         """
         return self.graph.any(self, axis, keepdim, name=name)
 
-    def count_nonzero(self, axis=None, keepdim=False, *, name=None):
+    def count_nonzero(self, axis=None, keepdim=False, *, name=None) -> Node:
         """how many are not zero
 
         axis: whole number or list of them; None for all
@@ -3406,7 +3412,7 @@ class NodeOps:
         """
         return self.graph.count_nonzero(self, axis, keepdim, name=name)
 
-    def var(self, axis=None, correction=1, keepdim=False, *, name=None):
+    def var(self, axis=None, correction=1, keepdim=False, *, name=None) -> Node:
         """variance, divided by the count less the correction
 
         axis: whole number or list of them; None for all
@@ -3416,7 +3422,7 @@ class NodeOps:
         """
         return self.graph.var(self, axis, correction, keepdim, name=name)
 
-    def std(self, axis=None, correction=1, keepdim=False, *, name=None):
+    def std(self, axis=None, correction=1, keepdim=False, *, name=None) -> Node:
         """square root of var
 
         axis: whole number or list of them; None for all
@@ -3426,7 +3432,7 @@ class NodeOps:
         """
         return self.graph.std(self, axis, correction, keepdim, name=name)
 
-    def var_mean(self, axis=None, correction=1, keepdim=False, *, name=None):
+    def var_mean(self, axis=None, correction=1, keepdim=False, *, name=None) -> list[Node]:
         """var and mean
 
         axis: whole number or list of them; None for all
@@ -3436,7 +3442,7 @@ class NodeOps:
         """
         return self.graph.var_mean(self, axis, correction, keepdim, name=name)
 
-    def std_mean(self, axis=None, correction=1, keepdim=False, *, name=None):
+    def std_mean(self, axis=None, correction=1, keepdim=False, *, name=None) -> list[Node]:
         """std and mean
 
         axis: whole number or list of them; None for all
@@ -3446,7 +3452,7 @@ class NodeOps:
         """
         return self.graph.std_mean(self, axis, correction, keepdim, name=name)
 
-    def softmax(self, axis=-1, *, name=None):
+    def softmax(self, axis=-1, *, name=None) -> Node:
         """exp(x) divided by its sum
 
         axis: whole number
@@ -3454,7 +3460,7 @@ class NodeOps:
         """
         return self.graph.softmax(self, axis, name=name)
 
-    def log_softmax(self, axis=-1, *, name=None):
+    def log_softmax(self, axis=-1, *, name=None) -> Node:
         """logarithm of softmax
 
         axis: whole number
@@ -3462,7 +3468,7 @@ class NodeOps:
         """
         return self.graph.log_softmax(self, axis, name=name)
 
-    def softmin(self, axis=-1, *, name=None):
+    def softmin(self, axis=-1, *, name=None) -> Node:
         """softmax of -x
 
         axis: whole number
@@ -3470,7 +3476,7 @@ class NodeOps:
         """
         return self.graph.softmin(self, axis, name=name)
 
-    def normalize(self, p=2, axis=1, eps=1e-12, *, name=None):
+    def normalize(self, p=2, axis=1, eps=1e-12, *, name=None) -> Node:
         """x divided by its p-norm over the axes, which counts as eps at least
 
         p: number
@@ -3480,7 +3486,7 @@ class NodeOps:
         """
         return self.graph.normalize(self, p, axis, eps, name=name)
 
-    def logsumexp(self, axis=None, keepdim=False, *, name=None):
+    def logsumexp(self, axis=None, keepdim=False, *, name=None) -> Node:
         """log(sum(exp(x)))
 
         axis: whole number or list of them; None for all
@@ -3489,7 +3495,7 @@ class NodeOps:
         """
         return self.graph.logsumexp(self, axis, keepdim, name=name)
 
-    def cumsum(self, axis=0, dtype=None, *, name=None):
+    def cumsum(self, axis=0, dtype=None, *, name=None) -> Node:
         """the sum of each element and all before it; bool and integers give 64 bits
 
         axis: whole number
@@ -3498,7 +3504,7 @@ class NodeOps:
         """
         return self.graph.cumsum(self, axis, dtype, name=name)
 
-    def cumprod(self, axis=0, dtype=None, *, name=None):
+    def cumprod(self, axis=0, dtype=None, *, name=None) -> Node:
         """the product of each element and all before it; bool and integers give 64 bits
 
         axis: whole number
@@ -3507,7 +3513,7 @@ class NodeOps:
         """
         return self.graph.cumprod(self, axis, dtype, name=name)
 
-    def logcumsumexp(self, axis=0, *, name=None):
+    def logcumsumexp(self, axis=0, *, name=None) -> Node:
         """log(cumsum(exp(x)))
 
         axis: whole number
@@ -3515,7 +3521,7 @@ class NodeOps:
         """
         return self.graph.logcumsumexp(self, axis, name=name)
 
-    def cummax(self, axis=0, *, name=None):
+    def cummax(self, axis=0, *, name=None) -> list[Node]:
         """the largest of each element and all before it, and where the latest such one is
 
         axis: whole number
@@ -3523,7 +3529,7 @@ class NodeOps:
         """
         return self.graph.cummax(self, axis, name=name)
 
-    def cummin(self, axis=0, *, name=None):
+    def cummin(self, axis=0, *, name=None) -> list[Node]:
         """the smallest of each element and all before it, and where the latest such one is
 
         axis: whole number
@@ -3531,7 +3537,7 @@ class NodeOps:
         """
         return self.graph.cummin(self, axis, name=name)
 
-    def sort(self, axis=-1, descending=False, *, name=None):
+    def sort(self, axis=-1, descending=False, *, name=None) -> list[Node]:
         """in order along the axis, and where each element was; equals keep their order, NaN is the largest
 
         axis: whole number
@@ -3540,7 +3546,7 @@ class NodeOps:
         """
         return self.graph.sort(self, axis, descending, name=name)
 
-    def argsort(self, axis=-1, descending=False, *, name=None):
+    def argsort(self, axis=-1, descending=False, *, name=None) -> Node:
         """where the elements of the sorted axis are
 
         axis: whole number
@@ -3549,7 +3555,7 @@ class NodeOps:
         """
         return self.graph.argsort(self, axis, descending, name=name)
 
-    def topk(self, k, axis=-1, largest=True, *, name=None):
+    def topk(self, k, axis=-1, largest=True, *, name=None) -> list[Node]:
         """the k largest (or smallest) along the axis, in order, and where they are
 
         k: size
@@ -3559,7 +3565,7 @@ class NodeOps:
         """
         return self.graph.topk(self, k, axis, largest, name=name)
 
-    def cross_entropy(self, target, weight=None, reduction="mean", ignore_index=None, label_smoothing=0, *, name=None):
+    def cross_entropy(self, target, weight=None, reduction="mean", ignore_index=None, label_smoothing=0, *, name=None) -> Node:
         """of logits [N, C, ...] (or [C]) and class indices [N, ...], or probabilities in the shape of x; weight [C]
             weighs the classes; an index that is no class counts as 0
 
@@ -3572,7 +3578,7 @@ class NodeOps:
         """
         return self.graph.cross_entropy(self, target, weight, reduction, ignore_index, label_smoothing, name=name)
 
-    def nll_loss(self, target, weight=None, reduction="mean", ignore_index=None, *, name=None):
+    def nll_loss(self, target, weight=None, reduction="mean", ignore_index=None, *, name=None) -> Node:
         """of log-probabilities [N, C, ...] (or [C]) and class indices [N, ...]; weight [C] weighs the classes
 
         target: tensor of integers
@@ -3583,7 +3589,7 @@ class NodeOps:
         """
         return self.graph.nll_loss(self, target, weight, reduction, ignore_index, name=name)
 
-    def sparse_categorical_crossentropy(self, target, reduction="mean", ignore_index=-1, label_smoothing=0, *, name=None):
+    def sparse_categorical_crossentropy(self, target, reduction="mean", ignore_index=-1, label_smoothing=0, *, name=None) -> Node:
         """cross_entropy of logits [..., C] and class indices [...]
 
         target: tensor of integers
@@ -3594,7 +3600,7 @@ class NodeOps:
         """
         return self.graph.sparse_categorical_crossentropy(self, target, reduction, ignore_index, label_smoothing, name=name)
 
-    def mse_loss(self, target, reduction="mean", *, name=None):
+    def mse_loss(self, target, reduction="mean", *, name=None) -> Node:
         """squared difference
 
         target: tensor of floats (integers and bool become float32), brought to one dtype with x
@@ -3603,7 +3609,7 @@ class NodeOps:
         """
         return self.graph.mse_loss(self, target, reduction, name=name)
 
-    def l1_loss(self, target, reduction="mean", *, name=None):
+    def l1_loss(self, target, reduction="mean", *, name=None) -> Node:
         """|x - target|
 
         target: tensor of floats (integers and bool become float32), brought to one dtype with x
@@ -3612,7 +3618,7 @@ class NodeOps:
         """
         return self.graph.l1_loss(self, target, reduction, name=name)
 
-    def smooth_l1_loss(self, target, beta=1, reduction="mean", *, name=None):
+    def smooth_l1_loss(self, target, beta=1, reduction="mean", *, name=None) -> Node:
         """squared difference / (2 * beta) below beta, |difference| - beta / 2 above
 
         target: tensor of floats (integers and bool become float32), brought to one dtype with x
@@ -3622,7 +3628,7 @@ class NodeOps:
         """
         return self.graph.smooth_l1_loss(self, target, beta, reduction, name=name)
 
-    def huber_loss(self, target, delta=1, reduction="mean", *, name=None):
+    def huber_loss(self, target, delta=1, reduction="mean", *, name=None) -> Node:
         """squared difference / 2 below delta, a straight line above
 
         target: tensor of floats (integers and bool become float32), brought to one dtype with x
@@ -3632,7 +3638,7 @@ class NodeOps:
         """
         return self.graph.huber_loss(self, target, delta, reduction, name=name)
 
-    def binary_cross_entropy(self, target, reduction="mean", *, name=None):
+    def binary_cross_entropy(self, target, reduction="mean", *, name=None) -> Node:
         """of probabilities; a logarithm counts as -100 at least
 
         target: tensor of floats (integers and bool become float32), brought to one dtype with x
@@ -3641,7 +3647,7 @@ class NodeOps:
         """
         return self.graph.binary_cross_entropy(self, target, reduction, name=name)
 
-    def binary_cross_entropy_with_logits(self, target, pos_weight=None, reduction="mean", *, name=None):
+    def binary_cross_entropy_with_logits(self, target, pos_weight=None, reduction="mean", *, name=None) -> Node:
         """of logits; pos_weight weighs the positive class
 
         target: tensor of floats (integers and bool become float32), brought to one dtype with x, pos_weight
@@ -3651,7 +3657,7 @@ class NodeOps:
         """
         return self.graph.binary_cross_entropy_with_logits(self, target, pos_weight, reduction, name=name)
 
-    def kl_div(self, target, reduction="mean", log_target=False, *, name=None):
+    def kl_div(self, target, reduction="mean", log_target=False, *, name=None) -> Node:
         """of log-probabilities x and probabilities (or their logarithms) target
 
         target: tensor of floats (integers and bool become float32), brought to one dtype with x
@@ -3661,7 +3667,7 @@ class NodeOps:
         """
         return self.graph.kl_div(self, target, reduction, log_target, name=name)
 
-    def layer_norm(self, weight=None, bias=None, axis=-1, eps=1e-05, *, name=None):
+    def layer_norm(self, weight=None, bias=None, axis=-1, eps=1e-05, *, name=None) -> Node:
         """(x - mean) / sqrt(variance + eps) over the axes, times weight, plus bias
 
         weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
@@ -3672,7 +3678,7 @@ class NodeOps:
         """
         return self.graph.layer_norm(self, weight, bias, axis, eps, name=name)
 
-    def rms_norm(self, weight=None, axis=-1, eps=1e-06, *, name=None):
+    def rms_norm(self, weight=None, axis=-1, eps=1e-06, *, name=None) -> Node:
         """x / sqrt(mean(x^2) + eps) over the axes, times weight
 
         weight: tensor of floats (integers and bool become float32), brought to one dtype with x
@@ -3682,7 +3688,7 @@ class NodeOps:
         """
         return self.graph.rms_norm(self, weight, axis, eps, name=name)
 
-    def batch_norm(self, mean, var, weight=None, bias=None, axis=1, eps=1e-05, *, name=None):
+    def batch_norm(self, mean, var, weight=None, bias=None, axis=1, eps=1e-05, *, name=None) -> Node:
         """(x - mean) / sqrt(var + eps) * weight + bias, with statistics and weights along one axis
 
         mean: tensor of floats (integers and bool become float32), brought to one dtype with x, var, weight, bias
@@ -3695,7 +3701,7 @@ class NodeOps:
         """
         return self.graph.batch_norm(self, mean, var, weight, bias, axis, eps, name=name)
 
-    def group_norm(self, groups, *, weight=None, bias=None, eps=1e-05, name=None):
+    def group_norm(self, groups, *, weight=None, bias=None, eps=1e-05, name=None) -> Node:
         """normalised over each group of channels of [N, C, ...], times weight [C], plus bias [C]
 
         groups: whole number
@@ -3706,7 +3712,7 @@ class NodeOps:
         """
         return self.graph.group_norm(self, groups, weight=weight, bias=bias, eps=eps, name=name)
 
-    def instance_norm(self, weight=None, bias=None, eps=1e-05, *, name=None):
+    def instance_norm(self, weight=None, bias=None, eps=1e-05, *, name=None) -> Node:
         """normalised over each channel of [N, C, ...], times weight [C], plus bias [C]
 
         weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
@@ -3716,7 +3722,7 @@ class NodeOps:
         """
         return self.graph.instance_norm(self, weight, bias, eps, name=name)
 
-    def dropout(self, p=0.5, seed=None, *, key=None, name=None):
+    def dropout(self, p=0.5, seed=None, *, key=None, name=None) -> Node:
         """0 with probability p, else x / (1 - p); drops always
 
         p: number
@@ -3726,7 +3732,7 @@ class NodeOps:
         """
         return self.graph.dropout(self, p, seed, key=key, name=name)
 
-    def matmul(self, y, *, name=None):
+    def matmul(self, y, *, name=None) -> Node:
         """matrix product over the last two axes, the others broadcast; vectors as in PyTorch
 
         y: tensor of any dtype, brought to one dtype with x
@@ -3734,7 +3740,7 @@ class NodeOps:
         """
         return self.graph.matmul(self, y, name=name)
 
-    def linear(self, weight, bias=None, *, name=None):
+    def linear(self, weight, bias=None, *, name=None) -> Node:
         """x @ weight^T + bias, weight [out, in]
 
         weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
@@ -3743,7 +3749,7 @@ class NodeOps:
         """
         return self.graph.linear(self, weight, bias, name=name)
 
-    def attention(self, k, v, mask=None, causal=False, scale=None, grouped=False, *, name=None):
+    def attention(self, k, v, mask=None, causal=False, scale=None, grouped=False, *, name=None) -> Node:
         """softmax(q @ k^T * scale + mask) @ v over [..., length, size]; scale is 1 / sqrt(size) unless given; a bool
             mask says where to look; causal: not ahead; grouped: k and v have fewer heads (axis -3)
 
@@ -3757,7 +3763,7 @@ class NodeOps:
         """
         return self.graph.attention(self, k, v, mask, causal, scale, grouped, name=name)
 
-    def lstm_cell(self, h, c, w_ih, w_hh, b_ih=None, b_hh=None, *, name=None):
+    def lstm_cell(self, h, c, w_ih, w_hh, b_ih=None, b_hh=None, *, name=None) -> list[Node]:
         """torch.nn.LSTMCell: the new h and c; weights [4 * n, ...] for input, forget, cell and output gates
 
         h: tensor of floats (integers and bool become float32), brought to one dtype with x, c, w_ih, w_hh, b_ih, b_hh
@@ -3770,7 +3776,7 @@ class NodeOps:
         """
         return self.graph.lstm_cell(self, h, c, w_ih, w_hh, b_ih, b_hh, name=name)
 
-    def gru_cell(self, h, w_ih, w_hh, b_ih=None, b_hh=None, *, name=None):
+    def gru_cell(self, h, w_ih, w_hh, b_ih=None, b_hh=None, *, name=None) -> Node:
         """torch.nn.GRUCell: the new h; weights [3 * n, ...] for reset, update and new gates
 
         h: tensor of floats (integers and bool become float32), brought to one dtype with x, w_ih, w_hh, b_ih, b_hh
@@ -3782,7 +3788,7 @@ class NodeOps:
         """
         return self.graph.gru_cell(self, h, w_ih, w_hh, b_ih, b_hh, name=name)
 
-    def conv(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None):
+    def conv(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None) -> Node:
         """x [N, C, ...], weight [O, C / groups, ...], bias [O]; padding is one number, one for each axis, or [before,
             after] for each, flat
 
@@ -3796,7 +3802,7 @@ class NodeOps:
         """
         return self.graph.conv(self, weight, bias, stride, padding, dilation, groups, name=name)
 
-    def conv2d(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None):
+    def conv2d(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None) -> Node:
         """x [N, C, H, W], weight [O, C / groups, kH, kW], bias [O]
 
         weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
@@ -3809,7 +3815,7 @@ class NodeOps:
         """
         return self.graph.conv2d(self, weight, bias, stride, padding, dilation, groups, name=name)
 
-    def conv_transpose(self, weight, bias=None, stride=1, padding=0, output_padding=0, dilation=1, groups=1, *, name=None):
+    def conv_transpose(self, weight, bias=None, stride=1, padding=0, output_padding=0, dilation=1, groups=1, *, name=None) -> Node:
         """x [N, C, ...], weight [C, O / groups, ...], bias [O]: what conv's gradient does to x; padding as of conv
 
         weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
@@ -3823,7 +3829,7 @@ class NodeOps:
         """
         return self.graph.conv_transpose(self, weight, bias, stride, padding, output_padding, dilation, groups, name=name)
 
-    def max_pool(self, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None):
+    def max_pool(self, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None) -> Node:
         """largest of each window of the last axes: as many as kernel_size lists, dims where it is one number; stride is
             kernel_size unless given; ceil_mode: a window may hang over the end; the gradient is shared between equals
 
@@ -3837,7 +3843,7 @@ class NodeOps:
         """
         return self.graph.max_pool(self, kernel_size, stride, padding, dilation, ceil_mode, dims, name=name)
 
-    def avg_pool(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, dims=2, *, name=None):
+    def avg_pool(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, dims=2, *, name=None) -> Node:
         """mean of each window of the last axes, see max_pool
 
         kernel_size: whole number or list of them
@@ -3850,7 +3856,7 @@ class NodeOps:
         """
         return self.graph.avg_pool(self, kernel_size, stride, padding, ceil_mode, count_include_pad, dims, name=name)
 
-    def max_pool2d(self, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, *, name=None):
+    def max_pool2d(self, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, *, name=None) -> Node:
         """largest of each window of [..., H, W]; stride is kernel_size unless given
 
         kernel_size: whole number or list of them
@@ -3862,7 +3868,7 @@ class NodeOps:
         """
         return self.graph.max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode, name=name)
 
-    def avg_pool2d(self, kernel_size, stride=None, padding=0, count_include_pad=True, ceil_mode=False, *, name=None):
+    def avg_pool2d(self, kernel_size, stride=None, padding=0, count_include_pad=True, ceil_mode=False, *, name=None) -> Node:
         """mean of each window of [..., H, W]; stride is kernel_size unless given
 
         kernel_size: whole number or list of them
@@ -3874,7 +3880,7 @@ class NodeOps:
         """
         return self.graph.avg_pool2d(self, kernel_size, stride, padding, count_include_pad, ceil_mode, name=name)
 
-    def max_pool_indices(self, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None):
+    def max_pool_indices(self, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, dims=2, *, name=None) -> list[Node]:
         """max_pool, and where each largest is in its plane, flat; the first of equals
 
         kernel_size: whole number or list of them
@@ -3887,7 +3893,7 @@ class NodeOps:
         """
         return self.graph.max_pool_indices(self, kernel_size, stride, padding, dilation, ceil_mode, dims, name=name)
 
-    def max_unpool(self, indices, kernel_size, stride=None, padding=0, output_size=None, dims=2, *, name=None):
+    def max_unpool(self, indices, kernel_size, stride=None, padding=0, output_size=None, dims=2, *, name=None) -> Node:
         """zeros, but x where the indices of max_pool_indices say; the last of several that say the same, nothing for one
             out of range; output_size: of the plane
 
@@ -3901,7 +3907,7 @@ class NodeOps:
         """
         return self.graph.max_unpool(self, indices, kernel_size, stride, padding, output_size, dims, name=name)
 
-    def interpolate(self, size, mode="nearest", align_corners=False, *, name=None):
+    def interpolate(self, size, mode="nearest", align_corners=False, *, name=None) -> Node:
         """the last axes in other sizes: the nearest element, or between neighbours along each axis (linear: any number
             of axes); align_corners: the first and last elements stay where they are
 
@@ -3912,7 +3918,7 @@ class NodeOps:
         """
         return self.graph.interpolate(self, size, mode, align_corners, name=name)
 
-    def qr(self, *, name=None):
+    def qr(self, *, name=None) -> list[Node]:
         """torch.linalg.qr, reduced: Q with orthogonal columns and R upper triangular, x = Q R; a diagonal element of R
             may have another sign than LAPACK's
 
@@ -3920,14 +3926,14 @@ class NodeOps:
         """
         return self.graph.qr(self, name=name)
 
-    def cholesky(self, *, name=None):
+    def cholesky(self, *, name=None) -> Node:
         """L lower triangular with x = L L^T, of which the lower triangle is read; NaN where x is not positive definite
 
         Returns: a tensor of floats
         """
         return self.graph.cholesky(self, name=name)
 
-    def triangular_solve(self, b, upper=False, *, name=None):
+    def triangular_solve(self, b, upper=False, *, name=None) -> Node:
         """x of a x = b, where only the lower (upper) triangle of a is read; b [..., n, k] or [n]
 
         b: tensor of floats (integers and bool become float32), brought to one dtype with a
@@ -3936,7 +3942,7 @@ class NodeOps:
         """
         return self.graph.triangular_solve(self, b, upper, name=name)
 
-    def solve(self, b, *, name=None):
+    def solve(self, b, *, name=None) -> Node:
         """x of a x = b, b [..., n, k] or [n]
 
         b: tensor of floats (integers and bool become float32), brought to one dtype with a
@@ -3944,21 +3950,21 @@ class NodeOps:
         """
         return self.graph.solve(self, b, name=name)
 
-    def inverse(self, *, name=None):
+    def inverse(self, *, name=None) -> Node:
         """the inverse; infinite or NaN where there is none
 
         Returns: a tensor of floats
         """
         return self.graph.inverse(self, name=name)
 
-    def det(self, *, name=None):
+    def det(self, *, name=None) -> Node:
         """the determinant
 
         Returns: a tensor of floats
         """
         return self.graph.det(self, name=name)
 
-    def svd(self, full_matrices=True, *, name=None):
+    def svd(self, full_matrices=True, *, name=None) -> list[Node]:
         """torch.linalg.svd: U, the singular values from the largest, and V^T, x = U S V^T, with all columns of U and
             rows of V^T or as many as there are values; the gradient is that of distinct values over 0
 
@@ -3967,7 +3973,7 @@ class NodeOps:
         """
         return self.graph.svd(self, full_matrices, name=name)
 
-    def fft(self, im=None, axis=-1, *, name=None):
+    def fft(self, im=None, axis=-1, *, name=None) -> list[Node]:
         """discrete Fourier transform along the axis
 
         im: tensor of floats (integers and bool become float32), brought to one dtype with re
@@ -3976,7 +3982,7 @@ class NodeOps:
         """
         return self.graph.fft(self, im, axis, name=name)
 
-    def ifft(self, im=None, axis=-1, *, name=None):
+    def ifft(self, im=None, axis=-1, *, name=None) -> list[Node]:
         """its inverse
 
         im: tensor of floats (integers and bool become float32), brought to one dtype with re
@@ -3985,7 +3991,7 @@ class NodeOps:
         """
         return self.graph.ifft(self, im, axis, name=name)
 
-    def rfft(self, axis=-1, *, name=None):
+    def rfft(self, axis=-1, *, name=None) -> list[Node]:
         """the first n / 2 + 1 parts of the transform of real numbers; the others are their conjugates
 
         axis: whole number
@@ -3993,7 +3999,7 @@ class NodeOps:
         """
         return self.graph.rfft(self, axis, name=name)
 
-    def irfft(self, im, axis=-1, n=None, *, name=None):
+    def irfft(self, im, axis=-1, n=None, *, name=None) -> Node:
         """the real numbers of which rfft gives that; n is even unless given
 
         im: tensor of floats (integers and bool become float32), brought to one dtype with re
@@ -4003,7 +4009,7 @@ class NodeOps:
         """
         return self.graph.irfft(self, im, axis, n, name=name)
 
-    def keccak(self, rate=136, suffix=6, size=32, *, name=None):
+    def keccak(self, rate=136, suffix=6, size=32, *, name=None) -> Node:
         """the hash of the bytes along the last axis: so many bytes of the sponge of this rate, after the domain's
             suffix; SHA3-256 unless given
 
@@ -4014,21 +4020,21 @@ class NodeOps:
         """
         return self.graph.keccak(self, rate, suffix, size, name=name)
 
-    def sha3_224(self, *, name=None):
+    def sha3_224(self, *, name=None) -> Node:
         """SHA3-224 of the bytes along the last axis
 
         Returns: a tensor
         """
         return self.graph.sha3_224(self, name=name)
 
-    def sha3_256(self, *, name=None):
+    def sha3_256(self, *, name=None) -> Node:
         """SHA3-256 of the bytes along the last axis
 
         Returns: a tensor
         """
         return self.graph.sha3_256(self, name=name)
 
-    def shake_128(self, size=16, *, name=None):
+    def shake_128(self, size=16, *, name=None) -> Node:
         """so many bytes of SHAKE128 of the bytes along the last axis
 
         size: whole number
@@ -4036,7 +4042,7 @@ class NodeOps:
         """
         return self.graph.shake_128(self, size, name=name)
 
-    def hash(self, *, name=None):
+    def hash(self, *, name=None) -> Node:
         """16 bytes that tell a tensor from others: SHAKE128 of those of blocks of 4 KiB of each MiB of its bytes, the
             last one filled up with zeros, again until one is left
 
@@ -4044,7 +4050,7 @@ class NodeOps:
         """
         return self.graph.hash(self, name=name)
 
-    def gather(self, index, axis=0, *, name=None):
+    def gather(self, index, axis=0, *, name=None) -> Node:
         """torch.gather: along the axis, index in the shape of the result; negative counts from the end, out of range
             reads 0
 
@@ -4054,7 +4060,7 @@ class NodeOps:
         """
         return self.graph.gather(self, index, axis, name=name)
 
-    def take(self, index, axis=0, *, name=None):
+    def take(self, index, axis=0, *, name=None) -> Node:
         """x[index] along the axis, index of any shape; negative counts from the end, out of range reads 0
 
         index: tensor of integers
@@ -4063,7 +4069,7 @@ class NodeOps:
         """
         return self.graph.take(self, index, axis, name=name)
 
-    def index(self, indices, axis=0, *, name=None):
+    def index(self, indices, axis=0, *, name=None) -> Node:
         """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; out of range reads 0
 
         indices: list, each a tensor of integers
@@ -4072,7 +4078,7 @@ class NodeOps:
         """
         return self.graph.index(self, indices, axis, name=name)
 
-    def index_put(self, value, indices, axis=0, accumulate=False, *, name=None):
+    def index_put(self, value, indices, axis=0, accumulate=False, *, name=None) -> Node:
         """x with x[i, j, ...] = value, or += value; the last of several stays, out of range writes nothing
 
         value: tensor of any dtype, brought to one dtype with x
@@ -4083,7 +4089,7 @@ class NodeOps:
         """
         return self.graph.index_put(self, value, indices, axis, accumulate, name=name)
 
-    def scatter(self, index, src, axis=0, reduce="none", *, name=None):
+    def scatter(self, index, src, axis=0, reduce="none", *, name=None) -> Node:
         """torch.scatter: x with src written where index says along the axis; the last of several stays, out of range
             writes nothing
 
@@ -4095,7 +4101,7 @@ class NodeOps:
         """
         return self.graph.scatter(self, index, src, axis, reduce, name=name)
 
-    def scatter_reduce(self, index, src, reduce, *, axis=0, include_self=True, name=None):
+    def scatter_reduce(self, index, src, reduce, *, axis=0, include_self=True, name=None) -> Node:
         """torch.scatter_reduce: what is sent to one place folded, with x itself unless include_self is false
 
         index: tensor of integers
@@ -4107,7 +4113,7 @@ class NodeOps:
         """
         return self.graph.scatter_reduce(self, index, src, reduce, axis=axis, include_self=include_self, name=name)
 
-    def masked_select(self, mask, size, fill=0, *, name=None):
+    def masked_select(self, mask, size, fill=0, *, name=None) -> list[Node]:
         """the first size elements where the mask holds, in order, then fill; and how many there are in all
 
         mask: tensor of bool (numbers become "not zero")
@@ -4117,7 +4123,7 @@ class NodeOps:
         """
         return self.graph.masked_select(self, mask, size, fill, name=name)
 
-    def nonzero(self, size, fill=0, *, name=None):
+    def nonzero(self, size, fill=0, *, name=None) -> list[Node]:
         """[size, ndim]: where the first size elements that are not zero are, then fill; and how many there are in all
 
         size: size
@@ -4126,7 +4132,7 @@ class NodeOps:
         """
         return self.graph.nonzero(self, size, fill, name=name)
 
-    def one_hot(self, num_classes, dtype="int64", *, name=None):
+    def one_hot(self, num_classes, dtype="int64", *, name=None) -> Node:
         """1 where the class is x, else 0, along a new last axis
 
         num_classes: size
@@ -4135,7 +4141,7 @@ class NodeOps:
         """
         return self.graph.one_hot(self, num_classes, dtype, name=name)
 
-    def tril(self, diagonal=0, *, name=None):
+    def tril(self, diagonal=0, *, name=None) -> Node:
         """zero above the diagonal
 
         diagonal: whole number
@@ -4143,7 +4149,7 @@ class NodeOps:
         """
         return self.graph.tril(self, diagonal, name=name)
 
-    def triu(self, diagonal=0, *, name=None):
+    def triu(self, diagonal=0, *, name=None) -> Node:
         """zero below the diagonal
 
         diagonal: whole number
@@ -4151,7 +4157,7 @@ class NodeOps:
         """
         return self.graph.triu(self, diagonal, name=name)
 
-    def reshape(self, shape, *, name=None):
+    def reshape(self, shape, *, name=None) -> Node:
         """the same elements in another shape; one size may be -1
 
         shape: size or list of sizes
@@ -4159,7 +4165,7 @@ class NodeOps:
         """
         return self.graph.reshape(self, shape, name=name)
 
-    def permute(self, axes, *, name=None):
+    def permute(self, axes, *, name=None) -> Node:
         """axis i of the result is axis axes[i] of x
 
         axes: whole number or list of them
@@ -4167,7 +4173,7 @@ class NodeOps:
         """
         return self.graph.permute(self, axes, name=name)
 
-    def transpose(self, axis0=-2, axis1=-1, *, name=None):
+    def transpose(self, axis0=-2, axis1=-1, *, name=None) -> Node:
         """two axes exchanged
 
         axis0: whole number
@@ -4176,7 +4182,7 @@ class NodeOps:
         """
         return self.graph.transpose(self, axis0, axis1, name=name)
 
-    def expand(self, shape, *, name=None):
+    def expand(self, shape, *, name=None) -> Node:
         """axes of size 1 repeated, new ones in front; -1 keeps a size
 
         shape: size or list of sizes
@@ -4184,7 +4190,7 @@ class NodeOps:
         """
         return self.graph.expand(self, shape, name=name)
 
-    def pad(self, padding, value=0, mode="constant", *, name=None):
+    def pad(self, padding, value=0, mode="constant", *, name=None) -> Node:
         """[before, after] for each axis from the first, also as a flat list; negative ones crop; modes: the value, x
             mirrored at its ends (which are not repeated), its ends, or x from its other end
 
@@ -4195,7 +4201,7 @@ class NodeOps:
         """
         return self.graph.pad(self, padding, value, mode, name=name)
 
-    def shrink(self, ranges, *, name=None):
+    def shrink(self, ranges, *, name=None) -> Node:
         """[start, stop] for each axis from the first
 
         ranges: list of pairs
@@ -4203,7 +4209,7 @@ class NodeOps:
         """
         return self.graph.shrink(self, ranges, name=name)
 
-    def slice(self, start=None, stop=None, step=None, axis=None, *, name=None):
+    def slice(self, start=None, stop=None, step=None, axis=None, *, name=None) -> Node:
         """x[start:stop:step] on the axes (the first ones, unless given); a negative step goes backwards, to the first
             element where stop is left out or below -size
 
@@ -4215,7 +4221,7 @@ class NodeOps:
         """
         return self.graph.slice(self, start, stop, step, axis, name=name)
 
-    def flip(self, axis=None, *, name=None):
+    def flip(self, axis=None, *, name=None) -> Node:
         """the order along the axes reversed
 
         axis: whole number or list of them; None for all
@@ -4223,7 +4229,7 @@ class NodeOps:
         """
         return self.graph.flip(self, axis, name=name)
 
-    def roll(self, shift, axis=None, *, name=None):
+    def roll(self, shift, axis=None, *, name=None) -> Node:
         """each axis moved on by its shift, what leaves at the end comes in at the start; without axis as if flat
 
         shift: whole number or list of them
@@ -4232,7 +4238,7 @@ class NodeOps:
         """
         return self.graph.roll(self, shift, axis, name=name)
 
-    def repeat(self, repeats, *, name=None):
+    def repeat(self, repeats, *, name=None) -> Node:
         """torch.Tensor.repeat: each axis as a whole so many times; further numbers make new axes in front
 
         repeats: size or list of sizes
@@ -4240,7 +4246,7 @@ class NodeOps:
         """
         return self.graph.repeat(self, repeats, name=name)
 
-    def repeat_interleave(self, repeats, axis=None, *, name=None):
+    def repeat_interleave(self, repeats, axis=None, *, name=None) -> Node:
         """each element of the axis so many times; without axis flat
 
         repeats: size
@@ -4249,7 +4255,7 @@ class NodeOps:
         """
         return self.graph.repeat_interleave(self, repeats, axis, name=name)
 
-    def unfold(self, axis, size, step, *, name=None):
+    def unfold(self, axis, size, step, *, name=None) -> Node:
         """torch.Tensor.unfold: windows of the axis, every step elements one, along a new last axis
 
         axis: whole number
@@ -4259,7 +4265,7 @@ class NodeOps:
         """
         return self.graph.unfold(self, axis, size, step, name=name)
 
-    def diagonal(self, offset=0, axis0=0, axis1=1, *, name=None):
+    def diagonal(self, offset=0, axis0=0, axis1=1, *, name=None) -> Node:
         """the diagonal of two axes, along a new last axis; offset: so many above it
 
         offset: whole number
@@ -4269,7 +4275,7 @@ class NodeOps:
         """
         return self.graph.diagonal(self, offset, axis0, axis1, name=name)
 
-    def diag(self, offset=0, *, name=None):
+    def diag(self, offset=0, *, name=None) -> Node:
         """the diagonal of a matrix, or the matrix of a diagonal, with zeros elsewhere
 
         offset: whole number
@@ -4277,7 +4283,7 @@ class NodeOps:
         """
         return self.graph.diag(self, offset, name=name)
 
-    def squeeze(self, axis=None, *, name=None):
+    def squeeze(self, axis=None, *, name=None) -> Node:
         """without the axes of size 1 (among those given)
 
         axis: whole number or list of them; None for all
@@ -4285,7 +4291,7 @@ class NodeOps:
         """
         return self.graph.squeeze(self, axis, name=name)
 
-    def unsqueeze(self, axis, *, name=None):
+    def unsqueeze(self, axis, *, name=None) -> Node:
         """a new axis of size 1
 
         axis: whole number
@@ -4293,7 +4299,7 @@ class NodeOps:
         """
         return self.graph.unsqueeze(self, axis, name=name)
 
-    def flatten(self, start_axis=0, end_axis=-1, *, name=None):
+    def flatten(self, start_axis=0, end_axis=-1, *, name=None) -> Node:
         """the axes from start to end made one
 
         start_axis: whole number
@@ -4302,7 +4308,7 @@ class NodeOps:
         """
         return self.graph.flatten(self, start_axis, end_axis, name=name)
 
-    def unflatten(self, axis, sizes, *, name=None):
+    def unflatten(self, axis, sizes, *, name=None) -> Node:
         """one axis split into several; one size may be -1
 
         axis: whole number
@@ -4311,7 +4317,7 @@ class NodeOps:
         """
         return self.graph.unflatten(self, axis, sizes, name=name)
 
-    def rearrange(self, formula, *, name=None):
+    def rearrange(self, formula, *, name=None) -> Node:
         """axes named as in einops: 'b (h w) c -> b c h w'; a name in parentheses is a part of an axis, and all parts of
             one but one need a size: '(h=3 w)'; 1 is an axis of size 1, ... stands for all others
 
@@ -4320,7 +4326,7 @@ class NodeOps:
         """
         return self.graph.rearrange(self, formula, name=name)
 
-    def split(self, sizes, axis=0, *, results, name=None):
+    def split(self, sizes, axis=0, *, results, name=None) -> list[Node]:
         """parts of the axis of these sizes, or as many of one size as there are, of which the last may be shorter
 
         sizes: whole number or list of them
@@ -4330,7 +4336,7 @@ class NodeOps:
         """
         return self.graph.split(self, sizes, axis, results=results, name=name)
 
-    def chunk(self, chunks, axis=0, *, results, name=None):
+    def chunk(self, chunks, axis=0, *, results, name=None) -> list[Node]:
         """the axis in so many parts of one size, of which the last may be shorter, or in fewer where that takes it all
 
         chunks: whole number
@@ -4340,7 +4346,7 @@ class NodeOps:
         """
         return self.graph.chunk(self, chunks, axis, results=results, name=name)
 
-    def pad_to(self, shape, value=0, *, name=None):
+    def pad_to(self, shape, value=0, *, name=None) -> Node:
         """the value after the ends of the axes, up to this shape; -1 keeps a size
 
         shape: size or list of sizes
@@ -4349,7 +4355,7 @@ class NodeOps:
         """
         return self.graph.pad_to(self, shape, value, name=name)
 
-    def shrink_to(self, shape, *, name=None):
+    def shrink_to(self, shape, *, name=None) -> Node:
         """the first elements of each axis, down to this shape; -1 keeps a size
 
         shape: size or list of sizes
@@ -4357,7 +4363,7 @@ class NodeOps:
         """
         return self.graph.shrink_to(self, shape, name=name)
 
-    def zeros_like(self, dtype=None, *, name=None):
+    def zeros_like(self, dtype=None, *, name=None) -> Node:
         """zeros in the shape of x
 
         dtype: dtype
@@ -4365,7 +4371,7 @@ class NodeOps:
         """
         return self.graph.zeros_like(self, dtype, name=name)
 
-    def ones_like(self, dtype=None, *, name=None):
+    def ones_like(self, dtype=None, *, name=None) -> Node:
         """ones in the shape of x
 
         dtype: dtype
@@ -4373,7 +4379,7 @@ class NodeOps:
         """
         return self.graph.ones_like(self, dtype, name=name)
 
-    def full_like(self, value, dtype=None, *, name=None):
+    def full_like(self, value, dtype=None, *, name=None) -> Node:
         """every element the value, in the shape of x
 
         value: number
@@ -4382,7 +4388,7 @@ class NodeOps:
         """
         return self.graph.full_like(self, value, dtype, name=name)
 
-    def rand_like(self, dtype=None, seed=None, *, key=None, name=None):
+    def rand_like(self, dtype=None, seed=None, *, key=None, name=None) -> Node:
         """uniform between 0 and 1 in the shape of x
 
         dtype: dtype
@@ -4392,7 +4398,7 @@ class NodeOps:
         """
         return self.graph.rand_like(self, dtype, seed, key=key, name=name)
 
-    def randn_like(self, dtype=None, seed=None, *, key=None, name=None):
+    def randn_like(self, dtype=None, seed=None, *, key=None, name=None) -> Node:
         """normal distribution in the shape of x
 
         dtype: dtype
@@ -4402,7 +4408,7 @@ class NodeOps:
         """
         return self.graph.randn_like(self, dtype, seed, key=key, name=name)
 
-    def bernoulli(self, seed=None, *, key=None, name=None):
+    def bernoulli(self, seed=None, *, key=None, name=None) -> Node:
         """1 with probability p, else 0
 
         seed: whole number; by default the seed of the run
@@ -4411,7 +4417,7 @@ class NodeOps:
         """
         return self.graph.bernoulli(self, seed, key=key, name=name)
 
-    def multinomial(self, num_samples=1, replacement=False, seed=None, *, key=None, name=None):
+    def multinomial(self, num_samples=1, replacement=False, seed=None, *, key=None, name=None) -> Node:
         """[..., num_samples]: indices drawn by weight along the last axis; without replacement each at most once
 
         num_samples: size
@@ -4422,7 +4428,7 @@ class NodeOps:
         """
         return self.graph.multinomial(self, num_samples, replacement, seed, key=key, name=name)
 
-    def threefry(self, key, *, name=None):
+    def threefry(self, key, *, name=None) -> Node:
         """Threefry-2x32 of uint64: the low half is the first word
 
         key: integer scalar that fixes what this place of the graph draws; by default every step draws anew
@@ -4430,7 +4436,7 @@ class NodeOps:
         """
         return self.graph.threefry(self, key, name=name)
 
-    def sgd(self, params, lr, momentum=0, dampening=0, weight_decay=0, nesterov=False, clip_norm=None, clip_value=None, *, name=None):
+    def sgd(self, params, lr, momentum=0, dampening=0, weight_decay=0, nesterov=False, clip_norm=None, clip_value=None, *, name=None) -> list[Node]:
         """torch.optim.SGD: the new parameters
 
         params: list, each an input, state or other tensor of floats
@@ -4445,7 +4451,7 @@ class NodeOps:
         """
         return self.graph.sgd(self, params, lr, momentum, dampening, weight_decay, nesterov, clip_norm, clip_value, name=name)
 
-    def adam(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, clip_norm=None, clip_value=None, *, name=None):
+    def adam(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0, clip_norm=None, clip_value=None, *, name=None) -> list[Node]:
         """torch.optim.Adam: the new parameters
 
         params: list, each an input, state or other tensor of floats
@@ -4459,7 +4465,7 @@ class NodeOps:
         """
         return self.graph.adam(self, params, lr, betas, eps, weight_decay, clip_norm, clip_value, name=name)
 
-    def adamw(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, clip_norm=None, clip_value=None, *, name=None):
+    def adamw(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, clip_norm=None, clip_value=None, *, name=None) -> list[Node]:
         """torch.optim.AdamW: the new parameters
 
         params: list, each an input, state or other tensor of floats
@@ -4473,7 +4479,7 @@ class NodeOps:
         """
         return self.graph.adamw(self, params, lr, betas, eps, weight_decay, clip_norm, clip_value, name=name)
 
-    def adagrad(self, params, lr=0.01, lr_decay=0, weight_decay=0, eps=1e-10, clip_norm=None, clip_value=None, *, name=None):
+    def adagrad(self, params, lr=0.01, lr_decay=0, weight_decay=0, eps=1e-10, clip_norm=None, clip_value=None, *, name=None) -> list[Node]:
         """torch.optim.Adagrad: the new parameters
 
         params: list, each an input, state or other tensor of floats
@@ -4487,7 +4493,7 @@ class NodeOps:
         """
         return self.graph.adagrad(self, params, lr, lr_decay, weight_decay, eps, clip_norm, clip_value, name=name)
 
-    def rmsprop(self, params, lr=0.01, alpha=0.99, eps=1e-08, weight_decay=0, momentum=0, clip_norm=None, clip_value=None, *, name=None):
+    def rmsprop(self, params, lr=0.01, alpha=0.99, eps=1e-08, weight_decay=0, momentum=0, clip_norm=None, clip_value=None, *, name=None) -> list[Node]:
         """torch.optim.RMSprop: the new parameters
 
         params: list, each an input, state or other tensor of floats
@@ -4502,7 +4508,7 @@ class NodeOps:
         """
         return self.graph.rmsprop(self, params, lr, alpha, eps, weight_decay, momentum, clip_norm, clip_value, name=name)
 
-    def lamb(self, params, lr=0.001, b1=0.9, b2=0.999, eps=1e-06, weight_decay=0, clip_norm=None, clip_value=None, *, name=None):
+    def lamb(self, params, lr=0.001, b1=0.9, b2=0.999, eps=1e-06, weight_decay=0, clip_norm=None, clip_value=None, *, name=None) -> list[Node]:
         """LAMB (You et al., arXiv:1904.00962): the new parameters
 
         params: list, each an input, state or other tensor of floats
@@ -4517,7 +4523,7 @@ class NodeOps:
         """
         return self.graph.lamb(self, params, lr, b1, b2, eps, weight_decay, clip_norm, clip_value, name=name)
 
-    def lars(self, params, lr=0.001, momentum=0.9, weight_decay=0.0001, nesterov=False, classic=True, tcoef=0.001, clip_norm=None, clip_value=None, *, name=None):
+    def lars(self, params, lr=0.001, momentum=0.9, weight_decay=0.0001, nesterov=False, classic=True, tcoef=0.001, clip_norm=None, clip_value=None, *, name=None) -> list[Node]:
         """LARS (You et al., arXiv:1708.03888): the new parameters; classic: the rate goes into the momentum
 
         params: list, each an input, state or other tensor of floats
@@ -4533,7 +4539,7 @@ class NodeOps:
         """
         return self.graph.lars(self, params, lr, momentum, weight_decay, nesterov, classic, tcoef, clip_norm, clip_value, name=name)
 
-    def muon(self, params, lr=0.02, momentum=0.95, weight_decay=0.1, steps=5, nesterov=True, clip_norm=None, clip_value=None, *, name=None):
+    def muon(self, params, lr=0.02, momentum=0.95, weight_decay=0.1, steps=5, nesterov=True, clip_norm=None, clip_value=None, *, name=None) -> list[Node]:
         """Muon (Jordan et al., 2024): momentum made orthogonal by Newton-Schulz steps, for parameters [n, ...] seen as
             matrices
 
@@ -4549,7 +4555,7 @@ class NodeOps:
         """
         return self.graph.muon(self, params, lr, momentum, weight_decay, steps, nesterov, clip_norm, clip_value, name=name)
 
-    def newton_schulz(self, steps=5, params=(3.4445, -4.775, 2.0315), eps=1e-07, *, name=None):
+    def newton_schulz(self, steps=5, params=(3.4445, -4.775, 2.0315), eps=1e-07, *, name=None) -> Node:
         """the nearest orthogonal matrix, roughly: x = a x + b (x x^T) x + c (x x^T)^2 x so many times, from x of norm 1
 
         steps: whole number
@@ -4559,7 +4565,7 @@ class NodeOps:
         """
         return self.graph.newton_schulz(self, steps, params, eps, name=name)
 
-    def step_lr(self, lr, step_size, gamma=0.1, *, name=None):
+    def step_lr(self, lr, step_size, gamma=0.1, *, name=None) -> Node:
         """lr times gamma every step_size steps
 
         lr: number
@@ -4569,7 +4575,7 @@ class NodeOps:
         """
         return self.graph.step_lr(self, lr, step_size, gamma, name=name)
 
-    def polynomial_lr(self, lr, total, power=1, end=0, *, name=None):
+    def polynomial_lr(self, lr, total, power=1, end=0, *, name=None) -> Node:
         """from lr to end in total steps
 
         lr: number
@@ -4580,7 +4586,7 @@ class NodeOps:
         """
         return self.graph.polynomial_lr(self, lr, total, power, end, name=name)
 
-    def cosine_lr(self, lr, total, end=0, *, name=None):
+    def cosine_lr(self, lr, total, end=0, *, name=None) -> Node:
         """from lr to end in total steps, along half a cosine
 
         lr: number
@@ -4590,7 +4596,7 @@ class NodeOps:
         """
         return self.graph.cosine_lr(self, lr, total, end, name=name)
 
-    def warmup_lr(self, lr, warmup, *, name=None):
+    def warmup_lr(self, lr, warmup, *, name=None) -> Node:
         """up to lr in warmup steps
 
         lr: number
@@ -4599,7 +4605,7 @@ class NodeOps:
         """
         return self.graph.warmup_lr(self, lr, warmup, name=name)
 
-    def one_cycle_lr(self, lr, total, pct_start=0.3, div=25, final_div=10000, *, name=None):
+    def one_cycle_lr(self, lr, total, pct_start=0.3, div=25, final_div=10000, *, name=None) -> Node:
         """torch's OneCycleLR: from lr / div up to lr in pct_start of the steps, then down to lr / div / final_div
 
         lr: number

@@ -251,7 +251,7 @@ class ReduceMixin(Base):
         return picked.sum() / weights.sum() if reduction == "mean" else picked._do_reduction(reduction)
 
 
-def wide(dtype):
+def wide(dtype) -> DType:
     """What the server adds and multiplies integers as."""
     if dtypes.is_float(dtype):
         return dtype

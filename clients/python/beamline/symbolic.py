@@ -8,8 +8,9 @@ comparison that its range does not decide), a function under capture becomes one
 from __future__ import annotations
 
 import re
-from typing import Iterable
+from typing import Any, Iterable
 
+ONLY_INT = frozenset((int,))
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,127}")
 
 
@@ -122,21 +123,21 @@ class Symbolic:
 
     # ---- arithmetic
 
-    def __add__(self, other):
+    def __add__(self, other) -> Any:
         return combine(self, other, 1) if is_size(other) else NotImplemented
 
     __radd__ = __add__
 
-    def __sub__(self, other):
+    def __sub__(self, other) -> Any:
         return combine(self, other, -1) if is_size(other) else NotImplemented
 
-    def __rsub__(self, other):
+    def __rsub__(self, other) -> Any:
         return combine(-self, other, 1) if is_size(other) else NotImplemented
 
-    def __neg__(self):
+    def __neg__(self) -> Any:
         return self * -1
 
-    def __mul__(self, other):
+    def __mul__(self, other) -> Any:
         if not is_size(other):
             return NotImplemented
         other = symbolic(other)
@@ -149,13 +150,13 @@ class Symbolic:
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, other):
+    def __floordiv__(self, other) -> Any:
         return divide(self, other)[0] if is_size(other) else NotImplemented
 
-    def __mod__(self, other):
+    def __mod__(self, other) -> Any:
         return divide(self, other)[1] if is_size(other) else NotImplemented
 
-    def __divmod__(self, other):
+    def __divmod__(self, other) -> Any:
         return divide(self, other) if is_size(other) else NotImplemented
 
     # ---- comparison
@@ -322,7 +323,7 @@ def is_known(low, high) -> bool:
     return difference.lo >= 0 if isinstance(difference, Symbolic) else difference >= 0
 
 
-def now(value):
+def now(value) -> Any:
     """A size, or a tuple of sizes, as the numbers that they are bound to; does not count as use of a plain number."""
     if value.__class__ is tuple:
         return tuple([each if each.__class__ is int else now(each) for each in value])
@@ -345,7 +346,7 @@ def find(value) -> Iterable[Symbolic]:
             yield from find(each)
 
 
-def as_text(value):
+def as_text(value) -> Any:
     """An attribute with formulas as the server reads them."""
     if isinstance(value, Symbolic):
         return value.text
@@ -355,12 +356,14 @@ def as_text(value):
 class Bindings:
     """The Variables of a graph: their ranges, and what they are bound to."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.ranges: dict = {}
         self.values: dict = {}
 
     def add(self, value) -> None:
         """Those in a shape or attribute."""
+        if value.__class__ is tuple and ONLY_INT.issuperset(map(type, value)):
+            return
         for each in find(value):
             merge(self.ranges, each.variables, "has the ranges")
             merge(self.values, each.values, "is bound to")

@@ -8,6 +8,7 @@ import mmap
 import pathlib
 import struct
 import weakref
+from typing import Any
 
 from . import expr as exprs
 from . import values
@@ -144,11 +145,11 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         def __init__(self, mode: bool = True):
             self.mode, self.before = mode, []
 
-        def __enter__(self):
+        def __enter__(self) -> None:
             self.before.append(TRAINING.value)
             TRAINING.value = int(self.mode)
 
-        def __exit__(self, *_):
+        def __exit__(self, *_) -> None:
             TRAINING.value = self.before.pop()
 
     class test(train):
@@ -170,10 +171,10 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
             raise TypeError("len() of a 0-d tensor")
         return self.shape[0]
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         raise TypeError("__bool__ on Tensor is not defined")
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         if not self.ndim:
             raise TypeError("iteration over a 0-d tensor")
         return (self[i] for i in range(self.shape[0]))
@@ -217,17 +218,17 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         view = memoryview(array.data).cast("B")
         return view.cast(fmt, array.shape) if array.nbytes else memoryview(bytes(self.dtype.itemsize)).cast(fmt)[:0]
 
-    def item(self):
+    def item(self) -> Any:
         """The number of a Tensor with one element."""
         if now(self.numel()) != 1:
             raise RuntimeError(f"must have one element for item, not {self.shape}")
         return self._array().item()
 
-    def tolist(self):
+    def tolist(self) -> Any:
         """Its numbers as nested lists; of shape () the number."""
         return self._array().tolist()
 
-    def numpy(self):
+    def numpy(self) -> Any:
         """Its numbers as a NumPy array of its own; bfloat16 and 8-bit floats, which NumPy lacks, as float32."""
         if values.numpy is None:
             raise ImportError("Tensor.numpy() needs NumPy; tolist() and data() do not")

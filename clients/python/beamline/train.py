@@ -138,7 +138,7 @@ class Steps:
                     "state": {name: {"tensor": tensor.expr.handle.name} for name, tensor in self.states}}
         text = json.dumps(document).replace('"nodes": null', f'"nodes":{template.nodes}', 1)
         self.session.exchange("PUT", f"/api/v1/programs/{self.name}", text.encode())
-        self.ops, self.mem, self.trace = template.ops, template.mem, trace
+        self.trace = trace
         weakref.finalize(self, self.session.programs.append, self.name)
 
     def run(self, steps: int) -> list:
@@ -153,9 +153,7 @@ class Steps:
                 f'"collect":{{"every":1,"outputs":["{self.result}"]}},'
                 f'"inputs":{{{",".join(values)}}}{options()}}}')
         reply, _ = self.session.post(f"/api/v1/programs/{self.name}/run", text, None, False)
-        stats = reply["stats"]
-        self.session.count({**stats, "kernels": stats["kernels"] * steps, "helpers": stats["helpers"] * steps}, self.ops * steps,
-                           self.mem * steps)
+        self.session.count(reply["stats"], steps)
         return reply["collected"][self.result]["data"]
 
     def sync(self) -> None:

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Tensor values on their way to the server and back: dtypes, a plain array, and safetensors.  NumPy is used where it is installed."""
+from __future__ import annotations
+
 import array as packed
 import bisect
 import json
 import math
 import struct
 import sys
+from typing import Any
 
 try:
     import numpy
@@ -34,7 +37,7 @@ CODES = {code: name for name, (_, code, _) in DTYPES.items()}
 NUMPY_DTYPES = set(DTYPES) - {"bfloat16", "float8_e4m3", "float8_e5m2"}
 
 
-def float8_values(fraction, bias, finite, beyond):
+def float8_values(fraction, bias, finite, beyond) -> list:
     """The value of each code of an 8-bit float (Micikevicius et al., arXiv:2209.05433): those over ``finite`` are ``beyond``, then NaN."""
     values = []
     for code in range(128):
@@ -48,7 +51,7 @@ FLOAT8 = {"float8_e4m3": float8_values(3, 7, 0x7e, math.nan), "float8_e5m2": flo
 FINITE8 = {name: [value for value in codes[:128] if math.isfinite(value)] for name, codes in FLOAT8.items()}
 
 
-def dtype_name(dtype):
+def dtype_name(dtype) -> str:
     """The wire's name of a dtype given by name or as one of NumPy's."""
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
     if numpy is not None and name not in DTYPES:
@@ -61,7 +64,7 @@ def dtype_name(dtype):
     return name
 
 
-def count(shape):
+def count(shape) -> int:
     """How many elements a shape has."""
     total = 1
     for size in shape:
@@ -74,7 +77,7 @@ class Array:
 
     __slots__ = ("dtype", "shape", "data")
 
-    def __init__(self, dtype, shape, data):
+    def __init__(self, dtype, shape, data) -> None:
         self.dtype = dtype_name(dtype)
         self.shape = tuple(shape)
         self.data = data
@@ -82,25 +85,25 @@ class Array:
         if memoryview(data).nbytes != needed:
             raise ValueError(f"{self.dtype} of shape {list(self.shape)} takes {needed} bytes, not {memoryview(data).nbytes}")
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Array({self.dtype}, {list(self.shape)})"
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         """The size of its elements in bytes, as NumPy's arrays have it."""
         return memoryview(self.data).nbytes
 
-    def __len__(self):
+    def __len__(self) -> int:
         if not self.shape:
             raise TypeError("a scalar has no length")
         return self.shape[0]
 
-    def __array__(self, dtype=None):
+    def __array__(self, dtype=None) -> Any:
         values = numpy.frombuffer(self.data, self.dtype) if self.dtype in NUMPY_DTYPES else numpy.array(self.flat(), "float32")
         values = values.reshape(self.shape)
         return values if dtype is None else values.astype(dtype)
 
-    def flat(self):
+    def flat(self) -> list:
         """Its numbers in one list."""
         data = bytes(self.data)
         if self.dtype == "bool":
@@ -117,28 +120,28 @@ class Array:
             values.byteswap()
         return values.tolist()
 
-    def tolist(self):
+    def tolist(self) -> Any:
         """Its numbers as nested lists; of a scalar the number."""
         values = self.flat()
         for size in reversed(self.shape[1:]):
             values = [values[i:i + size] for i in range(0, len(values), size)] if size else [[]] * count(self.shape[:1])
         return values if self.shape else values[0]
 
-    def item(self):
+    def item(self) -> Any:
         """The number of a tensor with one element."""
         values = self.flat()
         if len(values) != 1:
             raise ValueError(f"item() of shape {list(self.shape)}")
         return values[0]
 
-    def __float__(self):
+    def __float__(self) -> float:
         return float(self.item())
 
-    def __int__(self):
+    def __int__(self) -> int:
         return int(self.item())
 
 
-def shape_of(values):
+def shape_of(values) -> tuple:
     """The shape of nested lists; ValueError where they are ragged."""
     if not isinstance(values, (list, tuple)):
         return ()
@@ -148,7 +151,7 @@ def shape_of(values):
     return (len(values), *(shapes.pop() if shapes else ()))
 
 
-def flatten(values, into):
+def flatten(values, into) -> list:
     if isinstance(values, (list, tuple)):
         for value in values:
             flatten(value, into)
@@ -157,7 +160,7 @@ def flatten(values, into):
     return into
 
 
-def array(values, dtype="float32"):
+def array(values, dtype="float32") -> Array:
     """An Array from a number or nested lists.  OverflowError or TypeError where one does not fit the dtype."""
     dtype = dtype_name(dtype)
     shape, numbers = shape_of(values), flatten(values, [])
@@ -176,14 +179,14 @@ def array(values, dtype="float32"):
     return Array(dtype, shape, data.tobytes())
 
 
-def round_word(word):
+def round_word(word) -> int:
     """The upper half of a float32's bits, rounded to nearest even; NaN stays NaN."""
     if word & 0x7fffffff > 0x7f800000:
         return word >> 16 | 0x40
     return word + 0x7fff + (word >> 16 & 1) >> 16
 
 
-def round_float8(dtype, number):
+def round_float8(dtype, number) -> int:
     """The code of the nearest value, of two as near of the even one; OverflowError past the largest, as for the other floats."""
     size, sign, finite = abs(number), 0x80 if math.copysign(1, number) < 0 else 0, FINITE8[dtype]
     if math.isnan(number):
@@ -199,11 +202,11 @@ def round_float8(dtype, number):
     return sign | code
 
 
-def is_numpy(value):
+def is_numpy(value) -> bool:
     return numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
 
 
-def as_array(value):
+def as_array(value) -> Array:
     """An Array over the same numbers as a NumPy array (or an Array itself)."""
     if isinstance(value, Array):
         return value
@@ -211,14 +214,14 @@ def as_array(value):
     return Array(value.dtype.name, value.shape, little.reshape(-1).view(numpy.uint8).data if little.size else b"")
 
 
-def as_result(dtype, shape, data, use_numpy):
+def as_result(dtype, shape, data, use_numpy) -> Any:
     """What a caller gets: a NumPy array where there is one of that dtype, else an Array."""
     if use_numpy and dtype in NUMPY_DTYPES:
         return numpy.frombuffer(data, numpy.dtype(dtype).newbyteorder("<")).reshape(shape)
     return Array(dtype, shape, data)
 
 
-def exact(value):
+def exact(value) -> Any:
     """Nested lists and numbers as JSON can carry them: NaN and infinities as strings."""
     if isinstance(value, (list, tuple)):
         return [exact(item) for item in value]
@@ -227,14 +230,14 @@ def exact(value):
     return value
 
 
-def restore(value):
+def restore(value) -> Any:
     """The numbers of a JSON answer: the strings of exact() as floats again."""
     if isinstance(value, list):
         return [restore(item) for item in value]
     return float(value.replace("Infinity", "inf")) if isinstance(value, str) else value
 
 
-def write_safetensors(tensors, metadata=None):
+def write_safetensors(tensors, metadata=None) -> bytes:
     """One safetensors file as bytes, of a dict of Arrays or NumPy arrays, and a dict of strings."""
     header, chunks, at = {}, [], 0
     if metadata:
@@ -251,7 +254,7 @@ def write_safetensors(tensors, metadata=None):
     return b"".join([struct.pack("<Q", len(text)), text, *chunks])
 
 
-def read_safetensors(data, use_numpy=None):
+def read_safetensors(data, use_numpy=None) -> tuple:
     """(tensors by name, metadata) of a safetensors file.  ValueError where it is none."""
     use_numpy = numpy is not None if use_numpy is None else use_numpy
     data = memoryview(data)

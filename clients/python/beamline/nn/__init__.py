@@ -149,7 +149,7 @@ class InstanceNorm:
 class LayerNorm:
     """Norm over the last axes, which are of |normalized_shape|."""
 
-    def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True):
+    def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True) -> None:
         self.normalized_shape = make_tuple(normalized_shape, 1)
         self.axis, self.eps = tuple(-1 - i for i in range(len(self.normalized_shape)))[::-1], eps
         self.elementwise_affine = elementwise_affine

@@ -91,7 +91,7 @@ QUANTISED = {
 class Reader:
     """Numbers and strings of a stream."""
 
-    def __init__(self, data):
+    def __init__(self, data) -> None:
         self.stream = io.BytesIO(data)
 
     def number(self, letter: str):

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""How long the Python client takes for small things: medians in one run.
+
+    bench/latency.py [--url URL] [--device opencl:0] [--rounds 7] [--times 300]
+
+Without --url it starts build/beamline.  The lines take turns, round by round, and a figure is the median over rounds of the
+median of a round, so that what else the machine does falls on all of them alike.
+"""
+import argparse
+import contextlib
+import pathlib
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "clients" / "python"))
+from beamline import Device, Tensor, TinyJit, Variable  # noqa: E402
+
+
+@contextlib.contextmanager
+def server(url):
+    """The address of a server, one that is started where none is given."""
+    if url:
+        yield url
+        return
+    process = subprocess.Popen([ROOT / "build" / "beamline", "serve", "--port", "0", "--log-level", "error"], stdout=subprocess.PIPE, text=True)
+    try:
+        yield "http://" + re.search(r"listening on (\S+)", process.stdout.readline()).group(1)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+def works(device):
+    """[(what it is, the most it should take in milliseconds or None, a function that does it once)]"""
+    a, b = (Tensor.rand(16, 16, device=device).realize() for _ in range(2))
+    c, d = (Tensor([1.0, 2], device=device).realize() for _ in range(2))
+    add, power = TinyJit(lambda x, y: x + y), TinyJit(lambda x, n: x[:n].sum())
+    i = [0]
+
+    def sized():
+        i[0] = i[0] % 16 + 1
+        return power(a, Variable("n", 1, 16).bind(i[0]))
+    return [("an exchange that does nothing", None, lambda: Device.session.call("GET", "/v2/health/live")),
+            ("(a + b).realize(), 16 x 16", 0.5, lambda: (a + b).realize()), ("(c + d).realize(), 2", 0.5, lambda: (c + d).realize()),
+            ("TinyJit of a + b", 0.25, lambda: add(a, b)), ("TinyJit of a[:n].sum(), another n each time", None, sized),
+            ("(a + b).tolist()", None, lambda: (a + b).tolist())]
+
+
+def measure(work, times):
+    """The median of so many repetitions, in milliseconds."""
+    taken = []
+    for _ in range(times):
+        begin = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - begin)
+    return 1e3 * statistics.median(taken)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--url")
+    parser.add_argument("--device")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--times", type=int, default=300)
+    args = parser.parse_args()
+    with server(args.url) as url:
+        Device.connect(url)
+        lines = works(args.device)
+        for _, _, work in lines:  # compiled, captured, and its memory there
+            measure(work, 40)
+        rounds = [[measure(work, args.times) for _, _, work in lines] for _ in range(args.rounds)]
+        for (title, most, _), taken in zip(lines, zip(*rounds)):
+            aim = "" if most is None else f"   (to be under {most})"
+            print(f"{title:45} {statistics.median(taken):7.3f} ms   {min(taken):7.3f} to {max(taken):7.3f}{aim}")
+        Device.connect(url)  # the lease ends
+
+
+if __name__ == "__main__":
+    main()
