@@ -34,18 +34,14 @@ static bool binds(const bl_node *reduce, const bl_node *range)
 /* A fold over what is left after |range| was taken out of |reduce|'s ranges. */
 static const bl_node *fold_rest(bl_ir *ir, const bl_node *reduce, const bl_node *range, int nvalues, const bl_node *const *values)
 {
-    const bl_node *ranges[BL_MAX_DIMS * 2], *folded = values[0];
+    const bl_node *ranges[BL_MAX_DIMS * 2];
     int nranges = 0;
 
     for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc; i++) {
         if (reduce->src[i] != range && nranges < BL_MAX_DIMS * 2)
             ranges[nranges++] = reduce->src[i];
     }
-    if (nranges > 0)
-        return bl_reduce_over(ir, (bl_op)reduce->sub, nvalues, values, nranges, ranges);
-    for (int i = 1; i < nvalues; i++)
-        folded = bl_alu2(ir, (bl_op)reduce->sub, folded, values[i]);
-    return folded;
+    return bl_reduce_over(ir, (bl_op)reduce->sub, nvalues, values, nranges, ranges); /* a chain of values where none is left */
 }
 
 static const bl_node *tile_reduce(bl_ir *ir, const bl_node *reduce, const bl_node *range)
