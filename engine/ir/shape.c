@@ -8,10 +8,9 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 enum {
-    MAX_EXTENT_NODES = 64, /* of one extent: what bl_extent_eval holds on its stack */
+    MAX_EXTENT_STEPS = 512, /* of bl_extent_eval, which looks at a node as often as it is used, and calls itself no deeper */
     MAX_TEXT_DEPTH = 24
 };
 
@@ -45,61 +44,6 @@ bool bl_shape_equal(const bl_node *a, const bl_node *b)
     return true;
 }
 
-/* The nodes of an extent, sources first (by insertion in order of id). */
-typedef struct extent_nodes {
-    const bl_node *at[MAX_EXTENT_NODES];
-    int64_t value[MAX_EXTENT_NODES];
-    int count;
-} extent_nodes;
-
-static int find_node(const extent_nodes *nodes, const bl_node *node)
-{
-    int lo = 0;
-    int hi = nodes->count;
-
-    while (lo < hi) {
-        int mid = (lo + hi) / 2;
-        if (nodes->at[mid]->id < node->id)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-static bool add_node(extent_nodes *nodes, const bl_node *node)
-{
-    int at = find_node(nodes, node);
-
-    if (at < nodes->count && nodes->at[at] == node)
-        return true;
-    if (nodes->count == MAX_EXTENT_NODES)
-        return false;
-    memmove(nodes->at + at + 1, nodes->at + at, (size_t)(nodes->count - at) * sizeof nodes->at[0]);
-    nodes->at[at] = node;
-    nodes->count++;
-    return true;
-}
-
-/* Sources have smaller ids: going down from the largest, all that is added lands before where the walk stands. */
-static bool collect(extent_nodes *nodes, const bl_node *extent)
-{
-    nodes->count = 0;
-    if (!add_node(nodes, extent))
-        return false;
-    for (int at = 0; at >= 0; at--) {
-        const bl_node *node = nodes->at[at];
-        int before = nodes->count;
-
-        for (uint32_t i = 0; i < node->nsrc; i++) {
-            if (!add_node(nodes, node->src[i]))
-                return false;
-        }
-        at += nodes->count - before;
-    }
-    return true;
-}
-
 static bool is_extent_op(const bl_node *node)
 {
     if (node->ndim != 0 || (node->dtype != BL_INDEX && node->dtype != BL_BOOL))
@@ -109,46 +53,35 @@ static bool is_extent_op(const bl_node *node)
     return bl_op_get_class((bl_op)node->op) == BL_CLASS_ALU && node->op != BL_OP_CAST && node->op != BL_OP_BITCAST;
 }
 
-bool bl_extent_is_simple(const bl_node *extent)
+static bool is_simple(const bl_node *extent, int *steps)
 {
-    extent_nodes nodes;
-
-    if (extent->op == BL_OP_CONST || extent->op == BL_OP_VAR)
-        return true;
-    if (!collect(&nodes, extent))
+    if (--*steps < 0 || !is_extent_op(extent))
         return false;
-    for (int i = 0; i < nodes.count; i++) {
-        if (!is_extent_op(nodes.at[i]))
+    for (uint32_t i = 0; i < extent->nsrc; i++) {
+        if (!is_simple(extent->src[i], steps))
             return false;
     }
     return true;
 }
 
+bool bl_extent_is_simple(const bl_node *extent)
+{
+    int steps = MAX_EXTENT_STEPS;
+
+    return is_simple(extent, &steps);
+}
+
 int64_t bl_extent_eval(const bl_node *extent, const int64_t *vars)
 {
-    extent_nodes nodes;
+    bl_scalar operand[3] = {{.i = 0}, {.i = 0}, {.i = 0}};
 
     if (extent->op == BL_OP_CONST)
         return extent->arg;
     if (extent->op == BL_OP_VAR)
         return vars[extent->arg];
-    if (!collect(&nodes, extent))
-        return extent->hi; /* no builder lets such an extent into a shape */
-    for (int i = 0; i < nodes.count; i++) {
-        const bl_node *node = nodes.at[i];
-        bl_scalar operand[3] = {{.i = 0}, {.i = 0}, {.i = 0}};
-
-        if (node->op == BL_OP_CONST) {
-            nodes.value[i] = node->arg;
-        } else if (node->op == BL_OP_VAR) {
-            nodes.value[i] = vars[node->arg];
-        } else {
-            for (uint32_t k = 0; k < node->nsrc; k++)
-                operand[k].i = nodes.value[find_node(&nodes, node->src[k])];
-            nodes.value[i] = bl_eval((bl_op)node->op, (bl_dtype)node->src[node->nsrc == 1 ? 0 : 1]->dtype, operand).i;
-        }
-    }
-    return nodes.value[nodes.count - 1];
+    for (uint32_t i = 0; i < extent->nsrc; i++)
+        operand[i].i = bl_extent_eval(extent->src[i], vars);
+    return bl_eval((bl_op)extent->op, (bl_dtype)extent->src[extent->nsrc == 1 ? 0 : 1]->dtype, operand).i;
 }
 
 /* A text of bounded length: what does not fit is left out. */
