@@ -53,22 +53,23 @@ static bool same(const char *row, const char *text, size_t len)
     return strlen(row) == len && memcmp(row, text, len) == 0;
 }
 
-bl_dtype bl_dtype_from_name(const char *name, size_t len)
+static bl_dtype find(bool by_code, const char *text, size_t len)
 {
     for (int i = 0; i < (int)BL_DTYPE_WIRE; i++) {
-        if (same(rows[i].name, name, len))
+        if (same(by_code ? rows[i].code : rows[i].name, text, len))
             return (bl_dtype)i;
     }
     return BL_DTYPE_COUNT;
 }
 
+bl_dtype bl_dtype_from_name(const char *name, size_t len)
+{
+    return find(false, name, len);
+}
+
 bl_dtype bl_dtype_from_code(const char *code, size_t len)
 {
-    for (int i = 0; i < (int)BL_DTYPE_WIRE; i++) {
-        if (same(rows[i].code, code, len))
-            return (bl_dtype)i;
-    }
-    return BL_DTYPE_COUNT;
+    return find(true, code, len);
 }
 
 bool bl_dtype_is_float8(bl_dtype dtype)

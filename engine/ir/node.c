@@ -14,30 +14,25 @@
 
 enum { FIRST_CAP = 1024 };
 
+static bool grow(void *array, size_t cap, size_t size)
+{
+    void *old, *grown;
+
+    memcpy(&old, array, sizeof old); /* a pointer to whatever the array is of */
+    grown = bl_realloc(old, cap * size);
+    if (grown != NULL)
+        memcpy(array, &grown, sizeof grown);
+    return grown != NULL;
+}
+
 static bool grow_ids(bl_ir *ir)
 {
     size_t cap = ir->cap == 0 ? FIRST_CAP : ir->cap * 2;
-    const bl_node **by_id = bl_realloc(ir->by_id, cap * sizeof *by_id);
-    const bl_node **value = NULL;
-    const bl_node **queue = NULL;
-    uint32_t *mark = NULL;
 
-    if (by_id != NULL) {
-        ir->by_id = by_id;
-        value = bl_realloc(ir->value, cap * sizeof *value);
-    }
-    if (value != NULL) {
-        ir->value = value;
-        queue = bl_realloc(ir->queue, cap * sizeof *queue);
-    }
-    if (queue != NULL) {
-        ir->queue = queue;
-        mark = bl_realloc(ir->mark, cap * sizeof *mark);
-    }
-    if (mark == NULL)
+    if (!grow(&ir->by_id, cap, sizeof *ir->by_id) || !grow(&ir->value, cap, sizeof *ir->value) ||
+        !grow(&ir->queue, cap, sizeof *ir->queue) || !grow(&ir->mark, cap, sizeof *ir->mark))
         return false;
-    ir->mark = mark;
-    memset(mark + ir->cap, 0, (cap - ir->cap) * sizeof *mark);
+    memset(ir->mark + ir->cap, 0, (cap - ir->cap) * sizeof *ir->mark);
     ir->cap = cap;
     return true;
 }
