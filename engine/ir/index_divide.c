@@ -3,29 +3,22 @@
 #include "engine/base/size.h"
 #include "engine/ir/index_sum.h"
 
-/* The sum of a node that may not be interned, from its sources. */
+/* The sum of a node that may not be interned. */
 static void sum_of(bl_ir *ir, bl_sum *sum, const bl_node *root)
 {
+    bl_sum left, right;
+
     bl_sum_init(sum, 0);
-    bl_sum_add(sum, root->src[0], 1);
-    if (root->op == BL_OP_ADD) {
-        bl_sum_add(sum, root->src[1], 1);
-    } else if (root->op == BL_OP_SUB) {
-        bl_sum_add(sum, root->src[1], -1);
-    } else if (root->op == BL_OP_NEG) {
-        bl_sum_init(sum, 0);
-        bl_sum_add(sum, root->src[0], -1);
-    } else { /* MUL */
-        bl_sum left = *sum;
-        bl_sum right;
-        bl_sum_init(&right, 0);
-        bl_sum_add(&right, root->src[1], 1);
-        bl_sum_init(sum, 0);
-        bl_sum_add_sum(sum, &left, right.constant);
-        sum->failed = sum->failed || right.failed;
-        for (int i = 0; i < right.count && !sum->failed; i++)
-            bl_sum_add_product(ir, sum, &left, right.at[i].node, right.at[i].coefficient);
+    if (root->op != BL_OP_MUL) {
+        bl_sum_add(sum, root, 1);
+        return;
     }
+    bl_sum_of(&left, root->src[0]);
+    bl_sum_of(&right, root->src[1]);
+    bl_sum_add_sum(sum, &left, right.constant);
+    sum->failed = sum->failed || right.failed;
+    for (int i = 0; i < right.count && !sum->failed; i++)
+        bl_sum_add_product(ir, sum, &left, right.at[i].node, right.at[i].coefficient);
 }
 
 const bl_node *bl_fn_sum(bl_ir *ir, const bl_match *m)
@@ -276,11 +269,9 @@ static const bl_node *by_symbol(bl_ir *ir, const bl_node *root, bool remainder)
     int64_t hi = 0;
     const bl_node *rest = NULL;
 
-    bl_sum_init(&x, 0);
-    bl_sum_init(&by, 0);
+    bl_sum_of(&x, root->src[0]);
+    bl_sum_of(&by, root->src[1]);
     bl_sum_init(&quotient, 0);
-    bl_sum_add(&x, root->src[0], 1);
-    bl_sum_add(&by, root->src[1], 1);
     if (x.failed || by.failed || by.count == 0 || !bl_sum_bounds(&by, &lo, &hi) || lo < 1)
         return NULL;
     rest = by_scaled_symbol(ir, &x, &by, remainder);

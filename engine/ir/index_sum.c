@@ -121,10 +121,15 @@ void bl_sum_add(bl_sum *sum, const bl_node *index, int64_t factor)
     }
 }
 
+void bl_sum_of(bl_sum *sum, const bl_node *index)
+{
+    bl_sum_init(sum, 0);
+    bl_sum_add(sum, index, 1);
+}
+
 void bl_sum_difference(bl_sum *d, const bl_node *x, const bl_node *y)
 {
-    bl_sum_init(d, 0);
-    bl_sum_add(d, x, 1);
+    bl_sum_of(d, x);
     bl_sum_add(d, y, -1);
 }
 
@@ -379,8 +384,7 @@ static bool try_recombine(bl_ir *ir, bl_sum *sum, int at)
     bl_sum_add_sum(&next, sum, 1);
     add_term(&next, mod, k);
     bl_sum_add(&next, whole, k);
-    bl_sum_init(&product, 0);
-    bl_sum_add(&product, mod->src[0], 1);
+    bl_sum_of(&product, mod->src[0]);
     if (sum->at[at].coefficient == INT64_MIN)
         return false;
     bl_sum_add_sum(&next, &product, sum->at[at].coefficient);
@@ -464,8 +468,7 @@ int bl_index_terms(const bl_node *index, int max, const bl_node **term, int64_t 
 {
     bl_sum sum;
 
-    bl_sum_init(&sum, 0);
-    bl_sum_add(&sum, index, 1);
+    bl_sum_of(&sum, index);
     if (sum.failed || sum.count > max)
         return -1;
     for (int i = 0; i < sum.count; i++) {

@@ -27,6 +27,7 @@ static inline int64_t bl_floor_quotient(int64_t x, int64_t y) /* y > 0 */
 }
 
 void bl_sum_init(bl_sum *sum, int64_t constant);
+void bl_sum_of(bl_sum *sum, const bl_node *index);
 void bl_sum_add(bl_sum *sum, const bl_node *index, int64_t factor); /* + factor * index */
 void bl_sum_add_constant(bl_sum *sum, int64_t value);
 void bl_sum_add_sum(bl_sum *sum, const bl_sum *other, int64_t factor);

@@ -2,12 +2,11 @@
 #include "engine/ir/shape.h"
 
 #include "engine/base/size.h"
+#include "engine/base/text.h"
 #include "engine/ir/eval.h"
 #include "engine/ir/private.h"
 
 #include <limits.h>
-#include <stdarg.h>
-#include <stdio.h>
 
 enum {
     MAX_EXTENT_STEPS = 512, /* of bl_extent_eval, which looks at a node as often as it is used, and calls itself no deeper */
@@ -84,28 +83,14 @@ int64_t bl_extent_eval(const bl_node *extent, const int64_t *vars)
     return bl_eval((bl_op)extent->op, (bl_dtype)extent->src[extent->nsrc == 1 ? 0 : 1]->dtype, operand).i;
 }
 
-/* A text of bounded length: what does not fit is left out. */
+/* A text of bounded length: it ends with what goes over. */
+enum { LONGEST_TEXT = 400 };
+
 typedef struct short_text {
-    char data[400];
-    size_t len;
+    bl_text text;
     const char *const *names; /* of the named dimensions, nnames of them */
     int nnames;
 } short_text;
-
-static void put(short_text *text, const char *fmt, ...) BL_PRINTF(2, 3);
-
-static void put(short_text *text, const char *fmt, ...)
-{
-    va_list args;
-    int n = 0;
-
-    va_start(args, fmt);
-    n = vsnprintf(text->data + text->len, sizeof text->data - text->len, fmt, args);
-    va_end(args);
-    text->len += (size_t)(n < 0 ? 0 : n);
-    if (text->len >= sizeof text->data)
-        text->len = sizeof text->data - 1;
-}
 
 static const char *infix(bl_op op)
 {
@@ -121,46 +106,48 @@ static void put_extent(short_text *text, const bl_node *extent, int depth, bool 
 {
     const char *sign = infix((bl_op)extent->op);
 
-    if (text->len == sizeof text->data - 1)
+    if (text->text.len >= LONGEST_TEXT)
         return;
     if (extent->op == BL_OP_CONST) {
-        put(text, "%lld", (long long)extent->arg);
+        bl_text_printf(&text->text, "%lld", (long long)extent->arg);
     } else if (extent->op == BL_OP_VAR) {
         if (extent->arg < text->nnames && text->names[extent->arg] != NULL)
-            put(text, "%s", text->names[extent->arg]);
+            bl_text_printf(&text->text, "%s", text->names[extent->arg]);
         else
-            put(text, "d%lld", (long long)extent->arg);
+            bl_text_printf(&text->text, "d%lld", (long long)extent->arg);
     } else if (sign == NULL || depth > MAX_TEXT_DEPTH) {
-        put(text, "(...)");
+        bl_text_printf(&text->text, "(...)");
     } else {
-        put(text, "%s", grouped ? "(" : "");
+        bl_text_printf(&text->text, "%s", grouped ? "(" : "");
         put_extent(text, extent->src[0], depth + 1, extent->op != BL_OP_ADD && extent->src[0]->op != BL_OP_MUL);
-        put(text, "%s", sign);
+        bl_text_printf(&text->text, "%s", sign);
         put_extent(text, extent->src[1], depth + 1, extent->op != BL_OP_ADD || extent->src[1]->op == BL_OP_ADD);
-        put(text, "%s", grouped ? ")" : "");
+        bl_text_printf(&text->text, "%s", grouped ? ")" : "");
     }
 }
 
 static void put_shape(short_text *text, int ndim, const bl_node *const *dim)
 {
-    put(text, "[");
+    bl_text_printf(&text->text, "[");
     for (int i = 0; i < ndim; i++) {
-        put(text, "%s", i == 0 ? "" : ", ");
+        bl_text_printf(&text->text, "%s", i == 0 ? "" : ", ");
         put_extent(text, dim[i], 0, false);
     }
-    put(text, "]");
+    bl_text_printf(&text->text, "]");
 }
 
-static const char *keep_text(bl_ir *ir, const short_text *text)
+static const char *keep_text(bl_ir *ir, short_text *text)
 {
-    const char *kept = bl_arena_strndup(ir->arena, text->data, text->len);
+    size_t len = text->text.len < LONGEST_TEXT ? text->text.len : LONGEST_TEXT;
+    const char *kept = bl_arena_strndup(ir->arena, bl_text_get(&text->text), len);
 
+    bl_text_fini(&text->text);
     return kept != NULL ? kept : "";
 }
 
 const char *bl_shape_text(bl_ir *ir, int ndim, const bl_node *const *dim, const char *const *var_names)
 {
-    short_text text = {.len = 0, .names = var_names, .nnames = INT_MAX};
+    short_text text = {.names = var_names, .nnames = INT_MAX};
 
     if (var_names == NULL) {
         text.names = ir->var_names;
@@ -172,9 +159,9 @@ const char *bl_shape_text(bl_ir *ir, int ndim, const bl_node *const *dim, const 
 
 const char *bl_node_text(bl_ir *ir, const bl_node *node)
 {
-    short_text text = {.len = 0, .names = ir->var_names, .nnames = ir->nvar_names};
+    short_text text = {.names = ir->var_names, .nnames = ir->nvar_names};
 
-    put(&text, "%s", bl_dtype_name((bl_dtype)node->dtype));
+    bl_text_printf(&text.text, "%s", bl_dtype_name((bl_dtype)node->dtype));
     put_shape(&text, node->ndim, node->dim);
     return keep_text(ir, &text);
 }
