@@ -24,37 +24,37 @@ uint64_t bl_hash_bytes(const void *data, size_t len, uint64_t seed)
 /* Open addressing, at most half full. */
 enum { FIRST_PTRMAP_CAP = 32 };
 
+struct bl_ptrmap_entry {
+    const void *key; /* NULL: free */
+    void *value;
+};
+
 void bl_ptrmap_init(bl_ptrmap *map, bl_arena *arena)
 {
     *map = (bl_ptrmap){.arena = arena};
 }
 
 /* Where |key| is, or where it would go.  There is always a free place, so this ends. */
-static size_t find_pointer(const bl_ptrmap *map, const void *key)
+static struct bl_ptrmap_entry *find(const bl_ptrmap *map, const void *key)
 {
     size_t mask = map->cap - 1;
     size_t at = (size_t)bl_hash_mix((uint64_t)(uintptr_t)key) & mask;
 
-    while (map->keys[at] != NULL && map->keys[at] != key)
+    while (map->entries[at].key != NULL && map->entries[at].key != key)
         at = (at + 1) & mask;
-    return at;
+    return &map->entries[at];
 }
 
-static bool grow_ptrmap(bl_ptrmap *map)
+static bool grow(bl_ptrmap *map)
 {
     bl_ptrmap grown = {.arena = map->arena, .cap = map->cap == 0 ? FIRST_PTRMAP_CAP : map->cap * 2, .count = map->count};
 
-    grown.keys = bl_arena_array(map->arena, grown.cap, sizeof *grown.keys);
-    grown.values = bl_arena_array(map->arena, grown.cap, sizeof *grown.values);
-    if (grown.keys == NULL || grown.values == NULL)
+    grown.entries = bl_arena_array(map->arena, grown.cap, sizeof *grown.entries);
+    if (grown.entries == NULL)
         return false;
     for (size_t i = 0; i < map->cap; i++) {
-        if (map->keys[i] != NULL) {
-            size_t at = find_pointer(&grown, map->keys[i]);
-
-            grown.keys[at] = map->keys[i];
-            grown.values[at] = map->values[i];
-        }
+        if (map->entries[i].key != NULL)
+            *find(&grown, map->entries[i].key) = map->entries[i];
     }
     *map = grown;
     return true;
@@ -62,34 +62,29 @@ static bool grow_ptrmap(bl_ptrmap *map)
 
 void bl_ptrmap_put(bl_ptrmap *map, const void *key, void *value)
 {
-    size_t at;
+    struct bl_ptrmap_entry *at;
 
     BL_ASSERT(key != NULL);
-    if (map->count >= map->cap / 2 && !bl_ptrmap_has(map, key) && !grow_ptrmap(map))
+    if (map->count >= map->cap / 2 && !bl_ptrmap_has(map, key) && !grow(map))
         return; /* the arena keeps the reason */
-    at = find_pointer(map, key);
-    if (map->keys[at] == NULL) {
-        map->keys[at] = key;
-        map->count++;
-    }
-    map->values[at] = value;
+    at = find(map, key);
+    map->count += at->key == NULL;
+    *at = (struct bl_ptrmap_entry){key, value};
 }
 
 void *bl_ptrmap_get(const bl_ptrmap *map, const void *key)
 {
-    return map->count > 0 && key != NULL ? map->values[find_pointer(map, key)] : NULL;
+    return map->count > 0 && key != NULL ? find(map, key)->value : NULL;
 }
 
 bool bl_ptrmap_has(const bl_ptrmap *map, const void *key)
 {
-    return map->count > 0 && key != NULL && map->keys[find_pointer(map, key)] != NULL;
+    return map->count > 0 && key != NULL && find(map, key)->key != NULL;
 }
 
 void bl_ptrmap_clear(bl_ptrmap *map)
 {
-    if (map->count > 0) {
-        memset(map->keys, 0, map->cap * sizeof *map->keys);
-        memset(map->values, 0, map->cap * sizeof *map->values);
-    }
+    if (map->count > 0)
+        memset(map->entries, 0, map->cap * sizeof *map->entries);
     map->count = 0;
 }

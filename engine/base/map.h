@@ -27,8 +27,7 @@ uint64_t bl_hash_bytes(const void *data, size_t len, uint64_t seed);
 /* Pointer keys; NULL is no key.  Lives in an arena and is never freed by itself. */
 typedef struct bl_ptrmap {
     bl_arena *arena;
-    const void **keys;
-    void **values;
+    struct bl_ptrmap_entry *entries;
     size_t count, cap;
 } bl_ptrmap;
 

@@ -4,6 +4,7 @@
 #include "engine/base/fault.h"
 #include "engine/base/map.h"
 #include "engine/ir/private.h"
+#include "engine/ir/shape.h"
 
 #include "engine/base/clock.h"
 #include <math.h>
@@ -150,8 +151,8 @@ static uint64_t hash_node(const bl_node *proto)
 
 static bool same_node(const bl_node *a, const bl_node *b)
 {
-    if (a->op != b->op || a->dtype != b->dtype || a->lanes != b->lanes || a->sub != b->sub || a->ndim != b->ndim ||
-        a->nsrc != b->nsrc || a->arg != b->arg)
+    if (a->op != b->op || a->dtype != b->dtype || a->lanes != b->lanes || a->sub != b->sub || a->nsrc != b->nsrc ||
+        a->arg != b->arg)
         return false;
     if (a->op == BL_OP_VAR && (a->lo != b->lo || a->hi != b->hi))
         return false;
@@ -159,11 +160,7 @@ static bool same_node(const bl_node *a, const bl_node *b)
         if (a->src[i] != b->src[i])
             return false;
     }
-    for (int i = 0; i < a->ndim; i++) {
-        if (a->dim[i] != b->dim[i])
-            return false;
-    }
-    return true;
+    return bl_shape_equal(a, b);
 }
 
 static bool any_poison(const bl_node *proto)

@@ -23,20 +23,26 @@ static const char *stored_type(bl_dtype dtype)
     return computed_type[dtype];
 }
 
-static const char *vector_of(const char *scalar)
+static const char *vector_of(bl_dtype dtype)
 {
-    static const char *const names[][2] = {{"bool", "bvec"},   {"int", "ivec"},       {"uint", "uvec"},      {"float", "vec"},
-                                           {"double", "dvec"}, {"int64_t", "i64vec"}, {"uint64_t", "u64vec"}};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(names[i][0], scalar) == 0)
-            return names[i][1];
+    bool wide = bl_dtype_bytes(dtype) == 8;
+
+    switch (bl_dtype_get_kind(dtype)) {
+    case BL_KIND_FLOAT:
+        return wide ? "dvec" : "vec";
+    case BL_KIND_INT:
+        return wide ? "i64vec" : "ivec";
+    case BL_KIND_UINT:
+        return wide ? "u64vec" : "uvec";
+    case BL_KIND_BOOL:
+        break;
     }
-    return "vec";
+    return "bvec";
 }
 
 static const char *type(bl_arena *arena, bl_dtype dtype, int lanes)
 {
-    return lanes > 1 ? SAY(arena, "%s%d", vector_of(computed_type[dtype]), lanes) : computed_type[dtype];
+    return lanes > 1 ? SAY(arena, "%s%d", vector_of(dtype), lanes) : computed_type[dtype];
 }
 
 static const char *real_literal(bl_arena *arena, double value, bool wide)
