@@ -2,7 +2,7 @@
 #include "server/shelf.h"
 
 #include "engine/base/clock.h"
-#include "engine/base/map.h"
+#include "server/names.h"
 #include "server/programs.h"
 
 #include <stdio.h>

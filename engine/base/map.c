@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/base/map.h"
 
-#include "engine/base/fault.h"
-
-#include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 uint64_t bl_hash_bytes(const void *data, size_t len, uint64_t seed)
 {
@@ -25,9 +21,13 @@ uint64_t bl_hash_bytes(const void *data, size_t len, uint64_t seed)
     return hash;
 }
 
-/* ---- pointers to pointers: open addressing, at most half full */
-
+/* Open addressing, at most half full. */
 enum { FIRST_PTRMAP_CAP = 32 };
+
+struct bl_ptrmap_entry {
+    const void *key; /* NULL: free */
+    void *value;
+};
 
 void bl_ptrmap_init(bl_ptrmap *map, bl_arena *arena)
 {
@@ -35,31 +35,26 @@ void bl_ptrmap_init(bl_ptrmap *map, bl_arena *arena)
 }
 
 /* Where |key| is, or where it would go.  There is always a free place, so this ends. */
-static size_t find_pointer(const bl_ptrmap *map, const void *key)
+static struct bl_ptrmap_entry *find(const bl_ptrmap *map, const void *key)
 {
     size_t mask = map->cap - 1;
     size_t at = (size_t)bl_hash_mix((uint64_t)(uintptr_t)key) & mask;
 
-    while (map->keys[at] != NULL && map->keys[at] != key)
+    while (map->entries[at].key != NULL && map->entries[at].key != key)
         at = (at + 1) & mask;
-    return at;
+    return &map->entries[at];
 }
 
-static bool grow_ptrmap(bl_ptrmap *map)
+static bool grow(bl_ptrmap *map)
 {
     bl_ptrmap grown = {.arena = map->arena, .cap = map->cap == 0 ? FIRST_PTRMAP_CAP : map->cap * 2, .count = map->count};
 
-    grown.keys = bl_arena_array(map->arena, grown.cap, sizeof *grown.keys);
-    grown.values = bl_arena_array(map->arena, grown.cap, sizeof *grown.values);
-    if (grown.keys == NULL || grown.values == NULL)
+    grown.entries = bl_arena_array(map->arena, grown.cap, sizeof *grown.entries);
+    if (grown.entries == NULL)
         return false;
     for (size_t i = 0; i < map->cap; i++) {
-        if (map->keys[i] != NULL) {
-            size_t at = find_pointer(&grown, map->keys[i]);
-
-            grown.keys[at] = map->keys[i];
-            grown.values[at] = map->values[i];
-        }
+        if (map->entries[i].key != NULL)
+            *find(&grown, map->entries[i].key) = map->entries[i];
     }
     *map = grown;
     return true;
@@ -67,198 +62,29 @@ static bool grow_ptrmap(bl_ptrmap *map)
 
 void bl_ptrmap_put(bl_ptrmap *map, const void *key, void *value)
 {
-    size_t at;
+    struct bl_ptrmap_entry *at;
 
     BL_ASSERT(key != NULL);
-    if (map->count >= map->cap / 2 && !bl_ptrmap_has(map, key) && !grow_ptrmap(map))
+    if (map->count >= map->cap / 2 && !bl_ptrmap_has(map, key) && !grow(map))
         return; /* the arena keeps the reason */
-    at = find_pointer(map, key);
-    if (map->keys[at] == NULL) {
-        map->keys[at] = key;
-        map->count++;
-    }
-    map->values[at] = value;
+    at = find(map, key);
+    map->count += at->key == NULL;
+    *at = (struct bl_ptrmap_entry){key, value};
 }
 
 void *bl_ptrmap_get(const bl_ptrmap *map, const void *key)
 {
-    return map->count > 0 && key != NULL ? map->values[find_pointer(map, key)] : NULL;
+    return map->count > 0 && key != NULL ? find(map, key)->value : NULL;
 }
 
 bool bl_ptrmap_has(const bl_ptrmap *map, const void *key)
 {
-    return map->count > 0 && key != NULL && map->keys[find_pointer(map, key)] != NULL;
+    return map->count > 0 && key != NULL && find(map, key)->key != NULL;
 }
 
 void bl_ptrmap_clear(bl_ptrmap *map)
 {
-    if (map->count > 0) {
-        memset(map->keys, 0, map->cap * sizeof *map->keys);
-        memset(map->values, 0, map->cap * sizeof *map->values);
-    }
+    if (map->count > 0)
+        memset(map->entries, 0, map->cap * sizeof *map->entries);
     map->count = 0;
-}
-
-/* ---- names to pointers: the pairs in order of insertion, and a table of their numbers.
- * A pair that was removed leaves a hole, which the next rebuild closes; until then its number stays in the table, so that
- * searches pass over it. */
-
-enum { FIRST_PAIRS = 16 };
-
-typedef struct pair {
-    char *name; /* owned; NULL: removed */
-    void *value;
-    uint64_t hash;
-} pair;
-
-struct bl_namemap {
-    pair *pairs;
-    size_t used, cap; /* used counts the holes */
-    size_t count;
-    size_t *table;                   /* number of a pair + 1, or 0; 2 * cap places */
-    uint64_t seed;                   /* random: names come from the wire, and must not be made to collide */
-    size_t cursor_at, cursor_before; /* a place in pairs, and how many live pairs are before it: for bl_namemap_at */
-};
-
-bl_namemap *bl_namemap_create(void)
-{
-    bl_namemap *map = bl_calloc(1, sizeof *map);
-
-    if (map == NULL)
-        return NULL;
-    if (getrandom(&map->seed, sizeof map->seed, GRND_NONBLOCK) != (ssize_t)sizeof map->seed)
-        map->seed = (uint64_t)(uintptr_t)map; /* early at boot: where the heap lies must do */
-    return map;
-}
-
-void bl_namemap_destroy(bl_namemap *map)
-{
-    if (map == NULL)
-        return;
-    for (size_t i = 0; i < map->used; i++)
-        free(map->pairs[i].name);
-    free(map->pairs);
-    free(map->table);
-    free(map);
-}
-
-static pair *find_name(const bl_namemap *map, const char *name, uint64_t hash)
-{
-    size_t mask = map->cap * 2 - 1;
-
-    if (map->cap == 0)
-        return NULL;
-    for (size_t at = (size_t)hash & mask; map->table[at] != 0; at = (at + 1) & mask) {
-        pair *p = &map->pairs[map->table[at] - 1];
-
-        if (p->name != NULL && p->hash == hash && strcmp(p->name, name) == 0)
-            return p;
-    }
-    return NULL;
-}
-
-static void enter(const bl_namemap *map, size_t number)
-{
-    size_t mask = map->cap * 2 - 1;
-    size_t at = (size_t)map->pairs[number].hash & mask;
-
-    while (map->table[at] != 0)
-        at = (at + 1) & mask;
-    map->table[at] = number + 1;
-}
-
-/* Close the holes, and double unless there were enough of them. */
-static bool rebuild(bl_namemap *map)
-{
-    size_t cap = map->cap == 0 ? FIRST_PAIRS : map->count > map->cap - map->cap / 4 ? map->cap * 2 : map->cap;
-    pair *pairs = bl_calloc(cap, sizeof *pairs);
-    size_t *table = bl_calloc(cap * 2, sizeof *table);
-    size_t live = 0;
-
-    if (pairs == NULL || table == NULL) {
-        free(pairs);
-        free(table);
-        return false;
-    }
-    for (size_t i = 0; i < map->used; i++) {
-        if (map->pairs[i].name != NULL)
-            pairs[live++] = map->pairs[i];
-    }
-    free(map->pairs);
-    free(map->table);
-    map->pairs = pairs;
-    map->table = table;
-    map->cap = cap;
-    map->used = live;
-    map->cursor_at = map->cursor_before = 0;
-    for (size_t i = 0; i < live; i++)
-        enter(map, i);
-    return true;
-}
-
-bl_status bl_namemap_put(bl_namemap *map, const char *name, void *value, bl_err *err)
-{
-    size_t len = strlen(name);
-    uint64_t hash = bl_hash_bytes(name, len, map->seed);
-    pair *there = find_name(map, name, hash);
-    char *copy;
-
-    if (there != NULL) {
-        there->value = value;
-        return BL_OK;
-    }
-    copy = bl_calloc(len + 1, 1);
-    if (copy == NULL || (map->used == map->cap && !rebuild(map))) {
-        free(copy);
-        return bl_fail(err, BL_ENOMEM, "out of host memory for a table of %zu names", map->count);
-    }
-    memcpy(copy, name, len);
-    map->pairs[map->used] = (pair){.name = copy, .value = value, .hash = hash};
-    enter(map, map->used++);
-    map->count++;
-    return BL_OK;
-}
-
-void *bl_namemap_get(const bl_namemap *map, const char *name)
-{
-    const pair *p = find_name(map, name, bl_hash_bytes(name, strlen(name), map->seed));
-
-    return p != NULL ? p->value : NULL;
-}
-
-void *bl_namemap_remove(bl_namemap *map, const char *name)
-{
-    pair *p = find_name(map, name, bl_hash_bytes(name, strlen(name), map->seed));
-    void *value;
-
-    if (p == NULL)
-        return NULL;
-    if ((size_t)(p - map->pairs) < map->cursor_at)
-        map->cursor_before--;
-    value = p->value;
-    free(p->name);
-    *p = (pair){0};
-    map->count--;
-    return value;
-}
-
-size_t bl_namemap_count(const bl_namemap *map)
-{
-    return map->count;
-}
-
-bool bl_namemap_at(bl_namemap *map, size_t i, const char **name, void **value)
-{
-    if (i >= map->count)
-        return false;
-    if (i < map->cursor_before)
-        map->cursor_at = map->cursor_before = 0;
-    while (map->cursor_before < i || map->pairs[map->cursor_at].name == NULL) {
-        if (map->pairs[map->cursor_at].name != NULL)
-            map->cursor_before++;
-        map->cursor_at++;
-    }
-    *name = map->pairs[map->cursor_at].name;
-    *value = map->pairs[map->cursor_at].value;
-    return true;
 }

@@ -1,5 +1,5 @@
-/* Hash maps: from pointers to pointers (compiler passes) and from names to pointers (registries).
- * Thread: one at a time.  A map that could not grow is sticky and says so by its status. */
+/* Hashes, and the hash map of compiler passes, from pointers to pointers.
+ * Thread: one at a time.  A map that could not grow keeps what it has; its arena is sticky and says so. */
 #ifndef BL_BASE_MAP_H
 #define BL_BASE_MAP_H
 
@@ -27,8 +27,7 @@ uint64_t bl_hash_bytes(const void *data, size_t len, uint64_t seed);
 /* Pointer keys; NULL is no key.  Lives in an arena and is never freed by itself. */
 typedef struct bl_ptrmap {
     bl_arena *arena;
-    const void **keys;
-    void **values;
+    struct bl_ptrmap_entry *entries;
     size_t count, cap;
 } bl_ptrmap;
 
@@ -37,17 +36,5 @@ void bl_ptrmap_put(bl_ptrmap *map, const void *key, void *value); /* replaces */
 void *bl_ptrmap_get(const bl_ptrmap *map, const void *key);       /* NULL if absent */
 bool bl_ptrmap_has(const bl_ptrmap *map, const void *key);
 void bl_ptrmap_clear(bl_ptrmap *map);
-
-/* Name keys, copied; on the heap.  Iteration is in order of insertion. */
-typedef struct bl_namemap bl_namemap;
-bl_namemap *bl_namemap_create(void);      /* NULL if out of memory */
-void bl_namemap_destroy(bl_namemap *map); /* values are the caller's */
-BL_NODISCARD bl_status bl_namemap_put(bl_namemap *map, const char *name, void *value, bl_err *err);
-void *bl_namemap_get(const bl_namemap *map, const char *name); /* NULL if absent */
-void *bl_namemap_remove(bl_namemap *map, const char *name);    /* what was there, or NULL */
-size_t bl_namemap_count(const bl_namemap *map);
-/* The |i|-th pair still there, in order of insertion; false past the end.  Constant time when called for 0, 1, 2, ...,
- * also where the pair just seen is removed and the same |i| asked again. */
-bool bl_namemap_at(bl_namemap *map, size_t i, const char **name, void **value);
 
 #endif

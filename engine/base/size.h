@@ -7,30 +7,17 @@
 #include <stdint.h>
 
 /* Each returns true and stores the result, or returns false where it would overflow. */
-static inline bool bl_size_mul(size_t a, size_t b, size_t *out)
-{
-    return !__builtin_mul_overflow(a, b, out);
-}
-
-static inline bool bl_size_add(size_t a, size_t b, size_t *out)
-{
-    return !__builtin_add_overflow(a, b, out);
-}
-
-static inline bool bl_i64_mul(int64_t a, int64_t b, int64_t *out)
-{
-    return !__builtin_mul_overflow(a, b, out);
-}
-
-static inline bool bl_i64_add(int64_t a, int64_t b, int64_t *out)
-{
-    return !__builtin_add_overflow(a, b, out);
-}
-
-static inline bool bl_i64_sub(int64_t a, int64_t b, int64_t *out)
-{
-    return !__builtin_sub_overflow(a, b, out);
-}
+#define CHECKED(name, type, overflows)                                                                                           \
+    static inline bool name(type a, type b, type *out)                                                                           \
+    {                                                                                                                            \
+        return !overflows(a, b, out);                                                                                            \
+    }
+CHECKED(bl_size_mul, size_t, __builtin_mul_overflow)
+CHECKED(bl_size_add, size_t, __builtin_add_overflow)
+CHECKED(bl_i64_mul, int64_t, __builtin_mul_overflow)
+CHECKED(bl_i64_add, int64_t, __builtin_add_overflow)
+CHECKED(bl_i64_sub, int64_t, __builtin_sub_overflow)
+#undef CHECKED
 
 /* |align| is a power of two.  False on overflow. */
 static inline bool bl_size_align(size_t size, size_t align, size_t *out)

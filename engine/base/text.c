@@ -134,12 +134,6 @@ const char *bl_text_get(const bl_text *text)
     return text->data == NULL ? "" : text->data;
 }
 
-void bl_text_fini_part(bl_text *part, bl_text *whole)
-{
-    whole->failed = whole->failed || part->failed;
-    bl_text_fini(part);
-}
-
 bool bl_span_eq(bl_span a, bl_span b)
 {
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);

@@ -29,8 +29,6 @@ char *bl_text_take(bl_text *text);
 BL_NODISCARD bl_status bl_text_status(const bl_text *text, bl_err *err);
 /* What is there, "" where nothing is. */
 const char *bl_text_get(const bl_text *text);
-/* Free |part|, of which |whole| was made and which is whole only if the part was. */
-void bl_text_fini_part(bl_text *part, bl_text *whole);
 
 /* Borrowed bytes. */
 typedef struct bl_span {

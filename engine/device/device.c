@@ -71,6 +71,18 @@ static bool count_bytes(bl_device *dev, size_t bytes)
     return true;
 }
 
+/* The public fields of a buffer that the back end has made. */
+static bl_buffer *fill_in(bl_buffer *buffer, bl_device *dev, bl_buffer *parent, size_t offset, size_t bytes, unsigned generation)
+{
+    buffer->dev = dev;
+    buffer->parent = parent;
+    buffer->offset = offset;
+    buffer->bytes = bytes;
+    buffer->generation = generation;
+    atomic_init(&buffer->refs, 1);
+    return buffer;
+}
+
 bl_status bl_buffer_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err)
 {
     unsigned generation = atomic_load(&dev->generation);
@@ -99,13 +111,7 @@ bl_status bl_buffer_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err 
         atomic_fetch_sub(&dev->bytes_used, bytes);
         return st;
     }
-    buffer->dev = dev;
-    buffer->parent = NULL;
-    buffer->bytes = bytes;
-    buffer->offset = 0;
-    buffer->generation = generation;
-    atomic_init(&buffer->refs, 1);
-    *out = buffer;
+    *out = fill_in(buffer, dev, NULL, 0, bytes, generation);
     return BL_OK;
 }
 
@@ -136,13 +142,7 @@ bl_status bl_buffer_view(bl_buffer *parent, size_t offset, size_t bytes, bl_buff
     BL_TRY(check_generation(dev, parent->generation, "buffer", err));
     BL_TRY(check_fault(dev, "make a view", err));
     BL_TRY(dev->ops->view(parent, offset, bytes, &view, err));
-    view->dev = dev;
-    view->parent = bl_buffer_retain(parent);
-    view->bytes = bytes;
-    view->offset = offset;
-    view->generation = parent->generation;
-    atomic_init(&view->refs, 1);
-    *out = view;
+    *out = fill_in(view, dev, bl_buffer_retain(parent), offset, bytes, parent->generation);
     return BL_OK;
 }
 
@@ -166,28 +166,23 @@ void bl_buffer_release(bl_buffer *buffer)
     }
 }
 
+static bl_status check_copy(const bl_buffer *buffer, size_t offset, size_t bytes, const char *what, bl_err *err)
+{
+    BL_TRY(check_bounds(buffer, offset, bytes, err));
+    BL_TRY(check_generation(buffer->dev, buffer->generation, "buffer", err));
+    return bytes == 0 ? BL_OK : check_fault(buffer->dev, what, err);
+}
+
 bl_status bl_buffer_write(bl_buffer *buffer, size_t offset, const void *data, size_t bytes, bl_err *err)
 {
-    bl_device *dev = buffer->dev;
-
-    BL_TRY(check_bounds(buffer, offset, bytes, err));
-    BL_TRY(check_generation(dev, buffer->generation, "buffer", err));
-    if (bytes == 0)
-        return BL_OK;
-    BL_TRY(check_fault(dev, "write", err));
-    return dev->ops->write(buffer, offset, data, bytes, err);
+    BL_TRY(check_copy(buffer, offset, bytes, "write", err));
+    return bytes == 0 ? BL_OK : buffer->dev->ops->write(buffer, offset, data, bytes, err);
 }
 
 bl_status bl_buffer_read(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err)
 {
-    bl_device *dev = buffer->dev;
-
-    BL_TRY(check_bounds(buffer, offset, bytes, err));
-    BL_TRY(check_generation(dev, buffer->generation, "buffer", err));
-    if (bytes == 0)
-        return BL_OK;
-    BL_TRY(check_fault(dev, "read", err));
-    return dev->ops->read(buffer, offset, data, bytes, err);
+    BL_TRY(check_copy(buffer, offset, bytes, "read", err));
+    return bytes == 0 ? BL_OK : buffer->dev->ops->read(buffer, offset, data, bytes, err);
 }
 
 /* ---- kernels */

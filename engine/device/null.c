@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The device that runs nothing: memory of the host, kernels that are accepted unread, submissions that are done at once.
  * What is above a device is tested with it, and docs/backend.md walks through it as the model of a back end. */
-#include "engine/device/device.h"
+#include "engine/device/host.h"
 
 #include "engine/base/fault.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { MEMORY = 1 << 30, ALIGNMENT = 64 };
 
@@ -15,59 +14,10 @@ static void destroy(bl_device *dev)
     free(dev);
 }
 
-static bl_status reopen(bl_device *dev, bl_err *err)
-{
-    (void)dev, (void)err; /* nothing to open */
-    return BL_OK;
-}
-
-/* ---- memory */
-
 /* Zeroed, since no kernel ever writes it: a client must not see what the host's heap held before. */
 static bl_status alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err)
 {
-    bl_buffer *buffer = bl_calloc(1, sizeof *buffer);
-
-    if (buffer != NULL)
-        buffer->host = bl_calloc(1, bytes);
-    if (buffer == NULL || buffer->host == NULL) {
-        free(buffer);
-        return bl_fail(err, BL_ENODEVMEM, "device %s: the host has no %zu bytes", dev->info.id, bytes);
-    }
-    *out = buffer;
-    return BL_OK;
-}
-
-static bl_status view(bl_buffer *parent, size_t offset, size_t bytes, bl_buffer **out, bl_err *err)
-{
-    bl_buffer *buffer = bl_calloc(1, sizeof *buffer);
-
-    if (buffer == NULL)
-        return bl_fail(err, BL_ENOMEM, "out of host memory for a view of %zu bytes", bytes);
-    buffer->host = (char *)parent->host + offset;
-    *out = buffer;
-    return BL_OK;
-}
-
-static void dealloc(bl_buffer *buffer)
-{
-    if (buffer->parent == NULL)
-        free(buffer->host);
-    free(buffer);
-}
-
-static bl_status write_bytes(bl_buffer *buffer, size_t offset, const void *data, size_t bytes, bl_err *err)
-{
-    (void)err;
-    memcpy((char *)buffer->host + offset, data, bytes);
-    return BL_OK;
-}
-
-static bl_status read_bytes(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err)
-{
-    (void)err;
-    memcpy(data, (const char *)buffer->host + offset, bytes);
-    return BL_OK;
+    return bl_host_alloc(dev, bytes, 0, out, err);
 }
 
 /* ---- kernels and recordings: a real back end keeps the driver's handles in a struct that begins with these */
@@ -105,27 +55,21 @@ static bl_status submit(bl_recording *recording, const bl_submission *submission
     return BL_OK;
 }
 
-static bl_status wait_all(bl_device *dev, bl_err *err)
-{
-    (void)dev, (void)err; /* nothing is ever under way */
-    return BL_OK;
-}
-
 static const bl_device_ops null_ops = {
     .name = "null",
     .destroy = destroy,
-    .reopen = reopen,
+    .reopen = bl_host_nothing,
     .alloc = alloc,
-    .view = view,
-    .dealloc = dealloc,
-    .write = write_bytes,
-    .read = read_bytes,
+    .view = bl_host_view,
+    .dealloc = bl_host_dealloc,
+    .write = bl_host_write,
+    .read = bl_host_read,
     .kernel = make_kernel,
     .kernel_destroy = destroy_kernel,
     .record = record,
     .recording_destroy = destroy_recording,
     .submit = submit,
-    .wait = wait_all,
+    .wait = bl_host_nothing, /* nothing is ever under way */
 };
 
 static const bl_device_info null_info = {

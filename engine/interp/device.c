@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The device interp:0: kernels interpreted on the host, and checked while they run. */
-#include "engine/device/device.h"
+#include "engine/device/host.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
@@ -37,64 +37,9 @@ static void destroy(bl_device *dev)
     free(d);
 }
 
-static bl_status reopen(bl_device *dev, bl_err *err)
-{
-    (void)dev;
-    (void)err;
-    return BL_OK;
-}
-
-/* ---- buffers: host memory */
-
 static bl_status alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err)
 {
-    bl_buffer *b = bl_calloc(1, sizeof *b);
-    void *host = bl_realloc(NULL, bytes);
-
-    *out = NULL;
-    if (b == NULL || host == NULL) {
-        free(b);
-        free(host);
-        return bl_fail(err, BL_ENODEVMEM, "no %zu bytes for a buffer of %s", bytes, dev->info.id);
-    }
-    memset(host, 0xff, bytes); /* undefined: a NaN is noticed sooner than a zero */
-    b->host = host;
-    *out = b;
-    return BL_OK;
-}
-
-static bl_status view(bl_buffer *parent, size_t offset, size_t bytes, bl_buffer **out, bl_err *err)
-{
-    bl_buffer *b = bl_calloc(1, sizeof *b);
-
-    (void)bytes;
-    *out = NULL;
-    if (b == NULL)
-        return bl_fail(err, BL_ENOMEM, "a view of a buffer");
-    b->host = (char *)parent->host + offset;
-    *out = b;
-    return BL_OK;
-}
-
-static void dealloc(bl_buffer *buffer)
-{
-    if (buffer->parent == NULL)
-        free(buffer->host);
-    free(buffer);
-}
-
-static bl_status write_bytes(bl_buffer *buffer, size_t offset, const void *data, size_t bytes, bl_err *err)
-{
-    (void)err;
-    memcpy((char *)buffer->host + offset, data, bytes);
-    return BL_OK;
-}
-
-static bl_status read_bytes(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err)
-{
-    (void)err;
-    memcpy(data, (const char *)buffer->host + offset, bytes);
-    return BL_OK;
+    return bl_host_alloc(dev, bytes, 0xff, out, err); /* undefined: a NaN is noticed sooner than a zero */
 }
 
 /* ---- kernels */
@@ -211,28 +156,21 @@ static bl_status submit(bl_recording *recording, const bl_submission *submission
     return BL_OK;
 }
 
-static bl_status wait_all(bl_device *dev, bl_err *err)
-{
-    (void)dev; /* submit has run everything */
-    (void)err;
-    return BL_OK;
-}
-
 static const bl_device_ops interp_ops = {
     .name = "interp",
     .destroy = destroy,
-    .reopen = reopen,
+    .reopen = bl_host_nothing,
     .alloc = alloc,
-    .view = view,
-    .dealloc = dealloc,
-    .write = write_bytes,
-    .read = read_bytes,
+    .view = bl_host_view,
+    .dealloc = bl_host_dealloc,
+    .write = bl_host_write,
+    .read = bl_host_read,
     .kernel = kernel,
     .kernel_destroy = kernel_destroy,
     .record = record,
     .recording_destroy = recording_destroy,
     .submit = submit,
-    .wait = wait_all,
+    .wait = bl_host_nothing, /* submit has run everything */
 };
 
 /* ---- the one device */

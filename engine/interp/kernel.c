@@ -12,29 +12,14 @@ enum {
 };
 #define SCRATCH_LIMIT ((size_t)256 << 20)
 
-typedef enum step_kind {
-    STEP_ALU,
-    STEP_GROUP_ID,
-    STEP_LOCAL_ID,
-    STEP_LOAD,
-    STEP_STORE,
-    STEP_STACK,
-    STEP_FOLD,
-    STEP_LOOP,
-    STEP_END,
-    STEP_COPY, /* ACC and SET */
-    STEP_BARRIER,
-    STEP_DONE
-} step_kind;
-
 /* A register: |lanes| values of each group, |at| values (times the width) into the register file. */
 typedef struct operand {
     uint32_t at, lanes;
 } operand;
 
 typedef struct step {
-    step_kind kind;
-    bl_op op;       /* FOLD: by which */
+    bl_op op;       /* SINK: the end of the kernel */
+    bl_op fold;     /* FOLD: by which */
     bl_dtype dtype; /* of the result */
     bl_dtype from;  /* of the operands; of the second for WHERE */
     operand out;
@@ -107,18 +92,6 @@ typedef struct translator {
     bool barrier;
 } translator;
 
-static step_kind kind_of(bl_op op)
-{
-    static const uint8_t kinds[BL_OP_COUNT] = {
-        [BL_OP_GROUP_ID] = STEP_GROUP_ID, [BL_OP_LOCAL_ID] = STEP_LOCAL_ID, [BL_OP_LOAD] = STEP_LOAD,
-        [BL_OP_STORE] = STEP_STORE,       [BL_OP_STACK] = STEP_STACK,       [BL_OP_FOLD] = STEP_FOLD,
-        [BL_OP_LOOP] = STEP_LOOP,         [BL_OP_END] = STEP_END,           [BL_OP_ACC] = STEP_COPY,
-        [BL_OP_SET] = STEP_COPY,          [BL_OP_BARRIER] = STEP_BARRIER,
-    };
-
-    return bl_op_get_class(op) == BL_CLASS_ALU ? STEP_ALU : (step_kind)kinds[op];
-}
-
 static operand take_register(translator *t, uint32_t lanes)
 {
     operand out = {t->code->lanes, lanes};
@@ -131,7 +104,7 @@ static void link_loop(translator *t, step *s)
 {
     uint32_t here = t->code->nsteps;
 
-    if (s->kind == STEP_LOOP) {
+    if (s->op == BL_OP_LOOP) {
         take_register(t, 1); /* the groups' own limits, next to the counter */
         t->loop[t->depth++] = here;
         if (t->depth > t->code->depth)
@@ -151,13 +124,13 @@ static void add_step(translator *t, uint32_t number)
 
     if (args == NULL)
         return; /* sticky in the arena */
-    s->kind = kind_of((bl_op)in->op);
     s->inst = number;
     s->out = t->of[number];
-    s->op = (bl_op)(in->op == BL_OP_FOLD ? in->sub : in->op);
+    s->op = (bl_op)in->op;
+    s->fold = (bl_op)in->sub;
     s->dtype = (bl_dtype)in->dtype;
     s->dimension = (uint32_t)in->arg;
-    if (s->kind == STEP_LOAD || s->kind == STEP_STORE) {
+    if (s->op == BL_OP_LOAD || s->op == BL_OP_STORE) {
         const bl_inst *buffer = &all[in->args[0]];
 
         s->memory = buffer->sub ? t->of[in->args[0]].at : (uint32_t)buffer->arg;
@@ -171,11 +144,11 @@ static void add_step(translator *t, uint32_t number)
     for (uint32_t i = skip; i < in->nargs; i++)
         args[s->nargs++] = t->of[in->args[i]];
     s->args = args;
-    if (s->kind == STEP_ALU)
+    if (bl_op_get_class(s->op) == BL_CLASS_ALU)
         s->from = (bl_dtype)all[in->args[in->op == BL_OP_WHERE]].dtype;
-    if (s->kind == STEP_LOOP || s->kind == STEP_END)
+    if (s->op == BL_OP_LOOP || s->op == BL_OP_END)
         link_loop(t, s);
-    t->barrier |= s->kind == STEP_BARRIER;
+    t->barrier |= s->op == BL_OP_BARRIER;
     t->code->nsteps++;
 }
 
@@ -235,7 +208,7 @@ bl_status bl_interp_compile(bl_arena *arena, const bl_linear *linear, bl_interp_
     for (uint32_t i = 0; i < linear->ninst; i++)
         add_inst(&t, i);
     BL_TRY(bl_arena_status(arena, err));
-    code->steps[code->nsteps++].kind = STEP_DONE;
+    code->steps[code->nsteps++].op = BL_OP_SINK;
     code->items = t.barrier ? linear->local[0] * linear->local[1] * linear->local[2] : 1;
     code->local_bytes = t.local_at;
     BL_TRY(choose_width(code, err));
@@ -289,7 +262,7 @@ static void run_id(const runner *r, const item *it, const step *s)
     uint64_t below = s->dimension == 0 ? 1 : s->dimension == 1 ? groups[0] : (uint64_t)groups[0] * groups[1];
 
     for (uint32_t i = 0; i < r->n; i++)
-        out[i].u = s->kind == STEP_LOCAL_ID ? it->id[s->dimension] : (r->first + i) / below % groups[s->dimension];
+        out[i].u = s->op == BL_OP_LOCAL_ID ? it->id[s->dimension] : (r->first + i) / below % groups[s->dimension];
 }
 
 static void run_stack(const runner *r, const item *it, const step *s)
@@ -316,7 +289,7 @@ static void run_fold(const runner *r, const item *it, const step *s)
             half = (n + 1) / 2;
             for (uint32_t l = 0; l + half < n; l++) {
                 bl_scalar pair[2] = {part[l], part[l + half]};
-                part[l] = bl_eval(s->op, s->dtype, pair);
+                part[l] = bl_eval(s->fold, s->dtype, pair);
             }
         }
         out[i] = part[0];
@@ -368,7 +341,7 @@ static inline void write_element(bl_dtype dtype, bl_scalar value, unsigned char 
 static bl_status outside(const runner *r, const step *s, int64_t index, uint64_t elements)
 {
     const char *name = r->code->name;
-    const char *verb = s->kind == STEP_LOAD ? "reads" : "writes";
+    const char *verb = s->op == BL_OP_LOAD ? "reads" : "writes";
 
     if (s->elements)
         return bl_fail(r->err, BL_EDEVICE, "kernel %s, instruction %u %s element %lld of local memory that has %llu", name,
@@ -380,7 +353,7 @@ static bl_status outside(const runner *r, const step *s, int64_t index, uint64_t
 /* A LOAD or STORE of one group; nothing outside the memory is touched. */
 static bl_status access_group(const runner *r, const item *it, const step *s, uint32_t group)
 {
-    bool load = s->kind == STEP_LOAD;
+    bool load = s->op == BL_OP_LOAD;
     uint32_t lanes = s->out.lanes, gate_arg = load ? 1 : 2;
     operand index = s->args[0], value = load ? s->out : s->args[1];
     const bl_scalar *gate = s->nargs > gate_arg ? at(r, it, s->args[gate_arg]) : NULL;
@@ -429,7 +402,7 @@ static bl_status run_access(const runner *r, const item *it, const step *s)
 {
     uint64_t mask = it->levels[it->depth].mask;
 
-    if (s->kind == STEP_LOAD && s->dtype == BL_F32 && s->out.lanes == 1 && s->nargs == 1 && !s->elements && mask == UINT64_MAX)
+    if (s->op == BL_OP_LOAD && s->dtype == BL_F32 && s->out.lanes == 1 && s->nargs == 1 && !s->elements && mask == UINT64_MAX)
         return load_f32(r, it, s);
     for (uint32_t i = 0; i < r->n; i++)
         if (active(mask, i))
@@ -494,38 +467,38 @@ static bl_status run_item(const runner *r, item *it, bool *done)
     for (;;) {
         const step *s = &r->code->steps[it->pc++];
 
-        switch (s->kind) {
-        case STEP_ALU:
-            run_alu(r, it, s);
-            break;
-        case STEP_GROUP_ID:
-        case STEP_LOCAL_ID:
+        switch ((int)s->op) {
+        case BL_OP_GROUP_ID:
+        case BL_OP_LOCAL_ID:
             run_id(r, it, s);
             break;
-        case STEP_LOAD:
-        case STEP_STORE:
+        case BL_OP_LOAD:
+        case BL_OP_STORE:
             BL_TRY(run_access(r, it, s));
             break;
-        case STEP_STACK:
+        case BL_OP_STACK:
             run_stack(r, it, s);
             break;
-        case STEP_FOLD:
+        case BL_OP_FOLD:
             run_fold(r, it, s);
             break;
-        case STEP_LOOP:
+        case BL_OP_LOOP:
             run_loop(r, it, s);
             break;
-        case STEP_END:
+        case BL_OP_END:
             run_end(r, it, s);
             break;
-        case STEP_COPY:
+        case BL_OP_ACC:
+        case BL_OP_SET:
             run_copy(r, it, s);
             break;
-        case STEP_BARRIER:
+        case BL_OP_BARRIER:
+        case BL_OP_SINK:
+            *done = s->op == BL_OP_SINK;
             return BL_OK;
-        case STEP_DONE:
-            *done = true;
-            return BL_OK;
+        default:
+            run_alu(r, it, s);
+            break;
         }
     }
 }

@@ -68,23 +68,22 @@ static wide floor_div(wide x, wide y)
     return (x % y != 0 && ((x < 0) != (y < 0))) ? q - 1 : q;
 }
 
+/* What lies between four corners. */
+static interval hull(wide a, wide b, wide c, wide d)
+{
+    return (interval){least(least(a, b), least(c, d)), most(most(a, b), most(c, d))};
+}
+
 static interval times(interval a, interval b)
 {
-    interval one = {least(a.lo * b.lo, a.lo * b.hi), most(a.lo * b.lo, a.lo * b.hi)};
-    interval two = {least(a.hi * b.lo, a.hi * b.hi), most(a.hi * b.lo, a.hi * b.hi)};
-
-    return join(one, two);
+    return hull(a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi);
 }
 
 static interval quotient(interval a, interval b, interval unknown)
 {
-    interval one, two;
-
     if (b.lo <= 0 && b.hi >= 0)
         return a.lo >= 0 && b.lo >= 0 ? (interval){0, a.hi} : unknown;
-    one = (interval){least(floor_div(a.lo, b.lo), floor_div(a.lo, b.hi)), most(floor_div(a.lo, b.lo), floor_div(a.lo, b.hi))};
-    two = (interval){least(floor_div(a.hi, b.lo), floor_div(a.hi, b.hi)), most(floor_div(a.hi, b.lo), floor_div(a.hi, b.hi))};
-    return join(one, two);
+    return hull(floor_div(a.lo, b.lo), floor_div(a.lo, b.hi), floor_div(a.hi, b.lo), floor_div(a.hi, b.hi));
 }
 
 static interval modulo(interval a, interval b, interval unknown)
@@ -140,7 +139,7 @@ static interval shift(bl_op op, interval a, interval b, interval unknown)
         return unknown;
     if (op == BL_OP_SHL)
         return times(a, (interval){(wide)1 << b.lo, (wide)1 << b.hi});
-    return (interval){least(a.lo >> b.lo, a.lo >> b.hi), most(a.hi >> b.lo, a.hi >> b.hi)};
+    return hull(a.lo >> b.lo, a.lo >> b.hi, a.hi >> b.lo, a.hi >> b.hi);
 }
 
 static interval binary(bl_op op, bl_dtype dtype, interval a, interval b)

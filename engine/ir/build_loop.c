@@ -13,15 +13,19 @@ static const bl_node *first_poison(int n, const bl_node *const *nodes)
     return NULL;
 }
 
-static uint8_t wider(const bl_node *x, const bl_node *y)
+static const bl_node *make(bl_ir *ir, bl_op op, bl_dtype dtype, int lanes, unsigned sub, int64_t arg, size_t nsrc,
+                           const bl_node *const *src)
 {
-    return x->lanes > y->lanes ? x->lanes : y->lanes;
+    bl_node proto = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .lanes = (uint8_t)lanes, .sub = (uint8_t)sub, .arg = arg};
+
+    proto.nsrc = (uint32_t)nsrc;
+    proto.src = src;
+    return bl_node_make(ir, &proto);
 }
 
 const bl_node *bl_param(bl_ir *ir, int number, bl_dtype dtype, bool local)
 {
-    return bl_node_make(ir,
-                        &(bl_node){.op = BL_OP_BUFFER, .dtype = (uint8_t)dtype, .lanes = 1, .sub = local ? 1 : 0, .arg = number});
+    return make(ir, BL_OP_BUFFER, dtype, 1, local ? 1 : 0, number, 0, NULL);
 }
 
 const bl_node *bl_range(bl_ir *ir, int number, bl_axis_kind kind, const bl_node *extent)
@@ -30,16 +34,18 @@ const bl_node *bl_range(bl_ir *ir, int number, bl_axis_kind kind, const bl_node 
         return extent;
     if (extent->dtype != BL_INDEX || extent->lanes != 1)
         return BUG(ir, "range: the extent is no index");
-    return bl_node_make(
-        ir,
-        &(bl_node){
-            .op = BL_OP_RANGE, .dtype = BL_INDEX, .lanes = 1, .sub = (uint8_t)kind, .nsrc = 1, .src = &extent, .arg = number});
+    return make(ir, BL_OP_RANGE, BL_INDEX, 1, kind, number, 1, &extent);
 }
 
-static const bl_node *check_access(bl_ir *ir, const char *what, const bl_node *buffer, const bl_node *index, const bl_node *gate)
+/* What is wrong with the |n| operands of an access, the gate (or NULL) behind them; else NULL. */
+static const bl_node *check_access(bl_ir *ir, const char *what, uint32_t n, const bl_node *const *src)
 {
-    if (buffer->op != BL_OP_BUFFER)
-        return BUG(ir, "%s: %s is no buffer", what, bl_op_name((bl_op)buffer->op));
+    const bl_node *bad = first_poison(src[n] != NULL ? (int)n + 1 : (int)n, src), *index = src[1], *gate = src[n];
+
+    if (bad != NULL)
+        return bad;
+    if (src[0]->op != BL_OP_BUFFER)
+        return BUG(ir, "%s: %s is no buffer", what, bl_op_name((bl_op)src[0]->op));
     if (!bl_dtype_is_int((bl_dtype)index->dtype))
         return BUG(ir, "%s: the index is %s", what, bl_dtype_name((bl_dtype)index->dtype));
     if (gate != NULL && (gate->dtype != BL_BOOL || (gate->lanes != 1 && gate->lanes != index->lanes)))
@@ -50,40 +56,28 @@ static const bl_node *check_access(bl_ir *ir, const char *what, const bl_node *b
 
 const bl_node *bl_load(bl_ir *ir, const bl_node *buffer, const bl_node *index, const bl_node *gate)
 {
-    const bl_node *src[3] = {buffer, index, gate};
-    const bl_node *bad = NULL;
+    const bl_node *src[3] = {buffer, index, gate != NULL && bl_is_int(gate, 1) ? NULL : gate};
+    const bl_node *bad = check_access(ir, "load", 2, src);
 
-    if (gate != NULL && bl_is_int(gate, 1))
-        gate = NULL;
-    bad = first_poison(gate != NULL ? 3 : 2, src);
-    bad = bad != NULL ? bad : check_access(ir, "load", buffer, index, gate);
     if (bad != NULL)
         return bad;
     if (gate != NULL && bl_is_int(gate, 0))
         return bl_const_int(ir, (bl_dtype)buffer->dtype, 0);
-    return bl_node_make(
-        ir,
-        &(bl_node){.op = BL_OP_LOAD, .dtype = buffer->dtype, .lanes = index->lanes, .nsrc = gate != NULL ? 3 : 2, .src = src});
+    return make(ir, BL_OP_LOAD, (bl_dtype)buffer->dtype, index->lanes, 0, 0, src[2] != NULL ? 3 : 2, src);
 }
 
 const bl_node *bl_store(bl_ir *ir, const bl_node *buffer, const bl_node *index, const bl_node *value, const bl_node *gate)
 {
-    const bl_node *src[4] = {buffer, index, value, gate};
-    const bl_node *bad = NULL;
+    const bl_node *src[4] = {buffer, index, value, gate != NULL && bl_is_int(gate, 1) ? NULL : gate};
+    const bl_node *bad = check_access(ir, "store", 3, src);
+    int lanes = index->lanes > value->lanes ? index->lanes : value->lanes;
 
-    if (gate != NULL && bl_is_int(gate, 1))
-        gate = NULL;
-    bad = first_poison(gate != NULL ? 4 : 3, src);
-    bad = bad != NULL ? bad : check_access(ir, "store", buffer, index, gate);
     if (bad != NULL)
         return bad;
     if (value->dtype != buffer->dtype)
         return BUG(ir, "store: %s into a buffer of %s", bl_dtype_name((bl_dtype)value->dtype),
                    bl_dtype_name((bl_dtype)buffer->dtype));
-    return bl_node_make(
-        ir,
-        &(bl_node){
-            .op = BL_OP_STORE, .dtype = buffer->dtype, .lanes = wider(index, value), .nsrc = gate != NULL ? 4 : 3, .src = src});
+    return make(ir, BL_OP_STORE, (bl_dtype)buffer->dtype, lanes, 0, 0, src[3] != NULL ? 4 : 3, src);
 }
 
 const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node *const *values, int nranges,
@@ -122,20 +116,14 @@ const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node 
             return BUG(ir, "reduce: %s is no range", bl_op_name((bl_op)ranges[i]->op));
         src[nvalues + i] = ranges[i];
     }
-    return bl_node_make(ir, &(bl_node){.op = BL_OP_REDUCE,
-                                       .dtype = values[0]->dtype,
-                                       .lanes = lanes,
-                                       .sub = (uint8_t)fold,
-                                       .nsrc = (uint32_t)nsrc,
-                                       .src = src,
-                                       .arg = nvalues});
+    return make(ir, BL_OP_REDUCE, (bl_dtype)values[0]->dtype, lanes, fold, nvalues, nsrc, src);
 }
 
 const bl_node *bl_lane(bl_ir *ir, int64_t number, int lanes)
 {
     if (lanes < 2 || lanes > BL_MAX_LANES)
         return BUG(ir, "lane: %d lanes", lanes);
-    return bl_node_make(ir, &(bl_node){.op = BL_OP_LANE, .dtype = BL_INDEX, .lanes = (uint8_t)lanes, .arg = number});
+    return make(ir, BL_OP_LANE, BL_INDEX, lanes, 0, number, 0, NULL);
 }
 
 const bl_node *bl_stack(bl_ir *ir, int lanes, const bl_node *const *scalars)
@@ -151,9 +139,7 @@ const bl_node *bl_stack(bl_ir *ir, int lanes, const bl_node *const *scalars)
         if (scalars[i]->dtype != scalars[0]->dtype || scalars[i]->lanes != 1)
             return BUG(ir, "stack: takes scalars of one dtype");
     }
-    return bl_node_make(
-        ir, &(bl_node){
-                .op = BL_OP_STACK, .dtype = scalars[0]->dtype, .lanes = (uint8_t)lanes, .nsrc = (uint32_t)lanes, .src = scalars});
+    return make(ir, BL_OP_STACK, (bl_dtype)scalars[0]->dtype, lanes, 0, 0, (size_t)lanes, scalars);
 }
 
 const bl_node *bl_fold(bl_ir *ir, bl_op fold, const bl_node *vector)
@@ -164,8 +150,7 @@ const bl_node *bl_fold(bl_ir *ir, bl_op fold, const bl_node *vector)
         return BUG(ir, "fold: cannot fold by %s", bl_op_name(fold));
     if (vector->lanes == 1)
         return vector;
-    return bl_node_make(
-        ir, &(bl_node){.op = BL_OP_FOLD, .dtype = vector->dtype, .lanes = 1, .sub = (uint8_t)fold, .nsrc = 1, .src = &vector});
+    return make(ir, BL_OP_FOLD, (bl_dtype)vector->dtype, 1, fold, 0, 1, &vector);
 }
 
 const bl_node *bl_sink(bl_ir *ir, int n, const bl_node *const *stores)
@@ -178,5 +163,5 @@ const bl_node *bl_sink(bl_ir *ir, int n, const bl_node *const *stores)
         if (stores[i]->op != BL_OP_STORE)
             return BUG(ir, "sink: %s is no store", bl_op_name((bl_op)stores[i]->op));
     }
-    return bl_node_make(ir, &(bl_node){.op = BL_OP_SINK, .dtype = BL_BOOL, .lanes = 1, .nsrc = (uint32_t)n, .src = stores});
+    return make(ir, BL_OP_SINK, BL_BOOL, 1, 0, 0, (size_t)n, stores);
 }

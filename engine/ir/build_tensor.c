@@ -28,18 +28,23 @@ static const bl_node *check_shape(bl_ir *ir, const char *what, int ndim, const b
     return NULL;
 }
 
+static const bl_node *make_typed(bl_ir *ir, bl_op op, bl_dtype dtype, uint32_t nsrc, const bl_node *const *src, int ndim,
+                                 const bl_node *const *dim, int64_t arg, unsigned sub)
+{
+    bl_node proto = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .lanes = 1, .sub = (uint8_t)sub, .arg = arg};
+
+    proto.nsrc = nsrc;
+    proto.src = src;
+    proto.ndim = (uint8_t)ndim;
+    proto.dim = dim;
+    return bl_node_make(ir, &proto);
+}
+
 /* A node of |op| over |src| in shape |dim|, its dtype that of the first source. */
 static const bl_node *make(bl_ir *ir, bl_op op, uint32_t nsrc, const bl_node *const *src, int ndim, const bl_node *const *dim,
                            int64_t arg)
 {
-    return bl_node_make(ir, &(bl_node){.op = (uint8_t)op,
-                                       .dtype = src[0]->dtype,
-                                       .lanes = 1,
-                                       .nsrc = nsrc,
-                                       .src = src,
-                                       .ndim = (uint8_t)ndim,
-                                       .dim = dim,
-                                       .arg = arg});
+    return make_typed(ir, op, (bl_dtype)src[0]->dtype, nsrc, src, ndim, dim, arg, 0);
 }
 
 static bool same_dims(const bl_node *x, int ndim, const bl_node *const *dim)
@@ -51,10 +56,7 @@ const bl_node *bl_input(bl_ir *ir, int slot, bl_dtype dtype, int ndim, const bl_
 {
     const bl_node *bad = check_shape(ir, "input", ndim, dim);
 
-    if (bad != NULL)
-        return bad;
-    return bl_node_make(
-        ir, &(bl_node){.op = BL_OP_INPUT, .dtype = (uint8_t)dtype, .lanes = 1, .arg = slot, .ndim = (uint8_t)ndim, .dim = dim});
+    return bad != NULL ? bad : make_typed(ir, BL_OP_INPUT, dtype, 0, NULL, ndim, dim, slot, 0);
 }
 
 const bl_node *bl_iota(bl_ir *ir, bl_dtype dtype, const bl_node *extent)
@@ -65,7 +67,7 @@ const bl_node *bl_iota(bl_ir *ir, bl_dtype dtype, const bl_node *extent)
         return bad;
     if (dtype == BL_BOOL)
         return FAIL(ir, "iota: takes numbers, not bool");
-    return bl_node_make(ir, &(bl_node){.op = BL_OP_IOTA, .dtype = (uint8_t)dtype, .lanes = 1, .ndim = 1, .dim = &extent});
+    return make_typed(ir, BL_OP_IOTA, dtype, 0, NULL, 1, &extent, 0, 0);
 }
 
 const bl_node *bl_reshape(bl_ir *ir, const bl_node *x, int ndim, const bl_node *const *dim)
@@ -242,7 +244,6 @@ const bl_node *bl_reduce(bl_ir *ir, bl_op fold, const bl_node *x, uint32_t axes)
 {
     const bl_node *dim[BL_MAX_DIMS];
     uint32_t kept = 0;
-    const bl_node *node = NULL;
 
     if (bl_is_poison(x))
         return x;
@@ -257,18 +258,7 @@ const bl_node *bl_reduce(bl_ir *ir, bl_op fold, const bl_node *x, uint32_t axes)
         kept |= 1U << i;
         dim[i] = bl_index(ir, 1);
     }
-    if (kept == 0)
-        return x;
-    node = &(bl_node){.op = BL_OP_REDUCE,
-                      .dtype = x->dtype,
-                      .lanes = 1,
-                      .sub = (uint8_t)fold,
-                      .nsrc = 1,
-                      .src = &x,
-                      .ndim = x->ndim,
-                      .dim = dim,
-                      .arg = kept};
-    return bl_node_make(ir, node);
+    return kept == 0 ? x : make_typed(ir, BL_OP_REDUCE, (bl_dtype)x->dtype, 1, &x, x->ndim, dim, kept, fold);
 }
 
 const bl_node *bl_gather(bl_ir *ir, const bl_node *x, const bl_node *index, int axis)

@@ -53,22 +53,23 @@ static bool same(const char *row, const char *text, size_t len)
     return strlen(row) == len && memcmp(row, text, len) == 0;
 }
 
-bl_dtype bl_dtype_from_name(const char *name, size_t len)
+static bl_dtype find(bool by_code, const char *text, size_t len)
 {
     for (int i = 0; i < (int)BL_DTYPE_WIRE; i++) {
-        if (same(rows[i].name, name, len))
+        if (same(by_code ? rows[i].code : rows[i].name, text, len))
             return (bl_dtype)i;
     }
     return BL_DTYPE_COUNT;
 }
 
+bl_dtype bl_dtype_from_name(const char *name, size_t len)
+{
+    return find(false, name, len);
+}
+
 bl_dtype bl_dtype_from_code(const char *code, size_t len)
 {
-    for (int i = 0; i < (int)BL_DTYPE_WIRE; i++) {
-        if (same(rows[i].code, code, len))
-            return (bl_dtype)i;
-    }
-    return BL_DTYPE_COUNT;
+    return find(true, code, len);
 }
 
 bool bl_dtype_is_float8(bl_dtype dtype)
@@ -81,40 +82,34 @@ bool bl_dtype_is_narrow(bl_dtype dtype)
     return bl_dtype_is_float(dtype) && bl_dtype_bytes(dtype) < 4;
 }
 
-/* ---- narrow floats as bits.  A format is a sign, |exponent| bits and |mantissa| bits, laid out as IEEE 754 does. */
+/* ---- floats as bits.  A format is a sign, |exponent| bits and |mantissa| bits, laid out as IEEE 754 does.  From |special| on
+ * its codes are infinity and NaNs; E4M3 has numbers where the others have those, and only NaN after them. */
 
 typedef struct format {
     int exponent, mantissa;
+    uint64_t special;
 } format;
 
-static const format f16 = {5, 10}, bf16 = {8, 7}, f32 = {8, 23}, e5m2 = {5, 2}, e4m3 = {4, 3};
-
 enum { E4M3_HIGHEST = 448, F64_MANTISSA = 52, F64_BIAS = 1023, F64_SPECIAL = 2047 };
-static const uint64_t f64_fraction = (UINT64_C(1) << F64_MANTISSA) - 1;
 
-static uint64_t f64_bits(double value)
+static format format_of(bl_dtype dtype)
 {
-    uint64_t bits;
-
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static double f64_from_bits(uint64_t bits)
-{
-    double value;
-
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    if (dtype == BL_F8E4M3)
+        return (format){4, 3, 0x7f};
+    if (dtype == BL_F8E5M2)
+        return (format){5, 2, 0x7c};
+    if (dtype == BL_F16)
+        return (format){5, 10, 0x7c00};
+    return dtype == BL_BF16 ? (format){8, 7, 0x7f80} : (format){8, 23, 0x7f800000};
 }
 
 /* To nearest even in one step: through float it would be rounded twice. */
-static uint64_t narrow(format to, double value)
+static uint64_t narrow(bl_dtype dtype, double value)
 {
-    uint64_t bits = f64_bits(value);
+    format to = format_of(dtype);
+    uint64_t bits = (bl_scalar){.f = value}.u;
     uint64_t sign = bits >> 63 << (to.exponent + to.mantissa);
-    uint64_t infinity = ((UINT64_C(1) << to.exponent) - 1) << to.mantissa;
-    uint64_t fraction = bits & f64_fraction;
+    uint64_t fraction = bits & ((UINT64_C(1) << F64_MANTISSA) - 1);
     int biased = (int)(bits >> F64_MANTISSA & F64_SPECIAL);
     int smallest = 2 - (1 << (to.exponent - 1)); /* exponent of the smallest normal number */
     int drop = F64_MANTISSA - to.mantissa;       /* bits to round away */
@@ -126,7 +121,7 @@ static uint64_t narrow(format to, double value)
 
         if (fraction != 0 && payload == 0)
             payload = UINT64_C(1) << (to.mantissa - 1); /* still a NaN */
-        return sign | infinity | payload;
+        return sign | to.special | payload;
     }
     if (biased == 0)
         return sign; /* zero, or below half of any of these formats' smallest number */
@@ -142,132 +137,81 @@ static uint64_t narrow(format to, double value)
         whole++;
     /* The leading 1 of |whole| adds one to the exponent of a normal number, and so does a carry out of the rounding. */
     result = whole + (exponent > smallest ? (uint64_t)(exponent - smallest) << to.mantissa : 0);
-    return sign | (result < infinity ? result : infinity);
+    return sign | (result < to.special ? result : to.special);
 }
 
-static double widen(format from, uint64_t bits)
+static double widen(bl_dtype dtype, uint64_t bits)
 {
-    int special = (1 << from.exponent) - 1;
-    int bias = special >> 1;
-    int biased = (int)(bits >> from.mantissa) & special;
-    uint64_t sign = bits >> (from.exponent + from.mantissa) << 63;
-    uint64_t fraction = bits & ((UINT64_C(1) << from.mantissa) - 1);
-    uint64_t exponent = (uint64_t)(biased == special ? F64_SPECIAL : biased - bias + F64_BIAS);
+    format from = format_of(dtype);
+    int bias = (1 << (from.exponent - 1)) - 1, digits = from.exponent + from.mantissa;
+    uint64_t size = bits & ((UINT64_C(1) << digits) - 1);
+    uint64_t fraction = bits & ((UINT64_C(1) << from.mantissa) - 1), exponent = size >> from.mantissa;
+    bl_scalar value = {.u = bits >> digits << 63};
 
-    if (biased == 0) /* zero or subnormal: fraction * 2^(smallest - mantissa), exact in double */
-        return f64_from_bits(sign | f64_bits(ldexp((double)fraction, 1 - bias - from.mantissa)));
-    return f64_from_bits(sign | exponent << F64_MANTISSA | fraction << (F64_MANTISSA - from.mantissa));
+    if (exponent == 0) /* zero or subnormal: fraction * 2^(smallest - mantissa), exact in double */
+        return copysign(ldexp((double)fraction, 1 - bias - from.mantissa), value.u != 0 ? -1 : 1);
+    if (size >= from.special) {
+        exponent = F64_SPECIAL;
+        fraction = dtype == BL_F8E4M3 ? UINT64_C(1) << (from.mantissa - 1) : fraction;
+    } else {
+        exponent += (uint64_t)(F64_BIAS - bias);
+    }
+    value.u |= exponent << F64_MANTISSA | fraction << (F64_MANTISSA - from.mantissa);
+    return value.f;
 }
 
 uint16_t bl_f16_from_f64(double value)
 {
-    return (uint16_t)narrow(f16, value);
-}
-
-double bl_f16_to_f64(uint16_t bits)
-{
-    return widen(f16, bits);
+    return (uint16_t)narrow(BL_F16, value);
 }
 
 uint16_t bl_bf16_from_f64(double value)
 {
-    return (uint16_t)narrow(bf16, value);
-}
-
-double bl_bf16_to_f64(uint16_t bits)
-{
-    return widen(bf16, bits);
-}
-
-/* E4M3 has numbers where IEEE 754 has infinities and most NaNs: what is over 448 is NaN, 0x7f. */
-static uint8_t narrow8(bl_dtype dtype, double value)
-{
-    uint8_t sign = signbit(value) ? 0x80 : 0;
-    double size = fabs(value), unit;
-    int exponent, code;
-
-    if (dtype == BL_F8E5M2)
-        return (uint8_t)narrow(e5m2, value);
-    if (!(size < 480))
-        return sign | 0x7f;
-    if (size < 0x1p-6)
-        return (uint8_t)(sign | (int)nearbyint(size * 0x1p9));
-    (void)frexp(size, &exponent); /* size is between 2^(exponent - 1) and 2^exponent */
-    unit = ldexp(1, exponent - 1 - e4m3.mantissa);
-    code = ((exponent - 1 + 7) << e4m3.mantissa) + (int)nearbyint(size / unit) - 8;
-    return (uint8_t)(sign | (code < 0x7f ? code : 0x7f));
-}
-
-static double widen8(bl_dtype dtype, uint8_t bits)
-{
-    int code = bits & 0x7f;
-    double size;
-
-    if (dtype == BL_F8E5M2)
-        return widen(e5m2, bits);
-    if (code == 0x7f)
-        return copysign(NAN, (bits & 0x80) != 0 ? -1 : 1);
-    size = code < 8 ? code * 0x1p-9 : ldexp(8 + (code & 7), (code >> e4m3.mantissa) - 7 - e4m3.mantissa);
-    return (bits & 0x80) != 0 ? -size : size;
+    return (uint16_t)narrow(BL_BF16, value);
 }
 
 /* The processor converts float32, except NaNs: it would set the quiet bit, and a bitcast must keep them as they are. */
-static uint32_t f32_bits(double value)
+static uint64_t real_bits(bl_dtype dtype, double value)
 {
-    float narrowed;
+    float narrowed = (float)value;
     uint32_t bits;
 
-    if (isnan(value))
-        return (uint32_t)narrow(f32, value);
-    narrowed = (float)value;
+    if (dtype == BL_F64)
+        return (bl_scalar){.f = value}.u;
+    if (dtype != BL_F32 || isnan(value))
+        return narrow(dtype, value);
     memcpy(&bits, &narrowed, sizeof bits);
     return bits;
 }
 
-static double f32_from_bits(uint32_t bits)
+static double real_from_bits(bl_dtype dtype, uint64_t bits)
 {
+    uint32_t low = (uint32_t)bits;
     float value;
 
-    memcpy(&value, &bits, sizeof value);
-    return isnan(value) ? widen(f32, bits) : (double)value;
+    if (dtype == BL_F64)
+        return (bl_scalar){.u = bits}.f;
+    memcpy(&value, &low, sizeof value);
+    return dtype != BL_F32 || isnan(value) ? widen(dtype, bits) : (double)value;
 }
 
 /* ---- values */
 
 bl_scalar bl_scalar_fit(bl_dtype dtype, bl_scalar value)
 {
-    switch (dtype) {
-    case BL_BOOL:
-        return (bl_scalar){.u = value.u != 0};
-    case BL_I8:
-        return (bl_scalar){.i = (int8_t)value.u};
-    case BL_I16:
-        return (bl_scalar){.i = (int16_t)value.u};
-    case BL_I32:
-        return (bl_scalar){.i = (int32_t)value.u};
-    case BL_U8:
-        return (bl_scalar){.u = (uint8_t)value.u};
-    case BL_U16:
-        return (bl_scalar){.u = (uint16_t)value.u};
-    case BL_U32:
-        return (bl_scalar){.u = (uint32_t)value.u};
-    case BL_F8E4M3:
-    case BL_F8E5M2:
-        return (bl_scalar){.f = widen8(dtype, narrow8(dtype, value.f))};
-    case BL_F16:
-        return (bl_scalar){.f = bl_f16_to_f64(bl_f16_from_f64(value.f))};
-    case BL_BF16:
-        return (bl_scalar){.f = bl_bf16_to_f64(bl_bf16_from_f64(value.f))};
-    case BL_F32:
-        return (bl_scalar){.f = f32_from_bits(f32_bits(value.f))};
-    case BL_I64:
-    case BL_U64:
-    case BL_F64:
-    case BL_INDEX:
-    case BL_DTYPE_COUNT:
+    int unused = 64 - (int)bl_dtype_bytes(dtype) * 8; /* high bits */
+
+    switch (bl_dtype_get_kind(dtype)) {
+    case BL_KIND_FLOAT:
+        return (bl_scalar){.f = real_from_bits(dtype, real_bits(dtype, value.f))};
+    case BL_KIND_INT:
+        return (bl_scalar){.i = (int64_t)(value.u << unused) >> unused};
+    case BL_KIND_UINT:
+        return (bl_scalar){.u = value.u << unused >> unused};
+    case BL_KIND_BOOL:
         break;
     }
-    return value;
+    return (bl_scalar){.u = value.u != 0};
 }
 
 static int width(bl_dtype dtype)
@@ -330,15 +274,9 @@ bl_scalar bl_scalar_read(bl_dtype dtype, const void *bytes)
     bl_scalar value = {.u = 0};
 
     memcpy(&value, bytes, bl_dtype_bytes(dtype));
-    if (bl_dtype_is_float8(dtype))
-        return (bl_scalar){.f = widen8(dtype, (uint8_t)value.u)};
-    if (dtype == BL_F16)
-        return (bl_scalar){.f = bl_f16_to_f64((uint16_t)value.u)};
-    if (dtype == BL_BF16)
-        return (bl_scalar){.f = bl_bf16_to_f64((uint16_t)value.u)};
-    if (dtype == BL_F32)
-        return (bl_scalar){.f = f32_from_bits((uint32_t)value.u)};
-    return dtype == BL_F64 ? value : bl_scalar_fit(dtype, value); /* extends the sign */
+    if (bl_dtype_is_float(dtype))
+        return (bl_scalar){.f = real_from_bits(dtype, value.u)};
+    return bl_scalar_fit(dtype, value); /* extends the sign */
 }
 
 void bl_scalar_write(bl_dtype dtype, bl_scalar value, void *bytes)
@@ -347,14 +285,8 @@ void bl_scalar_write(bl_dtype dtype, bl_scalar value, void *bytes)
 
     if (dtype == BL_BOOL)
         bits = value.u != 0;
-    else if (bl_dtype_is_float8(dtype))
-        bits = narrow8(dtype, value.f);
-    else if (dtype == BL_F16)
-        bits = bl_f16_from_f64(value.f);
-    else if (dtype == BL_BF16)
-        bits = bl_bf16_from_f64(value.f);
-    else if (dtype == BL_F32)
-        bits = f32_bits(value.f);
+    else if (bl_dtype_is_float(dtype))
+        bits = real_bits(dtype, value.f);
     memcpy(bytes, &bits, bl_dtype_bytes(dtype));
 }
 

@@ -50,8 +50,6 @@ bl_scalar bl_scalar_lowest(bl_dtype dtype);
 bl_scalar bl_scalar_highest(bl_dtype dtype);
 
 uint16_t bl_f16_from_f64(double value); /* nearest even, directly from double */
-double bl_f16_to_f64(uint16_t bits);
 uint16_t bl_bf16_from_f64(double value);
-double bl_bf16_to_f64(uint16_t bits);
 
 #endif

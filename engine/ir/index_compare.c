@@ -3,13 +3,6 @@
 #include "engine/base/size.h"
 #include "engine/ir/index_sum.h"
 
-static void difference_of(bl_sum *d, const bl_node *x, const bl_node *y)
-{
-    bl_sum_init(d, 0);
-    bl_sum_add(d, x, 1);
-    bl_sum_add(d, y, -1);
-}
-
 static int64_t magnitude(int64_t x)
 {
     return x < 0 ? -x : x;
@@ -80,15 +73,9 @@ static bool open_quotient(bl_sum *d)
 
 static const bl_node *make_compare(bl_ir *ir, bl_op op, const bl_node *x, const bl_node *y)
 {
-    const bl_node *src[2] = {x, y};
+    bool swapped = op == BL_OP_CMPEQ && !bl_is_const(y) && (bl_is_const(x) || x->id > y->id);
 
-    if (op == BL_OP_CMPEQ && !bl_is_const(y) && (bl_is_const(x) || x->id > y->id)) {
-        src[0] = y;
-        src[1] = x;
-    }
-    return bl_node_make(
-        ir, &(bl_node){
-                .op = (uint8_t)op, .dtype = BL_BOOL, .nsrc = 2, .src = src, .lanes = x->lanes > y->lanes ? x->lanes : y->lanes});
+    return swapped ? bl_index_make(ir, op, y, x) : bl_index_make(ir, op, x, y);
 }
 
 /* The two sides of "d > 0" or "d = 0": negative terms move to the left, and the constant stands beside the positive terms, or
@@ -145,7 +132,7 @@ const bl_node *bl_fn_less(bl_ir *ir, const bl_match *m)
     bl_sum d;
     int decided = -1;
 
-    difference_of(&d, m->root->src[1], m->root->src[0]);
+    bl_sum_difference(&d, m->root->src[1], m->root->src[0]);
     do {
         bl_sum_recombine(ir, &d);
         if (!fits_sides(&d))
@@ -190,7 +177,7 @@ const bl_node *bl_fn_equal(bl_ir *ir, const bl_match *m)
     bl_sum d, opposite;
     const bl_node *made = NULL;
 
-    difference_of(&d, m->root->src[0], m->root->src[1]);
+    bl_sum_difference(&d, m->root->src[0], m->root->src[1]);
     bl_sum_recombine(ir, &d);
     if (!fits_sides(&d))
         return NULL;
@@ -312,15 +299,7 @@ const bl_node *bl_fn_conjunction(bl_ir *ir, const bl_match *m)
         return NULL;
     if (all.never)
         return truth(ir, false);
-    for (int i = 0; i < all.count; i++) {
-        const bl_node *src[2] = {made, all.at[i]};
-        uint8_t lanes = all.at[i]->lanes;
-        if (made == NULL) {
-            made = all.at[i];
-            continue;
-        }
-        lanes = made->lanes > lanes ? made->lanes : lanes;
-        made = bl_node_make(ir, &(bl_node){.op = BL_OP_AND, .dtype = BL_BOOL, .lanes = lanes, .nsrc = 2, .src = src});
-    }
+    for (int i = 0; i < all.count; i++)
+        made = made == NULL ? all.at[i] : bl_index_make(ir, BL_OP_AND, made, all.at[i]);
     return made != NULL ? made : truth(ir, true);
 }

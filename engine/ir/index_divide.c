@@ -3,29 +3,22 @@
 #include "engine/base/size.h"
 #include "engine/ir/index_sum.h"
 
-/* The sum of a node that may not be interned, from its sources. */
+/* The sum of a node that may not be interned. */
 static void sum_of(bl_ir *ir, bl_sum *sum, const bl_node *root)
 {
+    bl_sum left, right;
+
     bl_sum_init(sum, 0);
-    bl_sum_add(sum, root->src[0], 1);
-    if (root->op == BL_OP_ADD) {
-        bl_sum_add(sum, root->src[1], 1);
-    } else if (root->op == BL_OP_SUB) {
-        bl_sum_add(sum, root->src[1], -1);
-    } else if (root->op == BL_OP_NEG) {
-        bl_sum_init(sum, 0);
-        bl_sum_add(sum, root->src[0], -1);
-    } else { /* MUL */
-        bl_sum left = *sum;
-        bl_sum right;
-        bl_sum_init(&right, 0);
-        bl_sum_add(&right, root->src[1], 1);
-        bl_sum_init(sum, 0);
-        bl_sum_add_sum(sum, &left, right.constant);
-        sum->failed = sum->failed || right.failed;
-        for (int i = 0; i < right.count && !sum->failed; i++)
-            bl_sum_add_product(ir, sum, &left, right.at[i].node, right.at[i].coefficient);
+    if (root->op != BL_OP_MUL) {
+        bl_sum_add(sum, root, 1);
+        return;
     }
+    bl_sum_of(&left, root->src[0]);
+    bl_sum_of(&right, root->src[1]);
+    bl_sum_add_sum(sum, &left, right.constant);
+    sum->failed = sum->failed || right.failed;
+    for (int i = 0; i < right.count && !sum->failed; i++)
+        bl_sum_add_product(ir, sum, &left, right.at[i].node, right.at[i].coefficient);
 }
 
 const bl_node *bl_fn_sum(bl_ir *ir, const bl_match *m)
@@ -139,15 +132,6 @@ static int64_t common_part(bl_sum *x, int64_t c, bl_sum *high, bl_sum *low)
     return best;
 }
 
-static const bl_node *make2(bl_ir *ir, bl_op op, const bl_node *x, const bl_node *y)
-{
-    const bl_node *src[2] = {x, y};
-
-    return bl_node_make(
-        ir, &(bl_node){
-                .op = (uint8_t)op, .dtype = BL_INDEX, .lanes = x->lanes > y->lanes ? x->lanes : y->lanes, .nsrc = 2, .src = src});
-}
-
 /* |sum| + node, in normal form. */
 static const bl_node *plus(bl_ir *ir, bl_sum *sum, const bl_node *node)
 {
@@ -174,7 +158,7 @@ static const bl_node *divide_rest(bl_ir *ir, bl_sum *rest, int64_t c)
         if (only->op == BL_OP_MOD && by->arg % c == 0 && rest->constant == 0)
             return bl_mod(ir, bl_idiv(ir, only->src[0], bl_index(ir, c)), bl_index(ir, by->arg / c));
     }
-    return make2(ir, BL_OP_IDIV, bl_sum_build(ir, rest), bl_index(ir, c));
+    return bl_index_make(ir, BL_OP_IDIV, bl_sum_build(ir, rest), bl_index(ir, c));
 }
 
 /* In the rest, k * (y mod m) is k * y modulo c where c divides k * m.  True if any was replaced. */
@@ -221,7 +205,7 @@ static const bl_node *remainder_of(bl_ir *ir, bl_sum *x, int64_t c)
         const bl_node *upper = bl_mod(ir, bl_sum_build(ir, &high), bl_index(ir, c / g));
         return plus(ir, &low, bl_mul(ir, upper, bl_index(ir, g)));
     }
-    return make2(ir, BL_OP_MOD, bl_sum_build(ir, &rest), bl_index(ir, c));
+    return bl_index_make(ir, BL_OP_MOD, bl_sum_build(ir, &rest), bl_index(ir, c));
 }
 
 /* Long division by a sum of symbols: x becomes the rest, multiples of |by| go to the quotient. */
@@ -285,11 +269,9 @@ static const bl_node *by_symbol(bl_ir *ir, const bl_node *root, bool remainder)
     int64_t hi = 0;
     const bl_node *rest = NULL;
 
-    bl_sum_init(&x, 0);
-    bl_sum_init(&by, 0);
+    bl_sum_of(&x, root->src[0]);
+    bl_sum_of(&by, root->src[1]);
     bl_sum_init(&quotient, 0);
-    bl_sum_add(&x, root->src[0], 1);
-    bl_sum_add(&by, root->src[1], 1);
     if (x.failed || by.failed || by.count == 0 || !bl_sum_bounds(&by, &lo, &hi) || lo < 1)
         return NULL;
     rest = by_scaled_symbol(ir, &x, &by, remainder);
@@ -303,7 +285,7 @@ static const bl_node *by_symbol(bl_ir *ir, const bl_node *root, bool remainder)
     bl_sum_add_sum(&room, &x, -1);
     if (bl_sum_never_negative(ir, &x) && bl_sum_never_negative(ir, &room))
         return bl_sum_build(ir, remainder ? &x : &quotient);
-    rest = make2(ir, (bl_op)root->op, bl_sum_build(ir, &x), root->src[1]);
+    rest = bl_index_make(ir, (bl_op)root->op, bl_sum_build(ir, &x), root->src[1]);
     return remainder ? rest : plus(ir, &quotient, rest);
 }
 
@@ -368,11 +350,8 @@ const bl_node *bl_fn_extremum(bl_ir *ir, const bl_match *m)
     const bl_node *y = m->root->src[1];
     bl_sum difference, opposite;
 
-    bl_sum_init(&difference, 0);
-    bl_sum_init(&opposite, 0);
-    bl_sum_add(&difference, y, 1);
-    bl_sum_add(&difference, x, -1);
-    bl_sum_add_sum(&opposite, &difference, -1);
+    bl_sum_difference(&difference, y, x);
+    bl_sum_difference(&opposite, x, y);
     if (bl_sum_never_negative(ir, &difference))
         return m->root->op == BL_OP_MAX ? y : x;
     if (bl_sum_never_negative(ir, &opposite))

@@ -121,6 +121,18 @@ void bl_sum_add(bl_sum *sum, const bl_node *index, int64_t factor)
     }
 }
 
+void bl_sum_of(bl_sum *sum, const bl_node *index)
+{
+    bl_sum_init(sum, 0);
+    bl_sum_add(sum, index, 1);
+}
+
+void bl_sum_difference(bl_sum *d, const bl_node *x, const bl_node *y)
+{
+    bl_sum_of(d, x);
+    bl_sum_add(d, y, -1);
+}
+
 void bl_sum_add_sum(bl_sum *sum, const bl_sum *other, int64_t factor)
 {
     sum->failed = sum->failed || other->failed;
@@ -134,14 +146,14 @@ void bl_sum_add_sum(bl_sum *sum, const bl_sum *other, int64_t factor)
     }
 }
 
-static const bl_node *make2(bl_ir *ir, bl_op op, const bl_node *x, const bl_node *y)
+const bl_node *bl_index_make(bl_ir *ir, bl_op op, const bl_node *x, const bl_node *y)
 {
+    bl_dtype dtype = op == BL_OP_CMPLT || op == BL_OP_CMPEQ || op == BL_OP_AND ? BL_BOOL : BL_INDEX;
     const bl_node *src[2] = {x, y};
-    bl_node proto = {.op = (uint8_t)op, .dtype = BL_INDEX, .lanes = x->lanes > y->lanes ? x->lanes : y->lanes};
+    bl_node made = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .nsrc = 2, .src = src};
 
-    proto.nsrc = 2;
-    proto.src = src;
-    return bl_node_make(ir, &proto);
+    made.lanes = x->lanes > y->lanes ? x->lanes : y->lanes;
+    return bl_node_make(ir, &made);
 }
 
 /* The factors of a term, in order of id.  Returns how many, 0 if they do not fit. */
@@ -170,7 +182,7 @@ static const bl_node *product_of(bl_ir *ir, int n, const bl_node *const *factor)
     const bl_node *product = n == 0 ? bl_index(ir, 1) : factor[0];
 
     for (int i = 1; i < n; i++)
-        product = make2(ir, BL_OP_MUL, product, factor[i]);
+        product = bl_index_make(ir, BL_OP_MUL, product, factor[i]);
     return product;
 }
 
@@ -372,8 +384,7 @@ static bool try_recombine(bl_ir *ir, bl_sum *sum, int at)
     bl_sum_add_sum(&next, sum, 1);
     add_term(&next, mod, k);
     bl_sum_add(&next, whole, k);
-    bl_sum_init(&product, 0);
-    bl_sum_add(&product, mod->src[0], 1);
+    bl_sum_of(&product, mod->src[0]);
     if (sum->at[at].coefficient == INT64_MIN)
         return false;
     bl_sum_add_sum(&next, &product, sum->at[at].coefficient);
@@ -445,20 +456,19 @@ const bl_node *bl_sum_build(bl_ir *ir, bl_sum *sum)
         const bl_term *term = &sum->at[i];
         const bl_node *addend = term->node;
         if (term->coefficient != 1)
-            addend = make2(ir, BL_OP_MUL, addend, bl_index(ir, term->coefficient));
-        made = made == NULL ? addend : make2(ir, BL_OP_ADD, made, addend);
+            addend = bl_index_make(ir, BL_OP_MUL, addend, bl_index(ir, term->coefficient));
+        made = made == NULL ? addend : bl_index_make(ir, BL_OP_ADD, made, addend);
     }
     if (made == NULL)
         return bl_index(ir, sum->constant);
-    return sum->constant == 0 ? made : make2(ir, BL_OP_ADD, made, bl_index(ir, sum->constant));
+    return sum->constant == 0 ? made : bl_index_make(ir, BL_OP_ADD, made, bl_index(ir, sum->constant));
 }
 
 int bl_index_terms(const bl_node *index, int max, const bl_node **term, int64_t *coefficient, int64_t *constant)
 {
     bl_sum sum;
 
-    bl_sum_init(&sum, 0);
-    bl_sum_add(&sum, index, 1);
+    bl_sum_of(&sum, index);
     if (sum.failed || sum.count > max)
         return -1;
     for (int i = 0; i < sum.count; i++) {

@@ -27,11 +27,16 @@ static inline int64_t bl_floor_quotient(int64_t x, int64_t y) /* y > 0 */
 }
 
 void bl_sum_init(bl_sum *sum, int64_t constant);
+void bl_sum_of(bl_sum *sum, const bl_node *index);
 void bl_sum_add(bl_sum *sum, const bl_node *index, int64_t factor); /* + factor * index */
 void bl_sum_add_constant(bl_sum *sum, int64_t value);
 void bl_sum_add_sum(bl_sum *sum, const bl_sum *other, int64_t factor);
 /* + factor * term * other, multiplied out. */
 void bl_sum_add_product(bl_ir *ir, bl_sum *sum, const bl_sum *other, const bl_node *term, int64_t factor);
+/* The node of |op| over what is in normal form, which it is not simplified with: an INDEX, or a bool of a comparison or AND. */
+const bl_node *bl_index_make(bl_ir *ir, bl_op op, const bl_node *x, const bl_node *y);
+/* The difference x - y. */
+void bl_sum_difference(bl_sum *d, const bl_node *x, const bl_node *y);
 /* The node of a sum, in normal form (the sum is recombined). */
 const bl_node *bl_sum_build(bl_ir *ir, bl_sum *sum);
 /* Bounds by interval arithmetic; false where they leave int64. */

@@ -4,6 +4,7 @@
 #include "engine/base/fault.h"
 #include "engine/base/map.h"
 #include "engine/ir/private.h"
+#include "engine/ir/shape.h"
 
 #include "engine/base/clock.h"
 #include <math.h>
@@ -14,30 +15,25 @@
 
 enum { FIRST_CAP = 1024 };
 
+static bool grow(void *array, size_t cap, size_t size)
+{
+    void *old, *grown;
+
+    memcpy(&old, array, sizeof old); /* a pointer to whatever the array is of */
+    grown = bl_realloc(old, cap * size);
+    if (grown != NULL)
+        memcpy(array, &grown, sizeof grown);
+    return grown != NULL;
+}
+
 static bool grow_ids(bl_ir *ir)
 {
     size_t cap = ir->cap == 0 ? FIRST_CAP : ir->cap * 2;
-    const bl_node **by_id = bl_realloc(ir->by_id, cap * sizeof *by_id);
-    const bl_node **value = NULL;
-    const bl_node **queue = NULL;
-    uint32_t *mark = NULL;
 
-    if (by_id != NULL) {
-        ir->by_id = by_id;
-        value = bl_realloc(ir->value, cap * sizeof *value);
-    }
-    if (value != NULL) {
-        ir->value = value;
-        queue = bl_realloc(ir->queue, cap * sizeof *queue);
-    }
-    if (queue != NULL) {
-        ir->queue = queue;
-        mark = bl_realloc(ir->mark, cap * sizeof *mark);
-    }
-    if (mark == NULL)
+    if (!grow(&ir->by_id, cap, sizeof *ir->by_id) || !grow(&ir->value, cap, sizeof *ir->value) ||
+        !grow(&ir->queue, cap, sizeof *ir->queue) || !grow(&ir->mark, cap, sizeof *ir->mark))
         return false;
-    ir->mark = mark;
-    memset(mark + ir->cap, 0, (cap - ir->cap) * sizeof *mark);
+    memset(ir->mark + ir->cap, 0, (cap - ir->cap) * sizeof *ir->mark);
     ir->cap = cap;
     return true;
 }
@@ -155,8 +151,8 @@ static uint64_t hash_node(const bl_node *proto)
 
 static bool same_node(const bl_node *a, const bl_node *b)
 {
-    if (a->op != b->op || a->dtype != b->dtype || a->lanes != b->lanes || a->sub != b->sub || a->ndim != b->ndim ||
-        a->nsrc != b->nsrc || a->arg != b->arg)
+    if (a->op != b->op || a->dtype != b->dtype || a->lanes != b->lanes || a->sub != b->sub || a->nsrc != b->nsrc ||
+        a->arg != b->arg)
         return false;
     if (a->op == BL_OP_VAR && (a->lo != b->lo || a->hi != b->hi))
         return false;
@@ -164,11 +160,7 @@ static bool same_node(const bl_node *a, const bl_node *b)
         if (a->src[i] != b->src[i])
             return false;
     }
-    for (int i = 0; i < a->ndim; i++) {
-        if (a->dim[i] != b->dim[i])
-            return false;
-    }
-    return true;
+    return bl_shape_equal(a, b);
 }
 
 static bool any_poison(const bl_node *proto)

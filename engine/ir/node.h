@@ -117,38 +117,20 @@ const bl_node *bl_alu2(bl_ir *ir, bl_op op, const bl_node *x, const bl_node *y);
 const bl_node *bl_where(bl_ir *ir, const bl_node *cond, const bl_node *yes, const bl_node *no);
 const bl_node *bl_cast(bl_ir *ir, bl_dtype to, const bl_node *x); /* x itself if it has that dtype */
 const bl_node *bl_bitcast(bl_ir *ir, bl_dtype to, const bl_node *x);
-static inline const bl_node *bl_add(bl_ir *ir, const bl_node *x, const bl_node *y)
-{
-    return bl_alu2(ir, BL_OP_ADD, x, y);
-}
-static inline const bl_node *bl_sub(bl_ir *ir, const bl_node *x, const bl_node *y)
-{
-    return bl_alu2(ir, BL_OP_SUB, x, y);
-}
-static inline const bl_node *bl_mul(bl_ir *ir, const bl_node *x, const bl_node *y)
-{
-    return bl_alu2(ir, BL_OP_MUL, x, y);
-}
-static inline const bl_node *bl_div(bl_ir *ir, const bl_node *x, const bl_node *y)
-{
-    return bl_alu2(ir, BL_OP_DIV, x, y);
-}
-static inline const bl_node *bl_idiv(bl_ir *ir, const bl_node *x, const bl_node *y)
-{
-    return bl_alu2(ir, BL_OP_IDIV, x, y);
-}
-static inline const bl_node *bl_mod(bl_ir *ir, const bl_node *x, const bl_node *y)
-{
-    return bl_alu2(ir, BL_OP_MOD, x, y);
-}
-static inline const bl_node *bl_less(bl_ir *ir, const bl_node *x, const bl_node *y)
-{
-    return bl_alu2(ir, BL_OP_CMPLT, x, y);
-}
-static inline const bl_node *bl_and(bl_ir *ir, const bl_node *x, const bl_node *y)
-{
-    return bl_alu2(ir, BL_OP_AND, x, y);
-}
+#define BINARY(name, op)                                                                                                         \
+    static inline const bl_node *name(bl_ir *ir, const bl_node *x, const bl_node *y)                                             \
+    {                                                                                                                            \
+        return bl_alu2(ir, BL_OP_##op, x, y);                                                                                    \
+    }
+BINARY(bl_add, ADD)
+BINARY(bl_sub, SUB)
+BINARY(bl_mul, MUL)
+BINARY(bl_div, DIV)
+BINARY(bl_idiv, IDIV)
+BINARY(bl_mod, MOD)
+BINARY(bl_less, CMPLT)
+BINARY(bl_and, AND)
+#undef BINARY
 static inline const bl_node *bl_not(bl_ir *ir, const bl_node *x)
 {
     return bl_alu1(ir, BL_OP_NOT, x);

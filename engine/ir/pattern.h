@@ -18,10 +18,16 @@
 #define P2(name, x, y)    (&(const bl_pat){.kind = BL_PAT_OP, .op = BL_OP_##name, .nsrc = 2, .src = {(x), (y)}})
 #define P3(name, x, y, z) (&(const bl_pat){.kind = BL_PAT_OP, .op = BL_OP_##name, .nsrc = 3, .src = {(x), (y), (z)}})
 
-#define RULE(text, from, to)                                                                                                     \
+/* Guards say something of the node that is found (DTYPE), or of its first operand (FROM). */
+#define GUARD(name, holds)                                                                                                       \
+    static bool name(const bl_match *m)                                                                                          \
     {                                                                                                                            \
-        .name = (text), .find = (from), .put = (to)                                                                              \
+        return (holds);                                                                                                          \
     }
+#define DTYPE ((bl_dtype)m->root->dtype)
+#define FROM  ((bl_dtype)m->root->src[0]->dtype)
+
+#define RULE(text, from, to) RULE_IF(text, from, to, NULL)
 #define RULE_IF(text, from, to, when)                                                                                            \
     {                                                                                                                            \
         .name = (text), .find = (from), .put = (to), .guard = (when)                                                             \

@@ -8,40 +8,15 @@
 #include <math.h>
 
 /* ---- guards */
-static bool is_whole(const bl_match *m) /* integers and bool */
-{
-    return !bl_dtype_is_float((bl_dtype)m->root->dtype);
-}
-
-static bool is_int(const bl_match *m)
-{
-    return bl_dtype_is_int((bl_dtype)m->root->dtype);
-}
-
-static bool is_number(const bl_match *m) /* no bool */
-{
-    return m->root->dtype != BL_BOOL;
-}
-
-static bool is_no_index(const bl_match *m)
-{
-    return m->root->dtype != BL_INDEX && m->root->dtype != BL_BOOL;
-}
-
-static bool is_bool(const bl_match *m)
-{
-    return m->root->dtype == BL_BOOL;
-}
-
-static bool of_whole(const bl_match *m)
-{
-    return !bl_dtype_is_float((bl_dtype)m->root->src[0]->dtype);
-}
-
-static bool of_bool(const bl_match *m)
-{
-    return m->root->src[0]->dtype == BL_BOOL;
-}
+GUARD(is_whole, !bl_dtype_is_float(DTYPE)) /* integers and bool */
+GUARD(is_int, bl_dtype_is_int(DTYPE))
+GUARD(is_number, DTYPE != BL_BOOL)
+GUARD(is_no_index, DTYPE != BL_INDEX && DTYPE != BL_BOOL)
+GUARD(is_bool, DTYPE == BL_BOOL)
+GUARD(of_whole, !bl_dtype_is_float(FROM))
+GUARD(of_bool, FROM == BL_BOOL)
+/* Decided by bounds: max, min, and remainders and quotients of what is smaller than the divisor. */
+GUARD(bounds_are_known, is_whole(m) && FROM != BL_U64)
 
 /* ---- functions */
 static bl_scalar value_of(const bl_node *uniform)
@@ -161,12 +136,6 @@ static const bl_node *compare_flag(bl_ir *ir, const bl_match *m)
     return result[1] ? flag : bl_not(ir, flag);
 }
 
-/* Decided by bounds: max, min, and remainders and quotients of what is smaller than the divisor. */
-static bool bounds_are_known(const bl_match *m)
-{
-    return is_whole(m) && m->root->src[0]->dtype != BL_U64;
-}
-
 static const bl_node *extremum_decided(bl_ir *ir, const bl_match *m)
 {
     const bl_node *x = m->at[0];
@@ -189,7 +158,6 @@ static const bl_node *below_divisor(bl_ir *ir, const bl_match *m)
     return m->root->op == BL_OP_MOD ? m->at[0] : bl_const_like(ir, m->root, (bl_scalar){.i = 0});
 }
 
-/* Gates nest: where(a, where(b, x, y), y) takes x where both hold. */
 static const bl_rule rows[] = {
     /* sums */
     RULE_IF("add_zero", P2(ADD, X, C(0)), X, is_int),
@@ -274,6 +242,7 @@ static const bl_rule rows[] = {
     RULE("where_not", P3(WHERE, P1(NOT, X), Y, Z), P3(WHERE, X, Z, Y)),
     RULE("where_where_yes", P3(WHERE, X, P3(WHERE, X, Y, Z), W), P3(WHERE, X, Y, W)),
     RULE("where_where_no", P3(WHERE, X, Y, P3(WHERE, X, Z, W)), P3(WHERE, X, Y, W)),
+    /* Gates nest: x where both hold. */
     RULE("where_gates", P3(WHERE, X, P3(WHERE, Y, Z, W), W), P3(WHERE, P2(AND, X, Y), Z, W)),
     RULE_IF("where_is_condition", P3(WHERE, X, C(1), C(0)), X, is_bool),
     RULE_IF("where_is_not", P3(WHERE, X, C(0), C(1)), P1(NOT, X), is_bool),

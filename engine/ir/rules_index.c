@@ -4,20 +4,9 @@
 #include "engine/ir/index_sum.h"
 #include "engine/ir/pattern.h"
 
-static bool is_index(const bl_match *m)
-{
-    return m->root->dtype == BL_INDEX && m->root->ndim == 0;
-}
-
-static bool of_index(const bl_match *m)
-{
-    return m->root->src[0]->dtype == BL_INDEX && m->root->ndim == 0;
-}
-
-static bool is_bool(const bl_match *m)
-{
-    return m->root->dtype == BL_BOOL && m->root->ndim == 0;
-}
+GUARD(is_index, DTYPE == BL_INDEX && m->root->ndim == 0)
+GUARD(of_index, FROM == BL_INDEX && m->root->ndim == 0)
+GUARD(is_bool, DTYPE == BL_BOOL && m->root->ndim == 0)
 
 static const bl_rule rows[] = {
     RULE_FN("add_collect", P2(ADD, X, Y), bl_fn_sum, is_index),

@@ -2,16 +2,14 @@
 #include "engine/ir/shape.h"
 
 #include "engine/base/size.h"
+#include "engine/base/text.h"
 #include "engine/ir/eval.h"
 #include "engine/ir/private.h"
 
 #include <limits.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 enum {
-    MAX_EXTENT_NODES = 64, /* of one extent: what bl_extent_eval holds on its stack */
+    MAX_EXTENT_STEPS = 512, /* of bl_extent_eval, which looks at a node as often as it is used, and calls itself no deeper */
     MAX_TEXT_DEPTH = 24
 };
 
@@ -45,61 +43,6 @@ bool bl_shape_equal(const bl_node *a, const bl_node *b)
     return true;
 }
 
-/* The nodes of an extent, sources first (by insertion in order of id). */
-typedef struct extent_nodes {
-    const bl_node *at[MAX_EXTENT_NODES];
-    int64_t value[MAX_EXTENT_NODES];
-    int count;
-} extent_nodes;
-
-static int find_node(const extent_nodes *nodes, const bl_node *node)
-{
-    int lo = 0;
-    int hi = nodes->count;
-
-    while (lo < hi) {
-        int mid = (lo + hi) / 2;
-        if (nodes->at[mid]->id < node->id)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
-}
-
-static bool add_node(extent_nodes *nodes, const bl_node *node)
-{
-    int at = find_node(nodes, node);
-
-    if (at < nodes->count && nodes->at[at] == node)
-        return true;
-    if (nodes->count == MAX_EXTENT_NODES)
-        return false;
-    memmove(nodes->at + at + 1, nodes->at + at, (size_t)(nodes->count - at) * sizeof nodes->at[0]);
-    nodes->at[at] = node;
-    nodes->count++;
-    return true;
-}
-
-/* Sources have smaller ids: going down from the largest, all that is added lands before where the walk stands. */
-static bool collect(extent_nodes *nodes, const bl_node *extent)
-{
-    nodes->count = 0;
-    if (!add_node(nodes, extent))
-        return false;
-    for (int at = 0; at >= 0; at--) {
-        const bl_node *node = nodes->at[at];
-        int before = nodes->count;
-
-        for (uint32_t i = 0; i < node->nsrc; i++) {
-            if (!add_node(nodes, node->src[i]))
-                return false;
-        }
-        at += nodes->count - before;
-    }
-    return true;
-}
-
 static bool is_extent_op(const bl_node *node)
 {
     if (node->ndim != 0 || (node->dtype != BL_INDEX && node->dtype != BL_BOOL))
@@ -109,70 +52,45 @@ static bool is_extent_op(const bl_node *node)
     return bl_op_get_class((bl_op)node->op) == BL_CLASS_ALU && node->op != BL_OP_CAST && node->op != BL_OP_BITCAST;
 }
 
-bool bl_extent_is_simple(const bl_node *extent)
+static bool is_simple(const bl_node *extent, int *steps)
 {
-    extent_nodes nodes;
-
-    if (extent->op == BL_OP_CONST || extent->op == BL_OP_VAR)
-        return true;
-    if (!collect(&nodes, extent))
+    if (--*steps < 0 || !is_extent_op(extent))
         return false;
-    for (int i = 0; i < nodes.count; i++) {
-        if (!is_extent_op(nodes.at[i]))
+    for (uint32_t i = 0; i < extent->nsrc; i++) {
+        if (!is_simple(extent->src[i], steps))
             return false;
     }
     return true;
 }
 
+bool bl_extent_is_simple(const bl_node *extent)
+{
+    int steps = MAX_EXTENT_STEPS;
+
+    return is_simple(extent, &steps);
+}
+
 int64_t bl_extent_eval(const bl_node *extent, const int64_t *vars)
 {
-    extent_nodes nodes;
+    bl_scalar operand[3] = {{.i = 0}, {.i = 0}, {.i = 0}};
 
     if (extent->op == BL_OP_CONST)
         return extent->arg;
     if (extent->op == BL_OP_VAR)
         return vars[extent->arg];
-    if (!collect(&nodes, extent))
-        return extent->hi; /* no builder lets such an extent into a shape */
-    for (int i = 0; i < nodes.count; i++) {
-        const bl_node *node = nodes.at[i];
-        bl_scalar operand[3] = {{.i = 0}, {.i = 0}, {.i = 0}};
-
-        if (node->op == BL_OP_CONST) {
-            nodes.value[i] = node->arg;
-        } else if (node->op == BL_OP_VAR) {
-            nodes.value[i] = vars[node->arg];
-        } else {
-            for (uint32_t k = 0; k < node->nsrc; k++)
-                operand[k].i = nodes.value[find_node(&nodes, node->src[k])];
-            nodes.value[i] = bl_eval((bl_op)node->op, (bl_dtype)node->src[node->nsrc == 1 ? 0 : 1]->dtype, operand).i;
-        }
-    }
-    return nodes.value[nodes.count - 1];
+    for (uint32_t i = 0; i < extent->nsrc; i++)
+        operand[i].i = bl_extent_eval(extent->src[i], vars);
+    return bl_eval((bl_op)extent->op, (bl_dtype)extent->src[extent->nsrc == 1 ? 0 : 1]->dtype, operand).i;
 }
 
-/* A text of bounded length: what does not fit is left out. */
+/* A text of bounded length: it ends with what goes over. */
+enum { LONGEST_TEXT = 400 };
+
 typedef struct short_text {
-    char data[400];
-    size_t len;
+    bl_text text;
     const char *const *names; /* of the named dimensions, nnames of them */
     int nnames;
 } short_text;
-
-static void put(short_text *text, const char *fmt, ...) BL_PRINTF(2, 3);
-
-static void put(short_text *text, const char *fmt, ...)
-{
-    va_list args;
-    int n = 0;
-
-    va_start(args, fmt);
-    n = vsnprintf(text->data + text->len, sizeof text->data - text->len, fmt, args);
-    va_end(args);
-    text->len += (size_t)(n < 0 ? 0 : n);
-    if (text->len >= sizeof text->data)
-        text->len = sizeof text->data - 1;
-}
 
 static const char *infix(bl_op op)
 {
@@ -188,46 +106,48 @@ static void put_extent(short_text *text, const bl_node *extent, int depth, bool 
 {
     const char *sign = infix((bl_op)extent->op);
 
-    if (text->len == sizeof text->data - 1)
+    if (text->text.len >= LONGEST_TEXT)
         return;
     if (extent->op == BL_OP_CONST) {
-        put(text, "%lld", (long long)extent->arg);
+        bl_text_printf(&text->text, "%lld", (long long)extent->arg);
     } else if (extent->op == BL_OP_VAR) {
         if (extent->arg < text->nnames && text->names[extent->arg] != NULL)
-            put(text, "%s", text->names[extent->arg]);
+            bl_text_printf(&text->text, "%s", text->names[extent->arg]);
         else
-            put(text, "d%lld", (long long)extent->arg);
+            bl_text_printf(&text->text, "d%lld", (long long)extent->arg);
     } else if (sign == NULL || depth > MAX_TEXT_DEPTH) {
-        put(text, "(...)");
+        bl_text_printf(&text->text, "(...)");
     } else {
-        put(text, "%s", grouped ? "(" : "");
+        bl_text_printf(&text->text, "%s", grouped ? "(" : "");
         put_extent(text, extent->src[0], depth + 1, extent->op != BL_OP_ADD && extent->src[0]->op != BL_OP_MUL);
-        put(text, "%s", sign);
+        bl_text_printf(&text->text, "%s", sign);
         put_extent(text, extent->src[1], depth + 1, extent->op != BL_OP_ADD || extent->src[1]->op == BL_OP_ADD);
-        put(text, "%s", grouped ? ")" : "");
+        bl_text_printf(&text->text, "%s", grouped ? ")" : "");
     }
 }
 
 static void put_shape(short_text *text, int ndim, const bl_node *const *dim)
 {
-    put(text, "[");
+    bl_text_printf(&text->text, "[");
     for (int i = 0; i < ndim; i++) {
-        put(text, "%s", i == 0 ? "" : ", ");
+        bl_text_printf(&text->text, "%s", i == 0 ? "" : ", ");
         put_extent(text, dim[i], 0, false);
     }
-    put(text, "]");
+    bl_text_printf(&text->text, "]");
 }
 
-static const char *keep_text(bl_ir *ir, const short_text *text)
+static const char *keep_text(bl_ir *ir, short_text *text)
 {
-    const char *kept = bl_arena_strndup(ir->arena, text->data, text->len);
+    size_t len = text->text.len < LONGEST_TEXT ? text->text.len : LONGEST_TEXT;
+    const char *kept = bl_arena_strndup(ir->arena, bl_text_get(&text->text), len);
 
+    bl_text_fini(&text->text);
     return kept != NULL ? kept : "";
 }
 
 const char *bl_shape_text(bl_ir *ir, int ndim, const bl_node *const *dim, const char *const *var_names)
 {
-    short_text text = {.len = 0, .names = var_names, .nnames = INT_MAX};
+    short_text text = {.names = var_names, .nnames = INT_MAX};
 
     if (var_names == NULL) {
         text.names = ir->var_names;
@@ -239,9 +159,9 @@ const char *bl_shape_text(bl_ir *ir, int ndim, const bl_node *const *dim, const 
 
 const char *bl_node_text(bl_ir *ir, const bl_node *node)
 {
-    short_text text = {.len = 0, .names = ir->var_names, .nnames = ir->nvar_names};
+    short_text text = {.names = ir->var_names, .nnames = ir->nvar_names};
 
-    put(&text, "%s", bl_dtype_name((bl_dtype)node->dtype));
+    bl_text_printf(&text.text, "%s", bl_dtype_name((bl_dtype)node->dtype));
     put_shape(&text, node->ndim, node->dim);
     return keep_text(ir, &text);
 }

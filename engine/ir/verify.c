@@ -14,42 +14,28 @@ static bool is_scalar_int(const bl_node *node)
     return node->ndim == 0 && bl_dtype_is_int((bl_dtype)node->dtype);
 }
 
-static uint32_t fewest_sources(const bl_node *node)
+/* How many sources a node may have. */
+static void count_sources(const bl_node *node, uint32_t *fewest, uint32_t *most)
 {
-    switch (node->op) {
-    case BL_OP_PAD:
-    case BL_OP_SHRINK:
-        return (uint32_t)node->ndim + 1;
-    case BL_OP_LOAD:
-        return 2;
-    case BL_OP_STORE:
-        return 3;
-    case BL_OP_STACK:
-        return node->lanes;
-    default:
-        return 1;
-    }
-}
+    int exact = bl_op_sources((bl_op)node->op);
 
-static uint32_t most_sources(const bl_node *node)
-{
-    switch (node->op) {
-    case BL_OP_REDUCE:
-        return node->ndim > 0 ? 1 : UINT32_MAX;
-    case BL_OP_SINK:
-    case BL_OP_SCAN:
-        return UINT32_MAX;
-    case BL_OP_LOAD:
-    case BL_OP_STORE:
-        return fewest_sources(node) + 1;
-    default:
-        return fewest_sources(node);
-    }
+    *fewest = exact >= 0 ? (uint32_t)exact : 1;
+    if (node->op == BL_OP_PAD || node->op == BL_OP_SHRINK)
+        *fewest = (uint32_t)node->ndim + 1;
+    else if (node->op == BL_OP_LOAD || node->op == BL_OP_STORE)
+        *fewest = node->op == BL_OP_LOAD ? 2 : 3;
+    else if (node->op == BL_OP_STACK)
+        *fewest = node->lanes;
+    *most = *fewest;
+    if (node->op == BL_OP_LOAD || node->op == BL_OP_STORE)
+        *most = *fewest + 1; /* a gate */
+    else if (node->op == BL_OP_SINK || node->op == BL_OP_SCAN || (node->op == BL_OP_REDUCE && node->ndim == 0))
+        *most = UINT32_MAX;
 }
 
 static const char *check_frame(const bl_node *node)
 {
-    int nsrc = 0;
+    uint32_t fewest = 0, most = 0;
 
     if (node->op >= BL_OP_COUNT || node->dtype >= BL_DTYPE_COUNT)
         return "no such op or dtype";
@@ -59,8 +45,8 @@ static const char *check_frame(const bl_node *node)
         return "lanes";
     if (node->ndim > BL_MAX_DIMS)
         return "too many dimensions";
-    nsrc = bl_op_sources((bl_op)node->op);
-    if (nsrc >= 0 ? node->nsrc != (uint32_t)nsrc : node->nsrc < fewest_sources(node) || node->nsrc > most_sources(node))
+    count_sources(node, &fewest, &most);
+    if (node->nsrc < fewest || node->nsrc > most)
         return "number of sources";
     for (uint32_t i = 0; i < node->nsrc; i++) {
         if (node->src[i]->id >= node->id)

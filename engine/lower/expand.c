@@ -34,18 +34,14 @@ static bool binds(const bl_node *reduce, const bl_node *range)
 /* A fold over what is left after |range| was taken out of |reduce|'s ranges. */
 static const bl_node *fold_rest(bl_ir *ir, const bl_node *reduce, const bl_node *range, int nvalues, const bl_node *const *values)
 {
-    const bl_node *ranges[BL_MAX_DIMS * 2], *folded = values[0];
+    const bl_node *ranges[BL_MAX_DIMS * 2];
     int nranges = 0;
 
     for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc; i++) {
         if (reduce->src[i] != range && nranges < BL_MAX_DIMS * 2)
             ranges[nranges++] = reduce->src[i];
     }
-    if (nranges > 0)
-        return bl_reduce_over(ir, (bl_op)reduce->sub, nvalues, values, nranges, ranges);
-    for (int i = 1; i < nvalues; i++)
-        folded = bl_alu2(ir, (bl_op)reduce->sub, folded, values[i]);
-    return folded;
+    return bl_reduce_over(ir, (bl_op)reduce->sub, nvalues, values, nranges, ranges); /* a chain of values where none is left */
 }
 
 static const bl_node *tile_reduce(bl_ir *ir, const bl_node *reduce, const bl_node *range)
@@ -81,29 +77,6 @@ static const bl_node *tile_stores(bl_ir *ir, const bl_node *sink, const bl_node 
         }
     }
     return stores == NULL ? sink : bl_sink(ir, n, stores);
-}
-
-static const bl_node *expand_tile(bl_ir *ir, const bl_node *sink, const bl_node *range)
-{
-    bl_nodes below = bl_reach(ir, 1, &sink, false);
-    bl_ptrmap done;
-
-    bl_ptrmap_init(&done, bl_ir_arena(ir));
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *node = below.at[i];
-        const bl_node *made = NULL;
-        const bl_node **src = bl_arena_array(bl_ir_arena(ir), node->nsrc, sizeof *src);
-        for (uint32_t k = 0; src != NULL && k < node->nsrc; k++)
-            src[k] = replaced(&done, node->src[k]);
-        if (src == NULL)
-            return sink;
-        made = bl_node_with(ir, node, src);
-        if (made->op == BL_OP_REDUCE && binds(made, range))
-            made = tile_reduce(ir, made, range);
-        if (made != node)
-            bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
-    }
-    return tile_stores(ir, replaced(&done, sink), range);
 }
 
 /* ---- lanes */
@@ -186,9 +159,24 @@ static const bl_node *vector_reduce(bl_ir *ir, const bl_node *reduce, const bl_n
     return bl_fold(ir, (bl_op)reduce->sub, fold_rest(ir, reduce, range, (int)reduce->arg, values));
 }
 
-static const bl_node *expand_vector(bl_ir *ir, const bl_node *sink, const bl_node *range)
+/* |made|, to which |node| has come where |range| is the lanes of |lane|. */
+static const bl_node *in_lanes(bl_ir *ir, const bl_node *made, const bl_node *node, const bl_node *range, const bl_node *lane)
 {
-    const bl_node *lane = bl_lane(ir, range->arg, (int)range->hi + 1);
+    if (node == range)
+        return lane;
+    /* A load or store that has lanes has those of another range, and keeps them. */
+    if (made->op == BL_OP_LOAD && node->lanes == 1)
+        return vector_load(ir, made, lane, node, range);
+    if (made->op == BL_OP_STORE && node->lanes == 1 && (made->src[1]->lanes > 1 || made->src[2]->lanes > 1))
+        return vector_store(ir, made, lane);
+    return node->op == BL_OP_REDUCE && binds(node, range) ? vector_reduce(ir, made, range, lane) : made;
+}
+
+/* ---- one range after the other */
+
+static const bl_node *expand_range(bl_ir *ir, const bl_node *sink, const bl_node *range)
+{
+    const bl_node *lane = range->sub == BL_AXIS_VECTOR ? bl_lane(ir, range->arg, (int)range->hi + 1) : NULL; /* NULL: a tile */
     bl_nodes below = bl_reach(ir, 1, &sink, false);
     bl_ptrmap done;
 
@@ -202,36 +190,34 @@ static const bl_node *expand_vector(bl_ir *ir, const bl_node *sink, const bl_nod
             src[k] = bound && node->src[k] == range ? range : replaced(&done, node->src[k]);
         if (src == NULL)
             return sink;
-        made = node == range ? lane : bl_node_with(ir, node, src);
-        /* A load or store that has lanes has those of another range, and keeps them. */
-        if (made->op == BL_OP_LOAD && node->lanes == 1)
-            made = vector_load(ir, made, lane, node, range);
-        else if (made->op == BL_OP_STORE && node->lanes == 1 && (made->src[1]->lanes > 1 || made->src[2]->lanes > 1))
-            made = vector_store(ir, made, lane);
+        made = bl_node_with(ir, node, src);
+        if (lane != NULL)
+            made = in_lanes(ir, made, node, range, lane);
         else if (bound)
-            made = vector_reduce(ir, made, range, lane);
+            made = tile_reduce(ir, made, range);
         if (made != node)
             bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
     }
-    return replaced(&done, sink);
-}
-
-static const bl_node *find_range(bl_ir *ir, const bl_node *sink, bl_axis_kind kind)
-{
-    bl_nodes below = bl_reach(ir, 1, &sink, false);
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op == BL_OP_RANGE && below.at[i]->sub == kind)
-            return below.at[i];
-    }
-    return NULL;
+    sink = replaced(&done, sink);
+    return lane != NULL ? sink : tile_stores(ir, sink, range);
 }
 
 const bl_node *bl_lower_expand(bl_ir *ir, const bl_node *sink)
 {
-    const bl_node *range = NULL;
-    while ((range = find_range(ir, sink, BL_AXIS_VECTOR)) != NULL && bl_ir_status(ir, NULL) == BL_OK)
-        sink = expand_vector(ir, sink, range);
-    while ((range = find_range(ir, sink, BL_AXIS_TILE)) != NULL && bl_ir_status(ir, NULL) == BL_OK)
-        sink = expand_tile(ir, sink, range);
+    static const bl_axis_kind kinds[2] = {BL_AXIS_VECTOR, BL_AXIS_TILE};
+
+    for (int k = 0; k < 2; k++) {
+        const bl_node *range = NULL;
+        do {
+            bl_nodes below = bl_reach(ir, 1, &sink, false);
+            range = NULL;
+            for (size_t i = 0; i < below.count && range == NULL; i++) {
+                if (below.at[i]->op == BL_OP_RANGE && below.at[i]->sub == kinds[k])
+                    range = below.at[i];
+            }
+            if (range != NULL)
+                sink = expand_range(ir, sink, range);
+        } while (range != NULL && bl_ir_status(ir, NULL) == BL_OK);
+    }
     return sink;
 }

@@ -26,6 +26,7 @@ typedef struct value {
 typedef struct scope {
     struct scope *parent;
     uint64_t bit; /* of its RANGE among the free ones; 0 for the whole kernel */
+    value *loop;  /* its LOOP, which goes into the parent only when it is closed, after all that is hoisted out of it */
     value *first, *last;
     bl_ptrmap values; /* node -> value computed here */
 } scope;
@@ -58,21 +59,29 @@ static bl_dtype lowered_dtype(const build *b, const bl_node *node)
     return node->dtype == BL_INDEX ? b->index : (bl_dtype)node->dtype;
 }
 
-static value *append(build *b, scope *at, bl_op op, bl_dtype dtype, int lanes, uint32_t nargs)
+static void link_value(scope *at, value *v)
+{
+    if (at->last == NULL)
+        at->first = v;
+    else
+        at->last->next = v;
+    at->last = v;
+}
+
+static value *append(build *b, scope *at, bl_op op, bl_dtype dtype, int lanes, uint32_t nargs, value *const *args)
 {
     value *v = bl_arena_alloc(b->arena, sizeof *v);
     static value none;
     if (v == NULL)
         return &none; /* the arena is sticky: bl_lower reports it */
     v->inst = (bl_inst){.op = (uint8_t)op, .dtype = (uint8_t)dtype, .lanes = (uint8_t)lanes, .nargs = nargs};
-    if (at->last == NULL)
-        at->first = v;
-    else
-        at->last->next = v;
-    at->last = v;
+    for (uint32_t i = 0; i < nargs; i++)
+        v->args[i] = args[i];
+    link_value(at, v);
     b->ninst++;
     return v;
 }
+#define ARGS(...) ((value *const[]){__VA_ARGS__})
 
 static scope *open_scope(build *b, scope *parent, uint64_t bit)
 {
@@ -85,55 +94,58 @@ static scope *open_scope(build *b, scope *parent, uint64_t bit)
     return s;
 }
 
-/* Open a loop over |range| in |at|: the LOOP goes into |at| only when it is closed, after all that is hoisted out of it. */
-static scope *open_loop(build *b, scope *at, const bl_node *range)
+/* Open loops over |ranges| in |at|, the first outermost, and give the innermost. */
+static scope *open_loops(build *b, scope *at, int n, const bl_node *const *ranges)
 {
-    scope *inner = open_scope(b, at, bl_free_bit(&b->free, range));
-    value *loop = bl_arena_alloc(b->arena, sizeof *loop);
-    if (loop == NULL || inner == at)
-        return at;
-    loop->args[0] = emit(b, at, range->src[0]);
-    loop->inst = (bl_inst){.op = BL_OP_LOOP, .dtype = (uint8_t)b->index, .lanes = 1, .nargs = 1};
-    loop->loop = inner;
-    bl_ptrmap_put(&inner->values, range, loop);
-    return inner;
+    for (int i = 0; i < n; i++) {
+        scope *inner = open_scope(b, at, bl_free_bit(&b->free, ranges[i]));
+        value *loop = bl_arena_alloc(b->arena, sizeof *loop);
+        if (loop == NULL || inner == at)
+            return at;
+        loop->args[0] = emit(b, at, ranges[i]->src[0]);
+        loop->inst = (bl_inst){.op = BL_OP_LOOP, .dtype = (uint8_t)b->index, .lanes = 1, .nargs = 1};
+        loop->loop = inner;
+        inner->loop = loop;
+        bl_ptrmap_put(&inner->values, ranges[i], loop);
+        at = inner;
+    }
+    return at;
 }
 
-static void close_loop(build *b, scope *inner, const bl_node *range)
+static void close_loops(build *b, scope *inner, const scope *outer)
 {
-    value *loop = bl_ptrmap_get(&inner->values, range);
-    scope *at = inner->parent;
-    if (loop == NULL || at == NULL)
-        return;
-    if (at->last == NULL)
-        at->first = loop;
-    else
-        at->last->next = loop;
-    at->last = loop;
-    b->ninst += 2;
+    for (; inner != outer; inner = inner->parent) {
+        link_value(inner->parent, inner->loop);
+        b->ninst += 2;
+    }
+}
+
+/* Keep |list| in order of number. */
+static void insert_range(const bl_node **list, int n, const bl_node *range, bool largest_first)
+{
+    int at = n;
+    for (; at > 0 && (largest_first ? list[at - 1]->arg < range->arg : list[at - 1]->arg > range->arg); at--)
+        list[at] = list[at - 1];
+    list[at] = range;
 }
 
 static value *emit_const(build *b, scope *at, bl_dtype dtype, int64_t bits)
 {
-    value *v = append(b, at, BL_OP_CONST, dtype, 1, 0);
+    value *v = append(b, at, BL_OP_CONST, dtype, 1, 0, NULL);
     v->inst.arg = bits;
     return v;
 }
 
 static value *emit_alu(build *b, scope *at, bl_op op, bl_dtype dtype, value *x, value *y)
 {
-    int lanes = x->inst.lanes > y->inst.lanes ? x->inst.lanes : y->inst.lanes;
-    value *v = append(b, at, op, dtype, lanes, 2);
-    v->args[0] = x;
-    v->args[1] = y;
-    return v;
+    return append(b, at, op, dtype, x->inst.lanes > y->inst.lanes ? x->inst.lanes : y->inst.lanes, 2, ARGS(x, y));
 }
 
 /* ---- ids: RANGEs that are no loops */
 
 static value *emit_local_id(build *b, const bl_node *range)
 {
-    value *v = append(b, b->root, BL_OP_LOCAL_ID, b->index, 1, 0);
+    value *v = append(b, b->root, BL_OP_LOCAL_ID, b->index, 1, 0, NULL);
     for (int i = 0; i < b->nlocal; i++) {
         if (b->local_range[i] == range)
             v->inst.arg = i;
@@ -151,7 +163,7 @@ static value *emit_group_id(build *b, const bl_node *range)
     while (b->global[at] != range)
         at++;
     dim = at < BL_GRID_DIMS - 1 ? at : BL_GRID_DIMS - 1;
-    id = append(b, b->root, BL_OP_GROUP_ID, b->index, 1, 0);
+    id = append(b, b->root, BL_OP_GROUP_ID, b->index, 1, 0, NULL);
     id->inst.arg = dim;
     if (b->nglobal <= BL_GRID_DIMS || at < BL_GRID_DIMS - 1)
         return id;
@@ -188,19 +200,13 @@ static uint64_t loops_of(build *b, const bl_node *node)
 static value *add_value(build *b, scope *inner, const bl_node *reduce, const bl_node *term, value *sum)
 {
     bl_dtype dtype = lowered_dtype(b, reduce);
-    value *x = NULL, *y = NULL, *v = NULL;
+    value *x = NULL, *y = NULL;
 
-    if (reduce->sub != BL_OP_ADD || term->op != BL_OP_MUL || (dtype != BL_F32 && dtype != BL_F64)) {
-        x = emit(b, inner, term);
-        return emit_alu(b, inner, (bl_op)reduce->sub, dtype, sum, x);
-    }
+    if (reduce->sub != BL_OP_ADD || term->op != BL_OP_MUL || (dtype != BL_F32 && dtype != BL_F64))
+        return emit_alu(b, inner, (bl_op)reduce->sub, dtype, sum, emit(b, inner, term));
     x = emit(b, inner, term->src[0]);
     y = emit(b, inner, term->src[1]);
-    v = append(b, inner, BL_OP_FMA, dtype, reduce->lanes, 3);
-    v->args[0] = x;
-    v->args[1] = y;
-    v->args[2] = sum;
-    return v;
+    return append(b, inner, BL_OP_FMA, dtype, reduce->lanes, 3, ARGS(x, y, sum));
 }
 
 /* Each accumulator takes its values in turn.  All take their first before any takes its second, so that what a step of an
@@ -219,74 +225,63 @@ static void accumulate(build *b, scope *inner, int n, const bl_node *const *memb
                 sums[i] = add_value(b, inner, members[i], members[i]->src[k], sums[i]);
         }
     }
-    for (int i = 0; i < n; i++) {
-        value *set = append(b, inner, BL_OP_SET, lowered_dtype(b, members[i]), members[i]->lanes, 2);
-        set->args[0] = accs[i];
-        set->args[1] = sums[i];
-    }
+    for (int i = 0; i < n; i++)
+        append(b, inner, BL_OP_SET, lowered_dtype(b, members[i]), members[i]->lanes, 2, ARGS(accs[i], sums[i]));
 }
 
 static value *emit_acc(build *b, scope *at, const bl_node *reduce)
 {
     bl_dtype dtype = lowered_dtype(b, reduce);
     value *start = emit_const(b, at, dtype, (int64_t)bl_fold_identity((bl_op)reduce->sub, dtype).u);
-    value *acc = append(b, at, BL_OP_ACC, dtype, reduce->lanes, 1);
-    acc->args[0] = start;
-    return acc;
+    return append(b, at, BL_OP_ACC, dtype, reduce->lanes, 1, &start);
 }
 
 /* The work-items of a group fold their partial results: each writes its own, all wait, and each folds all of them in order. */
 static value *fold_group(build *b, scope *at, const bl_node *reduce, value *acc, const bl_node *group)
 {
-    bl_dtype dtype = lowered_dtype(b, reduce);
-    value *buffer = append(b, at, BL_OP_BUFFER, dtype, 1, 0), *store = NULL, *total = NULL, *loop = NULL, *load = NULL,
-          *sum = NULL, *lanes = NULL, *from = NULL;
+    bl_dtype dtype = lowered_dtype(b, reduce), index = b->index;
+    int lanes_each = reduce->lanes;
+    value *buffer = append(b, at, BL_OP_BUFFER, dtype, 1, 0, NULL);
+    value *mine = NULL, *row = NULL, *stride = NULL, *lanes = NULL, *total = NULL, *loop = NULL, *from = NULL, *load = NULL;
     scope *inner = open_scope(b, at, 0);
     int64_t count = 1;
 
     for (int i = 0; i < b->nlocal; i++)
         count *= b->local[i];
     buffer->inst.sub = 1;
-    buffer->inst.arg = count * reduce->lanes;
+    buffer->inst.arg = count * lanes_each;
     b->local_bytes += (uint32_t)((size_t)buffer->inst.arg * bl_dtype_bytes(dtype));
     /* one row of |group|'s items for each position of the others */
-    value *mine = emit(b, at, group), *row = emit_const(b, at, b->index, 0), *stride = NULL;
+    mine = emit(b, at, group);
+    row = emit_const(b, at, index, 0);
     for (int i = 0; i < b->nlocal; i++) {
         if (b->local_range[i] == group)
             continue;
-        row = emit_alu(b, at, BL_OP_MUL, b->index, row, emit(b, at, b->local_range[i]->src[0]));
-        row = emit_alu(b, at, BL_OP_ADD, b->index, row, emit(b, at, b->local_range[i]));
+        row = emit_alu(b, at, BL_OP_MUL, index, row, emit(b, at, b->local_range[i]->src[0]));
+        row = emit_alu(b, at, BL_OP_ADD, index, row, emit(b, at, b->local_range[i]));
     }
     stride = emit(b, at, group->src[0]);
-    row = emit_alu(b, at, BL_OP_MUL, b->index, row, stride);
-    lanes = emit_const(b, at, b->index, reduce->lanes);
-    mine = emit_alu(b, at, BL_OP_MUL, b->index, emit_alu(b, at, BL_OP_ADD, b->index, row, mine), lanes);
-    store = append(b, at, BL_OP_STORE, dtype, reduce->lanes, 3);
-    store->args[0] = buffer;
-    store->args[1] = mine;
-    store->args[2] = acc;
-    append(b, at, BL_OP_BARRIER, b->index, 1, 0);
+    row = emit_alu(b, at, BL_OP_MUL, index, row, stride);
+    lanes = emit_const(b, at, index, lanes_each);
+    mine = emit_alu(b, at, BL_OP_MUL, index, emit_alu(b, at, BL_OP_ADD, index, row, mine), lanes);
+    append(b, at, BL_OP_STORE, dtype, lanes_each, 3, ARGS(buffer, mine, acc));
+    append(b, at, BL_OP_BARRIER, index, 1, 0, NULL);
     total = emit_acc(b, at, reduce);
-    loop = append(b, at, BL_OP_LOOP, b->index, 1, 1);
+    loop = append(b, at, BL_OP_LOOP, index, 1, 1, &stride);
     b->ninst++;
-    loop->args[0] = stride;
     loop->loop = inner;
-    from = emit_alu(b, inner, BL_OP_MUL, b->index, emit_alu(b, inner, BL_OP_ADD, b->index, row, loop), lanes);
-    load = append(b, inner, BL_OP_LOAD, dtype, reduce->lanes, 2);
-    load->args[0] = buffer;
-    load->args[1] = from;
-    sum = emit_alu(b, inner, (bl_op)reduce->sub, dtype, total, load);
-    store = append(b, inner, BL_OP_SET, dtype, reduce->lanes, 2);
-    store->args[0] = total;
-    store->args[1] = sum;
-    append(b, at, BL_OP_BARRIER, b->index, 1, 0);
+    from = emit_alu(b, inner, BL_OP_MUL, index, emit_alu(b, inner, BL_OP_ADD, index, row, loop), lanes);
+    load = append(b, inner, BL_OP_LOAD, dtype, lanes_each, 2, ARGS(buffer, from));
+    load = emit_alu(b, inner, (bl_op)reduce->sub, dtype, total, load);
+    append(b, inner, BL_OP_SET, dtype, lanes_each, 2, ARGS(total, load));
+    append(b, at, BL_OP_BARRIER, index, 1, 0, NULL);
     return total;
 }
 
 /* All wanted reductions of this scope that share |first|'s loop. */
 static void emit_reductions(build *b, scope *at, const bl_node *first)
 {
-    scope *inner = at, *opened[BL_MAX_DIMS * 2];
+    scope *inner = NULL;
     const bl_node *ranges[BL_MAX_DIMS * 2], *group = NULL;
     const bl_node **members = bl_arena_array(b->arena, b->wanted.count, sizeof *members);
     value **accs = bl_arena_array(b->arena, b->wanted.count, sizeof *accs);
@@ -302,21 +297,14 @@ static void emit_reductions(build *b, scope *at, const bl_node *first)
         accs[n++] = emit_acc(b, at, node);
     }
     for (uint32_t i = (uint32_t)first->arg; i < first->nsrc && nranges < BL_MAX_DIMS * 2; i++) {
-        int k = nranges;
-        if (first->src[i]->sub == BL_AXIS_GROUP) {
+        if (first->src[i]->sub == BL_AXIS_GROUP)
             group = first->src[i];
-            continue;
-        }
-        for (; k > 0 && ranges[k - 1]->arg > first->src[i]->arg; k--)
-            ranges[k] = ranges[k - 1];
-        ranges[k] = first->src[i];
-        nranges++;
+        else
+            insert_range(ranges, nranges++, first->src[i], false);
     }
-    for (int i = 0; i < nranges; i++)
-        opened[i] = inner = open_loop(b, inner, ranges[i]);
+    inner = open_loops(b, at, nranges, ranges);
     accumulate(b, inner, n, members, accs, sums);
-    for (int i = nranges - 1; i >= 0; i--)
-        close_loop(b, opened[i], ranges[i]);
+    close_loops(b, inner, at);
     for (int i = 0; i < n; i++)
         bl_ptrmap_put(&at->values, members[i], group == NULL ? accs[i] : fold_group(b, at, members[i], accs[i], group));
 }
@@ -325,24 +313,12 @@ static void emit_reductions(build *b, scope *at, const bl_node *first)
 
 static value *emit_var(build *b, const bl_node *node)
 {
-    value *v = append(b, b->root, BL_OP_VAR, BL_I32, 1, 0);
+    value *v = append(b, b->root, BL_OP_VAR, BL_I32, 1, 0, NULL);
     while (v->inst.arg < b->nvars && b->vars[v->inst.arg] != (int)node->arg)
         v->inst.arg++;
     if (v->inst.arg == b->nvars)
         b->vars[b->nvars++] = (int)node->arg;
-    if (b->index != BL_I32) {
-        value *wide = append(b, b->root, BL_OP_CAST, b->index, 1, 1);
-        wide->args[0] = v;
-        return wide;
-    }
-    return v;
-}
-
-static value *emit_range(build *b, const bl_node *node)
-{
-    if (node->sub == BL_AXIS_GLOBAL)
-        return emit_group_id(b, node);
-    return emit_local_id(b, node); /* loops are found in their scope's values */
+    return b->index == BL_I32 ? v : append(b, b->root, BL_OP_CAST, b->index, 1, 1, &v);
 }
 
 /* Is |index| a multiple of |lanes|, whatever the loops are at? */
@@ -380,8 +356,7 @@ static value *emit_plain(build *b, scope *at, const bl_node *node)
         args[i] = emit(b, at, node->src[i]);
     if (node->op == BL_OP_CAST && args[0]->inst.dtype == lowered_dtype(b, node) && args[0]->inst.lanes == node->lanes)
         return args[0];
-    v = append(b, at, (bl_op)node->op, lowered_dtype(b, node), node->lanes, node->nsrc);
-    memcpy(v->args, args, node->nsrc * sizeof args[0]);
+    v = append(b, at, (bl_op)node->op, lowered_dtype(b, node), node->lanes, node->nsrc, args);
     v->inst.arg = node->arg;
     v->inst.sub = (uint8_t)(node->sub | known_facts(node));
     return v;
@@ -407,7 +382,7 @@ static value *emit(build *b, scope *at, const bl_node *node)
     else if (node->op == BL_OP_VAR)
         v = emit_var(b, node);
     else if (node->op == BL_OP_RANGE)
-        v = emit_range(b, node);
+        v = node->sub == BL_AXIS_GLOBAL ? emit_group_id(b, node) : emit_local_id(b, node); /* loops are values of their scope */
     else
         v = emit_plain(b, at, node);
     bl_ptrmap_put(&at->values, node, v);
@@ -420,7 +395,7 @@ static value *emit(build *b, scope *at, const bl_node *node)
 static void emit_stores(build *b, const bl_node *sink, uint64_t set)
 {
     const bl_node *ranges[BL_MAX_RANGES], **stores = bl_arena_array(b->arena, sink->nsrc, sizeof *stores);
-    scope *at = b->root, *opened[BL_MAX_RANGES];
+    scope *inner = NULL;
     int nranges = 0, nstores = 0;
 
     for (uint32_t i = 0; stores != NULL && i < sink->nsrc; i++) {
@@ -429,28 +404,13 @@ static void emit_stores(build *b, const bl_node *sink, uint64_t set)
     }
     b->wanted = bl_reach(b->ir, nstores, stores, false);
     for (int i = 0; i < b->free.nranges; i++) {
-        int k = nranges;
-        if ((set >> i & 1) == 0)
-            continue;
-        for (; k > 0 && ranges[k - 1]->arg > b->free.range[i]->arg; k--)
-            ranges[k] = ranges[k - 1];
-        ranges[k] = b->free.range[i];
-        nranges++;
+        if (set >> i & 1)
+            insert_range(ranges, nranges++, b->free.range[i], false);
     }
-    for (int i = 0; i < nranges; i++)
-        opened[i] = at = open_loop(b, at, ranges[i]);
+    inner = open_loops(b, b->root, nranges, ranges);
     for (int i = 0; i < nstores; i++)
-        emit_plain(b, at, stores[i]);
-    for (int i = nranges - 1; i >= 0; i--)
-        close_loop(b, opened[i], ranges[i]);
-}
-
-static void sort_by_number(const bl_node **list, int n, const bl_node *node)
-{
-    int at = n;
-    for (; at > 0 && list[at - 1]->arg < node->arg; at--) /* the largest number first: it is the fastest dimension */
-        list[at] = list[at - 1];
-    list[at] = node;
+        emit_plain(b, inner, stores[i]);
+    close_loops(b, inner, b->root);
 }
 
 /* Loops, groups and work-items among the ranges; how wide an index must be; how deep reductions wait for each other. */
@@ -473,9 +433,9 @@ static void survey(build *b, const bl_node *sink)
         if (node->op != BL_OP_RANGE)
             continue;
         if (node->sub == BL_AXIS_GLOBAL)
-            sort_by_number(b->global, b->nglobal++, node);
+            insert_range(b->global, b->nglobal++, node, true); /* the largest number is the fastest dimension */
         else if (node->sub == BL_AXIS_LOCAL || node->sub == BL_AXIS_GROUP)
-            sort_by_number(b->local_range, b->nlocal++, node);
+            insert_range(b->local_range, b->nlocal++, node, true);
         else
             b->loops |= bl_free_bit(&b->free, node);
         if (b->nlocal > 2)

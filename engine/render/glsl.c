@@ -14,294 +14,223 @@ static const char *const computed_type[BL_DTYPE_COUNT] = {
 };
 #undef BL_DTYPE
 
-static const char *const stored_type[BL_DTYPE_COUNT] = {
-    [BL_BOOL] = "uint8_t",  [BL_I8] = "int8_t",    [BL_I16] = "int16_t", [BL_I32] = "int",      [BL_I64] = "int64_t",
-    [BL_U8] = "uint8_t",    [BL_U16] = "uint16_t", [BL_U32] = "uint",    [BL_U64] = "uint64_t", [BL_F16] = "uint16_t",
-    [BL_BF16] = "uint16_t", [BL_F32] = "float",    [BL_F64] = "double",  [BL_INDEX] = "int64_t"};
-
-static const char *vector_of(const char *scalar)
+static const char *stored_type(bl_dtype dtype)
 {
-    static const char *const names[][2] = {{"bool", "bvec"},   {"int", "ivec"},       {"uint", "uvec"},      {"float", "vec"},
-                                           {"double", "dvec"}, {"int64_t", "i64vec"}, {"uint64_t", "u64vec"}};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(names[i][0], scalar) == 0)
-            return names[i][1];
+    if (bl_dtype_bytes(dtype) == 1)
+        return dtype == BL_I8 ? "int8_t" : "uint8_t";
+    if (bl_dtype_bytes(dtype) == 2)
+        return dtype == BL_I16 ? "int16_t" : "uint16_t";
+    return computed_type[dtype];
+}
+
+static const char *vector_of(bl_dtype dtype)
+{
+    bool wide = bl_dtype_bytes(dtype) == 8;
+
+    switch (bl_dtype_get_kind(dtype)) {
+    case BL_KIND_FLOAT:
+        return wide ? "dvec" : "vec";
+    case BL_KIND_INT:
+        return wide ? "i64vec" : "ivec";
+    case BL_KIND_UINT:
+        return wide ? "u64vec" : "uvec";
+    case BL_KIND_BOOL:
+        break;
     }
-    return "vec";
+    return "bvec";
 }
 
-static void type(bl_text *out, bl_dtype dtype, int lanes)
+static const char *type(bl_arena *arena, bl_dtype dtype, int lanes)
 {
-    if (lanes > 1)
-        bl_text_printf(out, "%s%d", vector_of(computed_type[dtype]), lanes);
-    else
-        bl_text_puts(out, computed_type[dtype]);
+    return lanes > 1 ? SAY(arena, "%s%d", vector_of(dtype), lanes) : computed_type[dtype];
 }
 
-static void real_literal(bl_text *out, double value, bool wide)
+static const char *real_literal(bl_arena *arena, double value, bool wide)
 {
     char text[40];
-    if (!isfinite(value)) {
-        const char *bits = isnan(value) ? "0x7fc00000u" : value > 0 ? "0x7f800000u" : "0xff800000u";
-        bl_text_printf(out, wide ? "double(uintBitsToFloat(%s))" : "uintBitsToFloat(%s)", bits);
-        return;
-    }
+
+    if (!isfinite(value))
+        return SAY(arena, wide ? "double(uintBitsToFloat(%s))" : "uintBitsToFloat(%s)",
+                   isnan(value) ? "0x7fc00000u"
+                   : value > 0  ? "0x7f800000u"
+                                : "0xff800000u");
     snprintf(text, sizeof text, wide ? "%.17g" : "%.9g", value);
-    bl_text_printf(out, signbit(value) ? "(%s%s%s)" : "%s%s%s", text, strpbrk(text, ".e") == NULL ? ".0" : "", wide ? "lf" : "");
+    return SAY(arena, signbit(value) ? "(%s%s%s)" : "%s%s%s", text, strpbrk(text, ".e") == NULL ? ".0" : "", wide ? "lf" : "");
 }
 
-static void literal(bl_text *out, bl_dtype dtype, bl_scalar value)
+static const char *literal(bl_arena *arena, bl_dtype dtype, bl_scalar value)
 {
     switch (bl_dtype_get_kind(dtype)) {
     case BL_KIND_FLOAT:
-        real_literal(out, value.f, dtype == BL_F64);
-        break;
+        return real_literal(arena, value.f, dtype == BL_F64);
     case BL_KIND_INT:
         if (value.i == INT64_MIN)
-            bl_text_puts(out, "(-9223372036854775807L - 1L)");
-        else if (value.i == INT32_MIN && dtype != BL_I64)
-            bl_text_puts(out, "(-2147483647 - 1)");
-        else
-            bl_text_printf(out, value.i < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", value.i, dtype == BL_I64 ? "L" : "");
-        break;
+            return "(-9223372036854775807L - 1L)";
+        if (value.i == INT32_MIN && dtype != BL_I64)
+            return "(-2147483647 - 1)";
+        return SAY(arena, value.i < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", value.i, dtype == BL_I64 ? "L" : "");
     case BL_KIND_UINT:
-        bl_text_printf(out, "%" PRIu64 "%s", value.u, dtype == BL_U64 ? "UL" : "u");
-        break;
+        return SAY(arena, "%" PRIu64 "%s", value.u, dtype == BL_U64 ? "UL" : "u");
     case BL_KIND_BOOL:
-        bl_text_puts(out, value.u != 0 ? "true" : "false");
         break;
     }
+    return value.u != 0 ? "true" : "false";
 }
 
-static void repeat(bl_text *out, operand x, int lanes)
+static const char *repeat(bl_arena *arena, operand x, int lanes)
 {
-    type(out, x.dtype, lanes);
-    bl_text_printf(out, "(%s)", x.text);
+    return SAY(arena, "%s(%s)", type(arena, x.dtype, lanes), x.text);
 }
 
-static void lane(bl_text *out, operand x, int number)
+static const char *lane(bl_arena *arena, operand x, int number)
 {
-    bl_text_printf(out, "(%s).%c", x.text, "xyzw"[number & 3]);
+    return SAY(arena, "(%s).%c", x.text, "xyzw"[number & 3]);
 }
 
-static void half(bl_text *out, operand x, int which)
+static const char *half(bl_arena *arena, operand x, int which)
 {
-    bl_text_printf(out, "(%s).%s", x.text, which == 0 ? "xy" : "zw");
+    return SAY(arena, "(%s).%s", x.text, which == 0 ? "xy" : "zw");
 }
 
-static void stack(bl_text *out, bl_dtype dtype, int lanes, const operand *scalars)
+static const char *stack(bl_arena *arena, bl_dtype dtype, int lanes, const operand *scalars)
 {
-    type(out, dtype, lanes);
-    bl_text_putc(out, '(');
-    for (int i = 0; i < lanes; i++)
-        bl_text_printf(out, i == 0 ? "%s" : ", %s", scalars[i].text);
-    bl_text_putc(out, ')');
+    return SAY(arena, "%s(%s)", type(arena, dtype, lanes), list_of(arena, lanes, scalars));
 }
 
-static void fit(bl_text *out, bl_dtype dtype, int lanes, const char *x)
+static const char *fit(bl_arena *arena, bl_dtype dtype, int lanes, const char *x)
 {
     (void)lanes;
-    switch ((int)dtype) {
-    case BL_F16:
-        bl_text_printf(out, "round_f16(%s)", x);
-        break;
-    case BL_BF16:
-        bl_text_printf(out, "round_bf16(%s)", x);
-        break;
-    case BL_I8:
-    case BL_U8:
-        bl_text_printf(out, "bitfieldExtract(%s, 0, 8)", x);
-        break;
-    case BL_I16:
-    case BL_U16:
-        bl_text_printf(out, "bitfieldExtract(%s, 0, 16)", x);
-        break;
-    default:
-        bl_text_puts(out, x);
-        break;
-    }
+    if (is_half(dtype))
+        return SAY(arena, dtype == BL_F16 ? "round_f16(%s)" : "round_bf16(%s)", x);
+    return bl_dtype_is_int(dtype) && bl_dtype_bytes(dtype) < 4
+               ? SAY(arena, "bitfieldExtract(%s, 0, %d)", x, (int)bl_dtype_bytes(dtype) * 8)
+               : x;
 }
 
 /* A function of the prelude for scalars, lane by lane; its result is held as a |to|. */
-static void call(bl_text *out, const char *name, bl_dtype to, operand x)
+static const char *call(bl_arena *arena, const char *name, bl_dtype to, operand x)
 {
-    if (x.lanes == 1) {
-        bl_text_printf(out, "%s(%s)", name, x.text);
-        return;
-    }
-    type(out, to, x.lanes);
-    for (int i = 0; i < x.lanes; i++) {
-        bl_text_printf(out, "%s%s(", i == 0 ? "(" : ", ", name);
-        lane(out, x, i);
-        bl_text_putc(out, ')');
-    }
-    bl_text_putc(out, ')');
+    operand each[BL_MAX_LANES] = {{0}};
+
+    if (x.lanes == 1)
+        return SAY(arena, "%s(%s)", name, x.text);
+    for (int i = 0; i < x.lanes; i++)
+        each[i] = (operand){SAY(arena, "%s(%s)", name, lane(arena, x, i)), to, 1};
+    return stack(arena, to, x.lanes, each);
 }
 
-static void cast(bl_text *out, bl_dtype to, operand x)
+static const char *cast(bl_arena *arena, bl_dtype to, operand x)
 {
-    bl_text text = {0};
-
-    if (bl_dtype_is_float(x.dtype) && bl_dtype_is_int(to)) {
-        char name[32];
-        snprintf(name, sizeof name, "%s_to_%s", x.dtype == BL_F64 ? "double" : "float", bl_dtype_name(to));
-        call(out, name, to, x);
-        return;
-    }
-    if (to == BL_BOOL && bl_dtype_is_float(x.dtype)) {
-        bl_text_printf(out, x.lanes > 1 ? "notEqual(%s, " : "(%s != ", x.text); /* bool(NaN) is true */
-        type(out, x.dtype, x.lanes);
-        bl_text_puts(out, "(0.0))");
-        return;
-    }
-    if (is_half(to) && x.dtype == BL_F64) {
-        call(&text, "to_odd", to, x);
-    } else if (to == BL_I64 && bl_dtype_get_kind(x.dtype) == BL_KIND_INT) {
-        /* Not int64_t(x): Mesa 22.3 takes 0 < int64_t(x) for true whatever x is. */
-        bl_text_putc(&text, '(');
-        type(&text, BL_I64, x.lanes);
-        bl_text_putc(&text, '(');
-        type(&text, BL_U64, x.lanes);
-        bl_text_putc(&text, '(');
-        type(&text, BL_U32, x.lanes);
-        bl_text_printf(&text, "(%s) ^ 0x80000000u)) - 2147483648L)", x.text);
-    } else {
-        type(&text, to, x.lanes);
-        bl_text_printf(&text, "(%s)", x.text);
-    }
+    if (bl_dtype_is_float(x.dtype) && bl_dtype_is_int(to))
+        return call(arena, SAY(arena, "%s_to_%s", x.dtype == BL_F64 ? "double" : "float", bl_dtype_name(to)), to, x);
+    if (to == BL_BOOL && bl_dtype_is_float(x.dtype)) /* bool(NaN) is true */
+        return SAY(arena, x.lanes > 1 ? "notEqual(%s, %s(0.0))" : "(%s != %s(0.0))", x.text, type(arena, x.dtype, x.lanes));
     if (to == x.dtype)
-        bl_text_puts(out, x.text);
-    else
-        fit(out, to, x.lanes, bl_text_get(&text));
-    bl_text_fini_part(&text, out);
+        return x.text;
+    if (is_half(to) && x.dtype == BL_F64)
+        return fit(arena, to, x.lanes, call(arena, "to_odd", to, x));
+    if (to == BL_I64 && bl_dtype_get_kind(x.dtype) == BL_KIND_INT)
+        /* Not int64_t(x): Mesa 22.3 takes 0 < int64_t(x) for true whatever x is. */
+        return SAY(arena, "(%s(%s(%s(%s) ^ 0x80000000u)) - 2147483648L)", type(arena, BL_I64, x.lanes),
+                   type(arena, BL_U64, x.lanes), type(arena, BL_U32, x.lanes), x.text);
+    return fit(arena, to, x.lanes, repeat(arena, (operand){x.text, to, x.lanes}, x.lanes));
 }
 
-static void bitcast(bl_text *out, bl_dtype to, operand x)
+static const char *bitcast(bl_arena *arena, bl_dtype to, operand x)
 {
-    if (bl_dtype_is_int(to) && bl_dtype_is_int(x.dtype)) {
-        cast(out, to, x); /* of one size: they wrap */
-        return;
-    }
-    if (is_half(to) || is_half(x.dtype)) {
-        char name[40];
-        snprintf(name, sizeof name, "%s_as_%s", bl_dtype_name(x.dtype), bl_dtype_name(to));
-        call(out, name, to, x);
-        return;
-    }
-    bl_text_printf(out, "%s_as_%s(%s)", bl_dtype_name(x.dtype), bl_dtype_name(to), x.text);
+    const char *name = SAY(arena, "%s_as_%s", bl_dtype_name(x.dtype), bl_dtype_name(to));
+
+    if (bl_dtype_is_int(to) && bl_dtype_is_int(x.dtype))
+        return cast(arena, to, x); /* of one size: they wrap */
+    return is_half(to) || is_half(x.dtype) ? call(arena, name, to, x) : SAY(arena, "%s(%s)", name, x.text);
 }
 
-static void compare(bl_text *out, bl_op op, operand x, operand y)
+static const char *compare(bl_arena *arena, bl_op op, operand x, operand y)
 {
-    if (x.dtype == BL_BOOL && op == BL_OP_CMPLT)
-        bl_text_printf(out, "bool_less(%s, %s)", x.text, y.text);
-    else if (x.lanes == 1)
-        bl_text_printf(out, "(%s %s %s)", x.text, op == BL_OP_CMPLT ? "<" : "==", y.text);
-    else if (y.text[0] == 'f' && x.dtype == BL_BOOL)
-        bl_text_printf(out, "not(%s)", x.text);
-    else
-        bl_text_printf(out, "%s(%s, %s)", op == BL_OP_CMPLT ? "lessThan" : "equal", x.text, y.text);
+    bool less = op == BL_OP_CMPLT;
+
+    if (x.dtype == BL_BOOL && less)
+        return SAY(arena, "bool_less(%s, %s)", x.text, y.text);
+    if (x.lanes == 1)
+        return SAY(arena, "(%s %s %s)", x.text, less ? "<" : "==", y.text);
+    if (y.text[0] == 'f' && x.dtype == BL_BOOL)
+        return SAY(arena, "not(%s)", x.text);
+    return SAY(arena, "%s(%s, %s)", less ? "lessThan" : "equal", x.text, y.text);
 }
 
-static void where(bl_text *out, operand condition, operand yes, operand no)
+static const char *where(bl_arena *arena, operand condition, operand yes, operand no)
 {
-    if (yes.lanes == 1)
-        bl_text_printf(out, "(%s ? %s : %s)", condition.text, yes.text, no.text);
-    else
-        bl_text_printf(out, "choose(%s, %s, %s)", condition.text, yes.text, no.text);
+    return SAY(arena, yes.lanes == 1 ? "(%s ? %s : %s)" : "choose(%s, %s, %s)", condition.text, yes.text, no.text);
 }
 
 /* Where a lane is.  A constant place before the buffer belongs to a lane whose gate is closed; GLSL refuses it all the same. */
-static void element_index(bl_text *out, const char *index, int offset)
+static const char *element_index(bl_arena *arena, const char *index, int offset)
 {
     const char *first = index;
 
     while (*first == '(' || strncmp(first, "int(", 4) == 0)
         first += *first == '(' ? 1 : 4;
     if (*first == '-')
-        bl_text_printf(out, "max(%s + %d, 0)", index, offset);
-    else if (offset > 0)
-        bl_text_printf(out, "%s + %d", index, offset);
+        return SAY(arena, "max(%s + %d, 0)", index, offset);
+    return offset > 0 ? SAY(arena, "%s + %d", index, offset) : index;
+}
+
+static const char *load_one(bl_arena *arena, place p, int offset)
+{
+    const char *at = element_index(arena, p.index, offset);
+
+    if (p.local)
+        return SAY(arena, "%s[%s]", p.buffer, at);
+    if (p.dtype == BL_BOOL)
+        return SAY(arena, "(uint(%s.at[%s]) != 0u)", p.buffer, at);
+    if (is_half(p.dtype))
+        return SAY(arena, "uint16_as_%s(uint(%s.at[%s]))", bl_dtype_name(p.dtype), p.buffer, at);
+    return SAY(arena, "%s(%s.at[%s])", computed_type[p.dtype], p.buffer, at);
+}
+
+/* Four floats that stand where a vec4 does. */
+static bool is_quad(place p)
+{
+    return p.aligned && !p.local && p.lanes == 4 && p.dtype == BL_F32;
+}
+
+static const char *load(bl_arena *arena, place p)
+{
+    operand each[BL_MAX_LANES] = {{0}};
+
+    if (p.lanes == 1)
+        return load_one(arena, p, 0);
+    if (is_quad(p))
+        return SAY(arena, "%sv.at[(%s) >> 2]", p.buffer, p.index);
+    for (int i = 0; i < p.lanes; i++)
+        each[i] = (operand){load_one(arena, p, i), p.dtype, 1};
+    return stack(arena, p.dtype, p.lanes, each);
+}
+
+static const char *store_one(bl_arena *arena, place p, int offset, const char *value)
+{
+    if (p.local)
+        return SAY(arena, "%s[%s + %d] = %s", p.buffer, p.index, offset, value);
+    if (p.dtype == BL_BOOL)
+        value = SAY(arena, "uint8_t(%s ? 1u : 0u)", value);
+    else if (is_half(p.dtype))
+        value = SAY(arena, "uint16_t(%s_as_uint16(%s))", bl_dtype_name(p.dtype), value);
     else
-        bl_text_puts(out, index);
+        value = SAY(arena, "%s(%s)", stored_type(p.dtype), value);
+    return SAY(arena, "%s.at[%s + %d] = %s", p.buffer, p.index, offset, value);
 }
 
-static void load_one(bl_text *out, const char *buffer, bl_dtype dtype, const char *index, int offset, bool local)
+static const char *store(bl_arena *arena, place p, const char *value)
 {
-    bl_text place = {0};
-    const char *at;
+    const char *all = "{ ";
 
-    element_index(&place, index, offset);
-    at = bl_text_get(&place);
-    if (local)
-        bl_text_printf(out, "%s[%s]", buffer, at);
-    else if (dtype == BL_BOOL)
-        bl_text_printf(out, "(uint(%s.at[%s]) != 0u)", buffer, at);
-    else if (is_half(dtype))
-        bl_text_printf(out, "uint16_as_%s(uint(%s.at[%s]))", bl_dtype_name(dtype), buffer, at);
-    else
-        bl_text_printf(out, "%s(%s.at[%s])", computed_type[dtype], buffer, at);
-    bl_text_fini_part(&place, out);
-}
-
-static void load(bl_text *out, const char *buffer, bl_dtype dtype, int lanes, const char *index, bool aligned, bool local)
-{
-    if (lanes == 1) {
-        load_one(out, buffer, dtype, index, 0, local);
-        return;
-    }
-    if (aligned && !local && lanes == 4 && dtype == BL_F32) {
-        bl_text_printf(out, "%sv.at[(%s) >> 2]", buffer, index);
-        return;
-    }
-    type(out, dtype, lanes);
-    bl_text_putc(out, '(');
-    for (int i = 0; i < lanes; i++) {
-        bl_text_puts(out, i == 0 ? "" : ", ");
-        load_one(out, buffer, dtype, index, i, local);
-    }
-    bl_text_putc(out, ')');
-}
-
-static void store_one(bl_text *out, const char *buffer, bl_dtype dtype, const char *index, int offset, const char *value,
-                      bool local)
-{
-    bl_text_printf(out, local ? "%s[%s + %d] = " : "%s.at[%s + %d] = ", buffer, index, offset);
-    if (local)
-        bl_text_puts(out, value);
-    else if (dtype == BL_BOOL)
-        bl_text_printf(out, "uint8_t(%s ? 1u : 0u)", value);
-    else if (is_half(dtype))
-        bl_text_printf(out, "uint16_t(%s_as_uint16(%s))", bl_dtype_name(dtype), value);
-    else
-        bl_text_printf(out, "%s(%s)", stored_type[dtype], value);
-}
-
-static void store(bl_text *out, const char *buffer, bl_dtype dtype, int lanes, const char *index, const char *value, bool aligned,
-                  bool local)
-{
-    if (lanes == 1) {
-        store_one(out, buffer, dtype, index, 0, value, local);
-        return;
-    }
-    if (aligned && !local && lanes == 4 && dtype == BL_F32) {
-        bl_text_printf(out, "%sv.at[(%s) >> 2] = %s", buffer, index, value);
-        return;
-    }
-    bl_text_puts(out, "{ ");
-    for (int i = 0; i < lanes; i++) {
-        bl_text one = {0};
-        lane(&one, (operand){value, dtype, lanes}, i);
-        store_one(out, buffer, dtype, index, i, bl_text_get(&one), local);
-        bl_text_puts(out, "; ");
-        bl_text_fini_part(&one, out);
-    }
-    bl_text_putc(out, '}');
-}
-
-static void local_buffer(bl_text *out, const char *name, bl_dtype dtype, int64_t elements)
-{
-    bl_text_printf(out, "shared %s %s[%" PRId64 "];\n", computed_type[dtype], name, elements);
+    if (p.lanes == 1)
+        return store_one(arena, p, 0, value);
+    if (is_quad(p))
+        return SAY(arena, "%sv.at[(%s) >> 2] = %s", p.buffer, p.index, value);
+    for (int i = 0; i < p.lanes; i++)
+        all = SAY(arena, "%s%s; ", all, store_one(arena, p, i, lane(arena, (operand){value, p.dtype, p.lanes}, i)));
+    return SAY(arena, "%s}", all);
 }
 
 /* ---- the prelude: what a kernel may call; glslang drops what it does not */
@@ -448,7 +377,7 @@ static void buffers(const bl_linear *linear, bl_text *out)
     for (uint32_t i = 0; i < linear->nbuffers; i++) {
         bl_dtype dtype = linear->buffer_dtype[i];
         const char *access = (linear->writes >> i & 1) != 0 ? "" : "readonly ";
-        bl_text_printf(out, "layout(set = 0, binding = %u) %sbuffer B%u { %s at[]; } b%u;\n", i, access, i, stored_type[dtype],
+        bl_text_printf(out, "layout(set = 0, binding = %u) %sbuffer B%u { %s at[]; } b%u;\n", i, access, i, stored_type(dtype),
                        i);
         if (dtype == BL_F32)
             bl_text_printf(out, "layout(set = 0, binding = %u) %sbuffer V%u { vec4 at[]; } b%uv;\n", i, access, i, i);
@@ -460,11 +389,9 @@ static void buffers(const bl_linear *linear, bl_text *out)
         bl_text_puts(out, "} scalars;\n");
     }
     for (uint32_t i = 0; i < linear->ninst; i++) {
-        char name[16];
-        if (linear->inst[i].op != BL_OP_BUFFER || linear->inst[i].sub != 1)
-            continue;
-        snprintf(name, sizeof name, "l%u", i);
-        local_buffer(out, name, (bl_dtype)linear->inst[i].dtype, linear->inst[i].arg);
+        const bl_inst *inst = &linear->inst[i];
+        if (inst->op == BL_OP_BUFFER && inst->sub == 1)
+            bl_text_printf(out, "shared %s l%u[%" PRId64 "];\n", computed_type[inst->dtype], i, inst->arg);
     }
 }
 
@@ -520,11 +447,9 @@ const dialect dialect_glsl = {
     .where = where,
     .load = load,
     .store = store,
-    .local_buffer = local_buffer,
     .false_text = "false",
     .bool_functions = true,
     .narrow_index = true,
-    .local_outside = true,
     .group_id = {"int(gl_WorkGroupID.x)", "int(gl_WorkGroupID.y)", "int(gl_WorkGroupID.z)"},
     .local_id = {"int(gl_LocalInvocationID.x)", "int(gl_LocalInvocationID.y)", "int(gl_LocalInvocationID.z)"},
     .barrier = "barrier()",

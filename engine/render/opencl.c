@@ -7,248 +7,185 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const stored_type[BL_DTYPE_COUNT] = {
-    [BL_BOOL] = "uchar",  [BL_I8] = "char",    [BL_I16] = "short",  [BL_I32] = "int",   [BL_I64] = "long",
-    [BL_U8] = "uchar",    [BL_U16] = "ushort", [BL_U32] = "uint",   [BL_U64] = "ulong", [BL_F16] = "half",
-    [BL_BF16] = "ushort", [BL_F32] = "float",  [BL_F64] = "double", [BL_INDEX] = "long"};
-
 #define BL_DTYPE(id, name, bytes, kind, code, cl, glsl) [BL_##id] = cl,
 static const char *const computed_type[BL_DTYPE_COUNT] = {
 #include "engine/ir/dtypes.def"
 };
 #undef BL_DTYPE
 
-static void type(bl_text *out, bl_dtype dtype, int lanes)
+static const char *stored_type(bl_dtype dtype)
 {
-    bl_text_puts(out, computed_type[dtype]);
-    if (lanes > 1)
-        bl_text_printf(out, "%d", lanes);
+    return dtype == BL_BOOL ? "uchar" : dtype == BL_F16 ? "half" : dtype == BL_BF16 ? "ushort" : computed_type[dtype];
 }
 
-static void real_literal(bl_text *out, double value, bool wide)
+static const char *type(bl_arena *arena, bl_dtype dtype, int lanes)
+{
+    return lanes > 1 ? SAY(arena, "%s%d", computed_type[dtype], lanes) : computed_type[dtype];
+}
+
+static const char *real_literal(bl_arena *arena, double value, bool wide)
 {
     char text[40];
-    if (isnan(value)) {
-        bl_text_puts(out, wide ? "((double)NAN)" : "NAN");
-        return;
-    }
-    if (isinf(value)) {
-        bl_text_printf(out, wide ? "(%s(double)INFINITY)" : "(%sINFINITY)", value < 0 ? "-" : "");
-        return;
-    }
+
+    if (isnan(value))
+        return wide ? "((double)NAN)" : "NAN";
+    if (isinf(value))
+        return SAY(arena, wide ? "(%s(double)INFINITY)" : "(%sINFINITY)", value < 0 ? "-" : "");
     snprintf(text, sizeof text, wide ? "%.17g" : "%.9g", value);
-    bl_text_printf(out, signbit(value) ? "(%s%s%s)" : "%s%s%s", text, strpbrk(text, ".en") == NULL ? ".0" : "", wide ? "" : "f");
+    return SAY(arena, signbit(value) ? "(%s%s%s)" : "%s%s%s", text, strpbrk(text, ".en") == NULL ? ".0" : "", wide ? "" : "f");
 }
 
-static void literal(bl_text *out, bl_dtype dtype, bl_scalar value)
+static const char *literal(bl_arena *arena, bl_dtype dtype, bl_scalar value)
 {
     switch (bl_dtype_get_kind(dtype)) {
     case BL_KIND_FLOAT:
-        real_literal(out, value.f, dtype == BL_F64);
-        break;
+        return real_literal(arena, value.f, dtype == BL_F64);
     case BL_KIND_INT:
         if (value.i == INT64_MIN)
-            bl_text_puts(out, "(-9223372036854775807L - 1)");
-        else if (value.i == INT32_MIN && dtype == BL_I32)
-            bl_text_puts(out, "(-2147483647 - 1)"); /* 2147483648 is a long */
-        else if (dtype == BL_I32 || dtype == BL_I64)
-            bl_text_printf(out, value.i < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", value.i, dtype == BL_I64 ? "L" : "");
-        else
-            bl_text_printf(out, "((%s)%" PRId64 ")", computed_type[dtype], value.i);
-        break;
+            return "(-9223372036854775807L - 1)";
+        if (value.i == INT32_MIN && dtype == BL_I32)
+            return "(-2147483647 - 1)"; /* 2147483648 is a long */
+        if (dtype != BL_I32 && dtype != BL_I64)
+            return SAY(arena, "((%s)%" PRId64 ")", computed_type[dtype], value.i);
+        return SAY(arena, value.i < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", value.i, dtype == BL_I64 ? "L" : "");
     case BL_KIND_UINT:
-        bl_text_printf(out, "((%s)%" PRIu64 "%s)", computed_type[dtype], value.u, dtype == BL_U64 ? "UL" : "U");
-        break;
+        return SAY(arena, "((%s)%" PRIu64 "%s)", computed_type[dtype], value.u, dtype == BL_U64 ? "UL" : "U");
     case BL_KIND_BOOL:
-        bl_text_puts(out, value.u != 0 ? "1" : "0");
         break;
     }
+    return value.u != 0 ? "1" : "0";
 }
 
-static void repeat(bl_text *out, operand x, int lanes)
+static const char *repeat(bl_arena *arena, operand x, int lanes)
 {
-    bl_text_putc(out, '(');
-    bl_text_putc(out, '(');
-    type(out, x.dtype, lanes);
-    bl_text_printf(out, x.dtype == BL_BOOL ? ")(-(%s)))" : ")(%s))", x.text);
+    return SAY(arena, x.dtype == BL_BOOL ? "((%s)(-(%s)))" : "((%s)(%s))", type(arena, x.dtype, lanes), x.text);
 }
 
-static void lane(bl_text *out, operand x, int number)
+static const char *lane(bl_arena *arena, operand x, int number)
 {
-    bl_text_printf(out, x.dtype == BL_BOOL ? "(-(%s).s%x)" : "(%s).s%x", x.text, (unsigned)number);
+    return SAY(arena, x.dtype == BL_BOOL ? "(-(%s).s%x)" : "(%s).s%x", x.text, (unsigned)number);
 }
 
-static void half(bl_text *out, operand x, int which)
+static const char *half(bl_arena *arena, operand x, int which)
 {
-    bl_text_printf(out, "(%s).%s", x.text, which == 0 ? "lo" : "hi");
+    return SAY(arena, "(%s).%s", x.text, which == 0 ? "lo" : "hi");
 }
 
-static void stack(bl_text *out, bl_dtype dtype, int lanes, const operand *scalars)
+static const char *stack(bl_arena *arena, bl_dtype dtype, int lanes, const operand *scalars)
 {
-    bl_text_puts(out, dtype == BL_BOOL ? "(-(" : "((");
-    type(out, dtype, lanes);
-    bl_text_puts(out, ")(");
-    for (int i = 0; i < lanes; i++)
-        bl_text_printf(out, i == 0 ? "%s" : ", %s", scalars[i].text);
-    bl_text_puts(out, "))");
+    return SAY(arena, dtype == BL_BOOL ? "(-(%s)(%s))" : "((%s)(%s))", type(arena, dtype, lanes), list_of(arena, lanes, scalars));
 }
 
-static void convert(bl_text *out, const char *name, int lanes, const char *suffix, const char *x)
+static const char *fit(bl_arena *arena, bl_dtype dtype, int lanes, const char *x)
 {
-    bl_text_printf(out, "convert_%s", name);
-    if (lanes > 1)
-        bl_text_printf(out, "%d", lanes);
-    bl_text_printf(out, "%s(%s)", suffix, x);
-}
+    const char *round = dtype == BL_F16 ? "round_f16" : "round_bf16";
 
-static void fit(bl_text *out, bl_dtype dtype, int lanes, const char *x)
-{
-    if (is_half(dtype)) {
-        bl_text_printf(out, "%s", dtype == BL_F16 ? "round_f16" : "round_bf16");
-        if (lanes > 1)
-            bl_text_printf(out, "_%d", lanes);
-        bl_text_printf(out, "(%s)", x);
-    } else if (bl_dtype_bytes(dtype) < 4 && dtype != BL_BOOL && lanes == 1) {
-        bl_text_printf(out, "((%s)%s)", computed_type[dtype], x); /* C computes them as int */
-    } else {
-        bl_text_puts(out, x);
-    }
+    if (is_half(dtype))
+        return lanes > 1 ? SAY(arena, "%s_%d(%s)", round, lanes, x) : SAY(arena, "%s(%s)", round, x);
+    if (bl_dtype_bytes(dtype) < 4 && dtype != BL_BOOL && lanes == 1)
+        return SAY(arena, "((%s)%s)", computed_type[dtype], x); /* C computes them as int */
+    return x;
 }
 
 /* The conversion by value, before any rounding to 16 bits. */
-static void convert_value(bl_text *out, bl_dtype to, operand x)
+static const char *convert(bl_arena *arena, bl_dtype to, operand x)
 {
-    const char *from_type = computed_type[x.dtype], *to_type = computed_type[to];
+    const char *saturates = bl_dtype_is_float(x.dtype) && bl_dtype_is_int(to) ? "_sat" : "";
 
     if (to == BL_BOOL && x.lanes == 1)
-        bl_text_printf(out, "(%s != 0)", x.text);
-    else if (to == BL_BOOL && x.lanes > 1)
-        bl_text_printf(out, "convert_int%d(%s != (%s%d)(0))", x.lanes, x.text, from_type, x.lanes);
-    else if (x.dtype == BL_BOOL && x.lanes > 1)
-        bl_text_printf(out, "convert_%s%d(-(%s))", to_type, x.lanes, x.text);
-    else if (is_half(to) && x.dtype == BL_F64 && x.lanes > 1)
-        bl_text_printf(out, "to_odd_%d(%s)", x.lanes, x.text);
-    else if (is_half(to) && x.dtype == BL_F64)
-        bl_text_printf(out, "to_odd(%s)", x.text);
-    else if (strcmp(to_type, from_type) == 0)
-        bl_text_puts(out, x.text);
-    else
-        convert(out, to_type, x.lanes, bl_dtype_is_float(x.dtype) && bl_dtype_is_int(to) ? "_sat" : "", x.text);
+        return SAY(arena, "(%s != 0)", x.text);
+    if (to == BL_BOOL)
+        return SAY(arena, "convert_int%d(%s != (%s)(0))", x.lanes, x.text, type(arena, x.dtype, x.lanes));
+    if (x.dtype == BL_BOOL && x.lanes > 1)
+        return SAY(arena, "convert_%s(-(%s))", type(arena, to, x.lanes), x.text);
+    if (is_half(to) && x.dtype == BL_F64)
+        return x.lanes > 1 ? SAY(arena, "to_odd_%d(%s)", x.lanes, x.text) : SAY(arena, "to_odd(%s)", x.text);
+    if (strcmp(computed_type[to], computed_type[x.dtype]) == 0)
+        return x.text;
+    return SAY(arena, "convert_%s%s(%s)", type(arena, to, x.lanes), saturates, x.text);
 }
 
-static void cast(bl_text *out, bl_dtype to, operand x)
+static const char *cast(bl_arena *arena, bl_dtype to, operand x)
 {
-    bl_text text = {0};
-
-    if (!is_half(to) || x.dtype == to) {
-        convert_value(out, to, x);
-        return;
-    }
-    convert_value(&text, to, x);
-    fit(out, to, x.lanes, bl_text_get(&text));
-    bl_text_fini_part(&text, out);
+    return is_half(to) && x.dtype != to ? fit(arena, to, x.lanes, convert(arena, to, x)) : convert(arena, to, x);
 }
 
 /* float16 and bfloat16 are held as float: their bits are those of a ushort. */
-static void bitcast(bl_text *out, bl_dtype to, operand x)
+static const char *bitcast(bl_arena *arena, bl_dtype to, operand x)
 {
-    char lanes[16] = "", wide[16] = "";
-    if (x.lanes > 1) {
-        snprintf(lanes, sizeof lanes, "_%d", x.lanes);
-        snprintf(wide, sizeof wide, "%d", x.lanes);
-    }
-    if (is_half(to))
-        bl_text_printf(out, "uint16_as_%s%s(", bl_dtype_name(to), lanes);
-    else if (!is_half(x.dtype) || to == BL_I16)
-        bl_text_printf(out, "as_%s%s(", computed_type[to], wide);
+    const char *lanes = x.lanes > 1 ? SAY(arena, "_%d", x.lanes) : "", *bits = x.text;
+
     if (is_half(x.dtype))
-        bl_text_printf(out, "%s_as_uint16%s(%s)", bl_dtype_name(x.dtype), lanes, x.text);
+        bits = SAY(arena, "%s_as_uint16%s(%s)", bl_dtype_name(x.dtype), lanes, x.text);
     else if (is_half(to) && x.dtype != BL_U16)
-        bl_text_printf(out, "as_ushort%s(%s)", wide, x.text);
-    else
-        bl_text_puts(out, x.text);
-    if (is_half(to) || !is_half(x.dtype) || to == BL_I16)
-        bl_text_putc(out, ')');
+        bits = SAY(arena, "as_%s(%s)", type(arena, BL_U16, x.lanes), x.text);
+    if (is_half(to))
+        return SAY(arena, "uint16_as_%s%s(%s)", bl_dtype_name(to), lanes, bits);
+    return is_half(x.dtype) && to != BL_I16 ? bits : SAY(arena, "as_%s(%s)", type(arena, to, x.lanes), bits);
 }
 
-static void compare(bl_text *out, bl_op op, operand x, operand y)
+static const char *compare(bl_arena *arena, bl_op op, operand x, operand y)
 {
     const char *sign = op == BL_OP_CMPLT ? "<" : "==";
+
     if (x.dtype == BL_BOOL && op == BL_OP_CMPLT)
-        bl_text_printf(out, x.lanes > 1 ? "(~(%s) & (%s))" : "(!(%s) & (%s))", x.text, y.text);
-    else if (x.lanes == 1)
-        bl_text_printf(out, "(%s %s %s)", x.text, sign, y.text);
-    else if (bl_dtype_bytes(x.dtype) == 4 || is_half(x.dtype) || x.dtype == BL_BOOL)
-        bl_text_printf(out, "(%s %s %s)", x.text, sign, y.text);
-    else
-        bl_text_printf(out, "convert_int%d(%s %s %s)", x.lanes, x.text, sign, y.text);
+        return SAY(arena, x.lanes > 1 ? "(~(%s) & (%s))" : "(!(%s) & (%s))", x.text, y.text);
+    if (x.lanes == 1 || bl_dtype_bytes(x.dtype) == 4 || is_half(x.dtype) || x.dtype == BL_BOOL)
+        return SAY(arena, "(%s %s %s)", x.text, sign, y.text);
+    return SAY(arena, "convert_int%d(%s %s %s)", x.lanes, x.text, sign, y.text);
 }
 
-static void where(bl_text *out, operand condition, operand yes, operand no)
+static const char *where(bl_arena *arena, operand condition, operand yes, operand no)
 {
     static const char *const mask[9] = {[1] = "char", [2] = "short", [4] = "int", [8] = "long"};
     size_t bytes = is_half(yes.dtype) || yes.dtype == BL_BOOL ? 4 : bl_dtype_bytes(yes.dtype);
+
     if (yes.lanes == 1)
-        bl_text_printf(out, "(%s ? %s : %s)", condition.text, yes.text, no.text);
-    else if (bytes == 4)
-        bl_text_printf(out, "select(%s, %s, %s)", no.text, yes.text, condition.text);
-    else
-        bl_text_printf(out, "select(%s, %s, convert_%s%d(%s))", no.text, yes.text, mask[bytes], yes.lanes, condition.text);
+        return SAY(arena, "(%s ? %s : %s)", condition.text, yes.text, no.text);
+    if (bytes == 4)
+        return SAY(arena, "select(%s, %s, %s)", no.text, yes.text, condition.text);
+    return SAY(arena, "select(%s, %s, convert_%s%d(%s))", no.text, yes.text, mask[bytes], yes.lanes, condition.text);
 }
 
-static void load(bl_text *out, const char *buffer, bl_dtype dtype, int lanes, const char *index, bool aligned, bool local)
+static const char *load(bl_arena *arena, place p)
 {
-    (void)aligned;
-    if (local && lanes == 1) {
-        bl_text_printf(out, "%s[%s]", buffer, index);
-    } else if (local) {
-        bl_text_printf(out, "vload%d(0, %s + %s)", lanes, buffer, index);
-    } else if (dtype == BL_F16 && lanes == 1) {
-        bl_text_printf(out, "vload_half(0, %s + %s)", buffer, index);
-    } else if (dtype == BL_F16) { /* PoCL 3.1's vload_halfN crashes where the address is no multiple of the vector */
-        bl_text_printf(out, "uint16_as_float16_%d(vload%d(0, (const __global ushort *)(%s + %s)))", lanes, lanes, buffer, index);
-    } else if (lanes == 1) {
-        const char *before = dtype == BL_BOOL ? "(" : dtype == BL_BF16 ? "as_float((uint)" : "";
-        const char *after = dtype == BL_BOOL ? " != 0)" : dtype == BL_BF16 ? " << 16)" : "";
-        bl_text_printf(out, "%s%s[%s]%s", before, buffer, index, after);
-    } else if (dtype == BL_BOOL) {
-        bl_text_printf(out, "(convert_int%d(vload%d(0, %s + %s)) != 0)", lanes, lanes, buffer, index);
-    } else if (dtype == BL_BF16) {
-        bl_text_printf(out, "as_float%d(convert_uint%d(vload%d(0, %s + %s)) << 16)", lanes, lanes, lanes, buffer, index);
-    } else {
-        bl_text_printf(out, "vload%d(0, %s + %s)", lanes, buffer, index);
-    }
+    const char *whole =
+        p.lanes > 1 ? SAY(arena, "vload%d(0, %s + %s)", p.lanes, p.buffer, p.index) : SAY(arena, "%s[%s]", p.buffer, p.index);
+
+    if (p.local)
+        return whole;
+    if (p.dtype == BL_F16 && p.lanes == 1)
+        return SAY(arena, "vload_half(0, %s + %s)", p.buffer, p.index);
+    if (p.dtype == BL_F16) /* PoCL 3.1's vload_halfN crashes where the address is no multiple of the vector */
+        return SAY(arena, "uint16_as_float16_%d(vload%d(0, (const __global ushort *)(%s + %s)))", p.lanes, p.lanes, p.buffer,
+                   p.index);
+    if (p.dtype == BL_BF16)
+        return p.lanes > 1 ? SAY(arena, "as_float%d(convert_uint%d(%s) << 16)", p.lanes, p.lanes, whole)
+                           : SAY(arena, "as_float((uint)%s << 16)", whole);
+    if (p.dtype == BL_BOOL)
+        return p.lanes > 1 ? SAY(arena, "(convert_int%d(%s) != 0)", p.lanes, whole) : SAY(arena, "(%s != 0)", whole);
+    return whole;
 }
 
-static void store(bl_text *out, const char *buffer, bl_dtype dtype, int lanes, const char *index, const char *value, bool aligned,
-                  bool local)
+static const char *store(bl_arena *arena, place p, const char *value)
 {
-    (void)aligned;
-    if (local && lanes == 1) {
-        bl_text_printf(out, "%s[%s] = %s", buffer, index, value);
-    } else if (local) {
-        bl_text_printf(out, "vstore%d(%s, 0, %s + %s)", lanes, value, buffer, index);
-    } else if (dtype == BL_F16 && lanes == 1) {
-        bl_text_printf(out, "vstore_half_rte(%s, 0, %s + %s)", value, buffer, index);
-    } else if (dtype == BL_F16) {
-        bl_text_printf(out, "vstore%d(float16_as_uint16_%d(%s), 0, (__global ushort *)(%s + %s))", lanes, lanes, value, buffer,
-                       index);
-    } else if (lanes == 1) {
-        const char *before = dtype == BL_BF16 ? "(ushort)(as_uint(" : "", *after = dtype == BL_BF16 ? ") >> 16)" : "";
-        bl_text_printf(out, "%s[%s] = %s%s%s", buffer, index, before, value, after);
-    } else if (dtype == BL_BOOL) {
-        bl_text_printf(out, "vstore%d(convert_uchar%d(-(%s)), 0, %s + %s)", lanes, lanes, value, buffer, index);
-    } else if (dtype == BL_BF16) {
-        bl_text_printf(out, "vstore%d(convert_ushort%d(as_uint%d(%s) >> 16), 0, %s + %s)", lanes, lanes, lanes, value, buffer,
-                       index);
-    } else {
-        bl_text_printf(out, "vstore%d(%s, 0, %s + %s)", lanes, value, buffer, index);
-    }
+    if (p.dtype == BL_F16 && p.lanes == 1 && !p.local)
+        return SAY(arena, "vstore_half_rte(%s, 0, %s + %s)", value, p.buffer, p.index);
+    if (p.dtype == BL_F16 && !p.local)
+        return SAY(arena, "vstore%d(float16_as_uint16_%d(%s), 0, (__global ushort *)(%s + %s))", p.lanes, p.lanes, value,
+                   p.buffer, p.index);
+    if (p.dtype == BL_BF16 && !p.local)
+        value = p.lanes > 1 ? SAY(arena, "convert_ushort%d(as_uint%d(%s) >> 16)", p.lanes, p.lanes, value)
+                            : SAY(arena, "(ushort)(as_uint(%s) >> 16)", value);
+    if (p.dtype == BL_BOOL && !p.local && p.lanes > 1)
+        value = SAY(arena, "convert_uchar%d(-(%s))", p.lanes, value);
+    return p.lanes > 1 ? SAY(arena, "vstore%d(%s, 0, %s + %s)", p.lanes, value, p.buffer, p.index)
+                       : SAY(arena, "%s[%s] = %s", p.buffer, p.index, value);
 }
 
-static void local_buffer(bl_text *out, const char *name, bl_dtype dtype, int64_t elements)
+static const char *local_buffer(bl_arena *arena, const char *name, bl_dtype dtype, int64_t elements)
 {
-    bl_text_printf(out, "__local %s %s[%" PRId64 "];\n", computed_type[dtype], name, elements);
+    return SAY(arena, "__local %s %s[%" PRId64 "];\n", computed_type[dtype], name, elements);
 }
 
 /* Functions that some kernels need; only the widths that occur in them. */
@@ -407,7 +344,7 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_t
                    linear->local[1], linear->local[2], linear->name);
     for (uint32_t i = 0; i < linear->nbuffers; i++)
         bl_text_printf(out, "%s__global %s%s *restrict b%u", i == 0 ? "" : ", ", (linear->writes >> i & 1) != 0 ? "" : "const ",
-                       stored_type[linear->buffer_dtype[i]], i);
+                       stored_type(linear->buffer_dtype[i]), i);
     for (uint32_t i = 0; i < linear->nscalars; i++)
         bl_text_printf(out, ", const int n%u", i);
     bl_text_puts(out, ") {\n");

@@ -4,8 +4,6 @@
 
 #include "engine/render/dialect.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { INLINE_MOST = 96 };
@@ -13,9 +11,10 @@ enum { INLINE_MOST = 96 };
 typedef struct walk {
     const bl_linear *linear;
     const dialect *d;
+    bl_arena *arena; /* of all texts of values */
     bl_text *out;
-    char **text;     /* by instruction: how to say its value */
-    uint8_t *is_acc; /* by instruction: it is, or is made inline from, a variable that changes */
+    const char **text; /* by instruction: how to say its value */
+    bool *is_acc;      /* by instruction: it is, or is made inline from, a variable that changes */
     int indent;
 } walk;
 
@@ -25,51 +24,44 @@ static const char *const alu_form[BL_OP_COUNT] = {
 };
 #undef BL_ALU
 
-/* Of a value; "" only where memory ran out, after which the text is thrown away. */
-static const char *text_of(const walk *w, uint32_t number)
-{
-    return w->text[number] == NULL ? "" : w->text[number];
-}
-
 static operand arg(const walk *w, const bl_inst *inst, uint32_t i)
 {
     const bl_inst *from = &w->linear->inst[inst->args[i]];
-    return (operand){text_of(w, inst->args[i]), (bl_dtype)from->dtype, from->lanes};
+    return (operand){w->text[inst->args[i]], (bl_dtype)from->dtype, from->lanes};
 }
 
-/* Text that lives as long as the walk. */
-static char *keep(walk *w, bl_text *text)
+static operand widened(const walk *w, operand x, int lanes)
 {
-    char *taken = NULL;
-    if (text->data == NULL)
-        bl_text_puts(text, "");
-    taken = bl_text_take(text);
-    if (taken == NULL)
-        w->out->failed = true;
-    return taken;
+    return x.lanes == lanes ? x : (operand){w->d->repeat(w->arena, x, lanes), x.dtype, lanes};
 }
 
-static operand widened(walk *w, operand x, int lanes, char **owned)
+/* Lane |lane| of |x|, which may be the same in all. */
+static operand in_lane(const walk *w, operand x, int lane)
 {
-    bl_text text = {0};
-    *owned = NULL;
-    if (x.lanes == lanes)
-        return x;
-    w->d->repeat(&text, x, lanes);
-    *owned = keep(w, &text);
-    return (operand){*owned == NULL ? "" : *owned, x.dtype, lanes};
+    return x.lanes == 1 ? x : (operand){w->d->lane(w->arena, x, lane), x.dtype, 1};
 }
 
-static void fill_form(bl_text *out, const char *form, const operand *args)
+#define LINE(w, ...) bl_text_printf(begin_line(w), __VA_ARGS__)
+static bl_text *begin_line(const walk *w)
 {
+    for (int i = 0; i < w->indent; i++)
+        bl_text_puts(w->out, "  ");
+    return w->out;
+}
+
+/* ---- expressions */
+
+static const char *fill_form(const walk *w, const char *form, const operand *args)
+{
+    const char *text = "", *from = form;
+
     for (const char *p = form; *p != '\0'; p++) {
-        if (p[0] == '{' && p[1] >= '0' && p[1] <= '2' && p[2] == '}') {
-            bl_text_puts(out, args[p[1] - '0'].text);
-            p += 2;
-        } else {
-            bl_text_putc(out, *p);
-        }
+        if (p[0] != '{' || p[1] < '0' || p[1] > '2' || p[2] != '}')
+            continue;
+        text = SAY(w->arena, "%s%.*s%s", text, (int)(p - from), from, args[p[1] - '0'].text);
+        from = p + 3;
     }
+    return SAY(w->arena, "%s%s", text, from);
 }
 
 /* What a bool's arithmetic is. */
@@ -82,314 +74,193 @@ static bl_op bool_op(bl_op op)
     return op;
 }
 
-static const char *helper_of(bl_op op)
+/* The function of the prelude for an op that is undefined for some operands; NULL: it is not. */
+static const char *helper_of(const bl_inst *inst)
 {
-    if (op == BL_OP_IDIV)
-        return "floor_div_";
-    if (op == BL_OP_MOD)
-        return "floor_mod_";
-    return op == BL_OP_SHL ? "shift_left_" : "shift_right_";
+    if (inst->sub != 0)
+        return NULL;
+    return inst->op == BL_OP_IDIV  ? "floor_div_"
+           : inst->op == BL_OP_MOD ? "floor_mod_"
+           : inst->op == BL_OP_SHL ? "shift_left_"
+           : inst->op == BL_OP_SHR ? "shift_right_"
+                                   : NULL;
 }
 
-/* Ops that are undefined for some operands go through a function of the prelude, lane by lane. */
-static void guarded(walk *w, const bl_inst *inst, const operand *args, bl_text *out)
+/* Such functions take one lane at a time. */
+static const char *guarded(const walk *w, const bl_inst *inst, const operand *args)
 {
-    operand each[BL_MAX_LANES];
-    char *text[BL_MAX_LANES] = {0};
+    operand each[BL_MAX_LANES] = {{0}};
 
-    for (int i = 0; i < inst->lanes; i++) {
-        bl_text call = {0};
-        bl_text_printf(&call, "%s%s(", helper_of((bl_op)inst->op), bl_dtype_name((bl_dtype)inst->dtype));
-        for (int k = 0; k < 2; k++) {
-            bl_text_puts(&call, k == 0 ? "" : ", ");
-            if (inst->lanes > 1)
-                w->d->lane(&call, args[k], i);
-            else
-                bl_text_puts(&call, args[k].text);
-        }
-        bl_text_putc(&call, ')');
-        text[i] = keep(w, &call);
-        each[i] = (operand){text[i] == NULL ? "" : text[i], (bl_dtype)inst->dtype, 1};
-    }
-    if (inst->lanes > 1)
-        w->d->stack(out, (bl_dtype)inst->dtype, inst->lanes, each);
-    else
-        bl_text_puts(out, each[0].text);
     for (int i = 0; i < inst->lanes; i++)
-        free(text[i]);
+        each[i] = (operand){SAY(w->arena, "%s%s(%s, %s)", helper_of(inst), bl_dtype_name((bl_dtype)inst->dtype),
+                                in_lane(w, args[0], i).text, in_lane(w, args[1], i).text),
+                            (bl_dtype)inst->dtype, 1};
+    return inst->lanes > 1 ? w->d->stack(w->arena, (bl_dtype)inst->dtype, inst->lanes, each) : each[0].text;
 }
 
-static void alu_expression(walk *w, const bl_inst *inst, const operand *args, bl_text *out)
+static const char *alu_expression(const walk *w, const bl_inst *inst, const operand *args)
 {
     bl_op op = (bl_op)inst->op;
     bl_dtype dtype = (bl_dtype)inst->dtype;
-    bl_text raw = {0};
     const char *form = NULL;
 
-    if (op == BL_OP_CMPLT || op == BL_OP_CMPEQ) {
-        w->d->compare(out, op, args[0], args[1]);
-        return;
-    }
-    if (op == BL_OP_WHERE) {
-        w->d->where(out, args[0], args[1], args[2]);
-        return;
-    }
-    if ((op == BL_OP_IDIV || op == BL_OP_MOD || op == BL_OP_SHL || op == BL_OP_SHR) && inst->sub == 0) {
-        guarded(w, inst, args, out);
-        return;
-    }
+    if (op == BL_OP_CAST)
+        return w->d->cast(w->arena, dtype, args[0]);
+    if (op == BL_OP_BITCAST)
+        return w->d->bitcast(w->arena, dtype, args[0]);
+    if (op == BL_OP_CMPLT || op == BL_OP_CMPEQ)
+        return w->d->compare(w->arena, op, args[0], args[1]);
+    if (op == BL_OP_WHERE)
+        return w->d->where(w->arena, args[0], args[1], args[2]);
+    if (helper_of(inst) != NULL)
+        return guarded(w, inst, args);
     if (dtype == BL_BOOL)
         op = bool_op(op);
-    if (dtype == BL_BOOL && op == BL_OP_NOT) {
-        operand zero = {NULL, BL_BOOL, inst->lanes};
-        zero.text = w->d->false_text;
-        w->d->compare(out, BL_OP_CMPEQ, args[0], zero);
-        return;
-    }
-    if ((op == BL_OP_MAX || op == BL_OP_MIN) && bl_dtype_is_float(dtype)) {
-        bl_text_printf(out, "%s_nan(%s, %s)", bl_op_name(op), args[0].text, args[1].text);
-        return;
-    }
+    if (dtype == BL_BOOL && op == BL_OP_NOT)
+        return w->d->compare(w->arena, BL_OP_CMPEQ, args[0], (operand){w->d->false_text, BL_BOOL, inst->lanes});
+    if ((op == BL_OP_MAX || op == BL_OP_MIN) && bl_dtype_is_float(dtype))
+        return SAY(w->arena, "%s_nan(%s, %s)", bl_op_name(op), args[0].text, args[1].text);
+    if (dtype == BL_BOOL && w->d->bool_functions)
+        return SAY(w->arena, "bool_%s(%s, %s)", bl_op_name(op), args[0].text, args[1].text);
     form = w->d->alu != NULL && w->d->alu[op] != NULL ? w->d->alu[op] : alu_form[op];
     if ((dtype == BL_I32 || dtype == BL_I64) && inst->lanes == 1 && inst->sub == 0) {
         const char *const *wraps = w->d->wraps[dtype == BL_I64];
         form = wraps != NULL && wraps[op] != NULL ? wraps[op] : form;
     }
-    if (dtype == BL_BOOL && w->d->bool_functions) {
-        bl_text_printf(out, "bool_%s(%s, %s)", bl_op_name(op), args[0].text, args[1].text);
-        return;
-    }
-    fill_form(&raw, form, args);
-    w->d->fit(out, dtype, inst->lanes, bl_text_get(&raw));
-    bl_text_fini_part(&raw, out);
-}
-
-static bool is_local(const walk *w, const bl_inst *inst)
-{
-    return w->linear->inst[inst->args[0]].sub == 1;
-}
-
-/* One lane of a gathered or scattered access. */
-static char *lane_text(walk *w, operand x, int lane)
-{
-    bl_text text = {0};
-    if (x.lanes > 1)
-        w->d->lane(&text, x, lane);
-    else
-        bl_text_puts(&text, x.text);
-    return keep(w, &text);
-}
-
-/* Where an access goes, in one lane. */
-static char *index_text(walk *w, operand index, int lane)
-{
-    bl_text text = {0};
-    char *at = lane_text(w, index, lane);
-    if (!w->d->narrow_index || index.dtype != BL_I64)
-        return at;
-    bl_text_printf(&text, "int(%s)", at == NULL ? "" : at);
-    free(at);
-    return keep(w, &text);
-}
-
-static void load_expression(walk *w, const bl_inst *inst, bl_text *out)
-{
-    operand buffer = arg(w, inst, 0), index = arg(w, inst, 1), each[BL_MAX_LANES];
-    char *owned[BL_MAX_LANES] = {0};
-    bl_dtype dtype = (bl_dtype)inst->dtype;
-
-    if (index.lanes == 1) {
-        char *at = index_text(w, index, 0);
-        w->d->load(out, buffer.text, dtype, inst->lanes, at == NULL ? "" : at, inst->sub == 1, is_local(w, inst));
-        free(at);
-        return;
-    }
-    for (int i = 0; i < inst->lanes; i++) {
-        char *at = index_text(w, index, i);
-        bl_text text = {0};
-        w->d->load(&text, buffer.text, dtype, 1, at == NULL ? "" : at, false, is_local(w, inst));
-        owned[i] = keep(w, &text);
-        each[i] = (operand){owned[i] == NULL ? "" : owned[i], dtype, 1};
-        free(at);
-    }
-    w->d->stack(out, dtype, inst->lanes, each);
-    for (int i = 0; i < inst->lanes; i++)
-        free(owned[i]);
-}
-
-static void begin_line(walk *w)
-{
-    for (int i = 0; i < w->indent; i++)
-        bl_text_puts(w->out, "  ");
-}
-
-static void set_text(walk *w, uint32_t number, bl_text *text)
-{
-    free(w->text[number]);
-    w->text[number] = keep(w, text);
-}
-
-static void declare(walk *w, const bl_inst *inst, uint32_t number, const char *value)
-{
-    bl_text name = {0};
-    begin_line(w);
-    w->d->type(w->out, (bl_dtype)inst->dtype, inst->lanes);
-    bl_text_printf(w->out, " v%u = %s;\n", number, value);
-    bl_text_printf(&name, "v%u", number);
-    set_text(w, number, &name);
-}
-
-/* Where not all lanes of a vector's gate are open: those that are, one by one. */
-static void load_open_lanes(walk *w, const bl_inst *inst, uint32_t number)
-{
-    operand buffer = arg(w, inst, 0), index = arg(w, inst, 1), gate = arg(w, inst, 2);
-    operand whole = {text_of(w, number), (bl_dtype)inst->dtype, inst->lanes};
-
-    begin_line(w);
-    bl_text_puts(w->out, "else {\n");
-    for (int i = 0; i < inst->lanes; i++) {
-        bl_text at = {0};
-        char *base = index_text(w, index, 0);
-        bl_text_printf(&at, "(%s + %d)", base == NULL ? "" : base, i);
-        free(base);
-        begin_line(w);
-        bl_text_puts(w->out, "  if (");
-        w->d->lane(w->out, gate, i);
-        bl_text_puts(w->out, ") ");
-        w->d->lane(w->out, whole, i);
-        bl_text_puts(w->out, " = ");
-        w->d->load(w->out, buffer.text, (bl_dtype)inst->dtype, 1, bl_text_get(&at), false, is_local(w, inst));
-        bl_text_puts(w->out, ";\n");
-        bl_text_fini_part(&at, w->out);
-    }
-    begin_line(w);
-    bl_text_puts(w->out, "}\n");
-}
-
-/* A gated load must not touch memory where the gate is closed. */
-static void gated_load(walk *w, const bl_inst *inst, uint32_t number)
-{
-    operand gate = arg(w, inst, 2);
-    bl_text zero = {0}, value = {0}, wide = {0};
-
-    w->d->literal(&zero, (bl_dtype)inst->dtype, (bl_scalar){.u = 0});
-    load_expression(w, inst, &value);
-    if (inst->lanes > 1)
-        w->d->repeat(&wide, (operand){bl_text_get(&zero), (bl_dtype)inst->dtype, 1}, inst->lanes);
-    declare(w, inst, number, bl_text_get(inst->lanes > 1 ? &wide : &zero));
-    begin_line(w);
-    bl_text_printf(w->out, gate.lanes > 1 ? "if (all(%s)) v%u = %s;\n" : "if (%s) v%u = %s;\n", gate.text, number,
-                   bl_text_get(&value));
-    if (gate.lanes > 1)
-        load_open_lanes(w, inst, number);
-    bl_text_fini_part(&zero, w->out);
-    bl_text_fini_part(&value, w->out);
-    bl_text_fini_part(&wide, w->out);
-}
-
-static void store_statement(walk *w, const bl_inst *inst)
-{
-    operand buffer = arg(w, inst, 0), index = arg(w, inst, 1), value = arg(w, inst, 2);
-    bl_dtype dtype = (bl_dtype)w->linear->inst[inst->args[2]].dtype;
-    int lanes = inst->lanes;
-    char *wide = NULL;
-
-    if (index.lanes == 1)
-        value = widened(w, value, lanes, &wide);
-    for (int i = 0; i < (index.lanes > 1 ? lanes : 1); i++) {
-        char *at = index_text(w, index, i), *what = index.lanes > 1 ? lane_text(w, value, i) : NULL;
-        begin_line(w);
-        if (inst->nargs > 3) {
-            char *gate = lane_text(w, arg(w, inst, 3), i);
-            bl_text_printf(w->out, "if (%s) ", gate == NULL ? "" : gate);
-            free(gate);
-        }
-        if (index.lanes > 1)
-            w->d->store(w->out, buffer.text, dtype, 1, at == NULL ? "" : at, what == NULL ? "" : what, false, is_local(w, inst));
-        else
-            w->d->store(w->out, buffer.text, dtype, lanes, at == NULL ? "" : at, value.text, inst->sub == 1, is_local(w, inst));
-        bl_text_puts(w->out, ";\n");
-        free(at);
-        free(what);
-    }
-    free(wide);
-}
-
-static void lanes_expression(walk *w, const bl_inst *inst, bl_text *out)
-{
-    operand each[BL_MAX_LANES];
-    char number[BL_MAX_LANES][8];
-    for (int i = 0; i < inst->lanes; i++) {
-        snprintf(number[i], sizeof number[i], "%d", i);
-        each[i] = (operand){number[i], (bl_dtype)inst->dtype, 1};
-    }
-    w->d->stack(out, (bl_dtype)inst->dtype, inst->lanes, each);
-}
-
-static void stack_expression(walk *w, const bl_inst *inst, bl_text *out)
-{
-    operand each[BL_MAX_LANES];
-    for (int i = 0; i < inst->lanes; i++)
-        each[i] = arg(w, inst, (uint32_t)i);
-    w->d->stack(out, (bl_dtype)inst->dtype, inst->lanes, each);
-}
-
-static void alu_statement(walk *w, const bl_inst *inst, bl_text *out)
-{
-    operand args[3];
-    char *owned[3] = {0};
-    for (uint32_t i = 0; i < inst->nargs && i < 3; i++)
-        args[i] = widened(w, arg(w, inst, i), inst->lanes, &owned[i]);
-    if (inst->op == BL_OP_CAST)
-        w->d->cast(out, (bl_dtype)inst->dtype, args[0]);
-    else if (inst->op == BL_OP_BITCAST)
-        w->d->bitcast(out, (bl_dtype)inst->dtype, args[0]);
-    else
-        alu_expression(w, inst, args, out);
-    for (int i = 0; i < 3; i++)
-        free(owned[i]);
+    return w->d->fit(w->arena, dtype, inst->lanes, fill_form(w, form, args));
 }
 
 /* A fold of lanes: the halves of the vector, until two lanes are left.  A sum lane by lane would wait for each addition. */
-static void fold_statement(walk *w, const bl_inst *inst, uint32_t number, bl_text *out)
+static const char *fold_expression(const walk *w, const bl_inst *inst, uint32_t number)
 {
     operand x = arg(w, inst, 0);
-    bl_text name = {0};
 
     for (int lanes = x.lanes / 2; lanes >= 1; lanes /= 2) {
         bl_inst step = {.op = inst->sub, .dtype = inst->dtype, .lanes = (uint8_t)lanes};
-        bl_text half[2] = {{0}, {0}}, folded = {0};
         operand args[2];
-        for (int i = 0; i < 2; i++) {
-            if (lanes > 1)
-                w->d->half(&half[i], x, i);
-            else
-                w->d->lane(&half[i], x, i);
-            args[i] = (operand){bl_text_get(&half[i]), x.dtype, lanes};
-        }
-        alu_expression(w, &step, args, &folded);
-        if (lanes == 1) {
-            bl_text_puts(out, bl_text_get(&folded));
-        } else {
-            begin_line(w);
-            w->d->type(w->out, x.dtype, lanes);
-            bl_text_printf(w->out, " v%u_%d = %s;\n", number, lanes, bl_text_get(&folded));
-        }
+
         for (int i = 0; i < 2; i++)
-            bl_text_fini_part(&half[i], w->out);
-        bl_text_fini_part(&folded, w->out);
-        bl_text_fini(&name);
-        bl_text_printf(&name, "v%u_%d", number, lanes);
-        x = (operand){bl_text_get(&name), x.dtype, lanes};
+            args[i] = lanes == 1 ? in_lane(w, x, i) : (operand){w->d->half(w->arena, x, i), x.dtype, lanes};
+        x = (operand){alu_expression(w, &step, args), x.dtype, lanes};
+        if (lanes > 1) {
+            LINE(w, "%s v%u_%d = %s;\n", w->d->type(w->arena, x.dtype, lanes), number, lanes, x.text);
+            x.text = SAY(w->arena, "v%u_%d", number, lanes);
+        }
     }
-    bl_text_fini_part(&name, w->out);
+    return x.text;
+}
+
+/* Where an access goes: all of it, or one lane where each goes its own way. */
+static place place_of(const walk *w, const bl_inst *inst, int lane)
+{
+    operand index = arg(w, inst, 1), one = in_lane(w, index, lane);
+    const bl_inst *buffer = &w->linear->inst[inst->args[0]];
+
+    if (w->d->narrow_index && index.dtype == BL_I64)
+        one.text = SAY(w->arena, "int(%s)", one.text);
+    return (place){.buffer = w->text[inst->args[0]],
+                   .index = one.text,
+                   .dtype = (bl_dtype)buffer->dtype,
+                   .lanes = index.lanes > 1 ? 1 : inst->lanes,
+                   .aligned = index.lanes == 1 && inst->sub == 1,
+                   .local = buffer->sub == 1};
+}
+
+static const char *load_expression(const walk *w, const bl_inst *inst)
+{
+    operand each[BL_MAX_LANES] = {{0}};
+
+    if (arg(w, inst, 1).lanes == 1)
+        return w->d->load(w->arena, place_of(w, inst, 0));
+    for (int i = 0; i < inst->lanes; i++)
+        each[i] = (operand){w->d->load(w->arena, place_of(w, inst, i)), (bl_dtype)inst->dtype, 1};
+    return w->d->stack(w->arena, (bl_dtype)inst->dtype, inst->lanes, each);
+}
+
+/* STACK: its operands; LANE: the lanes' numbers. */
+static const char *stack_expression(const walk *w, const bl_inst *inst)
+{
+    operand each[BL_MAX_LANES] = {{0}};
+
+    for (int i = 0; i < inst->lanes; i++)
+        each[i] =
+            inst->op == BL_OP_STACK ? arg(w, inst, (uint32_t)i) : (operand){SAY(w->arena, "%d", i), (bl_dtype)inst->dtype, 1};
+    return w->d->stack(w->arena, (bl_dtype)inst->dtype, inst->lanes, each);
+}
+
+static const char *value_expression(const walk *w, uint32_t number)
+{
+    const bl_inst *inst = &w->linear->inst[number];
+    operand args[3];
+
+    if (inst->op == BL_OP_LOAD)
+        return load_expression(w, inst);
+    if (inst->op == BL_OP_STACK || inst->op == BL_OP_LANE)
+        return stack_expression(w, inst);
+    if (inst->op == BL_OP_FOLD)
+        return fold_expression(w, inst, number);
+    for (uint32_t i = 0; i < inst->nargs; i++)
+        args[i] = widened(w, arg(w, inst, i), inst->lanes);
+    return alu_expression(w, inst, args);
+}
+
+/* ---- statements */
+
+static void declare(const walk *w, const bl_inst *inst, uint32_t number, const char *value)
+{
+    LINE(w, "%s v%u = %s;\n", w->d->type(w->arena, (bl_dtype)inst->dtype, inst->lanes), number, value);
+    w->text[number] = SAY(w->arena, "v%u", number);
+}
+
+/* Where not all lanes of a vector's gate are open: those that are, one by one. */
+static void load_open_lanes(const walk *w, const bl_inst *inst, uint32_t number)
+{
+    operand gate = arg(w, inst, 2), whole = {w->text[number], (bl_dtype)inst->dtype, inst->lanes};
+    place at = place_of(w, inst, 0);
+    const char *first = at.index;
+
+    at.lanes = 1;
+    at.aligned = false;
+    LINE(w, "else {\n");
+    for (int i = 0; i < inst->lanes; i++) {
+        at.index = SAY(w->arena, "(%s + %d)", first, i);
+        LINE(w, "  if (%s) %s = %s;\n", in_lane(w, gate, i).text, in_lane(w, whole, i).text, w->d->load(w->arena, at));
+    }
+    LINE(w, "}\n");
+}
+
+/* A gated load must not touch memory where the gate is closed. */
+static void gated_load(const walk *w, const bl_inst *inst, uint32_t number)
+{
+    operand gate = arg(w, inst, 2), zero = {.dtype = (bl_dtype)inst->dtype, .lanes = 1};
+
+    zero.text = w->d->literal(w->arena, zero.dtype, (bl_scalar){.u = 0});
+    declare(w, inst, number, widened(w, zero, inst->lanes).text);
+    LINE(w, gate.lanes > 1 ? "if (all(%s)) v%u = %s;\n" : "if (%s) v%u = %s;\n", gate.text, number, load_expression(w, inst));
+    if (gate.lanes > 1)
+        load_open_lanes(w, inst, number);
+}
+
+static void store_statement(const walk *w, const bl_inst *inst)
+{
+    bool scatters = arg(w, inst, 1).lanes > 1;
+    operand value = arg(w, inst, 2);
+
+    if (!scatters)
+        value = widened(w, value, inst->lanes);
+    for (int i = 0; i < (scatters ? inst->lanes : 1); i++) {
+        begin_line(w);
+        if (inst->nargs > 3)
+            bl_text_printf(w->out, "if (%s) ", in_lane(w, arg(w, inst, 3), i).text);
+        bl_text_printf(w->out, "%s;\n",
+                       w->d->store(w->arena, place_of(w, inst, i), scatters ? in_lane(w, value, i).text : value.text));
+    }
 }
 
 /* A value: an expression, in place if it is short index arithmetic over what does not change, else a variable. */
-static void value_statement(walk *w, uint32_t number)
+static void value_statement(const walk *w, uint32_t number)
 {
     const bl_inst *inst = &w->linear->inst[number];
-    bl_text text = {0};
     bool index =
         (inst->dtype == BL_I32 || inst->dtype == BL_I64) && inst->lanes == 1 && inst->op != BL_OP_LOAD && inst->op != BL_OP_FOLD;
 
@@ -399,119 +270,64 @@ static void value_statement(walk *w, uint32_t number)
         gated_load(w, inst, number);
         return;
     }
-    if (inst->op == BL_OP_LOAD)
-        load_expression(w, inst, &text);
-    else if (inst->op == BL_OP_STACK)
-        stack_expression(w, inst, &text);
-    else if (inst->op == BL_OP_FOLD)
-        fold_statement(w, inst, number, &text);
-    else if (inst->op == BL_OP_LANE)
-        lanes_expression(w, inst, &text);
-    else
-        alu_statement(w, inst, &text);
-    if (index && w->is_acc[number] == 0 && text.len < INLINE_MOST) {
-        set_text(w, number, &text);
+    w->text[number] = value_expression(w, number);
+    if (index && !w->is_acc[number] && strlen(w->text[number]) < INLINE_MOST)
         return;
-    }
-    w->is_acc[number] = 0;
-    declare(w, inst, number, bl_text_get(&text));
-    bl_text_fini_part(&text, w->out);
-}
-
-static void loop_statement(walk *w, uint32_t number)
-{
-    const bl_inst *inst = &w->linear->inst[number];
-    bl_text name = {0};
-    begin_line(w);
-    bl_text_puts(w->out, "for (");
-    w->d->type(w->out, (bl_dtype)inst->dtype, 1);
-    bl_text_printf(w->out, " i%u = 0; i%u < %s; i%u++) {\n", number, number, text_of(w, inst->args[0]), number);
-    bl_text_printf(&name, "i%u", number);
-    set_text(w, number, &name);
-    w->indent++;
-}
-
-static void acc_statement(walk *w, uint32_t number)
-{
-    const bl_inst *inst = &w->linear->inst[number];
-    char *owned = NULL;
-    operand start = widened(w, arg(w, inst, 0), inst->lanes, &owned);
-    declare(w, inst, number, start.text);
-    w->is_acc[number] = 1;
-    free(owned);
-}
-
-static void set_statement(walk *w, const bl_inst *inst)
-{
-    char *owned = NULL;
-    operand value = widened(w, arg(w, inst, 1), inst->lanes, &owned);
-    begin_line(w);
-    bl_text_printf(w->out, "%s = %s;\n", text_of(w, inst->args[0]), value.text);
-    free(owned);
+    w->is_acc[number] = false;
+    declare(w, inst, number, w->text[number]);
 }
 
 /* Ids have 32 bits, and are widened by name: a mixed comparison would leave that to the compiler (see the casts of GLSL). */
-static void id_expression(walk *w, const bl_inst *inst, bl_text *out)
+static const char *id_expression(const walk *w, const bl_inst *inst)
 {
     const char *id = (inst->op == BL_OP_GROUP_ID ? w->d->group_id : w->d->local_id)[inst->arg];
-    if (inst->dtype == BL_I64)
-        w->d->cast(out, BL_I64, (operand){id, BL_I32, 1});
-    else
-        bl_text_puts(out, id);
-}
 
-static void leaf(walk *w, uint32_t number)
-{
-    const bl_inst *inst = &w->linear->inst[number];
-    bl_text text = {0};
-    if (inst->op == BL_OP_CONST)
-        w->d->literal(&text, (bl_dtype)inst->dtype, (bl_scalar){.i = inst->arg});
-    else if (inst->op == BL_OP_VAR)
-        bl_text_printf(&text, "%s%u", w->d->scalar, (unsigned)inst->arg);
-    else if (inst->op == BL_OP_BUFFER)
-        bl_text_printf(&text, inst->sub == 1 ? "l%u" : "b%u", inst->sub == 1 ? (unsigned)number : (unsigned)inst->arg);
-    else
-        id_expression(w, inst, &text);
-    set_text(w, number, &text);
+    return inst->dtype == BL_I64 ? w->d->cast(w->arena, BL_I64, (operand){id, BL_I32, 1}) : id;
 }
 
 static void statement(walk *w, uint32_t number)
 {
     const bl_inst *inst = &w->linear->inst[number];
+    bl_dtype dtype = (bl_dtype)inst->dtype;
+
     switch ((int)inst->op) {
     case BL_OP_CONST:
+        w->text[number] = w->d->literal(w->arena, dtype, (bl_scalar){.i = inst->arg});
+        break;
     case BL_OP_VAR:
+        w->text[number] = SAY(w->arena, "%s%u", w->d->scalar, (unsigned)inst->arg);
+        break;
     case BL_OP_GROUP_ID:
     case BL_OP_LOCAL_ID:
-        leaf(w, number);
+        w->text[number] = id_expression(w, inst);
         break;
     case BL_OP_BUFFER:
-        leaf(w, number);
-        if (inst->sub == 1 && !w->d->local_outside) {
-            begin_line(w);
-            w->d->local_buffer(w->out, text_of(w, number), (bl_dtype)inst->dtype, inst->arg);
-        }
+        w->text[number] = inst->sub == 1 ? SAY(w->arena, "l%u", (unsigned)number) : SAY(w->arena, "b%u", (unsigned)inst->arg);
+        if (inst->sub == 1 && w->d->local_buffer != NULL)
+            LINE(w, "%s", w->d->local_buffer(w->arena, w->text[number], dtype, inst->arg));
         break;
     case BL_OP_LOOP:
-        loop_statement(w, number);
+        w->text[number] = SAY(w->arena, "i%u", number);
+        LINE(w, "for (%s i%u = 0; i%u < %s; i%u++) {\n", w->d->type(w->arena, dtype, 1), number, number, w->text[inst->args[0]],
+             number);
+        w->indent++;
         break;
     case BL_OP_END:
         w->indent--;
-        begin_line(w);
-        bl_text_puts(w->out, "}\n");
+        LINE(w, "}\n");
         break;
     case BL_OP_ACC:
-        acc_statement(w, number);
+        declare(w, inst, number, widened(w, arg(w, inst, 0), inst->lanes).text);
+        w->is_acc[number] = true;
         break;
     case BL_OP_SET:
-        set_statement(w, inst);
+        LINE(w, "%s = %s;\n", w->text[inst->args[0]], widened(w, arg(w, inst, 1), inst->lanes).text);
         break;
     case BL_OP_STORE:
         store_statement(w, inst);
         break;
     case BL_OP_BARRIER:
-        begin_line(w);
-        bl_text_printf(w->out, "%s;\n", w->d->barrier);
+        LINE(w, "%s;\n", w->d->barrier);
         break;
     default:
         value_statement(w, number);
@@ -521,11 +337,15 @@ static void statement(walk *w, uint32_t number)
 
 static bl_status walk_all(walk *w, const bl_device_info *info, bl_err *err)
 {
+    w->text = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->text);
+    w->is_acc = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->is_acc);
+    BL_TRY(bl_arena_status(w->arena, err));
     BL_TRY(w->d->begin(w->linear, info, w->out, err));
     w->indent = 1;
     for (uint32_t i = 0; i < w->linear->ninst && !w->out->failed; i++)
         statement(w, i);
     bl_text_puts(w->out, "}\n");
+    BL_TRY(bl_arena_status(w->arena, err));
     return bl_text_status(w->out, err);
 }
 
@@ -538,15 +358,8 @@ bl_status bl_render(const bl_linear *linear, const bl_device_info *info, bl_text
         bl_linear_print(linear, out);
         return bl_text_status(out, err);
     }
-    w.text = calloc(linear->ninst + 1, sizeof *w.text);
-    w.is_acc = calloc(linear->ninst + 1, sizeof *w.is_acc);
-    if (w.text == NULL || w.is_acc == NULL)
-        st = bl_fail(err, BL_ENOMEM, "kernel source");
-    else
-        st = walk_all(&w, info, err);
-    for (uint32_t i = 0; w.text != NULL && i < linear->ninst; i++)
-        free(w.text[i]);
-    free(w.text);
-    free(w.is_acc);
+    w.arena = bl_arena_create(0);
+    st = w.arena == NULL ? bl_fail(err, BL_ENOMEM, "kernel source") : walk_all(&w, info, err);
+    bl_arena_destroy(w.arena);
     return st;
 }
