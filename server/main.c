@@ -57,7 +57,7 @@ static int devices(int argc, char *const *argv)
     int status = EXIT_FAILURE;
     if (server == NULL)
         return status;
-    server->plans = bl_plans_create(1);
+    server->plans = bl_plans_create(1, 0);
     if (server->plans != NULL && bl_settings_load(&server->settings, argc, argv, &err) == BL_OK &&
         bl_workers_start(server, &err) == BL_OK) {
         for (uint32_t i = 0; i < server->nworkers; i++)

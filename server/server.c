@@ -76,7 +76,7 @@ static bl_status start(bl_server *server, bl_err *err)
     pthread_mutex_init(&server->free_lock, NULL);
     if (getrandom(&server->id_base, sizeof server->id_base, 0) < 0)
         server->id_base = (uint32_t)bl_clock_ns();
-    server->plans = bl_plans_create(set->max_plans);
+    server->plans = bl_plans_create(set->max_plans, set->max_plan_memory);
     if (server->plans == NULL)
         return bl_fail(err, BL_ENOMEM, "plan cache");
     BL_TRY(bl_shelf_create(server, &server->shelf, err));

@@ -12,6 +12,7 @@ typedef struct entry {
     void *bytes;
     size_t len;
     bl_plan *plan; /* NULL while it compiles */
+    size_t plan_bytes;
     bl_device *dev;
     bool failed;
     bl_err err;   /* why, for those who waited */
@@ -23,17 +24,19 @@ struct bl_plans {
     pthread_mutex_t lock; /* never held while a plan compiles or a device works */
     pthread_cond_t ready;
     size_t max, count, nbuckets;
+    size_t max_bytes, bytes; /* of host memory, roughly */
     entry **bucket;
     entry *newest, *oldest;
     entry *dead; /* to be freed without the lock, since that calls the device */
 };
 
-bl_plans *bl_plans_create(size_t max_plans)
+bl_plans *bl_plans_create(size_t max_plans, size_t max_bytes)
 {
     bl_plans *plans = bl_calloc(1, sizeof *plans);
     if (plans == NULL)
         return NULL;
     plans->max = max_plans == 0 ? 1 : max_plans;
+    plans->max_bytes = max_bytes;
     plans->nbuckets = plans->max * 2 + 1;
     plans->bucket = bl_calloc(plans->nbuckets, sizeof(entry *));
     if (plans->bucket == NULL) {
@@ -104,6 +107,7 @@ static void drop(bl_plans *plans, entry *e)
     *at = e->bucket_next;
     unlink_use(plans, e);
     plans->count--;
+    plans->bytes -= e->plan_bytes;
     e->dropped = true;
     if (e->waiting == 0)
         bury(plans, e);
@@ -165,10 +169,11 @@ static entry *insert(bl_plans *plans, const bl_wire_key *key, bl_device *dev)
     return e;
 }
 
+/* What is over the bounds; the newest stays, whatever it takes. */
 static void evict(bl_plans *plans)
 {
     entry *e = plans->oldest;
-    while (plans->count > plans->max && e != NULL) {
+    while ((plans->count > plans->max || plans->bytes > plans->max_bytes) && e != plans->newest) {
         entry *newer = e->newer;
         if (e->plan != NULL)
             drop(plans, e);
@@ -225,6 +230,8 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
     e->waiting--;
     if (st == BL_OK) {
         e->plan = plan;
+        e->plan_bytes = e->dropped ? 0 : plan_host_bytes(plan);
+        plans->bytes += e->plan_bytes;
         *out = bl_plan_retain(plan);
         if (e->dropped && e->waiting == 0)
             bury(plans, e);

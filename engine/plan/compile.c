@@ -402,7 +402,8 @@ static bl_status make_slots(compile *c)
 
 /* ---- launches, which the worker thread records before the first run */
 
-enum { MOST_LAUNCHES = 1 << 17 };
+enum { MOST_LAUNCHES = 1 << 16, MOST_AT_ONCE = 2048, BYTES_A_LAUNCH = 1500 /* measured on PoCL and lavapipe */ };
+#define SECONDS_AT_ONCE 0.25 /* by the estimate */
 
 /* Going through the nests in the order they run, loops as often as they have steps. */
 typedef struct emission {
@@ -548,6 +549,27 @@ static bl_status make_launches(compile *c)
     return BL_OK;
 }
 
+static bl_status make_parts(compile *c)
+{
+    bl_plan *plan = c->plan;
+    double seconds = 0;
+
+    plan->parts = bl_arena_array(c->arena, (size_t)plan->nsteps + 1, sizeof *plan->parts);
+    BL_TRY(bl_arena_status(c->arena, c->err));
+    for (int i = 0; i < plan->nsteps; i++) {
+        const step *s = &plan->steps[i];
+        part *last = plan->nparts == 0 ? NULL : &plan->parts[plan->nparts - 1];
+        if (last == NULL || last->count == MOST_AT_ONCE || seconds >= SECONDS_AT_ONCE) {
+            last = &plan->parts[plan->nparts++];
+            last->first = i;
+            seconds = 0;
+        }
+        last->count++;
+        seconds += plan_seconds(&c->dev->info, s->ops, s->bytes);
+    }
+    return BL_OK;
+}
+
 /* ---- what the caller learns */
 
 static bl_plan_tensor *describe(compile *c, int n, const bl_node *const *nodes)
@@ -657,6 +679,7 @@ static bl_status compile_all(compile *c)
     disassemble(c);
     BL_TRY(make_slots(c));
     BL_TRY(make_launches(c));
+    BL_TRY(make_parts(c));
     if (c->options->debug >= 1)
         bl_text_printf(&c->plan->debug,
                        "scheduled %u kernels and %u helpers in %.2f ms, compiled in %.2f ms, %zu bytes of scratch\n",
@@ -689,6 +712,11 @@ bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_
     return st;
 }
 
+size_t plan_host_bytes(const bl_plan *plan)
+{
+    return bl_arena_used(bl_ir_arena(plan->graph->ir)) + (size_t)plan->nsteps * BYTES_A_LAUNCH;
+}
+
 void plan_unbind_scratch(bl_plan *plan)
 {
     for (int i = 0; plan->slots != NULL && i < plan->nslots; i++) {
@@ -705,7 +733,8 @@ void plan_destroy(bl_plan *plan)
 {
     if (plan == NULL)
         return;
-    bl_recording_destroy(plan->recording);
+    for (int i = 0; i < plan->nparts; i++)
+        bl_recording_destroy(plan->parts[i].recording);
     for (int i = 0; i < plan->nkernels; i++) {
         bool shared = false;
         for (int k = 0; k < i; k++)

@@ -20,6 +20,12 @@ typedef struct step {
     int kernel; /* which of the plan's it launches */
 } step;
 
+/* Launches that are submitted together: as many as take a fraction of a second, so that a run can be cancelled between two. */
+typedef struct part {
+    int first, count;
+    bl_recording *recording;
+} part;
+
 struct bl_plan {
     atomic_int refs;
     bl_plan_info info;
@@ -31,8 +37,9 @@ struct bl_plan {
     int nkernels;
     bl_kernel **kernels;
     const bl_launch *launches;
-    bl_recording *recording; /* made on the worker thread before the first run */
-    int nslots;              /* inputs, roots, temporaries, panels */
+    int nparts;
+    part *parts; /* recorded on the worker thread before the first run */
+    int nslots;  /* inputs, roots, temporaries, panels */
     int nroots;
     const int *root_slot;             /* outputs, then updates in order of state */
     const bl_node *const *slot_count; /* elements; NULL for inputs and unused */
@@ -50,6 +57,7 @@ struct bl_plan {
 BL_NODISCARD bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_options *options, bl_plan **out,
                                     bl_err *err);
 void plan_destroy(bl_plan *plan);
+size_t plan_host_bytes(const bl_plan *plan); /* roughly, with what a driver keeps for a launch */
 void plan_unbind_scratch(bl_plan *plan);
 /* estimate.c */
 /* What a launch does at the largest sizes: arithmetic on values, and bytes loaded from or stored to each of its buffers. */

@@ -43,9 +43,10 @@ typedef struct bl_plan_info {
     bool uses_rng;
 } bl_plan_info;
 
-/* ---- the cache.  Thread: any.  Bounded by count; the least recently used go first.  Concurrent misses on one key compile once.
+/* ---- the cache.  Thread: any.  Bounded by count and host memory; the least recently used go first.  Concurrent misses on one
+ * key compile once.
  */
-bl_plans *bl_plans_create(size_t max_plans);
+bl_plans *bl_plans_create(size_t max_plans, size_t max_bytes);
 void bl_plans_destroy(bl_plans *plans);
 /* A hit at once: *out retained, or NULL.  Never blocks on a compile. */
 bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key);

@@ -71,10 +71,13 @@ static bl_status bind_scratch(bl_plan *plan, bl_pool *pool, bl_err *err)
 
 static bl_status record(bl_plan *plan, bl_err *err)
 {
-    if (plan->nsteps == 0 || plan->recording != NULL)
-        return BL_OK;
-    return bl_recording_create(plan->dev, (uint32_t)plan->nsteps, plan->launches, (uint32_t)plan->nslots, (uint32_t)plan->nvars,
-                               &plan->recording, err);
+    for (int i = 0; i < plan->nparts; i++) {
+        part *p = &plan->parts[i];
+        if (p->recording == NULL)
+            BL_TRY(bl_recording_create(plan->dev, (uint32_t)p->count, plan->launches + p->first, (uint32_t)plan->nslots,
+                                       (uint32_t)plan->nvars, &p->recording, err));
+    }
+    return BL_OK;
 }
 
 static bl_status bind_sizes(running *r)
@@ -186,14 +189,33 @@ static void bind_slots(running *r)
     fill_unused(plan);
 }
 
+static bl_status look_around(const bl_run *run, bl_err *err)
+{
+    if (run->cancel != NULL && atomic_load_explicit(run->cancel, memory_order_relaxed))
+        return bl_fail(err, BL_ECANCELLED, "the client went away");
+    if (run->deadline_ns != 0 && bl_clock_ns() > run->deadline_ns)
+        return bl_fail(err, BL_ETIMEOUT, "the time limit passed after %llu steps", (unsigned long long)run->steps_done);
+    return BL_OK;
+}
+
 static bl_status submit_step(running *r, uint64_t *ns)
 {
-    bl_submission submission = {
-        .slots = r->plan->slots, .vars = r->plan->vars, .groups = (const uint32_t(*)[3])r->plan->groups, .nanoseconds = ns};
+    bl_plan *plan = r->plan;
+
     bind_slots(r);
-    if (r->plan->nsteps == 0)
-        return BL_OK;
-    return bl_recording_submit(r->plan->recording, &submission, r->err);
+    for (int i = 0; i < plan->nparts; i++) {
+        const part *p = &plan->parts[i];
+        bl_submission submission = {.slots = plan->slots,
+                                    .vars = plan->vars,
+                                    .groups = (const uint32_t(*)[3])plan->groups + p->first,
+                                    .nanoseconds = ns == NULL ? NULL : ns + p->first};
+        if (i > 0) {
+            BL_TRY(bl_device_wait(plan->dev, r->err));
+            BL_TRY(look_around(r->run, r->err));
+        }
+        BL_TRY(bl_recording_submit(p->recording, &submission, r->err));
+    }
+    return BL_OK;
 }
 
 static void exchange_states(running *r)
@@ -205,15 +227,6 @@ static void exchange_states(running *r)
             r->next[i] = old;
         }
     }
-}
-
-static bl_status look_around(const bl_run *run, bl_err *err)
-{
-    if (run->cancel != NULL && atomic_load_explicit(run->cancel, memory_order_relaxed))
-        return bl_fail(err, BL_ECANCELLED, "the client went away");
-    if (run->deadline_ns != 0 && bl_clock_ns() > run->deadline_ns)
-        return bl_fail(err, BL_ETIMEOUT, "the time limit passed after %llu steps", (unsigned long long)run->steps_done);
-    return BL_OK;
 }
 
 /* Tell of the steps that were submitted; all of them are done. */

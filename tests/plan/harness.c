@@ -291,7 +291,7 @@ static bl_status run_entry(bl_device *dev, bl_pool *pool, const bl_wire_graph *w
                                     .spec = options->spec,
                                     .max_compile_bytes = ARENA_BYTES,
                                     .program = true};
-    bl_plans *plans = bl_plans_create(4);
+    bl_plans *plans = bl_plans_create(4, SIZE_MAX);
     bl_arena *arena = bl_arena_create(0);
     bl_wire_key key;
     job j = {.dev = dev, .pool = pool, .options = options, .result = result};

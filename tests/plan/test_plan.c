@@ -87,7 +87,7 @@ static bench open_bench(size_t max_plans)
         fail_msg("no interpreter");
     bl_text_fini(&why);
     b.pool = bl_pool_create(b.dev, 1 << 20);
-    b.plans = bl_plans_create(max_plans);
+    b.plans = bl_plans_create(max_plans, SIZE_MAX);
     return b;
 }
 
@@ -137,6 +137,27 @@ static void test_hit(void **state)
     bl_plan_release(third);
     bl_arena_destroy(d.arena);
     bl_arena_destroy(other.arena);
+    close_bench(&b);
+}
+
+/* Over the bound on memory the newest stays alone. */
+static void test_eviction_by_memory(void **state)
+{
+    bench b = open_bench(4);
+    document d[] = {open_document(counter), open_document(products), open_document(counter)};
+
+    (void)state;
+    bl_plans_destroy(b.plans);
+    b.plans = bl_plans_create(4, 1);
+    for (int i = 0; i < 3; i++) {
+        bl_plan *plan = NULL;
+        bool hit = true;
+        assert_int_equal(get(&b, &d[i], &plan, &hit, NULL), BL_OK);
+        assert_false(hit);
+        assert_int_equal(bl_plans_count(b.plans), 1);
+        bl_plan_release(plan);
+        bl_arena_destroy(d[i].arena);
+    }
     close_bench(&b);
 }
 
@@ -620,6 +641,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hit),
         cmocka_unit_test(test_eviction),
+        cmocka_unit_test(test_eviction_by_memory),
         cmocka_unit_test(test_failure_is_not_kept),
         cmocka_unit_test(test_single_flight),
         cmocka_unit_test(test_steps),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """scan and cond against torch's own loops and branches: values, gradients, gradients of gradients, and what is refused."""
 
+import time
 import unittest
 
 import torch
@@ -300,6 +301,16 @@ class Refusals(ServiceTest):
         for _ in range(60):
             deep = body("h x", [node("n", "scan", "h", "x", body=deep, length=2)], "n")
         self.refused(scan(deep), "deep", status=400)
+
+    def test_a_long_loop_ends_in_time(self):
+        """Between two of its launches, not after all of them."""
+        step = body("h w", [node("m", "matmul", "h", "w"), node("n", "tanh", "m")], "n")
+        began = time.monotonic()
+        with self.assertRaises(Refused) as caught:
+            self.service.run([node("w", "ones", shape=[160, 160]), node("last", "scan", "w", "w", body=step, length=2000)], ["last"],
+                             device="interp:0", timeout_ms=500)
+        self.assertEqual(caught.exception.status, 504)
+        self.assertLess(time.monotonic() - began, 20)
 
     def test_work(self):
         """Loops in loops that would launch without end are refused before anything runs."""
