@@ -65,7 +65,8 @@ def promote(a, b):
 
 EASY = {"float", "bool", "number", "string"}
 # Ops that look elementwise and are not (most have a function below), or are about something else.
-OTHERS = {"matmul", "linear", "lstm_cell", "gru_cell", "threefry", "instance_norm", "group_norm", "batch_norm", "newton_schulz", "where",
+OTHERS = {"allclose", "sparse_categorical_crossentropy", "matmul", "linear", "lstm_cell", "gru_cell", "threefry", "instance_norm",
+          "group_norm", "batch_norm", "newton_schulz", "where",
           "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div",
           "cross_entropy", "nll_loss", "one_cycle_lr", "isclose", "bernoulli", "dropout", "attention", "outer", "dot", "trace", "qr", "cholesky",
           "triangular_solve", "solve", "inverse", "det"}
