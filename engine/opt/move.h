@@ -70,6 +70,8 @@ void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams);
 bool bl_tune_apply(bl_tune *tune, bl_move move);
 /* Unroll loops until no work-item takes more than |most| turns of all its loops together.  False where that cannot be had. */
 bool bl_tune_limit_turns(bl_tune *tune, int64_t most);
+/* Move until no dimension of the grid has more than most[d] groups.  False where that cannot be done. */
+bool bl_tune_limit_groups(bl_tune *tune, const uint32_t most[3]);
 /* "vector 1 16, tile 0 6" */
 void bl_tune_print(const bl_tune *tune, bl_text *out);
 

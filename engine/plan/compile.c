@@ -145,6 +145,7 @@ static bl_status tune_nest(compile *c, bl_tune *tune, const bl_node *sink, int n
     bl_tune_init(tune, c->ir, sink, nparams);
     if (!c->options->noopt)
         bl_heuristic(tune, &c->target);
+    (void)bl_tune_limit_groups(tune, c->dev->info.max_groups); /* where it cannot be done, check_grids says so */
     if (most > 0 && !bl_tune_limit_turns(tune, most))
         return bl_fail(c->err, BL_EUNSUPPORTED, "kernel %s: %s ends loops after %u turns, and these take more", name,
                        c->dev->info.id, most);

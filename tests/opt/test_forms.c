@@ -73,8 +73,47 @@ static void test_forms(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* A grid that is too large for the device: work-items take several iterations. */
+static void test_few_groups(void **state)
+{
+    static const struct {
+        const char *document, *moves;
+        uint32_t most[3];
+    } grids[] = {
+        {"{'inputs': {'x': " F32(1000, 96) "}, 'nodes': [{'id': 'y', 'op': 'exp', 'in': ['x']}], 'outputs': ['y']}",
+         "chunk 0 96",
+         {1000, 1, 1}},
+        {"{'inputs': {'x': " F32(997, 96) "}, 'nodes': [{'id': 'y', 'op': 'exp', 'in': ['x']}], 'outputs': ['y']}",
+         "chunk 0 96",
+         {1000, 1, 1}},
+        {"{'inputs': {'x': " F32(64, 48) "}, 'nodes': [{'id': 'y', 'op': 'transpose', 'in': ['x']}], 'outputs': ['y']}",
+         "",
+         {64, 64, 1}},
+        {"{'inputs': {'x': " F32(64, 48) "}, 'nodes': [{'id': 'y', 'op': 'transpose', 'in': ['x']}], 'outputs': ['y']}",
+         "chunk 1 4, chunk 0 2",
+         {16, 24, 1}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof grids / sizeof grids[0]; i++) {
+        test_graph graph;
+        bl_schedule *schedule = NULL;
+        bl_tune tune;
+        bl_text text = {0};
+
+        test_graph_open(grids[i].document, &graph);
+        schedule = test_graph_schedule(&graph, 2);
+        bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
+        assert_true(bl_tune_limit_groups(&tune, grids[i].most));
+        bl_tune_print(&tune, &text);
+        assert_string_equal(grids[i].moves, bl_text_get(&text));
+        bl_text_fini(&text);
+        test_graph_close(&graph);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms), cmocka_unit_test(test_few_groups)};
     return cmocka_run_group_tests_name("forms", tests, NULL, NULL);
 }

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A driver may end a loop by itself after so many turns (bl_device_info.max_turns): loops are unrolled until no work-item takes
- * as many. */
+/* What a device bounds.  A driver may end a loop by itself after so many turns (bl_device_info.max_turns): loops are unrolled
+ * until no work-item takes as many.  A grid may have so many groups along a dimension (max_groups): work-items take several
+ * iterations until it has no more. */
 #include "engine/base/size.h"
 #include "engine/opt/internal.h"
 
-enum { MOST_AT_ONCE = 16 }; /* copies that one move makes */
+enum {
+    MOST_AT_ONCE = 16, /* copies that one move makes */
+    GRID_DIMS = 3
+};
 
 static bool is_loop(const bl_node *range)
 {
@@ -92,6 +96,65 @@ bool bl_tune_limit_turns(bl_tune *tune, int64_t most)
     while (count_turns(tune, &worst) > most) {
         if (!unroll(tune, worst))
             return false;
+    }
+    return true;
+}
+
+/* The axes of the grid, that of the fastest dimension first: the last dimension has all that are left (linearize.c). */
+static int grid_axes(const bl_tune *tune, int *axis)
+{
+    int n = 0;
+    for (int i = 0; i < tune->naxes; i++) {
+        int at = n;
+        if (tune->axis[i].range->sub != BL_AXIS_GLOBAL)
+            continue;
+        for (; at > 0 && tune->axis[axis[at - 1]].range->arg < tune->axis[i].range->arg; at--)
+            axis[at] = axis[at - 1];
+        axis[at] = i;
+        n++;
+    }
+    return n;
+}
+
+/* How many iterations a work-item takes so that |extent| becomes |times| less at least: without a rest if not twice as many. */
+static int64_t share_of(int64_t extent, int64_t times)
+{
+    for (int64_t n = times; n < 2 * times && n < extent; n++) {
+        if (extent % n == 0)
+            return n;
+    }
+    return times;
+}
+
+/* One axis of dimension |d| shorter, the longest there, if it has more than |most| groups.  False if that cannot be done. */
+static bool limit_dimension(bl_tune *tune, int d, uint32_t most, bool *changed)
+{
+    int axis[BL_MAX_RANGES], n = grid_axes(tune, axis), longest = -1;
+    int64_t groups = 1;
+
+    for (int i = d; i < n && (i == d || d == GRID_DIMS - 1); i++) {
+        int64_t extent = bl_extent_of(tune->axis[axis[i]].range);
+        if (!bl_i64_mul(groups, extent, &groups))
+            groups = INT64_MAX;
+        if (longest < 0 || extent > bl_extent_of(tune->axis[longest].range))
+            longest = axis[i];
+    }
+    if (groups <= most)
+        return true;
+    *changed = true;
+    int64_t extent = bl_extent_of(tune->axis[longest].range), times = groups / most + (groups % most != 0);
+    return extent > 1 &&
+           bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, longest, times < extent ? share_of(extent, times) : extent});
+}
+
+bool bl_tune_limit_groups(bl_tune *tune, const uint32_t most[3])
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int d = 0; d < GRID_DIMS; d++) {
+            if (!limit_dimension(tune, d, most[d], &changed))
+                return false;
+        }
     }
     return true;
 }
