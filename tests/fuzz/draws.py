@@ -578,6 +578,45 @@ def chance_(d):
         d.add("dropout", [x, key], [(x.shape, x.dtype, False, 2 * x.size)], p=0.5, **seed)
 
 
+def parts(d):
+    """An axis in several tensors, or brought to another length."""
+    x = d.pick(lambda v: v.ndim >= 1 and not v.named, ndim=2)
+    axis, kind = d.axis(x, lambda n: n >= 2), d.random.random()
+    n = x.shape[axis]
+
+    def with_size(size):
+        return tuple(size if i == axis else m for i, m in enumerate(x.shape))
+    if kind < 0.3:
+        at = d.random.randint(1, n - 1)
+        d.add("split", [x], [(with_size(size), x.dtype, x.exact, x.size) for size in (at, n - at)], sizes=[at, n - at], axis=d.sign(axis, x.ndim))
+    elif kind < 0.5:
+        most = -(-n // 2)
+        d.add("chunk", [x], [(with_size(size), x.dtype, x.exact, x.size) for size in (most, n - most)], chunks=2, axis=d.sign(axis, x.ndim))
+    else:
+        more = d.random.randint(0, 5)
+        to = [n + more if i == axis else -1 for i in range(x.ndim)] if kind < 0.75 else [d.random.randint(1, n) if i == axis else -1 for i in range(x.ndim)]
+        d.add("pad_to" if kind < 0.75 else "shrink_to", [x], [(with_size(to[axis]), x.dtype, x.exact, x.size)], shape=to)
+
+
+def matrices(d):
+    """Linear algebra of something positive definite and far from singular."""
+    dtype = d.float if d.float in ("float32", "float64") else "float32"
+    n = d.random.choice((1, 2, 3, 5, 8))
+    x = d.input([n, n], dtype, False)
+    t = d.add("transpose", [x], [((n, n), dtype, False, x.size)])
+    p = d.add("matmul", [x, t], [((n, n), dtype, False, 100.0)])
+    e = d.add("eye", [], [((n, n), dtype, True, 1.0)], n=n, dtype=dtype)
+    a = d.add("add", [p, d.add("mul", [e, float(n)], [((n, n), dtype, True, 8.0)])], [((n, n), dtype, False, 100.0)])
+    op = d.random.choice(("cholesky", "inverse", "det", "solve", "triangular_solve"))
+    if op.endswith("solve"):
+        b = d.input([n, d.random.choice((1, 3))], dtype, False)
+        d.add(op, [a, b], [(b.shape, dtype, False, 20.0)])
+    elif op == "det":
+        d.add("log", [d.add(op, [a], [((), dtype, False, 1e9)])], [((), dtype, False, 30.0)])
+    else:
+        d.add(op, [a], [((n, n), dtype, False, 20.0)])
+
+
 # ---- bodies
 
 def small(v):
@@ -645,4 +684,4 @@ def branch(d):
 DRAWS = {elementwise: 34, where: 4, cast: 5, narrow: 1, bitcast: 1, plain: 1, reduce: 9, along: 6, topk: 1.5, rfft: 0.5, fourier: 0.7, normalise: 4,
          loss: 2.5, matmul: 7, cell: 0.7, window: 4, reshape: 5, permute: 4, expand: 2.5, pad: 3, shrink: 3, slice_: 3, flip: 2, squeeze: 2,
          flatten: 1, join: 4, repeat: 3, diagonal: 0.7, triangle: 1.5, take: 3.5, scatter: 2, choose: 1.5, create: 2, chance_: 2,
-         loop: 1.5, branch: 0.7}
+         loop: 1.5, branch: 0.7, parts: 1.5, matrices: 0.7}
