@@ -68,14 +68,51 @@ static const bl_node *wide_zeros(bl_ir *ir, const bl_node *like)
     return bl_dtype_is_narrow((bl_dtype)like->dtype) ? bl_cast(ir, BL_F32, zeros) : zeros;
 }
 
-/* Carries: the cotangents of all float carries, and the sums of the wanted constants'. */
+/* Find the carries that root |which| of the body depends on and that have no cotangent yet.  True if there are any. */
+static bool spread_to_carries(const backward *b, int which, bool *live)
+{
+    bl_nodes below = bl_reach(b->ir, 1, &b->of->root[which], false);
+    bool any = false;
+
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i];
+        if (node->op != BL_OP_BOUND || node->arg >= b->of->ncarries || !bl_dtype_is_float((bl_dtype)node->dtype) ||
+            live[node->arg])
+            continue;
+        live[node->arg] = any = true;
+    }
+    return any;
+}
+
+/* Which float carries have a cotangent in some step: those that a result with one depends on, in that step or a later one.  For
+ * the others it is not just zero but is not there: zero times what a step may give (NaN) would be more than nothing. */
+static bool *live_carries(const backward *b)
+{
+    int ncarries = b->of->ncarries, nroots = ncarries + b->of->nys;
+    bool *live = bl_arena_array(bl_ir_arena(b->ir), (size_t)ncarries + 1, sizeof *live);
+    bool more = live != NULL;
+
+    for (int i = 0; more && i < ncarries; i++)
+        live[i] = b->g[i] != NULL || b->g[nroots + i] != NULL;
+    while (more) {
+        more = false;
+        for (int i = 0; i < nroots; i++) {
+            if (i < ncarries ? live[i] : b->g[i] != NULL)
+                more = spread_to_carries(b, i, live) || more;
+        }
+    }
+    return live;
+}
+
+/* Carries: the cotangents of float carries that have one, and the sums of the wanted constants'. */
 static void take_carries(backward *b)
 {
     int nsrc = bl_scan_sources(b->of), constants = b->of->ncarries + b->of->nsequences;
+    const bool *live = live_carries(b);
 
-    for (int i = 0; i < nsrc; i++) {
+    for (int i = 0; live != NULL && i < nsrc; i++) {
         const bl_node *src = b->node->src[i];
-        if (i < b->of->ncarries && bl_dtype_is_float((bl_dtype)src->dtype))
+        if (i < b->of->ncarries && live[i] && bl_dtype_is_float((bl_dtype)src->dtype))
             b->sum[i] = add_source(b, b->g[i] != NULL ? b->g[i] : bl_full_like(b->ir, src, 0), &b->made.ncarries);
         else if (i >= constants && b->wanted[i])
             b->sum[i] = add_source(b, wide_zeros(b->ir, src), &b->made.ncarries);
@@ -97,6 +134,11 @@ static void take_sequences(backward *b)
         b->history[i] = b->g[nroots + i] == NULL ? NULL : add_source(b, b->g[nroots + i], &b->made.nsequences);
     for (int i = constants; i < bl_scan_sources(b->of); i++)
         b->now[i] = add_source(b, b->node->src[i], &b->made.nconstants);
+}
+
+static bool takes_part(const backward *b, int source)
+{
+    return b->sum[source] != NULL || (is_sequence(b->of, source) && b->wanted[source]);
 }
 
 /* The forward body over the new parameters, differentiated by its float carries and by what is wanted. */
@@ -123,13 +165,13 @@ static bool differentiate(backward *b)
         cotangent[ny++] = given;
     }
     for (int i = 0; i < nsrc; i++) {
-        if (b->sum[i] != NULL || b->wanted[i])
+        if (takes_part(b, i))
             x[nx++] = b->now[i];
     }
     bl_grad_many(b->ir, ny, y, cotangent, nx, x, gx);
     nx = 0;
     for (int i = 0; i < nsrc; i++) {
-        if (b->sum[i] != NULL || b->wanted[i])
+        if (takes_part(b, i))
             b->gradient[i] = gx[nx++];
     }
     return true;

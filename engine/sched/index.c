@@ -140,11 +140,17 @@ static void note_recomputed(sched *s, const bl_node *node, int position, int pat
     s->last_store[position] = s->building;
 }
 
-/* One more than the depth of the deepest reduction that |index| runs in. */
-static int reduce_level(sched *s, int n, const bl_node *const *index)
+/* One more than the depth of the deepest reduction that |index| runs in, or |gate|, under which the loads inside are made. */
+static int reduce_level(sched *s, int n, const bl_node *const *index, const bl_node *gate)
 {
-    bl_nodes below = bl_reach(s->ir, n, index, false);
+    const bl_node *all[BL_MAX_DIMS + 1];
+    bl_nodes below;
     int level = 1;
+
+    for (int i = 0; i < n; i++)
+        all[i] = index[i];
+    all[n] = gate;
+    below = bl_reach(s->ir, gate == NULL ? n : n + 1, all, false);
     for (size_t i = 0; i < below.count; i++) {
         int number = (int)below.at[i]->arg;
         if (below.at[i]->op == BL_OP_RANGE && number / RANGES_PER_LEVEL >= level)
@@ -214,7 +220,7 @@ static const bl_node *element_reduce(sched *s, const bl_node *node, const bl_nod
     bl_ir *ir = s->ir;
     const bl_node *src = node->src[0];
     const bl_node *at[BL_MAX_DIMS], *ranges[BL_MAX_DIMS], *value = NULL;
-    int nranges = 0, level = reduce_level(s, node->ndim, index);
+    int nranges = 0, level = reduce_level(s, node->ndim, index, gate);
 
     for (int i = 0; i < node->ndim; i++) {
         bool folded = (node->arg >> i & 1) != 0;

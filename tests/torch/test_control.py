@@ -76,6 +76,15 @@ class Scan(DeviceTest):
                 for name, leaf in (("dh", "h"), ("dx", "xs"), ("dw", "w")):
                     self.close(name, got[name], leaves[leaf].grad, 1e-4, 1e-5)
 
+    def test_a_carry_that_does_not_matter(self):
+        """Its cotangent is not zero but none: NaN in it goes nowhere."""
+        step = body("h x", [node("s", "add", "h", "x"), node("n", "tanh", "s"), node("y", "mul", "x", "x")], "n y")
+        x = drawn(4, 3)
+        got = self.run_graph([node("last ys", "scan", "h", "xs", body=step, sequences=1), node("t", "sum", "ys"), node("dx dh", "grad", "t", "xs", "h")],
+                             ["dx", "dh"], {"xs": x, "h": torch.full((3,), float("nan"))})
+        self.close("dx", got["dx"], 2 * x)
+        self.close("dh", got["dh"], torch.zeros(3))
+
     def test_second_gradients(self):
         given = self.tensors(3)
         leaves = {name: value.clone().requires_grad_() for name, value in given.items()}
