@@ -383,6 +383,8 @@ static bl_status make_slots(compile *c)
     bl_dtype *dtype = bl_arena_array(c->arena, (size_t)c->nslots + 1, sizeof *dtype);
 
     BL_TRY(bl_arena_status(c->arena, c->err));
+    if (c->nslots > UINT16_MAX) /* what a launch names them by */
+        return bl_fail(c->err, BL_ELIMIT, "the graph needs %d buffers, at most %d", c->nslots, UINT16_MAX);
     BL_TRY(check_bindings(c));
     BL_TRY(place_memory(c, offset));
     for (int i = 0; i < c->nslots; i++) {
