@@ -24,19 +24,6 @@ typedef struct backward {
     const bl_node **gradient; /* by source: what the step gives it, NULL where it takes no part */
 } backward;
 
-static bool is_sequence(const bl_scan *scan, int source)
-{
-    return source >= scan->ncarries && source < scan->ncarries + scan->nsequences;
-}
-
-/* What source |i| of the forward scan is in its body. */
-static const bl_node *forward_bound(const backward *b, int i)
-{
-    const bl_node *src = b->node->src[i];
-    int slice = is_sequence(b->of, i);
-    return bl_bound(b->ir, i, (bl_dtype)src->dtype, src->ndim - slice, src->dim + slice);
-}
-
 /* One more source, and the parameter that the body gets for it. */
 static const bl_node *add_source(backward *b, const bl_node *src, int *count)
 {
@@ -138,10 +125,10 @@ static void take_sequences(backward *b)
 
 static bool takes_part(const backward *b, int source)
 {
-    return b->sum[source] != NULL || (is_sequence(b->of, source) && b->wanted[source]);
+    return b->sum[source] != NULL || (bl_scan_is_sequence(b->of, source) && b->wanted[source]);
 }
 
-/* The forward body over the new parameters, differentiated by its float carries and by what is wanted. */
+/* The forward body over the new parameters, differentiated by the carries that have a cotangent and by what is wanted. */
 static bool differentiate(backward *b)
 {
     bl_arena *arena = bl_ir_arena(b->ir);
@@ -156,7 +143,7 @@ static bool differentiate(backward *b)
         return false;
     bl_ptrmap_init(&now, arena);
     for (int i = 0; i < nsrc; i++)
-        bl_ptrmap_put(&now, forward_bound(b, i), (void *)(uintptr_t)b->now[i]);
+        bl_ptrmap_put(&now, bl_scan_bound(b->ir, b->of, b->node->src, i), (void *)(uintptr_t)b->now[i]);
     for (int i = 0; i < nroots; i++) {
         const bl_node *given = i < b->of->ncarries ? b->sum[i] : b->y[i];
         if (given == NULL)
@@ -195,7 +182,7 @@ static const bl_node *make_scan(backward *b)
             root[n++] = b->history[i] == NULL ? b->gradient[i] : bl_add(ir, b->gradient[i], b->history[i]);
     }
     for (int i = 0; i < nsrc; i++) {
-        if (is_sequence(b->of, i) && b->wanted[i])
+        if (bl_scan_is_sequence(b->of, i) && b->wanted[i])
             root[n++] = b->gradient[i];
     }
     b->made.nys = n - b->made.ncarries;
@@ -219,7 +206,7 @@ void grad_scan(bl_ir *ir, const bl_node *node, const bl_node *const *g, const bo
     scan = make_scan(&b);
     slice = b.made.ncarries;
     for (int i = 0; i < nsrc; i++) {
-        int which = b.sum[i] != NULL ? carry++ : is_sequence(b.of, i) && wanted[i] ? slice++ : -1;
+        int which = b.sum[i] != NULL ? carry++ : bl_scan_is_sequence(b.of, i) && wanted[i] ? slice++ : -1;
         if (wanted[i] && which >= 0)
             out[i] = bl_cast(ir, (bl_dtype)node->src[i]->dtype, bl_scan_result(ir, scan, which));
     }

@@ -18,6 +18,13 @@ static bool same_scan(const bl_scan *a, const bl_scan *b)
            memcmp(a->root, b->root, (size_t)count_roots(a) * sizeof *a->root) == 0;
 }
 
+const bl_node *bl_scan_bound(bl_ir *ir, const bl_scan *scan, const bl_node *const *src, int which)
+{
+    const bl_node *from = src[which];
+    int slice = bl_scan_is_sequence(scan, which);
+    return bl_is_poison(from) ? from : bl_bound(ir, which, (bl_dtype)from->dtype, from->ndim - slice, from->dim + slice);
+}
+
 /* Find which parameters the body reads, by number. */
 static void mark_bound(bl_ir *ir, const bl_scan *scan, bool *used)
 {

@@ -32,6 +32,12 @@ static inline int bl_scan_results(const bl_scan *scan)
 {
     return 2 * scan->ncarries + scan->nys;
 }
+static inline bool bl_scan_is_sequence(const bl_scan *scan, int source)
+{
+    return source >= scan->ncarries && source < scan->ncarries + scan->nsequences;
+}
+/* The parameter that the body has for source |which| of |src|. */
+const bl_node *bl_scan_bound(bl_ir *ir, const bl_scan *scan, const bl_node *const *src, int which);
 /* Put the value of every ALIAS in its place, in the bodies of scans as well. */
 void bl_drop_aliases(bl_ir *ir, int nroots, const bl_node **roots);
 /* A parameter of a body: source |which| as it is, or a slice of it where it is a sequence. */

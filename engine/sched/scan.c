@@ -34,11 +34,6 @@ void sched_build_loop_store(sched *s, stored *st)
         st->below = bl_reach(s->ir, (int)st->node->nsrc, reads, false);
 }
 
-static bool is_sequence(const bl_scan *scan, int source)
-{
-    return source >= scan->ncarries && source < scan->ncarries + scan->nsequences;
-}
-
 /* Source |which| as the body's kernels see it: an input, or this step's slice of one. */
 static const bl_node *as_input(const splice *p, int which)
 {
@@ -46,20 +41,13 @@ static const bl_node *as_input(const splice *p, int which)
     const bl_node *src = p->node->src[which], *start[BL_MAX_DIMS], *size[BL_MAX_DIMS];
     const bl_node *whole = bl_input(ir, which, (bl_dtype)src->dtype, src->ndim, src->dim);
 
-    if (!is_sequence(p->scan, which))
+    if (!bl_scan_is_sequence(p->scan, which))
         return whole;
     for (int i = 0; i < src->ndim; i++) {
         start[i] = i == 0 ? p->step : bl_index(ir, 0);
         size[i] = i == 0 ? bl_index(ir, 1) : src->dim[i];
     }
     return bl_reshape(ir, bl_shrink(ir, whole, start, size), src->ndim - 1, src->dim + 1);
-}
-
-static const bl_node *as_bound(const splice *p, int which)
-{
-    const bl_node *src = p->node->src[which];
-    int slice = is_sequence(p->scan, which);
-    return bl_bound(p->s->ir, which, (bl_dtype)src->dtype, src->ndim - slice, src->dim + slice);
 }
 
 static void add_root(splice *p, const bl_node *root, bool stacked, int place)
@@ -103,7 +91,7 @@ static void take_roots(splice *p)
     for (int i = scan->ncarries; i < bl_scan_results(scan); i++) {
         int place = result_place(p, i);
         if (place >= 0)
-            add_root(p, i < nroots ? scan->root[i] : as_bound(p, i - nroots), true, place);
+            add_root(p, i < nroots ? scan->root[i] : bl_scan_bound(p->s->ir, scan, p->node->src, i - nroots), true, place);
     }
 }
 
@@ -113,7 +101,7 @@ static void bind_roots(splice *p)
 
     bl_ptrmap_init(&to, bl_ir_arena(p->s->ir));
     for (int i = 0; i < (int)p->node->nsrc; i++)
-        bl_ptrmap_put(&to, as_bound(p, i), (void *)(uintptr_t)as_input(p, i));
+        bl_ptrmap_put(&to, bl_scan_bound(p->s->ir, p->scan, p->node->src, i), (void *)(uintptr_t)as_input(p, i));
     for (int i = 0; i < p->nroots; i++)
         p->root[i] = bl_substitute(p->s->ir, p->root[i], &to);
 }
