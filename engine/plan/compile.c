@@ -545,8 +545,10 @@ static bl_status make_launches(compile *c)
         const step *s = &plan->steps[i];
         plan->info.kernels += !s->helper;
         plan->info.helpers += s->helper;
-        plan->info.ops += s->ops;
-        plan->info.bytes += s->bytes;
+        if (!bl_i64_add(plan->info.ops, s->ops, &plan->info.ops)) /* each may be all that can be counted already */
+            plan->info.ops = INT64_MAX;
+        if (!bl_i64_add(plan->info.bytes, s->bytes, &plan->info.bytes))
+            plan->info.bytes = INT64_MAX;
         plan->info.estimate_s += plan_seconds(&c->dev->info, s->ops, s->bytes);
     }
     return BL_OK;
