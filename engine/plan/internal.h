@@ -3,7 +3,7 @@
 #define BL_PLAN_INTERNAL_H
 
 #include "engine/base/fault.h"
-#include "engine/lower/lower.h"
+#include "engine/lower/cost.h"
 #include "engine/opt/heuristic.h"
 #include "engine/plan/plan.h"
 
@@ -59,13 +59,4 @@ BL_NODISCARD bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, c
 void plan_destroy(bl_plan *plan);
 size_t plan_host_bytes(const bl_plan *plan); /* roughly, with what a driver keeps for a launch */
 void plan_unbind_scratch(bl_plan *plan);
-/* estimate.c */
-/* What a launch does at the largest sizes: arithmetic on values, and bytes loaded from or stored to each of its buffers. */
-typedef struct plan_cost {
-    int64_t ops, moved[BL_LINEAR_MAX_BUFFERS];
-} plan_cost;
-BL_NODISCARD bl_status plan_estimate(bl_arena *arena, const bl_lowered *lowered, int nvars, const bl_wire_var *vars,
-                                     plan_cost *cost, bl_err *err);
-double plan_seconds(const bl_device_info *info, int64_t ops, int64_t bytes);
-
 #endif
