@@ -3,7 +3,7 @@
 #define BL_PLAN_INTERNAL_H
 
 #include "engine/base/fault.h"
-#include "engine/lower/lower.h"
+#include "engine/lower/cost.h"
 #include "engine/opt/heuristic.h"
 #include "engine/plan/plan.h"
 
@@ -63,13 +63,5 @@ void plan_unbind_scratch(bl_plan *plan);
 /* Have the driver compile those of |sources| that are not in the device's cache on disk, many at once: bl_kernel_create then
  * finds them there. */
 BL_NODISCARD bl_status plan_compile_ahead(bl_device *dev, bl_arena *arena, int n, const bl_kernel_source *sources, bl_err *err);
-/* estimate.c */
-/* What a launch does at the largest sizes: arithmetic on values, and bytes loaded from or stored to each of its buffers. */
-typedef struct plan_cost {
-    int64_t ops, moved[BL_LINEAR_MAX_BUFFERS];
-} plan_cost;
-BL_NODISCARD bl_status plan_estimate(bl_arena *arena, const bl_lowered *lowered, int nvars, const bl_wire_var *vars,
-                                     plan_cost *cost, bl_err *err);
-double plan_seconds(const bl_device_info *info, int64_t ops, int64_t bytes);
 
 #endif
