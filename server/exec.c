@@ -220,7 +220,8 @@ bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_gr
                                .spec = (int)set->spec,
                                .max_compile_bytes = set->max_compile,
                                .max_compile_seconds = set->max_compile_seconds,
-                               .program = program};
+                               .program = program,
+                               .children = x->rq->server->children};
     return bl_plans_get(x->rq->server->plans, key, graph, x->worker->dev, &options, out, hit, err);
 }
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/device/device.h"
+#include "engine/base/log.h"
+#include "engine/device/child.h"
 #include "server/server.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int print(bl_text *text)
 {
@@ -76,6 +78,16 @@ static int devices(int argc, char *const *argv)
     return status;
 }
 
+/* What bl_children starts, and nobody else.  |argv| may hold how much to be nicer than the server. */
+static void child(int argc, char *const *argv)
+{
+    int nbackends = 0;
+    const bl_backend *const *backends = bl_workers_backends(&nbackends);
+    if (argc > 0 && nice(atoi(argv[0])) == -1)
+        bl_log(BL_LOG_DEBUG, "a child process stays as important as the server");
+    bl_child_serve(STDIN_FILENO, STDOUT_FILENO, nbackends, backends);
+}
+
 int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "--help";
@@ -87,6 +99,8 @@ int main(int argc, char **argv)
     }
     if (strcmp(command, "devices") == 0)
         return devices(argc - 2, argv + 2);
+    if (strcmp(command, "child") == 0)
+        child(argc - 2, argv + 2);
     if (strcmp(command, "man") == 0)
         return man();
     if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {

@@ -64,6 +64,15 @@ static size_t machine_bytes(void)
     return bytes;
 }
 
+static bl_status start_children(bl_server *server, bl_err *err)
+{
+    static const char *const argv[] = {"/proc/self/exe", "child", NULL};
+    if (server->settings.compile_processes == 0)
+        return BL_OK;
+    return bl_children_create(argv, (int)server->settings.compile_processes, server->settings.max_kernel_seconds,
+                              &server->children, err);
+}
+
 static bl_status start(bl_server *server, bl_err *err)
 {
     const bl_settings *set = &server->settings;
@@ -81,6 +90,7 @@ static bl_status start(bl_server *server, bl_err *err)
         return bl_fail(err, BL_ENOMEM, "plan cache");
     BL_TRY(bl_shelf_create(server, &server->shelf, err));
     BL_TRY(bl_workers_start(server, err));
+    BL_TRY(start_children(server, err));
     BL_TRY(bl_queue_create("the compiler", set->max_queue, (unsigned)set->compile_threads, NULL, &server->compiler, err));
     BL_TRY(bl_watch_create(server, &server->watch, err));
     return bl_http_start(server, err);
@@ -91,7 +101,9 @@ static void stop(bl_server *server)
 {
     bl_http_stop(server);
     bl_watch_destroy(server->watch);
+    bl_children_stop(server->children); /* nobody waits for an answer any more */
     bl_queue_destroy(server->compiler);
+    bl_children_destroy(server->children);
     bl_workers_stop(server);
     bl_shelf_destroy(server->shelf);
     if (server->plans != NULL)
@@ -124,6 +136,7 @@ static void drain(bl_server *server, sigset_t *signals)
         return;
     bl_log(BL_LOG_WARN, "cancelling what did not end within %g s", server->settings.grace);
     bl_watch_cancel_all(server->watch);
+    bl_children_stop(server->children);
     /* libmicrohttpd aborts if a suspended connection is left: what runs must come to its next launch first. */
     while (!wait_until_idle(server, LAST_WAIT_MS, signals) && bl_watch_waiting(server->watch) > 0)
         bl_log(BL_LOG_WARN, "still waiting for a device");

@@ -37,6 +37,7 @@ struct bl_server {
     bl_worker workers[BL_MAX_DEVICES];
     uint32_t nworkers, default_worker;
     bl_queue *compiler;
+    bl_children *children; /* that compile, or NULL */
     bl_plans *plans;
     bl_shelf *shelf;
     bl_watch *watch;
@@ -56,6 +57,8 @@ struct bl_server {
 int bl_server_main(int argc, char *const *argv);
 
 /* ---- workers.c */
+/* Every back end that there is. */
+const bl_backend *const *bl_workers_backends(int *count);
 /* Open the devices that the settings ask for and start a worker for each. */
 BL_NODISCARD bl_status bl_workers_start(bl_server *server, bl_err *err);
 void bl_workers_stop(bl_server *server);  /* joins the threads */

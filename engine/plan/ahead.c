@@ -19,7 +19,8 @@ static bl_status compile_here(bl_device *dev, bl_arena *arena, int n, const bl_k
     return BL_OK;
 }
 
-bl_status plan_compile_ahead(bl_device *dev, bl_arena *arena, int n, const bl_kernel_source *sources, bl_err *err)
+bl_status plan_compile_ahead(bl_device *dev, bl_children *children, bl_arena *arena, int n, const bl_kernel_source *sources,
+                             bl_err *err)
 {
     bl_kernel_source *missing = bl_arena_array(arena, (size_t)n + 1, sizeof *missing);
     int nmissing = 0;
@@ -30,5 +31,8 @@ bl_status plan_compile_ahead(bl_device *dev, bl_arena *arena, int n, const bl_ke
         if (bl_kernel_wants_compiling(dev, &sources[i]))
             missing[nmissing++] = sources[i];
     }
-    return nmissing == 0 ? BL_OK : compile_here(dev, arena, nmissing, missing, err);
+    if (nmissing == 0) /* a warm start begins no process */
+        return BL_OK;
+    return children != NULL ? bl_children_compile(children, dev, nmissing, missing, err)
+                            : compile_here(dev, arena, nmissing, missing, err);
 }

@@ -261,7 +261,7 @@ static bl_status make_kernels(compile *c)
         if (first_like(c, &c->made[i]) == i)
             sources[n++] = source_of(&c->made[i]);
     }
-    BL_TRY(plan_compile_ahead(c->dev, c->arena, n, sources, c->err));
+    BL_TRY(plan_compile_ahead(c->dev, c->options->children, c->arena, n, sources, c->err));
     n = 0;
     for (int i = 0; i < c->nmade; i++) {
         int like = first_like(c, &c->made[i]);

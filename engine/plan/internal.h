@@ -60,8 +60,9 @@ void plan_destroy(bl_plan *plan);
 size_t plan_host_bytes(const bl_plan *plan); /* roughly, with what a driver keeps for a launch */
 void plan_unbind_scratch(bl_plan *plan);
 /* ahead.c */
-/* Have the driver compile those of |sources| that are not in the device's cache on disk, many at once: bl_kernel_create then
- * finds them there. */
-BL_NODISCARD bl_status plan_compile_ahead(bl_device *dev, bl_arena *arena, int n, const bl_kernel_source *sources, bl_err *err);
+/* Have the driver compile those of |sources| that are not in the device's cache on disk, many at once, and in |children| unless
+ * that is NULL: bl_kernel_create then finds them there. */
+BL_NODISCARD bl_status plan_compile_ahead(bl_device *dev, bl_children *children, bl_arena *arena, int n,
+                                          const bl_kernel_source *sources, bl_err *err);
 
 #endif

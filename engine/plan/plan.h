@@ -3,6 +3,7 @@
 #ifndef BL_PLAN_PLAN_H
 #define BL_PLAN_PLAN_H
 
+#include "engine/device/child.h"
 #include "engine/device/pool.h"
 #include "engine/front/front.h"
 
@@ -16,6 +17,7 @@ typedef struct bl_plan_options {
     size_t max_compile_bytes;
     double max_compile_seconds; /* of the engine's own part; 0: no limit */
     bool program;               /* see bl_front_options */
+    bl_children *children;      /* compile its kernels; NULL: this process does */
 } bl_plan_options;
 
 /* A tensor that goes in or out.  |dim| are sizes, or, where var[i] >= 0... evaluated by bl_plan_sizes. */
