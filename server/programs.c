@@ -227,7 +227,7 @@ static bl_status compile_again(bl_exec *x, bl_err *err)
 static bl_status choose_plan(bl_exec *x)
 {
     if (x->debug == (int)x->rq->server->settings.debug || x->debug == 0) {
-        x->plan = bl_plan_retain(x->entry->plan);
+        x->plan = bl_plan_current(x->entry->plan);
         x->hit = true;
         return bl_exec_admit(x, &x->rq->err);
     }

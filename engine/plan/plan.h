@@ -50,6 +50,8 @@ bl_plans *bl_plans_create(size_t max_plans, size_t max_bytes);
 void bl_plans_destroy(bl_plans *plans);
 /* A hit at once: *out retained, or NULL.  Never blocks on a compile. */
 bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key);
+/* Up to |most| plans that are there, each retained, the last used first; how many. */
+size_t bl_plans_list(bl_plans *plans, size_t most, bl_plan **out);
 /* Hit, or compile (blocking; for a compile thread).  *hit tells which; a wait for somebody else's compile is a hit. */
 BL_NODISCARD bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_graph *graph, bl_device *dev,
                                     const bl_plan_options *options, bl_plan **out, bool *hit, bl_err *err);
@@ -61,6 +63,32 @@ void bl_plan_release(bl_plan *plan);
 const bl_plan_info *bl_plan_get_info(const bl_plan *plan);
 /* Sizes of a tensor when the named dimensions are |vars|. */
 void bl_plan_sizes(const bl_plan_tensor *tensor, const int64_t *vars, int64_t *dim);
+
+/* ---- in service.  Thread: any.  A step a second is timed, whoever it is for. */
+typedef struct bl_plan_service {
+    uint64_t steps;      /* since it was compiled */
+    unsigned samples;    /* of them timed */
+    double step_seconds; /* device time of one: the median of the last samples, 0 without any */
+} bl_plan_service;
+
+typedef struct bl_kernel_use {
+    const char *name, *moves; /* in the plan's memory */
+    bool helper;
+    int number;         /* in the plan */
+    int launches;       /* in a step */
+    int64_t ops, bytes; /* of a launch, at the largest sizes */
+    double seconds;     /* device time of all launches of a step: the mean of the samples, 0 without any */
+} bl_kernel_use;
+
+bl_plan_service bl_plan_get_service(const bl_plan *plan);
+int bl_plan_list_kernels(const bl_plan *plan, int most, bl_kernel_use *out); /* how many */
+/* From now on |better|, which computes the same, takes the place of |plan|, and of what did so before, for whoever asks
+ * bl_plan_current; NULL takes that back.  Runs that have begun keep what they have. */
+void bl_plan_supersede(bl_plan *plan, bl_plan *better);
+bl_plan *bl_plan_current(bl_plan *plan); /* retained */
+/* Compile what |plan| was made of once more, with |options|' choice of moves. */
+BL_NODISCARD bl_status bl_plan_remake(const bl_plan *plan, const bl_plan_options *options, bl_plan **out, bl_err *err);
+const bl_plan_options *bl_plan_get_options(const bl_plan *plan);
 
 /* ---- running.  Only on the device's worker thread. */
 typedef struct bl_run {
