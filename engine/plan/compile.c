@@ -499,15 +499,34 @@ static bl_status check_grids(const compile *c)
     return BL_OK;
 }
 
+/* Rough device time of a launch. */
+static double seconds_of(const bl_device_info *info, int64_t ops, int64_t bytes)
+{
+    double rate = 1e8, bandwidth = 1e9; /* the interpreter */
+    if (info->dialect != BL_DIALECT_LINEAR && info->type == BL_DEVICE_CPU) {
+        rate = 1e10 * info->units;
+        bandwidth = 5e9 * info->units;
+    } else if (info->dialect != BL_DIALECT_LINEAR) {
+        rate = 1e12;
+        bandwidth = 2e11;
+    }
+    return (double)ops / rate + (double)bytes / bandwidth;
+}
+
 /* What one launch of each kernel costs. */
 static bl_status estimate(compile *c)
 {
     const bl_graph *graph = c->plan->graph;
+    int64_t *most = bl_arena_array(c->arena, (size_t)graph->nvars + 1, sizeof *most);
 
+    if (most == NULL)
+        return bl_arena_status(c->arena, c->err);
+    for (int i = 0; i < graph->nvars; i++)
+        most[i] = graph->vars[i].hi;
     for (int i = 0; i < c->nmade; i++) {
         made *m = &c->made[i];
-        plan_cost cost;
-        BL_TRY(plan_estimate(c->arena, m->lowered, graph->nvars, graph->vars, &cost, c->err));
+        bl_cost cost;
+        BL_TRY(bl_cost_count(c->arena, m->lowered, graph->nvars, most, &cost, c->err));
         m->ops = cost.ops;
         for (int k = 0; k < m->nparams; k++) {
             int64_t whole = slot_elements(c, m->slot[k]) * (int64_t)bl_dtype_bytes(c->places[m->slot[k]].dtype);
@@ -549,7 +568,7 @@ static bl_status make_launches(compile *c)
             plan->info.ops = INT64_MAX;
         if (!bl_i64_add(plan->info.bytes, s->bytes, &plan->info.bytes))
             plan->info.bytes = INT64_MAX;
-        plan->info.estimate_s += plan_seconds(&c->dev->info, s->ops, s->bytes);
+        plan->info.estimate_s += seconds_of(&c->dev->info, s->ops, s->bytes);
     }
     return BL_OK;
 }
@@ -571,7 +590,7 @@ static bl_status make_parts(compile *c)
             seconds = 0;
         }
         last->count++;
-        seconds += plan_seconds(&c->dev->info, s->ops, s->bytes);
+        seconds += seconds_of(&c->dev->info, s->ops, s->bytes);
     }
     return BL_OK;
 }

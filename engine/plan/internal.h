@@ -3,7 +3,7 @@
 #define BL_PLAN_INTERNAL_H
 
 #include "engine/base/fault.h"
-#include "engine/lower/lower.h"
+#include "engine/lower/cost.h"
 #include "engine/opt/heuristic.h"
 #include "engine/plan/plan.h"
 
@@ -82,13 +82,4 @@ void plan_census_fini(plan_census *census);
 /* Where the next step's launches write their times, if one is due to be timed; else NULL. */
 uint64_t *plan_census_begin(bl_plan *plan);
 void plan_census_end(bl_plan *plan, const uint64_t *launch_ns);
-/* estimate.c */
-/* What a launch does at the largest sizes: arithmetic on values, and bytes loaded from or stored to each of its buffers. */
-typedef struct plan_cost {
-    int64_t ops, moved[BL_LINEAR_MAX_BUFFERS];
-} plan_cost;
-BL_NODISCARD bl_status plan_estimate(bl_arena *arena, const bl_lowered *lowered, int nvars, const bl_wire_var *vars,
-                                     plan_cost *cost, bl_err *err);
-double plan_seconds(const bl_device_info *info, int64_t ops, int64_t bytes);
-
 #endif

@@ -5,6 +5,7 @@
 
 #include "engine/device/pool.h"
 #include "engine/front/front.h"
+#include "engine/search/peaks.h"
 
 typedef struct bl_plan bl_plan;
 typedef struct bl_plans bl_plans; /* the cache */
@@ -108,13 +109,14 @@ typedef struct bl_run {
     uint64_t every;
     bl_status (*collect)(void *arg, uint64_t step, bl_buffer *const *outputs, bl_err *err);
     void *collect_arg;
-    bool timed;          /* fill |kernel_ns| */
-    uint64_t *kernel_ns; /* kernels + helpers, sums over the steps; may be NULL */
+    bool timed;          /* fill |launch_ns| */
+    uint64_t *launch_ns; /* of each launch of a step (info.kernels + info.helpers), sums over the steps; may be NULL */
     uint64_t steps_done; /* out */
 } bl_run;
 
 BL_NODISCARD bl_status bl_plan_run(bl_run *run, bl_err *err);
-/* One line a kernel as DEBUG=2 prints it: name, time, GFLOP/s, GB/s.  |kernel_ns| as bl_run fills it. */
-void bl_plan_report(const bl_plan *plan, const uint64_t *kernel_ns, uint64_t steps, struct bl_text *out);
+/* One line a kernel as DEBUG=2 prints it: name, time, GFLOP/s, GB/s, and with peaks which share of one that is.  |launch_ns| as
+ * bl_run fills it. */
+void bl_plan_report(const bl_plan *plan, const uint64_t *launch_ns, uint64_t steps, const bl_peaks *peaks, bl_text *out);
 
 #endif

@@ -96,6 +96,38 @@ int bl_plan_list_kernels(const bl_plan *plan, int most, bl_kernel_use *out)
     return n;
 }
 
+/* ---- in words */
+
+/* All launches of a kernel are one line, where it is launched first. */
+void bl_plan_report(const bl_plan *plan, const uint64_t *launch_ns, uint64_t steps, const bl_peaks *peaks, bl_text *out)
+{
+    for (int i = 0, seen = -1; i < plan->nsteps; i++) {
+        const step *s = &plan->steps[i];
+        bl_standing standing;
+        uint64_t ns = 0;
+        int64_t launches = 0;
+        double seconds = 0, rate = 0;
+
+        if (s->kernel <= seen)
+            continue;
+        seen = s->kernel;
+        for (int k = i; k < plan->nsteps; k++) {
+            ns += plan->steps[k].kernel == s->kernel ? launch_ns[k] : 0;
+            launches += plan->steps[k].kernel == s->kernel;
+        }
+        seconds = 1e-9 * (double)ns / (double)(steps == 0 ? 1 : steps);
+        rate = seconds <= 0 ? 0 : 1e-9 * (double)launches / seconds;
+        bl_text_printf(out, "%-12s %3d %c %-40s %10.1f us %8.1f GFLOP/s %8.1f GB/s", plan->info.device, s->kernel,
+                       s->helper ? 'h' : ' ', s->name, seconds * 1e6, (double)s->ops * rate, (double)s->bytes * rate);
+        standing = bl_peaks_judge(peaks, seconds / (double)launches, s->ops, s->bytes);
+        if (standing.ceiling != BL_CEILING_UNKNOWN)
+            bl_text_printf(out, " %3.0f%% %-7s", standing.share * 100, bl_ceiling_name(standing.ceiling));
+        if (launches > 1)
+            bl_text_printf(out, " in %lld launches", (long long)launches);
+        bl_text_putc(out, '\n');
+    }
+}
+
 /* ---- what supersedes it */
 
 /* Gives what was there before. */
