@@ -94,16 +94,21 @@ static int64_t make_copy(list *l, bl_arena *arena, const bl_device_info *info)
 {
     int items = items_of(info), lanes = lanes_of(info);
     int turns = items > 1 ? GPU_TURNS : CHUNK_ITEMS / lanes;
-    uint32_t buffer[2], start = begin(l, arena, "peak_copy", items, lanes, turns * lanes, buffer);
-    uint32_t stride = number(l, (int64_t)items * lanes), count = number(l, turns), loop = 0, index = 0, value = 0;
+    int64_t all = COPY_BYTES / (int64_t)sizeof(float);
+    uint32_t buffer[2], start = 0, stride = 0, count = 0, loop = 0, index = 0, value = 0;
 
+    while (all / ((int64_t)items * turns * lanes) > info->max_groups[0])
+        turns *= 2;
+    start = begin(l, arena, "peak_copy", items, lanes, turns * lanes, buffer);
+    stride = number(l, (int64_t)items * lanes);
+    count = number(l, turns);
     loop = add(l, BL_OP_LOOP, 1, 0, 1, count);
     index = whole(l, BL_OP_ADD, start, whole(l, BL_OP_MUL, loop, stride));
     value = add(l, BL_OP_LOAD, lanes, 0, 2, buffer[1], index);
     add(l, BL_OP_STORE, lanes, 0, 3, buffer[0], index, value);
     add(l, BL_OP_END, 1, 0, 0);
     l->inst[value].sub = l->inst[value + 1].sub = lanes > 1;
-    return COPY_BYTES / (int64_t)sizeof(float) / ((int64_t)items * turns * lanes);
+    return all / ((int64_t)items * turns * lanes);
 }
 
 /* Each work-item: CHAINS accumulators, a = a * x + y over and over, and their sum. */
