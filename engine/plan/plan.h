@@ -17,6 +17,7 @@ typedef struct bl_plan_options {
     size_t max_compile_bytes;
     double max_compile_seconds; /* of the engine's own part; 0: no limit */
     bool program;               /* see bl_front_options */
+    bool hot;                   /* it runs over and over: compiling it may take longer than a first answer should */
 } bl_plan_options;
 
 /* A tensor that goes in or out.  |dim| are sizes, or, where var[i] >= 0... evaluated by bl_plan_sizes. */
@@ -76,6 +77,7 @@ typedef struct bl_kernel_use {
     const char *name, *moves; /* in the plan's memory */
     bool helper;
     int number;         /* in the plan */
+    int kernels;        /* of the scheduler, helpers included, that it does: several where they were joined */
     int launches;       /* in a step */
     int64_t ops, bytes; /* of a launch, at the largest sizes */
     double seconds;     /* device time of all launches of a step: the mean of the samples, 0 without any */
