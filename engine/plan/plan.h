@@ -5,6 +5,7 @@
 
 #include "engine/device/pool.h"
 #include "engine/front/front.h"
+#include "engine/search/tuner.h"
 
 typedef struct bl_plan bl_plan;
 typedef struct bl_plans bl_plans; /* the cache */
@@ -16,6 +17,11 @@ typedef struct bl_plan_options {
     size_t max_compile_bytes;
     double max_compile_seconds; /* of the engine's own part; 0: no limit */
     bool program;               /* see bl_front_options */
+    const bl_tuner *tuner;      /* what is known of kernels, and what searches them; NULL: the heuristic's moves for all */
+    int beam;                   /* width with which nests are searched that were not yet; 0: none is */
+    const atomic_bool *cancel;  /* ends searches: the plan is then made with what is known; may be NULL */
+    void (*progress)(void *arg, const bl_search_report *report); /* of each search; may be NULL */
+    void *progress_arg;
 } bl_plan_options;
 
 /* A tensor that goes in or out.  |dim| are sizes, or, where var[i] >= 0... evaluated by bl_plan_sizes. */
