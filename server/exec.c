@@ -123,6 +123,7 @@ bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *w
         BL_TRY(bl_lease_renew(rq->server->shelf, options->lease, 0, &ttl, &rq->err));
     x->options = *options;
     x->debug = options->debug >= 0 ? options->debug : (int)rq->server->settings.debug;
+    x->beam = options->beam >= 0 ? options->beam : (int)rq->server->settings.beam;
     x->worker = worker;
     if (worker == NULL && options->device == NULL && x->bound != NULL)
         x->worker = x->bound->held->worker; /* where its tensors are */
@@ -220,7 +221,10 @@ bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_gr
                                .spec = (int)set->spec,
                                .max_compile_bytes = set->max_compile,
                                .max_compile_seconds = set->max_compile_seconds,
-                               .program = program};
+                               .program = program,
+                               .tuner = &x->rq->server->tuner,
+                               .beam = x->beam,
+                               .cancel = &x->rq->cancel};
     return bl_plans_get(x->rq->server->plans, key, graph, x->worker->dev, &options, out, hit, err);
 }
 
@@ -287,6 +291,6 @@ bl_status bl_exec_advance(bl_exec *x)
     if (x->fetches != NULL)
         return bl_request_submit(x->rq, x->fetches->from->worker->queue, fetch_one, NULL);
     if (x->compile != NULL)
-        return bl_request_submit(x->rq, x->rq->server->compiler, compile_all, NULL);
+        return bl_request_submit(x->rq, x->beam > 0 ? x->rq->server->searcher : x->rq->server->compiler, compile_all, NULL);
     return bl_request_submit(x->rq, x->worker->queue, x->work, x->serial);
 }

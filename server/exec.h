@@ -28,7 +28,7 @@ struct bl_exec {
     bl_worker *worker;
     unsigned generation; /* of the device when the plan was looked for */
     bl_run_options options;
-    int debug;
+    int debug, beam;
 
     int ninputs;
     bl_tensor_value *values;

@@ -37,7 +37,9 @@ struct bl_server {
     bl_worker workers[BL_MAX_DEVICES];
     uint32_t nworkers, default_worker;
     bl_queue *compiler;
+    bl_queue *searcher; /* compilations that search: they take long, and others need not wait behind them */
     bl_plans *plans;
+    bl_tuner tuner;
     bl_shelf *shelf;
     bl_watch *watch;
     struct MHD_Daemon *daemon;
@@ -60,6 +62,11 @@ int bl_server_main(int argc, char *const *argv);
 BL_NODISCARD bl_status bl_workers_start(bl_server *server, bl_err *err);
 void bl_workers_stop(bl_server *server);  /* joins the threads */
 void bl_workers_close(bl_server *server); /* pools and devices; nothing refers to their memory any more */
+/* ---- tuning.c */
+/* The kernel database, and what times candidates; before anything is compiled. */
+BL_NODISCARD bl_status bl_tuning_start(bl_server *server, bl_err *err);
+void bl_tuning_stop(bl_server *server);
+
 /* By id; NULL or "" is the default one. */
 BL_NODISCARD bl_status bl_worker_find(bl_server *server, const char *id, bl_worker **out, bl_err *err);
 

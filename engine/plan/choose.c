@@ -3,6 +3,8 @@
 #include "engine/base/clock.h"
 #include "engine/plan/internal.h"
 
+#include <string.h>
+
 static void tell(bl_plan *plan, const bl_search_nest *nest, bl_tuned how, const bl_kernel_record *record)
 {
     static const char *const words[] = {[BL_TUNED_KNOWN] = "known", [BL_TUNED_SEARCHED] = "searched"};
@@ -59,4 +61,12 @@ bl_status plan_tune(bl_tune *tune, const bl_search_nest *nest, const bl_plan_opt
         return bl_fail(err, BL_EUNSUPPORTED, "kernel %s: %s ends loops after %u turns, and these take more", nest->name, info->id,
                        (unsigned)info->max_turns);
     return BL_OK;
+}
+
+bool plan_has_moves_of(const bl_plan *plan, const bl_plan *other)
+{
+    bool same = plan->nsteps == other->nsteps;
+    for (int i = 0; same && i < plan->nsteps; i++)
+        same = strcmp(plan->steps[i].moves, other->steps[i].moves) == 0;
+    return same;
 }

@@ -57,6 +57,7 @@ struct bl_plan {
 BL_NODISCARD bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_options *options, bl_plan **out,
                                     bl_err *err);
 void plan_destroy(bl_plan *plan);
+bool plan_has_moves_of(const bl_plan *plan, const bl_plan *other); /* the same kernels, of one graph */
 /* choose.c: the nest with its moves.  A |helper|, which writes a panel, has the heuristic's. */
 BL_NODISCARD bl_status plan_tune(bl_tune *tune, const bl_search_nest *nest, const bl_plan_options *options, bl_plan *plan,
                                  bool helper, bl_err *err);

@@ -54,9 +54,12 @@ typedef struct bl_plan_info {
  */
 bl_plans *bl_plans_create(size_t max_plans, size_t max_bytes);
 void bl_plans_destroy(bl_plans *plans);
-/* A hit at once: *out retained, or NULL.  Never blocks on a compile. */
-bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key);
-/* Hit, or compile (blocking; for a compile thread).  *hit tells which; a wait for somebody else's compile is a hit. */
+/* A hit at once: *out retained, or NULL.  Never blocks on a compile.  A plan whose kernels were searched less widely than |beam|
+ * is no hit. */
+bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key, int beam);
+/* Hit, or compile (blocking; for a compile thread).  *hit tells which; a wait for somebody else's compile is a hit.  Where the
+ * plan at hand was searched less widely than options->beam, its kernels are, and whoever asks from then on gets the better plan;
+ * until then they get the one at hand, and who has that keeps it. */
 BL_NODISCARD bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_graph *graph, bl_device *dev,
                                     const bl_plan_options *options, bl_plan **out, bool *hit, bl_err *err);
 void bl_plans_forget_device(bl_plans *plans, bl_device *dev); /* after a device was reopened */
