@@ -14,6 +14,7 @@ typedef struct entry {
     bl_plan *plan; /* NULL while the first one compiles */
     size_t plan_bytes;
     bl_device *dev;
+    int beam;  /* width that its kernels were searched with */
     bool busy; /* a thread compiles for it: its first plan, or one whose kernels are searched */
     bool failed;
     bl_err err;   /* why, for those who waited */
@@ -139,7 +140,7 @@ static entry *find(bl_plans *plans, const bl_wire_key *key)
 
 static bool will_do(const entry *e, int beam)
 {
-    return e->plan != NULL && e->plan->beam >= beam;
+    return e->plan != NULL && e->beam >= beam;
 }
 
 bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key, int beam)
@@ -150,12 +151,25 @@ bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key, int beam)
     pthread_mutex_lock(&plans->lock);
     e = find(plans, key);
     if (e != NULL && will_do(e, beam)) {
-        found = bl_plan_retain(e->plan);
+        found = bl_plan_current(e->plan);
         unlink_use(plans, e);
         link_newest(plans, e);
     }
     pthread_mutex_unlock(&plans->lock);
     return found;
+}
+
+size_t bl_plans_list(bl_plans *plans, size_t most, bl_plan **out)
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&plans->lock);
+    for (entry *e = plans->newest; e != NULL && n < most; e = e->older) {
+        if (e->plan != NULL)
+            out[n++] = bl_plan_retain(e->plan);
+    }
+    pthread_mutex_unlock(&plans->lock);
+    return n;
 }
 
 static entry *insert(bl_plans *plans, const bl_wire_key *key, bl_device *dev)
@@ -200,7 +214,7 @@ static bl_status wait_for(bl_plans *plans, entry *e, int beam, bl_plan **out, bl
         if (err != NULL)
             *err = e->err;
     } else if (will_do(e, beam)) {
-        *out = bl_plan_retain(e->plan);
+        *out = bl_plan_current(e->plan);
     }
     e->waiting--;
     if (e->dropped && e->waiting == 0)
@@ -230,20 +244,26 @@ static entry *claim(bl_plans *plans, const bl_wire_key *key, bl_device *dev, int
     return e;
 }
 
-/* The new plan takes the old one's place, which is the caller's to release, unless the search came to the same kernels. */
-static bl_plan *replace(bl_plans *plans, entry *e, bl_plan *plan)
+/* Locked.  The first plan of its entry, or one that supersedes it. */
+static void put(bl_plans *plans, entry *e, bl_plan *plan)
 {
-    bl_plan *old = e->plan;
-
-    if (old != NULL && plan_has_moves_of(old, plan)) { /* what is recorded already need not be so once more */
-        old->beam = plan->beam;
-        return plan;
+    e->beam = plan->beam > e->beam ? plan->beam : e->beam;
+    if (e->plan == NULL)
+        e->plan = bl_plan_retain(plan);
+    if (!e->dropped) {
+        e->plan_bytes += plan_host_bytes(plan);
+        plans->bytes += plan_host_bytes(plan);
     }
-    plans->bytes -= e->plan_bytes;
-    e->plan = plan;
-    e->plan_bytes = e->dropped ? 0 : plan_host_bytes(plan);
-    plans->bytes += e->plan_bytes;
-    return old;
+}
+
+/* Not locked, since plans may go here.  The plan that |e| has, superseded by |plan| or, where a search came to the same kernels,
+ * left as it is: what is recorded already need not be so once more. */
+static void supersede(const entry *e, bl_plan *plan)
+{
+    bl_plan *current = bl_plan_current(e->plan);
+    if (!plan_has_moves_of(current, plan))
+        bl_plan_supersede(e->plan, plan);
+    bl_plan_release(current);
 }
 
 bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_graph *graph, bl_device *dev,
@@ -264,14 +284,16 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
     if (*hit)
         return failure.status;
     st = plan_compile(graph, dev, options, &plan, &failure);
+    if (st == BL_OK && e->plan != NULL) /* which nobody else changes while it is busy */
+        supersede(e, plan);
     pthread_mutex_lock(&plans->lock);
     e->waiting--;
     e->busy = false;
     if (e->dropped && e->waiting == 0)
         bury(plans, e);
     if (st == BL_OK) {
-        plan = replace(plans, e, plan);
-        *out = bl_plan_retain(e->plan);
+        put(plans, e, plan);
+        *out = bl_plan_current(e->plan);
         evict(plans);
     } else if (e->plan == NULL) { /* failures are not kept: the next one to ask tries again */
         e->failed = true;
@@ -317,6 +339,11 @@ void bl_plan_release(bl_plan *plan)
 {
     if (plan != NULL && atomic_fetch_sub(&plan->refs, 1) == 1)
         plan_destroy(plan);
+}
+
+const bl_plan_options *bl_plan_get_options(const bl_plan *plan)
+{
+    return &plan->options;
 }
 
 const bl_plan_info *bl_plan_get_info(const bl_plan *plan)

@@ -586,6 +586,7 @@ static bl_status make_parts(compile *c)
     bl_plan *plan = c->plan;
     double seconds = 0;
 
+    BL_TRY(plan_census_init(&plan->census, c->nmade, plan->nsteps, c->err));
     plan->parts = bl_arena_array(c->arena, (size_t)plan->nsteps + 1, sizeof *plan->parts);
     BL_TRY(bl_arena_status(c->arena, c->err));
     for (int i = 0; i < plan->nsteps; i++) {
@@ -703,6 +704,8 @@ static bl_status compile_all(compile *c)
                        c->plan->info.kernels, c->plan->info.helpers, bl_clock_ms(start, source_done),
                        bl_clock_ms(source_done, bl_clock_ns()), c->plan->scratch_bytes);
     BL_TRY(fill_info(c));
+    c->plan->wire = bl_wire_copy(c->arena, c->wire);
+    BL_TRY(bl_arena_status(c->arena, c->err));
     c->plan->info.engine_ms = bl_clock_ms(start, source_done);
     c->plan->info.compile_ms = bl_clock_ms(start, bl_clock_ns());
     return bl_ir_status(c->ir, c->err);
@@ -718,7 +721,12 @@ bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_
     if (c.plan == NULL)
         return bl_fail(err, BL_ENOMEM, "plan");
     atomic_init(&c.plan->refs, 1);
+    pthread_mutex_init(&c.plan->lock, NULL);
     c.plan->dev = dev;
+    c.plan->options = *options;
+    c.plan->options.cancel = NULL; /* and the rest of whoever asked */
+    c.plan->options.progress = NULL;
+    c.plan->options.progress_arg = NULL;
     c.plan->beam = options->tuner == NULL ? 0 : options->beam;
     st = compile_all(&c);
     for (int i = 0; i < c.nmade; i++)
@@ -728,6 +736,11 @@ bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_
     else
         plan_destroy(c.plan);
     return st;
+}
+
+bl_status bl_plan_remake(const bl_plan *plan, const bl_plan_options *options, bl_plan **out, bl_err *err)
+{
+    return plan_compile(plan->wire, plan->dev, options, out, err);
 }
 
 size_t plan_host_bytes(const bl_plan *plan)
@@ -761,6 +774,9 @@ void plan_destroy(bl_plan *plan)
             bl_kernel_destroy(plan->kernels[i]);
     }
     plan_unbind_scratch(plan);
+    plan_census_fini(&plan->census);
+    bl_plan_release(plan->better);
+    pthread_mutex_destroy(&plan->lock);
     free(plan->kernels);
     free(plan->slots);
     free(plan->vars);
