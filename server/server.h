@@ -42,6 +42,7 @@ struct bl_server {
     bl_queue *searcher; /* compilations that search: they take long, and others need not wait behind them */
     bl_plans *plans;
     bl_tuner tuner;
+    bl_device *trial_device; /* of the search's thread */
     bl_shelf *shelf;
     bl_watch *watch;
     struct MHD_Daemon *daemon;
@@ -71,6 +72,8 @@ const bl_peaks *bl_worker_peaks(const bl_worker *worker);
 BL_NODISCARD bl_status bl_tuning_start(bl_server *server, bl_err *err);
 void bl_tuning_stop(bl_server *server);
 
+/* The same device, independent of |dev|: with a thread of its own, which is the caller's. */
+BL_NODISCARD bl_status bl_device_open_again(const bl_device *dev, bl_device **out, bl_err *err);
 /* By id; NULL or "" is the default one. */
 BL_NODISCARD bl_status bl_worker_find(bl_server *server, const char *id, bl_worker **out, bl_err *err);
 

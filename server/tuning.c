@@ -26,11 +26,17 @@ static char *find_file(const bl_settings *settings)
     return bl_text_take(&path);
 }
 
+/* On the search's thread, with a device of its own: the server's belong to their workers. */
 static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
 {
     bl_server *server = arg;
-    (void)server;
-    return bl_trials_run(dev, trials, err);
+    if (server->trial_device != NULL && strcmp(server->trial_device->info.id, dev->info.id) != 0) {
+        bl_device_destroy(server->trial_device);
+        server->trial_device = NULL;
+    }
+    if (server->trial_device == NULL)
+        BL_TRY(bl_device_open_again(dev, &server->trial_device, err));
+    return bl_trials_run(server->trial_device, trials, err);
 }
 
 bl_status bl_tuning_start(bl_server *server, bl_err *err)
@@ -48,4 +54,5 @@ bl_status bl_tuning_start(bl_server *server, bl_err *err)
 void bl_tuning_stop(bl_server *server)
 {
     bl_kernels_close(server->tuner.kernels);
+    bl_device_destroy(server->trial_device);
 }

@@ -244,13 +244,15 @@ static entry *claim(bl_plans *plans, const bl_wire_key *key, bl_device *dev, int
     return e;
 }
 
-/* Locked.  The first plan of its entry, or one that supersedes it. */
-static void put(bl_plans *plans, entry *e, bl_plan *plan)
+/* Locked.  The first plan of its entry, or one that another was compared with: |kept| if it superseded that. */
+static void put(bl_plans *plans, entry *e, bl_plan *plan, bool kept)
 {
     e->beam = plan->beam > e->beam ? plan->beam : e->beam;
-    if (e->plan == NULL)
+    if (e->plan == NULL) {
         e->plan = bl_plan_retain(plan);
-    if (!e->dropped) {
+        kept = true;
+    }
+    if (kept && !e->dropped) {
         e->plan_bytes += plan_host_bytes(plan);
         plans->bytes += plan_host_bytes(plan);
     }
@@ -258,12 +260,14 @@ static void put(bl_plans *plans, entry *e, bl_plan *plan)
 
 /* Not locked, since plans may go here.  The plan that |e| has, superseded by |plan| or, where a search came to the same kernels,
  * left as it is: what is recorded already need not be so once more. */
-static void supersede(const entry *e, bl_plan *plan)
+static bool supersede(const entry *e, bl_plan *plan)
 {
     bl_plan *current = bl_plan_current(e->plan);
-    if (!plan_has_moves_of(current, plan))
+    bool better = plan->options.debug > 0 || !plan_has_moves_of(current, plan); /* its text tells of the search */
+    if (better)
         bl_plan_supersede(e->plan, plan);
     bl_plan_release(current);
+    return better;
 }
 
 bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_graph *graph, bl_device *dev,
@@ -272,6 +276,7 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
     bl_plan *plan = NULL;
     bl_err failure = {0};
     entry *e = NULL;
+    bool kept = false;
     bl_status st = BL_OK;
 
     *out = NULL;
@@ -285,14 +290,14 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
         return failure.status;
     st = plan_compile(graph, dev, options, &plan, &failure);
     if (st == BL_OK && e->plan != NULL) /* which nobody else changes while it is busy */
-        supersede(e, plan);
+        kept = supersede(e, plan);
     pthread_mutex_lock(&plans->lock);
     e->waiting--;
     e->busy = false;
     if (e->dropped && e->waiting == 0)
         bury(plans, e);
     if (st == BL_OK) {
-        put(plans, e, plan);
+        put(plans, e, plan, kept);
         *out = bl_plan_current(e->plan);
         evict(plans);
     } else if (e->plan == NULL) { /* failures are not kept: the next one to ask tries again */

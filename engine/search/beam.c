@@ -12,11 +12,12 @@
 
 enum {
     MOST_WIDTH = 16,
-    A_BATCH = BATCH - 1,    /* beside the heuristic's choice, which is in each */
-    A_LEVEL = 24,           /* candidates that are tried for each one kept */
+    A_BATCH = BATCH - 1, /* beside the heuristic's choice, which is in each */
+    FIRST_BATCH = 4,
+    A_LEVEL = 24, /* candidates that are tried for each one kept */
     MOST_PENDING = 128,
     MOST_LEVELS = 12,
-    TINY_NS = 4000          /* kernels this short are as long as a launch: nothing is found in the noise */
+    TINY_NS = 4000 /* kernels this short are as long as a launch: nothing is found in the noise */
 };
 #define LEAST_GAIN 0.985 /* of the best time: a level that brings less is the last */
 #define BEATS      0.98  /* of the heuristic's time, side by side: below what two runs of one kernel differ by */
@@ -28,10 +29,10 @@ typedef struct search {
     bl_search_report *report;
     bl_err *err;
     int64_t start;
-    double batch_seconds; /* that the last batch took */
-    candidate *first;     /* the heuristic's choice */
+    double each_seconds; /* that a candidate took, compiled and timed, in the last batch */
+    candidate *first;    /* the heuristic's choice */
     int nkept, npending;
-    candidate *kept[MOST_WIDTH];       /* the best, best first */
+    candidate *kept[MOST_WIDTH];      /* the best, best first */
     candidate *pending[MOST_PENDING]; /* to be timed, the most promising first */
     size_t nseen, cap_seen;
     uint64_t *seen; /* hashes of candidates that were made */
@@ -102,7 +103,7 @@ static void sow(search *s, int most)
 
     other[0].registers /= 2;
     other[1].vector_bits /= 2;
-    other[2].cache_bytes = 1; /* panels of whatever can have them */
+    other[2].cache_bytes = 1;         /* panels of whatever can have them */
     other[3].cache_bytes = INT32_MAX; /* and of nothing */
     for (size_t i = 0; i < sizeof other / sizeof other[0]; i++)
         consider(s, candidate_make(&s->subject, NULL, &other[i]), s->first, most);
@@ -136,11 +137,8 @@ static double most_difference(const search *s)
 {
     double most = 0;
     for (int i = 0; i < s->nest->nparams; i++) {
-        static const double of[] = {[BL_TRIAL_INTEGERS] = 0,
-                                    [BL_TRIAL_F16] = 1e-2,
-                                    [BL_TRIAL_BF16] = 6e-2,
-                                    [BL_TRIAL_F32] = 2e-4,
-                                    [BL_TRIAL_F64] = 1e-9};
+        static const double of[] = {
+            [BL_TRIAL_INTEGERS] = 0, [BL_TRIAL_F16] = 1e-2, [BL_TRIAL_BF16] = 6e-2, [BL_TRIAL_F32] = 2e-4, [BL_TRIAL_F64] = 1e-9};
         if (s->subject.buffer[i].result && of[s->subject.buffer[i].fill] > most)
             most = of[s->subject.buffer[i].fill];
     }
@@ -177,7 +175,7 @@ static bl_status time_batch(search *s, int n, candidate *const *batch)
     BL_TRY(s->options->time(s->options->time_arg, s->nest->dev, &trials, s->err));
     for (int i = 0; i < n; i++)
         judge(s, batch[i], &s->trial[i], s->trial[0].ns);
-    s->batch_seconds = bl_clock_ms(start, bl_clock_ns()) / 1e3;
+    s->each_seconds = bl_clock_ms(start, bl_clock_ns()) / 1e3 / (n > 1 ? n - 1 : 1);
     return BL_OK;
 }
 
@@ -211,17 +209,22 @@ static void tell(search *s)
         s->options->progress(s->options->progress_arg, report);
 }
 
-static bool has_time(const search *s)
+/* How many candidates can be tried at once in the time that is left; a few to begin with, since nobody knows what they take. */
+static int batch_size(const search *s)
 {
-    return bl_clock_ms(s->start, bl_clock_ns()) / 1e3 + s->batch_seconds / 2 < s->options->seconds;
+    double left = s->options->seconds - bl_clock_ms(s->start, bl_clock_ns()) / 1e3;
+    double n = s->each_seconds > 0 ? left / s->each_seconds : FIRST_BATCH;
+    if (s->each_seconds <= 0 && left > 0)
+        return FIRST_BATCH;
+    return n > A_BATCH ? A_BATCH : n > 0 ? (int)n : 0;
 }
 
 /* Everything that is pending, batch by batch. */
 static bl_status time_pending(search *s)
 {
-    while (s->npending > 0 && has_time(s)) {
+    for (int most = batch_size(s); s->npending > 0 && most > 0; most = batch_size(s)) {
         candidate *batch[BATCH] = {s->first};
-        int n = 1 + (s->npending < A_BATCH ? s->npending : A_BATCH);
+        int n = 1 + (s->npending < most ? s->npending : most);
         memcpy(batch + 1, s->pending, (size_t)(n - 1) * sizeof *batch);
         BL_TRY(time_batch(s, n, batch));
         s->npending -= n - 1;
@@ -253,7 +256,7 @@ static bl_status climb(search *s)
     sow(s, most);
     expand(s, s->first, most);
     BL_TRY(time_pending(s));
-    for (int level = 1; level < MOST_LEVELS && s->first->trial.ns > TINY_NS && has_time(s); level++) {
+    for (int level = 1; level < MOST_LEVELS && s->first->trial.ns > TINY_NS && batch_size(s) > 0; level++) {
         double before = best_ratio(s);
         for (int i = 0; i < s->nkept; i++) {
             if (!s->kept[i]->expanded)

@@ -88,11 +88,23 @@ static bool is_operand_move(bl_move_kind kind)
     return kind == BL_MOVE_EDGES || kind == BL_MOVE_PACK;
 }
 
-int step_axis(const bl_tune *tune, const step *s)
+/* The number of the |part|-th operand that reads parameter |param|, or -1. */
+static int find_operand(bl_tune *tune, int param, int part)
+{
+    const bl_node *load[MOST_LOADS];
+    int n = bl_tune_operands(tune, MOST_LOADS, load);
+    for (int i = 0; i < n; i++) {
+        if (load[i]->src[0]->arg == param && part-- == 0)
+            return i;
+    }
+    return -1;
+}
+
+int step_axis(bl_tune *tune, const step *s)
 {
     int part = 0;
     if (is_operand_move(s->kind))
-        return s->origin;
+        return find_operand(tune, s->origin, s->part);
     for (int i = 0; i < tune->naxes; i++) {
         if (bl_axis_origin(tune->axis[i].range) == s->origin && part++ == s->part)
             return i;
@@ -117,10 +129,24 @@ bool steps_apply(bl_tune *tune, const steps *what)
     return true;
 }
 
-static step step_of(const bl_tune *tune, bl_move move)
+step step_of_operand(bl_tune *tune, bl_move_kind kind, int operand)
 {
-    step s = {.kind = move.kind, .origin = move.axis, .amount = move.amount};
-    if (is_operand_move(move.kind) || move.axis < 0 || move.axis >= tune->naxes)
+    const bl_node *load[MOST_LOADS];
+    int n = bl_tune_operands(tune, MOST_LOADS, load);
+    step s = {.kind = kind};
+
+    s.origin = operand < 0 || operand >= n ? -1 : (int)load[operand]->src[0]->arg;
+    for (int i = 0; i < operand && i < n; i++)
+        s.part += load[i]->src[0]->arg == s.origin;
+    return s;
+}
+
+step step_of(bl_tune *tune, bl_move move)
+{
+    step s = {.kind = move.kind, .origin = -1, .amount = move.amount};
+    if (is_operand_move(move.kind))
+        return step_of_operand(tune, move.kind, move.axis);
+    if (move.axis < 0 || move.axis >= tune->naxes)
         return s;
     s.origin = bl_axis_origin(tune->axis[move.axis].range);
     for (int i = 0; i < move.axis; i++)
@@ -210,8 +236,7 @@ static bool add_panel(candidate *c, const subject *s, const bl_packed *packed)
         (bl_trial_buffer){.bytes = (size_t)count * bl_dtype_bytes(packed->dtype), .fill = fill_of(packed->dtype)};
     for (int i = 0; i < packed->nfrom; i++)
         slot[1 + i] = packed->from[i];
-    return bl_search_fit(&tune, &s->nest->dev->info) &&
-           add_launch(c, s, entry, tune.sink, packed->nfrom + 1, slot, NULL);
+    return bl_search_fit(&tune, &s->nest->dev->info) && add_launch(c, s, entry, tune.sink, packed->nfrom + 1, slot, NULL);
 }
 
 static bool render(candidate *c, const subject *s, bl_tune *tune)

@@ -8,6 +8,7 @@
 enum {
     BATCH = 16, /* trials at once: what a driver compiles cheaper together (PoCL: 46 ms each for 150) */
     MOST_VARS = 96,
+    MOST_LOADS = 128,
     MOST_AMOUNTS = 24,
     MOST_VARIANTS = 512 /* of one candidate */
 };
@@ -15,8 +16,8 @@ enum {
 /* What is searched, in a form that each candidate begins from. */
 typedef struct subject {
     const bl_search_nest *nest;
-    bl_nodes nodes; /* of the nest, sources first */
-    int64_t vars[MOST_VARS]; /* named dimensions and steps of loops, at their largest */
+    bl_nodes nodes;                          /* of the nest, sources first */
+    int64_t vars[MOST_VARS];                 /* named dimensions and steps of loops, at their largest */
     bl_trial_buffer buffer[BL_MAX_BINDINGS]; /* of each parameter */
     int spec;
 } subject;
@@ -25,8 +26,8 @@ typedef struct subject {
  * list, or changed, and those behind it still mean the same. */
 typedef struct step {
     bl_move_kind kind;
-    int origin; /* bl_axis_origin; of EDGES and PACK: the operand */
-    int part;   /* which part of that, outermost first */
+    int origin; /* bl_axis_origin; of EDGES and PACK: the parameter that the operand reads */
+    int part;   /* which part of that, outermost first; which of the operands that read it */
     int64_t amount;
 } step;
 
@@ -37,7 +38,7 @@ typedef struct steps {
 
 /* What a candidate would ask of the device, counted without a compiler. */
 typedef struct measure {
-    double issue; /* vector instructions that one core is given */
+    double issue;         /* vector instructions that one core is given */
     int64_t accumulators; /* registers that hold sums, at the most at once */
     int64_t instructions; /* of all kernels' text */
     int64_t groups;
@@ -54,7 +55,7 @@ typedef struct candidate {
     bl_trial_buffer panel[BL_MAX_HELPERS];
     bl_trial trial;
     measure measure;
-    uint64_t hash; /* of the kernels' text and how they are launched */
+    uint64_t hash;          /* of the kernels' text and how they are launched */
     double expected, ratio; /* time by that of the heuristic's choice: before and after it was measured */
     bool expanded;
 } candidate;
@@ -64,8 +65,10 @@ typedef struct candidate {
 bool subject_init(subject *s, const bl_search_nest *nest, int spec);
 /* The nest before any move, in an ir of its own.  False without memory. */
 bool subject_tune(const subject *s, bl_ir *ir, bl_tune *tune);
-/* The axis of |tune| that a step splits, or -1. */
-int step_axis(const bl_tune *tune, const step *s);
+/* The axis of |tune| that a step splits, or the operand that it is for; -1: there is none. */
+int step_axis(bl_tune *tune, const step *s);
+step step_of(bl_tune *tune, bl_move move); /* the other way */
+step step_of_operand(bl_tune *tune, bl_move_kind kind, int operand);
 /* False where a step is not legal here. */
 bool steps_apply(bl_tune *tune, const steps *what);
 /* Apply |what|, or, where it is NULL, the heuristic's choice for |target|, and render the kernels.  NULL where a move is not

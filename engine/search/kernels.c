@@ -16,8 +16,8 @@
 enum {
     OURS = 0x626c6b64, /* "blkd": SQLite keeps it for who wrote a file */
     SCHEMA = 1,
-    BUSY_MS = 2000,        /* that another server may hold the lock: one insertion takes milliseconds */
-    MOST_KNOWN = 1 << 15,  /* nests in memory, half a kilobyte each; then the table begins anew */
+    BUSY_MS = 2000,       /* that another server may hold the lock: one insertion takes milliseconds */
+    MOST_KNOWN = 1 << 15, /* nests in memory, half a kilobyte each; then the table begins anew */
     BUCKETS = 1 << 12
 };
 
@@ -189,12 +189,58 @@ static void key_text(uint64_t hash, char out[17])
     snprintf(out, 17, "%016llx", (unsigned long long)hash);
 }
 
-/* The nest's text, which tells apart what one hash says. */
+/* For people: what a key stands for. */
 static char *nest_text(bl_ir *ir, const bl_node *sink)
 {
     bl_text text = {0};
     bl_ir_print(ir, 1, &sink, &text);
     return bl_text_take(&text);
+}
+
+/* What one node adds to the hash: |own| of each node below it, and |terms|, which for a sum of indices is that of its terms. */
+static uint64_t hash_node(const bl_node *node, const bl_ptrmap *own, const bl_ptrmap *terms, uint64_t *sum)
+{
+    uint64_t hash =
+        bl_hash_add((uint64_t)node->op | (uint64_t)node->dtype << 8 | (uint64_t)node->lanes << 16 | (uint64_t)node->sub << 24,
+                    (uint64_t)node->arg);
+    bool is_sum = node->op == BL_OP_ADD && node->dtype == BL_INDEX;
+
+    *sum = 0;
+    if (node->op == BL_OP_VAR)
+        hash = bl_hash_add(bl_hash_add(hash, (uint64_t)node->lo), (uint64_t)node->hi);
+    for (uint32_t i = 0; i < node->nsrc; i++) {
+        uint64_t below = *(const uint64_t *)bl_ptrmap_get(is_sum ? terms : own, node->src[i]);
+        *sum += below;
+        if (!is_sum && (bl_op_flags((bl_op)node->op) & BL_OPF_COMMUTES) == 0)
+            hash = bl_hash_add(hash, below);
+    }
+    if (is_sum || (bl_op_flags((bl_op)node->op) & BL_OPF_COMMUTES) != 0)
+        hash = bl_hash_add(hash, *sum);
+    if (!is_sum)
+        *sum = hash;
+    return hash;
+}
+
+/* The nest's structure: not by the nodes' own hashes, since operands that commute stand in the order in which a graph happened to
+ * make them. */
+static uint64_t hash_nest(bl_ir *ir, const bl_node *sink)
+{
+    bl_nodes nodes = bl_reach(ir, 1, &sink, false);
+    uint64_t *hashes = bl_arena_array(bl_ir_arena(ir), nodes.count * 2 + 1, sizeof *hashes);
+    bl_ptrmap own, terms;
+
+    if (hashes == NULL || nodes.count == 0)
+        return 0;
+    bl_ptrmap_init(&own, bl_ir_arena(ir));
+    bl_ptrmap_init(&terms, bl_ir_arena(ir));
+    for (size_t i = 0; i < nodes.count; i++) {
+        hashes[2 * i] = hash_node(nodes.at[i], &own, &terms, &hashes[2 * i + 1]);
+        bl_ptrmap_put(&own, nodes.at[i], &hashes[2 * i]);
+        bl_ptrmap_put(&terms, nodes.at[i], &hashes[2 * i + 1]);
+        if (!bl_ptrmap_has(&own, nodes.at[i]) || !bl_ptrmap_has(&terms, nodes.at[i]))
+            return 0; /* no memory, and the ir says so */
+    }
+    return hashes[2 * (nodes.count - 1)];
 }
 
 /* A device by its name and how many units of it there are: a container may have fewer of them. */
@@ -203,10 +249,10 @@ static void device_text(const bl_device_info *info, char out[160])
     snprintf(out, 160, "%s, %u units", info->name, (unsigned)info->units);
 }
 
-/* Locked.  What the file says, checked: a row that was written for another nest or for other moves is none. */
-static bool read_row(bl_kernels *k, const char *key, const bl_device_info *info, const char *nest, bl_kernel_record *out)
+/* Locked.  What the file says; a row whose moves cannot be read is none. */
+static bool read_row(bl_kernels *k, const char *key, const bl_device_info *info, bl_kernel_record *out)
 {
-    static const char sql[] = "SELECT nest, moves, width, tried, heuristic_ns, best_ns FROM kernels WHERE key = ?1 AND device = "
+    static const char sql[] = "SELECT moves, width, tried, heuristic_ns, best_ns FROM kernels WHERE key = ?1 AND device = "
                               "?2 AND driver = ?3 AND version = ?4";
     sqlite3_stmt *query = NULL;
     char device[160];
@@ -222,12 +268,12 @@ static bool read_row(bl_kernels *k, const char *key, const bl_device_info *info,
         code = sqlite3_step(query);
     }
     if (code == SQLITE_ROW) {
-        const char *text = (const char *)sqlite3_column_text(query, 0), *moves = (const char *)sqlite3_column_text(query, 1);
-        found = text != NULL && moves != NULL && strcmp(text, nest) == 0 && bl_moves_parse(moves, out->moves, &out->nmoves);
-        out->width = sqlite3_column_int(query, 2);
-        out->tried = sqlite3_column_int(query, 3);
-        out->heuristic_ns = (uint64_t)sqlite3_column_int64(query, 4);
-        out->best_ns = (uint64_t)sqlite3_column_int64(query, 5);
+        const char *moves = (const char *)sqlite3_column_text(query, 0);
+        found = moves != NULL && bl_moves_parse(moves, out->moves, &out->nmoves);
+        out->width = sqlite3_column_int(query, 1);
+        out->tried = sqlite3_column_int(query, 2);
+        out->heuristic_ns = (uint64_t)sqlite3_column_int64(query, 3);
+        out->best_ns = (uint64_t)sqlite3_column_int64(query, 4);
     }
     sqlite3_finalize(query);
     if (code != SQLITE_ROW && code != SQLITE_DONE)
@@ -240,7 +286,8 @@ static bl_status write_row(bl_kernels *k, const bl_kernel_row *row, bool better_
 {
     static const char always[] = "INSERT OR REPLACE INTO kernels VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
     static const char better[] =
-        "INSERT INTO kernels VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO UPDATE SET name = ?5, nest "
+        "INSERT INTO kernels VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO UPDATE SET name = ?5, "
+        "nest "
         "= ?6, moves = ?7, width = ?8, tried = ?9, heuristic_ns = ?10, best_ns = ?11, searched = ?12 WHERE ?11 < best_ns";
     const char *text[] = {row->key, row->device, row->driver, NULL, row->name, row->nest, row->moves};
     const int64_t number[] = {row->width, row->tried, row->heuristic_ns, row->best_ns, row->searched};
@@ -306,22 +353,21 @@ static void remember(bl_kernels *k, uint64_t hash, uint64_t device, bool found, 
 
 bool bl_kernels_find(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir, const bl_node *sink, bl_kernel_record *out)
 {
-    uint64_t device = hash_device(info);
+    uint64_t device = hash_device(info), hash = hash_nest(ir, sink);
     const known *at = NULL;
     bool found = false;
 
     pthread_mutex_lock(&kernels->lock);
-    at = lookup(kernels, sink->hash, device);
+    at = lookup(kernels, hash, device);
     if (at != NULL) {
         found = at->found;
         *out = at->record;
     } else if (kernels->db != NULL) {
-        char key[17], *nest = nest_text(ir, sink);
-        key_text(sink->hash, key);
+        char key[17];
+        key_text(hash, key);
         *out = (bl_kernel_record){0};
-        found = nest != NULL && read_row(kernels, key, info, nest, out);
-        remember(kernels, sink->hash, device, found, out);
-        free(nest);
+        found = read_row(kernels, key, info, out);
+        remember(kernels, hash, device, found, out);
     }
     pthread_mutex_unlock(&kernels->lock);
     return found;
@@ -331,6 +377,7 @@ void bl_kernels_store(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir
                       const bl_kernel_record *record)
 {
     char key[17], device[160], *nest = nest_text(ir, sink);
+    uint64_t hash = hash_nest(ir, sink);
     bl_text moves = {0};
     bl_kernel_row row = {.key = key,
                          .device = device,
@@ -344,12 +391,12 @@ void bl_kernels_store(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir
                          .best_ns = (int64_t)record->best_ns,
                          .searched = (int64_t)time(NULL)};
 
-    key_text(sink->hash, key);
+    key_text(hash, key);
     device_text(info, device);
     bl_moves_print(record->nmoves, record->moves, &moves);
     row.moves = bl_text_get(&moves);
     pthread_mutex_lock(&kernels->lock);
-    remember(kernels, sink->hash, hash_device(info), true, record);
+    remember(kernels, hash, hash_device(info), true, record);
     if (nest != NULL && !moves.failed)
         (void)write_row(kernels, &row, false, NULL); /* it says so in the log */
     pthread_mutex_unlock(&kernels->lock);

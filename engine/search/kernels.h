@@ -22,15 +22,15 @@ typedef struct bl_kernel_record {
 
 /* A row as it is listed, exported and imported: all text is borrowed. */
 typedef struct bl_kernel_row {
-    const char *key;            /* 16 hexadecimal digits: the hash of the nest's structure */
+    const char *key; /* 16 hexadecimal digits: the hash of the nest's structure */
     const char *device, *driver;
-    const char *name;           /* of the kernel, "r_64_10_1600" */
-    const char *nest;           /* printed, before any move */
-    const char *moves;          /* "vector 1 16, tile 0 6" */
-    int64_t version;            /* BL_MOVES_VERSION of the moves */
+    const char *name;  /* of the kernel, "r_64_10_1600" */
+    const char *nest;  /* printed, before any move */
+    const char *moves; /* "vector 1 16, tile 0 6" */
+    int64_t version;   /* BL_MOVES_VERSION of the moves */
     int64_t width, tried;
     int64_t heuristic_ns, best_ns;
-    int64_t searched;           /* seconds since 1970 */
+    int64_t searched; /* seconds since 1970 */
 } bl_kernel_row;
 
 /* |path| NULL: nothing is kept on disk.  Fails only without memory. */

@@ -13,9 +13,9 @@
 #define OF_LOAD     0.5  /* two a cycle */
 
 /* A candidate is left out that asks more than the heuristic's choice does, and more than: */
-#define TOO_MUCH_ISSUE   2.5 /* times its instructions */
-#define TOO_MUCH_TEXT    4.0 /* times its text ... */
-enum { SMALL_TEXT = 600 };   /* ... and in all more than this */
+#define TOO_MUCH_ISSUE 2.5 /* times its instructions */
+#define TOO_MUCH_TEXT  4.0 /* times its text ... */
+enum { SMALL_TEXT = 600 }; /* ... and in all more than this */
 
 static double weight_of(const bl_inst *inst)
 {
@@ -80,8 +80,8 @@ static int64_t count_accumulators(const bl_linear *linear, bl_arena *arena, cons
 /* Bytes of its panels that one group reads. */
 static int64_t panel_bytes(bl_tune *tune)
 {
-    const bl_node *load[BL_MAX_BINDINGS * 4];
-    int n = bl_tune_operands(tune, (int)(sizeof load / sizeof load[0]), load);
+    const bl_node *load[MOST_LOADS];
+    int n = bl_tune_operands(tune, MOST_LOADS, load);
     int64_t bytes = 0;
 
     for (int i = 0; i < n; i++) {

@@ -180,8 +180,8 @@ static int before_panels(const steps *from)
 /* A move more. |tune| is the nest with all of |from| done. */
 static void add_moves(variants *v, bl_tune *tune)
 {
-    const bl_node *load[BL_MAX_BINDINGS];
-    int n = bl_tune_operands(tune, BL_MAX_BINDINGS, load);
+    const bl_node *load[MOST_LOADS];
+    int n = bl_tune_operands(tune, MOST_LOADS, load);
 
     for (int kind = 0; kind < BL_MOVE_KINDS; kind++) {
         const struct row *row = &rows[kind];
@@ -197,7 +197,7 @@ static void add_moves(variants *v, bl_tune *tune)
             }
         }
         for (int i = 0; row->operand != NULL && i < n; i++) {
-            step s = {.kind = (bl_move_kind)kind, .origin = i};
+            step s = step_of_operand(tune, (bl_move_kind)kind, i);
             if (row->operand(tune, load[i]))
                 vary(v, kind == BL_MOVE_EDGES ? 0 : v->from->n, 0, &s);
         }
@@ -205,7 +205,7 @@ static void add_moves(variants *v, bl_tune *tune)
 }
 
 /* Another amount for step |which|, or another axis. |tune| is the nest with the steps before it done. */
-static void change_step(variants *v, const bl_tune *tune, int which)
+static void change_step(variants *v, bl_tune *tune, int which)
 {
     const step *old = &v->from->at[which];
     const struct row *row = &rows[old->kind];

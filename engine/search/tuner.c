@@ -38,8 +38,7 @@ bl_tuned bl_tuner_find(const bl_tuner *tuner, const bl_search_nest *nest, const 
 {
     bl_kernel_record found;
     bl_err err = {0};
-    bool known = tuner->kernels != NULL &&
-                 bl_kernels_find(tuner->kernels, &nest->dev->info, nest->ir, nest->sink, record);
+    bool known = tuner->kernels != NULL && bl_kernels_find(tuner->kernels, &nest->dev->info, nest->ir, nest->sink, record);
 
     if (!known)
         *record = (bl_kernel_record){0};
