@@ -74,11 +74,9 @@ static bl_status resolve(void *ctx, const char *lease, const char *name, bl_wire
     return BL_OK;
 }
 
-/* An initialiser's type is what the front end makes of its one node. */
-static bl_status infer(void *ctx, const bl_wire_graph *wire, bl_wire_type *type, bl_err *err)
+bl_status bl_exec_infer(const bl_wire_graph *wire, size_t max_bytes, bl_wire_type *type, bl_err *err)
 {
-    bl_exec *x = ctx;
-    bl_front_options options = {.max_bytes = x->rq->server->settings.max_compile};
+    bl_front_options options = {.max_bytes = max_bytes};
     const bl_node *node = NULL;
     bl_graph *graph = NULL;
     bl_status st = bl_front_build(wire, &options, &graph, err);
@@ -90,6 +88,12 @@ static bl_status infer(void *ctx, const bl_wire_graph *wire, bl_wire_type *type,
         type->dim[i] = (bl_wire_dim){node->dim[i]->lo, -1}; /* constants: an initialiser has no named dimensions */
     bl_graph_destroy(graph);
     return BL_OK;
+}
+
+static bl_status infer(void *ctx, const bl_wire_graph *wire, bl_wire_type *type, bl_err *err)
+{
+    const bl_exec *x = ctx;
+    return bl_exec_infer(wire, x->rq->server->settings.max_compile, type, err);
 }
 
 bl_decode_env bl_exec_env(bl_exec *x, bl_arena *arena, const bl_tensor_file *file)

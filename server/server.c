@@ -64,7 +64,7 @@ static size_t machine_bytes(void)
     return bytes;
 }
 
-static bl_status start(bl_server *server, bl_err *err)
+void bl_server_limits(bl_server *server)
 {
     const bl_settings *set = &server->settings;
     server->limits = (bl_wire_limits){.max_nodes = set->max_nodes,
@@ -72,6 +72,12 @@ static bl_status start(bl_server *server, bl_err *err)
                                       .max_dims = set->max_dims,
                                       .max_tensor_bytes = set->max_tensor};
     server->memory.limit = set->max_memory > 0 ? set->max_memory : machine_bytes() / 4 * 3;
+}
+
+static bl_status start(bl_server *server, bl_err *err)
+{
+    const bl_settings *set = &server->settings;
+    bl_server_limits(server);
     server->listener = -1;
     pthread_mutex_init(&server->free_lock, NULL);
     if (getrandom(&server->id_base, sizeof server->id_base, 0) < 0)

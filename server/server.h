@@ -60,6 +60,8 @@ struct bl_server {
 /* Runs until SIGTERM or SIGINT; gives the exit status of the process. */
 int bl_server_main(int argc, char *const *argv);
 
+void bl_server_limits(bl_server *server); /* those that follow from the settings */
+
 /* ---- workers.c */
 /* Open the devices that the settings ask for and start a worker for each. */
 BL_NODISCARD bl_status bl_workers_start(bl_server *server, bl_err *err);

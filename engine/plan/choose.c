@@ -13,6 +13,18 @@ static void tell(bl_plan *plan, const bl_search_nest *nest, bl_tuned how, const 
                        nest->name, record->tried, (double)record->heuristic_ns / 1e3, (double)record->best_ns / 1e3);
 }
 
+/* To who follows a search: this one was made before. */
+static void report_known(const bl_plan_options *options, const bl_search_nest *nest, const bl_kernel_record *record)
+{
+    bl_search_report report = {.name = nest->name,
+                               .tried = record->tried,
+                               .heuristic_ns = record->heuristic_ns,
+                               .best_ns = record->best_ns,
+                               .nmoves = record->nmoves};
+    memcpy(report.moves, record->moves, sizeof report.moves);
+    options->progress(options->progress_arg, &report);
+}
+
 /* The moves of |record|; false where they do not all apply: a row may come from anywhere. */
 static bool apply_known(bl_tune *tune, const bl_kernel_record *record)
 {
@@ -39,6 +51,8 @@ static bool tune_by_search(bl_tune *tune, const bl_search_nest *nest, const bl_p
         bl_ir_add_time(nest->ir, bl_clock_ms(start, bl_clock_ns()) / 1e3); /* it bounds the compiler, not the search */
     if (how == BL_TUNED_FAILED && options->cancel != NULL && atomic_load(options->cancel))
         plan->beam = 0; /* whoever asks again has it searched */
+    if (how == BL_TUNED_KNOWN && options->beam > 0 && options->progress != NULL)
+        report_known(options, nest, &record);
     if (options->debug >= 1)
         tell(plan, nest, how, &record);
     if (how == BL_TUNED_NOT || record.width == 0)
