@@ -139,28 +139,34 @@ static const char *moves_text(compile *c, const bl_tune *tune)
     return kept;
 }
 
-static bl_status tune_nest(compile *c, bl_tune *tune, const bl_node *sink, int nparams, const char *name)
+/* How many elements a slot has at the largest sizes. */
+static int64_t slot_elements(const compile *c, int slot)
 {
-    uint32_t most = c->dev->info.max_turns;
+    const bl_graph *graph = c->plan->graph;
+    const bl_place *place = &c->places[slot];
+    int64_t count = place->count == NULL ? 0 : place->count->hi;
 
-    bl_tune_init(tune, c->ir, sink, nparams);
-    if (!c->options->noopt)
-        bl_heuristic(tune, &c->target);
-    (void)bl_tune_limit_groups(tune, c->dev->info.max_groups); /* where it cannot be done, check_grids says so */
-    if (most > 0 && !bl_tune_limit_turns(tune, most))
-        return bl_fail(c->err, BL_EUNSUPPORTED, "kernel %s: %s ends loops after %u turns, and these take more", name,
-                       c->dev->info.id, most);
-    return BL_OK;
+    if (place->kind == BL_PLACE_INPUT && slot < graph->ninputs + graph->nstates + graph->nhidden)
+        (void)bl_shape_max_count(graph->inputs[slot]->ndim, graph->inputs[slot]->dim, &count);
+    return count;
+}
+
+static bl_search_nest search_nest(const compile *c, const char *name, const bl_node *sink, int nparams)
+{
+    return (bl_search_nest){
+        .name = name, .ir = c->ir, .sink = sink, .nparams = nparams, .dev = c->dev, .target = &c->target};
 }
 
 /* A panel's own kernel: it stands before the nest that reads it. */
 static bl_status add_helper(compile *c, const made *of, const bl_packed *packed, int panel)
 {
     bl_tune tune;
+    bl_search_nest helper;
     made *m = NULL;
     int *slot = bl_arena_array(c->arena, (size_t)packed->nfrom + 1, sizeof *slot);
 
-    BL_TRY(tune_nest(c, &tune, packed->sink, packed->nfrom + 1, of->name));
+    helper = search_nest(c, of->name, packed->sink, packed->nfrom + 1);
+    BL_TRY(plan_tune(&tune, &helper, c->options, c->plan, true, c->err));
     m = add_made(c);
     if (m == NULL || slot == NULL)
         return bl_arena_status(c->arena, c->err);
@@ -178,6 +184,20 @@ static bl_status add_helper(compile *c, const made *of, const bl_packed *packed,
     return bl_ir_status(c->ir, c->err);
 }
 
+static bl_status tune_nest(compile *c, bl_tune *tune, const bl_nest *nest)
+{
+    bl_search_nest subject = search_nest(c, nest->name, nest->sink, nest->nparams);
+    int64_t *elements = bl_arena_array(c->arena, (size_t)nest->nparams + 1, sizeof *elements);
+
+    if (elements == NULL)
+        return bl_arena_status(c->arena, c->err);
+    for (int i = 0; i < nest->nparams; i++)
+        elements[i] = slot_elements(c, nest->param[i]);
+    subject.elements = elements;
+    subject.writes = nest->writes;
+    return plan_tune(tune, &subject, c->options, c->plan, false, c->err);
+}
+
 static bl_status add_nest(compile *c, const bl_nest *nest)
 {
     bl_tune tune;
@@ -192,7 +212,7 @@ static bl_status add_nest(compile *c, const bl_nest *nest)
     of.slot = slot;
     dump(c, 5, nest->name, 1, &nest->sink);
     BL_TRY(verify(c, 1, &nest->sink, BL_STAGE_KERNEL, "schedule"));
-    BL_TRY(tune_nest(c, &tune, nest->sink, nest->nparams, nest->name));
+    BL_TRY(tune_nest(c, &tune, nest));
     for (int i = 0; i < tune.npacked; i++) {
         slot[tune.packed[i].param] = c->nslots;
         c->places[c->nslots] = (bl_place){.kind = BL_PLACE_TEMP, .dtype = tune.packed[i].dtype, .count = tune.packed[i].count};
@@ -334,18 +354,6 @@ static bl_status place_memory(compile *c, size_t *offset)
         return bl_fail(c->err, BL_ENODEVMEM, "the graph needs %zu bytes for intermediate results at once, %s gives out %llu",
                        c->plan->scratch_bytes, c->dev->info.id, (unsigned long long)c->dev->info.max_alloc);
     return bl_arena_status(c->arena, c->err);
-}
-
-/* How many elements a slot has at the largest sizes. */
-static int64_t slot_elements(const compile *c, int slot)
-{
-    const bl_graph *graph = c->plan->graph;
-    const bl_place *place = &c->places[slot];
-    int64_t count = place->count == NULL ? 0 : place->count->hi;
-
-    if (place->kind == BL_PLACE_INPUT && slot < graph->ninputs + graph->nstates + graph->nhidden)
-        (void)bl_shape_max_count(graph->inputs[slot]->ndim, graph->inputs[slot]->dim, &count);
-    return count;
 }
 
 /* A kernel may see less of a buffer than the device can allocate (128 MiB on lavapipe). */
@@ -658,21 +666,6 @@ static bl_status fill_info(compile *c)
     return BL_OK;
 }
 
-static bl_target target_of(const bl_device_info *info)
-{
-    return (bl_target){.groups = info->subgroup > 1,
-                       .cpu = info->type == BL_DEVICE_CPU,
-                       .units = info->units == 0 ? 1 : info->units,
-                       .vector_bits = info->vector_bits,
-                       .max_lanes = info->max_lanes,
-                       .registers = info->registers,
-                       .cache_bytes = info->cache_bytes == 0 ? 512 * 1024 : info->cache_bytes,
-                       .subgroup = info->subgroup,
-                       .max_local = info->max_local,
-                       .local_bytes = info->local_bytes,
-                       .max_params = BL_MAX_BINDINGS};
-}
-
 /* Does a loop begin or end before nest |nest|? */
 static bool at_loop(const compile *c, int nest)
 {
@@ -808,7 +801,7 @@ static bl_status compile_all(compile *c)
 
 bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_options *options, bl_plan **out, bl_err *err)
 {
-    compile c = {.wire = wire, .options = options, .dev = dev, .target = target_of(&dev->info), .err = err};
+    compile c = {.wire = wire, .options = options, .dev = dev, .target = bl_search_target(&dev->info), .err = err};
     bl_status st = BL_OK;
 
     *out = NULL;
@@ -819,6 +812,13 @@ bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_
     pthread_mutex_init(&c.plan->lock, NULL);
     c.plan->dev = dev;
     c.plan->options = *options;
+    c.plan->options.cancel = NULL; /* of the request that it is made for */
+    c.plan->options.progress = NULL;
+    c.plan->options.progress_arg = NULL;
+    c.plan->options.cancel = NULL; /* and the rest of whoever asked */
+    c.plan->options.progress = NULL;
+    c.plan->options.progress_arg = NULL;
+    c.plan->beam = options->tuner == NULL ? 0 : options->beam;
     st = compile_all(&c);
     for (int i = 0; i < c.nmade; i++)
         bl_text_fini(&c.made[i].source);

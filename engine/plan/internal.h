@@ -4,7 +4,6 @@
 
 #include "engine/base/fault.h"
 #include "engine/lower/cost.h"
-#include "engine/opt/heuristic.h"
 #include "engine/plan/plan.h"
 
 #include <pthread.h>
@@ -69,12 +68,17 @@ struct bl_plan {
     int nvars;
     int32_t *vars; /* named dimensions, then 0, 1, ... for the steps of loops */
     bl_text debug;
+    int beam; /* width that all of its nests were searched with */
 };
 
 /* compile.c: everything up to a recording that waits for its first run.  *out has one reference. */
 BL_NODISCARD bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_options *options, bl_plan **out,
                                     bl_err *err);
 void plan_destroy(bl_plan *plan);
+bool plan_has_moves_of(const bl_plan *plan, const bl_plan *other); /* the same kernels, of one graph */
+/* choose.c: the nest with its moves.  A |helper|, which writes a panel, has the heuristic's. */
+BL_NODISCARD bl_status plan_tune(bl_tune *tune, const bl_search_nest *nest, const bl_plan_options *options, bl_plan *plan,
+                                 bool helper, bl_err *err);
 size_t plan_host_bytes(const bl_plan *plan); /* roughly, with what a driver keeps for a launch */
 void plan_unbind_scratch(bl_plan *plan);
 /* join.c */
