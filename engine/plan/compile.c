@@ -152,8 +152,7 @@ static int64_t slot_elements(const compile *c, int slot)
 
 static bl_search_nest search_nest(const compile *c, const char *name, const bl_node *sink, int nparams)
 {
-    return (bl_search_nest){
-        .name = name, .ir = c->ir, .sink = sink, .nparams = nparams, .dev = c->dev, .target = &c->target};
+    return (bl_search_nest){.name = name, .ir = c->ir, .sink = sink, .nparams = nparams, .dev = c->dev, .target = &c->target};
 }
 
 /* A panel's own kernel: it stands before the nest that reads it. */
