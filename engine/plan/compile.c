@@ -28,7 +28,8 @@ typedef struct made {
     bl_lowered *lowered;
     bl_text source;
     const char *moves;
-    int64_t ops, bytes; /* of a launch */
+    int64_t ops, bytes;   /* of a launch */
+    int kernels, helpers; /* that it does */
 } made;
 
 typedef struct compile {
@@ -174,6 +175,7 @@ static bl_status add_helper(compile *c, const made *of, const bl_packed *packed,
     *m = (made){.nest = of->nest,
                 .name = bl_arena_printf(c->arena, "pack_%s", of->nest->name),
                 .helper = true,
+                .helpers = 1,
                 .sink = tune.sink,
                 .nparams = packed->nfrom + 1,
                 .slot = slot,
@@ -198,7 +200,8 @@ static bl_status tune_nest(compile *c, bl_tune *tune, const bl_nest *nest)
 static bl_status add_nest(compile *c, const bl_nest *nest)
 {
     bl_tune tune;
-    made of = {.nest = nest, .name = nest->name, .helper = nest->helper}, *m = NULL;
+    made of = {.nest = nest, .name = nest->name, .helper = nest->helper, .kernels = !nest->helper, .helpers = nest->helper};
+    made *m = NULL;
     int *slot = bl_arena_array(c->arena, (size_t)nest->nparams + BL_MAX_HELPERS, sizeof *slot);
 
     if (slot == NULL)
@@ -224,13 +227,18 @@ static bl_status add_nest(compile *c, const bl_nest *nest)
     return bl_ir_status(c->ir, c->err);
 }
 
-static bl_status make_source(compile *c, made *m)
+static bl_status lower_made(compile *c, made *m)
 {
     BL_TRY(verify(c, 1, &m->sink, BL_STAGE_KERNEL, "moves"));
     BL_TRY(bl_lower(c->ir, m->sink, m->name, (uint32_t)m->nparams, spec_level(c), &m->lowered, c->err));
     dump(c, 5, "expanded", 1, &m->lowered->sink);
     if (c->options->debug >= 5)
         bl_linear_print(m->lowered->linear, &c->plan->debug);
+    return BL_OK;
+}
+
+static bl_status render_made(compile *c, made *m)
+{
     BL_TRY(bl_render(m->lowered->linear, &c->dev->info, &m->source, c->err));
     if (c->options->debug >= 3)
         bl_text_printf(&c->plan->debug, "kernel %s: %s\n", m->name, m->moves);
@@ -434,8 +442,14 @@ static void emit_launch(emission *e, int which)
     bl_launch *launch = &e->launches[e->end];
     int nvars = c->plan->graph->nvars;
 
-    e->steps[e->end] =
-        (step){.name = m->name, .helper = m->helper, .moves = m->moves, .kernel = which, .ops = m->ops, .bytes = m->bytes};
+    e->steps[e->end] = (step){.name = m->name,
+                              .helper = m->helper,
+                              .kernels = m->kernels,
+                              .helpers = m->helpers,
+                              .moves = m->moves,
+                              .kernel = which,
+                              .ops = m->ops,
+                              .bytes = m->bytes};
     memcpy(e->steps[e->end].grid, m->lowered->grid, sizeof m->lowered->grid);
     launch->kernel = c->plan->kernels[which];
     for (int k = 0; k < m->nparams; k++) {
@@ -550,7 +564,6 @@ static bl_status make_launches(compile *c)
     size_t n = 0;
 
     BL_TRY(check_grids(c));
-    BL_TRY(estimate(c));
     emit(&e, 0, c->schedule->nnests);
     if (e.end > MOST_LAUNCHES)
         return bl_fail(c->err, BL_ELIMIT, "the loops of this graph launch more than %d kernels", MOST_LAUNCHES);
@@ -569,8 +582,8 @@ static bl_status make_launches(compile *c)
     emit(&e, 0, c->schedule->nnests);
     for (int i = 0; i < plan->nsteps; i++) {
         const step *s = &plan->steps[i];
-        plan->info.kernels += !s->helper;
-        plan->info.helpers += s->helper;
+        plan->info.kernels += (uint32_t)s->kernels;
+        plan->info.helpers += (uint32_t)s->helpers;
         if (!bl_i64_add(plan->info.ops, s->ops, &plan->info.ops)) /* each may be all that can be counted already */
             plan->info.ops = INT64_MAX;
         if (!bl_i64_add(plan->info.bytes, s->bytes, &plan->info.bytes))
@@ -652,6 +665,76 @@ static bl_status fill_info(compile *c)
     return BL_OK;
 }
 
+/* Does a loop begin or end before nest |nest|? */
+static bool at_loop(const compile *c, int nest)
+{
+    bool at = false;
+    for (int i = 0; i < c->schedule->nloops; i++)
+        at = at || c->schedule->loops[i].first == nest || c->schedule->loops[i].end == nest;
+    return at;
+}
+
+/* |members| kernels have become one. */
+static void add_joined(compile *c, const plan_piece *piece, const made *members, int n)
+{
+    made *m = &c->made[c->nmade++];
+    const char *moves = members[0].moves;
+    made all = {.nest = members[0].nest, .helper = true};
+
+    for (int i = 0; i < n; i++) {
+        all.helper = all.helper && members[i].helper;
+        all.kernels += members[i].kernels;
+        all.helpers += members[i].helpers;
+        all.ops += members[i].ops;
+        all.bytes += members[i].bytes;
+        moves = i == 0 ? moves : bl_arena_printf(c->arena, "%s; %s", moves, members[i].moves);
+    }
+    all.name = piece->name;
+    all.nparams = piece->nparams;
+    all.slot = piece->slot;
+    all.lowered = piece->lowered;
+    all.moves = moves;
+    *m = all;
+}
+
+static bl_status join_small(compile *c)
+{
+    size_t room = (size_t)c->nmade + 1;
+    plan_piece *pieces = bl_arena_array(c->arena, room, sizeof *pieces), *left = bl_arena_array(c->arena, room, sizeof *left);
+    int *members = bl_arena_array(c->arena, room, sizeof *members), n = c->nmade, nleft = 0;
+    int *becomes = bl_arena_array(c->arena, room, sizeof *becomes);
+    made *before = bl_arena_array(c->arena, room, sizeof *before);
+
+    BL_TRY(bl_arena_status(c->arena, c->err));
+    for (int i = 0, nest = 0; i < n; i++) {
+        const made *m = &c->made[i];
+        bool first = false;
+        for (; nest < c->schedule->nnests && c->first_made[nest] <= i; nest++)
+            first = first || at_loop(c, nest);
+        pieces[i] = (plan_piece){.name = m->name,
+                                 .lowered = m->lowered,
+                                 .nparams = m->nparams,
+                                 .slot = m->slot,
+                                 .seconds = seconds_of(&c->dev->info, m->ops, m->bytes) * c->target.units,
+                                 .first = first};
+        before[i] = *m;
+    }
+    BL_TRY(plan_join(c->ir, &c->target, c->options->hot, n, pieces, left, members, &nleft, c->err));
+    c->nmade = 0;
+    for (int i = 0, at = 0; i < nleft; at += members[i++]) {
+        for (int k = 0; k < members[i]; k++)
+            becomes[at + k] = k == 0 ? c->nmade : c->nmade + 1;
+        if (members[i] == 1)
+            c->made[c->nmade++] = before[at];
+        else
+            add_joined(c, &left[i], &before[at], members[i]);
+    }
+    becomes[n] = c->nmade;
+    for (int i = 0; i <= c->schedule->nnests; i++)
+        c->first_made[i] = becomes[c->first_made[i]];
+    return bl_arena_status(c->arena, c->err);
+}
+
 /* Everything that needs no driver: its time is info.engine_ms. */
 static bl_status compile_to_source(compile *c)
 {
@@ -677,7 +760,12 @@ static bl_status compile_to_source(compile *c)
     }
     c->first_made[c->schedule->nnests] = c->nmade;
     for (int i = 0; i < c->nmade; i++)
-        BL_TRY(make_source(c, &c->made[i]));
+        BL_TRY(lower_made(c, &c->made[i]));
+    BL_TRY(estimate(c));
+    if (!c->options->noopt)
+        BL_TRY(join_small(c));
+    for (int i = 0; i < c->nmade; i++)
+        BL_TRY(render_made(c, &c->made[i]));
     return BL_OK;
 }
 

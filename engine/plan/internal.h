@@ -12,6 +12,7 @@
 typedef struct step {
     const char *name;
     bool helper;
+    int kernels, helpers; /* that it does: several where they were joined */
     const bl_node *grid[3];
     uint32_t groups[3]; /* at the sizes of the last run */
     int64_t ops, bytes; /* at the largest sizes */
@@ -80,6 +81,20 @@ BL_NODISCARD bl_status plan_tune(bl_tune *tune, const bl_search_nest *nest, cons
                                  bool helper, bl_err *err);
 size_t plan_host_bytes(const bl_plan *plan); /* roughly, with what a driver keeps for a launch */
 void plan_unbind_scratch(bl_plan *plan);
+/* join.c */
+/* A kernel to be, or what several have become. */
+typedef struct plan_piece {
+    const char *name;
+    bl_lowered *lowered;
+    int nparams;
+    const int *slot; /* of each parameter */
+    double seconds;  /* on one core, by the estimate */
+    bool first;      /* it does not share a launch with what stands before it: a loop begins or ends here */
+} plan_piece;
+/* Small kernels that follow each other, as one where that is faster: |out| and |members| have room for |n|; *nout pieces are
+ * left, members[i] of |pieces| in each, in their order. */
+BL_NODISCARD bl_status plan_join(bl_ir *ir, const bl_target *target, bool hot, int n, const plan_piece *pieces, plan_piece *out,
+                                 int *members, int *nout, bl_err *err);
 /* service.c */
 BL_NODISCARD bl_status plan_census_init(plan_census *census, int nkernels, int nsteps, bl_err *err);
 void plan_census_fini(plan_census *census);

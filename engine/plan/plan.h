@@ -18,6 +18,7 @@ typedef struct bl_plan_options {
     size_t max_compile_bytes;
     double max_compile_seconds; /* of the engine's own part; 0: no limit */
     bool program;               /* see bl_front_options */
+    bool hot;                   /* it runs over and over: compiling it may take longer than a first answer should */
     const bl_tuner *tuner;      /* what is known of kernels, and what searches them; NULL: the heuristic's moves for all */
     int beam;                   /* width with which nests are searched that were not yet; 0: none is */
     const atomic_bool *cancel;  /* ends searches: the plan is then made with what is known; may be NULL */
@@ -85,6 +86,7 @@ typedef struct bl_kernel_use {
     const char *name, *moves; /* in the plan's memory */
     bool helper;
     int number;         /* in the plan */
+    int kernels;        /* of the scheduler, helpers included, that it does: several where they were joined */
     int launches;       /* in a step */
     int64_t ops, bytes; /* of a launch, at the largest sizes */
     double seconds;     /* device time of all launches of a step: the mean of the samples, 0 without any */
