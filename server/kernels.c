@@ -79,9 +79,9 @@ static bool show_row(void *arg, const bl_kernel_row *row)
 {
     int *n = arg;
     ++*n;
-    printf("%s %s\non %s (%s)\n%lld candidates, beam %lld: %.3f us by the heuristic, %.3f us by the best\nmoves: %s\n%s", row->key,
-           row->name, row->device, row->driver, (long long)row->tried, (long long)row->width, (double)row->heuristic_ns / 1e3,
-           (double)row->best_ns / 1e3, row->moves, row->nest);
+    printf("%s %s\non %s (%s)\n%lld candidates, beam %lld: %.3f us by the heuristic, %.3f us by the best\nmoves: %s\n%s",
+           row->key, row->name, row->device, row->driver, (long long)row->tried, (long long)row->width,
+           (double)row->heuristic_ns / 1e3, (double)row->best_ns / 1e3, row->moves, row->nest);
     return true;
 }
 
@@ -103,18 +103,12 @@ static bl_status read_row(const bl_json *object, bl_kernel_row *row, bl_err *err
         const char *name;
         const char **text;
         int64_t *number;
-    } members[] = {{"key", &row->key, NULL},
-                   {"name", &row->name, NULL},
-                   {"device", &row->device, NULL},
-                   {"driver", &row->driver, NULL},
-                   {"moves", &row->moves, NULL},
-                   {"nest", &row->nest, NULL},
-                   {"version", NULL, &row->version},
-                   {"heuristic_ns", NULL, &row->heuristic_ns},
-                   {"best_ns", NULL, &row->best_ns},
-                   {"candidates", NULL, &row->tried},
-                   {"beam", NULL, &row->width},
-                   {"searched", NULL, &row->searched}};
+    } members[] = {{"key", &row->key, NULL},         {"name", &row->name, NULL},
+                   {"device", &row->device, NULL},   {"driver", &row->driver, NULL},
+                   {"moves", &row->moves, NULL},     {"nest", &row->nest, NULL},
+                   {"version", NULL, &row->version}, {"heuristic_ns", NULL, &row->heuristic_ns},
+                   {"best_ns", NULL, &row->best_ns}, {"candidates", NULL, &row->tried},
+                   {"beam", NULL, &row->width},      {"searched", NULL, &row->searched}};
     bl_json at;
 
     BL_TRY(bl_json_expect(object, BL_JSON_OBJECT, err));

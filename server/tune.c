@@ -109,10 +109,9 @@ static void print_table(const tuning *t)
         const bl_search_report *report = &t->report[i];
         bl_text moves = {0};
         bl_moves_print(report->nmoves, report->moves, &moves);
-        printf("%-32s %12.1f %12.1f %6.1f%%  %s\n", report->name, (double)report->heuristic_ns / 1e3,
-               (double)report->best_ns / 1e3,
-               report->best_ns == 0 ? 0.0 : ((double)report->heuristic_ns / (double)report->best_ns - 1) * 100,
-               bl_text_get(&moves));
+        printf(
+            "%-32s %12.1f %12.1f %6.1f%%  %s\n", report->name, (double)report->heuristic_ns / 1e3, (double)report->best_ns / 1e3,
+            report->best_ns == 0 ? 0.0 : ((double)report->heuristic_ns / (double)report->best_ns - 1) * 100, bl_text_get(&moves));
         bl_text_fini(&moves);
     }
 }

@@ -40,7 +40,8 @@ bl_status bl_device_open_again(const bl_device *dev, bl_device **out, bl_err *er
 
     *out = NULL;
     for (size_t i = 0; i < BACKEND_COUNT; i++) {
-        if (strcmp(backends[i]->name, dev->ops->name) == 0 && backends[i]->open(BL_MAX_DEVICES, found, &count, &why, err) != BL_OK)
+        if (strcmp(backends[i]->name, dev->ops->name) == 0 &&
+            backends[i]->open(BL_MAX_DEVICES, found, &count, &why, err) != BL_OK)
             count = 0;
     }
     bl_text_fini(&why);

@@ -19,6 +19,7 @@ enum {
     MOST_LEVELS = 12,
     TINY_NS = 4000 /* kernels this short are as long as a launch: nothing is found in the noise */
 };
+#define CAREFUL    0.75  /* of the time that is left is planned for: some candidates take longer to compile */
 #define LEAST_GAIN 0.985 /* of the best time: a level that brings less is the last */
 #define BEATS      0.98  /* of the heuristic's time, side by side: below what two runs of one kernel differ by */
 
@@ -213,7 +214,7 @@ static void tell(search *s)
 static int batch_size(const search *s)
 {
     double left = s->options->seconds - bl_clock_ms(s->start, bl_clock_ns()) / 1e3;
-    double n = s->each_seconds > 0 ? left / s->each_seconds : FIRST_BATCH;
+    double n = s->each_seconds > 0 ? left * CAREFUL / s->each_seconds : FIRST_BATCH;
     if (s->each_seconds <= 0 && left > 0)
         return FIRST_BATCH;
     return n > A_BATCH ? A_BATCH : n > 0 ? (int)n : 0;
