@@ -69,7 +69,7 @@ static int heavier_first(const void *a, const void *b)
 static void deal(child_work *w, const ranked *all, size_t left)
 {
     child_job **last = &w->jobs;
-    size_t children = (size_t)w->children->count;
+    size_t children = (size_t)w->children->count, least = left / children < LEAST_SHARE ? left / children : LEAST_SHARE;
 
     for (int i = 0; i < w->n;) {
         size_t share = left / (2 * children), taken = 0;
@@ -78,7 +78,7 @@ static void deal(child_work *w, const ranked *all, size_t left)
             return;
         *last = j;
         last = &j->next;
-        share = share > LEAST_SHARE ? share : LEAST_SHARE;
+        share = share > least ? share : least;
         while (i < w->n && j->n < BATCH && taken < share) {
             j->which[j->n++] = all[i].which;
             taken += all[i++].weight;
