@@ -26,7 +26,7 @@ static char *find_file(const bl_settings *settings)
     return bl_text_take(&path);
 }
 
-/* Here, with a device of the search's own: the server's belong to their workers. */
+/* Here, with a device of the searches' own: the server's belong to their workers. */
 static bl_status time_here(bl_server *server, bl_device *dev, bl_trials *trials, bl_err *err)
 {
     if (server->trial_device != NULL && strcmp(server->trial_device->info.id, dev->info.id) != 0) {
@@ -38,18 +38,22 @@ static bl_status time_here(bl_server *server, bl_device *dev, bl_trials *trials,
     return bl_trials_run(server->trial_device, trials, err);
 }
 
-/* On the search's thread: in a child process, unless none is to be had, or kernels have no text that one could be sent. */
+/* On a search's thread, one at a time: in a child process, unless none is to be had, or kernels have no text to send to one. */
 static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
 {
     bl_server *server = arg;
     bl_err failure = {0};
     bl_status st = BL_EDEVICE;
 
+    pthread_mutex_lock(&server->trial_lock);
     if (server->triers != NULL && dev->info.dialect != BL_DIALECT_LINEAR)
         st = bl_children_time(server->triers, dev, trials, &failure);
     if (st == BL_EDEVICE)
-        return time_here(server, dev, trials, err);
-    return st == BL_OK ? BL_OK : bl_fail(err, st, "%s", failure.text);
+        st = time_here(server, dev, trials, err);
+    else if (st != BL_OK)
+        st = bl_fail(err, st, "%s", failure.text);
+    pthread_mutex_unlock(&server->trial_lock);
+    return st;
 }
 
 bl_status bl_tuning_start(bl_server *server, bl_err *err)
@@ -58,6 +62,7 @@ bl_status bl_tuning_start(bl_server *server, bl_err *err)
     bl_status st = bl_kernels_open(file, &server->tuner.kernels, err);
 
     free(file);
+    pthread_mutex_init(&server->trial_lock, NULL);
     server->tuner.time = time_trials;
     server->tuner.time_arg = server;
     server->tuner.seconds = server->settings.beam_seconds;
