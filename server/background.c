@@ -257,6 +257,7 @@ static void improve(bl_background *b, const choice *chosen)
     options.only = t->name;
     options.hot = true;
     options.cancel = &b->stop;
+    options.children = b->server->triers;
     t->searched[t->nsearched++] = chosen->use.key;
     t->key = chosen->use.key;
     (void)snprintf(t->name, sizeof t->name, "%s", chosen->use.name);

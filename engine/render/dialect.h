@@ -48,6 +48,7 @@ typedef struct dialect {
     const char *false_text;                        /* a false bool that compares with vectors too */
     bool bool_functions; /* and, or, xor of bools are bool_and() ...: the language has no such operators on vectors */
     bool narrow_index;   /* buffers are indexed by 32 bits only */
+    bool pointers;       /* (b + i)[j] is b[i + j] */
     const char *group_id[3], *local_id[3], *barrier;
     const char *scalar; /* printf form of scalar parameter %u */
     bl_status (*begin)(const bl_linear *linear, const bl_device_info *info, bl_text *out, bl_err *err);

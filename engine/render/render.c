@@ -4,9 +4,11 @@
 
 #include "engine/render/dialect.h"
 
+#include <inttypes.h>
 #include <string.h>
 
-enum { INLINE_MOST = 96 };
+/* Bytes of index arithmetic that stand where they are used, once, or several times: what is said again is parsed again. */
+enum { INLINE_MOST = 96, INLINE_AGAIN = 24 };
 
 typedef struct walk {
     const bl_linear *linear;
@@ -15,6 +17,8 @@ typedef struct walk {
     bl_text *out;
     const char **text; /* by instruction: how to say its value */
     bool *is_acc;      /* by instruction: it is, or is made inline from, a variable that changes */
+    bool *natural;     /* by instruction: an index that is known not to be negative */
+    uint32_t *uses;    /* by instruction */
     int indent;
 } walk;
 
@@ -150,20 +154,123 @@ static const char *fold_expression(const walk *w, const bl_inst *inst, uint32_t 
     return x.text;
 }
 
+/* ---- where an access goes */
+
+/* Whether the index is known not to be negative, from what its operands are. */
+static bool is_natural(const walk *w, const bl_inst *inst)
+{
+    const bool *x = inst->nargs > 0 ? &w->natural[inst->args[0]] : NULL, *y = inst->nargs > 1 ? &w->natural[inst->args[1]] : NULL;
+
+    switch ((int)inst->op) {
+    case BL_OP_CONST:
+        return (inst->dtype == BL_I32 || inst->dtype == BL_I64) && inst->arg >= 0;
+    case BL_OP_GROUP_ID:
+    case BL_OP_LOCAL_ID:
+    case BL_OP_LANE:
+    case BL_OP_LOOP:
+        return true;
+    case BL_OP_IDIV:
+    case BL_OP_MOD:
+        return inst->sub == 1;
+    case BL_OP_ADD:
+    case BL_OP_MUL:
+        return inst->sub == 1 && *x && *y;
+    case BL_OP_MIN:
+        return *x && *y;
+    default:
+        return false;
+    }
+}
+
+/* An index, lane by lane: |base| + |first|, and |stride| more from lane to lane. */
+typedef struct strided {
+    const char *base; /* NULL: 0 */
+    bool natural;     /* no part of it is negative */
+    int64_t first, stride;
+} strided;
+
+/* That of one lane: what stands before a constant. */
+static strided split(const walk *w, uint32_t number)
+{
+    const bl_inst *inst = &w->linear->inst[number], *last = inst->nargs == 2 ? &w->linear->inst[inst->args[1]] : NULL;
+
+    if (inst->op == BL_OP_CONST)
+        return (strided){.natural = inst->arg >= 0, .first = inst->arg};
+    if (inst->op == BL_OP_ADD && inst->sub == 1 && last->op == BL_OP_CONST)
+        return (strided){
+            .base = w->text[inst->args[0]], .natural = w->natural[inst->args[0]] && last->arg >= 0, .first = last->arg};
+    return (strided){.base = w->text[number], .natural = w->natural[number]};
+}
+
+static bool find_stride(const walk *w, uint32_t number, strided *out)
+{
+    const bl_inst *inst = &w->linear->inst[number];
+    strided x, y;
+
+    *out = (strided){.natural = true, .stride = 1};
+    if (inst->op == BL_OP_LANE)
+        return true;
+    if (inst->lanes == 1) {
+        *out = split(w, number);
+        return out->base == NULL || strlen(out->base) < INLINE_AGAIN;
+    }
+    if ((inst->op != BL_OP_ADD && inst->op != BL_OP_MUL) || inst->sub != 1 || !find_stride(w, inst->args[0], &x) ||
+        !find_stride(w, inst->args[1], &y))
+        return false;
+    out->natural = x.natural && y.natural;
+    if (inst->op == BL_OP_ADD) {
+        out->base = x.base != NULL ? x.base : y.base;
+        out->first = x.first + y.first;
+        out->stride = x.stride + y.stride;
+        return x.base == NULL || y.base == NULL;
+    }
+    out->first = x.first * y.first;
+    out->stride = x.first * y.stride + x.stride * y.first;
+    return x.base == NULL && y.base == NULL && (x.stride == 0 || y.stride == 0);
+}
+
+/* A number behind a pointer that others share shows a compiler at once that they are different places; behind sums and lanes of
+ * vectors it compares each with each, and makes vectors of the sums.  The pointer stays within the buffer where no part of the
+ * index is negative. */
+static bool place_by_number(const walk *w, const bl_inst *inst, int lane, place *out)
+{
+    operand index = arg(w, inst, 1);
+    strided s;
+
+    if (index.dtype != BL_I32)
+        return false;
+    if (index.lanes == 1)
+        s = split(w, inst->args[1]);
+    else if (!find_stride(w, inst->args[1], &s))
+        return false;
+    s.first += lane * s.stride;
+    if (s.base != NULL && s.first != 0 && w->d->pointers && s.natural && s.stride >= 0) {
+        out->buffer = SAY(w->arena, "(%s + %s)", out->buffer, s.base);
+        s.base = NULL;
+    } else if (index.lanes == 1) {
+        return false;
+    }
+    out->index = s.base == NULL ? SAY(w->arena, "%" PRId64, s.first) : SAY(w->arena, "(%s + %" PRId64 ")", s.base, s.first);
+    return true;
+}
+
 /* Where an access goes: all of it, or one lane where each goes its own way. */
 static place place_of(const walk *w, const bl_inst *inst, int lane)
 {
-    operand index = arg(w, inst, 1), one = in_lane(w, index, lane);
+    operand index = arg(w, inst, 1);
     const bl_inst *buffer = &w->linear->inst[inst->args[0]];
+    place to = {.buffer = w->text[inst->args[0]],
+                .dtype = (bl_dtype)buffer->dtype,
+                .lanes = index.lanes > 1 ? 1 : inst->lanes,
+                .aligned = index.lanes == 1 && inst->sub == 1,
+                .local = buffer->sub == 1};
 
+    if (place_by_number(w, inst, lane, &to))
+        return to;
+    to.index = in_lane(w, index, lane).text;
     if (w->d->narrow_index && index.dtype == BL_I64)
-        one.text = SAY(w->arena, "int(%s)", one.text);
-    return (place){.buffer = w->text[inst->args[0]],
-                   .index = one.text,
-                   .dtype = (bl_dtype)buffer->dtype,
-                   .lanes = index.lanes > 1 ? 1 : inst->lanes,
-                   .aligned = index.lanes == 1 && inst->sub == 1,
-                   .local = buffer->sub == 1};
+        to.index = SAY(w->arena, "int(%s)", to.index);
+    return to;
 }
 
 static const char *load_expression(const walk *w, const bl_inst *inst)
@@ -271,7 +378,7 @@ static void value_statement(const walk *w, uint32_t number)
         return;
     }
     w->text[number] = value_expression(w, number);
-    if (index && !w->is_acc[number] && strlen(w->text[number]) < INLINE_MOST)
+    if (index && !w->is_acc[number] && strlen(w->text[number]) < (w->uses[number] > 1 ? INLINE_AGAIN : INLINE_MOST))
         return;
     w->is_acc[number] = false;
     declare(w, inst, number, w->text[number]);
@@ -339,11 +446,19 @@ static bl_status walk_all(walk *w, const bl_device_info *info, bl_err *err)
 {
     w->text = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->text);
     w->is_acc = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->is_acc);
+    w->natural = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->natural);
+    w->uses = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->uses);
     BL_TRY(bl_arena_status(w->arena, err));
+    for (uint32_t i = 0; i < w->linear->ninst; i++) {
+        for (uint32_t k = 0; k < w->linear->inst[i].nargs; k++)
+            w->uses[w->linear->inst[i].args[k]] += w->linear->inst[i].lanes; /* each lane of an index may say it */
+    }
     BL_TRY(w->d->begin(w->linear, info, w->out, err));
     w->indent = 1;
-    for (uint32_t i = 0; i < w->linear->ninst && !w->out->failed; i++)
+    for (uint32_t i = 0; i < w->linear->ninst && !w->out->failed; i++) {
+        w->natural[i] = is_natural(w, &w->linear->inst[i]);
         statement(w, i);
+    }
     bl_text_puts(w->out, "}\n");
     BL_TRY(bl_arena_status(w->arena, err));
     return bl_text_status(w->out, err);
