@@ -18,6 +18,12 @@ static const char *stored_type(bl_dtype dtype)
     return dtype == BL_BOOL ? "uchar" : dtype == BL_F16 ? "half" : dtype == BL_BF16 ? "ushort" : computed_type[dtype];
 }
 
+/* Elements of a vector that is loaded or stored as such: halves as their bits. */
+static const char *moved_type(bl_dtype dtype)
+{
+    return dtype == BL_F16 ? "ushort" : stored_type(dtype);
+}
+
 static const char *type(bl_arena *arena, bl_dtype dtype, int lanes)
 {
     return lanes > 1 ? SAY(arena, "%s%d", computed_type[dtype], lanes) : computed_type[dtype];
@@ -147,18 +153,29 @@ static const char *where(bl_arena *arena, operand condition, operand yes, operan
     return SAY(arena, "select(%s, %s, convert_%s%d(%s))", no.text, yes.text, mask[bytes], yes.lanes, condition.text);
 }
 
+/* A vector in global memory: see prelude_move. */
+static const char *load_vector(bl_arena *arena, place p)
+{
+    return SAY(arena, "load_%s%d(%s + %s)", moved_type(p.dtype), p.lanes, p.buffer, p.index);
+}
+
+static const char *store_vector(bl_arena *arena, place p, const char *value)
+{
+    return SAY(arena, "store_%s%d(%s, %s + %s)", moved_type(p.dtype), p.lanes, value, p.buffer, p.index);
+}
+
 static const char *load(bl_arena *arena, place p)
 {
-    const char *whole =
-        p.lanes > 1 ? SAY(arena, "vload%d(0, %s + %s)", p.lanes, p.buffer, p.index) : SAY(arena, "%s[%s]", p.buffer, p.index);
+    const char *whole = p.lanes > 1 && p.local ? SAY(arena, "vload%d(0, %s + %s)", p.lanes, p.buffer, p.index)
+                        : p.lanes > 1          ? load_vector(arena, p)
+                                               : SAY(arena, "%s[%s]", p.buffer, p.index);
 
     if (p.local)
         return whole;
     if (p.dtype == BL_F16 && p.lanes == 1)
         return SAY(arena, "vload_half(0, %s + %s)", p.buffer, p.index);
     if (p.dtype == BL_F16) /* PoCL 3.1's vload_halfN crashes where the address is no multiple of the vector */
-        return SAY(arena, "uint16_as_float16_%d(vload%d(0, (const __global ushort *)(%s + %s)))", p.lanes, p.lanes, p.buffer,
-                   p.index);
+        return SAY(arena, "uint16_as_float16_%d(%s)", p.lanes, whole);
     if (p.dtype == BL_BF16)
         return p.lanes > 1 ? SAY(arena, "as_float%d(convert_uint%d(%s) << 16)", p.lanes, p.lanes, whole)
                            : SAY(arena, "as_float((uint)%s << 16)", whole);
@@ -172,13 +189,14 @@ static const char *store(bl_arena *arena, place p, const char *value)
     if (p.dtype == BL_F16 && p.lanes == 1 && !p.local)
         return SAY(arena, "vstore_half_rte(%s, 0, %s + %s)", value, p.buffer, p.index);
     if (p.dtype == BL_F16 && !p.local)
-        return SAY(arena, "vstore%d(float16_as_uint16_%d(%s), 0, (__global ushort *)(%s + %s))", p.lanes, p.lanes, value,
-                   p.buffer, p.index);
+        return store_vector(arena, p, SAY(arena, "float16_as_uint16_%d(%s)", p.lanes, value));
     if (p.dtype == BL_BF16 && !p.local)
         value = p.lanes > 1 ? SAY(arena, "convert_ushort%d(as_uint%d(%s) >> 16)", p.lanes, p.lanes, value)
                             : SAY(arena, "(ushort)(as_uint(%s) >> 16)", value);
     if (p.dtype == BL_BOOL && !p.local && p.lanes > 1)
         value = SAY(arena, "convert_uchar%d(-(%s))", p.lanes, value);
+    if (p.lanes > 1 && !p.local)
+        return store_vector(arena, p, value);
     return p.lanes > 1 ? SAY(arena, "vstore%d(%s, 0, %s + %s)", p.lanes, value, p.buffer, p.index)
                        : SAY(arena, "%s[%s] = %s", p.buffer, p.index, value);
 }
@@ -295,6 +313,26 @@ static void prelude_to_odd(bl_text *out, const char *real, int lanes)
     }
 }
 
+/* Vectors of |real| that lie at any element.  Clang has a type for them; a call of vload16 does the same, but PoCL 3.1 takes
+ * three times as long to compile a product that is full of it. */
+static void prelude_move(bl_text *out, const char *real, int lanes)
+{
+    char t[24];
+    snprintf(t, sizeof t, "%s%d", real, lanes);
+    bl_text_printf(out,
+                   "#ifdef __clang__\n"
+                   "typedef %s any_%s __attribute__((aligned(sizeof(%s))));\n"
+                   "#define load_%s(p) (*(const __global any_%s *)(p))\n"
+                   "#define store_%s(v, p) (*(__global any_%s *)(p) = (v))\n"
+                   "#else\n",
+                   t, t, real, t, t, t, t);
+    bl_text_printf(out,
+                   "#define load_%s(p) vload%d(0, (const __global %s *)(p))\n"
+                   "#define store_%s(v, p) vstore%d((v), 0, (__global %s *)(p))\n"
+                   "#endif\n",
+                   t, lanes, real, t, lanes, real);
+}
+
 /* Several kernels may be compiled as one text: what each brings along is written once there. */
 static void once(bl_text *out, const char *what, const char *real, int lanes, void (*part)(bl_text *, const char *, int))
 {
@@ -306,7 +344,13 @@ static void once(bl_text *out, const char *what, const char *real, int lanes, vo
 typedef struct needs {
     bool whole, half, f64, f64_to_half, extremes, sin;
     bool lanes[BL_MAX_LANES + 1];
+    bool moved[BL_DTYPE_COUNT][BL_MAX_LANES + 1]; /* vectors in memory */
 } needs;
+
+static bool moves_vector(const bl_linear *linear, const bl_inst *inst)
+{
+    return (inst->op == BL_OP_LOAD || inst->op == BL_OP_STORE) && inst->lanes > 1 && linear->inst[inst->args[1]].lanes == 1;
+}
 
 static needs survey(const bl_linear *linear)
 {
@@ -316,6 +360,8 @@ static needs survey(const bl_linear *linear)
         bl_op op = (bl_op)inst->op;
         for (int lanes = op == BL_OP_FOLD ? linear->inst[inst->args[0]].lanes : inst->lanes; lanes > 0; lanes /= 2)
             n.lanes[lanes] = true; /* a fold takes halves of halves */
+        if (moves_vector(linear, inst))
+            n.moved[linear->inst[inst->args[0]].dtype][inst->lanes] = true;
         n.whole = n.whole || ((op == BL_OP_IDIV || op == BL_OP_MOD || op == BL_OP_SHL || op == BL_OP_SHR) && inst->sub == 0);
         n.half = n.half || is_half((bl_dtype)inst->dtype);
         n.f64 = n.f64 || inst->dtype == BL_F64;
@@ -357,6 +403,10 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_t
             once(out, "half", "float", lanes, prelude_half);
         if (n.f64_to_half)
             once(out, "to_odd", "double", lanes, prelude_to_odd);
+        for (int i = 0; i < BL_DTYPE_COUNT; i++) {
+            if (n.moved[i][lanes])
+                once(out, "move", moved_type((bl_dtype)i), lanes, prelude_move);
+        }
     }
     bl_text_printf(out, "__kernel __attribute__((reqd_work_group_size(%u, %u, %u)))\nvoid %s(", linear->local[0],
                    linear->local[1], linear->local[2], linear->name);
