@@ -346,6 +346,7 @@ static const struct {
     {{0}, {BL_MOVE_VECTOR, 1, 3}, false, "no target has three lanes"},
     {{0}, {BL_MOVE_VECTOR, 2, 32}, false, "too many lanes"},
     {{BL_MOVE_VECTOR, 1, 4}, {BL_MOVE_VECTOR, 0, 4}, false, "a value has the lanes of one axis"},
+    {{BL_MOVE_VECTOR, 1, 8}, {BL_MOVE_TILE, 2, 7}, false, "lanes are not split"},
     {{0}, {BL_MOVE_CHUNK, 0, 4}, true, "a loop inside"},
     {{0}, {BL_MOVE_CHUNK, 2, 4}, false, "of outputs only"},
     {{0}, {BL_MOVE_LOCAL, 1, 8}, true, "work-items"},
