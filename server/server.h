@@ -27,6 +27,7 @@ typedef struct bl_worker {
     bl_queue *queue;
     bl_pool *pool;
     int64_t reopen_ns;          /* worker's thread: when it was last tried */
+    atomic_llong busy_ns;       /* when it last ended some work, by bl_clock_ns */
     bl_peaks measured;          /* filled once, before ... */
     atomic_bool peaks_measured; /* ... this says so */
 } bl_worker;
@@ -42,7 +43,9 @@ struct bl_server {
     bl_queue *searcher; /* compilations that search: they take long, and others need not wait behind them */
     bl_plans *plans;
     bl_tuner tuner;
-    bl_device *trial_device; /* of the search's thread */
+    pthread_mutex_t trial_lock;       /* held while trials run: one search at a time measures */
+    bl_device *trial_device;          /* under trial_lock */
+    struct bl_background *background; /* NULL: off */
     bl_shelf *shelf;
     bl_watch *watch;
     struct MHD_Daemon *daemon;

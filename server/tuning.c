@@ -30,13 +30,19 @@ static char *find_file(const bl_settings *settings)
 static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
 {
     bl_server *server = arg;
+    bl_status st = BL_OK;
+
+    pthread_mutex_lock(&server->trial_lock);
     if (server->trial_device != NULL && strcmp(server->trial_device->info.id, dev->info.id) != 0) {
         bl_device_destroy(server->trial_device);
         server->trial_device = NULL;
     }
     if (server->trial_device == NULL)
-        BL_TRY(bl_device_open_again(dev, &server->trial_device, err));
-    return bl_trials_run(server->trial_device, trials, err);
+        st = bl_device_open_again(dev, &server->trial_device, err);
+    if (st == BL_OK)
+        st = bl_trials_run(server->trial_device, trials, err);
+    pthread_mutex_unlock(&server->trial_lock);
+    return st;
 }
 
 bl_status bl_tuning_start(bl_server *server, bl_err *err)
@@ -45,6 +51,7 @@ bl_status bl_tuning_start(bl_server *server, bl_err *err)
     bl_status st = bl_kernels_open(file, &server->tuner.kernels, err);
 
     free(file);
+    pthread_mutex_init(&server->trial_lock, NULL);
     server->tuner.time = time_trials;
     server->tuner.time_arg = server;
     server->tuner.seconds = server->settings.beam_seconds;

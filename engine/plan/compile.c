@@ -192,7 +192,8 @@ bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_
     c.plan->options.cancel = NULL; /* and the rest of whoever asked */
     c.plan->options.progress = NULL;
     c.plan->options.progress_arg = NULL;
-    c.plan->beam = options->tuner == NULL ? 0 : options->beam;
+    c.plan->options.only = NULL;
+    c.plan->beam = options->tuner == NULL || options->only != NULL ? 0 : options->beam;
     st = compile_all(&c);
     for (int i = 0; i < c.nmade; i++)
         bl_text_fini(&c.made[i].source);

@@ -47,6 +47,7 @@ static bl_status add_helper(compile *c, const made *of, const bl_packed *packed,
                 .name = bl_arena_printf(c->arena, "pack_%s", of->nest->name),
                 .helper = true,
                 .helpers = 1,
+                .key = of->key,
                 .sink = tune.sink,
                 .nparams = packed->nfrom + 1,
                 .slot = slot,
@@ -80,6 +81,7 @@ static bl_status add_nest(compile *c, const bl_nest *nest)
     for (int i = 0; i < nest->nparams; i++)
         slot[i] = nest->param[i];
     of.slot = slot;
+    of.key = bl_kernels_key(c->ir, nest->sink);
     compile_dump(c, 5, nest->name, 1, &nest->sink);
     BL_TRY(compile_verify(c, 1, &nest->sink, BL_STAGE_KERNEL, "schedule"));
     BL_TRY(tune_nest(c, &tune, nest));
