@@ -17,7 +17,7 @@ enum {
     A_LEVEL = 24, /* candidates that are tried for each one kept */
     MOST_PENDING = 128,
     MOST_LEVELS = 12,
-    TINY_NS = 4000 /* kernels this short are as long as a launch: nothing is found in the noise */
+    TINY_NS = 10000 /* kernels this short are as long as a launch: nothing is found in the noise */
 };
 #define CAREFUL    0.75  /* of the time that is left is planned for: some candidates take longer to compile */
 #define LEAST_GAIN 0.985 /* of the best time: a level that brings less is the last */
