@@ -26,10 +26,9 @@ static char *find_file(const bl_settings *settings)
     return bl_text_take(&path);
 }
 
-/* On the search's thread, with a device of its own: the server's belong to their workers. */
-static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
+/* Here, with a device of the search's own: the server's belong to their workers. */
+static bl_status time_here(bl_server *server, bl_device *dev, bl_trials *trials, bl_err *err)
 {
-    bl_server *server = arg;
     bl_status st = BL_OK;
 
     pthread_mutex_lock(&server->trial_lock);
@@ -43,6 +42,20 @@ static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_er
         st = bl_trials_run(server->trial_device, trials, err);
     pthread_mutex_unlock(&server->trial_lock);
     return st;
+}
+
+/* On a search's thread: in a child process, unless none is to be had, or kernels have no text that one could be sent. */
+static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
+{
+    bl_server *server = arg;
+    bl_err failure = {0};
+    bl_status st = BL_EDEVICE;
+
+    if (server->triers != NULL && dev->info.dialect != BL_DIALECT_LINEAR)
+        st = bl_children_time(server->triers, dev, trials, &failure);
+    if (st == BL_EDEVICE)
+        return time_here(server, dev, trials, err);
+    return st == BL_OK ? BL_OK : bl_fail(err, st, "%s", failure.text);
 }
 
 bl_status bl_tuning_start(bl_server *server, bl_err *err)

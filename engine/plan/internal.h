@@ -101,4 +101,10 @@ void plan_census_fini(plan_census *census);
 /* Where the next step's launches write their times, if one is due to be timed; else NULL. */
 uint64_t *plan_census_begin(bl_plan *plan);
 void plan_census_end(bl_plan *plan, const uint64_t *launch_ns);
+/* ahead.c */
+/* Have the driver compile those of |sources| that are not in the device's cache on disk, many at once, and in |children| unless
+ * that is NULL: bl_kernel_create then finds them there. */
+BL_NODISCARD bl_status plan_compile_ahead(bl_device *dev, bl_children *children, bl_arena *arena, int n,
+                                          const bl_kernel_source *sources, bl_err *err);
+
 #endif

@@ -3,6 +3,7 @@
 #ifndef BL_PLAN_PLAN_H
 #define BL_PLAN_PLAN_H
 
+#include "engine/device/child.h"
 #include "engine/device/pool.h"
 #include "engine/front/front.h"
 #include "engine/search/peaks.h"
@@ -25,6 +26,7 @@ typedef struct bl_plan_options {
     const atomic_bool *cancel;  /* ends searches: the plan is then made with what is known; may be NULL */
     void (*progress)(void *arg, const bl_search_report *report); /* of each search; may be NULL */
     void *progress_arg;
+    bl_children *children; /* compile its kernels; NULL: this process does */
 } bl_plan_options;
 
 /* A tensor that goes in or out.  |dim| are sizes, or, where var[i] >= 0... evaluated by bl_plan_sizes. */
