@@ -237,12 +237,17 @@ void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams)
 
 /* ---- moves */
 
-static int count_parts(const bl_tune *tune, const bl_node *range)
+/* How far the inner part of a split may stand behind |range|, whose number it keeps: halfway to the next part.  No two parts may
+ * ever have one number, or two loops of one length would be one. */
+static int64_t room_behind(const bl_tune *tune, const bl_node *range)
 {
-    int n = 0;
-    for (int i = 0; i < tune->naxes; i++)
-        n += tune->axis[i].range->arg >> PART_BITS == range->arg >> PART_BITS;
-    return n;
+    int64_t end = (range->arg >> PART_BITS << PART_BITS) + (1 << (PART_BITS - 1));
+    for (int i = 0; i < tune->naxes; i++) {
+        int64_t other = tune->axis[i].range->arg;
+        if (other > range->arg + 1 && other < end) /* + 1 is the rest of an earlier split */
+            end = other;
+    }
+    return (end - range->arg) / 2;
 }
 
 /* The whole parts of a reduction's axis folded, then the rest: each REDUCE over |range| becomes two. */
@@ -283,7 +288,7 @@ static bool split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind)
     bl_axis axis = tune->axis[number];
     int64_t extent = bl_extent_of(axis.range), parts = amount > 0 ? (extent + amount - 1) / amount : 0;
     const bl_node *outer = NULL, *inner = NULL, *start = NULL, *part[2];
-    int64_t step = (INT64_C(1) << (PART_BITS - 1)) >> count_parts(tune, axis.range);
+    int64_t step = room_behind(tune, axis.range);
 
     if (amount < 2 || !bl_is_fixed(axis.range) || extent < amount || step < 2)
         return false;
@@ -361,7 +366,7 @@ static bool can_split(bl_tune *tune, bl_move move)
 {
     const bl_axis *axis = &tune->axis[move.axis];
 
-    if (move.amount < 2)
+    if (move.amount < 2 || axis->range->sub == BL_AXIS_VECTOR) /* lanes are not split */
         return false;
     switch (move.kind) {
     case BL_MOVE_TILE:

@@ -2,6 +2,7 @@
 #include "engine/sched/schedule.h"
 
 #include "engine/ir/shape.h"
+#include "engine/ir/structure.h"
 #include "engine/sched/internal.h"
 
 #include <stdio.h>
@@ -141,22 +142,64 @@ static const char *nest_name(bl_ir *ir, const bl_node *sink)
     return bl_arena_strdup(bl_ir_arena(ir), text);
 }
 
-/* Number the buffers of |sink| from 0 in the order in which its nodes stand. */
+/* A buffer of a nest, and what decides on its number. */
+typedef struct bound {
+    const bl_node *buffer;
+    uint64_t where; /* it is read: the sum of the hashes of its LOADs */
+} bound;
+
+/* What is stored to first, in the order of the stores; then what is read, by where: not in the order of ids, so that the kernels
+ * of one nest are the same in every graph that has it, and what is known of them (engine/search/kernels.h) serves all. */
+static int order_buffers(bl_ir *ir, const bl_node *sink, const bl_nodes *below, bound *out)
+{
+    bl_structure structure;
+    bool hashed = bl_structure_init(&structure, ir, sink, false);
+    int n = 0, nstored = 0;
+
+    for (uint32_t i = 0; i < sink->nsrc; i++) {
+        bool seen = false;
+        for (int k = 0; k < n; k++)
+            seen = seen || out[k].buffer == sink->src[i]->src[0];
+        if (!seen)
+            out[n++] = (bound){.buffer = sink->src[i]->src[0]};
+    }
+    nstored = n;
+    for (size_t i = 0; i < below->count; i++) {
+        const bl_node *node = below->at[i];
+        bound b = {.buffer = node};
+        int at = 0;
+        if (node->op != BL_OP_BUFFER)
+            continue;
+        while (at < n && out[at].buffer != node)
+            at++;
+        if (at < n)
+            continue;
+        for (size_t k = i; hashed && k < below->count; k++)
+            b.where +=
+                below->at[k]->op == BL_OP_LOAD && below->at[k]->src[0] == node ? bl_structure_get(&structure, below->at[k]) : 0;
+        for (at = n++; at > nstored && out[at - 1].where > b.where; at--)
+            out[at] = out[at - 1];
+        out[at] = b;
+    }
+    return n;
+}
+
+/* Number the buffers of the nest from 0. */
 static void bind_params(bl_ir *ir, bl_nest *nest)
 {
     bl_nodes below = bl_reach(ir, 1, &nest->sink, false);
     int *param = bl_arena_array(bl_ir_arena(ir), below.count, sizeof *param);
+    bound *bounds = bl_arena_array(bl_ir_arena(ir), below.count, sizeof *bounds);
     bl_ptrmap to;
 
-    if (param == NULL)
+    if (param == NULL || bounds == NULL)
         return;
     bl_ptrmap_init(&to, bl_ir_arena(ir));
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *node = below.at[i];
-        if (node->op != BL_OP_BUFFER)
-            continue;
-        bl_ptrmap_put(&to, node, (void *)(uintptr_t)bl_param(ir, nest->nparams, (bl_dtype)node->dtype, false));
-        param[nest->nparams++] = (int)node->arg;
+    nest->nparams = order_buffers(ir, nest->sink, &below, bounds);
+    for (int i = 0; i < nest->nparams; i++) {
+        const bl_node *buffer = bounds[i].buffer;
+        bl_ptrmap_put(&to, buffer, (void *)(uintptr_t)bl_param(ir, i, (bl_dtype)buffer->dtype, false));
+        param[i] = (int)buffer->arg;
     }
     nest->param = param;
     nest->sink = bl_substitute(ir, nest->sink, &to);

@@ -346,6 +346,7 @@ static const struct {
     {{0}, {BL_MOVE_VECTOR, 1, 3}, false, "no target has three lanes"},
     {{0}, {BL_MOVE_VECTOR, 2, 32}, false, "too many lanes"},
     {{BL_MOVE_VECTOR, 1, 4}, {BL_MOVE_VECTOR, 0, 4}, false, "a value has the lanes of one axis"},
+    {{BL_MOVE_VECTOR, 1, 8}, {BL_MOVE_TILE, 2, 7}, false, "lanes are not split"},
     {{0}, {BL_MOVE_CHUNK, 0, 4}, true, "a loop inside"},
     {{0}, {BL_MOVE_CHUNK, 2, 4}, false, "of outputs only"},
     {{0}, {BL_MOVE_LOCAL, 1, 8}, true, "work-items"},
@@ -435,6 +436,37 @@ static void test_four_local_axes(void **state)
     bl_device_destroy(b.dev);
 }
 
+/* An axis whose outer part went with a whole split: what is left is split again, and no two parts are one. */
+static void test_parts(void **state)
+{
+    static const bl_move moves[] = {{BL_MOVE_CHUNK, 0, 2}, {BL_MOVE_CHUNK, 0, 7}, {BL_MOVE_CHUNK, 0, 2}, {BL_MOVE_TILE, 1, 2}};
+    test_graph graph;
+    bl_schedule *schedule = NULL;
+    bench b = {.name = "matmul", .dev = open_interp()};
+
+    (void)state;
+    test_graph_open(graph_of("matmul"), &graph);
+    schedule = test_graph_schedule(&graph, 2);
+    b.graph = &graph;
+    b.schedule = schedule;
+    b.nest = &schedule->nests[0];
+    open_bench(&b);
+    for (int n = 0; n <= 4; n++) {
+        bl_tune tune;
+        bl_err err = {0};
+        bl_tune_init(&tune, graph.graph->ir, b.nest->sink, b.nest->nparams);
+        for (int i = 0; i < n; i++)
+            assert_true(bl_tune_apply(&tune, moves[i]));
+        for (int i = 0; i + 1 < tune.naxes; i++)
+            assert_true(tune.axis[i].range->arg < tune.axis[i + 1].range->arg);
+        assert_int_equal(run_tuned(&b, &tune, &err), BL_OK);
+        compare(&b, "parts");
+    }
+    close_bench(&b);
+    test_graph_close(&graph);
+    bl_device_destroy(b.dev);
+}
+
 /* Unrolled until no work-item takes more turns, and still the same. */
 static void test_limited_turns(void **state)
 {
@@ -468,7 +500,7 @@ static void test_limited_turns(void **state)
 
 int main(void)
 {
-    static struct CMUnitTest tests[NGRAPHS + 4];
+    static struct CMUnitTest tests[NGRAPHS + 5];
     int n = 0;
 
     for (int i = 0; i < NGRAPHS; i++)
@@ -476,6 +508,7 @@ int main(void)
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_all_kinds_used);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_legality);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_four_local_axes);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_parts);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_limited_turns);
     return cmocka_run_group_tests_name("moves", tests, NULL, NULL);
 }
