@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Operands of a nest: its LOADs, in the order in which a walk from the stores meets them.  Ids would do within one graph, but they
- * depend on what else it has, and lists of moves are kept for any graph that has the same nest. */
+/* Operands of a nest: its LOADs of parameters, in the order in which a walk from the stores meets them.  Ids would do within one
+ * graph, but they depend on what else it has, and lists of moves are kept for any graph that has the same nest. */
 #include "engine/opt/internal.h"
 
 /* A node that is walked, and which of its sources comes next. */
@@ -31,18 +31,29 @@ int bl_tune_operands(bl_tune *tune, int most, const bl_node **load)
             }
             continue;
         }
-        if (top->node->op == BL_OP_LOAD)
+        if (top->node->op == BL_OP_LOAD && top->node->src[0]->op == BL_OP_BUFFER)
             load[n++] = top->node;
         depth--;
     }
     return n;
 }
 
+/* Its place is looked up in local memory, which a helper has none of. */
+static bool needs_stage(bl_tune *tune, const bl_node *load)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &load, false);
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_STAGE)
+            return true;
+    }
+    return false;
+}
+
 const bl_node *tune_operand_load(bl_tune *tune, int operand)
 {
     const bl_node *load[MOST_OPERANDS];
     int n = bl_tune_operands(tune, MOST_OPERANDS, load);
-    return operand >= 0 && operand < n ? load[operand] : NULL;
+    return operand >= 0 && operand < n && !needs_stage(tune, load[operand]) ? load[operand] : NULL;
 }
 
 int tune_operand_number(bl_tune *tune, const bl_node *load)

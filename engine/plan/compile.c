@@ -144,6 +144,7 @@ static bl_status tune_nest(compile *c, bl_tune *tune, const bl_node *sink, int n
     uint32_t most = c->dev->info.max_turns;
 
     bl_tune_init(tune, c->ir, sink, nparams);
+    tune->local_bytes = c->target.local_bytes;
     if (!c->options->noopt)
         bl_heuristic(tune, &c->target);
     (void)bl_tune_limit_groups(tune, c->dev->info.max_groups); /* where it cannot be done, check_grids says so */
@@ -746,8 +747,10 @@ static bl_status join_small(compile *c)
 /* Everything that needs no driver: its time is info.engine_ms. */
 static bl_status compile_to_source(compile *c)
 {
-    bl_sched_options options = {
-        .units = c->target.units, .max_params = BL_MAX_BINDINGS - BL_MAX_HELPERS, .first_var = c->wire->nvars};
+    bl_sched_options options = {.units = c->target.units,
+                                .max_params = BL_MAX_BINDINGS - BL_MAX_HELPERS,
+                                .stage_bytes = bl_stage_bytes(&c->target),
+                                .first_var = c->wire->nvars};
     bl_front_options front = {.program = c->options->program,
                               .max_bytes = c->options->max_compile_bytes,
                               .max_seconds = c->options->max_compile_seconds};
