@@ -95,6 +95,6 @@ int64_t bl_extent_of(const bl_node *range); /* the largest */
 int bl_axis_origin(const bl_node *range);   /* which axis of the nest, before any move, it is part of */
 /* The LOADs of the nest in the order of their operand numbers, at most |most|. */
 int bl_tune_operands(bl_tune *tune, int most, const bl_node **load);
-bool bl_is_fixed(const bl_node *range);     /* a constant extent */
+bool bl_is_fixed(const bl_node *range); /* a constant extent */
 
 #endif

@@ -4,7 +4,6 @@
 
 #include "engine/base/fault.h"
 #include "engine/lower/cost.h"
-#include "engine/opt/heuristic.h"
 #include "engine/plan/plan.h"
 
 #include <pthread.h>
@@ -18,7 +17,8 @@ typedef struct step {
     uint32_t groups[3]; /* at the sizes of the last run */
     int64_t ops, bytes; /* at the largest sizes */
     const char *moves;
-    int kernel; /* which of the plan's it launches */
+    uint64_t key; /* of its nest (bl_kernels_key); 0 where several were joined */
+    int kernel;   /* which of the plan's it launches */
 } step;
 
 /* Launches that are submitted together: as many as take a fraction of a second, so that a run can be cancelled between two. */
@@ -69,12 +69,16 @@ struct bl_plan {
     int nvars;
     int32_t *vars; /* named dimensions, then 0, 1, ... for the steps of loops */
     bl_text debug;
+    int beam; /* width that all of its nests were searched with */
 };
 
 /* compile.c: everything up to a recording that waits for its first run.  *out has one reference. */
 BL_NODISCARD bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_options *options, bl_plan **out,
                                     bl_err *err);
 void plan_destroy(bl_plan *plan);
+/* choose.c: the nest with its moves.  A |helper|, which writes a panel, has the heuristic's. */
+BL_NODISCARD bl_status plan_tune(bl_tune *tune, const bl_search_nest *nest, const bl_plan_options *options, bl_plan *plan,
+                                 bool helper, bl_err *err);
 size_t plan_host_bytes(const bl_plan *plan); /* roughly, with what a driver keeps for a launch */
 void plan_unbind_scratch(bl_plan *plan);
 /* join.c */

@@ -6,6 +6,7 @@
 #include "engine/device/pool.h"
 #include "engine/front/front.h"
 #include "engine/search/peaks.h"
+#include "engine/search/tuner.h"
 
 typedef struct bl_plan bl_plan;
 typedef struct bl_plans bl_plans; /* the cache */
@@ -18,6 +19,12 @@ typedef struct bl_plan_options {
     double max_compile_seconds; /* of the engine's own part; 0: no limit */
     bool program;               /* see bl_front_options */
     bool hot;                   /* it runs over and over: compiling it may take longer than a first answer should */
+    const bl_tuner *tuner;      /* what is known of kernels, and what searches them; NULL: the heuristic's moves for all */
+    const char *only;           /* if not NULL, no other nest than that of this name is searched */
+    int beam;                   /* width with which nests are searched that were not yet; 0: none is */
+    const atomic_bool *cancel;  /* ends searches: the plan is then made with what is known; may be NULL */
+    void (*progress)(void *arg, const bl_search_report *report); /* of each search; may be NULL */
+    void *progress_arg;
 } bl_plan_options;
 
 /* A tensor that goes in or out.  |dim| are sizes, or, where var[i] >= 0... evaluated by bl_plan_sizes. */
@@ -50,11 +57,14 @@ typedef struct bl_plan_info {
  */
 bl_plans *bl_plans_create(size_t max_plans, size_t max_bytes);
 void bl_plans_destroy(bl_plans *plans);
-/* A hit at once: *out retained, or NULL.  Never blocks on a compile. */
-bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key);
+/* A hit at once: *out retained, or NULL.  Never blocks on a compile.  A plan whose kernels were searched less widely than |beam|
+ * is no hit. */
+bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key, int beam);
 /* Up to |most| plans that are there, each retained, the last used first; how many. */
 size_t bl_plans_list(bl_plans *plans, size_t most, bl_plan **out);
-/* Hit, or compile (blocking; for a compile thread).  *hit tells which; a wait for somebody else's compile is a hit. */
+/* Hit, or compile (blocking; for a compile thread).  *hit tells which; a wait for somebody else's compile is a hit.  Where the
+ * plan at hand was searched less widely than options->beam, its kernels are, and what comes of it supersedes it; until then who
+ * asks for less gets the one at hand. */
 BL_NODISCARD bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_graph *graph, bl_device *dev,
                                     const bl_plan_options *options, bl_plan **out, bool *hit, bl_err *err);
 void bl_plans_forget_device(bl_plans *plans, bl_device *dev); /* after a device was reopened */
@@ -75,6 +85,7 @@ typedef struct bl_plan_service {
 
 typedef struct bl_kernel_use {
     const char *name, *moves; /* in the plan's memory */
+    uint64_t key;             /* of its nest, a helper's too (bl_kernels_key); 0 where several were joined */
     bool helper;
     int number;         /* in the plan */
     int kernels;        /* of the scheduler, helpers included, that it does: several where they were joined */
@@ -91,6 +102,7 @@ void bl_plan_supersede(bl_plan *plan, bl_plan *better);
 bl_plan *bl_plan_current(bl_plan *plan); /* retained */
 /* Compile what |plan| was made of once more, with |options|' choice of moves. */
 BL_NODISCARD bl_status bl_plan_remake(const bl_plan *plan, const bl_plan_options *options, bl_plan **out, bl_err *err);
+bool bl_plan_same_moves(const bl_plan *plan, const bl_plan *other); /* of two plans of one graph: the same kernels */
 const bl_plan_options *bl_plan_get_options(const bl_plan *plan);
 
 /* ---- running.  Only on the device's worker thread. */
