@@ -144,6 +144,7 @@ bool stage_nest(facts *f, const bl_target *target)
         staged = staged || tune->axis[i].stage;
     if (!staged)
         return false;
+    budget = budget < target->local_bytes ? budget : target->local_bytes;
     if (tune->local_bytes > budget)
         tune->local_bytes = budget;
     axis = block_axis(f);
