@@ -38,7 +38,8 @@ static bl_status time_here(bl_server *server, bl_device *dev, bl_trials *trials,
     return bl_trials_run(server->trial_device, trials, err);
 }
 
-/* On a search's thread, one at a time: in a child process, unless none is to be had, or kernels have no text to send to one. */
+/* On a search's thread: in a child process, unless none is to be had, or kernels have no text that one could be sent.  One search
+ * at a time: two would measure each other. */
 static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
 {
     bl_server *server = arg;
@@ -48,12 +49,12 @@ static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_er
     pthread_mutex_lock(&server->trial_lock);
     if (server->triers != NULL && dev->info.dialect != BL_DIALECT_LINEAR)
         st = bl_children_time(server->triers, dev, trials, &failure);
-    if (st == BL_EDEVICE)
-        st = time_here(server, dev, trials, err);
-    else if (st != BL_OK)
-        st = bl_fail(err, st, "%s", failure.text);
+    if (st == BL_EDEVICE) {
+        failure = (bl_err){0};
+        st = time_here(server, dev, trials, &failure);
+    }
     pthread_mutex_unlock(&server->trial_lock);
-    return st;
+    return st == BL_OK ? BL_OK : bl_fail(err, st, "%s", failure.text);
 }
 
 bl_status bl_tuning_start(bl_server *server, bl_err *err)

@@ -4,6 +4,7 @@
 #include "engine/base/fault.h"
 #include "engine/base/log.h"
 #include "engine/base/map.h"
+#include "engine/ir/structure.h"
 #include "engine/ir/text.h"
 
 #include <pthread.h>
@@ -199,50 +200,10 @@ static char *nest_text(bl_ir *ir, const bl_node *sink)
     return bl_text_take(&text);
 }
 
-/* What one node adds to the hash: |own| of each node below it, and |terms|, which for a sum of indices is that of its terms. */
-static uint64_t hash_node(const bl_node *node, const bl_ptrmap *own, const bl_ptrmap *terms, uint64_t *sum)
-{
-    uint64_t hash =
-        bl_hash_add((uint64_t)node->op | (uint64_t)node->dtype << 8 | (uint64_t)node->lanes << 16 | (uint64_t)node->sub << 24,
-                    (uint64_t)node->arg);
-    bool is_sum = node->op == BL_OP_ADD && node->dtype == BL_INDEX;
-
-    *sum = 0;
-    if (node->op == BL_OP_VAR)
-        hash = bl_hash_add(bl_hash_add(hash, (uint64_t)node->lo), (uint64_t)node->hi);
-    for (uint32_t i = 0; i < node->nsrc; i++) {
-        uint64_t below = *(const uint64_t *)bl_ptrmap_get(is_sum ? terms : own, node->src[i]);
-        *sum += below;
-        if (!is_sum && (bl_op_flags((bl_op)node->op) & BL_OPF_COMMUTES) == 0)
-            hash = bl_hash_add(hash, below);
-    }
-    if (is_sum || (bl_op_flags((bl_op)node->op) & BL_OPF_COMMUTES) != 0)
-        hash = bl_hash_add(hash, *sum);
-    if (!is_sum)
-        *sum = hash;
-    return hash;
-}
-
-/* The nest's structure: not by the nodes' own hashes, since operands that commute stand in the order in which a graph happened to
- * make them. */
 uint64_t bl_kernels_key(bl_ir *ir, const bl_node *sink)
 {
-    bl_nodes nodes = bl_reach(ir, 1, &sink, false);
-    uint64_t *hashes = bl_arena_array(bl_ir_arena(ir), nodes.count * 2 + 1, sizeof *hashes);
-    bl_ptrmap own, terms;
-
-    if (hashes == NULL || nodes.count == 0)
-        return 0;
-    bl_ptrmap_init(&own, bl_ir_arena(ir));
-    bl_ptrmap_init(&terms, bl_ir_arena(ir));
-    for (size_t i = 0; i < nodes.count; i++) {
-        hashes[2 * i] = hash_node(nodes.at[i], &own, &terms, &hashes[2 * i + 1]);
-        bl_ptrmap_put(&own, nodes.at[i], &hashes[2 * i]);
-        bl_ptrmap_put(&terms, nodes.at[i], &hashes[2 * i + 1]);
-        if (!bl_ptrmap_has(&own, nodes.at[i]) || !bl_ptrmap_has(&terms, nodes.at[i]))
-            return 0; /* no memory, and the ir says so */
-    }
-    return hashes[2 * (nodes.count - 1)];
+    bl_structure structure;
+    return bl_structure_init(&structure, ir, sink, true) ? bl_structure_get(&structure, sink) : 0;
 }
 
 /* A device by its name and how many units of it there are: a container may have fewer of them. */
