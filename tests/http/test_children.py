@@ -87,6 +87,23 @@ class Children(unittest.TestCase):
         self.run_well(server)
         self.assertEqual([], self.stop(server))
 
+    def test_what_kernels_bring_along_is_compiled_once(self):
+        """Kernels that need the same functions are one program, not one each."""
+        inputs, nodes, outputs = {"x": [0.5] * 2048}, [], []
+        for i in (96, 160):  # large enough not to share a launch
+            inputs[f"y{i}"], inputs[f"n{i}"] = [[float(k)] for k in range(i)], {"dtype": "int32", "shape": [i, 1], "data": [7] * i}
+            nodes += [{"id": f"a{i}", "op": "add", "in": ["x", f"y{i}"]}, {"id": f"s{i}", "op": "sin", "in": [f"a{i}"]},
+                      {"id": f"h{i}", "op": "cast", "in": [f"s{i}"], "attrs": {"dtype": "float16"}}, {"id": f"m{i}", "op": "max", "in": [f"h{i}"], "attrs": {"axis": 1}},
+                      {"id": f"d{i}", "op": "floor_div", "in": [f"n{i}", f"n{i}"]}]
+            outputs += [f"m{i}", f"d{i}"]
+        server = self.serve("--compile-processes", "1")
+        answer = server.call("POST", RUN, {"inputs": inputs, "nodes": nodes, "outputs": outputs}, timeout=120)
+        self.assertEqual(200, answer.status, answer.body)
+        kernels = answer.json["stats"]["kernels"] + answer.json["stats"]["helpers"]
+        self.assertGreater(kernels, 1)
+        self.assertEqual(kernels + 1, len(os.listdir(os.path.join(self.folder.name, "opencl"))))
+        self.stop(server)
+
     def test_without(self):
         server = self.serve("--compile-processes", "0")
         self.run_well(server)
