@@ -181,6 +181,16 @@ static double trial_seconds(const child_work *w, const child_job *j)
     return seconds;
 }
 
+/* Which of |n| is |source|; |n|: none. */
+static int find_source(int n, const bl_kernel_source *sources, const bl_kernel_source *source)
+{
+    int i = 0;
+
+    while (i < n && (sources[i].len != source->len || memcmp(sources[i].text, source->text, source->len) != 0))
+        i++;
+    return i;
+}
+
 /* The sources that are not on disk yet, each once; returns how many. */
 static int gather_sources(bl_device *dev, const bl_trials *trials, bl_kernel_source *sources)
 {
@@ -189,15 +199,22 @@ static int gather_sources(bl_device *dev, const bl_trials *trials, bl_kernel_sou
     for (int i = 0; i < trials->ntrials; i++) {
         for (int k = 0; k < trials->trial[i].nlaunches; k++) {
             const bl_kernel_source *source = &trials->trial[i].launch[k].source;
-            int known = 0;
-            while (known < n &&
-                   (sources[known].len != source->len || memcmp(sources[known].text, source->text, source->len) != 0))
-                known++;
-            if (known == n && bl_kernel_wants_compiling(dev, source))
+            if (find_source(n, sources, source) == n && bl_kernel_wants_compiling(dev, source))
                 sources[n++] = *source;
         }
     }
     return n;
+}
+
+static void judge(bl_trial *trial, int n, const bl_kernel_source *sources, const bl_err *outcomes)
+{
+    for (int k = 0; k < trial->nlaunches; k++) {
+        int i = find_source(n, sources, &trial->launch[k].source);
+        if (i == n || outcomes[i].status == BL_OK)
+            continue;
+        trial->status = outcomes[i].status;
+        snprintf(trial->why, sizeof trial->why, "%.*s", (int)sizeof trial->why - 1, outcomes[i].text);
+    }
 }
 
 /* By all children.  A trial whose kernel does not compile is not even begun. */
@@ -206,21 +223,16 @@ static bl_status compile_trials(bl_children *children, bl_device *dev, bl_trials
     size_t most = (size_t)trials->ntrials * BL_TRIAL_LAUNCHES + 1;
     bl_kernel_source *sources = bl_calloc(most, sizeof *sources);
     bl_err *outcomes = bl_calloc(most, sizeof *outcomes);
-    bl_status st = sources != NULL && outcomes != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "trials");
-    int n = st == BL_OK ? gather_sources(dev, trials, sources) : 0;
+    bl_status st = BL_OK;
 
-    if (st == BL_OK && n > 0)
-        st = compile(children, dev, n, sources, outcomes, err);
-    for (int i = 0; i < trials->ntrials && st == BL_OK; i++) {
-        bl_trial *trial = &trials->trial[i];
-        for (int k = 0; k < trial->nlaunches * n; k++) {
-            const bl_kernel_source *source = &trial->launch[k / n].source;
-            if (outcomes[k % n].status == BL_OK || sources[k % n].len != source->len ||
-                memcmp(sources[k % n].text, source->text, source->len) != 0)
-                continue;
-            trial->status = outcomes[k % n].status;
-            snprintf(trial->why, sizeof trial->why, "%.*s", (int)sizeof trial->why - 1, outcomes[k % n].text);
-        }
+    if (sources == NULL || outcomes == NULL) {
+        st = bl_fail(err, BL_ENOMEM, "trials");
+    } else {
+        int n = gather_sources(dev, trials, sources);
+        if (n > 0)
+            st = compile(children, dev, n, sources, outcomes, err);
+        for (int i = 0; i < trials->ntrials && st == BL_OK; i++)
+            judge(&trials->trial[i], n, sources, outcomes);
     }
     free(sources);
     free(outcomes);
