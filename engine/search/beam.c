@@ -340,6 +340,17 @@ static bl_status decide(search *s)
     return BL_OK;
 }
 
+static bl_status begin(search *s)
+{
+    if (!subject_init(&s->subject, s->nest, s->options->spec))
+        return bl_fail(s->err, BL_ENODEVMEM, "kernel %s: its buffers are too large to be tried", s->nest->name);
+    s->first = candidate_make(&s->subject, NULL, s->nest->target);
+    if (s->first == NULL)
+        return bl_fail(s->err, BL_EUNSUPPORTED, "kernel %s cannot be had on %s", s->nest->name, s->nest->dev->info.id);
+    (void)is_new(s, s->first->hash);
+    return BL_OK;
+}
+
 bl_status bl_search_run(const bl_search_nest *nest, const bl_search_options *options, bl_search_report *report, bl_err *err)
 {
     search *s = bl_calloc(1, sizeof *s);
@@ -355,12 +366,7 @@ bl_status bl_search_run(const bl_search_nest *nest, const bl_search_options *opt
     s->report = report;
     s->err = err;
     s->start = bl_clock_ns();
-    if (!subject_init(&s->subject, nest, options->spec))
-        st = bl_fail(err, BL_ENODEVMEM, "kernel %s: its buffers are too large to be tried", nest->name);
-    if (st == BL_OK && (s->first = candidate_make(&s->subject, NULL, nest->target)) == NULL)
-        st = bl_fail(err, BL_EUNSUPPORTED, "kernel %s cannot be had on %s", nest->name, nest->dev->info.id);
-    if (st == BL_OK)
-        (void)is_new(s, s->first->hash);
+    st = begin(s);
     if (st == BL_OK)
         st = climb(s);
     if (st == BL_OK)
