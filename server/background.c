@@ -198,7 +198,8 @@ static void judge(bl_background *b, tended *t)
 
 typedef struct choice {
     bl_plan *root; /* borrowed */
-    bl_kernel_use use;
+    char name[NAME_BYTES];
+    uint64_t key;
     double seconds; /* of the device, so far */
 } choice;
 
@@ -227,7 +228,8 @@ static void consider(bl_background *b, bl_plan *root, bl_kernel_use *use, choice
         double seconds = use[i].seconds * (double)steps;
         if (use[i].helper || use[i].key == 0 || was_searched(t, use[i].key) || seconds <= best->seconds)
             continue;
-        *best = (choice){.root = root, .use = use[i], .seconds = seconds};
+        *best = (choice){.root = root, .key = use[i].key, .seconds = seconds};
+        (void)snprintf(best->name, sizeof best->name, "%s", use[i].name);
     }
     bl_plan_release(plan);
 }
@@ -257,9 +259,9 @@ static void improve(bl_background *b, const choice *chosen)
     options.only = t->name;
     options.hot = true;
     options.cancel = &b->stop;
-    t->searched[t->nsearched++] = chosen->use.key;
-    t->key = chosen->use.key;
-    (void)snprintf(t->name, sizeof t->name, "%s", chosen->use.name);
+    t->searched[t->nsearched++] = chosen->key;
+    t->key = chosen->key;
+    (void)snprintf(t->name, sizeof t->name, "%s", chosen->name);
     if (bl_plan_remake(current, &options, &made, &err) != BL_OK) {
         bl_log(BL_LOG_WARN, "%s: kernel %s: %s", bl_plan_get_info(current)->device, t->name, err.text);
         bl_plan_release(current);

@@ -42,6 +42,9 @@ static const struct {
     {"float16", "{'inputs': {'x': {'dtype': 'float16', 'shape': [6, 20]}}, 'nodes': [{'id': 's', 'op': 'sum', 'in': ['x'], 'attrs': {'axis': 1}}, {'id': 'y', 'op': 'sub', 'in': ['x', 1]}], 'outputs': ['s', 'y']}"},
     {"bool", "{'inputs': {'x': {'dtype': 'float32', 'shape': [6, 20]}}, 'nodes': [{'id': 'c', 'op': 'greater', 'in': ['x', 0.5]}, {'id': 'a', 'op': 'any', 'in': ['c'], 'attrs': {'axis': 0}}, {'id': 'n', 'op': 'logical_not', 'in': ['c']}], 'outputs': ['a', 'n']}"},
     {"named", "{'dims': {'n': [1, 9]}, 'inputs': {'x': {'dtype': 'float32', 'shape': ['n', 20]}, 'y': {'dtype': 'float32', 'shape': [20, 16]}}, 'nodes': [{'id': 'z', 'op': 'matmul', 'in': ['x', 'y']}], 'outputs': ['z']}"},
+    {"attention", "{'inputs': {'q': {'dtype': 'float32', 'shape': [3, 17, 12]}, 'k': {'dtype': 'float32', 'shape': [3, 32, 12]}, 'v': {'dtype': 'float32', 'shape': [3, 32, 18]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v']}], 'outputs': ['y']}"},
+    {"attention_causal", "{'inputs': {'q': {'dtype': 'float32', 'shape': [2, 37, 9]}, 'k': {'dtype': 'float32', 'shape': [2, 37, 9]}, 'v': {'dtype': 'float32', 'shape': [2, 37, 16]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v'], 'attrs': {'causal': true}}], 'outputs': ['y']}"},
+    {"attention_gradient", "{'inputs': {'q': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'k': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'v': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'w': {'dtype': 'float32', 'shape': [2, 48, 8]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v']}, {'id': 'z', 'op': 'mul', 'in': ['y', 'w']}, {'id': 's', 'op': 'sum', 'in': ['z']}, {'id': ['dq', 'dk', 'dv'], 'op': 'grad', 'in': ['s', 'q', 'k', 'v']}], 'outputs': ['y', 'dq', 'dk', 'dv']}"},
 };
 /* clang-format on */
 enum { NGRAPHS = sizeof graphs / sizeof graphs[0] };
@@ -254,7 +257,7 @@ static void random_moves(bl_tune *tune, int64_t most_items, uint64_t *seed, int 
 
     for (int tries = 0; tries < 20 && tune->nmoves < n; tries++) {
         bl_move move = {.kind = (bl_move_kind)(next_random(seed) % BL_MOVE_KINDS),
-                        .axis = (int)(next_random(seed) % 8) - 1,
+                        .axis = (int)(next_random(seed) % 12) - 1,
                         .amount = amounts[next_random(seed) % (sizeof amounts / sizeof amounts[0])]};
         const bl_node *before = tune->sink;
         if ((move.kind == BL_MOVE_TILE || move.kind == BL_MOVE_VECTOR) && copies(tune) * move.amount > MOST_COPIES)
@@ -279,6 +282,7 @@ static void run_nest(bench *b, uint64_t *seed, int used[BL_MOVE_KINDS])
         bl_err err = {0};
         bl_status st = BL_OK;
         bl_tune_init(&tune, ir, b->nest->sink, b->nest->nparams);
+        tune.local_bytes = b->dev->info.local_bytes;
         if (round > 0)
             random_moves(&tune, b->dev->info.max_local, seed, used);
         bl_tune_print(&tune, &moves);
