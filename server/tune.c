@@ -87,7 +87,7 @@ static bl_status tune_document(tuning *t, bl_arena *arena, bl_span text, bl_err 
 {
     bl_decode_env env = {.arena = arena, .limits = t->server->limits, .ctx = t, .infer = infer};
     bl_json_limits limits = {.depth = (int)t->server->settings.max_depth};
-    bl_program_doc program;
+    bl_program_doc program = {0};
     bl_json_doc doc = {0};
     bl_status st = bl_json_parse(&doc, arena, text, &limits, err);
 

@@ -258,24 +258,44 @@ typedef struct deviation {
     double most, scale;
 } deviation;
 
-/* |got| beside |want|: integers are the same or are not, NaN is as good as NaN. */
+/* |got| beside |want|, NaN being as good as NaN.  Called with constants, so that each kind of number has a loop of its own:
+ * results may have millions. */
+static inline void compare_numbers(bl_trial_fill fill, size_t size, size_t bytes, const uint8_t *got, const uint8_t *want,
+                                   deviation *d)
+{
+    double most = d->most, scale = d->scale;
+    for (size_t at = 0; at + size <= bytes; at += size) {
+        double x = number_at(fill, got + at), y = number_at(fill, want + at), off = fabs(x - y);
+        if (fabs(y) > scale && isfinite(y))
+            scale = fabs(y);
+        if (x == y || off <= most || (isnan(x) && isnan(y)))
+            continue;
+        most = isnan(off) ? (double)INFINITY : off;
+    }
+    d->most = most;
+    d->scale = scale;
+}
+
+/* Integers are the same or are not. */
 static void compare(bl_trial_fill fill, size_t bytes, const uint8_t *got, const uint8_t *want, deviation *d)
 {
-    size_t size = element_bytes(fill);
-
-    if (fill == BL_TRIAL_INTEGERS) {
+    switch (fill) {
+    case BL_TRIAL_INTEGERS:
         d->scale = 1;
         d->most = memcmp(got, want, bytes) == 0 ? d->most : 1;
         return;
-    }
-    for (size_t at = 0; at + size <= bytes; at += size) {
-        double x = number_at(fill, got + at), y = number_at(fill, want + at), off = fabs(x - y);
-        if (isfinite(y) && fabs(y) > d->scale)
-            d->scale = fabs(y);
-        if (x == y || (isnan(x) && isnan(y)))
-            continue;
-        if (!(off <= d->most))
-            d->most = isnan(off) ? (double)INFINITY : off;
+    case BL_TRIAL_F16:
+        compare_numbers(BL_TRIAL_F16, 2, bytes, got, want, d);
+        return;
+    case BL_TRIAL_BF16:
+        compare_numbers(BL_TRIAL_BF16, 2, bytes, got, want, d);
+        return;
+    case BL_TRIAL_F32:
+        compare_numbers(BL_TRIAL_F32, 4, bytes, got, want, d);
+        return;
+    case BL_TRIAL_F64:
+        compare_numbers(BL_TRIAL_F64, 8, bytes, got, want, d);
+        return;
     }
 }
 

@@ -26,7 +26,7 @@ typedef enum bl_move_kind {
                        computed for all of it at once, in loops of its own */
     BL_MOVE_LOCAL,  /* split an output axis by amount; the inner part is the work-items of a group */
     BL_MOVE_GROUP,  /* split a reduction by amount; the work-items of a group share it */
-    BL_MOVE_FIRST,  /* make a grid axis the fastest */
+    BL_MOVE_FIRST,  /* make a grid axis the fastest, that is not yet */
     BL_MOVE_EDGES, /* operand number axis, read under a gate at sums of axes (a padded window), is written out with its edges by a
                       helper kernel; the nest then reads it without a gate */
     BL_MOVE_PACK,  /* operand number axis is written into panels by a helper kernel, in the order in which the nest reads it */

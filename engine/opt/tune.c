@@ -338,7 +338,10 @@ static bool split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind, 
 static bool make_first(bl_tune *tune, int number)
 {
     const bl_node *range = tune->axis[number].range, *moved = NULL;
-    if (range->sub != BL_AXIS_GLOBAL)
+    bool faster = false;
+    for (int i = 0; i < tune->naxes; i++)
+        faster = faster || (tune->axis[i].range->sub == BL_AXIS_GLOBAL && tune->axis[i].range->arg > range->arg);
+    if (range->sub != BL_AXIS_GLOBAL || !faster)
         return false;
     moved = bl_range(tune->ir, FIRST_REDUCE - 1 - (int)(range->arg >> PART_BITS), BL_AXIS_GLOBAL, range->src[0]);
     tune_survey(tune, tune_replace(tune->ir, tune->sink, range, moved, 1, &moved));

@@ -23,6 +23,7 @@ enum {
 };
 #define SEARCHING  0.85  /* of the time; the rest is for the decision */
 #define CAREFUL    0.75  /* of the time that is left is planned for: some candidates take longer to compile */
+#define CROWDED    1.03  /* for each of its family that is waiting: one of each before many of one */
 #define LEAST_GAIN 0.985 /* of the best time: a level that brings less is the last */
 #define BEATS      0.98  /* of the heuristic's time, side by side: below what two runs of one kernel differ by */
 
@@ -63,6 +64,20 @@ static bool is_new(search *s, uint64_t hash)
     return true;
 }
 
+static bool is_same_step(const step *a, const step *b)
+{
+    return a->kind == b->kind && a->origin == b->origin && a->part == b->part && a->amount == b->amount;
+}
+
+/* What changed from |a| to |b|: neighbours of one kind are likely to be good or bad together. */
+static int family_of(const steps *a, const steps *b)
+{
+    int at = 0;
+    while (at < a->n && at < b->n && is_same_step(&a->at[at], &b->at[at]))
+        at++;
+    return (at * BL_MOVE_KINDS + (at < b->n ? (int)b->at[at].kind : 0)) * 3 + (a->n < b->n ? 1 : a->n > b->n ? 2 : 0);
+}
+
 /* Into the list of those to be timed, in order of what is expected of them; the last may fall off its end. */
 static void consider(search *s, candidate *c, const candidate *parent, int most)
 {
@@ -75,6 +90,9 @@ static void consider(search *s, candidate *c, const candidate *parent, int most)
         return;
     }
     c->expected = parent->ratio * c->measure.issue / (parent->measure.issue > 0 ? parent->measure.issue : 1);
+    c->family = family_of(&parent->steps, &c->steps);
+    for (int i = 0; i < s->npending; i++)
+        c->expected *= s->pending[i]->family == c->family ? CROWDED : 1;
     while (at > 0 && s->pending[at - 1]->expected > c->expected)
         at--;
     if (at == most) {
@@ -213,10 +231,15 @@ static void tell(search *s)
         s->options->progress(s->options->progress_arg, report);
 }
 
+static double time_left(const search *s)
+{
+    return s->options->seconds - bl_clock_ms(s->start, bl_clock_ns()) / 1e3;
+}
+
 /* How many candidates can be tried at once in the time that is left; a few to begin with, since nobody knows what they take. */
 static int batch_size(const search *s)
 {
-    double left = s->options->seconds * SEARCHING - bl_clock_ms(s->start, bl_clock_ns()) / 1e3;
+    double left = time_left(s) - s->options->seconds * (1 - SEARCHING);
     double n = s->each_seconds > 0 ? left * CAREFUL / s->each_seconds : FIRST_BATCH;
     if (s->each_seconds <= 0 && left > 0)
         return FIRST_BATCH;
@@ -275,10 +298,16 @@ static bl_status climb(search *s)
     return BL_OK;
 }
 
-static double median_of_three(double a, double b, double c)
+/* The middle one of three; of fewer the least promising. */
+static double settle(int n, double ratio[][BATCH], int which)
 {
-    double least = a < b ? a : b, most = a < b ? b : a;
-    return c < least ? least : c > most ? most : c;
+    double least = ratio[0][which], most = ratio[0][which], sum = 0;
+    for (int i = 0; i < n; i++) {
+        least = ratio[i][which] < least ? ratio[i][which] : least;
+        most = ratio[i][which] > most ? ratio[i][which] : most;
+        sum += ratio[i][which];
+    }
+    return n == 3 && isfinite(sum) ? sum - least - most : most;
 }
 
 /* The best ones once more beside the heuristic's choice, and once more: the least of many times is lucky, and luck does not come
@@ -287,17 +316,17 @@ static bl_status decide(search *s)
 {
     candidate *batch[BATCH] = {s->first};
     double ratio[DECISIONS][BATCH];
-    int n = 1, best = 0;
+    int n = 1, best = 0, rounds = 0;
 
     for (; n <= s->nkept && n <= FINALISTS && s->kept[n - 1]->ratio < 1; n++)
         batch[n] = s->kept[n - 1];
-    for (int round = 0; round < (n > 1 ? DECISIONS : s->report->tried == 1); round++) {
+    for (; rounds < (n > 1 ? DECISIONS : s->report->tried == 1) && (rounds == 0 || time_left(s) > 0); rounds++) {
         BL_TRY(time_batch(s, n, batch));
         for (int i = 1; i < n; i++)
-            ratio[round][i] = batch[i]->ratio;
+            ratio[rounds][i] = batch[i]->ratio;
     }
     for (int i = 1; i < n; i++) {
-        batch[i]->ratio = median_of_three(ratio[0][i], ratio[1][i], ratio[2][i]);
+        batch[i]->ratio = settle(rounds, ratio, i);
         if (batch[i]->ratio < BEATS && (best == 0 || batch[i]->ratio < batch[best]->ratio))
             best = i;
     }
@@ -308,6 +337,17 @@ static bl_status decide(search *s)
     if (best > 0)
         s->kept[s->nkept++] = batch[best];
     tell(s);
+    return BL_OK;
+}
+
+static bl_status begin(search *s)
+{
+    if (!subject_init(&s->subject, s->nest, s->options->spec))
+        return bl_fail(s->err, BL_ENODEVMEM, "kernel %s: its buffers are too large to be tried", s->nest->name);
+    s->first = candidate_make(&s->subject, NULL, s->nest->target);
+    if (s->first == NULL)
+        return bl_fail(s->err, BL_EUNSUPPORTED, "kernel %s cannot be had on %s", s->nest->name, s->nest->dev->info.id);
+    (void)is_new(s, s->first->hash);
     return BL_OK;
 }
 
@@ -326,12 +366,7 @@ bl_status bl_search_run(const bl_search_nest *nest, const bl_search_options *opt
     s->report = report;
     s->err = err;
     s->start = bl_clock_ns();
-    if (!subject_init(&s->subject, nest, options->spec))
-        st = bl_fail(err, BL_ENODEVMEM, "kernel %s: its buffers are too large to be tried", nest->name);
-    if (st == BL_OK && (s->first = candidate_make(&s->subject, NULL, nest->target)) == NULL)
-        st = bl_fail(err, BL_EUNSUPPORTED, "kernel %s cannot be had on %s", nest->name, nest->dev->info.id);
-    if (st == BL_OK)
-        (void)is_new(s, s->first->hash);
+    st = begin(s);
     if (st == BL_OK)
         st = climb(s);
     if (st == BL_OK)

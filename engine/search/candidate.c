@@ -172,6 +172,16 @@ static bool steps_of(const subject *s, int n, const bl_move *moves, steps *out)
 
 /* ---- kernels */
 
+/* As the setting says; builds with assertions always check. */
+static int spec_level(const subject *s)
+{
+#ifndef NDEBUG
+    return s->spec > 1 ? s->spec : 2;
+#else
+    return s->spec;
+#endif
+}
+
 /* One launch of the candidate: |slot| says which buffer each parameter is. */
 static bool add_launch(candidate *c, const subject *s, const char *entry, const bl_node *sink, int nparams, const int *slot,
                        bl_tune *tune)
@@ -181,11 +191,8 @@ static bool add_launch(candidate *c, const subject *s, const char *entry, const 
     bl_lowered *lowered = NULL;
     bl_text text = {0};
     uint64_t items = 1;
-    int level = s->spec;
+    int level = spec_level(s);
 
-#ifndef NDEBUG
-    level = 2;
-#endif
     if (level > 0 && bl_ir_verify(c->ir, 1, &sink, BL_STAGE_KERNEL, "moves", level, NULL) != BL_OK)
         return false;
     if (bl_lower(c->ir, sink, entry, (uint32_t)nparams, level, &lowered, NULL) != BL_OK ||

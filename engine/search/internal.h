@@ -57,6 +57,7 @@ typedef struct candidate {
     measure measure;
     uint64_t hash;          /* of the kernels' text and how they are launched */
     double expected, ratio; /* time by that of the heuristic's choice: before and after it was measured */
+    int family;             /* of changes from its parent */
     bool expanded;
 } candidate;
 

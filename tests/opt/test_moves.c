@@ -361,6 +361,7 @@ static const struct {
     {{0}, {BL_MOVE_GROUP, 1, 3}, false, "of reductions only"},
     {{BL_MOVE_GROUP, 2, 4}, {BL_MOVE_GROUP, 2, 5}, false, "it is shared already"},
     {{0}, {BL_MOVE_FIRST, 0, 0}, true, "rows fastest"},
+    {{0}, {BL_MOVE_FIRST, 1, 0}, false, "it is the fastest already"},
     {{0}, {BL_MOVE_FIRST, 2, 0}, false, "no grid axis"},
     {{0}, {BL_MOVE_PACK, 0, 0}, true, "an operand"},
     {{0}, {BL_MOVE_PACK, 9, 0}, false, "no such operand"},

@@ -114,7 +114,7 @@ static bl_status open_graph(opened *o, char *text, uint64_t *seed, bl_err *err)
     bl_decode_env env = {.arena = o->arena,
                          .limits = {.max_nodes = 100000, .max_inputs = 10000, .max_dims = 12, .max_tensor_bytes = 1ULL << 40}};
     bl_json_doc doc = {0};
-    bl_program_doc program;
+    bl_program_doc program = {0};
     bl_status st = bl_json_parse(&doc, o->arena, (bl_span){text, strlen(text)}, &json_limits, err);
 
     if (st == BL_OK) {

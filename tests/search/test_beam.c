@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The search with a clock of its own: what a candidate takes is a function of its instructions, so that what must be found is
  * known.  Then once with the interpreter's clock, on real kernels. */
+#include "engine/base/fault.h"
 #include "engine/lower/linear.h"
 #include "engine/search/internal.h"
 #include "tests/search/subjects.h"
@@ -12,6 +13,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+enum { MOST_FAULTS = 4000 };
 
 static const char matmul[] = "{'inputs': {'a': {'dtype': 'float32', 'shape': [96, 80]}, 'b': {'dtype': 'float32', 'shape': [80, "
                              "64]}}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['a', 'b']}], 'outputs': ['y']}";
@@ -285,6 +288,32 @@ static void test_steps(void **state)
     close_bench(&b);
 }
 
+/* Each allocation may fail: the search ends with that, or does without a candidate, and loses nothing. */
+static void test_faults(void **state)
+{
+    static const char exp_of[] = "{'inputs': {'x': {'dtype': 'float32', 'shape': [60, 70]}}, 'nodes': [{'id': 'y', 'op': 'exp', "
+                                 "'in': ['x']}], 'outputs': ['y']}";
+    bl_status st = BL_OK;
+    int failures = 0;
+
+    (void)state;
+    for (long nth = 1; nth < MOST_FAULTS; nth += 1 + nth / 12) { /* a search makes some thousands */
+        bench b;
+        fake f = {.cost = prefers_five};
+        bl_search_report report;
+        bl_err err = {0};
+        open_bench(&b, exp_of);
+        bl_fault_arm(BL_FAULT_ALLOC, nth);
+        st = search_with(&b, &f, 1, &report, &err);
+        bl_fault_arm(BL_FAULT_ALLOC, 0);
+        if (st != BL_OK && st != BL_ENOMEM && st != BL_EUNSUPPORTED && st != BL_ENODEVMEM)
+            fail_msg("allocation %ld: %s: %s", nth, bl_status_name(st), err.text);
+        failures += st != BL_OK;
+        close_bench(&b);
+    }
+    assert_true(failures > 3);
+}
+
 static bl_status time_here(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
 {
     (void)arg;
@@ -311,12 +340,9 @@ static void test_on_the_interpreter(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps),
-                                       cmocka_unit_test(test_finds_the_best),
-                                       cmocka_unit_test(test_keeps_the_first),
-                                       cmocka_unit_test(test_refuses_the_wrong),
-                                       cmocka_unit_test(test_ends_early),
-                                       cmocka_unit_test(test_too_large),
-                                       cmocka_unit_test(test_on_the_interpreter)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps),           cmocka_unit_test(test_finds_the_best),
+                                       cmocka_unit_test(test_keeps_the_first), cmocka_unit_test(test_refuses_the_wrong),
+                                       cmocka_unit_test(test_ends_early),      cmocka_unit_test(test_too_large),
+                                       cmocka_unit_test(test_faults),          cmocka_unit_test(test_on_the_interpreter)};
     return cmocka_run_group_tests_name("beam", tests, NULL, NULL);
 }
