@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "engine/ir/matrix.h"
 #include "engine/ir/rewrite.h"
 #include "engine/ir/shape.h"
 #include "engine/opt/internal.h"
@@ -269,7 +270,7 @@ static const bl_node *peel(bl_ir *ir, const bl_node *sink, const bl_node *range,
     return to == NULL ? sink : to;
 }
 
-static bool split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind)
+bool tune_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind)
 {
     bl_ir *ir = tune->ir;
     bl_axis axis = tune->axis[number];
@@ -327,8 +328,7 @@ static bool lanes_meet(bl_tune *tune, const bl_node *range)
     return false;
 }
 
-/* Axes that are work-items of a group. */
-static int count_items(const bl_tune *tune)
+int tune_count_items(const bl_tune *tune)
 {
     int n = 0;
     for (int i = 0; i < tune->naxes; i++)
@@ -363,13 +363,14 @@ static bool can_split(bl_tune *tune, bl_move move)
     case BL_MOVE_CHUNK:
         return axis->output;
     case BL_MOVE_LOCAL:
-        return axis->output && axis->outer && count_items(tune) < MOST_ITEM_AXES;
+        return axis->output && axis->outer && tune_count_items(tune) < MOST_ITEM_AXES;
     case BL_MOVE_GROUP:
-        return !axis->output && bl_extent_of(axis->range) % move.amount == 0 && count_items(tune) < MOST_ITEM_AXES &&
+        return !axis->output && bl_extent_of(axis->range) % move.amount == 0 && tune_count_items(tune) < MOST_ITEM_AXES &&
                !is_shared(tune, axis->range);
     case BL_MOVE_FIRST:
     case BL_MOVE_EDGES:
     case BL_MOVE_PACK:
+    case BL_MOVE_MATRIX:
     case BL_MOVE_KINDS:
         break;
     }
@@ -384,15 +385,19 @@ static bool dispatch(bl_tune *tune, bl_move move)
                                                       [BL_MOVE_LOCAL] = BL_AXIS_LOCAL,
                                                       [BL_MOVE_GROUP] = BL_AXIS_GROUP};
 
+    if (tune->matrix && !tune_spares_matrix(tune, move))
+        return false;
     if (move.kind == BL_MOVE_PACK)
-        return tune_pack(tune, move.axis);
+        return tune_pack(tune, move.axis, 0);
     if (move.kind == BL_MOVE_EDGES)
         return tune_edges(tune, move.axis);
     if (move.axis < 0 || move.axis >= tune->naxes)
         return false;
+    if (move.kind == BL_MOVE_MATRIX)
+        return tune_matrix(tune, move.axis, move.amount);
     if (move.kind == BL_MOVE_FIRST)
         return make_first(tune, move.axis);
-    return can_split(tune, move) && split(tune, move.axis, move.amount, inner[move.kind]);
+    return can_split(tune, move) && tune_split(tune, move.axis, move.amount, inner[move.kind]);
 }
 
 bool bl_tune_apply(bl_tune *tune, bl_move move)
@@ -405,8 +410,14 @@ bool bl_tune_apply(bl_tune *tune, bl_move move)
 
 void bl_tune_print(const bl_tune *tune, bl_text *out)
 {
-    static const char *const names[BL_MOVE_KINDS] = {"tile", "vector", "chunk", "local", "group", "first", "edges", "pack"};
-    for (int i = 0; i < tune->nmoves; i++)
-        bl_text_printf(out, "%s%s %d %lld", i == 0 ? "" : ", ", names[tune->moves[i].kind], tune->moves[i].axis,
-                       (long long)tune->moves[i].amount);
+    static const char *const names[BL_MOVE_KINDS] = {"tile",  "vector", "chunk", "local", "group",
+                                                     "first", "edges",  "pack",  "matrix"};
+    for (int i = 0; i < tune->nmoves; i++) {
+        bl_matrix shape = bl_matrix_unpack(tune->moves[i].amount);
+        bl_text_printf(out, "%s%s %d ", i == 0 ? "" : ", ", names[tune->moves[i].kind], tune->moves[i].axis);
+        if (tune->moves[i].kind == BL_MOVE_MATRIX)
+            bl_text_printf(out, "%dx%dx%d", shape.m, shape.n, shape.k);
+        else
+            bl_text_printf(out, "%lld", (long long)tune->moves[i].amount);
+    }
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/lower/read_linear.h"
 
+#include "engine/ir/matrix.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -256,6 +258,31 @@ static bl_status take_sub(parser *p, bl_inst *in)
     return BL_OK;
 }
 
+/* The layout of a FRAGMENT_LOAD, and the shape. */
+static bl_status take_shape(parser *p, bl_inst *in)
+{
+    uint8_t bytes[8];
+    uint32_t n = 0;
+
+    if (in->op == BL_OP_FRAGMENT_LOAD) {
+        BL_TRY(take_u32(p, " layout=", UINT8_MAX, &n));
+        in->sub = (uint8_t)n;
+    }
+    for (int i = 0; i < 8; i++) {
+        BL_TRY(take_u32(p, i == 0 ? " shape=" : ",", UINT8_MAX, &n));
+        bytes[i] = (uint8_t)n;
+    }
+    in->arg = bl_matrix_pack((bl_matrix){bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]});
+    if (in->op == BL_OP_MATRIX_ADD || in->op == BL_OP_FRAGMENT_STORE)
+        in->dtype = bytes[7];
+    return BL_OK;
+}
+
+static bool is_of_fragments(bl_op op)
+{
+    return op == BL_OP_FRAGMENT || op == BL_OP_FRAGMENT_LOAD || op == BL_OP_MATRIX_ADD || op == BL_OP_FRAGMENT_STORE;
+}
+
 static bl_status take_inst(parser *p, uint32_t number)
 {
     bl_inst *in = &p->linear->inst[number];
@@ -273,7 +300,7 @@ static bl_status take_inst(parser *p, uint32_t number)
         return bad(p, "no instruction \"%.*s\"", (int)(name.len > 40 ? 40 : name.len), name.data);
     in->op = (uint8_t)op;
     in->lanes = 1;
-    if (op != BL_OP_SET && op != BL_OP_END && op != BL_OP_BARRIER &&
+    if (op != BL_OP_SET && op != BL_OP_END && op != BL_OP_BARRIER && op != BL_OP_MATRIX_ADD && op != BL_OP_FRAGMENT_STORE &&
         (op != BL_OP_STORE || p->at + 1 >= p->end || p->at[1] != '%')) {
         BL_TRY(expect(p, " "));
         BL_TRY(take_dtype(p, &in->dtype, &in->lanes));
@@ -289,6 +316,8 @@ static bl_status take_inst(parser *p, uint32_t number)
         BL_TRY(expect(p, " arg="));
         BL_TRY(take_signed(p, &in->arg));
     }
+    if (is_of_fragments(op))
+        BL_TRY(take_shape(p, in));
     if (op == BL_OP_CONST) {
         BL_TRY(expect(p, " "));
         BL_TRY(take_literal(p, in));
