@@ -3,6 +3,7 @@
 #ifndef BL_OPT_HEURISTIC_H
 #define BL_OPT_HEURISTIC_H
 
+#include "engine/ir/matrix.h"
 #include "engine/opt/move.h"
 
 /* What the choice depends on: a copy of a few fields of the device's own description. */
@@ -18,6 +19,9 @@ typedef struct bl_target {
     uint32_t max_local;
     uint32_t local_bytes;
     uint32_t max_params;
+    int nmatrix;
+    bl_matrix matrix[8]; /* units of the device: of those of one dtype the best first */
+    uint32_t fragments;  /* that a work-item's unit has registers for; 0: as many as its own registers hold */
 } bl_target;
 
 /* Apply what fits |tune| best. */
