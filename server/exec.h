@@ -61,7 +61,7 @@ struct bl_exec {
     int *collect;
     char **series;
     uint64_t collected;
-    uint64_t *kernel_ns;
+    uint64_t *launch_ns;
     bl_text report;
     int64_t compile_ns, compute_ns, copy_ns;
     void *extra; /* of the handler */

@@ -26,7 +26,9 @@ typedef struct bl_worker {
     bl_device *dev;
     bl_queue *queue;
     bl_pool *pool;
-    int64_t reopen_ns; /* worker's thread: when it was last tried */
+    int64_t reopen_ns;          /* worker's thread: when it was last tried */
+    bl_peaks measured;          /* filled once, before ... */
+    atomic_bool peaks_measured; /* ... this says so */
 } bl_worker;
 
 struct bl_server {
@@ -60,6 +62,8 @@ int bl_server_main(int argc, char *const *argv);
 BL_NODISCARD bl_status bl_workers_start(bl_server *server, bl_err *err);
 void bl_workers_stop(bl_server *server);  /* joins the threads */
 void bl_workers_close(bl_server *server); /* pools and devices; nothing refers to their memory any more */
+/* What the device can do at most: zeros until it was measured. */
+const bl_peaks *bl_worker_peaks(const bl_worker *worker);
 /* By id; NULL or "" is the default one. */
 BL_NODISCARD bl_status bl_worker_find(bl_server *server, const char *id, bl_worker **out, bl_err *err);
 

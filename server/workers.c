@@ -126,6 +126,12 @@ void bl_workers_close(bl_server *server)
     server->nworkers = 0;
 }
 
+const bl_peaks *bl_worker_peaks(const bl_worker *worker)
+{
+    static const bl_peaks unknown;
+    return atomic_load(&worker->peaks_measured) ? &worker->measured : &unknown;
+}
+
 bl_status bl_worker_find(bl_server *server, const char *id, bl_worker **out, bl_err *err)
 {
     *out = &server->workers[server->default_worker];

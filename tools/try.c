@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* try DEVICE FILE [debug] [noopt] [fast] [only ENTRY] [repeat N]: compile a program document for a device, compare one run with
- * the interpreter, and say what became of it; of N more runs, the least time of each kernel.  For people who work on the
+/* try DEVICE FILE [debug] [noopt] [matrix] [fast] [only ENTRY] [repeat N]: compile a program document for a device, compare one
+ * run with the interpreter, and say what became of it; of N more runs, the least time of each kernel.  For people who work on the
  * compiler. */
 #include "tests/plan/harness.h"
 
@@ -20,6 +20,8 @@ int main(int argc, char **argv)
     for (int i = 3; i < argc; i++) {
         if (strcmp(argv[i], "noopt") == 0)
             options.noopt = true;
+        else if (strcmp(argv[i], "matrix") == 0)
+            options.matrix = BL_MATRIX_ALWAYS;
         else if (strcmp(argv[i], "fast") == 0)
             options.no_compare = true;
         else if (strcmp(argv[i], "only") == 0 && i + 1 < argc)
@@ -32,7 +34,7 @@ int main(int argc, char **argv)
             options.debug = atoi(argv[i]);
     }
     if (text == NULL) {
-        fprintf(stderr, "try DEVICE FILE [debug] [noopt] [fast] [only ENTRY] [repeat N]\n");
+        fprintf(stderr, "try DEVICE FILE [debug] [noopt] [matrix] [fast] [only ENTRY] [repeat N]\n");
         return 2;
     }
     for (uint32_t d = 0; d < ndevices; d++) {

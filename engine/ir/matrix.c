@@ -4,6 +4,7 @@
 #include "engine/base/map.h"
 #include "engine/ir/rewrite.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { ROW_BYTES = 16 }; /* what the start of a fragment's row must be a multiple of, or of its length if that is less */
@@ -32,6 +33,36 @@ bl_matrix bl_matrix_unpack(int64_t number)
                        .layouts = bytes[5],
                        .from = bytes[6],
                        .to = bytes[7]};
+}
+
+void bl_matrix_print(bl_matrix x, bl_text *out)
+{
+    bl_text_printf(out, "%ux%ux%u %u,%u,%u %s %s", x.m, x.n, x.k, x.scope, x.group, x.layouts, bl_dtype_name((bl_dtype)x.from),
+                   bl_dtype_name((bl_dtype)x.to));
+}
+
+int bl_matrix_parse(const char *text, bl_matrix *out)
+{
+    unsigned number[6];
+    char from[16], to[16];
+    int used = 0;
+
+    if (sscanf(text, "%ux%ux%u %u,%u,%u %15[a-z0-9] %15[a-z0-9]%n", &number[0], &number[1], &number[2], &number[3], &number[4],
+               &number[5], from, to, &used) != 8)
+        return 0;
+    for (int i = 0; i < 6; i++) {
+        if (number[i] > UINT8_MAX)
+            return 0;
+    }
+    *out = (bl_matrix){.m = (uint8_t)number[0],
+                       .n = (uint8_t)number[1],
+                       .k = (uint8_t)number[2],
+                       .scope = (uint8_t)number[3],
+                       .group = (uint8_t)number[4],
+                       .layouts = (uint8_t)number[5],
+                       .from = (uint8_t)bl_dtype_from_name(from, strlen(from)),
+                       .to = (uint8_t)bl_dtype_from_name(to, strlen(to))};
+    return used;
 }
 
 static bool sums_exactly(bl_dtype from, bl_dtype to)

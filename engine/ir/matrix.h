@@ -3,6 +3,7 @@
 #ifndef BL_IR_MATRIX_H
 #define BL_IR_MATRIX_H
 
+#include "engine/base/text.h"
 #include "engine/ir/node.h"
 
 /* How an operand's fragment may lie.  a has m rows of k elements, b has k rows of n. */
@@ -35,6 +36,10 @@ bl_matrix bl_matrix_unpack(int64_t number);
 /* Is it one that lowering can express: sizes in bounds, a product of such dtypes that is summed in the other, each work-item with
  * as many cells of c as every other? */
 bool bl_matrix_is_valid(bl_matrix matrix);
+/* "8x8x8 8,1,15 float16 float32": m, n and k, then scope, group and layouts. */
+void bl_matrix_print(bl_matrix matrix, bl_text *out);
+/* Read that back; how long the text is, or 0 where it is none. */
+int bl_matrix_parse(const char *text, bl_matrix *out);
 /* Does the layout lie a's way?  Else b's. */
 static inline bool bl_matrix_is_a(bl_matrix_layout layout)
 {

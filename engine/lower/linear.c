@@ -59,8 +59,8 @@ static void print_inst(uint32_t number, const bl_inst *in, bl_text *out)
     if (in->op == BL_OP_FRAGMENT_LOAD)
         bl_text_printf(out, " layout=%u", in->sub);
     if (form_of((bl_op)in->op).is & OF_MATRIX) {
-        bl_matrix x = bl_matrix_unpack(in->arg);
-        bl_text_printf(out, " shape=%u,%u,%u,%u,%u,%u,%u,%u", x.m, x.n, x.k, x.scope, x.group, x.layouts, x.from, x.to);
+        bl_text_puts(out, " shape=");
+        bl_matrix_print(bl_matrix_unpack(in->arg), out);
     }
     if (in->op == BL_OP_CONST) {
         bl_text_putc(out, ' ');

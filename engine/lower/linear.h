@@ -65,7 +65,7 @@ enum {
  * arg= (VAR, BUFFER, GROUP_ID, LOCAL_ID).  CONST has its value instead: a decimal, or 0x and the bits of the bl_scalar where a
  * decimal would lose some (the payload of a NaN).
  * SET, END, BARRIER, MATRIX_ADD and FRAGMENT_STORE have no dtype field, STORE only where it has several lanes.  Instructions of
- * fragments end with shape= and the eight numbers of bl_matrix, with commas between, FRAGMENT_LOAD with layout= before it. */
+ * fragments end with shape= and the shape as bl_matrix_print has it, FRAGMENT_LOAD with layout= before it. */
 void bl_linear_print(const bl_linear *linear, bl_text *out);
 /* Check everything that running a kernel relies on: operands are made before and in scope, loops nest, dtypes and lanes agree.
  * CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID and LOOP have one lane; VAR, the ids, LANE, LOOP and the indices of LOAD and STORE are

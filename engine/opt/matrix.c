@@ -161,7 +161,7 @@ static bool make_loadable(bl_tune *tune, bl_matrix shape, int which, const bl_no
         load = loads[bl_depends(tune, loads[0], columns) == (which == 1) ? 0 : 1];
         if (bl_matrix_operand(tune->ir, shape, load, which == 0, which == 0 ? rows : columns, depth) != NULL)
             return true;
-        if (tries == 0 && !tune_pack(tune, tune_operand(tune, load), interleave ? shape.group : 0))
+        if (tries == 0 && !tune_pack(tune, tune_operand_number(tune, load), interleave ? shape.group : 0))
             return false;
     }
     return false;

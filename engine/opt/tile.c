@@ -171,7 +171,7 @@ static void write_edges(bl_tune *tune, const bl_target *target)
                 continue;
             if (bl_free_size(&tune->free, a->loops) / REUSE_TO_WRITE >=
                 bl_free_size(&tune->free, bl_free_get(&tune->free, a->node)))
-                again = apply(tune, BL_MOVE_EDGES, tune_operand(tune, a->node), 0);
+                again = apply(tune, BL_MOVE_EDGES, tune_operand_number(tune, a->node), 0);
         }
     }
 }
@@ -198,7 +198,7 @@ static void pack_operands(bl_tune *tune, const bl_target *target)
             if (!lanes || !can_pack(&f, a, target) || tune_is_packed(tune, a->node))
                 continue;
             if (gathered || (!target->groups && bytes > (int64_t)target->cache_bytes / 2))
-                again = apply(tune, BL_MOVE_PACK, tune_operand(tune, a->node), 0);
+                again = apply(tune, BL_MOVE_PACK, tune_operand_number(tune, a->node), 0);
         }
     }
 }

@@ -4,6 +4,9 @@
 #include "engine/ir/shape.h"
 #include "engine/opt/internal.h"
 
+#include <stdio.h>
+#include <string.h>
+
 enum { MOST_ITEM_AXES = 3 }; /* dimensions of a group */
 
 int64_t bl_extent_of(const bl_node *range)
@@ -14,6 +17,11 @@ int64_t bl_extent_of(const bl_node *range)
 bool bl_is_fixed(const bl_node *range)
 {
     return bl_is_const(range->src[0]);
+}
+
+int bl_axis_origin(const bl_node *range)
+{
+    return (int)(range->arg >> PART_BITS);
 }
 
 bool bl_depends(bl_tune *tune, const bl_node *node, const bl_node *range)
@@ -408,16 +416,69 @@ bool bl_tune_apply(bl_tune *tune, bl_move move)
     return true;
 }
 
+static const char *const move_names[BL_MOVE_KINDS] = {"tile",  "vector", "chunk", "local", "group",
+                                                      "first", "edges",  "pack",  "matrix"};
+
+void bl_moves_print(int n, const bl_move *moves, bl_text *out)
+{
+    for (int i = 0; i < n; i++) {
+        bl_text_printf(out, "%s%s %d ", i == 0 ? "" : ", ", move_names[moves[i].kind], moves[i].axis);
+        if (moves[i].kind == BL_MOVE_MATRIX)
+            bl_matrix_print(bl_matrix_unpack(moves[i].amount), out);
+        else
+            bl_text_printf(out, "%lld", (long long)moves[i].amount);
+    }
+}
+
 void bl_tune_print(const bl_tune *tune, bl_text *out)
 {
-    static const char *const names[BL_MOVE_KINDS] = {"tile",  "vector", "chunk", "local", "group",
-                                                     "first", "edges",  "pack",  "matrix"};
-    for (int i = 0; i < tune->nmoves; i++) {
-        bl_matrix shape = bl_matrix_unpack(tune->moves[i].amount);
-        bl_text_printf(out, "%s%s %d ", i == 0 ? "" : ", ", names[tune->moves[i].kind], tune->moves[i].axis);
-        if (tune->moves[i].kind == BL_MOVE_MATRIX)
-            bl_text_printf(out, "%dx%dx%d", shape.m, shape.n, shape.k);
-        else
-            bl_text_printf(out, "%lld", (long long)tune->moves[i].amount);
+    bl_moves_print(tune->nmoves, tune->moves, out);
+}
+
+static bool parse_kind(const char *word, bl_move_kind *kind)
+{
+    for (int i = 0; i < BL_MOVE_KINDS; i++) {
+        if (strcmp(move_names[i], word) == 0) {
+            *kind = (bl_move_kind)i;
+            return true;
+        }
     }
+    return false;
+}
+
+/* How long the text of |move|'s amount is; 0 where it is none. */
+static int parse_amount(const char *text, bl_move *move)
+{
+    long long amount = 0;
+    bl_matrix shape;
+    int used = 0;
+
+    if (move->kind == BL_MOVE_MATRIX) {
+        used = bl_matrix_parse(text, &shape);
+        move->amount = bl_matrix_pack(shape);
+        return used;
+    }
+    used = sscanf(text, "%lld%n", &amount, &used) == 1 ? used : 0;
+    move->amount = amount;
+    return used;
+}
+
+bool bl_moves_parse(const char *text, bl_move moves[BL_MAX_MOVES], int *n)
+{
+    for (*n = 0; *text != '\0'; ++*n) {
+        char word[16];
+        int used = 0;
+        if (*n == BL_MAX_MOVES || sscanf(text, "%15[a-z] %d %n", word, &moves[*n].axis, &used) != 2 ||
+            !parse_kind(word, &moves[*n].kind))
+            return false;
+        text += used;
+        used = parse_amount(text, &moves[*n]);
+        if (used == 0)
+            return false;
+        text += used;
+        if (*text != '\0' && strncmp(text, ", ", 2) != 0)
+            return false;
+        text += *text == '\0' ? 0 : 2;
+    }
+    return true;
 }

@@ -143,12 +143,25 @@ bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key)
     pthread_mutex_lock(&plans->lock);
     e = find(plans, key);
     if (e != NULL && e->plan != NULL) {
-        found = bl_plan_retain(e->plan);
+        found = bl_plan_current(e->plan);
         unlink_use(plans, e);
         link_newest(plans, e);
     }
     pthread_mutex_unlock(&plans->lock);
     return found;
+}
+
+size_t bl_plans_list(bl_plans *plans, size_t most, bl_plan **out)
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&plans->lock);
+    for (entry *e = plans->newest; e != NULL && n < most; e = e->older) {
+        if (e->plan != NULL)
+            out[n++] = bl_plan_retain(e->plan);
+    }
+    pthread_mutex_unlock(&plans->lock);
+    return n;
 }
 
 static entry *insert(bl_plans *plans, const bl_wire_key *key, bl_device *dev)
@@ -193,7 +206,7 @@ static bl_status wait_for(bl_plans *plans, entry *e, bl_plan **out, bl_err *err)
         if (err != NULL)
             *err = e->err;
     } else {
-        *out = bl_plan_retain(e->plan);
+        *out = bl_plan_current(e->plan);
     }
     e->waiting--;
     if (e->dropped && e->waiting == 0)
@@ -281,6 +294,11 @@ void bl_plan_release(bl_plan *plan)
 {
     if (plan != NULL && atomic_fetch_sub(&plan->refs, 1) == 1)
         plan_destroy(plan);
+}
+
+const bl_plan_options *bl_plan_get_options(const bl_plan *plan)
+{
+    return &plan->options;
 }
 
 const bl_plan_info *bl_plan_get_info(const bl_plan *plan)

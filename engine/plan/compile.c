@@ -499,15 +499,34 @@ static bl_status check_grids(const compile *c)
     return BL_OK;
 }
 
+/* Rough device time of a launch. */
+static double seconds_of(const bl_device_info *info, int64_t ops, int64_t bytes)
+{
+    double rate = 1e8, bandwidth = 1e9; /* the interpreter */
+    if (info->dialect != BL_DIALECT_LINEAR && info->type == BL_DEVICE_CPU) {
+        rate = 1e10 * info->units;
+        bandwidth = 5e9 * info->units;
+    } else if (info->dialect != BL_DIALECT_LINEAR) {
+        rate = 1e12;
+        bandwidth = 2e11;
+    }
+    return (double)ops / rate + (double)bytes / bandwidth;
+}
+
 /* What one launch of each kernel costs. */
 static bl_status estimate(compile *c)
 {
     const bl_graph *graph = c->plan->graph;
+    int64_t *most = bl_arena_array(c->arena, (size_t)graph->nvars + 1, sizeof *most);
 
+    if (most == NULL)
+        return bl_arena_status(c->arena, c->err);
+    for (int i = 0; i < graph->nvars; i++)
+        most[i] = graph->vars[i].hi;
     for (int i = 0; i < c->nmade; i++) {
         made *m = &c->made[i];
-        plan_cost cost;
-        BL_TRY(plan_estimate(c->arena, m->lowered, graph->nvars, graph->vars, &cost, c->err));
+        bl_cost cost;
+        BL_TRY(bl_cost_count(c->arena, m->lowered, graph->nvars, most, &cost, c->err));
         m->ops = cost.ops;
         for (int k = 0; k < m->nparams; k++) {
             int64_t whole = slot_elements(c, m->slot[k]) * (int64_t)bl_dtype_bytes(c->places[m->slot[k]].dtype);
@@ -549,7 +568,7 @@ static bl_status make_launches(compile *c)
             plan->info.ops = INT64_MAX;
         if (!bl_i64_add(plan->info.bytes, s->bytes, &plan->info.bytes))
             plan->info.bytes = INT64_MAX;
-        plan->info.estimate_s += plan_seconds(&c->dev->info, s->ops, s->bytes);
+        plan->info.estimate_s += seconds_of(&c->dev->info, s->ops, s->bytes);
     }
     return BL_OK;
 }
@@ -559,6 +578,7 @@ static bl_status make_parts(compile *c)
     bl_plan *plan = c->plan;
     double seconds = 0;
 
+    BL_TRY(plan_census_init(&plan->census, c->nmade, plan->nsteps, c->err));
     plan->parts = bl_arena_array(c->arena, (size_t)plan->nsteps + 1, sizeof *plan->parts);
     BL_TRY(bl_arena_status(c->arena, c->err));
     for (int i = 0; i < plan->nsteps; i++) {
@@ -570,7 +590,7 @@ static bl_status make_parts(compile *c)
             seconds = 0;
         }
         last->count++;
-        seconds += plan_seconds(&c->dev->info, s->ops, s->bytes);
+        seconds += seconds_of(&c->dev->info, s->ops, s->bytes);
     }
     return BL_OK;
 }
@@ -625,43 +645,6 @@ static bl_status fill_info(compile *c)
     return BL_OK;
 }
 
-static bl_matrix matrix_of(const bl_matrix_unit *unit)
-{
-    static const uint8_t dtype[] = {[BL_UNIT_F16] = BL_F16, [BL_UNIT_BF16] = BL_BF16, [BL_UNIT_I8] = BL_I8, [BL_UNIT_U8] = BL_U8};
-    bool whole = unit->dtype == BL_UNIT_I8 || unit->dtype == BL_UNIT_U8;
-    uint8_t all = 1 << BL_MATRIX_A_ROWS | 1 << BL_MATRIX_A_COLUMNS | 1 << BL_MATRIX_B_ROWS | 1 << BL_MATRIX_B_COLUMNS;
-
-    return (bl_matrix){.m = unit->m,
-                       .n = unit->n,
-                       .k = unit->k,
-                       .scope = unit->scope,
-                       .group = unit->group,
-                       .layouts = unit->group > 1 ? 1 << BL_MATRIX_A_ROWS | 1 << BL_MATRIX_B_GROUPS : all,
-                       .from = dtype[unit->dtype],
-                       .to = whole ? BL_I32 : BL_F32};
-}
-
-static bl_target target_of(const bl_device_info *info)
-{
-    bl_target target = {.groups = info->subgroup > 1,
-                        .cpu = info->type == BL_DEVICE_CPU,
-                        .units = info->units == 0 ? 1 : info->units,
-                        .vector_bits = info->vector_bits,
-                        .max_lanes = info->max_lanes,
-                        .registers = info->registers,
-                        .cache_bytes = info->cache_bytes == 0 ? 512 * 1024 : info->cache_bytes,
-                        .subgroup = info->subgroup,
-                        .max_local = info->max_local,
-                        .local_bytes = info->local_bytes,
-                        .max_params = BL_MAX_BINDINGS};
-
-    for (uint32_t i = 0; i < info->nmatrix && i < sizeof target.matrix / sizeof target.matrix[0]; i++) {
-        target.matrix[target.nmatrix++] = matrix_of(&info->matrix[i]);
-        target.fragments = info->matrix[i].kind == BL_UNIT_AMX ? 8 : target.fragments;
-    }
-    return target;
-}
-
 /* Everything that needs no driver: its time is info.engine_ms. */
 static bl_status compile_to_source(compile *c)
 {
@@ -713,6 +696,8 @@ static bl_status compile_all(compile *c)
                        c->plan->info.kernels, c->plan->info.helpers, bl_clock_ms(start, source_done),
                        bl_clock_ms(source_done, bl_clock_ns()), c->plan->scratch_bytes);
     BL_TRY(fill_info(c));
+    c->plan->wire = bl_wire_copy(c->arena, c->wire);
+    BL_TRY(bl_arena_status(c->arena, c->err));
     c->plan->info.engine_ms = bl_clock_ms(start, source_done);
     c->plan->info.compile_ms = bl_clock_ms(start, bl_clock_ns());
     return bl_ir_status(c->ir, c->err);
@@ -720,7 +705,7 @@ static bl_status compile_all(compile *c)
 
 bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_options *options, bl_plan **out, bl_err *err)
 {
-    compile c = {.wire = wire, .options = options, .dev = dev, .target = target_of(&dev->info), .err = err};
+    compile c = {.wire = wire, .options = options, .dev = dev, .target = plan_target(&dev->info, options->matrix), .err = err};
     bl_status st = BL_OK;
 
     *out = NULL;
@@ -728,7 +713,9 @@ bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_
     if (c.plan == NULL)
         return bl_fail(err, BL_ENOMEM, "plan");
     atomic_init(&c.plan->refs, 1);
+    pthread_mutex_init(&c.plan->lock, NULL);
     c.plan->dev = dev;
+    c.plan->options = *options;
     st = compile_all(&c);
     for (int i = 0; i < c.nmade; i++)
         bl_text_fini(&c.made[i].source);
@@ -737,6 +724,11 @@ bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_
     else
         plan_destroy(c.plan);
     return st;
+}
+
+bl_status bl_plan_remake(const bl_plan *plan, const bl_plan_options *options, bl_plan **out, bl_err *err)
+{
+    return plan_compile(plan->wire, plan->dev, options, out, err);
 }
 
 size_t plan_host_bytes(const bl_plan *plan)
@@ -770,6 +762,9 @@ void plan_destroy(bl_plan *plan)
             bl_kernel_destroy(plan->kernels[i]);
     }
     plan_unbind_scratch(plan);
+    plan_census_fini(&plan->census);
+    bl_plan_release(plan->better);
+    pthread_mutex_destroy(&plan->lock);
     free(plan->kernels);
     free(plan->slots);
     free(plan->vars);

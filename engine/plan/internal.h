@@ -3,7 +3,7 @@
 #define BL_PLAN_INTERNAL_H
 
 #include "engine/base/fault.h"
-#include "engine/lower/lower.h"
+#include "engine/lower/cost.h"
 #include "engine/opt/heuristic.h"
 #include "engine/plan/plan.h"
 
@@ -26,11 +26,28 @@ typedef struct part {
     bl_recording *recording;
 } part;
 
+enum { PLAN_RECENT = 15 }; /* timed steps that a median is taken of */
+
+/* What a plan's steps take in service.  Written by the worker thread; the atomics are read by any. */
+typedef struct plan_census {
+    atomic_ullong steps;
+    atomic_uint samples;
+    atomic_ullong recent_ns[PLAN_RECENT]; /* of the last timed steps, all launches together */
+    atomic_ullong *kernel_ns;             /* sums over all timed steps */
+    int64_t next_ns;                      /* when a step is timed again */
+    uint64_t *launch_ns;                  /* of the step at hand */
+} plan_census;
+
 struct bl_plan {
     atomic_int refs;
     bl_plan_info info;
     bl_graph *graph; /* owns the arena in which all that is const here lives */
     bl_device *dev;
+    const bl_wire_graph *wire; /* what it was made of, to make it again */
+    bl_plan_options options;
+    pthread_mutex_t lock;
+    bl_plan *better; /* retained; under the lock */
+    plan_census census;
     int nsteps;
     step *steps;
     uint32_t (*groups)[3]; /* of each launch */
@@ -59,13 +76,13 @@ BL_NODISCARD bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, c
 void plan_destroy(bl_plan *plan);
 size_t plan_host_bytes(const bl_plan *plan); /* roughly, with what a driver keeps for a launch */
 void plan_unbind_scratch(bl_plan *plan);
-/* estimate.c */
-/* What a launch does at the largest sizes: arithmetic on values, and bytes loaded from or stored to each of its buffers. */
-typedef struct plan_cost {
-    int64_t ops, moved[BL_LINEAR_MAX_BUFFERS];
-} plan_cost;
-BL_NODISCARD bl_status plan_estimate(bl_arena *arena, const bl_lowered *lowered, int nvars, const bl_wire_var *vars,
-                                     plan_cost *cost, bl_err *err);
-double plan_seconds(const bl_device_info *info, int64_t ops, int64_t bytes);
+/* service.c */
+BL_NODISCARD bl_status plan_census_init(plan_census *census, int nkernels, int nsteps, bl_err *err);
+void plan_census_fini(plan_census *census);
+/* Where the next step's launches write their times, if one is due to be timed; else NULL. */
+uint64_t *plan_census_begin(bl_plan *plan);
+void plan_census_end(bl_plan *plan, const uint64_t *launch_ns);
+/* target.c */
+bl_target plan_target(const bl_device_info *info, bl_matrix_use use);
 
 #endif

@@ -261,20 +261,24 @@ static bl_status take_sub(parser *p, bl_inst *in)
 /* The layout of a FRAGMENT_LOAD, and the shape. */
 static bl_status take_shape(parser *p, bl_inst *in)
 {
-    uint8_t bytes[8];
-    uint32_t n = 0;
+    char text[64] = "";
+    size_t len = 0;
+    bl_matrix shape = {0};
+    uint32_t layout = 0;
 
-    if (in->op == BL_OP_FRAGMENT_LOAD) {
-        BL_TRY(take_u32(p, " layout=", UINT8_MAX, &n));
-        in->sub = (uint8_t)n;
-    }
-    for (int i = 0; i < 8; i++) {
-        BL_TRY(take_u32(p, i == 0 ? " shape=" : ",", UINT8_MAX, &n));
-        bytes[i] = (uint8_t)n;
-    }
-    in->arg = bl_matrix_pack((bl_matrix){bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]});
+    if (in->op == BL_OP_FRAGMENT_LOAD)
+        BL_TRY(take_u32(p, " layout=", UINT8_MAX, &layout));
+    in->sub = (uint8_t)layout;
+    BL_TRY(expect(p, " shape="));
+    while (len + 1 < sizeof text && p->at + len < p->end && p->at[len] != '\n')
+        len++;
+    memcpy(text, p->at, len);
+    if (bl_matrix_parse(text, &shape) != (int)len)
+        return bad(p, "expected the shape of a matrix unit");
+    p->at += len;
+    in->arg = bl_matrix_pack(shape);
     if (in->op == BL_OP_MATRIX_ADD || in->op == BL_OP_FRAGMENT_STORE)
-        in->dtype = bytes[7];
+        in->dtype = shape.to;
     return BL_OK;
 }
 

@@ -46,11 +46,11 @@ static const char *const whole[] = {
                 LINE(10, "idiv int32 %0 %0"),
     "linear matrix buffers=float16,float16,float32 writes=4 scalars=0 local=8,1,1 localbytes=256\n" LINE(
         0, "buffer float16 arg=0") LINE(1, "buffer float16 arg=1") LINE(2, "const int32 0") LINE(3, "const int32 8")
-        LINE(4, "loop int32 %3") LINE(5, "fragment float32 shape=8,8,8,8,1,15,11,13")
-            LINE(6, "fragment_load float16 %0 %2 %3 layout=0 shape=8,8,8,8,1,15,11,13")
-                LINE(7, "fragment_load float16 %1 %4 %3 layout=3 shape=8,8,8,8,1,15,11,13")
-                    LINE(8, "matrix_add %5 %6 %7 shape=8,8,8,8,1,15,11,13") LINE(9, "buffer float32 sub=local arg=64")
-                        LINE(10, "fragment_store %9 %2 %5 shape=8,8,8,8,1,15,11,13") LINE(11, "barrier")
+        LINE(4, "loop int32 %3") LINE(5, "fragment float32 shape=8x8x8 8,1,15 float16 float32")
+            LINE(6, "fragment_load float16 %0 %2 %3 layout=0 shape=8x8x8 8,1,15 float16 float32")
+                LINE(7, "fragment_load float16 %1 %4 %3 layout=3 shape=8x8x8 8,1,15 float16 float32")
+                    LINE(8, "matrix_add %5 %6 %7 shape=8x8x8 8,1,15 float16 float32") LINE(9, "buffer float32 sub=local arg=64")
+                        LINE(10, "fragment_store %9 %2 %5 shape=8x8x8 8,1,15 float16 float32") LINE(11, "barrier")
                             LINE(12, "load float32 %9 %4") LINE(13, "buffer float32 arg=2") LINE(14, "store %13 %4 %12")
                                 LINE(15, "end"),
     "linear consts buffers= writes=0 scalars=0 local=1,1,1 localbytes=0\n" LINE(0, "const float32 0.10000000149011612")
@@ -113,7 +113,7 @@ static void fields(void **state)
 #define PRE                                                                                                                      \
     HEAD LINE(0, "buffer float32 arg=0") LINE(1, "buffer int32 arg=1") LINE(2, "const int32 3") LINE(3, "const float32 1")       \
         LINE(4, "lane int32x4") LINE(5, "store %0 %2 %3") LINE(6, "const bool 1") LINE(7, "stack float32x2 %3 %3")
-#define UNIT "8,8,8,8,1,15,11,13"
+#define UNIT "8x8x8 8,1,15 float16 float32"
 #define MATRIX                                                                                                                   \
     "linear k buffers=float16 writes=0 scalars=0 local=8,1,1 localbytes=256\n" LINE(0, "buffer float16 arg=0")                   \
         LINE(1, "fragment float32 shape=" UNIT) LINE(2, "const int32 8") LINE(3, "local_id int32 arg=0")                         \
@@ -229,9 +229,9 @@ static const struct {
     {PRE LINE(8, "acc float32 %3") LINE(9, "set %8 %2"), "the variable and its value"},
     {PRE LINE(8, "acc float32 %3") LINE(9, "set %8 %7"), "the variable and its value"},
     {PRE LINE(8, "barrier int32"), "more fields"},
-    {MATRIX LINE(7, "fragment float32 shape=8,8,8,4,1,15,11,13"), "8 work-items share a fragment of 4"},
+    {MATRIX LINE(7, "fragment float32 shape=8x8x8 4,1,15 float16 float32"), "8 work-items share a fragment of 4"},
     {MATRIX LINE(7, "fragment float32 shape=8,8,8,8,3,15,12,13"), "no shape of a matrix unit"},
-    {MATRIX LINE(7, "fragment float32 shape=0,8,8,8,1,15,11,13"), "no shape of a matrix unit"},
+    {MATRIX LINE(7, "fragment float32 shape=0x8x8 8,1,15 float16 float32"), "no shape of a matrix unit"},
     {MATRIX LINE(7, "fragment float16 shape=" UNIT), "float16 is not the unit's"},
     {MATRIX LINE(7, "fragment_load float16 %0 %2 %2 layout=4 shape=" UNIT), "layout 4 is none of the unit's"},
     {MATRIX LINE(7, "fragment_load float16 %6 %2 %2 layout=0 shape=" UNIT), "loaded from a buffer of its dtype"},

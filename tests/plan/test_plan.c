@@ -516,6 +516,87 @@ static void test_named_dimensions(void **state)
     close_bench(&b);
 }
 
+/* ---- in service */
+
+/* Every kernel's time is known after the second run; the first is not looked at. */
+static void test_times_in_service(void **state)
+{
+    bench b = open_bench(4);
+    document d;
+    job j;
+    bl_err err = {0};
+    bl_kernel_use use[MOST_TENSORS];
+
+    (void)state;
+    open_counter(&b, &d, &j);
+    for (unsigned i = 0; i < 2; i++) {
+        bl_plan_service service;
+        double sum = 0;
+        int n = 0;
+        j.run.steps = 3;
+        assert_int_equal(bl_plan_run(&j.run, &err), BL_OK);
+        drop_outputs(&j);
+        service = bl_plan_get_service(j.run.plan);
+        assert_int_equal(service.steps, 3 * (i + 1));
+        assert_int_equal(service.samples, i);
+        n = bl_plan_list_kernels(j.run.plan, MOST_TENSORS, use);
+        assert_int_equal(n, bl_plan_get_info(j.run.plan)->kernels);
+        for (int k = 0; k < n; k++) {
+            assert_true((use[k].seconds > 0) == (i > 0));
+            assert_int_equal(use[k].launches, 1);
+            sum += use[k].seconds;
+        }
+        assert_true(i == 0 || (sum > service.step_seconds * 0.999 && sum < service.step_seconds * 1.001));
+    }
+    close_job(&j);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
+static void expect_current(bl_plan *plan, const bl_plan *want)
+{
+    bl_plan *current = bl_plan_current(plan);
+    assert_ptr_equal(current, want);
+    bl_plan_release(current);
+}
+
+/* A better plan is what the cache and every holder of an older one gives, until it is taken back. */
+static void test_superseded(void **state)
+{
+    bench b = open_bench(4);
+    document d = open_document(products);
+    bl_plan *first = NULL, *second = NULL, *third = NULL, *again = NULL;
+    bl_err err = {0};
+    bool hit = false;
+
+    (void)state;
+    assert_int_equal(get(&b, &d, &first, &hit, &err), BL_OK);
+    assert_int_equal(bl_plan_remake(first, bl_plan_get_options(first), &second, &err), BL_OK);
+    assert_int_equal(bl_plan_remake(second, bl_plan_get_options(first), &third, &err), BL_OK);
+    assert_int_equal(bl_plan_get_info(third)->kernels, bl_plan_get_info(first)->kernels);
+    expect_current(first, first);
+    bl_plan_supersede(first, second);
+    expect_current(first, second);
+    again = bl_plans_lookup(b.plans, &d.key);
+    assert_ptr_equal(again, second);
+    bl_plan_release(again);
+    bl_plan_supersede(first, third);
+    expect_current(second, third);
+    expect_current(first, third);
+    bl_plan_supersede(first, NULL);
+    expect_current(third, first);
+    expect_current(second, first);
+    expect_current(first, first);
+    assert_int_equal(bl_plans_list(b.plans, 1, &again), 1);
+    assert_ptr_equal(again, first);
+    bl_plan_release(again);
+    bl_plan_release(third);
+    bl_plan_release(second);
+    bl_plan_release(first);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
 /* ---- faults: the n-th allocation or device call fails, for every n until all of it passes */
 
 static bool is_resource(bl_status st)
@@ -648,6 +729,8 @@ int main(void)
         cmocka_unit_test(test_collect_and_stop),
         cmocka_unit_test(test_cancelled_and_late),
         cmocka_unit_test(test_named_dimensions),
+        cmocka_unit_test(test_times_in_service),
+        cmocka_unit_test(test_superseded),
         {"faults of compiling: allocations", test_faults_of_compiling, NULL, NULL, (void *)(intptr_t)BL_FAULT_ALLOC},
         {"faults of compiling: the device", test_faults_of_compiling, NULL, NULL, (void *)(intptr_t)BL_FAULT_DEVICE},
         {"faults of running: allocations", test_faults_of_running, NULL, NULL, (void *)(intptr_t)BL_FAULT_ALLOC},
