@@ -219,7 +219,7 @@ const bl_node *bl_matrix_operand(bl_ir *ir, bl_matrix matrix, const bl_node *loa
     least = least * bytes > ROW_BYTES ? ROW_BYTES / bytes : least;
     src[1] = at_zero(ir, load->src[1], across, depth);
     src[2] = bl_index(ir, extent == 1 ? matrix.k : stride);
-    if ((extent > 1 && stride < 1) || !starts_even(src[1], extent > 1 ? stride : 0, extent > 1 ? least : 1))
+    if ((extent > 1 && stride < 1) || !starts_even(src[1], extent > 1 ? stride : 0, least))
         return NULL;
     proto.sub = (uint8_t)layout;
     proto.src = src;

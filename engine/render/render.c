@@ -364,6 +364,8 @@ static bl_status walk_all(walk *w, const bl_device_info *info, bl_err *err)
 
     if (first != NULL && unit_of(info, first->arg) == NULL)
         return bl_fail(err, BL_EUNSUPPORTED, "%s has no matrix unit of the shape", info->id);
+    if (first != NULL && !unit_has_registers(unit_of(info, first->arg), w->linear))
+        return bl_fail(err, BL_EUNSUPPORTED, "%s has not as many matrix registers as kernel %s wants", info->id, w->linear->name);
     w->info = info;
     w->text = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->text);
     w->is_acc = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->is_acc);

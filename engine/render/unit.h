@@ -29,6 +29,8 @@ static inline int64_t unit_stride(const unit_inst *u)
     return u->linear->inst[unit_operand(u, 2)].arg;
 }
 
+/* Has the unit registers for all fragments that the kernel holds at once?  True where a compiler sees to that. */
+bool unit_has_registers(const bl_matrix_unit *unit, const bl_linear *linear);
 /* What stands before the kernel: extensions, types and functions of |unit|. */
 void unit_glsl_prelude(const bl_matrix_unit *unit, bl_text *out);
 void unit_opencl_prelude(const bl_matrix_unit *unit, bl_text *out);

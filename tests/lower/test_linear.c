@@ -230,7 +230,7 @@ static const struct {
     {PRE LINE(8, "acc float32 %3") LINE(9, "set %8 %7"), "the variable and its value"},
     {PRE LINE(8, "barrier int32"), "more fields"},
     {MATRIX LINE(7, "fragment float32 shape=8x8x8 4,1,15 float16 float32"), "8 work-items share a fragment of 4"},
-    {MATRIX LINE(7, "fragment float32 shape=8,8,8,8,3,15,12,13"), "no shape of a matrix unit"},
+    {MATRIX LINE(7, "fragment float32 shape=8x8x8 8,3,15 float16 float32"), "no shape of a matrix unit"},
     {MATRIX LINE(7, "fragment float32 shape=0x8x8 8,1,15 float16 float32"), "no shape of a matrix unit"},
     {MATRIX LINE(7, "fragment float16 shape=" UNIT), "float16 is not the unit's"},
     {MATRIX LINE(7, "fragment_load float16 %0 %2 %2 layout=4 shape=" UNIT), "layout 4 is none of the unit's"},
