@@ -11,11 +11,11 @@
 #include <string.h>
 
 enum {
-    CHUNK = 1 << 20,     /* bytes of a buffer that are written or read at once */
-    PATTERN = 131071,    /* elements after which random numbers repeat: a prime, so that no row or tile repeats with them */
-    LEAST_ROUNDS = 3,    /* a minimum of fewer runs tells little ... */
-    MOST_ROUNDS = 30,    /* ... and of more, little more */
-    RESULT_BYTE = 0x55   /* what integer results hold before a run, so that what is not written is seen */
+    CHUNK = 1 << 20,   /* bytes of a buffer that are written or read at once */
+    PATTERN = 131071,  /* elements after which random numbers repeat: a prime, so that no row or tile repeats with them */
+    LEAST_ROUNDS = 3,  /* a minimum of fewer runs tells little ... */
+    MOST_ROUNDS = 30,  /* ... and of more, little more */
+    RESULT_BYTE = 0x55 /* what integer results hold before a run, so that what is not written is seen */
 };
 #define ENOUGH_SECONDS 0.25 /* of one batch's rounds, once each has its least */
 #define HOPELESS       2.0  /* so many times the best time: not run again */
@@ -117,7 +117,10 @@ static void draw(bl_trial_fill fill, uint64_t seed, uint8_t *pattern)
         memcpy(&bits, &single, sizeof bits);
         if (fill == BL_TRIAL_BF16)
             half = (uint16_t)(bits >> 16);
-        memcpy(pattern + i * size, fill == BL_TRIAL_F32 ? (const void *)&single : fill == BL_TRIAL_F64 ? (void *)&number : &half,
+        memcpy(pattern + i * size,
+               fill == BL_TRIAL_F32   ? (const void *)&single
+               : fill == BL_TRIAL_F64 ? (void *)&number
+                                      : &half,
                size);
     }
 }
@@ -233,8 +236,7 @@ static bl_status run_once(bench *b, int which, uint64_t *ns, bl_err *err)
     uint64_t each[BL_TRIAL_LAUNCHES] = {0};
     uint32_t groups[BL_TRIAL_LAUNCHES][3];
     int32_t vars[BL_TRIAL_LAUNCHES * BL_MAX_SCALARS] = {0};
-    bl_submission submission = {
-        .slots = b->buffer, .vars = vars, .groups = (const uint32_t(*)[3])groups, .nanoseconds = each};
+    bl_submission submission = {.slots = b->buffer, .vars = vars, .groups = (const uint32_t(*)[3])groups, .nanoseconds = each};
     int nvars = 0;
 
     for (int i = 0; i < trial->nlaunches; i++) {

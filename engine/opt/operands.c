@@ -1,39 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* Operands of a nest: its LOADs, in the order in which a walk from the stores meets them.  Ids would do within one graph, but
- * they depend on what else it has, and lists of moves are kept for any graph that has the same nest. */
+/* Operands of a nest: its LOADs in the order of the parameters that they read, and of their hashes where they read one.  Neither
+ * depends on what else a graph has, as ids do: lists of moves are kept for every graph that has the same nest. */
 #include "engine/opt/internal.h"
 
-/* A node that is walked, and which of its sources comes next. */
-typedef struct visit {
-    const bl_node *node;
-    uint32_t next;
-} visit;
+static bool comes_before(const bl_node *a, const bl_node *b)
+{
+    if (a->src[0]->arg != b->src[0]->arg)
+        return a->src[0]->arg < b->src[0]->arg;
+    return a->hash < b->hash;
+}
 
 int bl_tune_operands(bl_tune *tune, int most, const bl_node **load)
 {
-    bl_arena *arena = bl_ir_arena(tune->ir);
-    size_t reachable = bl_reach(tune->ir, 1, &tune->sink, false).count, depth = 0;
-    visit *stack = bl_arena_array(arena, reachable + 1, sizeof *stack);
-    bl_ptrmap seen;
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
     int n = 0;
 
-    if (stack == NULL)
-        return 0;
-    bl_ptrmap_init(&seen, arena);
-    stack[depth++] = (visit){tune->sink, 0};
-    while (depth > 0 && n < most) {
-        visit *top = &stack[depth - 1];
-        if (top->next < top->node->nsrc) {
-            const bl_node *source = top->node->src[top->next++];
-            if (!bl_ptrmap_has(&seen, source) && depth <= reachable) {
-                bl_ptrmap_put(&seen, source, tune);
-                stack[depth++] = (visit){source, 0};
-            }
+    for (size_t i = 0; i < below.count && n < most; i++) {
+        int at = n;
+        if (below.at[i]->op != BL_OP_LOAD)
             continue;
-        }
-        if (top->node->op == BL_OP_LOAD)
-            load[n++] = top->node;
-        depth--;
+        for (; at > 0 && comes_before(below.at[i], load[at - 1]); at--)
+            load[at] = load[at - 1];
+        load[at] = below.at[i];
+        n++;
     }
     return n;
 }

@@ -7,6 +7,7 @@
 #include "engine/front/front.h"
 #include "engine/opt/heuristic.h"
 #include "engine/search/peaks.h"
+#include "engine/search/tuner.h"
 
 typedef struct bl_plan bl_plan;
 typedef struct bl_plans bl_plans; /* the cache */
@@ -19,6 +20,12 @@ typedef struct bl_plan_options {
     size_t max_compile_bytes;
     double max_compile_seconds; /* of the engine's own part; 0: no limit */
     bool program;               /* see bl_front_options */
+    bool hot;                   /* it runs over and over: compiling it may take longer than a first answer should */
+    const bl_tuner *tuner;      /* what is known of kernels, and what searches them; NULL: the heuristic's moves for all */
+    int beam;                   /* width with which nests are searched that were not yet; 0: none is */
+    const atomic_bool *cancel;  /* ends searches: the plan is then made with what is known; may be NULL */
+    void (*progress)(void *arg, const bl_search_report *report); /* of each search; may be NULL */
+    void *progress_arg;
 } bl_plan_options;
 
 /* A tensor that goes in or out.  |dim| are sizes, or, where var[i] >= 0... evaluated by bl_plan_sizes. */
@@ -51,11 +58,14 @@ typedef struct bl_plan_info {
  */
 bl_plans *bl_plans_create(size_t max_plans, size_t max_bytes);
 void bl_plans_destroy(bl_plans *plans);
-/* A hit at once: *out retained, or NULL.  Never blocks on a compile. */
-bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key);
+/* A hit at once: *out retained, or NULL.  Never blocks on a compile.  A plan whose kernels were searched less widely than |beam|
+ * is no hit. */
+bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key, int beam);
 /* Up to |most| plans that are there, each retained, the last used first; how many. */
 size_t bl_plans_list(bl_plans *plans, size_t most, bl_plan **out);
-/* Hit, or compile (blocking; for a compile thread).  *hit tells which; a wait for somebody else's compile is a hit. */
+/* Hit, or compile (blocking; for a compile thread).  *hit tells which; a wait for somebody else's compile is a hit.  Where the
+ * plan at hand was searched less widely than options->beam, its kernels are, and what comes of it supersedes it; until then who
+ * asks for less gets the one at hand. */
 BL_NODISCARD bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_graph *graph, bl_device *dev,
                                     const bl_plan_options *options, bl_plan **out, bool *hit, bl_err *err);
 void bl_plans_forget_device(bl_plans *plans, bl_device *dev); /* after a device was reopened */
@@ -78,6 +88,7 @@ typedef struct bl_kernel_use {
     const char *name, *moves; /* in the plan's memory */
     bool helper;
     int number;         /* in the plan */
+    int kernels;        /* of the scheduler, helpers included, that it does: several where they were joined */
     int launches;       /* in a step */
     int64_t ops, bytes; /* of a launch, at the largest sizes */
     double seconds;     /* device time of all launches of a step: the mean of the samples, 0 without any */

@@ -84,6 +84,7 @@ int bl_plan_list_kernels(const bl_plan *plan, int most, bl_kernel_use *out)
             use->name = s->name;
             use->moves = s->moves;
             use->helper = s->helper;
+            use->kernels = s->kernels + s->helpers;
             use->ops = s->ops;
             use->bytes = s->bytes;
         }

@@ -228,7 +228,6 @@ class Programs(ServerTest):
         for _ in range(2):  # the first run of a plan is never timed
             self.steps("prof", 2)
         rows = profile()
-        self.assertEqual(self.call("GET", f"{P}/prof").json["entries"]["main"]["kernels"], len(rows))
         self.assertGreater(rows[0]["us"], 0)
         self.assertEqual(1, rows[0]["launches"])
         self.assertFalse(rows[0]["helper"])
