@@ -54,7 +54,7 @@ static void mma_prelude(const bl_matrix_unit *unit, bl_text *out)
     bl_text_puts(out, mma_loads);
     bl_text_printf(
         out,
-        "#ifndef mma_add\ninline MMA_C4 mma_add(MMA_C4 c, uint4 a, uint2 b) {\n"
+        "#ifndef UNIT_EMULATED\ninline MMA_C4 mma_add(MMA_C4 c, uint4 a, uint2 b) {\n"
         "  asm volatile(\"mma.sync.aligned.m%un%uk%u.row.col.%s.%s.%s.%s {%%0,%%1,%%2,%%3}, {%%4,%%5,%%6,%%7}, {%%8,%%9}, "
         "{%%0,%%1,%%2,%%3};\"\n    : \"%s\"(c.x), \"%s\"(c.y), \"%s\"(c.z), \"%s\"(c.w) : \"r\"(a.x), \"r\"(a.y), "
         "\"r\"(a.z), \"r\"(a.w), \"r\"(b.x), \"r\"(b.y));\n  return c; }\n#endif\n",
@@ -139,21 +139,21 @@ bool unit_has_registers(const bl_matrix_unit *unit, const bl_linear *linear)
     return true;
 }
 
-static void amx_prelude(const bl_matrix_unit *unit, bl_text *out)
+static void amx_prelude(bl_text *out)
 {
-    (void)unit; /* all fill their tiles: 16 rows of 64 bytes */
     bl_text_printf(out,
-                   "inline void amx_configure(void) { uchar c[64] __attribute__((aligned(64)));\n"
+                   "#ifndef UNIT_EMULATED\ninline void amx_configure(void) { uchar c[64] __attribute__((aligned(64)));\n"
                    "  for (int i = 0; i < 64; i++) c[i] = 0;\n  c[0] = 1; /* palette */\n"
                    "  for (int i = 0; i < %d; i++) { c[16 + 2 * i] = %d; c[48 + i] = %d; } /* bytes of a row, rows */\n"
                    "  __asm__ volatile(\"ldtilecfg %%0\" :: \"m\"(c)); }\n",
                    TILES, TILE_BYTES, TILE_ROWS);
-    bl_text_puts(out, "#define AMX_ZERO(t) __asm__ volatile(\"tilezero %%tmm\" #t ::)\n"
+    bl_text_puts(out, "#define AMX_RELEASE() __asm__ volatile(\"tilerelease\" ::)\n"
+                      "#define AMX_ZERO(t) __asm__ volatile(\"tilezero %%tmm\" #t ::)\n"
                       "#define AMX_LOAD(t, p, bytes) __asm__ volatile(\"tileloadd (%0,%1,1), %%tmm\" #t :: \"r\"((ulong)(p)), "
                       "\"r\"((ulong)(bytes)) : \"memory\")\n"
                       "#define AMX_ADD(name, c, a, b) __asm__ volatile(#name \" %%tmm\" #b \", %%tmm\" #a \", %%tmm\" #c ::)\n"
                       "#define AMX_STORE(t, p) __asm__ volatile(\"tilestored %%tmm\" #t \", (%0,%1,1)\" :: \"r\"((ulong)(p)), "
-                      "\"r\"(64ul) : \"memory\")\n");
+                      "\"r\"(64ul) : \"memory\")\n#endif\n");
 }
 
 /* Does an instruction of the kind stand before this one (way -1) or after it (1), with none of |end| between? */
@@ -189,7 +189,7 @@ static const char *amx(bl_arena *arena, const unit_inst *u)
                    tile_of(l, unit_operand(u, 1)), tile_of(l, unit_operand(u, 2)));
     default:
         return SAY(arena, "AMX_STORE(%u, %s + %s);%s", tile_of(l, unit_operand(u, 2)), u->buffer, u->index,
-                   is_edge(u, 1, BL_OP_FRAGMENT) ? " __asm__ volatile(\"tilerelease\" ::);" : "");
+                   is_edge(u, 1, BL_OP_FRAGMENT) ? " AMX_RELEASE();" : "");
     }
 }
 
@@ -197,8 +197,8 @@ static const char *amx(bl_arena *arena, const unit_inst *u)
 
 static void dot_prelude(bl_text *out)
 {
-    bl_text_puts(out, "inline float16 dot_add(float16 c, uint a, uint16 b) {\n"
-                      "  __asm__(\"vdpbf16ps %2, %1, %0\" : \"+v\"(c) : \"v\"(b), \"v\"((uint16)(a))); return c; }\n");
+    bl_text_puts(out, "#ifndef UNIT_EMULATED\ninline float16 dot_add(float16 c, uint a, uint16 b) {\n"
+                      "  __asm__(\"vdpbf16ps %2, %1, %0\" : \"+v\"(c) : \"v\"(b), \"v\"((uint16)(a))); return c; }\n#endif\n");
 }
 
 static const char *dot(bl_arena *arena, const unit_inst *u)
@@ -230,7 +230,7 @@ void unit_opencl_prelude(const bl_matrix_unit *unit, bl_text *out)
         mma_prelude(unit, out);
         return;
     case BL_UNIT_AMX:
-        amx_prelude(unit, out);
+        amx_prelude(out);
         return;
     case BL_UNIT_DOT:
         dot_prelude(out);
