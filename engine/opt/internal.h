@@ -19,6 +19,14 @@ bool tune_binds(const bl_node *reduce, const bl_node *range);
 /* Axis |number| as a whole part, in its place, and an inner part of |kind| that takes |amount| of it. */
 bool tune_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind);
 int tune_count_items(const bl_tune *tune); /* axes that are work-items of a group */
+/* block.c: does a STAGE stand in the loop of |range|?  Would all of them fit if |range| were |amount| of its iterations?  Each
+ * STAGE that does becomes one for all of |range|. */
+bool tune_holds_stage(bl_tune *tune, const bl_node *range);
+bool tune_fits_block(bl_tune *tune, int64_t amount, const bl_node *range);
+void tune_widen_stages(bl_tune *tune, const bl_node *range);
+/* RANGEs of their own for the reductions inside stages, and for those that have an element for each row of a staged nest: the
+ * moves that suit them do not suit the product at its end. */
+void tune_part_reductions(bl_tune *tune);
 /* pack.c */
 /* |group| over 0: of the last two axes of the panel, which are of kind MATRIX, that many of the last side by side. */
 bool tune_pack(bl_tune *tune, int operand, int64_t group);

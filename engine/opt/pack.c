@@ -45,7 +45,7 @@ static int panel_axes(bl_tune *tune, const bl_node *node, const bl_node **range)
 
 bool tune_is_packed(const bl_tune *tune, const bl_node *load)
 {
-    return load->src[0]->arg >= tune->nparams - tune->npacked;
+    return load->src[0]->op == BL_OP_BUFFER && load->src[0]->arg >= tune->nparams - tune->npacked;
 }
 
 /* The helper: a plain nest of one store; its parameters are renumbered from the panel on.  RANGEs in |to| become its loops. */

@@ -31,7 +31,7 @@ static const row rows[] = {
     {"a transpose keeps its loops", 2, "vector 1 16, chunk 1 4, chunk 0 48", "{'inputs': {'x': " F32(64, 48) "}, 'nodes': [{'id': 'y', 'op': 'transpose', 'in': ['x']}], 'outputs': ['y']}"},
     {"a reduction over two axes is one loop", 2, "vector 1 16, chunk 0 8", "{'inputs': {'x': " F32(64, 28, 28) "}, 'nodes': [{'id': 'y', 'op': 'sum', 'in': ['x'], 'attrs': {'axis': [1, 2]}}], 'outputs': ['y']}"},
     {"rows by rows, few of them: partial sums in lanes, no panels", 3, "tile 0 4, tile 2 4, vector 4 16", "{'inputs': {'x': " F32(128, 784) ", 'w': " F32(128, 784) "}, 'nodes': [{'id': 'y', 'op': 'linear', 'in': ['x', 'w']}], 'outputs': ['y']}"},
-    {"rows by rows, many: a panel", 3, "vector 1 16, tile 1 4, tile 0 6, pack 1 0, tile 5 4", "{'inputs': {'x': " F32(1024, 1024) ", 'w': " F32(1024, 1024) "}, 'nodes': [{'id': 'y', 'op': 'linear', 'in': ['x', 'w']}], 'outputs': ['y']}"},
+    {"rows by rows, many: a panel", 3, "vector 1 16, tile 1 4, tile 0 6, pack 0 0, tile 5 4", "{'inputs': {'x': " F32(1024, 1024) ", 'w': " F32(1024, 1024) "}, 'nodes': [{'id': 'y', 'op': 'linear', 'in': ['x', 'w']}], 'outputs': ['y']}"},
     {"rows by columns: lanes along the columns", 3, "vector 1 16, tile 1 4, tile 0 6, tile 5 4", "{'inputs': {'x': " F32(256, 256) ", 'w': " F32(256, 256) "}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'w']}], 'outputs': ['y']}"},
 };
 /* clang-format on */
