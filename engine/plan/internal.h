@@ -32,12 +32,30 @@ enum { PLAN_RECENT = 15 }; /* timed steps that a median is taken of */
 /* What a plan's steps take in service.  Written by the worker thread; the atomics are read by any. */
 typedef struct plan_census {
     atomic_ullong steps;
+    atomic_ullong wall_ns; /* of all steps but the first run's, waits included */
+    atomic_ullong wall_steps;
     atomic_uint samples;
     atomic_ullong recent_ns[PLAN_RECENT]; /* of the last timed steps, all launches together */
     atomic_ullong *kernel_ns;             /* sums over all timed steps */
     int64_t next_ns;                      /* when a step is timed again */
     uint64_t *launch_ns;                  /* of the step at hand */
 } plan_census;
+
+enum { PLAN_MOST_KEPT = 16, PLAN_KEPT_FROM = 4 };
+
+/* A panel that may be kept from one step to the next (keep.c).  Worker thread. */
+typedef struct plan_kept {
+    int step, slot; /* the launch that writes it, and what it writes */
+    size_t bytes;
+    int nfrom;
+    int from[PLAN_KEPT_FROM];              /* slots that it is made of */
+    const bl_buffer *last[PLAN_KEPT_FROM]; /* what was bound to them at the last step, to be compared only */
+    uint64_t version[PLAN_KEPT_FROM];
+    bl_buffer *buffer; /* its own, once it is worth it */
+    bool full;         /* it has the panel of |last| */
+    bl_buffer *scratch;
+    uint32_t groups[3]; /* meanwhile: what else stands in the plan */
+} plan_kept;
 
 struct bl_plan {
     atomic_int refs;
@@ -49,6 +67,8 @@ struct bl_plan {
     pthread_mutex_t lock;
     bl_plan *better; /* retained; under the lock */
     plan_census census;
+    int nkept;
+    plan_kept kept[PLAN_MOST_KEPT];
     int nsteps;
     step *steps;
     uint32_t (*groups)[3]; /* of each launch */
@@ -95,12 +115,21 @@ typedef struct plan_piece {
  * left, members[i] of |pieces| in each, in their order. */
 BL_NODISCARD bl_status plan_join(bl_ir *ir, const bl_target *target, bool hot, int n, const plan_piece *pieces, plan_piece *out,
                                  int *members, int *nout, bl_err *err);
+/* keep.c */
+/* The panel in |slot|, of |bytes|, that launch |i| makes of |from|, is kept if it may be. */
+void plan_keep_add(bl_plan *plan, int i, int slot, size_t bytes, int nfrom, const int *from);
+/* Around the submission of a step whose slots are bound: panels that are there already are not written again. */
+void plan_keep_begin(bl_plan *plan, bl_pool *pool);
+void plan_keep_end(bl_plan *plan, bool good);
+void plan_keep_forget(bl_plan *plan); /* after a run that failed: whatever was written may be half */
+void plan_keep_fini(bl_plan *plan);
 /* service.c */
 BL_NODISCARD bl_status plan_census_init(plan_census *census, int nkernels, int nsteps, bl_err *err);
 void plan_census_fini(plan_census *census);
 /* Where the next step's launches write their times, if one is due to be timed; else NULL. */
 uint64_t *plan_census_begin(bl_plan *plan);
 void plan_census_end(bl_plan *plan, const uint64_t *launch_ns);
+void plan_census_wall(bl_plan *plan, uint64_t steps, int64_t ns); /* a run took so long */
 /* ahead.c */
 /* Have the driver compile those of |sources| that are not in the device's cache on disk, many at once, and in |children| unless
  * that is NULL: bl_kernel_create then finds them there. */
