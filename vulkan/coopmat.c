@@ -337,7 +337,7 @@ static void put_capability(rewriter *r, const uint32_t *at)
 static void put_typed(rewriter *r, const uint32_t *at)
 {
     uint32_t n = words_of(at);
-    const fact *f = n > 2 ? &r->facts[at[2]] : NULL;
+    const fact *f = &r->facts[at[2]];
 
     put(r, at[0]);
     put(r, type_for(r, at[1], f->use));

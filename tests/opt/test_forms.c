@@ -82,7 +82,7 @@ static void test_units(void **state)
                                                               "'outputs': ['y']}"
     static const bl_matrix warp = {16, 16, 16, 32, 1, 15, BL_F16, BL_F32}, tiles = {16, 16, 32, 1, 2, 17, BL_BF16, BL_F32},
                            dot = {1, 16, 2, 1, 2, 17, BL_BF16, BL_F32};
-    static const struct {
+    const struct {
         const char *name, *document, *moves;
         bl_matrix unit;
         bool cpu, groups;
