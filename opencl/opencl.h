@@ -101,6 +101,12 @@ bl_status bl_cl_fail_queue(bl_cl_device *dev, cl_int code, const char *what, bl_
 /* Fill base.info (all but the id), identity and coherent from platform and id; false with a reason in |why|. */
 bool bl_cl_describe(bl_cl_device *dev, bl_text *why);
 
+/* ---- units.c */
+/* Before the first OpenCL call: leave for this process, and the threads that a driver makes, to use the processor's tiles. */
+void bl_cl_ask_for_tiles(void);
+/* Fill base.info.matrix; the session is open, and nothing else runs yet. */
+void bl_cl_find_units(bl_cl_device *dev);
+
 /* ---- memory.c: rows of bl_device_ops */
 bl_status bl_cl_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err *err);
 bl_status bl_cl_view(bl_buffer *parent, size_t offset, size_t bytes, bl_buffer **out, bl_err *err);

@@ -245,6 +245,23 @@ def products():
     return c
 
 
+def matrix_units():
+    """Products of what matrix units multiply, large enough that each element serves often: on a device that has none they are like any other."""
+    c = Cases("matrix_units")
+    for dtype in ("float16", "bfloat16"):
+        c.add(f"product_{dtype}", lambda g: g("matmul", g.x([64, 64], dtype), g.x([64, 64], dtype)))
+        c.add(f"epilogue_{dtype}", lambda g: g("relu", g("add", g("matmul", g.x([77, 96], dtype), g.x([96, 40], dtype)), g.x([40], dtype))))
+        c.add(f"linear_{dtype}", lambda g: g("gelu", g("linear", g.x([32, 128], dtype), g.x([64, 128], dtype), g.x([64], dtype))))
+        c.add(f"transposed_{dtype}", lambda g: g("matmul", g("transpose", g.x([64, 48], dtype)), g("transpose", g.x([33, 64], dtype))))
+        c.add(f"batched_{dtype}", lambda g: g("matmul", g.x([3, 32, 64], dtype), g.x([3, 64, 48], dtype)))
+        c.add(f"sum_kept_{dtype}", lambda g: g("matmul", g("cast", g.x([48, 64], dtype), dtype="float32"), g("cast", g.x([64, 32], dtype), dtype="float32")))
+        c.add(f"conv_{dtype}", lambda g: g("relu", g("conv2d", g.x([2, 16, 10, 10], dtype), g.x([32, 16, 3, 3], dtype), g.x([32], dtype), padding=1)))
+        c.add(f"two_outputs_{dtype}", lambda g: (lambda y: [y, g("tanh", y)])(g("matmul", g.x([48, 32], dtype), g.x([32, 80], dtype))))
+    for dtype in ("int8", "uint8"):
+        c.add(f"product_{dtype}", lambda g: g("matmul", g("cast", g.x([64, 128], dtype), dtype="int32"), g("cast", g.x([128, 48], dtype), dtype="int32")))
+    return c
+
+
 def windows():
     """Ops that look at elements elsewhere, and their gradients."""
     c = Cases("windows")
@@ -433,6 +450,6 @@ def named():
 
 
 if __name__ == "__main__":
-    for cases in (elementwise(), dtypes(), movement(), reductions(), products(), windows(), gradients(), training(), randomness(), named()):
+    for cases in (elementwise(), dtypes(), movement(), reductions(), products(), matrix_units(), windows(), gradients(), training(), randomness(), named()):
         cases.write()
         print(cases.file, len(cases.entries))

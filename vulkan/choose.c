@@ -159,6 +159,42 @@ static void describe_cpu(bl_device_info *out)
     out->registers = 36; /* 16 x 2 vec4 accumulators, their two operands and a scalar: the fastest product on lavapipe */
 }
 
+/* What a shape multiplies; false for what no kernel of ours sums in. */
+static bool unit_dtype(const bl_vk_matrix_properties *p, bool bfloat16, bl_unit_dtype *out)
+{
+    if (p->a_type != p->b_type || p->c_type != p->result_type || p->scope != BL_VK_MATRIX_SUBGROUP || p->saturating)
+        return false;
+    *out = p->a_type == BL_VK_MATRIX_FLOAT16 ? BL_UNIT_F16 : p->a_type == BL_VK_MATRIX_BFLOAT16 ? BL_UNIT_BF16 : BL_UNIT_I8;
+    if (p->a_type == BL_VK_MATRIX_SINT8)
+        return p->c_type == BL_VK_MATRIX_SINT32;
+    return (p->a_type == BL_VK_MATRIX_FLOAT16 || (bfloat16 && p->a_type == BL_VK_MATRIX_BFLOAT16)) &&
+           p->c_type == BL_VK_MATRIX_FLOAT32;
+}
+
+static uint32_t unit_work(const bl_matrix_unit *unit)
+{
+    return (uint32_t)unit->m * unit->n * unit->k;
+}
+
+/* Matrix units: of one dtype, the larger before the smaller. */
+static void describe_matrices(const bl_vk_facts *f, bl_device_info *out)
+{
+    for (uint32_t i = 0; i < f->matrix.count; i++) {
+        const bl_vk_matrix_properties *p = &f->matrix.shapes[i];
+        bl_matrix_unit unit = {
+            .kind = BL_UNIT_COOPERATIVE, .m = (uint8_t)p->m, .n = (uint8_t)p->n, .k = (uint8_t)p->k, .group = 1};
+        uint32_t at = out->nmatrix;
+        if (!f->matrix.matrix || !f->matrix.fixed_subgroup || !unit_dtype(p, f->matrix.bfloat16, &unit.dtype) || p->m > 64 ||
+            p->n > 64 || p->k > 64 || f->subgroup < 2 || f->subgroup > 128 || at == BL_MAX_MATRIX_UNITS)
+            continue;
+        unit.scope = (uint8_t)f->subgroup;
+        for (; at > 0 && unit_work(&out->matrix[at - 1]) < unit_work(&unit); at--)
+            out->matrix[at] = out->matrix[at - 1];
+        out->matrix[at] = unit;
+        out->nmatrix++;
+    }
+}
+
 void bl_vk_describe(const bl_vk_facts *f, const bl_vk_places *places, uint32_t number, bl_device_info *out)
 {
     const VkPhysicalDeviceLimits *limits = &f->props.limits;
@@ -186,6 +222,7 @@ void bl_vk_describe(const bl_vk_facts *f, const bl_vk_places *places, uint32_t n
         describe_cpu(out);
     if (f->driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE)
         out->max_turns = 65535; /* LP_MAX_TGSI_LOOP_ITERATIONS of lp_bld_limits.h: counted over all loops of an invocation */
+    describe_matrices(f, out);
     memcpy(out->max_groups, limits->maxComputeWorkGroupCount, sizeof out->max_groups);
     snprintf(out->id, sizeof out->id, "vulkan:%u", number);
     snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, f->props.deviceName);

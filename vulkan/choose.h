@@ -10,6 +10,49 @@
 
 enum { BL_VK_MAX_FAMILIES = 16 };
 
+/* Of VK_KHR_cooperative_matrix and VK_KHR_shader_bfloat16, which are younger than the headers that this is built with: structures
+ * and numbers of the specification. */
+typedef struct bl_vk_matrix_properties {
+    VkStructureType sType;
+    void *pNext;
+    uint32_t m, n, k;
+    int32_t a_type, b_type, c_type, result_type;
+    VkBool32 saturating;
+    int32_t scope;
+} bl_vk_matrix_properties;
+typedef struct bl_vk_matrix_features {
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 matrix, robust_access;
+} bl_vk_matrix_features;
+typedef struct bl_vk_bfloat16_features {
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 type, dot_product, matrix;
+} bl_vk_bfloat16_features;
+#define BL_VK_MATRIX_EXTENSION   "VK_KHR_cooperative_matrix"
+#define BL_VK_BFLOAT16_EXTENSION "VK_KHR_shader_bfloat16"
+enum {
+    BL_VK_MATRIX_FEATURES = 1000506000,
+    BL_VK_MATRIX_PROPERTIES = 1000506001,
+    BL_VK_BFLOAT16_FEATURES = 1000141000,
+    BL_VK_MATRIX_FLOAT16 = 0, /* component types */
+    BL_VK_MATRIX_FLOAT32 = 1,
+    BL_VK_MATRIX_SINT8 = 3,
+    BL_VK_MATRIX_SINT32 = 5,
+    BL_VK_MATRIX_BFLOAT16 = 1000141000,
+    BL_VK_MATRIX_SUBGROUP = 3, /* scope */
+    BL_VK_MOST_MATRICES = 128
+};
+
+/* What the driver said of matrices. */
+typedef struct bl_vk_matrix_facts {
+    bool matrix, bfloat16; /* the extension is there and its feature too */
+    bool fixed_subgroup;   /* every kernel runs in subgroups of one size */
+    uint32_t count;
+    bl_vk_matrix_properties shapes[BL_VK_MOST_MATRICES];
+} bl_vk_matrix_facts;
+
 /* What the driver said of a device. */
 typedef struct bl_vk_facts {
     VkPhysicalDeviceProperties props;
@@ -23,6 +66,7 @@ typedef struct bl_vk_facts {
     VkPhysicalDeviceMemoryProperties memory;
     VkQueueFamilyProperties families[BL_VK_MAX_FAMILIES];
     uint32_t nfamilies;
+    bl_vk_matrix_facts matrix;
     uint32_t units; /* multiprocessors; 0: the driver does not say */
 } bl_vk_facts;
 

@@ -34,7 +34,19 @@ static VkResult create_handle(bl_vk_device *dev, bl_vk_context *ctx)
     VkPhysicalDeviceVulkan11Features v11;
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &v11};
     bl_vk_choose_features(&dev->facts, &features.features, &v11, &v12);
+    bl_vk_matrix_features matrix = {.sType = (VkStructureType)BL_VK_MATRIX_FEATURES, .matrix = VK_TRUE};
+    bl_vk_bfloat16_features bfloat16 = {.sType = (VkStructureType)BL_VK_BFLOAT16_FEATURES, .type = VK_TRUE, .matrix = VK_TRUE};
+    const char *extensions[2];
+    uint32_t nextensions = 0;
     v11.pNext = &v12;
+    if (dev->facts.matrix.matrix) {
+        extensions[nextensions++] = BL_VK_MATRIX_EXTENSION;
+        v12.pNext = &matrix;
+    }
+    if (dev->facts.matrix.matrix && dev->facts.matrix.bfloat16) {
+        extensions[nextensions++] = BL_VK_BFLOAT16_EXTENSION;
+        matrix.pNext = &bfloat16;
+    }
     VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                      .queueFamilyIndex = ctx->family,
                                      .queueCount = 1,
@@ -42,7 +54,9 @@ static VkResult create_handle(bl_vk_device *dev, bl_vk_context *ctx)
     VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                .pNext = &features,
                                .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &queue};
+                               .pQueueCreateInfos = &queue,
+                               .enabledExtensionCount = nextensions,
+                               .ppEnabledExtensionNames = extensions};
     return dev->instance->vk.CreateDevice(dev->physical, &info, NULL, &ctx->handle);
 }
 
@@ -191,15 +205,9 @@ static bool has_extension(const VkExtensionProperties *list, uint32_t n, const c
 }
 
 /* Multiprocessors are no part of core Vulkan: two vendors tell, by extensions that need no enabling to be asked. */
-static void ask_units(bl_vk_instance *in, VkPhysicalDevice physical, bl_vk_facts *facts)
+static void ask_units(bl_vk_instance *in, VkPhysicalDevice physical, const VkExtensionProperties *list, uint32_t n,
+                      bl_vk_facts *facts)
 {
-    uint32_t n = MAX_EXTENSIONS;
-    VkExtensionProperties *list = bl_calloc(n, sizeof *list);
-    if (list == NULL)
-        return;
-    VkResult r = in->vk.EnumerateDeviceExtensionProperties(physical, NULL, &n, list);
-    if (r != VK_SUCCESS && r != VK_INCOMPLETE)
-        n = 0;
     VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
     VkPhysicalDeviceShaderCoreProperties2AMD amd = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_2_AMD};
@@ -211,6 +219,52 @@ static void ask_units(bl_vk_instance *in, VkPhysicalDevice physical, bl_vk_facts
     if (props.pNext != NULL)
         in->vk.GetPhysicalDeviceProperties2(physical, &props);
     facts->units = nvidia.shaderSMCount > 0 ? nvidia.shaderSMCount : amd.activeComputeUnitCount;
+}
+
+/* Which shapes of matrices subgroups multiply. */
+static void ask_matrices(bl_vk_instance *in, VkPhysicalDevice physical, const VkExtensionProperties *list, uint32_t n,
+                         bl_vk_facts *facts)
+{
+    typedef VkResult(VKAPI_PTR * ask_shapes)(VkPhysicalDevice, uint32_t *, bl_vk_matrix_properties *);
+    bl_vk_matrix_facts *m = &facts->matrix;
+    ask_shapes shapes = (ask_shapes)in->get_proc(in->handle, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    bl_vk_bfloat16_features bfloat16 = {.sType = (VkStructureType)BL_VK_BFLOAT16_FEATURES};
+    bl_vk_matrix_features matrix = {.sType = (VkStructureType)BL_VK_MATRIX_FEATURES};
+    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &matrix};
+    VkPhysicalDeviceSubgroupSizeControlProperties sizes = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
+    VkPhysicalDeviceProperties2 props = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &sizes};
+
+    if (shapes == NULL || !has_extension(list, n, BL_VK_MATRIX_EXTENSION) || facts->props.apiVersion < VK_API_VERSION_1_3 ||
+        in->version < VK_API_VERSION_1_3)
+        return;
+    if (has_extension(list, n, BL_VK_BFLOAT16_EXTENSION))
+        matrix.pNext = &bfloat16;
+    in->vk.GetPhysicalDeviceFeatures2(physical, &features);
+    in->vk.GetPhysicalDeviceProperties2(physical, &props);
+    m->matrix = matrix.matrix == VK_TRUE && facts->v12.shaderFloat16;
+    m->bfloat16 = bfloat16.type == VK_TRUE && bfloat16.matrix == VK_TRUE;
+    m->fixed_subgroup = sizes.minSubgroupSize == sizes.maxSubgroupSize;
+    m->count = BL_VK_MOST_MATRICES;
+    for (uint32_t i = 0; i < BL_VK_MOST_MATRICES; i++)
+        m->shapes[i] = (bl_vk_matrix_properties){.sType = (VkStructureType)BL_VK_MATRIX_PROPERTIES};
+    VkResult r = m->matrix ? shapes(physical, &m->count, m->shapes) : VK_ERROR_FEATURE_NOT_PRESENT;
+    if (r != VK_SUCCESS && r != VK_INCOMPLETE)
+        *m = (bl_vk_matrix_facts){0};
+}
+
+/* What extensions tell. */
+static void ask_extensions(bl_vk_instance *in, VkPhysicalDevice physical, bl_vk_facts *facts)
+{
+    uint32_t n = MAX_EXTENSIONS;
+    VkExtensionProperties *list = bl_calloc(n, sizeof *list);
+    if (list == NULL)
+        return;
+    VkResult r = in->vk.EnumerateDeviceExtensionProperties(physical, NULL, &n, list);
+    if (r != VK_SUCCESS && r != VK_INCOMPLETE)
+        n = 0;
+    ask_units(in, physical, list, n, facts);
+    ask_matrices(in, physical, list, n, facts);
     free(list);
 }
 
@@ -239,7 +293,6 @@ static void ask(bl_vk_instance *in, VkPhysicalDevice physical, bl_vk_facts *fact
     if (facts->props.apiVersion < VK_API_VERSION_1_2)
         return;
     ask_properties(in, physical, facts);
-    ask_units(in, physical, facts);
     facts->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
     facts->v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
     facts->v11.pNext = &facts->v12;
@@ -247,6 +300,7 @@ static void ask(bl_vk_instance *in, VkPhysicalDevice physical, bl_vk_facts *fact
     in->vk.GetPhysicalDeviceFeatures2(physical, &features);
     facts->core = features.features;
     facts->v11.pNext = NULL;
+    ask_extensions(in, physical, facts);
     in->vk.GetPhysicalDeviceMemoryProperties(physical, &facts->memory);
     facts->nfamilies = BL_VK_MAX_FAMILIES;
     in->vk.GetPhysicalDeviceQueueFamilyProperties(physical, &facts->nfamilies, facts->families);

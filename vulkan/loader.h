@@ -40,7 +40,8 @@ typedef struct bl_vk_instance {
     VkDebugUtilsMessengerEXT messenger;
     atomic_uint messages; /* errors and warnings of the validation layer */
     pthread_mutex_t compiler_lock;
-    void *compiler; /* of shader.c; made at first use, because it costs a start 0.1 s */
+    atomic_int knows_khr; /* of shader.c: does its compiler know GL_KHR_cooperative_matrix?  1, -1, or 0 where nobody asked yet */
+    void *compiler;       /* of shader.c; made at first use, because it costs a start 0.1 s */
 } bl_vk_instance;
 
 /* *out is NULL, with the reason in |why|, where this machine has no Vulkan 1.2. */

@@ -30,6 +30,26 @@ enum {
     BL_FEATURE_STORE16 = 8, /* 16-bit elements in buffers */
 };
 
+/* What multiplies matrices in one instruction, c += a * b, and how a kernel says so. */
+typedef enum bl_unit_kind {
+    BL_UNIT_COOPERATIVE, /* GLSL: matrices of GL_NV_cooperative_matrix, which the back end turns into KHR's */
+    BL_UNIT_MMA,         /* OpenCL C with inline PTX: mma.sync */
+    BL_UNIT_AMX,         /* OpenCL C with inline x86: tiles */
+    BL_UNIT_DOT          /* OpenCL C with inline x86: AVX512-BF16, a vector of sums of two products */
+} bl_unit_kind;
+typedef enum bl_unit_dtype { BL_UNIT_F16, BL_UNIT_BF16, BL_UNIT_I8, BL_UNIT_U8 } bl_unit_dtype; /* summed in float32 or int32 */
+
+/* a is m by k, b is k by n. */
+typedef struct bl_matrix_unit {
+    bl_unit_kind kind;
+    bl_unit_dtype dtype; /* of a and b */
+    uint8_t m, n, k;
+    uint8_t scope; /* work-items that execute it together, consecutive ones of a group; 1: each by itself */
+    uint8_t group; /* over 1: so many rows of b are read interleaved, and a by rows; 1: either by rows or by columns */
+} bl_matrix_unit;
+
+enum { BL_MAX_MATRIX_UNITS = 8 };
+
 /* A device describes itself, and the compiler's choices follow from this alone: no device name in the compiler. */
 typedef struct bl_device_info {
     char id[32];      /* "opencl:0" */
@@ -52,7 +72,9 @@ typedef struct bl_device_info {
     uint32_t local_bytes; /* local memory of a group */
     uint32_t max_groups[3];
     uint32_t max_turns; /* of all loops of a work-item, after which the driver ends them by itself; 0: no such limit */
-    bool host_memory;   /* buffers are mapped where the host and the device share memory */
+    uint32_t nmatrix;   /* matrix units: of those of one dtype the best first */
+    bl_matrix_unit matrix[BL_MAX_MATRIX_UNITS];
+    bool host_memory; /* buffers are mapped where the host and the device share memory */
 } bl_device_info;
 
 typedef struct bl_device bl_device;

@@ -3,7 +3,9 @@
 
 #include "engine/base/size.h"
 #include "engine/ir/eval.h"
+#include "engine/ir/matrix.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -30,6 +32,8 @@ typedef struct step {
     uint32_t elements;   /* of local memory; 0: a parameter */
     uint32_t dimension;  /* of the ids */
     uint32_t jump;       /* LOOP: the step after its END.  END: its LOOP */
+    bl_matrix matrix;    /* of instructions of fragments */
+    bl_matrix_layout layout;
 } step;
 
 /* Registers that hold one value throughout a run: CONST, VAR and LANE. */
@@ -100,6 +104,24 @@ static operand take_register(translator *t, uint32_t lanes)
     return out;
 }
 
+static bool is_fragment_op(bl_op op)
+{
+    return op == BL_OP_FRAGMENT || op == BL_OP_FRAGMENT_LOAD || op == BL_OP_MATRIX_ADD || op == BL_OP_FRAGMENT_STORE;
+}
+
+/* Values that an instruction makes: a work-item holds a whole fragment. */
+static uint32_t values_of(const bl_inst *in)
+{
+    bl_matrix x = bl_matrix_unpack(in->arg);
+    int64_t rows = x.m, columns = x.n;
+
+    if (in->op == BL_OP_STORE || !is_fragment_op((bl_op)in->op))
+        return in->lanes;
+    if (in->op == BL_OP_FRAGMENT_LOAD)
+        bl_matrix_cells(x, (bl_matrix_layout)in->sub, &rows, &columns);
+    return in->op == BL_OP_FRAGMENT || in->op == BL_OP_FRAGMENT_LOAD ? (uint32_t)(rows * columns) : 0;
+}
+
 static void link_loop(translator *t, step *s)
 {
     uint32_t here = t->code->nsteps;
@@ -130,7 +152,11 @@ static void add_step(translator *t, uint32_t number)
     s->fold = (bl_op)in->sub;
     s->dtype = (bl_dtype)in->dtype;
     s->dimension = (uint32_t)in->arg;
-    if (s->op == BL_OP_LOAD || s->op == BL_OP_STORE) {
+    if (is_fragment_op(s->op)) {
+        s->matrix = bl_matrix_unpack(in->arg);
+        s->layout = (bl_matrix_layout)in->sub;
+    }
+    if (s->op == BL_OP_LOAD || s->op == BL_OP_STORE || s->op == BL_OP_FRAGMENT_LOAD || s->op == BL_OP_FRAGMENT_STORE) {
         const bl_inst *buffer = &all[in->args[0]];
 
         s->memory = buffer->sub ? t->of[in->args[0]].at : (uint32_t)buffer->arg;
@@ -162,7 +188,7 @@ static void add_inst(translator *t, uint32_t number)
             t->local_at += (uint32_t)in->arg * (uint32_t)bl_dtype_bytes((bl_dtype)in->dtype);
         return;
     }
-    t->of[number] = in->op == BL_OP_STORE ? (operand){0, in->lanes} : take_register(t, in->lanes);
+    t->of[number] = in->op == BL_OP_STORE ? (operand){0, in->lanes} : take_register(t, values_of(in));
     if (in->op == BL_OP_CONST || in->op == BL_OP_VAR || in->op == BL_OP_LANE)
         t->code->fills[t->code->nfills++] = (fill){t->of[number], (bl_op)in->op, in->arg};
     else
@@ -410,6 +436,87 @@ static bl_status run_access(const runner *r, const item *it, const step *s)
     return BL_OK;
 }
 
+/* ---- fragments: each work-item of a unit's scope has all of them, and does all of the work */
+
+static void clear_fragment(const runner *r, const item *it, const step *s)
+{
+    bl_scalar *out = at(r, it, s->out);
+    uint64_t mask = it->levels[it->depth].mask;
+
+    for (uint32_t i = 0; i < r->n; i++)
+        for (uint32_t l = 0; active(mask, i) && l < s->out.lanes; l++)
+            out[i * s->out.lanes + l].u = 0;
+}
+
+/* The cells of a group's fragment, row by row, from or to memory. */
+static bl_status move_fragment(const runner *r, const item *it, const step *s, uint32_t group)
+{
+    bool load = s->op == BL_OP_FRAGMENT_LOAD;
+    operand cells = load ? s->out : s->args[1];
+    const bl_interp_memory *buffer = &r->launch->buffers[s->memory];
+    unsigned char *data = s->elements ? r->local + (size_t)group * r->code->local_bytes + s->memory : buffer->data;
+    uint64_t elements = s->elements ? s->elements : buffer->bytes / bl_dtype_bytes(s->dtype);
+    uint64_t start = at(r, it, s->args[0])[group].u;
+    int64_t stride = load ? at(r, it, s->args[1])[group].i : s->matrix.n, rows = s->matrix.m, columns = s->matrix.n;
+
+    if (load)
+        bl_matrix_cells(s->matrix, s->layout, &rows, &columns);
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t k = 0; k < columns; k++) {
+            bl_scalar *v = &at(r, it, cells)[group * cells.lanes + (uint32_t)(i * columns + k)];
+            uint64_t element = start + (uint64_t)(load ? bl_matrix_cell(s->matrix, s->layout, stride, i, k) : i * stride + k);
+            if (element >= elements)
+                return outside(r, s, (int64_t)element, elements);
+            if (load)
+                *v = read_element(s->dtype, data, element);
+            else
+                write_element(s->dtype, *v, data, element);
+        }
+    }
+    return BL_OK;
+}
+
+/* One cell of c: the products are exact in float32, and added one after the other. */
+static bl_scalar add_products(const step *s, bl_scalar sum, const bl_scalar *a, const bl_scalar *b)
+{
+    for (uint32_t k = 0; k < s->matrix.k; k++) {
+        const bl_scalar *y = &b[k * s->matrix.n];
+        if (s->matrix.to == BL_F32)
+            sum.f = (double)fmaf((float)a[k].f, (float)y->f, (float)sum.f);
+        else
+            sum.i = (int32_t)(uint32_t)(sum.u + a[k].u * y->u);
+    }
+    return sum;
+}
+
+static void add_matrix(const runner *r, const item *it, const step *s)
+{
+    uint64_t mask = it->levels[it->depth].mask;
+    uint32_t m = s->matrix.m, n = s->matrix.n, k = s->matrix.k;
+
+    for (uint32_t g = 0; g < r->n; g++) {
+        bl_scalar *c = at(r, it, s->args[0]) + (size_t)g * m * n;
+        const bl_scalar *a = at(r, it, s->args[1]) + (size_t)g * m * k, *b = at(r, it, s->args[2]) + (size_t)g * k * n;
+        for (uint32_t i = 0; active(mask, g) && i < m * n; i++)
+            c[i] = add_products(s, c[i], a + (size_t)(i / n) * k, b + i % n);
+    }
+}
+
+static bl_status run_fragment(const runner *r, const item *it, const step *s)
+{
+    uint64_t mask = it->levels[it->depth].mask;
+
+    if (s->op == BL_OP_FRAGMENT)
+        clear_fragment(r, it, s);
+    else if (s->op == BL_OP_MATRIX_ADD)
+        add_matrix(r, it, s);
+    else
+        for (uint32_t i = 0; i < r->n; i++)
+            if (active(mask, i))
+                BL_TRY(move_fragment(r, it, s, i));
+    return BL_OK;
+}
+
 /* ---- control */
 
 static void start_round(const runner *r, item *it, const step *loop)
@@ -475,6 +582,12 @@ static bl_status run_item(const runner *r, item *it, bool *done)
         case BL_OP_LOAD:
         case BL_OP_STORE:
             BL_TRY(run_access(r, it, s));
+            break;
+        case BL_OP_FRAGMENT:
+        case BL_OP_FRAGMENT_LOAD:
+        case BL_OP_MATRIX_ADD:
+        case BL_OP_FRAGMENT_STORE:
+            BL_TRY(run_fragment(r, it, s));
             break;
         case BL_OP_STACK:
             run_stack(r, it, s);

@@ -37,6 +37,8 @@ static uint64_t own_set(bl_free *free, const bl_node *node)
         return bl_free_bit(free, node);
     if (bl_binds_ranges(node))
         first_bound = (uint32_t)node->arg; /* arg values or stores, then the ranges that it binds */
+    if (node->op == BL_OP_MATRIX)
+        first_bound = 1; /* the sum, then the ranges of its rows and columns */
     for (uint32_t i = 0; i < first_bound; i++)
         set |= stored_set(free, node->src[i]);
     for (uint32_t i = first_bound; i < node->nsrc; i++)

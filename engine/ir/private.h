@@ -20,7 +20,7 @@ typedef struct bl_rule_table {
 } bl_rule_table;
 
 #define BL_NEEDS_EQUAL (UINT64_C(1) << 63) /* the first two operands are one node */
-_Static_assert(BL_OP_COUNT < 63, "a bit for every op");
+_Static_assert(BL_OP_GROUP_ID < 63, "a bit for every op but those of linear kernels, which are no operands here");
 
 struct bl_ir {
     bl_arena *arena;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/ir/text.h"
 
+#include "engine/ir/matrix.h"
 #include "engine/ir/private.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const axis_kinds[] = {"global", "local", "loop", "reduce", "tile", "vector", "group"};
+static const char *const axis_kinds[] = {"global", "local", "loop", "reduce", "tile", "vector", "group", "matrix"};
+_Static_assert(sizeof axis_kinds / sizeof axis_kinds[0] == BL_AXIS_MATRIX + 1, "a word for every kind");
 
 void bl_scalar_print(bl_dtype dtype, bl_scalar value, bl_text *out)
 {
@@ -64,7 +66,10 @@ static void print_node(const bl_node *node, const uint32_t *number, bl_text *out
             bl_text_printf(out, " sub=%s", axis_kinds[node->sub]);
         else if (node->sub != 0)
             bl_text_printf(out, " sub=%d", node->sub);
-        if (always_has_arg(node->op) || node->arg != 0)
+        if (node->op == BL_OP_MATRIX) {
+            bl_text_puts(out, " shape=");
+            bl_matrix_print(bl_matrix_unpack(node->arg), out);
+        } else if (always_has_arg(node->op) || node->arg != 0)
             bl_text_printf(out, " arg=%" PRId64, node->arg);
         if (node->op == BL_OP_VAR)
             bl_text_printf(out, " lo=%" PRId64 " hi=%" PRId64, node->lo, node->hi);

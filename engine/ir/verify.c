@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/ir/verify.h"
 
+#include "engine/ir/matrix.h"
 #include "engine/ir/private.h"
 #include "engine/ir/scan.h"
 #include "engine/ir/shape.h"
@@ -36,7 +37,7 @@ static void count_sources(const bl_node *node, uint32_t *fewest, uint32_t *most)
 /* What a LOAD reads from and a STORE writes to. */
 static bool is_memory(const bl_node *node)
 {
-    return node->op == BL_OP_BUFFER || node->op == BL_OP_STAGE;
+    return node->op == BL_OP_BUFFER || node->op == BL_OP_STAGE || node->op == BL_OP_MATRIX;
 }
 
 static const char *check_frame(const bl_node *node)
@@ -227,7 +228,7 @@ static const char *check_access(const bl_node *node)
     uint32_t gate = node->op == BL_OP_LOAD ? 2 : 3;
     uint32_t lanes = node->lanes;
 
-    if (node->src[0]->op != BL_OP_BUFFER && (node->src[0]->op != BL_OP_STAGE || node->op == BL_OP_STORE))
+    if (node->src[0]->op != BL_OP_BUFFER && (!is_memory(node->src[0]) || node->op == BL_OP_STORE))
         return "no buffer";
     if (node->src[0]->dtype != node->dtype)
         return "no buffer of the dtype";
@@ -244,6 +245,27 @@ static const char *check_access(const bl_node *node)
             return "gate";
     }
     return NULL;
+}
+
+static const char *check_matrix(const bl_node *node)
+{
+    bl_matrix matrix = bl_matrix_unpack(node->arg);
+    const bl_node *sum = node->src[0], *rows = node->src[1], *columns = node->src[2], *loads[2];
+    int64_t depth = 0;
+
+    if (!bl_matrix_is_valid(matrix) || node->dtype != matrix.to || node->lanes != 1)
+        return "no shape of a matrix unit, or not its dtype";
+    if (rows->op != BL_OP_RANGE || rows->hi != matrix.m - 1 || columns->op != BL_OP_RANGE || columns->hi != matrix.n - 1)
+        return "rows or columns";
+    if (sum->op != BL_OP_REDUCE || sum->sub != BL_OP_ADD)
+        return "no sum";
+    for (uint32_t i = 0; i < sum->nsrc; i++) {
+        if (i < sum->arg && !bl_matrix_product(sum->src[i], matrix, loads))
+            return "no sum of products";
+        if (i >= sum->arg && sum->src[i]->sub == BL_AXIS_MATRIX)
+            depth += sum->src[i]->hi + 1;
+    }
+    return depth == matrix.k ? NULL : "depth";
 }
 
 /* Stores to one local buffer, then the ranges that they are done over. */
@@ -269,7 +291,7 @@ static const char *check_loop(const bl_node *node)
     switch (node->op) {
     case BL_OP_RANGE:
         return is_scalar_int(node->src[0]) && node->src[0]->dtype == node->dtype && node->lanes == 1 &&
-                       node->src[0]->lanes == 1 && node->sub <= BL_AXIS_GROUP
+                       node->src[0]->lanes == 1 && node->sub <= BL_AXIS_MATRIX
                    ? NULL
                    : "extent or kind";
     case BL_OP_LOAD:
@@ -287,6 +309,10 @@ static const char *check_loop(const bl_node *node)
         return bl_op_folds((bl_op)node->sub) && node->src[0]->dtype == node->dtype && node->src[0]->lanes > 1 && node->lanes == 1
                    ? NULL
                    : "fold, dtype or lanes";
+    case BL_OP_MATRIX:
+        return check_matrix(node);
+    case BL_OP_FRAGMENT_LOAD:
+        return "made by lowering only";
     case BL_OP_SINK:
         for (uint32_t i = 0; i < node->nsrc; i++) {
             if (node->src[i]->op != BL_OP_STORE)

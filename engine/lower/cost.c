@@ -2,6 +2,7 @@
 #include "engine/lower/cost.h"
 
 #include "engine/base/size.h"
+#include "engine/ir/matrix.h"
 
 enum { MOST_NESTING = 64 };
 
@@ -103,6 +104,14 @@ bl_status bl_cost_count(bl_arena *arena, const bl_lowered *lowered, int nvars, c
         if ((inst->op == BL_OP_STORE || inst->op == BL_OP_LOAD) && linear->inst[inst->args[0]].sub == 0) {
             int64_t *moved = &cost->moved[linear->inst[inst->args[0]].arg];
             *moved = plus(*moved, times(runs[i], inst->lanes * (int64_t)bl_dtype_bytes((bl_dtype)inst->dtype)));
+        } else if (inst->op == BL_OP_MATRIX_ADD) {
+            bl_matrix x = bl_matrix_unpack(inst->arg);
+            cost->ops = plus(cost->ops, times(runs[i], 2 * x.m * x.n * x.k) / x.scope);
+        } else if (inst->op == BL_OP_FRAGMENT_LOAD) {
+            bl_matrix x = bl_matrix_unpack(inst->arg);
+            int64_t rows = 0, columns = 0, *moved = &cost->moved[linear->inst[inst->args[0]].arg];
+            bl_matrix_cells(x, (bl_matrix_layout)inst->sub, &rows, &columns);
+            *moved = plus(*moved, times(runs[i], rows * columns * (int64_t)bl_dtype_bytes((bl_dtype)inst->dtype)) / x.scope);
         } else if (of_value[i]) {
             cost->ops = plus(cost->ops, times(runs[i], operations(linear, inst)));
         }

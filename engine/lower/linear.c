@@ -2,6 +2,7 @@
 #include "engine/lower/linear.h"
 
 #include "engine/base/size.h"
+#include "engine/ir/matrix.h"
 #include "engine/ir/text.h"
 
 #include <math.h>
@@ -11,9 +12,10 @@
 
 /* What is true of an op's instructions. */
 enum {
-    VALUE = 1,     /* users may name them; they are printed with their dtype and lanes */
-    ONE_LANE = 2,  /* never a vector */
-    INT_RESULT = 4 /* int32 or int64 */
+    VALUE = 1,      /* users may name them; they are printed with their dtype and lanes */
+    ONE_LANE = 2,   /* never a vector */
+    INT_RESULT = 4, /* int32 or int64 */
+    OF_MATRIX = 8   /* |arg| is a shape */
 };
 
 typedef struct checker {
@@ -54,6 +56,12 @@ static void print_inst(uint32_t number, const bl_inst *in, bl_text *out)
         bl_text_printf(out, " sub=%s", bl_op_name((bl_op)in->sub));
     if (in->op == BL_OP_VAR || in->op == BL_OP_BUFFER || in->op == BL_OP_GROUP_ID || in->op == BL_OP_LOCAL_ID)
         bl_text_printf(out, " arg=%lld", (long long)in->arg);
+    if (in->op == BL_OP_FRAGMENT_LOAD)
+        bl_text_printf(out, " layout=%u", in->sub);
+    if (form_of((bl_op)in->op).is & OF_MATRIX) {
+        bl_text_puts(out, " shape=");
+        bl_matrix_print(bl_matrix_unpack(in->arg), out);
+    }
     if (in->op == BL_OP_CONST) {
         bl_text_putc(out, ' ');
         bl_scalar_print((bl_dtype)in->dtype, (bl_scalar){.i = in->arg}, out);
@@ -252,6 +260,57 @@ static bl_status check_variable(checker *c, const bl_inst *in)
     return BL_OK;
 }
 
+/* All work-items of the unit's scope are there, and are the first dimension of the group. */
+static bl_status check_fragment(checker *c, const bl_inst *in)
+{
+    bl_matrix x = bl_matrix_unpack(in->arg);
+
+    if (!bl_matrix_is_valid(x))
+        return bad(c, "no shape of a matrix unit");
+    if (x.scope > 1 && c->linear->local[0] != x.scope)
+        return bad(c, "%u work-items share a fragment of %u", c->linear->local[0], x.scope);
+    return in->dtype == (in->op == BL_OP_FRAGMENT_LOAD ? x.from : x.to) ? BL_OK : bad(c, "%s is not the unit's", dtype_of(in));
+}
+
+static bl_status check_fragment_load(checker *c, const bl_inst *in)
+{
+    bl_matrix x = bl_matrix_unpack(in->arg);
+
+    BL_TRY(check_fragment(c, in));
+    if (in->sub >= BL_MATRIX_LAYOUTS || (x.layouts >> in->sub & 1) == 0)
+        return bad(c, "layout %u is none of the unit's", in->sub);
+    if (operand(c, in, 0)->dtype != in->dtype || operand(c, in, 0)->sub)
+        return bad(c, "an operand is loaded from a buffer of its dtype");
+    if (operand(c, in, 2)->op != BL_OP_CONST || operand(c, in, 2)->arg < 1)
+        return bad(c, "the stride is no constant of 1 or more");
+    return is_index(operand(c, in, 1)) && is_index(operand(c, in, 2)) ? BL_OK : bad(c, "index or stride");
+}
+
+static bool is_operand(const checker *c, const bl_inst *in, uint32_t i, bool is_a)
+{
+    const bl_inst *x = operand(c, in, i);
+    return x->op == BL_OP_FRAGMENT_LOAD && x->arg == in->arg && bl_matrix_is_a((bl_matrix_layout)x->sub) == is_a;
+}
+
+static bl_status check_matrix_add(checker *c, const bl_inst *in)
+{
+    if (operand(c, in, 0)->op != BL_OP_FRAGMENT || operand(c, in, 0)->arg != in->arg || !is_operand(c, in, 1, true) ||
+        !is_operand(c, in, 2, false))
+        return bad(c, "takes a fragment, an a and a b of one shape");
+    return BL_OK;
+}
+
+static bl_status check_fragment_store(checker *c, const bl_inst *in)
+{
+    const bl_inst *to = operand(c, in, 0);
+
+    if (operand(c, in, 2)->op != BL_OP_FRAGMENT || operand(c, in, 2)->arg != in->arg)
+        return bad(c, "stores no fragment of the shape");
+    if (!to->sub || to->dtype != operand(c, in, 2)->dtype || !is_index(operand(c, in, 1)))
+        return bad(c, "a fragment goes to local memory of its dtype");
+    return BL_OK;
+}
+
 static const form forms[BL_OP_COUNT] = {
     [BL_OP_CONST] = {0, 0, VALUE | ONE_LANE, check_const},
     [BL_OP_VAR] = {0, 0, VALUE | ONE_LANE | INT_RESULT, check_number},
@@ -267,6 +326,10 @@ static const form forms[BL_OP_COUNT] = {
     [BL_OP_END] = {0, 0, 0, check_end},
     [BL_OP_ACC] = {1, 1, VALUE, check_variable},
     [BL_OP_SET] = {2, 2, 0, check_variable},
+    [BL_OP_FRAGMENT] = {0, 0, VALUE | ONE_LANE | OF_MATRIX, check_fragment},
+    [BL_OP_FRAGMENT_LOAD] = {3, 3, VALUE | ONE_LANE | OF_MATRIX, check_fragment_load},
+    [BL_OP_MATRIX_ADD] = {3, 3, OF_MATRIX, check_matrix_add},
+    [BL_OP_FRAGMENT_STORE] = {3, 3, OF_MATRIX, check_fragment_store},
     [BL_OP_BARRIER] = {0, 0, 0, check_nothing},
 };
 
@@ -280,7 +343,9 @@ static form form_of(bl_op op)
 /* Operand |i| was made before, in a loop that is still open, and is of a kind that the instruction can use. */
 static bl_status check_operand(const checker *c, const bl_inst *in, uint32_t i)
 {
-    bool memory = (in->op == BL_OP_LOAD || in->op == BL_OP_STORE) && i == 0;
+    bool memory = i == 0 && (in->op == BL_OP_LOAD || in->op == BL_OP_STORE || in->op == BL_OP_FRAGMENT_LOAD ||
+                             in->op == BL_OP_FRAGMENT_STORE);
+    bool takes = in->op == BL_OP_MATRIX_ADD || (in->op == BL_OP_FRAGMENT_STORE && i == 2);
     uint32_t n = in->args[i];
     bl_op from = BL_OP_COUNT;
 
@@ -291,6 +356,8 @@ static bl_status check_operand(const checker *c, const bl_inst *in, uint32_t i)
         return bad(c, "operand %%%u, a %s, has no value", n, bl_op_name(from));
     if ((from == BL_OP_BUFFER) != memory)
         return bad(c, memory ? "operand %%%u is no buffer" : "operand %%%u is a buffer", n);
+    if ((from == BL_OP_FRAGMENT || from == BL_OP_FRAGMENT_LOAD) != takes)
+        return bad(c, takes ? "operand %%%u is no fragment" : "operand %%%u is a fragment", n);
     if (c->scope[n] && !c->open[c->scope[n] - 1])
         return bad(c, "operand %%%u was made in a loop that has ended", n);
     return BL_OK;

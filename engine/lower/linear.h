@@ -11,18 +11,25 @@ typedef struct bl_inst {
                       BARRIER */
     uint8_t dtype; /* of the value; INDEX was lowered to I32 or I64 */
     uint8_t lanes;
-    uint8_t sub; /* FOLD: the op.  BUFFER: 1 for local memory.  IDIV, MOD: 1 where the first operand is not negative and the
-                    second positive.  ADD, SUB, MUL, NEG: 1 where it does not overflow.  SHL, SHR: 1 where the amount is below the
-                    width.  Vector LOAD, STORE: 1 where the index is a multiple of the lanes */
+    uint8_t
+        sub; /* FOLD: the op.  BUFFER: 1 for local memory.  IDIV, MOD: 1 where the first operand is not negative and the
+                second positive.  ADD, SUB, MUL, NEG: 1 where it does not overflow.  SHL, SHR: 1 where the amount is below the
+                width.  Vector LOAD, STORE: 1 where the index is a multiple of the lanes.  FRAGMENT_LOAD: a bl_matrix_layout */
     uint32_t nargs;
     const uint32_t *args; /* numbers of the instructions that give the operands; arena */
     int64_t arg; /* CONST: bits of the bl_scalar.  VAR: which scalar parameter.  BUFFER: which.  GROUP_ID, LOCAL_ID: which
-                    dimension. BUFFER with sub 1: elements */
+                    dimension. BUFFER with sub 1: elements.  FRAGMENT, FRAGMENT_LOAD, MATRIX_ADD, FRAGMENT_STORE: the shape
+                    (bl_matrix_pack) */
 } bl_inst;
 
 /* Rules of the list: operands stand before their users and in an enclosing loop; LOOP and END nest; a vector LOAD (lanes > 1) has
  * a scalar index and reads consecutive elements from there, or a vector index and gathers; STORE likewise; a gate is a bool with
- * as many lanes as the value or one; operands of an ALU op have as many lanes as the result, or one, which is then repeated. */
+ * as many lanes as the value or one; operands of an ALU op have as many lanes as the result, or one, which is then repeated.
+ *
+ * Fragments are what a matrix unit multiplies (engine/ir/matrix.h); only these four instructions name them.  A FRAGMENT is an
+ * accumulator, zeros whenever it is come by; MATRIX_ADD adds the product of two FRAGMENT_LOADs, an a and a b, to it;
+ * FRAGMENT_STORE writes its rows, n elements each, to local memory.  The |scope| work-items of the unit, which are all of the
+ * group's first dimension where the scope is over 1, do each of them together: operands and loops around are the same for all. */
 typedef struct bl_linear {
     const char *name; /* [a-z0-9_] */
     bl_inst *inst;
@@ -57,7 +64,8 @@ enum {
  * The fields: number, op, dtype with its lanes where they are not 1, operands, sub= (FOLD: the op; BUFFER: "local" where it is),
  * arg= (VAR, BUFFER, GROUP_ID, LOCAL_ID).  CONST has its value instead: a decimal, or 0x and the bits of the bl_scalar where a
  * decimal would lose some (the payload of a NaN).
- * SET, END and BARRIER have no dtype field, STORE only where it has several lanes. */
+ * SET, END, BARRIER, MATRIX_ADD and FRAGMENT_STORE have no dtype field, STORE only where it has several lanes.  Instructions of
+ * fragments end with shape= and the shape as bl_matrix_print has it, FRAGMENT_LOAD with layout= before it. */
 void bl_linear_print(const bl_linear *linear, bl_text *out);
 /* Check everything that running a kernel relies on: operands are made before and in scope, loops nest, dtypes and lanes agree.
  * CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID and LOOP have one lane; VAR, the ids, LANE, LOOP and the indices of LOAD and STORE are

@@ -7,6 +7,7 @@
  * as deep as the expression, which the scheduler bounds. */
 #include "engine/ir/eval.h"
 #include "engine/ir/free.h"
+#include "engine/ir/matrix.h"
 #include "engine/ir/rewrite.h"
 #include "engine/ir/verify.h"
 #include "engine/lower/lower.h"
@@ -310,6 +311,148 @@ static void emit_reductions(build *b, scope *at, const bl_node *first)
         bl_ptrmap_put(&at->values, members[i], group == NULL ? accs[i] : fold_group(b, at, members[i], accs[i], group));
 }
 
+/* ---- matrix units */
+
+static const bl_node *depth_of(const bl_node *sum)
+{
+    for (uint32_t i = (uint32_t)sum->arg; i < sum->nsrc; i++) {
+        if (sum->src[i]->sub == BL_AXIS_MATRIX)
+            return sum->src[i];
+    }
+    return NULL; /* the verifier says no */
+}
+
+/* |acc| += the product of the two loads in |term|. */
+static void add_product(build *b, scope *inner, const bl_node *matrix, const bl_node *term, value *acc)
+{
+    bl_matrix shape = bl_matrix_unpack(matrix->arg);
+    const bl_node *loads[2] = {term, term}, *columns = matrix->src[2], *depth = depth_of(matrix->src[0]), *x = NULL, *y = NULL;
+    int b_at = 0;
+    value *add = NULL;
+
+    if (depth != NULL && bl_matrix_product(term, shape, loads)) {
+        b_at = (bl_free_get(&b->free, loads[0]) & bl_free_bit(&b->free, columns)) != 0 ? 0 : 1;
+        x = bl_matrix_operand(b->ir, shape, loads[1 - b_at], true, matrix->src[1], depth);
+        y = bl_matrix_operand(b->ir, shape, loads[b_at], false, columns, depth);
+    }
+    if (x == NULL || y == NULL) {
+        (void)bl_ir_fail(b->ir, BL_EBUG, "an operand of a matrix unit lies in none of its layouts");
+        return;
+    }
+    add = append(b, inner, BL_OP_MATRIX_ADD, (bl_dtype)matrix->dtype, 1, 3, ARGS(acc, emit(b, inner, x), emit(b, inner, y)));
+    add->inst.arg = matrix->arg;
+}
+
+/* All tiles take their first product before any takes its second, as accumulate does it. */
+static void add_products(build *b, scope *inner, int n, const bl_node *const *members, value *const *accs)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < n; i++)
+        most = members[i]->src[0]->arg > most ? members[i]->src[0]->arg : most;
+    for (int64_t k = 0; k < most; k++) {
+        for (int i = 0; i < n; i++) {
+            if (k < members[i]->src[0]->arg)
+                add_product(b, inner, members[i], members[i]->src[0]->src[k], accs[i]);
+        }
+    }
+}
+
+/* Tiles of a group: each scope has its own. */
+static int64_t count_tiles(const build *b, bl_matrix shape)
+{
+    int64_t tiles = 1;
+    for (int i = shape.scope > 1; i < b->nlocal; i++)
+        tiles *= b->local[i];
+    return tiles;
+}
+
+/* Where the tile of a work-item's scope begins among those of the group. */
+static value *tile_start(build *b, bl_matrix shape)
+{
+    value *at = NULL;
+
+    if (count_tiles(b, shape) == 1)
+        return emit_const(b, b->root, b->index, 0);
+    for (int i = b->nlocal - 1; i >= (shape.scope > 1); i--) {
+        value *id = emit(b, b->root, b->local_range[i]);
+        if (at == NULL)
+            at = id;
+        else
+            at = emit_alu(b, b->root, BL_OP_ADD, b->index,
+                          emit_alu(b, b->root, BL_OP_MUL, b->index, at, emit(b, b->root, b->local_range[i]->src[0])), id);
+    }
+    return emit_alu(b, b->root, BL_OP_MUL, b->index, at, emit_const(b, b->root, b->index, shape.m * shape.n));
+}
+
+/* Fragments to local memory, where their elements are found from then on. */
+static void leave_tiles(build *b, scope *at, int n, const bl_node *const *members, value *const *accs)
+{
+    bl_matrix shape = bl_matrix_unpack(members[0]->arg);
+    bl_dtype dtype = (bl_dtype)members[0]->dtype;
+    value *start = tile_start(b, shape);
+
+    if (shape.scope > 1 && at != b->root)
+        append(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL); /* some may still read what the last turn of a loop left */
+    for (int i = 0; i < n; i++) {
+        value *buffer = append(b, at, BL_OP_BUFFER, dtype, 1, 0, NULL);
+        buffer->inst.sub = 1;
+        buffer->inst.arg = count_tiles(b, shape) * shape.m * shape.n;
+        b->local_bytes += (uint32_t)((size_t)buffer->inst.arg * bl_dtype_bytes(dtype));
+        append(b, at, BL_OP_FRAGMENT_STORE, dtype, 1, 3, ARGS(buffer, start, accs[i]))->inst.arg = members[i]->arg;
+        bl_ptrmap_put(&at->values, members[i], buffer);
+    }
+    if (shape.scope > 1)
+        append(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL);
+}
+
+/* All wanted tiles of this scope that share |first|'s loops. */
+static void emit_matrices(build *b, scope *at, const bl_node *first)
+{
+    const bl_node *ranges[BL_MAX_DIMS * 2], *sum = first->src[0];
+    const bl_node **members = bl_arena_array(b->arena, b->wanted.count, sizeof *members);
+    value **accs = bl_arena_array(b->arena, b->wanted.count, sizeof *accs);
+    uint64_t scope_set = loops_of(b, first);
+    scope *inner = NULL;
+    int n = 0, nranges = 0;
+
+    for (size_t i = 0; members != NULL && accs != NULL && i < b->wanted.count; i++) {
+        const bl_node *node = b->wanted.at[i];
+        if (node->op != BL_OP_MATRIX || node->arg != first->arg || !share_loop(b, sum, node->src[0]) ||
+            loops_of(b, node) != scope_set || bl_ptrmap_has(&at->values, node))
+            continue;
+        members[n] = node;
+        accs[n] = append(b, at, BL_OP_FRAGMENT, (bl_dtype)node->dtype, 1, 0, NULL);
+        accs[n++]->inst.arg = node->arg;
+    }
+    for (uint32_t i = (uint32_t)sum->arg; i < sum->nsrc && nranges < BL_MAX_DIMS * 2; i++) {
+        if (sum->src[i]->sub != BL_AXIS_MATRIX)
+            insert_range(ranges, nranges++, sum->src[i], false);
+    }
+    inner = open_loops(b, at, nranges, ranges);
+    add_products(b, inner, n, members, accs);
+    close_loops(b, inner, at);
+    if (n > 0)
+        leave_tiles(b, at, n, members, accs);
+}
+
+static uint8_t known_facts(const bl_node *node);
+
+/* An element of a tile. */
+static value *emit_element(build *b, scope *at, const bl_node *load)
+{
+    bl_matrix shape = bl_matrix_unpack(load->src[0]->arg);
+    value *buffer = emit(b, at, load->src[0]), *index = emit(b, at, load->src[1]), *v = NULL;
+
+    if (count_tiles(b, shape) > 1) {
+        index = emit_alu(b, at, BL_OP_ADD, b->index, tile_start(b, shape), index);
+        index->inst.sub = 1;
+    }
+    v = append(b, at, BL_OP_LOAD, (bl_dtype)load->dtype, load->lanes, 2, ARGS(buffer, index));
+    v->inst.sub = known_facts(load);
+    return v;
+}
+
 /* ---- stages */
 
 /* How many elements the stores of |stage| may touch. */
@@ -409,8 +552,8 @@ static value *emit(build *b, scope *at, const bl_node *node)
     v = bl_ptrmap_get(&at->values, node);
     if (v != NULL)
         return v;
-    if (node->op == BL_OP_REDUCE) {
-        emit_reductions(b, at, node);
+    if (node->op == BL_OP_REDUCE || node->op == BL_OP_MATRIX) {
+        (node->op == BL_OP_REDUCE ? emit_reductions : emit_matrices)(b, at, node);
         v = bl_ptrmap_get(&at->values, node);
         return v == NULL ? emit_const(b, at, b->index, 0) : v; /* only where the arena ran out */
     }
@@ -420,6 +563,8 @@ static value *emit(build *b, scope *at, const bl_node *node)
         v = emit_var(b, node);
     else if (node->op == BL_OP_RANGE)
         v = node->sub == BL_AXIS_GLOBAL ? emit_group_id(b, node) : emit_local_id(b, node); /* loops are values of their scope */
+    else if (node->op == BL_OP_LOAD && node->src[0]->op == BL_OP_MATRIX)
+        v = emit_element(b, at, node);
     else if (node->op == BL_OP_STAGE)
         v = emit_stage(b, at, node);
     else
@@ -475,7 +620,7 @@ static void survey(build *b, const bl_node *sink)
             insert_range(b->global, b->nglobal++, node, true); /* the largest number is the fastest dimension */
         else if (node->sub == BL_AXIS_LOCAL || node->sub == BL_AXIS_GROUP)
             insert_range(b->local_range, b->nlocal++, node, true);
-        else
+        else if (node->sub != BL_AXIS_MATRIX)
             b->loops |= bl_free_bit(&b->free, node);
         if (b->nlocal > 2)
             b->nlocal = 3;

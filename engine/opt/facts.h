@@ -51,6 +51,8 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
 /* Lanes, tiles, panels and unrolling for a nest with a main reduction.  False where no axis suits. */
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form);
 
+/* unit.c: a product's tiles on matrix units.  False where the target has none that the nest can use. */
+bool unit_nest(facts *f, const bl_target *target);
 /* stage.c: the form of a nest with stages.  False, and nothing changed, if it has none. */
 bool stage_nest(facts *f, const bl_target *target);
 

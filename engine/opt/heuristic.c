@@ -8,6 +8,8 @@ void bl_heuristic(bl_tune *tune, const bl_target *target)
     facts f;
 
     facts_init(&f, tune);
+    if (unit_nest(&f, target))
+        return;
     if (target->groups)
         heuristic_gpu(&f, target);
     else

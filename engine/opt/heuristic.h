@@ -3,7 +3,11 @@
 #ifndef BL_OPT_HEURISTIC_H
 #define BL_OPT_HEURISTIC_H
 
+#include "engine/ir/matrix.h"
 #include "engine/opt/move.h"
+
+/* When a product goes to matrix units without a search: never, where they are sure to win, or wherever it can. */
+typedef enum bl_matrix_use { BL_MATRIX_NEVER, BL_MATRIX_SURE, BL_MATRIX_ALWAYS } bl_matrix_use;
 
 /* What the choice depends on: a copy of a few fields of the device's own description. */
 typedef struct bl_target {
@@ -18,6 +22,10 @@ typedef struct bl_target {
     uint32_t max_local;
     uint32_t local_bytes;
     uint32_t max_params;
+    bl_matrix_use use;
+    int nmatrix;
+    bl_matrix matrix[8]; /* units of the device: of those of one dtype the best first */
+    uint32_t fragments;  /* that a work-item's unit has registers for; 0: as many as its own registers hold */
 } bl_target;
 
 /* Apply what fits |tune| best. */

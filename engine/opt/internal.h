@@ -16,6 +16,9 @@ void tune_survey(bl_tune *tune, const bl_node *sink);
 const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range, const bl_node *value, int n,
                             const bl_node *const *parts);
 bool tune_binds(const bl_node *reduce, const bl_node *range);
+/* Axis |number| as a whole part, in its place, and an inner part of |kind| that takes |amount| of it. */
+bool tune_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind);
+int tune_count_items(const bl_tune *tune); /* axes that are work-items of a group */
 /* block.c: does a STAGE stand in the loop of |range|?  Would all of them fit if |range| were |amount| of its iterations?  Each
  * STAGE that does becomes one for all of |range|. */
 bool tune_holds_stage(bl_tune *tune, const bl_node *range);
@@ -25,12 +28,18 @@ void tune_widen_stages(bl_tune *tune, const bl_node *range);
  * moves that suit them do not suit the product at its end. */
 void tune_part_reductions(bl_tune *tune);
 /* pack.c */
-bool tune_pack(bl_tune *tune, int operand);
+/* |group| over 0: of the last two axes of the panel, which are of kind MATRIX, that many of the last side by side. */
+bool tune_pack(bl_tune *tune, int operand, int64_t group);
 bool tune_edges(bl_tune *tune, int operand);
 /* operands.c */
 const bl_node *tune_operand_load(bl_tune *tune, int operand); /* NULL: there are not as many */
 int tune_operand_number(bl_tune *tune, const bl_node *load);  /* -1: it is none */
 /* Does this LOAD read what a helper wrote? */
 bool tune_is_packed(const bl_tune *tune, const bl_node *load);
+
+/* matrix.c */
+bool tune_matrix(bl_tune *tune, int axis, int64_t shape);
+/* May |move| follow a BL_MOVE_MATRIX?  Of the axes that it made only the turns of a work-item may be split on. */
+bool tune_spares_matrix(const bl_tune *tune, bl_move move);
 
 #endif

@@ -30,6 +30,7 @@ typedef enum bl_move_kind {
     BL_MOVE_EDGES, /* operand number axis, read under a gate at sums of axes (a padded window), is written out with its edges by a
                       helper kernel; the nest then reads it without a gate */
     BL_MOVE_PACK,  /* operand number axis is written into panels by a helper kernel, in the order in which the nest reads it */
+    BL_MOVE_MATRIX, /* a product whose rows are the axis goes to matrix units of the shape that is the amount (bl_matrix_pack) */
     BL_MOVE_KINDS
 } bl_move_kind;
 
@@ -65,6 +66,7 @@ typedef struct bl_tune {
     int naxes;
     bl_axis axis[BL_MAX_AXES];
     bl_free free; /* of the sink as it is */
+    bool matrix;  /* BL_MOVE_MATRIX was applied: lanes, shared reductions and panels are its own from then on */
     int npacked;
     bl_packed packed[BL_MAX_HELPERS];
     int nmoves;

@@ -20,6 +20,8 @@ static int layer(const bl_node *range)
         return 4;
     case BL_AXIS_VECTOR:
         return 5;
+    case BL_AXIS_MATRIX:
+        return 6;
     }
     return 0;
 }
@@ -80,7 +82,14 @@ static void read_panel(bl_tune *tune, const bl_node *load, const bl_node *index,
     tune_survey(tune, bl_substitute(ir, tune->sink, &to));
 }
 
-bool tune_pack(bl_tune *tune, int operand)
+/* Element (column, depth) of a tile of |n| columns with |group| of its depth side by side. */
+static const bl_node *interleaved(bl_ir *ir, const bl_node *column, const bl_node *depth, int64_t n, int64_t group)
+{
+    const bl_node *by = bl_index(ir, group), *row = bl_mul(ir, bl_idiv(ir, depth, by), bl_index(ir, n * group));
+    return bl_add(ir, bl_add(ir, row, bl_mul(ir, column, by)), bl_mod(ir, depth, by));
+}
+
+bool tune_pack(bl_tune *tune, int operand, int64_t group)
 {
     bl_ir *ir = tune->ir;
     const bl_node *load = tune_operand_load(tune, operand), *range[BL_MAX_AXES], *index = bl_index(ir, 0);
@@ -97,9 +106,15 @@ bool tune_pack(bl_tune *tune, int operand)
     packed.count = bl_index(ir, 1);
     bl_ptrmap_init(&to, bl_ir_arena(ir));
     for (int i = 0; i < n; i++) {
-        index = bl_add(ir, bl_mul(ir, index, range[i]->src[0]), range[i]);
+        if (group == 0 || i < n - 2)
+            index = bl_add(ir, bl_mul(ir, index, range[i]->src[0]), range[i]);
         packed.count = bl_mul(ir, packed.count, range[i]->src[0]);
         bl_ptrmap_put(&to, range[i], (void *)(uintptr_t)bl_range(ir, i, BL_AXIS_LOOP, range[i]->src[0]));
+    }
+    if (group > 0 && n >= 2) {
+        const bl_node *column = range[n - 2], *depth = range[n - 1];
+        int64_t cells = bl_extent_of(column) * bl_extent_of(depth);
+        index = bl_add(ir, bl_mul(ir, index, bl_index(ir, cells)), interleaved(ir, column, depth, bl_extent_of(column), group));
     }
     if (!make_helper(tune, load, index, &to, &packed))
         return false;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "engine/ir/matrix.h"
 #include "engine/ir/rewrite.h"
 #include "engine/ir/shape.h"
 #include "engine/opt/internal.h"
@@ -334,6 +335,12 @@ static bool split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind, 
     return true;
 }
 
+bool tune_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind)
+{
+    const bl_node *within = NULL;
+    return split(tune, number, amount, kind, &within);
+}
+
 /* The fastest grid axis is the one with the largest number. */
 static bool make_first(bl_tune *tune, int number)
 {
@@ -369,8 +376,7 @@ static bool lanes_meet(bl_tune *tune, const bl_node *range)
     return false;
 }
 
-/* Axes that are work-items of a group. */
-static int count_items(const bl_tune *tune)
+int tune_count_items(const bl_tune *tune)
 {
     int n = 0;
     for (int i = 0; i < tune->naxes; i++)
@@ -409,13 +415,14 @@ static bool can_split(bl_tune *tune, bl_move move)
     case BL_MOVE_CHUNK:
         return axis->output;
     case BL_MOVE_LOCAL:
-        return axis->output && axis->outer && !has_stages(tune) && count_items(tune) < MOST_ITEM_AXES;
+        return axis->output && axis->outer && !has_stages(tune) && tune_count_items(tune) < MOST_ITEM_AXES;
     case BL_MOVE_GROUP:
-        return !axis->output && bl_extent_of(axis->range) % move.amount == 0 && count_items(tune) < MOST_ITEM_AXES &&
+        return !axis->output && bl_extent_of(axis->range) % move.amount == 0 && tune_count_items(tune) < MOST_ITEM_AXES &&
                !is_shared(tune, axis->range) && !has_stages(tune);
     case BL_MOVE_FIRST:
     case BL_MOVE_EDGES:
     case BL_MOVE_PACK:
+    case BL_MOVE_MATRIX:
     case BL_MOVE_KINDS:
         break;
     }
@@ -430,12 +437,16 @@ static bool dispatch(bl_tune *tune, bl_move move)
 
     const bl_node *within = NULL;
 
+    if (tune->matrix && !tune_spares_matrix(tune, move))
+        return false;
     if (move.kind == BL_MOVE_PACK)
-        return tune_pack(tune, move.axis);
+        return tune_pack(tune, move.axis, 0);
     if (move.kind == BL_MOVE_EDGES)
         return tune_edges(tune, move.axis);
     if (move.axis < 0 || move.axis >= tune->naxes)
         return false;
+    if (move.kind == BL_MOVE_MATRIX)
+        return tune_matrix(tune, move.axis, move.amount);
     if (move.kind == BL_MOVE_FIRST)
         return make_first(tune, move.axis);
     if (!can_split(tune, move) || !split(tune, move.axis, move.amount, inner[move.kind], &within))
@@ -454,13 +465,17 @@ bool bl_tune_apply(bl_tune *tune, bl_move move)
 }
 
 static const char *const move_names[BL_MOVE_KINDS] = {"tile",  "vector", "chunk", "block", "local",
-                                                      "group", "first",  "edges", "pack"};
+                                                      "group", "first",  "edges", "pack",  "matrix"};
 
 void bl_moves_print(int n, const bl_move *moves, bl_text *out)
 {
-    for (int i = 0; i < n; i++)
-        bl_text_printf(out, "%s%s %d %lld", i == 0 ? "" : ", ", move_names[moves[i].kind], moves[i].axis,
-                       (long long)moves[i].amount);
+    for (int i = 0; i < n; i++) {
+        bl_text_printf(out, "%s%s %d ", i == 0 ? "" : ", ", move_names[moves[i].kind], moves[i].axis);
+        if (moves[i].kind == BL_MOVE_MATRIX)
+            bl_matrix_print(bl_matrix_unpack(moves[i].amount), out);
+        else
+            bl_text_printf(out, "%lld", (long long)moves[i].amount);
+    }
 }
 
 void bl_tune_print(const bl_tune *tune, bl_text *out)
@@ -479,16 +494,35 @@ static bool parse_kind(const char *word, bl_move_kind *kind)
     return false;
 }
 
+/* How long the text of |move|'s amount is; 0 where it is none. */
+static int parse_amount(const char *text, bl_move *move)
+{
+    long long amount = 0;
+    bl_matrix shape;
+    int used = 0;
+
+    if (move->kind == BL_MOVE_MATRIX) {
+        used = bl_matrix_parse(text, &shape);
+        move->amount = bl_matrix_pack(shape);
+        return used;
+    }
+    used = sscanf(text, "%lld%n", &amount, &used) == 1 ? used : 0;
+    move->amount = amount;
+    return used;
+}
+
 bool bl_moves_parse(const char *text, bl_move moves[BL_MAX_MOVES], int *n)
 {
     for (*n = 0; *text != '\0'; ++*n) {
         char word[16];
-        long long amount = 0;
         int used = 0;
-        if (*n == BL_MAX_MOVES || sscanf(text, "%15[a-z] %d %lld%n", word, &moves[*n].axis, &amount, &used) != 3 ||
+        if (*n == BL_MAX_MOVES || sscanf(text, "%15[a-z] %d %n", word, &moves[*n].axis, &used) != 2 ||
             !parse_kind(word, &moves[*n].kind))
             return false;
-        moves[*n].amount = amount;
+        text += used;
+        used = parse_amount(text, &moves[*n]);
+        if (used == 0)
+            return false;
         text += used;
         if (*text != '\0' && strncmp(text, ", ", 2) != 0)
             return false;

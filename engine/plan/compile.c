@@ -183,6 +183,7 @@ bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_
     compile c = {.wire = wire, .options = options, .dev = dev, .target = bl_search_target(&dev->info), .err = err};
     bl_status st = BL_OK;
 
+    c.target.use = options->matrix;
     *out = NULL;
     c.plan = bl_calloc(1, sizeof *c.plan);
     if (c.plan == NULL)

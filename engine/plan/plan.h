@@ -6,6 +6,7 @@
 #include "engine/device/child.h"
 #include "engine/device/pool.h"
 #include "engine/front/front.h"
+#include "engine/opt/heuristic.h"
 #include "engine/search/peaks.h"
 #include "engine/search/tuner.h"
 
@@ -15,7 +16,8 @@ typedef struct bl_plans bl_plans; /* the cache */
 typedef struct bl_plan_options {
     int debug;  /* 0 to 7: how much of the compilation is kept as text */
     bool noopt; /* no moves at all */
-    int spec;   /* bl_ir_verify level after every pass */
+    bl_matrix_use matrix;
+    int spec; /* bl_ir_verify level after every pass */
     size_t max_compile_bytes;
     double max_compile_seconds; /* of the engine's own part; 0: no limit */
     bool program;               /* see bl_front_options */

@@ -4,6 +4,8 @@
 
 #include "engine/render/render.h"
 
+struct unit_inst;
+
 /* Text of an operand, as many lanes as it has. */
 typedef struct operand {
     const char *text;
@@ -50,7 +52,8 @@ typedef struct dialect {
     bool narrow_index;   /* buffers are indexed by 32 bits only */
     bool pointers;       /* (b + i)[j] is b[i + j] */
     const char *group_id[3], *local_id[3], *barrier;
-    const char *scalar; /* printf form of scalar parameter %u */
+    const char *scalar;                                              /* printf form of scalar parameter %u */
+    const char *(*unit)(bl_arena *arena, const struct unit_inst *u); /* a whole statement: see unit.h */
     bl_status (*begin)(const bl_linear *linear, const bl_device_info *info, bl_text *out, bl_err *err);
 } dialect;
 

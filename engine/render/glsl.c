@@ -2,6 +2,7 @@
 /* GLSL 4.50 for Vulkan.  8- and 16-bit integers are computed as int or uint and wrapped after each op; float16 and bfloat16 as
  * float, rounded by integer arithmetic so that every driver rounds alike.  Vectors have at most four lanes. */
 #include "engine/render/dialect.h"
+#include "engine/render/unit.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -444,6 +445,8 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_t
         bl_text_puts(out, "#extension GL_EXT_shader_8bit_storage : require\n");
     if (n.word)
         bl_text_puts(out, "#extension GL_EXT_shader_16bit_storage : require\n");
+    if (unit_first(linear) != NULL)
+        unit_glsl_prelude(unit_of(info, unit_first(linear)->arg), out);
     bl_text_printf(out, "layout(local_size_x = %u, local_size_y = %u, local_size_z = %u) in;\n", linear->local[0],
                    linear->local[1], linear->local[2]);
     buffers(linear, out);
@@ -492,4 +495,5 @@ const dialect dialect_glsl = {
     .local_id = {"int(gl_LocalInvocationID.x)", "int(gl_LocalInvocationID.y)", "int(gl_LocalInvocationID.z)"},
     .barrier = "barrier()",
     .scalar = "scalars.n",
+    .unit = unit_glsl,
     .begin = begin};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* OpenCL C 1.2.  A bool is an int: 0 or 1 as a scalar, 0 or -1 in a vector's lanes, as comparisons give it. */
 #include "engine/render/dialect.h"
+#include "engine/render/unit.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -408,6 +409,8 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_t
                 once(out, "move", moved_type((bl_dtype)i), lanes, prelude_move);
         }
     }
+    if (unit_first(linear) != NULL)
+        unit_opencl_prelude(unit_of(info, unit_first(linear)->arg), out);
     bl_text_printf(out, "__kernel __attribute__((reqd_work_group_size(%u, %u, %u)))\nvoid %s(", linear->local[0],
                    linear->local[1], linear->local[2], linear->name);
     for (uint32_t i = 0; i < linear->nbuffers; i++)
@@ -453,4 +456,5 @@ const dialect dialect_opencl = {.wraps = {wraps32, wraps64},
                                 .local_id = {"(int)get_local_id(0)", "(int)get_local_id(1)", "(int)get_local_id(2)"},
                                 .barrier = "barrier(CLK_LOCAL_MEM_FENCE)",
                                 .scalar = "n",
+                                .unit = unit_opencl,
                                 .begin = begin};

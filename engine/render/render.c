@@ -3,6 +3,7 @@
 #include "engine/render/render.h"
 
 #include "engine/render/dialect.h"
+#include "engine/render/unit.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -12,6 +13,7 @@ enum { INLINE_MOST = 96, INLINE_AGAIN = 24 };
 
 typedef struct walk {
     const bl_linear *linear;
+    const bl_device_info *info;
     const dialect *d;
     bl_arena *arena; /* of all texts of values */
     bl_text *out;
@@ -392,6 +394,21 @@ static const char *id_expression(const walk *w, const bl_inst *inst)
     return inst->dtype == BL_I64 ? w->d->cast(w->arena, BL_I64, (operand){id, BL_I32, 1}) : id;
 }
 
+static void unit_statement(const walk *w, uint32_t number)
+{
+    const bl_inst *inst = &w->linear->inst[number];
+    bool access = inst->op == BL_OP_FRAGMENT_LOAD || inst->op == BL_OP_FRAGMENT_STORE;
+    unit_inst u = {.linear = w->linear,
+                   .number = number,
+                   .unit = unit_of(w->info, inst->arg),
+                   .shape = bl_matrix_unpack(inst->arg),
+                   .buffer = access ? w->text[inst->args[0]] : NULL,
+                   .index = access ? SAY(w->arena, "(%s)", w->text[inst->args[1]]) : NULL,
+                   .work_item = w->d->local_id[0]};
+
+    LINE(w, "%s\n", w->d->unit(w->arena, &u));
+}
+
 static void statement(walk *w, uint32_t number)
 {
     const bl_inst *inst = &w->linear->inst[number];
@@ -433,6 +450,12 @@ static void statement(walk *w, uint32_t number)
     case BL_OP_STORE:
         store_statement(w, inst);
         break;
+    case BL_OP_FRAGMENT:
+    case BL_OP_FRAGMENT_LOAD:
+    case BL_OP_MATRIX_ADD:
+    case BL_OP_FRAGMENT_STORE:
+        unit_statement(w, number);
+        break;
     case BL_OP_BARRIER:
         LINE(w, "%s;\n", w->d->barrier);
         break;
@@ -444,6 +467,13 @@ static void statement(walk *w, uint32_t number)
 
 static bl_status walk_all(walk *w, const bl_device_info *info, bl_err *err)
 {
+    const bl_inst *first = unit_first(w->linear);
+
+    if (first != NULL && unit_of(info, first->arg) == NULL)
+        return bl_fail(err, BL_EUNSUPPORTED, "%s has no matrix unit of the shape", info->id);
+    if (first != NULL && !unit_has_registers(unit_of(info, first->arg), w->linear))
+        return bl_fail(err, BL_EUNSUPPORTED, "%s has not as many matrix registers as kernel %s wants", info->id, w->linear->name);
+    w->info = info;
     w->text = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->text);
     w->is_acc = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->is_acc);
     w->natural = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->natural);

@@ -105,6 +105,21 @@ static void first_amounts(const bl_target *target, const bl_axis *axis, amounts 
         add(out, 0);
 }
 
+/* The shapes of the device's matrix units, in order of their numbers. */
+static void matrix_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+{
+    int64_t last = 0;
+    for (int i = 0; i < target->nmatrix && axis->output && axis->outer && target->use != BL_MATRIX_NEVER; i++) {
+        int64_t next = INT64_MAX;
+        for (int k = 0; k < target->nmatrix; k++) {
+            int64_t shape = bl_matrix_pack(target->matrix[k]);
+            next = shape > last && shape < next ? shape : next;
+        }
+        add(out, next);
+        last = next;
+    }
+}
+
 /* ---- operands that may be written out first */
 
 static bool has_gate(bl_tune *tune, const bl_node *load)
@@ -136,7 +151,8 @@ static const struct row {
                          [BL_MOVE_GROUP] = {.amounts = group_amounts},
                          [BL_MOVE_FIRST] = {.amounts = first_amounts},
                          [BL_MOVE_EDGES] = {.operand = has_gate},
-                         [BL_MOVE_PACK] = {.operand = is_reused}};
+                         [BL_MOVE_PACK] = {.operand = is_reused},
+                         [BL_MOVE_MATRIX] = {.amounts = matrix_amounts, .elsewhere = true}};
 
 /* ---- variants */
 

@@ -223,6 +223,58 @@ static void cache_trusts_only_itself(void **state)
     unlink(path);
 }
 
+/* Shapes that subgroups multiply and our kernels sum in, the larger first; none where subgroups have no fixed size. */
+static void matrices_are_chosen(void **state)
+{
+    enum { F16 = BL_VK_MATRIX_FLOAT16, F32 = BL_VK_MATRIX_FLOAT32, I8 = BL_VK_MATRIX_SINT8, I32 = BL_VK_MATRIX_SINT32 };
+    static const struct {
+        uint32_t m, n, k;
+        int32_t from, to;
+        bool saturating;
+        int32_t scope;
+    } shapes[] = {
+        {8, 8, 8, F16, F32, false, BL_VK_MATRIX_SUBGROUP},
+        {16, 16, 16, F16, F16, false, BL_VK_MATRIX_SUBGROUP}, /* summed in float16 */
+        {16, 16, 16, F16, F32, false, BL_VK_MATRIX_SUBGROUP},
+        {16, 16, 32, I8, I32, true, BL_VK_MATRIX_SUBGROUP}, /* saturates */
+        {16, 16, 32, I8, I32, false, BL_VK_MATRIX_SUBGROUP},
+        {16, 16, 16, BL_VK_MATRIX_BFLOAT16, F32, false, BL_VK_MATRIX_SUBGROUP}, /* without the feature */
+        {32, 32, 16, F16, F32, false, 2},                                       /* of a whole group */
+        {128, 8, 16, F16, F32, false, BL_VK_MATRIX_SUBGROUP},                   /* larger than a fragment may be */
+    };
+    bl_vk_facts f = good_facts();
+    bl_vk_places places = {.host_memory = false};
+    bl_device_info info;
+
+    (void)state;
+    f.subgroup = 32;
+    f.matrix.matrix = f.matrix.fixed_subgroup = true;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        f.matrix.shapes[f.matrix.count++] = (bl_vk_matrix_properties){.m = shapes[i].m,
+                                                                      .n = shapes[i].n,
+                                                                      .k = shapes[i].k,
+                                                                      .a_type = shapes[i].from,
+                                                                      .b_type = shapes[i].from,
+                                                                      .c_type = shapes[i].to,
+                                                                      .result_type = shapes[i].to,
+                                                                      .saturating = shapes[i].saturating,
+                                                                      .scope = shapes[i].scope};
+    bl_vk_describe(&f, &places, 0, &info);
+    assert_int_equal(info.nmatrix, 3);
+    assert_int_equal(info.matrix[0].k, 32);
+    assert_int_equal(info.matrix[0].dtype, BL_UNIT_I8);
+    assert_int_equal(info.matrix[1].m, 16);
+    assert_int_equal(info.matrix[1].dtype, BL_UNIT_F16);
+    assert_int_equal(info.matrix[1].scope, 32);
+    assert_int_equal(info.matrix[2].m, 8);
+    f.matrix.bfloat16 = true;
+    bl_vk_describe(&f, &places, 0, &info);
+    assert_int_equal(info.nmatrix, 4);
+    f.matrix.fixed_subgroup = false;
+    bl_vk_describe(&f, &places, 0, &info);
+    assert_int_equal(info.nmatrix, 0);
+}
+
 static void cache_is_trimmed(void **state)
 {
     const char *folder = *state;
@@ -269,6 +321,7 @@ int main(void)
         cmocka_unit_test(queue_families_are_ranked),
         cmocka_unit_test(memory_is_chosen),
         cmocka_unit_test(features_need_all_their_parts),
+        cmocka_unit_test(matrices_are_chosen),
         cmocka_unit_test(cache_trusts_only_itself),
         cmocka_unit_test(cache_is_trimmed),
     };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Graphs as text. */
+#include "engine/ir/matrix.h"
 #include "engine/ir/text.h"
 
 #include <math.h>
@@ -72,6 +73,44 @@ static void tensor_graphs(void **state)
                 "%15 = contiguous float32[%0, 28, 28] %1\n"
                 "%16 = mul float32[%0, 28, 28] %14 %15\n"
                 "%17 = detach float32[%0, 28, 28] %16\n");
+}
+
+static void matrices(void **state)
+{
+    bl_matrix shape = {8, 8, 8, 8, 1, 15, BL_F16, BL_F32}, back = {0};
+    const bl_node *eight = bl_index(ir, 8), *row = bl_range(ir, 0, BL_AXIS_MATRIX, eight),
+                  *column = bl_range(ir, 1, BL_AXIS_MATRIX, eight), *depth = bl_range(ir, 70, BL_AXIS_MATRIX, eight);
+    const bl_node *a = bl_load(ir, bl_param(ir, 1, BL_F16, false), bl_add(ir, bl_mul(ir, row, eight), depth), NULL),
+                  *b = bl_load(ir, bl_param(ir, 2, BL_F16, false), bl_add(ir, bl_mul(ir, depth, eight), column), NULL);
+    const bl_node *product = bl_mul(ir, bl_cast(ir, BL_F32, a), bl_cast(ir, BL_F32, b)),
+                  *sum = bl_reduce_over(ir, BL_OP_ADD, 1, &product, 1, &depth);
+    const bl_node *element = bl_matrix_element(ir, bl_matrix_node(ir, shape, sum, row, column), bl_index(ir, 3));
+
+    (void)state;
+    expect_text(1, &element,
+                "%0 = buffer float16 arg=2\n"
+                "%1 = const index 8\n"
+                "%2 = range index %1 sub=matrix arg=1\n"
+                "%3 = range index %1 sub=matrix arg=70\n"
+                "%4 = mul index %3 %1\n"
+                "%5 = add index %2 %4\n"
+                "%6 = load float16 %0 %5\n"
+                "%7 = cast float32 %6\n"
+                "%8 = buffer float16 arg=1\n"
+                "%9 = range index %1 sub=matrix arg=0\n"
+                "%10 = mul index %9 %1\n"
+                "%11 = add index %10 %3\n"
+                "%12 = load float16 %8 %11\n"
+                "%13 = cast float32 %12\n"
+                "%14 = mul float32 %7 %13\n"
+                "%15 = reduce float32 %14 %3 sub=add arg=1\n"
+                "%16 = matrix float32 %15 %9 %2 shape=8x8x8 8,1,15 float16 float32\n"
+                "%17 = const index 3\n"
+                "%18 = load float32 %16 %17\n");
+    assert_int_equal(bl_matrix_parse("8x8x8 8,1,15 float16 float32, tile", &back), 28);
+    assert_int_equal(bl_matrix_pack(back), bl_matrix_pack(shape));
+    assert_int_equal(bl_matrix_parse("8x8x256 8,1,15 float16 float32", &back), 0);
+    assert_int_equal(bl_matrix_parse("8x8 8,1,15 float16 float32", &back), 0);
 }
 
 static void loop_nests(void **state)
@@ -193,6 +232,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(tensor_graphs, start, stop),
         cmocka_unit_test_setup_teardown(loop_nests, start, stop),
+        cmocka_unit_test_setup_teardown(matrices, start, stop),
         cmocka_unit_test_setup_teardown(every_constant_has_its_text, start, stop),
         cmocka_unit_test_setup_teardown(the_format_is_as_documented, start, stop),
         cmocka_unit_test_setup_teardown(deep_graphs_print_without_recursion, start, stop),

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/lower/read_linear.h"
 
+#include "engine/ir/matrix.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -256,6 +258,35 @@ static bl_status take_sub(parser *p, bl_inst *in)
     return BL_OK;
 }
 
+/* The layout of a FRAGMENT_LOAD, and the shape. */
+static bl_status take_shape(parser *p, bl_inst *in)
+{
+    char text[64] = "";
+    size_t len = 0;
+    bl_matrix shape = {0};
+    uint32_t layout = 0;
+
+    if (in->op == BL_OP_FRAGMENT_LOAD)
+        BL_TRY(take_u32(p, " layout=", UINT8_MAX, &layout));
+    in->sub = (uint8_t)layout;
+    BL_TRY(expect(p, " shape="));
+    while (len + 1 < sizeof text && p->at + len < p->end && p->at[len] != '\n')
+        len++;
+    memcpy(text, p->at, len);
+    if (bl_matrix_parse(text, &shape) != (int)len)
+        return bad(p, "expected the shape of a matrix unit");
+    p->at += len;
+    in->arg = bl_matrix_pack(shape);
+    if (in->op == BL_OP_MATRIX_ADD || in->op == BL_OP_FRAGMENT_STORE)
+        in->dtype = shape.to;
+    return BL_OK;
+}
+
+static bool is_of_fragments(bl_op op)
+{
+    return op == BL_OP_FRAGMENT || op == BL_OP_FRAGMENT_LOAD || op == BL_OP_MATRIX_ADD || op == BL_OP_FRAGMENT_STORE;
+}
+
 static bl_status take_inst(parser *p, uint32_t number)
 {
     bl_inst *in = &p->linear->inst[number];
@@ -273,7 +304,7 @@ static bl_status take_inst(parser *p, uint32_t number)
         return bad(p, "no instruction \"%.*s\"", (int)(name.len > 40 ? 40 : name.len), name.data);
     in->op = (uint8_t)op;
     in->lanes = 1;
-    if (op != BL_OP_SET && op != BL_OP_END && op != BL_OP_BARRIER &&
+    if (op != BL_OP_SET && op != BL_OP_END && op != BL_OP_BARRIER && op != BL_OP_MATRIX_ADD && op != BL_OP_FRAGMENT_STORE &&
         (op != BL_OP_STORE || p->at + 1 >= p->end || p->at[1] != '%')) {
         BL_TRY(expect(p, " "));
         BL_TRY(take_dtype(p, &in->dtype, &in->lanes));
@@ -289,6 +320,8 @@ static bl_status take_inst(parser *p, uint32_t number)
         BL_TRY(expect(p, " arg="));
         BL_TRY(take_signed(p, &in->arg));
     }
+    if (is_of_fragments(op))
+        BL_TRY(take_shape(p, in));
     if (op == BL_OP_CONST) {
         BL_TRY(expect(p, " "));
         BL_TRY(take_literal(p, in));

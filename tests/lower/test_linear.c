@@ -44,6 +44,15 @@ static const char *const whole[] = {
         LINE(2, "cast float64 %0") LINE(3, "bitcast uint32 %0") LINE(4, "where float64 %1 %2 %2") LINE(5, "fma float64 %2 %2 %2")
             LINE(6, "cmplt bool %0 %0") LINE(7, "and bool %1 %6") LINE(8, "not bool %7") LINE(9, "shr uint32 %3 %3")
                 LINE(10, "idiv int32 %0 %0"),
+    "linear matrix buffers=float16,float16,float32 writes=4 scalars=0 local=8,1,1 localbytes=256\n" LINE(
+        0, "buffer float16 arg=0") LINE(1, "buffer float16 arg=1") LINE(2, "const int32 0") LINE(3, "const int32 8")
+        LINE(4, "loop int32 %3") LINE(5, "fragment float32 shape=8x8x8 8,1,15 float16 float32")
+            LINE(6, "fragment_load float16 %0 %2 %3 layout=0 shape=8x8x8 8,1,15 float16 float32")
+                LINE(7, "fragment_load float16 %1 %4 %3 layout=3 shape=8x8x8 8,1,15 float16 float32")
+                    LINE(8, "matrix_add %5 %6 %7 shape=8x8x8 8,1,15 float16 float32") LINE(9, "buffer float32 sub=local arg=64")
+                        LINE(10, "fragment_store %9 %2 %5 shape=8x8x8 8,1,15 float16 float32") LINE(11, "barrier")
+                            LINE(12, "load float32 %9 %4") LINE(13, "buffer float32 arg=2") LINE(14, "store %13 %4 %12")
+                                LINE(15, "end"),
     "linear consts buffers= writes=0 scalars=0 local=1,1,1 localbytes=0\n" LINE(0, "const float32 0.10000000149011612")
         LINE(1, "const float64 0.10000000000000001") LINE(2, "const float64 4.9406564584124654e-324") LINE(3, "const float32 inf")
             LINE(4, "const float16 -inf") LINE(5, "const float32 -0") LINE(6, "const float64 nan")
@@ -104,6 +113,12 @@ static void fields(void **state)
 #define PRE                                                                                                                      \
     HEAD LINE(0, "buffer float32 arg=0") LINE(1, "buffer int32 arg=1") LINE(2, "const int32 3") LINE(3, "const float32 1")       \
         LINE(4, "lane int32x4") LINE(5, "store %0 %2 %3") LINE(6, "const bool 1") LINE(7, "stack float32x2 %3 %3")
+#define UNIT "8x8x8 8,1,15 float16 float32"
+#define MATRIX                                                                                                                   \
+    "linear k buffers=float16 writes=0 scalars=0 local=8,1,1 localbytes=256\n" LINE(0, "buffer float16 arg=0")                   \
+        LINE(1, "fragment float32 shape=" UNIT) LINE(2, "const int32 8") LINE(3, "local_id int32 arg=0")                         \
+            LINE(4, "fragment_load float16 %0 %2 %2 layout=0 shape=" UNIT)                                                       \
+                LINE(5, "fragment_load float16 %0 %2 %2 layout=2 shape=" UNIT) LINE(6, "buffer float32 sub=local arg=64")
 static const struct {
     const char *text, *why;
 } refused[] = {
@@ -214,6 +229,21 @@ static const struct {
     {PRE LINE(8, "acc float32 %3") LINE(9, "set %8 %2"), "the variable and its value"},
     {PRE LINE(8, "acc float32 %3") LINE(9, "set %8 %7"), "the variable and its value"},
     {PRE LINE(8, "barrier int32"), "more fields"},
+    {MATRIX LINE(7, "fragment float32 shape=8x8x8 4,1,15 float16 float32"), "8 work-items share a fragment of 4"},
+    {MATRIX LINE(7, "fragment float32 shape=8x8x8 8,3,15 float16 float32"), "no shape of a matrix unit"},
+    {MATRIX LINE(7, "fragment float32 shape=0x8x8 8,1,15 float16 float32"), "no shape of a matrix unit"},
+    {MATRIX LINE(7, "fragment float16 shape=" UNIT), "float16 is not the unit's"},
+    {MATRIX LINE(7, "fragment_load float16 %0 %2 %2 layout=4 shape=" UNIT), "layout 4 is none of the unit's"},
+    {MATRIX LINE(7, "fragment_load float16 %6 %2 %2 layout=0 shape=" UNIT), "loaded from a buffer of its dtype"},
+    {MATRIX LINE(7, "fragment_load float16 %2 %2 %2 layout=0 shape=" UNIT), "%2 is no buffer"},
+    {MATRIX LINE(7, "fragment_load float16 %0 %2 %3 layout=0 shape=" UNIT), "the stride is no constant"},
+    {MATRIX LINE(7, "matrix_add %1 %5 %4 shape=" UNIT), "takes a fragment, an a and a b of one shape"},
+    {MATRIX LINE(7, "matrix_add %1 %4 %4 shape=" UNIT), "takes a fragment, an a and a b of one shape"},
+    {MATRIX LINE(7, "matrix_add %4 %4 %5 shape=" UNIT), "takes a fragment, an a and a b of one shape"},
+    {MATRIX LINE(7, "matrix_add %1 %2 %5 shape=" UNIT), "%2 is no fragment"},
+    {MATRIX LINE(7, "add float32 %1 %1"), "%1 is a fragment"},
+    {MATRIX LINE(7, "fragment_store %0 %2 %1 shape=" UNIT), "goes to local memory"},
+    {MATRIX LINE(7, "fragment_store %6 %2 %4 shape=" UNIT), "stores no fragment of the shape"},
 };
 
 static void refusals(void **state)

@@ -73,6 +73,81 @@ static void test_forms(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* A product on matrix units: of a CPU, of a GPU, of a CPU that plays one; and which are left alone. */
+static void test_units(void **state)
+{
+#define PRODUCT(dtype, m, n, k)                                                                                                  \
+    "{'inputs': {'x': " TYPED(dtype, m, k) ", 'w': " TYPED(dtype, k,                                                             \
+                                                           n) "}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'w']}], "    \
+                                                              "'outputs': ['y']}"
+    static const bl_matrix warp = {16, 16, 16, 32, 1, 15, BL_F16, BL_F32}, tiles = {16, 16, 32, 1, 2, 17, BL_BF16, BL_F32},
+                           dot = {1, 16, 2, 1, 2, 17, BL_BF16, BL_F32};
+    const struct {
+        const char *name, *document, *moves;
+        bl_matrix unit;
+        bool cpu, groups;
+        bl_matrix_use use;
+    } forms[] = {
+        {"a GPU", PRODUCT(float16, 256, 256, 256),
+         "matrix 0 16x16x16 32,1,15 float16 float32, tile 0 2, local 0 2, tile 4 4, local 4 2, tile 11 4", warp, false, true,
+         BL_MATRIX_SURE},
+        {"not float32", PRODUCT(float32, 256, 256, 256), "", warp, false, true, BL_MATRIX_SURE},
+        {"never", PRODUCT(float16, 256, 256, 256), "", warp, false, true, BL_MATRIX_NEVER},
+        {"half of the tiles would be computed twice", PRODUCT(float16, 9, 256, 256), "", warp, false, true, BL_MATRIX_ALWAYS},
+        {"a CPU that plays a GPU", PRODUCT(float16, 256, 256, 256), "", warp, true, true, BL_MATRIX_SURE},
+        {"... asked to", PRODUCT(float16, 256, 256, 256), "matrix 0 16x16x16 32,1,15 float16 float32, tile 0 2, tile 3 2", warp,
+         true, true, BL_MATRIX_ALWAYS},
+        {"tiles: four of them, and two of each operand", PRODUCT(bfloat16, 256, 256, 256),
+         "matrix 0 16x16x32 1,2,17 bfloat16 float32, tile 0 2, tile 3 2, tile 8 4", tiles, true, false, BL_MATRIX_SURE},
+        {"vectors: as for float32", PRODUCT(bfloat16, 256, 256, 256),
+         "matrix 0 1x16x2 1,2,17 bfloat16 float32, tile 0 6, tile 2 4, tile 7 4", dot, true, false, BL_MATRIX_SURE},
+    };
+    int wrong = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        bl_target target = {.groups = forms[i].groups,
+                            .cpu = forms[i].cpu,
+                            .units = 16,
+                            .vector_bits = forms[i].groups ? 0 : 512,
+                            .registers = forms[i].groups ? 128 : 32,
+                            .cache_bytes = 1 << 20,
+                            .subgroup = forms[i].groups ? 32 : 1,
+                            .max_local = 1024,
+                            .local_bytes = 48 << 10,
+                            .max_params = 32,
+                            .use = forms[i].use,
+                            .nmatrix = 1,
+                            .matrix = {forms[i].unit},
+                            .fragments = forms[i].unit.k == 32 ? 8 : 0};
+        test_graph graph;
+        bl_schedule *schedule = NULL;
+        bl_tune tune;
+        bl_text text = {0};
+        bl_move moves[BL_MAX_MOVES];
+        int n = 0;
+
+        test_graph_open(forms[i].document, &graph);
+        schedule = test_graph_schedule(&graph, target.units);
+        bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
+        bl_heuristic(&tune, &target);
+        bl_tune_print(&tune, &text);
+        if (forms[i].moves[0] == '\0' ? strstr(bl_text_get(&text), "matrix") != NULL
+                                      : strcmp(bl_text_get(&text), forms[i].moves) != 0) {
+            print_error("%s: \"%s\"; the table says \"%s\"\n", forms[i].name, bl_text_get(&text), forms[i].moves);
+            wrong++;
+        }
+        assert_true(bl_moves_parse(bl_text_get(&text), moves, &n)); /* what is printed is read back */
+        assert_int_equal(n, tune.nmoves);
+        for (int k = 0; k < n; k++)
+            assert_true(moves[k].kind == tune.moves[k].kind && moves[k].axis == tune.moves[k].axis &&
+                        moves[k].amount == tune.moves[k].amount);
+        bl_text_fini(&text);
+        test_graph_close(&graph);
+    }
+    assert_int_equal(wrong, 0);
+}
+
 /* A grid that is too large for the device: work-items take several iterations. */
 static void test_few_groups(void **state)
 {
@@ -114,6 +189,7 @@ static void test_few_groups(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms), cmocka_unit_test(test_few_groups)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms), cmocka_unit_test(test_units),
+                                       cmocka_unit_test(test_few_groups)};
     return cmocka_run_group_tests_name("forms", tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 /* The moves: which are refused, and that none changes what a nest computes.  Random lists of legal moves are applied to the nests
  * of small graphs; each runs on the interpreter, which notices a read or write outside a buffer, beside the nest as it was. */
 #include "engine/device/device.h"
+#include "engine/ir/matrix.h"
 #include "engine/ir/shape.h"
 #include "engine/ir/verify.h"
 #include "engine/lower/lower.h"
@@ -45,9 +46,27 @@ static const struct {
     {"attention", "{'inputs': {'q': {'dtype': 'float32', 'shape': [3, 17, 12]}, 'k': {'dtype': 'float32', 'shape': [3, 32, 12]}, 'v': {'dtype': 'float32', 'shape': [3, 32, 18]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v']}], 'outputs': ['y']}"},
     {"attention_causal", "{'inputs': {'q': {'dtype': 'float32', 'shape': [2, 37, 9]}, 'k': {'dtype': 'float32', 'shape': [2, 37, 9]}, 'v': {'dtype': 'float32', 'shape': [2, 37, 16]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v'], 'attrs': {'causal': true}}], 'outputs': ['y']}"},
     {"attention_gradient", "{'inputs': {'q': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'k': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'v': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'w': {'dtype': 'float32', 'shape': [2, 48, 8]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v']}, {'id': 'z', 'op': 'mul', 'in': ['y', 'w']}, {'id': 's', 'op': 'sum', 'in': ['z']}, {'id': ['dq', 'dk', 'dv'], 'op': 'grad', 'in': ['s', 'q', 'k', 'v']}], 'outputs': ['y', 'dq', 'dk', 'dv']}"},
+    {"product16", "{'inputs': {'x': {'dtype': 'float16', 'shape': [37, 32]}, 'y': {'dtype': 'float16', 'shape': [32, 24]}, 'b': {'dtype': 'float16', 'shape': [24]}}, 'nodes': [{'id': 'm', 'op': 'matmul', 'in': ['x', 'y']}, {'id': 's', 'op': 'add', 'in': ['m', 'b']}, {'id': 'z', 'op': 'relu', 'in': ['s']}], 'outputs': ['z', 'm']}"},
+    {"transposed16", "{'inputs': {'x': {'dtype': 'float16', 'shape': [3, 64, 16]}, 'y': {'dtype': 'float16', 'shape': [3, 32, 64]}}, 'nodes': [{'id': 't', 'op': 'transpose', 'in': ['x']}, {'id': 'u', 'op': 'transpose', 'in': ['y']}, {'id': 'z', 'op': 'matmul', 'in': ['t', 'u']}], 'outputs': ['z']}"},
+    {"product_b16", "{'inputs': {'x': {'dtype': 'bfloat16', 'shape': [32, 64]}, 'y': {'dtype': 'bfloat16', 'shape': [64, 48]}}, 'nodes': [{'id': 'z', 'op': 'matmul', 'in': ['x', 'y']}], 'outputs': ['z']}"},
+    {"odd_b16", "{'inputs': {'x': {'dtype': 'bfloat16', 'shape': [19, 64]}, 'y': {'dtype': 'bfloat16', 'shape': [64, 35]}}, 'nodes': [{'id': 'z', 'op': 'matmul', 'in': ['x', 'y']}], 'outputs': ['z']}"},
+    {"conv16", "{'inputs': {'x': {'dtype': 'float16', 'shape': [2, 8, 6, 8]}, 'w': {'dtype': 'float16', 'shape': [16, 8, 3, 3]}}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w'], 'attrs': {'padding': 1}}], 'outputs': ['y']}"},
+    {"bytes", "{'inputs': {'x': {'dtype': 'int8', 'shape': [16, 64]}, 'y': {'dtype': 'int8', 'shape': [64, 32]}}, 'nodes': [{'id': 'xi', 'op': 'cast', 'in': ['x'], 'attrs': {'dtype': 'int32'}}, {'id': 'yi', 'op': 'cast', 'in': ['y'], 'attrs': {'dtype': 'int32'}}, {'id': 'z', 'op': 'matmul', 'in': ['xi', 'yi']}], 'outputs': ['z']}"},
+    {"named16", "{'dims': {'n': [1, 9]}, 'inputs': {'x': {'dtype': 'float16', 'shape': ['n', 16, 32]}, 'y': {'dtype': 'float16', 'shape': [32, 16]}}, 'nodes': [{'id': 'z', 'op': 'matmul', 'in': ['x', 'y']}], 'outputs': ['z']}"},
 };
 /* clang-format on */
 enum { NGRAPHS = sizeof graphs / sizeof graphs[0] };
+
+enum { A_ROWS = 1 << BL_MATRIX_A_ROWS, B_GROUPS = 1 << BL_MATRIX_B_GROUPS, ALL_LAYOUTS = (1 << BL_MATRIX_B_GROUPS) - 1 };
+
+/* Matrix units that no device here has: those of lavapipe, NVIDIA's mma.sync, AMX and AVX512-BF16, and odd ones. */
+static const bl_matrix units[] = {
+    {8, 8, 8, 8, 1, ALL_LAYOUTS, BL_F16, BL_F32},         {16, 8, 16, 32, 1, ALL_LAYOUTS, BL_F16, BL_F32},
+    {16, 16, 16, 32, 1, A_ROWS | 4, BL_F16, BL_F32},      {16, 16, 32, 1, 2, A_ROWS | B_GROUPS, BL_BF16, BL_F32},
+    {1, 16, 2, 1, 2, A_ROWS | B_GROUPS, BL_BF16, BL_F32}, {4, 2, 8, 4, 1, A_ROWS | 8, BL_F16, BL_F32},
+    {16, 16, 64, 1, 4, A_ROWS | B_GROUPS, BL_I8, BL_I32}, {8, 8, 8, 8, 1, ALL_LAYOUTS, BL_I8, BL_I32},
+};
+enum { NUNITS = sizeof units / sizeof units[0] };
 
 /* A nest with memory behind its parameters. */
 typedef struct bench {
@@ -250,24 +269,62 @@ static int64_t items(const bl_tune *tune)
     return n;
 }
 
-static void random_moves(bl_tune *tune, int64_t most_items, uint64_t *seed, int used[BL_MOVE_KINDS])
+/* Bytes of local memory that the tiles of matrix units take: an upper bound. */
+static int64_t tile_bytes(const bl_tune *tune)
+{
+    for (int i = 0; i < tune->nmoves; i++) {
+        bl_matrix unit = bl_matrix_unpack(tune->moves[i].amount);
+        if (tune->moves[i].kind == BL_MOVE_MATRIX)
+            return copies(tune) * items(tune) / unit.scope * unit.m * unit.n * 4;
+    }
+    return 0;
+}
+
+static int used_units[NUNITS];
+
+/* Now and then the first move: what may come behind it is what it restricts. */
+static void random_unit(bl_tune *tune, const bl_device_info *info, int used[BL_MOVE_KINDS])
+{
+    static uint64_t seed = 5; /* its own, so that graphs without such products are drawn as ever */
+
+    for (int tries = (int)(next_random(&seed) % 5); tries > 0 && tune->nmoves == 0; tries--) {
+        int unit = (int)(next_random(&seed) % NUNITS), axis = (int)(next_random(&seed) % 4);
+        const bl_node *before = tune->sink;
+        if (units[unit].scope > info->max_local)
+            continue;
+        if (bl_tune_apply(tune, (bl_move){BL_MOVE_MATRIX, axis, bl_matrix_pack(units[unit])})) {
+            used[BL_MOVE_MATRIX]++;
+            used_units[unit]++;
+        } else {
+            assert_ptr_equal(before, tune->sink);
+        }
+    }
+}
+
+static void random_moves(bl_tune *tune, const bl_device_info *info, uint64_t *seed, int used[BL_MOVE_KINDS])
 {
     static const int64_t amounts[] = {2, 3, 4, 5, 7, 8, 16};
     int n = 1 + (int)(next_random(seed) % MOST_MOVES);
+    int64_t most_items = info->max_local;
 
+    random_unit(tune, info, used);
+    n += tune->nmoves;
     for (int tries = 0; tries < 20 && tune->nmoves < n; tries++) {
-        bl_move move = {.kind = (bl_move_kind)(next_random(seed) % BL_MOVE_KINDS),
+        bl_move move = {.kind = (bl_move_kind)(next_random(seed) % BL_MOVE_MATRIX), /* the last of them has been */
                         .axis = (int)(next_random(seed) % 12) - 1,
                         .amount = amounts[next_random(seed) % (sizeof amounts / sizeof amounts[0])]};
         const bl_node *before = tune->sink;
+        if (tile_bytes(tune) * move.amount > (int64_t)info->local_bytes)
+            continue;
         if ((move.kind == BL_MOVE_TILE || move.kind == BL_MOVE_VECTOR) && copies(tune) * move.amount > MOST_COPIES)
             continue;
         if ((move.kind == BL_MOVE_LOCAL || move.kind == BL_MOVE_GROUP) && items(tune) * move.amount > most_items)
             continue;
-        if (bl_tune_apply(tune, move))
-            used[move.kind]++;
-        else
+        if (!bl_tune_apply(tune, move)) {
             assert_ptr_equal(before, tune->sink);
+            continue;
+        }
+        used[move.kind]++;
     }
 }
 
@@ -284,7 +341,7 @@ static void run_nest(bench *b, uint64_t *seed, int used[BL_MOVE_KINDS])
         bl_tune_init(&tune, ir, b->nest->sink, b->nest->nparams);
         tune.local_bytes = b->dev->info.local_bytes;
         if (round > 0)
-            random_moves(&tune, b->dev->info.max_local, seed, used);
+            random_moves(&tune, &b->dev->info, seed, used);
         bl_tune_print(&tune, &moves);
         st = run_tuned(b, &tune, &err);
         if (st != BL_OK)
@@ -327,6 +384,10 @@ static void test_all_kinds_used(void **state)
     for (int kind = 0; kind < BL_MOVE_KINDS; kind++) {
         if (used_moves[kind] < 20)
             fail_msg("only %d random moves of kind %d were legal", used_moves[kind], kind);
+    }
+    for (int unit = 0; unit < NUNITS; unit++) {
+        if (used_units[unit] < 3)
+            fail_msg("matrix unit %d was used %d times", unit, used_units[unit]);
     }
 }
 

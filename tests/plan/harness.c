@@ -288,6 +288,7 @@ static bl_status run_entry(bl_device *dev, bl_pool *pool, const bl_wire_graph *w
 {
     bl_plan_options plan_options = {.debug = options->debug,
                                     .noopt = options->noopt,
+                                    .matrix = options->matrix,
                                     .spec = options->spec,
                                     .max_compile_bytes = ARENA_BYTES,
                                     .program = true,

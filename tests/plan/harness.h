@@ -18,6 +18,7 @@ typedef struct harness_result {
 
 typedef struct harness_options {
     bool noopt;
+    bl_matrix_use matrix;
     int debug, spec;
     uint64_t seed;
     int repeat;      /* timed runs, the best counts; 0: one */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The conformance suite: every entry of the documents in tests/cases on every device, with the heuristic's moves and with none,
+/* The conformance suite: every entry of the documents in tests/cases on every device, with the heuristic's moves (on matrix units
+ * whatever these can do) and with none,
  * beside the interpreter's answer to the unscheduled graph.  Real drivers compile slowly, so of some files they see every n-th
  * entry; BEAMLINE_TEST_ALL=1 gives them all.  BEAMLINE_TEST_DEVICE=interp:0 looks at one device only. */
 #include "tests/plan/harness.h"
@@ -29,7 +30,7 @@ static const struct {
     {"randomness", 3, 1, {7}},  {"named", 2, MOST_SEEDS, {0, 16, 1000003}},
     {"softmax", 1, 1, {7}},     {"layer_norm", 1, 1, {7}},
     {"matmul", 1, 1, {7}},      {"mlp_sgd", 1, 1, {7}},
-    {"loops", 2, 1, {7}},
+    {"loops", 2, 1, {7}},       {"matrix_units", 1, 1, {7}},
 };
 enum { NFILES = sizeof files / sizeof files[0] };
 
@@ -96,8 +97,11 @@ static void test_file(void **state)
     if (text == NULL)
         fail_msg("cannot read %s; the suite runs in the root of the sources", path);
     for (int k = 0; k < files[p->file].nseeds * 2; k++) {
-        harness_options options = {
-            .noopt = k % 2 == 1, .spec = 2, .seed = files[p->file].seeds[k / 2], .every = driver ? files[p->file].every : 1};
+        harness_options options = {.noopt = k % 2 == 1,
+                                   .matrix = BL_MATRIX_ALWAYS,
+                                   .spec = 2,
+                                   .seed = files[p->file].seeds[k / 2],
+                                   .every = driver ? files[p->file].every : 1};
         int n = harness_run(p->dev, text, &options, MOST_ENTRIES, results);
         if (n < 0)
             fail_msg("%s: %s", path, results[0].err.text);

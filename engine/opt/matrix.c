@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/* MATRIX: a product goes to matrix units.  Rows, columns and the reduction are split by the unit's m, n and k into inner parts of
+ * kind MATRIX; the sum over them becomes a MATRIX node, a tile of the product that the work-items of the unit's scope find in
+ * memory they share, and what follows the sum runs on its elements, dealt out to them.  An operand that lies in none of the
+ * unit's layouts is packed so that it does.  Further moves on the outer parts make several tiles of one (TILE, whose fragments
+ * are then shared) and several scopes of a group (LOCAL). */
+#include "engine/ir/matrix.h"
+
+#include "engine/ir/rewrite.h"
+#include "engine/opt/internal.h"
+
+enum {
+    MOST_ITEM_AXES = 3,
+    OWN_BASE = BL_MAX_DIMS - 1, /* the axes made here are parts of an axis that no nest in hand may have */
+    TURN = OWN_BASE << PART_BITS,
+    LANE = TURN + 4000,
+    EMPTY_ROWS = TURN + 4001,
+    ITEM = TURN + 4032, /* the largest number of a work-item's axis: the first dimension of the group */
+    LANES_OF_ITEM = 4,  /* elements that a work-item of several takes at a time: what one 16-byte access stores */
+    MOST_UNROLLED = 8   /* turns that are written out */
+};
+
+/* What the move is about to rewrite, as it finds it. */
+typedef struct product {
+    bl_matrix shape;
+    const bl_node *sum;
+    const bl_node *load[2];   /* a, b */
+    int rows, columns, depth; /* axes */
+} product;
+
+bool tune_spares_matrix(const bl_tune *tune, bl_move move)
+{
+    const bl_axis *axis = NULL;
+
+    if (move.kind == BL_MOVE_FIRST)
+        return true;
+    if ((move.kind != BL_MOVE_TILE && move.kind != BL_MOVE_CHUNK && move.kind != BL_MOVE_LOCAL) || move.axis < 0 ||
+        move.axis >= tune->naxes || move.amount < 1)
+        return false;
+    axis = &tune->axis[move.axis];
+    if (axis->range->sub == BL_AXIS_MATRIX || axis->range->sub == BL_AXIS_LOCAL || axis->range->sub == BL_AXIS_VECTOR)
+        return false;
+    if (move.kind == BL_MOVE_LOCAL && axis->range->arg >> PART_BITS == OWN_BASE)
+        return false;                                                    /* it would come before the scope's own work-items */
+    return axis->output || bl_extent_of(axis->range) % move.amount == 0; /* a rest would be a second sum */
+}
+
+/* ---- what the nest is */
+
+/* The only reduction of the nest, if it sums products. */
+static const bl_node *only_sum(bl_tune *tune, bl_matrix shape)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    const bl_node *sum = NULL, *loads[2];
+
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op != BL_OP_REDUCE)
+            continue;
+        if (sum != NULL)
+            return NULL;
+        sum = below.at[i];
+    }
+    if (sum == NULL || sum->sub != BL_OP_ADD || sum->arg != 1 || !bl_matrix_product(sum->src[0], shape, loads))
+        return NULL;
+    return sum;
+}
+
+static bool may_split(const bl_axis *axis, int64_t amount)
+{
+    bl_axis_kind kind = (bl_axis_kind)axis->range->sub;
+    return bl_is_fixed(axis->range) && bl_extent_of(axis->range) >= amount &&
+           (kind == BL_AXIS_GLOBAL || kind == BL_AXIS_LOOP || kind == BL_AXIS_REDUCE);
+}
+
+/* The axis along which only |of| differs, and not |other|: one that |amount| divides if there is any, and the innermost. */
+static int choose_columns(bl_tune *tune, const bl_node *of, const bl_node *other, int64_t amount)
+{
+    int best = -1;
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_axis *axis = &tune->axis[i];
+        if (!axis->output || !axis->outer || !may_split(axis, amount) || !bl_depends(tune, of, axis->range) ||
+            bl_depends(tune, other, axis->range))
+            continue;
+        if (best < 0 || bl_extent_of(axis->range) % amount == 0 || bl_extent_of(tune->axis[best].range) % amount != 0)
+            best = i;
+    }
+    return best;
+}
+
+/* The innermost axis of the sum that both operands differ along and |amount| divides. */
+static int choose_depth(bl_tune *tune, const product *p)
+{
+    for (int i = tune->naxes - 1; i >= 0; i--) {
+        const bl_axis *axis = &tune->axis[i];
+        if (!axis->output && tune_binds(p->sum, axis->range) && may_split(axis, p->shape.k) &&
+            bl_extent_of(axis->range) % p->shape.k == 0 && bl_depends(tune, p->load[0], axis->range) &&
+            bl_depends(tune, p->load[1], axis->range))
+            return i;
+    }
+    return -1;
+}
+
+static bool find_product(bl_tune *tune, int rows, int64_t shape, product *p)
+{
+    const bl_node *range = tune->axis[rows].range, *loads[2];
+    int own = 0;
+
+    *p = (product){.shape = bl_matrix_unpack(shape), .rows = rows};
+    if (!bl_matrix_is_valid(p->shape) || tune_count_items(tune) + (p->shape.scope > 1) > MOST_ITEM_AXES)
+        return false;
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range->arg >> PART_BITS == OWN_BASE || tune->axis[i].range->sub == BL_AXIS_VECTOR ||
+            tune->axis[i].range->sub == BL_AXIS_GROUP)
+            return false;
+    }
+    p->sum = only_sum(tune, p->shape);
+    if (p->sum == NULL || !tune->axis[rows].output || !tune->axis[rows].outer || !may_split(&tune->axis[rows], p->shape.m))
+        return false;
+    (void)bl_matrix_product(p->sum->src[0], p->shape, loads);
+    own = bl_depends(tune, loads[0], range) ? 0 : 1;
+    p->load[0] = loads[own];
+    p->load[1] = loads[1 - own];
+    if (!bl_depends(tune, p->load[0], range) || bl_depends(tune, p->load[1], range))
+        return false;
+    p->columns = choose_columns(tune, p->load[1], p->load[0], p->shape.n);
+    p->depth = choose_depth(tune, p);
+    return p->columns >= 0 && p->depth >= 0;
+}
+
+/* ---- the rewrite */
+
+/* The inner part of kind MATRIX that a split of |axis| by |amount| leaves; NULL where it cannot be split. */
+static const bl_node *split_off(bl_tune *tune, const bl_node *axis, int64_t amount, int own_number)
+{
+    if (amount == 1)
+        return bl_range(tune->ir, own_number, BL_AXIS_MATRIX, bl_index(tune->ir, 1));
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range != axis)
+            continue;
+        if (!tune_split(tune, i, amount, BL_AXIS_MATRIX))
+            return NULL;
+        for (int k = 0; k < tune->naxes; k++) {
+            const bl_node *part = tune->axis[k].range;
+            if (part->sub == BL_AXIS_MATRIX && part->arg >> PART_BITS == axis->arg >> PART_BITS)
+                return part;
+        }
+    }
+    return NULL;
+}
+
+/* Operand a (0) or b (1), which alone differs along the columns, can be loaded as fragments: packed first if need be. */
+static bool make_loadable(bl_tune *tune, bl_matrix shape, int which, const bl_node *rows, const bl_node *columns,
+                          const bl_node *depth)
+{
+    bool interleave = which == 1 && (shape.layouts >> BL_MATRIX_B_COLUMNS & 1) == 0;
+
+    for (int tries = 0; tries < 2; tries++) {
+        const bl_node *sum = only_sum(tune, shape), *loads[2], *load = NULL;
+        if (sum == NULL || !bl_matrix_product(sum->src[0], shape, loads))
+            return false;
+        load = loads[bl_depends(tune, loads[0], columns) == (which == 1) ? 0 : 1];
+        if (bl_matrix_operand(tune->ir, shape, load, which == 0, which == 0 ? rows : columns, depth) != NULL)
+            return true;
+        if (tries == 0 && !tune_pack(tune, tune_operand_number(tune, load), interleave ? shape.group : 0))
+            return false;
+    }
+    return false;
+}
+
+/* How many elements side by side a work-item takes at a time: a power of two that the columns and its share are multiples of. */
+static int64_t lanes_of(bl_matrix shape)
+{
+    int64_t most = shape.scope > 1 ? LANES_OF_ITEM : BL_MAX_LANES, lanes = 1;
+    while (lanes * 2 <= most && shape.n % (lanes * 2) == 0 && shape.m * shape.n % (shape.scope * lanes * 2) == 0)
+        lanes *= 2;
+    return lanes;
+}
+
+/* Elements are dealt out: |lanes| side by side to each work-item of the scope in turn. */
+static void deal_elements(bl_tune *tune, bl_matrix shape, const bl_node *rows, const bl_node *columns)
+{
+    bl_ir *ir = tune->ir;
+    int64_t lanes = lanes_of(shape), turns = shape.m * shape.n / (shape.scope * lanes);
+    const bl_node *place = bl_index(ir, 0), *lane = place, *row = NULL, *column = NULL, *sum = only_sum(tune, shape);
+    const bl_node *wide = bl_index(ir, shape.n / lanes), *step = bl_index(ir, lanes);
+    bl_ptrmap to;
+
+    if (turns > 1)
+        place = bl_range(ir, TURN, turns > MOST_UNROLLED ? BL_AXIS_LOOP : BL_AXIS_TILE, bl_index(ir, turns));
+    if (shape.scope > 1)
+        place = bl_add(ir, bl_mul(ir, place, bl_index(ir, shape.scope)),
+                       bl_range(ir, ITEM, BL_AXIS_LOCAL, bl_index(ir, shape.scope)));
+    if (lanes > 1)
+        lane = bl_range(ir, LANE, BL_AXIS_VECTOR, step);
+    row = bl_idiv(ir, place, wide);
+    column = bl_add(ir, bl_mul(ir, bl_mod(ir, place, wide), step), lane);
+    bl_ptrmap_init(&to, bl_ir_arena(ir));
+    bl_ptrmap_put(&to, rows, (void *)(uintptr_t)row);
+    bl_ptrmap_put(&to, columns, (void *)(uintptr_t)column);
+    bl_ptrmap_put(&to, sum,
+                  (void *)(uintptr_t)bl_matrix_element(ir, bl_matrix_node(ir, shape, sum, rows, columns),
+                                                       bl_add(ir, bl_mul(ir, place, step), lane)));
+    tune_survey(tune, bl_substitute(ir, tune->sink, &to));
+}
+
+static bool rewrite(bl_tune *tune, const product *p)
+{
+    const bl_node *row_axis = tune->axis[p->rows].range, *column_axis = tune->axis[p->columns].range,
+                  *depth_axis = tune->axis[p->depth].range;
+    const bl_node *rows = split_off(tune, row_axis, p->shape.m, EMPTY_ROWS);
+    const bl_node *columns = rows == NULL ? NULL : split_off(tune, column_axis, p->shape.n, 0);
+    const bl_node *depth = columns == NULL ? NULL : split_off(tune, depth_axis, p->shape.k, 0);
+
+    if (depth == NULL || !make_loadable(tune, p->shape, 0, rows, columns, depth) ||
+        !make_loadable(tune, p->shape, 1, rows, columns, depth))
+        return false;
+    deal_elements(tune, p->shape, rows, columns);
+    return bl_ir_status(tune->ir, NULL) == BL_OK;
+}
+
+bool tune_matrix(bl_tune *tune, int axis, int64_t shape)
+{
+    bl_tune before = *tune;
+    product p;
+
+    if (!find_product(tune, axis, shape, &p))
+        return false;
+    if (rewrite(tune, &p)) {
+        tune->matrix = true;
+        return true;
+    }
+    *tune = before;
+    tune_survey(tune, tune->sink); /* its free sets grew meanwhile */
+    return false;
+}

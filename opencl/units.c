@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* Which matrix units a device has.  The processor or the driver says so first (cpuid and the system's leave to use tiles; the
+ * compute capability), and then a kernel with the instruction is compiled and must give the right sums: a compiler may not know
+ * it, and not every machine that names a unit lets a process use it. */
+#include "opencl/opencl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#endif
+
+enum {
+    COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, /* cl_ext.h: cl_nv_device_attribute_query */
+    CAPABILITY_OF_MMA = 8,                /* PTX ISA: mma.sync m16n8k16 of .f16 and .bf16, m16n8k32 of .s8 want sm_80 */
+    WARP = 32,
+    SUMS = 32 /* what a probe writes */
+};
+
+/* A probe multiplies ones and writes SUMS sums. */
+typedef struct probe {
+    bl_matrix_unit unit;
+    float sum;
+    const char *text;
+} probe;
+
+#define HEAD(n) "__kernel __attribute__((reqd_work_group_size(" #n ", 1, 1)))\nvoid probe(__global float *restrict sums) {\n"
+
+static const char mma_text[] =
+    HEAD(32) "  int i = (int)get_local_id(0); uint x = 0x3c003c00u; float c = 0, d = 0, e = 0, f = 0;\n"
+             "  asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, "
+             "{%4,%4,%4,%4}, {%4,%4}, {%0,%1,%2,%3};\"\n"
+             "    : \"+f\"(c), \"+f\"(d), \"+f\"(e), \"+f\"(f) : \"r\"(x));\n"
+             "  sums[i] = c == d && d == e && e == f ? c : 0; }\n";
+
+static const char tile_text[] =
+    HEAD(1) "  ushort x[512]; float c[256]; uchar s[64];\n"
+            "  for (int i = 0; i < 512; i++) x[i] = 0x3f80;\n  for (int i = 0; i < 64; i++) s[i] = 0;\n"
+            "  s[0] = 1; for (int i = 0; i < 8; i++) { s[16 + 2 * i] = 64; s[48 + i] = 16; }\n"
+            "  __asm__ volatile(\"ldtilecfg %0\\n tilezero %%tmm0\\n tileloadd (%1,%3,1), %%tmm1\\n \"\n"
+            "    \"tdpbf16ps %%tmm1, %%tmm1, %%tmm0\\n tilestored %%tmm0, (%2,%3,1)\\n tilerelease\"\n"
+            "    :: \"m\"(s), \"r\"(x), \"r\"(c), \"r\"(64ul) : \"memory\");\n"
+            "  for (int i = 0; i < 32; i++) sums[i] = c[8 * i]; }\n";
+
+static const char dot_text[] = HEAD(1) "  float16 c = (float16)(0.0f); uint16 x = (uint16)(0x3f803f80u);\n"
+                                       "  __asm__(\"vdpbf16ps %1, %1, %0\" : \"+v\"(c) : \"v\"(x));\n"
+                                       "  vstore16(c, 0, sums); vstore16(c, 1, sums); }\n";
+
+static bool run_probe(bl_device *dev, const probe *p)
+{
+    bl_kernel_source source = {
+        .entry = "probe", .text = p->text, .len = strlen(p->text), .nbuffers = 1, .writes = 1, .local = {p->unit.scope, 1, 1}};
+    const uint32_t groups[1][3] = {{1, 1, 1}};
+    float sums[SUMS] = {0};
+    bl_kernel *kernel = NULL;
+    bl_recording *recording = NULL;
+    bl_buffer *buffer = NULL;
+    bl_launch launch = {0};
+    bl_submission submission = {.slots = &buffer, .groups = groups};
+    bool works = false;
+
+    if (bl_kernel_create(dev, &source, &kernel, NULL) != BL_OK || bl_buffer_alloc(dev, sizeof sums, &buffer, NULL) != BL_OK)
+        goto out;
+    launch.kernel = kernel;
+    if (bl_recording_create(dev, 1, &launch, 1, 0, &recording, NULL) != BL_OK ||
+        bl_recording_submit(recording, &submission, NULL) != BL_OK || bl_device_wait(dev, NULL) != BL_OK ||
+        bl_buffer_read(buffer, 0, sums, sizeof sums, NULL) != BL_OK)
+        goto out;
+    works = true;
+    for (int i = 0; i < SUMS; i++)
+        works = works && sums[i] == p->sum;
+out:
+    bl_recording_destroy(recording);
+    bl_kernel_destroy(kernel);
+    bl_buffer_release(buffer);
+    return works;
+}
+
+/* ---- what the processor says */
+
+enum { HAS_DOT = 1, HAS_TILES = 2, HAS_BYTE_TILES = 4 };
+
+#if defined(__x86_64__)
+enum {
+    REQUEST_PERMISSION = 0x1023, /* ARCH_REQ_XCOMP_PERM of arch_prctl: Linux, Documentation/arch/x86/xstate.rst */
+    TILE_DATA = 18,              /* the state component of tiles */
+    STATES_OF_AVX512 = 0xe6,     /* of XCR0: SSE, AVX, opmask, both halves of zmm */
+    STATES_OF_TILES = 0x60000
+};
+
+static unsigned long long enabled_states(void)
+{
+    unsigned low = 0, high = 0;
+
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (unsigned long long)high << 32 | low;
+}
+
+static unsigned processor(void)
+{
+    unsigned a = 0, b = 0, c = 0, d = 0, has = 0;
+    unsigned long long states = 0;
+
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & bit_OSXSAVE) == 0)
+        return 0;
+    states = enabled_states();
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && (states & STATES_OF_TILES) == STATES_OF_TILES && (d >> 24 & 1) != 0) {
+        has |= (d >> 22 & 1) != 0 ? HAS_TILES : 0;
+        has |= (d >> 25 & 1) != 0 ? HAS_BYTE_TILES : 0;
+    }
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && (states & STATES_OF_AVX512) == STATES_OF_AVX512 && (a >> 5 & 1) != 0)
+        has |= HAS_DOT;
+    return has;
+}
+
+/* A process must ask for tiles, and its threads inherit the answer. */
+static bool may_use_tiles(void)
+{
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+#else
+static unsigned processor(void)
+{
+    return 0;
+}
+
+static bool may_use_tiles(void)
+{
+    return false;
+}
+#endif
+
+void bl_cl_ask_for_tiles(void)
+{
+    if ((processor() & (HAS_TILES | HAS_BYTE_TILES)) != 0)
+        (void)may_use_tiles(); /* find_units asks again, and heeds the answer */
+}
+
+/* ---- the list */
+
+static void add_unit(bl_device_info *info, bl_matrix_unit unit)
+{
+    if (info->nmatrix < BL_MAX_MATRIX_UNITS)
+        info->matrix[info->nmatrix++] = unit;
+}
+
+static void find_tiles(bl_cl_device *dev, unsigned has)
+{
+    static const probe tiles = {{BL_UNIT_AMX, BL_UNIT_BF16, 16, 16, 32, 1, 2}, 32, tile_text};
+    bl_device_info *info = &dev->base.info;
+
+    if ((has & HAS_TILES) == 0 || !may_use_tiles() || !run_probe(&dev->base, &tiles))
+        return;
+    add_unit(info, tiles.unit);
+    if ((has & HAS_BYTE_TILES) != 0) {
+        add_unit(info, (bl_matrix_unit){BL_UNIT_AMX, BL_UNIT_I8, 16, 16, 64, 1, 4});
+        add_unit(info, (bl_matrix_unit){BL_UNIT_AMX, BL_UNIT_U8, 16, 16, 64, 1, 4});
+    }
+}
+
+static void find_dot(bl_cl_device *dev, unsigned has)
+{
+    static const probe dot = {{BL_UNIT_DOT, BL_UNIT_BF16, 1, 16, 2, 1, 2}, 2, dot_text};
+
+    if ((has & HAS_DOT) != 0 && run_probe(&dev->base, &dot))
+        add_unit(&dev->base.info, dot.unit);
+}
+
+static void find_mma(bl_cl_device *dev)
+{
+    static const probe mma = {{BL_UNIT_MMA, BL_UNIT_F16, 16, 8, 16, WARP, 1}, 16, mma_text};
+    cl_uint capability = 0;
+
+    if (dev->base.info.subgroup != WARP ||
+        dev->cl.GetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MAJOR_NV, sizeof capability, &capability, NULL) != CL_SUCCESS ||
+        capability < CAPABILITY_OF_MMA || !run_probe(&dev->base, &mma))
+        return;
+    add_unit(&dev->base.info, mma.unit);
+    add_unit(&dev->base.info, (bl_matrix_unit){BL_UNIT_MMA, BL_UNIT_BF16, 16, 8, 16, WARP, 1});
+    add_unit(&dev->base.info, (bl_matrix_unit){BL_UNIT_MMA, BL_UNIT_I8, 16, 8, 32, WARP, 1});
+}
+
+void bl_cl_find_units(bl_cl_device *dev)
+{
+    unsigned has = dev->base.info.type == BL_DEVICE_CPU ? processor() : 0;
+
+    if (dev->base.info.type == BL_DEVICE_GPU)
+        find_mma(dev);
+    find_tiles(dev, has);
+    find_dot(dev, has);
+}
