@@ -12,11 +12,6 @@ enum {
 
 /* ---- nests without reuse */
 
-static bool vectorise(bl_tune *tune, int axis, int lanes)
-{
-    return lanes > 1 && bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis, lanes});
-}
-
 /* The inner axes of a row-structured nest that have lanes of their own: for each, all accesses that depend on it are contiguous.
  */
 static int vectorise_inner(facts *f, const bl_target *target)
@@ -46,7 +41,7 @@ static int vectorise_inner(facts *f, const bl_target *target)
         chosen[n++] = axis->range;
     }
     for (int i = 0; i < n; i++)
-        (void)vectorise(tune, facts_axis_of(tune, chosen[i]), lanes[i]);
+        (void)tile_vectorise(tune, facts_axis_of(tune, chosen[i]), lanes[i]);
     return n;
 }
 
@@ -72,7 +67,7 @@ static void vectorise_best(facts *f, const bl_target *target)
         }
     }
     if (chosen >= 0)
-        (void)vectorise(tune, chosen, chosen_lanes);
+        (void)tile_vectorise(tune, chosen, chosen_lanes);
 }
 
 /* The LOAD that the index of another one depends on, or NULL. */

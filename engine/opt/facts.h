@@ -37,6 +37,9 @@ typedef struct bl_form {
     int local, row_local;
 } bl_form;
 
+/* VECTOR; and where a reduction's extent is no multiple of the lanes, its rest gets lanes too, fewer, until less than two are left.
+ * False where the axis itself takes none. */
+bool tile_vectorise(bl_tune *tune, int axis, int64_t lanes);
 /* How many lanes an axis would get in a vector: the device's width, or the largest power of two that the axis has. */
 int tile_lanes(const facts *f, const bl_target *target, const bl_node *range);
 /* What the nest costs, in vector instructions, if |range| has |lanes| lanes. */

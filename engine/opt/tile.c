@@ -9,7 +9,7 @@ enum {
     REUSE_TO_WRITE = 8, /* reads of each element from which writing it with its edges pays */
     UNROLL = 4,
     SMALL_LOOP = 5, /* a reduction's innermost loop this short is unrolled whole */
-    ALONG_TILE = 4, /* rows and columns of a tile whose lanes go along the reduction */
+    ALONG_TILE = 5, /* columns of a tile whose lanes go along the reduction: 5 by 5 fill 32 registers */
     MOST_ROWS = 14,
     MOST_COLUMNS = 4
 };
@@ -30,6 +30,31 @@ int tile_lanes(const facts *f, const bl_target *target, const bl_node *range)
     if (!bl_is_fixed(range) || width < 2)
         return 1;
     return power_of_two_below(bl_extent_of(range) < width ? bl_extent_of(range) : width);
+}
+
+/* The rest that a split of a reduction left to be folded by itself, or -1. */
+static int rest_to_fold(const bl_tune *tune, const bl_node *range)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *other = tune->axis[i].range;
+        if (other->arg == range->arg + 1 && other->sub == BL_AXIS_REDUCE)
+            return i;
+    }
+    return -1;
+}
+
+bool tile_vectorise(bl_tune *tune, int axis, int64_t lanes)
+{
+    const bl_node *range = tune->axis[axis].range;
+
+    if (lanes < 2 || !bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis, lanes}))
+        return false;
+    if (range->arg >= FIRST_REDUCE && bl_extent_of(range) % lanes > 1) {
+        int rest = rest_to_fold(tune, range);
+        if (rest >= 0)
+            (void)tile_vectorise(tune, rest, power_of_two_below(bl_extent_of(tune->axis[rest].range)));
+    }
+    return true;
 }
 
 static bool can_pack(facts *f, const access *a, const bl_target *target)
@@ -81,14 +106,14 @@ typedef struct tiling {
     int64_t rows, columns; /* tile: rows of the row axis by vectors of the lanes' axis */
 } tiling;
 
-/* The best rows by columns for the registers: accumulators, one vector of each column, and one broadcast. */
-static void choose_tile(tiling *t, const bl_target *target, const bl_form *form)
+/* The best rows by columns for the registers: accumulators, one vector of each column, and one of a row.  |vectors| is how many
+ * columns there are at most. */
+static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int64_t most_columns)
 {
-    int64_t width = t->lanes * (int64_t)form->local, extent = bl_extent_of(t->row_axis);
-    int64_t vectors = (bl_extent_of(t->lanes_axis) + width - 1) / width;
+    int64_t extent = bl_extent_of(t->row_axis);
     double best = 1e30;
 
-    for (int64_t columns = 1; columns <= MOST_COLUMNS && columns <= vectors; columns++) {
+    for (int64_t columns = 1; columns <= most_columns && columns <= vectors; columns++) {
         for (int64_t rows = 1; rows <= MOST_ROWS && rows <= extent; rows++) {
             double waste, loads, cost;
             if (rows * columns + columns + 1 > (int64_t)target->registers - 1)
@@ -188,8 +213,9 @@ static void write_edges(bl_tune *tune, const bl_target *target)
     }
 }
 
-/* Write into panels what the lanes would else gather, and what is contiguous but too large to stay in a core's cache. */
-static void pack_operands(bl_tune *tune, const bl_target *target)
+/* Write into panels what the lanes would else gather, and, if |large|, what is contiguous but too large to stay in a core's cache:
+ * columns of a matrix, a page each, where lanes along the reduction go through it in its own order. */
+static void pack_operands(bl_tune *tune, const bl_target *target, bool large)
 {
     for (int again = 1; again != 0;) {
         facts f;
@@ -209,7 +235,7 @@ static void pack_operands(bl_tune *tune, const bl_target *target)
             }
             if (!lanes || !can_pack(&f, a, target) || tune_is_packed(tune, a->node))
                 continue;
-            if (gathered || (!target->groups && bytes > (int64_t)target->cache_bytes / 2))
+            if (gathered || (large && !target->groups && bytes > (int64_t)target->cache_bytes / 2))
                 again = apply(tune, BL_MOVE_PACK, operand_number(tune, a->node), 0);
         }
     }
@@ -247,7 +273,7 @@ static int64_t at_most(int64_t n, int64_t most)
 }
 
 /* Partial sums in lanes along the reduction, folded at the end: tiles over two output axes. */
-static bool tile_along_reduction(facts *f, tiling *t)
+static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
 {
     bl_tune *tune = f->tune;
     const bl_node *columns = NULL;
@@ -260,10 +286,16 @@ static bool tile_along_reduction(facts *f, tiling *t)
     if (columns == NULL)
         return false;
     t->row_axis = choose_rows(f, columns);
-    if (t->row_axis != NULL)
-        (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t->row_axis), at_most(bl_extent_of(t->row_axis), ALONG_TILE));
-    (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, columns), at_most(bl_extent_of(columns), ALONG_TILE));
-    return apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t->lanes_axis), t->lanes);
+    t->columns = at_most(bl_extent_of(columns), ALONG_TILE);
+    if (t->row_axis != NULL) {
+        choose_tile(t, target, bl_extent_of(columns), ALONG_TILE);
+        (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t->row_axis), t->rows);
+    }
+    (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, columns), t->columns);
+    if (!tile_vectorise(tune, facts_axis_of(tune, t->lanes_axis), t->lanes))
+        return false;
+    pack_operands(tune, target, false);
+    return true;
 }
 
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
@@ -276,10 +308,12 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     if (f->main == NULL || !choose_lanes(f, target, form, &t))
         return false;
     if (t.lanes_axis->arg >= FIRST_REDUCE)
-        return tile_along_reduction(f, &t);
+        return tile_along_reduction(f, target, &t);
     t.row_axis = choose_rows(f, t.lanes_axis);
-    if (t.row_axis != NULL)
-        choose_tile(&t, target, form);
+    if (t.row_axis != NULL) {
+        int64_t width = t.lanes * (int64_t)form->local;
+        choose_tile(&t, target, (bl_extent_of(t.lanes_axis) + width - 1) / width, MOST_COLUMNS);
+    }
     if (t.lanes > 1)
         (void)apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t.lanes_axis), t.lanes);
     if (form->local > 1 && rest_of(tune, t.lanes_axis) >= 0) {
@@ -292,7 +326,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
         (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.row_axis), t.rows);
         (void)apply(tune, BL_MOVE_LOCAL, rest_of(tune, t.row_axis), at_most(rest, form->row_local));
     }
-    pack_operands(tune, target);
+    pack_operands(tune, target, true);
     unroll(tune);
     return true;
 }
