@@ -58,6 +58,8 @@ typedef enum bl_axis_kind {
     BL_AXIS_GROUP   /* a reduction shared by the work-items of a group */
 } bl_axis_kind;
 
+enum { BL_STORE_STREAMS = 1 }; /* arg of a STORE: nobody reads it soon, and it goes past the caches where the device can */
+
 typedef struct bl_node bl_node;
 struct bl_node {
     uint8_t op;    /* bl_op */

@@ -37,8 +37,8 @@ typedef struct bl_form {
     int local, row_local;
 } bl_form;
 
-/* VECTOR; and where a reduction's extent is no multiple of the lanes, its rest gets lanes too, fewer, until less than two are left.
- * False where the axis itself takes none. */
+/* VECTOR; and where a reduction's extent is no multiple of the lanes, its rest gets lanes too, fewer, until less than two are
+ * left. False where the axis itself takes none. */
 bool tile_vectorise(bl_tune *tune, int axis, int64_t lanes);
 /* How many lanes an axis would get in a vector: the device's width, or the largest power of two that the axis has. */
 int tile_lanes(const facts *f, const bl_target *target, const bl_node *range);
@@ -46,6 +46,9 @@ int tile_lanes(const facts *f, const bl_target *target, const bl_node *range);
 double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes);
 /* Lanes, tiles, panels and unrolling for a nest with a main reduction.  False where no axis suits. */
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form);
+
+/* stream.c: results that are larger than the last cache are stored past it. */
+void stream_results(bl_tune *tune, const bl_target *target);
 
 void heuristic_cpu(facts *f, const bl_target *target);
 void heuristic_gpu(facts *f, const bl_target *target);

@@ -17,6 +17,8 @@ bool tune_binds(const bl_node *reduce, const bl_node *range);
 /* pack.c */
 bool tune_pack(bl_tune *tune, int operand);
 bool tune_edges(bl_tune *tune, int operand);
+/* stream.c */
+bool tune_stream(bl_tune *tune, int number);
 /* Does this LOAD read what a helper wrote? */
 bool tune_is_packed(const bl_tune *tune, const bl_node *load);
 

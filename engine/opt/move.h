@@ -23,7 +23,9 @@ typedef enum bl_move_kind {
     BL_MOVE_FIRST,  /* make a grid axis the fastest */
     BL_MOVE_EDGES, /* operand number axis, read under a gate at sums of axes (a padded window), is written out with its edges by a
                       helper kernel; the nest then reads it without a gate */
-    BL_MOVE_PACK,  /* operand number axis is written into panels by a helper kernel, in the order in which the nest reads it */
+    BL_MOVE_STREAM, /* store number axis, which the nest does not read back, goes past the caches where it is whole vectors and
+                       the device can */
+    BL_MOVE_PACK,   /* operand number axis is written into panels by a helper kernel, in the order in which the nest reads it */
     BL_MOVE_KINDS
 } bl_move_kind;
 

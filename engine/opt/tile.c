@@ -213,8 +213,8 @@ static void write_edges(bl_tune *tune, const bl_target *target)
     }
 }
 
-/* Write into panels what the lanes would else gather, and, if |large|, what is contiguous but too large to stay in a core's cache:
- * columns of a matrix, a page each, where lanes along the reduction go through it in its own order. */
+/* Write into panels what the lanes would else gather, and, if |large|, what is contiguous but too large to stay in a core's
+ * cache: columns of a matrix, a page each, where lanes along the reduction go through it in its own order. */
 static void pack_operands(bl_tune *tune, const bl_target *target, bool large)
 {
     for (int again = 1; again != 0;) {

@@ -168,7 +168,7 @@ static bool always_together(bl_tune *tune, const bl_node *a, const bl_node *b)
     return true;
 }
 
-/* Loops a and b, b right inside a, as one loop over their product, if no access then needs a division. */
+/* Loops a and b, b inside a, as one loop over their product, if no access then needs a division. */
 static bool merge(bl_tune *tune, const bl_node *a, const bl_node *b)
 {
     bl_ir *ir = tune->ir;
@@ -192,8 +192,10 @@ static bool merge(bl_tune *tune, const bl_node *a, const bl_node *b)
 static void merge_axes(bl_tune *tune)
 {
     for (int i = tune->naxes - 2; i >= 0; i--) {
-        if (i + 1 < tune->naxes && tune->axis[i].output == tune->axis[i + 1].output)
-            (void)merge(tune, tune->axis[i].range, tune->axis[i + 1].range);
+        for (int k = i + 1; k < tune->naxes; k++) { /* between may be those of another reduction, over other extents */
+            if (tune->axis[i].output == tune->axis[k].output && merge(tune, tune->axis[i].range, tune->axis[k].range))
+                k = i; /* the next of the shorter list may be one with both */
+        }
     }
 }
 
@@ -369,6 +371,7 @@ static bool can_split(bl_tune *tune, bl_move move)
                !is_shared(tune, axis->range);
     case BL_MOVE_FIRST:
     case BL_MOVE_EDGES:
+    case BL_MOVE_STREAM:
     case BL_MOVE_PACK:
     case BL_MOVE_KINDS:
         break;
@@ -386,6 +389,8 @@ static bool dispatch(bl_tune *tune, bl_move move)
 
     if (move.kind == BL_MOVE_PACK)
         return tune_pack(tune, move.axis);
+    if (move.kind == BL_MOVE_STREAM)
+        return tune_stream(tune, move.axis);
     if (move.kind == BL_MOVE_EDGES)
         return tune_edges(tune, move.axis);
     if (move.axis < 0 || move.axis >= tune->naxes)
@@ -405,7 +410,8 @@ bool bl_tune_apply(bl_tune *tune, bl_move move)
 
 void bl_tune_print(const bl_tune *tune, bl_text *out)
 {
-    static const char *const names[BL_MOVE_KINDS] = {"tile", "vector", "chunk", "local", "group", "first", "edges", "pack"};
+    static const char *const names[BL_MOVE_KINDS] = {"tile",  "vector", "chunk",  "local", "group",
+                                                     "first", "edges",  "stream", "pack"};
     for (int i = 0; i < tune->nmoves; i++)
         bl_text_printf(out, "%s%s %d %lld", i == 0 ? "" : ", ", names[tune->moves[i].kind], tune->moves[i].axis,
                        (long long)tune->moves[i].amount);

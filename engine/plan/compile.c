@@ -634,6 +634,7 @@ static bl_target target_of(const bl_device_info *info)
                        .max_lanes = info->max_lanes,
                        .registers = info->registers,
                        .cache_bytes = info->cache_bytes == 0 ? 512 * 1024 : info->cache_bytes,
+                       .last_cache_bytes = info->last_cache_bytes,
                        .subgroup = info->subgroup,
                        .max_local = info->max_local,
                        .local_bytes = info->local_bytes,
