@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "opencl/opencl.h"
 
+#include "engine/base/folder.h"
 #include "engine/base/map.h"
 
 #include <errno.h>
@@ -34,36 +35,9 @@ static void path_of(const char *folder, bl_span key, bl_text *path)
                    (unsigned long long)bl_hash_bytes(key.data, key.len, 2));
 }
 
-/* mkdir -p */
-static bool make_folders(char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-            *slash = '/';
-            return false;
-        }
-        *slash = '/';
-    }
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
 char *bl_cl_cache_folder(void)
 {
-    const char *own = getenv("BEAMLINE_CACHE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    bl_text path = {0};
-
-    if (own != NULL && own[0] != '\0')
-        bl_text_printf(&path, "%s/opencl", own);
-    else if (cache != NULL && cache[0] == '/') /* the XDG specification ignores a relative one */
-        bl_text_printf(&path, "%s/beamline/opencl", cache);
-    else if (home != NULL && home[0] != '\0')
-        bl_text_printf(&path, "%s/.cache/beamline/opencl", home);
-    if (path.failed || path.len == 0 || !make_folders(path.data)) {
-        bl_text_fini(&path);
-        return NULL;
-    }
-    return bl_text_take(&path);
+    return bl_cache_folder("opencl");
 }
 
 static bool read_all(int fd, char *data, size_t len)

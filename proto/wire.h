@@ -116,4 +116,8 @@ typedef struct bl_wire_key {
 BL_NODISCARD bl_status bl_wire_make_key(bl_arena *arena, const bl_wire_graph *graph, const char *salt, bl_wire_key *key,
                                         bl_err *err);
 
+/* All of |graph|, in |arena|: for who compiles it again when the request is gone.  NULL where the arena has no memory, and a graph
+ * with holes where it ran out midway: ask bl_arena_status. */
+const bl_wire_graph *bl_wire_copy(bl_arena *arena, const bl_wire_graph *graph);
+
 #endif

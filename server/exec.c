@@ -74,11 +74,9 @@ static bl_status resolve(void *ctx, const char *lease, const char *name, bl_wire
     return BL_OK;
 }
 
-/* An initialiser's type is what the front end makes of its one node. */
-static bl_status infer(void *ctx, const bl_wire_graph *wire, bl_wire_type *type, bl_err *err)
+bl_status bl_exec_infer(const bl_wire_graph *wire, size_t max_bytes, bl_wire_type *type, bl_err *err)
 {
-    bl_exec *x = ctx;
-    bl_front_options options = {.max_bytes = x->rq->server->settings.max_compile};
+    bl_front_options options = {.max_bytes = max_bytes};
     const bl_node *node = NULL;
     bl_graph *graph = NULL;
     bl_status st = bl_front_build(wire, &options, &graph, err);
@@ -90,6 +88,12 @@ static bl_status infer(void *ctx, const bl_wire_graph *wire, bl_wire_type *type,
         type->dim[i] = (bl_wire_dim){node->dim[i]->lo, -1}; /* constants: an initialiser has no named dimensions */
     bl_graph_destroy(graph);
     return BL_OK;
+}
+
+static bl_status infer(void *ctx, const bl_wire_graph *wire, bl_wire_type *type, bl_err *err)
+{
+    const bl_exec *x = ctx;
+    return bl_exec_infer(wire, x->rq->server->settings.max_compile, type, err);
 }
 
 bl_decode_env bl_exec_env(bl_exec *x, bl_arena *arena, const bl_tensor_file *file)
@@ -123,6 +127,7 @@ bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *w
         BL_TRY(bl_lease_renew(rq->server->shelf, options->lease, 0, &ttl, &rq->err));
     x->options = *options;
     x->debug = options->debug >= 0 ? options->debug : (int)rq->server->settings.debug;
+    x->beam = options->beam >= 0 ? options->beam : (int)rq->server->settings.beam;
     x->worker = worker;
     if (worker == NULL && options->device == NULL && x->bound != NULL)
         x->worker = x->bound->held->worker; /* where its tensors are */
@@ -220,7 +225,10 @@ bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_gr
                                .spec = (int)set->spec,
                                .max_compile_bytes = set->max_compile,
                                .max_compile_seconds = set->max_compile_seconds,
-                               .program = program};
+                               .program = program,
+                               .tuner = &x->rq->server->tuner,
+                               .beam = x->beam,
+                               .cancel = &x->rq->cancel};
     return bl_plans_get(x->rq->server->plans, key, graph, x->worker->dev, &options, out, hit, err);
 }
 
@@ -287,6 +295,6 @@ bl_status bl_exec_advance(bl_exec *x)
     if (x->fetches != NULL)
         return bl_request_submit(x->rq, x->fetches->from->worker->queue, fetch_one, NULL);
     if (x->compile != NULL)
-        return bl_request_submit(x->rq, x->rq->server->compiler, compile_all, NULL);
+        return bl_request_submit(x->rq, x->beam > 0 ? x->rq->server->searcher : x->rq->server->compiler, compile_all, NULL);
     return bl_request_submit(x->rq, x->worker->queue, x->work, x->serial);
 }

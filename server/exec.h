@@ -28,7 +28,7 @@ struct bl_exec {
     bl_worker *worker;
     unsigned generation; /* of the device when the plan was looked for */
     bl_run_options options;
-    int debug;
+    int debug, beam;
 
     int ninputs;
     bl_tensor_value *values;
@@ -61,7 +61,7 @@ struct bl_exec {
     int *collect;
     char **series;
     uint64_t collected;
-    uint64_t *kernel_ns;
+    uint64_t *launch_ns;
     bl_text report;
     int64_t compile_ns, compute_ns, copy_ns;
     void *extra; /* of the handler */
@@ -69,6 +69,8 @@ struct bl_exec {
 
 /* Decode with these; resolve keeps what it finds in |x|. */
 BL_NODISCARD bl_status bl_exec_create(bl_request *rq, bl_exec **out);
+/* An initialiser's type: what the front end makes of its one node. */
+BL_NODISCARD bl_status bl_exec_infer(const bl_wire_graph *wire, size_t max_bytes, bl_wire_type *type, bl_err *err);
 bl_decode_env bl_exec_env(bl_exec *x, bl_arena *arena, const bl_tensor_file *file);
 /* The document of the request's body, JSON or safetensors.  |optional|: a file without one stands for {}.  bl_json_fini also
  * after a failure. */

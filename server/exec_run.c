@@ -111,7 +111,7 @@ static bl_status begin(bl_exec *x)
     x->results = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof *x->results);
     x->copies = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof *x->copies);
     if (x->debug >= 2)
-        x->kernel_ns = bl_arena_array(x->rq->arena, (size_t)info->kernels + info->helpers + 1, sizeof *x->kernel_ns);
+        x->launch_ns = bl_arena_array(x->rq->arena, (size_t)info->kernels + info->helpers + 1, sizeof *x->launch_ns);
     x->buffers = bl_arena_array(x->rq->arena, (size_t)x->ninputs + 1, sizeof(bl_buffer *));
     BL_TRY(bl_arena_status(x->rq->arena, err));
     for (int i = 0; i < x->ninputs; i++)
@@ -192,8 +192,8 @@ static bl_status run_some(bl_exec *x, int64_t *took)
                   .every = periods ? x->every : 0,
                   .collect = periods ? collect : NULL,
                   .collect_arg = x,
-                  .timed = x->kernel_ns != NULL,
-                  .kernel_ns = x->kernel_ns};
+                  .timed = x->launch_ns != NULL,
+                  .launch_ns = x->launch_ns};
     st = bl_plan_run(&run, &x->rq->err);
     give_states(x);
     x->done += run.steps_done;
@@ -257,8 +257,8 @@ static bl_status finish(bl_exec *x)
     x->copy_ns += bl_clock_ns() - start;
     if (x->debug >= 1)
         bl_text_puts(&x->report, info->debug);
-    if (x->kernel_ns != NULL)
-        bl_plan_report(x->plan, x->kernel_ns, x->steps, &x->report);
+    if (x->launch_ns != NULL)
+        bl_plan_report(x->plan, x->launch_ns, x->steps, bl_worker_peaks(x->worker), &x->report);
     bl_metrics_time(metrics, BL_TIME_QUEUE, x->rq->queue_wait_ns);
     bl_metrics_time(metrics, BL_TIME_COMPUTE, x->compute_ns);
     bl_metrics_time(metrics, BL_TIME_COPY, x->copy_ns);

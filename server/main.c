@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/device/device.h"
+#include "server/kernels.h"
 #include "server/server.h"
 
 #include <stdio.h>
@@ -20,6 +21,9 @@ static int help(void)
     bl_text_puts(&out, "beamline: POST a tensor graph to this machine's accelerators\n\n"
                        "  beamline serve [options]   serve until SIGTERM or Ctrl-C\n"
                        "  beamline devices           list the devices, and why others were left out\n"
+                       "  beamline tune FILE         search the kernels of a program document, and show what was found\n"
+                       "  beamline kernels list | show KEY | export FILE | import FILE\n"
+                       "                             what searches found; FILE has a JSON object a line, - is the terminal\n"
                        "  beamline version           print the version\n"
                        "  beamline man               print the manual page\n"
                        "  beamline --help            print this\n\n"
@@ -36,7 +40,10 @@ static int man(void)
         ".\\\" Made by `beamline man` from server/settings.def.\n"
         ".TH BEAMLINE 1 \"\" \"beamline " BL_VERSION "\" \"User Commands\"\n"
         ".SH NAME\nbeamline \\- run tensor graphs on this machine's accelerators over HTTP\n"
-        ".SH SYNOPSIS\n.B beamline serve\n.RI [ options ]\n.br\n.B beamline devices\n.br\n.B beamline version\n"
+        ".SH SYNOPSIS\n.B beamline serve\n.RI [ options ]\n.br\n.B beamline devices\n.br\n.B beamline tune\n.I FILE\n.RI [ "
+        "options ]\n"
+        ".br\n.B beamline kernels\n.RB { list | show\n.IR KEY |\n.BI export \" FILE\" |\n.BI import \" FILE\" }\n.br\n.B "
+        "beamline version\n"
         ".br\n.B beamline man\n"
         ".SH DESCRIPTION\nThe server takes tensor graphs as JSON, compiles them for OpenCL or Vulkan devices, runs them and "
         "answers with tensors.\nAfter the start it prints one line,\n.IR \"listening on ADDRESS:PORT\" .\n"
@@ -45,6 +52,12 @@ static int man(void)
         "before the default.\n"
         "A switch is on where its flag stands alone.\n");
     bl_settings_man(&out);
+    bl_text_puts(&out,
+                 ".SH COMMANDS\n.TP\n.B serve\nserve until a signal.\n.TP\n.B devices\nlist what would be used, and why other "
+                 "devices were left out.\n.TP\n.BI tune \" FILE\"\nsearch the kernels of a program document, as PUT "
+                 "/api/v1/programs/NAME takes it, with the width of\n.B \\-\\-beam\n(2 where that is 0), and keep what is "
+                 "found in the kernel database.\n.TP\n.B kernels\nlist the database, show one kernel with its loop nest, "
+                 "write all to a file, one JSON object a line, or read such a file; \\- is the terminal.\n");
     bl_text_puts(&out, ".SH EXIT STATUS\n0 after a signal was obeyed, 1 where the server could not start.\n"
                        ".SH SEE ALSO\n.BR curl (1),\nthe description of the API at\n.IR /openapi.json .\n");
     return print(&out);
@@ -87,6 +100,10 @@ int main(int argc, char **argv)
     }
     if (strcmp(command, "devices") == 0)
         return devices(argc - 2, argv + 2);
+    if (strcmp(command, "tune") == 0)
+        return bl_tune_main(argc - 2, argv + 2);
+    if (strcmp(command, "kernels") == 0)
+        return bl_kernels_main(argc - 2, argv + 2);
     if (strcmp(command, "man") == 0)
         return man();
     if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {

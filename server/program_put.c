@@ -75,6 +75,7 @@ static bl_status compile_entries(put_job *job, bl_err *err)
         BL_TRY(bl_exec_key(job->x, graph, true, &key));
         BL_TRY(bl_exec_make_plan(job->x, &key, graph, true, &program->entries[i].plan, &hit, err));
     }
+    job->x->beam = 0; /* what runs once need not be searched */
     for (int i = 0; i < program->doc.nstates; i++) {
         bl_wire_key key;
         bool hit = false;

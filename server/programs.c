@@ -100,9 +100,51 @@ static void put_names(bl_text *out, const char *key, const bl_wire_output *outpu
     bl_text_puts(out, "]");
 }
 
-static void put_entry(bl_text *out, const bl_program_entry *entry, const bl_plan_info *info)
+enum { MOST_PROFILED = 1000 };
+
+/* What each kernel takes in service, as far as that was measured. */
+static void put_profile(bl_text *out, const bl_plan *plan, const bl_peaks *peaks)
+{
+    bl_kernel_use *use = calloc(MOST_PROFILED, sizeof *use);
+    int n = use == NULL || bl_plan_get_service(plan).samples == 0 ? 0 : bl_plan_list_kernels(plan, MOST_PROFILED, use);
+
+    bl_encode_key(out, "profile");
+    bl_text_puts(out, "[");
+    for (int i = 0; i < n; i++) {
+        double each = use[i].seconds / use[i].launches;
+        bl_standing standing = bl_peaks_judge(peaks, each, use[i].ops, use[i].bytes);
+        bl_text_puts(out, i > 0 ? ",{" : "{");
+        bl_encode_key(out, "kernel");
+        bl_encode_string(out, use[i].name);
+        bl_encode_key(out, "helper");
+        bl_text_puts(out, use[i].helper ? "true" : "false");
+        bl_encode_key(out, "moves");
+        bl_encode_string(out, use[i].moves);
+        bl_encode_key(out, "launches");
+        bl_encode_u64(out, (uint64_t)use[i].launches);
+        bl_encode_key(out, "us");
+        bl_encode_number(out, use[i].seconds * 1e6);
+        bl_encode_key(out, "gflop_s");
+        bl_encode_number(out, each > 0 ? 1e-9 * (double)use[i].ops / each : 0);
+        bl_encode_key(out, "gbyte_s");
+        bl_encode_number(out, each > 0 ? 1e-9 * (double)use[i].bytes / each : 0);
+        if (standing.ceiling != BL_CEILING_UNKNOWN) {
+            bl_encode_key(out, "bound");
+            bl_encode_string(out, bl_ceiling_name(standing.ceiling));
+            bl_encode_key(out, "of_peak");
+            bl_encode_number(out, standing.share);
+        }
+        bl_text_puts(out, "}");
+    }
+    bl_text_puts(out, "]");
+    free(use);
+}
+
+static void put_entry(bl_text *out, const bl_program_entry *entry, bl_plan *first, const bl_worker *worker)
 {
     const bl_wire_graph *graph = &entry->graph;
+    bl_plan *plan = bl_plan_current(first);
+    const bl_plan_info *info = bl_plan_get_info(plan);
     bl_encode_key(out, entry->name);
     bl_text_puts(out, "{");
     bl_encode_key(out, "inputs");
@@ -129,7 +171,9 @@ static void put_entry(bl_text *out, const bl_program_entry *entry, const bl_plan
     bl_encode_number(out, info->compile_ms);
     bl_encode_key(out, "engine_ms"); /* of that, from the graph to the source of its kernels */
     bl_encode_number(out, info->engine_ms);
+    put_profile(out, plan, bl_worker_peaks(worker));
     bl_text_puts(out, "}");
+    bl_plan_release(plan);
 }
 
 void bl_program_describe(bl_program *program, bl_text *out)
@@ -149,7 +193,7 @@ void bl_program_describe(bl_program *program, bl_text *out)
     bl_encode_key(out, "entries");
     bl_text_puts(out, "{");
     for (int i = 0; i < program->doc.nentries; i++)
-        put_entry(out, &program->doc.entries[i], bl_plan_get_info(program->entries[i].plan));
+        put_entry(out, &program->doc.entries[i], program->entries[i].plan, program->worker);
     bl_text_puts(out, "}");
     bl_encode_key(out, "state");
     bl_text_puts(out, "{");
@@ -227,7 +271,7 @@ static bl_status compile_again(bl_exec *x, bl_err *err)
 static bl_status choose_plan(bl_exec *x)
 {
     if (x->debug == (int)x->rq->server->settings.debug || x->debug == 0) {
-        x->plan = bl_plan_retain(x->entry->plan);
+        x->plan = bl_plan_current(x->entry->plan);
         x->hit = true;
         return bl_exec_admit(x, &x->rq->err);
     }

@@ -64,7 +64,7 @@ static size_t machine_bytes(void)
     return bytes;
 }
 
-static bl_status start(bl_server *server, bl_err *err)
+void bl_server_limits(bl_server *server)
 {
     const bl_settings *set = &server->settings;
     server->limits = (bl_wire_limits){.max_nodes = set->max_nodes,
@@ -72,6 +72,12 @@ static bl_status start(bl_server *server, bl_err *err)
                                       .max_dims = set->max_dims,
                                       .max_tensor_bytes = set->max_tensor};
     server->memory.limit = set->max_memory > 0 ? set->max_memory : machine_bytes() / 4 * 3;
+}
+
+static bl_status start(bl_server *server, bl_err *err)
+{
+    const bl_settings *set = &server->settings;
+    bl_server_limits(server);
     server->listener = -1;
     pthread_mutex_init(&server->free_lock, NULL);
     if (getrandom(&server->id_base, sizeof server->id_base, 0) < 0)
@@ -81,6 +87,8 @@ static bl_status start(bl_server *server, bl_err *err)
         return bl_fail(err, BL_ENOMEM, "plan cache");
     BL_TRY(bl_shelf_create(server, &server->shelf, err));
     BL_TRY(bl_workers_start(server, err));
+    BL_TRY(bl_tuning_start(server, err));
+    BL_TRY(bl_queue_create("the search", set->max_queue, 1, NULL, &server->searcher, err)); /* which times one kernel at a time */
     BL_TRY(bl_queue_create("the compiler", set->max_queue, (unsigned)set->compile_threads, NULL, &server->compiler, err));
     BL_TRY(bl_watch_create(server, &server->watch, err));
     return bl_http_start(server, err);
@@ -92,10 +100,12 @@ static void stop(bl_server *server)
     bl_http_stop(server);
     bl_watch_destroy(server->watch);
     bl_queue_destroy(server->compiler);
+    bl_queue_destroy(server->searcher);
     bl_workers_stop(server);
     bl_shelf_destroy(server->shelf);
     if (server->plans != NULL)
         bl_plans_destroy(server->plans);
+    bl_tuning_stop(server);
     bl_workers_close(server);
     bl_requests_fini(server);
     bl_settings_fini(&server->settings);

@@ -26,7 +26,9 @@ typedef struct bl_worker {
     bl_device *dev;
     bl_queue *queue;
     bl_pool *pool;
-    int64_t reopen_ns; /* worker's thread: when it was last tried */
+    int64_t reopen_ns;          /* worker's thread: when it was last tried */
+    bl_peaks measured;          /* filled once, before ... */
+    atomic_bool peaks_measured; /* ... this says so */
 } bl_worker;
 
 struct bl_server {
@@ -37,7 +39,10 @@ struct bl_server {
     bl_worker workers[BL_MAX_DEVICES];
     uint32_t nworkers, default_worker;
     bl_queue *compiler;
+    bl_queue *searcher; /* compilations that search: they take long, and others need not wait behind them */
     bl_plans *plans;
+    bl_tuner tuner;
+    bl_device *trial_device; /* of the search's thread */
     bl_shelf *shelf;
     bl_watch *watch;
     struct MHD_Daemon *daemon;
@@ -55,11 +60,22 @@ struct bl_server {
 /* Runs until SIGTERM or SIGINT; gives the exit status of the process. */
 int bl_server_main(int argc, char *const *argv);
 
+void bl_server_limits(bl_server *server); /* those that follow from the settings */
+
 /* ---- workers.c */
 /* Open the devices that the settings ask for and start a worker for each. */
 BL_NODISCARD bl_status bl_workers_start(bl_server *server, bl_err *err);
 void bl_workers_stop(bl_server *server);  /* joins the threads */
 void bl_workers_close(bl_server *server); /* pools and devices; nothing refers to their memory any more */
+/* What the device can do at most: zeros until it was measured. */
+const bl_peaks *bl_worker_peaks(const bl_worker *worker);
+/* ---- tuning.c */
+/* The kernel database, and what times candidates; before anything is compiled. */
+BL_NODISCARD bl_status bl_tuning_start(bl_server *server, bl_err *err);
+void bl_tuning_stop(bl_server *server);
+
+/* The same device, independent of |dev|: with a thread of its own, which is the caller's. */
+BL_NODISCARD bl_status bl_device_open_again(const bl_device *dev, bl_device **out, bl_err *err);
 /* By id; NULL or "" is the default one. */
 BL_NODISCARD bl_status bl_worker_find(bl_server *server, const char *id, bl_worker **out, bl_err *err);
 

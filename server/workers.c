@@ -32,6 +32,28 @@ static void reopen_if_lost(void *arg)
     }
 }
 
+bl_status bl_device_open_again(const bl_device *dev, bl_device **out, bl_err *err)
+{
+    bl_device *found[BL_MAX_DEVICES];
+    uint32_t count = 0;
+    bl_text why = {0};
+
+    *out = NULL;
+    for (size_t i = 0; i < BACKEND_COUNT; i++) {
+        if (strcmp(backends[i]->name, dev->ops->name) == 0 &&
+            backends[i]->open(BL_MAX_DEVICES, found, &count, &why, err) != BL_OK)
+            count = 0;
+    }
+    bl_text_fini(&why);
+    for (uint32_t i = 0; i < count; i++) {
+        if (*out == NULL && strcmp(found[i]->info.id, dev->info.id) == 0)
+            *out = found[i];
+        else
+            bl_device_destroy(found[i]);
+    }
+    return *out != NULL ? BL_OK : bl_fail(err, BL_EDEVICE, "%s cannot be opened once more", dev->info.id);
+}
+
 static bl_status open_backend(bl_server *server, const bl_backend *backend, bl_text *why, bl_err *err)
 {
     bl_device *found[BL_MAX_DEVICES];
@@ -124,6 +146,12 @@ void bl_workers_close(bl_server *server)
         bl_device_destroy(worker->dev);
     }
     server->nworkers = 0;
+}
+
+const bl_peaks *bl_worker_peaks(const bl_worker *worker)
+{
+    static const bl_peaks unknown;
+    return atomic_load(&worker->peaks_measured) ? &worker->measured : &unknown;
 }
 
 bl_status bl_worker_find(bl_server *server, const char *id, bl_worker **out, bl_err *err)

@@ -1,18 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* try DEVICE FILE [debug] [noopt] [fast] [only ENTRY] [repeat N]: compile a program document for a device, compare one run with
- * the interpreter, and say what became of it; of N more runs, the least time of each kernel.  For people who work on the
- * compiler. */
+/* try DEVICE FILE [debug] [noopt] [fast] [only ENTRY] [repeat N] [beam N] [seconds S]: compile a program document for a device,
+ * compare one run with the interpreter, and say what became of it; of N more runs, the least time of each kernel.  With a beam
+ * kernels are searched, in this process.  For people who work on the compiler. */
 #include "tests/plan/harness.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+static bl_status time_here(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
+{
+    (void)arg;
+    return bl_trials_run(dev, trials, err);
+}
+
+static void show(void *arg, const bl_search_report *report)
+{
+    bl_text moves = {0};
+    (void)arg;
+    bl_moves_print(report->nmoves, report->moves, &moves);
+    printf("search %s: %d tried, %d refused, %.1f s, %.3f us, best %.3f us: %s\n", report->name, report->tried, report->refused,
+           report->seconds, (double)report->heuristic_ns / 1e3, (double)report->best_ns / 1e3, bl_text_get(&moves));
+    bl_text_fini(&moves);
+}
+
 int main(int argc, char **argv)
 {
     bl_device *devices[16];
     static harness_result results[256];
-    harness_options options = {.seed = 7, .spec = 2, .show = true};
+    bl_tuner tuner = {.time = time_here, .seconds = 8};
+    harness_options options = {.seed = 7, .spec = 2, .show = true, .tuner = &tuner, .progress = show};
     uint32_t ndevices = harness_open(16, devices);
     char *text = argc > 2 ? harness_read(argv[2]) : NULL;
     int failed = 0;
@@ -28,11 +45,15 @@ int main(int argc, char **argv)
             options.compile_only = true;
         else if (strcmp(argv[i], "repeat") == 0 && i + 1 < argc)
             options.repeat = atoi(argv[++i]);
+        else if (strcmp(argv[i], "beam") == 0 && i + 1 < argc)
+            options.beam = atoi(argv[++i]);
+        else if (strcmp(argv[i], "seconds") == 0 && i + 1 < argc)
+            tuner.seconds = atof(argv[++i]);
         else
             options.debug = atoi(argv[i]);
     }
     if (text == NULL) {
-        fprintf(stderr, "try DEVICE FILE [debug] [noopt] [fast] [only ENTRY] [repeat N]\n");
+        fprintf(stderr, "try DEVICE FILE [debug] [noopt] [fast] [only ENTRY] [repeat N] [beam N] [seconds S]\n");
         return 2;
     }
     for (uint32_t d = 0; d < ndevices; d++) {

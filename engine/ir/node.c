@@ -214,6 +214,12 @@ void bl_ir_limit_time(bl_ir *ir, double seconds)
     ir->deadline_ns = seconds > 0 ? bl_clock_ns() + (int64_t)(seconds * 1e9) : 0;
 }
 
+void bl_ir_add_time(bl_ir *ir, double seconds)
+{
+    if (ir->deadline_ns != 0)
+        ir->deadline_ns += (int64_t)(seconds * 1e9);
+}
+
 /* Every stage asks for nodes, so that this is where an endless one is seen. */
 static bool is_late(bl_ir *ir)
 {

@@ -85,6 +85,7 @@ bl_arena *bl_ir_arena(bl_ir *ir); /* for whatever must live as long as the nodes
 BL_NODISCARD bl_status bl_ir_status(const bl_ir *ir, bl_err *err);
 /* From |seconds| on (0: never) every builder gives POISON, and the status is BL_ELIMIT. */
 void bl_ir_limit_time(bl_ir *ir, double seconds);
+void bl_ir_add_time(bl_ir *ir, double seconds); /* to that limit: for what was not the compiler's own time */
 /* Builders blame this wire node for what goes wrong from now on (borrowed; NULL for none). */
 void bl_ir_blame(bl_ir *ir, const char *wire_id);
 /* Record an error and give POISON. */

@@ -22,6 +22,19 @@ typedef struct bl_lowered {
 BL_NODISCARD bl_status bl_lower(bl_ir *ir, const bl_node *sink, const char *name, uint32_t nbuffers, int spec, bl_lowered **out,
                                 bl_err *err);
 
+/* join.c.  One of several kernels that become one. */
+typedef struct bl_join_part {
+    const bl_linear *linear;
+    int64_t groups[BL_GRID_DIMS];
+    const int *param; /* of the joined kernel, for each of its own */
+} bl_join_part;
+
+/* Has it groups of one work-item, as many whatever is launched, and no scalar parameters? */
+bool bl_lower_can_join(const bl_lowered *lowered);
+/* A kernel of one group that does what |parts| do, in their order; each sees what those before it wrote. */
+BL_NODISCARD bl_status bl_lower_join(bl_ir *ir, const char *name, uint32_t nbuffers, const bl_dtype *dtypes, int n,
+                                     const bl_join_part *parts, bl_lowered **out, bl_err *err);
+
 /* expand.c.  needs: RANGEs of any kind.  leaves no TILE or VECTOR. */
 const bl_node *bl_lower_expand(bl_ir *ir, const bl_node *sink);
 

@@ -8,6 +8,8 @@
 /* A RANGE's number keeps the order of loops: its base is the axis of the scheduler's nest, the rest its place among the parts. */
 enum { PART_BITS = 12, FIRST_REDUCE = BL_MAX_DIMS << PART_BITS };
 
+enum { MOST_OPERANDS = 256 };
+
 /* tune.c: list the axes of a new sink. */
 void tune_survey(bl_tune *tune, const bl_node *sink);
 /* |sink| with |range| replaced by |value| where it is used, and by the |n| RANGEs |parts| where a REDUCE binds it. */
@@ -19,6 +21,9 @@ bool tune_pack(bl_tune *tune, int operand);
 bool tune_edges(bl_tune *tune, int operand);
 /* stream.c */
 bool tune_stream(bl_tune *tune, int number);
+/* operands.c */
+const bl_node *tune_operand_load(bl_tune *tune, int operand); /* NULL: there are not as many */
+int tune_operand_number(bl_tune *tune, const bl_node *load);  /* -1: it is none */
 /* Does this LOAD read what a helper wrote? */
 bool tune_is_packed(const bl_tune *tune, const bl_node *load);
 

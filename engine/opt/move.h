@@ -14,6 +14,10 @@
 
 enum { BL_MAX_AXES = 48, BL_MAX_MOVES = 32, BL_MAX_HELPERS = 4 };
 
+/* Lists of moves are kept from one start to the next: to be raised when one comes to mean something else, or what the scheduler
+ * makes of a graph is numbered otherwise.  A move that is added changes no list. */
+enum { BL_MOVES_VERSION = 1 };
+
 typedef enum bl_move_kind {
     BL_MOVE_TILE,   /* split by amount; the inner part is unrolled, one register each */
     BL_MOVE_VECTOR, /* split by amount; the inner part is the lanes of vectors */
@@ -76,6 +80,9 @@ bool bl_tune_limit_turns(bl_tune *tune, int64_t most);
 bool bl_tune_limit_groups(bl_tune *tune, const uint32_t most[3]);
 /* "vector 1 16, tile 0 6" */
 void bl_tune_print(const bl_tune *tune, bl_text *out);
+void bl_moves_print(int n, const bl_move *moves, bl_text *out);
+/* Read that back.  False where it is no list of at most BL_MAX_MOVES moves. */
+bool bl_moves_parse(const char *text, bl_move moves[BL_MAX_MOVES], int *n);
 
 /* ---- facts that choices are made of */
 /* By how many elements the index of a LOAD or STORE grows with an axis; false if not by a fixed number (a gather, a division). */
@@ -83,6 +90,9 @@ bool bl_access_stride(const bl_tune *tune, const bl_node *access, const bl_node 
 /* Is |node|'s value different along the axis? */
 bool bl_depends(bl_tune *tune, const bl_node *node, const bl_node *range);
 int64_t bl_extent_of(const bl_node *range); /* the largest */
-bool bl_is_fixed(const bl_node *range);     /* a constant extent */
+int bl_axis_origin(const bl_node *range);   /* which axis of the nest, before any move, it is part of */
+/* The LOADs of the nest in the order of their operand numbers, at most |most|. */
+int bl_tune_operands(bl_tune *tune, int most, const bl_node **load);
+bool bl_is_fixed(const bl_node *range); /* a constant extent */
 
 #endif

@@ -41,17 +41,6 @@ static int panel_axes(bl_tune *tune, const bl_node *node, const bl_node **range)
     return n;
 }
 
-/* LOADs in order of id: operand numbers. */
-static const bl_node *operand_load(bl_tune *tune, int operand)
-{
-    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op == BL_OP_LOAD && operand-- == 0)
-            return below.at[i];
-    }
-    return NULL;
-}
-
 bool tune_is_packed(const bl_tune *tune, const bl_node *load)
 {
     return load->src[0]->arg >= tune->nparams - tune->npacked;
@@ -94,7 +83,7 @@ static void read_panel(bl_tune *tune, const bl_node *load, const bl_node *index,
 bool tune_pack(bl_tune *tune, int operand)
 {
     bl_ir *ir = tune->ir;
-    const bl_node *load = operand_load(tune, operand), *range[BL_MAX_AXES], *index = bl_index(ir, 0);
+    const bl_node *load = tune_operand_load(tune, operand), *range[BL_MAX_AXES], *index = bl_index(ir, 0);
     bl_packed packed = {.param = tune->nparams};
     bl_ptrmap to;
     int n = 0;
@@ -192,7 +181,7 @@ static int sign_ranges(bl_tune *tune, const bl_node *load, signature *all)
 bool tune_edges(bl_tune *tune, int operand)
 {
     bl_ir *ir = tune->ir;
-    const bl_node *load = operand_load(tune, operand), *axis[BL_MAX_DIMS], *sum[BL_MAX_DIMS], *inner = bl_index(ir, 0),
+    const bl_node *load = tune_operand_load(tune, operand), *axis[BL_MAX_DIMS], *sum[BL_MAX_DIMS], *inner = bl_index(ir, 0),
                   *outer = inner;
     signature *all = bl_arena_array(bl_ir_arena(ir), BL_MAX_DIMS, sizeof *all);
     bl_packed packed = {.param = tune->nparams, .count = bl_index(ir, 1)};

@@ -177,18 +177,6 @@ static bool choose_lanes(facts *f, const bl_target *target, const bl_form *form,
     return t->lanes_axis != NULL;
 }
 
-static int operand_number(const bl_tune *tune, const bl_node *load)
-{
-    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
-    int number = 0;
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i] == load)
-            return number;
-        number += below.at[i]->op == BL_OP_LOAD;
-    }
-    return -1;
-}
-
 static bool apply(bl_tune *tune, bl_move_kind kind, int axis, int64_t amount)
 {
     return axis >= 0 && bl_tune_apply(tune, (bl_move){kind, axis, amount});
@@ -208,7 +196,7 @@ static void write_edges(bl_tune *tune, const bl_target *target)
                 continue;
             if (bl_free_size(&tune->free, a->loops) / REUSE_TO_WRITE >=
                 bl_free_size(&tune->free, bl_free_get(&tune->free, a->node)))
-                again = apply(tune, BL_MOVE_EDGES, operand_number(tune, a->node), 0);
+                again = apply(tune, BL_MOVE_EDGES, tune_operand_number(tune, a->node), 0);
         }
     }
 }
@@ -236,7 +224,7 @@ static void pack_operands(bl_tune *tune, const bl_target *target, bool large)
             if (!lanes || !can_pack(&f, a, target) || tune_is_packed(tune, a->node))
                 continue;
             if (gathered || (large && !target->groups && bytes > (int64_t)target->cache_bytes / 2))
-                again = apply(tune, BL_MOVE_PACK, operand_number(tune, a->node), 0);
+                again = apply(tune, BL_MOVE_PACK, tune_operand_number(tune, a->node), 0);
         }
     }
 }

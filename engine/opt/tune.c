@@ -3,6 +3,9 @@
 #include "engine/ir/shape.h"
 #include "engine/opt/internal.h"
 
+#include <stdio.h>
+#include <string.h>
+
 enum { MOST_ITEM_AXES = 3 }; /* dimensions of a group */
 
 int64_t bl_extent_of(const bl_node *range)
@@ -13,6 +16,11 @@ int64_t bl_extent_of(const bl_node *range)
 bool bl_is_fixed(const bl_node *range)
 {
     return bl_is_const(range->src[0]);
+}
+
+int bl_axis_origin(const bl_node *range)
+{
+    return (int)(range->arg >> PART_BITS);
 }
 
 bool bl_depends(bl_tune *tune, const bl_node *node, const bl_node *range)
@@ -408,11 +416,46 @@ bool bl_tune_apply(bl_tune *tune, bl_move move)
     return true;
 }
 
+static const char *const move_names[BL_MOVE_KINDS] = {"tile",  "vector", "chunk",  "local", "group",
+                                                      "first", "edges",  "stream", "pack"};
+
+void bl_moves_print(int n, const bl_move *moves, bl_text *out)
+{
+    for (int i = 0; i < n; i++)
+        bl_text_printf(out, "%s%s %d %lld", i == 0 ? "" : ", ", move_names[moves[i].kind], moves[i].axis,
+                       (long long)moves[i].amount);
+}
+
 void bl_tune_print(const bl_tune *tune, bl_text *out)
 {
-    static const char *const names[BL_MOVE_KINDS] = {"tile",  "vector", "chunk",  "local", "group",
-                                                     "first", "edges",  "stream", "pack"};
-    for (int i = 0; i < tune->nmoves; i++)
-        bl_text_printf(out, "%s%s %d %lld", i == 0 ? "" : ", ", names[tune->moves[i].kind], tune->moves[i].axis,
-                       (long long)tune->moves[i].amount);
+    bl_moves_print(tune->nmoves, tune->moves, out);
+}
+
+static bool parse_kind(const char *word, bl_move_kind *kind)
+{
+    for (int i = 0; i < BL_MOVE_KINDS; i++) {
+        if (strcmp(move_names[i], word) == 0) {
+            *kind = (bl_move_kind)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool bl_moves_parse(const char *text, bl_move moves[BL_MAX_MOVES], int *n)
+{
+    for (*n = 0; *text != '\0'; ++*n) {
+        char word[16];
+        long long amount = 0;
+        int used = 0;
+        if (*n == BL_MAX_MOVES || sscanf(text, "%15[a-z] %d %lld%n", word, &moves[*n].axis, &amount, &used) != 3 ||
+            !parse_kind(word, &moves[*n].kind))
+            return false;
+        moves[*n].amount = amount;
+        text += used;
+        if (*text != '\0' && strncmp(text, ", ", 2) != 0)
+            return false;
+        text += *text == '\0' ? 0 : 2;
+    }
+    return true;
 }

@@ -11,9 +11,11 @@ typedef struct entry {
     uint64_t hash;
     void *bytes;
     size_t len;
-    bl_plan *plan; /* NULL while it compiles */
+    bl_plan *plan; /* NULL while the first one compiles */
     size_t plan_bytes;
     bl_device *dev;
+    int beam;  /* width that its kernels were searched with */
+    bool busy; /* a thread compiles for it: its first plan, or one whose kernels are searched */
     bool failed;
     bl_err err;   /* why, for those who waited */
     int waiting;  /* threads that still look at it */
@@ -108,6 +110,7 @@ static void drop(bl_plans *plans, entry *e)
     unlink_use(plans, e);
     plans->count--;
     plans->bytes -= e->plan_bytes;
+    e->plan_bytes = 0;
     e->dropped = true;
     if (e->waiting == 0)
         bury(plans, e);
@@ -135,20 +138,38 @@ static entry *find(bl_plans *plans, const bl_wire_key *key)
     return e;
 }
 
-bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key)
+static bool will_do(const entry *e, int beam)
+{
+    return e->plan != NULL && e->beam >= beam;
+}
+
+bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key, int beam)
 {
     bl_plan *found = NULL;
     entry *e = NULL;
 
     pthread_mutex_lock(&plans->lock);
     e = find(plans, key);
-    if (e != NULL && e->plan != NULL) {
-        found = bl_plan_retain(e->plan);
+    if (e != NULL && will_do(e, beam)) {
+        found = bl_plan_current(e->plan);
         unlink_use(plans, e);
         link_newest(plans, e);
     }
     pthread_mutex_unlock(&plans->lock);
     return found;
+}
+
+size_t bl_plans_list(bl_plans *plans, size_t most, bl_plan **out)
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&plans->lock);
+    for (entry *e = plans->newest; e != NULL && n < most; e = e->older) {
+        if (e->plan != NULL)
+            out[n++] = bl_plan_retain(e->plan);
+    }
+    pthread_mutex_unlock(&plans->lock);
+    return n;
 }
 
 static entry *insert(bl_plans *plans, const bl_wire_key *key, bl_device *dev)
@@ -181,24 +202,72 @@ static void evict(bl_plans *plans)
     }
 }
 
-/* Wait, locked, for what another thread compiles. */
-static bl_status wait_for(bl_plans *plans, entry *e, bl_plan **out, bl_err *err)
+/* Wait, locked, for what another thread compiles.  *out stays NULL where that will not do for a |beam| as wide. */
+static bl_status wait_for(bl_plans *plans, entry *e, int beam, bl_plan **out, bl_err *err)
 {
     bl_status st = BL_OK;
     e->waiting++;
-    while (e->plan == NULL && !e->failed)
+    while (e->busy && !will_do(e, beam))
         pthread_cond_wait(&plans->ready, &plans->lock);
     if (e->failed) {
         st = e->err.status;
         if (err != NULL)
             *err = e->err;
-    } else {
-        *out = bl_plan_retain(e->plan);
+    } else if (will_do(e, beam)) {
+        *out = bl_plan_current(e->plan);
     }
     e->waiting--;
     if (e->dropped && e->waiting == 0)
         bury(plans, e);
     return st;
+}
+
+/* The entry of |key|, locked: with a plan for the caller in *out, or without and marked as busy, for the caller to compile.  NULL
+ * where it failed. */
+static entry *claim(bl_plans *plans, const bl_wire_key *key, bl_device *dev, int beam, bl_plan **out, bl_err *err)
+{
+    entry *e = find(plans, key);
+
+    while (e != NULL && (e->busy || will_do(e, beam))) {
+        if (wait_for(plans, e, beam, out, err) != BL_OK)
+            return NULL;
+        if (*out != NULL)
+            return e;
+        e = find(plans, key);
+    }
+    if (e == NULL && (e = insert(plans, key, dev)) == NULL) {
+        (void)bl_fail(err, BL_ENOMEM, "plan cache");
+        return NULL;
+    }
+    e->busy = true;
+    e->waiting++;
+    return e;
+}
+
+/* Locked.  The first plan of its entry, or one that another was compared with: |kept| if it superseded that. */
+static void put(bl_plans *plans, entry *e, bl_plan *plan, bool kept)
+{
+    e->beam = plan->beam > e->beam ? plan->beam : e->beam;
+    if (e->plan == NULL) {
+        e->plan = bl_plan_retain(plan);
+        kept = true;
+    }
+    if (kept && !e->dropped) {
+        e->plan_bytes += plan_host_bytes(plan);
+        plans->bytes += plan_host_bytes(plan);
+    }
+}
+
+/* Not locked, since plans may go here.  The plan that |e| has, superseded by |plan| or, where a search came to the same kernels,
+ * left as it is: what is recorded already need not be so once more. */
+static bool supersede(const entry *e, bl_plan *plan)
+{
+    bl_plan *current = bl_plan_current(e->plan);
+    bool better = plan->options.debug > 0 || !plan_has_moves_of(current, plan); /* its text tells of the search */
+    if (better)
+        bl_plan_supersede(e->plan, plan);
+    bl_plan_release(current);
+    return better;
 }
 
 bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_graph *graph, bl_device *dev,
@@ -207,47 +276,41 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
     bl_plan *plan = NULL;
     bl_err failure = {0};
     entry *e = NULL;
+    bool kept = false;
     bl_status st = BL_OK;
 
     *out = NULL;
-    *hit = true;
     pthread_mutex_lock(&plans->lock);
-    e = find(plans, key);
-    if (e != NULL) {
-        st = wait_for(plans, e, out, err);
-        unlock(plans);
-        return st;
-    }
-    *hit = false;
-    e = insert(plans, key, dev);
-    if (e != NULL)
-        e->waiting = 1;
-    pthread_mutex_unlock(&plans->lock);
-    if (e == NULL)
-        return bl_fail(err, BL_ENOMEM, "plan cache");
+    e = claim(plans, key, dev, options->beam, out, &failure);
+    unlock(plans);
+    *hit = e == NULL || *out != NULL;
+    if (e == NULL && err != NULL)
+        *err = failure;
+    if (*hit)
+        return failure.status;
     st = plan_compile(graph, dev, options, &plan, &failure);
+    if (st == BL_OK && e->plan != NULL) /* which nobody else changes while it is busy */
+        kept = supersede(e, plan);
     pthread_mutex_lock(&plans->lock);
     e->waiting--;
+    e->busy = false;
+    if (e->dropped && e->waiting == 0)
+        bury(plans, e);
     if (st == BL_OK) {
-        e->plan = plan;
-        e->plan_bytes = e->dropped ? 0 : plan_host_bytes(plan);
-        plans->bytes += e->plan_bytes;
-        *out = bl_plan_retain(plan);
-        if (e->dropped && e->waiting == 0)
-            bury(plans, e);
+        put(plans, e, plan, kept);
+        *out = bl_plan_current(e->plan);
         evict(plans);
-    } else { /* failures are not kept: the next one to ask tries again */
+    } else if (e->plan == NULL) { /* failures are not kept: the next one to ask tries again */
         e->failed = true;
         e->err = failure;
         if (!e->dropped)
             drop(plans, e);
-        else if (e->waiting == 0)
-            bury(plans, e);
-        if (err != NULL)
-            *err = failure;
     }
     pthread_cond_broadcast(&plans->ready);
     unlock(plans);
+    if (st != BL_OK && err != NULL)
+        *err = failure;
+    bl_plan_release(plan);
     return st;
 }
 
@@ -281,6 +344,11 @@ void bl_plan_release(bl_plan *plan)
 {
     if (plan != NULL && atomic_fetch_sub(&plan->refs, 1) == 1)
         plan_destroy(plan);
+}
+
+const bl_plan_options *bl_plan_get_options(const bl_plan *plan)
+{
+    return &plan->options;
 }
 
 const bl_plan_info *bl_plan_get_info(const bl_plan *plan)

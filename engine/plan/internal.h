@@ -3,8 +3,7 @@
 #define BL_PLAN_INTERNAL_H
 
 #include "engine/base/fault.h"
-#include "engine/lower/lower.h"
-#include "engine/opt/heuristic.h"
+#include "engine/lower/cost.h"
 #include "engine/plan/plan.h"
 
 #include <pthread.h>
@@ -13,6 +12,7 @@
 typedef struct step {
     const char *name;
     bool helper;
+    int kernels, helpers; /* that it does: several where they were joined */
     const bl_node *grid[3];
     uint32_t groups[3]; /* at the sizes of the last run */
     int64_t ops, bytes; /* at the largest sizes */
@@ -26,11 +26,28 @@ typedef struct part {
     bl_recording *recording;
 } part;
 
+enum { PLAN_RECENT = 15 }; /* timed steps that a median is taken of */
+
+/* What a plan's steps take in service.  Written by the worker thread; the atomics are read by any. */
+typedef struct plan_census {
+    atomic_ullong steps;
+    atomic_uint samples;
+    atomic_ullong recent_ns[PLAN_RECENT]; /* of the last timed steps, all launches together */
+    atomic_ullong *kernel_ns;             /* sums over all timed steps */
+    int64_t next_ns;                      /* when a step is timed again */
+    uint64_t *launch_ns;                  /* of the step at hand */
+} plan_census;
+
 struct bl_plan {
     atomic_int refs;
     bl_plan_info info;
     bl_graph *graph; /* owns the arena in which all that is const here lives */
     bl_device *dev;
+    const bl_wire_graph *wire; /* what it was made of, to make it again */
+    bl_plan_options options;
+    pthread_mutex_t lock;
+    bl_plan *better; /* retained; under the lock */
+    plan_census census;
     int nsteps;
     step *steps;
     uint32_t (*groups)[3]; /* of each launch */
@@ -51,21 +68,37 @@ struct bl_plan {
     int nvars;
     int32_t *vars; /* named dimensions, then 0, 1, ... for the steps of loops */
     bl_text debug;
+    int beam; /* width that all of its nests were searched with */
 };
 
 /* compile.c: everything up to a recording that waits for its first run.  *out has one reference. */
 BL_NODISCARD bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_options *options, bl_plan **out,
                                     bl_err *err);
 void plan_destroy(bl_plan *plan);
+bool plan_has_moves_of(const bl_plan *plan, const bl_plan *other); /* the same kernels, of one graph */
+/* choose.c: the nest with its moves.  A |helper|, which writes a panel, has the heuristic's. */
+BL_NODISCARD bl_status plan_tune(bl_tune *tune, const bl_search_nest *nest, const bl_plan_options *options, bl_plan *plan,
+                                 bool helper, bl_err *err);
 size_t plan_host_bytes(const bl_plan *plan); /* roughly, with what a driver keeps for a launch */
 void plan_unbind_scratch(bl_plan *plan);
-/* estimate.c */
-/* What a launch does at the largest sizes: arithmetic on values, and bytes loaded from or stored to each of its buffers. */
-typedef struct plan_cost {
-    int64_t ops, moved[BL_LINEAR_MAX_BUFFERS];
-} plan_cost;
-BL_NODISCARD bl_status plan_estimate(bl_arena *arena, const bl_lowered *lowered, int nvars, const bl_wire_var *vars,
-                                     plan_cost *cost, bl_err *err);
-double plan_seconds(const bl_device_info *info, int64_t ops, int64_t bytes);
-
+/* join.c */
+/* A kernel to be, or what several have become. */
+typedef struct plan_piece {
+    const char *name;
+    bl_lowered *lowered;
+    int nparams;
+    const int *slot; /* of each parameter */
+    double seconds;  /* on one core, by the estimate */
+    bool first;      /* it does not share a launch with what stands before it: a loop begins or ends here */
+} plan_piece;
+/* Small kernels that follow each other, as one where that is faster: |out| and |members| have room for |n|; *nout pieces are
+ * left, members[i] of |pieces| in each, in their order. */
+BL_NODISCARD bl_status plan_join(bl_ir *ir, const bl_target *target, bool hot, int n, const plan_piece *pieces, plan_piece *out,
+                                 int *members, int *nout, bl_err *err);
+/* service.c */
+BL_NODISCARD bl_status plan_census_init(plan_census *census, int nkernels, int nsteps, bl_err *err);
+void plan_census_fini(plan_census *census);
+/* Where the next step's launches write their times, if one is due to be timed; else NULL. */
+uint64_t *plan_census_begin(bl_plan *plan);
+void plan_census_end(bl_plan *plan, const uint64_t *launch_ns);
 #endif

@@ -5,6 +5,8 @@
 
 #include "engine/device/pool.h"
 #include "engine/front/front.h"
+#include "engine/search/peaks.h"
+#include "engine/search/tuner.h"
 
 typedef struct bl_plan bl_plan;
 typedef struct bl_plans bl_plans; /* the cache */
@@ -16,6 +18,12 @@ typedef struct bl_plan_options {
     size_t max_compile_bytes;
     double max_compile_seconds; /* of the engine's own part; 0: no limit */
     bool program;               /* see bl_front_options */
+    bool hot;                   /* it runs over and over: compiling it may take longer than a first answer should */
+    const bl_tuner *tuner;      /* what is known of kernels, and what searches them; NULL: the heuristic's moves for all */
+    int beam;                   /* width with which nests are searched that were not yet; 0: none is */
+    const atomic_bool *cancel;  /* ends searches: the plan is then made with what is known; may be NULL */
+    void (*progress)(void *arg, const bl_search_report *report); /* of each search; may be NULL */
+    void *progress_arg;
 } bl_plan_options;
 
 /* A tensor that goes in or out.  |dim| are sizes, or, where var[i] >= 0... evaluated by bl_plan_sizes. */
@@ -48,9 +56,14 @@ typedef struct bl_plan_info {
  */
 bl_plans *bl_plans_create(size_t max_plans, size_t max_bytes);
 void bl_plans_destroy(bl_plans *plans);
-/* A hit at once: *out retained, or NULL.  Never blocks on a compile. */
-bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key);
-/* Hit, or compile (blocking; for a compile thread).  *hit tells which; a wait for somebody else's compile is a hit. */
+/* A hit at once: *out retained, or NULL.  Never blocks on a compile.  A plan whose kernels were searched less widely than |beam|
+ * is no hit. */
+bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key, int beam);
+/* Up to |most| plans that are there, each retained, the last used first; how many. */
+size_t bl_plans_list(bl_plans *plans, size_t most, bl_plan **out);
+/* Hit, or compile (blocking; for a compile thread).  *hit tells which; a wait for somebody else's compile is a hit.  Where the
+ * plan at hand was searched less widely than options->beam, its kernels are, and what comes of it supersedes it; until then who
+ * asks for less gets the one at hand. */
 BL_NODISCARD bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_graph *graph, bl_device *dev,
                                     const bl_plan_options *options, bl_plan **out, bool *hit, bl_err *err);
 void bl_plans_forget_device(bl_plans *plans, bl_device *dev); /* after a device was reopened */
@@ -61,6 +74,33 @@ void bl_plan_release(bl_plan *plan);
 const bl_plan_info *bl_plan_get_info(const bl_plan *plan);
 /* Sizes of a tensor when the named dimensions are |vars|. */
 void bl_plan_sizes(const bl_plan_tensor *tensor, const int64_t *vars, int64_t *dim);
+
+/* ---- in service.  Thread: any.  A step a second is timed, whoever it is for. */
+typedef struct bl_plan_service {
+    uint64_t steps;      /* since it was compiled */
+    unsigned samples;    /* of them timed */
+    double step_seconds; /* device time of one: the median of the last samples, 0 without any */
+} bl_plan_service;
+
+typedef struct bl_kernel_use {
+    const char *name, *moves; /* in the plan's memory */
+    bool helper;
+    int number;         /* in the plan */
+    int kernels;        /* of the scheduler, helpers included, that it does: several where they were joined */
+    int launches;       /* in a step */
+    int64_t ops, bytes; /* of a launch, at the largest sizes */
+    double seconds;     /* device time of all launches of a step: the mean of the samples, 0 without any */
+} bl_kernel_use;
+
+bl_plan_service bl_plan_get_service(const bl_plan *plan);
+int bl_plan_list_kernels(const bl_plan *plan, int most, bl_kernel_use *out); /* how many */
+/* From now on |better|, which computes the same, takes the place of |plan|, and of what did so before, for whoever asks
+ * bl_plan_current; NULL takes that back.  Runs that have begun keep what they have. */
+void bl_plan_supersede(bl_plan *plan, bl_plan *better);
+bl_plan *bl_plan_current(bl_plan *plan); /* retained */
+/* Compile what |plan| was made of once more, with |options|' choice of moves. */
+BL_NODISCARD bl_status bl_plan_remake(const bl_plan *plan, const bl_plan_options *options, bl_plan **out, bl_err *err);
+const bl_plan_options *bl_plan_get_options(const bl_plan *plan);
 
 /* ---- running.  Only on the device's worker thread. */
 typedef struct bl_run {
@@ -80,13 +120,14 @@ typedef struct bl_run {
     uint64_t every;
     bl_status (*collect)(void *arg, uint64_t step, bl_buffer *const *outputs, bl_err *err);
     void *collect_arg;
-    bool timed;          /* fill |kernel_ns| */
-    uint64_t *kernel_ns; /* kernels + helpers, sums over the steps; may be NULL */
+    bool timed;          /* fill |launch_ns| */
+    uint64_t *launch_ns; /* of each launch of a step (info.kernels + info.helpers), sums over the steps; may be NULL */
     uint64_t steps_done; /* out */
 } bl_run;
 
 BL_NODISCARD bl_status bl_plan_run(bl_run *run, bl_err *err);
-/* One line a kernel as DEBUG=2 prints it: name, time, GFLOP/s, GB/s.  |kernel_ns| as bl_run fills it. */
-void bl_plan_report(const bl_plan *plan, const uint64_t *kernel_ns, uint64_t steps, struct bl_text *out);
+/* One line a kernel as DEBUG=2 prints it: name, time, GFLOP/s, GB/s, and with peaks which share of one that is.  |launch_ns| as
+ * bl_run fills it. */
+void bl_plan_report(const bl_plan *plan, const uint64_t *launch_ns, uint64_t steps, const bl_peaks *peaks, bl_text *out);
 
 #endif

@@ -240,15 +240,18 @@ static bl_status tell(running *r)
     return BL_OK;
 }
 
-static bl_status run_steps(running *r, uint64_t *ns)
+/* |asked| is where each step's launches write their times, or NULL; once in a while a step is timed all the same. */
+static bl_status run_steps(running *r, uint64_t *asked)
 {
     bl_run *run = r->run;
     uint64_t in_flight = 0, most = STEPS_IN_FLIGHT;
+    uint64_t *sample = asked != NULL ? NULL : plan_census_begin(r->plan);
 
     if (r->plan->nsteps > 0 && LAUNCHES_IN_FLIGHT / r->plan->nsteps < STEPS_IN_FLIGHT)
         most = (uint64_t)(LAUNCHES_IN_FLIGHT / r->plan->nsteps) + 1;
     for (uint64_t i = 1; i <= run->steps; i++) {
         BL_TRY(look_around(run, r->err));
+        uint64_t *ns = asked != NULL ? asked : i == 1 ? sample : NULL;
         r->set = r->nreports; /* those before it are to be told yet */
         BL_TRY(submit_step(r, ns));
         exchange_states(r);
@@ -258,8 +261,11 @@ static bl_status run_steps(running *r, uint64_t *ns)
             BL_TRY(bl_device_wait(r->plan->dev, r->err));
             in_flight = 0;
         }
-        for (int k = 0; ns != NULL && run->kernel_ns != NULL && k < r->plan->nsteps; k++)
-            run->kernel_ns[k] += ns[k];
+        atomic_fetch_add_explicit(&r->plan->census.steps, 1, memory_order_relaxed);
+        if (ns != NULL)
+            plan_census_end(r->plan, ns);
+        for (int k = 0; ns != NULL && run->launch_ns != NULL && k < r->plan->nsteps; k++)
+            run->launch_ns[k] += ns[k];
         run->steps_done = i;
         if (in_flight == 0)
             BL_TRY(tell(r));
@@ -303,29 +309,4 @@ bl_status bl_plan_run(bl_run *run, bl_err *err)
     free(r.next);
     free(ns);
     return st;
-}
-
-/* All launches of a kernel are one line, where it is launched first. */
-void bl_plan_report(const bl_plan *plan, const uint64_t *kernel_ns, uint64_t steps, bl_text *out)
-{
-    for (int i = 0, seen = -1; i < plan->nsteps; i++) {
-        const step *s = &plan->steps[i];
-        uint64_t ns = 0;
-        int64_t launches = 0;
-
-        if (s->kernel <= seen)
-            continue;
-        seen = s->kernel;
-        for (int k = i; k < plan->nsteps; k++) {
-            ns += plan->steps[k].kernel == s->kernel ? kernel_ns[k] : 0;
-            launches += plan->steps[k].kernel == s->kernel;
-        }
-        double us = (double)ns / 1e3 / (double)(steps == 0 ? 1 : steps);
-        double rate = us <= 0 ? 0 : 1e-3 * (double)launches / us;
-        bl_text_printf(out, "%-12s %3d %c %-40s %10.1f us %8.1f GFLOP/s %8.1f GB/s", plan->info.device, s->kernel,
-                       s->helper ? 'h' : ' ', s->name, us, (double)s->ops * rate, (double)s->bytes * rate);
-        if (launches > 1)
-            bl_text_printf(out, " in %lld launches", (long long)launches);
-        bl_text_putc(out, '\n');
-    }
 }

@@ -42,6 +42,7 @@ LACKING = re.compile(r"has no |not supported|unsupported")
 NOISE = {"interp": 4, "noopt": 4, "opencl": 8, "opencl-noopt": 8, "vulkan": 32, "vulkan-noopt": 32}
 # A shader that does not ask for SignedZeroInfNanPreserve may be compiled as if there were neither NaN nor infinities: Mesa makes x - x zero.
 NO_NAN = {"vulkan", "vulkan-noopt"}
+AVERAGES = {"mean", "var", "std"}  # ops that take whole numbers as floats
 FEW, MANY = 6, 40   # runs with noise: first, and before it is called a difference
 FREE = 4            # last bits that nobody asks about
 FACTOR = 6          # of what noise did
@@ -264,6 +265,14 @@ def with_noise(document, exact, values, generator, amount):
         rounds = not set(ids) <= exact
         words = []
         for x in node["in"]:
+            if rounds and node["op"] in AVERAGES and isinstance(x, str) and kinds[x][0] not in FLOATS:
+                # Whole numbers that are summed as floats: the sum's own roundings are those of its float operands.
+                real = f"{x}.real"
+                if real not in kinds:
+                    nodes.append({"id": real, "op": "cast", "in": [x], "attrs": {"dtype": kinds[ids[0]][0]}})
+                    kinds[real] = (kinds[ids[0]][0], kinds[x][1])
+                    shake(real, f"{real}.shaken")
+                x = f"{real}.shaken"
             if rounds and floating(x) and x in exact | set(document.inputs) and node["op"] not in ("grad", "bitcast"):
                 if x not in shaken:
                     shaken[x] = f"{x}.shaken"

@@ -221,6 +221,18 @@ class Programs(ServerTest):
         run.join()
         self.assertEqual((504, True), (answers[0].status, answers[0].json["step"] > 0))
 
+    def test_profile(self):
+        self.put("prof", counter())
+        profile = lambda: self.call("GET", f"{P}/prof").json["entries"]["main"]["profile"]  # noqa: E731
+        self.assertEqual([], profile())
+        for _ in range(2):  # the first run of a plan is never timed
+            self.steps("prof", 2)
+        rows = profile()
+        self.assertGreater(rows[0]["us"], 0)
+        self.assertEqual(1, rows[0]["launches"])
+        self.assertFalse(rows[0]["helper"])
+        self.assertGreater(rows[0]["gbyte_s"], 0)
+
     def test_sizes(self):
         """A dimension that no shape names: one plan for the whole range."""
         nodes = [{"id": "part", "op": "shrink", "in": ["x"], "attrs": {"ranges": [["i", "i + 2"]]}},

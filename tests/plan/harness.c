@@ -253,7 +253,7 @@ static bl_status run_job(job *j, const bl_wire_graph *wire)
 
     j->result->run_us = 1e30;
     run.timed = j->options->debug >= 2;
-    run.kernel_ns = ns;
+    run.launch_ns = ns;
     if (st == BL_OK)
         st = bl_plan_run(&run, &j->result->err);
     if (st == BL_OK && !j->options->no_compare)
@@ -274,7 +274,7 @@ static bl_status run_job(job *j, const bl_wire_graph *wire)
         j->result->run_us = 0;
     if (st == BL_OK && run.timed) {
         bl_text text = {0};
-        bl_plan_report(j->plan, least, 1, &text);
+        bl_plan_report(j->plan, least, 1, &(bl_peaks){0}, &text);
         fputs(text.data == NULL ? "" : text.data, stdout);
         bl_text_fini(&text);
     }
@@ -290,7 +290,10 @@ static bl_status run_entry(bl_device *dev, bl_pool *pool, const bl_wire_graph *w
                                     .noopt = options->noopt,
                                     .spec = options->spec,
                                     .max_compile_bytes = ARENA_BYTES,
-                                    .program = true};
+                                    .program = true,
+                                    .tuner = options->tuner,
+                                    .beam = options->beam,
+                                    .progress = options->progress};
     bl_plans *plans = bl_plans_create(4, SIZE_MAX);
     bl_arena *arena = bl_arena_create(0);
     bl_wire_key key;

@@ -23,9 +23,12 @@ typedef struct harness_options {
     int repeat;      /* timed runs, the best counts; 0: one */
     bool no_compare; /* only run */
     bool compile_only;
-    bool show;        /* print the plan's debug text */
-    int every;        /* only entries 0, every, 2 * every ...; 0: all */
-    const char *only; /* only the entry of this name; NULL: all */
+    bool show;             /* print the plan's debug text */
+    int every;             /* only entries 0, every, 2 * every ...; 0: all */
+    const char *only;      /* only the entry of this name; NULL: all */
+    const bl_tuner *tuner; /* as bl_plan_options */
+    int beam;
+    void (*progress)(void *arg, const bl_search_report *report);
 } harness_options;
 
 /* Every device of every back end, at most |max|. */

@@ -91,6 +91,38 @@ static void keys(void **state)
     bl_arena_destroy(g.arena);
 }
 
+/* A copy has the key of what it was made from, and needs nothing of it. */
+static void copies(void **state)
+{
+    static const char *const texts[] = {example_run, example_grad, example_program,
+                                        "{\"inputs\":{\"x\":[1,2,3]},\"shapes\":{\"x\":[\"n\"]},\"nodes\":[{\"id\":[\"p\",\"q\"],"
+                                        "\"op\":\"f\",\"in\":[\"x\",-1.5e3],"
+                                        "\"attrs\":{\"axis\":[0,[1,\"n\"]],\"lr\":\"x\",\"k\":null,\"b\":{\"inputs\":[\"h\"],"
+                                        "\"nodes\":[{\"id\":\"m\",\"op\":\"g\",\"in\":[\"h\"]}],"
+                                        "\"outputs\":[\"m\"]}}}],\"outputs\":[\"p\"],\"keep\":{\"k\":\"q\"}}"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        fixture f;
+        bl_wire_key a = key_of(&f, texts[i], "s"), b;
+        bl_arena *arena = bl_arena_create(0), *keys = bl_arena_create(0);
+        const bl_wire_graph *graph = f.program.nentries > 0 ? &f.program.entries[0].graph : &f.run.graph;
+        const bl_wire_graph *made = bl_wire_copy(arena, graph);
+        void *bytes = malloc(a.len);
+
+        memcpy(bytes, a.bytes, a.len);
+        assert_string_equal(made->nodes[0].ids[0], graph->nodes[0].ids[0]); /* which a run's key leaves out */
+        bl_arena_destroy(f.arena);
+        assert_int_equal(bl_wire_make_key(keys, made, "s", &b, &f.err), BL_OK);
+        assert_int_equal(a.len, b.len);
+        assert_memory_equal(bytes, b.bytes, a.len);
+        assert_true(made->noutputs == 0 || made->outputs[0].name[0] != '\0');
+        free(bytes);
+        bl_arena_destroy(keys);
+        bl_arena_destroy(arena);
+    }
+}
+
 /* Every allocation fails once: never anything but BL_ENOMEM, no leak. */
 static void out_of_memory(void **state)
 {
@@ -214,6 +246,7 @@ static void mutations(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(keys), cmocka_unit_test(out_of_memory), cmocka_unit_test(mutations)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(keys), cmocka_unit_test(copies), cmocka_unit_test(out_of_memory),
+                                       cmocka_unit_test(mutations)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a kernel costs, counted before it runs. */
+#include "engine/lower/cost.h"
+
 #include "engine/base/size.h"
-#include "engine/plan/internal.h"
 
 enum { MOST_NESTING = 64 };
 
@@ -45,64 +45,67 @@ static int64_t operations(const bl_linear *linear, const bl_inst *inst)
 
 /* A size at the largest sizes of the dimensions: a sum of products of constants and scalar parameters; else 64, which is a guess.
  */
-static int64_t largest(const bl_lowered *lowered, int nvars, const bl_wire_var *vars, uint32_t at, int depth)
+static int64_t largest(const bl_lowered *lowered, int nvars, const int64_t *most, uint32_t at, int depth)
 {
     const bl_inst *inst = &lowered->linear->inst[at];
 
     if (inst->op == BL_OP_CONST)
         return inst->arg;
     if (inst->op == BL_OP_VAR && inst->arg < lowered->nvars && lowered->vars[inst->arg] < nvars)
-        return vars[lowered->vars[inst->arg]].hi;
+        return most[lowered->vars[inst->arg]];
     if (inst->op == BL_OP_CAST && depth > 0)
-        return largest(lowered, nvars, vars, inst->args[0], depth - 1);
+        return largest(lowered, nvars, most, inst->args[0], depth - 1);
     if ((inst->op == BL_OP_ADD || inst->op == BL_OP_MUL) && depth > 0) {
-        int64_t x = largest(lowered, nvars, vars, inst->args[0], depth - 1),
-                y = largest(lowered, nvars, vars, inst->args[1], depth - 1);
+        int64_t x = largest(lowered, nvars, most, inst->args[0], depth - 1),
+                y = largest(lowered, nvars, most, inst->args[1], depth - 1);
         return inst->op == BL_OP_ADD ? plus(x, y) : times(x, y);
     }
     return 64;
 }
 
-bl_status plan_estimate(bl_arena *arena, const bl_lowered *lowered, int nvars, const bl_wire_var *vars, plan_cost *cost,
-                        bl_err *err)
+int64_t *bl_cost_runs(bl_arena *arena, const bl_lowered *lowered, int nvars, const int64_t *most)
 {
     const bl_linear *linear = lowered->linear;
-    bool *of_value = bl_arena_array(arena, (size_t)linear->ninst + 1, sizeof *of_value);
-    int64_t runs[MOST_NESTING] = {1};
+    int64_t *runs = bl_arena_array(arena, (size_t)linear->ninst + 1, sizeof *runs), around[MOST_NESTING] = {1};
     int depth = 0;
 
-    *cost = (plan_cost){0};
-    if (of_value == NULL)
-        return bl_arena_status(arena, err);
-    mark_values(linear, of_value);
+    if (runs == NULL)
+        return NULL;
     for (int i = 0; i < BL_GRID_DIMS; i++)
-        runs[0] = times(runs[0], times(lowered->grid[i]->hi, linear->local[i]));
+        around[0] = times(around[0], times(lowered->grid[i]->hi, linear->local[i]));
     for (uint32_t i = 0; i < linear->ninst; i++) {
         const bl_inst *inst = &linear->inst[i];
         if (inst->op == BL_OP_LOOP && depth + 1 < MOST_NESTING) {
-            runs[depth + 1] = times(runs[depth], largest(lowered, nvars, vars, inst->args[0], 8));
+            around[depth + 1] = times(around[depth], largest(lowered, nvars, most, inst->args[0], 8));
             depth++;
-        } else if (inst->op == BL_OP_END && depth > 0) {
+        }
+        runs[i] = around[depth];
+        if (inst->op == BL_OP_END && depth > 0)
             depth--;
-        } else if ((inst->op == BL_OP_STORE || inst->op == BL_OP_LOAD) && linear->inst[inst->args[0]].sub == 0) {
+    }
+    return runs;
+}
+
+bl_status bl_cost_count(bl_arena *arena, const bl_lowered *lowered, int nvars, const int64_t *most, bl_cost *cost, bl_err *err)
+{
+    const bl_linear *linear = lowered->linear;
+    bool *of_value = bl_arena_array(arena, (size_t)linear->ninst + 1, sizeof *of_value);
+    const int64_t *runs = bl_cost_runs(arena, lowered, nvars, most);
+
+    *cost = (bl_cost){0};
+    if (of_value == NULL || runs == NULL)
+        return bl_arena_status(arena, err);
+    mark_values(linear, of_value);
+    for (uint32_t i = 0; i < linear->ninst; i++) {
+        const bl_inst *inst = &linear->inst[i];
+        if (inst->op == BL_OP_LOOP || inst->op == BL_OP_END)
+            continue;
+        if ((inst->op == BL_OP_STORE || inst->op == BL_OP_LOAD) && linear->inst[inst->args[0]].sub == 0) {
             int64_t *moved = &cost->moved[linear->inst[inst->args[0]].arg];
-            *moved = plus(*moved, times(runs[depth], inst->lanes * (int64_t)bl_dtype_bytes((bl_dtype)inst->dtype)));
+            *moved = plus(*moved, times(runs[i], inst->lanes * (int64_t)bl_dtype_bytes((bl_dtype)inst->dtype)));
         } else if (of_value[i]) {
-            cost->ops = plus(cost->ops, times(runs[depth], operations(linear, inst)));
+            cost->ops = plus(cost->ops, times(runs[i], operations(linear, inst)));
         }
     }
     return BL_OK;
-}
-
-double plan_seconds(const bl_device_info *info, int64_t ops, int64_t bytes)
-{
-    double rate = 1e8, bandwidth = 1e9; /* the interpreter */
-    if (info->dialect != BL_DIALECT_LINEAR && info->type == BL_DEVICE_CPU) {
-        rate = 1e10 * info->units;
-        bandwidth = 5e9 * info->units;
-    } else if (info->dialect != BL_DIALECT_LINEAR) {
-        rate = 1e12;
-        bandwidth = 2e11;
-    }
-    return (double)ops / rate + (double)bytes / bandwidth;
 }

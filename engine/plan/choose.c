@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* Which moves a nest of the schedule gets: what was searched, or the heuristic's choice. */
+#include "engine/base/clock.h"
+#include "engine/plan/internal.h"
+
+#include <string.h>
+
+static void tell(bl_plan *plan, const bl_search_nest *nest, bl_tuned how, const bl_kernel_record *record)
+{
+    static const char *const words[] = {[BL_TUNED_KNOWN] = "known", [BL_TUNED_SEARCHED] = "searched"};
+    if (how != BL_TUNED_NOT && how != BL_TUNED_FAILED)
+        bl_text_printf(&plan->debug, "%s %s: %d candidates, %.3f us by the heuristic, %.3f us by the best\n", words[how],
+                       nest->name, record->tried, (double)record->heuristic_ns / 1e3, (double)record->best_ns / 1e3);
+}
+
+/* To who follows a search: this one was made before. */
+static void report_known(const bl_plan_options *options, const bl_search_nest *nest, const bl_kernel_record *record)
+{
+    bl_search_report report = {.name = nest->name,
+                               .tried = record->tried,
+                               .heuristic_ns = record->heuristic_ns,
+                               .best_ns = record->best_ns,
+                               .nmoves = record->nmoves};
+    memcpy(report.moves, record->moves, sizeof report.moves);
+    options->progress(options->progress_arg, &report);
+}
+
+/* The moves of |record|; false where they do not all apply: a row may come from anywhere. */
+static bool apply_known(bl_tune *tune, const bl_kernel_record *record)
+{
+    for (int i = 0; i < record->nmoves; i++) {
+        if (!bl_tune_apply(tune, record->moves[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Known or searched moves, if there are any. */
+static bool tune_by_search(bl_tune *tune, const bl_search_nest *nest, const bl_plan_options *options, bl_plan *plan)
+{
+    bl_tuner_request request = {.width = options->beam,
+                                .cancel = options->cancel,
+                                .spec = options->spec,
+                                .progress = options->progress,
+                                .progress_arg = options->progress_arg};
+    bl_kernel_record record;
+    int64_t start = bl_clock_ns();
+    bl_tuned how = bl_tuner_find(options->tuner, nest, &request, &record);
+
+    if (how == BL_TUNED_SEARCHED || how == BL_TUNED_FAILED)
+        bl_ir_add_time(nest->ir, bl_clock_ms(start, bl_clock_ns()) / 1e3); /* it bounds the compiler, not the search */
+    if (how == BL_TUNED_FAILED && options->cancel != NULL && atomic_load(options->cancel))
+        plan->beam = 0; /* whoever asks again has it searched */
+    if (how == BL_TUNED_KNOWN && options->beam > 0 && options->progress != NULL)
+        report_known(options, nest, &record);
+    if (options->debug >= 1)
+        tell(plan, nest, how, &record);
+    if (how == BL_TUNED_NOT || record.width == 0)
+        return false;
+    if (apply_known(tune, &record))
+        return true;
+    bl_tune_init(tune, nest->ir, nest->sink, nest->nparams);
+    return false;
+}
+
+bl_status plan_tune(bl_tune *tune, const bl_search_nest *nest, const bl_plan_options *options, bl_plan *plan, bool helper,
+                    bl_err *err)
+{
+    const bl_device_info *info = &nest->dev->info;
+
+    bl_tune_init(tune, nest->ir, nest->sink, nest->nparams);
+    if (!options->noopt && (helper || options->tuner == NULL || !tune_by_search(tune, nest, options, plan)))
+        bl_heuristic(tune, nest->target);
+    if (!bl_search_fit(tune, info))
+        return bl_fail(err, BL_EUNSUPPORTED, "kernel %s: %s ends loops after %u turns, and these take more", nest->name, info->id,
+                       (unsigned)info->max_turns);
+    return BL_OK;
+}
+
+bool plan_has_moves_of(const bl_plan *plan, const bl_plan *other)
+{
+    bool same = plan->nsteps == other->nsteps;
+    for (int i = 0; same && i < plan->nsteps; i++)
+        same = strcmp(plan->steps[i].moves, other->steps[i].moves) == 0;
+    return same;
+}

@@ -1,0 +1,57 @@
+/* Between the stages of a compilation: compile.c is the road, kernels.c goes from nests to compiled kernels, launches.c from
+ * there to memory and launches. */
+#ifndef BL_PLAN_COMPILE_H
+#define BL_PLAN_COMPILE_H
+
+#include "engine/ir/verify.h"
+#include "engine/plan/internal.h"
+
+/* A kernel to be: what one nest, or one helper of it, becomes. */
+typedef struct made {
+    const bl_nest *nest;
+    const char *name;
+    bool helper;
+    const bl_node *sink;
+    int nparams;
+    const int *slot; /* of each parameter */
+    bl_lowered *lowered;
+    bl_text source;
+    const char *moves;
+    int64_t ops, bytes;   /* of a launch */
+    int kernels, helpers; /* that it does */
+} made;
+
+typedef struct compile {
+    const bl_wire_graph *wire;
+    const bl_plan_options *options;
+    bl_device *dev;
+    bl_plan *plan;
+    bl_ir *ir;
+    bl_arena *arena;
+    bl_target target;
+    int nroots;
+    const bl_node **roots;
+    bl_schedule *schedule;
+    int *first_made; /* of each nest, and where the last one's end */
+    int nmade, cap_made;
+    made *made;
+    int nslots;
+    bl_place *places; /* the schedule's, then panels */
+    bl_err *err;
+} compile;
+
+/* compile.c */
+int compile_spec(const compile *c); /* the level that bl_ir_verify is asked for */
+BL_NODISCARD bl_status compile_verify(compile *c, int n, const bl_node *const *roots, bl_stage stage, const char *pass);
+void compile_dump(compile *c, int level, const char *title, int n, const bl_node *const *roots); /* for DEBUG=level */
+/* kernels.c: the schedule's nests with their moves, lowered, joined and as text; then what the driver makes of that. */
+BL_NODISCARD bl_status compile_nests(compile *c);
+BL_NODISCARD bl_status compile_kernels(compile *c);
+/* launches.c */
+BL_NODISCARD bl_status compile_estimate(compile *c);                            /* what one launch of each kernel costs */
+double compile_seconds(const bl_device_info *info, int64_t ops, int64_t bytes); /* rough device time of that */
+int64_t compile_slot_elements(const compile *c, int slot);                      /* at the largest sizes */
+BL_NODISCARD bl_status compile_slots(compile *c);                               /* where every value lies */
+BL_NODISCARD bl_status compile_launches(compile *c);                            /* and the launches, in parts */
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* Which kernels of a plan share a launch.  On a CPU a launch costs microseconds, and a chain of kernels that take less is all
+ * launches: as one kernel of one work-item they wait for nothing. */
+#include "engine/plan/internal.h"
+
+#include <string.h>
+
+enum {
+    MOST_JOINED = 64,
+    /* The driver compiles them in one piece, each anew, where equal kernels would be compiled once: half a second on PoCL ... */
+    MOST_INSTRUCTIONS = 512,
+    HOT_INSTRUCTIONS = 8192 /* ... which may be more where the plan is known to run over and over */
+};
+/* Measured on PoCL: 2 to 3 us for a launch after another. */
+#define LAUNCH_SECONDS 2.5e-6
+/* What the work-items of one launch may keep each other waiting for. */
+#define MOST_SECONDS 100e-6
+
+typedef struct joining {
+    bl_ir *ir;
+    int max_params, units;
+    const plan_piece *pieces;
+    int n, nslots; /* members so far, and the slots that they name together */
+    int slot[BL_MAX_BINDINGS];
+    size_t ninst, most_inst;
+    double seconds;
+} joining;
+
+/* Would one core be done with it before as many as it has groups for had been set to work? */
+static bool is_small(const joining *j, const plan_piece *piece)
+{
+    double groups = 1, units = j->units;
+
+    for (int d = 0; d < BL_GRID_DIMS; d++)
+        groups *= (double)piece->lowered->grid[d]->hi;
+    if (!bl_lower_can_join(piece->lowered) || piece->seconds > MOST_SECONDS)
+        return false;
+    units = groups < units ? groups : units;
+    return units <= 1 || piece->seconds * (1 - 1 / units) < LAUNCH_SECONDS;
+}
+
+static int place_of(joining *j, int slot, bool add)
+{
+    for (int i = 0; i < j->nslots; i++) {
+        if (j->slot[i] == slot)
+            return i;
+    }
+    if (!add || j->nslots == j->max_params)
+        return -1;
+    j->slot[j->nslots] = slot;
+    return j->nslots++;
+}
+
+static bool take(joining *j, const plan_piece *piece)
+{
+    joining before = *j;
+
+    if ((j->n > 0 && piece->first) || !is_small(j, piece) || j->n == MOST_JOINED || j->seconds + piece->seconds > MOST_SECONDS ||
+        j->ninst + piece->lowered->linear->ninst > j->most_inst)
+        return false;
+    for (int i = 0; i < piece->nparams; i++) {
+        if (place_of(j, piece->slot[i], true) < 0) {
+            *j = before;
+            return false;
+        }
+    }
+    j->n++;
+    j->seconds += piece->seconds;
+    j->ninst += piece->lowered->linear->ninst;
+    return true;
+}
+
+static bl_status join(joining *j, plan_piece *out, bl_err *err)
+{
+    bl_arena *arena = bl_ir_arena(j->ir);
+    bl_join_part *parts = bl_arena_array(arena, (size_t)j->n, sizeof *parts);
+    bl_dtype *dtypes = bl_arena_array(arena, (size_t)j->nslots, sizeof *dtypes);
+    int *slot = bl_arena_array(arena, (size_t)j->nslots, sizeof *slot);
+    const plan_piece *all = j->pieces;
+
+    BL_TRY(bl_arena_status(arena, err));
+    *out = (plan_piece){.name = bl_arena_printf(arena, "joined_%d_%s", j->n, all[0].name),
+                        .nparams = j->nslots,
+                        .slot = memcpy(slot, j->slot, (size_t)j->nslots * sizeof *slot)};
+    for (int i = 0; i < j->n; i++) {
+        int *param = bl_arena_array(arena, (size_t)all[i].nparams, sizeof *param);
+        BL_TRY(bl_arena_status(arena, err));
+        parts[i] = (bl_join_part){.linear = all[i].lowered->linear, .param = param};
+        for (int d = 0; d < BL_GRID_DIMS; d++)
+            parts[i].groups[d] = all[i].lowered->grid[d]->hi;
+        for (int k = 0; k < all[i].nparams; k++) {
+            param[k] = place_of(j, all[i].slot[k], false);
+            dtypes[param[k]] = all[i].lowered->linear->buffer_dtype[k];
+        }
+    }
+    return bl_lower_join(j->ir, out->name, (uint32_t)j->nslots, dtypes, j->n, parts, &out->lowered, err);
+}
+
+bl_status plan_join(bl_ir *ir, const bl_target *target, bool hot, int n, const plan_piece *pieces, plan_piece *out, int *members,
+                    int *nout, bl_err *err)
+{
+    *nout = 0;
+    for (int at = 0; at < n;) {
+        joining j = {.ir = ir,
+                     .max_params = target->max_params < BL_MAX_BINDINGS ? (int)target->max_params : BL_MAX_BINDINGS,
+                     .units = (int)target->units,
+                     .most_inst = hot ? HOT_INSTRUCTIONS : MOST_INSTRUCTIONS,
+                     .pieces = pieces + at};
+        while (!target->groups && at + j.n < n && take(&j, &pieces[at + j.n]))
+            continue;
+        out[*nout] = pieces[at];
+        if (j.n > 1)
+            BL_TRY(join(&j, &out[*nout], err));
+        members[(*nout)++] = j.n > 1 ? j.n : 1;
+        at += j.n > 1 ? j.n : 1;
+    }
+    return BL_OK;
+}

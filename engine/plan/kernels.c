@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/* From the nests of a schedule to kernels: moves, lowering, what shares a launch, text, and the driver. */
+#include "engine/ir/text.h"
+#include "engine/plan/compile.h"
+#include "engine/render/render.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static made *add_made(compile *c)
+{
+    return bl_arena_reserve(c->arena, (void **)&c->made, c->nmade, &c->cap_made, sizeof *c->made) ? &c->made[c->nmade++] : NULL;
+}
+
+static const char *moves_text(compile *c, const bl_tune *tune)
+{
+    bl_text text = {0};
+    const char *kept = NULL;
+    bl_tune_print(tune, &text);
+    kept = bl_arena_strdup(c->arena, text.data == NULL ? "" : text.data);
+    bl_text_fini(&text);
+    return kept;
+}
+
+static bl_search_nest search_nest(const compile *c, const char *name, const bl_node *sink, int nparams)
+{
+    return (bl_search_nest){.name = name, .ir = c->ir, .sink = sink, .nparams = nparams, .dev = c->dev, .target = &c->target};
+}
+
+/* A panel's own kernel: it stands before the nest that reads it. */
+static bl_status add_helper(compile *c, const made *of, const bl_packed *packed, int panel)
+{
+    bl_tune tune;
+    bl_search_nest helper;
+    made *m = NULL;
+    int *slot = bl_arena_array(c->arena, (size_t)packed->nfrom + 1, sizeof *slot);
+
+    helper = search_nest(c, of->name, packed->sink, packed->nfrom + 1);
+    BL_TRY(plan_tune(&tune, &helper, c->options, c->plan, true, c->err));
+    m = add_made(c);
+    if (m == NULL || slot == NULL)
+        return bl_arena_status(c->arena, c->err);
+    slot[0] = panel;
+    for (int i = 0; i < packed->nfrom; i++)
+        slot[1 + i] = of->slot[packed->from[i]];
+    *m = (made){.nest = of->nest,
+                .name = bl_arena_printf(c->arena, "pack_%s", of->nest->name),
+                .helper = true,
+                .helpers = 1,
+                .sink = tune.sink,
+                .nparams = packed->nfrom + 1,
+                .slot = slot,
+                .moves = moves_text(c, &tune)};
+    return bl_ir_status(c->ir, c->err);
+}
+
+static bl_status tune_nest(compile *c, bl_tune *tune, const bl_nest *nest)
+{
+    bl_search_nest subject = search_nest(c, nest->name, nest->sink, nest->nparams);
+    int64_t *elements = bl_arena_array(c->arena, (size_t)nest->nparams + 1, sizeof *elements);
+
+    if (elements == NULL)
+        return bl_arena_status(c->arena, c->err);
+    for (int i = 0; i < nest->nparams; i++)
+        elements[i] = compile_slot_elements(c, nest->param[i]);
+    subject.elements = elements;
+    subject.writes = nest->writes;
+    return plan_tune(tune, &subject, c->options, c->plan, false, c->err);
+}
+
+static bl_status add_nest(compile *c, const bl_nest *nest)
+{
+    bl_tune tune;
+    made of = {.nest = nest, .name = nest->name, .helper = nest->helper, .kernels = !nest->helper, .helpers = nest->helper};
+    made *m = NULL;
+    int *slot = bl_arena_array(c->arena, (size_t)nest->nparams + BL_MAX_HELPERS, sizeof *slot);
+
+    if (slot == NULL)
+        return bl_arena_status(c->arena, c->err);
+    for (int i = 0; i < nest->nparams; i++)
+        slot[i] = nest->param[i];
+    of.slot = slot;
+    compile_dump(c, 5, nest->name, 1, &nest->sink);
+    BL_TRY(compile_verify(c, 1, &nest->sink, BL_STAGE_KERNEL, "schedule"));
+    BL_TRY(tune_nest(c, &tune, nest));
+    for (int i = 0; i < tune.npacked; i++) {
+        slot[tune.packed[i].param] = c->nslots;
+        c->places[c->nslots] = (bl_place){.kind = BL_PLACE_TEMP, .dtype = tune.packed[i].dtype, .count = tune.packed[i].count};
+        BL_TRY(add_helper(c, &of, &tune.packed[i], c->nslots++));
+    }
+    of.sink = tune.sink;
+    of.nparams = tune.nparams;
+    of.moves = moves_text(c, &tune);
+    m = add_made(c);
+    if (m == NULL)
+        return bl_arena_status(c->arena, c->err);
+    *m = of;
+    return bl_ir_status(c->ir, c->err);
+}
+
+static bl_status lower_made(compile *c, made *m)
+{
+    BL_TRY(compile_verify(c, 1, &m->sink, BL_STAGE_KERNEL, "moves"));
+    BL_TRY(bl_lower(c->ir, m->sink, m->name, (uint32_t)m->nparams, compile_spec(c), &m->lowered, c->err));
+    compile_dump(c, 5, "expanded", 1, &m->lowered->sink);
+    if (c->options->debug >= 5)
+        bl_linear_print(m->lowered->linear, &c->plan->debug);
+    return BL_OK;
+}
+
+static bl_status render_made(compile *c, made *m)
+{
+    BL_TRY(bl_render(m->lowered->linear, &c->dev->info, &m->source, c->err));
+    if (c->options->debug >= 3)
+        bl_text_printf(&c->plan->debug, "kernel %s: %s\n", m->name, m->moves);
+    if (c->options->debug >= 4)
+        bl_text_append(&c->plan->debug, m->source.data, m->source.len);
+    return BL_OK;
+}
+
+/* ---- what shares a launch */
+
+/* Does a loop begin or end before nest |nest|? */
+static bool at_loop(const compile *c, int nest)
+{
+    bool at = false;
+    for (int i = 0; i < c->schedule->nloops; i++)
+        at = at || c->schedule->loops[i].first == nest || c->schedule->loops[i].end == nest;
+    return at;
+}
+
+/* |members| kernels have become one. */
+static void add_joined(compile *c, const plan_piece *piece, const made *members, int n)
+{
+    made *m = &c->made[c->nmade++];
+    const char *moves = members[0].moves;
+    made all = {.nest = members[0].nest, .helper = true};
+
+    for (int i = 0; i < n; i++) {
+        all.helper = all.helper && members[i].helper;
+        all.kernels += members[i].kernels;
+        all.helpers += members[i].helpers;
+        all.ops += members[i].ops;
+        all.bytes += members[i].bytes;
+        moves = i == 0 ? moves : bl_arena_printf(c->arena, "%s; %s", moves, members[i].moves);
+    }
+    all.name = piece->name;
+    all.nparams = piece->nparams;
+    all.slot = piece->slot;
+    all.lowered = piece->lowered;
+    all.moves = moves;
+    *m = all;
+}
+
+static bl_status join_small(compile *c)
+{
+    size_t room = (size_t)c->nmade + 1;
+    plan_piece *pieces = bl_arena_array(c->arena, room, sizeof *pieces), *left = bl_arena_array(c->arena, room, sizeof *left);
+    int *members = bl_arena_array(c->arena, room, sizeof *members), n = c->nmade, nleft = 0;
+    int *becomes = bl_arena_array(c->arena, room, sizeof *becomes);
+    made *before = bl_arena_array(c->arena, room, sizeof *before);
+
+    BL_TRY(bl_arena_status(c->arena, c->err));
+    for (int i = 0, nest = 0; i < n; i++) {
+        const made *m = &c->made[i];
+        bool first = false;
+        for (; nest < c->schedule->nnests && c->first_made[nest] <= i; nest++)
+            first = first || at_loop(c, nest);
+        pieces[i] = (plan_piece){.name = m->name,
+                                 .lowered = m->lowered,
+                                 .nparams = m->nparams,
+                                 .slot = m->slot,
+                                 .seconds = compile_seconds(&c->dev->info, m->ops, m->bytes) * c->target.units,
+                                 .first = first};
+        before[i] = *m;
+    }
+    BL_TRY(plan_join(c->ir, &c->target, c->options->hot, n, pieces, left, members, &nleft, c->err));
+    c->nmade = 0;
+    for (int i = 0, at = 0; i < nleft; at += members[i++]) {
+        for (int k = 0; k < members[i]; k++)
+            becomes[at + k] = k == 0 ? c->nmade : c->nmade + 1;
+        if (members[i] == 1)
+            c->made[c->nmade++] = before[at];
+        else
+            add_joined(c, &left[i], &before[at], members[i]);
+    }
+    becomes[n] = c->nmade;
+    for (int i = 0; i <= c->schedule->nnests; i++)
+        c->first_made[i] = becomes[c->first_made[i]];
+    return bl_arena_status(c->arena, c->err);
+}
+bl_status compile_nests(compile *c)
+{
+    for (int i = 0; i < c->schedule->nnests; i++) {
+        c->first_made[i] = c->nmade;
+        BL_TRY(add_nest(c, &c->schedule->nests[i]));
+    }
+    c->first_made[c->schedule->nnests] = c->nmade;
+    for (int i = 0; i < c->nmade; i++)
+        BL_TRY(lower_made(c, &c->made[i]));
+    BL_TRY(compile_estimate(c));
+    if (!c->options->noopt)
+        BL_TRY(join_small(c));
+    for (int i = 0; i < c->nmade; i++)
+        BL_TRY(render_made(c, &c->made[i]));
+    return BL_OK;
+}
+
+/* ---- the driver */
+
+static bl_kernel *same_kernel(compile *c, const made *m)
+{
+    for (const made *other = c->made; other < m; other++) {
+        if (other->source.len == m->source.len && memcmp(other->source.data, m->source.data, m->source.len) == 0)
+            return c->plan->kernels[other - c->made];
+    }
+    return NULL;
+}
+
+static bl_status make_kernel(compile *c, const made *m)
+{
+    const bl_linear *linear = m->lowered->linear;
+    bl_kernel **out = &c->plan->kernels[m - c->made];
+    bl_kernel_source source = {.entry = m->name,
+                               .text = m->source.data,
+                               .len = m->source.len,
+                               .linear = linear,
+                               .nbuffers = linear->nbuffers,
+                               .nscalars = linear->nscalars,
+                               .writes = linear->writes,
+                               .local_bytes = linear->local_bytes};
+
+    memcpy(source.local, linear->local, sizeof source.local);
+    *out = same_kernel(c, m);
+    if (*out != NULL)
+        return BL_OK;
+    return bl_kernel_create(c->dev, &source, out, c->err);
+}
+
+static void disassemble(compile *c)
+{
+    for (int i = 0; i < c->nmade && c->options->debug >= 7 && c->dev->ops->disassemble != NULL; i++) {
+        char *text = c->dev->ops->disassemble(c->plan->kernels[i]);
+        if (text != NULL)
+            bl_text_printf(&c->plan->debug, "; %s\n%s\n", c->made[i].name, text);
+        free(text);
+    }
+}
+
+bl_status compile_kernels(compile *c)
+{
+    c->plan->kernels = bl_calloc((size_t)c->nmade + 1, sizeof *c->plan->kernels);
+    if (c->plan->kernels == NULL)
+        return bl_fail(c->err, BL_ENOMEM, "plan");
+    c->plan->nkernels = c->nmade;
+    for (int i = 0; i < c->nmade; i++)
+        BL_TRY(make_kernel(c, &c->made[i]));
+    disassemble(c);
+    return BL_OK;
+}

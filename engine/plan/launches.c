@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/* Where every value of a plan lies, and the launches that make it. */
+#include "engine/base/size.h"
+#include "engine/ir/shape.h"
+#include "engine/plan/compile.h"
+#include "engine/sched/memory.h"
+
+#include <string.h>
+
+/* How many elements a slot has at the largest sizes. */
+int64_t compile_slot_elements(const compile *c, int slot)
+{
+    const bl_graph *graph = c->plan->graph;
+    const bl_place *place = &c->places[slot];
+    int64_t count = place->count == NULL ? 0 : place->count->hi;
+
+    if (place->kind == BL_PLACE_INPUT && slot < graph->ninputs + graph->nstates + graph->nhidden)
+        (void)bl_shape_max_count(graph->inputs[slot]->ndim, graph->inputs[slot]->dim, &count);
+    return count;
+}
+
+/* ---- memory */
+
+static void live_in(bl_lifetime *life, int first, int last)
+{
+    life->first = first < life->first ? first : life->first;
+    life->last = last > life->last ? last : life->last;
+}
+
+static void live_as_carries(const compile *c, const bl_loop *loop, bl_lifetime *lives)
+{
+    int first = c->first_made[loop->first], last = c->first_made[loop->end] - 1;
+
+    for (int i = 0; i < loop->ncarries; i++) {
+        live_in(&lives[loop->carries[i].init], first, last);
+        live_in(&lives[loop->carries[i].last], first, last);
+        live_in(&lives[loop->carries[i].other], first, last);
+    }
+}
+
+/* What is there before a loop, or after it, or goes from step to step, is there all the while. */
+static void live_through_loops(const compile *c, bl_lifetime *lives)
+{
+    for (int k = 0; k < c->schedule->nloops; k++)
+        live_as_carries(c, &c->schedule->loops[k], lives);
+    for (int k = 0; k < c->schedule->nloops; k++) {
+        const bl_loop *loop = &c->schedule->loops[k];
+        int first = c->first_made[loop->first], last = c->first_made[loop->end] - 1;
+        for (int i = 0; i < c->nslots; i++) {
+            bl_lifetime *life = &lives[i];
+            bool inside = life->first >= first && life->last <= last;
+            if (life->first <= last && life->last >= first && !inside)
+                live_in(life, first, last);
+        }
+    }
+}
+
+/* When each place that is neither input nor root is first written and last read. */
+static bl_status place_memory(compile *c, size_t *offset)
+{
+    bl_lifetime *lives = bl_arena_array(c->arena, (size_t)c->nslots, sizeof *lives);
+
+    BL_TRY(bl_arena_status(c->arena, c->err));
+    for (int i = 0; i < c->nslots; i++) {
+        size_t bytes = 0;
+        lives[i] = (bl_lifetime){.first = c->nmade, .last = -1};
+        if (c->places[i].kind == BL_PLACE_TEMP && c->places[i].count != NULL &&
+            !bl_size_mul((size_t)c->places[i].count->hi, bl_dtype_bytes(c->places[i].dtype), &bytes))
+            return bl_fail(c->err, BL_ENODEVMEM, "an intermediate result has more bytes than can be counted");
+        lives[i].bytes = bytes == 0 ? 1 : bytes;
+    }
+    for (int k = 0; k < c->nmade; k++) {
+        for (int i = 0; i < c->made[k].nparams; i++)
+            live_in(&lives[c->made[k].slot[i]], k, k);
+    }
+    live_through_loops(c, lives);
+    for (int i = 0; i < c->nslots; i++) {
+        if (c->places[i].kind != BL_PLACE_TEMP)
+            lives[i] = (bl_lifetime){.bytes = 1, .first = c->nmade, .last = -1};
+    }
+    c->plan->scratch_bytes =
+        bl_memory_plan(c->nslots, lives, c->dev->info.alignment < 64 ? 64 : c->dev->info.alignment, c->arena);
+    for (int i = 0; i < c->nslots; i++)
+        offset[i] = lives[i].first <= lives[i].last ? lives[i].offset : SIZE_MAX;
+    if (c->plan->scratch_bytes > c->dev->info.max_alloc)
+        return bl_fail(c->err, BL_ENODEVMEM, "the graph needs %zu bytes for intermediate results at once, %s gives out %llu",
+                       c->plan->scratch_bytes, c->dev->info.id, (unsigned long long)c->dev->info.max_alloc);
+    return bl_arena_status(c->arena, c->err);
+}
+
+/* A kernel may see less of a buffer than the device can allocate (128 MiB on lavapipe). */
+static bl_status check_bindings(compile *c)
+{
+    uint64_t most = c->dev->info.max_binding;
+
+    for (int i = 0; i < c->nslots; i++) {
+        const bl_place *place = &c->places[i];
+        int64_t count = compile_slot_elements(c, i);
+        if (most > 0 && (uint64_t)count > most / bl_dtype_bytes(place->dtype))
+            return bl_fail(c->err, BL_EUNSUPPORTED,
+                           "%s lets a kernel see %llu bytes of a tensor; one here has %lld elements of %s", c->dev->info.id,
+                           (unsigned long long)most, (long long)count, bl_dtype_name(place->dtype));
+    }
+    return BL_OK;
+}
+
+/* Named dimensions, then the numbers that a loop's steps have: a launch names the one that it is at. */
+static bl_status make_vars(compile *c)
+{
+    bl_plan *plan = c->plan;
+    int64_t steps = 0;
+
+    for (int i = 0; i < c->schedule->nloops; i++)
+        steps = c->schedule->loops[i].steps > steps ? c->schedule->loops[i].steps : steps;
+    if (steps > UINT16_MAX - plan->graph->nvars)
+        return bl_fail(c->err, BL_ELIMIT, "a scan of %lld steps; at most %d", (long long)steps, UINT16_MAX - plan->graph->nvars);
+    plan->nvars = plan->graph->nvars + (int)steps;
+    plan->vars = bl_calloc((size_t)plan->nvars + 1, sizeof *plan->vars);
+    if (plan->vars == NULL)
+        return bl_fail(c->err, BL_ENOMEM, "plan");
+    for (int i = 0; i < (int)steps; i++)
+        plan->vars[plan->graph->nvars + i] = i;
+    return BL_OK;
+}
+
+bl_status compile_slots(compile *c)
+{
+    bl_plan *plan = c->plan;
+    size_t *offset = bl_arena_array(c->arena, (size_t)c->nslots + 1, sizeof *offset);
+    const bl_node **count = bl_arena_array(c->arena, (size_t)c->nslots + 1, sizeof *count);
+    bl_dtype *dtype = bl_arena_array(c->arena, (size_t)c->nslots + 1, sizeof *dtype);
+
+    BL_TRY(bl_arena_status(c->arena, c->err));
+    if (c->nslots > UINT16_MAX) /* what a launch names them by */
+        return bl_fail(c->err, BL_ELIMIT, "the graph needs %d buffers, at most %d", c->nslots, UINT16_MAX);
+    BL_TRY(check_bindings(c));
+    BL_TRY(place_memory(c, offset));
+    for (int i = 0; i < c->nslots; i++) {
+        count[i] = c->places[i].kind == BL_PLACE_INPUT ? NULL : c->places[i].count;
+        dtype[i] = c->places[i].dtype;
+    }
+    plan->nslots = c->nslots;
+    plan->nroots = c->nroots;
+    plan->root_slot = c->schedule->root_place;
+    plan->slot_offset = offset;
+    plan->slot_count = count;
+    plan->slot_dtype = dtype;
+    plan->slots = bl_calloc((size_t)c->nslots + 1, sizeof *plan->slots);
+    if (plan->slots == NULL)
+        return bl_fail(c->err, BL_ENOMEM, "plan");
+    return make_vars(c);
+}
+/* ---- launches, which the worker thread records before the first run */
+
+enum { MOST_LAUNCHES = 1 << 16, MOST_AT_ONCE = 2048 };
+#define SECONDS_AT_ONCE 0.25 /* by the estimate */
+
+/* Going through the nests in the order they run, loops as often as they have steps. */
+typedef struct emission {
+    compile *c;
+    int next_loop;
+    int *bound;  /* of each CARRY place: the place that it is at this step */
+    int *at;     /* of each VAR that counts steps, by depth: where plan->vars has its value */
+    int depth;   /* loops around */
+    int64_t end; /* launches so far */
+    bl_launch *launches;
+    step *steps;
+} emission;
+
+static void emit_launch(emission *e, int which)
+{
+    const compile *c = e->c;
+    const made *m = &c->made[which];
+    bl_launch *launch = &e->launches[e->end];
+    int nvars = c->plan->graph->nvars;
+
+    e->steps[e->end] = (step){.name = m->name,
+                              .helper = m->helper,
+                              .kernels = m->kernels,
+                              .helpers = m->helpers,
+                              .moves = m->moves,
+                              .kernel = which,
+                              .ops = m->ops,
+                              .bytes = m->bytes};
+    memcpy(e->steps[e->end].grid, m->lowered->grid, sizeof m->lowered->grid);
+    launch->kernel = c->plan->kernels[which];
+    for (int k = 0; k < m->nparams; k++) {
+        const bl_place *place = &c->places[m->slot[k]];
+        launch->slot[k] = (uint16_t)(place->kind == BL_PLACE_CARRY ? e->bound[m->slot[k]] : m->slot[k]);
+    }
+    for (int k = 0; k < m->lowered->nvars && k < BL_MAX_SCALARS; k++) {
+        int var = m->lowered->vars[k];
+        launch->var[k] = (uint16_t)(var < nvars ? var : e->at[var - nvars]);
+    }
+}
+
+static int bound_place(const emission *e, int place)
+{
+    return e->c->places[place].kind == BL_PLACE_CARRY ? e->bound[place] : place;
+}
+
+static void bind_step(emission *e, const bl_loop *loop, int64_t now)
+{
+    e->at[e->depth] = e->c->plan->graph->nvars + (int)(loop->reverse ? loop->steps - 1 - now : now);
+    for (int i = 0; i < loop->ncarries; i++) {
+        const bl_carry *carry = &loop->carries[i];
+        bool even = (loop->steps - 1 - now) % 2 == 0; /* as the last step is */
+        e->bound[carry->out] = bound_place(e, even ? carry->last : carry->other);
+        e->bound[carry->in] = bound_place(e, now == 0 ? carry->init : even ? carry->other : carry->last);
+    }
+}
+
+/* Nests [first, end); without |launches| they are only counted, and too many end the count. */
+static void emit(emission *e, int first, int end)
+{
+    const bl_schedule *schedule = e->c->schedule;
+
+    while (first < end && e->end <= MOST_LAUNCHES) {
+        const bl_loop *loop = e->next_loop < schedule->nloops ? &schedule->loops[e->next_loop] : NULL;
+        if (loop != NULL && loop->first == first && loop->end <= end) {
+            int inside = ++e->next_loop;
+            for (int64_t i = 0; i < loop->steps && e->end <= MOST_LAUNCHES; i++) {
+                if (e->launches != NULL)
+                    bind_step(e, loop, i);
+                e->next_loop = inside;
+                e->depth++;
+                emit(e, first, loop->end);
+                e->depth--;
+            }
+            first = loop->end;
+            continue;
+        }
+        for (int i = e->c->first_made[first]; i < e->c->first_made[first + 1]; i++) {
+            if (e->launches != NULL)
+                emit_launch(e, i);
+            e->end++;
+        }
+        first++;
+    }
+}
+
+static bl_status check_grids(const compile *c)
+{
+    for (int i = 0; i < c->nmade; i++) {
+        for (int k = 0; k < 3; k++) {
+            int64_t most = c->made[i].lowered->grid[k]->hi;
+            if (most > c->dev->info.max_groups[k])
+                return bl_fail(c->err, BL_ELIMIT, "kernel %s needs %lld groups, %s launches at most %u", c->made[i].name,
+                               (long long)most, c->dev->info.id, c->dev->info.max_groups[k]);
+        }
+    }
+    return BL_OK;
+}
+
+/* Rough device time of a launch. */
+double compile_seconds(const bl_device_info *info, int64_t ops, int64_t bytes)
+{
+    double rate = 1e8, bandwidth = 1e9; /* the interpreter */
+    if (info->dialect != BL_DIALECT_LINEAR && info->type == BL_DEVICE_CPU) {
+        rate = 1e10 * info->units;
+        bandwidth = 5e9 * info->units;
+    } else if (info->dialect != BL_DIALECT_LINEAR) {
+        rate = 1e12;
+        bandwidth = 2e11;
+    }
+    return (double)ops / rate + (double)bytes / bandwidth;
+}
+
+/* What one launch of each kernel costs. */
+bl_status compile_estimate(compile *c)
+{
+    const bl_graph *graph = c->plan->graph;
+    int64_t *most = bl_arena_array(c->arena, (size_t)graph->nvars + 1, sizeof *most);
+
+    if (most == NULL)
+        return bl_arena_status(c->arena, c->err);
+    for (int i = 0; i < graph->nvars; i++)
+        most[i] = graph->vars[i].hi;
+    for (int i = 0; i < c->nmade; i++) {
+        made *m = &c->made[i];
+        bl_cost cost;
+        BL_TRY(bl_cost_count(c->arena, m->lowered, graph->nvars, most, &cost, c->err));
+        m->ops = cost.ops;
+        for (int k = 0; k < m->nparams; k++) {
+            int64_t whole = compile_slot_elements(c, m->slot[k]) * (int64_t)bl_dtype_bytes(c->places[m->slot[k]].dtype);
+            m->bytes += cost.moved[k] < whole ? cost.moved[k] : whole; /* what is read again comes from a cache */
+        }
+    }
+    return BL_OK;
+}
+
+static bl_status make_launches(compile *c)
+{
+    bl_plan *plan = c->plan;
+    emission e = {.c = c};
+    size_t n = 0;
+
+    BL_TRY(check_grids(c));
+    emit(&e, 0, c->schedule->nnests);
+    if (e.end > MOST_LAUNCHES)
+        return bl_fail(c->err, BL_ELIMIT, "the loops of this graph launch more than %d kernels", MOST_LAUNCHES);
+    n = (size_t)e.end + 1;
+    plan->nsteps = (int)e.end;
+    plan->groups = bl_calloc(n, sizeof *plan->groups);
+    plan->launches = e.launches = bl_arena_array(c->arena, n, sizeof *e.launches);
+    plan->steps = e.steps = bl_arena_array(c->arena, n, sizeof *e.steps);
+    e.bound = bl_arena_array(c->arena, (size_t)c->nslots + 1, sizeof *e.bound);
+    e.at = bl_arena_array(c->arena, (size_t)c->schedule->nloops + 1, sizeof *e.at);
+    BL_TRY(bl_arena_status(c->arena, c->err));
+    if (plan->groups == NULL)
+        return bl_fail(c->err, BL_ENOMEM, "plan");
+    e.next_loop = 0;
+    e.end = 0;
+    emit(&e, 0, c->schedule->nnests);
+    for (int i = 0; i < plan->nsteps; i++) {
+        const step *s = &plan->steps[i];
+        plan->info.kernels += (uint32_t)s->kernels;
+        plan->info.helpers += (uint32_t)s->helpers;
+        if (!bl_i64_add(plan->info.ops, s->ops, &plan->info.ops)) /* each may be all that can be counted already */
+            plan->info.ops = INT64_MAX;
+        if (!bl_i64_add(plan->info.bytes, s->bytes, &plan->info.bytes))
+            plan->info.bytes = INT64_MAX;
+        plan->info.estimate_s += compile_seconds(&c->dev->info, s->ops, s->bytes);
+    }
+    return BL_OK;
+}
+
+static bl_status make_parts(compile *c)
+{
+    bl_plan *plan = c->plan;
+    double seconds = 0;
+
+    BL_TRY(plan_census_init(&plan->census, c->nmade, plan->nsteps, c->err));
+    plan->parts = bl_arena_array(c->arena, (size_t)plan->nsteps + 1, sizeof *plan->parts);
+    BL_TRY(bl_arena_status(c->arena, c->err));
+    for (int i = 0; i < plan->nsteps; i++) {
+        const step *s = &plan->steps[i];
+        part *last = plan->nparts == 0 ? NULL : &plan->parts[plan->nparts - 1];
+        if (last == NULL || last->count == MOST_AT_ONCE || seconds >= SECONDS_AT_ONCE) {
+            last = &plan->parts[plan->nparts++];
+            last->first = i;
+            seconds = 0;
+        }
+        last->count++;
+        seconds += compile_seconds(&c->dev->info, s->ops, s->bytes);
+    }
+    return BL_OK;
+}
+
+bl_status compile_launches(compile *c)
+{
+    BL_TRY(make_launches(c));
+    return make_parts(c);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* A plan in service: what its kernels take, counted while it runs for others, and the better plan that takes its place. */
+#include "engine/base/clock.h"
+#include "engine/plan/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLE_EVERY_NS = 1000000000 }; /* a timed step is waited for: once a second nobody notices */
+
+bl_status plan_census_init(plan_census *census, int nkernels, int nsteps, bl_err *err)
+{
+    census->kernel_ns = bl_calloc((size_t)nkernels + 1, sizeof *census->kernel_ns);
+    census->launch_ns = bl_calloc((size_t)nsteps + 1, sizeof *census->launch_ns);
+    return census->kernel_ns == NULL || census->launch_ns == NULL ? bl_fail(err, BL_ENOMEM, "plan") : BL_OK;
+}
+
+void plan_census_fini(plan_census *census)
+{
+    free(census->kernel_ns);
+    free(census->launch_ns);
+}
+
+uint64_t *plan_census_begin(bl_plan *plan)
+{
+    plan_census *census = &plan->census;
+    int64_t now = bl_clock_ns();
+
+    /* never the first: a driver may compile at the first launch */
+    if (now < census->next_ns || atomic_load_explicit(&census->steps, memory_order_relaxed) == 0)
+        return NULL;
+    census->next_ns = now + SAMPLE_EVERY_NS;
+    return census->launch_ns;
+}
+
+void plan_census_end(bl_plan *plan, const uint64_t *launch_ns)
+{
+    plan_census *census = &plan->census;
+    unsigned n = atomic_load_explicit(&census->samples, memory_order_relaxed);
+    uint64_t all = 0;
+
+    for (int i = 0; i < plan->nsteps; i++) {
+        atomic_fetch_add_explicit(&census->kernel_ns[plan->steps[i].kernel], launch_ns[i], memory_order_relaxed);
+        all += launch_ns[i];
+    }
+    atomic_store_explicit(&census->recent_ns[n % PLAN_RECENT], all, memory_order_relaxed);
+    atomic_store_explicit(&census->samples, n + 1, memory_order_release);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+bl_plan_service bl_plan_get_service(const bl_plan *plan)
+{
+    const plan_census *census = &plan->census;
+    bl_plan_service service = {.steps = atomic_load_explicit(&census->steps, memory_order_relaxed),
+                               .samples = atomic_load_explicit(&census->samples, memory_order_acquire)};
+    uint64_t recent[PLAN_RECENT];
+    unsigned n = service.samples < PLAN_RECENT ? service.samples : PLAN_RECENT;
+
+    for (unsigned i = 0; i < n; i++)
+        recent[i] = atomic_load_explicit(&census->recent_ns[i], memory_order_relaxed);
+    qsort(recent, n, sizeof *recent, by_size);
+    service.step_seconds = n > 0 ? 1e-9 * (double)recent[n / 2] : 0;
+    return service;
+}
+
+int bl_plan_list_kernels(const bl_plan *plan, int most, bl_kernel_use *out)
+{
+    unsigned samples = atomic_load_explicit(&plan->census.samples, memory_order_acquire);
+    int n = 0;
+
+    for (int k = 0; k < plan->nkernels && n < most; k++) {
+        bl_kernel_use *use = &out[n];
+        *use = (bl_kernel_use){.number = k};
+        for (int i = 0; i < plan->nsteps; i++) {
+            const step *s = &plan->steps[i];
+            if (s->kernel != k)
+                continue;
+            use->launches++;
+            use->name = s->name;
+            use->moves = s->moves;
+            use->helper = s->helper;
+            use->kernels = s->kernels + s->helpers;
+            use->ops = s->ops;
+            use->bytes = s->bytes;
+        }
+        if (use->launches == 0)
+            continue;
+        if (samples > 0)
+            use->seconds = 1e-9 * (double)atomic_load_explicit(&plan->census.kernel_ns[k], memory_order_relaxed) / samples;
+        n++;
+    }
+    return n;
+}
+
+/* ---- in words */
+
+/* All launches of a kernel are one line, where it is launched first. */
+void bl_plan_report(const bl_plan *plan, const uint64_t *launch_ns, uint64_t steps, const bl_peaks *peaks, bl_text *out)
+{
+    for (int i = 0, seen = -1; i < plan->nsteps; i++) {
+        const step *s = &plan->steps[i];
+        bl_standing standing;
+        uint64_t ns = 0;
+        int64_t launches = 0;
+        double seconds = 0, rate = 0;
+
+        if (s->kernel <= seen)
+            continue;
+        seen = s->kernel;
+        for (int k = i; k < plan->nsteps; k++) {
+            ns += plan->steps[k].kernel == s->kernel ? launch_ns[k] : 0;
+            launches += plan->steps[k].kernel == s->kernel;
+        }
+        seconds = 1e-9 * (double)ns / (double)(steps == 0 ? 1 : steps);
+        rate = seconds <= 0 ? 0 : 1e-9 * (double)launches / seconds;
+        bl_text_printf(out, "%-12s %3d %c %-40s %10.1f us %8.1f GFLOP/s %8.1f GB/s", plan->info.device, s->kernel,
+                       s->helper ? 'h' : ' ', s->name, seconds * 1e6, (double)s->ops * rate, (double)s->bytes * rate);
+        standing = bl_peaks_judge(peaks, seconds / (double)launches, s->ops, s->bytes);
+        if (standing.ceiling != BL_CEILING_UNKNOWN)
+            bl_text_printf(out, " %3.0f%% %-7s", standing.share * 100, bl_ceiling_name(standing.ceiling));
+        if (launches > 1)
+            bl_text_printf(out, " in %lld launches", (long long)launches);
+        bl_text_putc(out, '\n');
+    }
+}
+
+/* ---- what supersedes it */
+
+/* Gives what was there before. */
+static bl_plan *set_better(bl_plan *plan, bl_plan *better)
+{
+    bl_plan *before = NULL;
+
+    if (better != NULL)
+        bl_plan_retain(better);
+    pthread_mutex_lock(&plan->lock);
+    before = plan->better;
+    plan->better = better;
+    pthread_mutex_unlock(&plan->lock);
+    return before;
+}
+
+void bl_plan_supersede(bl_plan *plan, bl_plan *better)
+{
+    bl_plan *before = set_better(plan, better);
+
+    if (before == NULL)
+        return;
+    /* a program may have been put with the one before */
+    bl_plan_release(set_better(before, better != NULL ? better : plan));
+    bl_plan_release(before);
+}
+
+bl_plan *bl_plan_current(bl_plan *plan)
+{
+    bl_plan *at = bl_plan_retain(plan), *next = NULL;
+
+    do {
+        pthread_mutex_lock(&at->lock);
+        next = at->better == NULL ? NULL : bl_plan_retain(at->better);
+        pthread_mutex_unlock(&at->lock);
+        if (next != NULL) {
+            bl_plan_release(at);
+            at = next;
+        }
+    } while (next != NULL);
+    return at;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/search/search.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/fault.h"
+#include "engine/base/log.h"
+#include "engine/search/internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_WIDTH = 16,
+    A_BATCH = BATCH - 1, /* beside the heuristic's choice, which is in each */
+    FIRST_BATCH = 4,
+    A_LEVEL = 24, /* candidates that are tried for each one kept */
+    MOST_PENDING = 128,
+    MOST_LEVELS = 12,
+    TINY_NS = 4000 /* kernels this short are as long as a launch: nothing is found in the noise */
+};
+#define CAREFUL    0.75  /* of the time that is left is planned for: some candidates take longer to compile */
+#define LEAST_GAIN 0.985 /* of the best time: a level that brings less is the last */
+#define BEATS      0.98  /* of the heuristic's time, side by side: below what two runs of one kernel differ by */
+
+typedef struct search {
+    subject subject;
+    const bl_search_nest *nest;
+    const bl_search_options *options;
+    bl_search_report *report;
+    bl_err *err;
+    int64_t start;
+    double each_seconds; /* that a candidate took, compiled and timed, in the last batch */
+    candidate *first;    /* the heuristic's choice */
+    int nkept, npending;
+    candidate *kept[MOST_WIDTH];      /* the best, best first */
+    candidate *pending[MOST_PENDING]; /* to be timed, the most promising first */
+    size_t nseen, cap_seen;
+    uint64_t *seen; /* hashes of candidates that were made */
+    bl_trial trial[BATCH];
+} search;
+
+/* ---- candidates to be */
+
+static bool is_new(search *s, uint64_t hash)
+{
+    for (size_t i = 0; i < s->nseen; i++) {
+        if (s->seen[i] == hash)
+            return false;
+    }
+    if (s->nseen == s->cap_seen) {
+        size_t cap = s->cap_seen * 2 + 64;
+        uint64_t *grown = bl_realloc(s->seen, cap * sizeof *grown);
+        if (grown == NULL)
+            return false;
+        s->seen = grown;
+        s->cap_seen = cap;
+    }
+    s->seen[s->nseen++] = hash;
+    return true;
+}
+
+/* Into the list of those to be timed, in order of what is expected of them; the last may fall off its end. */
+static void consider(search *s, candidate *c, const candidate *parent, int most)
+{
+    int at = s->npending;
+
+    if (c == NULL)
+        return;
+    if (!is_new(s, c->hash) || measure_is_hopeless(&c->measure, &s->first->measure, s->nest->target)) {
+        candidate_destroy(c);
+        return;
+    }
+    c->expected = parent->ratio * c->measure.issue / (parent->measure.issue > 0 ? parent->measure.issue : 1);
+    while (at > 0 && s->pending[at - 1]->expected > c->expected)
+        at--;
+    if (at == most) {
+        candidate_destroy(c);
+        return;
+    }
+    if (s->npending == most)
+        candidate_destroy(s->pending[--s->npending]);
+    memmove(s->pending + at + 1, s->pending + at, (size_t)(s->npending - at) * sizeof(candidate *));
+    s->pending[at] = c;
+    s->npending++;
+}
+
+static void expand(search *s, candidate *parent, int most)
+{
+    steps *variants = bl_calloc(MOST_VARIANTS, sizeof *variants);
+    int n = variants == NULL ? 0 : space_variants(&s->subject, &parent->steps, MOST_VARIANTS, variants);
+
+    parent->expanded = true;
+    for (int i = 0; i < n; i++)
+        consider(s, candidate_make(&s->subject, &variants[i], s->nest->target), parent, most);
+    free(variants);
+}
+
+/* What the heuristic would choose for a device that were a little different: whole forms that no single change leads to. */
+static void sow(search *s, int most)
+{
+    const bl_target *own = s->nest->target;
+    bl_target other[] = {*own, *own, *own, *own};
+
+    other[0].registers /= 2;
+    other[1].vector_bits /= 2;
+    other[2].cache_bytes = 1;         /* panels of whatever can have them */
+    other[3].cache_bytes = INT32_MAX; /* and of nothing */
+    for (size_t i = 0; i < sizeof other / sizeof other[0]; i++)
+        consider(s, candidate_make(&s->subject, NULL, &other[i]), s->first, most);
+    for (int n = s->first->steps.n - 1; n > 0; n--) {
+        steps prefix = s->first->steps;
+        prefix.n = n;
+        consider(s, candidate_make(&s->subject, &prefix, own), s->first, most);
+    }
+}
+
+/* ---- timing */
+
+/* Parameters, then panels, each as large as the largest of the batch. */
+static void describe(const search *s, int n, candidate *const *batch, bl_trials *trials)
+{
+    trials->nbuffers = s->nest->nparams;
+    memcpy(trials->buffer, s->subject.buffer, sizeof s->subject.buffer);
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < batch[i]->npanels; k++) {
+            bl_trial_buffer *panel = &trials->buffer[s->nest->nparams + k];
+            if (s->nest->nparams + k == trials->nbuffers)
+                trials->nbuffers++;
+            if (batch[i]->panel[k].bytes > panel->bytes)
+                *panel = batch[i]->panel[k];
+        }
+    }
+}
+
+/* By how much sums may differ that are added up in another order, as a share of the largest result: what tests/plan allows. */
+static double most_difference(const search *s)
+{
+    double most = 0;
+    for (int i = 0; i < s->nest->nparams; i++) {
+        static const double of[] = {
+            [BL_TRIAL_INTEGERS] = 0, [BL_TRIAL_F16] = 1e-2, [BL_TRIAL_BF16] = 6e-2, [BL_TRIAL_F32] = 2e-4, [BL_TRIAL_F64] = 1e-9};
+        if (s->subject.buffer[i].result && of[s->subject.buffer[i].fill] > most)
+            most = of[s->subject.buffer[i].fill];
+    }
+    return most;
+}
+
+/* What a candidate's trial says: a ratio, or infinity where it is no candidate any more. */
+static void judge(search *s, candidate *c, const bl_trial *trial, uint64_t first_ns)
+{
+    c->ratio = trial->status == BL_OK ? (double)trial->ns / (double)(first_ns == 0 ? 1 : first_ns) : (double)INFINITY;
+    c->trial.ns = trial->ns;
+    if (trial->status == BL_OK && !(trial->difference <= most_difference(s))) {
+        bl_text moves = {0};
+        bl_moves_print(c->nmoves, c->moves, &moves);
+        bl_log(BL_LOG_WARN, "%s: kernel %s with \"%s\" computes something else (by %.3g of the largest result): refused",
+               s->nest->dev->info.id, s->nest->name, bl_text_get(&moves), trial->difference);
+        bl_text_fini(&moves);
+        c->ratio = (double)INFINITY;
+    }
+    s->report->refused += isinf(c->ratio) ? 1 : 0;
+}
+
+/* Time |batch|, beside the heuristic's choice, which is the first in it. */
+static bl_status time_batch(search *s, int n, candidate *const *batch)
+{
+    bl_trials trials = {.ntrials = n, .trial = s->trial, .max_seconds = s->options->seconds};
+    int64_t start = bl_clock_ns();
+
+    if (s->options->cancel != NULL && atomic_load(s->options->cancel))
+        return bl_fail(s->err, BL_ECANCELLED, "cancelled");
+    describe(s, n, batch, &trials);
+    for (int i = 0; i < n; i++)
+        s->trial[i] = batch[i]->trial;
+    BL_TRY(s->options->time(s->options->time_arg, s->nest->dev, &trials, s->err));
+    for (int i = 0; i < n; i++)
+        judge(s, batch[i], &s->trial[i], s->trial[0].ns);
+    s->each_seconds = bl_clock_ms(start, bl_clock_ns()) / 1e3 / (n > 1 ? n - 1 : 1);
+    return BL_OK;
+}
+
+static void keep(search *s, candidate *c)
+{
+    int at = s->nkept;
+    while (at > 0 && s->kept[at - 1]->ratio > c->ratio)
+        at--;
+    if (isinf(c->ratio) || at == s->options->width) {
+        candidate_destroy(c);
+        return;
+    }
+    if (s->nkept == s->options->width)
+        candidate_destroy(s->kept[--s->nkept]);
+    memmove(s->kept + at + 1, s->kept + at, (size_t)(s->nkept - at) * sizeof(candidate *));
+    s->kept[at] = c;
+    s->nkept++;
+}
+
+static void tell(search *s)
+{
+    bl_search_report *report = s->report;
+    const candidate *best = s->nkept > 0 && s->kept[0]->ratio < 1 ? s->kept[0] : s->first;
+
+    report->heuristic_ns = s->first->trial.ns;
+    report->best_ns = (uint64_t)((double)s->first->trial.ns * (best == s->first ? 1 : best->ratio));
+    report->nmoves = best->nmoves;
+    memcpy(report->moves, best->moves, sizeof report->moves);
+    report->seconds = bl_clock_ms(s->start, bl_clock_ns()) / 1e3;
+    if (s->options->progress != NULL)
+        s->options->progress(s->options->progress_arg, report);
+}
+
+/* How many candidates can be tried at once in the time that is left; a few to begin with, since nobody knows what they take. */
+static int batch_size(const search *s)
+{
+    double left = s->options->seconds - bl_clock_ms(s->start, bl_clock_ns()) / 1e3;
+    double n = s->each_seconds > 0 ? left * CAREFUL / s->each_seconds : FIRST_BATCH;
+    if (s->each_seconds <= 0 && left > 0)
+        return FIRST_BATCH;
+    return n > A_BATCH ? A_BATCH : n > 0 ? (int)n : 0;
+}
+
+/* Everything that is pending, batch by batch. */
+static bl_status time_pending(search *s)
+{
+    for (int most = batch_size(s); s->npending > 0 && most > 0; most = batch_size(s)) {
+        candidate *batch[BATCH] = {s->first};
+        int n = 1 + (s->npending < most ? s->npending : most);
+        memcpy(batch + 1, s->pending, (size_t)(n - 1) * sizeof *batch);
+        BL_TRY(time_batch(s, n, batch));
+        s->npending -= n - 1;
+        memmove(s->pending, s->pending + n - 1, (size_t)s->npending * sizeof(candidate *));
+        for (int i = 1; i < n; i++)
+            keep(s, batch[i]);
+        s->report->tried += n - 1;
+        tell(s);
+    }
+    while (s->npending > 0)
+        candidate_destroy(s->pending[--s->npending]);
+    return BL_OK;
+}
+
+/* ---- levels */
+
+static double best_ratio(const search *s)
+{
+    return s->nkept > 0 && s->kept[0]->ratio < 1 ? s->kept[0]->ratio : 1;
+}
+
+static bl_status climb(search *s)
+{
+    int most = A_LEVEL * s->options->width;
+
+    most = most > MOST_PENDING ? MOST_PENDING : most;
+    s->first->ratio = 1;
+    s->report->tried = 1;
+    sow(s, most);
+    expand(s, s->first, most);
+    BL_TRY(time_pending(s));
+    for (int level = 1; level < MOST_LEVELS && s->first->trial.ns > TINY_NS && batch_size(s) > 0; level++) {
+        double before = best_ratio(s);
+        for (int i = 0; i < s->nkept; i++) {
+            if (!s->kept[i]->expanded)
+                expand(s, s->kept[i], most);
+        }
+        if (s->npending == 0)
+            break;
+        BL_TRY(time_pending(s));
+        if (best_ratio(s) > before * LEAST_GAIN)
+            break;
+    }
+    return BL_OK;
+}
+
+/* The best ones once more beside the heuristic's choice: the least of many times is lucky, and luck does not come twice. */
+static bl_status decide(search *s)
+{
+    candidate *batch[BATCH] = {s->first};
+    int n = 1, best = 0;
+
+    for (; n <= s->nkept && n < BATCH && s->kept[n - 1]->ratio < 1; n++)
+        batch[n] = s->kept[n - 1];
+    if (n == 1 && s->report->tried > 1) {
+        tell(s);
+        return BL_OK;
+    }
+    BL_TRY(time_batch(s, n, batch));
+    for (int i = 1; i < n; i++) {
+        if (batch[i]->ratio < BEATS && (best == 0 || batch[i]->ratio < batch[best]->ratio))
+            best = i;
+    }
+    for (; s->nkept > 0; s->nkept--) {
+        if (best == 0 || s->kept[s->nkept - 1] != batch[best])
+            candidate_destroy(s->kept[s->nkept - 1]);
+    }
+    if (best > 0)
+        s->kept[s->nkept++] = batch[best];
+    tell(s);
+    return BL_OK;
+}
+
+bl_status bl_search_run(const bl_search_nest *nest, const bl_search_options *options, bl_search_report *report, bl_err *err)
+{
+    search *s = bl_calloc(1, sizeof *s);
+    bl_search_options own = *options;
+    bl_status st = BL_OK;
+
+    *report = (bl_search_report){.name = nest->name};
+    if (s == NULL)
+        return bl_fail(err, BL_ENOMEM, "search");
+    own.width = own.width < 1 ? 1 : own.width > MOST_WIDTH ? MOST_WIDTH : own.width;
+    s->nest = nest;
+    s->options = &own;
+    s->report = report;
+    s->err = err;
+    s->start = bl_clock_ns();
+    if (!subject_init(&s->subject, nest, options->spec))
+        st = bl_fail(err, BL_ENODEVMEM, "kernel %s: its buffers are too large to be tried", nest->name);
+    if (st == BL_OK && (s->first = candidate_make(&s->subject, NULL, nest->target)) == NULL)
+        st = bl_fail(err, BL_EUNSUPPORTED, "kernel %s cannot be had on %s", nest->name, nest->dev->info.id);
+    if (st == BL_OK)
+        (void)is_new(s, s->first->hash);
+    if (st == BL_OK)
+        st = climb(s);
+    if (st == BL_OK)
+        st = decide(s);
+    while (s->npending > 0)
+        candidate_destroy(s->pending[--s->npending]);
+    while (s->nkept > 0)
+        candidate_destroy(s->kept[--s->nkept]);
+    candidate_destroy(s->first);
+    free(s->seen);
+    free(s);
+    return st;
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+/* Candidates: a nest with a list of moves, as kernels that can be timed. */
+#include "engine/base/fault.h"
+#include "engine/ir/rewrite.h"
+#include "engine/ir/shape.h"
+#include "engine/ir/verify.h"
+#include "engine/render/render.h"
+#include "engine/search/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CANDIDATE_BYTES = 1 << 28 }; /* of host memory: what is unrolled too far ends there */
+
+/* ---- the subject */
+
+static bl_trial_fill fill_of(bl_dtype dtype)
+{
+    switch (bl_dtype_get_kind(dtype)) {
+    case BL_KIND_FLOAT:
+        return dtype == BL_F16 ? BL_TRIAL_F16 : dtype == BL_BF16 ? BL_TRIAL_BF16 : dtype == BL_F64 ? BL_TRIAL_F64 : BL_TRIAL_F32;
+    case BL_KIND_INT:
+    case BL_KIND_UINT:
+    case BL_KIND_BOOL:
+        break;
+    }
+    return BL_TRIAL_INTEGERS;
+}
+
+bool subject_init(subject *s, const bl_search_nest *nest, int spec)
+{
+    uint64_t bytes = 0, room = nest->dev->info.memory / 2;
+
+    *s = (subject){.nest = nest, .spec = spec};
+    s->nodes = bl_reach(nest->ir, 1, &nest->sink, false);
+    if (s->nodes.count == 0 || nest->nparams > BL_MAX_BINDINGS)
+        return false;
+    for (size_t i = 0; i < s->nodes.count; i++) {
+        const bl_node *node = s->nodes.at[i];
+        if (node->op == BL_OP_VAR && node->arg >= MOST_VARS)
+            return false;
+        if (node->op == BL_OP_VAR)
+            s->vars[node->arg] = node->hi;
+        if (node->op != BL_OP_BUFFER || node->arg >= nest->nparams)
+            continue;
+        bl_trial_buffer *buffer = &s->buffer[node->arg];
+        int64_t count = nest->elements[node->arg];
+        buffer->fill = fill_of((bl_dtype)node->dtype);
+        buffer->result = (nest->writes >> node->arg & 1) != 0;
+        if (count <= 0 || (uint64_t)count > room / bl_dtype_bytes((bl_dtype)node->dtype))
+            return false;
+        buffer->bytes = (size_t)count * bl_dtype_bytes((bl_dtype)node->dtype);
+        bytes += buffer->bytes;
+        if (bytes > room || buffer->bytes > nest->dev->info.max_alloc)
+            return false;
+    }
+    return true;
+}
+
+bool subject_tune(const subject *s, bl_ir *ir, bl_tune *tune)
+{
+    bl_ptrmap made;
+    const bl_node *sink = NULL;
+
+    bl_ptrmap_init(&made, bl_ir_arena(ir));
+    for (size_t i = 0; i < s->nodes.count; i++) {
+        bl_node proto = *s->nodes.at[i];
+        const bl_node **src = bl_arena_array(bl_ir_arena(ir), proto.nsrc, sizeof *src);
+        if (src == NULL)
+            return false;
+        for (uint32_t k = 0; k < proto.nsrc; k++)
+            src[k] = bl_ptrmap_get(&made, proto.src[k]);
+        proto.src = src;
+        sink = bl_node_make(ir, &proto);
+        bl_ptrmap_put(&made, s->nodes.at[i], (void *)(uintptr_t)sink);
+    }
+    if (bl_ir_status(ir, NULL) != BL_OK || bl_arena_status(bl_ir_arena(ir), NULL) != BL_OK)
+        return false;
+    bl_tune_init(tune, ir, sink, s->nest->nparams);
+    return true;
+}
+
+/* ---- steps */
+
+static bool is_operand_move(bl_move_kind kind)
+{
+    return kind == BL_MOVE_EDGES || kind == BL_MOVE_PACK;
+}
+
+/* The number of the store to parameter |param|, or -1. */
+static int find_store(const bl_tune *tune, int param)
+{
+    for (uint32_t i = 0; i < tune->sink->nsrc; i++) {
+        if (tune->sink->src[i]->src[0]->arg == param)
+            return (int)i;
+    }
+    return -1;
+}
+
+/* The number of the |part|-th operand that reads parameter |param|, or -1. */
+static int find_operand(bl_tune *tune, int param, int part)
+{
+    const bl_node *load[MOST_LOADS];
+    int n = bl_tune_operands(tune, MOST_LOADS, load);
+    for (int i = 0; i < n; i++) {
+        if (load[i]->src[0]->arg == param && part-- == 0)
+            return i;
+    }
+    return -1;
+}
+
+int step_axis(bl_tune *tune, const step *s)
+{
+    int part = 0;
+    if (is_operand_move(s->kind))
+        return find_operand(tune, s->origin, s->part);
+    if (s->kind == BL_MOVE_STREAM)
+        return find_store(tune, s->origin);
+    for (int i = 0; i < tune->naxes; i++) {
+        if (bl_axis_origin(tune->axis[i].range) == s->origin && part++ == s->part)
+            return i;
+    }
+    return -1;
+}
+
+/* What is lanes or copies already is not split once more. */
+static bool is_loop(const bl_node *range)
+{
+    return range->sub == BL_AXIS_GLOBAL || range->sub == BL_AXIS_LOOP || range->sub == BL_AXIS_REDUCE;
+}
+
+bool steps_apply(bl_tune *tune, const steps *what)
+{
+    for (int i = 0; i < what->n; i++) {
+        int axis = step_axis(tune, &what->at[i]);
+        bool splits = !is_operand_move(what->at[i].kind) && what->at[i].kind != BL_MOVE_STREAM;
+        if (axis < 0 || (splits && !is_loop(tune->axis[axis].range)) ||
+            !bl_tune_apply(tune, (bl_move){what->at[i].kind, axis, what->at[i].amount}))
+            return false;
+    }
+    return true;
+}
+
+step step_of_operand(bl_tune *tune, bl_move_kind kind, int operand)
+{
+    const bl_node *load[MOST_LOADS];
+    int n = bl_tune_operands(tune, MOST_LOADS, load);
+    step s = {.kind = kind};
+
+    s.origin = operand < 0 || operand >= n ? -1 : (int)load[operand]->src[0]->arg;
+    for (int i = 0; i < operand && i < n; i++)
+        s.part += load[i]->src[0]->arg == s.origin;
+    return s;
+}
+
+step step_of_store(const bl_tune *tune, int number)
+{
+    step s = {.kind = BL_MOVE_STREAM, .origin = -1};
+    if (number >= 0 && (uint32_t)number < tune->sink->nsrc)
+        s.origin = (int)tune->sink->src[number]->src[0]->arg;
+    return s;
+}
+
+step step_of(bl_tune *tune, bl_move move)
+{
+    step s = {.kind = move.kind, .origin = -1, .amount = move.amount};
+    if (is_operand_move(move.kind))
+        return step_of_operand(tune, move.kind, move.axis);
+    if (move.kind == BL_MOVE_STREAM)
+        return step_of_store(tune, move.axis);
+    if (move.axis < 0 || move.axis >= tune->naxes)
+        return s;
+    s.origin = bl_axis_origin(tune->axis[move.axis].range);
+    for (int i = 0; i < move.axis; i++)
+        s.part += bl_axis_origin(tune->axis[i].range) == s.origin;
+    return s;
+}
+
+/* A list of moves by what they split. */
+static bool steps_of(const subject *s, int n, const bl_move *moves, steps *out)
+{
+    bl_ir *ir = bl_ir_create(MOST_CANDIDATE_BYTES);
+    bl_tune tune;
+    bool good = ir != NULL && subject_tune(s, ir, &tune);
+
+    out->n = 0;
+    for (int i = 0; good && i < n; i++) {
+        out->at[out->n++] = step_of(&tune, moves[i]);
+        good = bl_tune_apply(&tune, moves[i]);
+    }
+    bl_ir_destroy(ir);
+    return good;
+}
+
+/* ---- kernels */
+
+/* One launch of the candidate: |slot| says which buffer each parameter is. */
+static bool add_launch(candidate *c, const subject *s, const char *entry, const bl_node *sink, int nparams, const int *slot,
+                       bl_tune *tune)
+{
+    const bl_device_info *info = &s->nest->dev->info;
+    bl_trial_launch *launch = &c->trial.launch[c->trial.nlaunches];
+    bl_lowered *lowered = NULL;
+    bl_text text = {0};
+    uint64_t items = 1;
+    int level = s->spec;
+
+#ifndef NDEBUG
+    level = 2;
+#endif
+    if (level > 0 && bl_ir_verify(c->ir, 1, &sink, BL_STAGE_KERNEL, "moves", level, NULL) != BL_OK)
+        return false;
+    if (bl_lower(c->ir, sink, entry, (uint32_t)nparams, level, &lowered, NULL) != BL_OK ||
+        bl_render(lowered->linear, info, &text, NULL) != BL_OK || !measure_add(&c->measure, s, tune, lowered)) {
+        bl_text_fini(&text);
+        return false;
+    }
+    const bl_linear *linear = lowered->linear;
+    c->trial.nlaunches++;
+    launch->source = (bl_kernel_source){.entry = entry,
+                                        .len = text.len,
+                                        .linear = linear,
+                                        .nbuffers = linear->nbuffers,
+                                        .nscalars = linear->nscalars,
+                                        .writes = linear->writes,
+                                        .local_bytes = linear->local_bytes};
+    launch->source.text = bl_text_take(&text);
+    for (int i = 0; i < nparams; i++)
+        launch->slot[i] = (uint16_t)slot[i];
+    for (int i = 0; i < lowered->nvars && i < BL_MAX_SCALARS; i++)
+        launch->scalar[i] = (int32_t)s->vars[lowered->vars[i]];
+    for (int i = 0; i < 3; i++) {
+        int64_t groups = bl_extent_eval(lowered->grid[i], s->vars);
+        launch->source.local[i] = linear->local[i];
+        launch->groups[i] = (uint32_t)groups;
+        items *= linear->local[i];
+        if (groups < 1 || groups > info->max_groups[i])
+            return false;
+    }
+    c->hash = bl_hash_bytes(launch->source.text, launch->source.len, c->hash);
+    c->hash = bl_hash_bytes(launch->groups, sizeof launch->groups, c->hash);
+    return items <= info->max_local && linear->local_bytes <= info->local_bytes;
+}
+
+/* A panel and the kernel that writes it, as the compiler will make them. */
+static bool add_panel(candidate *c, const subject *s, const bl_packed *packed)
+{
+    int slot[BL_MAX_BINDINGS] = {s->nest->nparams + c->npanels};
+    const char *entry = bl_arena_printf(bl_ir_arena(c->ir), "pack_%s", s->nest->name);
+    int64_t count = bl_extent_eval(packed->count, s->vars);
+    bl_tune tune;
+
+    if (entry == NULL || count < 1 || (uint64_t)count > s->nest->dev->info.max_alloc / bl_dtype_bytes(packed->dtype))
+        return false;
+    bl_tune_init(&tune, c->ir, packed->sink, packed->nfrom + 1);
+    bl_heuristic(&tune, s->nest->target);
+    c->panel[c->npanels++] =
+        (bl_trial_buffer){.bytes = (size_t)count * bl_dtype_bytes(packed->dtype), .fill = fill_of(packed->dtype)};
+    for (int i = 0; i < packed->nfrom; i++)
+        slot[1 + i] = packed->from[i];
+    return bl_search_fit(&tune, &s->nest->dev->info) && add_launch(c, s, entry, tune.sink, packed->nfrom + 1, slot, NULL);
+}
+
+static bool render(candidate *c, const subject *s, bl_tune *tune)
+{
+    int slot[BL_MAX_BINDINGS];
+
+    if (tune->nparams > BL_MAX_BINDINGS || tune->npacked + 1 > BL_TRIAL_LAUNCHES)
+        return false;
+    for (int i = 0; i < tune->nparams; i++)
+        slot[i] = i; /* panels are the last parameters, in their order */
+    for (int i = 0; i < tune->npacked; i++) {
+        if (!add_panel(c, s, &tune->packed[i]))
+            return false;
+    }
+    return add_launch(c, s, s->nest->name, tune->sink, tune->nparams, slot, tune) && bl_ir_status(c->ir, NULL) == BL_OK;
+}
+
+candidate *candidate_make(const subject *s, const steps *what, const bl_target *target)
+{
+    candidate *c = bl_calloc(1, sizeof *c);
+    bl_tune tune;
+    bool good = false;
+
+    if (c == NULL || (c->ir = bl_ir_create(MOST_CANDIDATE_BYTES)) == NULL || !subject_tune(s, c->ir, &tune)) {
+        candidate_destroy(c);
+        return NULL;
+    }
+    if (what == NULL) {
+        bl_heuristic(&tune, target);
+        good = steps_of(s, tune.nmoves, tune.moves, &c->steps);
+    } else {
+        c->steps = *what;
+        good = steps_apply(&tune, what);
+    }
+    good = good && bl_search_fit(&tune, &s->nest->dev->info) && render(c, s, &tune);
+    c->nmoves = tune.nmoves;
+    memcpy(c->moves, tune.moves, sizeof c->moves);
+    if (good)
+        return c;
+    candidate_destroy(c);
+    return NULL;
+}
+
+void candidate_strip(candidate *c)
+{
+    for (int i = 0; i < BL_TRIAL_LAUNCHES; i++) {
+        free((void *)(uintptr_t)c->trial.launch[i].source.text);
+        c->trial.launch[i].source = (bl_kernel_source){0};
+    }
+    c->trial.nlaunches = 0;
+    bl_ir_destroy(c->ir);
+    c->ir = NULL;
+}
+
+void candidate_destroy(candidate *c)
+{
+    if (c == NULL)
+        return;
+    candidate_strip(c);
+    free(c);
+}
+
+/* ---- shared with the compiler */
+
+bool bl_search_fit(bl_tune *tune, const bl_device_info *info)
+{
+    (void)bl_tune_limit_groups(tune, info->max_groups); /* where it cannot be done, whoever launches says so */
+    return info->max_turns == 0 || bl_tune_limit_turns(tune, info->max_turns);
+}
+
+bl_target bl_search_target(const bl_device_info *info)
+{
+    return (bl_target){.groups = info->subgroup > 1,
+                       .cpu = info->type == BL_DEVICE_CPU,
+                       .units = info->units == 0 ? 1 : info->units,
+                       .vector_bits = info->vector_bits,
+                       .max_lanes = info->max_lanes,
+                       .registers = info->registers,
+                       .cache_bytes = info->cache_bytes == 0 ? 512 * 1024 : info->cache_bytes,
+                       .last_cache_bytes = info->last_cache_bytes,
+                       .subgroup = info->subgroup,
+                       .max_local = info->max_local,
+                       .local_bytes = info->local_bytes,
+                       .max_params = BL_MAX_BINDINGS};
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/search/kernels.h"
+
+#include "engine/base/fault.h"
+#include "engine/base/log.h"
+#include "engine/base/map.h"
+#include "engine/ir/text.h"
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    OURS = 0x626c6b64, /* "blkd": SQLite keeps it for who wrote a file */
+    SCHEMA = 1,
+    BUSY_MS = 2000,       /* that another server may hold the lock: one insertion takes milliseconds */
+    MOST_KNOWN = 1 << 15, /* nests in memory, half a kilobyte each; then the table begins anew */
+    BUCKETS = 1 << 12
+};
+
+/* What is known, or that nothing is, of a nest on a device. */
+typedef struct known {
+    struct known *next;
+    uint64_t hash, device; /* of the nest; of the device's and the driver's names */
+    bool found;
+    bl_kernel_record record;
+} known;
+
+struct bl_kernels {
+    pthread_mutex_t lock; /* of all below; held while the file is read or written, which no device waits for */
+    sqlite3 *db;          /* NULL: it cannot be had */
+    char *path;
+    int count;
+    known *bucket[BUCKETS];
+};
+
+/* ---- the file */
+
+static bool run(sqlite3 *db, const char *sql)
+{
+    return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK;
+}
+
+/* The one number that a query gives; false where it fails. */
+static bool ask(sqlite3 *db, const char *sql, int64_t *value)
+{
+    sqlite3_stmt *query = NULL;
+    bool good = sqlite3_prepare_v2(db, sql, -1, &query, NULL) == SQLITE_OK && sqlite3_step(query) == SQLITE_ROW;
+    *value = good ? sqlite3_column_int64(query, 0) : 0;
+    sqlite3_finalize(query);
+    return good;
+}
+
+static bool is_damage(int code)
+{
+    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
+}
+
+static const char create[] = "CREATE TABLE IF NOT EXISTS kernels (key TEXT NOT NULL, device TEXT NOT NULL, driver TEXT NOT NULL, "
+                             "version INTEGER NOT NULL, name TEXT NOT NULL, nest TEXT NOT NULL, moves TEXT NOT NULL, "
+                             "width INTEGER NOT NULL, tried INTEGER NOT NULL, heuristic_ns INTEGER NOT NULL, best_ns INTEGER NOT "
+                             "NULL, searched INTEGER NOT NULL, PRIMARY KEY (key, device, driver, version))";
+
+typedef enum opened { READY, DAMAGED, FOREIGN, UNUSABLE } opened;
+
+static opened prepare(sqlite3 *db)
+{
+    int64_t owner = 0, schema = 0, tables = 0;
+    char set_up[96];
+
+    (void)sqlite3_busy_timeout(db, BUSY_MS);
+    (void)run(db, "PRAGMA trusted_schema = OFF");
+    if (!ask(db, "PRAGMA application_id", &owner) || !ask(db, "PRAGMA user_version", &schema) ||
+        !ask(db, "SELECT count(*) FROM sqlite_master", &tables))
+        return is_damage(sqlite3_errcode(db)) ? DAMAGED : UNUSABLE;
+    if (owner != OURS && (owner != 0 || tables > 0))
+        return FOREIGN;
+    if (schema > SCHEMA)
+        return FOREIGN; /* of a later version */
+    snprintf(set_up, sizeof set_up, "PRAGMA application_id = %d; PRAGMA user_version = %d", OURS, SCHEMA);
+    /* WAL: readers wait for nobody.  The last rows may be lost with the machine's power; they can be searched again. */
+    if (!run(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL") || !run(db, set_up) || !run(db, create) ||
+        !ask(db, "SELECT count(*) FROM pragma_quick_check WHERE quick_check <> 'ok'", &tables))
+        return is_damage(sqlite3_errcode(db)) ? DAMAGED : UNUSABLE;
+    return tables == 0 ? READY : DAMAGED;
+}
+
+static opened open_file(bl_kernels *k)
+{
+    opened how = UNUSABLE;
+    if (sqlite3_open_v2(k->path, &k->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK)
+        how = prepare(k->db);
+    if (how == READY)
+        return READY;
+    sqlite3_close(k->db);
+    k->db = NULL;
+    return how;
+}
+
+/* With what SQLite keeps beside it, which belongs to no other file. */
+static void move_aside(const char *path)
+{
+    static const char *const parts[] = {"", "-wal", "-shm"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        bl_text from = {0}, to = {0};
+        bl_text_printf(&from, "%s%s", path, parts[i]);
+        bl_text_printf(&to, "%s.damaged%s", path, parts[i]);
+        if (!from.failed && !to.failed && rename(from.data, to.data) != 0 && i == 0)
+            bl_log(BL_LOG_WARN, "the damaged kernel database cannot be moved aside");
+        bl_text_fini(&from);
+        bl_text_fini(&to);
+    }
+}
+
+static void open_kernels(bl_kernels *k)
+{
+    opened how = open_file(k);
+    if (how == DAMAGED) {
+        bl_log(BL_LOG_WARN, "the kernel database is damaged: moved aside, and begun anew");
+        move_aside(k->path);
+        how = open_file(k);
+    }
+    if (how == FOREIGN)
+        bl_log(BL_LOG_WARN, "the file of --kernel-db is another program's, or a later version's: it is not used");
+    else if (how != READY)
+        bl_log(BL_LOG_WARN, "the kernel database cannot be opened: what is found is kept in memory only");
+}
+
+/* Locked: a call of SQLite failed with |code|. */
+static void failed(bl_kernels *k, int code, const char *what)
+{
+    bl_log(BL_LOG_WARN, "the kernel database cannot be %s: %s", what, sqlite3_errstr(code));
+    if (!is_damage(code))
+        return;
+    sqlite3_close(k->db);
+    k->db = NULL;
+    move_aside(k->path);
+    open_kernels(k);
+}
+
+bl_status bl_kernels_open(const char *path, bl_kernels **out, bl_err *err)
+{
+    bl_kernels *k = bl_calloc(1, sizeof *k);
+
+    *out = NULL;
+    if (path == NULL)
+        path = ":memory:";
+    if (k == NULL || (k->path = bl_calloc(1, strlen(path) + 1)) == NULL) {
+        free(k);
+        return bl_fail(err, BL_ENOMEM, "kernel database");
+    }
+    memcpy(k->path, path, strlen(path));
+    pthread_mutex_init(&k->lock, NULL);
+    open_kernels(k);
+    *out = k;
+    return BL_OK;
+}
+
+static void forget(bl_kernels *k)
+{
+    for (int i = 0; i < BUCKETS; i++) {
+        while (k->bucket[i] != NULL) {
+            known *next = k->bucket[i]->next;
+            free(k->bucket[i]);
+            k->bucket[i] = next;
+        }
+    }
+    k->count = 0;
+}
+
+void bl_kernels_close(bl_kernels *kernels)
+{
+    if (kernels == NULL)
+        return;
+    forget(kernels);
+    sqlite3_close(kernels->db);
+    pthread_mutex_destroy(&kernels->lock);
+    free(kernels->path);
+    free(kernels);
+}
+
+/* ---- rows */
+
+static void key_text(uint64_t hash, char out[17])
+{
+    snprintf(out, 17, "%016llx", (unsigned long long)hash);
+}
+
+/* For people: what a key stands for. */
+static char *nest_text(bl_ir *ir, const bl_node *sink)
+{
+    bl_text text = {0};
+    bl_ir_print(ir, 1, &sink, &text);
+    return bl_text_take(&text);
+}
+
+/* What one node adds to the hash: |own| of each node below it, and |terms|, which for a sum of indices is that of its terms. */
+static uint64_t hash_node(const bl_node *node, const bl_ptrmap *own, const bl_ptrmap *terms, uint64_t *sum)
+{
+    uint64_t hash =
+        bl_hash_add((uint64_t)node->op | (uint64_t)node->dtype << 8 | (uint64_t)node->lanes << 16 | (uint64_t)node->sub << 24,
+                    (uint64_t)node->arg);
+    bool is_sum = node->op == BL_OP_ADD && node->dtype == BL_INDEX;
+
+    *sum = 0;
+    if (node->op == BL_OP_VAR)
+        hash = bl_hash_add(bl_hash_add(hash, (uint64_t)node->lo), (uint64_t)node->hi);
+    for (uint32_t i = 0; i < node->nsrc; i++) {
+        uint64_t below = *(const uint64_t *)bl_ptrmap_get(is_sum ? terms : own, node->src[i]);
+        *sum += below;
+        if (!is_sum && (bl_op_flags((bl_op)node->op) & BL_OPF_COMMUTES) == 0)
+            hash = bl_hash_add(hash, below);
+    }
+    if (is_sum || (bl_op_flags((bl_op)node->op) & BL_OPF_COMMUTES) != 0)
+        hash = bl_hash_add(hash, *sum);
+    if (!is_sum)
+        *sum = hash;
+    return hash;
+}
+
+/* The nest's structure: not by the nodes' own hashes, since operands that commute stand in the order in which a graph happened to
+ * make them. */
+static uint64_t hash_nest(bl_ir *ir, const bl_node *sink)
+{
+    bl_nodes nodes = bl_reach(ir, 1, &sink, false);
+    uint64_t *hashes = bl_arena_array(bl_ir_arena(ir), nodes.count * 2 + 1, sizeof *hashes);
+    bl_ptrmap own, terms;
+
+    if (hashes == NULL || nodes.count == 0)
+        return 0;
+    bl_ptrmap_init(&own, bl_ir_arena(ir));
+    bl_ptrmap_init(&terms, bl_ir_arena(ir));
+    for (size_t i = 0; i < nodes.count; i++) {
+        hashes[2 * i] = hash_node(nodes.at[i], &own, &terms, &hashes[2 * i + 1]);
+        bl_ptrmap_put(&own, nodes.at[i], &hashes[2 * i]);
+        bl_ptrmap_put(&terms, nodes.at[i], &hashes[2 * i + 1]);
+        if (!bl_ptrmap_has(&own, nodes.at[i]) || !bl_ptrmap_has(&terms, nodes.at[i]))
+            return 0; /* no memory, and the ir says so */
+    }
+    return hashes[2 * (nodes.count - 1)];
+}
+
+/* A device by its name and how many units of it there are: a container may have fewer of them. */
+static void device_text(const bl_device_info *info, char out[160])
+{
+    snprintf(out, 160, "%s, %u units", info->name, (unsigned)info->units);
+}
+
+/* Locked.  What the file says; a row whose moves cannot be read is none. */
+static bool read_row(bl_kernels *k, const char *key, const bl_device_info *info, bl_kernel_record *out)
+{
+    static const char sql[] = "SELECT moves, width, tried, heuristic_ns, best_ns FROM kernels WHERE key = ?1 AND device = "
+                              "?2 AND driver = ?3 AND version = ?4";
+    sqlite3_stmt *query = NULL;
+    char device[160];
+    bool found = false;
+    int code = sqlite3_prepare_v2(k->db, sql, -1, &query, NULL);
+
+    device_text(info, device);
+    if (code == SQLITE_OK) {
+        sqlite3_bind_text(query, 1, key, -1, SQLITE_STATIC);
+        sqlite3_bind_text(query, 2, device, -1, SQLITE_STATIC);
+        sqlite3_bind_text(query, 3, info->driver, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(query, 4, BL_MOVES_VERSION);
+        code = sqlite3_step(query);
+    }
+    if (code == SQLITE_ROW) {
+        const char *moves = (const char *)sqlite3_column_text(query, 0);
+        found = moves != NULL && bl_moves_parse(moves, out->moves, &out->nmoves);
+        out->width = sqlite3_column_int(query, 1);
+        out->tried = sqlite3_column_int(query, 2);
+        out->heuristic_ns = (uint64_t)sqlite3_column_int64(query, 3);
+        out->best_ns = (uint64_t)sqlite3_column_int64(query, 4);
+    }
+    sqlite3_finalize(query);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        failed(k, code, "read");
+    return found;
+}
+
+/* Locked.  BL_OK also where there is no file. */
+static bl_status write_row(bl_kernels *k, const bl_kernel_row *row, bool better_only, bl_err *err)
+{
+    static const char always[] = "INSERT OR REPLACE INTO kernels VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    static const char better[] =
+        "INSERT INTO kernels VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO UPDATE SET name = ?5, "
+        "nest "
+        "= ?6, moves = ?7, width = ?8, tried = ?9, heuristic_ns = ?10, best_ns = ?11, searched = ?12 WHERE ?11 < best_ns";
+    const char *text[] = {row->key, row->device, row->driver, NULL, row->name, row->nest, row->moves};
+    const int64_t number[] = {row->width, row->tried, row->heuristic_ns, row->best_ns, row->searched};
+    sqlite3_stmt *query = NULL;
+    int code = SQLITE_OK;
+
+    if (k->db == NULL)
+        return BL_OK;
+    code = sqlite3_prepare_v2(k->db, better_only ? better : always, -1, &query, NULL);
+    if (code == SQLITE_OK) {
+        for (int i = 0; i < 7; i++) {
+            if (text[i] != NULL)
+                sqlite3_bind_text(query, i + 1, text[i], -1, SQLITE_STATIC);
+        }
+        sqlite3_bind_int64(query, 4, row->version);
+        for (int i = 0; i < 5; i++)
+            sqlite3_bind_int64(query, i + 8, number[i]);
+        code = sqlite3_step(query);
+    }
+    sqlite3_finalize(query);
+    if (code == SQLITE_DONE)
+        return BL_OK;
+    failed(k, code, "written");
+    return bl_fail(err, BL_EBUSY, "the kernel database cannot be written: %s", sqlite3_errstr(code));
+}
+
+/* ---- the table in memory */
+
+static uint64_t hash_device(const bl_device_info *info)
+{
+    char device[160];
+    device_text(info, device);
+    return bl_hash_bytes(info->driver, strlen(info->driver), bl_hash_bytes(device, strlen(device), 0));
+}
+
+static known *lookup(bl_kernels *k, uint64_t hash, uint64_t device)
+{
+    known *at = k->bucket[hash % BUCKETS];
+    while (at != NULL && (at->hash != hash || at->device != device))
+        at = at->next;
+    return at;
+}
+
+/* Locked.  Without memory it is not remembered, and asked for again. */
+static void remember(bl_kernels *k, uint64_t hash, uint64_t device, bool found, const bl_kernel_record *record)
+{
+    known *at = lookup(k, hash, device);
+    if (at == NULL) {
+        if (k->count == MOST_KNOWN)
+            forget(k);
+        at = bl_calloc(1, sizeof *at);
+        if (at == NULL)
+            return;
+        at->next = k->bucket[hash % BUCKETS];
+        k->bucket[hash % BUCKETS] = at;
+        k->count++;
+    }
+    at->hash = hash;
+    at->device = device;
+    at->found = found;
+    at->record = *record;
+}
+
+bool bl_kernels_find(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir, const bl_node *sink, bl_kernel_record *out)
+{
+    uint64_t device = hash_device(info), hash = hash_nest(ir, sink);
+    const known *at = NULL;
+    bool found = false;
+
+    pthread_mutex_lock(&kernels->lock);
+    at = lookup(kernels, hash, device);
+    if (at != NULL) {
+        found = at->found;
+        *out = at->record;
+    } else if (kernels->db != NULL) {
+        char key[17];
+        key_text(hash, key);
+        *out = (bl_kernel_record){0};
+        found = read_row(kernels, key, info, out);
+        remember(kernels, hash, device, found, out);
+    }
+    pthread_mutex_unlock(&kernels->lock);
+    return found;
+}
+
+void bl_kernels_store(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir, const bl_node *sink, const char *name,
+                      const bl_kernel_record *record)
+{
+    char key[17], device[160], *nest = nest_text(ir, sink);
+    uint64_t hash = hash_nest(ir, sink);
+    bl_text moves = {0};
+    bl_kernel_row row = {.key = key,
+                         .device = device,
+                         .driver = info->driver,
+                         .name = name,
+                         .nest = nest,
+                         .version = BL_MOVES_VERSION,
+                         .width = record->width,
+                         .tried = record->tried,
+                         .heuristic_ns = (int64_t)record->heuristic_ns,
+                         .best_ns = (int64_t)record->best_ns,
+                         .searched = (int64_t)time(NULL)};
+
+    key_text(hash, key);
+    device_text(info, device);
+    bl_moves_print(record->nmoves, record->moves, &moves);
+    row.moves = bl_text_get(&moves);
+    pthread_mutex_lock(&kernels->lock);
+    remember(kernels, hash, hash_device(info), true, record);
+    if (nest != NULL && !moves.failed)
+        (void)write_row(kernels, &row, false, NULL); /* it says so in the log */
+    pthread_mutex_unlock(&kernels->lock);
+    bl_text_fini(&moves);
+    free(nest);
+}
+
+/* ---- lists */
+
+static const char *column(sqlite3_stmt *query, int i)
+{
+    const char *text = (const char *)sqlite3_column_text(query, i);
+    return text == NULL ? "" : text;
+}
+
+bl_status bl_kernels_list(bl_kernels *kernels, const char *key, bool (*row)(void *arg, const bl_kernel_row *row), void *arg,
+                          bl_err *err)
+{
+    static const char sql[] = "SELECT key, device, driver, name, nest, moves, version, width, tried, heuristic_ns, best_ns, "
+                              "searched FROM kernels WHERE ?1 IS NULL OR key = ?1 ORDER BY device, name, key, version";
+    sqlite3_stmt *query = NULL;
+    int code = SQLITE_DONE;
+
+    pthread_mutex_lock(&kernels->lock);
+    if (kernels->db != NULL) {
+        code = sqlite3_prepare_v2(kernels->db, sql, -1, &query, NULL);
+        if (code == SQLITE_OK && key != NULL)
+            sqlite3_bind_text(query, 1, key, -1, SQLITE_STATIC);
+        while (code == SQLITE_OK && (code = sqlite3_step(query)) == SQLITE_ROW) {
+            bl_kernel_row r = {.key = column(query, 0),
+                               .device = column(query, 1),
+                               .driver = column(query, 2),
+                               .name = column(query, 3),
+                               .nest = column(query, 4),
+                               .moves = column(query, 5),
+                               .version = sqlite3_column_int64(query, 6),
+                               .width = sqlite3_column_int64(query, 7),
+                               .tried = sqlite3_column_int64(query, 8),
+                               .heuristic_ns = sqlite3_column_int64(query, 9),
+                               .best_ns = sqlite3_column_int64(query, 10),
+                               .searched = sqlite3_column_int64(query, 11)};
+            code = row(arg, &r) ? SQLITE_OK : SQLITE_DONE;
+        }
+        sqlite3_finalize(query);
+        if (code != SQLITE_DONE)
+            failed(kernels, code, "read");
+    }
+    pthread_mutex_unlock(&kernels->lock);
+    return code == SQLITE_DONE ? BL_OK : bl_fail(err, BL_EBUSY, "the kernel database cannot be read: %s", sqlite3_errstr(code));
+}
+
+bl_status bl_kernels_put(bl_kernels *kernels, const bl_kernel_row *row, bl_err *err)
+{
+    bl_move moves[BL_MAX_MOVES];
+    int n = 0;
+    bl_status st = BL_OK;
+
+    if (strlen(row->key) != 16 || strspn(row->key, "0123456789abcdef") != 16)
+        return bl_fail(err, BL_EINVAL, "\"%.40s\" is no key of a kernel: 16 hexadecimal digits", row->key);
+    if (row->version == BL_MOVES_VERSION && !bl_moves_parse(row->moves, moves, &n))
+        return bl_fail(err, BL_EINVAL, "\"%.200s\" is no list of moves", row->moves);
+    if (row->heuristic_ns < 0 || row->best_ns < 0 || row->width < 0 || row->tried < 0)
+        return bl_fail(err, BL_EINVAL, "kernel %s has numbers below 0", row->key);
+    pthread_mutex_lock(&kernels->lock);
+    st = write_row(kernels, row, true, err);
+    forget(kernels); /* what was not known may be so now */
+    pthread_mutex_unlock(&kernels->lock);
+    return st;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/* The space: which moves there are to try next.  Legality is the moves' own affair (engine/opt/tune.c); here is what is sensible,
+ * one row for each kind of move. */
+#include "engine/search/internal.h"
+
+#include <string.h>
+
+enum {
+    MOST_TILE = 16,       /* copies that one move makes */
+    EVERY_TILE = 8,       /* up to which every size is tried; from there on divisors and powers of two */
+    REUSE_TO_PACK = 4,    /* reads of each element from which a panel may pay */
+    SCALAR_LANES = 4,     /* of short vectors on a device without vector registers: loads of 16 bytes */
+    COARSE = 3,           /* amounts of a move that is new; its neighbours come when it was good */
+    SPACE_BYTES = 1 << 27 /* of host memory, for looking at one list of moves */
+};
+
+typedef struct amounts {
+    int n;
+    int64_t at[MOST_AMOUNTS];
+} amounts;
+
+static void add(amounts *a, int64_t amount)
+{
+    if (a->n < MOST_AMOUNTS && (a->n == 0 || a->at[a->n - 1] < amount))
+        a->at[a->n++] = amount;
+}
+
+static bool is_power(int64_t n)
+{
+    return (n & (n - 1)) == 0;
+}
+
+/* ---- amounts by which an axis may be split, smallest first; none where the move is not for it */
+
+static void tile_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+{
+    int64_t extent = bl_extent_of(axis->range), most = axis->output ? MOST_TILE : EVERY_TILE;
+    (void)target;
+    for (int64_t a = 2; a <= most && a <= extent; a++) {
+        if (axis->output && (a <= EVERY_TILE || is_power(a) || extent % a == 0))
+            add(out, a);
+        else if (!axis->output && (is_power(a) || extent % a == 0))
+            add(out, a);
+    }
+}
+
+static void vector_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+{
+    int64_t most = target->vector_bits > 0 ? target->vector_bits / 32 * 2 : SCALAR_LANES;
+    most = target->max_lanes > 0 && most > target->max_lanes ? target->max_lanes : most;
+    for (int64_t a = 2; a <= most && a <= BL_MAX_LANES && a <= bl_extent_of(axis->range); a *= 2)
+        add(out, a);
+}
+
+/* Powers of two, or the divisors next to them. */
+static void chunk_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+{
+    int64_t extent = bl_extent_of(axis->range);
+    (void)target;
+    if (!axis->output)
+        return;
+    for (int64_t power = 2; power <= extent && power < INT32_MAX; power *= 2) {
+        int64_t amount = power;
+        while (amount < 2 * power && amount < extent && extent % amount != 0)
+            amount++;
+        add(out, amount <= extent && extent % amount == 0 ? amount : power);
+    }
+}
+
+static void local_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+{
+    int64_t extent = bl_extent_of(axis->range);
+    if (!target->groups || !axis->output || !axis->outer)
+        return;
+    for (int64_t a = 2; a <= (int64_t)target->max_local && a <= extent; a *= 2)
+        add(out, a);
+}
+
+static void group_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+{
+    int64_t extent = bl_extent_of(axis->range);
+    if (!target->groups || axis->output)
+        return;
+    for (int64_t a = 4; a <= (int64_t)target->max_local && a <= extent; a *= 2) {
+        if (extent % a == 0)
+            add(out, a);
+    }
+}
+
+static void first_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+{
+    (void)target;
+    if (axis->range->sub == BL_AXIS_GLOBAL)
+        add(out, 0);
+}
+
+/* ---- operands that may be written out first */
+
+static bool has_gate(bl_tune *tune, const bl_node *load)
+{
+    (void)tune;
+    return load->nsrc > 2;
+}
+
+/* Is each of its elements read several times, by loops it is not itself different in? */
+static bool is_reused(bl_tune *tune, const bl_node *load)
+{
+    uint64_t all = bl_free_get(&tune->free, tune->sink), own = bl_free_get(&tune->free, load);
+    for (int i = 0; i < tune->naxes; i++)
+        all |= bl_free_bit(&tune->free, tune->axis[i].range);
+    return load->src[0]->arg < tune->nparams - tune->npacked && own != 0 &&
+           bl_free_size(&tune->free, all) / REUSE_TO_PACK >= bl_free_size(&tune->free, own);
+}
+
+/* A kind of move has amounts for an axis, or operands that it is for. */
+static const struct row {
+    void (*amounts)(const bl_target *target, const bl_axis *axis, amounts *out);
+    bool (*operand)(bl_tune *tune, const bl_node *load);
+    bool elsewhere; /* the same on another axis is a neighbour */
+} rows[BL_MOVE_KINDS] = {[BL_MOVE_TILE] = {.amounts = tile_amounts, .elsewhere = true},
+                         [BL_MOVE_VECTOR] = {.amounts = vector_amounts, .elsewhere = true},
+                         [BL_MOVE_CHUNK] = {.amounts = chunk_amounts},
+                         [BL_MOVE_LOCAL] = {.amounts = local_amounts, .elsewhere = true},
+                         [BL_MOVE_GROUP] = {.amounts = group_amounts},
+                         [BL_MOVE_FIRST] = {.amounts = first_amounts},
+                         [BL_MOVE_EDGES] = {.operand = has_gate},
+                         [BL_MOVE_PACK] = {.operand = is_reused}};
+
+/* ---- variants */
+
+typedef struct variants {
+    const subject *s;
+    const steps *from;
+    int n, most;
+    steps *out;
+} variants;
+
+/* |from| with |drop| steps at |at| replaced by |put|, or by nothing. */
+static void vary(variants *v, int at, int drop, const step *put)
+{
+    int added = put != NULL, behind = v->from->n - at - drop;
+    steps *to = &v->out[v->n];
+
+    if (v->n == v->most || v->from->n - drop + added > BL_MAX_MOVES - 8) /* the device's bounds may ask for some more */
+        return;
+    to->n = v->from->n - drop + added;
+    memcpy(to->at, v->from->at, (size_t)at * sizeof *to->at);
+    if (put != NULL)
+        to->at[at] = *put;
+    memcpy(to->at + at + added, v->from->at + at + drop, (size_t)behind * sizeof *to->at);
+    v->n++;
+}
+
+/* The axis as a search names it; only loops of fixed extents can be split. */
+static bool name_axis(const bl_tune *tune, int number, step *s)
+{
+    const bl_node *range = tune->axis[number].range;
+    s->origin = bl_axis_origin(range);
+    s->part = 0;
+    for (int i = 0; i < number; i++)
+        s->part += bl_axis_origin(tune->axis[i].range) == s->origin;
+    return bl_is_fixed(range) && bl_extent_of(range) > 1 &&
+           (range->sub == BL_AXIS_GLOBAL || range->sub == BL_AXIS_LOOP || range->sub == BL_AXIS_REDUCE);
+}
+
+static bool is_same_axis(const step *a, const step *b)
+{
+    return a->origin == b->origin && a->part == b->part;
+}
+
+/* Where a split goes that is new: panels are laid out by the splits before them. */
+static int before_panels(const steps *from)
+{
+    int at = 0;
+    while (at < from->n && from->at[at].kind != BL_MOVE_PACK)
+        at++;
+    return at;
+}
+
+/* A move more. |tune| is the nest with all of |from| done. */
+static void add_moves(variants *v, bl_tune *tune)
+{
+    const bl_node *load[MOST_LOADS];
+    int n = bl_tune_operands(tune, MOST_LOADS, load);
+
+    for (int kind = 0; kind < BL_MOVE_KINDS; kind++) {
+        const struct row *row = &rows[kind];
+        for (int i = 0; row->amounts != NULL && i < tune->naxes; i++) {
+            step s = {.kind = (bl_move_kind)kind};
+            amounts a = {0};
+            if (!name_axis(tune, i, &s))
+                continue;
+            row->amounts(v->s->nest->target, &tune->axis[i], &a);
+            for (int k = 0; k < COARSE && k < a.n; k++) {
+                s.amount = a.at[a.n <= COARSE ? k : k * (a.n - 1) / (COARSE - 1)];
+                vary(v, before_panels(v->from), 0, &s);
+            }
+        }
+        for (int i = 0; row->operand != NULL && i < n; i++) {
+            step s = step_of_operand(tune, (bl_move_kind)kind, i);
+            if (row->operand(tune, load[i]))
+                vary(v, kind == BL_MOVE_EDGES ? 0 : v->from->n, 0, &s);
+        }
+    }
+    for (uint32_t i = 0; v->s->nest->target->last_cache_bytes > 0 && i < tune->sink->nsrc; i++) {
+        step s = step_of_store(tune, (int)i);
+        if (tune->sink->src[i]->arg != BL_STORE_STREAMS)
+            vary(v, v->from->n, 0, &s);
+    }
+}
+
+/* Another amount for step |which|, or another axis. |tune| is the nest with the steps before it done. */
+static void change_step(variants *v, bl_tune *tune, int which)
+{
+    const step *old = &v->from->at[which];
+    const struct row *row = &rows[old->kind];
+    int axis = step_axis(tune, old), at = 0;
+    amounts a = {0};
+
+    if (row->amounts == NULL || axis < 0 || axis >= tune->naxes)
+        return;
+    row->amounts(v->s->nest->target, &tune->axis[axis], &a);
+    while (at < a.n && a.at[at] < old->amount)
+        at++;
+    for (int k = at - 2; k <= at + 2; k++) {
+        step s = *old;
+        if (k < 0 || k >= a.n || a.at[k] == old->amount)
+            continue;
+        s.amount = a.at[k];
+        vary(v, which, 1, &s);
+    }
+    for (int i = 0; row->elsewhere && i < tune->naxes; i++) {
+        step s = *old;
+        if (name_axis(tune, i, &s) && !is_same_axis(&s, old))
+            vary(v, which, 1, &s);
+    }
+}
+
+int space_variants(const subject *s, const steps *from, int most, steps *out)
+{
+    variants v = {.s = s, .from = from, .most = most, .out = out};
+
+    for (int i = 0; i <= from->n; i++) {
+        bl_ir *ir = bl_ir_create(SPACE_BYTES);
+        steps before = *from;
+        bl_tune tune;
+        before.n = i;
+        if (ir != NULL && subject_tune(s, ir, &tune) && steps_apply(&tune, &before)) {
+            if (i < from->n) {
+                change_step(&v, &tune, i);
+                vary(&v, i, 1, NULL);
+            } else {
+                add_moves(&v, &tune);
+            }
+        }
+        bl_ir_destroy(ir);
+    }
+    return v.n;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/* `beamline tune`: the kernels of a program document, searched before anyone asks for them. */
+#include "engine/base/log.h"
+#include "server/exec.h"
+#include "server/kernels.h"
+#include "server/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { USUAL_BEAM = 2, MOST_REPORTS = 512 };
+
+/* What came of each kernel. */
+typedef struct tuning {
+    bl_server *server;
+    bl_worker *worker;
+    int beam, n;
+    bool live; /* lines are written over */
+    bl_search_report report[MOST_REPORTS];
+    char name[MOST_REPORTS][64];
+} tuning;
+
+static void on_progress(void *arg, const bl_search_report *report)
+{
+    tuning *t = arg;
+    int at = 0;
+
+    while (at < t->n && strcmp(t->name[at], report->name) != 0)
+        at++;
+    if (at == MOST_REPORTS)
+        return;
+    if (at == t->n)
+        snprintf(t->name[t->n++], sizeof t->name[0], "%s", report->name);
+    t->report[at] = *report;
+    t->report[at].name = t->name[at];
+    printf("%s%-32s %4d candidates %6.1f s %12.1f us -> %.1f us%s", t->live ? "\r" : "", report->name, report->tried,
+           report->seconds, (double)report->heuristic_ns / 1e3, (double)report->best_ns / 1e3, t->live ? "\033[K" : "\n");
+    fflush(stdout);
+}
+
+static bl_status infer(void *ctx, const bl_wire_graph *wire, bl_wire_type *type, bl_err *err)
+{
+    const tuning *t = ctx;
+    return bl_exec_infer(wire, t->server->settings.max_compile, type, err);
+}
+
+static char *read_file(const char *path, size_t *len)
+{
+    FILE *file = fopen(path, "re");
+    char *text = NULL;
+    size_t cap = 0;
+    ssize_t got = -1;
+
+    if (file == NULL)
+        return NULL;
+    got = getdelim(&text, &cap, '\0', file);
+    fclose(file);
+    *len = got < 0 ? 0 : (size_t)got;
+    return text;
+}
+
+static bl_status tune_entry(tuning *t, bl_arena *arena, const bl_program_entry *entry, bl_err *err)
+{
+    const bl_settings *set = &t->server->settings;
+    bl_plan_options options = {.max_compile_bytes = set->max_compile,
+                               .max_compile_seconds = set->max_compile_seconds,
+                               .program = true,
+                               .tuner = &t->server->tuner,
+                               .beam = t->beam,
+                               .progress = on_progress,
+                               .progress_arg = t};
+    bl_wire_key key;
+    bl_plan *plan = NULL;
+    bool hit = false;
+
+    BL_TRY(bl_wire_make_key(arena, &entry->graph, "tune", &key, err));
+    BL_TRY(bl_plans_get(t->server->plans, &key, &entry->graph, t->worker->dev, &options, &plan, &hit, err));
+    bl_plan_release(plan);
+    return BL_OK;
+}
+
+static bl_status tune_document(tuning *t, bl_arena *arena, bl_span text, bl_err *err)
+{
+    bl_decode_env env = {.arena = arena, .limits = t->server->limits, .ctx = t, .infer = infer};
+    bl_json_limits limits = {.depth = (int)t->server->settings.max_depth};
+    bl_program_doc program;
+    bl_json_doc doc = {0};
+    bl_status st = bl_json_parse(&doc, arena, text, &limits, err);
+
+    if (st == BL_OK) {
+        bl_json root = bl_json_root(&doc);
+        st = bl_decode_program(&env, &root, &program, err);
+    }
+    if (st == BL_OK)
+        st = bl_worker_find(t->server, program.options.device != NULL ? program.options.device : t->server->settings.device,
+                            &t->worker, err);
+    for (int i = 0; st == BL_OK && i < program.nentries; i++)
+        st = tune_entry(t, arena, &program.entries[i], err);
+    bl_json_fini(&doc);
+    return st;
+}
+
+static void print_table(const tuning *t)
+{
+    printf("%s%-32s %12s %12s %7s  %s\n", t->live ? "\r\033[K" : "", "kernel", "before us", "after us", "gain", "moves");
+    for (int i = 0; i < t->n; i++) {
+        const bl_search_report *report = &t->report[i];
+        bl_text moves = {0};
+        bl_moves_print(report->nmoves, report->moves, &moves);
+        printf(
+            "%-32s %12.1f %12.1f %6.1f%%  %s\n", report->name, (double)report->heuristic_ns / 1e3, (double)report->best_ns / 1e3,
+            report->best_ns == 0 ? 0.0 : ((double)report->heuristic_ns / (double)report->best_ns - 1) * 100, bl_text_get(&moves));
+        bl_text_fini(&moves);
+    }
+}
+
+static bl_status start(bl_server *server, int argc, char *const *argv, bl_err *err)
+{
+    BL_TRY(bl_settings_load(&server->settings, argc, argv, err));
+    bl_log_configure(BL_LOG_WARN, server->settings.log_json); /* progress is what is to be seen */
+    bl_server_limits(server);
+    server->plans = bl_plans_create(server->settings.max_plans, server->settings.max_plan_memory);
+    if (server->plans == NULL)
+        return bl_fail(err, BL_ENOMEM, "plan cache");
+    BL_TRY(bl_workers_start(server, err));
+    return bl_tuning_start(server, err);
+}
+
+int bl_tune_main(int argc, char *const *argv)
+{
+    static bl_server server;
+    static tuning t;
+    bl_arena *arena = bl_arena_create(0);
+    bl_err err = {0};
+    size_t len = 0;
+    char *text = argc > 0 ? read_file(argv[0], &len) : NULL;
+    bl_status st = BL_OK;
+
+    t.server = &server;
+    t.live = isatty(STDOUT_FILENO) != 0;
+    if (text == NULL || arena == NULL)
+        st = bl_fail(&err, BL_EINVAL, "tune PROGRAM.json [options]: the document, as PUT /api/v1/programs/NAME takes it");
+    if (st == BL_OK)
+        st = start(&server, argc - 1, argv + 1, &err);
+    t.beam = server.settings.beam > 0 ? (int)server.settings.beam : USUAL_BEAM;
+    if (st == BL_OK)
+        st = tune_document(&t, arena, (bl_span){text, len}, &err);
+    if (st == BL_OK)
+        print_table(&t);
+    else
+        fprintf(stderr, "beamline: %s\n", err.text);
+    bl_workers_stop(&server);
+    if (server.plans != NULL)
+        bl_plans_destroy(server.plans);
+    bl_tuning_stop(&server);
+    bl_workers_close(&server);
+    bl_settings_fini(&server.settings);
+    bl_arena_destroy(arena);
+    free(text);
+    return st == BL_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* What searches need: the kernel database, and a way to time candidates beside the device's own thread. */
+#include "engine/base/folder.h"
+#include "server/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The file of --kernel-db; NULL: none. */
+static char *find_file(const bl_settings *settings)
+{
+    bl_text path = {0};
+    char *folder = NULL;
+
+    if (strcmp(settings->kernel_db, "none") == 0)
+        return NULL;
+    if (settings->kernel_db[0] != '\0') {
+        bl_text_puts(&path, settings->kernel_db);
+        return bl_text_take(&path);
+    }
+    folder = bl_cache_folder("");
+    if (folder == NULL)
+        return NULL;
+    bl_text_printf(&path, "%s/kernels.db", folder);
+    free(folder);
+    return bl_text_take(&path);
+}
+
+/* On the search's thread, with a device of its own: the server's belong to their workers. */
+static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
+{
+    bl_server *server = arg;
+    if (server->trial_device != NULL && strcmp(server->trial_device->info.id, dev->info.id) != 0) {
+        bl_device_destroy(server->trial_device);
+        server->trial_device = NULL;
+    }
+    if (server->trial_device == NULL)
+        BL_TRY(bl_device_open_again(dev, &server->trial_device, err));
+    return bl_trials_run(server->trial_device, trials, err);
+}
+
+bl_status bl_tuning_start(bl_server *server, bl_err *err)
+{
+    char *file = find_file(&server->settings);
+    bl_status st = bl_kernels_open(file, &server->tuner.kernels, err);
+
+    free(file);
+    server->tuner.time = time_trials;
+    server->tuner.time_arg = server;
+    server->tuner.seconds = server->settings.beam_seconds;
+    return st;
+}
+
+void bl_tuning_stop(bl_server *server)
+{
+    bl_kernels_close(server->tuner.kernels);
+    bl_device_destroy(server->trial_device);
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+/* The search with a clock of its own: what a candidate takes is a function of its instructions, so that what must be found is
+ * known.  Then once with the interpreter's clock, on real kernels. */
+#include "engine/lower/linear.h"
+#include "engine/search/internal.h"
+#include "tests/search/subjects.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char matmul[] = "{'inputs': {'a': {'dtype': 'float32', 'shape': [96, 80]}, 'b': {'dtype': 'float32', 'shape': [80, "
+                             "64]}}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['a', 'b']}], 'outputs': ['y']}";
+
+static const bl_target cpu = {.cpu = true,
+                              .units = 2,
+                              .vector_bits = 512,
+                              .registers = 32,
+                              .cache_bytes = 1 << 20,
+                              .subgroup = 1,
+                              .max_local = 1,
+                              .max_params = 32};
+
+/* The interpreter, and the one nest of |document| on it. */
+typedef struct bench {
+    bl_device *dev;
+    test_graph graph;
+    int64_t elements[BL_MAX_BINDINGS];
+    bl_search_nest nest;
+} bench;
+
+static void open_bench(bench *b, const char *document)
+{
+    bl_schedule *schedule = NULL;
+    uint32_t count = 0;
+    bl_text why = {0};
+
+    *b = (bench){0};
+    assert_int_equal(bl_backend_interp.open(1, &b->dev, &count, &why, NULL), BL_OK);
+    bl_text_fini(&why);
+    test_graph_open(document, &b->graph);
+    schedule = test_graph_schedule(&b->graph, cpu.units);
+    assert_int_equal(schedule->nnests, 1);
+    b->nest = test_search_nest(&b->graph, schedule, 0, b->dev, &cpu, b->elements);
+}
+
+static void close_bench(bench *b)
+{
+    test_graph_close(&b->graph);
+    bl_device_destroy(b->dev);
+}
+
+/* ---- clocks */
+
+typedef struct fake {
+    uint64_t (*cost)(const bl_trial *trial);
+    int batches, trials, most_in_a_batch;
+    bl_status fail;      /* of the next batch */
+    bool wrong;          /* whatever is faster than the first computes something else */
+    atomic_bool *cancel; /* set after the first batch */
+    uint64_t best;       /* of all that were right */
+} fake;
+
+static bl_status fake_time(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
+{
+    fake *f = arg;
+    (void)dev;
+    if (f->fail != BL_OK)
+        return bl_fail(err, f->fail, "on purpose");
+    f->batches++;
+    f->trials += trials->ntrials;
+    f->most_in_a_batch = trials->ntrials > f->most_in_a_batch ? trials->ntrials : f->most_in_a_batch;
+    for (int i = 0; i < trials->ntrials; i++) {
+        bl_trial *trial = &trials->trial[i];
+        for (int k = 0; k < trial->nlaunches; k++)
+            for (uint32_t p = 0; p < trial->launch[k].source.nbuffers; p++)
+                if (trial->launch[k].slot[p] >= trials->nbuffers || trials->buffer[trial->launch[k].slot[p]].bytes == 0)
+                    fail_msg("launch %d of trial %d binds buffer %d of %d", k, i, trial->launch[k].slot[p], trials->nbuffers);
+        trial->status = BL_OK;
+        trial->ns = f->cost(trial);
+        trial->difference = f->wrong && trial->ns < trials->trial[0].ns ? 1 : 0;
+        if (trial->difference == 0 && (f->best == 0 || trial->ns < f->best))
+            f->best = trial->ns;
+    }
+    if (f->cancel != NULL)
+        atomic_store(f->cancel, true);
+    return BL_OK;
+}
+
+static int count_tiles(const bl_trial *trial)
+{
+    const bl_linear *linear = trial->launch[trial->nlaunches - 1].source.linear;
+    int n = 0;
+    for (uint32_t i = 0; i < linear->ninst; i++)
+        n += linear->inst[i].op == BL_OP_ACC;
+    return n;
+}
+
+/* The heuristic has 24 accumulators here, six rows of four vectors: best is 5, which takes two changes. */
+static uint64_t prefers_five(const bl_trial *trial)
+{
+    int off = abs(count_tiles(trial) - 5);
+    return 100000 + 10000 * (uint64_t)off;
+}
+
+static uint64_t all_the_same(const bl_trial *trial)
+{
+    (void)trial;
+    return 50000;
+}
+
+/* As if the machine were slower by the batch, for all alike. */
+static uint64_t prefers_none(const bl_trial *trial)
+{
+    static uint64_t slower;
+    slower += 1000;
+    return 100000 + slower + (trial->nlaunches > 1 ? 50000 : 0);
+}
+
+static bl_status search_with(bench *b, fake *f, int width, bl_search_report *report, bl_err *err)
+{
+    bl_search_options options = {.width = width, .seconds = 60, .spec = 2, .time = fake_time, .time_arg = f, .cancel = f->cancel};
+    return bl_search_run(&b->nest, &options, report, err);
+}
+
+/* What a list of moves costs by the same clock. */
+static uint64_t cost_of(bench *b, const bl_search_report *report, uint64_t (*cost)(const bl_trial *trial))
+{
+    subject s;
+    steps what = {0};
+    candidate *c = NULL;
+    uint64_t ns = 0;
+    bl_tune tune;
+
+    assert_true(subject_init(&s, &b->nest, 2));
+    bl_tune_init(&tune, b->nest.ir, b->nest.sink, b->nest.nparams);
+    for (int i = 0; i < report->nmoves; i++) {
+        what.at[what.n++] = step_of(&tune, report->moves[i]);
+        assert_true(bl_tune_apply(&tune, report->moves[i]));
+    }
+    c = candidate_make(&s, &what, b->nest.target);
+    assert_non_null(c);
+    assert_int_equal(c->nmoves, report->nmoves);
+    assert_memory_equal(c->moves, report->moves, (size_t)c->nmoves * sizeof *c->moves);
+    ns = cost(&c->trial);
+    candidate_destroy(c);
+    return ns;
+}
+
+/* ---- tests */
+
+static void test_finds_the_best(void **state)
+{
+    bench b;
+    fake f = {.cost = prefers_five};
+    bl_search_report report;
+    bl_err err = {0};
+
+    (void)state;
+    open_bench(&b, matmul);
+    assert_int_equal(search_with(&b, &f, 2, &report, &err), BL_OK);
+    assert_int_equal(report.heuristic_ns, 290000);
+    assert_int_equal(report.best_ns, 100000);
+    assert_int_equal(f.best, 100000);
+    assert_int_equal(cost_of(&b, &report, prefers_five), 100000);
+    assert_int_equal(report.refused, 0);
+    assert_true(report.tried > 4 && report.tried <= f.trials);
+    assert_true(f.most_in_a_batch <= BATCH);
+    close_bench(&b);
+}
+
+/* Nothing is better: the heuristic's moves are what comes out, and it does not take long. */
+static void test_keeps_the_first(void **state)
+{
+    static uint64_t (*const costs[])(const bl_trial *trial) = {all_the_same, prefers_none};
+    bench b;
+    bl_tune tune;
+
+    (void)state;
+    open_bench(&b, matmul);
+    bl_tune_init(&tune, b.nest.ir, b.nest.sink, b.nest.nparams);
+    bl_heuristic(&tune, &cpu);
+    for (size_t i = 0; i < sizeof costs / sizeof costs[0]; i++) {
+        fake f = {.cost = costs[i]};
+        bl_search_report report;
+        bl_err err = {0};
+        assert_int_equal(search_with(&b, &f, 3, &report, &err), BL_OK);
+        assert_int_equal(report.nmoves, tune.nmoves);
+        assert_memory_equal(report.moves, tune.moves, (size_t)tune.nmoves * sizeof *tune.moves);
+        assert_int_equal(report.best_ns, report.heuristic_ns);
+        assert_true(report.tried < 200);
+    }
+    close_bench(&b);
+}
+
+/* What is faster and wrong is no find. */
+static void test_refuses_the_wrong(void **state)
+{
+    bench b;
+    fake f = {.cost = prefers_five, .wrong = true};
+    bl_search_report report;
+    bl_err err = {0};
+
+    (void)state;
+    open_bench(&b, matmul);
+    assert_int_equal(search_with(&b, &f, 2, &report, &err), BL_OK);
+    assert_int_equal(report.best_ns, 290000);
+    assert_true(report.refused > 0);
+    close_bench(&b);
+}
+
+static void test_ends_early(void **state)
+{
+    bench b;
+    atomic_bool cancel = false;
+    fake cancelled = {.cost = prefers_five, .cancel = &cancel}, failing = {.cost = prefers_five, .fail = BL_EDEVICE};
+    bl_search_options hurried = {.width = 1, .seconds = 0, .time = fake_time, .time_arg = &cancelled};
+    bl_search_report report;
+    bl_err err = {0};
+
+    (void)state;
+    open_bench(&b, matmul);
+    assert_int_equal(search_with(&b, &cancelled, 2, &report, &err), BL_ECANCELLED);
+    assert_int_equal(cancelled.batches, 1);
+    err = (bl_err){0};
+    assert_int_equal(search_with(&b, &failing, 2, &report, &err), BL_EDEVICE);
+    err = (bl_err){0};
+    cancelled = (fake){.cost = prefers_five};
+    assert_int_equal(bl_search_run(&b.nest, &hurried, &report, &err), BL_OK);
+    assert_int_equal(report.best_ns, report.heuristic_ns);
+    close_bench(&b);
+}
+
+/* A device with less memory than two sets of the buffers is not searched. */
+static void test_too_large(void **state)
+{
+    bench b;
+    fake f = {.cost = all_the_same};
+    bl_search_report report;
+    bl_err err = {0};
+
+    (void)state;
+    open_bench(&b, matmul);
+    b.elements[0] = INT64_MAX / 8;
+    assert_int_equal(search_with(&b, &f, 2, &report, &err), BL_ENODEVMEM);
+    b.elements[0] = 0;
+    err = (bl_err){0};
+    assert_int_equal(search_with(&b, &f, 2, &report, &err), BL_ENODEVMEM);
+    close_bench(&b);
+}
+
+/* Each move of the heuristic's, by what it splits, and back. */
+static void test_steps(void **state)
+{
+    bench b;
+    subject s;
+    candidate *first = NULL, *again = NULL;
+
+    (void)state;
+    open_bench(&b, matmul);
+    assert_true(subject_init(&s, &b.nest, 2));
+    first = candidate_make(&s, NULL, &cpu);
+    assert_non_null(first);
+    again = candidate_make(&s, &first->steps, &cpu);
+    assert_non_null(again);
+    assert_int_equal(first->nmoves, again->nmoves);
+    assert_memory_equal(first->moves, again->moves, (size_t)first->nmoves * sizeof *first->moves);
+    assert_int_equal(first->hash, again->hash);
+    for (int i = 0; i < first->steps.n; i++) { /* one less: the others still split what they did */
+        steps less = first->steps;
+        memmove(&less.at[i], &less.at[i + 1], (size_t)(less.n - 1 - i) * sizeof less.at[0]);
+        less.n--;
+        candidate *c = candidate_make(&s, &less, &cpu);
+        assert_non_null(c);
+        assert_int_equal(c->nmoves, first->nmoves - 1);
+        assert_true(c->hash != first->hash);
+        candidate_destroy(c);
+    }
+    candidate_destroy(first);
+    candidate_destroy(again);
+    close_bench(&b);
+}
+
+static bl_status time_here(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
+{
+    (void)arg;
+    return bl_trials_run(dev, trials, err);
+}
+
+/* With real kernels every candidate computes the same. */
+static void test_on_the_interpreter(void **state)
+{
+    bench b;
+    bl_search_options options = {.width = 1, .seconds = 20, .spec = 2, .time = time_here};
+    bl_search_report report;
+    bl_err err = {0};
+
+    (void)state;
+    open_bench(&b, "{'inputs': {'a': {'dtype': 'float32', 'shape': [12, 20]}, 'b': {'dtype': 'float32', 'shape': [20, 18]}}, "
+                   "'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['a', 'b']}], 'outputs': ['y']}");
+    if (bl_search_run(&b.nest, &options, &report, &err) != BL_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(report.refused, 0);
+    assert_true(report.tried > 4 && report.best_ns <= report.heuristic_ns);
+    close_bench(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps),
+                                       cmocka_unit_test(test_finds_the_best),
+                                       cmocka_unit_test(test_keeps_the_first),
+                                       cmocka_unit_test(test_refuses_the_wrong),
+                                       cmocka_unit_test(test_ends_early),
+                                       cmocka_unit_test(test_too_large),
+                                       cmocka_unit_test(test_on_the_interpreter)};
+    return cmocka_run_group_tests_name("beam", tests, NULL, NULL);
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernel database: what is kept and found again, and what becomes of a file that is damaged, another's, or says nonsense. */
+#include "engine/search/kernels.h"
+#include "engine/search/tuner.h"
+#include "tests/search/subjects.h"
+
+#include <setjmp.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SUM(n)                                                                                                                   \
+    "{'inputs': {'x': {'dtype': 'float32', 'shape': [" #n ", 40]}}, 'nodes': [{'id': 'y', 'op': 'sum', 'in': ['x'], 'attrs': "   \
+    "{'axis': 1}}], 'outputs': ['y']}"
+
+static const bl_device_info device = {.id = "test:0", .name = "a device", .driver = "a driver 1", .units = 2};
+static const bl_device_info newer = {.id = "test:0", .name = "a device", .driver = "a driver 2", .units = 2};
+static const bl_device_info fewer = {.id = "test:0", .name = "a device", .driver = "a driver 1", .units = 1};
+
+typedef struct bench {
+    char path[64];
+    test_graph graph;
+    const bl_node *sink;
+    bl_ir *ir;
+} bench;
+
+static void open_bench(bench *b, const char *document)
+{
+    static int number;
+    const bl_schedule *schedule = NULL;
+    *b = (bench){0};
+    snprintf(b->path, sizeof b->path, "/tmp/beamline-kernels-%d-%d.db", (int)getpid(), number++);
+    test_graph_open(document, &b->graph);
+    schedule = test_graph_schedule(&b->graph, 2);
+    b->sink = schedule->nests[0].sink;
+    b->ir = b->graph.graph->ir;
+}
+
+static void close_bench(bench *b)
+{
+    static const char *const parts[] = {"", "-wal", "-shm", ".damaged", ".damaged-wal", ".damaged-shm"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        char path[96];
+        snprintf(path, sizeof path, "%s%s", b->path, parts[i]);
+        (void)unlink(path);
+    }
+    test_graph_close(&b->graph);
+}
+
+static bl_kernels *open_kernels(const char *path)
+{
+    bl_kernels *kernels = NULL;
+    assert_int_equal(bl_kernels_open(path, &kernels, NULL), BL_OK);
+    return kernels;
+}
+
+static bool finds(bl_kernels *kernels, const bl_device_info *info, const bench *b, bl_kernel_record *out)
+{
+    return bl_kernels_find(kernels, info, b->ir, b->sink, out);
+}
+
+static bl_kernel_record record_of(const char *moves, int width)
+{
+    bl_kernel_record record = {.width = width, .tried = 30, .heuristic_ns = 2000, .best_ns = 1500};
+    assert_true(bl_moves_parse(moves, record.moves, &record.nmoves));
+    return record;
+}
+
+static bool count_rows(void *arg, const bl_kernel_row *row)
+{
+    (void)row;
+    ++*(int *)arg;
+    return true;
+}
+
+static int rows_of(bl_kernels *kernels, const char *key)
+{
+    int n = 0;
+    assert_int_equal(bl_kernels_list(kernels, key, count_rows, &n, NULL), BL_OK);
+    return n;
+}
+
+/* ---- */
+
+static void test_kept(void **state)
+{
+    bench b, other;
+    bl_kernels *kernels = NULL, *beside = NULL;
+    bl_kernel_record out, record = record_of("vector 1 16, tile 0 6", 2);
+
+    (void)state;
+    open_bench(&b, SUM(6));
+    open_bench(&other, SUM(7));
+    kernels = open_kernels(b.path);
+    assert_false(finds(kernels, &device, &b, &out));
+    bl_kernels_store(kernels, &device, b.ir, b.sink, "r_6_40", &record);
+    beside = open_kernels(b.path); /* another server, at the same time */
+    for (int i = 0; i < 2; i++) {
+        bl_kernels *k = i == 0 ? kernels : beside;
+        assert_true(finds(k, &device, &b, &out));
+        assert_int_equal(out.nmoves, 2);
+        assert_memory_equal(out.moves, record.moves, 2 * sizeof *out.moves);
+        assert_int_equal(out.width, 2);
+        assert_int_equal(out.best_ns, 1500);
+        assert_false(finds(k, &newer, &b, &out));
+        assert_false(finds(k, &fewer, &b, &out));
+        assert_false(finds(k, &device, &other, &out));
+        assert_int_equal(rows_of(k, NULL), 1);
+        assert_int_equal(rows_of(k, "0123456789abcdef"), 0);
+    }
+    record = record_of("", 4); /* no moves at all is a choice too */
+    bl_kernels_store(beside, &device, b.ir, b.sink, "r_6_40", &record);
+    assert_true(finds(beside, &device, &b, &out));
+    assert_int_equal(out.nmoves, 0);
+    assert_int_equal(rows_of(kernels, NULL), 1);
+    bl_kernels_close(kernels);
+    bl_kernels_close(beside);
+    close_bench(&b);
+    close_bench(&other);
+}
+
+static void write_file(const char *path, const char *text, size_t len)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, len, file), len);
+    fclose(file);
+}
+
+static bool exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+/* No database at all, and one with its middle overwritten: it goes aside, and all is as with a new one. */
+static void test_damaged(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 2; how++) {
+        bench b;
+        char aside[96], noise[4096];
+        bl_kernels *kernels = NULL;
+        bl_kernel_record out, record = record_of("vector 1 16", 1);
+
+        open_bench(&b, SUM(6));
+        snprintf(aside, sizeof aside, "%s.damaged", b.path);
+        memset(noise, 'x', sizeof noise);
+        if (how == 0) {
+            write_file(b.path, noise, sizeof noise);
+        } else {
+            FILE *file = NULL;
+            kernels = open_kernels(b.path);
+            bl_kernels_store(kernels, &device, b.ir, b.sink, "r_6_40", &record);
+            bl_kernels_close(kernels);
+            file = fopen(b.path, "r+b");
+            assert_non_null(file);
+            fseek(file, 4096, SEEK_SET); /* past the header's page */
+            fwrite(noise, 1, sizeof noise, file);
+            fclose(file);
+        }
+        kernels = open_kernels(b.path);
+        assert_true(exists(aside));
+        assert_false(finds(kernels, &device, &b, &out));
+        bl_kernels_store(kernels, &device, b.ir, b.sink, "r_6_40", &record);
+        bl_kernels_close(kernels);
+        kernels = open_kernels(b.path);
+        assert_true(finds(kernels, &device, &b, &out));
+        bl_kernels_close(kernels);
+        close_bench(&b);
+    }
+}
+
+static void run_sql(const char *path, const char *sql)
+{
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    sqlite3_close(db);
+}
+
+/* Another program's file, and one of a version to come, are left as they are. */
+static void test_foreign(void **state)
+{
+    static const char *const foreign[] = {"CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('mine')",
+                                          "PRAGMA application_id = 77; CREATE TABLE t (a)",
+                                          "PRAGMA application_id = 1651272548; PRAGMA user_version = 1000; CREATE TABLE t (a)"};
+    (void)state;
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
+        bench b;
+        char aside[96];
+        bl_kernels *kernels = NULL;
+        bl_kernel_record out, record = record_of("vector 1 16", 1);
+        open_bench(&b, SUM(6));
+        snprintf(aside, sizeof aside, "%s.damaged", b.path);
+        run_sql(b.path, foreign[i]);
+        kernels = open_kernels(b.path);
+        assert_false(finds(kernels, &device, &b, &out));
+        bl_kernels_store(kernels, &device, b.ir, b.sink, "r_6_40", &record);
+        assert_true(finds(kernels, &device, &b, &out)); /* for as long as this process lives */
+        assert_int_equal(rows_of(kernels, NULL), 0);
+        bl_kernels_close(kernels);
+        assert_false(exists(aside));
+        run_sql(b.path, i == 0 ? "DELETE FROM notes" : "DELETE FROM t");
+        close_bench(&b);
+    }
+}
+
+/* Rows that say what cannot be are none. */
+static void test_nonsense(void **state)
+{
+    static const char *const updates[] = {"UPDATE kernels SET moves = 'fly 1 2'", "UPDATE kernels SET moves = 'tile'",
+                                          "UPDATE kernels SET version = 100000", "UPDATE kernels SET moves = 'tile 1 2,'",
+                                          "UPDATE kernels SET moves = x'fe'"};
+    (void)state;
+    for (size_t i = 0; i < sizeof updates / sizeof updates[0]; i++) {
+        bench b;
+        bl_kernels *kernels = NULL;
+        bl_kernel_record out, record = record_of("vector 1 16", 1);
+        open_bench(&b, SUM(6));
+        kernels = open_kernels(b.path);
+        bl_kernels_store(kernels, &device, b.ir, b.sink, "r_6_40", &record);
+        bl_kernels_close(kernels);
+        run_sql(b.path, updates[i]);
+        kernels = open_kernels(b.path);
+        if (finds(kernels, &device, &b, &out))
+            fail_msg("%s: found", updates[i]);
+        bl_kernels_close(kernels);
+        close_bench(&b);
+    }
+}
+
+/* What is imported is checked, and does not take the place of what is better. */
+static void test_put(void **state)
+{
+    bl_kernels *kernels = open_kernels(NULL);
+    bl_kernel_row row = {.key = "0123456789abcdef",
+                         .device = "d",
+                         .driver = "1",
+                         .name = "r_6_40",
+                         .nest = "",
+                         .moves = "tile 0 2",
+                         .version = BL_MOVES_VERSION,
+                         .width = 2,
+                         .tried = 9,
+                         .heuristic_ns = 20,
+                         .best_ns = 10};
+    bl_kernel_row bad = row;
+    bl_err err = {0};
+
+    (void)state;
+    assert_int_equal(bl_kernels_put(kernels, &row, &err), BL_OK);
+    row.best_ns = 15;
+    row.moves = "";
+    assert_int_equal(bl_kernels_put(kernels, &row, &err), BL_OK);
+    assert_int_equal(rows_of(kernels, "0123456789abcdef"), 1);
+    bad.key = "0123456789ABCDEF";
+    assert_int_equal(bl_kernels_put(kernels, &bad, &err), BL_EINVAL);
+    bad = row;
+    bad.moves = "tile 0";
+    err = (bl_err){0};
+    assert_int_equal(bl_kernels_put(kernels, &bad, &err), BL_EINVAL);
+    bad = row;
+    bad.best_ns = -1;
+    err = (bl_err){0};
+    assert_int_equal(bl_kernels_put(kernels, &bad, &err), BL_EINVAL);
+    assert_int_equal(rows_of(kernels, NULL), 1);
+    bl_kernels_close(kernels);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kept), cmocka_unit_test(test_damaged),
+                                       cmocka_unit_test(test_foreign), cmocka_unit_test(test_nonsense),
+                                       cmocka_unit_test(test_put)};
+    return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
+}
