@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the machine's memory can do, for bench/native_worker.py, which compiles this as a shared library: reads of two or three long
- * arrays and one write past the caches, all threads, each on a contiguous part. */
+/* What the machine's memory can do, for bench/native_worker.py, which compiles this as a shared library: reads of two or three
+ * long arrays and one write past the caches, all threads, each on a contiguous part. */
 #include <omp.h>
 #include <stdint.h>
 #include <stdlib.h>
