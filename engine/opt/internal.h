@@ -18,7 +18,15 @@ const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range
 bool tune_binds(const bl_node *reduce, const bl_node *range);
 /* pack.c */
 bool tune_pack(bl_tune *tune, int operand);
-bool tune_edges(bl_tune *tune, int operand);
+/* The helper: a plain nest of one store; its parameters are renumbered from the panel on.  RANGEs in |to| become its loops. */
+bool pack_make_helper(bl_tune *tune, const bl_node *load, const bl_node *index, bl_ptrmap *to, bl_packed *packed);
+/* The nest reads the panel at |index| where it read |load|. */
+void pack_read_panel(bl_tune *tune, const bl_node *load, const bl_node *index, const bl_packed *packed);
+/* edges.c */
+bool tune_edges(bl_tune *tune, int operand, int64_t keep);
+/* Is all that the gate of |load| compares asked of the sum too, so that the loops over it can end there?  Else |keep| gets the
+ * output axes of which that is so.  Axes that are not in |untiled| will not be loops or groups. */
+bool edges_end_loops(bl_tune *tune, const bl_node *load, int64_t untiled, int64_t *keep);
 /* stream.c */
 bool tune_stream(bl_tune *tune, int number);
 /* operands.c */

@@ -182,25 +182,6 @@ static bool apply(bl_tune *tune, bl_move_kind kind, int axis, int64_t amount)
     return axis >= 0 && bl_tune_apply(tune, (bl_move){kind, axis, amount});
 }
 
-/* Operands with padded edges are written out with their edges, so that the inner loop reads them without a question. */
-static void write_edges(bl_tune *tune, const bl_target *target)
-{
-    for (int again = 1; again != 0;) {
-        facts f;
-        again = 0;
-        facts_init(&f, tune);
-        for (int i = 0; i < f.naccesses && again == 0 && f.main != NULL; i++) {
-            const access *a = &f.access[i];
-            if (a->reduce != f.main || a->node->op != BL_OP_LOAD || a->node->nsrc < 3 ||
-                (uint32_t)tune->nparams == target->max_params)
-                continue;
-            if (bl_free_size(&tune->free, a->loops) / REUSE_TO_WRITE >=
-                bl_free_size(&tune->free, bl_free_get(&tune->free, a->node)))
-                again = apply(tune, BL_MOVE_EDGES, tune_operand_number(tune, a->node), 0);
-        }
-    }
-}
-
 /* Write into panels what the lanes would else gather, and, if |large|, what is contiguous but too large to stay in a core's
  * cache: columns of a matrix, a page each, where lanes along the reduction go through it in its own order. */
 static void pack_operands(bl_tune *tune, const bl_target *target, bool large)
@@ -286,12 +267,63 @@ static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
     return true;
 }
 
+/* Write |load| out with its edges; the sum keeps the comparisons with the axes in |keep|. */
+static bool write_operand(bl_tune *tune, const bl_target *target, const access *a, int64_t keep)
+{
+    bool reused =
+        bl_free_size(&tune->free, a->loops) / REUSE_TO_WRITE >= bl_free_size(&tune->free, bl_free_get(&tune->free, a->node));
+    return reused && (uint32_t)tune->nparams < target->max_params &&
+           apply(tune, BL_MOVE_EDGES, tune_operand_number(tune, a->node), keep);
+}
+
+/* Operands with padded edges are written out with their edges, so that the inner loop reads them without a question; but where
+ * the sum has the same gate (that of a convolution's gradient), nothing but loops that end there has to ask: those over axes in
+ * |untiled|. */
+static void write_edges(bl_tune *tune, const bl_target *target, int64_t untiled)
+{
+    for (int again = 1; again != 0;) {
+        facts f;
+        again = 0;
+        facts_init(&f, tune);
+        for (int i = 0; i < f.naccesses && again == 0 && f.main != NULL; i++) {
+            const access *a = &f.access[i];
+            int64_t keep = 0;
+            if (a->reduce != f.main || a->node->op != BL_OP_LOAD || a->node->nsrc < 3 ||
+                edges_end_loops(tune, a->node, untiled, &keep))
+                continue;
+            again = write_operand(tune, target, a, keep);
+        }
+    }
+}
+
+/* The grid axes that neither lanes nor rows go along once no gate is in the way. */
+static int64_t untiled_axes(const bl_tune *tune, const bl_target *target, const bl_form *form)
+{
+    bl_tune copy = *tune;
+    tiling t = {.rows = 1, .columns = 1};
+    int64_t untiled = 0;
+    facts f;
+
+    tune_survey(&copy, tune->sink); /* sets of its own */
+    write_edges(&copy, target, 0);
+    facts_init(&f, &copy);
+    if (f.main == NULL || !choose_lanes(&f, target, form, &t) || t.lanes_axis->arg >= FIRST_REDUCE)
+        return 0;
+    t.row_axis = choose_rows(&f, t.lanes_axis);
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        if (range->sub == BL_AXIS_GLOBAL && range != t.lanes_axis && range != t.row_axis)
+            untiled |= INT64_C(1) << i;
+    }
+    return untiled;
+}
+
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
 {
     bl_tune *tune = f->tune;
     tiling t = {.rows = 1, .columns = 1};
 
-    write_edges(tune, target);
+    write_edges(tune, target, untiled_axes(tune, target, form));
     facts_init(f, tune);
     if (f->main == NULL || !choose_lanes(f, target, form, &t))
         return false;

@@ -400,7 +400,7 @@ static bool dispatch(bl_tune *tune, bl_move move)
     if (move.kind == BL_MOVE_STREAM)
         return tune_stream(tune, move.axis);
     if (move.kind == BL_MOVE_EDGES)
-        return tune_edges(tune, move.axis);
+        return tune_edges(tune, move.axis, move.amount);
     if (move.axis < 0 || move.axis >= tune->naxes)
         return false;
     if (move.kind == BL_MOVE_FIRST)
