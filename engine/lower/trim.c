@@ -30,6 +30,32 @@ static bl_clauses common_clauses(const bl_node *reduce)
     return all;
 }
 
+/* Sums over one range share its loop (linearize.c), the copies of a tile above all: what |reduce| has in common with all others
+ * of |below| that are over |range|. */
+static bl_clauses shared_clauses(const bl_nodes *below, const bl_node *reduce, const bl_node *range)
+{
+    bl_clauses all = common_clauses(reduce);
+
+    for (size_t i = 0; i < below->count && all.count > 0; i++) {
+        const bl_node *other = below->at[i];
+        bool over = false;
+        bl_clauses own = {0};
+        int kept = 0;
+        for (uint32_t k = (uint32_t)other->arg; other->op == BL_OP_REDUCE && k < other->nsrc; k++)
+            over = over || other->src[k] == range;
+        if (!over || other == reduce)
+            continue;
+        if (other->sub == BL_OP_ADD)
+            own = common_clauses(other);
+        for (int k = 0; k < all.count; k++) {
+            if (bl_clauses_hold(&own, all.at[k]))
+                all.at[kept++] = all.at[k];
+        }
+        all.count = kept;
+    }
+    return all;
+}
+
 static bool depends_on_any(bl_ir *ir, const bl_node *node, const bl_node *reduce)
 {
     bl_nodes below = bl_reach(ir, 1, &node, false);
@@ -112,19 +138,21 @@ static void open_gates(bl_ir *ir, const bl_node *reduce, const bl_clauses *used,
     }
 }
 
-static const bl_node *trim(bl_ir *ir, const bl_node *reduce)
+/* |reduce|, which was |before| among the nodes |below|. */
+static const bl_node *trim(bl_ir *ir, const bl_nodes *below, const bl_node *before, const bl_node *reduce)
 {
-    bl_clauses all = common_clauses(reduce), used = {0};
+    bl_clauses used = {0};
     const bl_node *ranges[BL_MAX_DIMS * 2];
     const bl_node **values = bl_arena_array(bl_ir_arena(ir), (size_t)reduce->arg, sizeof *values);
     int n = (int)reduce->nsrc - (int)reduce->arg;
     bl_ptrmap moved;
 
-    if (all.count == 0 || n > BL_MAX_DIMS * 2 || values == NULL)
+    if (common_clauses(reduce).count == 0 || n > BL_MAX_DIMS * 2 || values == NULL)
         return reduce;
     bl_ptrmap_init(&moved, bl_ir_arena(ir));
     for (int i = 0; i < n; i++) {
         const bl_node *range = reduce->src[reduce->arg + i], *first = NULL, *end = NULL;
+        bl_clauses all = shared_clauses(below, before, range);
         ranges[i] = range;
         if (range->sub != BL_AXIS_REDUCE || !bound_loop(ir, reduce, range, &all, &used, &first, &end))
             continue;
@@ -170,7 +198,7 @@ const bl_node *bl_lower_trim(bl_ir *ir, const bl_node *sink)
             return sink;
         made = bl_node_with(ir, node, src);
         if (made->op == BL_OP_REDUCE && made->sub == BL_OP_ADD)
-            made = drop_gates(ir, trim(ir, made));
+            made = drop_gates(ir, trim(ir, &below, node, made));
         if (made != node)
             bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
     }

@@ -196,6 +196,22 @@ static const bl_node *gate_of_product(bl_tune *tune, const bl_node *load)
     return NULL;
 }
 
+int64_t edges_gated_axes(bl_tune *tune)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    int64_t gated = 0;
+
+    for (size_t i = 0; i < below.count; i++) {
+        bl_clauses all = {0};
+        int64_t axes = 0;
+        if (!bl_is_gated(below.at[i]) || below.at[i]->src[1]->op != BL_OP_MUL || !bl_clauses_add(&all, below.at[i]->src[0]))
+            continue;
+        for (int k = 0; k < all.count; k++)
+            gated |= ends_loop(tune, all.at[k], -1, &axes) ? axes : 0;
+    }
+    return gated;
+}
+
 bool edges_end_loops(bl_tune *tune, const bl_node *load, int64_t untiled, int64_t *keep)
 {
     const bl_node *gate = gate_of_product(tune, load);

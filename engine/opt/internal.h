@@ -24,6 +24,8 @@ bool pack_make_helper(bl_tune *tune, const bl_node *load, const bl_node *index, 
 void pack_read_panel(bl_tune *tune, const bl_node *load, const bl_node *index, const bl_packed *packed);
 /* edges.c */
 bool tune_edges(bl_tune *tune, int operand, int64_t keep);
+/* The output axes that bound loops of sums, by gates. */
+int64_t edges_gated_axes(bl_tune *tune);
 /* Is all that the gate of |load| compares asked of the sum too, so that the loops over it can end there?  Else |keep| gets the
  * output axes of which that is so.  Axes that are not in |untiled| will not be loops or groups. */
 bool edges_end_loops(bl_tune *tune, const bl_node *load, int64_t untiled, int64_t *keep);

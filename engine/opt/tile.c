@@ -10,6 +10,7 @@ enum {
     UNROLL = 4,
     SMALL_LOOP = 5, /* a reduction's innermost loop this short is unrolled whole */
     ALONG_TILE = 5, /* columns of a tile whose lanes go along the reduction: 5 by 5 fill 32 registers */
+    GATED_ROWS = 7, /* as which many rows those count that keep loops from ending where a gate closes */
     MOST_ROWS = 14,
     MOST_COLUMNS = 4
 };
@@ -131,8 +132,9 @@ static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int
     }
 }
 
-/* The output axis along which the vector operands stay the same, so that a tile of rows reuses them; the longest such. */
-static const bl_node *choose_rows(facts *f, const bl_node *lanes_axis)
+/* The output axis along which the vector operands stay the same, so that a tile of rows reuses them; the longest such, but one
+ * that bounds loops (|gated|) only for want of another: they could not end early. */
+static const bl_node *choose_rows(facts *f, const bl_node *lanes_axis, int64_t gated)
 {
     const bl_node *best = NULL;
     int64_t most = 1;
@@ -147,6 +149,8 @@ static const bl_node *choose_rows(facts *f, const bl_node *lanes_axis)
             if (a->reduce == f->main && bl_depends(f->tune, a->node, lanes_axis) && !bl_depends(f->tune, a->node, axis->range))
                 reused = bl_extent_of(axis->range) < 16 ? bl_extent_of(axis->range) : 16;
         }
+        if ((gated >> i & 1) != 0 && reused > GATED_ROWS)
+            reused = GATED_ROWS;
         if (reused >= most && reused > 1) {
             most = reused;
             best = axis->range;
@@ -254,7 +258,7 @@ static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
     }
     if (columns == NULL)
         return false;
-    t->row_axis = choose_rows(f, columns);
+    t->row_axis = choose_rows(f, columns, 0);
     t->columns = at_most(bl_extent_of(columns), ALONG_TILE);
     if (t->row_axis != NULL) {
         choose_tile(t, target, bl_extent_of(columns), ALONG_TILE);
@@ -297,7 +301,7 @@ static void write_edges(bl_tune *tune, const bl_target *target, int64_t untiled)
 }
 
 /* The grid axes that neither lanes nor rows go along once no gate is in the way. */
-static int64_t untiled_axes(const bl_tune *tune, const bl_target *target, const bl_form *form)
+static int64_t untiled_axes(const bl_tune *tune, const bl_target *target, const bl_form *form, int64_t gated)
 {
     bl_tune copy = *tune;
     tiling t = {.rows = 1, .columns = 1};
@@ -309,7 +313,7 @@ static int64_t untiled_axes(const bl_tune *tune, const bl_target *target, const 
     facts_init(&f, &copy);
     if (f.main == NULL || !choose_lanes(&f, target, form, &t) || t.lanes_axis->arg >= FIRST_REDUCE)
         return 0;
-    t.row_axis = choose_rows(&f, t.lanes_axis);
+    t.row_axis = choose_rows(&f, t.lanes_axis, gated);
     for (int i = 0; i < tune->naxes; i++) {
         const bl_node *range = tune->axis[i].range;
         if (range->sub == BL_AXIS_GLOBAL && range != t.lanes_axis && range != t.row_axis)
@@ -322,14 +326,15 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
 {
     bl_tune *tune = f->tune;
     tiling t = {.rows = 1, .columns = 1};
+    int64_t gated = edges_gated_axes(tune);
 
-    write_edges(tune, target, untiled_axes(tune, target, form));
+    write_edges(tune, target, untiled_axes(tune, target, form, gated));
     facts_init(f, tune);
     if (f->main == NULL || !choose_lanes(f, target, form, &t))
         return false;
     if (t.lanes_axis->arg >= FIRST_REDUCE)
         return tile_along_reduction(f, target, &t);
-    t.row_axis = choose_rows(f, t.lanes_axis);
+    t.row_axis = choose_rows(f, t.lanes_axis, gated);
     if (t.row_axis != NULL) {
         int64_t width = t.lanes * (int64_t)form->local;
         choose_tile(&t, target, (bl_extent_of(t.lanes_axis) + width - 1) / width, MOST_COLUMNS);

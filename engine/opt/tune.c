@@ -363,7 +363,7 @@ static bool can_split(bl_tune *tune, bl_move move)
 {
     const bl_axis *axis = &tune->axis[move.axis];
 
-    if (move.amount < 2)
+    if (move.amount < 2 || axis->range->sub == BL_AXIS_VECTOR) /* lanes stay together */
         return false;
     switch (move.kind) {
     case BL_MOVE_TILE:
