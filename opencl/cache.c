@@ -12,27 +12,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A file is this header, the key, the program.  It runs inside this process, so it is used only if it is ours, whole, and was
+/* A file is this header, the key, the content.  It runs inside this process, so it is used only if it is ours, whole, and was
  * stored under the very same key. */
 typedef struct header {
-    char magic[8];
-    uint64_t key_len, program_len;
-    uint64_t checksum; /* of key and program */
+    char magic[8]; /* tells what the content is */
+    uint64_t key_len, content_len;
+    uint64_t checksum; /* of key and content */
 } header;
 
-static const char magic[8] = "blclbin1";
+static const char program_magic[8] = "blclbin1"; /* a driver's form of a program */
+static const char member_magic[8] = "blclmem1";  /* a bl_cl_member */
 enum { MAX_FILE = 256 << 20 };
 
-static uint64_t checksum(bl_span key, const void *program, size_t len)
+static uint64_t checksum(bl_span key, const void *content, size_t len)
 {
-    return bl_hash_bytes(program, len, bl_hash_bytes(key.data, key.len, 0x636c));
+    return bl_hash_bytes(content, len, bl_hash_bytes(key.data, key.len, 0x636c));
 }
 
 /* "FOLDER/<32 hex digits>.clbin" */
-static void path_of(const char *folder, bl_span key, bl_text *path)
+static void path_of(const char *folder, const uint64_t hash[2], bl_text *path)
 {
-    bl_text_printf(path, "%s/%016llx%016llx.clbin", folder, (unsigned long long)bl_hash_bytes(key.data, key.len, 1),
-                   (unsigned long long)bl_hash_bytes(key.data, key.len, 2));
+    bl_text_printf(path, "%s/%016llx%016llx.clbin", folder, (unsigned long long)hash[0], (unsigned long long)hash[1]);
+}
+
+static void hash_key(bl_span key, uint64_t hash[2])
+{
+    hash[0] = bl_hash_bytes(key.data, key.len, 1);
+    hash[1] = bl_hash_bytes(key.data, key.len, 2);
 }
 
 char *bl_cl_cache_folder(void)
@@ -92,27 +98,29 @@ static char *read_file(const char *path, size_t *len)
     return data;
 }
 
-void *bl_cl_cache_load(const char *folder, bl_span key, size_t *len)
+/* The content of the file called |hash|, freed by the caller, or NULL: it is whole, and |key|'s unless that is NULL. */
+static void *load(const char *folder, const uint64_t hash[2], const char *magic, const bl_span *key, header *head, size_t *len)
 {
     bl_text path = {0};
-    header head;
     char *file = NULL;
     size_t file_len = 0;
     bool good = false;
 
-    path_of(folder, key, &path);
+    path_of(folder, hash, &path);
     if (!path.failed)
         file = read_file(path.data, &file_len);
     bl_text_fini(&path);
     if (file == NULL)
         return NULL;
-    memcpy(&head, file, sizeof head);
-    file_len -= sizeof head;
-    if (memcmp(head.magic, magic, sizeof magic) == 0 && head.key_len == key.len && key.len < file_len &&
-        head.program_len == file_len - key.len && memcmp(file + sizeof head, key.data, key.len) == 0) {
-        *len = (size_t)head.program_len;
-        memmove(file, file + sizeof head + key.len, *len);
-        good = head.checksum == checksum(key, file, *len);
+    memcpy(head, file, sizeof *head);
+    file_len -= sizeof *head;
+    if (memcmp(head->magic, magic, sizeof head->magic) == 0 && head->key_len < file_len &&
+        head->content_len == file_len - head->key_len) {
+        bl_span found = {file + sizeof *head, (size_t)head->key_len};
+
+        *len = (size_t)head->content_len;
+        good = (key == NULL || bl_span_eq(found, *key)) && head->checksum == checksum(found, found.data + found.len, *len);
+        memmove(file, found.data + found.len, *len);
     }
     if (!good) {
         free(file);
@@ -121,25 +129,99 @@ void *bl_cl_cache_load(const char *folder, bl_span key, size_t *len)
     return file;
 }
 
-void bl_cl_cache_store(const char *folder, bl_span key, const void *program, size_t len)
+/* Gives the checksum, or 0 where it could not be stored. */
+static uint64_t store(const char *folder, const char *magic, bl_span key, const void *content, size_t len)
 {
-    header head = {.key_len = key.len, .program_len = len, .checksum = checksum(key, program, len)};
+    header head = {.key_len = key.len, .content_len = len, .checksum = checksum(key, content, len)};
     bl_text path = {0}, temporary = {0};
+    uint64_t hash[2];
+    bool whole = false;
     int fd = -1;
 
-    memcpy(head.magic, magic, sizeof magic);
-    path_of(folder, key, &path);
+    memcpy(head.magic, magic, sizeof head.magic);
+    hash_key(key, hash);
+    path_of(folder, hash, &path);
     bl_text_printf(&temporary, "%s/new-XXXXXX", folder);
     if (!path.failed && !temporary.failed)
         fd = mkostemp(temporary.data, O_CLOEXEC);
     if (fd >= 0) {
-        bool whole =
-            write_all(fd, (const char *)&head, sizeof head) && write_all(fd, key.data, key.len) && write_all(fd, program, len);
-
+        whole =
+            write_all(fd, (const char *)&head, sizeof head) && write_all(fd, key.data, key.len) && write_all(fd, content, len);
         whole = close(fd) == 0 && whole;
-        if (!whole || rename(temporary.data, path.data) != 0)
+        whole = whole && rename(temporary.data, path.data) == 0;
+        if (!whole)
             (void)unlink(temporary.data);
     }
     bl_text_fini(&temporary);
     bl_text_fini(&path);
+    return whole ? head.checksum : 0;
+}
+
+void *bl_cl_cache_load(const char *folder, bl_span key, size_t *len)
+{
+    uint64_t hash[2];
+    header head;
+
+    hash_key(key, hash);
+    return load(folder, hash, program_magic, &key, &head, len);
+}
+
+bool bl_cl_cache_store(const char *folder, bl_span key, const void *program, size_t len, bl_cl_batch *out)
+{
+    hash_key(key, out->hash);
+    out->checksum = store(folder, program_magic, key, program, len);
+    return out->checksum != 0;
+}
+
+bool bl_cl_cache_load_member(const char *folder, bl_span key, bl_cl_member *out)
+{
+    uint64_t hash[2];
+    header head;
+    size_t len = 0;
+    void *found;
+
+    hash_key(key, hash);
+    found = load(folder, hash, member_magic, &key, &head, &len);
+    if (found != NULL && len == sizeof *out)
+        memcpy(out, found, sizeof *out);
+    free(found);
+    return found != NULL && len == sizeof *out;
+}
+
+bool bl_cl_cache_store_member(const char *folder, bl_span key, const bl_cl_member *member)
+{
+    return store(folder, member_magic, key, member, sizeof *member) != 0;
+}
+
+bool bl_cl_cache_has_batch(const char *folder, const bl_cl_batch *batch)
+{
+    bl_text path = {0};
+    header head = {.checksum = 0};
+    struct stat info;
+    bool good = false;
+    int fd = -1;
+
+    path_of(folder, batch->hash, &path);
+    if (!path.failed)
+        fd = open(path.data, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bl_text_fini(&path);
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && read_all(fd, (char *)&head, sizeof head))
+        good = memcmp(head.magic, program_magic, sizeof head.magic) == 0 && head.checksum == batch->checksum &&
+               (uint64_t)info.st_size == sizeof head + head.key_len + head.content_len;
+    close(fd);
+    return good;
+}
+
+void *bl_cl_cache_load_batch(const char *folder, const bl_cl_batch *batch, size_t *len)
+{
+    header head;
+    void *found = load(folder, batch->hash, program_magic, NULL, &head, len);
+
+    if (found != NULL && head.checksum != batch->checksum) { /* compiled anew since, perhaps in another order */
+        free(found);
+        return NULL;
+    }
+    return found;
 }

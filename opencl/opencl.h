@@ -49,6 +49,7 @@ typedef struct bl_cl_device {
     bool coherent;                /* the host sees buffers without mapping them (PoCL) */
     char *identity;               /* device, driver and versions in full: part of a cached program's key */
     char *cache;                  /* folder of compiled programs, or NULL */
+    struct bl_cl_program *shared; /* programs of several kernels that are in use, under |lock| */
 } bl_cl_device;
 
 typedef struct bl_cl_buffer {
@@ -59,10 +60,30 @@ typedef struct bl_cl_buffer {
     bool mapped;
 } bl_cl_buffer;
 
+/* A program of several kernels in the cache on disk. */
+typedef struct bl_cl_batch {
+    uint64_t hash[2], checksum;
+} bl_cl_batch;
+
+/* Where in the cache a kernel is that was compiled together with others. */
+typedef struct bl_cl_member {
+    bl_cl_batch batch;
+    uint64_t number; /* among the batch's kernels */
+} bl_cl_member;
+
+/* Counted.  Kernels of one batch share a program while any of them lives. */
+typedef struct bl_cl_program {
+    cl_program handle;
+    int refs;                   /* under the device's lock */
+    bl_cl_batch batch;          /* all 0 where it has one kernel */
+    cl_context context;         /* that of its session: one of an earlier session is not shared */
+    struct bl_cl_program *next; /* in the device's list, under its lock */
+} bl_cl_program;
+
 typedef struct bl_cl_kernel {
     bl_kernel base;
-    cl_program program;
-    char *entry;
+    bl_cl_program *program;
+    char *entry; /* in the program */
 } bl_cl_kernel;
 
 /* ---- loader.c */
@@ -87,10 +108,25 @@ void bl_cl_dealloc(bl_buffer *buffer);
 bl_status bl_cl_write(bl_buffer *buffer, size_t offset, const void *data, size_t bytes, bl_err *err);
 bl_status bl_cl_read(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err);
 
-/* ---- program.c: rows of bl_device_ops */
+/* ---- program.c.  Thread: any. */
+/* The program of |source|: from the cache, or compiled now and put there.  *entry is what the kernel is called in it, freed by
+ * the caller. */
+BL_NODISCARD bl_status bl_cl_program_get(bl_cl_device *dev, const bl_kernel_source *source, bl_cl_program **out, char **entry,
+                                         bl_err *err);
+void bl_cl_program_release(bl_cl_device *dev, bl_cl_program *program); /* accepts NULL */
+/* The device's compiled form of |program|, freed by the caller, or NULL.  PoCL compiles to machine code here. */
+unsigned char *bl_cl_program_binary(const bl_cl_device *dev, cl_program program, size_t *len);
+/* Compile all as one program into the cache.  False: the driver takes them only one by one, if at all. */
+bool bl_cl_batch_compile(bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources);
+bool bl_cl_is_compiled(bl_device *dev, const bl_kernel_source *source); /* a row of bl_device_ops */
+
+/* ---- kernel.c: rows of bl_device_ops */
 bl_status bl_cl_kernel_create(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err);
 void bl_cl_kernel_destroy(bl_kernel *kernel);
+void bl_cl_compile(bl_device *dev, uint32_t n, const bl_kernel_source *sources, bl_err *outcomes);
 char *bl_cl_disassemble(bl_kernel *kernel);
+/* That what the driver made of |source| is what it says and what the device can run. */
+BL_NODISCARD bl_status bl_cl_kernel_check(const bl_cl_device *dev, cl_kernel kernel, const bl_kernel_source *source, bl_err *err);
 
 /* ---- buildlog.c */
 /* Add the lines of a compiler's |log| that say what was wrong to |out|, as one sentence without paths. */
@@ -101,8 +137,14 @@ void bl_cl_log_summary(const char *log, size_t len, bl_text *out);
 char *bl_cl_cache_folder(void);
 /* The program stored under exactly |key|, freed by the caller, or NULL. */
 void *bl_cl_cache_load(const char *folder, bl_span key, size_t *len);
-/* Store; a failure only costs the next start some time and is not reported. */
-void bl_cl_cache_store(const char *folder, bl_span key, const void *program, size_t len);
+/* Store; a failure only costs the next start some time.  *out names what was stored. */
+bool bl_cl_cache_store(const char *folder, bl_span key, const void *program, size_t len, bl_cl_batch *out);
+/* The same for a kernel that is part of a stored program ... */
+bool bl_cl_cache_load_member(const char *folder, bl_span key, bl_cl_member *out);
+bool bl_cl_cache_store_member(const char *folder, bl_span key, const bl_cl_member *member);
+/* ... and that program; the first looks at its header only. */
+bool bl_cl_cache_has_batch(const char *folder, const bl_cl_batch *batch);
+void *bl_cl_cache_load_batch(const char *folder, const bl_cl_batch *batch, size_t *len);
 
 /* ---- queue.c: rows of bl_device_ops */
 bl_status bl_cl_record(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars, bl_recording **out,

@@ -2,15 +2,15 @@
 #include "opencl/opencl.h"
 
 #include "engine/base/fault.h"
+#include "engine/base/map.h"
 
-#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char options[] = "-cl-std=CL1.2"; /* a*b+c contracts by default, as the compiler of kernels expects */
 
-/* The device's compiled form of |program|, freed by the caller, or NULL.  PoCL compiles to machine code here. */
-static unsigned char *get_binary(const bl_cl_device *dev, cl_program program, size_t *len)
+unsigned char *bl_cl_program_binary(const bl_cl_device *dev, cl_program program, size_t *len)
 {
     unsigned char *binary;
 
@@ -24,6 +24,8 @@ static unsigned char *get_binary(const bl_cl_device *dev, cl_program program, si
     }
     return binary;
 }
+
+/* ---- building */
 
 static bl_status build_failed(const bl_cl_device *dev, cl_program program, cl_int rc, const char *entry, bl_err *err)
 {
@@ -45,11 +47,28 @@ static bl_status build_failed(const bl_cl_device *dev, cl_program program, cl_in
     return st;
 }
 
-/* A program from the cache, or NULL: a driver may refuse what it wrote itself, after an update say. */
-static cl_program load_cached(const bl_cl_device *dev, cl_context context, bl_span key)
+static bl_status build(const bl_cl_device *dev, cl_context context, const char *text, size_t len, const char *entry,
+                       cl_program *out, bl_err *err)
 {
-    size_t len = 0;
-    unsigned char *binary = bl_cl_cache_load(dev->cache, key, &len);
+    cl_int rc = CL_SUCCESS;
+    cl_program program = dev->cl.CreateProgramWithSource(context, 1, &text, &len, &rc);
+    bl_status st;
+
+    if (rc != CL_SUCCESS)
+        return bl_cl_fail(rc, "clCreateProgramWithSource", err);
+    rc = dev->cl.BuildProgram(program, 1, &dev->id, options, NULL, NULL);
+    if (rc != CL_SUCCESS) {
+        st = build_failed(dev, program, rc, entry, err);
+        (void)dev->cl.ReleaseProgram(program);
+        return st;
+    }
+    *out = program;
+    return BL_OK;
+}
+
+/* A program of the cache, whose |binary| it frees; NULL: a driver may refuse what it wrote itself, after an update say. */
+static cl_program load(const bl_cl_device *dev, cl_context context, unsigned char *binary, size_t len)
+{
     const unsigned char *const_binary = binary;
     cl_int rc = CL_SUCCESS, loaded = CL_SUCCESS;
     cl_program program;
@@ -66,153 +85,284 @@ static cl_program load_cached(const bl_cl_device *dev, cl_context context, bl_sp
     return NULL;
 }
 
-static bl_status build(const bl_cl_device *dev, cl_context context, const bl_kernel_source *source, cl_program *out, bl_err *err)
+/* Under which |text| is in the cache. */
+static bl_status make_key(const bl_cl_device *dev, const char *text, size_t len, bl_text *key, bl_err *err)
 {
-    const char *text = source->text;
-    cl_int rc = CL_SUCCESS;
-    cl_program program = dev->cl.CreateProgramWithSource(context, 1, &text, &source->len, &rc);
-    bl_status st;
+    bl_text_printf(key, "%s%s\n", dev->identity, options);
+    bl_text_append(key, text, len);
+    return bl_text_status(key, err);
+}
 
-    if (rc != CL_SUCCESS)
-        return bl_cl_fail(rc, "clCreateProgramWithSource", err);
-    rc = dev->cl.BuildProgram(program, 1, &dev->id, options, NULL, NULL);
-    if (rc != CL_SUCCESS) {
-        st = build_failed(dev, program, rc, source->entry, err);
-        (void)dev->cl.ReleaseProgram(program);
-        return st;
+/* ---- programs that kernels share */
+
+/* |handle| moves in. */
+static bl_status make_program(bl_cl_device *dev, cl_program handle, bl_cl_program **out, bl_err *err)
+{
+    bl_cl_program *program = bl_calloc(1, sizeof *program);
+
+    if (program == NULL) {
+        (void)dev->cl.ReleaseProgram(handle);
+        return bl_fail(err, BL_ENOMEM, "program");
     }
+    program->handle = handle;
+    program->refs = 1;
     *out = program;
     return BL_OK;
+}
+
+/* Under the lock: the batch's program, retained, or NULL. */
+static bl_cl_program *find_shared(bl_cl_device *dev, cl_context context, const bl_cl_batch *batch)
+{
+    bl_cl_program *program = dev->shared;
+
+    while (program != NULL && (program->context != context || memcmp(&program->batch, batch, sizeof *batch) != 0))
+        program = program->next;
+    if (program != NULL)
+        program->refs++;
+    return program;
+}
+
+static bl_cl_program *get_shared(bl_cl_device *dev, cl_context context, const bl_cl_batch *batch)
+{
+    bl_cl_program *program;
+
+    pthread_mutex_lock(&dev->lock);
+    program = find_shared(dev, context, batch);
+    pthread_mutex_unlock(&dev->lock);
+    return program;
+}
+
+/* Into the list, unless another thread was faster: then that one's. */
+static bl_cl_program *share(bl_cl_device *dev, cl_context context, const bl_cl_batch *batch, bl_cl_program *fresh)
+{
+    bl_cl_program *found;
+
+    pthread_mutex_lock(&dev->lock);
+    found = find_shared(dev, context, batch);
+    if (found == NULL) {
+        fresh->batch = *batch;
+        fresh->context = context;
+        fresh->next = dev->shared;
+        dev->shared = fresh;
+    }
+    pthread_mutex_unlock(&dev->lock);
+    if (found == NULL)
+        return fresh;
+    bl_cl_program_release(dev, fresh);
+    return found;
+}
+
+void bl_cl_program_release(bl_cl_device *dev, bl_cl_program *program)
+{
+    bool last;
+
+    if (program == NULL)
+        return;
+    pthread_mutex_lock(&dev->lock);
+    last = --program->refs == 0;
+    for (bl_cl_program **at = &dev->shared; last && *at != NULL; at = &(*at)->next) {
+        if (*at == program) {
+            *at = program->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&dev->lock);
+    if (!last)
+        return;
+    (void)dev->cl.ReleaseProgram(program->handle);
+    free(program);
+}
+
+/* ---- getting a program */
+
+static char *name_member(uint64_t number, const char *entry)
+{
+    bl_text name = {0};
+
+    bl_text_printf(&name, "k%u_%s", (unsigned)number, entry);
+    return bl_text_take(&name);
+}
+
+/* From the program that it was compiled with; *out stays NULL where that is not to be had. */
+static bl_status get_member(bl_cl_device *dev, cl_context context, bl_span key, const char *entry, bl_cl_program **out,
+                            char **name, bl_err *err)
+{
+    bl_cl_member member;
+    cl_program handle;
+    size_t len = 0;
+
+    if (!bl_cl_cache_load_member(dev->cache, key, &member))
+        return BL_OK;
+    *out = get_shared(dev, context, &member.batch);
+    if (*out == NULL) {
+        unsigned char *binary = bl_cl_cache_load_batch(dev->cache, &member.batch, &len);
+
+        handle = load(dev, context, binary, len);
+        if (handle == NULL)
+            return BL_OK;
+        BL_TRY(make_program(dev, handle, out, err));
+        *out = share(dev, context, &member.batch, *out);
+    }
+    *name = name_member(member.number, entry);
+    return *name != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "kernel");
 }
 
 /* Asking for the binary also has PoCL compile to the end here, on this thread, and not at the first launch on the worker's. */
 static void finish(const bl_cl_device *dev, bl_span key, cl_program program)
 {
     size_t len = 0;
-    unsigned char *binary = get_binary(dev, program, &len);
+    unsigned char *binary = bl_cl_program_binary(dev, program, &len);
+    bl_cl_batch ignored;
 
     if (binary != NULL && dev->cache != NULL)
-        bl_cl_cache_store(dev->cache, key, binary, len);
+        (void)bl_cl_cache_store(dev->cache, key, binary, len, &ignored);
     free(binary);
 }
 
-static bl_status get_program(const bl_cl_device *dev, cl_context context, const bl_kernel_source *source, cl_program *out,
-                             bl_err *err)
+static bl_status get_single(bl_cl_device *dev, cl_context context, bl_span key, const bl_kernel_source *source,
+                            bl_cl_program **out, bl_err *err)
 {
-    bl_text text = {0};
-    bl_span key;
-    bl_status st;
+    cl_program handle = NULL;
 
-    bl_text_printf(&text, "%s%s\n", dev->identity, options);
-    bl_text_append(&text, source->text, source->len);
-    st = bl_text_status(&text, err);
-    key = (bl_span){text.data, text.len};
-    if (st == BL_OK)
-        *out = dev->cache != NULL ? load_cached(dev, context, key) : NULL;
-    if (st == BL_OK && *out == NULL) {
-        st = build(dev, context, source, out, err);
-        if (st == BL_OK)
-            finish(dev, key, *out);
+    if (dev->cache != NULL) {
+        size_t len = 0;
+        unsigned char *binary = bl_cl_cache_load(dev->cache, key, &len);
+
+        handle = load(dev, context, binary, len);
     }
+    if (handle == NULL) {
+        BL_TRY(build(dev, context, source->text, source->len, source->entry, &handle, err));
+        finish(dev, key, handle);
+    }
+    return make_program(dev, handle, out, err);
+}
+
+bl_status bl_cl_program_get(bl_cl_device *dev, const bl_kernel_source *source, bl_cl_program **out, char **entry, bl_err *err)
+{
+    bl_cl_session session;
+    bl_text text = {0};
+    bl_status st = make_key(dev, source->text, source->len, &text, err);
+    bl_span key = {text.data, text.len};
+
+    *out = NULL;
+    *entry = NULL;
+    bl_cl_session_hold(dev, &session);
+    if (st == BL_OK && dev->cache != NULL)
+        st = get_member(dev, session.context, key, source->entry, out, entry, err);
+    if (st == BL_OK && *out == NULL) {
+        *entry = strdup(source->entry);
+        st = *entry != NULL ? get_single(dev, session.context, key, source, out, err) : bl_fail(err, BL_ENOMEM, "kernel");
+    }
+    bl_cl_session_drop(dev, &session);
     bl_text_fini(&text);
     return st;
 }
 
-/* What the compiler of kernels promised must hold of what the driver made of it: PoCL aborts the process at the launch of a
- * kernel with more local memory than there is, and others fail there with a code that names no reason. */
-static bl_status check(const bl_cl_device *dev, cl_kernel kernel, const bl_kernel_source *source, bl_err *err)
+/* ---- many at once */
+
+/* One text; each function under a name that no other has. */
+static bl_status join(uint32_t n, const bl_kernel_source *sources, bl_text *text, bl_err *err)
 {
-    const bl_device_info *info = &dev->base.info;
-    cl_uint arguments = 0;
-    cl_ulong local_bytes = 0;
-    size_t items = 0;
-    size_t needed = (size_t)source->local[0] * source->local[1] * source->local[2];
-    cl_int rc = dev->cl.GetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof arguments, &arguments, NULL);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *entry = sources[i].entry;
 
-    if (rc == CL_SUCCESS)
-        rc = dev->cl.GetKernelWorkGroupInfo(kernel, dev->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local_bytes, &local_bytes, NULL);
-    if (rc == CL_SUCCESS)
-        rc = dev->cl.GetKernelWorkGroupInfo(kernel, dev->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof items, &items, NULL);
-    if (rc != CL_SUCCESS)
-        return bl_cl_fail(rc, "asking about a kernel", err);
-    if (arguments != source->nbuffers + source->nscalars)
-        return bl_fail(err, BL_EBUG, "kernel %s has %u parameters, expected %u", source->entry, arguments,
-                       source->nbuffers + source->nscalars);
-    if (local_bytes > info->local_bytes)
-        return bl_fail(err, BL_EUNSUPPORTED, "kernel %s needs %llu bytes of local memory, %s has %u", source->entry,
-                       (unsigned long long)local_bytes, info->id, info->local_bytes);
-    if (needed > items)
-        return bl_fail(err, BL_EUNSUPPORTED, "kernel %s needs groups of %zu work-items, %s can run %zu of it", source->entry,
-                       needed, info->id, items);
-    return BL_OK;
-}
-
-static bl_status make(bl_cl_device *dev, const bl_kernel_source *source, bl_cl_kernel *kernel, bl_err *err)
-{
-    cl_int rc = CL_SUCCESS;
-    cl_kernel first;
-    bl_cl_session session;
-    bl_status st;
-
-    kernel->entry = strdup(source->entry);
-    if (kernel->entry == NULL)
-        return bl_fail(err, BL_ENOMEM, "kernel");
-    bl_cl_session_hold(dev, &session);
-    st = get_program(dev, session.context, source, &kernel->program, err);
-    bl_cl_session_drop(dev, &session);
-    if (st != BL_OK)
-        return st;
-    first = dev->cl.CreateKernel(kernel->program, kernel->entry, &rc);
-    if (rc != CL_SUCCESS)
-        return bl_cl_fail(rc, "clCreateKernel", err);
-    st = check(dev, first, source, err);
-    (void)dev->cl.ReleaseKernel(first);
-    return st;
-}
-
-bl_status bl_cl_kernel_create(bl_device *base, const bl_kernel_source *source, bl_kernel **out, bl_err *err)
-{
-    bl_cl_kernel *kernel = bl_calloc(1, sizeof *kernel);
-    bl_status st;
-
-    if (kernel == NULL)
-        return bl_fail(err, BL_ENOMEM, "kernel");
-    kernel->base.dev = base;
-    st = make((bl_cl_device *)base, source, kernel, err);
-    if (st != BL_OK) {
-        bl_cl_kernel_destroy(&kernel->base);
-        return st;
+        bl_text_printf(text, "#define %s k%u_%s\n", entry, (unsigned)i, entry);
+        bl_text_append(text, sources[i].text, sources[i].len);
+        bl_text_printf(text, "\n#undef %s\n", entry);
     }
-    *out = &kernel->base;
-    return BL_OK;
+    return bl_text_status(text, err);
 }
 
-void bl_cl_kernel_destroy(bl_kernel *base)
+/* Whether the driver made of each kernel what its source says. */
+static bool check_all(bl_cl_device *dev, cl_program program, uint32_t n, const bl_kernel_source *sources)
 {
-    bl_cl_kernel *kernel = (bl_cl_kernel *)base;
-    bl_cl_device *dev = (bl_cl_device *)base->dev;
+    bool good = true;
 
-    if (kernel->program != NULL)
-        (void)dev->cl.ReleaseProgram(kernel->program);
-    free(kernel->entry);
-    free(kernel);
-}
+    for (uint32_t i = 0; i < n && good; i++) {
+        char *name = name_member(i, sources[i].entry);
+        cl_int rc = CL_SUCCESS;
+        cl_kernel kernel = name != NULL ? dev->cl.CreateKernel(program, name, &rc) : NULL;
+        bl_err ignored = {0};
 
-/* Drivers whose compiled form is a text (NVIDIA's is PTX) have an assembly to show; others give NULL. */
-char *bl_cl_disassemble(bl_kernel *base)
-{
-    size_t len = 0, text_len;
-    unsigned char *binary = get_binary((bl_cl_device *)base->dev, ((bl_cl_kernel *)base)->program, &len);
-    char *text;
-
-    if (binary == NULL)
-        return NULL;
-    text_len = strnlen((char *)binary, len);
-    for (size_t i = 0; i < text_len; i++) {
-        if (!isprint(binary[i]) && !isspace(binary[i]))
-            text_len = 0;
+        good = kernel != NULL && rc == CL_SUCCESS && bl_cl_kernel_check(dev, kernel, &sources[i], &ignored) == BL_OK;
+        if (kernel != NULL)
+            (void)dev->cl.ReleaseKernel(kernel);
+        free(name);
     }
-    text = text_len > 0 && text_len + 1 >= len ? strndup((char *)binary, text_len) : NULL;
+    return good;
+}
+
+/* Into the cache: the program under |key|, and for each kernel where it is. */
+static bool store_all(const bl_cl_device *dev, bl_span key, cl_program program, uint32_t n, const bl_kernel_source *sources)
+{
+    bl_cl_member member = {0};
+    size_t len = 0;
+    unsigned char *binary = bl_cl_program_binary(dev, program, &len);
+    bool stored = binary != NULL && bl_cl_cache_store(dev->cache, key, binary, len, &member.batch);
+
     free(binary);
-    return text;
+    for (uint32_t i = 0; i < n && stored; i++) {
+        bl_text own = {0};
+        bl_err ignored = {0};
+
+        member.number = i;
+        stored = make_key(dev, sources[i].text, sources[i].len, &own, &ignored) == BL_OK &&
+                 bl_cl_cache_store_member(dev->cache, (bl_span){own.data, own.len}, &member);
+        bl_text_fini(&own);
+    }
+    return stored;
+}
+
+/* A batch is found by its members, which know its checksum, so a hash of the text stands for it. */
+static bl_status make_batch_key(const bl_cl_device *dev, const bl_text *text, bl_text *key, bl_err *err)
+{
+    char hash[48];
+    int len = snprintf(hash, sizeof hash, "batch %016llx%016llx", (unsigned long long)bl_hash_bytes(text->data, text->len, 3),
+                       (unsigned long long)bl_hash_bytes(text->data, text->len, 4));
+
+    return make_key(dev, hash, (size_t)len, key, err);
+}
+
+bool bl_cl_batch_compile(bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources)
+{
+    bl_cl_session session;
+    bl_text text = {0}, key = {0};
+    bl_err ignored = {0}; /* one by one each kernel has an error of its own */
+    cl_program program = NULL;
+    bool good = false;
+
+    bl_cl_session_hold(dev, &session);
+    if (join(n, sources, &text, &ignored) == BL_OK && make_batch_key(dev, &text, &key, &ignored) == BL_OK &&
+        build(dev, session.context, text.data, text.len, "of many", &program, &ignored) == BL_OK)
+        good = check_all(dev, program, n, sources) && store_all(dev, (bl_span){key.data, key.len}, program, n, sources);
+    if (program != NULL)
+        (void)dev->cl.ReleaseProgram(program);
+    bl_cl_session_drop(dev, &session);
+    bl_text_fini(&text);
+    bl_text_fini(&key);
+    return good;
+}
+
+bool bl_cl_is_compiled(bl_device *base, const bl_kernel_source *source)
+{
+    const bl_cl_device *dev = (const bl_cl_device *)base;
+    bl_text text = {0};
+    bl_err ignored = {0};
+    bl_cl_member member;
+    bool found = false;
+
+    if (dev->cache != NULL && make_key(dev, source->text, source->len, &text, &ignored) == BL_OK) {
+        bl_span key = {text.data, text.len};
+        void *program = NULL;
+        size_t len = 0;
+
+        if (bl_cl_cache_load_member(dev->cache, key, &member))
+            found = bl_cl_cache_has_batch(dev->cache, &member.batch);
+        else
+            program = bl_cl_cache_load(dev->cache, key, &len);
+        found = found || program != NULL;
+        free(program);
+    }
+    bl_text_fini(&text);
+    return found;
 }

@@ -32,7 +32,7 @@ static bl_status prepare(bl_cl_device *dev, const bl_launch *from, parameter *pa
     bl_cl_kernel *kernel = (bl_cl_kernel *)from->kernel;
     cl_int rc = CL_SUCCESS;
 
-    to->kernel = dev->cl.CreateKernel(kernel->program, kernel->entry, &rc);
+    to->kernel = dev->cl.CreateKernel(kernel->program->handle, kernel->entry, &rc);
     if (rc != CL_SUCCESS) {
         to->kernel = NULL;
         return bl_cl_fail(rc, "clCreateKernel", err);

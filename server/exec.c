@@ -228,7 +228,8 @@ bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_gr
                                .program = program,
                                .tuner = &x->rq->server->tuner,
                                .beam = x->beam,
-                               .cancel = &x->rq->cancel};
+                               .cancel = &x->rq->cancel,
+                               .children = x->rq->server->children};
     return bl_plans_get(x->rq->server->plans, key, graph, x->worker->dev, &options, out, hit, err);
 }
 

@@ -197,6 +197,7 @@ static bl_status run_some(bl_exec *x, int64_t *took)
     st = bl_plan_run(&run, &x->rq->err);
     give_states(x);
     x->done += run.steps_done;
+    atomic_store(&x->worker->busy_ns, bl_clock_ns());
     *took = bl_clock_ns() - start;
     x->compute_ns += *took;
     if (st == BL_OK && x->every > 0 && !periods && x->done % x->every == 0)

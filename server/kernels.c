@@ -4,6 +4,7 @@
 
 #include "proto/encode.h"
 #include "proto/json.h"
+#include "server/background.h"
 #include "server/handlers.h"
 #include "server/server.h"
 
@@ -59,7 +60,9 @@ bl_status bl_handle_kernels(bl_request *rq)
 {
     bl_text_puts(&rq->out, "{\"kernels\":[");
     BL_TRY(bl_kernels_list(rq->server->tuner.kernels, NULL, list_row, &rq->out, &rq->err));
-    bl_text_puts(&rq->out, "]}");
+    bl_text_puts(&rq->out, "]");
+    bl_background_describe(rq->server, rq->server->background, &rq->out);
+    bl_text_puts(&rq->out, "}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }

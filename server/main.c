@@ -104,6 +104,8 @@ int main(int argc, char **argv)
         return bl_tune_main(argc - 2, argv + 2);
     if (strcmp(command, "kernels") == 0)
         return bl_kernels_main(argc - 2, argv + 2);
+    if (strcmp(command, "child") == 0)
+        bl_child_main(argc - 2, argv + 2);
     if (strcmp(command, "man") == 0)
         return man();
     if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {

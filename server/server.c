@@ -3,6 +3,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "server/background.h"
 #include "server/http.h"
 #include "server/shelf.h"
 #include "server/watch.h"
@@ -87,10 +88,12 @@ static bl_status start(bl_server *server, bl_err *err)
         return bl_fail(err, BL_ENOMEM, "plan cache");
     BL_TRY(bl_shelf_create(server, &server->shelf, err));
     BL_TRY(bl_workers_start(server, err));
+    BL_TRY(bl_children_start(server, err));
     BL_TRY(bl_tuning_start(server, err));
     BL_TRY(bl_queue_create("the search", set->max_queue, 1, NULL, &server->searcher, err)); /* which times one kernel at a time */
     BL_TRY(bl_queue_create("the compiler", set->max_queue, (unsigned)set->compile_threads, NULL, &server->compiler, err));
     BL_TRY(bl_watch_create(server, &server->watch, err));
+    BL_TRY(bl_background_create(server, &server->background, err));
     return bl_http_start(server, err);
 }
 
@@ -99,13 +102,17 @@ static void stop(bl_server *server)
 {
     bl_http_stop(server);
     bl_watch_destroy(server->watch);
+    bl_children_stop(server->children); /* nobody waits for an answer any more */
+    bl_children_stop(server->triers);
     bl_queue_destroy(server->compiler);
+    bl_background_destroy(server->background);
     bl_queue_destroy(server->searcher);
     bl_workers_stop(server);
     bl_shelf_destroy(server->shelf);
     if (server->plans != NULL)
         bl_plans_destroy(server->plans);
     bl_tuning_stop(server);
+    bl_children_end(server);
     bl_workers_close(server);
     bl_requests_fini(server);
     bl_settings_fini(&server->settings);
@@ -134,6 +141,8 @@ static void drain(bl_server *server, sigset_t *signals)
         return;
     bl_log(BL_LOG_WARN, "cancelling what did not end within %g s", server->settings.grace);
     bl_watch_cancel_all(server->watch);
+    bl_children_stop(server->children);
+    bl_children_stop(server->triers);
     /* libmicrohttpd aborts if a suspended connection is left: what runs must come to its next launch first. */
     while (!wait_until_idle(server, LAST_WAIT_MS, signals) && bl_watch_waiting(server->watch) > 0)
         bl_log(BL_LOG_WARN, "still waiting for a device");

@@ -27,6 +27,7 @@ typedef struct bl_worker {
     bl_queue *queue;
     bl_pool *pool;
     int64_t reopen_ns;          /* worker's thread: when it was last tried */
+    atomic_llong busy_ns;       /* when it last ended some work, by bl_clock_ns */
     bl_peaks measured;          /* filled once, before ... */
     atomic_bool peaks_measured; /* ... this says so */
 } bl_worker;
@@ -39,10 +40,14 @@ struct bl_server {
     bl_worker workers[BL_MAX_DEVICES];
     uint32_t nworkers, default_worker;
     bl_queue *compiler;
-    bl_queue *searcher; /* compilations that search: they take long, and others need not wait behind them */
+    bl_queue *searcher;    /* compilations that search: they take long, and others need not wait behind them */
+    bl_children *children; /* that compile what a request waits for; NULL: the server does it itself */
+    bl_children *triers;   /* that compile and time what searches try, when nobody else has work for the machine; or NULL */
     bl_plans *plans;
     bl_tuner tuner;
-    bl_device *trial_device; /* of the search's thread */
+    pthread_mutex_t trial_lock;       /* held while trials run: one search at a time measures */
+    bl_device *trial_device;          /* under trial_lock */
+    struct bl_background *background; /* NULL: off */
     bl_shelf *shelf;
     bl_watch *watch;
     struct MHD_Daemon *daemon;
@@ -69,6 +74,14 @@ void bl_workers_stop(bl_server *server);  /* joins the threads */
 void bl_workers_close(bl_server *server); /* pools and devices; nothing refers to their memory any more */
 /* What the device can do at most: zeros until it was measured. */
 const bl_peaks *bl_worker_peaks(const bl_worker *worker);
+/* Every back end that there is. */
+const bl_backend *const *bl_workers_backends(int *count);
+/* ---- children.c */
+BL_NODISCARD bl_status bl_children_start(bl_server *server, bl_err *err); /* none runs before there is work for it */
+void bl_children_end(bl_server *server);
+/* The command that starts one, which is for nobody else: |argv| may hold how much nicer than the server it is. */
+_Noreturn void bl_child_main(int argc, char *const *argv);
+
 /* ---- tuning.c */
 /* The kernel database, and what times candidates; before anything is compiled. */
 BL_NODISCARD bl_status bl_tuning_start(bl_server *server, bl_err *err);

@@ -5,6 +5,7 @@
 #include "server/kernels.h"
 #include "server/server.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +71,8 @@ static bl_status tune_entry(tuning *t, bl_arena *arena, const bl_program_entry *
                                .tuner = &t->server->tuner,
                                .beam = t->beam,
                                .progress = on_progress,
-                               .progress_arg = t};
+                               .progress_arg = t,
+                               .children = t->server->children};
     bl_wire_key key;
     bl_plan *plan = NULL;
     bool hit = false;
@@ -125,6 +127,7 @@ static bl_status start(bl_server *server, int argc, char *const *argv, bl_err *e
     if (server->plans == NULL)
         return bl_fail(err, BL_ENOMEM, "plan cache");
     BL_TRY(bl_workers_start(server, err));
+    BL_TRY(bl_children_start(server, err));
     return bl_tuning_start(server, err);
 }
 
@@ -139,6 +142,7 @@ int bl_tune_main(int argc, char *const *argv)
     bl_status st = BL_OK;
 
     t.server = &server;
+    signal(SIGPIPE, SIG_IGN);
     t.live = isatty(STDOUT_FILENO) != 0;
     if (text == NULL || arena == NULL)
         st = bl_fail(&err, BL_EINVAL, "tune PROGRAM.json [options]: the document, as PUT /api/v1/programs/NAME takes it");
@@ -155,6 +159,7 @@ int bl_tune_main(int argc, char *const *argv)
     if (server.plans != NULL)
         bl_plans_destroy(server.plans);
     bl_tuning_stop(&server);
+    bl_children_end(&server);
     bl_workers_close(&server);
     bl_settings_fini(&server.settings);
     bl_arena_destroy(arena);

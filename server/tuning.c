@@ -26,10 +26,9 @@ static char *find_file(const bl_settings *settings)
     return bl_text_take(&path);
 }
 
-/* On the search's thread, with a device of its own: the server's belong to their workers. */
-static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
+/* Here, with a device of the search's own: the server's belong to their workers. */
+static bl_status time_here(bl_server *server, bl_device *dev, bl_trials *trials, bl_err *err)
 {
-    bl_server *server = arg;
     if (server->trial_device != NULL && strcmp(server->trial_device->info.id, dev->info.id) != 0) {
         bl_device_destroy(server->trial_device);
         server->trial_device = NULL;
@@ -39,12 +38,32 @@ static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_er
     return bl_trials_run(server->trial_device, trials, err);
 }
 
+/* On a search's thread: in a child process, unless none is to be had, or kernels have no text that one could be sent.  One search
+ * at a time: two would measure each other. */
+static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
+{
+    bl_server *server = arg;
+    bl_err failure = {0};
+    bl_status st = BL_EDEVICE;
+
+    pthread_mutex_lock(&server->trial_lock);
+    if (server->triers != NULL && dev->info.dialect != BL_DIALECT_LINEAR)
+        st = bl_children_time(server->triers, dev, trials, &failure);
+    if (st == BL_EDEVICE) {
+        failure = (bl_err){0};
+        st = time_here(server, dev, trials, &failure);
+    }
+    pthread_mutex_unlock(&server->trial_lock);
+    return st == BL_OK ? BL_OK : bl_fail(err, st, "%s", failure.text);
+}
+
 bl_status bl_tuning_start(bl_server *server, bl_err *err)
 {
     char *file = find_file(&server->settings);
     bl_status st = bl_kernels_open(file, &server->tuner.kernels, err);
 
     free(file);
+    pthread_mutex_init(&server->trial_lock, NULL);
     server->tuner.time = time_trials;
     server->tuner.time_arg = server;
     server->tuner.seconds = server->settings.beam_seconds;

@@ -11,6 +11,12 @@ enum { REOPEN_EVERY_NS = 1000000000 };
 static const bl_backend *const backends[] = {&bl_backend_opencl, &bl_backend_vulkan, &bl_backend_interp, &bl_backend_null};
 enum { BACKEND_COUNT = sizeof backends / sizeof backends[0] };
 
+const bl_backend *const *bl_workers_backends(int *count)
+{
+    *count = BACKEND_COUNT;
+    return backends;
+}
+
 /* What was made on a lost device may only be released from now on, so its plans are forgotten; buffers know their generation. */
 static void reopen_if_lost(void *arg)
 {

@@ -7,8 +7,9 @@
 
 Parts: generated files, layers, format, clang (its warnings), cppcheck, tidy; unit (cmocka tests, with ASan and UBSan); and one for each folder of
 Python tests (test_*.py, unittest) under tests/, against the plain build of the server.  --long adds one that takes hours, named long: random graphs
-between levels and devices, taken up where it was stopped (`--long long` runs it alone).
+between levels and devices, kernels with random moves, all taken up where it was stopped (`--long long` runs it alone).
 """
+import hashlib
 import json
 import os
 import pathlib
@@ -23,6 +24,8 @@ PLAIN, ASAN = ROOT / "build", ROOT / "build-asan"
 JOBS = str(os.cpu_count() or 2)
 FOLDER_SECONDS = 900  # of Python tests
 TIDY_FILES = 12       # a sample: all of them take minutes
+LONG_MOVES = {"interp": 100000, "opencl": 2000, "vulkan": 2000}  # kernels with random moves, compared with those without
+MOVES_SLICE = 300     # of them at once: minutes on a driver
 C_FOLDERS = ("engine", "proto", "server", "opencl", "vulkan", "tests", "tools")
 
 
@@ -81,7 +84,7 @@ def build(tally, name, folder, options, targets):
 
 
 def build_plain(tally):
-    return build(tally, "build", PLAIN, ["--buildtype=release", "-Dwerror=false", "-Dtests=false"], ["beamline", "ops"])
+    return build(tally, "build", PLAIN, ["--buildtype=release", "-Dwerror=false", "-Dtests=false"], ["beamline", "ops", "check_moves"])
 
 
 def build_asan(tally):
@@ -217,7 +220,7 @@ def run_python(tally, folder):
 
 
 def run_long(tally):
-    """Thousands of random graphs; what they are at is shown while they run."""
+    """Thousands of random graphs, then of random moves; what they are at is shown while they run."""
     if not build_plain(tally):
         return
     status = subprocess.run([sys.executable, "tests/fuzz/fuzz.py", "--long"], cwd=ROOT).returncode
@@ -225,6 +228,26 @@ def run_long(tally):
         tally.add(passed=1)
     else:
         tally.fail(f"long (status {status})", "the differences are above, and in build/fuzz/")
+    for device, pairs in LONG_MOVES.items():
+        run_moves(tally, device, pairs)
+
+
+def run_moves(tally, device, pairs):
+    """Pairs of a kernel and a list of moves, in slices: what was done is in a file, and the next run goes on from there."""
+    program, state = PLAIN / "check_moves", PLAIN / "fuzz" / f"moves-{device}.json"
+    made = hashlib.sha256(program.read_bytes()).hexdigest()
+    done = json.loads(state.read_text()) if state.exists() else {}
+    at = done["pairs"] if done.get("program") == made else 0
+    while at < pairs:
+        status, output = command(program, device, MOVES_SLICE, at, seconds=3600)
+        print(f"{device}: {at + MOVES_SLICE} of {pairs} pairs", flush=True)
+        if status != 0:
+            tally.fail(f"moves on {device}, from pair {at} on (status {status})", output)
+            return
+        at += MOVES_SLICE
+        state.parent.mkdir(parents=True, exist_ok=True)
+        state.write_text(json.dumps({"program": made, "pairs": at}))
+    tally.add(passed=1)
 
 
 def parts(long=False):

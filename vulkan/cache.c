@@ -2,7 +2,6 @@
 #include "vulkan/cache.h"
 
 #include "engine/base/fault.h"
-#include "engine/base/folder.h"
 #include "engine/base/map.h"
 
 #include <dirent.h>
@@ -36,12 +35,32 @@ static uint64_t checksum(const void *key, size_t key_len, const void *data, size
     return bl_hash_bytes(data, len, bl_hash_bytes(key, key_len, magic));
 }
 
+/* Makes every folder on the way; |path| is written to and restored. */
+static bool make_folders(char *path)
+{
+    for (char *p = path + 1; *p != '\0'; p++) {
+        if (*p != '/')
+            continue;
+        *p = '\0';
+        mkdir(path, 0700); /* one that is there already, or cannot be, shows at the last */
+        *p = '/';
+    }
+    return mkdir(path, 0700) == 0 || access(path, W_OK) == 0;
+}
+
 static bool find_folder(char *out, size_t cap)
 {
-    char *folder = bl_cache_folder("vulkan");
-    int n = folder == NULL ? 0 : snprintf(out, cap, "%s", folder);
-    free(folder);
-    return n > 0 && (size_t)n < cap;
+    static const struct {
+        const char *variable, *below;
+    } places[] = {{"BEAMLINE_CACHE", "/vulkan"}, {"XDG_CACHE_HOME", "/beamline/vulkan"}, {"HOME", "/.cache/beamline/vulkan"}};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const char *base = getenv(places[i].variable);
+        if (base == NULL)
+            continue;
+        int n = snprintf(out, cap, "%s%s", base, places[i].below);
+        return *base == '/' && n > 0 && (size_t)n < cap && make_folders(out);
+    }
+    return false;
 }
 
 static bool find_file(const char *name, char *out, size_t cap)

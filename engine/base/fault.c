@@ -35,6 +35,8 @@ static void __attribute__((constructor)) arm_from_environment(void)
         bl_fault_arm(BL_FAULT_ALLOC, strtol(spec + 6, NULL, 10));
     else if (strncmp(spec, "device:", 7) == 0)
         bl_fault_arm(BL_FAULT_DEVICE, strtol(spec + 7, NULL, 10));
+    else if (strncmp(spec, "child:", 6) == 0)
+        bl_fault_arm(BL_FAULT_CHILD, strtol(spec + 6, NULL, 10));
 }
 
 void *bl_calloc(unsigned long count, unsigned long size)

@@ -3,6 +3,8 @@
 
 #include "engine/base/fault.h"
 
+#include <string.h>
+
 /* ---- devices */
 
 void bl_device_destroy(bl_device *dev)
@@ -234,6 +236,36 @@ void bl_kernel_destroy(bl_kernel *kernel)
 {
     if (kernel != NULL)
         kernel->dev->ops->kernel_destroy(kernel);
+}
+
+bool bl_kernel_wants_compiling(bl_device *dev, const bl_kernel_source *source)
+{
+    bl_err ignored = {0};
+
+    return dev->ops->compile != NULL && check_source(&dev->info, source, &ignored) == BL_OK &&
+           !dev->ops->is_compiled(dev, source);
+}
+
+void bl_kernels_compile(bl_device *dev, uint32_t n, const bl_kernel_source *sources, bl_err *outcomes)
+{
+    bl_err first = {0};
+
+    memset(outcomes, 0, n * sizeof *outcomes);
+    for (uint32_t i = 0; i < n; i++)
+        outcomes[i].status = check_source(&dev->info, &sources[i], &outcomes[i]);
+    for (uint32_t i = 0, end; i < n; i = end) { /* runs of those that may reach the driver */
+        end = i + 1;
+        if (outcomes[i].status != BL_OK)
+            continue;
+        while (end < n && outcomes[end].status == BL_OK)
+            end++;
+        if (dev->ops->compile == NULL || check_alive(dev, &first) != BL_OK)
+            return;
+        if (check_fault(dev, "compile kernels", &first) == BL_OK)
+            dev->ops->compile(dev, end - i, sources + i, outcomes + i);
+        else
+            outcomes[i] = first;
+    }
 }
 
 /* ---- recordings */

@@ -1,7 +1,7 @@
 /* What a back end implements, and the wrappers that everyone calls.  A back end knows buffers, kernels, recordings and timings;
  * it never knows a tensor op, and includes engine/base and engine/device only.
  *
- * Threads: bl_buffer_alloc, retain, release and bl_kernel_create may be called from any thread (a back end locks what it must);
+ * Threads: bl_buffer_alloc, retain, release and those of kernels may be called from any thread (a back end locks what it must);
  * record, submit, write, read and wait only from the device's one worker thread.  No lock is held across a driver call that
  * waits.
  *
@@ -124,6 +124,10 @@ typedef struct bl_device_ops {
     bl_status (*read)(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err); /* in order; waits */
     bl_status (*kernel)(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err);
     void (*kernel_destroy)(bl_kernel *kernel);
+    /* (optional, both or none) Compile into a cache on disk where |kernel| finds them, in this process or another, many at once
+     * where that is cheaper; an outcome is a failure to compile.  Whether |kernel| would find one there, without the driver. */
+    void (*compile)(bl_device *dev, uint32_t n, const bl_kernel_source *sources, bl_err *outcomes);
+    bool (*is_compiled)(bl_device *dev, const bl_kernel_source *source);
     bl_status (*record)(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars,
                         bl_recording **out, bl_err *err);
     void (*recording_destroy)(bl_recording *recording);
@@ -158,6 +162,11 @@ BL_NODISCARD bl_status bl_buffer_write(bl_buffer *buffer, size_t offset, const v
 BL_NODISCARD bl_status bl_buffer_read(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err);
 BL_NODISCARD bl_status bl_kernel_create(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err);
 void bl_kernel_destroy(bl_kernel *kernel);
+/* Whether it pays to have |source| compiled before it is created: the device has a cache on disk, and not this one there. */
+bool bl_kernel_wants_compiling(bl_device *dev, const bl_kernel_source *source);
+/* Compile |n| kernels into that cache, together where the driver is faster so.  outcomes[i] is cleared, then why the i-th does
+ * not compile; one that could not be kept is no failure: bl_kernel_create compiles it. */
+void bl_kernels_compile(bl_device *dev, uint32_t n, const bl_kernel_source *sources, bl_err *outcomes);
 BL_NODISCARD bl_status bl_recording_create(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars,
                                            bl_recording **out, bl_err *err);
 void bl_recording_destroy(bl_recording *recording);

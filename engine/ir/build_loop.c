@@ -44,7 +44,7 @@ static const bl_node *check_access(bl_ir *ir, const char *what, uint32_t n, cons
 
     if (bad != NULL)
         return bad;
-    if (src[0]->op != BL_OP_BUFFER)
+    if (src[0]->op != BL_OP_BUFFER && src[0]->op != BL_OP_STAGE)
         return BUG(ir, "%s: %s is no buffer", what, bl_op_name((bl_op)src[0]->op));
     if (!bl_dtype_is_int((bl_dtype)index->dtype))
         return BUG(ir, "%s: the index is %s", what, bl_dtype_name((bl_dtype)index->dtype));
@@ -117,6 +117,34 @@ const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node 
         src[nvalues + i] = ranges[i];
     }
     return make(ir, BL_OP_REDUCE, (bl_dtype)values[0]->dtype, lanes, fold, nvalues, nsrc, src);
+}
+
+const bl_node *bl_stage_over(bl_ir *ir, int nstores, const bl_node *const *stores, int nranges, const bl_node *const *ranges)
+{
+    size_t n = (size_t)nstores + (size_t)nranges;
+    const bl_node **src = bl_arena_array(ir->arena, n, sizeof *src), *bad = first_poison(nstores, stores);
+
+    bad = bad != NULL ? bad : first_poison(nranges, ranges);
+    if (bad != NULL)
+        return bad;
+    if (src == NULL)
+        return bl_ir_fail(ir, BL_ENOMEM, "stage: out of host memory");
+    for (int i = 0; i < nstores; i++) {
+        if (stores[i]->op != BL_OP_STORE || stores[i]->src[0] != stores[0]->src[0] || stores[i]->src[0]->sub != 1)
+            return BUG(ir, "stage: stores to one local buffer fill it");
+        src[i] = stores[i];
+    }
+    for (int i = 0; i < nranges; i++) {
+        if (ranges[i]->op != BL_OP_RANGE)
+            return BUG(ir, "stage: %s is no range", bl_op_name((bl_op)ranges[i]->op));
+        src[nstores + i] = ranges[i];
+    }
+    return make(ir, BL_OP_STAGE, (bl_dtype)stores[0]->dtype, 1, 0, nstores, n, src);
+}
+
+bool bl_binds_ranges(const bl_node *node)
+{
+    return node->op == BL_OP_STAGE || (node->op == BL_OP_REDUCE && node->ndim == 0);
 }
 
 const bl_node *bl_lane(bl_ir *ir, int64_t number, int lanes)

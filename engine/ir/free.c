@@ -35,8 +35,8 @@ static uint64_t own_set(bl_free *free, const bl_node *node)
     uint32_t first_bound = node->nsrc;
     if (node->op == BL_OP_RANGE)
         return bl_free_bit(free, node);
-    if (node->op == BL_OP_REDUCE && node->ndim == 0)
-        first_bound = (uint32_t)node->arg; /* arg values, then the ranges that it binds */
+    if (bl_binds_ranges(node))
+        first_bound = (uint32_t)node->arg; /* arg values or stores, then the ranges that it binds */
     for (uint32_t i = 0; i < first_bound; i++)
         set |= stored_set(free, node->src[i]);
     for (uint32_t i = first_bound; i < node->nsrc; i++) /* a bound may itself be that of another loop */

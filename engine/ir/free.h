@@ -1,4 +1,5 @@
-/* Free RANGEs: which loops an expression of a kernel must stand in.  A REDUCE binds the RANGEs that it folds over. */
+/* Free RANGEs: which loops an expression of a kernel must stand in.  A REDUCE binds the RANGEs that it folds over, a STAGE those
+ * that it is filled over. */
 #ifndef BL_IR_FREE_H
 #define BL_IR_FREE_H
 
@@ -21,7 +22,7 @@ void bl_free_init(bl_free *free, bl_ir *ir);
 uint64_t bl_free_get(bl_free *free, const bl_node *node);
 /* The bit of a RANGE, numbering it if it is new. */
 uint64_t bl_free_bit(bl_free *free, const bl_node *range);
-/* The RANGEs that a REDUCE folds over. */
+/* The RANGEs that a REDUCE or a STAGE binds. */
 uint64_t bl_free_bound(bl_free *free, const bl_node *reduce);
 /* The product of the largest extents in |set|; INT64_MAX where that does not fit. */
 int64_t bl_free_size(const bl_free *free, uint64_t set);

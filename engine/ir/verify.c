@@ -29,8 +29,14 @@ static void count_sources(const bl_node *node, uint32_t *fewest, uint32_t *most)
     *most = *fewest;
     if (node->op == BL_OP_LOAD || node->op == BL_OP_STORE)
         *most = *fewest + 1; /* a gate */
-    else if (node->op == BL_OP_SINK || node->op == BL_OP_SCAN || (node->op == BL_OP_REDUCE && node->ndim == 0))
+    else if (node->op == BL_OP_SINK || node->op == BL_OP_SCAN || bl_binds_ranges(node))
         *most = UINT32_MAX;
+}
+
+/* What a LOAD reads from and a STORE writes to. */
+static bool is_memory(const bl_node *node)
+{
+    return node->op == BL_OP_BUFFER || node->op == BL_OP_STAGE;
 }
 
 static const char *check_frame(const bl_node *node)
@@ -53,9 +59,10 @@ static const char *check_frame(const bl_node *node)
             return "a source is younger than its user";
         if (bl_is_poison(node->src[i]))
             return "a source is poison";
-        if (node->src[i]->op == BL_OP_SINK || (node->src[i]->op == BL_OP_STORE && node->op != BL_OP_SINK))
+        if (node->src[i]->op == BL_OP_SINK ||
+            (node->src[i]->op == BL_OP_STORE && node->op != BL_OP_SINK && node->op != BL_OP_STAGE))
             return "a source has no value";
-        if (node->src[i]->op == BL_OP_BUFFER && (i != 0 || (node->op != BL_OP_LOAD && node->op != BL_OP_STORE)))
+        if (is_memory(node->src[i]) && (i != 0 || (node->op != BL_OP_LOAD && node->op != BL_OP_STORE)))
             return "a buffer is no value";
     }
     for (int i = 0; i < node->ndim; i++) {
@@ -220,7 +227,9 @@ static const char *check_access(const bl_node *node)
     uint32_t gate = node->op == BL_OP_LOAD ? 2 : 3;
     uint32_t lanes = node->lanes;
 
-    if (node->src[0]->op != BL_OP_BUFFER || node->src[0]->dtype != node->dtype)
+    if (node->src[0]->op != BL_OP_BUFFER && (node->src[0]->op != BL_OP_STAGE || node->op == BL_OP_STORE))
+        return "no buffer";
+    if (node->src[0]->dtype != node->dtype)
         return "no buffer of the dtype";
     if (!is_scalar_int(node->src[1]) || (node->src[1]->lanes != 1 && node->src[1]->lanes != lanes))
         return "index";
@@ -233,6 +242,22 @@ static const char *check_access(const bl_node *node)
         const bl_node *x = node->src[gate];
         if (x->dtype != BL_BOOL || x->ndim != 0 || (x->lanes != 1 && x->lanes != lanes))
             return "gate";
+    }
+    return NULL;
+}
+
+/* Stores to one local buffer, then the ranges that they are done over. */
+static const char *check_filled(const bl_node *node)
+{
+    if (node->arg < 1 || node->arg > node->nsrc || node->lanes != 1)
+        return "number of stores, or lanes";
+    for (uint32_t i = 0; i < node->nsrc; i++) {
+        const bl_node *src = node->src[i];
+        if (i >= node->arg && src->op != BL_OP_RANGE)
+            return "is filled over what is no range";
+        if (i < node->arg &&
+            (src->op != BL_OP_STORE || src->src[0] != node->src[0]->src[0] || src->src[0]->sub != 1 || src->dtype != node->dtype))
+            return "takes stores to one local buffer";
     }
     return NULL;
 }
@@ -268,6 +293,8 @@ static const char *check_loop(const bl_node *node)
                 return "takes stores";
         }
         return NULL;
+    case BL_OP_STAGE:
+        return check_filled(node);
     default:
         return node->lanes == 1 && node->sub <= 1 && node->arg >= 0 ? NULL : "buffer"; /* BUFFER */
     }

@@ -22,16 +22,16 @@ static const bl_node *put_constant(bl_ir *ir, const bl_node *root, const bl_node
     return bl_substitute(ir, root, &map);
 }
 
-static bool binds(const bl_node *reduce, const bl_node *range)
+static bool binds(const bl_node *node, const bl_node *range)
 {
-    for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc; i++) {
-        if (reduce->src[i] == range)
+    for (uint32_t i = (uint32_t)node->arg; bl_binds_ranges(node) && i < node->nsrc; i++) {
+        if (node->src[i] == range)
             return true;
     }
     return false;
 }
 
-/* A fold over what is left after |range| was taken out of |reduce|'s ranges. */
+/* A fold, or a stage, over what is left after |range| was taken out of |reduce|'s ranges. */
 static const bl_node *fold_rest(bl_ir *ir, const bl_node *reduce, const bl_node *range, int nvalues, const bl_node *const *values)
 {
     const bl_node *ranges[BL_MAX_DIMS * 2];
@@ -41,6 +41,8 @@ static const bl_node *fold_rest(bl_ir *ir, const bl_node *reduce, const bl_node 
         if (reduce->src[i] != range && nranges < BL_MAX_DIMS * 2)
             ranges[nranges++] = reduce->src[i];
     }
+    if (reduce->op == BL_OP_STAGE)
+        return bl_stage_over(ir, nvalues, values, nranges, ranges);
     return bl_reduce_over(ir, (bl_op)reduce->sub, nvalues, values, nranges, ranges); /* a chain of values where none is left */
 }
 
@@ -141,7 +143,7 @@ static const bl_node *vector_store(bl_ir *ir, const bl_node *store, const bl_nod
     return bl_node_make(ir, &vector);
 }
 
-/* A fold over lanes: the lanes are folded one by one after the loop. */
+/* A fold over lanes, or a stage: the lanes are folded one by one after the loop. */
 static const bl_node *vector_reduce(bl_ir *ir, const bl_node *reduce, const bl_node *range, const bl_node *lane)
 {
     const bl_node **values = bl_arena_array(bl_ir_arena(ir), (size_t)reduce->arg, sizeof *values);
@@ -149,6 +151,8 @@ static const bl_node *vector_reduce(bl_ir *ir, const bl_node *reduce, const bl_n
 
     if (values == NULL)
         return reduce;
+    if (reduce->op == BL_OP_STAGE) /* its stores have the lanes */
+        return fold_rest(ir, reduce, range, (int)reduce->arg, reduce->src);
     for (int64_t i = 0; i < reduce->arg; i++) {
         values[i] = reduce->src[i];
         for (int k = 0; k < lane->lanes; k++)
@@ -169,7 +173,7 @@ static const bl_node *in_lanes(bl_ir *ir, const bl_node *made, const bl_node *no
         return vector_load(ir, made, lane, node, range);
     if (made->op == BL_OP_STORE && node->lanes == 1 && (made->src[1]->lanes > 1 || made->src[2]->lanes > 1))
         return vector_store(ir, made, lane);
-    return node->op == BL_OP_REDUCE && binds(node, range) ? vector_reduce(ir, made, range, lane) : made;
+    return binds(node, range) ? vector_reduce(ir, made, range, lane) : made;
 }
 
 /* ---- one range after the other */
@@ -184,7 +188,7 @@ static const bl_node *expand_range(bl_ir *ir, const bl_node *sink, const bl_node
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i], *made = NULL;
         const bl_node **src = bl_arena_array(bl_ir_arena(ir), node->nsrc, sizeof *src);
-        bool bound = node->op == BL_OP_REDUCE && binds(node, range);
+        bool bound = binds(node, range);
 
         for (uint32_t k = 0; src != NULL && k < node->nsrc; k++)
             src[k] = bound && node->src[k] == range ? range : replaced(&done, node->src[k]);

@@ -53,6 +53,7 @@ typedef struct build {
 } build;
 
 static value *emit(build *b, scope *at, const bl_node *node);
+static value *emit_plain(build *b, scope *at, const bl_node *node, value *memory);
 
 static bl_dtype lowered_dtype(const build *b, const bl_node *node)
 {
@@ -309,6 +310,41 @@ static void emit_reductions(build *b, scope *at, const bl_node *first)
         bl_ptrmap_put(&at->values, members[i], group == NULL ? accs[i] : fold_group(b, at, members[i], accs[i], group));
 }
 
+/* ---- stages */
+
+/* How many elements the stores of |stage| may touch. */
+static int64_t stage_elements(const bl_node *stage)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < stage->arg; i++) {
+        const bl_node *store = stage->src[i];
+        int64_t end = store->src[1]->hi + (store->src[1]->lanes > 1 ? 1 : store->lanes);
+        n = end > n ? end : n;
+    }
+    return n;
+}
+
+/* Fill local memory in loops of its own, before what reads it.  Each stage has memory of its own: copies of one that a tile made
+ * hold different values.  A group of one work-item needs no barrier, and the moves leave it that. */
+static value *emit_stage(build *b, scope *at, const bl_node *stage)
+{
+    const bl_node *ranges[BL_MAX_DIMS * 2];
+    value *buffer = append(b, b->root, BL_OP_BUFFER, (bl_dtype)stage->dtype, 1, 0, NULL);
+    scope *inner = NULL;
+    int nranges = 0;
+
+    buffer->inst.sub = 1;
+    buffer->inst.arg = stage_elements(stage);
+    b->local_bytes += (uint32_t)((size_t)buffer->inst.arg * bl_dtype_bytes((bl_dtype)stage->dtype));
+    for (uint32_t i = (uint32_t)stage->arg; i < stage->nsrc && nranges < BL_MAX_DIMS * 2; i++)
+        insert_range(ranges, nranges++, stage->src[i], false);
+    inner = open_loops(b, at, nranges, ranges);
+    for (int64_t i = 0; i < stage->arg; i++)
+        (void)emit_plain(b, inner, stage->src[i], buffer);
+    close_loops(b, inner, at);
+    return buffer;
+}
+
 /* ---- plain nodes */
 
 static value *emit_var(build *b, const bl_node *node)
@@ -349,10 +385,11 @@ static uint8_t known_facts(const bl_node *node)
     return 0;
 }
 
-static value *emit_plain(build *b, scope *at, const bl_node *node)
+/* |memory|: what a STORE writes to, if not to its BUFFER; else NULL. */
+static value *emit_plain(build *b, scope *at, const bl_node *node, value *memory)
 {
-    value *args[BL_MAX_LANES] = {0}, *v = NULL;
-    for (uint32_t i = 0; i < node->nsrc; i++)
+    value *args[BL_MAX_LANES] = {memory}, *v = NULL;
+    for (uint32_t i = memory != NULL; i < node->nsrc; i++)
         args[i] = emit(b, at, node->src[i]);
     if (node->op == BL_OP_CAST && args[0]->inst.dtype == lowered_dtype(b, node) && args[0]->inst.lanes == node->lanes)
         return args[0];
@@ -383,8 +420,10 @@ static value *emit(build *b, scope *at, const bl_node *node)
         v = emit_var(b, node);
     else if (node->op == BL_OP_RANGE)
         v = node->sub == BL_AXIS_GLOBAL ? emit_group_id(b, node) : emit_local_id(b, node); /* loops are values of their scope */
+    else if (node->op == BL_OP_STAGE)
+        v = emit_stage(b, at, node);
     else
-        v = emit_plain(b, at, node);
+        v = emit_plain(b, at, node, NULL);
     bl_ptrmap_put(&at->values, node, v);
     return v;
 }
@@ -409,7 +448,7 @@ static void emit_stores(build *b, const bl_node *sink, uint64_t set)
     }
     inner = open_loops(b, b->root, nranges, ranges);
     for (int i = 0; i < nstores; i++)
-        emit_plain(b, inner, stores[i]);
+        (void)emit_plain(b, inner, stores[i], NULL);
     close_loops(b, inner, b->root);
 }
 
@@ -482,7 +521,7 @@ static bl_status finish(build *b, const bl_node *sink, bl_linear *linear, bl_err
         linear->inst[i].args = args;
     }
     for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op == BL_OP_BUFFER)
+        if (below.at[i]->op == BL_OP_BUFFER && below.at[i]->sub == 0)
             dtypes[below.at[i]->arg] = (bl_dtype)below.at[i]->dtype;
     }
     for (uint32_t i = 0; i < sink->nsrc; i++)

@@ -143,6 +143,8 @@ void heuristic_cpu(facts *f, const bl_target *target)
 {
     const bl_form form = {.local = 1, .row_local = 1};
 
+    if (stage_nest(f, target))
+        return;
     if (f->main == NULL || !tile_nest(f, target, &form))
         vectorise_best(f, target);
     if (f->main == NULL && f->below.count <= GATHER_NODES)

@@ -42,11 +42,33 @@ static void add_access(facts *f, const bl_node *node, const bl_node *reduce, uin
         f->access[f->naccesses++] = (access){node, reduce, loops};
 }
 
+/* What |roots| reach without entering a stage: that is another phase of the nest. */
+static bl_nodes reach_phase(bl_ir *ir, int n, const bl_node *const *roots)
+{
+    bl_nodes all = bl_reach(ir, n, roots, false);
+    size_t count = 0;
+    bl_ptrmap inside;
+
+    bl_ptrmap_init(&inside, bl_ir_arena(ir));
+    for (int i = 0; i < n; i++)
+        bl_ptrmap_put(&inside, roots[i], ir);
+    for (size_t i = all.count; i-- > 0;) {
+        const bl_node *node = all.at[i];
+        for (uint32_t k = 0; bl_ptrmap_has(&inside, node) && node->op != BL_OP_STAGE && k < node->nsrc; k++)
+            bl_ptrmap_put(&inside, node->src[k], ir);
+    }
+    for (size_t i = 0; i < all.count; i++) {
+        if (bl_ptrmap_has(&inside, all.at[i]))
+            all.at[count++] = all.at[i];
+    }
+    return (bl_nodes){all.at, count};
+}
+
 /* The loads of a reduction's values that stand in no reduction further in. */
 static void accesses_below(facts *f, const bl_node *reduce)
 {
     uint64_t loops = bl_free_get(&f->tune->free, reduce) | bl_free_bound(&f->tune->free, reduce);
-    bl_nodes inside = bl_reach(f->tune->ir, (int)reduce->arg, reduce->src, false);
+    bl_nodes inside = reach_phase(f->tune->ir, (int)reduce->arg, reduce->src);
     for (size_t i = 0; i < inside.count; i++) {
         if (inside.at[i]->op == BL_OP_LOAD)
             add_access(f, inside.at[i], reduce, loops);
@@ -86,4 +108,54 @@ void facts_init(facts *f, bl_tune *tune)
             f->main = node;
         }
     }
+}
+
+/* The axes of |free| that a tile may take: not those around the stages. */
+static uint64_t tiled_set(facts *f, uint64_t free)
+{
+    for (int i = 0; i < f->tune->naxes; i++) {
+        if (tune_holds_stage(f->tune, f->tune->axis[i].range))
+            free &= ~bl_free_bit(&f->tune->free, f->tune->axis[i].range);
+    }
+    return free;
+}
+
+void facts_focus(facts *f, bl_tune *tune, int64_t focus)
+{
+    facts all;
+
+    facts_init(&all, tune);
+    *f = all;
+    f->focus = focus;
+    f->main = NULL;
+    f->naccesses = 0;
+    for (size_t i = 0; i < f->below.count; i++) {
+        const bl_node *node = f->below.at[i];
+        if (node->op != BL_OP_REDUCE || node->src[node->arg]->arg >> PART_BITS != focus >> PART_BITS)
+            continue;
+        accesses_below(f, node);
+        f->main = node;
+    }
+    for (size_t i = 0; f->main != NULL && i < f->below.count; i++) {
+        const bl_node *store = f->below.at[i];
+        if (store->op == BL_OP_STORE && bl_free_get(&tune->free, store) == bl_free_get(&tune->free, f->main))
+            add_access(f, store, NULL, bl_free_get(&tune->free, store));
+    }
+    f->outputs = f->main == NULL ? 0 : tiled_set(f, bl_free_get(&tune->free, f->main));
+}
+
+void facts_again(facts *f, const facts *before)
+{
+    bl_tune *tune = before->tune;
+    if (before->focus != 0)
+        facts_focus(f, tune, before->focus);
+    else
+        facts_init(f, tune);
+}
+
+bool facts_may_tile(const facts *f, const bl_axis *axis)
+{
+    if (f->focus != 0)
+        return (f->outputs & bl_free_bit(&f->tune->free, axis->range)) != 0;
+    return axis->output && axis->outer;
 }

@@ -19,12 +19,19 @@ typedef struct facts {
     bl_nodes below;
     int naccesses;
     access access[MOST_ACCESSES];
+    int64_t focus; /* in a nest with stages: of which reductions the facts are, by the number of a RANGE they fold over; else 0 */
     const bl_node *main; /* the reduction that reads its operands over and over, or NULL */
-    uint64_t outputs;    /* the set of output axes */
+    uint64_t outputs;    /* the set of output axes; with a focus, of those that a tile may take */
     int64_t total;       /* iterations of the whole nest */
 } facts;
 
 void facts_init(facts *f, bl_tune *tune);
+/* Of one of the products of a nest with stages: the reductions over the axis that is numbered |focus|, and its parts. */
+void facts_focus(facts *f, bl_tune *tune, int64_t focus);
+/* The same once more, after a move. */
+void facts_again(facts *f, const facts *before);
+/* May the main reduction's tile go along this axis? */
+bool facts_may_tile(const facts *f, const bl_axis *axis);
 /* Does the access's index grow by one with the axis (1), not at all (0), or otherwise (-1)? */
 int facts_contiguity(facts *f, const bl_node *node, const bl_node *range);
 int facts_axis_of(const bl_tune *tune, const bl_node *range); /* its number, or -1 */
@@ -49,6 +56,8 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form);
 
 /* stream.c: results that are larger than the last cache are stored past it. */
 void stream_results(bl_tune *tune, const bl_target *target);
+/* stage.c: the form of a nest with stages.  False, and nothing changed, if it has none. */
+bool stage_nest(facts *f, const bl_target *target);
 
 void heuristic_cpu(facts *f, const bl_target *target);
 void heuristic_gpu(facts *f, const bl_target *target);

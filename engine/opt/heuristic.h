@@ -24,4 +24,8 @@ typedef struct bl_target {
 /* Apply what fits |tune| best. */
 void bl_heuristic(bl_tune *tune, const bl_target *target);
 
+/* What one value of a nest may take in local memory for each of its rows (bl_sched_options.stage_bytes).  0 where groups have
+ * work-items: they would have to share the rows, and no form does so yet. */
+int64_t bl_stage_bytes(const bl_target *target);
+
 #endif

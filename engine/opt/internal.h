@@ -16,6 +16,14 @@ void tune_survey(bl_tune *tune, const bl_node *sink);
 const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range, const bl_node *value, int n,
                             const bl_node *const *parts);
 bool tune_binds(const bl_node *reduce, const bl_node *range);
+/* block.c: does a STAGE stand in the loop of |range|?  Would all of them fit if |range| were |amount| of its iterations?  Each
+ * STAGE that does becomes one for all of |range|. */
+bool tune_holds_stage(bl_tune *tune, const bl_node *range);
+bool tune_fits_block(bl_tune *tune, int64_t amount, const bl_node *range);
+void tune_widen_stages(bl_tune *tune, const bl_node *range);
+/* RANGEs of their own for the reductions inside stages, and for those that have an element for each row of a staged nest: the
+ * moves that suit them do not suit the product at its end. */
+void tune_part_reductions(bl_tune *tune);
 /* pack.c */
 bool tune_pack(bl_tune *tune, int operand);
 /* The helper: a plain nest of one store; its parameters are renumbered from the panel on.  RANGEs in |to| become its loops. */

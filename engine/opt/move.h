@@ -22,6 +22,8 @@ typedef enum bl_move_kind {
     BL_MOVE_TILE,   /* split by amount; the inner part is unrolled, one register each */
     BL_MOVE_VECTOR, /* split by amount; the inner part is the lanes of vectors */
     BL_MOVE_CHUNK,  /* split an output axis by amount; the inner part is a loop inside the work-item */
+    BL_MOVE_BLOCK,  /* split a grid axis that stages depend on; the inner part is a loop inside the work-item, and each stage is
+                       computed for all of it at once, in loops of its own */
     BL_MOVE_LOCAL,  /* split an output axis by amount; the inner part is the work-items of a group */
     BL_MOVE_GROUP,  /* split a reduction by amount; the work-items of a group share it */
     BL_MOVE_FIRST,  /* make a grid axis the fastest */
@@ -44,7 +46,8 @@ typedef struct bl_move {
 typedef struct bl_axis {
     const bl_node *range;
     bool output; /* else a reduction's */
-    bool outer;  /* every store and every hoisted reduction depends on it: it may be a grid axis */
+    bool outer;  /* every store and every hoisted reduction or stage depends on it: it may be a grid axis */
+    bool stage;  /* a stage's: as with an output, a last part may overlap the one before */
 } bl_axis;
 
 /* A packed operand: the nest that writes it, and the parameter number (of the main nest) that reads it. */
@@ -62,6 +65,7 @@ typedef struct bl_tune {
     bl_ir *ir;
     const bl_node *sink;
     int nparams;
+    int64_t local_bytes; /* how much stages may take together; no limit at first */
     int naxes;
     bl_axis axis[BL_MAX_AXES];
     bl_free free; /* of the sink as it is */

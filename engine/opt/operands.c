@@ -17,8 +17,8 @@ int bl_tune_operands(bl_tune *tune, int most, const bl_node **load)
 
     for (size_t i = 0; i < below.count && n < most; i++) {
         int at = n;
-        if (below.at[i]->op != BL_OP_LOAD)
-            continue;
+        if (below.at[i]->op != BL_OP_LOAD || below.at[i]->src[0]->op != BL_OP_BUFFER)
+            continue; /* no LOAD, or one of a stage */
         for (; at > 0 && comes_before(below.at[i], load[at - 1]); at--)
             load[at] = load[at - 1];
         load[at] = below.at[i];
@@ -27,11 +27,22 @@ int bl_tune_operands(bl_tune *tune, int most, const bl_node **load)
     return n;
 }
 
+/* Its place is looked up in local memory, which a helper has none of. */
+static bool needs_stage(bl_tune *tune, const bl_node *load)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &load, false);
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_STAGE)
+            return true;
+    }
+    return false;
+}
+
 const bl_node *tune_operand_load(bl_tune *tune, int operand)
 {
     const bl_node *load[MOST_OPERANDS];
     int n = bl_tune_operands(tune, MOST_OPERANDS, load);
-    return operand >= 0 && operand < n ? load[operand] : NULL;
+    return operand >= 0 && operand < n && !needs_stage(tune, load[operand]) ? load[operand] : NULL;
 }
 
 int tune_operand_number(bl_tune *tune, const bl_node *load)

@@ -43,7 +43,7 @@ static int panel_axes(bl_tune *tune, const bl_node *node, const bl_node **range)
 
 bool tune_is_packed(const bl_tune *tune, const bl_node *load)
 {
-    return load->src[0]->arg >= tune->nparams - tune->npacked;
+    return load->src[0]->op == BL_OP_BUFFER && load->src[0]->arg >= tune->nparams - tune->npacked;
 }
 
 bool pack_make_helper(bl_tune *tune, const bl_node *load, const bl_node *index, bl_ptrmap *to, bl_packed *packed)

@@ -47,10 +47,11 @@ static int rest_to_fold(const bl_tune *tune, const bl_node *range)
 bool tile_vectorise(bl_tune *tune, int axis, int64_t lanes)
 {
     const bl_node *range = tune->axis[axis].range;
+    bool output = tune->axis[axis].output;
 
     if (lanes < 2 || !bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis, lanes}))
         return false;
-    if (range->arg >= FIRST_REDUCE && bl_extent_of(range) % lanes > 1) {
+    if (!output && bl_extent_of(range) % lanes > 1) {
         int rest = rest_to_fold(tune, range);
         if (rest >= 0)
             (void)tile_vectorise(tune, rest, power_of_two_below(bl_extent_of(tune->axis[rest].range)));
@@ -62,7 +63,7 @@ static bool can_pack(facts *f, const access *a, const bl_target *target)
 {
     bl_tune *tune = f->tune;
     uint64_t set = bl_free_get(&tune->free, a->node);
-    if (a->reduce != f->main || f->main == NULL || a->node->op != BL_OP_LOAD)
+    if (a->reduce != f->main || f->main == NULL || a->node->op != BL_OP_LOAD || a->node->src[0]->op != BL_OP_BUFFER)
         return false;
     if ((uint32_t)tune->nparams + 1 > target->max_params || tune->npacked == BL_MAX_HELPERS)
         return false;
@@ -94,9 +95,9 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
         else
             cost += runs * 1.5;
     }
-    if (range->arg >= FIRST_REDUCE && f->main == NULL)
+    if (f->main == NULL && range->arg >= FIRST_REDUCE)
         return cost * 1.01 + (double)bl_free_size(&f->tune->free, f->outputs) * 0.5 * lanes; /* the lanes are folded at the end */
-    if (range->arg >= FIRST_REDUCE)
+    if (f->main != NULL && tune_binds(f->main, range))
         return cost * 1.15 + (double)bl_free_size(&f->tune->free, f->outputs) * 0.75 * lanes;
     return cost;
 }
@@ -142,7 +143,7 @@ static const bl_node *choose_rows(facts *f, const bl_node *lanes_axis, int64_t g
     for (int i = 0; i < f->tune->naxes; i++) {
         const bl_axis *axis = &f->tune->axis[i];
         int64_t reused = 0;
-        if (!axis->output || !axis->outer || axis->range == lanes_axis || !bl_is_fixed(axis->range))
+        if (!facts_may_tile(f, axis) || axis->range == lanes_axis || !bl_is_fixed(axis->range))
             continue;
         for (int k = 0; k < f->naccesses; k++) {
             const access *a = &f->access[k];
@@ -167,9 +168,9 @@ static bool choose_lanes(facts *f, const bl_target *target, const bl_form *form,
         int lanes = tile_lanes(f, target, axis->range);
         int width = form->local * lanes;
         double cost = 0;
-        if (width < 2 || !bl_is_fixed(axis->range) || bl_extent_of(axis->range) < 2 || (axis->output && !axis->outer))
+        if (width < 2 || !bl_is_fixed(axis->range) || bl_extent_of(axis->range) < 2)
             continue;
-        if (!axis->output && (form->local > 1 || !tune_binds(f->main, axis->range)))
+        if (!facts_may_tile(f, axis) && (form->local > 1 || !tune_binds(f->main, axis->range)))
             continue;
         cost = tile_cost(f, target, axis->range, width);
         if (cost < best * 0.999) {
@@ -188,12 +189,14 @@ static bool apply(bl_tune *tune, bl_move_kind kind, int axis, int64_t amount)
 
 /* Write into panels what the lanes would else gather, and, if |large|, what is contiguous but too large to stay in a core's
  * cache: columns of a matrix, a page each, where lanes along the reduction go through it in its own order. */
-static void pack_operands(bl_tune *tune, const bl_target *target, bool large)
+static void pack_operands(const facts *before, const bl_target *target, bool large)
 {
+    bl_tune *tune = before->tune;
+
     for (int again = 1; again != 0;) {
         facts f;
         again = 0;
-        facts_init(&f, tune);
+        facts_again(&f, before);
         for (int i = 0; i < f.naccesses && again == 0 && f.main != NULL; i++) {
             const access *a = &f.access[i];
             bool lanes = false, gathered = false;
@@ -215,12 +218,16 @@ static void pack_operands(bl_tune *tune, const bl_target *target, bool large)
 }
 
 /* The main reduction's innermost loop that is left, unrolled. */
-static void unroll(bl_tune *tune)
+static void unroll(const facts *before)
 {
+    bl_tune *tune = before->tune;
+    facts f;
+
+    facts_again(&f, before);
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_node *range = tune->axis[i].range;
         int64_t extent = bl_extent_of(range);
-        if (range->sub != BL_AXIS_REDUCE || !bl_is_fixed(range))
+        if (range->sub != BL_AXIS_REDUCE || !bl_is_fixed(range) || (f.focus != 0 && !tune_binds(f.main, range)))
             continue;
         if (extent <= SMALL_LOOP)
             (void)apply(tune, BL_MOVE_TILE, i, extent);
@@ -253,7 +260,7 @@ static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
 
     for (int i = tune->naxes - 1; i >= 0 && columns == NULL; i--) {
         const bl_axis *axis = &tune->axis[i];
-        if (axis->output && axis->outer && bl_is_fixed(axis->range) && bl_extent_of(axis->range) > 1)
+        if (facts_may_tile(f, axis) && bl_is_fixed(axis->range) && bl_extent_of(axis->range) > 1)
             columns = axis->range;
     }
     if (columns == NULL)
@@ -267,7 +274,7 @@ static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
     (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, columns), t->columns);
     if (!tile_vectorise(tune, facts_axis_of(tune, t->lanes_axis), t->lanes))
         return false;
-    pack_operands(tune, target, false);
+    pack_operands(f, target, false);
     return true;
 }
 
@@ -283,12 +290,14 @@ static bool write_operand(bl_tune *tune, const bl_target *target, const access *
 /* Operands with padded edges are written out with their edges, so that the inner loop reads them without a question; but where
  * the sum has the same gate (that of a convolution's gradient), nothing but loops that end there has to ask: those over axes in
  * |untiled|. */
-static void write_edges(bl_tune *tune, const bl_target *target, int64_t untiled)
+static void write_edges(const facts *before, const bl_target *target, int64_t untiled)
 {
+    bl_tune *tune = before->tune;
+
     for (int again = 1; again != 0;) {
         facts f;
         again = 0;
-        facts_init(&f, tune);
+        facts_again(&f, before);
         for (int i = 0; i < f.naccesses && again == 0 && f.main != NULL; i++) {
             const access *a = &f.access[i];
             int64_t keep = 0;
@@ -301,17 +310,20 @@ static void write_edges(bl_tune *tune, const bl_target *target, int64_t untiled)
 }
 
 /* The grid axes that neither lanes nor rows go along once no gate is in the way. */
-static int64_t untiled_axes(const bl_tune *tune, const bl_target *target, const bl_form *form, int64_t gated)
+static int64_t untiled_axes(const facts *before, const bl_target *target, const bl_form *form, int64_t gated)
 {
+    const bl_tune *tune = before->tune;
     bl_tune copy = *tune;
+    facts as_copy = *before;
     tiling t = {.rows = 1, .columns = 1};
     int64_t untiled = 0;
     facts f;
 
     tune_survey(&copy, tune->sink); /* sets of its own */
-    write_edges(&copy, target, 0);
-    facts_init(&f, &copy);
-    if (f.main == NULL || !choose_lanes(&f, target, form, &t) || t.lanes_axis->arg >= FIRST_REDUCE)
+    as_copy.tune = &copy;
+    write_edges(&as_copy, target, 0);
+    facts_again(&f, &as_copy);
+    if (f.main == NULL || !choose_lanes(&f, target, form, &t) || tune_binds(f.main, t.lanes_axis))
         return 0;
     t.row_axis = choose_rows(&f, t.lanes_axis, gated);
     for (int i = 0; i < tune->naxes; i++) {
@@ -328,11 +340,12 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     tiling t = {.rows = 1, .columns = 1};
     int64_t gated = edges_gated_axes(tune);
 
-    write_edges(tune, target, untiled_axes(tune, target, form, gated));
-    facts_init(f, tune);
+    facts before = *f;
+    write_edges(&before, target, untiled_axes(f, target, form, gated));
+    facts_again(f, &before);
     if (f->main == NULL || !choose_lanes(f, target, form, &t))
         return false;
-    if (t.lanes_axis->arg >= FIRST_REDUCE)
+    if (tune_binds(f->main, t.lanes_axis))
         return tile_along_reduction(f, target, &t);
     t.row_axis = choose_rows(f, t.lanes_axis, gated);
     if (t.row_axis != NULL) {
@@ -351,7 +364,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
         (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.row_axis), t.rows);
         (void)apply(tune, BL_MOVE_LOCAL, rest_of(tune, t.row_axis), at_most(rest, form->row_local));
     }
-    pack_operands(tune, target, true);
-    unroll(tune);
+    pack_operands(&before, target, true);
+    unroll(&before);
     return true;
 }

@@ -49,7 +49,7 @@ bool bl_access_stride(const bl_tune *tune, const bl_node *access, const bl_node 
 
 bool tune_binds(const bl_node *reduce, const bl_node *range)
 {
-    if (reduce->op != BL_OP_REDUCE)
+    if (!bl_binds_ranges(reduce))
         return false;
     for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc; i++) {
         if (reduce->src[i] == range)
@@ -69,6 +69,8 @@ static const bl_node *bind_parts(bl_ir *ir, const bl_node *reduce, const bl_node
     }
     for (int i = 0; i < n && count < BL_MAX_AXES; i++)
         ranges[count++] = parts[i];
+    if (reduce->op == BL_OP_STAGE)
+        return bl_stage_over(ir, (int)reduce->arg, src, count, ranges);
     if (count == 0)
         return src[0];
     return bl_reduce_over(ir, (bl_op)reduce->sub, (int)reduce->arg, src, count, ranges);
@@ -92,7 +94,7 @@ const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range
             continue;
         for (uint32_t k = 0; k < node->nsrc; k++) {
             const bl_node *to = bl_ptrmap_get(&done, node->src[k]);
-            src[k] = to == NULL || (node->op == BL_OP_REDUCE && k >= node->arg) ? node->src[k] : to;
+            src[k] = to == NULL || (bl_binds_ranges(node) && k >= node->arg) ? node->src[k] : to;
             changed = changed || src[k] != node->src[k];
         }
         if (tune_binds(node, range))
@@ -106,7 +108,7 @@ const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range
     return to == NULL ? sink : to;
 }
 
-/* Outer output axes: in every store, and free in every reduction that stands in no other's loop. */
+/* Outer output axes: in every store, and free in every reduction and stage that stands in no other's loop. */
 static uint64_t outer_set(bl_tune *tune, const bl_nodes *below)
 {
     uint64_t outputs = 0, outer = 0;
@@ -119,7 +121,7 @@ static uint64_t outer_set(bl_tune *tune, const bl_nodes *below)
     for (size_t i = 0; i < below->count; i++) {
         const bl_node *node = below->at[i];
         uint64_t set = 0;
-        if (node->op != BL_OP_STORE && node->op != BL_OP_REDUCE)
+        if (node->op != BL_OP_STORE && !bl_binds_ranges(node))
             continue;
         set = bl_free_get(&tune->free, node);
         if ((set & ~outputs) == 0)
@@ -149,9 +151,24 @@ void tune_survey(bl_tune *tune, const bl_node *sink)
             tune->axis[at] = tune->axis[at - 1];
         tune->axis[at] = axis;
     }
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i];
+        for (int k = 0; node->op == BL_OP_STAGE && k < tune->naxes; k++)
+            tune->axis[k].stage = tune->axis[k].stage || tune_binds(node, tune->axis[k].range);
+    }
 }
 
 /* ---- the start */
+
+/* Local memory is filled by one work-item for itself. */
+static bool has_stages(const bl_tune *tune)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].stage)
+            return true;
+    }
+    return false;
+}
 
 static int count_divisions(bl_ir *ir, const bl_node *sink)
 {
@@ -165,10 +182,12 @@ static int count_divisions(bl_ir *ir, const bl_node *sink)
 /* Does everything that depends on, or binds, one of two axes also do so with the other? */
 static bool always_together(bl_tune *tune, const bl_node *a, const bl_node *b)
 {
+    bool staged =
+        has_stages(tune); /* then the rows of a block share what does not depend on them, and are no part of another axis */
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i];
-        if (node->op != BL_OP_STORE && node->op != BL_OP_REDUCE)
+        if (node->op != BL_OP_STORE && !bl_binds_ranges(node) && !(staged && node->op == BL_OP_LOAD))
             continue;
         if (bl_depends(tune, node, a) != bl_depends(tune, node, b) || tune_binds(node, a) != tune_binds(node, b))
             return false;
@@ -201,7 +220,8 @@ static void merge_axes(bl_tune *tune)
 {
     for (int i = tune->naxes - 2; i >= 0; i--) {
         for (int k = i + 1; k < tune->naxes; k++) { /* between may be those of another reduction, over other extents */
-            if (tune->axis[i].output == tune->axis[k].output && merge(tune, tune->axis[i].range, tune->axis[k].range))
+            const bl_axis *outer = &tune->axis[i], *inner = &tune->axis[k];
+            if (outer->output == inner->output && outer->stage == inner->stage && merge(tune, outer->range, inner->range))
                 k = i; /* the next of the shorter list may be one with both */
         }
     }
@@ -212,7 +232,7 @@ static void number_axes(bl_tune *tune, bool grid)
 {
     for (int i = 0; i < tune->naxes; i++) {
         const bl_axis axis = tune->axis[i];
-        bl_axis_kind kind = !axis.output ? BL_AXIS_REDUCE : grid && axis.outer ? BL_AXIS_GLOBAL : BL_AXIS_LOOP;
+        bl_axis_kind kind = !axis.output && !axis.stage ? BL_AXIS_REDUCE : grid && axis.outer ? BL_AXIS_GLOBAL : BL_AXIS_LOOP;
         int64_t number = grid ? axis.range->arg : axis.range->arg << PART_BITS;
         const bl_node *range = bl_range(tune->ir, (int)number, kind, axis.range->src[0]);
         if (range != axis.range)
@@ -222,7 +242,7 @@ static void number_axes(bl_tune *tune, bool grid)
 
 void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams)
 {
-    *tune = (bl_tune){.ir = ir, .nparams = nparams};
+    *tune = (bl_tune){.ir = ir, .nparams = nparams, .local_bytes = INT64_MAX};
     bl_free_init(&tune->free, ir);
     tune->sink = sink;
     tune_survey(tune, sink);
@@ -233,18 +253,25 @@ void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams)
         sink = tune_replace(ir, sink, old, range, 1, &range);
     }
     tune_survey(tune, sink);
+    if (has_stages(tune))
+        tune_part_reductions(tune);
     merge_axes(tune);
     number_axes(tune, true);
 }
 
 /* ---- moves */
 
-static int count_parts(const bl_tune *tune, const bl_node *range)
+/* How far the inner part of a split may stand behind |range|, whose number it keeps: halfway to the next part.  No two parts may
+ * ever have one number, or two loops of one length would be one. */
+static int64_t room_behind(const bl_tune *tune, const bl_node *range)
 {
-    int n = 0;
-    for (int i = 0; i < tune->naxes; i++)
-        n += tune->axis[i].range->arg >> PART_BITS == range->arg >> PART_BITS;
-    return n;
+    int64_t end = (range->arg >> PART_BITS << PART_BITS) + (1 << (PART_BITS - 1));
+    for (int i = 0; i < tune->naxes; i++) {
+        int64_t other = tune->axis[i].range->arg;
+        if (other > range->arg + 1 && other < end) /* + 1 is the rest of an earlier split */
+            end = other;
+    }
+    return (end - range->arg) / 2;
 }
 
 /* The whole parts of a reduction's axis folded, then the rest: each REDUCE over |range| becomes two. */
@@ -279,29 +306,33 @@ static const bl_node *peel(bl_ir *ir, const bl_node *sink, const bl_node *range,
     return to == NULL ? sink : to;
 }
 
-static bool split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind)
+/* |within|: where to put the inner part, or NULL. */
+static bool split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind, const bl_node **within)
 {
     bl_ir *ir = tune->ir;
     bl_axis axis = tune->axis[number];
+    bool overlaps = axis.output || axis.stage;
     int64_t extent = bl_extent_of(axis.range), parts = amount > 0 ? (extent + amount - 1) / amount : 0;
     const bl_node *outer = NULL, *inner = NULL, *start = NULL, *part[2];
-    int64_t step = (INT64_C(1) << (PART_BITS - 1)) >> count_parts(tune, axis.range);
+    int64_t step = room_behind(tune, axis.range);
 
     if (amount < 2 || !bl_is_fixed(axis.range) || extent < amount || step < 2)
         return false;
     inner = bl_range(ir, (int)(axis.range->arg + step), kind, bl_index(ir, amount));
-    if (!axis.output && extent % amount != 0)
+    if (!overlaps && extent % amount != 0)
         parts = extent / amount;
     outer = bl_range(ir, (int)axis.range->arg, (bl_axis_kind)axis.range->sub, bl_index(ir, parts));
     start = parts == 1 ? bl_index(ir, 0) : bl_mul(ir, outer, bl_index(ir, amount));
-    if (axis.output && extent % amount != 0)
+    if (overlaps && extent % amount != 0)
         start = bl_alu2(ir, BL_OP_MIN, start, bl_index(ir, extent - amount));
     part[0] = inner;
     part[1] = outer;
-    if (!axis.output && extent % amount != 0)
+    if (!overlaps && extent % amount != 0)
         tune_survey(tune, peel(ir, tune->sink, axis.range, extent - extent % amount, part, bl_add(ir, start, inner)));
     else
         tune_survey(tune, tune_replace(ir, tune->sink, axis.range, bl_add(ir, start, inner), parts == 1 ? 1 : 2, part));
+    if (within != NULL)
+        *within = inner;
     return true;
 }
 
@@ -362,21 +393,25 @@ static bool is_shared(bl_tune *tune, const bl_node *range)
 static bool can_split(bl_tune *tune, bl_move move)
 {
     const bl_axis *axis = &tune->axis[move.axis];
+    bool staged =
+        tune_holds_stage(tune, axis->range); /* a copy of a stage for each of its iterations: BLOCK makes it one of all */
 
-    if (move.amount < 2 || axis->range->sub == BL_AXIS_VECTOR) /* lanes stay together */
+    if (move.amount < 2 || axis->range->sub == BL_AXIS_VECTOR) /* lanes are not split */
         return false;
     switch (move.kind) {
     case BL_MOVE_TILE:
-        return true;
+        return !staged;
+    case BL_MOVE_BLOCK:
+        return staged && axis->range->sub == BL_AXIS_GLOBAL && tune_fits_block(tune, move.amount, axis->range);
     case BL_MOVE_VECTOR:
-        return move.amount <= BL_MAX_LANES && (move.amount & (move.amount - 1)) == 0 && !lanes_meet(tune, axis->range);
+        return !staged && move.amount <= BL_MAX_LANES && (move.amount & (move.amount - 1)) == 0 && !lanes_meet(tune, axis->range);
     case BL_MOVE_CHUNK:
         return axis->output;
     case BL_MOVE_LOCAL:
-        return axis->output && axis->outer && count_items(tune) < MOST_ITEM_AXES;
+        return axis->output && axis->outer && !has_stages(tune) && count_items(tune) < MOST_ITEM_AXES;
     case BL_MOVE_GROUP:
         return !axis->output && bl_extent_of(axis->range) % move.amount == 0 && count_items(tune) < MOST_ITEM_AXES &&
-               !is_shared(tune, axis->range);
+               !is_shared(tune, axis->range) && !has_stages(tune);
     case BL_MOVE_FIRST:
     case BL_MOVE_EDGES:
     case BL_MOVE_STREAM:
@@ -389,11 +424,11 @@ static bool can_split(bl_tune *tune, bl_move move)
 
 static bool dispatch(bl_tune *tune, bl_move move)
 {
-    static const bl_axis_kind inner[BL_MOVE_KINDS] = {[BL_MOVE_TILE] = BL_AXIS_TILE,
-                                                      [BL_MOVE_VECTOR] = BL_AXIS_VECTOR,
-                                                      [BL_MOVE_CHUNK] = BL_AXIS_LOOP,
-                                                      [BL_MOVE_LOCAL] = BL_AXIS_LOCAL,
-                                                      [BL_MOVE_GROUP] = BL_AXIS_GROUP};
+    static const bl_axis_kind inner[BL_MOVE_KINDS] = {
+        [BL_MOVE_TILE] = BL_AXIS_TILE,  [BL_MOVE_VECTOR] = BL_AXIS_VECTOR, [BL_MOVE_CHUNK] = BL_AXIS_LOOP,
+        [BL_MOVE_BLOCK] = BL_AXIS_LOOP, [BL_MOVE_LOCAL] = BL_AXIS_LOCAL,   [BL_MOVE_GROUP] = BL_AXIS_GROUP};
+
+    const bl_node *within = NULL;
 
     if (move.kind == BL_MOVE_PACK)
         return tune_pack(tune, move.axis);
@@ -405,7 +440,11 @@ static bool dispatch(bl_tune *tune, bl_move move)
         return false;
     if (move.kind == BL_MOVE_FIRST)
         return make_first(tune, move.axis);
-    return can_split(tune, move) && split(tune, move.axis, move.amount, inner[move.kind]);
+    if (!can_split(tune, move) || !split(tune, move.axis, move.amount, inner[move.kind], &within))
+        return false;
+    if (move.kind == BL_MOVE_BLOCK)
+        tune_widen_stages(tune, within);
+    return true;
 }
 
 bool bl_tune_apply(bl_tune *tune, bl_move move)
@@ -416,8 +455,8 @@ bool bl_tune_apply(bl_tune *tune, bl_move move)
     return true;
 }
 
-static const char *const move_names[BL_MOVE_KINDS] = {"tile",  "vector", "chunk",  "local", "group",
-                                                      "first", "edges",  "stream", "pack"};
+static const char *const move_names[BL_MOVE_KINDS] = {"tile",  "vector", "chunk", "block",  "local",
+                                                      "group", "first",  "edges", "stream", "pack"};
 
 void bl_moves_print(int n, const bl_move *moves, bl_text *out)
 {

@@ -263,7 +263,7 @@ static void put(bl_plans *plans, entry *e, bl_plan *plan, bool kept)
 static bool supersede(const entry *e, bl_plan *plan)
 {
     bl_plan *current = bl_plan_current(e->plan);
-    bool better = plan->options.debug > 0 || !plan_has_moves_of(current, plan); /* its text tells of the search */
+    bool better = plan->options.debug > 0 || !bl_plan_same_moves(current, plan); /* its text tells of the search */
     if (better)
         bl_plan_supersede(e->plan, plan);
     bl_plan_release(current);

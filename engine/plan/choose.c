@@ -38,7 +38,7 @@ static bool apply_known(bl_tune *tune, const bl_kernel_record *record)
 /* Known or searched moves, if there are any. */
 static bool tune_by_search(bl_tune *tune, const bl_search_nest *nest, const bl_plan_options *options, bl_plan *plan)
 {
-    bl_tuner_request request = {.width = options->beam,
+    bl_tuner_request request = {.width = options->only == NULL || strcmp(options->only, nest->name) == 0 ? options->beam : 0,
                                 .cancel = options->cancel,
                                 .spec = options->spec,
                                 .progress = options->progress,
@@ -77,7 +77,7 @@ bl_status plan_tune(bl_tune *tune, const bl_search_nest *nest, const bl_plan_opt
     return BL_OK;
 }
 
-bool plan_has_moves_of(const bl_plan *plan, const bl_plan *other)
+bool bl_plan_same_moves(const bl_plan *plan, const bl_plan *other)
 {
     bool same = plan->nsteps == other->nsteps;
     for (int i = 0; same && i < plan->nsteps; i++)

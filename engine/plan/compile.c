@@ -135,8 +135,10 @@ static bl_status fill_info(compile *c)
 /* Everything that needs no driver: its time is info.engine_ms. */
 static bl_status compile_to_source(compile *c)
 {
-    bl_sched_options options = {
-        .units = c->target.units, .max_params = BL_MAX_BINDINGS - BL_MAX_HELPERS, .first_var = c->wire->nvars};
+    bl_sched_options options = {.units = c->target.units,
+                                .max_params = BL_MAX_BINDINGS - BL_MAX_HELPERS,
+                                .stage_bytes = bl_stage_bytes(&c->target),
+                                .first_var = c->wire->nvars};
     bl_front_options front = {.program = c->options->program,
                               .max_bytes = c->options->max_compile_bytes,
                               .max_seconds = c->options->max_compile_seconds};
@@ -192,7 +194,8 @@ bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_
     c.plan->options.cancel = NULL; /* and the rest of whoever asked */
     c.plan->options.progress = NULL;
     c.plan->options.progress_arg = NULL;
-    c.plan->beam = options->tuner == NULL ? 0 : options->beam;
+    c.plan->options.only = NULL;
+    c.plan->beam = options->tuner == NULL || options->only != NULL ? 0 : options->beam;
     st = compile_all(&c);
     for (int i = 0; i < c.nmade; i++)
         bl_text_fini(&c.made[i].source);

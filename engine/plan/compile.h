@@ -17,6 +17,7 @@ typedef struct made {
     bl_lowered *lowered;
     bl_text source;
     const char *moves;
+    uint64_t key;         /* of the nest */
     int64_t ops, bytes;   /* of a launch */
     int kernels, helpers; /* that it does */
 } made;

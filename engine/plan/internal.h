@@ -17,7 +17,8 @@ typedef struct step {
     uint32_t groups[3]; /* at the sizes of the last run */
     int64_t ops, bytes; /* at the largest sizes */
     const char *moves;
-    int kernel; /* which of the plan's it launches */
+    uint64_t key; /* of its nest (bl_kernels_key); 0 where several were joined */
+    int kernel;   /* which of the plan's it launches */
 } step;
 
 /* Launches that are submitted together: as many as take a fraction of a second, so that a run can be cancelled between two. */
@@ -75,7 +76,6 @@ struct bl_plan {
 BL_NODISCARD bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_options *options, bl_plan **out,
                                     bl_err *err);
 void plan_destroy(bl_plan *plan);
-bool plan_has_moves_of(const bl_plan *plan, const bl_plan *other); /* the same kernels, of one graph */
 /* choose.c: the nest with its moves.  A |helper|, which writes a panel, has the heuristic's. */
 BL_NODISCARD bl_status plan_tune(bl_tune *tune, const bl_search_nest *nest, const bl_plan_options *options, bl_plan *plan,
                                  bool helper, bl_err *err);
@@ -101,4 +101,10 @@ void plan_census_fini(plan_census *census);
 /* Where the next step's launches write their times, if one is due to be timed; else NULL. */
 uint64_t *plan_census_begin(bl_plan *plan);
 void plan_census_end(bl_plan *plan, const uint64_t *launch_ns);
+/* ahead.c */
+/* Have the driver compile those of |sources| that are not in the device's cache on disk, many at once, and in |children| unless
+ * that is NULL: bl_kernel_create then finds them there. */
+BL_NODISCARD bl_status plan_compile_ahead(bl_device *dev, bl_children *children, bl_arena *arena, int n,
+                                          const bl_kernel_source *sources, bl_err *err);
+
 #endif

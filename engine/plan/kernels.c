@@ -47,6 +47,7 @@ static bl_status add_helper(compile *c, const made *of, const bl_packed *packed,
                 .name = bl_arena_printf(c->arena, "pack_%s", of->nest->name),
                 .helper = true,
                 .helpers = 1,
+                .key = of->key,
                 .sink = tune.sink,
                 .nparams = packed->nfrom + 1,
                 .slot = slot,
@@ -80,6 +81,7 @@ static bl_status add_nest(compile *c, const bl_nest *nest)
     for (int i = 0; i < nest->nparams; i++)
         slot[i] = nest->param[i];
     of.slot = slot;
+    of.key = bl_kernels_key(c->ir, nest->sink);
     compile_dump(c, 5, nest->name, 1, &nest->sink);
     BL_TRY(compile_verify(c, 1, &nest->sink, BL_STAGE_KERNEL, "schedule"));
     BL_TRY(tune_nest(c, &tune, nest));
@@ -208,19 +210,19 @@ bl_status compile_nests(compile *c)
 
 /* ---- the driver */
 
-static bl_kernel *same_kernel(compile *c, const made *m)
+/* The first kernel whose source is that of |m|: itself, or one that is as good. */
+static int first_like(const compile *c, const made *m)
 {
-    for (const made *other = c->made; other < m; other++) {
-        if (other->source.len == m->source.len && memcmp(other->source.data, m->source.data, m->source.len) == 0)
-            return c->plan->kernels[other - c->made];
-    }
-    return NULL;
+    const made *other = c->made;
+
+    while (other < m && (other->source.len != m->source.len || memcmp(other->source.data, m->source.data, m->source.len) != 0))
+        other++;
+    return (int)(other - c->made);
 }
 
-static bl_status make_kernel(compile *c, const made *m)
+static bl_kernel_source source_of(const made *m)
 {
     const bl_linear *linear = m->lowered->linear;
-    bl_kernel **out = &c->plan->kernels[m - c->made];
     bl_kernel_source source = {.entry = m->name,
                                .text = m->source.data,
                                .len = m->source.len,
@@ -231,10 +233,7 @@ static bl_status make_kernel(compile *c, const made *m)
                                .local_bytes = linear->local_bytes};
 
     memcpy(source.local, linear->local, sizeof source.local);
-    *out = same_kernel(c, m);
-    if (*out != NULL)
-        return BL_OK;
-    return bl_kernel_create(c->dev, &source, out, c->err);
+    return source;
 }
 
 static void disassemble(compile *c)
@@ -249,12 +248,26 @@ static void disassemble(compile *c)
 
 bl_status compile_kernels(compile *c)
 {
+    bl_kernel_source *sources = bl_arena_array(c->arena, (size_t)c->nmade + 1, sizeof *sources);
+    int n = 0;
+
     c->plan->kernels = bl_calloc((size_t)c->nmade + 1, sizeof *c->plan->kernels);
-    if (c->plan->kernels == NULL)
+    if (sources == NULL || c->plan->kernels == NULL)
         return bl_fail(c->err, BL_ENOMEM, "plan");
     c->plan->nkernels = c->nmade;
-    for (int i = 0; i < c->nmade; i++)
-        BL_TRY(make_kernel(c, &c->made[i]));
+    for (int i = 0; i < c->nmade; i++) {
+        if (first_like(c, &c->made[i]) == i)
+            sources[n++] = source_of(&c->made[i]);
+    }
+    BL_TRY(plan_compile_ahead(c->dev, c->options->children, c->arena, n, sources, c->err));
+    n = 0;
+    for (int i = 0; i < c->nmade; i++) {
+        int like = first_like(c, &c->made[i]);
+        if (like < i)
+            c->plan->kernels[i] = c->plan->kernels[like];
+        else
+            BL_TRY(bl_kernel_create(c->dev, &sources[n++], &c->plan->kernels[i], c->err));
+    }
     disassemble(c);
     return BL_OK;
 }

@@ -179,6 +179,7 @@ static void emit_launch(emission *e, int which)
                               .kernels = m->kernels,
                               .helpers = m->helpers,
                               .moves = m->moves,
+                              .key = m->key,
                               .kernel = which,
                               .ops = m->ops,
                               .bytes = m->bytes};

@@ -3,6 +3,7 @@
 #ifndef BL_PLAN_PLAN_H
 #define BL_PLAN_PLAN_H
 
+#include "engine/device/child.h"
 #include "engine/device/pool.h"
 #include "engine/front/front.h"
 #include "engine/search/peaks.h"
@@ -20,10 +21,12 @@ typedef struct bl_plan_options {
     bool program;               /* see bl_front_options */
     bool hot;                   /* it runs over and over: compiling it may take longer than a first answer should */
     const bl_tuner *tuner;      /* what is known of kernels, and what searches them; NULL: the heuristic's moves for all */
+    const char *only;           /* if not NULL, no other nest than that of this name is searched */
     int beam;                   /* width with which nests are searched that were not yet; 0: none is */
     const atomic_bool *cancel;  /* ends searches: the plan is then made with what is known; may be NULL */
     void (*progress)(void *arg, const bl_search_report *report); /* of each search; may be NULL */
     void *progress_arg;
+    bl_children *children; /* compile its kernels; NULL: this process does */
 } bl_plan_options;
 
 /* A tensor that goes in or out.  |dim| are sizes, or, where var[i] >= 0... evaluated by bl_plan_sizes. */
@@ -84,6 +87,7 @@ typedef struct bl_plan_service {
 
 typedef struct bl_kernel_use {
     const char *name, *moves; /* in the plan's memory */
+    uint64_t key;             /* of its nest, a helper's too (bl_kernels_key); 0 where several were joined */
     bool helper;
     int number;         /* in the plan */
     int kernels;        /* of the scheduler, helpers included, that it does: several where they were joined */
@@ -100,6 +104,7 @@ void bl_plan_supersede(bl_plan *plan, bl_plan *better);
 bl_plan *bl_plan_current(bl_plan *plan); /* retained */
 /* Compile what |plan| was made of once more, with |options|' choice of moves. */
 BL_NODISCARD bl_status bl_plan_remake(const bl_plan *plan, const bl_plan_options *options, bl_plan **out, bl_err *err);
+bool bl_plan_same_moves(const bl_plan *plan, const bl_plan *other); /* of two plans of one graph: the same kernels */
 const bl_plan_options *bl_plan_get_options(const bl_plan *plan);
 
 /* ---- running.  Only on the device's worker thread. */

@@ -83,6 +83,7 @@ int bl_plan_list_kernels(const bl_plan *plan, int most, bl_kernel_use *out)
             use->launches++;
             use->name = s->name;
             use->moves = s->moves;
+            use->key = s->key;
             use->helper = s->helper;
             use->kernels = s->kernels + s->helpers;
             use->ops = s->ops;
@@ -147,8 +148,11 @@ static bl_plan *set_better(bl_plan *plan, bl_plan *better)
 
 void bl_plan_supersede(bl_plan *plan, bl_plan *better)
 {
-    bl_plan *before = set_better(plan, better);
+    bl_plan *before = NULL;
 
+    if (better != NULL) /* which may have been superseded itself, and is taken back */
+        bl_plan_release(set_better(better, NULL));
+    before = set_better(plan, better);
     if (before == NULL)
         return;
     /* a program may have been put with the one before */

@@ -191,7 +191,7 @@ static const char *local_buffer(bl_arena *arena, const char *name, bl_dtype dtyp
 }
 
 /* Functions that some kernels need; only the widths that occur in them. */
-static const char prelude_whole[] =
+static const char whole[] =
     "#define WHOLE(T, N, B) \\\n"
     "inline T floor_div_##N(T x, T y) { if (y == 0) return 0; if (y == (T)-1 && (T)-1 < 0) return (T)(0 - x); \\\n"
     "  T q = x / y, r = x % y; return (T)(q - (r != 0 && ((r < 0) != (y < 0)))); } \\\n"
@@ -201,6 +201,13 @@ static const char prelude_whole[] =
     "inline T shift_right_##N(T x, T y) { return (T)(y >= 0 && y < B ? x >> y : x < 0 ? -1 : 0); }\n"
     "WHOLE(char, int8, 8) WHOLE(short, int16, 16) WHOLE(int, int32, 32) WHOLE(long, int64, 64)\n"
     "WHOLE(uchar, uint8, 8) WHOLE(ushort, uint16, 16) WHOLE(uint, uint32, 32) WHOLE(ulong, uint64, 64)\n";
+
+static void prelude_whole(bl_text *out, const char *real, int lanes)
+{
+    (void)real; /* one for all */
+    (void)lanes;
+    bl_text_puts(out, whole);
+}
 
 /* The larger or smaller, NaN if either is: as alu.def has it. */
 static void prelude_extremes(bl_text *out, const char *real, int lanes)
@@ -237,9 +244,11 @@ static void prelude_sin(bl_text *out, const char *real, int lanes)
     bl_text_puts(out, "); }\n");
 }
 
-static void prelude_half(bl_text *out, int lanes)
+static void prelude_half(bl_text *out, const char *real, int lanes)
 {
     char f[24] = "float", u[24] = "uint", s[24] = "ushort", n[16] = "";
+
+    (void)real; /* computed in float */
     if (lanes > 1) {
         snprintf(f, sizeof f, "float%d", lanes);
         snprintf(u, sizeof u, "uint%d", lanes);
@@ -274,8 +283,9 @@ static void prelude_half(bl_text *out, int lanes)
 }
 
 /* Rounding a double to odd in float first makes the second rounding exact (Boldo and Melquiond, 2008). */
-static void prelude_to_odd(bl_text *out, int lanes)
+static void prelude_to_odd(bl_text *out, const char *real, int lanes)
 {
+    (void)real; /* double, by nature */
     if (lanes > 1) {
         bl_text_printf(out, "inline float%d to_odd_%d(double%d x) { return (float%d)(", lanes, lanes, lanes, lanes);
         for (int i = 0; i < lanes; i++)
@@ -289,9 +299,18 @@ static void prelude_to_odd(bl_text *out, int lanes)
 
 /* Clang's builtin for stores past the caches, where the driver's compiler has it.  A buffer starts at a multiple of the largest
  * vector (CL_DEVICE_MEM_BASE_ADDR_ALIGN, OpenCL 1.2, table 4.3). */
-static const char prelude_stream[] = "#ifdef __has_builtin\n#if __has_builtin(__builtin_nontemporal_store)\n"
-                                     "#define STREAM(x, p) __builtin_nontemporal_store(x, p)\n#endif\n#endif\n"
-                                     "#ifndef STREAM\n#define STREAM(x, p) (*(p) = (x))\n#endif\n";
+static const char prelude_stream[] =
+    "#if !defined(STREAM) && defined(__has_builtin)\n#if __has_builtin(__builtin_nontemporal_store)\n"
+    "#define STREAM(x, p) __builtin_nontemporal_store(x, p)\n#endif\n#endif\n"
+    "#ifndef STREAM\n#define STREAM(x, p) (*(p) = (x))\n#endif\n";
+
+/* Several kernels may be compiled as one text: what each brings along is written once there. */
+static void once(bl_text *out, const char *what, const char *real, int lanes, void (*part)(bl_text *, const char *, int))
+{
+    bl_text_printf(out, "#ifndef HAS_%s_%s_%d\n#define HAS_%s_%s_%d\n", what, real, lanes, what, real, lanes);
+    part(out, real, lanes);
+    bl_text_puts(out, "#endif\n");
+}
 
 typedef struct needs {
     bool stream, whole, half, f64, f64_to_half, extremes, sin;
@@ -334,22 +353,22 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_t
     if (n.stream)
         bl_text_puts(out, prelude_stream);
     if (n.whole)
-        bl_text_puts(out, prelude_whole);
+        once(out, "whole", "any", 1, prelude_whole);
     for (int lanes = 1; lanes <= BL_MAX_LANES; lanes++) {
         if (!n.lanes[lanes])
             continue;
         if (n.extremes)
-            prelude_extremes(out, "float", lanes);
+            once(out, "extremes", "float", lanes, prelude_extremes);
         if (n.extremes && n.f64)
-            prelude_extremes(out, "double", lanes);
+            once(out, "extremes", "double", lanes, prelude_extremes);
         if (n.sin)
-            prelude_sin(out, "float", lanes);
+            once(out, "sin", "float", lanes, prelude_sin);
         if (n.sin && n.f64)
-            prelude_sin(out, "double", lanes);
+            once(out, "sin", "double", lanes, prelude_sin);
         if (n.half)
-            prelude_half(out, lanes);
+            once(out, "half", "float", lanes, prelude_half);
         if (n.f64_to_half)
-            prelude_to_odd(out, lanes);
+            once(out, "to_odd", "double", lanes, prelude_to_odd);
     }
     bl_text_printf(out, "__kernel __attribute__((reqd_work_group_size(%u, %u, %u)))\nvoid %s(", linear->local[0],
                    linear->local[1], linear->local[2], linear->name);

@@ -29,12 +29,12 @@ static void set_bit(uint64_t *set, int bit)
     set[bit / 64] |= UINT64_C(1) << (bit % 64);
 }
 
-/* The stored value that a LOAD reads, or NULL for an input. */
+/* The stored value that a LOAD reads, or NULL for an input and for local memory. */
 static const stored *source_of(const sched *s, const bl_node *load)
 {
     int place = (int)load->src[0]->arg;
     int first = s->stored[0].place;
-    return place < first ? NULL : &s->stored[place - first];
+    return load->src[0]->op != BL_OP_BUFFER || place < first ? NULL : &s->stored[place - first];
 }
 
 static int64_t elements_of(const stored *st)
@@ -103,6 +103,9 @@ static bool fit_together(const sched *s, const stored *st, const stored *other)
 
     if (elsewhere)
         return false;
+    if (st->prefix != 0 || other->prefix != 0) /* who has no stage in common with another would only crowd its loops */
+        return st->prefix == other->prefix && have_in_common(st, other, BL_OP_STAGE) &&
+               (is_prefix(st, other) || is_prefix(other, st));
     if (same) {
         bool reduces = have_in_common(st, other, BL_OP_REDUCE);
         if (st->tiled && other->tiled && !reduces)
@@ -142,8 +145,8 @@ static bool may_join(const groups *gs, const stored *st, const uint64_t *before,
     return fits;
 }
 
-/* Distinct buffers that the members of |g| and |st| bind together. */
-static int count_params(const groups *gs, int g, const stored *st)
+/* Distinct buffers that the members of |g| and |st| bind together; or |stages| that they have. */
+static int count_distinct(const groups *gs, int g, const stored *st, bool stages)
 {
     const sched *s = gs->s;
     bl_ptrmap seen;
@@ -154,14 +157,22 @@ static int count_params(const groups *gs, int g, const stored *st)
         const stored *from = i < gs->nmembers[g] ? &s->stored[gs->member[g][i]] : st;
         for (size_t k = 0; k < from->below.count; k++) {
             const bl_node *node = from->below.at[k];
-            if (node->op == BL_OP_BUFFER && !bl_ptrmap_has(&seen, node)) {
+            bool counts = stages ? node->op == BL_OP_STAGE : node->op == BL_OP_BUFFER && node->sub == 0;
+            if (counts && !bl_ptrmap_has(&seen, node)) {
                 bl_ptrmap_put(&seen, node, &seen);
                 n++;
             }
         }
-        n++; /* its own */
+        n += stages ? 0 : 1; /* its own */
     }
     return n;
+}
+
+/* Would |g| with |st| keep to what a kernel may bind, and what local memory is shared out for? */
+static bool has_room(const groups *gs, int g, const stored *st)
+{
+    return count_distinct(gs, g, st, false) <= (int)gs->s->options->max_params &&
+           count_distinct(gs, g, st, true) <= BL_STAGES_OF_NEST;
 }
 
 static void join(groups *gs, int g, int which, const uint64_t *before)
@@ -230,7 +241,7 @@ int sched_group(sched *s)
         for (int w = 0; w < gs.words; w++)
             before[w] = 0;
         waits_for(&gs, st, before);
-        while (g >= 0 && g >= last && !(may_join(&gs, st, before, g) && count_params(&gs, g, st) <= (int)s->options->max_params))
+        while (g >= 0 && g >= last && !(may_join(&gs, st, before, g) && has_room(&gs, g, st)))
             g--;
         if (g < 0 || g < last) {
             g = gs.count;

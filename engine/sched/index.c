@@ -209,6 +209,11 @@ static const bl_node *element_reduce(sched *s, const bl_node *node, const bl_nod
     const bl_node *at[BL_MAX_DIMS], *ranges[BL_MAX_DIMS], *value = NULL;
     int nranges = 0, level = reduce_level(s, node->ndim, index, gate);
 
+    if (sched_breaks_stage(s, node, index)) {
+        s->realised[sched_position(s, node)] = BUFFERED;
+        s->rebuild = true;
+        return bl_const_int(ir, (bl_dtype)node->dtype, 0);
+    }
     for (int i = 0; i < node->ndim; i++) {
         bool folded = (node->arg >> i & 1) != 0;
         at[i] = folded ? bl_index(ir, 0) : index[i];
@@ -393,6 +398,8 @@ const bl_node *sched_element(sched *s, const bl_node *node, const bl_node *const
     if (s->realised[position] == BUFFERED && bl_ptrmap_has(&s->by_node, node)) {
         const stored *st = &s->stored[(intptr_t)bl_ptrmap_get(&s->by_node, node) - 1];
         entry->value = element_load(s, node, st->place, st->offset, index, gate);
+    } else if (s->realised[position] == STAGED) {
+        entry->value = sched_staged_element(s, node, index, gate);
     } else {
         entry->value = sched_fresh(s, node, index, gate);
         note_recomputed(s, node, position, patterns);

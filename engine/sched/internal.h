@@ -12,8 +12,9 @@ enum { RANGES_PER_LEVEL = BL_MAX_DIMS };
 typedef enum realised {
     INLINE,
     BUFFERED,
-    COPIED
-} realised; /* COPIED: stored for a root, but as cheap to compute again as to load */
+    COPIED, /* stored for a root, but as cheap to compute again as to load */
+    STAGED  /* none: the nests that read it compute parts of it in local memory (stage.c) */
+} realised;
 
 /* A value that gets a buffer, and the store that fills it. */
 typedef struct stored {
@@ -25,9 +26,19 @@ typedef struct stored {
     const bl_node *range[BL_MAX_DIMS];
     bl_nodes below; /* all nodes of value and index */
     bool is_root;
-    bool tiled; /* some reduction reads its operands over and over, as a matmul does */
+    uint64_t prefix; /* bit i: its stages are computed for each iteration of RANGE i; 0: it has none */
+    bool tiled;      /* some reduction reads its operands over and over, as a matmul does */
     int group;
 } stored;
+
+/* A stage whose value is being built: of which node, and its own loops. */
+typedef struct staging {
+    const bl_node *node;
+    const struct staging *outer;
+    uint64_t prefix; /* bit i: RANGE i of the store stands around it */
+    int nranges;
+    const bl_node *range[BL_MAX_DIMS];
+} staging;
 
 typedef struct sched {
     bl_ir *ir;
@@ -42,6 +53,14 @@ typedef struct sched {
     int *weight;          /* rough number of scalar ops to compute an element of what has no buffer */
     bool *is_root;
     int *stores_seen, *last_store; /* in how many stores it is recomputed */
+    bool *unstageable;             /* a stage of it would not serve all who read it */
+    bool *costly_again;            /* two phases of a nest with stages compute it */
+    int *stage_number;             /* which of the stages it is, if it is one */
+    int nstaged;
+    int64_t *input_count;   /* by slot of the graph: elements */
+    const staging *staging; /* the innermost stage being built, or NULL */
+    uint64_t prefix;        /* of the stages of the store being built, 0 before there is one */
+    bool rebuild;           /* something was built that a stage cannot serve: build all stores again */
     int round;
     int nstored;
     stored *stored;            /* sources before users */
@@ -83,11 +102,19 @@ const bl_node *sched_fresh(sched *s, const bl_node *node, const bl_node *const *
 const bl_node *sched_flat_index(bl_ir *ir, int ndim, const bl_node *const *dim, const bl_node *const *index);
 int sched_position(const sched *s, const bl_node *node); /* -1 if it is none of the graph's */
 
+/* stage.c: the element of a STAGED node at |index|, read from local memory that a STAGE fills. */
+const bl_node *sched_staged_element(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate);
+/* Would a reduction with an element for each row of the stage being built, or few of them, be computed in the stage's loops? */
+bool sched_breaks_stage(sched *s, const bl_node *reduce, const bl_node *const *index);
+/* Once all else has its buffers: which of the buffered values do without.  Returns how many. */
+int sched_stage(sched *s);
+
 /* split.c: reductions that would leave most of the device idle become two; the roots are rewritten. */
 void sched_split(sched *s, int nroots, const bl_node **roots);
 
 /* realise.c: what gets a buffer by the graph alone; then, from the expressions built with that, what else must (how many were
  * marked). */
+int sched_own_weight(const bl_node *node); /* scalar ops that an element costs, roughly, but for its sources */
 void sched_mark_first(sched *s, int nroots, const bl_node *const *roots);
 int sched_mark_more(sched *s);
 /* After grouping: reductions computed in two nests. */

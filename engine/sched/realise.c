@@ -15,7 +15,7 @@ enum {
     MOST_WEIGHT = 1 << 20
 };
 
-static int own_weight(const bl_node *node)
+int sched_own_weight(const bl_node *node)
 {
     if (bl_op_get_class((bl_op)node->op) == BL_CLASS_REDUCE)
         return COSTLY_TWICE;
@@ -79,7 +79,7 @@ static int limit_leaves(sched *s, leafset *sets, const bl_node *node, int positi
             int from = sched_position(s, node->src[i]);
             if (from < 0)
                 continue;
-            if (s->realised[from] != INLINE || node->src[i]->op == BL_OP_INPUT) {
+            if ((s->realised[from] != INLINE && s->realised[from] != STAGED) || node->src[i]->op == BL_OP_INPUT) {
                 fits = add_leaf(set, node->src[i], most) && fits;
                 continue;
             }
@@ -124,10 +124,10 @@ static void weigh(sched *s)
 {
     for (int at = 0; at < (int)s->order.count; at++) {
         const bl_node *node = s->order.at[at];
-        int64_t weight = own_weight(node);
+        int64_t weight = sched_own_weight(node);
         for (uint32_t i = 0; i < node->nsrc; i++) {
             int from = sched_position(s, node->src[i]);
-            if (from >= 0 && s->realised[from] != BUFFERED)
+            if (from >= 0 && s->realised[from] != BUFFERED && s->realised[from] != STAGED)
                 weight += s->weight[from];
         }
         s->weight[at] = (int)(weight > MOST_WEIGHT ? MOST_WEIGHT : weight);
@@ -319,7 +319,7 @@ void sched_mark_first(sched *s, int nroots, const bl_node *const *roots)
         (void)limit_leaves(s, sets, node, at);
         if (node->op == BL_OP_CONTIGUOUS)
             s->realised[at] = BUFFERED;
-        else if (depth[at] >= MOST_DEPTH && own_weight(node) > 0)
+        else if (depth[at] >= MOST_DEPTH && sched_own_weight(node) > 0)
             cut_depth(s, depth, at);
     }
     weigh(s);
@@ -342,9 +342,19 @@ typedef struct view {
     const stored *st;
     bl_free free;
     uint64_t outputs; /* RANGEs of the store */
+    uint64_t stages;  /* RANGEs of its stages */
     uint64_t chain;   /* the smallest set of outputs that some reduction is computed for, all others being loops inside */
     bool tiled;       /* some reduction reads its operands over and over, as a matmul does */
 } view;
+
+/* The loops that the stages of a store stand in. */
+static uint64_t stage_outputs(view *v)
+{
+    uint64_t set = 0;
+    for (int i = 0; i < v->st->nranges; i++)
+        set |= (v->st->prefix >> v->st->range[i]->arg & 1) != 0 ? bl_free_bit(&v->free, v->st->range[i]) : 0;
+    return set;
+}
 
 /* Does this reduction have to have a buffer? */
 static bool must_cut(view *v, const bl_node *reduce, const bl_node *tensor)
@@ -353,11 +363,13 @@ static bool must_cut(view *v, const bl_node *reduce, const bl_node *tensor)
     uint64_t hoisted = free & v->outputs;
     int64_t work = bl_free_work(&v->free, reduce), around = bl_free_size(&v->free, v->outputs);
 
+    if ((free & v->stages) != 0)
+        return false;    /* what a stage is made of: those that do not belong there were found when it was built */
     if (free != hoisted) /* inside another reduction's loop: nothing runs side by side there, and tiles are out */
         return work > SMALL_NEST;
     if (bl_free_size(&v->free, free) > elements(tensor) && work > SMALL_NEST)
         return true;
-    if (free == v->outputs)
+    if (free == v->outputs || (v->stages != 0 && free == stage_outputs(v)))
         return false;
     if (v->tiled)
         return true;
@@ -432,6 +444,8 @@ static void look_at(view *v, sched *s, stored *st)
     bl_free_get(&v->free, st->value);
     for (size_t i = 0; i < st->below.count; i++) {
         const bl_node *node = st->below.at[i];
+        if (node->op == BL_OP_STAGE)
+            v->stages |= bl_free_bound(&v->free, node);
         if (node->op == BL_OP_REDUCE && bl_free_get(&v->free, node) == v->outputs)
             v->tiled = v->tiled || bl_reads_over_and_over(&v->free, node, REUSED);
     }
@@ -466,7 +480,7 @@ static bool binds_too_much(const sched *s, const stored *st)
     if (st->value == NULL)
         return false;
     for (size_t i = 0; i < st->below.count; i++)
-        buffers += st->below.at[i]->op == BL_OP_BUFFER;
+        buffers += st->below.at[i]->op == BL_OP_BUFFER && st->below.at[i]->sub == 0;
     return buffers > s->options->max_params;
 }
 
@@ -522,13 +536,15 @@ int sched_mark_shared(sched *s, int ngroups)
     if (group == NULL || ngroups < 2)
         return 0;
     for (int i = 0; i < s->nstored; i++) {
-        const stored *st = &s->stored[i];
+        stored *st = &s->stored[i];
+        view v;
+        look_at(&v, s, st);
         for (size_t k = 0; k < st->below.count; k++) {
             const bl_node *node = st->below.at[k];
             const bl_node *tensor = node->op == BL_OP_REDUCE ? origin_of(s, node) : NULL;
             int at = tensor == NULL ? -1 : sched_position(s, tensor);
-            if (at < 0 || s->realised[at] == BUFFERED)
-                continue;
+            if (at < 0 || s->realised[at] == BUFFERED || (bl_free_get(&v.free, node) & v.stages) != 0)
+                continue; /* a stage is computed by each who needs it */
             if (group[at] != 0 && group[at] != st->group + 1)
                 marked += cut_after(s, tensor);
             group[at] = st->group + 1;

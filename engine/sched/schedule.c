@@ -2,6 +2,7 @@
 #include "engine/sched/schedule.h"
 
 #include "engine/ir/shape.h"
+#include "engine/ir/structure.h"
 #include "engine/sched/internal.h"
 
 #include <stdio.h>
@@ -30,6 +31,9 @@ static bl_status init(sched *s, bl_err *err)
     s->last_store = bl_arena_array(arena, n, sizeof *s->last_store);
     s->round_marked = bl_arena_array(arena, n, sizeof *s->round_marked);
     s->is_root = bl_arena_array(arena, n, sizeof *s->is_root);
+    s->unstageable = bl_arena_array(arena, n, sizeof *s->unstageable);
+    s->costly_again = bl_arena_array(arena, n, sizeof *s->costly_again);
+    s->stage_number = bl_arena_array(arena, n, sizeof *s->stage_number);
     BL_TRY(bl_ir_status(s->ir, err));
     for (size_t i = 0; i < n; i++)
         bl_ptrmap_put(&s->position, s->order.at[i], (void *)(uintptr_t)(i + 1));
@@ -74,11 +78,13 @@ static void build_store(sched *s, int which)
     bl_ptrmap_clear(&s->memo);
     s->building = which;
     s->seen_often = NULL;
+    s->prefix = 0;
     canonical_index(s, st, index);
     st->index = sched_flat_index(s->ir, st->node->ndim, st->node->dim, index);
     if (st->offset != NULL)
         st->index = bl_add(s->ir, st->offset, st->index);
     st->value = sched_fresh(s, st->node, index, NULL);
+    st->prefix = s->prefix;
     both[0] = st->index;
     both[1] = st->value;
     st->below = bl_reach(s->ir, 2, both, false);
@@ -91,6 +97,7 @@ static bool build_stores(sched *s)
     bool again = false;
 
     s->nstored = 0;
+    s->rebuild = false;
     bl_ptrmap_clear(&s->by_node);
     memset(s->stores_seen, 0, n * sizeof *s->stores_seen);
     s->stored = bl_arena_array(bl_ir_arena(s->ir), n + 1, sizeof *s->stored);
@@ -99,7 +106,7 @@ static bool build_stores(sched *s)
     s->stored[0].place = s->ninputs;
     for (size_t i = 0; i < n; i++) {
         stored *st = &s->stored[s->nstored];
-        if (s->realised[i] == INLINE)
+        if (s->realised[i] == INLINE || s->realised[i] == STAGED)
             continue;
         st->node = s->order.at[i];
         st->place = s->ninputs + s->nstored;
@@ -118,7 +125,7 @@ static bool build_stores(sched *s)
             again = true;
         }
     }
-    return again;
+    return again || s->rebuild;
 }
 
 static const char *nest_name(bl_ir *ir, const bl_node *sink)
@@ -141,22 +148,64 @@ static const char *nest_name(bl_ir *ir, const bl_node *sink)
     return bl_arena_strdup(bl_ir_arena(ir), text);
 }
 
-/* Number the buffers of |sink| from 0 in the order in which its nodes stand. */
+/* A buffer of a nest, and what decides on its number. */
+typedef struct bound {
+    const bl_node *buffer;
+    uint64_t where; /* it is read: the sum of the hashes of its LOADs */
+} bound;
+
+/* What is stored to first, in the order of the stores; then what is read, by where: not in the order of ids, so that the kernels
+ * of one nest are the same in every graph that has it, and what is known of them (engine/search/kernels.h) serves all. */
+static int order_buffers(bl_ir *ir, const bl_node *sink, const bl_nodes *below, bound *out)
+{
+    bl_structure structure;
+    bool hashed = bl_structure_init(&structure, ir, sink, false);
+    int n = 0, nstored = 0;
+
+    for (uint32_t i = 0; i < sink->nsrc; i++) {
+        bool seen = false;
+        for (int k = 0; k < n; k++)
+            seen = seen || out[k].buffer == sink->src[i]->src[0];
+        if (!seen)
+            out[n++] = (bound){.buffer = sink->src[i]->src[0]};
+    }
+    nstored = n;
+    for (size_t i = 0; i < below->count; i++) {
+        const bl_node *node = below->at[i];
+        bound b = {.buffer = node};
+        int at = 0;
+        if (node->op != BL_OP_BUFFER || node->sub != 0) /* local memory is no parameter */
+            continue;
+        while (at < n && out[at].buffer != node)
+            at++;
+        if (at < n)
+            continue;
+        for (size_t k = i; hashed && k < below->count; k++)
+            b.where +=
+                below->at[k]->op == BL_OP_LOAD && below->at[k]->src[0] == node ? bl_structure_get(&structure, below->at[k]) : 0;
+        for (at = n++; at > nstored && out[at - 1].where > b.where; at--)
+            out[at] = out[at - 1];
+        out[at] = b;
+    }
+    return n;
+}
+
+/* Number the buffers of the nest from 0. */
 static void bind_params(bl_ir *ir, bl_nest *nest)
 {
     bl_nodes below = bl_reach(ir, 1, &nest->sink, false);
     int *param = bl_arena_array(bl_ir_arena(ir), below.count, sizeof *param);
+    bound *bounds = bl_arena_array(bl_ir_arena(ir), below.count, sizeof *bounds);
     bl_ptrmap to;
 
-    if (param == NULL)
+    if (param == NULL || bounds == NULL)
         return;
     bl_ptrmap_init(&to, bl_ir_arena(ir));
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *node = below.at[i];
-        if (node->op != BL_OP_BUFFER)
-            continue;
-        bl_ptrmap_put(&to, node, (void *)(uintptr_t)bl_param(ir, nest->nparams, (bl_dtype)node->dtype, false));
-        param[nest->nparams++] = (int)node->arg;
+    nest->nparams = order_buffers(ir, nest->sink, &below, bounds);
+    for (int i = 0; i < nest->nparams; i++) {
+        const bl_node *buffer = bounds[i].buffer;
+        bl_ptrmap_put(&to, buffer, (void *)(uintptr_t)bl_param(ir, i, (bl_dtype)buffer->dtype, false));
+        param[i] = (int)buffer->arg;
     }
     nest->param = param;
     nest->sink = bl_substitute(ir, nest->sink, &to);
@@ -299,6 +348,18 @@ static int count_inputs(const sched *s)
     return n;
 }
 
+/* Elements of each input. */
+static bl_status count_elements(sched *s, bl_err *err)
+{
+    s->input_count = bl_arena_array(bl_ir_arena(s->ir), (size_t)s->ninputs + 1, sizeof *s->input_count);
+    for (size_t i = 0; s->input_count != NULL && i < s->order.count; i++) {
+        const bl_node *node = s->order.at[i];
+        if (node->op == BL_OP_INPUT && !bl_shape_max_count(node->ndim, node->dim, &s->input_count[node->arg]))
+            s->input_count[node->arg] = INT64_MAX;
+    }
+    return bl_arena_status(bl_ir_arena(s->ir), err);
+}
+
 /* The copy of a root that takes its |again|-th other place; the number keeps interned copies apart. */
 static const bl_node *copy_root(bl_ir *ir, const bl_node *root, intptr_t again)
 {
@@ -355,6 +416,7 @@ bl_status sched_make(bl_ir *ir, int nroots, const bl_node *const *given, const b
     sched_split(&s, nroots, s.roots);
     BL_TRY(init(&s, err));
     s.ninputs = count_inputs(&s);
+    BL_TRY(count_elements(&s, err));
     sched_mark_first(&s, nroots, s.roots);
     for (int round = 0; round < MOST_ROUNDS; round++) {
         bool again = build_stores(&s);
@@ -362,7 +424,7 @@ bl_status sched_make(bl_ir *ir, int nroots, const bl_node *const *given, const b
         if (again || sched_mark_more(&s) > 0)
             continue;
         ngroups = sched_group(&s);
-        if (sched_mark_shared(&s, ngroups) == 0)
+        if (sched_mark_shared(&s, ngroups) == 0 && sched_stage(&s) == 0)
             break;
     }
     ngroups = sched_group(&s);

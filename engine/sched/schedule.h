@@ -17,6 +17,9 @@ typedef enum bl_place_kind {
     BL_PLACE_CARRY /* no buffer: a name for that which holds a carry in the step at hand */
 } bl_place_kind;
 
+/* Values that a nest may keep in local memory at once: a softmax with its gradient keeps five for each head that it is for. */
+enum { BL_STAGES_OF_NEST = 16 };
+
 /* A buffer of the schedule. */
 typedef struct bl_place {
     bl_place_kind kind;
@@ -63,6 +66,7 @@ typedef struct bl_schedule {
 typedef struct bl_sched_options {
     uint32_t units;      /* cores of the device: how much must run side by side */
     uint32_t max_params; /* buffers of one kernel */
+    int64_t stage_bytes; /* of each value that a nest may keep in local memory for an iteration of its outer loops; 0: none */
     int first_var;       /* VARs from this number on are free: those that count steps, by depth */
 } bl_sched_options;
 

@@ -17,8 +17,11 @@ enum {
     A_LEVEL = 24, /* candidates that are tried for each one kept */
     MOST_PENDING = 128,
     MOST_LEVELS = 12,
-    TINY_NS = 4000 /* kernels this short are as long as a launch: nothing is found in the noise */
+    FINALISTS = 4,  /* that are timed once more at the end ... */
+    DECISIONS = 3,  /* ... so many times */
+    TINY_NS = 10000 /* kernels this short are as long as a launch: nothing is found in the noise */
 };
+#define SEARCHING  0.85  /* of the time; the rest is for the decision */
 #define CAREFUL    0.75  /* of the time that is left is planned for: some candidates take longer to compile */
 #define LEAST_GAIN 0.985 /* of the best time: a level that brings less is the last */
 #define BEATS      0.98  /* of the heuristic's time, side by side: below what two runs of one kernel differ by */
@@ -213,7 +216,7 @@ static void tell(search *s)
 /* How many candidates can be tried at once in the time that is left; a few to begin with, since nobody knows what they take. */
 static int batch_size(const search *s)
 {
-    double left = s->options->seconds - bl_clock_ms(s->start, bl_clock_ns()) / 1e3;
+    double left = s->options->seconds * SEARCHING - bl_clock_ms(s->start, bl_clock_ns()) / 1e3;
     double n = s->each_seconds > 0 ? left * CAREFUL / s->each_seconds : FIRST_BATCH;
     if (s->each_seconds <= 0 && left > 0)
         return FIRST_BATCH;
@@ -272,20 +275,29 @@ static bl_status climb(search *s)
     return BL_OK;
 }
 
-/* The best ones once more beside the heuristic's choice: the least of many times is lucky, and luck does not come twice. */
+static double median_of_three(double a, double b, double c)
+{
+    double least = a < b ? a : b, most = a < b ? b : a;
+    return c < least ? least : c > most ? most : c;
+}
+
+/* The best ones once more beside the heuristic's choice, and once more: the least of many times is lucky, and luck does not come
+ * each time. */
 static bl_status decide(search *s)
 {
     candidate *batch[BATCH] = {s->first};
+    double ratio[DECISIONS][BATCH];
     int n = 1, best = 0;
 
-    for (; n <= s->nkept && n < BATCH && s->kept[n - 1]->ratio < 1; n++)
+    for (; n <= s->nkept && n <= FINALISTS && s->kept[n - 1]->ratio < 1; n++)
         batch[n] = s->kept[n - 1];
-    if (n == 1 && s->report->tried > 1) {
-        tell(s);
-        return BL_OK;
+    for (int round = 0; round < (n > 1 ? DECISIONS : s->report->tried == 1); round++) {
+        BL_TRY(time_batch(s, n, batch));
+        for (int i = 1; i < n; i++)
+            ratio[round][i] = batch[i]->ratio;
     }
-    BL_TRY(time_batch(s, n, batch));
     for (int i = 1; i < n; i++) {
+        batch[i]->ratio = median_of_three(ratio[0][i], ratio[1][i], ratio[2][i]);
         if (batch[i]->ratio < BEATS && (best == 0 || batch[i]->ratio < batch[best]->ratio))
             best = i;
     }

@@ -4,6 +4,7 @@
 #include "engine/base/fault.h"
 #include "engine/base/log.h"
 #include "engine/base/map.h"
+#include "engine/ir/structure.h"
 #include "engine/ir/text.h"
 
 #include <pthread.h>
@@ -62,7 +63,9 @@ static bool is_damage(int code)
 static const char create[] = "CREATE TABLE IF NOT EXISTS kernels (key TEXT NOT NULL, device TEXT NOT NULL, driver TEXT NOT NULL, "
                              "version INTEGER NOT NULL, name TEXT NOT NULL, nest TEXT NOT NULL, moves TEXT NOT NULL, "
                              "width INTEGER NOT NULL, tried INTEGER NOT NULL, heuristic_ns INTEGER NOT NULL, best_ns INTEGER NOT "
-                             "NULL, searched INTEGER NOT NULL, PRIMARY KEY (key, device, driver, version))";
+                             "NULL, searched INTEGER NOT NULL, PRIMARY KEY (key, device, driver, version)); "
+                             "CREATE TABLE IF NOT EXISTS peaks (device TEXT NOT NULL, driver TEXT NOT NULL, ops REAL NOT NULL, "
+                             "bytes REAL NOT NULL, PRIMARY KEY (device, driver))";
 
 typedef enum opened { READY, DAMAGED, FOREIGN, UNUSABLE } opened;
 
@@ -197,50 +200,10 @@ static char *nest_text(bl_ir *ir, const bl_node *sink)
     return bl_text_take(&text);
 }
 
-/* What one node adds to the hash: |own| of each node below it, and |terms|, which for a sum of indices is that of its terms. */
-static uint64_t hash_node(const bl_node *node, const bl_ptrmap *own, const bl_ptrmap *terms, uint64_t *sum)
+uint64_t bl_kernels_key(bl_ir *ir, const bl_node *sink)
 {
-    uint64_t hash =
-        bl_hash_add((uint64_t)node->op | (uint64_t)node->dtype << 8 | (uint64_t)node->lanes << 16 | (uint64_t)node->sub << 24,
-                    (uint64_t)node->arg);
-    bool is_sum = node->op == BL_OP_ADD && node->dtype == BL_INDEX;
-
-    *sum = 0;
-    if (node->op == BL_OP_VAR)
-        hash = bl_hash_add(bl_hash_add(hash, (uint64_t)node->lo), (uint64_t)node->hi);
-    for (uint32_t i = 0; i < node->nsrc; i++) {
-        uint64_t below = *(const uint64_t *)bl_ptrmap_get(is_sum ? terms : own, node->src[i]);
-        *sum += below;
-        if (!is_sum && (bl_op_flags((bl_op)node->op) & BL_OPF_COMMUTES) == 0)
-            hash = bl_hash_add(hash, below);
-    }
-    if (is_sum || (bl_op_flags((bl_op)node->op) & BL_OPF_COMMUTES) != 0)
-        hash = bl_hash_add(hash, *sum);
-    if (!is_sum)
-        *sum = hash;
-    return hash;
-}
-
-/* The nest's structure: not by the nodes' own hashes, since operands that commute stand in the order in which a graph happened to
- * make them. */
-static uint64_t hash_nest(bl_ir *ir, const bl_node *sink)
-{
-    bl_nodes nodes = bl_reach(ir, 1, &sink, false);
-    uint64_t *hashes = bl_arena_array(bl_ir_arena(ir), nodes.count * 2 + 1, sizeof *hashes);
-    bl_ptrmap own, terms;
-
-    if (hashes == NULL || nodes.count == 0)
-        return 0;
-    bl_ptrmap_init(&own, bl_ir_arena(ir));
-    bl_ptrmap_init(&terms, bl_ir_arena(ir));
-    for (size_t i = 0; i < nodes.count; i++) {
-        hashes[2 * i] = hash_node(nodes.at[i], &own, &terms, &hashes[2 * i + 1]);
-        bl_ptrmap_put(&own, nodes.at[i], &hashes[2 * i]);
-        bl_ptrmap_put(&terms, nodes.at[i], &hashes[2 * i + 1]);
-        if (!bl_ptrmap_has(&own, nodes.at[i]) || !bl_ptrmap_has(&terms, nodes.at[i]))
-            return 0; /* no memory, and the ir says so */
-    }
-    return hashes[2 * (nodes.count - 1)];
+    bl_structure structure;
+    return bl_structure_init(&structure, ir, sink, true) ? bl_structure_get(&structure, sink) : 0;
 }
 
 /* A device by its name and how many units of it there are: a container may have fewer of them. */
@@ -353,7 +316,7 @@ static void remember(bl_kernels *k, uint64_t hash, uint64_t device, bool found, 
 
 bool bl_kernels_find(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir, const bl_node *sink, bl_kernel_record *out)
 {
-    uint64_t device = hash_device(info), hash = hash_nest(ir, sink);
+    uint64_t device = hash_device(info), hash = bl_kernels_key(ir, sink);
     const known *at = NULL;
     bool found = false;
 
@@ -377,7 +340,7 @@ void bl_kernels_store(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir
                       const bl_kernel_record *record)
 {
     char key[17], device[160], *nest = nest_text(ir, sink);
-    uint64_t hash = hash_nest(ir, sink);
+    uint64_t hash = bl_kernels_key(ir, sink);
     bl_text moves = {0};
     bl_kernel_row row = {.key = key,
                          .device = device,
@@ -402,6 +365,83 @@ void bl_kernels_store(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir
     pthread_mutex_unlock(&kernels->lock);
     bl_text_fini(&moves);
     free(nest);
+}
+
+void bl_kernels_withdraw(bl_kernels *kernels, const bl_device_info *info, uint64_t key, const char *moves)
+{
+    static const char sql[] = "UPDATE kernels SET moves = ?1, best_ns = heuristic_ns WHERE key = ?2 AND device = ?3 AND driver = "
+                              "?4 AND version = ?5";
+    char text[17], device[160];
+    bl_kernel_record record = {0};
+    sqlite3_stmt *query = NULL;
+    known *at = NULL;
+    int code = SQLITE_OK;
+
+    if (!bl_moves_parse(moves, record.moves, &record.nmoves))
+        return;
+    key_text(key, text);
+    device_text(info, device);
+    pthread_mutex_lock(&kernels->lock);
+    at = lookup(kernels, key, hash_device(info));
+    if (at != NULL) {
+        memcpy(at->record.moves, record.moves, sizeof record.moves);
+        at->record.nmoves = record.nmoves;
+        at->record.best_ns = at->record.heuristic_ns;
+    }
+    if (kernels->db != NULL && sqlite3_prepare_v2(kernels->db, sql, -1, &query, NULL) == SQLITE_OK) {
+        sqlite3_bind_text(query, 1, moves, -1, SQLITE_STATIC);
+        sqlite3_bind_text(query, 2, text, -1, SQLITE_STATIC);
+        sqlite3_bind_text(query, 3, device, -1, SQLITE_STATIC);
+        sqlite3_bind_text(query, 4, info->driver, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(query, 5, BL_MOVES_VERSION);
+        code = sqlite3_step(query);
+        sqlite3_finalize(query);
+        if (code != SQLITE_DONE)
+            failed(kernels, code, "written");
+    }
+    pthread_mutex_unlock(&kernels->lock);
+}
+
+/* ---- peaks */
+
+bool bl_kernels_find_peaks(bl_kernels *kernels, const bl_device_info *info, bl_peaks *out)
+{
+    sqlite3_stmt *query = NULL;
+    char device[160];
+    bool found = false;
+
+    device_text(info, device);
+    pthread_mutex_lock(&kernels->lock);
+    if (kernels->db != NULL && sqlite3_prepare_v2(kernels->db, "SELECT ops, bytes FROM peaks WHERE device = ?1 AND driver = ?2",
+                                                  -1, &query, NULL) == SQLITE_OK) {
+        sqlite3_bind_text(query, 1, device, -1, SQLITE_STATIC);
+        sqlite3_bind_text(query, 2, info->driver, -1, SQLITE_STATIC);
+        found = sqlite3_step(query) == SQLITE_ROW;
+        if (found)
+            *out = (bl_peaks){.ops = sqlite3_column_double(query, 0), .bytes = sqlite3_column_double(query, 1)};
+        sqlite3_finalize(query);
+    }
+    pthread_mutex_unlock(&kernels->lock);
+    return found;
+}
+
+void bl_kernels_store_peaks(bl_kernels *kernels, const bl_device_info *info, const bl_peaks *peaks)
+{
+    sqlite3_stmt *query = NULL;
+    char device[160];
+
+    device_text(info, device);
+    pthread_mutex_lock(&kernels->lock);
+    if (kernels->db != NULL &&
+        sqlite3_prepare_v2(kernels->db, "INSERT OR REPLACE INTO peaks VALUES (?1, ?2, ?3, ?4)", -1, &query, NULL) == SQLITE_OK) {
+        sqlite3_bind_text(query, 1, device, -1, SQLITE_STATIC);
+        sqlite3_bind_text(query, 2, info->driver, -1, SQLITE_STATIC);
+        sqlite3_bind_double(query, 3, peaks->ops);
+        sqlite3_bind_double(query, 4, peaks->bytes);
+        (void)sqlite3_step(query); /* else it is measured again */
+        sqlite3_finalize(query);
+    }
+    pthread_mutex_unlock(&kernels->lock);
 }
 
 /* ---- lists */

@@ -8,6 +8,7 @@
 
 #include "engine/device/device.h"
 #include "engine/opt/move.h"
+#include "engine/search/peaks.h"
 
 typedef struct bl_kernels bl_kernels;
 
@@ -42,6 +43,16 @@ bool bl_kernels_find(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir,
 /* Keep what a search found, in place of what was known. */
 void bl_kernels_store(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir, const bl_node *sink, const char *name,
                       const bl_kernel_record *record);
+
+/* The nest's structure as a number: the key of its row. */
+uint64_t bl_kernels_key(bl_ir *ir, const bl_node *sink);
+/* What was found for |key| did not hold in service: |moves|, which are back in its place, are the best that is known from now on,
+ * and it is not searched again with the same width. */
+void bl_kernels_withdraw(bl_kernels *kernels, const bl_device_info *info, uint64_t key, const char *moves);
+
+/* What the device can do at most, if it was ever measured. */
+bool bl_kernels_find_peaks(bl_kernels *kernels, const bl_device_info *info, bl_peaks *out);
+void bl_kernels_store_peaks(bl_kernels *kernels, const bl_device_info *info, const bl_peaks *peaks);
 
 /* Rows by name, those of |key| alone where it is not NULL; ends where |row| returns false. */
 BL_NODISCARD bl_status bl_kernels_list(bl_kernels *kernels, const char *key, bool (*row)(void *arg, const bl_kernel_row *row),

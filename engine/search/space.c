@@ -67,6 +67,17 @@ static void chunk_amounts(const bl_target *target, const bl_axis *axis, amounts 
     }
 }
 
+/* Rows that stages are computed for at once: whole tiles of common heights. */
+static void block_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+{
+    static const int64_t rows[] = {2, 4, 6, 8, 12, 16, 18, 24, 32, 48};
+    (void)target;
+    for (size_t i = 0; axis->range->sub == BL_AXIS_GLOBAL && i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i] <= bl_extent_of(axis->range))
+            add(out, rows[i]);
+    }
+}
+
 static void local_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
 {
     int64_t extent = bl_extent_of(axis->range);
@@ -120,6 +131,7 @@ static const struct row {
 } rows[BL_MOVE_KINDS] = {[BL_MOVE_TILE] = {.amounts = tile_amounts, .elsewhere = true},
                          [BL_MOVE_VECTOR] = {.amounts = vector_amounts, .elsewhere = true},
                          [BL_MOVE_CHUNK] = {.amounts = chunk_amounts},
+                         [BL_MOVE_BLOCK] = {.amounts = block_amounts},
                          [BL_MOVE_LOCAL] = {.amounts = local_amounts, .elsewhere = true},
                          [BL_MOVE_GROUP] = {.amounts = group_amounts},
                          [BL_MOVE_FIRST] = {.amounts = first_amounts},

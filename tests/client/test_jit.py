@@ -5,7 +5,7 @@ import sys
 import unittest
 
 import beamline
-from beamline import Device, GlobalCounters, JitError, Tensor, TinyJit, Variable, nn
+from beamline import Context, Device, GlobalCounters, JitError, Tensor, TinyJit, Variable, nn
 from served import ROOT
 from tensors import TensorCase
 
@@ -27,6 +27,8 @@ class Sent:
 
 
 class JitTest(TensorCase):
+    options = (*TensorCase.options, "--kernel-db", "none")
+
     def test_replays_without_a_graph(self):
         add = TinyJit(lambda a, b: (a + b).relu())
         for i in range(5):
@@ -46,6 +48,21 @@ class JitTest(TensorCase):
             with Sent() as texts:
                 self.assertEqual(double(x).tolist()[:1], [2 * i])
             self.assertEqual(len(texts), 1)
+
+    def test_kernels_are_searched_where_that_is_asked(self):
+        def known():
+            return {kernel["name"] for kernel in beamline.Client(self.server.url).call("GET", "/api/v1/kernels")["kernels"]}
+        add, a = TinyJit(lambda a, b: (a @ b).relu()), Tensor.rand(11, 19).realize()
+        for beam, sizes, name in ((0, 17, None), (1, 21, "r_11_21_19")):
+            b = Tensor.rand(19, sizes).realize()
+            with Context(BEAM=beam):
+                (a @ b).relu().realize()
+            self.assertEqual(known(), {name} - {None})
+        for _ in range(3):
+            b = Tensor.rand(19, 13).realize()
+            with Context(BEAM=1):
+                add(a, b)
+        self.assertEqual(known(), {"r_11_21_19", "r_11_13_19"})
 
     def test_wrong_use(self):
         f = TinyJit(lambda a, b: a + b)

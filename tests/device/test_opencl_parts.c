@@ -10,6 +10,7 @@ static void cache_trusts_only_itself(void **state)
 {
     const char *base = *state;
     char *folder = bl_cl_cache_folder(), path[256];
+    bl_cl_batch stored;
     bl_span key = BL_S("a key"), other = BL_S("another");
     struct stat info;
     size_t len = 0;
@@ -21,7 +22,7 @@ static void cache_trusts_only_itself(void **state)
     assert_int_equal(0, stat(folder, &info));
     assert_int_equal(S_IFDIR | 0700, info.st_mode);
     assert_null(bl_cl_cache_load(folder, key, &len));
-    bl_cl_cache_store(folder, key, "program", 7);
+    assert_true(bl_cl_cache_store(folder, key, "program", 7, &stored));
     got = bl_cl_cache_load(folder, key, &len);
     assert_non_null(got);
     assert_int_equal(7, len);
@@ -40,7 +41,7 @@ static void cache_trusts_only_itself(void **state)
         assert_int_equal(0, truncate(path, size));
         assert_null(bl_cl_cache_load(folder, key, &len));
     }
-    bl_cl_cache_store("/nowhere/at/all", key, "program", 7); /* no error to show, and nothing is left */
+    assert_false(bl_cl_cache_store("/nowhere/at/all", key, "program", 7, &stored)); /* no error to show, and nothing is left */
     assert_null(bl_cl_cache_load("/nowhere/at/all", key, &len));
     empty_folder(base);
     free(folder);

@@ -55,7 +55,8 @@ void test_graph_close(test_graph *g)
 
 bl_schedule *test_graph_schedule(const test_graph *g, uint32_t units)
 {
-    bl_sched_options options = {.units = units, .max_params = BL_MAX_BINDINGS - 4};
+    bl_sched_options options = {
+        .units = units, .max_params = BL_MAX_BINDINGS - 4, .stage_bytes = 2048}; /* the interpreter's share */
     bl_schedule *schedule = NULL;
     bl_err err = {0};
     if (bl_schedule_make(g->graph->ir, g->nroots, g->roots, &options, &schedule, &err) != BL_OK)

@@ -125,6 +125,59 @@ static void test_kept(void **state)
     close_bench(&other);
 }
 
+/* The nest of the graph that has |name|: is it known, and which parameters do its operands read, in the order of their numbers?
+ */
+static bool operands_of(const char *document, const char *name, bl_kernels *kernels, bool store, int *n, int64_t *param)
+{
+    const bl_node *load[8];
+    const bl_nest *nest = NULL;
+    test_graph graph;
+    bl_tune tune;
+    bl_kernel_record record = record_of("vector 1 16", 1);
+    bool found = false;
+
+    test_graph_open(document, &graph);
+    const bl_schedule *schedule = test_graph_schedule(&graph, 2);
+    for (int i = 0; i < schedule->nnests; i++)
+        nest = strcmp(schedule->nests[i].name, name) == 0 ? &schedule->nests[i] : nest;
+    assert_non_null(nest);
+    if (store)
+        bl_kernels_store(kernels, &device, graph.graph->ir, nest->sink, nest->name, &record);
+    found = bl_kernels_find(kernels, &device, graph.graph->ir, nest->sink, &record);
+    bl_tune_init(&tune, graph.graph->ir, nest->sink, nest->nparams);
+    *n = bl_tune_operands(&tune, 8, load);
+    for (int i = 0; i < *n; i++)
+        param[i] = load[i]->src[0]->arg;
+    test_graph_close(&graph);
+    return found;
+}
+
+/* The same nest in other graphs, where its nodes and buffers were made in other orders: one key, and "pack 0" means the same. */
+static void test_structure(void **state)
+{
+    static const char inputs[] = "{'inputs': {'a': {'dtype': 'float32', 'shape': [6, 8]}, 'b': {'dtype': 'float32', 'shape': [8, "
+                                 "5]}, 'c': {'dtype': 'float32', 'shape': [7, 8]}}, 'nodes': [";
+    static const char *const before[] = {
+        "", "{'id': 'e', 'op': 'exp', 'in': ['b']}, ",     /* the loop over the columns is there before that over the rows */
+        "{'id': 'e', 'op': 'matmul', 'in': ['c', 'b']}, ", /* and the load of the second operand before the first one's */
+    };
+    bl_kernels *kernels = open_kernels(NULL);
+    int64_t param[3][8];
+    int n[3];
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        char document[700];
+        snprintf(document, sizeof document, "%s%s{'id': 'y', 'op': 'matmul', 'in': ['a', 'b']}], 'outputs': [%s'y']}", inputs,
+                 before[i], i == 0 ? "" : "'e', ");
+        if (!operands_of(document, "r_6_5_8", kernels, i == 0, &n[i], param[i]))
+            fail_msg("graph %d: not known", i);
+        assert_int_equal(n[i], 2);
+        assert_memory_equal(param[i], param[0], 2 * sizeof param[0][0]);
+    }
+    bl_kernels_close(kernels);
+}
+
 static void write_file(const char *path, const char *text, size_t len)
 {
     FILE *file = fopen(path, "wb");
@@ -276,8 +329,8 @@ static void test_put(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kept), cmocka_unit_test(test_damaged),
-                                       cmocka_unit_test(test_foreign), cmocka_unit_test(test_nonsense),
-                                       cmocka_unit_test(test_put)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kept),     cmocka_unit_test(test_structure),
+                                       cmocka_unit_test(test_damaged),  cmocka_unit_test(test_foreign),
+                                       cmocka_unit_test(test_nonsense), cmocka_unit_test(test_put)};
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

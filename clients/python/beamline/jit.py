@@ -10,7 +10,7 @@ from typing import Any, Callable
 
 from . import device as devices
 from .base import LIVE
-from .context import JIT
+from .context import BEAM, JIT
 from .device import Device, Handle
 from .expr import (RANDOM, Expr, Seeds, between, bind, bindings_of, choose_device, held, is_input, is_plain, linearize,
                    make_template, numel, order_of, realize)
@@ -101,7 +101,7 @@ class Program:
                                                             for i, each in enumerate(self.inputs)},
                     "nodes": None, "outputs": list(names), **({"dims": self.bindings.dims()} if template.formulas else {})}
         document.update({"seed": Seeds.next()} if any(each.op in RANDOM for each in order) else {},
-                        **({"device": self.device} if self.device else {}))
+                        **({"device": self.device} if self.device else {}), **({"beam": int(BEAM)} if BEAM.value else {}))
         text = json.dumps(document).replace('"nodes": null', f'"nodes":{template.nodes}', 1)
         self.session.exchange("PUT", f"/api/v1/programs/{self.name}", text.encode())
         self.path = f"/api/v1/programs/{self.name}/run"

@@ -16,7 +16,7 @@ import weakref
 from typing import Callable, Iterator, Sequence
 
 from .base import ceildiv
-from .context import Context
+from .context import BEAM, Context
 from .device import Device, Handle, options
 from .dtype import dtypes
 from .expr import Expr, Seeds, bind, held, make_template, numel, realize
@@ -135,7 +135,8 @@ class Steps:
         entries = {"step": {"inputs": kinds, "nodes": None, "updates": self.updates, "outputs": [self.result]},
                    "read": {"nodes": [], "outputs": [name for name, _ in self.states]}}
         document = {"lease": self.session.lease, "seed": Seeds.next(), "entries": entries,
-                    "state": {name: {"tensor": tensor.expr.handle.name} for name, tensor in self.states}}
+                    "state": {name: {"tensor": tensor.expr.handle.name} for name, tensor in self.states},
+                    **({"beam": int(BEAM)} if BEAM.value else {})}
         text = json.dumps(document).replace('"nodes": null', f'"nodes":{template.nodes}', 1)
         self.session.exchange("PUT", f"/api/v1/programs/{self.name}", text.encode())
         self.trace = trace

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/device/child_ask.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/fault.h"
+#include "engine/base/log.h"
+#include "engine/device/message.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    START_SECONDS = 30, /* until a child's first word: a process takes milliseconds, a machine that swaps longer */
+    TICK_MS = 100,      /* how often it looks whether all is to end, or another child is free */
+    READ_AT_ONCE = 1 << 16
+};
+
+/* ---- jobs */
+
+void child_free_job(child_job *j)
+{
+    if (j != NULL)
+        free(j->which);
+    free(j);
+}
+
+child_job *child_make_job(child_work *w, int n)
+{
+    child_job *fresh = bl_calloc(1, sizeof *fresh);
+
+    if (fresh != NULL)
+        fresh->which = bl_calloc((size_t)n, sizeof *fresh->which);
+    if (fresh == NULL || fresh->which == NULL) {
+        child_free_job(fresh);
+        w->failed = true;
+        return NULL;
+    }
+    return fresh;
+}
+
+void child_push_job(child_work *w, child_job *j)
+{
+    j->next = w->jobs;
+    w->jobs = j;
+}
+
+/* One job for each item; what all share, a trial to compare with, stays the first of each. */
+static void cut(child_work *w, const child_job *old)
+{
+    for (int i = old->n - 1; i >= w->least - 1; i--) {
+        child_job *fresh = child_make_job(w, w->least);
+        if (fresh == NULL)
+            return;
+        if (w->least > 1)
+            fresh->which[fresh->n++] = old->which[0];
+        fresh->which[fresh->n++] = old->which[i];
+        child_push_job(w, fresh);
+    }
+}
+
+/* ---- one exchange with a child */
+
+typedef struct exchange {
+    child_process *child;
+    child_job *job;
+    bl_text out, in;
+    size_t sent;
+    int64_t deadline_ns;
+} exchange;
+
+typedef enum progress { GOES_ON, ANSWERED, BROKEN, LATE } progress;
+
+static int64_t after(double seconds)
+{
+    return bl_clock_ns() + (int64_t)(seconds * 1e9);
+}
+
+static bool begin(const child_work *w, child_process *child, child_job *j, exchange *ex)
+{
+    *ex = (exchange){.child = child, .job = j};
+    bl_message_begin(&ex->out, w->kind);
+    bl_message_put_string(&ex->out, w->dev->info.id, strlen(w->dev->info.id));
+    w->put(w, j, &ex->out);
+    bl_message_end(&ex->out);
+    ex->deadline_ns = after(w->seconds(w, j) + (child->greeted ? 0 : START_SECONDS));
+    return !ex->out.failed;
+}
+
+static progress send_some(exchange *ex)
+{
+    ssize_t n = write(ex->child->to, ex->out.data + ex->sent, ex->out.len - ex->sent);
+
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR ? GOES_ON : BROKEN;
+    ex->sent += (size_t)n;
+    if (ex->sent == ex->out.len && bl_fault_hit(BL_FAULT_CHILD))
+        (void)kill(-ex->child->pid, SIGKILL); /* it dies of what it was given */
+    return GOES_ON;
+}
+
+/* What was read so far: a child's first word, where it has not said it before, and its answer. */
+static progress look_at_messages(const child_work *w, exchange *ex)
+{
+    bl_message_head head;
+    size_t whole = 0;
+
+    while (ex->in.len >= sizeof head) {
+        bool greeted = ex->child->greeted;
+
+        memcpy(&head, ex->in.data, sizeof head);
+        whole = sizeof head + (size_t)head.len;
+        if (!bl_message_is_head(&head) || head.kind != (greeted ? w->kind : BL_MESSAGE_HELLO) || (!greeted && head.len != 0))
+            return BROKEN;
+        if (greeted)
+            return ex->in.len < whole ? GOES_ON : ex->in.len == whole ? ANSWERED : BROKEN;
+        ex->child->greeted = true;
+        ex->deadline_ns = after(w->seconds(w, ex->job));
+        ex->in.len -= whole;
+        memmove(ex->in.data, ex->in.data + whole, ex->in.len);
+    }
+    return GOES_ON;
+}
+
+static progress read_some(const child_work *w, exchange *ex)
+{
+    char *room = bl_text_reserve(&ex->in, READ_AT_ONCE);
+    ssize_t n;
+
+    if (room == NULL)
+        return BROKEN;
+    n = read(ex->child->from, room, READ_AT_ONCE);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR ? GOES_ON : BROKEN;
+    if (n == 0)
+        return BROKEN;
+    ex->in.len += (size_t)n;
+    return look_at_messages(w, ex);
+}
+
+static progress go_on(const child_work *w, exchange *ex, const struct pollfd fds[2])
+{
+    progress p = GOES_ON;
+
+    if (fds[0].revents != 0)
+        p = read_some(w, ex);
+    if (p == GOES_ON && fds[1].revents != 0)
+        p = send_some(ex);
+    return p == GOES_ON && bl_clock_ns() > ex->deadline_ns ? LATE : p;
+}
+
+/* Take the answer; false where it makes no sense. */
+static bool take_answer(child_work *w, exchange *ex)
+{
+    bl_message_reader in = {.at = ex->in.data + sizeof(bl_message_head), .left = ex->in.len - sizeof(bl_message_head)};
+
+    if (bl_message_take_u32(&in) == 0 && bl_message_is_whole(&in)) {
+        bl_log(BL_LOG_WARN, "a child process does not find %s", w->dev->info.id);
+        return true; /* nothing is done, here as there */
+    }
+    w->take(w, ex->job, &in);
+    return bl_message_is_whole(&in);
+}
+
+static void finish(child_work *w, exchange *ex, progress p)
+{
+    bool greeted = ex->child->greeted;
+
+    if (p == ANSWERED && take_answer(w, ex)) {
+        child_give(w->children, ex->child);
+        child_free_job(ex->job);
+        return;
+    }
+    if (greeted)
+        bl_log(BL_LOG_WARN, "a child process %s over %d pieces of work for %s", p == LATE ? "hung" : "died", ex->job->n,
+               w->dev->info.id);
+    child_kill(w->children, ex->child);
+    if (!greeted) {
+        child_push_job(w, ex->job); /* it never saw the child_job */
+    } else if (ex->job->n > w->least) {
+        cut(w, ex->job);
+        child_free_job(ex->job);
+    } else if (p != LATE && !ex->job->again) { /* perhaps it was the machine's fault: memory, or a person */
+        ex->job->again = true;
+        child_push_job(w, ex->job);
+    } else {
+        w->give_up(w, ex->job, p == LATE ? CHILD_HUNG : CHILD_DIED);
+        child_free_job(ex->job);
+    }
+}
+
+/* ---- all exchanges of one caller */
+
+typedef struct desk {
+    child_work *work;
+    unsigned n;
+    exchange *at;
+} desk;
+
+/* Give the next jobs to those children that are free. */
+static void hand_out(desk *d)
+{
+    while (d->work->jobs != NULL && d->n < (unsigned)d->work->children->count) {
+        child_process *child = child_take(d->work->children, d->n == 0);
+        exchange *ex = &d->at[d->n];
+
+        if (child == NULL)
+            return;
+        child_job *next = d->work->jobs;
+        d->work->jobs = next->next;
+        if (begin(d->work, child, next, ex)) {
+            d->n++;
+            continue;
+        }
+        d->work->failed = true;
+        bl_text_fini(&ex->out);
+        child_free_job(next);
+        if (child->greeted)
+            child_give(d->work->children, child);
+        else
+            child_kill(d->work->children, child);
+    }
+}
+
+static void drop(desk *d, unsigned i)
+{
+    bl_text_fini(&d->at[i].out);
+    bl_text_fini(&d->at[i].in);
+    d->at[i] = d->at[--d->n];
+}
+
+static void wait_for_some(desk *d)
+{
+    struct pollfd fds[2 * BL_MOST_CHILDREN];
+    unsigned n = d->n < BL_MOST_CHILDREN ? d->n : BL_MOST_CHILDREN;
+
+    for (unsigned i = 0; i < n; i++) {
+        const exchange *ex = &d->at[i];
+        fds[2 * i] = (struct pollfd){.fd = ex->child->from, .events = POLLIN};
+        bool sends = ex->child->greeted && ex->sent < ex->out.len;
+        fds[2 * i + 1] = (struct pollfd){.fd = sends ? ex->child->to : -1, .events = POLLOUT};
+    }
+    if (poll(fds, 2 * n, TICK_MS) < 0)
+        return;
+    for (unsigned i = n; i-- > 0;) { /* from the end, into whose place another may come */
+        progress p = go_on(d->work, &d->at[i], &fds[2 * i]);
+        if (p == GOES_ON)
+            continue;
+        finish(d->work, &d->at[i], p);
+        drop(d, i);
+    }
+}
+
+bl_status child_do_jobs(child_work *w, bl_err *err)
+{
+    exchange at[BL_MOST_CHILDREN];
+    desk d = {.work = w, .at = at};
+    bool stopped = false;
+
+    for (;;) {
+        stopped = child_stopped(w->children);
+        if (!stopped)
+            hand_out(&d);
+        if (d.n == 0 || stopped)
+            break;
+        wait_for_some(&d);
+    }
+    while (d.n > 0) {
+        child_kill(w->children, at[0].child);
+        child_free_job(at[0].job);
+        drop(&d, 0);
+    }
+    if (stopped)
+        return bl_fail(err, BL_ECANCELLED, "the server is ending");
+    return w->failed ? bl_fail(err, BL_ENOMEM, "work for child processes") : BL_OK;
+}
+
+bool child_free_jobs(child_work *w)
+{
+    bool any = w->jobs != NULL;
+
+    while (w->jobs != NULL) {
+        child_job *next = w->jobs->next;
+        child_free_job(w->jobs);
+        w->jobs = next;
+    }
+    return any;
+}

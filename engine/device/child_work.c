@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/* What children do for the server: compile, and time trials. */
+#include "engine/base/fault.h"
+#include "engine/device/child_ask.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BATCH = 16, /* kernels of a job: what a back end compiles as one program at the most */
+    /* PoCL 3.1 takes 20 us for a byte of text, 75 ms for a kernel and 100 ms for a program; one that is worth it is as long as */
+    FIXED_LENGTH = 4000,
+    LEAST_SHARE = 32000
+};
+
+/* ---- compiling */
+
+static void put_sources(const child_work *w, const child_job *j, bl_text *out)
+{
+    bl_message_put_u32(out, (uint32_t)j->n);
+    for (int i = 0; i < j->n; i++)
+        bl_message_put_source(out, &w->sources[j->which[i]]);
+}
+
+static void take_outcomes(child_work *w, const child_job *j, bl_message_reader *in)
+{
+    for (int i = 0; i < j->n; i++)
+        bl_message_take_err(in, &w->outcomes[j->which[i]]);
+}
+
+static void blame_source(child_work *w, const child_job *j, child_blame what)
+{
+    const char *entry = w->sources[j->which[0]].entry, *id = w->dev->info.id;
+    bl_err *outcome = &w->outcomes[j->which[0]];
+
+    *outcome = (bl_err){0};
+    if (what == CHILD_HUNG)
+        (void)bl_fail(outcome, BL_ELIMIT, "the compiler of %s takes over %g s for kernel %s", id, w->children->max_seconds,
+                      entry);
+    else
+        (void)bl_fail(outcome, BL_EBUG, "the compiler of %s dies of kernel %s", id, entry);
+}
+
+static double compile_seconds(const child_work *w, const child_job *j)
+{
+    (void)j; /* one batch takes seconds: what takes over the limit hangs, or is found out one by one */
+    return w->children->max_seconds;
+}
+
+static size_t weight(const bl_kernel_source *source)
+{
+    return source->len + FIXED_LENGTH;
+}
+
+typedef struct ranked {
+    size_t weight;
+    int which;
+} ranked;
+
+static int heavier_first(const void *a, const void *b)
+{
+    const ranked *x = a, *y = b;
+    return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1) : x->which - y->which;
+}
+
+/* The heaviest first, and each job half of a child's share of what is left, so that all are done at about the same time however
+ * wrong the weights are (guided self-scheduling; Polychronopoulos and Kuck, 1987). */
+static void deal(child_work *w, const ranked *all, size_t left)
+{
+    child_job **last = &w->jobs;
+    size_t children = (size_t)w->children->count, least = left / children < LEAST_SHARE ? left / children : LEAST_SHARE;
+
+    for (int i = 0; i < w->n;) {
+        size_t share = left / (2 * children), taken = 0;
+        child_job *j = child_make_job(w, BATCH);
+        if (j == NULL)
+            return;
+        *last = j;
+        last = &j->next;
+        share = share > least ? share : least;
+        while (i < w->n && j->n < BATCH && taken < share) {
+            j->which[j->n++] = all[i].which;
+            taken += all[i++].weight;
+        }
+        left -= taken;
+    }
+}
+
+static void make_jobs(child_work *w)
+{
+    ranked *all = bl_calloc((size_t)w->n + 1, sizeof *all);
+    size_t sum = 0;
+
+    w->failed = all == NULL || w->n > BL_MESSAGE_MOST_ITEMS;
+    for (int i = 0; i < w->n && !w->failed; i++) {
+        all[i] = (ranked){weight(&w->sources[i]), i};
+        sum += all[i].weight;
+    }
+    if (!w->failed) {
+        qsort(all, (size_t)w->n, sizeof *all, heavier_first);
+        deal(w, all, sum);
+    }
+    free(all);
+}
+
+static bl_status compile(bl_children *children, bl_device *dev, int n, const bl_kernel_source *sources, bl_err *outcomes,
+                         bl_err *err)
+{
+    child_work w = {.kind = BL_MESSAGE_COMPILE,
+                    .children = children,
+                    .dev = dev,
+                    .n = n,
+                    .sources = sources,
+                    .outcomes = outcomes,
+                    .least = 1,
+                    .put = put_sources,
+                    .take = take_outcomes,
+                    .give_up = blame_source,
+                    .seconds = compile_seconds};
+    bl_status st;
+
+    make_jobs(&w);
+    st = w.failed ? bl_fail(err, BL_ENOMEM, "work for child processes") : child_do_jobs(&w, err);
+    (void)child_free_jobs(&w);
+    return st;
+}
+
+bl_status bl_children_compile(bl_children *children, bl_device *dev, int n, const bl_kernel_source *sources, bl_err *err)
+{
+    bl_err *outcomes = bl_calloc((size_t)n + 1, sizeof *outcomes);
+    bl_status st;
+
+    if (outcomes == NULL)
+        return bl_fail(err, BL_ENOMEM, "work for child processes");
+    st = compile(children, dev, n, sources, outcomes, err);
+    for (int i = 0; i < n && st == BL_OK; i++) {
+        if (outcomes[i].status != BL_OK)
+            st = bl_fail(err, outcomes[i].status, "%s", outcomes[i].text);
+    }
+    free(outcomes);
+    return st;
+}
+
+/* ---- timing */
+
+static void put_trials(const child_work *w, const child_job *j, bl_text *out)
+{
+    bl_message_put_trials(out, w->trials, j->which, j->n);
+}
+
+static void blame_trial(child_work *w, const child_job *j, child_blame what)
+{
+    bl_trial *trial = &w->trials->trial[j->which[j->n - 1]];
+
+    trial->status = BL_EDEVICE;
+    snprintf(trial->why, sizeof trial->why, "the process that ran it %s", what == CHILD_HUNG ? "hung" : "died");
+}
+
+static void take_results(child_work *w, const child_job *j, bl_message_reader *in)
+{
+    bl_err whole;
+
+    bl_message_take_err(in, &whole);
+    bl_message_take_results(in, w->trials, j->which, j->n);
+    for (int i = 0; i < j->n && !in->bad && whole.status != BL_OK; i++) {
+        bl_trial *trial = &w->trials->trial[j->which[i]];
+        trial->status = whole.status;
+        snprintf(trial->why, sizeof trial->why, "%.*s", (int)sizeof trial->why - 1, whole.text);
+    }
+}
+
+/* Their kernels are compiled already, or take as long as there. */
+static double trial_seconds(const child_work *w, const child_job *j)
+{
+    enum { RUNS = 4, SPARE = 5 }; /* of a trial that is slow; and of all that are not, with buffers to fill */
+    double seconds = w->children->max_seconds + SPARE;
+
+    for (int i = 0; i < j->n; i++)
+        seconds += w->trials->max_seconds * RUNS * w->trials->trial[j->which[i]].nlaunches;
+    return seconds;
+}
+
+/* The sources that are not on disk yet, each once; returns how many. */
+static int gather_sources(bl_device *dev, const bl_trials *trials, bl_kernel_source *sources)
+{
+    int n = 0;
+
+    for (int i = 0; i < trials->ntrials; i++) {
+        for (int k = 0; k < trials->trial[i].nlaunches; k++) {
+            const bl_kernel_source *source = &trials->trial[i].launch[k].source;
+            int known = 0;
+            while (known < n &&
+                   (sources[known].len != source->len || memcmp(sources[known].text, source->text, source->len) != 0))
+                known++;
+            if (known == n && bl_kernel_wants_compiling(dev, source))
+                sources[n++] = *source;
+        }
+    }
+    return n;
+}
+
+/* By all children.  A trial whose kernel does not compile is not even begun. */
+static bl_status compile_trials(bl_children *children, bl_device *dev, bl_trials *trials, bl_err *err)
+{
+    size_t most = (size_t)trials->ntrials * BL_TRIAL_LAUNCHES + 1;
+    bl_kernel_source *sources = bl_calloc(most, sizeof *sources);
+    bl_err *outcomes = bl_calloc(most, sizeof *outcomes);
+    bl_status st = sources != NULL && outcomes != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "trials");
+    int n = st == BL_OK ? gather_sources(dev, trials, sources) : 0;
+
+    if (st == BL_OK && n > 0)
+        st = compile(children, dev, n, sources, outcomes, err);
+    for (int i = 0; i < trials->ntrials && st == BL_OK; i++) {
+        bl_trial *trial = &trials->trial[i];
+        for (int k = 0; k < trial->nlaunches * n; k++) {
+            const bl_kernel_source *source = &trial->launch[k / n].source;
+            if (outcomes[k % n].status == BL_OK || sources[k % n].len != source->len ||
+                memcmp(sources[k % n].text, source->text, source->len) != 0)
+                continue;
+            trial->status = outcomes[k % n].status;
+            snprintf(trial->why, sizeof trial->why, "%.*s", (int)sizeof trial->why - 1, outcomes[k % n].text);
+        }
+    }
+    free(sources);
+    free(outcomes);
+    return st;
+}
+
+bl_status bl_children_time(bl_children *children, bl_device *dev, bl_trials *trials, bl_err *err)
+{
+    child_work w = {.kind = BL_MESSAGE_TIME,
+                    .children = children,
+                    .dev = dev,
+                    .n = trials->ntrials,
+                    .trials = trials,
+                    .least = 2,
+                    .put = put_trials,
+                    .take = take_results,
+                    .give_up = blame_trial,
+                    .seconds = trial_seconds};
+    bl_status st = BL_OK;
+    child_job *all;
+
+    for (int i = 0; i < trials->ntrials; i++)
+        trials->trial[i].status = BL_OK;
+    BL_TRY(compile_trials(children, dev, trials, err));
+    all = child_make_job(&w, trials->ntrials);
+    if (all == NULL)
+        return bl_fail(err, BL_ENOMEM, "trials");
+    for (int i = 0; i < trials->ntrials; i++) {
+        if (trials->trial[i].status == BL_OK)
+            all->which[all->n++] = i;
+    }
+    if (all->n > 0 && all->which[0] == 0)
+        child_push_job(&w, all);
+    else /* nothing to compare with */
+        child_free_job(all);
+    st = child_do_jobs(&w, err);
+    if (child_free_jobs(&w) && st == BL_OK)
+        st = bl_fail(err, BL_EDEVICE, "no child process could be started");
+    return st;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/ir/structure.h"
+
+static uint64_t at(const bl_ptrmap *map, const bl_node *node)
+{
+    return *(const uint64_t *)bl_ptrmap_get(map, node);
+}
+
+/* |*sum| is what |node| adds to a sum of indices that it is a term of, or a part of. */
+static uint64_t hash_node(const bl_structure *s, const bl_node *node, bool named, uint64_t *sum)
+{
+    bool is_sum = node->op == BL_OP_ADD && node->dtype == BL_INDEX,
+         commutes = (bl_op_flags((bl_op)node->op) & BL_OPF_COMMUTES) != 0;
+    uint64_t head = (uint64_t)node->op | (uint64_t)node->dtype << 8 | (uint64_t)node->lanes << 16 | (uint64_t)node->sub << 24;
+    uint64_t hash = bl_hash_add(head, node->op == BL_OP_BUFFER && !named ? 0 : (uint64_t)node->arg);
+
+    *sum = 0;
+    if (node->op == BL_OP_VAR)
+        hash = bl_hash_add(bl_hash_add(hash, (uint64_t)node->lo), (uint64_t)node->hi);
+    for (uint32_t i = 0; i < node->nsrc; i++) {
+        uint64_t below = at(is_sum ? &s->terms : &s->own, node->src[i]);
+        *sum += below;
+        if (!commutes)
+            hash = bl_hash_add(hash, below);
+    }
+    if (commutes)
+        hash = bl_hash_add(hash, *sum);
+    if (!is_sum)
+        *sum = hash;
+    return hash;
+}
+
+bool bl_structure_init(bl_structure *s, bl_ir *ir, const bl_node *root, bool named)
+{
+    bl_nodes nodes = bl_reach(ir, 1, &root, false);
+    uint64_t *hashes = bl_arena_array(bl_ir_arena(ir), nodes.count * 2 + 1, sizeof *hashes);
+
+    bl_ptrmap_init(&s->own, bl_ir_arena(ir));
+    bl_ptrmap_init(&s->terms, bl_ir_arena(ir));
+    if (hashes == NULL || nodes.count == 0)
+        return false;
+    for (size_t i = 0; i < nodes.count; i++) {
+        hashes[2 * i] = hash_node(s, nodes.at[i], named, &hashes[2 * i + 1]);
+        bl_ptrmap_put(&s->own, nodes.at[i], &hashes[2 * i]);
+        bl_ptrmap_put(&s->terms, nodes.at[i], &hashes[2 * i + 1]);
+        if (!bl_ptrmap_has(&s->own, nodes.at[i]) || !bl_ptrmap_has(&s->terms, nodes.at[i]))
+            return false;
+    }
+    return true;
+}
+
+uint64_t bl_structure_get(const bl_structure *s, const bl_node *node)
+{
+    return at(&s->own, node);
+}

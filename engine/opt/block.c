@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/* BLOCK: the stages of a nest are computed for several rows at a time, so that a tile of rows shares what a product reads. */
+#include "engine/ir/rewrite.h"
+#include "engine/opt/internal.h"
+
+enum {
+    LINE = 64,        /* bytes, to which a row is rounded up so that the lanes of all rows are aligned alike */
+    SAME_SET = 4096,  /* rows a multiple of this apart would compete for few sets of a first-level cache: one line more, then */
+    LEVELS_APART = 64 /* how far the reductions of rows are numbered from those of the product */
+};
+
+bool tune_holds_stage(bl_tune *tune, const bl_node *range)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_STAGE && bl_depends(tune, below.at[i], range))
+            return true;
+    }
+    return false;
+}
+
+/* Elements from one row of a STAGE to the next. */
+static int64_t row_elements(const bl_node *stage)
+{
+    int64_t n = 0, bytes = (int64_t)bl_dtype_bytes((bl_dtype)stage->dtype);
+
+    for (int64_t i = 0; i < stage->arg; i++)
+        n = stage->src[i]->src[1]->hi >= n ? stage->src[i]->src[1]->hi + 1 : n;
+    n = (n * bytes + LINE - 1) / LINE * LINE;
+    return (n % SAME_SET == 0 ? n + LINE : n) / bytes;
+}
+
+bool tune_fits_block(bl_tune *tune, int64_t amount, const bl_node *range)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    int64_t left = tune->local_bytes;
+
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i];
+        int64_t rows = bl_depends(tune, node, range) ? amount : 1;
+        if (node->op != BL_OP_STAGE)
+            continue;
+        if (row_elements(node) > left / rows / (int64_t)bl_dtype_bytes((bl_dtype)node->dtype))
+            return false;
+        left -= row_elements(node) * rows * (int64_t)bl_dtype_bytes((bl_dtype)node->dtype);
+    }
+    return true;
+}
+
+/* Is something computed once for each row of |stage|, rather than for each of its elements? */
+static bool has_rows_of_its_own(bl_tune *tune, const bl_node *stage, const bl_node *row)
+{
+    bl_nodes below = bl_reach(tune->ir, (int)stage->arg, stage->src, false);
+    uint64_t own = bl_free_bound(&tune->free, stage);
+
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_REDUCE && bl_depends(tune, below.at[i], row) &&
+            (bl_free_get(&tune->free, below.at[i]) & own) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The stage's own loop over the rows: innermost, so that all rows use what is read for a column; outermost where something is
+ * computed once a row. */
+static const bl_node *row_range(bl_tune *tune, const bl_node *stage, const bl_node *row)
+{
+    int64_t first = stage->src[stage->arg]->arg, last = first;
+
+    for (uint32_t i = (uint32_t)stage->arg; i < stage->nsrc; i++) {
+        first = stage->src[i]->arg < first ? stage->src[i]->arg : first;
+        last = stage->src[i]->arg > last ? stage->src[i]->arg : last;
+    }
+    first = ((first >> PART_BITS) - 1) << PART_BITS;
+    last = ((last >> PART_BITS) + 1) << PART_BITS;
+    return bl_range(tune->ir, (int)(has_rows_of_its_own(tune, stage, row) ? first : last), BL_AXIS_LOOP, row->src[0]);
+}
+
+static const bl_node *at_row(bl_ir *ir, const bl_node *row, int64_t elements, const bl_node *index)
+{
+    return bl_add(ir, bl_mul(ir, row, bl_index(ir, elements)), index);
+}
+
+/* |stage|, which has become |made|, for all of |row|. */
+static const bl_node *widened(bl_tune *tune, const bl_node *stage, const bl_node *made, const bl_node *row)
+{
+    bl_ir *ir = tune->ir;
+    const bl_node *own = row_range(tune, stage, row), *ranges[BL_MAX_AXES];
+    const bl_node **stores = bl_arena_array(bl_ir_arena(ir), (size_t)made->arg, sizeof *stores);
+    int nranges = 0;
+
+    if (stores == NULL)
+        return made;
+    for (int64_t i = 0; i < made->arg; i++) {
+        const bl_node *store = tune_replace(ir, made->src[i], row, own, 0, NULL);
+        stores[i] = bl_store(ir, store->src[0], at_row(ir, own, row_elements(stage), store->src[1]), store->src[2],
+                             store->nsrc > 3 ? store->src[3] : NULL);
+    }
+    for (uint32_t i = (uint32_t)made->arg; i < made->nsrc && nranges < BL_MAX_AXES - 1; i++)
+        ranges[nranges++] = made->src[i];
+    ranges[nranges++] = own;
+    return bl_stage_over(ir, (int)made->arg, stores, nranges, ranges);
+}
+
+void tune_widen_stages(bl_tune *tune, const bl_node *row)
+{
+    bl_ir *ir = tune->ir;
+    bl_nodes below = bl_reach(ir, 1, &tune->sink, false);
+    bl_ptrmap done;
+
+    bl_ptrmap_init(&done, bl_ir_arena(ir));
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i], *made = NULL;
+        const bl_node **src = bl_arena_array(bl_ir_arena(ir), node->nsrc, sizeof *src);
+        if (src == NULL)
+            return;
+        for (uint32_t k = 0; k < node->nsrc; k++) {
+            const bl_node *to = bl_ptrmap_get(&done, node->src[k]);
+            src[k] = to == NULL ? node->src[k] : to;
+        }
+        made = bl_node_with(ir, node, src);
+        if (node->op == BL_OP_STAGE && bl_depends(tune, node, row))
+            made = widened(tune, node, made, row);
+        else if (node->op == BL_OP_LOAD && node->src[0]->op == BL_OP_STAGE && bl_depends(tune, node->src[0], row))
+            made = bl_load(ir, src[0], at_row(ir, row, row_elements(node->src[0]), src[1]), node->nsrc > 2 ? src[2] : NULL);
+        if (made != node)
+            bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
+    }
+    const bl_node *sink = bl_ptrmap_get(&done, tune->sink);
+    if (sink != NULL)
+        tune_survey(tune, sink);
+}
+
+/* ---- the start */
+
+/* A RANGE that |reduce| binds and another reduction too, one that is computed in other loops; or NULL. */
+static const bl_node *shared_range(bl_tune *tune, const bl_nodes *below, const bl_node *reduce)
+{
+    for (size_t i = 0; i < below->count; i++) {
+        const bl_node *other = below->at[i];
+        if (other->op != BL_OP_REDUCE || bl_free_get(&tune->free, other) == bl_free_get(&tune->free, reduce))
+            continue;
+        for (uint32_t k = (uint32_t)reduce->arg; k < reduce->nsrc; k++) {
+            if (tune_binds(other, reduce->src[k]))
+                return reduce->src[k];
+        }
+    }
+    return NULL;
+}
+
+void tune_part_reductions(bl_tune *tune)
+{
+    bl_ir *ir = tune->ir;
+    bl_nodes below = bl_reach(ir, 1, &tune->sink, false);
+    uint64_t most = 0;
+    bl_ptrmap done;
+
+    for (uint32_t i = 0; i < tune->sink->nsrc; i++)
+        most |= bl_free_get(&tune->free, tune->sink->src[i]);
+    bl_ptrmap_init(&done, bl_ir_arena(ir));
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i], *made = NULL, *range = NULL;
+        const bl_node **src = bl_arena_array(bl_ir_arena(ir), node->nsrc, sizeof *src);
+        if (src == NULL)
+            return;
+        for (uint32_t k = 0; k < node->nsrc; k++) {
+            const bl_node *to = bl_ptrmap_get(&done, node->src[k]);
+            src[k] = to == NULL || tune_binds(node, node->src[k]) ? node->src[k] : to;
+        }
+        made = bl_node_with(ir, node, src);
+        if (node->op == BL_OP_REDUCE && (range = shared_range(tune, &below, node)) != NULL &&
+            bl_free_size(&tune->free, bl_free_get(&tune->free, node)) < bl_free_size(&tune->free, most)) {
+            const bl_node *own =
+                bl_range(ir, (int)(range->arg + (LEVELS_APART * BL_MAX_DIMS << PART_BITS)), BL_AXIS_REDUCE, range->src[0]);
+            made = tune_replace(ir, made, range, own, 1, &own);
+        }
+        if (made != node)
+            bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
+    }
+    const bl_node *sink = bl_ptrmap_get(&done, tune->sink);
+    if (sink != NULL)
+        tune_survey(tune, sink);
+}

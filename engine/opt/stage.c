@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/* The form of a nest with stages on a device whose group is one work-item: rows enough that a tile of them shares what a product
+ * reads, and few enough that all stages stay in a core's cache; then each product gets its own tile, and what is between them
+ * lanes.
+ */
+#include "engine/opt/facts.h"
+
+enum {
+    TILE_ROWS = 6,       /* of a product's tile on 32 registers; a block is a multiple, so that no tile is cut */
+    MOST_BLOCK = 24,     /* rows: beyond, what is read for a column is no longer the most of what is read */
+    CACHE_PART = 2,      /* stages may fill half a core's cache: operands pass through the other half */
+    GROUPS_PER_UNIT = 4, /* so that no core waits long for the last group */
+    ROWS_AT_ONCE = 2,    /* of a phase without a product: two folds side by side hide each other's latency */
+    MOST_PRODUCTS = 16,
+    OVER_AND_OVER = 8
+};
+
+int64_t bl_stage_bytes(const bl_target *target)
+{
+    int64_t bytes = target->local_bytes < target->cache_bytes ? target->local_bytes : target->cache_bytes;
+    return target->groups ? 0 : bytes / BL_STAGES_OF_NEST;
+}
+
+/* The grid axis whose iterations share most of what is read: the operands that do not depend on it. */
+static int block_axis(facts *f)
+{
+    bl_tune *tune = f->tune;
+    int64_t most = 0;
+    int best = -1;
+
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        int64_t shared = 0;
+        if (range->sub != BL_AXIS_GLOBAL || !bl_is_fixed(range) || !tune_holds_stage(tune, range))
+            continue;
+        for (size_t k = 0; k < f->below.count; k++) {
+            const bl_node *load = f->below.at[k];
+            if (load->op == BL_OP_LOAD && load->src[0]->op == BL_OP_BUFFER && !bl_depends(tune, load, range))
+                shared += bl_free_size(&tune->free, bl_free_get(&tune->free, load));
+        }
+        if (shared > most) {
+            most = shared;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* Rows of a block: the most that fit, in whole tiles, with little computed twice where the last block overlaps. */
+static int64_t block_rows(facts *f, const bl_target *target, int axis)
+{
+    bl_tune *tune = f->tune;
+    const bl_node *range = tune->axis[axis].range;
+    int64_t extent = bl_extent_of(range), groups = 1, best = 1;
+    double least = 1e30;
+
+    for (int i = 0; i < tune->naxes; i++)
+        groups *= i != axis && tune->axis[i].range->sub == BL_AXIS_GLOBAL ? bl_extent_of(tune->axis[i].range) : 1;
+    for (int64_t rows = 1; rows <= MOST_BLOCK && rows <= extent; rows++) {
+        int64_t blocks = (extent + rows - 1) / rows;
+        double tiles = (double)((rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS) / (double)rows;
+        double cost = tiles * (double)(blocks * rows) / (double)extent * (1.0 + 1.0 / (double)rows);
+        if (!tune_fits_block(tune, rows, range) ||
+            (rows > TILE_ROWS && blocks * groups < GROUPS_PER_UNIT * (int64_t)target->units))
+            break;
+        if (cost < least) {
+            least = cost;
+            best = rows;
+        }
+    }
+    return best;
+}
+
+/* The products of the nest, each by the number of the first RANGE that it folds over. */
+static int list_products(facts *f, int64_t *focus)
+{
+    bl_tune *tune = f->tune;
+    int n = 0;
+
+    for (size_t i = 0; i < f->below.count && n < MOST_PRODUCTS; i++) {
+        const bl_node *node = f->below.at[i];
+        bool seen = false;
+        if (node->op != BL_OP_REDUCE || !bl_reads_over_and_over(&tune->free, node, OVER_AND_OVER))
+            continue;
+        for (int k = 0; k < n; k++)
+            seen = seen || focus[k] == node->src[node->arg]->arg;
+        if (!seen)
+            focus[n++] = node->src[node->arg]->arg;
+    }
+    return n;
+}
+
+/* Has a part of this axis lanes already? */
+static bool has_lanes(const bl_tune *tune, const bl_node *range)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *part = tune->axis[i].range;
+        if (part->arg >> PART_BITS == range->arg >> PART_BITS && part->sub == BL_AXIS_VECTOR)
+            return true;
+    }
+    return false;
+}
+
+/* Is everything that depends on |range| contiguous along it? */
+static bool is_contiguous(facts *f, const bl_node *range)
+{
+    bool any = false;
+    for (size_t i = 0; i < f->below.count; i++) {
+        const bl_node *node = f->below.at[i];
+        if ((node->op != BL_OP_LOAD && node->op != BL_OP_STORE) || !bl_depends(f->tune, node, range))
+            continue;
+        if (facts_contiguity(f, node, range) < 0)
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* Lanes for the loops of the phases that are no products. */
+static void vectorise_phases(bl_tune *tune, const bl_target *target)
+{
+    for (int i = tune->naxes - 1; i >= 0; i--) {
+        const bl_node *range = tune->axis[i].range;
+        facts f;
+        int lanes = 0;
+        if ((range->sub != BL_AXIS_LOOP && range->sub != BL_AXIS_REDUCE) || has_lanes(tune, range))
+            continue;
+        facts_init(&f, tune);
+        lanes = tile_lanes(&f, target, range);
+        if (lanes > 1 && is_contiguous(&f, range))
+            (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, i, lanes});
+    }
+}
+
+bool stage_nest(facts *f, const bl_target *target)
+{
+    bl_tune *tune = f->tune;
+    const bl_form form = {.local = 1, .row_local = 1};
+    int64_t focus[MOST_PRODUCTS], budget = target->cache_bytes / CACHE_PART;
+    bool staged = false;
+    int n = 0, axis = 0;
+
+    for (int i = 0; i < tune->naxes; i++)
+        staged = staged || tune->axis[i].stage;
+    if (!staged)
+        return false;
+    budget = budget < target->local_bytes ? budget : target->local_bytes;
+    if (tune->local_bytes > budget)
+        tune->local_bytes = budget;
+    axis = block_axis(f);
+    if (axis >= 0 && block_rows(f, target, axis) > 1)
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_BLOCK, axis, block_rows(f, target, axis)});
+    facts_init(f, tune);
+    n = list_products(f, focus);
+    for (int i = 0; i < n; i++) {
+        facts product;
+        facts_focus(&product, tune, focus[i]);
+        if (product.main != NULL)
+            (void)tile_nest(&product, target, &form);
+    }
+    vectorise_phases(tune, target);
+    return true;
+}

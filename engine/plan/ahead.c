@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/plan/internal.h"
+
+/* In this process; two or more, since one is compiled as well where it is created. */
+static bl_status compile_here(bl_device *dev, bl_arena *arena, int n, const bl_kernel_source *sources, bl_err *err)
+{
+    bl_err *outcomes = bl_arena_array(arena, (size_t)n, sizeof *outcomes);
+
+    if (outcomes == NULL)
+        return bl_arena_status(arena, err);
+    if (n > 1)
+        bl_kernels_compile(dev, (uint32_t)n, sources, outcomes);
+    for (int i = 0; i < n; i++) {
+        if (outcomes[i].status != BL_OK) {
+            *err = outcomes[i];
+            return err->status;
+        }
+    }
+    return BL_OK;
+}
+
+bl_status plan_compile_ahead(bl_device *dev, bl_children *children, bl_arena *arena, int n, const bl_kernel_source *sources,
+                             bl_err *err)
+{
+    bl_kernel_source *missing = bl_arena_array(arena, (size_t)n + 1, sizeof *missing);
+    int nmissing = 0;
+
+    if (missing == NULL)
+        return bl_arena_status(arena, err);
+    for (int i = 0; i < n; i++) {
+        if (bl_kernel_wants_compiling(dev, &sources[i]))
+            missing[nmissing++] = sources[i];
+    }
+    if (nmissing == 0) /* a warm start begins no process */
+        return BL_OK;
+    return children != NULL ? bl_children_compile(children, dev, nmissing, missing, err)
+                            : compile_here(dev, arena, nmissing, missing, err);
+}

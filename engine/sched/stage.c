@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/* Values that are computed in stages: for a few iterations of the outer loops of the nest that reads them, into local memory of
+ * the kernel, instead of all at once into a buffer.
+ *
+ * The scores of an attention are such: [L, L] numbers made of [L, d] operands and folded to [L, d] again.  Whoever reads them for
+ * a row of its own, at the canonical loops of its store, can have that row computed just before, by a STAGE: a softmax then runs
+ * in phases over rows that stay in a core's cache, and nothing of size L * L is ever in memory. */
+#include "engine/base/size.h"
+#include "engine/ir/shape.h"
+#include "engine/sched/internal.h"
+
+enum {
+    FIRST_LEVEL =
+        8, /* of the RANGEs of stages, above those of reductions in reductions; each stage has two levels: its own ... */
+    LEVELS_EACH = 2,      /* ... and that of reductions within it */
+    MOST_STAGES = 1000,   /* in a graph: their RANGEs are numbered in an int */
+    SMALL_SERIAL = 16384, /* elements up to which it does not matter how few rows run side by side */
+    MUCH_SMALLER = 16,    /* times: what is read for a value but does not count */
+    COSTLY_AGAIN = 8      /* ops per element from which a value that two phases compute is one of its own: an exp */
+};
+
+static int64_t elements(const bl_node *node)
+{
+    int64_t count = 0;
+    return bl_shape_max_count(node->ndim, node->dim, &count) ? count : INT64_MAX;
+}
+
+/* A stage cannot serve what asks for |node|: it gets a buffer, if it would have had one, and the stores are built again. */
+static const bl_node *misfit(sched *s, const bl_node *node)
+{
+    int position = sched_position(s, node);
+    s->realised[position] = s->costly_again[position] ? INLINE : BUFFERED;
+    s->unstageable[position] = true;
+    s->rebuild = true;
+    return bl_const_int(s->ir, (bl_dtype)node->dtype, 0);
+}
+
+/* Axis |i| of |node| is at a loop of the store over all of it. */
+static bool is_outer(const bl_node *node, const bl_node *const *index, int i)
+{
+    if (index[i]->op != BL_OP_RANGE || index[i]->arg >= RANGES_PER_LEVEL || index[i]->src[0] != node->dim[i])
+        return false;
+    for (int k = 0; k < i; k++) {
+        if (index[k] == index[i])
+            return false;
+    }
+    return true;
+}
+
+/* Too few iterations of the outer loops to keep the cores busy, for a value that is not small. */
+static bool is_serial(const sched *s, const bl_node *node, int64_t outer)
+{
+    return outer < 2 * (int64_t)s->options->units && elements(node) > SMALL_SERIAL;
+}
+
+/* The loops of a stage of |node|: those of its axes that are at no loop of the store, 0 for an extent of 1.  False if there is no
+ * such axis, no outer one, or more elements than a nest may keep. */
+static bool take_axes(sched *s, const bl_node *node, const bl_node *const *index, staging *stage, const bl_node **at)
+{
+    int number = (FIRST_LEVEL + LEVELS_EACH * s->stage_number[sched_position(s, node)]) * RANGES_PER_LEVEL;
+    int64_t bytes = (int64_t)bl_dtype_bytes((bl_dtype)node->dtype), outer = 1;
+
+    for (int i = 0; i < node->ndim; i++) {
+        at[i] = index[i];
+        if (is_outer(node, index, i)) {
+            stage->prefix |= UINT64_C(1) << index[i]->arg;
+            if (!bl_i64_mul(outer, node->dim[i]->hi, &outer))
+                return false;
+            continue;
+        }
+        at[i] = bl_index(s->ir, 0);
+        if (bl_is_int(node->dim[i], 1))
+            continue;
+        if (!bl_is_const(node->dim[i]) || !bl_i64_mul(bytes, node->dim[i]->arg, &bytes))
+            return false;
+        at[i] = bl_range(s->ir, number + stage->nranges, BL_AXIS_LOOP, node->dim[i]);
+        stage->range[stage->nranges++] = at[i];
+    }
+    return stage->nranges > 0 && !is_serial(s, node, outer) && stage->prefix != 0 && bytes <= s->options->stage_bytes;
+}
+
+/* The position of |at| in the stage's memory: row-major over the axes that the stage has loops for. */
+static const bl_node *memory_index(sched *s, const bl_node *node, const bl_node *const *at, const bl_node *const *own)
+{
+    const bl_node *flat = bl_index(s->ir, 0);
+    for (int i = 0; i < node->ndim; i++) {
+        if (own[i]->op == BL_OP_RANGE && own[i]->arg >= RANGES_PER_LEVEL)
+            flat = bl_add(s->ir, bl_mul(s->ir, flat, node->dim[i]), at[i]);
+    }
+    return flat;
+}
+
+const bl_node *sched_staged_element(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
+{
+    bl_ir *ir = s->ir;
+    const bl_node *at[BL_MAX_DIMS], *value = NULL, *store = NULL, *filled = NULL;
+    staging stage = {.node = node, .outer = s->staging};
+
+    if (gate != NULL || !take_axes(s, node, index, &stage, at) || (s->prefix != 0 && s->prefix != stage.prefix))
+        return misfit(s, node);
+    s->prefix = stage.prefix;
+    s->staging = &stage;
+    value = sched_fresh(s, node, at, NULL);
+    s->staging = stage.outer;
+    store = bl_store(ir, bl_param(ir, sched_position(s, node), (bl_dtype)node->dtype, true), memory_index(s, node, at, at), value,
+                     NULL);
+    filled = bl_stage_over(ir, 1, &store, stage.nranges, stage.range);
+    return bl_load(ir, filled, memory_index(s, node, index, at), NULL);
+}
+
+bool sched_breaks_stage(sched *s, const bl_node *reduce, const bl_node *const *index)
+{
+    const staging *stage = s->staging;
+    bl_nodes below;
+
+    if (stage == NULL || reduce->ndim == 0 || elements(reduce) > elements(stage->node) / 2)
+        return false;
+    below = bl_reach(s->ir, reduce->ndim, index, false);
+    for (size_t i = 0; i < below.count; i++) {
+        for (int k = 0; k < stage->nranges; k++) {
+            if (below.at[i] == stage->range[k])
+                return true;
+        }
+    }
+    return false;
+}
+
+/* ---- which values */
+
+static bool may_be_staged(const sched *s, int position)
+{
+    const bl_node *node = s->order.at[position];
+    return !s->is_root[position] && !s->unstageable[position] && s->nstaged < MOST_STAGES && node->ndim > 0 &&
+           node->op != BL_OP_CONTIGUOUS && node->op != BL_OP_INPUT && !sched_is_loop(node) && !bl_ptrmap_has(&s->halves, node);
+}
+
+static void stage_it(sched *s, int position)
+{
+    s->realised[position] = STAGED;
+    s->unstageable[position] = true; /* once is enough: a rule that gives it a buffer again has the last word */
+    s->stage_number[position] = s->nstaged++;
+}
+
+/* Elements of all that is read to compute what |st| stores; a value that |expands| counts as what it reads itself, and what is
+ * much smaller (a bias, a row's statistics) not at all. */
+static int64_t count_reads(const sched *s, const stored *st, const bool *expands, const int64_t *reads)
+{
+    int64_t total = 0;
+
+    for (size_t i = 0; i < st->below.count; i++) {
+        const bl_node *buffer = st->below.at[i];
+        int which = 0;
+        int64_t n = 0;
+        if (buffer->op != BL_OP_BUFFER || buffer->sub != 0)
+            continue;
+        which = (int)buffer->arg - s->stored[0].place;
+        n = which < 0 ? s->input_count[buffer->arg] : expands[which] ? reads[which] : elements(s->stored[which].node);
+        if (n > elements(st->node) / MUCH_SMALLER && !bl_i64_add(total, n, &total))
+            return INT64_MAX;
+    }
+    return total;
+}
+
+/* Does |st| sum products, reading their factors over and over? */
+static bool is_product(const stored *st)
+{
+    for (size_t i = 0; i < st->below.count && st->tiled; i++) {
+        const bl_node *node = st->below.at[i];
+        if (node->op == BL_OP_REDUCE && node->sub == BL_OP_ADD && node->src[0]->op == BL_OP_MUL)
+            return true;
+    }
+    return false;
+}
+
+/* Does a product fold what |st| stores to something smaller: by itself, or after values that are |kept| in stages too? */
+static bool is_folded(const sched *s, const stored *st, const bool *kept)
+{
+    for (int i = 0; i < s->nstored; i++) {
+        const stored *other = &s->stored[i];
+        bool serves = other != st && (kept[i] || is_product(other));
+        for (size_t k = 0; serves && k < other->below.count; k++) {
+            if (other->below.at[k] == st->buffer)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Ops to compute |node|, a scalar of a kernel, from what is loaded, reduced or staged. */
+static int phase_cost(sched *s, const bl_node *node)
+{
+    bl_nodes below = bl_reach(s->ir, 1, &node, false);
+    bl_ptrmap inside;
+    int cost = 0;
+
+    bl_ptrmap_init(&inside, bl_ir_arena(s->ir));
+    bl_ptrmap_put(&inside, node, s);
+    for (size_t i = below.count; i-- > 0;) {
+        const bl_node *at = below.at[i];
+        if (!bl_ptrmap_has(&inside, at) || bl_op_get_class((bl_op)at->op) != BL_CLASS_ALU || at->dtype == BL_INDEX)
+            continue;
+        cost += sched_own_weight(at);
+        for (uint32_t k = 0; k < at->nsrc; k++)
+            bl_ptrmap_put(&inside, at->src[k], s);
+    }
+    return cost;
+}
+
+/* Which values do phases of the nest of |st| compute at several places, or those of another store's?  |first| has, by position,
+ * the first place at which each was met. */
+static void note_costly(sched *s, const stored *st, const bl_node **first)
+{
+    bl_free free;
+    uint64_t outputs = 0;
+
+    bl_free_init(&free, s->ir);
+    for (int k = 0; k < st->nranges; k++)
+        outputs |= bl_free_bit(&free, st->range[k]);
+    for (size_t k = 0; st->prefix != 0 && k < st->below.count; k++) {
+        const bl_node *node = st->below.at[k];
+        int at = (int)(intptr_t)bl_ptrmap_get(&s->origin, node) - 1;
+        if (at < 0 || s->realised[at] != INLINE || node->op == BL_OP_REDUCE || s->weight[at] < COSTLY_AGAIN ||
+            (bl_free_get(&free, node) & ~outputs) == 0 || phase_cost(s, node) < COSTLY_AGAIN)
+            continue;
+        if (first[at] == NULL)
+            first[at] = node;
+        s->costly_again[at] = s->costly_again[at] || first[at] != node;
+    }
+}
+
+/* Costly values that several phases of nests with stages compute (the exp of a softmax, for the sum and for the quotient) are
+ * stages themselves: the topmost of them. */
+static void stage_costly(sched *s)
+{
+    bl_arena *arena = bl_ir_arena(s->ir);
+    const bl_node **first = bl_arena_array(arena, s->order.count, sizeof *first);
+    bool *covered = bl_arena_array(arena, s->order.count, sizeof *covered);
+
+    for (int i = 0; first != NULL && i < s->nstored; i++)
+        note_costly(s, &s->stored[i], first);
+    for (size_t at = first == NULL || covered == NULL ? 0 : s->order.count; at-- > 0;) {
+        const bl_node *node = s->order.at[at];
+        bool mine = s->costly_again[at] && s->realised[at] == INLINE && !covered[at];
+        if (mine && may_be_staged(s, (int)at))
+            stage_it(s, (int)at);
+        for (uint32_t i = 0; (mine || (covered[at] && s->realised[at] == INLINE)) && i < node->nsrc; i++) {
+            int from = sched_position(s, node->src[i]);
+            if (from >= 0)
+                covered[from] = true;
+        }
+    }
+}
+
+static int count_stages(const stored *st)
+{
+    int n = 0;
+    for (size_t i = 0; i < st->below.count; i++)
+        n += st->below.at[i]->op == BL_OP_STAGE;
+    return n;
+}
+
+/* A nest of more stages than local memory was shared out for does without them. */
+static int limit_stages(sched *s)
+{
+    int marked = 0;
+    for (int i = 0; i < s->nstored; i++) {
+        const stored *st = &s->stored[i];
+        bool over = count_stages(st) > BL_STAGES_OF_NEST;
+        for (size_t k = 0; over && k < st->below.count; k++) {
+            if (st->below.at[k]->op != BL_OP_STAGE)
+                continue;
+            s->realised[st->below.at[k]->src[0]->src[0]->arg] = BUFFERED; /* its buffer has the number of its position */
+            marked++;
+        }
+    }
+    return marked;
+}
+
+int sched_stage(sched *s)
+{
+    bl_arena *arena = bl_ir_arena(s->ir);
+    int64_t *reads = bl_arena_array(arena, (size_t)s->nstored + 1, sizeof *reads);
+    bool *expands = bl_arena_array(arena, (size_t)s->nstored + 1, sizeof *expands);
+    bool *kept = bl_arena_array(arena, (size_t)s->nstored + 1, sizeof *kept);
+    int before = s->nstaged, over = limit_stages(s);
+
+    if (over > 0)
+        return over;
+    if (reads == NULL || expands == NULL || kept == NULL || s->options->stage_bytes == 0)
+        return 0;
+    stage_costly(s);
+    for (int i = 0; i < s->nstored; i++) { /* sources first: larger than all that they are made of */
+        const stored *st = &s->stored[i];
+        if (st->value == NULL || st->offset != NULL || !may_be_staged(s, sched_position(s, st->node)))
+            continue;
+        reads[i] = count_reads(s, st, expands, reads);
+        expands[i] = elements(st->node) >= reads[i];
+    }
+    for (int i = s->nstored; i-- > 0;) { /* users first */
+        kept[i] = expands[i] && is_folded(s, &s->stored[i], kept);
+        if (kept[i])
+            stage_it(s, sched_position(s, s->stored[i].node));
+    }
+    return s->nstaged - before;
+}

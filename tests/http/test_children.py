@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: MIT
+"""Graphs are compiled by child processes: cold, warm, when one dies, and when the server ends in whatever way."""
+
+import glob
+import os
+import signal
+import tempfile
+import threading
+import time
+import unittest
+
+from fixture import Server, graph
+
+RUN = "/api/v1/run"
+
+
+def children(pid):
+    """The processes that this one started and that it has not seen the end of."""
+    found = []
+    for path in glob.glob(f"/proc/{pid}/task/*/children"):
+        with open(path) as file:
+            found += [int(word) for word in file.read().split()]
+    return found
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(done, seconds=10):
+    end = time.monotonic() + seconds
+    while not done() and time.monotonic() < end:
+        time.sleep(0.02)
+    return done()
+
+
+def several(n):
+    """A graph of n kernels that have nothing in common, and what it gives for ones."""
+    nodes, outputs = [], []
+    for i in range(n):
+        shape = [2, i + 2]
+        nodes += [{"id": f"e{i}", "op": "expand", "in": ["x"], "attrs": {"shape": shape}}, {"id": f"y{i}", "op": "sum", "in": [f"e{i}"], "attrs": {"axis": 1}}]
+        outputs.append(f"y{i}")
+    return {"inputs": {"x": [[1], [1]]}, "nodes": nodes, "outputs": outputs}
+
+
+class Children(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.env = {"BEAMLINE_CACHE": self.folder.name, "POCL_CACHE_DIR": os.path.join(self.folder.name, "pocl")}
+        os.mkdir(self.env["POCL_CACHE_DIR"])
+
+    def serve(self, *args, **env):
+        server = Server("--backends", "opencl,interp", *args, env={**self.env, **env})
+        self.addCleanup(server.stop)
+        if not any(device["id"] == "opencl:0" for device in server.call("GET", "/api/v1/devices").json["devices"]):
+            self.skipTest("no OpenCL device")
+        return server
+
+    def run_well(self, server, n=5):
+        answer = server.call("POST", RUN, several(n), timeout=120)
+        self.assertEqual(200, answer.status, answer.body)
+        self.assertEqual([[float(i + 2)] * 2 for i in range(n)], [answer.json["outputs"][f"y{i}"]["data"] for i in range(n)])
+
+    def stop(self, server):
+        """It ends well, and takes its children with it."""
+        mine = children(server.process.pid)
+        self.assertEqual(0, server.stop(), server.log_text()[-2000:])
+        self.assertFalse([pid for pid in mine if is_alive(pid)])
+        return mine
+
+    def test_cold_and_warm(self):
+        server = self.serve()
+        self.assertEqual([], children(server.process.pid))
+        self.run_well(server)
+        begun = children(server.process.pid)
+        self.assertIn(len(begun), (1, 2))
+        self.run_well(server, 6)
+        self.assertTrue(set(begun) <= set(children(server.process.pid)))  # kept
+        self.stop(server)
+        server = self.serve()
+        self.run_well(server)
+        self.assertEqual([], self.stop(server))
+
+    def test_without(self):
+        server = self.serve("--compile-processes", "0")
+        self.run_well(server)
+        self.assertEqual([], self.stop(server))
+
+    def test_one_that_dies_is_no_failure(self):
+        for nth in (1, 2):
+            server = self.serve("--compile-processes", "1", BEAMLINE_FAULT=f"child:{nth}")
+            self.run_well(server, 5 + nth)
+            self.run_well(server, 15 + nth)
+            self.stop(server)
+            self.assertIn("a child process died", server.log_text())
+
+    def test_one_that_is_killed_is_no_failure(self):
+        server = self.serve()
+        self.run_well(server)
+        for pid in children(server.process.pid):
+            os.kill(pid, signal.SIGKILL)
+        self.run_well(server, 7)
+        self.assertTrue(wait_until(lambda: all(is_alive(pid) for pid in children(server.process.pid))))  # no zombie stays
+        self.stop(server)
+
+    def compile_long(self, server):
+        """A request whose kernels take seconds to compile, and the children that are at it."""
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(server.call("POST", RUN, several(60), timeout=120)))
+        thread.start()
+        self.addCleanup(thread.join)
+        self.assertTrue(wait_until(lambda: children(server.process.pid)))
+        return thread, answers
+
+    def test_sigterm_while_compiling(self):
+        server = self.serve("--grace", "0.2")
+        thread, answers = self.compile_long(server)
+        begin = time.monotonic()
+        self.stop(server)
+        self.assertLess(time.monotonic() - begin, 3)
+        thread.join()
+        self.assertEqual(503, answers[0].status, answers[0].body)
+
+    def test_a_server_that_is_killed_leaves_none(self):
+        server = self.serve()
+        thread = threading.Thread(target=lambda: self.assertRaises(OSError, server.call, "POST", RUN, several(60), timeout=120))
+        thread.start()
+        self.assertTrue(wait_until(lambda: children(server.process.pid)))
+        mine = children(server.process.pid)
+        server.process.kill()
+        self.assertTrue(wait_until(lambda: not any(is_alive(pid) for pid in mine), 3))
+        thread.join()
+
+    def test_a_graph_that_needs_none_goes_on_beside(self):
+        server = self.serve()
+        self.run_well(server, 1)
+        _, answers = self.compile_long(server)
+        begin = time.monotonic()
+        for _ in range(5):
+            self.run_well(server, 1)
+            self.assertEqual(200, server.call("POST", RUN, graph(device="interp:0")).status)
+        self.assertLess(time.monotonic() - begin, 5)
+        server.stop()
+        self.assertEqual(200, answers[0].status, answers[0].body[:500])
+
+
+if __name__ == "__main__":
+    unittest.main()
