@@ -114,6 +114,7 @@ bl_status bl_buffer_alloc(bl_device *dev, size_t bytes, bl_buffer **out, bl_err 
         return st;
     }
     *out = fill_in(buffer, dev, NULL, 0, bytes, generation);
+    bl_buffer_change(buffer);
     return BL_OK;
 }
 
@@ -175,9 +176,15 @@ static bl_status check_copy(const bl_buffer *buffer, size_t offset, size_t bytes
     return bytes == 0 ? BL_OK : check_fault(buffer->dev, what, err);
 }
 
+void bl_buffer_change(bl_buffer *buffer)
+{
+    buffer->version = atomic_fetch_add(&buffer->dev->versions, 1) + 1;
+}
+
 bl_status bl_buffer_write(bl_buffer *buffer, size_t offset, const void *data, size_t bytes, bl_err *err)
 {
     BL_TRY(check_copy(buffer, offset, bytes, "write", err));
+    bl_buffer_change(buffer);
     return bytes == 0 ? BL_OK : buffer->dev->ops->write(buffer, offset, data, bytes, err);
 }
 

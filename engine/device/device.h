@@ -67,6 +67,7 @@ typedef struct bl_buffer {
     size_t offset; /* in the parent */
     void *host;
     unsigned generation;
+    uint64_t version; /* another number whenever the contents are others: see bl_buffer_change */
     atomic_int refs;
 } bl_buffer;
 
@@ -142,6 +143,7 @@ struct bl_device {
     bl_device_info info;
     atomic_bool lost;         /* set by the back end when the driver says so */
     atomic_uint generation;   /* how often it was reopened */
+    atomic_ullong versions;   /* given to buffers so far */
     atomic_size_t bytes_used; /* by live buffers, kept by the wrappers */
     atomic_size_t bytes_peak;
     bl_budget
@@ -158,6 +160,9 @@ BL_NODISCARD bl_status bl_buffer_alloc(bl_device *dev, size_t bytes, bl_buffer *
 BL_NODISCARD bl_status bl_buffer_view(bl_buffer *parent, size_t offset, size_t bytes, bl_buffer **out, bl_err *err);
 bl_buffer *bl_buffer_retain(bl_buffer *buffer);
 void bl_buffer_release(bl_buffer *buffer); /* accepts NULL */
+/* Somebody writes into it.  Allocating and bl_buffer_write say so by themselves; who has a kernel or the host write into a buffer
+ * that was read before must say it. */
+void bl_buffer_change(bl_buffer *buffer);
 BL_NODISCARD bl_status bl_buffer_write(bl_buffer *buffer, size_t offset, const void *data, size_t bytes, bl_err *err);
 BL_NODISCARD bl_status bl_buffer_read(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err);
 BL_NODISCARD bl_status bl_kernel_create(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err);

@@ -113,6 +113,7 @@ bl_status bl_pool_alloc(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *er
         return bl_buffer_alloc(pool->dev, bytes, out, err); /* fails, and is no reason to empty the pool */
     while ((found = take_size(pool, size)) != NULL) {
         if (is_current(pool, found)) {
+            bl_buffer_change(found);
             *out = found;
             return BL_OK;
         }

@@ -215,7 +215,10 @@ enum { BYTES_A_LAUNCH = 1500 /* that a driver keeps: measured on PoCL and lavapi
 
 size_t plan_host_bytes(const bl_plan *plan)
 {
-    return bl_arena_used(bl_ir_arena(plan->graph->ir)) + (size_t)plan->nsteps * BYTES_A_LAUNCH;
+    size_t kept = 0;
+    for (int i = 0; i < plan->nkept; i++)
+        kept += plan->kept[i].bytes;
+    return bl_arena_used(bl_ir_arena(plan->graph->ir)) + (size_t)plan->nsteps * BYTES_A_LAUNCH + kept;
 }
 
 void plan_unbind_scratch(bl_plan *plan)
@@ -244,6 +247,7 @@ void plan_destroy(bl_plan *plan)
             bl_kernel_destroy(plan->kernels[i]);
     }
     plan_unbind_scratch(plan);
+    plan_keep_fini(plan);
     plan_census_fini(&plan->census);
     bl_plan_release(plan->better);
     pthread_mutex_destroy(&plan->lock);

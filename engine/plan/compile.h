@@ -11,6 +11,7 @@ typedef struct made {
     const bl_nest *nest;
     const char *name;
     bool helper;
+    bool panel; /* it writes the operand of another, parameter 0 */
     const bl_node *sink;
     int nparams;
     const int *slot; /* of each parameter */

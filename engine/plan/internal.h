@@ -39,6 +39,22 @@ typedef struct plan_census {
     uint64_t *launch_ns;                  /* of the step at hand */
 } plan_census;
 
+enum { PLAN_MOST_KEPT = 16, PLAN_KEPT_FROM = 4 };
+
+/* A panel that may be kept from one step to the next (keep.c).  Worker thread. */
+typedef struct plan_kept {
+    int step, slot; /* the launch that writes it, and what it writes */
+    size_t bytes;
+    int nfrom;
+    int from[PLAN_KEPT_FROM];              /* slots that it is made of */
+    const bl_buffer *last[PLAN_KEPT_FROM]; /* what was bound to them at the last step, to be compared only */
+    uint64_t version[PLAN_KEPT_FROM];
+    bl_buffer *buffer; /* its own, once it is worth it */
+    bool full;         /* it has the panel of |last| */
+    bl_buffer *scratch;
+    uint32_t groups[3]; /* meanwhile: what else stands in the plan */
+} plan_kept;
+
 struct bl_plan {
     atomic_int refs;
     bl_plan_info info;
@@ -49,6 +65,8 @@ struct bl_plan {
     pthread_mutex_t lock;
     bl_plan *better; /* retained; under the lock */
     plan_census census;
+    int nkept;
+    plan_kept kept[PLAN_MOST_KEPT];
     int nsteps;
     step *steps;
     uint32_t (*groups)[3]; /* of each launch */
@@ -95,6 +113,14 @@ typedef struct plan_piece {
  * left, members[i] of |pieces| in each, in their order. */
 BL_NODISCARD bl_status plan_join(bl_ir *ir, const bl_target *target, bool hot, int n, const plan_piece *pieces, plan_piece *out,
                                  int *members, int *nout, bl_err *err);
+/* keep.c */
+/* The panel in |slot|, of |bytes|, that launch |i| makes of |from|, is kept if it may be. */
+void plan_keep_add(bl_plan *plan, int i, int slot, size_t bytes, int nfrom, const int *from);
+/* Around the submission of a step whose slots are bound: panels that are there already are not written again. */
+void plan_keep_begin(bl_plan *plan, bl_pool *pool);
+void plan_keep_end(bl_plan *plan, bool good);
+void plan_keep_forget(bl_plan *plan); /* after a run that failed: whatever was written may be half */
+void plan_keep_fini(bl_plan *plan);
 /* service.c */
 BL_NODISCARD bl_status plan_census_init(plan_census *census, int nkernels, int nsteps, bl_err *err);
 void plan_census_fini(plan_census *census);

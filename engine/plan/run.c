@@ -198,11 +198,10 @@ static bl_status look_around(const bl_run *run, bl_err *err)
     return BL_OK;
 }
 
-static bl_status submit_step(running *r, uint64_t *ns)
+static bl_status submit_parts(running *r, uint64_t *ns)
 {
     bl_plan *plan = r->plan;
 
-    bind_slots(r);
     for (int i = 0; i < plan->nparts; i++) {
         const part *p = &plan->parts[i];
         bl_submission submission = {.slots = plan->slots,
@@ -218,6 +217,17 @@ static bl_status submit_step(running *r, uint64_t *ns)
     return BL_OK;
 }
 
+static bl_status submit_step(running *r, uint64_t *ns)
+{
+    bl_status st = BL_OK;
+
+    bind_slots(r);
+    plan_keep_begin(r->plan, r->run->pool);
+    st = submit_parts(r, ns);
+    plan_keep_end(r->plan, st == BL_OK);
+    return st;
+}
+
 static void exchange_states(running *r)
 {
     for (int i = 0; i < r->plan->info.nstates + r->plan->info.nhidden; i++) {
@@ -225,6 +235,7 @@ static void exchange_states(running *r)
             bl_buffer *old = r->run->states[i];
             r->run->states[i] = r->next[i];
             r->next[i] = old;
+            bl_buffer_change(r->run->states[i]);
         }
     }
 }
@@ -302,6 +313,7 @@ bl_status bl_plan_run(bl_run *run, bl_err *err)
         bl_err ignored = {0};
         bl_status waited = bl_device_wait(plan->dev, &ignored); /* nothing may still use what is released below */
         (void)waited;
+        plan_keep_forget(plan);
     }
     free_outputs(&r, st);
     for (int i = 0; r.next != NULL && i < nstates; i++)
