@@ -22,10 +22,14 @@ enum {
     MOST_SEARCHED = 64,  /* kernels of one plan that are searched */
     HISTORY = 256,       /* events that are remembered */
     VERDICT_SAMPLES = 7, /* timed steps after which a new plan is judged */
-    NAME_BYTES = 128
+    NAME_BYTES = 128,
+    MANY_LAUNCHES = 6,
+    JOINING = 1 /* in place of a kernel's key: its launches are joined */
 };
-#define SLOWER     1.05 /* in service than before: taken back */
-#define MOST_SAVED 2.0  /* seconds of a device's share that are kept for later */
+/* A plan of many launches that take no longer than this is all launches: small kernels may share them (engine/plan/join.c). */
+#define SMALL_SECONDS 6e-6
+#define SLOWER        1.05 /* in service than before: taken back */
+#define MOST_SAVED    2.0  /* seconds of a device's share that are kept for later */
 
 /* A plan of the cache that was searched, or is being tried in another form. */
 typedef struct tended {
@@ -35,6 +39,7 @@ typedef struct tended {
     char name[NAME_BYTES]; /* of the kernel that was searched for it */
     uint64_t key;
     double seconds; /* of a step, before */
+    bool wall;      /* measured with its launches and waits */
     bool judged;    /* by time: its sizes are fixed */
     bool seen;      /* in the cache, at the last look */
     int nsearched;
@@ -173,17 +178,19 @@ static void judge(bl_background *b, tended *t)
 {
     bl_plan_service service = bl_plan_get_service(t->trial);
     bl_kernel_use *use = NULL;
+    double now = 0;
     int n = 0;
 
     if (service.samples < VERDICT_SAMPLES)
         return;
-    if (!t->judged || t->seconds <= 0 || service.step_seconds <= t->seconds * SLOWER) {
-        tell(b, t, "kept", t->seconds, service.step_seconds);
+    now = t->wall ? service.wall_seconds : service.step_seconds;
+    if (!t->judged || t->seconds <= 0 || now <= t->seconds * SLOWER) {
+        tell(b, t, "kept", t->seconds, now);
         drop_trial(t);
         return;
     }
     bl_plan_supersede(t->root, t->before == t->root ? NULL : t->before);
-    tell(b, t, "rolled back", t->seconds, service.step_seconds);
+    tell(b, t, "rolled back", t->seconds, now);
     use = calloc(MOST_KERNELS, sizeof *use);
     n = use == NULL ? 0 : bl_plan_list_kernels(t->before, MOST_KERNELS, use);
     for (int i = 0; i < n; i++) {
@@ -212,25 +219,41 @@ static bool was_searched(const tended *t, uint64_t key)
     return false;
 }
 
-/* The kernel that took most of the device and was not searched for this plan yet. */
+/* The time that a plan lost between kernels that take less than their launches. */
+static double lost_between(const bl_plan *plan, const bl_plan_service *service, int launches)
+{
+    double between = service->wall_seconds - service->step_seconds;
+
+    if (bl_plan_get_options(plan)->hot || launches < MANY_LAUNCHES || service->step_seconds > launches * SMALL_SECONDS)
+        return 0;
+    return between > 0 ? between * (double)service->steps : 0;
+}
+
+/* The kernel that took most of the device and was not searched for this plan yet; or all its small ones, if what they lose is
+ * more. */
 static void consider(bl_background *b, bl_plan *root, bl_kernel_use *use, choice *best)
 {
     tended *t = find_tended(b, root, false);
     bl_plan *plan = bl_plan_current(root);
-    uint64_t steps = bl_plan_get_service(plan).steps;
-    int n = 0;
+    bl_plan_service service = bl_plan_get_service(plan);
+    int n = 0, launches = 0;
+    double lost = 0;
 
     if (t != NULL)
         t->seen = true;
     if (t == NULL || (t->trial == NULL && t->nsearched < MOST_SEARCHED))
         n = bl_plan_list_kernels(plan, MOST_KERNELS, use);
     for (int i = 0; i < n; i++) {
-        double seconds = use[i].seconds * (double)steps;
+        double seconds = use[i].seconds * (double)service.steps;
+        launches += use[i].launches;
         if (use[i].helper || use[i].key == 0 || was_searched(t, use[i].key) || seconds <= best->seconds)
             continue;
         *best = (choice){.root = root, .key = use[i].key, .seconds = seconds};
         (void)snprintf(best->name, sizeof best->name, "%s", use[i].name);
     }
+    lost = lost_between(plan, &service, launches);
+    if (lost > best->seconds && !was_searched(t, JOINING))
+        *best = (choice){.root = root, .name = "small kernels", .key = JOINING, .seconds = lost};
     bl_plan_release(plan);
 }
 
@@ -257,7 +280,7 @@ static void improve(bl_background *b, const choice *chosen)
     options.tuner = &b->tuner;
     options.beam = (int)b->server->settings.tune_beam;
     options.only = t->name;
-    options.hot = true;
+    options.hot = options.hot || chosen->key == JOINING;
     options.cancel = &b->stop;
     t->searched[t->nsearched++] = chosen->key;
     t->key = chosen->key;
@@ -268,12 +291,13 @@ static void improve(bl_background *b, const choice *chosen)
         return;
     }
     service = bl_plan_get_service(current);
+    t->wall = t->key == JOINING;
+    t->seconds = t->wall ? service.wall_seconds : service.step_seconds;
     if (bl_plan_same_moves(current, made)) {
-        tell(b, t, "no better", service.step_seconds, service.step_seconds);
+        tell(b, t, "no better", t->seconds, t->seconds);
     } else {
         t->trial = bl_plan_retain(made);
         t->before = bl_plan_retain(current);
-        t->seconds = service.step_seconds;
         t->judged = bl_plan_get_info(current)->nvars == 0;
         bl_plan_supersede(t->root, made);
         tell(b, t, "swapped", t->seconds, 0);

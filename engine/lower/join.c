@@ -63,15 +63,16 @@ static void add_part(joiner *j, const bl_join_part *part)
 
     /* before any loop, since other parts use them too */
     for (uint32_t i = 0; i < linear->ninst; i++) {
-        if (linear->inst[i].op == BL_OP_BUFFER)
-            j->to[i] = add_buffer(j, &linear->inst[i], part->param[linear->inst[i].arg]);
+        const bl_inst *inst = &linear->inst[i];
+        if (inst->op == BL_OP_BUFFER)
+            j->to[i] = inst->sub != 0 ? add(j, *inst, 0, NULL) : add_buffer(j, inst, part->param[inst->arg]);
     }
     for (int d = BL_GRID_DIMS - 1; d >= 0; d--)
         group[d] = open_loop(j, index, part->groups[d], &depth);
     for (uint32_t i = 0; i < linear->ninst; i++) {
         const bl_inst *inst = &linear->inst[i];
         uint32_t *args = NULL;
-        if (inst->op == BL_OP_BUFFER)
+        if (inst->op == BL_OP_BUFFER || inst->op == BL_OP_BARRIER) /* a work-item need not wait for itself */
             continue;
         if (inst->op == BL_OP_GROUP_ID) {
             j->to[i] = group[inst->arg];
@@ -98,8 +99,8 @@ bool bl_lower_can_join(const bl_lowered *lowered)
     for (int d = 0; d < BL_GRID_DIMS; d++)
         single = single && bl_is_const(lowered->grid[d]);
     for (uint32_t i = 0; i < linear->ninst; i++)
-        single = single && linear->inst[i].op != BL_OP_LOCAL_ID && linear->inst[i].op != BL_OP_BARRIER;
-    return single && linear->nscalars == 0 && linear->local_bytes == 0;
+        single = single && linear->inst[i].op != BL_OP_LOCAL_ID;
+    return single && linear->nscalars == 0;
 }
 
 bl_status bl_lower_join(bl_ir *ir, const char *name, uint32_t nbuffers, const bl_dtype *dtypes, int n, const bl_join_part *parts,
@@ -127,8 +128,10 @@ bl_status bl_lower_join(bl_ir *ir, const char *name, uint32_t nbuffers, const bl
     linear->buffer_dtype = dtypes;
     for (int d = 0; d < BL_GRID_DIMS; d++)
         linear->local[d] = 1;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         add_part(&j, &parts[i]);
+        linear->local_bytes += parts[i].linear->local_bytes;
+    }
     *made = (bl_lowered){.linear = linear, .grid = {one, one, one}};
     *out = made;
     BL_TRY(bl_ir_status(ir, err));

@@ -32,6 +32,8 @@ enum { PLAN_RECENT = 15 }; /* timed steps that a median is taken of */
 /* What a plan's steps take in service.  Written by the worker thread; the atomics are read by any. */
 typedef struct plan_census {
     atomic_ullong steps;
+    atomic_ullong wall_ns; /* of all steps but the first run's, waits included */
+    atomic_ullong wall_steps;
     atomic_uint samples;
     atomic_ullong recent_ns[PLAN_RECENT]; /* of the last timed steps, all launches together */
     atomic_ullong *kernel_ns;             /* sums over all timed steps */
@@ -127,6 +129,7 @@ void plan_census_fini(plan_census *census);
 /* Where the next step's launches write their times, if one is due to be timed; else NULL. */
 uint64_t *plan_census_begin(bl_plan *plan);
 void plan_census_end(bl_plan *plan, const uint64_t *launch_ns);
+void plan_census_wall(bl_plan *plan, uint64_t steps, int64_t ns); /* a run took so long */
 /* ahead.c */
 /* Have the driver compile those of |sources| that are not in the device's cache on disk, many at once, and in |children| unless
  * that is NULL: bl_kernel_create then finds them there. */

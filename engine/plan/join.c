@@ -22,7 +22,7 @@ typedef struct joining {
     const plan_piece *pieces;
     int n, nslots; /* members so far, and the slots that they name together */
     int slot[BL_MAX_BINDINGS];
-    size_t ninst, most_inst;
+    size_t ninst, most_inst, local_bytes, most_local;
     double seconds;
 } joining;
 
@@ -56,7 +56,8 @@ static bool take(joining *j, const plan_piece *piece)
     joining before = *j;
 
     if ((j->n > 0 && piece->first) || !is_small(j, piece) || j->n == MOST_JOINED || j->seconds + piece->seconds > MOST_SECONDS ||
-        j->ninst + piece->lowered->linear->ninst > j->most_inst)
+        j->ninst + piece->lowered->linear->ninst > j->most_inst ||
+        j->local_bytes + piece->lowered->linear->local_bytes > j->most_local)
         return false;
     for (int i = 0; i < piece->nparams; i++) {
         if (place_of(j, piece->slot[i], true) < 0) {
@@ -67,6 +68,7 @@ static bool take(joining *j, const plan_piece *piece)
     j->n++;
     j->seconds += piece->seconds;
     j->ninst += piece->lowered->linear->ninst;
+    j->local_bytes += piece->lowered->linear->local_bytes;
     return true;
 }
 
@@ -105,6 +107,7 @@ bl_status plan_join(bl_ir *ir, const bl_target *target, bool hot, int n, const p
                      .max_params = target->max_params < BL_MAX_BINDINGS ? (int)target->max_params : BL_MAX_BINDINGS,
                      .units = (int)target->units,
                      .most_inst = hot ? HOT_INSTRUCTIONS : MOST_INSTRUCTIONS,
+                     .most_local = target->local_bytes,
                      .pieces = pieces + at};
         while (!target->groups && at + j.n < n && take(&j, &pieces[at + j.n]))
             continue;

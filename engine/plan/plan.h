@@ -83,6 +83,7 @@ typedef struct bl_plan_service {
     uint64_t steps;      /* since it was compiled */
     unsigned samples;    /* of them timed */
     double step_seconds; /* device time of one: the median of the last samples, 0 without any */
+    double wall_seconds; /* of one with all launches and waits, on average; 0 before the second run */
 } bl_plan_service;
 
 typedef struct bl_kernel_use {

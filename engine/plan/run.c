@@ -290,6 +290,7 @@ bl_status bl_plan_run(bl_run *run, bl_err *err)
     running r = {.run = run, .plan = plan, .err = err};
     int nstates = plan->info.nstates + plan->info.nhidden;
     uint64_t *ns = NULL;
+    int64_t start = bl_clock_ns();
     bl_status st = BL_OK;
 
     run->steps_done = 0;
@@ -309,6 +310,8 @@ bl_status bl_plan_run(bl_run *run, bl_err *err)
         st = alloc_results(&r);
     if (st == BL_OK)
         st = run_steps(&r, ns);
+    if (st == BL_OK)
+        plan_census_wall(plan, run->steps, bl_clock_ns() - start);
     if (st != BL_OK) {
         bl_err ignored = {0};
         bl_status waited = bl_device_wait(plan->dev, &ignored); /* nothing may still use what is released below */

@@ -47,6 +47,16 @@ void plan_census_end(bl_plan *plan, const uint64_t *launch_ns)
     atomic_store_explicit(&census->samples, n + 1, memory_order_release);
 }
 
+void plan_census_wall(bl_plan *plan, uint64_t steps, int64_t ns)
+{
+    plan_census *census = &plan->census;
+
+    if (atomic_load_explicit(&census->steps, memory_order_relaxed) == steps)
+        return; /* the first run */
+    atomic_fetch_add_explicit(&census->wall_ns, (uint64_t)ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&census->wall_steps, steps, memory_order_relaxed);
+}
+
 static int by_size(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -58,12 +68,14 @@ bl_plan_service bl_plan_get_service(const bl_plan *plan)
     const plan_census *census = &plan->census;
     bl_plan_service service = {.steps = atomic_load_explicit(&census->steps, memory_order_relaxed),
                                .samples = atomic_load_explicit(&census->samples, memory_order_acquire)};
-    uint64_t recent[PLAN_RECENT];
+    uint64_t recent[PLAN_RECENT], walls = atomic_load_explicit(&census->wall_steps, memory_order_relaxed);
     unsigned n = service.samples < PLAN_RECENT ? service.samples : PLAN_RECENT;
 
     for (unsigned i = 0; i < n; i++)
         recent[i] = atomic_load_explicit(&census->recent_ns[i], memory_order_relaxed);
     qsort(recent, n, sizeof *recent, by_size);
+    if (walls > 0)
+        service.wall_seconds = 1e-9 * (double)atomic_load_explicit(&census->wall_ns, memory_order_relaxed) / (double)walls;
     service.step_seconds = n > 0 ? 1e-9 * (double)recent[n / 2] : 0;
     return service;
 }
