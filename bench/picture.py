@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The picture of bench/run.py, as SVG by hand: our rate as a part of PyTorch's, on a logarithmic scale."""
+"""The pictures of bench/run.py, as SVG by hand: our rate as a part of the peer's, on a logarithmic scale, one picture for each group of rows."""
 import math
 from xml.sax.saxutils import escape
 
-WIDTH, LEFT, RIGHT, TOP, ROW = 760, 250, 130, 64, 40
+WIDTH, LEFT, RIGHT, TOP, ROW = 760, 250, 150, 64, 40
 INK, LINE, OURS, GOAL = "#57606a", "#8c959f55", "#2f6fd0", "#d0572f"
 
 
-def draw(report):
-    """SVG text of a report with PyTorch's figures in its rows."""
-    rows = report["rows"]
+def draw(report, group, rows):
+    """SVG text of the rows of one group, all of which have a ratio."""
     top = max(2.0, 2 ** math.ceil(math.log2(max(max(row["ratio"], row["goal"]) for row in rows))))
     bottom = min(0.5, 2 ** math.floor(math.log2(min(min(row["ratio"], row["goal"]) for row in rows))))
 
@@ -18,10 +17,10 @@ def draw(report):
 
     height = TOP + ROW * len(rows) + 40
     machine = report["machine"]
+    peers = " and ".join(sorted({row["peer"] for row in rows}))
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="system-ui, sans-serif" font-size="12" '
              f'fill="{INK}">',
-             f'<text x="16" y="22" font-size="14">beamline ({escape(report["device"])}, over HTTP) beside PyTorch '
-             f'{escape(rows[0]["torch_version"])}</text>',
+             f'<text x="16" y="22" font-size="14">{escape(group)}: beamline ({escape(report["device"])}) beside {escape(peers)}</text>',
              f'<text x="16" y="40">{escape(machine["cpu"])}, {machine["threads"]} threads; longer is faster, the mark is the goal</text>']
     ratio = bottom
     while ratio <= top:
@@ -33,5 +32,5 @@ def draw(report):
         parts.append(f'<text x="16" y="{y + 16}">{escape(row["title"])}</text>')
         parts.append(f'<rect x="{LEFT}" y="{y + 2}" width="{max(at(row["ratio"]) - LEFT, 1):.1f}" height="20" rx="2" fill="{OURS}"/>')
         parts.append(f'<path d="M{at(row["goal"]):.1f} {y - 2} v28" stroke="{GOAL}" stroke-width="3"/>')
-        parts.append(f'<text x="{WIDTH - RIGHT + 12}" y="{y + 16}">{row["beamline"]:,.0f} {escape(row["unit"])}</text>')
+        parts.append(f'<text x="{WIDTH - RIGHT + 12}" y="{y + 16}">{row["ratio"]:.2f}×, {row["beamline"]:,.0f} {escape(row["unit"])}</text>')
     return "\n".join(parts) + "\n</svg>\n"

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measure a beamline server, through HTTP, beside PyTorch on the same CPU: a table, JSON and a picture.
+"""Measure a beamline server beside the best there is on the same CPU: a table, JSON, pictures and docs/performance.md's tables.
 
-    bench/run.py [--url URL] [--device opencl:0] [--seconds 1] [--rounds 7] [--only mlp,matmul] [--out bench/out]
+    bench/run.py [--url URL] [--device opencl:0] [--seconds 0.3] [--rounds 9] [--quick] [--only mlp,matmul] [--out bench/out]
+                 [--tinygrad PYTHON] [--update] [--docs]
 
-Without --url it starts build/beamline.  Every round measures each side for a slice of time, one after the other: ours,
-PyTorch with OMP_WAIT_POLICY=passive, PyTorch with active; who is not being measured is stopped.  A figure is the median over all
-slices of the median of a slice, and PyTorch's is the better of its two.  Both sides use all cores and the same sizes.
-Needs python3-torch for PyTorch's side and wrk for the one with many clients; what is missing is left out, with a word.
+Without --url it starts build/beamline.  Every round measures each side for a slice of time, one after the other; who is not being measured is
+stopped.  Peers are PyTorch (with OMP_WAIT_POLICY=passive, and again with active: the better counts), OpenBLAS for products of matrices, and the
+memory's own limit for elementwise work (bench/works.py says which).  A slice gives the median of its repetitions; a figure is the median over the
+slices, and a ratio the median of the ratios within a round.  All sides use all cores and the same sizes.  Rows of kernels count the device's own
+times of all kernels, panels included; the others the time through HTTP.
+Needs python3-torch, libopenblas0, cc and wrk; what is missing is left out, with a word.
 """
 import argparse
 import datetime
@@ -17,7 +20,6 @@ import pathlib
 import platform
 import re
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -28,210 +30,68 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(ROOT / "clients" / "python"))
 import beamline  # noqa: E402
+import peers  # noqa: E402
 import picture  # noqa: E402
-from beamline import Device, Tensor, dtypes, nn  # noqa: E402
-from beamline.helpers import GlobalCounters  # noqa: E402
-from beamline.train import DataLoader, Learner  # noqa: E402
+import report as report_text  # noqa: E402
+from beamline import Device  # noqa: E402
+from works import WORKS, cnn_program  # noqa: E402
 
 THREADS = os.cpu_count() or 1
-POLICIES = ("passive", "active")
-# Debian's packages belong to Debian's Python, which is not always the first in PATH.
-TORCH_PYTHON = next((python for python in (sys.executable, "/usr/bin/python3")
-                     if subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0), None)
+PEERS = {"torch": "PyTorch", "openblas": "OpenBLAS", "stream": "memory"}
 
 
-class Work:
-    """One line of the table.
-
-    unit, amount: a rate is amount / seconds    goal: the ratio to PyTorch that we want
-    prepare(client, device): puts what is needed on the server and gives slice(seconds) -> (wall times, device times) of one repetition each
-    """
-
-    def __init__(self, title, unit, amount, goal, prepare):
-        self.title, self.unit, self.amount, self.goal, self.prepare = title, unit, amount, goal, prepare
-
-
-def linear_start(shape, fan_in, seed):
-    return beamline.Init("scaled_uniform", shape=shape, fan_in=fan_in, seed=seed)
-
-
-def mlp_program():
-    p = beamline.Program(w1=linear_start([128, 784], 784, 1), b1=linear_start([128], 784, 2), w2=linear_start([10, 128], 128, 3),
-                         b2=linear_start([10], 128, 4))
-    g = p.entry()
-    x, y = g.input("x", [128, 784]), g.input("y", [128], "int64")
-    w = [g.state(name) for name in p.states]
-    loss = x.linear(w[0], w[1]).relu().linear(w[2], w[3]).cross_entropy(y)
-    g.update(dict(zip(p.states, loss.sgd(w, lr=0.01)))).output(loss=loss)
-    return p
-
-
-def cnn_program():
-    p = beamline.Program(w1=linear_start([32, 1, 3, 3], 9, 1), b1=linear_start([32], 9, 2), w2=linear_start([64, 32, 3, 3], 288, 3),
-                         b2=linear_start([64], 288, 4), w3=linear_start([10, 1600], 1600, 5), b3=linear_start([10], 1600, 6))
-    g = p.entry()
-    x, y = g.input("x", [64, 1, 28, 28]), g.input("y", [64], "int64")
-    w = [g.state(name) for name in p.states]
-    x = x.conv2d(w[0], w[1]).relu().max_pool2d(2).conv2d(w[2], w[3]).relu().max_pool2d(2).flatten(1).dropout(0.5)
-    loss = x.linear(w[4], w[5]).cross_entropy(y)
-    g.update(dict(zip(p.states, loss.adam(w, lr=0.001, name="adam")))).output(loss=loss)
-    return p
-
-
-def fill(client, device, **shapes):
-    """Random tensors on the server, uniform between 0 and 1, or integers below 10 where the shape is of labels."""
-    g = beamline.Graph()
-    keep = {name: g.randint(shape, 10) if name == "y" else g.uniform(shape) for name, shape in shapes.items()}
-    client.run(g, keep=keep, device=device)
-    return {name: client.tensor(name) for name in shapes}
-
-
-def training(program, **shapes):
-    """Many steps a request, on one batch, as PyTorch's side has it too."""
-    def prepare(client, device):
-        inputs = fill(client, device, **shapes)
-        remote = client.put_program("bench", program(), device=device)
-        begin = time.perf_counter()
-        remote.run(inputs, steps=20)
-        each = (time.perf_counter() - begin) / 20
-
-        def measure(seconds):
-            steps = max(2, int(seconds / each))
-            begin = time.perf_counter()
-            result = remote.run(inputs, steps=steps)
-            return [(time.perf_counter() - begin) / steps], [result.stats["compute_ms"] / 1e3 / steps]
-        entry = remote.info["entries"]["main"]
-        held = sum(value.nbytes for value in remote.state().values())
-        return measure, {"kernels": entry["kernels"], "scratch_bytes": entry["peak_bytes"], "state_bytes": held}
-    return prepare
-
-
-def graph(build, **shapes):
-    """One request a repetition; the result stays on the server."""
-    def prepare(client, device):
-        inputs = fill(client, device, **shapes)
-        g = beamline.Graph()
-        result = build(*(g.input(name) for name in shapes))
-        for _ in range(3):
-            stats = client.run(g, inputs, keep={"result": result}, device=device).stats
-
-        def measure(seconds):
-            walls, computes, start = [], [], time.perf_counter()
-            while len(walls) < 2 or time.perf_counter() - start < seconds:
-                begin = time.perf_counter()
-                stats = client.run(g, inputs, keep={"result": result}, device=device).stats
-                walls.append(time.perf_counter() - begin)
-                computes.append(stats["compute_ms"] / 1e3)
-            return walls, computes
-        return measure, {"kernels": stats["kernels"]}
-    return prepare
-
-
-def learning(optimizer):
-    """Epochs of a Learner over 60,000 pictures that the server holds: Fashion-MNIST, or noise where that is not here."""
-    def prepare(*_):
-        try:
-            images, labels = nn.datasets.mnist(fashion=True)[:2]
-        except FileNotFoundError:
-            images = (Tensor.rand(PICTURES, 28, 28) * 256).cast(dtypes.uint8)
-            labels = Tensor.randint(PICTURES, low=0, high=10).cast(dtypes.uint8)
-        first, second = nn.Linear(784, 128), nn.Linear(128, 10)
-        model = lambda x: second(first(x.flatten(1)).relu())  # noqa: E731
-        loader = DataLoader(images, labels, batch_size=128, transform=lambda x, y: (x.float() / 255, y))
-        learner = Learner(model, loader, optimizer=optimizer([*nn.state.get_parameters(first), *nn.state.get_parameters(second)]))
-        learner.fit(1, progress=False)
-
-        def measure(seconds):
-            walls, computes, start = [], [], time.perf_counter()
-            while len(walls) < 2 or time.perf_counter() - start < seconds:
-                GlobalCounters.reset()
-                begin = time.perf_counter()
-                learner.fit(1, progress=False)
-                walls.append(time.perf_counter() - begin)
-                computes.append(GlobalCounters.time_sum_s)
-            return walls, computes
-        return measure, {}
-    return prepare
-
-
-def chain(a, b):
-    return (((a * b + 1.5).relu() * a - b).abs() + 0.5).sqrt()
-
-
-MANY = 64 << 20
-PICTURES = 60000  # as Fashion-MNIST has
-WORKS = {
-    "mlp": Work("MLP 784-128-10, batch 128, SGD", "steps/s", 1, 1.0, training(mlp_program, x=[128, 784], y=[128])),
-    "cnn": Work("CNN, batch 64, Adam", "steps/s", 1, 0.7, training(cnn_program, x=[64, 1, 28, 28], y=[64])),
-    "learner": Work("Learner, MLP, Adam, from memory", "img/s", PICTURES, 5.0, learning(lambda some: nn.optim.Adam(some, lr=0.001))),
-    "learner_sgd": Work("Learner, MLP, SGD, from memory", "img/s", PICTURES, 5.0, learning(lambda some: nn.optim.SGD(some, lr=0.01))),
-    "matmul": Work("matmul 1024³ float32", "GFLOP/s", 2e-9 * 1024**3, 0.6, graph(lambda a, b: a @ b, a=[1024, 1024], b=[1024, 1024])),
-    "softmax": Work("row softmax 65536×1024", "GB/s", 8e-9 * 65536 * 1024, 2.0, graph(lambda x: x.softmax(), x=[65536, 1024])),
-    "chain": Work("8 elementwise ops on 64M floats", "GB/s", 12e-9 * MANY, 2.0, graph(chain, a=[MANY], b=[MANY])),
-}
-
-
-class Torch:
-    """One process of PyTorch, for one line of the table, so that the growth of its memory is that line's alone.
-
-    It is stopped while it is not asked: waiting threads that spin would slow the others down.
-    """
-
-    def __init__(self, policy):
-        self.policy = policy
-        env = {**os.environ, "OMP_WAIT_POLICY": policy, "OMP_NUM_THREADS": str(THREADS)}
-        self.process = subprocess.Popen([TORCH_PYTHON, HERE / "torch_worker.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, env=env)
-        self.process.send_signal(signal.SIGSTOP)
-
-    def ask(self, **order):
-        self.process.send_signal(signal.SIGCONT)
-        self.process.stdin.write(json.dumps(order) + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise RuntimeError("PyTorch's process ended")
-        self.process.send_signal(signal.SIGSTOP)
-        return json.loads(answer)
-
-    def close(self):
-        self.process.send_signal(signal.SIGCONT)
-        self.process.stdin.close()
-        self.process.wait()
+def take_turns(ours, workers, options):
+    """Medians of each slice: our wall times, the device's times, and by peer theirs."""
+    walls, computes, theirs = [], [], {worker.label: [] for worker in workers}
+    for _ in range(options.rounds):
+        wall, compute = ours(options.seconds)
+        walls.append(statistics.median(wall))
+        computes.append(statistics.median(compute))
+        for worker in workers:
+            theirs[worker.label].append(statistics.median(worker.ask(do="slice", seconds=options.seconds)["times"]))
+    return walls, computes, theirs
 
 
 def compare(name, work, client, options):
-    """One line: medians of both sides over rounds that take turns."""
+    """One line of the table."""
     lease = client.lease(3600)
-    workers = [Torch(policy) for policy in POLICIES] if TORCH_PYTHON else []
+    workers = peers.start(work.peer, options.torch)
     try:
         ours, extra = work.prepare(lease, options.device)
         ours(options.seconds / 4)
-        theirs = {worker.policy: [] for worker in workers}
-        facts, growths = {}, []
-        for worker in workers:
-            facts = worker.ask(do="prepare", name=name, seconds=options.seconds / 4)
-            growths.append(facts["rss_growth"])
-        walls, computes = [], []
-        for _ in range(options.rounds):
-            wall, compute = ours(options.seconds)
-            walls.append(statistics.median(wall))
-            computes.append(statistics.median(compute))
-            for worker in workers:
-                theirs[worker.policy].append(statistics.median(worker.ask(do="slice", seconds=options.seconds)["times"]))
+        facts = [worker.ask(do="prepare", name=name, seconds=options.seconds / 4) for worker in workers]
+        walls, computes, theirs = take_turns(ours, workers, options)
     finally:
         lease.end()
         for worker in workers:
             worker.close()
-    row = {"name": name, "title": work.title, "unit": work.unit, "goal": work.goal, **extra,
-           "beamline": work.amount / statistics.median(walls), "beamline_device": work.amount / statistics.median(computes),
-           "beamline_best": work.amount / min(walls)}
+    counted = computes if work.by == "kernels" else walls
+    row = {"name": name, "group": work.group, "title": work.title, "unit": work.unit, "goal": work.goal, "by": work.by, "date": now(),
+           "peer": PEERS[work.peer], **extra, "beamline": work.amount / statistics.median(counted),
+           "beamline_device": work.amount / statistics.median(computes), "beamline_wall": work.amount / statistics.median(walls)}
     if workers:
-        rates = {policy: work.amount / statistics.median(times) for policy, times in theirs.items()}
+        rates = {label: work.amount / statistics.median(times) for label, times in theirs.items()}
         best = max(rates, key=rates.get)
-        row.update(torch=rates[best], torch_policy=best, torch_all=rates, torch_version=facts["version"],
-                   torch_rss_growth=min(growths), ratio=row["beamline"] / rates[best])
+        ratios = sorted(their / our for our, their in zip(counted, theirs[best]))
+        row.update(peer_rate=rates[best], peer_best=best, peer_all=rates, peer_version=facts[0]["version"], ratio=statistics.median(ratios),
+                   ratio_low=ratios[len(ratios) // 4], ratio_high=ratios[-1 - len(ratios) // 4])
+        if "rss_growth" in facts[0]:
+            row["torch_rss_growth"] = min(fact["rss_growth"] for fact in facts)
     return row
+
+
+def beside_tinygrad(row, work, python):
+    """One slice of tinygrad on each of its devices: it is too far away for more to tell anything."""
+    row["tinygrad"] = {}
+    for worker in peers.start_tinygrad(python):
+        facts = worker.ask(do="prepare", name=row["name"], seconds=0)
+        if "error" not in facts:
+            times = worker.ask(do="slice", seconds=0.5)["times"]
+            row["tinygrad"][worker.label] = work.amount / statistics.median(times)
+            row["tinygrad_version"] = facts["version"]
+        else:
+            print(f"{worker.label}: {facts['error']}", file=sys.stderr)
+        worker.close()
 
 
 # ---- latency of a small graph
@@ -292,12 +152,12 @@ def compile_time(client, device):
 # ---- the whole
 
 class Server:
-    """build/beamline on a free port, or one that runs already."""
+    """build/beamline on a port, 0 for any that is free, or one that runs already."""
 
-    def __init__(self, url):
+    def __init__(self, url, port):
         self.process, self.url = None, url
         if url is None:
-            self.process = subprocess.Popen([ROOT / "build" / "beamline", "serve", "--port", "0", "--log-level", "warn"], stdout=subprocess.PIPE,
+            self.process = subprocess.Popen([ROOT / "build" / "beamline", "serve", "--port", str(port), "--log-level", "warn"], stdout=subprocess.PIPE,
                                             text=True)
             self.url = "http://127.0.0.1:" + re.search(r"listening on \S+:(\d+)", self.process.stdout.readline()).group(1)
 
@@ -307,68 +167,101 @@ class Server:
             self.process.wait()
 
 
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
 def machine():
     name = next((line.partition(":")[2].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
-    return {"cpu": name, "threads": THREADS, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")}
+    return {"cpu": name, "threads": THREADS, "date": now()}
 
 
 def print_row(row):
-    line = f"{row['title']:<34} {row['beamline']:>9.1f} {row['beamline_device']:>9.1f}"
-    if "torch" in row:
-        line += f" {row['torch']:>9.1f} {row['torch_policy']:<8} {row['ratio']:>6.2f}x {row['goal']:>5.1f}x"
+    line = f"{row['title']:<34} {row['beamline']:>9.1f} {row['beamline_wall']:>9.1f}"
+    if "ratio" in row:
+        line += f" {row['peer_rate']:>9.1f} {row['peer_best']:<8} {row['ratio']:>6.2f}x {row['goal']:>5.2f}x {' ' if row['ratio'] >= row['goal'] else '<'}"
+    line += "".join(f" {label} {rate:.2f}" for label, rate in row.get("tinygrad", {}).items())
     print(line + f"  {row['unit']}", flush=True)
 
 
 def print_memory(row):
     """What a training step needs beside its batch: our scratch and two copies of the state; how far PyTorch's process grew."""
     ours = row["scratch_bytes"] + 2 * row["state_bytes"]
-    theirs = f", PyTorch's process grew by {row['torch_rss_growth'] / 1e6:.1f} MB" if "torch" in row else ""
+    theirs = f", PyTorch's process grew by {row['torch_rss_growth'] / 1e6:.1f} MB" if "torch_rss_growth" in row else ""
     print(f"memory of {row['title']}: {ours / 1e6:.1f} MB{theirs}")
 
 
-def main():
+def measure(report, client, server, options):
+    only = options.only.split(",")
+    print(f"{report['machine']['cpu']}, {THREADS} threads, {options.device}\n")
+    if options.torch is None:
+        print("PyTorch is not installed (python3-torch): its rows have our side only\n")
+    print(f"{'':<34} {'beamline':>9} {'(HTTP)':>9} {'peer':>9} {'':<8} {'ratio':>7} {'goal':>6}")
+    done = {row["name"]: row for row in report["rows"]}
+    names = [name for name in WORKS if any(name == word or name.startswith(word + "_") for word in only)]
+    for name in names:
+        row = compare(name, WORKS[name], client, options)
+        if options.tinygrad:
+            beside_tinygrad(row, WORKS[name], options.tinygrad)
+        else:
+            row.update({key: value for key, value in done.get(name, {}).items() if key.startswith("tinygrad")})
+        print_row(row)
+        done[name] = row
+    report["rows"] = [done[name] for name in WORKS if name in done]
+    print()
+    for row in (done[name] for name in names if done[name].get("state_bytes")):
+        print_memory(row)
+    if "latency" in only:
+        report["latency"] = latency(client, server.url, options.device)
+        print("a graph of two nodes, from the plan cache: " + ", ".join(f"{key} {value:.1f}" for key, value in report["latency"].items()))
+    if "compile" in only:
+        report["compile"] = compile_time(client, options.device)
+        print("compiling the CNN's training step: " + ", ".join(f"{key} {value:.1f}" for key, value in report["compile"].items()))
+
+
+def parse():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--url", help="of a server that runs; by default build/beamline is started")
+    parser.add_argument("--port", type=int, default=0, help="of the server that is started; 0: any")
     parser.add_argument("--device", default="opencl:0")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of a slice")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", default=",".join([*WORKS, "latency", "compile"]), help="which, separated by commas (default %(default)s)")
-    parser.add_argument("--out", default=str(HERE / "out"), help="folder for JSON and picture")
+    parser.add_argument("--seconds", type=float, default=0.3, help="of a slice")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--quick", action="store_true", help="three short rounds: to see that all runs, not for figures")
+    parser.add_argument("--only", default=",".join([*WORKS, "latency", "compile"]), help="names, or their first words, separated by commas (default %(default)s)")
+    parser.add_argument("--out", default=str(HERE / "out"), help="folder for JSON and pictures")
+    parser.add_argument("--tinygrad", metavar="PYTHON", help="a Python that has tinygrad: its figures too, minutes more")
+    parser.add_argument("--update", action="store_true", help="keep the rows of the last run that this one does not measure")
+    parser.add_argument("--docs", action="store_true", help="write the tables and pictures into docs/performance.md too")
     options = parser.parse_args()
-    only = options.only.split(",")
-    server = Server(options.url)
+    if options.quick:
+        options.seconds, options.rounds = 0.05, 3
+    options.torch = peers.torch_python()
+    return options
+
+
+def main():
+    options = parse()
+    out = pathlib.Path(options.out)
+    server = Server(options.url, options.port)
     client = beamline.Client(server.url)
     Device.connect(server.url)
     Device.DEFAULT = options.device
-    report = {"machine": machine(), "device": options.device, "rows": []}
+    report = {"rows": []}
+    if options.update and (out / "bench.json").is_file():
+        report = json.loads((out / "bench.json").read_text())
+    report.update(machine=machine(), device=options.device)
     try:
         client.wait_ready()
-        print(f"{report['machine']['cpu']}, {THREADS} threads, {options.device}\n")
-        if TORCH_PYTHON is None:
-            print("PyTorch is not installed (python3-torch): only our side is measured\n")
-        print(f"{'':<34} {'beamline':>9} {'(device)':>9} {'PyTorch':>9} {'waiting':<8} {'ratio':>7} {'goal':>6}")
-        for name in [name for name in WORKS if name in only]:
-            report["rows"].append(compare(name, WORKS[name], client, options))
-            print_row(report["rows"][-1])
-        print()
-        for row in report["rows"]:
-            if row.get("state_bytes"):
-                print_memory(row)
-        if "latency" in only:
-            report["latency"] = latency(client, server.url, options.device)
-            print("a graph of two nodes, from the plan cache: " + ", ".join(f"{key} {value:.1f}" for key, value in report["latency"].items()))
-        if "compile" in only:
-            report["compile"] = compile_time(client, options.device)
-            print("compiling the CNN's training step: " + ", ".join(f"{key} {value:.1f}" for key, value in report["compile"].items()))
+        measure(report, client, server, options)
     finally:
         server.stop()
-    out = pathlib.Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
     (out / "bench.json").write_text(json.dumps(report, indent=1) + "\n")
-    drawn = TORCH_PYTHON and report["rows"]
-    if drawn:
-        (out / "bench.svg").write_text(picture.draw(report))
-    print(f"\n{out}/bench.json" + (f", {out}/bench.svg" if drawn else ""))
+    print(f"\n{out}/bench.json")
+    for group, rows in report_text.groups(report).items():
+        (out / f"bench_{group}.svg").write_text(picture.draw(report, group, rows))
+    if options.docs:
+        report_text.write(report, ROOT / "docs")
 
 
 if __name__ == "__main__":

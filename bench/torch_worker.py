@@ -10,6 +10,7 @@ import resource
 import sys
 import time
 
+import sizes
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "clients" / "python"))
@@ -25,10 +26,10 @@ def train(model, optimiser, x, y):
     return step
 
 
-def mlp():
+def mlp(optimiser=lambda some: torch.optim.SGD(some, lr=0.01)):
     nn = torch.nn
     model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
-    return train(model, torch.optim.SGD(model.parameters(), lr=0.01), torch.rand(128, 784), torch.randint(0, 10, (128,)))
+    return train(model, optimiser(model.parameters()), torch.rand(128, 784), torch.randint(0, 10, (128,)))
 
 
 def cnn():
@@ -36,6 +37,54 @@ def cnn():
     model = nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
                           nn.Dropout(0.5), nn.Linear(1600, 10))
     return train(model, torch.optim.Adam(model.parameters(), lr=0.001), torch.rand(64, 1, 28, 28), torch.randint(0, 10, (64,)))
+
+
+def mnist(batch):
+    """The network of tinygrad's examples/beautiful_mnist.py."""
+    nn = torch.nn
+    model = nn.Sequential(nn.Conv2d(1, 32, 5), nn.ReLU(), nn.Conv2d(32, 32, 5), nn.ReLU(), nn.BatchNorm2d(32), nn.MaxPool2d(2),
+                          nn.Conv2d(32, 64, 3), nn.ReLU(), nn.Conv2d(64, 64, 3), nn.ReLU(), nn.BatchNorm2d(64), nn.MaxPool2d(2),
+                          nn.Flatten(), nn.Linear(576, 10))
+    return train(model, torch.optim.Adam(model.parameters(), lr=0.001), torch.rand(batch, 1, 28, 28), torch.randint(0, 10, (batch,)))
+
+
+class Block(torch.nn.Module):
+    """A layer of a GPT: attention that looks back, then two linear layers, each on what was normalised and added to what came in."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        nn = torch.nn
+        self.heads = heads
+        self.l1, self.l2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.o = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        size = width // self.heads
+        q, k, v = self.qkv(self.l1(x)).view(batch, length, 3, self.heads, size).permute(2, 0, 3, 1, 4)
+        mask = torch.full((length, length), float("-inf")).triu(1)
+        seen = torch.softmax(q @ k.transpose(-1, -2) * size**-0.5 + mask, -1) @ v
+        x = x + self.o(seen.transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(torch.nn.functional.gelu(self.up(self.l2(x))))
+
+
+class Gpt(torch.nn.Module):
+    def __init__(self, length, width, heads, layers, vocabulary):
+        super().__init__()
+        nn = torch.nn
+        self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Parameter(torch.zeros(length, width))
+        self.blocks = nn.Sequential(*[Block(width, heads) for _ in range(layers)])
+        self.last, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary)
+
+    def forward(self, x):
+        return self.head(self.last(self.blocks(self.tokens(x) + self.places))).flatten(0, 1)
+
+
+def gpt(batch, length, vocabulary, **size):
+    model = Gpt(length=length, vocabulary=vocabulary, **size)
+    return train(model, torch.optim.Adam(model.parameters(), lr=0.001), torch.randint(0, vocabulary, (batch, length)),
+                 torch.randint(0, vocabulary, (batch * length,)))
 
 
 def pictures():
@@ -66,24 +115,49 @@ def learner(optimiser):
     return epoch
 
 
-def matmul():
-    a, b, c = torch.rand(1024, 1024), torch.rand(1024, 1024), torch.empty(1024, 1024)
-    return lambda: torch.mm(a, b, out=c)
+def conv(name):
+    x, w, _ = (torch.rand(shape) for shape in sizes.conv_shapes(name))
+    return lambda: torch.nn.functional.conv2d(x, w)
+
+
+def conv_gradients(name):
+    """Both, as autograd has the library compute them; the forward pass is none of it."""
+    x, w, y = (torch.rand(shape) for shape in sizes.conv_shapes(name))
+    one = [1, 1]
+    return lambda: torch.ops.aten.convolution_backward(y, x, w, None, one, [0, 0], one, False, [0, 0], 1, [True, True, False])
 
 
 def softmax():
-    x = torch.rand(65536, 1024)
+    x = torch.rand(sizes.ROWS)
     return lambda: torch.softmax(x, -1)
 
 
-def chain():
-    a, b = torch.rand(64 << 20), torch.rand(64 << 20)
-    return lambda: (((a * b + 1.5).relu() * a - b).abs() + 0.5).sqrt()
+def layernorm():
+    x, w, b = torch.rand(sizes.ROWS), torch.rand(sizes.ROWS[1]), torch.rand(sizes.ROWS[1])
+    return lambda: torch.nn.functional.layer_norm(x, (sizes.ROWS[1],), w, b)
 
 
-WORK = {"mlp": mlp, "cnn": cnn, "learner": lambda: learner(lambda some: torch.optim.Adam(some, lr=0.001)),
-        "learner_sgd": lambda: learner(lambda some: torch.optim.SGD(some, lr=0.01)), "matmul": matmul, "softmax": softmax, "chain": chain}
-TRAINS = ("mlp", "cnn", "learner", "learner_sgd")
+def tiny():
+    a, b = torch.rand(sizes.TINY), torch.rand(sizes.TINY)
+
+    def run():
+        x = a
+        for _ in range(sizes.TINY_ROUNDS):
+            x = (x * b).sum() + a
+        return x
+    return run
+
+
+def adam(some):
+    return torch.optim.Adam(some, lr=0.001)
+
+
+WORK = {"mlp": mlp, "mlp_adam": lambda: mlp(adam), "cnn": cnn, "mnist_64": lambda: mnist(64), "mnist_512": lambda: mnist(512),
+        "gpt": lambda: gpt(**sizes.GPT), "learner": lambda: learner(adam),
+        "learner_sgd": lambda: learner(lambda some: torch.optim.SGD(some, lr=0.01)), "tiny": tiny, "softmax": softmax, "layernorm": layernorm,
+        **{name: lambda name=name: conv(name) for name in sizes.CONVS},
+        **{name + "_grad": lambda name=name: conv_gradients(name) for name in sizes.CONVS}}
+TRAINS = ("mlp", "mlp_adam", "cnn", "mnist_64", "mnist_512", "gpt", "learner", "learner_sgd")
 
 
 def measure(step, name, seconds):

@@ -84,6 +84,7 @@ static void describe_cpu(bl_cl_device *dev, bl_device_info *info)
     info->registers = info->vector_bits >= 512 ? 32 : 16; /* AVX-512 doubled them */
     if (pages > 0 && page > 0)                            /* PoCL's figure is that of one NUMA node */
         info->memory = (uint64_t)pages * (uint64_t)page;
+    info->last_cache_bytes = info->cache_bytes; /* by the driver; sysconf's third level is that of a virtual machine's host */
     if (l2 > 0)
         info->cache_bytes = clamp_u32((uint64_t)l2);
     info->subgroup = 1;

@@ -58,18 +58,19 @@ typedef struct bl_device_info {
     bl_device_type type;
     bl_dialect dialect;
     unsigned features;
-    uint64_t memory;      /* bytes */
-    uint64_t max_alloc;   /* bytes of one buffer */
-    uint64_t max_binding; /* bytes that a kernel can see of one buffer (lavapipe: 128 MiB) */
-    uint32_t alignment;   /* of a buffer's offset within its parent, bytes */
-    uint32_t units;       /* cores or multiprocessors */
-    uint32_t vector_bits; /* native vector width; 0: let each work-item be scalar */
-    uint32_t max_lanes;   /* of a vector in the kernels' language; 0: as many as the compiler makes */
-    uint32_t registers;   /* vector registers of a work-item, as far as known: 16, 32, ... */
-    uint32_t cache_bytes; /* of one unit (L2 of a core); 0: unknown */
-    uint32_t subgroup;    /* work-items that run in step; 1 on a CPU device whose group is one work-item */
-    uint32_t max_local;   /* work-items of a group */
-    uint32_t local_bytes; /* local memory of a group */
+    uint64_t memory;           /* bytes */
+    uint64_t max_alloc;        /* bytes of one buffer */
+    uint64_t max_binding;      /* bytes that a kernel can see of one buffer (lavapipe: 128 MiB) */
+    uint32_t alignment;        /* of a buffer's offset within its parent, bytes */
+    uint32_t units;            /* cores or multiprocessors */
+    uint32_t vector_bits;      /* native vector width; 0: let each work-item be scalar */
+    uint32_t max_lanes;        /* of a vector in the kernels' language; 0: as many as the compiler makes */
+    uint32_t registers;        /* vector registers of a work-item, as far as known: 16, 32, ... */
+    uint32_t cache_bytes;      /* of one unit (L2 of a core); 0: unknown */
+    uint32_t last_cache_bytes; /* of the cache in front of memory, shared by all units; 0: unknown, or stores cannot go past it */
+    uint32_t subgroup;         /* work-items that run in step; 1 on a CPU device whose group is one work-item */
+    uint32_t max_local;        /* work-items of a group */
+    uint32_t local_bytes;      /* local memory of a group */
     uint32_t max_groups[3];
     uint32_t max_turns; /* of all loops of a work-item, after which the driver ends them by itself; 0: no such limit */
     uint32_t nmatrix;   /* matrix units: of those of one dtype the best first */

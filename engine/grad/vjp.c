@@ -120,11 +120,37 @@ static void vjp_min(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_n
     choose(ir, node, g, bl_less(ir, y, x), bl_less(ir, x, y), out);
 }
 
+static bool is_zero(const bl_node *node)
+{
+    while (node->op == BL_OP_EXPAND || node->op == BL_OP_RESHAPE)
+        node = node->src[0];
+    return node->op == BL_OP_CONST && bl_dtype_is_float((bl_dtype)node->dtype) && bl_const_value(node).f == 0;
+}
+
+/* where(x <= 0, 0, x), as relu is: it is zero exactly where the condition holds. */
+static bool is_relu(const bl_node *node)
+{
+    const bl_node *condition = node->src[0], *x = node->src[2];
+
+    if (!is_zero(node->src[1]) || condition->op != BL_OP_OR)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        const bl_node *compare = condition->src[i];
+        if (compare->op != (i == 0 ? BL_OP_CMPLT : BL_OP_CMPEQ) || compare->src[0] != x || !is_zero(compare->src[1]))
+            return false;
+    }
+    return true;
+}
+
+/* The condition of a relu is asked of its result, so that nobody behind needs to keep what went in. */
 static void vjp_where(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
 {
-    const bl_node *zero = zeros_like(ir, g);
-    out[1] = bl_where(ir, node->src[0], g, zero);
-    out[2] = bl_where(ir, node->src[0], zero, g);
+    const bl_node *zero = zeros_like(ir, g), *condition = node->src[0];
+
+    if (is_relu(node))
+        condition = bl_alu2(ir, BL_OP_CMPEQ, node, zeros_like(ir, node));
+    out[1] = bl_where(ir, condition, g, zero);
+    out[2] = bl_where(ir, condition, zero, g);
 }
 
 /* ---- movement */

@@ -41,6 +41,8 @@ static uint64_t own_set(bl_free *free, const bl_node *node)
         first_bound = 1; /* the sum, then the ranges of its rows and columns */
     for (uint32_t i = 0; i < first_bound; i++)
         set |= stored_set(free, node->src[i]);
+    for (uint32_t i = first_bound; i < node->nsrc; i++) /* a bound may itself be that of another loop */
+        set |= stored_set(free, node->src[i]->src[0]);
     for (uint32_t i = first_bound; i < node->nsrc; i++)
         set &= ~bl_free_bit(free, node->src[i]);
     return set;

@@ -59,6 +59,8 @@ typedef enum bl_axis_kind {
     BL_AXIS_MATRIX  /* rows, columns or depth of a matrix unit's tile (matrix.h) */
 } bl_axis_kind;
 
+enum { BL_STORE_STREAMS = 1 }; /* arg of a STORE: nobody reads it soon, and it goes past the caches where the device can */
+
 typedef struct bl_node bl_node;
 struct bl_node {
     uint8_t op;    /* bl_op */

@@ -59,7 +59,14 @@ static int64_t largest(const bl_lowered *lowered, int nvars, const int64_t *most
     if ((inst->op == BL_OP_ADD || inst->op == BL_OP_MUL) && depth > 0) {
         int64_t x = largest(lowered, nvars, most, inst->args[0], depth - 1),
                 y = largest(lowered, nvars, most, inst->args[1], depth - 1);
-        return inst->op == BL_OP_ADD ? plus(x, y) : times(x, y);
+        if (inst->op == BL_OP_MUL)
+            return times(x, y);
+        return plus(x > 0 ? x : 0, y > 0 ? y : 0); /* what is taken off may be nothing */
+    }
+    if (inst->op == BL_OP_MIN && depth > 0) { /* where a sum ends by its gate */
+        int64_t x = largest(lowered, nvars, most, inst->args[0], depth - 1),
+                y = largest(lowered, nvars, most, inst->args[1], depth - 1);
+        return x < y ? x : y;
     }
     return 64;
 }

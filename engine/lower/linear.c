@@ -54,7 +54,8 @@ static void print_inst(uint32_t number, const bl_inst *in, bl_text *out)
         bl_text_puts(out, " sub=local");
     if (in->op == BL_OP_FOLD)
         bl_text_printf(out, " sub=%s", bl_op_name((bl_op)in->sub));
-    if (in->op == BL_OP_VAR || in->op == BL_OP_BUFFER || in->op == BL_OP_GROUP_ID || in->op == BL_OP_LOCAL_ID)
+    if (in->op == BL_OP_VAR || in->op == BL_OP_BUFFER || in->op == BL_OP_GROUP_ID || in->op == BL_OP_LOCAL_ID ||
+        (in->op == BL_OP_STORE && in->arg != 0))
         bl_text_printf(out, " arg=%lld", (long long)in->arg);
     if (in->op == BL_OP_FRAGMENT_LOAD)
         bl_text_printf(out, " layout=%u", in->sub);

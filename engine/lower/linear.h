@@ -18,8 +18,8 @@ typedef struct bl_inst {
     uint32_t nargs;
     const uint32_t *args; /* numbers of the instructions that give the operands; arena */
     int64_t arg; /* CONST: bits of the bl_scalar.  VAR: which scalar parameter.  BUFFER: which.  GROUP_ID, LOCAL_ID: which
-                    dimension. BUFFER with sub 1: elements.  FRAGMENT, FRAGMENT_LOAD, MATRIX_ADD, FRAGMENT_STORE: the shape
-                    (bl_matrix_pack) */
+                    dimension.  STORE: BL_STORE_STREAMS or 0.  BUFFER with sub 1: elements.  FRAGMENT, FRAGMENT_LOAD, MATRIX_ADD,
+                    FRAGMENT_STORE: the shape (bl_matrix_pack) */
 } bl_inst;
 
 /* Rules of the list: operands stand before their users and in an enclosing loop; LOOP and END nest; a vector LOAD (lanes > 1) has
@@ -62,10 +62,10 @@ enum {
  *   6 buffer float32 arg=1
  *   7 store %6 %0 %5
  * The fields: number, op, dtype with its lanes where they are not 1, operands, sub= (FOLD: the op; BUFFER: "local" where it is),
- * arg= (VAR, BUFFER, GROUP_ID, LOCAL_ID).  CONST has its value instead: a decimal, or 0x and the bits of the bl_scalar where a
- * decimal would lose some (the payload of a NaN).
- * SET, END, BARRIER, MATRIX_ADD and FRAGMENT_STORE have no dtype field, STORE only where it has several lanes.  Instructions of
- * fragments end with shape= and the shape as bl_matrix_print has it, FRAGMENT_LOAD with layout= before it. */
+ * arg= (VAR, BUFFER, GROUP_ID, LOCAL_ID; STORE where it is not 0).  CONST has its value instead: a decimal, or 0x and the bits of
+ * the bl_scalar where a decimal would lose some (the payload of a NaN). SET, END, BARRIER, MATRIX_ADD and FRAGMENT_STORE have no
+ * dtype field, STORE only where it has several lanes.  Instructions of fragments end with shape= and the shape as bl_matrix_print
+ * has it, FRAGMENT_LOAD with layout= before it. */
 void bl_linear_print(const bl_linear *linear, bl_text *out);
 /* Check everything that running a kernel relies on: operands are made before and in scope, loops nest, dtypes and lanes agree.
  * CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID and LOOP have one lane; VAR, the ids, LANE, LOOP and the indices of LOAD and STORE are

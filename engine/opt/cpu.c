@@ -12,11 +12,6 @@ enum {
 
 /* ---- nests without reuse */
 
-static bool vectorise(bl_tune *tune, int axis, int lanes)
-{
-    return lanes > 1 && bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis, lanes});
-}
-
 /* The inner axes of a row-structured nest that have lanes of their own: for each, all accesses that depend on it are contiguous.
  */
 static int vectorise_inner(facts *f, const bl_target *target)
@@ -46,7 +41,7 @@ static int vectorise_inner(facts *f, const bl_target *target)
         chosen[n++] = axis->range;
     }
     for (int i = 0; i < n; i++)
-        (void)vectorise(tune, facts_axis_of(tune, chosen[i]), lanes[i]);
+        (void)tile_vectorise(tune, facts_axis_of(tune, chosen[i]), lanes[i]);
     return n;
 }
 
@@ -55,7 +50,7 @@ static void vectorise_best(facts *f, const bl_target *target)
     bl_tune *tune = f->tune;
     double best = (double)f->total * f->naccesses;
     int chosen = -1, chosen_lanes = 1;
-    bool rows = false;
+    bool rows = false, chosen_output = false;
 
     for (int i = 0; i < tune->naxes; i++)
         rows = rows || (tune->axis[i].output && !tune->axis[i].outer);
@@ -69,10 +64,13 @@ static void vectorise_best(facts *f, const bl_target *target)
             best = cost;
             chosen = i;
             chosen_lanes = lanes;
+            chosen_output = axis->output;
         }
     }
-    if (chosen >= 0)
-        (void)vectorise(tune, chosen, chosen_lanes);
+    if (chosen < 0 || !tile_vectorise(tune, chosen, chosen_lanes) || chosen_output)
+        return;
+    facts_init(f, tune); /* the sums beside that one, over loops of their own */
+    (void)vectorise_inner(f, target);
 }
 
 /* The LOAD that the index of another one depends on, or NULL. */
@@ -152,4 +150,5 @@ void heuristic_cpu(facts *f, const bl_target *target)
     if (f->main == NULL && f->below.count <= GATHER_NODES)
         tile_gathered(f);
     chunk(f, target);
+    stream_results(f->tune, target);
 }

@@ -44,6 +44,9 @@ typedef struct bl_form {
     int local, row_local;
 } bl_form;
 
+/* VECTOR; and where a reduction's extent is no multiple of the lanes, its rest gets lanes too, fewer, until less than two are
+ * left. False where the axis itself takes none. */
+bool tile_vectorise(bl_tune *tune, int axis, int64_t lanes);
 /* How many lanes an axis would get in a vector: the device's width, or the largest power of two that the axis has. */
 int tile_lanes(const facts *f, const bl_target *target, const bl_node *range);
 /* What the nest costs, in vector instructions, if |range| has |lanes| lanes. */
@@ -53,6 +56,8 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form);
 
 /* unit.c: a product's tiles on matrix units.  False where the target has none that the nest can use. */
 bool unit_nest(facts *f, const bl_target *target);
+/* stream.c: results that are larger than the last cache are stored past it. */
+void stream_results(bl_tune *tune, const bl_target *target);
 /* stage.c: the form of a nest with stages.  False, and nothing changed, if it has none. */
 bool stage_nest(facts *f, const bl_target *target);
 

@@ -18,6 +18,7 @@ typedef struct bl_target {
     uint32_t max_lanes;   /* 0: no limit */
     uint32_t registers;
     uint32_t cache_bytes;
+    uint32_t last_cache_bytes; /* 0: unknown */
     uint32_t subgroup;
     uint32_t max_local;
     uint32_t local_bytes;

@@ -30,7 +30,19 @@ void tune_part_reductions(bl_tune *tune);
 /* pack.c */
 /* |group| over 0: of the last two axes of the panel, which are of kind MATRIX, that many of the last side by side. */
 bool tune_pack(bl_tune *tune, int operand, int64_t group);
-bool tune_edges(bl_tune *tune, int operand);
+/* The helper: a plain nest of one store; its parameters are renumbered from the panel on.  RANGEs in |to| become its loops. */
+bool pack_make_helper(bl_tune *tune, const bl_node *load, const bl_node *index, bl_ptrmap *to, bl_packed *packed);
+/* The nest reads the panel at |index| where it read |load|. */
+void pack_read_panel(bl_tune *tune, const bl_node *load, const bl_node *index, const bl_packed *packed);
+/* edges.c */
+bool tune_edges(bl_tune *tune, int operand, int64_t keep);
+/* The output axes that bound loops of sums, by gates. */
+int64_t edges_gated_axes(bl_tune *tune);
+/* Is all that the gate of |load| compares asked of the sum too, so that the loops over it can end there?  Else |keep| gets the
+ * output axes of which that is so.  Axes that are not in |untiled| will not be loops or groups. */
+bool edges_end_loops(bl_tune *tune, const bl_node *load, int64_t untiled, int64_t *keep);
+/* stream.c */
+bool tune_stream(bl_tune *tune, int number);
 /* operands.c */
 const bl_node *tune_operand_load(bl_tune *tune, int operand); /* NULL: there are not as many */
 int tune_operand_number(bl_tune *tune, const bl_node *load);  /* -1: it is none */

@@ -28,8 +28,12 @@ typedef enum bl_move_kind {
     BL_MOVE_GROUP,  /* split a reduction by amount; the work-items of a group share it */
     BL_MOVE_FIRST,  /* make a grid axis the fastest, that is not yet */
     BL_MOVE_EDGES, /* operand number axis, read under a gate at sums of axes (a padded window), is written out with its edges by a
-                      helper kernel; the nest then reads it without a gate */
-    BL_MOVE_PACK,  /* operand number axis is written into panels by a helper kernel, in the order in which the nest reads it */
+                      helper kernel; the nest then reads it without a gate, and asks no more whether a product with it counts, but
+                      for comparisons with output axis i where bit i of amount is set: their loops will end there (lower/trim.c)
+                    */
+    BL_MOVE_STREAM, /* store number axis, which the nest does not read back, goes past the caches where it is whole vectors and
+                       the device can */
+    BL_MOVE_PACK,   /* operand number axis is written into panels by a helper kernel, in the order in which the nest reads it */
     BL_MOVE_MATRIX, /* a product whose rows are the axis goes to matrix units of the shape that is the amount (bl_matrix_pack) */
     BL_MOVE_KINDS
 } bl_move_kind;

@@ -9,7 +9,8 @@ enum {
     REUSE_TO_WRITE = 8, /* reads of each element from which writing it with its edges pays */
     UNROLL = 4,
     SMALL_LOOP = 5, /* a reduction's innermost loop this short is unrolled whole */
-    ALONG_TILE = 4, /* rows and columns of a tile whose lanes go along the reduction */
+    ALONG_TILE = 5, /* columns of a tile whose lanes go along the reduction: 5 by 5 fill 32 registers */
+    GATED_ROWS = 7, /* as which many rows those count that keep loops from ending where a gate closes */
     MOST_ROWS = 14,
     MOST_COLUMNS = 4
 };
@@ -30,6 +31,32 @@ int tile_lanes(const facts *f, const bl_target *target, const bl_node *range)
     if (!bl_is_fixed(range) || width < 2)
         return 1;
     return power_of_two_below(bl_extent_of(range) < width ? bl_extent_of(range) : width);
+}
+
+/* The rest that a split of a reduction left to be folded by itself, or -1. */
+static int rest_to_fold(const bl_tune *tune, const bl_node *range)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *other = tune->axis[i].range;
+        if (other->arg == range->arg + 1 && other->sub == BL_AXIS_REDUCE)
+            return i;
+    }
+    return -1;
+}
+
+bool tile_vectorise(bl_tune *tune, int axis, int64_t lanes)
+{
+    const bl_node *range = tune->axis[axis].range;
+    bool output = tune->axis[axis].output;
+
+    if (lanes < 2 || !bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis, lanes}))
+        return false;
+    if (!output && bl_extent_of(range) % lanes > 1) {
+        int rest = rest_to_fold(tune, range);
+        if (rest >= 0)
+            (void)tile_vectorise(tune, rest, power_of_two_below(bl_extent_of(tune->axis[rest].range)));
+    }
+    return true;
 }
 
 static bool can_pack(facts *f, const access *a, const bl_target *target)
@@ -81,14 +108,14 @@ typedef struct tiling {
     int64_t rows, columns; /* tile: rows of the row axis by vectors of the lanes' axis */
 } tiling;
 
-/* The best rows by columns for the registers: accumulators, one vector of each column, and one broadcast. */
-static void choose_tile(tiling *t, const bl_target *target, const bl_form *form)
+/* The best rows by columns for the registers: accumulators, one vector of each column, and one of a row.  |vectors| is how many
+ * columns there are at most. */
+static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int64_t most_columns)
 {
-    int64_t width = t->lanes * (int64_t)form->local, extent = bl_extent_of(t->row_axis);
-    int64_t vectors = (bl_extent_of(t->lanes_axis) + width - 1) / width;
+    int64_t extent = bl_extent_of(t->row_axis);
     double best = 1e30;
 
-    for (int64_t columns = 1; columns <= MOST_COLUMNS && columns <= vectors; columns++) {
+    for (int64_t columns = 1; columns <= most_columns && columns <= vectors; columns++) {
         for (int64_t rows = 1; rows <= MOST_ROWS && rows <= extent; rows++) {
             double waste, loads, cost;
             if (rows * columns + columns + 1 > (int64_t)target->registers - 1)
@@ -106,8 +133,9 @@ static void choose_tile(tiling *t, const bl_target *target, const bl_form *form)
     }
 }
 
-/* The output axis along which the vector operands stay the same, so that a tile of rows reuses them; the longest such. */
-static const bl_node *choose_rows(facts *f, const bl_node *lanes_axis)
+/* The output axis along which the vector operands stay the same, so that a tile of rows reuses them; the longest such, but one
+ * that bounds loops (|gated|) only for want of another: they could not end early. */
+static const bl_node *choose_rows(facts *f, const bl_node *lanes_axis, int64_t gated)
 {
     const bl_node *best = NULL;
     int64_t most = 1;
@@ -122,6 +150,8 @@ static const bl_node *choose_rows(facts *f, const bl_node *lanes_axis)
             if (a->reduce == f->main && bl_depends(f->tune, a->node, lanes_axis) && !bl_depends(f->tune, a->node, axis->range))
                 reused = bl_extent_of(axis->range) < 16 ? bl_extent_of(axis->range) : 16;
         }
+        if ((gated >> i & 1) != 0 && reused > GATED_ROWS)
+            reused = GATED_ROWS;
         if (reused >= most && reused > 1) {
             most = reused;
             best = axis->range;
@@ -157,29 +187,9 @@ static bool apply(bl_tune *tune, bl_move_kind kind, int axis, int64_t amount)
     return axis >= 0 && bl_tune_apply(tune, (bl_move){kind, axis, amount});
 }
 
-/* Operands with padded edges are written out with their edges, so that the inner loop reads them without a question. */
-static void write_edges(const facts *before, const bl_target *target)
-{
-    bl_tune *tune = before->tune;
-
-    for (int again = 1; again != 0;) {
-        facts f;
-        again = 0;
-        facts_again(&f, before);
-        for (int i = 0; i < f.naccesses && again == 0 && f.main != NULL; i++) {
-            const access *a = &f.access[i];
-            if (a->reduce != f.main || a->node->op != BL_OP_LOAD || a->node->nsrc < 3 ||
-                (uint32_t)tune->nparams == target->max_params)
-                continue;
-            if (bl_free_size(&tune->free, a->loops) / REUSE_TO_WRITE >=
-                bl_free_size(&tune->free, bl_free_get(&tune->free, a->node)))
-                again = apply(tune, BL_MOVE_EDGES, tune_operand_number(tune, a->node), 0);
-        }
-    }
-}
-
-/* Write into panels what the lanes would else gather, and what is contiguous but too large to stay in a core's cache. */
-static void pack_operands(const facts *before, const bl_target *target)
+/* Write into panels what the lanes would else gather, and, if |large|, what is contiguous but too large to stay in a core's
+ * cache: columns of a matrix, a page each, where lanes along the reduction go through it in its own order. */
+static void pack_operands(const facts *before, const bl_target *target, bool large)
 {
     bl_tune *tune = before->tune;
 
@@ -201,7 +211,7 @@ static void pack_operands(const facts *before, const bl_target *target)
             }
             if (!lanes || !can_pack(&f, a, target) || tune_is_packed(tune, a->node))
                 continue;
-            if (gathered || (!target->groups && bytes > (int64_t)target->cache_bytes / 2))
+            if (gathered || (large && !target->groups && bytes > (int64_t)target->cache_bytes / 2))
                 again = apply(tune, BL_MOVE_PACK, tune_operand_number(tune, a->node), 0);
         }
     }
@@ -243,7 +253,7 @@ static int64_t at_most(int64_t n, int64_t most)
 }
 
 /* Partial sums in lanes along the reduction, folded at the end: tiles over two output axes. */
-static bool tile_along_reduction(facts *f, tiling *t)
+static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
 {
     bl_tune *tune = f->tune;
     const bl_node *columns = NULL;
@@ -255,28 +265,93 @@ static bool tile_along_reduction(facts *f, tiling *t)
     }
     if (columns == NULL)
         return false;
-    t->row_axis = choose_rows(f, columns);
-    if (t->row_axis != NULL)
-        (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t->row_axis), at_most(bl_extent_of(t->row_axis), ALONG_TILE));
-    (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, columns), at_most(bl_extent_of(columns), ALONG_TILE));
-    return apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t->lanes_axis), t->lanes);
+    t->row_axis = choose_rows(f, columns, 0);
+    t->columns = at_most(bl_extent_of(columns), ALONG_TILE);
+    if (t->row_axis != NULL) {
+        choose_tile(t, target, bl_extent_of(columns), ALONG_TILE);
+        (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t->row_axis), t->rows);
+    }
+    (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, columns), t->columns);
+    if (!tile_vectorise(tune, facts_axis_of(tune, t->lanes_axis), t->lanes))
+        return false;
+    pack_operands(f, target, false);
+    return true;
+}
+
+/* Write |load| out with its edges; the sum keeps the comparisons with the axes in |keep|. */
+static bool write_operand(bl_tune *tune, const bl_target *target, const access *a, int64_t keep)
+{
+    bool reused =
+        bl_free_size(&tune->free, a->loops) / REUSE_TO_WRITE >= bl_free_size(&tune->free, bl_free_get(&tune->free, a->node));
+    return reused && (uint32_t)tune->nparams < target->max_params &&
+           apply(tune, BL_MOVE_EDGES, tune_operand_number(tune, a->node), keep);
+}
+
+/* Operands with padded edges are written out with their edges, so that the inner loop reads them without a question; but where
+ * the sum has the same gate (that of a convolution's gradient), nothing but loops that end there has to ask: those over axes in
+ * |untiled|. */
+static void write_edges(const facts *before, const bl_target *target, int64_t untiled)
+{
+    bl_tune *tune = before->tune;
+
+    for (int again = 1; again != 0;) {
+        facts f;
+        again = 0;
+        facts_again(&f, before);
+        for (int i = 0; i < f.naccesses && again == 0 && f.main != NULL; i++) {
+            const access *a = &f.access[i];
+            int64_t keep = 0;
+            if (a->reduce != f.main || a->node->op != BL_OP_LOAD || a->node->nsrc < 3 ||
+                edges_end_loops(tune, a->node, untiled, &keep))
+                continue;
+            again = write_operand(tune, target, a, keep);
+        }
+    }
+}
+
+/* The grid axes that neither lanes nor rows go along once no gate is in the way. */
+static int64_t untiled_axes(const facts *before, const bl_target *target, const bl_form *form, int64_t gated)
+{
+    const bl_tune *tune = before->tune;
+    bl_tune copy = *tune;
+    facts as_copy = *before;
+    tiling t = {.rows = 1, .columns = 1};
+    int64_t untiled = 0;
+    facts f;
+
+    tune_survey(&copy, tune->sink); /* sets of its own */
+    as_copy.tune = &copy;
+    write_edges(&as_copy, target, 0);
+    facts_again(&f, &as_copy);
+    if (f.main == NULL || !choose_lanes(&f, target, form, &t) || tune_binds(f.main, t.lanes_axis))
+        return 0;
+    t.row_axis = choose_rows(&f, t.lanes_axis, gated);
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        if (range->sub == BL_AXIS_GLOBAL && range != t.lanes_axis && range != t.row_axis)
+            untiled |= INT64_C(1) << i;
+    }
+    return untiled;
 }
 
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
 {
     bl_tune *tune = f->tune;
     tiling t = {.rows = 1, .columns = 1};
+    int64_t gated = edges_gated_axes(tune);
 
     facts before = *f;
-    write_edges(&before, target);
+    write_edges(&before, target, untiled_axes(f, target, form, gated));
     facts_again(f, &before);
     if (f->main == NULL || !choose_lanes(f, target, form, &t))
         return false;
     if (tune_binds(f->main, t.lanes_axis))
-        return tile_along_reduction(f, &t);
-    t.row_axis = choose_rows(f, t.lanes_axis);
-    if (t.row_axis != NULL)
-        choose_tile(&t, target, form);
+        return tile_along_reduction(f, target, &t);
+    t.row_axis = choose_rows(f, t.lanes_axis, gated);
+    if (t.row_axis != NULL) {
+        int64_t width = t.lanes * (int64_t)form->local;
+        choose_tile(&t, target, (bl_extent_of(t.lanes_axis) + width - 1) / width, MOST_COLUMNS);
+    }
     if (t.lanes > 1)
         (void)apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t.lanes_axis), t.lanes);
     if (form->local > 1 && rest_of(tune, t.lanes_axis) >= 0) {
@@ -289,7 +364,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
         (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.row_axis), t.rows);
         (void)apply(tune, BL_MOVE_LOCAL, rest_of(tune, t.row_axis), at_most(rest, form->row_local));
     }
-    pack_operands(&before, target);
+    pack_operands(&before, target, true);
     unroll(&before);
     return true;
 }

@@ -196,7 +196,7 @@ static bool always_together(bl_tune *tune, const bl_node *a, const bl_node *b)
     return true;
 }
 
-/* Loops a and b, b right inside a, as one loop over their product, if no access then needs a division. */
+/* Loops a and b, b inside a, as one loop over their product, if no access then needs a division. */
 static bool merge(bl_tune *tune, const bl_node *a, const bl_node *b)
 {
     bl_ir *ir = tune->ir;
@@ -220,9 +220,11 @@ static bool merge(bl_tune *tune, const bl_node *a, const bl_node *b)
 static void merge_axes(bl_tune *tune)
 {
     for (int i = tune->naxes - 2; i >= 0; i--) {
-        if (i + 1 < tune->naxes && tune->axis[i].output == tune->axis[i + 1].output &&
-            tune->axis[i].stage == tune->axis[i + 1].stage)
-            (void)merge(tune, tune->axis[i].range, tune->axis[i + 1].range);
+        for (int k = i + 1; k < tune->naxes; k++) { /* between may be those of another reduction, over other extents */
+            const bl_axis *outer = &tune->axis[i], *inner = &tune->axis[k];
+            if (outer->output == inner->output && outer->stage == inner->stage && merge(tune, outer->range, inner->range))
+                k = i; /* the next of the shorter list may be one with both */
+        }
     }
 }
 
@@ -421,6 +423,7 @@ static bool can_split(bl_tune *tune, bl_move move)
                !is_shared(tune, axis->range) && !has_stages(tune);
     case BL_MOVE_FIRST:
     case BL_MOVE_EDGES:
+    case BL_MOVE_STREAM:
     case BL_MOVE_PACK:
     case BL_MOVE_MATRIX:
     case BL_MOVE_KINDS:
@@ -441,8 +444,10 @@ static bool dispatch(bl_tune *tune, bl_move move)
         return false;
     if (move.kind == BL_MOVE_PACK)
         return tune_pack(tune, move.axis, 0);
+    if (move.kind == BL_MOVE_STREAM)
+        return tune_stream(tune, move.axis);
     if (move.kind == BL_MOVE_EDGES)
-        return tune_edges(tune, move.axis);
+        return tune_edges(tune, move.axis, move.amount);
     if (move.axis < 0 || move.axis >= tune->naxes)
         return false;
     if (move.kind == BL_MOVE_MATRIX)
@@ -464,8 +469,8 @@ bool bl_tune_apply(bl_tune *tune, bl_move move)
     return true;
 }
 
-static const char *const move_names[BL_MOVE_KINDS] = {"tile",  "vector", "chunk", "block", "local",
-                                                      "group", "first",  "edges", "pack",  "matrix"};
+static const char *const move_names[BL_MOVE_KINDS] = {"tile",  "vector", "chunk",  "block", "local", "group",
+                                                      "first", "edges",  "stream", "pack",  "matrix"};
 
 void bl_moves_print(int n, const bl_move *moves, bl_text *out)
 {

@@ -13,12 +13,13 @@ typedef struct operand {
     int lanes;
 } operand;
 
-/* Where an access goes: |lanes| elements from |index| on; |aligned|: the index is a multiple of the lanes. */
+/* Where an access goes: |lanes| elements from |index| on; |aligned|: the index is a multiple of the lanes;
+ * |streams|: a store is to go past the caches, if it can. */
 typedef struct place {
     const char *buffer, *index;
     bl_dtype dtype;
     int lanes;
-    bool aligned, local;
+    bool aligned, streams, local;
 } place;
 
 /* Expressions are texts in the arena of the walk. */

@@ -196,6 +196,8 @@ static const char *store(bl_arena *arena, place p, const char *value)
                             : SAY(arena, "(ushort)(as_uint(%s) >> 16)", value);
     if (p.dtype == BL_BOOL && !p.local && p.lanes > 1)
         value = SAY(arena, "convert_uchar%d(-(%s))", p.lanes, value);
+    if (p.streams && p.aligned && p.lanes > 1 && strcmp(stored_type(p.dtype), computed_type[p.dtype]) == 0)
+        return SAY(arena, "STREAM(%s, (__global %s *)(%s + %s))", value, type(arena, p.dtype, p.lanes), p.buffer, p.index);
     if (p.lanes > 1 && !p.local)
         return store_vector(arena, p, value);
     return p.lanes > 1 ? SAY(arena, "vstore%d(%s, 0, %s + %s)", p.lanes, value, p.buffer, p.index)
@@ -334,6 +336,13 @@ static void prelude_move(bl_text *out, const char *real, int lanes)
                    t, lanes, real, t, lanes, real);
 }
 
+/* Clang's builtin for stores past the caches, where the driver's compiler has it.  A buffer starts at a multiple of the largest
+ * vector (CL_DEVICE_MEM_BASE_ADDR_ALIGN, OpenCL 1.2, table 4.3). */
+static const char prelude_stream[] =
+    "#if !defined(STREAM) && defined(__has_builtin)\n#if __has_builtin(__builtin_nontemporal_store)\n"
+    "#define STREAM(x, p) __builtin_nontemporal_store(x, p)\n#endif\n#endif\n"
+    "#ifndef STREAM\n#define STREAM(x, p) (*(p) = (x))\n#endif\n";
+
 /* Several kernels may be compiled as one text: what each brings along is written once there. */
 static void once(bl_text *out, const char *what, const char *real, int lanes, void (*part)(bl_text *, const char *, int))
 {
@@ -343,7 +352,7 @@ static void once(bl_text *out, const char *what, const char *real, int lanes, vo
 }
 
 typedef struct needs {
-    bool whole, half, f64, f64_to_half, extremes, sin;
+    bool stream, whole, half, f64, f64_to_half, extremes, sin;
     bool lanes[BL_MAX_LANES + 1];
     bool moved[BL_DTYPE_COUNT][BL_MAX_LANES + 1]; /* vectors in memory */
 } needs;
@@ -363,6 +372,7 @@ static needs survey(const bl_linear *linear)
             n.lanes[lanes] = true; /* a fold takes halves of halves */
         if (moves_vector(linear, inst))
             n.moved[linear->inst[inst->args[0]].dtype][inst->lanes] = true;
+        n.stream = n.stream || (op == BL_OP_STORE && inst->arg == BL_STORE_STREAMS);
         n.whole = n.whole || ((op == BL_OP_IDIV || op == BL_OP_MOD || op == BL_OP_SHL || op == BL_OP_SHR) && inst->sub == 0);
         n.half = n.half || is_half((bl_dtype)inst->dtype);
         n.f64 = n.f64 || inst->dtype == BL_F64;
@@ -387,6 +397,8 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_t
         return bl_fail(err, BL_EUNSUPPORTED, "%s has no float64", info->id);
     if (n.f64)
         bl_text_puts(out, "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n");
+    if (n.stream)
+        bl_text_puts(out, prelude_stream);
     if (n.whole)
         once(out, "whole", "any", 1, prelude_whole);
     for (int lanes = 1; lanes <= BL_MAX_LANES; lanes++) {

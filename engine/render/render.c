@@ -265,6 +265,7 @@ static place place_of(const walk *w, const bl_inst *inst, int lane)
                 .dtype = (bl_dtype)buffer->dtype,
                 .lanes = index.lanes > 1 ? 1 : inst->lanes,
                 .aligned = index.lanes == 1 && inst->sub == 1,
+                .streams = inst->op == BL_OP_STORE && inst->arg == BL_STORE_STREAMS,
                 .local = buffer->sub == 1};
 
     if (place_by_number(w, inst, lane, &to))

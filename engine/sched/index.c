@@ -185,20 +185,6 @@ static const bl_node *sum_of_sums(sched *s, const bl_node *node, const bl_node *
     return outer_count >= inner_count / SUM_OF_SUMS ? inner : NULL;
 }
 
-/* A product with a load that |gate| closes: it gives 0 there by itself, and an edge so multiplies by zero, as in a padded
- * convolution forward. */
-static bool is_zero_outside(bl_ir *ir, const bl_node *value, const bl_node *gate)
-{
-    if (value->op != BL_OP_MUL)
-        return false;
-    for (int i = 0; i < 2; i++) {
-        const bl_node *load = value->src[i];
-        if (load->op == BL_OP_LOAD && load->nsrc > 2 && bl_and(ir, load->src[2], gate) == load->src[2])
-            return true;
-    }
-    return false;
-}
-
 static const bl_node *fold(sched *s, const bl_node *node, const bl_node *value, int n, const bl_node **ranges)
 {
     bl_ir *ir = s->ir;
@@ -211,7 +197,7 @@ static const bl_node *fold(sched *s, const bl_node *node, const bl_node *value, 
     for (uint32_t i = 1; i < inner->nsrc; i++)
         all[n++] = inner->src[i];
     value = inner->src[0];
-    if (gate != NULL && !is_zero_outside(ir, value, gate))
+    if (gate != NULL)
         value = bl_where(ir, gate, value, bl_const_int(ir, (bl_dtype)value->dtype, 0));
     return bl_reduce_over(ir, BL_OP_ADD, 1, &value, n, all);
 }

@@ -193,6 +193,50 @@ static bool mark(sched *s, int position)
     return true;
 }
 
+enum { MOST_IN_CONE = 16 }; /* nodes of a relu, or of a gelu: more are hardly one step of a layer */
+
+static bool is_elementwise_of(const bl_node *user, const bl_node *node)
+{
+    return bl_op_get_class((bl_op)user->op) == BL_CLASS_ALU && elements(user) == elements(node);
+}
+
+/* The one elementwise value that all uses of |node| end in, several ways through others that feed nothing else, as the two
+ * comparisons of a relu do; NULL where there is none.  Its last user is behind all others. */
+static const bl_node *joined(const sched *s, const bl_node *node)
+{
+    const bl_node *cone[MOST_IN_CONE], *end = s->user[sched_position(s, node)];
+    int n = 0, uses = 0;
+
+    if (end == NULL || !is_elementwise_of(end, node))
+        return NULL;
+    cone[n++] = end;
+    for (int i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < cone[i]->nsrc; k++) {
+            const bl_node *src = cone[i]->src[k];
+            int at = sched_position(s, src), inside = 0;
+            uses += src == node;
+            if (src == node || at < sched_position(s, node) || !is_elementwise_of(src, node))
+                continue;
+            for (int j = 0; j < n; j++)
+                inside += cone[j] == src;
+            if (inside == 0 && n == MOST_IN_CONE)
+                return NULL;
+            if (inside == 0)
+                cone[n++] = src;
+        }
+    }
+    for (int i = 1; i < n; i++) { /* whose users are all in the cone */
+        int inside = 0;
+        for (int j = 0; j < n; j++) {
+            for (uint32_t k = 0; k < cone[j]->nsrc; k++)
+                inside += cone[j]->src[k] == cone[i];
+        }
+        if (inside != s->nusers[sched_position(s, cone[i])])
+            return NULL;
+    }
+    return uses == s->nusers[sched_position(s, node)] ? end : NULL;
+}
+
 /* Give a reduction a buffer as late as it stays as small: after the elementwise ops that only it feeds (bias, relu). */
 static bool cut_after(sched *s, const bl_node *reduce)
 {
@@ -200,8 +244,8 @@ static bool cut_after(sched *s, const bl_node *reduce)
 
     for (;;) {
         int position = sched_position(s, at);
-        const bl_node *user = s->user[position];
-        if (s->nusers[position] != 1 || user == NULL)
+        const bl_node *user = s->nusers[position] == 1 ? s->user[position] : joined(s, at);
+        if (user == NULL)
             break;
         if (bl_op_get_class((bl_op)user->op) != BL_CLASS_ALU && user->op != BL_OP_RESHAPE && user->op != BL_OP_DETACH)
             break;

@@ -88,6 +88,16 @@ static bool is_operand_move(bl_move_kind kind)
     return kind == BL_MOVE_EDGES || kind == BL_MOVE_PACK;
 }
 
+/* The number of the store to parameter |param|, or -1. */
+static int find_store(const bl_tune *tune, int param)
+{
+    for (uint32_t i = 0; i < tune->sink->nsrc; i++) {
+        if (tune->sink->src[i]->src[0]->arg == param)
+            return (int)i;
+    }
+    return -1;
+}
+
 /* The number of the |part|-th operand that reads parameter |param|, or -1. */
 static int find_operand(bl_tune *tune, int param, int part)
 {
@@ -105,6 +115,8 @@ int step_axis(bl_tune *tune, const step *s)
     int part = 0;
     if (is_operand_move(s->kind))
         return find_operand(tune, s->origin, s->part);
+    if (s->kind == BL_MOVE_STREAM)
+        return find_store(tune, s->origin);
     for (int i = 0; i < tune->naxes; i++) {
         if (bl_axis_origin(tune->axis[i].range) == s->origin && part++ == s->part)
             return i;
@@ -122,7 +134,8 @@ bool steps_apply(bl_tune *tune, const steps *what)
 {
     for (int i = 0; i < what->n; i++) {
         int axis = step_axis(tune, &what->at[i]);
-        if (axis < 0 || (!is_operand_move(what->at[i].kind) && !is_loop(tune->axis[axis].range)) ||
+        bool splits = !is_operand_move(what->at[i].kind) && what->at[i].kind != BL_MOVE_STREAM;
+        if (axis < 0 || (splits && !is_loop(tune->axis[axis].range)) ||
             !bl_tune_apply(tune, (bl_move){what->at[i].kind, axis, what->at[i].amount}))
             return false;
     }
@@ -141,11 +154,21 @@ step step_of_operand(bl_tune *tune, bl_move_kind kind, int operand)
     return s;
 }
 
+step step_of_store(const bl_tune *tune, int number)
+{
+    step s = {.kind = BL_MOVE_STREAM, .origin = -1};
+    if (number >= 0 && (uint32_t)number < tune->sink->nsrc)
+        s.origin = (int)tune->sink->src[number]->src[0]->arg;
+    return s;
+}
+
 step step_of(bl_tune *tune, bl_move move)
 {
     step s = {.kind = move.kind, .origin = -1, .amount = move.amount};
     if (is_operand_move(move.kind))
         return step_of_operand(tune, move.kind, move.axis);
+    if (move.kind == BL_MOVE_STREAM)
+        return step_of_store(tune, move.axis);
     if (move.axis < 0 || move.axis >= tune->naxes)
         return s;
     s.origin = bl_axis_origin(tune->axis[move.axis].range);
@@ -339,6 +362,7 @@ bl_target bl_search_target(const bl_device_info *info)
                         .max_lanes = info->max_lanes,
                         .registers = info->registers,
                         .cache_bytes = info->cache_bytes == 0 ? 512 * 1024 : info->cache_bytes,
+                        .last_cache_bytes = info->last_cache_bytes,
                         .subgroup = info->subgroup,
                         .max_local = info->max_local,
                         .local_bytes = info->local_bytes,

@@ -26,7 +26,7 @@ typedef struct subject {
  * list, or changed, and those behind it still mean the same. */
 typedef struct step {
     bl_move_kind kind;
-    int origin; /* bl_axis_origin; of EDGES and PACK: the parameter that the operand reads */
+    int origin; /* bl_axis_origin; of EDGES and PACK: the parameter that the operand reads; of STREAM: that it writes */
     int part;   /* which part of that, outermost first; which of the operands that read it */
     int64_t amount;
 } step;
@@ -70,6 +70,7 @@ bool subject_tune(const subject *s, bl_ir *ir, bl_tune *tune);
 int step_axis(bl_tune *tune, const step *s);
 step step_of(bl_tune *tune, bl_move move); /* the other way */
 step step_of_operand(bl_tune *tune, bl_move_kind kind, int operand);
+step step_of_store(const bl_tune *tune, int number);
 /* False where a step is not legal here. */
 bool steps_apply(bl_tune *tune, const steps *what);
 /* Apply |what|, or, where it is NULL, the heuristic's choice for |target|, and render the kernels.  NULL where a move is not

@@ -230,6 +230,11 @@ static void add_moves(variants *v, bl_tune *tune)
                 vary(v, kind == BL_MOVE_EDGES ? 0 : v->from->n, 0, &s);
         }
     }
+    for (uint32_t i = 0; v->s->nest->target->last_cache_bytes > 0 && i < tune->sink->nsrc; i++) {
+        step s = step_of_store(tune, (int)i);
+        if (tune->sink->src[i]->arg != BL_STORE_STREAMS)
+            vary(v, v->from->n, 0, &s);
+    }
 }
 
 /* Another amount for step |which|, or another axis. |tune| is the nest with the steps before it done. */

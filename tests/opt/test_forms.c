@@ -30,8 +30,15 @@ static const row rows[] = {
     {"a guard on the outer loop is one on the whole", 1, "vector 0 16, chunk 0 192", "{'inputs': {'x': " F32(100, 30) "}, 'nodes': [{'id': 'p', 'op': 'pad', 'in': ['x'], 'attrs': {'padding': [[1, 1], [0, 0]]}}], 'outputs': ['p']}"},
     {"a transpose keeps its loops", 2, "vector 1 16, chunk 1 4, chunk 0 48", "{'inputs': {'x': " F32(64, 48) "}, 'nodes': [{'id': 'y', 'op': 'transpose', 'in': ['x']}], 'outputs': ['y']}"},
     {"a reduction over two axes is one loop", 2, "vector 1 16, chunk 0 8", "{'inputs': {'x': " F32(64, 28, 28) "}, 'nodes': [{'id': 'y', 'op': 'sum', 'in': ['x'], 'attrs': {'axis': [1, 2]}}], 'outputs': ['y']}"},
-    {"rows by rows, few of them: partial sums in lanes, no panels", 3, "tile 0 4, tile 2 4, vector 4 16", "{'inputs': {'x': " F32(128, 784) ", 'w': " F32(128, 784) "}, 'nodes': [{'id': 'y', 'op': 'linear', 'in': ['x', 'w']}], 'outputs': ['y']}"},
+    {"rows by rows, few of them: partial sums in lanes, no panels", 3, "tile 0 8, tile 2 3, vector 4 16", "{'inputs': {'x': " F32(128, 784) ", 'w': " F32(128, 784) "}, 'nodes': [{'id': 'y', 'op': 'linear', 'in': ['x', 'w']}], 'outputs': ['y']}"},
     {"rows by rows, many: a panel", 3, "vector 1 16, tile 1 4, tile 0 6, pack 0 0, tile 5 4", "{'inputs': {'x': " F32(1024, 1024) ", 'w': " F32(1024, 1024) "}, 'nodes': [{'id': 'y', 'op': 'linear', 'in': ['x', 'w']}], 'outputs': ['y']}"},
+    {"fewer columns than lanes: the sum has them, and the columns are a panel", 3, "tile 0 5, tile 2 5, vector 4 16, pack 0 0", "{'inputs': {'x': " F32(512, 576) ", 'w': " F32(576, 10) "}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'w']}], 'outputs': ['y']}"},
+    {"the rest of a sum has lanes of its own", 3, "tile 0 8, tile 2 3, vector 4 16, vector 5 4, vector 6 2", "{'inputs': {'x': " F32(128, 790) ", 'w': " F32(128, 790) "}, 'nodes': [{'id': 'y', 'op': 'linear', 'in': ['x', 'w']}], 'outputs': ['y']}"},
+    {"sums over pictures of two sizes: each is one loop and has lanes", 4, "vector 2 16, vector 2 16", "{'inputs': {'x': " F32(3, 2, 24, 24) ", 'y': " F32(3, 2, 20, 20) "}, 'nodes': [{'id': 's', 'op': 'sum', 'in': ['x'], 'attrs': {'axis': [0, 2, 3]}}, {'id': 't', 'op': 'sum', 'in': ['y'], 'attrs': {'axis': [0, 2, 3]}}], 'outputs': ['s', 't']}"},
+    {"a gradient of windows: its loops end where the windows do, and nothing is written out with edges", 7, "vector 1 16, tile 1 2, tile 0 8, pack 0 0, tile 8 4", "{'inputs': {'x': " F32(64, 32, 24, 24) ", 'w': " F32(32, 32, 5, 5) ", 'g': " F32(64, 32, 20, 20) "}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w']}, {'id': 'dx', 'op': 'grad', 'in': ['y', 'x', 'g'], 'attrs': {'cotangent': true}}], 'outputs': ['dx']}"},
+    {"few pictures: rows are pixels, with edges along them alone", 7, "edges 1 4, vector 1 16, tile 1 2, tile 4 12, pack 0 0, tile 8 4", "{'inputs': {'x': " F32(2, 32, 24, 24) ", 'w': " F32(32, 32, 5, 5) ", 'g': " F32(2, 32, 20, 20) "}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w']}, {'id': 'dx', 'op': 'grad', 'in': ['y', 'x', 'g'], 'attrs': {'cotangent': true}}], 'outputs': ['dx']}"},
+    {"more than the last cache holds goes past it", 1, "vector 0 16, chunk 0 1024, stream 0 0", "{'inputs': {'x': " F32(16777216) "}, 'nodes': [{'id': 'y', 'op': 'mul', 'in': ['x', 2]}], 'outputs': ['y']}"},
+    {"what it holds does not", 1, "vector 0 16, chunk 0 1024", "{'inputs': {'x': " F32(4194304) "}, 'nodes': [{'id': 'y', 'op': 'mul', 'in': ['x', 2]}], 'outputs': ['y']}"},
     {"rows by columns: lanes along the columns", 3, "vector 1 16, tile 1 4, tile 0 6, tile 5 4", "{'inputs': {'x': " F32(256, 256) ", 'w': " F32(256, 256) "}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'w']}], 'outputs': ['y']}"},
 };
 /* clang-format on */
@@ -43,6 +50,7 @@ static void test_forms(void **state)
                                      .vector_bits = 512,
                                      .registers = 32,
                                      .cache_bytes = 1 << 20,
+                                     .last_cache_bytes = 1 << 25,
                                      .subgroup = 1,
                                      .max_local = 1,
                                      .max_params = 32};

@@ -267,7 +267,9 @@ static bl_status run_bench(bench *b, bl_err *err)
         bl_inst *inst = &linear->inst[i];
         if (inst->op == BL_OP_LOAD || inst->op == BL_OP_STORE)
             inst->sub = b->lanes > 1;
-        else if (b->tame && i > 2 && bl_op_get_class((bl_op)inst->op) == BL_CLASS_ALU)
+        if (inst->op == BL_OP_STORE && b->tame) /* either way, what is there afterwards is the same */
+            inst->arg = BL_STORE_STREAMS;
+        if (b->tame && i > 2 && bl_op_get_class((bl_op)inst->op) == BL_CLASS_ALU)
             inst->sub = 1;
     }
     for (int i = 0; st == BL_OK && i < FIRST_OUTPUT + b->noutputs; i++) {

@@ -153,8 +153,44 @@ static void test_optimisers(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* What a relu gives gets a buffer, not what it takes: no product behind it, forward or backward, compares its operands. */
+static void test_relu(void **state)
+{
+    static const char document[] = "{'inputs': {'x': " F32(4, 1, 12, 12) ", 'u': " F32(8, 1, 3, 3) ", 'v': " F32(
+        8, 8, 3, 3) "}, 'nodes': ["
+                    "{'id': 'a', 'op': 'conv2d', 'in': ['x', 'u']}, {'id': 'r', 'op': 'relu', 'in': ['a']}, {'id': 'b', 'op': "
+                    "'conv2d', 'in': "
+                    "['r', 'v']}, {'id': 's', 'op': 'relu', 'in': ['b']}, {'id': 'q', 'op': 'square', 'in': ['s']}, {'id': 'l', "
+                    "'op': 'sum', "
+                    "'in': ['q']}, {'id': ['du', 'dv'], 'op': 'grad', 'in': ['l', 'u', 'v']}], 'outputs': ['du', 'dv']}";
+    test_graph g;
+    const bl_schedule *schedule = NULL;
+    int products = 0;
+
+    (void)state;
+    test_graph_open(document, &g);
+    schedule = test_graph_schedule(&g, 2);
+    for (int i = 0; i < schedule->nnests; i++) {
+        bl_nodes below = bl_reach(g.graph->ir, 1, &schedule->nests[i].sink, false);
+        for (size_t k = 0; k < below.count; k++) {
+            const bl_node *reduce = below.at[k];
+            if (reduce->op != BL_OP_REDUCE || reduce->src[0]->op != BL_OP_MUL)
+                continue;
+            bl_nodes inside = bl_reach(g.graph->ir, 1, reduce->src, false);
+            products++;
+            for (size_t m = 0; m < inside.count; m++) {
+                if (inside.at[m]->op == BL_OP_CMPLT && inside.at[m]->src[0]->dtype == BL_F32)
+                    fail_msg("%s compares inside its sum", schedule->nests[i].name);
+            }
+        }
+    }
+    test_graph_close(&g);
+    assert_in_range(products, 4, 6);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels), cmocka_unit_test(test_optimisers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels), cmocka_unit_test(test_optimisers),
+                                       cmocka_unit_test(test_relu)};
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: MIT
+"""The sizes of what is measured, for each side alike: bench/works.py has ours, the *_worker.py files those of the others."""
+
+MATMULS = {f"matmul_{m}x{n}x{k}": (m, n, k)  # the product of [m, k] and [k, n]
+           for m, n, k in [(512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (128, 512, 784), (128, 128, 784), (784, 128, 128),
+                           (64, 576, 4608), (512, 10, 576)]}
+CONVS = {f"conv_{ins}_{outs}_{extent}_{k}": (64, ins, extent, outs, k)  # batch, channels, rows and columns of the input, channels, kernel
+         for ins, outs, extent, k in [(32, 32, 24, 5), (32, 64, 10, 3), (64, 64, 8, 3)]}
+ROWS = (65536, 1024)  # of softmax and layernorm
+MANY = 64 << 20       # elements of the elementwise rows
+PICTURES = 60000      # as Fashion-MNIST has
+TINY_ROUNDS = 50      # of three operations each, on TINY numbers
+TINY = 1024
+GPT = {"batch": 8, "length": 128, "width": 128, "heads": 4, "layers": 2, "vocabulary": 256}
+
+
+def conv_shapes(name):
+    """Shapes of the input, the weight and the output."""
+    batch, ins, extent, outs, k = CONVS[name]
+    return [batch, ins, extent, extent], [outs, ins, k, k], [batch, outs, extent - k + 1, extent - k + 1]
+
+
+def conv_gflop(name):
+    (batch, outs, rows, columns), (_, ins, k, _) = conv_shapes(name)[2], conv_shapes(name)[1]
+    return 2e-9 * batch * outs * rows * columns * ins * k * k

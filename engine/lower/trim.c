@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* Sums end where their gate closes: in a sum of where(gate, v, 0), a comparison that bounds a loop of the sum, with what is known
+ * outside, becomes the first and the last turn of that loop, and no gate asks again inside.  A convolution's gradient adds
+ * windows that reach over the edge; so it adds nothing there, rather than zeros. needs: no TILE or VECTOR.  keeps: values.
+ * leaves: REDUCE ranges whose extents may depend on other RANGEs. */
+#include "engine/base/map.h"
+#include "engine/ir/gate.h"
+#include "engine/ir/rewrite.h"
+#include "engine/lower/lower.h"
+
+/* The comparisons that all values of |reduce| are gated by; none where some value is no where(gate, v, 0). */
+static bl_clauses common_clauses(const bl_node *reduce)
+{
+    bl_clauses all = {0}, none = {0};
+
+    for (int64_t i = 0; i < reduce->arg; i++) {
+        const bl_node *value = reduce->src[i];
+        bl_clauses own = {0};
+        int kept = 0;
+        if (!bl_is_gated(value) || value->src[0]->lanes != 1 || !bl_clauses_add(&own, value->src[0]))
+            return none;
+        if (i == 0)
+            all = own;
+        for (int k = 0; k < all.count; k++) {
+            if (bl_clauses_hold(&own, all.at[k]))
+                all.at[kept++] = all.at[k];
+        }
+        all.count = kept;
+    }
+    return all;
+}
+
+/* Sums over one range share its loop (linearize.c), the copies of a tile above all: what |reduce| has in common with all others
+ * of |below| that are over |range|. */
+static bl_clauses shared_clauses(const bl_nodes *below, const bl_node *reduce, const bl_node *range)
+{
+    bl_clauses all = common_clauses(reduce);
+
+    for (size_t i = 0; i < below->count && all.count > 0; i++) {
+        const bl_node *other = below->at[i];
+        bool over = false;
+        bl_clauses own = {0};
+        int kept = 0;
+        for (uint32_t k = (uint32_t)other->arg; other->op == BL_OP_REDUCE && k < other->nsrc; k++)
+            over = over || other->src[k] == range;
+        if (!over || other == reduce)
+            continue;
+        if (other->sub == BL_OP_ADD)
+            own = common_clauses(other);
+        for (int k = 0; k < all.count; k++) {
+            if (bl_clauses_hold(&own, all.at[k]))
+                all.at[kept++] = all.at[k];
+        }
+        all.count = kept;
+    }
+    return all;
+}
+
+static bool depends_on_any(bl_ir *ir, const bl_node *node, const bl_node *reduce)
+{
+    bl_nodes below = bl_reach(ir, 1, &node, false);
+    for (size_t i = 0; i < below.count; i++) {
+        for (uint32_t k = (uint32_t)reduce->arg; k < reduce->nsrc; k++) {
+            if (below.at[i] == reduce->src[k])
+                return true;
+        }
+    }
+    return false;
+}
+
+/* |clause| as 0 < sign * range + rest, where |rest| is the same in all loops of |reduce|. */
+static bool solve(bl_ir *ir, const bl_node *clause, const bl_node *reduce, const bl_node *range, int *sign, const bl_node **rest)
+{
+    const bl_node *difference = NULL, *term[BL_MAX_DIMS * 2];
+    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0;
+    int n = 0;
+
+    if (clause->op != BL_OP_CMPLT || clause->lanes != 1 || clause->src[0]->dtype != BL_INDEX)
+        return false;
+    difference = bl_sub(ir, clause->src[1], clause->src[0]);
+    n = bl_index_terms(difference, BL_MAX_DIMS * 2, term, coefficient, &constant);
+    *sign = 0;
+    for (int i = 0; i < n; i++) {
+        if (term[i] == range && (coefficient[i] == 1 || coefficient[i] == -1))
+            *sign = (int)coefficient[i];
+    }
+    if (*sign == 0)
+        return false;
+    *rest = *sign > 0 ? bl_sub(ir, difference, range) : bl_add(ir, difference, range);
+    return !depends_on_any(ir, *rest, reduce);
+}
+
+/* The first turn of a loop and the one behind the last, by what bounds it; |used| gets the comparisons. */
+static bool bound_loop(bl_ir *ir, const bl_node *reduce, const bl_node *range, const bl_clauses *all, bl_clauses *used,
+                       const bl_node **first, const bl_node **end)
+{
+    int before = used->count;
+
+    *first = bl_index(ir, 0);
+    *end = range->src[0];
+    for (int i = 0; i < all->count; i++) {
+        const bl_node *rest = NULL;
+        int sign = 0;
+        if (bl_clauses_hold(used, all->at[i]) || !solve(ir, all->at[i], reduce, range, &sign, &rest))
+            continue;
+        if (sign > 0) /* 0 < range + rest */
+            *first = bl_alu2(ir, BL_OP_MAX, *first, bl_sub(ir, bl_index(ir, 1), rest));
+        else
+            *end = bl_alu2(ir, BL_OP_MIN, *end, rest);
+        used->at[used->count++] = all->at[i];
+    }
+    return used->count > before;
+}
+
+/* The values of |reduce| without the gates that its loops keep now. */
+static void open_gates(bl_ir *ir, const bl_node *reduce, const bl_clauses *used, const bl_node **values)
+{
+    bl_nodes below = bl_reach(ir, (int)reduce->arg, reduce->src, false);
+    bl_ptrmap open;
+
+    bl_ptrmap_init(&open, bl_ir_arena(ir));
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *load = below.at[i];
+        if (load->op == BL_OP_LOAD && load->nsrc > 2) {
+            const bl_node *gate = bl_gate_without(ir, load->src[2], used);
+            bl_node loose = *load;
+            const bl_node *src[3] = {load->src[0], load->src[1], gate};
+            loose.src = src;
+            loose.nsrc = bl_is_int(gate, 1) ? 2 : 3;
+            bl_ptrmap_put(&open, load, (void *)(uintptr_t)bl_node_make(ir, &loose));
+        }
+    }
+    for (int64_t i = 0; i < reduce->arg; i++) {
+        const bl_node *value = reduce->src[i], *gate = bl_gate_without(ir, value->src[0], used);
+        values[i] = bl_substitute(ir, value->src[1], &open);
+        if (!bl_is_int(gate, 1))
+            values[i] = bl_where(ir, gate, values[i], value->src[2]);
+    }
+}
+
+/* |reduce|, which was |before| among the nodes |below|. */
+static const bl_node *trim(bl_ir *ir, const bl_nodes *below, const bl_node *before, const bl_node *reduce)
+{
+    bl_clauses used = {0};
+    const bl_node *ranges[BL_MAX_DIMS * 2];
+    const bl_node **values = bl_arena_array(bl_ir_arena(ir), (size_t)reduce->arg, sizeof *values);
+    int n = (int)reduce->nsrc - (int)reduce->arg;
+    bl_ptrmap moved;
+
+    if (common_clauses(reduce).count == 0 || n > BL_MAX_DIMS * 2 || values == NULL)
+        return reduce;
+    bl_ptrmap_init(&moved, bl_ir_arena(ir));
+    for (int i = 0; i < n; i++) {
+        const bl_node *range = reduce->src[reduce->arg + i], *first = NULL, *end = NULL;
+        bl_clauses all = shared_clauses(below, before, range);
+        ranges[i] = range;
+        if (range->sub != BL_AXIS_REDUCE || !bound_loop(ir, reduce, range, &all, &used, &first, &end))
+            continue;
+        ranges[i] = bl_range(ir, (int)range->arg, BL_AXIS_REDUCE, bl_sub(ir, end, first));
+        bl_ptrmap_put(&moved, range, (void *)(uintptr_t)bl_add(ir, first, ranges[i]));
+    }
+    if (used.count == 0)
+        return reduce;
+    open_gates(ir, reduce, &used, values);
+    for (int64_t i = 0; i < reduce->arg; i++)
+        values[i] = bl_substitute(ir, values[i], &moved);
+    return bl_reduce_over(ir, BL_OP_ADD, (int)reduce->arg, values, n, ranges);
+}
+
+/* Gates that are left where the value is zero by itself. */
+static const bl_node *drop_gates(bl_ir *ir, const bl_node *reduce)
+{
+    const bl_node **src = bl_arena_array(bl_ir_arena(ir), reduce->nsrc, sizeof *src);
+
+    if (reduce->op != BL_OP_REDUCE)
+        return reduce;
+    for (uint32_t i = 0; src != NULL && i < reduce->nsrc; i++) {
+        bool gated = i < (uint32_t)reduce->arg && bl_is_gated(reduce->src[i]) && bl_is_zero_outside(reduce->src[i]);
+        src[i] = gated ? reduce->src[i]->src[1] : reduce->src[i];
+    }
+    return src == NULL ? reduce : bl_node_with(ir, reduce, src);
+}
+
+const bl_node *bl_lower_trim(bl_ir *ir, const bl_node *sink)
+{
+    bl_nodes below = bl_reach(ir, 1, &sink, false);
+    bl_ptrmap done;
+
+    bl_ptrmap_init(&done, bl_ir_arena(ir));
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i], *made = NULL;
+        const bl_node **src = bl_arena_array(bl_ir_arena(ir), node->nsrc, sizeof *src);
+        for (uint32_t k = 0; src != NULL && k < node->nsrc; k++) {
+            src[k] = bl_ptrmap_get(&done, node->src[k]);
+            src[k] = src[k] == NULL ? node->src[k] : src[k];
+        }
+        if (src == NULL)
+            return sink;
+        made = bl_node_with(ir, node, src);
+        if (made->op == BL_OP_REDUCE && made->sub == BL_OP_ADD)
+            made = drop_gates(ir, trim(ir, &below, node, made));
+        if (made != node)
+            bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
+    }
+    const bl_node *to = bl_ptrmap_get(&done, sink);
+    return to == NULL ? sink : to;
+}

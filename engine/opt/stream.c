@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* Stores past the caches.  A plain store of a line first reads it, and the lines of a long result drive out what others will
+ * still read: a*b+c of 64M floats moves a quarter less without. */
+#include "engine/opt/facts.h"
+
+static bool reads(const bl_nodes *below, const bl_node *buffer)
+{
+    for (size_t i = 0; i < below->count; i++) {
+        if (below->at[i]->op == BL_OP_LOAD && below->at[i]->src[0] == buffer)
+            return true;
+    }
+    return false;
+}
+
+bool tune_stream(bl_tune *tune, int number)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    const bl_node *sink = tune->sink, **stores = bl_arena_array(bl_ir_arena(tune->ir), sink->nsrc, sizeof *stores);
+    bl_node streaming;
+
+    if (stores == NULL || number < 0 || (uint32_t)number >= sink->nsrc || sink->src[number]->arg == BL_STORE_STREAMS ||
+        reads(&below, sink->src[number]->src[0]))
+        return false;
+    for (uint32_t i = 0; i < sink->nsrc; i++)
+        stores[i] = sink->src[i];
+    streaming = *sink->src[number];
+    streaming.arg = BL_STORE_STREAMS;
+    stores[number] = bl_node_make(tune->ir, &streaming);
+    tune_survey(tune, bl_sink(tune->ir, (int)sink->nsrc, stores));
+    return true;
+}
+
+/* What no cache would hold until somebody reads it. */
+void stream_results(bl_tune *tune, const bl_target *target)
+{
+    for (uint32_t i = 0; target->last_cache_bytes > 0 && i < tune->sink->nsrc; i++) {
+        const bl_node *store = tune->sink->src[i];
+        int64_t elements = bl_free_size(&tune->free, bl_free_get(&tune->free, store));
+        if (elements / (int64_t)target->last_cache_bytes >= 1 ||
+            elements * (int64_t)bl_dtype_bytes((bl_dtype)store->dtype) > (int64_t)target->last_cache_bytes)
+            (void)bl_tune_apply(tune, (bl_move){BL_MOVE_STREAM, (int)i, 0});
+    }
+}

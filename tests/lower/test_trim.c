@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* Sums whose gates become the ends of their loops: y[i] is the sum over k of w[k] * g[i - k], where 0 <= i - k < 6, as in the
+ * gradient of a convolution of 10 by 5. */
+#include "engine/ir/verify.h"
+#include "engine/lower/lower.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum { OUTPUTS = 10, TAPS = 5, GIVEN = 6 };
+
+typedef struct counts {
+    int loops, fixed_loops, gated_loads, choices;
+} counts;
+
+/* What the kernel is made of where the outputs are an axis of |kind|; a sum of products, or of sums. */
+static counts lower(bl_axis_kind kind, bool product, bool load_is_gated)
+{
+    bl_ir *ir = bl_ir_create(1 << 24);
+    const bl_node *i = bl_range(ir, 0, kind, bl_index(ir, OUTPUTS)), *k = bl_range(ir, 100, BL_AXIS_REDUCE, bl_index(ir, TAPS));
+    const bl_node *at = bl_sub(ir, i, k);
+    const bl_node *gate = bl_and(ir, bl_less(ir, bl_index(ir, -1), at), bl_less(ir, at, bl_index(ir, GIVEN)));
+    const bl_node *given = bl_load(ir, bl_param(ir, 1, BL_F32, false), at, load_is_gated ? gate : NULL);
+    const bl_node *weight = bl_load(ir, bl_param(ir, 2, BL_F32, false), k, NULL);
+    const bl_node *value =
+        bl_where(ir, gate, product ? bl_mul(ir, weight, given) : bl_add(ir, weight, given), bl_const_float(ir, BL_F32, 0));
+    const bl_node *store = bl_store(ir, bl_param(ir, 0, BL_F32, false), i, bl_reduce_over(ir, BL_OP_ADD, 1, &value, 1, &k), NULL);
+    const bl_node *sink = bl_sink(ir, 1, &store);
+    bl_lowered *lowered = NULL;
+    bl_err err = {0};
+    counts n = {0};
+
+    if (bl_ir_status(ir, &err) != BL_OK || bl_lower(ir, sink, "nest", 3, 2, &lowered, &err) != BL_OK)
+        fail_msg("%s", err.text);
+    for (uint32_t at_inst = 0; at_inst < lowered->linear->ninst; at_inst++) {
+        const bl_inst *inst = &lowered->linear->inst[at_inst];
+        n.loops += inst->op == BL_OP_LOOP;
+        n.fixed_loops += inst->op == BL_OP_LOOP && lowered->linear->inst[inst->args[0]].op == BL_OP_CONST;
+        n.gated_loads += inst->op == BL_OP_LOAD && inst->nargs > 2;
+        n.choices += inst->op == BL_OP_WHERE;
+    }
+    bl_ir_destroy(ir);
+    return n;
+}
+
+static void test_groups(void **state)
+{
+    counts n = lower(BL_AXIS_GLOBAL, true, true);
+    (void)state;
+    assert_int_equal(n.loops, 1);
+    assert_int_equal(n.fixed_loops, 0);
+    assert_int_equal(n.gated_loads, 0);
+    assert_int_equal(n.choices, 0);
+}
+
+/* The gate is that of the sum: what is added needs no factor that is zero there. */
+static void test_no_product(void **state)
+{
+    counts n = lower(BL_AXIS_GLOBAL, false, true);
+    (void)state;
+    assert_int_equal(n.fixed_loops, 0);
+    assert_int_equal(n.gated_loads, 0);
+    assert_int_equal(n.choices, 0);
+}
+
+/* A loop around: the inner one's ends change from turn to turn. */
+static void test_loop_around(void **state)
+{
+    counts n = lower(BL_AXIS_LOOP, true, true);
+    (void)state;
+    assert_int_equal(n.loops, 2);
+    assert_int_equal(n.fixed_loops, 1);
+    assert_int_equal(n.gated_loads, 0);
+}
+
+/* Copies and lanes are at different places in one loop: the gate stays, at the load alone where that makes the product zero. */
+static void test_copies(void **state)
+{
+    counts n = lower(BL_AXIS_TILE, true, true);
+    (void)state;
+    assert_int_equal(n.fixed_loops, n.loops);
+    assert_in_range(n.gated_loads, 1, OUTPUTS);
+    assert_int_equal(n.choices, 0);
+    n = lower(BL_AXIS_TILE, false, true);
+    assert_in_range(n.choices, 1, OUTPUTS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_groups), cmocka_unit_test(test_no_product),
+                                       cmocka_unit_test(test_loop_around), cmocka_unit_test(test_copies)};
+    return cmocka_run_group_tests_name("lower/trim", tests, NULL, NULL);
+}
