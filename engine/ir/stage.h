@@ -13,6 +13,10 @@ typedef struct bl_stage_memory {
     int memory[BL_MAX_STAGES];           /* of each: a number below nmemories */
 } bl_stage_memory;
 
+/* How many elements the stores of a STAGE may touch. */
+int64_t bl_stage_elements(const bl_node *stage);
+/* Bytes of all memories together: each is as large as the largest of its stages. */
+int64_t bl_stage_memory_bytes(const bl_stage_memory *plan);
 /* Share out memory among the STAGEs below |sink|.  Two of one dtype, filled in the same loops, share where in any order of
  * evaluation all who read the first are done before the second is filled; or where the only one who is not is the second itself,
  * which reads each element right before it writes it.  |in_place| says whether the latter counts: it needs every element to be

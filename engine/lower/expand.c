@@ -125,7 +125,9 @@ static const bl_node *vector_load(bl_ir *ir, const bl_node *load, const bl_node 
         vector.lanes = lane->lanes;
         return bl_node_make(ir, &vector);
     }
-    for (int i = 0; i < lane->lanes; i++) /* an index may itself be loaded: that load has no lanes to pick from */
+    const bl_node *src[3] = {load->src[0], scalar->src[1], gate == NULL ? NULL : scalar->src[2]};
+    scalar = bl_node_with(ir, scalar, src); /* a stage that it reads may have got lanes inside */
+    for (int i = 0; i < lane->lanes; i++)   /* an index may itself be loaded: that load has no lanes to pick from */
         each[i] = put_constant(ir, scalar, range, i);
     return bl_stack(ir, lane->lanes, each);
 }

@@ -9,6 +9,7 @@
 #include "engine/ir/free.h"
 #include "engine/ir/matrix.h"
 #include "engine/ir/rewrite.h"
+#include "engine/ir/stage.h"
 #include "engine/ir/verify.h"
 #include "engine/lower/lower.h"
 
@@ -43,6 +44,8 @@ typedef struct build {
     uint32_t ninst;
     uint32_t local[3];
     uint32_t local_bytes;
+    bl_stage_memory stages;
+    value *memory[BL_MAX_STAGES]; /* local buffers, by the numbers that |stages| gives */
     int nlocal;
     const bl_node *local_range[3];
     const bl_node *grid[BL_GRID_DIMS];
@@ -455,30 +458,39 @@ static value *emit_element(build *b, scope *at, const bl_node *load)
 
 /* ---- stages */
 
-/* How many elements the stores of |stage| may touch. */
-static int64_t stage_elements(const bl_node *stage)
+/* The local memory that |stage| has, alone or after others. */
+static value *stage_memory(build *b, const bl_node *stage)
 {
-    int64_t n = 0;
-    for (int64_t i = 0; i < stage->arg; i++) {
-        const bl_node *store = stage->src[i];
-        int64_t end = store->src[1]->hi + (store->src[1]->lanes > 1 ? 1 : store->lanes);
-        n = end > n ? end : n;
+    const bl_stage_memory *plan = &b->stages;
+    int64_t elements = 0;
+    value *buffer = NULL;
+    int memory = 0;
+
+    for (int i = 0; i < plan->nstages; i++)
+        memory = plan->stage[i] == stage ? plan->memory[i] : memory;
+    if (b->memory[memory] != NULL)
+        return b->memory[memory];
+    for (int i = 0; i < plan->nstages; i++) {
+        if (plan->memory[i] == memory && bl_stage_elements(plan->stage[i]) > elements)
+            elements = bl_stage_elements(plan->stage[i]);
     }
-    return n;
+    buffer = append(b, b->root, BL_OP_BUFFER, (bl_dtype)stage->dtype, 1, 0, NULL);
+    buffer->inst.sub = 1;
+    buffer->inst.arg = elements;
+    b->local_bytes += (uint32_t)((size_t)elements * bl_dtype_bytes((bl_dtype)stage->dtype));
+    b->memory[memory] = buffer;
+    return buffer;
 }
 
-/* Fill local memory in loops of its own, before what reads it.  Each stage has memory of its own: copies of one that a tile made
- * hold different values.  A group of one work-item needs no barrier, and the moves leave it that. */
+/* Fill local memory in loops of its own, before what reads it.  A group of one work-item needs no barrier, and the moves leave it
+ * that. */
 static value *emit_stage(build *b, scope *at, const bl_node *stage)
 {
     const bl_node *ranges[BL_MAX_DIMS * 2];
-    value *buffer = append(b, b->root, BL_OP_BUFFER, (bl_dtype)stage->dtype, 1, 0, NULL);
+    value *buffer = stage_memory(b, stage);
     scope *inner = NULL;
     int nranges = 0;
 
-    buffer->inst.sub = 1;
-    buffer->inst.arg = stage_elements(stage);
-    b->local_bytes += (uint32_t)((size_t)buffer->inst.arg * bl_dtype_bytes((bl_dtype)stage->dtype));
     for (uint32_t i = (uint32_t)stage->arg; i < stage->nsrc && nranges < BL_MAX_DIMS * 2; i++)
         insert_range(ranges, nranges++, stage->src[i], false);
     inner = open_loops(b, at, nranges, ranges);
@@ -701,6 +713,8 @@ bl_status bl_lower(bl_ir *ir, const bl_node *sink, const char *name, uint32_t nb
     bl_free_get(&b.free, sink);
     if (b.free.failed)
         return bl_fail(err, BL_ELIMIT, "a kernel has more than %d loops", BL_MAX_RANGES);
+    if (!bl_stage_memory_plan(ir, sink, &b.free, true, &b.stages))
+        return bl_fail(err, BL_ELIMIT, "a kernel has more than %d stages", BL_MAX_STAGES);
     for (uint32_t i = 0; i < sink->nsrc; i++) {
         uint64_t set = loops_of(&b, sink->src[i]);
         bool seen = false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* BLOCK: the stages of a nest are computed for several rows at a time, so that a tile of rows shares what a product reads. */
 #include "engine/ir/rewrite.h"
+#include "engine/ir/stage.h"
 #include "engine/opt/internal.h"
 
 enum {
@@ -30,50 +31,74 @@ static int64_t row_elements(const bl_node *stage)
     return (n % SAME_SET == 0 ? n + LINE : n) / bytes;
 }
 
-bool tune_fits_block(bl_tune *tune, int64_t amount, const bl_node *range)
+/* Will every element be written once?  Then a stage may take the place of one that it is made of.  Not yet split axes are taken
+ * to get as many lanes as there are. */
+static bool is_exact(const bl_tune *tune)
 {
-    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
-    int64_t left = tune->local_bytes;
-
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *node = below.at[i];
-        int64_t rows = bl_depends(tune, node, range) ? amount : 1;
-        if (node->op != BL_OP_STAGE)
-            continue;
-        if (row_elements(node) > left / rows / (int64_t)bl_dtype_bytes((bl_dtype)node->dtype))
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        if (tune->axis[i].stage && (!bl_is_fixed(range) || bl_extent_of(range) % BL_MAX_LANES != 0))
             return false;
-        left -= row_elements(node) * rows * (int64_t)bl_dtype_bytes((bl_dtype)node->dtype);
     }
     return true;
 }
 
-/* Is something computed once for each row of |stage|, rather than for each of its elements? */
-static bool has_rows_of_its_own(bl_tune *tune, const bl_node *stage, const bl_node *row)
+int64_t tune_block_bytes(bl_tune *tune, const bl_node *range, int64_t *each)
 {
-    bl_nodes below = bl_reach(tune->ir, (int)stage->arg, stage->src, false);
+    int64_t most[BL_MAX_STAGES] = {0}, once = 0;
+    bl_stage_memory plan;
+
+    *each = 0;
+    if (!bl_stage_memory_plan(tune->ir, tune->sink, &tune->free, is_exact(tune), &plan))
+        return INT64_MAX;
+    for (int i = 0; i < plan.nstages; i++) {
+        const bl_node *stage = plan.stage[i];
+        int64_t bytes = row_elements(stage) * (int64_t)bl_dtype_bytes((bl_dtype)stage->dtype),
+                more = bytes - most[plan.memory[i]];
+        if (more <= 0)
+            continue;
+        most[plan.memory[i]] = bytes;
+        *(bl_depends(tune, stage, range) ? each : &once) += more;
+    }
+    return once;
+}
+
+bool tune_has_room(bl_tune *tune)
+{
+    bl_stage_memory plan;
+    return bl_stage_memory_plan(tune->ir, tune->sink, &tune->free, true, &plan) &&
+           bl_stage_memory_bytes(&plan) <= tune->local_bytes;
+}
+
+/* Does |stage| store what its own loops reduce, as a product does? */
+static bool reduces(bl_tune *tune, const bl_node *stage)
+{
+    bl_nodes phase = tune_reach_phase(tune->ir, (int)stage->arg, stage->src);
     uint64_t own = bl_free_bound(&tune->free, stage);
 
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op == BL_OP_REDUCE && bl_depends(tune, below.at[i], row) &&
-            (bl_free_get(&tune->free, below.at[i]) & own) == 0)
+    for (size_t i = 0; i < phase.count; i++) {
+        if (phase.at[i]->op == BL_OP_REDUCE && (bl_free_get(&tune->free, phase.at[i]) & own) != 0)
             return true;
     }
     return false;
 }
 
-/* The stage's own loop over the rows: innermost, so that all rows use what is read for a column; outermost where something is
- * computed once a row. */
+/* The stage's own loop over the rows: innermost in a product, so that all rows use what is read for a column; else outermost,
+ * along what is contiguous. */
 static const bl_node *row_range(bl_tune *tune, const bl_node *stage, const bl_node *row)
 {
-    int64_t first = stage->src[stage->arg]->arg, last = first;
+    int64_t first = INT64_MAX, last = 0;
 
     for (uint32_t i = (uint32_t)stage->arg; i < stage->nsrc; i++) {
         first = stage->src[i]->arg < first ? stage->src[i]->arg : first;
         last = stage->src[i]->arg > last ? stage->src[i]->arg : last;
     }
+    for (int i = 0; (int64_t)stage->nsrc == stage->arg && i < tune->naxes; i++)
+        last = tune->axis[i].range->arg > last ? tune->axis[i].range->arg : last; /* a loop after all others */
     first = ((first >> PART_BITS) - 1) << PART_BITS;
     last = ((last >> PART_BITS) + 1) << PART_BITS;
-    return bl_range(tune->ir, (int)(has_rows_of_its_own(tune, stage, row) ? first : last), BL_AXIS_LOOP, row->src[0]);
+    return bl_range(tune->ir, (int)((int64_t)stage->nsrc == stage->arg || reduces(tune, stage) ? last : first), BL_AXIS_LOOP,
+                    row->src[0]);
 }
 
 static const bl_node *at_row(bl_ir *ir, const bl_node *row, int64_t elements, const bl_node *index)
@@ -133,12 +158,22 @@ void tune_widen_stages(bl_tune *tune, const bl_node *row)
 
 /* ---- the start */
 
-/* A RANGE that |reduce| binds and another reduction too, one that is computed in other loops; or NULL. */
+/* Is |reduce| computed for each iteration of what the stages stand in, no more? */
+static bool is_of_rows(bl_tune *tune, const bl_nodes *below, const bl_node *reduce)
+{
+    for (size_t i = 0; reduce->op == BL_OP_REDUCE && i < below->count; i++) {
+        if (below->at[i]->op == BL_OP_STAGE && bl_free_get(&tune->free, below->at[i]) == bl_free_get(&tune->free, reduce))
+            return true;
+    }
+    return false;
+}
+
+/* A RANGE that |reduce| binds and another reduction of the nest too, one that is computed in other loops; or NULL. */
 static const bl_node *shared_range(bl_tune *tune, const bl_nodes *below, const bl_node *reduce)
 {
     for (size_t i = 0; i < below->count; i++) {
         const bl_node *other = below->at[i];
-        if (other->op != BL_OP_REDUCE || bl_free_get(&tune->free, other) == bl_free_get(&tune->free, reduce))
+        if (other->op != BL_OP_REDUCE || is_of_rows(tune, below, other))
             continue;
         for (uint32_t k = (uint32_t)reduce->arg; k < reduce->nsrc; k++) {
             if (tune_binds(other, reduce->src[k]))
@@ -148,15 +183,20 @@ static const bl_node *shared_range(bl_tune *tune, const bl_nodes *below, const b
     return NULL;
 }
 
+/* A stage of one element. */
+static const bl_node *staged(bl_ir *ir, const bl_node *value, int number)
+{
+    const bl_node *zero = bl_index(ir, 0);
+    const bl_node *store = bl_store(ir, bl_param(ir, number, (bl_dtype)value->dtype, true), zero, value, NULL);
+    return bl_load(ir, bl_stage_over(ir, 1, &store, 0, NULL), zero, NULL);
+}
+
 void tune_part_reductions(bl_tune *tune)
 {
     bl_ir *ir = tune->ir;
     bl_nodes below = bl_reach(ir, 1, &tune->sink, false);
-    uint64_t most = 0;
     bl_ptrmap done;
 
-    for (uint32_t i = 0; i < tune->sink->nsrc; i++)
-        most |= bl_free_get(&tune->free, tune->sink->src[i]);
     bl_ptrmap_init(&done, bl_ir_arena(ir));
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i], *made = NULL, *range = NULL;
@@ -168,11 +208,13 @@ void tune_part_reductions(bl_tune *tune)
             src[k] = to == NULL || tune_binds(node, node->src[k]) ? node->src[k] : to;
         }
         made = bl_node_with(ir, node, src);
-        if (node->op == BL_OP_REDUCE && (range = shared_range(tune, &below, node)) != NULL &&
-            bl_free_size(&tune->free, bl_free_get(&tune->free, node)) < bl_free_size(&tune->free, most)) {
-            const bl_node *own =
-                bl_range(ir, (int)(range->arg + (LEVELS_APART * BL_MAX_DIMS << PART_BITS)), BL_AXIS_REDUCE, range->src[0]);
-            made = tune_replace(ir, made, range, own, 1, &own);
+        if (is_of_rows(tune, &below, node)) {
+            while ((range = shared_range(tune, &below, made)) != NULL) {
+                const bl_node *own =
+                    bl_range(ir, (int)(range->arg + (LEVELS_APART * BL_MAX_DIMS << PART_BITS)), BL_AXIS_REDUCE, range->src[0]);
+                made = tune_replace(ir, made, range, own, 1, &own);
+            }
+            made = staged(ir, made, (int)i);
         }
         if (made != node)
             bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);

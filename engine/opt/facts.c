@@ -42,8 +42,7 @@ static void add_access(facts *f, const bl_node *node, const bl_node *reduce, uin
         f->access[f->naccesses++] = (access){node, reduce, loops};
 }
 
-/* What |roots| reach without entering a stage: that is another phase of the nest. */
-static bl_nodes reach_phase(bl_ir *ir, int n, const bl_node *const *roots)
+bl_nodes tune_reach_phase(bl_ir *ir, int n, const bl_node *const *roots)
 {
     bl_nodes all = bl_reach(ir, n, roots, false);
     size_t count = 0;
@@ -68,7 +67,7 @@ static bl_nodes reach_phase(bl_ir *ir, int n, const bl_node *const *roots)
 static void accesses_below(facts *f, const bl_node *reduce)
 {
     uint64_t loops = bl_free_get(&f->tune->free, reduce) | bl_free_bound(&f->tune->free, reduce);
-    bl_nodes inside = reach_phase(f->tune->ir, (int)reduce->arg, reduce->src);
+    bl_nodes inside = tune_reach_phase(f->tune->ir, (int)reduce->arg, reduce->src);
     for (size_t i = 0; i < inside.count; i++) {
         if (inside.at[i]->op == BL_OP_LOAD)
             add_access(f, inside.at[i], reduce, loops);

@@ -19,13 +19,18 @@ bool tune_binds(const bl_node *reduce, const bl_node *range);
 /* Axis |number| as a whole part, in its place, and an inner part of |kind| that takes |amount| of it. */
 bool tune_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind);
 int tune_count_items(const bl_tune *tune); /* axes that are work-items of a group */
-/* block.c: does a STAGE stand in the loop of |range|?  Would all of them fit if |range| were |amount| of its iterations?  Each
- * STAGE that does becomes one for all of |range|. */
+/* facts.c: what |roots| reach without entering a stage: that is another phase of the nest. */
+bl_nodes tune_reach_phase(bl_ir *ir, int n, const bl_node *const *roots);
+/* block.c: does a STAGE stand in the loop of |range|? */
 bool tune_holds_stage(bl_tune *tune, const bl_node *range);
-bool tune_fits_block(bl_tune *tune, int64_t amount, const bl_node *range);
+/* Bytes that the stages will take if they are computed for |n| iterations of |range|: the result and n times |each|. */
+int64_t tune_block_bytes(bl_tune *tune, const bl_node *range, int64_t *each);
+/* Do the stages as they are fit in tune->local_bytes? */
+bool tune_has_room(bl_tune *tune);
+/* Each STAGE in the loop of |range| becomes one for all of it. */
 void tune_widen_stages(bl_tune *tune, const bl_node *range);
-/* RANGEs of their own for the reductions inside stages, and for those that have an element for each row of a staged nest: the
- * moves that suit them do not suit the product at its end. */
+/* What is reduced once for each row of a staged nest gets RANGEs of its own, since the moves that suit it do not suit the product
+ * at the end, and is a stage itself, so that all who need it for their rows find it. */
 void tune_part_reductions(bl_tune *tune);
 /* pack.c */
 /* |group| over 0: of the last two axes of the panel, which are of kind MATRIX, that many of the last side by side. */

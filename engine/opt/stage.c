@@ -52,6 +52,7 @@ static int64_t block_rows(facts *f, const bl_target *target, int axis)
     bl_tune *tune = f->tune;
     const bl_node *range = tune->axis[axis].range;
     int64_t extent = bl_extent_of(range), groups = 1, best = 1;
+    int64_t each = 0, once = tune_block_bytes(tune, range, &each);
     double least = 1e30;
 
     for (int i = 0; i < tune->naxes; i++)
@@ -60,7 +61,7 @@ static int64_t block_rows(facts *f, const bl_target *target, int axis)
         int64_t blocks = (extent + rows - 1) / rows;
         double tiles = (double)((rows + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS) / (double)rows;
         double cost = tiles * (double)(blocks * rows) / (double)extent * (1.0 + 1.0 / (double)rows);
-        if (!tune_fits_block(tune, rows, range) ||
+        if (once + each * rows > tune->local_bytes ||
             (rows > TILE_ROWS && blocks * groups < GROUPS_PER_UNIT * (int64_t)target->units))
             break;
         if (cost < least) {

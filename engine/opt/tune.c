@@ -411,7 +411,7 @@ static bool can_split(bl_tune *tune, bl_move move)
     case BL_MOVE_TILE:
         return !staged;
     case BL_MOVE_BLOCK:
-        return staged && axis->range->sub == BL_AXIS_GLOBAL && tune_fits_block(tune, move.amount, axis->range);
+        return staged && axis->range->sub == BL_AXIS_GLOBAL;
     case BL_MOVE_VECTOR:
         return !staged && move.amount <= BL_MAX_LANES && (move.amount & (move.amount - 1)) == 0 && !lanes_meet(tune, axis->range);
     case BL_MOVE_CHUNK:
@@ -463,8 +463,16 @@ static bool dispatch(bl_tune *tune, bl_move move)
 
 bool bl_tune_apply(bl_tune *tune, bl_move move)
 {
+    bl_tune before = {0};
+
+    if (has_stages(tune))
+        before = *tune;
     if (tune->nmoves == BL_MAX_MOVES || !dispatch(tune, move))
         return false;
+    if (before.naxes > 0 && !tune_has_room(tune)) { /* more rows, or one computed twice, so that it needs memory of its own */
+        *tune = before;
+        return false;
+    }
     tune->moves[tune->nmoves++] = move;
     return true;
 }

@@ -210,7 +210,8 @@ static const bl_node *element_reduce(sched *s, const bl_node *node, const bl_nod
     int nranges = 0, level = reduce_level(s, node->ndim, index, gate);
 
     if (sched_breaks_stage(s, node, index)) {
-        s->realised[sched_position(s, node)] = BUFFERED;
+        if (!sched_cut_after(s, node))
+            s->realised[sched_position(s, node)] = BUFFERED;
         s->rebuild = true;
         return bl_const_int(ir, (bl_dtype)node->dtype, 0);
     }

@@ -106,6 +106,8 @@ int sched_position(const sched *s, const bl_node *node); /* -1 if it is none of 
 const bl_node *sched_staged_element(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate);
 /* Would a reduction with an element for each row of the stage being built, or few of them, be computed in the stage's loops? */
 bool sched_breaks_stage(sched *s, const bl_node *reduce, const bl_node *const *index);
+/* The nest with its stages, their RANGEs and local buffers, numbered from 0: until then they have the graph's numbers. */
+const bl_node *sched_number_stages(bl_ir *ir, const bl_node *sink);
 /* Once all else has its buffers: which of the buffered values do without.  Returns how many. */
 int sched_stage(sched *s);
 
@@ -114,6 +116,9 @@ void sched_split(sched *s, int nroots, const bl_node **roots);
 
 /* realise.c: what gets a buffer by the graph alone; then, from the expressions built with that, what else must (how many were
  * marked). */
+/* Give a reduction a buffer as late as it stays as small: after the elementwise ops that only it feeds (bias, relu).  False if
+ * there is one already. */
+bool sched_cut_after(sched *s, const bl_node *reduce);
 int sched_own_weight(const bl_node *node); /* scalar ops that an element costs, roughly, but for its sources */
 void sched_mark_first(sched *s, int nroots, const bl_node *const *roots);
 int sched_mark_more(sched *s);

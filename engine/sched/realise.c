@@ -238,7 +238,7 @@ static const bl_node *joined(const sched *s, const bl_node *node)
 }
 
 /* Give a reduction a buffer as late as it stays as small: after the elementwise ops that only it feeds (bias, relu). */
-static bool cut_after(sched *s, const bl_node *reduce)
+bool sched_cut_after(sched *s, const bl_node *reduce)
 {
     const bl_node *at = reduce;
 
@@ -292,7 +292,7 @@ static void cut_factors(sched *s)
                 continue;
             seen[position] = true;
             if (node->op == BL_OP_REDUCE) {
-                (void)cut_after(s, node);
+                (void)sched_cut_after(s, node);
                 continue;
             }
             for (uint32_t i = 0; i < node->nsrc && depth < s->order.count; i++)
@@ -388,7 +388,7 @@ static int cut_reductions(view *v)
         const bl_node *node = v->st->below.at[i];
         const bl_node *tensor = node->op == BL_OP_REDUCE ? origin_of(v->s, node) : NULL;
         if (tensor != NULL && tensor != v->st->node && must_cut(v, node, tensor))
-            marked += cut_after(v->s, tensor);
+            marked += sched_cut_after(v->s, tensor);
     }
     return marked;
 }
@@ -546,7 +546,7 @@ int sched_mark_shared(sched *s, int ngroups)
             if (at < 0 || s->realised[at] == BUFFERED || (bl_free_get(&v.free, node) & v.stages) != 0)
                 continue; /* a stage is computed by each who needs it */
             if (group[at] != 0 && group[at] != st->group + 1)
-                marked += cut_after(s, tensor);
+                marked += sched_cut_after(s, tensor);
             group[at] = st->group + 1;
         }
     }

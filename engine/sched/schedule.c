@@ -193,7 +193,9 @@ static int order_buffers(bl_ir *ir, const bl_node *sink, const bl_nodes *below, 
 /* Number the buffers of the nest from 0. */
 static void bind_params(bl_ir *ir, bl_nest *nest)
 {
-    bl_nodes below = bl_reach(ir, 1, &nest->sink, false);
+    bl_nodes below = {0};
+    nest->sink = sched_number_stages(ir, nest->sink);
+    below = bl_reach(ir, 1, &nest->sink, false);
     int *param = bl_arena_array(bl_ir_arena(ir), below.count, sizeof *param);
     bound *bounds = bl_arena_array(bl_ir_arena(ir), below.count, sizeof *bounds);
     bl_ptrmap to;

@@ -15,7 +15,7 @@ enum {
     LEVELS_EACH = 2,      /* ... and that of reductions within it */
     MOST_STAGES = 1000,   /* in a graph: their RANGEs are numbered in an int */
     SMALL_SERIAL = 16384, /* elements up to which it does not matter how few rows run side by side */
-    MUCH_SMALLER = 16,    /* times: what is read for a value but does not count */
+    SMALL_PART = 8,       /* of what is read for a value may be a bias, or statistics of its rows, and does not count */
     COSTLY_AGAIN = 8      /* ops per element from which a value that two phases compute is one of its own: an exp */
 };
 
@@ -141,8 +141,7 @@ static void stage_it(sched *s, int position)
     s->stage_number[position] = s->nstaged++;
 }
 
-/* Elements of all that is read to compute what |st| stores; a value that |expands| counts as what it reads itself, and what is
- * much smaller (a bias, a row's statistics) not at all. */
+/* Elements of all that is read to compute what |st| stores; a value that |expands| counts as what it reads itself. */
 static int64_t count_reads(const sched *s, const stored *st, const bool *expands, const int64_t *reads)
 {
     int64_t total = 0;
@@ -155,7 +154,7 @@ static int64_t count_reads(const sched *s, const stored *st, const bool *expands
             continue;
         which = (int)buffer->arg - s->stored[0].place;
         n = which < 0 ? s->input_count[buffer->arg] : expands[which] ? reads[which] : elements(s->stored[which].node);
-        if (n > elements(st->node) / MUCH_SMALLER && !bl_i64_add(total, n, &total))
+        if (!bl_i64_add(total, n, &total))
             return INT64_MAX;
     }
     return total;
@@ -294,7 +293,7 @@ int sched_stage(sched *s)
         if (st->value == NULL || st->offset != NULL || !may_be_staged(s, sched_position(s, st->node)))
             continue;
         reads[i] = count_reads(s, st, expands, reads);
-        expands[i] = elements(st->node) >= reads[i];
+        expands[i] = elements(st->node) >= reads[i] - reads[i] / SMALL_PART;
     }
     for (int i = s->nstored; i-- > 0;) { /* users first */
         kept[i] = expands[i] && is_folded(s, &s->stored[i], kept);
@@ -302,4 +301,46 @@ int sched_stage(sched *s)
             stage_it(s, sched_position(s, s->stored[i].node));
     }
     return s->nstaged - before;
+}
+
+/* Which of the graph's stages a RANGE belongs to, or -1. */
+static int64_t stage_of(const bl_node *node)
+{
+    int64_t level = node->arg / RANGES_PER_LEVEL - FIRST_LEVEL;
+    return node->op == BL_OP_RANGE && level >= 0 ? level / LEVELS_EACH : -1;
+}
+
+/* How many of the graph's stages before |stage| have a RANGE among |below|. */
+static int64_t stages_before(const bl_nodes *below, int64_t stage)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < below->count; i++) {
+        int64_t other = stage_of(below->at[i]);
+        bool first = other >= 0 && other < stage;
+        for (size_t k = 0; k < i && first; k++)
+            first = stage_of(below->at[k]) != other;
+        n += first;
+    }
+    return n;
+}
+
+const bl_node *sched_number_stages(bl_ir *ir, const bl_node *sink)
+{
+    bl_nodes below = bl_reach(ir, 1, &sink, false);
+    int buffers = 0;
+    bl_ptrmap to;
+
+    bl_ptrmap_init(&to, bl_ir_arena(ir));
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i], *own = NULL;
+        int64_t stage = stage_of(node);
+        if (stage >= 0)
+            own = bl_range(ir, (int)(node->arg - (stage - stages_before(&below, stage)) * LEVELS_EACH * RANGES_PER_LEVEL),
+                           (bl_axis_kind)node->sub, node->src[0]);
+        else if (node->op == BL_OP_BUFFER && node->sub == 1)
+            own = bl_param(ir, buffers++, (bl_dtype)node->dtype, true);
+        if (own != NULL)
+            bl_ptrmap_put(&to, node, (void *)(uintptr_t)own);
+    }
+    return bl_substitute(ir, sink, &to);
 }

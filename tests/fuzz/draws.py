@@ -283,9 +283,14 @@ def matmul(d):
         y = d.input([k, n], x.dtype)
         equation, shape = d.random.choice((("ij,jk->ik", (x.shape[0], n)), ("ij,jk->ki", (n, x.shape[0])), ("ij,jk->k", (n,)), ("ij,jk->", ())))
         d.add("einsum", [x, y], [(shape, x.dtype, False, x.size * 4 * max(k, 1) * (x.shape[0] + n))], equation=equation)
-    elif x.ndim == 3 and count(x.shape) > 0:
+    elif x.ndim == 3 and count(x.shape) > 0 and d.chance(0.3):
         k2 = d.input(x.shape, x.dtype) if d.chance(0.5) else x
         d.add("attention", [x, k2, x], [(x.shape, x.dtype, False, x.size)], **({"causal": True} if d.chance(0.5) else {}))
+    elif x.ndim == 3 and count(x.shape) > 0:  # longer than wide, so that scores are computed in stages
+        long, wide = d.random.choice((17, 32, 40)), d.random.choice((3, 8, 16))
+        q, k2 = d.input([x.shape[0], long, wide], x.dtype), d.input([x.shape[0], long, wide], x.dtype)
+        v = d.input([x.shape[0], long, n], x.dtype)
+        d.add("attention", [q, k2, v], [((x.shape[0], long, n), x.dtype, False, v.size)], **({"causal": True} if d.chance(0.5) else {}))
     else:
         raise Impossible
 

@@ -4,6 +4,7 @@
 #include "engine/device/device.h"
 #include "engine/ir/matrix.h"
 #include "engine/ir/shape.h"
+#include "engine/ir/stage.h"
 #include "engine/ir/verify.h"
 #include "engine/lower/lower.h"
 #include "engine/opt/move.h"
@@ -44,7 +45,7 @@ static const struct {
     {"float16", "{'inputs': {'x': {'dtype': 'float16', 'shape': [6, 20]}}, 'nodes': [{'id': 's', 'op': 'sum', 'in': ['x'], 'attrs': {'axis': 1}}, {'id': 'y', 'op': 'sub', 'in': ['x', 1]}], 'outputs': ['s', 'y']}"},
     {"bool", "{'inputs': {'x': {'dtype': 'float32', 'shape': [6, 20]}}, 'nodes': [{'id': 'c', 'op': 'greater', 'in': ['x', 0.5]}, {'id': 'a', 'op': 'any', 'in': ['c'], 'attrs': {'axis': 0}}, {'id': 'n', 'op': 'logical_not', 'in': ['c']}], 'outputs': ['a', 'n']}"},
     {"named", "{'dims': {'n': [1, 9]}, 'inputs': {'x': {'dtype': 'float32', 'shape': ['n', 20]}, 'y': {'dtype': 'float32', 'shape': [20, 16]}}, 'nodes': [{'id': 'z', 'op': 'matmul', 'in': ['x', 'y']}], 'outputs': ['z']}"},
-    {"attention", "{'inputs': {'q': {'dtype': 'float32', 'shape': [3, 17, 12]}, 'k': {'dtype': 'float32', 'shape': [3, 32, 12]}, 'v': {'dtype': 'float32', 'shape': [3, 32, 18]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v']}], 'outputs': ['y']}"},
+    {"attention", "{'inputs': {'q': {'dtype': 'float32', 'shape': [2, 33, 8]}, 'k': {'dtype': 'float32', 'shape': [2, 64, 8]}, 'v': {'dtype': 'float32', 'shape': [2, 64, 18]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v']}], 'outputs': ['y']}"},
     {"attention_causal", "{'inputs': {'q': {'dtype': 'float32', 'shape': [2, 37, 9]}, 'k': {'dtype': 'float32', 'shape': [2, 37, 9]}, 'v': {'dtype': 'float32', 'shape': [2, 37, 16]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v'], 'attrs': {'causal': true}}], 'outputs': ['y']}"},
     {"attention_gradient", "{'inputs': {'q': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'k': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'v': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'w': {'dtype': 'float32', 'shape': [2, 48, 8]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v']}, {'id': 'z', 'op': 'mul', 'in': ['y', 'w']}, {'id': 's', 'op': 'sum', 'in': ['z']}, {'id': ['dq', 'dk', 'dv'], 'op': 'grad', 'in': ['s', 'q', 'k', 'v']}], 'outputs': ['y', 'dq', 'dk', 'dv']}"},
     {"product16", "{'inputs': {'x': {'dtype': 'float16', 'shape': [37, 32]}, 'y': {'dtype': 'float16', 'shape': [32, 24]}, 'b': {'dtype': 'float16', 'shape': [24]}}, 'nodes': [{'id': 'm', 'op': 'matmul', 'in': ['x', 'y']}, {'id': 's', 'op': 'add', 'in': ['m', 'b']}, {'id': 'z', 'op': 'relu', 'in': ['s']}], 'outputs': ['z', 'm']}"},
@@ -479,6 +480,72 @@ static void test_legality(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* A row of scores, of their exp and of the probabilities take turns in one place, if every element is written once. */
+static void test_memory_of_stages(void **state)
+{
+    static const struct {
+        bl_move move; /* after the rows have become a block */
+        bool in_place;
+        int stages, memories;
+        const char *why;
+    } rows[] = {
+        {{0}, true, 5, 2, "scores, exp, probabilities; the row's maximum, then its sum"},
+        {{0}, false, 5, 3, "probabilities follow the scores, but exp cannot be where they are read"},
+        {{BL_MOVE_TILE, 6, 5}, true, 5, 3, "the last tile is computed twice"},
+    };
+    test_graph graph;
+    bl_schedule *schedule = NULL;
+
+    (void)state;
+    test_graph_open(graph_of("attention"), &graph);
+    schedule = test_graph_schedule(&graph, 2);
+    assert_int_equal(schedule->nnests, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bl_tune tune;
+        bl_stage_memory plan;
+        bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
+        assert_true(bl_tune_apply(&tune, (bl_move){BL_MOVE_BLOCK, 1, 4}));
+        if (rows[i].move.amount > 0)
+            assert_true(bl_tune_apply(&tune, rows[i].move));
+        assert_true(bl_stage_memory_plan(tune.ir, tune.sink, &tune.free, rows[i].in_place, &plan));
+        if (plan.nstages != rows[i].stages || plan.nmemories != rows[i].memories)
+            fail_msg("row %zu: %d stages in %d memories, not %d in %d: %s", i, plan.nstages, plan.nmemories, rows[i].stages,
+                     rows[i].memories, rows[i].why);
+    }
+    test_graph_close(&graph);
+}
+
+/* A copy of a stage for each iteration would be of no use, and work-items do not share one. */
+static void test_moves_around_stages(void **state)
+{
+    static const struct {
+        bl_move move;
+        int64_t local_bytes;
+        bool legal;
+    } rows[] = {
+        {{BL_MOVE_BLOCK, 1, 4}, 32768, true},  {{BL_MOVE_BLOCK, 1, 4}, 256, false},    {{BL_MOVE_BLOCK, 2, 4}, 32768, false},
+        {{BL_MOVE_TILE, 1, 4}, 32768, false},  {{BL_MOVE_VECTOR, 1, 4}, 32768, false}, {{BL_MOVE_LOCAL, 1, 4}, 32768, false},
+        {{BL_MOVE_GROUP, 3, 4}, 32768, false}, {{BL_MOVE_CHUNK, 1, 4}, 32768, true},   {{BL_MOVE_VECTOR, 2, 4}, 32768, true}};
+    test_graph graph;
+    bl_schedule *schedule = NULL;
+
+    (void)state;
+    test_graph_open(graph_of("attention"), &graph);
+    schedule = test_graph_schedule(&graph, 2);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bl_tune tune;
+        const bl_node *before = NULL;
+        bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
+        tune.local_bytes = rows[i].local_bytes;
+        before = tune.sink;
+        if (bl_tune_apply(&tune, rows[i].move) != rows[i].legal)
+            fail_msg("row %zu is %s", i, rows[i].legal ? "refused" : "taken");
+        if (!rows[i].legal)
+            assert_ptr_equal(before, tune.sink);
+    }
+    test_graph_close(&graph);
+}
+
 /* More work-items of a group than there are dimensions for. */
 static void test_four_local_axes(void **state)
 {
@@ -573,13 +640,15 @@ static void test_limited_turns(void **state)
 
 int main(void)
 {
-    static struct CMUnitTest tests[NGRAPHS + 5];
+    static struct CMUnitTest tests[NGRAPHS + 7];
     int n = 0;
 
     for (int i = 0; i < NGRAPHS; i++)
         tests[n++] = (struct CMUnitTest){.name = graphs[i].name, .test_func = test_random, .initial_state = (void *)(intptr_t)i};
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_all_kinds_used);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_legality);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_memory_of_stages);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_moves_around_stages);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_four_local_axes);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_parts);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_limited_turns);

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/ir/stage.h"
+
+int64_t bl_stage_elements(const bl_node *stage)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < stage->arg; i++) {
+        const bl_node *store = stage->src[i];
+        int64_t end = store->src[1]->hi + (store->src[1]->lanes > 1 ? 1 : store->lanes);
+        n = end > n ? end : n;
+    }
+    return n;
+}
+
+int64_t bl_stage_memory_bytes(const bl_stage_memory *plan)
+{
+    int64_t most[BL_MAX_STAGES] = {0}, total = 0;
+
+    for (int i = 0; i < plan->nstages; i++) {
+        int64_t bytes = bl_stage_elements(plan->stage[i]) * (int64_t)bl_dtype_bytes((bl_dtype)plan->stage[i]->dtype);
+        if (bytes <= most[plan->memory[i]])
+            continue;
+        total += bytes - most[plan->memory[i]];
+        most[plan->memory[i]] = bytes;
+    }
+    return total;
+}
+
+/* Facts about one nest, by the position of a node in |below|. */
+typedef struct nest {
+    bl_ir *ir;
+    bl_free *free;
+    bl_nodes below;
+    bl_ptrmap position; /* node -> position in below, plus 1 */
+    bool *mark;
+} nest;
+
+static size_t position_of(const nest *n, const bl_node *node)
+{
+    return (size_t)(uintptr_t)bl_ptrmap_get(&n->position, node) - 1;
+}
+
+/* Is |node|, which is part of what |stage| stores, a loop that is done before any of the stage's begins: it stands in no loops
+ * but those that the stage stands in? */
+static bool is_done_before(nest *n, const bl_node *node, const bl_node *stage)
+{
+    return bl_binds_ranges(node) && (bl_free_get(n->free, node) & ~bl_free_get(n->free, stage)) == 0;
+}
+
+/* Mark what |stage| is made of. */
+static void mark_below(nest *n, const bl_node *stage)
+{
+    for (size_t i = 0; i < n->below.count; i++)
+        n->mark[i] = false;
+    n->mark[position_of(n, stage)] = true;
+    for (size_t i = n->below.count; i-- > 0;) {
+        const bl_node *node = n->below.at[i];
+        for (uint32_t k = 0; n->mark[i] && k < node->nsrc; k++)
+            n->mark[position_of(n, node->src[k])] = true;
+    }
+}
+
+/* Does each store of |stage| load from |other| only what it overwrites, and each element of it once? */
+static bool is_in_place(nest *n, const bl_node *stage, const bl_node *other)
+{
+    for (int64_t i = 0; i < stage->arg; i++) {
+        const bl_node *store = stage->src[i];
+        bl_nodes index = bl_reach(n->ir, 1, &store->src[1], false), value = bl_reach(n->ir, 1, &store->src[2], false);
+        for (size_t k = 0; k < index.count; k++) {
+            if (index.at[k]->op == BL_OP_MIN)
+                return false; /* a last part overlaps the one before */
+        }
+        for (size_t k = 0; k < value.count; k++) {
+            const bl_node *load = value.at[k];
+            if (load->op == BL_OP_LOAD && load->src[0] == other && load->src[1] != store->src[1] &&
+                (bl_free_get(n->free, load) & bl_free_bound(n->free, stage)) != 0)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* May |stage| be filled where |other| was: is nothing of |other| read from the sink but through what is done before |stage|, or,
+ * where |in_place|, by |stage| itself? */
+static bool may_follow(nest *n, const bl_node *sink, const bl_node *other, const bl_node *stage, bool in_place)
+{
+    bool *live = n->mark;
+    bl_ptrmap before;
+
+    if (other->dtype != stage->dtype || bl_free_get(n->free, other) != bl_free_get(n->free, stage))
+        return false;
+    bl_ptrmap_init(&before, bl_ir_arena(n->ir));
+    mark_below(n, stage);
+    for (size_t i = 0; i < n->below.count; i++) {
+        if (n->mark[i] && n->below.at[i] != stage && is_done_before(n, n->below.at[i], stage))
+            bl_ptrmap_put(&before, n->below.at[i], n);
+    }
+    if (!bl_ptrmap_has(&before, other))
+        return false; /* it might be filled later */
+    for (size_t i = 0; i < n->below.count; i++)
+        live[i] = false;
+    live[position_of(n, sink)] = true;
+    for (size_t i = n->below.count; i-- > 0;) {
+        const bl_node *node = n->below.at[i];
+        if (!live[i] || (bl_ptrmap_has(&before, node) && node != other))
+            continue;
+        if (node == stage && in_place && is_in_place(n, stage, other)) {
+            live[i] = false;
+            continue;
+        }
+        for (uint32_t k = 0; k < node->nsrc; k++)
+            live[position_of(n, node->src[k])] = true;
+    }
+    return !live[position_of(n, other)];
+}
+
+bool bl_stage_memory_plan(bl_ir *ir, const bl_node *sink, bl_free *free, bool in_place, bl_stage_memory *plan)
+{
+    nest n = {.ir = ir, .free = free, .below = bl_reach(ir, 1, &sink, false)};
+
+    *plan = (bl_stage_memory){0};
+    bl_ptrmap_init(&n.position, bl_ir_arena(ir));
+    n.mark = bl_arena_array(bl_ir_arena(ir), n.below.count, sizeof *n.mark);
+    for (size_t i = 0; n.mark != NULL && i < n.below.count; i++)
+        bl_ptrmap_put(&n.position, n.below.at[i], (void *)(uintptr_t)(i + 1));
+    for (size_t i = 0; n.mark != NULL && i < n.below.count; i++) {
+        const bl_node *stage = n.below.at[i];
+        int memory = 0;
+        if (stage->op != BL_OP_STAGE)
+            continue;
+        if (plan->nstages == BL_MAX_STAGES)
+            return false;
+        for (; memory < plan->nmemories; memory++) {
+            bool fits = true;
+            for (int k = 0; k < plan->nstages && fits; k++)
+                fits = plan->memory[k] != memory || may_follow(&n, sink, plan->stage[k], stage, in_place);
+            if (fits)
+                break;
+        }
+        if (memory == plan->nmemories)
+            plan->nmemories++;
+        plan->stage[plan->nstages] = stage;
+        plan->memory[plan->nstages++] = memory;
+    }
+    return n.mark != NULL && bl_arena_status(bl_ir_arena(ir), NULL) == BL_OK;
+}
