@@ -399,13 +399,23 @@ static bool is_shared(bl_tune *tune, const bl_node *range)
     return false;
 }
 
+/* A reduction in a nest with stages, split already: two reductions may fold over its parts, one inside the other, and expand
+ * cannot put numbers into both. */
+static bool is_parted(const bl_tune *tune, const bl_axis *axis)
+{
+    int parts = 0;
+    for (int i = 0; i < tune->naxes; i++)
+        parts += bl_axis_origin(tune->axis[i].range) == bl_axis_origin(axis->range);
+    return parts > 1 && !axis->output && !axis->stage && has_stages(tune);
+}
+
 static bool can_split(bl_tune *tune, bl_move move)
 {
     const bl_axis *axis = &tune->axis[move.axis];
     bool staged =
         tune_holds_stage(tune, axis->range); /* a copy of a stage for each of its iterations: BLOCK makes it one of all */
 
-    if (move.amount < 2 || axis->range->sub == BL_AXIS_VECTOR) /* lanes are not split */
+    if (move.amount < 2 || axis->range->sub == BL_AXIS_VECTOR || is_parted(tune, axis)) /* lanes are not split */
         return false;
     switch (move.kind) {
     case BL_MOVE_TILE:

@@ -604,6 +604,7 @@ static void test_panels_are_kept(void **state)
     bl_err err = {0};
     bool hit = false;
     int helper = -1;
+    uint64_t once = 0;
     job j;
 
     (void)state;
@@ -630,7 +631,8 @@ static void test_panels_are_kept(void **state)
             drop_outputs(&j);
             least = ns[helper] < least ? ns[helper] : least;
         }
-        if ((least > 2000) != rows[i].packed) /* an empty launch takes next to nothing, a panel much more */
+        once = i == 0 ? least : once;
+        if ((least > once / 4) != rows[i].packed) /* an empty launch takes next to nothing, a panel much more */
             fail_msg("row %zu: the panel took %llu ns", i, (unsigned long long)least);
     }
     close_job(&j);
