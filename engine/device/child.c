@@ -19,7 +19,7 @@
 extern char **environ;
 
 enum {
-    IDLE_SECONDS = 60,  /* after which a child gives back its memory: 110 MB with PoCL's compiler in it */
+    IDLE_SECONDS = 60,  /* after which a child gives back its memory: 140 MB of its own with PoCL's compiler in it */
     KEEP_SECONDS = 1,   /* how often the keeper looks */
     MOST_MISSES = 3,    /* children that died before their first word, after which ... */
     RETRY_SECONDS = 30, /* ... none is started for a while */

@@ -111,6 +111,7 @@ class Full(ServerTest):
 
     def test_full_queue_is_503_with_retry_after(self):
         self.ok(self.call("PUT", P + "/long", counter()), 201)
+        self.ok(self.call("POST", "/api/v1/run", graph()))  # compiled: the queue is full for two seconds only
         socks = []
         for _ in range(12):
             sock = socket.create_connection(("127.0.0.1", self.server.port))
