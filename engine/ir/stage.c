@@ -60,9 +60,28 @@ static void mark_below(nest *n, const bl_node *stage)
     }
 }
 
+/* Do two of its stores write one element?  Copies of an unrolled loop whose last part overlaps the one before do. */
+static bool stores_overlap(nest *n, const bl_node *stage)
+{
+    for (int64_t i = 0; i < stage->arg; i++) {
+        for (int64_t k = 0; k < i; k++) {
+            const bl_node *a = stage->src[i], *b = stage->src[k], *apart = NULL;
+            int64_t lanes = a->lanes > b->lanes ? a->lanes : b->lanes;
+            if (a->src[1]->lanes > 1 || b->src[1]->lanes > 1)
+                return true; /* lanes that go their own way */
+            apart = bl_sub(n->ir, a->src[1], b->src[1]);
+            if (!bl_is_const(apart) || (apart->lo < lanes && apart->lo > -lanes))
+                return true;
+        }
+    }
+    return false;
+}
+
 /* Does each store of |stage| load from |other| only what it overwrites, and each element of it once? */
 static bool is_in_place(nest *n, const bl_node *stage, const bl_node *other)
 {
+    if (stores_overlap(n, stage))
+        return false;
     for (int64_t i = 0; i < stage->arg; i++) {
         const bl_node *store = stage->src[i];
         bl_nodes index = bl_reach(n->ir, 1, &store->src[1], false), value = bl_reach(n->ir, 1, &store->src[2], false);

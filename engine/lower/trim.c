@@ -112,8 +112,36 @@ static bool bound_loop(bl_ir *ir, const bl_node *reduce, const bl_node *range, c
     return used->count > before;
 }
 
-/* The values of |reduce| without the gates that its loops keep now. */
-static void open_gates(bl_ir *ir, const bl_node *reduce, const bl_clauses *used, const bl_node **values)
+/* Loops have canonical numbers, so further inside there may be others over one of the |n| ranges: what binds it again stays as it
+ * is. */
+static void shield(const bl_nodes *below, int n, const bl_node *const *ranges, bl_ptrmap *map)
+{
+    for (size_t i = 0; i < below->count; i++) {
+        const bl_node *node = below->at[i];
+        for (uint32_t k = (uint32_t)node->arg; bl_binds_ranges(node) && k < node->nsrc; k++) {
+            for (int r = 0; r < n; r++) {
+                if (node->src[k] == ranges[r])
+                    bl_ptrmap_put(map, node, (void *)(uintptr_t)node);
+            }
+        }
+    }
+}
+
+/* |value| where |range|, as far as it is that of the sum around it, is |to|. */
+static const bl_node *move_range(bl_ir *ir, const bl_node *value, const bl_node *range, const bl_node *to)
+{
+    bl_nodes below = bl_reach(ir, 1, &value, false);
+    bl_ptrmap map;
+
+    bl_ptrmap_init(&map, bl_ir_arena(ir));
+    bl_ptrmap_put(&map, range, (void *)(uintptr_t)to);
+    shield(&below, 1, &range, &map);
+    return bl_substitute(ir, value, &map);
+}
+
+/* The values of |reduce| without the gates that its loops over |ranges| keep now. */
+static void open_gates(bl_ir *ir, const bl_node *reduce, const bl_clauses *used, int n, const bl_node *const *ranges,
+                       const bl_node **values)
 {
     bl_nodes below = bl_reach(ir, (int)reduce->arg, reduce->src, false);
     bl_ptrmap open;
@@ -130,6 +158,7 @@ static void open_gates(bl_ir *ir, const bl_node *reduce, const bl_clauses *used,
             bl_ptrmap_put(&open, load, (void *)(uintptr_t)bl_node_make(ir, &loose));
         }
     }
+    shield(&below, n, ranges, &open);
     for (int64_t i = 0; i < reduce->arg; i++) {
         const bl_node *value = reduce->src[i], *gate = bl_gate_without(ir, value->src[0], used);
         values[i] = bl_substitute(ir, value->src[1], &open);
@@ -142,14 +171,12 @@ static void open_gates(bl_ir *ir, const bl_node *reduce, const bl_clauses *used,
 static const bl_node *trim(bl_ir *ir, const bl_nodes *below, const bl_node *before, const bl_node *reduce)
 {
     bl_clauses used = {0};
-    const bl_node *ranges[BL_MAX_DIMS * 2];
+    const bl_node *ranges[BL_MAX_DIMS * 2], *from[BL_MAX_DIMS * 2], *to[BL_MAX_DIMS * 2];
     const bl_node **values = bl_arena_array(bl_ir_arena(ir), (size_t)reduce->arg, sizeof *values);
-    int n = (int)reduce->nsrc - (int)reduce->arg;
-    bl_ptrmap moved;
+    int n = (int)reduce->nsrc - (int)reduce->arg, nmoved = 0;
 
     if (common_clauses(reduce).count == 0 || n > BL_MAX_DIMS * 2 || values == NULL)
         return reduce;
-    bl_ptrmap_init(&moved, bl_ir_arena(ir));
     for (int i = 0; i < n; i++) {
         const bl_node *range = reduce->src[reduce->arg + i], *first = NULL, *end = NULL;
         bl_clauses all = shared_clauses(below, before, range);
@@ -157,13 +184,16 @@ static const bl_node *trim(bl_ir *ir, const bl_nodes *below, const bl_node *befo
         if (range->sub != BL_AXIS_REDUCE || !bound_loop(ir, reduce, range, &all, &used, &first, &end))
             continue;
         ranges[i] = bl_range(ir, (int)range->arg, BL_AXIS_REDUCE, bl_sub(ir, end, first));
-        bl_ptrmap_put(&moved, range, (void *)(uintptr_t)bl_add(ir, first, ranges[i]));
+        from[nmoved] = range;
+        to[nmoved++] = bl_add(ir, first, ranges[i]);
     }
     if (used.count == 0)
         return reduce;
-    open_gates(ir, reduce, &used, values);
-    for (int64_t i = 0; i < reduce->arg; i++)
-        values[i] = bl_substitute(ir, values[i], &moved);
+    open_gates(ir, reduce, &used, nmoved, from, values);
+    for (int64_t i = 0; i < reduce->arg; i++) {
+        for (int k = 0; k < nmoved; k++)
+            values[i] = move_range(ir, values[i], from[k], to[k]);
+    }
     return bl_reduce_over(ir, BL_OP_ADD, (int)reduce->arg, values, n, ranges);
 }
 
