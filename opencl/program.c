@@ -66,8 +66,26 @@ static bl_status build(const bl_cl_device *dev, cl_context context, const char *
     return BL_OK;
 }
 
-/* A program of the cache, whose |binary| it frees; NULL: a driver may refuse what it wrote itself, after an update say. */
-static cl_program load(const bl_cl_device *dev, cl_context context, unsigned char *binary, size_t len)
+/* Has the program a kernel of that name?  PoCL aborts where one is made that is not in a binary. */
+static bool has_kernel(const bl_cl_device *dev, cl_program program, const char *entry)
+{
+    size_t len = 0, wanted = strlen(entry);
+    char *names = NULL;
+    bool found = false;
+
+    if (dev->cl.GetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, 0, NULL, &len) == CL_SUCCESS && len > 0)
+        names = calloc(1, len + 1);
+    if (names != NULL && dev->cl.GetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, len, names, NULL) == CL_SUCCESS) {
+        for (const char *at = names; *at != '\0' && !found; at += strcspn(at, ";"), at += *at == ';')
+            found = strcspn(at, ";") == wanted && strncmp(at, entry, wanted) == 0;
+    }
+    free(names);
+    return found;
+}
+
+/* A program of the cache with kernel |entry|, whose |binary| it frees; NULL: a driver may refuse what it wrote itself, after an
+ * update say. */
+static cl_program load(const bl_cl_device *dev, cl_context context, unsigned char *binary, size_t len, const char *entry)
 {
     const unsigned char *const_binary = binary;
     cl_int rc = CL_SUCCESS, loaded = CL_SUCCESS;
@@ -79,7 +97,8 @@ static cl_program load(const bl_cl_device *dev, cl_context context, unsigned cha
     free(binary);
     if (program == NULL || rc != CL_SUCCESS)
         return NULL;
-    if (loaded == CL_SUCCESS && dev->cl.BuildProgram(program, 1, &dev->id, options, NULL, NULL) == CL_SUCCESS)
+    if (loaded == CL_SUCCESS && dev->cl.BuildProgram(program, 1, &dev->id, options, NULL, NULL) == CL_SUCCESS &&
+        has_kernel(dev, program, entry))
         return program;
     (void)dev->cl.ReleaseProgram(program);
     return NULL;
@@ -193,18 +212,23 @@ static bl_status get_member(bl_cl_device *dev, cl_context context, bl_span key, 
 
     if (!bl_cl_cache_load_member(dev->cache, key, &member))
         return BL_OK;
+    *name = name_member(member.number, entry);
+    if (*name == NULL)
+        return bl_fail(err, BL_ENOMEM, "kernel");
     *out = get_shared(dev, context, &member.batch);
     if (*out == NULL) {
         unsigned char *binary = bl_cl_cache_load_batch(dev->cache, &member.batch, &len);
 
-        handle = load(dev, context, binary, len);
-        if (handle == NULL)
+        handle = load(dev, context, binary, len, *name);
+        if (handle == NULL) {
+            free(*name);
+            *name = NULL;
             return BL_OK;
+        }
         BL_TRY(make_program(dev, handle, out, err));
         *out = share(dev, context, &member.batch, *out);
     }
-    *name = name_member(member.number, entry);
-    return *name != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "kernel");
+    return BL_OK;
 }
 
 /* Asking for the binary also has PoCL compile to the end here, on this thread, and not at the first launch on the worker's. */
@@ -228,7 +252,7 @@ static bl_status get_single(bl_cl_device *dev, cl_context context, bl_span key, 
         size_t len = 0;
         unsigned char *binary = bl_cl_cache_load(dev->cache, key, &len);
 
-        handle = load(dev, context, binary, len);
+        handle = load(dev, context, binary, len, source->entry);
     }
     if (handle == NULL) {
         BL_TRY(build(dev, context, source->text, source->len, source->entry, &handle, err));

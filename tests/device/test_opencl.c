@@ -500,6 +500,20 @@ static void programs_are_cached(bl_device *dev, const fixture *f)
     }
 }
 
+/* A program in the cache that has not the kernel that is asked for is none; PoCL would abort. */
+static void a_kernel_is_looked_for(bl_device *dev, const fixture *f)
+{
+    bl_kernel_source source = source_of("absent", scale_text, 2, 1, 64);
+    bl_kernel *kernel = NULL;
+    bl_err err = {0};
+
+    empty_folder(f->folder);
+    run_scale(dev);
+    assert_int_not_equal(BL_OK, bl_kernel_create(dev, &source, &kernel, &err));
+    assert_null(kernel);
+    run_scale(dev);
+}
+
 /* Two of the same name, with a function that both need; and one with a name of its own. */
 static const char *const batch_text[] = {
     "#ifndef HAS_twice\n#define HAS_twice\ninline float twice(float x) { return x + x; }\n#endif\n"
@@ -768,6 +782,7 @@ ON_EACH_DEVICE(bad_kernels_are_refused)
 ON_EACH_DEVICE(too_much_memory_is_refused)
 ON_EACH_DEVICE(threads_compile)
 ON_EACH_DEVICE(programs_are_cached)
+ON_EACH_DEVICE(a_kernel_is_looked_for)
 ON_EACH_DEVICE(batches_are_cached)
 ON_EACH_DEVICE(one_of_a_batch_is_bad)
 ON_EACH_DEVICE(a_lost_device_comes_back)
@@ -790,6 +805,7 @@ int main(void)
         cmocka_unit_test(too_much_memory_is_refused_all),
         cmocka_unit_test(threads_compile_all),
         cmocka_unit_test(programs_are_cached_all),
+        cmocka_unit_test(a_kernel_is_looked_for_all),
         cmocka_unit_test(batches_are_cached_all),
         cmocka_unit_test(one_of_a_batch_is_bad_all),
         cmocka_unit_test(a_lost_device_comes_back_all),
