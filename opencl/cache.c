@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "opencl/opencl.h"
 
+#include "engine/base/file.h"
 #include "engine/base/folder.h"
 #include "engine/base/map.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,36 +46,6 @@ char *bl_cl_cache_folder(void)
     return bl_cache_folder("opencl");
 }
 
-static bool read_all(int fd, char *data, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = read(fd, data, len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        data += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
-static bool write_all(int fd, const char *data, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, data, len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        data += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
 /* The whole file, or NULL if it is not one that we wrote. */
 static char *read_file(const char *path, size_t *len)
 {
@@ -89,7 +59,7 @@ static char *read_file(const char *path, size_t *len)
         info.st_size >= (off_t)sizeof(header) && info.st_size <= MAX_FILE) {
         *len = (size_t)info.st_size;
         data = malloc(*len);
-        if (data != NULL && !read_all(fd, data, *len)) {
+        if (data != NULL && !bl_read_all(fd, data, *len)) {
             free(data);
             data = NULL;
         }
@@ -145,8 +115,7 @@ static uint64_t store(const char *folder, const char *magic, bl_span key, const 
     if (!path.failed && !temporary.failed)
         fd = mkostemp(temporary.data, O_CLOEXEC);
     if (fd >= 0) {
-        whole =
-            write_all(fd, (const char *)&head, sizeof head) && write_all(fd, key.data, key.len) && write_all(fd, content, len);
+        whole = bl_write_all(fd, &head, sizeof head) && bl_write_all(fd, key.data, key.len) && bl_write_all(fd, content, len);
         whole = close(fd) == 0 && whole;
         whole = whole && rename(temporary.data, path.data) == 0;
         if (!whole)
@@ -207,7 +176,7 @@ bool bl_cl_cache_has_batch(const char *folder, const bl_cl_batch *batch)
     bl_text_fini(&path);
     if (fd < 0)
         return false;
-    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && read_all(fd, (char *)&head, sizeof head))
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && bl_read_all(fd, &head, sizeof head))
         good = memcmp(head.magic, program_magic, sizeof head.magic) == 0 && head.checksum == batch->checksum &&
                (uint64_t)info.st_size == sizeof head + head.key_len + head.content_len;
     close(fd);

@@ -3,10 +3,10 @@
 #include "engine/device/child.h"
 
 #include "engine/base/fault.h"
+#include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/device/message.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -26,36 +26,6 @@ typedef struct serving {
     bl_device *devices[MAX_DEVICES];
     uint32_t ndevices;
 } serving;
-
-static bool read_all(int fd, void *data, size_t len)
-{
-    for (char *at = data; len > 0;) {
-        ssize_t n = read(fd, at, len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
-static bool write_all(int fd, const char *data, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, data, len);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        data += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
 
 /* ---- devices: a back end is opened when one of its devices is first named */
 
@@ -147,15 +117,15 @@ static bool serve_one(serving *s)
     bl_message_head head;
     bl_text out = {0};
     char *body = NULL;
-    bool good = read_all(s->in, &head, sizeof head) && bl_message_is_head(&head);
+    bool good = bl_read_all(s->in, &head, sizeof head) && bl_message_is_head(&head);
 
     if (good)
-        good = (body = malloc((size_t)head.len + 1)) != NULL && read_all(s->in, body, (size_t)head.len);
+        good = (body = malloc((size_t)head.len + 1)) != NULL && bl_read_all(s->in, body, (size_t)head.len);
     if (good) {
         bl_message_begin(&out, head.kind);
         good = answer(s, head.kind, &(bl_message_reader){.at = body, .left = (size_t)head.len}, &out);
         bl_message_end(&out);
-        good = good && !out.failed && write_all(s->out, out.data, out.len);
+        good = good && !out.failed && bl_write_all(s->out, out.data, out.len);
     }
     free(body);
     bl_text_fini(&out);
@@ -218,7 +188,7 @@ _Noreturn void bl_child_serve(int in, int out, int nbackends, const bl_backend *
     if (good) {
         bl_message_begin(&hello, BL_MESSAGE_HELLO);
         bl_message_end(&hello);
-        good = !hello.failed && write_all(s.out, hello.data, hello.len);
+        good = !hello.failed && bl_write_all(s.out, hello.data, hello.len);
         bl_text_fini(&hello);
         while (good)
             good = serve_one(&s);
