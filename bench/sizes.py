@@ -6,6 +6,7 @@ MATMULS = {f"matmul_{m}x{n}x{k}": (m, n, k)  # the product of [m, k] and [k, n]
                            (64, 576, 4608), (512, 10, 576)]}
 CONVS = {f"conv_{ins}_{outs}_{extent}_{k}": (64, ins, extent, outs, k)  # batch, channels, rows and columns of the input, channels, kernel
          for ins, outs, extent, k in [(32, 32, 24, 5), (32, 64, 10, 3), (64, 64, 8, 3)]}
+ATTENTIONS = {f"attention_{length}": (batch, heads, length, 64) for batch, heads, length in [(4, 8, 256), (1, 8, 4096)]}
 ROWS = (65536, 1024)  # of softmax and layernorm
 MANY = 64 << 20       # elements of the elementwise rows
 PICTURES = 60000      # as Fashion-MNIST has
@@ -18,6 +19,11 @@ def conv_shapes(name):
     """Shapes of the input, the weight and the output."""
     batch, ins, extent, outs, k = CONVS[name]
     return [batch, ins, extent, extent], [outs, ins, k, k], [batch, outs, extent - k + 1, extent - k + 1]
+
+
+def attention_gflop(name):
+    batch, heads, length, width = ATTENTIONS[name]
+    return 4e-9 * batch * heads * length * length * width  # its two products
 
 
 def conv_gflop(name):

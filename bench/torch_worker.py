@@ -127,6 +127,21 @@ def conv_gradients(name):
     return lambda: torch.ops.aten.convolution_backward(y, x, w, None, one, [0, 0], one, False, [0, 0], 1, [True, True, False])
 
 
+def attention(name):
+    q, k, v = (torch.rand(sizes.ATTENTIONS[name]) for _ in range(3))
+    return lambda: torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1) @ v
+
+
+def attention_gradients(name):
+    q, k, v = (torch.rand(sizes.ATTENTIONS[name]).requires_grad_() for _ in range(3))
+    y = torch.rand(sizes.ATTENTIONS[name])
+
+    def run():
+        with torch.enable_grad():
+            return torch.autograd.grad(torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1) @ v, [q, k, v], y)
+    return run
+
+
 def softmax():
     x = torch.rand(sizes.ROWS)
     return lambda: torch.softmax(x, -1)
@@ -155,6 +170,8 @@ def adam(some):
 WORK = {"mlp": mlp, "mlp_adam": lambda: mlp(adam), "cnn": cnn, "mnist_64": lambda: mnist(64), "mnist_512": lambda: mnist(512),
         "gpt": lambda: gpt(**sizes.GPT), "learner": lambda: learner(adam),
         "learner_sgd": lambda: learner(lambda some: torch.optim.SGD(some, lr=0.01)), "tiny": tiny, "softmax": softmax, "layernorm": layernorm,
+        **{name: lambda name=name: attention(name) for name in sizes.ATTENTIONS},
+        **{name + "_grad": lambda name=name: attention_gradients(name) for name in sizes.ATTENTIONS},
         **{name: lambda name=name: conv(name) for name in sizes.CONVS},
         **{name + "_grad": lambda name=name: conv_gradients(name) for name in sizes.CONVS}}
 TRAINS = ("mlp", "mlp_adam", "cnn", "mnist_64", "mnist_512", "gpt", "learner", "learner_sgd")

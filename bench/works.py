@@ -234,6 +234,11 @@ def conv_gradients(g, x, w, cotangent):
     return g.grad(x.conv2d(w), [x, w], cotangent)
 
 
+def attention_gradients(g, q, k, v, cotangent):
+    y = q.attention(k, v)
+    return [y, *g.grad(y, [q, k, v], cotangent)]
+
+
 def tiny(client, device):
     """150 operations, each of which waits for the one before: a product, a sum over all, a sum."""
     inputs = fill(client, device, {"a": [sizes.TINY], "b": [sizes.TINY]})
@@ -302,10 +307,21 @@ def conv_works(name):
                                  kernel(conv_gradients, x=x, w=w, cotangent=y), by="kernels")}
 
 
+def attention_works(name):
+    shape = list(sizes.ATTENTIONS[name])
+    title = "×".join(map(str, shape))
+    # With gradients: four products behind the two, for a library that keeps the scores.
+    return {name: Work("attention", title, "GFLOP/s", sizes.attention_gflop(name), 1.0,
+                       kernel(lambda _, q, k, v: [q.attention(k, v)], q=shape, k=shape, v=shape), by="kernels"),
+            name + "_grad": Work("attention", title + ", with gradients", "GFLOP/s", 3 * sizes.attention_gflop(name), 1.0,
+                                 kernel(attention_gradients, q=shape, k=shape, v=shape, cotangent=shape), by="kernels")}
+
+
 MANY, ROWS, GPT = sizes.MANY, list(sizes.ROWS), sizes.GPT
 WORKS = {
     **{name: matmul_work(name) for name in sizes.MATMULS},
     **{key: work for name in sizes.CONVS for key, work in conv_works(name).items()},
+    **{key: work for name in sizes.ATTENTIONS for key, work in attention_works(name).items()},
     "fma": Work("memory", "a * b + c, 64M floats", "GB/s", 16e-9 * MANY, 0.9, kernel(lambda _, a, b, c: [a * b + c], a=[MANY], b=[MANY], c=[MANY]),
                 peer="stream", by="kernels"),
     "chain": Work("memory", "8 operations, 64M floats", "GB/s", 12e-9 * MANY, 0.9, kernel(lambda _, a, b: [chain(a, b)], a=[MANY], b=[MANY]),
