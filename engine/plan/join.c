@@ -90,9 +90,12 @@ static bl_status join(joining *j, plan_piece *out, bl_err *err)
         parts[i] = (bl_join_part){.linear = all[i].lowered->linear, .param = param};
         for (int d = 0; d < BL_GRID_DIMS; d++)
             parts[i].groups[d] = all[i].lowered->grid[d]->hi;
-        for (int k = 0; k < all[i].nparams; k++) {
+        for (int k = 0; k < all[i].nparams; k++)
             param[k] = place_of(j, all[i].slot[k], false);
-            dtypes[param[k]] = all[i].lowered->linear->buffer_dtype[k];
+        for (uint32_t k = 0; k < parts[i].linear->ninst; k++) { /* a parameter that a kernel does not use has no dtype there */
+            const bl_inst *inst = &parts[i].linear->inst[k];
+            if (inst->op == BL_OP_BUFFER && inst->sub == 0)
+                dtypes[param[inst->arg]] = (bl_dtype)inst->dtype;
         }
     }
     return bl_lower_join(j->ir, out->name, (uint32_t)j->nslots, dtypes, j->n, parts, &out->lowered, err);

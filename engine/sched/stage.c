@@ -171,6 +171,19 @@ static bool is_product(const stored *st)
     return false;
 }
 
+/* Is what |st| stores a product, or made of one that |expands|?  Else it is cheap to have in memory: random numbers, a mask. */
+static bool has_product(const sched *s, const stored *st, const bool *expands)
+{
+    bool product = is_product(st);
+
+    for (size_t i = 0; i < st->below.count && !product; i++) {
+        const bl_node *buffer = st->below.at[i];
+        int which = (int)buffer->arg - s->stored[0].place;
+        product = buffer->op == BL_OP_BUFFER && buffer->sub == 0 && which >= 0 && expands[which];
+    }
+    return product;
+}
+
 /* Does a product fold what |st| stores to something smaller: by itself, or after values that are |kept| in stages too? */
 static bool is_folded(const sched *s, const stored *st, const bool *kept)
 {
@@ -293,7 +306,7 @@ int sched_stage(sched *s)
         if (st->value == NULL || st->offset != NULL || !may_be_staged(s, sched_position(s, st->node)))
             continue;
         reads[i] = count_reads(s, st, expands, reads);
-        expands[i] = elements(st->node) >= reads[i] - reads[i] / SMALL_PART;
+        expands[i] = elements(st->node) >= reads[i] - reads[i] / SMALL_PART && has_product(s, st, expands);
     }
     for (int i = s->nstored; i-- > 0;) { /* users first */
         kept[i] = expands[i] && is_folded(s, &s->stored[i], kept);

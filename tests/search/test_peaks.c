@@ -45,7 +45,8 @@ static void test_measured(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
-        bl_device *dev[MOST_DEVICES];
+        static bl_device *all[2][MOST_DEVICES]; /* open to the end: what an unloaded driver leaks has no name to suppress it by */
+        bl_device **dev = all[i];
         uint32_t count = 0;
         bl_text why = {0};
         bl_err err = {0};
@@ -63,7 +64,6 @@ static void test_measured(void **state)
             /* from an interpreter under a sanitizer to the largest of devices */
             assert_true(peaks.ops > 1e5 && peaks.ops < 1e15);
             assert_true(peaks.bytes > 1e5 && peaks.bytes < 1e14);
-            bl_device_destroy(dev[d]);
         }
     }
 }
