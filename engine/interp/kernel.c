@@ -484,7 +484,7 @@ static bl_scalar add_products(const step *s, bl_scalar sum, const bl_scalar *a, 
         if (s->matrix.to == BL_F32)
             sum.f = (double)fmaf((float)a[k].f, (float)y->f, (float)sum.f);
         else
-            sum.i = (int32_t)(uint32_t)(sum.u + a[k].u * y->u);
+            sum = (bl_scalar){.i = (int32_t)(uint32_t)(sum.u + a[k].u * y->u)};
     }
     return sum;
 }

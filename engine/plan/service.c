@@ -68,7 +68,7 @@ bl_plan_service bl_plan_get_service(const bl_plan *plan)
     const plan_census *census = &plan->census;
     bl_plan_service service = {.steps = atomic_load_explicit(&census->steps, memory_order_relaxed),
                                .samples = atomic_load_explicit(&census->samples, memory_order_acquire)};
-    uint64_t recent[PLAN_RECENT], walls = atomic_load_explicit(&census->wall_steps, memory_order_relaxed);
+    uint64_t recent[PLAN_RECENT] = {0}, walls = atomic_load_explicit(&census->wall_steps, memory_order_relaxed);
     unsigned n = service.samples < PLAN_RECENT ? service.samples : PLAN_RECENT;
 
     for (unsigned i = 0; i < n; i++)
