@@ -294,37 +294,6 @@ static const char extreme_functions[] =
     "V min_nan(V x, V y) { return choose(lessThan(y, x), y, choose(notEqual(y, y), y, x)); }\n"
     "EXTREMES(vec2) EXTREMES(vec3) EXTREMES(vec4)\n";
 
-/* Vulkan asks of sin an error of 2^-11 between -pi and pi, and nothing beyond.  Up to 4,096 multiples of pi/2 are taken off in
- * three parts (Cody and Waite; the constants are those of Cephes' sinf), whose products are exact; beyond that by the fraction of
- * x * 2/pi, from as many of its bits as x needs (Payne and Hanek).  What is left is below pi/4, and has Cephes' polynomials. */
-static const char sine_functions[] =
-    "const uint two_over_pi[8] = uint[8](0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u, "
-    "0x7f9458eau);\n"
-    "float sine_rest(uint bits, out int q) {\n"
-    "  uint e = (bits >> 23) - 126u, m = ((bits & 0x7fffffu) << 8) | 0x80000000u, i = e >> 5, s = e & 31u;\n"
-    "  uint hi = two_over_pi[i], mid = two_over_pi[i + 1u], lo = two_over_pi[i + 2u], next = two_over_pi[i + 3u];\n"
-    "  if (s != 0u) { hi = (hi << s) | (mid >> (32u - s)); mid = (mid << s) | (lo >> (32u - s)); lo = (lo << s) | (next >> (32u "
-    "- "
-    "s)); }\n"
-    "  uint high, low, unused, carry; umulExtended(m, lo, carry, unused); umulExtended(m, mid, high, low);\n"
-    "  low += carry; high += uint(low < carry) + m * hi;\n"
-    "  q = int(high >> 30); high &= 0x3fffffffu;\n"
-    "  int whole = int(high); if (high >= 0x20000000u) { whole -= 0x40000000; q++; }\n"
-    "  return (float(whole) + float(low) * 2.3283064365386963e-10) * 1.4629180792671596e-9; }\n"
-    "float sine(float x) {\n"
-    "  uint bits = floatBitsToUint(x) & 0x7fffffffu; float a = uintBitsToFloat(bits), r; int q;\n"
-    "  if (bits >= 0x7f800000u) return uintBitsToFloat(0x7fc00000u);\n"
-    "  if (bits < 0x45800000u) { float j = roundEven(a * 0.636619772); q = int(j);\n"
-    "    r = ((a - j * 1.5703125) - j * 4.837512969970703125e-4) - j * 7.54978995489188216e-8;\n"
-    "  } else r = sine_rest(bits, q);\n"
-    "  float z = r * r, y = (q & 1) == 0\n"
-    "    ? r + r * z * (-1.6666654611e-1 + z * (8.3321608736e-3 - z * 1.9515295891e-4))\n"
-    "    : 1.0 - 0.5 * z + z * z * (4.166664568298827e-2 + z * (-1.388731625493765e-3 + z * 2.443315711809948e-5));\n"
-    "  return uintBitsToFloat(floatBitsToUint(y) ^ ((floatBitsToUint(x) ^ (uint(q & 2) << 30)) & 0x80000000u)); }\n"
-    "vec2 sine(vec2 x) { return vec2(sine(x.x), sine(x.y)); }\n"
-    "vec3 sine(vec3 x) { return vec3(sine(x.xy), sine(x.z)); }\n"
-    "vec4 sine(vec4 x) { return vec4(sine(x.xy), sine(x.zw)); }\n";
-
 /* float16 by hand, to nearest even: packHalf2x16's rounding is the driver's choice. */
 static const char half_functions[] =
     "uint float16_as_uint16(float x) { uint b = floatBitsToUint(x), s = (b >> 16) & 0x8000u, m = b & 0x7fffffffu;\n"
@@ -366,7 +335,7 @@ static const char double_functions[] =
     "  uint b = floatBitsToUint(f); if (abs(double(f)) > abs(x)) b--; return uintBitsToFloat(b | 1u); }\n";
 
 typedef struct needs {
-    bool half, f64, i64, byte, word, sine;
+    bool half, f64, i64, byte, word;
 } needs;
 
 static void need(needs *n, bl_dtype dtype, bool stored)
@@ -431,10 +400,8 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_t
 {
     needs n = {0};
 
-    for (uint32_t i = 0; i < linear->ninst; i++) {
+    for (uint32_t i = 0; i < linear->ninst; i++)
         need(&n, (bl_dtype)linear->inst[i].dtype, false);
-        n.sine = n.sine || linear->inst[i].op == BL_OP_SIN;
-    }
     for (uint32_t i = 0; i < linear->nbuffers; i++)
         need(&n, linear->buffer_dtype[i], true);
     BL_TRY(check_features(linear, info, &n, err));
@@ -461,8 +428,6 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_t
     }
     if (n.half)
         bl_text_puts(out, half_functions);
-    if (n.sine)
-        bl_text_puts(out, sine_functions);
     if (n.f64)
         bl_text_puts(out, double_functions);
     if (n.f64 && n.i64)
@@ -471,10 +436,7 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_t
     return BL_OK;
 }
 
-static const char *const alu[BL_OP_COUNT] = {[BL_OP_SIN] = "sine({0})"};
-
 const dialect dialect_glsl = {
-    .alu = alu,
     .type = type,
     .literal = literal,
     .repeat = repeat,
