@@ -171,8 +171,8 @@ static const char *load(bl_arena *arena, place p)
                         : p.lanes > 1          ? load_vector(arena, p)
                                                : SAY(arena, "%s[%s]", p.buffer, p.index);
 
-    if (p.local)
-        return whole;
+    if (p.local) /* a bool is 0 or 1 there, whether one or a vector of them was stored */
+        return p.dtype == BL_BOOL && p.lanes > 1 ? SAY(arena, "(%s != 0)", whole) : whole;
     if (p.dtype == BL_F16 && p.lanes == 1)
         return SAY(arena, "vload_half(0, %s + %s)", p.buffer, p.index);
     if (p.dtype == BL_F16) /* PoCL 3.1's vload_halfN crashes where the address is no multiple of the vector */
@@ -194,8 +194,8 @@ static const char *store(bl_arena *arena, place p, const char *value)
     if (p.dtype == BL_BF16 && !p.local)
         value = p.lanes > 1 ? SAY(arena, "convert_ushort%d(as_uint%d(%s) >> 16)", p.lanes, p.lanes, value)
                             : SAY(arena, "(ushort)(as_uint(%s) >> 16)", value);
-    if (p.dtype == BL_BOOL && !p.local && p.lanes > 1)
-        value = SAY(arena, "convert_uchar%d(-(%s))", p.lanes, value);
+    if (p.dtype == BL_BOOL && p.lanes > 1)
+        value = p.local ? SAY(arena, "(-(%s))", value) : SAY(arena, "convert_uchar%d(-(%s))", p.lanes, value);
     if (p.streams && p.aligned && p.lanes > 1 && strcmp(stored_type(p.dtype), computed_type[p.dtype]) == 0)
         return SAY(arena, "STREAM(%s, (__global %s *)(%s + %s))", value, type(arena, p.dtype, p.lanes), p.buffer, p.index);
     if (p.lanes > 1 && !p.local)
