@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The OpenCL back end, on every device of the machine.  Without one all but the first test is skipped. */
-#include "opencl/opencl.h"
+#include "tests/device/opencl_devices.h"
 
 #include "engine/base/fault.h"
 #include "tests/device/cache_files.h"
@@ -14,131 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmocka.h>
-
-enum { MAX_DEVICES = 8, N = 1024 };
-
-typedef struct fixture {
-    bl_device *devices[MAX_DEVICES];
-    uint32_t count;
-    bl_text why;
-    struct sigaction trap; /* what the driver does about a division by zero */
-    char folder[64];       /* the cache's */
-} fixture;
-
-static void must(bl_status st, const bl_err *err, const char *call, int line)
-{
-    if (st != BL_OK)
-        fail_msg("line %d: %s: %s: %s", line, call, bl_status_name(st), err->text);
-}
-#define MUST(call) must((call), &err, #call, __LINE__)
-
-static void must_fail(bl_status want, bl_status got, const bl_err *err, int line)
-{
-    if (want != got)
-        fail_msg("line %d: %s expected, got %s: %s", line, bl_status_name(want), bl_status_name(got), err->text);
-    if (strchr(err->text, '/') != NULL)
-        fail_msg("line %d: a path in \"%s\"", line, err->text);
-}
-#define MUST_FAIL(want, call) must_fail((want), (call), &err, __LINE__)
-
-/* y[i] = x[i] * k: one group a 64th of the data. */
-static const char scale_text[] = "__kernel __attribute__((reqd_work_group_size(1, 1, 1)))\n"
-                                 "void scale(__global const float *x, __global float *y, int k) {\n"
-                                 "  int at = get_group_id(0) * 64;\n"
-                                 "  for (int i = 0; i < 64; i++) y[at + i] = x[at + i] * k;\n"
-                                 "}\n";
-/* y[i] = x[i] + 1, through local memory. */
-static const char next_text[] = "__kernel __attribute__((reqd_work_group_size(16, 1, 1)))\n"
-                                "void next(__global const float *x, __global float *y) {\n"
-                                "  __local float t[16];\n"
-                                "  t[15 - get_local_id(0)] = x[get_global_id(0)];\n"
-                                "  barrier(CLK_LOCAL_MEM_FENCE);\n"
-                                "  y[get_global_id(0)] = t[15 - get_local_id(0)] + 1.0f;\n"
-                                "}\n";
-
-static bl_kernel_source source_of(const char *entry, const char *text, uint32_t nbuffers, uint32_t nscalars, uint32_t local)
-{
-    return (bl_kernel_source){.entry = entry,
-                              .text = text,
-                              .len = strlen(text),
-                              .nbuffers = nbuffers,
-                              .nscalars = nscalars,
-                              .writes = 2,
-                              .local = {local, 1, 1}};
-}
-
-static bl_kernel *make_kernel(bl_device *dev, const char *entry, const char *text, uint32_t nscalars, uint32_t local)
-{
-    bl_kernel_source source = source_of(entry, text, 2, nscalars, local);
-    bl_kernel *kernel = NULL;
-    bl_err err = {0};
-
-    MUST(bl_kernel_create(dev, &source, &kernel, &err));
-    return kernel;
-}
-
-static bl_buffer *make_buffer(bl_device *dev, const float *values, size_t n)
-{
-    bl_buffer *buffer = NULL;
-    bl_err err = {0};
-
-    MUST(bl_buffer_alloc(dev, n * sizeof(float), &buffer, &err));
-    if (values != NULL)
-        MUST(bl_buffer_write(buffer, 0, values, n * sizeof(float), &err));
-    return buffer;
-}
-
-/* Element i is i * factor + offset. */
-static void check_buffer(bl_buffer *buffer, size_t n, float factor, float offset)
-{
-    float *got = calloc(n, sizeof *got);
-    bl_err err = {0};
-
-    assert_non_null(got);
-    MUST(bl_buffer_read(buffer, 0, got, n * sizeof *got, &err));
-    for (size_t i = 0; i < n; i++) {
-        float want = (float)i * factor + offset;
-        if (got[i] < want || got[i] > want)
-            fail_msg("element %zu is %g, expected %g", i, (double)got[i], (double)want);
-    }
-    free(got);
-}
-
-static float counting[N];
-
-static int set_up(void **state)
-{
-    static fixture f;
-    bl_err err = {0};
-
-    for (size_t i = 0; i < N; i++)
-        counting[i] = (float)i;
-    snprintf(f.folder, sizeof f.folder, "/tmp/beamline-test-XXXXXX");
-    assert_non_null(mkdtemp(f.folder));
-    setenv("BEAMLINE_CACHE", f.folder, 1);
-    MUST(bl_backend_opencl.open(MAX_DEVICES, f.devices, &f.count, &f.why, &err));
-    sigaction(SIGFPE, NULL, &f.trap); /* cmocka has its own during each test */
-    if (f.count == 0)
-        print_message("no OpenCL device: %s", f.why.data != NULL ? f.why.data : "no reason given\n");
-    *state = &f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    fixture *f = *state;
-    char command[128];
-
-    for (uint32_t i = 0; i < f->count; i++)
-        bl_device_destroy(f->devices[i]);
-    bl_text_fini(&f->why);
-    snprintf(command, sizeof command, "rm -rf '%s'", f->folder);
-    return system(command);
-}
 
 static void none_has_a_reason(void **state)
 {
@@ -421,7 +298,7 @@ static void *compile_some(void *arg)
     compile_job *job = arg;
 
     for (int i = 0; i < 3 && job->status == BL_OK; i++) {
-        char text[sizeof scale_text + 32];
+        char text[512];
         bl_kernel_source source;
         bl_kernel *kernel = NULL;
 
@@ -447,190 +324,6 @@ static void threads_compile(bl_device *dev, const fixture *f)
         assert_int_equal(0, pthread_join(threads[i], NULL));
         err = jobs[i].err;
         MUST(jobs[i].status);
-    }
-}
-
-static void run_scale(bl_device *dev)
-{
-    bl_kernel *scale = make_kernel(dev, "scale", scale_text, 1, 1);
-    bl_launch launch = {.kernel = scale, .slot = {0, 1}};
-    bl_buffer *x = make_buffer(dev, counting, N), *y = make_buffer(dev, counting, N);
-    const uint32_t groups[][3] = {{N / 64, 1, 1}};
-    bl_recording *recording = NULL;
-    bl_err err = {0};
-
-    MUST(bl_recording_create(dev, 1, &launch, 2, 1, &recording, &err));
-    MUST(bl_recording_submit(recording,
-                             &(bl_submission){.slots = (bl_buffer *[]){x, y}, .vars = (int32_t[]){6}, .groups = groups}, &err));
-    check_buffer(y, N, 6, 0);
-    bl_recording_destroy(recording);
-    bl_kernel_destroy(scale);
-    bl_buffer_release(x);
-    bl_buffer_release(y);
-}
-
-/* A hit leaves the file as it is; what cannot be trusted is built again and replaced by a new file. */
-static void programs_are_cached(bl_device *dev, const fixture *f)
-{
-    struct stat stored, now;
-    char path[256];
-
-    empty_folder(f->folder);
-    run_scale(dev);
-    only_file(f->folder, path, &stored);
-    run_scale(dev);
-    only_file(f->folder, path, &now);
-    assert_int_equal(stored.st_ino, now.st_ino);
-    assert_int_equal(stored.st_mtim.tv_nsec, now.st_mtim.tv_nsec);
-    for (int i = 0; i < 4; i++) {
-        stored = now;
-        if (i == 0)
-            damage_byte(path, stored.st_size - 1);
-        else if (i == 1)
-            damage_byte(path, 0);
-        else if (i == 2)
-            assert_int_equal(0, truncate(path, stored.st_size / 2));
-        else
-            assert_int_equal(0, chmod(path, 0666)); /* others could have written it */
-        run_scale(dev);
-        only_file(f->folder, path, &now);
-        if (stored.st_mtim.tv_sec == now.st_mtim.tv_sec && stored.st_mtim.tv_nsec == now.st_mtim.tv_nsec)
-            fail_msg("damage %d was not noticed", i);
-        assert_int_equal(0600, now.st_mode & 0777);
-    }
-}
-
-/* A program in the cache that has not the kernel that is asked for is none; PoCL would abort. */
-static void a_kernel_is_looked_for(bl_device *dev, const fixture *f)
-{
-    bl_kernel_source source = source_of("absent", scale_text, 2, 1, 64);
-    bl_kernel *kernel = NULL;
-    bl_err err = {0};
-
-    empty_folder(f->folder);
-    run_scale(dev);
-    assert_int_not_equal(BL_OK, bl_kernel_create(dev, &source, &kernel, &err));
-    assert_null(kernel);
-    run_scale(dev);
-}
-
-/* Two of the same name, with a function that both need; and one with a name of its own. */
-static const char *const batch_text[] = {
-    "#ifndef HAS_twice\n#define HAS_twice\ninline float twice(float x) { return x + x; }\n#endif\n"
-    "__kernel __attribute__((reqd_work_group_size(1, 1, 1)))\n"
-    "void r_64(__global const float *x, __global float *y) { int i = get_group_id(0); y[i] = twice(x[i]); }\n",
-    "#ifndef HAS_twice\n#define HAS_twice\ninline float twice(float x) { return x + x; }\n#endif\n"
-    "__kernel __attribute__((reqd_work_group_size(1, 1, 1)))\n"
-    "void r_64(__global const float *x, __global float *y) { int i = get_group_id(0); y[i] = twice(x[i]) + 1.0f; }\n",
-    next_text,
-};
-enum { IN_BATCH = 3 };
-
-static void fill_batch(bl_kernel_source sources[IN_BATCH])
-{
-    for (int i = 0; i < IN_BATCH; i++)
-        sources[i] = i < 2 ? source_of("r_64", batch_text[i], 2, 0, 1) : source_of("next", batch_text[i], 2, 0, 16);
-}
-
-static int count_files(const char *base)
-{
-    char command[128], line[256];
-    FILE *list;
-    int n = 0;
-
-    snprintf(command, sizeof command, "ls '%s'/opencl", base);
-    list = popen(command, "r");
-    assert_non_null(list);
-    while (fgets(line, sizeof line, list) != NULL)
-        n++;
-    pclose(list);
-    return n;
-}
-
-/* All of the batch, each from what is on disk or not; whether they share a program. */
-static bool run_batch(bl_device *dev)
-{
-    static const float factor[] = {2, 2, 1}, offset[] = {0, 1, 1};
-    bl_kernel_source sources[IN_BATCH];
-    bl_kernel *kernels[IN_BATCH] = {0};
-    bl_buffer *x = make_buffer(dev, counting, N), *y = make_buffer(dev, counting, N);
-    bl_err err = {0};
-    bool shared = true;
-
-    fill_batch(sources);
-    for (int i = 0; i < IN_BATCH; i++) {
-        const uint32_t groups[][3] = {{N / sources[i].local[0], 1, 1}};
-        bl_launch launch = {.slot = {0, 1}};
-        bl_recording *recording = NULL;
-
-        MUST(bl_kernel_create(dev, &sources[i], &kernels[i], &err));
-        shared = shared && ((bl_cl_kernel *)kernels[i])->program == ((bl_cl_kernel *)kernels[0])->program;
-        launch.kernel = kernels[i];
-        MUST(bl_recording_create(dev, 1, &launch, 2, 0, &recording, &err));
-        MUST(bl_recording_submit(recording, &(bl_submission){.slots = (bl_buffer *[]){x, y}, .groups = groups}, &err));
-        check_buffer(y, N, factor[i], offset[i]);
-        bl_recording_destroy(recording);
-    }
-    for (int i = 0; i < IN_BATCH; i++)
-        bl_kernel_destroy(kernels[i]);
-    assert_null(((bl_cl_device *)dev)->shared);
-    bl_buffer_release(x);
-    bl_buffer_release(y);
-    return shared;
-}
-
-static void batches_are_cached(bl_device *dev, const fixture *f)
-{
-    bl_kernel_source sources[IN_BATCH];
-    bl_err outcomes[IN_BATCH];
-    char command[256];
-
-    empty_folder(f->folder);
-    fill_batch(sources);
-    for (int i = 0; i < IN_BATCH; i++)
-        assert_true(bl_kernel_wants_compiling(dev, &sources[i]));
-    bl_kernels_compile(dev, IN_BATCH, sources, outcomes);
-    for (int i = 0; i < IN_BATCH; i++) {
-        must(outcomes[i].status, &outcomes[i], "bl_kernels_compile", __LINE__);
-        assert_false(bl_kernel_wants_compiling(dev, &sources[i]));
-    }
-    assert_int_equal(IN_BATCH + 1, count_files(f->folder)); /* compiled as one */
-    assert_true(run_batch(dev));
-    /* Without the program its members are worth nothing, and each is compiled by itself. */
-    snprintf(command, sizeof command, "rm -f $(ls -S '%s'/opencl/* | head -1)", f->folder);
-    assert_int_equal(0, system(command));
-    for (int i = 0; i < IN_BATCH; i++)
-        assert_true(bl_kernel_wants_compiling(dev, &sources[i]));
-    assert_false(run_batch(dev));
-    assert_int_equal(IN_BATCH, count_files(f->folder));
-}
-
-/* What is wrong with a batch is told of the kernel that it is wrong with; the others are compiled. */
-static void one_of_a_batch_is_bad(bl_device *dev, const fixture *f)
-{
-    static const struct {
-        const char *text;
-        uint32_t nbuffers, local;
-        bl_status want;
-    } rows[] = {
-        {"__kernel void r_64(__global float *x) { x[0] = nothing; }\n", 1, 1, BL_EBUG},
-        {"__kernel void other(__global float *x) { x[0] = 1; }\n", 1, 1, BL_EBUG},
-        {"__kernel void r_64(__global float *x) { x[0] = 1; }\n", 2, 1, BL_EBUG},         /* another number of parameters */
-        {"__kernel void r_64(__global float *x) { x[0] = 1; }\n", 1, 0, BL_EUNSUPPORTED}, /* refused before any driver */
-    };
-    bl_kernel_source sources[IN_BATCH];
-    bl_err outcomes[IN_BATCH];
-
-    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
-        empty_folder(f->folder);
-        fill_batch(sources);
-        sources[1] = source_of("r_64", rows[r].text, rows[r].nbuffers, 0, rows[r].local);
-        bl_kernels_compile(dev, IN_BATCH, sources, outcomes);
-        must_fail(rows[r].want, outcomes[1].status, &outcomes[1], __LINE__);
-        must(outcomes[0].status, &outcomes[0], "the first", __LINE__);
-        must(outcomes[2].status, &outcomes[2], "the last", __LINE__);
-        assert_false(bl_kernel_wants_compiling(dev, &sources[0]));
-        assert_false(bl_kernel_wants_compiling(dev, &sources[2]));
     }
 }
 
@@ -760,16 +453,6 @@ static void buffers_may_be_mapped(bl_device *dev, const fixture *f)
     cl->coherent = was;
 }
 
-#define ON_EACH_DEVICE(test)                                                                                                     \
-    static void test##_all(void **state)                                                                                         \
-    {                                                                                                                            \
-        fixture *f = *state;                                                                                                     \
-        if (f->count == 0)                                                                                                       \
-            skip();                                                                                                              \
-        for (uint32_t i = 0; i < f->count; i++)                                                                                  \
-            test(f->devices[i], f);                                                                                              \
-    }
-
 ON_EACH_DEVICE(buffers_keep_values)
 ON_EACH_DEVICE(views_share_memory)
 ON_EACH_DEVICE(recordings_rebind)
@@ -781,10 +464,6 @@ ON_EACH_DEVICE(division_by_zero_is_survived)
 ON_EACH_DEVICE(bad_kernels_are_refused)
 ON_EACH_DEVICE(too_much_memory_is_refused)
 ON_EACH_DEVICE(threads_compile)
-ON_EACH_DEVICE(programs_are_cached)
-ON_EACH_DEVICE(a_kernel_is_looked_for)
-ON_EACH_DEVICE(batches_are_cached)
-ON_EACH_DEVICE(one_of_a_batch_is_bad)
 ON_EACH_DEVICE(a_lost_device_comes_back)
 ON_EACH_DEVICE(each_allocation_may_fail)
 
@@ -804,10 +483,6 @@ int main(void)
         cmocka_unit_test(bad_kernels_are_refused_all),
         cmocka_unit_test(too_much_memory_is_refused_all),
         cmocka_unit_test(threads_compile_all),
-        cmocka_unit_test(programs_are_cached_all),
-        cmocka_unit_test(a_kernel_is_looked_for_all),
-        cmocka_unit_test(batches_are_cached_all),
-        cmocka_unit_test(one_of_a_batch_is_bad_all),
         cmocka_unit_test(a_lost_device_comes_back_all),
         cmocka_unit_test(each_allocation_may_fail_all),
     };

@@ -2,134 +2,46 @@
 /* Plans: the cache, many steps, what is left after a failure, and every failure that can be had. */
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
-#include "engine/plan/plan.h"
-#include "proto/decode.h"
+#include "tests/plan/jobs.h"
 
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-enum { MOST_TENSORS = 8, THREADS = 8, MOST_FAULTS = 5000, FINE_IN_A_ROW = 8 };
+enum { THREADS = 8, MOST_FAULTS = 5000, FINE_IN_A_ROW = 8 };
 
-/* Counts in w, and says what w was before; m takes turns with n; a chain of products needs temporaries. */
-static const char counter[] = "{'inputs': {'x': {'dtype': 'float32', 'shape': [3]}}, 'state': {'w': {'dtype': 'float32', "
-                              "'shape': [3]}, 'm': {'dtype': 'float32', "
-                              "'shape': []}, 'n': {'dtype': 'float32', 'shape': []}}, 'nodes': [{'id': 'w1', 'op': 'add', 'in': "
-                              "['w', 'x']}, {'id': 'y', 'op': 'mul', "
-                              "'in': ['w', 1]}, {'id': 'm1', 'op': 'add', 'in': ['n', 0.5]}, {'id': 'n1', 'op': 'mul', 'in': "
-                              "['m', 1]}], 'updates': {'w': 'w1', 'm': "
-                              "'m1', 'n': 'n1'}, 'outputs': ['y']}";
-static const char products[] = "{'inputs': {'x': {'dtype': 'float32', 'shape': [4, 4]}}, 'nodes': [{'id': 'a', 'op': 'matmul', "
-                               "'in': ['x', 'x']}, {'id': 'b', 'op': "
-                               "'matmul', 'in': ['a', 'x']}, {'id': 'c', 'op': 'matmul', 'in': ['b', 'a']}, {'id': 's', 'op': "
-                               "'softmax', 'in': ['c']}], 'outputs': ['c', "
-                               "'s']}";
 static const char named[] =
     "{'dims': {'n': [2, 9]}, 'inputs': {'x': {'dtype': 'float32', 'shape': ['n']}}, 'nodes': [{'id': 'y', 'op': 'add', "
     "'in': ['x', 1]}, {'id': 's', 'op': 'sum', 'in': ['y']}], 'outputs': ['y', 's']}";
-static const char weighed[] =
-    "{'inputs': {'x': {'dtype': 'float32', 'shape': [8, 8, 3, 3]}}, 'state': {'w': {'dtype': 'float32', 'shape': [1, 8, 20, "
-    "20]}}, "
-    "'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['w', 'x'], 'attrs': {'padding': 1}}], 'outputs': ['y']}";
 static const char wrong[] =
     "{'inputs': {'x': {'dtype': 'float32', 'shape': [2, 3]}}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'x']}], "
     "'outputs': ['y']}";
-
-typedef struct document {
-    bl_arena *arena;
-    const bl_wire_graph *graph;
-    bl_wire_key key;
-} document;
-
-/* What the tests have open: the interpreter, a pool, a cache. */
-typedef struct bench {
-    bl_device *dev;
-    bl_pool *pool;
-    bl_plans *plans;
-} bench;
-
-static document open_document(const char *text)
-{
-    document d = {.arena = bl_arena_create(0)};
-    bl_json_limits json_limits = {0};
-    bl_decode_env env = {.arena = d.arena,
-                         .limits = {.max_nodes = 1000, .max_inputs = 100, .max_dims = 12, .max_tensor_bytes = 1 << 30}};
-    bl_program_doc *program = bl_arena_alloc(d.arena, sizeof *program);
-    bl_json_doc doc = {0};
-    bl_err err = {0};
-    char *json = bl_arena_strdup(d.arena, text);
-    bl_status st = BL_OK;
-
-    for (char *at = json; *at != '\0'; at++)
-        *at = *at == '\'' ? '"' : *at;
-    st = bl_json_parse(&doc, d.arena, (bl_span){json, strlen(json)}, &json_limits, &err);
-    if (st == BL_OK) {
-        bl_json root = bl_json_root(&doc);
-        st = bl_decode_program(&env, &root, program, &err);
-    }
-    bl_json_fini(&doc);
-    if (st == BL_OK)
-        st = bl_wire_make_key(d.arena, &program->entries[0].graph, "test", &d.key, &err);
-    if (st != BL_OK)
-        fail_msg("%s\n%s", err.text, json);
-    d.graph = &program->entries[0].graph;
-    return d;
-}
-
-static bench open_bench(size_t max_plans)
-{
-    bench b = {0};
-    uint32_t count = 0;
-    bl_text why = {0};
-    if (bl_backend_interp.open(1, &b.dev, &count, &why, NULL) != BL_OK || count != 1)
-        fail_msg("no interpreter");
-    bl_text_fini(&why);
-    b.pool = bl_pool_create(b.dev, 1 << 20);
-    b.plans = bl_plans_create(max_plans, SIZE_MAX);
-    return b;
-}
-
-static void close_bench(bench *b)
-{
-    bl_plans_destroy(b->plans);
-    bl_pool_destroy(b->pool);
-    if (atomic_load(&b->dev->bytes_used) != 0)
-        fail_msg("%zu bytes of the device are still used", (size_t)atomic_load(&b->dev->bytes_used));
-    bl_device_destroy(b->dev);
-}
-
-static bl_status get(bench *b, const document *d, bl_plan **plan, bool *hit, bl_err *err)
-{
-    static const bl_plan_options options = {.spec = 1, .program = true, .max_compile_bytes = 1 << 26};
-    return bl_plans_get(b->plans, &d->key, d->graph, b->dev, &options, plan, hit, err);
-}
 
 /* ---- the cache */
 
 static void test_hit(void **state)
 {
     bench b = open_bench(4);
-    document d = open_document(counter), other = open_document(products);
+    document d = open_document(job_counter), other = open_document(job_products);
     bl_plan *first = NULL, *second = NULL, *third = NULL;
     bool hit = true;
 
     (void)state;
     assert_null(bl_plans_lookup(b.plans, &d.key, 0));
-    assert_int_equal(get(&b, &d, &first, &hit, NULL), BL_OK);
+    assert_int_equal(get_plan(&b, &d, &first, &hit, NULL), BL_OK);
     assert_false(hit);
-    assert_int_equal(get(&b, &d, &second, &hit, NULL), BL_OK);
+    assert_int_equal(get_plan(&b, &d, &second, &hit, NULL), BL_OK);
     assert_true(hit);
     assert_ptr_equal(first, second);
     bl_plan_release(second);
     second = bl_plans_lookup(b.plans, &d.key, 0);
     assert_ptr_equal(first, second);
-    assert_int_equal(get(&b, &other, &third, &hit, NULL), BL_OK);
+    assert_int_equal(get_plan(&b, &other, &third, &hit, NULL), BL_OK);
     assert_false(hit);
     assert_ptr_not_equal(first, third);
     assert_int_equal(bl_plans_count(b.plans), 2);
@@ -148,7 +60,7 @@ static void test_hit(void **state)
 static void test_eviction_by_memory(void **state)
 {
     bench b = open_bench(4);
-    document d[] = {open_document(counter), open_document(products), open_document(counter)};
+    document d[] = {open_document(job_counter), open_document(job_products), open_document(job_counter)};
 
     (void)state;
     bl_plans_destroy(b.plans);
@@ -156,7 +68,7 @@ static void test_eviction_by_memory(void **state)
     for (int i = 0; i < 3; i++) {
         bl_plan *plan = NULL;
         bool hit = true;
-        assert_int_equal(get(&b, &d[i], &plan, &hit, NULL), BL_OK);
+        assert_int_equal(get_plan(&b, &d[i], &plan, &hit, NULL), BL_OK);
         assert_false(hit);
         assert_int_equal(bl_plans_count(b.plans), 1);
         bl_plan_release(plan);
@@ -181,7 +93,7 @@ static void test_eviction(void **state)
                  "'outputs': ['y']}",
                  i + 1);
         d[i] = open_document(text);
-        assert_int_equal(get(&b, &d[i], &plan, &hit, NULL), BL_OK);
+        assert_int_equal(get_plan(&b, &d[i], &plan, &hit, NULL), BL_OK);
         assert_false(hit);
         if (i == 0) {
             first = plan;
@@ -211,7 +123,7 @@ static void test_failure_is_not_kept(void **state)
         bl_plan *plan = NULL;
         bl_err err = {0};
         bool hit = true;
-        assert_int_equal(get(&b, &d, &plan, &hit, &err), BL_EGRAPH);
+        assert_int_equal(get_plan(&b, &d, &plan, &hit, &err), BL_EGRAPH);
         assert_false(hit);
         assert_null(plan);
         assert_non_null(strstr(err.text, "inner dimensions differ"));
@@ -236,14 +148,14 @@ static void *fly(void *arg)
     flight *f = arg;
     bl_err err = {0};
     pthread_barrier_wait(f->start);
-    f->status = get(f->b, f->d, &f->plan, &f->hit, &err);
+    f->status = get_plan(f->b, f->d, &f->plan, &f->hit, &err);
     return NULL;
 }
 
 /* Many ask at once: one compiles. */
 static void test_single_flight(void **state)
 {
-    const char *const texts[] = {products, wrong};
+    const char *const texts[] = {job_products, wrong};
     (void)state;
     for (int t = 0; t < 2; t++) {
         bench b = open_bench(4);
@@ -275,92 +187,6 @@ static void test_single_flight(void **state)
 }
 
 /* ---- running */
-
-/* A run with its tensors. */
-typedef struct job {
-    bench *b;
-    bl_plan *plan;
-    const bl_plan_info *info;
-    int64_t vars[4];
-    bl_buffer *inputs[MOST_TENSORS], *states[MOST_TENSORS], *outputs[MOST_TENSORS];
-    bl_run run;
-} job;
-
-static size_t bytes_of(const bl_plan_tensor *tensor, const int64_t *vars)
-{
-    int64_t dim[BL_MAX_DIMS];
-    size_t bytes = bl_dtype_bytes(tensor->dtype);
-    bl_plan_sizes(tensor, vars, dim);
-    for (int i = 0; i < tensor->ndim; i++)
-        bytes *= (size_t)dim[i];
-    return bytes;
-}
-
-static bl_buffer *filled(bench *b, size_t bytes, float value)
-{
-    float data[4096];
-    bl_buffer *buffer = NULL;
-    for (size_t i = 0; i < sizeof data / sizeof data[0]; i++)
-        data[i] = value;
-    if (bytes > sizeof data || bl_pool_alloc(b->pool, bytes, &buffer, NULL) != BL_OK ||
-        bl_buffer_write(buffer, 0, data, bytes, NULL) != BL_OK)
-        fail_msg("no buffer of %zu bytes", bytes);
-    return buffer;
-}
-
-static float value_of(bl_buffer *buffer)
-{
-    float value = -1;
-    if (bl_buffer_read(buffer, 0, &value, sizeof value, NULL) != BL_OK)
-        fail_msg("cannot read");
-    return value;
-}
-
-/* Inputs are ones, states zeros. */
-static void open_job(bench *b, bl_plan *plan, int64_t var, job *j)
-{
-    *j = (job){.b = b, .plan = plan, .info = bl_plan_get_info(plan), .vars = {var}};
-    for (int i = 0; i < j->info->ninputs; i++)
-        j->inputs[i] = filled(b, bytes_of(&j->info->inputs[i], j->vars), 1);
-    for (int i = 0; i < j->info->nstates; i++)
-        j->states[i] = filled(b, bytes_of(&j->info->states[i], j->vars), 0);
-    j->run = (bl_run){.plan = plan,
-                      .pool = b->pool,
-                      .vars = j->vars,
-                      .inputs = j->inputs,
-                      .states = j->states,
-                      .outputs = j->outputs,
-                      .steps = 1};
-}
-
-static void drop_outputs(job *j)
-{
-    for (int i = 0; i < j->info->noutputs; i++) {
-        bl_pool_release(j->b->pool, j->outputs[i]);
-        j->outputs[i] = NULL;
-    }
-}
-
-static void close_job(job *j)
-{
-    drop_outputs(j);
-    for (int i = 0; i < j->info->ninputs; i++)
-        bl_pool_release(j->b->pool, j->inputs[i]);
-    for (int i = 0; i < j->info->nstates; i++)
-        bl_pool_release(j->b->pool, j->states[i]);
-    bl_plan_release(j->plan);
-}
-
-static void open_counter(bench *b, document *d, job *j)
-{
-    bl_plan *plan = NULL;
-    bool hit = false;
-    bl_err err = {0};
-    *d = open_document(counter);
-    if (get(b, d, &plan, &hit, &err) != BL_OK)
-        fail_msg("%s", err.text);
-    open_job(b, plan, 0, j);
-}
 
 /* All states are those after |steps|: w counted, m and n took turns. */
 static void check_states(const job *j, uint64_t steps)
@@ -506,7 +332,7 @@ static void test_named_dimensions(void **state)
         bl_err err = {0};
         bool hit = false;
         job j;
-        assert_int_equal(get(&b, &d, &plan, &hit, &err), BL_OK);
+        assert_int_equal(get_plan(&b, &d, &plan, &hit, &err), BL_OK);
         assert_int_equal(hit, i > 0);
         assert_int_equal(bl_plan_get_info(plan)->nvars, 1);
         open_job(&b, plan, rows[i].n < 1 ? 1 : rows[i].n, &j);
@@ -516,273 +342,6 @@ static void test_named_dimensions(void **state)
             fail_msg("the sum of %lld twos is %g", (long long)rows[i].n, value_of(j.outputs[1]));
         close_job(&j);
     }
-    bl_arena_destroy(d.arena);
-    close_bench(&b);
-}
-
-/* ---- in service */
-
-/* Every kernel's time is known after the second run; the first is not looked at. */
-static void test_times_in_service(void **state)
-{
-    bench b = open_bench(4);
-    document d;
-    job j;
-    bl_err err = {0};
-    bl_kernel_use use[MOST_TENSORS];
-
-    (void)state;
-    open_counter(&b, &d, &j);
-    for (unsigned i = 0; i < 2; i++) {
-        bl_plan_service service;
-        double sum = 0;
-        int n = 0, kernels = 0;
-        j.run.steps = 3;
-        assert_int_equal(bl_plan_run(&j.run, &err), BL_OK);
-        drop_outputs(&j);
-        service = bl_plan_get_service(j.run.plan);
-        assert_int_equal(service.steps, 3 * (i + 1));
-        assert_int_equal(service.samples, i);
-        n = bl_plan_list_kernels(j.run.plan, MOST_TENSORS, use);
-        assert_true(n > 0);
-        for (int k = 0; k < n; k++) {
-            assert_true((use[k].seconds > 0) == (i > 0));
-            assert_int_equal(use[k].launches, 1);
-            kernels += use[k].kernels;
-            sum += use[k].seconds;
-        }
-        assert_int_equal(kernels, bl_plan_get_info(j.run.plan)->kernels);
-        assert_true(i == 0 || (sum > service.step_seconds * 0.999 && sum < service.step_seconds * 1.001));
-    }
-    close_job(&j);
-    bl_arena_destroy(d.arena);
-    close_bench(&b);
-}
-
-/* Small kernels in a row are one launch, and still count as what they are; without moves each is on its own. */
-static void test_joined(void **state)
-{
-    bench b = open_bench(4);
-    document d = open_document(products);
-    bl_kernel_use use[MOST_TENSORS];
-    bl_plan *plan = NULL, *apart = NULL;
-    bl_plan_options options = {0};
-    bl_err err = {0};
-    bool hit = false;
-
-    (void)state;
-    assert_int_equal(get(&b, &d, &plan, &hit, &err), BL_OK);
-    options = *bl_plan_get_options(plan);
-    options.noopt = true;
-    assert_int_equal(bl_plan_remake(plan, &options, &apart, &err), BL_OK);
-    assert_int_equal(bl_plan_get_info(plan)->kernels, 2);
-    assert_int_equal(bl_plan_list_kernels(plan, MOST_TENSORS, use), 1);
-    assert_int_equal(use[0].kernels, 2);
-    assert_int_equal(bl_plan_list_kernels(apart, MOST_TENSORS, use), 2);
-    bl_plan_release(apart);
-    bl_plan_release(plan);
-    bl_arena_destroy(d.arena);
-    close_bench(&b);
-}
-
-/* A panel (here a picture with its edges) is written for the first run and, into memory of its own, for the second; from then on
- * only when what it is made of is another. */
-static void test_panels_are_kept(void **state)
-{
-    static const struct {
-        bool write, again; /* the weight is written to before the run; the input is another buffer */
-        float weight, wanted;
-        bool packed;
-    } rows[] = {{true, false, 2, 64, true},  {false, false, 2, 64, true}, {false, false, 2, 64, false},
-                {false, true, 2, 64, false}, {true, false, 3, 96, true},  {false, false, 3, 96, true},
-                {false, false, 3, 96, false}};
-    bench b = open_bench(4);
-    document d = open_document(weighed);
-    bl_kernel_use use[MOST_TENSORS];
-    uint64_t ns[MOST_TENSORS] = {0};
-    bl_plan *plan = NULL;
-    bl_err err = {0};
-    bool hit = false;
-    int helper = -1;
-    uint64_t once = 0;
-    job j;
-
-    (void)state;
-    assert_int_equal(get(&b, &d, &plan, &hit, &err), BL_OK);
-    assert_int_equal(bl_plan_get_info(plan)->helpers, 1);
-    for (int i = bl_plan_list_kernels(plan, MOST_TENSORS, use); i-- > 0;)
-        helper = use[i].helper ? use[i].number : helper;
-    open_job(&b, plan, 0, &j);
-    j.run.timed = true;
-    j.run.launch_ns = ns;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        uint64_t least = UINT64_MAX;
-        if (rows[i].again) {
-            bl_pool_release(b.pool, j.inputs[0]);
-            j.inputs[0] = filled(&b, bytes_of(&j.info->inputs[0], j.vars), 1);
-        }
-        for (size_t k = 0; rows[i].write && k < 8 * 20 * 20; k++)
-            assert_int_equal(bl_buffer_write(j.states[0], k * sizeof(float), &rows[i].weight, sizeof(float), &err), BL_OK);
-        for (int try = 0; try < (rows[i].packed ? 1 : 5); try++) { /* the machine may have been busy otherwise meanwhile */
-            memset(ns, 0, sizeof ns);
-            assert_int_equal(bl_plan_run(&j.run, &err), BL_OK);
-            if (value_of(j.outputs[0]) != rows[i].wanted)
-                fail_msg("row %zu: %g", i, (double)value_of(j.outputs[0]));
-            drop_outputs(&j);
-            least = ns[helper] < least ? ns[helper] : least;
-        }
-        once = i == 0 ? least : once;
-        if ((least > once / 4) != rows[i].packed) /* an empty launch takes next to nothing, a panel much more */
-            fail_msg("row %zu: the panel took %llu ns", i, (unsigned long long)least);
-    }
-    close_job(&j);
-    bl_arena_destroy(d.arena);
-    close_bench(&b);
-}
-
-static void expect_current(bl_plan *plan, const bl_plan *want)
-{
-    bl_plan *current = bl_plan_current(plan);
-    assert_ptr_equal(current, want);
-    bl_plan_release(current);
-}
-
-/* A better plan is what the cache and every holder of an older one gives, until it is taken back. */
-static void test_superseded(void **state)
-{
-    bench b = open_bench(4);
-    document d = open_document(products);
-    bl_plan *first = NULL, *second = NULL, *third = NULL, *again = NULL;
-    bl_err err = {0};
-    bool hit = false;
-
-    (void)state;
-    assert_int_equal(get(&b, &d, &first, &hit, &err), BL_OK);
-    assert_int_equal(bl_plan_remake(first, bl_plan_get_options(first), &second, &err), BL_OK);
-    assert_int_equal(bl_plan_remake(second, bl_plan_get_options(first), &third, &err), BL_OK);
-    assert_int_equal(bl_plan_get_info(third)->kernels, bl_plan_get_info(first)->kernels);
-    expect_current(first, first);
-    bl_plan_supersede(first, second);
-    expect_current(first, second);
-    again = bl_plans_lookup(b.plans, &d.key, 0);
-    assert_ptr_equal(again, second);
-    bl_plan_release(again);
-    bl_plan_supersede(first, third);
-    expect_current(second, third);
-    expect_current(first, third);
-    bl_plan_supersede(first, NULL);
-    expect_current(third, first);
-    expect_current(second, first);
-    expect_current(first, first);
-    assert_int_equal(bl_plans_list(b.plans, 1, &again), 1);
-    assert_ptr_equal(again, first);
-    bl_plan_release(again);
-    bl_plan_release(third);
-    bl_plan_release(second);
-    bl_plan_release(first);
-    bl_arena_destroy(d.arena);
-    close_bench(&b);
-}
-
-/* ---- searches */
-
-/* A clock for which whatever is not the heuristic's choice takes half the time; it may fail, or say that nobody waits. */
-typedef struct clock_for_tests {
-    int batches;
-    bl_status fail;
-    atomic_bool *cancel;
-} clock_for_tests;
-
-static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
-{
-    clock_for_tests *clock = arg;
-    (void)dev;
-    clock->batches++;
-    if (clock->cancel != NULL)
-        atomic_store(clock->cancel, true);
-    if (clock->fail != BL_OK)
-        return bl_fail(err, clock->fail, "on purpose");
-    for (int i = 0; i < trials->ntrials; i++) {
-        trials->trial[i].status = BL_OK;
-        trials->trial[i].difference = 0;
-        trials->trial[i].ns = i == 0 ? 100000 : 50000 + trials->trial[i].launch[0].source.len;
-    }
-    return BL_OK;
-}
-
-static bl_status get_searched(bench *b, const document *d, const bl_tuner *tuner, int beam, const atomic_bool *cancel,
-                              bl_plan **plan, bool *hit)
-{
-    bl_plan_options options = {
-        .spec = 1, .program = true, .max_compile_bytes = 1 << 26, .tuner = tuner, .beam = beam, .cancel = cancel};
-    return bl_plans_get(b->plans, &d->key, d->graph, b->dev, &options, plan, hit, NULL);
-}
-
-/* One structure has one plan: asked for with a wider beam it is searched once, and then everyone has the better one. */
-static void test_beam(void **state)
-{
-    bench b = open_bench(4);
-    document d = open_document(products);
-    clock_for_tests clock = {0};
-    bl_tuner tuner = {.time = time_trials, .time_arg = &clock, .seconds = 60};
-    bl_plan *plain = NULL, *searched = NULL, *again = NULL;
-    bool hit = false;
-
-    (void)state;
-    assert_int_equal(bl_kernels_open(NULL, &tuner.kernels, NULL), BL_OK);
-    assert_int_equal(get_searched(&b, &d, &tuner, 0, NULL, &plain, &hit), BL_OK);
-    assert_false(hit);
-    assert_int_equal(clock.batches, 0);
-    assert_null(bl_plans_lookup(b.plans, &d.key, 1));
-    assert_int_equal(get_searched(&b, &d, &tuner, 1, NULL, &searched, &hit), BL_OK);
-    assert_false(hit);
-    assert_true(clock.batches > 0);
-    assert_ptr_not_equal(searched, plain);
-    assert_int_equal(bl_plan_get_info(plain)->kernels, bl_plan_get_info(searched)->kernels);
-    clock.batches = 0;
-    for (int beam = 0; beam < 2; beam++) {
-        assert_int_equal(get_searched(&b, &d, &tuner, beam, NULL, &again, &hit), BL_OK);
-        assert_true(hit);
-        assert_ptr_equal(again, searched);
-        bl_plan_release(again);
-    }
-    expect_current(plain, searched);
-    bl_plan_release(plain);
-    bl_plan_release(searched);
-    bl_plans_destroy(b.plans); /* as after a restart: the kernels are known, and nothing is searched */
-    b.plans = bl_plans_create(4, SIZE_MAX);
-    assert_int_equal(get_searched(&b, &d, &tuner, 1, NULL, &again, &hit), BL_OK);
-    assert_false(hit);
-    assert_int_equal(clock.batches, 0);
-    bl_plan_release(again);
-    bl_kernels_close(tuner.kernels);
-    bl_arena_destroy(d.arena);
-    close_bench(&b);
-}
-
-/* A search that fails costs the search; one that nobody waits for is made again for who asks. */
-static void test_beam_without_result(void **state)
-{
-    bench b = open_bench(4);
-    document d = open_document(products);
-    atomic_bool cancel = false;
-    clock_for_tests clock = {.fail = BL_EDEVICE, .cancel = &cancel};
-    bl_tuner tuner = {.time = time_trials, .time_arg = &clock, .seconds = 60};
-    bl_plan *plan = NULL;
-    bool hit = false;
-
-    (void)state;
-    assert_int_equal(get_searched(&b, &d, &tuner, 2, &cancel, &plan, &hit), BL_OK);
-    assert_true(clock.batches > 0);
-    bl_plan_release(plan);
-    assert_null(bl_plans_lookup(b.plans, &d.key, 1));
-    clock = (clock_for_tests){.fail = BL_EDEVICE};
-    assert_int_equal(get_searched(&b, &d, &tuner, 2, NULL, &plan, &hit), BL_OK);
-    assert_true(clock.batches > 0);
-    bl_plan_release(plan);
-    plan = bl_plans_lookup(b.plans, &d.key, 2); /* it was tried, and is not with each request */
-    assert_non_null(plan);
-    bl_plan_release(plan);
     bl_arena_destroy(d.arena);
     close_bench(&b);
 }
@@ -797,7 +356,7 @@ static bool is_resource(bl_status st)
 static void test_faults_of_compiling(void **state)
 {
     const bl_fault_kind kind = (bl_fault_kind)(intptr_t)*state;
-    document d = open_document(products);
+    document d = open_document(job_products);
     bench b = open_bench(4);
     bl_status st = BL_ENOMEM;
     long nth = 1;
@@ -807,7 +366,7 @@ static void test_faults_of_compiling(void **state)
         bl_err err = {0};
         bool hit = false;
         bl_fault_arm(kind, nth);
-        st = get(&b, &d, &plan, &hit, &err);
+        st = get_plan(&b, &d, &plan, &hit, &err);
         bl_fault_arm(kind, 0);
         if (st != BL_OK && !is_resource(st))
             fail_msg("call %ld failed: %s: %s", nth, bl_status_name(st), err.text);
@@ -849,7 +408,7 @@ static void check_reopened(bench *b, const document *d, long nth)
 
     bl_plans_forget_device(b->plans, b->dev);
     bl_pool_trim(b->pool);
-    if (bl_device_reopen(b->dev, &err) != BL_OK || get(b, d, &plan, &hit, &err) != BL_OK)
+    if (bl_device_reopen(b->dev, &err) != BL_OK || get_plan(b, d, &plan, &hit, &err) != BL_OK)
         fail_msg("after call %ld failed, the device is not reopened: %s", nth, err.text);
     assert_false(hit);
     open_job(b, plan, 0, &j);
@@ -868,7 +427,7 @@ static bool run_with_fault(const document *d, bl_fault_kind kind, long nth, bool
     bool hit = false, lost = false;
     job j;
 
-    assert_int_equal(get(&b, d, &plan, &hit, NULL), BL_OK);
+    assert_int_equal(get_plan(&b, d, &plan, &hit, NULL), BL_OK);
     open_job(&b, plan, 0, &j);
     j.run.steps = 3;
     bl_fault_arm(kind, nth);
@@ -890,7 +449,7 @@ static bool run_with_fault(const document *d, bl_fault_kind kind, long nth, bool
 static void test_faults_of_running(void **state)
 {
     const bl_fault_kind kind = (bl_fault_kind)(intptr_t)*state;
-    const char *const texts[] = {counter, products};
+    const char *const texts[] = {job_counter, job_products};
     int failures = 0;
 
     for (int t = 0; t < 2; t++) {
@@ -919,12 +478,6 @@ int main(void)
         cmocka_unit_test(test_collect_and_stop),
         cmocka_unit_test(test_cancelled_and_late),
         cmocka_unit_test(test_named_dimensions),
-        cmocka_unit_test(test_times_in_service),
-        cmocka_unit_test(test_joined),
-        cmocka_unit_test(test_superseded),
-        cmocka_unit_test(test_panels_are_kept),
-        cmocka_unit_test(test_beam),
-        cmocka_unit_test(test_beam_without_result),
         {"faults of compiling: allocations", test_faults_of_compiling, NULL, NULL, (void *)(intptr_t)BL_FAULT_ALLOC},
         {"faults of compiling: the device", test_faults_of_compiling, NULL, NULL, (void *)(intptr_t)BL_FAULT_DEVICE},
         {"faults of running: allocations", test_faults_of_running, NULL, NULL, (void *)(intptr_t)BL_FAULT_ALLOC},

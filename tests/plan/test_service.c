@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/* Plans in service: what their runs say of them, what is kept between runs, and the better plan that takes a plan's place. */
+#include "tests/plan/jobs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char weighed[] =
+    "{'inputs': {'x': {'dtype': 'float32', 'shape': [8, 8, 3, 3]}}, 'state': {'w': {'dtype': 'float32', 'shape': [1, 8, 20, "
+    "20]}}, "
+    "'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['w', 'x'], 'attrs': {'padding': 1}}], 'outputs': ['y']}";
+
+/* Every kernel's time is known after the second run; the first is not looked at. */
+static void test_times_in_service(void **state)
+{
+    bench b = open_bench(4);
+    document d;
+    job j;
+    bl_err err = {0};
+    bl_kernel_use use[MOST_TENSORS];
+
+    (void)state;
+    open_counter(&b, &d, &j);
+    for (unsigned i = 0; i < 2; i++) {
+        bl_plan_service service;
+        double sum = 0;
+        int n = 0, kernels = 0;
+        j.run.steps = 3;
+        assert_int_equal(bl_plan_run(&j.run, &err), BL_OK);
+        drop_outputs(&j);
+        service = bl_plan_get_service(j.run.plan);
+        assert_int_equal(service.steps, 3 * (i + 1));
+        assert_int_equal(service.samples, i);
+        n = bl_plan_list_kernels(j.run.plan, MOST_TENSORS, use);
+        assert_true(n > 0);
+        for (int k = 0; k < n; k++) {
+            assert_true((use[k].seconds > 0) == (i > 0));
+            assert_int_equal(use[k].launches, 1);
+            kernels += use[k].kernels;
+            sum += use[k].seconds;
+        }
+        assert_int_equal(kernels, bl_plan_get_info(j.run.plan)->kernels);
+        assert_true(i == 0 || (sum > service.step_seconds * 0.999 && sum < service.step_seconds * 1.001));
+    }
+    close_job(&j);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
+/* Small kernels in a row are one launch, and still count as what they are; without moves each is on its own. */
+static void test_joined(void **state)
+{
+    bench b = open_bench(4);
+    document d = open_document(job_products);
+    bl_kernel_use use[MOST_TENSORS];
+    bl_plan *plan = NULL, *apart = NULL;
+    bl_plan_options options = {0};
+    bl_err err = {0};
+    bool hit = false;
+
+    (void)state;
+    assert_int_equal(get_plan(&b, &d, &plan, &hit, &err), BL_OK);
+    options = *bl_plan_get_options(plan);
+    options.noopt = true;
+    assert_int_equal(bl_plan_remake(plan, &options, &apart, &err), BL_OK);
+    assert_int_equal(bl_plan_get_info(plan)->kernels, 2);
+    assert_int_equal(bl_plan_list_kernels(plan, MOST_TENSORS, use), 1);
+    assert_int_equal(use[0].kernels, 2);
+    assert_int_equal(bl_plan_list_kernels(apart, MOST_TENSORS, use), 2);
+    bl_plan_release(apart);
+    bl_plan_release(plan);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
+/* A panel (here a picture with its edges) is written for the first run and, into memory of its own, for the second; from then on
+ * only when what it is made of is another. */
+static void test_panels_are_kept(void **state)
+{
+    static const struct {
+        bool write, again; /* the weight is written to before the run; the input is another buffer */
+        float weight, wanted;
+        bool packed;
+    } rows[] = {{true, false, 2, 64, true},  {false, false, 2, 64, true}, {false, false, 2, 64, false},
+                {false, true, 2, 64, false}, {true, false, 3, 96, true},  {false, false, 3, 96, true},
+                {false, false, 3, 96, false}};
+    bench b = open_bench(4);
+    document d = open_document(weighed);
+    bl_kernel_use use[MOST_TENSORS];
+    uint64_t ns[MOST_TENSORS] = {0};
+    bl_plan *plan = NULL;
+    bl_err err = {0};
+    bool hit = false;
+    int helper = -1;
+    uint64_t once = 0;
+    job j;
+
+    (void)state;
+    assert_int_equal(get_plan(&b, &d, &plan, &hit, &err), BL_OK);
+    assert_int_equal(bl_plan_get_info(plan)->helpers, 1);
+    for (int i = bl_plan_list_kernels(plan, MOST_TENSORS, use); i-- > 0;)
+        helper = use[i].helper ? use[i].number : helper;
+    open_job(&b, plan, 0, &j);
+    j.run.timed = true;
+    j.run.launch_ns = ns;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint64_t least = UINT64_MAX;
+        if (rows[i].again) {
+            bl_pool_release(b.pool, j.inputs[0]);
+            j.inputs[0] = filled(&b, bytes_of(&j.info->inputs[0], j.vars), 1);
+        }
+        for (size_t k = 0; rows[i].write && k < 8 * 20 * 20; k++)
+            assert_int_equal(bl_buffer_write(j.states[0], k * sizeof(float), &rows[i].weight, sizeof(float), &err), BL_OK);
+        for (int try = 0; try < (rows[i].packed ? 1 : 5); try++) { /* the machine may have been busy otherwise meanwhile */
+            memset(ns, 0, sizeof ns);
+            assert_int_equal(bl_plan_run(&j.run, &err), BL_OK);
+            if (value_of(j.outputs[0]) != rows[i].wanted)
+                fail_msg("row %zu: %g", i, (double)value_of(j.outputs[0]));
+            drop_outputs(&j);
+            least = ns[helper] < least ? ns[helper] : least;
+        }
+        once = i == 0 ? least : once;
+        if ((least > once / 4) != rows[i].packed) /* an empty launch takes next to nothing, a panel much more */
+            fail_msg("row %zu: the panel took %llu ns", i, (unsigned long long)least);
+    }
+    close_job(&j);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
+static void expect_current(bl_plan *plan, const bl_plan *want)
+{
+    bl_plan *current = bl_plan_current(plan);
+    assert_ptr_equal(current, want);
+    bl_plan_release(current);
+}
+
+/* A better plan is what the cache and every holder of an older one gives, until it is taken back. */
+static void test_superseded(void **state)
+{
+    bench b = open_bench(4);
+    document d = open_document(job_products);
+    bl_plan *first = NULL, *second = NULL, *third = NULL, *again = NULL;
+    bl_err err = {0};
+    bool hit = false;
+
+    (void)state;
+    assert_int_equal(get_plan(&b, &d, &first, &hit, &err), BL_OK);
+    assert_int_equal(bl_plan_remake(first, bl_plan_get_options(first), &second, &err), BL_OK);
+    assert_int_equal(bl_plan_remake(second, bl_plan_get_options(first), &third, &err), BL_OK);
+    assert_int_equal(bl_plan_get_info(third)->kernels, bl_plan_get_info(first)->kernels);
+    expect_current(first, first);
+    bl_plan_supersede(first, second);
+    expect_current(first, second);
+    again = bl_plans_lookup(b.plans, &d.key, 0);
+    assert_ptr_equal(again, second);
+    bl_plan_release(again);
+    bl_plan_supersede(first, third);
+    expect_current(second, third);
+    expect_current(first, third);
+    bl_plan_supersede(first, NULL);
+    expect_current(third, first);
+    expect_current(second, first);
+    expect_current(first, first);
+    assert_int_equal(bl_plans_list(b.plans, 1, &again), 1);
+    assert_ptr_equal(again, first);
+    bl_plan_release(again);
+    bl_plan_release(third);
+    bl_plan_release(second);
+    bl_plan_release(first);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
+/* A clock for which whatever is not the heuristic's choice takes half the time; it may fail, or say that nobody waits. */
+typedef struct clock_for_tests {
+    int batches;
+    bl_status fail;
+    atomic_bool *cancel;
+} clock_for_tests;
+
+static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
+{
+    clock_for_tests *clock = arg;
+    (void)dev;
+    clock->batches++;
+    if (clock->cancel != NULL)
+        atomic_store(clock->cancel, true);
+    if (clock->fail != BL_OK)
+        return bl_fail(err, clock->fail, "on purpose");
+    for (int i = 0; i < trials->ntrials; i++) {
+        trials->trial[i].status = BL_OK;
+        trials->trial[i].difference = 0;
+        trials->trial[i].ns = i == 0 ? 100000 : 50000 + trials->trial[i].launch[0].source.len;
+    }
+    return BL_OK;
+}
+
+static bl_status get_searched(bench *b, const document *d, const bl_tuner *tuner, int beam, const atomic_bool *cancel,
+                              bl_plan **plan, bool *hit)
+{
+    bl_plan_options options = {
+        .spec = 1, .program = true, .max_compile_bytes = 1 << 26, .tuner = tuner, .beam = beam, .cancel = cancel};
+    return bl_plans_get(b->plans, &d->key, d->graph, b->dev, &options, plan, hit, NULL);
+}
+
+/* One structure has one plan: asked for with a wider beam it is searched once, and then everyone has the better one. */
+static void test_beam(void **state)
+{
+    bench b = open_bench(4);
+    document d = open_document(job_products);
+    clock_for_tests clock = {0};
+    bl_tuner tuner = {.time = time_trials, .time_arg = &clock, .seconds = 60};
+    bl_plan *plain = NULL, *searched = NULL, *again = NULL;
+    bool hit = false;
+
+    (void)state;
+    assert_int_equal(bl_kernels_open(NULL, &tuner.kernels, NULL), BL_OK);
+    assert_int_equal(get_searched(&b, &d, &tuner, 0, NULL, &plain, &hit), BL_OK);
+    assert_false(hit);
+    assert_int_equal(clock.batches, 0);
+    assert_null(bl_plans_lookup(b.plans, &d.key, 1));
+    assert_int_equal(get_searched(&b, &d, &tuner, 1, NULL, &searched, &hit), BL_OK);
+    assert_false(hit);
+    assert_true(clock.batches > 0);
+    assert_ptr_not_equal(searched, plain);
+    assert_int_equal(bl_plan_get_info(plain)->kernels, bl_plan_get_info(searched)->kernels);
+    clock.batches = 0;
+    for (int beam = 0; beam < 2; beam++) {
+        assert_int_equal(get_searched(&b, &d, &tuner, beam, NULL, &again, &hit), BL_OK);
+        assert_true(hit);
+        assert_ptr_equal(again, searched);
+        bl_plan_release(again);
+    }
+    expect_current(plain, searched);
+    bl_plan_release(plain);
+    bl_plan_release(searched);
+    bl_plans_destroy(b.plans); /* as after a restart: the kernels are known, and nothing is searched */
+    b.plans = bl_plans_create(4, SIZE_MAX);
+    assert_int_equal(get_searched(&b, &d, &tuner, 1, NULL, &again, &hit), BL_OK);
+    assert_false(hit);
+    assert_int_equal(clock.batches, 0);
+    bl_plan_release(again);
+    bl_kernels_close(tuner.kernels);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
+/* A search that fails costs the search; one that nobody waits for is made again for who asks. */
+static void test_beam_without_result(void **state)
+{
+    bench b = open_bench(4);
+    document d = open_document(job_products);
+    atomic_bool cancel = false;
+    clock_for_tests clock = {.fail = BL_EDEVICE, .cancel = &cancel};
+    bl_tuner tuner = {.time = time_trials, .time_arg = &clock, .seconds = 60};
+    bl_plan *plan = NULL;
+    bool hit = false;
+
+    (void)state;
+    assert_int_equal(get_searched(&b, &d, &tuner, 2, &cancel, &plan, &hit), BL_OK);
+    assert_true(clock.batches > 0);
+    bl_plan_release(plan);
+    assert_null(bl_plans_lookup(b.plans, &d.key, 1));
+    clock = (clock_for_tests){.fail = BL_EDEVICE};
+    assert_int_equal(get_searched(&b, &d, &tuner, 2, NULL, &plan, &hit), BL_OK);
+    assert_true(clock.batches > 0);
+    bl_plan_release(plan);
+    plan = bl_plans_lookup(b.plans, &d.key, 2); /* it was tried, and is not with each request */
+    assert_non_null(plan);
+    bl_plan_release(plan);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_times_in_service), cmocka_unit_test(test_joined), cmocka_unit_test(test_superseded),
+        cmocka_unit_test(test_panels_are_kept),  cmocka_unit_test(test_beam),   cmocka_unit_test(test_beam_without_result),
+    };
+    return cmocka_run_group_tests_name("service", tests, NULL, NULL);
+}
