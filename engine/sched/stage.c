@@ -178,8 +178,8 @@ static bool has_product(const sched *s, const stored *st, const bool *expands)
 
     for (size_t i = 0; i < st->below.count && !product; i++) {
         const bl_node *buffer = st->below.at[i];
-        int which = (int)buffer->arg - s->stored[0].place;
-        product = buffer->op == BL_OP_BUFFER && buffer->sub == 0 && which >= 0 && expands[which];
+        int first = s->stored[0].place;
+        product = buffer->op == BL_OP_BUFFER && buffer->sub == 0 && buffer->arg >= first && expands[buffer->arg - first];
     }
     return product;
 }
