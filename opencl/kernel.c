@@ -28,7 +28,7 @@ bl_status bl_cl_kernel_check(const bl_cl_device *dev, cl_kernel kernel, const bl
         rc = dev->cl.GetKernelWorkGroupInfo(kernel, dev->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof items, &items, NULL);
     if (rc != CL_SUCCESS)
         return bl_cl_fail(rc, "asking about a kernel", err);
-    if (arguments != source->nbuffers + source->nscalars)
+    if (source->function ? arguments < BL_CL_CALL_BUFFERS + source->nbuffers : arguments != source->nbuffers + source->nscalars)
         return bl_fail(err, BL_EBUG, "kernel %s has %u parameters, expected %u", source->entry, arguments,
                        source->nbuffers + source->nscalars);
     if (local_bytes > info->local_bytes)
@@ -47,7 +47,7 @@ static bl_status make(bl_cl_device *dev, const bl_kernel_source *source, bl_cl_k
     bl_status st;
 
     BL_TRY(bl_cl_program_get(dev, source, &kernel->program, &kernel->entry, err));
-    first = dev->cl.CreateKernel(kernel->program->handle, kernel->entry, &rc);
+    first = dev->cl.CreateKernel(kernel->program->handle, kernel->entry.name, &rc);
     if (rc != CL_SUCCESS)
         return bl_cl_fail(rc, "clCreateKernel", err);
     st = bl_cl_kernel_check(dev, first, source, err);
@@ -77,7 +77,7 @@ void bl_cl_kernel_destroy(bl_kernel *base)
     bl_cl_kernel *kernel = (bl_cl_kernel *)base;
 
     bl_cl_program_release((bl_cl_device *)base->dev, kernel->program);
-    free(kernel->entry);
+    bl_cl_entry_fini(&kernel->entry);
     free(kernel);
 }
 

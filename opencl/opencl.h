@@ -80,10 +80,19 @@ typedef struct bl_cl_program {
     struct bl_cl_program *next; /* in the device's list, under its lock */
 } bl_cl_program;
 
+/* What a kernel of ours is in a program: a kernel, or a function that the program's one calls for a number. */
+typedef struct bl_cl_entry {
+    char *name; /* of the kernel to launch; freed by bl_cl_entry_fini */
+    int number; /* its first argument; -1: it has none, and the kernel is ours alone */
+} bl_cl_entry;
+
+/* Where the arguments of the kernel that calls functions stand: the number, each scalar there may be, the buffers. */
+enum { BL_CL_CALL_NUMBER, BL_CL_CALL_SCALARS, BL_CL_CALL_BUFFERS = BL_CL_CALL_SCALARS + BL_MAX_SCALARS };
+
 typedef struct bl_cl_kernel {
     bl_kernel base;
     bl_cl_program *program;
-    char *entry; /* in the program */
+    bl_cl_entry entry;
 } bl_cl_kernel;
 
 /* ---- loader.c */
@@ -115,10 +124,10 @@ bl_status bl_cl_write(bl_buffer *buffer, size_t offset, const void *data, size_t
 bl_status bl_cl_read(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err);
 
 /* ---- program.c.  Thread: any. */
-/* The program of |source|: from the cache, or compiled now and put there.  *entry is what the kernel is called in it, freed by
- * the caller. */
-BL_NODISCARD bl_status bl_cl_program_get(bl_cl_device *dev, const bl_kernel_source *source, bl_cl_program **out, char **entry,
-                                         bl_err *err);
+/* The program of |source|: from the cache, or compiled now and put there.  *entry is what it is in it, for the caller to end. */
+BL_NODISCARD bl_status bl_cl_program_get(bl_cl_device *dev, const bl_kernel_source *source, bl_cl_program **out,
+                                         bl_cl_entry *entry, bl_err *err);
+void bl_cl_entry_fini(bl_cl_entry *entry);
 void bl_cl_program_release(bl_cl_device *dev, bl_cl_program *program); /* accepts NULL */
 /* The device's compiled form of |program|, freed by the caller, or NULL.  PoCL compiles to machine code here. */
 unsigned char *bl_cl_program_binary(const bl_cl_device *dev, cl_program program, size_t *len);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 static const char options[] = "-cl-std=CL1.2"; /* a*b+c contracts by default, as the compiler of kernels expects */
+static const char caller[] = "run";            /* the kernel that calls functions: no kernel of ours is named so short */
 
 unsigned char *bl_cl_program_binary(const bl_cl_device *dev, cl_program program, size_t *len)
 {
@@ -107,7 +108,7 @@ static cl_program load(const bl_cl_device *dev, cl_context context, unsigned cha
 /* Under which |text| is in the cache. */
 static bl_status make_key(const bl_cl_device *dev, const char *text, size_t len, bl_text *key, bl_err *err)
 {
-    bl_text_printf(key, "%s%s\n", dev->identity, options);
+    bl_text_printf(key, "%s%s %s\n", dev->identity, options, caller);
     bl_text_append(key, text, len);
     return bl_text_status(key, err);
 }
@@ -192,19 +193,91 @@ void bl_cl_program_release(bl_cl_device *dev, bl_cl_program *program)
     free(program);
 }
 
-/* ---- getting a program */
+/* ---- one text of many */
 
-static char *name_member(uint64_t number, const char *entry)
+/* What source |number| of a text of many is in the program made of it. */
+static bl_status find_entry(const bl_kernel_source *source, uint64_t number, bl_cl_entry *entry, bl_err *err)
 {
     bl_text name = {0};
 
-    bl_text_printf(&name, "k%u_%s", (unsigned)number, entry);
-    return bl_text_take(&name);
+    if (source->function)
+        bl_text_puts(&name, caller);
+    else
+        bl_text_printf(&name, "k%u_%s", (unsigned)number, source->entry);
+    *entry = (bl_cl_entry){.name = bl_text_take(&name), .number = source->function ? (int)number : -1};
+    return entry->name != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "kernel");
 }
 
+void bl_cl_entry_fini(bl_cl_entry *entry)
+{
+    free(entry->name);
+    *entry = (bl_cl_entry){0};
+}
+
+static void call(uint32_t number, const bl_kernel_source *source, bl_text *text)
+{
+    bl_text_printf(text, "  case %u: k%u_%s(", (unsigned)number, (unsigned)number, source->entry);
+    for (uint32_t i = 0; i < source->nbuffers; i++)
+        bl_text_printf(text, "b%u, ", (unsigned)i);
+    for (uint32_t i = 0; i < source->nscalars; i++)
+        bl_text_printf(text, "n%u, ", (unsigned)i);
+    bl_text_printf(text, "%sg0, g1, g2); break;\n", source->local_bytes > 0 ? "(__local uchar *)memory, " : "");
+}
+
+/* The kernel that calls the functions among |sources|, if there are any.  With one kernel for all, a driver's work for each (PoCL
+ * compiles it alone and in two forms with loops around, and links it) is done once: the 44 kernels of a training step take 6 s of
+ * a core instead of 17. */
+static void add_caller(uint32_t n, const bl_kernel_source *sources, bl_text *text)
+{
+    uint32_t functions = 0, buffers = 0, local_bytes = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const bl_kernel_source *source = &sources[i];
+
+        if (!source->function)
+            continue;
+        functions++;
+        buffers = source->nbuffers > buffers ? source->nbuffers : buffers;
+        local_bytes = source->local_bytes > local_bytes ? source->local_bytes : local_bytes;
+    }
+    if (functions == 0)
+        return;
+    bl_text_printf(text, "__kernel __attribute__((reqd_work_group_size(1, 1, 1)))\nvoid %s(const int number", caller);
+    for (uint32_t i = 0; i < BL_MAX_SCALARS; i++)
+        bl_text_printf(text, ", const int n%u", (unsigned)i);
+    for (uint32_t i = 0; i < buffers; i++)
+        bl_text_printf(text, ", __global void *b%u", (unsigned)i);
+    bl_text_puts(text, ") {\n");
+    if (local_bytes > 0)
+        bl_text_printf(text, "  __local ulong16 memory[%u];\n", (unsigned)((local_bytes + 127) / 128));
+    bl_text_puts(text, "  int g0 = (int)get_group_id(0), g1 = (int)get_group_id(1), g2 = (int)get_group_id(2);\n"
+                       "  switch (number) {\n");
+    for (uint32_t i = 0; i < n; i++) {
+        if (sources[i].function)
+            call(i, &sources[i], text);
+    }
+    bl_text_puts(text, "  }\n}\n");
+}
+
+/* One text; each function under a name that no other has. */
+static bl_status join(uint32_t n, const bl_kernel_source *sources, bl_text *text, bl_err *err)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const char *entry = sources[i].entry;
+
+        bl_text_printf(text, "#define %s k%u_%s\n", entry, (unsigned)i, entry);
+        bl_text_append(text, sources[i].text, sources[i].len);
+        bl_text_printf(text, "\n#undef %s\n", entry);
+    }
+    add_caller(n, sources, text);
+    return bl_text_status(text, err);
+}
+
+/* ---- getting a program */
+
 /* From the program that it was compiled with; *out stays NULL where that is not to be had. */
-static bl_status get_member(bl_cl_device *dev, cl_context context, bl_span key, const char *entry, bl_cl_program **out,
-                            char **name, bl_err *err)
+static bl_status get_member(bl_cl_device *dev, cl_context context, bl_span key, const bl_kernel_source *source,
+                            bl_cl_program **out, bl_cl_entry *entry, bl_err *err)
 {
     bl_cl_member member;
     cl_program handle;
@@ -212,17 +285,14 @@ static bl_status get_member(bl_cl_device *dev, cl_context context, bl_span key, 
 
     if (!bl_cl_cache_load_member(dev->cache, key, &member))
         return BL_OK;
-    *name = name_member(member.number, entry);
-    if (*name == NULL)
-        return bl_fail(err, BL_ENOMEM, "kernel");
+    BL_TRY(find_entry(source, member.number, entry, err));
     *out = get_shared(dev, context, &member.batch);
     if (*out == NULL) {
         unsigned char *binary = bl_cl_cache_load_batch(dev->cache, &member.batch, &len);
 
-        handle = load(dev, context, binary, len, *name);
+        handle = load(dev, context, binary, len, entry->name);
         if (handle == NULL) {
-            free(*name);
-            *name = NULL;
+            bl_cl_entry_fini(entry);
             return BL_OK;
         }
         BL_TRY(make_program(dev, handle, out, err));
@@ -244,24 +314,32 @@ static void finish(const bl_cl_device *dev, bl_span key, cl_program program)
 }
 
 static bl_status get_single(bl_cl_device *dev, cl_context context, bl_span key, const bl_kernel_source *source,
-                            bl_cl_program **out, bl_err *err)
+                            bl_cl_program **out, bl_cl_entry *entry, bl_err *err)
 {
     cl_program handle = NULL;
+    bl_text text = {0};
+    bl_status st;
 
+    BL_TRY(find_entry(source, 0, entry, err));
     if (dev->cache != NULL) {
         size_t len = 0;
         unsigned char *binary = bl_cl_cache_load(dev->cache, key, &len);
 
-        handle = load(dev, context, binary, len, source->entry);
+        handle = load(dev, context, binary, len, entry->name);
     }
     if (handle == NULL) {
-        BL_TRY(build(dev, context, source->text, source->len, source->entry, &handle, err));
+        st = join(1, source, &text, err);
+        if (st == BL_OK)
+            st = build(dev, context, text.data, text.len, source->entry, &handle, err);
+        bl_text_fini(&text);
+        BL_TRY(st);
         finish(dev, key, handle);
     }
     return make_program(dev, handle, out, err);
 }
 
-bl_status bl_cl_program_get(bl_cl_device *dev, const bl_kernel_source *source, bl_cl_program **out, char **entry, bl_err *err)
+bl_status bl_cl_program_get(bl_cl_device *dev, const bl_kernel_source *source, bl_cl_program **out, bl_cl_entry *entry,
+                            bl_err *err)
 {
     bl_cl_session session;
     bl_text text = {0};
@@ -269,14 +347,12 @@ bl_status bl_cl_program_get(bl_cl_device *dev, const bl_kernel_source *source, b
     bl_span key = {text.data, text.len};
 
     *out = NULL;
-    *entry = NULL;
+    *entry = (bl_cl_entry){0};
     bl_cl_session_hold(dev, &session);
     if (st == BL_OK && dev->cache != NULL)
-        st = get_member(dev, session.context, key, source->entry, out, entry, err);
-    if (st == BL_OK && *out == NULL) {
-        *entry = strdup(source->entry);
-        st = *entry != NULL ? get_single(dev, session.context, key, source, out, err) : bl_fail(err, BL_ENOMEM, "kernel");
-    }
+        st = get_member(dev, session.context, key, source, out, entry, err);
+    if (st == BL_OK && *out == NULL)
+        st = get_single(dev, session.context, key, source, out, entry, err);
     bl_cl_session_drop(dev, &session);
     bl_text_fini(&text);
     return st;
@@ -284,34 +360,22 @@ bl_status bl_cl_program_get(bl_cl_device *dev, const bl_kernel_source *source, b
 
 /* ---- many at once */
 
-/* One text; each function under a name that no other has. */
-static bl_status join(uint32_t n, const bl_kernel_source *sources, bl_text *text, bl_err *err)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        const char *entry = sources[i].entry;
-
-        bl_text_printf(text, "#define %s k%u_%s\n", entry, (unsigned)i, entry);
-        bl_text_append(text, sources[i].text, sources[i].len);
-        bl_text_printf(text, "\n#undef %s\n", entry);
-    }
-    return bl_text_status(text, err);
-}
-
 /* Whether the driver made of each kernel what its source says. */
 static bool check_all(bl_cl_device *dev, cl_program program, uint32_t n, const bl_kernel_source *sources)
 {
     bool good = true;
 
     for (uint32_t i = 0; i < n && good; i++) {
-        char *name = name_member(i, sources[i].entry);
-        cl_int rc = CL_SUCCESS;
-        cl_kernel kernel = name != NULL ? dev->cl.CreateKernel(program, name, &rc) : NULL;
+        bl_cl_entry entry = {0};
         bl_err ignored = {0};
+        cl_int rc = CL_SUCCESS;
+        cl_kernel kernel =
+            find_entry(&sources[i], i, &entry, &ignored) == BL_OK ? dev->cl.CreateKernel(program, entry.name, &rc) : NULL;
 
         good = kernel != NULL && rc == CL_SUCCESS && bl_cl_kernel_check(dev, kernel, &sources[i], &ignored) == BL_OK;
         if (kernel != NULL)
             (void)dev->cl.ReleaseKernel(kernel);
-        free(name);
+        bl_cl_entry_fini(&entry);
     }
     return good;
 }

@@ -18,6 +18,7 @@ typedef struct launch {
     cl_kernel kernel;
     parameter *parameters; /* buffers, then scalars */
     uint32_t nbuffers, nscalars;
+    cl_uint first_buffer, first_scalar; /* where they stand among the arguments */
     size_t local[3];
 } launch;
 
@@ -27,12 +28,28 @@ typedef struct recording {
     parameter *parameters;
 } recording;
 
+/* The arguments of a kernel that calls functions which are the same at each launch: the number, and those that others have. */
+static cl_int set_call(bl_cl_device *dev, cl_kernel kernel, int number)
+{
+    const cl_int zero = 0;
+    cl_uint arguments = 0;
+    cl_int rc = dev->cl.GetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof arguments, &arguments, NULL);
+
+    if (rc == CL_SUCCESS)
+        rc = dev->cl.SetKernelArg(kernel, BL_CL_CALL_NUMBER, sizeof number, &number);
+    for (cl_uint i = BL_CL_CALL_SCALARS; i < BL_CL_CALL_BUFFERS && rc == CL_SUCCESS; i++)
+        rc = dev->cl.SetKernelArg(kernel, i, sizeof zero, &zero);
+    for (cl_uint i = BL_CL_CALL_BUFFERS; i < arguments && rc == CL_SUCCESS; i++)
+        rc = dev->cl.SetKernelArg(kernel, i, sizeof(cl_mem), NULL);
+    return rc;
+}
+
 static bl_status prepare(bl_cl_device *dev, const bl_launch *from, parameter *parameters, launch *to, bl_err *err)
 {
     bl_cl_kernel *kernel = (bl_cl_kernel *)from->kernel;
     cl_int rc = CL_SUCCESS;
 
-    to->kernel = dev->cl.CreateKernel(kernel->program->handle, kernel->entry, &rc);
+    to->kernel = dev->cl.CreateKernel(kernel->program->handle, kernel->entry.name, &rc);
     if (rc != CL_SUCCESS) {
         to->kernel = NULL;
         return bl_cl_fail(rc, "clCreateKernel", err);
@@ -40,6 +57,14 @@ static bl_status prepare(bl_cl_device *dev, const bl_launch *from, parameter *pa
     to->parameters = parameters;
     to->nbuffers = kernel->base.nbuffers;
     to->nscalars = kernel->base.nscalars;
+    to->first_scalar = to->nbuffers;
+    if (kernel->entry.number >= 0) {
+        to->first_buffer = BL_CL_CALL_BUFFERS;
+        to->first_scalar = BL_CL_CALL_SCALARS;
+        rc = set_call(dev, to->kernel, kernel->entry.number);
+        if (rc != CL_SUCCESS)
+            return bl_cl_fail(rc, "setting a kernel's argument", err);
+    }
     for (uint32_t i = 0; i < to->nbuffers; i++)
         parameters[i].from = from->slot[i];
     for (uint32_t i = 0; i < to->nscalars; i++)
@@ -103,21 +128,21 @@ static cl_int set_buffer(bl_cl_device *dev, launch *l, uint32_t i, const bl_subm
 
     if (p->current == buffer->serial)
         return CL_SUCCESS;
-    rc = dev->cl.SetKernelArg(l->kernel, i, sizeof buffer->mem, &buffer->mem);
+    rc = dev->cl.SetKernelArg(l->kernel, l->first_buffer + i, sizeof buffer->mem, &buffer->mem);
     p->current = rc == CL_SUCCESS ? buffer->serial : 0;
     return rc;
 }
 
 static cl_int set_scalar(bl_cl_device *dev, launch *l, uint32_t i, const bl_submission *s)
 {
-    parameter *p = &l->parameters[i];
+    parameter *p = &l->parameters[l->nbuffers + i];
     cl_int value = s->vars[p->from];
     uint64_t wanted = SCALAR_SET | (uint32_t)value;
     cl_int rc;
 
     if (p->current == wanted)
         return CL_SUCCESS;
-    rc = dev->cl.SetKernelArg(l->kernel, i, sizeof value, &value);
+    rc = dev->cl.SetKernelArg(l->kernel, l->first_scalar + i, sizeof value, &value);
     p->current = rc == CL_SUCCESS ? wanted : 0;
     return rc;
 }
@@ -135,7 +160,7 @@ static bl_status enqueue(bl_cl_device *dev, launch *l, const bl_submission *s, c
     for (uint32_t i = 0; i < l->nbuffers && rc == CL_SUCCESS; i++)
         rc = set_buffer(dev, l, i, s);
     for (uint32_t i = 0; i < l->nscalars && rc == CL_SUCCESS; i++)
-        rc = set_scalar(dev, l, l->nbuffers + i, s);
+        rc = set_scalar(dev, l, i, s);
     if (rc != CL_SUCCESS)
         return bl_cl_fail_queue(dev, rc, "setting a kernel's argument", err);
     rc = dev->cl.EnqueueNDRangeKernel(dev->session.queues[dev->current], l->kernel, 3, NULL, global, l->local, 0, NULL, event);

@@ -111,6 +111,7 @@ typedef struct bl_kernel_source {
     uint32_t writes;                /* bit i: buffer i is written */
     uint32_t local[3];              /* work-items of a group, fixed at compile time */
     uint32_t local_bytes;           /* local memory that it uses; checked against the device's before any driver call */
+    bool function; /* OpenCL C: the text is no kernel but a function, for the back end to call: see bl_render_source */
 } bl_kernel_source;
 
 /* One kernel in a recording.  Buffers and scalars are numbers of the slots and variables given at submission. */

@@ -17,7 +17,7 @@ int64_t bl_stage_memory_bytes(const bl_stage_memory *plan)
     int64_t most[BL_MAX_STAGES] = {0}, total = 0;
 
     for (int i = 0; i < plan->nstages; i++) {
-        int64_t bytes = bl_stage_elements(plan->stage[i]) * (int64_t)bl_dtype_bytes((bl_dtype)plan->stage[i]->dtype);
+        int64_t bytes = bl_local_bytes((bl_dtype)plan->stage[i]->dtype, bl_stage_elements(plan->stage[i]));
         if (bytes <= most[plan->memory[i]])
             continue;
         total += bytes - most[plan->memory[i]];

@@ -13,6 +13,11 @@ typedef struct bl_stage_memory {
     int memory[BL_MAX_STAGES];           /* of each: a number below nmemories */
 } bl_stage_memory;
 
+/* What so many elements take of a group's local memory, where each buffer begins at a multiple of the largest vector. */
+static inline int64_t bl_local_bytes(bl_dtype dtype, int64_t elements)
+{
+    return (elements * (int64_t)bl_dtype_bytes(dtype) + 127) / 128 * 128;
+}
 /* How many elements the stores of a STAGE may touch. */
 int64_t bl_stage_elements(const bl_node *stage);
 /* Bytes of all memories together: each is as large as the largest of its stages. */

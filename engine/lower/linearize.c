@@ -255,7 +255,7 @@ static value *fold_group(build *b, scope *at, const bl_node *reduce, value *acc,
         count *= b->local[i];
     buffer->inst.sub = 1;
     buffer->inst.arg = count * lanes_each;
-    b->local_bytes += (uint32_t)((size_t)buffer->inst.arg * bl_dtype_bytes(dtype));
+    b->local_bytes += (uint32_t)bl_local_bytes(dtype, buffer->inst.arg);
     /* one row of |group|'s items for each position of the others */
     mine = emit(b, at, group);
     row = emit_const(b, at, index, 0);
@@ -401,7 +401,7 @@ static void leave_tiles(build *b, scope *at, int n, const bl_node *const *member
         value *buffer = append(b, at, BL_OP_BUFFER, dtype, 1, 0, NULL);
         buffer->inst.sub = 1;
         buffer->inst.arg = count_tiles(b, shape) * shape.m * shape.n;
-        b->local_bytes += (uint32_t)((size_t)buffer->inst.arg * bl_dtype_bytes(dtype));
+        b->local_bytes += (uint32_t)bl_local_bytes(dtype, buffer->inst.arg);
         append(b, at, BL_OP_FRAGMENT_STORE, dtype, 1, 3, ARGS(buffer, start, accs[i]))->inst.arg = members[i]->arg;
         bl_ptrmap_put(&at->values, members[i], buffer);
     }
@@ -477,7 +477,7 @@ static value *stage_memory(build *b, const bl_node *stage)
     buffer = append(b, b->root, BL_OP_BUFFER, (bl_dtype)stage->dtype, 1, 0, NULL);
     buffer->inst.sub = 1;
     buffer->inst.arg = elements;
-    b->local_bytes += (uint32_t)((size_t)elements * bl_dtype_bytes((bl_dtype)stage->dtype));
+    b->local_bytes += (uint32_t)bl_local_bytes((bl_dtype)stage->dtype, elements);
     b->memory[memory] = buffer;
     return buffer;
 }

@@ -221,22 +221,6 @@ static int first_like(const compile *c, const made *m)
     return (int)(other - c->made);
 }
 
-static bl_kernel_source source_of(const made *m)
-{
-    const bl_linear *linear = m->lowered->linear;
-    bl_kernel_source source = {.entry = m->name,
-                               .text = m->source.data,
-                               .len = m->source.len,
-                               .linear = linear,
-                               .nbuffers = linear->nbuffers,
-                               .nscalars = linear->nscalars,
-                               .writes = linear->writes,
-                               .local_bytes = linear->local_bytes};
-
-    memcpy(source.local, linear->local, sizeof source.local);
-    return source;
-}
-
 static void disassemble(compile *c)
 {
     for (int i = 0; i < c->nmade && c->options->debug >= 7 && c->dev->ops->disassemble != NULL; i++) {
@@ -258,7 +242,8 @@ bl_status compile_kernels(compile *c)
     c->plan->nkernels = c->nmade;
     for (int i = 0; i < c->nmade; i++) {
         if (first_like(c, &c->made[i]) == i)
-            sources[n++] = source_of(&c->made[i]);
+            sources[n++] =
+                bl_render_source(c->made[i].lowered->linear, &c->dev->info, c->made[i].source.data, c->made[i].source.len);
     }
     BL_TRY(plan_compile_ahead(c->dev, c->options->children, c->arena, n, sources, c->err));
     n = 0;

@@ -46,16 +46,23 @@ typedef struct dialect {
     const char *(*where)(bl_arena *arena, operand condition, operand yes, operand no);
     const char *(*load)(bl_arena *arena, place from);
     const char *(*store)(bl_arena *arena, place to, const char *value); /* a statement without its semicolon */
-    const char *(*local_buffer)(bl_arena *arena, const char *name, bl_dtype dtype,
-                                int64_t elements); /* a declaration; NULL: they stand before the function */
-    const char *false_text;                        /* a false bool that compares with vectors too */
-    bool bool_functions; /* and, or, xor of bools are bool_and() ...: the language has no such operators on vectors */
-    bool narrow_index;   /* buffers are indexed by 32 bits only */
-    bool pointers;       /* (b + i)[j] is b[i + j] */
+    /* |to.lanes| elements, |stride| apart, by a call (cold.h); NULL, the text or the function: there is none for the dtype. */
+    const char *(*gather)(bl_arena *arena, place from, int64_t stride);
+    const char *(*scatter)(bl_arena *arena, place to, int64_t stride, const char *value);
+    /* A declaration of local memory, |offset| bytes into the function's (-1: of its own); NULL: they stand before the function.
+     */
+    const char *(*local_buffer)(bl_arena *arena, const char *name, bl_dtype dtype, int64_t elements, int64_t offset);
+    const char *false_text; /* a false bool that compares with vectors too */
+    bool bool_functions;    /* and, or, xor of bools are bool_and() ...: the language has no such operators on vectors */
+    bool narrow_index;      /* buffers are indexed by 32 bits only */
+    bool pointers;          /* (b + i)[j] is b[i + j] */
     const char *group_id[3], *local_id[3], *barrier;
-    const char *scalar;                                              /* printf form of scalar parameter %u */
+    const char *group_parameter[3]; /* in a function (bl_render_source); NULL: the language has kernels only */
+    const char *scalar;             /* printf form of scalar parameter %u */
     const char *(*unit)(bl_arena *arena, const struct unit_inst *u); /* a whole statement: see unit.h */
-    bl_status (*begin)(const bl_linear *linear, const bl_device_info *info, bl_text *out, bl_err *err);
+    /* All up to the first statement; |function|: not of a kernel; |cold|: cold.h, or NULL. */
+    bl_status (*begin)(const bl_linear *linear, const bl_device_info *info, bool function, const bool *cold, bl_text *out,
+                       bl_err *err);
 } dialect;
 
 extern const dialect dialect_opencl, dialect_glsl;

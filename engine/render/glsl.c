@@ -396,10 +396,13 @@ static void buffers(const bl_linear *linear, bl_text *out)
     }
 }
 
-static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_text *out, bl_err *err)
+static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool function, const bool *cold, bl_text *out,
+                       bl_err *err)
 {
     needs n = {0};
 
+    (void)function; /* GLSL has an entry point for each module */
+    (void)cold;
     for (uint32_t i = 0; i < linear->ninst; i++)
         need(&n, (bl_dtype)linear->inst[i].dtype, false);
     for (uint32_t i = 0; i < linear->nbuffers; i++)

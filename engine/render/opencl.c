@@ -19,6 +19,12 @@ static const char *stored_type(bl_dtype dtype)
     return dtype == BL_BOOL ? "uchar" : dtype == BL_F16 ? "half" : dtype == BL_BF16 ? "ushort" : computed_type[dtype];
 }
 
+/* Is a vector in memory the same as in a register? */
+static bool is_stored_as_computed(bl_dtype dtype)
+{
+    return dtype != BL_BOOL && strcmp(stored_type(dtype), computed_type[dtype]) == 0;
+}
+
 /* Elements of a vector that is loaded or stored as such: halves as their bits. */
 static const char *moved_type(bl_dtype dtype)
 {
@@ -196,7 +202,7 @@ static const char *store(bl_arena *arena, place p, const char *value)
                             : SAY(arena, "(ushort)(as_uint(%s) >> 16)", value);
     if (p.dtype == BL_BOOL && p.lanes > 1)
         value = p.local ? SAY(arena, "(-(%s))", value) : SAY(arena, "convert_uchar%d(-(%s))", p.lanes, value);
-    if (p.streams && p.aligned && p.lanes > 1 && strcmp(stored_type(p.dtype), computed_type[p.dtype]) == 0)
+    if (p.streams && p.aligned && p.lanes > 1 && is_stored_as_computed(p.dtype))
         return SAY(arena, "STREAM(%s, (__global %s *)(%s + %s))", value, type(arena, p.dtype, p.lanes), p.buffer, p.index);
     if (p.lanes > 1 && !p.local)
         return store_vector(arena, p, value);
@@ -204,8 +210,25 @@ static const char *store(bl_arena *arena, place p, const char *value)
                        : SAY(arena, "%s[%s] = %s", p.buffer, p.index, value);
 }
 
-static const char *local_buffer(bl_arena *arena, const char *name, bl_dtype dtype, int64_t elements)
+static const char *gather(bl_arena *arena, place from, int64_t stride)
 {
+    return is_stored_as_computed(from.dtype) ? SAY(arena, "gather_%s(%s + %s, %" PRId64 ")", type(arena, from.dtype, from.lanes),
+                                                   from.buffer, from.index, stride)
+                                             : NULL;
+}
+
+static const char *scatter(bl_arena *arena, place to, int64_t stride, const char *value)
+{
+    return is_stored_as_computed(to.dtype) ? SAY(arena, "scatter_%s(%s, %s + %s, %" PRId64 ")", type(arena, to.dtype, to.lanes),
+                                                 value, to.buffer, to.index, stride)
+                                           : NULL;
+}
+
+static const char *local_buffer(bl_arena *arena, const char *name, bl_dtype dtype, int64_t elements, int64_t offset)
+{
+    if (offset >= 0)
+        return SAY(arena, "__local %s *%s = (__local %s *)(memory + %" PRId64 ");\n", computed_type[dtype], name,
+                   computed_type[dtype], offset);
     return SAY(arena, "__local %s %s[%" PRId64 "];\n", computed_type[dtype], name, elements);
 }
 
@@ -336,6 +359,20 @@ static void prelude_move(bl_text *out, const char *real, int lanes)
                    t, lanes, real, t, lanes, real);
 }
 
+/* Functions, and not to be copied where they are called: see cold.h. */
+static void prelude_call(bl_text *out, const char *real, int lanes)
+{
+    bl_text_printf(out, "__attribute__((noinline)) %s%d gather_%s%d(const __global %s *p, int s) {\n  return (%s%d)(", real,
+                   lanes, real, lanes, real, real, lanes);
+    for (int i = 0; i < lanes; i++)
+        bl_text_printf(out, i == 0 ? "p[0]" : ", p[%d * s]", i);
+    bl_text_printf(out, ");\n}\n__attribute__((noinline)) void scatter_%s%d(%s%d x, __global %s *p, int s) {\n ", real, lanes,
+                   real, lanes, real);
+    for (int i = 0; i < lanes; i++)
+        bl_text_printf(out, " p[%d * s] = x.s%x;", i, (unsigned)i);
+    bl_text_puts(out, "\n}\n");
+}
+
 /* Clang's builtin for stores past the caches, where the driver's compiler has it.  A buffer starts at a multiple of the largest
  * vector (CL_DEVICE_MEM_BASE_ADDR_ALIGN, OpenCL 1.2, table 4.3). */
 static const char prelude_stream[] =
@@ -354,7 +391,8 @@ static void once(bl_text *out, const char *what, const char *real, int lanes, vo
 typedef struct needs {
     bool stream, whole, half, f64, f64_to_half, extremes, sin;
     bool lanes[BL_MAX_LANES + 1];
-    bool moved[BL_DTYPE_COUNT][BL_MAX_LANES + 1]; /* vectors in memory */
+    bool moved[BL_DTYPE_COUNT][BL_MAX_LANES + 1];  /* vectors in memory */
+    bool called[BL_DTYPE_COUNT][BL_MAX_LANES + 1]; /* and those that calls gather or scatter */
 } needs;
 
 static bool moves_vector(const bl_linear *linear, const bl_inst *inst)
@@ -362,7 +400,7 @@ static bool moves_vector(const bl_linear *linear, const bl_inst *inst)
     return (inst->op == BL_OP_LOAD || inst->op == BL_OP_STORE) && inst->lanes > 1 && linear->inst[inst->args[1]].lanes == 1;
 }
 
-static needs survey(const bl_linear *linear)
+static needs survey(const bl_linear *linear, const bool *cold)
 {
     needs n = {0};
     for (uint32_t i = 0; i < linear->ninst; i++) {
@@ -372,6 +410,8 @@ static needs survey(const bl_linear *linear)
             n.lanes[lanes] = true; /* a fold takes halves of halves */
         if (moves_vector(linear, inst))
             n.moved[linear->inst[inst->args[0]].dtype][inst->lanes] = true;
+        if (cold != NULL && cold[i])
+            n.called[linear->inst[inst->args[0]].dtype][inst->lanes] = true;
         n.stream = n.stream || (op == BL_OP_STORE && inst->arg == BL_STORE_STREAMS);
         n.whole = n.whole || ((op == BL_OP_IDIV || op == BL_OP_MOD || op == BL_OP_SHL || op == BL_OP_SHR) && inst->sub == 0);
         n.half = n.half || is_half((bl_dtype)inst->dtype);
@@ -389,9 +429,10 @@ static needs survey(const bl_linear *linear)
     return n;
 }
 
-static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_text *out, bl_err *err)
+static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool function, const bool *cold, bl_text *out,
+                       bl_err *err)
 {
-    needs n = survey(linear);
+    needs n = survey(linear, cold);
 
     if (n.f64 && (info->features & BL_FEATURE_F64) == 0)
         return bl_fail(err, BL_EUNSUPPORTED, "%s has no float64", info->id);
@@ -419,18 +460,25 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bl_t
         for (int i = 0; i < BL_DTYPE_COUNT; i++) {
             if (n.moved[i][lanes])
                 once(out, "move", moved_type((bl_dtype)i), lanes, prelude_move);
+            if (n.called[i][lanes] && is_stored_as_computed((bl_dtype)i))
+                once(out, "call", computed_type[i], lanes, prelude_call);
         }
     }
     if (unit_first(linear) != NULL)
         unit_opencl_prelude(unit_of(info, unit_first(linear)->arg), out);
-    bl_text_printf(out, "__kernel __attribute__((reqd_work_group_size(%u, %u, %u)))\nvoid %s(", linear->local[0],
-                   linear->local[1], linear->local[2], linear->name);
+    if (function) /* of a size that is worth a call, and not worth a copy for each */
+        bl_text_printf(out, "__attribute__((noinline))\nvoid %s(", linear->name);
+    else
+        bl_text_printf(out, "__kernel __attribute__((reqd_work_group_size(%u, %u, %u)))\nvoid %s(", linear->local[0],
+                       linear->local[1], linear->local[2], linear->name);
     for (uint32_t i = 0; i < linear->nbuffers; i++)
         bl_text_printf(out, "%s__global %s%s *restrict b%u", i == 0 ? "" : ", ", (linear->writes >> i & 1) != 0 ? "" : "const ",
                        stored_type(linear->buffer_dtype[i]), i);
     for (uint32_t i = 0; i < linear->nscalars; i++)
         bl_text_printf(out, ", const int n%u", i);
-    bl_text_puts(out, ") {\n");
+    if (function && linear->local_bytes > 0)
+        bl_text_puts(out, ", __local uchar *restrict memory");
+    bl_text_puts(out, function ? ", const int g0, const int g1, const int g2) {\n" : ") {\n");
     return BL_OK;
 }
 
@@ -462,9 +510,12 @@ const dialect dialect_opencl = {.wraps = {wraps32, wraps64},
                                 .pointers = true,
                                 .load = load,
                                 .store = store,
+                                .gather = gather,
+                                .scatter = scatter,
                                 .local_buffer = local_buffer,
                                 .false_text = "0",
                                 .group_id = {"(int)get_group_id(0)", "(int)get_group_id(1)", "(int)get_group_id(2)"},
+                                .group_parameter = {"g0", "g1", "g2"},
                                 .local_id = {"(int)get_local_id(0)", "(int)get_local_id(1)", "(int)get_local_id(2)"},
                                 .barrier = "barrier(CLK_LOCAL_MEM_FENCE)",
                                 .scalar = "n",

@@ -2,6 +2,8 @@
 /* The walker: one statement an instruction, but literals and short index arithmetic, which stand where they are used. */
 #include "engine/render/render.h"
 
+#include "engine/ir/stage.h"
+#include "engine/render/cold.h"
 #include "engine/render/dialect.h"
 #include "engine/render/unit.h"
 
@@ -19,10 +21,23 @@ typedef struct walk {
     bl_text *out;
     const char **text; /* by instruction: how to say its value */
     bool *is_acc;      /* by instruction: it is, or is made inline from, a variable that changes */
+    const bool *cold;  /* by instruction, in a function: cold.h */
     bool *natural;     /* by instruction: an index that is known not to be negative */
     uint32_t *uses;    /* by instruction */
     int indent;
+    bool function;    /* no kernel: see bl_render_source */
+    int64_t local_at; /* bytes of its local memory given out so far */
 } walk;
+
+/* A function, where groups are single work-items; but a barrier has to be in a kernel. */
+static bool is_function(const bl_linear *linear, const bl_device_info *info)
+{
+    bool alone = linear->local[0] * linear->local[1] * linear->local[2] == 1;
+
+    for (uint32_t i = 0; i < linear->ninst; i++)
+        alone = alone && linear->inst[i].op != BL_OP_BARRIER;
+    return alone && info->dialect == BL_DIALECT_OPENCL && info->subgroup <= 1;
+}
 
 #define BL_ALU(id, real, whole, form) [BL_OP_##id] = form,
 static const char *const alu_form[BL_OP_COUNT] = {
@@ -204,7 +219,8 @@ static strided split(const walk *w, uint32_t number)
     return (strided){.base = w->text[number], .natural = w->natural[number]};
 }
 
-static bool find_stride(const walk *w, uint32_t number, strided *out)
+/* Said |once|, a base may be long. */
+static bool find_stride(const walk *w, uint32_t number, bool once, strided *out)
 {
     const bl_inst *inst = &w->linear->inst[number];
     strided x, y;
@@ -214,17 +230,19 @@ static bool find_stride(const walk *w, uint32_t number, strided *out)
         return true;
     if (inst->lanes == 1) {
         *out = split(w, number);
-        return out->base == NULL || strlen(out->base) < INLINE_AGAIN;
+        return out->base == NULL || once || strlen(out->base) < INLINE_AGAIN;
     }
-    if ((inst->op != BL_OP_ADD && inst->op != BL_OP_MUL) || inst->sub != 1 || !find_stride(w, inst->args[0], &x) ||
-        !find_stride(w, inst->args[1], &y))
+    if ((inst->op != BL_OP_ADD && inst->op != BL_OP_MUL) || inst->sub != 1 || !find_stride(w, inst->args[0], once, &x) ||
+        !find_stride(w, inst->args[1], once, &y))
         return false;
     out->natural = x.natural && y.natural;
     if (inst->op == BL_OP_ADD) {
         out->base = x.base != NULL ? x.base : y.base;
         out->first = x.first + y.first;
         out->stride = x.stride + y.stride;
-        return x.base == NULL || y.base == NULL;
+        if (once && x.base != NULL && y.base != NULL)
+            out->base = SAY(w->arena, "(%s + %s)", x.base, y.base);
+        return once || x.base == NULL || y.base == NULL;
     }
     out->first = x.first * y.first;
     out->stride = x.first * y.stride + x.stride * y.first;
@@ -243,7 +261,7 @@ static bool place_by_number(const walk *w, const bl_inst *inst, int lane, place 
         return false;
     if (index.lanes == 1)
         s = split(w, inst->args[1]);
-    else if (!find_stride(w, inst->args[1], &s))
+    else if (!find_stride(w, inst->args[1], false, &s))
         return false;
     s.first += lane * s.stride;
     if (s.base != NULL && s.first != 0 && w->d->pointers && s.natural && s.stride >= 0) {
@@ -276,10 +294,29 @@ static place place_of(const walk *w, const bl_inst *inst, int lane)
     return to;
 }
 
+/* A call that moves all lanes of a cold access (|value|: what it stores), or NULL. */
+static const char *call_for(const walk *w, const bl_inst *inst, const char *value)
+{
+    strided s;
+    place all;
+
+    if (w->cold == NULL || !w->cold[inst - w->linear->inst] || !find_stride(w, inst->args[1], true, &s))
+        return NULL;
+    all = (place){.buffer = w->text[inst->args[0]],
+                  .index =
+                      s.base == NULL ? SAY(w->arena, "%" PRId64, s.first) : SAY(w->arena, "(%s + %" PRId64 ")", s.base, s.first),
+                  .dtype = (bl_dtype)w->linear->inst[inst->args[0]].dtype,
+                  .lanes = inst->lanes};
+    return value == NULL ? w->d->gather(w->arena, all, s.stride) : w->d->scatter(w->arena, all, s.stride, value);
+}
+
 static const char *load_expression(const walk *w, const bl_inst *inst)
 {
     operand each[BL_MAX_LANES] = {{0}};
+    const char *call = call_for(w, inst, NULL);
 
+    if (call != NULL)
+        return call;
     if (arg(w, inst, 1).lanes == 1)
         return w->d->load(w->arena, place_of(w, inst, 0));
     for (int i = 0; i < inst->lanes; i++)
@@ -355,7 +392,12 @@ static void store_statement(const walk *w, const bl_inst *inst)
 {
     bool scatters = arg(w, inst, 1).lanes > 1;
     operand value = arg(w, inst, 2);
+    const char *call = call_for(w, inst, widened(w, value, inst->lanes).text);
 
+    if (call != NULL) {
+        LINE(w, "%s;\n", call);
+        return;
+    }
     if (!scatters)
         value = widened(w, value, inst->lanes);
     for (int i = 0; i < (scatters ? inst->lanes : 1); i++) {
@@ -390,7 +432,9 @@ static void value_statement(const walk *w, uint32_t number)
 /* Ids have 32 bits, and are widened by name: a mixed comparison would leave that to the compiler (see the casts of GLSL). */
 static const char *id_expression(const walk *w, const bl_inst *inst)
 {
-    const char *id = (inst->op == BL_OP_GROUP_ID ? w->d->group_id : w->d->local_id)[inst->arg];
+    const char *id = (inst->op != BL_OP_GROUP_ID ? w->d->local_id
+                      : w->function              ? w->d->group_parameter
+                                                 : w->d->group_id)[inst->arg];
 
     return inst->dtype == BL_I64 ? w->d->cast(w->arena, BL_I64, (operand){id, BL_I32, 1}) : id;
 }
@@ -428,8 +472,10 @@ static void statement(walk *w, uint32_t number)
         break;
     case BL_OP_BUFFER:
         w->text[number] = inst->sub == 1 ? SAY(w->arena, "l%u", (unsigned)number) : SAY(w->arena, "b%u", (unsigned)inst->arg);
-        if (inst->sub == 1 && w->d->local_buffer != NULL)
-            LINE(w, "%s", w->d->local_buffer(w->arena, w->text[number], dtype, inst->arg));
+        if (inst->sub == 1 && w->d->local_buffer != NULL) {
+            LINE(w, "%s", w->d->local_buffer(w->arena, w->text[number], dtype, inst->arg, w->function ? w->local_at : -1));
+            w->local_at += bl_local_bytes(dtype, inst->arg);
+        }
         break;
     case BL_OP_LOOP:
         w->text[number] = SAY(w->arena, "i%u", number);
@@ -484,20 +530,28 @@ static bl_status walk_all(walk *w, const bl_device_info *info, bl_err *err)
         for (uint32_t k = 0; k < w->linear->inst[i].nargs; k++)
             w->uses[w->linear->inst[i].args[k]] += w->linear->inst[i].lanes; /* each lane of an index may say it */
     }
-    BL_TRY(w->d->begin(w->linear, info, w->out, err));
+    w->cold = w->function ? cold_find(w->arena, w->linear) : NULL;
+    BL_TRY(bl_arena_status(w->arena, err));
+    BL_TRY(w->d->begin(w->linear, info, w->function, w->cold, w->out, err));
     w->indent = 1;
     for (uint32_t i = 0; i < w->linear->ninst && !w->out->failed; i++) {
         w->natural[i] = is_natural(w, &w->linear->inst[i]);
         statement(w, i);
     }
     bl_text_puts(w->out, "}\n");
+    if (w->local_at > w->linear->local_bytes && w->function)
+        return bl_fail(err, BL_EBUG, "kernel %s has %" PRId64 " bytes of local memory and says %u", w->linear->name, w->local_at,
+                       w->linear->local_bytes);
     BL_TRY(bl_arena_status(w->arena, err));
     return bl_text_status(w->out, err);
 }
 
 bl_status bl_render(const bl_linear *linear, const bl_device_info *info, bl_text *out, bl_err *err)
 {
-    walk w = {.linear = linear, .out = out, .d = info->dialect == BL_DIALECT_GLSL ? &dialect_glsl : &dialect_opencl};
+    walk w = {.linear = linear,
+              .out = out,
+              .d = info->dialect == BL_DIALECT_GLSL ? &dialect_glsl : &dialect_opencl,
+              .function = is_function(linear, info)};
     bl_status st = BL_OK;
 
     if (info->dialect == BL_DIALECT_LINEAR) {
@@ -508,4 +562,20 @@ bl_status bl_render(const bl_linear *linear, const bl_device_info *info, bl_text
     st = w.arena == NULL ? bl_fail(err, BL_ENOMEM, "kernel source") : walk_all(&w, info, err);
     bl_arena_destroy(w.arena);
     return st;
+}
+
+bl_kernel_source bl_render_source(const bl_linear *linear, const bl_device_info *info, const char *text, size_t len)
+{
+    bl_kernel_source source = {.entry = linear->name,
+                               .text = text,
+                               .len = len,
+                               .linear = linear,
+                               .nbuffers = linear->nbuffers,
+                               .nscalars = linear->nscalars,
+                               .writes = linear->writes,
+                               .local_bytes = linear->local_bytes,
+                               .function = is_function(linear, info)};
+
+    memcpy(source.local, linear->local, sizeof source.local);
+    return source;
 }

@@ -225,13 +225,7 @@ static bool add_launch(candidate *c, const subject *s, const char *entry, const 
     }
     const bl_linear *linear = lowered->linear;
     c->trial.nlaunches++;
-    launch->source = (bl_kernel_source){.entry = entry,
-                                        .len = text.len,
-                                        .linear = linear,
-                                        .nbuffers = linear->nbuffers,
-                                        .nscalars = linear->nscalars,
-                                        .writes = linear->writes,
-                                        .local_bytes = linear->local_bytes};
+    launch->source = bl_render_source(linear, info, NULL, text.len);
     launch->source.text = bl_text_take(&text);
     for (int i = 0; i < nparams; i++)
         launch->slot[i] = (uint16_t)slot[i];
@@ -239,7 +233,6 @@ static bool add_launch(candidate *c, const subject *s, const char *entry, const 
         launch->scalar[i] = (int32_t)s->vars[lowered->vars[i]];
     for (int i = 0; i < 3; i++) {
         int64_t groups = bl_extent_eval(lowered->grid[i], s->vars);
-        launch->source.local[i] = linear->local[i];
         launch->groups[i] = (uint32_t)groups;
         items *= linear->local[i];
         if (groups < 1 || groups > info->max_groups[i])

@@ -150,13 +150,7 @@ static bl_status time_kernel(bl_device *dev, bl_trials_runner run, void *arg, li
     for (int i = 0; i < 2; i++)
         trials->buffer[i] = (bl_trial_buffer){.bytes = COPY_BYTES, .fill = BL_TRIAL_F32};
     trial->nlaunches = 1;
-    trial->launch[0] = (bl_trial_launch){.source = {.entry = l->linear.name,
-                                                    .text = text.data,
-                                                    .len = text.len,
-                                                    .linear = &l->linear,
-                                                    .nbuffers = 2,
-                                                    .writes = 1,
-                                                    .local = {l->linear.local[0], 1, 1}},
+    trial->launch[0] = (bl_trial_launch){.source = bl_render_source(&l->linear, &dev->info, text.data, text.len),
                                          .slot = {0, 1},
                                          .groups = {(uint32_t)groups, 1, 1}};
     if (st == BL_OK)

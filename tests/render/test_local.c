@@ -2,6 +2,7 @@
 /* Local memory holds elements, whoever wrote them: what is stored there as a vector is loaded one by one, and the other way
  * round, for every dtype and number of lanes. */
 #include "engine/ir/dtype.h"
+#include "engine/ir/stage.h"
 #include "engine/lower/linear.h"
 #include "engine/render/render.h"
 #include "tests/lower/read_linear.h"
@@ -25,7 +26,7 @@ static void print_kernel(bl_dtype dtype, int lanes, bl_text *text)
     int n = 9 + lanes, from = 0; /* 9 and on: the indices of the lanes; 8: the vector's */
 
     bl_text_printf(text, "linear moved buffers=%s,%s,%s writes=6 scalars=0 local=1,1,1 localbytes=%d\n", name, name, name,
-                   2 * lanes * 8);
+                   2 * (int)bl_local_bytes(dtype, lanes));
     bl_text_printf(text, "0 group_id int32 arg=0\n1 const int32 %d\n2 buffer %s arg=0\n3 buffer %s arg=1\n4 buffer %s arg=2\n",
                    lanes, name, name, name);
     bl_text_printf(text, "5 buffer %s sub=local arg=%d\n6 buffer %s sub=local arg=%d\n7 const int32 0\n8 mul int32 %%0 %%1\n",
@@ -48,16 +49,14 @@ static void print_kernel(bl_dtype dtype, int lanes, bl_text *text)
 static bl_status run_kernel(bl_device *dev, const bl_linear *linear, int lanes, bl_buffer **buffers, bl_err *err)
 {
     bl_text text = {0};
-    bl_kernel_source source = {
-        .entry = "moved", .linear = linear, .nbuffers = BUFFERS, .writes = linear->writes, .local = {1, 1, 1}};
+    bl_kernel_source source;
     const uint32_t groups[1][3] = {{(uint32_t)(COUNT / lanes), 1, 1}};
     bl_submission submission = {.slots = buffers, .groups = groups};
     bl_recording *recording = NULL;
     bl_launch launch = {.slot = {0, 1, 2}};
     bl_status st = bl_render(linear, &dev->info, &text, err);
 
-    source.text = text.data;
-    source.len = text.len;
+    source = bl_render_source(linear, &dev->info, text.data, text.len);
     if (st == BL_OK)
         st = bl_kernel_create(dev, &source, &launch.kernel, err);
     if (st == BL_OK)

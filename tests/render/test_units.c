@@ -128,12 +128,15 @@ static void define(bl_unit_dtype dtype, bl_text *out)
 static bl_status make_kernel(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err)
 {
     static const char *const marks[] = {"mma_add(", "AMX_ADD(", "dot_add("};
-    const char *body = strstr(source->text, "__kernel"), *open = body == NULL ? NULL : strstr(body, ") {\n");
+    const char *body = strstr(source->text, "__attribute__((noinline))\nvoid"), *open;
     bl_kernel_source patched = *source;
     bl_text text = {0};
     bl_status st = BL_OK;
     bool uses = false;
 
+    if (body == NULL)
+        body = strstr(source->text, "__kernel");
+    open = body == NULL ? NULL : strstr(body, ") {\n");
     for (int i = 0; open != NULL && i < 3; i++)
         uses = uses || strstr(open, marks[i]) != NULL;
     if (!uses)

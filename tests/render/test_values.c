@@ -226,7 +226,7 @@ static void print_kernel(const bench *b, bl_text *text)
 static bl_status run_kernel(bench *b, const bl_linear *linear, bl_buffer **buffers, bl_err *err)
 {
     bl_text text = {0};
-    bl_kernel_source source = {.entry = "values", .nbuffers = linear->nbuffers, .writes = linear->writes, .local = {1, 1, 1}};
+    bl_kernel_source source;
     uint32_t groups[1][3] = {{(uint32_t)(b->count / (size_t)b->lanes), 1, 1}};
     bl_submission submission = {.slots = buffers, .groups = (const uint32_t(*)[3])groups};
     bl_recording *recording = NULL;
@@ -234,9 +234,7 @@ static bl_status run_kernel(bench *b, const bl_linear *linear, bl_buffer **buffe
     bl_launch launch = {0};
     bl_status st = bl_render(linear, &b->dev->info, &text, err);
 
-    source.text = text.data;
-    source.len = text.len;
-    source.linear = linear;
+    source = bl_render_source(linear, &b->dev->info, text.data, text.len);
     if (st == BL_OK)
         st = bl_kernel_create(b->dev, &source, &kernel, err);
     launch.kernel = kernel;

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* Which accesses lane by lane are calls: those after a long loop, if they are many; none of those within it. */
+#include "engine/render/render.h"
+#include "tests/lower/read_linear.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { STORES = 6 };
+
+/* y[5 i + l] += x[i], for 16 lanes l, |turns| times over; and STORES columns of z take the sum.  |within|: they do so each time.
+ */
+static void print_kernel(int turns, bool within, bl_text *text)
+{
+    int n = 12;
+
+    bl_text_puts(text, "linear sums buffers=float32,float32 writes=2 scalars=0 local=1,1,1 localbytes=0\n"
+                       "0 buffer float32 arg=0\n1 buffer float32 arg=1\n2 const int32 0\n");
+    bl_text_printf(text, "3 const int32 %d\n4 const float32 0\n5 lane int32x16\n6 const int32 5\n7 mul int32x16 %%5 %%6\n",
+                   turns);
+    bl_text_puts(text, "8 acc float32x16 %4\n9 loop int32 %3\n10 load float32x16 %0 %9\n11 set %8 %10\n");
+    if (!within)
+        bl_text_printf(text, "%d end\n", n++);
+    for (int i = 0; i < STORES; i++, n += 3)
+        bl_text_printf(text, "%d const int32 %d\n%d add int32x16 %%7 %%%d\n%d store float32x16 %%1 %%%d %%8\n", n, i, n + 1, n,
+                       n + 2, n + 1);
+    if (within)
+        bl_text_printf(text, "%d end\n", n);
+}
+
+/* No text says that arithmetic does not overflow. */
+static bool mark(bl_linear *linear)
+{
+    for (uint32_t i = 0; i < linear->ninst; i++)
+        linear->inst[i].sub |= linear->inst[i].op == BL_OP_MUL || linear->inst[i].op == BL_OP_ADD;
+    return false;
+}
+
+static int count_calls(uint32_t subgroup, int turns, bool within)
+{
+    static const bl_device_info cpu = {.id = "cpu", .dialect = BL_DIALECT_OPENCL, .subgroup = 1};
+    bl_device_info info = cpu;
+    bl_arena *arena = bl_arena_create(0);
+    bl_linear *linear = NULL;
+    bl_text text = {0}, source = {0};
+    bl_err err = {0};
+    int calls = 0;
+
+    info.subgroup = subgroup;
+    print_kernel(turns, within, &text);
+    if (read_linear(arena, text.data, text.len, &linear, &err) != BL_OK || mark(linear) ||
+        bl_render(linear, &info, &source, &err) != BL_OK)
+        fail_msg("%s", err.text);
+    for (const char *at = source.data; (at = strstr(at, "scatter_float16(v")) != NULL; at++)
+        calls++;
+    bl_text_fini(&source);
+    bl_text_fini(&text);
+    bl_arena_destroy(arena);
+    return calls;
+}
+
+static void columns_after_a_long_loop_are_calls(void **state)
+{
+    (void)state;
+    assert_int_equal(count_calls(1, 1000, false), STORES);
+}
+
+static void what_runs_as_often_as_all_else_is_said_lane_by_lane(void **state)
+{
+    (void)state;
+    assert_int_equal(count_calls(1, 1000, true), 0);
+    assert_int_equal(count_calls(1, 8, false), 0);
+}
+
+static void kernels_have_no_calls(void **state)
+{
+    (void)state;
+    assert_int_equal(count_calls(32, 1000, false), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(columns_after_a_long_loop_are_calls),
+        cmocka_unit_test(what_runs_as_often_as_all_else_is_said_lane_by_lane),
+        cmocka_unit_test(kernels_have_no_calls),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
