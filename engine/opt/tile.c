@@ -217,8 +217,28 @@ static void pack_operands(const facts *before, const bl_target *target, bool lar
     }
 }
 
-/* The main reduction's innermost loop that is left, unrolled. */
-static void unroll(const facts *before)
+/* The loop of the main reduction that shifts an operand along the tile's rows (x + kx of a convolution): unrolled, its turns
+ * share all but one of what they repeat for the rows, and a compiler keeps these in registers.  NULL where there are as many, or
+ * no such loop: an accumulator that is written to memory and read again at each turn waits for itself, and a 5 by 5 convolution
+ * with 20 of them took 8.9 ms instead of 6.1. */
+static const bl_node *crowded_loop(facts *f, const bl_target *target, const tiling *t)
+{
+    if (t->row_axis == NULL || t->rows * t->columns + t->columns + t->rows + 1 <= (int64_t)target->registers - 1)
+        return NULL;
+    for (int i = 0; i < f->tune->naxes; i++) {
+        const bl_node *range = f->tune->axis[i].range;
+        for (int k = 0; k < f->naccesses && tune_binds(f->main, range); k++) {
+            const access *a = &f->access[k];
+            if (a->reduce == f->main && !bl_depends(f->tune, a->node, t->lanes_axis) &&
+                facts_contiguity(f, a->node, range) == 1 && facts_contiguity(f, a->node, t->row_axis) == 1)
+                return range;
+        }
+    }
+    return NULL;
+}
+
+/* The main reduction's innermost loop that is left, but for |crowded|, unrolled. */
+static void unroll(const facts *before, const bl_node *crowded)
 {
     bl_tune *tune = before->tune;
     facts f;
@@ -227,7 +247,8 @@ static void unroll(const facts *before)
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_node *range = tune->axis[i].range;
         int64_t extent = bl_extent_of(range);
-        if (range->sub != BL_AXIS_REDUCE || !bl_is_fixed(range) || (f.focus != 0 && !tune_binds(f.main, range)))
+        if (range->sub != BL_AXIS_REDUCE || range == crowded || !bl_is_fixed(range) ||
+            (f.focus != 0 && !tune_binds(f.main, range)))
             continue;
         if (extent <= SMALL_LOOP)
             (void)apply(tune, BL_MOVE_TILE, i, extent);
@@ -339,6 +360,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     bl_tune *tune = f->tune;
     tiling t = {.rows = 1, .columns = 1};
     int64_t gated = edges_gated_axes(tune);
+    const bl_node *crowded = NULL;
 
     facts before = *f;
     write_edges(&before, target, untiled_axes(f, target, form, gated));
@@ -352,6 +374,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
         int64_t width = t.lanes * (int64_t)form->local;
         choose_tile(&t, target, (bl_extent_of(t.lanes_axis) + width - 1) / width, MOST_COLUMNS);
     }
+    crowded = crowded_loop(f, target, &t);
     if (t.lanes > 1)
         (void)apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t.lanes_axis), t.lanes);
     if (form->local > 1 && rest_of(tune, t.lanes_axis) >= 0) {
@@ -365,6 +388,6 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
         (void)apply(tune, BL_MOVE_LOCAL, rest_of(tune, t.row_axis), at_most(rest, form->row_local));
     }
     pack_operands(&before, target, true);
-    unroll(&before);
+    unroll(&before, crowded);
     return true;
 }

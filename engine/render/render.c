@@ -3,6 +3,7 @@
 #include "engine/render/render.h"
 
 #include "engine/ir/stage.h"
+#include "engine/render/anchor.h"
 #include "engine/render/cold.h"
 #include "engine/render/dialect.h"
 #include "engine/render/unit.h"
@@ -19,11 +20,12 @@ typedef struct walk {
     const dialect *d;
     bl_arena *arena; /* of all texts of values */
     bl_text *out;
-    const char **text; /* by instruction: how to say its value */
-    bool *is_acc;      /* by instruction: it is, or is made inline from, a variable that changes */
-    const bool *cold;  /* by instruction, in a function: cold.h */
-    bool *natural;     /* by instruction: an index that is known not to be negative */
-    uint32_t *uses;    /* by instruction */
+    const char **text;     /* by instruction: how to say its value */
+    bool *is_acc;          /* by instruction: it is, or is made inline from, a variable that changes */
+    const int64_t *anchor; /* by instruction: anchor.h */
+    const bool *cold;      /* by instruction, in a function: cold.h */
+    bool *natural;         /* by instruction: an index that is known not to be negative */
+    uint32_t *uses;        /* by instruction */
     int indent;
     bool function;    /* no kernel: see bl_render_source */
     int64_t local_at; /* bytes of its local memory given out so far */
@@ -249,11 +251,11 @@ static bool find_stride(const walk *w, uint32_t number, bool once, strided *out)
     return x.base == NULL && y.base == NULL && (x.stride == 0 || y.stride == 0);
 }
 
-/* A number behind a pointer that others share shows a compiler at once that they are different places; behind sums and lanes of
- * vectors it compares each with each, and makes vectors of the sums.  The pointer stays within the buffer where no part of the
- * index is negative. */
+/* A number behind a pointer that others share (anchor.h); behind sums and lanes of vectors a compiler compares each with each,
+ * and makes vectors of the sums. */
 static bool place_by_number(const walk *w, const bl_inst *inst, int lane, place *out)
 {
+    int64_t anchor = w->anchor[inst - w->linear->inst];
     operand index = arg(w, inst, 1);
     strided s;
 
@@ -264,7 +266,13 @@ static bool place_by_number(const walk *w, const bl_inst *inst, int lane, place 
     else if (!find_stride(w, inst->args[1], false, &s))
         return false;
     s.first += lane * s.stride;
-    if (s.base != NULL && s.first != 0 && w->d->pointers && s.natural && s.stride >= 0) {
+    if (s.base != NULL && w->d->pointers && s.natural && s.first != 0 && s.stride >= 0) {
+        out->buffer = SAY(w->arena, "(%s + %s)", out->buffer, s.base);
+        s.base = NULL;
+    } else if (s.base != NULL && w->d->pointers && index.lanes == 1 && anchor > 0) {
+        out->buffer = SAY(w->arena, "(%s + (%s + %" PRId64 "))", out->buffer, s.base, anchor);
+        s = (strided){.first = s.first - anchor};
+    } else if (s.base != NULL && w->d->pointers && index.lanes == 1 && anchor == 0 && s.first != 0) {
         out->buffer = SAY(w->arena, "(%s + %s)", out->buffer, s.base);
         s.base = NULL;
     } else if (index.lanes == 1) {
@@ -525,6 +533,7 @@ static bl_status walk_all(walk *w, const bl_device_info *info, bl_err *err)
     w->is_acc = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->is_acc);
     w->natural = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->natural);
     w->uses = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->uses);
+    w->anchor = anchor_find(w->arena, w->linear);
     BL_TRY(bl_arena_status(w->arena, err));
     for (uint32_t i = 0; i < w->linear->ninst; i++) {
         for (uint32_t k = 0; k < w->linear->inst[i].nargs; k++)
