@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of one program.  PoCL 3.1 takes 100 ms and more for a program, whatever is in it; much of that is saved at 16, and more
- * would only have other processes wait for work. */
+/* Of one program.  PoCL 3.1 takes 200 ms for a program, whatever is in it; most of that is saved at 16, and more would only have
+ * other processes wait for work. */
 enum { BATCH = 16 };
 
 /* What the compiler of kernels promised must hold of what the driver made of it: PoCL aborts the process at the launch of a

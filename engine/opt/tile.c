@@ -8,9 +8,10 @@ enum {
     PACK_COST = 6,      /* instructions that an element of a panel costs: 0.8 ns, where one of the product's takes 0.14 */
     REUSE_TO_WRITE = 8, /* reads of each element from which writing it with its edges pays */
     UNROLL = 4,
-    SMALL_LOOP = 5, /* a reduction's innermost loop this short is unrolled whole */
-    ALONG_TILE = 5, /* columns of a tile whose lanes go along the reduction: 5 by 5 fill 32 registers */
-    GATED_ROWS = 7, /* as which many rows those count that keep loops from ending where a gate closes */
+    SMALL_LOOP = 5,  /* a reduction's innermost loop this short is unrolled whole */
+    ALONG_TILE = 5,  /* columns of a tile whose lanes go along the reduction: 5 by 5 fill 32 registers */
+    GATED_ROWS = 7,  /* as which many rows those count that keep loops from ending where a gate closes */
+    CACHE_LINE = 64, /* bytes */
     MOST_ROWS = 14,
     MOST_COLUMNS = 4
 };
@@ -74,6 +75,14 @@ static bool can_pack(facts *f, const access *a, const bl_target *target)
     return bl_free_size(&f->tune->free, a->loops) / REUSE_TO_PACK >= bl_free_size(&f->tune->free, set);
 }
 
+/* Does each lane go to a cache line of its own? */
+static bool is_scattered(const facts *f, const bl_node *node, const bl_node *range, int lanes)
+{
+    int64_t stride = 0, bytes = (int64_t)bl_dtype_bytes((bl_dtype)node->src[0]->dtype);
+    return !bl_access_stride(f->tune, node, range, &stride) ||
+           (stride < 0 ? -stride : stride) * bytes * lanes > lanes * CACHE_LINE / 2;
+}
+
 double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes)
 {
     double cost = 0;
@@ -93,7 +102,7 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
             cost += runs * waste / lanes +
                     (double)PACK_COST * (double)bl_free_size(&f->tune->free, bl_free_get(&f->tune->free, a->node));
         else
-            cost += runs * 1.5;
+            cost += runs * (is_scattered(f, a->node, range, lanes) ? 1.9 : 1.5);
     }
     if (f->main == NULL && range->arg >= FIRST_REDUCE)
         return cost * 1.01 + (double)bl_free_size(&f->tune->free, f->outputs) * 0.5 * lanes; /* the lanes are folded at the end */

@@ -369,10 +369,12 @@ static bool must_cut(view *v, const bl_node *reduce, const bl_node *tensor)
         return work > SMALL_NEST;
     if (bl_free_size(&v->free, free) > elements(tensor) && work > SMALL_NEST)
         return true;
-    if (free == v->outputs || (v->stages != 0 && free == stage_outputs(v)))
+    if (v->stages != 0 && free == stage_outputs(v))
         return false;
-    if (v->tiled)
-        return true;
+    if (v->tiled) /* beside the product, a small sum for each element takes the tile's registers, lane by lane as like as not */
+        return free != v->outputs || (work > SMALL_NEST && !bl_reads_over_and_over(&v->free, reduce, REUSED));
+    if (free == v->outputs)
+        return false;
     if (bl_free_size(&v->free, free) < 2 * (int64_t)v->s->options->units && (work > SMALL_SERIAL || around > SMALL_SERIAL))
         return true;
     if ((hoisted & v->chain) != hoisted && (hoisted & v->chain) != v->chain)
