@@ -145,6 +145,8 @@ void heuristic_cpu(facts *f, const bl_target *target)
 
     if (stage_nest(f, target))
         return;
+    if (f->main == NULL)
+        unroll_choices(f);
     if (f->main == NULL || !tile_nest(f, target, &form))
         vectorise_best(f, target);
     if (f->main == NULL && f->below.count <= GATHER_NODES)

@@ -56,6 +56,8 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form);
 
 /* unit.c: a product's tiles on matrix units.  False where the target has none that the nest can use. */
 bool unit_nest(facts *f, const bl_target *target);
+/* select.c: axes that only choose among values are unrolled, so that nothing is asked when the kernel runs. */
+void unroll_choices(facts *f);
 /* stream.c: results that are larger than the last cache are stored past it. */
 void stream_results(bl_tune *tune, const bl_target *target);
 /* stage.c: the form of a nest with stages.  False, and nothing changed, if it has none. */

@@ -93,6 +93,8 @@ void heuristic_gpu(facts *f, const bl_target *target)
         return;
     if (!target->cpu && share_reduction(f))
         return;
+    if (f->main == NULL)
+        unroll_choices(f);
     axis = contiguous_axis(f);
     if (axis < 0)
         return;
