@@ -298,6 +298,39 @@ def windows():
     return c
 
 
+def winograd():
+    """Convolutions that may be computed by Winograd's transforms, and their gradients: the suite does so, and compares with the direct form."""
+    c = Cases("winograd")
+
+    def both(name, shapes, after=lambda g, y: y, **attrs):
+        c.add(name, lambda g: after(g, g("conv2d", *[g.x(shape) for shape in shapes], **attrs)))
+
+        def gradient(g):
+            xs = [g.x(shape) for shape in shapes]
+            return g("grad", g("sum", g("square", after(g, g("conv2d", *xs, **attrs)))), *xs, ids=len(xs))
+        c.add(f"{name}_grad", gradient)
+
+    both("one_window", ([1, 1, 3, 3], [1, 1, 3, 3]))
+    both("whole_tiles", ([1, 3, 6, 6], [5, 3, 3, 3]))
+    both("odd", ([3, 4, 7, 9], [6, 4, 3, 3]))
+    both("padded", ([2, 5, 5, 5], [7, 5, 3, 3], [7]), padding=1)
+    both("unequal_padding", ([1, 17, 9, 6], [33, 17, 3, 3]), padding=[0, 1, 2, 1])
+    both("channels", ([3, 32, 10, 10], [16, 32, 3, 3], [16]), lambda g, y: g("relu", y), padding=1)
+
+    def two(g):
+        x, w, v = g.x([2, 8, 8, 8]), g.x([8, 8, 3, 3]), g.x([4, 8, 3, 3])
+        y = g("max_pool2d", g("conv2d", g("relu", g("conv2d", x, w, padding=1)), v, padding=1), kernel_size=2)
+        return [y, *g("grad", g("sum", g("square", y)), x, w, v, ids=3)]
+    c.add("two", two)
+
+    def twice(g):
+        x, w = g.x([1, 3, 6, 5]), g.x([2, 3, 3, 3])
+        (gx, gw) = g("grad", g("sum", g("square", g("conv2d", x, w))), x, w, ids=2)
+        return g("grad", g("add", g("sum", g("square", gx)), g("sum", g("square", gw))), x, w, ids=2)
+    c.add("second_gradient", twice)
+    return c
+
+
 def gradients():
     c = Cases("gradients")
 
@@ -450,6 +483,6 @@ def named():
 
 
 if __name__ == "__main__":
-    for cases in (elementwise(), dtypes(), movement(), reductions(), products(), matrix_units(), windows(), gradients(), training(), randomness(), named()):
+    for cases in (elementwise(), dtypes(), movement(), reductions(), products(), matrix_units(), windows(), winograd(), gradients(), training(), randomness(), named()):
         cases.write()
         print(cases.file, len(cases.entries))

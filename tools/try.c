@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* try DEVICE FILE [debug] [noopt] [matrix] [fast] [only ENTRY] [repeat N] [beam N] [seconds S]: compile a program document for a
- * device, compare one run with the interpreter, and say what became of it; of N more runs, the least time of each kernel.  With a
- * beam kernels are searched, in this process.  For people who work on the compiler. */
+/* try DEVICE FILE [debug] [noopt] [matrix] [winograd] [fast] [only ENTRY] [repeat N] [beam N] [seconds S]: compile a program
+ * document for a device, compare one run with the interpreter, and say what became of it; of N more runs, the least time of each
+ * kernel.  With a beam kernels are searched, in this process.  For people who work on the compiler. */
 #include "tests/plan/harness.h"
 
 #include <stdio.h>
@@ -39,8 +39,8 @@ int main(int argc, char **argv)
             options.noopt = true;
         else if (strcmp(argv[i], "matrix") == 0)
             options.matrix = BL_MATRIX_ALWAYS;
-        else if (strcmp(argv[i], "matrix") == 0)
-            options.matrix = BL_MATRIX_ALWAYS;
+        else if (strcmp(argv[i], "winograd") == 0)
+            options.winograd = BL_WINOGRAD_ALWAYS;
         else if (strcmp(argv[i], "fast") == 0)
             options.no_compare = true;
         else if (strcmp(argv[i], "only") == 0 && i + 1 < argc)
@@ -57,7 +57,8 @@ int main(int argc, char **argv)
             options.debug = atoi(argv[i]);
     }
     if (text == NULL) {
-        fprintf(stderr, "try DEVICE FILE [debug] [noopt] [matrix] [fast] [only ENTRY] [repeat N] [beam N] [seconds S]\n");
+        fprintf(stderr,
+                "try DEVICE FILE [debug] [noopt] [matrix] [winograd] [fast] [only ENTRY] [repeat N] [beam N] [seconds S]\n");
         return 2;
     }
     for (uint32_t d = 0; d < ndevices; d++) {

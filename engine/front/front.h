@@ -28,10 +28,16 @@ typedef struct bl_graph {
     bool uses_rng;           /* some node draws; then the hidden state "rng" (uint32[2]: seed, step) is there */
 } bl_graph;
 
+/* When a convolution is computed by Winograd's transforms: never, where they are sure to win, or wherever they can be. */
+typedef enum bl_winograd_use { BL_WINOGRAD_NEVER, BL_WINOGRAD_SURE, BL_WINOGRAD_ALWAYS } bl_winograd_use;
+
 typedef struct bl_front_options {
     bool program;       /* optimisers may remember (else 422) */
     size_t max_bytes;   /* of the compile arena */
     double max_seconds; /* of the whole compilation; 0: no limit */
+    bl_winograd_use winograd;
+    int lanes; /* float32 in a vector of the device; 0: work-items do what lanes would, and no transform is sure to win */
+    uint64_t max_buffer; /* bytes that a transform may write; 0: no limit */
     /* Hidden state that earlier entries of the program already have: same name, dtype and shape is shared. */
 } bl_front_options;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Matrix products: multiply under broadcasting, then reduce.  16-bit floats accumulate in float32. */
 #include "engine/front/build.h"
-#include "engine/front/frame.h"
+#include "engine/front/winograd.h"
+#include "engine/ir/winograd.h"
 
 /* Sum of x * y over the axes, which are dropped; all of one shape already. */
 static const bl_node *contract(bl_call *c, const bl_node *x, const bl_node *y, uint32_t axes)
@@ -168,6 +169,23 @@ static const bl_node *convolve(bl_call *c, const bl_node *p, const bl_node *w, i
     return bl_cast(ir, (bl_dtype)c->in[0]->dtype, y);
 }
 
+/* Whether to take the transforms, as the attribute |form| says, or the setting. */
+static bl_winograd_use winograd_use(bl_call *c)
+{
+    const char *form = bl_attr(c, "form")->text;
+    return form[0] == 'd' ? BL_WINOGRAD_NEVER : form[0] == 'w' ? BL_WINOGRAD_ALWAYS : c->build->options->winograd;
+}
+
+static bl_correlation correlation_of(const bl_frame *f, int tile)
+{
+    bl_correlation c = {.tile = tile};
+    for (int i = 0; i < 2; i++) {
+        c.before[i] = (int)f->before[i];
+        c.after[i] = (int)f->after[i];
+    }
+    return c;
+}
+
 static const bl_node *conv(bl_call *c, int n, const char *wanted)
 {
     bl_ir *ir = c->ir;
@@ -178,6 +196,11 @@ static const bl_node *conv(bl_call *c, int n, const char *wanted)
     if (!check_conv(c, n, false, wanted) || !take_frame(c, n, &f))
         return w;
     int64_t groups = bl_attr(c, "groups")->whole;
+    int tile = bl_winograd_tile(c->build->options, c->in[0], c->in[1], &f, groups, winograd_use(c));
+    if (tile > 0) {
+        bl_build_outermost(c->build)->naliases++;
+        return add_bias(c, bl_winograd(ir, c->in[0], w, correlation_of(&f, tile)), c->in[2], 1);
+    }
     dim[0] = bl_index(ir, groups);
     dim[1] = bl_index(ir, bl_const_value(w->dim[0]).i / groups);
     for (int i = 1; i < w->ndim; i++)

@@ -3,6 +3,7 @@
 
 #include "engine/grad/grad.h"
 #include "engine/ir/shape.h"
+#include "engine/ir/winograd.h"
 
 static const bl_node *zeros_like(bl_ir *ir, const bl_node *x)
 {
@@ -393,6 +394,13 @@ static void vjp_alias(bl_ir *ir, const bl_node *node, const bl_node *g, const bl
     (void)ir;
     (void)node;
     out[1] = g;
+}
+
+static void vjp_correlate(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    bl_correlation c = bl_correlation_unpack(node->arg);
+    out[0] = bl_winograd(ir, g, bl_winograd_turned(ir, node->src[1]), bl_correlation_turned(c));
+    out[1] = bl_winograd_weight(ir, node->src[0], g, c);
 }
 
 #define GRAD_RULE(name) vjp_##name

@@ -5,6 +5,7 @@
 #include "engine/ir/private.h"
 #include "engine/ir/scan.h"
 #include "engine/ir/shape.h"
+#include "engine/ir/winograd.h"
 
 #include <string.h>
 
@@ -177,12 +178,31 @@ static const char *check_reduce(const bl_node *node)
     return NULL;
 }
 
+static const char *check_correlate(const bl_node *node)
+{
+    const bl_node *x = node->src[0], *w = node->src[1];
+    bl_correlation c = bl_correlation_unpack(node->arg);
+
+    if (w->dtype != node->dtype || x->ndim != 4 || w->ndim != 4 || node->ndim != 4 || x->dim[1] != w->dim[1])
+        return "weight";
+    if (node->dim[0] != x->dim[0] || node->dim[1] != w->dim[0])
+        return "channels";
+    for (int i = 0; i < 2; i++) {
+        int64_t extent = x->dim[2 + i]->lo + c.before[i] + c.after[i] - 2;
+        if (!bl_is_int(w->dim[2 + i], 3) || !bl_is_int(node->dim[2 + i], extent))
+            return "shape";
+    }
+    return c.tile == 2 || c.tile == 4 ? NULL : "tile";
+}
+
 static const char *check_tensor(const bl_node *node)
 {
     const bl_node *x = node->src[0];
 
     if (x->dtype != node->dtype || x->lanes != 1)
         return "dtype";
+    if (node->op == BL_OP_CORRELATE)
+        return check_correlate(node);
     if (node->op != BL_OP_GATHER)
         return bl_shape_equal(node, x) ? NULL : "shape";
     if (!bl_dtype_is_int((bl_dtype)node->src[1]->dtype) || node->arg < 0 || node->arg >= node->ndim || x->ndim != node->ndim)

@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A convolution's transforms write more than it reads: what part of the largest buffer they may ask for. */
+enum { BUFFER_SHARE = 4 };
+
 /* As the setting says; builds with assertions always check. */
 int compile_spec(const compile *c)
 {
@@ -141,7 +144,10 @@ static bl_status compile_to_source(compile *c)
                                 .first_var = c->wire->nvars};
     bl_front_options front = {.program = c->options->program,
                               .max_bytes = c->options->max_compile_bytes,
-                              .max_seconds = c->options->max_compile_seconds};
+                              .max_seconds = c->options->max_compile_seconds,
+                              .winograd = c->options->winograd,
+                              .lanes = c->target.groups ? 0 : (int)c->target.vector_bits / 32,
+                              .max_buffer = c->dev->info.max_alloc / BUFFER_SHARE};
 
     BL_TRY(bl_front_build(c->wire, &front, &c->plan->graph, c->err));
     c->ir = c->plan->graph->ir;

@@ -17,6 +17,7 @@ typedef struct bl_plan_options {
     int debug;  /* 0 to 7: how much of the compilation is kept as text */
     bool noopt; /* no moves at all */
     bl_matrix_use matrix;
+    bl_winograd_use winograd;
     int spec; /* bl_ir_verify level after every pass */
     size_t max_compile_bytes;
     double max_compile_seconds; /* of the engine's own part; 0: no limit */

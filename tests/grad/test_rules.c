@@ -4,6 +4,7 @@
 #include "engine/grad/vjp.h"
 #include "engine/ir/scan.h"
 #include "engine/ir/verify.h"
+#include "engine/ir/winograd.h"
 #include "tests/interp/graph.h"
 
 #include <math.h>
@@ -251,6 +252,29 @@ static const bl_node *build_alias(bl_ir *ir, const bl_node *x)
     return weigh(ir, bl_alias(ir, bl_mul(ir, x, x), bl_mul(ir, x, x), 1));
 }
 
+/* Pictures of x and its double, whose windows are weighted by parts of x: a bilinear map of x to itself. */
+static const bl_node *correlate(bl_ir *ir, const bl_node *x, int tile)
+{
+    const bl_correlation c = {.tile = tile, .before = {1, 0}, .after = {1, 2}};
+    const bl_node *one = bl_index(ir, 1), *two = bl_index(ir, 2), *three = bl_index(ir, 3), *zero = bl_index(ir, 0);
+    const bl_node *picture = bl_reshape(ir, x, 4, (const bl_node *const[]){one, one, x->dim[0], x->dim[1]});
+    const bl_node *none[4] = {zero, zero, zero, zero}, *second[4] = {zero, one, zero, zero}, *first[4] = {zero, one, zero, zero};
+    const bl_node *pair = bl_add(ir, bl_pad(ir, picture, none, second), bl_pad(ir, twice(ir, picture), first, none));
+    const bl_node *weight = bl_shrink(ir, pair, none, (const bl_node *const[]){one, two, three, three});
+    const bl_node *y = bl_winograd(ir, pair, weight, c);
+    return bl_reduce(ir, BL_OP_ADD, bl_mul(ir, y, y), 0xf);
+}
+
+static const bl_node *build_correlate(bl_ir *ir, const bl_node *x)
+{
+    return correlate(ir, bl_alu1(ir, BL_OP_SIN, x), 2);
+}
+
+static const bl_node *build_correlate_large(bl_ir *ir, const bl_node *x)
+{
+    return correlate(ir, bl_alu1(ir, BL_OP_SIN, x), 4);
+}
+
 static const struct {
     bl_op op;
     const char *name;
@@ -285,6 +309,8 @@ static const struct {
     {BL_OP_GATHER, "gather", build_gather},
     {BL_OP_CONTIGUOUS, "contiguous", build_contiguous},
     {BL_OP_ALIAS, "alias", build_alias},
+    {BL_OP_CORRELATE, "correlate, tiles of 2", build_correlate},
+    {BL_OP_CORRELATE, "correlate, tiles of 4", build_correlate_large},
     {BL_OP_SCAN, "scan", build_scan},
     {BL_OP_SCAN, "scan, reverse", build_scan_back},
     {BL_OP_SCAN, "scan in a scan", build_scan_nested},

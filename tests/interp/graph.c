@@ -6,6 +6,7 @@
 #include "engine/ir/eval.h"
 #include "engine/ir/scan.h"
 #include "engine/ir/shape.h"
+#include "engine/ir/winograd.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -441,6 +442,32 @@ static bl_status eval_gather(const evaluator *e, const bl_node *node, value *v)
     return BL_OK;
 }
 
+/* By its definition. */
+static bl_status eval_correlate(const evaluator *e, const bl_node *node, value *v)
+{
+    const bl_correlation c = bl_correlation_unpack(node->arg);
+    const value *x = value_of(e, node->src[0]), *w = value_of(e, node->src[1]);
+    bl_dtype dtype = (bl_dtype)node->dtype;
+
+    BL_TRY(new_storage(e, node, v, NULL));
+    for (int64_t i = 0; i < v->count; i++) {
+        int64_t column = i % v->dim[3], row = i / v->dim[3] % v->dim[2];
+        int64_t out = i / v->dim[3] / v->dim[2] % v->dim[1], picture = i / v->dim[3] / v->dim[2] / v->dim[1];
+        bl_scalar sum = {.f = 0};
+        for (int64_t k = 0; k < x->dim[1] * 9; k++) {
+            int64_t in = k / 9, down = k / 3 % 3, across = k % 3;
+            int64_t h = row + down - c.before[0], l = column + across - c.before[1];
+            if (h < 0 || h >= x->dim[2] || l < 0 || l >= x->dim[3])
+                continue;
+            int64_t from = x->start + picture * x->stride[0] + in * x->stride[1] + h * x->stride[2] + l * x->stride[3];
+            int64_t by = w->start + out * w->stride[0] + in * w->stride[1] + down * w->stride[2] + across * w->stride[3];
+            sum.f += bl_scalar_read(dtype, element(x, dtype, from)).f * bl_scalar_read(dtype, element(w, dtype, by)).f;
+        }
+        bl_scalar_write(dtype, bl_scalar_fit(dtype, sum), own_element(v, dtype, i));
+    }
+    return BL_OK;
+}
+
 static bl_status eval_same(const evaluator *e, const bl_node *node, value *v)
 {
     const value *x = value_of(e, node->src[0]);
@@ -597,10 +624,11 @@ static bl_status eval_node(const evaluator *e, const bl_node *node, value *v)
     case BL_CLASS_REDUCE:
         return eval_reduce(e, node, v);
     case BL_CLASS_TENSOR:
-        return node->op == BL_OP_GATHER   ? eval_gather(e, node, v)
-               : node->op == BL_OP_SCAN   ? eval_scan(e, node, v)
-               : node->op == BL_OP_RESULT ? eval_result(e, node, v)
-                                          : eval_same(e, node, v);
+        return node->op == BL_OP_GATHER      ? eval_gather(e, node, v)
+               : node->op == BL_OP_SCAN      ? eval_scan(e, node, v)
+               : node->op == BL_OP_RESULT    ? eval_result(e, node, v)
+               : node->op == BL_OP_CORRELATE ? eval_correlate(e, node, v)
+                                             : eval_same(e, node, v);
     case BL_CLASS_LOOP:
     case BL_CLASS_INST:
         break;

@@ -139,6 +139,7 @@ static bl_status prepare(job *j)
     return BL_OK;
 }
 
+/* |scale| is the largest number of the tensor, or 1 if that is less: but what transforms round is as large as all of a tile. */
 static double allowed(bl_dtype dtype, double expected, double scale)
 {
     double relative = dtype == BL_F64 ? 1e-9 : dtype == BL_F16 ? 4e-3 : dtype == BL_BF16 ? 3e-2 : 2e-4;
@@ -165,7 +166,7 @@ static void compare(job *j, const char *what, int which, bl_dtype dtype, int64_t
         if (memcmp((const char *)got + (size_t)i * bytes, (const char *)want + (size_t)i * bytes, bytes) == 0)
             continue;
         double a = number(dtype, got, i), b = number(dtype, want, i);
-        double ratio = fabs(a - b) / allowed(dtype, b, scale < 1 ? scale : 1);
+        double ratio = fabs(a - b) / allowed(dtype, b, scale < 1 || j->options->winograd != BL_WINOGRAD_NEVER ? scale : 1);
         if (bl_dtype_is_float(dtype) && ((isnan(a) && isnan(b)) || a == b))
             continue;
         if (isnan(ratio) || !bl_dtype_is_float(dtype))
@@ -289,6 +290,7 @@ static bl_status run_entry(bl_device *dev, bl_pool *pool, const bl_wire_graph *w
     bl_plan_options plan_options = {.debug = options->debug,
                                     .noopt = options->noopt,
                                     .matrix = options->matrix,
+                                    .winograd = options->winograd,
                                     .spec = options->spec,
                                     .max_compile_bytes = ARENA_BYTES,
                                     .program = true,

@@ -19,6 +19,7 @@ typedef struct harness_result {
 typedef struct harness_options {
     bool noopt;
     bl_matrix_use matrix;
+    bl_winograd_use winograd; /* the reference never takes the transforms */
     int debug, spec;
     uint64_t seed;
     int repeat;      /* timed runs, the best counts; 0: one */

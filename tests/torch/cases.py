@@ -361,6 +361,11 @@ def add_products():
     case("conv2d", [x(1, 1, 17, 33), x(1, 1, 3, 3)], lambda a, w: F.conv2d(a, w, padding=1), {"padding": 1}, loose=10, note="odd")
     case("conv2d", [x(2, 3, 3, 3), x(4, 3, 3, 3)], F.conv2d, loose=20, note="one window")
     case("conv2d", [x(0, 3, 5, 5), x(2, 3, 3, 3)], F.conv2d, note="nothing")
+    for shape, outs, padding in (((1, 1, 3, 3), 1, 0), ((1, 3, 6, 6), 4, 0), ((3, 5, 7, 9), 3, 0), ((1, 4, 5, 5), 7, 1), ((3, 3, 5, 5), 5, [2, 0]),
+                                 ((2, 19, 11, 14), 17, 1), ((1, 32, 12, 12), 33, 1)):
+        attrs = {"padding": padding, "form": "winograd"}
+        case("conv2d", [x(*shape), x(outs, shape[1], 3, 3), x(outs)], lambda a, w, b, padding=padding: F.conv2d(a, w, b, padding=padding), attrs,
+             loose=200, note=f"transforms of {list(shape)}")
     pools = ((2, None, 0, 1), (3, None, 0, 1), (3, 2, 1, 1), (2, 1, 1, 2), ([2, 3], [2, 3], 0, 1), (3, 1, 1, 1), ([3, 2], 2, [1, 0], 1))
     for size, stride, padding, dilation in pools:
         attrs = {"kernel_size": size, "padding": padding, **({} if stride is None else {"stride": stride})}

@@ -70,8 +70,8 @@ DEFAULTS = {
     "instance_norm": {"eps": 1e-05},
     "dropout": {"p": 0.5},
     "attention": {"causal": False, "grouped": False},
-    "conv": {"stride": 1, "padding": 0, "dilation": 1, "groups": 1},
-    "conv2d": {"stride": 1, "padding": 0, "dilation": 1, "groups": 1},
+    "conv": {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "form": "auto"},
+    "conv2d": {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "form": "auto"},
     "conv_transpose": {"stride": 1, "padding": 0, "output_padding": 0, "dilation": 1, "groups": 1},
     "max_pool": {"padding": 0, "dilation": 1, "ceil_mode": False, "dims": 2},
     "avg_pool": {"padding": 0, "ceil_mode": False, "count_include_pad": True, "dims": 2},
@@ -1474,9 +1474,9 @@ class GraphOps:
         """
         return self.op("gru_cell", [x, h, w_ih, w_hh, b_ih, b_hh], {}, name)
 
-    def conv(self, x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None) -> Node:
+    def conv(self, x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, form="auto", *, name=None) -> Node:
         """x [N, C, ...], weight [O, C / groups, ...], bias [O]; padding is one number, one for each axis, or [before,
-            after] for each, flat
+            after] for each, flat; form: see conv2d
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with weight, bias
         weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
@@ -1485,13 +1485,16 @@ class GraphOps:
         padding: whole number or list of them
         dilation: whole number or list of them
         groups: whole number
+        form: "auto", "direct" or "winograd"
         Returns: a tensor of floats
         """
         return self.op("conv", [x, weight, bias], {"stride": stride, "padding": padding, "dilation": dilation, "groups":
-            groups}, name)
+            groups, "form": form}, name)
 
-    def conv2d(self, x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None) -> Node:
-        """x [N, C, H, W], weight [O, C / groups, kH, kW], bias [O]
+    def conv2d(self, x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, form="auto", *, name=None) -> Node:
+        """x [N, C, H, W], weight [O, C / groups, kH, kW], bias [O]; form: how float32 by 3 x 3 at stride 1 is computed,
+            as a sum of products or by Winograd's transforms, which round otherwise; auto takes what should be the
+            faster
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with weight, bias
         weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
@@ -1500,10 +1503,11 @@ class GraphOps:
         padding: whole number or list of them
         dilation: whole number or list of them
         groups: whole number
+        form: "auto", "direct" or "winograd"
         Returns: a tensor of floats
         """
         return self.op("conv2d", [x, weight, bias], {"stride": stride, "padding": padding, "dilation": dilation, "groups":
-            groups}, name)
+            groups, "form": form}, name)
 
     def conv_transpose(self, x, weight, bias=None, stride=1, padding=0, output_padding=0, dilation=1, groups=1, *, name=None) -> Node:
         """x [N, C, ...], weight [C, O / groups, ...], bias [O]: what conv's gradient does to x; padding as of conv
@@ -3788,9 +3792,9 @@ class NodeOps:
         """
         return self.graph.gru_cell(self, h, w_ih, w_hh, b_ih, b_hh, name=name)
 
-    def conv(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None) -> Node:
+    def conv(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, form="auto", *, name=None) -> Node:
         """x [N, C, ...], weight [O, C / groups, ...], bias [O]; padding is one number, one for each axis, or [before,
-            after] for each, flat
+            after] for each, flat; form: see conv2d
 
         weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
         bias: tensor of floats (integers and bool become float32), brought to one dtype with x, weight
@@ -3798,12 +3802,15 @@ class NodeOps:
         padding: whole number or list of them
         dilation: whole number or list of them
         groups: whole number
+        form: "auto", "direct" or "winograd"
         Returns: a tensor of floats
         """
-        return self.graph.conv(self, weight, bias, stride, padding, dilation, groups, name=name)
+        return self.graph.conv(self, weight, bias, stride, padding, dilation, groups, form, name=name)
 
-    def conv2d(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, name=None) -> Node:
-        """x [N, C, H, W], weight [O, C / groups, kH, kW], bias [O]
+    def conv2d(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, form="auto", *, name=None) -> Node:
+        """x [N, C, H, W], weight [O, C / groups, kH, kW], bias [O]; form: how float32 by 3 x 3 at stride 1 is computed,
+            as a sum of products or by Winograd's transforms, which round otherwise; auto takes what should be the
+            faster
 
         weight: tensor of floats (integers and bool become float32), brought to one dtype with x, bias
         bias: tensor of floats (integers and bool become float32), brought to one dtype with x, weight
@@ -3811,9 +3818,10 @@ class NodeOps:
         padding: whole number or list of them
         dilation: whole number or list of them
         groups: whole number
+        form: "auto", "direct" or "winograd"
         Returns: a tensor of floats
         """
-        return self.graph.conv2d(self, weight, bias, stride, padding, dilation, groups, name=name)
+        return self.graph.conv2d(self, weight, bias, stride, padding, dilation, groups, form, name=name)
 
     def conv_transpose(self, weight, bias=None, stride=1, padding=0, output_padding=0, dilation=1, groups=1, *, name=None) -> Node:
         """x [N, C, ...], weight [C, O / groups, ...], bias [O]: what conv's gradient does to x; padding as of conv

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* When a convolution is computed by Winograd's transforms (engine/ir/winograd.h): by what its products and its transforms cost,
+ * in vector instructions. */
+#include "engine/front/winograd.h"
+
+enum {
+    WEIGHT = 3,
+    IN_COST = 3,     /* of an element of a tile, whose lanes are read one by one; measured, as are the next two: */
+    OUT_COST = 8,    /* of a result, whose lanes are written one by one, each to a line of its own; */
+    WEIGHT_COST = 5, /* of an element of the weight, its panel included */
+    PAGE = 4096,     /* bytes after which lines meet in one set of a first-level cache: lanes so far apart ... */
+    CONFLICT = 160,  /* ... push each other out, and cost so much, in per cent */
+    WORTH = 120      /* per cent of the other form's cost that the direct one must have */
+};
+
+static bool fits(const bl_node *x, const bl_node *w, const bl_frame *f, int64_t groups)
+{
+    if (f->n != 2 || groups != 1 || x->dtype != BL_F32 || w->dtype != BL_F32)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        if (f->size[i] != WEIGHT || f->stride[i] != 1 || f->dilation[i] != 1)
+            return false;
+    }
+    for (int i = 0; i < 4; i++) {
+        if (!bl_is_const(x->dim[i]) || x->dim[i]->lo < 1 || w->dim[i]->lo < 1)
+            return false;
+    }
+    for (int i = 0; i < 2; i++) { /* the zeros around a gradient are what is left of two */
+        if (f->before[i] < 0 || f->after[i] < 0 || f->before[i] >= WEIGHT || f->after[i] >= WEIGHT ||
+            x->dim[2 + i]->lo + f->before[i] + f->after[i] < WEIGHT)
+            return false;
+    }
+    return true;
+}
+
+static double of(const bl_node *extent)
+{
+    return (double)extent->lo;
+}
+
+static double pixels(const bl_node *x, const bl_frame *f, int i)
+{
+    return of(x->dim[2 + i]) + (double)(f->before[i] + f->after[i] - (WEIGHT - 1));
+}
+
+static double whole_tiles(double extent, int tile)
+{
+    return (double)(((int64_t)extent + tile - 1) / tile);
+}
+
+/* How much more lanes cost that are |elements| apart. */
+static double apart(double elements)
+{
+    return (int64_t)(elements * sizeof(float)) % PAGE == 0 ? CONFLICT / 100.0 : 1;
+}
+
+static double direct_cost(const bl_node *x, const bl_node *w, const bl_frame *f, double lanes)
+{
+    return WEIGHT * WEIGHT * of(x->dim[0]) * pixels(x, f, 0) * pixels(x, f, 1) * of(x->dim[1]) * of(w->dim[0]) / lanes;
+}
+
+/* How many tiles all pictures have. */
+static double count_tiles(const bl_node *x, const bl_frame *f, int tile)
+{
+    return of(x->dim[0]) * whole_tiles(pixels(x, f, 0), tile) * whole_tiles(pixels(x, f, 1), tile);
+}
+
+static double cost_of(const bl_node *x, const bl_node *w, const bl_frame *f, double lanes, int tile)
+{
+    double places = (tile + 2) * (tile + 2), ins = of(x->dim[1]), outs = of(w->dim[0]);
+    double height = pixels(x, f, 0), width = pixels(x, f, 1);
+    double tiles = count_tiles(x, f, tile);
+    double in = IN_COST * apart(of(x->dim[2]) * of(x->dim[3])), out = OUT_COST * apart(height * width);
+
+    return tiles * (places * ins * outs / lanes + places * in * ins + tile * tile * out * outs) +
+           places * WEIGHT_COST * ins * outs;
+}
+
+/* What the larger of the two products' sides takes in memory. */
+static bool has_room(const bl_front_options *options, const bl_node *x, const bl_node *w, const bl_frame *f, int tile)
+{
+    double places = (tile + 2) * (tile + 2), channels = of(x->dim[1]) > of(w->dim[0]) ? of(x->dim[1]) : of(w->dim[0]);
+
+    return options->max_buffer == 0 || places * count_tiles(x, f, tile) * channels * sizeof(float) <= (double)options->max_buffer;
+}
+
+int bl_winograd_tile(const bl_front_options *options, const bl_node *x, const bl_node *w, const bl_frame *f, int64_t groups,
+                     bl_winograd_use use)
+{
+    if (use == BL_WINOGRAD_NEVER || !fits(x, w, f, groups))
+        return 0;
+    double lanes = options->lanes > 1 ? options->lanes : 1;
+    double small = cost_of(x, w, f, lanes, 2), large = cost_of(x, w, f, lanes, 4);
+    double least = small < large ? small : large;
+    if (use == BL_WINOGRAD_SURE && (options->lanes == 0 || direct_cost(x, w, f, lanes) * 100 < least * WORTH))
+        return 0;
+    int tile = small < large ? 2 : 4;
+    return has_room(options, x, w, f, tile) ? tile : 0;
+}
