@@ -131,10 +131,26 @@ static void note_origin(sched *s, const bl_node *made, const bl_node *node)
     bl_ptrmap_put(&s->origin, made, (void *)(uintptr_t)(sched_position(s, node) + 1));
 }
 
+/* What movement that is seen at many indices moves: a value whose buffer is no larger, as that of a picture is beside its
+ * windows'. */
+static const bl_node *moved(const sched *s, const bl_node *node)
+{
+    while (bl_op_get_class((bl_op)node->op) == BL_CLASS_MOVE) {
+        const bl_node *src = node->src[0];
+        int position = sched_position(s, src);
+        int64_t here = 0, below = 0;
+        if (position < 0 || s->realised[position] != INLINE || s->weight[position] == 0 ||
+            !bl_shape_max_count(node->ndim, node->dim, &here) || !bl_shape_max_count(src->ndim, src->dim, &below) || below > here)
+            break;
+        node = src;
+    }
+    return node;
+}
+
 static void note_recomputed(sched *s, const bl_node *node, int position, int patterns)
 {
     if (patterns > TOO_MANY_PATTERNS && s->weight[position] > 0)
-        s->seen_often = node;
+        s->seen_often = moved(s, node);
     if (s->stores_seen[position] == 0 || s->last_store[position] != s->building)
         s->stores_seen[position]++;
     s->last_store[position] = s->building;

@@ -121,6 +121,8 @@ void sched_split(sched *s, int nroots, const bl_node **roots);
 bool sched_cut_after(sched *s, const bl_node *reduce);
 int sched_own_weight(const bl_node *node); /* scalar ops that an element costs, roughly, but for its sources */
 void sched_mark_first(sched *s, int nroots, const bl_node *const *roots);
+/* What an element of each value costs, with what has a buffer by now costing nothing. */
+void sched_weigh(sched *s);
 int sched_mark_more(sched *s);
 /* After grouping: reductions computed in two nests. */
 int sched_mark_shared(sched *s, int ngroups);

@@ -119,8 +119,7 @@ static void mark_loops(sched *s)
     }
 }
 
-/* An element's cost, with what has a buffer by now costing nothing. */
-static void weigh(sched *s)
+void sched_weigh(sched *s)
 {
     for (int at = 0; at < (int)s->order.count; at++) {
         const bl_node *node = s->order.at[at];
@@ -322,7 +321,7 @@ void sched_mark_first(sched *s, int nroots, const bl_node *const *roots)
         else if (depth[at] >= MOST_DEPTH && sched_own_weight(node) > 0)
             cut_depth(s, depth, at);
     }
-    weigh(s);
+    sched_weigh(s);
     for (int at = 0; at < (int)s->order.count; at++) {
         const bl_node *node = s->order.at[at];
         if (s->realised[at] == BUFFERED && s->weight[at] == 0 && node->op != BL_OP_CONTIGUOUS && !sched_is_loop(node))
@@ -508,7 +507,7 @@ int sched_mark_more(sched *s)
 {
     int marked = 0, reductions = 0;
 
-    weigh(s);
+    sched_weigh(s);
     s->round++;
     for (int i = 0; i < s->nstored; i++) {
         view v;

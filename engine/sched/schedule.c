@@ -122,6 +122,7 @@ static bool build_stores(sched *s)
         build_store(s, i);
         if (s->seen_often != NULL) {
             s->realised[sched_position(s, s->seen_often)] = BUFFERED;
+            sched_weigh(s);
             again = true;
         }
     }
