@@ -4,8 +4,9 @@
 MATMULS = {f"matmul_{m}x{n}x{k}": (m, n, k)  # the product of [m, k] and [k, n]
            for m, n, k in [(512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (128, 512, 784), (128, 128, 784), (784, 128, 128),
                            (64, 576, 4608), (512, 10, 576)]}
-CONVS = {f"conv_{ins}_{outs}_{extent}_{k}": (64, ins, extent, outs, k)  # batch, channels, rows and columns of the input, channels, kernel
-         for ins, outs, extent, k in [(32, 32, 24, 5), (32, 64, 10, 3), (64, 64, 8, 3)]}
+CONVS = {f"conv_{ins}_{outs}_{extent}_{k}": (batch, ins, extent, outs, k)  # batch, channels, rows and columns of the input, channels, kernel
+         for batch, ins, outs, extent, k in [(64, 32, 32, 24, 5), (64, 32, 64, 10, 3), (64, 64, 64, 8, 3), (8, 64, 64, 58, 3), (8, 128, 128, 30, 3),
+                                             (16, 256, 256, 16, 3)]}
 ATTENTIONS = {f"attention_{length}": (batch, heads, length, 64) for batch, heads, length in [(4, 8, 256), (1, 8, 4096)]}
 ROWS = (65536, 1024)  # of softmax and layernorm
 MANY = 64 << 20       # elements of the elementwise rows

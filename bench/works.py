@@ -301,7 +301,7 @@ def matmul_work(name):
 
 def conv_works(name):
     x, w, y = sizes.conv_shapes(name)
-    title = f"{w[1]}→{w[0]} {x[2]}² k{w[2]}"
+    title = f"{w[1]}→{w[0]} {x[2]}² k{w[2]}" + (f" b{x[0]}" if x[0] != 64 else "")
     return {name: Work("convolution", title, "GFLOP/s", sizes.conv_gflop(name), 1.1, kernel(lambda _, x, w: [x.conv2d(w)], x=x, w=w), by="kernels"),
             name + "_grad": Work("convolution", title + ", gradients", "GFLOP/s", 2 * sizes.conv_gflop(name), 1.0,
                                  kernel(conv_gradients, x=x, w=w, cotangent=y), by="kernels")}
