@@ -16,7 +16,10 @@ enum {
     COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, /* cl_ext.h: cl_nv_device_attribute_query */
     CAPABILITY_OF_MMA = 8,                /* PTX ISA: mma.sync m16n8k16 of .f16 and .bf16, m16n8k32 of .s8 want sm_80 */
     WARP = 32,
-    SUMS = 32 /* what a probe writes */
+    RATE_OF_TILES = 16, /* a tdpbf16ps is 8,192 multiply-adds in 16 cycles, where two vfmadd a cycle are 512 (Intel's optimization
+                           manual).  What mma.sync does depends on the model, from 2 to 16, and is not told */
+    RATE_OF_DOT = 2,    /* a vdpbf16ps has two for each lane, as often as a vfmadd has one */
+    SUMS = 32           /* what a probe writes */
 };
 
 /* A probe multiplies ones and writes SUMS sums. */
@@ -148,21 +151,21 @@ static void add_unit(bl_device_info *info, bl_matrix_unit unit)
 
 static void find_tiles(bl_cl_device *dev, unsigned has)
 {
-    static const probe tiles = {{BL_UNIT_AMX, BL_UNIT_BF16, 16, 16, 32, 1, 2}, 32, tile_text};
+    static const probe tiles = {{BL_UNIT_AMX, BL_UNIT_BF16, 16, 16, 32, 1, 2, RATE_OF_TILES}, 32, tile_text};
     bl_device_info *info = &dev->base.info;
 
     if ((has & HAS_TILES) == 0 || !may_use_tiles() || !run_probe(&dev->base, &tiles))
         return;
     add_unit(info, tiles.unit);
     if ((has & HAS_BYTE_TILES) != 0) {
-        add_unit(info, (bl_matrix_unit){BL_UNIT_AMX, BL_UNIT_I8, 16, 16, 64, 1, 4});
-        add_unit(info, (bl_matrix_unit){BL_UNIT_AMX, BL_UNIT_U8, 16, 16, 64, 1, 4});
+        add_unit(info, (bl_matrix_unit){BL_UNIT_AMX, BL_UNIT_I8, 16, 16, 64, 1, 4, 2 * RATE_OF_TILES});
+        add_unit(info, (bl_matrix_unit){BL_UNIT_AMX, BL_UNIT_U8, 16, 16, 64, 1, 4, 2 * RATE_OF_TILES});
     }
 }
 
 static void find_dot(bl_cl_device *dev, unsigned has)
 {
-    static const probe dot = {{BL_UNIT_DOT, BL_UNIT_BF16, 1, 16, 2, 1, 2}, 2, dot_text};
+    static const probe dot = {{BL_UNIT_DOT, BL_UNIT_BF16, 1, 16, 2, 1, 2, RATE_OF_DOT}, 2, dot_text};
 
     if ((has & HAS_DOT) != 0 && run_probe(&dev->base, &dot))
         add_unit(&dev->base.info, dot.unit);
@@ -170,7 +173,7 @@ static void find_dot(bl_cl_device *dev, unsigned has)
 
 static void find_mma(bl_cl_device *dev)
 {
-    static const probe mma = {{BL_UNIT_MMA, BL_UNIT_F16, 16, 8, 16, WARP, 1}, 16, mma_text};
+    static const probe mma = {{BL_UNIT_MMA, BL_UNIT_F16, 16, 8, 16, WARP, 1, 0}, 16, mma_text};
     cl_uint capability = 0;
 
     if (dev->base.info.subgroup != WARP ||
@@ -178,8 +181,8 @@ static void find_mma(bl_cl_device *dev)
         capability < CAPABILITY_OF_MMA || !run_probe(&dev->base, &mma))
         return;
     add_unit(&dev->base.info, mma.unit);
-    add_unit(&dev->base.info, (bl_matrix_unit){BL_UNIT_MMA, BL_UNIT_BF16, 16, 8, 16, WARP, 1});
-    add_unit(&dev->base.info, (bl_matrix_unit){BL_UNIT_MMA, BL_UNIT_I8, 16, 8, 32, WARP, 1});
+    add_unit(&dev->base.info, (bl_matrix_unit){BL_UNIT_MMA, BL_UNIT_BF16, 16, 8, 16, WARP, 1, 0});
+    add_unit(&dev->base.info, (bl_matrix_unit){BL_UNIT_MMA, BL_UNIT_I8, 16, 8, 32, WARP, 1, 0});
 }
 
 void bl_cl_find_units(bl_cl_device *dev)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PRECISION "float32_matmul_precision"
+
 enum { MAX_BEAM = 1024, MAX_TTL = 7 * 24 * 3600 };
 
 /* ---- parts of several documents */
@@ -37,6 +39,22 @@ static bl_status decode_small(const bl_json *doc, const char *name, int64_t lo, 
     return BL_OK;
 }
 
+static bl_status decode_precision(const bl_json *doc, int *out, bl_err *err)
+{
+    bl_precision precision = BL_PRECISION_HIGHEST;
+    const char *name = NULL;
+    bl_json at;
+
+    *out = -1;
+    if (!bl_json_find(doc, PRECISION, &at))
+        return BL_OK;
+    BL_TRY(bl_json_string(&at, &name, err));
+    if (!bl_precision_from_name(name, &precision))
+        return bl_fail(err, BL_EINVAL, PRECISION " is \"highest\" or \"high\", not \"%s\"", name);
+    *out = (int)precision;
+    return BL_OK;
+}
+
 /* Which of these members a document may have is its list of names' affair. */
 static bl_status decode_options(bl_decoder *d, const bl_json *doc, bl_run_options *out, bl_err *err)
 {
@@ -50,6 +68,7 @@ static bl_status decode_options(bl_decoder *d, const bl_json *doc, bl_run_option
     d->lease = out->lease;
     BL_TRY(decode_small(doc, "debug", 0, 7, &out->debug, err));
     BL_TRY(decode_small(doc, "beam", 0, MAX_BEAM, &out->beam, err));
+    BL_TRY(decode_precision(doc, &out->precision, err));
     if (bl_json_find(doc, "seed", &at)) {
         out->seeded = true;
         BL_TRY(bl_json_u64(&at, &out->seed, err));
@@ -272,8 +291,8 @@ static bl_status take_vars(bl_decoder *d, bl_wire_graph *graph, int64_t **sizes,
 
 bl_status bl_decode_run(const bl_decode_env *env, const bl_json *doc, bl_run_request *out, bl_err *err)
 {
-    static const char *const names[] = {"inputs", "nodes", "outputs", "keep", "shapes", "dims",       "sizes",
-                                        "device", "lease", "debug",   "beam", "seed",   "timeout_ms", NULL};
+    static const char *const names[] = {"inputs", "nodes", "outputs", "keep", "shapes",     "dims",    "sizes", "device",
+                                        "lease",  "debug", "beam",    "seed", "timeout_ms", PRECISION, NULL};
     bl_decoder *d = make_decoder(env);
     named_values inputs;
     bl_json outputs;
@@ -364,7 +383,7 @@ static bl_status decode_entries(bl_decoder *d, const bl_json *doc, const bl_json
 bl_status bl_decode_program(const bl_decode_env *env, const bl_json *doc, bl_program_doc *out, bl_err *err)
 {
     static const char *const names[] = {"inputs", "state", "nodes", "updates", "outputs", "entries", "dims",
-                                        "device", "lease", "beam",  "seed",    "debug",   NULL};
+                                        "device", "lease", "beam",  "seed",    "debug",   PRECISION, NULL};
     bl_decoder *d = make_decoder(env);
     named_values states;
     bl_json entries;

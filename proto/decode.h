@@ -39,6 +39,7 @@ typedef struct bl_run_options {
     const char *lease;  /* NULL: none */
     int debug;          /* 0 to 7; -1: not given */
     int beam;           /* -1: not given */
+    int precision;      /* bl_precision of float32's products; -1: not given */
     bool seeded;
     uint64_t seed;
     int64_t timeout_ms; /* 0: not given */
@@ -62,8 +63,8 @@ typedef struct bl_program_entry {
 } bl_program_entry;
 
 /* PUT /api/v1/programs/NAME: inputs, state, nodes, updates, outputs or entries, dims, and of bl_run_options device, lease, beam,
- * seed and debug. A dimension that an input's shape names must have its range in "dims".  Each entry knows the dimensions that
- * the shapes of its own inputs and its attributes name. */
+ * float32_matmul_precision, seed and debug. A dimension that an input's shape names must have its range in "dims".  Each entry
+ * knows the dimensions that the shapes of its own inputs and its attributes name. */
 typedef struct bl_program_doc {
     int nstates;
     bl_wire_tensor *states;

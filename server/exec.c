@@ -128,6 +128,7 @@ bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *w
     x->options = *options;
     x->debug = options->debug >= 0 ? options->debug : (int)rq->server->settings.debug;
     x->beam = options->beam >= 0 ? options->beam : (int)rq->server->settings.beam;
+    x->precision = options->precision >= 0 ? (bl_precision)options->precision : rq->server->precision;
     x->worker = worker;
     if (worker == NULL && options->device == NULL && x->bound != NULL)
         x->worker = x->bound->held->worker; /* where its tensors are */
@@ -210,8 +211,9 @@ bl_status bl_exec_key(bl_exec *x, const bl_wire_graph *graph, bool program, bl_w
 {
     const bl_settings *set = &x->rq->server->settings;
     const char *salt =
-        bl_arena_printf(x->rq->arena, "%s %u debug%d noopt%d matrix%d winograd%d spec%d program%d", x->worker->dev->info.id,
-                        x->generation, x->debug, set->noopt, (int)set->matrix, (int)set->winograd, (int)set->spec, program);
+        bl_arena_printf(x->rq->arena, "%s %u debug%d noopt%d matrix%d winograd%d precision%d spec%d program%d",
+                        x->worker->dev->info.id, x->generation, x->debug, set->noopt, (int)set->matrix, (int)set->winograd,
+                        (int)x->precision, (int)set->spec, program);
     if (salt == NULL)
         return bl_arena_status(x->rq->arena, &x->rq->err);
     return bl_wire_make_key(x->rq->arena, graph, salt, key, &x->rq->err);
@@ -225,6 +227,7 @@ bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_gr
                                .noopt = set->noopt,
                                .matrix = (bl_matrix_use)set->matrix,
                                .winograd = (bl_winograd_use)set->winograd,
+                               .precision = x->precision,
                                .spec = (int)set->spec,
                                .max_compile_bytes = set->max_compile,
                                .max_compile_seconds = set->max_compile_seconds,

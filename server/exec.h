@@ -29,6 +29,7 @@ struct bl_exec {
     unsigned generation; /* of the device when the plan was looked for */
     bl_run_options options;
     int debug, beam;
+    bl_precision precision;
 
     int ninputs;
     bl_tensor_value *values;

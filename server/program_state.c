@@ -151,7 +151,7 @@ static bl_status reply_replaced(bl_request *rq)
 
 bl_status bl_handle_state_put(bl_request *rq)
 {
-    bl_run_options options = {.debug = -1, .beam = -1};
+    bl_run_options options = {.debug = -1, .beam = -1, .precision = -1};
     bl_program *program = NULL;
     bl_tensor_value *values = NULL;
     bl_exec *x = NULL;

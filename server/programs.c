@@ -275,6 +275,7 @@ static bl_status choose_plan(bl_exec *x)
         x->hit = true;
         return bl_exec_admit(x, &x->rq->err);
     }
+    x->precision = bl_plan_get_options(x->entry->plan)->precision;
     BL_TRY(bl_exec_key(x, x->graph, true, &x->key));
     x->compile = compile_again;
     return BL_OK;

@@ -40,6 +40,13 @@ static bl_status choose_log(const bl_settings *settings, bl_err *err)
     return bl_fail(err, BL_EINVAL, "--log-level is error, warn, info or debug, not \"%s\"", settings->log_level);
 }
 
+bl_status bl_server_precision(bl_server *server, bl_err *err)
+{
+    if (bl_precision_from_name(server->settings.precision, &server->precision))
+        return BL_OK;
+    return bl_fail(err, BL_EINVAL, "--float32-matmul-precision is highest or high, not \"%s\"", server->settings.precision);
+}
+
 /* A number in a file of the control groups, or SIZE_MAX where there is none or it says "max". */
 static size_t read_limit(const char *path)
 {
@@ -162,7 +169,8 @@ int bl_server_main(int argc, char *const *argv)
     sigaddset(&signals, SIGINT);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
-    if (bl_settings_load(&server.settings, argc, argv, &err) != BL_OK || choose_log(&server.settings, &err) != BL_OK) {
+    if (bl_settings_load(&server.settings, argc, argv, &err) != BL_OK || choose_log(&server.settings, &err) != BL_OK ||
+        bl_server_precision(&server, &err) != BL_OK) {
         fprintf(stderr, "beamline: %s\n", err.text);
         bl_settings_fini(&server.settings);
         return EXIT_FAILURE;

@@ -35,6 +35,7 @@ typedef struct bl_worker {
 struct bl_server {
     bl_settings settings;
     bl_wire_limits limits; /* as the settings say */
+    bl_precision precision;
     bl_metrics metrics;
     bl_budget memory; /* of the host */
     bl_worker workers[BL_MAX_DEVICES];
@@ -65,7 +66,8 @@ struct bl_server {
 /* Runs until SIGTERM or SIGINT; gives the exit status of the process. */
 int bl_server_main(int argc, char *const *argv);
 
-void bl_server_limits(bl_server *server); /* those that follow from the settings */
+void bl_server_limits(bl_server *server);                                   /* those that follow from the settings */
+BL_NODISCARD bl_status bl_server_precision(bl_server *server, bl_err *err); /* the setting's word */
 
 /* ---- workers.c */
 /* Open the devices that the settings ask for and start a worker for each. */

@@ -18,6 +18,7 @@ typedef struct tuning {
     bl_server *server;
     bl_worker *worker;
     int beam, n;
+    bl_precision precision;
     bool live; /* lines are written over */
     bl_search_report report[MOST_REPORTS];
     char name[MOST_REPORTS][64];
@@ -65,7 +66,9 @@ static char *read_file(const char *path, size_t *len)
 static bl_status tune_entry(tuning *t, bl_arena *arena, const bl_program_entry *entry, bl_err *err)
 {
     const bl_settings *set = &t->server->settings;
-    bl_plan_options options = {.max_compile_bytes = set->max_compile,
+    bl_plan_options options = {.matrix = (bl_matrix_use)set->matrix,
+                               .precision = t->precision,
+                               .max_compile_bytes = set->max_compile,
                                .max_compile_seconds = set->max_compile_seconds,
                                .program = true,
                                .tuner = &t->server->tuner,
@@ -98,6 +101,7 @@ static bl_status tune_document(tuning *t, bl_arena *arena, bl_span text, bl_err 
     if (st == BL_OK)
         st = bl_worker_find(t->server, program.options.device != NULL ? program.options.device : t->server->settings.device,
                             &t->worker, err);
+    t->precision = program.options.precision >= 0 ? (bl_precision)program.options.precision : t->server->precision;
     for (int i = 0; st == BL_OK && i < program.nentries; i++)
         st = tune_entry(t, arena, &program.entries[i], err);
     bl_json_fini(&doc);
@@ -123,6 +127,7 @@ static bl_status start(bl_server *server, int argc, char *const *argv, bl_err *e
     BL_TRY(bl_settings_load(&server->settings, argc, argv, err));
     bl_log_configure(BL_LOG_WARN, server->settings.log_json); /* progress is what is to be seen */
     bl_server_limits(server);
+    BL_TRY(bl_server_precision(server, err));
     server->plans = bl_plans_create(server->settings.max_plans, server->settings.max_plan_memory);
     if (server->plans == NULL)
         return bl_fail(err, BL_ENOMEM, "plan cache");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* try DEVICE FILE [debug] [noopt] [matrix] [winograd] [fast] [only ENTRY] [repeat N] [beam N] [seconds S]: compile a program
- * document for a device, compare one run with the interpreter, and say what became of it; of N more runs, the least time of each
- * kernel.  With a beam kernels are searched, in this process.  For people who work on the compiler. */
+/* try DEVICE FILE [debug] [noopt] [matrix] [winograd] [high] [fast] [only ENTRY] [repeat N] [beam N] [seconds S]: compile a
+ * program document for a device, compare one run with the interpreter, and say what became of it; of N more runs, the least time of
+ * each kernel.  With a beam kernels are searched, in this process.  For people who work on the compiler. */
 #include "tests/plan/harness.h"
 
 #include <stdio.h>
@@ -41,6 +41,8 @@ int main(int argc, char **argv)
             options.matrix = BL_MATRIX_ALWAYS;
         else if (strcmp(argv[i], "winograd") == 0)
             options.winograd = BL_WINOGRAD_ALWAYS;
+        else if (strcmp(argv[i], "high") == 0)
+            options.precision = BL_PRECISION_HIGH;
         else if (strcmp(argv[i], "fast") == 0)
             options.no_compare = true;
         else if (strcmp(argv[i], "only") == 0 && i + 1 < argc)
@@ -59,6 +61,7 @@ int main(int argc, char **argv)
     if (text == NULL) {
         fprintf(stderr,
                 "try DEVICE FILE [debug] [noopt] [matrix] [winograd] [fast] [only ENTRY] [repeat N] [beam N] [seconds S]\n");
+        fprintf(stderr, "try DEVICE FILE [debug] [noopt] [matrix] [high] [fast] [only ENTRY] [repeat N] [beam N] [seconds S]\n");
         return 2;
     }
     for (uint32_t d = 0; d < ndevices; d++) {

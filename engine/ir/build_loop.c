@@ -193,3 +193,30 @@ const bl_node *bl_sink(bl_ir *ir, int n, const bl_node *const *stores)
     }
     return make(ir, BL_OP_SINK, BL_BOOL, 1, 0, 0, (size_t)n, stores);
 }
+
+/* A sum, in float32, of products of it. */
+static bool sums_products(const bl_node *node)
+{
+    bool any = false;
+
+    if (node->op != BL_OP_REDUCE || node->sub != BL_OP_ADD || node->dtype != BL_F32)
+        return false;
+    for (int64_t i = 0; i < node->arg; i++) {
+        const bl_node *value = node->src[i];
+        any = any || (value->op == BL_OP_MUL && value->src[0]->op == BL_OP_LOAD && value->src[1]->op == BL_OP_LOAD);
+    }
+    return any;
+}
+
+const bl_node *bl_sink_relax(bl_ir *ir, const bl_node *sink)
+{
+    bl_nodes below = bl_reach(ir, 1, &sink, false);
+    bl_node relaxed = *sink;
+
+    relaxed.sub = BL_PRECISION_HIGH;
+    for (size_t i = 0; i < below.count; i++) {
+        if (sums_products(below.at[i]))
+            return bl_node_make(ir, &relaxed);
+    }
+    return sink;
+}

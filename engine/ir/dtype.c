@@ -67,6 +67,19 @@ bl_dtype bl_dtype_from_name(const char *name, size_t len)
     return find(false, name, len);
 }
 
+bool bl_precision_from_name(const char *name, bl_precision *out)
+{
+    static const char *const names[] = {[BL_PRECISION_HIGHEST] = "highest", [BL_PRECISION_HIGH] = "high"};
+
+    for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++) {
+        if (strcmp(name, names[i]) != 0)
+            continue;
+        *out = (bl_precision)i;
+        return true;
+    }
+    return false;
+}
+
 bl_dtype bl_dtype_from_code(const char *code, size_t len)
 {
     return find(true, code, len);

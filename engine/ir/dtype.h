@@ -16,6 +16,15 @@ typedef enum bl_dtype {
 
 typedef enum bl_dtype_kind { BL_KIND_BOOL, BL_KIND_INT, BL_KIND_UINT, BL_KIND_FLOAT } bl_dtype_kind;
 
+/* What a sum of products of float32 may be computed of: PyTorch's torch.set_float32_matmul_precision, and its words. */
+typedef enum bl_precision {
+    BL_PRECISION_HIGHEST, /* of them */
+    BL_PRECISION_HIGH     /* or of products of bfloat16, three for each, where units for these are faster (matrix.h) */
+} bl_precision;
+
+/* "highest" or "high"; false where it is another word. */
+bool bl_precision_from_name(const char *name, bl_precision *out);
+
 const char *bl_dtype_name(bl_dtype dtype); /* "float32" */
 const char *bl_dtype_code(bl_dtype dtype); /* safetensors: "F32" */
 size_t bl_dtype_bytes(bl_dtype dtype);

@@ -7,11 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROW_BYTES = 16 }; /* what the start of a fragment's row must be a multiple of, or of its length if that is less */
+enum {
+    ROW_BYTES = 16, /* what the start of a fragment's row must be a multiple of, or of its length if that is less */
+    SPLIT = 128     /* the last bit of the layouts' byte */
+};
+
+static const char split_mark[] = "x3"; /* behind the dtype that operands are split into */
 
 int64_t bl_matrix_pack(bl_matrix matrix)
 {
-    const uint8_t bytes[8] = {matrix.m, matrix.n, matrix.k, matrix.scope, matrix.group, matrix.layouts, matrix.from, matrix.to};
+    uint8_t layouts = (uint8_t)(matrix.layouts | (matrix.split ? SPLIT : 0));
+    const uint8_t bytes[8] = {matrix.m, matrix.n, matrix.k, matrix.scope, matrix.group, layouts, matrix.from, matrix.to};
     uint64_t number = 0;
 
     for (int i = 0; i < 8; i++)
@@ -30,38 +36,45 @@ bl_matrix bl_matrix_unpack(int64_t number)
                        .k = bytes[2],
                        .scope = bytes[3],
                        .group = bytes[4],
-                       .layouts = bytes[5],
+                       .layouts = bytes[5] & (SPLIT - 1),
                        .from = bytes[6],
-                       .to = bytes[7]};
+                       .to = bytes[7],
+                       .split = bytes[5] >= SPLIT};
 }
 
 void bl_matrix_print(bl_matrix x, bl_text *out)
 {
-    bl_text_printf(out, "%ux%ux%u %u,%u,%u %s %s", x.m, x.n, x.k, x.scope, x.group, x.layouts, bl_dtype_name((bl_dtype)x.from),
-                   bl_dtype_name((bl_dtype)x.to));
+    bl_text_printf(out, "%ux%ux%u %u,%u,%u %s%s %s", x.m, x.n, x.k, x.scope, x.group, x.layouts, bl_dtype_name((bl_dtype)x.from),
+                   x.split ? split_mark : "", bl_dtype_name((bl_dtype)x.to));
 }
 
 int bl_matrix_parse(const char *text, bl_matrix *out)
 {
     unsigned number[6];
     char from[16], to[16];
+    size_t len = 0, mark = sizeof split_mark - 1;
+    bool split = false;
     int used = 0;
 
     if (sscanf(text, "%ux%ux%u %u,%u,%u %15[a-z0-9] %15[a-z0-9]%n", &number[0], &number[1], &number[2], &number[3], &number[4],
                &number[5], from, to, &used) != 8)
         return 0;
     for (int i = 0; i < 6; i++) {
-        if (number[i] > UINT8_MAX)
+        if (number[i] > (i == 5 ? SPLIT - 1 : UINT8_MAX))
             return 0;
     }
+    len = strlen(from);
+    split = len > mark && strcmp(from + len - mark, split_mark) == 0;
+    len -= split ? mark : 0;
     *out = (bl_matrix){.m = (uint8_t)number[0],
                        .n = (uint8_t)number[1],
                        .k = (uint8_t)number[2],
                        .scope = (uint8_t)number[3],
                        .group = (uint8_t)number[4],
                        .layouts = (uint8_t)number[5],
-                       .from = (uint8_t)bl_dtype_from_name(from, strlen(from)),
-                       .to = (uint8_t)bl_dtype_from_name(to, strlen(to))};
+                       .from = (uint8_t)bl_dtype_from_name(from, len),
+                       .to = (uint8_t)bl_dtype_from_name(to, strlen(to)),
+                       .split = split};
     return used;
 }
 
@@ -76,8 +89,21 @@ bool bl_matrix_is_valid(bl_matrix x)
         return false;
     if (x.m * x.n > BL_MATRIX_MOST_CELLS || x.m * x.k > BL_MATRIX_MOST_CELLS || x.k * x.n > BL_MATRIX_MOST_CELLS)
         return false;
+    if (x.split && (x.from != BL_BF16 || x.to != BL_F32))
+        return false;
     return x.group >= 1 && x.k % x.group == 0 && x.m * x.n % x.scope == 0 && x.layouts >> BL_MATRIX_LAYOUTS == 0 &&
            sums_exactly((bl_dtype)x.from, (bl_dtype)x.to);
+}
+
+bl_matrix bl_matrix_unsplit(bl_matrix matrix)
+{
+    matrix.split = false;
+    return matrix;
+}
+
+bl_dtype bl_matrix_takes(bl_matrix matrix)
+{
+    return matrix.split ? BL_F32 : (bl_dtype)matrix.from;
 }
 
 void bl_matrix_cells(bl_matrix matrix, bl_matrix_layout layout, int64_t *rows, int64_t *columns)
@@ -240,7 +266,7 @@ bool bl_matrix_product(const bl_node *summand, bl_matrix matrix, const bl_node *
     if (summand->op != BL_OP_MUL || summand->dtype != matrix.to)
         return false;
     for (int i = 0; i < 2; i++) {
-        loads[i] = loaded(summand->src[i], (bl_dtype)matrix.from, (bl_dtype)matrix.to);
+        loads[i] = loaded(summand->src[i], bl_matrix_takes(matrix), (bl_dtype)matrix.to);
         if (loads[i] == NULL)
             return false;
     }

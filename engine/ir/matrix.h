@@ -29,6 +29,8 @@ typedef struct bl_matrix {
     uint8_t group;    /* rows of b that B_GROUPS interleaves; divides k */
     uint8_t layouts;  /* bit set of bl_matrix_layout */
     uint8_t from, to; /* bl_dtype */
+    bool split;       /* of a move: a and b are float32, each taken as the sum of two bfloat16, high and low, and their product as
+                         high * high + high * low + low * high ("bfloat16x3"): three instructions of the unit for one */
 } bl_matrix;
 
 int64_t bl_matrix_pack(bl_matrix matrix);
@@ -36,10 +38,13 @@ bl_matrix bl_matrix_unpack(int64_t number);
 /* Is it one that lowering can express: sizes in bounds, a product of such dtypes that is summed in the other, each work-item with
  * as many cells of c as every other? */
 bool bl_matrix_is_valid(bl_matrix matrix);
-/* "8x8x8 8,1,15 float16 float32": m, n and k, then scope, group and layouts. */
+/* "8x8x8 8,1,15 float16 float32": m, n and k, then scope, group and layouts; "bfloat16x3" where operands are split. */
 void bl_matrix_print(bl_matrix matrix, bl_text *out);
 /* Read that back; how long the text is, or 0 where it is none. */
 int bl_matrix_parse(const char *text, bl_matrix *out);
+/* The same unit, for operands of its own dtype; and what of |matrix| asks of operands before they are split. */
+bl_matrix bl_matrix_unsplit(bl_matrix matrix);
+bl_dtype bl_matrix_takes(bl_matrix matrix);
 /* Does the layout lie a's way?  Else b's. */
 static inline bool bl_matrix_is_a(bl_matrix_layout layout)
 {
@@ -61,7 +66,8 @@ const bl_node *bl_matrix_element(bl_ir *ir, const bl_node *matrix, const bl_node
  * multiples of 16 bytes, or of their own length if that is less (VUID-RuntimeSpirv-OpCooperativeMatrixLoadKHR-08986). */
 const bl_node *bl_matrix_operand(bl_ir *ir, bl_matrix matrix, const bl_node *load, bool is_a, const bl_node *across,
                                  const bl_node *depth);
-/* The two loads of a summand that is their product, casts to the sum's dtype around them; false if it is anything else. */
+/* The two loads of a summand that is their product, of what the matrix takes, casts to the sum's dtype around them; false if it
+ * is anything else. */
 bool bl_matrix_product(const bl_node *summand, bl_matrix matrix, const bl_node *loads[2]);
 
 #endif

@@ -183,6 +183,9 @@ const bl_node *bl_lane(bl_ir *ir, int64_t number, int lanes); /* |number| tells 
 const bl_node *bl_stack(bl_ir *ir, int lanes, const bl_node *const *scalars);
 const bl_node *bl_fold(bl_ir *ir, bl_op fold, const bl_node *vector);
 const bl_node *bl_sink(bl_ir *ir, int n, const bl_node *const *stores);
+/* The same with BL_PRECISION_HIGH in sub, if it sums products of float32; else |sink| itself.  What is allowed is so a part of
+ * the nest, and of its key in the kernel database: moves that were found for one are none for the other. */
+const bl_node *bl_sink_relax(bl_ir *ir, const bl_node *sink);
 
 /* ---- walks */
 typedef struct bl_nodes {

@@ -273,7 +273,7 @@ static const char *check_matrix(const bl_node *node)
     const bl_node *sum = node->src[0], *rows = node->src[1], *columns = node->src[2], *loads[2];
     int64_t depth = 0;
 
-    if (!bl_matrix_is_valid(matrix) || node->dtype != matrix.to || node->lanes != 1)
+    if (!bl_matrix_is_valid(matrix) || matrix.split || node->dtype != matrix.to || node->lanes != 1)
         return "no shape of a matrix unit, or not its dtype";
     if (rows->op != BL_OP_RANGE || rows->hi != matrix.m - 1 || columns->op != BL_OP_RANGE || columns->hi != matrix.n - 1)
         return "rows or columns";
@@ -338,7 +338,7 @@ static const char *check_loop(const bl_node *node)
             if (node->src[i]->op != BL_OP_STORE)
                 return "takes stores";
         }
-        return NULL;
+        return node->sub <= BL_PRECISION_HIGH ? NULL : "precision";
     case BL_OP_STAGE:
         return check_filled(node);
     default:

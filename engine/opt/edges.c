@@ -159,7 +159,7 @@ bool tune_edges(bl_tune *tune, int operand, int64_t keep)
         outer = bl_add(ir, bl_mul(ir, outer, axis[i]->src[0]), sum[i]);
         packed.count = bl_mul(ir, packed.count, axis[i]->src[0]);
     }
-    if (!pack_make_helper(tune, load, inner, &to, &packed))
+    if (!pack_make_helper(tune, 1, &load, &inner, &to, &packed))
         return false;
     open_products(tune, load, keep);
     pack_read_panel(tune, load, outer, &packed);

@@ -9,6 +9,13 @@
 /* When a product goes to matrix units without a search: never, where they are sure to win, or wherever it can. */
 typedef enum bl_matrix_use { BL_MATRIX_NEVER, BL_MATRIX_SURE, BL_MATRIX_ALWAYS } bl_matrix_use;
 
+/* A shape that products of the nest may go to.  |rate|: how many multiply-adds the unit does in the time in which vectors do one
+ * of float32, at their best; 0: unknown. */
+typedef struct bl_target_unit {
+    bl_matrix shape;
+    uint8_t rate;
+} bl_target_unit;
+
 /* What the choice depends on: a copy of a few fields of the device's own description. */
 typedef struct bl_target {
     bool groups; /* real work-groups (GPU, lavapipe); else a group is one work-item (a CPU under OpenCL) */
@@ -25,10 +32,13 @@ typedef struct bl_target {
     uint32_t max_params;
     bl_matrix_use use;
     int nmatrix;
-    bl_matrix matrix[8]; /* units of the device: of those of one dtype the best first */
-    uint32_t fragments;  /* that a work-item's unit has registers for; 0: as many as its own registers hold */
+    bl_target_unit matrix[16]; /* units of the device: of those of one dtype the best first; then those for operands to split */
+    bl_precision precision;    /* high where there are such */
+    uint32_t fragments;        /* that a work-item's unit has registers for; 0: as many as its own registers hold */
 } bl_target;
 
+/* Its units of bfloat16, if it has any, may do products of float32 in three parts. */
+void bl_target_split(bl_target *target);
 /* Apply what fits |tune| best. */
 void bl_heuristic(bl_tune *tune, const bl_target *target);
 

@@ -8,7 +8,7 @@
 /* A RANGE's number keeps the order of loops: its base is the axis of the scheduler's nest, the rest its place among the parts. */
 enum { PART_BITS = 12, FIRST_REDUCE = BL_MAX_DIMS << PART_BITS };
 
-enum { MOST_OPERANDS = 256 };
+enum { MOST_OPERANDS = 256, PACK_HALVES = 2 };
 
 /* tune.c: list the axes of a new sink. */
 void tune_survey(bl_tune *tune, const bl_node *sink);
@@ -35,8 +35,13 @@ void tune_part_reductions(bl_tune *tune);
 /* pack.c */
 /* |group| over 0: of the last two axes of the panel, which are of kind MATRIX, that many of the last side by side. */
 bool tune_pack(bl_tune *tune, int operand, int64_t group);
-/* The helper: a plain nest of one store; its parameters are renumbered from the panel on.  RANGEs in |to| become its loops. */
-bool pack_make_helper(bl_tune *tune, const bl_node *load, const bl_node *index, bl_ptrmap *to, bl_packed *packed);
+/* The operand, of float32, is written as its two halves of bfloat16; |group| as before.  What reads half number |which| of it, as
+ * float32, in place of its LOAD, which still stands in the nest; NULL, and nothing changed, where it cannot be packed. */
+const bl_node *pack_halves(bl_tune *tune, int operand, int64_t group, const bl_node *which);
+/* The helper: a plain nest that stores each value[i] at index[i], one or PACK_HALVES of them; its parameters are renumbered from
+ * the panel on.  RANGEs in |to| become its loops. */
+bool pack_make_helper(bl_tune *tune, int n, const bl_node *const *value, const bl_node *const *index, bl_ptrmap *to,
+                      bl_packed *packed);
 /* The nest reads the panel at |index| where it read |load|. */
 void pack_read_panel(bl_tune *tune, const bl_node *load, const bl_node *index, const bl_packed *packed);
 /* edges.c */

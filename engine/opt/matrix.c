@@ -3,7 +3,10 @@
  * kind MATRIX; the sum over them becomes a MATRIX node, a tile of the product that the work-items of the unit's scope find in
  * memory they share, and what follows the sum runs on its elements, dealt out to them.  An operand that lies in none of the
  * unit's layouts is packed so that it does.  Further moves on the outer parts make several tiles of one (TILE, whose fragments
- * are then shared) and several scopes of a group (LOCAL). */
+ * are then shared) and several scopes of a group (LOCAL).
+ *
+ * A split unit (bl_matrix.split) multiplies float32 where the nest allows it (BL_PRECISION_HIGH): both operands are packed as two
+ * halves of bfloat16, and the sum goes over three products of halves besides, which are unrolled and share their fragments. */
 #include "engine/ir/matrix.h"
 
 #include "engine/ir/rewrite.h"
@@ -17,7 +20,8 @@ enum {
     EMPTY_ROWS = TURN + 4001,
     ITEM = TURN + 4032, /* the largest number of a work-item's axis: the first dimension of the group */
     LANES_OF_ITEM = 4,  /* elements that a work-item of several takes at a time: what one 16-byte access stores */
-    MOST_UNROLLED = 8   /* turns that are written out */
+    MOST_UNROLLED = 8,  /* turns that are written out */
+    PRODUCTS = 3        /* of halves: high * high, high * low, low * high.  Low * low is less than what is lost anyway. */
 };
 
 /* What the move is about to rewrite, as it finds it. */
@@ -106,6 +110,8 @@ static bool find_product(bl_tune *tune, int rows, int64_t shape, product *p)
     int own = 0;
 
     *p = (product){.shape = bl_matrix_unpack(shape), .rows = rows};
+    if (p->shape.split && tune->sink->sub != BL_PRECISION_HIGH)
+        return false;
     if (!bl_matrix_is_valid(p->shape) || tune_count_items(tune) + (p->shape.scope > 1) > MOST_ITEM_AXES)
         return false;
     for (int i = 0; i < tune->naxes; i++) {
@@ -148,11 +154,16 @@ static const bl_node *split_off(bl_tune *tune, const bl_node *axis, int64_t amou
     return NULL;
 }
 
+/* How a panel of operand a (0) or b (1) is laid out: as tune_pack's |group|. */
+static int64_t interleaving(bl_matrix shape, int which)
+{
+    return which == 1 && (shape.layouts >> BL_MATRIX_B_COLUMNS & 1) == 0 ? shape.group : 0;
+}
+
 /* Operand a (0) or b (1), which alone differs along the columns, can be loaded as fragments: packed first if need be. */
 static bool make_loadable(bl_tune *tune, bl_matrix shape, int which, const bl_node *rows, const bl_node *columns,
                           const bl_node *depth)
 {
-    bool interleave = which == 1 && (shape.layouts >> BL_MATRIX_B_COLUMNS & 1) == 0;
 
     for (int tries = 0; tries < 2; tries++) {
         const bl_node *sum = only_sum(tune, shape), *loads[2], *load = NULL;
@@ -161,10 +172,38 @@ static bool make_loadable(bl_tune *tune, bl_matrix shape, int which, const bl_no
         load = loads[bl_depends(tune, loads[0], columns) == (which == 1) ? 0 : 1];
         if (bl_matrix_operand(tune->ir, shape, load, which == 0, which == 0 ? rows : columns, depth) != NULL)
             return true;
-        if (tries == 0 && !tune_pack(tune, tune_operand_number(tune, load), interleave ? shape.group : 0))
+        if (tries == 0 && !tune_pack(tune, tune_operand_number(tune, load), interleaving(shape, which)))
             return false;
     }
     return false;
+}
+
+/* Both operands become panels of their halves, and the sum of their products that of three products of halves. */
+static bool split_operands(bl_tune *tune, bl_matrix shape, const bl_node *columns, const bl_node *depth)
+{
+    bl_ir *ir = tune->ir;
+    const bl_node *sum = only_sum(tune, shape), *ranges[BL_MAX_AXES], *loads[2], *halves[2];
+    const bl_node *number = bl_range(ir, (int)depth->arg + 1, BL_AXIS_TILE, bl_index(ir, PRODUCTS)), *two = bl_index(ir, 2);
+    int n = 0;
+    bl_ptrmap to;
+
+    if (sum == NULL || !bl_matrix_product(sum->src[0], shape, loads) || sum->nsrc > BL_MAX_AXES)
+        return false;
+    for (int i = 0; i < 2; i++) { /* of products 0, 1 and 2 a's halves are high, high and low, b's high, low and high */
+        int which = bl_depends(tune, loads[i], columns) ? 1 : 0;
+        halves[i] = pack_halves(tune, tune_operand_number(tune, loads[i]), interleaving(shape, which),
+                                which == 0 ? bl_idiv(ir, number, two) : bl_mod(ir, number, two));
+        if (halves[i] == NULL)
+            return false;
+    }
+    for (uint32_t i = 1; i < sum->nsrc; i++)
+        ranges[n++] = sum->src[i];
+    ranges[n++] = number;
+    halves[0] = bl_alu2(ir, BL_OP_MUL, halves[0], halves[1]);
+    bl_ptrmap_init(&to, bl_ir_arena(ir));
+    bl_ptrmap_put(&to, sum, (void *)(uintptr_t)bl_reduce_over(ir, BL_OP_ADD, 1, halves, n, ranges));
+    tune_survey(tune, bl_substitute(ir, tune->sink, &to));
+    return true;
 }
 
 /* How many elements side by side a work-item takes at a time: a power of two that the columns and its share are multiples of. */
@@ -210,11 +249,13 @@ static bool rewrite(bl_tune *tune, const product *p)
     const bl_node *rows = split_off(tune, row_axis, p->shape.m, EMPTY_ROWS);
     const bl_node *columns = rows == NULL ? NULL : split_off(tune, column_axis, p->shape.n, 0);
     const bl_node *depth = columns == NULL ? NULL : split_off(tune, depth_axis, p->shape.k, 0);
+    bl_matrix shape = bl_matrix_unsplit(p->shape);
 
-    if (depth == NULL || !make_loadable(tune, p->shape, 0, rows, columns, depth) ||
-        !make_loadable(tune, p->shape, 1, rows, columns, depth))
+    if (depth == NULL || (p->shape.split && !split_operands(tune, p->shape, columns, depth)))
         return false;
-    deal_elements(tune, p->shape, rows, columns);
+    if (!make_loadable(tune, shape, 0, rows, columns, depth) || !make_loadable(tune, shape, 1, rows, columns, depth))
+        return false;
+    deal_elements(tune, shape, rows, columns);
     return bl_ir_status(tune->ir, NULL) == BL_OK;
 }
 

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* PACK: an operand of a reduction is written into a buffer of its own, in the order in which the nest reads it (panels: grid axes
- * outermost, then the reduction's loops, then tiles, then lanes), by a helper nest. */
+ * outermost, then the reduction's loops, then tiles, then lanes), by a helper nest.  An operand of a product that matrix units of
+ * bfloat16 do in three parts is written as its high and its low halves. */
+#include "engine/ir/matrix.h"
 #include "engine/ir/rewrite.h"
 #include "engine/opt/internal.h"
 
+#include <math.h>
+
+enum { REDUCTION = 2 };
+
+/* The order of axes in a panel. */
 static int layer(const bl_node *range)
 {
     switch ((bl_axis_kind)range->sub) {
@@ -13,7 +20,7 @@ static int layer(const bl_node *range)
         return 1;
     case BL_AXIS_GROUP:
     case BL_AXIS_REDUCE:
-        return 2;
+        return REDUCTION;
     case BL_AXIS_TILE:
         return 3;
     case BL_AXIS_LOCAL:
@@ -48,11 +55,12 @@ bool tune_is_packed(const bl_tune *tune, const bl_node *load)
     return load->src[0]->op == BL_OP_BUFFER && load->src[0]->arg >= tune->nparams - tune->npacked;
 }
 
-bool pack_make_helper(bl_tune *tune, const bl_node *load, const bl_node *index, bl_ptrmap *to, bl_packed *packed)
+bool pack_make_helper(bl_tune *tune, int n, const bl_node *const *value, const bl_node *const *index, bl_ptrmap *to,
+                      bl_packed *packed)
 {
     bl_ir *ir = tune->ir;
-    const bl_node *store = NULL;
-    bl_nodes below = bl_reach(ir, 1, &load, false);
+    const bl_node *stores[PACK_HALVES];
+    bl_nodes below = bl_reach(ir, n, value, false);
 
     for (size_t i = 0; i < below.count; i++) {
         if (below.at[i]->op != BL_OP_BUFFER)
@@ -62,8 +70,10 @@ bool pack_make_helper(bl_tune *tune, const bl_node *load, const bl_node *index, 
         bl_ptrmap_put(to, below.at[i], (void *)(uintptr_t)bl_param(ir, packed->nfrom + 1, (bl_dtype)below.at[i]->dtype, false));
         packed->from[packed->nfrom++] = (int)below.at[i]->arg;
     }
-    store = bl_store(ir, bl_param(ir, 0, packed->dtype, false), bl_substitute(ir, index, to), bl_substitute(ir, load, to), NULL);
-    packed->sink = bl_sink(ir, 1, &store);
+    for (int i = 0; i < n; i++)
+        stores[i] = bl_store(ir, bl_param(ir, 0, packed->dtype, false), bl_substitute(ir, index[i], to),
+                             bl_substitute(ir, value[i], to), NULL);
+    packed->sink = bl_sink(ir, n, stores);
     return bl_ir_status(ir, NULL) == BL_OK;
 }
 
@@ -76,13 +86,19 @@ static void replace_load(bl_tune *tune, const bl_node *load, const bl_node *pane
     tune_survey(tune, bl_substitute(tune->ir, tune->sink, &to));
 }
 
-void pack_read_panel(bl_tune *tune, const bl_node *load, const bl_node *index, const bl_packed *packed)
+/* What reads the panel at |index|, from now on a parameter of the nest. */
+static const bl_node *load_panel(bl_tune *tune, const bl_node *index, const bl_packed *packed)
 {
     const bl_node *panel = bl_load(tune->ir, bl_param(tune->ir, tune->nparams, packed->dtype, false), index, NULL);
 
     tune->packed[tune->npacked++] = *packed;
     tune->nparams++;
-    replace_load(tune, load, panel);
+    return panel;
+}
+
+void pack_read_panel(bl_tune *tune, const bl_node *load, const bl_node *index, const bl_packed *packed)
+{
+    replace_load(tune, load, load_panel(tune, index, packed));
 }
 
 /* Element (column, depth) of a tile of |n| columns with |group| of its depth side by side. */
@@ -92,35 +108,93 @@ static const bl_node *interleaved(bl_ir *ir, const bl_node *column, const bl_nod
     return bl_add(ir, bl_add(ir, row, bl_mul(ir, column, by)), bl_mod(ir, depth, by));
 }
 
-bool tune_pack(bl_tune *tune, int operand, int64_t group)
+/* Where a panel of |n| axes has its elements; |group| as in tune_pack.  |half| (or NULL) says which half: one lies behind the
+ * other outside of the reduction, so that whoever writes them finds long rows. */
+static const bl_node *panel_index(bl_ir *ir, int n, const bl_node *const *range, int64_t group, const bl_node *half)
 {
-    bl_ir *ir = tune->ir;
-    const bl_node *load = tune_operand_load(tune, operand), *range[BL_MAX_AXES], *index = bl_index(ir, 0);
-    bl_packed packed = {.param = tune->nparams};
-    bl_ptrmap to;
-    int n = 0;
+    const bl_node *index = bl_index(ir, 0);
 
-    if (load == NULL || tune->npacked == BL_MAX_HELPERS)
-        return false;
-    n = panel_axes(tune, load, range);
-    if (n == 0 || n > BL_MAX_DIMS)
-        return false;
-    packed.dtype = (bl_dtype)load->dtype;
-    packed.count = bl_index(ir, 1);
-    bl_ptrmap_init(&to, bl_ir_arena(ir));
     for (int i = 0; i < n; i++) {
+        if (half != NULL && layer(range[i]) >= REDUCTION && (i == 0 || layer(range[i - 1]) < REDUCTION))
+            index = bl_add(ir, bl_mul(ir, index, bl_index(ir, PACK_HALVES)), half);
         if (group == 0 || i < n - 2)
             index = bl_add(ir, bl_mul(ir, index, range[i]->src[0]), range[i]);
-        packed.count = bl_mul(ir, packed.count, range[i]->src[0]);
-        bl_ptrmap_put(&to, range[i], (void *)(uintptr_t)bl_range(ir, i, BL_AXIS_LOOP, range[i]->src[0]));
     }
     if (group > 0 && n >= 2) {
         const bl_node *column = range[n - 2], *depth = range[n - 1];
         int64_t cells = bl_extent_of(column) * bl_extent_of(depth);
         index = bl_add(ir, bl_mul(ir, index, bl_index(ir, cells)), interleaved(ir, column, depth, bl_extent_of(column), group));
     }
-    if (!pack_make_helper(tune, load, index, &to, &packed))
+    return index;
+}
+
+/* The axes of |load|'s panel, what they are in the helper, and how many elements there are.  0 where it can have none. */
+static int begin_panel(bl_tune *tune, const bl_node *load, const bl_node **range, bl_ptrmap *to, bl_packed *packed)
+{
+    int n = load == NULL || tune->npacked == BL_MAX_HELPERS ? 0 : panel_axes(tune, load, range);
+
+    if (n == 0 || n > BL_MAX_DIMS)
+        return 0;
+    *packed = (bl_packed){.param = tune->nparams, .dtype = (bl_dtype)load->dtype, .count = bl_index(tune->ir, 1)};
+    bl_ptrmap_init(to, bl_ir_arena(tune->ir));
+    for (int i = 0; i < n; i++) {
+        packed->count = bl_mul(tune->ir, packed->count, range[i]->src[0]);
+        bl_ptrmap_put(to, range[i], (void *)(uintptr_t)bl_range(tune->ir, i, BL_AXIS_LOOP, range[i]->src[0]));
+    }
+    return n;
+}
+
+bool tune_pack(bl_tune *tune, int operand, int64_t group)
+{
+    const bl_node *load = tune_operand_load(tune, operand), *range[BL_MAX_AXES], *index = NULL;
+    bl_packed packed;
+    bl_ptrmap to;
+    int n = begin_panel(tune, load, range, &to, &packed);
+
+    if (n == 0)
+        return false;
+    index = panel_index(tune->ir, n, range, group, NULL);
+    if (!pack_make_helper(tune, 1, &load, &index, &to, &packed))
         return false;
     pack_read_panel(tune, load, index, &packed);
     return true;
+}
+
+/* ---- halves */
+
+/* |x|, of float32, as the sum of two of bfloat16, up to 2^-18 of it: what is nearest, and what is nearest to the rest.  Halves of
+ * an infinity are 1 and itself, with its sign, or it would meet the zeros and the opposite signs among other numbers' low halves:
+ * so each sum of three products is what the product is.  What would be rounded to an infinity stays the largest bfloat16. */
+static void make_halves(bl_ir *ir, const bl_node *x, const bl_node *half[PACK_HALVES])
+{
+    const double largest = 0x1.fep127, infinity = (double)INFINITY;
+    const bl_node *is_high = bl_alu2(ir, BL_OP_CMPEQ, x, bl_const_float(ir, BL_F32, infinity));
+    const bl_node *is_low = bl_alu2(ir, BL_OP_CMPEQ, x, bl_const_float(ir, BL_F32, -infinity));
+    const bl_node *bounded = bl_alu2(ir, BL_OP_MIN, bl_alu2(ir, BL_OP_MAX, x, bl_const_float(ir, BL_F32, -largest)),
+                                     bl_const_float(ir, BL_F32, largest));
+
+    bounded = bl_where(ir, is_low, bl_const_float(ir, BL_F32, -1), bounded);
+    bounded = bl_where(ir, is_high, bl_const_float(ir, BL_F32, 1), bounded);
+    half[0] = bl_cast(ir, BL_BF16, bounded);
+    half[1] = bl_cast(ir, BL_BF16, bl_alu2(ir, BL_OP_SUB, x, bl_cast(ir, BL_F32, half[0])));
+}
+
+const bl_node *pack_halves(bl_tune *tune, int operand, int64_t group, const bl_node *which)
+{
+    bl_ir *ir = tune->ir;
+    const bl_node *load = tune_operand_load(tune, operand), *range[BL_MAX_AXES], *half[PACK_HALVES], *index[PACK_HALVES];
+    bl_packed packed;
+    bl_ptrmap to;
+    int n = begin_panel(tune, load, range, &to, &packed);
+
+    if (n == 0)
+        return NULL;
+    packed.dtype = BL_BF16;
+    packed.count = bl_mul(ir, packed.count, bl_index(ir, PACK_HALVES));
+    make_halves(ir, load, half);
+    for (int i = 0; i < PACK_HALVES; i++)
+        index[i] = panel_index(ir, n, range, group, bl_index(ir, i));
+    if (!pack_make_helper(tune, PACK_HALVES, half, index, &to, &packed))
+        return NULL;
+    return bl_cast(ir, BL_F32, load_panel(tune, panel_index(ir, n, range, group, which), &packed));
 }

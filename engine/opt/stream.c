@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Stores past the caches.  A plain store of a line first reads it, and the lines of a long result drive out what others will
  * still read: a*b+c of 64M floats moves a quarter less without. */
+#include "engine/ir/rewrite.h"
 #include "engine/opt/facts.h"
 
 static bool reads(const bl_nodes *below, const bl_node *buffer)
@@ -26,7 +27,7 @@ bool tune_stream(bl_tune *tune, int number)
     streaming = *sink->src[number];
     streaming.arg = BL_STORE_STREAMS;
     stores[number] = bl_node_make(tune->ir, &streaming);
-    tune_survey(tune, bl_sink(tune->ir, (int)sink->nsrc, stores));
+    tune_survey(tune, bl_node_with(tune->ir, sink, stores));
     return true;
 }
 

@@ -141,6 +141,7 @@ static bl_status compile_to_source(compile *c)
     bl_sched_options options = {.units = c->target.units,
                                 .max_params = BL_MAX_BINDINGS - BL_MAX_HELPERS,
                                 .stage_bytes = bl_stage_bytes(&c->target),
+                                .precision = c->target.precision,
                                 .first_var = c->wire->nvars};
     bl_front_options front = {.program = c->options->program,
                               .max_bytes = c->options->max_compile_bytes,
@@ -190,6 +191,8 @@ bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_
     bl_status st = BL_OK;
 
     c.target.use = options->matrix;
+    if (options->precision == BL_PRECISION_HIGH)
+        bl_target_split(&c.target);
     *out = NULL;
     c.plan = bl_calloc(1, sizeof *c.plan);
     if (c.plan == NULL)

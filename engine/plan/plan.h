@@ -18,7 +18,8 @@ typedef struct bl_plan_options {
     bool noopt; /* no moves at all */
     bl_matrix_use matrix;
     bl_winograd_use winograd;
-    int spec; /* bl_ir_verify level after every pass */
+    bl_precision precision; /* of float32's products */
+    int spec;               /* bl_ir_verify level after every pass */
     size_t max_compile_bytes;
     double max_compile_seconds; /* of the engine's own part; 0: no limit */
     bool program;               /* see bl_front_options */

@@ -252,6 +252,8 @@ static bool build_nest(sched *s, int group, bl_nest *nest)
     if (n == 0)
         return false;
     nest->sink = bl_sink(ir, n, stores);
+    if (s->options->precision == BL_PRECISION_HIGH)
+        nest->sink = bl_sink_relax(ir, nest->sink);
     nest->name = nest_name(ir, nest->sink);
     bind_params(ir, nest);
     return true;

@@ -64,10 +64,11 @@ typedef struct bl_schedule {
 } bl_schedule;
 
 typedef struct bl_sched_options {
-    uint32_t units;      /* cores of the device: how much must run side by side */
-    uint32_t max_params; /* buffers of one kernel */
-    int64_t stage_bytes; /* of each value that a nest may keep in local memory for an iteration of its outer loops; 0: none */
-    int first_var;       /* VARs from this number on are free: those that count steps, by depth */
+    uint32_t units;         /* cores of the device: how much must run side by side */
+    uint32_t max_params;    /* buffers of one kernel */
+    int64_t stage_bytes;    /* of each value that a nest may keep in local memory for an iteration of its outer loops; 0: none */
+    bl_precision precision; /* of float32's products */
+    int first_var;          /* VARs from this number on are free: those that count steps, by depth */
 } bl_sched_options;
 
 /* Everything lives in the ir's arena.  Roots are tensor nodes; each gets a place of its own, also where two are one node. */

@@ -363,7 +363,7 @@ bl_target bl_search_target(const bl_device_info *info)
                         .use = BL_MATRIX_SURE};
 
     for (uint32_t i = 0; i < info->nmatrix && i < sizeof target.matrix / sizeof target.matrix[0]; i++) {
-        target.matrix[target.nmatrix++] = matrix_of(&info->matrix[i]);
+        target.matrix[target.nmatrix++] = (bl_target_unit){matrix_of(&info->matrix[i]), info->matrix[i].rate};
         target.fragments = info->matrix[i].kind == BL_UNIT_AMX ? 8 : target.fragments;
     }
     return target;

@@ -112,7 +112,7 @@ static void matrix_amounts(const bl_target *target, const bl_axis *axis, amounts
     for (int i = 0; i < target->nmatrix && axis->output && axis->outer && target->use != BL_MATRIX_NEVER; i++) {
         int64_t next = INT64_MAX;
         for (int k = 0; k < target->nmatrix; k++) {
-            int64_t shape = bl_matrix_pack(target->matrix[k]);
+            int64_t shape = bl_matrix_pack(target->matrix[k].shape);
             next = shape > last && shape < next ? shape : next;
         }
         add(out, next);
@@ -143,6 +143,7 @@ static const struct row {
     void (*amounts)(const bl_target *target, const bl_axis *axis, amounts *out);
     bool (*operand)(bl_tune *tune, const bl_node *load);
     bool elsewhere; /* the same on another axis is a neighbour */
+    bool each;      /* amounts are no measure: none stands for those next to it */
 } rows[BL_MOVE_KINDS] = {[BL_MOVE_TILE] = {.amounts = tile_amounts, .elsewhere = true},
                          [BL_MOVE_VECTOR] = {.amounts = vector_amounts, .elsewhere = true},
                          [BL_MOVE_CHUNK] = {.amounts = chunk_amounts},
@@ -152,7 +153,7 @@ static const struct row {
                          [BL_MOVE_FIRST] = {.amounts = first_amounts},
                          [BL_MOVE_EDGES] = {.operand = has_gate},
                          [BL_MOVE_PACK] = {.operand = is_reused},
-                         [BL_MOVE_MATRIX] = {.amounts = matrix_amounts, .elsewhere = true}};
+                         [BL_MOVE_MATRIX] = {.amounts = matrix_amounts, .elsewhere = true, .each = true}};
 
 /* ---- variants */
 
@@ -219,8 +220,8 @@ static void add_moves(variants *v, bl_tune *tune)
             if (!name_axis(tune, i, &s))
                 continue;
             row->amounts(v->s->nest->target, &tune->axis[i], &a);
-            for (int k = 0; k < COARSE && k < a.n; k++) {
-                s.amount = a.at[a.n <= COARSE ? k : k * (a.n - 1) / (COARSE - 1)];
+            for (int k = 0, few = row->each || a.n < COARSE ? a.n : COARSE; k < few; k++) {
+                s.amount = a.at[few == a.n ? k : k * (a.n - 1) / (COARSE - 1)];
                 vary(v, before_panels(v->from), 0, &s);
             }
         }

@@ -42,7 +42,7 @@ enum { NKINDS = sizeof kinds / sizeof kinds[0] };
 /* The NV module of a kind, in words; freed by the caller. */
 static uint32_t *compile(int kind, size_t *count)
 {
-    bl_matrix_unit unit = {BL_UNIT_COOPERATIVE, kinds[kind].dtype, 8, 8, 8, 8, 1};
+    bl_matrix_unit unit = {BL_UNIT_COOPERATIVE, kinds[kind].dtype, 8, 8, 8, 8, 1, 0};
     shaderc_compiler_t compiler = shaderc_compiler_initialize();
     shaderc_compile_options_t options = shaderc_compile_options_initialize();
     shaderc_compilation_result_t result = NULL;

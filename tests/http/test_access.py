@@ -132,7 +132,7 @@ class CommandLine(unittest.TestCase):
 
     def test_bad_arguments_are_told(self):
         for args in (["serve", "--nothing"], ["serve", "--port"], ["serve", "--port", "x"], ["serve", "--port", "70000"], ["serve", "x"],
-                     ["serve", "--max-body", "1Q"], ["serve", "--log-level", "loud"], ["nothing"], ["serve", "--backends", "x"],
+                     ["serve", "--max-body", "1Q"], ["serve", "--log-level", "loud"], ["serve", "--float32-matmul-precision", "low"], ["nothing"], ["serve", "--backends", "x"],
                      ["serve", "--config", "/nonexistent"], ["serve", "--device", "opencl:77", "--port", "0"]):
             run = self.run_it(*args)
             self.assertEqual(1, run.returncode, args)

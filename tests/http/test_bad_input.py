@@ -67,6 +67,8 @@ class BadInput(ServerTest):
         self.bad(graph(debug=8))
         self.bad(graph(debug="1"))
         self.bad(graph(seed=-1))
+        self.bad(graph(float32_matmul_precision="medium"), 400)
+        self.bad(graph(float32_matmul_precision=1), 400)
         self.bad(graph(device="cuda:0"), 422)
         self.bad(graph(nonsense=1), 400)
         for body in ("null", "[]", "1", '"x"', "true"):

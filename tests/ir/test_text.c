@@ -77,7 +77,8 @@ static void tensor_graphs(void **state)
 
 static void matrices(void **state)
 {
-    bl_matrix shape = {8, 8, 8, 8, 1, 15, BL_F16, BL_F32}, back = {0};
+    bl_matrix shape = {8, 8, 8, 8, 1, 15, BL_F16, BL_F32, false}, back = {0};
+    bl_text printed = {0};
     const bl_node *eight = bl_index(ir, 8), *row = bl_range(ir, 0, BL_AXIS_MATRIX, eight),
                   *column = bl_range(ir, 1, BL_AXIS_MATRIX, eight), *depth = bl_range(ir, 70, BL_AXIS_MATRIX, eight);
     const bl_node *a = bl_load(ir, bl_param(ir, 1, BL_F16, false), bl_add(ir, bl_mul(ir, row, eight), depth), NULL),
@@ -111,6 +112,16 @@ static void matrices(void **state)
     assert_int_equal(bl_matrix_pack(back), bl_matrix_pack(shape));
     assert_int_equal(bl_matrix_parse("8x8x256 8,1,15 float16 float32", &back), 0);
     assert_int_equal(bl_matrix_parse("8x8 8,1,15 float16 float32", &back), 0);
+    assert_int_equal(bl_matrix_parse("8x8x8 8,1,143 float16 float32", &back), 0);
+    assert_int_equal(bl_matrix_parse("16x16x32 1,2,17 bfloat16x3 float32", &back), 34);
+    assert_true(back.split && back.from == BL_BF16 && back.layouts == 17 && bl_matrix_is_valid(back));
+    assert_int_equal(bl_matrix_pack(bl_matrix_unpack(bl_matrix_pack(back))), bl_matrix_pack(back));
+    assert_int_not_equal(bl_matrix_pack(bl_matrix_unsplit(back)), bl_matrix_pack(back));
+    bl_matrix_print(back, &printed);
+    assert_string_equal(bl_text_get(&printed), "16x16x32 1,2,17 bfloat16x3 float32");
+    bl_text_fini(&printed);
+    back.from = BL_F16;
+    assert_false(bl_matrix_is_valid(back)); /* float16 has too short a range for halves */
 }
 
 static void loop_nests(void **state)

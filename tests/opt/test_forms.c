@@ -92,27 +92,47 @@ static void test_units(void **state)
     "{'inputs': {'x': " TYPED(dtype, m, k) ", 'w': " TYPED(dtype, k,                                                             \
                                                            n) "}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'w']}], "    \
                                                               "'outputs': ['y']}"
-    static const bl_matrix warp = {16, 16, 16, 32, 1, 15, BL_F16, BL_F32}, tiles = {16, 16, 32, 1, 2, 17, BL_BF16, BL_F32},
-                           dot = {1, 16, 2, 1, 2, 17, BL_BF16, BL_F32};
+    static const bl_matrix warp = {16, 16, 16, 32, 1, 15, BL_F16, BL_F32, false},
+                           tiles = {16, 16, 32, 1, 2, 17, BL_BF16, BL_F32, false},
+                           dot = {1, 16, 2, 1, 2, 17, BL_BF16, BL_F32, false};
     const struct {
         const char *name, *document, *moves;
         bl_matrix unit;
         bool cpu, groups;
         bl_matrix_use use;
+        bl_precision precision;
+        uint8_t rate;
     } forms[] = {
         {"a GPU", PRODUCT(float16, 256, 256, 256),
          "matrix 0 16x16x16 32,1,15 float16 float32, tile 0 2, local 0 2, tile 4 4, local 4 2, tile 11 4", warp, false, true,
-         BL_MATRIX_SURE},
-        {"not float32", PRODUCT(float32, 256, 256, 256), "", warp, false, true, BL_MATRIX_SURE},
-        {"never", PRODUCT(float16, 256, 256, 256), "", warp, false, true, BL_MATRIX_NEVER},
-        {"half of the tiles would be computed twice", PRODUCT(float16, 9, 256, 256), "", warp, false, true, BL_MATRIX_ALWAYS},
-        {"a CPU that plays a GPU", PRODUCT(float16, 256, 256, 256), "", warp, true, true, BL_MATRIX_SURE},
+         BL_MATRIX_SURE, BL_PRECISION_HIGHEST, 16},
+        {"not float32", PRODUCT(float32, 256, 256, 256), "", warp, false, true, BL_MATRIX_SURE, BL_PRECISION_HIGHEST, 16},
+        {"never", PRODUCT(float16, 256, 256, 256), "", warp, false, true, BL_MATRIX_NEVER, BL_PRECISION_HIGHEST, 16},
+        {"half of the tiles would be computed twice", PRODUCT(float16, 9, 256, 256), "", warp, false, true, BL_MATRIX_ALWAYS,
+         BL_PRECISION_HIGHEST, 16},
+        {"a CPU that plays a GPU", PRODUCT(float16, 256, 256, 256), "", warp, true, true, BL_MATRIX_SURE, BL_PRECISION_HIGHEST,
+         16},
         {"... asked to", PRODUCT(float16, 256, 256, 256), "matrix 0 16x16x16 32,1,15 float16 float32, tile 0 2, tile 3 2", warp,
-         true, true, BL_MATRIX_ALWAYS},
+         true, true, BL_MATRIX_ALWAYS, BL_PRECISION_HIGHEST, 16},
         {"tiles: four of them, and two of each operand", PRODUCT(bfloat16, 256, 256, 256),
-         "matrix 0 16x16x32 1,2,17 bfloat16 float32, tile 0 2, tile 3 2, tile 8 4", tiles, true, false, BL_MATRIX_SURE},
+         "matrix 0 16x16x32 1,2,17 bfloat16 float32, tile 0 2, tile 3 2, tile 8 4", tiles, true, false, BL_MATRIX_SURE,
+         BL_PRECISION_HIGHEST, 16},
         {"vectors: as for float32", PRODUCT(bfloat16, 256, 256, 256),
-         "matrix 0 1x16x2 1,2,17 bfloat16 float32, tile 0 6, tile 2 4, tile 7 4", dot, true, false, BL_MATRIX_SURE},
+         "matrix 0 1x16x2 1,2,17 bfloat16 float32, tile 0 6, tile 2 4, tile 7 4", dot, true, false, BL_MATRIX_SURE,
+         BL_PRECISION_HIGHEST, 16},
+        {"float32, allowed to be split, on a unit of sixteen times the rate", PRODUCT(float32, 256, 256, 256),
+         "matrix 0 16x16x32 1,2,17 bfloat16x3 float32, tile 0 2, tile 3 2", tiles, true, false, BL_MATRIX_SURE, BL_PRECISION_HIGH,
+         16},
+        {"... not allowed", PRODUCT(float32, 256, 256, 256), "", tiles, true, false, BL_MATRIX_ALWAYS, BL_PRECISION_HIGHEST, 16},
+        {"... of twice the rate", PRODUCT(float32, 256, 256, 256), "", dot, true, false, BL_MATRIX_SURE, BL_PRECISION_HIGH, 2},
+        {"... of an unknown one", PRODUCT(float32, 256, 256, 256), "", tiles, true, false, BL_MATRIX_SURE, BL_PRECISION_HIGH, 0},
+        {"... asked to", PRODUCT(float32, 256, 256, 256), "matrix 0 1x16x2 1,2,17 bfloat16x3 float32, tile 0 6, tile 2 4", dot,
+         true, false, BL_MATRIX_ALWAYS, BL_PRECISION_HIGH, 2},
+        {"... of float16, which has no halves", PRODUCT(float32, 256, 256, 256), "", warp, false, true, BL_MATRIX_ALWAYS,
+         BL_PRECISION_HIGH, 16},
+        {"what is bfloat16 itself is not split", PRODUCT(bfloat16, 256, 256, 256),
+         "matrix 0 16x16x32 1,2,17 bfloat16 float32, tile 0 2, tile 3 2, tile 8 4", tiles, true, false, BL_MATRIX_SURE,
+         BL_PRECISION_HIGH, 16},
     };
     int wrong = 0;
 
@@ -130,10 +150,11 @@ static void test_units(void **state)
                             .max_params = 32,
                             .use = forms[i].use,
                             .nmatrix = 1,
-                            .matrix = {forms[i].unit},
+                            .matrix = {{forms[i].unit, forms[i].rate}},
                             .fragments = forms[i].unit.k == 32 ? 8 : 0};
         test_graph graph;
         bl_schedule *schedule = NULL;
+        const bl_node *sink = NULL;
         bl_tune tune;
         bl_text text = {0};
         bl_move moves[BL_MAX_MOVES];
@@ -141,7 +162,12 @@ static void test_units(void **state)
 
         test_graph_open(forms[i].document, &graph);
         schedule = test_graph_schedule(&graph, target.units);
-        bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
+        sink = schedule->nests[0].sink;
+        if (forms[i].precision == BL_PRECISION_HIGH)
+            bl_target_split(&target);
+        if (target.precision == BL_PRECISION_HIGH)
+            sink = bl_sink_relax(graph.graph->ir, sink);
+        bl_tune_init(&tune, graph.graph->ir, sink, schedule->nests[0].nparams);
         bl_heuristic(&tune, &target);
         bl_tune_print(&tune, &text);
         if (forms[i].moves[0] == '\0' ? strstr(bl_text_get(&text), "matrix") != NULL

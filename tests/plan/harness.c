@@ -291,6 +291,7 @@ static bl_status run_entry(bl_device *dev, bl_pool *pool, const bl_wire_graph *w
                                     .noopt = options->noopt,
                                     .matrix = options->matrix,
                                     .winograd = options->winograd,
+                                    .precision = options->precision,
                                     .spec = options->spec,
                                     .max_compile_bytes = ARENA_BYTES,
                                     .program = true,

@@ -20,6 +20,7 @@ typedef struct harness_options {
     bool noopt;
     bl_matrix_use matrix;
     bl_winograd_use winograd; /* the reference never takes the transforms */
+    bl_precision precision;
     int debug, spec;
     uint64_t seed;
     int repeat;      /* timed runs, the best counts; 0: one */

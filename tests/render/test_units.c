@@ -60,16 +60,16 @@ static const struct {
     const char *name, *emulation, *memory; /* |memory|: what it wants declared in the kernel */
     bl_matrix_unit unit;
 } units[] = {
-    {"mma float16", mma, "__local uint unit_memory[6 * 32];\n", {BL_UNIT_MMA, BL_UNIT_F16, 16, 8, 16, 32, 1}},
-    {"mma bfloat16", mma, "__local uint unit_memory[6 * 32];\n", {BL_UNIT_MMA, BL_UNIT_BF16, 16, 8, 16, 32, 1}},
-    {"mma int8", mma, "__local uint unit_memory[6 * 32];\n", {BL_UNIT_MMA, BL_UNIT_I8, 16, 8, 32, 32, 1}},
+    {"mma float16", mma, "__local uint unit_memory[6 * 32];\n", {BL_UNIT_MMA, BL_UNIT_F16, 16, 8, 16, 32, 1, 0}},
+    {"mma bfloat16", mma, "__local uint unit_memory[6 * 32];\n", {BL_UNIT_MMA, BL_UNIT_BF16, 16, 8, 16, 32, 1, 0}},
+    {"mma int8", mma, "__local uint unit_memory[6 * 32];\n", {BL_UNIT_MMA, BL_UNIT_I8, 16, 8, 32, 32, 1, 0}},
     {"amx bfloat16",
      amx,
      "uchar unit_tiles[8192] __attribute__((aligned(64)));\n",
-     {BL_UNIT_AMX, BL_UNIT_BF16, 16, 16, 32, 1, 2}},
-    {"amx int8", amx, "uchar unit_tiles[8192] __attribute__((aligned(64)));\n", {BL_UNIT_AMX, BL_UNIT_I8, 16, 16, 64, 1, 4}},
-    {"amx uint8", amx, "uchar unit_tiles[8192] __attribute__((aligned(64)));\n", {BL_UNIT_AMX, BL_UNIT_U8, 16, 16, 64, 1, 4}},
-    {"dot bfloat16", dot, "", {BL_UNIT_DOT, BL_UNIT_BF16, 1, 16, 2, 1, 2}},
+     {BL_UNIT_AMX, BL_UNIT_BF16, 16, 16, 32, 1, 2, 0}},
+    {"amx int8", amx, "uchar unit_tiles[8192] __attribute__((aligned(64)));\n", {BL_UNIT_AMX, BL_UNIT_I8, 16, 16, 64, 1, 4, 0}},
+    {"amx uint8", amx, "uchar unit_tiles[8192] __attribute__((aligned(64)));\n", {BL_UNIT_AMX, BL_UNIT_U8, 16, 16, 64, 1, 4, 0}},
+    {"dot bfloat16", dot, "", {BL_UNIT_DOT, BL_UNIT_BF16, 1, 16, 2, 1, 2, 0}},
 };
 enum { NUNITS = sizeof units / sizeof units[0] };
 

@@ -126,11 +126,13 @@ class Service:
 
 
 class ServiceTest(unittest.TestCase):
-    """Tests of a class share a server."""
+    """Tests of a class share a server, started with |args|."""
+
+    args = ()
 
     @classmethod
     def setUpClass(cls):
-        cls.service = Service()
+        cls.service = Service(*cls.args)
 
     @classmethod
     def tearDownClass(cls):

@@ -264,7 +264,7 @@ class Client:
         graph: a Graph (or a document, as the wire has it)
         inputs: values by name: numbers, nested lists, an Array, a NumPy array or a Held tensor
         keep: {name: tensor}: results to leave on the server under these names
-        options: device, seed, debug, beam, timeout_ms, and sizes: {name: size} of the dimensions that no input's shape gives
+        options: device, seed, debug, beam, float32_matmul_precision, timeout_ms, and sizes: {name: size} of the dimensions that no input's shape gives
         """
         document, dtypes, tensors = dict(options), {}, {}
         if isinstance(graph, Graph):
@@ -334,7 +334,7 @@ class Client:
 
         program: a Program, or a document, as the wire has it
         if_absent: Conflict where there is one already, instead of replacing it
-        options: device, seed, debug, beam
+        options: device, seed, debug, beam, float32_matmul_precision
         """
         tensors, states = {}, {}
         if isinstance(program, Program):
