@@ -59,9 +59,8 @@ int main(int argc, char **argv)
             options.debug = atoi(argv[i]);
     }
     if (text == NULL) {
-        fprintf(stderr,
-                "try DEVICE FILE [debug] [noopt] [matrix] [winograd] [fast] [only ENTRY] [repeat N] [beam N] [seconds S]\n");
-        fprintf(stderr, "try DEVICE FILE [debug] [noopt] [matrix] [high] [fast] [only ENTRY] [repeat N] [beam N] [seconds S]\n");
+        fprintf(stderr, "try DEVICE FILE [debug] [noopt] [matrix] [winograd] [high] [fast] [only ENTRY] [repeat N] [beam N] "
+                        "[seconds S]\n");
         return 2;
     }
     for (uint32_t d = 0; d < ndevices; d++) {

@@ -119,7 +119,8 @@ const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node 
     return make(ir, BL_OP_REDUCE, (bl_dtype)values[0]->dtype, lanes, fold, nvalues, nsrc, src);
 }
 
-const bl_node *bl_stage_over(bl_ir *ir, int nstores, const bl_node *const *stores, int nranges, const bl_node *const *ranges)
+const bl_node *bl_stage_over(bl_ir *ir, unsigned fold, int nstores, const bl_node *const *stores, int nranges,
+                             const bl_node *const *ranges)
 {
     size_t n = (size_t)nstores + (size_t)nranges;
     const bl_node **src = bl_arena_array(ir->arena, n, sizeof *src), *bad = first_poison(nstores, stores);
@@ -139,7 +140,7 @@ const bl_node *bl_stage_over(bl_ir *ir, int nstores, const bl_node *const *store
             return BUG(ir, "stage: %s is no range", bl_op_name((bl_op)ranges[i]->op));
         src[nstores + i] = ranges[i];
     }
-    return make(ir, BL_OP_STAGE, (bl_dtype)stores[0]->dtype, 1, 0, nstores, n, src);
+    return make(ir, BL_OP_STAGE, (bl_dtype)stores[0]->dtype, 1, fold, nstores, n, src);
 }
 
 bool bl_binds_ranges(const bl_node *node)

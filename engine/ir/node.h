@@ -175,8 +175,11 @@ const bl_node *bl_store(bl_ir *ir, const bl_node *buffer, const bl_node *index, 
 const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node *const *values, int nranges,
                               const bl_node *const *ranges);
 /* The local buffer that |stores| write to, once they have run over all |ranges| (none: once each), which it binds as a REDUCE
- * does its own.  It takes the place of the buffer in a LOAD. */
-const bl_node *bl_stage_over(bl_ir *ir, int nstores, const bl_node *const *stores, int nranges, const bl_node *const *ranges);
+ * does its own.  It takes the place of the buffer in a LOAD.  |fold|: BL_STAGE_FILLS, or an op (ADD, ...) by which everything
+ * that is stored to one element is folded, in the order of the loops: those over ranges that the index does not differ along. */
+enum { BL_STAGE_FILLS = 0 };
+const bl_node *bl_stage_over(bl_ir *ir, unsigned fold, int nstores, const bl_node *const *stores, int nranges,
+                             const bl_node *const *ranges);
 /* Does |node| bind RANGEs, which are its sources from number |arg| on: a REDUCE of a nest, or a STAGE? */
 bool bl_binds_ranges(const bl_node *node);
 const bl_node *bl_lane(bl_ir *ir, int64_t number, int lanes); /* |number| tells those of several ranges apart */

@@ -80,7 +80,7 @@ static bool stores_overlap(nest *n, const bl_node *stage)
 /* Does each store of |stage| load from |other| only what it overwrites, and each element of it once? */
 static bool is_in_place(nest *n, const bl_node *stage, const bl_node *other)
 {
-    if (stores_overlap(n, stage))
+    if (stage->sub != BL_STAGE_FILLS || stores_overlap(n, stage)) /* one that folds begins with its identity everywhere */
         return false;
     for (int64_t i = 0; i < stage->arg; i++) {
         const bl_node *store = stage->src[i];

@@ -293,6 +293,8 @@ static const char *check_filled(const bl_node *node)
 {
     if (node->arg < 1 || node->arg > node->nsrc || node->lanes != 1)
         return "number of stores, or lanes";
+    if (node->sub != BL_STAGE_FILLS && !bl_op_folds((bl_op)node->sub))
+        return "fold";
     for (uint32_t i = 0; i < node->nsrc; i++) {
         const bl_node *src = node->src[i];
         if (i >= node->arg && src->op != BL_OP_RANGE)

@@ -482,6 +482,45 @@ static value *stage_memory(build *b, const bl_node *stage)
     return buffer;
 }
 
+/* Every element that |stage| folds into begins as the fold's identity: in loops of its own, over the |ranges| that places differ
+ * along. */
+static void emit_identities(build *b, scope *at, const bl_node *stage, int n, const bl_node *const *ranges, value *buffer)
+{
+    const bl_node *own[BL_MAX_DIMS * 2];
+    uint64_t places = 0;
+    scope *inner = NULL;
+    int nown = 0;
+
+    for (int64_t i = 0; i < stage->arg; i++)
+        places |= loops_of(b, stage->src[i]->src[1]);
+    for (int i = 0; i < n; i++) {
+        if ((places & bl_free_bit(&b->free, ranges[i])) != 0)
+            own[nown++] = ranges[i];
+    }
+    inner = open_loops(b, at, nown, own);
+    for (int64_t i = 0; i < stage->arg; i++) {
+        const bl_node *store = stage->src[i];
+        bl_dtype dtype = (bl_dtype)store->dtype;
+        value *identity = emit_const(b, inner, dtype, (int64_t)bl_fold_identity((bl_op)stage->sub, dtype).u);
+        value *v = append(b, inner, BL_OP_STORE, dtype, store->lanes, 3, ARGS(buffer, emit(b, inner, store->src[1]), identity));
+        v->inst.sub = known_facts(store);
+    }
+    close_loops(b, inner, at);
+}
+
+/* What |store| holds, folded into what is in its place. */
+static void emit_folded(build *b, scope *inner, const bl_node *stage, const bl_node *store, value *buffer)
+{
+    bl_dtype dtype = (bl_dtype)store->dtype;
+    value *index = emit(b, inner, store->src[1]), *x = emit(b, inner, store->src[2]), *v = NULL;
+
+    v = append(b, inner, BL_OP_LOAD, dtype, store->lanes, 2, ARGS(buffer, index));
+    v->inst.sub = known_facts(store);
+    v = append(b, inner, BL_OP_STORE, dtype, store->lanes, 3,
+               ARGS(buffer, index, emit_alu(b, inner, (bl_op)stage->sub, dtype, v, x)));
+    v->inst.sub = known_facts(store);
+}
+
 /* Fill local memory in loops of its own, before what reads it.  A group of one work-item needs no barrier, and the moves leave it
  * that. */
 static value *emit_stage(build *b, scope *at, const bl_node *stage)
@@ -493,9 +532,15 @@ static value *emit_stage(build *b, scope *at, const bl_node *stage)
 
     for (uint32_t i = (uint32_t)stage->arg; i < stage->nsrc && nranges < BL_MAX_DIMS * 2; i++)
         insert_range(ranges, nranges++, stage->src[i], false);
+    if (stage->sub != BL_STAGE_FILLS)
+        emit_identities(b, at, stage, nranges, ranges, buffer);
     inner = open_loops(b, at, nranges, ranges);
-    for (int64_t i = 0; i < stage->arg; i++)
-        (void)emit_plain(b, inner, stage->src[i], buffer);
+    for (int64_t i = 0; i < stage->arg; i++) {
+        if (stage->sub != BL_STAGE_FILLS)
+            emit_folded(b, inner, stage, stage->src[i], buffer);
+        else
+            (void)emit_plain(b, inner, stage->src[i], buffer);
+    }
     close_loops(b, inner, at);
     return buffer;
 }

@@ -124,7 +124,7 @@ static const bl_node *widened(bl_tune *tune, const bl_node *stage, const bl_node
     for (uint32_t i = (uint32_t)made->arg; i < made->nsrc && nranges < BL_MAX_AXES - 1; i++)
         ranges[nranges++] = made->src[i];
     ranges[nranges++] = own;
-    return bl_stage_over(ir, (int)made->arg, stores, nranges, ranges);
+    return bl_stage_over(ir, made->sub, (int)made->arg, stores, nranges, ranges);
 }
 
 void tune_widen_stages(bl_tune *tune, const bl_node *row)
@@ -188,7 +188,7 @@ static const bl_node *staged(bl_ir *ir, const bl_node *value, int number)
 {
     const bl_node *zero = bl_index(ir, 0);
     const bl_node *store = bl_store(ir, bl_param(ir, number, (bl_dtype)value->dtype, true), zero, value, NULL);
-    return bl_load(ir, bl_stage_over(ir, 1, &store, 0, NULL), zero, NULL);
+    return bl_load(ir, bl_stage_over(ir, BL_STAGE_FILLS, 1, &store, 0, NULL), zero, NULL);
 }
 
 void tune_part_reductions(bl_tune *tune)

@@ -18,6 +18,7 @@ const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range
 bool tune_binds(const bl_node *reduce, const bl_node *range);
 /* Axis |number| as a whole part, in its place, and an inner part of |kind| that takes |amount| of it. */
 bool tune_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind);
+bool tune_has_stages(const bl_tune *tune);
 int tune_count_items(const bl_tune *tune); /* axes that are work-items of a group */
 /* facts.c: what |roots| reach without entering a stage: that is another phase of the nest. */
 bl_nodes tune_reach_phase(bl_ir *ir, int n, const bl_node *const *roots);
@@ -51,6 +52,10 @@ int64_t edges_gated_axes(bl_tune *tune);
 /* Is all that the gate of |load| compares asked of the sum too, so that the loops over it can end there?  Else |keep| gets the
  * output axes of which that is so.  Axes that are not in |untiled| will not be loops or groups. */
 bool edges_end_loops(bl_tune *tune, const bl_node *load, int64_t untiled, int64_t *keep);
+/* kblock.c */
+bool tune_kblock(bl_tune *tune, int axis, int64_t amount);
+/* Is |range| one that a stage folds over, so that places do not differ along it? */
+bool tune_folds_over(bl_tune *tune, const bl_node *range);
 /* stream.c */
 bool tune_stream(bl_tune *tune, int number);
 /* operands.c */

@@ -35,6 +35,8 @@ typedef enum bl_move_kind {
                        the device can */
     BL_MOVE_PACK,   /* operand number axis is written into panels by a helper kernel, in the order in which the nest reads it */
     BL_MOVE_MATRIX, /* a product whose rows are the axis goes to matrix units of the shape that is the amount (bl_matrix_pack) */
+    BL_MOVE_KBLOCK, /* split a reduction by amount, which divides it; the outer part becomes a loop around those over the outputs
+                       inside the work-item (of CHUNK), whose sums lie in local memory from one of its turns to the next */
     BL_MOVE_KINDS
 } bl_move_kind;
 
@@ -48,7 +50,8 @@ typedef struct bl_axis {
     const bl_node *range;
     bool output; /* else a reduction's */
     bool outer;  /* every store and every hoisted reduction or stage depends on it: it may be a grid axis */
-    bool stage;  /* a stage's: as with an output, a last part may overlap the one before */
+    bool stage;  /* a stage's: as with an output, a last part may overlap the one before ... */
+    bool folds;  /* ... but not here: the stage folds what is stored to an element */
 } bl_axis;
 
 /* A packed operand: the nest that writes it, and the parameter number (of the main nest) that reads it. */

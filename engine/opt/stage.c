@@ -138,7 +138,7 @@ bool stage_nest(facts *f, const bl_target *target)
     bl_tune *tune = f->tune;
     const bl_form form = {.local = 1, .row_local = 1};
     int64_t focus[MOST_PRODUCTS], budget = target->cache_bytes / CACHE_PART;
-    bool staged = false;
+    bool staged = false, folds = false;
     int n = 0, axis = 0;
 
     for (int i = 0; i < tune->naxes; i++)
@@ -148,7 +148,9 @@ bool stage_nest(facts *f, const bl_target *target)
     budget = budget < target->local_bytes ? budget : target->local_bytes;
     if (tune->local_bytes > budget)
         tune->local_bytes = budget;
-    axis = block_axis(f);
+    for (int i = 0; i < tune->naxes; i++)
+        folds = folds || tune->axis[i].folds;
+    axis = folds ? -1 : block_axis(f); /* sums of blocks have their rows */
     if (axis >= 0 && block_rows(f, target, axis) > 1)
         (void)bl_tune_apply(tune, (bl_move){BL_MOVE_BLOCK, axis, block_rows(f, target, axis)});
     facts_init(f, tune);

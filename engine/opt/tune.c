@@ -71,7 +71,7 @@ static const bl_node *bind_parts(bl_ir *ir, const bl_node *reduce, const bl_node
     for (int i = 0; i < n && count < BL_MAX_AXES; i++)
         ranges[count++] = parts[i];
     if (reduce->op == BL_OP_STAGE)
-        return bl_stage_over(ir, (int)reduce->arg, src, count, ranges);
+        return bl_stage_over(ir, reduce->sub, (int)reduce->arg, src, count, ranges);
     if (count == 0)
         return src[0];
     return bl_reduce_over(ir, (bl_op)reduce->sub, (int)reduce->arg, src, count, ranges);
@@ -154,15 +154,18 @@ void tune_survey(bl_tune *tune, const bl_node *sink)
     }
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i];
-        for (int k = 0; node->op == BL_OP_STAGE && k < tune->naxes; k++)
-            tune->axis[k].stage = tune->axis[k].stage || tune_binds(node, tune->axis[k].range);
+        for (int k = 0; node->op == BL_OP_STAGE && k < tune->naxes; k++) {
+            bool binds = tune_binds(node, tune->axis[k].range);
+            tune->axis[k].stage = tune->axis[k].stage || binds;
+            tune->axis[k].folds = tune->axis[k].folds || (binds && node->sub != BL_STAGE_FILLS);
+        }
     }
 }
 
 /* ---- the start */
 
 /* Local memory is filled by one work-item for itself. */
-static bool has_stages(const bl_tune *tune)
+bool tune_has_stages(const bl_tune *tune)
 {
     for (int i = 0; i < tune->naxes; i++) {
         if (tune->axis[i].stage)
@@ -184,7 +187,7 @@ static int count_divisions(bl_ir *ir, const bl_node *sink)
 static bool always_together(bl_tune *tune, const bl_node *a, const bl_node *b)
 {
     bool staged =
-        has_stages(tune); /* then the rows of a block share what does not depend on them, and are no part of another axis */
+        tune_has_stages(tune); /* then the rows of a block share what does not depend on them, and are no part of another axis */
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i];
@@ -254,7 +257,7 @@ void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams)
         sink = tune_replace(ir, sink, old, range, 1, &range);
     }
     tune_survey(tune, sink);
-    if (has_stages(tune))
+    if (tune_has_stages(tune))
         tune_part_reductions(tune);
     merge_axes(tune);
     number_axes(tune, true);
@@ -317,7 +320,7 @@ static bool split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind, 
     const bl_node *outer = NULL, *inner = NULL, *start = NULL, *part[2];
     int64_t step = room_behind(tune, axis.range);
 
-    if (amount < 2 || !bl_is_fixed(axis.range) || extent < amount || step < 2)
+    if (amount < 2 || !bl_is_fixed(axis.range) || extent < amount || step < 2 || (axis.folds && extent % amount != 0))
         return false;
     inner = bl_range(ir, (int)(axis.range->arg + step), kind, bl_index(ir, amount));
     if (!overlaps && extent % amount != 0)
@@ -406,7 +409,7 @@ static bool is_parted(const bl_tune *tune, const bl_axis *axis)
     int parts = 0;
     for (int i = 0; i < tune->naxes; i++)
         parts += bl_axis_origin(tune->axis[i].range) == bl_axis_origin(axis->range);
-    return parts > 1 && !axis->output && !axis->stage && has_stages(tune);
+    return parts > 1 && !axis->output && !axis->stage && tune_has_stages(tune);
 }
 
 static bool can_split(bl_tune *tune, bl_move move)
@@ -423,19 +426,21 @@ static bool can_split(bl_tune *tune, bl_move move)
     case BL_MOVE_BLOCK:
         return staged && axis->range->sub == BL_AXIS_GLOBAL;
     case BL_MOVE_VECTOR:
-        return !staged && move.amount <= BL_MAX_LANES && (move.amount & (move.amount - 1)) == 0 && !lanes_meet(tune, axis->range);
+        return !staged && move.amount <= BL_MAX_LANES && (move.amount & (move.amount - 1)) == 0 &&
+               !lanes_meet(tune, axis->range) && !tune_folds_over(tune, axis->range);
     case BL_MOVE_CHUNK:
         return axis->output;
     case BL_MOVE_LOCAL:
-        return axis->output && axis->outer && !has_stages(tune) && tune_count_items(tune) < MOST_ITEM_AXES;
+        return axis->output && axis->outer && !tune_has_stages(tune) && tune_count_items(tune) < MOST_ITEM_AXES;
     case BL_MOVE_GROUP:
         return !axis->output && bl_extent_of(axis->range) % move.amount == 0 && tune_count_items(tune) < MOST_ITEM_AXES &&
-               !is_shared(tune, axis->range) && !has_stages(tune);
+               !is_shared(tune, axis->range) && !tune_has_stages(tune);
     case BL_MOVE_FIRST:
     case BL_MOVE_EDGES:
     case BL_MOVE_STREAM:
     case BL_MOVE_PACK:
     case BL_MOVE_MATRIX:
+    case BL_MOVE_KBLOCK:
     case BL_MOVE_KINDS:
         break;
     }
@@ -461,7 +466,9 @@ static bool dispatch(bl_tune *tune, bl_move move)
     if (move.axis < 0 || move.axis >= tune->naxes)
         return false;
     if (move.kind == BL_MOVE_MATRIX)
-        return tune_matrix(tune, move.axis, move.amount);
+        return !tune_has_stages(tune) && tune_matrix(tune, move.axis, move.amount);
+    if (move.kind == BL_MOVE_KBLOCK)
+        return tune_kblock(tune, move.axis, move.amount);
     if (move.kind == BL_MOVE_FIRST)
         return make_first(tune, move.axis);
     if (!can_split(tune, move) || !split(tune, move.axis, move.amount, inner[move.kind], &within))
@@ -475,7 +482,7 @@ bool bl_tune_apply(bl_tune *tune, bl_move move)
 {
     bl_tune before = {0};
 
-    if (has_stages(tune))
+    if (tune_has_stages(tune))
         before = *tune;
     if (tune->nmoves == BL_MAX_MOVES || !dispatch(tune, move))
         return false;
@@ -487,8 +494,8 @@ bool bl_tune_apply(bl_tune *tune, bl_move move)
     return true;
 }
 
-static const char *const move_names[BL_MOVE_KINDS] = {"tile",  "vector", "chunk",  "block", "local", "group",
-                                                      "first", "edges",  "stream", "pack",  "matrix"};
+static const char *const move_names[BL_MOVE_KINDS] = {"tile",  "vector", "chunk",  "block", "local",  "group",
+                                                      "first", "edges",  "stream", "pack",  "matrix", "kblock"};
 
 void bl_moves_print(int n, const bl_move *moves, bl_text *out)
 {

@@ -121,12 +121,13 @@ static void expand(search *s, candidate *parent, int most)
 static void sow(search *s, int most)
 {
     const bl_target *own = s->nest->target;
-    bl_target other[] = {*own, *own, *own, *own};
+    bl_target other[] = {*own, *own, *own, *own, *own};
 
     other[0].registers /= 2;
     other[1].vector_bits /= 2;
     other[2].cache_bytes = 1;         /* panels of whatever can have them */
     other[3].cache_bytes = INT32_MAX; /* and of nothing */
+    other[4].cache_bytes /= 4;        /* shorter sums in blocks */
     for (size_t i = 0; i < sizeof other / sizeof other[0]; i++)
         consider(s, candidate_make(&s->subject, NULL, &other[i]), s->first, most);
     for (int n = s->first->steps.n - 1; n > 0; n--) {

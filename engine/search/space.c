@@ -78,6 +78,20 @@ static void block_amounts(const bl_target *target, const bl_axis *axis, amounts 
     }
 }
 
+/* Blocks of a reduction: what divides it, around powers of two. */
+static void kblock_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+{
+    int64_t extent = bl_extent_of(axis->range);
+    (void)target;
+    for (int64_t power = 64; power < extent && power <= 2048 && !axis->output && !axis->stage; power *= 2) {
+        int64_t amount = power;
+        while (amount < 2 * power && extent % amount != 0)
+            amount++;
+        if (amount < 2 * power && amount < extent)
+            add(out, amount);
+    }
+}
+
 static void local_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
 {
     int64_t extent = bl_extent_of(axis->range);
@@ -153,6 +167,7 @@ static const struct row {
                          [BL_MOVE_FIRST] = {.amounts = first_amounts},
                          [BL_MOVE_EDGES] = {.operand = has_gate},
                          [BL_MOVE_PACK] = {.operand = is_reused},
+                         [BL_MOVE_KBLOCK] = {.amounts = kblock_amounts},
                          [BL_MOVE_MATRIX] = {.amounts = matrix_amounts, .elsewhere = true, .each = true}};
 
 /* ---- variants */

@@ -122,9 +122,11 @@ static void broken_loop_nodes_are_named(void **state)
     broken(LOOP(F32, .op = BL_OP_SINK, .nsrc = 1, .src = SRC(load)), BL_STAGE_KERNEL, 1, "takes stores");
     const bl_node *local = bl_param(ir, 3, BL_F32, true);
     const bl_node *fill = bl_store(ir, local, range, load, NULL), *store = bl_store(ir, buffer, range, load, NULL);
-    const bl_node *filled = bl_stage_over(ir, 1, &fill, 1, &range);
+    const bl_node *filled = bl_stage_over(ir, BL_STAGE_FILLS, 1, &fill, 1, &range);
     broken(LOOP(F32, .op = BL_OP_STAGE, .nsrc = 2, .src = SRC(store, range), .arg = 1), BL_STAGE_KERNEL, 1, "one local buffer");
     broken(LOOP(F32, .op = BL_OP_STAGE, .nsrc = 2, .src = SRC(fill, two), .arg = 1), BL_STAGE_KERNEL, 1, "no range");
+    broken(LOOP(F32, .op = BL_OP_STAGE, .nsrc = 2, .src = SRC(fill, range), .arg = 1, .sub = BL_OP_SUB), BL_STAGE_KERNEL, 1,
+           "fold");
     broken(LOOP(F32, .op = BL_OP_STAGE, .nsrc = 1, .src = SRC(fill), .arg = 2), BL_STAGE_KERNEL, 1, "number of stores");
     broken(LOOP(F32, .op = BL_OP_STORE, .nsrc = 3, .src = SRC(filled, range, load)), BL_STAGE_KERNEL, 1, "no buffer");
     broken(LOOP(F32, .op = BL_OP_NEG, .nsrc = 1, .src = SRC(filled)), BL_STAGE_KERNEL, 1, "buffer is no value");

@@ -43,6 +43,11 @@ static const row rows[] = {
     {"so are the 36 places of a transform: here of a weight", 3, "tile 0 36, vector 2 16", "{'inputs': {'x': " F32(8, 128, 28, 28) ", 'w': " F32(128, 128, 3, 3) ", 'b': " F32(128) "}, 'nodes': [{'id': 'c', 'op': 'conv2d', 'in': ['x', 'w', 'b'], 'attrs': {'padding': 1, 'form': 'winograd'}}, {'id': 'y', 'op': 'relu', 'in': ['c']}], 'outputs': ['y']}"},
     {"more than the last cache holds goes past it", 1, "vector 0 16, chunk 0 1024, stream 0 0", "{'inputs': {'x': " F32(16777216) "}, 'nodes': [{'id': 'y', 'op': 'mul', 'in': ['x', 2]}], 'outputs': ['y']}"},
     {"what it holds does not", 1, "vector 0 16, chunk 0 1024", "{'inputs': {'x': " F32(4194304) "}, 'nodes': [{'id': 'y', 'op': 'mul', 'in': ['x', 2]}], 'outputs': ['y']}"},
+    {"a long sum: in blocks, for 43 tiles of rows and two of columns at a time", 3, "chunk 0 258, chunk 2 128, kblock 4 256, vector 5 16, tile 5 4, tile 8 6, pack 0 0, tile 10 4, vector 3 16", "{'inputs': {'x': " F32(512, 4096) ", 'w': " F32(4096, 512) "}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'w']}], 'outputs': ['y']}"},
+    {"... whose panel stays in half the cache", 3, "vector 1 16, tile 1 4, tile 0 6, pack 1 0, tile 5 4", "{'inputs': {'x': " F32(512, 2048) ", 'w': " F32(2048, 512) "}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'w']}], 'outputs': ['y']}"},
+    {"... of windows is left alone", 7, "vector 1 16, tile 1 4, tile 0 4, pack 1 0, tile 9 3", "{'inputs': {'x': " F32(16, 512, 10, 10) ", 'w': " F32(128, 512, 3, 3) "}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w']}], 'outputs': ['y']}"},
+    {"... that no block divides", 3, "vector 1 16, tile 1 4, tile 0 6, pack 0 0", "{'inputs': {'x': " F32(512, 4099) ", 'w': " F32(4099, 512) "}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'w']}], 'outputs': ['y']}"},
+    {"... for too few rows", 3, "vector 1 16, tile 1 4, tile 0 4, pack 1 0, tile 5 4", "{'inputs': {'x': " F32(16, 4096) ", 'w': " F32(4096, 512) "}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'w']}], 'outputs': ['y']}"},
     {"rows by columns: lanes along the columns", 3, "vector 1 16, tile 1 4, tile 0 6, tile 5 4", "{'inputs': {'x': " F32(256, 256) ", 'w': " F32(256, 256) "}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'w']}], 'outputs': ['y']}"},
 };
 /* clang-format on */
@@ -57,6 +62,7 @@ static void test_forms(void **state)
                                      .last_cache_bytes = 1 << 25,
                                      .subgroup = 1,
                                      .max_local = 1,
+                                     .local_bytes = 1 << 20,
                                      .max_params = 32};
     int wrong = 0;
 

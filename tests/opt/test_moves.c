@@ -313,6 +313,25 @@ static void random_unit(bl_tune *tune, const bl_device_info *info, int used[BL_M
     }
 }
 
+/* Now and then the first moves, where the nest takes them: nothing else leads there. */
+static void random_blocks(bl_tune *tune, int used[BL_MOVE_KINDS])
+{
+    static uint64_t seed = 7; /* its own, as random_unit's */
+
+    if (tune->nmoves > 0 || next_random(&seed) % 3 != 0)
+        return;
+    for (int i = (int)(next_random(&seed) % 2); i >= 0; i--)
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, 2 * i, 2 + (int64_t)(next_random(&seed) % 7)});
+    for (int axis = 0; tune->nmoves > 0 && axis < tune->naxes; axis++) {
+        const bl_node *before = tune->sink;
+        if (bl_tune_apply(tune, (bl_move){BL_MOVE_KBLOCK, axis, 2 + (int64_t)(next_random(&seed) % 8)})) {
+            used[BL_MOVE_KBLOCK]++;
+            return;
+        }
+        assert_ptr_equal(before, tune->sink);
+    }
+}
+
 static void random_moves(bl_tune *tune, const bl_device_info *info, uint64_t *seed, int used[BL_MOVE_KINDS])
 {
     static const int64_t amounts[] = {2, 3, 4, 5, 7, 8, 16};
@@ -320,6 +339,7 @@ static void random_moves(bl_tune *tune, const bl_device_info *info, uint64_t *se
     int64_t most_items = info->max_local;
 
     random_unit(tune, info, used);
+    random_blocks(tune, used);
     n += tune->nmoves;
     for (int tries = 0; tries < 20 && tune->nmoves < n; tries++) {
         bl_move move = {.kind = (bl_move_kind)(next_random(seed) % BL_MOVE_MATRIX), /* the last of them has been */
@@ -446,6 +466,12 @@ static const struct {
     {{0}, {BL_MOVE_PACK, -1, 0}, false, "no such operand"},
     {{0}, {BL_MOVE_EDGES, 0, 0}, false, "no edges"},
     {{0}, {BL_MOVE_EDGES, -1, 0}, false, "no such operand"},
+    {{BL_MOVE_CHUNK, 0, 4}, {BL_MOVE_KBLOCK, 3, 10}, true, "two blocks, and four rows whose sums wait"},
+    {{BL_MOVE_CHUNK, 0, 4}, {BL_MOVE_KBLOCK, 3, 8}, false, "the rest would be a third block, shorter"},
+    {{BL_MOVE_CHUNK, 0, 4}, {BL_MOVE_KBLOCK, 3, 20}, false, "one block"},
+    {{BL_MOVE_CHUNK, 0, 4}, {BL_MOVE_KBLOCK, 2, 6}, false, "of reductions only"},
+    {{0}, {BL_MOVE_KBLOCK, 2, 10}, false, "no loop whose sums would wait"},
+    {{BL_MOVE_VECTOR, 1, 4}, {BL_MOVE_KBLOCK, 3, 10}, false, "lanes come later"},
     {{0}, {BL_MOVE_KINDS, 0, 2}, false, "no such move"},
 };
 
@@ -585,6 +611,61 @@ static void test_four_local_axes(void **state)
     bl_device_destroy(b.dev);
 }
 
+/* What may follow a reduction in blocks, and that it stays the same: the axes are then 0 and 1 of the rows, 2 and 3 of the
+ * columns, 4 the blocks, 5 and 6 the stage's own columns and rows, 7 a block. */
+static void test_blocks(void **state)
+{
+    static const struct {
+        bl_move move;
+        bool legal;
+        const char *why;
+    } rows[] = {
+        {{BL_MOVE_VECTOR, 5, 4}, false, "four do not divide six columns, and what is added twice is wrong"},
+        {{BL_MOVE_VECTOR, 5, 2}, true, "lanes"},
+        {{BL_MOVE_TILE, 6, 3}, false, "nor three four rows"},
+        {{BL_MOVE_TILE, 6, 2}, true, "rows in registers"},
+        {{BL_MOVE_VECTOR, 4, 2}, false, "blocks go one after the other"},
+        {{BL_MOVE_TILE, 4, 2}, true, "... two of them in a turn"},
+        {{BL_MOVE_TILE, 7, 5}, true, "a block, unrolled"},
+        {{BL_MOVE_PACK, 0, 0}, true, "a panel"},
+        {{BL_MOVE_CHUNK, 0, 2}, true, "more rows in turn"},
+        {{BL_MOVE_BLOCK, 0, 2}, true, "... or at once"},
+        {{BL_MOVE_GROUP, 7, 5}, false, "work-items do not share local memory that each fills"},
+        {{BL_MOVE_LOCAL, 0, 2}, false, "as before"},
+        {{BL_MOVE_MATRIX, 0, 0}, false, "a unit's tile is not where the sum is"},
+        {{BL_MOVE_KBLOCK, 7, 5}, false, "once"},
+    };
+    test_graph graph;
+    bl_schedule *schedule = NULL;
+    bench b = {.name = "matmul", .dev = open_interp()};
+
+    (void)state;
+    test_graph_open(graph_of("matmul"), &graph);
+    schedule = test_graph_schedule(&graph, 2);
+    b.graph = &graph;
+    b.schedule = schedule;
+    b.nest = &schedule->nests[0];
+    open_bench(&b);
+    for (int i = -1; i < (int)(sizeof rows / sizeof rows[0]); i++) {
+        bl_tune tune;
+        bl_err err = {0};
+        bl_tune_init(&tune, graph.graph->ir, b.nest->sink, b.nest->nparams);
+        if (i >= 0) {
+            assert_true(bl_tune_apply(&tune, (bl_move){BL_MOVE_CHUNK, 0, 4}));
+            assert_true(bl_tune_apply(&tune, (bl_move){BL_MOVE_CHUNK, 2, 6}));
+            assert_true(bl_tune_apply(&tune, (bl_move){BL_MOVE_KBLOCK, 4, 5}));
+            assert_int_equal(tune.naxes, 8);
+            if (bl_tune_apply(&tune, rows[i].move) != rows[i].legal)
+                fail_msg("row %d is %s: %s", i, rows[i].legal ? "refused" : "taken", rows[i].why);
+        }
+        assert_int_equal(run_tuned(&b, &tune, &err), BL_OK);
+        compare(&b, i < 0 ? "" : rows[i].why);
+    }
+    close_bench(&b);
+    test_graph_close(&graph);
+    bl_device_destroy(b.dev);
+}
+
 /* An axis whose outer part went with a whole split: what is left is split again, and no two parts are one. */
 static void test_parts(void **state)
 {
@@ -649,7 +730,7 @@ static void test_limited_turns(void **state)
 
 int main(void)
 {
-    static struct CMUnitTest tests[NGRAPHS + 7];
+    static struct CMUnitTest tests[NGRAPHS + 8];
     int n = 0;
 
     for (int i = 0; i < NGRAPHS; i++)
@@ -659,6 +740,7 @@ int main(void)
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_memory_of_stages);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_moves_around_stages);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_four_local_axes);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_blocks);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_parts);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_limited_turns);
     return cmocka_run_group_tests_name("moves", tests, NULL, NULL);

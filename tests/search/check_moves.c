@@ -315,9 +315,11 @@ int main(int argc, char **argv)
     for (int i = 0; i < BL_MOVE_KINDS; i++)
         printf(" %d", c.used[i]);
     printf("\n");
-    /* Each kind was tried; no case has stages or stores more than a cache holds, and the interpreter has no matrix units. */
+    /* Each kind was tried; no case has stages, stores more than a cache holds, or sums so long that the space has blocks of them,
+     * and the interpreter has no matrix units. */
     for (int i = 0; i < BL_MOVE_KINDS && c.interp && count >= 300; i++)
-        whole = whole && (c.used[i] > 0 || i == BL_MOVE_BLOCK || i == BL_MOVE_STREAM || i == BL_MOVE_MATRIX);
+        whole =
+            whole && (c.used[i] > 0 || i == BL_MOVE_BLOCK || i == BL_MOVE_STREAM || i == BL_MOVE_MATRIX || i == BL_MOVE_KBLOCK);
     bl_device_destroy(c.dev);
     return c.refused > 0 || c.wrong > 0 || !whole || c.checked < count * 9 / 10;
 }

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* KBLOCK: a long reduction is done a block at a time.  What a tile of rows and columns reads of an operand then stays in a cache
+ * from one tile to the next, and the sums of all tiles lie in local memory from one block to the next: a STAGE that folds. */
+#include "engine/ir/rewrite.h"
+#include "engine/opt/internal.h"
+
+enum { MOST_OUTPUTS = 4 }; /* loops over outputs inside a work-item */
+
+bool tune_folds_over(bl_tune *tune, const bl_node *range)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *stage = below.at[i];
+        if (stage->op != BL_OP_STAGE || stage->sub == BL_STAGE_FILLS || !tune_binds(stage, range))
+            continue;
+        for (int64_t k = 0; k < stage->arg; k++) {
+            if (!bl_depends(tune, stage->src[k]->src[1], range))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The only reduction of the nest, if it folds over |range|. */
+static const bl_node *only_fold(bl_tune *tune, const bl_node *range)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    const bl_node *fold = NULL;
+
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op != BL_OP_REDUCE)
+            continue;
+        if (fold != NULL)
+            return NULL;
+        fold = below.at[i];
+    }
+    return fold != NULL && fold->arg == 1 && tune_binds(fold, range) ? fold : NULL;
+}
+
+/* The loops over outputs that |fold| stands in.  0 where there are none, or something in its way: lanes, copies, work-items. */
+static int output_loops(bl_tune *tune, const bl_node *fold, const bl_node **loop)
+{
+    int n = 0;
+
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        if (range->sub != BL_AXIS_GLOBAL && range->sub != BL_AXIS_LOOP && range->sub != BL_AXIS_REDUCE)
+            return 0;
+        if (range->sub != BL_AXIS_LOOP || !bl_depends(tune, fold, range))
+            continue;
+        if (n == MOST_OUTPUTS || !bl_is_fixed(range))
+            return 0;
+        loop[n++] = range;
+    }
+    return n;
+}
+
+/* Numbers behind those of all axes, so that the loops made here have their own, the first the outermost. */
+static int new_number(const bl_tune *tune, int which)
+{
+    int64_t last = FIRST_REDUCE;
+    for (int i = 0; i < tune->naxes; i++)
+        last = tune->axis[i].range->arg > last ? tune->axis[i].range->arg : last;
+    return (int)(((last >> PART_BITS) + 1 + which) << PART_BITS);
+}
+
+/* Where the sums of one iteration of the loops are. */
+static const bl_node *place_of(bl_ir *ir, int n, const bl_node *const *loop)
+{
+    const bl_node *place = bl_index(ir, 0);
+    for (int i = 0; i < n; i++)
+        place = bl_add(ir, bl_mul(ir, place, loop[i]->src[0]), loop[i]);
+    return place;
+}
+
+bool tune_kblock(bl_tune *tune, int axis, int64_t amount)
+{
+    bl_ir *ir = tune->ir;
+    bl_tune before = *tune;
+    const bl_node *range = tune->axis[axis].range, *fold = only_fold(tune, range);
+    const bl_node *loop[MOST_OUTPUTS], *own[MOST_OUTPUTS + 1], *part = NULL, *store = NULL, *value = NULL;
+    int64_t extent = bl_extent_of(range);
+    int n = fold == NULL || tune_has_stages(tune) ? 0 : output_loops(tune, fold, loop);
+    bl_ptrmap to;
+
+    if (n == 0 || range->sub != BL_AXIS_REDUCE || !bl_is_fixed(range) || amount < 2 || extent % amount != 0 || extent == amount)
+        return false;
+    own[0] = bl_range(ir, new_number(tune, 0), BL_AXIS_LOOP, bl_index(ir, extent / amount));
+    part = bl_range(ir, new_number(tune, n + 1), BL_AXIS_REDUCE, bl_index(ir, amount));
+    value = tune_replace(ir, fold, range, bl_add(ir, bl_mul(ir, own[0], bl_index(ir, amount)), part), 1, &part);
+    bl_ptrmap_init(&to, bl_ir_arena(ir));
+    for (int i = 0; i < n; i++) { /* the first of the outputs, its rows, innermost: they share what is read for a column */
+        own[1 + i] = bl_range(ir, new_number(tune, n - i), BL_AXIS_LOOP, loop[i]->src[0]);
+        bl_ptrmap_put(&to, loop[i], (void *)(uintptr_t)own[1 + i]);
+    }
+    store =
+        bl_store(ir, bl_param(ir, 0, (bl_dtype)fold->dtype, true), place_of(ir, n, own + 1), bl_substitute(ir, value, &to), NULL);
+    bl_ptrmap_init(&to, bl_ir_arena(ir));
+    bl_ptrmap_put(
+        &to, fold,
+        (void *)(uintptr_t)bl_load(ir, bl_stage_over(ir, fold->sub, 1, &store, n + 1, own), place_of(ir, n, loop), NULL));
+    tune_survey(tune, bl_substitute(ir, tune->sink, &to));
+    if (bl_ir_status(ir, NULL) == BL_OK && tune_has_room(tune))
+        return true;
+    *tune = before;
+    tune_survey(tune, tune->sink);
+    return false;
+}
