@@ -30,7 +30,7 @@ typedef struct step {
     const operand *args; /* LOAD, STORE: without the buffer */
     uint32_t memory;     /* parameter, or where in local memory */
     uint32_t elements;   /* of local memory; 0: a parameter */
-    uint32_t dimension;  /* of the ids */
+    uint32_t dimension;  /* of the ids; EXTRACT: the lane */
     uint32_t jump;       /* LOOP: the step after its END.  END: its LOOP */
     bl_matrix matrix;    /* of instructions of fragments */
     bl_matrix_layout layout;
@@ -298,6 +298,15 @@ static void run_stack(const runner *r, const item *it, const step *s)
     for (uint32_t l = 0; l < s->nargs; l++)
         for (uint32_t i = 0; i < r->n; i++)
             out[i * s->nargs + l] = at(r, it, s->args[l])[i];
+}
+
+static void run_extract(const runner *r, const item *it, const step *s)
+{
+    bl_scalar *out = at(r, it, s->out);
+    const bl_scalar *in = at(r, it, s->args[0]);
+
+    for (uint32_t i = 0; i < r->n; i++)
+        out[i] = in[i * s->args[0].lanes + s->dimension];
 }
 
 static void run_fold(const runner *r, const item *it, const step *s)
@@ -591,6 +600,9 @@ static bl_status run_item(const runner *r, item *it, bool *done)
             break;
         case BL_OP_STACK:
             run_stack(r, it, s);
+            break;
+        case BL_OP_EXTRACT:
+            run_extract(r, it, s);
             break;
         case BL_OP_FOLD:
             run_fold(r, it, s);

@@ -19,6 +19,8 @@ typedef enum bl_dtype_kind { BL_KIND_BOOL, BL_KIND_INT, BL_KIND_UINT, BL_KIND_FL
 const char *bl_dtype_name(bl_dtype dtype); /* "float32" */
 const char *bl_dtype_code(bl_dtype dtype); /* safetensors: "F32" */
 size_t bl_dtype_bytes(bl_dtype dtype);
+/* Bytes of an element in local memory, at the most: narrow ones stand there as they are computed. */
+size_t bl_dtype_local_bytes(bl_dtype dtype);
 bl_dtype_kind bl_dtype_get_kind(bl_dtype dtype);
 bool bl_dtype_is_float(bl_dtype dtype);
 bool bl_dtype_is_int(bl_dtype dtype); /* signed or unsigned, not bool */

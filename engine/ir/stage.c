@@ -17,7 +17,7 @@ int64_t bl_stage_memory_bytes(const bl_stage_memory *plan)
     int64_t most[BL_MAX_STAGES] = {0}, total = 0;
 
     for (int i = 0; i < plan->nstages; i++) {
-        int64_t bytes = bl_stage_elements(plan->stage[i]) * (int64_t)bl_dtype_bytes((bl_dtype)plan->stage[i]->dtype);
+        int64_t bytes = bl_stage_elements(plan->stage[i]) * (int64_t)bl_dtype_local_bytes((bl_dtype)plan->stage[i]->dtype);
         if (bytes <= most[plan->memory[i]])
             continue;
         total += bytes - most[plan->memory[i]];
@@ -106,6 +106,8 @@ static bool may_follow(nest *n, const bl_node *sink, const bl_node *other, const
     bool *live = n->mark;
     bl_ptrmap before;
 
+    if (((other->sub | stage->sub) & BL_STAGE_SHARED) != 0)
+        return false; /* other work-items may be filling one while some still read the other */
     if (other->dtype != stage->dtype || bl_free_get(n->free, other) != bl_free_get(n->free, stage))
         return false;
     bl_ptrmap_init(&before, bl_ir_arena(n->ir));

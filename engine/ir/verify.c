@@ -299,6 +299,10 @@ static const char *check_loop(const bl_node *node)
         return check_access(node);
     case BL_OP_LANE:
         return is_scalar_int(node) && node->lanes > 1 ? NULL : "lanes or dtype";
+    case BL_OP_EXTRACT:
+        return node->src[0]->dtype == node->dtype && node->lanes == 1 && node->arg >= 0 && node->arg < node->src[0]->lanes
+                   ? NULL
+                   : "lane or dtype";
     case BL_OP_STACK:
         for (uint32_t i = 0; i < node->nsrc; i++) {
             if (node->src[i]->dtype != node->dtype || node->src[i]->lanes != 1 || node->src[i]->ndim != 0)
@@ -320,6 +324,8 @@ static const char *check_loop(const bl_node *node)
         }
         return NULL;
     case BL_OP_STAGE:
+        if (node->sub == BL_STAGE_DOUBLE || node->sub > (BL_STAGE_SHARED | BL_STAGE_DOUBLE))
+            return "flags of a stage";
         return check_filled(node);
     default:
         return node->lanes == 1 && node->sub <= 1 && node->arg >= 0 ? NULL : "buffer"; /* BUFFER */

@@ -42,7 +42,7 @@ static const bl_node *fold_rest(bl_ir *ir, const bl_node *reduce, const bl_node 
             ranges[nranges++] = reduce->src[i];
     }
     if (reduce->op == BL_OP_STAGE)
-        return bl_stage_over(ir, nvalues, values, nranges, ranges);
+        return bl_stage_over(ir, reduce->sub, nvalues, values, nranges, ranges);
     return bl_reduce_over(ir, (bl_op)reduce->sub, nvalues, values, nranges, ranges); /* a chain of values where none is left */
 }
 

@@ -23,7 +23,7 @@ bool tune_holds_stage(bl_tune *tune, const bl_node *range)
 /* Elements from one row of a STAGE to the next. */
 static int64_t row_elements(const bl_node *stage)
 {
-    int64_t n = 0, bytes = (int64_t)bl_dtype_bytes((bl_dtype)stage->dtype);
+    int64_t n = 0, bytes = (int64_t)bl_dtype_local_bytes((bl_dtype)stage->dtype);
 
     for (int64_t i = 0; i < stage->arg; i++)
         n = stage->src[i]->src[1]->hi >= n ? stage->src[i]->src[1]->hi + 1 : n;
@@ -53,7 +53,7 @@ int64_t tune_block_bytes(bl_tune *tune, const bl_node *range, int64_t *each)
         return INT64_MAX;
     for (int i = 0; i < plan.nstages; i++) {
         const bl_node *stage = plan.stage[i];
-        int64_t bytes = row_elements(stage) * (int64_t)bl_dtype_bytes((bl_dtype)stage->dtype),
+        int64_t bytes = row_elements(stage) * (int64_t)bl_dtype_local_bytes((bl_dtype)stage->dtype),
                 more = bytes - most[plan.memory[i]];
         if (more <= 0)
             continue;
@@ -124,7 +124,7 @@ static const bl_node *widened(bl_tune *tune, const bl_node *stage, const bl_node
     for (uint32_t i = (uint32_t)made->arg; i < made->nsrc && nranges < BL_MAX_AXES - 1; i++)
         ranges[nranges++] = made->src[i];
     ranges[nranges++] = own;
-    return bl_stage_over(ir, (int)made->arg, stores, nranges, ranges);
+    return bl_stage_over(ir, 0, (int)made->arg, stores, nranges, ranges);
 }
 
 void tune_widen_stages(bl_tune *tune, const bl_node *row)
@@ -188,7 +188,7 @@ static const bl_node *staged(bl_ir *ir, const bl_node *value, int number)
 {
     const bl_node *zero = bl_index(ir, 0);
     const bl_node *store = bl_store(ir, bl_param(ir, number, (bl_dtype)value->dtype, true), zero, value, NULL);
-    return bl_load(ir, bl_stage_over(ir, 1, &store, 0, NULL), zero, NULL);
+    return bl_load(ir, bl_stage_over(ir, 0, 1, &store, 0, NULL), zero, NULL);
 }
 
 void tune_part_reductions(bl_tune *tune)

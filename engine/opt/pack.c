@@ -67,12 +67,12 @@ bool pack_make_helper(bl_tune *tune, const bl_node *load, const bl_node *index, 
     return bl_ir_status(ir, NULL) == BL_OK;
 }
 
-static void replace_load(bl_tune *tune, const bl_node *load, const bl_node *panel)
+void tune_replace_load(bl_tune *tune, const bl_node *load, const bl_node *other)
 {
     bl_ptrmap to;
 
     bl_ptrmap_init(&to, bl_ir_arena(tune->ir));
-    bl_ptrmap_put(&to, load, (void *)(uintptr_t)panel);
+    bl_ptrmap_put(&to, load, (void *)(uintptr_t)other);
     tune_survey(tune, bl_substitute(tune->ir, tune->sink, &to));
 }
 
@@ -82,7 +82,7 @@ void pack_read_panel(bl_tune *tune, const bl_node *load, const bl_node *index, c
 
     tune->packed[tune->npacked++] = *packed;
     tune->nparams++;
-    replace_load(tune, load, panel);
+    tune_replace_load(tune, load, panel);
 }
 
 /* Element (column, depth) of a tile of |n| columns with |group| of its depth side by side. */

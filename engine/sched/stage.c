@@ -104,7 +104,7 @@ const bl_node *sched_staged_element(sched *s, const bl_node *node, const bl_node
     s->staging = stage.outer;
     store = bl_store(ir, bl_param(ir, sched_position(s, node), (bl_dtype)node->dtype, true), memory_index(s, node, at, at), value,
                      NULL);
-    filled = bl_stage_over(ir, 1, &store, stage.nranges, stage.range);
+    filled = bl_stage_over(ir, 0, 1, &store, stage.nranges, stage.range);
     return bl_load(ir, filled, memory_index(s, node, index, at), NULL);
 }
 

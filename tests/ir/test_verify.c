@@ -122,7 +122,7 @@ static void broken_loop_nodes_are_named(void **state)
     broken(LOOP(F32, .op = BL_OP_SINK, .nsrc = 1, .src = SRC(load)), BL_STAGE_KERNEL, 1, "takes stores");
     const bl_node *local = bl_param(ir, 3, BL_F32, true);
     const bl_node *fill = bl_store(ir, local, range, load, NULL), *store = bl_store(ir, buffer, range, load, NULL);
-    const bl_node *filled = bl_stage_over(ir, 1, &fill, 1, &range);
+    const bl_node *filled = bl_stage_over(ir, 0, 1, &fill, 1, &range);
     broken(LOOP(F32, .op = BL_OP_STAGE, .nsrc = 2, .src = SRC(store, range), .arg = 1), BL_STAGE_KERNEL, 1, "one local buffer");
     broken(LOOP(F32, .op = BL_OP_STAGE, .nsrc = 2, .src = SRC(fill, two), .arg = 1), BL_STAGE_KERNEL, 1, "no range");
     broken(LOOP(F32, .op = BL_OP_STAGE, .nsrc = 1, .src = SRC(fill), .arg = 2), BL_STAGE_KERNEL, 1, "number of stores");
