@@ -69,7 +69,8 @@ uint64_t emit_loops_of(build *b, const bl_node *node);
 /* ---- stages.c */
 /* The local buffer of |stage|, filled for the turn that the loops around are at. */
 value *emit_stage(build *b, scope *at, const bl_node *stage);
-/* Behind all that a turn of the loop of |at| computes, where the group fills stages in it (scope.nshared). */
+/* Behind all that a turn of the loop of |at| computes, where the group fills stages in it (scope.nshared), and before the loop
+ * itself goes into its parent. */
 void emit_end_turn(build *b, scope *at);
 
 #endif

@@ -86,24 +86,42 @@ static void fill(build *b, scope *at, int n, const bl_node *const *stages, turn 
     }
 }
 
-/* Behind all that a turn of the loop computes. */
 void emit_end_turn(build *b, scope *at)
 {
+    bool twice = false;
+
+    for (int i = 0; i < at->nshared; i++)
+        twice = twice || (at->shared[i]->sub & BL_STAGE_DOUBLE) != 0;
     fill(b, at, at->nshared, at->shared, NEXT_TURN, true);
     emit_inst(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL);
+    if (!twice)
+        return;
+    fill(b, at, at->nshared, at->shared, FIRST_TURN,
+         false); /* right before the loop: another before it may use the same memory */
+    fill(b, at, at->nshared, at->shared, FIRST_TURN, true);
+    emit_inst(b, at->parent, BL_OP_BARRIER, b->index, 1, 0, NULL);
+}
+
+/* Does |stage| stand in |at|: in this loop, and in no others but those around it? */
+static bool stands_in(build *b, const scope *at, const bl_node *stage)
+{
+    uint64_t loops = emit_loops_of(b, stage), around = 0;
+
+    for (const scope *s = at; s != NULL; s = s->parent)
+        around |= s->bit;
+    return (loops & ~around) == 0 && (at->parent == NULL || (loops & at->bit) != 0);
 }
 
 /* All wanted stages of this scope, so that they have their barriers in common. */
 static value *emit_shared(build *b, scope *at, const bl_node *stage)
 {
     const bl_node **list = bl_arena_array(b->arena, b->wanted.count, sizeof *list);
-    uint64_t loops = emit_loops_of(b, stage);
     bool once = false, twice = false;
     int n = 0;
 
     for (size_t i = 0; list != NULL && i < b->wanted.count; i++) {
         const bl_node *node = b->wanted.at[i];
-        if (node->op != BL_OP_STAGE || (node->sub & BL_STAGE_SHARED) == 0 || emit_loops_of(b, node) != loops)
+        if (node->op != BL_OP_STAGE || (node->sub & BL_STAGE_SHARED) == 0 || !stands_in(b, at, node))
             continue;
         list[n++] = node;
         once = once || (node->sub & BL_STAGE_DOUBLE) == 0;
@@ -114,12 +132,8 @@ static value *emit_shared(build *b, scope *at, const bl_node *stage)
         (void)bl_ir_fail(b->ir, BL_EBUG, "a stage has two copies in no loop");
         return stage_memory(b, stage);
     }
-    if (twice) {
-        fill(b, at, n, list, FIRST_TURN, false);
-        fill(b, at, n, list, FIRST_TURN, true);
-        emit_inst(b, at->parent, BL_OP_BARRIER, b->index, 1, 0, NULL);
+    if (twice)
         fill(b, at, n, list, NEXT_TURN, false);
-    }
     if (once) {
         fill(b, at, n, list, THIS_TURN, false);
         fill(b, at, n, list, THIS_TURN, true);

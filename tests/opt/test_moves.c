@@ -118,6 +118,24 @@ static void random_unit(bl_tune *tune, const bl_device_info *info, int used[BL_M
     }
 }
 
+/* Now and then the last: copies for work-items that are there by then. */
+static void random_share(bl_tune *tune, int used[BL_MOVE_KINDS])
+{
+    static uint64_t seed = 9; /* its own, as that of random_unit */
+
+    for (int tries = (int)(bench_random(&seed) % 4); tries > 0; tries--) {
+        bl_share how = {.twice = bench_random(&seed) % 2 == 0,
+                        .swizzle = bench_random(&seed) % 4 == 0,
+                        .loops = (int)(bench_random(&seed) % 3),
+                        .pad = (int)(bench_random(&seed) % 2 * (bench_random(&seed) % 6))};
+        const bl_node *before = tune->sink;
+        if (bl_tune_apply(tune, (bl_move){BL_MOVE_SHARE, (int)(bench_random(&seed) % 3), bl_share_pack(how)}))
+            used[BL_MOVE_SHARE]++;
+        else
+            assert_ptr_equal(before, tune->sink);
+    }
+}
+
 static void random_moves(bl_tune *tune, const bl_device_info *info, uint64_t *seed, int used[BL_MOVE_KINDS])
 {
     static const int64_t amounts[] = {2, 3, 4, 5, 7, 8, 16};
@@ -143,6 +161,7 @@ static void random_moves(bl_tune *tune, const bl_device_info *info, uint64_t *se
         }
         used[move.kind]++;
     }
+    random_share(tune, used);
 }
 
 static void run_nest(bench *b, uint64_t *seed, int used[BL_MOVE_KINDS])
@@ -230,7 +249,8 @@ static const struct {
     {{BL_MOVE_VECTOR, 1, 4}, {BL_MOVE_VECTOR, 0, 4}, false, "a value has the lanes of one axis"},
     {{BL_MOVE_VECTOR, 1, 8}, {BL_MOVE_TILE, 2, 7}, false, "lanes are not split"},
     {{0}, {BL_MOVE_CHUNK, 0, 4}, true, "a loop inside"},
-    {{0}, {BL_MOVE_CHUNK, 2, 4}, false, "of outputs only"},
+    {{0}, {BL_MOVE_CHUNK, 2, 4}, true, "a loop of some turns within another"},
+    {{0}, {BL_MOVE_CHUNK, 2, 3}, true, "the rest is folded in a loop of its own"},
     {{0}, {BL_MOVE_LOCAL, 1, 8}, true, "work-items"},
     {{0}, {BL_MOVE_LOCAL, 2, 4}, false, "of outputs only"},
     {{0}, {BL_MOVE_GROUP, 2, 4}, true, "a shared reduction"},
@@ -248,6 +268,16 @@ static const struct {
     {{0}, {BL_MOVE_PACK, 0, 0}, true, "an operand"},
     {{0}, {BL_MOVE_PACK, 9, 0}, false, "no such operand"},
     {{0}, {BL_MOVE_PACK, -1, 0}, false, "no such operand"},
+    {{0}, {BL_MOVE_SHARE, 0, 0}, false, "no work-items to share it"},
+    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 4}, true, "the reduction within one copy"},
+    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 5}, false, "two copies, and no loop for them to take turns in"},
+    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 1}, true, "two copies of a row, one a turn"},
+    {{BL_MOVE_LOCAL, 0, 8}, {BL_MOVE_SHARE, 0, 1}, false, "one element, the same for all"},
+    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 8}, false, "it has one loop, not two"},
+    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, -4}, false, "a negative amount"},
+    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 1 << 16}, false, "more padding than there is"},
+    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 9, 4}, false, "no such operand"},
+    {{BL_MOVE_GROUP, 2, 4}, {BL_MOVE_SHARE, 0, 4}, false, "a reduction that is shared itself"},
     {{0}, {BL_MOVE_EDGES, 0, 0}, false, "no edges"},
     {{0}, {BL_MOVE_EDGES, -1, 0}, false, "no such operand"},
     {{0}, {BL_MOVE_KINDS, 0, 2}, false, "no such move"},

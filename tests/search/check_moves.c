@@ -257,7 +257,7 @@ static void check_nest(checker *c, const char *where, opened *o, long number, in
     if (o->schedule->nnests == 0)
         return;
     if (c->interp) {
-        bool groups = next_random(seed) % 2 == 0;
+        bool groups = next_random(seed) % 3 != 0;
         target.groups = groups;
         target.cpu = !groups; /* of those with groups a GPU, which has the most moves */
         target.vector_bits = groups ? 128 : 512;
