@@ -13,6 +13,7 @@ enum {
     BUSY_ITEMS = 256,  /* of a multiprocessor, from which on they hide what an instruction waits for, eight in each of 4 parts */
     LONGEST_COPY = 16, /* turns: what is loaded for the next copy waits in registers */
     SHORT_COPY = 8,    /* turns from which on a barrier costs little */
+    FEWEST_TURNS = 4,  /* of a copy, with which one may do */
     UNROLL = 8,
     PAD = 4 /* elements: rows that are written along a column then begin in other banks */
 };
@@ -198,15 +199,29 @@ static int outer_part(const bl_tune *tune, const bl_node *range)
     return -1;
 }
 
-/* How many turns of a loop of |extent| go into a copy, of at most |most|: vectors that divide it, else what divides it. */
-static int64_t share_of(int64_t extent, int64_t most)
+/* The inner part of a split reduction: behind the outer one, and a rest that is folded by itself. */
+static int inner_part(const bl_tune *tune, const bl_node *range)
 {
-    int64_t best = 1;
-    for (int64_t n = 2; n <= most && n <= extent; n++) {
-        if (extent % n == 0 && (n % 4 == 0 || best % 4 != 0))
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range->arg > range->arg + 1)
+            return i;
+    }
+    return -1;
+}
+
+/* How many turns of a loop of |extent| go into a copy that has |turns| of those within it, and at most |most| in all: what
+ * divides it, so many that vectors fit, if it can be.  0: none. */
+static int64_t part_of(int64_t extent, int64_t turns, int64_t most)
+{
+    int64_t best = 0;
+
+    for (int64_t n = 2; n * turns <= most && n <= extent; n++) {
+        if (extent % n == 0 && (n % 4 == 0 || best % 4 != 0 || best == 0))
             best = n;
     }
-    return best > 3 || extent <= most ? best : most < SHORT_COPY ? most : SHORT_COPY; /* else the rest is read from afar */
+    if (best * turns >= FEWEST_TURNS || turns >= FEWEST_TURNS)
+        return best;
+    return most / turns < SHORT_COPY / turns ? most / turns : SHORT_COPY / turns; /* the rest is read from afar */
 }
 
 /* Split the loops of the main reduction into those around a copy and those within, and unroll the innermost.  |turn| is the
@@ -215,7 +230,7 @@ static void split_reduction(facts *f, int64_t most, const bl_node **turn)
 {
     bl_tune *tune = f->tune;
     const bl_node *loops[BL_MAX_AXES], *innermost = NULL;
-    int64_t turns = 1;
+    int64_t turns = 1, extent = 0;
     int n = 0;
 
     *turn = NULL;
@@ -223,34 +238,23 @@ static void split_reduction(facts *f, int64_t most, const bl_node **turn)
         if (tune->axis[i].range->sub == BL_AXIS_REDUCE && tune_binds(f->main, tune->axis[i].range))
             loops[n++] = tune->axis[i].range;
     }
-    for (; n > 0 && turns < SHORT_COPY; n--) {
-        const bl_node *range = loops[n - 1];
-        int64_t extent = bl_extent_of(range), part = extent;
-        if (!bl_is_fixed(range))
-            break;
-        if (turns * extent > most) {
-            part = share_of(extent, most / turns);
-            if (part < 2)
-                break;
-            if (!apply(tune, BL_MOVE_CHUNK, facts_axis_of(tune, range), part))
-                break;
-            *turn = tune->axis[outer_part(tune, range)].range;
-            if (innermost == NULL)
-                innermost = tune->axis[outer_part(tune, range) + 1].range;
-            turns *= part;
-            n = 0;
-            break;
-        }
-        turns *= extent;
-        innermost = innermost == NULL ? range : innermost;
+    for (; n > 0 && turns < SHORT_COPY && bl_is_fixed(loops[n - 1]) && turns * bl_extent_of(loops[n - 1]) <= most; n--) {
+        turns *= bl_extent_of(loops[n - 1]);
+        innermost = innermost == NULL ? loops[n - 1] : innermost;
     }
-    if (*turn == NULL && n > 0)
+    if (n > 0)
         *turn = loops[n - 1];
-    if (innermost != NULL && bl_extent_of(innermost) > 1) {
-        int64_t extent = bl_extent_of(innermost);
-        int64_t at_once = extent <= UNROLL ? extent : extent % UNROLL == 0 ? UNROLL : extent % 4 == 0 ? 4 : 1;
-        (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, innermost), at_once);
+    if (n > 0 && turns < SHORT_COPY && bl_is_fixed(*turn) &&
+        apply(tune, BL_MOVE_CHUNK, facts_axis_of(tune, *turn), part_of(bl_extent_of(*turn), turns, most))) {
+        innermost = innermost == NULL ? tune->axis[inner_part(tune, *turn)].range : innermost;
+        *turn = tune->axis[outer_part(tune, *turn)].range;
     }
+    extent = innermost == NULL ? 0 : bl_extent_of(innermost);
+    if (extent > 1)
+        (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, innermost),
+                    extent <= UNROLL       ? extent
+                    : extent % UNROLL == 0 ? UNROLL
+                                           : 4);
 }
 
 /* ---- the copies */
