@@ -27,7 +27,7 @@ enum {
 /* An axis inside a group along which the operand differs. */
 typedef struct digit {
     const bl_node *range;
-    int64_t extent, stride; /* |stride|: by which the operand's place grows; INT64_MAX where it is no fixed number */
+    int64_t extent, stride; /* |stride|: rough_stride */
     bool row;               /* a turn of a loop, or a part of one that is unrolled */
 } digit;
 
@@ -83,13 +83,42 @@ static bool is_computed_place(bl_tune *tune, const bl_node *load)
     return false;
 }
 
+/* Where |load| reads, but for last parts that overlap those before them: as if they did not. */
+static const bl_node *rough_place(bl_ir *ir, const bl_node *load)
+{
+    bl_nodes below = bl_reach(ir, 1, &load->src[1], false);
+    bl_ptrmap to;
+
+    bl_ptrmap_init(&to, bl_ir_arena(ir));
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_MIN && bl_is_const(below.at[i]->src[1]))
+            bl_ptrmap_put(&to, below.at[i], (void *)(uintptr_t)below.at[i]->src[0]);
+    }
+    return bl_substitute(ir, load->src[1], &to);
+}
+
+/* By how much it grows along |range|, roughly; INT64_MAX where it is no fixed number. */
+static int64_t rough_stride(bl_tune *tune, const bl_node *load, const bl_node *range)
+{
+    const bl_node *term[BL_MAX_DIMS * 2];
+    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0, stride = 0;
+    int n = bl_index_terms(rough_place(tune->ir, load), BL_MAX_DIMS * 2, term, coefficient, &constant);
+
+    for (int i = 0; i < n; i++) {
+        if (term[i] == range)
+            stride += coefficient[i];
+        else if (bl_depends(tune, term[i], range))
+            return INT64_MAX;
+    }
+    return n < 0 ? INT64_MAX : stride < 0 ? -stride : stride;
+}
+
 static void add_digit(copy *c, const bl_axis *axis)
 {
-    digit *d = &c->at[c->n++];
-    *d = (digit){.range = axis->range, .extent = bl_extent_of(axis->range), .row = !axis->output};
-    if (!bl_access_stride(c->tune, c->load, axis->range, &d->stride))
-        d->stride = INT64_MAX;
-    d->stride = d->stride < 0 ? -d->stride : d->stride;
+    c->at[c->n++] = (digit){.range = axis->range,
+                            .extent = bl_extent_of(axis->range),
+                            .stride = rough_stride(c->tune, c->load, axis->range),
+                            .row = !axis->output};
 }
 
 /* The digits, and the loop that the copy stands in.  False where some part of the group has no fixed size. */
@@ -207,12 +236,23 @@ static const bl_node *work_item(bl_tune *tune, int64_t *count)
     return number;
 }
 
-/* Elements that are loaded as a vector: of the digit along which the operand is contiguous. */
-static int64_t vector_of(const digit *d, bl_dtype dtype)
+/* Elements that are loaded as a vector: of the digit along which the operand is contiguous, if vectors begin at multiples of
+ * their length.  Else neighbours load one element each. */
+static int64_t vector_of(const copy *c, const digit *d)
 {
-    int64_t lanes = VECTOR_BYTES / (int64_t)bl_dtype_local_bytes(dtype);
-    while (lanes > 1 && (d->stride != 1 || d->extent % lanes != 0))
+    const bl_node *term[BL_MAX_DIMS * 2];
+    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0;
+    int64_t lanes = VECTOR_BYTES / (int64_t)bl_dtype_local_bytes((bl_dtype)c->load->dtype);
+    int n = bl_index_terms(c->load->src[1], BL_MAX_DIMS * 2, term, coefficient, &constant);
+
+    if (n < 0 || d->stride != 1 || (c->load->nsrc > 2 && bl_depends(c->tune, c->load->src[2], d->range)))
+        return 1;
+    while (lanes > 1 && (d->extent % lanes != 0 || constant % lanes != 0))
         lanes /= 2;
+    for (int i = 0; i < n; i++) {
+        while (lanes > 1 && (term[i] == d->range ? coefficient[i] != 1 : coefficient[i] % lanes != 0))
+            lanes /= 2;
+    }
     return lanes;
 }
 
@@ -232,7 +272,7 @@ static const bl_node *fill(const copy *c)
             order[at] = order[at - 1];
         order[at] = i;
     }
-    lanes = vector_of(&c->at[order[0]], (bl_dtype)c->load->dtype);
+    lanes = vector_of(c, &c->at[order[0]]);
     units /= lanes;
     unit = work_item(tune, &items);
     steps = (units + items - 1) / items;
