@@ -642,21 +642,6 @@ static void start_item(const runner *r, item *it, uint32_t number)
     it->id[2] = number / local[0] / local[1];
 }
 
-/* All work-items stand at one barrier, with the same groups in it. */
-static bl_status check_meeting(const runner *r)
-{
-    const item *first = &r->items[0];
-
-    for (uint32_t i = 1; i < r->code->items; i++) {
-        const item *it = &r->items[i];
-
-        if (it->pc != first->pc || it->levels[it->depth].mask != first->levels[first->depth].mask)
-            return bl_fail(r->err, BL_EDEVICE, "kernel %s: work-items 0 and %u of a group do not meet at a barrier",
-                           r->code->name, i);
-    }
-    return BL_OK;
-}
-
 static bl_status run_chunk(const runner *r)
 {
     const bl_interp_code *code = r->code;
@@ -673,10 +658,9 @@ static bl_status run_chunk(const runner *r)
         return BL_OK;
     for (uint32_t i = 0; i < all; i++)
         start_item(r, &r->items[i], i);
-    while (!done) {
+    while (!done) { /* all come to the same barriers: bl_linear_check */
         for (uint32_t i = 0; i < all; i++)
             BL_TRY(run_item(r, &r->items[i], &done));
-        BL_TRY(check_meeting(r));
     }
     return BL_OK;
 }
