@@ -243,7 +243,23 @@ static void compare(checker *c, const char *where, const subject *s, candidate *
         judge(c, where, s, tried[i], &trial[i], number + i - 1);
 }
 
-/* Pairs |number| and on, |n| of them, of one nest; the interpreter takes both families of devices in turn. */
+/* Each device plays the GPU now and then, which has the most moves: drivers of CPUs run groups of work-items too, slowly.  The
+ * interpreter plays both families. */
+static void as_another(const checker *c, bl_target *target, uint64_t *seed)
+{
+    bool groups = next_random(seed) % 3 != 0;
+
+    if (!c->interp && !groups)
+        return;
+    target->groups = groups;
+    target->cpu = !groups;
+    target->vector_bits = groups ? 128 : 512;
+    target->registers = 32;
+    target->subgroup = groups ? 8 : 1;
+    target->max_local = groups ? 64 : 1;
+}
+
+/* Pairs |number| and on, |n| of them, of one nest. */
 static void check_nest(checker *c, const char *where, opened *o, long number, int n, uint64_t *seed)
 {
     test_graph graph = {.graph = o->graph};
@@ -256,15 +272,7 @@ static void check_nest(checker *c, const char *where, opened *o, long number, in
 
     if (o->schedule->nnests == 0)
         return;
-    if (c->interp) {
-        bool groups = next_random(seed) % 3 != 0;
-        target.groups = groups;
-        target.cpu = !groups; /* of those with groups a GPU, which has the most moves */
-        target.vector_bits = groups ? 128 : 512;
-        target.registers = 32;
-        target.subgroup = groups ? 8 : 1;
-        target.max_local = groups ? 64 : 1;
-    }
+    as_another(c, &target, seed);
     int which = (int)(next_random(seed) % (uint64_t)o->schedule->nnests);
     if (o->schedule->nests[which].nparams > BL_MAX_BINDINGS)
         return;
