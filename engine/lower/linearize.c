@@ -202,7 +202,7 @@ static value *fold_group(build *b, scope *at, const bl_node *reduce, value *acc,
 {
     bl_dtype dtype = lowered_dtype(b, reduce), index = b->index;
     int lanes_each = reduce->lanes;
-    value *buffer = emit_inst(b, at, BL_OP_BUFFER, dtype, 1, 0, NULL);
+    value *buffer = emit_inst(b, b->root, BL_OP_BUFFER, dtype, 1, 0, NULL); /* OpenCL knows none in a loop */
     value *mine = NULL, *row = NULL, *stride = NULL, *lanes = NULL, *total = NULL, *loop = NULL, *from = NULL, *load = NULL;
     scope *inner = open_scope(b, at, 0);
     int64_t count = 1;
@@ -355,7 +355,7 @@ static void leave_tiles(build *b, scope *at, int n, const bl_node *const *member
     if (shape.scope > 1 && at != b->root)
         emit_inst(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL); /* some may still read what the last turn of a loop left */
     for (int i = 0; i < n; i++) {
-        value *buffer = emit_inst(b, at, BL_OP_BUFFER, dtype, 1, 0, NULL);
+        value *buffer = emit_inst(b, b->root, BL_OP_BUFFER, dtype, 1, 0, NULL); /* OpenCL knows none in a loop */
         buffer->inst.sub = 1;
         buffer->inst.arg = count_tiles(b, shape) * shape.m * shape.n;
         b->local_bytes += (uint32_t)((size_t)buffer->inst.arg * bl_dtype_local_bytes(dtype));
