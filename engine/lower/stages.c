@@ -96,8 +96,8 @@ void emit_end_turn(build *b, scope *at)
     emit_inst(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL);
     if (!twice)
         return;
-    fill(b, at, at->nshared, at->shared, FIRST_TURN,
-         false); /* right before the loop: another before it may use the same memory */
+    /* Right before the loop: another before it may use the same memory. */
+    fill(b, at, at->nshared, at->shared, FIRST_TURN, false);
     fill(b, at, at->nshared, at->shared, FIRST_TURN, true);
     emit_inst(b, at->parent, BL_OP_BARRIER, b->index, 1, 0, NULL);
 }
@@ -105,9 +105,9 @@ void emit_end_turn(build *b, scope *at)
 /* Does |stage| stand in |at|: in this loop, and in no others but those around it? */
 static bool stands_in(build *b, const scope *at, const bl_node *stage)
 {
-    uint64_t loops = emit_loops_of(b, stage), around = 0;
+    uint64_t loops = emit_loops_of(b, stage), around = at->bit;
 
-    for (const scope *s = at; s != NULL; s = s->parent)
+    for (const scope *s = at->parent; s != NULL; s = s->parent)
         around |= s->bit;
     return (loops & ~around) == 0 && (at->parent == NULL || (loops & at->bit) != 0);
 }

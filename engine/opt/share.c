@@ -51,11 +51,11 @@ int64_t bl_share_pack(bl_share how)
 
 bool bl_share_unpack(int64_t amount, bl_share *how)
 {
-    *how = (bl_share){.twice = (amount & 1) != 0,
-                      .swizzle = (amount & 2) != 0,
-                      .loops = (int)(amount >> 2 & 63),
-                      .pad = (int)(amount >> 8 & 255)};
-    return amount >= 0 && bl_share_pack(*how) == amount;
+    uint64_t bits = (uint64_t)amount;
+
+    *how = (bl_share){
+        .twice = (bits & 1) != 0, .swizzle = (bits & 2) != 0, .loops = (int)(bits >> 2 & 63), .pad = (int)(bits >> 8 & 255)};
+    return bl_share_pack(*how) == amount;
 }
 
 /* ---- what is copied */
@@ -261,7 +261,7 @@ static const bl_node *fill(const copy *c)
 {
     bl_tune *tune = c->tune;
     bl_ir *ir = tune->ir;
-    int order[BL_MAX_AXES], number = (ABOVE_ALL * BL_MAX_DIMS + 2 * tune->nmoves) << PART_BITS, nranges = 0;
+    int order[BL_MAX_AXES] = {0}, number = (ABOVE_ALL * BL_MAX_DIMS + 2 * tune->nmoves) << PART_BITS, nranges = 0;
     const bl_node *own[BL_MAX_AXES], *unit = NULL, *rest = NULL, *gate = NULL, *ranges[2], *store = NULL;
     int64_t items = 1, units = c->rows * c->columns, lanes = 1, steps = 0;
     bl_ptrmap to;
