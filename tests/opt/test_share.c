@@ -209,6 +209,46 @@ static void test_chosen(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* What a GPU's time goes into: local memory is read in whole vectors, by no gate, and work-items wait for each other once a turn.
+ */
+static void test_instructions(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NCHOSEN; i++) {
+        test_graph graph;
+        bl_schedule *schedule = NULL;
+        bl_tune tune;
+        bl_lowered *lowered = NULL;
+        bl_err err = {0};
+        int depth = 0, barriers = 0, loads = 0, products = 0;
+
+        if (strstr(chosen[i].moves, "share") == NULL || strcmp(chosen[i].name, "float64") == 0)
+            continue;
+        test_graph_open(chosen[i].document, &graph);
+        schedule = test_graph_schedule(&graph, gpu.units);
+        bl_tune_init(&tune, graph.graph->ir, largest(schedule)->sink, largest(schedule)->nparams);
+        bl_heuristic(&tune, &gpu);
+        if (bl_lower(tune.ir, tune.sink, "nest", (uint32_t)tune.nparams, 2, &lowered, &err) != BL_OK)
+            fail_msg("%s: %s", chosen[i].name, err.text);
+        for (uint32_t k = 0; k < lowered->linear->ninst; k++) {
+            const bl_inst *inst = &lowered->linear->inst[k];
+            depth += (inst->op == BL_OP_LOOP) - (inst->op == BL_OP_END);
+            barriers += inst->op == BL_OP_BARRIER;
+            products += depth > 0 && (inst->op == BL_OP_FMA || (inst->op == BL_OP_MUL && inst->lanes == 4));
+            if (inst->op != BL_OP_LOAD || lowered->linear->inst[inst->args[0]].sub == 0)
+                continue;
+            loads++;
+            if (inst->lanes != 4 || inst->sub != 1 || inst->nargs != 2)
+                fail_msg("%s: instruction %u reads %u lanes of local memory", chosen[i].name, k, inst->lanes);
+        }
+        if (barriers != 2) /* before the loop, and in it */
+            fail_msg("%s: %d barriers", chosen[i].name, barriers);
+        if (loads * 2 > products)
+            fail_msg("%s: %d loads for %d products of vectors", chosen[i].name, loads, products);
+        test_graph_close(&graph);
+    }
+}
+
 static void test_device(void **state)
 {
     for (int i = 0; i < NROWS; i++)
@@ -221,7 +261,7 @@ static void test_device(void **state)
 
 int main(void)
 {
-    static struct CMUnitTest tests[MOST_DEVICES + 1];
+    static struct CMUnitTest tests[MOST_DEVICES + 2];
     bl_device *devices[MOST_DEVICES];
     uint32_t n = harness_open(MOST_DEVICES, devices);
     int failed = 0;
@@ -229,7 +269,8 @@ int main(void)
     for (uint32_t d = 0; d < n; d++)
         tests[d] = (struct CMUnitTest){.name = devices[d]->info.id, .test_func = test_device, .initial_state = devices[d]};
     tests[n] = (struct CMUnitTest)cmocka_unit_test(test_chosen);
-    failed = _cmocka_run_group_tests("share", tests, n + 1, NULL, NULL);
+    tests[n + 1] = (struct CMUnitTest)cmocka_unit_test(test_instructions);
+    failed = _cmocka_run_group_tests("share", tests, n + 2, NULL, NULL);
     for (uint32_t d = 0; d < n; d++)
         bl_device_destroy(devices[d]);
     return failed != 0 || n == 0;
