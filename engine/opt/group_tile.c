@@ -137,7 +137,7 @@ static double cost_of(facts *f, const bl_target *target, const form *t, int64_t 
     int64_t groups = parts_of(bl_extent_of(t->column), line) * parts_of(lines, t->many) * parts_of(bl_extent_of(t->row), height);
     int64_t own = t->lanes * t->columns * t->rows + t->lanes * t->columns + t->rows;
     int64_t copied = most_turns(t, target, bytes) * (width + height) / items, waves = 0;
-    double busy = 0, far = 1.0 / (double)width + 1.0 / (double)height,
+    double busy = 0, idle = 0, far = 1.0 / (double)width + 1.0 / (double)height,
            near = 1.0 / (double)(t->lanes * t->columns) + 1.0 / (double)t->rows;
 
     if (t->many > lines || height > bl_extent_of(t->row) || items > MOST_ITEMS || items > (int64_t)target->max_local ||
@@ -152,7 +152,8 @@ static double cost_of(facts *f, const bl_target *target, const form *t, int64_t 
     waves = parts_of(groups, (int64_t)target->units);
     busy = (double)(waves * items) / BUSY_ITEMS;
     busy = busy > 1 ? 1 : 0.5 + 0.5 * busy;
-    return (double)waves * (double)(width * height) * (1 + FAR_COST * far + NEAR_COST * near) / busy;
+    idle = (double)(parts_of(items, (int64_t)target->subgroup) * (int64_t)target->subgroup) / (double)items;
+    return (double)waves * (double)(width * height) * (1 + FAR_COST * far + NEAR_COST * near) * idle / busy;
 }
 
 static bool choose_tile(facts *f, const bl_target *target, form *out)
