@@ -30,7 +30,7 @@ typedef struct step {
     const operand *args; /* LOAD, STORE: without the buffer */
     uint32_t memory;     /* parameter, or where in local memory */
     uint32_t elements;   /* of local memory; 0: a parameter */
-    uint32_t dimension;  /* of the ids */
+    uint32_t dimension;  /* of the ids; EXTRACT: the lane */
     uint32_t jump;       /* LOOP: the step after its END.  END: its LOOP */
     bl_matrix matrix;    /* of instructions of fragments */
     bl_matrix_layout layout;
@@ -298,6 +298,15 @@ static void run_stack(const runner *r, const item *it, const step *s)
     for (uint32_t l = 0; l < s->nargs; l++)
         for (uint32_t i = 0; i < r->n; i++)
             out[i * s->nargs + l] = at(r, it, s->args[l])[i];
+}
+
+static void run_extract(const runner *r, const item *it, const step *s)
+{
+    bl_scalar *out = at(r, it, s->out);
+    const bl_scalar *in = at(r, it, s->args[0]);
+
+    for (uint32_t i = 0; i < r->n; i++)
+        out[i] = in[i * s->args[0].lanes + s->dimension];
 }
 
 static void run_fold(const runner *r, const item *it, const step *s)
@@ -592,6 +601,9 @@ static bl_status run_item(const runner *r, item *it, bool *done)
         case BL_OP_STACK:
             run_stack(r, it, s);
             break;
+        case BL_OP_EXTRACT:
+            run_extract(r, it, s);
+            break;
         case BL_OP_FOLD:
             run_fold(r, it, s);
             break;
@@ -630,21 +642,6 @@ static void start_item(const runner *r, item *it, uint32_t number)
     it->id[2] = number / local[0] / local[1];
 }
 
-/* All work-items stand at one barrier, with the same groups in it. */
-static bl_status check_meeting(const runner *r)
-{
-    const item *first = &r->items[0];
-
-    for (uint32_t i = 1; i < r->code->items; i++) {
-        const item *it = &r->items[i];
-
-        if (it->pc != first->pc || it->levels[it->depth].mask != first->levels[first->depth].mask)
-            return bl_fail(r->err, BL_EDEVICE, "kernel %s: work-items 0 and %u of a group do not meet at a barrier",
-                           r->code->name, i);
-    }
-    return BL_OK;
-}
-
 static bl_status run_chunk(const runner *r)
 {
     const bl_interp_code *code = r->code;
@@ -661,10 +658,9 @@ static bl_status run_chunk(const runner *r)
         return BL_OK;
     for (uint32_t i = 0; i < all; i++)
         start_item(r, &r->items[i], i);
-    while (!done) {
+    while (!done) { /* all come to the same barriers: bl_linear_check */
         for (uint32_t i = 0; i < all; i++)
             BL_TRY(run_item(r, &r->items[i], &done));
-        BL_TRY(check_meeting(r));
     }
     return BL_OK;
 }

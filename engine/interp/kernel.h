@@ -26,8 +26,7 @@ typedef struct bl_interp_launch {
 BL_NODISCARD bl_status bl_interp_compile(bl_arena *arena, const bl_linear *linear, bl_interp_code **out, bl_err *err);
 /* Bytes of memory that a run needs beside the buffers. */
 size_t bl_interp_scratch(const bl_interp_code *code);
-/* BL_EDEVICE where a work-item reads or writes outside a buffer (which it then does not) or work-items do not meet at a barrier.
- */
+/* BL_EDEVICE where a work-item reads or writes outside a buffer (which it then does not). */
 BL_NODISCARD bl_status bl_interp_run(const bl_interp_code *code, const bl_interp_launch *launch, bl_err *err);
 
 #endif

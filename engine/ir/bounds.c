@@ -276,6 +276,8 @@ static interval leaf_or_loop(const bl_node *node)
         return b;
     case BL_OP_FOLD:
         return folded(node);
+    case BL_OP_EXTRACT:
+        return of(node->src[0]);
     default:
         return whole((bl_dtype)node->dtype);
     }

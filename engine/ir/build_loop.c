@@ -119,7 +119,7 @@ const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node 
     return make(ir, BL_OP_REDUCE, (bl_dtype)values[0]->dtype, lanes, fold, nvalues, nsrc, src);
 }
 
-const bl_node *bl_stage_over(bl_ir *ir, unsigned fold, int nstores, const bl_node *const *stores, int nranges,
+const bl_node *bl_stage_over(bl_ir *ir, unsigned kind, int nstores, const bl_node *const *stores, int nranges,
                              const bl_node *const *ranges)
 {
     size_t n = (size_t)nstores + (size_t)nranges;
@@ -140,7 +140,7 @@ const bl_node *bl_stage_over(bl_ir *ir, unsigned fold, int nstores, const bl_nod
             return BUG(ir, "stage: %s is no range", bl_op_name((bl_op)ranges[i]->op));
         src[nstores + i] = ranges[i];
     }
-    return make(ir, BL_OP_STAGE, (bl_dtype)stores[0]->dtype, 1, fold, nstores, n, src);
+    return make(ir, BL_OP_STAGE, (bl_dtype)stores[0]->dtype, 1, kind, nstores, n, src);
 }
 
 bool bl_binds_ranges(const bl_node *node)
@@ -153,6 +153,15 @@ const bl_node *bl_lane(bl_ir *ir, int64_t number, int lanes)
     if (lanes < 2 || lanes > BL_MAX_LANES)
         return BUG(ir, "lane: %d lanes", lanes);
     return make(ir, BL_OP_LANE, BL_INDEX, lanes, 0, number, 0, NULL);
+}
+
+const bl_node *bl_extract(bl_ir *ir, const bl_node *vector, int lane)
+{
+    if (bl_is_poison(vector))
+        return vector;
+    if (lane < 0 || lane >= vector->lanes || vector->lanes < 2)
+        return BUG(ir, "extract: lane %d of %d", lane, vector->lanes);
+    return make(ir, BL_OP_EXTRACT, (bl_dtype)vector->dtype, 1, 0, lane, 1, &vector);
 }
 
 const bl_node *bl_stack(bl_ir *ir, int lanes, const bl_node *const *scalars)

@@ -33,6 +33,11 @@ size_t bl_dtype_bytes(bl_dtype dtype)
     return rows[dtype].bytes;
 }
 
+size_t bl_dtype_local_bytes(bl_dtype dtype)
+{
+    return rows[dtype].bytes < 4 ? 4 : rows[dtype].bytes; /* GLSL computes in 32 bits what is narrower */
+}
+
 bl_dtype_kind bl_dtype_get_kind(bl_dtype dtype)
 {
     return rows[dtype].kind;

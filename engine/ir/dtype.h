@@ -28,6 +28,8 @@ bool bl_precision_from_name(const char *name, bl_precision *out);
 const char *bl_dtype_name(bl_dtype dtype); /* "float32" */
 const char *bl_dtype_code(bl_dtype dtype); /* safetensors: "F32" */
 size_t bl_dtype_bytes(bl_dtype dtype);
+/* Bytes of an element in local memory, at the most: narrow ones stand there as they are computed. */
+size_t bl_dtype_local_bytes(bl_dtype dtype);
 bl_dtype_kind bl_dtype_get_kind(bl_dtype dtype);
 bool bl_dtype_is_float(bl_dtype dtype);
 bool bl_dtype_is_int(bl_dtype dtype); /* signed or unsigned, not bool */

@@ -59,6 +59,16 @@ typedef enum bl_axis_kind {
     BL_AXIS_MATRIX  /* rows, columns or depth of a matrix unit's tile (matrix.h) */
 } bl_axis_kind;
 
+/* sub of a STAGE, unless it is a fold's op: of these none is as large. */
+typedef enum bl_stage_kind {
+    BL_STAGE_FILLS = 0,    /* by the group's one work-item */
+    BL_STAGE_SHARED = 128, /* the work-items of the group fill it together and all read it */
+    BL_STAGE_DOUBLE = 64   /* with the former: two of them lie side by side: one is filled while the other is read */
+} bl_stage_kind;
+
+/* Is what is stored to one element of a STAGE folded, rather than the last of it left? */
+#define BL_STAGE_FOLDS(stage) ((stage)->sub != BL_STAGE_FILLS && (stage)->sub < BL_STAGE_DOUBLE)
+
 enum { BL_STORE_STREAMS = 1 }; /* arg of a STORE: nobody reads it soon, and it goes past the caches where the device can */
 
 typedef struct bl_node bl_node;
@@ -175,14 +185,14 @@ const bl_node *bl_store(bl_ir *ir, const bl_node *buffer, const bl_node *index, 
 const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node *const *values, int nranges,
                               const bl_node *const *ranges);
 /* The local buffer that |stores| write to, once they have run over all |ranges| (none: once each), which it binds as a REDUCE
- * does its own.  It takes the place of the buffer in a LOAD.  |fold|: BL_STAGE_FILLS, or an op (ADD, ...) by which everything
+ * does its own.  It takes the place of the buffer in a LOAD.  |kind| is a bl_stage_kind, or an op (ADD, ...) by which everything
  * that is stored to one element is folded, in the order of the loops: those over ranges that the index does not differ along. */
-enum { BL_STAGE_FILLS = 0 };
-const bl_node *bl_stage_over(bl_ir *ir, unsigned fold, int nstores, const bl_node *const *stores, int nranges,
+const bl_node *bl_stage_over(bl_ir *ir, unsigned kind, int nstores, const bl_node *const *stores, int nranges,
                              const bl_node *const *ranges);
 /* Does |node| bind RANGEs, which are its sources from number |arg| on: a REDUCE of a nest, or a STAGE? */
 bool bl_binds_ranges(const bl_node *node);
 const bl_node *bl_lane(bl_ir *ir, int64_t number, int lanes); /* |number| tells those of several ranges apart */
+const bl_node *bl_extract(bl_ir *ir, const bl_node *vector, int lane);
 const bl_node *bl_stack(bl_ir *ir, int lanes, const bl_node *const *scalars);
 const bl_node *bl_fold(bl_ir *ir, bl_op fold, const bl_node *vector);
 const bl_node *bl_sink(bl_ir *ir, int n, const bl_node *const *stores);

@@ -80,7 +80,7 @@ static bool stores_overlap(nest *n, const bl_node *stage)
 /* Does each store of |stage| load from |other| only what it overwrites, and each element of it once? */
 static bool is_in_place(nest *n, const bl_node *stage, const bl_node *other)
 {
-    if (stage->sub != BL_STAGE_FILLS || stores_overlap(n, stage)) /* one that folds begins with its identity everywhere */
+    if (BL_STAGE_FOLDS(stage) || stores_overlap(n, stage)) /* one that folds begins with its identity everywhere */
         return false;
     for (int64_t i = 0; i < stage->arg; i++) {
         const bl_node *store = stage->src[i];
@@ -106,6 +106,8 @@ static bool may_follow(nest *n, const bl_node *sink, const bl_node *other, const
     bool *live = n->mark;
     bl_ptrmap before;
 
+    if (((other->sub | stage->sub) & BL_STAGE_SHARED) != 0)
+        return false; /* other work-items may be filling one while some still read the other */
     if (other->dtype != stage->dtype || bl_free_get(n->free, other) != bl_free_get(n->free, stage))
         return false;
     bl_ptrmap_init(&before, bl_ir_arena(n->ir));

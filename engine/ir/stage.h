@@ -16,7 +16,7 @@ typedef struct bl_stage_memory {
 /* What so many elements take of a group's local memory, where each buffer begins at a multiple of the largest vector. */
 static inline int64_t bl_local_bytes(bl_dtype dtype, int64_t elements)
 {
-    return (elements * (int64_t)bl_dtype_bytes(dtype) + 127) / 128 * 128;
+    return (elements * (int64_t)bl_dtype_local_bytes(dtype) + 127) / 128 * 128;
 }
 /* How many elements the stores of a STAGE may touch. */
 int64_t bl_stage_elements(const bl_node *stage);

@@ -293,8 +293,9 @@ static const char *check_filled(const bl_node *node)
 {
     if (node->arg < 1 || node->arg > node->nsrc || node->lanes != 1)
         return "number of stores, or lanes";
-    if (node->sub != BL_STAGE_FILLS && !bl_op_folds((bl_op)node->sub))
-        return "fold";
+    if (BL_STAGE_FOLDS(node) ? !bl_op_folds((bl_op)node->sub)
+                             : node->sub == BL_STAGE_DOUBLE || (node->sub & ~(BL_STAGE_SHARED | BL_STAGE_DOUBLE)) != 0)
+        return "fold, or kind of stage";
     for (uint32_t i = 0; i < node->nsrc; i++) {
         const bl_node *src = node->src[i];
         if (i >= node->arg && src->op != BL_OP_RANGE)
@@ -321,6 +322,10 @@ static const char *check_loop(const bl_node *node)
         return check_access(node);
     case BL_OP_LANE:
         return is_scalar_int(node) && node->lanes > 1 ? NULL : "lanes or dtype";
+    case BL_OP_EXTRACT:
+        return node->src[0]->dtype == node->dtype && node->lanes == 1 && node->arg >= 0 && node->arg < node->src[0]->lanes
+                   ? NULL
+                   : "lane or dtype";
     case BL_OP_STACK:
         for (uint32_t i = 0; i < node->nsrc; i++) {
             if (node->src[i]->dtype != node->dtype || node->src[i]->lanes != 1 || node->src[i]->ndim != 0)

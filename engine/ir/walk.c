@@ -92,6 +92,21 @@ static const bl_node *rebuild_load(bl_ir *ir, const bl_node *node, const bl_node
     return bl_node_make(ir, &proto);
 }
 
+/* A store whose gate has turned out to be open always. */
+static const bl_node *rebuild_store(bl_ir *ir, const bl_node *node, const bl_node *const *src)
+{
+    bl_node proto = *node;
+
+    for (uint32_t i = 0; i < 3; i++) {
+        if (bl_is_poison(src[i]))
+            return src[i];
+    }
+    proto.nsrc = 3;
+    proto.src = src;
+    proto.lanes = bl_node_lanes(node, src);
+    return bl_node_make(ir, &proto);
+}
+
 const bl_node *bl_node_rebuild(bl_ir *ir, const bl_node *node, const bl_node *const *src, const bl_node *const *dim)
 {
     const bl_node *copies[BL_MAX_LANES];
@@ -106,6 +121,8 @@ const bl_node *bl_node_rebuild(bl_ir *ir, const bl_node *node, const bl_node *co
     }
     if (node->op == BL_OP_LOAD && node->nsrc == 3)
         return rebuild_load(ir, node, src);
+    if (node->op == BL_OP_STORE && node->nsrc == 4 && bl_is_int(src[3], 1))
+        return rebuild_store(ir, node, src);
     if (node->op == BL_OP_FOLD && src[0]->lanes == 1 && !bl_is_poison(src[0])) {
         /* All lanes became one value; folding them still takes as many. */
         for (int i = 0; i < node->src[0]->lanes; i++)

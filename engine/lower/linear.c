@@ -23,6 +23,7 @@ typedef struct checker {
     uint32_t number; /* of the instruction in hand */
     uint32_t *scope; /* of each instruction: 1 + the innermost LOOP around it, or 0 */
     bool *open;      /* of each LOOP: not yet ended */
+    bool *uniform;   /* of each instruction: its value is the same in all work-items of a group */
     uint32_t loop[BL_LINEAR_MAX_DEPTH];
     uint32_t depth;
     uint32_t stored; /* bit i: a STORE names parameter i */
@@ -55,7 +56,7 @@ static void print_inst(uint32_t number, const bl_inst *in, bl_text *out)
     if (in->op == BL_OP_FOLD)
         bl_text_printf(out, " sub=%s", bl_op_name((bl_op)in->sub));
     if (in->op == BL_OP_VAR || in->op == BL_OP_BUFFER || in->op == BL_OP_GROUP_ID || in->op == BL_OP_LOCAL_ID ||
-        (in->op == BL_OP_STORE && in->arg != 0))
+        in->op == BL_OP_EXTRACT || (in->op == BL_OP_STORE && in->arg != 0))
         bl_text_printf(out, " arg=%lld", (long long)in->arg);
     if (in->op == BL_OP_FRAGMENT_LOAD)
         bl_text_printf(out, " layout=%u", in->sub);
@@ -208,6 +209,16 @@ static bl_status check_store(checker *c, const bl_inst *in)
     return check_access(c, in, 3);
 }
 
+static bl_status check_extract(checker *c, const bl_inst *in)
+{
+    const bl_inst *from = operand(c, in, 0);
+
+    if (from->dtype != in->dtype)
+        return bad(c, "extract gives a single %s here", dtype_of(from));
+    return in->arg >= 0 && in->arg < from->lanes ? BL_OK
+                                                 : bad(c, "lane %lld of %u is extracted", (long long)in->arg, from->lanes);
+}
+
 static bl_status check_stack(checker *c, const bl_inst *in)
 {
     if (in->nargs != in->lanes)
@@ -312,6 +323,31 @@ static bl_status check_fragment_store(checker *c, const bl_inst *in)
     return BL_OK;
 }
 
+/* All work-items come to it as often. */
+static bl_status check_barrier(checker *c, const bl_inst *in)
+{
+    (void)in;
+    for (uint32_t i = 0; i < c->depth; i++) {
+        if (!c->uniform[c->loop[i]])
+            return bad(c, "a barrier in loop %u, which need not end for all work-items at once", c->loop[i]);
+    }
+    return BL_OK;
+}
+
+/* Is the value the same in all work-items of a group?  What is loaded, or changes, counts as different. */
+static bool is_uniform(const checker *c, const bl_inst *in)
+{
+    if (in->op == BL_OP_CONST || in->op == BL_OP_VAR || in->op == BL_OP_GROUP_ID)
+        return true;
+    if (in->op != BL_OP_LOOP && bl_op_get_class((bl_op)in->op) != BL_CLASS_ALU)
+        return false;
+    for (uint32_t i = 0; i < in->nargs; i++) {
+        if (!c->uniform[in->args[i]])
+            return false;
+    }
+    return true;
+}
+
 static const form forms[BL_OP_COUNT] = {
     [BL_OP_CONST] = {0, 0, VALUE | ONE_LANE, check_const},
     [BL_OP_VAR] = {0, 0, VALUE | ONE_LANE | INT_RESULT, check_number},
@@ -321,6 +357,7 @@ static const form forms[BL_OP_COUNT] = {
     [BL_OP_LOAD] = {2, 3, VALUE, check_load},
     [BL_OP_STORE] = {3, 4, 0, check_store},
     [BL_OP_LANE] = {0, 0, VALUE | INT_RESULT, check_nothing},
+    [BL_OP_EXTRACT] = {1, 1, VALUE | ONE_LANE, check_extract},
     [BL_OP_STACK] = {1, BL_MAX_LANES, VALUE, check_stack},
     [BL_OP_FOLD] = {1, 1, VALUE | ONE_LANE, check_fold},
     [BL_OP_LOOP] = {1, 1, VALUE | ONE_LANE | INT_RESULT, check_loop},
@@ -331,7 +368,7 @@ static const form forms[BL_OP_COUNT] = {
     [BL_OP_FRAGMENT_LOAD] = {3, 3, VALUE | ONE_LANE | OF_MATRIX, check_fragment_load},
     [BL_OP_MATRIX_ADD] = {3, 3, OF_MATRIX, check_matrix_add},
     [BL_OP_FRAGMENT_STORE] = {3, 3, OF_MATRIX, check_fragment_store},
-    [BL_OP_BARRIER] = {0, 0, 0, check_nothing},
+    [BL_OP_BARRIER] = {0, 0, 0, check_barrier},
 };
 
 static form form_of(bl_op op)
@@ -376,6 +413,7 @@ static bl_status check_inst(checker *c, const bl_inst *in)
     c->scope[c->number] = c->depth ? c->loop[c->depth - 1] + 1 : 0;
     for (uint32_t i = 0; i < in->nargs; i++)
         BL_TRY(check_operand(c, in, i));
+    c->uniform[c->number] = is_uniform(c, in);
     if ((row.is & ONE_LANE) && in->lanes != 1)
         return bad(c, "%s has %u lanes, not 1", name, in->lanes);
     if ((row.is & INT_RESULT) && !is_index(in))
@@ -403,6 +441,7 @@ bl_status bl_linear_check(bl_arena *arena, const bl_linear *linear, bl_err *err)
     BL_TRY(check_head(linear, err));
     c.scope = bl_arena_array(arena, linear->ninst, sizeof *c.scope);
     c.open = bl_arena_array(arena, linear->ninst, sizeof *c.open);
+    c.uniform = bl_arena_array(arena, linear->ninst, sizeof *c.uniform);
     BL_TRY(bl_arena_status(arena, err));
     for (; c.number < linear->ninst; c.number++)
         BL_TRY(check_inst(&c, &linear->inst[c.number]));

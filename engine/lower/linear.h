@@ -7,8 +7,8 @@
 #include "engine/ir/node.h"
 
 typedef struct bl_inst {
-    uint8_t op;    /* bl_op: CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID, ALU ops, LOAD, STORE, LANE, STACK, FOLD, LOOP, END, ACC, SET,
-                      BARRIER */
+    uint8_t op;    /* bl_op: CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID, ALU ops, LOAD, STORE, LANE, EXTRACT, STACK, FOLD, LOOP, END,
+                      ACC, SET,    BARRIER */
     uint8_t dtype; /* of the value; INDEX was lowered to I32 or I64 */
     uint8_t lanes;
     uint8_t
@@ -18,13 +18,15 @@ typedef struct bl_inst {
     uint32_t nargs;
     const uint32_t *args; /* numbers of the instructions that give the operands; arena */
     int64_t arg; /* CONST: bits of the bl_scalar.  VAR: which scalar parameter.  BUFFER: which.  GROUP_ID, LOCAL_ID: which
-                    dimension.  STORE: BL_STORE_STREAMS or 0.  BUFFER with sub 1: elements.  FRAGMENT, FRAGMENT_LOAD, MATRIX_ADD,
-                    FRAGMENT_STORE: the shape (bl_matrix_pack) */
+                    dimension.  STORE: BL_STORE_STREAMS or 0.  EXTRACT: which lane.  BUFFER with sub 1: elements.  FRAGMENT,
+                    FRAGMENT_LOAD, MATRIX_ADD, FRAGMENT_STORE: the shape (bl_matrix_pack) */
 } bl_inst;
 
 /* Rules of the list: operands stand before their users and in an enclosing loop; LOOP and END nest; a vector LOAD (lanes > 1) has
  * a scalar index and reads consecutive elements from there, or a vector index and gathers; STORE likewise; a gate is a bool with
- * as many lanes as the value or one; operands of an ALU op have as many lanes as the result, or one, which is then repeated.
+ * as many lanes as the value or one; operands of an ALU op have as many lanes as the result, or one, which is then repeated;
+ * loops around a BARRIER end for all work-items of a group at the same turn: their ends are made of constants, VARs, GROUP_IDs
+ * and such loops' counters alone.
  *
  * Fragments are what a matrix unit multiplies (engine/ir/matrix.h); only these four instructions name them.  A FRAGMENT is an
  * accumulator, zeros whenever it is come by; MATRIX_ADD adds the product of two FRAGMENT_LOADs, an a and a b, to it;
@@ -62,15 +64,16 @@ enum {
  *   6 buffer float32 arg=1
  *   7 store %6 %0 %5
  * The fields: number, op, dtype with its lanes where they are not 1, operands, sub= (FOLD: the op; BUFFER: "local" where it is),
- * arg= (VAR, BUFFER, GROUP_ID, LOCAL_ID; STORE where it is not 0).  CONST has its value instead: a decimal, or 0x and the bits of
- * the bl_scalar where a decimal would lose some (the payload of a NaN). SET, END, BARRIER, MATRIX_ADD and FRAGMENT_STORE have no
- * dtype field, STORE only where it has several lanes.  Instructions of fragments end with shape= and the shape as bl_matrix_print
- * has it, FRAGMENT_LOAD with layout= before it. */
+ * arg= (VAR, BUFFER, GROUP_ID, LOCAL_ID, EXTRACT; STORE where it is not 0).  CONST has its value instead: a decimal, or 0x and
+ * the bits of the bl_scalar where a decimal would lose some (the payload of a NaN). SET, END, BARRIER, MATRIX_ADD and
+ * FRAGMENT_STORE have no dtype field, STORE only where it has several lanes.  Instructions of fragments end with shape= and the
+ * shape as bl_matrix_print has it, FRAGMENT_LOAD with layout= before it. */
 void bl_linear_print(const bl_linear *linear, bl_text *out);
 /* Check everything that running a kernel relies on: operands are made before and in scope, loops nest, dtypes and lanes agree.
  * CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID and LOOP have one lane; VAR, the ids, LANE, LOOP and the indices of LOAD and STORE are
  * int32 or int64; |writes| is exactly the set of parameters that a STORE names; local buffers take at most |local_bytes|
- * together.  |arena| is for scratch.  A violation is BL_EBUG and names the instruction. */
+ * together; a BARRIER stands in loops only that end for all work-items alike.  |arena| is for scratch.  A violation is BL_EBUG
+ * and names the instruction. */
 BL_NODISCARD bl_status bl_linear_check(bl_arena *arena, const bl_linear *linear, bl_err *err);
 
 #endif

@@ -6,58 +6,12 @@
  * a loop too; a value that two loops need is computed in each. needs: no TILE or VECTOR.  leaves: a linear kernel. Recursion is
  * as deep as the expression, which the scheduler bounds. */
 #include "engine/ir/eval.h"
-#include "engine/ir/free.h"
 #include "engine/ir/matrix.h"
 #include "engine/ir/rewrite.h"
-#include "engine/ir/stage.h"
 #include "engine/ir/verify.h"
-#include "engine/lower/lower.h"
+#include "engine/lower/emit.h"
 
 #include <string.h>
-
-/* An instruction in the making: operands are pointers until all are numbered. */
-typedef struct value {
-    bl_inst inst;
-    uint32_t number;
-    struct value *args[BL_MAX_LANES];
-    struct scope *loop; /* for LOOP: what it repeats */
-    struct value *next;
-} value;
-
-/* A loop, or the whole kernel. */
-typedef struct scope {
-    struct scope *parent;
-    uint64_t bit; /* of its RANGE among the free ones; 0 for the whole kernel */
-    value *loop;  /* its LOOP, which goes into the parent only when it is closed, after all that is hoisted out of it */
-    value *first, *last;
-    bl_ptrmap values; /* node -> value computed here */
-} scope;
-
-typedef struct build {
-    bl_ir *ir;
-    bl_arena *arena;
-    bl_free free;
-    bl_ptrmap level; /* REDUCE -> how many reductions it must wait for, plus 1 */
-    bl_nodes wanted; /* all nodes of the stores in hand */
-    uint64_t loops;  /* RANGEs that are loops, not ids */
-    bl_dtype index;  /* what INDEX becomes */
-    uint32_t ninst;
-    uint32_t local[3];
-    uint32_t local_bytes;
-    bl_stage_memory stages;
-    value *memory[BL_MAX_STAGES]; /* local buffers, by the numbers that |stages| gives */
-    int nlocal;
-    const bl_node *local_range[3];
-    const bl_node *grid[BL_GRID_DIMS];
-    int nglobal;
-    const bl_node *global[BL_MAX_RANGES];
-    int nvars;
-    int *vars;
-    scope *root;
-} build;
-
-static value *emit(build *b, scope *at, const bl_node *node);
-static value *emit_plain(build *b, scope *at, const bl_node *node, value *memory);
 
 static bl_dtype lowered_dtype(const build *b, const bl_node *node)
 {
@@ -73,7 +27,7 @@ static void link_value(scope *at, value *v)
     at->last = v;
 }
 
-static value *append(build *b, scope *at, bl_op op, bl_dtype dtype, int lanes, uint32_t nargs, value *const *args)
+value *emit_inst(build *b, scope *at, bl_op op, bl_dtype dtype, int lanes, uint32_t nargs, value *const *args)
 {
     value *v = bl_arena_alloc(b->arena, sizeof *v);
     static value none;
@@ -86,7 +40,6 @@ static value *append(build *b, scope *at, bl_op op, bl_dtype dtype, int lanes, u
     b->ninst++;
     return v;
 }
-#define ARGS(...) ((value *const[]){__VA_ARGS__})
 
 static scope *open_scope(build *b, scope *parent, uint64_t bit)
 {
@@ -100,33 +53,36 @@ static scope *open_scope(build *b, scope *parent, uint64_t bit)
 }
 
 /* Open loops over |ranges| in |at|, the first outermost, and give the innermost. */
-static scope *open_loops(build *b, scope *at, int n, const bl_node *const *ranges)
+scope *emit_open_loops(build *b, scope *at, int n, const bl_node *const *ranges)
 {
     for (int i = 0; i < n; i++) {
         scope *inner = open_scope(b, at, bl_free_bit(&b->free, ranges[i]));
         value *loop = bl_arena_alloc(b->arena, sizeof *loop);
         if (loop == NULL || inner == at)
             return at;
-        loop->args[0] = emit(b, at, ranges[i]->src[0]);
+        loop->args[0] = emit_node(b, at, ranges[i]->src[0]);
         loop->inst = (bl_inst){.op = BL_OP_LOOP, .dtype = (uint8_t)b->index, .lanes = 1, .nargs = 1};
         loop->loop = inner;
         inner->loop = loop;
+        inner->range = ranges[i];
         bl_ptrmap_put(&inner->values, ranges[i], loop);
         at = inner;
     }
     return at;
 }
 
-static void close_loops(build *b, scope *inner, const scope *outer)
+void emit_close_loops(build *b, scope *inner, const scope *outer)
 {
     for (; inner != outer; inner = inner->parent) {
+        if (inner->nshared > 0)
+            emit_end_turn(b, inner);
         link_value(inner->parent, inner->loop);
         b->ninst += 2;
     }
 }
 
 /* Keep |list| in order of number. */
-static void insert_range(const bl_node **list, int n, const bl_node *range, bool largest_first)
+void emit_insert_range(const bl_node **list, int n, const bl_node *range, bool largest_first)
 {
     int at = n;
     for (; at > 0 && (largest_first ? list[at - 1]->arg < range->arg : list[at - 1]->arg > range->arg); at--)
@@ -134,23 +90,23 @@ static void insert_range(const bl_node **list, int n, const bl_node *range, bool
     list[at] = range;
 }
 
-static value *emit_const(build *b, scope *at, bl_dtype dtype, int64_t bits)
+value *emit_const(build *b, scope *at, bl_dtype dtype, int64_t bits)
 {
-    value *v = append(b, at, BL_OP_CONST, dtype, 1, 0, NULL);
+    value *v = emit_inst(b, at, BL_OP_CONST, dtype, 1, 0, NULL);
     v->inst.arg = bits;
     return v;
 }
 
-static value *emit_alu(build *b, scope *at, bl_op op, bl_dtype dtype, value *x, value *y)
+value *emit_alu(build *b, scope *at, bl_op op, bl_dtype dtype, value *x, value *y)
 {
-    return append(b, at, op, dtype, x->inst.lanes > y->inst.lanes ? x->inst.lanes : y->inst.lanes, 2, ARGS(x, y));
+    return emit_inst(b, at, op, dtype, x->inst.lanes > y->inst.lanes ? x->inst.lanes : y->inst.lanes, 2, ARGS(x, y));
 }
 
 /* ---- ids: RANGEs that are no loops */
 
 static value *emit_local_id(build *b, const bl_node *range)
 {
-    value *v = append(b, b->root, BL_OP_LOCAL_ID, b->index, 1, 0, NULL);
+    value *v = emit_inst(b, b->root, BL_OP_LOCAL_ID, b->index, 1, 0, NULL);
     for (int i = 0; i < b->nlocal; i++) {
         if (b->local_range[i] == range)
             v->inst.arg = i;
@@ -168,16 +124,16 @@ static value *emit_group_id(build *b, const bl_node *range)
     while (b->global[at] != range)
         at++;
     dim = at < BL_GRID_DIMS - 1 ? at : BL_GRID_DIMS - 1;
-    id = append(b, b->root, BL_OP_GROUP_ID, b->index, 1, 0, NULL);
+    id = emit_inst(b, b->root, BL_OP_GROUP_ID, b->index, 1, 0, NULL);
     id->inst.arg = dim;
     if (b->nglobal <= BL_GRID_DIMS || at < BL_GRID_DIMS - 1)
         return id;
     for (int i = BL_GRID_DIMS - 1; i < at; i++)
         below = below == NULL ? b->global[i]->src[0] : bl_mul(b->ir, below, b->global[i]->src[0]);
     if (below != NULL)
-        id = emit_alu(b, b->root, BL_OP_IDIV, b->index, id, emit(b, b->root, below));
+        id = emit_alu(b, b->root, BL_OP_IDIV, b->index, id, emit_node(b, b->root, below));
     if (at + 1 < b->nglobal)
-        id = emit_alu(b, b->root, BL_OP_MOD, b->index, id, emit(b, b->root, range->src[0]));
+        id = emit_alu(b, b->root, BL_OP_MOD, b->index, id, emit_node(b, b->root, range->src[0]));
     return id;
 }
 
@@ -196,7 +152,7 @@ static bool share_loop(const build *b, const bl_node *a, const bl_node *x)
     return true;
 }
 
-static uint64_t loops_of(build *b, const bl_node *node)
+uint64_t emit_loops_of(build *b, const bl_node *node)
 {
     return bl_free_get(&b->free, node) & b->loops;
 }
@@ -208,10 +164,10 @@ static value *add_value(build *b, scope *inner, const bl_node *reduce, const bl_
     value *x = NULL, *y = NULL;
 
     if (reduce->sub != BL_OP_ADD || term->op != BL_OP_MUL || (dtype != BL_F32 && dtype != BL_F64))
-        return emit_alu(b, inner, (bl_op)reduce->sub, dtype, sum, emit(b, inner, term));
-    x = emit(b, inner, term->src[0]);
-    y = emit(b, inner, term->src[1]);
-    return append(b, inner, BL_OP_FMA, dtype, reduce->lanes, 3, ARGS(x, y, sum));
+        return emit_alu(b, inner, (bl_op)reduce->sub, dtype, sum, emit_node(b, inner, term));
+    x = emit_node(b, inner, term->src[0]);
+    y = emit_node(b, inner, term->src[1]);
+    return emit_inst(b, inner, BL_OP_FMA, dtype, reduce->lanes, 3, ARGS(x, y, sum));
 }
 
 /* Each accumulator takes its values in turn.  All take their first before any takes its second, so that what a step of an
@@ -231,14 +187,14 @@ static void accumulate(build *b, scope *inner, int n, const bl_node *const *memb
         }
     }
     for (int i = 0; i < n; i++)
-        append(b, inner, BL_OP_SET, lowered_dtype(b, members[i]), members[i]->lanes, 2, ARGS(accs[i], sums[i]));
+        emit_inst(b, inner, BL_OP_SET, lowered_dtype(b, members[i]), members[i]->lanes, 2, ARGS(accs[i], sums[i]));
 }
 
 static value *emit_acc(build *b, scope *at, const bl_node *reduce)
 {
     bl_dtype dtype = lowered_dtype(b, reduce);
     value *start = emit_const(b, at, dtype, (int64_t)bl_fold_identity((bl_op)reduce->sub, dtype).u);
-    return append(b, at, BL_OP_ACC, dtype, reduce->lanes, 1, &start);
+    return emit_inst(b, at, BL_OP_ACC, dtype, reduce->lanes, 1, &start);
 }
 
 /* The work-items of a group fold their partial results: each writes its own, all wait, and each folds all of them in order. */
@@ -246,7 +202,7 @@ static value *fold_group(build *b, scope *at, const bl_node *reduce, value *acc,
 {
     bl_dtype dtype = lowered_dtype(b, reduce), index = b->index;
     int lanes_each = reduce->lanes;
-    value *buffer = append(b, at, BL_OP_BUFFER, dtype, 1, 0, NULL);
+    value *buffer = emit_inst(b, b->root, BL_OP_BUFFER, dtype, 1, 0, NULL); /* OpenCL knows none in a loop */
     value *mine = NULL, *row = NULL, *stride = NULL, *lanes = NULL, *total = NULL, *loop = NULL, *from = NULL, *load = NULL;
     scope *inner = open_scope(b, at, 0);
     int64_t count = 1;
@@ -257,29 +213,29 @@ static value *fold_group(build *b, scope *at, const bl_node *reduce, value *acc,
     buffer->inst.arg = count * lanes_each;
     b->local_bytes += (uint32_t)bl_local_bytes(dtype, buffer->inst.arg);
     /* one row of |group|'s items for each position of the others */
-    mine = emit(b, at, group);
+    mine = emit_node(b, at, group);
     row = emit_const(b, at, index, 0);
     for (int i = 0; i < b->nlocal; i++) {
         if (b->local_range[i] == group)
             continue;
-        row = emit_alu(b, at, BL_OP_MUL, index, row, emit(b, at, b->local_range[i]->src[0]));
-        row = emit_alu(b, at, BL_OP_ADD, index, row, emit(b, at, b->local_range[i]));
+        row = emit_alu(b, at, BL_OP_MUL, index, row, emit_node(b, at, b->local_range[i]->src[0]));
+        row = emit_alu(b, at, BL_OP_ADD, index, row, emit_node(b, at, b->local_range[i]));
     }
-    stride = emit(b, at, group->src[0]);
+    stride = emit_node(b, at, group->src[0]);
     row = emit_alu(b, at, BL_OP_MUL, index, row, stride);
     lanes = emit_const(b, at, index, lanes_each);
     mine = emit_alu(b, at, BL_OP_MUL, index, emit_alu(b, at, BL_OP_ADD, index, row, mine), lanes);
-    append(b, at, BL_OP_STORE, dtype, lanes_each, 3, ARGS(buffer, mine, acc));
-    append(b, at, BL_OP_BARRIER, index, 1, 0, NULL);
+    emit_inst(b, at, BL_OP_STORE, dtype, lanes_each, 3, ARGS(buffer, mine, acc));
+    emit_inst(b, at, BL_OP_BARRIER, index, 1, 0, NULL);
     total = emit_acc(b, at, reduce);
-    loop = append(b, at, BL_OP_LOOP, index, 1, 1, &stride);
+    loop = emit_inst(b, at, BL_OP_LOOP, index, 1, 1, &stride);
     b->ninst++;
     loop->loop = inner;
     from = emit_alu(b, inner, BL_OP_MUL, index, emit_alu(b, inner, BL_OP_ADD, index, row, loop), lanes);
-    load = append(b, inner, BL_OP_LOAD, dtype, lanes_each, 2, ARGS(buffer, from));
+    load = emit_inst(b, inner, BL_OP_LOAD, dtype, lanes_each, 2, ARGS(buffer, from));
     load = emit_alu(b, inner, (bl_op)reduce->sub, dtype, total, load);
-    append(b, inner, BL_OP_SET, dtype, lanes_each, 2, ARGS(total, load));
-    append(b, at, BL_OP_BARRIER, index, 1, 0, NULL);
+    emit_inst(b, inner, BL_OP_SET, dtype, lanes_each, 2, ARGS(total, load));
+    emit_inst(b, at, BL_OP_BARRIER, index, 1, 0, NULL);
     return total;
 }
 
@@ -292,11 +248,11 @@ static void emit_reductions(build *b, scope *at, const bl_node *first)
     value **accs = bl_arena_array(b->arena, b->wanted.count, sizeof *accs);
     value **sums = bl_arena_array(b->arena, b->wanted.count, sizeof *sums);
     int n = 0, nranges = 0;
-    uint64_t scope_set = loops_of(b, first);
+    uint64_t scope_set = emit_loops_of(b, first);
 
     for (size_t i = 0; members != NULL && accs != NULL && sums != NULL && i < b->wanted.count; i++) {
         const bl_node *node = b->wanted.at[i];
-        if (!share_loop(b, first, node) || loops_of(b, node) != scope_set || bl_ptrmap_has(&at->values, node))
+        if (!share_loop(b, first, node) || emit_loops_of(b, node) != scope_set || bl_ptrmap_has(&at->values, node))
             continue;
         members[n] = node;
         accs[n++] = emit_acc(b, at, node);
@@ -305,11 +261,11 @@ static void emit_reductions(build *b, scope *at, const bl_node *first)
         if (first->src[i]->sub == BL_AXIS_GROUP)
             group = first->src[i];
         else
-            insert_range(ranges, nranges++, first->src[i], false);
+            emit_insert_range(ranges, nranges++, first->src[i], false);
     }
-    inner = open_loops(b, at, nranges, ranges);
+    inner = emit_open_loops(b, at, nranges, ranges);
     accumulate(b, inner, n, members, accs, sums);
-    close_loops(b, inner, at);
+    emit_close_loops(b, inner, at);
     for (int i = 0; i < n; i++)
         bl_ptrmap_put(&at->values, members[i], group == NULL ? accs[i] : fold_group(b, at, members[i], accs[i], group));
 }
@@ -342,7 +298,8 @@ static void add_product(build *b, scope *inner, const bl_node *matrix, const bl_
         (void)bl_ir_fail(b->ir, BL_EBUG, "an operand of a matrix unit lies in none of its layouts");
         return;
     }
-    add = append(b, inner, BL_OP_MATRIX_ADD, (bl_dtype)matrix->dtype, 1, 3, ARGS(acc, emit(b, inner, x), emit(b, inner, y)));
+    add = emit_inst(b, inner, BL_OP_MATRIX_ADD, (bl_dtype)matrix->dtype, 1, 3,
+                    ARGS(acc, emit_node(b, inner, x), emit_node(b, inner, y)));
     add->inst.arg = matrix->arg;
 }
 
@@ -378,12 +335,12 @@ static value *tile_start(build *b, bl_matrix shape)
     if (count_tiles(b, shape) == 1)
         return emit_const(b, b->root, b->index, 0);
     for (int i = b->nlocal - 1; i >= (shape.scope > 1); i--) {
-        value *id = emit(b, b->root, b->local_range[i]);
+        value *id = emit_node(b, b->root, b->local_range[i]);
         if (at == NULL)
             at = id;
         else
             at = emit_alu(b, b->root, BL_OP_ADD, b->index,
-                          emit_alu(b, b->root, BL_OP_MUL, b->index, at, emit(b, b->root, b->local_range[i]->src[0])), id);
+                          emit_alu(b, b->root, BL_OP_MUL, b->index, at, emit_node(b, b->root, b->local_range[i]->src[0])), id);
     }
     return emit_alu(b, b->root, BL_OP_MUL, b->index, at, emit_const(b, b->root, b->index, shape.m * shape.n));
 }
@@ -396,17 +353,17 @@ static void leave_tiles(build *b, scope *at, int n, const bl_node *const *member
     value *start = tile_start(b, shape);
 
     if (shape.scope > 1 && at != b->root)
-        append(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL); /* some may still read what the last turn of a loop left */
+        emit_inst(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL); /* some may still read what the last turn of a loop left */
     for (int i = 0; i < n; i++) {
-        value *buffer = append(b, at, BL_OP_BUFFER, dtype, 1, 0, NULL);
+        value *buffer = emit_inst(b, b->root, BL_OP_BUFFER, dtype, 1, 0, NULL); /* OpenCL knows none in a loop */
         buffer->inst.sub = 1;
         buffer->inst.arg = count_tiles(b, shape) * shape.m * shape.n;
         b->local_bytes += (uint32_t)bl_local_bytes(dtype, buffer->inst.arg);
-        append(b, at, BL_OP_FRAGMENT_STORE, dtype, 1, 3, ARGS(buffer, start, accs[i]))->inst.arg = members[i]->arg;
+        emit_inst(b, at, BL_OP_FRAGMENT_STORE, dtype, 1, 3, ARGS(buffer, start, accs[i]))->inst.arg = members[i]->arg;
         bl_ptrmap_put(&at->values, members[i], buffer);
     }
     if (shape.scope > 1)
-        append(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL);
+        emit_inst(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL);
 }
 
 /* All wanted tiles of this scope that share |first|'s loops. */
@@ -415,146 +372,55 @@ static void emit_matrices(build *b, scope *at, const bl_node *first)
     const bl_node *ranges[BL_MAX_DIMS * 2], *sum = first->src[0];
     const bl_node **members = bl_arena_array(b->arena, b->wanted.count, sizeof *members);
     value **accs = bl_arena_array(b->arena, b->wanted.count, sizeof *accs);
-    uint64_t scope_set = loops_of(b, first);
+    uint64_t scope_set = emit_loops_of(b, first);
     scope *inner = NULL;
     int n = 0, nranges = 0;
 
     for (size_t i = 0; members != NULL && accs != NULL && i < b->wanted.count; i++) {
         const bl_node *node = b->wanted.at[i];
         if (node->op != BL_OP_MATRIX || node->arg != first->arg || !share_loop(b, sum, node->src[0]) ||
-            loops_of(b, node) != scope_set || bl_ptrmap_has(&at->values, node))
+            emit_loops_of(b, node) != scope_set || bl_ptrmap_has(&at->values, node))
             continue;
         members[n] = node;
-        accs[n] = append(b, at, BL_OP_FRAGMENT, (bl_dtype)node->dtype, 1, 0, NULL);
+        accs[n] = emit_inst(b, at, BL_OP_FRAGMENT, (bl_dtype)node->dtype, 1, 0, NULL);
         accs[n++]->inst.arg = node->arg;
     }
     for (uint32_t i = (uint32_t)sum->arg; i < sum->nsrc && nranges < BL_MAX_DIMS * 2; i++) {
         if (sum->src[i]->sub != BL_AXIS_MATRIX)
-            insert_range(ranges, nranges++, sum->src[i], false);
+            emit_insert_range(ranges, nranges++, sum->src[i], false);
     }
-    inner = open_loops(b, at, nranges, ranges);
+    inner = emit_open_loops(b, at, nranges, ranges);
     add_products(b, inner, n, members, accs);
-    close_loops(b, inner, at);
+    emit_close_loops(b, inner, at);
     if (n > 0)
         leave_tiles(b, at, n, members, accs);
 }
-
-static uint8_t known_facts(const bl_node *node);
 
 /* An element of a tile. */
 static value *emit_element(build *b, scope *at, const bl_node *load)
 {
     bl_matrix shape = bl_matrix_unpack(load->src[0]->arg);
-    value *buffer = emit(b, at, load->src[0]), *index = emit(b, at, load->src[1]), *v = NULL;
+    value *buffer = emit_node(b, at, load->src[0]), *index = emit_node(b, at, load->src[1]), *v = NULL;
 
     if (count_tiles(b, shape) > 1) {
         index = emit_alu(b, at, BL_OP_ADD, b->index, tile_start(b, shape), index);
         index->inst.sub = 1;
     }
-    v = append(b, at, BL_OP_LOAD, (bl_dtype)load->dtype, load->lanes, 2, ARGS(buffer, index));
-    v->inst.sub = known_facts(load);
+    v = emit_inst(b, at, BL_OP_LOAD, (bl_dtype)load->dtype, load->lanes, 2, ARGS(buffer, index));
+    v->inst.sub = emit_known_facts(load);
     return v;
-}
-
-/* ---- stages */
-
-/* The local memory that |stage| has, alone or after others. */
-static value *stage_memory(build *b, const bl_node *stage)
-{
-    const bl_stage_memory *plan = &b->stages;
-    int64_t elements = 0;
-    value *buffer = NULL;
-    int memory = 0;
-
-    for (int i = 0; i < plan->nstages; i++)
-        memory = plan->stage[i] == stage ? plan->memory[i] : memory;
-    if (b->memory[memory] != NULL)
-        return b->memory[memory];
-    for (int i = 0; i < plan->nstages; i++) {
-        if (plan->memory[i] == memory && bl_stage_elements(plan->stage[i]) > elements)
-            elements = bl_stage_elements(plan->stage[i]);
-    }
-    buffer = append(b, b->root, BL_OP_BUFFER, (bl_dtype)stage->dtype, 1, 0, NULL);
-    buffer->inst.sub = 1;
-    buffer->inst.arg = elements;
-    b->local_bytes += (uint32_t)bl_local_bytes((bl_dtype)stage->dtype, elements);
-    b->memory[memory] = buffer;
-    return buffer;
-}
-
-/* Every element that |stage| folds into begins as the fold's identity: in loops of its own, over the |ranges| that places differ
- * along. */
-static void emit_identities(build *b, scope *at, const bl_node *stage, int n, const bl_node *const *ranges, value *buffer)
-{
-    const bl_node *own[BL_MAX_DIMS * 2];
-    uint64_t places = 0;
-    scope *inner = NULL;
-    int nown = 0;
-
-    for (int64_t i = 0; i < stage->arg; i++)
-        places |= loops_of(b, stage->src[i]->src[1]);
-    for (int i = 0; i < n; i++) {
-        if ((places & bl_free_bit(&b->free, ranges[i])) != 0)
-            own[nown++] = ranges[i];
-    }
-    inner = open_loops(b, at, nown, own);
-    for (int64_t i = 0; i < stage->arg; i++) {
-        const bl_node *store = stage->src[i];
-        bl_dtype dtype = (bl_dtype)store->dtype;
-        value *identity = emit_const(b, inner, dtype, (int64_t)bl_fold_identity((bl_op)stage->sub, dtype).u);
-        value *v = append(b, inner, BL_OP_STORE, dtype, store->lanes, 3, ARGS(buffer, emit(b, inner, store->src[1]), identity));
-        v->inst.sub = known_facts(store);
-    }
-    close_loops(b, inner, at);
-}
-
-/* What |store| holds, folded into what is in its place. */
-static void emit_folded(build *b, scope *inner, const bl_node *stage, const bl_node *store, value *buffer)
-{
-    bl_dtype dtype = (bl_dtype)store->dtype;
-    value *index = emit(b, inner, store->src[1]), *x = emit(b, inner, store->src[2]), *v = NULL;
-
-    v = append(b, inner, BL_OP_LOAD, dtype, store->lanes, 2, ARGS(buffer, index));
-    v->inst.sub = known_facts(store);
-    v = append(b, inner, BL_OP_STORE, dtype, store->lanes, 3,
-               ARGS(buffer, index, emit_alu(b, inner, (bl_op)stage->sub, dtype, v, x)));
-    v->inst.sub = known_facts(store);
-}
-
-/* Fill local memory in loops of its own, before what reads it.  A group of one work-item needs no barrier, and the moves leave it
- * that. */
-static value *emit_stage(build *b, scope *at, const bl_node *stage)
-{
-    const bl_node *ranges[BL_MAX_DIMS * 2];
-    value *buffer = stage_memory(b, stage);
-    scope *inner = NULL;
-    int nranges = 0;
-
-    for (uint32_t i = (uint32_t)stage->arg; i < stage->nsrc && nranges < BL_MAX_DIMS * 2; i++)
-        insert_range(ranges, nranges++, stage->src[i], false);
-    if (stage->sub != BL_STAGE_FILLS)
-        emit_identities(b, at, stage, nranges, ranges, buffer);
-    inner = open_loops(b, at, nranges, ranges);
-    for (int64_t i = 0; i < stage->arg; i++) {
-        if (stage->sub != BL_STAGE_FILLS)
-            emit_folded(b, inner, stage, stage->src[i], buffer);
-        else
-            (void)emit_plain(b, inner, stage->src[i], buffer);
-    }
-    close_loops(b, inner, at);
-    return buffer;
 }
 
 /* ---- plain nodes */
 
 static value *emit_var(build *b, const bl_node *node)
 {
-    value *v = append(b, b->root, BL_OP_VAR, BL_I32, 1, 0, NULL);
+    value *v = emit_inst(b, b->root, BL_OP_VAR, BL_I32, 1, 0, NULL);
     while (v->inst.arg < b->nvars && b->vars[v->inst.arg] != (int)node->arg)
         v->inst.arg++;
     if (v->inst.arg == b->nvars)
         b->vars[b->nvars++] = (int)node->arg;
-    return b->index == BL_I32 ? v : append(b, b->root, BL_OP_CAST, b->index, 1, 1, &v);
+    return b->index == BL_I32 ? v : emit_inst(b, b->root, BL_OP_CAST, b->index, 1, 1, &v);
 }
 
 /* Is |index| a multiple of |lanes|, whatever the loops are at? */
@@ -572,7 +438,7 @@ static bool is_aligned(const bl_node *index, int lanes)
 }
 
 /* What the renderers may rely on: see bl_inst.sub. */
-static uint8_t known_facts(const bl_node *node)
+uint8_t emit_known_facts(const bl_node *node)
 {
     if (node->op == BL_OP_ADD || node->op == BL_OP_SUB || node->op == BL_OP_MUL || node->op == BL_OP_NEG)
         return node->dtype == BL_INDEX;
@@ -586,22 +452,22 @@ static uint8_t known_facts(const bl_node *node)
 }
 
 /* |memory|: what a STORE writes to, if not to its BUFFER; else NULL. */
-static value *emit_plain(build *b, scope *at, const bl_node *node, value *memory)
+value *emit_plain(build *b, scope *at, const bl_node *node, value *memory)
 {
     value *args[BL_MAX_LANES] = {memory}, *v = NULL;
     for (uint32_t i = memory != NULL; i < node->nsrc; i++)
-        args[i] = emit(b, at, node->src[i]);
+        args[i] = emit_node(b, at, node->src[i]);
     if (node->op == BL_OP_CAST && args[0]->inst.dtype == lowered_dtype(b, node) && args[0]->inst.lanes == node->lanes)
         return args[0];
-    v = append(b, at, (bl_op)node->op, lowered_dtype(b, node), node->lanes, node->nsrc, args);
+    v = emit_inst(b, at, (bl_op)node->op, lowered_dtype(b, node), node->lanes, node->nsrc, args);
     v->inst.arg = node->arg;
-    v->inst.sub = (uint8_t)(node->sub | known_facts(node));
+    v->inst.sub = (uint8_t)(node->sub | emit_known_facts(node));
     return v;
 }
 
-static value *emit(build *b, scope *at, const bl_node *node)
+value *emit_node(build *b, scope *at, const bl_node *node)
 {
-    uint64_t set = loops_of(b, node);
+    uint64_t set = emit_loops_of(b, node);
     value *v = NULL;
 
     while (at->parent != NULL && (set & at->bit) == 0)
@@ -640,18 +506,18 @@ static void emit_stores(build *b, const bl_node *sink, uint64_t set)
     int nranges = 0, nstores = 0;
 
     for (uint32_t i = 0; stores != NULL && i < sink->nsrc; i++) {
-        if (loops_of(b, sink->src[i]) == set)
+        if (emit_loops_of(b, sink->src[i]) == set)
             stores[nstores++] = sink->src[i];
     }
     b->wanted = bl_reach(b->ir, nstores, stores, false);
     for (int i = 0; i < b->free.nranges; i++) {
         if (set >> i & 1)
-            insert_range(ranges, nranges++, b->free.range[i], false);
+            emit_insert_range(ranges, nranges++, b->free.range[i], false);
     }
-    inner = open_loops(b, b->root, nranges, ranges);
+    inner = emit_open_loops(b, b->root, nranges, ranges);
     for (int i = 0; i < nstores; i++)
         (void)emit_plain(b, inner, stores[i], NULL);
-    close_loops(b, inner, b->root);
+    emit_close_loops(b, inner, b->root);
 }
 
 /* Loops, groups and work-items among the ranges; how wide an index must be; how deep reductions wait for each other. */
@@ -674,9 +540,9 @@ static void survey(build *b, const bl_node *sink)
         if (node->op != BL_OP_RANGE)
             continue;
         if (node->sub == BL_AXIS_GLOBAL)
-            insert_range(b->global, b->nglobal++, node, true); /* the largest number is the fastest dimension */
+            emit_insert_range(b->global, b->nglobal++, node, true); /* the largest number is the fastest dimension */
         else if (node->sub == BL_AXIS_LOCAL || node->sub == BL_AXIS_GROUP)
-            insert_range(b->local_range, b->nlocal++, node, true);
+            emit_insert_range(b->local_range, b->nlocal++, node, true);
         else if (node->sub != BL_AXIS_MATRIX)
             b->loops |= bl_free_bit(&b->free, node);
         if (b->nlocal > 2)
@@ -745,7 +611,7 @@ bl_status bl_lower(bl_ir *ir, const bl_node *sink, const char *name, uint32_t nb
 
     *out = NULL;
     BL_TRY(bl_arena_status(arena, err));
-    sink = bl_lower_trim(ir, bl_lower_expand(ir, sink));
+    sink = bl_lower_widen(ir, bl_lower_trim(ir, bl_lower_expand(ir, sink)));
     BL_TRY(bl_ir_status(ir, err));
     if (spec > 0)
         BL_TRY(bl_ir_verify(ir, 1, &sink, BL_STAGE_KERNEL, "expand", spec, err));
@@ -763,10 +629,10 @@ bl_status bl_lower(bl_ir *ir, const bl_node *sink, const char *name, uint32_t nb
         return bl_fail(err, BL_ELIMIT, "a kernel has more than %d stages", BL_MAX_STAGES);
     }
     for (uint32_t i = 0; i < sink->nsrc; i++) {
-        uint64_t set = loops_of(&b, sink->src[i]);
+        uint64_t set = emit_loops_of(&b, sink->src[i]);
         bool seen = false;
         for (uint32_t k = 0; k < i; k++)
-            seen = seen || loops_of(&b, sink->src[k]) == set;
+            seen = seen || emit_loops_of(&b, sink->src[k]) == set;
         if (!seen)
             emit_stores(&b, sink, set);
     }

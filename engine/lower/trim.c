@@ -167,6 +167,18 @@ static void open_gates(bl_ir *ir, const bl_node *reduce, const bl_clauses *used,
     }
 }
 
+/* Does a group fill local memory together in loops of |reduce|?  Its barriers stand there: the loops must end for all work-items
+ * at once. */
+static bool has_barriers(bl_ir *ir, const bl_node *reduce)
+{
+    bl_nodes below = bl_reach(ir, 1, &reduce, false);
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_STAGE && (below.at[i]->sub & BL_STAGE_SHARED) != 0)
+            return true;
+    }
+    return false;
+}
+
 /* |reduce|, which was |before| among the nodes |below|. */
 static const bl_node *trim(bl_ir *ir, const bl_nodes *below, const bl_node *before, const bl_node *reduce)
 {
@@ -175,7 +187,7 @@ static const bl_node *trim(bl_ir *ir, const bl_nodes *below, const bl_node *befo
     const bl_node **values = bl_arena_array(bl_ir_arena(ir), (size_t)reduce->arg, sizeof *values);
     int n = (int)reduce->nsrc - (int)reduce->arg, nmoved = 0;
 
-    if (common_clauses(reduce).count == 0 || n > BL_MAX_DIMS * 2 || values == NULL)
+    if (common_clauses(reduce).count == 0 || n > BL_MAX_DIMS * 2 || values == NULL || has_barriers(ir, reduce))
         return reduce;
     for (int i = 0; i < n; i++) {
         const bl_node *range = reduce->src[reduce->arg + i], *first = NULL, *end = NULL;

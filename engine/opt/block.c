@@ -23,7 +23,7 @@ bool tune_holds_stage(bl_tune *tune, const bl_node *range)
 /* Elements from one row of a STAGE to the next. */
 static int64_t row_elements(const bl_node *stage)
 {
-    int64_t n = 0, bytes = (int64_t)bl_dtype_bytes((bl_dtype)stage->dtype);
+    int64_t n = 0, bytes = (int64_t)bl_dtype_local_bytes((bl_dtype)stage->dtype);
 
     for (int64_t i = 0; i < stage->arg; i++)
         n = stage->src[i]->src[1]->hi >= n ? stage->src[i]->src[1]->hi + 1 : n;
@@ -53,7 +53,7 @@ int64_t tune_block_bytes(bl_tune *tune, const bl_node *range, int64_t *each)
         return INT64_MAX;
     for (int i = 0; i < plan.nstages; i++) {
         const bl_node *stage = plan.stage[i];
-        int64_t bytes = row_elements(stage) * (int64_t)bl_dtype_bytes((bl_dtype)stage->dtype),
+        int64_t bytes = row_elements(stage) * (int64_t)bl_dtype_local_bytes((bl_dtype)stage->dtype),
                 more = bytes - most[plan.memory[i]];
         if (more <= 0)
             continue;

@@ -54,6 +54,12 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
 /* Lanes, tiles, panels and unrolling for a nest with a main reduction.  False where no axis suits. */
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form);
 
+/* Padded operands of the main reduction are written out with their edges, so that no sum has a gate. */
+void tile_write_edges(facts *f, const bl_target *target);
+
+/* group_tile.c: a product's tiles for groups that share its operands.  False, and nothing changed, where that is not for the
+ * device or the nest. */
+bool group_nest(facts *f, const bl_target *target);
 /* unit.c: a product's tiles on matrix units.  False where the target has none that the nest can use. */
 bool unit_nest(facts *f, const bl_target *target);
 /* select.c: axes that only choose among values are unrolled, so that nothing is asked when the kernel runs. */

@@ -89,6 +89,8 @@ void heuristic_gpu(facts *f, const bl_target *target)
     int axis = -1, lanes = 1;
     const bl_node *columns = NULL;
 
+    if (group_nest(f, target))
+        return;
     if (f->main != NULL && tile_nest(f, target, &form))
         return;
     if (!target->cpu && share_reduction(f))

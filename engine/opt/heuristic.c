@@ -7,6 +7,8 @@ void bl_heuristic(bl_tune *tune, const bl_target *target)
 {
     facts f;
 
+    if (target->groups && tune->local_bytes > (int64_t)target->local_bytes)
+        tune->local_bytes = (int64_t)target->local_bytes;
     facts_init(&f, tune);
     if (unit_nest(&f, target))
         return;

@@ -45,6 +45,10 @@ bool pack_make_helper(bl_tune *tune, int n, const bl_node *const *value, const b
                       bl_packed *packed);
 /* The nest reads the panel at |index| where it read |load|. */
 void pack_read_panel(bl_tune *tune, const bl_node *load, const bl_node *index, const bl_packed *packed);
+/* The nest with |other| where it read |load|. */
+void tune_replace_load(bl_tune *tune, const bl_node *load, const bl_node *other);
+/* share.c */
+bool tune_share(bl_tune *tune, int operand, int64_t amount);
 /* edges.c */
 bool tune_edges(bl_tune *tune, int operand, int64_t keep);
 /* The output axes that bound loops of sums, by gates. */

@@ -12,7 +12,7 @@ bool tune_folds_over(bl_tune *tune, const bl_node *range)
 
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *stage = below.at[i];
-        if (stage->op != BL_OP_STAGE || stage->sub == BL_STAGE_FILLS || !tune_binds(stage, range))
+        if (stage->op != BL_OP_STAGE || !BL_STAGE_FOLDS(stage) || !tune_binds(stage, range))
             continue;
         for (int64_t k = 0; k < stage->arg; k++) {
             if (!bl_depends(tune, stage->src[k]->src[1], range))

@@ -21,7 +21,7 @@ enum { BL_MOVES_VERSION = 1 };
 typedef enum bl_move_kind {
     BL_MOVE_TILE,   /* split by amount; the inner part is unrolled, one register each */
     BL_MOVE_VECTOR, /* split by amount; the inner part is the lanes of vectors */
-    BL_MOVE_CHUNK,  /* split an output axis by amount; the inner part is a loop inside the work-item */
+    BL_MOVE_CHUNK,  /* split an output axis, or a reduction, by amount; the inner part is a loop inside the work-item */
     BL_MOVE_BLOCK,  /* split a grid axis that stages depend on; the inner part is a loop inside the work-item, and each stage is
                        computed for all of it at once, in loops of its own */
     BL_MOVE_LOCAL,  /* split an output axis by amount; the inner part is the work-items of a group */
@@ -34,6 +34,9 @@ typedef enum bl_move_kind {
     BL_MOVE_STREAM, /* store number axis, which the nest does not read back, goes past the caches where it is whole vectors and
                        the device can */
     BL_MOVE_PACK,   /* operand number axis is written into panels by a helper kernel, in the order in which the nest reads it */
+    BL_MOVE_SHARE,  /* what a group reads of operand number axis in some turns of a reduction's innermost loops is copied into
+                       local  memory by its work-items together, and read from there; the amount is a bl_share.  No LOCAL, GROUP,
+                       MATRIX or EDGES after it */
     BL_MOVE_MATRIX, /* a product whose rows are the axis goes to matrix units of the shape that is the amount (bl_matrix_pack) */
     BL_MOVE_KBLOCK, /* split a reduction by amount, which divides it; the outer part becomes a loop around those over the outputs
                        inside the work-item (of CHUNK), whose sums lie in local memory from one of its turns to the next */
@@ -45,6 +48,19 @@ typedef struct bl_move {
     int axis;
     int64_t amount;
 } bl_move;
+
+/* The amount of a BL_MOVE_SHARE. */
+typedef struct bl_share {
+    bool
+        twice; /* two copies: the next is loaded while this one is read, and work-items wait for each other once a turn.  Bit 0 */
+    bool swizzle; /* each row of the copy begins one vector further on than the one before, and goes round, so that a column of it
+                     does not lie in one bank.  Bit 1 */
+    int loops; /* how many of the innermost loops of its reduction are within one copy, below 64: bits 2 to 7.  What is unrolled
+                  counts as no loop, and is within it always */
+    int pad;   /* elements behind each row, below 256: bits 8 and on.  To the same end */
+} bl_share;
+int64_t bl_share_pack(bl_share how);
+bool bl_share_unpack(int64_t amount, bl_share *how); /* false where it is none */
 
 typedef struct bl_axis {
     const bl_node *range;
@@ -73,6 +89,7 @@ typedef struct bl_tune {
     int naxes;
     bl_axis axis[BL_MAX_AXES];
     bl_free free; /* of the sink as it is */
+    bool shared;  /* BL_MOVE_SHARE was applied */
     bool matrix;  /* BL_MOVE_MATRIX was applied: lanes, shared reductions and panels are its own from then on */
     int npacked;
     bl_packed packed[BL_MAX_HELPERS];

@@ -77,12 +77,12 @@ bool pack_make_helper(bl_tune *tune, int n, const bl_node *const *value, const b
     return bl_ir_status(ir, NULL) == BL_OK;
 }
 
-static void replace_load(bl_tune *tune, const bl_node *load, const bl_node *panel)
+void tune_replace_load(bl_tune *tune, const bl_node *load, const bl_node *other)
 {
     bl_ptrmap to;
 
     bl_ptrmap_init(&to, bl_ir_arena(tune->ir));
-    bl_ptrmap_put(&to, load, (void *)(uintptr_t)panel);
+    bl_ptrmap_put(&to, load, (void *)(uintptr_t)other);
     tune_survey(tune, bl_substitute(tune->ir, tune->sink, &to));
 }
 
@@ -98,7 +98,7 @@ static const bl_node *load_panel(bl_tune *tune, const bl_node *index, const bl_p
 
 void pack_read_panel(bl_tune *tune, const bl_node *load, const bl_node *index, const bl_packed *packed)
 {
-    replace_load(tune, load, load_panel(tune, index, packed));
+    tune_replace_load(tune, load, load_panel(tune, index, packed));
 }
 
 /* Element (column, depth) of a tile of |n| columns with |group| of its depth side by side. */

@@ -344,6 +344,13 @@ static void write_edges(const facts *before, const bl_target *target, int64_t un
     }
 }
 
+void tile_write_edges(facts *f, const bl_target *target)
+{
+    facts before = *f;
+    write_edges(&before, target, 0);
+    facts_again(f, &before);
+}
+
 /* The grid axes that neither lanes nor rows go along once no gate is in the way. */
 static int64_t untiled_axes(const facts *before, const bl_target *target, const bl_form *form, int64_t gated)
 {

@@ -157,7 +157,7 @@ void tune_survey(bl_tune *tune, const bl_node *sink)
         for (int k = 0; node->op == BL_OP_STAGE && k < tune->naxes; k++) {
             bool binds = tune_binds(node, tune->axis[k].range);
             tune->axis[k].stage = tune->axis[k].stage || binds;
-            tune->axis[k].folds = tune->axis[k].folds || (binds && node->sub != BL_STAGE_FILLS);
+            tune->axis[k].folds = tune->axis[k].folds || (binds && BL_STAGE_FOLDS(node));
         }
     }
 }
@@ -409,7 +409,7 @@ static bool is_parted(const bl_tune *tune, const bl_axis *axis)
     int parts = 0;
     for (int i = 0; i < tune->naxes; i++)
         parts += bl_axis_origin(tune->axis[i].range) == bl_axis_origin(axis->range);
-    return parts > 1 && !axis->output && !axis->stage && tune_has_stages(tune);
+    return parts > 1 && !axis->output && !axis->stage && tune_has_stages(tune) && !tune->shared;
 }
 
 static bool can_split(bl_tune *tune, bl_move move)
@@ -424,21 +424,22 @@ static bool can_split(bl_tune *tune, bl_move move)
     case BL_MOVE_TILE:
         return !staged;
     case BL_MOVE_BLOCK:
-        return staged && axis->range->sub == BL_AXIS_GLOBAL;
+        return staged && axis->range->sub == BL_AXIS_GLOBAL && !tune->shared;
     case BL_MOVE_VECTOR:
         return !staged && move.amount <= BL_MAX_LANES && (move.amount & (move.amount - 1)) == 0 &&
                !lanes_meet(tune, axis->range) && !tune_folds_over(tune, axis->range);
-    case BL_MOVE_CHUNK:
-        return axis->output;
+    case BL_MOVE_CHUNK: /* work-items fill what they share by their numbers as they are */
+        return !axis->stage && !(staged && axis->range->sub == BL_AXIS_LOCAL);
     case BL_MOVE_LOCAL:
-        return axis->output && axis->outer && !tune_has_stages(tune) && tune_count_items(tune) < MOST_ITEM_AXES;
+        return axis->output && axis->outer && !tune_has_stages(tune) && !tune->shared && tune_count_items(tune) < MOST_ITEM_AXES;
     case BL_MOVE_GROUP:
         return !axis->output && bl_extent_of(axis->range) % move.amount == 0 && tune_count_items(tune) < MOST_ITEM_AXES &&
-               !is_shared(tune, axis->range) && !tune_has_stages(tune);
+               !is_shared(tune, axis->range) && !tune_has_stages(tune) && !tune->shared;
     case BL_MOVE_FIRST:
     case BL_MOVE_EDGES:
     case BL_MOVE_STREAM:
     case BL_MOVE_PACK:
+    case BL_MOVE_SHARE:
     case BL_MOVE_MATRIX:
     case BL_MOVE_KBLOCK:
     case BL_MOVE_KINDS:
@@ -454,11 +455,16 @@ static bool dispatch(bl_tune *tune, bl_move move)
         [BL_MOVE_BLOCK] = BL_AXIS_LOOP, [BL_MOVE_LOCAL] = BL_AXIS_LOCAL,   [BL_MOVE_GROUP] = BL_AXIS_GROUP};
 
     const bl_node *within = NULL;
+    bl_axis_kind kind = move.kind < BL_MOVE_KINDS ? inner[move.kind] : BL_AXIS_LOOP;
 
+    if (tune->shared && (move.kind == BL_MOVE_EDGES || move.kind == BL_MOVE_MATRIX))
+        return false;
     if (tune->matrix && !tune_spares_matrix(tune, move))
         return false;
     if (move.kind == BL_MOVE_PACK)
         return tune_pack(tune, move.axis, 0);
+    if (move.kind == BL_MOVE_SHARE)
+        return (tune->shared || !tune_has_stages(tune)) && tune_share(tune, move.axis, move.amount);
     if (move.kind == BL_MOVE_STREAM)
         return tune_stream(tune, move.axis);
     if (move.kind == BL_MOVE_EDGES)
@@ -471,7 +477,9 @@ static bool dispatch(bl_tune *tune, bl_move move)
         return tune_kblock(tune, move.axis, move.amount);
     if (move.kind == BL_MOVE_FIRST)
         return make_first(tune, move.axis);
-    if (!can_split(tune, move) || !split(tune, move.axis, move.amount, inner[move.kind], &within))
+    if (move.kind == BL_MOVE_CHUNK && !tune->axis[move.axis].output)
+        kind = BL_AXIS_REDUCE;
+    if (!can_split(tune, move) || !split(tune, move.axis, move.amount, kind, &within))
         return false;
     if (move.kind == BL_MOVE_BLOCK)
         tune_widen_stages(tune, within);
@@ -482,20 +490,23 @@ bool bl_tune_apply(bl_tune *tune, bl_move move)
 {
     bl_tune before = {0};
 
-    if (tune_has_stages(tune))
+    bool staged = tune_has_stages(tune) || tune->shared || move.kind == BL_MOVE_SHARE;
+
+    if (staged)
         before = *tune;
     if (tune->nmoves == BL_MAX_MOVES || !dispatch(tune, move))
         return false;
-    if (before.naxes > 0 && !tune_has_room(tune)) { /* more rows, or one computed twice, so that it needs memory of its own */
+    if (staged && !tune_has_room(tune)) { /* more rows, or one computed twice, so that it needs memory of its own */
         *tune = before;
+        tune_survey(tune, before.sink);
         return false;
     }
     tune->moves[tune->nmoves++] = move;
     return true;
 }
 
-static const char *const move_names[BL_MOVE_KINDS] = {"tile",  "vector", "chunk",  "block", "local",  "group",
-                                                      "first", "edges",  "stream", "pack",  "matrix", "kblock"};
+static const char *const move_names[BL_MOVE_KINDS] = {"tile",  "vector", "chunk", "block", "local",  "group", "first",
+                                                      "edges", "stream", "pack",  "share", "matrix", "kblock"};
 
 void bl_moves_print(int n, const bl_move *moves, bl_text *out)
 {

@@ -14,12 +14,12 @@ typedef struct operand {
 } operand;
 
 /* Where an access goes: |lanes| elements from |index| on; |aligned|: the index is a multiple of the lanes;
- * |streams|: a store is to go past the caches, if it can. */
+ * |streams|: a store is to go past the caches, if it can; |quads|: local memory of render_has_quads. */
 typedef struct place {
     const char *buffer, *index;
     bl_dtype dtype;
     int lanes;
-    bool aligned, streams, local;
+    bool aligned, streams, local, quads;
 } place;
 
 /* Expressions are texts in the arena of the walk. */
@@ -64,6 +64,9 @@ typedef struct dialect {
     bl_status (*begin)(const bl_linear *linear, const bl_device_info *info, bool function, const bool *cold, bl_text *out,
                        bl_err *err);
 } dialect;
+
+/* Is local buffer |number| one of whole fours of floats, some of which are loaded as such?  GLSL says vec4 then. */
+bool render_has_quads(const bl_linear *linear, uint32_t number);
 
 extern const dialect dialect_opencl, dialect_glsl;
 

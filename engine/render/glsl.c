@@ -180,6 +180,8 @@ static const char *load_one(bl_arena *arena, place p, int offset)
 {
     const char *at = element_index(arena, p.index, offset);
 
+    if (p.quads)
+        return SAY(arena, "%s[(%s) >> 2][(%s) & 3]", p.buffer, at, at);
     if (p.local)
         return SAY(arena, "%s[%s]", p.buffer, at);
     if (p.dtype == BL_BOOL)
@@ -192,7 +194,12 @@ static const char *load_one(bl_arena *arena, place p, int offset)
 /* Four floats that stand where a vec4 does. */
 static bool is_quad(place p)
 {
-    return p.aligned && !p.local && p.lanes == 4 && p.dtype == BL_F32;
+    return p.aligned && (!p.local || p.quads) && p.lanes == 4 && p.dtype == BL_F32;
+}
+
+static const char *quad(bl_arena *arena, place p)
+{
+    return SAY(arena, p.local ? "%s[(%s) >> 2]" : "%sv.at[(%s) >> 2]", p.buffer, p.index);
 }
 
 static const char *load(bl_arena *arena, place p)
@@ -202,7 +209,7 @@ static const char *load(bl_arena *arena, place p)
     if (p.lanes == 1)
         return load_one(arena, p, 0);
     if (is_quad(p))
-        return SAY(arena, "%sv.at[(%s) >> 2]", p.buffer, p.index);
+        return quad(arena, p);
     for (int i = 0; i < p.lanes; i++)
         each[i] = (operand){load_one(arena, p, i), p.dtype, 1};
     return stack(arena, p.dtype, p.lanes, each);
@@ -210,6 +217,8 @@ static const char *load(bl_arena *arena, place p)
 
 static const char *store_one(bl_arena *arena, place p, int offset, const char *value)
 {
+    if (p.quads)
+        return SAY(arena, "%s[(%s + %d) >> 2][(%s + %d) & 3] = %s", p.buffer, p.index, offset, p.index, offset, value);
     if (p.local)
         return SAY(arena, "%s[%s + %d] = %s", p.buffer, p.index, offset, value);
     if (p.dtype == BL_BOOL)
@@ -228,7 +237,7 @@ static const char *store(bl_arena *arena, place p, const char *value)
     if (p.lanes == 1)
         return store_one(arena, p, 0, value);
     if (is_quad(p))
-        return SAY(arena, "%sv.at[(%s) >> 2] = %s", p.buffer, p.index, value);
+        return SAY(arena, "%s = %s", quad(arena, p), value);
     for (int i = 0; i < p.lanes; i++)
         all = SAY(arena, "%s%s; ", all, store_one(arena, p, i, lane(arena, (operand){value, p.dtype, p.lanes}, i)));
     return SAY(arena, "%s}", all);
@@ -391,7 +400,9 @@ static void buffers(const bl_linear *linear, bl_text *out)
     }
     for (uint32_t i = 0; i < linear->ninst; i++) {
         const bl_inst *inst = &linear->inst[i];
-        if (inst->op == BL_OP_BUFFER && inst->sub == 1)
+        if (render_has_quads(linear, i))
+            bl_text_printf(out, "shared vec4 l%u[%" PRId64 "];\n", i, inst->arg / 4);
+        else if (inst->op == BL_OP_BUFFER && inst->sub == 1)
             bl_text_printf(out, "shared %s l%u[%" PRId64 "];\n", computed_type[inst->dtype], i, inst->arg);
     }
 }

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { LOCAL_ALIGNMENT = 16 /* bytes: the widest access of a GPU */ };
+
 #define BL_DTYPE(id, name, bytes, kind, code, cl, glsl) [BL_##id] = cl,
 static const char *const computed_type[BL_DTYPE_COUNT] = {
 #include "engine/ir/dtypes.def"
@@ -171,11 +173,21 @@ static const char *store_vector(bl_arena *arena, place p, const char *value)
     return SAY(arena, "store_%s%d(%s, %s + %s)", moved_type(p.dtype), p.lanes, value, p.buffer, p.index);
 }
 
+/* Up to 16 bytes of local memory that begin at a multiple of their size: one access, where vload says nothing of alignment. */
+static const char *local_vector(bl_arena *arena, place p)
+{
+    bool whole = p.local && p.aligned && p.lanes > 1 && p.dtype != BL_BOOL &&
+                 (size_t)p.lanes * bl_dtype_local_bytes(p.dtype) <= LOCAL_ALIGNMENT;
+    return !whole ? NULL : SAY(arena, "*(__local %s *)(%s + %s)", type(arena, p.dtype, p.lanes), p.buffer, p.index);
+}
+
 static const char *load(bl_arena *arena, place p)
 {
-    const char *whole = p.lanes > 1 && p.local ? SAY(arena, "vload%d(0, %s + %s)", p.lanes, p.buffer, p.index)
-                        : p.lanes > 1          ? load_vector(arena, p)
-                                               : SAY(arena, "%s[%s]", p.buffer, p.index);
+    const char *vector = local_vector(arena, p);
+    const char *whole = vector != NULL           ? vector
+                        : p.lanes > 1 && p.local ? SAY(arena, "vload%d(0, %s + %s)", p.lanes, p.buffer, p.index)
+                        : p.lanes > 1            ? load_vector(arena, p)
+                                                 : SAY(arena, "%s[%s]", p.buffer, p.index);
 
     if (p.local) /* a bool is 0 or 1 there, whether one or a vector of them was stored */
         return p.dtype == BL_BOOL && p.lanes > 1 ? SAY(arena, "(%s != 0)", whole) : whole;
@@ -193,6 +205,8 @@ static const char *load(bl_arena *arena, place p)
 
 static const char *store(bl_arena *arena, place p, const char *value)
 {
+    if (local_vector(arena, p) != NULL)
+        return SAY(arena, "%s = %s", local_vector(arena, p), value);
     if (p.dtype == BL_F16 && p.lanes == 1 && !p.local)
         return SAY(arena, "vstore_half_rte(%s, 0, %s + %s)", value, p.buffer, p.index);
     if (p.dtype == BL_F16 && !p.local)
@@ -229,7 +243,8 @@ static const char *local_buffer(bl_arena *arena, const char *name, bl_dtype dtyp
     if (offset >= 0)
         return SAY(arena, "__local %s *%s = (__local %s *)(memory + %" PRId64 ");\n", computed_type[dtype], name,
                    computed_type[dtype], offset);
-    return SAY(arena, "__local %s %s[%" PRId64 "];\n", computed_type[dtype], name, elements);
+    return SAY(arena, "__local %s %s[%" PRId64 "] __attribute__((aligned(%d)));\n", computed_type[dtype], name, elements,
+               LOCAL_ALIGNMENT);
 }
 
 /* Functions that some kernels need; only the widths that occur in them. */

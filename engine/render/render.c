@@ -24,6 +24,7 @@ typedef struct walk {
     bool *is_acc;          /* by instruction: it is, or is made inline from, a variable that changes */
     const int64_t *anchor; /* by instruction: anchor.h */
     const bool *cold;      /* by instruction, in a function: cold.h */
+    bool *quads;           /* by instruction: render_has_quads */
     bool *natural;         /* by instruction: an index that is known not to be negative */
     uint32_t *uses;        /* by instruction */
     int indent;
@@ -282,6 +283,25 @@ static bool place_by_number(const walk *w, const bl_inst *inst, int lane, place 
     return true;
 }
 
+bool render_has_quads(const bl_linear *linear, uint32_t number)
+{
+    const bl_inst *buffer = &linear->inst[number];
+
+    if (buffer->op != BL_OP_BUFFER || buffer->sub != 1 || buffer->dtype != BL_F32 || buffer->arg % 4 != 0)
+        return false;
+    for (uint32_t i = number; i < linear->ninst; i++) {
+        const bl_inst *inst = &linear->inst[i];
+        if (inst->op == BL_OP_FRAGMENT_STORE && inst->args[0] == number)
+            return false; /* it takes an array of floats */
+    }
+    for (uint32_t i = number; i < linear->ninst; i++) {
+        const bl_inst *inst = &linear->inst[i];
+        if (inst->op == BL_OP_LOAD && inst->args[0] == number && inst->lanes == 4 && inst->sub == 1)
+            return true;
+    }
+    return false;
+}
+
 /* Where an access goes: all of it, or one lane where each goes its own way. */
 static place place_of(const walk *w, const bl_inst *inst, int lane)
 {
@@ -292,7 +312,8 @@ static place place_of(const walk *w, const bl_inst *inst, int lane)
                 .lanes = index.lanes > 1 ? 1 : inst->lanes,
                 .aligned = index.lanes == 1 && inst->sub == 1,
                 .streams = inst->op == BL_OP_STORE && inst->arg == BL_STORE_STREAMS,
-                .local = buffer->sub == 1};
+                .local = buffer->sub == 1,
+                .quads = w->quads[inst->args[0]]};
 
     if (place_by_number(w, inst, lane, &to))
         return to;
@@ -479,6 +500,7 @@ static void statement(walk *w, uint32_t number)
         w->text[number] = id_expression(w, inst);
         break;
     case BL_OP_BUFFER:
+        w->quads[number] = render_has_quads(w->linear, number);
         w->text[number] = inst->sub == 1 ? SAY(w->arena, "l%u", (unsigned)number) : SAY(w->arena, "b%u", (unsigned)inst->arg);
         if (inst->sub == 1 && w->d->local_buffer != NULL) {
             LINE(w, "%s", w->d->local_buffer(w->arena, w->text[number], dtype, inst->arg, w->function ? w->local_at : -1));
@@ -494,6 +516,10 @@ static void statement(walk *w, uint32_t number)
     case BL_OP_END:
         w->indent--;
         LINE(w, "}\n");
+        break;
+    case BL_OP_EXTRACT:
+        w->text[number] = in_lane(w, arg(w, inst, 0), (int)inst->arg).text;
+        w->is_acc[number] = w->is_acc[inst->args[0]];
         break;
     case BL_OP_ACC:
         declare(w, inst, number, widened(w, arg(w, inst, 0), inst->lanes).text);
@@ -531,6 +557,7 @@ static bl_status walk_all(walk *w, const bl_device_info *info, bl_err *err)
     w->info = info;
     w->text = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->text);
     w->is_acc = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->is_acc);
+    w->quads = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->quads);
     w->natural = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->natural);
     w->uses = bl_arena_array(w->arena, w->linear->ninst, sizeof *w->uses);
     w->anchor = anchor_find(w->arena, w->linear);

@@ -58,7 +58,7 @@ static bool is_serial(const sched *s, const bl_node *node, int64_t outer)
 static bool take_axes(sched *s, const bl_node *node, const bl_node *const *index, staging *stage, const bl_node **at)
 {
     int number = (FIRST_LEVEL + LEVELS_EACH * s->stage_number[sched_position(s, node)]) * RANGES_PER_LEVEL;
-    int64_t bytes = (int64_t)bl_dtype_bytes((bl_dtype)node->dtype), outer = 1;
+    int64_t bytes = (int64_t)bl_dtype_local_bytes((bl_dtype)node->dtype), outer = 1;
 
     for (int i = 0; i < node->ndim; i++) {
         at[i] = index[i];

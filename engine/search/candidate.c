@@ -85,7 +85,7 @@ bool subject_tune(const subject *s, bl_ir *ir, bl_tune *tune)
 
 static bool is_operand_move(bl_move_kind kind)
 {
-    return kind == BL_MOVE_EDGES || kind == BL_MOVE_PACK;
+    return kind == BL_MOVE_EDGES || kind == BL_MOVE_PACK || kind == BL_MOVE_SHARE;
 }
 
 /* The number of the store to parameter |param|, or -1. */

@@ -42,6 +42,7 @@ typedef struct measure {
     int64_t accumulators; /* registers that hold sums, at the most at once */
     int64_t instructions; /* of all kernels' text */
     int64_t groups;
+    int64_t local; /* bytes of local memory that a group takes */
     int64_t panel; /* bytes of panels that one group reads */
 } measure;
 

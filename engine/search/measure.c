@@ -120,6 +120,7 @@ bool measure_add(measure *m, const subject *s, bl_tune *tune, const bl_lowered *
         m->groups = (int64_t)groups;
         m->accumulators = accumulators;
         m->panel = panel_bytes(tune);
+        m->local = linear->local_bytes;
     }
     return runs != NULL;
 }
@@ -134,5 +135,7 @@ bool measure_is_hopeless(const measure *m, const measure *first, const bl_target
         return true;
     if (m->accumulators + 2 > (int64_t)target->registers && m->accumulators > first->accumulators)
         return true; /* one operand, and one broadcast, must have room beside them */
+    if (target->groups && m->local > (int64_t)target->local_bytes / 3 * 2 && m->local > first->local)
+        return true; /* no room for another group beside it, which computes while this one waits */
     return m->panel > (int64_t)target->cache_bytes && m->panel > first->panel;
 }

@@ -10,6 +10,8 @@ enum {
     EVERY_TILE = 8,       /* up to which every size is tried; from there on divisors and powers of two */
     REUSE_TO_PACK = 4,    /* reads of each element from which a panel may pay */
     SCALAR_LANES = 4,     /* of short vectors on a device without vector registers: loads of 16 bytes */
+    MOST_TURNS = 32,      /* of a reduction that a group copies the operands of at once */
+    PAD = 4,              /* elements behind the rows of a copy: a vector */
     COARSE = 3,           /* amounts of a move that is new; its neighbours come when it was good */
     SPACE_BYTES = 1 << 27 /* of host memory, for looking at one list of moves */
 };
@@ -52,14 +54,19 @@ static void vector_amounts(const bl_target *target, const bl_axis *axis, amounts
         add(out, a);
 }
 
-/* Powers of two, or the divisors next to them. */
+/* Do operands go to local memory?  A CPU has caches, and one that plays a GPU pays for each barrier. */
+static bool shares(const bl_target *target)
+{
+    return target->groups && !target->cpu;
+}
+
+/* Powers of two, or the divisors next to them; of a reduction what a group copies at once. */
 static void chunk_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
 {
-    int64_t extent = bl_extent_of(axis->range);
-    (void)target;
-    if (!axis->output)
+    int64_t extent = bl_extent_of(axis->range), most = axis->output ? INT32_MAX - 1 : MOST_TURNS;
+    if (!axis->output && !shares(target))
         return;
-    for (int64_t power = 2; power <= extent && power < INT32_MAX; power *= 2) {
+    for (int64_t power = 2; power <= extent && power <= most; power *= 2) {
         int64_t amount = power;
         while (amount < 2 * power && amount < extent && extent % amount != 0)
             amount++;
@@ -152,10 +159,39 @@ static bool is_reused(bl_tune *tune, const bl_node *load)
            bl_free_size(&tune->free, all) / REUSE_TO_PACK >= bl_free_size(&tune->free, own);
 }
 
+/* Is it read in a loop, and the same for several work-items of a group? */
+static bool is_read_by_several(bl_tune *tune, const bl_node *load)
+{
+    bool several = false, looped = false;
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_axis *axis = &tune->axis[i];
+        several = several || (axis->range->sub == BL_AXIS_LOCAL && !bl_depends(tune, load, axis->range));
+        looped = looped || (!axis->output && bl_depends(tune, load, axis->range));
+    }
+    return several && looped;
+}
+
+/* The ways to copy it: with as many loops within as it differs in, and each means against bank conflicts. */
+static void share_ways(const bl_target *target, bl_tune *tune, const bl_node *load, amounts *out)
+{
+    int loops = 0;
+
+    for (int i = 0; i < tune->naxes; i++)
+        loops += tune->axis[i].range->sub == BL_AXIS_REDUCE && bl_depends(tune, load, tune->axis[i].range);
+    for (int pad = 0; shares(target) && pad <= PAD; pad += PAD) {
+        for (int within = 0; within <= loops && within <= 2; within++) {
+            for (int bits = 0; bits < (pad == 0 ? 4 : 2); bits++)
+                add(out,
+                    bl_share_pack((bl_share){.twice = (bits & 1) != 0, .swizzle = (bits & 2) != 0, .loops = within, .pad = pad}));
+        }
+    }
+}
+
 /* A kind of move has amounts for an axis, or operands that it is for. */
 static const struct row {
     void (*amounts)(const bl_target *target, const bl_axis *axis, amounts *out);
     bool (*operand)(bl_tune *tune, const bl_node *load);
+    void (*ways)(const bl_target *target, bl_tune *tune, const bl_node *load, amounts *out); /* for an operand; NULL: one */
     bool elsewhere; /* the same on another axis is a neighbour */
     bool each;      /* amounts are no measure: none stands for those next to it */
 } rows[BL_MOVE_KINDS] = {[BL_MOVE_TILE] = {.amounts = tile_amounts, .elsewhere = true},
@@ -167,6 +203,7 @@ static const struct row {
                          [BL_MOVE_FIRST] = {.amounts = first_amounts},
                          [BL_MOVE_EDGES] = {.operand = has_gate},
                          [BL_MOVE_PACK] = {.operand = is_reused},
+                         [BL_MOVE_SHARE] = {.operand = is_read_by_several, .ways = share_ways},
                          [BL_MOVE_KBLOCK] = {.amounts = kblock_amounts},
                          [BL_MOVE_MATRIX] = {.amounts = matrix_amounts, .elsewhere = true, .each = true}};
 
@@ -212,11 +249,11 @@ static bool is_same_axis(const step *a, const step *b)
     return a->origin == b->origin && a->part == b->part;
 }
 
-/* Where a split goes that is new: panels are laid out by the splits before them. */
+/* Where a split goes that is new: panels, and copies in local memory, are laid out by the splits before them. */
 static int before_panels(const steps *from)
 {
     int at = 0;
-    while (at < from->n && from->at[at].kind != BL_MOVE_PACK)
+    while (at < from->n && from->at[at].kind != BL_MOVE_PACK && from->at[at].kind != BL_MOVE_SHARE)
         at++;
     return at;
 }
@@ -242,8 +279,17 @@ static void add_moves(variants *v, bl_tune *tune)
         }
         for (int i = 0; row->operand != NULL && i < n; i++) {
             step s = step_of_operand(tune, (bl_move_kind)kind, i);
-            if (row->operand(tune, load[i]))
+            amounts a = {0};
+            if (!row->operand(tune, load[i]))
+                continue;
+            if (row->ways == NULL)
                 vary(v, kind == BL_MOVE_EDGES ? 0 : v->from->n, 0, &s);
+            else
+                row->ways(v->s->nest->target, tune, load[i], &a);
+            for (int k = 0; k < a.n; k++) {
+                s.amount = a.at[k];
+                vary(v, v->from->n, 0, &s);
+            }
         }
     }
     for (uint32_t i = 0; v->s->nest->target->last_cache_bytes > 0 && i < tune->sink->nsrc; i++) {
@@ -261,9 +307,13 @@ static void change_step(variants *v, bl_tune *tune, int which)
     int axis = step_axis(tune, old), at = 0;
     amounts a = {0};
 
-    if (row->amounts == NULL || axis < 0 || axis >= tune->naxes)
-        return;
-    row->amounts(v->s->nest->target, &tune->axis[axis], &a);
+    if (row->ways != NULL && axis >= 0) {
+        const bl_node *load[MOST_LOADS];
+        if (axis < bl_tune_operands(tune, MOST_LOADS, load))
+            row->ways(v->s->nest->target, tune, load[axis], &a);
+    } else if (row->amounts != NULL && axis >= 0 && axis < tune->naxes) {
+        row->amounts(v->s->nest->target, &tune->axis[axis], &a);
+    }
     while (at < a.n && a.at[at] < old->amount)
         at++;
     for (int k = at - 2; k <= at + 2; k++) {

@@ -316,7 +316,7 @@ static bl_status take_inst(parser *p, uint32_t number)
         in->sub = take(p, " sub=local");
     if (op == BL_OP_FOLD)
         BL_TRY(take_sub(p, in));
-    if (op == BL_OP_VAR || op == BL_OP_BUFFER || op == BL_OP_GROUP_ID || op == BL_OP_LOCAL_ID) {
+    if (op == BL_OP_VAR || op == BL_OP_BUFFER || op == BL_OP_GROUP_ID || op == BL_OP_LOCAL_ID || op == BL_OP_EXTRACT) {
         BL_TRY(expect(p, " arg="));
         BL_TRY(take_signed(p, &in->arg));
     }

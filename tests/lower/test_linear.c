@@ -40,6 +40,11 @@ static const char *const whole[] = {
                             LINE(19, "store bfloat16x4 %4 %8 %12 %7") LINE(20, "stack bfloat16x2 %11 %11") LINE(21, "end")
                                 LINE(22, "buffer uint64 arg=2") LINE(23, "const uint64 18446744073709551615")
                                     LINE(24, "store %22 %6 %23"),
+    "linear shared buffers=float32 writes=0 scalars=1 local=4,1,1 localbytes=64\n" LINE(0, "group_id int32 arg=0")
+        LINE(1, "var int32 arg=0") LINE(2, "min int32 %0 %1") LINE(3, "loop int32 %2") LINE(4, "loop int32 %3") LINE(5, "barrier")
+            LINE(6, "end") LINE(7, "end") LINE(8, "local_id int32 arg=0") LINE(9, "loop int32 %8") LINE(10, "end")
+                LINE(11, "barrier") LINE(12, "buffer float32 arg=0") LINE(13, "load float32x4 %12 %8")
+                    LINE(14, "extract float32 %13 arg=3"),
     "linear alu buffers= writes=0 scalars=0 local=1,1,1 localbytes=0\n" LINE(0, "const int32 -2147483648") LINE(1, "const bool 1")
         LINE(2, "cast float64 %0") LINE(3, "bitcast uint32 %0") LINE(4, "where float64 %1 %2 %2") LINE(5, "fma float64 %2 %2 %2")
             LINE(6, "cmplt bool %0 %0") LINE(7, "and bool %1 %6") LINE(8, "not bool %7") LINE(9, "shr uint32 %3 %3")
@@ -229,6 +234,17 @@ static const struct {
     {PRE LINE(8, "acc float32 %3") LINE(9, "set %8 %2"), "the variable and its value"},
     {PRE LINE(8, "acc float32 %3") LINE(9, "set %8 %7"), "the variable and its value"},
     {PRE LINE(8, "barrier int32"), "more fields"},
+    {PRE LINE(8, "local_id int32 arg=0") LINE(9, "loop int32 %8") LINE(10, "barrier") LINE(11, "end"), "a barrier in loop 9"},
+    {PRE LINE(8, "local_id int32 arg=0") LINE(9, "min int32 %8 %2") LINE(10, "loop int32 %9") LINE(11, "loop int32 %2")
+         LINE(12, "barrier") LINE(13, "end") LINE(14, "end"),
+     "a barrier in loop 10"},
+    {PRE LINE(8, "load int32 %1 %2") LINE(9, "loop int32 %8") LINE(10, "barrier") LINE(11, "end"), "a barrier in loop 9"},
+    {PRE LINE(8, "acc int32 %2") LINE(9, "loop int32 %8") LINE(10, "barrier") LINE(11, "end"), "a barrier in loop 9"},
+    {PRE LINE(8, "extract float32 %7 arg=2"), "lane 2 of 2 is extracted"},
+    {PRE LINE(8, "extract float32 %7 arg=-1"), "lane -1 of 2 is extracted"},
+    {PRE LINE(8, "extract int32 %7 arg=0"), "extract gives a single float32 here"},
+    {PRE LINE(8, "extract float32x2 %7 arg=0"), "extract has 2 lanes"},
+    {PRE LINE(8, "extract float32 %7"), "expected \" arg=\""},
     {MATRIX LINE(7, "fragment float32 shape=8x8x8 4,1,15 float16 float32"), "8 work-items share a fragment of 4"},
     {MATRIX LINE(7, "fragment float32 shape=8x8x8 8,3,15 float16 float32"), "no shape of a matrix unit"},
     {MATRIX LINE(7, "fragment float32 shape=0x8x8 8,1,15 float16 float32"), "no shape of a matrix unit"},

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The moves: which are refused, and that none changes what a nest computes.  Random lists of legal moves are applied to the nests
  * of small graphs; each runs on the interpreter, which notices a read or write outside a buffer, beside the nest as it was. */
-#include "engine/device/device.h"
 #include "engine/ir/matrix.h"
-#include "engine/ir/shape.h"
 #include "engine/ir/stage.h"
-#include "engine/ir/verify.h"
-#include "engine/lower/lower.h"
-#include "engine/opt/move.h"
-#include "engine/render/render.h"
-#include "tests/plan/graphs.h"
+#include "tests/opt/bench.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -21,10 +14,7 @@
 
 #include <cmocka.h>
 
-/* Of a sum over 288 products of up to 1.6: a product is off by 3 * 2^-18 at most; without one of the two low halves, by 2^-9. */
-#define SPLIT_TOLERANCE 3e-4
-
-enum { MOST_PARAMS = BL_MAX_BINDINGS, ROUNDS = 60, MOST_MOVES = 5, MOST_COPIES = 128, MOST_VARS = 4 };
+enum { ROUNDS = 60, MOST_MOVES = 5, MOST_COPIES = 128 };
 
 /* clang-format off */
 static const struct {
@@ -79,185 +69,6 @@ static const bl_matrix units[] = {
 };
 enum { NUNITS = sizeof units / sizeof units[0] };
 
-/* A nest with memory behind its parameters. */
-typedef struct bench {
-    const char *name;
-    bl_device *dev;
-    const test_graph *graph;
-    const bl_schedule *schedule;
-    const bl_nest *nest;
-    bool split; /* its nest allows halves of bfloat16, and its numbers need them */
-    int64_t vars[MOST_VARS];
-    int64_t count[MOST_PARAMS];
-    bl_dtype dtype[MOST_PARAMS];
-    bl_buffer *buffers[MOST_PARAMS];
-    void *given[MOST_PARAMS];  /* what the parameters hold before a run */
-    void *wanted[MOST_PARAMS]; /* what the nest without moves leaves in those it writes */
-} bench;
-
-static uint64_t next_random(uint64_t *state)
-{
-    *state = *state * 6364136223846793005ULL + 1442695040888963407ULL;
-    return *state >> 33;
-}
-
-static bl_device *open_interp(void)
-{
-    bl_device *dev = NULL;
-    uint32_t count = 0;
-    bl_text why = {0};
-    bl_err err = {0};
-    if (bl_backend_interp.open(1, &dev, &count, &why, &err) != BL_OK || count != 1)
-        fail_msg("no interpreter: %s", err.text);
-    bl_text_fini(&why);
-    return dev;
-}
-
-static void open_bench(bench *b)
-{
-    uint64_t seed = 42;
-    for (int i = 0; i < b->nest->nparams; i++) {
-        const bl_place *place = &b->schedule->places[b->nest->param[i]];
-        const bl_node *input = place->kind == BL_PLACE_INPUT ? b->graph->graph->inputs[place->index] : NULL;
-        const bl_node *count = input == NULL ? place->count : bl_shape_count(b->graph->graph->ir, input->ndim, input->dim);
-        size_t bytes = bl_dtype_bytes(place->dtype);
-        b->count[i] = bl_extent_eval(count, b->vars);
-        b->dtype[i] = place->dtype;
-        b->given[i] = calloc((size_t)b->count[i] + 1, bytes);
-        for (int64_t k = 0; k < b->count[i]; k++) {
-            bl_scalar value = {.u = next_random(&seed) % 11};
-            if (bl_dtype_is_float(place->dtype))
-                value.f = (double)value.u / 4 - 1.25 + (b->split ? (double)(next_random(&seed) % 4096) / 65536 : 0);
-            bl_scalar_write(place->dtype, bl_scalar_fit(place->dtype, value), (char *)b->given[i] + (size_t)k * bytes);
-        }
-        if (bl_buffer_alloc(b->dev, (size_t)b->count[i] * bytes, &b->buffers[i], NULL) != BL_OK)
-            fail_msg("no buffer");
-    }
-}
-
-static void close_bench(bench *b)
-{
-    for (int i = 0; i < MOST_PARAMS; i++) {
-        bl_buffer_release(b->buffers[i]);
-        free(b->given[i]);
-        free(b->wanted[i]);
-    }
-}
-
-/* Lower one nest and run it over |buffers|. */
-static bl_status run_sink(bench *b, const bl_node *sink, int nparams, bl_buffer *const *buffers, bl_err *err)
-{
-    bl_lowered *lowered = NULL;
-    bl_text text = {0};
-    bl_kernel *kernel = NULL;
-    bl_recording *recording = NULL;
-    bl_launch launch = {0};
-    uint32_t groups[1][3] = {{1, 1, 1}};
-    int32_t vars[MOST_VARS] = {0};
-    bl_submission submission = {.slots = buffers, .vars = vars, .groups = (const uint32_t(*)[3])groups};
-    bl_status st = bl_ir_verify(b->graph->graph->ir, 1, &sink, BL_STAGE_KERNEL, "moves", 2, err);
-
-    if (st == BL_OK)
-        st = bl_lower(b->graph->graph->ir, sink, "nest", (uint32_t)nparams, 2, &lowered, err);
-    if (st == BL_OK)
-        st = bl_render(lowered->linear, &b->dev->info, &text, err);
-    if (st == BL_OK) {
-        const bl_linear *linear = lowered->linear;
-        bl_kernel_source source = {.entry = "nest",
-                                   .text = text.data,
-                                   .len = text.len,
-                                   .linear = linear,
-                                   .nbuffers = linear->nbuffers,
-                                   .nscalars = linear->nscalars,
-                                   .writes = linear->writes,
-                                   .local_bytes = linear->local_bytes};
-        memcpy(source.local, linear->local, sizeof source.local);
-        st = bl_kernel_create(b->dev, &source, &kernel, err);
-    }
-    launch.kernel = kernel;
-    for (uint16_t i = 0; i < nparams; i++)
-        launch.slot[i] = i;
-    for (int i = 0; st == BL_OK && i < lowered->nvars; i++)
-        launch.var[i] = (uint16_t)lowered->vars[i];
-    for (int i = 0; i < MOST_VARS; i++)
-        vars[i] = (int32_t)b->vars[i];
-    for (int i = 0; st == BL_OK && i < 3; i++)
-        groups[0][i] = (uint32_t)bl_extent_eval(lowered->grid[i], b->vars);
-    if (st == BL_OK)
-        st = bl_recording_create(b->dev, 1, &launch, (uint32_t)nparams, MOST_VARS, &recording, err);
-    if (st == BL_OK)
-        st = bl_recording_submit(recording, &submission, err);
-    if (st == BL_OK)
-        st = bl_device_wait(b->dev, err);
-    bl_recording_destroy(recording);
-    bl_kernel_destroy(kernel);
-    bl_text_fini(&text);
-    return st;
-}
-
-/* The nest as |tune| has it, and the helpers before it, over fresh parameters. */
-static bl_status run_tuned(bench *b, const bl_tune *tune, bl_err *err)
-{
-    bl_buffer *buffers[MOST_PARAMS] = {0}, *panels[BL_MAX_HELPERS] = {0};
-    bl_status st = BL_OK;
-
-    for (int i = 0; i < b->nest->nparams; i++) {
-        buffers[i] = b->buffers[i];
-        st = st != BL_OK ? st
-                         : bl_buffer_write(buffers[i], 0, b->given[i], (size_t)b->count[i] * bl_dtype_bytes(b->dtype[i]), err);
-    }
-    for (int i = 0; st == BL_OK && i < tune->npacked; i++) {
-        const bl_packed *p = &tune->packed[i];
-        bl_buffer *own[MOST_PARAMS] = {0};
-        st = bl_buffer_alloc(b->dev, (size_t)bl_extent_eval(p->count, b->vars) * bl_dtype_bytes(p->dtype), &panels[i], err);
-        own[0] = panels[i];
-        for (int k = 0; k < p->nfrom; k++)
-            own[1 + k] = buffers[p->from[k]];
-        buffers[p->param] = panels[i];
-        if (st == BL_OK) {
-            bl_tune plain;
-            bl_tune_init(&plain, b->graph->graph->ir, p->sink, p->nfrom + 1);
-            st = run_sink(b, plain.sink, p->nfrom + 1, own, err);
-        }
-    }
-    if (st == BL_OK)
-        st = run_sink(b, tune->sink, tune->nparams, buffers, err);
-    for (int i = 0; i < BL_MAX_HELPERS; i++)
-        bl_buffer_release(panels[i]);
-    return st;
-}
-
-static double number(bl_dtype dtype, const void *data, int64_t i)
-{
-    return bl_scalar_cast(BL_F64, dtype, bl_scalar_read(dtype, (const char *)data + (size_t)i * bl_dtype_bytes(dtype))).f;
-}
-
-/* What the nest left, beside what it left without moves (or, the first time, kept as that). */
-static void compare(bench *b, const char *moves)
-{
-    for (int i = 0; i < b->nest->nparams; i++) {
-        size_t bytes = (size_t)b->count[i] * bl_dtype_bytes(b->dtype[i]);
-        double tolerance = !bl_dtype_is_float(b->dtype[i]) ? 0 : b->dtype[i] == BL_F16 ? 4e-3 : b->split ? SPLIT_TOLERANCE : 1e-5;
-        void *got = NULL;
-        if ((b->nest->writes >> i & 1) == 0)
-            continue;
-        got = calloc(1, bytes + 1);
-        if (bl_buffer_read(b->buffers[i], 0, got, bytes, NULL) != BL_OK)
-            fail_msg("cannot read");
-        if (b->wanted[i] == NULL) {
-            b->wanted[i] = got;
-            continue;
-        }
-        for (int64_t k = 0; k < b->count[i]; k++) {
-            double x = number(b->dtype[i], got, k), want = number(b->dtype[i], b->wanted[i], k);
-            if (!(fabs(x - want) <= tolerance * (1 + fabs(want))) && !(isnan(x) && isnan(want)) && x != want)
-                fail_msg("%s %s with \"%s\": parameter %d element %lld is %.9g, not %.9g", b->name, b->nest->name, moves, i,
-                         (long long)k, x, want);
-        }
-        free(got);
-    }
-}
-
 static int64_t copies(const bl_tune *tune)
 {
     int64_t n = 1;
@@ -299,8 +110,8 @@ static void random_unit(bl_tune *tune, const bl_device_info *info, int used[BL_M
 {
     static uint64_t seed = 5; /* its own, so that graphs without such products are drawn as ever */
 
-    for (int tries = (int)(next_random(&seed) % 5); tries > 0 && tune->nmoves == 0; tries--) {
-        int unit = (int)(next_random(&seed) % NUNITS), axis = (int)(next_random(&seed) % 4);
+    for (int tries = (int)(bench_random(&seed) % 5); tries > 0 && tune->nmoves == 0; tries--) {
+        int unit = (int)(bench_random(&seed) % NUNITS), axis = (int)(bench_random(&seed) % 4);
         const bl_node *before = tune->sink;
         if (units[unit].scope > info->max_local)
             continue;
@@ -318,13 +129,13 @@ static void random_blocks(bl_tune *tune, int used[BL_MOVE_KINDS])
 {
     static uint64_t seed = 7; /* its own, as random_unit's */
 
-    if (tune->nmoves > 0 || next_random(&seed) % 3 != 0)
+    if (tune->nmoves > 0 || bench_random(&seed) % 3 != 0)
         return;
-    for (int i = (int)(next_random(&seed) % 2); i >= 0; i--)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, 2 * i, 2 + (int64_t)(next_random(&seed) % 7)});
+    for (int i = (int)(bench_random(&seed) % 2); i >= 0; i--)
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, 2 * i, 2 + (int64_t)(bench_random(&seed) % 7)});
     for (int axis = 0; tune->nmoves > 0 && axis < tune->naxes; axis++) {
         const bl_node *before = tune->sink;
-        if (bl_tune_apply(tune, (bl_move){BL_MOVE_KBLOCK, axis, 2 + (int64_t)(next_random(&seed) % 8)})) {
+        if (bl_tune_apply(tune, (bl_move){BL_MOVE_KBLOCK, axis, 2 + (int64_t)(bench_random(&seed) % 8)})) {
             used[BL_MOVE_KBLOCK]++;
             return;
         }
@@ -332,19 +143,37 @@ static void random_blocks(bl_tune *tune, int used[BL_MOVE_KINDS])
     }
 }
 
+/* Now and then the last: copies for work-items that are there by then. */
+static void random_share(bl_tune *tune, int used[BL_MOVE_KINDS])
+{
+    static uint64_t seed = 9; /* its own, as that of random_unit */
+
+    for (int tries = (int)(bench_random(&seed) % 4); tries > 0; tries--) {
+        bl_share how = {.twice = bench_random(&seed) % 2 == 0,
+                        .swizzle = bench_random(&seed) % 4 == 0,
+                        .loops = (int)(bench_random(&seed) % 3),
+                        .pad = (int)(bench_random(&seed) % 2 * (bench_random(&seed) % 6))};
+        const bl_node *before = tune->sink;
+        if (bl_tune_apply(tune, (bl_move){BL_MOVE_SHARE, (int)(bench_random(&seed) % 3), bl_share_pack(how)}))
+            used[BL_MOVE_SHARE]++;
+        else
+            assert_ptr_equal(before, tune->sink);
+    }
+}
+
 static void random_moves(bl_tune *tune, const bl_device_info *info, uint64_t *seed, int used[BL_MOVE_KINDS])
 {
     static const int64_t amounts[] = {2, 3, 4, 5, 7, 8, 16};
-    int n = 1 + (int)(next_random(seed) % MOST_MOVES);
+    int n = 1 + (int)(bench_random(seed) % MOST_MOVES);
     int64_t most_items = info->max_local;
 
     random_unit(tune, info, used);
     random_blocks(tune, used);
     n += tune->nmoves;
     for (int tries = 0; tries < 20 && tune->nmoves < n; tries++) {
-        bl_move move = {.kind = (bl_move_kind)(next_random(seed) % BL_MOVE_MATRIX), /* the last of them has been */
-                        .axis = (int)(next_random(seed) % 12) - 1,
-                        .amount = amounts[next_random(seed) % (sizeof amounts / sizeof amounts[0])]};
+        bl_move move = {.kind = (bl_move_kind)(bench_random(seed) % BL_MOVE_MATRIX), /* the last of them has been */
+                        .axis = (int)(bench_random(seed) % 12) - 1,
+                        .amount = amounts[bench_random(seed) % (sizeof amounts / sizeof amounts[0])]};
         const bl_node *before = tune->sink;
         if (tile_bytes(tune) * move.amount > (int64_t)info->local_bytes)
             continue;
@@ -358,13 +187,14 @@ static void random_moves(bl_tune *tune, const bl_device_info *info, uint64_t *se
         }
         used[move.kind]++;
     }
+    random_share(tune, used);
 }
 
 static void run_nest(bench *b, uint64_t *seed, int used[BL_MOVE_KINDS])
 {
     bl_ir *ir = b->graph->graph->ir;
 
-    open_bench(b);
+    bench_open(b);
     for (int round = 0; round <= ROUNDS; round++) {
         bl_tune tune;
         bl_text moves = {0};
@@ -375,14 +205,14 @@ static void run_nest(bench *b, uint64_t *seed, int used[BL_MOVE_KINDS])
         if (round > 0)
             random_moves(&tune, &b->dev->info, seed, used);
         bl_tune_print(&tune, &moves);
-        st = run_tuned(b, &tune, &err);
+        st = bench_run(b, &tune, &err);
         if (st != BL_OK)
             fail_msg("%s %s with \"%s\": %s: %s", b->name, b->nest->name, moves.data == NULL ? "" : moves.data,
                      bl_status_name(st), err.text);
-        compare(b, moves.data == NULL ? "" : moves.data);
+        bench_compare(b, moves.data == NULL ? "" : moves.data);
         bl_text_fini(&moves);
     }
-    close_bench(b);
+    bench_close(b);
 }
 
 static int used_moves[BL_MOVE_KINDS];
@@ -392,7 +222,7 @@ static void test_random(void **state)
     int which = (int)(intptr_t)*state;
     uint64_t seed = 1000 + (uint64_t)which;
     test_graph graph;
-    bl_device *dev = open_interp();
+    bl_device *dev = bench_interp();
     bl_schedule *schedule = NULL;
 
     test_graph_open(graphs[which].document, &graph);
@@ -446,7 +276,8 @@ static const struct {
     {{BL_MOVE_VECTOR, 1, 4}, {BL_MOVE_VECTOR, 0, 4}, false, "a value has the lanes of one axis"},
     {{BL_MOVE_VECTOR, 1, 8}, {BL_MOVE_TILE, 2, 7}, false, "lanes are not split"},
     {{0}, {BL_MOVE_CHUNK, 0, 4}, true, "a loop inside"},
-    {{0}, {BL_MOVE_CHUNK, 2, 4}, false, "of outputs only"},
+    {{0}, {BL_MOVE_CHUNK, 2, 4}, true, "a loop of some turns within another"},
+    {{0}, {BL_MOVE_CHUNK, 2, 3}, true, "the rest is folded in a loop of its own"},
     {{0}, {BL_MOVE_LOCAL, 1, 8}, true, "work-items"},
     {{0}, {BL_MOVE_LOCAL, 2, 4}, false, "of outputs only"},
     {{0}, {BL_MOVE_GROUP, 2, 4}, true, "a shared reduction"},
@@ -464,6 +295,16 @@ static const struct {
     {{0}, {BL_MOVE_PACK, 0, 0}, true, "an operand"},
     {{0}, {BL_MOVE_PACK, 9, 0}, false, "no such operand"},
     {{0}, {BL_MOVE_PACK, -1, 0}, false, "no such operand"},
+    {{0}, {BL_MOVE_SHARE, 0, 0}, false, "no work-items to share it"},
+    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 4}, true, "the reduction within one copy"},
+    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 5}, false, "two copies, and no loop for them to take turns in"},
+    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 1}, true, "two copies of a row, one a turn"},
+    {{BL_MOVE_LOCAL, 0, 8}, {BL_MOVE_SHARE, 0, 1}, false, "one element, the same for all"},
+    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 8}, false, "it has one loop, not two"},
+    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, -4}, false, "a negative amount"},
+    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 1 << 16}, false, "more padding than there is"},
+    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 9, 4}, false, "no such operand"},
+    {{BL_MOVE_GROUP, 2, 4}, {BL_MOVE_SHARE, 0, 4}, false, "a reduction that is shared itself"},
     {{0}, {BL_MOVE_EDGES, 0, 0}, false, "no edges"},
     {{0}, {BL_MOVE_EDGES, -1, 0}, false, "no such operand"},
     {{BL_MOVE_CHUNK, 0, 4}, {BL_MOVE_KBLOCK, 3, 10}, true, "two blocks, and four rows whose sums wait"},
@@ -587,7 +428,7 @@ static void test_four_local_axes(void **state)
     test_graph graph;
     bl_tune tune;
     bl_schedule *schedule = NULL;
-    bench b = {.name = "conv", .dev = open_interp()};
+    bench b = {.name = "conv", .dev = bench_interp()};
     bl_err err = {0};
     int taken = 0, axes = 0;
 
@@ -604,9 +445,9 @@ static void test_four_local_axes(void **state)
         axes += tune.axis[i].range->sub == BL_AXIS_LOCAL;
     if (taken < 3 || axes != 3)
         fail_msg("%d moves were taken, and %d axes are work-items", taken, axes);
-    open_bench(&b);
-    assert_int_equal(run_tuned(&b, &tune, &err), BL_OK);
-    close_bench(&b);
+    bench_open(&b);
+    assert_int_equal(bench_run(&b, &tune, &err), BL_OK);
+    bench_close(&b);
     test_graph_close(&graph);
     bl_device_destroy(b.dev);
 }
@@ -637,7 +478,7 @@ static void test_blocks(void **state)
     };
     test_graph graph;
     bl_schedule *schedule = NULL;
-    bench b = {.name = "matmul", .dev = open_interp()};
+    bench b = {.name = "matmul", .dev = bench_interp()};
 
     (void)state;
     test_graph_open(graph_of("matmul"), &graph);
@@ -645,7 +486,7 @@ static void test_blocks(void **state)
     b.graph = &graph;
     b.schedule = schedule;
     b.nest = &schedule->nests[0];
-    open_bench(&b);
+    bench_open(&b);
     for (int i = -1; i < (int)(sizeof rows / sizeof rows[0]); i++) {
         bl_tune tune;
         bl_err err = {0};
@@ -658,10 +499,10 @@ static void test_blocks(void **state)
             if (bl_tune_apply(&tune, rows[i].move) != rows[i].legal)
                 fail_msg("row %d is %s: %s", i, rows[i].legal ? "refused" : "taken", rows[i].why);
         }
-        assert_int_equal(run_tuned(&b, &tune, &err), BL_OK);
-        compare(&b, i < 0 ? "" : rows[i].why);
+        assert_int_equal(bench_run(&b, &tune, &err), BL_OK);
+        bench_compare(&b, i < 0 ? "" : rows[i].why);
     }
-    close_bench(&b);
+    bench_close(&b);
     test_graph_close(&graph);
     bl_device_destroy(b.dev);
 }
@@ -672,7 +513,7 @@ static void test_parts(void **state)
     static const bl_move moves[] = {{BL_MOVE_CHUNK, 0, 2}, {BL_MOVE_CHUNK, 0, 7}, {BL_MOVE_CHUNK, 0, 2}, {BL_MOVE_TILE, 1, 2}};
     test_graph graph;
     bl_schedule *schedule = NULL;
-    bench b = {.name = "matmul", .dev = open_interp()};
+    bench b = {.name = "matmul", .dev = bench_interp()};
 
     (void)state;
     test_graph_open(graph_of("matmul"), &graph);
@@ -680,7 +521,7 @@ static void test_parts(void **state)
     b.graph = &graph;
     b.schedule = schedule;
     b.nest = &schedule->nests[0];
-    open_bench(&b);
+    bench_open(&b);
     for (int n = 0; n <= 4; n++) {
         bl_tune tune;
         bl_err err = {0};
@@ -689,10 +530,10 @@ static void test_parts(void **state)
             assert_true(bl_tune_apply(&tune, moves[i]));
         for (int i = 0; i + 1 < tune.naxes; i++)
             assert_true(tune.axis[i].range->arg < tune.axis[i + 1].range->arg);
-        assert_int_equal(run_tuned(&b, &tune, &err), BL_OK);
-        compare(&b, "parts");
+        assert_int_equal(bench_run(&b, &tune, &err), BL_OK);
+        bench_compare(&b, "parts");
     }
-    close_bench(&b);
+    bench_close(&b);
     test_graph_close(&graph);
     bl_device_destroy(b.dev);
 }
@@ -703,7 +544,7 @@ static void test_limited_turns(void **state)
     static const int64_t most[] = {100, 24, 9, 5};
     test_graph graph;
     bl_schedule *schedule = NULL;
-    bench b = {.name = "softmax", .dev = open_interp()};
+    bench b = {.name = "softmax", .dev = bench_interp()};
 
     (void)state;
     test_graph_open(graph_of("softmax"), &graph);
@@ -711,7 +552,7 @@ static void test_limited_turns(void **state)
     b.graph = &graph;
     b.schedule = schedule;
     b.nest = &schedule->nests[0];
-    open_bench(&b);
+    bench_open(&b);
     for (int i = -1; i < (int)(sizeof most / sizeof most[0]); i++) {
         bl_tune tune;
         bl_err err = {0};
@@ -720,10 +561,10 @@ static void test_limited_turns(void **state)
             fail_msg("%lld turns cannot be had", (long long)most[i]);
         if (i >= 0)
             assert_int_equal(tune.nmoves > 0, most[i] < 3 * 24);
-        assert_int_equal(run_tuned(&b, &tune, &err), BL_OK);
-        compare(&b, "limited");
+        assert_int_equal(bench_run(&b, &tune, &err), BL_OK);
+        bench_compare(&b, "limited");
     }
-    close_bench(&b);
+    bench_close(&b);
     test_graph_close(&graph);
     bl_device_destroy(b.dev);
 }

@@ -143,6 +143,29 @@ static int64_t iterations(const subject *s)
     return n;
 }
 
+static int count_kind(const steps *list, bl_move_kind kind)
+{
+    int n = 0;
+    for (int i = 0; i < list->n; i++)
+        n += list->at[i].kind == kind;
+    return n;
+}
+
+/* Of |n| lists one change away from |from|, those with a copy to local memory more, or with work-items that may share one, are
+ * few: now and then they are all there is. */
+static int prefer_shared(steps *all, int n, const steps *from, uint64_t *seed)
+{
+    bl_move_kind kind = next_random(seed) % 2 == 0 ? BL_MOVE_SHARE : BL_MOVE_LOCAL;
+    bool only = next_random(seed) % 4 != 0;
+    int kept = 0;
+
+    for (int i = 0; i < n && only; i++) {
+        if (count_kind(&all[i], kind) > count_kind(from, kind))
+            all[kept++] = all[i];
+    }
+    return kept > 0 ? kept : n;
+}
+
 /* A walk of some steps from the nest without moves, or from the heuristic's choice. */
 static candidate *walk(checker *c, const subject *s, const bl_target *target, uint64_t *seed)
 {
@@ -154,7 +177,7 @@ static candidate *walk(checker *c, const subject *s, const bl_target *target, ui
         at = from->steps;
     candidate_destroy(from);
     for (int i = 0; i < length; i++) {
-        int n = space_variants(s, &at, MOST_VARIANTS, all);
+        int n = prefer_shared(all, space_variants(s, &at, MOST_VARIANTS, all), &at, seed);
         candidate *next = n == 0 ? NULL : candidate_make(s, &all[next_random(seed) % (uint64_t)n], target);
         if (next == NULL)
             continue;
@@ -220,7 +243,23 @@ static void compare(checker *c, const char *where, const subject *s, candidate *
         judge(c, where, s, tried[i], &trial[i], number + i - 1);
 }
 
-/* Pairs |number| and on, |n| of them, of one nest; the interpreter takes both families of devices in turn. */
+/* Each device plays the GPU now and then, which has the most moves: drivers of CPUs run groups of work-items too, slowly.  The
+ * interpreter plays both families. */
+static void as_another(const checker *c, bl_target *target, uint64_t *seed)
+{
+    bool groups = next_random(seed) % 3 != 0;
+
+    if (!c->interp && !groups)
+        return;
+    target->groups = groups;
+    target->cpu = !groups;
+    target->vector_bits = groups ? 128 : 512;
+    target->registers = 32;
+    target->subgroup = groups ? 8 : 1;
+    target->max_local = groups ? 64 : 1;
+}
+
+/* Pairs |number| and on, |n| of them, of one nest. */
 static void check_nest(checker *c, const char *where, opened *o, long number, int n, uint64_t *seed)
 {
     test_graph graph = {.graph = o->graph};
@@ -233,14 +272,7 @@ static void check_nest(checker *c, const char *where, opened *o, long number, in
 
     if (o->schedule->nnests == 0)
         return;
-    if (c->interp) {
-        bool groups = next_random(seed) % 2 == 0;
-        target.groups = groups;
-        target.vector_bits = groups ? 128 : 512;
-        target.registers = 32;
-        target.subgroup = groups ? 8 : 1;
-        target.max_local = groups ? 64 : 1;
-    }
+    as_another(c, &target, seed);
     int which = (int)(next_random(seed) % (uint64_t)o->schedule->nnests);
     if (o->schedule->nests[which].nparams > BL_MAX_BINDINGS)
         return;

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* Stages: local memory that is filled before it is read, by one work-item for itself or by all of a group. */
+#include "engine/ir/eval.h"
+#include "engine/ir/rewrite.h"
+#include "engine/lower/emit.h"
+
+/* The local memory that |stage| has, alone or after others. */
+static value *stage_memory(build *b, const bl_node *stage)
+{
+    const bl_stage_memory *plan = &b->stages;
+    int64_t elements = 0;
+    value *buffer = NULL;
+    int memory = 0;
+
+    for (int i = 0; i < plan->nstages; i++)
+        memory = plan->stage[i] == stage ? plan->memory[i] : memory;
+    if (b->memory[memory] != NULL)
+        return b->memory[memory];
+    for (int i = 0; i < plan->nstages; i++) {
+        if (plan->memory[i] == memory && bl_stage_elements(plan->stage[i]) > elements)
+            elements = bl_stage_elements(plan->stage[i]);
+    }
+    buffer = emit_inst(b, b->root, BL_OP_BUFFER, (bl_dtype)stage->dtype, 1, 0, NULL);
+    buffer->inst.sub = 1;
+    buffer->inst.arg = elements;
+    b->local_bytes += (uint32_t)bl_local_bytes((bl_dtype)stage->dtype, elements);
+    b->memory[memory] = buffer;
+    return buffer;
+}
+
+/* ---- stages that a group fills together (BL_STAGE_SHARED)
+ *
+ * One copy, in a loop:          Two copies (BL_STAGE_DOUBLE), of which a turn reads one:
+ *   loop                          load what the first turn reads; store it; barrier
+ *     load, store                 loop
+ *     barrier                       load what the next turn will read
+ *     ... what reads it             ... what reads this turn's
+ *     barrier                       store what was loaded; barrier
+ *   end                           end
+ *
+ * With two, loads from far away are under way while a turn computes, and one barrier a turn is enough: a copy is written again
+ * only after the barrier behind the turn that read it. */
+
+/* |node| with the loop of |at| at |turn|. */
+static const bl_node *at_turn(build *b, const scope *at, const bl_node *node, const bl_node *turn)
+{
+    bl_ptrmap map;
+    bl_ptrmap_init(&map, b->arena);
+    bl_ptrmap_put(&map, at->range, (void *)(uintptr_t)turn);
+    return bl_substitute(b->ir, node, &map);
+}
+
+/* What |store| is to do for the turn after that of |at|'s loop.  The last turn has none: it loads once more what it reads itself,
+ * which goes where nobody looks any more, so that nothing is asked.  The place depends on whether the turn is an even one, no
+ * more. */
+static const bl_node *for_next_turn(build *b, const scope *at, const bl_node *store)
+{
+    const bl_node *next = bl_add(b->ir, at->range, bl_index(b->ir, 1));
+    const bl_node *there = bl_alu2(b->ir, BL_OP_MIN, next, bl_index(b->ir, at->range->hi));
+    bl_node made = *store;
+    const bl_node *src[4] = {store->src[0], at_turn(b, at, store->src[1], bl_mod(b->ir, next, bl_index(b->ir, 2))),
+                             at_turn(b, at, store->src[2], there), store->nsrc > 3 ? store->src[3] : NULL};
+    made.src = src;
+    return bl_node_make(b->ir, &made);
+}
+
+/* Which of the stores of a STAGE. */
+typedef enum turn { THIS_TURN, FIRST_TURN, NEXT_TURN } turn;
+
+/* The values that the |n| stages will store, all of them before the first is stored; or the stores. */
+static void fill(build *b, scope *at, int n, const bl_node *const *stages, turn which, bool store)
+{
+    scope *to = which == FIRST_TURN ? at->parent : at;
+
+    for (int i = 0; i < n; i++) {
+        bool twice = (stages[i]->sub & BL_STAGE_DOUBLE) != 0;
+        for (int64_t k = 0; twice == (which != THIS_TURN) && k < stages[i]->arg; k++) {
+            const bl_node *node = stages[i]->src[k];
+            node = which == FIRST_TURN  ? at_turn(b, at, node, bl_index(b->ir, 0))
+                   : which == NEXT_TURN ? for_next_turn(b, at, node)
+                                        : node;
+            if (store)
+                (void)emit_plain(b, to, node, stage_memory(b, stages[i]));
+            else
+                (void)emit_node(b, to, node->src[2]);
+        }
+    }
+}
+
+void emit_end_turn(build *b, scope *at)
+{
+    bool twice = false;
+
+    for (int i = 0; i < at->nshared; i++)
+        twice = twice || (at->shared[i]->sub & BL_STAGE_DOUBLE) != 0;
+    fill(b, at, at->nshared, at->shared, NEXT_TURN, true);
+    emit_inst(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL);
+    if (!twice)
+        return;
+    /* Right before the loop: another before it may use the same memory. */
+    fill(b, at, at->nshared, at->shared, FIRST_TURN, false);
+    fill(b, at, at->nshared, at->shared, FIRST_TURN, true);
+    emit_inst(b, at->parent, BL_OP_BARRIER, b->index, 1, 0, NULL);
+}
+
+/* Does |stage| stand in |at|: in this loop, and in no others but those around it? */
+static bool stands_in(build *b, const scope *at, const bl_node *stage)
+{
+    uint64_t loops = emit_loops_of(b, stage), around = at->bit;
+
+    for (const scope *s = at->parent; s != NULL; s = s->parent)
+        around |= s->bit;
+    return (loops & ~around) == 0 && (at->parent == NULL || (loops & at->bit) != 0);
+}
+
+/* All wanted stages of this scope, so that they have their barriers in common. */
+static value *emit_shared(build *b, scope *at, const bl_node *stage)
+{
+    const bl_node **list = bl_arena_array(b->arena, b->wanted.count, sizeof *list);
+    bool once = false, twice = false;
+    int n = 0;
+
+    for (size_t i = 0; list != NULL && i < b->wanted.count; i++) {
+        const bl_node *node = b->wanted.at[i];
+        if (node->op != BL_OP_STAGE || (node->sub & BL_STAGE_SHARED) == 0 || !stands_in(b, at, node))
+            continue;
+        list[n++] = node;
+        once = once || (node->sub & BL_STAGE_DOUBLE) == 0;
+        twice = twice || (node->sub & BL_STAGE_DOUBLE) != 0;
+        bl_ptrmap_put(&at->values, node, stage_memory(b, node));
+    }
+    if (twice && at->range == NULL) {
+        (void)bl_ir_fail(b->ir, BL_EBUG, "a stage has two copies in no loop");
+        return stage_memory(b, stage);
+    }
+    if (twice)
+        fill(b, at, n, list, NEXT_TURN, false);
+    if (once) {
+        fill(b, at, n, list, THIS_TURN, false);
+        fill(b, at, n, list, THIS_TURN, true);
+        emit_inst(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL);
+    }
+    at->shared = list;
+    at->nshared = n;
+    return stage_memory(b, stage);
+}
+
+/* ---- stages that one work-item fills */
+
+/* Every element that |stage| folds into begins as the fold's identity: in loops of its own, over the |ranges| that places differ
+ * along. */
+static void emit_identities(build *b, scope *at, const bl_node *stage, int n, const bl_node *const *ranges, value *buffer)
+{
+    const bl_node *own[BL_MAX_DIMS * 2];
+    uint64_t places = 0;
+    scope *inner = NULL;
+    int nown = 0;
+
+    for (int64_t i = 0; i < stage->arg; i++)
+        places |= emit_loops_of(b, stage->src[i]->src[1]);
+    for (int i = 0; i < n; i++) {
+        if ((places & bl_free_bit(&b->free, ranges[i])) != 0)
+            own[nown++] = ranges[i];
+    }
+    inner = emit_open_loops(b, at, nown, own);
+    for (int64_t i = 0; i < stage->arg; i++) {
+        const bl_node *store = stage->src[i];
+        bl_dtype dtype = (bl_dtype)store->dtype;
+        value *identity = emit_const(b, inner, dtype, (int64_t)bl_fold_identity((bl_op)stage->sub, dtype).u);
+        value *v =
+            emit_inst(b, inner, BL_OP_STORE, dtype, store->lanes, 3, ARGS(buffer, emit_node(b, inner, store->src[1]), identity));
+        v->inst.sub = emit_known_facts(store);
+    }
+    emit_close_loops(b, inner, at);
+}
+
+/* What |store| holds, folded into what is in its place. */
+static void emit_folded(build *b, scope *inner, const bl_node *stage, const bl_node *store, value *buffer)
+{
+    bl_dtype dtype = (bl_dtype)store->dtype;
+    value *index = emit_node(b, inner, store->src[1]), *x = emit_node(b, inner, store->src[2]), *v = NULL;
+
+    v = emit_inst(b, inner, BL_OP_LOAD, dtype, store->lanes, 2, ARGS(buffer, index));
+    v->inst.sub = emit_known_facts(store);
+    v = emit_inst(b, inner, BL_OP_STORE, dtype, store->lanes, 3,
+                  ARGS(buffer, index, emit_alu(b, inner, (bl_op)stage->sub, dtype, v, x)));
+    v->inst.sub = emit_known_facts(store);
+}
+
+/* Fill local memory in loops of its own, before what reads it.  A group of one work-item needs no barrier. */
+value *emit_stage(build *b, scope *at, const bl_node *stage)
+{
+    const bl_node *ranges[BL_MAX_DIMS * 2];
+    value *buffer = NULL;
+    scope *inner = NULL;
+    int nranges = 0;
+
+    if ((stage->sub & BL_STAGE_SHARED) != 0)
+        return emit_shared(b, at, stage);
+    buffer = stage_memory(b, stage);
+    for (uint32_t i = (uint32_t)stage->arg; i < stage->nsrc && nranges < BL_MAX_DIMS * 2; i++)
+        emit_insert_range(ranges, nranges++, stage->src[i], false);
+    if (BL_STAGE_FOLDS(stage))
+        emit_identities(b, at, stage, nranges, ranges, buffer);
+    inner = emit_open_loops(b, at, nranges, ranges);
+    for (int64_t i = 0; i < stage->arg; i++) {
+        if (BL_STAGE_FOLDS(stage))
+            emit_folded(b, inner, stage, stage->src[i], buffer);
+        else
+            (void)emit_plain(b, inner, stage->src[i], buffer);
+    }
+    emit_close_loops(b, inner, at);
+    return buffer;
+}

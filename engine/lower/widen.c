@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* What work-items share in local memory is loaded in vectors: neighbouring elements that the copies of a tile load one by one,
+ * which are the rows of a product's tile.  A vector that goes to places apart, as a transposed operand does, is stored one by
+ * one, at places that are a number behind a common one.  needs: no TILE or VECTOR.  keeps: values. */
+#include "engine/base/map.h"
+#include "engine/ir/rewrite.h"
+#include "engine/lower/lower.h"
+
+enum { WIDEST = 16 /* bytes that a GPU loads at once */ };
+
+/* The aligned vector in which the element of |load| lies, and which lane it is; NULL where that is not known.  Such nodes are
+ * made for many loads, and interned, so loads of one vector find one node. */
+static const bl_node *vector_around(bl_ir *ir, const bl_node *load, int *lane)
+{
+    const bl_node *term[BL_MAX_DIMS], *src[2];
+    int64_t coefficient[BL_MAX_DIMS], constant = 0, lanes = WIDEST / (int64_t)bl_dtype_local_bytes((bl_dtype)load->dtype);
+    bl_node vector = *load;
+    int n = 0;
+
+    if (load->op != BL_OP_LOAD || load->lanes > 1 || load->nsrc > 2 || load->src[0]->op != BL_OP_STAGE ||
+        (load->src[0]->sub & BL_STAGE_SHARED) == 0)
+        return NULL;
+    n = bl_index_terms(load->src[1], BL_MAX_DIMS, term, coefficient, &constant);
+    for (int i = 0; i < n; i++) {
+        if (coefficient[i] % lanes != 0)
+            return NULL;
+    }
+    if (n < 0 || constant < 0)
+        return NULL;
+    *lane = (int)(constant % lanes);
+    src[0] = load->src[0];
+    src[1] = bl_sub(ir, load->src[1], bl_index(ir, *lane));
+    vector.src = src;
+    vector.lanes = (uint8_t)lanes;
+    return bl_node_make(ir, &vector);
+}
+
+/* |node| in one lane of |lane|, of which there is no other in it. */
+static const bl_node *in_lane(bl_ir *ir, const bl_node *node, const bl_node *lane, int number)
+{
+    bl_ptrmap map;
+    bl_ptrmap_init(&map, bl_ir_arena(ir));
+    bl_ptrmap_put(&map, lane, (void *)(uintptr_t)bl_index(ir, number));
+    return bl_substitute(ir, node, &map);
+}
+
+static const bl_node *lane_below(bl_ir *ir, const bl_node *node)
+{
+    bl_nodes below = bl_reach(ir, 1, &node, false);
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_LANE)
+            return below.at[i];
+    }
+    return NULL;
+}
+
+/* |stage| with each store of a vector to places apart as stores of its lanes. */
+static const bl_node *store_lanes(bl_ir *ir, const bl_node *stage)
+{
+    const bl_node **stores = bl_arena_array(bl_ir_arena(ir), (size_t)stage->arg * BL_MAX_LANES, sizeof *stores);
+    int n = 0;
+
+    for (int64_t i = 0; stores != NULL && i < stage->arg; i++) {
+        const bl_node *store = stage->src[i], *gate = store->nsrc > 3 ? store->src[3] : NULL;
+        const bl_node *lane = store->src[1]->lanes > 1 ? lane_below(ir, store->src[1]) : NULL;
+        if (lane == NULL || store->src[2]->lanes != lane->lanes || (gate != NULL && gate->lanes > 1)) {
+            stores[n++] = store;
+            continue;
+        }
+        for (int k = 0; k < lane->lanes; k++)
+            stores[n++] =
+                bl_store(ir, store->src[0], in_lane(ir, store->src[1], lane, k), bl_extract(ir, store->src[2], k), gate);
+    }
+    return stores == NULL ? stage : bl_stage_over(ir, stage->sub, n, stores, 0, NULL);
+}
+
+const bl_node *bl_lower_widen(bl_ir *ir, const bl_node *sink)
+{
+    bl_nodes below = bl_reach(ir, 1, &sink, false);
+    bl_ptrmap lanes, to;
+    int lane = 0, found = 0;
+
+    bl_ptrmap_init(&lanes, bl_ir_arena(ir)); /* vector -> the set of lanes that are loaded */
+    bl_ptrmap_init(&to, bl_ir_arena(ir));
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *vector = vector_around(ir, below.at[i], &lane);
+        if (vector != NULL)
+            bl_ptrmap_put(&lanes, vector, (void *)((uintptr_t)bl_ptrmap_get(&lanes, vector) | (uintptr_t)1 << lane));
+    }
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *vector = vector_around(ir, below.at[i], &lane);
+        if (vector == NULL || (uintptr_t)bl_ptrmap_get(&lanes, vector) != ((uintptr_t)1 << vector->lanes) - 1)
+            continue;
+        bl_ptrmap_put(&to, below.at[i], (void *)(uintptr_t)bl_extract(ir, vector, lane));
+        found++;
+    }
+    sink = found > 0 ? bl_substitute(ir, sink, &to) : sink;
+    below = bl_reach(ir, 1, &sink, false);
+    bl_ptrmap_init(&to, bl_ir_arena(ir));
+    found = 0;
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *stage = below.at[i];
+        if (stage->op != BL_OP_STAGE || (stage->sub & BL_STAGE_SHARED) == 0 || stage->nsrc != stage->arg)
+            continue;
+        bl_ptrmap_put(&to, stage, (void *)(uintptr_t)store_lanes(ir, stage));
+        found++;
+    }
+    return found > 0 ? bl_substitute(ir, sink, &to) : sink;
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* Products on a GPU: the work-items of a group compute a tile of the result together, each a part of it in registers, from
+ * operands that they copy into local memory (share.c), a few turns of the reduction at a time. */
+#include "engine/ir/gate.h"
+#include "engine/opt/facts.h"
+
+enum {
+    SHORT_ROW = 8,        /* axis of the result that may have the columns, with another beside it */
+    SHORTEST = 16,        /* axis of the result, or reduction, from which sharing pays */
+    LEAST_WORK = 1 << 18, /* products: below, a launch costs more than they do */
+    VECTOR_BYTES = 16,    /* that a work-item loads at once */
+    MOST_ITEMS = 256,     /* of a group: more have too few registers each */
+    BUSY_ITEMS = 256,  /* of a multiprocessor, from which on they hide what an instruction waits for, eight in each of 4 parts */
+    LONGEST_COPY = 16, /* turns: what is loaded for the next copy waits in registers */
+    SHORT_COPY = 8,    /* turns from which on a barrier costs little */
+    FEWEST_TURNS = 4,  /* of a copy, with which one may do */
+    UNROLL = 8,
+    PAD = 4 /* elements: rows that are written along a column then begin in other banks */
+};
+/* What one product costs beside its instruction, by how often an operand is loaded from afar and from local memory for it. */
+#define FAR_COST  8.0
+#define NEAR_COST 1.0
+/* Of a group's local memory; the rest is for another group beside it. */
+#define LOCAL_PART (2.0 / 3.0)
+
+typedef struct form {
+    const bl_node *column, *row; /* axes of the result */
+    const bl_node *more;         /* another, for which the rows' operand is the same: columns too, where there are few; or NULL */
+    int64_t lanes, columns, rows; /* of a work-item: vectors of a row, and rows */
+    int64_t wide, high, many;     /* work-items of a group along column, row and more */
+    double cost;
+} form;
+
+static int64_t parts_of(int64_t extent, int64_t n)
+{
+    return (extent + n - 1) / n;
+}
+
+static bool is_operand(const facts *f, const access *a)
+{
+    return a->reduce == f->main && a->node->op == BL_OP_LOAD && a->node->src[0]->op == BL_OP_BUFFER;
+}
+
+/* ---- the tile */
+
+/* Does some operand differ along |a| and not along |b|? */
+static bool differs_along_one(const facts *f, const bl_node *a, const bl_node *b)
+{
+    for (int i = 0; i < f->naccesses; i++) {
+        if (is_operand(f, &f->access[i]) && bl_depends(f->tune, f->access[i].node, a) &&
+            !bl_depends(f->tune, f->access[i].node, b))
+            return true;
+    }
+    return false;
+}
+
+static bool may_share(const facts *f, const bl_axis *axis, int64_t shortest)
+{
+    return facts_may_tile(f, axis) && axis->range->sub == BL_AXIS_GLOBAL && bl_is_fixed(axis->range) &&
+           bl_extent_of(axis->range) >= shortest;
+}
+
+/* Is there an operand that differs along both? */
+static bool meet(const facts *f, const bl_node *a, const bl_node *b)
+{
+    for (int i = 0; i < f->naccesses; i++) {
+        if (is_operand(f, &f->access[i]) && bl_depends(f->tune, f->access[i].node, a) &&
+            bl_depends(f->tune, f->access[i].node, b))
+            return true;
+    }
+    return false;
+}
+
+/* The lines of a picture, beside its columns. */
+static const bl_node *more_columns(const facts *f, const bl_node *column, const bl_node *row)
+{
+    const bl_node *best = NULL;
+    for (int i = 0; i < f->tune->naxes; i++) {
+        const bl_axis *axis = &f->tune->axis[i];
+        if (axis->range != column && axis->range != row && may_share(f, axis, 2) && meet(f, axis->range, column) &&
+            !meet(f, axis->range, row))
+            best = axis->range;
+    }
+    return best;
+}
+
+static bool is_stored_along(facts *f, const bl_node *range)
+{
+    for (int i = 0; i < f->naccesses; i++) {
+        const bl_node *node = f->access[i].node;
+        if (node->op == BL_OP_STORE && facts_contiguity(f, node, range) == 1)
+            return true;
+    }
+    return false;
+}
+
+/* The two axes of the result's tiles: columns along what is stored in a row, if they can. */
+static bool choose_axes(facts *f, form *out)
+{
+    double most = 0;
+
+    for (int c = 0; c < f->tune->naxes; c++) {
+        for (int r = 0; r < f->tune->naxes; r++) {
+            const bl_axis *column = &f->tune->axis[c], *row = &f->tune->axis[r];
+            double score = 0;
+            if (r == c || !may_share(f, column, SHORT_ROW) || !may_share(f, row, SHORTEST) ||
+                !differs_along_one(f, column->range, row->range) || !differs_along_one(f, row->range, column->range))
+                continue;
+            score = (double)bl_extent_of(column->range) * (double)bl_extent_of(row->range);
+            if (!is_stored_along(f, column->range))
+                score /= 4;
+            if (score > most) {
+                most = score;
+                out->column = column->range;
+                out->row = row->range;
+            }
+        }
+    }
+    if (most > 0)
+        out->more = more_columns(f, out->column, out->row);
+    return most > 0 && bl_extent_of(out->column) * (out->more == NULL ? 1 : bl_extent_of(out->more)) >= SHORTEST;
+}
+
+/* Turns of the reduction that fit into two copies of both operands. */
+static int64_t most_turns(const form *t, const bl_target *target, int64_t bytes)
+{
+    int64_t elements = t->lanes * t->columns * t->wide * t->many + t->rows * t->high + 2 * PAD;
+    int64_t turns = (int64_t)(LOCAL_PART * (double)target->local_bytes) / (2 * elements * bytes);
+    return turns < LONGEST_COPY ? turns : LONGEST_COPY;
+}
+
+/* How long the tiles take, one behind the other on each multiprocessor; 0 where the device cannot have them. */
+static double cost_of(facts *f, const bl_target *target, const form *t, int64_t bytes)
+{
+    int64_t line = t->lanes * t->columns * t->wide, width = line * t->many, height = t->rows * t->high;
+    int64_t items = t->wide * t->high * t->many, lines = t->more == NULL ? 1 : bl_extent_of(t->more);
+    int64_t groups = parts_of(bl_extent_of(t->column), line) * parts_of(lines, t->many) * parts_of(bl_extent_of(t->row), height);
+    int64_t own = t->lanes * t->columns * t->rows + t->lanes * t->columns + t->rows;
+    int64_t copied = most_turns(t, target, bytes) * (width + height) / items, waves = 0;
+    double busy = 0, idle = 0, far = 1.0 / (double)width + 1.0 / (double)height,
+           near = 1.0 / (double)(t->lanes * t->columns) + 1.0 / (double)t->rows;
+
+    if (t->many > lines || height > bl_extent_of(t->row) || items > MOST_ITEMS || items > (int64_t)target->max_local ||
+        items < (int64_t)target->subgroup || (own + copied) * (bytes / 4) > (int64_t)target->registers ||
+        most_turns(t, target, bytes) < SHORT_COPY)
+        return 0;
+    for (int i = 0; i < f->tune->naxes; i++) {
+        const bl_node *range = f->tune->axis[i].range;
+        groups *=
+            range->sub == BL_AXIS_GLOBAL && range != t->column && range != t->row && range != t->more ? bl_extent_of(range) : 1;
+    }
+    waves = parts_of(groups, (int64_t)target->units);
+    busy = (double)(waves * items) / BUSY_ITEMS;
+    busy = busy > 1 ? 1 : 0.5 + 0.5 * busy;
+    idle = (double)(parts_of(items, (int64_t)target->subgroup) * (int64_t)target->subgroup) / (double)items;
+    return (double)waves * (double)(width * height) * (1 + FAR_COST * far + NEAR_COST * near) * idle / busy;
+}
+
+static bool choose_tile(facts *f, const bl_target *target, form *out)
+{
+    int64_t bytes = (int64_t)facts_widest(f, out->column);
+
+    bytes = bytes < 4 ? 4 : bytes; /* narrow ones are computed so */
+    out->lanes = VECTOR_BYTES / bytes;
+    for (int64_t width = 32; width <= 128; width *= 2) {
+        for (int64_t height = 16; height <= 128; height *= 2) {
+            for (int64_t columns = 1; columns <= 2; columns++) {
+                for (int64_t rows = 4; rows <= 8; rows *= 2) {
+                    form t = *out;
+                    int64_t vectors = parts_of(bl_extent_of(t.column), t.lanes * columns), wide = width / (t.lanes * columns);
+                    t.columns = columns;
+                    t.rows = rows;
+                    t.wide = wide < vectors ? wide : vectors;
+                    t.many = t.more == NULL ? 1 : wide / t.wide;
+                    t.high = height / rows;
+                    t.cost = cost_of(f, target, &t, bytes);
+                    if (t.cost > 0 && (out->cost == 0 || t.cost < out->cost))
+                        *out = t;
+                }
+            }
+        }
+    }
+    return out->cost > 0;
+}
+
+/* ---- the reduction */
+
+static bool apply(bl_tune *tune, bl_move_kind kind, int axis, int64_t amount)
+{
+    return axis >= 0 && bl_tune_apply(tune, (bl_move){kind, axis, amount});
+}
+
+/* The part of a split axis that kept its number: what is outside of the copy. */
+static int outer_part(const bl_tune *tune, const bl_node *range)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range->arg == range->arg)
+            return i;
+    }
+    return -1;
+}
+
+/* The inner part of a split reduction: behind the outer one, and a rest that is folded by itself. */
+static int inner_part(const bl_tune *tune, const bl_node *range)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range->arg > range->arg + 1)
+            return i;
+    }
+    return -1;
+}
+
+/* How many turns of a loop of |extent| go into a copy that has |turns| of those within it, and at most |most| in all: what
+ * divides it, so many that vectors fit, if it can be.  0: none. */
+static int64_t part_of(int64_t extent, int64_t turns, int64_t most)
+{
+    int64_t best = 0;
+
+    for (int64_t n = 2; n * turns <= most && n <= extent; n++) {
+        if (extent % n == 0 && (n % 4 == 0 || best % 4 != 0 || best == 0))
+            best = n;
+    }
+    if (best * turns >= FEWEST_TURNS || turns >= FEWEST_TURNS)
+        return best;
+    return most / turns < SHORT_COPY / turns ? most / turns : SHORT_COPY / turns; /* the rest is read from afar */
+}
+
+/* Split the loops of the main reduction into those around a copy and those within, and unroll the innermost.  |turn| is the
+ * innermost around it, or NULL. */
+static void split_reduction(facts *f, int64_t most, const bl_node **turn)
+{
+    bl_tune *tune = f->tune;
+    const bl_node *loops[BL_MAX_AXES], *innermost = NULL;
+    int64_t turns = 1, extent = 0;
+    int n = 0;
+
+    *turn = NULL;
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range->sub == BL_AXIS_REDUCE && tune_binds(f->main, tune->axis[i].range))
+            loops[n++] = tune->axis[i].range;
+    }
+    for (; n > 0 && turns < SHORT_COPY && bl_is_fixed(loops[n - 1]) && turns * bl_extent_of(loops[n - 1]) <= most; n--) {
+        turns *= bl_extent_of(loops[n - 1]);
+        innermost = innermost == NULL ? loops[n - 1] : innermost;
+    }
+    if (n > 0)
+        *turn = loops[n - 1];
+    if (n > 0 && turns < SHORT_COPY && bl_is_fixed(*turn) &&
+        apply(tune, BL_MOVE_CHUNK, facts_axis_of(tune, *turn), part_of(bl_extent_of(*turn), turns, most))) {
+        innermost = innermost == NULL ? tune->axis[inner_part(tune, *turn)].range : innermost;
+        *turn = tune->axis[outer_part(tune, *turn)].range;
+    }
+    extent = innermost == NULL ? 0 : bl_extent_of(innermost);
+    if (extent > 1)
+        (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, innermost),
+                    extent <= UNROLL       ? extent
+                    : extent % UNROLL == 0 ? UNROLL
+                                           : 4);
+}
+
+/* ---- the copies */
+
+/* Is what |load| reads in a group read by several of its work-items? */
+static bool is_read_by_several(bl_tune *tune, const bl_node *load)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range->sub == BL_AXIS_LOCAL && !bl_depends(tune, load, tune->axis[i].range))
+            return true;
+    }
+    return false;
+}
+
+/* A copy of |load|: how many loops are within it, and whether it is written along a column. */
+static int64_t copy_of(facts *f, const bl_node *load, const bl_node *turn)
+{
+    bl_tune *tune = f->tune;
+    bl_share how = {.twice = turn != NULL};
+    bool down = false, across = false; /* neighbours in memory are neighbours in a column of the copy, or in a row */
+
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_axis *axis = &tune->axis[i];
+        bool within = !axis->output && (turn == NULL || axis->range->arg > turn->arg) && bl_depends(tune, load, axis->range);
+        bool contiguous = facts_contiguity(f, load, axis->range) == 1;
+        how.loops += within && axis->range->sub == BL_AXIS_REDUCE;
+        down = down || (within && contiguous);
+        across = across || (axis->output && contiguous);
+    }
+    how.pad = down && !across ? PAD : 0;
+    return bl_share_pack(how);
+}
+
+static bool share_operands(const facts *before, const bl_node *turn)
+{
+    bl_tune *tune = before->tune;
+    const bl_node *load[MOST_ACCESSES];
+    int n = 0;
+    facts f;
+
+    facts_again(&f, before);
+    for (int i = 0; i < f.naccesses && f.main != NULL; i++) {
+        if (is_operand(&f, &f.access[i]) && is_read_by_several(tune, f.access[i].node))
+            load[n++] = f.access[i].node; /* the others stay as they are when one is copied */
+    }
+    for (int i = 0; i < n; i++) {
+        if (!apply(tune, BL_MOVE_SHARE, tune_operand_number(tune, load[i]), copy_of(&f, load[i], turn)))
+            return false;
+    }
+    return n >= 2;
+}
+
+bool group_nest(facts *f, const bl_target *target)
+{
+    bl_tune *tune = f->tune, start = *tune;
+    facts before = *f;
+    const bl_node *turn = NULL;
+    form t = {.cost = 0};
+    bool good = f->main != NULL && target->groups && !target->cpu && bl_free_work(&tune->free, f->main) >= LEAST_WORK;
+
+    good = good && bl_free_size(&tune->free, bl_free_bound(&tune->free, f->main)) >= SHORTEST;
+    if (good && bl_is_gated(f->main->src[0])) /* asked of the operand when it is written out, not in the innermost loop */
+        tile_write_edges(f, target);
+    good = good && f->main != NULL && choose_axes(f, &t) && choose_tile(f, target, &t);
+    if (good) {
+        int64_t bytes = (int64_t)facts_widest(f, t.column), most = most_turns(&t, target, bytes < 4 ? 4 : bytes);
+        (void)apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t.column), t.lanes);
+        (void)apply(tune, BL_MOVE_LOCAL, outer_part(tune, t.column), t.wide);
+        (void)apply(tune, BL_MOVE_TILE, outer_part(tune, t.column), t.columns);
+        if (t.many > 1)
+            (void)apply(tune, BL_MOVE_LOCAL, facts_axis_of(tune, t.more), t.many);
+        (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.row), t.rows);
+        (void)apply(tune, BL_MOVE_LOCAL, outer_part(tune, t.row), t.high);
+        facts_again(f, &before);
+        good = f->main != NULL;
+        if (good)
+            split_reduction(f, most, &turn);
+        good = good && share_operands(&before, turn);
+    }
+    if (!good) {
+        *tune = start;
+        tune_survey(tune, start.sink);
+        facts_again(f, &before);
+    }
+    return good;
+}

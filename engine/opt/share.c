@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/* SHARE: what the work-items of a group read of an operand, in some turns of the innermost loops of a reduction, is copied into
+ * local memory by all of them together, and read from there.
+ *
+ * The copy has an element for each iteration of the axes inside a group that the operand depends on: "digits" here.  So its
+ * layout is free of how the operand lies in memory, and gates, windows, transposed operands and parts that overlap are nothing
+ * special: they are part of the value that is copied.  It is laid out
+ *
+ *     turns of the loops    rest of tiles    work-items    lanes, or as many of a tile
+ *     (rows)                (columns, and the padding behind them)
+ *
+ * so that work-items next to each other read vectors next to each other; where neighbours read the same, which is an operand that
+ * does not differ along the fastest dimension of the group, a work-item's whole tile lies together instead.  The work-items share
+ * the copying in the order in which the operand lies in memory: neighbours load neighbours, as vectors where it is contiguous. */
+#include "engine/ir/rewrite.h"
+#include "engine/opt/internal.h"
+
+#include <string.h>
+
+enum {
+    VECTOR_BYTES = 16, /* that a work-item of a GPU loads at once */
+    MOST_COPIES = 32,  /* vectors that one work-item copies */
+    ABOVE_ALL = 192,   /* level of the RANGEs of a copy, above those of reductions in reductions (block.c) */
+    LAYOUT_UNIT = 4    /* elements, of which the copy's size is a multiple: both of two begin on a vector */
+};
+
+/* An axis inside a group along which the operand differs. */
+typedef struct digit {
+    const bl_node *range;
+    int64_t extent, stride; /* |stride|: rough_stride */
+    bool row;               /* a turn of a loop, or a part of one that is unrolled */
+} digit;
+
+typedef struct copy {
+    bl_tune *tune;
+    const bl_node *load;
+    bl_share how;
+    int n;
+    digit at[BL_MAX_AXES];
+    int64_t lanes;          /* of the innermost vector of the layout */
+    int vector;             /* which digit has them; -1: none */
+    int64_t rows, columns;  /* |columns| without the padding */
+    bool neighbours_differ; /* along the fastest dimension of the group */
+    const bl_node *turn;    /* the innermost loop that the copy stands in; NULL: none */
+} copy;
+
+int64_t bl_share_pack(bl_share how)
+{
+    return (how.twice ? 1 : 0) | (how.swizzle ? 2 : 0) | (int64_t)how.loops << 2 | (int64_t)how.pad << 8;
+}
+
+bool bl_share_unpack(int64_t amount, bl_share *how)
+{
+    uint64_t bits = (uint64_t)amount;
+
+    *how = (bl_share){
+        .twice = (bits & 1) != 0, .swizzle = (bits & 2) != 0, .loops = (int)(bits >> 2 & 63), .pad = (int)(bits >> 8 & 255)};
+    return bl_share_pack(*how) == amount;
+}
+
+/* ---- what is copied */
+
+/* Is |load| read outside of all stages?  Inside one it is being copied already. */
+static bool is_read_by_nest(bl_tune *tune, const bl_node *load)
+{
+    bl_nodes phase = tune_reach_phase(tune->ir, 1, &tune->sink);
+    for (size_t i = 0; i < phase.count; i++) {
+        if (phase.at[i] == load)
+            return true;
+    }
+    return false;
+}
+
+/* Is its place made of other loads or reductions?  Then a copy would do that work again, or wait for it. */
+static bool is_computed_place(bl_tune *tune, const bl_node *load)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &load, false);
+    for (size_t i = 0; i < below.count; i++) {
+        if (bl_binds_ranges(below.at[i]) || (below.at[i]->op == BL_OP_LOAD && below.at[i] != load) ||
+            below.at[i]->op == BL_OP_MATRIX)
+            return true;
+    }
+    return false;
+}
+
+/* Where |load| reads, but for last parts that overlap those before them: as if they did not. */
+static const bl_node *rough_place(bl_ir *ir, const bl_node *load)
+{
+    bl_nodes below = bl_reach(ir, 1, &load->src[1], false);
+    bl_ptrmap to;
+
+    bl_ptrmap_init(&to, bl_ir_arena(ir));
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_MIN && bl_is_const(below.at[i]->src[1]))
+            bl_ptrmap_put(&to, below.at[i], (void *)(uintptr_t)below.at[i]->src[0]);
+    }
+    return bl_substitute(ir, load->src[1], &to);
+}
+
+/* By how much it grows along |range|, roughly; INT64_MAX where it is no fixed number. */
+static int64_t rough_stride(bl_tune *tune, const bl_node *load, const bl_node *range)
+{
+    const bl_node *term[BL_MAX_DIMS * 2];
+    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0, stride = 0;
+    int n = bl_index_terms(rough_place(tune->ir, load), BL_MAX_DIMS * 2, term, coefficient, &constant);
+
+    for (int i = 0; i < n; i++) {
+        if (term[i] == range)
+            stride += coefficient[i];
+        else if (bl_depends(tune, term[i], range))
+            return INT64_MAX;
+    }
+    return n < 0 ? INT64_MAX : stride < 0 ? -stride : stride;
+}
+
+static void add_digit(copy *c, const bl_axis *axis)
+{
+    c->at[c->n++] = (digit){.range = axis->range,
+                            .extent = bl_extent_of(axis->range),
+                            .stride = rough_stride(c->tune, c->load, axis->range),
+                            .row = !axis->output};
+}
+
+/* The digits, and the loop that the copy stands in.  False where some part of the group has no fixed size. */
+static bool find_digits(copy *c)
+{
+    bl_tune *tune = c->tune;
+    const bl_node *fastest = NULL;
+    int loops = 0, left = 0;
+
+    for (int i = 0; i < tune->naxes; i++)
+        fastest = tune->axis[i].range->sub == BL_AXIS_LOCAL ? tune->axis[i].range : fastest; /* the largest number: linearize.c */
+    for (int i = 0; i < tune->naxes; i++)
+        loops += tune->axis[i].range->sub == BL_AXIS_REDUCE && bl_depends(tune, c->load, tune->axis[i].range);
+    left = loops - c->how.loops;
+    for (int i = 0; i < tune->naxes && left >= 0; i++) {
+        const bl_axis *axis = &tune->axis[i];
+        bl_axis_kind kind = (bl_axis_kind)axis->range->sub;
+        bool around = kind == BL_AXIS_LOOP || (kind == BL_AXIS_REDUCE && left > 0);
+        if (kind == BL_AXIS_GROUP || kind == BL_AXIS_MATRIX)
+            return false;
+        if (!bl_depends(tune, c->load, axis->range) || kind == BL_AXIS_GLOBAL)
+            continue;
+        if (!bl_is_fixed(axis->range))
+            return false;
+        left -= kind == BL_AXIS_REDUCE && left > 0;
+        c->neighbours_differ = c->neighbours_differ || axis->range == fastest;
+        if (around)
+            c->turn = axis->range; /* axes are in the order of their loops */
+        else
+            add_digit(c, axis);
+    }
+    return left == 0 && c->n > 0;
+}
+
+/* ---- where an element lies in the copy */
+
+/* Which digit gives the innermost vector: lanes; else of a tile as many as make one. */
+static void choose_vector(copy *c)
+{
+    c->vector = -1;
+    for (int i = 0; i < c->n; i++) {
+        if (c->at[i].range->sub == BL_AXIS_VECTOR) {
+            c->vector = i;
+            c->lanes = c->at[i].extent;
+            return;
+        }
+    }
+    for (int i = 0; i < c->n; i++) {
+        int64_t lanes = VECTOR_BYTES / (int64_t)bl_dtype_local_bytes((bl_dtype)c->load->dtype);
+        if (c->at[i].row || c->at[i].range->sub != BL_AXIS_TILE)
+            continue;
+        while (lanes > 1 && c->at[i].extent % lanes != 0)
+            lanes /= 2;
+        if (lanes > 1) {
+            c->vector = i;
+            c->lanes = lanes;
+        }
+    }
+}
+
+/* The place of the element whose digits are |at|. */
+static const bl_node *layout(const copy *c, const bl_node *const *at)
+{
+    bl_ir *ir = c->tune->ir;
+    const bl_node *row = bl_index(ir, 0), *column = bl_index(ir, 0), *lane = bl_index(ir, 0);
+
+    for (int i = 0; i < c->n; i++) {
+        if (c->at[i].row && i != c->vector)
+            row = bl_add(ir, bl_mul(ir, row, bl_index(ir, c->at[i].extent)), at[i]);
+    }
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < c->n; i++) {
+            int64_t part = i == c->vector ? c->lanes : 1;
+            bool inner = (c->at[i].range->sub == BL_AXIS_LOCAL) == c->neighbours_differ;
+            if ((c->at[i].row && i != c->vector) || inner != (pass == 1))
+                continue;
+            column = bl_add(ir, bl_mul(ir, column, bl_index(ir, c->at[i].extent / part)), bl_idiv(ir, at[i], bl_index(ir, part)));
+        }
+    }
+    if (c->vector >= 0)
+        lane = bl_mod(ir, at[c->vector], bl_index(ir, c->lanes));
+    if (c->how.swizzle) /* each row begins one vector further on, and goes round */
+        column = bl_mod(ir, bl_add(ir, column, row), bl_index(ir, c->columns / c->lanes));
+    column = bl_add(ir, bl_mul(ir, column, bl_index(ir, c->lanes)), lane);
+    return bl_add(ir, bl_mul(ir, row, bl_index(ir, c->columns + c->how.pad)), column);
+}
+
+/* Of two copies, the one that |turn| reads begins here. */
+static const bl_node *which_copy(const copy *c)
+{
+    bl_ir *ir = c->tune->ir;
+    int64_t size = c->rows * (c->columns + c->how.pad);
+
+    if (!c->how.twice)
+        return bl_index(ir, 0);
+    size = (size + LAYOUT_UNIT - 1) / LAYOUT_UNIT * LAYOUT_UNIT;
+    return bl_mul(ir, bl_mod(ir, c->turn, bl_index(ir, 2)), bl_index(ir, size));
+}
+
+/* ---- who copies what */
+
+/* The number of a work-item in its group, and how many there are. */
+static const bl_node *work_item(bl_tune *tune, int64_t *count)
+{
+    const bl_node *number = bl_index(tune->ir, 0);
+
+    *count = 1;
+    for (int i = 0; i < tune->naxes; i++) { /* the largest number is the fastest dimension (linearize.c) */
+        const bl_node *range = tune->axis[i].range;
+        if (range->sub != BL_AXIS_LOCAL)
+            continue;
+        number = bl_add(tune->ir, bl_mul(tune->ir, number, range->src[0]), range);
+        *count *= bl_extent_of(range);
+    }
+    return number;
+}
+
+/* Elements that are loaded as a vector: of the digit along which the operand is contiguous, if vectors begin at multiples of
+ * their length.  Else neighbours load one element each. */
+static int64_t vector_of(const copy *c, const digit *d)
+{
+    const bl_node *term[BL_MAX_DIMS * 2];
+    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0;
+    int64_t lanes = VECTOR_BYTES / (int64_t)bl_dtype_local_bytes((bl_dtype)c->load->dtype);
+    int n = bl_index_terms(c->load->src[1], BL_MAX_DIMS * 2, term, coefficient, &constant);
+
+    if (n < 0 || d->stride != 1 || (c->load->nsrc > 2 && bl_depends(c->tune, c->load->src[2], d->range)))
+        return 1;
+    while (lanes > 1 && (d->extent % lanes != 0 || constant % lanes != 0))
+        lanes /= 2;
+    for (int i = 0; i < n; i++) {
+        while (lanes > 1 && (term[i] == d->range ? coefficient[i] != 1 : coefficient[i] % lanes != 0))
+            lanes /= 2;
+    }
+    return lanes;
+}
+
+/* The STAGE that the work-items fill; NULL where one of them would have too much to do. */
+static const bl_node *fill(const copy *c)
+{
+    bl_tune *tune = c->tune;
+    bl_ir *ir = tune->ir;
+    int order[BL_MAX_AXES] = {0}, number = (ABOVE_ALL * BL_MAX_DIMS + 2 * tune->nmoves) << PART_BITS, nranges = 0;
+    const bl_node *own[BL_MAX_AXES], *unit = NULL, *rest = NULL, *gate = NULL, *ranges[2], *store = NULL;
+    int64_t items = 1, units = c->rows * c->columns, lanes = 1, steps = 0;
+    bl_ptrmap to;
+
+    for (int i = 0; i < c->n; i++) { /* smallest stride first */
+        int at = i;
+        for (; at > 0 && c->at[order[at - 1]].stride > c->at[i].stride; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    lanes = vector_of(c, &c->at[order[0]]);
+    units /= lanes;
+    unit = work_item(tune, &items);
+    steps = (units + items - 1) / items;
+    if (items < 2 || steps > MOST_COPIES)
+        return NULL;
+    if (steps > 1) {
+        ranges[nranges] = bl_range(ir, number, BL_AXIS_TILE, bl_index(ir, steps));
+        unit = bl_add(ir, unit, bl_mul(ir, ranges[nranges++], bl_index(ir, items)));
+    }
+    if (steps * items > units)
+        gate = bl_less(ir, unit, bl_index(ir, units));
+    rest = unit;
+    bl_ptrmap_init(&to, bl_ir_arena(ir));
+    for (int i = 0; i < c->n; i++) {
+        const bl_node *extent = bl_index(ir, c->at[order[i]].extent / (i == 0 ? lanes : 1));
+        own[order[i]] = bl_mod(ir, rest, extent);
+        rest = bl_idiv(ir, rest, extent);
+        if (i == 0 && lanes > 1) {
+            ranges[nranges] = bl_range(ir, number + (1 << PART_BITS), BL_AXIS_VECTOR, bl_index(ir, lanes));
+            own[order[i]] = bl_add(ir, bl_mul(ir, own[order[i]], bl_index(ir, lanes)), ranges[nranges++]);
+        }
+        bl_ptrmap_put(&to, c->at[order[i]].range, (void *)(uintptr_t)own[order[i]]);
+    }
+    const bl_node *value = bl_substitute(ir, c->load, &to);
+    if (gate != NULL && value->op == BL_OP_LOAD)
+        value = bl_load(ir, value->src[0], value->src[1], value->nsrc > 2 ? bl_and(ir, value->src[2], gate) : gate);
+    store = bl_store(ir, bl_param(ir, tune->nmoves, (bl_dtype)c->load->dtype, true), bl_add(ir, which_copy(c), layout(c, own)),
+                     value, gate);
+    return bl_stage_over(ir, BL_STAGE_SHARED | (c->how.twice ? BL_STAGE_DOUBLE : 0), 1, &store, nranges, ranges);
+}
+
+bool tune_share(bl_tune *tune, int operand, int64_t amount)
+{
+    const bl_node *at[BL_MAX_AXES], *stage = NULL, *made = NULL;
+    copy c = {.tune = tune, .load = tune_operand_load(tune, operand), .rows = 1, .columns = 1, .lanes = 1};
+
+    if (c.load == NULL || !bl_share_unpack(amount, &c.how) || tune->matrix || is_computed_place(tune, c.load) ||
+        !is_read_by_nest(tune, c.load) || !find_digits(&c) || (c.how.twice && (c.turn == NULL || bl_extent_of(c.turn) < 2)))
+        return false;
+    choose_vector(&c);
+    for (int i = 0; i < c.n; i++) {
+        int64_t *side = c.at[i].row && i != c.vector ? &c.rows : &c.columns;
+        *side *= c.at[i].extent;
+        if (c.rows > INT32_MAX / c.columns)
+            return false;
+        at[i] = c.at[i].range;
+    }
+    stage = fill(&c);
+    if (stage == NULL || bl_ir_status(tune->ir, NULL) != BL_OK)
+        return false;
+    made = bl_load(tune->ir, stage, bl_add(tune->ir, which_copy(&c), layout(&c, at)), NULL);
+    tune->shared = true;
+    tune_replace_load(tune, c.load, made);
+    return bl_ir_status(tune->ir, NULL) == BL_OK;
+}
