@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What lowering makes of a nest, as facts about the linear kernel: vector loads and stores, copies for tiles, what is hoisted out
  * of which loop, which reductions share one. */
+#include "engine/ir/stage.h"
 #include "engine/ir/verify.h"
 #include "engine/lower/lower.h"
 
