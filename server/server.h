@@ -14,6 +14,7 @@
 
 struct MHD_Daemon;
 typedef struct bl_shelf bl_shelf;
+typedef struct bl_listener bl_listener;
 typedef struct bl_watch bl_watch;
 
 #define BL_VERSION "0.1.0"
@@ -52,7 +53,7 @@ struct bl_server {
     bl_shelf *shelf;
     bl_watch *watch;
     struct MHD_Daemon *daemon;
-    int listener;            /* after it was quiesced; else -1 */
+    bl_listener *listener;
     char device_notes[4096]; /* which devices were left out, and why */
     uint16_t port;
     atomic_bool draining;
