@@ -234,7 +234,7 @@ bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_gr
                                .program = program,
                                .tuner = &x->rq->server->tuner,
                                .beam = x->beam,
-                               .cancel = &x->rq->cancel,
+                               .halt = {.cancel = &x->rq->cancel, .deadline_ns = x->rq->deadline_ns},
                                .children = x->rq->server->children};
     return bl_plans_get(x->rq->server->plans, key, graph, x->worker->dev, &options, out, hit, err);
 }

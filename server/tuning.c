@@ -5,6 +5,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+enum { LOOK_NS = 20000000 }; /* how often a search that waits for another's trials looks whether it should go on */
 
 /* The file of --kernel-db; NULL: none. */
 static char *find_file(const bl_settings *settings)
@@ -38,6 +41,21 @@ static bl_status time_here(bl_server *server, bl_device *dev, bl_trials *trials,
     return bl_trials_run(server->trial_device, trials, err);
 }
 
+/* Lock the trials, unless that takes longer than anybody waits for them. */
+static bl_status take_turn(bl_server *server, const bl_halt *halt, bl_err *err)
+{
+    struct timespec until;
+
+    do {
+        BL_TRY(bl_halt_check(halt, err));
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += LOOK_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+    } while (pthread_mutex_timedlock(&server->trial_lock, &until) != 0);
+    return BL_OK;
+}
+
 /* On a search's thread: in a child process, unless none is to be had, or kernels have no text that one could be sent.  One search
  * at a time: two would measure each other. */
 static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
@@ -46,7 +64,7 @@ static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_er
     bl_err failure = {0};
     bl_status st = BL_EDEVICE;
 
-    pthread_mutex_lock(&server->trial_lock);
+    BL_TRY(take_turn(server, &trials->halt, err));
     if (server->triers != NULL && dev->info.dialect != BL_DIALECT_LINEAR)
         st = bl_children_time(server->triers, dev, trials, &failure);
     if (st == BL_EDEVICE) {

@@ -133,7 +133,7 @@ void plan_census_wall(bl_plan *plan, uint64_t steps, int64_t ns); /* a run took 
 /* ahead.c */
 /* Have the driver compile those of |sources| that are not in the device's cache on disk, many at once, and in |children| unless
  * that is NULL: bl_kernel_create then finds them there. */
-BL_NODISCARD bl_status plan_compile_ahead(bl_device *dev, bl_children *children, bl_arena *arena, int n,
+BL_NODISCARD bl_status plan_compile_ahead(bl_device *dev, const bl_plan_options *options, bl_arena *arena, int n,
                                           const bl_kernel_source *sources, bl_err *err);
 
 #endif

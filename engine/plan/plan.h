@@ -27,7 +27,7 @@ typedef struct bl_plan_options {
     const bl_tuner *tuner;      /* what is known of kernels, and what searches them; NULL: the heuristic's moves for all */
     const char *only;           /* if not NULL, no other nest than that of this name is searched */
     int beam;                   /* width with which nests are searched that were not yet; 0: none is */
-    const atomic_bool *cancel;  /* ends searches: the plan is then made with what is known; may be NULL */
+    bl_halt halt;               /* ends a compilation that searches, and a wait for another's: there is no plan then */
     void (*progress)(void *arg, const bl_search_report *report); /* of each search; may be NULL */
     void *progress_arg;
     bl_children *children; /* compile its kernels; NULL: this process does */
@@ -70,7 +70,8 @@ bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key, int beam);
 size_t bl_plans_list(bl_plans *plans, size_t most, bl_plan **out);
 /* Hit, or compile (blocking; for a compile thread).  *hit tells which; a wait for somebody else's compile is a hit.  Where the
  * plan at hand was searched less widely than options->beam, its kernels are, and what comes of it supersedes it; until then who
- * asks for less gets the one at hand. */
+ * asks for less gets the one at hand.  Where nobody waits for a search any more (options->halt), those who wait for its plan are
+ * not told of it: one of them compiles, with the kernels that were searched till then. */
 BL_NODISCARD bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_graph *graph, bl_device *dev,
                                     const bl_plan_options *options, bl_plan **out, bool *hit, bl_err *err);
 void bl_plans_forget_device(bl_plans *plans, bl_device *dev); /* after a device was reopened */
