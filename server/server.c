@@ -5,6 +5,7 @@
 #include "engine/base/log.h"
 #include "server/background.h"
 #include "server/http.h"
+#include "server/keeper.h"
 #include "server/listener.h"
 #include "server/shelf.h"
 #include "server/watch.h"
@@ -104,6 +105,7 @@ static bl_status start(bl_server *server, bl_err *err)
     BL_TRY(bl_queue_create("the search", set->max_queue, 1, NULL, &server->searcher, err)); /* which times one kernel at a time */
     BL_TRY(bl_queue_create("the compiler", set->max_queue, (unsigned)set->compile_threads, NULL, &server->compiler, err));
     BL_TRY(bl_watch_create(server, &server->watch, err));
+    BL_TRY(bl_keeper_create(server, &server->keeper, err));
     BL_TRY(bl_background_create(server, &server->background, err));
     return bl_http_start(server, err);
 }
@@ -113,6 +115,7 @@ static void stop(bl_server *server)
 {
     bl_http_stop(server);
     bl_watch_destroy(server->watch);
+    bl_keeper_destroy(server->keeper);
     bl_children_stop(server->children); /* nobody waits for an answer any more */
     bl_children_stop(server->triers);
     bl_queue_destroy(server->compiler);
