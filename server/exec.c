@@ -303,5 +303,7 @@ bl_status bl_exec_advance(bl_exec *x)
         return bl_request_submit(x->rq, x->fetches->from->worker->queue, fetch_one, NULL);
     if (x->compile != NULL)
         return bl_request_submit(x->rq, x->beam > 0 ? x->rq->server->searcher : x->rq->server->compiler, compile_all, NULL);
+    x->rq->may_fly = x->work == bl_exec_run && x->program == NULL && x->steps == 1 && x->every == 0 && x->debug < 2 &&
+                     bl_plan_may_fly(x->plan);
     return bl_request_submit(x->rq, x->worker->queue, x->work, x->serial);
 }

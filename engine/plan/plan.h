@@ -137,6 +137,15 @@ typedef struct bl_run {
 } bl_run;
 
 BL_NODISCARD bl_status bl_plan_run(bl_run *run, bl_err *err);
+/* The same in two halves, for one step: in between other plans, and this one again, may be submitted or run.  run->outputs are
+ * there after the first, and hold what they should after the second, for which |run| is filled in as before; |submit_ns| is what
+ * the first took.  After a failure of either there are none.  Only
+ * where bl_plan_may_fly (any thread): the plan has no state, and its last steps were short.  bl_plan_is_due: the next step is to
+ * be timed, which bl_plan_run does. */
+bool bl_plan_may_fly(const bl_plan *plan);
+bool bl_plan_is_due(const bl_plan *plan);
+BL_NODISCARD bl_status bl_plan_submit(bl_run *run, bl_err *err);
+BL_NODISCARD bl_status bl_plan_finish(bl_run *run, int64_t submit_ns, bl_err *err);
 /* One line a kernel as DEBUG=2 prints it: name, time, GFLOP/s, GB/s, and with peaks which share of one that is.  |launch_ns| as
  * bl_run fills it. */
 void bl_plan_report(const bl_plan *plan, const uint64_t *launch_ns, uint64_t steps, const bl_peaks *peaks, bl_text *out);
