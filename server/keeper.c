@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/keeper.h"
 
+#include "engine/base/clock.h"
 #include "engine/base/folder.h"
 #include "server/server.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { LOOK_SECONDS = 10 }; /* a search writes some megabytes in that time, and a look at 10,000 files takes 20 ms */
 
@@ -34,8 +34,7 @@ static void *run_thread(void *arg)
         struct timespec until;
         pthread_mutex_unlock(&keeper->lock);
         look(keeper);
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += LOOK_SECONDS;
+        until = bl_clock_after(CLOCK_MONOTONIC, LOOK_SECONDS * INT64_C(1000000000));
         pthread_mutex_lock(&keeper->lock);
         if (!keeper->ends)
             pthread_cond_timedwait(&keeper->ending, &keeper->lock, &until);

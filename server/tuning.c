@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* What searches need: the kernel database, and a way to time candidates beside the device's own thread. */
+#include "engine/base/clock.h"
 #include "engine/base/folder.h"
 #include "server/server.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-enum { LOOK_NS = 20000000 }; /* how often a search that waits for another's trials looks whether it should go on */
 
 /* The file of --kernel-db; NULL: none. */
 static char *find_file(const bl_settings *settings)
@@ -48,10 +46,7 @@ static bl_status take_turn(bl_server *server, const bl_halt *halt, bl_err *err)
 
     do {
         BL_TRY(bl_halt_check(halt, err));
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += LOOK_NS;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
+        until = bl_clock_after(CLOCK_REALTIME, BL_HALT_LOOK_NS);
     } while (pthread_mutex_timedlock(&server->trial_lock, &until) != 0);
     return BL_OK;
 }

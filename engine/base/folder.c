@@ -83,26 +83,28 @@ static bool is_kind(const char *name, const char *prefix, const char *suffix)
     return strncmp(name, prefix, strlen(prefix)) == 0 && len >= after && strcmp(name + len - after, suffix) == 0;
 }
 
+/* One for which there is no memory is not listed, and stays. */
 static void add(listing *list, const char *part, const char *name, const struct stat *info)
 {
-    cached *grown = list->files;
-    char *copy = strdup(name);
+    cached *file = NULL;
 
     if (list->n == list->cap) {
-        grown = bl_realloc(list->files, (list->cap * 2 + 256) * sizeof *grown);
-        if (grown != NULL) {
-            list->files = grown;
-            list->cap = list->cap * 2 + 256;
-        }
+        size_t cap = list->cap * 2 + 256;
+        cached *grown = bl_realloc(list->files, cap * sizeof *grown);
+        if (grown == NULL)
+            return;
+        list->files = grown;
+        list->cap = cap;
     }
-    if (copy == NULL || grown == NULL) { /* one that is not listed stays */
-        free(copy);
+    file = &list->files[list->n];
+    file->name = strdup(name);
+    if (file->name == NULL)
         return;
-    }
-    list->files[list->n] = (cached){part, copy, info->st_mtim, (size_t)info->st_size};
-    if (list->files[list->n].bytes < SMALLEST)
-        list->files[list->n].bytes = SMALLEST;
-    list->bytes += list->files[list->n++].bytes;
+    file->part = part;
+    file->used = info->st_mtim;
+    file->bytes = info->st_size > SMALLEST ? (size_t)info->st_size : SMALLEST;
+    list->bytes += file->bytes;
+    list->n++;
 }
 
 static void list_kind(listing *list, size_t kind, DIR *folder)

@@ -8,6 +8,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+enum { BL_HALT_LOOK_NS = 20000000 }; /* how often who waits for somebody else's work looks whether he still should */
+
 /* Zeroed: never.  By value; |cancel| is the waiter's and outlives the work. */
 typedef struct bl_halt {
     const atomic_bool *cancel; /* nobody waits any more; may be NULL */

@@ -23,7 +23,6 @@ enum {
     KEEP_SECONDS = 1,   /* how often the keeper looks */
     MOST_MISSES = 3,    /* children that died before their first word, after which ... */
     RETRY_SECONDS = 30, /* ... none is started for a while */
-    LOOK_NS = 20000000, /* how often who waits for one looks whether he still should */
     END_MS = 200,       /* a child ends by itself when its pipe does, unless it hangs */
     LEAST_FILE = 3      /* what is below are the standard files */
 };
@@ -253,12 +252,8 @@ static child_process *start_one(bl_children *children)
 /* Under the lock, which it gives up for a moment: until something has changed, or it is time to look at a bl_halt. */
 static void wait_for_change(bl_children *children)
 {
-    struct timespec until;
+    struct timespec until = bl_clock_after(CLOCK_MONOTONIC, BL_HALT_LOOK_NS);
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += LOOK_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
     pthread_cond_timedwait(&children->changed, &children->lock, &until);
 }
 

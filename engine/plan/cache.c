@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+#include "engine/base/clock.h"
 #include "engine/base/map.h"
 #include "engine/plan/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-enum { LOOK_NS = 20000000 }; /* how often who waits for another's compilation looks whether he still should */
 
 typedef struct entry {
     struct entry *bucket_next;
@@ -212,12 +210,8 @@ static void evict(bl_plans *plans)
 /* Locked, but for a moment: until a compilation ends, or it is time to look at a bl_halt. */
 static void wait_for_change(bl_plans *plans)
 {
-    struct timespec until;
+    struct timespec until = bl_clock_after(CLOCK_MONOTONIC, BL_HALT_LOOK_NS);
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += LOOK_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
     pthread_cond_timedwait(&plans->ready, &plans->lock, &until);
 }
 
