@@ -342,7 +342,7 @@ static void one_may_be_killed(void **state)
         scene s = begin("good", 2);
         bl_err err;
 
-        add_many(&s, 20);
+        add_many(&s, 60); /* three jobs at the least: one is at most 16 */
         bl_fault_arm(BL_FAULT_CHILD, nth);
         assert_int_equal(BL_OK, compile_scene(&s, &err));
         assert_int_equal(s.n, count_compiled(&s));
