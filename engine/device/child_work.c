@@ -64,8 +64,8 @@ static int heavier_first(const void *a, const void *b)
     return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1) : x->which - y->which;
 }
 
-/* The heaviest first, and each job two thirds of a child's share of what is left, so that all are done at about the same time however
- * wrong the weights are (guided self-scheduling; Polychronopoulos and Kuck, 1987). */
+/* The heaviest first, and each job two thirds of a child's share of what is left, so that all are done at about the same time
+ * however wrong the weights are (guided self-scheduling; Polychronopoulos and Kuck, 1987). */
 static void deal(child_work *w, const ranked *all, size_t left)
 {
     child_job **last = &w->jobs;
