@@ -210,10 +210,9 @@ bl_status bl_exec_load(bl_exec *x, int n, bl_tensor_value *values, bool copy)
 bl_status bl_exec_key(bl_exec *x, const bl_wire_graph *graph, bool program, bl_wire_key *key)
 {
     const bl_settings *set = &x->rq->server->settings;
-    const char *salt =
-        bl_arena_printf(x->rq->arena, "%s %u debug%d noopt%d matrix%d winograd%d precision%d spec%d program%d",
-                        x->worker->dev->info.id, x->generation, x->debug, set->noopt, (int)set->matrix, (int)set->winograd,
-                        (int)x->precision, (int)set->spec, program);
+    const char *salt = bl_arena_printf(x->rq->arena, "%s %u debug%d noopt%d matrix%d winograd%d precision%d spec%d program%d",
+                                       x->worker->dev->info.id, x->generation, x->debug, set->noopt, (int)set->matrix,
+                                       (int)set->winograd, (int)x->precision, (int)set->spec, program);
     if (salt == NULL)
         return bl_arena_status(x->rq->arena, &x->rq->err);
     return bl_wire_make_key(x->rq->arena, graph, salt, key, &x->rq->err);
