@@ -64,6 +64,8 @@ static char *read_file(const char *path, size_t *len)
             data = NULL;
         }
     }
+    if (data != NULL)
+        (void)futimens(fd, NULL); /* used now: the last that bl_cache_trim takes */
     close(fd);
     return data;
 }
@@ -142,6 +144,16 @@ bool bl_cl_cache_store(const char *folder, bl_span key, const void *program, siz
     return out->checksum != 0;
 }
 
+static void touch(const char *folder, const uint64_t hash[2])
+{
+    bl_text path = {0};
+
+    path_of(folder, hash, &path);
+    if (!path.failed)
+        (void)utimensat(AT_FDCWD, path.data, NULL, AT_SYMLINK_NOFOLLOW);
+    bl_text_fini(&path);
+}
+
 bool bl_cl_cache_load_member(const char *folder, bl_span key, bl_cl_member *out)
 {
     uint64_t hash[2];
@@ -154,7 +166,10 @@ bool bl_cl_cache_load_member(const char *folder, bl_span key, bl_cl_member *out)
     if (found != NULL && len == sizeof *out)
         memcpy(out, found, sizeof *out);
     free(found);
-    return found != NULL && len == sizeof *out;
+    if (found == NULL || len != sizeof *out)
+        return false;
+    touch(folder, out->batch.hash); /* it may be in memory already, and would not be read */
+    return true;
 }
 
 bool bl_cl_cache_store_member(const char *folder, bl_span key, const bl_cl_member *member)

@@ -281,13 +281,14 @@ static void improve(bl_background *b, const choice *chosen)
     options.beam = (int)b->server->settings.tune_beam;
     options.only = t->name;
     options.hot = options.hot || chosen->key == JOINING;
-    options.cancel = &b->stop;
+    options.halt.cancel = &b->stop;
     options.children = b->server->triers;
     t->searched[t->nsearched++] = chosen->key;
     t->key = chosen->key;
     (void)snprintf(t->name, sizeof t->name, "%s", chosen->name);
     if (bl_plan_remake(current, &options, &made, &err) != BL_OK) {
-        bl_log(BL_LOG_WARN, "%s: kernel %s: %s", bl_plan_get_info(current)->device, t->name, err.text);
+        bl_log(atomic_load(&b->stop) ? BL_LOG_INFO : BL_LOG_WARN, "%s: kernel %s: %s", bl_plan_get_info(current)->device, t->name,
+               err.text);
         bl_plan_release(current);
         return;
     }

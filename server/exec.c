@@ -210,10 +210,9 @@ bl_status bl_exec_load(bl_exec *x, int n, bl_tensor_value *values, bool copy)
 bl_status bl_exec_key(bl_exec *x, const bl_wire_graph *graph, bool program, bl_wire_key *key)
 {
     const bl_settings *set = &x->rq->server->settings;
-    const char *salt =
-        bl_arena_printf(x->rq->arena, "%s %u debug%d noopt%d matrix%d winograd%d precision%d spec%d program%d",
-                        x->worker->dev->info.id, x->generation, x->debug, set->noopt, (int)set->matrix, (int)set->winograd,
-                        (int)x->precision, (int)set->spec, program);
+    const char *salt = bl_arena_printf(x->rq->arena, "%s %u debug%d noopt%d matrix%d winograd%d precision%d spec%d program%d",
+                                       x->worker->dev->info.id, x->generation, x->debug, set->noopt, (int)set->matrix,
+                                       (int)set->winograd, (int)x->precision, (int)set->spec, program);
     if (salt == NULL)
         return bl_arena_status(x->rq->arena, &x->rq->err);
     return bl_wire_make_key(x->rq->arena, graph, salt, key, &x->rq->err);
@@ -234,7 +233,7 @@ bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_gr
                                .program = program,
                                .tuner = &x->rq->server->tuner,
                                .beam = x->beam,
-                               .cancel = &x->rq->cancel,
+                               .halt = {.cancel = &x->rq->cancel, .deadline_ns = x->rq->deadline_ns},
                                .children = x->rq->server->children};
     return bl_plans_get(x->rq->server->plans, key, graph, x->worker->dev, &options, out, hit, err);
 }
@@ -303,5 +302,7 @@ bl_status bl_exec_advance(bl_exec *x)
         return bl_request_submit(x->rq, x->fetches->from->worker->queue, fetch_one, NULL);
     if (x->compile != NULL)
         return bl_request_submit(x->rq, x->beam > 0 ? x->rq->server->searcher : x->rq->server->compiler, compile_all, NULL);
+    x->rq->may_fly = x->work == bl_exec_run && x->program == NULL && x->steps == 1 && x->every == 0 && x->debug < 2 &&
+                     bl_plan_may_fly(x->plan);
     return bl_request_submit(x->rq, x->worker->queue, x->work, x->serial);
 }

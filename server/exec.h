@@ -55,7 +55,7 @@ struct bl_exec {
     bl_buffer **outputs;
     bl_held **results;
     char **copies; /* of results that the host does not see */
-    bool begun;
+    bool begun, flies;
     uint64_t steps, done, pace; /* pace: steps at a time, so that a slice takes its time and no more */
     uint64_t every;
     int ncollect;
@@ -92,7 +92,7 @@ static inline bool bl_exec_keeps(const bl_exec *x, int i)
 }
 /* Into the next queue.  After BL_OK leave the request alone. */
 BL_NODISCARD bl_status bl_exec_advance(bl_exec *x);
-/* x->work: all steps of x->plan, in slices. */
+/* x->work: all steps of x->plan, in slices; or, for one short run, its submission first and then the rest. */
 bl_step bl_exec_run(bl_request *rq);
 /* rq->then of the same. */
 BL_NODISCARD bl_status bl_exec_reply(bl_request *rq);

@@ -267,11 +267,56 @@ static bl_status finish(bl_exec *x)
     return BL_OK;
 }
 
+/* ---- one short run, which need not be waited for before the next is submitted */
+
+static bl_run flight_of(bl_exec *x)
+{
+    return (bl_run){.plan = x->plan,
+                    .pool = x->worker->pool,
+                    .vars = x->vars,
+                    .inputs = x->buffers,
+                    .states = x->states,
+                    .outputs = x->outputs,
+                    .steps = 1,
+                    .cancel = &x->rq->cancel,
+                    .deadline_ns = x->rq->deadline_ns};
+}
+
+static bl_step take_off(bl_exec *x)
+{
+    bl_run run = flight_of(x);
+    int64_t start = bl_clock_ns();
+    bl_status st = bl_plan_submit(&run, &x->rq->err);
+    x->compute_ns += bl_clock_ns() - start;
+    x->flies = st == BL_OK;
+    return st == BL_OK ? BL_STEP_FLIES : BL_STEP_DONE;
+}
+
+/* Of those that fly together the first waits for all. */
+static bl_step land(bl_exec *x)
+{
+    bl_run run = flight_of(x);
+    int64_t start = bl_clock_ns();
+    bl_status st = bl_plan_finish(&run, x->compute_ns, &x->rq->err);
+    x->compute_ns += bl_clock_ns() - start;
+    x->done = run.steps_done;
+    atomic_store(&x->worker->busy_ns, bl_clock_ns());
+    if (st == BL_OK)
+        (void)finish(x);
+    return BL_STEP_DONE;
+}
+
 bl_step bl_exec_run(bl_request *rq)
 {
     bl_exec *x = rq->data;
     uint64_t before = x->done;
-    bl_status st = x->begun ? BL_OK : begin(x);
+    bl_status st = BL_OK;
+    if (x->flies)
+        return land(x);
+    if (!x->begun)
+        st = begin(x);
+    if (st == BL_OK && rq->may_fly && !bl_plan_is_due(x->plan))
+        return take_off(x);
     if (st == BL_OK)
         st = run_slice(x);
     if (x->program != NULL) {

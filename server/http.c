@@ -3,14 +3,15 @@
 
 #include "engine/base/log.h"
 #include "server/head.h"
+#include "server/listener.h"
 #include "server/routes.h"
 #include "server/server.h"
 #include "server/upload.h"
 #include "server/watch.h"
 
+#include <limits.h>
 #include <microhttpd.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -230,10 +231,12 @@ static void on_connection(void *arg, struct MHD_Connection *connection, void **c
         info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
         *context = info != NULL ? bl_watch_open(server->watch, info->connect_fd) : NULL;
         bl_metrics_add(&server->metrics, BL_COUNT_CONNECTIONS, 1);
+        bl_listener_began(server->listener);
     } else {
         bl_watch_close(*context);
         *context = NULL;
         bl_metrics_add(&server->metrics, BL_COUNT_CONNECTIONS, -1);
+        bl_listener_ended(server->listener);
     }
 }
 
@@ -249,26 +252,24 @@ static void on_log(void *arg, const char *format, va_list args)
 
 /* ---- start and stop */
 
-static bl_status start_daemon(bl_server *server, const struct addrinfo *address, bl_err *err)
+/* The limit of connections is the listener's, which leaves those over it unaccepted; libmicrohttpd would close what it is given
+ * over its own, and has one for each thread. */
+static bl_status start_daemon(bl_server *server, bl_err *err)
 {
     const bl_settings *set = &server->settings;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned threads = set->threads > 0 ? (unsigned)set->threads : cores > 2 ? (unsigned)cores : 2;
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-    const union MHD_DaemonInfo *info = NULL;
-    if (address->ai_family == AF_INET6)
-        flags |= MHD_USE_IPv6;
-    server->daemon = MHD_start_daemon(
-        flags, (uint16_t)set->port, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-        MHD_OPTION_SOCK_ADDR, address->ai_addr, MHD_OPTION_THREAD_POOL_SIZE, threads, /* a pool of one is no pool */
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)(set->connections > threads ? set->connections : threads), MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)set->idle,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
-        MHD_OPTION_URI_LOG_CALLBACK, on_uri, server, MHD_OPTION_LISTEN_BACKLOG_SIZE, 1024U, MHD_OPTION_END);
+    uint64_t most = (set->connections + 1) * threads;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG;
+    server->daemon =
+        MHD_start_daemon(flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+                         MHD_OPTION_THREAD_POOL_SIZE, threads, /* a pool of one is no pool */
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT,
+                         most < UINT_MAX ? (unsigned)most : UINT_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)set->idle,
+                         MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
+                         MHD_OPTION_URI_LOG_CALLBACK, on_uri, server, MHD_OPTION_END);
     if (server->daemon == NULL)
-        return bl_fail(err, BL_EINVAL, "cannot listen on %s port %llu: is it taken?", set->host, (unsigned long long)set->port);
-    info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_BIND_PORT);
-    server->port = info != NULL ? info->port : (uint16_t)set->port;
+        return bl_fail(err, BL_ENOMEM, "the HTTP daemon of %u threads cannot be started", threads);
     return BL_OK;
 }
 
@@ -285,17 +286,13 @@ bl_status bl_http_start(bl_server *server, bl_err *err)
                        set->host);
     if (getaddrinfo(set->host, port, &hints, &found) != 0 || found == NULL)
         return bl_fail(err, BL_EINVAL, "--host %s is no address", set->host);
-    st = start_daemon(server, found, err);
+    st = bl_listener_create(server, found, &server->listener, &server->port, err);
     freeaddrinfo(found);
+    if (st == BL_OK)
+        st = start_daemon(server, err);
+    if (st == BL_OK)
+        st = bl_listener_start(server->listener, err);
     return st;
-}
-
-/* The listener is shut, which refuses connections, but closed only at the end: a thread of the pool may still hold its number. */
-void bl_http_quiesce(bl_server *server)
-{
-    server->listener = MHD_quiesce_daemon(server->daemon);
-    if (server->listener >= 0)
-        (void)shutdown(server->listener, SHUT_RDWR);
 }
 
 void bl_http_stop(bl_server *server)
@@ -303,7 +300,6 @@ void bl_http_stop(bl_server *server)
     if (server->daemon != NULL)
         MHD_stop_daemon(server->daemon);
     server->daemon = NULL;
-    if (server->listener >= 0)
-        close(server->listener);
-    server->listener = -1;
+    bl_listener_destroy(server->listener);
+    server->listener = NULL;
 }

@@ -7,10 +7,8 @@
 
 typedef struct bl_server bl_server;
 
-/* Listen; fills server->daemon and server->port. */
+/* Listen; fills server->listener, server->daemon and server->port. */
 BL_NODISCARD bl_status bl_http_start(bl_server *server, bl_err *err);
-/* No new connections from now on. */
-void bl_http_quiesce(bl_server *server);
 /* Nothing may be suspended any more: libmicrohttpd would abort. */
 void bl_http_stop(bl_server *server);
 

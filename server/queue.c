@@ -2,11 +2,15 @@
 #include "server/queue.h"
 
 #include "engine/base/clock.h"
+#include "server/server.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { MAX_THREADS = 64 };
+enum {
+    MAX_THREADS = 64,
+    MOST_FLYING = 4 /* the first of them waits for the last, and none takes long: FLIGHT_NS in engine/plan/run.c */
+};
 
 struct bl_queue {
     const char *name;
@@ -129,12 +133,15 @@ static bl_request *first_free(bl_queue *queue)
     return rq;
 }
 
-static bl_request *wait_for_one(bl_queue *queue)
+/* The next one, taken out; NULL: the queue ends, or, where |flying|, none is here that may join those. */
+static bl_request *take_next(bl_queue *queue, bool flying)
 {
     bl_request *rq = NULL;
     pthread_mutex_lock(&queue->lock);
-    while ((rq = first_free(queue)) == NULL && !queue->stop)
+    while ((rq = first_free(queue)) == NULL && !flying && !queue->stop)
         pthread_cond_wait(&queue->some, &queue->lock);
+    if (rq != NULL && flying && !rq->may_fly)
+        rq = NULL;
     if (rq != NULL) {
         list_unlink(&queue->head, &queue->tail, rq);
         rq->queue = NULL;
@@ -161,36 +168,71 @@ static bl_step work_on(bl_queue *queue, bl_request *rq)
     return rq->work(rq);
 }
 
+/* What becomes of |rq|, of which its work said |step|. */
+static void settle(bl_queue *queue, bl_request *rq, bl_serial *serial, bl_step step)
+{
+    if (step == BL_STEP_AGAIN) {
+        pthread_mutex_lock(&queue->lock);
+        rq->queued_ns = bl_clock_ns();
+        rq->queue = queue;
+        list_append(&queue->head, &queue->tail, rq);
+        pthread_mutex_unlock(&queue->lock);
+        return;
+    }
+    if (serial != NULL && step == BL_STEP_DONE) { /* what moves on holds no serial */
+        pthread_mutex_lock(&queue->lock);
+        pass_serial(queue, serial);
+        pthread_mutex_unlock(&queue->lock);
+    }
+    atomic_fetch_sub(&queue->length, 1);
+    if (step == BL_STEP_DONE)
+        bl_request_finish(rq);
+}
+
+/* Those that fly together, in the order in which they took off: they wait for their device once, instead of each after the other.
+ */
+typedef struct flights {
+    unsigned n;
+    bl_request *rq[MOST_FLYING];
+} flights;
+
+static void land_all(bl_queue *queue, flights *up)
+{
+    for (unsigned i = 0; i < up->n; i++) {
+        bl_serial *serial = up->rq[i]->serial;
+        bl_step step = up->rq[i]->work(up->rq[i]);
+        settle(queue, up->rq[i], serial, step);
+    }
+    up->n = 0;
+}
+
 static void *run_thread(void *arg)
 {
     bl_queue *queue = arg;
-    bl_request *rq = NULL;
-    while ((rq = wait_for_one(queue)) != NULL) {
-        bl_serial *serial = rq->serial;
+    flights up = {0};
+    for (;;) {
+        bl_request *rq = take_next(queue, up.n > 0);
+        bl_serial *serial = rq != NULL ? rq->serial : NULL;
         bl_step step = BL_STEP_DONE;
-        if (queue->hooks.before != NULL)
+        if (rq == NULL && up.n == 0)
+            return NULL;
+        if (up.n == 0 && queue->hooks.before != NULL)
             queue->hooks.before(queue->hooks.arg);
-        step = work_on(queue, rq);
+        if (rq != NULL)
+            step = work_on(queue, rq);
+        if (rq != NULL && step == BL_STEP_FLIES) {
+            up.rq[up.n++] = rq;
+            bl_metrics_add(&rq->server->metrics, BL_COUNT_TOGETHER, up.n > 1);
+            if (up.n < MOST_FLYING)
+                continue;
+            rq = NULL;
+        }
+        land_all(queue, &up);
         if (queue->hooks.after != NULL)
             queue->hooks.after(queue->hooks.arg);
-        if (step == BL_STEP_AGAIN) {
-            pthread_mutex_lock(&queue->lock);
-            rq->queued_ns = bl_clock_ns();
-            rq->queue = queue;
-            list_append(&queue->head, &queue->tail, rq);
-            pthread_mutex_unlock(&queue->lock);
-            continue;
-        }
-        if (serial != NULL && step == BL_STEP_DONE) { /* what moves on holds no serial */
-            pthread_mutex_lock(&queue->lock);
-            pass_serial(queue, serial);
-            pthread_mutex_unlock(&queue->lock);
-        }
-        atomic_fetch_sub(&queue->length, 1);
-        if (step == BL_STEP_DONE)
-            bl_request_finish(rq);
+        if (rq != NULL)
+            settle(queue, rq, serial, step);
     }
-    return NULL;
 }
 
 bl_status bl_queue_create(const char *name, size_t max, unsigned threads, const bl_queue_hooks *hooks, bl_queue **out,

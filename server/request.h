@@ -21,8 +21,9 @@ typedef struct bl_peer bl_peer;
 typedef struct bl_inflate bl_inflate;
 typedef struct bl_upload bl_upload;
 
-/* What a piece of work says when it returns.  After MOVED the request is somebody else's. */
-typedef enum bl_step { BL_STEP_DONE, BL_STEP_AGAIN, BL_STEP_MOVED } bl_step;
+/* What a piece of work says when it returns.  After MOVED the request is somebody else's.  After FLIES the device is at it: the
+ * work is called once more, to wait for it, when no other that |may_fly| is to be had or enough do. */
+typedef enum bl_step { BL_STEP_DONE, BL_STEP_AGAIN, BL_STEP_MOVED, BL_STEP_FLIES } bl_step;
 typedef bl_step (*bl_work)(bl_request *rq);
 
 /* Requests that must not overlap (runs of one program); they take turns in order of arrival.  Guarded by the lock of the one
@@ -102,7 +103,8 @@ struct bl_request {
     _Atomic(bl_queue *) queue; /* where it waits now, or NULL; changed under the lock of that queue */
     bl_serial *serial;
     bl_work work;
-    void *data; /* of the handler, in the arena */
+    bool may_fly; /* |work| may begin while others fly */
+    void *data;   /* of the handler, in the arena */
     int64_t queued_ns, queue_wait_ns, deadline_ns;
     bl_status (*then)(bl_request *rq); /* called on the HTTP thread when the work is over, to fill the reply */
     bl_peer *peer;

@@ -5,6 +5,8 @@
 #include "engine/base/log.h"
 #include "server/background.h"
 #include "server/http.h"
+#include "server/keeper.h"
+#include "server/listener.h"
 #include "server/shelf.h"
 #include "server/watch.h"
 
@@ -17,7 +19,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LAST_WAIT_MS = 10000, MMAP_BYTES = 256 * 1024 };
+enum {
+    LAST_WAIT_MS = 10000,
+    QUIET_MS = 200, /* how long an open connection may ask for nothing before it may be cut: the request may be on its way */
+    MMAP_BYTES = 256 * 1024
+};
 
 /* glibc takes an allocation of over 128 KiB from the system until one is freed, and from its heaps from then on.  There the
  * programs of a driver, which come and go with the plans, leave holes: with PoCL resident memory grew by 20% in 100,000 requests.
@@ -86,7 +92,6 @@ static bl_status start(bl_server *server, bl_err *err)
 {
     const bl_settings *set = &server->settings;
     bl_server_limits(server);
-    server->listener = -1;
     pthread_mutex_init(&server->free_lock, NULL);
     if (getrandom(&server->id_base, sizeof server->id_base, 0) < 0)
         server->id_base = (uint32_t)bl_clock_ns();
@@ -100,6 +105,7 @@ static bl_status start(bl_server *server, bl_err *err)
     BL_TRY(bl_queue_create("the search", set->max_queue, 1, NULL, &server->searcher, err)); /* which times one kernel at a time */
     BL_TRY(bl_queue_create("the compiler", set->max_queue, (unsigned)set->compile_threads, NULL, &server->compiler, err));
     BL_TRY(bl_watch_create(server, &server->watch, err));
+    BL_TRY(bl_keeper_create(server, &server->keeper, err));
     BL_TRY(bl_background_create(server, &server->background, err));
     return bl_http_start(server, err);
 }
@@ -109,6 +115,7 @@ static void stop(bl_server *server)
 {
     bl_http_stop(server);
     bl_watch_destroy(server->watch);
+    bl_keeper_destroy(server->keeper);
     bl_children_stop(server->children); /* nobody waits for an answer any more */
     bl_children_stop(server->triers);
     bl_queue_destroy(server->compiler);
@@ -125,15 +132,19 @@ static void stop(bl_server *server)
     bl_settings_fini(&server->settings);
 }
 
+/* Until no connection is open, or none of those open has asked for anything for a moment; false where requests are left. */
 static bool wait_until_idle(bl_server *server, double ms, sigset_t *signals)
 {
-    int64_t begin = bl_clock_ns();
-    while (bl_metrics_get(&server->metrics, BL_COUNT_ACTIVE) > 0 && bl_clock_ms(begin, bl_clock_ns()) < ms) {
+    int64_t begin = bl_clock_ns(), now = begin, asked = begin;
+    while (bl_listener_open(server->listener) > 0 && bl_clock_ms(asked, now) < QUIET_MS && bl_clock_ms(begin, now) < ms) {
         struct timespec moment = {.tv_nsec = 5000000};
         if (sigtimedwait(signals, NULL, &moment) > 0) {
             bl_log(BL_LOG_WARN, "a second signal: ending at once");
             _exit(130); /* whoever asks twice does not want to wait for a device */
         }
+        now = bl_clock_ns();
+        if (bl_metrics_get(&server->metrics, BL_COUNT_ACTIVE) > 0)
+            asked = now;
     }
     return bl_metrics_get(&server->metrics, BL_COUNT_ACTIVE) == 0;
 }
@@ -143,7 +154,7 @@ static void drain(bl_server *server, sigset_t *signals)
 {
     bl_log(BL_LOG_INFO, "draining: %lld requests to answer", bl_metrics_get(&server->metrics, BL_COUNT_ACTIVE));
     atomic_store(&server->draining, true);
-    bl_http_quiesce(server);
+    bl_listener_stop(server->listener);
     if (wait_until_idle(server, server->settings.grace * 1e3, signals))
         return;
     bl_log(BL_LOG_WARN, "cancelling what did not end within %g s", server->settings.grace);

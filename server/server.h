@@ -14,6 +14,8 @@
 
 struct MHD_Daemon;
 typedef struct bl_shelf bl_shelf;
+typedef struct bl_keeper bl_keeper;
+typedef struct bl_listener bl_listener;
 typedef struct bl_watch bl_watch;
 
 #define BL_VERSION "0.1.0"
@@ -51,8 +53,9 @@ struct bl_server {
     struct bl_background *background; /* NULL: off */
     bl_shelf *shelf;
     bl_watch *watch;
+    bl_keeper *keeper;
     struct MHD_Daemon *daemon;
-    int listener;            /* after it was quiesced; else -1 */
+    bl_listener *listener;
     char device_notes[4096]; /* which devices were left out, and why */
     uint16_t port;
     atomic_bool draining;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What searches need: the kernel database, and a way to time candidates beside the device's own thread. */
+#include "engine/base/clock.h"
 #include "engine/base/folder.h"
 #include "server/server.h"
 
@@ -38,6 +39,18 @@ static bl_status time_here(bl_server *server, bl_device *dev, bl_trials *trials,
     return bl_trials_run(server->trial_device, trials, err);
 }
 
+/* Lock the trials, unless that takes longer than anybody waits for them. */
+static bl_status take_turn(bl_server *server, const bl_halt *halt, bl_err *err)
+{
+    struct timespec until;
+
+    do {
+        BL_TRY(bl_halt_check(halt, err));
+        until = bl_clock_after(CLOCK_REALTIME, BL_HALT_LOOK_NS);
+    } while (pthread_mutex_timedlock(&server->trial_lock, &until) != 0);
+    return BL_OK;
+}
+
 /* On a search's thread: in a child process, unless none is to be had, or kernels have no text that one could be sent.  One search
  * at a time: two would measure each other. */
 static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
@@ -46,7 +59,7 @@ static bl_status time_trials(void *arg, bl_device *dev, bl_trials *trials, bl_er
     bl_err failure = {0};
     bl_status st = BL_EDEVICE;
 
-    pthread_mutex_lock(&server->trial_lock);
+    BL_TRY(take_turn(server, &trials->halt, err));
     if (server->triers != NULL && dev->info.dialect != BL_DIALECT_LINEAR)
         st = bl_children_time(server->triers, dev, trials, &failure);
     if (st == BL_EDEVICE) {

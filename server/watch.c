@@ -123,6 +123,7 @@ static void tick(bl_server *server)
     for (uint32_t i = 0; i < server->nworkers; i++)
         bl_queue_expire(server->workers[i].queue, now);
     bl_queue_expire(server->compiler, now);
+    bl_queue_expire(server->searcher, now);
     bl_shelf_expire(server->shelf, now);
 }
 

@@ -4,7 +4,6 @@
 #include "engine/base/fault.h"
 #include "engine/base/map.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,11 +13,7 @@
 #include <unistd.h>
 
 enum {
-    MAX_ENTRY = 64 << 20,   /* bytes; a larger file is not ours */
-    MAX_FOLDER = 256 << 20, /* bytes, and files, from which on the oldest go */
-    MAX_FILES = 8192,
-    KEEP_FOLDER = MAX_FOLDER / 4 * 3, /* and what then stays, so that not every start has work to do */
-    KEEP_FILES = MAX_FILES / 4 * 3,
+    MAX_ENTRY = 64 << 20, /* bytes; a larger file is not ours */
 };
 
 typedef struct header {
@@ -115,7 +110,7 @@ bool bl_vk_cache_load(const char *name, const void *key, size_t key_len, void **
         return false;
     *data = read_entry(file, key, key_len, len);
     if (*data != NULL)
-        futimens(fileno(file), NULL); /* used now: the last that trimming takes */
+        futimens(fileno(file), NULL); /* used now: the last that bl_cache_trim takes */
     fclose(file);
     return *data != NULL;
 }
@@ -140,61 +135,4 @@ void bl_vk_cache_store(const char *name, const void *key, size_t key_len, const 
     good = fclose(file) == 0 && good;
     if (!good || rename(temporary, path) != 0)
         unlink(temporary);
-}
-
-typedef struct found {
-    char name[64];
-    time_t used;
-    off_t bytes;
-} found;
-
-static int oldest_first(const void *a, const void *b)
-{
-    time_t x = ((const found *)a)->used, y = ((const found *)b)->used;
-    return x < y ? -1 : x > y;
-}
-
-/* Our files of |folder|, and their bytes together. */
-static size_t list_folder(DIR *folder, found *files, size_t cap, off_t *bytes)
-{
-    size_t n = 0;
-    struct dirent *entry;
-    *bytes = 0;
-    while (n < cap && (entry = readdir(folder)) != NULL) {
-        struct stat info;
-        size_t len = strlen(entry->d_name);
-        bool ours = strncmp(entry->d_name, "spirv-", 6) == 0 || strncmp(entry->d_name, "pipeline-", 9) == 0;
-        if (!ours || len >= sizeof files[n].name || fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
-            continue;
-        memcpy(files[n].name, entry->d_name, len + 1);
-        files[n].used = info.st_mtime;
-        files[n].bytes = info.st_size;
-        *bytes += info.st_size;
-        n++;
-    }
-    return n;
-}
-
-void bl_vk_cache_trim(void)
-{
-    enum { CAP = 4 * MAX_FILES };
-    char path[PATH_MAX];
-    off_t bytes = 0;
-    if (!find_folder(path, sizeof path))
-        return;
-    DIR *folder = opendir(path);
-    found *files = bl_calloc(CAP, sizeof *files);
-    if (folder != NULL && files != NULL) {
-        size_t n = list_folder(folder, files, CAP, &bytes), kept = n;
-        if (n > MAX_FILES || bytes > MAX_FOLDER) {
-            qsort(files, n, sizeof *files, oldest_first);
-            for (size_t i = 0; i < n && (kept > KEEP_FILES || bytes > KEEP_FOLDER); i++, kept--) {
-                unlinkat(dirfd(folder), files[i].name, 0);
-                bytes -= files[i].bytes;
-            }
-        }
-    }
-    free(files);
-    if (folder != NULL)
-        closedir(folder);
 }

@@ -372,7 +372,6 @@ static bl_status open_all(uint32_t max, bl_device **out, uint32_t *count, struct
     if (st != BL_OK)
         while (*count > 0)
             destroy(out[--*count]);
-    bl_vk_cache_trim();
     bl_vk_instance_release(in);
     return st;
 }

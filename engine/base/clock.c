@@ -10,3 +10,14 @@ int64_t bl_clock_ns(void)
     clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail: the clock exists and the pointer is good */
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
+
+struct timespec bl_clock_after(clockid_t clock, int64_t ns)
+{
+    struct timespec until;
+
+    clock_gettime(clock, &until);
+    ns += until.tv_nsec;
+    until.tv_sec += ns / 1000000000;
+    until.tv_nsec = ns % 1000000000;
+    return until;
+}

@@ -1,12 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/base/folder.h"
 
+#include "engine/base/fault.h"
 #include "engine/base/text.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    UNFINISHED_SECONDS = 3600, /* after which a file that is being written never will be */
+    SMALLEST = 512             /* what a file counts for at the least: an entry of its folder, and a block */
+};
+
+/* What there is in the cache folder: nothing else in it is ever touched. */
+static const struct {
+    const char *part, *prefix, *suffix;
+    bool unfinished; /* renamed when it is whole */
+} kinds[] = {
+    {"opencl", "", ".clbin", false},
+    {"opencl", "new-", "", true},
+    {"vulkan", "spirv-", "", false},
+    {"vulkan", "pipeline-", "", false},
+};
 
 /* mkdir -p */
 static bool make_folders(char *path)
@@ -40,4 +61,116 @@ char *bl_cache_folder(const char *part)
         return NULL;
     }
     return bl_text_take(&path);
+}
+
+/* ---- trimming */
+
+typedef struct cached {
+    const char *part;
+    char *name;
+    struct timespec used;
+    size_t bytes;
+} cached;
+
+typedef struct listing {
+    cached *files;
+    size_t n, cap, bytes;
+} listing;
+
+static bool is_kind(const char *name, const char *prefix, const char *suffix)
+{
+    size_t len = strlen(name), after = strlen(suffix);
+    return strncmp(name, prefix, strlen(prefix)) == 0 && len >= after && strcmp(name + len - after, suffix) == 0;
+}
+
+/* One for which there is no memory is not listed, and stays. */
+static void add(listing *list, const char *part, const char *name, const struct stat *info)
+{
+    cached *file = NULL;
+
+    if (list->n == list->cap) {
+        size_t cap = list->cap * 2 + 256;
+        cached *grown = bl_realloc(list->files, cap * sizeof *grown);
+        if (grown == NULL)
+            return;
+        list->files = grown;
+        list->cap = cap;
+    }
+    file = &list->files[list->n];
+    file->name = strdup(name);
+    if (file->name == NULL)
+        return;
+    file->part = part;
+    file->used = info->st_mtim;
+    file->bytes = info->st_size > SMALLEST ? (size_t)info->st_size : SMALLEST;
+    list->bytes += file->bytes;
+    list->n++;
+}
+
+static void list_kind(listing *list, size_t kind, DIR *folder)
+{
+    time_t now = time(NULL);
+
+    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        struct stat info;
+        if (!is_kind(entry->d_name, kinds[kind].prefix, kinds[kind].suffix) ||
+            fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode))
+            continue;
+        if (!kinds[kind].unfinished)
+            add(list, kinds[kind].part, entry->d_name, &info);
+        else if (now - info.st_mtime > UNFINISHED_SECONDS)
+            (void)unlinkat(dirfd(folder), entry->d_name, 0);
+    }
+}
+
+static int oldest_first(const void *a, const void *b)
+{
+    const cached *x = a, *y = b;
+    if (x->used.tv_sec != y->used.tv_sec)
+        return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
+    return x->used.tv_nsec < y->used.tv_nsec ? -1 : x->used.tv_nsec > y->used.tv_nsec;
+}
+
+static void drop(const char *base, const cached *file)
+{
+    bl_text path = {0};
+
+    bl_text_printf(&path, "%s/%s/%s", base, file->part, file->name);
+    if (!path.failed)
+        (void)unlink(path.data); /* another one may have been faster */
+    bl_text_fini(&path);
+}
+
+size_t bl_cache_trim(size_t most)
+{
+    char *base = bl_cache_folder("");
+    listing list = {0};
+    size_t left = 0;
+
+    for (size_t i = 0; base != NULL && i < sizeof kinds / sizeof kinds[0]; i++) {
+        bl_text path = {0};
+        DIR *folder = NULL;
+
+        bl_text_printf(&path, "%s/%s", base, kinds[i].part);
+        if (!path.failed)
+            folder = opendir(path.data);
+        if (folder != NULL) {
+            list_kind(&list, i, folder);
+            closedir(folder);
+        }
+        bl_text_fini(&path);
+    }
+    left = list.bytes;
+    if (left > most) {
+        qsort(list.files, list.n, sizeof *list.files, oldest_first);
+        for (size_t i = 0; i < list.n && left > most / 4 * 3; i++) {
+            drop(base, &list.files[i]);
+            left -= list.files[i].bytes;
+        }
+    }
+    for (size_t i = 0; i < list.n; i++)
+        free(list.files[i].name);
+    free(list.files);
+    free(base);
+    return left;
 }

@@ -2,7 +2,13 @@
 #ifndef BL_BASE_FOLDER_H
 #define BL_BASE_FOLDER_H
 
+#include <stddef.h>
+
 /* The folder |part| there ("": that itself), made if need be; freed by the caller.  NULL: there is none, and nothing is kept. */
 char *bl_cache_folder(const char *part);
+/* Bring what the back ends keep there to |most| bytes, by deleting what was used (its time of modification) longest ago until a
+ * quarter of that is free; and unfinished files that nobody writes any more.  Returns the bytes that are left.  Other processes
+ * may use the folder, and trim it, at the same time: whoever misses a file makes it again.  Any thread. */
+size_t bl_cache_trim(size_t most);
 
 #endif

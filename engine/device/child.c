@@ -249,9 +249,18 @@ static child_process *start_one(bl_children *children)
     return NULL;
 }
 
-child_process *child_take(bl_children *children, bool wait)
+/* Under the lock, which it gives up for a moment: until something has changed, or it is time to look at a bl_halt. */
+static void wait_for_change(bl_children *children)
+{
+    struct timespec until = bl_clock_after(CLOCK_MONOTONIC, BL_HALT_LOOK_NS);
+
+    pthread_cond_timedwait(&children->changed, &children->lock, &until);
+}
+
+child_process *child_take(bl_children *children, bool wait, const bl_halt *halt)
 {
     child_process *child = NULL;
+    bl_err why = {0};
 
     pthread_mutex_lock(&children->lock);
     while (!children->stop) {
@@ -266,9 +275,9 @@ child_process *child_take(bl_children *children, bool wait)
             child->busy = true;
         else
             child = start_one(children);
-        if (child != NULL || !wait || !any_busy(children))
+        if (child != NULL || !wait || !any_busy(children) || bl_halt_check(halt, &why) != BL_OK)
             break;
-        pthread_cond_wait(&children->changed, &children->lock);
+        wait_for_change(children);
     }
     pthread_mutex_unlock(&children->lock);
     return child;
@@ -284,14 +293,22 @@ void child_give(bl_children *children, child_process *child)
     pthread_mutex_unlock(&children->lock);
 }
 
-void child_kill(bl_children *children, child_process *child)
+void child_stop(bl_children *children, child_process *child)
 {
     end(*child, true);
     pthread_mutex_lock(&children->lock);
-    if (!child->greeted)
-        miss(children);
     forget(children, child);
     pthread_mutex_unlock(&children->lock);
+}
+
+void child_kill(bl_children *children, child_process *child)
+{
+    if (!child->greeted) {
+        pthread_mutex_lock(&children->lock);
+        miss(children);
+        pthread_mutex_unlock(&children->lock);
+    }
+    child_stop(children, child);
 }
 
 bool child_stopped(bl_children *children)

@@ -18,11 +18,12 @@ void bl_children_destroy(bl_children *children); /* accepts NULL; ends them.  No
 void bl_children_stop(bl_children *children);
 /* Compile, shared out over all children and in batches where the driver likes them: afterwards the device's cache on disk has
  * what bl_kernel_create then finds.  Fails where a kernel does not compile, or a child died or hung of it alone; where no child
- * can be had nothing is compiled, and that is no failure.  Blocks; any thread. */
+ * can be had nothing is compiled, and that is no failure.  Once |halt| says so, children at work for this are killed, and it
+ * fails.  Blocks; any thread. */
 BL_NODISCARD bl_status bl_children_compile(bl_children *children, bl_device *dev, int n, const bl_kernel_source *sources,
-                                           bl_err *err);
+                                           const bl_halt *halt, bl_err *err);
 /* As bl_trials_run, in a child that has |dev| opened anew; compiles are shared out first.  Blocks; any thread, one at a time each
- * device.  Fails only where no child can be had. */
+ * device.  Fails only where no child can be had, or trials->halt says so: then as above. */
 BL_NODISCARD bl_status bl_children_time(bl_children *children, bl_device *dev, bl_trials *trials, bl_err *err);
 int bl_children_count(bl_children *children); /* that live, for tests and metrics */
 /* What a child does: answer requests until the pipe ends, and end.  Takes both files. */

@@ -15,7 +15,7 @@
 
 enum {
     START_SECONDS = 30, /* until a child's first word: a process takes milliseconds, a machine that swaps longer */
-    TICK_MS = 100,      /* how often it looks whether all is to end, or another child is free */
+    TICK_MS = 20,       /* how often it looks whether all is to end, or another child is free */
     READ_AT_ONCE = 1 << 16
 };
 
@@ -204,7 +204,7 @@ typedef struct desk {
 static void hand_out(desk *d)
 {
     while (d->work->jobs != NULL && d->n < (unsigned)d->work->children->count) {
-        child_process *child = child_take(d->work->children, d->n == 0);
+        child_process *child = child_take(d->work->children, d->n == 0, &d->work->halt);
         exchange *ex = &d->at[d->n];
 
         if (child == NULL)
@@ -258,23 +258,25 @@ bl_status child_do_jobs(child_work *w, bl_err *err)
 {
     exchange at[BL_MOST_CHILDREN];
     desk d = {.work = w, .at = at};
-    bool stopped = false;
+    bl_status st = BL_OK;
 
     for (;;) {
-        stopped = child_stopped(w->children);
-        if (!stopped)
+        st = child_stopped(w->children) ? bl_fail(err, BL_ECANCELLED, "the server is ending") : bl_halt_check(&w->halt, err);
+        if (st == BL_OK)
             hand_out(&d);
-        if (d.n == 0 || stopped)
+        if (d.n == 0 && st == BL_OK)
+            st = bl_halt_check(&w->halt, err); /* or no child was to be had for that long */
+        if (d.n == 0 || st != BL_OK)
             break;
         wait_for_some(&d);
     }
-    while (d.n > 0) {
-        child_kill(w->children, at[0].child);
+    while (d.n > 0) { /* what they are at cannot be taken back */
+        child_stop(w->children, at[0].child);
         child_free_job(at[0].job);
         drop(&d, 0);
     }
-    if (stopped)
-        return bl_fail(err, BL_ECANCELLED, "the server is ending");
+    if (st != BL_OK)
+        return st;
     return w->failed ? bl_fail(err, BL_ENOMEM, "work for child processes") : BL_OK;
 }
 

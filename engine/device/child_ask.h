@@ -27,6 +27,7 @@ typedef struct child_work {
     const bl_kernel_source *sources;
     bl_err *outcomes; /* of each source */
     bl_trials *trials;
+    bl_halt halt;
     int least; /* items of a job that cannot be cut; where it is 2, the first of all is the first of each */
     void (*put)(const struct child_work *w, const child_job *j, bl_text *out);
     void (*take)(struct child_work *w, const child_job *j, bl_message_reader *in);

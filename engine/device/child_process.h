@@ -32,12 +32,13 @@ struct bl_children {
     pthread_t keeper; /* ends those that are idle */
 };
 
-/* One that is free, started if need be; where all are busy wait for one if |wait|.  NULL: there is none. */
-child_process *child_take(bl_children *children, bool wait);
+/* One that is free, started if need be; where all are busy wait for one if |wait|, until |halt| says so.  NULL: there is none. */
+child_process *child_take(bl_children *children, bool wait, const bl_halt *halt);
 /* Back, with all that was asked answered ... */
 void child_give(bl_children *children, child_process *child);
-/* ... or killed, since it hangs, or cannot be trusted any more. */
+/* ... or killed, since it hangs, or cannot be trusted any more; or through no fault of its own, since nobody waits for it. */
 void child_kill(bl_children *children, child_process *child);
+void child_stop(bl_children *children, child_process *child);
 bool child_stopped(bl_children *children);
 
 #endif

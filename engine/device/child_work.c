@@ -64,8 +64,8 @@ static int heavier_first(const void *a, const void *b)
     return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1) : x->which - y->which;
 }
 
-/* The heaviest first, and each job two thirds of a child's share of what is left, so that all are done at about the same time however
- * wrong the weights are (guided self-scheduling; Polychronopoulos and Kuck, 1987). */
+/* The heaviest first, and each job two thirds of a child's share of what is left, so that all are done at about the same time
+ * however wrong the weights are (guided self-scheduling; Polychronopoulos and Kuck, 1987). */
 static void deal(child_work *w, const ranked *all, size_t left)
 {
     child_job **last = &w->jobs;
@@ -105,7 +105,7 @@ static void make_jobs(child_work *w)
 }
 
 static bl_status compile(bl_children *children, bl_device *dev, int n, const bl_kernel_source *sources, bl_err *outcomes,
-                         bl_err *err)
+                         const bl_halt *halt, bl_err *err)
 {
     child_work w = {.kind = BL_MESSAGE_COMPILE,
                     .children = children,
@@ -113,6 +113,7 @@ static bl_status compile(bl_children *children, bl_device *dev, int n, const bl_
                     .n = n,
                     .sources = sources,
                     .outcomes = outcomes,
+                    .halt = *halt,
                     .least = 1,
                     .put = put_sources,
                     .take = take_outcomes,
@@ -126,14 +127,15 @@ static bl_status compile(bl_children *children, bl_device *dev, int n, const bl_
     return st;
 }
 
-bl_status bl_children_compile(bl_children *children, bl_device *dev, int n, const bl_kernel_source *sources, bl_err *err)
+bl_status bl_children_compile(bl_children *children, bl_device *dev, int n, const bl_kernel_source *sources, const bl_halt *halt,
+                              bl_err *err)
 {
     bl_err *outcomes = bl_calloc((size_t)n + 1, sizeof *outcomes);
     bl_status st;
 
     if (outcomes == NULL)
         return bl_fail(err, BL_ENOMEM, "work for child processes");
-    st = compile(children, dev, n, sources, outcomes, err);
+    st = compile(children, dev, n, sources, outcomes, halt, err);
     for (int i = 0; i < n && st == BL_OK; i++) {
         if (outcomes[i].status != BL_OK)
             st = bl_fail(err, outcomes[i].status, "%s", outcomes[i].text);
@@ -230,7 +232,7 @@ static bl_status compile_trials(bl_children *children, bl_device *dev, bl_trials
     } else {
         int n = gather_sources(dev, trials, sources);
         if (n > 0)
-            st = compile(children, dev, n, sources, outcomes, err);
+            st = compile(children, dev, n, sources, outcomes, &trials->halt, err);
         for (int i = 0; i < trials->ntrials && st == BL_OK; i++)
             judge(&trials->trial[i], n, sources, outcomes);
     }
@@ -246,6 +248,7 @@ bl_status bl_children_time(bl_children *children, bl_device *dev, bl_trials *tri
                     .dev = dev,
                     .n = trials->ntrials,
                     .trials = trials,
+                    .halt = trials->halt,
                     .least = 2,
                     .put = put_trials,
                     .take = take_results,

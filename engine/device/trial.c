@@ -352,7 +352,7 @@ static uint64_t best_of(const bl_trials *trials)
 }
 
 /* Trials take turns, so that whatever else slows the machine down slows all of them. */
-static void take_turns(bench *b)
+static bl_status take_turns(bench *b, bl_err *halted)
 {
     bl_trials *trials = b->trials;
     int64_t start = bl_clock_ns();
@@ -360,7 +360,7 @@ static void take_turns(bench *b)
     for (int round = 1; round < MOST_ROUNDS; round++) {
         double limit = (double)best_of(trials) * (round < LEAST_ROUNDS ? HOPELESS : BEATEN);
         if (round >= LEAST_ROUNDS && bl_clock_ms(start, bl_clock_ns()) > ENOUGH_SECONDS * 1e3)
-            return;
+            break;
         for (int k = 0; k < trials->ntrials; k++) {
             int i = (k + round) % trials->ntrials; /* whoever comes first finds the caches as another one left them */
             bl_trial *trial = &trials->trial[i];
@@ -368,12 +368,14 @@ static void take_turns(bench *b)
             uint64_t ns = 0;
             if (trial->status != BL_OK || (i > 0 && (double)trial->ns > limit))
                 continue;
+            BL_TRY(bl_halt_check(&trials->halt, halted));
             if (run_once(b, i, &ns, &err) != BL_OK)
                 give_up(trial, &err);
             else if (ns < trial->ns)
                 trial->ns = ns;
         }
     }
+    return BL_OK;
 }
 
 static bool is_sound(const bl_trials *trials)
@@ -402,9 +404,11 @@ bl_status bl_trials_run(bl_device *dev, bl_trials *trials, bl_err *err)
         if (i == 0 && failure.status != BL_OK) { /* nothing to compare with */
             st = bl_fail(err, failure.status, "%s", failure.text);
         }
+        if (st == BL_OK)
+            st = bl_halt_check(&trials->halt, err);
     }
     if (st == BL_OK)
-        take_turns(&b);
+        st = take_turns(&b, err);
     fini(&b);
     return st;
 }

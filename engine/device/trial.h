@@ -3,6 +3,7 @@
 #ifndef BL_DEVICE_TRIAL_H
 #define BL_DEVICE_TRIAL_H
 
+#include "engine/base/halt.h"
 #include "engine/device/device.h"
 
 enum { BL_TRIAL_LAUNCHES = 8, BL_TRIAL_BUFFERS = 40 };
@@ -47,10 +48,11 @@ typedef struct bl_trials {
     bl_trial *trial;    /* the first is what the others are compared with, and its time what they must not exceed by far */
     uint64_t least_ns;  /* of earlier trials of the same work, or 0: one that is hopelessly slower is not run again */
     double max_seconds; /* of one launch, after which the trial has hung */
+    bl_halt halt;       /* looked at between runs; not sent to a child, which is killed instead */
 } bl_trials;
 
 /* Compile and time all trials on |dev| in this process and thread, which is the device's worker.  Fills what is marked out;
- * fails only where no trial could be run at all (no memory for the buffers). */
+ * fails only where no trial could be run at all (no memory for the buffers), or nobody waits any more. */
 BL_NODISCARD bl_status bl_trials_run(bl_device *dev, bl_trials *trials, bl_err *err);
 
 #endif

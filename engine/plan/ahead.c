@@ -19,10 +19,11 @@ static bl_status compile_here(bl_device *dev, bl_arena *arena, int n, const bl_k
     return BL_OK;
 }
 
-bl_status plan_compile_ahead(bl_device *dev, bl_children *children, bl_arena *arena, int n, const bl_kernel_source *sources,
-                             bl_err *err)
+bl_status plan_compile_ahead(bl_device *dev, const bl_plan_options *options, bl_arena *arena, int n,
+                             const bl_kernel_source *sources, bl_err *err)
 {
     bl_kernel_source *missing = bl_arena_array(arena, (size_t)n + 1, sizeof *missing);
+    bl_halt never = {0};
     int nmissing = 0;
 
     if (missing == NULL)
@@ -33,6 +34,7 @@ bl_status plan_compile_ahead(bl_device *dev, bl_children *children, bl_arena *ar
     }
     if (nmissing == 0) /* a warm start begins no process */
         return BL_OK;
-    return children != NULL ? bl_children_compile(children, dev, nmissing, missing, err)
-                            : compile_here(dev, arena, nmissing, missing, err);
+    return options->children != NULL
+               ? bl_children_compile(options->children, dev, nmissing, missing, options->beam > 0 ? &options->halt : &never, err)
+               : compile_here(dev, arena, nmissing, missing, err);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "engine/base/clock.h"
 #include "engine/base/map.h"
 #include "engine/plan/internal.h"
 
@@ -35,6 +36,7 @@ struct bl_plans {
 bl_plans *bl_plans_create(size_t max_plans, size_t max_bytes)
 {
     bl_plans *plans = bl_calloc(1, sizeof *plans);
+    pthread_condattr_t attributes;
     if (plans == NULL)
         return NULL;
     plans->max = max_plans == 0 ? 1 : max_plans;
@@ -46,7 +48,10 @@ bl_plans *bl_plans_create(size_t max_plans, size_t max_bytes)
         return NULL;
     }
     pthread_mutex_init(&plans->lock, NULL);
-    pthread_cond_init(&plans->ready, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&plans->ready, &attributes);
+    pthread_condattr_destroy(&attributes);
     return plans;
 }
 
@@ -202,18 +207,31 @@ static void evict(bl_plans *plans)
     }
 }
 
-/* Wait, locked, for what another thread compiles.  *out stays NULL where that will not do for a |beam| as wide. */
-static bl_status wait_for(bl_plans *plans, entry *e, int beam, bl_plan **out, bl_err *err)
+/* Locked, but for a moment: until a compilation ends, or it is time to look at a bl_halt. */
+static void wait_for_change(bl_plans *plans)
+{
+    struct timespec until = bl_clock_after(CLOCK_MONOTONIC, BL_HALT_LOOK_NS);
+
+    pthread_cond_timedwait(&plans->ready, &plans->lock, &until);
+}
+
+/* Wait, locked, for what another thread compiles.  *out stays NULL where that will not do for a beam as wide, or has come to
+ * nothing since nobody waited for it but this one. */
+static bl_status wait_for(bl_plans *plans, entry *e, const bl_plan_options *options, bl_plan **out, bl_err *err)
 {
     bl_status st = BL_OK;
     e->waiting++;
-    while (e->busy && !will_do(e, beam))
-        pthread_cond_wait(&plans->ready, &plans->lock);
-    if (e->failed) {
+    while (e->busy && !will_do(e, options->beam) && st == BL_OK) {
+        wait_for_change(plans);
+        st = bl_halt_check(&options->halt, err);
+    }
+    if (st != BL_OK) {
+        ; /* it goes on for whoever has asked for it */
+    } else if (e->failed) {
         st = e->err.status;
         if (err != NULL)
             *err = e->err;
-    } else if (will_do(e, beam)) {
+    } else if (will_do(e, options->beam)) {
         *out = bl_plan_current(e->plan);
     }
     e->waiting--;
@@ -224,12 +242,13 @@ static bl_status wait_for(bl_plans *plans, entry *e, int beam, bl_plan **out, bl
 
 /* The entry of |key|, locked: with a plan for the caller in *out, or without and marked as busy, for the caller to compile.  NULL
  * where it failed. */
-static entry *claim(bl_plans *plans, const bl_wire_key *key, bl_device *dev, int beam, bl_plan **out, bl_err *err)
+static entry *claim(bl_plans *plans, const bl_wire_key *key, bl_device *dev, const bl_plan_options *options, bl_plan **out,
+                    bl_err *err)
 {
     entry *e = find(plans, key);
 
-    while (e != NULL && (e->busy || will_do(e, beam))) {
-        if (wait_for(plans, e, beam, out, err) != BL_OK)
+    while (e != NULL && (e->busy || will_do(e, options->beam))) {
+        if (wait_for(plans, e, options, out, err) != BL_OK)
             return NULL;
         if (*out != NULL)
             return e;
@@ -281,7 +300,7 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
 
     *out = NULL;
     pthread_mutex_lock(&plans->lock);
-    e = claim(plans, key, dev, options->beam, out, &failure);
+    e = claim(plans, key, dev, options, out, &failure);
     unlock(plans);
     *hit = e == NULL || *out != NULL;
     if (e == NULL && err != NULL)
@@ -301,7 +320,7 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
         *out = bl_plan_current(e->plan);
         evict(plans);
     } else if (e->plan == NULL) { /* failures are not kept: the next one to ask tries again */
-        e->failed = true;
+        e->failed = failure.status != BL_ECANCELLED && failure.status != BL_ETIMEOUT;
         e->err = failure;
         if (!e->dropped)
             drop(plans, e);

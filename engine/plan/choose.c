@@ -39,7 +39,7 @@ static bool apply_known(bl_tune *tune, const bl_kernel_record *record)
 static bool tune_by_search(bl_tune *tune, const bl_search_nest *nest, const bl_plan_options *options, bl_plan *plan)
 {
     bl_tuner_request request = {.width = options->only == NULL || strcmp(options->only, nest->name) == 0 ? options->beam : 0,
-                                .cancel = options->cancel,
+                                .halt = options->halt,
                                 .spec = options->spec,
                                 .progress = options->progress,
                                 .progress_arg = options->progress_arg};
@@ -49,8 +49,6 @@ static bool tune_by_search(bl_tune *tune, const bl_search_nest *nest, const bl_p
 
     if (how == BL_TUNED_SEARCHED || how == BL_TUNED_FAILED)
         bl_ir_add_time(nest->ir, bl_clock_ms(start, bl_clock_ns()) / 1e3); /* it bounds the compiler, not the search */
-    if (how == BL_TUNED_FAILED && options->cancel != NULL && atomic_load(options->cancel))
-        plan->beam = 0; /* whoever asks again has it searched */
     if (how == BL_TUNED_KNOWN && options->beam > 0 && options->progress != NULL)
         report_known(options, nest, &record);
     if (options->debug >= 1)
@@ -71,6 +69,8 @@ bl_status plan_tune(bl_tune *tune, const bl_search_nest *nest, const bl_plan_opt
     bl_tune_init(tune, nest->ir, nest->sink, nest->nparams);
     if (!options->noopt && (helper || options->tuner == NULL || !tune_by_search(tune, nest, options, plan)))
         bl_heuristic(tune, nest->target);
+    if (options->beam > 0) /* else it is soon done, and somebody will ask again */
+        BL_TRY(bl_halt_check(&options->halt, err));
     if (!bl_search_fit(tune, info))
         return bl_fail(err, BL_EUNSUPPORTED, "kernel %s: %s ends loops after %u turns, and these take more", nest->name, info->id,
                        (unsigned)info->max_turns);

@@ -201,7 +201,7 @@ bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_
     pthread_mutex_init(&c.plan->lock, NULL);
     c.plan->dev = dev;
     c.plan->options = *options;
-    c.plan->options.cancel = NULL; /* and the rest of whoever asked */
+    c.plan->options.halt = (bl_halt){0}; /* and the rest of whoever asked */
     c.plan->options.progress = NULL;
     c.plan->options.progress_arg = NULL;
     c.plan->options.only = NULL;

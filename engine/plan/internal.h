@@ -128,12 +128,14 @@ BL_NODISCARD bl_status plan_census_init(plan_census *census, int nkernels, int n
 void plan_census_fini(plan_census *census);
 /* Where the next step's launches write their times, if one is due to be timed; else NULL. */
 uint64_t *plan_census_begin(bl_plan *plan);
+bool plan_census_is_short(const bl_plan *plan,
+                          uint64_t ns); /* one of the last steps that were timed took no longer; any thread */
 void plan_census_end(bl_plan *plan, const uint64_t *launch_ns);
 void plan_census_wall(bl_plan *plan, uint64_t steps, int64_t ns); /* a run took so long */
 /* ahead.c */
 /* Have the driver compile those of |sources| that are not in the device's cache on disk, many at once, and in |children| unless
  * that is NULL: bl_kernel_create then finds them there. */
-BL_NODISCARD bl_status plan_compile_ahead(bl_device *dev, bl_children *children, bl_arena *arena, int n,
+BL_NODISCARD bl_status plan_compile_ahead(bl_device *dev, const bl_plan_options *options, bl_arena *arena, int n,
                                           const bl_kernel_source *sources, bl_err *err);
 
 #endif

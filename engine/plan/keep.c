@@ -22,8 +22,15 @@ static bool same_sources(plan_kept *kept, bl_buffer *const *slots)
     return same;
 }
 
-static void drop(plan_kept *kept, bl_pool *pool)
+/* Whoever gets the panel's memory next may write to it at once, and a run of the plan that reads it may be in flight. */
+static void drop(bl_device *dev, plan_kept *kept, bl_pool *pool)
 {
+    bl_err ignored = {0};
+
+    if (kept->buffer != NULL) {
+        bl_status waited = bl_device_wait(dev, &ignored);
+        (void)waited; /* a lost device fails what is in flight, and reads nothing any more */
+    }
     bl_pool_release(pool, kept->buffer);
     kept->buffer = NULL;
     kept->full = false;
@@ -37,7 +44,7 @@ void plan_keep_begin(bl_plan *plan, bl_pool *pool)
 
         kept->scratch = plan->slots[kept->slot];
         if (!same_sources(kept, plan->slots))
-            drop(kept, pool);
+            drop(plan->dev, kept, pool);
         else if (kept->buffer == NULL && bl_pool_alloc(pool, kept->bytes, &kept->buffer, &ignored) != BL_OK)
             continue; /* there is scratch memory for it */
         if (kept->buffer == NULL)

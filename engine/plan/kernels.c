@@ -245,7 +245,7 @@ bl_status compile_kernels(compile *c)
             sources[n++] =
                 bl_render_source(c->made[i].lowered->linear, &c->dev->info, c->made[i].source.data, c->made[i].source.len);
     }
-    BL_TRY(plan_compile_ahead(c->dev, c->options->children, c->arena, n, sources, c->err));
+    BL_TRY(plan_compile_ahead(c->dev, c->options, c->arena, n, sources, c->err));
     n = 0;
     for (int i = 0; i < c->nmade; i++) {
         int like = first_like(c, &c->made[i]);

@@ -27,7 +27,7 @@ typedef struct bl_plan_options {
     const bl_tuner *tuner;      /* what is known of kernels, and what searches them; NULL: the heuristic's moves for all */
     const char *only;           /* if not NULL, no other nest than that of this name is searched */
     int beam;                   /* width with which nests are searched that were not yet; 0: none is */
-    const atomic_bool *cancel;  /* ends searches: the plan is then made with what is known; may be NULL */
+    bl_halt halt;               /* ends a compilation that searches, and a wait for another's: there is no plan then */
     void (*progress)(void *arg, const bl_search_report *report); /* of each search; may be NULL */
     void *progress_arg;
     bl_children *children; /* compile its kernels; NULL: this process does */
@@ -70,7 +70,8 @@ bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key, int beam);
 size_t bl_plans_list(bl_plans *plans, size_t most, bl_plan **out);
 /* Hit, or compile (blocking; for a compile thread).  *hit tells which; a wait for somebody else's compile is a hit.  Where the
  * plan at hand was searched less widely than options->beam, its kernels are, and what comes of it supersedes it; until then who
- * asks for less gets the one at hand. */
+ * asks for less gets the one at hand.  Where nobody waits for a search any more (options->halt), those who wait for its plan are
+ * not told of it: one of them compiles, with the kernels that were searched till then. */
 BL_NODISCARD bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_graph *graph, bl_device *dev,
                                     const bl_plan_options *options, bl_plan **out, bool *hit, bl_err *err);
 void bl_plans_forget_device(bl_plans *plans, bl_device *dev); /* after a device was reopened */
@@ -136,6 +137,15 @@ typedef struct bl_run {
 } bl_run;
 
 BL_NODISCARD bl_status bl_plan_run(bl_run *run, bl_err *err);
+/* The same in two halves, for one step: in between other plans, and this one again, may be submitted or run.  run->outputs are
+ * there after the first, and hold what they should after the second, for which |run| is filled in as before; |submit_ns| is what
+ * the first took.  After a failure of either there are none.  Only
+ * where bl_plan_may_fly (any thread): the plan has no state, and its last steps were short.  bl_plan_is_due: the next step is to
+ * be timed, which bl_plan_run does. */
+bool bl_plan_may_fly(const bl_plan *plan);
+bool bl_plan_is_due(const bl_plan *plan);
+BL_NODISCARD bl_status bl_plan_submit(bl_run *run, bl_err *err);
+BL_NODISCARD bl_status bl_plan_finish(bl_run *run, int64_t submit_ns, bl_err *err);
 /* One line a kernel as DEBUG=2 prints it: name, time, GFLOP/s, GB/s, and with peaks which share of one that is.  |launch_ns| as
  * bl_run fills it. */
 void bl_plan_report(const bl_plan *plan, const uint64_t *launch_ns, uint64_t steps, const bl_peaks *peaks, bl_text *out);

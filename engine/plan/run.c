@@ -11,7 +11,8 @@
 enum {
     STEPS_IN_FLIGHT = 32, /* submitted before the next look at cancellation and the clock */
     LAUNCHES_IN_FLIGHT = 2048,
-    REPORTS_IN_FLIGHT = 8,      /* reports that have outputs of their own, so that the device need not be waited for at each */
+    FLIGHT_NS = 300000,    /* a step that takes longer than some waits is not held up by one, but would hold up those around it */
+    REPORTS_IN_FLIGHT = 8, /* reports that have outputs of their own, so that the device need not be waited for at each */
     MOST_REPORT_BYTES = 1 << 20 /* outputs up to which they have */
 };
 
@@ -52,6 +53,13 @@ static bl_status bind_scratch(bl_plan *plan, bl_pool *pool, bl_err *err)
     if (scratch == plan->scratch) {
         bl_buffer_release(scratch);
         return BL_OK;
+    }
+    if (plan->scratch != NULL) { /* the plan may be in flight, and its views are about to go */
+        st = bl_device_wait(plan->dev, err);
+        if (st != BL_OK) {
+            bl_buffer_release(scratch);
+            return st;
+        }
     }
     plan_unbind_scratch(plan);
     plan->scratch = scratch;
@@ -284,44 +292,100 @@ static bl_status run_steps(running *r, uint64_t *asked)
     return BL_OK;
 }
 
+/* All that is needed before the first submission.  What it allocated is given back by |end|. */
+static bl_status begin(running *r)
+{
+    bl_plan *plan = r->plan;
+    int nstates = plan->info.nstates + plan->info.nhidden;
+
+    r->run->steps_done = 0;
+    for (int i = 0; i < plan->info.noutputs; i++)
+        r->run->outputs[i] = NULL;
+    if (nstates > 0 && (r->next = bl_calloc((size_t)nstates, sizeof *r->next)) == NULL)
+        return bl_fail(r->err, BL_ENOMEM, "run");
+    BL_TRY(record(plan, r->err));
+    BL_TRY(bind_scratch(plan, r->run->pool, r->err));
+    BL_TRY(bind_sizes(r));
+    return alloc_results(r);
+}
+
+/* Nothing may still use what a run that failed gives back. */
+static void give_up(bl_plan *plan)
+{
+    bl_err ignored = {0};
+    bl_status waited = bl_device_wait(plan->dev, &ignored);
+    (void)waited;
+    plan_keep_forget(plan);
+}
+
+static void end(running *r, bl_status st)
+{
+    if (st != BL_OK)
+        give_up(r->plan);
+    free_outputs(r, st);
+    for (int i = 0; r->next != NULL && i < r->plan->info.nstates + r->plan->info.nhidden; i++)
+        bl_pool_release(r->run->pool, r->next[i]);
+    free(r->next);
+}
+
 bl_status bl_plan_run(bl_run *run, bl_err *err)
 {
     bl_plan *plan = run->plan;
     running r = {.run = run, .plan = plan, .err = err};
-    int nstates = plan->info.nstates + plan->info.nhidden;
     uint64_t *ns = NULL;
     int64_t start = bl_clock_ns();
-    bl_status st = BL_OK;
+    bl_status st = begin(&r);
 
-    run->steps_done = 0;
-    for (int i = 0; i < plan->info.noutputs; i++)
-        run->outputs[i] = NULL;
-    if (nstates > 0 && (r.next = bl_calloc((size_t)nstates, sizeof *r.next)) == NULL)
-        st = bl_fail(err, BL_ENOMEM, "run");
     if (st == BL_OK && run->timed && (ns = bl_calloc((size_t)plan->nsteps + 1, sizeof *ns)) == NULL)
         st = bl_fail(err, BL_ENOMEM, "run");
-    if (st == BL_OK)
-        st = record(plan, err);
-    if (st == BL_OK)
-        st = bind_scratch(plan, run->pool, err);
-    if (st == BL_OK)
-        st = bind_sizes(&r);
-    if (st == BL_OK)
-        st = alloc_results(&r);
     if (st == BL_OK)
         st = run_steps(&r, ns);
     if (st == BL_OK)
         plan_census_wall(plan, run->steps, bl_clock_ns() - start);
-    if (st != BL_OK) {
-        bl_err ignored = {0};
-        bl_status waited = bl_device_wait(plan->dev, &ignored); /* nothing may still use what is released below */
-        (void)waited;
-        plan_keep_forget(plan);
-    }
-    free_outputs(&r, st);
-    for (int i = 0; r.next != NULL && i < nstates; i++)
-        bl_pool_release(run->pool, r.next[i]);
-    free(r.next);
+    end(&r, st);
     free(ns);
+    return st;
+}
+
+/* ---- in two halves */
+
+/* State would need a second buffer for as long as the step flies, and whoever reads it next is not to wait for it: there is none.
+ */
+bool bl_plan_may_fly(const bl_plan *plan)
+{
+    return plan->info.nstates + plan->info.nhidden == 0 && plan->nparts <= 1 && plan_census_is_short(plan, FLIGHT_NS);
+}
+
+bl_status bl_plan_submit(bl_run *run, bl_err *err)
+{
+    running r = {.run = run, .plan = run->plan, .err = err};
+    bl_status st = begin(&r);
+
+    if (st == BL_OK)
+        st = look_around(run, err);
+    if (st == BL_OK)
+        st = submit_step(&r, NULL);
+    end(&r, st);
+    return st;
+}
+
+bl_status bl_plan_finish(bl_run *run, int64_t submit_ns, bl_err *err)
+{
+    bl_plan *plan = run->plan;
+    int64_t start = bl_clock_ns();
+    bl_status st = bl_device_wait(plan->dev, err);
+
+    run->steps_done = 0;
+    if (st == BL_OK) {
+        run->steps_done = 1;
+        atomic_fetch_add_explicit(&plan->census.steps, 1, memory_order_relaxed);
+        plan_census_wall(plan, 1, submit_ns + bl_clock_ns() - start);
+        return BL_OK;
+    }
+    give_up(plan);
+    for (int i = 0; i < plan->info.noutputs; i++) {
+        bl_pool_release(run->pool, run->outputs[i]);
+        run->outputs[i] = NULL;
+    }
     return st;
 }

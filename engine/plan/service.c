@@ -33,6 +33,21 @@ uint64_t *plan_census_begin(bl_plan *plan)
     return census->launch_ns;
 }
 
+bool plan_census_is_short(const bl_plan *plan, uint64_t ns)
+{
+    unsigned n = atomic_load_explicit(&plan->census.samples, memory_order_acquire);
+    bool is_short = false;
+
+    for (unsigned i = 0; i < n && i < PLAN_RECENT && !is_short; i++) /* whatever else the machine does only adds to them */
+        is_short = atomic_load_explicit(&plan->census.recent_ns[i], memory_order_relaxed) <= ns;
+    return is_short;
+}
+
+bool bl_plan_is_due(const bl_plan *plan)
+{
+    return bl_clock_ns() >= plan->census.next_ns;
+}
+
 void plan_census_end(bl_plan *plan, const uint64_t *launch_ns)
 {
     plan_census *census = &plan->census;

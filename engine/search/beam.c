@@ -106,13 +106,20 @@ static void consider(search *s, candidate *c, const candidate *parent, int most)
     s->npending++;
 }
 
+/* Nobody waits any more: the next batch says so. */
+static bool is_halted(const search *s)
+{
+    bl_err why = {0};
+    return bl_halt_check(&s->options->halt, &why) != BL_OK;
+}
+
 static void expand(search *s, candidate *parent, int most)
 {
     steps *variants = bl_calloc(MOST_VARIANTS, sizeof *variants);
     int n = variants == NULL ? 0 : space_variants(&s->subject, &parent->steps, MOST_VARIANTS, variants);
 
     parent->expanded = true;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n && !is_halted(s); i++)
         consider(s, candidate_make(&s->subject, &variants[i], s->nest->target), parent, most);
     free(variants);
 }
@@ -130,7 +137,7 @@ static void sow(search *s, int most)
     other[4].cache_bytes /= 4;        /* shorter sums in blocks */
     for (size_t i = 0; i < sizeof other / sizeof other[0]; i++)
         consider(s, candidate_make(&s->subject, NULL, &other[i]), s->first, most);
-    for (int n = s->first->steps.n - 1; n > 0; n--) {
+    for (int n = s->first->steps.n - 1; n > 0 && !is_halted(s); n--) {
         steps prefix = s->first->steps;
         prefix.n = n;
         consider(s, candidate_make(&s->subject, &prefix, own), s->first, most);
@@ -187,11 +194,10 @@ static void judge(search *s, candidate *c, const bl_trial *trial, uint64_t first
 /* Time |batch|, beside the heuristic's choice, which is the first in it. */
 static bl_status time_batch(search *s, int n, candidate *const *batch)
 {
-    bl_trials trials = {.ntrials = n, .trial = s->trial, .max_seconds = s->options->seconds};
+    bl_trials trials = {.ntrials = n, .trial = s->trial, .max_seconds = s->options->seconds, .halt = s->options->halt};
     int64_t start = bl_clock_ns();
 
-    if (s->options->cancel != NULL && atomic_load(s->options->cancel))
-        return bl_fail(s->err, BL_ECANCELLED, "cancelled");
+    BL_TRY(bl_halt_check(&s->options->halt, s->err));
     describe(s, n, batch, &trials);
     for (int i = 0; i < n; i++)
         s->trial[i] = batch[i]->trial;

@@ -17,6 +17,8 @@
 enum {
     OURS = 0x626c6b64, /* "blkd": SQLite keeps it for who wrote a file */
     SCHEMA = 1,
+    MOST_ROWS = 50000,    /* 3 KB each: a week of searching without a pause; then those searched longest ago go */
+    TRIM_EVERY = 256,     /* rows that are written; and at each start */
     BUSY_MS = 2000,       /* that another server may hold the lock: one insertion takes milliseconds */
     MOST_KNOWN = 1 << 15, /* nests in memory, half a kilobyte each; then the table begins anew */
     BUCKETS = 1 << 12
@@ -35,6 +37,7 @@ struct bl_kernels {
     sqlite3 *db;          /* NULL: it cannot be had */
     char *path;
     int count;
+    unsigned written; /* rows */
     known *bucket[BUCKETS];
 };
 
@@ -67,6 +70,19 @@ static const char create[] = "CREATE TABLE IF NOT EXISTS kernels (key TEXT NOT N
                              "CREATE TABLE IF NOT EXISTS peaks (device TEXT NOT NULL, driver TEXT NOT NULL, ops REAL NOT NULL, "
                              "bytes REAL NOT NULL, PRIMARY KEY (device, driver))";
 
+/* Rows over the bound, those searched longest ago: a file that several servers write to, and imports, would grow for ever. */
+static void trim(sqlite3 *db)
+{
+    char sql[120];
+    int64_t rows = 0;
+
+    if (!ask(db, "SELECT count(*) FROM kernels", &rows) || rows <= MOST_ROWS)
+        return;
+    snprintf(sql, sizeof sql, "DELETE FROM kernels WHERE rowid IN (SELECT rowid FROM kernels ORDER BY searched LIMIT %lld)",
+             (long long)(rows - MOST_ROWS));
+    (void)run(db, sql); /* else another server is at it */
+}
+
 typedef enum opened { READY, DAMAGED, FOREIGN, UNUSABLE } opened;
 
 static opened prepare(sqlite3 *db)
@@ -96,8 +112,10 @@ static opened open_file(bl_kernels *k)
     opened how = UNUSABLE;
     if (sqlite3_open_v2(k->path, &k->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK)
         how = prepare(k->db);
-    if (how == READY)
+    if (how == READY) {
+        trim(k->db);
         return READY;
+    }
     sqlite3_close(k->db);
     k->db = NULL;
     return how;
@@ -271,8 +289,11 @@ static bl_status write_row(bl_kernels *k, const bl_kernel_row *row, bool better_
         code = sqlite3_step(query);
     }
     sqlite3_finalize(query);
-    if (code == SQLITE_DONE)
+    if (code == SQLITE_DONE) {
+        if (++k->written % TRIM_EVERY == 0)
+            trim(k->db);
         return BL_OK;
+    }
     failed(k, code, "written");
     return bl_fail(err, BL_EBUSY, "the kernel database cannot be written: %s", sqlite3_errstr(code));
 }

@@ -10,8 +10,6 @@
 #include "engine/device/trial.h"
 #include "engine/opt/heuristic.h"
 
-#include <stdatomic.h>
-
 /* A nest of the scheduler, and what it is to run on. */
 typedef struct bl_search_nest {
     const char *name; /* of its kernel */
@@ -36,10 +34,10 @@ typedef struct bl_search_report {
 } bl_search_report;
 
 typedef struct bl_search_options {
-    int width;                 /* of the beam, at least 1 */
-    double seconds;            /* after which no batch is begun */
-    const atomic_bool *cancel; /* looked at between batches; may be NULL */
-    int spec;                  /* bl_ir_verify level of each candidate */
+    int width;      /* of the beam, at least 1 */
+    double seconds; /* after which no batch is begun */
+    bl_halt halt;   /* looked at between candidates, and by who times them */
+    int spec;       /* bl_ir_verify level of each candidate */
     /* Time a batch: bl_trials_run, or bl_children_time around it. */
     bl_status (*time)(void *arg, bl_device *dev, bl_trials *trials, bl_err *err);
     void *time_arg;
@@ -47,7 +45,8 @@ typedef struct bl_search_options {
     void *progress_arg;
 } bl_search_options;
 
-/* BL_ECANCELLED or the timer's own failure end a search without a result; so does a nest that has no memory for its trials. */
+/* BL_ECANCELLED, BL_ETIMEOUT or the timer's own failure end a search without a result; so does a nest that has no memory for its
+ * trials. */
 BL_NODISCARD bl_status bl_search_run(const bl_search_nest *nest, const bl_search_options *options, bl_search_report *report,
                                      bl_err *err);
 

@@ -10,7 +10,7 @@ bl_status bl_tuner_search(const bl_tuner *tuner, const bl_search_nest *nest, con
 {
     bl_search_options options = {.width = request->width,
                                  .seconds = tuner->seconds,
-                                 .cancel = request->cancel,
+                                 .halt = request->halt,
                                  .spec = request->spec,
                                  .time = tuner->time,
                                  .time_arg = tuner->time_arg,
@@ -48,6 +48,7 @@ bl_tuned bl_tuner_find(const bl_tuner *tuner, const bl_search_nest *nest, const 
         *record = found;
         return BL_TUNED_SEARCHED;
     }
-    bl_log(BL_LOG_WARN, "%s: kernel %s was not searched: %s", nest->dev->info.id, nest->name, err.text);
+    bl_log(err.status == BL_ECANCELLED || err.status == BL_ETIMEOUT ? BL_LOG_INFO : BL_LOG_WARN,
+           "%s: kernel %s was not searched: %s", nest->dev->info.id, nest->name, err.text);
     return BL_TUNED_FAILED;
 }

@@ -16,8 +16,8 @@ typedef struct bl_tuner {
 
 /* What a search is asked for. */
 typedef struct bl_tuner_request {
-    int width;                 /* of the beam; 0: what is known will do */
-    const atomic_bool *cancel; /* ends a search without a result; may be NULL */
+    int width;    /* of the beam; 0: what is known will do */
+    bl_halt halt; /* ends a search without a result */
     int spec;
     void (*progress)(void *arg, const bl_search_report *report);
     void *progress_arg;

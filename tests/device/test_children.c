@@ -164,6 +164,7 @@ typedef struct scene {
     bl_kernel_source sources[MOST];
     char names[MOST][32];
     int n;
+    bl_halt halt;
 } scene;
 
 static scene begin(const char *how, int count)
@@ -218,7 +219,7 @@ static void add_many(scene *s, int n)
 static bl_status compile_scene(scene *s, bl_err *err)
 {
     *err = (bl_err){0};
-    return bl_children_compile(s->children, s->dev, s->n, s->sources, err);
+    return bl_children_compile(s->children, s->dev, s->n, s->sources, &s->halt, err);
 }
 
 static int count_compiled(const scene *s)
@@ -326,7 +327,7 @@ static void none_may_come(void **state)
     assert_int_equal(BL_OK, compile_scene(&s, &err));
     assert_int_equal(BL_OK, compile_scene(&s, &err));
     assert_int_equal(BL_OK, bl_children_create(missing, 2, LIMIT, &none, &err));
-    assert_int_equal(BL_OK, bl_children_compile(none, s.dev, s.n, s.sources, &err));
+    assert_int_equal(BL_OK, bl_children_compile(none, s.dev, s.n, s.sources, &s.halt, &err));
     bl_children_destroy(none);
     assert_true(bl_clock_ms(start, bl_clock_ns()) < IN_TIME_MS);
     assert_int_equal(0, count_compiled(&s));
@@ -341,7 +342,7 @@ static void one_may_be_killed(void **state)
         scene s = begin("good", 2);
         bl_err err;
 
-        add_many(&s, 20);
+        add_many(&s, 60); /* three jobs at the least: one is at most 16 */
         bl_fault_arm(BL_FAULT_CHILD, nth);
         assert_int_equal(BL_OK, compile_scene(&s, &err));
         assert_int_equal(s.n, count_compiled(&s));
@@ -397,6 +398,49 @@ static void waiting_can_be_ended(void **state)
     assert_int_equal(BL_ECANCELLED, compile_scene(&s, &err));
     assert_true(bl_clock_ms(start, bl_clock_ns()) < 2000);
     pthread_join(thread, NULL);
+    end(&s);
+}
+
+/* Whoever asks for work may stop waiting for it: the children that are at it end, and whoever asks next gets others. */
+static void work_can_be_halted(void **state)
+{
+    static bl_trial trial[1];
+    atomic_bool cancel = true;
+    scene s = begin("good", 2);
+    bl_trials trials = {.nbuffers = 1,
+                        .buffer[0] = {.bytes = 4096, .fill = BL_TRIAL_F32, .result = true},
+                        .ntrials = 1,
+                        .trial = trial,
+                        .max_seconds = LIMIT};
+    int64_t start = bl_clock_ns();
+    bl_err err;
+
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "slow%d", i);
+        add(&s, name);
+    }
+    add_many(&s, 0);
+    s.halt.deadline_ns = start + 300000000;
+    assert_int_equal(BL_ETIMEOUT, compile_scene(&s, &err));
+    assert_true(bl_clock_ms(start, bl_clock_ns()) >= 300);
+    assert_true(bl_clock_ms(start, bl_clock_ns()) < 1300);
+    assert_int_equal(0, bl_children_count(s.children));
+    s.halt = (bl_halt){.cancel = &cancel};
+    assert_int_equal(BL_ECANCELLED, compile_scene(&s, &err));
+    s.sources[0].nbuffers = 1;
+    trial[0] = (bl_trial){.nlaunches = 1};
+    trial[0].launch[0] = (bl_trial_launch){.source = s.sources[0], .groups = {1, 1, 1}};
+    trials.halt = s.halt;
+    err = (bl_err){0};
+    assert_int_equal(BL_ECANCELLED, bl_children_time(s.children, s.dev, &trials, &err));
+    s.halt = (bl_halt){0};
+    s.n = 0;
+    add(&s, "quick");
+    add_many(&s, 0);
+    assert_int_equal(BL_OK, compile_scene(&s, &err));
+    assert_int_equal(1, count_compiled(&s));
     end(&s);
 }
 
@@ -490,15 +534,11 @@ static void trials_survive_their_kernels(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work_is_shared_out),
-        cmocka_unit_test(culprits_are_found),
-        cmocka_unit_test(liars_are_not_believed),
-        cmocka_unit_test(none_may_come),
-        cmocka_unit_test(one_may_be_killed),
-        cmocka_unit_test(idle_deaths_are_seen),
-        cmocka_unit_test(waiting_can_be_ended),
-        cmocka_unit_test(none_is_left_behind),
-        cmocka_unit_test(trials_survive_their_kernels),
+        cmocka_unit_test(work_is_shared_out),     cmocka_unit_test(culprits_are_found),
+        cmocka_unit_test(liars_are_not_believed), cmocka_unit_test(none_may_come),
+        cmocka_unit_test(one_may_be_killed),      cmocka_unit_test(idle_deaths_are_seen),
+        cmocka_unit_test(waiting_can_be_ended),   cmocka_unit_test(work_can_be_halted),
+        cmocka_unit_test(none_is_left_behind),    cmocka_unit_test(trials_survive_their_kernels),
     };
     ssize_t len = readlink("/proc/self/exe", program, sizeof program - 1);
 

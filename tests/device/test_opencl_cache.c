@@ -22,7 +22,7 @@ static void programs_are_cached(bl_device *dev, const fixture *f)
     run_scale(dev);
     only_file(f->folder, path, &now);
     assert_int_equal(stored.st_ino, now.st_ino);
-    assert_int_equal(stored.st_mtim.tv_nsec, now.st_mtim.tv_nsec);
+    assert_true(stored.st_mtim.tv_nsec != now.st_mtim.tv_nsec); /* used, which trimming goes by */
     for (int i = 0; i < 4; i++) {
         stored = now;
         if (i == 0)
@@ -35,7 +35,7 @@ static void programs_are_cached(bl_device *dev, const fixture *f)
             assert_int_equal(0, chmod(path, 0666)); /* others could have written it */
         run_scale(dev);
         only_file(f->folder, path, &now);
-        if (stored.st_mtim.tv_sec == now.st_mtim.tv_sec && stored.st_mtim.tv_nsec == now.st_mtim.tv_nsec)
+        if (stored.st_ino == now.st_ino)
             fail_msg("damage %d was not noticed", i);
         assert_int_equal(0600, now.st_mode & 0777);
     }

@@ -275,29 +275,6 @@ static void matrices_are_chosen(void **state)
     assert_int_equal(info.nmatrix, 0);
 }
 
-static void cache_is_trimmed(void **state)
-{
-    const char *folder = *state;
-    char path[192];
-    struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
-    for (int i = 0; i < 8200; i++) {
-        snprintf(path, sizeof path, "%s/vulkan/spirv-old-%d", folder, i);
-        int fd = open(path, O_WRONLY | O_CREAT, 0600);
-        assert_true(fd >= 0);
-        if (i > 0)
-            futimens(fd, old);
-        close(fd);
-    }
-    bl_vk_cache_trim();
-    assert_in_range(count_files(folder, "spirv-old-"), 1, 6144);
-    snprintf(path, sizeof path, "%s/vulkan/spirv-old-0", folder);
-    assert_int_equal(access(path, F_OK), 0); /* the last one used */
-    for (int i = 0; i < 8200; i++) {
-        snprintf(path, sizeof path, "%s/vulkan/spirv-old-%d", folder, i);
-        unlink(path);
-    }
-}
-
 static int set_up(void **state)
 {
     static char folder[] = "/tmp/bl_test_vulkan_XXXXXX";
@@ -323,7 +300,6 @@ int main(void)
         cmocka_unit_test(features_need_all_their_parts),
         cmocka_unit_test(matrices_are_chosen),
         cmocka_unit_test(cache_trusts_only_itself),
-        cmocka_unit_test(cache_is_trimmed),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -466,6 +466,108 @@ static void test_faults_of_running(void **state)
         fail_msg("only %d calls were made to fail", failures);
 }
 
+enum { FLIGHTS = 4 };
+
+/* Runs of one plan, on inputs of 1, 2, 3 and 4, are all submitted before the first is waited for; what comes out is what each
+ * gives by itself.  With a fault: a run that fails fails alone unless the device is lost, has no outputs, and the others are
+ * right.  True if something failed. */
+static bool fly_with_fault(const document *d, bl_fault_kind kind, long nth)
+{
+    static float wanted[FLIGHTS]; /* of the first call, which has no fault */
+    bench b = open_bench(4);
+    bl_plan *plan = NULL;
+    bl_err err = {0};
+    bl_status submitted[FLIGHTS], finished[FLIGHTS];
+    bool hit = false, failed = false;
+    job jobs[FLIGHTS];
+
+    assert_int_equal(get_plan(&b, d, &plan, &hit, NULL), BL_OK);
+    for (int i = 0; i < FLIGHTS; i++) {
+        open_job(&b, i == 0 ? plan : bl_plan_retain(plan), 0, &jobs[i]);
+        bl_pool_release(b.pool, jobs[i].inputs[0]);
+        jobs[i].inputs[0] = filled(&b, bytes_of(&jobs[i].info->inputs[0], jobs[i].vars), (float)(i + 1));
+        jobs[i].run.steps = 1;
+    }
+    for (int i = 0; i < FLIGHTS && nth == 0; i++) {
+        assert_int_equal(bl_plan_run(&jobs[i].run, &err), BL_OK);
+        wanted[i] = value_of(jobs[i].outputs[0]);
+        drop_outputs(&jobs[i]);
+    }
+    bl_fault_arm(kind, nth);
+    for (int i = 0; i < FLIGHTS; i++)
+        submitted[i] = bl_plan_submit(&jobs[i].run, &err);
+    for (int i = 0; i < FLIGHTS; i++)
+        finished[i] = submitted[i] == BL_OK ? bl_plan_finish(&jobs[i].run, 1000, &err) : submitted[i];
+    bl_fault_arm(kind, 0);
+    for (int i = 0; i < FLIGHTS; i++) {
+        bool good = finished[i] == BL_OK;
+        failed = failed || !good;
+        if ((jobs[i].outputs[0] != NULL) != good || jobs[i].run.steps_done != (good ? 1U : 0U))
+            fail_msg("call %ld: run %d gives %s", nth, i, bl_status_name(finished[i]));
+        if (good && !atomic_load(&b.dev->lost) && value_of(jobs[i].outputs[0]) != wanted[i])
+            fail_msg("call %ld: run %d gives %g, not %g", nth, i, (double)value_of(jobs[i].outputs[0]), (double)wanted[i]);
+        if (!good && !is_resource(finished[i]))
+            fail_msg("call %ld failed: %s", nth, bl_status_name(finished[i]));
+    }
+    for (int i = 0; i < FLIGHTS; i++)
+        close_job(&jobs[i]);
+    close_bench(&b);
+    return failed;
+}
+
+static void test_in_flight(void **state)
+{
+    document d = open_document(job_products);
+    int failures = 0;
+
+    (void)state;
+    assert_false(fly_with_fault(&d, BL_FAULT_ALLOC, 0));
+    for (long nth = 1; nth < 60; nth++) {
+        failures += fly_with_fault(&d, BL_FAULT_ALLOC, nth);
+        failures += fly_with_fault(&d, BL_FAULT_DEVICE, nth);
+    }
+    if (failures < 10)
+        fail_msg("only %d calls were made to fail", failures);
+    bl_arena_destroy(d.arena);
+}
+
+/* Who has state, or takes long, or was never timed, is waited for at once; so is a client that has left. */
+static void test_who_may_fly(void **state)
+{
+    bench b = open_bench(4);
+    document d = open_document(job_products), counter;
+    bl_plan *plan = NULL;
+    bl_err err = {0};
+    atomic_bool cancel = true;
+    bool hit = false;
+    job j, with_state;
+
+    (void)state;
+    assert_int_equal(get_plan(&b, &d, &plan, &hit, NULL), BL_OK);
+    open_job(&b, plan, 0, &j);
+    j.run.steps = 1;
+    assert_false(bl_plan_may_fly(plan));
+    for (int i = 0; i < 2; i++) { /* the second one is timed */
+        assert_true(i == 0 || bl_plan_is_due(plan));
+        assert_int_equal(bl_plan_run(&j.run, &err), BL_OK);
+        drop_outputs(&j);
+    }
+    assert_false(bl_plan_is_due(plan));
+    assert_true(bl_plan_may_fly(plan) == (bl_plan_get_service(plan).step_seconds <= 300e-6));
+    j.run.cancel = &cancel;
+    assert_int_equal(bl_plan_submit(&j.run, &err), BL_ECANCELLED);
+    assert_null(j.outputs[0]);
+    close_job(&j);
+    open_counter(&b, &counter, &with_state);
+    with_state.run.steps = 3;
+    assert_int_equal(bl_plan_run(&with_state.run, &err), BL_OK);
+    assert_false(bl_plan_may_fly(with_state.plan));
+    close_job(&with_state);
+    bl_arena_destroy(counter.arena);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -478,6 +580,8 @@ int main(void)
         cmocka_unit_test(test_collect_and_stop),
         cmocka_unit_test(test_cancelled_and_late),
         cmocka_unit_test(test_named_dimensions),
+        cmocka_unit_test(test_in_flight),
+        cmocka_unit_test(test_who_may_fly),
         {"faults of compiling: allocations", test_faults_of_compiling, NULL, NULL, (void *)(intptr_t)BL_FAULT_ALLOC},
         {"faults of compiling: the device", test_faults_of_compiling, NULL, NULL, (void *)(intptr_t)BL_FAULT_DEVICE},
         {"faults of running: allocations", test_faults_of_running, NULL, NULL, (void *)(intptr_t)BL_FAULT_ALLOC},

@@ -204,7 +204,7 @@ static bl_status get_searched(bench *b, const document *d, const bl_tuner *tuner
                               bl_plan **plan, bool *hit)
 {
     bl_plan_options options = {
-        .spec = 1, .program = true, .max_compile_bytes = 1 << 26, .tuner = tuner, .beam = beam, .cancel = cancel};
+        .spec = 1, .program = true, .max_compile_bytes = 1 << 26, .tuner = tuner, .beam = beam, .halt.cancel = cancel};
     return bl_plans_get(b->plans, &d->key, d->graph, b->dev, &options, plan, hit, NULL);
 }
 
@@ -262,10 +262,10 @@ static void test_beam_without_result(void **state)
     bool hit = false;
 
     (void)state;
-    assert_int_equal(get_searched(&b, &d, &tuner, 2, &cancel, &plan, &hit), BL_OK);
+    assert_int_equal(get_searched(&b, &d, &tuner, 2, &cancel, &plan, &hit), BL_ECANCELLED);
     assert_true(clock.batches > 0);
-    bl_plan_release(plan);
-    assert_null(bl_plans_lookup(b.plans, &d.key, 1));
+    assert_null(plan);
+    assert_null(bl_plans_lookup(b.plans, &d.key, 0));
     clock = (clock_for_tests){.fail = BL_EDEVICE};
     assert_int_equal(get_searched(&b, &d, &tuner, 2, NULL, &plan, &hit), BL_OK);
     assert_true(clock.batches > 0);

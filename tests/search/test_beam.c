@@ -126,7 +126,8 @@ static uint64_t prefers_none(const bl_trial *trial)
 
 static bl_status search_with(bench *b, fake *f, int width, bl_search_report *report, bl_err *err)
 {
-    bl_search_options options = {.width = width, .seconds = 60, .spec = 2, .time = fake_time, .time_arg = f, .cancel = f->cancel};
+    bl_search_options options = {
+        .width = width, .seconds = 60, .spec = 2, .time = fake_time, .time_arg = f, .halt.cancel = f->cancel};
     return bl_search_run(&b->nest, &options, report, err);
 }
 

@@ -327,10 +327,53 @@ static void test_put(void **state)
     bl_kernels_close(kernels);
 }
 
+static bool note_oldest(void *arg, const bl_kernel_row *row)
+{
+    int64_t *oldest = arg;
+    *oldest = row->searched < *oldest ? row->searched : *oldest;
+    return true;
+}
+
+/* A file of more rows than it may have loses those that were searched first: when it is opened, and while it is written to. */
+static void test_bounded(void **state)
+{
+    enum { MOST = 50000, OVER = 1000, EVERY = 256 };
+    static const char fill[] =
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 51000) INSERT INTO kernels "
+        "SELECT printf('%016x', i), 'd', 'v', 1, 'k', '', '', 1, 1, 1, 1, i FROM n";
+    bl_kernel_row row = {.device = "d", .driver = "v", .name = "k", .nest = "", .moves = "", .version = 1, .searched = 1 << 30};
+    bench b;
+    sqlite3 *db = NULL;
+    bl_kernels *kernels = NULL;
+    int64_t oldest = INT64_MAX;
+
+    (void)state;
+    open_bench(&b, SUM(6));
+    bl_kernels_close(open_kernels(b.path));
+    assert_int_equal(sqlite3_open(b.path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, fill, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    kernels = open_kernels(b.path);
+    assert_int_equal(rows_of(kernels, NULL), MOST);
+    assert_int_equal(bl_kernels_list(kernels, NULL, note_oldest, &oldest, NULL), BL_OK);
+    assert_int_equal(oldest, OVER + 1);
+    for (int i = 0; i < EVERY; i++) {
+        char key[17];
+        snprintf(key, sizeof key, "f%015x", i);
+        row.key = key;
+        assert_int_equal(bl_kernels_put(kernels, &row, NULL), BL_OK);
+    }
+    assert_int_equal(rows_of(kernels, NULL), MOST);
+    assert_int_equal(rows_of(kernels, "f0000000000000ff"), 1);
+    bl_kernels_close(kernels);
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_kept),     cmocka_unit_test(test_structure),
                                        cmocka_unit_test(test_damaged),  cmocka_unit_test(test_foreign),
-                                       cmocka_unit_test(test_nonsense), cmocka_unit_test(test_put)};
+                                       cmocka_unit_test(test_nonsense), cmocka_unit_test(test_put),
+                                       cmocka_unit_test(test_bounded)};
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

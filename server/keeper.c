@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/keeper.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/folder.h"
+#include "server/server.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { LOOK_SECONDS = 10 }; /* a search writes some megabytes in that time, and a look at 10,000 files takes 20 ms */
+
+struct bl_keeper {
+    bl_server *server;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of |ends| */
+    pthread_cond_t ending;
+    bool ends;
+    size_t bytes; /* own thread: what the gauge says */
+};
+
+static void look(bl_keeper *keeper)
+{
+    size_t bytes = bl_cache_trim((size_t)keeper->server->settings.cache_size);
+    bl_metrics_add(&keeper->server->metrics, BL_COUNT_CACHE_BYTES, (long long)bytes - (long long)keeper->bytes);
+    keeper->bytes = bytes;
+}
+
+static void *run_thread(void *arg)
+{
+    bl_keeper *keeper = arg;
+    pthread_mutex_lock(&keeper->lock);
+    while (!keeper->ends) {
+        struct timespec until;
+        pthread_mutex_unlock(&keeper->lock);
+        look(keeper);
+        until = bl_clock_after(CLOCK_MONOTONIC, LOOK_SECONDS * INT64_C(1000000000));
+        pthread_mutex_lock(&keeper->lock);
+        if (!keeper->ends)
+            pthread_cond_timedwait(&keeper->ending, &keeper->lock, &until);
+    }
+    pthread_mutex_unlock(&keeper->lock);
+    return NULL;
+}
+
+static void fini(bl_keeper *keeper)
+{
+    pthread_cond_destroy(&keeper->ending);
+    pthread_mutex_destroy(&keeper->lock);
+    free(keeper);
+}
+
+bl_status bl_keeper_create(bl_server *server, bl_keeper **out, bl_err *err)
+{
+    bl_keeper *keeper = calloc(1, sizeof *keeper);
+    pthread_condattr_t attributes;
+    *out = NULL;
+    if (keeper == NULL)
+        return bl_fail(err, BL_ENOMEM, "keeper");
+    keeper->server = server;
+    pthread_mutex_init(&keeper->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&keeper->ending, &attributes);
+    pthread_condattr_destroy(&attributes);
+    if (pthread_create(&keeper->thread, NULL, run_thread, keeper) != 0) {
+        fini(keeper);
+        return bl_fail(err, BL_ENOMEM, "the keeper's thread");
+    }
+    *out = keeper;
+    return BL_OK;
+}
+
+void bl_keeper_destroy(bl_keeper *keeper)
+{
+    if (keeper == NULL)
+        return;
+    pthread_mutex_lock(&keeper->lock);
+    keeper->ends = true;
+    pthread_cond_signal(&keeper->ending);
+    pthread_mutex_unlock(&keeper->lock);
+    pthread_join(keeper->thread, NULL);
+    fini(keeper);
+}

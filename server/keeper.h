@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* One thread that keeps the cache folder within --cache-size: at the start, and from then on every few seconds, since child
+ * processes and other servers write to it as well. */
+#ifndef BL_SERVER_KEEPER_H
+#define BL_SERVER_KEEPER_H
+
+#include "engine/base/status.h"
+
+typedef struct bl_server bl_server;
+typedef struct bl_keeper bl_keeper;
+
+BL_NODISCARD bl_status bl_keeper_create(bl_server *server, bl_keeper **out, bl_err *err);
+void bl_keeper_destroy(bl_keeper *keeper); /* accepts NULL */
+
+#endif

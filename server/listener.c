@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/listener.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "server/server.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    BACKLOG = 1024,
+    HANDSHAKE_NS = 2000000, /* what is left of the handshake of one who has had an answer: a local network takes less */
+    RETRY_MS = 100,         /* where descriptors or memory ran out: the daemon tells of an end just before it closes */
+    DROPPED_MS = 1000 /* what the daemon has not begun in that time it never will: it had no memory for it, and says nothing */
+};
+
+struct bl_listener {
+    bl_server *server;
+    int socket;          /* -1: closed */
+    int wake;            /* an eventfd */
+    atomic_llong given;  /* to the daemon, which is yet to begin them */
+    atomic_bool waiting; /* for an end, because of which |wake| is written */
+    atomic_bool stop;
+    bool started;
+    int64_t given_ns; /* accepting thread: when it gave the last one */
+    pthread_t thread;
+};
+
+static void nudge(bl_listener *listener)
+{
+    uint64_t one = 1;
+    ssize_t written = write(listener->wake, &one, sizeof one); /* cannot fail: nobody counts up to 2^64 */
+    (void)written;
+}
+
+/* ---- how many there are */
+
+long long bl_listener_open(bl_listener *listener)
+{
+    return atomic_load(&listener->given) + bl_metrics_get(&listener->server->metrics, BL_COUNT_CONNECTIONS);
+}
+
+/* One less, if there is one: those that were written off as dropped are not there any more. */
+static void take_given(bl_listener *listener)
+{
+    long long count = atomic_load(&listener->given);
+    while (count > 0 && !atomic_compare_exchange_weak(&listener->given, &count, count - 1))
+        ;
+}
+
+void bl_listener_began(bl_listener *listener)
+{
+    take_given(listener);
+}
+
+void bl_listener_ended(bl_listener *listener)
+{
+    if (atomic_load(&listener->waiting))
+        nudge(listener);
+}
+
+static bool is_full(bl_listener *listener)
+{
+    return bl_listener_open(listener) >= (long long)listener->server->settings.connections;
+}
+
+/* ---- accepting */
+
+static void give(bl_listener *listener, int fd, const struct sockaddr_storage *address, socklen_t size)
+{
+    atomic_fetch_add(&listener->given, 1);
+    listener->given_ns = bl_clock_ns();
+    if (MHD_add_connection(listener->server->daemon, fd, (const struct sockaddr *)address, size) != MHD_YES)
+        take_given(listener); /* which closed it */
+}
+
+/* All that wait, or as many as there is room for.  False where the system has none. */
+static bool accept_all(bl_listener *listener)
+{
+    while (!is_full(listener)) {
+        struct sockaddr_storage address;
+        socklen_t size = sizeof address;
+        int fd = accept4(listener->socket, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0)
+            give(listener, fd, &address, size);
+        else if (errno != ECONNABORTED && errno != EINTR) /* those are one connection's, which is gone */
+            return errno == EAGAIN;
+    }
+    return true;
+}
+
+/* Until somebody connects and there is room for it. */
+static void wait_for_one(bl_listener *listener, bool room)
+{
+    struct pollfd fds[2] = {{.fd = listener->wake, .events = POLLIN}, {.events = POLLIN}};
+    uint64_t count = 0;
+    atomic_store(&listener->waiting, true);
+    if (is_full(listener)) /* looked at after |waiting| was set, so that no end is missed */
+        room = false;
+    fds[1].fd = room ? listener->socket : -1;
+    if (poll(fds, 2, room ? -1 : RETRY_MS) > 0 && fds[0].revents != 0 && read(listener->wake, &count, sizeof count) < 0)
+        bl_log(BL_LOG_DEBUG, "eventfd: %s", strerror(errno));
+    atomic_store(&listener->waiting, false);
+    if (!room && bl_clock_ms(listener->given_ns, bl_clock_ns()) > DROPPED_MS)
+        atomic_store(&listener->given, 0);
+}
+
+static void *run_thread(void *arg)
+{
+    bl_listener *listener = arg;
+    bool room = true;
+    while (!atomic_load(&listener->stop)) {
+        wait_for_one(listener, room);
+        room = accept_all(listener);
+    }
+    return NULL;
+}
+
+/* ---- lifetime */
+
+static bl_status open_port(bl_listener *listener, const struct addrinfo *address, uint16_t *port)
+{
+    struct sockaddr_storage bound;
+    socklen_t size = sizeof bound;
+    int on = 1;
+    listener->socket = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (listener->socket < 0)
+        return BL_EINVAL;
+    (void)setsockopt(listener->socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* or a restart finds its port taken */
+    if (address->ai_family == AF_INET6)
+        (void)setsockopt(listener->socket, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    if (bind(listener->socket, address->ai_addr, address->ai_addrlen) != 0 || listen(listener->socket, BACKLOG) != 0 ||
+        getsockname(listener->socket, (struct sockaddr *)&bound, &size) != 0)
+        return BL_EINVAL;
+    *port = ntohs(bound.ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)&bound)->sin6_port
+                                              : ((const struct sockaddr_in *)&bound)->sin_port);
+    return BL_OK;
+}
+
+bl_status bl_listener_create(bl_server *server, const struct addrinfo *address, bl_listener **out, uint16_t *port, bl_err *err)
+{
+    const bl_settings *set = &server->settings;
+    bl_listener *listener = calloc(1, sizeof *listener);
+    *out = NULL;
+    if (listener == NULL)
+        return bl_fail(err, BL_ENOMEM, "listener");
+    listener->server = server;
+    listener->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (open_port(listener, address, port) != BL_OK || listener->wake < 0) {
+        (void)bl_fail(err, BL_EINVAL, "cannot listen on %s port %llu: %s", set->host, (unsigned long long)set->port,
+                      strerror(errno));
+        bl_listener_destroy(listener);
+        return err->status;
+    }
+    *out = listener;
+    return BL_OK;
+}
+
+bl_status bl_listener_start(bl_listener *listener, bl_err *err)
+{
+    if (pthread_create(&listener->thread, NULL, run_thread, listener) != 0)
+        return bl_fail(err, BL_ENOMEM, "the listener's thread");
+    listener->started = true;
+    return BL_OK;
+}
+
+static void join(bl_listener *listener)
+{
+    if (!listener->started)
+        return;
+    atomic_store(&listener->stop, true);
+    nudge(listener);
+    pthread_join(listener->thread, NULL);
+    listener->started = false;
+}
+
+/* Whoever asks to connect from now on gets no answer, and once the port is closed is refused; connections that have begun are not
+ * touched (socket(7), SO_ATTACH_FILTER; the 14th byte of a TCP header holds its flags).  Where it cannot be had, whoever comes
+ * between the last accept and the close is reset. */
+static void refuse_more(const bl_listener *listener)
+{
+    enum { FLAGS = 13, SYN = 0x02, ACK = 0x10 };
+    struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS), BPF_STMT(BPF_ALU | BPF_AND | BPF_K, SYN | ACK),
+                                 BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYN, 0, 1), BPF_STMT(BPF_RET | BPF_K, 0),
+                                 BPF_STMT(BPF_RET | BPF_K, UINT32_MAX)};
+    struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
+    struct timespec moment = {.tv_nsec = HANDSHAKE_NS};
+    if (setsockopt(listener->socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0)
+        nanosleep(&moment, NULL);
+}
+
+void bl_listener_stop(bl_listener *listener)
+{
+    join(listener);
+    refuse_more(listener);
+    (void)accept_all(listener);
+    close(listener->socket);
+    listener->socket = -1;
+}
+
+void bl_listener_destroy(bl_listener *listener)
+{
+    if (listener == NULL)
+        return;
+    join(listener);
+    if (listener->socket >= 0)
+        close(listener->socket);
+    if (listener->wake >= 0)
+        close(listener->wake);
+    free(listener);
+}

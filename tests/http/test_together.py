@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""Short runs that a device is given before it is done with the last one: each has its own answer, whatever runs around it."""
+
+import http.client
+import json
+import threading
+import time
+import unittest
+
+from fixture import JSON, Server, ServerTest, counter, graph
+
+P = "/api/v1/programs"
+
+
+def scaled(k, n):
+    return graph(inputs={"x": [n, n + 1]}, nodes=[{"id": "y", "op": "mul", "in": ["x", k]}, {"id": "s", "op": "sum", "in": ["y"]}], outputs=["y", "s"])
+
+
+class Together(ServerTest):
+    ARGS = ("--backends", "opencl,vulkan,interp", "--tune=off")
+
+    def crowd(self, clients, ask, rounds):
+        """Each client asks |rounds| times over one connection; all begin at once."""
+        wrong, gate = [], threading.Barrier(clients)
+
+        def client(number):
+            connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+            gate.wait()
+            for i in range(rounds):
+                method, path, body, check = ask(number, i)
+                connection.request(method, path, json.dumps(body), JSON)
+                reply = connection.getresponse()
+                data = reply.read()
+                if not check(reply.status, data):
+                    wrong.append((number, i, reply.status, data[:200]))
+            connection.close()
+
+        threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([], wrong[:3])
+
+    def devices(self):
+        return [device["id"] for device in self.call("GET", "/api/v1/devices").json["devices"]]
+
+    def warm_up(self, document):
+        """Compiled, run, and timed once."""
+        for _ in range(3):
+            self.ok(self.call("POST", "/api/v1/run", document))
+
+    def test_each_its_own(self):
+        for device in self.devices():
+            for k in (2, 3):
+                self.warm_up({**scaled(k, 1), "device": device})
+            before = self.server.metric("runs_together_total")
+
+            def ask(number, i, device=device):
+                k, n = 2 + i % 2, 100 * number + i
+
+                def check(status, data):
+                    outputs = json.loads(data)["outputs"] if status == 200 else {}
+                    return status == 200 and outputs["y"]["data"] == [k * n, k * (n + 1)] and outputs["s"]["data"] == [k * (2 * n + 1)]
+                return "POST", "/api/v1/run", {**scaled(k, n), "device": device}, check
+            for _ in range(8):  # a step is timed once a second, and a busy machine may take it for a long one
+                self.crowd(12, ask, 40)
+                if self.server.metric("runs_together_total") > before:
+                    break
+                time.sleep(0.5)
+            self.assertGreater(self.server.metric("runs_together_total"), before, device)
+
+    def test_among_programs_failures_and_kept_tensors(self):
+        self.ok(self.call("PUT", P + "/c", counter()), 201)
+        self.warm_up(scaled(2, 1))
+        seen = []
+
+        def ask(number, i):
+            if number == 0:  # its steps come in their order
+                return "POST", P + "/c/run", {"steps": 1}, lambda status, data: status == 200 and (seen.append(json.loads(data)["outputs"]["m"]["data"][0]) or True)
+            if number == 1:  # too late, before or after it is the device's turn
+                return "POST", "/api/v1/run", {**scaled(2, 5), "timeout_ms": 1}, lambda status, data: status in (200, 504)
+            if number == 2:
+                return "POST", "/api/v1/run", {**scaled(2, i), "keep": {f"k{i}": "y"}}, lambda status, data: status == 200
+            if number == 3 and i > 0:  # what another run kept, as soon as it is there
+                body = graph(inputs={"x": {"tensor": f"k{i - 1}"}})
+                return "POST", "/api/v1/run", body, lambda status, data: status == 404 or json.loads(data)["outputs"]["y"]["data"] == [4 * (i - 1), 4 * i]
+            return "POST", "/api/v1/run", scaled(2, 7), lambda status, data: status == 200 and json.loads(data)["outputs"]["y"]["data"] == [14, 16]
+        self.crowd(10, ask, 60)
+        self.assertEqual([float(i) for i in range(1, 61)], [float(x) for x in seen])
+
+    def test_alone_nothing_waits(self):
+        self.warm_up(scaled(2, 1))
+        before = self.server.metric("runs_together_total")
+        for i in range(20):
+            self.ok(self.call("POST", "/api/v1/run", scaled(2, i)))
+        self.assertEqual(before, self.server.metric("runs_together_total"))
+
+    def test_the_end_waits_for_them(self):
+        server = Server("--backends", "interp")
+        answers, stop = [], threading.Event()
+        for _ in range(3):
+            server.call("POST", "/api/v1/run", scaled(2, 1))
+
+        def client():
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            while not stop.is_set():
+                connection.request("POST", "/api/v1/run", json.dumps(scaled(2, 3)), JSON)
+                reply = connection.getresponse()
+                answers.append(reply.status)
+                reply.read()
+                if reply.getheader("connection", "").lower() == "close":
+                    return
+
+        threads = [threading.Thread(target=client) for _ in range(12)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.3)
+        self.assertEqual(0, server.stop())
+        stop.set()
+        for thread in threads:
+            thread.join()
+        self.assertLessEqual(set(answers), {200, 503})
+
+
+if __name__ == "__main__":
+    unittest.main()
