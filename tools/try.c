@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* try DEVICE FILE [debug] [noopt] [matrix] [winograd] [high] [fast] [only ENTRY] [repeat N] [beam N] [seconds S]: compile a
- * program document for a device, compare one run with the interpreter, and say what became of it; of N more runs, the least time of
- * each kernel.  With a beam kernels are searched, in this process.  For people who work on the compiler. */
+ * program document for a device, compare one run with the interpreter, and say what became of it; of N more runs, the least time
+ * of each kernel.  With a beam kernels are searched, in this process.  For people who work on the compiler. */
 #include "tests/plan/harness.h"
 
 #include <stdio.h>
