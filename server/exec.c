@@ -218,24 +218,48 @@ bl_status bl_exec_key(bl_exec *x, const bl_wire_graph *graph, bool program, bl_w
     return bl_wire_make_key(x->rq->arena, graph, salt, key, &x->rq->err);
 }
 
+static bl_plan_options plan_options(bl_exec *x, bool program)
+{
+    const bl_settings *set = &x->rq->server->settings;
+
+    return (bl_plan_options){.debug = x->debug,
+                             .noopt = set->noopt,
+                             .matrix = (bl_matrix_use)set->matrix,
+                             .winograd = (bl_winograd_use)set->winograd,
+                             .precision = x->precision,
+                             .spec = (int)set->spec,
+                             .max_compile_bytes = set->max_compile,
+                             .max_compile_seconds = set->max_compile_seconds,
+                             .program = program,
+                             .tuner = &x->rq->server->tuner,
+                             .beam = x->beam,
+                             .halt = {.cancel = &x->rq->cancel, .deadline_ns = x->rq->deadline_ns},
+                             .children = x->rq->server->children};
+}
+
 bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_graph *graph, bool program, bl_plan **out,
                             bool *hit, bl_err *err)
 {
-    const bl_settings *set = &x->rq->server->settings;
-    bl_plan_options options = {.debug = x->debug,
-                               .noopt = set->noopt,
-                               .matrix = (bl_matrix_use)set->matrix,
-                               .winograd = (bl_winograd_use)set->winograd,
-                               .precision = x->precision,
-                               .spec = (int)set->spec,
-                               .max_compile_bytes = set->max_compile,
-                               .max_compile_seconds = set->max_compile_seconds,
-                               .program = program,
-                               .tuner = &x->rq->server->tuner,
-                               .beam = x->beam,
-                               .halt = {.cancel = &x->rq->cancel, .deadline_ns = x->rq->deadline_ns},
-                               .children = x->rq->server->children};
-    return bl_plans_get(x->rq->server->plans, key, graph, x->worker->dev, &options, out, hit, err);
+    bl_plan_options options = plan_options(x, program);
+
+    options.along = &x->along;
+    BL_TRY(bl_plans_get(x->rq->server->plans, key, graph, x->worker->dev, &options, out, hit, err));
+    if (!*hit)
+        x->along = (bl_plan_sources){0};
+    return BL_OK;
+}
+
+bl_status bl_exec_gather(bl_exec *x, const bl_wire_key *key, const bl_wire_graph *graph, bool program, bl_err *err)
+{
+    bl_plan *plan = bl_plans_lookup(x->rq->server->plans, key, 0);
+    bl_plan_options options = plan_options(x, program);
+
+    if (plan != NULL) {
+        bl_plan_release(plan);
+        return BL_OK;
+    }
+    options.beam = 0; /* nothing is searched for a look at it */
+    return bl_plan_gather(graph, x->worker->dev, &options, x->rq->arena, &x->along, err);
 }
 
 bl_status bl_exec_admit(bl_exec *x, bl_err *err)

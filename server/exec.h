@@ -65,7 +65,8 @@ struct bl_exec {
     uint64_t *launch_ns;
     bl_text report;
     int64_t compile_ns, compute_ns, copy_ns;
-    void *extra; /* of the handler */
+    bl_plan_sources along; /* kernels to be compiled with those of the next plan that is made */
+    void *extra;           /* of the handler */
 };
 
 /* Decode with these; resolve keeps what it finds in |x|. */
@@ -84,6 +85,8 @@ BL_NODISCARD bl_status bl_exec_load(bl_exec *x, int n, bl_tensor_value *values, 
 BL_NODISCARD bl_status bl_exec_key(bl_exec *x, const bl_wire_graph *graph, bool program, bl_wire_key *key);
 BL_NODISCARD bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_graph *graph, bool program,
                                          bl_plan **out, bool *hit, bl_err *err);
+/* Add the kernels of |graph| to x->along, unless its plan is there (compile threads only). */
+BL_NODISCARD bl_status bl_exec_gather(bl_exec *x, const bl_wire_key *key, const bl_wire_graph *graph, bool program, bl_err *err);
 /* Sizes and estimated time of one run with x->vars are within the limits. */
 BL_NODISCARD bl_status bl_exec_admit(bl_exec *x, bl_err *err);
 static inline bool bl_exec_keeps(const bl_exec *x, int i)

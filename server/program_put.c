@@ -65,9 +65,25 @@ static bl_status check_shared(const bl_program_doc *doc, bl_err *err)
 
 /* ---- on a compile thread */
 
+/* The kernels of initialisers go to the drivers' compilers with those of the first entry: each is small, and by itself would take
+ * longer than with them. */
+static bl_status gather_initialisers(put_job *job, bl_err *err)
+{
+    const bl_program_doc *doc = &job->program->doc;
+    for (int i = 0; i < doc->nstates; i++) {
+        bl_wire_key key;
+        if (doc->values[i].kind != BL_VALUE_MADE)
+            continue;
+        BL_TRY(bl_exec_key(job->x, doc->values[i].graph, false, &key));
+        BL_TRY(bl_exec_gather(job->x, &key, doc->values[i].graph, false, err));
+    }
+    return BL_OK;
+}
+
 static bl_status compile_entries(put_job *job, bl_err *err)
 {
     bl_program *program = job->program;
+    BL_TRY(gather_initialisers(job, err));
     for (int i = 0; i < program->doc.nentries; i++) {
         const bl_wire_graph *graph = &program->doc.entries[i].graph;
         bl_wire_key key;

@@ -185,34 +185,95 @@ static bl_status compile_all(compile *c)
     return bl_ir_status(c->ir, c->err);
 }
 
+static bl_status begin(compile *c)
+{
+    const bl_plan_options *options = c->options;
+
+    c->target = bl_search_target(&c->dev->info);
+    c->target.use = options->matrix;
+    if (options->precision == BL_PRECISION_HIGH)
+        bl_target_split(&c->target);
+    c->plan = bl_calloc(1, sizeof *c->plan);
+    if (c->plan == NULL)
+        return bl_fail(c->err, BL_ENOMEM, "plan");
+    atomic_init(&c->plan->refs, 1);
+    pthread_mutex_init(&c->plan->lock, NULL);
+    c->plan->dev = c->dev;
+    c->plan->options = *options;
+    c->plan->options.halt = (bl_halt){0}; /* and the rest of whoever asked */
+    c->plan->options.progress = NULL;
+    c->plan->options.progress_arg = NULL;
+    c->plan->options.only = NULL;
+    c->plan->options.along = NULL;
+    c->plan->beam = options->tuner == NULL || options->only != NULL ? 0 : options->beam;
+    return BL_OK;
+}
+
+/* Give up what only the compilation needed, and, unless |keep|, the plan. */
+static void end(compile *c, bool keep)
+{
+    for (int i = 0; i < c->nmade; i++)
+        bl_text_fini(&c->made[i].source);
+    if (!keep)
+        plan_destroy(c->plan);
+}
+
 bl_status plan_compile(const bl_wire_graph *wire, bl_device *dev, const bl_plan_options *options, bl_plan **out, bl_err *err)
 {
-    compile c = {.wire = wire, .options = options, .dev = dev, .target = bl_search_target(&dev->info), .err = err};
-    bl_status st = BL_OK;
+    compile c = {.wire = wire, .options = options, .dev = dev, .err = err};
+    bl_status st;
 
-    c.target.use = options->matrix;
-    if (options->precision == BL_PRECISION_HIGH)
-        bl_target_split(&c.target);
     *out = NULL;
-    c.plan = bl_calloc(1, sizeof *c.plan);
-    if (c.plan == NULL)
-        return bl_fail(err, BL_ENOMEM, "plan");
-    atomic_init(&c.plan->refs, 1);
-    pthread_mutex_init(&c.plan->lock, NULL);
-    c.plan->dev = dev;
-    c.plan->options = *options;
-    c.plan->options.halt = (bl_halt){0}; /* and the rest of whoever asked */
-    c.plan->options.progress = NULL;
-    c.plan->options.progress_arg = NULL;
-    c.plan->options.only = NULL;
-    c.plan->beam = options->tuner == NULL || options->only != NULL ? 0 : options->beam;
+    BL_TRY(begin(&c));
     st = compile_all(&c);
-    for (int i = 0; i < c.nmade; i++)
-        bl_text_fini(&c.made[i].source);
+    end(&c, st == BL_OK);
     if (st == BL_OK)
         *out = c.plan;
-    else
-        plan_destroy(c.plan);
+    return st;
+}
+
+/* A copy of |source| in |arena|, unless there is one of the same text. */
+static bl_status add_source(bl_plan_sources *sources, const bl_kernel_source *source, bl_arena *arena, bl_err *err)
+{
+    bl_kernel_source *copy;
+
+    for (int i = 0; i < sources->n; i++) {
+        if (sources->at[i].len == source->len && memcmp(sources->at[i].text, source->text, source->len) == 0)
+            return BL_OK;
+    }
+    if (sources->n == sources->capacity) {
+        int capacity = 2 * sources->capacity + 16;
+        bl_kernel_source *grown = bl_arena_array(arena, (size_t)capacity, sizeof *grown);
+        if (grown == NULL)
+            return bl_arena_status(arena, err);
+        if (sources->n > 0)
+            memcpy(grown, sources->at, (size_t)sources->n * sizeof *grown);
+        sources->at = grown;
+        sources->capacity = capacity;
+    }
+    copy = &sources->at[sources->n];
+    *copy = *source;
+    copy->linear = NULL; /* for devices that read no text, which compile nothing */
+    copy->entry = bl_arena_strdup(arena, source->entry);
+    copy->text = bl_arena_strndup(arena, source->text, source->len);
+    BL_TRY(bl_arena_status(arena, err));
+    sources->n++;
+    return BL_OK;
+}
+
+bl_status bl_plan_gather(const bl_wire_graph *graph, bl_device *dev, const bl_plan_options *options, bl_arena *arena,
+                         bl_plan_sources *sources, bl_err *err)
+{
+    compile c = {.wire = graph, .options = options, .dev = dev, .err = err};
+    bl_status st;
+
+    BL_TRY(begin(&c));
+    st = compile_to_source(&c);
+    for (int i = 0; i < c.nmade && st == BL_OK; i++) {
+        bl_kernel_source source = compile_source(&c.made[i], &dev->info);
+        st = add_source(sources, &source, arena, err);
+    }
+    end(&c, false);
     return st;
 }
 

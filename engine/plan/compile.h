@@ -48,6 +48,7 @@ BL_NODISCARD bl_status compile_verify(compile *c, int n, const bl_node *const *r
 void compile_dump(compile *c, int level, const char *title, int n, const bl_node *const *roots); /* for DEBUG=level */
 /* kernels.c: the schedule's nests with their moves, lowered, joined and as text; then what the driver makes of that. */
 BL_NODISCARD bl_status compile_nests(compile *c);
+bl_kernel_source compile_source(const made *m, const bl_device_info *info);
 BL_NODISCARD bl_status compile_kernels(compile *c);
 /* launches.c */
 BL_NODISCARD bl_status compile_estimate(compile *c);                            /* what one launch of each kernel costs */

@@ -231,10 +231,16 @@ static void disassemble(compile *c)
     }
 }
 
+bl_kernel_source compile_source(const made *m, const bl_device_info *info)
+{
+    return bl_render_source(m->lowered->linear, info, m->source.data, m->source.len);
+}
+
 bl_status compile_kernels(compile *c)
 {
-    bl_kernel_source *sources = bl_arena_array(c->arena, (size_t)c->nmade + 1, sizeof *sources);
-    int n = 0;
+    const bl_plan_sources *along = c->options->along;
+    int n = 0, nalong = along == NULL ? 0 : along->n;
+    bl_kernel_source *sources = bl_arena_array(c->arena, (size_t)(c->nmade + nalong) + 1, sizeof *sources);
 
     c->plan->kernels = bl_calloc((size_t)c->nmade + 1, sizeof *c->plan->kernels);
     if (sources == NULL || c->plan->kernels == NULL)
@@ -242,10 +248,11 @@ bl_status compile_kernels(compile *c)
     c->plan->nkernels = c->nmade;
     for (int i = 0; i < c->nmade; i++) {
         if (first_like(c, &c->made[i]) == i)
-            sources[n++] =
-                bl_render_source(c->made[i].lowered->linear, &c->dev->info, c->made[i].source.data, c->made[i].source.len);
+            sources[n++] = compile_source(&c->made[i], &c->dev->info);
     }
-    BL_TRY(plan_compile_ahead(c->dev, c->options, c->arena, n, sources, c->err));
+    for (int i = 0; i < nalong; i++)
+        sources[n + i] = along->at[i];
+    BL_TRY(plan_compile_ahead(c->dev, c->options, c->arena, n + nalong, sources, c->err));
     n = 0;
     for (int i = 0; i < c->nmade; i++) {
         int like = first_like(c, &c->made[i]);

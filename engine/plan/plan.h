@@ -13,6 +13,12 @@
 typedef struct bl_plan bl_plan;
 typedef struct bl_plans bl_plans; /* the cache */
 
+/* Kernels that are wanted soon, to be compiled in one go with a plan's: see bl_plan_gather. */
+typedef struct bl_plan_sources {
+    int n, capacity;
+    bl_kernel_source *at;
+} bl_plan_sources;
+
 typedef struct bl_plan_options {
     int debug;  /* 0 to 7: how much of the compilation is kept as text */
     bool noopt; /* no moves at all */
@@ -30,7 +36,8 @@ typedef struct bl_plan_options {
     bl_halt halt;               /* ends a compilation that searches, and a wait for another's: there is no plan then */
     void (*progress)(void *arg, const bl_search_report *report); /* of each search; may be NULL */
     void *progress_arg;
-    bl_children *children; /* compile its kernels; NULL: this process does */
+    bl_children *children;        /* compile its kernels; NULL: this process does */
+    const bl_plan_sources *along; /* compiled with them, where there is anything to compile; NULL: none */
 } bl_plan_options;
 
 /* A tensor that goes in or out.  |dim| are sizes, or, where var[i] >= 0... evaluated by bl_plan_sizes. */
@@ -74,6 +81,10 @@ size_t bl_plans_list(bl_plans *plans, size_t most, bl_plan **out);
  * not told of it: one of them compiles, with the kernels that were searched till then. */
 BL_NODISCARD bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_graph *graph, bl_device *dev,
                                     const bl_plan_options *options, bl_plan **out, bool *hit, bl_err *err);
+/* Add the kernels of |graph|, as a plan made with |options| would have them, to |sources|; their texts are in |arena|.  Kernels
+ * that are there stay once. */
+BL_NODISCARD bl_status bl_plan_gather(const bl_wire_graph *graph, bl_device *dev, const bl_plan_options *options, bl_arena *arena,
+                                      bl_plan_sources *sources, bl_err *err);
 void bl_plans_forget_device(bl_plans *plans, bl_device *dev); /* after a device was reopened */
 size_t bl_plans_count(bl_plans *plans);
 

@@ -106,6 +106,23 @@ class Children(unittest.TestCase):
         self.assertEqual(kernels + 1, len(os.listdir(folder)) - before)
         self.stop(server)
 
+    def test_initialisers_are_compiled_with_the_entry(self):
+        """Eight kernels that make states and one that uses them are one program, not nine."""
+        states = {f"w{i}": {"op": "uniform", "attrs": {"shape": [3, i + 5]}} for i in range(8)}
+        nodes = [{"id": f"s{i}", "op": "sum", "in": [f"w{i}"]} for i in range(8)]
+        server = self.serve("--compile-processes", "1")
+        folder = os.path.join(self.folder.name, "opencl")
+        before = set(os.listdir(folder)) if os.path.isdir(folder) else set()
+        answer = server.call("PUT", "/api/v1/programs/sums", {"inputs": {}, "state": states, "nodes": nodes, "outputs": [f"s{i}" for i in range(8)]}, timeout=120)
+        self.assertEqual(201, answer.status, answer.body)
+        magic = []
+        for name in set(os.listdir(folder)) - before:
+            with open(os.path.join(folder, name), "rb") as file:
+                magic.append(file.read(8))
+        self.assertEqual(1, magic.count(b"blclbin1"))
+        self.assertGreater(magic.count(b"blclmem1"), 8)
+        self.stop(server)
+
     def test_without(self):
         server = self.serve("--compile-processes", "0")
         self.run_well(server)
