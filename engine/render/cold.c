@@ -33,14 +33,66 @@ static bool goes_lane_by_lane(const bl_linear *linear, const bl_inst *inst)
            linear->inst[inst->args[1]].lanes > 1 && is_strided(linear, inst->args[1]);
 }
 
-bool *cold_find(bl_arena *arena, const bl_linear *linear)
+int64_t cold_split_index(const bl_linear *linear, uint32_t index, uint32_t *base)
 {
-    bool *cold = bl_arena_array(arena, (size_t)linear->ninst + 1, sizeof *cold);
-    int64_t *runs = bl_arena_array(arena, (size_t)linear->ninst + 1, sizeof *runs), within[MOST_LOOPS + 1] = {1}, most = 1;
-    int depth = 0, n = 0;
+    const bl_inst *sum = &linear->inst[index], *last = sum->nargs == 2 ? &linear->inst[sum->args[1]] : NULL;
 
-    if (cold == NULL || runs == NULL)
-        return NULL;
+    *base = index;
+    if (sum->op != BL_OP_ADD || sum->sub != 1 || last->op != BL_OP_CONST)
+        return 0;
+    *base = sum->args[0];
+    return last->arg;
+}
+
+/* Loads a constant step apart, from a buffer that the kernel does not write: when they are made is all the same. */
+static bool stacks_loads(const bl_linear *linear, const uint32_t *uses, const bl_inst *stack)
+{
+    const bl_inst *first = &linear->inst[stack->args[0]];
+    int64_t start = 0, step = 0;
+    uint32_t base = 0;
+
+    if (bl_dtype_bytes((bl_dtype)stack->dtype) < 4) /* it may be another thing in memory, and its parts are not said at all */
+        return false;
+    for (uint32_t i = 0; i < stack->nargs; i++) {
+        const bl_inst *load = &linear->inst[stack->args[i]], *buffer = &linear->inst[load->args[0]];
+        uint32_t own = 0;
+        int64_t number;
+
+        if (load->op != BL_OP_LOAD || load->nargs != 2 || load->lanes != 1 || load->args[0] != first->args[0] ||
+            uses[stack->args[i]] != 1 || buffer->sub != 0 || (linear->writes >> buffer->arg & 1) != 0)
+            return false;
+        number = cold_split_index(linear, load->args[1], &own);
+        if (i == 0) {
+            base = own;
+            start = number;
+        } else if (i == 1) {
+            step = number - start;
+        }
+        if (own != base || number != start + step * i)
+            return false;
+    }
+    return true;
+}
+
+static bool is_call(const bl_linear *linear, const uint32_t *uses, const bl_inst *inst)
+{
+    return inst->op == BL_OP_STACK ? stacks_loads(linear, uses, inst) : goes_lane_by_lane(linear, inst);
+}
+
+static void count_uses(const bl_linear *linear, uint32_t *uses)
+{
+    for (uint32_t i = 0; i < linear->ninst; i++) {
+        for (uint32_t k = 0; k < linear->inst[i].nargs; k++)
+            uses[linear->inst[i].args[k]]++;
+    }
+}
+
+/* How often each instruction runs; returns the most of them. */
+static int64_t count_runs(const bl_linear *linear, int64_t *runs)
+{
+    int64_t within[MOST_LOOPS + 1] = {1}, most = 1;
+    int depth = 0;
+
     for (uint32_t i = 0; i < linear->ninst; i++) {
         const bl_inst *inst = &linear->inst[i];
 
@@ -56,11 +108,33 @@ bool *cold_find(bl_arena *arena, const bl_linear *linear)
         runs[i] = within[depth];
         most = runs[i] > most ? runs[i] : most;
     }
+    return most;
+}
+
+cold_kind *cold_find(bl_arena *arena, const bl_linear *linear)
+{
+    cold_kind *cold = bl_arena_array(arena, (size_t)linear->ninst + 1, sizeof *cold);
+    int64_t *runs = bl_arena_array(arena, (size_t)linear->ninst + 1, sizeof *runs), most = 0;
+    uint32_t *uses = bl_arena_array(arena, (size_t)linear->ninst + 1, sizeof *uses);
+    int n = 0;
+
+    if (cold == NULL || runs == NULL || uses == NULL)
+        return NULL;
+    count_uses(linear, uses);
+    most = count_runs(linear, runs);
     for (uint32_t i = 0; i < linear->ninst; i++) {
-        cold[i] = runs[i] <= most / SELDOM && goes_lane_by_lane(linear, &linear->inst[i]);
-        n += cold[i];
+        if (runs[i] > most / SELDOM || !is_call(linear, uses, &linear->inst[i]))
+            continue;
+        cold[i] = COLD_CALL;
+        n++;
     }
-    for (uint32_t i = 0; i < linear->ninst; i++)
-        cold[i] = cold[i] && n > FEW;
+    for (uint32_t i = 0; i < linear->ninst; i++) {
+        const bl_inst *inst = &linear->inst[i];
+
+        if (n <= FEW)
+            cold[i] = COLD_NOT;
+        for (uint32_t k = 0; cold[i] == COLD_CALL && inst->op == BL_OP_STACK && k < inst->nargs; k++)
+            cold[inst->args[k]] = COLD_PART;
+    }
     return cold;
 }

@@ -7,7 +7,16 @@
 
 #include "engine/lower/linear.h"
 
-/* By instruction: an access that a call is to make.  NULL where memory ran out. */
-bool *cold_find(bl_arena *arena, const bl_linear *linear);
+typedef enum cold_kind {
+    COLD_NOT,
+    COLD_CALL, /* a call makes it: a LOAD or STORE whose index is a vector, or a STACK of ... */
+    COLD_PART  /* ... LOADs, which nothing else uses */
+} cold_kind;
+
+/* By instruction.  NULL where memory ran out. */
+cold_kind *cold_find(bl_arena *arena, const bl_linear *linear);
+
+/* A scalar index as |*base|, an instruction, and the number returned: itself and 0 where it is no sum with one. */
+int64_t cold_split_index(const bl_linear *linear, uint32_t index, uint32_t *base);
 
 #endif

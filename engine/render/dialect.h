@@ -2,6 +2,7 @@
 #ifndef BL_RENDER_DIALECT_H
 #define BL_RENDER_DIALECT_H
 
+#include "engine/render/cold.h"
 #include "engine/render/render.h"
 
 struct unit_inst;
@@ -61,7 +62,7 @@ typedef struct dialect {
     const char *scalar;             /* printf form of scalar parameter %u */
     const char *(*unit)(bl_arena *arena, const struct unit_inst *u); /* a whole statement: see unit.h */
     /* All up to the first statement; |function|: not of a kernel; |cold|: cold.h, or NULL. */
-    bl_status (*begin)(const bl_linear *linear, const bl_device_info *info, bool function, const bool *cold, bl_text *out,
+    bl_status (*begin)(const bl_linear *linear, const bl_device_info *info, bool function, const cold_kind *cold, bl_text *out,
                        bl_err *err);
 } dialect;
 

@@ -407,7 +407,7 @@ static void buffers(const bl_linear *linear, bl_text *out)
     }
 }
 
-static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool function, const bool *cold, bl_text *out,
+static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool function, const cold_kind *cold, bl_text *out,
                        bl_err *err)
 {
     needs n = {0};

@@ -415,7 +415,7 @@ static bool moves_vector(const bl_linear *linear, const bl_inst *inst)
     return (inst->op == BL_OP_LOAD || inst->op == BL_OP_STORE) && inst->lanes > 1 && linear->inst[inst->args[1]].lanes == 1;
 }
 
-static needs survey(const bl_linear *linear, const bool *cold)
+static needs survey(const bl_linear *linear, const cold_kind *cold)
 {
     needs n = {0};
     for (uint32_t i = 0; i < linear->ninst; i++) {
@@ -425,8 +425,8 @@ static needs survey(const bl_linear *linear, const bool *cold)
             n.lanes[lanes] = true; /* a fold takes halves of halves */
         if (moves_vector(linear, inst))
             n.moved[linear->inst[inst->args[0]].dtype][inst->lanes] = true;
-        if (cold != NULL && cold[i])
-            n.called[linear->inst[inst->args[0]].dtype][inst->lanes] = true;
+        if (cold != NULL && cold[i] == COLD_CALL)
+            n.called[linear->inst[(op == BL_OP_STACK ? &linear->inst[inst->args[0]] : inst)->args[0]].dtype][inst->lanes] = true;
         n.stream = n.stream || (op == BL_OP_STORE && inst->arg == BL_STORE_STREAMS);
         n.whole = n.whole || ((op == BL_OP_IDIV || op == BL_OP_MOD || op == BL_OP_SHL || op == BL_OP_SHR) && inst->sub == 0);
         n.half = n.half || is_half((bl_dtype)inst->dtype);
@@ -444,7 +444,7 @@ static needs survey(const bl_linear *linear, const bool *cold)
     return n;
 }
 
-static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool function, const bool *cold, bl_text *out,
+static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool function, const cold_kind *cold, bl_text *out,
                        bl_err *err)
 {
     needs n = survey(linear, cold);

@@ -23,7 +23,7 @@ typedef struct walk {
     const char **text;     /* by instruction: how to say its value */
     bool *is_acc;          /* by instruction: it is, or is made inline from, a variable that changes */
     const int64_t *anchor; /* by instruction: anchor.h */
-    const bool *cold;      /* by instruction, in a function: cold.h */
+    const cold_kind *cold; /* by instruction, in a function: cold.h */
     bool *quads;           /* by instruction: render_has_quads */
     bool *natural;         /* by instruction: an index that is known not to be negative */
     uint32_t *uses;        /* by instruction */
@@ -323,20 +323,37 @@ static place place_of(const walk *w, const bl_inst *inst, int lane)
     return to;
 }
 
+/* Where a call goes: its first lane, and the step to the next.  False: it cannot be said. */
+static bool place_call(const walk *w, const bl_inst *inst, place *out, int64_t *stride)
+{
+    const bl_inst *access = inst->op == BL_OP_STACK ? &w->linear->inst[inst->args[0]] : inst;
+    uint32_t ignored = 0;
+    strided s;
+
+    *out = (place){
+        .buffer = w->text[access->args[0]], .dtype = (bl_dtype)w->linear->inst[access->args[0]].dtype, .lanes = inst->lanes};
+    if (inst->op == BL_OP_STACK) {
+        out->index = SAY(w->arena, "(%s)", w->text[access->args[1]]);
+        *stride = cold_split_index(w->linear, w->linear->inst[inst->args[1]].args[1], &ignored) -
+                  cold_split_index(w->linear, access->args[1], &ignored);
+        return true;
+    }
+    if (!find_stride(w, access->args[1], true, &s))
+        return false;
+    out->index = s.base == NULL ? SAY(w->arena, "%" PRId64, s.first) : SAY(w->arena, "(%s + %" PRId64 ")", s.base, s.first);
+    *stride = s.stride;
+    return true;
+}
+
 /* A call that moves all lanes of a cold access (|value|: what it stores), or NULL. */
 static const char *call_for(const walk *w, const bl_inst *inst, const char *value)
 {
-    strided s;
+    int64_t stride = 0;
     place all;
 
-    if (w->cold == NULL || !w->cold[inst - w->linear->inst] || !find_stride(w, inst->args[1], true, &s))
+    if (w->cold == NULL || w->cold[inst - w->linear->inst] != COLD_CALL || !place_call(w, inst, &all, &stride))
         return NULL;
-    all = (place){.buffer = w->text[inst->args[0]],
-                  .index =
-                      s.base == NULL ? SAY(w->arena, "%" PRId64, s.first) : SAY(w->arena, "(%s + %" PRId64 ")", s.base, s.first),
-                  .dtype = (bl_dtype)w->linear->inst[inst->args[0]].dtype,
-                  .lanes = inst->lanes};
-    return value == NULL ? w->d->gather(w->arena, all, s.stride) : w->d->scatter(w->arena, all, s.stride, value);
+    return value == NULL ? w->d->gather(w->arena, all, stride) : w->d->scatter(w->arena, all, stride, value);
 }
 
 static const char *load_expression(const walk *w, const bl_inst *inst)
@@ -357,7 +374,10 @@ static const char *load_expression(const walk *w, const bl_inst *inst)
 static const char *stack_expression(const walk *w, const bl_inst *inst)
 {
     operand each[BL_MAX_LANES] = {{0}};
+    const char *call = call_for(w, inst, NULL);
 
+    if (call != NULL)
+        return call;
     for (int i = 0; i < inst->lanes; i++)
         each[i] =
             inst->op == BL_OP_STACK ? arg(w, inst, (uint32_t)i) : (operand){SAY(w->arena, "%d", i), (bl_dtype)inst->dtype, 1};
@@ -447,6 +467,8 @@ static void value_statement(const walk *w, uint32_t number)
 
     for (uint32_t i = 0; i < inst->nargs; i++)
         w->is_acc[number] |= w->is_acc[inst->args[i]];
+    if (w->cold != NULL && w->cold[number] == COLD_PART)
+        return;
     if (inst->op == BL_OP_LOAD && inst->nargs > 2) {
         gated_load(w, inst, number);
         return;

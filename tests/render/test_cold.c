@@ -32,6 +32,32 @@ static void print_kernel(int turns, bool within, bl_text *text)
         bl_text_printf(text, "%d end\n", n);
 }
 
+/* y = STACKS vectors of four numbers of x, 7 apart, behind a loop of |turns|; the last has one that something else wants too. */
+static void print_stacks(int turns, bl_text *text)
+{
+    enum { STACKS = 6, LANES = 4 };
+    int n = 8;
+
+    bl_text_printf(text,
+                   "linear stacks buffers=float32,float32 writes=2 scalars=0 local=1,1,1 localbytes=0\n0 buffer float32 arg=0\n"
+                   "1 buffer float32 arg=1\n2 const int32 0\n3 const int32 %d\n4 group_id int32 arg=0\n5 loop int32 %%3\n"
+                   "6 load float32 %%0 %%5\n7 end\n",
+                   turns);
+    for (int i = 0; i < STACKS; i++) {
+        int loads[LANES] = {0};
+        for (int k = 0; k < LANES; k++, n += 3) {
+            bl_text_printf(text, "%d const int32 %d\n%d add int32 %%4 %%%d\n%d load float32 %%0 %%%d\n", n, i + 7 * k, n + 1, n,
+                           n + 2, n + 1);
+            loads[k] = n + 2;
+        }
+        bl_text_printf(text, "%d stack float32x4 %%%d %%%d %%%d %%%d\n%d store float32x4 %%1 %%2 %%%d\n", n, loads[0], loads[1],
+                       loads[2], loads[3], n + 1, n);
+        n += 2;
+        if (i == STACKS - 1)
+            bl_text_printf(text, "%d store %%1 %%2 %%%d\n", n, loads[0]);
+    }
+}
+
 /* No text says that arithmetic does not overflow. */
 static bool mark(bl_linear *linear)
 {
@@ -40,27 +66,49 @@ static bool mark(bl_linear *linear)
     return false;
 }
 
-static int count_calls(uint32_t subgroup, int turns, bool within)
+static int count(uint32_t subgroup, const bl_text *text, const char *call)
 {
     static const bl_device_info cpu = {.id = "cpu", .dialect = BL_DIALECT_OPENCL, .subgroup = 1};
     bl_device_info info = cpu;
     bl_arena *arena = bl_arena_create(0);
     bl_linear *linear = NULL;
-    bl_text text = {0}, source = {0};
+    bl_text source = {0};
     bl_err err = {0};
     int calls = 0;
 
     info.subgroup = subgroup;
-    print_kernel(turns, within, &text);
-    if (read_linear(arena, text.data, text.len, &linear, &err) != BL_OK || mark(linear) ||
+    if (read_linear(arena, text->data, text->len, &linear, &err) != BL_OK || mark(linear) ||
         bl_render(linear, &info, &source, &err) != BL_OK)
         fail_msg("%s", err.text);
-    for (const char *at = source.data; (at = strstr(at, "scatter_float16(v")) != NULL; at++)
+    for (const char *at = source.data; (at = strstr(at, call)) != NULL; at++)
         calls++;
     bl_text_fini(&source);
-    bl_text_fini(&text);
     bl_arena_destroy(arena);
     return calls;
+}
+
+static int count_calls(uint32_t subgroup, int turns, bool within)
+{
+    bl_text text = {0};
+    int calls;
+
+    print_kernel(turns, within, &text);
+    calls = count(subgroup, &text, "scatter_float16(v");
+    bl_text_fini(&text);
+    return calls;
+}
+
+static void loads_side_by_side_are_a_call(void **state)
+{
+    bl_text text = {0};
+
+    (void)state;
+    print_stacks(1000, &text);
+    assert_int_equal(count(1, &text, "gather_float4(b"), 5); /* of the sixth one number is wanted by itself */
+    bl_text_fini(&text);
+    print_stacks(8, &text);
+    assert_int_equal(count(1, &text, "gather_float4(b"), 0);
+    bl_text_fini(&text);
 }
 
 static void columns_after_a_long_loop_are_calls(void **state)
@@ -87,6 +135,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_after_a_long_loop_are_calls),
         cmocka_unit_test(what_runs_as_often_as_all_else_is_said_lane_by_lane),
+        cmocka_unit_test(loads_side_by_side_are_a_call),
         cmocka_unit_test(kernels_have_no_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
