@@ -90,11 +90,44 @@ static const bl_node *memory_index(sched *s, const bl_node *node, const bl_node 
     return flat;
 }
 
+/* Ops to compute |node|, a scalar of a kernel, from what is loaded, reduced or staged. */
+static int phase_cost(sched *s, const bl_node *node)
+{
+    bl_nodes below = bl_reach(s->ir, 1, &node, false);
+    bl_ptrmap inside;
+    int cost = 0;
+
+    bl_ptrmap_init(&inside, bl_ir_arena(s->ir));
+    bl_ptrmap_put(&inside, node, s);
+    for (size_t i = below.count; i-- > 0;) {
+        const bl_node *at = below.at[i];
+        if (!bl_ptrmap_has(&inside, at) || bl_op_get_class((bl_op)at->op) != BL_CLASS_ALU || at->dtype == BL_INDEX)
+            continue;
+        cost += sched_own_weight(at);
+        for (uint32_t k = 0; k < at->nsrc; k++)
+            bl_ptrmap_put(&inside, at->src[k], s);
+    }
+    return cost;
+}
+
+/* Is it little work on what is loaded?  What was a phase where its product was in hand need not be one in another nest, which
+ * finds that product in a buffer (a feed-forward block's activation, for the gradient to the weight behind it). */
+static bool is_cheap(sched *s, const bl_node *value)
+{
+    bl_nodes below = bl_reach(s->ir, 1, &value, false);
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_REDUCE || below.at[i]->op == BL_OP_STAGE)
+            return false;
+    }
+    return phase_cost(s, value) < COSTLY_AGAIN;
+}
+
 const bl_node *sched_staged_element(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
 {
     bl_ir *ir = s->ir;
     const bl_node *at[BL_MAX_DIMS], *value = NULL, *store = NULL, *filled = NULL;
     staging stage = {.node = node, .outer = s->staging};
+    uint64_t prefix = s->prefix;
 
     if (gate != NULL || !take_axes(s, node, index, &stage, at) || (s->prefix != 0 && s->prefix != stage.prefix))
         return misfit(s, node);
@@ -102,6 +135,10 @@ const bl_node *sched_staged_element(sched *s, const bl_node *node, const bl_node
     s->staging = &stage;
     value = sched_fresh(s, node, at, NULL);
     s->staging = stage.outer;
+    if (is_cheap(s, value)) {
+        s->prefix = prefix;
+        return sched_fresh(s, node, index, gate);
+    }
     store = bl_store(ir, bl_param(ir, sched_position(s, node), (bl_dtype)node->dtype, true), memory_index(s, node, at, at), value,
                      NULL);
     filled = bl_stage_over(ir, BL_STAGE_FILLS, 1, &store, stage.nranges, stage.range);
@@ -196,26 +233,6 @@ static bool is_folded(const sched *s, const stored *st, const bool *kept)
         }
     }
     return false;
-}
-
-/* Ops to compute |node|, a scalar of a kernel, from what is loaded, reduced or staged. */
-static int phase_cost(sched *s, const bl_node *node)
-{
-    bl_nodes below = bl_reach(s->ir, 1, &node, false);
-    bl_ptrmap inside;
-    int cost = 0;
-
-    bl_ptrmap_init(&inside, bl_ir_arena(s->ir));
-    bl_ptrmap_put(&inside, node, s);
-    for (size_t i = below.count; i-- > 0;) {
-        const bl_node *at = below.at[i];
-        if (!bl_ptrmap_has(&inside, at) || bl_op_get_class((bl_op)at->op) != BL_CLASS_ALU || at->dtype == BL_INDEX)
-            continue;
-        cost += sched_own_weight(at);
-        for (uint32_t k = 0; k < at->nsrc; k++)
-            bl_ptrmap_put(&inside, at->src[k], s);
-    }
-    return cost;
 }
 
 /* Which values do phases of the nest of |st| compute at several places, or those of another store's?  |first| has, by position,
