@@ -452,6 +452,26 @@ static void test_four_local_axes(void **state)
     bl_device_destroy(b.dev);
 }
 
+/* The first nest of the graph |name|, on the interpreter. */
+static void open_first(bench *b, test_graph *graph, const char *name)
+{
+    const bl_schedule *schedule;
+
+    *b = (bench){.name = name, .dev = bench_interp(), .graph = graph};
+    test_graph_open(graph_of(name), graph);
+    schedule = test_graph_schedule(graph, 2);
+    b->schedule = schedule;
+    b->nest = &schedule->nests[0];
+    bench_open(b);
+}
+
+static void close_first(bench *b, test_graph *graph)
+{
+    bench_close(b);
+    test_graph_close(graph);
+    bl_device_destroy(b->dev);
+}
+
 /* What may follow a reduction in blocks, and that it stays the same: the axes are then 0 and 1 of the rows, 2 and 3 of the
  * columns, 4 the blocks, 5 and 6 the stage's own columns and rows, 7 a block. */
 static void test_blocks(void **state)
@@ -477,16 +497,10 @@ static void test_blocks(void **state)
         {{BL_MOVE_KBLOCK, 7, 5}, false, "once"},
     };
     test_graph graph;
-    bl_schedule *schedule = NULL;
-    bench b = {.name = "matmul", .dev = bench_interp()};
+    bench b = {0};
 
     (void)state;
-    test_graph_open(graph_of("matmul"), &graph);
-    schedule = test_graph_schedule(&graph, 2);
-    b.graph = &graph;
-    b.schedule = schedule;
-    b.nest = &schedule->nests[0];
-    bench_open(&b);
+    open_first(&b, &graph, "matmul");
     for (int i = -1; i < (int)(sizeof rows / sizeof rows[0]); i++) {
         bl_tune tune;
         bl_err err = {0};
@@ -502,9 +516,7 @@ static void test_blocks(void **state)
         assert_int_equal(bench_run(&b, &tune, &err), BL_OK);
         bench_compare(&b, i < 0 ? "" : rows[i].why);
     }
-    bench_close(&b);
-    test_graph_close(&graph);
-    bl_device_destroy(b.dev);
+    close_first(&b, &graph);
 }
 
 /* An axis whose outer part went with a whole split: what is left is split again, and no two parts are one. */
@@ -512,16 +524,10 @@ static void test_parts(void **state)
 {
     static const bl_move moves[] = {{BL_MOVE_CHUNK, 0, 2}, {BL_MOVE_CHUNK, 0, 7}, {BL_MOVE_CHUNK, 0, 2}, {BL_MOVE_TILE, 1, 2}};
     test_graph graph;
-    bl_schedule *schedule = NULL;
-    bench b = {.name = "matmul", .dev = bench_interp()};
+    bench b = {0};
 
     (void)state;
-    test_graph_open(graph_of("matmul"), &graph);
-    schedule = test_graph_schedule(&graph, 2);
-    b.graph = &graph;
-    b.schedule = schedule;
-    b.nest = &schedule->nests[0];
-    bench_open(&b);
+    open_first(&b, &graph, "matmul");
     for (int n = 0; n <= 4; n++) {
         bl_tune tune;
         bl_err err = {0};
@@ -533,9 +539,7 @@ static void test_parts(void **state)
         assert_int_equal(bench_run(&b, &tune, &err), BL_OK);
         bench_compare(&b, "parts");
     }
-    bench_close(&b);
-    test_graph_close(&graph);
-    bl_device_destroy(b.dev);
+    close_first(&b, &graph);
 }
 
 /* Unrolled until no work-item takes more turns, and still the same. */
@@ -543,16 +547,10 @@ static void test_limited_turns(void **state)
 {
     static const int64_t most[] = {100, 24, 9, 5};
     test_graph graph;
-    bl_schedule *schedule = NULL;
-    bench b = {.name = "softmax", .dev = bench_interp()};
+    bench b = {0};
 
     (void)state;
-    test_graph_open(graph_of("softmax"), &graph);
-    schedule = test_graph_schedule(&graph, 2);
-    b.graph = &graph;
-    b.schedule = schedule;
-    b.nest = &schedule->nests[0];
-    bench_open(&b);
+    open_first(&b, &graph, "softmax");
     for (int i = -1; i < (int)(sizeof most / sizeof most[0]); i++) {
         bl_tune tune;
         bl_err err = {0};
@@ -564,9 +562,7 @@ static void test_limited_turns(void **state)
         assert_int_equal(bench_run(&b, &tune, &err), BL_OK);
         bench_compare(&b, "limited");
     }
-    bench_close(&b);
-    test_graph_close(&graph);
-    bl_device_destroy(b.dev);
+    close_first(&b, &graph);
 }
 
 int main(void)
