@@ -6,7 +6,7 @@ import time
 
 import sizes
 import tinygrad
-from tinygrad import Device, Tensor, TinyJit, nn
+from tinygrad import Context, Device, Tensor, TinyJit, nn
 
 
 def rand(*shape):
@@ -41,7 +41,7 @@ def train(layers, optimiser, x, y):
     optimiser = nn.optim.SGD(parameters, lr=0.01) if optimiser == "sgd" else nn.optim.Adam(parameters, lr=0.001)
 
     @TinyJit
-    @Tensor.train()
+    @Context(TRAINING=1)
     def step():
         optimiser.zero_grad()
         loss = x.sequential(layers).sparse_categorical_crossentropy(y).backward()
