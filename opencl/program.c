@@ -225,7 +225,7 @@ static void call(uint32_t number, const bl_kernel_source *source, bl_text *text)
 }
 
 /* The kernel that calls the functions among |sources|, if there are any.  With one kernel for all, a driver's work for each (PoCL
- * compiles it alone and in two forms with loops around, and links it) is done once: the 44 kernels of a training step take 6 s of
+ * compiles it alone and in two forms with loops around, and links it) is done once: 42 kernels of a training step take 6 s of
  * a core instead of 17. */
 static void add_caller(uint32_t n, const bl_kernel_source *sources, bl_text *text)
 {

@@ -80,12 +80,11 @@ static bool can_pack(facts *f, const access *a, const bl_target *target)
     return bl_free_size(&f->tune->free, a->loops) / REUSE_TO_PACK >= bl_free_size(&f->tune->free, set);
 }
 
-/* Does each lane go to a cache line of its own? */
-static bool is_scattered(const facts *f, const bl_node *node, const bl_node *range, int lanes)
+/* Do no more than two lanes share a cache line? */
+static bool is_scattered(const facts *f, const bl_node *node, const bl_node *range)
 {
     int64_t stride = 0, bytes = (int64_t)bl_dtype_bytes((bl_dtype)node->src[0]->dtype);
-    return !bl_access_stride(f->tune, node, range, &stride) ||
-           (stride < 0 ? -stride : stride) * bytes * lanes > lanes * CACHE_LINE / 2;
+    return !bl_access_stride(f->tune, node, range, &stride) || (stride < 0 ? -stride : stride) * bytes > CACHE_LINE / 2;
 }
 
 double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes)
@@ -107,7 +106,7 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
             cost += runs * waste / lanes +
                     (double)PACK_COST * (double)bl_free_size(&f->tune->free, bl_free_get(&f->tune->free, a->node));
         else
-            cost += runs * (is_scattered(f, a->node, range, lanes) ? 1.9 : 1.5);
+            cost += runs * (is_scattered(f, a->node, range) ? 1.9 : 1.5);
     }
     if (f->main == NULL && range->arg >= FIRST_REDUCE)
         return cost * 1.01 + (double)bl_free_size(&f->tune->free, f->outputs) * 0.5 * lanes; /* the lanes are folded at the end */

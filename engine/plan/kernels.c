@@ -241,6 +241,7 @@ bl_status compile_kernels(compile *c)
     const bl_plan_sources *along = c->options->along;
     int n = 0, nalong = along == NULL ? 0 : along->n;
     bl_kernel_source *sources = bl_arena_array(c->arena, (size_t)(c->nmade + nalong) + 1, sizeof *sources);
+    bl_err ignored = {0};
 
     c->plan->kernels = bl_calloc((size_t)c->nmade + 1, sizeof *c->plan->kernels);
     if (sources == NULL || c->plan->kernels == NULL)
@@ -252,7 +253,9 @@ bl_status compile_kernels(compile *c)
     }
     for (int i = 0; i < nalong; i++)
         sources[n + i] = along->at[i];
-    BL_TRY(plan_compile_ahead(c->dev, c->options, c->arena, n + nalong, sources, c->err));
+    /* what is wrong with one of those is an error of whoever makes a plan of it, not of those who wait for this one */
+    if (nalong == 0 || plan_compile_ahead(c->dev, c->options, c->arena, n + nalong, sources, &ignored) != BL_OK)
+        BL_TRY(plan_compile_ahead(c->dev, c->options, c->arena, n, sources, c->err));
     n = 0;
     for (int i = 0; i < c->nmade; i++) {
         int like = first_like(c, &c->made[i]);

@@ -377,11 +377,11 @@ static void prelude_move(bl_text *out, const char *real, int lanes)
 /* Functions, and not to be copied where they are called: see cold.h. */
 static void prelude_call(bl_text *out, const char *real, int lanes)
 {
-    bl_text_printf(out, "__attribute__((noinline)) %s%d gather_%s%d(const __global %s *p, int s) {\n  return (%s%d)(", real,
+    bl_text_printf(out, "__attribute__((noinline)) %s%d gather_%s%d(const __global %s *p, long s) {\n  return (%s%d)(", real,
                    lanes, real, lanes, real, real, lanes);
     for (int i = 0; i < lanes; i++)
         bl_text_printf(out, i == 0 ? "p[0]" : ", p[%d * s]", i);
-    bl_text_printf(out, ");\n}\n__attribute__((noinline)) void scatter_%s%d(%s%d x, __global %s *p, int s) {\n ", real, lanes,
+    bl_text_printf(out, ");\n}\n__attribute__((noinline)) void scatter_%s%d(%s%d x, __global %s *p, long s) {\n ", real, lanes,
                    real, lanes, real);
     for (int i = 0; i < lanes; i++)
         bl_text_printf(out, " p[%d * s] = x.s%x;", i, (unsigned)i);
