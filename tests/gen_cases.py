@@ -245,6 +245,39 @@ def products():
     return c
 
 
+def attentions():
+    """Scores large enough to be computed a few at a time, wherever a device does so."""
+    c = Cases("attention")
+
+    def both(name, q, kv=None, mask=None, dtype="float32", drop=0, **attrs):
+        def alone(g):
+            operands = [g.x(q, dtype), *(g.x(kv or q, dtype) for _ in range(2))]
+            if drop:
+                p = g("softmax", g("mul", g("matmul", operands[0], g("transpose", operands[1])), 0.25))
+                return g("matmul", g("dropout", p, p=drop, seed=3), operands[2])
+            return g("attention", *operands, *([g.x(q[-2:-1] + (kv or q)[-2:-1], mask)] if mask else []), **attrs)
+
+        def gradient(g):
+            y = alone(g)
+            return [y, *g("grad", y, "x0", "x1", "x2", g.x(q, dtype), ids=3, cotangent=True)]
+
+        c.add(name, alone)
+        c.add(f"{name}_gradient", gradient)
+
+    both("plain", [2, 64, 16])
+    both("odd", [2, 97, 5])
+    both("single", [130, 24])
+    both("causal", [2, 2, 71, 9], causal=True)
+    both("across", [2, 40, 16], [2, 130, 16])
+    both("grouped", [1, 6, 64, 8], [1, 2, 64, 8], grouped=True)
+    both("added_mask", [2, 64, 16], mask="float32")
+    both("bool_mask", [2, 64, 16], mask="bool")
+    both("dropout", [2, 64, 16], drop=0.25)
+    both("float16", [2, 64, 16], dtype="float16")
+    both("wide", [1, 160, 132])
+    return c
+
+
 def matrix_units():
     """Products of what matrix units multiply, large enough that each element serves often: on a device that has none they are like any other."""
     c = Cases("matrix_units")
@@ -483,6 +516,6 @@ def named():
 
 
 if __name__ == "__main__":
-    for cases in (elementwise(), dtypes(), movement(), reductions(), products(), matrix_units(), windows(), winograd(), gradients(), training(), randomness(), named()):
+    for cases in (elementwise(), dtypes(), movement(), reductions(), products(), attentions(), matrix_units(), windows(), winograd(), gradients(), training(), randomness(), named()):
         cases.write()
         print(cases.file, len(cases.entries))

@@ -37,6 +37,23 @@ int bl_vk_choose_family(const VkQueueFamilyProperties *families, uint32_t n)
     return best;
 }
 
+/* A family that does nothing else is the copy engines'; a second queue beside kernels may at least overlap with them. */
+bool bl_vk_choose_transfer(const VkQueueFamilyProperties *families, uint32_t n, uint32_t compute, uint32_t *family,
+                           uint32_t *index)
+{
+    *family = compute;
+    *index = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        VkQueueFlags does = families[i].queueFlags & ~(VkQueueFlags)VK_QUEUE_SPARSE_BINDING_BIT; /* and no video */
+        if (does == VK_QUEUE_TRANSFER_BIT && families[i].queueCount > 0) {
+            *family = i;
+            return true;
+        }
+    }
+    *index = families[compute].queueCount > 1;
+    return *index == 1;
+}
+
 /* The best plain type out of |type_bits|, in |heap| unless that is UINT32_MAX, that has all of |need|: most of |like|, then the
  * driver's own order, which puts the plainest first.  -1 if none. */
 static int find_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t type_bits, uint32_t heap,

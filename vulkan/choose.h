@@ -82,6 +82,10 @@ typedef struct bl_vk_places {
 const char *bl_vk_judge(const bl_vk_facts *facts);
 /* The queue family for compute, or -1. */
 int bl_vk_choose_family(const VkQueueFamilyProperties *families, uint32_t n);
+/* A queue for copies beside that of family |compute|: its family and number there.  False, and the compute queue itself, where
+ * there is none. */
+bool bl_vk_choose_transfer(const VkQueueFamilyProperties *families, uint32_t n, uint32_t compute, uint32_t *family,
+                           uint32_t *index);
 /* |type_bits|: the memory types that a storage buffer may have.  |staged| treats shared memory as if it were not (a test of the
  * other road).  False if nothing fits. */
 bool bl_vk_choose_places(const VkPhysicalDeviceMemoryProperties *memory, VkPhysicalDeviceType type, uint32_t type_bits,

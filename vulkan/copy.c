@@ -10,17 +10,8 @@ static bl_status staging_init(bl_vk_context *ctx, bl_err *err)
     bl_vk_staging *s = &ctx->staging;
     if (s->storage.handle != VK_NULL_HANDLE)
         return BL_OK;
-    VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-                                    .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-                                    .queueFamilyIndex = ctx->family};
-    if (s->pool == VK_NULL_HANDLE)
-        BL_TRY(bl_vk_check(ctx, ctx->vk.CreateCommandPool(ctx->handle, &pool, NULL, &s->pool), "making a command pool", err));
-    VkCommandBufferAllocateInfo buffers = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-                                           .commandPool = s->pool,
-                                           .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-                                           .commandBufferCount = BL_VK_STAGING_PARTS};
     if (s->commands[0] == NULL)
-        BL_TRY(bl_vk_check(ctx, ctx->vk.AllocateCommandBuffers(ctx->handle, &buffers, s->commands), "making commands", err));
+        BL_TRY(bl_vk_commands_create(ctx, ctx->copies, BL_VK_STAGING_PARTS, &s->pool, s->commands, err));
     return bl_vk_storage_create(ctx, (uint64_t)BL_VK_STAGING_BYTES * BL_VK_STAGING_PARTS, ctx->places.staging, true, &s->storage,
                                 err);
 }
@@ -31,32 +22,29 @@ void bl_vk_staging_fini(bl_vk_context *ctx)
     ctx->vk.DestroyCommandPool(ctx->handle, ctx->staging.pool, NULL); /* its command buffers with it */
 }
 
-/* Copy between staging part |part| and |buffer|, after all that was submitted before. */
+/* Copy between staging part |part| and |buffer|, after all copies that were submitted before, and whatever was given its memory:
+ * on a queue of its own it waits for no other kernel. */
 static bl_status submit_copy(bl_vk_context *ctx, uint32_t part, bl_vk_buffer *buffer, size_t offset, size_t bytes, bool upload,
                              bl_err *err)
 {
     bl_vk_staging *s = &ctx->staging;
+    bool own = ctx->copies != &ctx->compute;
     VkCommandBuffer commands = s->commands[part];
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                       .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
-    VkMemoryBarrier before = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                              .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
-                              .dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT};
-    VkMemoryBarrier after = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                             .srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,
-                             .dstAccessMask = VK_ACCESS_HOST_READ_BIT};
+    VkPipelineStageFlags earlier = VK_PIPELINE_STAGE_TRANSFER_BIT | (own ? 0 : VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
     uint64_t here = (uint64_t)part * BL_VK_STAGING_BYTES, there = buffer->at + offset;
     VkBufferCopy copy = {.srcOffset = upload ? here : there, .dstOffset = upload ? there : here, .size = bytes};
     BL_TRY(bl_vk_check(ctx, ctx->vk.BeginCommandBuffer(commands, &begin), "recording a copy", err));
-    ctx->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-                               VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &before, 0, NULL, 0, NULL);
+    bl_vk_barrier(ctx, commands, earlier, VK_ACCESS_TRANSFER_WRITE_BIT | (own ? 0 : VK_ACCESS_SHADER_WRITE_BIT),
+                  VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
     ctx->vk.CmdCopyBuffer(commands, upload ? s->storage.handle : buffer->storage.handle,
                           upload ? buffer->storage.handle : s->storage.handle, 1, &copy);
     if (!upload)
-        ctx->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &after, 0, NULL, 0,
-                                   NULL);
+        bl_vk_barrier(ctx, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
+                      VK_ACCESS_HOST_READ_BIT);
     BL_TRY(bl_vk_check(ctx, ctx->vk.EndCommandBuffer(commands), "recording a copy", err));
-    return bl_vk_queue_submit(ctx, commands, &s->tickets[part], err);
+    return bl_vk_queue_submit(ctx, ctx->copies, commands, own ? *buffer->used : 0, &s->tickets[part], err);
 }
 
 static size_t part_bytes(size_t total, size_t done)
@@ -75,7 +63,7 @@ static bl_status upload(bl_vk_context *ctx, bl_vk_buffer *buffer, size_t offset,
     uint32_t part = 0;
     for (size_t done = 0; done < bytes; part = (part + 1) % BL_VK_STAGING_PARTS) {
         size_t n = part_bytes(bytes, done);
-        BL_TRY(bl_vk_queue_wait(ctx, ctx->staging.tickets[part], err)); /* its last copy has read it */
+        BL_TRY(bl_vk_queue_wait(ctx, ctx->copies, ctx->staging.tickets[part], err)); /* its last copy has read it */
         memcpy(part_host(ctx, part), data + done, n);
         BL_TRY(submit_copy(ctx, part, buffer, offset + done, n, true, err));
         done += n;
@@ -92,14 +80,14 @@ static bl_status download(bl_vk_context *ctx, bl_vk_buffer *buffer, size_t offse
         uint32_t ahead = i % BL_VK_STAGING_PARTS, part = (i + BL_VK_STAGING_PARTS - 1) % BL_VK_STAGING_PARTS;
         if (asked < bytes) {
             size_t n = part_bytes(bytes, asked);
-            BL_TRY(bl_vk_queue_wait(ctx, ctx->staging.tickets[ahead], err));
+            BL_TRY(bl_vk_queue_wait(ctx, ctx->copies, ctx->staging.tickets[ahead], err));
             BL_TRY(submit_copy(ctx, ahead, buffer, offset + asked, n, false, err));
             asked += n;
         }
         if (i == 0)
             continue; /* nothing is on its way yet but the first */
         size_t n = part_bytes(bytes, done);
-        BL_TRY(bl_vk_queue_wait(ctx, ctx->staging.tickets[part], err));
+        BL_TRY(bl_vk_queue_wait(ctx, ctx->copies, ctx->staging.tickets[part], err));
         memcpy(data + done, part_host(ctx, part), n);
         done += n;
     }

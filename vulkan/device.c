@@ -27,9 +27,10 @@ bl_status bl_vk_check(bl_vk_context *ctx, VkResult result, const char *what, bl_
 
 /* ---- one life of the VkDevice */
 
-static VkResult create_handle(bl_vk_device *dev, bl_vk_context *ctx)
+/* |second|: of the queues of the family for compute, 0 or 1. */
+static VkResult create_handle(bl_vk_device *dev, bl_vk_context *ctx, uint32_t second)
 {
-    float priority = 1;
+    float priorities[] = {1, 1};
     VkPhysicalDeviceVulkan12Features v12;
     VkPhysicalDeviceVulkan11Features v11;
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &v11};
@@ -47,25 +48,30 @@ static VkResult create_handle(bl_vk_device *dev, bl_vk_context *ctx)
         extensions[nextensions++] = BL_VK_BFLOAT16_EXTENSION;
         matrix.pNext = &bfloat16;
     }
-    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                     .queueFamilyIndex = ctx->family,
-                                     .queueCount = 1,
-                                     .pQueuePriorities = &priority};
+    VkDeviceQueueCreateInfo queues[] = {{.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                         .queueFamilyIndex = ctx->compute.family,
+                                         .queueCount = 1 + second,
+                                         .pQueuePriorities = priorities},
+                                        {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                         .queueFamilyIndex = ctx->transfer.family,
+                                         .queueCount = 1,
+                                         .pQueuePriorities = priorities}};
     VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                .pNext = &features,
-                               .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &queue,
+                               .queueCreateInfoCount = ctx->compute.family == ctx->transfer.family ? 1 : 2,
+                               .pQueueCreateInfos = queues,
                                .enabledExtensionCount = nextensions,
                                .ppEnabledExtensionNames = extensions};
     return dev->instance->vk.CreateDevice(dev->physical, &info, NULL, &ctx->handle);
 }
 
-static VkResult create_timeline(bl_vk_context *ctx)
+static bl_status open_queue(bl_vk_context *ctx, bl_vk_queue *queue, uint32_t index, bl_err *err)
 {
     VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
                                       .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
     VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
-    return ctx->vk.CreateSemaphore(ctx->handle, &info, NULL, &ctx->timeline);
+    ctx->vk.GetDeviceQueue(ctx->handle, queue->family, index, &queue->handle);
+    return bl_vk_check(ctx, ctx->vk.CreateSemaphore(ctx->handle, &info, NULL, &queue->timeline), "making a semaphore", err);
 }
 
 static bl_status fill_context(bl_vk_device *dev, bl_vk_context *ctx, bl_err *err)
@@ -74,11 +80,15 @@ static bl_status fill_context(bl_vk_device *dev, bl_vk_context *ctx, bl_err *err
     int family = bl_vk_choose_family(dev->facts.families, dev->facts.nfamilies);
     if (family < 0)
         return bl_fail(err, BL_EDEVICE, "no compute queue");
-    ctx->family = (uint32_t)family;
+    ctx->compute.family = (uint32_t)family;
+    uint32_t second = 0; /* the number of the queue for copies in its family */
+    bool own =
+        bl_vk_choose_transfer(dev->facts.families, dev->facts.nfamilies, ctx->compute.family, &ctx->transfer.family, &second);
+    ctx->copies = own || dev->parted ? &ctx->transfer : &ctx->compute;
     ctx->timestamp_bits = dev->facts.families[family].timestampValidBits;
     ctx->ns_per_tick = (double)limits->timestampPeriod;
     ctx->max_binding = limits->maxStorageBufferRange;
-    VkResult r = create_handle(dev, ctx);
+    VkResult r = create_handle(dev, ctx, second);
     if (r != VK_SUCCESS) {
         ctx->handle = NULL;
         return bl_vk_check(ctx, r, "opening the device", err);
@@ -86,8 +96,8 @@ static bl_status fill_context(bl_vk_device *dev, bl_vk_context *ctx, bl_err *err
     const char *missing = bl_vk_load_device_calls(ctx->instance, ctx->handle, &ctx->vk);
     if (missing != NULL)
         return bl_fail(err, BL_EDEVICE, "the driver lacks vk%s", missing);
-    ctx->vk.GetDeviceQueue(ctx->handle, ctx->family, 0, &ctx->queue);
-    BL_TRY(bl_vk_check(ctx, create_timeline(ctx), "making a semaphore", err));
+    BL_TRY(open_queue(ctx, &ctx->compute, 0, err));
+    BL_TRY(open_queue(ctx, &ctx->transfer, second, err));
     BL_TRY(bl_vk_memory_init(ctx, dev->facts.props.deviceType, dev->staged, err));
     return bl_vk_pipelines_init(ctx, err);
 }
@@ -127,7 +137,8 @@ void bl_vk_context_release(bl_vk_context *ctx)
         bl_vk_staging_fini(ctx);
         bl_vk_pipelines_fini(ctx);
         bl_vk_memory_fini(ctx);
-        ctx->vk.DestroySemaphore(ctx->handle, ctx->timeline, NULL);
+        ctx->vk.DestroySemaphore(ctx->handle, ctx->compute.timeline, NULL);
+        ctx->vk.DestroySemaphore(ctx->handle, ctx->transfer.timeline, NULL);
     }
     if (ctx->vk.DestroyDevice != NULL)
         ctx->vk.DestroyDevice(ctx->handle, NULL);
@@ -308,7 +319,8 @@ static void ask(bl_vk_instance *in, VkPhysicalDevice physical, bl_vk_facts *fact
 
 /* ---- opening */
 
-/* |dev| without a context yet.  BEAMLINE_VULKAN_STAGING=1 copies through staging memory even where the host sees all of it. */
+/* |dev| without a context yet.  BEAMLINE_VULKAN_STAGING=1 copies through staging memory even where the host sees all of it; =2
+ * does so, and treats the only queue of a device as two. */
 static bl_vk_device *create_device(bl_vk_instance *in, VkPhysicalDevice physical, uint32_t number)
 {
     bl_vk_device *dev = bl_calloc(1, sizeof *dev);
@@ -318,7 +330,8 @@ static bl_vk_device *create_device(bl_vk_instance *in, VkPhysicalDevice physical
     dev->base.ops = &vulkan_ops;
     dev->physical = physical;
     dev->instance = bl_vk_instance_retain(in);
-    dev->staged = staged != NULL && strcmp(staged, "1") == 0;
+    dev->parted = staged != NULL && strcmp(staged, "2") == 0;
+    dev->staged = dev->parted || (staged != NULL && strcmp(staged, "1") == 0);
     pthread_mutex_init(&dev->lock, NULL);
     snprintf(dev->base.info.id, sizeof dev->base.info.id, "vulkan:%u", number);
     ask(in, physical, &dev->facts);

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "vulkan/record.h"
 
-static void barrier(bl_vk_context *ctx, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote,
-                    VkPipelineStageFlags to, VkAccessFlags touches)
-{
-    VkMemoryBarrier all = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = wrote, .dstAccessMask = touches};
-    ctx->vk.CmdPipelineBarrier(commands, from, to, 0, 1, &all, 0, NULL, 0, NULL);
-}
-
 static void launch_barrier(bl_vk_recording *r, VkCommandBuffer commands)
 {
-    barrier(r->ctx, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
-            VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    bl_vk_barrier(r->ctx, commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                  VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     r->nspans = 0;
 }
 
@@ -113,14 +106,14 @@ bl_status bl_vk_encode(bl_vk_recording *r, bl_vk_variant *v, bl_err *err)
     if (v->timed && v->nlaunches > 0)
         ctx->vk.CmdResetQueryPool(v->commands, v->queries, 0, 2 * v->nlaunches);
     /* All that was submitted before, by other recordings and copies, comes first. */
-    barrier(ctx, v->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-            VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-            VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
+    bl_vk_barrier(ctx, v->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+                  VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                  VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     r->nspans = 0;
     for (uint32_t i = 0; i < v->nlaunches; i++)
         encode_launch(r, v, i);
     if (ctx->places.host_memory)
-        barrier(ctx, v->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
-                VK_ACCESS_HOST_READ_BIT);
+        bl_vk_barrier(ctx, v->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_WRITE_BIT,
+                      VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
     return bl_vk_check(ctx, ctx->vk.EndCommandBuffer(v->commands), "recording", err);
 }

@@ -28,6 +28,16 @@ typedef struct bl_vk_slab bl_vk_slab;
 typedef struct bl_vk_variant bl_vk_variant;
 typedef struct bl_vk_device bl_vk_device;
 
+/* What runs in order, and a semaphore that counts what of it is done. */
+typedef struct bl_vk_queue {
+    VkQueue handle;
+    uint32_t family;
+    VkSemaphore timeline;    /* counts tickets */
+    atomic_ullong submitted; /* the last ticket given out; written by the worker thread */
+    atomic_ullong completed; /* a ticket that is known to be done */
+    uint64_t waited;         /* the last ticket of the other queue that something here waits for */
+} bl_vk_queue;
+
 /* The host's side of copies to and from memory that it cannot see. */
 typedef struct bl_vk_staging {
     bl_vk_storage storage;
@@ -42,8 +52,9 @@ typedef struct bl_vk_context {
     bl_vk_device *dev;
     VkDevice handle;
     bl_vk_device_calls vk;
-    VkQueue queue;
-    uint32_t family, timestamp_bits;
+    bl_vk_queue compute, transfer; /* the latter for copies alone, where the device has one */
+    bl_vk_queue *copies;           /* that of the two which does them */
+    uint32_t timestamp_bits;
     double ns_per_tick;
     uint32_t max_binding; /* bytes that a binding may span */
     bl_vk_places places;
@@ -53,9 +64,6 @@ typedef struct bl_vk_context {
     VkPipelineCache pipeline_cache;
     atomic_uint pipelines; /* made since the start */
     atomic_ullong serials;
-    VkSemaphore timeline;    /* counts tickets */
-    atomic_ullong submitted; /* the last ticket given out; written by the worker thread */
-    atomic_ullong completed; /* a ticket that is known to be done */
     pthread_mutex_t memory_lock;
     bl_vk_slab *slabs[BL_VK_SLAB_CLASSES]; /* under memory_lock */
     bl_vk_staging staging;                 /* worker thread */
@@ -70,7 +78,7 @@ struct bl_vk_device {
     bl_vk_instance *instance;
     pthread_mutex_t lock; /* guards context; taken after no other lock */
     bl_vk_context *context;
-    bool staged;
+    bool staged, parted; /* test switches: see create_device */
 };
 
 typedef struct bl_vk_buffer {
@@ -81,6 +89,8 @@ typedef struct bl_vk_buffer {
     bl_vk_slab *slab;      /* a small buffer's home */
     uint32_t slot;
     bool owner;
+    uint64_t own;   /* of an owner: */
+    uint64_t *used; /* the last ticket of the compute queue that the memory was given to; worker thread */
 } bl_vk_buffer;
 
 typedef struct bl_vk_kernel {
@@ -121,9 +131,15 @@ bl_status bl_vk_kernel_make(bl_device *dev, const bl_kernel_source *source, bl_k
 void bl_vk_kernel_free(bl_kernel *kernel);
 
 /* queue.c: worker thread, but for the waits on one ticket */
-BL_NODISCARD bl_status bl_vk_queue_submit(bl_vk_context *ctx, VkCommandBuffer commands, uint64_t *ticket, bl_err *err);
-BL_NODISCARD bl_status bl_vk_queue_wait(bl_vk_context *ctx, uint64_t ticket, bl_err *err);
-BL_NODISCARD bl_status bl_vk_queue_wait_all(bl_vk_context *ctx, bl_err *err);
+BL_NODISCARD bl_status bl_vk_commands_create(bl_vk_context *ctx, const bl_vk_queue *queue, uint32_t n, VkCommandPool *pool,
+                                             VkCommandBuffer *out, bl_err *err); /* in a new pool, if there is none */
+void bl_vk_barrier(bl_vk_context *ctx, VkCommandBuffer commands, VkPipelineStageFlags from, VkAccessFlags wrote,
+                   VkPipelineStageFlags to, VkAccessFlags touches);
+/* After all that |queue| was given before, and the other queue's ticket |after|. */
+BL_NODISCARD bl_status bl_vk_queue_submit(bl_vk_context *ctx, bl_vk_queue *queue, VkCommandBuffer commands, uint64_t after,
+                                          uint64_t *ticket, bl_err *err);
+BL_NODISCARD bl_status bl_vk_queue_wait(bl_vk_context *ctx, bl_vk_queue *queue, uint64_t ticket, bl_err *err);
+BL_NODISCARD bl_status bl_vk_queue_wait_all(bl_vk_context *ctx, bl_err *err); /* both queues */
 bl_status bl_vk_wait(bl_device *dev, bl_err *err);
 
 /* record.c */

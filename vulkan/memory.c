@@ -20,11 +20,17 @@ struct bl_vk_slab {
     bl_vk_storage storage;
     uint32_t class, nslots, nfree;
     uint64_t taken[SLAB_SLOTS / 64];
+    uint64_t used[SLAB_SLOTS]; /* see bl_vk_buffer */
 };
 
 static VkResult create_buffer(bl_vk_context *ctx, uint64_t bytes, VkBuffer *out)
 {
+    const uint32_t families[] = {ctx->compute.family, ctx->transfer.family};
+    bool both = families[0] != families[1];
     VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                               .sharingMode = both ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
+                               .queueFamilyIndexCount = both ? 2 : 0,
+                               .pQueueFamilyIndices = families,
                                .size = bytes,
                                .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                                         VK_BUFFER_USAGE_TRANSFER_DST_BIT};
@@ -148,6 +154,7 @@ static bl_status alloc_small(bl_vk_context *ctx, size_t bytes, bl_vk_buffer *buf
     if (slab != NULL) {
         buffer->slab = slab;
         buffer->slot = take_slot(slab);
+        buffer->used = &slab->used[buffer->slot];
         buffer->storage = slab->storage;
         buffer->at = (uint64_t)buffer->slot << (class + MIN_SHIFT);
     }
@@ -181,6 +188,7 @@ static bl_vk_buffer *create(bl_vk_context *ctx)
     if (buffer == NULL)
         return NULL;
     buffer->ctx = bl_vk_context_retain(ctx);
+    buffer->used = &buffer->own;
     return buffer;
 }
 
@@ -228,6 +236,7 @@ bl_status bl_vk_buffer_view(bl_buffer *parent, size_t offset, size_t bytes, bl_b
         return bl_fail(err, BL_ENOMEM, "no memory for a buffer");
     buffer->storage = whole->storage;
     buffer->at = whole->at + offset;
+    buffer->used = whole->used;
     set_host(buffer);
     *out = &buffer->base;
     return BL_OK;

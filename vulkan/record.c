@@ -108,10 +108,6 @@ static bl_status create_sets(bl_vk_recording *r, bl_vk_variant *v, bl_err *err)
 /* All that the variant will ever need, but for the queries.  What was made stays in |v| on failure. */
 static bl_status fill_variant(bl_vk_recording *r, bl_vk_variant *v, bl_err *err)
 {
-    VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-                                        .commandPool = r->pool,
-                                        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-                                        .commandBufferCount = 1};
     v->nlaunches = r->base.nlaunches;
     v->sets = items(v->nlaunches, sizeof *v->sets);
     v->groups = items(v->nlaunches, sizeof *v->groups);
@@ -120,8 +116,7 @@ static bl_status fill_variant(bl_vk_recording *r, bl_vk_variant *v, bl_err *err)
     if (v->sets == NULL || v->groups == NULL || v->slots == NULL || v->vars == NULL)
         return bl_fail(err, BL_ENOMEM, "no memory for a recording of %u launches", v->nlaunches);
     if (v->commands == NULL)
-        BL_TRY(
-            bl_vk_check(r->ctx, r->ctx->vk.AllocateCommandBuffers(r->ctx->handle, &info, &v->commands), "making commands", err));
+        BL_TRY(bl_vk_commands_create(r->ctx, &r->ctx->compute, 1, &r->pool, &v->commands, err));
     return create_sets(r, v, err);
 }
 
@@ -168,7 +163,7 @@ static bl_vk_variant *stalest(bl_vk_recording *r)
 /* The last submission of |v| has finished, and its times are where they belong. */
 static bl_status settle(bl_vk_context *ctx, bl_vk_variant *v, bl_err *err)
 {
-    BL_TRY(bl_vk_queue_wait(ctx, v->ticket, err));
+    BL_TRY(bl_vk_queue_wait(ctx, &ctx->compute, v->ticket, err));
     if (v->nanoseconds == NULL)
         return BL_OK;
     forget_times(ctx, v);
@@ -233,7 +228,9 @@ bl_status bl_vk_submit(bl_recording *base, const bl_submission *s, bl_err *err)
     if (s->nanoseconds != NULL)
         memset(s->nanoseconds, 0, base->nlaunches * sizeof *s->nanoseconds); /* all there is where the queue has no clock */
     BL_TRY(find_variant(r, s, timed, &v, err));
-    BL_TRY(bl_vk_queue_submit(r->ctx, v->commands, &v->ticket, err));
+    BL_TRY(bl_vk_queue_submit(r->ctx, &r->ctx->compute, v->commands, atomic_load(&r->ctx->transfer.submitted), &v->ticket, err));
+    for (uint32_t i = 0; i < base->nslots; i++)
+        *((bl_vk_buffer *)s->slots[i])->used = v->ticket;
     v->used = ++r->clock;
     if (timed)
         expect_times(r->ctx, v, s->nanoseconds);
@@ -253,10 +250,7 @@ static bl_status fill_recording(bl_vk_recording *r, const bl_launch *launches, b
         memcpy(r->launches, launches, r->base.nlaunches * sizeof *launches);
     for (uint32_t i = 0; i < r->base.nlaunches; i++)
         r->nbindings += launches[i].kernel->nbuffers;
-    VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-                                    .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-                                    .queueFamilyIndex = r->ctx->family};
-    return bl_vk_check(r->ctx, r->ctx->vk.CreateCommandPool(r->ctx->handle, &pool, NULL, &r->pool), "making a command pool", err);
+    return BL_OK;
 }
 
 bl_status bl_vk_record(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars, bl_recording **out,
@@ -282,7 +276,7 @@ void bl_vk_recording_free(bl_recording *base)
     bl_vk_recording *r = (bl_vk_recording *)base;
     for (uint32_t i = 0; i < BL_VK_VARIANTS; i++) {
         bl_vk_variant *v = &r->variants[i];
-        bl_status done = bl_vk_queue_wait(r->ctx, v->ticket, NULL);
+        bl_status done = bl_vk_queue_wait(r->ctx, &r->ctx->compute, v->ticket, NULL);
         (void)done; /* a lost device runs nothing any more */
         forget_times(r->ctx, v);
         destroy_variant(r->ctx, v);

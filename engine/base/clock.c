@@ -21,3 +21,13 @@ struct timespec bl_clock_after(clockid_t clock, int64_t ns)
     until.tv_nsec = ns % 1000000000;
     return until;
 }
+
+void bl_clock_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attributes; /* none of these calls can fail: they only fill in a struct */
+
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attributes);
+    pthread_condattr_destroy(&attributes);
+}

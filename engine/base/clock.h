@@ -2,6 +2,7 @@
 #ifndef BL_BASE_CLOCK_H
 #define BL_BASE_CLOCK_H
 
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -14,5 +15,7 @@ static inline double bl_clock_ms(int64_t from, int64_t to)
 }
 /* |ns| from now on |clock| of the system: until when a timed wait lasts. */
 struct timespec bl_clock_after(clockid_t clock, int64_t ns);
+/* A condition variable whose timed waits last until a time of CLOCK_MONOTONIC; pthread_cond_destroy at the end. */
+void bl_clock_cond_init(pthread_cond_t *cond);
 
 #endif

@@ -29,8 +29,7 @@ static const struct {
     {"vulkan", "pipeline-", "", false},
 };
 
-/* mkdir -p */
-static bool make_folders(char *path)
+bool bl_folder_make(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
@@ -43,24 +42,41 @@ static bool make_folders(char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-char *bl_cache_folder(const char *part)
+/* The first of $|own|, $|shared|/beamline and ~/|home|/beamline that can be said; empty where none can. */
+static void choose_folder(const char *own, const char *shared, const char *home, bl_text *out)
 {
-    const char *own = getenv("BEAMLINE_CACHE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    bl_text path = {0};
+    const char *mine = getenv(own), *common = getenv(shared), *user = getenv("HOME");
+    if (mine != NULL && mine[0] != '\0')
+        bl_text_printf(out, "%s", mine);
+    else if (common != NULL && common[0] == '/') /* the XDG specification ignores a relative one */
+        bl_text_printf(out, "%s/beamline", common);
+    else if (user != NULL && user[0] != '\0')
+        bl_text_printf(out, "%s/%s/beamline", user, home);
+}
 
-    if (own != NULL && own[0] != '\0')
-        bl_text_printf(&path, "%s", own);
-    else if (cache != NULL && cache[0] == '/') /* the XDG specification ignores a relative one */
-        bl_text_printf(&path, "%s/beamline", cache);
-    else if (home != NULL && home[0] != '\0')
-        bl_text_printf(&path, "%s/.cache/beamline", home);
-    if (path.len > 0 && part[0] != '\0')
-        bl_text_printf(&path, "/%s", part);
-    if (path.failed || path.len == 0 || !make_folders(path.data)) {
-        bl_text_fini(&path);
+static char *make_chosen(bl_text *path)
+{
+    if (path->failed || path->len == 0 || !bl_folder_make(path->data)) {
+        bl_text_fini(path);
         return NULL;
     }
-    return bl_text_take(&path);
+    return bl_text_take(path);
+}
+
+char *bl_cache_folder(const char *part)
+{
+    bl_text path = {0};
+    choose_folder("BEAMLINE_CACHE", "XDG_CACHE_HOME", ".cache", &path);
+    if (path.len > 0 && part[0] != '\0')
+        bl_text_printf(&path, "/%s", part);
+    return make_chosen(&path);
+}
+
+char *bl_state_folder(void)
+{
+    bl_text path = {0};
+    choose_folder("STATE_DIRECTORY", "XDG_STATE_HOME", ".local/state", &path);
+    return make_chosen(&path);
 }
 
 /* ---- trimming */

@@ -9,7 +9,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_MESSAGE = 2048, MAX_ESCAPED = 6 /* bytes that one byte becomes at the most: \u001b */ };
+enum {
+    MAX_MESSAGE = 2048,
+    MAX_ESCAPED = 6, /* bytes that one byte becomes at the most: \u001b */
+    MAX_STAMP = 128,
+    MAX_FIELDS = 16,
+    MAX_NAME = 32,
+    MAX_TEXT = 256,
+    MAX_FIELD = 2 * MAX_NAME + MAX_TEXT * MAX_ESCAPED + 2
+};
 
 static atomic_int threshold = BL_LOG_INFO;
 static atomic_bool as_json;
@@ -20,6 +28,11 @@ void bl_log_configure(bl_log_level level, bool json)
 {
     atomic_store(&threshold, (int)level);
     atomic_store(&as_json, json);
+}
+
+void bl_log_set_level(bl_log_level level)
+{
+    atomic_store(&threshold, (int)level);
 }
 
 /* Bytes of the UTF-8 character at |text| if it is well formed and no control character, else 0. */
@@ -78,20 +91,36 @@ static void write_all(const char *data, size_t len)
     }
 }
 
-void bl_log(bl_log_level level, const char *fmt, ...)
+bool bl_log_is_on(bl_log_level level)
 {
-    char message[MAX_MESSAGE];
-    char line[MAX_MESSAGE * MAX_ESCAPED + 128];
-    bool json = atomic_load(&as_json);
-    int saved_errno = errno;
+    return (int)level <= atomic_load(&threshold);
+}
+
+/* The time and the level; returns the bytes written, of which there may be MAX_STAMP. */
+static size_t put_stamp(bl_log_level level, bool json, char *line)
+{
     struct timespec now;
     struct tm utc;
     char stamp[32];
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc);
+    return (size_t)snprintf(line, MAX_STAMP, json ? "{\"time\":\"%s.%03dZ\",\"level\":\"%s\",\"message\":\"" : "%s.%03dZ %-5s ",
+                            stamp, (int)(now.tv_nsec / 1000000), level_names[level]);
+}
+
+void bl_log(bl_log_level level, const char *fmt, ...)
+{
+    char message[MAX_MESSAGE];
+    char line[MAX_MESSAGE * MAX_ESCAPED + MAX_STAMP];
+    bool json = atomic_load(&as_json);
+    int saved_errno = errno;
     size_t n;
     va_list args;
     int len;
 
-    if ((int)level > atomic_load(&threshold))
+    if (!bl_log_is_on(level))
         return;
     va_start(args, fmt);
     len = vsnprintf(message, sizeof message, fmt, args);
@@ -100,12 +129,7 @@ void bl_log(bl_log_level level, const char *fmt, ...)
         message[0] = '\0';
     else if ((size_t)len >= sizeof message)
         memcpy(message + sizeof message - 4, "...", 4);
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
-    strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc);
-    n = (size_t)snprintf(line, 128, json ? "{\"time\":\"%s.%03dZ\",\"level\":\"%s\",\"message\":\"" : "%s.%03dZ %-5s ", stamp,
-                         (int)(now.tv_nsec / 1000000), level_names[level]);
+    n = put_stamp(level, json, line);
     n += escape(message, json, line + n);
     if (json) {
         line[n++] = '"';
@@ -113,5 +137,52 @@ void bl_log(bl_log_level level, const char *fmt, ...)
     }
     line[n++] = '\n';
     write_all(line, n); /* one write, so that lines of several threads do not mix */
+    errno = saved_errno;
+}
+
+/* One word without anything that ends or begins something else. */
+static bool is_plain(const char *text)
+{
+    for (const char *at = text; *at != '\0'; at++)
+        if (*at <= ' ' || *at > '~' || *at == '"' || *at == '\\' || *at == '=')
+            return false;
+    return *text != '\0';
+}
+
+/* |out| has room for MAX_FIELD bytes. */
+static size_t put_field(const bl_log_field *field, bool json, char *out)
+{
+    char value[MAX_TEXT];
+    bool quoted = field->text != NULL && (json || !is_plain(field->text));
+    size_t n = (size_t)snprintf(out, MAX_NAME, json ? ",\"%.24s\":" : " %.24s=", field->name);
+
+    if (field->text == NULL)
+        return n + (size_t)snprintf(out + n, MAX_NAME, "%.15g", field->number);
+    snprintf(value, sizeof value, "%s", field->text);
+    if (quoted)
+        out[n++] = '"';
+    n += escape(value, quoted, out + n);
+    if (quoted)
+        out[n++] = '"';
+    return n;
+}
+
+void bl_log_fields(bl_log_level level, const char *event, const bl_log_field *fields, int count)
+{
+    char line[MAX_STAMP + MAX_NAME + MAX_FIELDS * MAX_FIELD + 4];
+    bool json = atomic_load(&as_json);
+    int saved_errno = errno;
+    size_t n;
+
+    if (!bl_log_is_on(level))
+        return;
+    n = put_stamp(level, json, line);
+    n += (size_t)snprintf(line + n, MAX_NAME, json ? "%.24s\"" : "%.24s", event);
+    for (int i = 0; i < count && i < MAX_FIELDS; i++)
+        n += put_field(&fields[i], json, line + n);
+    if (json)
+        line[n++] = '}';
+    line[n++] = '\n';
+    write_all(line, n);
     errno = saved_errno;
 }

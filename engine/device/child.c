@@ -178,10 +178,8 @@ static void *keep(void *arg)
 
     pthread_mutex_lock(&children->lock);
     while (!children->ends) {
-        struct timespec until;
+        struct timespec until = bl_clock_after(CLOCK_MONOTONIC, KEEP_SECONDS * INT64_C(1000000000));
 
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += KEEP_SECONDS;
         if (count_living(children) == 0)
             pthread_cond_wait(&children->changed, &children->lock);
         else
@@ -356,7 +354,6 @@ static char **copy_words(const char *const *argv)
 bl_status bl_children_create(const char *const *argv, int count, double max_seconds, bl_children **out, bl_err *err)
 {
     bl_children *children = bl_calloc(1, sizeof *children);
-    pthread_condattr_t attributes;
 
     *out = NULL;
     if (children == NULL || (children->argv = copy_words(argv)) == NULL) {
@@ -366,10 +363,7 @@ bl_status bl_children_create(const char *const *argv, int count, double max_seco
     children->count = count < BL_MOST_CHILDREN ? count : BL_MOST_CHILDREN;
     children->max_seconds = max_seconds;
     pthread_mutex_init(&children->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&children->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    bl_clock_cond_init(&children->changed);
     *out = children;
     return BL_OK;
 }

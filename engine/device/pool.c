@@ -19,6 +19,8 @@ struct bl_pool {
     bl_buffer *idle[MAX_IDLE]; /* the one released last at the end */
     size_t count, bytes;
     bl_buffer *scratch; /* worker thread only */
+    bool (*make_room)(void *arg, size_t bytes);
+    void *room_arg;
 };
 
 bl_pool *bl_pool_create(bl_device *dev, size_t max_idle)
@@ -127,7 +129,20 @@ bl_status bl_pool_alloc(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *er
         return first.status;
     }
     bl_pool_trim(pool);
-    return bl_buffer_alloc(pool->dev, bytes, out, err); /* not one byte more than needed now */
+    first = (bl_err){0};
+    if (bl_buffer_alloc(pool->dev, bytes, out, &first) == BL_OK) /* not one byte more than needed now */
+        return BL_OK;
+    if (first.status == BL_ENODEVMEM && pool->make_room != NULL && pool->make_room(pool->room_arg, bytes))
+        return bl_buffer_alloc(pool->dev, bytes, out, err);
+    if (err != NULL && err->status == BL_OK)
+        *err = first;
+    return first.status;
+}
+
+void bl_pool_set_room(bl_pool *pool, bool (*make_room)(void *arg, size_t bytes), void *arg)
+{
+    pool->make_room = make_room;
+    pool->room_arg = arg;
 }
 
 bl_status bl_pool_scratch(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err)

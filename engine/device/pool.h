@@ -14,6 +14,9 @@ void bl_pool_destroy(bl_pool *pool);
  * empties the pool and tries once more before it is BL_ENODEVMEM. */
 BL_NODISCARD bl_status bl_pool_alloc(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err);
 void bl_pool_release(bl_pool *pool, bl_buffer *buffer);
+/* Called, without a lock, where the device has no |bytes| even with the pool empty: true where it freed some of its memory, upon
+ * which the pool tries once more.  Before any thread allocates, or after all; NULL: nobody can. */
+void bl_pool_set_room(bl_pool *pool, bool (*make_room)(void *arg, size_t bytes), void *arg);
 /* Memory for intermediate results, shared by all plans of the device since its worker thread runs one at a time: at least
  * |bytes|, one reference for the caller.  The same buffer as last time unless it had to grow.  Only on the device's worker
  * thread. */

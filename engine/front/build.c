@@ -2,6 +2,7 @@
 #include "engine/front/build.h"
 
 #include "engine/base/map.h"
+#include "engine/front/training.h"
 #include "engine/ir/scan.h"
 
 #include <string.h>
@@ -215,6 +216,8 @@ static bool build_node(bl_build *b, int at)
 
     for (int i = 0; operand != NULL && i < node->nrefs; i++)
         operand[i] = node->refs[i].kind == BL_REF_LITERAL ? NULL : bl_build_get(b, &node->refs[i]);
+    if (operand != NULL)
+        bl_training_cast(b, node, operand);
     if (operand == NULL || !bl_build_call(b, NULL, node, operand, b->value[at]))
         return false;
     for (int i = 0; i < node->nids; i++) {
@@ -260,10 +263,13 @@ static void take_update(bl_build *b, const bl_wire_output *update)
     const bl_node *value = update->ref.kind == BL_REF_LITERAL
                                ? bl_const_float(b->ir, (bl_dtype)state->dtype, update->ref.literal.value)
                                : bl_build_get(b, &update->ref);
+    if (b->options->training.mixed && bl_dtype_is_float((bl_dtype)value->dtype) && bl_dtype_is_float((bl_dtype)state->dtype))
+        value = bl_cast(b->ir, (bl_dtype)state->dtype, value);
     if (value->dtype != state->dtype || !bl_shape_equal(value, state))
         bl_ir_fail(b->ir, BL_EGRAPH, "update of \"%s\": the state is %s, its new value %s", update->name,
                    bl_node_text(b->ir, state), bl_node_text(b->ir, value));
-    b->graph->updates[at] = value;
+    if (!bl_training_keeps(b, &update->ref))
+        b->graph->updates[at] = value;
 }
 
 /* At the end, when no gradient is taken any more. */
@@ -291,6 +297,16 @@ static void drop_aliases(bl_build *b)
     }
 }
 
+/* A new value that is the old one is none. */
+static void drop_unchanged(bl_build *b)
+{
+    bl_graph *g = b->graph;
+
+    for (int i = 0; i < g->nstates + g->nhidden; i++)
+        if (g->updates[i] == g->inputs[g->ninputs + i])
+            g->updates[i] = NULL;
+}
+
 /* ---- memory */
 
 static bool takes_gradients(const bl_wire_node *node)
@@ -306,7 +322,8 @@ static void mark_wrt(bl_build *b)
         const bl_wire_node *node = &b->wire->nodes[i];
         if (!takes_gradients(node))
             continue;
-        b->max_hidden += 2 * node->nrefs + 1; /* two tensors for each parameter, and the step */
+        b->max_hidden +=
+            3 * node->nrefs + 3; /* two tensors and a sum for each parameter, the step, and of a scaled loss two numbers */
         for (int k = 1; k < node->nrefs; k++) {
             const bl_wire_ref *ref = &node->refs[k];
             if (ref->kind == BL_REF_NODE)
@@ -396,6 +413,7 @@ bl_status bl_front_build(const bl_wire_graph *wire, const bl_front_options *opti
             for (int i = 0; i < wire->nupdates; i++)
                 take_update(&b, &wire->updates[i]);
             drop_aliases(&b);
+            drop_unchanged(&b);
         }
     }
     st = bl_ir_status(b.ir, err);

@@ -31,12 +31,24 @@ typedef struct bl_graph {
 /* When a convolution is computed by Winograd's transforms: never, where they are sure to win, or wherever they can be. */
 typedef enum bl_winograd_use { BL_WINOGRAD_NEVER, BL_WINOGRAD_SURE, BL_WINOGRAD_ALWAYS } bl_winograd_use;
 
+/* How a training step is made of what a program says.  Zeroed: as it is written. */
+typedef struct bl_training {
+    bool mixed;
+    bl_dtype compute; /* mixed: float16 or bfloat16, in which products are; parameters, sums and losses stay float32 */
+    bool dynamic;     /* the loss is scaled so that no gradient underflows, by what has proved good so far; a step whose gradients
+                         are not finite is left out */
+    double scale;     /* else: by so much; 0: not at all */
+    int passes;       /* over 1: a step takes the mean of so many passes' gradients, and ... */
+    bool gathers;     /* ... this is one before the last: it changes no parameter, nor what is made of them */
+} bl_training;
+
 typedef struct bl_front_options {
     bool program;       /* optimisers may remember (else 422) */
     size_t max_bytes;   /* of the compile arena */
     double max_seconds; /* of the whole compilation; 0: no limit */
     bl_winograd_use winograd;
     int lanes; /* float32 in a vector of the device; 0: work-items do what lanes would, and no transform is sure to win */
+    bl_training training;
     uint64_t max_buffer; /* bytes that a transform may write; 0: no limit */
     /* Hidden state that earlier entries of the program already have: same name, dtype and shape is shared. */
 } bl_front_options;

@@ -308,6 +308,14 @@ const bl_node *expand_randperm(bl_call *c)
     return bl_cast(ir, dtype, shuffle(ir, bl_iota(ir, BL_U32, n), n, key));
 }
 
+const bl_node *expand_step(bl_call *c)
+{
+    bl_dtype dtype = bl_attr(c, "dtype")->dtype;
+    if (!bl_dtype_is_int(dtype))
+        return bl_call_fail(c, "counts in integers, not %s", bl_dtype_name(dtype));
+    return bl_cast(c->ir, dtype, state_word(c, 1));
+}
+
 /* PyTorch's fans of a weight [out, in, ...]; of a vector both are its size. */
 static bool take_fans(bl_call *c, double *in, double *out)
 {

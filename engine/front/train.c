@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Differentiation as a node, and optimisers: PyTorch's formulas, term by term. */
 #include "engine/front/build.h"
+#include "engine/front/training.h"
 #include "engine/grad/grad.h"
 
 #include <math.h>
@@ -50,8 +51,9 @@ const bl_node *expand_grad(bl_call *c)
 typedef struct optimiser {
     bl_call *c;
     const bl_node **gradient;
-    const bl_node *x; /* the parameter at hand */
-    const char *name; /* of it */
+    const bl_node *applies; /* whether the step is made; NULL: it is */
+    const bl_node *x;       /* the parameter at hand */
+    const char *name;       /* of it */
 } optimiser;
 
 /* Gradients held between -value and value, and their joint norm to at most |norm|: torch.nn.utils.clip_grad_value_ and
@@ -104,7 +106,8 @@ static bool begin(optimiser *o, bl_call *c)
         bl_call_fail(c, "needs a loss and at least one parameter");
         return false;
     }
-    bl_grad(c->ir, c->in[0], NULL, c->nrest, c->rest, o->gradient);
+    if (!bl_training_gradients(c, o->gradient, &o->applies))
+        return false;
     return take_clips(c, c->nrest, o->gradient);
 }
 
@@ -122,13 +125,12 @@ static const bl_node *remember(optimiser *o, const char *what, const bl_node ***
 }
 
 /* The number of this step, from 1, as float32; counted in "w1.step". */
-static const bl_node *count_step(bl_call *c)
+static const bl_node *count_step(bl_call *c, const bl_node *applies)
 {
     const bl_node **update;
     const char *name = bl_arena_printf(bl_ir_arena(c->ir), "%s.step", c->node->ids[0]);
-    const bl_node *step = bl_build_hide(c, name, BL_F32, NULL, &update);
-    step = bl_add_real(c->ir, step, 1);
-    *update = step;
+    const bl_node *before = bl_build_hide(c, name, BL_F32, NULL, &update), *step = bl_add_real(c->ir, before, 1);
+    *update = bl_training_choose(c, applies, step, before);
     return step;
 }
 
@@ -187,7 +189,7 @@ static const bl_node *step_all(bl_call *c, const stepper *s)
         return c->in[0];
     for (int i = 0; i < 4 + MAX_REMEMBERED; i++)
         refs[i] = (bl_wire_ref){.kind = BL_REF_NODE};
-    const bl_node *step = s->uncounted ? bl_const_float(ir, BL_F32, 1) : count_step(c);
+    const bl_node *step = s->uncounted ? bl_const_float(ir, BL_F32, 1) : count_step(c, o.applies);
     bl_wire_node node = {.nids = 1 + s->nremembered,
                          .ids = c->node->ids,
                          .op = s->formula,
@@ -196,18 +198,20 @@ static const bl_node *step_all(bl_call *c, const stepper *s)
                          .nattrs = common_attrs(c, s->formula, attrs),
                          .attrs = attrs};
     for (int i = 0; i < c->nrest; i++) {
-        const bl_node **update[MAX_REMEMBERED], *result[1 + MAX_REMEMBERED];
+        const bl_node **update[MAX_REMEMBERED], *result[1 + MAX_REMEMBERED], *before[MAX_REMEMBERED];
         turn_to(&o, i);
         bl_dtype dtype = (bl_dtype)o.x->dtype, wide = dtype == BL_F64 ? BL_F64 : BL_F32;
         const bl_node *operand[4 + MAX_REMEMBERED] = {bl_cast(ir, wide, o.x), bl_cast(ir, wide, o.gradient[i]),
                                                       bl_call_rate(c, bl_attr(c, "lr"), wide), bl_cast(ir, wide, step)};
-        for (int k = 0; k < s->nremembered; k++)
-            operand[4 + k] = bl_cast(ir, wide, remember(&o, s->remembered[k], &update[k]));
+        for (int k = 0; k < s->nremembered; k++) {
+            before[k] = remember(&o, s->remembered[k], &update[k]);
+            operand[4 + k] = bl_cast(ir, wide, before[k]);
+        }
         if (!bl_build_call(c->build, c, &node, operand, result))
             return NULL;
         for (int k = 0; k < s->nremembered; k++)
-            *update[k] = bl_cast(ir, dtype, result[1 + k]);
-        c->result[i] = bl_cast(ir, dtype, result[0]);
+            *update[k] = bl_training_choose(c, o.applies, bl_cast(ir, dtype, result[1 + k]), before[k]);
+        c->result[i] = bl_training_choose(c, o.applies, bl_cast(ir, dtype, result[0]), o.x);
     }
     return c->result[0];
 }

@@ -143,6 +143,29 @@ const bl_node *bl_stage_over(bl_ir *ir, unsigned kind, int nstores, const bl_nod
     return make(ir, BL_OP_STAGE, (bl_dtype)stores[0]->dtype, 1, kind, nstores, n, src);
 }
 
+const bl_node *bl_running(bl_ir *ir, const bl_node *reduce, const bl_node *range, bool inclusive)
+{
+    const bl_node *src[2] = {reduce, range}, *bad = first_poison(2, src);
+
+    if (bad != NULL)
+        return bad;
+    if (reduce->op != BL_OP_REDUCE || reduce->arg != 1 || reduce->nsrc != 2 || reduce->src[1] != range)
+        return BUG(ir, "running: no fold of one value over one range");
+    return make(ir, BL_OP_RUNNING, (bl_dtype)reduce->dtype, reduce->lanes, 0, inclusive, 2, src);
+}
+
+const bl_node *bl_rescaled(bl_ir *ir, const bl_node *value, const bl_node *factor)
+{
+    const bl_node *src[2] = {value, factor}, *bad = first_poison(2, src);
+
+    if (bad != NULL)
+        return bad;
+    if (value->dtype != factor->dtype || !bl_dtype_is_float((bl_dtype)value->dtype))
+        return BUG(ir, "rescaled: %s by %s", bl_dtype_name((bl_dtype)value->dtype), bl_dtype_name((bl_dtype)factor->dtype));
+    return make(ir, BL_OP_RESCALED, (bl_dtype)value->dtype, value->lanes > factor->lanes ? value->lanes : factor->lanes, 0, 0, 2,
+                src);
+}
+
 bool bl_binds_ranges(const bl_node *node)
 {
     return node->op == BL_OP_STAGE || (node->op == BL_OP_REDUCE && node->ndim == 0);

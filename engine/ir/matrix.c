@@ -230,7 +230,8 @@ const bl_node *bl_matrix_operand(bl_ir *ir, bl_matrix matrix, const bl_node *loa
     strides s;
 
     matrix.group = is_a ? 1 : matrix.group; /* only b's rows are ever interleaved */
-    if (load->nsrc != 2 || load->src[0]->op != BL_OP_BUFFER || !find_strides(ir, matrix, load->src[1], across, depth, &s))
+    if (load->nsrc != 2 || (load->src[0]->op != BL_OP_BUFFER && load->src[0]->op != BL_OP_STAGE) ||
+        !find_strides(ir, matrix, load->src[1], across, depth, &s))
         return NULL;
     if (s.groups)
         layout = BL_MATRIX_B_GROUPS;

@@ -61,9 +61,10 @@ int64_t bl_matrix_cell(bl_matrix matrix, bl_matrix_layout layout, int64_t stride
 const bl_node *bl_matrix_node(bl_ir *ir, bl_matrix matrix, const bl_node *sum, const bl_node *rows, const bl_node *columns);
 /* The element at |index| of a MATRIX node. */
 const bl_node *bl_matrix_element(bl_ir *ir, const bl_node *matrix, const bl_node *index);
-/* The FRAGMENT_LOAD of one operand: |load| is over |rows| or |columns| (whichever it depends on) and |depth|.  NULL where it lies
- * in none of the matrix's layouts, is gated, or may start at an address that units refuse: any fragment's rows must start at
- * multiples of 16 bytes, or of their own length if that is less (VUID-RuntimeSpirv-OpCooperativeMatrixLoadKHR-08986). */
+/* The FRAGMENT_LOAD of one operand: |load| is over |rows| or |columns| (whichever it depends on) and |depth|.  It reads a
+ * parameter, or what a STAGE has of one, narrow.  NULL where it lies in none of the matrix's layouts, is gated, or may start at
+ * an address that units refuse: any fragment's rows must start at multiples of 16 bytes, or of their own length if that is less
+ * (VUID-RuntimeSpirv-OpCooperativeMatrixLoadKHR-08986). */
 const bl_node *bl_matrix_operand(bl_ir *ir, bl_matrix matrix, const bl_node *load, bool is_a, const bl_node *across,
                                  const bl_node *depth);
 /* The two loads of a summand that is their product, of what the matrix takes, casts to the sum's dtype around them; false if it

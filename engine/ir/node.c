@@ -293,6 +293,8 @@ uint8_t bl_node_lanes(const bl_node *node, const bl_node *const *src)
         return src[1]->lanes;
     if (node->op == BL_OP_STORE)
         return src[1]->lanes > src[2]->lanes ? src[1]->lanes : src[2]->lanes;
+    if (node->op == BL_OP_RUNNING || node->op == BL_OP_RESCALED)
+        return widest(node->nsrc, src);
     return node->lanes;
 }
 

@@ -63,11 +63,13 @@ typedef enum bl_axis_kind {
 typedef enum bl_stage_kind {
     BL_STAGE_FILLS = 0,    /* by the group's one work-item */
     BL_STAGE_SHARED = 128, /* the work-items of the group fill it together and all read it */
-    BL_STAGE_DOUBLE = 64   /* with the former: two of them lie side by side: one is filled while the other is read */
+    BL_STAGE_DOUBLE = 64,  /* with the former: two of them lie side by side: one is filled while the other is read */
+    BL_STAGE_NARROW = 32   /* with SHARED: floats of 16 bits take 16, as in a parameter, and not those they are computed in */
 } bl_stage_kind;
 
 /* Is what is stored to one element of a STAGE folded, rather than the last of it left? */
-#define BL_STAGE_FOLDS(stage) ((stage)->sub != BL_STAGE_FILLS && (stage)->sub < BL_STAGE_DOUBLE)
+#define BL_STAGE_FOLDS(stage)   ((stage)->sub != BL_STAGE_FILLS && (stage)->sub < BL_STAGE_NARROW)
+#define BL_STAGE_NARROWS(stage) (((stage)->sub & (BL_STAGE_SHARED | BL_STAGE_NARROW)) == (BL_STAGE_SHARED | BL_STAGE_NARROW))
 
 enum { BL_STORE_STREAMS = 1 }; /* arg of a STORE: nobody reads it soon, and it goes past the caches where the device can */
 
@@ -189,6 +191,12 @@ const bl_node *bl_reduce_over(bl_ir *ir, bl_op fold, int nvalues, const bl_node 
  * that is stored to one element is folded, in the order of the loops: those over ranges that the index does not differ along. */
 const bl_node *bl_stage_over(bl_ir *ir, unsigned kind, int nstores, const bl_node *const *stores, int nranges,
                              const bl_node *const *ranges);
+/* What |reduce|, a REDUCE of one value over |range| alone, has folded by the turn that |range| is at: with that turn's value
+ * where |inclusive|, else without.  It stands in a loop over |range|, and does not bind it: the fold goes on in that same loop.
+ */
+const bl_node *bl_running(bl_ir *ir, const bl_node *reduce, const bl_node *range, bool inclusive);
+/* The one value of a REDUCE by ADD: what was summed before this turn counts |factor| times, and |value| is added. */
+const bl_node *bl_rescaled(bl_ir *ir, const bl_node *value, const bl_node *factor);
 /* Does |node| bind RANGEs, which are its sources from number |arg| on: a REDUCE of a nest, or a STAGE? */
 bool bl_binds_ranges(const bl_node *node);
 const bl_node *bl_lane(bl_ir *ir, int64_t number, int lanes); /* |number| tells those of several ranges apart */

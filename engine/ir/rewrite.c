@@ -105,6 +105,12 @@ static const bl_node *apply_row(bl_ir *ir, const bl_rule *rule, const bl_node *n
     return made == node ? NULL : made;
 }
 
+/* An op's bit in a mask; ops that have none left, which no rule looks for so far, are neither needed nor offered. */
+static uint64_t bit_of(unsigned op)
+{
+    return op < 63 ? UINT64_C(1) << op : 0; /* the last is BL_NEEDS_EQUAL */
+}
+
 static uint64_t needs_of(const bl_pat *pat)
 {
     uint64_t needs = 0;
@@ -112,7 +118,7 @@ static uint64_t needs_of(const bl_pat *pat)
     for (int i = 0; i < pat->nsrc; i++) {
         const bl_pat *operand = pat->src[i];
         if (operand->kind == BL_PAT_OP)
-            needs |= UINT64_C(1) << operand->op;
+            needs |= bit_of((unsigned)operand->op);
         else if (operand->kind != BL_PAT_ANY)
             needs |= UINT64_C(1) << BL_OP_CONST;
     }
@@ -127,7 +133,7 @@ static uint64_t offers_of(const bl_node *node)
     uint64_t offers = 0;
 
     for (uint32_t i = 0; i < node->nsrc; i++) {
-        offers |= UINT64_C(1) << node->src[i]->op;
+        offers |= bit_of(node->src[i]->op);
         if (node->src[i]->op == BL_OP_EXPAND || node->src[i]->op == BL_OP_RESHAPE)
             offers |= UINT64_C(1) << BL_OP_CONST; /* perhaps: see bl_uniform_const */
     }

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/ir/stage.h"
 
+_Static_assert((int)BL_OP_ADD < (int)BL_STAGE_NARROW && (int)BL_OP_MUL < (int)BL_STAGE_NARROW &&
+                   (int)BL_OP_MAX < (int)BL_STAGE_NARROW && (int)BL_OP_MIN < (int)BL_STAGE_NARROW,
+               "a fold's op and a kind of stage are told apart by size");
+
 int64_t bl_stage_elements(const bl_node *stage)
 {
     int64_t n = 0;
@@ -17,7 +21,8 @@ int64_t bl_stage_memory_bytes(const bl_stage_memory *plan)
     int64_t most[BL_MAX_STAGES] = {0}, total = 0;
 
     for (int i = 0; i < plan->nstages; i++) {
-        int64_t bytes = bl_local_bytes((bl_dtype)plan->stage[i]->dtype, bl_stage_elements(plan->stage[i]));
+        int64_t bytes =
+            bl_local_bytes((bl_dtype)plan->stage[i]->dtype, BL_STAGE_NARROWS(plan->stage[i]), bl_stage_elements(plan->stage[i]));
         if (bytes <= most[plan->memory[i]])
             continue;
         total += bytes - most[plan->memory[i]];

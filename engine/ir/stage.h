@@ -13,10 +13,11 @@ typedef struct bl_stage_memory {
     int memory[BL_MAX_STAGES];           /* of each: a number below nmemories */
 } bl_stage_memory;
 
-/* What so many elements take of a group's local memory, where each buffer begins at a multiple of the largest vector. */
-static inline int64_t bl_local_bytes(bl_dtype dtype, int64_t elements)
+/* What so many elements take of a group's local memory, where each buffer begins at a multiple of the largest vector.  |narrow|:
+ * of 16 bits each (BL_STAGE_NARROW). */
+static inline int64_t bl_local_bytes(bl_dtype dtype, bool narrow, int64_t elements)
 {
-    return (elements * (int64_t)bl_dtype_local_bytes(dtype) + 127) / 128 * 128;
+    return (elements * (int64_t)(narrow ? bl_dtype_bytes(dtype) : bl_dtype_local_bytes(dtype)) + 127) / 128 * 128;
 }
 /* How many elements the stores of a STAGE may touch. */
 int64_t bl_stage_elements(const bl_node *stage);

@@ -64,6 +64,8 @@ static const char *check_frame(const bl_node *node)
         if (node->src[i]->op == BL_OP_SINK ||
             (node->src[i]->op == BL_OP_STORE && node->op != BL_OP_SINK && node->op != BL_OP_STAGE))
             return "a source has no value";
+        if (node->src[i]->op == BL_OP_RESCALED && (node->op != BL_OP_REDUCE || node->sub != BL_OP_ADD))
+            return "only a sum rescales";
         if (is_memory(node->src[i]) && (i != 0 || (node->op != BL_OP_LOAD && node->op != BL_OP_STORE)))
             return "a buffer is no value";
     }
@@ -294,7 +296,8 @@ static const char *check_filled(const bl_node *node)
     if (node->arg < 1 || node->arg > node->nsrc || node->lanes != 1)
         return "number of stores, or lanes";
     if (BL_STAGE_FOLDS(node) ? !bl_op_folds((bl_op)node->sub)
-                             : node->sub == BL_STAGE_DOUBLE || (node->sub & ~(BL_STAGE_SHARED | BL_STAGE_DOUBLE)) != 0)
+                             : (node->sub & ~(BL_STAGE_SHARED | BL_STAGE_DOUBLE | BL_STAGE_NARROW)) != 0 ||
+                                   (node->sub != BL_STAGE_FILLS && (node->sub & BL_STAGE_SHARED) == 0))
         return "fold, or kind of stage";
     for (uint32_t i = 0; i < node->nsrc; i++) {
         const bl_node *src = node->src[i];
@@ -305,6 +308,16 @@ static const char *check_filled(const bl_node *node)
             return "takes stores to one local buffer";
     }
     return NULL;
+}
+
+/* A fold that others follow: over one RANGE, in whose loop they stand. */
+static const char *check_running(const bl_node *node)
+{
+    const bl_node *fold = node->src[0];
+
+    if (fold->op != BL_OP_REDUCE || fold->arg != 1 || fold->nsrc != 2 || fold->src[1] != node->src[1])
+        return "no fold of one value over that range";
+    return fold->dtype == node->dtype && fold->lanes == node->lanes && (node->arg | 1) == 1 ? NULL : "dtype, lanes or kind";
 }
 
 static const char *check_loop(const bl_node *node)
@@ -348,6 +361,10 @@ static const char *check_loop(const bl_node *node)
         return node->sub <= BL_PRECISION_HIGH ? NULL : "precision";
     case BL_OP_STAGE:
         return check_filled(node);
+    case BL_OP_RUNNING:
+        return check_running(node);
+    case BL_OP_RESCALED:
+        return node->src[0]->dtype == node->dtype && node->src[1]->dtype == node->dtype ? NULL : "dtypes";
     default:
         return node->lanes == 1 && node->sub <= 1 && node->arg >= 0 ? NULL : "buffer"; /* BUFFER */
     }

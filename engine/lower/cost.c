@@ -114,7 +114,7 @@ bl_status bl_cost_count(bl_arena *arena, const bl_lowered *lowered, int nvars, c
         } else if (inst->op == BL_OP_MATRIX_ADD) {
             bl_matrix x = bl_matrix_unpack(inst->arg);
             cost->ops = plus(cost->ops, times(runs[i], 2 * x.m * x.n * x.k) / x.scope);
-        } else if (inst->op == BL_OP_FRAGMENT_LOAD) {
+        } else if (inst->op == BL_OP_FRAGMENT_LOAD && linear->inst[inst->args[0]].sub == 0) {
             bl_matrix x = bl_matrix_unpack(inst->arg);
             int64_t rows = 0, columns = 0, *moved = &cost->moved[linear->inst[inst->args[0]].arg];
             bl_matrix_cells(x, (bl_matrix_layout)inst->sub, &rows, &columns);

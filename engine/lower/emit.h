@@ -32,10 +32,11 @@ typedef struct build {
     bl_ir *ir;
     bl_arena *arena;
     bl_free free;
-    bl_ptrmap level; /* REDUCE -> how many reductions it must wait for, plus 1 */
-    bl_nodes wanted; /* all nodes of the stores in hand */
-    uint64_t loops;  /* RANGEs that are loops, not ids */
-    bl_dtype index;  /* what INDEX becomes */
+    bl_ptrmap level;   /* REDUCE -> how many reductions it must wait for, plus 1 */
+    bl_ptrmap goes_on; /* a REDUCE that others follow -> its accumulator, in the loop at hand */
+    bl_nodes wanted;   /* all nodes of the stores in hand */
+    uint64_t loops;    /* RANGEs that are loops, not ids */
+    bl_dtype index;    /* what INDEX becomes */
     uint32_t ninst;
     uint32_t local[3];
     uint32_t local_bytes;

@@ -52,7 +52,7 @@ static void print_inst(uint32_t number, const bl_inst *in, bl_text *out)
     for (uint32_t i = 0; i < in->nargs; i++)
         bl_text_printf(out, " %%%u", in->args[i]);
     if (in->op == BL_OP_BUFFER && in->sub)
-        bl_text_puts(out, " sub=local");
+        bl_text_puts(out, in->sub == BL_LOCAL_NARROW ? " sub=narrow" : " sub=local");
     if (in->op == BL_OP_FOLD)
         bl_text_printf(out, " sub=%s", bl_op_name((bl_op)in->sub));
     if (in->op == BL_OP_VAR || in->op == BL_OP_BUFFER || in->op == BL_OP_GROUP_ID || in->op == BL_OP_LOCAL_ID ||
@@ -69,6 +69,17 @@ static void print_inst(uint32_t number, const bl_inst *in, bl_text *out)
         bl_scalar_print((bl_dtype)in->dtype, (bl_scalar){.i = in->arg}, out);
     }
     bl_text_putc(out, '\n');
+}
+
+int64_t bl_linear_split(const bl_linear *linear, uint32_t index, uint32_t *base)
+{
+    const bl_inst *sum = &linear->inst[index], *last = sum->nargs == 2 ? &linear->inst[sum->args[1]] : NULL;
+
+    *base = index;
+    if (sum->op != BL_OP_ADD || sum->sub != 1 || last->op != BL_OP_CONST)
+        return 0;
+    *base = sum->args[0];
+    return last->arg;
 }
 
 void bl_linear_print(const bl_linear *linear, bl_text *out)
@@ -159,6 +170,8 @@ static bl_status check_buffer(checker *c, const bl_inst *in)
         return bad(c, "local memory of %lld elements: the kernel says %u bytes in all", (long long)in->arg,
                    c->linear->local_bytes);
     c->local_bytes += bytes;
+    if (in->sub > BL_LOCAL_NARROW || (in->sub == BL_LOCAL_NARROW && in->dtype != BL_F16 && in->dtype != BL_BF16))
+        return bad(c, "no local memory of %s is of kind %u", dtype_of(in), in->sub);
     return BL_OK;
 }
 
@@ -291,8 +304,8 @@ static bl_status check_fragment_load(checker *c, const bl_inst *in)
     BL_TRY(check_fragment(c, in));
     if (in->sub >= BL_MATRIX_LAYOUTS || (x.layouts >> in->sub & 1) == 0)
         return bad(c, "layout %u is none of the unit's", in->sub);
-    if (operand(c, in, 0)->dtype != in->dtype || operand(c, in, 0)->sub)
-        return bad(c, "an operand is loaded from a buffer of its dtype");
+    if (operand(c, in, 0)->dtype != in->dtype || operand(c, in, 0)->sub == BL_LOCAL)
+        return bad(c, "an operand is loaded from a buffer where its dtype is stored");
     if (operand(c, in, 2)->op != BL_OP_CONST || operand(c, in, 2)->arg < 1)
         return bad(c, "the stride is no constant of 1 or more");
     return is_index(operand(c, in, 1)) && is_index(operand(c, in, 2)) ? BL_OK : bad(c, "index or stride");

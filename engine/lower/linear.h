@@ -6,19 +6,25 @@
 #include "engine/base/text.h"
 #include "engine/ir/node.h"
 
+typedef enum bl_buffer_place {
+    BL_PARAM,
+    BL_LOCAL,       /* memory of the group, where values are of the types that they are computed in */
+    BL_LOCAL_NARROW /* where float16 and bfloat16 take 16 bits, as in a parameter */
+} bl_buffer_place;
+
 typedef struct bl_inst {
     uint8_t op;    /* bl_op: CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID, ALU ops, LOAD, STORE, LANE, EXTRACT, STACK, FOLD, LOOP, END,
                       ACC, SET,    BARRIER */
     uint8_t dtype; /* of the value; INDEX was lowered to I32 or I64 */
     uint8_t lanes;
     uint8_t
-        sub; /* FOLD: the op.  BUFFER: 1 for local memory.  IDIV, MOD: 1 where the first operand is not negative and the
+        sub; /* FOLD: the op.  BUFFER: a bl_buffer_place.  IDIV, MOD: 1 where the first operand is not negative and the
                 second positive.  ADD, SUB, MUL, NEG: 1 where it does not overflow.  SHL, SHR: 1 where the amount is below the
                 width.  Vector LOAD, STORE: 1 where the index is a multiple of the lanes.  FRAGMENT_LOAD: a bl_matrix_layout */
     uint32_t nargs;
     const uint32_t *args; /* numbers of the instructions that give the operands; arena */
     int64_t arg; /* CONST: bits of the bl_scalar.  VAR: which scalar parameter.  BUFFER: which.  GROUP_ID, LOCAL_ID: which
-                    dimension.  STORE: BL_STORE_STREAMS or 0.  EXTRACT: which lane.  BUFFER with sub 1: elements.  FRAGMENT,
+                    dimension.  STORE: BL_STORE_STREAMS or 0.  EXTRACT: which lane.  BUFFER of local memory: elements.  FRAGMENT,
                     FRAGMENT_LOAD, MATRIX_ADD, FRAGMENT_STORE: the shape (bl_matrix_pack) */
 } bl_inst;
 
@@ -63,12 +69,14 @@ enum {
  *   5 fold float32 %4 sub=add
  *   6 buffer float32 arg=1
  *   7 store %6 %0 %5
- * The fields: number, op, dtype with its lanes where they are not 1, operands, sub= (FOLD: the op; BUFFER: "local" where it is),
- * arg= (VAR, BUFFER, GROUP_ID, LOCAL_ID, EXTRACT; STORE where it is not 0).  CONST has its value instead: a decimal, or 0x and
- * the bits of the bl_scalar where a decimal would lose some (the payload of a NaN). SET, END, BARRIER, MATRIX_ADD and
- * FRAGMENT_STORE have no dtype field, STORE only where it has several lanes.  Instructions of fragments end with shape= and the
- * shape as bl_matrix_print has it, FRAGMENT_LOAD with layout= before it. */
+ * The fields: number, op, dtype with its lanes where they are not 1, operands, sub= (FOLD: the op; BUFFER: "local" or "narrow"
+ * where it is), arg= (VAR, BUFFER, GROUP_ID, LOCAL_ID, EXTRACT; STORE where it is not 0).  CONST has its value instead: a
+ * decimal, or 0x and the bits of the bl_scalar where a decimal would lose some (the payload of a NaN). SET, END, BARRIER,
+ * MATRIX_ADD and FRAGMENT_STORE have no dtype field, STORE only where it has several lanes.  Instructions of fragments end with
+ * shape= and the shape as bl_matrix_print has it, FRAGMENT_LOAD with layout= before it. */
 void bl_linear_print(const bl_linear *linear, bl_text *out);
+/* A scalar index as |*base|, an instruction, and the number returned: itself and 0 where it is no sum with one. */
+int64_t bl_linear_split(const bl_linear *linear, uint32_t index, uint32_t *base);
 /* Check everything that running a kernel relies on: operands are made before and in scope, loops nest, dtypes and lanes agree.
  * CONST, VAR, BUFFER, GROUP_ID, LOCAL_ID and LOOP have one lane; VAR, the ids, LANE, LOOP and the indices of LOAD and STORE are
  * int32 or int64; |writes| is exactly the set of parameters that a STORE names; local buffers take at most |local_bytes|

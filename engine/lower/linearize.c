@@ -13,6 +13,8 @@
 
 #include <string.h>
 
+enum { TOGETHER = 1 << 20 }; /* the level of reductions that go on together: above what any of their values waits for */
+
 static bl_dtype lowered_dtype(const build *b, const bl_node *node)
 {
     return node->dtype == BL_INDEX ? b->index : (bl_dtype)node->dtype;
@@ -157,12 +159,34 @@ uint64_t emit_loops_of(build *b, const bl_node *node)
     return bl_free_get(&b->free, node) & b->loops;
 }
 
-/* |sum| and one more value; a product is fused with its addition. */
+/* What a REDUCE that goes on in the loop at hand has folded so far. */
+static value *emit_running(build *b, scope *at, const bl_node *node)
+{
+    const bl_node *reduce = node->src[0];
+    value *acc = bl_ptrmap_get(&b->goes_on, reduce);
+
+    if (acc == NULL) {
+        (void)bl_ir_fail(b->ir, BL_EBUG, "a running fold stands outside of its loop");
+        return emit_const(b, at, lowered_dtype(b, node), 0);
+    }
+    if (node->arg == 0)
+        return acc; /* it is set at the end of the turn, when all is computed */
+    return emit_alu(b, at, (bl_op)reduce->sub, lowered_dtype(b, reduce), acc, emit_node(b, at, reduce->src[0]));
+}
+
+/* |sum| and one more value; a product is fused with its addition, and so is what scales the sum before it. */
 static value *add_value(build *b, scope *inner, const bl_node *reduce, const bl_node *term, value *sum)
 {
     bl_dtype dtype = lowered_dtype(b, reduce);
     value *x = NULL, *y = NULL;
 
+    if (term->op == BL_OP_RESCALED) {
+        x = emit_node(b, inner, term->src[0]);
+        y = emit_node(b, inner, term->src[1]);
+        if (dtype == BL_F32 || dtype == BL_F64)
+            return emit_inst(b, inner, BL_OP_FMA, dtype, reduce->lanes, 3, ARGS(sum, y, x));
+        return emit_alu(b, inner, BL_OP_ADD, dtype, emit_alu(b, inner, BL_OP_MUL, dtype, sum, y), x);
+    }
     if (reduce->sub != BL_OP_ADD || term->op != BL_OP_MUL || (dtype != BL_F32 && dtype != BL_F64))
         return emit_alu(b, inner, (bl_op)reduce->sub, dtype, sum, emit_node(b, inner, term));
     x = emit_node(b, inner, term->src[0]);
@@ -209,9 +233,9 @@ static value *fold_group(build *b, scope *at, const bl_node *reduce, value *acc,
 
     for (int i = 0; i < b->nlocal; i++)
         count *= b->local[i];
-    buffer->inst.sub = 1;
+    buffer->inst.sub = BL_LOCAL;
     buffer->inst.arg = count * lanes_each;
-    b->local_bytes += (uint32_t)bl_local_bytes(dtype, buffer->inst.arg);
+    b->local_bytes += (uint32_t)bl_local_bytes(dtype, false, buffer->inst.arg);
     /* one row of |group|'s items for each position of the others */
     mine = emit_node(b, at, group);
     row = emit_const(b, at, index, 0);
@@ -239,6 +263,28 @@ static value *fold_group(build *b, scope *at, const bl_node *reduce, value *acc,
     return total;
 }
 
+/* Folds that some value of the loop over |ranges| follows and that are none of its |n| members: they go on here too.  Which is so
+ * where a loop over outputs stands between: the fold itself is done once, outside of it.  How many there are now. */
+static int add_followed(build *b, scope *at, int nranges, const bl_node *const *ranges, int n, const bl_node **members,
+                        value **accs)
+{
+    for (size_t i = 0; i < b->wanted.count; i++) {
+        const bl_node *node = b->wanted.at[i];
+        bool here = false, member = false;
+        for (int k = 0; node->op == BL_OP_RUNNING && k < nranges; k++)
+            here = here || ranges[k] == node->src[1];
+        for (int k = 0; here && k < n; k++)
+            member = member || members[k] == node->src[0];
+        if (!here || member)
+            continue;
+        members[n] = node->src[0];
+        accs[n++] = emit_acc(b, at, node->src[0]);
+    }
+    for (int i = 0; i < n; i++)
+        bl_ptrmap_put(&b->goes_on, members[i], accs[i]);
+    return n;
+}
+
 /* All wanted reductions of this scope that share |first|'s loop. */
 static void emit_reductions(build *b, scope *at, const bl_node *first)
 {
@@ -247,7 +293,7 @@ static void emit_reductions(build *b, scope *at, const bl_node *first)
     const bl_node **members = bl_arena_array(b->arena, b->wanted.count, sizeof *members);
     value **accs = bl_arena_array(b->arena, b->wanted.count, sizeof *accs);
     value **sums = bl_arena_array(b->arena, b->wanted.count, sizeof *sums);
-    int n = 0, nranges = 0;
+    int n = 0, all = 0, nranges = 0;
     uint64_t scope_set = emit_loops_of(b, first);
 
     for (size_t i = 0; members != NULL && accs != NULL && sums != NULL && i < b->wanted.count; i++) {
@@ -263,8 +309,9 @@ static void emit_reductions(build *b, scope *at, const bl_node *first)
         else
             emit_insert_range(ranges, nranges++, first->src[i], false);
     }
+    all = n > 0 ? add_followed(b, at, nranges, ranges, n, members, accs) : 0;
     inner = emit_open_loops(b, at, nranges, ranges);
-    accumulate(b, inner, n, members, accs, sums);
+    accumulate(b, inner, all, members, accs, sums);
     emit_close_loops(b, inner, at);
     for (int i = 0; i < n; i++)
         bl_ptrmap_put(&at->values, members[i], group == NULL ? accs[i] : fold_group(b, at, members[i], accs[i], group));
@@ -356,9 +403,9 @@ static void leave_tiles(build *b, scope *at, int n, const bl_node *const *member
         emit_inst(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL); /* some may still read what the last turn of a loop left */
     for (int i = 0; i < n; i++) {
         value *buffer = emit_inst(b, b->root, BL_OP_BUFFER, dtype, 1, 0, NULL); /* OpenCL knows none in a loop */
-        buffer->inst.sub = 1;
+        buffer->inst.sub = BL_LOCAL;
         buffer->inst.arg = count_tiles(b, shape) * shape.m * shape.n;
-        b->local_bytes += (uint32_t)bl_local_bytes(dtype, buffer->inst.arg);
+        b->local_bytes += (uint32_t)bl_local_bytes(dtype, false, buffer->inst.arg);
         emit_inst(b, at, BL_OP_FRAGMENT_STORE, dtype, 1, 3, ARGS(buffer, start, accs[i]))->inst.arg = members[i]->arg;
         bl_ptrmap_put(&at->values, members[i], buffer);
     }
@@ -490,6 +537,8 @@ value *emit_node(build *b, scope *at, const bl_node *node)
         v = emit_element(b, at, node);
     else if (node->op == BL_OP_STAGE)
         v = emit_stage(b, at, node);
+    else if (node->op == BL_OP_RUNNING)
+        v = emit_running(b, at, node);
     else
         v = emit_plain(b, at, node, NULL);
     bl_ptrmap_put(&at->values, node, v);
@@ -520,21 +569,40 @@ static void emit_stores(build *b, const bl_node *sink, uint64_t set)
     emit_close_loops(b, inner, b->root);
 }
 
+/* How many reductions |node| must wait for.  One that goes on with another, turn by turn, waits for what that folds, and not for
+ * its end; so all that go on over one RANGE are of one level, and share its loop. */
+static intptr_t level_of(build *b, const bl_ptrmap *together, const bl_node *node)
+{
+    intptr_t level = 0;
+
+    if (node->op == BL_OP_RUNNING)
+        return (intptr_t)bl_ptrmap_get(&b->level, node->src[0]->src[0]);
+    for (uint32_t k = 0; k < node->nsrc; k++) {
+        intptr_t from = (intptr_t)bl_ptrmap_get(&b->level, node->src[k]);
+        level = from > level ? from : level;
+    }
+    if (node->op == BL_OP_REDUCE && node->nsrc == node->arg + 1 && bl_ptrmap_has(together, node->src[node->arg]))
+        return TOGETHER;
+    return level + (node->op == BL_OP_REDUCE);
+}
+
 /* Loops, groups and work-items among the ranges; how wide an index must be; how deep reductions wait for each other. */
 static void survey(build *b, const bl_node *sink)
 {
     bl_nodes below = bl_reach(b->ir, 1, &sink, false);
+    bl_ptrmap together; /* RANGEs over which reductions go on together */
+
     b->index = BL_I32;
+    bl_ptrmap_init(&together, b->arena);
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_RUNNING)
+            bl_ptrmap_put(&together, below.at[i]->src[1], b);
+    }
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i];
-        intptr_t level = 0;
+        intptr_t level = level_of(b, &together, node);
         if (node->dtype == BL_INDEX && node->op != BL_OP_CAST && (node->lo < INT32_MIN || node->hi > INT32_MAX))
             b->index = BL_I64;
-        for (uint32_t k = 0; k < node->nsrc; k++) {
-            intptr_t from = (intptr_t)bl_ptrmap_get(&b->level, node->src[k]);
-            level = from > level ? from : level;
-        }
-        level += node->op == BL_OP_REDUCE;
         if (level > 0)
             bl_ptrmap_put(&b->level, node, (void *)level);
         if (node->op != BL_OP_RANGE)
@@ -617,6 +685,7 @@ bl_status bl_lower(bl_ir *ir, const bl_node *sink, const char *name, uint32_t nb
         BL_TRY(bl_ir_verify(ir, 1, &sink, BL_STAGE_KERNEL, "expand", spec, err));
     bl_free_init(&b.free, ir);
     bl_ptrmap_init(&b.level, arena);
+    bl_ptrmap_init(&b.goes_on, arena);
     b.vars = bl_arena_array(arena, 64, sizeof *b.vars);
     b.root = open_scope(&b, NULL, 0);
     BL_TRY(bl_arena_status(arena, err));

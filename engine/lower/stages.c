@@ -21,9 +21,9 @@ static value *stage_memory(build *b, const bl_node *stage)
             elements = bl_stage_elements(plan->stage[i]);
     }
     buffer = emit_inst(b, b->root, BL_OP_BUFFER, (bl_dtype)stage->dtype, 1, 0, NULL);
-    buffer->inst.sub = 1;
+    buffer->inst.sub = BL_STAGE_NARROWS(stage) ? BL_LOCAL_NARROW : BL_LOCAL;
     buffer->inst.arg = elements;
-    b->local_bytes += (uint32_t)bl_local_bytes((bl_dtype)stage->dtype, elements);
+    b->local_bytes += (uint32_t)bl_local_bytes((bl_dtype)stage->dtype, BL_STAGE_NARROWS(stage), elements);
     b->memory[memory] = buffer;
     return buffer;
 }
@@ -113,33 +113,55 @@ static bool stands_in(build *b, const scope *at, const bl_node *stage)
     return (loops & ~around) == 0 && (at->parent == NULL || (loops & at->bit) != 0);
 }
 
+/* Does |stage| read what another of the |n| in |list| holds? */
+static bool reads_one_of(build *b, const bl_node *stage, int n, const bl_node *const *list)
+{
+    bl_nodes below = bl_reach(b->ir, 1, &stage, false);
+    for (size_t i = 0; i < below.count; i++) {
+        for (int k = 0; k < n; k++) {
+            if (list[k] == below.at[i] && list[k] != stage)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Those of |list| that a turn fills at its head: first all that wait for none of the others, then what reads these, and so on,
+ * with a barrier behind each such step.  |list| is in that order, as sources stand before their users. */
+static void fill_in_steps(build *b, scope *at, int n, const bl_node *const *list)
+{
+    for (int first = 0, end = 0; first < n; first = end) {
+        for (end = first + 1; end < n && !reads_one_of(b, list[end], end - first, list + first);)
+            end++;
+        fill(b, at, end - first, list + first, THIS_TURN, false);
+        fill(b, at, end - first, list + first, THIS_TURN, true);
+        emit_inst(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL);
+    }
+}
+
 /* All wanted stages of this scope, so that they have their barriers in common. */
 static value *emit_shared(build *b, scope *at, const bl_node *stage)
 {
     const bl_node **list = bl_arena_array(b->arena, b->wanted.count, sizeof *list);
-    bool once = false, twice = false;
-    int n = 0;
+    const bl_node **once = bl_arena_array(b->arena, b->wanted.count, sizeof *once);
+    int n = 0, nonce = 0;
 
-    for (size_t i = 0; list != NULL && i < b->wanted.count; i++) {
+    for (size_t i = 0; list != NULL && once != NULL && i < b->wanted.count; i++) {
         const bl_node *node = b->wanted.at[i];
         if (node->op != BL_OP_STAGE || (node->sub & BL_STAGE_SHARED) == 0 || !stands_in(b, at, node))
             continue;
         list[n++] = node;
-        once = once || (node->sub & BL_STAGE_DOUBLE) == 0;
-        twice = twice || (node->sub & BL_STAGE_DOUBLE) != 0;
+        if ((node->sub & BL_STAGE_DOUBLE) == 0)
+            once[nonce++] = node;
         bl_ptrmap_put(&at->values, node, stage_memory(b, node));
     }
-    if (twice && at->range == NULL) {
+    if (nonce < n && at->range == NULL) {
         (void)bl_ir_fail(b->ir, BL_EBUG, "a stage has two copies in no loop");
         return stage_memory(b, stage);
     }
-    if (twice)
+    if (nonce < n)
         fill(b, at, n, list, NEXT_TURN, false);
-    if (once) {
-        fill(b, at, n, list, THIS_TURN, false);
-        fill(b, at, n, list, THIS_TURN, true);
-        emit_inst(b, at, BL_OP_BARRIER, b->index, 1, 0, NULL);
-    }
+    fill_in_steps(b, at, nonce, once);
     at->shared = list;
     at->nshared = n;
     return stage_memory(b, stage);

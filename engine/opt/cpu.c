@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms for a device whose group is one work-item: vectors along what is contiguous, register tiles where operands are read over
  * and over, and as few groups as keep all cores busy. */
+#include "engine/base/size.h"
 #include "engine/opt/facts.h"
 
 enum {
-    CHUNK_WORK = 16384, /* iterations of one group, so that its start costs little: some microseconds ... */
-    SHORT_NEST = 16,    /* ... where an iteration has this many nodes; longer ones count as more */
-    GATHER_ROWS = 8,    /* rows from looked-up places read side by side, so that their cache misses overlap ... */
-    GATHER_NODES = 128  /* ... in nests up to this size: their copies should stay in registers */
+    CHUNK_WORK = 16384,  /* iterations of one group, so that its start costs little: some microseconds ... */
+    SHORT_NEST = 16,     /* ... where an iteration has this many nodes; longer ones count as more */
+    GATHER_ROWS = 8,     /* rows from looked-up places read side by side, so that their cache misses overlap ... */
+    MOST_WINDOW = 9,     /* turns of a reduction that are all unrolled ... */
+    WINDOW_NODES = 1024, /* ... in nests that stay this small */
+    WINDOW_LANES = 4,    /* lanes that such a reduction does without */
+    GATHER_NODES = 128   /* ... in nests up to this size: their copies should stay in registers */
 };
 
 /* ---- nests without reuse */
@@ -45,7 +49,8 @@ static int vectorise_inner(facts *f, const bl_target *target)
     return n;
 }
 
-static void vectorise_best(facts *f, const bl_target *target)
+/* |windows|: a short reduction is to be unrolled, and takes no lanes. */
+static void vectorise_best(facts *f, const bl_target *target, bool windows)
 {
     bl_tune *tune = f->tune;
     double best = (double)f->total * f->naccesses;
@@ -59,7 +64,8 @@ static void vectorise_best(facts *f, const bl_target *target)
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_axis *axis = &tune->axis[i];
         int lanes = tile_lanes(f, target, axis->range);
-        double cost = lanes < 2 || (rows && !axis->outer) ? best : tile_cost(f, target, axis->range, lanes);
+        bool none = lanes < 2 || (rows && !axis->outer) || (windows && !axis->output && lanes <= WINDOW_LANES);
+        double cost = none ? best : tile_cost(f, target, axis->range, lanes);
         if (cost < best * 0.99) {
             best = cost;
             chosen = i;
@@ -104,6 +110,31 @@ static void tile_gathered(facts *f)
     }
 }
 
+/* Does the nest fold over small windows alone, as a pooling does? */
+static bool has_windows(const facts *f)
+{
+    const bl_tune *tune = f->tune;
+    int64_t turns = 1;
+
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_axis *axis = &tune->axis[i];
+        if (!axis->output && (!bl_is_fixed(axis->range) || !bl_i64_mul(turns, bl_extent_of(axis->range), &turns)))
+            return false;
+    }
+    return f->main == NULL && turns > 1 && turns <= MOST_WINDOW && turns * (int64_t)f->below.count <= WINDOW_NODES;
+}
+
+/* The turns of small windows are copies, which share what several reductions compute of each element, and whose loads, which lie
+ * between each other, a compiler makes wide ones. */
+static void unroll_windows(bl_tune *tune)
+{
+    for (int i = tune->naxes - 1; i >= 0; i--) {
+        const bl_axis *axis = &tune->axis[i];
+        if (!axis->output && axis->range->sub == BL_AXIS_REDUCE)
+            (void)bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, i, bl_extent_of(axis->range)});
+    }
+}
+
 /* Few groups: the innermost grid axis becomes grid times loop, until a group has enough to do or there are hardly more groups
  * than keep the cores busy. */
 static void chunk(facts *f, const bl_target *target)
@@ -142,13 +173,17 @@ static void chunk(facts *f, const bl_target *target)
 void heuristic_cpu(facts *f, const bl_target *target)
 {
     const bl_form form = {.local = 1, .row_local = 1};
+    bool windows = false;
 
     if (stage_nest(f, target))
         return;
     if (f->main == NULL)
         unroll_choices(f);
+    windows = has_windows(f);
     if (f->main == NULL || !tile_nest(f, target, &form))
-        vectorise_best(f, target);
+        vectorise_best(f, target, windows);
+    if (windows)
+        unroll_windows(f->tune);
     if (f->main == NULL && f->below.count <= GATHER_NODES)
         tile_gathered(f);
     chunk(f, target);

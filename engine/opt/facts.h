@@ -60,6 +60,12 @@ void tile_write_edges(facts *f, const bl_target *target);
 /* group_tile.c: a product's tiles for groups that share its operands.  False, and nothing changed, where that is not for the
  * device or the nest. */
 bool group_nest(facts *f, const bl_target *target);
+/* gpu.c: what adding up partial sums takes, in the time that one multiprocessor takes for a multiply-add. */
+double gpu_sum_cost(const bl_target *target, int64_t results, int64_t parts);
+/* The next number of parts that an axis of |extent| may be split into, from 1 on; 0: no more. */
+int64_t gpu_next_parts(int64_t extent, int64_t parts);
+/* group_tile.c: the loop of the main reduction that is split where tiles are fewer than multiprocessors; -1: there is none. */
+int gpu_axis_to_split(const facts *f);
 /* unit.c: a product's tiles on matrix units.  False where the target has none that the nest can use. */
 bool unit_nest(facts *f, const bl_target *target);
 /* select.c: axes that only choose among values are unrolled, so that nothing is asked when the kernel runs. */
@@ -68,6 +74,9 @@ void unroll_choices(facts *f);
 void stream_results(bl_tune *tune, const bl_target *target);
 /* stage.c: the form of a nest with stages.  False, and nothing changed, if it has none. */
 bool stage_nest(facts *f, const bl_target *target);
+
+/* attend.c: the form of a nest with scores, which groups share.  False, and nothing changed, if it has none. */
+bool attend_nest(facts *f, const bl_target *target);
 
 void heuristic_cpu(facts *f, const bl_target *target);
 void heuristic_gpu(facts *f, const bl_target *target);

@@ -8,8 +8,17 @@ enum {
     ROWS_OF_ITEMS = 8,   /* work-items along the rows of a tiled one */
     SHARED_ITEMS = 256,  /* that share a reduction */
     FEW_OUTPUTS = 16384, /* up to which it is worth sharing */
-    SHARED_FROM = 256    /* its length from which sharing pays */
+    SHARED_FROM = 256,   /* its length from which sharing pays */
+    MOST_PARTS = 64,     /* of a sum */
+    SHORTEST_PART = 64,  /* elements of it */
+    FEWEST_ITEMS = 8     /* that share a reduction */
 };
+/* In multiply-adds of one multiprocessor, which does 128 a clock: a launch more, some 4,000 clocks; what each part's sums make
+ * the helper wait for; one element that is written to memory and read back, at four a clock; one element that a group sums. */
+#define LAUNCH_COST  524288.0
+#define PART_COST    8192.0
+#define PASS_COST    64.0
+#define ELEMENT_COST 64.0
 
 static int64_t grid_size(const bl_tune *tune)
 {
@@ -55,8 +64,40 @@ static int64_t part_of(int64_t extent, int64_t most)
     return most;
 }
 
+double gpu_sum_cost(const bl_target *target, int64_t results, int64_t parts)
+{
+    return parts == 1 ? 0 : LAUNCH_COST + (double)parts * (PART_COST + PASS_COST * (double)results / target->units);
+}
+
+int64_t gpu_next_parts(int64_t extent, int64_t parts)
+{
+    while (++parts <= MOST_PARTS && parts * SHORTEST_PART <= extent) {
+        if (extent % parts == 0)
+            return parts;
+    }
+    return 0;
+}
+
+/* Fewer groups than multiprocessors would share a long reduction: it is split first, so that several groups do. */
+static void split_reduction(bl_tune *tune, const bl_target *target, int axis)
+{
+    int64_t groups = grid_size(tune), extent = bl_extent_of(tune->axis[axis].range), best = 1;
+    double least = ELEMENT_COST * (double)extent * (double)((groups + target->units - 1) / target->units);
+
+    for (int64_t parts = gpu_next_parts(extent, 1); parts > 0 && groups < target->units; parts = gpu_next_parts(extent, parts)) {
+        int64_t waves = (groups * parts + target->units - 1) / target->units;
+        double cost = ELEMENT_COST * (double)(extent / parts * waves) + gpu_sum_cost(target, groups, parts);
+        if (extent / parts >= SHARED_FROM && extent / parts % FEWEST_ITEMS == 0 && cost < least) {
+            least = cost;
+            best = parts;
+        }
+    }
+    if (best > 1 && (uint32_t)tune->nparams < target->max_params)
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, axis, best});
+}
+
 /* One long reduction and few outputs: the work-items of a group share it. */
-static bool share_reduction(facts *f)
+static bool share_reduction(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
 
@@ -69,11 +110,14 @@ static bool share_reduction(facts *f)
     }
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_axis *axis = &tune->axis[i];
-        int64_t extent = bl_extent_of(axis->range);
-        if (axis->output || !bl_is_fixed(axis->range) || extent < SHARED_FROM)
+        int64_t number = axis->range->arg;
+        if (axis->output || !bl_is_fixed(axis->range) || bl_extent_of(axis->range) < SHARED_FROM)
             continue;
-        for (int64_t part = SHARED_ITEMS; part >= 8; part /= 2) {
-            if (extent % part == 0)
+        split_reduction(tune, target, i);
+        while (tune->axis[i].range->arg != number) /* behind the parts */
+            i++;
+        for (int64_t part = SHARED_ITEMS; part >= FEWEST_ITEMS; part /= 2) {
+            if (bl_extent_of(tune->axis[i].range) % part == 0)
                 return bl_tune_apply(tune, (bl_move){BL_MOVE_GROUP, i, part});
         }
     }
@@ -89,11 +133,11 @@ void heuristic_gpu(facts *f, const bl_target *target)
     int axis = -1, lanes = 1;
     const bl_node *columns = NULL;
 
-    if (group_nest(f, target))
+    if (attend_nest(f, target) || group_nest(f, target))
         return;
     if (f->main != NULL && tile_nest(f, target, &form))
         return;
-    if (!target->cpu && share_reduction(f))
+    if (!target->cpu && share_reduction(f, target))
         return;
     if (f->main == NULL)
         unroll_choices(f);

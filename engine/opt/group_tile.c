@@ -28,6 +28,8 @@ typedef struct form {
     const bl_node *more;         /* another, for which the rows' operand is the same: columns too, where there are few; or NULL */
     int64_t lanes, columns, rows; /* of a work-item: vectors of a row, and rows */
     int64_t wide, high, many;     /* work-items of a group along column, row and more */
+    int64_t element;              /* bytes of one in a copy: the wider operand's */
+    int64_t parts;                /* of the reduction, each for groups of its own */
     double cost;
 } form;
 
@@ -122,38 +124,56 @@ static bool choose_axes(facts *f, form *out)
 }
 
 /* Turns of the reduction that fit into two copies of both operands. */
-static int64_t most_turns(const form *t, const bl_target *target, int64_t bytes)
+static int64_t most_turns(const form *t, const bl_target *target)
 {
     int64_t elements = t->lanes * t->columns * t->wide * t->many + t->rows * t->high + 2 * PAD;
-    int64_t turns = (int64_t)(LOCAL_PART * (double)target->local_bytes) / (2 * elements * bytes);
+    int64_t turns = (int64_t)(LOCAL_PART * (double)target->local_bytes) / (2 * elements * t->element);
     return turns < LONGEST_COPY ? turns : LONGEST_COPY;
 }
 
-/* How long the tiles take, one behind the other on each multiprocessor; 0 where the device cannot have them. */
+/* How long a turn of the tiles takes, one behind the other on each multiprocessor; 0 where the device cannot have them. */
 static double cost_of(facts *f, const bl_target *target, const form *t, int64_t bytes)
 {
     int64_t line = t->lanes * t->columns * t->wide, width = line * t->many, height = t->rows * t->high;
     int64_t items = t->wide * t->high * t->many, lines = t->more == NULL ? 1 : bl_extent_of(t->more);
     int64_t groups = parts_of(bl_extent_of(t->column), line) * parts_of(lines, t->many) * parts_of(bl_extent_of(t->row), height);
     int64_t own = t->lanes * t->columns * t->rows + t->lanes * t->columns + t->rows;
-    int64_t copied = most_turns(t, target, bytes) * (width + height) / items, waves = 0;
+    int64_t copied = most_turns(t, target) * (width + height) / items, waves = 0;
     double busy = 0, idle = 0, far = 1.0 / (double)width + 1.0 / (double)height,
            near = 1.0 / (double)(t->lanes * t->columns) + 1.0 / (double)t->rows;
 
     if (t->many > lines || height > bl_extent_of(t->row) || items > MOST_ITEMS || items > (int64_t)target->max_local ||
         items < (int64_t)target->subgroup || (own + copied) * (bytes / 4) > (int64_t)target->registers ||
-        most_turns(t, target, bytes) < SHORT_COPY)
+        most_turns(t, target) < SHORT_COPY)
         return 0;
     for (int i = 0; i < f->tune->naxes; i++) {
         const bl_node *range = f->tune->axis[i].range;
         groups *=
             range->sub == BL_AXIS_GLOBAL && range != t->column && range != t->row && range != t->more ? bl_extent_of(range) : 1;
     }
-    waves = parts_of(groups, (int64_t)target->units);
+    waves = parts_of(groups * t->parts, (int64_t)target->units);
     busy = (double)(waves * items) / BUSY_ITEMS;
     busy = busy > 1 ? 1 : 0.5 + 0.5 * busy;
     idle = (double)(parts_of(items, (int64_t)target->subgroup) * (int64_t)target->subgroup) / (double)items;
     return (double)waves * (double)(width * height) * (1 + FAR_COST * far + NEAR_COST * near) * idle / busy;
+}
+
+/* Does |load| stay in 16 bits when it is copied?  Then its copies take half the room, and each of its readers converts it. */
+static bool stays_narrow(const bl_target *target, const bl_node *load)
+{
+    return load->dtype == BL_BF16 || (load->dtype == BL_F16 && target->converts_half);
+}
+
+static int64_t widest_copy(const facts *f, const bl_target *target)
+{
+    size_t widest = 2;
+
+    for (int i = 0; i < f->naccesses; i++) {
+        bl_dtype dtype = (bl_dtype)f->access[i].node->dtype;
+        if (is_operand(f, &f->access[i]) && !stays_narrow(target, f->access[i].node) && bl_dtype_local_bytes(dtype) > widest)
+            widest = bl_dtype_local_bytes(dtype);
+    }
+    return (int64_t)widest;
 }
 
 static bool choose_tile(facts *f, const bl_target *target, form *out)
@@ -162,6 +182,8 @@ static bool choose_tile(facts *f, const bl_target *target, form *out)
 
     bytes = bytes < 4 ? 4 : bytes; /* narrow ones are computed so */
     out->lanes = VECTOR_BYTES / bytes;
+    out->element = widest_copy(f, target);
+    out->cost = 0;
     for (int64_t width = 32; width <= 128; width *= 2) {
         for (int64_t height = 16; height <= 128; height *= 2) {
             for (int64_t columns = 1; columns <= 2; columns++) {
@@ -181,6 +203,56 @@ static bool choose_tile(facts *f, const bl_target *target, form *out)
         }
     }
     return out->cost > 0;
+}
+
+/* The longest. */
+int gpu_axis_to_split(const facts *f)
+{
+    int best = -1;
+    for (int i = 0; i < f->tune->naxes; i++) {
+        const bl_node *range = f->tune->axis[i].range;
+        if (range->sub == BL_AXIS_REDUCE && bl_is_fixed(range) && tune_binds(f->main, range) &&
+            (best < 0 || bl_extent_of(range) > bl_extent_of(f->tune->axis[best].range)))
+            best = i;
+    }
+    return best;
+}
+
+/* Tiles, for as many parts of the reduction as take least in all. */
+static bool choose_parts(facts *f, const bl_target *target, form *out)
+{
+    bl_tune *tune = f->tune;
+    int axis = (uint32_t)tune->nparams < target->max_params ? gpu_axis_to_split(f) : -1;
+    int64_t extent = axis < 0 ? 0 : bl_extent_of(tune->axis[axis].range);
+    uint64_t results = bl_free_get(&tune->free, f->main), turns = bl_free_bound(&tune->free, f->main);
+    facts before = *f;
+    double least = 0;
+
+    out->parts = 1;
+    if (!choose_tile(f, target, out))
+        return false;
+    least = out->cost * (double)bl_free_size(&tune->free, turns);
+    for (int64_t parts = gpu_next_parts(extent, 1); parts > 0; parts = gpu_next_parts(extent, parts)) {
+        form t = *out;
+        double cost = 0;
+        t.parts = parts;
+        if (!choose_tile(f, target, &t))
+            continue;
+        cost = t.cost * (double)bl_free_size(&tune->free, turns) / (double)parts +
+               gpu_sum_cost(target, bl_free_size(&tune->free, results), parts);
+        if (cost < least) {
+            least = cost;
+            *out = t;
+        }
+    }
+    if (out->parts == 1)
+        return true;
+    if (!bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, axis, out->parts})) {
+        out->parts = 1;
+        return choose_tile(f, target, out);
+    }
+    facts_again(f, &before);
+    return f->main != NULL;
 }
 
 /* ---- the reduction */
@@ -271,10 +343,10 @@ static bool is_read_by_several(bl_tune *tune, const bl_node *load)
 }
 
 /* A copy of |load|: how many loops are within it, and whether it is written along a column. */
-static int64_t copy_of(facts *f, const bl_node *load, const bl_node *turn)
+static int64_t copy_of(facts *f, const bl_target *target, const bl_node *load, const bl_node *turn)
 {
     bl_tune *tune = f->tune;
-    bl_share how = {.twice = turn != NULL};
+    bl_share how = {.twice = turn != NULL, .narrow = stays_narrow(target, load)};
     bool down = false, across = false; /* neighbours in memory are neighbours in a column of the copy, or in a row */
 
     for (int i = 0; i < tune->naxes; i++) {
@@ -289,7 +361,7 @@ static int64_t copy_of(facts *f, const bl_node *load, const bl_node *turn)
     return bl_share_pack(how);
 }
 
-static bool share_operands(const facts *before, const bl_node *turn)
+static bool share_operands(const facts *before, const bl_target *target, const bl_node *turn)
 {
     bl_tune *tune = before->tune;
     const bl_node *load[MOST_ACCESSES];
@@ -302,7 +374,7 @@ static bool share_operands(const facts *before, const bl_node *turn)
             load[n++] = f.access[i].node; /* the others stay as they are when one is copied */
     }
     for (int i = 0; i < n; i++) {
-        if (!apply(tune, BL_MOVE_SHARE, tune_operand_number(tune, load[i]), copy_of(&f, load[i], turn)))
+        if (!apply(tune, BL_MOVE_SHARE, tune_operand_number(tune, load[i]), copy_of(&f, target, load[i], turn)))
             return false;
     }
     return n >= 2;
@@ -319,9 +391,9 @@ bool group_nest(facts *f, const bl_target *target)
     good = good && bl_free_size(&tune->free, bl_free_bound(&tune->free, f->main)) >= SHORTEST;
     if (good && bl_is_gated(f->main->src[0])) /* asked of the operand when it is written out, not in the innermost loop */
         tile_write_edges(f, target);
-    good = good && f->main != NULL && choose_axes(f, &t) && choose_tile(f, target, &t);
+    good = good && f->main != NULL && choose_axes(f, &t) && choose_parts(f, target, &t);
     if (good) {
-        int64_t bytes = (int64_t)facts_widest(f, t.column), most = most_turns(&t, target, bytes < 4 ? 4 : bytes);
+        int64_t most = most_turns(&t, target);
         (void)apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t.column), t.lanes);
         (void)apply(tune, BL_MOVE_LOCAL, outer_part(tune, t.column), t.wide);
         (void)apply(tune, BL_MOVE_TILE, outer_part(tune, t.column), t.columns);
@@ -333,7 +405,7 @@ bool group_nest(facts *f, const bl_target *target)
         good = f->main != NULL;
         if (good)
             split_reduction(f, most, &turn);
-        good = good && share_operands(&before, turn);
+        good = good && share_operands(&before, target, turn);
     }
     if (!good) {
         *tune = start;

@@ -30,6 +30,7 @@ typedef struct bl_target {
     uint32_t max_local;
     uint32_t local_bytes;
     uint32_t max_params;
+    bool converts_half; /* float16 is made float32 by an instruction */
     bl_matrix_use use;
     int nmatrix;
     bl_target_unit matrix[16]; /* units of the device: of those of one dtype the best first; then those for operands to split */
@@ -42,8 +43,10 @@ void bl_target_split(bl_target *target);
 /* Apply what fits |tune| best. */
 void bl_heuristic(bl_tune *tune, const bl_target *target);
 
-/* What one value of a nest may take in local memory for each of its rows (bl_sched_options.stage_bytes).  0 where groups have
- * work-items: they would have to share the rows, and no form does so yet. */
+/* What one value of a nest may take in local memory for each of its rows (bl_sched_options.stage_bytes).  No matter how much
+ * where groups have work-items: they take a few columns of it at a time. */
 int64_t bl_stage_bytes(const bl_target *target);
+/* Outputs of one row that the work-items of a group can have (bl_sched_options.group_columns); 0 where it is one work-item. */
+int64_t bl_group_columns(const bl_target *target);
 
 #endif

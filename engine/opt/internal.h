@@ -18,6 +18,10 @@ const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range
 bool tune_binds(const bl_node *reduce, const bl_node *range);
 /* Axis |number| as a whole part, in its place, and an inner part of |kind| that takes |amount| of it. */
 bool tune_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind);
+/* Outer output axes become the grid's where |grid|; else every RANGE gets room for its parts. */
+void tune_number_axes(bl_tune *tune, bool grid);
+/* How far the inner part of a split may stand behind |range|. */
+int64_t tune_room_behind(const bl_tune *tune, const bl_node *range);
 bool tune_has_stages(const bl_tune *tune);
 int tune_count_items(const bl_tune *tune); /* axes that are work-items of a group */
 /* facts.c: what |roots| reach without entering a stage: that is another phase of the nest. */
@@ -43,6 +47,8 @@ const bl_node *pack_halves(bl_tune *tune, int operand, int64_t group, const bl_n
  * the panel on.  RANGEs in |to| become its loops. */
 bool pack_make_helper(bl_tune *tune, int n, const bl_node *const *value, const bl_node *const *index, bl_ptrmap *to,
                       bl_packed *packed);
+/* The parameters among |below| that |to| does not have become the helper's, from 1 on.  False where they are too many. */
+bool pack_renumber(bl_tune *tune, const bl_nodes *below, bl_ptrmap *to, bl_packed *packed);
 /* The nest reads the panel at |index| where it read |load|. */
 void pack_read_panel(bl_tune *tune, const bl_node *load, const bl_node *index, const bl_packed *packed);
 /* The nest with |other| where it read |load|. */
@@ -56,10 +62,19 @@ int64_t edges_gated_axes(bl_tune *tune);
 /* Is all that the gate of |load| compares asked of the sum too, so that the loops over it can end there?  Else |keep| gets the
  * output axes of which that is so.  Axes that are not in |untiled| will not be loops or groups. */
 bool edges_end_loops(bl_tune *tune, const bl_node *load, int64_t untiled, int64_t *keep);
+/* score.c */
+bool tune_score(bl_tune *tune, int axis, int64_t amount);
+/* Do folds go on together over |range|; over any, where it is NULL? */
+bool tune_is_running(const bl_tune *tune, const bl_node *range);
+/* The loop of a reduction in which there are others that take some work, and the outputs along which these stay the same, as a
+ * set of tune->free.  NULL: there is none. */
+const bl_node *tune_turns(bl_tune *tune, uint64_t *columns);
 /* kblock.c */
 bool tune_kblock(bl_tune *tune, int axis, int64_t amount);
 /* Is |range| one that a stage folds over, so that places do not differ along it? */
 bool tune_folds_over(bl_tune *tune, const bl_node *range);
+/* split.c */
+bool tune_split_sums(bl_tune *tune, int axis, int64_t parts);
 /* stream.c */
 bool tune_stream(bl_tune *tune, int number);
 /* operands.c */
@@ -72,5 +87,7 @@ bool tune_is_packed(const bl_tune *tune, const bl_node *load);
 bool tune_matrix(bl_tune *tune, int axis, int64_t shape);
 /* May |move| follow a BL_MOVE_MATRIX?  Of the axes that it made only the turns of a work-item may be split on. */
 bool tune_spares_matrix(const bl_tune *tune, bl_move move);
+/* Is |range| one by which it dealt out the elements of its tiles: no tile or scope of the product? */
+bool tune_deals_elements(const bl_node *range);
 
 #endif

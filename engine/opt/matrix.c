@@ -32,19 +32,26 @@ typedef struct product {
     int rows, columns, depth; /* axes */
 } product;
 
+bool tune_deals_elements(const bl_node *range)
+{
+    return range->arg >> PART_BITS == OWN_BASE;
+}
+
 bool tune_spares_matrix(const bl_tune *tune, bl_move move)
 {
     const bl_axis *axis = NULL;
 
-    if (move.kind == BL_MOVE_FIRST)
+    if (move.kind == BL_MOVE_FIRST || move.kind == BL_MOVE_SHARE)
         return true;
+    if (tune->shared) /* the copies are laid out for the tiles as they are */
+        return false;
     if ((move.kind != BL_MOVE_TILE && move.kind != BL_MOVE_CHUNK && move.kind != BL_MOVE_LOCAL) || move.axis < 0 ||
         move.axis >= tune->naxes || move.amount < 1)
         return false;
     axis = &tune->axis[move.axis];
     if (axis->range->sub == BL_AXIS_MATRIX || axis->range->sub == BL_AXIS_LOCAL || axis->range->sub == BL_AXIS_VECTOR)
         return false;
-    if (move.kind == BL_MOVE_LOCAL && axis->range->arg >> PART_BITS == OWN_BASE)
+    if (move.kind == BL_MOVE_LOCAL && tune_deals_elements(axis->range))
         return false;                                                    /* it would come before the scope's own work-items */
     return axis->output || bl_extent_of(axis->range) % move.amount == 0; /* a rest would be a second sum */
 }

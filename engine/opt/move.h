@@ -40,6 +40,11 @@ typedef enum bl_move_kind {
     BL_MOVE_MATRIX, /* a product whose rows are the axis goes to matrix units of the shape that is the amount (bl_matrix_pack) */
     BL_MOVE_KBLOCK, /* split a reduction by amount, which divides it; the outer part becomes a loop around those over the outputs
                        inside the work-item (of CHUNK), whose sums lie in local memory from one of its turns to the next */
+    BL_MOVE_SPLIT,  /* the nest's sums over an axis become as many partial ones as the amount, which divides it: the parts are an
+                       axis of the grid, and a helper behind the nest adds them up in their order and does what followed the
+                       sums. Before every other move but PACK and EDGES */
+    BL_MOVE_SCORE, /* what a reduction over the axis takes of each turn, and is the same for all columns of the output, such as an
+                      attention's scores, is computed by the group together, amount turns for each work-item, into local memory */
     BL_MOVE_KINDS
 } bl_move_kind;
 
@@ -55,9 +60,10 @@ typedef struct bl_share {
         twice; /* two copies: the next is loaded while this one is read, and work-items wait for each other once a turn.  Bit 0 */
     bool swizzle; /* each row of the copy begins one vector further on than the one before, and goes round, so that a column of it
                      does not lie in one bank.  Bit 1 */
-    int loops; /* how many of the innermost loops of its reduction are within one copy, below 64: bits 2 to 7.  What is unrolled
-                  counts as no loop, and is within it always */
-    int pad;   /* elements behind each row, below 256: bits 8 and on.  To the same end */
+    int loops;   /* how many of the innermost loops of its reduction are within one copy, below 64: bits 2 to 7.  What is unrolled
+                    counts as no loop, and is within it always */
+    int pad;     /* elements behind each row, below 256: bits 8 to 15.  To the same end */
+    bool narrow; /* a float of 16 bits takes 16, and is converted whenever it is read; else when it is copied.  Bit 16 */
 } bl_share;
 int64_t bl_share_pack(bl_share how);
 bool bl_share_unpack(int64_t amount, bl_share *how); /* false where it is none */
@@ -70,10 +76,12 @@ typedef struct bl_axis {
     bool folds;  /* ... but not here: the stage folds what is stored to an element */
 } bl_axis;
 
-/* A packed operand: the nest that writes it, and the parameter number (of the main nest) that reads it. */
+/* A helper, and the buffer that it shares with the nest: a packed operand, which the helper writes before the nest reads it, or
+ * partial sums, which the nest writes and the helper behind it reads. */
 typedef struct bl_packed {
-    const bl_node *sink; /* parameter 0 is the panel, those after it are from[] of the main nest */
-    int param;
+    const bl_node *sink; /* parameter 0 is the buffer, those after it are from[] of the main nest */
+    bool behind;         /* it runs after the nest, and stores what the nest had to */
+    int param;           /* of the main nest: the buffer */
     int nfrom;
     int from[BL_MAX_DIMS * 2];
     bl_dtype dtype;
@@ -90,6 +98,7 @@ typedef struct bl_tune {
     bl_axis axis[BL_MAX_AXES];
     bl_free free; /* of the sink as it is */
     bool shared;  /* BL_MOVE_SHARE was applied */
+    bool scored;  /* BL_MOVE_SCORE was applied: but for what unrolls loops, few moves can follow */
     bool matrix;  /* BL_MOVE_MATRIX was applied: lanes, shared reductions and panels are its own from then on */
     int npacked;
     bl_packed packed[BL_MAX_HELPERS];

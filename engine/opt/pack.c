@@ -55,6 +55,20 @@ bool tune_is_packed(const bl_tune *tune, const bl_node *load)
     return load->src[0]->op == BL_OP_BUFFER && load->src[0]->arg >= tune->nparams - tune->npacked;
 }
 
+bool pack_renumber(bl_tune *tune, const bl_nodes *below, bl_ptrmap *to, bl_packed *packed)
+{
+    for (size_t i = 0; i < below->count; i++) {
+        const bl_node *node = below->at[i];
+        if (node->op != BL_OP_BUFFER || bl_ptrmap_has(to, node))
+            continue;
+        if (packed->nfrom == (int)(sizeof packed->from / sizeof packed->from[0]))
+            return false;
+        bl_ptrmap_put(to, node, (void *)(uintptr_t)bl_param(tune->ir, packed->nfrom + 1, (bl_dtype)node->dtype, false));
+        packed->from[packed->nfrom++] = (int)node->arg;
+    }
+    return true;
+}
+
 bool pack_make_helper(bl_tune *tune, int n, const bl_node *const *value, const bl_node *const *index, bl_ptrmap *to,
                       bl_packed *packed)
 {
@@ -62,14 +76,8 @@ bool pack_make_helper(bl_tune *tune, int n, const bl_node *const *value, const b
     const bl_node *stores[PACK_HALVES];
     bl_nodes below = bl_reach(ir, n, value, false);
 
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op != BL_OP_BUFFER)
-            continue;
-        if (packed->nfrom == BL_MAX_DIMS * 2)
-            return false;
-        bl_ptrmap_put(to, below.at[i], (void *)(uintptr_t)bl_param(ir, packed->nfrom + 1, (bl_dtype)below.at[i]->dtype, false));
-        packed->from[packed->nfrom++] = (int)below.at[i]->arg;
-    }
+    if (!pack_renumber(tune, &below, to, packed))
+        return false;
     for (int i = 0; i < n; i++)
         stores[i] = bl_store(ir, bl_param(ir, 0, packed->dtype, false), bl_substitute(ir, index[i], to),
                              bl_substitute(ir, value[i], to), NULL);

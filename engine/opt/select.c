@@ -11,14 +11,15 @@ typedef struct choice {
     int64_t period; /* the axis is asked for its remainder by this; 0: for its number */
 } choice;
 
-/* Does |node| depend on the axis other than through its quotient by the period?  |moves| has the answers for those below. */
+/* Does |node| depend on the axis other than through its quotient by the period, or by a choice between values that do not?
+ * |moves| has the answers for those below. */
 static bool moves_along(const choice *c, const bl_ptrmap *moves, const bl_node *node)
 {
     if (node == c->range)
         return true;
     if (c->period > 0 && node->op == BL_OP_IDIV && node->src[0] == c->range && bl_is_int(node->src[1], c->period))
         return false;
-    for (uint32_t k = 0; k < node->nsrc; k++) {
+    for (uint32_t k = node->op == BL_OP_WHERE && node->dtype != BL_INDEX ? 1 : 0; k < node->nsrc; k++) {
         if (bl_ptrmap_has(moves, node->src[k]))
             return true;
     }
@@ -50,6 +51,8 @@ static int64_t choices(const facts *f, const bl_node *range)
             bl_ptrmap_put(&moves, node, f->tune);
         if (node->op == BL_OP_LOAD && bl_ptrmap_has(&moves, node))
             return 0;
+        if (node->op == BL_OP_STORE && bl_ptrmap_has(&moves, node->src[2]))
+            return 0; /* a draw, say, which asks much of its number and is no choice */
         if (bl_binds_ranges(node) && (bl_free_get(&f->tune->free, node) & bit) != 0)
             return 0;
         asked = asked || (node->op == BL_OP_WHERE && node->dtype != BL_INDEX && bl_free_get(&f->tune->free, node->src[0]) == bit);

@@ -10,8 +10,11 @@
  *     (rows)                (columns, and the padding behind them)
  *
  * so that work-items next to each other read vectors next to each other; where neighbours read the same, which is an operand that
- * does not differ along the fastest dimension of the group, a work-item's whole tile lies together instead.  The work-items share
+ * does not differ along the fastest dimension of the group, a work-item's whole tile lies together instead.  An operand of a
+ * matrix unit lies as its fragments are loaded: one behind the other, each by rows that are as long in memory as they go there.
+ * The work-items share
  * the copying in the order in which the operand lies in memory: neighbours load neighbours, as vectors where it is contiguous. */
+#include "engine/ir/matrix.h"
 #include "engine/ir/rewrite.h"
 #include "engine/opt/internal.h"
 
@@ -39,6 +42,8 @@ typedef struct copy {
     digit at[BL_MAX_AXES];
     int64_t lanes;          /* of the innermost vector of the layout */
     int vector;             /* which digit has them; -1: none */
+    const bl_node *matrix;  /* the MATRIX that takes it as an operand, or NULL; then the digits of a fragment ... */
+    int across, along;      /* ... are these, a row's elements side by side along the latter */
     int64_t rows, columns;  /* |columns| without the padding */
     bool neighbours_differ; /* along the fastest dimension of the group */
     const bl_node *turn;    /* the innermost loop that the copy stands in; NULL: none */
@@ -46,15 +51,19 @@ typedef struct copy {
 
 int64_t bl_share_pack(bl_share how)
 {
-    return (how.twice ? 1 : 0) | (how.swizzle ? 2 : 0) | (int64_t)how.loops << 2 | (int64_t)how.pad << 8;
+    return (how.twice ? 1 : 0) | (how.swizzle ? 2 : 0) | (int64_t)how.loops << 2 | (int64_t)how.pad << 8 |
+           (int64_t)how.narrow << 16;
 }
 
 bool bl_share_unpack(int64_t amount, bl_share *how)
 {
     uint64_t bits = (uint64_t)amount;
 
-    *how = (bl_share){
-        .twice = (bits & 1) != 0, .swizzle = (bits & 2) != 0, .loops = (int)(bits >> 2 & 63), .pad = (int)(bits >> 8 & 255)};
+    *how = (bl_share){.twice = (bits & 1) != 0,
+                      .swizzle = (bits & 2) != 0,
+                      .loops = (int)(bits >> 2 & 63),
+                      .pad = (int)(bits >> 8 & 255),
+                      .narrow = (bits & 1 << 16) != 0};
     return bl_share_pack(*how) == amount;
 }
 
@@ -137,7 +146,7 @@ static bool find_digits(copy *c)
         const bl_axis *axis = &tune->axis[i];
         bl_axis_kind kind = (bl_axis_kind)axis->range->sub;
         bool around = kind == BL_AXIS_LOOP || (kind == BL_AXIS_REDUCE && left > 0);
-        if (kind == BL_AXIS_GROUP || kind == BL_AXIS_MATRIX)
+        if (kind == BL_AXIS_GROUP)
             return false;
         if (!bl_depends(tune, c->load, axis->range) || kind == BL_AXIS_GLOBAL)
             continue;
@@ -151,6 +160,54 @@ static bool find_digits(copy *c)
             add_digit(c, axis);
     }
     return left == 0 && c->n > 0;
+}
+
+/* The MATRIX that |load| is an operand of; NULL where it is none's. */
+static const bl_node *taken_by(bl_tune *tune, const bl_node *load)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i], *loads[2];
+        for (int64_t k = 0; node->op == BL_OP_MATRIX && k < node->src[0]->arg; k++) {
+            if (bl_matrix_product(node->src[0]->src[k], bl_matrix_unpack(node->arg), loads) &&
+                (loads[0] == load || loads[1] == load))
+                return node;
+        }
+    }
+    return NULL;
+}
+
+/* May a fragment's rows be |along| the depth, or across it? */
+static bool has_layout(const copy *c, bool is_a, bool along_depth)
+{
+    bl_matrix_layout way =
+        is_a ? (along_depth ? BL_MATRIX_A_ROWS : BL_MATRIX_A_COLUMNS) : (along_depth ? BL_MATRIX_B_COLUMNS : BL_MATRIX_B_ROWS);
+    return (bl_matrix_unpack(c->matrix->arg).layouts >> way & 1) != 0;
+}
+
+/* The digits of a fragment: its rows go as the operand does in memory, so that vectors are copied as vectors, if the unit loads
+ * them so.  False where it loads neither. */
+static bool find_fragment(copy *c)
+{
+    int side = -1, depth = -1;
+    bool is_a = bl_depends(c->tune, c->load, c->matrix->src[1]), along_depth = false;
+
+    for (int i = 0; i < c->n; i++) {
+        if (c->at[i].range->sub != BL_AXIS_MATRIX)
+            continue;
+        if (c->at[i].row)
+            depth = i;
+        else
+            side = i;
+    }
+    if (side < 0 || depth < 0)
+        return false;
+    along_depth = c->at[depth].stride <= c->at[side].stride;
+    along_depth = has_layout(c, is_a, along_depth) ? along_depth : !along_depth;
+    c->across = along_depth ? side : depth;
+    c->along = along_depth ? depth : side;
+    return has_layout(c, is_a, along_depth);
 }
 
 /* ---- where an element lies in the copy */
@@ -179,12 +236,28 @@ static void choose_vector(copy *c)
     }
 }
 
+/* The same in a copy for a matrix unit. */
+static const bl_node *fragment_layout(const copy *c, const bl_node *const *at)
+{
+    bl_ir *ir = c->tune->ir;
+    const bl_node *row = bl_index(ir, 0);
+
+    for (int i = 0; i < c->n; i++) {
+        if (i != c->across && i != c->along)
+            row = bl_add(ir, bl_mul(ir, row, bl_index(ir, c->at[i].extent)), at[i]);
+    }
+    row = bl_add(ir, bl_mul(ir, row, bl_index(ir, c->at[c->across].extent)), at[c->across]);
+    return bl_add(ir, bl_mul(ir, row, bl_index(ir, c->at[c->along].extent + c->how.pad)), at[c->along]);
+}
+
 /* The place of the element whose digits are |at|. */
 static const bl_node *layout(const copy *c, const bl_node *const *at)
 {
     bl_ir *ir = c->tune->ir;
     const bl_node *row = bl_index(ir, 0), *column = bl_index(ir, 0), *lane = bl_index(ir, 0);
 
+    if (c->matrix != NULL)
+        return fragment_layout(c, at);
     for (int i = 0; i < c->n; i++) {
         if (c->at[i].row && i != c->vector)
             row = bl_add(ir, bl_mul(ir, row, bl_index(ir, c->at[i].extent)), at[i]);
@@ -214,7 +287,7 @@ static const bl_node *which_copy(const copy *c)
 
     if (!c->how.twice)
         return bl_index(ir, 0);
-    size = (size + LAYOUT_UNIT - 1) / LAYOUT_UNIT * LAYOUT_UNIT;
+    size = (size + LAYOUT_UNIT - 1) / LAYOUT_UNIT * LAYOUT_UNIT; /* a fragment is whole units anyway */
     return bl_mul(ir, bl_mod(ir, c->turn, bl_index(ir, 2)), bl_index(ir, size));
 }
 
@@ -301,7 +374,46 @@ static const bl_node *fill(const copy *c)
         value = bl_load(ir, value->src[0], value->src[1], value->nsrc > 2 ? bl_and(ir, value->src[2], gate) : gate);
     store = bl_store(ir, bl_param(ir, tune->nmoves, (bl_dtype)c->load->dtype, true), bl_add(ir, which_copy(c), layout(c, own)),
                      value, gate);
-    return bl_stage_over(ir, BL_STAGE_SHARED | (c->how.twice ? BL_STAGE_DOUBLE : 0), 1, &store, nranges, ranges);
+    return bl_stage_over(ir, BL_STAGE_SHARED | (c->how.twice ? BL_STAGE_DOUBLE : 0u) | (c->how.narrow ? BL_STAGE_NARROW : 0u), 1,
+                         &store, nranges, ranges);
+}
+
+/* Rows and columns of the copy. */
+static bool measure(copy *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        bool row = c->matrix != NULL ? i != c->along : c->at[i].row && i != c->vector;
+        int64_t *side = row ? &c->rows : &c->columns;
+        *side *= c->at[i].extent;
+        if (c->rows > INT32_MAX / c->columns)
+            return false;
+    }
+    return true;
+}
+
+/* Does the unit find its fragments in |made|?  Their rows must start where it may load them. */
+static bool is_loadable(const copy *c, const bl_node *made)
+{
+    bool is_a = bl_depends(c->tune, c->load, c->matrix->src[1]);
+    const digit *depth = c->at[c->along].row ? &c->at[c->along] : &c->at[c->across];
+
+    return bl_matrix_operand(c->tune->ir, bl_matrix_unpack(c->matrix->arg), made, is_a, c->matrix->src[is_a ? 1 : 2],
+                             depth->range) != NULL;
+}
+
+/* Is such a copy one that its readers can have?  Units of several work-items load 16-bit
+ * floats as they are in memory. */
+static bool suits_readers(copy *c)
+{
+    bool half = c->load->dtype == BL_F16 || c->load->dtype == BL_BF16;
+
+    if (c->how.narrow && !half)
+        return false;
+    if (!c->tune->matrix)
+        return true;
+    c->matrix = taken_by(c->tune, c->load);
+    return c->matrix != NULL && bl_matrix_unpack(c->matrix->arg).scope > 1 && c->how.narrow && !c->how.swizzle &&
+           find_fragment(c);
 }
 
 bool tune_share(bl_tune *tune, int operand, int64_t amount)
@@ -309,21 +421,20 @@ bool tune_share(bl_tune *tune, int operand, int64_t amount)
     const bl_node *at[BL_MAX_AXES], *stage = NULL, *made = NULL;
     copy c = {.tune = tune, .load = tune_operand_load(tune, operand), .rows = 1, .columns = 1, .lanes = 1};
 
-    if (c.load == NULL || !bl_share_unpack(amount, &c.how) || tune->matrix || is_computed_place(tune, c.load) ||
-        !is_read_by_nest(tune, c.load) || !find_digits(&c) || (c.how.twice && (c.turn == NULL || bl_extent_of(c.turn) < 2)))
+    if (c.load == NULL || !bl_share_unpack(amount, &c.how) || is_computed_place(tune, c.load) || !is_read_by_nest(tune, c.load) ||
+        !find_digits(&c) || (c.how.twice && (c.turn == NULL || bl_extent_of(c.turn) < 2)) || !suits_readers(&c))
         return false;
     choose_vector(&c);
-    for (int i = 0; i < c.n; i++) {
-        int64_t *side = c.at[i].row && i != c.vector ? &c.rows : &c.columns;
-        *side *= c.at[i].extent;
-        if (c.rows > INT32_MAX / c.columns)
-            return false;
+    if (!measure(&c))
+        return false;
+    for (int i = 0; i < c.n; i++)
         at[i] = c.at[i].range;
-    }
     stage = fill(&c);
     if (stage == NULL || bl_ir_status(tune->ir, NULL) != BL_OK)
         return false;
     made = bl_load(tune->ir, stage, bl_add(tune->ir, which_copy(&c), layout(&c, at)), NULL);
+    if (c.matrix != NULL && !is_loadable(&c, made))
+        return false;
     tune->shared = true;
     tune_replace_load(tune, c.load, made);
     return bl_ir_status(tune->ir, NULL) == BL_OK;

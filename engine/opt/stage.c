@@ -18,7 +18,7 @@ enum {
 int64_t bl_stage_bytes(const bl_target *target)
 {
     int64_t bytes = target->local_bytes < target->cache_bytes ? target->local_bytes : target->cache_bytes;
-    return target->groups ? 0 : bytes / BL_STAGES_OF_NEST;
+    return target->groups ? INT64_MAX : bytes / BL_STAGES_OF_NEST;
 }
 
 /* The grid axis whose iterations share most of what is read: the operands that do not depend on it. */

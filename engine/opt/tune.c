@@ -186,8 +186,9 @@ static int count_divisions(bl_ir *ir, const bl_node *sink)
 /* Does everything that depends on, or binds, one of two axes also do so with the other? */
 static bool always_together(bl_tune *tune, const bl_node *a, const bl_node *b)
 {
-    bool staged =
-        tune_has_stages(tune); /* then the rows of a block share what does not depend on them, and are no part of another axis */
+    uint64_t columns = 0; /* of scores, as of stages, the rows of a block share what does not depend on them, and are no part of
+                             another axis */
+    bool staged = tune_has_stages(tune) || tune_turns(tune, &columns) != NULL;
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i];
@@ -232,7 +233,7 @@ static void merge_axes(bl_tune *tune)
 }
 
 /* Give every RANGE room for its parts, and outer output axes their kind. */
-static void number_axes(bl_tune *tune, bool grid)
+void tune_number_axes(bl_tune *tune, bool grid)
 {
     for (int i = 0; i < tune->naxes; i++) {
         const bl_axis axis = tune->axis[i];
@@ -260,14 +261,14 @@ void bl_tune_init(bl_tune *tune, bl_ir *ir, const bl_node *sink, int nparams)
     if (tune_has_stages(tune))
         tune_part_reductions(tune);
     merge_axes(tune);
-    number_axes(tune, true);
+    tune_number_axes(tune, true);
 }
 
 /* ---- moves */
 
 /* How far the inner part of a split may stand behind |range|, whose number it keeps: halfway to the next part.  No two parts may
  * ever have one number, or two loops of one length would be one. */
-static int64_t room_behind(const bl_tune *tune, const bl_node *range)
+int64_t tune_room_behind(const bl_tune *tune, const bl_node *range)
 {
     int64_t end = (range->arg >> PART_BITS << PART_BITS) + (1 << (PART_BITS - 1));
     for (int i = 0; i < tune->naxes; i++) {
@@ -318,7 +319,7 @@ static bool split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind, 
     bool overlaps = axis.output || axis.stage;
     int64_t extent = bl_extent_of(axis.range), parts = amount > 0 ? (extent + amount - 1) / amount : 0;
     const bl_node *outer = NULL, *inner = NULL, *start = NULL, *part[2];
-    int64_t step = room_behind(tune, axis.range);
+    int64_t step = tune_room_behind(tune, axis.range);
 
     if (amount < 2 || !bl_is_fixed(axis.range) || extent < amount || step < 2 || (axis.folds && extent % amount != 0))
         return false;
@@ -420,6 +421,8 @@ static bool can_split(bl_tune *tune, bl_move move)
 
     if (move.amount < 2 || axis->range->sub == BL_AXIS_VECTOR || is_parted(tune, axis)) /* lanes are not split */
         return false;
+    if (!axis->output && tune_is_running(tune, axis->range))
+        return false; /* folds that go on together do so turn by turn */
     switch (move.kind) {
     case BL_MOVE_TILE:
         return !staged;
@@ -431,7 +434,8 @@ static bool can_split(bl_tune *tune, bl_move move)
     case BL_MOVE_CHUNK: /* work-items fill what they share by their numbers as they are */
         return !axis->stage && !(staged && axis->range->sub == BL_AXIS_LOCAL);
     case BL_MOVE_LOCAL:
-        return axis->output && axis->outer && !tune_has_stages(tune) && !tune->shared && tune_count_items(tune) < MOST_ITEM_AXES;
+        return axis->output && (axis->outer || tune_is_running(tune, NULL)) && !tune_has_stages(tune) && !tune->shared &&
+               tune_count_items(tune) < MOST_ITEM_AXES;
     case BL_MOVE_GROUP:
         return !axis->output && bl_extent_of(axis->range) % move.amount == 0 && tune_count_items(tune) < MOST_ITEM_AXES &&
                !is_shared(tune, axis->range) && !tune_has_stages(tune) && !tune->shared;
@@ -442,10 +446,39 @@ static bool can_split(bl_tune *tune, bl_move move)
     case BL_MOVE_SHARE:
     case BL_MOVE_MATRIX:
     case BL_MOVE_KBLOCK:
+    case BL_MOVE_SPLIT:
+    case BL_MOVE_SCORE:
     case BL_MOVE_KINDS:
         break;
     }
     return false;
+}
+
+/* Stores that do not differ along |range|, work-items of a group: the first of them does them. */
+static void store_once(bl_tune *tune, const bl_node *range)
+{
+    bl_ir *ir = tune->ir;
+    const bl_node **stores = bl_arena_array(bl_ir_arena(ir), tune->sink->nsrc, sizeof *stores), *sink = NULL;
+    const bl_node *first = bl_less(ir, range, bl_index(ir, 1));
+
+    for (uint32_t i = 0; stores != NULL && i < tune->sink->nsrc; i++) {
+        const bl_node *store = tune->sink->src[i];
+        stores[i] = store;
+        if (!bl_depends(tune, store, range))
+            stores[i] = bl_store(ir, store->src[0], store->src[1], store->src[2],
+                                 store->nsrc > 3 ? bl_and(ir, store->src[3], first) : first);
+    }
+    sink = stores == NULL ? tune->sink : bl_node_with(ir, tune->sink, stores);
+    if (sink != tune->sink)
+        tune_survey(tune, sink);
+}
+
+/* Moves that a nest of folds that go on together does not have, or not once their values are shared out. */
+static bool is_barred(const bl_tune *tune, bl_move_kind kind)
+{
+    bool other = kind == BL_MOVE_SHARE || kind == BL_MOVE_EDGES || kind == BL_MOVE_MATRIX || kind == BL_MOVE_KBLOCK ||
+                 kind == BL_MOVE_PACK;
+    return other && (tune->scored || tune_is_running(tune, NULL));
 }
 
 static bool dispatch(bl_tune *tune, bl_move move)
@@ -459,7 +492,7 @@ static bool dispatch(bl_tune *tune, bl_move move)
 
     if (tune->shared && (move.kind == BL_MOVE_EDGES || move.kind == BL_MOVE_MATRIX))
         return false;
-    if (tune->matrix && !tune_spares_matrix(tune, move))
+    if ((tune->matrix && !tune_spares_matrix(tune, move)) || is_barred(tune, move.kind))
         return false;
     if (move.kind == BL_MOVE_PACK)
         return tune_pack(tune, move.axis, 0);
@@ -475,6 +508,10 @@ static bool dispatch(bl_tune *tune, bl_move move)
         return !tune_has_stages(tune) && tune_matrix(tune, move.axis, move.amount);
     if (move.kind == BL_MOVE_KBLOCK)
         return tune_kblock(tune, move.axis, move.amount);
+    if (move.kind == BL_MOVE_SPLIT)
+        return tune_split_sums(tune, move.axis, move.amount);
+    if (move.kind == BL_MOVE_SCORE)
+        return tune_score(tune, move.axis, move.amount);
     if (move.kind == BL_MOVE_FIRST)
         return make_first(tune, move.axis);
     if (move.kind == BL_MOVE_CHUNK && !tune->axis[move.axis].output)
@@ -483,6 +520,8 @@ static bool dispatch(bl_tune *tune, bl_move move)
         return false;
     if (move.kind == BL_MOVE_BLOCK)
         tune_widen_stages(tune, within);
+    if (move.kind == BL_MOVE_LOCAL)
+        store_once(tune, within);
     return true;
 }
 
@@ -490,7 +529,7 @@ bool bl_tune_apply(bl_tune *tune, bl_move move)
 {
     bl_tune before = {0};
 
-    bool staged = tune_has_stages(tune) || tune->shared || move.kind == BL_MOVE_SHARE;
+    bool staged = tune_has_stages(tune) || tune->shared || move.kind == BL_MOVE_SHARE || move.kind == BL_MOVE_SCORE;
 
     if (staged)
         before = *tune;
@@ -505,8 +544,8 @@ bool bl_tune_apply(bl_tune *tune, bl_move move)
     return true;
 }
 
-static const char *const move_names[BL_MOVE_KINDS] = {"tile",  "vector", "chunk", "block", "local",  "group", "first",
-                                                      "edges", "stream", "pack",  "share", "matrix", "kblock"};
+static const char *const move_names[BL_MOVE_KINDS] = {"tile",   "vector", "chunk", "block",  "local",  "group", "first", "edges",
+                                                      "stream", "pack",   "share", "matrix", "kblock", "split", "score"};
 
 void bl_moves_print(int n, const bl_move *moves, bl_text *out)
 {

@@ -3,6 +3,8 @@
  * group. */
 #include "engine/opt/facts.h"
 
+#include <math.h>
+
 enum {
     REUSE_TO_PACK = 16,   /* reads of each element from which writing a panel pays, as in tile.c */
     ITEM_REGISTERS = 64,  /* for accumulators: half of those that let two groups of 256 work-items run at once */
@@ -11,7 +13,11 @@ enum {
     SPLIT_RATE = 12,      /* of a unit from which a product of float32 in three parts wins for sure: of AMX's 16 were left, both
                              operands' packing included, 1.13 to 1.3 times what float32 did from 512 to 2,048 cubed */
     FRAGMENTS_OF_CPU = 4, /* that such a device's compiler writes out in 0.6 s; 8 take it 2 s */
-    UNROLL = 4
+    UNROLL = 4,
+    MOST_TURNS = 4,   /* of a unit's depth that are copied at once ... */
+    FEWEST_TURNS = 2, /* ... and that tiles must leave room for: a barrier for each 32 of float16 */
+    PAD = 8,          /* elements behind a copy's rows: eight of them, and 16 bytes each, then lie in as many banks */
+    RATE_OF_GPU = 8   /* where a unit's rate is unknown */
 };
 
 /* Elements of panels that the move would have written, each read often enough? */
@@ -72,11 +78,36 @@ typedef struct form {
     int64_t rows, columns; /* tiles of a scope */
 } form;
 
+/* Do scopes of one group copy operands for each other? */
+static bool shares(const bl_target *target, bl_matrix unit)
+{
+    return target->groups && !target->cpu && unit.scope > 1 && (unit.from == BL_F16 || unit.from == BL_BF16);
+}
+
+/* Local memory of a group: for the sums ... */
+static int64_t sum_bytes(bl_matrix unit, const form *t, int64_t scopes)
+{
+    return t->rows * t->columns * scopes * scopes * unit.m * unit.n * 4;
+}
+
+/* Of a fragment in a copy, whichever way its rows go. */
+static int64_t fragment_elements(int64_t rows, int64_t columns)
+{
+    return rows * columns + PAD * (rows > columns ? rows : columns);
+}
+
+/* ... and for two copies of each operand, |turns| of the unit's depth long. */
+static int64_t copy_bytes(bl_matrix unit, const form *t, int64_t scopes, int64_t turns)
+{
+    int64_t a = t->rows * fragment_elements(unit.m, unit.k), b = t->columns * fragment_elements(unit.n, unit.k);
+    return 2 * turns * scopes * (a + b) * (int64_t)bl_dtype_bytes((bl_dtype)unit.from);
+}
+
 /* Registers for |rows| by |columns| accumulators, an a and a row of b. */
 static bool fits(const bl_target *target, bl_matrix unit, const form *t, int64_t scopes)
 {
     int64_t cells = unit.m * unit.n, own = cells / unit.scope;
-    int64_t bytes = t->rows * t->columns * scopes * cells * 4;
+    int64_t bytes = sum_bytes(unit, t, scopes) + (shares(target, unit) ? copy_bytes(unit, t, scopes, FEWEST_TURNS) : 0);
     bool registers =
         target->fragments > 0 ? t->rows * t->columns + t->rows + t->columns <= target->fragments
         : unit.scope == 1
@@ -117,6 +148,69 @@ static void split_axis(bl_tune *tune, int origin, int64_t tiles, int64_t scopes)
         (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis, scopes});
 }
 
+/* The last work-items' axis is that of a scope: does |load| not differ along some other? */
+static bool is_read_by_several(bl_tune *tune, const bl_node *load)
+{
+    const bl_node *scope = NULL;
+
+    for (int i = 0; i < tune->naxes; i++)
+        scope = tune->axis[i].range->sub == BL_AXIS_LOCAL ? tune->axis[i].range : scope;
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        if (range->sub == BL_AXIS_LOCAL && range != scope && !bl_depends(tune, load, range))
+            return true;
+    }
+    return false;
+}
+
+static bool is_fragment(bl_tune *tune, const bl_node *load)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range->sub == BL_AXIS_MATRIX && bl_depends(tune, load, tune->axis[i].range))
+            return true;
+    }
+    return false;
+}
+
+/* The operands of the unit that several scopes of a group read; how many. */
+static int shared_operands(bl_tune *tune, const bl_node *load[2])
+{
+    const bl_node *all[MOST_OPERANDS];
+    int n = 0, operands = bl_tune_operands(tune, MOST_OPERANDS, all);
+
+    for (int i = 0; i < operands && n < 2; i++) {
+        if (is_fragment(tune, all[i]) && is_read_by_several(tune, all[i]))
+            load[n++] = all[i];
+    }
+    return n;
+}
+
+/* They are copied by all scopes together, some turns of the reduction at a time. */
+static void share_operands(bl_tune *tune, const bl_target *target, bl_matrix unit, const form *t, int64_t scopes)
+{
+    const bl_node *load[2];
+    int64_t room = tune->local_bytes, rest = (int64_t)target->local_bytes - sum_bytes(unit, t, scopes);
+    int turn = -1, n = 0;
+    bl_share how = {.pad = PAD, .narrow = true};
+
+    if (shared_operands(tune, load) < 2)
+        return;
+    for (int i = 0; i < tune->naxes; i++)
+        turn = tune->axis[i].range->sub == BL_AXIS_REDUCE ? i : turn;
+    for (int64_t turns = MOST_TURNS; turn >= 0 && turns > 1; turns /= 2) {
+        if (bl_extent_of(tune->axis[turn].range) % turns == 0 && copy_bytes(unit, t, scopes, turns) <= rest &&
+            bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, turn, turns}))
+            break;
+    }
+    for (int i = 0; i < tune->naxes; i++)
+        how.twice = how.twice || (tune->axis[i].range->sub == BL_AXIS_REDUCE && bl_extent_of(tune->axis[i].range) > 1);
+    tune->local_bytes = rest < room ? rest : room;
+    n = shared_operands(tune, load);
+    for (int i = 0; i < n; i++)
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_SHARE, tune_operand_number(tune, load[i]), bl_share_pack(how)});
+    tune->local_bytes = room;
+}
+
 /* Tiles and scopes for a nest that has |unit|'s rows along one axis and its columns along another. */
 static void form_tiles(bl_tune *tune, const bl_target *target, bl_matrix unit, int row_axis, int column_axis)
 {
@@ -125,9 +219,45 @@ static void form_tiles(bl_tune *tune, const bl_target *target, bl_matrix unit, i
 
     (void)outer_part(tune, row_axis, &rows);
     (void)outer_part(tune, column_axis, &columns);
-    tiles = choose_form(target, unit, rows, columns, scopes * scopes);
+    tiles = choose_form(target, unit, rows, columns, scopes);
     split_axis(tune, row_axis, tiles.rows, scopes);
     split_axis(tune, column_axis, tiles.columns, scopes);
+    if (shares(target, unit))
+        share_operands(tune, target, unit, &tiles, scopes);
+}
+
+/* What the groups take one behind the other, in multiply-adds of a multiprocessor, for a reduction that is |parts| times as
+ * short. */
+static double cost_of(const bl_tune *tune, const bl_target *target, const bl_target_unit *unit, int64_t parts)
+{
+    double groups = (double)parts, rate = unit->rate > 0 ? unit->rate : RATE_OF_GPU;
+    double own = (double)(unit->shape.m * unit->shape.n * unit->shape.k) / rate;
+
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        if (range->sub == BL_AXIS_GLOBAL)
+            groups *= (double)bl_extent_of(range);
+        else if (range->sub != BL_AXIS_MATRIX && !tune->axis[i].stage && !tune_deals_elements(range))
+            own *= (double)bl_extent_of(range); /* tiles and scopes, and turns */
+    }
+    return ceil(groups / target->units) * own / (double)parts;
+}
+
+/* For how many parts of the reduction, whose axis is |axis|, the tiles take least in all. */
+static int64_t choose_parts(const bl_tune *tune, const bl_target *target, const bl_target_unit *unit, int64_t extent,
+                            int64_t results)
+{
+    double least = cost_of(tune, target, unit, 1);
+    int64_t best = 1;
+
+    for (int64_t parts = gpu_next_parts(extent, 1); parts > 0; parts = gpu_next_parts(extent, parts)) {
+        double cost = cost_of(tune, target, unit, parts) + gpu_sum_cost(target, results, parts);
+        if (extent / parts % unit->shape.k == 0 && cost < least) {
+            least = cost;
+            best = parts;
+        }
+    }
+    return best;
 }
 
 void bl_target_split(bl_target *target)
@@ -155,6 +285,50 @@ static void unroll(bl_tune *tune)
     }
 }
 
+/* The nest on |unit|.  False, and the nest as it was, where that cannot be. */
+static bool on_unit(facts *f, const bl_target *target, const bl_target_unit *unit)
+{
+    int rows = apply_unit(f, target, unit->shape);
+
+    if (rows < 0)
+        return false;
+    form_tiles(f->tune, target, unit->shape, rows, find_columns(f->tune));
+    return true;
+}
+
+static void restore(facts *f, const facts *before, const bl_tune *start)
+{
+    *f->tune = *start;
+    tune_survey(f->tune, start->sink);
+    facts_again(f, before);
+}
+
+/* The same, in as many parts of the reduction as suit a GPU. */
+static bool in_parts(facts *f, const bl_target *target, const bl_target_unit *unit)
+{
+    bl_tune *tune = f->tune, start = *tune;
+    facts before = *f;
+    bool gpu = target->groups && !target->cpu && (uint32_t)tune->nparams < target->max_params;
+    int axis = gpu ? gpu_axis_to_split(f) : -1;
+    int64_t extent = axis < 0 ? 0 : bl_extent_of(tune->axis[axis].range);
+    int64_t results = bl_free_size(&tune->free, bl_free_get(&tune->free, f->main)), parts = 1;
+
+    if (!on_unit(f, target, unit))
+        return false;
+    parts = choose_parts(tune, target, unit, extent, results);
+    if (parts == 1)
+        return true;
+    restore(f, &before, &start);
+
+    if (bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, axis, parts})) {
+        facts_again(f, &before);
+        if (f->main != NULL && on_unit(f, target, unit))
+            return true;
+        restore(f, &before, &start);
+    }
+    return on_unit(f, target, unit);
+}
+
 bool unit_nest(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
@@ -165,12 +339,11 @@ bool unit_nest(facts *f, const bl_target *target)
     for (int i = 0; i < target->nmatrix && f->main != NULL && !tune->matrix; i++) {
         bl_matrix unit = target->matrix[i].shape;
         bool sure = !unit.split || target->use == BL_MATRIX_ALWAYS || target->matrix[i].rate >= SPLIT_RATE;
-        int rows = sure && (unit.scope > 1) == target->groups ? apply_unit(f, target, unit) : -1;
-        if (rows >= 0)
-            form_tiles(tune, target, unit, rows, find_columns(tune));
+        if (sure && (unit.scope > 1) == target->groups)
+            (void)in_parts(f, target, &target->matrix[i]);
         split = unit.split;
     }
-    if (tune->matrix && !split && !(target->cpu && target->groups))
+    if (tune->matrix && !tune->shared && !split && !(target->cpu && target->groups))
         unroll(tune);
     return tune->matrix;
 }

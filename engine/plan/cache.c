@@ -36,7 +36,6 @@ struct bl_plans {
 bl_plans *bl_plans_create(size_t max_plans, size_t max_bytes)
 {
     bl_plans *plans = bl_calloc(1, sizeof *plans);
-    pthread_condattr_t attributes;
     if (plans == NULL)
         return NULL;
     plans->max = max_plans == 0 ? 1 : max_plans;
@@ -48,10 +47,7 @@ bl_plans *bl_plans_create(size_t max_plans, size_t max_bytes)
         return NULL;
     }
     pthread_mutex_init(&plans->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&plans->ready, &attributes);
-    pthread_condattr_destroy(&attributes);
+    bl_clock_cond_init(&plans->ready);
     return plans;
 }
 
@@ -195,6 +191,21 @@ static entry *insert(bl_plans *plans, const bl_wire_key *key, bl_device *dev)
     return e;
 }
 
+/* Locked.  What the plans of |e| take by now: the first one, which others hold, and the best, which keep values between runs. */
+static void count_bytes(bl_plans *plans, entry *e)
+{
+    bl_plan *current = NULL;
+    size_t bytes = 0;
+
+    if (e->dropped || e->plan == NULL)
+        return;
+    current = bl_plan_current(e->plan);
+    bytes = plan_host_bytes(e->plan) + (current == e->plan ? 0 : plan_host_bytes(current));
+    plans->bytes += bytes - e->plan_bytes;
+    e->plan_bytes = bytes;
+    bl_plan_release(current);
+}
+
 /* What is over the bounds; the newest stays, whatever it takes. */
 static void evict(bl_plans *plans)
 {
@@ -263,30 +274,24 @@ static entry *claim(bl_plans *plans, const bl_wire_key *key, bl_device *dev, con
     return e;
 }
 
-/* Locked.  The first plan of its entry, or one that another was compared with: |kept| if it superseded that. */
-static void put(bl_plans *plans, entry *e, bl_plan *plan, bool kept)
+/* Locked.  The first plan of its entry, or one that another was compared with. */
+static void put(bl_plans *plans, entry *e, bl_plan *plan)
 {
     e->beam = plan->beam > e->beam ? plan->beam : e->beam;
-    if (e->plan == NULL) {
+    if (e->plan == NULL)
         e->plan = bl_plan_retain(plan);
-        kept = true;
-    }
-    if (kept && !e->dropped) {
-        e->plan_bytes += plan_host_bytes(plan);
-        plans->bytes += plan_host_bytes(plan);
-    }
+    count_bytes(plans, e);
 }
 
 /* Not locked, since plans may go here.  The plan that |e| has, superseded by |plan| or, where a search came to the same kernels,
  * left as it is: what is recorded already need not be so once more. */
-static bool supersede(const entry *e, bl_plan *plan)
+static void supersede(const entry *e, bl_plan *plan)
 {
     bl_plan *current = bl_plan_current(e->plan);
     bool better = plan->options.debug > 0 || !bl_plan_same_moves(current, plan); /* its text tells of the search */
     if (better)
         bl_plan_supersede(e->plan, plan);
     bl_plan_release(current);
-    return better;
 }
 
 bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_graph *graph, bl_device *dev,
@@ -295,12 +300,15 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
     bl_plan *plan = NULL;
     bl_err failure = {0};
     entry *e = NULL;
-    bool kept = false;
     bl_status st = BL_OK;
 
     *out = NULL;
     pthread_mutex_lock(&plans->lock);
     e = claim(plans, key, dev, options, out, &failure);
+    if (*out != NULL) {
+        count_bytes(plans, e);
+        evict(plans);
+    }
     unlock(plans);
     *hit = e == NULL || *out != NULL;
     if (e == NULL && err != NULL)
@@ -309,14 +317,14 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
         return failure.status;
     st = plan_compile(graph, dev, options, &plan, &failure);
     if (st == BL_OK && e->plan != NULL) /* which nobody else changes while it is busy */
-        kept = supersede(e, plan);
+        supersede(e, plan);
     pthread_mutex_lock(&plans->lock);
     e->waiting--;
     e->busy = false;
     if (e->dropped && e->waiting == 0)
         bury(plans, e);
     if (st == BL_OK) {
-        put(plans, e, plan, kept);
+        put(plans, e, plan);
         *out = bl_plan_current(e->plan);
         evict(plans);
     } else if (e->plan == NULL) { /* failures are not kept: the next one to ask tries again */
@@ -331,6 +339,17 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
         *err = failure;
     bl_plan_release(plan);
     return st;
+}
+
+void bl_plans_forget(bl_plans *plans, const bl_plan *plan)
+{
+    pthread_mutex_lock(&plans->lock);
+    for (entry *e = plans->oldest, *newer = NULL; e != NULL; e = newer) {
+        newer = e->newer;
+        if (e->plan == plan && !e->busy)
+            drop(plans, e);
+    }
+    unlock(plans);
 }
 
 void bl_plans_forget_device(bl_plans *plans, bl_device *dev)

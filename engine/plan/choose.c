@@ -3,6 +3,7 @@
 #include "engine/base/clock.h"
 #include "engine/plan/internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void tell(bl_plan *plan, const bl_search_nest *nest, bl_tuned how, const bl_kernel_record *record)
@@ -61,20 +62,61 @@ static bool tune_by_search(bl_tune *tune, const bl_search_nest *nest, const bl_p
     return false;
 }
 
+/* The moves that stand for the nest in |fixed|; false where it has none, or they do not all apply. */
+static bool tune_as_fixed(bl_tune *tune, const bl_search_nest *nest, const char *fixed)
+{
+    char key[20];
+    bl_move moves[BL_MAX_MOVES];
+    int n = 0;
+    bool good = false;
+
+    (void)snprintf(key, sizeof key, "%016llx ", (unsigned long long)nest->key);
+    for (const char *line = fixed; *line != '\0' && !good; line += *line == '\n') {
+        size_t len = strcspn(line, "\n");
+        char *text = len >= strlen(key) && memcmp(line, key, strlen(key)) == 0
+                         ? bl_arena_strndup(bl_ir_arena(nest->ir), line + strlen(key), len - strlen(key))
+                         : NULL;
+        good = text != NULL && bl_moves_parse(text, moves, &n);
+        line += len;
+    }
+    for (int i = 0; i < n && good; i++)
+        good = bl_tune_apply(tune, moves[i]);
+    if (!good)
+        bl_tune_init(tune, nest->ir, nest->sink, nest->nparams);
+    return good;
+}
+
+static void note_moves(bl_plan *plan, const bl_search_nest *nest, const bl_tune *tune)
+{
+    bl_text_printf(&plan->moves, "%016llx ", (unsigned long long)nest->key);
+    bl_tune_print(tune, &plan->moves);
+    bl_text_putc(&plan->moves, '\n');
+}
+
 bl_status plan_tune(bl_tune *tune, const bl_search_nest *nest, const bl_plan_options *options, bl_plan *plan, bool helper,
                     bl_err *err)
 {
     const bl_device_info *info = &nest->dev->info;
 
     bl_tune_init(tune, nest->ir, nest->sink, nest->nparams);
-    if (!options->noopt && (helper || options->tuner == NULL || !tune_by_search(tune, nest, options, plan)))
+    if (!helper && options->fixed != NULL && tune_as_fixed(tune, nest, options->fixed))
+        ;
+    else if (!options->noopt &&
+             (helper || options->fixed != NULL || options->tuner == NULL || !tune_by_search(tune, nest, options, plan)))
         bl_heuristic(tune, nest->target);
     if (options->beam > 0) /* else it is soon done, and somebody will ask again */
         BL_TRY(bl_halt_check(&options->halt, err));
     if (!bl_search_fit(tune, info))
         return bl_fail(err, BL_EUNSUPPORTED, "kernel %s: %s ends loops after %u turns, and these take more", nest->name, info->id,
                        (unsigned)info->max_turns);
+    if (!helper)
+        note_moves(plan, nest, tune);
     return BL_OK;
+}
+
+const char *bl_plan_get_moves(const bl_plan *plan)
+{
+    return bl_text_get(&plan->moves);
 }
 
 bool bl_plan_same_moves(const bl_plan *plan, const bl_plan *other)

@@ -140,13 +140,15 @@ static bl_status compile_to_source(compile *c)
 {
     bl_sched_options options = {.units = c->target.units,
                                 .max_params = BL_MAX_BINDINGS - BL_MAX_HELPERS,
-                                .stage_bytes = bl_stage_bytes(&c->target),
+                                .stage_bytes = c->options->noopt && c->target.groups ? 0 : bl_stage_bytes(&c->target),
+                                .group_columns = bl_group_columns(&c->target),
                                 .precision = c->target.precision,
                                 .first_var = c->wire->nvars};
     bl_front_options front = {.program = c->options->program,
                               .max_bytes = c->options->max_compile_bytes,
                               .max_seconds = c->options->max_compile_seconds,
                               .winograd = c->options->winograd,
+                              .training = c->options->training,
                               .lanes = c->target.groups ? 0 : (int)c->target.vector_bits / 32,
                               .max_buffer = c->dev->info.max_alloc / BUFFER_SHARE};
 
@@ -180,6 +182,7 @@ static bl_status compile_all(compile *c)
     BL_TRY(fill_info(c));
     c->plan->wire = bl_wire_copy(c->arena, c->wire);
     BL_TRY(bl_arena_status(c->arena, c->err));
+    BL_TRY(bl_text_status(&c->plan->moves, c->err));
     c->plan->info.engine_ms = bl_clock_ms(start, source_done);
     c->plan->info.compile_ms = bl_clock_ms(start, bl_clock_ns());
     return bl_ir_status(c->ir, c->err);
@@ -204,6 +207,7 @@ static bl_status begin(compile *c)
     c->plan->options.progress = NULL;
     c->plan->options.progress_arg = NULL;
     c->plan->options.only = NULL;
+    c->plan->options.fixed = NULL;
     c->plan->options.along = NULL;
     c->plan->beam = options->tuner == NULL || options->only != NULL ? 0 : options->beam;
     return BL_OK;
@@ -286,10 +290,8 @@ enum { BYTES_A_LAUNCH = 1500 /* that a driver keeps: measured on PoCL and lavapi
 
 size_t plan_host_bytes(const bl_plan *plan)
 {
-    size_t kept = 0;
-    for (int i = 0; i < plan->nkept; i++)
-        kept += plan->kept[i].bytes;
-    return bl_arena_used(bl_ir_arena(plan->graph->ir)) + (size_t)plan->nsteps * BYTES_A_LAUNCH + kept;
+    return bl_arena_used(bl_ir_arena(plan->graph->ir)) + (size_t)plan->nsteps * BYTES_A_LAUNCH +
+           atomic_load_explicit(&plan->keeps.bytes, memory_order_relaxed);
 }
 
 void plan_unbind_scratch(bl_plan *plan)
@@ -327,6 +329,7 @@ void plan_destroy(bl_plan *plan)
     free(plan->vars);
     free(plan->groups);
     bl_text_fini(&plan->debug);
+    bl_text_fini(&plan->moves);
     bl_graph_destroy(plan->graph);
     free(plan);
 }

@@ -56,5 +56,7 @@ double compile_seconds(const bl_device_info *info, int64_t ops, int64_t bytes); 
 int64_t compile_slot_elements(const compile *c, int slot);                      /* at the largest sizes */
 BL_NODISCARD bl_status compile_slots(compile *c);                               /* where every value lies */
 BL_NODISCARD bl_status compile_launches(compile *c);                            /* and the launches, in parts */
+/* keep.c: which values need not be made by each run. */
+BL_NODISCARD bl_status compile_keeps(compile *c);
 
 #endif

@@ -41,21 +41,47 @@ typedef struct plan_census {
     uint64_t *launch_ns;                  /* of the step at hand */
 } plan_census;
 
-enum { PLAN_MOST_KEPT = 16, PLAN_KEPT_FROM = 4 };
-
-/* A panel that may be kept from one step to the next (keep.c).  Worker thread. */
+/* A value that is made of nothing but what the plan is given, and may be kept from one step to the next (keep.c). */
 typedef struct plan_kept {
-    int step, slot; /* the launch that writes it, and what it writes */
+    int slot;
     size_t bytes;
-    int nfrom;
-    int from[PLAN_KEPT_FROM];              /* slots that it is made of */
-    const bl_buffer *last[PLAN_KEPT_FROM]; /* what was bound to them at the last step, to be compared only */
-    uint64_t version[PLAN_KEPT_FROM];
-    bl_buffer *buffer; /* its own, once it is worth it */
-    bool full;         /* it has the panel of |last| */
-    bl_buffer *scratch;
-    uint32_t groups[3]; /* meanwhile: what else stands in the plan */
+    const uint64_t *from; /* bit i: it is made of source i */
+    bool panel;           /* of a source itself */
+    bool outside;         /* what is no plan_spared reads it */
+    bool stable;          /* its sources are what they were at the last step */
+    bool wanted;          /* what is launched in this step reads it */
+    bool full;            /* |buffer| has it */
+    bl_buffer *buffer;    /* its own, once it is worth it */
+    bl_buffer *scratch;   /* meanwhile: what else stands in the plan */
 } plan_kept;
+
+/* A launch that makes such values, and is left out where those that are wanted are there. */
+typedef struct plan_spared {
+    int step;
+    const uint64_t *from;
+    int nreads, nwrites;
+    const int *value; /* numbers of those that it reads, then of those that it writes */
+    bool out;
+    uint32_t groups[3]; /* meanwhile: what else stands in the plan */
+} plan_spared;
+
+/* What a plan was given at the last step, to be compared only. */
+typedef struct plan_source {
+    const bl_buffer *last;
+    uint64_t version;
+} plan_source;
+
+/* What need not be made by each step.  Worker thread, but for |bytes|. */
+typedef struct plan_keeps {
+    int n, nspared, nsources; /* sources: inputs and states */
+    plan_kept *kept;
+    plan_spared *spared; /* in their order */
+    plan_source *sources;
+    uint64_t *same, *before; /* bit i: source i is what it was at the last step; and so at that one */
+    bool seen;               /* a step */
+    bool settled;            /* the step before was as this one: the same sources, the same values there */
+    atomic_size_t bytes;     /* of all buffers; read by any */
+} plan_keeps;
 
 struct bl_plan {
     atomic_int refs;
@@ -67,8 +93,7 @@ struct bl_plan {
     pthread_mutex_t lock;
     bl_plan *better; /* retained; under the lock */
     plan_census census;
-    int nkept;
-    plan_kept kept[PLAN_MOST_KEPT];
+    plan_keeps keeps;
     int nsteps;
     step *steps;
     uint32_t (*groups)[3]; /* of each launch */
@@ -89,7 +114,8 @@ struct bl_plan {
     int nvars;
     int32_t *vars; /* named dimensions, then 0, 1, ... for the steps of loops */
     bl_text debug;
-    int beam; /* width that all of its nests were searched with */
+    bl_text moves; /* "KEY MOVES" of each nest, a line each */
+    int beam;      /* width that all of its nests were searched with */
 };
 
 /* compile.c: everything up to a recording that waits for its first run.  *out has one reference. */
@@ -99,7 +125,8 @@ void plan_destroy(bl_plan *plan);
 /* choose.c: the nest with its moves.  A |helper|, which writes a panel, has the heuristic's. */
 BL_NODISCARD bl_status plan_tune(bl_tune *tune, const bl_search_nest *nest, const bl_plan_options *options, bl_plan *plan,
                                  bool helper, bl_err *err);
-size_t plan_host_bytes(const bl_plan *plan); /* roughly, with what a driver keeps for a launch */
+/* Roughly, with what a driver keeps for a launch, and values that are kept between runs; any thread. */
+size_t plan_host_bytes(const bl_plan *plan);
 void plan_unbind_scratch(bl_plan *plan);
 /* join.c */
 /* A kernel to be, or what several have become. */
@@ -116,9 +143,7 @@ typedef struct plan_piece {
 BL_NODISCARD bl_status plan_join(bl_ir *ir, const bl_target *target, bool hot, int n, const plan_piece *pieces, plan_piece *out,
                                  int *members, int *nout, bl_err *err);
 /* keep.c */
-/* The panel in |slot|, of |bytes|, that launch |i| makes of |from|, is kept if it may be. */
-void plan_keep_add(bl_plan *plan, int i, int slot, size_t bytes, int nfrom, const int *from);
-/* Around the submission of a step whose slots are bound: panels that are there already are not written again. */
+/* Around the submission of a step whose slots are bound: values that are there already are not computed again. */
 void plan_keep_begin(bl_plan *plan, bl_pool *pool);
 void plan_keep_end(bl_plan *plan, bool good);
 void plan_keep_forget(bl_plan *plan); /* after a run that failed: whatever was written may be half */

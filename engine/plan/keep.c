@@ -1,113 +1,349 @@
 /* SPDX-License-Identifier: MIT */
-/* Panels that outlive a run.  An operand that is rewritten before a product reads it (opt/pack.c) is often a weight, the same run
- * after run: from the second time on that its source is the very same, its panel has a buffer of its own, and is not written
- * again. */
-#include "engine/plan/internal.h"
+/* Values that outlive a run.  What depends on nothing but buffers that are the same run after run, a model's weights, is the same
+ * each time too: its panel (opt/pack.c), or its transform (front/winograd.c).  From the second time on that the sources are what
+ * they were, such a value has a buffer of its own, and what is launched for nothing else is left out.
+ *
+ * Which sources stay the same is not known before they do: a held tensor looks like a request's numbers.  So a plan knows for
+ * each launch what it depends on, and each step looks for the values that do not change and are read by a launch that does. */
+#include "engine/base/size.h"
+#include "engine/plan/compile.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { MOST_PANEL_BYTES = 256 << 20 }; /* of one plan */
+enum { MOST_KEPT_BYTES = 256 << 20, /* of one plan */ WORD = 64 };
 
-/* Are the sources what they were at the last step?  Afterwards they are remembered. */
-static bool same_sources(plan_kept *kept, bl_buffer *const *slots)
+static void set_bit(uint64_t *set, int bit, bool value)
 {
-    bool same = true;
-
-    for (int i = 0; i < kept->nfrom; i++) {
-        const bl_buffer *from = slots[kept->from[i]];
-        same = same && kept->last[i] == from && kept->version[i] == from->version;
-        kept->last[i] = from;
-        kept->version[i] = from->version;
-    }
-    return same;
+    uint64_t mask = UINT64_C(1) << (bit % WORD);
+    set[bit / WORD] = value ? set[bit / WORD] | mask : set[bit / WORD] & ~mask;
 }
 
-/* Whoever gets the panel's memory next may write to it at once, and a run of the plan that reads it may be in flight. */
-static void drop(bl_device *dev, plan_kept *kept, bl_pool *pool)
+static size_t words(int bits)
+{
+    return ((size_t)bits + WORD - 1) / WORD;
+}
+
+static bool is_within(const uint64_t *some, const uint64_t *all, int bits)
+{
+    for (size_t i = 0; i < words(bits); i++) {
+        if ((some[i] & ~all[i]) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* ---- what depends on what, when the plan is made */
+
+typedef struct analysis {
+    compile *c;
+    int *writers, *writer; /* by slot: how many launches write it, and the last of them */
+    uint64_t **from;       /* by launch: the sources that it depends on; NULL where that is not all */
+    int *number;           /* by slot: of the value, plus 1 */
+} analysis;
+
+static const made *kernel_of(const analysis *a, int launch)
+{
+    return &a->c->made[a->c->plan->steps[launch].kernel];
+}
+
+static int slot_of(const analysis *a, int launch, int param)
+{
+    return a->c->plan->launches[launch].slot[param];
+}
+
+static bool is_source(const analysis *a, int slot)
+{
+    return a->c->places[slot].kind == BL_PLACE_INPUT;
+}
+
+static bool writes(const made *m, int param)
+{
+    return (m->lowered->linear->writes >> param & 1) != 0;
+}
+
+/* Is it launched alike each time: no named dimension, no step of a loop? */
+static bool is_fixed(const made *m)
+{
+    bool fixed = m->lowered->nvars == 0;
+    for (int i = 0; i < BL_GRID_DIMS; i++)
+        fixed = fixed && bl_is_const(m->lowered->grid[i]);
+    return fixed;
+}
+
+/* May a launch that depends on sources alone read this slot, or write it?  It was asked of all before it. */
+static bool may_use(const analysis *a, int launch, int slot, bool written)
+{
+    const bl_graph *graph = a->c->plan->graph;
+    const bl_place *place = &a->c->places[slot];
+    int state = slot - graph->ninputs;
+
+    if (is_source(a, slot))
+        return !written && (state < 0 || graph->updates[state] == NULL);
+    if (place->kind != BL_PLACE_TEMP || a->writers[slot] != 1 || !bl_is_const(place->count))
+        return false;
+    return written || (a->writer[slot] < launch && a->from[a->writer[slot]] != NULL);
+}
+
+static void find_writers(analysis *a)
+{
+    for (int i = 0; i < a->c->plan->nsteps; i++) {
+        const made *m = kernel_of(a, i);
+        for (int k = 0; k < m->nparams; k++) {
+            a->writers[slot_of(a, i, k)] += writes(m, k);
+            if (writes(m, k))
+                a->writer[slot_of(a, i, k)] = i;
+        }
+    }
+}
+
+static void find_sources(analysis *a)
+{
+    const bl_plan *plan = a->c->plan;
+
+    for (int i = 0; i < plan->nsteps; i++) {
+        const made *m = kernel_of(a, i);
+        bool all = is_fixed(m);
+        for (int k = 0; all && k < m->nparams; k++)
+            all = may_use(a, i, slot_of(a, i, k), writes(m, k));
+        if (!all || (a->from[i] = bl_arena_array(a->c->arena, words(plan->keeps.nsources) + 1, sizeof(uint64_t))) == NULL)
+            continue;
+        for (int k = 0; k < m->nparams; k++) {
+            int slot = slot_of(a, i, k);
+            if (is_source(a, slot))
+                set_bit(a->from[i], slot, true);
+            for (size_t w = 0; !is_source(a, slot) && !writes(m, k) && w < words(plan->keeps.nsources); w++)
+                a->from[i][w] |= a->from[a->writer[slot]][w];
+        }
+    }
+}
+
+static bl_status add_value(analysis *a, int launch, int slot)
+{
+    plan_keeps *keeps = &a->c->plan->keeps;
+    const made *m = kernel_of(a, launch);
+    plan_kept *kept = &keeps->kept[keeps->n];
+
+    *kept = (plan_kept){.slot = slot, .panel = m->panel, .from = a->from[launch]};
+    for (int k = 0; k < m->nparams; k++)
+        kept->panel = kept->panel && (writes(m, k) || is_source(a, slot_of(a, launch, k)));
+    if (!bl_size_mul((size_t)a->c->places[slot].count->arg, bl_dtype_bytes(a->c->places[slot].dtype), &kept->bytes))
+        return bl_fail(a->c->err, BL_EBUG, "what has a place in memory is too large for it");
+    a->number[slot] = ++keeps->n;
+    return BL_OK;
+}
+
+/* Number what launches write that depend on sources alone, and list what they read and write of that. */
+static bl_status add_launch(analysis *a, int launch)
+{
+    plan_keeps *keeps = &a->c->plan->keeps;
+    const made *m = kernel_of(a, launch);
+    int *value = bl_arena_array(a->c->arena, (size_t)m->nparams + 1, sizeof *value);
+    plan_spared *spared = &keeps->spared[keeps->nspared];
+
+    if (value == NULL)
+        return bl_arena_status(a->c->arena, a->c->err);
+    *spared = (plan_spared){.step = launch, .from = a->from[launch], .value = value};
+    for (int k = 0; k < m->nparams; k++) {
+        int number = a->number[slot_of(a, launch, k)];
+        if (number > 0 && !writes(m, k))
+            value[spared->nreads++] = number - 1;
+    }
+    for (int k = 0; k < m->nparams; k++) {
+        if (!writes(m, k))
+            continue;
+        value[spared->nreads + spared->nwrites++] = keeps->n;
+        BL_TRY(add_value(a, launch, slot_of(a, launch, k)));
+    }
+    keeps->nspared++;
+    return BL_OK;
+}
+
+static bl_status list_launches(analysis *a)
+{
+    for (int i = 0; i < a->c->plan->nsteps; i++) {
+        const made *m = kernel_of(a, i);
+        if (a->from[i] != NULL)
+            BL_TRY(add_launch(a, i));
+        for (int k = 0; a->from[i] == NULL && k < m->nparams; k++) {
+            int number = a->number[slot_of(a, i, k)];
+            if (number > 0)
+                a->c->plan->keeps.kept[number - 1].outside = true;
+        }
+    }
+    return BL_OK;
+}
+
+bl_status compile_keeps(compile *c)
+{
+    plan_keeps *keeps = &c->plan->keeps;
+    size_t nslots = (size_t)c->nslots + 1, nsteps = (size_t)c->plan->nsteps + 1;
+    analysis a = {.c = c,
+                  .writers = bl_arena_array(c->arena, nslots, sizeof(int)),
+                  .writer = bl_arena_array(c->arena, nslots, sizeof(int)),
+                  .number = bl_arena_array(c->arena, nslots, sizeof(int)),
+                  .from = bl_arena_array(c->arena, nsteps, sizeof(uint64_t *))};
+
+    while (keeps->nsources < c->nslots && c->places[keeps->nsources].kind == BL_PLACE_INPUT) /* all up to the last one read */
+        keeps->nsources++;
+    keeps->kept = bl_arena_array(c->arena, nslots, sizeof *keeps->kept);
+    keeps->spared = bl_arena_array(c->arena, nsteps, sizeof *keeps->spared);
+    keeps->sources = bl_arena_array(c->arena, (size_t)keeps->nsources + 1, sizeof *keeps->sources);
+    keeps->same = bl_arena_array(c->arena, words(keeps->nsources) + 1, sizeof(uint64_t));
+    keeps->before = bl_arena_array(c->arena, words(keeps->nsources) + 1, sizeof(uint64_t));
+    BL_TRY(bl_arena_status(c->arena, c->err));
+    find_writers(&a);
+    find_sources(&a);
+    BL_TRY(list_launches(&a));
+    return bl_arena_status(c->arena, c->err);
+}
+
+/* ---- around each step */
+
+/* Which sources are what they were at the last step?  Afterwards they are remembered.  True if any is another. */
+static bool compare_sources(bl_plan *plan)
+{
+    plan_keeps *keeps = &plan->keeps;
+    bool changed = false;
+
+    for (int i = 0; i < keeps->nsources; i++) {
+        plan_source *source = &keeps->sources[i];
+        const bl_buffer *now = plan->slots[i];
+        bool same = keeps->seen && source->last == now && source->version == now->version;
+        *source = (plan_source){now, now->version};
+        set_bit(keeps->same, i, same);
+        changed = changed || !same;
+    }
+    return changed;
+}
+
+/* Whoever gets the buffer next may write to it at once, and a run of the plan that reads it may be in flight. */
+static void drop(bl_plan *plan, plan_kept *kept, bl_pool *pool)
 {
     bl_err ignored = {0};
+    bl_status waited = bl_device_wait(plan->dev, &ignored);
 
-    if (kept->buffer != NULL) {
-        bl_status waited = bl_device_wait(dev, &ignored);
-        (void)waited; /* a lost device fails what is in flight, and reads nothing any more */
-    }
+    (void)waited; /* a lost device fails what is in flight, and reads nothing any more */
     bl_pool_release(pool, kept->buffer);
     kept->buffer = NULL;
     kept->full = false;
+    atomic_fetch_sub_explicit(&plan->keeps.bytes, kept->bytes, memory_order_relaxed);
+}
+
+/* Without a buffer there is scratch memory for it. */
+static void give_buffer(bl_plan *plan, plan_kept *kept, bl_pool *pool)
+{
+    bl_err ignored = {0};
+
+    if (kept->bytes <= MOST_KEPT_BYTES - atomic_load_explicit(&plan->keeps.bytes, memory_order_relaxed) &&
+        bl_pool_alloc(pool, kept->bytes, &kept->buffer, &ignored) == BL_OK)
+        atomic_fetch_add_explicit(&plan->keeps.bytes, kept->bytes, memory_order_relaxed);
+}
+
+/* Buffers for values that do not change and are read by what does; none for those that do change.  A step that is like the last
+ * one in everything, as who measures repeats it, tells nothing of what stays the same while other things change: it begins to
+ * keep panels alone. */
+static void choose_kept(bl_plan *plan, bool changed, bl_pool *pool)
+{
+    plan_keeps *keeps = &plan->keeps;
+
+    for (int i = 0; i < keeps->n; i++) {
+        plan_kept *kept = &keeps->kept[i];
+        kept->stable = keeps->seen && is_within(kept->from, keeps->same, keeps->nsources);
+        kept->wanted = kept->outside;
+        if (!kept->stable && kept->buffer != NULL)
+            drop(plan, kept, pool);
+    }
+    for (int i = 0; i < keeps->nspared; i++) {
+        const plan_spared *spared = &keeps->spared[i];
+        bool stable = keeps->seen && is_within(spared->from, keeps->same, keeps->nsources);
+        for (int k = 0; !stable && k < spared->nreads; k++)
+            keeps->kept[spared->value[k]].wanted = true;
+    }
+    for (int i = 0; i < keeps->n; i++) {
+        plan_kept *kept = &keeps->kept[i];
+        if (kept->stable && kept->wanted && kept->buffer == NULL && (changed || kept->panel))
+            give_buffer(plan, kept, pool);
+    }
+}
+
+/* Leave out what makes nothing that is wanted and is not there: users first. */
+static void choose_launches(plan_keeps *keeps)
+{
+    for (int i = 0; i < keeps->n; i++)
+        keeps->kept[i].wanted = keeps->kept[i].outside;
+    for (int i = keeps->nspared; i-- > 0;) {
+        plan_spared *spared = &keeps->spared[i];
+        spared->out = true;
+        for (int k = 0; k < spared->nwrites; k++) {
+            const plan_kept *kept = &keeps->kept[spared->value[spared->nreads + k]];
+            spared->out = spared->out && (kept->full || !kept->wanted);
+        }
+        for (int k = 0; !spared->out && k < spared->nreads; k++)
+            keeps->kept[spared->value[k]].wanted = true;
+    }
 }
 
 void plan_keep_begin(bl_plan *plan, bl_pool *pool)
 {
-    for (int i = 0; i < plan->nkept; i++) {
-        plan_kept *kept = &plan->kept[i];
-        bl_err ignored = {0};
+    plan_keeps *keeps = &plan->keeps;
+    size_t set = words(keeps->nsources) * sizeof *keeps->same;
+    bool changed = false, again = false;
 
+    if (keeps->n == 0)
+        return;
+    memcpy(keeps->before, keeps->same, set);
+    changed = compare_sources(plan);
+    again = keeps->seen && memcmp(keeps->before, keeps->same, set) == 0;
+    if (!again)
+        choose_kept(plan, changed, pool);
+    if (!again || !keeps->settled)
+        choose_launches(keeps);
+    keeps->settled = again;
+    keeps->seen = true;
+    for (int i = 0; i < keeps->n; i++) {
+        plan_kept *kept = &keeps->kept[i];
         kept->scratch = plan->slots[kept->slot];
-        if (!same_sources(kept, plan->slots))
-            drop(plan->dev, kept, pool);
-        else if (kept->buffer == NULL && bl_pool_alloc(pool, kept->bytes, &kept->buffer, &ignored) != BL_OK)
-            continue; /* there is scratch memory for it */
-        if (kept->buffer == NULL)
-            continue;
-        plan->slots[kept->slot] = kept->buffer;
-        for (int d = 0; d < 3; d++) {
-            kept->groups[d] = plan->groups[kept->step][d];
-            if (kept->full)
-                plan->groups[kept->step][d] = 0;
+        if (kept->buffer != NULL)
+            plan->slots[kept->slot] = kept->buffer;
+    }
+    for (int i = 0; i < keeps->nspared; i++) {
+        plan_spared *spared = &keeps->spared[i];
+        for (int d = 0; spared->out && d < 3; d++) {
+            spared->groups[d] = plan->groups[spared->step][d];
+            plan->groups[spared->step][d] = 0;
         }
     }
 }
 
 void plan_keep_end(bl_plan *plan, bool good)
 {
-    for (int i = 0; i < plan->nkept; i++) {
-        plan_kept *kept = &plan->kept[i];
+    plan_keeps *keeps = &plan->keeps;
 
-        if (kept->buffer == NULL)
-            continue;
-        plan->slots[kept->slot] = kept->scratch;
-        for (int d = 0; d < 3; d++)
-            plan->groups[kept->step][d] = kept->groups[d];
-        kept->full = good;
+    for (int i = 0; i < keeps->n; i++)
+        plan->slots[keeps->kept[i].slot] = keeps->kept[i].scratch;
+    for (int i = 0; i < keeps->nspared; i++) {
+        const plan_spared *spared = &keeps->spared[i];
+        for (int d = 0; spared->out && d < 3; d++)
+            plan->groups[spared->step][d] = spared->groups[d];
+        for (int k = 0; good && !spared->out && k < spared->nwrites; k++) {
+            plan_kept *kept = &keeps->kept[spared->value[spared->nreads + k]];
+            kept->full = kept->buffer != NULL;
+        }
     }
 }
 
 void plan_keep_forget(bl_plan *plan)
 {
-    for (int i = 0; i < plan->nkept; i++) {
-        plan->kept[i].full = false;
-        for (int k = 0; k < plan->kept[i].nfrom; k++)
-            plan->kept[i].last[k] = NULL;
-    }
+    plan_keeps *keeps = &plan->keeps;
+
+    keeps->seen = keeps->settled = false;
+    for (int i = 0; i < keeps->n; i++)
+        keeps->kept[i].full = false;
 }
 
 void plan_keep_fini(bl_plan *plan)
 {
-    for (int i = 0; i < plan->nkept; i++)
-        bl_buffer_release(plan->kept[i].buffer);
-}
-
-/* May the panel that step |i| writes be kept: is it made of what the plan is given and does not change, once a step, and small
- * enough? */
-void plan_keep_add(bl_plan *plan, int i, int slot, size_t bytes, int nfrom, const int *from)
-{
-    const bl_graph *graph = plan->graph;
-    plan_kept *kept = &plan->kept[plan->nkept];
-    size_t all = bytes;
-
-    if (plan->nkept == PLAN_MOST_KEPT || nfrom > PLAN_KEPT_FROM || graph->nvars > 0)
-        return;
-    for (int k = 0; k < plan->nkept; k++)
-        all += plan->kept[k].bytes;
-    if (all > MOST_PANEL_BYTES)
-        return;
-    for (int k = 0; k < nfrom; k++) {
-        int state = from[k] - graph->ninputs;
-        if (from[k] >= graph->ninputs + graph->nstates + graph->nhidden || (state >= 0 && graph->updates[state] != NULL))
-            return;
-    }
-    *kept = (plan_kept){.step = i, .slot = slot, .nfrom = nfrom, .bytes = bytes};
-    for (int k = 0; k < nfrom; k++)
-        kept->from[k] = from[k];
-    plan->nkept++;
+    for (int i = 0; i < plan->keeps.n; i++)
+        bl_buffer_release(plan->keeps.kept[i].buffer);
 }

@@ -27,7 +27,7 @@ static bl_search_nest search_nest(const compile *c, const char *name, const bl_n
     return (bl_search_nest){.name = name, .ir = c->ir, .sink = sink, .nparams = nparams, .dev = c->dev, .target = &c->target};
 }
 
-/* A panel's own kernel: it stands before the nest that reads it. */
+/* The kernel that writes a panel, and stands before the nest that reads it; or that sums what the nest wrote. */
 static bl_status add_helper(compile *c, const made *of, const bl_packed *packed, int panel)
 {
     bl_tune tune;
@@ -44,9 +44,9 @@ static bl_status add_helper(compile *c, const made *of, const bl_packed *packed,
     for (int i = 0; i < packed->nfrom; i++)
         slot[1 + i] = of->slot[packed->from[i]];
     *m = (made){.nest = of->nest,
-                .name = bl_arena_printf(c->arena, "pack_%s", of->nest->name),
+                .name = bl_arena_printf(c->arena, "%s_%s", packed->behind ? "sum" : "pack", of->nest->name),
                 .helper = true,
-                .panel = true,
+                .panel = !packed->behind,
                 .helpers = 1,
                 .key = of->key,
                 .sink = tune.sink,
@@ -56,7 +56,7 @@ static bl_status add_helper(compile *c, const made *of, const bl_packed *packed,
     return bl_ir_status(c->ir, c->err);
 }
 
-static bl_status tune_nest(compile *c, bl_tune *tune, const bl_nest *nest)
+static bl_status tune_nest(compile *c, bl_tune *tune, const bl_nest *nest, uint64_t key)
 {
     bl_search_nest subject = search_nest(c, nest->name, nest->sink, nest->nparams);
     int64_t *elements = bl_arena_array(c->arena, (size_t)nest->nparams + 1, sizeof *elements);
@@ -67,6 +67,7 @@ static bl_status tune_nest(compile *c, bl_tune *tune, const bl_nest *nest)
         elements[i] = compile_slot_elements(c, nest->param[i]);
     subject.elements = elements;
     subject.writes = nest->writes;
+    subject.key = key;
     return plan_tune(tune, &subject, c->options, c->plan, false, c->err);
 }
 
@@ -85,11 +86,13 @@ static bl_status add_nest(compile *c, const bl_nest *nest)
     of.key = bl_kernels_key(c->ir, nest->sink);
     compile_dump(c, 5, nest->name, 1, &nest->sink);
     BL_TRY(compile_verify(c, 1, &nest->sink, BL_STAGE_KERNEL, "schedule"));
-    BL_TRY(tune_nest(c, &tune, nest));
+    BL_TRY(tune_nest(c, &tune, nest, of.key));
     for (int i = 0; i < tune.npacked; i++) {
         slot[tune.packed[i].param] = c->nslots;
         c->places[c->nslots] = (bl_place){.kind = BL_PLACE_TEMP, .dtype = tune.packed[i].dtype, .count = tune.packed[i].count};
-        BL_TRY(add_helper(c, &of, &tune.packed[i], c->nslots++));
+        if (!tune.packed[i].behind)
+            BL_TRY(add_helper(c, &of, &tune.packed[i], c->nslots));
+        c->nslots++;
     }
     of.sink = tune.sink;
     of.nparams = tune.nparams;
@@ -98,6 +101,10 @@ static bl_status add_nest(compile *c, const bl_nest *nest)
     if (m == NULL)
         return bl_arena_status(c->arena, c->err);
     *m = of;
+    for (int i = 0; i < tune.npacked; i++) {
+        if (tune.packed[i].behind)
+            BL_TRY(add_helper(c, &of, &tune.packed[i], slot[tune.packed[i].param]));
+    }
     return bl_ir_status(c->ir, c->err);
 }
 

@@ -348,27 +348,9 @@ static bl_status make_parts(compile *c)
     return BL_OK;
 }
 
-/* Panels of what does not change from run to run need not be written by each. */
-static void keep_panels(compile *c)
-{
-    bl_plan *plan = c->plan;
-
-    for (int i = 0; i < plan->nsteps; i++) {
-        const made *m = &c->made[plan->steps[i].kernel];
-        bool once = m->panel;
-        size_t bytes = 0;
-        for (int k = 0; once && k < plan->nsteps; k++)
-            once = k == i || plan->steps[k].kernel != plan->steps[i].kernel;
-        for (int k = 1; once && k < m->nparams; k++) /* what has the number of one may still be a value of the graph's own */
-            once = c->places[m->slot[k]].kind == BL_PLACE_INPUT;
-        if (once && bl_size_mul((size_t)c->places[m->slot[0]].count->hi, bl_dtype_bytes(c->places[m->slot[0]].dtype), &bytes))
-            plan_keep_add(plan, i, m->slot[0], bytes, m->nparams - 1, m->slot + 1);
-    }
-}
-
 bl_status compile_launches(compile *c)
 {
     BL_TRY(make_launches(c));
-    keep_panels(c);
+    BL_TRY(compile_keeps(c));
     return make_parts(c);
 }

@@ -29,11 +29,14 @@ typedef struct bl_plan_options {
     size_t max_compile_bytes;
     double max_compile_seconds; /* of the engine's own part; 0: no limit */
     bool program;               /* see bl_front_options */
+    bl_training training;       /* what a job asks of its steps */
     bool hot;                   /* it runs over and over: compiling it may take longer than a first answer should */
     const bl_tuner *tuner;      /* what is known of kernels, and what searches them; NULL: the heuristic's moves for all */
     const char *only;           /* if not NULL, no other nest than that of this name is searched */
-    int beam;                   /* width with which nests are searched that were not yet; 0: none is */
-    bl_halt halt;               /* ends a compilation that searches, and a wait for another's: there is no plan then */
+    const char *fixed; /* as bl_plan_get_moves gave it: nests that stand there get those moves, whatever else is known, and no
+                          other is searched; NULL: none are */
+    int beam;          /* width with which nests are searched that were not yet; 0: none is */
+    bl_halt halt;      /* ends a compilation that searches, and a wait for another's: there is no plan then */
     void (*progress)(void *arg, const bl_search_report *report); /* of each search; may be NULL */
     void *progress_arg;
     bl_children *children;        /* compile its kernels; NULL: this process does */
@@ -85,6 +88,7 @@ BL_NODISCARD bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, con
  * that are there stay once. */
 BL_NODISCARD bl_status bl_plan_gather(const bl_wire_graph *graph, bl_device *dev, const bl_plan_options *options, bl_arena *arena,
                                       bl_plan_sources *sources, bl_err *err);
+void bl_plans_forget(bl_plans *plans, const bl_plan *plan);   /* what it keeps of its operands goes with its last holder */
 void bl_plans_forget_device(bl_plans *plans, bl_device *dev); /* after a device was reopened */
 size_t bl_plans_count(bl_plans *plans);
 
@@ -123,6 +127,9 @@ bl_plan *bl_plan_current(bl_plan *plan); /* retained */
 BL_NODISCARD bl_status bl_plan_remake(const bl_plan *plan, const bl_plan_options *options, bl_plan **out, bl_err *err);
 bool bl_plan_same_moves(const bl_plan *plan, const bl_plan *other); /* of two plans of one graph: the same kernels */
 const bl_plan_options *bl_plan_get_options(const bl_plan *plan);
+/* The moves of each nest, a line each, for options.fixed: what is made so of the same graph computes the same bits, on the same
+ * device and driver.  Of helpers it has none: theirs follow from the nest's. */
+const char *bl_plan_get_moves(const bl_plan *plan);
 
 /* ---- running.  Only on the device's worker thread. */
 typedef struct bl_run {
@@ -137,6 +144,8 @@ typedef struct bl_run {
     uint64_t steps;            /* at least 1 */
     const atomic_bool *cancel; /* looked at between launches' flushes; may be NULL */
     int64_t deadline_ns;       /* bl_clock_ns after which it is BL_ETIMEOUT; 0: none */
+    bool (*yield)(void *arg);  /* asked after each step: true ends the run there, with BL_OK and |steps_done|; may be NULL */
+    void *yield_arg;
     /* Called for every |every|-th step with that step's outputs, in order, or NULL; small outputs are kept until the device has
      * done some steps more, which a failure of the call then does not undo.  Runs on this thread. */
     uint64_t every;
@@ -151,8 +160,8 @@ BL_NODISCARD bl_status bl_plan_run(bl_run *run, bl_err *err);
 /* The same in two halves, for one step: in between other plans, and this one again, may be submitted or run.  run->outputs are
  * there after the first, and hold what they should after the second, for which |run| is filled in as before; |submit_ns| is what
  * the first took.  After a failure of either there are none.  Only
- * where bl_plan_may_fly (any thread): the plan has no state, and its last steps were short.  bl_plan_is_due: the next step is to
- * be timed, which bl_plan_run does. */
+ * where bl_plan_may_fly (any thread): the plan changes no state, and its last steps were short.  bl_plan_is_due: the next step is
+ * to be timed, which bl_plan_run does. */
 bool bl_plan_may_fly(const bl_plan *plan);
 bool bl_plan_is_due(const bl_plan *plan);
 BL_NODISCARD bl_status bl_plan_submit(bl_run *run, bl_err *err);

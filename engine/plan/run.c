@@ -11,6 +11,7 @@
 enum {
     STEPS_IN_FLIGHT = 32, /* submitted before the next look at cancellation and the clock */
     LAUNCHES_IN_FLIGHT = 2048,
+    YIELD_NS = 2000000,    /* and that whoever the run is to yield to must wait for, unless one step takes longer */
     FLIGHT_NS = 300000,    /* a step that takes longer than some waits is not held up by one, but would hold up those around it */
     REPORTS_IN_FLIGHT = 8, /* reports that have outputs of their own, so that the device need not be waited for at each */
     MOST_REPORT_BYTES = 1 << 20 /* outputs up to which they have */
@@ -21,6 +22,7 @@ typedef struct running {
     bl_plan *plan;
     bl_err *err;
     bl_buffer **next;    /* nstates: where the next value of an updated state goes */
+    bl_buffer **lent;    /* nstates: those that were to be the next, but somebody else reads them; NULL for most */
     int nsets, set;      /* sets of outputs, and that of the step at hand */
     bl_buffer **outputs; /* nsets * noutputs */
     int nreports;        /* submitted, and not yet told */
@@ -225,10 +227,26 @@ static bl_status submit_parts(running *r, uint64_t *ns)
     return BL_OK;
 }
 
+/* What was exchanged is written to next, unless somebody else holds it: who retains a state between two runs has it as it was.
+ * A step in flight may read it still, so it is given back when the run ends. */
+static bl_status take_back(running *r)
+{
+    for (int i = 0; i < r->plan->info.nstates + r->plan->info.nhidden; i++) {
+        bl_buffer *next = r->next[i], *fresh = NULL;
+        if (next == NULL || atomic_load_explicit(&next->refs, memory_order_acquire) == 1 || r->lent[i] != NULL)
+            continue;
+        BL_TRY(bl_pool_alloc(r->run->pool, next->bytes, &fresh, r->err));
+        r->next[i] = fresh;
+        r->lent[i] = next;
+    }
+    return BL_OK;
+}
+
 static bl_status submit_step(running *r, uint64_t *ns)
 {
     bl_status st = BL_OK;
 
+    BL_TRY(take_back(r));
     bind_slots(r);
     plan_keep_begin(r->plan, r->run->pool);
     st = submit_parts(r, ns);
@@ -259,16 +277,28 @@ static bl_status tell(running *r)
     return BL_OK;
 }
 
+static uint64_t steps_in_flight(const running *r)
+{
+    uint64_t most = STEPS_IN_FLIGHT;
+    if (r->plan->nsteps > 0 && LAUNCHES_IN_FLIGHT / r->plan->nsteps < STEPS_IN_FLIGHT)
+        most = (uint64_t)(LAUNCHES_IN_FLIGHT / r->plan->nsteps) + 1;
+    if (r->run->yield != NULL) {
+        double ns = bl_plan_get_service(r->plan).wall_seconds * 1e9;
+        if (ns <= 0 || ns * (double)most > YIELD_NS)
+            most = ns > 0 && ns < YIELD_NS ? (uint64_t)(YIELD_NS / ns) : 1;
+    }
+    return most;
+}
+
 /* |asked| is where each step's launches write their times, or NULL; once in a while a step is timed all the same. */
 static bl_status run_steps(running *r, uint64_t *asked)
 {
     bl_run *run = r->run;
-    uint64_t in_flight = 0, most = STEPS_IN_FLIGHT;
+    uint64_t in_flight = 0, most = steps_in_flight(r);
     uint64_t *sample = asked != NULL ? NULL : plan_census_begin(r->plan);
+    bool last = false;
 
-    if (r->plan->nsteps > 0 && LAUNCHES_IN_FLIGHT / r->plan->nsteps < STEPS_IN_FLIGHT)
-        most = (uint64_t)(LAUNCHES_IN_FLIGHT / r->plan->nsteps) + 1;
-    for (uint64_t i = 1; i <= run->steps; i++) {
+    for (uint64_t i = 1; i <= run->steps && !last; i++) {
         BL_TRY(look_around(run, r->err));
         uint64_t *ns = asked != NULL ? asked : i == 1 ? sample : NULL;
         r->set = r->nreports; /* those before it are to be told yet */
@@ -276,7 +306,8 @@ static bl_status run_steps(running *r, uint64_t *asked)
         exchange_states(r);
         if (reports(run) && i % run->every == 0)
             r->report[r->nreports++] = i;
-        if (++in_flight >= most || ns != NULL || i == run->steps || r->nreports == r->nsets) {
+        last = i == run->steps || (run->yield != NULL && run->yield(run->yield_arg));
+        if (++in_flight >= most || ns != NULL || last || r->nreports == r->nsets) {
             BL_TRY(bl_device_wait(r->plan->dev, r->err));
             in_flight = 0;
         }
@@ -301,8 +332,10 @@ static bl_status begin(running *r)
     r->run->steps_done = 0;
     for (int i = 0; i < plan->info.noutputs; i++)
         r->run->outputs[i] = NULL;
-    if (nstates > 0 && (r->next = bl_calloc((size_t)nstates, sizeof *r->next)) == NULL)
+    r->next = bl_calloc((size_t)nstates * 2 + 1, sizeof *r->next);
+    if (r->next == NULL)
         return bl_fail(r->err, BL_ENOMEM, "run");
+    r->lent = r->next + nstates;
     BL_TRY(record(plan, r->err));
     BL_TRY(bind_scratch(plan, r->run->pool, r->err));
     BL_TRY(bind_sizes(r));
@@ -323,8 +356,8 @@ static void end(running *r, bl_status st)
     if (st != BL_OK)
         give_up(r->plan);
     free_outputs(r, st);
-    for (int i = 0; r->next != NULL && i < r->plan->info.nstates + r->plan->info.nhidden; i++)
-        bl_pool_release(r->run->pool, r->next[i]);
+    for (int i = 0; r->next != NULL && i < 2 * (r->plan->info.nstates + r->plan->info.nhidden); i++)
+        bl_pool_release(r->run->pool, r->next[i]); /* and what was lent */
     free(r->next);
 }
 
@@ -341,7 +374,7 @@ bl_status bl_plan_run(bl_run *run, bl_err *err)
     if (st == BL_OK)
         st = run_steps(&r, ns);
     if (st == BL_OK)
-        plan_census_wall(plan, run->steps, bl_clock_ns() - start);
+        plan_census_wall(plan, run->steps_done, bl_clock_ns() - start);
     end(&r, st);
     free(ns);
     return st;
@@ -349,11 +382,14 @@ bl_status bl_plan_run(bl_run *run, bl_err *err)
 
 /* ---- in two halves */
 
-/* State would need a second buffer for as long as the step flies, and whoever reads it next is not to wait for it: there is none.
- */
+/* State that changes would need a second buffer for as long as the step flies, and whoever reads it next is not to wait for it:
+ * there is none. */
 bool bl_plan_may_fly(const bl_plan *plan)
 {
-    return plan->info.nstates + plan->info.nhidden == 0 && plan->nparts <= 1 && plan_census_is_short(plan, FLIGHT_NS);
+    for (int i = 0; i < plan->info.nstates + plan->info.nhidden; i++)
+        if (plan->info.updated[i])
+            return false;
+    return plan->nparts <= 1 && plan_census_is_short(plan, FLIGHT_NS);
 }
 
 bl_status bl_plan_submit(bl_run *run, bl_err *err)

@@ -14,18 +14,17 @@ static bool is_plain_access(const bl_linear *linear, const bl_inst *inst)
     return operands > 0 && inst->nargs == operands && linear->inst[inst->args[1]].lanes == 1;
 }
 
-/* The index as a sum; itself and 0 where it is none. */
-static void split(const bl_linear *linear, const bl_inst *access, reference *out)
+static reference make_reference(const bl_linear *linear, uint32_t inst, uint32_t scope)
 {
-    const bl_inst *index = &linear->inst[access->args[1]];
-    const bl_inst *last = index->nargs == 2 ? &linear->inst[index->args[1]] : NULL;
+    const uint32_t *args = linear->inst[inst].args;
+    reference to = {.inst = inst, .buffer = args[0], .scope = scope};
 
-    out->buffer = access->args[0];
-    out->base = access->args[1];
-    if (index->op == BL_OP_ADD && index->sub == 1 && last->op == BL_OP_CONST && last->arg >= 0) {
-        out->base = index->args[0];
-        out->number = last->arg;
+    to.number = bl_linear_split(linear, args[1], &to.base);
+    if (to.number < 0) { /* a pointer to the base might be behind the buffer's end */
+        to.base = args[1];
+        to.number = 0;
     }
+    return to;
 }
 
 static int compare(uint64_t a, uint64_t b)
@@ -67,9 +66,7 @@ int64_t *anchor_find(bl_arena *arena, const bl_linear *linear)
         else if (inst->op == BL_OP_END)
             depth--;
         else if (is_plain_access(linear, inst))
-            all[n++] = (reference){.inst = i, .scope = around[depth]};
-        if (n > 0 && all[n - 1].inst == i)
-            split(linear, inst, &all[n - 1]);
+            all[n++] = make_reference(linear, i, around[depth]);
     }
     qsort(all, n, sizeof *all, by_place);
     for (size_t i = 0, first = 0; i < n; i++) {

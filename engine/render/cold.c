@@ -33,17 +33,6 @@ static bool goes_lane_by_lane(const bl_linear *linear, const bl_inst *inst)
            linear->inst[inst->args[1]].lanes > 1 && is_strided(linear, inst->args[1]);
 }
 
-int64_t cold_split_index(const bl_linear *linear, uint32_t index, uint32_t *base)
-{
-    const bl_inst *sum = &linear->inst[index], *last = sum->nargs == 2 ? &linear->inst[sum->args[1]] : NULL;
-
-    *base = index;
-    if (sum->op != BL_OP_ADD || sum->sub != 1 || last->op != BL_OP_CONST)
-        return 0;
-    *base = sum->args[0];
-    return last->arg;
-}
-
 /* Loads a constant step apart, from a buffer that the kernel does not write: when they are made is all the same. */
 static bool stacks_loads(const bl_linear *linear, const uint32_t *uses, const bl_inst *stack)
 {
@@ -61,7 +50,7 @@ static bool stacks_loads(const bl_linear *linear, const uint32_t *uses, const bl
         if (load->op != BL_OP_LOAD || load->nargs != 2 || load->lanes != 1 || load->args[0] != first->args[0] ||
             uses[stack->args[i]] != 1 || buffer->sub != 0 || (linear->writes >> buffer->arg & 1) != 0)
             return false;
-        number = cold_split_index(linear, load->args[1], &own);
+        number = bl_linear_split(linear, load->args[1], &own);
         if (i == 0) {
             base = own;
             start = number;

@@ -16,7 +16,4 @@ typedef enum cold_kind {
 /* By instruction.  NULL where memory ran out. */
 cold_kind *cold_find(bl_arena *arena, const bl_linear *linear);
 
-/* A scalar index as |*base|, an instruction, and the number returned: itself and 0 where it is no sum with one. */
-int64_t cold_split_index(const bl_linear *linear, uint32_t index, uint32_t *base);
-
 #endif

@@ -15,12 +15,13 @@ typedef struct operand {
 } operand;
 
 /* Where an access goes: |lanes| elements from |index| on; |aligned|: the index is a multiple of the lanes;
- * |streams|: a store is to go past the caches, if it can; |quads|: local memory of render_has_quads. */
+ * |streams|: a store is to go past the caches, if it can; |quads|: local memory of render_has_quads; |narrow|: local memory
+ * where float16 and bfloat16 take 16 bits. */
 typedef struct place {
     const char *buffer, *index;
     bl_dtype dtype;
     int lanes;
-    bool aligned, streams, local, quads;
+    bool aligned, streams, local, narrow, quads;
 } place;
 
 /* Expressions are texts in the arena of the walk. */
@@ -52,7 +53,7 @@ typedef struct dialect {
     const char *(*scatter)(bl_arena *arena, place to, int64_t stride, const char *value);
     /* A declaration of local memory, |offset| bytes into the function's (-1: of its own); NULL: they stand before the function.
      */
-    const char *(*local_buffer)(bl_arena *arena, const char *name, bl_dtype dtype, int64_t elements, int64_t offset);
+    const char *(*local_buffer)(bl_arena *arena, const char *name, const bl_inst *buffer, int64_t offset);
     const char *false_text; /* a false bool that compares with vectors too */
     bool bool_functions;    /* and, or, xor of bools are bool_and() ...: the language has no such operators on vectors */
     bool narrow_index;      /* buffers are indexed by 32 bits only */
@@ -66,7 +67,7 @@ typedef struct dialect {
                        bl_err *err);
 } dialect;
 
-/* Is local buffer |number| one of whole fours of floats, some of which are loaded as such?  GLSL says vec4 then. */
+/* Is local buffer |number| one of whole fours of floats, some of which are loaded as such?  GLSL says vec4 then, or u16vec4. */
 bool render_has_quads(const bl_linear *linear, uint32_t number);
 
 extern const dialect dialect_opencl, dialect_glsl;

@@ -176,14 +176,20 @@ static const char *element_index(bl_arena *arena, const char *index, int offset)
     return offset > 0 ? SAY(arena, "%s + %d", index, offset) : index;
 }
 
+/* A value of what stands for it in memory. */
+static const char *widened(bl_arena *arena, place p, const char *stored)
+{
+    return p.narrow ? SAY(arena, "uint16_as_%s(uint(%s))", bl_dtype_name(p.dtype), stored) : stored;
+}
+
 static const char *load_one(bl_arena *arena, place p, int offset)
 {
     const char *at = element_index(arena, p.index, offset);
 
     if (p.quads)
-        return SAY(arena, "%s[(%s) >> 2][(%s) & 3]", p.buffer, at, at);
+        return widened(arena, p, SAY(arena, "%s[(%s) >> 2][(%s) & 3]", p.buffer, at, at));
     if (p.local)
-        return SAY(arena, "%s[%s]", p.buffer, at);
+        return widened(arena, p, SAY(arena, "%s[%s]", p.buffer, at));
     if (p.dtype == BL_BOOL)
         return SAY(arena, "(uint(%s.at[%s]) != 0u)", p.buffer, at);
     if (is_half(p.dtype))
@@ -191,10 +197,10 @@ static const char *load_one(bl_arena *arena, place p, int offset)
     return SAY(arena, "%s(%s.at[%s])", computed_type[p.dtype], p.buffer, at);
 }
 
-/* Four floats that stand where a vec4 does. */
+/* Four floats that stand where a vec4 does, or a u16vec4. */
 static bool is_quad(place p)
 {
-    return p.aligned && (!p.local || p.quads) && p.lanes == 4 && p.dtype == BL_F32;
+    return p.aligned && p.lanes == 4 && (p.local ? p.quads : p.dtype == BL_F32);
 }
 
 static const char *quad(bl_arena *arena, place p)
@@ -208,6 +214,8 @@ static const char *load(bl_arena *arena, place p)
 
     if (p.lanes == 1)
         return load_one(arena, p, 0);
+    if (is_quad(p) && p.narrow)
+        return SAY(arena, "uint16_as_%s(uvec4(%s))", bl_dtype_name(p.dtype), quad(arena, p));
     if (is_quad(p))
         return quad(arena, p);
     for (int i = 0; i < p.lanes; i++)
@@ -217,6 +225,8 @@ static const char *load(bl_arena *arena, place p)
 
 static const char *store_one(bl_arena *arena, place p, int offset, const char *value)
 {
+    if (p.narrow)
+        value = SAY(arena, "uint16_t(%s_as_uint16(%s))", bl_dtype_name(p.dtype), value);
     if (p.quads)
         return SAY(arena, "%s[(%s + %d) >> 2][(%s + %d) & 3] = %s", p.buffer, p.index, offset, p.index, offset, value);
     if (p.local)
@@ -236,6 +246,8 @@ static const char *store(bl_arena *arena, place p, const char *value)
 
     if (p.lanes == 1)
         return store_one(arena, p, 0, value);
+    if (is_quad(p) && p.narrow)
+        value = SAY(arena, "u16vec4(%s_as_uint16(%s))", bl_dtype_name(p.dtype), value);
     if (is_quad(p))
         return SAY(arena, "%s = %s", quad(arena, p), value);
     for (int i = 0; i < p.lanes; i++)
@@ -322,6 +334,12 @@ static const char half_functions[] =
     "vec2 round_bf16(vec2 x) { return vec2(round_bf16(x.x), round_bf16(x.y)); }\n"
     "vec4 round_f16(vec4 x) { return vec4(round_f16(x.x), round_f16(x.y), round_f16(x.z), round_f16(x.w)); }\n"
     "vec4 round_bf16(vec4 x) { return vec4(round_bf16(x.x), round_bf16(x.y), round_bf16(x.z), round_bf16(x.w)); }\n"
+    "uvec4 float16_as_uint16(vec4 x) { return uvec4(float16_as_uint16(x.x), float16_as_uint16(x.y), float16_as_uint16(x.z), "
+    "float16_as_uint16(x.w)); }\n"
+    "vec4 uint16_as_float16(uvec4 h) { return vec4(uint16_as_float16(h.x), uint16_as_float16(h.y), uint16_as_float16(h.z), "
+    "uint16_as_float16(h.w)); }\n"
+    "uvec4 bfloat16_as_uint16(vec4 x) { return floatBitsToUint(x) >> 16; }\n"
+    "vec4 uint16_as_bfloat16(uvec4 h) { return uintBitsToFloat(h << 16); }\n"
     "#define float16_as_int16(x) bitfieldExtract(int(float16_as_uint16(x)), 0, 16)\n"
     "#define bfloat16_as_int16(x) bitfieldExtract(int(bfloat16_as_uint16(x)), 0, 16)\n"
     "#define float16_as_bfloat16(x) uint16_as_bfloat16(float16_as_uint16(x))\n"
@@ -344,7 +362,7 @@ static const char double_functions[] =
     "  uint b = floatBitsToUint(f); if (abs(double(f)) > abs(x)) b--; return uintBitsToFloat(b | 1u); }\n";
 
 typedef struct needs {
-    bool half, f64, i64, byte, word;
+    bool half, f64, i64, byte, word, narrow;
 } needs;
 
 static void need(needs *n, bl_dtype dtype, bool stored)
@@ -400,10 +418,11 @@ static void buffers(const bl_linear *linear, bl_text *out)
     }
     for (uint32_t i = 0; i < linear->ninst; i++) {
         const bl_inst *inst = &linear->inst[i];
+        bool narrow = inst->op == BL_OP_BUFFER && inst->sub == BL_LOCAL_NARROW;
         if (render_has_quads(linear, i))
-            bl_text_printf(out, "shared vec4 l%u[%" PRId64 "];\n", i, inst->arg / 4);
-        else if (inst->op == BL_OP_BUFFER && inst->sub == 1)
-            bl_text_printf(out, "shared %s l%u[%" PRId64 "];\n", computed_type[inst->dtype], i, inst->arg);
+            bl_text_printf(out, "shared %s l%u[%" PRId64 "];\n", narrow ? "u16vec4" : "vec4", i, inst->arg / 4);
+        else if (inst->op == BL_OP_BUFFER && inst->sub != BL_PARAM)
+            bl_text_printf(out, "shared %s l%u[%" PRId64 "];\n", narrow ? "uint16_t" : computed_type[inst->dtype], i, inst->arg);
     }
 }
 
@@ -416,8 +435,11 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
     (void)cold;
     for (uint32_t i = 0; i < linear->ninst; i++)
         need(&n, (bl_dtype)linear->inst[i].dtype, false);
+    for (uint32_t i = 0; i < linear->ninst; i++)
+        n.narrow = n.narrow || (linear->inst[i].op == BL_OP_BUFFER && linear->inst[i].sub == BL_LOCAL_NARROW);
     for (uint32_t i = 0; i < linear->nbuffers; i++)
         need(&n, linear->buffer_dtype[i], true);
+    n.word = n.word || n.narrow; /* the feature is that a shader has such integers */
     BL_TRY(check_features(linear, info, &n, err));
     bl_text_puts(out, "#version 450\n");
     if (n.i64 || (n.f64 && (info->features & BL_FEATURE_I64) != 0))
@@ -426,6 +448,8 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
         bl_text_puts(out, "#extension GL_EXT_shader_8bit_storage : require\n");
     if (n.word)
         bl_text_puts(out, "#extension GL_EXT_shader_16bit_storage : require\n");
+    if (n.narrow)
+        bl_text_puts(out, "#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require\n");
     if (unit_first(linear) != NULL)
         unit_glsl_prelude(unit_of(info, unit_first(linear)->arg), out);
     bl_text_printf(out, "layout(local_size_x = %u, local_size_y = %u, local_size_z = %u) in;\n", linear->local[0],

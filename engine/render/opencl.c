@@ -176,9 +176,22 @@ static const char *store_vector(bl_arena *arena, place p, const char *value)
 /* Up to 16 bytes of local memory that begin at a multiple of their size: one access, where vload says nothing of alignment. */
 static const char *local_vector(bl_arena *arena, place p)
 {
-    bool whole = p.local && p.aligned && p.lanes > 1 && p.dtype != BL_BOOL &&
-                 (size_t)p.lanes * bl_dtype_local_bytes(p.dtype) <= LOCAL_ALIGNMENT;
-    return !whole ? NULL : SAY(arena, "*(__local %s *)(%s + %s)", type(arena, p.dtype, p.lanes), p.buffer, p.index);
+    size_t bytes = p.narrow ? bl_dtype_bytes(p.dtype) : bl_dtype_local_bytes(p.dtype);
+    bool whole = p.local && p.aligned && p.lanes > 1 && p.dtype != BL_BOOL && (size_t)p.lanes * bytes <= LOCAL_ALIGNMENT;
+    const char *t = p.narrow ? SAY(arena, "ushort%d", p.lanes) : type(arena, p.dtype, p.lanes);
+
+    return !whole ? NULL : SAY(arena, "*(__local %s *)(%s + %s)", t, p.buffer, p.index);
+}
+
+/* Is what lies in local memory in 16 bits a float16, or a vector of them, that one call converts? */
+static bool is_local_half(bl_arena *arena, place p)
+{
+    return p.narrow && p.dtype == BL_F16 && (p.lanes == 1 || local_vector(arena, p) != NULL);
+}
+
+static const char *lanes_of(bl_arena *arena, int lanes)
+{
+    return lanes > 1 ? SAY(arena, "%d", lanes) : "";
 }
 
 static const char *load(bl_arena *arena, place p)
@@ -189,7 +202,9 @@ static const char *load(bl_arena *arena, place p)
                         : p.lanes > 1            ? load_vector(arena, p)
                                                  : SAY(arena, "%s[%s]", p.buffer, p.index);
 
-    if (p.local) /* a bool is 0 or 1 there, whether one or a vector of them was stored */
+    if (is_local_half(arena, p)) /* declared as ushorts */
+        return SAY(arena, "vload_half%s(0, (__local half *)(%s + %s))", lanes_of(arena, p.lanes), p.buffer, p.index);
+    if (p.local && !p.narrow) /* a bool is 0 or 1 there, whether one or a vector of them was stored */
         return p.dtype == BL_BOOL && p.lanes > 1 ? SAY(arena, "(%s != 0)", whole) : whole;
     if (p.dtype == BL_F16 && p.lanes == 1)
         return SAY(arena, "vload_half(0, %s + %s)", p.buffer, p.index);
@@ -205,15 +220,18 @@ static const char *load(bl_arena *arena, place p)
 
 static const char *store(bl_arena *arena, place p, const char *value)
 {
-    if (local_vector(arena, p) != NULL)
-        return SAY(arena, "%s = %s", local_vector(arena, p), value);
+    if (is_local_half(arena, p))
+        return SAY(arena, "vstore_half%s_rte(%s, 0, (__local half *)(%s + %s))", lanes_of(arena, p.lanes), value, p.buffer,
+                   p.index);
     if (p.dtype == BL_F16 && p.lanes == 1 && !p.local)
         return SAY(arena, "vstore_half_rte(%s, 0, %s + %s)", value, p.buffer, p.index);
-    if (p.dtype == BL_F16 && !p.local)
-        return store_vector(arena, p, SAY(arena, "float16_as_uint16_%d(%s)", p.lanes, value));
-    if (p.dtype == BL_BF16 && !p.local)
+    if (p.dtype == BL_F16 && (!p.local || p.narrow))
+        value = SAY(arena, "float16_as_uint16_%d(%s)", p.lanes, value);
+    if (p.dtype == BL_BF16 && (!p.local || p.narrow))
         value = p.lanes > 1 ? SAY(arena, "convert_ushort%d(as_uint%d(%s) >> 16)", p.lanes, p.lanes, value)
                             : SAY(arena, "(ushort)(as_uint(%s) >> 16)", value);
+    if (local_vector(arena, p) != NULL)
+        return SAY(arena, "%s = %s", local_vector(arena, p), value);
     if (p.dtype == BL_BOOL && p.lanes > 1)
         value = p.local ? SAY(arena, "(-(%s))", value) : SAY(arena, "convert_uchar%d(-(%s))", p.lanes, value);
     if (p.streams && p.aligned && p.lanes > 1 && is_stored_as_computed(p.dtype))
@@ -238,13 +256,13 @@ static const char *scatter(bl_arena *arena, place to, int64_t stride, const char
                                            : NULL;
 }
 
-static const char *local_buffer(bl_arena *arena, const char *name, bl_dtype dtype, int64_t elements, int64_t offset)
+static const char *local_buffer(bl_arena *arena, const char *name, const bl_inst *buffer, int64_t offset)
 {
+    const char *t = buffer->sub == BL_LOCAL_NARROW ? "ushort" : computed_type[buffer->dtype];
+
     if (offset >= 0)
-        return SAY(arena, "__local %s *%s = (__local %s *)(memory + %" PRId64 ");\n", computed_type[dtype], name,
-                   computed_type[dtype], offset);
-    return SAY(arena, "__local %s %s[%" PRId64 "] __attribute__((aligned(%d)));\n", computed_type[dtype], name, elements,
-               LOCAL_ALIGNMENT);
+        return SAY(arena, "__local %s *%s = (__local %s *)(memory + %" PRId64 ");\n", t, name, t, offset);
+    return SAY(arena, "__local %s %s[%" PRId64 "] __attribute__((aligned(%d)));\n", t, name, buffer->arg, LOCAL_ALIGNMENT);
 }
 
 /* Functions that some kernels need; only the widths that occur in them. */

@@ -212,14 +212,14 @@ typedef struct strided {
 /* That of one lane: what stands before a constant. */
 static strided split(const walk *w, uint32_t number)
 {
-    const bl_inst *inst = &w->linear->inst[number], *last = inst->nargs == 2 ? &w->linear->inst[inst->args[1]] : NULL;
+    const bl_inst *inst = &w->linear->inst[number];
+    uint32_t base = 0;
+    int64_t first = 0;
 
     if (inst->op == BL_OP_CONST)
         return (strided){.natural = inst->arg >= 0, .first = inst->arg};
-    if (inst->op == BL_OP_ADD && inst->sub == 1 && last->op == BL_OP_CONST)
-        return (strided){
-            .base = w->text[inst->args[0]], .natural = w->natural[inst->args[0]] && last->arg >= 0, .first = last->arg};
-    return (strided){.base = w->text[number], .natural = w->natural[number]};
+    first = bl_linear_split(w->linear, number, &base);
+    return (strided){.base = w->text[base], .natural = w->natural[base] && first >= 0, .first = first};
 }
 
 /* Said |once|, a base may be long. */
@@ -287,7 +287,8 @@ bool render_has_quads(const bl_linear *linear, uint32_t number)
 {
     const bl_inst *buffer = &linear->inst[number];
 
-    if (buffer->op != BL_OP_BUFFER || buffer->sub != 1 || buffer->dtype != BL_F32 || buffer->arg % 4 != 0)
+    if (buffer->op != BL_OP_BUFFER || buffer->sub == BL_PARAM || (buffer->dtype != BL_F32 && buffer->sub != BL_LOCAL_NARROW) ||
+        buffer->arg % 4 != 0)
         return false;
     for (uint32_t i = number; i < linear->ninst; i++) {
         const bl_inst *inst = &linear->inst[i];
@@ -312,7 +313,8 @@ static place place_of(const walk *w, const bl_inst *inst, int lane)
                 .lanes = index.lanes > 1 ? 1 : inst->lanes,
                 .aligned = index.lanes == 1 && inst->sub == 1,
                 .streams = inst->op == BL_OP_STORE && inst->arg == BL_STORE_STREAMS,
-                .local = buffer->sub == 1,
+                .local = buffer->sub != BL_PARAM,
+                .narrow = buffer->sub == BL_LOCAL_NARROW,
                 .quads = w->quads[inst->args[0]]};
 
     if (place_by_number(w, inst, lane, &to))
@@ -334,8 +336,8 @@ static bool place_call(const walk *w, const bl_inst *inst, place *out, int64_t *
         .buffer = w->text[access->args[0]], .dtype = (bl_dtype)w->linear->inst[access->args[0]].dtype, .lanes = inst->lanes};
     if (inst->op == BL_OP_STACK) {
         out->index = SAY(w->arena, "(%s)", w->text[access->args[1]]);
-        *stride = cold_split_index(w->linear, w->linear->inst[inst->args[1]].args[1], &ignored) -
-                  cold_split_index(w->linear, access->args[1], &ignored);
+        *stride = bl_linear_split(w->linear, w->linear->inst[inst->args[1]].args[1], &ignored) -
+                  bl_linear_split(w->linear, access->args[1], &ignored);
         return true;
     }
     if (!find_stride(w, access->args[1], true, &s))
@@ -500,6 +502,7 @@ static void unit_statement(const walk *w, uint32_t number)
                    .shape = bl_matrix_unpack(inst->arg),
                    .buffer = access ? w->text[inst->args[0]] : NULL,
                    .index = access ? SAY(w->arena, "(%s)", w->text[inst->args[1]]) : NULL,
+                   .local = access && w->linear->inst[inst->args[0]].sub != BL_PARAM,
                    .work_item = w->d->local_id[0]};
 
     LINE(w, "%s\n", w->d->unit(w->arena, &u));
@@ -523,10 +526,11 @@ static void statement(walk *w, uint32_t number)
         break;
     case BL_OP_BUFFER:
         w->quads[number] = render_has_quads(w->linear, number);
-        w->text[number] = inst->sub == 1 ? SAY(w->arena, "l%u", (unsigned)number) : SAY(w->arena, "b%u", (unsigned)inst->arg);
-        if (inst->sub == 1 && w->d->local_buffer != NULL) {
-            LINE(w, "%s", w->d->local_buffer(w->arena, w->text[number], dtype, inst->arg, w->function ? w->local_at : -1));
-            w->local_at += bl_local_bytes(dtype, inst->arg);
+        w->text[number] =
+            inst->sub != BL_PARAM ? SAY(w->arena, "l%u", (unsigned)number) : SAY(w->arena, "b%u", (unsigned)inst->arg);
+        if (inst->sub != BL_PARAM && w->d->local_buffer != NULL) {
+            LINE(w, "%s", w->d->local_buffer(w->arena, w->text[number], inst, w->function ? w->local_at : -1));
+            w->local_at += bl_local_bytes(dtype, inst->sub == BL_LOCAL_NARROW, inst->arg);
         }
         break;
     case BL_OP_LOOP:

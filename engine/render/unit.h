@@ -12,6 +12,7 @@ typedef struct unit_inst {
     const bl_matrix_unit *unit;
     bl_matrix shape;
     const char *buffer, *index; /* of a load or store; the index is parenthesised or a name */
+    bool local;                 /* a load is from local memory, which every store is to */
     const char *work_item;      /* its place among those of its scope */
 } unit_inst;
 

@@ -48,9 +48,9 @@ const char *unit_glsl(bl_arena *arena, const unit_inst *u)
     case BL_OP_FRAGMENT:
         return SAY(arena, "MATRIX_C f%u = MATRIX_C(0);", u->number);
     case BL_OP_FRAGMENT_LOAD:
-        return SAY(arena, "%s f%u; MATRIX_LOAD(f%u, %s.at, %s, %lldu, %d);",
+        return SAY(arena, "%s f%u; MATRIX_LOAD(f%u, %s%s, %s, %lldu, %d);",
                    bl_matrix_is_a((bl_matrix_layout)inst->sub) ? "MATRIX_A" : "MATRIX_B", u->number, u->number, u->buffer,
-                   u->index, (long long)unit_stride(u), columns);
+                   u->local ? "" : ".at", u->index, (long long)unit_stride(u), columns);
     case BL_OP_MATRIX_ADD:
         return SAY(arena, "MATRIX_ADD(f%u, f%u, f%u);", unit_operand(u, 0), unit_operand(u, 1), unit_operand(u, 2));
     default:

@@ -26,20 +26,24 @@ static bool is_whole(const bl_matrix_unit *unit)
 
 static const char mma_loads[] =
     "#define MMA_G (mma_item >> 2)\n#define MMA_T (mma_item & 3)\n"
-    /* w elements that lie |step| apart, in one register */
-    "inline uint mma_side(const __global MMA_E *p) { return *(const __global uint *)p; }\n"
-    "inline uint mma_apart(const __global MMA_E *p, int step) { uint x = 0;\n"
-    "  for (int i = 0; i < MMA_W; i++) x |= (uint)(MMA_U)p[i * step] << (32 / MMA_W * i); return x; }\n"
-    "inline uint4 mma_a_rows(const __global MMA_E *p, int stride, int mma_item) {\n"
-    "  p += MMA_G * stride + MMA_W * MMA_T; const __global MMA_E *q = p + 8 * stride;\n"
-    "  return (uint4)(mma_side(p), mma_side(q), mma_side(p + 4 * MMA_W), mma_side(q + 4 * MMA_W)); }\n"
-    "inline uint4 mma_a_columns(const __global MMA_E *p, int stride, int mma_item) {\n"
-    "  p += MMA_G + MMA_W * MMA_T * stride; const __global MMA_E *q = p + 4 * MMA_W * stride;\n"
-    "  return (uint4)(mma_apart(p, stride), mma_apart(p + 8, stride), mma_apart(q, stride), mma_apart(q + 8, stride)); }\n"
-    "inline uint2 mma_b_columns(const __global MMA_E *p, int stride, int mma_item) {\n"
-    "  p += MMA_G * stride + MMA_W * MMA_T; return (uint2)(mma_side(p), mma_side(p + 4 * MMA_W)); }\n"
-    "inline uint2 mma_b_rows(const __global MMA_E *p, int stride, int mma_item) {\n"
-    "  p += MMA_G + MMA_W * MMA_T * stride; return (uint2)(mma_apart(p, stride), mma_apart(p + 4 * MMA_W * stride, stride)); }\n"
+    /* w elements that lie |step| apart, in one register; from global memory and from local */
+    "#define MMA_LOADS(S, N) \\\n"
+    "inline uint mma_side##N(const S MMA_E *p) { return *(const S uint *)p; } \\\n"
+    "inline uint mma_apart##N(const S MMA_E *p, int step) { uint x = 0; \\\n"
+    "  for (int i = 0; i < MMA_W; i++) x |= (uint)(MMA_U)p[i * step] << (32 / MMA_W * i); return x; } \\\n"
+    "inline uint4 mma_a_rows##N(const S MMA_E *p, int stride, int mma_item) { \\\n"
+    "  p += MMA_G * stride + MMA_W * MMA_T; const S MMA_E *q = p + 8 * stride; \\\n"
+    "  return (uint4)(mma_side##N(p), mma_side##N(q), mma_side##N(p + 4 * MMA_W), mma_side##N(q + 4 * MMA_W)); } \\\n"
+    "inline uint4 mma_a_columns##N(const S MMA_E *p, int stride, int mma_item) { \\\n"
+    "  p += MMA_G + MMA_W * MMA_T * stride; const S MMA_E *q = p + 4 * MMA_W * stride; \\\n"
+    "  return (uint4)(mma_apart##N(p, stride), mma_apart##N(p + 8, stride), mma_apart##N(q, stride), \\\n"
+    "                 mma_apart##N(q + 8, stride)); } \\\n"
+    "inline uint2 mma_b_columns##N(const S MMA_E *p, int stride, int mma_item) { \\\n"
+    "  p += MMA_G * stride + MMA_W * MMA_T; return (uint2)(mma_side##N(p), mma_side##N(p + 4 * MMA_W)); } \\\n"
+    "inline uint2 mma_b_rows##N(const S MMA_E *p, int stride, int mma_item) { \\\n"
+    "  p += MMA_G + MMA_W * MMA_T * stride; \\\n"
+    "  return (uint2)(mma_apart##N(p, stride), mma_apart##N(p + 4 * MMA_W * stride, stride)); }\n"
+    "MMA_LOADS(__global, )\nMMA_LOADS(__local, _local)\n"
     "inline void mma_store(MMA_C4 c, __local MMA_C *p, int mma_item) { p += MMA_G * 8 + 2 * MMA_T;\n"
     "  p[0] = c.x; p[1] = c.y; p[64] = c.z; p[65] = c.w; }\n";
 
@@ -73,9 +77,10 @@ static const char *mma(bl_arena *arena, const unit_inst *u)
     case BL_OP_FRAGMENT:
         return SAY(arena, "MMA_C4 f%u = (MMA_C4)(0);", u->number);
     case BL_OP_FRAGMENT_LOAD:
-        return SAY(arena, "%s f%u = %s((const __global MMA_E *)%s + %s, %lld, %s);",
-                   bl_matrix_is_a((bl_matrix_layout)inst->sub) ? "uint4" : "uint2", u->number, loads[inst->sub], u->buffer,
-                   u->index, (long long)unit_stride(u), u->work_item);
+        return SAY(arena, "%s f%u = %s%s((const %s MMA_E *)%s + %s, %lld, %s);",
+                   bl_matrix_is_a((bl_matrix_layout)inst->sub) ? "uint4" : "uint2", u->number, loads[inst->sub],
+                   u->local ? "_local" : "", u->local ? "__local" : "__global", u->buffer, u->index, (long long)unit_stride(u),
+                   u->work_item);
     case BL_OP_MATRIX_ADD:
         return SAY(arena, "f%u = mma_add(f%u, f%u, f%u);", unit_operand(u, 0), unit_operand(u, 0), unit_operand(u, 1),
                    unit_operand(u, 2));

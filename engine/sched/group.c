@@ -95,6 +95,12 @@ static bool is_long_chain(const stored *st)
     return st->below.count > LONG_CHAIN;
 }
 
+/* Two tiles would not fit the registers, nor would a tile and sums beside it. */
+static bool crowd(const stored *st, const stored *other)
+{
+    return (st->tiled && (other->tiled || other->sums)) || (other->tiled && st->sums);
+}
+
 static bool fit_together(const sched *s, const stored *st, const stored *other)
 {
     bool elsewhere = false;
@@ -108,8 +114,8 @@ static bool fit_together(const sched *s, const stored *st, const stored *other)
                (is_prefix(st, other) || is_prefix(other, st));
     if (same) {
         bool reduces = have_in_common(st, other, BL_OP_REDUCE);
-        if (st->tiled && other->tiled && !reduces)
-            return false; /* two tiles would not fit the registers */
+        if (crowd(st, other) && !reduces)
+            return false;
         return forward || reduces || have_in_common(st, other, BL_OP_LOAD) || elements_of(st) <= SMALL_STORE;
     }
     if (st->tiled || other->tiled || (!is_prefix(st, other) && !is_prefix(other, st)))
@@ -134,8 +140,7 @@ static bool may_join(const groups *gs, const stored *st, const uint64_t *before,
         bool elsewhere = false;
         if (fit_together(s, st, other))
             fits = true;
-        else if (reads(s, st, other, &elsewhere) || (!is_prefix(st, other) && !is_prefix(other, st)) ||
-                 (st->tiled && other->tiled))
+        else if (reads(s, st, other, &elsewhere) || (!is_prefix(st, other) && !is_prefix(other, st)) || crowd(st, other))
             return false;
     }
     for (int h = 0; fits && h < gs->count; h++) {

@@ -28,6 +28,7 @@ typedef struct stored {
     bool is_root;
     uint64_t prefix; /* bit i: its stages are computed for each iteration of RANGE i; 0: it has none */
     bool tiled;      /* some reduction reads its operands over and over, as a matmul does */
+    bool sums;       /* some reduction over all of its loops does not, and is not small */
     int group;
 } stored;
 
@@ -108,6 +109,10 @@ const bl_node *sched_staged_element(sched *s, const bl_node *node, const bl_node
 bool sched_breaks_stage(sched *s, const bl_node *reduce, const bl_node *const *index);
 /* The nest with its stages, their RANGEs and local buffers, numbered from 0: until then they have the graph's numbers. */
 const bl_node *sched_number_stages(bl_ir *ir, const bl_node *sink);
+/* The values whose stages are in |sink| get buffers after all.  Returns how many. */
+int sched_unstage(sched *s, const bl_node *sink);
+/* running.c: |sink|, which has stages, without them, for groups of work-items; NULL where it has no such form. */
+const bl_node *sched_run(sched *s, const bl_node *sink);
 /* Once all else has its buffers: which of the buffered values do without.  Returns how many. */
 int sched_stage(sched *s);
 

@@ -355,6 +355,13 @@ static uint64_t stage_outputs(view *v)
     return set;
 }
 
+/* A sum for each element that is no tiled product: beside one, it takes the tile's registers, lane by lane as like as not. */
+static bool is_side_sum(view *v, const bl_node *reduce)
+{
+    return bl_free_get(&v->free, reduce) == v->outputs && bl_free_work(&v->free, reduce) > SMALL_NEST &&
+           !bl_reads_over_and_over(&v->free, reduce, REUSED);
+}
+
 /* Does this reduction have to have a buffer? */
 static bool must_cut(view *v, const bl_node *reduce, const bl_node *tensor)
 {
@@ -370,8 +377,8 @@ static bool must_cut(view *v, const bl_node *reduce, const bl_node *tensor)
         return true;
     if (v->stages != 0 && free == stage_outputs(v))
         return false;
-    if (v->tiled) /* beside the product, a small sum for each element takes the tile's registers, lane by lane as like as not */
-        return free != v->outputs || (work > SMALL_NEST && !bl_reads_over_and_over(&v->free, reduce, REUSED));
+    if (v->tiled)
+        return free != v->outputs || is_side_sum(v, reduce);
     if (free == v->outputs)
         return false;
     if (bl_free_size(&v->free, free) < 2 * (int64_t)v->s->options->units && (work > SMALL_SERIAL || around > SMALL_SERIAL))
@@ -449,6 +456,7 @@ static void look_at(view *v, sched *s, stored *st)
             v->stages |= bl_free_bound(&v->free, node);
         if (node->op == BL_OP_REDUCE && bl_free_get(&v->free, node) == v->outputs)
             v->tiled = v->tiled || bl_reads_over_and_over(&v->free, node, REUSED);
+        st->sums = st->sums || (node->op == BL_OP_REDUCE && is_side_sum(v, node));
     }
     st->tiled = v->tiled;
 }

@@ -229,8 +229,9 @@ static bool is_read_elsewhere(const sched *s, const stored *st)
     return st->is_root;
 }
 
-/* One nest of the stores in |group|; what one stores and another reads at the same element is passed on in a register. */
-static bool build_nest(sched *s, int group, bl_nest *nest)
+/* The stores in |group|; what one stores and another reads at the same element is passed on in a register.  NULL: there are
+ * none. */
+static const bl_node *group_sink(sched *s, int group)
 {
     bl_ir *ir = s->ir;
     const bl_node **stores = bl_arena_array(bl_ir_arena(ir), (size_t)s->nstored, sizeof *stores);
@@ -247,11 +248,49 @@ static bool build_nest(sched *s, int group, bl_nest *nest)
         if (is_read_elsewhere(s, st))
             stores[n++] = bl_store(ir, st->buffer, st->index, value, NULL);
         bl_ptrmap_put(&forward, bl_load(ir, st->buffer, st->index, NULL), (void *)(uintptr_t)value);
-        nest->helper = nest->helper || bl_ptrmap_has(&s->halves, st->node);
     }
-    if (n == 0)
+    return n == 0 ? NULL : bl_sink(ir, n, stores);
+}
+
+static bool has_stages(bl_ir *ir, const bl_node *sink)
+{
+    bl_nodes below = bl_reach(ir, 1, &sink, false);
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_STAGE)
+            return true;
+    }
+    return false;
+}
+
+/* Where groups have work-items: the nests with stages that have no form for these do without.  How many values get a buffer. */
+static int limit_to_running(sched *s, int ngroups)
+{
+    int marked = 0;
+
+    for (int g = 0; s->options->group_columns > 0 && s->nstaged > 0 && g < ngroups; g++) {
+        const bl_node *sink = group_sink(s, g);
+        if (sink != NULL && has_stages(s->ir, sink) && sched_run(s, sink) == NULL)
+            marked += sched_unstage(s, sink);
+    }
+    return marked;
+}
+
+/* One nest of |group|. */
+static bool build_nest(sched *s, int group, bl_nest *nest)
+{
+    bl_ir *ir = s->ir;
+
+    nest->sink = group_sink(s, group);
+    if (nest->sink == NULL)
         return false;
-    nest->sink = bl_sink(ir, n, stores);
+    for (int i = 0; i < s->nstored; i++)
+        nest->helper = nest->helper || (s->stored[i].group == group && bl_ptrmap_has(&s->halves, s->stored[i].node));
+    if (s->options->group_columns > 0 && has_stages(ir, nest->sink))
+        nest->sink = sched_run(s, nest->sink);
+    if (nest->sink == NULL) {
+        (void)bl_ir_fail(ir, BL_EBUG, "a nest has stages that no group can have");
+        return false;
+    }
     if (s->options->precision == BL_PRECISION_HIGH)
         nest->sink = bl_sink_relax(ir, nest->sink);
     nest->name = nest_name(ir, nest->sink);
@@ -429,7 +468,7 @@ bl_status sched_make(bl_ir *ir, int nroots, const bl_node *const *given, const b
         if (again || sched_mark_more(&s) > 0)
             continue;
         ngroups = sched_group(&s);
-        if (sched_mark_shared(&s, ngroups) == 0 && sched_stage(&s) == 0)
+        if (sched_mark_shared(&s, ngroups) == 0 && sched_stage(&s) == 0 && limit_to_running(&s, ngroups) == 0)
             break;
     }
     ngroups = sched_group(&s);

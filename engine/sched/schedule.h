@@ -67,6 +67,8 @@ typedef struct bl_sched_options {
     uint32_t units;         /* cores of the device: how much must run side by side */
     uint32_t max_params;    /* buffers of one kernel */
     int64_t stage_bytes;    /* of each value that a nest may keep in local memory for an iteration of its outer loops; 0: none */
+    int64_t group_columns;  /* where groups have work-items, which share such values: outputs that a group may have of one row;
+                               else  0: a group is one work-item */
     bl_precision precision; /* of float32's products */
     int first_var;          /* VARs from this number on are free: those that count steps, by depth */
 } bl_sched_options;

@@ -288,6 +288,22 @@ static int count_stages(const stored *st)
     return n;
 }
 
+int sched_unstage(sched *s, const bl_node *sink)
+{
+    bl_nodes below = bl_reach(s->ir, 1, &sink, false);
+    int marked = 0;
+
+    for (size_t i = 0; i < below.count; i++) {
+        int position = 0;
+        if (below.at[i]->op != BL_OP_STAGE)
+            continue;
+        position = (int)below.at[i]->src[0]->src[0]->arg; /* its buffer has the number of its position */
+        marked += s->realised[position] == STAGED;
+        s->realised[position] = s->costly_again[position] ? INLINE : BUFFERED;
+    }
+    return marked;
+}
+
 /* A nest of more stages than local memory was shared out for does without them. */
 static int limit_stages(sched *s)
 {

@@ -243,20 +243,28 @@ static bool add_launch(candidate *c, const subject *s, const char *entry, const 
     return items <= info->max_local && linear->local_bytes <= info->local_bytes;
 }
 
-/* A panel and the kernel that writes it, as the compiler will make them. */
 static bool add_panel(candidate *c, const subject *s, const bl_packed *packed)
 {
-    int slot[BL_MAX_BINDINGS] = {s->nest->nparams + c->npanels};
-    const char *entry = bl_arena_printf(bl_ir_arena(c->ir), "pack_%s", s->nest->name);
     int64_t count = bl_extent_eval(packed->count, s->vars);
+
+    if (count < 1 || (uint64_t)count > s->nest->dev->info.max_alloc / bl_dtype_bytes(packed->dtype))
+        return false;
+    c->panel[c->npanels++] =
+        (bl_trial_buffer){.bytes = (size_t)count * bl_dtype_bytes(packed->dtype), .fill = fill_of(packed->dtype)};
+    return true;
+}
+
+/* The kernel that writes a panel, or sums what the nest wrote, as the compiler will make it. */
+static bool add_helper(candidate *c, const subject *s, const bl_packed *packed)
+{
+    int slot[BL_MAX_BINDINGS] = {packed->param};
+    const char *entry = bl_arena_printf(bl_ir_arena(c->ir), "%s_%s", packed->behind ? "sum" : "pack", s->nest->name);
     bl_tune tune;
 
-    if (entry == NULL || count < 1 || (uint64_t)count > s->nest->dev->info.max_alloc / bl_dtype_bytes(packed->dtype))
+    if (entry == NULL || packed->nfrom >= BL_MAX_BINDINGS)
         return false;
     bl_tune_init(&tune, c->ir, packed->sink, packed->nfrom + 1);
     bl_heuristic(&tune, s->nest->target);
-    c->panel[c->npanels++] =
-        (bl_trial_buffer){.bytes = (size_t)count * bl_dtype_bytes(packed->dtype), .fill = fill_of(packed->dtype)};
     for (int i = 0; i < packed->nfrom; i++)
         slot[1 + i] = packed->from[i];
     return bl_search_fit(&tune, &s->nest->dev->info) && add_launch(c, s, entry, tune.sink, packed->nfrom + 1, slot, NULL);
@@ -271,10 +279,16 @@ static bool render(candidate *c, const subject *s, bl_tune *tune)
     for (int i = 0; i < tune->nparams; i++)
         slot[i] = i; /* panels are the last parameters, in their order */
     for (int i = 0; i < tune->npacked; i++) {
-        if (!add_panel(c, s, &tune->packed[i]))
+        if (!add_panel(c, s, &tune->packed[i]) || (!tune->packed[i].behind && !add_helper(c, s, &tune->packed[i])))
             return false;
     }
-    return add_launch(c, s, s->nest->name, tune->sink, tune->nparams, slot, tune) && bl_ir_status(c->ir, NULL) == BL_OK;
+    if (!add_launch(c, s, s->nest->name, tune->sink, tune->nparams, slot, tune))
+        return false;
+    for (int i = 0; i < tune->npacked; i++) {
+        if (tune->packed[i].behind && !add_helper(c, s, &tune->packed[i]))
+            return false;
+    }
+    return bl_ir_status(c->ir, NULL) == BL_OK;
 }
 
 candidate *candidate_make(const subject *s, const steps *what, const bl_target *target)
@@ -360,6 +374,7 @@ bl_target bl_search_target(const bl_device_info *info)
                         .max_local = info->max_local,
                         .local_bytes = info->local_bytes,
                         .max_params = BL_MAX_BINDINGS,
+                        .converts_half = info->dialect == BL_DIALECT_OPENCL, /* GLSL's may flush subnormals: done by hand */
                         .use = BL_MATRIX_SURE};
 
     for (uint32_t i = 0; i < info->nmatrix && i < sizeof target.matrix / sizeof target.matrix[0]; i++) {

@@ -9,7 +9,7 @@ enum {
     BATCH = 16, /* trials at once: what a driver compiles cheaper together (PoCL: 46 ms each for 150) */
     MOST_VARS = 96,
     MOST_LOADS = 128,
-    MOST_AMOUNTS = 24,
+    MOST_AMOUNTS = 40,
     MOST_VARIANTS = 512 /* of one candidate */
 };
 

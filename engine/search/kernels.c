@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/search/kernels.h"
 
+#include "engine/base/database.h"
 #include "engine/base/fault.h"
 #include "engine/base/log.h"
 #include "engine/base/map.h"
@@ -19,7 +20,6 @@ enum {
     SCHEMA = 1,
     MOST_ROWS = 50000,    /* 3 KB each: a week of searching without a pause; then those searched longest ago go */
     TRIM_EVERY = 256,     /* rows that are written; and at each start */
-    BUSY_MS = 2000,       /* that another server may hold the lock: one insertion takes milliseconds */
     MOST_KNOWN = 1 << 15, /* nests in memory, half a kilobyte each; then the table begins anew */
     BUCKETS = 1 << 12
 };
@@ -43,26 +43,6 @@ struct bl_kernels {
 
 /* ---- the file */
 
-static bool run(sqlite3 *db, const char *sql)
-{
-    return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK;
-}
-
-/* The one number that a query gives; false where it fails. */
-static bool ask(sqlite3 *db, const char *sql, int64_t *value)
-{
-    sqlite3_stmt *query = NULL;
-    bool good = sqlite3_prepare_v2(db, sql, -1, &query, NULL) == SQLITE_OK && sqlite3_step(query) == SQLITE_ROW;
-    *value = good ? sqlite3_column_int64(query, 0) : 0;
-    sqlite3_finalize(query);
-    return good;
-}
-
-static bool is_damage(int code)
-{
-    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
-}
-
 static const char create[] = "CREATE TABLE IF NOT EXISTS kernels (key TEXT NOT NULL, device TEXT NOT NULL, driver TEXT NOT NULL, "
                              "version INTEGER NOT NULL, name TEXT NOT NULL, nest TEXT NOT NULL, moves TEXT NOT NULL, "
                              "width INTEGER NOT NULL, tried INTEGER NOT NULL, heuristic_ns INTEGER NOT NULL, best_ns INTEGER NOT "
@@ -76,77 +56,40 @@ static void trim(sqlite3 *db)
     char sql[120];
     int64_t rows = 0;
 
-    if (!ask(db, "SELECT count(*) FROM kernels", &rows) || rows <= MOST_ROWS)
+    if (!bl_database_ask(db, "SELECT count(*) FROM kernels", &rows) || rows <= MOST_ROWS)
         return;
     snprintf(sql, sizeof sql, "DELETE FROM kernels WHERE rowid IN (SELECT rowid FROM kernels ORDER BY searched LIMIT %lld)",
              (long long)(rows - MOST_ROWS));
-    (void)run(db, sql); /* else another server is at it */
+    (void)bl_database_run(db, sql); /* else another server is at it */
 }
 
-typedef enum opened { READY, DAMAGED, FOREIGN, UNUSABLE } opened;
+static const bl_database_kind kind = {.ours = OURS, .schema = SCHEMA, .create = create};
 
-static opened prepare(sqlite3 *db)
+static bl_opened open_file(bl_kernels *k)
 {
-    int64_t owner = 0, schema = 0, tables = 0;
-    char set_up[96];
-
-    (void)sqlite3_busy_timeout(db, BUSY_MS);
-    (void)run(db, "PRAGMA trusted_schema = OFF");
-    if (!ask(db, "PRAGMA application_id", &owner) || !ask(db, "PRAGMA user_version", &schema) ||
-        !ask(db, "SELECT count(*) FROM sqlite_master", &tables))
-        return is_damage(sqlite3_errcode(db)) ? DAMAGED : UNUSABLE;
-    if (owner != OURS && (owner != 0 || tables > 0))
-        return FOREIGN;
-    if (schema > SCHEMA)
-        return FOREIGN; /* of a later version */
-    snprintf(set_up, sizeof set_up, "PRAGMA application_id = %d; PRAGMA user_version = %d", OURS, SCHEMA);
-    /* WAL: readers wait for nobody.  The last rows may be lost with the machine's power; they can be searched again. */
-    if (!run(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL") || !run(db, set_up) || !run(db, create) ||
-        !ask(db, "SELECT count(*) FROM pragma_quick_check WHERE quick_check <> 'ok'", &tables))
-        return is_damage(sqlite3_errcode(db)) ? DAMAGED : UNUSABLE;
-    return tables == 0 ? READY : DAMAGED;
-}
-
-static opened open_file(bl_kernels *k)
-{
-    opened how = UNUSABLE;
-    if (sqlite3_open_v2(k->path, &k->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK)
-        how = prepare(k->db);
-    if (how == READY) {
+    bl_opened how = bl_database_open(k->path, &kind, &k->db);
+    if (how == BL_DATABASE_READY)
         trim(k->db);
-        return READY;
-    }
-    sqlite3_close(k->db);
-    k->db = NULL;
     return how;
 }
 
-/* With what SQLite keeps beside it, which belongs to no other file. */
 static void move_aside(const char *path)
 {
-    static const char *const parts[] = {"", "-wal", "-shm"};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        bl_text from = {0}, to = {0};
-        bl_text_printf(&from, "%s%s", path, parts[i]);
-        bl_text_printf(&to, "%s.damaged%s", path, parts[i]);
-        if (!from.failed && !to.failed && rename(from.data, to.data) != 0 && i == 0)
-            bl_log(BL_LOG_WARN, "the damaged kernel database cannot be moved aside");
-        bl_text_fini(&from);
-        bl_text_fini(&to);
-    }
+    if (!bl_database_set_aside(path, "damaged"))
+        bl_log(BL_LOG_WARN, "the damaged kernel database cannot be moved aside");
 }
 
 static void open_kernels(bl_kernels *k)
 {
-    opened how = open_file(k);
-    if (how == DAMAGED) {
+    bl_opened how = open_file(k);
+    if (how == BL_DATABASE_DAMAGED) {
         bl_log(BL_LOG_WARN, "the kernel database is damaged: moved aside, and begun anew");
         move_aside(k->path);
         how = open_file(k);
     }
-    if (how == FOREIGN)
+    if (how == BL_DATABASE_FOREIGN || how == BL_DATABASE_NEWER)
         bl_log(BL_LOG_WARN, "the file of --kernel-db is another program's, or a later version's: it is not used");
-    else if (how != READY)
+    else if (how != BL_DATABASE_READY)
         bl_log(BL_LOG_WARN, "the kernel database cannot be opened: what is found is kept in memory only");
 }
 
@@ -154,7 +97,7 @@ static void open_kernels(bl_kernels *k)
 static void failed(bl_kernels *k, int code, const char *what)
 {
     bl_log(BL_LOG_WARN, "the kernel database cannot be %s: %s", what, sqlite3_errstr(code));
-    if (!is_damage(code))
+    if (!bl_database_is_damage(code))
         return;
     sqlite3_close(k->db);
     k->db = NULL;

@@ -13,6 +13,7 @@
 /* A nest of the scheduler, and what it is to run on. */
 typedef struct bl_search_nest {
     const char *name; /* of its kernel */
+    uint64_t key;     /* bl_kernels_key, where it is known; else 0 */
     bl_ir *ir;
     const bl_node *sink;
     int nparams;

@@ -6,13 +6,17 @@
 #include <string.h>
 
 enum {
-    MOST_TILE = 16,       /* copies that one move makes */
-    EVERY_TILE = 8,       /* up to which every size is tried; from there on divisors and powers of two */
-    REUSE_TO_PACK = 4,    /* reads of each element from which a panel may pay */
-    SCALAR_LANES = 4,     /* of short vectors on a device without vector registers: loads of 16 bytes */
-    MOST_TURNS = 32,      /* of a reduction that a group copies the operands of at once */
-    PAD = 4,              /* elements behind the rows of a copy: a vector */
-    COARSE = 3,           /* amounts of a move that is new; its neighbours come when it was good */
+    MOST_TILE = 16,      /* copies that one move makes */
+    EVERY_TILE = 8,      /* up to which every size is tried; from there on divisors and powers of two */
+    REUSE_TO_PACK = 4,   /* reads of each element from which a panel may pay */
+    SCALAR_LANES = 4,    /* of short vectors on a device without vector registers: loads of 16 bytes */
+    MOST_TURNS = 32,     /* of a reduction that a group copies the operands of at once */
+    PAD = 4,             /* elements behind the rows of a copy: a vector */
+    MOST_PARTS = 64,     /* of a sum that groups share */
+    SHORTEST_PART = 16,  /* elements of it that are worth a group */
+    FULL_UNIT = 1 << 14, /* results that one multiprocessor has work for: a tile of 128 x 128, or a few sums for each work-item */
+    UNIT_PAD = 8,        /* ... of one for a matrix unit, whose rows begin at multiples of 16 bytes */
+    COARSE = 3,          /* amounts of a move that is new; its neighbours come when it was good */
     SPACE_BYTES = 1 << 27 /* of host memory, for looking at one list of moves */
 };
 
@@ -102,9 +106,16 @@ static void kblock_amounts(const bl_target *target, const bl_axis *axis, amounts
 static void local_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
 {
     int64_t extent = bl_extent_of(axis->range);
-    if (!target->groups || !axis->output || !axis->outer)
+    if (!target->groups || !axis->output)
         return;
     for (int64_t a = 2; a <= (int64_t)target->max_local && a <= extent; a *= 2)
+        add(out, a);
+}
+
+/* Turns whose scores a work-item computes at once. */
+static void score_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+{
+    for (int64_t a = 1; target->groups && !axis->output && a <= EVERY_TILE; a *= 2)
         add(out, a);
 }
 
@@ -141,6 +152,30 @@ static void matrix_amounts(const bl_target *target, const bl_axis *axis, amounts
     }
 }
 
+/* Parts of a reduction that may be long enough: what divides it, around powers of two. */
+static void split_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+{
+    int64_t extent = bl_extent_of(axis->range);
+    (void)target;
+    for (int64_t power = 2; power <= MOST_PARTS && power * SHORTEST_PART <= extent && !axis->output && !axis->stage; power *= 2) {
+        int64_t amount = power;
+        while (amount < 2 * power && extent % amount != 0)
+            amount++;
+        if (amount < 2 * power && amount * SHORTEST_PART <= extent)
+            add(out, amount);
+    }
+}
+
+/* Would the nest leave a device of groups with work-items idle, did each of its results have only one? */
+static bool has_few_results(const bl_target *target, const bl_tune *tune)
+{
+    int64_t results = 1, full = (int64_t)target->units * FULL_UNIT;
+
+    for (int i = 0; i < tune->naxes && results < full; i++)
+        results *= tune->axis[i].output ? bl_extent_of(tune->axis[i].range) : 1;
+    return target->groups && results < full;
+}
+
 /* ---- operands that may be written out first */
 
 static bool has_gate(bl_tune *tune, const bl_node *load)
@@ -171,18 +206,23 @@ static bool is_read_by_several(bl_tune *tune, const bl_node *load)
     return several && looped;
 }
 
-/* The ways to copy it: with as many loops within as it differs in, and each means against bank conflicts. */
+/* The ways to copy it: with as many loops within as it differs in, and each means against bank conflicts; and where 16 bits can
+ * stay 16 bits, both ways. */
 static void share_ways(const bl_target *target, bl_tune *tune, const bl_node *load, amounts *out)
 {
-    int loops = 0;
+    bool is_half = load->dtype == BL_F16 || load->dtype == BL_BF16;
+    int loops = 0, pad = tune->matrix ? UNIT_PAD : PAD;
 
     for (int i = 0; i < tune->naxes; i++)
         loops += tune->axis[i].range->sub == BL_AXIS_REDUCE && bl_depends(tune, load, tune->axis[i].range);
-    for (int pad = 0; shares(target) && pad <= PAD; pad += PAD) {
+    for (int way = 0; shares(target) && way < (is_half ? 4 : 2); way++) {
         for (int within = 0; within <= loops && within <= 2; within++) {
-            for (int bits = 0; bits < (pad == 0 ? 4 : 2); bits++)
-                add(out,
-                    bl_share_pack((bl_share){.twice = (bits & 1) != 0, .swizzle = (bits & 2) != 0, .loops = within, .pad = pad}));
+            for (int bits = 0; bits < (way % 2 == 0 ? 4 : 2); bits++)
+                add(out, bl_share_pack((bl_share){.twice = (bits & 1) != 0,
+                                                  .swizzle = (bits & 2) != 0,
+                                                  .loops = within,
+                                                  .pad = way % 2 * pad,
+                                                  .narrow = way >= 2}));
         }
     }
 }
@@ -190,9 +230,11 @@ static void share_ways(const bl_target *target, bl_tune *tune, const bl_node *lo
 /* A kind of move has amounts for an axis, or operands that it is for. */
 static const struct row {
     void (*amounts)(const bl_target *target, const bl_axis *axis, amounts *out);
+    bool (*suits)(const bl_target *target, const bl_tune *tune); /* any other is for no axis; NULL: all */
     bool (*operand)(bl_tune *tune, const bl_node *load);
     void (*ways)(const bl_target *target, bl_tune *tune, const bl_node *load, amounts *out); /* for an operand; NULL: one */
     bool elsewhere; /* the same on another axis is a neighbour */
+    bool begins;    /* it stands before all others */
     bool each;      /* amounts are no measure: none stands for those next to it */
 } rows[BL_MOVE_KINDS] = {[BL_MOVE_TILE] = {.amounts = tile_amounts, .elsewhere = true},
                          [BL_MOVE_VECTOR] = {.amounts = vector_amounts, .elsewhere = true},
@@ -201,10 +243,12 @@ static const struct row {
                          [BL_MOVE_LOCAL] = {.amounts = local_amounts, .elsewhere = true},
                          [BL_MOVE_GROUP] = {.amounts = group_amounts},
                          [BL_MOVE_FIRST] = {.amounts = first_amounts},
-                         [BL_MOVE_EDGES] = {.operand = has_gate},
+                         [BL_MOVE_EDGES] = {.operand = has_gate, .begins = true},
                          [BL_MOVE_PACK] = {.operand = is_reused},
                          [BL_MOVE_SHARE] = {.operand = is_read_by_several, .ways = share_ways},
+                         [BL_MOVE_SPLIT] = {.amounts = split_amounts, .suits = has_few_results, .begins = true},
                          [BL_MOVE_KBLOCK] = {.amounts = kblock_amounts},
+                         [BL_MOVE_SCORE] = {.amounts = score_amounts},
                          [BL_MOVE_MATRIX] = {.amounts = matrix_amounts, .elsewhere = true, .each = true}};
 
 /* ---- variants */
@@ -249,11 +293,12 @@ static bool is_same_axis(const step *a, const step *b)
     return a->origin == b->origin && a->part == b->part;
 }
 
-/* Where a split goes that is new: panels, and copies in local memory, are laid out by the splits before them. */
+/* Where a split goes that is new: panels, and what is in local memory, are laid out by the splits before them. */
 static int before_panels(const steps *from)
 {
     int at = 0;
-    while (at < from->n && from->at[at].kind != BL_MOVE_PACK && from->at[at].kind != BL_MOVE_SHARE)
+    while (at < from->n && from->at[at].kind != BL_MOVE_PACK && from->at[at].kind != BL_MOVE_SHARE &&
+           from->at[at].kind != BL_MOVE_SCORE)
         at++;
     return at;
 }
@@ -266,15 +311,16 @@ static void add_moves(variants *v, bl_tune *tune)
 
     for (int kind = 0; kind < BL_MOVE_KINDS; kind++) {
         const struct row *row = &rows[kind];
-        for (int i = 0; row->amounts != NULL && i < tune->naxes; i++) {
+        bool suits = row->suits == NULL || row->suits(v->s->nest->target, tune);
+        for (int i = 0; row->amounts != NULL && suits && i < tune->naxes; i++) {
             step s = {.kind = (bl_move_kind)kind};
             amounts a = {0};
-            if (!name_axis(tune, i, &s))
+            if (!name_axis(tune, i, &s) || (row->begins && s.part > 0))
                 continue;
             row->amounts(v->s->nest->target, &tune->axis[i], &a);
             for (int k = 0, few = row->each || a.n < COARSE ? a.n : COARSE; k < few; k++) {
                 s.amount = a.at[few == a.n ? k : k * (a.n - 1) / (COARSE - 1)];
-                vary(v, before_panels(v->from), 0, &s);
+                vary(v, row->begins ? 0 : before_panels(v->from), 0, &s);
             }
         }
         for (int i = 0; row->operand != NULL && i < n; i++) {
@@ -283,7 +329,7 @@ static void add_moves(variants *v, bl_tune *tune)
             if (!row->operand(tune, load[i]))
                 continue;
             if (row->ways == NULL)
-                vary(v, kind == BL_MOVE_EDGES ? 0 : v->from->n, 0, &s);
+                vary(v, row->begins ? 0 : v->from->n, 0, &s);
             else
                 row->ways(v->s->nest->target, tune, load[i], &a);
             for (int k = 0; k < a.n; k++) {

@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-/* What |text| becomes on stderr, without the newline at its end. */
-static const char *logged(bl_log_level level, const char *text)
+/* What |text|, or else the fields of an event, become on stderr, without the newline at its end. */
+static const char *logged_as(bl_log_level level, const char *text, const bl_log_field *fields, int count)
 {
-    static char line[20000];
+    static char line[50000];
     FILE *file = tmpfile();
     int saved = dup(STDERR_FILENO);
     ssize_t n;
@@ -22,7 +22,10 @@ static const char *logged(bl_log_level level, const char *text)
     assert_non_null(file);
     assert_true(dup2(fileno(file), STDERR_FILENO) >= 0);
     errno = EDOM;
-    bl_log(level, "%s", text);
+    if (text != NULL)
+        bl_log(level, "%s", text);
+    else
+        bl_log_fields(level, "event", fields, count);
     assert_int_equal(errno, EDOM);
     assert_true(dup2(saved, STDERR_FILENO) >= 0);
     close(saved);
@@ -36,6 +39,11 @@ static const char *logged(bl_log_level level, const char *text)
     }
     assert_null(strchr(line, '\n'));
     return line;
+}
+
+static const char *logged(bl_log_level level, const char *text)
+{
+    return logged_as(level, text, NULL, 0);
 }
 
 static const struct {
@@ -102,6 +110,56 @@ static void long_text_is_cut(void **state)
     assert_string_equal(line + strlen(line) - 11, "\\u0001...\"}");
 }
 
+static const struct {
+    bl_log_field field;
+    const char *plain, *json;
+} fields[] = {
+    {{"status", NULL, 200}, "status=200", "\"status\":200"},
+    {{"ms", NULL, 1.234}, "ms=1.234", "\"ms\":1.234"},
+    {{"path", "/v2/health", 0}, "path=/v2/health", "\"path\":\"/v2/health\""},
+    {{"path", "", 0}, "path=\"\"", "\"path\":\"\""},
+    {{"id", "a b=c", 0}, "id=\"a b=c\"", "\"id\":\"a b=c\""}, /* not a second field */
+    {{"id", "\"\\\n", 0}, "id=\"\\\"\\\\\\u000a\"", "\"id\":\"\\\"\\\\\\u000a\""},
+};
+
+static void fields_stay_apart(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        char want[200];
+
+        bl_log_configure(BL_LOG_INFO, false);
+        snprintf(want, sizeof want, "Z info  event %s", fields[i].plain);
+        assert_string_equal(logged_as(BL_LOG_INFO, NULL, &fields[i].field, 1) + 23, want);
+        bl_log_configure(BL_LOG_INFO, true);
+        snprintf(want, sizeof want, "Z\",\"level\":\"info\",\"message\":\"event\",%s}", fields[i].json);
+        assert_string_equal(logged_as(BL_LOG_INFO, NULL, &fields[i].field, 1) + 32, want);
+    }
+    bl_log_configure(BL_LOG_WARN, true);
+    assert_false(bl_log_is_on(BL_LOG_INFO));
+    assert_string_equal(logged_as(BL_LOG_INFO, NULL, &fields[0].field, 1), "");
+}
+
+static void long_fields_are_cut(void **state)
+{
+    bl_log_field many[20];
+    char text[1000];
+    const char *line;
+    int count = 0;
+
+    (void)state;
+    memset(text, '\x01', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    for (int i = 0; i < 20; i++)
+        many[i] = (bl_log_field){"a_name_of_thirty_characters_abc", text, 0};
+    bl_log_configure(BL_LOG_INFO, true);
+    line = logged_as(BL_LOG_INFO, NULL, many, 20);
+    for (const char *at = line; (at = strstr(at, "\\u0001")) != NULL; at++)
+        count++;
+    assert_int_equal(count, 16 * 255);
+    assert_string_equal(line + strlen(line) - 8, "\\u0001\"}");
+}
+
 static void clock_goes_forward(void **state)
 {
     int64_t before = bl_clock_ns();
@@ -114,10 +172,8 @@ static void clock_goes_forward(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_cannot_forge_a_line),
-        cmocka_unit_test(levels_filter),
-        cmocka_unit_test(long_text_is_cut),
-        cmocka_unit_test(clock_goes_forward),
+        cmocka_unit_test(text_cannot_forge_a_line), cmocka_unit_test(levels_filter),       cmocka_unit_test(long_text_is_cut),
+        cmocka_unit_test(fields_stay_apart),        cmocka_unit_test(long_fields_are_cut), cmocka_unit_test(clock_goes_forward),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The Vulkan back end, on every device of the machine, once as it is and once with all copies staged, under the validation layer.
+/* The Vulkan back end, on every device of the machine, once as it is, once with all copies staged and once with these on a queue
+ * of their own, under the validation layer.
  * Without a device all of it is skipped: test_vulkan_choose.c has what needs none. */
 #include "vulkan/internal.h"
 
 #include "engine/base/fault.h"
+#include "tests/device/keep_mapped.h"
 
 #include <dirent.h>
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <link.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ enum { MAX_DEVICES = 8, N = 1024 };
 
 typedef struct fixture {
     bl_device *devices[MAX_DEVICES];
-    bool staged[MAX_DEVICES];
+    int staged[MAX_DEVICES]; /* 1: copies are; 2: on a queue that is taken for another */
     uint32_t count;
     bl_text why;
     char folder[64]; /* the cache's */
@@ -142,8 +142,8 @@ static void for_each(void **state, void (*test)(fixture *, bl_device *))
         test(f, f->devices[i]);
         unsigned messages = atomic_load(&bl_vk_instance_of(f->devices[i])->messages) - before;
         if (messages > 0)
-            fail_msg("%s%s: %u messages of the validation layer", f->devices[i]->info.name, f->staged[i] ? " (staged)" : "",
-                     messages);
+            fail_msg("%s%s: %u messages of the validation layer", f->devices[i]->info.name,
+                     (const char *[]){"", " (staged)", " (two queues)"}[f->staged[i]], messages);
     }
 }
 
@@ -657,16 +657,6 @@ DEVICE_TEST(each_allocation_may_fail)
 
 static fixture the_fixture;
 
-/* Drivers and layers stay mapped when their instance goes, so that what they leak can be told from what we leak. */
-static int keep_mapped(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    (void)size;
-    (void)arg;
-    if (info->dlpi_name[0] == '/')
-        dlopen(info->dlpi_name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-    return 0;
-}
-
 static int set_up(void **state)
 {
     fixture *f = &the_fixture;
@@ -675,17 +665,17 @@ static int set_up(void **state)
         return -1;
     setenv("BEAMLINE_CACHE", f->folder, 1);
     setenv("BEAMLINE_VULKAN_VALIDATION", "sync", 1);
-    for (int staged = 0; staged < 2; staged++) {
+    for (int staged = 0; staged < 3; staged++) {
         bl_err err = {0};
         uint32_t n = 0;
-        setenv("BEAMLINE_VULKAN_STAGING", staged ? "1" : "0", 1);
+        setenv("BEAMLINE_VULKAN_STAGING", (const char *[]){"0", "1", "2"}[staged], 1);
         if (bl_backend_vulkan.open(MAX_DEVICES - f->count, f->devices + f->count, &n, &f->why, &err) != BL_OK)
             return -1;
         for (; n > 0; n--)
             f->staged[f->count++] = staged;
     }
     setenv("BEAMLINE_VULKAN_STAGING", "0", 1);
-    dl_iterate_phdr(keep_mapped, NULL);
+    keep_mapped();
     *state = f;
     return 0;
 }

@@ -93,6 +93,41 @@ static void queue_families_are_ranked(void **state)
         assert_int_equal(bl_vk_choose_family(families, n), best[n]);
 }
 
+static void copies_get_a_queue(void **state)
+{
+    enum {
+        ALL = VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_TRANSFER_BIT,
+        VIDEO = 0x20,
+        SPARSE = VK_QUEUE_SPARSE_BINDING_BIT
+    };
+    static const VkQueueFamilyProperties graphics = {.queueFlags = ALL, .queueCount = 16},
+                                         only = {.queueFlags = ALL, .queueCount = 1},
+                                         compute = {.queueFlags = VK_QUEUE_COMPUTE_BIT, .queueCount = 4},
+                                         engines = {.queueFlags = VK_QUEUE_TRANSFER_BIT | SPARSE, .queueCount = 2},
+                                         none = {.queueFlags = VK_QUEUE_TRANSFER_BIT, .queueCount = 0},
+                                         decoder = {.queueFlags = VK_QUEUE_TRANSFER_BIT | VIDEO, .queueCount = 1};
+    const struct {
+        const char *name;
+        VkQueueFamilyProperties families[3];
+        uint32_t n, compute;
+        bool own;
+        uint32_t family, index;
+    } rows[] = {
+        {"one queue", {only}, 1, 0, false, 0, 0},
+        {"copy engines", {graphics, engines, compute}, 3, 2, true, 1, 0},
+        {"copy engines without a queue", {only, none}, 2, 0, false, 0, 0},
+        {"a second queue", {only, compute}, 2, 1, true, 1, 1},
+        {"a decoder that copies", {only, decoder}, 2, 0, false, 0, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint32_t family = 7, index = 7;
+        bool own = bl_vk_choose_transfer(rows[i].families, rows[i].n, rows[i].compute, &family, &index);
+        if (own != rows[i].own || family != rows[i].family || index != rows[i].index)
+            fail_msg("%s: own %d, family %u, index %u", rows[i].name, own, family, index);
+    }
+}
+
 enum {
     LOCAL = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
     VISIBLE = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT,
@@ -296,6 +331,7 @@ int main(void)
         cmocka_unit_test(results_have_meanings),
         cmocka_unit_test(unusable_devices_have_reasons),
         cmocka_unit_test(queue_families_are_ranked),
+        cmocka_unit_test(copies_get_a_queue),
         cmocka_unit_test(memory_is_chosen),
         cmocka_unit_test(features_need_all_their_parts),
         cmocka_unit_test(matrices_are_chosen),

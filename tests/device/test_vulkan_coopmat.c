@@ -16,15 +16,16 @@
 
 #include <cmocka.h>
 
-/* Two accumulators, an a that both use, two b, in a loop. */
+/* Two accumulators, an a that both use, two b, one of them from a copy that the group shares, in a loop. */
 static const char body[] =
     "layout(local_size_x = 8) in;\n"
     "layout(set = 0, binding = 0) readonly buffer A { %s at[]; } b0;\nlayout(set = 0, binding = 1) readonly buffer B { %s at[]; "
     "} b1;\n"
-    "layout(set = 0, binding = 2) buffer C { %s at[]; } b2;\nshared %s l0[64];\n"
-    "void main() {\n  MATRIX_C c = MATRIX_C(0), d = MATRIX_C(0);\n  for (int i = 0; i < 4; i++) {\n"
+    "layout(set = 0, binding = 2) buffer C { %s at[]; } b2;\nshared %s l0[64];\nshared %s l1[1024];\n"
+    "void main() {\n  l1[int(gl_LocalInvocationID.x)] = b1.at[int(gl_LocalInvocationID.x)];\n  barrier();\n  MATRIX_C c = "
+    "MATRIX_C(0), d = MATRIX_C(0);\n  for (int i = 0; i < 4; i++) {\n"
     "    MATRIX_A x; MATRIX_LOAD(x, b0.at, (i * 8), 32u, 0);\n    MATRIX_B y; MATRIX_LOAD(y, b1.at, (i * 8), 32u, 1);\n"
-    "    MATRIX_ADD(c, x, y);\n    MATRIX_B z; MATRIX_LOAD(z, b1.at, (i * 8 + 256), 32u, 0);\n    MATRIX_ADD(d, x, z);\n  }\n"
+    "    MATRIX_ADD(c, x, y);\n    MATRIX_B z; MATRIX_LOAD(z, l1, (i * 8 + 256), 32u, 0);\n    MATRIX_ADD(d, x, z);\n  }\n"
     "  MATRIX_STORE(c, l0, 0, 8);\n  barrier();\n  b2.at[int(gl_LocalInvocationID.x)] = l0[int(gl_LocalInvocationID.x)];\n"
     "  barrier();\n  MATRIX_STORE(d, l0, 0, 8);\n  barrier();\n"
     "  b2.at[int(gl_LocalInvocationID.x) + 8] = l0[int(gl_LocalInvocationID.x)];\n}\n";
@@ -53,7 +54,7 @@ static uint32_t *compile(int kind, size_t *count)
         &text,
         "#version 450\n#extension GL_EXT_shader_8bit_storage : require\n#extension GL_EXT_shader_16bit_storage : require\n");
     unit_glsl_prelude(&unit, &text);
-    bl_text_printf(&text, body, kinds[kind].element, kinds[kind].element, kinds[kind].sum, kinds[kind].sum);
+    bl_text_printf(&text, body, kinds[kind].element, kinds[kind].element, kinds[kind].sum, kinds[kind].sum, kinds[kind].element);
     shaderc_compile_options_set_target_env(options, shaderc_target_env_vulkan, shaderc_env_version_vulkan_1_2);
     shaderc_compile_options_set_target_spirv(options, shaderc_spirv_version_1_5);
     shaderc_compile_options_set_optimization_level(options, shaderc_optimization_level_zero);

@@ -180,6 +180,8 @@ static const struct {
     {"'op': 'arange', 'attrs': {'stop': 5, 'step': 0}", BL_EGRAPH, "arange: step may not be 0"},
     {"'op': 'arange', 'attrs': {'stop': 1e300, 'step': 0.1}", BL_EGRAPH, "arange: no range"},
     {"'op': 'randint', 'attrs': {'shape': 3, 'high': 0}", BL_EGRAPH, "randint: high must be over low"},
+    {"'op': 'batch_index', 'attrs': {'n': 4, 'batch': 5}", BL_EGRAPH, "batch must be between 1 and n"},
+    {"'op': 'step', 'attrs': {'dtype': 'float32'}", BL_EGRAPH, "step: counts in integers"},
     {"'op': 'randperm', 'attrs': {'n': 2147483648}", BL_EGRAPH, "randperm: n must be between 0"},
     {"'op': 'uniform', 'attrs': {'shape': 3, 'seed': -1}", BL_EGRAPH, "uniform: seed must be between 0"},
     {"'op': 'uniform', 'in': ['i'], 'attrs': {'shape': 3}", BL_EGRAPH, "uniform: key must be a scalar, not of shape [2]"},

@@ -313,7 +313,7 @@ static bl_status take_inst(parser *p, uint32_t number)
     if (op == BL_OP_SET || (op == BL_OP_STORE && in->lanes == 1))
         take_after(p, in, number, op == BL_OP_SET ? 0 : 2);
     if (op == BL_OP_BUFFER)
-        in->sub = take(p, " sub=local");
+        in->sub = take(p, " sub=local") ? BL_LOCAL : take(p, " sub=narrow") ? BL_LOCAL_NARROW : BL_PARAM;
     if (op == BL_OP_FOLD)
         BL_TRY(take_sub(p, in));
     if (op == BL_OP_VAR || op == BL_OP_BUFFER || op == BL_OP_GROUP_ID || op == BL_OP_LOCAL_ID || op == BL_OP_EXTRACT) {

@@ -280,7 +280,7 @@ static void group_reduction(void **state)
         barriers += b.linear->inst[i].op == BL_OP_BARRIER;
     assert_int_equal(barriers, 2);
     assert_int_equal(b.linear->local[0], 16);
-    assert_int_equal(b.linear->local_bytes, bl_local_bytes(BL_F32, 16));
+    assert_int_equal(b.linear->local_bytes, bl_local_bytes(BL_F32, false, 16));
     expect(&b, (facts){2, 2, 1, 0, 2, 1, 2, 2, 3});
 }
 

@@ -250,7 +250,7 @@ static const struct {
     {MATRIX LINE(7, "fragment float32 shape=0x8x8 8,1,15 float16 float32"), "no shape of a matrix unit"},
     {MATRIX LINE(7, "fragment float16 shape=" UNIT), "float16 is not the unit's"},
     {MATRIX LINE(7, "fragment_load float16 %0 %2 %2 layout=4 shape=" UNIT), "layout 4 is none of the unit's"},
-    {MATRIX LINE(7, "fragment_load float16 %6 %2 %2 layout=0 shape=" UNIT), "loaded from a buffer of its dtype"},
+    {MATRIX LINE(7, "fragment_load float16 %6 %2 %2 layout=0 shape=" UNIT), "loaded from a buffer where its dtype is stored"},
     {MATRIX LINE(7, "fragment_load float16 %2 %2 %2 layout=0 shape=" UNIT), "%2 is no buffer"},
     {MATRIX LINE(7, "fragment_load float16 %0 %2 %3 layout=0 shape=" UNIT), "the stride is no constant"},
     {MATRIX LINE(7, "matrix_add %1 %5 %4 shape=" UNIT), "takes a fragment, an a and a b of one shape"},

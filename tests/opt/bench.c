@@ -4,7 +4,7 @@
 #include "engine/ir/shape.h"
 #include "engine/ir/verify.h"
 #include "engine/lower/lower.h"
-#include "engine/render/render.h"
+#include "tests/device/run_kernel.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -71,41 +71,34 @@ void bench_close(bench *b)
 static bl_status run_sink(bench *b, const bl_node *sink, int nparams, bl_buffer *const *buffers, bl_err *err)
 {
     bl_lowered *lowered = NULL;
-    bl_text text = {0};
-    bl_kernel *kernel = NULL;
-    bl_recording *recording = NULL;
-    bl_launch launch = {0};
-    uint32_t groups[1][3] = {{1, 1, 1}};
-    int32_t vars[BENCH_VARS] = {0};
-    bl_submission submission = {.slots = buffers, .vars = vars, .groups = (const uint32_t(*)[3])groups};
-    bl_status st = bl_ir_verify(b->graph->graph->ir, 1, &sink, BL_STAGE_KERNEL, "moves", 2, err);
+    uint32_t groups[3] = {1, 1, 1};
+    int32_t scalars[BENCH_VARS] = {0};
 
-    if (st == BL_OK)
-        st = bl_lower(b->graph->graph->ir, sink, "nest", (uint32_t)nparams, 2, &lowered, err);
-    if (st == BL_OK)
-        st = bl_render(lowered->linear, &b->dev->info, &text, err);
-    if (st == BL_OK) {
-        bl_kernel_source source = bl_render_source(lowered->linear, &b->dev->info, text.data, text.len);
-        st = bl_kernel_create(b->dev, &source, &kernel, err);
+    BL_TRY(bl_ir_verify(b->graph->graph->ir, 1, &sink, BL_STAGE_KERNEL, "moves", 2, err));
+    BL_TRY(bl_lower(b->graph->graph->ir, sink, "nest", (uint32_t)nparams, 2, &lowered, err));
+    for (int i = 0; i < lowered->nvars; i++)
+        scalars[i] = (int32_t)b->vars[lowered->vars[i]];
+    for (int i = 0; i < 3; i++)
+        groups[i] = (uint32_t)bl_extent_eval(lowered->grid[i], b->vars);
+    return test_run_kernel(b->dev, lowered->linear, groups, buffers, scalars, err);
+}
+
+/* The helpers before the nest, or those behind it. */
+static bl_status run_helpers(bench *b, const bl_tune *tune, bool behind, bl_buffer *const *buffers, bl_err *err)
+{
+    bl_status st = BL_OK;
+
+    for (int i = 0; st == BL_OK && i < tune->npacked; i++) {
+        const bl_packed *p = &tune->packed[i];
+        bl_buffer *own[BENCH_PARAMS] = {buffers[p->param]};
+        bl_tune plain;
+        if (p->behind != behind)
+            continue;
+        for (int k = 0; k < p->nfrom; k++)
+            own[1 + k] = buffers[p->from[k]];
+        bl_tune_init(&plain, b->graph->graph->ir, p->sink, p->nfrom + 1);
+        st = run_sink(b, plain.sink, p->nfrom + 1, own, err);
     }
-    launch.kernel = kernel;
-    for (uint16_t i = 0; i < nparams; i++)
-        launch.slot[i] = i;
-    for (int i = 0; st == BL_OK && i < lowered->nvars; i++)
-        launch.var[i] = (uint16_t)lowered->vars[i];
-    for (int i = 0; i < BENCH_VARS; i++)
-        vars[i] = (int32_t)b->vars[i];
-    for (int i = 0; st == BL_OK && i < 3; i++)
-        groups[0][i] = (uint32_t)bl_extent_eval(lowered->grid[i], b->vars);
-    if (st == BL_OK)
-        st = bl_recording_create(b->dev, 1, &launch, (uint32_t)nparams, BENCH_VARS, &recording, err);
-    if (st == BL_OK)
-        st = bl_recording_submit(recording, &submission, err);
-    if (st == BL_OK)
-        st = bl_device_wait(b->dev, err);
-    bl_recording_destroy(recording);
-    bl_kernel_destroy(kernel);
-    bl_text_fini(&text);
     return st;
 }
 
@@ -121,20 +114,15 @@ bl_status bench_run(bench *b, const bl_tune *tune, bl_err *err)
     }
     for (int i = 0; st == BL_OK && i < tune->npacked; i++) {
         const bl_packed *p = &tune->packed[i];
-        bl_buffer *own[BENCH_PARAMS] = {0};
         st = bl_buffer_alloc(b->dev, (size_t)bl_extent_eval(p->count, b->vars) * bl_dtype_bytes(p->dtype), &panels[i], err);
-        own[0] = panels[i];
-        for (int k = 0; k < p->nfrom; k++)
-            own[1 + k] = buffers[p->from[k]];
         buffers[p->param] = panels[i];
-        if (st == BL_OK) {
-            bl_tune plain;
-            bl_tune_init(&plain, b->graph->graph->ir, p->sink, p->nfrom + 1);
-            st = run_sink(b, plain.sink, p->nfrom + 1, own, err);
-        }
     }
     if (st == BL_OK)
+        st = run_helpers(b, tune, false, buffers, err);
+    if (st == BL_OK)
         st = run_sink(b, tune->sink, tune->nparams, buffers, err);
+    if (st == BL_OK)
+        st = run_helpers(b, tune, true, buffers, err);
     for (int i = 0; i < BL_MAX_HELPERS; i++)
         bl_buffer_release(panels[i]);
     return st;

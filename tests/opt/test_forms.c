@@ -40,6 +40,9 @@ static const row rows[] = {
     {"a gradient of windows: its loops end where the windows do, and nothing is written out with edges", 7, "vector 1 16, tile 1 2, tile 0 8, pack 0 0, tile 8 4", "{'inputs': {'x': " F32(64, 32, 24, 24) ", 'w': " F32(32, 32, 5, 5) ", 'g': " F32(64, 32, 20, 20) "}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w']}, {'id': 'dx', 'op': 'grad', 'in': ['y', 'x', 'g'], 'attrs': {'cotangent': true}}], 'outputs': ['dx']}"},
     {"few pictures: rows are pixels, with edges along them alone", 7, "edges 1 4, vector 1 16, tile 1 2, tile 4 12, pack 0 0, tile 8 4", "{'inputs': {'x': " F32(2, 32, 24, 24) ", 'w': " F32(32, 32, 5, 5) ", 'g': " F32(2, 32, 20, 20) "}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w']}, {'id': 'dx', 'op': 'grad', 'in': ['y', 'x', 'g'], 'attrs': {'cotangent': true}}], 'outputs': ['dx']}"},
     {"an axis that only chooses is unrolled: nothing is asked of it", 2, "tile 0 3, vector 1 16, chunk 1 256", "{'inputs': {'x': " F32(64, 64) ", 'y': " F32(64, 64) "}, 'nodes': [{'id': 'a', 'op': 'add', 'in': ['x', 'y']}, {'id': 'b', 'op': 'sub', 'in': ['x', 'y']}, {'id': 'i', 'op': 'arange', 'attrs': {'stop': 3, 'dtype': 'int32'}}, {'id': 'j', 'op': 'reshape', 'in': ['i'], 'attrs': {'shape': [3, 1, 1]}}, {'id': 'p', 'op': 'less', 'in': ['j', 1]}, {'id': 'c', 'op': 'where', 'in': ['p', 'a', 'b']}], 'outputs': ['c']}"},
+    {"a draw asks much of its number, and is no choice", 1, "vector 0 8, chunk 0 8", "{'inputs': {'k': {'dtype': 'int64', 'shape': []}}, 'nodes': [{'id': 'p', 'op': 'randperm', 'in': ['k'], 'attrs': {'n': 64, 'seed': 1}}], 'outputs': ['p']}"},
+    {"the turns of a small window are copies, for all reductions over it", 4, "vector 1 8, tile 4 2, tile 3 2, chunk 1 2, chunk 0 128", "{'inputs': {'x': " F32(64, 32, 20, 20) "}, 'nodes': [{'id': 'm', 'op': 'max_pool2d', 'in': ['x'], 'attrs': {'kernel_size': 2}}, {'id': 'a', 'op': 'avg_pool2d', 'in': ['x'], 'attrs': {'kernel_size': 2}}], 'outputs': ['m', 'a']}"},
+    {"of a large one they are not", 4, "vector 3 4, chunk 1 5, chunk 0 160", "{'inputs': {'x': " F32(64, 32, 20, 20) "}, 'nodes': [{'id': 'm', 'op': 'max_pool2d', 'in': ['x'], 'attrs': {'kernel_size': 4}}], 'outputs': ['m']}"},
     {"so are the 36 places of a transform: here of a weight", 3, "tile 0 36, vector 2 16", "{'inputs': {'x': " F32(8, 128, 28, 28) ", 'w': " F32(128, 128, 3, 3) ", 'b': " F32(128) "}, 'nodes': [{'id': 'c', 'op': 'conv2d', 'in': ['x', 'w', 'b'], 'attrs': {'padding': 1, 'form': 'winograd'}}, {'id': 'y', 'op': 'relu', 'in': ['c']}], 'outputs': ['y']}"},
     {"more than the last cache holds goes past it", 1, "vector 0 16, chunk 0 1024, stream 0 0", "{'inputs': {'x': " F32(16777216) "}, 'nodes': [{'id': 'y', 'op': 'mul', 'in': ['x', 2]}], 'outputs': ['y']}"},
     {"what it holds does not", 1, "vector 0 16, chunk 0 1024", "{'inputs': {'x': " F32(4194304) "}, 'nodes': [{'id': 'y', 'op': 'mul', 'in': ['x', 2]}], 'outputs': ['y']}"},
@@ -91,73 +94,81 @@ static void test_forms(void **state)
     assert_int_equal(wrong, 0);
 }
 
+#define PRODUCT(dtype, m, n, k)                                                                                                  \
+    "{'inputs': {'x': " TYPED(dtype, m, k) ", 'w': " TYPED(                                                                      \
+        dtype, k, n) "}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'w']}], 'outputs': ['y']}"
+
+static const bl_matrix warp = {16, 16, 16, 32, 1, 15, BL_F16, BL_F32, false},
+                       tiles = {16, 16, 32, 1, 2, 17, BL_BF16, BL_F32, false}, dot = {1, 16, 2, 1, 2, 17, BL_BF16, BL_F32, false};
+
+typedef struct unit_form {
+    const char *name, *document, *moves;
+    const bl_matrix *unit;
+    bool cpu, groups;
+    bl_matrix_use use;
+    bl_precision precision;
+    uint8_t rate;
+} unit_form;
+
+static const unit_form unit_forms[] = {
+    {"a GPU", PRODUCT(float16, 256, 256, 256),
+     "matrix 0 16x16x16 32,1,15 float16 float32, tile 0 2, local 0 2, tile 4 2, local 4 2, tile 11 2, share 0 67585, share 1 "
+     "67585",
+     &warp, false, true, BL_MATRIX_SURE, BL_PRECISION_HIGHEST, 16},
+    {"a GPU, and fewer tiles than it has multiprocessors", PRODUCT(float16, 128, 128, 8192),
+     "split 2 4, matrix 0 16x16x16 32,1,15 float16 float32, tile 0 2, local 0 2, tile 4 2, local 4 2, tile 12 2, share 0 67585, "
+     "share 1 67585",
+     &warp, false, true, BL_MATRIX_SURE, BL_PRECISION_HIGHEST, 16},
+    {"not float32", PRODUCT(float32, 256, 256, 256), "", &warp, false, true, BL_MATRIX_SURE, BL_PRECISION_HIGHEST, 16},
+    {"never", PRODUCT(float16, 256, 256, 256), "", &warp, false, true, BL_MATRIX_NEVER, BL_PRECISION_HIGHEST, 16},
+    {"half of the tiles would be computed twice", PRODUCT(float16, 9, 256, 256), "", &warp, false, true, BL_MATRIX_ALWAYS,
+     BL_PRECISION_HIGHEST, 16},
+    {"a CPU that plays a GPU", PRODUCT(float16, 256, 256, 256), "", &warp, true, true, BL_MATRIX_SURE, BL_PRECISION_HIGHEST, 16},
+    {"... asked to", PRODUCT(float16, 256, 256, 256), "matrix 0 16x16x16 32,1,15 float16 float32, tile 0 2, tile 3 2", &warp,
+     true, true, BL_MATRIX_ALWAYS, BL_PRECISION_HIGHEST, 16},
+    {"tiles: four of them, and two of each operand", PRODUCT(bfloat16, 256, 256, 256),
+     "matrix 0 16x16x32 1,2,17 bfloat16 float32, tile 0 2, tile 3 2, tile 8 4", &tiles, true, false, BL_MATRIX_SURE,
+     BL_PRECISION_HIGHEST, 16},
+    {"vectors: as for float32", PRODUCT(bfloat16, 256, 256, 256),
+     "matrix 0 1x16x2 1,2,17 bfloat16 float32, tile 0 6, tile 2 4, tile 7 4", &dot, true, false, BL_MATRIX_SURE,
+     BL_PRECISION_HIGHEST, 16},
+    {"float32, allowed to be split, on a unit of sixteen times the rate", PRODUCT(float32, 256, 256, 256),
+     "matrix 0 16x16x32 1,2,17 bfloat16x3 float32, tile 0 2, tile 3 2", &tiles, true, false, BL_MATRIX_SURE, BL_PRECISION_HIGH,
+     16},
+    {"... not allowed", PRODUCT(float32, 256, 256, 256), "", &tiles, true, false, BL_MATRIX_ALWAYS, BL_PRECISION_HIGHEST, 16},
+    {"... of twice the rate", PRODUCT(float32, 256, 256, 256), "", &dot, true, false, BL_MATRIX_SURE, BL_PRECISION_HIGH, 2},
+    {"... of an unknown one", PRODUCT(float32, 256, 256, 256), "", &tiles, true, false, BL_MATRIX_SURE, BL_PRECISION_HIGH, 0},
+    {"... asked to", PRODUCT(float32, 256, 256, 256), "matrix 0 1x16x2 1,2,17 bfloat16x3 float32, tile 0 6, tile 2 4", &dot, true,
+     false, BL_MATRIX_ALWAYS, BL_PRECISION_HIGH, 2},
+    {"... of float16, which has no halves", PRODUCT(float32, 256, 256, 256), "", &warp, false, true, BL_MATRIX_ALWAYS,
+     BL_PRECISION_HIGH, 16},
+    {"what is bfloat16 itself is not split", PRODUCT(bfloat16, 256, 256, 256),
+     "matrix 0 16x16x32 1,2,17 bfloat16 float32, tile 0 2, tile 3 2, tile 8 4", &tiles, true, false, BL_MATRIX_SURE,
+     BL_PRECISION_HIGH, 16},
+};
+
 /* A product on matrix units: of a CPU, of a GPU, of a CPU that plays one; and which are left alone. */
 static void test_units(void **state)
 {
-#define PRODUCT(dtype, m, n, k)                                                                                                  \
-    "{'inputs': {'x': " TYPED(dtype, m, k) ", 'w': " TYPED(dtype, k,                                                             \
-                                                           n) "}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'w']}], "    \
-                                                              "'outputs': ['y']}"
-    static const bl_matrix warp = {16, 16, 16, 32, 1, 15, BL_F16, BL_F32, false},
-                           tiles = {16, 16, 32, 1, 2, 17, BL_BF16, BL_F32, false},
-                           dot = {1, 16, 2, 1, 2, 17, BL_BF16, BL_F32, false};
-    const struct {
-        const char *name, *document, *moves;
-        bl_matrix unit;
-        bool cpu, groups;
-        bl_matrix_use use;
-        bl_precision precision;
-        uint8_t rate;
-    } forms[] = {
-        {"a GPU", PRODUCT(float16, 256, 256, 256),
-         "matrix 0 16x16x16 32,1,15 float16 float32, tile 0 2, local 0 2, tile 4 4, local 4 2, tile 11 4", warp, false, true,
-         BL_MATRIX_SURE, BL_PRECISION_HIGHEST, 16},
-        {"not float32", PRODUCT(float32, 256, 256, 256), "", warp, false, true, BL_MATRIX_SURE, BL_PRECISION_HIGHEST, 16},
-        {"never", PRODUCT(float16, 256, 256, 256), "", warp, false, true, BL_MATRIX_NEVER, BL_PRECISION_HIGHEST, 16},
-        {"half of the tiles would be computed twice", PRODUCT(float16, 9, 256, 256), "", warp, false, true, BL_MATRIX_ALWAYS,
-         BL_PRECISION_HIGHEST, 16},
-        {"a CPU that plays a GPU", PRODUCT(float16, 256, 256, 256), "", warp, true, true, BL_MATRIX_SURE, BL_PRECISION_HIGHEST,
-         16},
-        {"... asked to", PRODUCT(float16, 256, 256, 256), "matrix 0 16x16x16 32,1,15 float16 float32, tile 0 2, tile 3 2", warp,
-         true, true, BL_MATRIX_ALWAYS, BL_PRECISION_HIGHEST, 16},
-        {"tiles: four of them, and two of each operand", PRODUCT(bfloat16, 256, 256, 256),
-         "matrix 0 16x16x32 1,2,17 bfloat16 float32, tile 0 2, tile 3 2, tile 8 4", tiles, true, false, BL_MATRIX_SURE,
-         BL_PRECISION_HIGHEST, 16},
-        {"vectors: as for float32", PRODUCT(bfloat16, 256, 256, 256),
-         "matrix 0 1x16x2 1,2,17 bfloat16 float32, tile 0 6, tile 2 4, tile 7 4", dot, true, false, BL_MATRIX_SURE,
-         BL_PRECISION_HIGHEST, 16},
-        {"float32, allowed to be split, on a unit of sixteen times the rate", PRODUCT(float32, 256, 256, 256),
-         "matrix 0 16x16x32 1,2,17 bfloat16x3 float32, tile 0 2, tile 3 2", tiles, true, false, BL_MATRIX_SURE, BL_PRECISION_HIGH,
-         16},
-        {"... not allowed", PRODUCT(float32, 256, 256, 256), "", tiles, true, false, BL_MATRIX_ALWAYS, BL_PRECISION_HIGHEST, 16},
-        {"... of twice the rate", PRODUCT(float32, 256, 256, 256), "", dot, true, false, BL_MATRIX_SURE, BL_PRECISION_HIGH, 2},
-        {"... of an unknown one", PRODUCT(float32, 256, 256, 256), "", tiles, true, false, BL_MATRIX_SURE, BL_PRECISION_HIGH, 0},
-        {"... asked to", PRODUCT(float32, 256, 256, 256), "matrix 0 1x16x2 1,2,17 bfloat16x3 float32, tile 0 6, tile 2 4", dot,
-         true, false, BL_MATRIX_ALWAYS, BL_PRECISION_HIGH, 2},
-        {"... of float16, which has no halves", PRODUCT(float32, 256, 256, 256), "", warp, false, true, BL_MATRIX_ALWAYS,
-         BL_PRECISION_HIGH, 16},
-        {"what is bfloat16 itself is not split", PRODUCT(bfloat16, 256, 256, 256),
-         "matrix 0 16x16x32 1,2,17 bfloat16 float32, tile 0 2, tile 3 2, tile 8 4", tiles, true, false, BL_MATRIX_SURE,
-         BL_PRECISION_HIGH, 16},
-    };
     int wrong = 0;
 
     (void)state;
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-        bl_target target = {.groups = forms[i].groups,
-                            .cpu = forms[i].cpu,
+    for (size_t i = 0; i < sizeof unit_forms / sizeof unit_forms[0]; i++) {
+        const unit_form *form = &unit_forms[i];
+        bl_target target = {.groups = form->groups,
+                            .cpu = form->cpu,
                             .units = 16,
-                            .vector_bits = forms[i].groups ? 0 : 512,
-                            .registers = forms[i].groups ? 128 : 32,
+                            .vector_bits = form->groups ? 0 : 512,
+                            .registers = form->groups ? 128 : 32,
                             .cache_bytes = 1 << 20,
-                            .subgroup = forms[i].groups ? 32 : 1,
+                            .subgroup = form->groups ? 32 : 1,
                             .max_local = 1024,
                             .local_bytes = 48 << 10,
                             .max_params = 32,
-                            .use = forms[i].use,
+                            .use = form->use,
                             .nmatrix = 1,
-                            .matrix = {{forms[i].unit, forms[i].rate}},
-                            .fragments = forms[i].unit.k == 32 ? 8 : 0};
+                            .matrix = {{*form->unit, form->rate}},
+                            .fragments = form->unit->k == 32 ? 8 : 0};
         test_graph graph;
         bl_schedule *schedule = NULL;
         const bl_node *sink = NULL;
@@ -166,19 +177,19 @@ static void test_units(void **state)
         bl_move moves[BL_MAX_MOVES];
         int n = 0;
 
-        test_graph_open(forms[i].document, &graph);
+        test_graph_open(form->document, &graph);
         schedule = test_graph_schedule(&graph, target.units);
         sink = schedule->nests[0].sink;
-        if (forms[i].precision == BL_PRECISION_HIGH)
+        if (form->precision == BL_PRECISION_HIGH)
             bl_target_split(&target);
         if (target.precision == BL_PRECISION_HIGH)
             sink = bl_sink_relax(graph.graph->ir, sink);
         bl_tune_init(&tune, graph.graph->ir, sink, schedule->nests[0].nparams);
         bl_heuristic(&tune, &target);
         bl_tune_print(&tune, &text);
-        if (forms[i].moves[0] == '\0' ? strstr(bl_text_get(&text), "matrix") != NULL
-                                      : strcmp(bl_text_get(&text), forms[i].moves) != 0) {
-            print_error("%s: \"%s\"; the table says \"%s\"\n", forms[i].name, bl_text_get(&text), forms[i].moves);
+        if (form->moves[0] == '\0' ? strstr(bl_text_get(&text), "matrix") != NULL
+                                   : strcmp(bl_text_get(&text), form->moves) != 0) {
+            print_error("%s: \"%s\"; the table says \"%s\"\n", form->name, bl_text_get(&text), form->moves);
             wrong++;
         }
         assert_true(bl_moves_parse(bl_text_get(&text), moves, &n)); /* what is printed is read back */

@@ -51,6 +51,9 @@ static const struct {
     {"split", "{'inputs': {'x': {'dtype': 'float32', 'shape': [37, 64]}, 'y': {'dtype': 'float32', 'shape': [64, 24]}, 'b': {'dtype': 'float32', 'shape': [24]}}, 'nodes': [{'id': 'm', 'op': 'matmul', 'in': ['x', 'y']}, {'id': 's', 'op': 'add', 'in': ['m', 'b']}, {'id': 'z', 'op': 'relu', 'in': ['s']}], 'outputs': ['z', 'm']}"},
     {"split_transposed", "{'inputs': {'x': {'dtype': 'float32', 'shape': [3, 64, 16]}, 'y': {'dtype': 'float32', 'shape': [3, 32, 64]}}, 'nodes': [{'id': 't', 'op': 'transpose', 'in': ['x']}, {'id': 'u', 'op': 'transpose', 'in': ['y']}, {'id': 'z', 'op': 'matmul', 'in': ['t', 'u']}], 'outputs': ['z']}"},
     {"split_conv", "{'inputs': {'x': {'dtype': 'float32', 'shape': [2, 32, 6, 8]}, 'w': {'dtype': 'float32', 'shape': [16, 32, 3, 3]}}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w'], 'attrs': {'padding': 1}}], 'outputs': ['y']}"},
+    {"scores", "{'inputs': {'q': {'dtype': 'float32', 'shape': [2, 33, 8]}, 'k': {'dtype': 'float32', 'shape': [2, 64, 8]}, 'v': {'dtype': 'float32', 'shape': [2, 64, 18]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v']}], 'outputs': ['y']}"},
+    {"scores_causal", "{'inputs': {'q': {'dtype': 'float32', 'shape': [2, 37, 9]}, 'k': {'dtype': 'float32', 'shape': [2, 37, 9]}, 'v': {'dtype': 'float32', 'shape': [2, 37, 16]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v'], 'attrs': {'causal': true}}], 'outputs': ['y']}"},
+    {"scores_gradient", "{'inputs': {'q': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'k': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'v': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'w': {'dtype': 'float32', 'shape': [2, 48, 8]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v']}, {'id': 'z', 'op': 'mul', 'in': ['y', 'w']}, {'id': 's', 'op': 'sum', 'in': ['z']}, {'id': ['dq', 'dk', 'dv'], 'op': 'grad', 'in': ['s', 'q', 'k', 'v']}], 'outputs': ['y', 'dq', 'dk', 'dv']}"},
 };
 /* clang-format on */
 enum { NGRAPHS = sizeof graphs / sizeof graphs[0] };
@@ -110,7 +113,9 @@ static void random_unit(bl_tune *tune, const bl_device_info *info, int used[BL_M
 {
     static uint64_t seed = 5; /* its own, so that graphs without such products are drawn as ever */
 
-    for (int tries = (int)(bench_random(&seed) % 5); tries > 0 && tune->nmoves == 0; tries--) {
+    int parts = tune->nmoves;
+
+    for (int tries = (int)(bench_random(&seed) % 5); tries > 0 && tune->nmoves == parts; tries--) {
         int unit = (int)(bench_random(&seed) % NUNITS), axis = (int)(bench_random(&seed) % 4);
         const bl_node *before = tune->sink;
         if (units[unit].scope > info->max_local)
@@ -121,6 +126,20 @@ static void random_unit(bl_tune *tune, const bl_device_info *info, int used[BL_M
         } else {
             assert_ptr_equal(before, tune->sink);
         }
+    }
+}
+
+/* Now and then the first, where the nest takes it. */
+static void random_parts(bl_tune *tune, int used[BL_MOVE_KINDS])
+{
+    static uint64_t seed = 11; /* its own, as random_unit's */
+
+    for (int tries = (int)(bench_random(&seed) % 8); tries > 0 && tune->nmoves == 0; tries--) {
+        const bl_node *before = tune->sink;
+        if (bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, (int)(bench_random(&seed) % 5), 2 + (int64_t)(bench_random(&seed) % 3)}))
+            used[BL_MOVE_SPLIT]++;
+        else
+            assert_ptr_equal(before, tune->sink);
     }
 }
 
@@ -152,7 +171,8 @@ static void random_share(bl_tune *tune, int used[BL_MOVE_KINDS])
         bl_share how = {.twice = bench_random(&seed) % 2 == 0,
                         .swizzle = bench_random(&seed) % 4 == 0,
                         .loops = (int)(bench_random(&seed) % 3),
-                        .pad = (int)(bench_random(&seed) % 2 * (bench_random(&seed) % 6))};
+                        .pad = (int)(bench_random(&seed) % 2 * (bench_random(&seed) % 6)),
+                        .narrow = bench_random(&seed) % 3 == 0};
         const bl_node *before = tune->sink;
         if (bl_tune_apply(tune, (bl_move){BL_MOVE_SHARE, (int)(bench_random(&seed) % 3), bl_share_pack(how)}))
             used[BL_MOVE_SHARE]++;
@@ -161,14 +181,39 @@ static void random_share(bl_tune *tune, int used[BL_MOVE_KINDS])
     }
 }
 
-static void random_moves(bl_tune *tune, const bl_device_info *info, uint64_t *seed, int used[BL_MOVE_KINDS])
+/* Now and then scores that a group shares: of the nests that have such, after work-items that it needs. */
+static void random_scores(bl_tune *tune, const bl_device_info *info, int used[BL_MOVE_KINDS])
+{
+    static uint64_t seed = 11; /* its own, as that of random_unit */
+
+    for (int tries = (int)(bench_random(&seed) % 5); tries > 0; tries--) {
+        bl_move move = {BL_MOVE_LOCAL, (int)(bench_random(&seed) % 4), 2 + (int64_t)(bench_random(&seed) % 8)};
+        if (items(tune) * move.amount <= (int64_t)info->max_local && bl_tune_apply(tune, move))
+            used[BL_MOVE_LOCAL]++;
+    }
+    for (int axis = 0, n = tune->naxes; axis < n && bench_random(&seed) % 8 != 0; axis++) {
+        bl_move move = {BL_MOVE_SCORE, axis, 1 + (int64_t)(bench_random(&seed) % 5)};
+        const bl_node *before = tune->sink;
+        if (!bl_tune_apply(tune, move)) {
+            assert_ptr_equal(before, tune->sink);
+            continue;
+        }
+        used[BL_MOVE_SCORE]++;
+        return;
+    }
+}
+
+static void random_moves(bl_tune *tune, const bl_device_info *info, bool scores, uint64_t *seed, int used[BL_MOVE_KINDS])
 {
     static const int64_t amounts[] = {2, 3, 4, 5, 7, 8, 16};
     int n = 1 + (int)(bench_random(seed) % MOST_MOVES);
     int64_t most_items = info->max_local;
 
+    random_parts(tune, used);
     random_unit(tune, info, used);
     random_blocks(tune, used);
+    if (scores)
+        random_scores(tune, info, used);
     n += tune->nmoves;
     for (int tries = 0; tries < 20 && tune->nmoves < n; tries++) {
         bl_move move = {.kind = (bl_move_kind)(bench_random(seed) % BL_MOVE_MATRIX), /* the last of them has been */
@@ -190,6 +235,12 @@ static void random_moves(bl_tune *tune, const bl_device_info *info, uint64_t *se
     random_share(tune, used);
 }
 
+/* Scheduled for a device whose groups have work-items. */
+static bool is_for_groups(const char *name)
+{
+    return strncmp(name, "scores", 6) == 0;
+}
+
 static void run_nest(bench *b, uint64_t *seed, int used[BL_MOVE_KINDS])
 {
     bl_ir *ir = b->graph->graph->ir;
@@ -203,7 +254,7 @@ static void run_nest(bench *b, uint64_t *seed, int used[BL_MOVE_KINDS])
         bl_tune_init(&tune, ir, b->split ? bl_sink_relax(ir, b->nest->sink) : b->nest->sink, b->nest->nparams);
         tune.local_bytes = b->dev->info.local_bytes;
         if (round > 0)
-            random_moves(&tune, &b->dev->info, seed, used);
+            random_moves(&tune, &b->dev->info, is_for_groups(b->name), seed, used);
         bl_tune_print(&tune, &moves);
         st = bench_run(b, &tune, &err);
         if (st != BL_OK)
@@ -213,6 +264,96 @@ static void run_nest(bench *b, uint64_t *seed, int used[BL_MOVE_KINDS])
         bl_text_fini(&moves);
     }
     bench_close(b);
+}
+
+static const char *graph_of(const char *name)
+{
+    for (int i = 0; i < NGRAPHS; i++) {
+        if (strcmp(graphs[i].name, name) == 0)
+            return graphs[i].document;
+    }
+    return NULL;
+}
+
+/* Tiles of a unit of several work-items, and then copies of its operands in local memory; how many of those were legal. */
+static void draw_copies(bl_tune *tune, const bl_device_info *info, uint64_t *seed, int *copies_made, int *twice)
+{
+    static const bl_move_kind kinds[] = {BL_MOVE_TILE, BL_MOVE_LOCAL, BL_MOVE_CHUNK};
+
+    for (int tries = 0; tries < 40 && tune->nmoves == 0; tries++) {
+        const bl_matrix *unit = &units[bench_random(seed) % NUNITS];
+        int axis = (int)(bench_random(seed) % 4);
+        if (unit->scope > 1 && unit->scope <= info->max_local)
+            (void)bl_tune_apply(tune, (bl_move){BL_MOVE_MATRIX, axis, bl_matrix_pack(*unit)});
+    }
+    for (int tries = (int)(bench_random(seed) % 12); tries > 0; tries--) {
+        bl_move move = {kinds[bench_random(seed) % 3], (int)(bench_random(seed) % 10), 2 + (int64_t)(bench_random(seed) % 3)};
+        if ((move.kind == BL_MOVE_LOCAL && items(tune) * move.amount > info->max_local) ||
+            (move.kind == BL_MOVE_TILE && copies(tune) * move.amount > MOST_COPIES) ||
+            tile_bytes(tune) * move.amount > (int64_t)info->local_bytes / 2)
+            continue;
+        (void)bl_tune_apply(tune, move);
+    }
+    tune->local_bytes = (int64_t)info->local_bytes / 2;
+    for (int operand = 0; operand < 3; operand++) {
+        bl_share how = {.twice = bench_random(seed) % 2 == 0,
+                        .loops = (int)(bench_random(seed) % 3),
+                        .pad = 8 * (int)(bench_random(seed) % 3),
+                        .narrow = true};
+        const bl_node *before = tune->sink;
+        if (!bl_tune_apply(tune, (bl_move){BL_MOVE_SHARE, operand, bl_share_pack(how)})) {
+            assert_ptr_equal(before, tune->sink);
+            continue;
+        }
+        ++*copies_made;
+        *twice += how.twice;
+        operand--; /* it is an operand no more: the next has its number */
+    }
+}
+
+/* What matrix units multiply comes from copies that the work-items of a group share. */
+static void test_unit_copies(void **state)
+{
+    static const char *const names[] = {"product16", "transposed16", "product_b16",     "odd_b16",
+                                        "conv16",    "named16",      "split_transposed"};
+    bl_device *dev = bench_interp();
+    uint64_t seed = 21;
+    int made = 0, twice = 0;
+
+    (void)state;
+    for (size_t g = 0; g < sizeof names / sizeof names[0]; g++) {
+        test_graph graph;
+        test_graph_open(graph_of(names[g]), &graph);
+        bl_schedule *schedule = test_graph_schedule(&graph, 2);
+        bench b = {.name = names[g],
+                   .dev = dev,
+                   .graph = &graph,
+                   .schedule = schedule,
+                   .nest = &schedule->nests[0],
+                   .split = strncmp(names[g], "split", 5) == 0,
+                   .vars = {7}};
+        bench_open(&b);
+        for (int round = 0; round <= 40; round++) {
+            bl_tune tune;
+            bl_text moves = {0};
+            bl_err err = {0};
+            bl_tune_init(&tune, graph.graph->ir, b.split ? bl_sink_relax(graph.graph->ir, b.nest->sink) : b.nest->sink,
+                         b.nest->nparams);
+            if (round > 0)
+                draw_copies(&tune, &dev->info, &seed, &made, &twice);
+            bl_tune_print(&tune, &moves);
+            if (bench_run(&b, &tune, &err) != BL_OK)
+                fail_msg("%s with \"%s\": %s", b.name, bl_text_get(&moves), err.text);
+            bench_compare(&b, bl_text_get(&moves));
+            bl_text_fini(&moves);
+        }
+        bench_close(&b);
+        test_graph_close(&graph);
+    }
+    bl_device_destroy(dev);
+    if (made < 100 || twice < 30)
+        fail_msg("only %d copies were made, %d of them twice", made, twice);
+    print_message("%d copies, %d twice\n", made, twice);
 }
 
 static int used_moves[BL_MOVE_KINDS];
@@ -226,7 +367,7 @@ static void test_random(void **state)
     bl_schedule *schedule = NULL;
 
     test_graph_open(graphs[which].document, &graph);
-    schedule = test_graph_schedule(&graph, 2);
+    schedule = is_for_groups(graphs[which].name) ? test_graph_schedule_groups(&graph, 2) : test_graph_schedule(&graph, 2);
     for (int i = 0; i < schedule->nnests; i++) {
         bench b = {.name = graphs[which].name,
                    .dev = dev,
@@ -285,6 +426,20 @@ static const struct {
     {{0}, {BL_MOVE_GROUP, 2, 0}, false, "no amount"},
     {{0}, {BL_MOVE_GROUP, 1, 3}, false, "of reductions only"},
     {{BL_MOVE_GROUP, 2, 4}, {BL_MOVE_GROUP, 2, 5}, false, "it is shared already"},
+    {{0}, {BL_MOVE_SPLIT, 2, 4}, true, "partial sums of five"},
+    {{0}, {BL_MOVE_SPLIT, 2, 3}, false, "parts of one length"},
+    {{0}, {BL_MOVE_SPLIT, 2, 20}, false, "nothing would be left to sum"},
+    {{0}, {BL_MOVE_SPLIT, 2, 1}, false, "one part is none"},
+    {{0}, {BL_MOVE_SPLIT, 2, 0}, false, "no amount"},
+    {{0}, {BL_MOVE_SPLIT, 2, -4}, false, "a negative amount"},
+    {{0}, {BL_MOVE_SPLIT, 1, 3}, false, "of reductions only"},
+    {{0}, {BL_MOVE_SPLIT, 7, 4}, false, "no such axis"},
+    {{BL_MOVE_SPLIT, 2, 2}, {BL_MOVE_SPLIT, 3, 5}, false, "once"},
+    {{BL_MOVE_SPLIT, 2, 4}, {BL_MOVE_LOCAL, 2, 4}, true, "the parts are an axis as others are"},
+    {{BL_MOVE_SPLIT, 2, 4}, {BL_MOVE_GROUP, 3, 5}, true, "a part is a sum as others are"},
+    {{BL_MOVE_SPLIT, 2, 4}, {BL_MOVE_PACK, 0, 0}, true, "of the partial sums"},
+    {{BL_MOVE_PACK, 0, 1}, {BL_MOVE_SPLIT, 2, 4}, true, "a panel is an operand"},
+    {{BL_MOVE_TILE, 0, 2}, {BL_MOVE_SPLIT, 2, 4}, false, "axes are whole before"},
     {{0}, {BL_MOVE_FIRST, 0, 0}, true, "rows fastest"},
     {{0}, {BL_MOVE_FIRST, 1, 0}, false, "it is the fastest already"},
     {{0}, {BL_MOVE_FIRST, 2, 0}, false, "no grid axis"},
@@ -302,7 +457,8 @@ static const struct {
     {{BL_MOVE_LOCAL, 0, 8}, {BL_MOVE_SHARE, 0, 1}, false, "one element, the same for all"},
     {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 8}, false, "it has one loop, not two"},
     {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, -4}, false, "a negative amount"},
-    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 1 << 16}, false, "more padding than there is"},
+    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 1 << 16 | 4}, false, "no floats of 16 bits"},
+    {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 0, 1 << 17 | 4}, false, "more than there is to say"},
     {{BL_MOVE_LOCAL, 1, 8}, {BL_MOVE_SHARE, 9, 4}, false, "no such operand"},
     {{BL_MOVE_GROUP, 2, 4}, {BL_MOVE_SHARE, 0, 4}, false, "a reduction that is shared itself"},
     {{0}, {BL_MOVE_EDGES, 0, 0}, false, "no edges"},
@@ -315,15 +471,6 @@ static const struct {
     {{BL_MOVE_VECTOR, 1, 4}, {BL_MOVE_KBLOCK, 3, 10}, false, "lanes come later"},
     {{0}, {BL_MOVE_KINDS, 0, 2}, false, "no such move"},
 };
-
-static const char *graph_of(const char *name)
-{
-    for (int i = 0; i < NGRAPHS; i++) {
-        if (strcmp(graphs[i].name, name) == 0)
-            return graphs[i].document;
-    }
-    return NULL;
-}
 
 static void test_legality(void **state)
 {
@@ -567,12 +714,13 @@ static void test_limited_turns(void **state)
 
 int main(void)
 {
-    static struct CMUnitTest tests[NGRAPHS + 8];
+    static struct CMUnitTest tests[NGRAPHS + 9];
     int n = 0;
 
     for (int i = 0; i < NGRAPHS; i++)
         tests[n++] = (struct CMUnitTest){.name = graphs[i].name, .test_func = test_random, .initial_state = (void *)(intptr_t)i};
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_all_kinds_used);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_unit_copies);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_legality);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_memory_of_stages);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(test_moves_around_stages);

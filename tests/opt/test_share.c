@@ -36,7 +36,8 @@ enum { MOST_DEVICES = 16 };
         "d")
 
 /* Axes of a product: 0 rows, 1 columns, 2 the reduction; each split puts one more behind.  Amounts of |share|: 1 two copies, 2
- * swizzle, 4 for each loop within a copy, 256 for each element of padding.  Each row is run on each device. */
+ * swizzle, 4 for each loop within a copy, 256 for each element of padding,
+ * 65536 for 16 bits.  Each row is run on each device. */
 static const struct {
     const char *name, *document, *moves;
 } rows[] = {
@@ -67,6 +68,15 @@ static const struct {
      "vector 1 4, local 1 8, tile 1 2, tile 0 8, local 0 4, tile 7 8, share 0 1025, share 1 1"},
     {"bfloat16", PRODUCT("bfloat16", 64, 32, 64),
      "vector 1 4, local 1 8, tile 1 2, tile 0 8, local 0 4, tile 6 8, share 0 1025, share 1 1"},
+    {"float16 in 16 bits", PRODUCT("float16", 61, 40, 75),
+     "vector 1 4, local 1 8, tile 1 2, tile 0 8, local 0 4, tile 7 8, share 0 66561, share 1 65537"},
+    {"float16 in 16 bits, one by one", PRODUCT("float16", 32, 32, 32),
+     "local 0 8, local 2 8, chunk 4 8, share 0 65543, share 1 65540"},
+    {"bfloat16 in 16 bits", PRODUCT("bfloat16", 64, 32, 64),
+     "vector 1 4, local 1 8, tile 1 2, tile 0 8, local 0 4, tile 6 8, share 0 66561, share 1 65537"},
+    {"bfloat16 in 16 bits, transposed lanes", PRODUCT("bfloat16", 24, 64, 24),
+     "local 0 8, local 2 8, vector 4 4, share 0 65537, share 1 66561"},
+    {"one operand in 16 bits", PRODUCT("float16", 33, 30, 40), "local 0 8, local 2 8, chunk 4 3, share 0 65541, share 1 5"},
     {"int32", PRODUCT("int32", 61, 40, 75),
      "vector 1 4, local 1 8, tile 1 2, tile 0 8, local 0 4, tile 7 8, share 0 1025, share 1 1"},
     {"uint8", PRODUCT("uint8", 61, 40, 75),
@@ -166,6 +176,8 @@ static const struct {
      "vector 2 4, local 2 8, tile 1 4, local 1 8, chunk 7 16, tile 8 8, share 1 5, share 0 1029"},
     {"float16", PRODUCT("float16", 96, 64, 64), true,
      "vector 1 4, local 1 8, tile 0 4, local 0 4, chunk 6 16, tile 7 8, share 0 5, share 1 1029"},
+    {"bfloat16", PRODUCT("bfloat16", 96, 64, 64), true,
+     "vector 1 4, local 1 8, tile 0 4, local 0 4, chunk 6 16, tile 7 8, share 1 65541, share 0 66565"},
     {"int32", PRODUCT("int32", 96, 64, 64), true,
      "vector 1 4, local 1 8, tile 0 4, local 0 4, chunk 6 16, tile 7 8, share 1 5, share 0 1029"},
     {"windows", CONV("float32", 2, 16, 14, 14, 32, 3, "'padding': 1"), true,
@@ -249,6 +261,67 @@ static void test_instructions(void **state)
     }
 }
 
+/* Copies of 16 bits take half the room, in each language, and others are none of the kind. */
+static void test_room(void **state)
+{
+    static const struct {
+        const char *dtype, *moves;
+        bool legal;
+        uint32_t bytes;
+    } sizes[] = {
+        {"float32", "local 0 8, local 2 8, chunk 4 8, share 0 5, share 1 5", true, 1024},
+        {"float16", "local 0 8, local 2 8, chunk 4 8, share 0 5, share 1 5", true, 1024},
+        {"float16", "local 0 8, local 2 8, chunk 4 8, share 0 65541, share 1 5", true, 768},
+        {"float16", "local 0 8, local 2 8, chunk 4 8, share 0 65541, share 1 65541", true, 512},
+        {"bfloat16", "local 0 8, local 2 8, chunk 4 8, share 0 65541, share 1 65541", true, 512},
+        {"float32", "local 0 8, local 2 8, chunk 4 8, share 0 65541", false, 0},
+        {"int16", "local 0 8, local 2 8, chunk 4 8, share 0 65541", false, 0},
+    };
+    static const struct {
+        bl_device_info info;
+        const char *declares;
+    } languages[] = {
+        {{.id = "a", .dialect = BL_DIALECT_OPENCL, .subgroup = 32}, "__local ushort l"},
+        {{.id = "b", .dialect = BL_DIALECT_GLSL, .subgroup = 32, .features = BL_FEATURE_STORE16}, "shared uint16_t l"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char document[400];
+        test_graph graph;
+        bl_move moves[BL_MAX_MOVES];
+        bl_tune tune;
+        bl_lowered *lowered = NULL;
+        bl_err err = {0};
+        bool legal = true;
+        int n = 0;
+
+        snprintf(document, sizeof document, PRODUCT("%s", 32, 32, 32), sizes[i].dtype, sizes[i].dtype);
+        test_graph_open(document, &graph);
+        const bl_nest *nest = largest(test_graph_schedule(&graph, gpu.units));
+        bl_tune_init(&tune, graph.graph->ir, nest->sink, nest->nparams);
+        assert_true(bl_moves_parse(sizes[i].moves, moves, &n));
+        for (int k = 0; k < n; k++)
+            legal = legal && bl_tune_apply(&tune, moves[k]);
+        if (legal != sizes[i].legal)
+            fail_msg("%s with \"%s\" is %s", sizes[i].dtype, sizes[i].moves, legal ? "taken" : "refused");
+        if (legal && bl_lower(tune.ir, tune.sink, "nest", (uint32_t)tune.nparams, 2, &lowered, &err) != BL_OK)
+            fail_msg("%s: %s", sizes[i].dtype, err.text);
+        if (legal && lowered->linear->local_bytes != sizes[i].bytes)
+            fail_msg("%s with \"%s\" takes %u bytes, not %u", sizes[i].dtype, sizes[i].moves, lowered->linear->local_bytes,
+                     sizes[i].bytes);
+        for (size_t k = 0; legal && k < sizeof languages / sizeof languages[0]; k++) {
+            bl_text text = {0};
+            assert_int_equal(bl_render(lowered->linear, &languages[k].info, &text, &err), BL_OK);
+            if ((strstr(bl_text_get(&text), languages[k].declares) != NULL) != (sizes[i].bytes < 1024))
+                fail_msg("%s with \"%s\": \"%s\" in\n%s", sizes[i].dtype, sizes[i].moves, languages[k].declares,
+                         bl_text_get(&text));
+            bl_text_fini(&text);
+        }
+        test_graph_close(&graph);
+    }
+}
+
 static void test_device(void **state)
 {
     for (int i = 0; i < NROWS; i++)
@@ -261,7 +334,7 @@ static void test_device(void **state)
 
 int main(void)
 {
-    static struct CMUnitTest tests[MOST_DEVICES + 2];
+    static struct CMUnitTest tests[MOST_DEVICES + 3];
     bl_device *devices[MOST_DEVICES];
     uint32_t n = harness_open(MOST_DEVICES, devices);
     int failed = 0;
@@ -270,7 +343,8 @@ int main(void)
         tests[d] = (struct CMUnitTest){.name = devices[d]->info.id, .test_func = test_device, .initial_state = devices[d]};
     tests[n] = (struct CMUnitTest)cmocka_unit_test(test_chosen);
     tests[n + 1] = (struct CMUnitTest)cmocka_unit_test(test_instructions);
-    failed = _cmocka_run_group_tests("share", tests, n + 2, NULL, NULL);
+    tests[n + 2] = (struct CMUnitTest)cmocka_unit_test(test_room);
+    failed = _cmocka_run_group_tests("share", tests, n + 3, NULL, NULL);
     for (uint32_t d = 0; d < n; d++)
         bl_device_destroy(devices[d]);
     return failed != 0 || n == 0;

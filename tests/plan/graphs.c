@@ -53,13 +53,25 @@ void test_graph_close(test_graph *g)
     bl_arena_destroy(g->arena);
 }
 
+static bl_schedule *make_schedule(const test_graph *g, const bl_sched_options *options)
+{
+    bl_schedule *schedule = NULL;
+    bl_err err = {0};
+    if (bl_schedule_make(g->graph->ir, g->nroots, g->roots, options, &schedule, &err) != BL_OK)
+        fail_msg("no schedule: %s", err.text);
+    return schedule;
+}
+
 bl_schedule *test_graph_schedule(const test_graph *g, uint32_t units)
 {
     bl_sched_options options = {
         .units = units, .max_params = BL_MAX_BINDINGS - 4, .stage_bytes = 2048}; /* the interpreter's share */
-    bl_schedule *schedule = NULL;
-    bl_err err = {0};
-    if (bl_schedule_make(g->graph->ir, g->nroots, g->roots, &options, &schedule, &err) != BL_OK)
-        fail_msg("no schedule: %s", err.text);
-    return schedule;
+    return make_schedule(g, &options);
+}
+
+bl_schedule *test_graph_schedule_groups(const test_graph *g, uint32_t units)
+{
+    bl_sched_options options = {
+        .units = units, .max_params = BL_MAX_BINDINGS - 4, .stage_bytes = INT64_MAX, .group_columns = 256};
+    return make_schedule(g, &options);
 }

@@ -18,5 +18,7 @@ void test_graph_open(const char *text, test_graph *out);
 void test_graph_close(test_graph *g);
 /* Its schedule for a device of |units| cores; fails the test where there is none. */
 bl_schedule *test_graph_schedule(const test_graph *g, uint32_t units);
+/* The same for a device whose groups have work-items. */
+bl_schedule *test_graph_schedule_groups(const test_graph *g, uint32_t units);
 
 #endif

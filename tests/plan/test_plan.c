@@ -225,6 +225,33 @@ static void test_steps(void **state)
     close_bench(&b);
 }
 
+/* Who retains a state between two runs has it as it was then, however many steps follow. */
+static void test_lent_state(void **state)
+{
+    bench b = open_bench(4);
+    document d;
+    job j;
+
+    (void)state;
+    open_counter(&b, &d, &j);
+    for (uint64_t steps = 1; steps <= 8; steps *= 2) {
+        bl_err err = {0};
+        bl_buffer *lent = bl_buffer_retain(j.states[0]);
+        float before = value_of(lent);
+        j.run.steps = steps;
+        if (bl_plan_run(&j.run, &err) != BL_OK)
+            fail_msg("%s", err.text);
+        drop_outputs(&j);
+        if (value_of(lent) != before || value_of(j.states[0]) != before + (float)steps)
+            fail_msg("lent %g was %g; after %llu steps %g", value_of(lent), before, (unsigned long long)steps,
+                     value_of(j.states[0]));
+        bl_pool_release(b.pool, lent);
+    }
+    close_job(&j);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
 typedef struct collected {
     int count;
     uint64_t every, stop_at;
@@ -577,6 +604,7 @@ int main(void)
         cmocka_unit_test(test_failure_is_not_kept),
         cmocka_unit_test(test_single_flight),
         cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_lent_state),
         cmocka_unit_test(test_collect_and_stop),
         cmocka_unit_test(test_cancelled_and_late),
         cmocka_unit_test(test_named_dimensions),

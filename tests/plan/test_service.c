@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Plans in service: what their runs say of them, what is kept between runs, and the better plan that takes a plan's place. */
+#include "engine/plan/internal.h"
 #include "tests/plan/jobs.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -13,6 +15,16 @@ static const char weighed[] =
     "{'inputs': {'x': {'dtype': 'float32', 'shape': [8, 8, 3, 3]}}, 'state': {'w': {'dtype': 'float32', 'shape': [1, 8, 20, "
     "20]}}, "
     "'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['w', 'x'], 'attrs': {'padding': 1}}], 'outputs': ['y']}";
+
+static const char transformed[] =
+    "{'inputs': {'x': {'dtype': 'float32', 'shape': [1, 16, 12, 12]}}, 'state': {'w': {'dtype': 'float32', 'shape': [16, 16, 3, "
+    "3]}}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w'], 'attrs': {'padding': 1, 'form': 'winograd'}}], "
+    "'outputs': ['y']}";
+
+static const char trains[] =
+    "{'inputs': {'x': {'dtype': 'float32', 'shape': [1, 16, 12, 12]}}, 'state': {'w': {'dtype': 'float32', 'shape': [16, 16, 3, "
+    "3]}}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w'], 'attrs': {'padding': 1, 'form': 'winograd'}}, "
+    "{'id': 'v', 'op': 'mul', 'in': ['w', 0.5]}], 'updates': {'w': 'v'}, 'outputs': ['y']}";
 
 /* Every kernel's time is known after the second run; the first is not looked at. */
 static void test_times_in_service(void **state)
@@ -77,58 +89,197 @@ static void test_joined(void **state)
     close_bench(&b);
 }
 
+/* A plan made with another's moves has those, whatever the heuristic would choose; nests that are not named have its choice. */
+static void test_fixed_moves(void **state)
+{
+    bench b = open_bench(4);
+    document d = open_document(job_products);
+    bl_plan *plan = NULL, *plain = NULL, *again = NULL;
+    bl_plan_options options = {0};
+    bl_err err = {0};
+    bool hit = false;
+
+    (void)state;
+    assert_int_equal(get_plan(&b, &d, &plan, &hit, &err), BL_OK);
+    options = *bl_plan_get_options(plan);
+    options.noopt = true;
+    assert_int_equal(bl_plan_remake(plan, &options, &plain, &err), BL_OK);
+    assert_string_not_equal(bl_plan_get_moves(plan), bl_plan_get_moves(plain));
+    options.fixed = bl_plan_get_moves(plan);
+    assert_int_equal(bl_plan_remake(plan, &options, &again, &err), BL_OK);
+    assert_string_equal(bl_plan_get_moves(again), bl_plan_get_moves(plan));
+    bl_plan_release(again);
+    options.noopt = false;
+    options.fixed = bl_plan_get_moves(plain);
+    assert_int_equal(bl_plan_remake(plan, &options, &again, &err), BL_OK);
+    assert_string_equal(bl_plan_get_moves(again), bl_plan_get_moves(plain));
+    bl_plan_release(again);
+    options.fixed = "0123456789abcdef vector 1 4\nnonsense\n";
+    assert_int_equal(bl_plan_remake(plan, &options, &again, &err), BL_OK);
+    assert_string_equal(bl_plan_get_moves(again), bl_plan_get_moves(plan));
+    bl_plan_release(again);
+    bl_plan_release(plain);
+    bl_plan_release(plan);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
+/* A run, with what is given to it, and whether the kernel in question does its work in it. */
+typedef struct kept_row {
+    bool write, again; /* the weight is written to before the run; the input is another buffer */
+    float weight, wanted;
+    bool done;
+} kept_row;
+
+static void give(job *j, const kept_row *row)
+{
+    size_t bytes = bytes_of(&j->info->states[0], j->vars);
+
+    if (row->again) {
+        bl_pool_release(j->b->pool, j->inputs[0]);
+        j->inputs[0] = filled(j->b, bytes_of(&j->info->inputs[0], j->vars), 1);
+    }
+    for (size_t k = 0; row->write && k < bytes; k += sizeof(float))
+        assert_int_equal(bl_buffer_write(j->states[0], k, &row->weight, sizeof(float), NULL), BL_OK);
+}
+
+/* The plan's first kernel of that |name|. */
+static int find_kernel(const bl_plan *plan, const char *name)
+{
+    bl_kernel_use use[MOST_TENSORS];
+    int n = bl_plan_list_kernels(plan, MOST_TENSORS, use);
+
+    for (int i = 0; i < n; i++) {
+        if (strcmp(use[i].name, name) == 0)
+            return use[i].number;
+    }
+    fail_msg("no kernel %s", name);
+    return -1;
+}
+
+/* Was the launch of |kernel| left out of the last step? */
+static bool is_left_out(const bl_plan *plan, int kernel)
+{
+    const plan_keeps *keeps = &plan->keeps;
+    for (int i = 0; i < keeps->nspared; i++) {
+        if (plan->steps[keeps->spared[i].step].kernel == kernel)
+            return keeps->spared[i].out;
+    }
+    fail_msg("kernel %d is never left out", kernel);
+    return false;
+}
+
+static void check_kept(const char *text, const char *name, const kept_row *rows, size_t n)
+{
+    bench b = open_bench(4);
+    document d = open_document(text);
+    bl_plan *plan = NULL;
+    bl_err err = {0};
+    bool hit = false;
+    int kernel = -1;
+    job j;
+
+    assert_int_equal(get_plan(&b, &d, &plan, &hit, &err), BL_OK);
+    kernel = find_kernel(plan, name);
+    open_job(&b, plan, 0, &j);
+    for (size_t i = 0; i < n; i++) {
+        give(&j, &rows[i]);
+        assert_int_equal(bl_plan_run(&j.run, &err), BL_OK);
+        if (fabsf(value_of(j.outputs[0]) - rows[i].wanted) > 1e-4F * rows[i].wanted)
+            fail_msg("%s, row %zu: %g, wanted %g", name, i, (double)value_of(j.outputs[0]), (double)rows[i].wanted);
+        drop_outputs(&j);
+        if (is_left_out(plan, kernel) == rows[i].done)
+            fail_msg("%s, row %zu: launched %d, wanted %d", name, i, !rows[i].done, rows[i].done);
+    }
+    close_job(&j);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
 /* A panel (here a picture with its edges) is written for the first run and, into memory of its own, for the second; from then on
  * only when what it is made of is another. */
 static void test_panels_are_kept(void **state)
 {
-    static const struct {
-        bool write, again; /* the weight is written to before the run; the input is another buffer */
-        float weight, wanted;
-        bool packed;
-    } rows[] = {{true, false, 2, 64, true},  {false, false, 2, 64, true}, {false, false, 2, 64, false},
-                {false, true, 2, 64, false}, {true, false, 3, 96, true},  {false, false, 3, 96, true},
-                {false, false, 3, 96, false}};
+    static const kept_row rows[] = {{true, false, 2, 64, true},  {false, false, 2, 64, true}, {false, false, 2, 64, false},
+                                    {false, true, 2, 64, false}, {true, false, 3, 96, true},  {false, false, 3, 96, true},
+                                    {false, false, 3, 96, false}};
+
+    (void)state;
+    check_kept(weighed, "pack_r_8_20_20_8_3_3", rows, sizeof rows / sizeof rows[0]);
+}
+
+/* So is what a graph computes of its weights alone (here their transform), but a run that is the last one over again is no reason
+ * to begin with that. */
+static void test_transforms_are_kept(void **state)
+{
+    static const kept_row weight[] = {{true, false, 2, 128, true}, {false, false, 2, 128, true}, {false, false, 2, 128, true},
+                                      {false, true, 2, 128, true}, {false, true, 2, 128, false}, {false, false, 2, 128, false},
+                                      {true, true, 3, 192, true},  {false, true, 3, 192, true},  {false, true, 3, 192, false},
+                                      {true, false, 4, 256, true}};
+    static const kept_row input[] = {{true, false, 2, 128, true}, {false, true, 2, 128, true}, {false, true, 2, 128, true}};
+
+    (void)state;
+    check_kept(transformed, "e_36_16_16", weight, sizeof weight / sizeof weight[0]);
+    check_kept(transformed, "e_36_3_3_16", input, sizeof input / sizeof input[0]);
+}
+
+static bl_plan *plan_of(bench *b, const document *d, bool *hit)
+{
+    bl_plan *plan = NULL;
+    bl_err err = {0};
+    assert_int_equal(get_plan(b, d, &plan, hit, &err), BL_OK);
+    return plan;
+}
+
+/* What trains its weights keeps nothing of them; and what is kept counts as memory of the plan, so that others may have to go. */
+static void test_kept_bytes(void **state)
+{
     bench b = open_bench(4);
-    document d = open_document(weighed);
-    bl_kernel_use use[MOST_TENSORS];
-    uint64_t ns[MOST_TENSORS] = {0};
+    document trained = open_document(trains), kept = open_document(transformed);
     bl_plan *plan = NULL;
     bl_err err = {0};
     bool hit = false;
-    int helper = -1;
-    uint64_t once = 0;
+    size_t before = 0;
     job j;
 
     (void)state;
-    assert_int_equal(get_plan(&b, &d, &plan, &hit, &err), BL_OK);
-    assert_int_equal(bl_plan_get_info(plan)->helpers, 1);
-    for (int i = bl_plan_list_kernels(plan, MOST_TENSORS, use); i-- > 0;)
-        helper = use[i].helper ? use[i].number : helper;
+    plan = plan_of(&b, &trained, &hit);
     open_job(&b, plan, 0, &j);
-    j.run.timed = true;
-    j.run.launch_ns = ns;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        uint64_t least = UINT64_MAX;
-        if (rows[i].again) {
-            bl_pool_release(b.pool, j.inputs[0]);
-            j.inputs[0] = filled(&b, bytes_of(&j.info->inputs[0], j.vars), 1);
-        }
-        for (size_t k = 0; rows[i].write && k < 8 * 20 * 20; k++)
-            assert_int_equal(bl_buffer_write(j.states[0], k * sizeof(float), &rows[i].weight, sizeof(float), &err), BL_OK);
-        for (int try = 0; try < (rows[i].packed ? 1 : 5); try++) { /* the machine may have been busy otherwise meanwhile */
-            memset(ns, 0, sizeof ns);
-            assert_int_equal(bl_plan_run(&j.run, &err), BL_OK);
-            if (value_of(j.outputs[0]) != rows[i].wanted)
-                fail_msg("row %zu: %g", i, (double)value_of(j.outputs[0]));
-            drop_outputs(&j);
-            least = ns[helper] < least ? ns[helper] : least;
-        }
-        once = i == 0 ? least : once;
-        if ((least > once / 4) != rows[i].packed) /* an empty launch takes next to nothing, a panel much more */
-            fail_msg("row %zu: the panel took %llu ns", i, (unsigned long long)least);
-    }
+    before = plan_host_bytes(plan);
+    j.run.steps = 5;
+    assert_int_equal(bl_plan_run(&j.run, &err), BL_OK);
+    assert_int_equal(plan_host_bytes(plan), before + 36 * 9 * 16 * sizeof(float)); /* tiles of x, which stayed as it was */
     close_job(&j);
-    bl_arena_destroy(d.arena);
+
+    bl_plans_destroy(b.plans);
+    b.plans = bl_plans_create(4, SIZE_MAX);
+    plan = plan_of(&b, &kept, &hit);
+    before += plan_host_bytes(plan);
+    bl_plan_release(plan);
+    bl_plans_destroy(b.plans);
+    b.plans = bl_plans_create(4, before + 1000);
+    for (int i = 0; i < 2; i++) { /* both fit, at first */
+        plan = plan_of(&b, &trained, &hit);
+        assert_int_equal(hit, i == 1);
+        bl_plan_release(plan);
+        plan = plan_of(&b, &kept, &hit);
+        assert_int_equal(hit, i == 1);
+        if (i == 0)
+            bl_plan_release(plan);
+    }
+    open_job(&b, plan, 0, &j);
+    for (int i = 0; i < 3; i++) {
+        give(&j, &(kept_row){.write = i == 0, .again = true, .weight = 1});
+        assert_int_equal(bl_plan_run(&j.run, &err), BL_OK);
+        drop_outputs(&j);
+    }
+    bl_plan_release(plan_of(&b, &kept, &hit)); /* who asks again finds out what it takes by now */
+    assert_true(hit);
+    bl_plan_release(plan_of(&b, &trained, &hit));
+    assert_false(hit);
+    close_job(&j);
+    bl_arena_destroy(trained.arena);
+    bl_arena_destroy(kept.arena);
     close_bench(&b);
 }
 
@@ -280,8 +431,11 @@ static void test_beam_without_result(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_times_in_service), cmocka_unit_test(test_joined), cmocka_unit_test(test_superseded),
-        cmocka_unit_test(test_panels_are_kept),  cmocka_unit_test(test_beam),   cmocka_unit_test(test_beam_without_result),
+        cmocka_unit_test(test_times_in_service),    cmocka_unit_test(test_joined),
+        cmocka_unit_test(test_fixed_moves),         cmocka_unit_test(test_superseded),
+        cmocka_unit_test(test_panels_are_kept),     cmocka_unit_test(test_transforms_are_kept),
+        cmocka_unit_test(test_kept_bytes),          cmocka_unit_test(test_beam),
+        cmocka_unit_test(test_beam_without_result),
     };
     return cmocka_run_group_tests_name("service", tests, NULL, NULL);
 }

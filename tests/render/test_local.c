@@ -4,7 +4,7 @@
 #include "engine/ir/dtype.h"
 #include "engine/ir/stage.h"
 #include "engine/lower/linear.h"
-#include "engine/render/render.h"
+#include "tests/device/run_kernel.h"
 #include "tests/lower/read_linear.h"
 #include "tests/plan/harness.h"
 
@@ -20,17 +20,17 @@
 enum { MOST_DEVICES = 16, COUNT = 64, BUFFERS = 3 };
 
 /* y: x by way of a vector in local memory that is read one by one; z: x written there one by one and read as a vector. */
-static void print_kernel(bl_dtype dtype, int lanes, bl_text *text)
+static void print_kernel(bl_dtype dtype, bool narrow, int lanes, bl_text *text)
 {
-    const char *name = bl_dtype_name(dtype);
+    const char *name = bl_dtype_name(dtype), *where = narrow ? "narrow" : "local";
     int n = 9 + lanes, from = 0; /* 9 and on: the indices of the lanes; 8: the vector's */
 
     bl_text_printf(text, "linear moved buffers=%s,%s,%s writes=6 scalars=0 local=1,1,1 localbytes=%d\n", name, name, name,
-                   2 * (int)bl_local_bytes(dtype, lanes));
+                   2 * (int)bl_local_bytes(dtype, narrow, lanes));
     bl_text_printf(text, "0 group_id int32 arg=0\n1 const int32 %d\n2 buffer %s arg=0\n3 buffer %s arg=1\n4 buffer %s arg=2\n",
                    lanes, name, name, name);
-    bl_text_printf(text, "5 buffer %s sub=local arg=%d\n6 buffer %s sub=local arg=%d\n7 const int32 0\n8 mul int32 %%0 %%1\n",
-                   name, lanes, name, lanes);
+    bl_text_printf(text, "5 buffer %s sub=%s arg=%d\n6 buffer %s sub=%s arg=%d\n7 const int32 0\n8 mul int32 %%0 %%1\n", name,
+                   where, lanes, name, where, lanes);
     for (int i = 0; i < lanes; i++)
         bl_text_printf(text, "%d const int32 %d\n", 9 + i, i);
     from = n;
@@ -46,34 +46,9 @@ static void print_kernel(bl_dtype dtype, int lanes, bl_text *text)
     bl_text_printf(text, "%d load %sx%d %%6 %%7\n%d store %sx%d %%4 %%8 %%%d\n", n, name, lanes, n + 1, name, lanes, n);
 }
 
-static bl_status run_kernel(bl_device *dev, const bl_linear *linear, int lanes, bl_buffer **buffers, bl_err *err)
-{
-    bl_text text = {0};
-    bl_kernel_source source;
-    const uint32_t groups[1][3] = {{(uint32_t)(COUNT / lanes), 1, 1}};
-    bl_submission submission = {.slots = buffers, .groups = groups};
-    bl_recording *recording = NULL;
-    bl_launch launch = {.slot = {0, 1, 2}};
-    bl_status st = bl_render(linear, &dev->info, &text, err);
-
-    source = bl_render_source(linear, &dev->info, text.data, text.len);
-    if (st == BL_OK)
-        st = bl_kernel_create(dev, &source, &launch.kernel, err);
-    if (st == BL_OK)
-        st = bl_recording_create(dev, 1, &launch, BUFFERS, 0, &recording, err);
-    if (st == BL_OK)
-        st = bl_recording_submit(recording, &submission, err);
-    if (st == BL_OK)
-        st = bl_device_wait(dev, err);
-    bl_recording_destroy(recording);
-    bl_kernel_destroy(launch.kernel);
-    bl_text_fini(&text);
-    return st;
-}
-
 /* All three hold |values| afterwards. */
-static bl_status move(bl_arena *arena, bl_device *dev, bl_dtype dtype, int lanes, const char *values, char *got[BUFFERS],
-                      bl_err *err)
+static bl_status move(bl_arena *arena, bl_device *dev, bl_dtype dtype, bool narrow, int lanes, const char *values,
+                      char *got[BUFFERS], bl_err *err)
 {
     size_t bytes = COUNT * bl_dtype_bytes(dtype);
     bl_buffer *buffers[BUFFERS] = {0};
@@ -81,14 +56,14 @@ static bl_status move(bl_arena *arena, bl_device *dev, bl_dtype dtype, int lanes
     bl_text text = {0};
     bl_status st = BL_OK;
 
-    print_kernel(dtype, lanes, &text);
+    print_kernel(dtype, narrow, lanes, &text);
     st = read_linear(arena, text.data, text.len, &linear, err);
     for (int i = 0; st == BL_OK && i < BUFFERS; i++)
         st = bl_buffer_alloc(dev, bytes, &buffers[i], err);
     if (st == BL_OK)
         st = bl_buffer_write(buffers[0], 0, values, bytes, err);
     if (st == BL_OK)
-        st = run_kernel(dev, linear, lanes, buffers, err);
+        st = test_run_kernel(dev, linear, (uint32_t[3]){(uint32_t)(COUNT / lanes), 1, 1}, buffers, NULL, err);
     for (int i = 0; st == BL_OK && i < BUFFERS; i++) {
         got[i] = bl_arena_alloc(arena, bytes);
         st = bl_buffer_read(buffers[i], 0, got[i], bytes, err);
@@ -99,7 +74,7 @@ static bl_status move(bl_arena *arena, bl_device *dev, bl_dtype dtype, int lanes
     return st;
 }
 
-static void check(bl_device *dev, bl_dtype dtype, int lanes)
+static void check(bl_device *dev, bl_dtype dtype, bool narrow, int lanes)
 {
     static const char *const how[BUFFERS] = {"not at all", "as a vector and back one by one", "one by one and back as a vector"};
     bl_arena *arena = bl_arena_create(0);
@@ -110,7 +85,7 @@ static void check(bl_device *dev, bl_dtype dtype, int lanes)
     for (int i = 0; i < COUNT; i++)
         bl_scalar_write(dtype, bl_scalar_cast(dtype, BL_I32, (bl_scalar){.i = dtype == BL_BOOL ? i % 3 == 0 : i}),
                         values + (size_t)i * bytes);
-    if (move(arena, dev, dtype, lanes, values, got, &err) != BL_OK)
+    if (move(arena, dev, dtype, narrow, lanes, values, got, &err) != BL_OK)
         fail_msg("%s %sx%d: %s", dev->info.id, bl_dtype_name(dtype), lanes, err.text);
     for (int b = 0; b < BUFFERS; b++) {
         for (size_t i = 0; i < COUNT; i++) {
@@ -132,7 +107,9 @@ static void test_device(void **state)
         for (int dtype = 0; dtype < BL_DTYPE_WIRE; dtype++) {
             if (bl_dtype_is_float8((bl_dtype)dtype) || (dtype == BL_F64 && (dev->info.features & BL_FEATURE_F64) == 0))
                 continue; /* no kernel has the former: ir/float8.c */
-            check(dev, (bl_dtype)dtype, widths[w]);
+            check(dev, (bl_dtype)dtype, false, widths[w]);
+            if (dtype == BL_F16 || dtype == BL_BF16)
+                check(dev, (bl_dtype)dtype, true, widths[w]);
         }
     }
 }

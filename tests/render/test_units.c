@@ -13,7 +13,12 @@
 
 #include <cmocka.h>
 
-enum { MOST_DEVICES = 16, MOST_ENTRIES = 64 };
+enum {
+    MOST_DEVICES = 16,
+    MOST_ENTRIES = 64,
+    ONE_TILE =
+        16000 /* bytes of local memory for the sums of four warps with a tile each, and two turns of their operands, twice */
+};
 
 /* PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type" and "... mma.m16n8k32": element ai of a lane's registers
  * for a is row lane / 4 (+ 8 where i / w is odd), column lane % 4 * w + i % w (+ 4 w where i >= 2 w); bi is row
@@ -21,7 +26,8 @@ enum { MOST_DEVICES = 16, MOST_ENTRIES = 64 };
  * This is the inverse: which lane and register has an element. */
 static const char mma[] =
     "#define UNIT_EMULATED\n"
-    "#define mma_add(c, a, b) mma_emulated(c, a, b, unit_memory, (int)get_local_id(0))\n"
+    "#define mma_add(c, a, b) mma_emulated(c, a, b, \\\n"
+    "  unit_memory + 192 * (int)(get_local_id(1) + get_local_size(1) * get_local_id(2)), (int)get_local_id(0))\n"
     "inline EMU_C mma_value(uint r, int i) { EMU_VALUE }\n"
     "inline EMU_C4 mma_emulated(EMU_C4 c, uint4 a, uint2 b, __local uint *m, int lane) {\n"
     "  __local uint *own = m + lane * 6; EMU_C d[4] = {c.x, c.y, c.z, c.w};\n"
@@ -56,26 +62,40 @@ static const char dot[] =
     "inline float16 dot_add(float16 c, uint a, uint16 b) { float x = as_float(a << 16), y = as_float(a & 0xffff0000u);\n"
     "  return c + (float16)(y) * as_float16(b & 0xffff0000u) + (float16)(x) * as_float16(b << 16); }\n";
 
+#define WARPS "__local uint unit_memory[6 * 32 * 4];\n" /* registers that the others read */
+
 static const struct {
     const char *name, *emulation, *memory; /* |memory|: what it wants declared in the kernel */
     bl_matrix_unit unit;
+    bool gpu; /* the device says that it is one: several scopes of a group share copies of operands */
 } units[] = {
-    {"mma float16", mma, "__local uint unit_memory[6 * 32];\n", {BL_UNIT_MMA, BL_UNIT_F16, 16, 8, 16, 32, 1, 0}},
-    {"mma bfloat16", mma, "__local uint unit_memory[6 * 32];\n", {BL_UNIT_MMA, BL_UNIT_BF16, 16, 8, 16, 32, 1, 0}},
-    {"mma int8", mma, "__local uint unit_memory[6 * 32];\n", {BL_UNIT_MMA, BL_UNIT_I8, 16, 8, 32, 32, 1, 0}},
+    {"mma float16", mma, WARPS, {BL_UNIT_MMA, BL_UNIT_F16, 16, 8, 16, 32, 1, 0}, false},
+    {"mma bfloat16", mma, WARPS, {BL_UNIT_MMA, BL_UNIT_BF16, 16, 8, 16, 32, 1, 0}, false},
+    {"mma int8", mma, WARPS, {BL_UNIT_MMA, BL_UNIT_I8, 16, 8, 32, 32, 1, 0}, false},
+    {"mma float16 of four warps", mma, WARPS, {BL_UNIT_MMA, BL_UNIT_F16, 16, 8, 16, 32, 1, 0}, true},
+    {"mma bfloat16 of four warps", mma, WARPS, {BL_UNIT_MMA, BL_UNIT_BF16, 16, 8, 16, 32, 1, 0}, true},
     {"amx bfloat16",
      amx,
      "uchar unit_tiles[8192] __attribute__((aligned(64)));\n",
-     {BL_UNIT_AMX, BL_UNIT_BF16, 16, 16, 32, 1, 2, 0}},
-    {"amx int8", amx, "uchar unit_tiles[8192] __attribute__((aligned(64)));\n", {BL_UNIT_AMX, BL_UNIT_I8, 16, 16, 64, 1, 4, 0}},
-    {"amx uint8", amx, "uchar unit_tiles[8192] __attribute__((aligned(64)));\n", {BL_UNIT_AMX, BL_UNIT_U8, 16, 16, 64, 1, 4, 0}},
-    {"dot bfloat16", dot, "", {BL_UNIT_DOT, BL_UNIT_BF16, 1, 16, 2, 1, 2, 0}},
+     {BL_UNIT_AMX, BL_UNIT_BF16, 16, 16, 32, 1, 2, 0},
+     false},
+    {"amx int8",
+     amx,
+     "uchar unit_tiles[8192] __attribute__((aligned(64)));\n",
+     {BL_UNIT_AMX, BL_UNIT_I8, 16, 16, 64, 1, 4, 0},
+     false},
+    {"amx uint8",
+     amx,
+     "uchar unit_tiles[8192] __attribute__((aligned(64)));\n",
+     {BL_UNIT_AMX, BL_UNIT_U8, 16, 16, 64, 1, 4, 0},
+     false},
+    {"dot bfloat16", dot, "", {BL_UNIT_DOT, BL_UNIT_BF16, 1, 16, 2, 1, 2, 0}, false},
 };
 enum { NUNITS = sizeof units / sizeof units[0] };
 
 /* Few and small, as every kernel is compiled by a real driver: rows and columns with a rest, an operand of each layout, an
  * epilogue. @ is the dtype, # what it is summed in. */
-static const char document[] =
+static const char small[] =
     "{'entries': {'plain': {'inputs': {'x': {'dtype': '@', 'shape': [40, 64]}, 'y': {'dtype': '@', 'shape': [64, 40]}, 'b': "
     "{'dtype': "
     "'#', 'shape': [40]}}, 'nodes': [{'id': 'xc', 'op': 'cast', 'in': ['x'], 'attrs': {'dtype': '#'}}, {'id': 'yc', 'op': "
@@ -92,11 +112,21 @@ static const char document[] =
 static bl_device *devices[MOST_DEVICES], *opencl;
 static const bl_device_ops *own;
 static bl_device_info own_info;
-static int emulating, emulated; /* which unit; kernels that used it */
+static int emulating, emulated, shared; /* which unit; kernels that used it; of those from copies in local memory */
 static harness_result results[MOST_ENTRIES];
 
-/* The document for a dtype, freed by the caller. */
-static char *make_document(bl_unit_dtype dtype)
+/* Tiles for four warps: one operand as it lies, the other transposed. */
+static const char of_warps[] =
+    "{'entries': {'large': {'inputs': {'x': {'dtype': '@', 'shape': [32, 64]}, 'y': {'dtype': '@', 'shape': [64, 24]}, 'b': "
+    "{'dtype': '#', 'shape': [24]}}, 'nodes': [{'id': 'xc', 'op': 'cast', 'in': ['x'], 'attrs': {'dtype': '#'}}, {'id': 'yc', "
+    "'op': 'cast', 'in': ['y'], 'attrs': {'dtype': '#'}}, {'id': 'm', 'op': 'matmul', 'in': ['xc', 'yc']}, {'id': 'z', 'op': "
+    "'add', 'in': ['m', 'b']}], 'outputs': ['z']}, 'transposed': {'inputs': {'x': {'dtype': '@', 'shape': [64, 32]}, 'y': "
+    "{'dtype': '@', 'shape': [16, 64]}}, 'nodes': [{'id': 'xt', 'op': 'transpose', 'in': ['x']}, {'id': 'yt', 'op': "
+    "'transpose', 'in': ['y']}, {'id': 'xc', 'op': 'cast', 'in': ['xt'], 'attrs': {'dtype': '#'}}, {'id': 'yc', 'op': 'cast', "
+    "'in': ['yt'], 'attrs': {'dtype': '#'}}, {'id': 'm', 'op': 'matmul', 'in': ['xc', 'yc']}], 'outputs': ['m']}}}";
+
+/* A document for a dtype, freed by the caller. */
+static char *make_document(const char *document, bl_unit_dtype dtype)
 {
     static const char *const from[] = {
         [BL_UNIT_F16] = "float16", [BL_UNIT_BF16] = "bfloat16", [BL_UNIT_I8] = "int8", [BL_UNIT_U8] = "uint8"};
@@ -142,6 +172,7 @@ static bl_status make_kernel(bl_device *dev, const bl_kernel_source *source, bl_
     if (!uses)
         return own->kernel(dev, source, out, err);
     emulated++;
+    shared += strstr(open, "_local((const __local MMA_E *)") != NULL;
     define(units[emulating].unit.dtype, &text);
     bl_text_puts(&text, units[emulating].emulation);
     bl_text_append(&text, source->text, (size_t)(open + 4 - source->text));
@@ -163,6 +194,7 @@ static void test_unit(void **state)
 
     emulating = (int)(intptr_t)*state;
     emulated = 0;
+    shared = 0;
     if (opencl == NULL) {
         print_message("no OpenCL device to emulate %s on\n", units[emulating].name);
         skip();
@@ -174,7 +206,11 @@ static void test_unit(void **state)
     opencl->info.nmatrix = 1;
     opencl->info.matrix[0] = units[emulating].unit;
     opencl->info.subgroup = units[emulating].unit.scope; /* over 1: a group has as many work-items, which share fragments */
-    text = make_document(units[emulating].unit.dtype);
+    if (units[emulating].gpu) {
+        opencl->info.type = BL_DEVICE_GPU;
+        opencl->info.local_bytes = ONE_TILE; /* PoCL takes minutes for the barriers of more */
+    }
+    text = make_document(units[emulating].gpu ? of_warps : small, units[emulating].unit.dtype);
     n = text == NULL ? 0 : harness_run(opencl, text, &options, MOST_ENTRIES, results);
     for (int i = 0; i < n; i++) {
         const harness_result *r = &results[i];
@@ -187,8 +223,9 @@ static void test_unit(void **state)
     free(text);
     opencl->ops = own;
     opencl->info = own_info;
-    if (n != 2 || failed != 0 || emulated != 2)
-        fail_msg("%s: %d of %d entries failed, %d kernels used it", units[emulating].name, failed, n, emulated);
+    if (n != 2 || failed != 0 || emulated != 2 || shared != (units[emulating].gpu ? 2 : 0))
+        fail_msg("%s: %d of %d entries failed, %d kernels used it, %d from copies", units[emulating].name, failed, n, emulated,
+                 shared);
 }
 
 int main(void)

@@ -3,7 +3,7 @@
  * of a dtype; each has an output buffer of its own. */
 #include "engine/ir/eval.h"
 #include "engine/lower/linear.h"
-#include "engine/render/render.h"
+#include "tests/device/run_kernel.h"
 #include "tests/lower/read_linear.h"
 #include "tests/plan/harness.h"
 
@@ -223,35 +223,6 @@ static void print_kernel(const bench *b, bl_text *text)
 
 /* ---- running it */
 
-static bl_status run_kernel(bench *b, const bl_linear *linear, bl_buffer **buffers, bl_err *err)
-{
-    bl_text text = {0};
-    bl_kernel_source source;
-    uint32_t groups[1][3] = {{(uint32_t)(b->count / (size_t)b->lanes), 1, 1}};
-    bl_submission submission = {.slots = buffers, .groups = (const uint32_t(*)[3])groups};
-    bl_recording *recording = NULL;
-    bl_kernel *kernel = NULL;
-    bl_launch launch = {0};
-    bl_status st = bl_render(linear, &b->dev->info, &text, err);
-
-    source = bl_render_source(linear, &b->dev->info, text.data, text.len);
-    if (st == BL_OK)
-        st = bl_kernel_create(b->dev, &source, &kernel, err);
-    launch.kernel = kernel;
-    for (uint16_t i = 0; i < linear->nbuffers; i++)
-        launch.slot[i] = i;
-    if (st == BL_OK)
-        st = bl_recording_create(b->dev, 1, &launch, linear->nbuffers, 0, &recording, err);
-    if (st == BL_OK)
-        st = bl_recording_submit(recording, &submission, err);
-    if (st == BL_OK)
-        st = bl_device_wait(b->dev, err);
-    bl_recording_destroy(recording);
-    bl_kernel_destroy(kernel);
-    bl_text_fini(&text);
-    return st;
-}
-
 static bl_status run_bench(bench *b, bl_err *err)
 {
     bl_buffer *buffers[FIRST_OUTPUT + MOST_OUTPUTS] = {0};
@@ -281,7 +252,7 @@ static bl_status run_bench(bench *b, bl_err *err)
             st = bl_buffer_write(buffers[i], 0, data, b->count * bytes, err);
     }
     if (st == BL_OK)
-        st = run_kernel(b, linear, buffers, err);
+        st = test_run_kernel(b->dev, linear, (uint32_t[3]){(uint32_t)(b->count / (size_t)b->lanes), 1, 1}, buffers, NULL, err);
     for (int i = 0; st == BL_OK && i < b->noutputs; i++) {
         size_t bytes = b->count * bl_dtype_bytes(b->outputs[i].dtype);
         b->got[i] = bl_arena_alloc(b->arena, bytes);

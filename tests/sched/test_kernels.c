@@ -36,6 +36,8 @@ static const row rows[] = {
     {"CONTRACT's run", 1, 0, "{'inputs': {'x': " F32(2, 3) "}, 'nodes': [{'id': 'y', 'op': 'mul', 'in': ['x', 2]}, {'id': 's', 'op': 'sum', 'in': ['y'], 'attrs': {'axis': 1}}], 'outputs': ['s']}"},
     {"CONTRACT's grad", 1, 0, "{'inputs': {'a': " F32(3) ", 'b': " F32(3) "}, 'nodes': [{'id': 'ab', 'op': 'mul', 'in': ['a', 'b']}, {'id': 'c', 'op': 'add', 'in': ['ab', 'a']}, {'id': 'd', 'op': 'sum', 'in': ['c']}, {'id': ['da', 'db'], 'op': 'grad', 'in': ['d', 'a', 'b']}], 'outputs': ['c', 'da', 'db']}"},
     {"matmul, bias, relu", 1, 0, "matmul"},
+    {"a product and, for each element, a small sum: a kernel of its own", 2, 0, "{'inputs': {'x': " F32(256, 256) ", 'y': " F32(256, 256) ", 'z': " F32(256, 256, 8) "}, 'nodes': [{'id': 'm', 'op': 'matmul', 'in': ['x', 'y']}, {'id': 's', 'op': 'sum', 'in': ['z'], 'attrs': {'axis': 2}}, {'id': 'd', 'op': 'div', 'in': ['m', 's']}], 'outputs': ['d']}"},
+    {"which a product as small shares", 1, 0, "{'inputs': {'x': " F32(32, 32) ", 'y': " F32(32, 32) ", 'z': " F32(32, 32, 2) "}, 'nodes': [{'id': 'm', 'op': 'matmul', 'in': ['x', 'y']}, {'id': 's', 'op': 'sum', 'in': ['z'], 'attrs': {'axis': 2}}, {'id': 'd', 'op': 'div', 'in': ['m', 's']}], 'outputs': ['d']}"},
     {"matmul of a transpose and a chain", 1, 0, "{'inputs': {'x': " F32(64, 48) ", 'y': " F32(64, 32) "}, 'nodes': [{'id': 't', 'op': 'transpose', 'in': ['x']}, {'id': 'm', 'op': 'matmul', 'in': ['t', 'y']}, {'id': 'z', 'op': 'tanh', 'in': ['m']}], 'outputs': ['z']}"},
     {"conv2d, bias, relu", 1, 0, "{'inputs': {'x': " F32(8, 3, 28, 28) ", 'w': " F32(16, 3, 3, 3) ", 'b': " F32(16) "}, 'nodes': [{'id': 'c', 'op': 'conv2d', 'in': ['x', 'w', 'b'], 'attrs': {'padding': 1}}, {'id': 'y', 'op': 'relu', 'in': ['c']}], 'outputs': ['y']}"},
     {"conv2d by transforms, bias, relu: of the input, of the weight, products, back", 4, 0, "{'inputs': {'x': " F32(8, 128, 28, 28) ", 'w': " F32(128, 128, 3, 3) ", 'b': " F32(128) "}, 'nodes': [{'id': 'c', 'op': 'conv2d', 'in': ['x', 'w', 'b'], 'attrs': {'padding': 1, 'form': 'winograd'}}, {'id': 'y', 'op': 'relu', 'in': ['c']}], 'outputs': ['y']}"},
@@ -86,14 +88,14 @@ static char *read_case(const char *name)
 }
 
 /* Schedule |text| and count; false, with the nests on stderr, where that is not what the table says. */
-static bool has_kernels(const char *name, const char *text, int want_kernels, int want_helpers)
+static bool has_kernels(const char *name, const char *text, bool groups, int want_kernels, int want_helpers)
 {
     int kernels = 0, helpers = 0;
     test_graph g;
     bl_schedule *schedule = NULL;
 
     test_graph_open(text, &g);
-    schedule = test_graph_schedule(&g, 2);
+    schedule = groups ? test_graph_schedule_groups(&g, 2) : test_graph_schedule(&g, 2);
     for (int k = 0; k < schedule->nnests; k++) {
         kernels += !schedule->nests[k].helper;
         helpers += schedule->nests[k].helper;
@@ -115,9 +117,61 @@ static void test_kernels(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const row *r = &rows[i];
         char *text = r->document[0] == '{' ? NULL : read_case(r->document);
-        wrong += !has_kernels(r->name, text == NULL ? r->document : text, r->kernels, r->helpers);
+        wrong += !has_kernels(r->name, text == NULL ? r->document : text, false, r->kernels, r->helpers);
         free(text);
     }
+    assert_int_equal(wrong, 0);
+}
+
+#define ATTEND(n, d, attrs)                                                                                                      \
+    "{'inputs': {'q': " F32(2, n, d) ", 'k': " F32(2, n, d) ", 'v': " F32(2, n, d) ", 'w': " F32(                                \
+        2, n, d) "}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v'], 'attrs': {" attrs "}}, "                    \
+                 "{'id': ['dq', 'dk', 'dv'], 'op': 'grad', 'in': ['y', 'q', 'k', 'v', 'w'], 'attrs': {'cotangent': true}}], "
+
+/* Where groups have work-items: what is one kernel there too, and what is none of the kind or too wide for a group. */
+static const row group_rows[] = {
+    {"attention", 1, 0, ATTEND(128, 32, "") "'outputs': ['y']}"},
+    {"attention, causal", 1, 0, ATTEND(97, 9, "'causal': true") "'outputs': ['y']}"},
+    {"attention and its gradient", 2, 0, ATTEND(128, 32, "") "'outputs': ['y', 'dq', 'dk', 'dv']}"},
+    {"with heads that share keys, and its gradient", 2, 0,
+     "{'inputs': {'q': " F32(1, 6, 64, 16) ", 'k': " F32(1, 2, 64, 16) ", 'v': " F32(1, 2, 64, 16) ", 'w': " F32(
+         1, 6, 64, 16) "}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v'], 'attrs': {'grouped': true}}, {'id': "
+                       "['dq', 'dk', 'dv'], 'op': 'grad', 'in': ['y', 'q', 'k', 'v', 'w'], 'attrs': {'cotangent': true}}], "
+                       "'outputs': ['y', 'dq', 'dk', 'dv']}"},
+    {"with dropout of the probabilities", 1, 0,
+     "{'inputs': {'q': " F32(2, 64, 16) ", 'k': " F32(2, 64, 16) ", 'v': " F32(
+         2, 64,
+         16) ", 'key': " I64() "}, 'nodes': [{'id': 't', 'op': 'transpose', 'in': ['k']}, {'id': 's', 'op': 'matmul', 'in': "
+                               "['q', 't']}, {'id': 'p', 'op': 'softmax', 'in': ['s']}, {'id': 'd', 'op': 'dropout', 'in': ['p', "
+                               "'key'], 'attrs': {'p': 0.1}}, {'id': 'y', 'op': 'matmul', 'in': ['d', 'v']}], 'outputs': ['y']}"},
+    {"heads wider than a group", 3, 0, ATTEND(600, 300, "") "'outputs': ['y']}"},
+    {"exps of exps, which follow no maximum", 3, 0,
+     "{'inputs': {'q': " F32(2, 64, 16) ", 'k': " F32(2, 64, 16) ", 'v': " F32(
+         2, 64, 16) "}, 'nodes': [{'id': 't', 'op': 'transpose', 'in': ['k']}, {'id': 's', 'op': 'matmul', 'in': ['q', 't']}, "
+                    "{'id': 'p', 'op': 'softmax', 'in': ['s']}, {'id': 'e', 'op': 'exp', 'in': ['p']}, {'id': 'y', 'op': "
+                    "'matmul', 'in': ['e', 'v']}], 'outputs': ['y']}"},
+    {"a feed-forward block", 2, 0,
+     "{'inputs': {'x': " F32(4096, 32) ", 'u': " F32(32, 128) ", 'v': " F32(
+         128, 32) "}, 'nodes': [{'id': 'h', 'op': 'matmul', 'in': ['x', 'u']}, {'id': 'g', 'op': 'gelu', 'in': ['h']}, {'id': "
+                  "'y', 'op': 'matmul', 'in': ['g', 'v']}], 'outputs': ['y']}"},
+    {"a max pooling, whose gradient reads a maximum, between convolutions", 8, 0,
+     "{'inputs': {'x': " F32(64, 1, 28, 28) ", 'u': " F32(32, 1, 3, 3) ", 'b': " F32(32) ", 'v': " F32(
+         64, 32, 3,
+         3) ", 'g': " F32(64, 64, 5,
+                          5) "}, 'nodes': [{'id': 'a', 'op': 'conv2d', 'in': ['x', 'u', 'b']}, {'id': 'r', 'op': 'relu', 'in': "
+                             "['a']}, {'id': 'm', 'op': 'max_pool2d', 'in': ['r'], 'attrs': {'kernel_size': 2}}, {'id': 'c', "
+                             "'op': "
+                             "'conv2d', 'in': ['m', 'v']}, {'id': 'y', 'op': 'max_pool2d', 'in': ['c'], 'attrs': {'kernel_size': "
+                             "2}}, {'id': ['du', 'db'], 'op': 'grad', 'in': ['y', 'u', 'b', 'g'], 'attrs': "
+                             "{'cotangent': true}}], 'outputs': ['du', 'db']}"},
+};
+
+static void test_groups(void **state)
+{
+    int wrong = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof group_rows / sizeof group_rows[0]; i++)
+        wrong += !has_kernels(group_rows[i].name, group_rows[i].document, true, group_rows[i].kernels, group_rows[i].helpers);
     assert_int_equal(wrong, 0);
 }
 
@@ -144,13 +198,13 @@ static void test_optimisers(void **state)
              "%s{'id': ['g1', 'g2', 'g3', 'g4', 'g5', 'g6'], 'op': 'grad', 'in': ['loss', 'w1', 'b1', 'w2', "
              "'b2', 'w3', 'b3']}], 'outputs': ['loss', 'g1', 'g2', 'g3', 'g4', 'g5', 'g6']}",
              text);
-    wrong += !has_kernels("CNN, gradients alone", document, 19, 0);
+    wrong += !has_kernels("CNN, gradients alone", document, false, 19, 0);
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         snprintf(document, sizeof document,
                  "%s{'id': ['w1n', 'b1n', 'w2n', 'b2n', 'w3n', 'b3n'], 'op': '%s', 'in': ['loss', 'w1', 'b1', "
                  "'w2', 'b2', 'w3', 'b3'], 'attrs': {%s}}], %s",
                  text, steps[i].op, steps[i].attrs, end);
-        wrong += !has_kernels(steps[i].op, document, 19, 0);
+        wrong += !has_kernels(steps[i].op, document, false, 19, 0);
     }
     free(text);
     assert_int_equal(wrong, 0);
@@ -191,9 +245,37 @@ static void test_relu(void **state)
     assert_in_range(products, 4, 6);
 }
 
+/* The activation between two layers is a phase where the first product is computed; the gradient of the second weight finds that
+ * product in a buffer, and computes what it reads of the activation in place: no nest has a stage. */
+static void test_cheap_is_no_stage(void **state)
+{
+    static const char document[] =
+        "{'inputs': {'x': " F32(512, 128) ", 'g': " F32(512, 128) ", 'w1': " F32(512, 128) ", 'b1': " F32(512) ", 'w2': " F32(
+            128, 512) "}, 'nodes': ["
+                      "{'id': 'h', 'op': 'linear', 'in': ['x', 'w1', 'b1']}, {'id': 'a', 'op': 'gelu', 'in': ['h']}, "
+                      "{'id': 'o', 'op': 'linear', 'in': ['a', 'w2']}, {'id': 'q', 'op': 'mul', 'in': ['o', 'g']}, "
+                      "{'id': 'l', 'op': 'sum', 'in': ['q']}, {'id': ['d1', 'd2'], 'op': 'grad', 'in': ['l', 'w1', 'w2']}], "
+                      "'outputs': ['d1', 'd2']}";
+    test_graph g;
+    const bl_schedule *schedule = NULL;
+
+    (void)state;
+    test_graph_open(document, &g);
+    schedule = test_graph_schedule(&g, 2);
+    for (int i = 0; i < schedule->nnests; i++) {
+        bl_nodes below = bl_reach(g.graph->ir, 1, &schedule->nests[i].sink, false);
+        for (size_t k = 0; k < below.count; k++) {
+            if (below.at[k]->op == BL_OP_STAGE)
+                fail_msg("%s stages an activation", schedule->nests[i].name);
+        }
+    }
+    test_graph_close(&g);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels), cmocka_unit_test(test_optimisers),
-                                       cmocka_unit_test(test_relu)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels), cmocka_unit_test(test_groups),
+                                       cmocka_unit_test(test_optimisers), cmocka_unit_test(test_relu),
+                                       cmocka_unit_test(test_cheap_is_no_stage)};
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

@@ -86,10 +86,15 @@ static void close_graph(opened *o)
     bl_arena_destroy(o->arena);
 }
 
-static bl_status schedule(opened *o, const bl_wire_graph *wire, bl_err *err)
+/* For a device whose groups have work-items, or not. */
+static bl_status schedule(opened *o, const bl_wire_graph *wire, bool groups, bl_err *err)
 {
     bl_front_options front = {.program = true, .max_bytes = MOST_BYTES};
-    bl_sched_options options = {.units = 2, .max_params = BL_MAX_BINDINGS - BL_MAX_HELPERS, .first_var = wire->nvars};
+    bl_sched_options options = {.units = 2,
+                                .max_params = BL_MAX_BINDINGS - BL_MAX_HELPERS,
+                                .stage_bytes = groups ? INT64_MAX : 0,
+                                .group_columns = groups ? 256 : 0,
+                                .first_var = wire->nvars};
     const bl_node **roots = NULL;
     int n = 0;
 
@@ -108,7 +113,7 @@ static bl_status schedule(opened *o, const bl_wire_graph *wire, bl_err *err)
 }
 
 /* One of the document's entries. */
-static bl_status open_graph(opened *o, char *text, uint64_t *seed, bl_err *err)
+static bl_status open_graph(opened *o, char *text, bool groups, uint64_t *seed, bl_err *err)
 {
     bl_json_limits json_limits = {0};
     bl_decode_env env = {.arena = o->arena,
@@ -122,7 +127,7 @@ static bl_status open_graph(opened *o, char *text, uint64_t *seed, bl_err *err)
         st = bl_decode_program(&env, &root, &program, err);
     }
     if (st == BL_OK)
-        st = schedule(o, &program.entries[next_random(seed) % (uint64_t)program.nentries].graph, err);
+        st = schedule(o, &program.entries[next_random(seed) % (uint64_t)program.nentries].graph, groups, err);
     bl_json_fini(&doc);
     return st;
 }
@@ -151,11 +156,12 @@ static int count_kind(const steps *list, bl_move_kind kind)
     return n;
 }
 
-/* Of |n| lists one change away from |from|, those with a copy to local memory more, or with work-items that may share one, are
- * few: now and then they are all there is. */
-static int prefer_shared(steps *all, int n, const steps *from, uint64_t *seed)
+/* Of |n| lists one change away from |from|, those with a copy to local memory more, with work-items that may share one, or with
+ * a sum in parts, are few: now and then they are all there is. */
+static int prefer_rare(steps *all, int n, const steps *from, uint64_t *seed)
 {
-    bl_move_kind kind = next_random(seed) % 2 == 0 ? BL_MOVE_SHARE : BL_MOVE_LOCAL;
+    static const bl_move_kind rare[] = {BL_MOVE_SHARE, BL_MOVE_LOCAL, BL_MOVE_SHARE, BL_MOVE_LOCAL, BL_MOVE_SPLIT};
+    bl_move_kind kind = rare[next_random(seed) % (sizeof rare / sizeof rare[0])];
     bool only = next_random(seed) % 4 != 0;
     int kept = 0;
 
@@ -177,7 +183,7 @@ static candidate *walk(checker *c, const subject *s, const bl_target *target, ui
         at = from->steps;
     candidate_destroy(from);
     for (int i = 0; i < length; i++) {
-        int n = prefer_shared(all, space_variants(s, &at, MOST_VARIANTS, all), &at, seed);
+        int n = prefer_rare(all, space_variants(s, &at, MOST_VARIANTS, all), &at, seed);
         candidate *next = n == 0 ? NULL : candidate_make(s, &all[next_random(seed) % (uint64_t)n], target);
         if (next == NULL)
             continue;
@@ -302,7 +308,7 @@ static void check_batch(checker *c, long number, int n)
         opened o = {.arena = bl_arena_create(0)};
         char *text = read_file(path);
         bl_err err = {0};
-        if (text != NULL && open_graph(&o, text, &seed, &err) == BL_OK)
+        if (text != NULL && open_graph(&o, text, next_random(&seed) % 2 == 0, &seed, &err) == BL_OK)
             check_nest(c, path, &o, number, n, &seed);
         close_graph(&o);
         free(text);
@@ -347,11 +353,11 @@ int main(int argc, char **argv)
     for (int i = 0; i < BL_MOVE_KINDS; i++)
         printf(" %d", c.used[i]);
     printf("\n");
-    /* Each kind was tried; no case has stages, stores more than a cache holds, or sums so long that the space has blocks of them,
-     * and the interpreter has no matrix units. */
+    /* Each kind was tried; no case has stages, stores more than a cache holds, sums so long that the space has blocks of them, or
+     * scores that are as few as the interpreter has time for, and it has no matrix units. */
     for (int i = 0; i < BL_MOVE_KINDS && c.interp && count >= 300; i++)
-        whole =
-            whole && (c.used[i] > 0 || i == BL_MOVE_BLOCK || i == BL_MOVE_STREAM || i == BL_MOVE_MATRIX || i == BL_MOVE_KBLOCK);
+        whole = whole && (c.used[i] > 0 || i == BL_MOVE_BLOCK || i == BL_MOVE_STREAM || i == BL_MOVE_MATRIX ||
+                          i == BL_MOVE_KBLOCK || i == BL_MOVE_SCORE);
     bl_device_destroy(c.dev);
     return c.refused > 0 || c.wrong > 0 || !whole || c.checked < count * 9 / 10;
 }

@@ -29,7 +29,7 @@ ELSEWHERE = {
     **dict.fromkeys(("adagrad", "rmsprop", "lamb", "lars", "muon", "clip_grad_norm", "step_lr", "polynomial_lr", "cosine_lr", "warmup_lr",
                      "one_cycle_lr"), "test_training.py"),
     **dict.fromkeys(("dropout", "uniform", "normal", "randint", "randperm", "rand_like", "randn_like", "kaiming_uniform", "kaiming_normal",
-                     "glorot_uniform", "scaled_uniform", "bernoulli", "multinomial", "random_bits", "threefry"), "test_random.py"),
+                     "glorot_uniform", "scaled_uniform", "bernoulli", "multinomial", "random_bits", "threefry", "step", "batch_index"), "test_random.py"),
 }
 
 

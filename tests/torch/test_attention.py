@@ -139,19 +139,31 @@ class Attention(DeviceTest):
 
 
 class AttentionMemory(DeviceTest):
-    """Where a device keeps scores in local memory, none are in its memory."""
+    """No scores are in a device's memory, whether a group is one work-item or has several."""
 
     device = "opencl:0"
 
+    def peak(self, device, heads, length, size, gradient):
+        nodes = [{"id": "y", "op": "attention", "in": ["q", "k", "v"]}]
+        grad = [{"id": ["dq", "dk", "dv"], "op": "grad", "in": ["y", "q", "k", "v", "w"], "attrs": {"cotangent": True}}] if gradient else []
+        tensors = {x: torch.zeros(1, heads, length, size) for x in ("qkvw" if gradient else "qkv")}
+        document = {"nodes": nodes + grad, "outputs": ["y", "dq", "dk", "dv"] if gradient else ["y"], "device": device}
+        _, answer = self.service.exchange("POST", "run", document, tensors)
+        return answer["stats"]
+
     def test_peak(self):
         length, heads, size = 2048, 2, 64
-        nodes = [{"id": "y", "op": "attention", "in": ["q", "k", "v"]}]
-        grad = [{"id": ["dq", "dk", "dv"], "op": "grad", "in": ["y", "q", "k", "v", "w"], "attrs": {"cotangent": True}}]
-        for outputs, more in ((["y"], []), (["y", "dq", "dk", "dv"], grad)):
-            tensors = {x: torch.zeros(1, heads, length, size) for x in ("qkv" if more == [] else "qkvw")}
-            document = {"nodes": nodes + more, "outputs": outputs, "device": self.device}
-            _, answer = self.service.exchange("POST", "run", document, tensors)
-            self.assertLess(answer["stats"]["peak_bytes"], heads * length * length * 4 / 4, answer["stats"])
+        for gradient in (False, True):
+            stats = self.peak("opencl:0", heads, length, size, gradient)
+            self.assertLess(stats["peak_bytes"], heads * length * length * 4 / 4, stats)
+
+    def test_growth(self):
+        """Four times the length takes four times the memory: some numbers for each row."""
+        for gradient in (False, True):
+            short, long = (self.peak("vulkan:0", 1, length, 8, gradient) for length in (1024, 4096))
+            self.assertLessEqual(long["peak_bytes"], 4 * short["peak_bytes"], (short, long))
+            self.assertLess(long["peak_bytes"], 4096 * 64, long)
+            self.assertEqual(long["kernels"], 2 if gradient else 1, long)
 
 
 if __name__ == "__main__":

@@ -111,6 +111,32 @@ class Distributions(DeviceTest):
         expected = tries / 24
         self.assertLess(sum((n - expected) ** 2 / expected for n in seen.values()), 58.6)  # 23 degrees; one in 17,000
 
+    def test_batches(self):
+        n, batch, epochs = 1000, 64, 4
+        steps = n // batch
+        for shuffle in (True, False):
+            document = {"device": self.device, "inputs": {"x": {"dtype": "float32", "shape": [n, 3]}}, "seed": 5, "nodes": [
+                {"id": "i", "op": "batch_index", "attrs": {"n": n, "batch": batch, "shuffle": shuffle}}, {"id": "b", "op": "take", "in": ["x", "i"]},
+                {"id": "t", "op": "step", "attrs": {"dtype": "int32"}}, {"id": "m", "op": "add", "in": ["k", 1]}], "updates": {"k": "m"}, "outputs": ["i", "b", "t"]}
+            x = torch.arange(3 * n).reshape(n, 3).float()
+            self.service.put_program("batches", document, {"k": torch.tensor(0.0)})
+            got = self.service.step("batches", {"x": x}, steps=epochs * steps, collect={"every": 1, "outputs": ["i", "b", "t"]})
+            index = got["collected[i]"]
+            self.assertEqual(list(range(epochs * steps)), got["collected[t]"].tolist())
+            self.assertTrue(torch.equal(x[index], got["collected[b]"]))
+            whole = index.reshape(epochs, steps * batch)
+            for epoch in whole:
+                self.assertEqual(steps * batch, len(set(epoch.tolist())))
+                self.assertTrue(0 <= epoch.min() and epoch.max() < n)
+            if not shuffle:
+                self.assertTrue(torch.equal(whole, torch.arange(steps * batch).expand(epochs, -1)))
+                continue
+            self.assertTrue(all((whole[a] == whole[b]).sum() < 12 for a in range(epochs) for b in range(a)))  # one in common, on average
+            left = [set(range(n)) - set(epoch.tolist()) for epoch in whole]
+            self.assertEqual(epochs, len({frozenset(rest) for rest in left}))  # others are left out each time
+            order = numbers(whole[0])
+            self.assertLess(abs(np.corrcoef(order[:-1], order[1:])[0, 1]), ERRORS / math.sqrt(len(order)))
+
     def test_rand_like_and_dropout(self):
         x = torch.ones(COUNT)
         self.within(numbers(self.draw("rand_like", {}, tensors={"x": x})), 0, 1)

@@ -120,6 +120,8 @@ DEFAULTS = {
     "normal": {"mean": 0, "std": 1, "dtype": "float32"},
     "randint": {"low": 0, "dtype": "int64"},
     "randperm": {"dtype": "int64"},
+    "step": {"dtype": "int64"},
+    "batch_index": {"shuffle": True},
     "kaiming_uniform": {"a": 0, "mode": "fan_in", "dtype": "float32"},
     "kaiming_normal": {"a": 0, "mode": "fan_in", "dtype": "float32"},
     "glorot_uniform": {"dtype": "float32"},
@@ -2287,6 +2289,26 @@ class GraphOps:
         Returns: a tensor of integers
         """
         return self.op("randperm", [key], {"n": n, "dtype": dtype, "seed": seed}, name)
+
+    def step(self, dtype="int64", *, name=None) -> Node:
+        """how many steps of the program came before this one, since its rng says 0; in a run 0
+
+        dtype: dtype
+        Returns: a tensor of integers
+        """
+        return self.op("step", [], {"dtype": dtype}, name)
+
+    def batch_index(self, n, batch, shuffle=True, seed=None, *, name=None) -> Node:
+        """[batch]: which of n samples this step of the program takes (with take along axis 0): each at most once in an
+            epoch of n / batch steps, in an order that is drawn anew for each; a rest of fewer than batch is left out
+
+        n: whole number
+        batch: whole number
+        shuffle: True or False
+        seed: whole number; by default the seed of the run
+        Returns: a tensor of int64
+        """
+        return self.op("batch_index", [], {"n": n, "batch": batch, "shuffle": shuffle, "seed": seed}, name)
 
     def rand_like(self, x, dtype=None, seed=None, *, key=None, name=None) -> Node:
         """uniform between 0 and 1 in the shape of x

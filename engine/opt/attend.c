@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* The form of a nest with scores, where groups have work-items: a group has some rows and all columns of the result.  Along a row
+ * its work-items have a vector each, or several; along the rows they have a few each, whose scores they compute, a few columns
+ * of them each, and whose sums they have in registers (score.c). */
+#include "engine/opt/facts.h"
+
+enum {
+    MOST_ITEMS = 256,    /* of a group: more have too few registers each */
+    ROWS = 4,            /* of a work-item */
+    MOST_TURNS = 4,      /* whose scores it computes at once: with ROWS of them, as many sums as a column has */
+    COLUMNS_OF_ITEM = 4, /* vectors of a row at the most */
+    LANES = 4,           /* elements of such a vector */
+    MOST_WIDE = 32,      /* work-items along a row, with which they may do with one vector */
+    UNROLL = 4
+};
+
+/* Where a core runs all of a group, each barrier goes through all of them, and what lanes read apart is read one by one: few
+ * work-items, which have much each. */
+enum { CPU_ITEMS = 16, CPU_ROWS = 8, CPU_TURNS = 8 };
+
+int64_t bl_group_columns(const bl_target *target)
+{
+    int64_t items = target->max_local < MOST_ITEMS ? target->max_local : MOST_ITEMS;
+    return target->groups ? items * LANES * COLUMNS_OF_ITEM / 2 : 0;
+}
+
+/* The grid axis whose iterations share most of what a turn reads. */
+static const bl_node *rows_of(facts *f, const bl_node *turn, uint64_t columns)
+{
+    bl_tune *tune = f->tune;
+    const bl_node *best = NULL;
+    int64_t most = 0;
+
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        int64_t shared = 0;
+        if (range->sub != BL_AXIS_GLOBAL || !bl_is_fixed(range) || (columns & bl_free_bit(&tune->free, range)) != 0)
+            continue;
+        for (size_t k = 0; k < f->below.count; k++) {
+            const bl_node *load = f->below.at[k];
+            if (load->op == BL_OP_LOAD && bl_depends(tune, load, turn) && !bl_depends(tune, load, range))
+                shared += bl_free_size(&tune->free, bl_free_get(&tune->free, load));
+        }
+        if (shared > most) {
+            most = shared;
+            best = range;
+        }
+    }
+    return best;
+}
+
+static bool apply(bl_tune *tune, bl_move_kind kind, const bl_node *range, int64_t amount)
+{
+    int axis = facts_axis_of(tune, range);
+    return amount > 1 && axis >= 0 && bl_tune_apply(tune, (bl_move){kind, axis, amount});
+}
+
+/* What kept the number of |range| when that was split. */
+static const bl_node *outer_part(const bl_tune *tune, const bl_node *range)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range->arg == range->arg)
+            return tune->axis[i].range;
+    }
+    return range;
+}
+
+static int64_t parts(int64_t extent, int64_t n)
+{
+    return (extent + n - 1) / n;
+}
+
+/* Columns: each work-item has vectors, and together all of them.  How many work-items that takes; 0 where it cannot be had. */
+static int64_t share_columns(bl_tune *tune, const bl_target *target, uint64_t columns, int64_t most)
+{
+    const bl_node *list[BL_MAX_DIMS];
+    int64_t items = 1;
+    int n = 0;
+
+    for (int i = 0; i < tune->naxes && n < BL_MAX_DIMS; i++) {
+        if ((columns & bl_free_bit(&tune->free, tune->axis[i].range)) != 0 && tune->axis[i].output)
+            list[n++] = tune->axis[i].range;
+    }
+    for (int i = n; i-- > 0;) {
+        int64_t extent = bl_extent_of(list[i]), left = 0;
+        if (!bl_is_fixed(list[i]))
+            return 0;
+        if (i == n - 1 && extent >= LANES && (target->max_lanes == 0 || target->max_lanes >= LANES) &&
+            apply(tune, BL_MOVE_VECTOR, list[i], LANES))
+            extent = parts(extent, LANES);
+        left = parts(extent * items, most < MOST_WIDE ? most : MOST_WIDE);
+        if (left > 1 && apply(tune, BL_MOVE_TILE, outer_part(tune, list[i]), left < extent ? left : extent))
+            extent = parts(extent, left < extent ? left : extent);
+        if (extent > 1 && !apply(tune, BL_MOVE_LOCAL, outer_part(tune, list[i]), extent))
+            return 0;
+        items *= extent;
+    }
+    return items <= most ? items : 0;
+}
+
+/* The inner reductions, and the sum over the turns of a block, go several at a time. */
+static void unroll(bl_tune *tune)
+{
+    for (int i = tune->naxes - 1; i >= 0; i--) {
+        const bl_axis *axis = &tune->axis[i];
+        if (!axis->output && !axis->stage && axis->range->sub == BL_AXIS_REDUCE && bl_is_fixed(axis->range))
+            (void)bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, i, UNROLL});
+    }
+}
+
+/* The form with |high| work-items along the rows and |turns| scores of each of their rows. */
+static bool form(facts *f, const bl_target *target, int64_t most, int64_t high, int64_t turns)
+{
+    bl_tune *tune = f->tune;
+    uint64_t columns = 0;
+    const bl_node *turn = tune_turns(tune, &columns), *rows = rows_of(f, turn, columns);
+    int64_t each = target->cpu ? CPU_ROWS : ROWS;
+    int64_t wide = share_columns(tune, target, columns, most);
+    int axis = 0;
+
+    if (wide == 0 || wide * high > most)
+        return false;
+    if (rows != NULL && bl_extent_of(rows) >= each)
+        (void)apply(tune, BL_MOVE_TILE, rows, each);
+    if (rows != NULL && high > 1)
+        (void)apply(tune, BL_MOVE_LOCAL, outer_part(tune, rows), high);
+    axis = facts_axis_of(tune, turn);
+    if (axis < 0 || !bl_tune_apply(tune, (bl_move){BL_MOVE_SCORE, axis, turns}))
+        return false;
+    unroll(tune);
+    return true;
+}
+
+bool attend_nest(facts *f, const bl_target *target)
+{
+    bl_tune *tune = f->tune, start = *tune;
+    uint64_t columns = 0;
+    const bl_node *turn = tune_turns(tune, &columns), *rows = NULL;
+    int64_t most = target->cpu ? CPU_ITEMS : MOST_ITEMS, each = target->cpu ? CPU_ROWS : ROWS, high = 1, groups = 1;
+
+    if (turn == NULL)
+        return false;
+    most = most < (int64_t)target->max_local ? most : (int64_t)target->max_local;
+    rows = rows_of(f, turn, columns);
+    for (int i = 0; i < tune->naxes; i++)
+        groups *= tune->axis[i].range->sub == BL_AXIS_GLOBAL ? bl_extent_of(tune->axis[i].range) : 1;
+    while (rows != NULL && high < most && 2 * high * each <= bl_extent_of(rows) &&
+           groups / (2 * high * each) >= (int64_t)target->units)
+        high *= 2;
+    for (; high > 0; high /= 2) { /* the largest that local memory has room for */
+        for (int64_t turns = target->cpu ? CPU_TURNS : MOST_TURNS; turns > 0; turns /= 2) {
+            if (form(f, target, most, high, turns))
+                return true;
+            *tune = start;
+            tune_survey(tune, start.sink);
+            facts_init(f, tune);
+        }
+    }
+    return false;
+}

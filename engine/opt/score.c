@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: MIT */
+/* SCORE: what a sum takes of each turn that is the same for all columns of the result, such as the scores of an attention, is
+ * computed once, by the work-items that have the columns of those rows between them, some turns at a time:
+ *
+ *   loop                                    the turns of the sum, |width| at a time
+ *     scores of these turns                 |amount| for each row of a work-item, in registers
+ *     store the largest; barrier            where a maximum goes on from turn to turn (sched/running.c)
+ *     store exp(score - maximum so far); barrier
+ *     sum over |width| turns                of what was stored, and the columns' own operand
+ *     barrier
+ *   end
+ *
+ * The work-item at place p of those |many| that share a row has turns p * amount, p * amount + 1, ... of a block.  Both kinds of
+ * values are STAGEs that the group fills together.  Where the loop's length is no multiple of |width|, the last block's values
+ * are those of the last turn, and do not count. */
+#include "engine/ir/eval.h"
+#include "engine/ir/rewrite.h"
+#include "engine/opt/internal.h"
+
+enum {
+    ABOVE_COPIES = 200, /* level of this move's own RANGEs, above those of copies (share.c) */
+    OWN_TURN = BL_MAX_DIMS - 2,
+    OWN_PLACE = BL_MAX_DIMS - 1,
+    FIRST_LOCAL = 1 << 10, /* numbers of its local buffers, beside those of copies */
+    MOST_AMOUNT = 16,
+    LEAST_WORK = 4096, /* of what is nested: less is left to be computed again, on all devices (sched/realise.c) */
+    MOST_STAGES = 16,
+    ROW_UNIT = 4 /* elements that rows of a stage are a multiple of, so that each begins with a vector */
+};
+
+typedef struct scores {
+    bl_tune *tune;
+    bl_ir *ir;
+    bl_free free;
+    const bl_node *turn;   /* the loop's RANGE before the move */
+    const bl_node *block;  /* after it, the loop over blocks; NULL: there is one block */
+    const bl_node *within; /* a turn of a block, for those who read */
+    int64_t amount, many, width;
+    uint64_t columns;                                   /* RANGEs of outputs that scores do not differ in */
+    const bl_node *place;                               /* of a work-item among those that share its rows */
+    int nrows;                                          /* RANGEs of outputs, inside a group, that they do differ in: */
+    const bl_node *row[BL_MAX_DIMS], *own[BL_MAX_DIMS]; /* |own|: for who stores, in place of one that is unrolled */
+    int nstages;
+    const bl_node *staged[MOST_STAGES], *stage[MOST_STAGES];
+} scores;
+
+static bool folds_over(const bl_node *node, const bl_node *range)
+{
+    return node->op == BL_OP_REDUCE && tune_binds(node, range);
+}
+
+/* Is a reduction that differs along |range| part of |node|? */
+static bool has_nested(bl_free *free, bl_ir *ir, const bl_node *node, const bl_node *range)
+{
+    bl_nodes below = bl_reach(ir, 1, &node, false);
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_REDUCE && (bl_free_get(free, below.at[i]) & bl_free_bit(free, range)) != 0)
+            return true;
+    }
+    return false;
+}
+
+bool tune_is_running(const bl_tune *tune, const bl_node *range)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_RUNNING && (range == NULL || below.at[i]->src[1] == range))
+            return true;
+    }
+    return false;
+}
+
+/* The outputs along which reductions in the loop of |range| stay the same; |*work| gets how much the largest of these adds up, 0:
+ * there is none. */
+static uint64_t columns_of(bl_tune *tune, const bl_node *range, int64_t *work)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    uint64_t outputs = 0, columns = 0;
+
+    *work = 0;
+    for (int i = 0; i < tune->naxes; i++)
+        outputs |= tune->axis[i].output ? bl_free_bit(&tune->free, tune->axis[i].range) : 0;
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i];
+        if (node->op != BL_OP_REDUCE || !bl_depends(tune, node, range))
+            continue;
+        columns |= outputs & ~bl_free_get(&tune->free, node);
+        if (bl_free_work(&tune->free, node) > *work)
+            *work = bl_free_work(&tune->free, node);
+    }
+    return columns;
+}
+
+const bl_node *tune_turns(bl_tune *tune, uint64_t *columns)
+{
+    const bl_node *longest = NULL;
+
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        int64_t work = 0;
+        uint64_t set = tune->axis[i].output || range->sub != BL_AXIS_REDUCE ? 0 : columns_of(tune, range, &work);
+        if (work <= LEAST_WORK || (longest != NULL && range->hi <= longest->hi))
+            continue;
+        longest = range;
+        *columns = set;
+    }
+    return longest;
+}
+
+/* ---- where things are */
+
+static const bl_node *number(scores *c, int64_t n)
+{
+    return bl_index(c->ir, n);
+}
+
+/* Turn |at| of the block at hand, as if blocks were whole. */
+static const bl_node *raw_turn(scores *c, const bl_node *at)
+{
+    return c->block == NULL ? at : bl_add(c->ir, bl_mul(c->ir, c->block, number(c, c->width)), at);
+}
+
+/* |node| at turn |at| of the block. */
+static const bl_node *at_turn(scores *c, const bl_node *node, const bl_node *at)
+{
+    const bl_node *turn = raw_turn(c, at);
+    bl_ptrmap to;
+
+    if (turn->hi > c->turn->hi)
+        turn = bl_alu2(c->ir, BL_OP_MIN, turn, number(c, c->turn->hi));
+    bl_ptrmap_init(&to, bl_ir_arena(c->ir));
+    bl_ptrmap_put(&to, c->turn, (void *)(uintptr_t)turn);
+    return bl_substitute(c->ir, node, &to);
+}
+
+/* |value|, or what does not count in a fold by |fold| where there is no turn |at|. */
+static const bl_node *if_counts(scores *c, bl_op fold, const bl_node *value, const bl_node *at)
+{
+    const bl_node *none = bl_const(c->ir, (bl_dtype)value->dtype, bl_fold_identity(fold, (bl_dtype)value->dtype));
+    return bl_where(c->ir, bl_less(c->ir, raw_turn(c, at), number(c, c->turn->hi + 1)), value, none);
+}
+
+/* The element of column |column|, of |columns|, in the row of the work-item: one that reads it, or one that stores it. */
+static const bl_node *element(scores *c, bool stores, int64_t columns, const bl_node *column)
+{
+    const bl_node *row = number(c, 0);
+    for (int i = 0; i < c->nrows; i++)
+        row = bl_add(c->ir, bl_mul(c->ir, row, number(c, bl_extent_of(c->row[i]))), stores ? c->own[i] : c->row[i]);
+    return bl_add(c->ir, bl_mul(c->ir, row, number(c, (columns + ROW_UNIT - 1) / ROW_UNIT * ROW_UNIT)), column);
+}
+
+static const bl_node *own_range(scores *c, int which, bl_axis_kind kind, int64_t extent)
+{
+    return bl_range(c->ir, (ABOVE_COPIES * BL_MAX_DIMS + which) << PART_BITS, kind, number(c, extent));
+}
+
+/* ---- stages */
+
+/* The group stores |value| at |column| of |columns|, which may differ along |turn| (or NULL). */
+static const bl_node *filled(scores *c, const bl_node *value, int64_t columns, const bl_node *column, const bl_node *turn)
+{
+    bl_ir *ir = c->ir;
+    const bl_node *ranges[BL_MAX_DIMS + 1], *store = NULL;
+    bl_ptrmap to;
+    int n = 0;
+
+    bl_ptrmap_init(&to, bl_ir_arena(ir));
+    for (int i = 0; i < c->nrows; i++) {
+        if (c->own[i] == c->row[i])
+            continue;
+        bl_ptrmap_put(&to, c->row[i], (void *)(uintptr_t)c->own[i]);
+        ranges[n++] = c->own[i];
+    }
+    if (turn != NULL && turn->op == BL_OP_RANGE)
+        ranges[n++] = turn;
+    store = bl_store(ir, bl_param(ir, FIRST_LOCAL + c->nstages, (bl_dtype)value->dtype, true), element(c, true, columns, column),
+                     bl_substitute(ir, value, &to), NULL);
+    return bl_stage_over(ir, BL_STAGE_SHARED, 1, &store, n, ranges);
+}
+
+/* The turn that is number |own| of those that the work-item has. */
+static const bl_node *own_turn(scores *c, const bl_node *own)
+{
+    return bl_add(c->ir, bl_mul(c->ir, c->place, number(c, c->amount)), own);
+}
+
+static const bl_node *own_number(scores *c)
+{
+    return c->amount == 1 ? number(c, 0) : own_range(c, OWN_TURN, BL_AXIS_TILE, c->amount);
+}
+
+/* |value|, a score, read at turn |within| of the block. */
+static const bl_node *staged(scores *c, const bl_node *value)
+{
+    const bl_node *own = own_number(c), *at = own_turn(c, own);
+    int i = 0;
+
+    while (i < c->nstages && c->staged[i] != value)
+        i++;
+    if (i == c->nstages) {
+        if (i == MOST_STAGES)
+            return value;
+        c->stage[i] = filled(c, at_turn(c, value, at), c->width, at, own);
+        c->staged[c->nstages++] = value;
+    }
+    return bl_load(c->ir, c->stage[i], element(c, false, c->width, c->within), NULL);
+}
+
+/* The largest of all turns of the block, of which each work-item finds that of its own. */
+static const bl_node *largest(scores *c, const bl_node *value, bl_op fold)
+{
+    const bl_node *own = own_number(c), *at = own_turn(c, own), *each = if_counts(c, fold, at_turn(c, value, at), at);
+    const bl_node *place = c->many == 1 ? number(c, 0) : own_range(c, OWN_PLACE, BL_AXIS_REDUCE, c->many), *stage = NULL;
+
+    if (c->amount > 1)
+        each = bl_reduce_over(c->ir, fold, 1, &each, 1, &own);
+    if (c->many == 1)
+        return each;
+    stage = filled(c, each, c->many, c->place, NULL);
+    c->staged[c->nstages] = NULL;
+    c->stage[c->nstages++] = stage;
+    each = bl_load(c->ir, stage, element(c, false, c->many, place), NULL);
+    return bl_reduce_over(c->ir, fold, 1, &each, 1, &place);
+}
+
+/* Does |value| differ along a column?  A stage does not, though who fills it is told by the columns of the work-items. */
+static bool differs_by_column(scores *c, const bl_node *value)
+{
+    bl_nodes phase = tune_reach_phase(c->ir, 1, &value);
+    for (size_t i = 0; i < phase.count; i++) {
+        if (phase.at[i]->op == BL_OP_RANGE && (c->columns & bl_free_bit(&c->free, phase.at[i])) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* Is |value| a score: different in each turn, the same for all columns, and with a reduction of its own? */
+static bool is_score(scores *c, const bl_node *value)
+{
+    return (bl_free_get(&c->free, value) & bl_free_bit(&c->free, c->turn)) != 0 && !differs_by_column(c, value) &&
+           has_nested(&c->free, c->ir, value, c->turn);
+}
+
+/* The topmost scores in |value|, mapped to what reads them from a stage. */
+static void stage_scores(scores *c, const bl_node *value, bl_ptrmap *to)
+{
+    bl_nodes below = bl_reach(c->ir, 1, &value, false);
+    bl_ptrmap open;
+
+    bl_ptrmap_init(&open, bl_ir_arena(c->ir));
+    bl_ptrmap_put(&open, value, c);
+    for (size_t i = below.count; i-- > 0;) { /* users first */
+        const bl_node *node = below.at[i];
+        if (!bl_ptrmap_has(&open, node))
+            continue;
+        if (is_score(c, node)) {
+            bl_ptrmap_put(to, node, (void *)(uintptr_t)staged(c, node));
+            continue;
+        }
+        for (uint32_t k = 0; !bl_binds_ranges(node) && node->op != BL_OP_RUNNING && k < node->nsrc; k++)
+            bl_ptrmap_put(&open, node->src[k], c);
+    }
+}
+
+/* ---- the nest */
+
+static bool is_followed(const bl_nodes *below, const bl_node *reduce)
+{
+    for (size_t i = 0; i < below->count; i++) {
+        if (below->at[i]->op == BL_OP_RUNNING && below->at[i]->src[0] == reduce)
+            return true;
+    }
+    return false;
+}
+
+/* |each|, of a block, folded as |reduce| was, over blocks and all else that this was over. */
+static const bl_node *over_blocks(scores *c, const bl_node *reduce, const bl_node *each)
+{
+    const bl_node *ranges[BL_MAX_AXES];
+    int n = 0;
+
+    for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc && n < BL_MAX_AXES; i++) {
+        const bl_node *range = reduce->src[i] == c->turn ? c->block : reduce->src[i];
+        if (range != NULL)
+            ranges[n++] = range;
+    }
+    return n == 0 ? each : bl_reduce_over(c->ir, (bl_op)reduce->sub, 1, &each, n, ranges);
+}
+
+/* |reduce|, whose value has become |value|, block by block. */
+static const bl_node *blocked(scores *c, const bl_node *reduce, const bl_node *value, bool followed)
+{
+    bl_ir *ir = c->ir;
+    bl_op fold = (bl_op)reduce->sub;
+    const bl_node *factor = value->op == BL_OP_RESCALED ? value->src[1] : NULL, *each = factor == NULL ? value : value->src[0];
+
+    if (followed && is_score(c, each) && c->nstages < MOST_STAGES) {
+        each = largest(c, each, fold);
+    } else {
+        bl_ptrmap to;
+        bl_ptrmap_init(&to, bl_ir_arena(ir));
+        stage_scores(c, each, &to);
+        each = if_counts(c, fold, at_turn(c, bl_substitute(ir, each, &to), c->within), c->within);
+        each = bl_reduce_over(ir, fold, 1, &each, 1, &c->within);
+    }
+    if (factor != NULL && c->block != NULL)
+        each = bl_rescaled(ir, each, factor);
+    return over_blocks(c, reduce, each);
+}
+
+static const bl_node *followed_at(scores *c, const bl_node *running, const bl_node *reduce)
+{
+    bl_dtype dtype = (bl_dtype)running->dtype;
+
+    if (c->block != NULL)
+        return bl_running(c->ir, reduce, c->block, running->arg != 0);
+    return running->arg != 0 ? reduce : bl_const(c->ir, dtype, bl_fold_identity((bl_op)running->src[0]->sub, dtype));
+}
+
+/* The whole nest by blocks. */
+static const bl_node *rewritten(scores *c)
+{
+    bl_ir *ir = c->ir;
+    bl_nodes below = bl_reach(ir, 1, &c->tune->sink, false);
+    bl_ptrmap done;
+
+    bl_ptrmap_init(&done, bl_ir_arena(ir));
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i], *made = NULL;
+        if (node->op == BL_OP_RUNNING && node->src[1] == c->turn)
+            made = followed_at(c, node, bl_substitute(ir, node->src[0], &done));
+        else if (folds_over(node, c->turn))
+            made = blocked(c, node, bl_substitute(ir, node->src[0], &done), is_followed(&below, node));
+        if (made != NULL)
+            bl_ptrmap_put(&done, node, (void *)(uintptr_t)made);
+    }
+    return bl_substitute(ir, c->tune->sink, &done);
+}
+
+/* Rows and columns of a group, and who has which.  False where they are no such. */
+static bool find_rows(scores *c)
+{
+    bl_tune *tune = c->tune;
+
+    c->many = 1;
+    c->place = number(c, 0);
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_axis *axis = &tune->axis[i];
+        bool column = (c->columns & bl_free_bit(&c->free, axis->range)) != 0;
+        if (axis->range->sub == BL_AXIS_GROUP || axis->range->sub == BL_AXIS_MATRIX)
+            return false;
+        if (!axis->output || axis->range->sub == BL_AXIS_GLOBAL || axis->range->sub == BL_AXIS_LOOP)
+            continue;
+        if (column && axis->range->sub == BL_AXIS_LOCAL) {
+            c->place = bl_add(c->ir, bl_mul(c->ir, c->place, axis->range->src[0]), axis->range);
+            c->many *= bl_extent_of(axis->range);
+        }
+        if (column)
+            continue;
+        if (axis->range->sub == BL_AXIS_VECTOR || c->nrows == OWN_TURN)
+            return false;
+        c->row[c->nrows] = c->own[c->nrows] = axis->range;
+        if (axis->range->sub == BL_AXIS_TILE)
+            c->own[c->nrows] = own_range(c, c->nrows, BL_AXIS_TILE, bl_extent_of(axis->range));
+        c->nrows++;
+    }
+    return true;
+}
+
+/* Is all that is over |range| a fold of one value? */
+static bool is_plain(bl_tune *tune, const bl_node *range)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    for (size_t i = 0; i < below.count; i++) {
+        if (tune_binds(below.at[i], range) && (below.at[i]->op != BL_OP_REDUCE || below.at[i]->arg != 1))
+            return false;
+    }
+    return true;
+}
+
+bool tune_score(bl_tune *tune, int axis, int64_t amount)
+{
+    const bl_node *range = tune->axis[axis].range, *sink = NULL;
+    scores c = {.tune = tune, .ir = tune->ir, .turn = range, .amount = amount};
+    int64_t step = tune_room_behind(tune, range), blocks = 0, work = 0;
+
+    if (tune->axis[axis].output || range->sub != BL_AXIS_REDUCE || !bl_is_fixed(range) || tune_has_stages(tune) || tune->shared ||
+        tune->matrix || amount < 1 || amount > MOST_AMOUNT || step < 2 || !is_plain(tune, range))
+        return false;
+    bl_free_init(&c.free, tune->ir);
+    for (int i = 0; i < tune->free.nranges; i++) /* in the order of |tune|'s, so that its sets are good here too */
+        (void)bl_free_bit(&c.free, tune->free.range[i]);
+    c.columns = columns_of(tune, range, &work);
+    if (work == 0 || !find_rows(&c) || tune_count_items(tune) == 0)
+        return false;
+    c.width = amount * c.many;
+    if (c.width - c.many >= bl_extent_of(range))
+        return false; /* fewer would do */
+    blocks = (bl_extent_of(range) + c.width - 1) / c.width;
+    c.block = blocks == 1 ? NULL : bl_range(tune->ir, (int)range->arg, BL_AXIS_REDUCE, number(&c, blocks));
+    c.within = bl_range(tune->ir, (int)(range->arg + step), BL_AXIS_REDUCE, number(&c, c.width));
+    sink = rewritten(&c);
+    if (bl_ir_status(tune->ir, NULL) != BL_OK || c.nstages == 0)
+        return false;
+    tune->shared = tune->scored = true;
+    tune_survey(tune, sink);
+    return true;
+}

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention where groups have work-items: a running softmax.
+ *
+ * The stages of a nest (stage.c) are rows of scores, and a core has a cache for them.  A group of a GPU has some ten thousand
+ * bytes for all of its rows, so it goes through the keys a few at a time, and what it has summed so far follows the largest score
+ * that was met: of |m|, the maximum before a turn, and |m'|, that with the turn,
+ *
+ *     sum of exp(s - M) x  =  over the turns:  sum' = sum * exp(m - m') + exp(s - m') x
+ *
+ * Here the stages of a nest are taken out again, scores are expressions of the loop over keys, and each sum that depends on the
+ * maximum of that loop becomes such a running one (RUNNING and RESCALED; engine/ir/ops.def).  What a sum is multiplied or divided
+ * by and that is the same in all turns, as the sum of the exps, is taken out of it; where several such values are added, each has
+ * a sum of its own.  So the gradient to the queries, sum of k e (d / L + D), is two sums, and D another in the same loop.
+ *
+ * What is no such form, or none that a group can have (engine/opt/score.c), is left to buffers. */
+#include "engine/ir/rewrite.h"
+#include "engine/sched/internal.h"
+
+#include <float.h>
+
+enum { MOST_TERMS = 4 };
+
+/* A part of a sum's value: gain * rest, of which |rest| alone differs in the loop.  NULL is 1. */
+typedef struct term {
+    const bl_node *gain, *rest;
+    const bl_node *peak; /* the maximum that |rest| follows, or NULL */
+} term;
+
+typedef struct run {
+    bl_ir *ir;
+    bl_free free;
+    const bl_node *range; /* of the loop */
+} run;
+
+/* ---- without stages */
+
+/* Where |load| reads what |stage| stored, by the loops of that: each is mapped to the part of the index that counts in its steps.
+ * False where the index has no such parts. */
+static bool match_loops(bl_ir *ir, const bl_node *stage, const bl_node *load, bl_ptrmap *to)
+{
+    const bl_node *own[BL_MAX_DIMS], *at[BL_MAX_DIMS], *part[BL_MAX_DIMS], *store = stage->src[0];
+    int64_t step[BL_MAX_DIMS], other[BL_MAX_DIMS], constant = 0, from = 0;
+    int n = bl_index_terms(store->src[1], BL_MAX_DIMS, own, step, &constant);
+    int m = bl_index_terms(load->src[1], BL_MAX_DIMS, at, other, &from);
+
+    if (n == 1 && own[0]->op == BL_OP_RANGE && step[0] == 1 && constant == 0) {
+        bl_ptrmap_put(to, own[0], (void *)(uintptr_t)load->src[1]);
+        return (int64_t)stage->nsrc == stage->arg + 1;
+    }
+    if (n < 1 || m < 0 || constant != 0 || from != 0 || (int64_t)stage->nsrc != stage->arg + n)
+        return false;
+    for (int i = 0; i < n; i++)
+        part[i] = bl_index(ir, 0);
+    for (int k = 0; k < m; k++) {
+        int best = -1;
+        for (int i = 0; i < n; i++)
+            best = other[k] >= step[i] && (best < 0 || step[i] > step[best]) ? i : best;
+        if (best < 0 || other[k] % step[best] != 0)
+            return false;
+        part[best] = bl_add(ir, part[best], bl_mul(ir, at[k], bl_index(ir, other[k] / step[best])));
+    }
+    for (int i = 0; i < n; i++) {
+        if (own[i]->op != BL_OP_RANGE || part[i]->lo < 0 || part[i]->hi > own[i]->hi)
+            return false; /* it would reach into the steps of another */
+        bl_ptrmap_put(to, own[i], (void *)(uintptr_t)part[i]);
+    }
+    return true;
+}
+
+/* What |load|, of a stage, reads; NULL where that is not plain. */
+static const bl_node *staged_value(bl_ir *ir, const bl_node *load)
+{
+    const bl_node *stage = load->src[0];
+    bl_ptrmap to;
+
+    bl_ptrmap_init(&to, bl_ir_arena(ir));
+    if (stage->arg != 1 || load->nsrc > 2 || !match_loops(ir, stage, load, &to))
+        return NULL;
+    return bl_substitute(ir, stage->src[0]->src[2], &to);
+}
+
+/* |sink| with the value of each stage where it is read; NULL where one is not plain. */
+static const bl_node *without_stages(bl_ir *ir, const bl_node *sink)
+{
+    for (;;) {
+        bl_nodes below = bl_reach(ir, 1, &sink, false);
+        const bl_node *load = NULL, *value = NULL;
+        bl_ptrmap to;
+
+        for (size_t i = 0; i < below.count && load == NULL; i++) {
+            if (below.at[i]->op == BL_OP_LOAD && below.at[i]->src[0]->op == BL_OP_STAGE)
+                load = below.at[i]; /* the first: there is none in its stage */
+        }
+        if (load == NULL)
+            return sink;
+        value = staged_value(ir, load);
+        if (value == NULL)
+            return NULL;
+        bl_ptrmap_init(&to, bl_ir_arena(ir));
+        bl_ptrmap_put(&to, load, (void *)(uintptr_t)value);
+        sink = bl_substitute(ir, sink, &to);
+    }
+}
+
+/* ---- sums that follow a maximum */
+
+static bool differs(run *r, const bl_node *node)
+{
+    return (bl_free_get(&r->free, node) & bl_free_bit(&r->free, r->range)) != 0;
+}
+
+static bool folds_over(const bl_node *node, const bl_node *range)
+{
+    return node->op == BL_OP_REDUCE && node->arg == 1 && node->nsrc == 2 && node->src[1] == range;
+}
+
+/* Is a fold over the whole loop part of |node|? */
+static bool has_fold(run *r, const bl_node *node)
+{
+    bl_nodes below = bl_reach(r->ir, 1, &node, false);
+    for (size_t i = 0; i < below.count; i++) {
+        if (folds_over(below.at[i], r->range))
+            return true;
+    }
+    return false;
+}
+
+/* |x| op |y|, where NULL is 1. */
+static const bl_node *product(bl_ir *ir, const bl_node *x, const bl_node *y)
+{
+    return x == NULL ? y : y == NULL ? x : bl_mul(ir, x, y);
+}
+
+static const bl_node *quotient(bl_ir *ir, const bl_node *x, const bl_node *y)
+{
+    return bl_div(ir, x == NULL ? bl_const_float(ir, (bl_dtype)y->dtype, 1) : x, y);
+}
+
+/* The maximum of the loop so far, from the lowest finite number on: a row of which nothing is seen yet has a score of -inf, and
+ * is no exp of -inf - -inf. */
+static const bl_node *peak_at(run *r, const bl_node *peak, bool inclusive)
+{
+    bl_dtype dtype = (bl_dtype)peak->dtype;
+    double lowest = dtype == BL_F64 ? -DBL_MAX : dtype == BL_F16 ? -65504.0 : dtype == BL_BF16 ? -0x1.fep127 : -(double)FLT_MAX;
+    return bl_alu2(r->ir, BL_OP_MAX, bl_running(r->ir, peak, r->range, inclusive), bl_const_float(r->ir, dtype, lowest));
+}
+
+static int split(run *r, const bl_node *x, term *out);
+
+static int split_product(run *r, const bl_node *x, term *out)
+{
+    term a[MOST_TERMS], b[MOST_TERMS];
+    int na = split(r, x->src[0], a), nb = split(r, x->src[1], b), n = 0;
+
+    if (na < 0 || nb < 0 || na * nb > MOST_TERMS)
+        return -1;
+    for (int i = 0; i < na; i++) {
+        for (int k = 0; k < nb; k++) {
+            if (a[i].peak != NULL && b[k].peak != NULL)
+                return -1; /* squares of exps follow the maximum twice as fast */
+            out[n++] = (term){product(r->ir, a[i].gain, b[k].gain), product(r->ir, a[i].rest, b[k].rest),
+                              a[i].peak != NULL ? a[i].peak : b[k].peak};
+        }
+    }
+    return n;
+}
+
+static int split_sum(run *r, const bl_node *x, term *out)
+{
+    term b[MOST_TERMS];
+    int n = split(r, x->src[0], out), nb = split(r, x->src[1], b);
+
+    if (n < 0 || nb < 0 || n + nb > MOST_TERMS)
+        return -1;
+    for (int k = 0; k < nb; k++) {
+        const bl_node **sign = b[k].gain != NULL ? &b[k].gain : &b[k].rest;
+        if (x->op == BL_OP_SUB)
+            *sign = bl_alu1(r->ir, BL_OP_NEG, *sign);
+        out[n++] = b[k];
+    }
+    return n;
+}
+
+static int split_quotient(run *r, const bl_node *x, term *out)
+{
+    int n = split(r, x->src[0], out);
+
+    if (differs(r, x->src[1]) && has_fold(r, x->src[1]))
+        return -1;
+    for (int i = 0; i < n; i++) {
+        const bl_node **side = differs(r, x->src[1]) ? &out[i].rest : &out[i].gain;
+        *side = quotient(r->ir, *side, x->src[1]);
+    }
+    return n;
+}
+
+/* where(c, a, b) is where(c, a, 0) + where(c, 0, b). */
+static int split_choice(run *r, const bl_node *x, term *out)
+{
+    const bl_node *zero = bl_const_int(r->ir, (bl_dtype)x->dtype, 0), *one = bl_const_float(r->ir, (bl_dtype)x->dtype, 1);
+    int n = 0;
+
+    for (int side = 1; side <= 2; side++) {
+        term part[MOST_TERMS];
+        int np = x->src[side] == zero ? 0 : split(r, x->src[side], part);
+        if (np < 0 || n + np > MOST_TERMS || has_fold(r, x->src[0]) || !bl_dtype_is_float((bl_dtype)x->dtype))
+            return -1;
+        for (int i = 0; i < np; i++) {
+            const bl_node *rest = part[i].rest == NULL ? one : part[i].rest;
+            part[i].rest = bl_where(r->ir, x->src[0], side == 1 ? rest : zero, side == 1 ? zero : rest);
+            out[n++] = part[i];
+        }
+    }
+    return n;
+}
+
+/* exp(score - maximum). */
+static int split_exp(run *r, const bl_node *x, term *out)
+{
+    const bl_node *difference = x->src[0], *score = NULL, *peak = NULL;
+
+    if (difference->op != BL_OP_SUB)
+        return -1;
+    score = difference->src[0];
+    peak = difference->src[1];
+    if (!folds_over(peak, r->range) || peak->sub != BL_OP_MAX || has_fold(r, score) || !bl_dtype_is_float((bl_dtype)x->dtype))
+        return -1;
+    out[0] = (term){.rest = bl_alu1(r->ir, BL_OP_EXP, bl_sub(r->ir, score, peak_at(r, peak, true))), .peak = peak};
+    return 1;
+}
+
+static int split_cast(run *r, const bl_node *x, term *out)
+{
+    int n = split(r, x->src[0], out);
+
+    if (!bl_dtype_is_float((bl_dtype)x->dtype) || !bl_dtype_is_float((bl_dtype)x->src[0]->dtype))
+        return -1;
+    for (int i = 0; i < n; i++) {
+        out[i].gain = out[i].gain == NULL ? NULL : bl_cast(r->ir, (bl_dtype)x->dtype, out[i].gain);
+        out[i].rest = out[i].rest == NULL ? NULL : bl_cast(r->ir, (bl_dtype)x->dtype, out[i].rest);
+    }
+    return n;
+}
+
+/* |x| as a sum of at most MOST_TERMS terms; how many, or -1 where it is none.  Recursion is as deep as the expression. */
+static int split(run *r, const bl_node *x, term *out)
+{
+    if (!differs(r, x)) {
+        out[0] = (term){.gain = x};
+        return 1;
+    }
+    if (!has_fold(r, x)) {
+        out[0] = (term){.rest = x};
+        return 1;
+    }
+    switch ((int)x->op) {
+    case BL_OP_MUL:
+        return split_product(r, x, out);
+    case BL_OP_ADD:
+    case BL_OP_SUB:
+        return split_sum(r, x, out);
+    case BL_OP_DIV:
+        return split_quotient(r, x, out);
+    case BL_OP_WHERE:
+        return split_choice(r, x, out);
+    case BL_OP_EXP:
+        return split_exp(r, x, out);
+    case BL_OP_CAST:
+        return split_cast(r, x, out);
+    case BL_OP_NEG: {
+        int n = split(r, x->src[0], out);
+        for (int i = 0; i < n; i++) {
+            const bl_node **sign = out[i].gain != NULL ? &out[i].gain : &out[i].rest;
+            *sign = bl_alu1(r->ir, BL_OP_NEG, *sign);
+        }
+        return n;
+    }
+    default:
+        return -1;
+    }
+}
+
+/* |sum|, whose value has folds over its own loop in it, as sums that go on beside these; NULL where it is none. */
+static const bl_node *running_sum(run *r, const bl_node *sum)
+{
+    bl_ir *ir = r->ir;
+    bl_dtype dtype = (bl_dtype)sum->dtype;
+    const bl_node *total = NULL;
+    term terms[MOST_TERMS];
+    int n = sum->sub == BL_OP_ADD ? split(r, sum->src[0], terms) : -1;
+
+    for (int i = 0; i < n; i++) {
+        const bl_node *value = terms[i].rest == NULL ? bl_const_float(ir, dtype, 1) : terms[i].rest, *factor = NULL;
+        if (terms[i].peak != NULL) {
+            factor = bl_alu1(ir, BL_OP_EXP, bl_sub(ir, peak_at(r, terms[i].peak, false), peak_at(r, terms[i].peak, true)));
+            value = bl_rescaled(ir, value, bl_cast(ir, dtype, factor));
+        }
+        value = product(ir, terms[i].gain, bl_reduce_over(ir, BL_OP_ADD, 1, &value, 1, &r->range));
+        total = total == NULL ? value : bl_add(ir, total, value);
+    }
+    return total;
+}
+
+/* ---- which nests */
+
+/* Does the value of |reduce| hold a reduction that its own loops differ in? */
+static bool has_nested(bl_free *free, bl_ir *ir, const bl_node *reduce)
+{
+    bl_nodes below = bl_reach(ir, 1, reduce->src, false);
+    uint64_t bound = bl_free_bound(free, reduce);
+
+    for (size_t i = below.count; i-- > 0;) {
+        if (below.at[i]->op == BL_OP_REDUCE && (bl_free_get(free, below.at[i]) & bound) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* Do they fold over the same loops? */
+static bool alike(const bl_node *a, const bl_node *b)
+{
+    bool same = a->arg == b->arg && a->nsrc == b->nsrc;
+    for (uint32_t i = (uint32_t)a->arg; same && i < a->nsrc; i++)
+        same = a->src[i] == b->src[i];
+    return same;
+}
+
+/* The loop, over keys or over queries, in which others are: the longest of those that such a sum is over (heads that share keys
+ * are another), of a fixed length.  NULL where there are several, or none. */
+static const bl_node *outer_loop(bl_ir *ir, const bl_node *sink)
+{
+    bl_nodes below = bl_reach(ir, 1, &sink, false);
+    const bl_node *first = NULL, *range = NULL;
+    bl_free free;
+
+    bl_free_init(&free, ir);
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i];
+        if (node->op != BL_OP_REDUCE || !has_nested(&free, ir, node))
+            continue;
+        if (node->arg != 1 || (first != NULL && !alike(first, node)))
+            return NULL; /* also where one that is nested has others in it */
+        first = node;
+    }
+    for (uint32_t i = 1; first != NULL && i < first->nsrc; i++) {
+        if (range == NULL || first->src[i]->hi > range->hi)
+            range = first->src[i];
+    }
+    return free.failed || range == NULL || !bl_is_const(range->src[0]) ? NULL : range;
+}
+
+static bool binds(const bl_node *node, const bl_node *range)
+{
+    for (uint32_t i = (uint32_t)node->arg; bl_binds_ranges(node) && i < node->nsrc; i++) {
+        if (node->src[i] == range)
+            return true;
+    }
+    return false;
+}
+
+/* Does some sum over |range|, and over others too, wait for one that ends with it?  They cannot go on together. */
+static bool has_late_fold(bl_ir *ir, const bl_node *sink, const bl_node *range)
+{
+    bl_nodes below = bl_reach(ir, 1, &sink, false);
+
+    for (size_t i = 0; i < below.count; i++) {
+        bl_nodes inside = {0};
+        if (!binds(below.at[i], range) || folds_over(below.at[i], range))
+            continue;
+        inside = bl_reach(ir, 1, below.at[i]->src, false);
+        for (size_t k = 0; k < inside.count; k++) {
+            if (binds(inside.at[k], range))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* May a group have all columns: the loops over outputs along which what is nested in |range| stays the same? */
+static bool has_few_columns(bl_ir *ir, const bl_node *sink, const bl_node *range, int64_t most)
+{
+    bl_nodes below = bl_reach(ir, 1, &sink, false);
+    uint64_t outputs = 0, columns = 0;
+    int64_t n = 1;
+    bl_free free;
+
+    bl_free_init(&free, ir);
+    for (uint32_t i = 0; i < sink->nsrc; i++)
+        outputs |= bl_free_get(&free, sink->src[i]);
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_REDUCE && (bl_free_get(&free, below.at[i]) & bl_free_bit(&free, range)) != 0)
+            columns |= outputs & ~bl_free_get(&free, below.at[i]);
+    }
+    for (int i = 0; i < free.nranges; i++) {
+        if ((columns >> i & 1) == 0)
+            continue;
+        if (!bl_is_const(free.range[i]->src[0]) || free.range[i]->src[0]->arg > most / n)
+            return false;
+        n *= free.range[i]->src[0]->arg;
+    }
+    return !free.failed;
+}
+
+/* Is it a maximum that another nest stored? */
+static bool is_stored_peak(const sched *s, const bl_node *buffer)
+{
+    int64_t which = buffer->arg - s->ninputs;
+    const bl_node *node = NULL;
+
+    if (buffer->op != BL_OP_BUFFER || buffer->sub != 0 || which < 0 || which >= s->nstored)
+        return false;
+    for (node = s->stored[which].node; node->op == BL_OP_RESHAPE || node->op == BL_OP_DETACH;)
+        node = node->src[0];
+    return node->op == BL_OP_REDUCE && node->sub == BL_OP_MAX;
+}
+
+/* Does the nest follow a maximum, or take exps of what one that another stored is part of, as the gradients of an attention do?
+ * Other values that expand and are folded again, such as the inner layer of a feed-forward block or the gradient of a max pooling
+ * in that of a convolution, are better in memory: they would be computed again for each turn. */
+static bool has_peak(const sched *s, const bl_node *sink)
+{
+    bl_nodes below = bl_reach(s->ir, 1, &sink, false); /* sources first */
+    bl_ptrmap peaks;                                   /* what a stored maximum is part of, no fold between */
+
+    bl_ptrmap_init(&peaks, bl_ir_arena(s->ir));
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i];
+        bool peak = is_stored_peak(s, node);
+        if (node->op == BL_OP_RUNNING)
+            return true;
+        for (uint32_t k = 0; k < node->nsrc && !peak; k++)
+            peak = node->op != BL_OP_REDUCE && bl_ptrmap_has(&peaks, node->src[k]);
+        if (peak && node->op == BL_OP_EXP)
+            return true;
+        if (peak)
+            bl_ptrmap_put(&peaks, node, (void *)(uintptr_t)node);
+    }
+    return false;
+}
+
+const bl_node *sched_run(sched *s, const bl_node *sink)
+{
+    bl_ir *ir = s->ir;
+    run r = {.ir = ir};
+    bl_nodes below = {0};
+    bl_ptrmap done;
+
+    sink = without_stages(ir, sink);
+    r.range = sink == NULL ? NULL : outer_loop(ir, sink);
+    if (r.range == NULL || has_late_fold(ir, sink, r.range) || !has_few_columns(ir, sink, r.range, s->options->group_columns))
+        return NULL;
+    bl_free_init(&r.free, ir);
+    bl_ptrmap_init(&done, bl_ir_arena(ir));
+    below = bl_reach(ir, 1, &sink, false);
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = bl_substitute(ir, below.at[i], &done);
+        if (folds_over(node, r.range) && has_fold(&r, node->src[0]))
+            node = running_sum(&r, node);
+        if (node == NULL || r.free.failed)
+            return NULL;
+        if (node != below.at[i])
+            bl_ptrmap_put(&done, below.at[i], (void *)(uintptr_t)node);
+    }
+    sink = bl_substitute(ir, sink, &done);
+    return has_peak(s, sink) && bl_ir_status(ir, NULL) == BL_OK ? sink : NULL;
+}
