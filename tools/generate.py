@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Write the files that are made from tables: proto/ops.json, docs/ops.md and clients/python/beamline/ops.py.
+"""Write the files that are made from tables: proto/ops.json, docs/ops.md, the table in docs/onnx.md and clients/python/beamline/ops.py.
 
     tools/generate.py BUILD           write them; BUILD is a build folder with its target "ops" made
     tools/generate.py BUILD --check   say which are not current (exit status 1 if any)
@@ -34,6 +34,10 @@ def main():
     for form, target in (("json", "proto/ops.json"), ("markdown", "docs/ops.md")):
         text = subprocess.run([tool, form], check=True, capture_output=True, text=True).stdout
         current.append(put(ROOT / target, text, check))
+    table = subprocess.run([tool, "onnx"], check=True, capture_output=True, text=True).stdout
+    page = ROOT / "docs" / "onnx.md"
+    words, mark, _ = page.read_text().partition("do not edit below -->\n")
+    current.append(put(page, f"{words}{mark}\n{table}", check))
     current.append(put(gen_client.TARGET, gen_client.render(), check))
     return 0 if all(current) else 1
 

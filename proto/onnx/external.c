@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* External data: a file in the model's folder, mapped.  It is opened one part of its path at a time, and no part may be a link:
+ * what lies outside of the folder cannot be reached by any name. */
+#include "proto/onnx/import.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_PARTS = 16, MAX_PART = 255 };
+
+static bl_status refuse(const char *location, const char *why, bl_err *err)
+{
+    return bl_fail(err, BL_EINVAL, "external data in \"%.100s\": %s", location, why);
+}
+
+/* An open file, or -1 and a failure. */
+static int open_inside(const char *folder, const char *location, bl_err *err)
+{
+    int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), next = -1;
+    const char *part = location;
+
+    if (at < 0) {
+        (void)refuse(location, "the model's folder cannot be read", err);
+        return -1;
+    }
+    for (int i = 0; i < MAX_PARTS && *part != '\0'; i++) {
+        char name[MAX_PART + 1];
+        size_t len = strcspn(part, "/");
+        bool last = part[len] == '\0';
+        if (len == 0 || len > MAX_PART || (len == 1 && part[0] == '.') || (len == 2 && part[0] == '.' && part[1] == '.'))
+            break;
+        memcpy(name, part, len);
+        name[len] = '\0';
+        next = openat(at, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (last ? 0 : O_DIRECTORY));
+        close(at);
+        at = next;
+        if (next < 0) {
+            (void)refuse(location,
+                         errno == ELOOP || errno == ENOTDIR ? "a part of its path is a link or no folder" : "cannot be read",
+                         err);
+            return -1;
+        }
+        part += len + !last;
+        if (last)
+            return at;
+    }
+    close(at);
+    (void)refuse(location, "is no plain path below the model's folder", err);
+    return -1;
+}
+
+static bl_status map_file(bl_onnx_importer *m, const char *location, bl_span *out, bl_err *err)
+{
+    bl_onnx_model *model = m->model;
+    void *maps = model->maps;
+    struct stat info;
+    bl_status st = BL_OK;
+
+    for (int i = 0; i < model->nmaps; i++) {
+        if (strcmp(model->maps[i].name, location) == 0) {
+            *out = (bl_span){model->maps[i].data, model->maps[i].bytes};
+            return BL_OK;
+        }
+    }
+    if (!bl_arena_reserve(m->arena, &maps, model->nmaps, &m->map_cap, sizeof *model->maps))
+        return bl_arena_status(m->arena, err);
+    model->maps = maps;
+    bl_onnx_map map = {.name = bl_arena_strdup(m->arena, location)};
+    int file = open_inside(m->options->folder, location, err);
+    if (file < 0)
+        return BL_EINVAL;
+    if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode))
+        st = refuse(location, "is no regular file", err);
+    map.bytes = st == BL_OK ? (size_t)info.st_size : 0;
+    if (st == BL_OK && map.bytes > 0)
+        map.data = mmap(NULL, map.bytes, PROT_READ, MAP_PRIVATE, file, 0);
+    if (map.data == MAP_FAILED) {
+        map.data = NULL;
+        st = refuse(location, "cannot be mapped", err);
+    }
+    close(file);
+    if (st != BL_OK)
+        return st;
+    model->maps[model->nmaps++] = map;
+    *out = (bl_span){map.data, map.bytes};
+    return bl_arena_status(m->arena, err);
+}
+
+static bool read_size(const char *text, size_t *out)
+{
+    char *end;
+
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    *out = (size_t)value;
+    return errno == 0 && *text >= '0' && *text <= '9' && *end == '\0';
+}
+
+bl_status bl_onnx_external(bl_onnx_importer *m, const Onnx__TensorProto *tensor, bl_span *out, bl_err *err)
+{
+    const char *location = NULL;
+    size_t offset = 0, length = 0;
+    bool whole = true;
+    bl_span file = {0};
+
+    for (size_t i = 0; i < tensor->n_external_data; i++) {
+        const char *key = tensor->external_data[i]->key, *value = tensor->external_data[i]->value;
+        bool good = true;
+        if (key == NULL || value == NULL)
+            continue;
+        if (strcmp(key, "location") == 0) {
+            location = bl_onnx_clean(m, value);
+            good = strcmp(location, value) == 0;
+        } else if (strcmp(key, "offset") == 0) {
+            good = read_size(value, &offset);
+        } else if (strcmp(key, "length") == 0) {
+            good = read_size(value, &length);
+            whole = false;
+        } else {
+            good = strcmp(key, "checksum") == 0; /* of a file that is as trusted as the model */
+        }
+        if (!good)
+            return bl_fail(err, BL_EINVAL, "external data: \"%.60s\" of \"%.100s\" cannot be", bl_onnx_clean(m, key),
+                           bl_onnx_clean(m, value));
+    }
+    if (location == NULL)
+        return bl_fail(err, BL_EINVAL, "external data without a location");
+    if (m->options->folder == NULL)
+        return refuse(location, "a model that is sent by itself has no files beside it", err);
+    BL_TRY(map_file(m, location, &file, err));
+    if (offset > file.len || (!whole && length > file.len - offset))
+        return refuse(location, "the file is shorter than that", err);
+    *out = (bl_span){file.data + offset, whole ? file.len - offset : length};
+    return BL_OK;
+}

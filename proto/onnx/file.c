@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+#include "proto/onnx/file.h"
+
+#include "engine/base/fault.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { RAW_DATA = 9, TAG_BITS = 3, MAX_VARINT = 10 };
+enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_LENGTH = 2, WIRE_32 = 5 };
+
+/* One walk over the file measures what is kept of each message, a second one writes it.  Both meet the messages in one order. */
+typedef struct thinner {
+    bl_span file;
+    size_t *sizes; /* of messages, in the order in which they begin; heap */
+    size_t nsizes, cap, next;
+    char *out; /* NULL while measuring */
+    size_t len;
+    bl_err *err;
+} thinner;
+
+static bl_status malformed(const thinner *t, size_t at, const char *what)
+{
+    return bl_fail(t->err, BL_EINVAL, "no ONNX model: %s at byte %zu", what, at);
+}
+
+static bl_status read_varint(const thinner *t, size_t *at, size_t end, uint64_t *out)
+{
+    *out = 0;
+    for (int i = 0; i < MAX_VARINT; i++) {
+        if (*at == end)
+            return malformed(t, *at, "a number ends too early");
+        uint64_t byte = (unsigned char)t->file.data[(*at)++];
+        *out |= (byte & 0x7f) << (7 * i);
+        if (byte < 0x80)
+            return BL_OK;
+    }
+    return malformed(t, *at, "a number is too long");
+}
+
+static void put(thinner *t, const void *data, size_t len)
+{
+    if (t->out != NULL)
+        memcpy(t->out + t->len, data, len);
+    t->len += len;
+}
+
+static void put_varint(thinner *t, uint64_t value)
+{
+    char bytes[MAX_VARINT];
+    size_t n = 0;
+
+    do {
+        bytes[n++] = (char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
+        value >>= 7;
+    } while (value != 0);
+    put(t, bytes, n);
+}
+
+static bl_status add_size(thinner *t, size_t *index)
+{
+    if (t->nsizes == t->cap) {
+        size_t more = t->cap * 2 + 64;
+        size_t *grown = bl_realloc(t->sizes, more * sizeof *grown);
+        if (grown == NULL)
+            return bl_fail(t->err, BL_ENOMEM, "the messages of an ONNX model");
+        t->sizes = grown;
+        t->cap = more;
+    }
+    *index = t->nsizes++;
+    return BL_OK;
+}
+
+static bl_status thin(thinner *t, const ProtobufCMessageDescriptor *message, size_t at, size_t end, int depth);
+
+/* A message inside of another: its length, then what is kept of it. */
+static bl_status thin_field(thinner *t, const ProtobufCMessageDescriptor *message, size_t at, size_t end, int depth)
+{
+    size_t before = t->len, index = 0;
+
+    if (t->out != NULL) {
+        put_varint(t, t->sizes[t->next++]);
+        return thin(t, message, at, end, depth);
+    }
+    BL_TRY(add_size(t, &index));
+    BL_TRY(thin(t, message, at, end, depth));
+    t->sizes[index] = t->len - before;
+    put_varint(t, t->sizes[index]);
+    return BL_OK;
+}
+
+static bl_status thin_bytes(thinner *t, const ProtobufCMessageDescriptor *message, unsigned tag, size_t *at, size_t end,
+                            int depth)
+{
+    const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(message, tag);
+    uint64_t len = 0;
+
+    BL_TRY(read_varint(t, at, end, &len));
+    if (len > end - *at)
+        return malformed(t, *at, "a field goes past the end");
+    size_t from = *at;
+    *at += (size_t)len;
+    if (message == &onnx__tensor_proto__descriptor && tag == RAW_DATA) {
+        bl_onnx_place place = {from, len};
+        put_varint(t, sizeof place);
+        put(t, &place, sizeof place);
+    } else if (field != NULL && field->type == PROTOBUF_C_TYPE_MESSAGE) {
+        return thin_field(t, field->descriptor, from, *at, depth + 1);
+    } else {
+        put_varint(t, len);
+        put(t, t->file.data + from, (size_t)len);
+    }
+    return BL_OK;
+}
+
+/* As deep as BL_ONNX_MAX_DEPTH. */
+static bl_status thin(thinner *t, const ProtobufCMessageDescriptor *message, size_t at, size_t end, int depth)
+{
+    if (depth > BL_ONNX_MAX_DEPTH)
+        return bl_fail(t->err, BL_ELIMIT, "an ONNX model whose messages are nested more than %d deep", BL_ONNX_MAX_DEPTH);
+    while (at < end) {
+        uint64_t key = 0, value = 0;
+        BL_TRY(read_varint(t, &at, end, &key));
+        size_t from = at;
+        put_varint(t, key);
+        if (key >> TAG_BITS == 0 || key >> TAG_BITS > INT32_MAX)
+            return malformed(t, at, "a field without a number");
+        switch (key & 7) {
+        case WIRE_VARINT:
+            BL_TRY(read_varint(t, &at, end, &value));
+            put_varint(t, value);
+            break;
+        case WIRE_64:
+        case WIRE_32:
+            at += (key & 7) == WIRE_64 ? 8 : 4;
+            if (at > end)
+                return malformed(t, from, "a field goes past the end");
+            put(t, t->file.data + from, at - from);
+            break;
+        case WIRE_LENGTH:
+            BL_TRY(thin_bytes(t, message, (unsigned)(key >> TAG_BITS), &at, end, depth));
+            break;
+        default:
+            return malformed(t, from, "a field of an unknown kind");
+        }
+    }
+    return BL_OK;
+}
+
+static void *arena_alloc(void *arena, size_t size)
+{
+    return bl_arena_alloc(arena, size);
+}
+
+static void arena_free(void *arena, void *memory)
+{
+    (void)arena;
+    (void)memory;
+}
+
+bl_status bl_onnx_open(bl_span file, bl_arena *arena, Onnx__ModelProto **out, bl_err *err)
+{
+    thinner t = {.file = file, .err = err};
+    ProtobufCAllocator allocator = {.alloc = arena_alloc, .free = arena_free, .allocator_data = arena};
+    bl_status st = thin(&t, &onnx__model_proto__descriptor, 0, file.len, 0);
+    size_t len = t.len;
+
+    *out = NULL;
+    if (st != BL_OK)
+        goto out;
+    t.out = bl_arena_alloc(arena, len);
+    t.len = 0;
+    if (t.out == NULL) {
+        st = bl_arena_status(arena, err);
+        goto out;
+    }
+    st = thin(&t, &onnx__model_proto__descriptor, 0, file.len, 0);
+    BL_ASSERT(st != BL_OK || t.len == len);
+    if (st != BL_OK)
+        goto out;
+    *out = onnx__model_proto__unpack(&allocator, len, (const uint8_t *)t.out);
+    if (*out == NULL) {
+        st = bl_arena_status(arena, err);
+        st = st != BL_OK ? st : bl_fail(err, BL_EINVAL, "no ONNX model: its fields are not those of the schema");
+    }
+out:
+    free(t.sizes);
+    return st;
+}
+
+bool bl_onnx_raw(bl_span file, const Onnx__TensorProto *tensor, bl_span *out)
+{
+    bl_onnx_place place;
+
+    if (!tensor->has_raw_data || tensor->raw_data.len != sizeof place)
+        return false;
+    memcpy(&place, tensor->raw_data.data, sizeof place);
+    if (place.offset > file.len || place.len > file.len - place.offset)
+        return false;
+    *out = (bl_span){file.data + place.offset, (size_t)place.len};
+    return true;
+}

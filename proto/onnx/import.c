@@ -1,0 +1,769 @@
+/* SPDX-License-Identifier: MIT */
+#include "proto/onnx/import.h"
+
+#include "engine/base/map.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { MAX_NAME = 128, MAX_TEXT = 400, DEFAULT_BYTES = 1 << 30, KEPT_NAME = 112 };
+
+/* ---- failures */
+
+void *bl_onnx_stop(bl_onnx_importer *m, bl_status status, const char *fmt, ...)
+{
+    char text[MAX_TEXT];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (!m->failed)
+        (void)bl_fail(m->err, status, "%s", text);
+    m->failed = true;
+    return NULL;
+}
+
+static void *fail_at(bl_onnx_call *c, bl_status status, const char *fmt, va_list args) BL_PRINTF(3, 0);
+static void *fail_at(bl_onnx_call *c, bl_status status, const char *fmt, va_list args)
+{
+    char text[MAX_TEXT];
+    bl_onnx_importer *m = c->import;
+
+    vsnprintf(text, sizeof text, fmt, args);
+    if (!m->failed) {
+        bl_onnx_stop(m, status, "node \"%.100s\" (%.60s): %s", c->label,
+                     c->node->op_type != NULL ? bl_onnx_clean(m, c->node->op_type) : "", text);
+        if (m->err != NULL)
+            bl_err_blame(m->err, c->label);
+    }
+    return NULL;
+}
+
+void *bl_onnx_fail(bl_onnx_call *c, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    fail_at(c, BL_EGRAPH, fmt, args);
+    va_end(args);
+    return NULL;
+}
+
+void *bl_onnx_fail_as(bl_onnx_call *c, bl_status status, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    fail_at(c, status, fmt, args);
+    va_end(args);
+    return NULL;
+}
+
+/* Whether all is well, memory included. */
+static bool ok(bl_onnx_importer *m)
+{
+    if (!m->failed && (bl_arena_status(m->arena, m->err) != BL_OK || bl_arena_status(m->scratch, m->err) != BL_OK ||
+                       (m->ir != NULL && bl_ir_status(m->ir, m->err) != BL_OK)))
+        m->failed = true;
+    return !m->failed;
+}
+
+/* ---- names */
+
+const char *bl_onnx_clean(bl_onnx_importer *m, const char *text)
+{
+    char *clean = bl_arena_strndup(m->arena, text, strnlen(text, MAX_NAME));
+
+    for (char *at = clean; at != NULL && *at != '\0'; at++)
+        *at = *at > ' ' && *at < 0x7f ? *at : '_';
+    return clean != NULL ? clean : "";
+}
+
+bl_onnx_names *bl_onnx_open_names(bl_onnx_importer *m, bl_onnx_names *outer, bl_onnx_graph *graph)
+{
+    bl_onnx_names *names = bl_arena_alloc(m->scratch, sizeof *names);
+
+    if (names == NULL)
+        return bl_onnx_stop(m, BL_ENOMEM, "names of an ONNX graph");
+    *names = (bl_onnx_names){.outer = outer, .graph = graph};
+    return names;
+}
+
+/* Where |name| is or belongs. */
+static bl_onnx_slot *find_slot(bl_onnx_slot *slot, size_t cap, const char *name)
+{
+    size_t at = (size_t)bl_hash_bytes(name, strlen(name), 0) & (cap - 1);
+
+    while (slot[at].name != NULL && strcmp(slot[at].name, name) != 0)
+        at = (at + 1) & (cap - 1);
+    return &slot[at];
+}
+
+static bool grow_names(bl_onnx_importer *m, bl_onnx_names *names)
+{
+    size_t cap = names->cap == 0 ? 16 : 2 * names->cap;
+    bl_onnx_slot *slot;
+
+    if (2 * (names->count + 1) <= names->cap)
+        return true;
+    slot = bl_arena_array(m->scratch, cap, sizeof *slot);
+    if (slot == NULL)
+        return bl_onnx_stop(m, BL_ENOMEM, "names of an ONNX graph") != NULL;
+    for (size_t i = 0; i < names->cap; i++) {
+        if (names->slot[i].name != NULL)
+            *find_slot(slot, cap, names->slot[i].name) = names->slot[i];
+    }
+    names->slot = slot;
+    names->cap = cap;
+    return true;
+}
+
+void bl_onnx_put(bl_onnx_importer *m, bl_onnx_names *names, const char *name, bl_onnx_value *value)
+{
+    bl_onnx_slot *slot;
+
+    if (value == NULL || m->failed || !grow_names(m, names))
+        return;
+    slot = find_slot(names->slot, names->cap, name);
+    if (slot->name != NULL) {
+        bl_onnx_stop(m, BL_EGRAPH, "the name \"%s\" is given twice", bl_onnx_clean(m, name));
+        return;
+    }
+    *slot = (bl_onnx_slot){name, value};
+    names->count++;
+}
+
+bl_onnx_value *bl_onnx_find(const bl_onnx_names *names, const char *name)
+{
+    for (; names != NULL; names = names->outer) {
+        const bl_onnx_slot *found = names->cap > 0 ? find_slot(names->slot, names->cap, name) : NULL;
+        if (found != NULL && found->name != NULL)
+            return found->value;
+    }
+    return NULL;
+}
+
+/* |text| with _ for all that the contract's names cannot have. */
+static char *legal_name(bl_onnx_importer *m, const char *text)
+{
+    static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
+    static const char rest[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789.:/-";
+    bool begins = *text != '\0' && strchr(first, *text) != NULL && strcmp(text, "NaN") != 0 && strcmp(text, "Infinity") != 0;
+    char *name = bl_arena_printf(m->arena, "%s%.*s", begins ? "" : "_", KEPT_NAME, text);
+
+    for (char *at = name; at != NULL && *at != '\0'; at++) {
+        if (strchr(rest, *at) == NULL)
+            *at = '_';
+    }
+    return name;
+}
+
+/* A legal name for |text|, unlike all others so far. */
+static const char *wire_name(bl_onnx_importer *m, const char *text)
+{
+    static bl_onnx_value nothing;
+    const char *first = legal_name(m, text), *name = first;
+
+    for (int number = 2; ok(m) && bl_onnx_find(m->taken, name) != NULL; number++)
+        name = bl_arena_printf(m->arena, "%s.%d", first, number);
+    if (!ok(m))
+        return "";
+    bl_onnx_put(m, m->taken, name, &nothing);
+    return name;
+}
+
+/* ---- values */
+
+bl_onnx_value *bl_onnx_new_value(bl_onnx_importer *m, const char *name, const bl_node *type)
+{
+    bl_onnx_value *value = bl_arena_alloc(m->scratch, sizeof *value);
+
+    if (value == NULL)
+        return bl_onnx_stop(m, BL_ENOMEM, "a value of an ONNX graph");
+    *value = (bl_onnx_value){.name = name, .type = type};
+    return value;
+}
+
+bl_wire_ref bl_onnx_add_state(bl_onnx_importer *m, const char *name, const bl_tensor_value *content)
+{
+    bl_program_doc *doc = &m->model->program;
+    void *states = doc->states, *values = doc->values;
+    const bl_node *dim[BL_MAX_DIMS] = {0};
+    bl_wire_ref ref = {.kind = BL_REF_STATE, .index = doc->nstates};
+
+    if (!ok(m))
+        return ref;
+    if ((size_t)doc->nstates + (size_t)m->main->wire.ninputs >= m->options->limits.max_inputs) {
+        bl_onnx_stop(m, BL_ELIMIT, "more than %zu inputs and initialisers", m->options->limits.max_inputs);
+        return ref;
+    }
+    bl_arena_reserve(m->arena, &states, doc->nstates, &m->state_cap, sizeof *doc->states);
+    bl_arena_reserve(m->arena, &values, doc->nstates, &m->value_cap, sizeof *doc->values);
+    doc->states = states;
+    doc->values = values;
+    const char *unique = wire_name(m, name);
+    if (!ok(m))
+        return ref;
+    bl_wire_tensor *state = &doc->states[doc->nstates];
+    *state = (bl_wire_tensor){.name = unique, .type = {.dtype = content->dtype, .ndim = content->ndim}};
+    for (int i = 0; i < content->ndim; i++) {
+        state->type.dim[i] = (bl_wire_dim){content->dim[i], -1};
+        dim[i] = bl_index(m->ir, content->dim[i]);
+    }
+    doc->values[doc->nstates] = *content;
+    doc->values[doc->nstates].label = bl_arena_printf(m->arena, "state.%s", unique);
+    doc->nstates++;
+    bl_typer_input(m->main->typer, content->dtype, content->ndim, dim); /* for the typer it is an input behind the others */
+    (void)ok(m);
+    return ref;
+}
+
+static const bl_node *typer_type(bl_onnx_importer *m, const bl_tensor_value *tensor)
+{
+    const bl_node *dim[BL_MAX_DIMS] = {0};
+
+    for (int i = 0; i < tensor->ndim; i++)
+        dim[i] = bl_index(m->ir, tensor->dim[i]);
+    return bl_input(m->ir, 0, tensor->dtype, tensor->ndim, dim);
+}
+
+/* The input of a body that stands for |value| of the graphs around it. */
+static bl_wire_ref capture(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value *value)
+{
+    bl_onnx_value *inside;
+    void *at = graph->captured, *in = graph->inside;
+
+    for (int i = 0; i < graph->ncaptured; i++) {
+        const bl_wire_ref *ref = &graph->captured[i]->ref;
+        if (graph->captured[i]->graph == value->graph && ref->kind == value->ref.kind && ref->index == value->ref.index &&
+            ref->result == value->ref.result)
+            return graph->inside[i]->ref;
+    }
+    if (graph->outer == NULL) {
+        bl_onnx_stop(m, BL_EBUG, "a value of no graph around");
+        return (bl_wire_ref){0};
+    }
+    inside = bl_onnx_body_input(m, graph, "captured", bl_onnx_type(value), bl_onnx_rank(value), value->type->dim);
+    if (inside == NULL || !bl_arena_reserve(m->scratch, &at, graph->ncaptured, &graph->captured_cap, sizeof value) ||
+        !bl_arena_reserve(m->scratch, &in, graph->ncaptured, &graph->inside_cap, sizeof value))
+        return (bl_wire_ref){0};
+    graph->captured = at;
+    graph->inside = in;
+    graph->captured[graph->ncaptured] = value;
+    graph->inside[graph->ncaptured++] = inside;
+    return inside->ref;
+}
+
+bl_wire_ref bl_onnx_use(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value *value)
+{
+    bl_tensor_value content;
+    const bl_onnx_known *known = NULL;
+
+    if (value == NULL || !ok(m))
+        return (bl_wire_ref){0};
+    if (value->graph == graph)
+        return value->ref;
+    if (value->known == NULL && value->tensor != NULL && value->graph == NULL &&
+        bl_is_int(bl_shape_count(m->ir, value->type->ndim, value->type->dim), 1))
+        value->known = bl_onnx_know(m, value); /* one number is better written than stored */
+    known = value->tensor == NULL || value->known == NULL || value->known->count == 1 ? value->known : NULL;
+    bool stored = value->graph == m->main && value->ref.kind == BL_REF_STATE;
+    if (known != NULL && !stored) {
+        bl_wire_ref ref = bl_onnx_write_known(m, graph, value->name, known);
+        value->graph = ref.kind == BL_REF_STATE ? m->main : graph;
+        value->ref = ref;
+    } else if (value->tensor != NULL && value->graph == NULL) {
+        if (bl_onnx_tensor(m, value->tensor, &content, m->err) != BL_OK) {
+            m->failed = true;
+            return (bl_wire_ref){0};
+        }
+        value->ref = bl_onnx_add_state(m, value->name != NULL ? value->name : "constant", &content);
+        value->graph = m->main;
+    }
+    if (!ok(m) || value->graph == graph)
+        return value->ref;
+    return capture(m, graph, value);
+}
+
+/* ---- graphs */
+
+bl_onnx_graph *bl_onnx_open_graph(bl_onnx_importer *m, bl_onnx_graph *outer)
+{
+    bl_onnx_graph *graph = bl_arena_alloc(m->arena, sizeof *graph); /* nodes point to the wire graph of a body */
+
+    if (graph == NULL)
+        return bl_onnx_stop(m, BL_ENOMEM, "an ONNX graph");
+    graph->outer = outer;
+    graph->typer = bl_typer_open(m->typer, outer != NULL ? outer->typer : NULL);
+    if (graph->typer == NULL)
+        return bl_onnx_stop(m, BL_ENOMEM, "an ONNX graph");
+    return graph;
+}
+
+bl_onnx_value *bl_onnx_body_input(bl_onnx_importer *m, bl_onnx_graph *body, const char *name, bl_dtype dtype, int ndim,
+                                  const bl_node *const *dim)
+{
+    void *inputs = body->wire.inputs;
+    const bl_node *type = bl_typer_input(body->typer, dtype, ndim, dim);
+    bl_onnx_value *value = bl_onnx_new_value(m, name, type);
+
+    if (!ok(m) || value == NULL ||
+        !bl_arena_reserve(m->arena, &inputs, body->wire.ninputs, &body->input_cap, sizeof *body->wire.inputs))
+        return NULL;
+    if ((size_t)body->wire.ninputs >= m->options->limits.max_inputs)
+        return bl_onnx_stop(m, BL_ELIMIT, "a body that takes more than %zu values", m->options->limits.max_inputs);
+    body->wire.inputs = inputs;
+    value->graph = body;
+    value->ref = (bl_wire_ref){.kind = BL_REF_INPUT, .index = body->wire.ninputs};
+    body->wire.inputs[body->wire.ninputs].name = bl_arena_printf(m->arena, "in%d", body->wire.ninputs);
+    body->wire.ninputs++;
+    return value;
+}
+
+void bl_onnx_body_outputs(bl_onnx_importer *m, bl_onnx_graph *body, int n, bl_onnx_value **value)
+{
+    body->wire.outputs = bl_arena_array(m->arena, (size_t)n, sizeof *body->wire.outputs);
+    for (int i = 0; i < n && body->wire.outputs != NULL && !m->failed; i++)
+        body->wire.outputs[body->wire.noutputs++] = (bl_wire_output){"", bl_onnx_use(m, body, value[i])};
+}
+
+/* ---- nodes */
+
+static int64_t opset_of(bl_onnx_importer *m, const bl_onnx_names *names, const char *domain)
+{
+    size_t n = m->proto->n_opset_import;
+    Onnx__OperatorSetIdProto **import = m->proto->opset_import;
+
+    while (names != NULL && names->function == NULL)
+        names = names->outer;
+    if (names != NULL && names->function->n_opset_import > 0) {
+        n = names->function->n_opset_import;
+        import = names->function->opset_import;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const char *of = import[i]->domain == NULL || strcmp(import[i]->domain, "ai.onnx") == 0 ? "" : import[i]->domain;
+        if (strcmp(of, domain) == 0)
+            return import[i]->has_version ? import[i]->version : 1;
+    }
+    return 1;
+}
+
+static const Onnx__FunctionProto *find_function(const bl_onnx_importer *m, const char *domain, const Onnx__NodeProto *node)
+{
+    for (size_t i = 0; i < m->proto->n_functions; i++) {
+        const Onnx__FunctionProto *f = m->proto->functions[i];
+        const char *of = f->domain == NULL || strcmp(f->domain, "ai.onnx") == 0 ? "" : f->domain;
+        if (f->name != NULL && strcmp(f->name, node->op_type) == 0 && strcmp(of, domain) == 0 &&
+            strcmp(f->overload != NULL ? f->overload : "", node->overload != NULL ? node->overload : "") == 0)
+            return f;
+    }
+    return NULL;
+}
+
+static void write_nodes(bl_onnx_importer *m, bl_onnx_names *names, size_t n, Onnx__NodeProto **node);
+
+/* The function's nodes in the place of the one that calls it. */
+static void write_function(bl_onnx_call *c, const Onnx__FunctionProto *function)
+{
+    bl_onnx_importer *m = c->import;
+    bl_onnx_names *names = bl_onnx_open_names(m, NULL, c->graph);
+
+    if (names == NULL)
+        return;
+    names->function = function;
+    names->caller = c->node;
+    names->caller_names = c->names;
+    for (size_t i = 0; i < function->n_input && (int)i < c->nin; i++) {
+        if (c->in[i] != NULL)
+            bl_onnx_put(m, names, function->input[i], c->in[i]);
+    }
+    write_nodes(m, names, function->n_node, function->node);
+    for (size_t i = 0; i < function->n_output && (int)i < c->nout && !m->failed; i++) {
+        c->out[i] = bl_onnx_find(names, function->output[i]);
+        if (c->out[i] == NULL)
+            bl_onnx_fail(c, "its function gives no \"%.100s\"", bl_onnx_clean(m, function->output[i]));
+    }
+}
+
+static bool take_operands(bl_onnx_call *c)
+{
+    const Onnx__NodeProto *node = c->node;
+    bl_onnx_importer *m = c->import;
+
+    if (node->n_input > m->options->limits.max_inputs || node->n_output > m->options->limits.max_inputs)
+        return bl_onnx_fail_as(c, BL_ELIMIT, "more than %zu inputs or outputs", m->options->limits.max_inputs) != NULL;
+    c->nin = (int)node->n_input;
+    c->nout = (int)node->n_output;
+    c->in = bl_arena_array(m->scratch, node->n_input, sizeof *c->in);
+    c->out = bl_arena_array(m->scratch, node->n_output + 1, sizeof *c->out);
+    if (c->in == NULL || c->out == NULL)
+        return ok(m);
+    for (int i = 0; i < c->nin; i++) {
+        const char *name = node->input[i];
+        if (*name == '\0')
+            continue;
+        c->in[i] = bl_onnx_find(c->names, name);
+        if (c->in[i] == NULL)
+            return bl_onnx_fail(c, "no input, initialiser or node before it gives \"%.100s\"", bl_onnx_clean(m, name)) != NULL;
+        if (c->in[i]->type == NULL && !c->in[i]->sequence)
+            return bl_onnx_fail(c, "\"%.100s\" is of a type that no tensor here has", bl_onnx_clean(m, name)) != NULL;
+    }
+    while (c->nin > 0 && c->in[c->nin - 1] == NULL) /* those left out at the end */
+        c->nin--;
+    return true;
+}
+
+static void write_op(bl_onnx_call *c, const char *domain)
+{
+    const Onnx__FunctionProto *function = find_function(c->import, domain, c->node);
+    const bl_onnx_op *op = bl_onnx_op_find(domain, c->node->op_type, c->opset);
+
+    if (function != NULL) {
+        if (++c->import->depth > BL_ONNX_MAX_NESTING)
+            bl_onnx_fail_as(c, BL_ELIMIT, "functions are nested more than %d deep", BL_ONNX_MAX_NESTING);
+        else
+            write_function(c, function);
+        c->import->depth--;
+    } else if (op == NULL) {
+        bl_onnx_fail(c, "there is no operator \"%.60s\"%s%.60s in opset %lld here", bl_onnx_clean(c->import, c->node->op_type),
+                     *domain != '\0' ? " of domain " : "", bl_onnx_clean(c->import, domain), (long long)c->opset);
+    } else if (!bl_onnx_fold(c) && !c->import->failed) {
+        bl_onnx_value *first = op->recipe != NULL ? bl_onnx_make(c, op->recipe, NULL) : op->write(c);
+        if (c->out[0] == NULL)
+            c->out[0] = first;
+    }
+}
+
+/* Its name, or that of its first output. */
+static const char *name_of(const Onnx__NodeProto *node)
+{
+    if (node->name != NULL && *node->name != '\0')
+        return node->name;
+    for (size_t i = 0; i < node->n_output; i++) {
+        if (*node->output[i] != '\0')
+            return node->output[i];
+    }
+    return "";
+}
+
+static void write_node(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__NodeProto *node)
+{
+    bl_onnx_call c = {.import = m, .names = names, .graph = names->graph, .node = node, .label = bl_onnx_clean(m, name_of(node))};
+    const char *domain = node->domain == NULL || strcmp(node->domain, "ai.onnx") == 0 ? "" : node->domain;
+
+    if (++m->nnodes > BL_ONNX_MAX_NODES || m->nnodes > 16 * m->options->limits.max_nodes) {
+        bl_onnx_fail_as(&c, BL_ELIMIT, "too many nodes");
+        return;
+    }
+    c.opset = opset_of(m, names, domain);
+    if (node->op_type == NULL) {
+        bl_onnx_fail(&c, "without an operator");
+        return;
+    }
+    if (!take_operands(&c))
+        return;
+    write_op(&c, domain);
+    for (int i = 0; i < c.nout && ok(m); i++) {
+        if (*node->output[i] == '\0')
+            continue;
+        if (c.out[i] == NULL) {
+            bl_onnx_fail(&c, "output %d, \"%.100s\", is not to be had here", i, bl_onnx_clean(m, node->output[i]));
+            return;
+        }
+        if (c.out[i]->name == NULL)
+            c.out[i]->name = node->output[i];
+        bl_onnx_put(m, names, node->output[i], c.out[i]);
+    }
+}
+
+static void write_nodes(bl_onnx_importer *m, bl_onnx_names *names, size_t n, Onnx__NodeProto **node)
+{
+    for (size_t i = 0; i < n && ok(m); i++)
+        write_node(m, names, node[i]);
+}
+
+static void put_initialisers(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__GraphProto *graph)
+{
+    bl_tensor_value content;
+
+    for (size_t i = 0; i < graph->n_initializer && ok(m); i++) {
+        const Onnx__TensorProto *tensor = graph->initializer[i];
+        bl_onnx_value *value = bl_onnx_new_value(m, tensor->name != NULL ? tensor->name : "", NULL);
+        if (value == NULL)
+            return;
+        value->tensor = tensor;
+        value->four_bits = bl_onnx_four_bits(tensor->data_type);
+        if (bl_onnx_dtype(tensor->data_type) != BL_DTYPE_COUNT) { /* else its first use is the failure */
+            if (bl_onnx_shape(m, tensor, &content, m->err) != BL_OK)
+                m->failed = true;
+            else
+                value->type = typer_type(m, &content);
+        }
+        bl_onnx_put(m, names, value->name, value);
+    }
+    for (size_t i = 0; i < graph->n_sparse_initializer && ok(m); i++) {
+        const Onnx__TensorProto *values = graph->sparse_initializer[i]->values;
+        bl_onnx_value *value = bl_onnx_new_value(m, values != NULL && values->name != NULL ? values->name : "", NULL);
+        bl_onnx_put(m, names, value != NULL ? value->name : "", value); /* no type: its first use is the failure */
+    }
+}
+
+void bl_onnx_write_graph(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__GraphProto *graph)
+{
+    if (++m->depth > BL_ONNX_MAX_NESTING)
+        bl_onnx_stop(m, BL_ELIMIT, "graphs and functions are nested more than %d deep", BL_ONNX_MAX_NESTING);
+    if (!m->failed)
+        put_initialisers(m, names, graph);
+    if (!m->failed)
+        write_nodes(m, names, graph->n_node, graph->node);
+    m->depth--;
+}
+
+/* ---- the program */
+
+static bool is_initialiser(const Onnx__GraphProto *graph, const char *name)
+{
+    for (size_t i = 0; i < graph->n_initializer; i++) {
+        if (graph->initializer[i]->name != NULL && strcmp(graph->initializer[i]->name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The named dimension of this text; -1 after a failure. */
+static int use_dimension(bl_onnx_importer *m, const char *text)
+{
+    bl_wire_var var = {.lo = 1, .hi = BL_ONNX_LARGEST};
+    const char *name = legal_name(m, text);
+
+    if (name == NULL)
+        return -1;
+    for (int i = 0; i < m->nvars; i++) {
+        if (strcmp(m->vars[i].name, name) == 0)
+            return i;
+    }
+    if (m->nvars == BL_WIRE_MAX_DIMS) {
+        bl_onnx_stop(m, BL_ELIMIT, "more than %d named dimensions", BL_WIRE_MAX_DIMS);
+        return -1;
+    }
+    for (int i = 0; i < m->options->nranges; i++) {
+        if (strcmp(m->options->ranges[i].name, name) == 0) {
+            var.lo = m->options->ranges[i].lo;
+            var.hi = m->options->ranges[i].hi;
+        }
+    }
+    var.name = name;
+    m->vars[m->nvars] = var;
+    return m->nvars++;
+}
+
+static bool input_dimension(bl_onnx_importer *m, const char *input, int axis, const Onnx__TensorShapeProto__Dimension *from,
+                            bl_wire_dim *out)
+{
+    char place[160];
+
+    *out = (bl_wire_dim){.var = -1};
+    if (from->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && from->dim_value >= 0) {
+        out->size = from->dim_value;
+        return true;
+    }
+    snprintf(place, sizeof place, "%.*s.%d", KEPT_NAME - 4, input, axis);
+    out->var = use_dimension(
+        m, from->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && *from->dim_param != '\0' ? from->dim_param
+                                                                                                                : place);
+    return out->var >= 0;
+}
+
+static bool input_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bl_wire_type *out)
+{
+    const char *name = bl_onnx_clean(m, info->name != NULL ? info->name : "");
+    const Onnx__TypeProto *type = info->type;
+    int64_t largest[BL_MAX_DIMS];
+    size_t count, bytes;
+
+    if (type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE) /* it is there, then */
+        type = type->optional_type->elem_type;
+    if (type == NULL || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
+        return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" is no tensor", name) != NULL;
+    const Onnx__TypeProto__Tensor *tensor = type->tensor_type;
+    if (tensor->shape == NULL)
+        return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" has no shape: its rank must be known", name) != NULL;
+    if (tensor->shape->n_dim > m->options->limits.max_dims || tensor->shape->n_dim > BL_MAX_DIMS)
+        return bl_onnx_stop(m, BL_ELIMIT, "input \"%s\" has %zu dimensions, the limit is %zu", name, tensor->shape->n_dim,
+                            m->options->limits.max_dims) != NULL;
+    *out = (bl_wire_type){.dtype = bl_onnx_dtype(tensor->elem_type), .ndim = (int)tensor->shape->n_dim};
+    if (out->dtype == BL_DTYPE_COUNT)
+        return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" has element type %d, which no tensor here has", name,
+                            tensor->elem_type) != NULL;
+    for (int i = 0; i < out->ndim; i++) {
+        if (!input_dimension(m, name, i, tensor->shape->dim[i], &out->dim[i]))
+            return false;
+        largest[i] = out->dim[i].var < 0 ? out->dim[i].size : m->vars[out->dim[i].var].hi;
+    }
+    if (bl_tensor_measure(name, out->dtype, out->ndim, largest, &m->options->limits, &count, &bytes, m->err) != BL_OK)
+        m->failed = true;
+    return !m->failed;
+}
+
+/* Types of the inputs, and so the named dimensions; then what the names stand for. */
+static void take_inputs(bl_onnx_importer *m, const Onnx__GraphProto *graph, bl_wire_tensor *inputs, int *ninputs)
+{
+    for (size_t i = 0; i < graph->n_input && ok(m); i++) {
+        const char *name = graph->input[i]->name != NULL ? graph->input[i]->name : "";
+        if (is_initialiser(graph, name)) /* a default that a caller could replace: here it is a weight */
+            continue;
+        if ((size_t)*ninputs >= m->options->limits.max_inputs) {
+            bl_onnx_stop(m, BL_ELIMIT, "more than %zu inputs", m->options->limits.max_inputs);
+            return;
+        }
+        if (input_type(m, graph->input[i], &inputs[*ninputs].type)) {
+            m->model->inputs[*ninputs] = bl_onnx_clean(m, name);
+            inputs[*ninputs].name = wire_name(m, name);
+            ++*ninputs;
+        }
+    }
+}
+
+static void put_inputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__GraphProto *graph)
+{
+    int at = 0;
+
+    for (size_t i = 0; i < graph->n_input && ok(m); i++) {
+        const char *name = graph->input[i]->name != NULL ? graph->input[i]->name : "";
+        const bl_node *dim[BL_MAX_DIMS] = {0};
+        if (is_initialiser(graph, name))
+            continue;
+        const bl_wire_type *type = &m->main->wire.inputs[at].type;
+        for (int d = 0; d < type->ndim; d++)
+            dim[d] = type->dim[d].var < 0
+                         ? bl_index(m->ir, type->dim[d].size)
+                         : bl_var(m->ir, type->dim[d].var, m->vars[type->dim[d].var].lo, m->vars[type->dim[d].var].hi);
+        bl_onnx_value *value = bl_onnx_new_value(m, name, bl_typer_input(m->main->typer, type->dtype, type->ndim, dim));
+        if (value == NULL)
+            return;
+        value->graph = m->main;
+        value->ref = (bl_wire_ref){.kind = BL_REF_INPUT, .index = at++};
+        if (graph->input[i]->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
+            value->four_bits = bl_onnx_four_bits(graph->input[i]->type->tensor_type->elem_type);
+        bl_onnx_put(m, names, name, value);
+    }
+}
+
+static void take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__GraphProto *graph)
+{
+    bl_wire_graph *wire = &m->main->wire;
+    bl_onnx_names *inputs_and_states = m->taken;
+
+    wire->outputs = bl_arena_array(m->arena, graph->n_output, sizeof *wire->outputs);
+    m->model->outputs = bl_arena_array(m->arena, graph->n_output, sizeof *m->model->outputs);
+    m->taken = bl_onnx_open_names(m, NULL, NULL); /* an output may be an input, and has its name then */
+    if (graph->n_output > m->options->limits.max_inputs)
+        bl_onnx_stop(m, BL_ELIMIT, "more than %zu outputs", m->options->limits.max_inputs);
+    for (size_t i = 0; i < graph->n_output && ok(m); i++) {
+        const char *name = graph->output[i]->name != NULL ? graph->output[i]->name : "";
+        bl_onnx_value *value = bl_onnx_find(names, name);
+        if (value == NULL || value->sequence || value->type == NULL) {
+            bl_onnx_stop(m, BL_EGRAPH, "output \"%s\": %s", bl_onnx_clean(m, name),
+                         value == NULL ? "nothing gives it" : "it is no tensor");
+            return;
+        }
+        m->model->outputs[i] = bl_onnx_clean(m, name);
+        const char *unique = wire_name(m, name);
+        bl_onnx_names *own = m->taken;
+        m->taken = inputs_and_states; /* what is known may become a state now */
+        wire->outputs[wire->noutputs++] = (bl_wire_output){unique, bl_onnx_use(m, m->main, value)};
+        m->taken = own;
+    }
+    if (ok(m) && wire->noutputs == 0)
+        bl_onnx_stop(m, BL_EGRAPH, "a graph without outputs");
+}
+
+static void write_program(bl_onnx_importer *m)
+{
+    const Onnx__GraphProto *graph = m->proto->graph;
+    bl_wire_tensor *inputs = bl_arena_array(m->arena, graph->n_input, sizeof *inputs);
+    bl_onnx_names *names;
+    int ninputs = 0;
+
+    m->model->inputs = bl_arena_array(m->arena, graph->n_input, sizeof *m->model->inputs);
+    m->taken = bl_onnx_open_names(m, NULL, NULL);
+    (void)wire_name(m, "rng"); /* every program has a state of that name */
+    if (ok(m))
+        take_inputs(m, graph, inputs, &ninputs);
+    if (!ok(m))
+        return;
+    if (bl_typer_create(m->nvars, m->vars, m->options->max_bytes > 0 ? m->options->max_bytes : DEFAULT_BYTES,
+                        m->options->max_seconds, &m->typer, m->err) != BL_OK) {
+        m->failed = true;
+        return;
+    }
+    m->ir = bl_typer_ir(m->typer);
+    m->main = bl_onnx_open_graph(m, NULL);
+    names = bl_onnx_open_names(m, NULL, m->main);
+    if (!ok(m))
+        return;
+    m->main->wire.inputs = inputs;
+    m->main->wire.ninputs = ninputs;
+    put_inputs(m, names, graph);
+    bl_onnx_write_graph(m, names, graph);
+    if (ok(m))
+        take_outputs(m, names, graph);
+}
+
+/* What the import made, as a decoded document would stand there. */
+static void finish(bl_onnx_importer *m)
+{
+    bl_program_doc *doc = &m->model->program;
+    bl_wire_graph *wire = &m->main->wire;
+
+    doc->entries = bl_arena_alloc(m->arena, sizeof *doc->entries);
+    wire->vars = bl_arena_array(m->arena, (size_t)m->nvars, sizeof *wire->vars);
+    if (!ok(m))
+        return;
+    for (int i = 0; i < m->nvars; i++)
+        wire->vars[i] = m->vars[i];
+    wire->nvars = m->nvars;
+    wire->states = doc->states;
+    wire->nstates = doc->nstates;
+    wire->program = true;
+    doc->nentries = 1;
+    doc->entries[0] = (bl_program_entry){.name = "main", .graph = *wire};
+    doc->options = (bl_run_options){.debug = -1, .beam = -1, .precision = -1};
+}
+
+bl_status bl_onnx_import(bl_span file, const bl_onnx_options *options, bl_arena *arena, bl_onnx_model *out, bl_err *err)
+{
+    bl_onnx_importer m = {.file = file, .options = options, .model = out, .arena = arena, .err = err};
+    Onnx__ModelProto *proto = NULL;
+    bl_status st;
+
+    *out = (bl_onnx_model){0};
+    m.scratch = bl_arena_create(options->max_bytes > 0 ? options->max_bytes : DEFAULT_BYTES);
+    if (m.scratch == NULL)
+        return bl_fail(err, BL_ENOMEM, "an ONNX model");
+    st = bl_onnx_open(file, m.scratch, &proto, err);
+    m.proto = proto;
+    if (st == BL_OK && proto->graph == NULL)
+        st = bl_fail(err, BL_EINVAL, "no ONNX model: there is no graph in it");
+    if (st == BL_OK) {
+        write_program(&m);
+        if (ok(&m))
+            finish(&m);
+        st = ok(&m) ? BL_OK : err != NULL ? err->status : BL_EGRAPH;
+    }
+    bl_typer_destroy(m.typer);
+    bl_arena_destroy(m.scratch);
+    return st;
+}
+
+void bl_onnx_fini(bl_onnx_model *model)
+{
+    for (int i = 0; i < model->nmaps; i++) {
+        if (model->maps[i].data != NULL)
+            munmap(model->maps[i].data, model->maps[i].bytes);
+    }
+    model->nmaps = 0;
+}

@@ -1,0 +1,269 @@
+/* Inside of the import.  A value of the model is one or more of: known (its elements are, at import), a tensor of the file, and
+ * written (a wire reference).  It gets written when a node needs it, in the graph that needs it: a tensor becomes a state of the
+ * program, and in a body (of cond or scan) what stands outside becomes one more input.
+ *
+ * Failures are sticky: the first one is in import->err, everything after it gives NULL, and callers go on until they return. */
+#ifndef BL_ONNX_IMPORT_H
+#define BL_ONNX_IMPORT_H
+
+#include "engine/front/typer.h"
+#include "engine/ir/shape.h"
+#include "proto/onnx/file.h"
+#include "proto/onnx/onnx.h"
+
+enum {
+    BL_ONNX_MAX_KNOWN = 65536, /* elements of a tensor that is computed with at import */
+    BL_ONNX_MAX_NESTING = 16,  /* of functions and branches that are written in place */
+    BL_ONNX_MAX_NODES = 1000000
+};
+
+typedef struct bl_onnx_graph bl_onnx_graph;
+
+/* The elements of a tensor, in order. */
+typedef struct bl_onnx_known {
+    bl_dtype dtype;
+    int ndim;
+    int64_t dim[BL_MAX_DIMS];
+    int count;
+    const bl_node **size; /* of integers and bool: INDEX nodes, constants or expressions of named dimensions; else NULL */
+    double *real;         /* of floats; else NULL */
+} bl_onnx_known;
+
+typedef struct bl_onnx_value {
+    const char *name;
+    const bl_node *type; /* some node of its dtype and shape */
+    const bl_onnx_known *known;
+    const Onnx__TensorProto *tensor; /* an initialiser that no state is made of yet */
+    bl_onnx_graph *graph;            /* in which it is written, or NULL */
+    bl_wire_ref ref;                 /* there */
+    int four_bits;                   /* TensorProto's INT4 or UINT4, whose elements have 8 bits here; else 0 */
+    int nitems;                      /* of a sequence: these are its tensors, and it has no type */
+    struct bl_onnx_value **item;
+    bool sequence;
+} bl_onnx_value;
+
+/* A wire graph that grows: that of the program, or a body. */
+struct bl_onnx_graph {
+    bl_onnx_graph *outer;
+    bl_typer_graph *typer;
+    bl_wire_graph wire;
+    int node_cap, input_cap;
+    int ncaptured, captured_cap, first_captured; /* inputs of a body from first_captured on stand for these */
+    bl_onnx_value **captured;
+    bl_onnx_value **inside; /* what they are in the body */
+    int inside_cap;
+};
+
+typedef struct bl_onnx_slot {
+    const char *name; /* NULL: free */
+    bl_onnx_value *value;
+} bl_onnx_slot;
+
+/* Names of values, and where they are looked for next. */
+typedef struct bl_onnx_names {
+    struct bl_onnx_names *outer;
+    bl_onnx_graph *graph;
+    size_t count, cap; /* cap is a power of two */
+    bl_onnx_slot *slot;
+    const Onnx__FunctionProto *function; /* whose body they are of, or NULL */
+    const Onnx__NodeProto *caller;       /* the node that stands for it: what ref_attr_name means */
+    const struct bl_onnx_names *caller_names;
+} bl_onnx_names;
+
+typedef struct bl_onnx_importer {
+    bl_span file;
+    const bl_onnx_options *options;
+    bl_onnx_model *model;
+    bl_arena *arena;   /* of the result */
+    bl_arena *scratch; /* of the rest */
+    const Onnx__ModelProto *proto;
+    bl_typer *typer;
+    bl_ir *ir;
+    bl_onnx_graph *main;
+    int state_cap, value_cap, map_cap;
+    int nvars;
+    bl_wire_var vars[BL_WIRE_MAX_DIMS];
+    size_t nnodes; /* ONNX nodes so far */
+    int depth;
+    bl_onnx_names *taken; /* names of inputs and states */
+    bl_err *err;
+    bool failed;
+} bl_onnx_importer;
+
+/* One node of the model on its way to the wire. */
+typedef struct bl_onnx_call {
+    bl_onnx_importer *import;
+    bl_onnx_names *names;
+    bl_onnx_graph *graph;
+    const Onnx__NodeProto *node;
+    const char *label; /* its name, or that of its first output */
+    int64_t opset;     /* of its domain */
+    int nin, nout;
+    bl_onnx_value **in;  /* NULL where left out */
+    bl_onnx_value **out; /* set by the op's function; NULL where nobody wants it */
+    int nwritten;        /* wire nodes that it became so far */
+} bl_onnx_call;
+
+/* "node \"NAME\" (OP): ..."; NULL. */
+void *bl_onnx_fail(bl_onnx_call *c, const char *fmt, ...) BL_PRINTF(2, 3);
+void *bl_onnx_fail_as(bl_onnx_call *c, bl_status status, const char *fmt, ...) BL_PRINTF(3, 4);
+
+/* ---- values (import.c) */
+bl_onnx_value *bl_onnx_find(const bl_onnx_names *names, const char *name); /* NULL if there is none */
+void bl_onnx_put(bl_onnx_importer *m, bl_onnx_names *names, const char *name, bl_onnx_value *value);
+/* A failure of no node. */
+void *bl_onnx_stop(bl_onnx_importer *m, bl_status status, const char *fmt, ...) BL_PRINTF(3, 4);
+const char *bl_onnx_clean(bl_onnx_importer *m, const char *text); /* fit to be printed */
+bl_onnx_value *bl_onnx_new_value(bl_onnx_importer *m, const char *name, const bl_node *type);
+/* What stands for |value| in |graph|, written there if it is not yet. */
+bl_wire_ref bl_onnx_use(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value *value);
+/* A state of the program with this name (made unique) and content. */
+bl_wire_ref bl_onnx_add_state(bl_onnx_importer *m, const char *name, const bl_tensor_value *value);
+bl_onnx_graph *bl_onnx_open_graph(bl_onnx_importer *m, bl_onnx_graph *outer);
+bl_onnx_names *bl_onnx_open_names(bl_onnx_importer *m, bl_onnx_names *outer, bl_onnx_graph *graph);
+/* The nodes of a graph, one after the other. */
+void bl_onnx_write_graph(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__GraphProto *graph);
+/* A body's input of this type. */
+bl_onnx_value *bl_onnx_body_input(bl_onnx_importer *m, bl_onnx_graph *body, const char *name, bl_dtype dtype, int ndim,
+                                  const bl_node *const *dim);
+void bl_onnx_body_outputs(bl_onnx_importer *m, bl_onnx_graph *body, int n, bl_onnx_value **value);
+
+/* ---- attributes (attribute.c); a wrong kind is a failure */
+const Onnx__AttributeProto *bl_onnx_attr(const bl_onnx_call *c, const char *name); /* NULL if left out */
+int64_t bl_onnx_int(bl_onnx_call *c, const char *name, int64_t preset);
+double bl_onnx_float(bl_onnx_call *c, const char *name, double preset);
+const char *bl_onnx_text(bl_onnx_call *c, const char *name, const char *preset);
+/* How many; -1 if left out.  *out lives as long as the model. */
+int bl_onnx_ints(bl_onnx_call *c, const char *name, const int64_t **out);
+int bl_onnx_floats(bl_onnx_call *c, const char *name, const float **out);
+const Onnx__GraphProto *bl_onnx_body(bl_onnx_call *c, const char *name);
+
+/* ---- tensors of the file (tensor.c, external.c) */
+/* TensorProto's number for the elements of a value. */
+int bl_onnx_data_type(const bl_onnx_value *value);
+/* |data_type| where that is INT4 or UINT4, else 0. */
+int bl_onnx_four_bits(int data_type);
+/* The wire's dtype, or BL_DTYPE_COUNT.  4-bit integers become those of 8 bits. */
+bl_dtype bl_onnx_dtype(int data_type);
+/* dtype, shape, elements and bytes, within the limits. */
+BL_NODISCARD bl_status bl_onnx_shape(bl_onnx_importer *m, const Onnx__TensorProto *tensor, bl_tensor_value *out, bl_err *err);
+/* These and where the bytes are: in the file where they can stay there, else in the result's arena. */
+BL_NODISCARD bl_status bl_onnx_tensor(bl_onnx_importer *m, const Onnx__TensorProto *tensor, bl_tensor_value *out, bl_err *err);
+/* The bytes of external data, mapped. */
+BL_NODISCARD bl_status bl_onnx_external(bl_onnx_importer *m, const Onnx__TensorProto *tensor, bl_span *out, bl_err *err);
+
+/* ---- known values (known.c) */
+/* The elements of |value|, or NULL where they are not known (no failure). */
+const bl_onnx_known *bl_onnx_know(bl_onnx_importer *m, bl_onnx_value *value);
+bl_onnx_known *bl_onnx_new_known(bl_onnx_importer *m, bl_dtype dtype, int ndim, const int64_t *dim);
+bl_onnx_value *bl_onnx_known_value(bl_onnx_importer *m, const bl_onnx_known *known);
+bl_onnx_value *bl_onnx_known_ints(bl_onnx_importer *m, int count, const int64_t *value); /* int64 [count] */
+bl_onnx_value *bl_onnx_known_sizes(bl_onnx_importer *m, int count, const bl_node *const *size);
+bl_onnx_value *bl_onnx_known_real(bl_onnx_importer *m, bl_dtype dtype, double value); /* a scalar of any dtype */
+bl_onnx_value *bl_onnx_known_tensor(bl_onnx_importer *m, const Onnx__TensorProto *tensor);
+/* An int64 scalar. */
+bl_onnx_value *bl_onnx_size_value(bl_onnx_call *c, const bl_node *size);
+/* The wire node (or state) that a known value is in |graph|. */
+bl_wire_ref bl_onnx_write_known(bl_onnx_importer *m, bl_onnx_graph *graph, const char *name, const bl_onnx_known *known);
+/* An INDEX node in the wire's language of sizes, or NULL where that has no words for it. */
+const char *bl_onnx_size_text(bl_onnx_importer *m, const bl_node *size);
+/* Input number |i| as whole numbers, all of them constants: how many, -1 where it is left out; a failure (and -1) where it is not
+ * known. */
+int bl_onnx_in_ints(bl_onnx_call *c, int i, const int64_t **out);
+/* The same, where named dimensions may be in them. */
+int bl_onnx_in_sizes(bl_onnx_call *c, int i, const bl_node *const **out);
+int bl_onnx_in_reals(bl_onnx_call *c, int i, const double **out);
+/* An attribute up to some opset, an input from then on: whichever is there. */
+int bl_onnx_ints_or_in(bl_onnx_call *c, const char *name, int i, const int64_t **out);
+
+/* ---- folding (fold.c) */
+/* Compute the node at import, if it is one that can be and all it needs is known.  False: it is to be written. */
+bool bl_onnx_fold(bl_onnx_call *c);
+
+/* ---- writing nodes (recipe.c) */
+typedef enum bl_onnx_arg_kind {
+    BL_ONNX_ARG_VALUE,
+    BL_ONNX_ARG_INT,
+    BL_ONNX_ARG_REAL,
+    BL_ONNX_ARG_FLAG,
+    BL_ONNX_ARG_TEXT,
+    BL_ONNX_ARG_INTS,
+    BL_ONNX_ARG_SIZES,
+    BL_ONNX_ARG_BODY
+} bl_onnx_arg_kind;
+
+typedef struct bl_onnx_arg {
+    bl_onnx_arg_kind kind;
+    bl_onnx_value *value;
+    int64_t whole;
+    double real;
+    const char *text;
+    int count; /* of ints, sizes, or the values of "$0..." */
+    const int64_t *ints;
+    const bl_node *const *sizes;
+    const bl_wire_graph *body;
+    bl_onnx_value *const *values;
+} bl_onnx_arg;
+#define V(v)      ((bl_onnx_arg){.kind = BL_ONNX_ARG_VALUE, .value = (v)})
+#define VS(n, v)  ((bl_onnx_arg){.kind = BL_ONNX_ARG_VALUE, .count = (n), .values = (v)})
+#define I(n)      ((bl_onnx_arg){.kind = BL_ONNX_ARG_INT, .whole = (n)})
+#define R(x)      ((bl_onnx_arg){.kind = BL_ONNX_ARG_REAL, .real = (x)})
+#define B(x)      ((bl_onnx_arg){.kind = BL_ONNX_ARG_FLAG, .whole = (x)})
+#define T(s)      ((bl_onnx_arg){.kind = BL_ONNX_ARG_TEXT, .text = (s)})
+#define D(d)      T(bl_dtype_name(d))
+#define IS(n, a)  ((bl_onnx_arg){.kind = BL_ONNX_ARG_INTS, .count = (n), .ints = (a)})
+#define ZS(n, a)  ((bl_onnx_arg){.kind = BL_ONNX_ARG_SIZES, .count = (n), .sizes = (a)})
+#define G(g)      ((bl_onnx_arg){.kind = BL_ONNX_ARG_BODY, .body = (g)})
+#define ARGS(...) ((const bl_onnx_arg[]){__VA_ARGS__})
+
+/* The wire nodes that |text| says, "add(mul(a, $0), b)": OP(operands, attribute=value, ...).  Operands are other such calls,
+ * numbers, the node's inputs by the letters a to h (one left out ends the operands), and $0 to $9, which are |args|; "$0..."
+ * stands for all values of VS.  Attributes are numbers, words, true, false, [lists], $0, and @name:preset, an attribute of the
+ * node (:preset may be missing where it must be there), which may stand for an operand too.  The value, or NULL. */
+bl_onnx_value *bl_onnx_make(bl_onnx_call *c, const char *text, const bl_onnx_arg *args);
+/* The same where the outermost op has |n| results. */
+bool bl_onnx_make_many(bl_onnx_call *c, const char *text, const bl_onnx_arg *args, int n, bl_onnx_value **out);
+
+/* ---- operators (ops.c) */
+typedef struct bl_onnx_op {
+    const char *domain; /* "" is ONNX's own */
+    const char *name;
+    int since; /* opset of its domain */
+    const char *recipe;
+    bl_onnx_value *(*write)(bl_onnx_call *c); /* its first result, or all in c->out and the first */
+    const char *doc;
+} bl_onnx_op;
+extern const bl_onnx_op bl_onnx_ops[];
+extern const size_t bl_onnx_ops_count;
+/* The row for an opset, or NULL. */
+const bl_onnx_op *bl_onnx_op_find(const char *domain, const char *name, int64_t opset);
+
+#define BL_ONNX(domain, name, since, recipe, doc)
+#define BL_ONNX_CALL(domain, name, since, id, doc) bl_onnx_value *bl_onnx_write_##id(bl_onnx_call *c);
+#include "proto/onnx/ops.def"
+#undef BL_ONNX
+#undef BL_ONNX_CALL
+
+/* Input number |i|; NULL where it is left out. */
+static inline bl_onnx_value *bl_onnx_in(const bl_onnx_call *c, int i)
+{
+    return i < c->nin ? c->in[i] : NULL;
+}
+/* The node wants output number |i|. */
+static inline bool bl_onnx_wants(const bl_onnx_call *c, int i)
+{
+    return i < c->nout && *c->node->output[i] != '\0';
+}
+/* 0 <= result < rank, counted from the end where negative; or a failure and 0. */
+int bl_onnx_axis(bl_onnx_call *c, int64_t axis, int rank);
+/* Rank and dtype; of NULL, after a failure, some. */
+static inline int bl_onnx_rank(const bl_onnx_value *v)
+{
+    return v != NULL && v->type != NULL ? v->type->ndim : 0;
+}
+static inline bl_dtype bl_onnx_type(const bl_onnx_value *v)
+{
+    return v != NULL && v->type != NULL ? (bl_dtype)v->type->dtype : BL_F32;
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* ONNX models: a file's bytes become a program, as a JSON document would.
+ *
+ * The graph is the program's one entry, "main", and its inputs and outputs are the entry's; the initialisers that it uses are the
+ * program's state.  Their values lie where the file has them (raw_data and external data are not copied), so |file| and the model
+ * must live until they were loaded.  Wire names are ONNX's own; where these do not match the contract's pattern, what is not
+ * allowed became _, and a number tells equal ones apart.
+ *
+ * A dimension without a size becomes a named one: dim_param's text, or "INPUT.AXIS" where it has none.  Arithmetic on shapes is
+ * done here, with these names in it.  What cannot be expressed is BL_EGRAPH naming the node and its operator, bytes that are no
+ * model are BL_EINVAL, what is too large is BL_ELIMIT.  Thread: any, one arena each. */
+#ifndef BL_ONNX_ONNX_H
+#define BL_ONNX_ONNX_H
+
+#include "proto/decode.h"
+
+enum { BL_ONNX_LARGEST = 64 }; /* of a dimension whose range nobody gives */
+
+typedef struct bl_onnx_options {
+    bl_wire_limits limits;
+    const char *folder; /* where external data lies, never outside it; NULL: there may be none */
+    int nranges;        /* of named dimensions; all others go from 1 to BL_ONNX_LARGEST */
+    const bl_wire_var *ranges;
+    size_t max_bytes;   /* host memory of the import, its result and mapped files not counted; 0: 1 GiB */
+    double max_seconds; /* 0: no limit */
+} bl_onnx_options;
+
+typedef struct bl_onnx_map {
+    void *data;
+    size_t bytes;
+    const char *name;
+} bl_onnx_map;
+
+typedef struct bl_onnx_model {
+    bl_program_doc program; /* options are left at "not given" */
+    const char **inputs;    /* of "main", in its order: their names in the model */
+    const char **outputs;
+    int nmaps; /* files of external data */
+    bl_onnx_map *maps;
+} bl_onnx_model;
+
+/* |out| lives in |arena|, but for what bl_onnx_fini frees, also after a failure. */
+BL_NODISCARD bl_status bl_onnx_import(bl_span file, const bl_onnx_options *options, bl_arena *arena, bl_onnx_model *out,
+                                      bl_err *err);
+void bl_onnx_fini(bl_onnx_model *model);
+
+#endif

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/* If, Loop and Scan.  What is decided at import is written in place; the rest becomes cond and scan, whose bodies are graphs of
+ * their own: what they use from outside is handed to them. */
+#include "proto/onnx/import.h"
+
+#include <string.h>
+
+/* A body on its way: its graph, and what its names stand for. */
+typedef struct body {
+    bl_onnx_graph *graph;
+    bl_onnx_names *names;
+    const Onnx__GraphProto *proto;
+} body;
+
+static bool open_body(bl_onnx_call *c, const Onnx__GraphProto *proto, body *b)
+{
+    *b = (body){.graph = bl_onnx_open_graph(c->import, c->graph), .proto = proto};
+    b->names = b->graph != NULL ? bl_onnx_open_names(c->import, c->names, b->graph) : NULL;
+    return b->names != NULL;
+}
+
+/* What the body's output number |i| is; NULL after a failure. */
+static bl_onnx_value *output_of(bl_onnx_call *c, const bl_onnx_names *names, const Onnx__GraphProto *proto, size_t i)
+{
+    const char *name = i < proto->n_output && proto->output[i]->name != NULL ? proto->output[i]->name : "";
+    bl_onnx_value *value = c->import->failed ? NULL : bl_onnx_find(names, name);
+
+    if (value == NULL && !c->import->failed)
+        bl_onnx_fail(c, "its body gives no \"%.100s\"", bl_onnx_clean(c->import, name));
+    if (value != NULL && (value->sequence || value->type == NULL))
+        return bl_onnx_fail(c, "output \"%.100s\" of its body is no tensor", bl_onnx_clean(c->import, name));
+    return value;
+}
+
+/* ---- If */
+
+static bl_onnx_value *take_branch(bl_onnx_call *c, const Onnx__GraphProto *branch)
+{
+    bl_onnx_names *names = bl_onnx_open_names(c->import, c->names, c->graph);
+
+    if (names == NULL || branch == NULL)
+        return NULL;
+    bl_onnx_write_graph(c->import, names, branch);
+    if ((int)branch->n_output < c->nout)
+        return bl_onnx_fail(c, "its branch has %zu outputs, the node %d", branch->n_output, c->nout);
+    for (int i = 0; i < c->nout && !c->import->failed; i++) {
+        const char *name = branch->output[i]->name != NULL ? branch->output[i]->name : "";
+        c->out[i] = bl_onnx_find(names, name);
+        if (c->out[i] == NULL)
+            bl_onnx_fail(c, "its branch gives no \"%.100s\"", bl_onnx_clean(c->import, name));
+    }
+    return c->out[0];
+}
+
+/* Writes one branch as a body; what |other| took from outside is taken in the same order. */
+static bool write_branch(bl_onnx_call *c, const Onnx__GraphProto *branch, const bl_onnx_graph *other, body *b)
+{
+    bl_onnx_value **value;
+
+    if (branch == NULL || !open_body(c, branch, b))
+        return false;
+    for (int i = 0; other != NULL && i < other->ncaptured; i++)
+        (void)bl_onnx_use(c->import, b->graph, other->captured[i]);
+    bl_onnx_write_graph(c->import, b->names, branch);
+    if ((int)branch->n_output != c->nout)
+        return bl_onnx_fail(c, "its branch has %zu outputs, the node %d", branch->n_output, c->nout) != NULL;
+    value = bl_arena_array(c->import->scratch, (size_t)c->nout, sizeof *value);
+    for (int i = 0; value != NULL && i < c->nout; i++)
+        value[i] = output_of(c, b->names, branch, (size_t)i);
+    if (value != NULL && !c->import->failed)
+        bl_onnx_body_outputs(c->import, b->graph, c->nout, value);
+    return value != NULL && !c->import->failed;
+}
+
+bl_onnx_value *bl_onnx_write_if(bl_onnx_call *c)
+{
+    bl_onnx_value *condition = bl_onnx_in(c, 0);
+    const bl_onnx_known *known = bl_onnx_know(c->import, condition);
+    const Onnx__GraphProto *yes = bl_onnx_body(c, "then_branch"), *no = bl_onnx_body(c, "else_branch");
+    body then, otherwise;
+
+    if (condition == NULL || c->import->failed)
+        return bl_onnx_fail(c, "needs a condition");
+    if (known != NULL && known->count == 1 && known->size != NULL && bl_is_const(known->size[0]))
+        return take_branch(c, bl_is_int(known->size[0], 0) ? no : yes);
+    if (!write_branch(c, yes, NULL, &then) || !write_branch(c, no, then.graph, &otherwise))
+        return NULL;
+    for (int i = then.graph->ncaptured; i < otherwise.graph->ncaptured; i++)
+        (void)bl_onnx_use(c->import, then.graph, otherwise.graph->captured[i]);
+    return bl_onnx_make_many(c, "cond($0, $1..., then=$2, otherwise=$3)",
+                             ARGS(V(condition), VS(otherwise.graph->ncaptured, otherwise.graph->captured), G(&then.graph->wire),
+                                  G(&otherwise.graph->wire)),
+                             c->nout, c->out)
+               ? c->out[0]
+               : NULL;
+}
+
+/* ---- Loop */
+
+typedef struct loop {
+    int64_t steps;
+    int ncarries, nscans; /* of the model's, without the counter and the condition */
+    bool stops;           /* the condition is computed: steps after it has failed change nothing */
+    body body;
+} loop;
+
+/* The loop's body: counter, perhaps "goes on", carries.  Results likewise, then what is stacked.  *fixed: the condition holds
+ * whatever happens. */
+static bool write_loop_body(bl_onnx_call *c, const Onnx__GraphProto *proto, loop *l, bool *fixed)
+{
+    bl_onnx_importer *m = c->import;
+    bl_onnx_value *counter, *active = NULL, *next, **result;
+    int n = 0, most = 2 + l->ncarries + l->nscans;
+    const bl_onnx_known *known;
+    bl_onnx_call inner = *c;
+
+    if (!open_body(c, proto, &l->body))
+        return false;
+    inner.graph = l->body.graph;
+    result = bl_arena_array(m->scratch, (size_t)most, sizeof *result);
+    counter = bl_onnx_body_input(m, inner.graph, NULL, BL_I64, 0, NULL);
+    if (l->stops)
+        active = bl_onnx_body_input(m, inner.graph, NULL, BL_BOOL, 0, NULL);
+    bl_onnx_put(m, l->body.names, proto->input[0]->name, counter);
+    bl_onnx_put(m, l->body.names, proto->input[1]->name, bl_onnx_known_real(m, BL_BOOL, 1)); /* or the step would not matter */
+    for (int i = 0; i < l->ncarries && !m->failed; i++) {
+        const bl_onnx_value *start = c->in[2 + i];
+        bl_onnx_put(m, l->body.names, proto->input[2 + i]->name,
+                    bl_onnx_body_input(m, inner.graph, NULL, bl_onnx_type(start), bl_onnx_rank(start), start->type->dim));
+    }
+    bl_onnx_write_graph(m, l->body.names, proto);
+    next = output_of(c, l->body.names, proto, 0);
+    known = bl_onnx_know(m, next);
+    *fixed = known != NULL && known->size != NULL && known->count == 1 && bl_is_int(known->size[0], 1);
+    if (result == NULL || m->failed || (!*fixed && !l->stops && bl_onnx_in(c, 1) != NULL))
+        return !m->failed;
+    result[n++] = bl_onnx_make(&inner, "add($0, 1)", ARGS(V(counter)));
+    if (l->stops)
+        result[n++] = bl_onnx_make(&inner, "logical_and($0, reshape($1, shape=[]))", ARGS(V(active), V(next)));
+    for (int i = 0; i < l->ncarries + l->nscans; i++) {
+        bl_onnx_value *value = output_of(c, l->body.names, proto, (size_t)i + 1);
+        if (l->stops && i < l->ncarries)
+            value = bl_onnx_make(&inner, "where($0, $1, $2)",
+                                 ARGS(V(active), V(value), V(bl_onnx_find(l->body.names, proto->input[2 + i]->name))));
+        result[n++] = value;
+    }
+    if (!m->failed)
+        bl_onnx_body_outputs(m, inner.graph, n, result);
+    return !m->failed;
+}
+
+static bool take_loop(bl_onnx_call *c, const Onnx__GraphProto *proto, loop *l)
+{
+    const bl_onnx_known *trips = bl_onnx_know(c->import, bl_onnx_in(c, 0)), *goes = bl_onnx_know(c->import, bl_onnx_in(c, 1));
+
+    *l = (loop){.ncarries = c->nin > 2 ? c->nin - 2 : 0};
+    if (trips == NULL || trips->size == NULL || trips->count != 1 || !bl_is_const(trips->size[0]))
+        return bl_onnx_fail(c, "input 0, its trip count, must be known when the model is imported, as a number") != NULL;
+    l->steps = bl_const_value(trips->size[0]).i;
+    l->steps = l->steps < 0 ? 0 : l->steps;
+    if (proto == NULL || (int)proto->n_input != 2 + l->ncarries || (int)proto->n_output < 1 + l->ncarries ||
+        c->nout > (int)proto->n_output - 1)
+        return bl_onnx_fail(c, "its body does not have the inputs and outputs that a loop of %d carries wants", l->ncarries) !=
+               NULL;
+    for (int i = 2; i < c->nin; i++) {
+        if (c->in[i] == NULL || c->in[i]->sequence)
+            return bl_onnx_fail(c, "carry %d is no tensor", i - 2) != NULL;
+    }
+    for (size_t i = 0; i < proto->n_input; i++) {
+        if (proto->input[i]->name == NULL)
+            return bl_onnx_fail(c, "an input of its body has no name") != NULL;
+    }
+    l->nscans = (int)proto->n_output - 1 - l->ncarries;
+    if (goes != NULL && goes->count == 1 && bl_is_int(goes->size[0], 0))
+        l->steps = 0;
+    l->stops = bl_onnx_in(c, 1) != NULL && goes == NULL;
+    return !c->import->failed;
+}
+
+bl_onnx_value *bl_onnx_write_loop(bl_onnx_call *c)
+{
+    const Onnx__GraphProto *proto = bl_onnx_body(c, "body");
+    bl_onnx_importer *m = c->import;
+    bl_onnx_value **operand, **result;
+    int n = 0, hidden;
+    bool fixed = false;
+    loop l;
+
+    if (!take_loop(c, proto, &l) || !write_loop_body(c, proto, &l, &fixed))
+        return NULL;
+    if (!fixed && !l.stops && bl_onnx_in(c, 1) != NULL) { /* without a first condition none is asked for later */
+        l.stops = true;
+        if (!write_loop_body(c, proto, &l, &fixed))
+            return NULL;
+    }
+    if (l.stops && l.nscans > 0)
+        return bl_onnx_fail(c, "when it ends is computed, and what it stacks would have a length that nobody knows");
+    hidden = l.stops ? 2 : 1;
+    operand = bl_arena_array(m->scratch, (size_t)(hidden + l.ncarries + l.body.graph->ncaptured), sizeof *operand);
+    result = bl_arena_array(m->scratch, (size_t)(hidden + l.ncarries + l.nscans), sizeof *result);
+    if (operand == NULL || result == NULL)
+        return NULL;
+    operand[n++] = bl_onnx_known_real(m, BL_I64, 0);
+    if (l.stops)
+        operand[n++] = bl_onnx_make(c, "reshape(b, shape=[])", NULL);
+    for (int i = 0; i < l.ncarries; i++)
+        operand[n++] = c->in[2 + i];
+    for (int i = 0; i < l.body.graph->ncaptured; i++)
+        operand[n++] = l.body.graph->captured[i];
+    if (!bl_onnx_make_many(c, "scan($0..., body=$1, carries=$2, length=$3)",
+                           ARGS(VS(n, operand), G(&l.body.graph->wire), I(hidden + l.ncarries), I(l.steps)),
+                           hidden + l.ncarries + l.nscans, result))
+        return NULL;
+    for (int i = 0; i < c->nout; i++)
+        c->out[i] = result[hidden + i];
+    return c->nout > 0 ? c->out[0] : NULL;
+}
+
+/* ---- Scan */
+
+static int64_t each_of(const int64_t *list, int n, int i)
+{
+    return list != NULL && i < n ? list[i] : 0;
+}
+
+/* A sequence with its axis in front, and turned round where it is read backwards. */
+static bl_onnx_value *front(bl_onnx_call *c, bl_onnx_value *x, int64_t axis, bool backwards)
+{
+    int64_t perm[BL_MAX_DIMS], zero = 0;
+    int rank = bl_onnx_rank(x), at = bl_onnx_axis(c, axis, rank);
+
+    for (int i = 0; i < rank; i++)
+        perm[i] = i == 0 ? at : i <= at ? i - 1 : i;
+    if (at != 0)
+        x = bl_onnx_make(c, "permute($0, axes=$1)", ARGS(V(x), IS(rank, perm)));
+    return backwards ? bl_onnx_make(c, "flip($0, axis=$1)", ARGS(V(x), IS(1, &zero))) : x;
+}
+
+/* What was stacked along axis 0, along another. */
+static bl_onnx_value *back(bl_onnx_call *c, bl_onnx_value *x, int64_t axis, bool backwards)
+{
+    int64_t perm[BL_MAX_DIMS], zero = 0;
+    int rank = bl_onnx_rank(x), at = bl_onnx_axis(c, axis, rank);
+
+    for (int i = 0; i < rank; i++)
+        perm[i] = i == at ? 0 : i < at ? i + 1 : i;
+    if (backwards)
+        x = bl_onnx_make(c, "flip($0, axis=$1)", ARGS(V(x), IS(1, &zero)));
+    return at != 0 ? bl_onnx_make(c, "permute($0, axes=$1)", ARGS(V(x), IS(rank, perm))) : x;
+}
+
+static bool write_scan_body(bl_onnx_call *c, const Onnx__GraphProto *proto, int ncarries, bl_onnx_value *const *operand, body *b)
+{
+    bl_onnx_importer *m = c->import;
+    bl_onnx_value **result = bl_arena_array(m->scratch, proto->n_output, sizeof *result);
+
+    if (result == NULL || !open_body(c, proto, b))
+        return false;
+    for (int i = 0; i < c->nin && !m->failed; i++) {
+        int less = i >= ncarries;
+        if (operand[i] == NULL || bl_onnx_rank(operand[i]) < less || proto->input[i]->name == NULL)
+            return bl_onnx_fail(c, "input %d is no sequence", i) != NULL;
+        bl_onnx_put(m, b->names, proto->input[i]->name,
+                    bl_onnx_body_input(m, b->graph, NULL, bl_onnx_type(operand[i]), bl_onnx_rank(operand[i]) - less,
+                                       operand[i]->type->dim + less));
+    }
+    bl_onnx_write_graph(m, b->names, proto);
+    for (size_t i = 0; i < proto->n_output; i++)
+        result[i] = output_of(c, b->names, proto, i);
+    if (!m->failed)
+        bl_onnx_body_outputs(m, b->graph, (int)proto->n_output, result);
+    return !m->failed;
+}
+
+bl_onnx_value *bl_onnx_write_scan(bl_onnx_call *c)
+{
+    const Onnx__GraphProto *proto = bl_onnx_body(c, "body");
+    const int64_t *axes, *turned, *out_axes, *out_turned;
+    int nsequences = (int)bl_onnx_int(c, "num_scan_inputs", 0), ncarries = c->nin - nsequences, n = c->nin;
+    int naxes = bl_onnx_ints(c, "scan_input_axes", &axes), nturned = bl_onnx_ints(c, "scan_input_directions", &turned);
+    int nout = bl_onnx_ints(c, "scan_output_axes", &out_axes), nouts = bl_onnx_ints(c, "scan_output_directions", &out_turned);
+    bl_onnx_value **operand;
+    body b;
+
+    if (c->opset < 9)
+        return bl_onnx_fail(c, "is that of opset 8, with a batch axis: only that of opset 9 and later can be had");
+    if (proto == NULL || nsequences < 1 || ncarries < 0 || (int)proto->n_input != c->nin || (int)proto->n_output != c->nout ||
+        c->nout < ncarries)
+        return bl_onnx_fail(c, "its body does not have the inputs and outputs that its operands want");
+    operand = bl_arena_array(c->import->scratch, (size_t)c->nin, sizeof *operand);
+    for (int i = 0; operand != NULL && i < c->nin; i++) {
+        int s = i - ncarries;
+        operand[i] = s < 0 ? c->in[i] : front(c, c->in[i], each_of(axes, naxes, s), each_of(turned, nturned, s) != 0);
+    }
+    if (operand == NULL || c->import->failed || !write_scan_body(c, proto, ncarries, operand, &b))
+        return NULL;
+    bl_onnx_value **all = bl_arena_array(c->import->scratch, (size_t)(n + b.graph->ncaptured), sizeof *all);
+    for (int i = 0; all != NULL && i < n + b.graph->ncaptured; i++)
+        all[i] = i < n ? operand[i] : b.graph->captured[i - n];
+    if (all == NULL ||
+        !bl_onnx_make_many(c, "scan($0..., body=$1, carries=$2, sequences=$3)",
+                           ARGS(VS(n + b.graph->ncaptured, all), G(&b.graph->wire), I(ncarries), I(nsequences)), c->nout, c->out))
+        return NULL;
+    for (int i = ncarries; i < c->nout; i++)
+        c->out[i] = back(c, c->out[i], each_of(out_axes, nout, i - ncarries), each_of(out_turned, nouts, i - ncarries) != 0);
+    return c->out[0];
+}

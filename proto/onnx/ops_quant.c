@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* Quantised operators: integers that stand for (value - zero point) * scale. */
+#include "proto/onnx/import.h"
+#include "proto/onnx/window.h"
+
+#include <string.h>
+
+enum { EXACT_BITS = 24 }; /* whole numbers that a float32 holds */
+
+/* A number for each place along an axis of x (or for each block of places), as it broadcasts; what is one number, as it is. */
+static bl_onnx_value *spread(bl_onnx_call *c, bl_onnx_value *v, const bl_onnx_value *x, int64_t axis)
+{
+    const bl_node *dim[BL_MAX_DIMS];
+    int64_t block = bl_onnx_int(c, "block_size", 0);
+    int rank = bl_onnx_rank(x);
+
+    if (v == NULL || bl_onnx_rank(v) == 0)
+        return v;
+    if (bl_onnx_rank(v) == 1 && bl_is_int(v->type->dim[0], 1))
+        return bl_onnx_make(c, "reshape($0, shape=[])", ARGS(V(v)));
+    int at = rank > 0 ? bl_onnx_axis(c, axis, rank) : 0;
+    if (block > 0 && bl_onnx_rank(v) == rank) {
+        const bl_node *ends[1] = {x->type->dim[at]};
+        int64_t one = at;
+        return bl_onnx_make(c, "slice(repeat_interleave($0, repeats=$1, axis=$2), stop=$3, axis=$4)",
+                            ARGS(V(v), I(block), I(at), ZS(1, ends), IS(1, &one)));
+    }
+    if (bl_onnx_rank(v) != 1)
+        return bl_onnx_fail(c, "a scale has one number, or one for each place along an axis");
+    for (int i = 0; i < rank; i++)
+        dim[i] = i == at ? v->type->dim[0] : bl_index(c->import->ir, 1);
+    return bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(v), ZS(rank, dim)));
+}
+
+/* round(x / scale) + zero, held to what |dtype| holds. */
+static bl_onnx_value *quantize(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *scale, bl_onnx_value *zero, bl_dtype dtype)
+{
+    bl_scalar low = bl_scalar_lowest(dtype), high = bl_scalar_highest(dtype);
+    bl_dtype real = bl_onnx_type(x);
+
+    x = bl_onnx_make(c, "div($0, cast($1, dtype=$2))", ARGS(V(x), V(scale), D(real)));
+    if (bl_dtype_is_float(dtype)) {
+        if (dtype == BL_F8E4M3 || dtype == BL_F8E5M2) /* what is too large saturates */
+            x = bl_onnx_make(c, "clamp($0, min=$1, max=$2)",
+                             ARGS(V(x), R(dtype == BL_F8E4M3 ? -448 : -57344), R(dtype == BL_F8E4M3 ? 448 : 57344)));
+        return bl_onnx_make(c, "cast($0, dtype=$1)", ARGS(V(x), D(dtype)));
+    }
+    x = bl_onnx_make(c, "round($0)", ARGS(V(x)));
+    if (zero != NULL)
+        x = bl_onnx_make(c, "add($0, cast($1, dtype=$2))", ARGS(V(x), V(zero), D(real)));
+    bool has_sign = bl_dtype_get_kind(dtype) == BL_KIND_INT;
+    return bl_onnx_make(c, "cast(clamp($0, min=$1, max=$2), dtype=$3)",
+                        ARGS(V(x), R(has_sign ? (double)low.i : 0), R(has_sign ? (double)high.i : (double)high.u), D(dtype)));
+}
+
+/* x - zero, as int32. */
+static bl_onnx_value *less_zero(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *zero)
+{
+    if (zero == NULL)
+        return bl_onnx_make(c, "cast($0, dtype=int32)", ARGS(V(x)));
+    return bl_onnx_make(c, "sub(cast($0, dtype=int32), cast($1, dtype=int32))", ARGS(V(x), V(zero)));
+}
+
+static bl_onnx_value *dequantize(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *scale, bl_onnx_value *zero)
+{
+    if (bl_dtype_is_float(bl_onnx_type(x)))
+        return bl_onnx_make(c, "mul(cast($0, dtype=$1), $2)", ARGS(V(x), D(bl_onnx_type(scale)), V(scale)));
+    return bl_onnx_make(c, "mul(cast($0, dtype=$1), $2)", ARGS(V(less_zero(c, x, zero)), D(bl_onnx_type(scale)), V(scale)));
+}
+
+bl_onnx_value *bl_onnx_write_quantize_linear(bl_onnx_call *c)
+{
+    bl_onnx_value *x = bl_onnx_in(c, 0), *scale = bl_onnx_in(c, 1), *zero = bl_onnx_in(c, 2);
+    int64_t axis = bl_onnx_int(c, "axis", 1);
+    int wanted = (int)bl_onnx_int(c, "output_dtype", 0);
+    int data_type = wanted != 0 ? wanted : zero != NULL ? bl_onnx_data_type(zero) : ONNX__TENSOR_PROTO__DATA_TYPE__UINT8;
+    bl_dtype dtype = bl_onnx_dtype(data_type);
+
+    if (x == NULL || scale == NULL || dtype == BL_DTYPE_COUNT)
+        return bl_onnx_fail(c, "needs data, a scale, and a type of the result that tensors here have");
+    if (!bl_dtype_is_float(bl_onnx_type(x)))
+        x = bl_onnx_make(c, "cast(a, dtype=$0)", ARGS(D(bl_onnx_type(scale))));
+    bl_onnx_value *each = spread(c, scale, x, axis), *zeros = spread(c, zero, x, axis);
+    if (bl_onnx_four_bits(data_type) == 0)
+        return quantize(c, x, each, zeros, dtype);
+    /* 4 bits of the 8 that an element has here */
+    x = bl_onnx_make(c, "round(div($0, cast($1, dtype=$2)))", ARGS(V(x), V(each), D(bl_onnx_type(x))));
+    if (zeros != NULL)
+        x = bl_onnx_make(c, "add($0, cast($1, dtype=$2))", ARGS(V(x), V(zeros), D(bl_onnx_type(x))));
+    x = bl_onnx_make(c, "cast(clamp($0, min=$1, max=$2), dtype=$3)",
+                     ARGS(V(x), I(dtype == BL_I8 ? -8 : 0), I(dtype == BL_I8 ? 7 : 15), D(dtype)));
+    if (x != NULL)
+        x->four_bits = data_type;
+    return x;
+}
+
+bl_onnx_value *bl_onnx_write_dequantize_linear(bl_onnx_call *c)
+{
+    bl_onnx_value *x = bl_onnx_in(c, 0), *scale = bl_onnx_in(c, 1);
+    int64_t axis = bl_onnx_int(c, "axis", 1);
+    int wanted = (int)bl_onnx_int(c, "output_dtype", 0);
+
+    if (x == NULL || scale == NULL)
+        return bl_onnx_fail(c, "needs data and a scale");
+    bl_onnx_value *y = dequantize(c, x, spread(c, scale, x, axis), spread(c, bl_onnx_in(c, 2), x, axis));
+    if (wanted != 0 && bl_onnx_dtype(wanted) != bl_onnx_type(y) && bl_onnx_dtype(wanted) != BL_DTYPE_COUNT)
+        y = bl_onnx_make(c, "cast($0, dtype=$1)", ARGS(V(y), D(bl_onnx_dtype(wanted))));
+    return y;
+}
+
+/* The range of the data, 0 in it, over 255 steps. */
+bl_onnx_value *bl_onnx_write_dynamic_quantize_linear(bl_onnx_call *c)
+{
+    bl_onnx_value *low = bl_onnx_make(c, "minimum(min(a), 0)", NULL), *high = bl_onnx_make(c, "maximum(max(a), 0)", NULL);
+    bl_onnx_value *scale = bl_onnx_make(c, "div(sub($0, $1), 255)", ARGS(V(high), V(low)));
+    bl_onnx_value *zero =
+        bl_onnx_make(c, "cast(clamp(round(div(neg($0), $1)), min=0, max=255), dtype=uint8)", ARGS(V(low), V(scale)));
+
+    if (bl_onnx_wants(c, 1))
+        c->out[1] = scale;
+    if (bl_onnx_wants(c, 2))
+        c->out[2] = zero;
+    return quantize(c, bl_onnx_in(c, 0), scale, zero, BL_U8);
+}
+
+/* ---- products */
+
+/* Sums of so many products of bytes, as floats that hold them exactly. */
+static bl_dtype exact_float(const bl_onnx_value *weight)
+{
+    int64_t count = 1;
+
+    for (int i = 1; i < bl_onnx_rank(weight); i++)
+        count *= weight->type->dim[i]->hi < 1 << 20 ? weight->type->dim[i]->hi : 1 << 20;
+    return count > 0 && count < (1 << (EXACT_BITS - 16)) ? BL_F32 : BL_F64;
+}
+
+static bl_onnx_value *convolve_whole(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *weight)
+{
+    bl_dtype real = exact_float(weight);
+
+    x = bl_onnx_make(c, "cast($0, dtype=$1)", ARGS(V(x), D(real)));
+    weight = bl_onnx_make(c, "cast($0, dtype=$1)", ARGS(V(weight), D(real)));
+    return bl_onnx_make(c, "cast($0, dtype=int32)", ARGS(V(bl_onnx_convolve(c, x, weight, NULL))));
+}
+
+bl_onnx_value *bl_onnx_write_conv_integer(bl_onnx_call *c)
+{
+    bl_onnx_value *w = bl_onnx_in(c, 1);
+
+    if (w == NULL)
+        return bl_onnx_fail(c, "needs data and a weight");
+    return convolve_whole(c, less_zero(c, bl_onnx_in(c, 0), spread(c, bl_onnx_in(c, 2), bl_onnx_in(c, 0), 1)),
+                          less_zero(c, w, spread(c, bl_onnx_in(c, 3), w, 0)));
+}
+
+/* A zero point for each row (of the first) or column (of the second). */
+static bl_onnx_value *matrix_zero(bl_onnx_call *c, bl_onnx_value *zero, bool rows)
+{
+    if (zero == NULL || bl_onnx_rank(zero) != 1 || !rows)
+        return zero;
+    return bl_onnx_make(c, "unsqueeze($0, axis=-1)", ARGS(V(zero)));
+}
+
+bl_onnx_value *bl_onnx_write_matmul_integer(bl_onnx_call *c)
+{
+    bl_onnx_value *x = less_zero(c, bl_onnx_in(c, 0), matrix_zero(c, bl_onnx_in(c, 2), true));
+    bl_onnx_value *y = less_zero(c, bl_onnx_in(c, 1), bl_onnx_in(c, 3));
+
+    return bl_onnx_make(c, "matmul($0, $1)", ARGS(V(x), V(y)));
+}
+
+/* |x| whole numbers that stand for x * from, quantised by |scale| and |zero|. */
+static bl_onnx_value *requantize(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *from, bl_onnx_value *scale,
+                                 bl_onnx_value *zero)
+{
+    if (scale == NULL || zero == NULL)
+        return bl_onnx_fail(c, "needs the scale and the zero point of its result");
+    x = bl_onnx_make(c, "mul(cast($0, dtype=float32), cast($1, dtype=float32))", ARGS(V(x), V(from)));
+    return quantize(c, x, scale, zero, bl_onnx_type(zero));
+}
+
+bl_onnx_value *bl_onnx_write_qlinear_conv(bl_onnx_call *c)
+{
+    bl_onnx_value *x = bl_onnx_in(c, 0), *w = bl_onnx_in(c, 3), *sum, *scale, *bias = bl_onnx_in(c, 8);
+
+    if (x == NULL || w == NULL || c->nin < 8)
+        return bl_onnx_fail(c, "needs data, weight, their scales and zero points, and those of the result");
+    sum = convolve_whole(c, less_zero(c, x, bl_onnx_in(c, 2)), less_zero(c, w, spread(c, bl_onnx_in(c, 5), w, 0)));
+    if (bias != NULL)
+        sum = bl_onnx_make(c, "add($0, $1)", ARGS(V(sum), V(spread(c, bias, sum, 1))));
+    scale = bl_onnx_make(c, "mul(b, $0)", ARGS(V(sum != NULL ? spread(c, bl_onnx_in(c, 4), sum, 1) : NULL)));
+    return requantize(c, sum, scale, bl_onnx_in(c, 6), bl_onnx_in(c, 7));
+}
+
+bl_onnx_value *bl_onnx_write_qlinear_matmul(bl_onnx_call *c)
+{
+    bl_onnx_value *x = less_zero(c, bl_onnx_in(c, 0), matrix_zero(c, bl_onnx_in(c, 2), true));
+    bl_onnx_value *y = less_zero(c, bl_onnx_in(c, 3), bl_onnx_in(c, 5));
+    bl_onnx_value *scale = bl_onnx_make(c, "mul($0, e)", ARGS(V(matrix_zero(c, bl_onnx_in(c, 1), true))));
+
+    return requantize(c, bl_onnx_make(c, "matmul($0, $1)", ARGS(V(x), V(y))), scale, bl_onnx_in(c, 6), bl_onnx_in(c, 7));
+}
+
+/* ---- of com.microsoft: A, its scale and zero point, B, its, and those of the result */
+
+static bl_onnx_value *of_two(bl_onnx_call *c, const char *recipe)
+{
+    bl_onnx_value *zero = bl_onnx_in(c, 7);
+
+    if (c->nin < 7)
+        return bl_onnx_fail(c, "needs two tensors, their scales and zero points, and those of the result");
+    bl_onnx_value *x = dequantize(c, c->in[0], c->in[1], c->in[2]), *y = dequantize(c, c->in[3], c->in[4], c->in[5]);
+    return quantize(c, bl_onnx_make(c, recipe, ARGS(V(x), V(y))), c->in[6], zero, bl_onnx_type(c->in[0]));
+}
+
+bl_onnx_value *bl_onnx_write_qlinear_add(bl_onnx_call *c)
+{
+    return of_two(c, "add($0, $1)");
+}
+
+bl_onnx_value *bl_onnx_write_qlinear_mul(bl_onnx_call *c)
+{
+    return of_two(c, "mul($0, $1)");
+}
+
+bl_onnx_value *bl_onnx_write_qlinear_global_average_pool(bl_onnx_call *c)
+{
+    int64_t axes[BL_MAX_DIMS];
+    bool last = bl_onnx_int(c, "channels_last", 0) != 0;
+    int n = bl_onnx_rank(bl_onnx_in(c, 0)) - 2;
+
+    if (c->nin < 5 || n < 1)
+        return bl_onnx_fail(c, "needs data, its scale and zero point, and those of the result");
+    for (int i = 0; i < n; i++)
+        axes[i] = i + (last ? 1 : 2);
+    bl_onnx_value *x = dequantize(c, c->in[0], c->in[1], c->in[2]);
+    return quantize(c, bl_onnx_make(c, "mean($0, axis=$1, keepdim=true)", ARGS(V(x), IS(n, axes))), c->in[3], c->in[4],
+                    bl_onnx_type(c->in[0]));
+}

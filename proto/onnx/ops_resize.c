@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* Resize and Upsample, one axis after the other.  For each element of an axis it is computed here which elements of the input it
+ * is made of, and with what weights: the device reads tables.  So all modes are one, but extents must be fixed, unless an axis
+ * grows by a whole factor to copies of its elements. */
+#include "proto/onnx/import.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_TAPS = 256 };
+
+typedef struct resizer {
+    bl_onnx_call *c;
+    char mode;                   /* n, l, c: nearest, linear, cubic */
+    const char *place, *nearest; /* coordinate_transformation_mode, nearest_mode */
+    double a, beyond;            /* of cubic; what stands outside of the input (tf_crop_and_resize) */
+    bool exclude, antialias;
+} resizer;
+
+/* One axis: from |in| elements to |out|, |scale| times as many, of the part from |low| to |high|. */
+typedef struct axis_plan {
+    int64_t in, out;
+    double scale, low, high;
+} axis_plan;
+
+/* Where element |y| of the output lies in the input. */
+static double place_of(const resizer *r, const axis_plan *p, double y)
+{
+    double out = p->scale * (double)p->in, in = (double)p->in;
+
+    if (strcmp(r->place, "align_corners") == 0)
+        return out == 1 ? 0 : y * (in - 1) / (out - 1);
+    if (strcmp(r->place, "asymmetric") == 0)
+        return y / p->scale;
+    if (strcmp(r->place, "tf_crop_and_resize") == 0)
+        return p->low * (in - 1) + (out == 1 ? (p->high - p->low) * (in - 1) / 2 : y * (p->high - p->low) * (in - 1) / (out - 1));
+    if (strcmp(r->place, "pytorch_half_pixel") == 0 && out == 1)
+        return -0.5;
+    if (strcmp(r->place, "half_pixel_symmetric") == 0)
+        return in / 2 * (1 - (double)p->out / out) + (y + 0.5) / p->scale - 0.5;
+    if (strcmp(r->place, "tf_half_pixel_for_nn") == 0)
+        return (y + 0.5) / p->scale;
+    return (y + 0.5) / p->scale - 0.5;
+}
+
+static double cubic(double x, double a)
+{
+    x = fabs(x);
+    if (x <= 1)
+        return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+/* Weights for a place |ratio| (above 0, up to 1) behind element 0.  Returns how many; *first is the element of the first. */
+static int weigh(const resizer *r, double ratio, double scale, int *first, double *weight)
+{
+    double shrink = r->antialias && scale < 1 ? scale : 1, sum = 0, reach = r->mode == 'c' ? 2 : 1;
+    int n;
+
+    if (r->mode == 'n') {
+        bool up = ratio == 1 || (strcmp(r->nearest, "ceil") == 0) ||
+                  (strcmp(r->nearest, "round_prefer_ceil") == 0 && ratio >= 0.5) ||
+                  (strcmp(r->nearest, "round_prefer_floor") == 0 && ratio > 0.5);
+        *first = up;
+        weight[0] = 1;
+        return 1;
+    }
+    *first = (int)floor(-reach / shrink) + 1;
+    n = 2 - 2 * *first;
+    for (int i = 0; i < n && i < MOST_TAPS; i++) {
+        double x = shrink * (*first + i - ratio);
+        weight[i] = r->mode == 'c' ? cubic(x, r->a) : fabs(x) < 1 ? 1 - fabs(x) : 0;
+        sum += weight[i];
+    }
+    for (int i = 0; i < n && i < MOST_TAPS && r->antialias; i++)
+        weight[i] /= sum;
+    return n;
+}
+
+/* The table for one axis: |taps| rows of indices and weights, and the value that stands where nothing is read. */
+typedef struct table {
+    int taps;
+    bl_onnx_known *index[MOST_TAPS], *weight[MOST_TAPS], *beyond;
+    bool has_beyond;
+} table;
+
+static bool fill(const resizer *r, const axis_plan *p, bl_dtype dtype, table *t)
+{
+    bl_onnx_importer *m = r->c->import;
+    double weight[MOST_TAPS], sum;
+    int first;
+
+    t->taps = weigh(r, 0.5, p->scale, &first, weight);
+    if (t->taps > MOST_TAPS)
+        return bl_onnx_fail_as(r->c, BL_ELIMIT, "%d elements for each one", t->taps) != NULL;
+    t->beyond = bl_onnx_new_known(m, dtype, 1, &p->out);
+    for (int k = 0; k < t->taps; k++) {
+        t->index[k] = bl_onnx_new_known(m, BL_I64, 1, &p->out);
+        t->weight[k] = bl_onnx_new_known(m, dtype, 1, &p->out);
+        if (t->index[k] == NULL || t->weight[k] == NULL || t->beyond == NULL)
+            return bl_onnx_fail_as(r->c, BL_ELIMIT, "an axis of %lld elements", (long long)p->out) != NULL;
+    }
+    for (int y = 0; y < (int)p->out; y++) {
+        double x = place_of(r, p, y), whole = floor(x), ratio = x == whole ? 1 : x - whole;
+        int64_t base = (int64_t)whole - (x == whole);
+        bool outside = strcmp(r->place, "tf_crop_and_resize") == 0 && (x < 0 || x > (double)(p->in - 1));
+        weigh(r, ratio, p->scale, &first, weight);
+        sum = 0;
+        for (int k = 0; k < t->taps; k++) {
+            int64_t at = base + first + k;
+            weight[k] = r->exclude && (at < 0 || at >= p->in) ? 0 : weight[k];
+            sum += weight[k];
+            t->index[k]->size[y] = bl_index(m->ir, at < 0 ? 0 : at >= p->in ? p->in - 1 : at);
+        }
+        for (int k = 0; k < t->taps; k++)
+            t->weight[k]->real[y] = outside ? 0 : r->exclude && sum != 0 ? weight[k] / sum : weight[k];
+        t->beyond->real[y] = outside ? r->beyond : 0;
+        t->has_beyond = t->has_beyond || outside;
+    }
+    return true;
+}
+
+/* A vector along |axis| of a tensor of |rank|. */
+static bl_onnx_value *along(bl_onnx_call *c, const bl_onnx_known *v, int axis, int rank)
+{
+    int64_t dim[BL_MAX_DIMS];
+
+    for (int i = 0; i < rank; i++)
+        dim[i] = i == axis ? v->count : 1;
+    return bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(bl_onnx_known_value(c->import, v)), IS(rank, dim)));
+}
+
+static bl_onnx_value *resize_axis(const resizer *r, bl_onnx_value *x, int axis, const axis_plan *p)
+{
+    bl_onnx_call *c = r->c;
+    int rank = bl_onnx_rank(x);
+    bl_dtype dtype = bl_dtype_is_float(bl_onnx_type(x)) ? bl_onnx_type(x) : BL_F32;
+    bl_onnx_value *sum = NULL;
+    table *t = bl_arena_alloc(c->import->scratch, sizeof *t);
+
+    if (t == NULL || !fill(r, p, dtype, t))
+        return NULL;
+    for (int k = 0; k < t->taps; k++) {
+        bl_onnx_value *part =
+            bl_onnx_make(c, "take($0, $1, axis=$2)", ARGS(V(x), V(bl_onnx_known_value(c->import, t->index[k])), I(axis)));
+        if (r->mode == 'n' && !t->has_beyond)
+            return part;
+        part = bl_onnx_make(c, "mul($0, $1)", ARGS(V(part), V(along(c, t->weight[k], axis, rank))));
+        sum = sum == NULL ? part : bl_onnx_make(c, "add($0, $1)", ARGS(V(sum), V(part)));
+    }
+    return t->has_beyond ? bl_onnx_make(c, "add($0, $1)", ARGS(V(sum), V(along(c, t->beyond, axis, rank)))) : sum;
+}
+
+/* An axis without a fixed extent: copies of its elements. */
+static bl_onnx_value *repeat_axis(const resizer *r, bl_onnx_value *x, int axis, double scale)
+{
+    bool copies = r->mode == 'n' && scale >= 1 && scale == floor(scale) && scale < 1 << 20;
+    bool floors = strcmp(r->place, "asymmetric") == 0 && strcmp(r->nearest, "floor") == 0;
+    bool middles = strstr(r->place, "half_pixel") != NULL && strncmp(r->nearest, "round", 5) == 0;
+
+    if (!copies || !(floors || middles))
+        return bl_onnx_fail(r->c, "axis %d has no fixed size: only copies of elements, a whole number of each, can be had there",
+                            axis);
+    return bl_onnx_make(r->c, "repeat_interleave($0, repeats=$1, axis=$2)", ARGS(V(x), I((int64_t)scale), I(axis)));
+}
+
+/* Sizes by one scale for all axes. */
+static void keep_aspect(const char *policy, int n, const axis_plan *from, axis_plan *plan)
+{
+    bool larger = strcmp(policy, "not_smaller") == 0;
+    double scale = from[0].scale;
+
+    for (int i = 1; i < n; i++)
+        scale = (larger ? from[i].scale > scale : from[i].scale < scale) ? from[i].scale : scale;
+    for (int i = 0; i < n; i++) {
+        plan[i].scale = scale;
+        plan[i].out = (int64_t)(scale * (double)plan[i].in + 0.5);
+    }
+}
+
+typedef struct wanted {
+    int n; /* axes */
+    int axis[BL_MAX_DIMS];
+    const double *scales; /* or */
+    const bl_node *const *sizes;
+    const double *roi;
+} wanted;
+
+static bl_onnx_value *resize(const resizer *r, const wanted *w, const char *policy)
+{
+    bl_onnx_value *x = bl_onnx_in(r->c, 0);
+    axis_plan plan[BL_MAX_DIMS];
+    bool dynamic[BL_MAX_DIMS] = {false};
+
+    for (int i = 0; i < w->n; i++) {
+        const bl_node *extent = x->type->dim[w->axis[i]];
+        bool keeps = w->scales != NULL ? w->scales[i] == 1 : w->sizes[i] == extent;
+        dynamic[i] = !bl_is_const(extent);
+        if (w->scales != NULL && !(w->scales[i] > 0 && w->scales[i] <= 1 << 20))
+            return bl_onnx_fail(r->c, "a scale of %g", w->scales[i]);
+        if (!keeps && w->sizes != NULL && (dynamic[i] || !bl_is_const(w->sizes[i])))
+            return bl_onnx_fail(r->c, "axis %d has no fixed size", w->axis[i]);
+        plan[i] = (axis_plan){.in = extent->hi, .low = 0, .high = 1};
+        plan[i].scale = w->scales != NULL ? w->scales[i] : keeps ? 1 : (double)w->sizes[i]->hi / (double)extent->hi;
+        plan[i].out = w->sizes != NULL ? w->sizes[i]->hi : (int64_t)floor(plan[i].scale * (double)plan[i].in);
+        if (w->roi != NULL) {
+            plan[i].low = w->roi[i];
+            plan[i].high = w->roi[w->n + i];
+        }
+    }
+    if (w->sizes != NULL && strcmp(policy, "stretch") != 0 && w->n > 0)
+        keep_aspect(policy, w->n, plan, plan);
+    for (int i = 0; i < w->n; i++) {
+        bool crops = w->roi != NULL && (plan[i].low != 0 || plan[i].high != 1);
+        if (dynamic[i] && plan[i].scale != 1)
+            x = repeat_axis(r, x, w->axis[i], plan[i].scale);
+        else if (plan[i].out < 0 || plan[i].out > BL_ONNX_MAX_KNOWN)
+            return bl_onnx_fail_as(r->c, BL_ELIMIT, "an axis of %lld elements", (long long)plan[i].out);
+        else if (!dynamic[i] && (plan[i].scale != 1 || plan[i].out != plan[i].in || crops))
+            x = resize_axis(r, x, w->axis[i], &plan[i]);
+    }
+    bl_dtype dtype = bl_onnx_type(bl_onnx_in(r->c, 0));
+    if (x == NULL || bl_onnx_type(x) == dtype)
+        return x;
+    return bl_onnx_make(r->c, "cast(round($0), dtype=$1)", ARGS(V(x), D(dtype)));
+}
+
+static bool take_mode(resizer *r, const char *mode)
+{
+    r->mode = mode[0] == 'b' ? 'l' : mode[0]; /* "bilinear" of the first version */
+    if (r->mode == 'n' || r->mode == 'l' || r->mode == 'c')
+        return true;
+    return bl_onnx_fail(r->c, "mode must be nearest, linear or cubic") != NULL;
+}
+
+bl_onnx_value *bl_onnx_write_upsample(bl_onnx_call *c)
+{
+    resizer r = {.c = c, .place = "asymmetric", .nearest = "floor"};
+    int rank = bl_onnx_rank(bl_onnx_in(c, 0)), n;
+    double own[BL_MAX_DIMS];
+    const double *scales = own;
+    const float *given;
+    wanted w = {.n = rank};
+
+    if (c->opset < 9) {
+        n = bl_onnx_floats(c, "scales", &given);
+        for (int i = 0; i < n && i < BL_MAX_DIMS; i++)
+            own[i] = (double)given[i];
+    } else {
+        n = bl_onnx_in_reals(c, 1, &scales);
+    }
+    if (n != rank || !take_mode(&r, bl_onnx_text(c, "mode", "nearest")))
+        return bl_onnx_fail(c, "needs a scale for each axis");
+    for (int i = 0; i < rank; i++)
+        w.axis[i] = i;
+    w.scales = scales;
+    return resize(&r, &w, "stretch");
+}
+
+bl_onnx_value *bl_onnx_write_resize(bl_onnx_call *c)
+{
+    resizer r = {.c = c};
+    const int64_t *axes;
+    int rank = bl_onnx_rank(bl_onnx_in(c, 0)), naxes = bl_onnx_ints(c, "axes", &axes), n;
+    wanted w = {.n = naxes >= 0 ? naxes : rank};
+
+    if (bl_onnx_in(c, 0) == NULL || w.n > rank || c->import->failed)
+        return bl_onnx_fail(c, "needs data");
+    r.place = bl_onnx_text(c, "coordinate_transformation_mode", c->opset < 11 ? "asymmetric" : "half_pixel");
+    r.nearest = bl_onnx_text(c, "nearest_mode", c->opset < 11 ? "floor" : "round_prefer_floor");
+    r.a = bl_onnx_float(c, "cubic_coeff_a", -0.75);
+    r.beyond = bl_onnx_float(c, "extrapolation_value", 0);
+    r.exclude = bl_onnx_int(c, "exclude_outside", 0) != 0;
+    r.antialias = bl_onnx_int(c, "antialias", 0) != 0;
+    for (int i = 0; i < w.n; i++)
+        w.axis[i] = bl_onnx_axis(c, naxes >= 0 ? axes[i] : i, rank);
+    if (strcmp(r.place, "tf_crop_and_resize") == 0 && bl_onnx_in_reals(c, 1, &w.roi) != 2 * w.n)
+        return bl_onnx_fail(c, "needs the start and end of its part, for each axis");
+    int scales = c->opset < 11 ? 1 : 2;
+    n = bl_onnx_in(c, 3) != NULL ? bl_onnx_in_sizes(c, 3, &w.sizes) : bl_onnx_in_reals(c, scales, &w.scales);
+    if (n != w.n || !take_mode(&r, bl_onnx_text(c, "mode", "nearest")))
+        return bl_onnx_fail(c, "needs a size or a scale for each axis");
+    return resize(&r, &w, bl_onnx_text(c, "keep_aspect_ratio_policy", "stretch"));
+}

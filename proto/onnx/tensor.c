@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+#include "proto/onnx/import.h"
+
+#include <string.h>
+
+#define TYPE(name) ONNX__TENSOR_PROTO__DATA_TYPE__##name
+
+static const struct {
+    int data_type;
+    bl_dtype dtype;
+} types[] = {{TYPE(FLOAT), BL_F32},
+             {TYPE(UINT8), BL_U8},
+             {TYPE(INT8), BL_I8},
+             {TYPE(UINT16), BL_U16},
+             {TYPE(INT16), BL_I16},
+             {TYPE(INT32), BL_I32},
+             {TYPE(INT64), BL_I64},
+             {TYPE(BOOL), BL_BOOL},
+             {TYPE(FLOAT16), BL_F16},
+             {TYPE(DOUBLE), BL_F64},
+             {TYPE(UINT32), BL_U32},
+             {TYPE(UINT64), BL_U64},
+             {TYPE(BFLOAT16), BL_BF16},
+             {TYPE(FLOAT8E4M3FN), BL_F8E4M3},
+             {TYPE(FLOAT8E5M2), BL_F8E5M2},
+             {TYPE(UINT4), BL_U8},
+             {TYPE(INT4), BL_I8}}; /* behind those of 8 bits: see bl_onnx_data_type */
+
+bl_dtype bl_onnx_dtype(int data_type)
+{
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (types[i].data_type == data_type)
+            return types[i].dtype;
+    }
+    return BL_DTYPE_COUNT;
+}
+
+int bl_onnx_data_type(const bl_onnx_value *value)
+{
+    for (size_t i = 0; value->four_bits == 0 && i < sizeof types / sizeof types[0]; i++) {
+        if (types[i].dtype == bl_onnx_type(value))
+            return types[i].data_type;
+    }
+    return value->four_bits;
+}
+
+int bl_onnx_four_bits(int data_type)
+{
+    return data_type == TYPE(INT4) || data_type == TYPE(UINT4) ? data_type : 0;
+}
+
+static bool is_four_bits(const Onnx__TensorProto *tensor)
+{
+    return bl_onnx_four_bits(tensor->data_type) != 0;
+}
+
+static const char *name_of(bl_onnx_importer *m, const Onnx__TensorProto *tensor)
+{
+    return tensor->name != NULL && *tensor->name != '\0' ? bl_onnx_clean(m, tensor->name) : "of an attribute";
+}
+
+bl_status bl_onnx_shape(bl_onnx_importer *m, const Onnx__TensorProto *tensor, bl_tensor_value *out, bl_err *err)
+{
+    size_t most = m->options->limits.max_dims < BL_MAX_DIMS ? m->options->limits.max_dims : BL_MAX_DIMS;
+
+    *out = (bl_tensor_value){.kind = BL_VALUE_BYTES, .label = name_of(m, tensor), .dtype = bl_onnx_dtype(tensor->data_type)};
+    if (out->dtype == BL_DTYPE_COUNT)
+        return bl_fail(err, BL_EGRAPH, "tensor \"%s\" has element type %d, which no tensor here has", out->label,
+                       tensor->data_type);
+    if (tensor->n_dims > most)
+        return bl_fail(err, BL_ELIMIT, "tensor \"%s\" has %zu dimensions, the limit is %zu", out->label, tensor->n_dims, most);
+    out->ndim = (int)tensor->n_dims;
+    for (int i = 0; i < out->ndim; i++) {
+        out->dim[i] = tensor->dims[i];
+        if (out->dim[i] < 0)
+            return bl_fail(err, BL_EINVAL, "tensor \"%s\" has an extent of %lld", out->label, (long long)out->dim[i]);
+    }
+    return bl_tensor_measure(out->label, out->dtype, out->ndim, out->dim, &m->options->limits, &out->count, &out->bytes, err);
+}
+
+static bl_status wrong_count(const bl_tensor_value *value, size_t count, bl_err *err)
+{
+    return bl_fail(err, BL_EINVAL, "tensor \"%s\" has %zu elements, but its shape is of %zu", value->label, count, value->count);
+}
+
+/* Two of them to a byte, the first in the low half. */
+static bl_status widen_four_bits(bl_onnx_importer *m, bl_span raw, bl_tensor_value *out, bl_err *err)
+{
+    if (raw.len != (out->count + 1) / 2)
+        return wrong_count(out, raw.len * 2, err);
+    signed char *to = bl_arena_alloc(m->arena, out->count);
+    if (to == NULL)
+        return bl_arena_status(m->arena, err);
+    for (size_t i = 0; i < out->count; i++) {
+        int value = (unsigned char)raw.data[i / 2] >> (i % 2 * 4) & 15;
+        to[i] = (signed char)(out->dtype == BL_I8 && value > 7 ? value - 16 : value);
+    }
+    out->span = (bl_span){(const char *)to, out->count};
+    return BL_OK;
+}
+
+/* Elements that stand in fields of numbers, as bytes.  int32_data holds everything of 32 bits and less, floats of 16 bits as
+ * their bits. */
+static bl_status convert_fields(bl_onnx_importer *m, const Onnx__TensorProto *t, bl_tensor_value *out, bl_err *err)
+{
+    size_t width = bl_dtype_bytes(out->dtype), n = 0;
+    const void *from = NULL;
+    char *to;
+
+    if (out->dtype == BL_F32) {
+        from = t->float_data;
+        n = t->n_float_data;
+    } else if (out->dtype == BL_F64) {
+        from = t->double_data;
+        n = t->n_double_data;
+    } else if (out->dtype == BL_I64) {
+        from = t->int64_data;
+        n = t->n_int64_data;
+    } else if (out->dtype == BL_U64) {
+        from = t->uint64_data;
+        n = t->n_uint64_data;
+    } else {
+        n = out->dtype == BL_U32 ? t->n_uint64_data : t->n_int32_data;
+    }
+    if (n != (is_four_bits(t) ? (out->count + 1) / 2 : out->count))
+        return wrong_count(out, n, err);
+    to = bl_arena_alloc(m->arena, n * width);
+    if (to == NULL)
+        return bl_arena_status(m->arena, err);
+    if (from != NULL && n > 0)
+        memcpy(to, from, n * width);
+    for (size_t i = 0; from == NULL && i < n; i++) {
+        uint64_t bits = out->dtype == BL_U32 ? t->uint64_data[i] : (uint64_t)(int64_t)t->int32_data[i];
+        bits = out->dtype == BL_BOOL ? bits != 0 : bits;
+        memcpy(to + i * width, &bits, width); /* the low bytes, as this is a little-endian machine */
+    }
+    out->span = (bl_span){to, n * width};
+    return is_four_bits(t) ? widen_four_bits(m, out->span, out, err) : BL_OK;
+}
+
+bl_status bl_onnx_tensor(bl_onnx_importer *m, const Onnx__TensorProto *tensor, bl_tensor_value *out, bl_err *err)
+{
+    bl_span raw = {0};
+
+    BL_TRY(bl_onnx_shape(m, tensor, out, err));
+    if (tensor->has_data_location && tensor->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
+        BL_TRY(bl_onnx_external(m, tensor, &raw, err));
+    else if (!bl_onnx_raw(m->file, tensor, &raw))
+        return convert_fields(m, tensor, out, err);
+    if (is_four_bits(tensor))
+        return widen_four_bits(m, raw, out, err);
+    if (raw.len != out->bytes)
+        return bl_fail(err, BL_EINVAL, "tensor \"%s\" has %zu bytes of data, but its shape is of %zu", out->label, raw.len,
+                       out->bytes);
+    out->span = raw;
+    return BL_OK;
+}
