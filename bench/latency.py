@@ -28,7 +28,7 @@ def server(url):
     if url:
         yield url
         return
-    process = subprocess.Popen([ROOT / "build" / "beamline", "serve", "--port", "0", "--log-level", "error"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([ROOT / "build" / "beamline", "serve", "--port", "0", "--state", "none", "--log-level", "error"], stdout=subprocess.PIPE, text=True)
     try:
         yield "http://" + re.search(r"listening on (\S+)", process.stdout.readline()).group(1)
     finally:

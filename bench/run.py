@@ -157,7 +157,7 @@ class Server:
     def __init__(self, url, port):
         self.process, self.url = None, url
         if url is None:
-            self.process = subprocess.Popen([ROOT / "build" / "beamline", "serve", "--tune=off", "--port", str(port), "--log-level", "warn"], stdout=subprocess.PIPE,
+            self.process = subprocess.Popen([ROOT / "build" / "beamline", "serve", "--tune=off", "--state", "none", "--port", str(port), "--log-level", "warn"], stdout=subprocess.PIPE,
                                             text=True)
             self.url = "http://127.0.0.1:" + re.search(r"listening on \S+:(\d+)", self.process.stdout.readline()).group(1)
 

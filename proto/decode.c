@@ -7,7 +7,7 @@
 
 #define PRECISION "float32_matmul_precision"
 
-enum { MAX_BEAM = 1024, MAX_TTL = 7 * 24 * 3600 };
+enum { MAX_BEAM = 1024, MOST_PRIORITY = 100, MAX_TTL = 7 * 24 * 3600 };
 
 /* ---- parts of several documents */
 
@@ -75,11 +75,17 @@ static bl_status decode_options(bl_decoder *d, const bl_json *doc, bl_run_option
     }
     if (bl_json_find(doc, "timeout_ms", &at))
         BL_TRY(bl_json_int(&at, 1, INT64_MAX / 1000000 - 1, &out->timeout_ms, err));
+    if (bl_json_find(doc, "priority", &at)) {
+        int64_t priority = 0;
+        BL_TRY(bl_json_int(&at, -MOST_PRIORITY, MOST_PRIORITY, &priority, err));
+        out->priority = (int)priority;
+    }
+    if (bl_json_find(doc, "dry_run", &at))
+        BL_TRY(bl_json_bool(&at, &out->dry_run, err));
     return BL_OK;
 }
 
-/* NULL: see no_decoder. */
-static bl_decoder *make_decoder(const bl_decode_env *env)
+bl_decoder *bl_decoder_make(const bl_decode_env *env)
 {
     bl_decoder *d = bl_arena_alloc(env->arena, sizeof *d);
 
@@ -88,7 +94,7 @@ static bl_decoder *make_decoder(const bl_decode_env *env)
     return d;
 }
 
-static bl_status no_decoder(const bl_decode_env *env, bl_err *err)
+bl_status bl_decoder_fail(const bl_decode_env *env, bl_err *err)
 {
     bl_status st = bl_arena_status(env->arena, err);
 
@@ -291,15 +297,16 @@ static bl_status take_vars(bl_decoder *d, bl_wire_graph *graph, int64_t **sizes,
 
 bl_status bl_decode_run(const bl_decode_env *env, const bl_json *doc, bl_run_request *out, bl_err *err)
 {
-    static const char *const names[] = {"inputs", "nodes", "outputs", "keep", "shapes",     "dims",    "sizes", "device",
-                                        "lease",  "debug", "beam",    "seed", "timeout_ms", PRECISION, NULL};
-    bl_decoder *d = make_decoder(env);
+    static const char *const names[] = {"inputs",     "nodes",   "outputs",  "keep",    "shapes", "dims",
+                                        "sizes",      "device",  "lease",    "debug",   "beam",   "seed",
+                                        "timeout_ms", PRECISION, "priority", "dry_run", NULL};
+    bl_decoder *d = bl_decoder_make(env);
     named_values inputs;
     bl_json outputs;
 
     *out = (bl_run_request){0};
     if (d == NULL)
-        return no_decoder(env, err);
+        return bl_decoder_fail(env, err);
     BL_TRY(bl_json_allow(doc, names, err));
     BL_TRY(decode_options(d, doc, &out->options, err));
     BL_TRY(bl_decode_ranges(d, doc, err));
@@ -384,13 +391,13 @@ bl_status bl_decode_program(const bl_decode_env *env, const bl_json *doc, bl_pro
 {
     static const char *const names[] = {"inputs", "state", "nodes", "updates", "outputs", "entries", "dims",
                                         "device", "lease", "beam",  "seed",    "debug",   PRECISION, NULL};
-    bl_decoder *d = make_decoder(env);
+    bl_decoder *d = bl_decoder_make(env);
     named_values states;
     bl_json entries;
 
     *out = (bl_program_doc){0};
     if (d == NULL)
-        return no_decoder(env, err);
+        return bl_decoder_fail(env, err);
     d->need_ranges = true;
     BL_TRY(bl_json_allow(doc, names, err));
     BL_TRY(decode_options(d, doc, &out->options, err));
@@ -435,23 +442,21 @@ static bl_status choose_entry(const bl_json *doc, const bl_program_entry *entrie
     return bl_json_fail(doc, err, BL_EGRAPH, "the program has no entry \"%.140s\"", name);
 }
 
-static bl_status decode_collect(bl_decoder *d, const bl_json *doc, const bl_wire_graph *graph, bl_program_run *out, bl_err *err)
+/* "every" and "outputs" of |collect|: which of the entry's outputs are reported, and how often. */
+static bl_status take_reports(bl_decoder *d, const bl_json *collect, const bl_wire_graph *graph, uint64_t steps,
+                              bl_program_run *out, bl_err *err)
 {
-    static const char *const names[] = {"every", "outputs", NULL};
-    bl_json collect, every, outputs, one;
+    bl_json every, outputs, one;
     name_index index;
     int64_t value = 0;
 
-    if (!bl_json_find(doc, "collect", &collect))
-        return BL_OK;
-    BL_TRY(bl_json_allow(&collect, names, err));
-    BL_TRY(bl_json_need(&collect, "every", &every, err));
-    BL_TRY(bl_json_need(&collect, "outputs", &outputs, err));
+    BL_TRY(bl_json_need(collect, "every", &every, err));
+    BL_TRY(bl_json_need(collect, "outputs", &outputs, err));
     BL_TRY(bl_json_int(&every, 1, INT64_MAX, &value, err));
     out->every = (uint64_t)value;
-    if (out->steps / out->every > BL_WIRE_MAX_REPORTS)
-        return bl_json_fail(&every, err, BL_ELIMIT, "%llu reports, the limit is %d",
-                            (unsigned long long)(out->steps / out->every), BL_WIRE_MAX_REPORTS);
+    if (steps / out->every > BL_WIRE_MAX_REPORTS)
+        return bl_json_fail(&every, err, BL_ELIMIT, "%llu reports, the limit is %d", (unsigned long long)(steps / out->every),
+                            BL_WIRE_MAX_REPORTS);
     BL_TRY(bl_json_expect(&outputs, BL_JSON_ARRAY, err));
     size_t n = bl_json_count(&outputs);
     if (n > (size_t)graph->noutputs)
@@ -470,6 +475,17 @@ static bl_status decode_collect(bl_decoder *d, const bl_json *doc, const bl_wire
         out->collect[out->ncollect++] = (int)(output - graph->outputs);
     }
     return bl_decode_distinct(chosen, n, &outputs, err);
+}
+
+static bl_status decode_collect(bl_decoder *d, const bl_json *doc, const bl_wire_graph *graph, bl_program_run *out, bl_err *err)
+{
+    static const char *const names[] = {"every", "outputs", NULL};
+    bl_json collect;
+
+    if (!bl_json_find(doc, "collect", &collect))
+        return BL_OK;
+    BL_TRY(bl_json_allow(&collect, names, err));
+    return take_reports(d, &collect, graph, out->steps, out, err);
 }
 
 /* {"NAME": "output"}: outputs to hold under these names instead of sending them. */
@@ -500,31 +516,9 @@ static bl_status decode_keep(bl_decoder *d, const bl_json *doc, const bl_wire_gr
     return BL_OK;
 }
 
-bl_status bl_decode_program_run(const bl_decode_env *env, const bl_json *doc, const bl_program_entry *entries, int nentries,
-                                bl_program_run *out, bl_err *err)
+/* The entry with its inputs and their sizes. */
+static bl_status decode_inputs_of(bl_decoder *d, const bl_json *doc, const bl_wire_graph *graph, bl_program_run *out, bl_err *err)
 {
-    static const char *const names[] = {"entry",  "inputs", "sizes", "steps", "collect",    "keep", "seq",
-                                        "device", "lease",  "beam",  "debug", "timeout_ms", NULL};
-    bl_decoder *d = make_decoder(env);
-    bl_json at;
-    int64_t steps = 1;
-
-    *out = (bl_program_run){0};
-    if (d == NULL)
-        return no_decoder(env, err);
-    BL_TRY(bl_json_allow(doc, names, err));
-    BL_TRY(decode_options(d, doc, &out->options, err));
-    BL_TRY(choose_entry(doc, entries, nentries, &out->entry, err));
-    const bl_wire_graph *graph = &entries[out->entry].graph;
-    if (bl_json_find(doc, "steps", &at))
-        BL_TRY(bl_json_int(&at, 1, INT64_MAX, &steps, err));
-    out->steps = (uint64_t)steps;
-    if (bl_json_find(doc, "seq", &at)) {
-        out->sequenced = true;
-        BL_TRY(bl_json_u64(&at, &out->seq, err));
-    }
-    BL_TRY(decode_collect(d, doc, graph, out, err));
-    BL_TRY(decode_keep(d, doc, graph, out, err));
     d->nuses = graph->nvars;
     for (int i = 0; i < graph->nvars; i++)
         d->uses[i] = (bl_dim_use){graph->vars[i], true, -1};
@@ -540,18 +534,63 @@ bl_status bl_decode_program_run(const bl_decode_env *env, const bl_json *doc, co
     return BL_OK;
 }
 
+bl_status bl_decode_reported(bl_decoder *d, const bl_json *doc, const bl_program_entry *entries, int nentries, uint64_t steps,
+                             bl_program_run *out, bl_err *err)
+{
+    BL_TRY(choose_entry(doc, entries, nentries, &out->entry, err));
+    const bl_wire_graph *graph = &entries[out->entry].graph;
+    BL_TRY(take_reports(d, doc, graph, steps, out, err));
+    return decode_inputs_of(d, doc, graph, out, err);
+}
+
+bl_status bl_decode_steps(bl_decoder *d, const bl_json *doc, const bl_program_entry *entries, int nentries, bl_program_run *out,
+                          bl_err *err)
+{
+    bl_json at;
+    int64_t steps = 1;
+
+    BL_TRY(decode_options(d, doc, &out->options, err));
+    BL_TRY(choose_entry(doc, entries, nentries, &out->entry, err));
+    const bl_wire_graph *graph = &entries[out->entry].graph;
+    if (bl_json_find(doc, "steps", &at))
+        BL_TRY(bl_json_int(&at, 1, INT64_MAX, &steps, err));
+    out->steps = (uint64_t)steps;
+    BL_TRY(decode_collect(d, doc, graph, out, err));
+    BL_TRY(decode_keep(d, doc, graph, out, err));
+    return decode_inputs_of(d, doc, graph, out, err);
+}
+
+bl_status bl_decode_program_run(const bl_decode_env *env, const bl_json *doc, const bl_program_entry *entries, int nentries,
+                                bl_program_run *out, bl_err *err)
+{
+    static const char *const names[] = {"entry", "inputs", "sizes", "steps",      "collect",  "keep",    "seq", "device",
+                                        "lease", "beam",   "debug", "timeout_ms", "priority", "dry_run", NULL};
+    bl_decoder *d = bl_decoder_make(env);
+    bl_json at;
+
+    *out = (bl_program_run){0};
+    if (d == NULL)
+        return bl_decoder_fail(env, err);
+    BL_TRY(bl_json_allow(doc, names, err));
+    if (bl_json_find(doc, "seq", &at)) {
+        out->sequenced = true;
+        BL_TRY(bl_json_u64(&at, &out->seq, err));
+    }
+    return bl_decode_steps(d, doc, entries, nentries, out, err);
+}
+
 /* ---- the small ones */
 
 bl_status bl_decode_state(const bl_decode_env *env, const bl_json *doc, const bl_wire_tensor *states, int nstates,
                           bl_tensor_value **values, bl_err *err)
 {
     static const char *const names[] = {"state", "lease", NULL};
-    bl_decoder *d = make_decoder(env);
+    bl_decoder *d = bl_decoder_make(env);
     bl_run_options options;
 
     *values = NULL;
     if (d == NULL)
-        return no_decoder(env, err);
+        return bl_decoder_fail(env, err);
     BL_TRY(bl_json_allow(doc, names, err));
     BL_TRY(decode_options(d, doc, &options, err));
     typed_values state = {.d = d, .group = "state", .count = nstates, .tensors = states};
@@ -567,7 +606,9 @@ bl_status bl_decode_lease(const bl_json *doc, double *ttl, bl_err *err)
     bl_json at;
 
     BL_TRY(bl_json_allow(doc, names, err));
-    BL_TRY(bl_json_need(doc, "ttl", &at, err));
+    *ttl = 0;
+    if (!bl_json_find(doc, "ttl", &at))
+        return BL_OK;
     BL_TRY(bl_json_number(&at, &number, err));
     *ttl = number.value;
     if (number.value > 0 && number.value <= MAX_TTL)
@@ -595,6 +636,8 @@ bl_status bl_decode_names(const bl_decode_env *env, const bl_json *doc, const ch
     bl_json_iter it = bl_json_each(&list);
     while (bl_json_next(&it, &one)) {
         BL_TRY(bl_json_string(&one, &(*names)[*count], err));
+        if (!bl_wire_name_ok((*names)[*count]))
+            return bl_json_fail(&one, err, BL_EGRAPH, "\"%.160s\" is no name", (*names)[*count]);
         ++*count;
     }
     return BL_OK;
@@ -602,9 +645,9 @@ bl_status bl_decode_names(const bl_decode_env *env, const bl_json *doc, const ch
 
 bl_status bl_decode_tensor(const bl_decode_env *env, const bl_json *doc, bl_tensor_value *out, bl_err *err)
 {
-    bl_decoder *d = make_decoder(env);
+    bl_decoder *d = bl_decoder_make(env);
 
     if (d == NULL)
-        return no_decoder(env, err);
+        return bl_decoder_fail(env, err);
     return bl_decode_value(d, doc, NULL, false, out, err);
 }

@@ -43,6 +43,8 @@ typedef struct bl_run_options {
     bool seeded;
     uint64_t seed;
     int64_t timeout_ms; /* 0: not given */
+    int priority;       /* among the requests of the same key, the lower first */
+    bool dry_run;       /* only tell what it would cost */
 } bl_run_options;
 
 /* POST /api/v1/run: inputs, nodes, outputs, keep, shapes, dims, sizes, and all of bl_run_options.
@@ -76,7 +78,7 @@ typedef struct bl_program_doc {
 BL_NODISCARD bl_status bl_decode_program(const bl_decode_env *env, const bl_json *doc, bl_program_doc *out, bl_err *err);
 
 /* POST /api/v1/programs/NAME/run: entry, inputs, sizes, steps, collect, keep, seq, and of bl_run_options device, lease, beam,
- * debug and timeout_ms. */
+ * debug, timeout_ms, priority and dry_run. */
 typedef struct bl_program_run {
     int entry;
     bl_tensor_value *values; /* as many as the entry's inputs, in their order */
@@ -93,11 +95,50 @@ typedef struct bl_program_run {
 BL_NODISCARD bl_status bl_decode_program_run(const bl_decode_env *env, const bl_json *doc, const bl_program_entry *entries,
                                              int nentries, bl_program_run *out, bl_err *err);
 
+enum { BL_JOB_MAX_KEEP = 1000, BL_JOB_MAX_PASSES = 1000000 };
+#define BL_JOB_MAX_SECONDS 1e9
+#define BL_JOB_MAX_DELTA   1e300
+
+/* When the state of a job is written down, and how much of that stays; 0: not given. */
+typedef struct bl_job_checkpoint {
+    uint64_t every;          /* steps */
+    double seconds, max_age; /* max_age: of the older ones */
+    int keep;
+} bl_job_checkpoint;
+
+/* A job ends before its last step where |metric| (NULL: none) has not been better than its best by more than |min_delta| in
+ * |patience| reports of it. */
+typedef struct bl_job_stop {
+    const char *metric; /* an output that is collected, or "evaluate.OUTPUT" */
+    uint64_t patience;
+    bool maximise;
+    double min_delta;
+} bl_job_stop;
+
+/* POST /api/v1/jobs: program, steps, entry, inputs, sizes, collect, priority, checkpoint, evaluate, early_stop,
+ * accumulate, compute, loss_scale, lease. */
+typedef struct bl_job_doc {
+    bl_program_run run;
+    bl_job_checkpoint checkpoint;
+    bool evaluates;
+    bl_program_run evaluation; /* entry, values, vars, every, collect */
+    bl_job_stop stop;
+    int accumulate; /* passes a step; 1: the program's own */
+    bool mixed;     /* products in |compute| */
+    bl_dtype compute;
+    bool dynamic_scale; /* of the loss */
+    double loss_scale;  /* else; 0: none */
+} bl_job_doc;
+/* The program's name, which has to be looked up before the rest can be decoded. */
+BL_NODISCARD bl_status bl_decode_job_program(const bl_json *doc, const char **name, bl_err *err);
+BL_NODISCARD bl_status bl_decode_job(const bl_decode_env *env, const bl_json *doc, const bl_program_entry *entries, int nentries,
+                                     bl_job_doc *out, bl_err *err);
+
 /* PUT /api/v1/programs/NAME/state: {"state": {...}} with a value for each of |states| and no other; values[i] is that of
  * states[i]. */
 BL_NODISCARD bl_status bl_decode_state(const bl_decode_env *env, const bl_json *doc, const bl_wire_tensor *states, int nstates,
                                        bl_tensor_value **values, bl_err *err);
-/* {"ttl": seconds} */
+/* {"ttl": seconds}; 0 where it does not say. */
 BL_NODISCARD bl_status bl_decode_lease(const bl_json *doc, double *ttl, bl_err *err);
 /* {"names": [...]} and perhaps "lease" */
 BL_NODISCARD bl_status bl_decode_names(const bl_decode_env *env, const bl_json *doc, const char ***names, size_t *count,

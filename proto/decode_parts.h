@@ -30,6 +30,16 @@ typedef struct bl_decoder {
     int attr_items;
 } bl_decoder;
 
+/* ---- decode.c */
+bl_decoder *bl_decoder_make(const bl_decode_env *env); /* NULL: bl_decoder_fail tells why */
+bl_status bl_decoder_fail(const bl_decode_env *env, bl_err *err);
+/* What runs and jobs have in common. */
+BL_NODISCARD bl_status bl_decode_steps(bl_decoder *d, const bl_json *doc, const bl_program_entry *entries, int nentries,
+                                       bl_program_run *out, bl_err *err);
+/* An entry with its inputs, and which of its outputs are reported how often in |steps|. */
+BL_NODISCARD bl_status bl_decode_reported(bl_decoder *d, const bl_json *doc, const bl_program_entry *entries, int nentries,
+                                          uint64_t steps, bl_program_run *out, bl_err *err);
+
 /* ---- decode_value.c */
 BL_NODISCARD bl_status bl_decode_name(bl_decoder *d, const bl_json *at, const char *name, const char **out, bl_err *err);
 BL_NODISCARD bl_status bl_decode_ranges(bl_decoder *d, const bl_json *doc, bl_err *err); /* the member "dims" */

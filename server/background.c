@@ -4,6 +4,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "proto/encode.h"
+#include "server/access/access.h"
 #include "server/programs.h"
 #include "server/server.h"
 #include "server/shelf.h"
@@ -423,6 +424,11 @@ static void put_user(void *arg, const char *name, bl_program *program)
         if (plan == u->plan) {
             bl_text_puts(u->out, u->n++ > 0 ? "," : "");
             bl_text_puts(u->out, "\"");
+            if (program->owner != 0) {
+                char owner[BL_NAME_SIZE];
+                bl_access_name(program->server->access, program->owner, owner, sizeof owner);
+                bl_text_printf(u->out, "%s:", owner);
+            }
             bl_text_printf(u->out, "%s/%s\"", name, program->doc.entries[i].name); /* names need no escapes */
         }
         bl_plan_release(plan);
@@ -457,7 +463,7 @@ static void put_plan(bl_server *server, const bl_plan *plan, bl_kernel_use *use,
     bl_encode_u64(out, bl_plan_get_service(plan).steps);
     bl_encode_key(out, "programs");
     bl_text_puts(out, "[");
-    bl_shelf_list_programs(server->shelf, put_user, &u);
+    bl_shelf_all_programs(server->shelf, put_user, &u);
     bl_text_puts(out, "]");
     bl_encode_key(out, "kernels");
     bl_text_puts(out, "[");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/body.h"
 
+#include "server/intake.h"
 #include "server/server.h"
-#include "server/upload.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +16,14 @@ struct bl_inflate {
     bool pending; /* output was cut short by want of room: there may be more without input */
 };
 
-/* Room for at least one more byte at *at.  *room 0: the upload must be written out first. */
+/* Room for at least one more byte at *at.  *room 0: the intake must be written out first. */
 static bl_status find_room(bl_request *rq, char **at, size_t *room)
 {
     uint64_t limit = rq->server->settings.max_body;
     size_t want = 0;
     char *grown = NULL;
-    if (rq->upload != NULL)
-        return bl_upload_room(rq->upload, at, room, &rq->err);
+    if (rq->intake != NULL)
+        return rq->intake->room(rq->intake, at, room, &rq->err);
     if (rq->body_len == rq->body_cap) {
         if (rq->body_len >= limit)
             return bl_fail(&rq->err, BL_ETOOBIG, "the body has more than %llu bytes", (unsigned long long)limit);
@@ -54,8 +54,8 @@ static bl_status find_room(bl_request *rq, char **at, size_t *room)
 static void commit(bl_request *rq, size_t bytes)
 {
     rq->body_len += bytes;
-    if (rq->upload != NULL)
-        bl_upload_commit(rq->upload, bytes);
+    if (rq->intake != NULL)
+        rq->intake->commit(rq->intake, bytes);
 }
 
 static bl_status feed_plain(bl_request *rq, const char *data, size_t *size)
@@ -65,7 +65,7 @@ static bl_status feed_plain(bl_request *rq, const char *data, size_t *size)
         size_t room = 0;
         BL_TRY(find_room(rq, &at, &room));
         if (room == 0)
-            return bl_upload_flush(rq);
+            return rq->intake->flush(rq);
         if (room > *size)
             room = *size;
         memcpy(at, data, room);
@@ -92,7 +92,7 @@ static bl_status inflate_some(bl_request *rq, bool *stuck, bool *full)
     size_t room = 0, before = z->stream.avail_in;
     int code = Z_OK;
     *full = false;
-    if (rq->upload != NULL && bl_upload_is_whole(rq->upload)) { /* only the trailer may follow */
+    if (rq->intake != NULL && rq->intake->is_whole(rq->intake)) { /* only the trailer may follow */
         at = &extra;
         room = 1;
     } else {
@@ -110,7 +110,7 @@ static bl_status inflate_some(bl_request *rq, bool *stuck, bool *full)
     if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
         return inflate_status(rq, code);
     if (at == &extra && z->stream.avail_out == 0)
-        return bl_upload_room(rq->upload, &at, &room, &rq->err); /* says that there is too much */
+        return rq->intake->room(rq->intake, &at, &room, &rq->err); /* says that there is too much */
     commit(rq, at == &extra ? 0 : room - z->stream.avail_out);
     z->ended = code == Z_STREAM_END;
     z->pending = z->stream.avail_out == 0;
@@ -133,7 +133,7 @@ static bl_status feed_coded(bl_request *rq, const char *data, size_t *size)
     z->stream.next_in = NULL;
     z->stream.avail_in = 0;
     if (full)
-        return bl_upload_flush(rq);
+        return rq->intake->flush(rq);
     if (z->ended && *size > 0)
         return bl_fail(&rq->err, BL_EINVAL, "bytes follow the end of the coded body");
     return BL_OK;

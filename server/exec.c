@@ -2,6 +2,8 @@
 #include "server/exec.h"
 
 #include "engine/base/clock.h"
+#include "engine/base/size.h"
+#include "server/access/access.h"
 #include "server/reply.h"
 #include "server/shelf.h"
 
@@ -65,7 +67,7 @@ static bl_status resolve(void *ctx, const char *lease, const char *name, bl_wire
     b->name = bl_arena_strdup(x->rq->arena, name);
     if (b->name == NULL)
         return bl_arena_status(x->rq->arena, err);
-    BL_TRY(bl_shelf_get(x->rq->server->shelf, lease, name, &b->held, err));
+    BL_TRY(bl_shelf_get(x->rq->server->shelf, x->rq->owner, lease, name, &b->held, &b->foreign, err));
     b->next = x->bound;
     x->bound = b;
     *type = (bl_wire_type){.dtype = b->held->dtype, .ndim = b->held->ndim};
@@ -124,10 +126,15 @@ bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *w
     bl_request *rq = x->rq;
     double ttl = 0;
     if (options->lease != NULL) /* any use renews it, and work for one that is gone need not begin */
-        BL_TRY(bl_lease_renew(rq->server->shelf, options->lease, 0, &ttl, &rq->err));
+        BL_TRY(bl_lease_renew(rq->server->shelf, rq->owner, options->lease, 0, &ttl, &rq->err));
     x->options = *options;
     x->debug = options->debug >= 0 ? options->debug : (int)rq->server->settings.debug;
     x->beam = options->beam >= 0 ? options->beam : (int)rq->server->settings.beam;
+    BL_TRY(bl_access_check_search(rq, x->beam, x->debug));
+    x->dry = options->dry_run;
+    if (x->dry && x->debug == 0)
+        x->debug = 1; /* which tells the schedule */
+    rq->priority = options->priority;
     x->precision = options->precision >= 0 ? (bl_precision)options->precision : rq->server->precision;
     x->worker = worker;
     if (worker == NULL && options->device == NULL && x->bound != NULL)
@@ -193,6 +200,14 @@ static bl_status load_value(bl_exec *x, const bl_tensor_value *value, bool copy,
     return bl_tensor_scan(value, host, err);
 }
 
+static bool is_foreign(const bl_exec *x, const char *name)
+{
+    const bl_bound *b = x->bound;
+    while (b != NULL && strcmp(b->name, name) != 0)
+        b = b->next;
+    return b != NULL && b->foreign;
+}
+
 bl_status bl_exec_load(bl_exec *x, int n, bl_tensor_value *values, bool copy)
 {
     x->values = values;
@@ -200,8 +215,11 @@ bl_status bl_exec_load(bl_exec *x, int n, bl_tensor_value *values, bool copy)
     if (x->inputs == NULL)
         return bl_arena_status(x->rq->arena, &x->rq->err);
     x->ninputs = n;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        if (values[i].kind == BL_VALUE_HELD && values[i].share && is_foreign(x, values[i].held))
+            values[i].share = false; /* a copy: what another owner deletes must not live on where nobody pays for it */
         BL_TRY(load_value(x, &values[i], copy, &x->inputs[i]));
+    }
     return BL_OK;
 }
 
@@ -266,7 +284,7 @@ bl_status bl_exec_admit(bl_exec *x, bl_err *err)
 {
     const bl_plan_info *info = bl_plan_get_info(x->plan);
     double limit = x->rq->server->settings.max_seconds;
-    size_t *count = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof *count), listed = 0;
+    size_t *count = bl_arena_array(x->rq->arena, (size_t)info->noutputs + 1, sizeof *count), listed = 0, need = info->peak_bytes;
     if (count == NULL)
         return bl_arena_status(x->rq->arena, err);
     if (info->estimate_s > limit)
@@ -278,12 +296,15 @@ bl_status bl_exec_admit(bl_exec *x, bl_err *err)
         BL_TRY(bl_tensor_measure(x->graph->outputs[i].name, info->outputs[i].dtype, info->outputs[i].ndim, dim,
                                  &x->rq->server->limits, &count[i], &bytes, err));
         listed += bl_exec_keeps(x, i) ? 0 : count[i];
+        if (!bl_size_add(need, bytes, &need) || need > x->worker->dev->info.memory)
+            return bl_fail(err, BL_ENODEVMEM, "one run needs over %zu bytes for its results and in between, %s has %llu", need,
+                           info->device, (unsigned long long)x->worker->dev->info.memory);
     }
     for (int i = 0; i < x->ncollect && x->every > 0; i++) { /* each series has a limit of its own, which no product here passes */
         size_t reports = x->steps / x->every, most = SIZE_MAX / 2 / (size_t)(x->ncollect + 1);
         listed += count[x->collect[i]] > most / (reports + 1) ? most : count[x->collect[i]] * reports;
     }
-    return bl_reply_check_list(x->rq, listed, err);
+    return x->unlisted ? BL_OK : bl_reply_check_list(x->rq, listed, err);
 }
 
 /* ---- from queue to queue */
@@ -303,7 +324,7 @@ static bl_step fetch_one(bl_request *rq)
         (void)bl_fail(&rq->err, BL_ENOMEM, "tensor of %zu bytes", fetch->to->bytes);
     else
         rq->err.status = bl_held_read(fetch->from, host, &rq->err);
-    x->copy_ns += bl_clock_ns() - begin;
+    bl_trail_add(&rq->trail, BL_TIME_COPY, begin, bl_clock_ns());
     x->fetches = fetch->next;
     bl_held_release(fetch->to);
     return go_on(x);
@@ -314,19 +335,23 @@ static bl_step compile_all(bl_request *rq)
     bl_exec *x = rq->data;
     int64_t begin = bl_clock_ns();
     bl_status st = x->compile(x, &rq->err);
-    x->compile_ns = bl_clock_ns() - begin;
+    bl_trail_add(&rq->trail, BL_TIME_COMPILE, begin, bl_clock_ns());
     x->compile = NULL;
-    bl_metrics_time(&rq->server->metrics, BL_TIME_COMPILE, x->compile_ns);
-    return st == BL_OK ? go_on(x) : BL_STEP_DONE;
+    return st == BL_OK && !x->dry ? go_on(x) : BL_STEP_DONE;
 }
 
 bl_status bl_exec_advance(bl_exec *x)
 {
+    if (!x->dry)
+        BL_TRY(bl_access_check_time(x->rq));
     if (x->fetches != NULL)
         return bl_request_submit(x->rq, x->fetches->from->worker->queue, fetch_one, NULL);
     if (x->compile != NULL)
         return bl_request_submit(x->rq, x->beam > 0 ? x->rq->server->searcher : x->rq->server->compiler, compile_all, NULL);
+    x->rq->rank = x->steps > 1 && x->rq->rank == BL_RANK_RUN ? BL_RANK_TRAIN : x->rq->rank;
     x->rq->may_fly = x->work == bl_exec_run && x->program == NULL && x->steps == 1 && x->every == 0 && x->debug < 2 &&
                      bl_plan_may_fly(x->plan);
+    if (x->rq->may_fly)
+        x->rq->expected_ns = (int64_t)(bl_plan_get_service(x->plan).wall_seconds * 1e9);
     return bl_request_submit(x->rq, x->worker->queue, x->work, x->serial);
 }

@@ -14,6 +14,7 @@ typedef struct bl_bound {
     struct bl_bound *next;
     const char *name;
     bl_held *held;
+    bool foreign; /* somebody else shares it */
 } bl_bound;
 
 /* A copy between devices whose memory the host does not see. */
@@ -51,11 +52,15 @@ struct bl_exec {
     bl_program *program; /* NULL: a run, whose state is its own */
     bl_program_entry_state *entry;
     bl_buffer **buffers; /* of the inputs */
+    bl_buffer *const
+        *lent; /* of a run: states that somebody keeps, as many as the plan has; they stay as they are.  NULL: none */
     bl_buffer **states;
     bl_buffer **outputs;
     bl_held **results;
     char **copies; /* of results that the host does not see */
     bool begun, flies;
+    bool dry;                   /* nothing runs: rq->then tells what it would cost */
+    bool unlisted;              /* who answers checks how much of it is JSON */
     uint64_t steps, done, pace; /* pace: steps at a time, so that a slice takes its time and no more */
     uint64_t every;
     int ncollect;
@@ -64,7 +69,6 @@ struct bl_exec {
     uint64_t collected;
     uint64_t *launch_ns;
     bl_text report;
-    int64_t compile_ns, compute_ns, copy_ns;
     bl_plan_sources along; /* kernels to be compiled with those of the next plan that is made */
     void *extra;           /* of the handler */
 };
@@ -100,8 +104,20 @@ bl_step bl_exec_run(bl_request *rq);
 /* rq->then of the same. */
 BL_NODISCARD bl_status bl_exec_reply(bl_request *rq);
 
+/* How many of |left| steps to run now, |done| being over: no more than |pace|, and either whole periods of |every|, which
+ * bl_plan_run then reports, or up to the end of one. */
+uint64_t bl_pace_choose(uint64_t done, uint64_t left, uint64_t pace, uint64_t every, bool *periods);
+/* The pace with which steps fill |slice_ns|, now that |did| of them took |took_ns|; it grows by and by. */
+uint64_t bl_pace_learn(uint64_t did, int64_t took_ns, int64_t slice_ns);
+
 /* Write what hidden state starts with.  Worker's thread. */
 BL_NODISCARD bl_status bl_state_begin(bl_worker *worker, const bl_plan_tensor *hidden, const int64_t *dim, uint64_t seed,
                                       bl_buffer **out, size_t *bytes, bl_err *err);
+
+/* ---- cost.c */
+/* rq->then of a dry run. */
+BL_NODISCARD bl_status bl_exec_reply_cost(bl_request *rq);
+/* With the plan there, or its compilation to come: the answer of a dry run. */
+BL_NODISCARD bl_status bl_exec_dry_run(bl_exec *x);
 
 #endif

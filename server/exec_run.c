@@ -3,6 +3,7 @@
 
 #include "engine/base/clock.h"
 #include "server/reply.h"
+#include "server/residents.h"
 #include "server/shelf.h"
 
 #include <stdlib.h>
@@ -61,9 +62,13 @@ static bl_status begin_states(bl_exec *x, const bl_plan_info *info)
     x->states = bl_arena_array(x->rq->arena, (size_t)(info->nstates + info->nhidden) + 1, sizeof(bl_buffer *));
     if (x->states == NULL)
         return bl_arena_status(x->rq->arena, &x->rq->err);
-    if (x->program != NULL)
-        return bl_program_check(x->program, &x->rq->err);
-    for (int i = 0; i < info->nhidden; i++) {
+    if (x->program != NULL) {
+        BL_TRY(bl_program_check(x->program, &x->rq->err));
+        return bl_program_check_free(x->program, info, &x->rq->err);
+    }
+    for (int i = 0; x->lent != NULL && i < info->nstates + info->nhidden; i++)
+        x->states[i] = bl_buffer_retain(x->lent[i]);
+    for (int i = 0; x->lent == NULL && i < info->nhidden; i++) {
         int64_t dim[BL_HELD_DIMS] = {0};
         bl_plan_sizes(&info->hidden[i], x->vars, dim);
         BL_TRY(bl_state_begin(x->worker, &info->hidden[i], dim, x->options.seed, &x->states[info->nstates + i], &bytes,
@@ -117,7 +122,7 @@ static bl_status begin(bl_exec *x)
     for (int i = 0; i < x->ninputs; i++)
         x->buffers[i] = x->inputs[i]->buffer;
     BL_TRY(begin_series(x));
-    x->copy_ns += bl_clock_ns() - start;
+    bl_trail_add(&x->rq->trail, BL_TIME_COPY, start, bl_clock_ns());
     return BL_OK;
 }
 
@@ -144,16 +149,22 @@ static bl_status collect(void *arg, uint64_t step, bl_buffer *const *outputs, bl
     return BL_OK;
 }
 
-/* How many steps now: no more than the pace, and either whole periods of |every|, which bl_plan_run then reports, or up to the
- * end of one. */
-static uint64_t choose_steps(const bl_exec *x, bool *periods)
+uint64_t bl_pace_choose(uint64_t done, uint64_t left, uint64_t pace, uint64_t every, bool *periods)
 {
-    uint64_t n = x->steps - x->done < x->pace ? x->steps - x->done : x->pace;
-    uint64_t offset = x->every > 0 ? x->done % x->every : 0;
-    *periods = x->every > 0 && offset == 0 && n >= x->every;
+    uint64_t n = left < pace ? left : pace;
+    uint64_t offset = every > 0 ? done % every : 0;
+    *periods = every > 0 && offset == 0 && n >= every;
     if (*periods)
-        return n - n % x->every;
-    return x->every > 0 && n > x->every - offset ? x->every - offset : n;
+        return n - n % every;
+    return every > 0 && n > every - offset ? every - offset : n;
+}
+
+uint64_t bl_pace_learn(uint64_t did, int64_t took_ns, int64_t slice_ns)
+{
+    uint64_t most = did * PACE_GROWTH;
+    uint64_t pace = took_ns > 0 ? (uint64_t)((double)did * (double)slice_ns / (double)took_ns) : most;
+    pace = pace > most ? most : pace;
+    return pace > 0 ? pace : 1;
 }
 
 /* The program's buffers, in the order of the entry; and back, for those that were exchanged. */
@@ -167,6 +178,11 @@ static void give_states(bl_exec *x)
 {
     for (int i = 0; x->program != NULL && i < x->entry->nstates; i++)
         x->program->states[x->entry->state[i]].buffer = x->states[i];
+}
+
+static bool is_wanted(void *queue)
+{
+    return bl_queue_is_wanted(queue);
 }
 
 static bl_status run_some(bl_exec *x, int64_t *took)
@@ -186,9 +202,11 @@ static bl_status run_some(bl_exec *x, int64_t *took)
                   .inputs = x->buffers,
                   .states = x->states,
                   .outputs = x->outputs,
-                  .steps = choose_steps(x, &periods),
+                  .steps = bl_pace_choose(x->done, x->steps - x->done, x->pace, x->every, &periods),
                   .cancel = &x->rq->cancel,
                   .deadline_ns = x->rq->deadline_ns,
+                  .yield = is_wanted,
+                  .yield_arg = x->worker->queue,
                   .every = periods ? x->every : 0,
                   .collect = periods ? collect : NULL,
                   .collect_arg = x,
@@ -199,7 +217,7 @@ static bl_status run_some(bl_exec *x, int64_t *took)
     x->done += run.steps_done;
     atomic_store(&x->worker->busy_ns, bl_clock_ns());
     *took = bl_clock_ns() - start;
-    x->compute_ns += *took;
+    bl_trail_add(&x->rq->trail, BL_TIME_COMPUTE, start, start + *took);
     if (st == BL_OK && x->every > 0 && !periods && x->done % x->every == 0)
         st = collect(x, x->done, x->outputs, &x->rq->err);
     return st;
@@ -209,18 +227,13 @@ static bl_status run_some(bl_exec *x, int64_t *took)
 static bl_status run_slice(bl_exec *x)
 {
     int64_t slice = (int64_t)(x->rq->server->settings.slice * 1e9), spent = 0;
-    while (x->done < x->steps && spent < slice) {
-        uint64_t before = x->done, most = 0;
+    do {
+        uint64_t before = x->done;
         int64_t took = 0;
         BL_TRY(run_some(x, &took));
         spent += took;
-        most = (x->done - before) * PACE_GROWTH;
-        x->pace = took > 0 ? (uint64_t)((double)(x->done - before) * (double)slice / (double)took) : most;
-        if (x->pace > most)
-            x->pace = most;
-        if (x->pace == 0)
-            x->pace = 1;
-    }
+        x->pace = bl_pace_learn(x->done - before, took, slice);
+    } while (x->done < x->steps && spent < slice && !bl_queue_is_wanted(x->worker->queue));
     return BL_OK;
 }
 
@@ -248,22 +261,18 @@ static bl_status take_results(bl_exec *x, const bl_plan_info *info)
 static bl_status finish(bl_exec *x)
 {
     const bl_plan_info *info = bl_plan_get_info(x->plan);
-    bl_metrics *metrics = &x->rq->server->metrics;
     int64_t start = bl_clock_ns();
     BL_TRY(take_results(x, info));
     for (int i = 0; i < info->noutputs; i++) {
         if (bl_exec_keeps(x, i))
-            BL_TRY(bl_shelf_put(x->rq->server->shelf, x->options.lease, x->kept[i], x->results[i], &x->rq->err));
+            BL_TRY(bl_shelf_put(x->rq->server->shelf, x->rq->owner, x->options.lease, x->kept[i], x->results[i], &x->rq->err));
     }
-    x->copy_ns += bl_clock_ns() - start;
+    bl_trail_add(&x->rq->trail, BL_TIME_COPY, start, bl_clock_ns());
     if (x->debug >= 1)
         bl_text_puts(&x->report, info->debug);
     if (x->launch_ns != NULL)
         bl_plan_report(x->plan, x->launch_ns, x->steps, bl_worker_peaks(x->worker), &x->report);
-    bl_metrics_time(metrics, BL_TIME_QUEUE, x->rq->queue_wait_ns);
-    bl_metrics_time(metrics, BL_TIME_COMPUTE, x->compute_ns);
-    bl_metrics_time(metrics, BL_TIME_COPY, x->copy_ns);
-    bl_metrics_add(metrics, x->hit ? BL_COUNT_RUNS_CACHED : BL_COUNT_RUNS_COMPILED, 1);
+    bl_metrics_add(&x->rq->server->metrics, x->hit ? BL_COUNT_RUNS_CACHED : BL_COUNT_RUNS_COMPILED, 1);
     return BL_OK;
 }
 
@@ -287,7 +296,7 @@ static bl_step take_off(bl_exec *x)
     bl_run run = flight_of(x);
     int64_t start = bl_clock_ns();
     bl_status st = bl_plan_submit(&run, &x->rq->err);
-    x->compute_ns += bl_clock_ns() - start;
+    bl_trail_add(&x->rq->trail, BL_TIME_COMPUTE, start, bl_clock_ns());
     x->flies = st == BL_OK;
     return st == BL_OK ? BL_STEP_FLIES : BL_STEP_DONE;
 }
@@ -297,8 +306,8 @@ static bl_step land(bl_exec *x)
 {
     bl_run run = flight_of(x);
     int64_t start = bl_clock_ns();
-    bl_status st = bl_plan_finish(&run, x->compute_ns, &x->rq->err);
-    x->compute_ns += bl_clock_ns() - start;
+    bl_status st = bl_plan_finish(&run, x->rq->trail.time_ns[BL_TIME_COMPUTE], &x->rq->err);
+    bl_trail_add(&x->rq->trail, BL_TIME_COMPUTE, start, bl_clock_ns());
     x->done = run.steps_done;
     atomic_store(&x->worker->busy_ns, bl_clock_ns());
     if (st == BL_OK)
@@ -313,7 +322,9 @@ bl_step bl_exec_run(bl_request *rq)
     bl_status st = BL_OK;
     if (x->flies)
         return land(x);
-    if (!x->begun)
+    if (x->program != NULL)
+        st = bl_program_wake(x->program, &rq->err);
+    if (st == BL_OK && !x->begun)
         st = begin(x);
     if (st == BL_OK && rq->may_fly && !bl_plan_is_due(x->plan))
         return take_off(x);
@@ -355,6 +366,7 @@ static void fill_series(const bl_exec *x, int i, const char *name, bl_result *ou
 static void put_stats(const bl_exec *x, bl_text *out)
 {
     const bl_plan_info *info = bl_plan_get_info(x->plan);
+    const int64_t *ns = x->rq->trail.time_ns;
     bl_run_stats stats = {.device = info->device,
                           .cached = x->hit,
                           .kernels = info->kernels,
@@ -362,10 +374,10 @@ static void put_stats(const bl_exec *x, bl_text *out)
                           .peak_bytes = info->peak_bytes,
                           .ops = (uint64_t)info->ops,
                           .bytes = (uint64_t)info->bytes,
-                          .queue_ms = (double)x->rq->queue_wait_ns * 1e-6,
-                          .compile_ms = (double)x->compile_ns * 1e-6,
-                          .compute_ms = (double)x->compute_ns * 1e-6,
-                          .copy_ms = (double)x->copy_ns * 1e-6,
+                          .queue_ms = (double)ns[BL_TIME_QUEUE] * 1e-6,
+                          .compile_ms = (double)ns[BL_TIME_COMPILE] * 1e-6,
+                          .compute_ms = (double)ns[BL_TIME_COMPUTE] * 1e-6,
+                          .copy_ms = (double)ns[BL_TIME_COPY] * 1e-6,
                           .time_ms = bl_clock_ms(x->rq->start_ns, bl_clock_ns()),
                           .debug = x->debug >= 1 ? (x->report.data != NULL ? x->report.data : "") : NULL};
     bl_encode_key(out, "stats");

@@ -6,7 +6,7 @@
 
 #include "server/request.h"
 
-#define BL_ROUTE(method, pattern, handler, takes, queries, flags, doc) BL_NODISCARD bl_status handler(bl_request *rq);
+#define BL_ROUTE(method, pattern, handler, takes, queries, scope, flags, doc) BL_NODISCARD bl_status handler(bl_request *rq);
 #include "server/routes.def"
 #undef BL_ROUTE
 

@@ -40,10 +40,16 @@ static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char 
             note(&head->type, &head->types, value);
         else if (strcasecmp(key, "content-encoding") == 0)
             note(&head->coding, &head->codings, value);
+        else if (strcasecmp(key, "content-range") == 0)
+            rq->content_range = value;
         break;
     case 't':
         if (strcasecmp(key, "transfer-encoding") == 0)
             note(&head->transfer, &head->transfers, value);
+        else if (strcasecmp(key, "traceparent") == 0)
+            note(&head->trace, &head->traces, value);
+        else if (strcasecmp(key, "tracestate") == 0)
+            note(&head->state, &head->states, value);
         break;
     case 'o':
         if (strcasecmp(key, "origin") == 0)
@@ -56,14 +62,22 @@ static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char 
     case 'x':
         if (strcasecmp(key, "x-request-id") == 0)
             note(&head->id, &once, value);
+        else if (strcasecmp(key, "x-api-key") == 0)
+            note(&head->key, &head->keys, value);
         break;
     case 'a':
         if (strcasecmp(key, "accept") == 0)
             rq->accept = value;
+        else if (strcasecmp(key, "authorization") == 0)
+            note(&head->authorization, &head->authorizations, value);
+        else if (strcasecmp(key, "accept-encoding") == 0)
+            rq->accept_coding = value;
         break;
     case 'i':
         if (strcasecmp(key, "if-none-match") == 0)
             rq->if_none_match = value;
+        else if (strcasecmp(key, "inference-header-content-length") == 0)
+            note(&rq->infer_header, &rq->infer_headers, value);
         break;
     default:
         break;
@@ -169,7 +183,8 @@ static bl_media media_of(const char *type)
         bl_media media;
     } names[] = {{"application/json", BL_MEDIA_JSON},
                  {"application/x-safetensors", BL_MEDIA_SAFETENSORS},
-                 {"application/octet-stream", BL_MEDIA_OCTETS}};
+                 {"application/octet-stream", BL_MEDIA_OCTETS},
+                 {"application/x-onnx", BL_MEDIA_ONNX}};
     size_t len = strcspn(type, "; \t");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strlen(names[i].name) == len && strncasecmp(type, names[i].name, len) == 0)
@@ -202,10 +217,11 @@ bl_status bl_head_check_body(bl_request *rq, const bl_head *head, bl_coding *cod
     if (rq->route->takes == 0)
         return bl_fail(&rq->err, BL_EMEDIA, "this request takes no body");
     rq->media = head->type != NULL ? media_of(head->type) : BL_MEDIA_NONE;
-    if ((rq->media & rq->route->takes) == 0)
-        return bl_fail(&rq->err, BL_EMEDIA, "the content type must be %s%s%s",
+    if ((rq->route->flags & BL_ROUTE_ANYTYPE) == 0 && (rq->media & rq->route->takes) == 0)
+        return bl_fail(&rq->err, BL_EMEDIA, "the content type must be %s%s%s%s",
                        rq->route->takes & BL_MEDIA_JSON ? "application/json" : "",
                        rq->route->takes & BL_MEDIA_SAFETENSORS ? " or application/x-safetensors" : "",
-                       rq->route->takes & BL_MEDIA_OCTETS ? " or application/octet-stream" : "");
+                       rq->route->takes & BL_MEDIA_OCTETS ? " or application/octet-stream" : "",
+                       rq->route->takes & BL_MEDIA_ONNX ? " or application/x-onnx" : "");
     return take_coding(rq, head->coding, coding);
 }

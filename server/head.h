@@ -7,8 +7,8 @@
 #include "server/body.h"
 
 typedef struct bl_head {
-    int hosts, lengths, transfers, types, codings, origins;
-    const char *host, *length, *transfer, *type, *coding, *origin, *expect, *id;
+    int hosts, lengths, transfers, types, codings, origins, traces, states, authorizations, keys;
+    const char *host, *length, *transfer, *type, *coding, *origin, *expect, *id, *trace, *state, *authorization, *key;
     bool dirty; /* a space in a name, or a NUL */
 } bl_head;
 

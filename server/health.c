@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/handlers.h"
+#include "server/models/models.h"
 #include "server/openapi.h"
 #include "server/server.h"
 
@@ -12,7 +13,7 @@ bl_status bl_handle_live(bl_request *rq)
 
 bl_status bl_handle_ready(bl_request *rq)
 {
-    bool ready = !atomic_load(&rq->server->draining);
+    bool ready = !atomic_load(&rq->server->leaving) && bl_models_ready(rq->server->models);
     bl_text_puts(&rq->out, ready ? "{\"ready\":true}" : "{\"ready\":false}");
     bl_request_reply_json(rq, ready ? 200 : 503);
     return BL_OK;
@@ -20,7 +21,11 @@ bl_status bl_handle_ready(bl_request *rq)
 
 bl_status bl_handle_v2(bl_request *rq)
 {
-    bl_text_printf(&rq->out, "{\"name\":\"beamline\",\"version\":\"%s\",\"extensions\":[]}", BL_VERSION);
+    bl_text_printf(&rq->out,
+                   "{\"name\":\"beamline\",\"version\":\"%s\",\"extensions\":[\"classification\",\"sequence\",\"sequence(string_"
+                   "id)\",\"model_repository\",\"model_repository(unload_dependents)\","
+                   "\"model_configuration\",\"binary_tensor_data\",\"parameters\",\"statistics\",\"trace\",\"logging\"]}",
+                   BL_VERSION);
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }

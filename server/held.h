@@ -18,6 +18,7 @@ typedef struct bl_held {
     int ndim;
     int64_t dim[BL_HELD_DIMS];
     size_t bytes;
+    int64_t durable; /* its row in the storage; 0: it goes with the server */
 } bl_held;
 
 /* BL_ELIMIT over the server's limits. */

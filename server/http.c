@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/http.h"
 
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "server/access/access.h"
+#include "server/coding.h"
+#include "server/data/blobs.h"
 #include "server/head.h"
 #include "server/listener.h"
 #include "server/routes.h"
 #include "server/server.h"
+#include "server/stream.h"
 #include "server/upload.h"
 #include "server/watch.h"
 
@@ -19,6 +24,7 @@
 
 enum {
     CONNECTION_BYTES = 128 * 1024, /* also bounds a request's head; bodies arrive in pieces of about this size */
+    STREAM_BYTES = 16 * 1024,      /* of a stream are asked for at once */
     DRAIN_BYTES = 1024 * 1024,     /* a refused body up to this size is read to its end, so that the connection can go on */
 };
 
@@ -33,6 +39,10 @@ static void add_header(struct MHD_Response *response, const char *name, const ch
 static struct MHD_Response *make_response(bl_request *rq)
 {
     struct MHD_IoVec *parts = NULL;
+    if (rq->sends_file)
+        return MHD_create_response_from_fd64(rq->file_bytes, rq->file);
+    if (rq->stream != NULL && rq->err.status == BL_OK)
+        return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BYTES, bl_stream_content, rq->stream, NULL);
     if (rq->npieces == 0)
         return MHD_create_response_from_buffer(rq->out.len, rq->out.data != NULL ? rq->out.data : (void *)(uintptr_t) "",
                                                MHD_RESPMEM_PERSISTENT);
@@ -50,23 +60,37 @@ static enum MHD_Result send_reply(bl_request *rq, bool close)
 {
     struct MHD_Response *response = NULL;
     enum MHD_Result sent = MHD_NO;
+    const char *coding = NULL;
+    char length[24];
     if (rq->err.status == BL_OK && (rq->out.failed || rq->status == 0))
         (void)bl_fail(&rq->err, rq->out.failed ? BL_ENOMEM : BL_EBUG, rq->out.failed ? "the answer" : "there is no answer");
     if (rq->err.status != BL_OK)
         bl_request_reply_problem(rq);
+    if (rq->route != NULL && (rq->route->flags & BL_ROUTE_CODES) != 0)
+        coding = bl_reply_code(rq);
+    snprintf(length, sizeof length, "%zu", rq->envelope);
     response = make_response(rq);
     if (response == NULL)
         return MHD_NO;
     add_header(response, "content-type", rq->content_type);
     add_header(response, "x-request-id", rq->id);
+    add_header(response, "content-encoding", coding);
+    add_header(response, "inference-header-content-length", rq->envelope > 0 ? length : NULL);
     add_header(response, "allow", rq->allow);
     add_header(response, "location", rq->location);
-    add_header(response, "retry-after", rq->status == 503 ? "1" : NULL);
+    if (rq->status == 503 || rq->status == 429) {
+        char seconds[16];
+        snprintf(seconds, sizeof seconds, "%d", rq->retry_after > 0 ? rq->retry_after : 1);
+        add_header(response, "retry-after", seconds);
+    }
+    add_header(response, "www-authenticate", rq->status == 401 ? "Bearer realm=\"beamline\"" : NULL);
+    add_header(response, "cache-control", rq->stream != NULL ? "no-store" : NULL);
     if (close || atomic_load(&rq->server->draining))
         add_header(response, "connection", "close");
     sent = MHD_queue_response(rq->connection, (unsigned)rq->status, response);
     MHD_destroy_response(response);
     rq->state = BL_REQUEST_SENT;
+    rq->sent_ns = bl_clock_ns();
     return sent;
 }
 
@@ -82,19 +106,57 @@ static void choose_id(bl_request *rq, const char *given)
         snprintf(rq->id, sizeof rq->id, "%08x%08x", rq->server->id_base, atomic_fetch_add(&rq->server->next_id, 1));
 }
 
+/* Counted before the look at |draining|, which is set before the count is read: no request is taken that the end does not wait
+ * for. */
+static bl_status accept_work(bl_request *rq)
+{
+    bl_server *server = rq->server;
+    if ((rq->route->flags & BL_ROUTE_OPEN) != 0)
+        return BL_OK;
+    atomic_fetch_add(&server->accepted, 1);
+    rq->accepted = !atomic_load(&server->draining);
+    if (rq->accepted)
+        return BL_OK;
+    atomic_fetch_sub(&server->accepted, 1);
+    return bl_fail(&rq->err, BL_EBUSY, "the server is shutting down");
+}
+
+/* Whoever sends one without the other, or several, has a trace that ends here. */
+static void take_trace(bl_request *rq, const bl_head *head)
+{
+    bl_trail *trail = &rq->trail;
+    trail->has_parent = head->traces == 1 && bl_trace_parse(head->trace, &trail->parent);
+    if (trail->has_parent && head->states == 1 && strlen(head->state) < sizeof trail->state)
+        memcpy(trail->state, head->state, strlen(head->state) + 1);
+}
+
+/* Without a key that is good an address tells nothing, not even whether there is one. */
+static bl_status check_key(bl_request *rq, const bl_head *head)
+{
+    bl_err denied = {0};
+    bl_status known = bl_access_identify(rq, head, &denied), found = bl_route_find(rq);
+    if (known != BL_OK && (rq->route == NULL || rq->route->scope != BL_SCOPE_NONE)) {
+        rq->err = denied;
+        rq->allow = NULL;
+        return known;
+    }
+    return found == BL_OK ? bl_access_admit(rq) : found;
+}
+
 static bl_status check_head(bl_request *rq, const bl_head *head, bool *fatal)
 {
     bl_coding coding = BL_CODING_NONE;
     BL_TRY(bl_head_check_framing(rq, head, fatal));
     BL_TRY(bl_head_check_site(rq, head));
-    BL_TRY(bl_route_find(rq));
-    if (atomic_load(&rq->server->draining) && (rq->route->flags & BL_ROUTE_OPEN) == 0)
-        return bl_fail(&rq->err, BL_EBUSY, "the server is shutting down");
+    BL_TRY(check_key(rq, head));
+    BL_TRY(accept_work(rq));
     BL_TRY(bl_head_check_body(rq, head, &coding));
     if (!rq->has_body)
         return BL_OK;
     if (rq->media == BL_MEDIA_OCTETS && (rq->route->flags & BL_ROUTE_UPLOAD) != 0)
         BL_TRY(bl_upload_begin(rq, coding != BL_CODING_NONE));
+    if (rq->media == BL_MEDIA_OCTETS && (rq->route->flags & BL_ROUTE_BLOB) != 0)
+        BL_TRY(bl_blobs_begin(rq, coding != BL_CODING_NONE));
     return bl_body_begin(rq, coding);
 }
 
@@ -125,7 +187,7 @@ static enum MHD_Result take_head(bl_server *server, struct MHD_Connection *conne
 {
     bl_request *rq = bl_request_create(server);
     bl_head head;
-    bool fatal = false;
+    bool fatal = false, taken = false;
     *context = rq;
     if (rq == NULL)
         return refuse(connection);
@@ -136,12 +198,15 @@ static enum MHD_Result take_head(bl_server *server, struct MHD_Connection *conne
     rq->state = BL_REQUEST_BODY;
     bl_head_read(rq, &head);
     choose_id(rq, head.id);
+    take_trace(rq, &head);
     if (rq->uri == NULL) {
         rq->uri = "";
         (void)bl_fail(&rq->err, BL_ENOMEM, "there is no memory for the address");
         return send_reply(rq, true);
     }
-    if (check_head(rq, &head, &fatal) == BL_OK)
+    taken = check_head(rq, &head, &fatal) == BL_OK;
+    bl_exporter_begin(server->exporter, &rq->trail, rq->route == NULL || (rq->route->flags & BL_ROUTE_OPEN) != 0);
+    if (taken)
         return MHD_YES;
     /* Small bodies are read and dropped, so that the client surely sees the answer and may go on. */
     if (fatal || head.expect != NULL || rq->content_length > DRAIN_BYTES)
@@ -163,23 +228,39 @@ static enum MHD_Result take_body(bl_request *rq, const char *data, size_t *size)
     return rq->swallowed > limit ? MHD_NO : MHD_YES;
 }
 
+/* After a submission the request is another thread's but for |submitted|; what the handler took is noted in front of it. */
+static bl_status handle(bl_request *rq)
+{
+    bl_status st = BL_OK;
+    rq->state = BL_REQUEST_WORK;
+    rq->handling_ns = bl_clock_ns();
+    if (rq->has_body)
+        bl_trail_add(&rq->trail, BL_TIME_RECEIVE, rq->start_ns, rq->handling_ns);
+    st = rq->route->handler(rq);
+    if (!rq->submitted)
+        bl_trail_add(&rq->trail, BL_TIME_HANDLE, rq->handling_ns, bl_clock_ns());
+    return st;
+}
+
 /* The whole request is here, or the work for it is over. */
 static enum MHD_Result go_on(bl_request *rq)
 {
     bool waits = false;
+    int64_t begin = 0;
     bl_status st = rq->err.status;
     if (rq->state == BL_REQUEST_BODY && st == BL_OK) {
         st = bl_body_end(rq, &waits);
         if (waits)
             return MHD_YES;
-        if (st == BL_OK) {
-            rq->state = BL_REQUEST_WORK;
-            st = rq->route->handler(rq);
-        }
+        if (st == BL_OK)
+            st = handle(rq);
     } else if (st == BL_OK && rq->then != NULL) {
         bl_status (*then)(bl_request *) = rq->then;
         rq->then = NULL;
+        begin = bl_clock_ns();
         st = then(rq);
+        if (!rq->submitted)
+            bl_trail_add(&rq->trail, BL_TIME_ENCODE, begin, bl_clock_ns());
     }
     if (rq->submitted)
         return MHD_YES;
@@ -261,13 +342,19 @@ static bl_status start_daemon(bl_server *server, bl_err *err)
     unsigned threads = set->threads > 0 ? (unsigned)set->threads : cores > 2 ? (unsigned)cores : 2;
     uint64_t most = (set->connections + 1) * threads;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, server->tls.cert},
+                                   {MHD_OPTION_HTTPS_MEM_KEY, 0, server->tls.key},
+                                   {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)bl_tls_priorities()},
+                                   {MHD_OPTION_END, 0, NULL}};
+    const struct MHD_OptionItem *more = server->tls.cert != NULL ? tls : &tls[3];
+    flags |= server->tls.cert != NULL ? MHD_USE_TLS : 0U;
     server->daemon =
         MHD_start_daemon(flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
                          MHD_OPTION_THREAD_POOL_SIZE, threads, /* a pool of one is no pool */
                          MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT,
                          most < UINT_MAX ? (unsigned)most : UINT_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)set->idle,
                          MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
-                         MHD_OPTION_URI_LOG_CALLBACK, on_uri, server, MHD_OPTION_END);
+                         MHD_OPTION_URI_LOG_CALLBACK, on_uri, server, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
     if (server->daemon == NULL)
         return bl_fail(err, BL_ENOMEM, "the HTTP daemon of %u threads cannot be started", threads);
     return BL_OK;
@@ -280,10 +367,15 @@ bl_status bl_http_start(bl_server *server, bl_err *err)
     char port[16];
     bl_status st = BL_OK;
     snprintf(port, sizeof port, "%llu", (unsigned long long)set->port);
-    if (!set->insecure && !bl_host_is_loopback(set->host, strlen(set->host)))
-        return bl_fail(err, BL_EINVAL,
-                       "--host %s is reachable from other machines and there are no keys: add --insecure to do it anyway",
-                       set->host);
+    if (!set->insecure && !bl_host_is_loopback(set->host, strlen(set->host)) && !bl_access_has_keys(server->access))
+        return bl_fail(
+            err, BL_EINVAL,
+            "--host %s is reachable from other machines and there are no keys: make one with `beamline keys create`, or "
+            "add --insecure to let anyone in",
+            set->host);
+    BL_TRY(bl_tls_load(&server->tls, set, err));
+    if (server->tls.cert == NULL && !bl_host_is_loopback(set->host, strlen(set->host)))
+        bl_log(BL_LOG_WARN, "keys and data go over the network as they are: --tls-cert and --tls-key encrypt them");
     if (getaddrinfo(set->host, port, &hints, &found) != 0 || found == NULL)
         return bl_fail(err, BL_EINVAL, "--host %s is no address", set->host);
     st = bl_listener_create(server, found, &server->listener, &server->port, err);
@@ -302,4 +394,5 @@ void bl_http_stop(bl_server *server)
     server->daemon = NULL;
     bl_listener_destroy(server->listener);
     server->listener = NULL;
+    bl_tls_fini(&server->tls);
 }

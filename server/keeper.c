@@ -3,6 +3,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/folder.h"
+#include "server/data/saver.h"
 #include "server/server.h"
 
 #include <pthread.h>
@@ -34,6 +35,8 @@ static void *run_thread(void *arg)
         struct timespec until;
         pthread_mutex_unlock(&keeper->lock);
         look(keeper);
+        if (keeper->server->saver != NULL)
+            bl_saver_tick(keeper->server->saver);
         until = bl_clock_after(CLOCK_MONOTONIC, LOOK_SECONDS * INT64_C(1000000000));
         pthread_mutex_lock(&keeper->lock);
         if (!keeper->ends)
@@ -53,16 +56,12 @@ static void fini(bl_keeper *keeper)
 bl_status bl_keeper_create(bl_server *server, bl_keeper **out, bl_err *err)
 {
     bl_keeper *keeper = calloc(1, sizeof *keeper);
-    pthread_condattr_t attributes;
     *out = NULL;
     if (keeper == NULL)
         return bl_fail(err, BL_ENOMEM, "keeper");
     keeper->server = server;
     pthread_mutex_init(&keeper->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&keeper->ending, &attributes);
-    pthread_condattr_destroy(&attributes);
+    bl_clock_cond_init(&keeper->ending);
     if (pthread_create(&keeper->thread, NULL, run_thread, keeper) != 0) {
         fini(keeper);
         return bl_fail(err, BL_ENOMEM, "the keeper's thread");

@@ -38,8 +38,8 @@ bl_status bl_handle_lease_post(bl_request *rq)
     char id[BL_LEASE_SIZE];
     double ttl = 0, now = 0;
     BL_TRY(read_ttl(rq, &ttl));
-    BL_TRY(bl_lease_create(rq->server->shelf, ttl > 0 ? ttl : DEFAULT_TTL, id, &rq->err));
-    BL_TRY(bl_lease_renew(rq->server->shelf, id, 0, &now, &rq->err));
+    BL_TRY(bl_lease_create(rq->server->shelf, rq->owner, ttl > 0 ? ttl : DEFAULT_TTL, id, &rq->err));
+    BL_TRY(bl_lease_renew(rq->server->shelf, rq->owner, id, 0, &now, &rq->err));
     return reply_lease(rq, id, now, 201);
 }
 
@@ -47,13 +47,13 @@ bl_status bl_handle_lease_put(bl_request *rq)
 {
     double ttl = 0, now = 0;
     BL_TRY(read_ttl(rq, &ttl));
-    BL_TRY(bl_lease_renew(rq->server->shelf, rq->param[0], ttl, &now, &rq->err));
+    BL_TRY(bl_lease_renew(rq->server->shelf, rq->owner, rq->param[0], ttl, &now, &rq->err));
     return reply_lease(rq, rq->param[0], now, 200); /* found, so it is only hexadecimal digits */
 }
 
 bl_status bl_handle_lease_delete(bl_request *rq)
 {
-    BL_TRY(bl_lease_end(rq->server->shelf, rq->param[0], &rq->err));
+    BL_TRY(bl_lease_end(rq->server->shelf, rq->owner, rq->param[0], &rq->err));
     bl_request_reply(rq, 204, NULL);
     return BL_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/device/device.h"
+#include "server/access/access.h"
 #include "server/kernels.h"
 #include "server/server.h"
 
@@ -24,6 +25,10 @@ static int help(void)
                        "  beamline tune FILE         search the kernels of a program document, and show what was found\n"
                        "  beamline kernels list | show KEY | export FILE | import FILE\n"
                        "                             what searches found; FILE has a JSON object a line, - is the terminal\n"
+                       "  beamline keys list | create NAME | set NAME | rotate NAME | revoke NAME\n"
+                       "                             who may use the servers of --state; `beamline keys` tells the options\n"
+                       "  beamline usage [DAYS]      what each key has used, today or in the last days\n"
+                       "  beamline top [URL]         who uses which device of a running server, now\n"
                        "  beamline version           print the version\n"
                        "  beamline man               print the manual page\n"
                        "  beamline --help            print this\n\n"
@@ -42,22 +47,36 @@ static int man(void)
         ".SH NAME\nbeamline \\- run tensor graphs on this machine's accelerators over HTTP\n"
         ".SH SYNOPSIS\n.B beamline serve\n.RI [ options ]\n.br\n.B beamline devices\n.br\n.B beamline tune\n.I FILE\n.RI [ "
         "options ]\n"
+        ".br\n.B beamline keys\n.RB { list | create\n.IR NAME |\n.BI set \" NAME\" |\n.BI rotate \" NAME\" |\n.BI revoke \" "
+        "NAME\" }\n"
+        ".br\n.B beamline usage\n.RI [ DAYS ]\n"
+        ".br\n.B beamline top\n.RI [ URL ]\n"
         ".br\n.B beamline kernels\n.RB { list | show\n.IR KEY |\n.BI export \" FILE\" |\n.BI import \" FILE\" }\n.br\n.B "
         "beamline version\n"
         ".br\n.B beamline man\n"
         ".SH DESCRIPTION\nThe server takes tensor graphs as JSON, compiles them for OpenCL or Vulkan devices, runs them and "
         "answers with tensors.\nAfter the start it prints one line,\n.IR \"listening on ADDRESS:PORT\" .\n"
         "SIGTERM or SIGINT make it answer what it has accepted and end; a second one ends it at once.\n"
+        "SIGHUP makes it read its settings again: those of the log, \\-\\-grace and \\-\\-drain\\-delay are then in force, and "
+        "the log tells "
+        "which others have changed.\n"
         ".SH OPTIONS\nA flag of the command line goes before the environment, that before the configuration file, and that "
         "before the default.\n"
         "A switch is on where its flag stands alone.\n");
     bl_settings_man(&out);
-    bl_text_puts(&out,
-                 ".SH COMMANDS\n.TP\n.B serve\nserve until a signal.\n.TP\n.B devices\nlist what would be used, and why other "
-                 "devices were left out.\n.TP\n.BI tune \" FILE\"\nsearch the kernels of a program document, as PUT "
-                 "/api/v1/programs/NAME takes it, with the width of\n.B \\-\\-beam\n(2 where that is 0), and keep what is "
-                 "found in the kernel database.\n.TP\n.B kernels\nlist the database, show one kernel with its loop nest, "
-                 "write all to a file, one JSON object a line, or read such a file; \\- is the terminal.\n");
+    bl_text_puts(
+        &out,
+        ".SH COMMANDS\n.TP\n.B serve\nserve until a signal.\n.TP\n.B devices\nlist what would be used, and why other "
+        "devices were left out.\n.TP\n.BI tune \" FILE\"\nsearch the kernels of a program document, as PUT "
+        "/api/v1/programs/NAME takes it, with the width of\n.B \\-\\-beam\n(2 where that is 0), and keep what is "
+        "found in the kernel database.\n.TP\n.B kernels\nlist the database, show one kernel with its loop nest, "
+        "write all to a file, one JSON object a line, or read such a file; \\- is the terminal.\n.TP\n.B keys\nlist keys, make "
+        "one and print its secret this once, change one with the options of create, give one a new secret, or revoke "
+        "one.\nA running server takes it within a second.\nOptions:\n.BR \\-\\-scopes , \\-\\-ttl\n(seconds, or with s, m, "
+        "h or d),\n.BR \\-\\-device\\-seconds , \\-\\-memory , \\-\\-queue , \\-\\-rate ,\nand\n.BR \\-\\-state .\n"
+        ".TP\n.B usage\nrequests, device seconds and bytes of each key and day.\n.TP\n.B top\nshow every two seconds "
+        "who uses which device; the key, with the scope admin, is in\n.IR $BEAMLINE_KEY .\n.B \\-\\-interval\nand\n.B "
+        "\\-\\-times\nsay how often.\n");
     bl_text_puts(&out, ".SH EXIT STATUS\n0 after a signal was obeyed, 1 where the server could not start.\n"
                        ".SH SEE ALSO\n.BR curl (1),\nthe description of the API at\n.IR /openapi.json .\n");
     return print(&out);
@@ -104,6 +123,12 @@ int main(int argc, char **argv)
         return bl_tune_main(argc - 2, argv + 2);
     if (strcmp(command, "kernels") == 0)
         return bl_kernels_main(argc - 2, argv + 2);
+    if (strcmp(command, "keys") == 0)
+        return bl_keys_main(argc - 2, argv + 2);
+    if (strcmp(command, "top") == 0)
+        return bl_top_main(argc - 2, argv + 2);
+    if (strcmp(command, "usage") == 0)
+        return bl_usage_main(argc - 2, argv + 2);
     if (strcmp(command, "child") == 0)
         bl_child_main(argc - 2, argv + 2);
     if (strcmp(command, "man") == 0)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/exec.h"
 #include "server/handlers.h"
+#include "server/jobs/jobs.h"
 #include "server/reply.h"
+#include "server/residents.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +27,7 @@ static void end_get(void *arg)
 static bl_step take_state(bl_request *rq)
 {
     get_job *job = rq->data;
-    if (bl_program_check(job->program, &rq->err) != BL_OK)
+    if (bl_program_check(job->program, &rq->err) != BL_OK || bl_program_wake(job->program, &rq->err) != BL_OK)
         return BL_STEP_DONE;
     for (int i = 0; i < job->program->nstates; i++) {
         const bl_state *state = &job->program->states[i];
@@ -81,7 +83,7 @@ bl_status bl_handle_state_get(bl_request *rq)
     size_t elements = 0;
     if (job == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    BL_TRY(bl_program_find(rq, &job->program));
+    BL_TRY(bl_program_find(rq, true, &job->program));
     BL_TRY(bl_program_check(job->program, &rq->err));
     job->buffers = bl_arena_array(rq->arena, (size_t)job->program->nstates + 1, sizeof(bl_buffer *));
     job->copies = bl_arena_array(rq->arena, (size_t)job->program->nstates + 1, sizeof(char *));
@@ -102,7 +104,9 @@ static bl_step replace_state(bl_request *rq)
 {
     bl_exec *x = rq->data;
     bl_program *program = x->program;
-    if (bl_program_check(program, &rq->err) != BL_OK)
+    if (bl_program_check(program, &rq->err) != BL_OK || bl_program_wake(program, &rq->err) != BL_OK)
+        return BL_STEP_DONE;
+    if (bl_jobs_guard(rq->server->jobs, rq->owner, program->name, &rq->err) != BL_OK)
         return BL_STEP_DONE;
     for (int i = 0; i < program->nstates; i++)
         if (bl_held_flush(x->inputs[i], &rq->err) != BL_OK)
@@ -114,6 +118,7 @@ static bl_step replace_state(bl_request *rq)
         state->shared = NULL;
         state->buffer = bl_buffer_retain(x->inputs[i]->buffer);
     }
+    atomic_fetch_add(&program->replaced, 1);
     return BL_STEP_DONE;
 }
 
@@ -155,7 +160,7 @@ bl_status bl_handle_state_put(bl_request *rq)
     bl_program *program = NULL;
     bl_tensor_value *values = NULL;
     bl_exec *x = NULL;
-    BL_TRY(bl_program_find(rq, &program));
+    BL_TRY(bl_program_find(rq, false, &program));
     BL_TRY(bl_program_check(program, &rq->err));
     BL_TRY(bl_exec_create(rq, &x));
     x->program = program;

@@ -2,8 +2,12 @@
 #include "server/programs.h"
 
 #include "proto/encode.h"
+#include "server/data/saver.h"
 #include "server/exec.h"
 #include "server/handlers.h"
+#include "server/jobs/jobs.h"
+#include "server/residents.h"
+#include "server/sequence.h"
 #include "server/shelf.h"
 
 #include <stdlib.h>
@@ -12,13 +16,14 @@ enum { PROGRAM_BYTES = 256 * 1024 * 1024 };
 
 /* ---- lifetime */
 
-bl_program *bl_program_create(bl_server *server)
+bl_program *bl_program_create(bl_server *server, uint32_t owner)
 {
     bl_program *program = calloc(1, sizeof *program);
     if (program == NULL)
         return NULL;
     atomic_init(&program->refs, 1);
     program->server = server;
+    program->owner = owner;
     program->arena = bl_arena_create(PROGRAM_BYTES);
     if (program->arena == NULL) {
         free(program);
@@ -32,18 +37,32 @@ void bl_program_retain(bl_program *program)
     atomic_fetch_add(&program->refs, 1);
 }
 
+bool bl_program_retain_living(bl_program *program)
+{
+    int refs = atomic_load(&program->refs);
+    while (refs > 0 && !atomic_compare_exchange_weak(&program->refs, &refs, refs + 1))
+        ;
+    return refs > 0;
+}
+
 void bl_program_release(bl_program *program)
 {
     if (program == NULL || atomic_fetch_sub(&program->refs, 1) != 1)
         return;
+    bl_residents_remove(program);
     for (int i = 0; i < program->nstates; i++) {
-        bl_pool_release(program->worker->pool, program->states[i].buffer);
+        if (program->unpooled)
+            bl_buffer_release(program->states[i].buffer);
+        else
+            bl_pool_release(program->worker->pool, program->states[i].buffer);
         bl_held_release(program->states[i].shared);
     }
     for (int i = 0; program->entries != NULL && i < program->doc.nentries; i++)
         if (program->entries[i].plan != NULL)
             bl_plan_release(program->entries[i].plan);
-    bl_shelf_refund(program->server->shelf, program->charged);
+    bl_sequences_free(program->server, program->sequences);
+    bl_shelf_refund(program->server->shelf, program->owner, program->charged);
+    bl_program_release(program->from);
     bl_arena_destroy(program->arena);
     free(program);
 }
@@ -62,9 +81,21 @@ bl_status bl_program_check(const bl_program *program, bl_err *err)
     return BL_OK;
 }
 
-bl_status bl_program_find(bl_request *rq, bl_program **out)
+bl_status bl_program_check_free(const bl_program *program, const bl_plan_info *entry, bl_err *err)
 {
-    BL_TRY(bl_shelf_get_program(rq->server->shelf, rq->param[0], out, &rq->err));
+    bool changes = false;
+    for (int i = 0; i < entry->nstates + entry->nhidden; i++)
+        changes = changes || entry->updated[i];
+    if (!changes || !atomic_load(&program->trained))
+        return BL_OK;
+    return bl_fail(err, BL_ECONFLICT,
+                   "a job trains the program \"%s\", and this entry changes its state: wait for its end, or cancel it",
+                   program->name);
+}
+
+bl_status bl_program_find(bl_request *rq, bool read, bl_program **out)
+{
+    BL_TRY((read ? bl_shelf_read_program : bl_shelf_get_program)(rq->server->shelf, rq->owner, rq->param[0], out, &rq->err));
     return bl_request_defer(rq, bl_program_release_any, *out);
 }
 
@@ -186,6 +217,10 @@ void bl_program_describe(bl_program *program, bl_text *out)
     bl_encode_string(out, program->worker->dev->info.id);
     bl_encode_key(out, "steps");
     bl_encode_u64(out, atomic_load(&program->steps));
+    if (program->durable) {
+        bl_encode_key(out, "durable");
+        bl_text_puts(out, "true");
+    }
     if (bl_program_check(program, &err) != BL_OK) {
         bl_encode_key(out, "lost");
         bl_text_puts(out, "true");
@@ -222,7 +257,7 @@ static void list_program(void *arg, const char *name, bl_program *program)
 bl_status bl_handle_programs_list(bl_request *rq)
 {
     bl_text_puts(&rq->out, "{\"programs\":[");
-    bl_shelf_list_programs(rq->server->shelf, list_program, &rq->out);
+    bl_shelf_list_programs(rq->server->shelf, rq->owner, list_program, &rq->out);
     bl_text_puts(&rq->out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
@@ -231,17 +266,27 @@ bl_status bl_handle_programs_list(bl_request *rq)
 bl_status bl_handle_program_get(bl_request *rq)
 {
     bl_program *program = NULL;
-    BL_TRY(bl_program_find(rq, &program));
+    BL_TRY(bl_program_find(rq, true, &program));
     bl_program_describe(program, &rq->out);
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
 
-bl_status bl_handle_program_delete(bl_request *rq)
+static bl_status reply_deleted(bl_request *rq)
 {
-    BL_TRY(bl_shelf_delete_program(rq->server->shelf, rq->param[0], &rq->err));
     bl_request_reply(rq, 204, NULL);
     return BL_OK;
+}
+
+bl_status bl_handle_program_delete(bl_request *rq)
+{
+    bl_program *program = NULL;
+    BL_TRY(bl_jobs_guard(rq->server->jobs, rq->owner, rq->param[0], &rq->err));
+    BL_TRY(bl_program_find(rq, false, &program));
+    if (program->durable)
+        return bl_saver_delete(rq, program, reply_deleted);
+    BL_TRY(bl_shelf_delete_program(rq->server->shelf, rq->owner, rq->param[0], &rq->err));
+    return reply_deleted(rq);
 }
 
 /* ---- running it */
@@ -281,6 +326,20 @@ static bl_status choose_plan(bl_exec *x)
     return BL_OK;
 }
 
+/* Whoever may read a program of another owner may run what changes nothing of it. */
+static bl_status check_read_only(const bl_request *rq, const bl_program *program, const bl_program_entry_state *entry,
+                                 bl_err *err)
+{
+    const bl_plan_info *info = bl_plan_get_info(entry->plan);
+    if (program->owner == rq->owner)
+        return BL_OK;
+    for (int i = 0; i < info->nstates + info->nhidden; i++)
+        if (info->updated[i])
+            return bl_fail(err, BL_EFORBIDDEN, "the program is shared to be read, and entry \"%s\" updates its state \"%s\"",
+                           program->doc.entries[entry - program->entries].name, program->states[entry->state[i]].type.name);
+    return BL_OK;
+}
+
 bl_status bl_handle_program_run(bl_request *rq)
 {
     bl_exec *x = NULL;
@@ -288,7 +347,7 @@ bl_status bl_handle_program_run(bl_request *rq)
     bl_program_run *run = bl_arena_alloc(rq->arena, sizeof *run);
     if (run == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    BL_TRY(bl_program_find(rq, &program));
+    BL_TRY(bl_program_find(rq, true, &program));
     BL_TRY(bl_program_check(program, &rq->err));
     BL_TRY(bl_exec_create(rq, &x));
     BL_TRY(decode_run(x, program, run));
@@ -298,6 +357,7 @@ bl_status bl_handle_program_run(bl_request *rq)
     x->program = program;
     x->entry = &program->entries[run->entry];
     x->graph = &program->doc.entries[run->entry].graph;
+    BL_TRY(check_read_only(rq, program, x->entry, &rq->err));
     x->vars = run->vars;
     x->kept = run->kept;
     x->steps = run->steps;
@@ -305,9 +365,16 @@ bl_status bl_handle_program_run(bl_request *rq)
     x->ncollect = run->every > 0 ? run->ncollect : 0;
     x->collect = run->collect;
     BL_TRY(choose_plan(x));
+    if (x->dry) {
+        x->values = run->values;
+        x->ninputs = x->graph->ninputs;
+        return bl_exec_dry_run(x);
+    }
     BL_TRY(bl_exec_load(x, x->graph->ninputs, run->values, false));
     x->serial = &program->serial;
     x->work = bl_exec_run;
     rq->then = bl_exec_reply;
+    if (run->sequenced)
+        BL_TRY(bl_sequence_begin(x, run->seq));
     return bl_exec_advance(x);
 }

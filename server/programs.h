@@ -24,6 +24,7 @@ typedef struct bl_program_entry_state {
 
 typedef struct bl_program {
     atomic_int refs;
+    uint32_t owner;
     bl_server *server;
     bl_arena *arena; /* of all below */
     char name[BL_NAME_SIZE];
@@ -34,18 +35,33 @@ typedef struct bl_program {
     bl_program_entry_state *entries; /* as doc.entries */
     int nstates;                     /* those of the document, then all hidden ones */
     bl_state *states;
-    size_t charged;      /* of the shelf's held bytes */
-    atomic_ullong steps; /* taken since it was put */
+    size_t charged;    /* of the shelf's held bytes */
+    bool unpooled;     /* its memory goes back to the device, and is not kept for the next request */
+    char **away;       /* worker's thread: of each state, its copy on the host while it is not on the device; else NULL */
+    size_t away_bytes; /* likewise */
+    atomic_llong used_ns;
+    struct bl_program *next_resident; /* under the lock of the worker's residents */
+    bool resident, unseen;            /* it is among them; the host does not see its state */
+    atomic_ullong steps;              /* taken since it was put */
+    atomic_ullong replaced;           /* how often its state was put since */
+    atomic_bool durable;              /* it outlives the server */
+    uint64_t saved;                   /* saver's thread: steps + replaced when it was written down; UINT64_MAX: never */
+    struct bl_program *from;          /* that it was made of, whose document it has; or NULL */
+    struct bl_sequence *sequences;    /* of numbered runs; worker's thread */
+    atomic_bool trained;              /* by a job, which nobody else may interfere with */
 } bl_program;
 
-bl_program *bl_program_create(bl_server *server); /* NULL if out of memory */
+bl_program *bl_program_create(bl_server *server, uint32_t owner); /* NULL if out of memory */
 void bl_program_retain(bl_program *program);
-void bl_program_release(bl_program *program); /* accepts NULL */
-void bl_program_release_any(void *program);   /* for bl_request_defer */
+bool bl_program_retain_living(bl_program *program); /* false where its end has begun */
+void bl_program_release(bl_program *program);       /* accepts NULL */
+void bl_program_release_any(void *program);         /* for bl_request_defer */
 /* BL_ECONFLICT where the device was reopened since. */
 BL_NODISCARD bl_status bl_program_check(const bl_program *program, bl_err *err);
-/* The program in the request's path, retained until the request ends. */
-BL_NODISCARD bl_status bl_program_find(bl_request *rq, bl_program **out);
+/* BL_ECONFLICT where a job trains it and a run of the entry would change its state. */
+BL_NODISCARD bl_status bl_program_check_free(const bl_program *program, const bl_plan_info *entry, bl_err *err);
+/* The program in the request's path, retained until the request ends.  |read|: also one that another owner shares. */
+BL_NODISCARD bl_status bl_program_find(bl_request *rq, bool read, bl_program **out);
 /* Fill the reply with what the program takes, gives and remembers. */
 void bl_program_describe(bl_program *program, bl_text *out);
 

@@ -2,6 +2,7 @@
 #include "server/queue.h"
 
 #include "engine/base/clock.h"
+#include "server/fair.h"
 #include "server/server.h"
 
 #include <pthread.h>
@@ -14,40 +15,17 @@ enum {
 
 struct bl_queue {
     const char *name;
-    size_t max;
+    size_t max;           /* that wait in one waiter */
     atomic_size_t length; /* waiting or at work */
     pthread_mutex_t lock;
     pthread_cond_t some;
-    bl_request *head, *tail;
+    bl_fair fair;
+    atomic_size_t waiting;
     bool stop;
     bl_queue_hooks hooks;
     unsigned nthreads;
     pthread_t thread[MAX_THREADS];
 };
-
-static void list_append(bl_request **head, bl_request **tail, bl_request *rq)
-{
-    rq->next = NULL;
-    rq->prev = *tail;
-    if (*tail != NULL)
-        (*tail)->next = rq;
-    else
-        *head = rq;
-    *tail = rq;
-}
-
-static void list_unlink(bl_request **head, bl_request **tail, bl_request *rq)
-{
-    *(rq->prev != NULL ? &rq->prev->next : head) = rq->next;
-    *(rq->next != NULL ? &rq->next->prev : tail) = rq->prev;
-    rq->next = rq->prev = NULL;
-}
-
-/* Under the lock: may |rq| be worked on now? */
-static bool is_free(const bl_request *rq)
-{
-    return rq->serial == NULL || rq->serial->holder == NULL || rq->serial->holder == rq;
-}
 
 /* Under the lock: the holder of |serial| is through, so the next one may. */
 static void pass_serial(bl_queue *queue, bl_serial *serial)
@@ -56,19 +34,59 @@ static void pass_serial(bl_queue *queue, bl_serial *serial)
     pthread_cond_signal(&queue->some);
 }
 
-bl_status bl_queue_reserve(bl_queue *queue, bl_err *err)
+/* A request at work, and what must be known of it when it is over: by then it may be somebody else's. */
+typedef struct turn {
+    bl_request *rq;
+    bl_waiter *waiter;
+    bl_serial *serial;
+    uint32_t owner;
+    int64_t expected, weight, took;
+    bl_step step;
+    bool over;
+} turn;
+
+bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err *err)
 {
-    if (atomic_fetch_add(&queue->length, 1) < queue->max + queue->nthreads)
-        return BL_OK;
-    atomic_fetch_sub(&queue->length, 1);
-    return bl_fail(err, BL_EBUSY, "the queue of %s is full: %zu requests wait", queue->name, queue->max);
+    bl_waiter *waiter = NULL;
+    bool full = false, over = false;
+    pthread_mutex_lock(&queue->lock);
+    waiter = bl_fair_enter(&queue->fair, rq->owner);
+    full = waiter != NULL && waiter->count > queue->max + queue->nthreads;
+    over = waiter != NULL && waiter->count > quota;
+    if (full || over)
+        bl_fair_leave(&queue->fair, waiter);
+    pthread_mutex_unlock(&queue->lock);
+    if (waiter == NULL)
+        return bl_fail(err, BL_ENOMEM, "a place in the queue of %s", queue->name);
+    if (over)
+        return bl_fail(err, BL_EQUOTA, "the key may have %zu requests in the queue of %s, and has", quota, queue->name);
+    if (full)
+        return bl_fail(err, BL_EBUSY, "the queue of %s is full: %zu requests wait", queue->name, queue->max);
+    rq->waiter = waiter;
+    atomic_fetch_add(&queue->length, 1);
+    return BL_OK;
+}
+
+/* Under the lock: |rq| waits here. */
+static void append(bl_queue *queue, bl_request *rq)
+{
+    rq->queue = queue;
+    bl_fair_add(&queue->fair, rq);
+    atomic_fetch_add(&queue->waiting, 1);
+}
+
+/* Under the lock: it does not any more. */
+static void unlink_waiting(bl_queue *queue, bl_request *rq)
+{
+    rq->queue = NULL;
+    bl_fair_remove(&queue->fair, rq);
+    atomic_fetch_sub(&queue->waiting, 1);
 }
 
 void bl_queue_push(bl_queue *queue, bl_request *rq)
 {
     pthread_mutex_lock(&queue->lock);
-    rq->queue = queue;
-    list_append(&queue->head, &queue->tail, rq);
+    append(queue, rq);
     pthread_cond_signal(&queue->some);
     pthread_mutex_unlock(&queue->lock);
 }
@@ -78,11 +96,26 @@ size_t bl_queue_length(bl_queue *queue)
     return atomic_load(&queue->length);
 }
 
+void bl_queue_list(bl_queue *queue, void (*each)(void *arg, uint32_t owner, size_t requests), void *arg)
+{
+    pthread_mutex_lock(&queue->lock);
+    for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
+        if (waiter->count > 0)
+            each(arg, waiter->owner, waiter->count);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+bool bl_queue_is_wanted(bl_queue *queue)
+{
+    return atomic_load_explicit(&queue->waiting, memory_order_relaxed) > 0;
+}
+
 /* Under the lock: |rq| waits; take it out for good. */
 static void take_out(bl_queue *queue, bl_request *rq)
 {
-    rq->queue = NULL;
-    list_unlink(&queue->head, &queue->tail, rq);
+    unlink_waiting(queue, rq);
+    bl_fair_leave(&queue->fair, rq->waiter);
+    atomic_fetch_sub(&queue->length, 1);
     if (rq->serial != NULL && rq->serial->holder == rq)
         pass_serial(queue, rq->serial);
 }
@@ -96,55 +129,49 @@ bool bl_queue_remove(bl_queue *queue, bl_request *rq)
         found = true;
     }
     pthread_mutex_unlock(&queue->lock);
-    if (found)
-        atomic_fetch_sub(&queue->length, 1);
     return found;
+}
+
+/* Under the lock: one that waited too long, taken out; NULL: none did. */
+static bl_request *take_expired(bl_queue *queue, int64_t now_ns)
+{
+    for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
+        for (bl_request *rq = waiter->head; rq != NULL; rq = rq->next)
+            if (rq->deadline_ns != 0 && rq->deadline_ns <= now_ns) {
+                take_out(queue, rq);
+                return rq;
+            }
+    return NULL;
 }
 
 void bl_queue_expire(bl_queue *queue, int64_t now_ns)
 {
-    bl_request *expired = NULL;
-    pthread_mutex_lock(&queue->lock);
-    for (bl_request *rq = queue->head, *next = NULL; rq != NULL; rq = next) {
-        next = rq->next;
-        if (rq->deadline_ns != 0 && rq->deadline_ns <= now_ns) {
-            take_out(queue, rq);
-            rq->next = expired;
-            expired = rq;
-        }
-    }
-    pthread_mutex_unlock(&queue->lock);
-    while (expired != NULL) {
-        bl_request *rq = expired;
-        expired = rq->next;
-        rq->next = NULL;
+    for (;;) {
+        bl_request *rq = NULL;
+        pthread_mutex_lock(&queue->lock);
+        rq = take_expired(queue, now_ns);
+        pthread_mutex_unlock(&queue->lock);
+        if (rq == NULL)
+            return;
+        bl_trail_add(&rq->trail, BL_TIME_QUEUE, rq->queued_ns, now_ns);
         (void)bl_fail(&rq->err, BL_ETIMEOUT, "still waiting for %s when the timeout passed", queue->name);
-        atomic_fetch_sub(&queue->length, 1);
         bl_request_finish(rq);
     }
 }
 
-/* Under the lock: the first that may be worked on, or NULL. */
-static bl_request *first_free(bl_queue *queue)
-{
-    bl_request *rq = queue->head;
-    while (rq != NULL && !is_free(rq))
-        rq = rq->next;
-    return rq;
-}
-
 /* The next one, taken out; NULL: the queue ends, or, where |flying|, none is here that may join those. */
-static bl_request *take_next(bl_queue *queue, bool flying)
+static bl_request *take_next(bl_queue *queue, bool flying, turn *out)
 {
     bl_request *rq = NULL;
     pthread_mutex_lock(&queue->lock);
-    while ((rq = first_free(queue)) == NULL && !flying && !queue->stop)
+    while ((rq = bl_fair_next(&queue->fair)) == NULL && !flying && !queue->stop)
         pthread_cond_wait(&queue->some, &queue->lock);
     if (rq != NULL && flying && !rq->may_fly)
         rq = NULL;
     if (rq != NULL) {
-        list_unlink(&queue->head, &queue->tail, rq);
-        rq->queue = NULL;
+        *out = (turn){.rq = rq, .waiter = rq->waiter, .serial = rq->serial, .owner = rq->owner, .weight = rq->expected_ns};
+        unlink_waiting(queue, rq);
+        out->expected = bl_fair_begin(&queue->fair, rq->waiter);
         if (rq->serial != NULL)
             rq->serial->holder = rq;
     }
@@ -156,7 +183,7 @@ static bl_request *take_next(bl_queue *queue, bool flying)
 static bl_step work_on(bl_queue *queue, bl_request *rq)
 {
     int64_t now = bl_clock_ns();
-    rq->queue_wait_ns += now - rq->queued_ns;
+    bl_trail_add(&rq->trail, BL_TIME_QUEUE, rq->queued_ns, now);
     if (atomic_load(&rq->cancel)) {
         (void)bl_fail(&rq->err, BL_ECANCELLED, "the client went away");
         return BL_STEP_DONE;
@@ -168,42 +195,65 @@ static bl_step work_on(bl_queue *queue, bl_request *rq)
     return rq->work(rq);
 }
 
-/* What becomes of |rq|, of which its work said |step|. */
-static void settle(bl_queue *queue, bl_request *rq, bl_serial *serial, bl_step step)
+/* |took| nanoseconds of this thread went into |at|, of whose request its work said |step|. */
+static void settle(bl_queue *queue, const turn *at, bl_step step, int64_t took)
 {
+    if (queue->hooks.charge != NULL)
+        queue->hooks.charge(queue->hooks.arg, at->owner, took);
+    pthread_mutex_lock(&queue->lock);
+    bl_fair_charge(at->waiter, at->expected, took);
     if (step == BL_STEP_AGAIN) {
-        pthread_mutex_lock(&queue->lock);
-        rq->queued_ns = bl_clock_ns();
-        rq->queue = queue;
-        list_append(&queue->head, &queue->tail, rq);
-        pthread_mutex_unlock(&queue->lock);
-        return;
+        at->rq->queued_ns = bl_clock_ns();
+        append(queue, at->rq);
+    } else {
+        bl_fair_leave(&queue->fair, at->waiter);
+        atomic_fetch_sub(&queue->length, 1);
+        if (at->serial != NULL && step == BL_STEP_DONE) /* what moves on holds no serial */
+            pass_serial(queue, at->serial);
     }
-    if (serial != NULL && step == BL_STEP_DONE) { /* what moves on holds no serial */
-        pthread_mutex_lock(&queue->lock);
-        pass_serial(queue, serial);
-        pthread_mutex_unlock(&queue->lock);
-    }
-    atomic_fetch_sub(&queue->length, 1);
+    pthread_mutex_unlock(&queue->lock);
     if (step == BL_STEP_DONE)
-        bl_request_finish(rq);
+        bl_request_finish(at->rq);
 }
 
-/* Those that fly together, in the order in which they took off: they wait for their device once, instead of each after the other.
- */
+/* Those that fly together, in the order in which they took off: they wait for their device once, instead of each after the other,
+ * and share the time by what each is known to take. */
 typedef struct flights {
     unsigned n;
-    bl_request *rq[MOST_FLYING];
+    turn at[MOST_FLYING];
+    int64_t start_ns, weight;
 } flights;
 
 static void land_all(bl_queue *queue, flights *up)
 {
-    for (unsigned i = 0; i < up->n; i++) {
-        bl_serial *serial = up->rq[i]->serial;
-        bl_step step = up->rq[i]->work(up->rq[i]);
-        settle(queue, up->rq[i], serial, step);
-    }
+    bl_step step[MOST_FLYING];
+    int64_t took = 0;
+    for (unsigned i = 0; i < up->n; i++)
+        step[i] = up->at[i].rq->work(up->at[i].rq);
+    took = bl_clock_ns() - up->start_ns;
+    for (unsigned i = 0; i < up->n; i++)
+        settle(queue, &up->at[i], step[i], (int64_t)((double)took * (double)up->at[i].weight / (double)up->weight));
     up->n = 0;
+    up->weight = 0;
+}
+
+/* Do the work of |at|, or let it take off. */
+static void take_turn(bl_queue *queue, flights *up, turn *at)
+{
+    int64_t start = bl_clock_ns();
+    bl_step step = work_on(queue, at->rq);
+    if (step == BL_STEP_FLIES) {
+        if (up->n == 0)
+            up->start_ns = start;
+        at->weight = at->weight > 0 ? at->weight : 1;
+        up->weight += at->weight;
+        up->at[up->n++] = *at;
+        bl_metrics_add(&at->rq->server->metrics, BL_COUNT_TOGETHER, up->n > 1);
+        return;
+    }
+    at->took = bl_clock_ns() - start;
+    at->step = step;
+    at->over = true;
 }
 
 static void *run_thread(void *arg)
@@ -211,27 +261,21 @@ static void *run_thread(void *arg)
     bl_queue *queue = arg;
     flights up = {0};
     for (;;) {
-        bl_request *rq = take_next(queue, up.n > 0);
-        bl_serial *serial = rq != NULL ? rq->serial : NULL;
-        bl_step step = BL_STEP_DONE;
+        turn at = {0};
+        bl_request *rq = take_next(queue, up.n > 0, &at);
         if (rq == NULL && up.n == 0)
             return NULL;
         if (up.n == 0 && queue->hooks.before != NULL)
             queue->hooks.before(queue->hooks.arg);
         if (rq != NULL)
-            step = work_on(queue, rq);
-        if (rq != NULL && step == BL_STEP_FLIES) {
-            up.rq[up.n++] = rq;
-            bl_metrics_add(&rq->server->metrics, BL_COUNT_TOGETHER, up.n > 1);
-            if (up.n < MOST_FLYING)
-                continue;
-            rq = NULL;
-        }
+            take_turn(queue, &up, &at);
+        if (rq != NULL && !at.over && up.n < MOST_FLYING)
+            continue;
         land_all(queue, &up);
         if (queue->hooks.after != NULL)
             queue->hooks.after(queue->hooks.arg);
-        if (rq != NULL)
-            settle(queue, rq, serial, step);
+        if (at.over)
+            settle(queue, &at, at.step, at.took);
     }
 }
 
@@ -269,6 +313,7 @@ void bl_queue_destroy(bl_queue *queue)
     pthread_mutex_unlock(&queue->lock);
     for (unsigned i = 0; i < queue->nthreads; i++)
         pthread_join(queue->thread[i], NULL);
+    bl_fair_fini(&queue->fair);
     pthread_cond_destroy(&queue->some);
     pthread_mutex_destroy(&queue->lock);
     free(queue);

@@ -1,28 +1,36 @@
 /* SPDX-License-Identifier: MIT */
-/* A bounded queue of requests and the threads that work on it: one for a device, a few for the compiler.
+/* A bounded queue of requests and the threads that work on it: one for a device, a few for the compiler.  Owners get equal time
+ * (fair.h).
  * Lock order: peer, then queue.  No lock is held while work runs or a request is finished. */
 #ifndef BL_SERVER_QUEUE_H
 #define BL_SERVER_QUEUE_H
 
 #include "server/request.h"
 
-/* |before| and |after| each piece of work are called on its thread with |arg|; they may be NULL. */
+/* Called on the thread of a piece of work with |arg|; they may be NULL: |before| and |after| it, and |charge| with the
+ * nanoseconds that it took. */
 typedef struct bl_queue_hooks {
     void (*before)(void *arg);
     void (*after)(void *arg);
+    void (*charge)(void *arg, uint32_t owner, int64_t took);
     void *arg;
 } bl_queue_hooks;
 
-/* Starts |threads| threads.  At most |max| requests wait. */
+/* Starts |threads| threads.  At most |max| requests of each owner wait. */
 BL_NODISCARD bl_status bl_queue_create(const char *name, size_t max, unsigned threads, const bl_queue_hooks *hooks,
                                        bl_queue **out, bl_err *err);
 /* Joins the threads; nothing may be queued any more. */
 void bl_queue_destroy(bl_queue *queue);
 
-/* Take a place, or BL_EBUSY; it must be used with bl_queue_push, which cannot fail. */
-BL_NODISCARD bl_status bl_queue_reserve(bl_queue *queue, bl_err *err);
+/* Take a place for |rq|, or BL_EBUSY, or BL_EQUOTA where its owner has |quota| there; it must be used with bl_queue_push, which
+ * cannot fail. */
+BL_NODISCARD bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err *err);
 void bl_queue_push(bl_queue *queue, bl_request *rq);
 size_t bl_queue_length(bl_queue *queue);
+/* Call |each|, under the lock, for every owner that has requests there: waiting or at work. */
+void bl_queue_list(bl_queue *queue, void (*each)(void *arg, uint32_t owner, size_t requests), void *arg);
+/* Does anybody wait?  Whoever works for long looks at it between steps, and lets the others in. */
+bool bl_queue_is_wanted(bl_queue *queue);
 
 /* Take |rq| out of |queue| if it waits there; then it is the caller's, to finish. */
 bool bl_queue_remove(bl_queue *queue, bl_request *rq);

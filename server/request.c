@@ -5,13 +5,18 @@
 #include "engine/base/log.h"
 #include "proto/encode.h"
 #include "proto/problem.h"
+#include "server/access/access.h"
 #include "server/body.h"
 #include "server/queue.h"
 #include "server/routes.h"
 #include "server/server.h"
+#include "server/stream.h"
 #include "server/watch.h"
 
+#include <arpa/inet.h>
 #include <microhttpd.h>
+#include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +49,8 @@ static bl_request *new_request(bl_server *server)
     return rq;
 }
 
-bl_request *bl_request_create(bl_server *server)
+/* One that was kept, or a new one. */
+static bl_request *take_request(bl_server *server)
 {
     bl_request *rq = NULL;
     pthread_mutex_lock(&server->free_lock);
@@ -60,22 +66,102 @@ bl_request *bl_request_create(bl_server *server)
         return NULL;
     rq->start_ns = bl_clock_ns();
     rq->problem_step = -1;
-    bl_metrics_add(&server->metrics, BL_COUNT_ACTIVE, 1);
+    return rq;
+}
+
+bl_request *bl_request_create(bl_server *server)
+{
+    bl_request *rq = take_request(server);
+    if (rq != NULL)
+        bl_metrics_add(&server->metrics, BL_COUNT_ACTIVE, 1);
+    return rq;
+}
+
+bl_request *bl_request_create_own(bl_server *server, uint32_t owner, void (*done)(bl_request *rq), void *own)
+{
+    bl_request *rq = take_request(server);
+    if (rq == NULL)
+        return NULL;
+    rq->owner = owner;
+    rq->done = done;
+    rq->own = own;
     return rq;
 }
 
 static size_t reply_bytes(const bl_request *rq)
 {
-    size_t bytes = rq->out.len;
+    size_t bytes = rq->sends_file ? (size_t)rq->file_bytes : rq->out.len;
     for (unsigned i = 0; i < rq->npieces; i++)
         bytes += rq->pieces[i].bytes;
     return bytes;
 }
 
-static void log_access(const bl_request *rq, double ms)
+/* "ADDRESS:PORT" of the client. */
+static void print_peer(struct MHD_Connection *connection, char *out, size_t size)
 {
-    bl_log(BL_LOG_INFO, "%.16s %.200s %d %zu bytes %.3f ms id=%s", rq->method != NULL ? rq->method : "?", rq->uri, rq->status,
-           reply_bytes(rq), ms, rq->id);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info != NULL ? info->client_addr : NULL;
+    char host[INET6_ADDRSTRLEN] = "";
+    if (address != NULL && address->sa_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
+        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
+        snprintf(out, size, "%s:%u", host, ntohs(in->sin_port));
+    } else if (address != NULL && address->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)(const void *)address;
+        inet_ntop(AF_INET6, &in->sin6_addr, host, sizeof host);
+        snprintf(out, size, "[%s]:%u", host, ntohs(in->sin6_port));
+    }
+}
+
+/* What a log and a trace tell beyond the times. */
+static void describe(bl_request *rq)
+{
+    bl_trail *trail = &rq->trail;
+    bool secret = rq->route != NULL && (rq->route->flags & BL_ROUTE_SECRET) != 0;
+    snprintf(trail->id, sizeof trail->id, "%s", rq->id);
+    snprintf(trail->method, sizeof trail->method, "%s", rq->method != NULL ? rq->method : "");
+    trail->pattern = rq->route != NULL ? rq->route->pattern : "";
+    bl_trail_set_path(trail, secret ? rq->route->pattern : rq->uri != NULL ? rq->uri : "");
+    print_peer(rq->connection, trail->peer, sizeof trail->peer);
+    bl_access_name(rq->server->access, rq->owner, trail->key, sizeof trail->key);
+    trail->bytes_in = rq->body_len;
+    trail->bytes_out = reply_bytes(rq);
+}
+
+/* Into the metrics, the log, and the trace. */
+static void tell_client(bl_request *rq)
+{
+    bl_metrics *metrics = &rq->server->metrics;
+    bl_trail *trail = &rq->trail;
+    trail->status = rq->status;
+    trail->begin_ns = rq->start_ns;
+    trail->end_ns = bl_clock_ns();
+    if (rq->status != 0) { /* else the connection broke before there was an answer */
+        trail->seen |= 1U << BL_TIME_REQUEST;
+        trail->time_ns[BL_TIME_REQUEST] = trail->end_ns - trail->begin_ns;
+        bl_metrics_add(metrics, BL_COUNT_BYTES_OUT, (long long)reply_bytes(rq));
+    }
+    if (rq->sent_ns != 0)
+        bl_trail_add(trail, BL_TIME_SEND, rq->sent_ns, trail->end_ns);
+    bl_trail_count(trail, metrics, bl_route_index(rq->route));
+    bl_metrics_add(metrics, BL_COUNT_BYTES_IN, (long long)rq->body_len);
+    if (rq->status != 0)
+        bl_access_count(rq->server->access, rq->owner, rq->body_len, reply_bytes(rq));
+    if (!trail->traced && !bl_log_is_on(BL_LOG_INFO))
+        return;
+    describe(rq);
+    bl_trail_log(trail);
+    if (trail->traced)
+        bl_exporter_take(rq->server->exporter, trail);
+}
+
+/* The server's own requests are in no log, but where a device's time goes is in the metrics. */
+static void tell(bl_request *rq)
+{
+    if (rq->done == NULL)
+        tell_client(rq);
+    else
+        bl_trail_count(&rq->trail, &rq->server->metrics, BL_METRIC_OWN_WORK);
 }
 
 /* Everything back to zero but the memory worth keeping. */
@@ -101,19 +187,11 @@ static void recycle(bl_request *rq)
 void bl_request_end(bl_request *rq)
 {
     bl_server *server = rq->server;
-    int64_t now = bl_clock_ns();
-    bool kept = false;
+    bool kept = false, own = rq->done != NULL, accepted = rq->accepted;
     for (bl_defer *d = rq->defers; d != NULL; d = d->next)
         d->fn(d->arg);
     bl_body_fini(rq);
-    if (rq->status != 0) { /* else the connection broke before there was an answer */
-        if (rq->status < BL_HTTP_CODES)
-            atomic_fetch_add_explicit(&server->metrics.code[rq->status], 1, memory_order_relaxed);
-        bl_metrics_time(&server->metrics, BL_TIME_REQUEST, now - rq->start_ns);
-        bl_metrics_add(&server->metrics, BL_COUNT_BYTES_OUT, (long long)reply_bytes(rq));
-    }
-    log_access(rq, bl_clock_ms(rq->start_ns, now));
-    bl_metrics_add(&server->metrics, BL_COUNT_BYTES_IN, (long long)rq->body_len);
+    tell(rq);
     recycle(rq);
     pthread_mutex_lock(&server->free_lock);
     kept = server->free_count < server->settings.connections;
@@ -125,7 +203,9 @@ void bl_request_end(bl_request *rq)
     pthread_mutex_unlock(&server->free_lock);
     if (!kept)
         free_request(rq);
-    bl_metrics_add(&server->metrics, BL_COUNT_ACTIVE, -1);
+    if (!own)
+        bl_metrics_add(&server->metrics, BL_COUNT_ACTIVE, -1);
+    atomic_fetch_sub(&server->accepted, accepted);
 }
 
 void bl_requests_fini(bl_server *server)
@@ -178,6 +258,22 @@ void *bl_request_alloc(bl_request *rq, size_t bytes, const char *what)
     return block->data;
 }
 
+char *bl_request_make_body(bl_request *rq, size_t len, bl_media media)
+{
+    if (bl_budget_take(&rq->server->memory, len, BL_ENOMEM, "a body", &rq->err) != BL_OK)
+        return NULL;
+    free(rq->body);
+    bl_budget_give(&rq->server->memory, rq->body_cap);
+    rq->body = malloc(len > 0 ? len : 1);
+    rq->body_cap = len;
+    rq->body_len = rq->body != NULL ? len : 0;
+    rq->media = media;
+    rq->has_body = true;
+    if (rq->body == NULL)
+        (void)bl_fail(&rq->err, BL_ENOMEM, "a body of %zu bytes", len);
+    return rq->body;
+}
+
 const char *bl_request_query(const bl_request *rq, const char *name)
 {
     for (int i = 0; i < rq->nquery; i++)
@@ -202,19 +298,40 @@ void bl_request_reply_json(bl_request *rq, int status)
     bl_request_reply(rq, status, "application/json");
 }
 
+void bl_request_reply_file(bl_request *rq, const char *content_type)
+{
+    bl_request_reply(rq, 200, content_type);
+    rq->sends_file = true;
+}
+
+/* What Triton answers: its clients know few codes. */
+static int v2_status(bl_status status)
+{
+    int code = bl_status_http(status);
+    if (status == BL_EUNSUPPORTED)
+        return 501;
+    if (status == BL_ENODEVMEM || status == BL_ETIMEOUT)
+        return 503;
+    return code == 422 || code == 409 || code == 412 ? 400 : code;
+}
+
 void bl_request_reply_problem(bl_request *rq)
 {
+    bool v2 = rq->route != NULL ? (rq->route->flags & BL_ROUTE_ERRORV2) != 0 : strncmp(rq->uri, "/v2/", 4) == 0;
     uint64_t step = (uint64_t)rq->problem_step;
     bl_text_clear(&rq->out);
     rq->out.failed = false;
     rq->pieces = NULL;
     rq->npieces = 0;
-    rq->status = bl_status_http(rq->err.status);
+    rq->envelope = 0;
+    rq->status = v2 ? v2_status(rq->err.status) : bl_status_http(rq->err.status);
     if (rq->status >= 500 && rq->err.status != BL_EBUSY && rq->err.status != BL_ECANCELLED)
         bl_log(BL_LOG_WARN, "request %s: %s (%s:%d)", rq->id, rq->err.text, rq->err.file ? rq->err.file : "?", rq->err.line);
+    if (rq->err.status == BL_EQUOTA)
+        bl_metrics_add(&rq->server->metrics, BL_COUNT_OVER_QUOTA, 1);
     if (rq->err.status == BL_ETIMEOUT)
         bl_metrics_add(&rq->server->metrics, BL_COUNT_TIMEOUTS, 1);
-    if (rq->route != NULL && (rq->route->flags & BL_ROUTE_ERRORV2) != 0) {
+    if (v2) {
         bl_text_puts(&rq->out, "{\"error\":");
         bl_encode_string(&rq->out, rq->err.text);
         bl_text_puts(&rq->out, "}");
@@ -238,7 +355,10 @@ bool bl_request_accepts(const bl_request *rq, const char *type)
 
 bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_serial *serial)
 {
-    bl_status st = bl_queue_reserve(queue, &rq->err);
+    bl_access *access = rq->server->access;
+    bl_status st = bl_queue_reserve(queue, rq, bl_access_queue_quota(access, rq->owner), &rq->err);
+    if (st != BL_OK && st != BL_EBUSY)
+        return st;
     if (st != BL_OK) {
         bl_metrics_add(&rq->server->metrics, BL_COUNT_QUEUE_FULL, 1);
         return st;
@@ -246,9 +366,11 @@ bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_se
     rq->work = work;
     rq->serial = serial;
     rq->queued_ns = bl_clock_ns();
-    if (!atomic_load(&rq->suspended)) {
+    if (rq->handling_ns != 0)
+        bl_trail_add(&rq->trail, BL_TIME_DECODE, rq->handling_ns, rq->queued_ns);
+    rq->handling_ns = 0;
+    if (!atomic_exchange(&rq->suspended, true) && rq->done == NULL) {
         rq->submitted = true;
-        atomic_store(&rq->suspended, true);
         MHD_suspend_connection(rq->connection);
         bl_watch_attach(rq->peer, rq);
     }
@@ -256,12 +378,48 @@ bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_se
     return BL_OK;
 }
 
+void bl_request_park(bl_request *rq, bool (*leave)(bl_request *rq))
+{
+    rq->leave = leave;
+    rq->queued_ns = bl_clock_ns();
+    if (!atomic_exchange(&rq->suspended, true)) {
+        rq->submitted = true;
+        MHD_suspend_connection(rq->connection);
+        bl_watch_attach(rq->peer, rq);
+    }
+}
+
 /* A second resume of one suspension is undefined in libmicrohttpd: the exchange lets only the first through. */
 void bl_request_finish(bl_request *rq)
 {
-    bl_watch_detach(rq->peer);
-    if (atomic_exchange(&rq->suspended, false))
-        MHD_resume_connection(rq->connection);
-    else
+    if (rq->done == NULL)
+        bl_watch_detach(rq->peer);
+    if (!atomic_exchange(&rq->suspended, false))
         bl_log(BL_LOG_ERROR, "bug: request %s was finished twice", rq->id);
+    else if (rq->done != NULL)
+        rq->done(rq);
+    else
+        MHD_resume_connection(rq->connection);
+}
+
+bool bl_request_withdraw(bl_request *rq)
+{
+    bl_queue *queue = NULL;
+    if (atomic_load(&rq->stays) && !atomic_load(&rq->server->ends))
+        return false;
+    atomic_store(&rq->cancel, true);
+    if (rq->stream != NULL)
+        bl_stream_wake(rq->stream);
+    queue = atomic_load(&rq->queue);
+    if (queue == NULL && rq->leave != NULL)
+        return rq->leave(rq);
+    return queue != NULL && bl_queue_remove(queue, rq);
+}
+
+void bl_request_cancel(bl_request *rq, const char *why)
+{
+    if (!bl_request_withdraw(rq))
+        return;
+    (void)bl_fail(&rq->err, BL_ECANCELLED, "%s", why);
+    bl_request_finish(rq);
 }

@@ -8,6 +8,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/text.h"
+#include "server/telemetry/trail.h"
 
 #include <stdatomic.h>
 
@@ -19,7 +20,8 @@ typedef struct bl_route bl_route;
 typedef struct bl_queue bl_queue;
 typedef struct bl_peer bl_peer;
 typedef struct bl_inflate bl_inflate;
-typedef struct bl_upload bl_upload;
+typedef struct bl_intake bl_intake;
+typedef struct bl_stream bl_stream;
 
 /* What a piece of work says when it returns.  After MOVED the request is somebody else's.  After FLIES the device is at it: the
  * work is called once more, to wait for it, when no other that |may_fly| is to be had or enough do. */
@@ -32,9 +34,19 @@ typedef struct bl_serial {
     bl_request *holder; /* at work, or between two slices of it; compared only */
 } bl_serial;
 
+/* Of the requests of one owner that wait for a device, and of those of several where it is nobody's turn, the first are served
+ * before the last: who waits for an answer, before what runs for long. */
+typedef enum bl_rank { BL_RANK_INFER = -1, BL_RANK_RUN = 0, BL_RANK_TRAIN = 1 } bl_rank;
+
 enum { BL_MAX_PARAMS = 2, BL_MAX_QUERIES = 8, BL_ID_SIZE = 72, BL_NAME_SIZE = 132 };
 
-typedef enum bl_media { BL_MEDIA_NONE, BL_MEDIA_JSON = 1, BL_MEDIA_SAFETENSORS = 2, BL_MEDIA_OCTETS = 4 } bl_media;
+typedef enum bl_media {
+    BL_MEDIA_NONE,
+    BL_MEDIA_JSON = 1,
+    BL_MEDIA_SAFETENSORS = 2,
+    BL_MEDIA_OCTETS = 4,
+    BL_MEDIA_ONNX = 8
+} bl_media;
 
 typedef struct bl_query {
     const char *name, *value;
@@ -53,7 +65,7 @@ typedef struct bl_piece {
 } bl_piece;
 
 typedef enum bl_request_state {
-    BL_REQUEST_BODY,    /* body bytes go to |body| or |upload| */
+    BL_REQUEST_BODY,    /* body bytes go to |body| or |intake| */
     BL_REQUEST_DISCARD, /* failed: the rest of the body is dropped, then the failure is told */
     BL_REQUEST_WORK,    /* the handler has it, or a queue */
     BL_REQUEST_SENT     /* a response was queued */
@@ -68,6 +80,8 @@ struct bl_request {
 
     /* what was asked */
     char id[BL_ID_SIZE];
+    uint32_t owner;  /* the key that it came with; 0: nobody, there are no keys */
+    unsigned scopes; /* of BL_SCOPE_: what the key is good for */
     const char *uri; /* as sent; the peer's */
     const char *method;
     const bl_route *route;
@@ -77,16 +91,24 @@ struct bl_request {
     bl_media media;            /* of the body */
     const char *accept;        /* or NULL; MHD's memory, as long as the request */
     const char *if_none_match; /* likewise */
+    const char *infer_header;  /* Inference-Header-Content-Length, or NULL; likewise */
+    const char *accept_coding; /* Accept-Encoding, or NULL; likewise */
+    int infer_headers;         /* how often it stands there */
+    const char *content_range; /* likewise */
     uint64_t content_length;   /* 0 where none was given */
     bool has_body;
+    bool accepted; /* counted in server->accepted */
     int64_t start_ns;
+    int64_t handling_ns; /* when the handler began, until it answers or submits; or 0 */
+    int64_t sent_ns;     /* when the answer was given to libmicrohttpd, or 0 */
+    bl_trail trail;
 
     /* the body */
     char *body; /* heap, kept for the next request while small */
     size_t body_len, body_cap;
     uint64_t swallowed; /* bytes dropped after a failure */
     bl_inflate *inflate;
-    bl_upload *upload;
+    bl_intake *intake; /* or NULL: the body is kept in memory */
 
     /* the reply */
     int status;
@@ -96,20 +118,35 @@ struct bl_request {
     bl_text out;
     bl_piece *pieces; /* arena, sent after |out|; NULL */
     unsigned npieces;
+    bl_piece coded;  /* all of it, where it is coded */
+    bool sends_file; /* |file|, of which libmicrohttpd closes the descriptor, in place of all that */
+    int file;
+    uint64_t file_bytes;
+    int retry_after;        /* seconds, of 429 and 503; 0: as is usual */
+    size_t envelope;        /* bytes of |out| that the same header of the answer tells; 0: it has none */
+    bl_stream *stream;      /* arena, in place of |out|; NULL */
     long long problem_step; /* "step" of the problem document, or -1 */
 
     /* waiting: guarded by the lock of |queue| */
     bl_request *next, *prev;
     _Atomic(bl_queue *) queue; /* where it waits now, or NULL; changed under the lock of that queue */
+    struct bl_waiter *waiter;  /* of that queue, where it has a place: waiting or at work */
     bl_serial *serial;
     bl_work work;
-    bool may_fly; /* |work| may begin while others fly */
-    void *data;   /* of the handler, in the arena */
-    int64_t queued_ns, queue_wait_ns, deadline_ns;
+    bl_rank rank;
+    int priority;        /* among those of its rank and owner, the lower first */
+    bool may_fly;        /* |work| may begin while others fly */
+    int64_t expected_ns; /* what it then is known to take, or 0 */
+    void *data;          /* of the handler, in the arena */
+    int64_t queued_ns, deadline_ns;
+    void (*done)(bl_request *rq); /* of the server's own request: called on the worker's thread in place of waking a connection */
+    void *own;                    /* |done|'s */
     bl_status (*then)(bl_request *rq); /* called on the HTTP thread when the work is over, to fill the reply */
+    bool (*leave)(bl_request *rq);     /* of one that was parked */
     bl_peer *peer;
     bool submitted;        /* in this call of the HTTP thread, whose own flag it is */
     atomic_bool suspended; /* the connection is */
+    atomic_bool stays;     /* it goes on though its client has gone, unless the server ends */
     atomic_bool cancel;    /* the client went away, or the server ends: stop at the next launch */
 
     bl_defer *defers;
@@ -120,6 +157,16 @@ struct bl_request {
 bl_request *bl_request_create(bl_server *server); /* NULL if out of memory */
 void bl_request_end(bl_request *rq);              /* runs what was deferred, logs, and keeps the memory for the next one */
 void bl_requests_fini(bl_server *server);         /* frees those kept */
+
+/* A request of the server's own, on behalf of |owner|: it has no connection and is not logged.  It is submitted like any other,
+ * and |done| is called when its work is over or was given up, rq->err saying how it went; from then on it is the caller's again,
+ * to submit once more (clear rq->err) or to end with bl_request_end.  NULL if out of memory. */
+bl_request *bl_request_create_own(bl_server *server, uint32_t owner, void (*done)(bl_request *rq), void *own);
+/* Stop it at its next launch, or at once where it waits: |done| is called, by this call in that case.  The caller sees to it that
+ * it has not ended.  Also what happens to a client's that went away. */
+void bl_request_cancel(bl_request *rq, const char *why);
+/* The first half of that: true where the caller now must finish it. */
+bool bl_request_withdraw(bl_request *rq);
 
 /* ---- for handlers */
 /* |fn| is called with |arg| when the request ends, the last one first.  If that cannot be arranged it is called at once. */
@@ -132,6 +179,8 @@ bl_span bl_request_body(const bl_request *rq);
 /* Answer with |status| and what is in rq->out. */
 void bl_request_reply(bl_request *rq, int status, const char *content_type);
 void bl_request_reply_json(bl_request *rq, int status);
+/* Answer with rq->file_bytes bytes of the descriptor rq->file, which moves to the reply. */
+void bl_request_reply_file(bl_request *rq, const char *content_type);
 /* Fill the reply with the problem document of rq->err. */
 void bl_request_reply_problem(bl_request *rq);
 /* Whether Accept prefers |type| to JSON. */
@@ -140,6 +189,11 @@ bool bl_request_accepts(const bl_request *rq, const char *type);
 /* Suspend the connection (if it is not yet) and put the request into |queue|, where |work| is called on a worker's thread.
  * BL_EBUSY where the queue is full.  After BL_OK the caller must not touch the request. */
 BL_NODISCARD bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_serial *serial);
+/* Suspend the connection for somebody who finishes the request later, without a queue.  Where the client goes away meanwhile
+ * |leave| is asked, on any thread and with the lock of the request's peer held: true takes it back, and the asker finishes it. */
+void bl_request_park(bl_request *rq, bool (*leave)(bl_request *rq));
+/* Room for the body of a request of the server's own, which the caller fills.  NULL where there is none. */
+char *bl_request_make_body(bl_request *rq, size_t len, bl_media media);
 /* The work is over: wake the connection, whose thread then answers.  By the queue. */
 void bl_request_finish(bl_request *rq);
 

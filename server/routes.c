@@ -3,14 +3,16 @@
 
 #include "server/handlers.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const bl_route routes[] = {
-#define BL_ROUTE(method_, pattern_, handler_, takes_, queries_, flags_, doc_)                                                    \
+#define BL_ROUTE(method_, pattern_, handler_, takes_, queries_, scope_, flags_, doc_)                                            \
     {.method = method_,                                                                                                          \
      .pattern = pattern_,                                                                                                        \
      .handler = handler_,                                                                                                        \
      .takes = takes_,                                                                                                            \
+     .scope = scope_,                                                                                                            \
      .queries = queries_,                                                                                                        \
      .flags = flags_,                                                                                                            \
      .doc = doc_},
@@ -18,6 +20,26 @@ static const bl_route routes[] = {
 #undef BL_ROUTE
 };
 enum { ROUTE_COUNT = sizeof routes / sizeof routes[0], MAX_SEGMENTS = 8 };
+
+static const bl_metric_route labels[] = {
+    [BL_METRIC_NO_ROUTE] = {"other", "none"},
+    [BL_METRIC_OWN_WORK] = {"server", "jobs"},
+#define BL_ROUTE(method_, pattern_, handler_, takes_, queries_, scope_, flags_, doc_) {method_, pattern_},
+#include "server/routes.def"
+#undef BL_ROUTE
+};
+static_assert(sizeof labels / sizeof labels[0] <= BL_METRIC_ROUTES, "as many series as there are routes");
+
+int bl_route_index(const bl_route *route)
+{
+    return route != NULL ? BL_METRIC_FIRST_ROUTE + (int)(route - routes) : BL_METRIC_NO_ROUTE;
+}
+
+const bl_metric_route *bl_route_labels(int *count)
+{
+    *count = (int)(sizeof labels / sizeof labels[0]);
+    return labels;
+}
 
 static int hex_digit(char c)
 {
@@ -123,8 +145,20 @@ static bl_status split_path(bl_request *rq, size_t len, const char **segment, in
     return BL_OK;
 }
 
+/* Is there an address of just these words?  Then what is said of names in their places is not meant (OpenAPI, "Path Templating
+ * Matching"): /api/v1/tensors/delete is no tensor. */
+static bool is_concrete(int count, const char *const *segment)
+{
+    const char *none[BL_MAX_PARAMS];
+    for (size_t i = 0; i < ROUTE_COUNT; i++)
+        if (strchr(routes[i].pattern, '{') == NULL && match(routes[i].pattern, count, segment, none))
+            return true;
+    return false;
+}
+
 bl_status bl_route_find(bl_request *rq)
 {
+    bool concrete = false;
     const char *segment[MAX_SEGMENTS], *allow = NULL;
     const char *method = strcmp(rq->method, "HEAD") == 0 ? "GET" : rq->method;
     size_t len = strcspn(rq->uri, "?");
@@ -132,8 +166,9 @@ bl_status bl_route_find(bl_request *rq)
     if (rq->uri[0] != '/')
         return bl_fail(&rq->err, BL_EINVAL, "the address is not a path");
     BL_TRY(split_path(rq, len, segment, &count));
+    concrete = is_concrete(count, segment);
     for (size_t i = 0; i < ROUTE_COUNT; i++) {
-        if (!match(routes[i].pattern, count, segment, rq->param))
+        if ((concrete && strchr(routes[i].pattern, '{') != NULL) || !match(routes[i].pattern, count, segment, rq->param))
             continue;
         if (strcmp(routes[i].method, method) == 0) {
             rq->route = &routes[i];

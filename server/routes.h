@@ -4,20 +4,46 @@
 #define BL_SERVER_ROUTES_H
 
 #include "server/request.h"
+#include "server/telemetry/metrics.h"
 
-enum { BL_ROUTE_OPEN = 1, BL_ROUTE_ERRORV2 = 2, BL_ROUTE_UPLOAD = 4 };
+/* What a key may be good for.  INFER: hosted models.  RUN: graphs, tensors, programs.  TRAIN: the same but single graphs, and
+ * jobs. ADMIN: keys, and what concerns everybody.  METRICS: /metrics. */
+enum {
+    BL_SCOPE_NONE = 0,
+    BL_SCOPE_INFER = 1,
+    BL_SCOPE_RUN = 2,
+    BL_SCOPE_TRAIN = 4,
+    BL_SCOPE_ADMIN = 8,
+    BL_SCOPE_METRICS = 16,
+    BL_SCOPE_WORK = BL_SCOPE_RUN | BL_SCOPE_TRAIN,
+    BL_SCOPE_ANY = 31
+};
+
+enum {
+    BL_ROUTE_OPEN = 1,
+    BL_ROUTE_ERRORV2 = 2,
+    BL_ROUTE_UPLOAD = 4,
+    BL_ROUTE_BLOB = 8,
+    BL_ROUTE_SECRET = 16,
+    BL_ROUTE_ANYTYPE = 32,
+    BL_ROUTE_CODES = 64
+};
 
 struct bl_route {
     const char *method, *pattern;
     bl_status (*handler)(bl_request *rq);
     unsigned takes; /* of bl_media */
     const char *queries;
+    unsigned scope; /* of BL_SCOPE_: one of them is enough; 0: no key is asked for */
     unsigned flags;
     const char *doc;
 };
 
 /* Decode rq->uri, find its route and fill route, param and query.  Unknown: 404, or 405 with rq->allow. */
 BL_NODISCARD bl_status bl_route_find(bl_request *rq);
-/* All rows; NULL past the end. */
+
+/* For metrics: which labels are those of |route|, or of NULL; and all of them. */
+int bl_route_index(const bl_route *route);
+const bl_metric_route *bl_route_labels(int *count);
 
 #endif

@@ -53,6 +53,11 @@ bl_status bl_handle_run(bl_request *rq)
         BL_TRY(bl_exec_admit(x, &rq->err));
     else
         x->compile = compile;
+    if (x->dry) {
+        x->values = run->values;
+        x->ninputs = run->graph.ninputs;
+        return bl_exec_dry_run(x);
+    }
     BL_TRY(bl_exec_load(x, run->graph.ninputs, run->values, false));
     x->work = bl_exec_run;
     rq->then = bl_exec_reply;

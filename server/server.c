@@ -3,11 +3,18 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "server/access/access.h"
 #include "server/background.h"
+#include "server/data/blobs.h"
+#include "server/data/durable.h"
+#include "server/data/saver.h"
 #include "server/http.h"
+#include "server/jobs/jobs.h"
 #include "server/keeper.h"
 #include "server/listener.h"
+#include "server/models/models.h"
 #include "server/shelf.h"
+#include "server/storage.h"
 #include "server/watch.h"
 
 #include <malloc.h>
@@ -16,14 +23,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
-enum {
-    LAST_WAIT_MS = 10000,
-    QUIET_MS = 200, /* how long an open connection may ask for nothing before it may be cut: the request may be on its way */
-    MMAP_BYTES = 256 * 1024
-};
+enum { MMAP_BYTES = 256 * 1024 };
 
 /* glibc takes an allocation of over 128 KiB from the system until one is freed, and from its heaps from then on.  There the
  * programs of a driver, which come and go with the plans, leave holes: with PoCL resident memory grew by 20% in 100,000 requests.
@@ -33,17 +35,6 @@ static void tame_malloc(void)
 #ifdef __GLIBC__
     (void)mallopt(M_MMAP_THRESHOLD, MMAP_BYTES); /* over what a request keeps for the next one */
 #endif
-}
-
-static bl_status choose_log(const bl_settings *settings, bl_err *err)
-{
-    static const char *const names[] = {"error", "warn", "info", "debug"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(settings->log_level, names[i]) == 0) {
-            bl_log_configure((bl_log_level)i, settings->log_json);
-            return BL_OK;
-        }
-    return bl_fail(err, BL_EINVAL, "--log-level is error, warn, info or debug, not \"%s\"", settings->log_level);
 }
 
 bl_status bl_server_precision(bl_server *server, bl_err *err)
@@ -88,9 +79,28 @@ void bl_server_limits(bl_server *server)
     server->memory.limit = set->max_memory > 0 ? set->max_memory : machine_bytes() / 4 * 3;
 }
 
+static bl_status start_tracing(bl_server *server, bl_err *err)
+{
+    const bl_settings *set = &server->settings;
+    bl_exporter_options options = {.url = set->otlp,
+                                   .service = set->service_name,
+                                   .version = BL_VERSION,
+                                   .share = set->trace_share,
+                                   .metrics = &server->metrics};
+    return set->otlp[0] != '\0' ? bl_exporter_create(&options, &server->exporter, err) : BL_OK;
+}
+
+/* A search has the machine for itself, so its time is the device's. */
+static void charge_search(void *arg, uint32_t owner, int64_t took)
+{
+    const bl_server *server = arg;
+    bl_access_charge(server->access, owner, -1, took);
+}
+
 static bl_status start(bl_server *server, bl_err *err)
 {
     const bl_settings *set = &server->settings;
+    bl_queue_hooks search = {.charge = charge_search, .arg = server};
     bl_server_limits(server);
     pthread_mutex_init(&server->free_lock, NULL);
     if (getrandom(&server->id_base, sizeof server->id_base, 0) < 0)
@@ -98,72 +108,57 @@ static bl_status start(bl_server *server, bl_err *err)
     server->plans = bl_plans_create(set->max_plans, set->max_plan_memory);
     if (server->plans == NULL)
         return bl_fail(err, BL_ENOMEM, "plan cache");
+    BL_TRY(bl_storage_open(set->state, &server->storage, err));
+    BL_TRY(bl_blobs_create(server, &server->blobs, err));
+    BL_TRY(start_tracing(server, err));
+    BL_TRY(bl_access_create(server, &server->access, err));
     BL_TRY(bl_shelf_create(server, &server->shelf, err));
     BL_TRY(bl_workers_start(server, err));
     BL_TRY(bl_children_start(server, err));
     BL_TRY(bl_tuning_start(server, err));
-    BL_TRY(bl_queue_create("the search", set->max_queue, 1, NULL, &server->searcher, err)); /* which times one kernel at a time */
+    BL_TRY(
+        bl_queue_create("the search", set->max_queue, 1, &search, &server->searcher, err)); /* which times one kernel at a time */
     BL_TRY(bl_queue_create("the compiler", set->max_queue, (unsigned)set->compile_threads, NULL, &server->compiler, err));
     BL_TRY(bl_watch_create(server, &server->watch, err));
     BL_TRY(bl_keeper_create(server, &server->keeper, err));
     BL_TRY(bl_background_create(server, &server->background, err));
+    BL_TRY(bl_durable_load(server, err));
+    BL_TRY(bl_saver_create(server, err));
+    BL_TRY(bl_models_create(server, &server->models, err));
+    BL_TRY(bl_jobs_create(server, &server->jobs, err));
     return bl_http_start(server, err);
 }
 
 /* In the order in which things refer to each other. */
 static void stop(bl_server *server)
 {
+    bl_jobs_drain(server->jobs, server->settings.grace);
     bl_http_stop(server);
     bl_watch_destroy(server->watch);
     bl_keeper_destroy(server->keeper);
+    bl_models_stop(server->models);
+    bl_saver_drain(server->saver);
     bl_children_stop(server->children); /* nobody waits for an answer any more */
     bl_children_stop(server->triers);
     bl_queue_destroy(server->compiler);
     bl_background_destroy(server->background);
     bl_queue_destroy(server->searcher);
+    bl_saver_destroy(server->saver);
     bl_workers_stop(server);
+    bl_models_destroy(server->models);
+    bl_jobs_destroy(server->jobs);
     bl_shelf_destroy(server->shelf);
     if (server->plans != NULL)
         bl_plans_destroy(server->plans);
     bl_tuning_stop(server);
     bl_children_end(server);
     bl_workers_close(server);
+    bl_exporter_destroy(server->exporter);
     bl_requests_fini(server);
+    bl_blobs_destroy(server->blobs);
+    bl_access_destroy(server->access);
+    bl_storage_close(server->storage);
     bl_settings_fini(&server->settings);
-}
-
-/* Until no connection is open, or none of those open has asked for anything for a moment; false where requests are left. */
-static bool wait_until_idle(bl_server *server, double ms, sigset_t *signals)
-{
-    int64_t begin = bl_clock_ns(), now = begin, asked = begin;
-    while (bl_listener_open(server->listener) > 0 && bl_clock_ms(asked, now) < QUIET_MS && bl_clock_ms(begin, now) < ms) {
-        struct timespec moment = {.tv_nsec = 5000000};
-        if (sigtimedwait(signals, NULL, &moment) > 0) {
-            bl_log(BL_LOG_WARN, "a second signal: ending at once");
-            _exit(130); /* whoever asks twice does not want to wait for a device */
-        }
-        now = bl_clock_ns();
-        if (bl_metrics_get(&server->metrics, BL_COUNT_ACTIVE) > 0)
-            asked = now;
-    }
-    return bl_metrics_get(&server->metrics, BL_COUNT_ACTIVE) == 0;
-}
-
-/* Refuse what is new, answer what was accepted, cancel what takes too long. */
-static void drain(bl_server *server, sigset_t *signals)
-{
-    bl_log(BL_LOG_INFO, "draining: %lld requests to answer", bl_metrics_get(&server->metrics, BL_COUNT_ACTIVE));
-    atomic_store(&server->draining, true);
-    bl_listener_stop(server->listener);
-    if (wait_until_idle(server, server->settings.grace * 1e3, signals))
-        return;
-    bl_log(BL_LOG_WARN, "cancelling what did not end within %g s", server->settings.grace);
-    bl_watch_cancel_all(server->watch);
-    bl_children_stop(server->children);
-    bl_children_stop(server->triers);
-    /* libmicrohttpd aborts if a suspended connection is left: what runs must come to its next launch first. */
-    while (!wait_until_idle(server, LAST_WAIT_MS, signals) && bl_watch_waiting(server->watch) > 0)
-        bl_log(BL_LOG_WARN, "still waiting for a device");
 }
 
 int bl_server_main(int argc, char *const *argv)
@@ -171,17 +166,20 @@ int bl_server_main(int argc, char *const *argv)
     static bl_server server; /* large, and one per process */
     bl_err err = {0};
     sigset_t signals;
-    int status = EXIT_FAILURE, number = 0;
+    int status = EXIT_FAILURE;
 
     tame_malloc();
     /* Blocked before any thread starts, so that all inherit it and only sigwait sees them. */
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
-    if (bl_settings_load(&server.settings, argc, argv, &err) != BL_OK || choose_log(&server.settings, &err) != BL_OK ||
-        bl_server_precision(&server, &err) != BL_OK) {
+    server.argc = argc;
+    server.argv = argv;
+    if (bl_settings_load(&server.settings, argc, argv, &err) != BL_OK ||
+        bl_reload_log(&server, &server.settings, &err) != BL_OK || bl_server_precision(&server, &err) != BL_OK) {
         fprintf(stderr, "beamline: %s\n", err.text);
         bl_settings_fini(&server.settings);
         return EXIT_FAILURE;
@@ -189,8 +187,7 @@ int bl_server_main(int argc, char *const *argv)
     if (start(&server, &err) == BL_OK) {
         printf("listening on %s:%u\n", server.settings.host, server.port);
         fflush(stdout);
-        sigwait(&signals, &number);
-        drain(&server, &signals);
+        bl_life_run(&server, &signals);
         status = EXIT_SUCCESS;
     } else {
         fprintf(stderr, "beamline: %s\n", err.text);

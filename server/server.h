@@ -6,17 +6,25 @@
 #define BL_SERVER_SERVER_H
 
 #include "engine/plan/plan.h"
-#include "server/metrics.h"
 #include "server/queue.h"
 #include "server/settings.h"
+#include "server/telemetry/exporter.h"
+#include "server/tls.h"
 
 #include <pthread.h>
+#include <signal.h>
 
 struct MHD_Daemon;
 typedef struct bl_shelf bl_shelf;
+typedef struct bl_jobs bl_jobs;
 typedef struct bl_keeper bl_keeper;
 typedef struct bl_listener bl_listener;
 typedef struct bl_watch bl_watch;
+typedef struct bl_models bl_models;
+typedef struct bl_storage bl_storage;
+typedef struct bl_access bl_access;
+typedef struct bl_blobs bl_blobs;
+typedef struct bl_saver bl_saver;
 
 #define BL_VERSION "0.1.0"
 
@@ -28,6 +36,7 @@ typedef struct bl_worker {
     bl_device *dev;
     bl_queue *queue;
     bl_pool *pool;
+    struct bl_residents *residents;
     int64_t reopen_ns;          /* worker's thread: when it was last tried */
     atomic_llong busy_ns;       /* when it last ended some work, by bl_clock_ns */
     bl_peaks measured;          /* filled once, before ... */
@@ -36,6 +45,8 @@ typedef struct bl_worker {
 
 struct bl_server {
     bl_settings settings;
+    int argc; /* what they were read from: main's */
+    char *const *argv;
     bl_wire_limits limits; /* as the settings say */
     bl_precision precision;
     bl_metrics metrics;
@@ -52,13 +63,24 @@ struct bl_server {
     bl_device *trial_device;          /* under trial_lock */
     struct bl_background *background; /* NULL: off */
     bl_shelf *shelf;
+    bl_models *models;
+    bl_jobs *jobs;
+    bl_storage *storage;
+    bl_access *access;
+    bl_blobs *blobs;
+    _Atomic(bl_saver *) saver;
     bl_watch *watch;
     bl_keeper *keeper;
+    bl_exporter *exporter; /* NULL: nothing is traced */
+    bl_tls tls;
     struct MHD_Daemon *daemon;
     bl_listener *listener;
     char device_notes[4096]; /* which devices were left out, and why */
     uint16_t port;
-    atomic_bool draining;
+    atomic_bool leaving;   /* /v2/health/ready says 503 */
+    atomic_bool ends;      /* whatever is still at work is to stop */
+    atomic_bool draining;  /* and nothing new is taken */
+    atomic_llong accepted; /* requests for work that were taken and have not ended yet */
     atomic_uint next_id;
     uint32_t id_base; /* random, so that request ids of two servers differ */
     pthread_mutex_t free_lock;
@@ -71,6 +93,17 @@ int bl_server_main(int argc, char *const *argv);
 
 void bl_server_limits(bl_server *server);                                   /* those that follow from the settings */
 BL_NODISCARD bl_status bl_server_precision(bl_server *server, bl_err *err); /* the setting's word */
+
+/* ---- life.c */
+/* After the start: obey signals, and tell systemd, until one says to end and what was accepted is answered.  Main thread. */
+void bl_life_run(bl_server *server, sigset_t *signals);
+
+/* ---- reload.c */
+/* What the settings say of the log: at the start, and again by SIGHUP. */
+BL_NODISCARD bl_status bl_reload_log(bl_server *server, const bl_settings *fresh, bl_err *err);
+/* Read the settings again and have each row of the table in reload.c take what is its own; what cannot be taken is told in the
+ * log and stays as it was.  False where anything did.  Main thread. */
+bool bl_server_reload(bl_server *server);
 
 /* ---- workers.c */
 /* Open the devices that the settings ask for and start a worker for each. */

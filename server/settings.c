@@ -223,6 +223,49 @@ void bl_settings_fini(bl_settings *settings)
     *settings = (bl_settings){0};
 }
 
+/* ---- two readings */
+
+static size_t row_bytes(const setting_row *row)
+{
+    switch (row->kind) {
+    case TEXT:
+        return sizeof(bl_setting_text);
+    case COUNT:
+    case BYTES:
+        return sizeof(bl_setting_count);
+    case SECONDS:
+        return sizeof(bl_setting_seconds);
+    case SWITCH:
+        return sizeof(bl_setting_switch);
+    }
+    return 0;
+}
+
+const char *bl_settings_difference(const bl_settings *a, const bl_settings *b, int *at)
+{
+    while (*at < ROW_COUNT) {
+        const setting_row *row = &rows[(*at)++];
+        const void *left = (const char *)a + row->offset, *right = (const char *)b + row->offset;
+        bool same = row->kind == TEXT ? strcmp(*(const bl_setting_text *)left, *(const bl_setting_text *)right) == 0
+                                      : memcmp(left, right, row_bytes(row)) == 0;
+        if (!same)
+            return row->flag;
+    }
+    return NULL;
+}
+
+void bl_settings_exchange(bl_settings *a, bl_settings *b, const char *flag)
+{
+    const setting_row *row = find_row(flag, strlen(flag));
+    char *left = (char *)a + row->offset, *right = (char *)b + row->offset, kept[sizeof(double)];
+    size_t bytes = row_bytes(row);
+    memcpy(kept, left, bytes);
+    memcpy(left, right, bytes);
+    memcpy(right, kept, bytes);
+}
+
+/* ---- printing */
+
 static void print_default(const setting_row *row, bl_text *out)
 {
     if (*row->def != '\0')

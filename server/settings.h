@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Every setting of the server, from one table: command line over environment over configuration file over default.
- * Read once at the start, constant afterwards, borrowed by everything. */
+ * Read once at the start, and by SIGHUP (server/reload.c); borrowed by everything, and but for what that file names constant. */
 #ifndef BL_SERVER_SETTINGS_H
 #define BL_SERVER_SETTINGS_H
 
@@ -27,6 +27,11 @@ typedef struct bl_settings {
 /* |argv| are the arguments after the command's name.  On failure |settings| may still be given to fini. */
 BL_NODISCARD bl_status bl_settings_load(bl_settings *settings, int argc, char *const *argv, bl_err *err);
 void bl_settings_fini(bl_settings *settings);
+
+/* The flag of the first setting from row |*at| on that differs, which is then left behind; NULL: none does. */
+const char *bl_settings_difference(const bl_settings *a, const bl_settings *b, int *at);
+/* The values of |flag| change places: what is read again is moved, and the old one freed, with the settings that it came with. */
+void bl_settings_exchange(bl_settings *a, bl_settings *b, const char *flag);
 
 /* The options part of --help, and the man page in man(7) format. */
 void bl_settings_help(bl_text *out);

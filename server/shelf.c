@@ -2,6 +2,8 @@
 #include "server/shelf.h"
 
 #include "engine/base/clock.h"
+#include "server/access/access.h"
+#include "server/data/durable.h"
 #include "server/names.h"
 #include "server/programs.h"
 
@@ -10,7 +12,27 @@
 #include <string.h>
 #include <sys/random.h>
 
+enum { MOST_SHARES = 4096, OWNER_DIGITS = 12 };
+
+/* What one owner has. */
+typedef struct space {
+    char id[OWNER_DIGITS];
+    uint32_t owner;
+    bl_namemap *names, *programs;
+    size_t ntensors, nleases; /* leases' tensors are among the first */
+    unsigned long long held_bytes;
+} space;
+
+/* Somebody else's permission to read. */
+typedef struct share {
+    struct share *next;
+    uint32_t owner, reader; /* reader 0: every key */
+    const char *kind;
+    char name[BL_NAME_SIZE];
+} share;
+
 typedef struct lease {
+    space *space;
     char id[BL_LEASE_SIZE];
     double ttl;
     int64_t expires_ns;
@@ -20,39 +42,119 @@ typedef struct lease {
 struct bl_shelf {
     bl_server *server;
     pthread_mutex_t lock;
-    bl_namemap *names, *leases, *programs;
-    size_t ntensors; /* of all namespaces */
-    atomic_ullong held_bytes;
+    bl_namemap *spaces, *leases; /* a space stays once it is there: keys are few */
+    share *shares;
+    size_t nshares;
+    unsigned long long held_bytes; /* of all */
 };
 
-bl_status bl_shelf_charge(bl_shelf *shelf, size_t bytes, bl_err *err)
+/* ---- owners; under the lock */
+
+static space *find_space(bl_shelf *shelf, uint32_t owner)
 {
-    unsigned long long limit = shelf->server->settings.max_held;
-    if (atomic_fetch_add(&shelf->held_bytes, bytes) + bytes > limit) {
-        atomic_fetch_sub(&shelf->held_bytes, bytes);
-        return bl_fail(err, BL_ENODEVMEM,
-                       "%zu bytes more would be over the limit of %llu for what is held; delete tensors or programs", bytes,
-                       limit);
+    char id[OWNER_DIGITS];
+    snprintf(id, sizeof id, "%u", owner);
+    return bl_namemap_get(shelf->spaces, id);
+}
+
+static void free_space(space *s)
+{
+    if (s == NULL)
+        return;
+    bl_namemap_destroy(s->names);
+    bl_namemap_destroy(s->programs);
+    free(s);
+}
+
+static bl_status need_space(bl_shelf *shelf, uint32_t owner, space **out, bl_err *err)
+{
+    space *s = find_space(shelf, owner);
+    *out = s;
+    if (s != NULL)
+        return BL_OK;
+    s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return bl_fail(err, BL_ENOMEM, "a namespace");
+    s->owner = owner;
+    snprintf(s->id, sizeof s->id, "%u", owner);
+    s->names = bl_namemap_create();
+    s->programs = bl_namemap_create();
+    if (s->names == NULL || s->programs == NULL || bl_namemap_put(shelf->spaces, s->id, s, err) != BL_OK) {
+        free_space(s);
+        return bl_fail(err, BL_ENOMEM, "a namespace");
     }
-    bl_metrics_add(&shelf->server->metrics, BL_COUNT_HELD_BYTES, (long long)bytes);
+    *out = s;
     return BL_OK;
 }
 
-void bl_shelf_refund(bl_shelf *shelf, size_t bytes)
+static bl_status charge_locked(bl_shelf *shelf, uint32_t owner, size_t bytes, size_t quota, bl_err *err)
 {
-    atomic_fetch_sub(&shelf->held_bytes, bytes);
-    bl_metrics_add(&shelf->server->metrics, BL_COUNT_HELD_BYTES, -(long long)bytes);
+    unsigned long long limit = shelf->server->settings.max_held;
+    space *s = NULL;
+    BL_TRY(need_space(shelf, owner, &s, err));
+    if (s->held_bytes + bytes > quota)
+        return bl_fail(err, BL_EQUOTA,
+                       "the key may hold %zu bytes and holds %llu: %zu more are too many; delete tensors or programs", quota,
+                       s->held_bytes, bytes);
+    if (shelf->held_bytes + bytes > limit)
+        return bl_fail(err, BL_ENODEVMEM,
+                       "%zu bytes more would be over the limit of %llu for what is held; delete tensors or programs", bytes,
+                       limit);
+    s->held_bytes += bytes;
+    shelf->held_bytes += bytes;
+    return BL_OK;
 }
 
-/* Under the lock: the namespace of |id|, renewed. */
-static bl_status find_names(bl_shelf *shelf, const char *id, bl_namemap **out, bl_err *err)
+bl_status bl_shelf_charge(bl_shelf *shelf, uint32_t owner, size_t bytes, bl_err *err)
+{
+    size_t quota = bl_access_memory_quota(shelf->server->access, owner);
+    bl_status st = BL_OK;
+    pthread_mutex_lock(&shelf->lock);
+    st = charge_locked(shelf, owner, bytes, quota, err);
+    pthread_mutex_unlock(&shelf->lock);
+    if (st == BL_OK)
+        bl_metrics_add(&shelf->server->metrics, BL_COUNT_HELD_BYTES, (long long)bytes);
+    return st;
+}
+
+void bl_shelf_refund(bl_shelf *shelf, uint32_t owner, size_t bytes)
+{
+    space *s = NULL;
+    pthread_mutex_lock(&shelf->lock);
+    s = find_space(shelf, owner);
+    if (s != NULL)
+        s->held_bytes -= bytes;
+    shelf->held_bytes -= s != NULL ? bytes : 0;
+    pthread_mutex_unlock(&shelf->lock);
+    bl_metrics_add(&shelf->server->metrics, BL_COUNT_HELD_BYTES, s != NULL ? -(long long)bytes : 0);
+}
+
+size_t bl_shelf_held_on(bl_shelf *shelf, uint32_t owner, const bl_worker *worker)
+{
+    const char *name = NULL;
+    void *value = NULL;
+    size_t bytes = 0;
+    const space *s = NULL;
+    pthread_mutex_lock(&shelf->lock);
+    s = find_space(shelf, owner);
+    for (size_t i = 0; s != NULL && bl_namemap_at(s->names, i, &name, &value); i++)
+        bytes += ((const bl_held *)value)->worker == worker ? ((const bl_held *)value)->bytes : 0;
+    for (size_t i = 0; s != NULL && bl_namemap_at(s->programs, i, &name, &value); i++)
+        bytes += ((const bl_program *)value)->worker == worker ? ((const bl_program *)value)->charged : 0;
+    pthread_mutex_unlock(&shelf->lock);
+    return bytes;
+}
+
+/* Under the lock: the namespace of |owner|, or of the lease |id|, which is renewed. */
+static bl_status find_names(bl_shelf *shelf, uint32_t owner, const char *id, bl_namemap **out, space **whose, bl_err *err)
 {
     lease *found = NULL;
-    *out = shelf->names;
+    BL_TRY(need_space(shelf, owner, whose, err));
+    *out = (*whose)->names;
     if (id == NULL)
         return BL_OK;
     found = bl_namemap_get(shelf->leases, id);
-    if (found == NULL)
+    if (found == NULL || found->space != *whose)
         return bl_fail(err, BL_ENOTFOUND, "there is no such lease; it may have expired");
     found->expires_ns = bl_clock_ns() + (int64_t)(found->ttl * 1e9);
     *out = found->names;
@@ -60,101 +162,249 @@ static bl_status find_names(bl_shelf *shelf, const char *id, bl_namemap **out, b
 }
 
 /* A tensor that left its namespace. */
-static void drop(bl_shelf *shelf, bl_held *held)
+static void drop(bl_shelf *shelf, uint32_t owner, bl_held *held)
 {
     if (held == NULL)
         return;
-    bl_shelf_refund(shelf, held->bytes);
+    bl_shelf_refund(shelf, owner, held->bytes);
     bl_metrics_add(&shelf->server->metrics, BL_COUNT_TENSORS, -1);
     bl_held_release(held);
 }
 
-static void drop_names(bl_shelf *shelf, bl_namemap *names)
+/* One that somebody replaced or deleted, and that does not come back at the next start either. */
+static void put_away(bl_shelf *shelf, uint32_t owner, bl_held *held)
+{
+    if (held != NULL && held->durable != 0)
+        bl_durable_forget(shelf->server, held->durable);
+    drop(shelf, owner, held);
+}
+
+static void drop_names(bl_shelf *shelf, uint32_t owner, bl_namemap *names)
 {
     const char *name = NULL;
     void *held = NULL;
     for (size_t i = 0; bl_namemap_at(names, i, &name, &held); i++)
-        drop(shelf, held);
-    bl_namemap_destroy(names);
+        drop(shelf, owner, held);
 }
 
-static bl_status put_locked(bl_shelf *shelf, const char *id, const char *name, bl_held *held, bl_held **old, bl_err *err)
+/* ---- shares; under the lock */
+
+static bool is_share(const share *s, uint32_t owner, const char *kind, const char *name)
 {
-    bl_namemap *names = NULL;
-    BL_TRY(find_names(shelf, id, &names, err));
-    *old = bl_namemap_get(names, name);
-    if (*old == NULL && shelf->ntensors >= shelf->server->settings.max_tensors)
-        return bl_fail(err, BL_ENODEVMEM, "%zu tensors are held, which is the limit", shelf->ntensors);
-    BL_TRY(bl_namemap_put(names, name, held, err));
-    shelf->ntensors += *old == NULL;
+    return s->owner == owner && strcmp(s->kind, kind) == 0 && strcmp(s->name, name) == 0;
+}
+
+static bool is_shared(const bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader)
+{
+    for (const share *s = shelf->shares; s != NULL; s = s->next)
+        if ((s->reader == reader || s->reader == 0) && is_share(s, owner, kind, name))
+            return true;
+    return false;
+}
+
+/* Those with |reader|, or, where |all|, with anybody; how many. */
+static size_t drop_shares(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader, bool all)
+{
+    size_t dropped = 0;
+    for (share **at = &shelf->shares; *at != NULL;) {
+        share *s = *at;
+        if (!is_share(s, owner, kind, name) || (!all && s->reader != reader)) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        free(s);
+        shelf->nshares--;
+        dropped++;
+    }
+    return dropped;
+}
+
+/* What |name|, in somebody's request, says of another owner: "alice:w".  NULL: nothing. */
+static const char *split_name(bl_shelf *shelf, const char *name, uint32_t *owner)
+{
+    const char *colon = strchr(name, ':');
+    char key[BL_NAME_SIZE];
+    if (colon == NULL || colon == name || (size_t)(colon - name) >= sizeof key)
+        return NULL;
+    snprintf(key, sizeof key, "%.*s", (int)(colon - name), name);
+    return bl_access_find(shelf->server->access, key, owner) ? colon + 1 : NULL;
+}
+
+static const bl_namemap *map_of(const space *s, const char *kind)
+{
+    return strcmp(kind, "tensor") == 0 ? s->names : s->programs;
+}
+
+static bl_status share_locked(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader, bl_err *err)
+{
+    const space *s = find_space(shelf, owner);
+    share *made = NULL;
+    if (s == NULL || bl_namemap_get(map_of(s, kind), name) == NULL)
+        return bl_fail(err, BL_ENOTFOUND, "there is no %s \"%.128s\"", kind, name);
+    for (const share *old = shelf->shares; old != NULL; old = old->next)
+        if (old->reader == reader && is_share(old, owner, kind, name))
+            return BL_OK;
+    if (shelf->nshares >= MOST_SHARES)
+        return bl_fail(err, BL_ELIMIT, "there are %d shares, which is the limit", MOST_SHARES);
+    made = calloc(1, sizeof *made);
+    if (made == NULL)
+        return bl_fail(err, BL_ENOMEM, "a share");
+    *made = (share){.next = shelf->shares, .owner = owner, .reader = reader, .kind = kind};
+    snprintf(made->name, sizeof made->name, "%s", name);
+    shelf->shares = made;
+    shelf->nshares++;
     return BL_OK;
 }
 
-bl_status bl_shelf_put(bl_shelf *shelf, const char *id, const char *name, bl_held *held, bl_err *err)
+bl_status bl_shelf_share(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader, bl_err *err)
+{
+    bl_status st = BL_OK;
+    pthread_mutex_lock(&shelf->lock);
+    st = share_locked(shelf, owner, kind, name, reader, err);
+    pthread_mutex_unlock(&shelf->lock);
+    return st;
+}
+
+bl_status bl_shelf_unshare(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader, bl_err *err)
+{
+    size_t dropped = 0;
+    pthread_mutex_lock(&shelf->lock);
+    dropped = drop_shares(shelf, owner, kind, name, reader, false);
+    pthread_mutex_unlock(&shelf->lock);
+    return dropped > 0 ? BL_OK : bl_fail(err, BL_ENOTFOUND, "%s \"%.128s\" is not shared so", kind, name);
+}
+
+void bl_shelf_list_shares(bl_shelf *shelf, uint32_t owner,
+                          void (*each)(void *arg, uint32_t from, uint32_t to, const char *kind, const char *name), void *arg)
+{
+    pthread_mutex_lock(&shelf->lock);
+    for (const share *s = shelf->shares; s != NULL; s = s->next)
+        if (s->owner == owner || s->reader == owner || s->reader == 0)
+            each(arg, s->owner, s->reader, s->kind, s->name);
+    pthread_mutex_unlock(&shelf->lock);
+}
+
+/* ---- tensors */
+
+static bl_status put_locked(bl_shelf *shelf, uint32_t owner, const char *id, const char *name, bl_held *held, bl_held **old,
+                            bl_err *err)
+{
+    bl_namemap *names = NULL;
+    space *s = NULL;
+    BL_TRY(find_names(shelf, owner, id, &names, &s, err));
+    *old = bl_namemap_get(names, name);
+    if (*old == NULL && s->ntensors >= shelf->server->settings.max_tensors)
+        return bl_fail(err, BL_ENODEVMEM, "%zu tensors are held, which is the limit", s->ntensors);
+    BL_TRY(bl_namemap_put(names, name, held, err));
+    s->ntensors += *old == NULL;
+    return BL_OK;
+}
+
+bl_status bl_shelf_put(bl_shelf *shelf, uint32_t owner, const char *id, const char *name, bl_held *held, bl_err *err)
 {
     bl_held *old = NULL;
-    bl_status st = bl_shelf_charge(shelf, held->bytes, err);
+    bl_status st = bl_shelf_charge(shelf, owner, held->bytes, err);
     if (st != BL_OK)
         return st;
     bl_metrics_add(&shelf->server->metrics, BL_COUNT_TENSORS, 1);
     bl_held_retain(held);
     pthread_mutex_lock(&shelf->lock);
-    st = put_locked(shelf, id, name, held, &old, err);
+    st = put_locked(shelf, owner, id, name, held, &old, err);
     pthread_mutex_unlock(&shelf->lock);
-    drop(shelf, st == BL_OK ? old : held);
+    put_away(shelf, owner, st == BL_OK ? old : held);
     return st;
 }
 
-bl_status bl_shelf_get(bl_shelf *shelf, const char *id, const char *name, bl_held **out, bl_err *err)
+/* Under the lock: retained, or NULL. */
+static bl_held *get_own(bl_shelf *shelf, uint32_t owner, const char *id, const char *name, bl_err *err)
 {
     bl_namemap *names = NULL;
-    bl_status st = BL_OK;
-    *out = NULL;
+    space *s = NULL;
+    bl_held *held = NULL;
+    if (find_names(shelf, owner, id, &names, &s, err) != BL_OK)
+        return NULL;
+    held = bl_namemap_get(names, name);
+    if (held == NULL && id != NULL)
+        held = bl_namemap_get(s->names, name);
+    return held != NULL ? bl_held_retain(held) : NULL;
+}
+
+static bl_held *get_shared(bl_shelf *shelf, uint32_t reader, const char *full)
+{
+    uint32_t owner = 0;
+    const char *name = split_name(shelf, full, &owner);
+    const space *s = NULL;
+    bl_held *held = NULL;
+    if (name == NULL)
+        return NULL;
     pthread_mutex_lock(&shelf->lock);
-    st = find_names(shelf, id, &names, err);
-    if (st == BL_OK)
-        *out = bl_namemap_get(names, name);
-    if (st == BL_OK && *out == NULL && id != NULL)
-        *out = bl_namemap_get(shelf->names, name);
-    if (*out != NULL)
-        bl_held_retain(*out);
+    s = find_space(shelf, owner);
+    if (s != NULL && is_shared(shelf, owner, "tensor", name, reader))
+        held = bl_namemap_get(s->names, name);
+    if (held != NULL)
+        bl_held_retain(held);
     pthread_mutex_unlock(&shelf->lock);
-    if (st == BL_OK && *out == NULL)
+    return held;
+}
+
+bl_status bl_shelf_get(bl_shelf *shelf, uint32_t owner, const char *id, const char *name, bl_held **out, bool *foreign,
+                       bl_err *err)
+{
+    bl_err missing = {0};
+    bool own = false;
+    pthread_mutex_lock(&shelf->lock);
+    *out = get_own(shelf, owner, id, name, &missing);
+    pthread_mutex_unlock(&shelf->lock);
+    if (missing.status != BL_OK)
+        return bl_fail(err, missing.status, "%s", missing.text);
+    own = *out != NULL;
+    if (!own)
+        *out = get_shared(shelf, owner, name);
+    if (foreign != NULL)
+        *foreign = !own;
+    if (*out == NULL)
         return bl_fail(err, BL_ENOTFOUND, "there is no tensor \"%.128s\"", name);
-    if (st == BL_OK && bl_held_lost(*out)) {
+    if (bl_held_lost(*out)) {
         bl_held_release(*out);
         *out = NULL;
         return bl_fail(err, BL_ECONFLICT, "tensor \"%.128s\" was lost when its device was reopened; send it again", name);
     }
-    return st;
+    return BL_OK;
 }
 
-bl_status bl_shelf_delete(bl_shelf *shelf, const char *id, const char *name, bl_err *err)
+bl_status bl_shelf_delete(bl_shelf *shelf, uint32_t owner, const char *id, const char *name, bl_err *err)
 {
     bl_namemap *names = NULL;
+    space *s = NULL;
     bl_held *old = NULL;
     bl_status st = BL_OK;
     pthread_mutex_lock(&shelf->lock);
-    st = find_names(shelf, id, &names, err);
+    st = find_names(shelf, owner, id, &names, &s, err);
     if (st == BL_OK)
         old = bl_namemap_remove(names, name);
-    shelf->ntensors -= old != NULL;
+    if (old != NULL) {
+        s->ntensors--;
+        if (id == NULL)
+            (void)drop_shares(shelf, owner, "tensor", name, 0, true);
+    }
     pthread_mutex_unlock(&shelf->lock);
     if (st == BL_OK && old == NULL)
         return bl_fail(err, BL_ENOTFOUND, "there is no tensor \"%.128s\"", name);
-    drop(shelf, old);
+    put_away(shelf, owner, old);
     return st;
 }
 
-bl_status bl_shelf_list(bl_shelf *shelf, const char *id, void (*each)(void *arg, const char *name, const bl_held *held),
-                        void *arg, bl_err *err)
+bl_status bl_shelf_list(bl_shelf *shelf, uint32_t owner, const char *id,
+                        void (*each)(void *arg, const char *name, const bl_held *held), void *arg, bl_err *err)
 {
     bl_namemap *names = NULL;
+    space *s = NULL;
     const char *name = NULL;
     void *held = NULL;
     bl_status st = BL_OK;
     pthread_mutex_lock(&shelf->lock);
-    st = find_names(shelf, id, &names, err);
+    st = find_names(shelf, owner, id, &names, &s, err);
     for (size_t i = 0; st == BL_OK && bl_namemap_at(names, i, &name, &held); i++)
         each(arg, name, held);
     pthread_mutex_unlock(&shelf->lock);
@@ -164,16 +414,20 @@ bl_status bl_shelf_list(bl_shelf *shelf, const char *id, void (*each)(void *arg,
 /* ---- leases */
 
 /* Some program that was put under the lease |id|, taken out; NULL if there is none. */
-static bl_program *take_program_of(bl_shelf *shelf, const char *id)
+static bl_program *take_program_of(bl_shelf *shelf, space *of, const char *id)
 {
     const char *name = NULL;
     void *value = NULL;
     bl_program *found = NULL;
     pthread_mutex_lock(&shelf->lock);
-    for (size_t i = 0; found == NULL && bl_namemap_at(shelf->programs, i, &name, &value); i++) {
+    for (size_t i = 0; found == NULL && bl_namemap_at(of->programs, i, &name, &value); i++) {
         const char *owner = ((bl_program *)value)->doc.options.lease;
         if (owner != NULL && strcmp(owner, id) == 0)
-            found = bl_namemap_remove(shelf->programs, name);
+            found = value;
+        if (found != NULL) {
+            (void)drop_shares(shelf, of->owner, "program", name, 0, true);
+            bl_namemap_remove(of->programs, name);
+        }
     }
     pthread_mutex_unlock(&shelf->lock);
     return found;
@@ -189,9 +443,10 @@ static void drop_program(bl_shelf *shelf, bl_program *program)
 static void free_lease(bl_shelf *shelf, lease *old)
 {
     bl_program *program = NULL;
-    while ((program = take_program_of(shelf, old->id)) != NULL)
+    while ((program = take_program_of(shelf, old->space, old->id)) != NULL)
         drop_program(shelf, program);
-    drop_names(shelf, old->names);
+    drop_names(shelf, old->space->owner, old->names);
+    bl_namemap_destroy(old->names);
     bl_metrics_add(&shelf->server->metrics, BL_COUNT_LEASES, -1);
     free(old);
 }
@@ -222,48 +477,73 @@ static bl_status make_lease(bl_shelf *shelf, double ttl, lease **out, bl_err *er
     return BL_OK;
 }
 
-bl_status bl_lease_create(bl_shelf *shelf, double ttl, char id[BL_LEASE_SIZE], bl_err *err)
+static bl_status add_lease(bl_shelf *shelf, uint32_t owner, lease *made, bl_err *err)
+{
+    space *s = NULL;
+    BL_TRY(need_space(shelf, owner, &s, err));
+    if (s->nleases >= shelf->server->settings.max_leases)
+        return bl_fail(err, BL_ENODEVMEM, "there are %zu leases, which is the limit", s->nleases);
+    made->space = s;
+    BL_TRY(bl_namemap_put(shelf->leases, made->id, made, err));
+    s->nleases++;
+    return BL_OK;
+}
+
+bl_status bl_lease_create(bl_shelf *shelf, uint32_t owner, double ttl, char id[BL_LEASE_SIZE], bl_err *err)
 {
     lease *made = NULL;
     bl_status st = make_lease(shelf, ttl, &made, err);
     if (st != BL_OK)
         return st;
-    bl_metrics_add(&shelf->server->metrics, BL_COUNT_LEASES, 1);
     snprintf(id, BL_LEASE_SIZE, "%s", made->id);
     pthread_mutex_lock(&shelf->lock);
-    if (bl_namemap_count(shelf->leases) >= shelf->server->settings.max_leases)
-        st = bl_fail(err, BL_ENODEVMEM, "there are %zu leases, which is the limit", bl_namemap_count(shelf->leases));
-    else
-        st = bl_namemap_put(shelf->leases, made->id, made, err);
+    st = add_lease(shelf, owner, made, err);
     pthread_mutex_unlock(&shelf->lock);
-    if (st != BL_OK)
-        free_lease(shelf, made);
+    if (st == BL_OK) {
+        bl_metrics_add(&shelf->server->metrics, BL_COUNT_LEASES, 1);
+        return BL_OK;
+    }
+    bl_namemap_destroy(made->names);
+    free(made);
     return st;
 }
 
-bl_status bl_lease_renew(bl_shelf *shelf, const char *id, double ttl, double *ttl_now, bl_err *err)
+bl_status bl_lease_renew(bl_shelf *shelf, uint32_t owner, const char *id, double ttl, double *ttl_now, bl_err *err)
 {
     bl_namemap *names = NULL;
+    space *s = NULL;
     lease *found = NULL;
     bl_status st = BL_OK;
     pthread_mutex_lock(&shelf->lock);
-    found = bl_namemap_get(shelf->leases, id);
-    if (found != NULL && ttl > 0)
-        found->ttl = clamp_ttl(shelf, ttl);
-    st = find_names(shelf, id, &names, err);
-    if (found != NULL)
+    st = find_names(shelf, owner, id, &names, &s, err);
+    if (st == BL_OK) {
+        found = bl_namemap_get(shelf->leases, id);
+        if (ttl > 0)
+            found->ttl = clamp_ttl(shelf, ttl);
+        st = find_names(shelf, owner, id, &names, &s, err); /* from now on, for as long as it says now */
         *ttl_now = found->ttl;
+    }
     pthread_mutex_unlock(&shelf->lock);
     return st;
 }
 
-bl_status bl_lease_end(bl_shelf *shelf, const char *id, bl_err *err)
+/* Under the lock. */
+static void take_lease(bl_shelf *shelf, lease *found)
+{
+    bl_namemap_remove(shelf->leases, found->id);
+    found->space->ntensors -= bl_namemap_count(found->names);
+    found->space->nleases--;
+}
+
+bl_status bl_lease_end(bl_shelf *shelf, uint32_t owner, const char *id, bl_err *err)
 {
     lease *found = NULL;
     pthread_mutex_lock(&shelf->lock);
-    found = bl_namemap_remove(shelf->leases, id);
+    found = bl_namemap_get(shelf->leases, id);
+    if (found != NULL && found->space->owner != owner)
+        found = NULL;
     if (found != NULL)
-        shelf->ntensors -= bl_namemap_count(found->names);
+        take_lease(shelf, found);
     pthread_mutex_unlock(&shelf->lock);
     if (found == NULL)
         return bl_fail(err, BL_ENOTFOUND, "there is no such lease; it may have expired");
@@ -281,10 +561,8 @@ static lease *take_expired(bl_shelf *shelf, int64_t now_ns)
     for (size_t i = 0; found == NULL && bl_namemap_at(shelf->leases, i, &id, &value); i++)
         if (((lease *)value)->expires_ns <= now_ns)
             found = value;
-    if (found != NULL) {
-        bl_namemap_remove(shelf->leases, found->id);
-        shelf->ntensors -= bl_namemap_count(found->names);
-    }
+    if (found != NULL)
+        take_lease(shelf, found);
     pthread_mutex_unlock(&shelf->lock);
     return found;
 }
@@ -298,22 +576,27 @@ void bl_shelf_expire(bl_shelf *shelf, int64_t now_ns)
 
 /* ---- programs */
 
-bl_status bl_shelf_put_program(bl_shelf *shelf, const char *name, bl_program *program, bool fresh, bl_err *err)
+static bl_status put_program_locked(bl_shelf *shelf, uint32_t owner, const char *name, bl_program *program, bool fresh,
+                                    bl_program **old, bl_err *err)
+{
+    bl_namemap *names = NULL;
+    space *s = NULL;
+    BL_TRY(find_names(shelf, owner, program->doc.options.lease, &names, &s, err)); /* it may have ended meanwhile */
+    *old = bl_namemap_get(s->programs, name);
+    if (*old != NULL && fresh)
+        return bl_fail(err, BL_EPRECONDITION, "program \"%.128s\" is there already", name);
+    if (*old == NULL && bl_namemap_count(s->programs) >= shelf->server->settings.max_programs)
+        return bl_fail(err, BL_ENODEVMEM, "there are %zu programs, which is the limit", bl_namemap_count(s->programs));
+    return bl_namemap_put(s->programs, name, program, err);
+}
+
+bl_status bl_shelf_put_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_program *program, bool fresh, bl_err *err)
 {
     bl_program *old = NULL;
-    bl_namemap *names = NULL;
+    bl_status st = BL_OK;
     bl_program_retain(program);
     pthread_mutex_lock(&shelf->lock);
-    bl_status st = find_names(shelf, program->doc.options.lease, &names, err); /* it may have ended meanwhile */
-    old = bl_namemap_get(shelf->programs, name);
-    if (st != BL_OK)
-        old = NULL;
-    else if (old != NULL && fresh)
-        st = bl_fail(err, BL_EPRECONDITION, "program \"%.128s\" is there already", name);
-    else if (old == NULL && bl_namemap_count(shelf->programs) >= shelf->server->settings.max_programs)
-        st = bl_fail(err, BL_ENODEVMEM, "there are %zu programs, which is the limit", bl_namemap_count(shelf->programs));
-    else
-        st = bl_namemap_put(shelf->programs, name, program, err);
+    st = put_program_locked(shelf, owner, name, program, fresh, &old, err);
     pthread_mutex_unlock(&shelf->lock);
     if (st == BL_OK && old == NULL)
         bl_metrics_add(&shelf->server->metrics, BL_COUNT_PROGRAMS, 1);
@@ -321,32 +604,53 @@ bl_status bl_shelf_put_program(bl_shelf *shelf, const char *name, bl_program *pr
     return st;
 }
 
-bl_status bl_shelf_get_program(bl_shelf *shelf, const char *name, bl_program **out, bl_err *err)
+/* Retained, or NULL. |reader|: only where it is shared with that one. */
+static bl_program *find_program(bl_shelf *shelf, uint32_t owner, const char *name, const uint32_t *reader)
 {
+    const space *s = NULL;
+    bl_program *found = NULL;
     pthread_mutex_lock(&shelf->lock);
-    *out = bl_namemap_get(shelf->programs, name);
-    if (*out != NULL)
-        bl_program_retain(*out);
-    pthread_mutex_unlock(&shelf->lock);
-    if (*out == NULL)
-        return bl_fail(err, BL_ENOTFOUND, "there is no program \"%.128s\"", name);
-    return BL_OK;
-}
-
-bool bl_shelf_has_program(bl_shelf *shelf, const char *name)
-{
-    bool found = false;
-    pthread_mutex_lock(&shelf->lock);
-    found = bl_namemap_get(shelf->programs, name) != NULL;
+    s = find_space(shelf, owner);
+    if (s != NULL && (reader == NULL || is_shared(shelf, owner, "program", name, *reader)))
+        found = bl_namemap_get(s->programs, name);
+    if (found != NULL)
+        bl_program_retain(found);
     pthread_mutex_unlock(&shelf->lock);
     return found;
 }
 
-bl_status bl_shelf_delete_program(bl_shelf *shelf, const char *name, bl_err *err)
+bl_status bl_shelf_get_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_program **out, bl_err *err)
 {
+    *out = find_program(shelf, owner, name, NULL);
+    return *out != NULL ? BL_OK : bl_fail(err, BL_ENOTFOUND, "there is no program \"%.128s\"", name);
+}
+
+bl_status bl_shelf_read_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_program **out, bl_err *err)
+{
+    uint32_t other = 0;
+    const char *rest = NULL;
+    *out = find_program(shelf, owner, name, NULL);
+    if (*out == NULL && (rest = split_name(shelf, name, &other)) != NULL)
+        *out = find_program(shelf, other, rest, &owner);
+    return *out != NULL ? BL_OK : bl_fail(err, BL_ENOTFOUND, "there is no program \"%.128s\"", name);
+}
+
+bool bl_shelf_has_program(bl_shelf *shelf, uint32_t owner, const char *name)
+{
+    bl_program *found = find_program(shelf, owner, name, NULL);
+    bl_program_release(found);
+    return found != NULL;
+}
+
+bl_status bl_shelf_delete_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err)
+{
+    space *s = NULL;
     bl_program *old = NULL;
     pthread_mutex_lock(&shelf->lock);
-    old = bl_namemap_remove(shelf->programs, name);
+    s = find_space(shelf, owner);
+    old = s != NULL ? bl_namemap_remove(s->programs, name) : NULL;
+    if (old != NULL)
+        (void)drop_shares(shelf, owner, "program", name, 0, true);
     pthread_mutex_unlock(&shelf->lock);
     if (old == NULL)
         return bl_fail(err, BL_ENOTFOUND, "there is no program \"%.128s\"", name);
@@ -354,14 +658,80 @@ bl_status bl_shelf_delete_program(bl_shelf *shelf, const char *name, bl_err *err
     return BL_OK;
 }
 
-void bl_shelf_list_programs(bl_shelf *shelf, void (*each)(void *arg, const char *name, bl_program *program), void *arg)
+/* Under the lock. */
+static void each_program(space *s, void (*each)(void *arg, const char *name, bl_program *program), void *arg)
 {
     const char *name = NULL;
     void *program = NULL;
-    pthread_mutex_lock(&shelf->lock);
-    for (size_t i = 0; bl_namemap_at(shelf->programs, i, &name, &program); i++)
+    for (size_t i = 0; s != NULL && bl_namemap_at(s->programs, i, &name, &program); i++)
         each(arg, name, program);
+}
+
+void bl_shelf_list_programs(bl_shelf *shelf, uint32_t owner, void (*each)(void *arg, const char *name, bl_program *program),
+                            void *arg)
+{
+    pthread_mutex_lock(&shelf->lock);
+    each_program(find_space(shelf, owner), each, arg);
     pthread_mutex_unlock(&shelf->lock);
+}
+
+void bl_shelf_all_programs(bl_shelf *shelf, void (*each)(void *arg, const char *name, bl_program *program), void *arg)
+{
+    const char *id = NULL;
+    void *s = NULL;
+    pthread_mutex_lock(&shelf->lock);
+    for (size_t i = 0; bl_namemap_at(shelf->spaces, i, &id, &s); i++)
+        each_program(s, each, arg);
+    pthread_mutex_unlock(&shelf->lock);
+}
+
+/* ---- all of one owner */
+
+/* Any lease of |owner|, taken out. */
+static lease *take_lease_of(bl_shelf *shelf, uint32_t owner)
+{
+    const char *id = NULL;
+    void *value = NULL;
+    lease *found = NULL;
+    pthread_mutex_lock(&shelf->lock);
+    for (size_t i = 0; found == NULL && bl_namemap_at(shelf->leases, i, &id, &value); i++)
+        if (((lease *)value)->space->owner == owner)
+            found = value;
+    if (found != NULL)
+        take_lease(shelf, found);
+    pthread_mutex_unlock(&shelf->lock);
+    return found;
+}
+
+/* The first name of a tensor, or of a program, copied; false: there is none. */
+static bool first_name(bl_shelf *shelf, uint32_t owner, bool program, char out[BL_NAME_SIZE])
+{
+    const char *name = NULL;
+    void *value = NULL;
+    bool found = false;
+    space *s = NULL;
+    pthread_mutex_lock(&shelf->lock);
+    s = find_space(shelf, owner);
+    found = s != NULL && bl_namemap_at(program ? s->programs : s->names, 0, &name, &value);
+    if (found)
+        snprintf(out, BL_NAME_SIZE, "%s", name);
+    pthread_mutex_unlock(&shelf->lock);
+    return found;
+}
+
+size_t bl_shelf_purge(bl_shelf *shelf, uint32_t owner)
+{
+    char name[BL_NAME_SIZE];
+    bl_err ignored = {0};
+    lease *old = NULL;
+    size_t n = 0;
+    while ((old = take_lease_of(shelf, owner)) != NULL)
+        free_lease(shelf, old);
+    while (first_name(shelf, owner, false, name) && bl_shelf_delete(shelf, owner, NULL, name, &ignored) == BL_OK)
+        n++;
+    while (first_name(shelf, owner, true, name) && bl_shelf_delete_program(shelf, owner, name, &ignored) == BL_OK)
+        n++;
+    return n;
 }
 
 /* ---- the shelf itself */
@@ -374,14 +744,12 @@ bl_status bl_shelf_create(bl_server *server, bl_shelf **out, bl_err *err)
         return bl_fail(err, BL_ENOMEM, "shelf");
     shelf->server = server;
     pthread_mutex_init(&shelf->lock, NULL);
-    shelf->names = bl_namemap_create();
+    shelf->spaces = bl_namemap_create();
     shelf->leases = bl_namemap_create();
-    shelf->programs = bl_namemap_create();
-    if (shelf->names != NULL && shelf->leases != NULL && shelf->programs != NULL)
+    if (shelf->spaces != NULL && shelf->leases != NULL)
         return BL_OK;
-    bl_namemap_destroy(shelf->names);
+    bl_namemap_destroy(shelf->spaces);
     bl_namemap_destroy(shelf->leases);
-    bl_namemap_destroy(shelf->programs);
     free(shelf);
     *out = NULL;
     return bl_fail(err, BL_ENOMEM, "shelf");
@@ -390,15 +758,26 @@ bl_status bl_shelf_create(bl_server *server, bl_shelf **out, bl_err *err)
 void bl_shelf_destroy(bl_shelf *shelf)
 {
     const char *name = NULL;
-    void *value = NULL;
+    void *value = NULL, *each = NULL;
     if (shelf == NULL)
         return;
     bl_shelf_expire(shelf, INT64_MAX);
-    for (size_t i = 0; bl_namemap_at(shelf->programs, i, &name, &value); i++)
-        bl_program_release(value);
-    bl_namemap_destroy(shelf->programs);
+    for (size_t i = 0; bl_namemap_at(shelf->spaces, i, &name, &each); i++) {
+        space *s = each;
+        const char *id = NULL;
+        for (size_t k = 0; bl_namemap_at(s->programs, k, &id, &value); k++)
+            bl_program_release(value);
+        drop_names(shelf, s->owner, s->names);
+    }
+    for (size_t i = 0; bl_namemap_at(shelf->spaces, i, &name, &each); i++)
+        free_space(each);
+    bl_namemap_destroy(shelf->spaces);
     bl_namemap_destroy(shelf->leases);
-    drop_names(shelf, shelf->names);
+    while (shelf->shares != NULL) {
+        share *s = shelf->shares;
+        shelf->shares = s->next;
+        free(s);
+    }
     pthread_mutex_destroy(&shelf->lock);
     free(shelf);
 }

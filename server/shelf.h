@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What clients keep here by name: tensors, in the common namespace or in that of a lease, and programs.  Thread: any.
+/* What clients keep here by name: tensors, in their owner's namespace or in that of a lease, and programs.  What belongs to
+ * another owner is not there, unless it is shared: then its name is OWNER:NAME, and it can be read.  Thread: any.
  * One lock, held for look-ups only; nothing is freed under it. */
 #ifndef BL_SERVER_SHELF_H
 #define BL_SERVER_SHELF_H
@@ -11,33 +12,57 @@ typedef struct bl_program bl_program;
 BL_NODISCARD bl_status bl_shelf_create(bl_server *server, bl_shelf **out, bl_err *err);
 void bl_shelf_destroy(bl_shelf *shelf);
 
-/* |lease| NULL is the common namespace.  Every use of a lease renews it; an unknown one is BL_ENOTFOUND. */
-BL_NODISCARD bl_status bl_shelf_put(bl_shelf *shelf, const char *lease, const char *name, bl_held *held,
+/* |lease| NULL is the namespace of the owner itself.  Every use of a lease renews it; an unknown one is BL_ENOTFOUND. */
+BL_NODISCARD bl_status bl_shelf_put(bl_shelf *shelf, uint32_t owner, const char *lease, const char *name, bl_held *held,
                                     bl_err *err); /* retains */
-/* The lease's own names first.  *out is retained. */
-BL_NODISCARD bl_status bl_shelf_get(bl_shelf *shelf, const char *lease, const char *name, bl_held **out, bl_err *err);
-BL_NODISCARD bl_status bl_shelf_delete(bl_shelf *shelf, const char *lease, const char *name, bl_err *err);
+/* The lease's own names first, then the owner's, then what others share, of which *foreign (or NULL) tells.  *out is retained. */
+BL_NODISCARD bl_status bl_shelf_get(bl_shelf *shelf, uint32_t owner, const char *lease, const char *name, bl_held **out,
+                                    bool *foreign, bl_err *err);
+BL_NODISCARD bl_status bl_shelf_delete(bl_shelf *shelf, uint32_t owner, const char *lease, const char *name, bl_err *err);
 /* Call |each| for every tensor of one namespace, under the lock. */
-BL_NODISCARD bl_status bl_shelf_list(bl_shelf *shelf, const char *lease,
+BL_NODISCARD bl_status bl_shelf_list(bl_shelf *shelf, uint32_t owner, const char *lease,
                                      void (*each)(void *arg, const char *name, const bl_held *held), void *arg, bl_err *err);
 
 enum { BL_LEASE_SIZE = 33 };
-BL_NODISCARD bl_status bl_lease_create(bl_shelf *shelf, double ttl, char id[BL_LEASE_SIZE], bl_err *err);
+BL_NODISCARD bl_status bl_lease_create(bl_shelf *shelf, uint32_t owner, double ttl, char id[BL_LEASE_SIZE], bl_err *err);
 /* |ttl| 0 keeps the one it has; *ttl_now is what it has then. */
-BL_NODISCARD bl_status bl_lease_renew(bl_shelf *shelf, const char *id, double ttl, double *ttl_now, bl_err *err);
-BL_NODISCARD bl_status bl_lease_end(bl_shelf *shelf, const char *id, bl_err *err);
+BL_NODISCARD bl_status bl_lease_renew(bl_shelf *shelf, uint32_t owner, const char *id, double ttl, double *ttl_now, bl_err *err);
+BL_NODISCARD bl_status bl_lease_end(bl_shelf *shelf, uint32_t owner, const char *id, bl_err *err);
 /* End all leases that nobody renewed. */
 void bl_shelf_expire(bl_shelf *shelf, int64_t now_ns);
 
 /* Takes a reference.  |fresh|: BL_EPRECONDITION where the name is taken; else the one that is there goes. */
-BL_NODISCARD bl_status bl_shelf_put_program(bl_shelf *shelf, const char *name, bl_program *program, bool fresh, bl_err *err);
-BL_NODISCARD bl_status bl_shelf_get_program(bl_shelf *shelf, const char *name, bl_program **out, bl_err *err); /* retained */
-BL_NODISCARD bl_status bl_shelf_delete_program(bl_shelf *shelf, const char *name, bl_err *err);
-bool bl_shelf_has_program(bl_shelf *shelf, const char *name);
-void bl_shelf_list_programs(bl_shelf *shelf, void (*each)(void *arg, const char *name, bl_program *program), void *arg);
+BL_NODISCARD bl_status bl_shelf_put_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_program *program, bool fresh,
+                                            bl_err *err);
+BL_NODISCARD bl_status bl_shelf_get_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_program **out,
+                                            bl_err *err); /* retained */
+/* The same; also where another owner shares it, which program->owner then tells. */
+BL_NODISCARD bl_status bl_shelf_read_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_program **out, bl_err *err);
+BL_NODISCARD bl_status bl_shelf_delete_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err);
+bool bl_shelf_has_program(bl_shelf *shelf, uint32_t owner, const char *name);
+void bl_shelf_list_programs(bl_shelf *shelf, uint32_t owner, void (*each)(void *arg, const char *name, bl_program *program),
+                            void *arg);
 
-/* Account |bytes| of held memory: BL_ENODEVMEM over the limit.  Negative gives back. */
-BL_NODISCARD bl_status bl_shelf_charge(bl_shelf *shelf, size_t bytes, bl_err *err);
-void bl_shelf_refund(bl_shelf *shelf, size_t bytes);
+/* Everybody's; program->owner says whose. */
+void bl_shelf_all_programs(bl_shelf *shelf, void (*each)(void *arg, const char *name, bl_program *program), void *arg);
+
+/* Account |bytes| of held memory: BL_ENODEVMEM over the limit of the server, BL_EQUOTA over that of the key. */
+BL_NODISCARD bl_status bl_shelf_charge(bl_shelf *shelf, uint32_t owner, size_t bytes, bl_err *err);
+/* What of |owner|'s tensors and programs lies on one device.  A lease's do not count. */
+size_t bl_shelf_held_on(bl_shelf *shelf, uint32_t owner, const bl_worker *worker);
+void bl_shelf_refund(bl_shelf *shelf, uint32_t owner, size_t bytes);
+
+/* All that |owner| holds goes: leases, tensors, programs.  How many tensors and programs those were. */
+size_t bl_shelf_purge(bl_shelf *shelf, uint32_t owner);
+
+/* Share a tensor (|kind| "tensor") or a program ("program") of |owner| with |reader|, 0 being every key, for as long as it is
+ * there; and take that back.  BL_ENOTFOUND where there is no such thing. */
+BL_NODISCARD bl_status bl_shelf_share(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader,
+                                      bl_err *err);
+BL_NODISCARD bl_status bl_shelf_unshare(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader,
+                                        bl_err *err);
+/* Call |each|, under the lock, for what |owner| shares and what is shared with it. */
+void bl_shelf_list_shares(bl_shelf *shelf, uint32_t owner,
+                          void (*each)(void *arg, uint32_t from, uint32_t to, const char *kind, const char *name), void *arg);
 
 #endif

@@ -2,6 +2,8 @@
 #include "server/tensors.h"
 
 #include "proto/decode.h"
+#include "server/data/durable.h"
+#include "server/data/sources.h"
 #include "server/handlers.h"
 #include "server/reply.h"
 #include "server/shelf.h"
@@ -31,6 +33,10 @@ static void put_entry(void *arg, const char *name, const bl_held *held)
     bl_encode_u64(out, held->bytes);
     bl_encode_key(out, "device");
     bl_encode_string(out, held->worker->dev->info.id);
+    if (held->durable != 0) {
+        bl_encode_key(out, "durable");
+        bl_text_puts(out, "true");
+    }
     if (bl_held_lost(held)) {
         bl_encode_key(out, "lost");
         bl_text_puts(out, "true");
@@ -50,20 +56,34 @@ static void list_entry(void *arg, const char *name, const bl_held *held)
 bl_status bl_handle_tensors_list(bl_request *rq)
 {
     bl_text_puts(&rq->out, "{\"tensors\":[");
-    BL_TRY(bl_shelf_list(rq->server->shelf, bl_request_query(rq, "lease"), list_entry, &rq->out, &rq->err));
+    BL_TRY(bl_shelf_list(rq->server->shelf, rq->owner, bl_request_query(rq, "lease"), list_entry, &rq->out, &rq->err));
     bl_text_puts(&rq->out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }
 
-bl_status bl_tensors_keep(bl_request *rq, bl_held *held)
+static bl_status put_on_shelf(bl_request *rq)
 {
-    BL_TRY(bl_shelf_put(rq->server->shelf, bl_request_query(rq, "lease"), rq->param[0], held, &rq->err));
+    bl_held *held = rq->data;
+    BL_TRY(bl_shelf_put(rq->server->shelf, rq->owner, bl_request_query(rq, "lease"), rq->param[0], held, &rq->err));
     bl_text_puts(&rq->out, "{");
     put_entry(&rq->out, rq->param[0], held);
     bl_text_puts(&rq->out, "}");
     bl_request_reply_json(rq, 201);
     return BL_OK;
+}
+
+bl_status bl_tensors_keep(bl_request *rq, bl_held *held)
+{
+    const char *durable = bl_request_query(rq, "durable");
+    rq->data = held;
+    if (durable == NULL || strcmp(durable, "false") == 0)
+        return put_on_shelf(rq);
+    if (strcmp(durable, "true") != 0)
+        return bl_fail(&rq->err, BL_EINVAL, "durable is true or false, not \"%.40s\"", durable);
+    if (bl_request_query(rq, "lease") != NULL)
+        return bl_fail(&rq->err, BL_EINVAL, "durable: what a lease holds goes with it");
+    return bl_durable_keep(rq, held, rq->param[0], put_on_shelf);
 }
 
 /* ---- PUT as JSON */
@@ -79,49 +99,69 @@ static bl_step flush_decoded(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-static bl_status decode_value(bl_request *rq, bl_tensor_value *value)
+typedef struct put_job {
+    bl_data_source *source; /* NULL: |value| */
+    bl_tensor_value value;
+} put_job;
+
+static bl_status decode_put(bl_request *rq, put_job *job)
 {
     bl_decode_env env = {.arena = rq->arena, .limits = rq->server->limits};
     bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
     bl_json_doc doc;
     bl_status st = bl_json_parse(&doc, rq->arena, bl_request_body(rq), &limits, &rq->err);
     if (st == BL_OK) {
-        bl_json root = bl_json_root(&doc);
-        st = bl_decode_tensor(&env, &root, value, &rq->err);
+        bl_json root = bl_json_root(&doc), where;
+        if (root.kind == BL_JSON_OBJECT && (bl_json_find(&root, "blob", &where) || bl_json_find(&root, "file", &where))) {
+            job->source = bl_arena_alloc(rq->arena, sizeof *job->source);
+            st =
+                job->source != NULL ? bl_decode_source(&env, &root, job->source, &rq->err) : bl_arena_status(rq->arena, &rq->err);
+        } else {
+            st = bl_decode_tensor(&env, &root, &job->value, &rq->err);
+        }
     }
     bl_json_fini(&doc);
     return st;
 }
 
+/* The elements are where the host writes them: to the device with them, if that is elsewhere. */
+static bl_status keep_written(bl_request *rq)
+{
+    bl_held *held = rq->data;
+    if (held->scratch == NULL)
+        return bl_tensors_keep(rq, held);
+    rq->then = keep_decoded;
+    return bl_request_submit(rq, held->worker->queue, flush_decoded, NULL);
+}
+
 static bl_status put_json(bl_request *rq)
 {
-    bl_tensor_value value;
+    put_job job = {0};
     bl_worker *worker = NULL;
     bl_held *held = NULL;
     char *host = NULL;
     if (bl_request_query(rq, "dtype") != NULL || bl_request_query(rq, "shape") != NULL)
-        return bl_fail(&rq->err, BL_EINVAL, "a JSON tensor says dtype and shape itself, not in the address");
+        return bl_fail(&rq->err, BL_EGRAPH, "a JSON tensor says dtype and shape itself, not in the address");
     BL_TRY(bl_tensors_check_name(rq));
     BL_TRY(bl_worker_find(rq->server, bl_request_query(rq, "device"), &worker, &rq->err));
-    BL_TRY(decode_value(rq, &value));
-    BL_TRY(bl_held_create(worker, value.dtype, value.ndim, value.dim, &held, &rq->err));
+    BL_TRY(decode_put(rq, &job));
+    if (job.source != NULL)
+        return bl_source_load(rq, job.source, worker, keep_written);
+    BL_TRY(bl_held_create(worker, job.value.dtype, job.value.ndim, job.value.dim, &held, &rq->err));
     BL_TRY(bl_request_defer(rq, bl_held_release_any, held));
     host = bl_held_host(held);
     if (host == NULL)
         return bl_fail(&rq->err, BL_ENOMEM, "tensor of %zu bytes", held->bytes);
-    BL_TRY(bl_tensor_scan(&value, host, &rq->err));
-    if (held->scratch == NULL)
-        return bl_tensors_keep(rq, held);
+    BL_TRY(bl_tensor_scan(&job.value, host, &rq->err));
     rq->data = held;
-    rq->then = keep_decoded;
-    return bl_request_submit(rq, worker->queue, flush_decoded, NULL);
+    return keep_written(rq);
 }
 
 bl_status bl_handle_tensor_put(bl_request *rq)
 {
     if (rq->media == BL_MEDIA_JSON)
         return put_json(rq);
-    if (rq->upload == NULL) /* no byte came, which is right for a tensor without elements */
+    if (rq->intake == NULL) /* no byte came, which is right for a tensor without elements */
         BL_TRY(bl_upload_begin(rq, false));
     return bl_upload_finish(rq);
 }
@@ -163,7 +203,7 @@ bl_status bl_handle_tensor_get(bl_request *rq)
     BL_TRY(bl_tensors_check_name(rq));
     if (job == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    BL_TRY(bl_shelf_get(rq->server->shelf, bl_request_query(rq, "lease"), rq->param[0], &job->held, &rq->err));
+    BL_TRY(bl_shelf_get(rq->server->shelf, rq->owner, bl_request_query(rq, "lease"), rq->param[0], &job->held, NULL, &rq->err));
     BL_TRY(bl_request_defer(rq, bl_held_release_any, job->held));
     BL_TRY(bl_reply_check_list(rq, job->held->bytes / bl_dtype_bytes(job->held->dtype), &rq->err));
     rq->data = job;
@@ -181,7 +221,7 @@ bl_status bl_handle_tensor_get(bl_request *rq)
 bl_status bl_handle_tensor_delete(bl_request *rq)
 {
     BL_TRY(bl_tensors_check_name(rq));
-    BL_TRY(bl_shelf_delete(rq->server->shelf, bl_request_query(rq, "lease"), rq->param[0], &rq->err));
+    BL_TRY(bl_shelf_delete(rq->server->shelf, rq->owner, bl_request_query(rq, "lease"), rq->param[0], &rq->err));
     bl_request_reply(rq, 204, NULL);
     return BL_OK;
 }
@@ -191,7 +231,7 @@ static bl_status delete_names(bl_request *rq, const char **names, size_t count, 
     uint64_t deleted = 0;
     for (size_t i = 0; i < count; i++) {
         bl_err err = {0};
-        bl_status st = bl_shelf_delete(rq->server->shelf, lease, names[i], &err);
+        bl_status st = bl_shelf_delete(rq->server->shelf, rq->owner, lease, names[i], &err);
         deleted += st == BL_OK;
         if (st != BL_OK && st != BL_ENOTFOUND) {
             rq->err = err;
@@ -222,9 +262,11 @@ bl_status bl_handle_tensors_delete(bl_request *rq)
     bl_json_fini(&doc);
     if (st != BL_OK)
         return st;
+    if (lease != NULL && bl_request_query(rq, "lease") != NULL)
+        return bl_fail(&rq->err, BL_EGRAPH, "the lease stands in the address, and in the body too");
     if (lease == NULL)
         lease = bl_request_query(rq, "lease");
     if (lease != NULL)
-        BL_TRY(bl_lease_renew(rq->server->shelf, lease, 0, &ttl, &rq->err));
+        BL_TRY(bl_lease_renew(rq->server->shelf, rq->owner, lease, 0, &ttl, &rq->err));
     return delete_names(rq, names, count, lease);
 }

@@ -10,6 +10,7 @@
 enum { CHUNK_BYTES = 4 * 1024 * 1024 };
 
 struct bl_upload {
+    bl_intake intake; /* first */
     bl_held *held;
     char *chunk;        /* NULL where the host sees the buffer */
     size_t done;        /* bytes received */
@@ -24,6 +25,57 @@ static void free_upload(void *arg)
     free(upload->chunk);
 }
 
+static bl_status find_room(bl_intake *intake, char **at, size_t *room, bl_err *err)
+{
+    bl_upload *upload = (bl_upload *)intake;
+    size_t left = upload->held->bytes - upload->done;
+    if (left == 0)
+        return bl_fail(err, BL_EINVAL, "the body has more than the %zu bytes that the shape needs", upload->held->bytes);
+    if (upload->chunk == NULL) {
+        *at = (char *)upload->held->buffer->host + upload->done;
+        *room = left;
+    } else {
+        size_t space = CHUNK_BYTES - upload->chunk_filled;
+        *at = upload->chunk + upload->chunk_filled;
+        *room = left < space ? left : space;
+    }
+    return BL_OK;
+}
+
+static void commit(bl_intake *intake, size_t bytes)
+{
+    bl_upload *upload = (bl_upload *)intake;
+    upload->done += bytes;
+    if (upload->chunk != NULL)
+        upload->chunk_filled += bytes;
+}
+
+static bool is_whole(const bl_intake *intake)
+{
+    const bl_upload *upload = (const bl_upload *)intake;
+    return upload->done == upload->held->bytes;
+}
+
+static bl_step write_chunk(bl_request *rq)
+{
+    bl_upload *upload = (bl_upload *)rq->intake;
+    if (bl_held_lost(upload->held)) {
+        (void)bl_fail(&rq->err, BL_EDEVICE, "the device was lost during the upload; send it again");
+        return BL_STEP_DONE;
+    }
+    if (bl_buffer_write(upload->held->buffer, upload->chunk_begin, upload->chunk, upload->chunk_filled, &rq->err) == BL_OK) {
+        upload->chunk_begin += upload->chunk_filled;
+        upload->chunk_filled = 0;
+    }
+    return BL_STEP_DONE;
+}
+
+static bl_status flush(bl_request *rq)
+{
+    const bl_upload *upload = (const bl_upload *)rq->intake;
+    return bl_request_submit(rq, upload->held->worker->queue, write_chunk, NULL);
+}
+
 static bl_status make_upload(bl_request *rq, bl_held *held)
 {
     bl_upload *upload = bl_arena_alloc(rq->arena, sizeof *upload);
@@ -31,14 +83,14 @@ static bl_status make_upload(bl_request *rq, bl_held *held)
         bl_held_release(held);
         return bl_arena_status(rq->arena, &rq->err);
     }
-    upload->held = held;
+    *upload = (bl_upload){.intake = {find_room, commit, is_whole, flush}, .held = held};
     BL_TRY(bl_request_defer(rq, free_upload, upload));
     if (held->bytes > 0 && bl_held_mapped(held) == NULL) {
         upload->chunk = malloc(held->bytes < CHUNK_BYTES ? held->bytes : CHUNK_BYTES);
         if (upload->chunk == NULL)
             return bl_fail(&rq->err, BL_ENOMEM, "a chunk of the upload");
     }
-    rq->upload = upload;
+    rq->intake = &upload->intake;
     return BL_OK;
 }
 
@@ -60,65 +112,18 @@ bl_status bl_upload_begin(bl_request *rq, bool coded)
     return make_upload(rq, held);
 }
 
-bl_status bl_upload_room(bl_upload *upload, char **at, size_t *room, bl_err *err)
-{
-    size_t left = upload->held->bytes - upload->done;
-    if (left == 0)
-        return bl_fail(err, BL_EINVAL, "the body has more than the %zu bytes that the shape needs", upload->held->bytes);
-    if (upload->chunk == NULL) {
-        *at = (char *)upload->held->buffer->host + upload->done;
-        *room = left;
-    } else {
-        size_t space = CHUNK_BYTES - upload->chunk_filled;
-        *at = upload->chunk + upload->chunk_filled;
-        *room = left < space ? left : space;
-    }
-    return BL_OK;
-}
-
-void bl_upload_commit(bl_upload *upload, size_t bytes)
-{
-    upload->done += bytes;
-    if (upload->chunk != NULL)
-        upload->chunk_filled += bytes;
-}
-
-bool bl_upload_is_whole(const bl_upload *upload)
-{
-    return upload->done == upload->held->bytes;
-}
-
-static bl_step write_chunk(bl_request *rq)
-{
-    bl_upload *upload = rq->upload;
-    if (bl_held_lost(upload->held)) {
-        (void)bl_fail(&rq->err, BL_EDEVICE, "the device was lost during the upload; send it again");
-        return BL_STEP_DONE;
-    }
-    if (bl_buffer_write(upload->held->buffer, upload->chunk_begin, upload->chunk, upload->chunk_filled, &rq->err) == BL_OK) {
-        upload->chunk_begin += upload->chunk_filled;
-        upload->chunk_filled = 0;
-    }
-    return BL_STEP_DONE;
-}
-
-bl_status bl_upload_flush(bl_request *rq)
-{
-    return bl_request_submit(rq, rq->upload->held->worker->queue, write_chunk, NULL);
-}
-
 static bl_status keep(bl_request *rq)
 {
-    return bl_tensors_keep(rq, rq->upload->held);
+    return bl_tensors_keep(rq, ((bl_upload *)rq->intake)->held);
 }
 
 bl_status bl_upload_finish(bl_request *rq)
 {
-    bl_upload *upload = rq->upload;
-    if (!bl_upload_is_whole(upload))
+    const bl_upload *upload = (const bl_upload *)rq->intake;
+    if (!is_whole(rq->intake))
         return bl_fail(&rq->err, BL_EINVAL, "the shape needs %zu bytes, the body has %zu", upload->held->bytes, upload->done);
     if (upload->chunk_filled == 0)
         return keep(rq);
     rq->then = keep;
-    return bl_upload_flush(rq);
+    return flush(rq);
 }

@@ -39,6 +39,7 @@ struct bl_watch {
     int epoll;
     pthread_t thread;
     atomic_bool stop;
+    atomic_llong ticked_ns;
     pthread_mutex_t lock; /* of the free list; before a peer's */
     uint32_t free_head, count;
     bl_peer *peers;
@@ -64,13 +65,10 @@ static void give_up(bl_request *rq, const char *why)
 static bl_request *cancel_locked(bl_peer *peer)
 {
     bl_request *rq = peer->rq;
-    bl_queue *queue = NULL;
     if (rq == NULL)
         return NULL;
     bl_metrics_add(&peer->watch->server->metrics, BL_COUNT_CANCELLED, 1);
-    atomic_store(&rq->cancel, true);
-    queue = atomic_load(&rq->queue);
-    return queue != NULL && bl_queue_remove(queue, rq) ? rq : NULL;
+    return bl_request_withdraw(rq) ? rq : NULL;
 }
 
 static void on_event(bl_watch *watch, const struct epoll_event *event)
@@ -131,16 +129,15 @@ static void *run_thread(void *arg)
 {
     bl_watch *watch = arg;
     struct epoll_event events[MAX_EVENTS];
-    int64_t ticked = 0;
     while (!atomic_load(&watch->stop)) {
         int n = epoll_wait(watch->epoll, events, MAX_EVENTS, TICK_MS);
         int64_t now = bl_clock_ns();
         for (int i = 0; i < n; i++)
             on_event(watch, &events[i]);
-        if (bl_clock_ms(ticked, now) >= TICK_MS) {
+        if (bl_clock_ms(atomic_load(&watch->ticked_ns), now) >= TICK_MS) {
+            atomic_store(&watch->ticked_ns, now);
             tick(watch->server);
             nudge_all(watch, now);
-            ticked = now;
         }
     }
     return NULL;
@@ -157,6 +154,7 @@ bl_status bl_watch_create(bl_server *server, bl_watch **out, bl_err *err)
     watch->peers = calloc(watch->count, sizeof *watch->peers);
     watch->gone = calloc(watch->count, sizeof *watch->gone);
     watch->epoll = epoll_create1(EPOLL_CLOEXEC);
+    atomic_store(&watch->ticked_ns, bl_clock_ns());
     pthread_mutex_init(&watch->lock, NULL);
     for (uint32_t i = 0; watch->peers != NULL && i < watch->count; i++) {
         watch->peers[i] = (bl_peer){.watch = watch, .fd = -1, .next_free = i + 1};
@@ -302,4 +300,9 @@ size_t bl_watch_waiting(bl_watch *watch)
         pthread_mutex_unlock(&watch->peers[i].lock);
     }
     return count;
+}
+
+int64_t bl_watch_ticked(const bl_watch *watch)
+{
+    return atomic_load(&watch->ticked_ns);
 }

@@ -27,5 +27,7 @@ void bl_watch_detach(bl_peer *peer);
 void bl_watch_cancel_all(bl_watch *watch);
 /* How many those are. */
 size_t bl_watch_waiting(bl_watch *watch);
+/* When the watcher last began its round, by bl_clock_ns: it takes every peer's, queue's and lease's lock in one. */
+int64_t bl_watch_ticked(const bl_watch *watch);
 
 #endif

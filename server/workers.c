@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "server/access/access.h"
+#include "server/residents.h"
 #include "server/server.h"
 
 #include <stdio.h>
@@ -69,6 +71,8 @@ static bl_status open_backend(bl_server *server, const bl_backend *backend, bl_t
         bl_worker *worker = &server->workers[server->nworkers++];
         worker->server = server;
         worker->dev = found[i];
+        if (server->settings.device_memory > 0 && server->settings.device_memory < found[i]->info.memory)
+            found[i]->info.memory = server->settings.device_memory;
         if (worker->dev->info.host_memory)
             worker->dev->host = &server->memory;
         bl_log(BL_LOG_INFO, "device %s: %s (%s)", found[i]->info.id, found[i]->info.name, found[i]->info.driver);
@@ -106,12 +110,26 @@ static void log_notes(bl_server *server, const bl_text *why)
     }
 }
 
+static void before_work(void *arg)
+{
+    bl_worker *worker = arg;
+    bl_residents_begin(worker->residents);
+    reopen_if_lost(worker);
+}
+
+static void charge(void *arg, uint32_t owner, int64_t took)
+{
+    const bl_worker *worker = arg;
+    bl_access_charge(worker->server->access, owner, (int)(worker - worker->server->workers), took);
+}
+
 static bl_status start_worker(bl_worker *worker, bl_err *err)
 {
-    bl_queue_hooks hooks = {.before = reopen_if_lost, .after = reopen_if_lost, .arg = worker};
+    bl_queue_hooks hooks = {.before = before_work, .after = reopen_if_lost, .charge = charge, .arg = worker};
     worker->pool = bl_pool_create(worker->dev, worker->server->settings.pool);
     if (worker->pool == NULL)
         return bl_fail(err, BL_ENOMEM, "memory pool of %s", worker->dev->info.id);
+    BL_TRY(bl_residents_create(worker, &worker->residents, err));
     return bl_queue_create(worker->dev->info.id, worker->server->settings.max_queue, 1, &hooks, &worker->queue, err);
 }
 
@@ -147,6 +165,7 @@ void bl_workers_close(bl_server *server)
 {
     for (uint32_t i = 0; i < server->nworkers; i++) {
         bl_worker *worker = &server->workers[i];
+        bl_residents_destroy(worker->residents);
         if (worker->pool != NULL)
             bl_pool_destroy(worker->pool);
         bl_device_destroy(worker->dev);

@@ -19,7 +19,8 @@ class Server:
 
     def __init__(self, *options):
         self.log = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([SERVER, "serve", "--port", "0", *options], stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.process = subprocess.Popen([SERVER, "serve", "--port", "0", *options], stdout=subprocess.PIPE, stderr=self.log, text=True,
+                                        env={"BEAMLINE_STATE": "none", **os.environ})
         words = re.search(r"listening on (\S+):(\d+)", self.process.stdout.readline())
         if words is None:
             self.process.kill()

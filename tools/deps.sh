@@ -40,3 +40,24 @@ need() {
 apt_install() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"
 }
+
+apt_download() {
+    apt-get download -qq "$1" 2>/dev/null || { as_root apt-get update -q && apt-get download -qq "$1"; }
+}
+
+# Packages of which the tests run one program are unpacked into build/unpacked/PACKAGE: nothing of them is installed or started.
+# Without a network the tests that want them say so.
+unpack() {
+    local root folder kind package why
+    root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+    command -v dpkg-deb >/dev/null || return 0
+    while read -r kind package why; do
+        folder=$root/build/unpacked/$package
+        [ "$kind" = unpack ] && [ ! -d "$folder" ] || continue
+        echo "Unpacking $package: $why"
+        mkdir -p "$root/build/unpacked/new"
+        (cd "$root/build/unpacked/new" && apt_download "$package" && dpkg-deb -x "$package"_*.deb tree && mv tree "$folder") ||
+            echo "$package is not to be had." >&2
+        rm -rf "$root/build/unpacked/new"
+    done < <(grep -v '^#' "$root/tools/packages")
+}

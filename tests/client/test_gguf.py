@@ -163,7 +163,7 @@ class GgufTest(TensorCase):
         _, found = gguf_load(Tensor(make_file({"a": ((2,), 0, struct.pack("<2f", 1, 2))})))
         self.assertEqual(found["a"].tolist(), [1, 2])
 
-    def test_wrong_files(self):
+    def test_t17_wrong_files(self):
         good = make_file({"a": ((2, 32), 8, bytes(68))}, text("k") + struct.pack("<I", 8) + text("value"), 1)
         for data in (b"GGUX" + good[4:], good[:4] + struct.pack("<I", 1) + good[8:], good[:30], good[:60], good[:-40],
                      make_file({"a": ((2, 16), 13, bytes(176))}), make_file({"a": ((32,), 16, bytes(32))}), make_file({"a": ((33,), 8, bytes(68))}),

@@ -174,7 +174,7 @@ class StateTest(TensorCase):
                     self.assertEqual(found[name].tolist(), value[name].tolist(), name)
                 self.assertEqual((found["nested"][0].tolist(), found["nested"][1:]), ([[1]], ["text", 3]))
 
-    def test_a_pickle_runs_nothing(self):
+    def test_t18_a_pickle_runs_nothing(self):
         class Evil:
             def __reduce__(self):
                 return (open, (str(mark), "w"))

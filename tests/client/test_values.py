@@ -92,7 +92,7 @@ class SafetensorsTest(unittest.TestCase):
         for name, entry in json.loads(data[8:8 + size]).items():
             self.assertEqual(entry["data_offsets"][0] % values.DTYPES[{v[1]: k for k, v in values.DTYPES.items()}[entry["dtype"]]][0], 0, name)
 
-    def test_damaged_files_are_refused(self):
+    def test_t17_damaged_files_are_refused(self):
         whole = write_safetensors({"x": array([1, 2], "int32")})
         size = struct.unpack("<Q", whole[:8])[0]
 

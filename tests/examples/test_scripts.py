@@ -3,11 +3,12 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import unittest
 
-from served import ROOT, ServedCase
+from served import ROOT, SERVER, ServedCase
 
 
 class ScriptTest(ServedCase):
@@ -21,6 +22,33 @@ class ScriptTest(ServedCase):
             self.skipTest(done.stderr.strip())
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout, done.stderr
+
+    def test_job(self):
+        if shutil.which("curl") is None:
+            self.skipTest("needs curl")
+        done = subprocess.run(["sh", ROOT / "examples" / "job.sh", self.server.url], capture_output=True, text=True, timeout=600, env={**os.environ, "STEPS": "4000"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('"state":"done"', done.stdout)
+        last = done.stdout.rstrip().splitlines()[-1].split(",")
+        self.assertEqual("4000", last[0])
+        self.assertLess(float(last[2]), 0.01)
+        numbers = [float(text.strip('"[]')) for text in last[3:]]
+        self.assertEqual([0, 1, 1, 0], [round(number) for number in numbers], done.stdout)
+
+    def test_keys(self):
+        if shutil.which("curl") is None or shutil.which("jq") is None:
+            self.skipTest("needs curl and jq")
+        done = subprocess.run(["sh", ROOT / "examples" / "keys.sh", SERVER], capture_output=True, text=True, timeout=600)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for line in ("without a key: [401,", "bob asks for alice's w: [404,", "and what is it: [10,20,30]", "bob may not change it: [404,"):
+            self.assertIn(line, done.stdout)
+        self.assertRegex(done.stdout, r"bob in a hurry: \d+ times 429")
+        self.assertRegex(done.stdout, r"bob +2\d ")
+
+    def test_onnx_run(self):
+        out, _ = self.run_script("onnx_run.py")
+        self.assertIn("x: float32 ['rows', 2], run with [1, 2]\n", out)
+        self.assertIn("y: float32 [1, 3], largest: [1] 6, [0] 5, [2] 0\n", out)
 
     def test_beautiful_mnist(self):
         out, _ = self.run_script("beautiful_mnist.py", STEPS="4", BS="16", TEST="64")

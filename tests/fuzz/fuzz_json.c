@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libFuzzer: bytes as the body of a run and of a program, down to the typed elements.
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined ... tests/fuzz/fuzz_json.c */
+/* libFuzzer: bytes as the body of a run and of a program, down to the typed elements. */
 #include "proto/decode.h"
 
 #include <stdlib.h>

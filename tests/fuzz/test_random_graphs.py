@@ -75,7 +75,7 @@ class LevelTest(unittest.TestCase):
         if ended:
             raise AssertionError(f"a server ended with {ended}")
 
-    def test_graphs_that_were_found(self):
+    def test_t29_graphs_that_were_found(self):
         for path in sorted((HERE / "found").glob("*.json")):
             with self.subTest(path.stem):
                 verdict = self.fuzzer.judge(Document.read(path.read_text()), self.fuzzer.levels.names)
@@ -88,10 +88,10 @@ class LevelTest(unittest.TestCase):
         self.assertEqual([], totals.unexpected)
         self.assertLessEqual(totals.refused, REFUSED * totals.graphs + 1, totals.refusals)
 
-    def test_sample(self):
+    def test_t29_sample(self):
         self.sample(range(SAMPLE), ["noopt", "interp"])
 
-    def test_sample_on_drivers(self):
+    def test_t29_sample_on_drivers(self):
         names = [name for name in self.fuzzer.levels.names if L.LEVELS[name][1] != "interp:0"]
         if not names:
             self.skipTest("this machine has no driver")

@@ -49,7 +49,7 @@ class Server:
         extra = shlex.split(os.environ.get("BEAMLINE_TEST_ARGS", ""))
         self.process = subprocess.Popen(
             [PROGRAM, "serve", "--port", str(port), *extra, *args], stdout=subprocess.PIPE, stderr=self.log,
-            env={"ASAN_OPTIONS": "quarantine_size_mb=4", **os.environ, **(env or {})}, preexec_fn=limit)
+            env={"ASAN_OPTIONS": "quarantine_size_mb=4", "BEAMLINE_STATE": "none", **os.environ, **(env or {})}, preexec_fn=limit)
         line = self.process.stdout.readline().decode()
         match = re.fullmatch(r"listening on (.*):(\d+)\n", line)
         if match is None:
@@ -117,14 +117,19 @@ class Server:
         match = re.search(r"^beamline_" + re.escape(name) + r" (\S+)$", text, re.M)
         return float(match[1]) if match else 0.0
 
-    def wait_metric(self, name, value, seconds=10):
-        """Whether the metric comes to that value in time."""
+    def settled(self, name, value, seconds=10):
+        """The metric once it is |value|; after |seconds| as it is.  A request lets go of what it held after its answer was sent."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if self.metric(name) == value:
-                return True
+        while (now := self.metric(name)) != value and time.monotonic() < end:
             time.sleep(0.02)
-        return False
+        return now
+
+    def wait_log(self, found, seconds=10):
+        """The log's lines, once |found| holds of them: a request is logged after its answer was sent.  After |seconds| as they are."""
+        end = time.monotonic() + seconds
+        while not found(lines := self.log_text().splitlines()) and time.monotonic() < end:
+            time.sleep(0.02)
+        return lines
 
 
 def head(method, path, *lines):

@@ -28,7 +28,7 @@ class Site(ServerTest):
             answer = self.call("OPTIONS", "/api/v1/run", headers=headers)
             self.assertFalse([h for h in answer.headers if h.startswith("access-control")])
 
-    def test_host(self):
+    def test_t22_host(self):
         good = ("localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:9", "127.9.9.9", "[::1]:8470", "box.lab", "gpu7:80")
         for host in good:
             self.assertEqual(200, self.call("GET", "/v2", headers={"host": host}).status, host)
@@ -36,7 +36,7 @@ class Site(ServerTest):
         for host in bad:
             self.refused((400, 421), self.call("GET", "/api/v1/devices", headers={"host": host}))
 
-    def test_origin(self):
+    def test_t22_origin(self):
         own = f"http://127.0.0.1:{self.server.port}"
         self.ok(self.call("GET", "/api/v1/devices", headers={"origin": own}))
         for origin in ("http://evil.example", "null", "http://127.0.0.1", "http://127.0.0.1:1", "file://", "", own + ".evil.example"):
@@ -60,7 +60,7 @@ class Site(ServerTest):
         self.assertEqual(405, self.call("BREW", "/v2").status)
 
     def test_not_found_and_query(self):
-        for path in ("/nothing", "/api/v1", "/api/v1/jobs", "/v1/models", "/api/v1/run/", "/api/v1/programs/a/b", "/api/v1/tensors/"):
+        for path in ("/nothing", "/api/v1", "/api/v1/nothing", "/v1/models", "/api/v1/run/", "/api/v1/programs/a/b", "/api/v1/tensors/"):
             self.refused(404, self.call("GET", path))
         for path in ("/api/v1/tensors?x=1", "/api/v1/tensors?lease", "/api/v1/devices?lease=1", "/api/v1/tensors?lease=a&lease=b"):
             self.refused((400, 404), self.call("GET", path))
@@ -82,12 +82,8 @@ class Site(ServerTest):
 
     def test_metrics(self):
         self.ok(self.call("POST", "/api/v1/run", graph()))
-        text = self.ok(self.call("GET", "/metrics")).body.decode()
-        for line in text.splitlines():
-            self.assertRegex(line, r'^(# (HELP|TYPE) beamline_\w+ .+|beamline_\w+(\{\w+="[^"]*"\})? [-+0-9.e]+|.*\+Inf"\} \d+)$')
-        buckets = [int(n) for n in re.findall(r'beamline_request_seconds_bucket\{.*\} (\d+)', text)]
-        self.assertEqual(sorted(buckets), buckets)
-        self.assertEqual(buckets[-1], int(re.search(r"beamline_request_seconds_count (\d+)", text)[1]))
+        text = self.ok(self.call("GET", "/metrics")).body.decode()  # operations/test_metrics.py reads it closely
+        self.assertRegex(text, r'(?m)^beamline_requests_total\{method="POST",route="/api/v1/run",code="200"\} [1-9]')
 
 
 class Hidden(ServerTest):

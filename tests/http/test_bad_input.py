@@ -7,6 +7,7 @@ import time
 import unittest
 
 from fixture import JSON, SAFETENSORS, SLOW_STEPS, ServerTest, counter, graph
+from test_keys import routes
 
 RUN = "/api/v1/run"
 
@@ -48,6 +49,19 @@ class BadInput(ServerTest):
         for n in (20000,):
             self.bad('{"nodes":' + "[" * n, 400)
 
+    def test_t3_depth_on_every_route(self):
+        """Of the table of routes, those of models included."""
+        asked = 0
+        for method, pattern, media, _ in routes():
+            if "JSON" not in media:
+                continue
+            for depth in (101, 250000):
+                for deep in ("[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
+                    answer = self.call(method, re.sub(r"\{\w+\}", "nothing", pattern), deep, JSON)
+                    self.assertIn(answer.status, (400, 404, 422), (method, pattern, depth, answer.body[:200]))
+                    asked += 1
+        self.assertGreater(asked, 60)
+
     def test_t4_lengths_of_another_protocol_change_nothing(self):
         for value in ("99999999999", "-1", "x", "0"):
             answer = self.call("POST", RUN, json.dumps(graph()), {**JSON, "Inference-Header-Content-Length": value})
@@ -74,6 +88,24 @@ class BadInput(ServerTest):
         for body in ("null", "[]", "1", '"x"', "true"):
             self.bad(body, 400)
 
+    def test_t8_counts_that_multiply(self):
+        """Every field that counts something, with far too much and with less than nothing."""
+        self.ok(self.call("PUT", "/api/v1/programs/counted", counter()), 201)
+        for many in (10**15 + 1, 2**63, 2**64, -1, 1e30, 1.5):
+            run = {"steps": 2, "collect": {"every": 1, "outputs": ["m"]}}
+            for body in ({**run, "steps": many, "timeout_ms": 50}, {**run, "collect": {"every": many, "outputs": ["m"]}}, {**run, "seq": many}, {**run, "timeout_ms": many}):
+                with self.subTest(body=body):
+                    answer = self.call("POST", "/api/v1/programs/counted/run", body)
+                    self.assertIn(answer.status, (200, 400, 409, 422, 504), answer.body[:300])
+                    self.assertTrue(answer.status != 200 or many > 0, answer.body[:300])
+            for body in (graph(beam=many), graph(debug=many), graph(priority=many), graph(nodes=nodes(("y", "full", [], {"shape": [many], "value": 1}))),
+                         graph(nodes=nodes(("y", "topk", ["x"], {"k": many}))), graph(nodes=nodes(("y", "repeat", ["x"], {"repeats": [many]}))),
+                         graph(nodes=nodes(("y", "arange", [], {"stop": many}))), graph(nodes=nodes(("y", "pad", ["x"], {"padding": [[many, many]]})))):
+                with self.subTest(body=body):
+                    answer = self.call("POST", "/api/v1/run", body)
+                    self.assertTrue(answer.status in (400, 422, 507) or (answer.status == 200 and many in (-1, 1.5)), answer.body[:300])
+        self.ok(self.call("DELETE", "/api/v1/programs/counted"), 204)
+
     def test_t8_many_nodes(self):
         rows = nodes(*[(f"n{i}", "neg", ["x"]) for i in range(10001)])
         self.bad(graph(nodes=rows, outputs=["n0"]), 422)
@@ -98,7 +130,9 @@ class BadInput(ServerTest):
                 ("reshape", ["a"], {"shape": [4]}), ("reshape", ["a"], {"shape": [-1, -1]}), ("permute", ["a"], {"axes": [0, 0]}),
                 ("permute", ["a"], {"axes": [0, 5]}), ("expand", ["a"], {"shape": [3, 3]}), ("flip", ["a"], {"axis": 9}),
                 ("softmax", ["a"], {"axis": 2**62}), ("sum", ["a"], {"axis": [0, 0]}), ("cat", ["a", "b"], {"axis": 0}),
-                ("gather", ["a", "a"], {"axis": 0})]
+                ("gather", ["a", "a"], {"axis": 0}), ("bitcast", ["a"], {"dtype": "float64"}), ("shrink", ["a"], {"ranges": [[0, 9], [0, 1]]}),
+                ("shrink", ["a"], {"ranges": [[2, 1], [0, 1]]}), ("pad", ["a"], {"padding": [[2**62, 2**62], [0, 0]]}), ("pad", ["a"], {"padding": [[-9, 0], [0, 0]]}),
+                ("slice", ["a"], {"start": [0], "stop": [1], "step": [0]}), ("scatter", ["a", "a", "a"], {"axis": 0}), ("scatter", ["a", "i", "b"], {"axis": 0})]
         for op, ins, attrs in rows:
             with self.subTest(op=op, attrs=attrs):
                 self.bad({"inputs": inputs, "nodes": nodes(("y", op, ins, attrs)), "outputs": ["y"]}, (400, 422))
@@ -207,6 +241,19 @@ class LittleMemory(ServerTest):
         self.refused(503, self.call("POST", RUN, b" " * (80 << 20), JSON))
         self.assertLess(self.host_bytes() - before, 1 << 20)
         self.ok(self.call("POST", RUN, graph()))
+
+    def test_t7_text_that_grows_when_it_is_read(self):
+        """Two bytes of text are eight of int64: what it becomes is bounded, and not only what was sent."""
+        before = self.host_bytes()
+        n = 10 << 20
+        body = b'{"dtype":"int64","shape":[%d],"data":[%s]}' % (n, b",".join([b"1"] * n))
+        answer = self.call("PUT", "/api/v1/tensors/grown", body, JSON)
+        self.refused((503, 507), answer)
+        end = time.monotonic() + 5
+        while self.host_bytes() - before >= 1 << 20:  # the answer comes before the request is let go of
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+        self.ok(self.call("PUT", "/api/v1/tensors/grown", [1, 2]), 201)
 
     def test_t2_a_short_request_for_a_long_answer(self):
         long = graph(nodes=nodes(("y", "full", [], {"shape": [1001], "value": 1})))

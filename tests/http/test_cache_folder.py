@@ -85,7 +85,7 @@ class CacheFolder(unittest.TestCase):
         self.assertGreater(sum(written.values()), bound)
         self.wait_until(lambda: self.size() <= bound)
 
-    def test_two_servers_and_a_folder_that_is_emptied(self):
+    def test_t30_two_servers_and_a_folder_that_is_emptied(self):
         servers = [self.start("1G"), self.start("64k")]  # the second one trims what the first one writes
         stop = threading.Event()
 

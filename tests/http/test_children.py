@@ -128,7 +128,7 @@ class Children(unittest.TestCase):
         self.run_well(server)
         self.assertEqual([], self.stop(server))
 
-    def test_one_that_dies_is_no_failure(self):
+    def test_t14_one_that_dies_is_no_failure(self):
         for nth in (1, 2):
             server = self.serve("--compile-processes", "1", BEAMLINE_FAULT=f"child:{nth}")
             self.run_well(server, 5 + nth)
@@ -136,7 +136,7 @@ class Children(unittest.TestCase):
             self.stop(server)
             self.assertIn("a child process died", server.log_text())
 
-    def test_one_that_is_killed_is_no_failure(self):
+    def test_t14_one_that_is_killed_is_no_failure(self):
         server = self.serve()
         self.run_well(server)
         for pid in children(server.process.pid):
@@ -154,7 +154,7 @@ class Children(unittest.TestCase):
         self.assertTrue(wait_until(lambda: children(server.process.pid)))
         return thread, answers
 
-    def test_sigterm_while_compiling(self):
+    def test_t25_sigterm_while_compiling(self):
         server = self.serve("--grace", "0.2")
         thread, answers = self.compile_long(server)
         begin = time.monotonic()

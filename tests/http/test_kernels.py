@@ -59,7 +59,7 @@ class Kernels(unittest.TestCase):
         self.assertLessEqual(kernel["best_ns"], kernel["heuristic_ns"])
         self.assertRegex(kernel["key"], "^[0-9a-f]{16}$")
 
-    def test_known_at_the_next_start_and_beside(self):
+    def test_t30_known_at_the_next_start_and_beside(self):
         first = self.start()
         self.run_product(first, beam=1)
         found = self.kernels(first)
@@ -81,7 +81,7 @@ class Kernels(unittest.TestCase):
         self.assertEqual(200, server.call("PUT", "/api/v1/programs/p", {**document, "beam": 1}, timeout=120).status)
         self.assertEqual(["r_12_18_20"], [kernel["name"] for kernel in self.kernels(server)])
 
-    def test_a_damaged_database_is_moved_aside(self):
+    def test_t30_a_damaged_database_is_moved_aside(self):
         with open(self.file, "wb") as file:
             file.write(b"no database" * 1000)
         server = self.start()
@@ -148,7 +148,7 @@ class Commands(unittest.TestCase):
         self.assertIn("1 of 1", self.command("kernels", "import", self.path("out.jsonl"), "--kernel-db", self.path("other.db")))
         self.assertEqual(self.command("kernels", "list"), self.command("kernels", "list", "--kernel-db", self.path("other.db")))
 
-    def test_lines_that_cannot_be(self):
+    def test_t30_lines_that_cannot_be(self):
         with open(self.path("in.jsonl"), "w") as file:
             file.write('{"key": 1}\nnot json\n\n' + json.dumps({
                 "key": "0123456789abcdef", "name": "r", "device": "d", "driver": "1", "moves": "fly 1 2", "nest": "", "version": 1,

@@ -94,6 +94,20 @@ class OpenApi(ServerTest):
         self.conforms(self.call("PUT", "/api/v1/tensors/u", [1, 2]), "put", "/api/v1/tensors/{name}")
         self.conforms(self.call("POST", "/api/v1/tensors/delete", {"names": ["t", "none"]}), "post", "/api/v1/tensors/delete")
         self.conforms(self.call("DELETE", "/api/v1/programs/c"), "delete", one)
+        jobs, one = "/api/v1/jobs", "/api/v1/jobs/{id}"
+        self.ok(self.call("PUT", "/api/v1/programs/j", counter()), 201)
+        job = self.call("POST", jobs, {"program": "j", "inputs": {}, "steps": 9, "collect": {"every": 2, "outputs": ["m"]}})
+        self.conforms(job, "post", jobs)
+        self.conforms(self.call("POST", jobs, {"program": "none", "steps": 9}), "post", jobs)
+        at = f"{jobs}/{job.json['job']}"
+        self.conforms(self.call("GET", at + "/events"), "get", one + "/events")
+        self.conforms(self.call("GET", at + "/events", headers={"last-event-id": "9"}), "get", one + "/events")
+        for query in ("", "?format=csv"):
+            self.conforms(self.call("GET", at + "/history" + query), "get", one + "/history")
+        self.conforms(self.call("GET", at), "get", one)
+        self.conforms(self.call("GET", jobs), "get", jobs)
+        self.conforms(self.call("DELETE", at), "delete", one)
+        self.conforms(self.call("DELETE", at + "?remove=true"), "delete", one)
         for path in ("/", "/metrics", "/v2", "/v2/", "/v2/health/live", "/v2/health/ready", "/openapi.json", "/api/v1/devices",
                      "/api/v1/tensors", "/api/v1/programs"):
             self.conforms(self.call("GET", path), "get", path)

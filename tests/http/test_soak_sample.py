@@ -7,7 +7,7 @@ import soak
 
 
 class Sample(unittest.TestCase):
-    def test_mixed_requests(self):
+    def test_t28_mixed_requests(self):
         self.assertEqual([], soak.soak(4000, args=("--backends", "interp"), quiet=True, warm=0.5))
 
 

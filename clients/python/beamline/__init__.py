@@ -18,12 +18,13 @@ from .device import Device
 from .dtype import dtypes
 from .graph import Graph, Init, Node, Program
 from .jit import TinyJit
+from .jobs import Job, JobFailed
 from .symbolic import Variable, VariableError
 from .tensor import JitError, Tensor
 from .values import Array, array, read_safetensors, write_safetensors
 
 __version__ = "0.1.0"
 __all__ = ["Array", "BeamlineError", "Busy", "Client", "Conflict", "Context", "ContextVar", "Device", "Forbidden",
-           "GlobalCounters", "Graph", "Held", "Init", "InvalidGraph", "JitError", "Lease", "Malformed", "Node", "NotFound",
+           "GlobalCounters", "Graph", "Held", "Init", "InvalidGraph", "JitError", "Job", "JobFailed", "Lease", "Malformed", "Node", "NotFound",
            "OutOfMemory", "Program", "RemoteProgram", "Result", "Tensor", "TimedOut", "TinyJit", "TooLarge", "Variable", "VariableError",
            "array", "dtypes", "getenv", "nn", "read_safetensors", "train", "write_safetensors"]

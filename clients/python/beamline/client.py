@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import select
 import threading
 import time
@@ -11,6 +12,7 @@ import urllib.parse
 from typing import Any
 
 from .graph import Graph, Init, Program
+from .jobs import Job, submit
 from .values import (DTYPES, Array, array, as_array, as_result, count, dtype_name, exact, is_numpy, numpy, read_safetensors, restore,
                      write_safetensors)
 
@@ -118,13 +120,14 @@ class Result(dict):
 class Connection:
     """HTTP with keep-alive: one connection for each thread that calls."""
 
-    def __init__(self, url, timeout) -> None:
+    def __init__(self, url, timeout, key=None) -> None:
         parts = urllib.parse.urlsplit(url if "//" in url else "//" + url, "http")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{url!r} is no address of a server")
         self.kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self.host, self.port, self.prefix = parts.hostname, parts.port or (443 if parts.scheme == "https" else 8470), parts.path.rstrip("/")
         self.timeout = timeout
+        self.key = os.environ.get("BEAMLINE_KEY") if key is None else key
         self.local = threading.local()
 
     def get(self) -> Any:
@@ -140,7 +143,7 @@ class Connection:
         """(status, headers, body) of one exchange."""
         link = self.get()
         try:
-            link.request(method, self.prefix + path, body, headers)
+            link.request(method, self.prefix + path, body, {**headers, "Authorization": f"Bearer {self.key}"} if self.key else headers)
             reply = link.getresponse()
             return reply.status, reply.headers, reply.read()
         except BaseException:
@@ -157,14 +160,15 @@ class Client:
     """A server.  May be used by several threads at once.
 
     url: "http://127.0.0.1:8470"    timeout: seconds to wait for an answer
+    key: of the server, where it asks for one; $BEAMLINE_KEY by default
     binary: send and take numbers as safetensors rather than JSON
     use_numpy: give NumPy arrays, which is the default where NumPy is installed; else beamline.Array
     retries: how often to come back when the server is full and says when to
     Every call raises BeamlineError, one of its kinds, where the server refuses, and OSError where it cannot be reached.
     """
 
-    def __init__(self, url="http://127.0.0.1:8470", *, timeout=600, binary=True, use_numpy=None, retries=5) -> None:
-        self.connection = Connection(url, timeout)
+    def __init__(self, url="http://127.0.0.1:8470", *, timeout=600, binary=True, use_numpy=None, retries=5, key=None) -> None:
+        self.connection = Connection(url, timeout, key)
         self.binary, self.retries = binary, retries
         self.use_numpy = numpy is not None if use_numpy is None else use_numpy
         self.lease_id = None
@@ -360,6 +364,16 @@ class Client:
         """The programs: a list of dicts."""
         return self.call("GET", self.path("programs", None))["programs"]
 
+    # ---- jobs
+
+    def job(self, name) -> Job:
+        """A handle of the job with that id, without asking whether it is there."""
+        return Job(self, name)
+
+    def jobs(self) -> list:
+        """The jobs: a list of dicts, as Job.info gives them."""
+        return self.call("GET", "/api/v1/jobs")["jobs"]
+
     # ---- the server
 
     def devices(self) -> list:
@@ -447,6 +461,26 @@ class RemoteProgram:
         if self.client.lease_id is not None:
             document["lease"] = self.client.lease_id
         return self.client.result(*self.client.send("POST", self.path("/run"), document, tensors))
+
+    def train(self, inputs=None, *, steps, entry=None, collect=None, every=1, evaluate=None, early_stop=None, checkpoint=None, accumulate=None, compute=None,
+              loss_scale=None, priority=None, **options) -> Job:
+        """Begin a job: |steps| steps that go on without this client, and after a restart of the server.  Gives a Job at once.
+
+        inputs, entry, collect, every: as for ``run``; every |every| steps are a report
+        evaluate: {"entry", "inputs", "every", "outputs"}: another entry, run on what is being trained
+        early_stop: {"metric", "patience", "mode", "min_delta"}    checkpoint: {"every", "seconds", "keep", "max_age"}
+        accumulate: steps whose gradients are added up to one update    compute: "float16" or "bfloat16", with float32 parameters
+        loss_scale: a number, or "dynamic"    priority: of this key's jobs the lowest number goes first
+        options: sizes as for Client.run
+        Conflict where another job trains the program.
+        """
+        document = {**options, "steps": steps}
+        given = {"entry": entry, "early_stop": early_stop, "checkpoint": checkpoint, "accumulate": accumulate, "compute": compute, "loss_scale": loss_scale,
+                 "priority": priority}
+        document.update({name: value for name, value in given.items() if value is not None})
+        if collect:
+            document["collect"] = {"every": every, "outputs": list(collect)}
+        return submit(self, inputs, document, evaluate)
 
     def state(self) -> dict:
         """All of its state, by name: parameters, what the optimisers remember, and ``rng``."""

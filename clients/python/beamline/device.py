@@ -23,7 +23,7 @@ FREED_BYTES = 32 << 20   # of dead tensors, before they are deleted rather than 
 FREED_NAMES = 256
 ADDRESS = "http://127.0.0.1:8470"
 # The shell ends the server when this process closes its end of the pipe, however it ends.
-LAUNCH = '"$0" serve --port 0 --log-level warn < /dev/null & server=$!; read -r line; kill "$server"; wait "$server"'
+LAUNCH = '"$0" serve --port 0 --state none --log-level warn < /dev/null & server=$!; read -r line; kill "$server"; wait "$server"'
 
 
 class Handle:
@@ -88,7 +88,8 @@ class Session:
     def __init__(self, url: str):
         self.client = Client(url)
         connection = self.client.connection
-        self.link = None if connection.kind.default_port == 443 else Link(connection.host, connection.port, connection.prefix)
+        self.link = None if connection.kind.default_port == 443 else Link(connection.host, connection.port, connection.prefix,
+                                                                                 key=connection.key)
         self.lock = threading.RLock()
         self.lease = self.client.call("POST", "/api/v1/leases", {"ttl": TTL})["lease"]
         self.freed: list = []          # (name, bytes) of dead handles

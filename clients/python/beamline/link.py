@@ -11,9 +11,10 @@ LIMIT = 1 << 16  # bytes of a reply's head
 class Link:
     """A connection to a server, opened when it is first needed and again when the server has closed it.  One thread at a time."""
 
-    def __init__(self, host: str, port: int, prefix: str = "", timeout: float = 600):
+    def __init__(self, host: str, port: int, prefix: str = "", timeout: float = 600, key: str | None = None):
         self.address, self.prefix, self.timeout = (host, port), prefix, timeout
         self.host = f"{host}:{port}" if ":" not in host else f"[{host}]:{port}"
+        self.head = f"Host: {self.host}\r\n" + (f"Authorization: Bearer {key}\r\n" if key else "")
         self.socket: socket.socket | None = None
 
     def open(self) -> socket.socket:
@@ -31,7 +32,7 @@ class Link:
     def exchange(self, method: str, path: str, body: bytes = b"", content: str = "application/json",
                  accept: str = "application/json") -> tuple[int, dict, memoryview]:
         """(status, headers with lower-case names, body) of one exchange.  OSError where the server cannot be reached."""
-        head = (f"{method} {self.prefix}{path} HTTP/1.1\r\nHost: {self.host}\r\nContent-Type: {content}\r\nAccept: {accept}\r\n"
+        head = (f"{method} {self.prefix}{path} HTTP/1.1\r\n{self.head}Content-Type: {content}\r\nAccept: {accept}\r\n"
                 f"Content-Length: {len(body)}\r\n\r\n").encode()
         fresh = self.socket is None
         try:

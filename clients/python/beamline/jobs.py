@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""Training that goes on in the server, after its client has gone and after a restart."""
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from typing import Any, Iterator
+
+from .values import read_safetensors
+
+SAFETENSORS = "application/x-safetensors"
+FINAL = ("done", "failed", "cancelled")
+EVALUATE = "evaluate."  # before the names of what an evaluation takes and gives
+
+
+class JobFailed(Exception):
+    """A job that was waited for has failed, or was cancelled.  ``job``: the job, ``state`` and ``reason``: what it says."""
+
+    def __init__(self, job, info) -> None:
+        super().__init__(f"the job is {info['state']}: {info['reason']}" if info["reason"] else f"the job is {info['state']}")
+        self.job, self.state, self.reason = job, info["state"], info["reason"]
+
+
+class Job:
+    """A job on the server, by its id: RemoteProgram.train begins one, Client.job finds one again."""
+
+    def __init__(self, client, name) -> None:
+        self.client, self.id = client, name
+
+    def __repr__(self) -> str:
+        return f"Job({self.id!r})"
+
+    def path(self, rest="") -> str:
+        return self.client.path("jobs", self.id) + rest
+
+    def info(self) -> dict:
+        """How it stands: state, reason, step, steps, rate, seconds_left, checkpoints and so on.  NotFound if there is none."""
+        return self.client.call("GET", self.path())
+
+    def events(self, after=0) -> Iterator[dict]:
+        """Its reports behind step |after| as they come, until it ends: {"step", "time", "metrics"} and, where there are such, "evaluation" and "rate".
+
+        A connection that breaks is opened again behind the last report."""
+        while True:
+            connection = self.client.connection
+            link = connection.kind(connection.host, connection.port, timeout=connection.timeout)
+            headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after), **({"Authorization": f"Bearer {connection.key}"} if connection.key else {})}
+            try:
+                link.request("GET", connection.prefix + self.path("/events"), headers=headers)
+                reply = link.getresponse()
+                if reply.status != 200:
+                    self.info()  # which raises what is wrong
+                for name, data in read_events(reply):
+                    if name == "":
+                        after = data["step"]
+                        yield data
+            except (http.client.HTTPException, ConnectionError):
+                time.sleep(0.2)
+            finally:
+                link.close()
+            if self.info()["state"] in FINAL:
+                yield from self.rest(after)
+                return
+
+    def rest(self, after) -> Iterator[dict]:
+        """Reports of a job that has ended, from its history."""
+        columns, rows = self.history(after + 1)
+        for row in rows:
+            report = {"step": row[0], "time": row[1], "metrics": {}, "evaluation": {}}
+            for name, value in zip(columns[2:], row[2:]):
+                if value is not None:
+                    report["evaluation" if name.startswith(EVALUATE) else "metrics"][name.removeprefix(EVALUATE)] = value
+            yield {name: value for name, value in report.items() if value != {}}
+
+    def history(self, start=0) -> tuple[list, list]:
+        """(columns, rows) of all its reports from step |start| on."""
+        document = self.client.call("GET", self.path(f"/history?from={start}"))
+        return document["columns"], document["rows"]
+
+    def wait(self, seconds=None) -> dict:
+        """Until it is done: its info.  JobFailed where it ends otherwise, TimeoutError after |seconds|."""
+        until, pause = None if seconds is None else time.monotonic() + seconds, 0.02
+        while (info := self.info())["state"] not in FINAL:
+            if until is not None and time.monotonic() > until:
+                raise TimeoutError(f"the job is at step {info['step']} of {info['steps']} after {seconds} s")
+            time.sleep(pause)
+            pause = min(1, pause * 1.5)
+        if info["state"] != "done":
+            raise JobFailed(self, info)
+        return info
+
+    def cancel(self) -> dict:
+        """Stop it at its next step.  One that has ended stays as it is.  Gives its info."""
+        return self.client.call("DELETE", self.path())
+
+    def remove(self) -> None:
+        """Forget it, history and checkpoints included.  Conflict while it has not ended."""
+        self.client.request("DELETE", self.path("?remove=true"))
+
+    def checkpoint(self, step="last") -> dict:
+        """The state of the program as it was written down: tensors by name.  NotFound where there is none of that step."""
+        _, data = self.client.request("GET", self.path(f"/checkpoints/{step}"), headers={"Accept": SAFETENSORS})
+        arrays, _ = read_safetensors(data, self.client.use_numpy)
+        return arrays
+
+
+def read_events(lines) -> Iterator[tuple[str, Any]]:
+    """(name, data) of each server-sent event; comments are skipped."""
+    name, data = "", []
+    for line in lines:
+        line = line.decode().rstrip("\r\n")
+        if not line:
+            if data:
+                yield name, json.loads("\n".join(data))
+            name, data = "", []
+        elif line.startswith("event:"):
+            name = line[len("event:"):].strip()
+        elif line.startswith("data:"):
+            data.append(line[len("data:"):].strip())
+
+
+def submit(program, inputs, document, evaluate) -> Job:
+    """What RemoteProgram.train does."""
+    client, tensors = program.client, {}
+    document["program"] = program.name
+    document["inputs"] = client.encode_all(inputs or {}, {}, tensors)
+    if evaluate is not None:
+        evaluate = dict(evaluate)
+        named = {EVALUATE + name: value for name, value in evaluate.pop("inputs", {}).items()}
+        values = client.encode_all(named, {}, tensors)
+        evaluate["inputs"] = {name[len(EVALUATE):]: value for name, value in values.items()}
+        document["evaluate"] = evaluate
+    info, _ = client.send("POST", "/api/v1/jobs", document, tensors, {"Accept": "application/json"})
+    return Job(client, info["job"])

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+#include "proto/decode.h"
+#include "proto/decode_parts.h"
+
+#include <string.h>
+
+bl_status bl_decode_job_program(const bl_json *doc, const char **name, bl_err *err)
+{
+    bl_json at;
+
+    BL_TRY(bl_json_need(doc, "program", &at, err));
+    return bl_json_string(&at, name, err);
+}
+
+static bl_status decode_seconds(const bl_json *doc, const char *name, double *out, bl_err *err)
+{
+    bl_wire_number number;
+    bl_json at;
+
+    if (!bl_json_find(doc, name, &at))
+        return BL_OK;
+    BL_TRY(bl_json_number(&at, &number, err));
+    *out = number.value;
+    if (number.value > 0 && number.value <= BL_JOB_MAX_SECONDS)
+        return BL_OK;
+    return bl_json_fail(&at, err, BL_EGRAPH, "%g seconds; it takes more than 0 and at most %g", number.value, BL_JOB_MAX_SECONDS);
+}
+
+static bl_status decode_checkpoint(const bl_json *doc, bl_job_checkpoint *out, bl_err *err)
+{
+    static const char *const names[] = {"every", "seconds", "keep", "max_age", NULL};
+    int64_t every = 0, keep = 0;
+    bl_json checkpoint, at;
+
+    if (!bl_json_find(doc, "checkpoint", &checkpoint))
+        return BL_OK;
+    BL_TRY(bl_json_allow(&checkpoint, names, err));
+    if (bl_json_find(&checkpoint, "every", &at))
+        BL_TRY(bl_json_int(&at, 1, INT64_MAX, &every, err));
+    if (bl_json_find(&checkpoint, "keep", &at))
+        BL_TRY(bl_json_int(&at, 1, BL_JOB_MAX_KEEP, &keep, err));
+    out->every = (uint64_t)every;
+    out->keep = (int)keep;
+    BL_TRY(decode_seconds(&checkpoint, "seconds", &out->seconds, err));
+    return decode_seconds(&checkpoint, "max_age", &out->max_age, err);
+}
+
+/* Tensors beside the document whose names begin with "evaluate." are the evaluation's inputs, all others the job's. */
+static bl_status split_file(const bl_tensor_file *all, bl_arena *arena, bl_tensor_file *own, bl_tensor_file *evaluation,
+                            bl_err *err)
+{
+    static const char prefix[] = "evaluate.";
+
+    *own = *evaluation = *all;
+    own->ntensors = evaluation->ntensors = 0;
+    own->tensors = bl_arena_array(arena, all->ntensors + 1, sizeof *own->tensors);
+    evaluation->tensors = bl_arena_array(arena, all->ntensors + 1, sizeof *evaluation->tensors);
+    if (own->tensors == NULL || evaluation->tensors == NULL)
+        return bl_arena_status(arena, err);
+    for (size_t i = 0; i < all->ntensors; i++) {
+        bl_file_tensor tensor = all->tensors[i];
+        if (strncmp(tensor.name, prefix, sizeof prefix - 1) != 0) {
+            own->tensors[own->ntensors++] = tensor;
+            continue;
+        }
+        tensor.name += sizeof prefix - 1;
+        evaluation->tensors[evaluation->ntensors++] = tensor;
+    }
+    return BL_OK;
+}
+
+static bl_status decode_evaluation(bl_decoder *d, const bl_json *doc, const bl_program_entry *entries, int nentries,
+                                   const bl_tensor_file *file, bl_job_doc *out, bl_err *err)
+{
+    static const char *const names[] = {"entry", "inputs", "sizes", "every", "outputs", NULL};
+    bl_decode_env env = *d->env;
+    bl_json evaluate;
+
+    if (!bl_json_find(doc, "evaluate", &evaluate))
+        return BL_OK;
+    out->evaluates = true;
+    env.binary = file;
+    bl_decoder *inner = bl_decoder_make(&env);
+    if (inner == NULL)
+        return bl_decoder_fail(&env, err);
+    inner->lease = d->lease;
+    BL_TRY(bl_json_allow(&evaluate, names, err));
+    bl_status st = bl_decode_reported(inner, &evaluate, entries, nentries, out->run.steps, &out->evaluation, err);
+    inner->env = d->env; /* which lives longer */
+    return st;
+}
+
+static bl_status decode_early_stop(const bl_json *doc, bl_job_stop *out, bl_err *err)
+{
+    static const char *const names[] = {"metric", "patience", "mode", "min_delta", NULL};
+    const char *mode = "min";
+    bl_wire_number number;
+    int64_t patience = 0;
+    bl_json stop, at;
+
+    if (!bl_json_find(doc, "early_stop", &stop))
+        return BL_OK;
+    BL_TRY(bl_json_allow(&stop, names, err));
+    BL_TRY(bl_json_need(&stop, "metric", &at, err));
+    BL_TRY(bl_json_string(&at, &out->metric, err));
+    BL_TRY(bl_json_need(&stop, "patience", &at, err));
+    BL_TRY(bl_json_int(&at, 1, BL_WIRE_MAX_REPORTS, &patience, err));
+    out->patience = (uint64_t)patience;
+    if (bl_json_find(&stop, "mode", &at))
+        BL_TRY(bl_json_string(&at, &mode, err));
+    out->maximise = strcmp(mode, "max") == 0;
+    if (!out->maximise && strcmp(mode, "min") != 0)
+        return bl_json_fail(&at, err, BL_EINVAL, "it is \"min\" or \"max\", not \"%.60s\"", mode);
+    if (!bl_json_find(&stop, "min_delta", &at))
+        return BL_OK;
+    BL_TRY(bl_json_number(&at, &number, err));
+    out->min_delta = number.value;
+    return number.value >= 0 && number.value < BL_JOB_MAX_DELTA
+               ? BL_OK
+               : bl_json_fail(&at, err, BL_EGRAPH, "%g; it takes a number from 0 to %g", number.value, BL_JOB_MAX_DELTA);
+}
+
+/* A loss is scaled where gradients may underflow: float16 has 5 bits of exponent, bfloat16 as many as float32. */
+static bl_status decode_training(const bl_json *doc, bl_job_doc *out, bl_err *err)
+{
+    bl_json at;
+    bl_wire_number number;
+    int64_t passes = 1;
+
+    if (bl_json_find(doc, "accumulate", &at))
+        BL_TRY(bl_json_int(&at, 1, BL_JOB_MAX_PASSES, &passes, err));
+    out->accumulate = (int)passes;
+    if (bl_json_find(doc, "compute", &at)) {
+        BL_TRY(bl_decode_dtype(&at, &out->compute, err));
+        if (out->compute != BL_F16 && out->compute != BL_BF16 && out->compute != BL_F32)
+            return bl_json_fail(&at, err, BL_EGRAPH, "it is \"float16\", \"bfloat16\" or \"float32\", not \"%s\"",
+                                bl_dtype_name(out->compute));
+        out->mixed = out->compute != BL_F32;
+        out->dynamic_scale = out->compute == BL_F16;
+    }
+    if (!bl_json_find(doc, "loss_scale", &at))
+        return BL_OK;
+    out->dynamic_scale = at.kind == BL_JSON_STRING && bl_span_is(at.text, "dynamic");
+    if (out->dynamic_scale)
+        return BL_OK;
+    BL_TRY(bl_json_number(&at, &number, err));
+    out->loss_scale = number.value == 1 ? 0 : number.value;
+    return number.value > 0 && number.value < BL_JOB_MAX_DELTA
+               ? BL_OK
+               : bl_json_fail(&at, err, BL_EGRAPH, "%g; it takes \"dynamic\" or a number over 0", number.value);
+}
+
+bl_status bl_decode_job(const bl_decode_env *env, const bl_json *doc, const bl_program_entry *entries, int nentries,
+                        bl_job_doc *out, bl_err *err)
+{
+    static const char *const names[] = {"program", "entry",      "inputs",     "sizes",      "steps",
+                                        "collect", "priority",   "checkpoint", "evaluate",   "early_stop",
+                                        "lease",   "accumulate", "compute",    "loss_scale", NULL};
+    bl_decode_env own = *env;
+    bl_tensor_file file, evaluation;
+    bl_decoder *d = bl_decoder_make(&own);
+    bl_json at;
+
+    *out = (bl_job_doc){0};
+    if (d == NULL)
+        return bl_decoder_fail(env, err);
+    if (env->binary != NULL && bl_json_find(doc, "evaluate", &at)) {
+        BL_TRY(split_file(env->binary, env->arena, &file, &evaluation, err));
+        own.binary = &file;
+    }
+    BL_TRY(bl_json_allow(doc, names, err));
+    BL_TRY(bl_json_need(doc, "steps", &at, err));
+    BL_TRY(bl_decode_steps(d, doc, entries, nentries, &out->run, err));
+    BL_TRY(decode_checkpoint(doc, &out->checkpoint, err));
+    BL_TRY(decode_evaluation(d, doc, entries, nentries, own.binary != NULL ? &evaluation : NULL, out, err));
+    BL_TRY(decode_early_stop(doc, &out->stop, err));
+    return decode_training(doc, out, err);
+}

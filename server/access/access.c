@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/access/access.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "server/access/internal.h"
+#include "server/routes.h"
+
+#include <gnutls/gnutls.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { LOOK_NS = 1000000000 }; /* what a command changed is in force after so long at most, and a crash forgets that much usage */
+
+/* ---- owners; under the lock */
+
+owner *owner_by_id(bl_access *access, uint32_t id)
+{
+    owner *o = access->owners;
+    if (id == 0)
+        return &access->nobody;
+    while (o != NULL && o->row.id != id)
+        o = o->next;
+    return o;
+}
+
+owner *owner_by_name(bl_access *access, const char *name)
+{
+    owner *o = access->owners;
+    while (o != NULL && strcmp(o->row.name, name) != 0)
+        o = o->next;
+    return o;
+}
+
+static owner **bucket_of(bl_access *access, const unsigned char hash[BL_KEY_HASH])
+{
+    return &access->bucket[((unsigned)hash[0] << 8 | hash[1]) % KEY_BUCKETS];
+}
+
+/* What the buckets tell by their time is a hash's first bits, which nobody can choose a key by; the rest is compared in constant
+ * time. */
+static owner *owner_by_hash(bl_access *access, const unsigned char hash[BL_KEY_HASH])
+{
+    owner *found = NULL;
+    for (owner *o = *bucket_of(access, hash); o != NULL; o = o->next_in_bucket)
+        if (gnutls_memcmp(o->row.hash, hash, BL_KEY_HASH) == 0)
+            found = o;
+    return found;
+}
+
+static owner *add_owner(bl_access *access, uint32_t id)
+{
+    owner *o = calloc(1, sizeof *o);
+    if (o == NULL)
+        return NULL;
+    o->row.id = id;
+    o->tokens = -1;
+    o->day = usage_day();
+    o->next = access->owners;
+    access->owners = o;
+    access->count++;
+    return o;
+}
+
+/* ---- keys as the store has them */
+
+typedef struct fresh_rows {
+    bl_key_row *rows;
+    size_t count, cap;
+    bool failed;
+} fresh_rows;
+
+static void keep_row(void *arg, const bl_key_row *row)
+{
+    fresh_rows *fresh = arg;
+    if (fresh->count == fresh->cap) {
+        size_t cap = fresh->cap > 0 ? 2 * fresh->cap : 64;
+        bl_key_row *rows = realloc(fresh->rows, cap * sizeof *rows);
+        fresh->failed = fresh->failed || rows == NULL;
+        if (rows == NULL)
+            return;
+        fresh->rows = rows;
+        fresh->cap = cap;
+    }
+    fresh->rows[fresh->count++] = *row;
+}
+
+/* Whole or not at all: memory for new owners first. */
+static bl_status take_rows(bl_access *access, const fresh_rows *fresh, bl_err *err)
+{
+    for (size_t i = 0; i < fresh->count; i++)
+        if (owner_by_id(access, fresh->rows[i].id) == NULL && add_owner(access, fresh->rows[i].id) == NULL)
+            return bl_fail(err, BL_ENOMEM, "keys");
+    memset(access->bucket, 0, sizeof access->bucket);
+    for (owner *o = access->owners; o != NULL; o = o->next)
+        o->row.scopes = 0; /* a row that somebody deleted is good for nothing */
+    for (size_t i = 0; i < fresh->count; i++) {
+        owner *o = owner_by_id(access, fresh->rows[i].id);
+        owner **bucket = bucket_of(access, fresh->rows[i].hash);
+        o->row = fresh->rows[i];
+        o->next_in_bucket = *bucket;
+        *bucket = o;
+    }
+    return BL_OK;
+}
+
+bl_status bl_access_reload(bl_server *server, const bl_settings *settings, bl_err *err)
+{
+    bl_access *access = server->access;
+    fresh_rows fresh = {0};
+    bl_status st = bl_keys_list(server->storage, keep_row, &fresh, err);
+    (void)settings;
+    if (st == BL_OK && fresh.failed)
+        st = bl_fail(err, BL_ENOMEM, "keys");
+    if (st == BL_OK) {
+        pthread_mutex_lock(&access->lock);
+        st = take_rows(access, &fresh, err);
+        pthread_mutex_unlock(&access->lock);
+    }
+    free(fresh.rows);
+    return st;
+}
+
+bool bl_access_has_keys(bl_access *access)
+{
+    bool has = false;
+    pthread_mutex_lock(&access->lock);
+    has = access->count > 0;
+    pthread_mutex_unlock(&access->lock);
+    return has;
+}
+
+/* ---- who asks */
+
+/* "Bearer KEY", or the value of X-API-Key; NULL: there is none. */
+static const char *given_key(const bl_head *head)
+{
+    const char *text = head->authorization;
+    if (text != NULL && strncasecmp(text, "bearer ", 7) == 0)
+        return text + 7 + strspn(text + 7, " ");
+    return head->key;
+}
+
+bl_status bl_access_identify(bl_request *rq, const bl_head *head, bl_err *err)
+{
+    bl_access *access = rq->server->access;
+    const char *secret = given_key(head), *why = NULL;
+    unsigned char hash[BL_KEY_HASH];
+    owner *found = NULL;
+    bool needed = false;
+    if (secret != NULL)
+        bl_key_hash(secret, strlen(secret), hash);
+    pthread_mutex_lock(&access->lock);
+    needed = access->count > 0;
+    found = needed && secret != NULL ? owner_by_hash(access, hash) : NULL;
+    if (found != NULL && found->row.revoked != 0)
+        why = "the key was revoked";
+    else if (found != NULL && found->row.expires != 0 && found->row.expires <= (int64_t)time(NULL))
+        why = "the key has expired";
+    else if (found != NULL) {
+        rq->owner = found->row.id;
+        rq->scopes = found->row.scopes;
+    }
+    pthread_mutex_unlock(&access->lock);
+    if (!needed)
+        rq->scopes = BL_SCOPE_ANY;
+    else if (head->authorizations > 1 || head->keys > 1 || (head->authorization != NULL && head->key != NULL))
+        why = "a request comes with one key, in Authorization or in X-API-Key";
+    else if (secret == NULL)
+        why = "this needs a key, as in `Authorization: Bearer bl_...`";
+    else if (found == NULL)
+        why = "there is no such key";
+    if (why == NULL)
+        return BL_OK;
+    rq->owner = 0;
+    rq->scopes = 0;
+    return bl_fail(err, BL_EAUTH, "%s", why);
+}
+
+/* A bucket that fills at |rate| and holds a second's worth, at least one. */
+static double take_token(owner *o, double rate, int64_t now_ns)
+{
+    double most = rate > 1 ? rate : 1;
+    if (o->tokens < 0)
+        o->tokens = most;
+    else
+        o->tokens = fmin(most, o->tokens + rate * (double)(now_ns - o->filled_ns) * 1e-9);
+    o->filled_ns = now_ns;
+    if (o->tokens >= 1) {
+        o->tokens -= 1;
+        return 0;
+    }
+    return rate > 0 ? (1 - o->tokens) / rate : DAY_SECONDS;
+}
+
+/* Seconds after which to ask again, as Retry-After has them: whole ones, at least one. */
+static int retry_after(double seconds)
+{
+    return seconds < 1 ? 1 : seconds > DAY_SECONDS ? DAY_SECONDS : (int)ceil(seconds);
+}
+
+bl_status bl_access_admit(bl_request *rq)
+{
+    bl_access *access = rq->server->access;
+    double wait = 0, rate = -1;
+    owner *o = NULL;
+    if (rq->route->scope == BL_SCOPE_NONE)
+        return BL_OK;
+    if ((rq->route->scope & rq->scopes) == 0) {
+        bl_text scopes = {0};
+        bl_scopes_print(rq->route->scope, &scopes);
+        (void)bl_fail(&rq->err, BL_EFORBIDDEN, "the key is not good for this, which needs the scope %s", bl_text_get(&scopes));
+        bl_text_fini(&scopes);
+        return rq->err.status;
+    }
+    pthread_mutex_lock(&access->lock);
+    o = owner_by_id(access, rq->owner);
+    rate = o != NULL ? o->row.quota[BL_QUOTA_RATE] : -1;
+    if (rate >= 0)
+        wait = take_token(o, rate, rq->start_ns);
+    pthread_mutex_unlock(&access->lock);
+    if (wait <= 0)
+        return BL_OK;
+    rq->retry_after = retry_after(wait);
+    return bl_fail(&rq->err, BL_EQUOTA, "the key may send %g requests a second, and has", rate);
+}
+
+/* ---- quotas of others' */
+
+bl_status bl_access_check_time(bl_request *rq)
+{
+    bl_access *access = rq->server->access;
+    double quota = -1, used = 0;
+    owner *o = NULL;
+    pthread_mutex_lock(&access->lock);
+    o = owner_by_id(access, rq->owner);
+    if (o != NULL) {
+        quota = o->row.quota[BL_QUOTA_SECONDS];
+        used = (double)usage_today(o)->device_ns * 1e-9;
+    }
+    pthread_mutex_unlock(&access->lock);
+    if (quota < 0 || used < quota)
+        return BL_OK;
+    rq->retry_after = retry_after((double)(DAY_SECONDS - (int64_t)time(NULL) % DAY_SECONDS));
+    return bl_fail(&rq->err, BL_EQUOTA, "the key may use a device for %g s a day (UTC), and has used %.3f s", quota, used);
+}
+
+bool bl_access_has_time(bl_access *access, uint32_t id)
+{
+    bool has = true;
+    owner *o = NULL;
+    pthread_mutex_lock(&access->lock);
+    o = owner_by_id(access, id);
+    if (o != NULL && o->row.quota[BL_QUOTA_SECONDS] >= 0)
+        has = (double)usage_today(o)->device_ns * 1e-9 < o->row.quota[BL_QUOTA_SECONDS];
+    pthread_mutex_unlock(&access->lock);
+    return has;
+}
+
+bl_status bl_access_check_search(bl_request *rq, int beam, int debug)
+{
+    const bl_settings *set = &rq->server->settings;
+    if (rq->done != NULL || (rq->scopes & BL_SCOPE_ADMIN) != 0)
+        return BL_OK;
+    if (beam > (int)set->key_beam && beam > (int)set->beam)
+        return bl_fail(&rq->err, BL_EFORBIDDEN, "beam: %d needs the scope admin, others have up to %d", beam, (int)set->key_beam);
+    if (debug > (int)set->key_debug && debug > (int)set->debug)
+        return bl_fail(&rq->err, BL_EFORBIDDEN, "debug: %d needs the scope admin, others have up to %d", debug,
+                       (int)set->key_debug);
+    return BL_OK;
+}
+
+static size_t quota_of(bl_access *access, uint32_t id, int quota)
+{
+    double value = -1;
+    owner *o = NULL;
+    pthread_mutex_lock(&access->lock);
+    o = owner_by_id(access, id);
+    if (o != NULL)
+        value = o->row.quota[quota];
+    pthread_mutex_unlock(&access->lock);
+    return value < 0 ? SIZE_MAX : (size_t)value;
+}
+
+size_t bl_access_queue_quota(bl_access *access, uint32_t id)
+{
+    return quota_of(access, id, BL_QUOTA_QUEUE);
+}
+
+size_t bl_access_memory_quota(bl_access *access, uint32_t id)
+{
+    return quota_of(access, id, BL_QUOTA_MEMORY);
+}
+
+void bl_access_name(bl_access *access, uint32_t id, char *out, size_t size)
+{
+    const owner *o = NULL;
+    pthread_mutex_lock(&access->lock);
+    o = owner_by_id(access, id);
+    snprintf(out, size, "%s", o != NULL ? o->row.name : "");
+    pthread_mutex_unlock(&access->lock);
+}
+
+bool bl_access_find(bl_access *access, const char *name, uint32_t *id)
+{
+    const owner *o = NULL;
+    pthread_mutex_lock(&access->lock);
+    o = owner_by_name(access, name);
+    *id = o != NULL ? o->row.id : 0;
+    pthread_mutex_unlock(&access->lock);
+    return o != NULL;
+}
+
+/* ---- lifetime */
+
+static bool read_version(void *arg, const bl_cell *cells, int n)
+{
+    (void)n;
+    *(int64_t *)arg = cells[0].integer;
+    return true;
+}
+
+/* Has somebody else, a command, written to the store since the last look? */
+static bool store_changed(bl_access *access)
+{
+    int64_t version = access->version;
+    bl_err ignored = {0};
+    if (bl_storage_run(access->server->storage, "PRAGMA data_version", 0, NULL, read_version, &version, &ignored) != BL_OK)
+        return false;
+    if (version == access->version)
+        return false;
+    access->version = version;
+    return true;
+}
+
+static void look(bl_access *access)
+{
+    bl_err err = {0};
+    usage_save(access);
+    if (store_changed(access) && bl_access_reload(access->server, NULL, &err) != BL_OK)
+        bl_log(BL_LOG_ERROR, "keys cannot be read again: %s", err.text);
+}
+
+static void *run_thread(void *arg)
+{
+    bl_access *access = arg;
+    pthread_mutex_lock(&access->lock);
+    while (!access->ends) {
+        struct timespec until = bl_clock_after(CLOCK_MONOTONIC, LOOK_NS);
+        pthread_cond_timedwait(&access->ending, &access->lock, &until);
+        pthread_mutex_unlock(&access->lock);
+        look(access);
+        pthread_mutex_lock(&access->lock);
+    }
+    pthread_mutex_unlock(&access->lock);
+    return NULL;
+}
+
+bl_status bl_access_create(bl_server *server, bl_access **out, bl_err *err)
+{
+    bl_access *access = calloc(1, sizeof *access);
+    bl_status st = BL_OK;
+    *out = access;
+    if (access == NULL)
+        return bl_fail(err, BL_ENOMEM, "keys");
+    access->server = server;
+    access->nobody.row.scopes = BL_SCOPE_ANY;
+    access->nobody.day = usage_day();
+    for (int i = 0; i < BL_QUOTA_COUNT; i++)
+        access->nobody.row.quota[i] = -1;
+    pthread_mutex_init(&access->lock, NULL);
+    bl_clock_cond_init(&access->ending);
+    (void)store_changed(access);
+    st = bl_access_reload(server, NULL, err);
+    if (st == BL_OK)
+        st = usage_load(access, err);
+    if (st == BL_OK && pthread_create(&access->thread, NULL, run_thread, access) != 0)
+        st = bl_fail(err, BL_ENOMEM, "the thread of keys");
+    access->started = st == BL_OK;
+    return st;
+}
+
+void bl_access_destroy(bl_access *access)
+{
+    if (access == NULL)
+        return;
+    pthread_mutex_lock(&access->lock);
+    access->ends = true;
+    pthread_cond_signal(&access->ending);
+    pthread_mutex_unlock(&access->lock);
+    if (access->started)
+        pthread_join(access->thread, NULL);
+    while (access->owners != NULL) {
+        owner *o = access->owners;
+        access->owners = o->next;
+        free(o);
+    }
+    pthread_cond_destroy(&access->ending);
+    pthread_mutex_destroy(&access->lock);
+    free(access);
+}

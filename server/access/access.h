@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* Who may do what, and how much of it: keys with their scopes and quotas, and what each has used.
+ *
+ * Keys are rows of the store, of which the server has a copy: bl_access_reload takes what a command or an administrator changed.
+ * As long as there never was a key, everybody is owner 0 and may do all.  Thread: any; one lock inside, held for no call. */
+#ifndef BL_SERVER_ACCESS_ACCESS_H
+#define BL_SERVER_ACCESS_ACCESS_H
+
+#include "server/head.h"
+#include "server/settings.h"
+
+typedef struct bl_access bl_access;
+
+BL_NODISCARD bl_status bl_access_create(bl_server *server, bl_access **out, bl_err *err); /* after the store is open */
+void bl_access_destroy(bl_access *access);                                                /* before it is closed; accepts NULL */
+/* Take the keys as the store has them now: a row of the table in reload.c. */
+BL_NODISCARD bl_status bl_access_reload(bl_server *server, const bl_settings *fresh, bl_err *err);
+bool bl_access_has_keys(bl_access *access); /* or had: then nobody comes in without one */
+
+/* Find the key that a request came with, and fill rq->owner and rq->scopes: BL_EAUTH where it needs one and has none. */
+BL_NODISCARD bl_status bl_access_identify(bl_request *rq, const bl_head *head, bl_err *err);
+/* Once the route is known: BL_EFORBIDDEN where the key is not good for it, BL_EQUOTA where it asks too often. */
+BL_NODISCARD bl_status bl_access_admit(bl_request *rq);
+
+/* BL_EQUOTA where the owner of |rq| has had its device time of today. */
+BL_NODISCARD bl_status bl_access_check_time(bl_request *rq);
+bool bl_access_has_time(bl_access *access, uint32_t owner);
+/* BL_EFORBIDDEN where a search of that width, or a report of that level, is the scope admin's: --key-beam, --key-debug. */
+BL_NODISCARD bl_status bl_access_check_search(bl_request *rq, int beam, int debug);
+/* Requests that the owner may have in one queue; SIZE_MAX: no quota. */
+size_t bl_access_queue_quota(bl_access *access, uint32_t owner);
+/* Bytes that the owner may hold; SIZE_MAX: no quota. */
+size_t bl_access_memory_quota(bl_access *access, uint32_t owner);
+/* The owner had |device| (an index of server->workers, or -1 for the machine itself: searches) for so long. */
+void bl_access_charge(bl_access *access, uint32_t owner, int device, int64_t ns);
+/* An answer was sent. */
+void bl_access_count(bl_access *access, uint32_t owner, uint64_t bytes_in, uint64_t bytes_out);
+
+/* The name of a key, "" for nobody; and back: false where there is none of that name. */
+void bl_access_name(bl_access *access, uint32_t owner, char *out, size_t size);
+bool bl_access_find(bl_access *access, const char *name, uint32_t *owner);
+
+/* Commands, which give the exit status of the process: `beamline keys`, `beamline usage` and `beamline top`. */
+int bl_keys_main(int argc, char *const *argv);
+int bl_usage_main(int argc, char *const *argv);
+int bl_top_main(int argc, char *const *argv);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* Keys in the store, which the server and the command `beamline keys` share.  A secret is shown once, when it is made; the store
+ * has its SHA-256, which cannot be turned back since 256 random bits cannot be guessed.  Thread: any. */
+#ifndef BL_SERVER_ACCESS_KEYS_H
+#define BL_SERVER_ACCESS_KEYS_H
+
+#include "engine/base/text.h"
+#include "proto/json.h"
+#include "server/storage.h"
+
+enum {
+#define BL_QUOTA(id, name, flag, kind, help) BL_QUOTA_##id,
+#include "server/access/quotas.def"
+#undef BL_QUOTA
+    BL_QUOTA_COUNT
+};
+
+enum {
+    BL_KEY_NAME = 64,   /* with its NUL */
+    BL_KEY_SECRET = 48, /* "bl_" and 43 characters of base64url, with its NUL */
+    BL_KEY_HASH = 32,
+    BL_KEY_HINT = 8 /* the secret's first characters, for people to tell keys apart */
+};
+
+/* A key as its row has it. */
+typedef struct bl_key_row {
+    uint32_t id; /* the owner of what it makes */
+    char name[BL_KEY_NAME], hint[BL_KEY_HINT + 1];
+    unsigned char hash[BL_KEY_HASH];
+    unsigned scopes;
+    int64_t created, expires, revoked; /* seconds since 1970; 0: never */
+    double quota[BL_QUOTA_COUNT];      /* below 0: none */
+} bl_key_row;
+
+/* What somebody wants of a key; what was not given stays as it is, or is none. */
+typedef struct bl_key_wish {
+    const char *name;
+    unsigned scopes; /* 0: not given */
+    bool has_ttl;
+    double ttl; /* seconds from now; 0: for ever */
+    bool has_quota[BL_QUOTA_COUNT];
+    double quota[BL_QUOTA_COUNT]; /* below 0: none */
+} bl_key_wish;
+
+BL_NODISCARD bl_status bl_keys_list(bl_storage *storage, void (*each)(void *arg, const bl_key_row *row), void *arg, bl_err *err);
+BL_NODISCARD bl_status bl_keys_create(bl_storage *storage, const bl_key_wish *wish, char secret[BL_KEY_SECRET], bl_err *err);
+BL_NODISCARD bl_status bl_keys_change(bl_storage *storage, const bl_key_wish *wish, bl_err *err);
+/* A new secret in place of the old one; the key keeps what it has, and one that was revoked is good again. */
+BL_NODISCARD bl_status bl_keys_rotate(bl_storage *storage, const char *name, char secret[BL_KEY_SECRET], bl_err *err);
+BL_NODISCARD bl_status bl_keys_revoke(bl_storage *storage, const char *name, bl_err *err);
+
+void bl_key_hash(const char *secret, size_t len, unsigned char hash[BL_KEY_HASH]);
+/* "infer,run" and back; BL_EINVAL names what is none. */
+BL_NODISCARD bl_status bl_scopes_parse(const char *text, unsigned *out, bl_err *err);
+void bl_scopes_print(unsigned scopes, bl_text *out);
+const char *bl_scope_name(unsigned scope); /* of one bit */
+const char *bl_quota_name(int quota);
+const char *bl_quota_help(int quota);
+/* "10G" as its row of quotas.def wants it, "none" below 0. */
+BL_NODISCARD bl_status bl_quota_parse(int quota, const char *text, double *out, bl_err *err);
+BL_NODISCARD bl_status bl_quota_check(int quota, double value, bl_err *err);
+/* The members of a row as JSON; never its hash. */
+void bl_key_encode(bl_text *out, const bl_key_row *row);
+/* "2026-11-22T17:00:00Z" */
+void bl_time_print(int64_t seconds, char *out, size_t size);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* Letting others read: the routes; what is shared stands in server/shelf.c beside what it is about. */
+#include "proto/encode.h"
+#include "server/access/internal.h"
+#include "server/handlers.h"
+#include "server/shelf.h"
+
+#include <string.h>
+
+static const char *const kinds[] = {"tensor", "program"};
+enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
+
+typedef struct wanted {
+    const char *kind, *name, *to;
+    uint32_t reader;
+} wanted;
+
+/* One of tensor and program, and with whom. */
+static bl_status resolve(bl_request *rq, const char *const *names, const char *to, wanted *out)
+{
+    *out = (wanted){.to = to};
+    for (int i = 0; i < KIND_COUNT; i++) {
+        if (names[i] == NULL)
+            continue;
+        if (out->kind != NULL)
+            return bl_fail(&rq->err, BL_EGRAPH, "a share is of a tensor or of a program, not of both");
+        out->kind = kinds[i];
+        out->name = names[i];
+    }
+    if (out->kind == NULL || to == NULL)
+        return bl_fail(&rq->err, BL_EGRAPH, "a share needs tensor or program, and to: a key's name, or * for every key");
+    if (strcmp(to, "*") != 0 && !bl_access_find(rq->server->access, to, &out->reader))
+        return bl_fail(&rq->err, BL_ENOTFOUND, "there is no key \"%.64s\"", to);
+    return BL_OK;
+}
+
+static bl_status read_text(const bl_request *rq, const bl_json *object, const char *name, const char **out, bl_err *err)
+{
+    bl_json at;
+    const char *text = NULL;
+    if (!bl_json_find(object, name, &at))
+        return BL_OK;
+    BL_TRY(bl_json_string(&at, &text, err));
+    *out = bl_arena_strdup(rq->arena, text);
+    return bl_arena_status(rq->arena, err);
+}
+
+static bl_status decode(bl_request *rq, wanted *out)
+{
+    static const char *const members[] = {"tensor", "program", "to", NULL};
+    bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
+    const char *text[KIND_COUNT + 1] = {NULL};
+    bl_json_doc doc;
+    bl_status st = bl_json_parse(&doc, rq->arena, bl_request_body(rq), &limits, &rq->err);
+    if (st == BL_OK) {
+        bl_json root = bl_json_root(&doc);
+        st = bl_json_allow(&root, members, &rq->err);
+        for (int i = 0; i <= KIND_COUNT && st == BL_OK; i++)
+            st = read_text(rq, &root, members[i], &text[i], &rq->err);
+    }
+    bl_json_fini(&doc);
+    return st == BL_OK ? resolve(rq, text, text[KIND_COUNT], out) : st;
+}
+
+static void put_share(bl_text *out, const char *kind, const char *whose, const char *name, const char *to)
+{
+    bl_encode_key(out, kind);
+    bl_text_puts(out, "\"");
+    bl_text_printf(out, "%s%s%s\"", whose, *whose != '\0' ? ":" : "", name); /* names need no escapes */
+    if (to != NULL) {
+        bl_encode_key(out, "to");
+        bl_encode_string(out, to);
+    }
+}
+
+bl_status bl_handle_share_post(bl_request *rq)
+{
+    wanted w;
+    BL_TRY(decode(rq, &w));
+    BL_TRY(bl_shelf_share(rq->server->shelf, rq->owner, w.kind, w.name, w.reader, &rq->err));
+    bl_text_puts(&rq->out, "{");
+    put_share(&rq->out, w.kind, "", w.name, w.to);
+    bl_text_puts(&rq->out, "}");
+    bl_request_reply_json(rq, 201);
+    return BL_OK;
+}
+
+bl_status bl_handle_share_delete(bl_request *rq)
+{
+    const char *names[KIND_COUNT];
+    wanted w;
+    for (int i = 0; i < KIND_COUNT; i++)
+        names[i] = bl_request_query(rq, kinds[i]);
+    BL_TRY(resolve(rq, names, bl_request_query(rq, "to"), &w));
+    BL_TRY(bl_shelf_unshare(rq->server->shelf, rq->owner, w.kind, w.name, w.reader, &rq->err));
+    bl_request_reply(rq, 204, NULL);
+    return BL_OK;
+}
+
+typedef struct listing {
+    bl_request *rq;
+    bool given;
+    bl_text *out;
+    int n;
+} listing;
+
+static void list_share(void *arg, uint32_t from, uint32_t to, const char *kind, const char *name)
+{
+    listing *l = arg;
+    char who[BL_KEY_NAME] = "*";
+    if (l->given != (from == l->rq->owner))
+        return;
+    if (!l->given || to != 0)
+        bl_access_name(l->rq->server->access, l->given ? to : from, who, sizeof who);
+    bl_text_puts(l->out, l->n++ > 0 ? ",{" : "{");
+    put_share(l->out, kind, l->given ? "" : who, name, l->given ? who : NULL);
+    bl_text_puts(l->out, "}");
+}
+
+bl_status bl_handle_shares_list(bl_request *rq)
+{
+    listing l = {.rq = rq, .given = true, .out = &rq->out};
+    bl_text_puts(&rq->out, "{\"given\":[");
+    bl_shelf_list_shares(rq->server->shelf, rq->owner, list_share, &l);
+    bl_text_puts(&rq->out, "],\"taken\":[");
+    l.given = false;
+    l.n = 0;
+    bl_shelf_list_shares(rq->server->shelf, rq->owner, list_share, &l);
+    bl_text_puts(&rq->out, "]}");
+    bl_request_reply_json(rq, 200);
+    return BL_OK;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* Answers coded with gzip or deflate. */
+#ifndef BL_SERVER_CODING_H
+#define BL_SERVER_CODING_H
+
+#include "server/request.h"
+
+/* Code the reply as the client's Accept-Encoding asks; the name of the coding, or NULL where it stays plain: it asks for none,
+ * the reply is short, or there is no memory for it. */
+const char *bl_reply_code(bl_request *rq);
+
+#endif

@@ -1,0 +1,668 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/data/blobs.h"
+
+#include "engine/base/fault.h"
+#include "engine/base/file.h"
+#include "engine/base/folder.h"
+#include "engine/base/log.h"
+#include "proto/encode.h"
+#include "server/handlers.h"
+#include "server/storage.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    DIGEST_BYTES = 32,
+    HEX = 2 * DIGEST_BYTES,
+    NAME_BYTES = 96,          /* "4294967295-" and a digest, ".part" */
+    CHUNK_BYTES = 256 * 1024, /* of an upload in memory */
+    PART_SECONDS = 24 * 3600  /* that an upload may lie unfinished */
+};
+
+struct bl_blobs {
+    bl_server *server;
+    char *folder;
+    bool passing;         /* the folder goes with the server */
+    int dir;              /* the folder, opened: files are named below it */
+    atomic_ullong bytes;  /* of all files there */
+    pthread_mutex_t lock; /* held while a file and its row come or go together, so that none is without the other */
+};
+
+/* ---- names */
+
+/* The digits of "sha256:DIGITS", in lower case. */
+static bl_status read_digest(const char *text, char hex[HEX + 1], bl_err *err)
+{
+    if (strncmp(text, "sha256:", 7) != 0 || strlen(text) != 7 + HEX || strspn(text + 7, "0123456789abcdef") != HEX)
+        return bl_fail(err, BL_EINVAL, "a blob is named by sha256: and 64 hexadecimal digits in lower case, not \"%.80s\"", text);
+    memcpy(hex, text + 7, HEX + 1);
+    return BL_OK;
+}
+
+/* Of what |owner| has sent so far. */
+static void part_name(uint32_t owner, const char *hex, char out[NAME_BYTES])
+{
+    snprintf(out, NAME_BYTES, "%u-%s.part", owner, hex);
+}
+
+static uint64_t size_of(int fd)
+{
+    struct stat info;
+    return fstat(fd, &info) == 0 && info.st_size > 0 ? (uint64_t)info.st_size : 0;
+}
+
+/* ---- lifetime */
+
+static bool has_row(void *arg, const bl_cell *cells, int n)
+{
+    (void)cells;
+    (void)n;
+    *(bool *)arg = true;
+    return false;
+}
+
+/* Does anyone have the blob |hex|?  Yes, where it cannot be known. */
+static bool is_owned(bl_blobs *blobs, const char *hex)
+{
+    bl_err err = {0};
+    bool found = false;
+    return bl_storage_run(blobs->server->storage, "SELECT 1 FROM blobs WHERE digest = ?1", BL_CELLS(bl_cell_text(hex)), has_row,
+                          &found, &err) != BL_OK ||
+           found;
+}
+
+/* Bytes of all files of the folder; uploads that are not finished are among them. */
+static uint64_t count_bytes(bl_blobs *blobs)
+{
+    DIR *folder = opendir(blobs->folder);
+    const struct dirent *entry = NULL;
+    uint64_t bytes = 0;
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        struct stat info;
+        if (entry->d_name[0] != '.' && fstatat(blobs->dir, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0)
+            bytes += (uint64_t)info.st_size;
+    }
+    if (folder != NULL)
+        (void)closedir(folder);
+    return bytes;
+}
+
+/* False where there is no such file. */
+static bool remove_file(bl_blobs *blobs, const char *name)
+{
+    struct stat info;
+    if (fstatat(blobs->dir, name, &info, AT_SYMLINK_NOFOLLOW) != 0 || unlinkat(blobs->dir, name, 0) != 0)
+        return false;
+    atomic_fetch_sub(&blobs->bytes, (unsigned long long)info.st_size);
+    return true;
+}
+
+/* What a server that died left behind: blobs that nobody got a name for, and uploads that nobody went on with. */
+static void clean(bl_blobs *blobs)
+{
+    DIR *folder = opendir(blobs->folder);
+    const struct dirent *entry = NULL;
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        struct stat info;
+        size_t len = strlen(entry->d_name);
+        bool part = len > 5 && strcmp(entry->d_name + len - 5, ".part") == 0;
+        bool old =
+            fstatat(blobs->dir, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_mtime + PART_SECONDS < time(NULL);
+        if (part ? old : len == HEX && !is_owned(blobs, entry->d_name))
+            (void)unlinkat(blobs->dir, entry->d_name, 0);
+    }
+    if (folder != NULL)
+        (void)closedir(folder);
+}
+
+/* A folder for as long as the server. */
+static char *make_passing(void)
+{
+    const char *base = getenv("TMPDIR");
+    bl_text path = {0};
+    bl_text_printf(&path, "%s/beamline-XXXXXX", base != NULL && base[0] == '/' ? base : "/tmp");
+    if (path.failed || mkdtemp(path.data) == NULL) {
+        bl_text_fini(&path);
+        return NULL;
+    }
+    return bl_text_take(&path);
+}
+
+bl_status bl_blobs_create(bl_server *server, bl_blobs **out, bl_err *err)
+{
+    bl_blobs *blobs = bl_calloc(1, sizeof *blobs);
+    *out = NULL;
+    if (blobs == NULL)
+        return bl_fail(err, BL_ENOMEM, "blobs");
+    blobs->server = server;
+    pthread_mutex_init(&blobs->lock, NULL);
+    blobs->passing = bl_storage_folder(server->storage) == NULL;
+    blobs->folder = blobs->passing ? make_passing() : bl_storage_make_folder(server->storage, "blobs");
+    blobs->dir = blobs->folder != NULL ? open(blobs->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (blobs->dir < 0) {
+        bl_blobs_destroy(blobs);
+        return bl_fail(err, BL_ESTORAGE, "there is no folder for blobs: %s", strerror(errno));
+    }
+    clean(blobs);
+    blobs->bytes = count_bytes(blobs);
+    *out = blobs;
+    return BL_OK;
+}
+
+static void remove_all(bl_blobs *blobs)
+{
+    DIR *folder = opendir(blobs->folder);
+    const struct dirent *entry = NULL;
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
+        if (entry->d_name[0] != '.')
+            (void)unlinkat(blobs->dir, entry->d_name, 0);
+    if (folder != NULL)
+        (void)closedir(folder);
+    (void)rmdir(blobs->folder);
+}
+
+void bl_blobs_destroy(bl_blobs *blobs)
+{
+    if (blobs == NULL)
+        return;
+    if (blobs->passing && blobs->dir >= 0)
+        remove_all(blobs);
+    if (blobs->dir >= 0)
+        (void)close(blobs->dir);
+    pthread_mutex_destroy(&blobs->lock);
+    free(blobs->folder);
+    free(blobs);
+}
+
+/* ---- looking up */
+
+typedef struct row {
+    bool found;
+    uint64_t bytes;
+} row;
+
+static bool read_row(void *arg, const bl_cell *cells, int n)
+{
+    (void)n;
+    *(row *)arg = (row){true, (uint64_t)cells[0].integer};
+    return false;
+}
+
+static bl_status find_row(bl_blobs *blobs, uint32_t owner, const char *hex, row *out, bl_err *err)
+{
+    *out = (row){0};
+    return bl_storage_run(blobs->server->storage, "SELECT bytes FROM blobs WHERE owner = ?1 AND digest = ?2",
+                          BL_CELLS(bl_cell_int(owner), bl_cell_text(hex)), read_row, out, err);
+}
+
+bl_status bl_blobs_open(bl_blobs *blobs, uint32_t owner, const char *digest, int *fd, uint64_t *bytes, bl_err *err)
+{
+    char hex[HEX + 1];
+    row found;
+    *fd = -1;
+    BL_TRY(read_digest(digest, hex, err));
+    BL_TRY(find_row(blobs, owner, hex, &found, err));
+    if (!found.found)
+        return bl_fail(err, BL_ENOTFOUND, "there is no blob %.80s", digest);
+    *fd = openat(blobs->dir, hex, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (*fd < 0 || size_of(*fd) != found.bytes) {
+        if (*fd >= 0)
+            (void)close(*fd);
+        *fd = -1;
+        return bl_fail(err, BL_ESTORAGE, "the file of the blob is damaged; delete it and send it again");
+    }
+    *bytes = found.bytes;
+    return BL_OK;
+}
+
+/* ---- an upload */
+
+typedef struct upload {
+    bl_intake intake; /* first */
+    bl_blobs *blobs;
+    uint32_t owner;
+    char hex[HEX + 1];
+    int fd;            /* of the part; locked while a request writes it */
+    uint64_t received; /* bytes in the file */
+    uint64_t total;    /* of the blob; 0: where the body ends */
+    uint64_t end;      /* where this request's bytes end; UINT64_MAX: not said */
+    uint64_t most;     /* that the limit leaves room for */
+    bool asks;         /* "bytes * /TOTAL": nothing is sent */
+    bool put;          /* the bytes are those of the digest */
+    char *chunk;
+    size_t filled;
+} upload;
+
+static bl_status write_out(upload *up, bl_err *err)
+{
+    if (up->filled > 0 && !bl_write_all(up->fd, up->chunk, up->filled))
+        return bl_fail(err, BL_ESTORAGE, "the blob cannot be written: %s", strerror(errno));
+    up->received += up->filled;
+    atomic_fetch_add(&up->blobs->bytes, up->filled);
+    up->filled = 0;
+    return BL_OK;
+}
+
+/* Done with the file, before the client hears of it: its next request may be here sooner than this one has ended. */
+static void let_go(upload *up)
+{
+    if (up->fd >= 0)
+        (void)close(up->fd);
+    up->fd = -1;
+}
+
+static bl_status next_room(upload *up, char **at, size_t *room, bl_err *err)
+{
+    uint64_t left = 0;
+    if (up->filled == CHUNK_BYTES)
+        BL_TRY(write_out(up, err));
+    left = up->end - up->received - up->filled;
+    if (left == 0)
+        return bl_fail(err, BL_EINVAL, "the body has more bytes than its Content-Range says");
+    if (up->received + up->filled >= up->most)
+        return bl_fail(err, BL_ESTORAGE, "blobs may have %llu bytes together (--max-blobs); delete some",
+                       (unsigned long long)up->blobs->server->settings.max_blobs);
+    *at = up->chunk + up->filled;
+    *room = CHUNK_BYTES - up->filled;
+    if (*room > left)
+        *room = (size_t)left;
+    return BL_OK;
+}
+
+static bl_status find_room(bl_intake *intake, char **at, size_t *room, bl_err *err)
+{
+    upload *up = (upload *)intake;
+    bl_status st = next_room(up, at, room, err);
+    if (st != BL_OK && up->filled > 0 && write_out(up, err) != BL_OK)
+        bl_log(BL_LOG_WARN, "what was sent of a blob cannot be written");
+    if (st != BL_OK)
+        let_go(up);
+    return st;
+}
+
+static void commit(bl_intake *intake, size_t bytes)
+{
+    ((upload *)intake)->filled += bytes;
+}
+
+static bool is_whole(const bl_intake *intake)
+{
+    const upload *up = (const upload *)intake;
+    return up->received + up->filled == up->end;
+}
+
+/* What came stays, so that the client can go on from there. */
+static void end_upload(void *arg)
+{
+    upload *up = arg;
+    bl_err err = {0};
+    if (up->fd >= 0 && write_out(up, &err) != BL_OK)
+        bl_log(BL_LOG_WARN, "%s", err.text);
+    let_go(up);
+    free(up->chunk);
+}
+
+/* "bytes 0-99/1000", with the last byte included, "bytes 0-99/ *" or "bytes * /1000" (RFC 9110, 14.4 and 14.5). */
+static bl_status read_range(const char *text, uint64_t *first, uint64_t *end, uint64_t *total, bool *asks, bl_err *err)
+{
+    unsigned long long from = 0, last = 0, all = 0;
+    int used = 0;
+    size_t len = strlen(text);
+    *asks = sscanf(text, "bytes */%llu%n", &all, &used) == 1 && (size_t)used == len && all > 0;
+    *total = all;
+    if (*asks)
+        return BL_OK;
+    used = 0;
+    if ((sscanf(text, "bytes %llu-%llu/%llu%n", &from, &last, &all, &used) != 3 || (size_t)used != len) &&
+        (sscanf(text, "bytes %llu-%llu/*%n", &from, &last, &used) != 2 || (size_t)used != len))
+        return bl_fail(err, BL_EINVAL,
+                       "Content-Range is \"bytes FIRST-LAST/TOTAL\", or \"bytes */TOTAL\" to ask how much is here");
+    if (strpbrk(text, "+") != NULL || strchr(text, '-') != strrchr(text, '-') || last < from || last >= INT64_MAX ||
+        (all > 0 && last >= all))
+        return bl_fail(err, BL_EINVAL, "Content-Range: %.60s is no range", text);
+    *first = from;
+    *end = last + 1;
+    *total = all;
+    return BL_OK;
+}
+
+/* The file that bytes are added to, for this request alone. */
+static bl_status open_part(upload *up, bl_err *err)
+{
+    char name[NAME_BYTES];
+    part_name(up->owner, up->hex, name);
+    up->fd = openat(up->blobs->dir, name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (up->fd < 0)
+        return bl_fail(err, BL_ESTORAGE, "the blob cannot be written: %s", strerror(errno));
+    if (flock(up->fd, LOCK_EX | LOCK_NB) != 0) {
+        (void)close(up->fd);
+        up->fd = -1;
+        return bl_fail(err, BL_ECONFLICT, "another request is sending this blob");
+    }
+    up->received = size_of(up->fd);
+    return BL_OK;
+}
+
+static bl_status check_range(bl_request *rq, upload *up, uint64_t first)
+{
+    bl_err *err = &rq->err;
+    if (rq->content_range == NULL) { /* the whole of it, from the beginning */
+        if (ftruncate(up->fd, 0) != 0)
+            return bl_fail(err, BL_ESTORAGE, "the blob cannot be written: %s", strerror(errno));
+        atomic_fetch_sub(&up->blobs->bytes, up->received);
+        up->received = 0;
+    } else if (!up->asks && first != up->received) {
+        return bl_fail(err, BL_ECONFLICT, "%llu bytes are here: go on with \"bytes %llu-...\", not with %llu",
+                       (unsigned long long)up->received, (unsigned long long)up->received, (unsigned long long)first);
+    }
+    if (up->total > 0 && up->received > up->total)
+        return bl_fail(err, BL_ECONFLICT, "%llu bytes are here, more than the %llu of the blob", (unsigned long long)up->received,
+                       (unsigned long long)up->total);
+    return BL_OK;
+}
+
+/* Bytes that it may grow to. */
+static uint64_t allowance(const upload *up)
+{
+    uint64_t used = atomic_load(&up->blobs->bytes), limit = up->blobs->server->settings.max_blobs;
+    return up->received + (used < limit ? limit - used : 0);
+}
+
+bl_status bl_blobs_begin(bl_request *rq, bool coded)
+{
+    upload *up = bl_arena_alloc(rq->arena, sizeof *up);
+    uint64_t first = 0;
+    if (up == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    *up = (upload){.intake = {find_room, commit, is_whole, NULL},
+                   .blobs = rq->server->blobs,
+                   .owner = rq->owner,
+                   .fd = -1,
+                   .end = UINT64_MAX};
+    BL_TRY(bl_request_defer(rq, end_upload, up));
+    BL_TRY(read_digest(rq->param[0], up->hex, &rq->err));
+    if (rq->content_range != NULL)
+        BL_TRY(read_range(rq->content_range, &first, &up->end, &up->total, &up->asks, &rq->err));
+    if (!coded && rq->content_length > 0 && up->end != UINT64_MAX && rq->content_length != up->end - first)
+        return bl_fail(&rq->err, BL_EINVAL, "Content-Range says %llu bytes, Content-Length %llu",
+                       (unsigned long long)(up->end - first), (unsigned long long)rq->content_length);
+    BL_TRY(open_part(up, &rq->err));
+    if (check_range(rq, up, first) != BL_OK) {
+        let_go(up);
+        return rq->err.status;
+    }
+    up->most = allowance(up);
+    up->chunk = malloc(CHUNK_BYTES);
+    if (up->chunk == NULL)
+        return bl_fail(&rq->err, BL_ENOMEM, "a chunk of the upload");
+    if (up->asks)
+        up->end = up->received;
+    rq->intake = &up->intake;
+    return BL_OK;
+}
+
+/* ---- the end of an upload */
+
+static bl_status hash_file(int fd, unsigned char out[DIGEST_BYTES], bl_err *err)
+{
+    gnutls_hash_hd_t hash = NULL;
+    char *chunk = malloc(CHUNK_BYTES);
+    ssize_t n = -1;
+    if (chunk != NULL && lseek(fd, 0, SEEK_SET) == 0 && gnutls_hash_init(&hash, GNUTLS_DIG_SHA256) == 0) {
+        while ((n = read(fd, chunk, CHUNK_BYTES)) > 0 || (n < 0 && errno == EINTR))
+            if (n > 0 && gnutls_hash(hash, chunk, (size_t)n) != 0)
+                break;
+        gnutls_hash_deinit(hash, out);
+    }
+    free(chunk);
+    return n == 0 ? BL_OK : bl_fail(err, BL_ESTORAGE, "the blob cannot be read back");
+}
+
+/* The digits of the file's own digest. */
+static bl_status hash_hex(int fd, char hex[HEX + 1], bl_err *err)
+{
+    unsigned char digest[DIGEST_BYTES];
+    BL_TRY(hash_file(fd, digest, err));
+    for (int i = 0; i < DIGEST_BYTES; i++)
+        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    return BL_OK;
+}
+
+/* The file takes its name before the row says that it is there, so that no row is without a file. */
+static bl_status put_locked(upload *up, bl_err *err)
+{
+    bl_blobs *blobs = up->blobs;
+    char name[NAME_BYTES];
+    bool again = faccessat(blobs->dir, up->hex, F_OK, AT_SYMLINK_NOFOLLOW) == 0; /* the same bytes, which go */
+    part_name(up->owner, up->hex, name);
+    if (renameat(blobs->dir, name, blobs->dir, up->hex) != 0 || fsync(blobs->dir) != 0)
+        return bl_fail(err, BL_ESTORAGE, "the blob cannot be kept: %s", strerror(errno));
+    if (again)
+        atomic_fetch_sub(&blobs->bytes, up->received);
+    return bl_storage_run(
+        blobs->server->storage, "INSERT OR IGNORE INTO blobs (owner, digest, bytes, created) VALUES (?1, ?2, ?3, ?4)",
+        BL_CELLS(bl_cell_int(up->owner), bl_cell_text(up->hex), bl_cell_int((int64_t)up->received), bl_cell_int(time(NULL))),
+        NULL, NULL, err);
+}
+
+static bl_status put_blob(upload *up, bl_err *err)
+{
+    bl_status st = BL_OK;
+    if (fsync(up->fd) != 0)
+        return bl_fail(err, BL_ESTORAGE, "the blob cannot be kept: %s", strerror(errno));
+    pthread_mutex_lock(&up->blobs->lock);
+    st = put_locked(up, err);
+    pthread_mutex_unlock(&up->blobs->lock);
+    return st;
+}
+
+static bl_status check_blob(upload *up, bl_err *err)
+{
+    char hex[HEX + 1] = "", name[NAME_BYTES];
+    BL_TRY(hash_hex(up->fd, hex, err));
+    if (strcmp(hex, up->hex) == 0)
+        return put_blob(up, err);
+    part_name(up->owner, up->hex, name);
+    (void)remove_file(up->blobs, name);
+    return bl_fail(err, BL_EGRAPH, "these %llu bytes are sha256:%s: nothing was kept", (unsigned long long)up->received, hex);
+}
+
+/* On a compile thread: it takes as long as the disk. */
+static bl_step check_work(bl_request *rq)
+{
+    upload *up = (upload *)rq->intake;
+    up->put = check_blob(up, &rq->err) == BL_OK;
+    let_go(up);
+    return BL_STEP_DONE;
+}
+
+static void put_state(bl_text *out, const char *hex, uint64_t received, uint64_t total)
+{
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "digest");
+    bl_text_printf(out, "\"sha256:%s\"", hex);
+    bl_encode_key(out, "received");
+    bl_encode_u64(out, received);
+    if (total > 0) {
+        bl_encode_key(out, "bytes");
+        bl_encode_u64(out, total);
+    }
+    bl_text_puts(out, "}");
+}
+
+static bl_status reply_upload(bl_request *rq)
+{
+    upload *up = (upload *)rq->intake;
+    put_state(&rq->out, up->hex, up->received, up->put ? up->received : up->total);
+    bl_request_reply_json(rq, up->put ? 201 : 202);
+    return BL_OK;
+}
+
+/* All that comes now is in the file.  *whole: so is the blob. */
+static bl_status end_body(const bl_request *rq, upload *up, bool *whole, bl_err *err)
+{
+    BL_TRY(write_out(up, err));
+    if (rq->content_range != NULL && !up->asks && up->received != up->end)
+        return bl_fail(err, BL_EINVAL, "the body ended before its Content-Range did; %llu bytes are here",
+                       (unsigned long long)up->received);
+    *whole = rq->content_range == NULL || up->received == up->total;
+    return BL_OK;
+}
+
+bl_status bl_handle_blob_put(bl_request *rq)
+{
+    upload *up = NULL;
+    bool whole = false;
+    bl_status st = BL_OK;
+    if (rq->intake == NULL)
+        BL_TRY(bl_blobs_begin(rq, false)); /* no byte came: a question, or the empty blob */
+    up = (upload *)rq->intake;
+    st = end_body(rq, up, &whole, &rq->err);
+    rq->then = reply_upload;
+    if (st == BL_OK && whole)
+        return bl_request_submit(rq, rq->server->compiler, check_work, NULL);
+    let_go(up);
+    return st == BL_OK ? reply_upload(rq) : st;
+}
+
+/* ---- what else */
+
+bl_status bl_handle_blob_get(bl_request *rq)
+{
+    BL_TRY(bl_blobs_open(rq->server->blobs, rq->owner, rq->param[0], &rq->file, &rq->file_bytes, &rq->err));
+    bl_request_reply_file(rq, "application/octet-stream");
+    return BL_OK;
+}
+
+static bool list_entry(void *arg, const bl_cell *cells, int n)
+{
+    bl_text *out = arg;
+    (void)n;
+    if (out->data[out->len - 1] == '}')
+        bl_text_puts(out, ",");
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "digest");
+    bl_text_printf(out, "\"sha256:%s\"", cells[0].bytes.data);
+    bl_encode_key(out, "bytes");
+    bl_encode_u64(out, (uint64_t)cells[1].integer);
+    bl_encode_key(out, "created");
+    bl_encode_u64(out, (uint64_t)cells[2].integer);
+    bl_text_puts(out, "}");
+    return !out->failed;
+}
+
+bl_status bl_handle_blobs_list(bl_request *rq)
+{
+    bl_text_puts(&rq->out, "{\"blobs\":[");
+    BL_TRY(bl_text_status(&rq->out, &rq->err));
+    BL_TRY(bl_storage_run(rq->server->storage,
+                          "SELECT digest, bytes, created FROM blobs WHERE owner = ?1 ORDER BY created, digest",
+                          BL_CELLS(bl_cell_int(rq->owner)), list_entry, &rq->out, &rq->err));
+    bl_text_puts(&rq->out, "]}");
+    bl_request_reply_json(rq, 200);
+    return BL_OK;
+}
+
+/* Who reads it now reads on: the file goes with its last descriptor. */
+static bl_status delete_locked(bl_blobs *blobs, uint32_t owner, const char *hex, bool *gone, bl_err *err)
+{
+    int64_t rows = 0;
+    BL_TRY(bl_storage_change(blobs->server->storage, "DELETE FROM blobs WHERE owner = ?1 AND digest = ?2",
+                             BL_CELLS(bl_cell_int(owner), bl_cell_text(hex)), &rows, err));
+    if (rows > 0 && !is_owned(blobs, hex))
+        (void)remove_file(blobs, hex);
+    *gone = rows > 0 || *gone;
+    return BL_OK;
+}
+
+/* What was sent of it; BL_ECONFLICT while more is being sent. */
+static bl_status delete_part(bl_blobs *blobs, uint32_t owner, const char *hex, bool *gone, bl_err *err)
+{
+    char part[NAME_BYTES];
+    int fd = -1;
+    part_name(owner, hex, part);
+    fd = openat(blobs->dir, part, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return BL_OK;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        *gone = remove_file(blobs, part) || *gone;
+    else
+        (void)bl_fail(err, BL_ECONFLICT, "another request is sending this blob");
+    (void)close(fd);
+    return err->status;
+}
+
+typedef struct digest {
+    bool found;
+    char hex[HEX + 1];
+} digest;
+
+static bool take_digest(void *arg, const bl_cell *cells, int n)
+{
+    digest *one = arg;
+    (void)n;
+    one->found = true;
+    snprintf(one->hex, sizeof one->hex, "%s", cells[0].bytes.data);
+    return false;
+}
+
+static void remove_parts(bl_blobs *blobs, uint32_t owner)
+{
+    DIR *folder = opendir(blobs->folder);
+    const struct dirent *entry = NULL;
+    char prefix[16];
+    snprintf(prefix, sizeof prefix, "%u-", owner);
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
+            (void)remove_file(blobs, entry->d_name);
+    if (folder != NULL)
+        (void)closedir(folder);
+}
+
+bl_status bl_blobs_purge(bl_blobs *blobs, uint32_t owner, bl_err *err)
+{
+    digest one = {.found = true};
+    bl_status st = BL_OK;
+    bool gone = false;
+    remove_parts(blobs, owner);
+    while (st == BL_OK && one.found) {
+        one.found = false;
+        pthread_mutex_lock(&blobs->lock);
+        st = bl_storage_run(blobs->server->storage, "SELECT digest FROM blobs WHERE owner = ?1 LIMIT 1",
+                            BL_CELLS(bl_cell_int(owner)), take_digest, &one, err);
+        if (st == BL_OK && one.found)
+            st = delete_locked(blobs, owner, one.hex, &gone, err);
+        pthread_mutex_unlock(&blobs->lock);
+    }
+    return st;
+}
+
+bl_status bl_handle_blob_delete(bl_request *rq)
+{
+    bl_blobs *blobs = rq->server->blobs;
+    char hex[HEX + 1];
+    bool gone = false;
+    bl_status st = BL_OK;
+    BL_TRY(read_digest(rq->param[0], hex, &rq->err));
+    BL_TRY(delete_part(blobs, rq->owner, hex, &gone, &rq->err));
+    pthread_mutex_lock(&blobs->lock);
+    st = delete_locked(blobs, rq->owner, hex, &gone, &rq->err);
+    pthread_mutex_unlock(&blobs->lock);
+    if (st != BL_OK)
+        return st;
+    if (!gone)
+        return bl_fail(&rq->err, BL_ENOTFOUND, "there is no blob %.80s", rq->param[0]);
+    bl_request_reply(rq, 204, NULL);
+    return BL_OK;
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/data/durable.h"
+
+#include "engine/base/fault.h"
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "proto/safetensors.h"
+#include "server/data/kept.h"
+#include "server/shelf.h"
+#include "server/storage.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_HEADER = 64 * 1024 };
+
+static const char PART[] = "tensors";
+
+/* ---- writing */
+
+typedef struct keep {
+    bl_held *held;
+    const char *name;
+    const char *data; /* the elements, where the host sees them */
+    char *copy;       /* else they are read to here first */
+    bl_status (*then)(bl_request *rq);
+} keep;
+
+static bl_status write_tensor(void *arg, int fd, bl_err *err)
+{
+    const keep *k = arg;
+    bl_file_tensor tensor = {.name = "tensor", .dtype = k->held->dtype, .ndim = k->held->ndim};
+    bl_text head = {0};
+    bl_status st = BL_OK;
+    memcpy(tensor.dim, k->held->dim, sizeof tensor.dim);
+    bl_safetensors_write(&head, &tensor, 1, NULL, 0);
+    st = bl_text_status(&head, err);
+    if (st == BL_OK && (!bl_write_all(fd, head.data, head.len) || !bl_write_all(fd, k->data, k->held->bytes)))
+        st = bl_fail(err, BL_ESTORAGE, "the tensor cannot be written: %s", strerror(errno));
+    bl_text_fini(&head);
+    return st;
+}
+
+static bool take_id(void *arg, const bl_cell *cells, int n)
+{
+    (void)n;
+    *(int64_t *)arg = cells[0].integer;
+    return false;
+}
+
+static bl_status write_down(bl_request *rq, keep *k)
+{
+    char file[BL_KEPT_NAME];
+    bl_status st = BL_OK;
+    BL_TRY(bl_kept_write(rq->server, PART, write_tensor, k, file, &rq->err));
+    st = bl_storage_run(
+        rq->server->storage, "INSERT INTO tensors (owner, name, device, file) VALUES (?1, ?2, ?3, ?4) RETURNING id",
+        BL_CELLS(bl_cell_int(rq->owner), bl_cell_text(k->name), bl_cell_text(k->held->worker->dev->info.id), bl_cell_text(file)),
+        take_id, &k->held->durable, &rq->err);
+    if (st != BL_OK)
+        bl_kept_remove(rq->server, PART, file);
+    return st;
+}
+
+/* On a compile thread: it takes as long as the disk. */
+static bl_step write_work(bl_request *rq)
+{
+    keep *k = rq->data;
+    rq->data = k->held;
+    rq->then = k->then;
+    rq->err.status = write_down(rq, k);
+    return BL_STEP_DONE;
+}
+
+static bl_step read_work(bl_request *rq)
+{
+    keep *k = rq->data;
+    rq->err.status = bl_held_read(k->held, k->copy, &rq->err);
+    return BL_STEP_DONE;
+}
+
+static bl_status write_read(bl_request *rq)
+{
+    return bl_request_submit(rq, rq->server->compiler, write_work, NULL);
+}
+
+bl_status bl_durable_keep(bl_request *rq, bl_held *held, const char *name, bl_status (*then)(bl_request *rq))
+{
+    keep *k = bl_arena_alloc(rq->arena, sizeof *k);
+    if (k == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    if (bl_storage_folder(rq->server->storage) == NULL)
+        return bl_fail(&rq->err, BL_EUNSUPPORTED, "durable: this server keeps nothing on disk (--state)");
+    *k = (keep){.held = held, .name = name, .data = bl_held_mapped(held), .then = then};
+    rq->data = k;
+    if (k->data != NULL)
+        return bl_request_submit(rq, rq->server->compiler, write_work, NULL);
+    k->data = k->copy = bl_request_alloc(rq, held->bytes, "a tensor");
+    if (k->copy == NULL)
+        return rq->err.status;
+    rq->then = write_read;
+    return bl_request_submit(rq, held->worker->queue, read_work, NULL);
+}
+
+void bl_durable_forget(bl_server *server, int64_t row)
+{
+    char file[BL_KEPT_NAME] = "";
+    bl_err err = {0};
+    if (bl_storage_run(server->storage, "DELETE FROM tensors WHERE id = ?1 RETURNING file", BL_CELLS(bl_cell_int(row)),
+                       bl_kept_take, file, &err) != BL_OK)
+        bl_log(BL_LOG_WARN, "a durable tensor cannot be forgotten: %s", err.text);
+    bl_kept_remove(server, PART, file);
+}
+
+/* ---- reading them again */
+
+typedef struct row {
+    struct row *next;
+    int64_t id;
+    uint32_t owner;
+    char name[BL_NAME_SIZE], device[64], file[BL_KEPT_NAME];
+} row;
+
+typedef struct listing {
+    row *first, **end;
+    bool failed; /* out of memory: rows are missing */
+} listing;
+
+static bool take_row(void *arg, const bl_cell *cells, int n)
+{
+    listing *list = arg;
+    row *r = bl_calloc(1, sizeof *r);
+    (void)n;
+    list->failed = r == NULL;
+    if (r == NULL)
+        return false;
+    *list->end = r;
+    list->end = &r->next;
+    r->id = cells[0].integer;
+    r->owner = (uint32_t)cells[1].integer;
+    snprintf(r->name, sizeof r->name, "%s", cells[2].bytes.data);
+    snprintf(r->device, sizeof r->device, "%s", cells[3].bytes.data);
+    snprintf(r->file, sizeof r->file, "%s", cells[4].bytes.data);
+    return true;
+}
+
+/* What the file says of itself; the elements follow in the file. */
+static bl_status read_head(bl_server *server, bl_arena *arena, int fd, bl_tensor_file *out, bl_err *err)
+{
+    unsigned char first[8];
+    struct stat info;
+    size_t size = 0;
+    char *head = NULL;
+    if (fstat(fd, &info) != 0 || info.st_size < 8 || !bl_read_all(fd, first, sizeof first))
+        return bl_fail(err, BL_ESTORAGE, "it cannot be read");
+    BL_TRY(bl_safetensors_header_size(first, &size, err));
+    head = size <= MAX_HEADER ? bl_arena_alloc(arena, size + 1) : NULL;
+    if (head == NULL || (uint64_t)info.st_size < 8 + size || !bl_read_all(fd, head, size))
+        return bl_fail(err, BL_ESTORAGE, "it cannot be read");
+    BL_TRY(bl_safetensors_parse(arena, (bl_span){head, size}, (size_t)info.st_size - 8 - size, &server->limits, out, err));
+    return out->ntensors == 1 ? BL_OK : bl_fail(err, BL_ESTORAGE, "it is none of ours");
+}
+
+/* A row on its way back. */
+typedef struct loading {
+    const row *row;
+    bl_worker *worker;
+    bl_held *held;
+    pthread_mutex_t lock; /* of |over| */
+    pthread_cond_t ended;
+    bool over;
+} loading;
+
+static bl_status load(bl_request *rq, loading *l, int fd)
+{
+    bl_tensor_file file;
+    const bl_file_tensor *tensor = NULL;
+    char *host = NULL;
+    BL_TRY(read_head(rq->server, rq->arena, fd, &file, &rq->err));
+    tensor = &file.tensors[0];
+    BL_TRY(bl_held_create(l->worker, tensor->dtype, tensor->ndim, tensor->dim, &l->held, &rq->err));
+    host = bl_held_host(l->held);
+    if (host == NULL || !bl_read_all(fd, host, l->held->bytes))
+        return bl_fail(&rq->err, BL_ESTORAGE, "its elements cannot be read");
+    BL_TRY(bl_held_flush(l->held, &rq->err));
+    BL_TRY(bl_shelf_put(rq->server->shelf, l->row->owner, NULL, l->row->name, l->held, &rq->err));
+    l->held->durable = l->row->id; /* not before: what there is no room for now may come back another time */
+    return BL_OK;
+}
+
+/* The worker's thread: the elements go to its device. */
+static bl_step load_work(bl_request *rq)
+{
+    loading *l = rq->own;
+    uint64_t bytes = 0;
+    int fd = -1;
+    rq->err.status = bl_kept_open(rq->server, PART, l->row->file, &fd, &bytes, &rq->err);
+    if (fd < 0)
+        return BL_STEP_DONE;
+    rq->err.status = load(rq, l, fd);
+    (void)close(fd);
+    return BL_STEP_DONE;
+}
+
+static void load_done(bl_request *rq)
+{
+    loading *l = rq->own;
+    pthread_mutex_lock(&l->lock);
+    l->over = true;
+    pthread_cond_signal(&l->ended);
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* |worker|: where it was, or, where that device is not here any more, the best one. */
+static bl_status choose_worker(bl_server *server, const row *r, bl_worker **worker, bl_err *err)
+{
+    bl_err none = {0};
+    return bl_worker_find(server, r->device, worker, &none) == BL_OK ? BL_OK : bl_worker_find(server, NULL, worker, err);
+}
+
+static bl_status load_row(bl_server *server, const row *r, bl_err *err)
+{
+    loading l = {.row = r, .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+    bl_request *rq = bl_request_create_own(server, r->owner, load_done, &l);
+    bl_status st = rq != NULL ? choose_worker(server, r, &l.worker, err) : bl_fail(err, BL_ENOMEM, "a request");
+    if (st == BL_OK && bl_request_submit(rq, l.worker->queue, load_work, NULL) == BL_OK) {
+        pthread_mutex_lock(&l.lock);
+        while (!l.over)
+            pthread_cond_wait(&l.ended, &l.lock);
+        pthread_mutex_unlock(&l.lock);
+    }
+    if (st == BL_OK && rq->err.status != BL_OK)
+        st = bl_fail(err, rq->err.status, "%s", rq->err.text);
+    bl_held_release(l.held);
+    if (rq != NULL)
+        bl_request_end(rq);
+    return st;
+}
+
+bl_status bl_durable_load(bl_server *server, bl_err *err)
+{
+    listing list = {.end = &list.first};
+    bl_status st = bl_storage_run(server->storage, "SELECT id, owner, name, device, file FROM tensors ORDER BY id", 0, NULL,
+                                  take_row, &list, err);
+    if (st == BL_OK && list.failed)
+        st = bl_fail(err, BL_ENOMEM, "durable tensors");
+    if (st == BL_OK)
+        st = bl_kept_sweep(server, PART, "SELECT file FROM tensors", err);
+    while (list.first != NULL) {
+        row *r = list.first;
+        bl_err why = {0};
+        list.first = r->next;
+        if (st == BL_OK && load_row(server, r, &why) != BL_OK)
+            bl_log(BL_LOG_WARN, "the durable tensor %.128s does not come back: %s", r->name, why.text);
+        free(r);
+    }
+    return st;
+}

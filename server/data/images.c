@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/data/images.h"
+
+#include "engine/base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <png.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <turbojpeg.h>
+#include <unistd.h>
+
+enum {
+    CHANNELS = 3,
+    MAX_FILE = 256 * 1024 * 1024,
+    MAX_SIDE = 16384 /* of a picture */
+};
+
+typedef struct image {
+    const char *folder; /* "" for the folder itself */
+    const char *name;
+    int64_t label;
+} image;
+
+struct bl_images {
+    int fd; /* the caller's */
+    size_t n, cap;
+    image *image;
+    int64_t height, width;
+    bool labels;
+};
+
+/* A picture as it was decoded: rows of RGB. */
+typedef struct pixels {
+    int height, width;
+    unsigned char *data; /* malloc */
+} pixels;
+
+/* ---- names */
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool is_picture(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot != NULL && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 || strcasecmp(dot, ".png") == 0);
+}
+
+static bool is_folder(int fd, const char *name)
+{
+    struct stat info;
+    return fstatat(fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
+}
+
+typedef struct names {
+    size_t n, cap;
+    const char **name;
+} names;
+
+static bl_status add_name(bl_arena *arena, names *list, const char *name, bl_err *err)
+{
+    if (list->n == list->cap) {
+        size_t cap = list->cap * 2 + 64;
+        const char **grown = bl_arena_array(arena, cap, sizeof *grown);
+        if (grown == NULL)
+            return bl_arena_status(arena, err);
+        if (list->n > 0)
+            memcpy(grown, list->name, list->n * sizeof *grown);
+        list->name = grown;
+        list->cap = cap;
+    }
+    list->name[list->n] = bl_arena_strdup(arena, name);
+    return list->name[list->n++] != NULL ? BL_OK : bl_arena_status(arena, err);
+}
+
+/* The names below |fd|/|part| that are folders, or pictures, in their order. */
+static bl_status list_names(bl_arena *arena, int fd, const char *part, bool folders, names *out, bl_err *err)
+{
+    int below = openat(fd, part, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *folder = below >= 0 ? fdopendir(below) : NULL;
+    const struct dirent *entry = NULL;
+    bl_status st = BL_OK;
+    *out = (names){0};
+    if (folder == NULL) {
+        if (below >= 0)
+            (void)close(below);
+        return bl_fail(err, BL_ESTORAGE, "images: a folder cannot be read: %s", strerror(errno));
+    }
+    while (st == BL_OK && (entry = readdir(folder)) != NULL)
+        if (entry->d_name[0] != '.' && (folders ? is_folder(below, entry->d_name) : is_picture(entry->d_name)))
+            st = add_name(arena, out, entry->d_name, err);
+    (void)closedir(folder);
+    if (st == BL_OK && out->n > 1)
+        qsort(out->name, out->n, sizeof *out->name, compare_names);
+    return st;
+}
+
+static bl_status add_folder(bl_arena *arena, bl_images *all, const char *folder, int64_t label, bl_err *err)
+{
+    names files;
+    BL_TRY(list_names(arena, all->fd, folder[0] != '\0' ? folder : ".", false, &files, err));
+    if (all->n + files.n > all->cap) {
+        size_t cap = (all->n + files.n) * 2;
+        image *grown = bl_arena_array(arena, cap, sizeof *grown);
+        if (grown == NULL)
+            return bl_arena_status(arena, err);
+        if (all->n > 0)
+            memcpy(grown, all->image, all->n * sizeof *grown);
+        all->image = grown;
+        all->cap = cap;
+    }
+    for (size_t i = 0; i < files.n; i++)
+        all->image[all->n++] = (image){folder, files.name[i], label};
+    return BL_OK;
+}
+
+/* ---- one picture */
+
+static bl_status decode_png(const unsigned char *data, size_t len, pixels *out, bl_err *err)
+{
+    png_image png = {.version = PNG_IMAGE_VERSION};
+    if (!png_image_begin_read_from_memory(&png, data, len))
+        return bl_fail(err, BL_EGRAPH, "%.60s", png.message);
+    png.format = PNG_FORMAT_RGB;
+    out->height = (int)png.height;
+    out->width = (int)png.width;
+    if (png.height <= MAX_SIDE && png.width <= MAX_SIDE)
+        out->data = malloc(PNG_IMAGE_SIZE(png));
+    if (out->data == NULL || !png_image_finish_read(&png, &(png_color){255, 255, 255}, out->data, 0, NULL)) {
+        (void)bl_fail(err, out->data == NULL ? BL_ELIMIT : BL_EGRAPH, "%.60s",
+                      out->data == NULL ? "a picture has at most 16384 rows and columns" : png.message);
+        png_image_free(&png);
+        return err->status;
+    }
+    return BL_OK;
+}
+
+static bl_status decode_jpeg(const unsigned char *data, size_t len, pixels *out, bl_err *err)
+{
+    tjhandle turbo = tjInitDecompress();
+    int subsampling = 0, space = 0;
+    bool good = turbo != NULL && tjDecompressHeader3(turbo, data, len, &out->width, &out->height, &subsampling, &space) == 0;
+    if (good && out->width <= MAX_SIDE && out->height <= MAX_SIDE)
+        out->data = malloc((size_t)out->width * (size_t)out->height * CHANNELS);
+    if (!good)
+        (void)bl_fail(err, BL_EGRAPH, "%.60s", turbo != NULL ? tjGetErrorStr2(turbo) : "no decoder");
+    else if (out->data == NULL)
+        (void)bl_fail(err, BL_ELIMIT, "a picture has at most %d rows and columns", MAX_SIDE);
+    else if (tjDecompress2(turbo, data, len, out->data, out->width, 0, out->height, TJPF_RGB, TJFLAG_ACCURATEDCT) != 0 &&
+             tjGetErrorCode(turbo) == TJERR_FATAL)
+        (void)bl_fail(err, BL_EGRAPH, "%.60s", tjGetErrorStr2(turbo));
+    if (turbo != NULL)
+        tjDestroy(turbo);
+    return err->status;
+}
+
+static bl_status read_file(const bl_images *all, const image *of, unsigned char **data, size_t *len, bl_err *err)
+{
+    struct stat info;
+    int folder = of->folder[0] != '\0' ? openat(all->fd, of->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW) : all->fd;
+    int fd = folder >= 0 ? openat(folder, of->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+    if (folder >= 0 && folder != all->fd)
+        (void)close(folder);
+    if (fd < 0)
+        return bl_fail(err, BL_ESTORAGE, "it cannot be opened: %s", strerror(errno));
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > MAX_FILE) {
+        (void)close(fd);
+        return bl_fail(err, BL_EGRAPH, "it is no regular file of at most 256 MiB");
+    }
+    *len = (size_t)info.st_size;
+    *data = malloc(*len + 1);
+    if (*data == NULL || !bl_read_all(fd, *data, *len))
+        (void)bl_fail(err, BL_ESTORAGE, "it cannot be read");
+    (void)close(fd);
+    return err->status;
+}
+
+/* Decode |of|; what is wrong with it is said with its name. */
+static bl_status read_image(const bl_images *all, const image *of, pixels *out, bl_err *err)
+{
+    unsigned char *data = NULL;
+    size_t len = 0;
+    bl_err why = {0};
+    *out = (pixels){0};
+    if (read_file(all, of, &data, &len, &why) == BL_OK) {
+        if (len >= 8 && png_sig_cmp(data, 0, 8) == 0)
+            (void)decode_png(data, len, out, &why);
+        else
+            (void)decode_jpeg(data, len, out, &why);
+    }
+    free(data);
+    if (why.status == BL_OK)
+        return BL_OK;
+    free(out->data);
+    out->data = NULL;
+    return bl_fail(err, why.status, "images: %.80s%s%.80s: %s", of->folder, of->folder[0] != '\0' ? "/" : "", of->name, why.text);
+}
+
+/* ---- scaling */
+
+/* Each pixel of |to| is the mean of what it covers in |from|, by area: no aliasing when it becomes smaller; linear between the
+ * nearest two when it becomes larger.  One axis at a time, as pillow's filters do. */
+typedef struct tap {
+    int first, n;
+    float *weight;
+} tap;
+
+static void fill_tap(tap *t, int i, double scale, int limit)
+{
+    double reach = scale > 1 ? scale : 1, center = (i + 0.5) * scale, sum = 0;
+    int low = (int)(center - reach), high = (int)(center + reach + 1);
+    t->first = low < 0 ? 0 : low;
+    t->n = (high > limit ? limit : high) - t->first;
+    for (int k = 0; k < t->n; k++) {
+        double away = (t->first + k + 0.5 - center) / reach;
+        away = away < 0 ? -away : away;
+        t->weight[k] = (float)(away < 1 ? 1 - away : 0);
+        sum += (double)t->weight[k];
+    }
+    for (int k = 0; k < t->n; k++)
+        t->weight[k] = (float)((double)t->weight[k] / sum);
+}
+
+/* One axis: |n| elements become |want|; |outer| times, each element |inner| floats. */
+static bool scale_axis(const float *from, float *to, int n, int want, size_t outer, size_t inner)
+{
+    double scale = (double)n / want;
+    float *weights = malloc(((size_t)(scale > 1 ? scale : 1) * 2 + 4) * sizeof *weights);
+    if (weights == NULL)
+        return false;
+    for (int i = 0; i < want; i++) {
+        tap t = {.weight = weights};
+        fill_tap(&t, i, scale, n);
+        for (size_t o = 0; o < outer; o++) {
+            const float *row = from + (o * (size_t)n + (size_t)t.first) * inner;
+            float *out = to + (o * (size_t)want + (size_t)i) * inner;
+            memset(out, 0, inner * sizeof *out);
+            for (int k = 0; k < t.n; k++)
+                for (size_t c = 0; c < inner; c++)
+                    out[c] += t.weight[k] * row[(size_t)k * inner + c];
+        }
+    }
+    free(weights);
+    return true;
+}
+
+static bl_status scale_image(const pixels *from, int height, int width, unsigned char *to, bl_err *err)
+{
+    size_t all = (size_t)from->height * (size_t)from->width * CHANNELS, narrow = (size_t)from->height * (size_t)width * CHANNELS;
+    size_t last = (size_t)height * (size_t)width * CHANNELS;
+    float *whole = malloc(all * sizeof *whole), *less = malloc(narrow * sizeof *less), *done = malloc(last * sizeof *done);
+    bool good = whole != NULL && less != NULL && done != NULL;
+    for (size_t i = 0; good && i < all; i++)
+        whole[i] = from->data[i];
+    good = good && scale_axis(whole, less, from->width, width, (size_t)from->height, CHANNELS) &&
+           scale_axis(less, done, from->height, height, 1, (size_t)width * CHANNELS);
+    for (size_t i = 0; good && i < last; i++)
+        to[i] = (unsigned char)(done[i] + 0.5F);
+    free(whole);
+    free(less);
+    free(done);
+    return good ? BL_OK : bl_fail(err, BL_ENOMEM, "scaling a picture");
+}
+
+/* ---- all of them */
+
+static bl_status find_all(bl_arena *arena, bl_images *all, bl_err *err)
+{
+    names folders;
+    BL_TRY(list_names(arena, all->fd, ".", true, &folders, err));
+    for (size_t i = 0; i < folders.n; i++)
+        BL_TRY(add_folder(arena, all, folders.name[i], (int64_t)i, err));
+    if (folders.n == 0)
+        BL_TRY(add_folder(arena, all, "", 0, err));
+    return all->n > 0 ? BL_OK
+                      : bl_fail(err, BL_EGRAPH, "images: there are no .jpg, .jpeg or .png files in the folder or those below it");
+}
+
+bl_status bl_images_find(bl_arena *arena, int fd, const bl_data_source *source, const bl_wire_limits *limits, bl_images **images,
+                         bl_data *out, bl_err *err)
+{
+    bl_images *all = bl_arena_alloc(arena, sizeof *all);
+    pixels first = {0};
+    if (all == NULL)
+        return bl_arena_status(arena, err);
+    *all = (bl_images){.fd = fd, .height = source->height, .width = source->width, .labels = source->labels};
+    BL_TRY(find_all(arena, all, err));
+    if (all->height == 0 && !all->labels) {
+        BL_TRY(read_image(all, &all->image[0], &first, err));
+        free(first.data);
+        all->height = first.height;
+        all->width = first.width;
+    }
+    *out = (bl_data){.format = BL_DATA_IMAGES,
+                     .dtype = all->labels ? BL_I64 : BL_U8,
+                     .ndim = all->labels ? 1 : 4,
+                     .dim = {(int64_t)all->n, all->height, all->width, CHANNELS}};
+    *images = all;
+    return bl_tensor_measure("images", out->dtype, out->ndim, out->dim, limits, &out->count, &out->bytes, err);
+}
+
+static bl_status put_image(const bl_images *all, size_t i, unsigned char *to, bl_err *err)
+{
+    pixels one = {0};
+    bl_status st = BL_OK;
+    BL_TRY(read_image(all, &all->image[i], &one, err));
+    if (one.height == all->height && one.width == all->width)
+        memcpy(to, one.data, (size_t)one.height * (size_t)one.width * CHANNELS);
+    else
+        st = scale_image(&one, (int)all->height, (int)all->width, to, err);
+    free(one.data);
+    return st;
+}
+
+bl_status bl_images_read(const bl_images *images, void *out, atomic_bool *cancel, bl_err *err)
+{
+    size_t size = (size_t)images->height * (size_t)images->width * CHANNELS;
+    for (size_t i = 0; i < images->n; i++) {
+        if (atomic_load(cancel))
+            return bl_fail(err, BL_ECANCELLED, "the client went away");
+        if (images->labels)
+            memcpy((char *)out + i * sizeof(int64_t), &images->image[i].label, sizeof(int64_t));
+        else
+            BL_TRY(put_image(images, i, (unsigned char *)out + i * size, err));
+    }
+    return BL_OK;
+}

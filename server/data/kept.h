@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* Files in a folder of --state, each with a row in the database that says what it is: the file is there before its row, and goes
+ * after it, so that a sudden end leaves at most files without one.  Thread: any. */
+#ifndef BL_SERVER_DATA_KEPT_H
+#define BL_SERVER_DATA_KEPT_H
+
+#include "server/server.h"
+
+enum { BL_KEPT_NAME = 48 };
+
+/* A new file in FOLDER/|part|, under a name that nobody else has. */
+BL_NODISCARD bl_status bl_kept_write(const bl_server *server, const char *part,
+                                     bl_status (*write)(void *arg, int fd, bl_err *err), void *arg, char name[BL_KEPT_NAME],
+                                     bl_err *err);
+/* BL_ESTORAGE where it cannot be opened.  The caller closes *fd. */
+BL_NODISCARD bl_status bl_kept_open(const bl_server *server, const char *part, const char *name, int *fd, uint64_t *bytes,
+                                    bl_err *err);
+void bl_kept_remove(const bl_server *server, const char *part, const char *name); /* "" is none */
+/* Remove the files there that no row names: |sql| gives the names of those that one does.  Where not all of these are known,
+ * nothing is removed. */
+BL_NODISCARD bl_status bl_kept_sweep(const bl_server *server, const char *part, const char *sql, bl_err *err);
+/* For bl_storage_run: the text of the first column is copied to |name|, a char[BL_KEPT_NAME]. */
+struct bl_cell;
+bool bl_kept_take(void *name, const struct bl_cell *cells, int n);
+
+#endif

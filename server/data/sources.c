@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/data/sources.h"
+
+#include "engine/base/file.h"
+#include "server/data/blobs.h"
+#include "server/data/images.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+enum { MAX_PART = 256, FIRST_BYTES = 1024 * 1024 };
+
+typedef struct load {
+    const bl_data_source *source;
+    bl_worker *worker;
+} load;
+
+/* ---- opening */
+
+/* One step down a path; the part behind the last / is a file, or, where |folder|, one too. */
+static bl_status open_part(int above, const char *part, bool folder, int *fd, bl_err *err)
+{
+    int kind = folder ? O_DIRECTORY : O_NONBLOCK; /* a FIFO must not be waited for */
+    if (part[0] == '\0' || strcmp(part, ".") == 0 || strcmp(part, "..") == 0)
+        return bl_fail(err, BL_EGRAPH, "file: a path is names with / between, none of them empty, . or ..");
+    *fd = openat(above, part, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | kind);
+    if (*fd >= 0)
+        return BL_OK;
+    if (errno == ELOOP || (folder && errno == ENOTDIR))
+        return bl_fail(err, BL_ENOTFOUND, "file: \"%.80s\" is a link, or no folder", part);
+    if (errno == ENOENT)
+        return bl_fail(err, BL_ENOTFOUND, "file: there is no \"%.80s\"", part);
+    return bl_fail(err, BL_ESTORAGE, "file: \"%.80s\" cannot be opened: %s", part, strerror(errno));
+}
+
+static bl_status walk(int *fd, const char *path, bl_err *err)
+{
+    for (;;) {
+        char part[MAX_PART];
+        size_t len = strcspn(path, "/");
+        int below = -1;
+        if (len >= sizeof part)
+            return bl_fail(err, BL_EGRAPH, "file: a name of more than %d characters", MAX_PART - 1);
+        memcpy(part, path, len);
+        part[len] = '\0';
+        BL_TRY(open_part(*fd, part, path[len] == '/', &below, err));
+        (void)close(*fd);
+        *fd = below;
+        if (path[len] == '\0')
+            return BL_OK;
+        path += len + 1;
+    }
+}
+
+/* What |path| names, be it a file or a folder. */
+static bl_status open_path(const bl_server *server, const char *path, int *fd, bl_err *err)
+{
+    bl_status st = BL_OK;
+    if (server->settings.data_folder[0] == '\0')
+        return bl_fail(err, BL_ENOTFOUND, "file: this server has no folder of data (--data-folder)");
+    *fd = open(server->settings.data_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd < 0)
+        return bl_fail(err, BL_ESTORAGE, "the folder of --data-folder cannot be opened");
+    st = walk(fd, path, err);
+    if (st != BL_OK) {
+        (void)close(*fd);
+        *fd = -1;
+    }
+    return st;
+}
+
+static bl_status open_file(const bl_server *server, const char *path, int *fd, uint64_t *bytes, bl_err *err)
+{
+    struct stat info;
+    BL_TRY(open_path(server, path, fd, err));
+    if (fstat(*fd, &info) == 0 && S_ISREG(info.st_mode)) {
+        *bytes = (uint64_t)info.st_size;
+        return BL_OK;
+    }
+    (void)close(*fd);
+    *fd = -1;
+    return bl_fail(err, BL_EGRAPH, "file: \"%.160s\" is no regular file", path);
+}
+
+/* ---- reading */
+
+static bl_status read_whole(bl_request *rq, int fd, uint64_t bytes, bl_span *out)
+{
+    char *data = bl_request_alloc(rq, (size_t)bytes, "a file");
+    if (data == NULL)
+        return rq->err.status;
+    if (!bl_read_all(fd, data, (size_t)bytes))
+        return bl_fail(&rq->err, BL_ESTORAGE, "the file cannot be read, or became shorter meanwhile");
+    *out = (bl_span){data, (size_t)bytes};
+    return BL_OK;
+}
+
+/* Room for what comes next; what is there is copied where it has to move. */
+static bl_status grow(bl_request *rq, char **data, size_t *cap, size_t used)
+{
+    uint64_t limit = rq->server->settings.max_tensor;
+    size_t want = *cap == 0 ? FIRST_BYTES : *cap * 2;
+    char *more = NULL;
+    if (*cap > limit)
+        return bl_fail(&rq->err, BL_ELIMIT, "inflated, the file has more than the %llu bytes of --max-tensor",
+                       (unsigned long long)limit);
+    more = bl_request_alloc(rq, want, "an inflated file");
+    if (more == NULL)
+        return rq->err.status;
+    if (used > 0)
+        memcpy(more, *data, used);
+    *data = more;
+    *cap = want;
+    return BL_OK;
+}
+
+static bl_status inflate_all(bl_request *rq, z_stream *z, bl_span *out)
+{
+    char *data = NULL;
+    size_t cap = 0, used = 0;
+    int code = Z_OK;
+    while (code == Z_OK) {
+        if (used == cap)
+            BL_TRY(grow(rq, &data, &cap, used));
+        z->next_out = (Bytef *)data + used;
+        z->avail_out = cap - used > INT32_MAX ? INT32_MAX : (uInt)(cap - used);
+        code = inflate(z, Z_NO_FLUSH);
+        used = (size_t)((char *)z->next_out - data);
+        if (code == Z_BUF_ERROR && z->avail_out > 0)
+            break;
+        code = code == Z_BUF_ERROR ? Z_OK : code;
+    }
+    *out = (bl_span){data, used};
+    return code == Z_STREAM_END ? BL_OK : bl_fail(&rq->err, BL_EGRAPH, "the file begins as one of gzip's, and does not end so");
+}
+
+/* |bytes| as they are, or inflated where gzip packed them. */
+static bl_status unpack(bl_request *rq, bl_span *bytes)
+{
+    z_stream z = {0};
+    bl_status st = BL_OK;
+    if (bytes->len < 18 || memcmp(bytes->data, "\x1f\x8b\x08", 3) != 0)
+        return BL_OK;
+    if (bytes->len > UINT32_MAX)
+        return bl_fail(&rq->err, BL_ELIMIT, "a packed file of more than 4 GiB");
+    if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK)
+        return bl_fail(&rq->err, BL_ENOMEM, "inflating a file");
+    z.next_in = (z_const Bytef *)(uintptr_t)bytes->data;
+    z.avail_in = (uInt)bytes->len;
+    st = inflate_all(rq, &z, bytes);
+    inflateEnd(&z);
+    return st;
+}
+
+/* Raw bytes may be anything: only a name says that they are packed. */
+static bool may_be_packed(const bl_data_source *source)
+{
+    size_t len = source->file != NULL ? strlen(source->file) : 0;
+    return source->format != BL_DATA_RAW || (len > 3 && strcasecmp(source->file + len - 3, ".gz") == 0);
+}
+
+static bl_status read_source(bl_request *rq, const bl_data_source *source, bl_span *out)
+{
+    uint64_t bytes = 0;
+    int fd = -1;
+    bl_status st = BL_OK;
+    if (source->blob != NULL)
+        BL_TRY(bl_blobs_open(rq->server->blobs, rq->owner, source->blob, &fd, &bytes, &rq->err));
+    else
+        BL_TRY(open_file(rq->server, source->file, &fd, &bytes, &rq->err));
+    st = read_whole(rq, fd, bytes, out);
+    (void)close(fd);
+    return st == BL_OK && may_be_packed(source) ? unpack(rq, out) : st;
+}
+
+/* A tensor for what was found, and where the host writes it. */
+static bl_status make_room(bl_request *rq, const load *job, const bl_data *data, bl_held **out, char **host)
+{
+    BL_TRY(bl_held_create(job->worker, data->dtype, data->ndim, data->dim, out, &rq->err));
+    BL_TRY(bl_request_defer(rq, bl_held_release_any, *out));
+    *host = bl_held_host(*out);
+    return *host != NULL ? BL_OK : bl_fail(&rq->err, BL_ENOMEM, "tensor of %zu bytes", data->bytes);
+}
+
+static bl_status load_file(bl_request *rq, const load *job, bl_held **out)
+{
+    bl_span bytes = {0};
+    bl_data data;
+    char *host = NULL;
+    BL_TRY(read_source(rq, job->source, &bytes));
+    BL_TRY(bl_data_find(rq->arena, job->source, bytes, &rq->server->limits, &data, &rq->err));
+    BL_TRY(make_room(rq, job, &data, out, &host));
+    return bl_data_read(&data, host, &rq->err);
+}
+
+static bl_status load_images(bl_request *rq, const load *job, bl_held **out)
+{
+    bl_images *images = NULL;
+    bl_data data;
+    char *host = NULL;
+    int fd = -1;
+    bl_status st = BL_OK;
+    BL_TRY(open_path(rq->server, job->source->file, &fd, &rq->err));
+    st = bl_images_find(rq->arena, fd, job->source, &rq->server->limits, &images, &data, &rq->err);
+    if (st == BL_OK)
+        st = make_room(rq, job, &data, out, &host);
+    if (st == BL_OK)
+        st = bl_images_read(images, host, &rq->cancel, &rq->err);
+    (void)close(fd);
+    return st;
+}
+
+static bl_step work(bl_request *rq)
+{
+    const load *job = rq->data;
+    bl_held *held = NULL;
+    if ((job->source->format == BL_DATA_IMAGES ? load_images : load_file)(rq, job, &held) == BL_OK)
+        rq->data = held;
+    return BL_STEP_DONE;
+}
+
+bl_status bl_source_load(bl_request *rq, const bl_data_source *source, bl_worker *worker, bl_status (*then)(bl_request *rq))
+{
+    load *job = bl_arena_alloc(rq->arena, sizeof *job);
+    if (job == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    *job = (load){source, worker};
+    rq->data = job;
+    rq->then = then;
+    return bl_request_submit(rq, rq->server->compiler, work, NULL);
+}

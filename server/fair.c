@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/fair.h"
+
+#include <stdlib.h>
+
+enum {
+    QUANTUM_NS = 1000000, /* what a round gives each: about a short request, so that two take turns at every one */
+    MEAN_PART = 8         /* the mean of about so many requests */
+};
+
+/* The credit that |waiter| has if it takes part from now on: rounds that it was not there for forgive debts, but are nothing to
+ * save. */
+static int64_t credit_now(const bl_fair *fair, const bl_waiter *waiter)
+{
+    int64_t rounds = (int64_t)(fair->round - waiter->round);
+    return rounds > (QUANTUM_NS - waiter->credit) / QUANTUM_NS ? QUANTUM_NS : waiter->credit + rounds * QUANTUM_NS;
+}
+
+/* One that waits for nothing and could be made anew is as good as none. */
+static void sweep(bl_fair *fair)
+{
+    for (bl_waiter **at = &fair->first; *at != NULL;) {
+        bl_waiter *waiter = *at;
+        if (waiter->count > 0 || credit_now(fair, waiter) < QUANTUM_NS) {
+            at = &waiter->next;
+            continue;
+        }
+        *at = waiter->next;
+        free(waiter);
+    }
+}
+
+bl_waiter *bl_fair_enter(bl_fair *fair, uint32_t owner)
+{
+    bl_waiter *waiter = fair->first;
+    while (waiter != NULL && waiter->owner != owner)
+        waiter = waiter->next;
+    if (waiter == NULL) {
+        sweep(fair);
+        waiter = calloc(1, sizeof *waiter);
+        if (waiter == NULL)
+            return NULL;
+        *waiter = (bl_waiter){.next = fair->first, .owner = owner, .round = fair->round, .credit = QUANTUM_NS};
+        fair->first = waiter;
+    }
+    waiter->count++;
+    return waiter;
+}
+
+void bl_fair_leave(bl_fair *fair, bl_waiter *waiter)
+{
+    if (--waiter->count == 0)
+        sweep(fair);
+}
+
+void bl_fair_fini(bl_fair *fair)
+{
+    while (fair->first != NULL) {
+        bl_waiter *waiter = fair->first;
+        fair->first = waiter->next;
+        free(waiter);
+    }
+}
+
+/* ---- their requests */
+
+static int compare(const bl_request *a, const bl_request *b)
+{
+    return a->rank != b->rank ? a->rank - b->rank : a->priority - b->priority;
+}
+
+void bl_fair_add(bl_fair *fair, bl_request *rq)
+{
+    bl_waiter *waiter = rq->waiter;
+    bl_request *before = waiter->tail;
+    if (waiter->head == NULL) {
+        waiter->credit = credit_now(fair, waiter);
+        waiter->round = fair->round;
+    }
+    while (before != NULL && compare(rq, before) < 0)
+        before = before->prev;
+    rq->prev = before;
+    rq->next = before != NULL ? before->next : waiter->head;
+    *(before != NULL ? &before->next : &waiter->head) = rq;
+    *(rq->next != NULL ? &rq->next->prev : &waiter->tail) = rq;
+}
+
+void bl_fair_remove(bl_fair *fair, bl_request *rq)
+{
+    bl_waiter *waiter = rq->waiter;
+    *(rq->prev != NULL ? &rq->prev->next : &waiter->head) = rq->next;
+    *(rq->next != NULL ? &rq->next->prev : &waiter->tail) = rq->prev;
+    rq->next = rq->prev = NULL;
+    waiter->round = fair->round;
+}
+
+/* ---- turns */
+
+/* May |rq| be worked on now? */
+static bool is_free(const bl_request *rq)
+{
+    return rq->serial == NULL || rq->serial->holder == NULL || rq->serial->holder == rq;
+}
+
+static bl_request *first_free(const bl_waiter *waiter)
+{
+    bl_request *rq = waiter->head;
+    while (rq != NULL && !is_free(rq))
+        rq = rq->next;
+    return rq;
+}
+
+/* Rounds until the first waiter that has something to do is served; all that wait get their part of them, and hoard none. */
+static void pass_rounds(bl_fair *fair)
+{
+    int64_t rounds = INT64_MAX;
+    for (const bl_waiter *waiter = fair->first; waiter != NULL; waiter = waiter->next) {
+        int64_t wanted = waiter->credit > 0 ? 0 : -waiter->credit / QUANTUM_NS + 1;
+        if (wanted < rounds && first_free(waiter) != NULL)
+            rounds = wanted;
+    }
+    if (rounds == 0 || rounds == INT64_MAX)
+        return;
+    fair->round += (uint64_t)rounds;
+    for (bl_waiter *waiter = fair->first; waiter != NULL; waiter = waiter->next) {
+        if (waiter->head == NULL)
+            continue;
+        waiter->credit = credit_now(fair, waiter);
+        waiter->round = fair->round;
+    }
+}
+
+/* Of the waiters with credit the one whose first request has the best rank; among those the one that was served longest ago. */
+bl_request *bl_fair_next(bl_fair *fair)
+{
+    bl_request *best = NULL;
+    uint64_t turn = 0;
+    pass_rounds(fair);
+    for (const bl_waiter *waiter = fair->first; waiter != NULL; waiter = waiter->next) {
+        bl_request *rq = waiter->credit > 0 ? first_free(waiter) : NULL;
+        if (rq == NULL || (best != NULL && (rq->rank > best->rank || (rq->rank == best->rank && waiter->turn >= turn))))
+            continue;
+        best = rq;
+        turn = waiter->turn;
+    }
+    return best;
+}
+
+int64_t bl_fair_begin(bl_fair *fair, bl_waiter *waiter)
+{
+    waiter->turn = ++fair->turn;
+    waiter->credit -= waiter->mean;
+    return waiter->mean;
+}
+
+void bl_fair_charge(bl_waiter *waiter, int64_t expected, int64_t took)
+{
+    waiter->credit += expected - took;
+    waiter->mean += (took - waiter->mean) / MEAN_PART;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/* From a document to a job: decoded on the HTTP thread, its program's state written down, and only then known. */
+#include "engine/base/log.h"
+#include "proto/encode.h"
+#include "server/handlers.h"
+#include "server/jobs/internal.h"
+#include "server/shelf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { DEFAULT_KEEP = 3 };
+
+/* ---- what a document says */
+
+static bl_status decode(bl_exec *x, bl_job *job, bl_job_doc *spec)
+{
+    bl_request *rq = x->rq;
+    bl_json_doc doc = {0};
+    bl_tensor_file file = {0};
+    const char *name = NULL;
+    bl_status st = bl_exec_document(x, job->arena, false, &doc, &file); /* whose names the job keeps */
+    bl_json root = bl_json_root(&doc);
+    if (st == BL_OK)
+        st = bl_decode_job_program(&root, &name, &rq->err);
+    if (st == BL_OK)
+        st = bl_shelf_get_program(rq->server->shelf, rq->owner, name, &job->program, &rq->err);
+    if (st == BL_OK)
+        st = bl_program_check(job->program, &rq->err);
+    if (st == BL_OK) {
+        bl_decode_env env = bl_exec_env(x, job->arena, &file);
+        st = bl_decode_job(&env, &root, job->program->doc.entries, job->program->doc.nentries, spec, &rq->err);
+    }
+    bl_json_fini(&doc);
+    return st;
+}
+
+/* The columns of a part's reports, from job->ncolumns on. */
+static bl_status add_columns(bl_job *job, job_part *part, const char *prefix, bl_err *err)
+{
+    const bl_wire_graph *graph = &job->program->doc.entries[part->entry].graph;
+    part->column = job->ncolumns;
+    for (int i = 0; i < part->ncollect; i++)
+        job->columns[job->ncolumns++] = bl_arena_printf(job->arena, "%s%s", prefix, graph->outputs[part->collect[i]].name);
+    return bl_arena_status(job->arena, err);
+}
+
+static bl_status fill_part(bl_job *job, const bl_program_run *run, job_part *part, bl_err *err)
+{
+    const bl_program_entry_state *entry = &job->program->entries[run->entry];
+    int noutputs = job->program->doc.entries[run->entry].graph.noutputs;
+    *part = (job_part){.entry = run->entry,
+                       .vars = run->vars,
+                       .ninputs = job->program->doc.entries[run->entry].graph.ninputs,
+                       .every = run->every,
+                       .ncollect = run->every > 0 ? run->ncollect : 0,
+                       .collect = run->collect};
+    part->inputs = bl_arena_array(job->arena, (size_t)part->ninputs + 1, sizeof *part->inputs);
+    part->buffers = bl_arena_array(job->arena, (size_t)part->ninputs + 1, sizeof *part->buffers);
+    part->states = bl_arena_array(job->arena, (size_t)entry->nstates + 1, sizeof *part->states);
+    part->outputs = bl_arena_array(job->arena, (size_t)noutputs + 1, sizeof *part->outputs);
+    BL_TRY(bl_arena_status(job->arena, err));
+    part->plan = bl_plan_current(entry->plan);
+    return BL_OK;
+}
+
+/* One step of a part must not take longer than a run may. */
+static bl_status admit(const bl_job *job, const job_part *part, bl_err *err)
+{
+    const bl_plan_info *info = bl_plan_get_info(part->plan);
+    double limit = job->jobs->server->settings.max_seconds;
+    if (info->estimate_s <= limit)
+        return BL_OK;
+    return bl_fail(err, BL_ELIMIT, "one step of entry \"%s\" is estimated to take %.3g s, the limit is %g s",
+                   job->program->doc.entries[part->entry].name, info->estimate_s, limit);
+}
+
+static bl_status find_metric(bl_job *job, bl_err *err)
+{
+    for (job->stop_column = 0; job->stop.metric != NULL && job->stop_column < job->ncolumns; job->stop_column++)
+        if (strcmp(job->columns[job->stop_column], job->stop.metric) == 0)
+            return BL_OK;
+    if (job->stop.metric == NULL)
+        return BL_OK;
+    return bl_fail(
+        err, BL_EGRAPH,
+        "early_stop.metric: \"%.140s\" is not reported; it takes an output of \"collect\", or \"evaluate.\" and one of "
+        "\"evaluate\"",
+        job->stop.metric);
+}
+
+static bl_status fill_job(bl_job *job, const bl_job_doc *spec, bl_err *err)
+{
+    const bl_program *program = job->program;
+    job->worker = program->worker;
+    job->program_name = bl_arena_strdup(job->arena, program->name);
+    job->entry_name = bl_arena_strdup(job->arena, program->doc.entries[spec->run.entry].name);
+    job->device = bl_arena_strdup(job->arena, program->worker->dev->info.id);
+    job->steps = spec->run.steps;
+    job->priority = spec->run.options.priority;
+    job->rule = spec->checkpoint;
+    job->stop = spec->stop;
+    job->training = (bl_training){.mixed = spec->mixed,
+                                  .compute = spec->compute,
+                                  .dynamic = spec->dynamic_scale,
+                                  .scale = spec->loss_scale,
+                                  .passes = spec->accumulate};
+    if (job->rule.every == 0 && job->rule.seconds <= 0)
+        job->rule.seconds = job->jobs->server->settings.checkpoint_seconds;
+    if (job->rule.keep == 0)
+        job->rule.keep = DEFAULT_KEEP;
+    BL_TRY(fill_part(job, &spec->run, &job->train, err));
+    BL_TRY(admit(job, &job->train, err));
+    if (spec->evaluates) {
+        BL_TRY(fill_part(job, &spec->evaluation, &job->evaluation, err));
+        BL_TRY(admit(job, &job->evaluation, err));
+    }
+    job->columns = bl_arena_array(job->arena, (size_t)(job->train.ncollect + job->evaluation.ncollect) + 1, sizeof *job->columns);
+    BL_TRY(bl_arena_status(job->arena, err));
+    BL_TRY(add_columns(job, &job->train, "", err));
+    job->nmetrics = job->ncolumns;
+    BL_TRY(add_columns(job, &job->evaluation, JOB_EVALUATE, err));
+    job->cells = bl_arena_array(job->arena, (size_t)job->ncolumns + 1, sizeof *job->cells);
+    BL_TRY(bl_arena_status(job->arena, err));
+    BL_TRY(job_check_reports(job, err));
+    return find_metric(job, err);
+}
+
+/* Those of the training entry, then those of the evaluation. */
+static bl_status load_inputs(bl_exec *x, const bl_job *job, const bl_job_doc *spec)
+{
+    size_t n = (size_t)job->train.ninputs, more = (size_t)job->evaluation.ninputs;
+    bl_tensor_value *values = bl_arena_array(x->rq->arena, n + more + 1, sizeof *values);
+    if (values == NULL)
+        return bl_arena_status(x->rq->arena, &x->rq->err);
+    if (n > 0)
+        memcpy(values, spec->run.values, n * sizeof *values);
+    if (more > 0)
+        memcpy(values + n, spec->evaluation.values, more * sizeof *values);
+    return bl_exec_load(x, (int)(n + more), values, false);
+}
+
+bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out)
+{
+    bl_job_doc spec;
+    bl_exec *x = NULL;
+    BL_TRY(bl_exec_create(rq, &x));
+    *out = x;
+    x->extra = job;
+    BL_TRY(decode(x, job, &spec));
+    if (job->program->doc.options.lease != NULL)
+        return bl_fail(&rq->err, BL_EGRAPH, "program \"%s\" belongs to a lease, and a job outlives it: put it without one",
+                       job->program->name);
+    if (spec.run.steps > rq->server->settings.max_steps)
+        return bl_fail(&rq->err, BL_ELIMIT, "steps: the limit is %llu", (unsigned long long)rq->server->settings.max_steps);
+    BL_TRY(fill_job(job, &spec, &rq->err));
+    if (atomic_exchange(&job->program->trained, true))
+        return bl_fail(&rq->err, BL_ECONFLICT, "another job trains the program \"%s\": wait for its end, or cancel it",
+                       job->program->name);
+    job->claims = true;
+    BL_TRY(bl_exec_choose(x, &spec.run.options, job->program->worker));
+    return load_inputs(x, job, &spec);
+}
+
+void job_take_inputs(bl_job *job, const bl_exec *x)
+{
+    for (int i = 0; i < job->train.ninputs; i++)
+        job->train.inputs[i] = bl_held_retain(x->inputs[i]);
+    for (int i = 0; i < job->evaluation.ninputs; i++)
+        job->evaluation.inputs[i] = bl_held_retain(x->inputs[job->train.ninputs + i]);
+}
+
+static bl_status flush_part(const job_part *part, bl_err *err)
+{
+    for (int i = 0; i < part->ninputs; i++) {
+        if (part->inputs[i]->scratch != NULL)
+            BL_TRY(bl_held_flush(part->inputs[i], err));
+        part->buffers[i] = part->inputs[i]->buffer;
+    }
+    return BL_OK;
+}
+
+bl_status job_flush_inputs(bl_job *job, bl_err *err)
+{
+    BL_TRY(flush_part(&job->train, err));
+    return flush_part(&job->evaluation, err);
+}
+
+bl_status job_make_requests(bl_job *job, bl_err *err)
+{
+    bl_server *server = job->jobs->server;
+    job->slice = bl_request_create_own(server, job->owner, job_sliced, job);
+    job->write = bl_request_create_own(server, job->owner, job_written, job);
+    if (job->slice == NULL || job->write == NULL)
+        return bl_fail(err, BL_ENOMEM, "a job");
+    job->slice->rank = BL_RANK_TRAIN;
+    job->slice->priority = job->priority;
+    return BL_OK;
+}
+
+/* ---- POST */
+
+static bl_status make_id(bl_job *job, bl_err *err)
+{
+    unsigned char random[(sizeof job->id - 1) / 2];
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+        return bl_fail(err, BL_ENOMEM, "a job's id");
+    for (size_t i = 0; i < sizeof random; i++)
+        snprintf(job->id + 2 * i, 3, "%02x", random[i]);
+    return BL_OK;
+}
+
+static bl_status reply(bl_request *rq)
+{
+    bl_job *job = ((bl_exec *)rq->data)->extra;
+    rq->location = bl_arena_printf(rq->arena, "/api/v1/jobs/%s", job->id);
+    BL_TRY(bl_arena_status(rq->arena, &rq->err));
+    pthread_mutex_lock(&job->jobs->lock);
+    job_describe(job, &rq->out);
+    pthread_mutex_unlock(&job->jobs->lock);
+    bl_request_reply_json(rq, 202);
+    return BL_OK;
+}
+
+/* On the writer's thread: when this is over, the job goes on whatever happens. */
+static bl_step keep_it(bl_request *rq)
+{
+    bl_job *job = ((bl_exec *)rq->data)->extra;
+    if (job_make_requests(job, &rq->err) != BL_OK || job_keep_first(job, &rq->err) != BL_OK)
+        return BL_STEP_DONE;
+    job_drop_snapshot(job);
+    if (job_add(job, &rq->err) != BL_OK) {
+        bl_err why = {0};
+        if (job_forget(job, &why) != BL_OK)
+            bl_log(BL_LOG_WARN, "job %s: %s", job->id, why.text);
+        return BL_STEP_DONE;
+    }
+    bl_metrics_add(&rq->server->metrics, BL_COUNT_JOBS, 1);
+    job_start(job);
+    return BL_STEP_DONE;
+}
+
+static bl_status keep(bl_request *rq)
+{
+    bl_job *job = ((bl_exec *)rq->data)->extra;
+    rq->then = reply;
+    return bl_request_submit(rq, job->jobs->writer, keep_it, NULL);
+}
+
+/* Where the host does not see the inputs: for the file. */
+static bl_status copy_inputs(bl_job *job, bl_err *err)
+{
+    int n = job->train.ninputs + job->evaluation.ninputs;
+    job->input_copies = bl_arena_array(job->arena, (size_t)n + 1, sizeof *job->input_copies);
+    if (job->input_copies == NULL)
+        return bl_arena_status(job->arena, err);
+    for (int i = 0; i < n && job->jobs->folder != NULL; i++) {
+        bl_held *held = i < job->train.ninputs ? job->train.inputs[i] : job->evaluation.inputs[i - job->train.ninputs];
+        if (bl_held_mapped(held) != NULL)
+            continue;
+        job->input_copies[i] = malloc(held->bytes > 0 ? held->bytes : 1);
+        if (job->input_copies[i] == NULL)
+            return bl_fail(err, BL_ENOMEM, "an input of %zu bytes", held->bytes);
+        BL_TRY(bl_held_read(held, job->input_copies[i], err));
+    }
+    return BL_OK;
+}
+
+/* On the worker's thread, between two runs of the program. */
+static bl_step snap_first(bl_request *rq)
+{
+    bl_exec *x = rq->data;
+    bl_job *job = x->extra;
+    job_take_inputs(job, x);
+    if (job_flush_inputs(job, &rq->err) == BL_OK && copy_inputs(job, &rq->err) == BL_OK && job_begin_own(job, &rq->err) == BL_OK)
+        rq->err.status = job_snap(job, &rq->err);
+    job->snapped = false;
+    return BL_STEP_DONE;
+}
+
+static bl_status compile(bl_exec *x, bl_err *err)
+{
+    return job_make_plans(x->extra, NULL, err);
+}
+
+bl_status bl_handle_job_post(bl_request *rq)
+{
+    bl_jobs *jobs = rq->server->jobs;
+    bl_exec *x = NULL;
+    bl_job *job = job_create(jobs);
+    if (job == NULL)
+        return bl_fail(&rq->err, BL_ENOMEM, "a job");
+    BL_TRY(bl_request_defer(rq, job_release_any, job));
+    job->created = job_now();
+    job->owner = rq->owner;
+    BL_TRY(make_id(job, &rq->err));
+    BL_TRY(job_prepare(rq, job, &x));
+    x->serial = &job->program->serial;
+    x->compile = compile;
+    x->work = snap_first;
+    rq->then = keep;
+    return bl_exec_advance(x);
+}

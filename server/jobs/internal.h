@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/* Between the files of the jobs.
+ *
+ * Lock order: jobs->lock, then a stream's.  It is held for moments, never across a device call, the store or a file.  A job's
+ * slice runs on its worker's thread, one at a time; what is written down goes through jobs->writer, one thread for all jobs. */
+#ifndef BL_SERVER_JOBS_INTERNAL_H
+#define BL_SERVER_JOBS_INTERNAL_H
+
+#include "server/exec.h"
+#include "server/jobs/jobs.h"
+#include "server/names.h"
+#include "server/stream.h"
+
+#include <pthread.h>
+
+#define JOB_EVALUATE "evaluate." /* before the names of an evaluation's columns and inputs */
+
+typedef struct bl_job bl_job;
+typedef struct job_listener job_listener;
+
+enum {
+    JOB_ID = 33,     /* 128 random bits, and a NUL */
+    JOB_RING = 1024, /* reports in memory, from which streams resume */
+    JOB_REASON = 700 /* a bl_err's text and some words */
+};
+
+/* As DB and wire say it, in this order; those from DONE on are final. */
+typedef enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_DONE, JOB_FAILED, JOB_CANCELLED } job_state;
+extern const char *const job_state_names[];
+
+/* What was measured after a step: a cell for each column of the job, separated by tabs, as JSON writes them; an empty one was not
+ * measured. */
+typedef struct job_report {
+    uint64_t step;
+    double time; /* seconds since 1970 */
+    char *cells;
+} job_report;
+
+/* An entry of the program with its inputs. */
+typedef struct job_part {
+    int entry;
+    bl_plan *plan;
+    int64_t *vars;
+    int ninputs;
+    bl_held **inputs;
+    bl_buffer **buffers, **states, **outputs; /* worker's thread */
+    uint64_t every;
+    int ncollect;
+    int *collect;
+    int nstates, *state; /* of the trained entry: which each of the plan's is, by job_state_at */
+    int column;          /* of the first of |collect| */
+} job_part;
+
+/* State as it was after |step|, on its way to the disk. */
+typedef struct job_snapshot {
+    bool ready;             /* it is the writer's */
+    uint64_t step, waiting; /* and what an early stop remembers */
+    bool measured;
+    double best;
+    bl_buffer **buffers; /* retained: whoever runs the next step leaves them as they are */
+    char **copies;       /* of those that the host does not see */
+    size_t copied;       /* bytes, of the server's budget */
+} job_snapshot;
+
+/* A checkpoint that is there. */
+typedef struct job_mark {
+    uint64_t step, bytes;
+    double time;
+} job_mark;
+
+struct bl_job {
+    atomic_int refs;
+    bl_jobs *jobs;
+    bl_arena *arena; /* of what is constant */
+
+    /* constant once others know the job */
+    char id[JOB_ID];
+    uint32_t owner;
+    const char *program_name, *entry_name, *device;
+    uint64_t steps;
+    bool starved; /* its key has had its device time of today; under the lock */
+    int priority;
+    bl_job_checkpoint rule;
+    bl_job_stop stop;
+    int stop_column;
+    int nmetrics, ncolumns; /* those of |train|, then those of |evaluation| */
+    const char **columns;
+    double created;
+
+    /* what it runs with: set before it is first scheduled, and gone when it has ended */
+    bl_program *program;
+    bl_worker *worker;
+    bl_training training;
+    bl_plan *gather; /* of passes before the last of a step; NULL: a step is one */
+    int nown;
+    bl_state *own; /* what only this job's plans remember: sums of gradients, the scale of the loss */
+    size_t charged;
+    job_part train, evaluation; /* evaluation.every 0: there is none */
+    bl_request *slice, *write;  /* of the server's own */
+
+    /* worker's thread */
+    uint64_t done, pace, from; /* from: done when the slice began */
+    int64_t checkpoint_ns;     /* when the last one was taken */
+    char **cells;              /* of the report at hand */
+    char **input_copies;       /* of those that the host does not see; until they are written */
+    bool snapped;              /* by this slice */
+    bool stops;                /* early */
+    uint64_t waiting;          /* reports since the best */
+    double best;
+    bool measured; /* there is a best */
+
+    atomic_bool cancel;
+
+    /* under jobs->lock */
+    job_state state, becomes; /* becomes: final, once that is written down; else QUEUED */
+    char reason[JOB_REASON], because[JOB_REASON];
+    char warning[JOB_REASON];                                           /* of the last checkpoint; empty: it was written */
+    bool at_work, writing, wants_checkpoint, restoring, active, claims; /* claims: program->trained is its own */
+    uint64_t step, written;                                             /* written: of the last checkpoint */
+    double started, ended;
+    int restarts;
+    uint64_t resumed; /* the step of the last restart */
+    int64_t mark_ns;
+    uint64_t mark_step;
+    double rate;
+    uint64_t nreports, flushed; /* ever; flushed: of those, in the store */
+    job_report ring[JOB_RING];
+    int nmarks, marks_cap;
+    job_mark *marks;  /* checkpoints that are there, the oldest first */
+    unsigned changes; /* of state, ever */
+    job_listener *listeners;
+    job_snapshot snapshot; /* the slice's, then the writer's: whoever |writing| says */
+};
+
+struct bl_jobs {
+    bl_server *server;
+    bl_queue *writer;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* also wakes the thread */
+    bl_namemap *names;      /* by id, each retained */
+    pthread_t thread;
+    bool started, stop;
+    atomic_bool draining;
+    char *folder; /* NULL: nothing is kept on disk */
+};
+
+/* ---- jobs.c */
+bl_job *job_create(bl_jobs *jobs); /* NULL if out of memory */
+bl_job *job_retain(bl_job *job);
+void job_release(bl_job *job); /* accepts NULL */
+void job_release_any(void *job);
+BL_NODISCARD bl_status job_find(bl_request *rq, bl_job **out); /* of the path and the owner; retained until the request ends */
+/* Known from now on.  BL_ENODEVMEM where there are too many. */
+BL_NODISCARD bl_status job_add(bl_job *job, bl_err *err);
+static inline bool job_is_final(const bl_job *job)
+{
+    return job->state >= JOB_DONE;
+}
+/* Under the lock: another state, and all who listen learn of it. */
+void job_change(bl_job *job, job_state state, const char *reason);
+void job_wake(bl_job *job);  /* under the lock */
+void job_start(bl_job *job); /* it is known, and all is there: its steps begin */
+/* Give slices to those that may have one.  Without the lock. */
+void jobs_schedule(bl_jobs *jobs);
+double job_now(void); /* seconds since 1970 */
+/* It ends without another step, for the reason in |err|, once that is written down. */
+void job_fail(bl_job *job, const bl_err *err);
+/* Under the lock: it becomes what it is to become; no slice is at work and nothing is being written, nor will be. */
+void job_end(bl_job *job);
+void job_let_go(bl_job *job); /* after that, without the lock: of its program, inputs and plans */
+
+/* ---- plans.c */
+typedef struct job_loaded job_loaded;
+/* Compile thread: the plans that the program does not have, with the kernels that |as| names (NULL: the best ones). */
+BL_NODISCARD bl_status job_make_plans(bl_job *job, const job_loaded *as, bl_err *err);
+BL_NODISCARD bl_status job_begin_own(bl_job *job, bl_err *err); /* worker's thread: job->own begins */
+void job_end_own(bl_job *job);
+bl_state *job_state_at(bl_job *job, int at);                        /* of the program, or, below zero, the job's own */
+void job_put_options(const bl_plan_options *options, bl_text *out); /* those that decide what kernels compute */
+
+/* ---- begin.c */
+BL_NODISCARD bl_status job_flush_inputs(bl_job *job, bl_err *err);  /* worker's thread: they can be used from then on */
+BL_NODISCARD bl_status job_make_requests(bl_job *job, bl_err *err); /* slice and write */
+/* Decode rq's body as a job of |program| into |job|, its inputs on their way to the device: rq->data is the bl_exec then. */
+BL_NODISCARD bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out);
+void job_take_inputs(bl_job *job, const bl_exec *x); /* when they are there */
+
+/* ---- slice.c */
+bl_step job_slice(bl_request *rq); /* the work of job->slice, whose |own| the job is */
+void job_sliced(bl_request *rq);   /* and what follows it */
+/* Take a snapshot of the program's state; worker's thread, no slice at work. */
+BL_NODISCARD bl_status job_snap(bl_job *job, bl_err *err);
+void job_drop_snapshot(bl_job *job);
+
+/* ---- report.c */
+/* The outputs of |part| after |step|, into the cells of the report at hand; with |last|, the report is whole. */
+BL_NODISCARD bl_status job_measure(bl_job *job, const job_part *part, bl_buffer *const *outputs, bl_err *err);
+BL_NODISCARD bl_status job_report_end(bl_job *job, uint64_t step, bl_err *err);
+/* BL_ELIMIT where a report would be too large. */
+BL_NODISCARD bl_status job_check_reports(const bl_job *job, bl_err *err);
+const job_report *job_report_after(const bl_job *job, uint64_t step); /* under the lock; NULL: none yet */
+void job_report_put(bl_job *job, job_report report);                  /* takes it; under the lock */
+/* "metrics":{...} and "evaluation":{...} */
+void job_report_write(const bl_job *job, const job_report *report, bl_text *out);
+
+/* ---- describe.c */
+void job_describe(bl_job *job, bl_text *out); /* under the lock */
+
+/* ---- events.c */
+void job_ping(bl_job *job); /* under the lock: a sign of life to who has heard nothing for a while */
+
+/* ---- write.c: the writer's thread */
+bl_step job_write(bl_request *rq);
+void job_written(bl_request *rq);
+bool job_add_mark(bl_job *job, job_mark mark); /* under the lock; false if out of memory */
+void job_submit_write(bl_job *job);            /* job->writing is set; any thread */
+/* Reports that are not in the store yet. */
+BL_NODISCARD bl_status job_flush(bl_job *job, bl_err *err);
+
+/* ---- keep.c: files; the writer's thread */
+BL_NODISCARD bl_status job_keep_first(bl_job *job, bl_err *err); /* all of it, or nothing */
+BL_NODISCARD bl_status job_forget(bl_job *job, bl_err *err);     /* its rows and files, and it is not known any more */
+BL_NODISCARD bl_status job_write_checkpoint(bl_job *job, uint64_t *bytes, bl_err *err);
+void jobs_sweep(bl_jobs *jobs); /* files that a sudden end left behind */
+void job_remove_checkpoint(const bl_job *job, uint64_t step);
+/* In its folder; freed by the caller; NULL: nothing is kept. */
+char *job_path(const bl_job *job, const char *name);
+char *job_checkpoint_path(const bl_job *job, uint64_t step, bool own); /* own: of the job's own states */
+
+/* ---- rows.c; any thread but a device's */
+BL_NODISCARD bl_status job_insert(bl_job *job, uint64_t bytes, bl_err *err); /* with its first checkpoint, of |bytes| */
+BL_NODISCARD bl_status job_delete_rows(bl_job *job, bl_err *err);
+/* How it stands, reports from |first| to |last|, and a checkpoint (NULL: none), all at once. */
+typedef struct job_row {
+    job_state state;
+    const char *reason;
+    uint64_t step;
+    double started, ended;
+    int restarts;
+    const job_mark *mark;
+    int ndropped; /* checkpoints that go */
+    const uint64_t *dropped;
+    uint64_t first, last;
+} job_row;
+BL_NODISCARD bl_status job_update(bl_job *job, const job_row *row, bl_err *err);
+/* Reports from step |from| on, at most |most|, until |each| returns false. */
+BL_NODISCARD bl_status job_each_report(bl_job *job, uint64_t from, uint64_t most,
+                                       bool (*each)(void *arg, const job_report *report), void *arg, bl_err *err);
+BL_NODISCARD bl_status job_load_reports(bl_job *job, bl_err *err); /* the last ones, into the ring */
+/* What was measured after |step| will be again. */
+BL_NODISCARD bl_status job_rewind(bl_job *job, uint64_t step, bl_err *err);
+/* All jobs of the store. */
+BL_NODISCARD bl_status jobs_load(bl_jobs *jobs, bl_err *err);
+
+/* ---- load.c */
+/* A checkpoint that was read: a value for each state of the program, and what else it says. */
+struct job_loaded {
+    uint64_t step, waiting;
+    bool measured;
+    double best;
+    bl_held **states;                              /* arena of the request, released when that ends */
+    bl_held **own;                                 /* likewise, for the job's own states; NULL where they are to begin anew */
+    const char *moves, *gather, *others, *options; /* likewise */
+};
+BL_NODISCARD bl_status job_load_own(bl_request *rq, const bl_job *job,
+                                    job_loaded *out); /* compile thread: when the plans say what it has */
+BL_NODISCARD bl_status job_load_checkpoint(bl_request *rq, const bl_job *job, uint64_t step, job_loaded *out);
+BL_NODISCARD bl_status job_open_file(char *path, int *fd, size_t *bytes, bl_err *err); /* frees |path| */
+/* The file at |path| (which is freed) as the body of |rq|. */
+BL_NODISCARD bl_status job_load_file(bl_request *rq, char *path);
+
+/* ---- restore.c */
+void job_restore(bl_job *job); /* begin to take it up from its last checkpoint; job->restoring is set */
+
+#endif

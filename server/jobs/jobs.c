@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/jobs/jobs.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "server/access/access.h"
+#include "server/jobs/internal.h"
+#include "server/shelf.h"
+#include "server/storage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    JOB_BYTES = 64 * 1024 * 1024, /* of what is constant in a job: names, and the graph of what its inputs are */
+    TICK_NS = 250000000
+};
+
+double job_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- one job */
+
+bl_job *job_create(bl_jobs *jobs)
+{
+    bl_job *job = calloc(1, sizeof *job);
+    if (job == NULL)
+        return NULL;
+    atomic_init(&job->refs, 1);
+    job->jobs = jobs;
+    job->pace = 1;
+    job->arena = bl_arena_create(JOB_BYTES);
+    if (job->arena != NULL)
+        return job;
+    free(job);
+    return NULL;
+}
+
+bl_job *job_retain(bl_job *job)
+{
+    atomic_fetch_add(&job->refs, 1);
+    return job;
+}
+
+static void free_part(job_part *part)
+{
+    for (int i = 0; part->inputs != NULL && i < part->ninputs; i++)
+        bl_held_release(part->inputs[i]);
+    bl_plan_release(part->plan);
+    *part = (job_part){0};
+}
+
+/* Give up what it runs with.  Nothing is at work for it, and nothing being written. */
+static void free_means(bl_job *job)
+{
+    if (job->program != NULL)
+        job_drop_snapshot(job);
+    if (job->claims)
+        atomic_store(&job->program->trained, false);
+    job->claims = false;
+    for (int i = 0; job->input_copies != NULL && job->program != NULL && i < job->train.ninputs + job->evaluation.ninputs; i++)
+        free(job->input_copies[i]);
+    job->input_copies = NULL;
+    if (job->worker != NULL)
+        job_end_own(job);
+    free_part(&job->train);
+    free_part(&job->evaluation);
+    bl_program_release(job->program);
+    job->program = NULL;
+    for (int i = 0; job->cells != NULL && i < job->ncolumns; i++)
+        free(job->cells[i]);
+    job->cells = NULL;
+    if (job->slice != NULL)
+        bl_request_end(job->slice);
+    if (job->write != NULL)
+        bl_request_end(job->write);
+    job->slice = job->write = NULL;
+}
+
+void job_release(bl_job *job)
+{
+    if (job == NULL || atomic_fetch_sub(&job->refs, 1) != 1)
+        return;
+    free_means(job);
+    for (int i = 0; i < JOB_RING; i++)
+        free(job->ring[i].cells);
+    free(job->marks);
+    bl_arena_destroy(job->arena);
+    free(job);
+}
+
+void job_release_any(void *job)
+{
+    job_release(job);
+}
+
+bl_status job_find(bl_request *rq, bl_job **out)
+{
+    bl_jobs *jobs = rq->server->jobs;
+    pthread_mutex_lock(&jobs->lock);
+    *out = bl_namemap_get(jobs->names, rq->param[0]);
+    if (*out != NULL && (*out)->owner != rq->owner)
+        *out = NULL;
+    if (*out != NULL)
+        job_retain(*out);
+    pthread_mutex_unlock(&jobs->lock);
+    if (*out == NULL)
+        return bl_fail(&rq->err, BL_ENOTFOUND, "there is no job \"%.64s\"", rq->param[0]);
+    return bl_request_defer(rq, job_release_any, *out);
+}
+
+void job_change(bl_job *job, job_state state, const char *reason)
+{
+    if (job->state == state && strcmp(job->reason, reason) == 0)
+        return;
+    job->state = state;
+    snprintf(job->reason, sizeof job->reason, "%s", reason);
+    job->changes++;
+    if (state == JOB_RUNNING && job->started <= 0)
+        job->started = job_now();
+    job_wake(job);
+}
+
+/* The oldest that has ended, retained; NULL: all are still to be done. */
+static bl_job *oldest_ended(bl_jobs *jobs)
+{
+    const char *id = NULL;
+    void *value = NULL;
+    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++)
+        if (job_is_final(value))
+            return job_retain(value);
+    return NULL;
+}
+
+/* Make room for one more. */
+static bl_status drop_oldest(bl_jobs *jobs, bl_err *err)
+{
+    bl_job *old = NULL;
+    bool full = false;
+    bl_status st = BL_OK;
+    pthread_mutex_lock(&jobs->lock);
+    full = bl_namemap_count(jobs->names) >= jobs->server->settings.max_jobs;
+    if (full)
+        old = oldest_ended(jobs);
+    pthread_mutex_unlock(&jobs->lock);
+    if (full && old == NULL)
+        return bl_fail(err, BL_ENODEVMEM, "there are %llu jobs that have not ended, which is the limit",
+                       (unsigned long long)jobs->server->settings.max_jobs);
+    if (old != NULL)
+        st = job_forget(old, err);
+    job_release(old);
+    return st;
+}
+
+bl_status job_add(bl_job *job, bl_err *err)
+{
+    bl_jobs *jobs = job->jobs;
+    bl_status st = BL_OK;
+    BL_TRY(drop_oldest(jobs, err));
+    pthread_mutex_lock(&jobs->lock);
+    st = bl_namemap_put(jobs->names, job->id, job_retain(job), err);
+    pthread_mutex_unlock(&jobs->lock);
+    if (st != BL_OK)
+        job_release(job);
+    return st;
+}
+
+void job_start(bl_job *job)
+{
+    bl_jobs *jobs = job->jobs;
+    pthread_mutex_lock(&jobs->lock);
+    job->restoring = false;
+    job->active = true;
+    job_wake(job);
+    pthread_mutex_unlock(&jobs->lock);
+    jobs_schedule(jobs);
+}
+
+void job_fail(bl_job *job, const bl_err *err)
+{
+    bl_jobs *jobs = job->jobs;
+    pthread_mutex_lock(&jobs->lock);
+    job->restoring = false;
+    job->becomes = JOB_FAILED;
+    snprintf(job->because, sizeof job->because, "%s", err->text);
+    job->writing = true;
+    pthread_mutex_unlock(&jobs->lock);
+    bl_log(BL_LOG_WARN, "job %s: %s", job->id, err->text);
+    job_submit_write(job);
+}
+
+void job_end(bl_job *job)
+{
+    bl_jobs *jobs = job->jobs;
+    if (job->ended <= 0)
+        job->ended = job_now();
+    job->active = false;
+    job_change(job, job->becomes, job->because);
+    pthread_cond_broadcast(&jobs->changed);
+}
+
+void job_let_go(bl_job *job)
+{
+    bl_metrics_add(&job->jobs->server->metrics, BL_COUNT_JOBS, -1);
+    free_means(job);
+}
+
+/* ---- who may run */
+
+/* Under the lock: of its owner's jobs on its device, how many come before |job|?  Between owners the device's queue decides. */
+static size_t rank_of(bl_jobs *jobs, const bl_job *job)
+{
+    const char *id = NULL;
+    void *value = NULL;
+    size_t rank = 0;
+    bool after = false;
+    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
+        const bl_job *other = value;
+        after = after || other == job;
+        if (other != job && other->active && !other->restoring && !other->starved && other->worker == job->worker &&
+            other->owner == job->owner)
+            rank += other->priority < job->priority || (other->priority == job->priority && !after);
+    }
+    return rank;
+}
+
+/* Under the lock: is there anything to be done for it on its device? */
+static bool has_work(const bl_job *job)
+{
+    bool write = job->wants_checkpoint && !job->writing;
+    bool steps = !job->wants_checkpoint && job->becomes == JOB_QUEUED && !job->jobs->draining &&
+                 (job->nreports - job->flushed < JOB_RING / 2 || atomic_load(&job->cancel));
+    return job->active && !job->restoring && !job->at_work && (write || steps);
+}
+
+/* Under the lock: one that is to get a slice now, or NULL. */
+static bl_job *next_job(bl_jobs *jobs)
+{
+    const char *id = NULL;
+    void *value = NULL;
+    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
+        bl_job *job = value;
+        bool may_wait = job->active && !job->wants_checkpoint && job->becomes == JOB_QUEUED && !atomic_load(&job->cancel);
+        bool waits = false;
+        job->starved = may_wait && !bl_access_has_time(jobs->server->access, job->owner);
+        waits = job->starved || (may_wait && rank_of(jobs, job) >= jobs->server->settings.running_jobs);
+        if (waits && !job->restoring)
+            job_change(job, JOB_QUEUED,
+                       job->starved ? "the key has had its device time of today" : "other jobs of its device come first");
+        if (!waits && has_work(job))
+            return job;
+    }
+    return NULL;
+}
+
+void jobs_schedule(bl_jobs *jobs)
+{
+    bl_job *job = NULL;
+    bl_status st = BL_OK;
+    do {
+        pthread_mutex_lock(&jobs->lock);
+        job = next_job(jobs);
+        if (job != NULL) {
+            job->at_work = true;
+            job->slice->err = (bl_err){0};
+            atomic_store(&job->slice->cancel, false);
+            if (job->becomes == JOB_QUEUED)
+                job_change(job, JOB_RUNNING, "");
+            job_retain(job);
+        }
+        pthread_mutex_unlock(&jobs->lock);
+        if (job == NULL)
+            break;
+        st = bl_request_submit(job->slice, job->worker->queue, job_slice, &job->program->serial);
+        if (st != BL_OK) { /* its queue is full: the next tick tries again */
+            pthread_mutex_lock(&jobs->lock);
+            job->at_work = false;
+            pthread_mutex_unlock(&jobs->lock);
+        }
+        job_release(job);
+    } while (st == BL_OK);
+}
+
+/* ---- what is done once in a while */
+
+/* Under the lock: a job that needs the writer though nothing is to be snapped, or NULL: reports for the store. */
+static bl_job *next_to_write(bl_jobs *jobs)
+{
+    const char *id = NULL;
+    void *value = NULL;
+    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
+        bl_job *job = value;
+        if (job->active && !job->writing && !job->restoring && job->nreports > job->flushed)
+            return job;
+    }
+    return NULL;
+}
+
+static void tick(bl_jobs *jobs)
+{
+    const char *id = NULL;
+    void *value = NULL;
+    bl_job *job = NULL;
+    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++)
+        job_ping(value);
+    while ((job = next_to_write(jobs)) != NULL) {
+        job->writing = true;
+        pthread_mutex_unlock(&jobs->lock);
+        job_submit_write(job); /* which is there while |writing| says so */
+        pthread_mutex_lock(&jobs->lock);
+    }
+}
+
+static void *run_thread(void *arg)
+{
+    bl_jobs *jobs = arg;
+    pthread_mutex_lock(&jobs->lock);
+    while (!jobs->stop) {
+        struct timespec until = bl_clock_after(CLOCK_MONOTONIC, TICK_NS);
+        pthread_cond_timedwait(&jobs->changed, &jobs->lock, &until);
+        tick(jobs);
+        pthread_mutex_unlock(&jobs->lock);
+        jobs_schedule(jobs);
+        pthread_mutex_lock(&jobs->lock);
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    return NULL;
+}
+
+/* ---- all of them */
+
+bl_status bl_jobs_guard(bl_jobs *jobs, uint32_t owner, const char *name, bl_err *err)
+{
+    const char *id = NULL;
+    void *value = NULL;
+    bl_status st = BL_OK;
+    if (jobs == NULL) /* none yet */
+        return BL_OK;
+    pthread_mutex_lock(&jobs->lock);
+    for (size_t i = 0; st == BL_OK && bl_namemap_at(jobs->names, i, &id, &value); i++) {
+        const bl_job *job = value;
+        if (job->active && job->owner == owner && strcmp(job->program_name, name) == 0)
+            st =
+                bl_fail(err, BL_ECONFLICT, "job %s trains the program \"%.128s\": wait for its end, or cancel it", job->id, name);
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    return st;
+}
+
+/* Under the lock. */
+static bool is_busy(bl_jobs *jobs)
+{
+    const char *id = NULL;
+    void *value = NULL;
+    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
+        const bl_job *job = value;
+        if (job->active &&
+            (job->at_work || job->writing || job->restoring || job->wants_checkpoint || job->becomes != JOB_QUEUED))
+            return true;
+    }
+    return false;
+}
+
+/* Under the lock: what has gone on since the last checkpoint is to be written down, |first|; or a step is to be given up. */
+static void ask_to_stop(bl_jobs *jobs, bool first)
+{
+    const char *id = NULL;
+    void *value = NULL;
+    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
+        bl_job *job = value;
+        if (first)
+            job_wake(job);
+        if (first && job->active && !job->restoring && !job->at_work && job->step > job->written)
+            job->wants_checkpoint = true;
+        if (!first && job->at_work)
+            atomic_store(&job->slice->cancel, true);
+    }
+}
+
+void bl_jobs_drain(bl_jobs *jobs, double seconds)
+{
+    int64_t begin = bl_clock_ns();
+    if (jobs == NULL || atomic_exchange(&jobs->draining, true))
+        return;
+    pthread_mutex_lock(&jobs->lock);
+    ask_to_stop(jobs, true);
+    pthread_mutex_unlock(&jobs->lock);
+    jobs_schedule(jobs);
+    pthread_mutex_lock(&jobs->lock);
+    while (is_busy(jobs)) {
+        struct timespec until = bl_clock_after(CLOCK_MONOTONIC, TICK_NS / 10);
+        pthread_cond_timedwait(&jobs->changed, &jobs->lock, &until);
+        if (bl_clock_ms(begin, bl_clock_ns()) > seconds * 1e3)
+            ask_to_stop(jobs, false);
+        pthread_mutex_unlock(&jobs->lock);
+        jobs_schedule(jobs);
+        pthread_mutex_lock(&jobs->lock);
+    }
+    pthread_mutex_unlock(&jobs->lock);
+}
+
+/* Nobody else knows of the jobs yet; those that fail at once stay known. */
+static void restore_all(bl_jobs *jobs)
+{
+    const char *id = NULL;
+    void *value = NULL;
+    bool more = true;
+    for (size_t i = 0; more; i++) {
+        pthread_mutex_lock(&jobs->lock);
+        more = bl_namemap_at(jobs->names, i, &id, &value);
+        pthread_mutex_unlock(&jobs->lock);
+        if (more && ((bl_job *)value)->restoring)
+            job_restore(value);
+    }
+}
+
+bl_status bl_jobs_create(bl_server *server, bl_jobs **out, bl_err *err)
+{
+    bl_jobs *jobs = calloc(1, sizeof *jobs);
+    pthread_condattr_t attributes;
+    *out = jobs;
+    if (jobs == NULL)
+        return bl_fail(err, BL_ENOMEM, "jobs");
+    jobs->server = server;
+    pthread_mutex_init(&jobs->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&jobs->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    jobs->names = bl_namemap_create();
+    if (jobs->names == NULL)
+        return bl_fail(err, BL_ENOMEM, "jobs");
+    jobs->folder = bl_storage_make_folder(server->storage, "jobs");
+    BL_TRY(bl_queue_create("the jobs' writer", server->settings.max_queue + 2 * server->settings.max_jobs, 1, NULL, &jobs->writer,
+                           err));
+    BL_TRY(jobs_load(jobs, err));
+    jobs_sweep(jobs);
+    jobs->started = pthread_create(&jobs->thread, NULL, run_thread, jobs) == 0;
+    if (!jobs->started)
+        return bl_fail(err, BL_ENOMEM, "a thread for the jobs");
+    restore_all(jobs);
+    return BL_OK;
+}
+
+void bl_jobs_destroy(bl_jobs *jobs)
+{
+    const char *id = NULL;
+    void *value = NULL;
+    if (jobs == NULL)
+        return;
+    pthread_mutex_lock(&jobs->lock);
+    jobs->stop = true;
+    pthread_cond_broadcast(&jobs->changed);
+    pthread_mutex_unlock(&jobs->lock);
+    if (jobs->started)
+        pthread_join(jobs->thread, NULL);
+    bl_queue_destroy(jobs->writer);
+    for (size_t i = 0; jobs->names != NULL && bl_namemap_at(jobs->names, i, &id, &value); i++)
+        job_release(value);
+    bl_namemap_destroy(jobs->names);
+    pthread_cond_destroy(&jobs->changed);
+    pthread_mutex_destroy(&jobs->lock);
+    free(jobs->folder);
+    free(jobs);
+}

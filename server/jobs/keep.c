@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+/* What outlives the server of a job: its rows, what was asked for, and its checkpoints.
+ *
+ * FOLDER/jobs/ID/request.safetensors has the document with all inputs and, in its metadata, the program; STEP.safetensors has the
+ * program's state after that step.  A checkpoint counts from the moment its row is there, which comes after its file. */
+#include "engine/base/file.h"
+#include "engine/base/folder.h"
+#include "engine/base/log.h"
+#include "proto/encode.h"
+#include "proto/encode_program.h"
+#include "proto/safetensors.h"
+#include "server/jobs/internal.h"
+#include "server/shelf.h"
+#include "server/storage.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- paths */
+
+char *job_path(const bl_job *job, const char *name)
+{
+    bl_text path = {0};
+    if (job->jobs->folder == NULL)
+        return NULL;
+    bl_text_printf(&path, "%s/%s/%s", job->jobs->folder, job->id, name);
+    if (!path.failed)
+        return bl_text_take(&path);
+    bl_text_fini(&path);
+    return NULL;
+}
+
+static void checkpoint_name(uint64_t step, bool own, char name[48])
+{
+    snprintf(name, 48, own ? "%llu.own.safetensors" : "%llu.safetensors", (unsigned long long)step);
+}
+
+char *job_checkpoint_path(const bl_job *job, uint64_t step, bool own)
+{
+    char name[48];
+    checkpoint_name(step, own, name);
+    return job_path(job, name);
+}
+
+static void remove_file(char *path)
+{
+    if (path != NULL && unlink(path) != 0 && errno != ENOENT)
+        bl_log(BL_LOG_WARN, "a file of a job cannot be removed: %s", strerror(errno));
+    free(path);
+}
+
+void job_remove_checkpoint(const bl_job *job, uint64_t step)
+{
+    remove_file(job_checkpoint_path(job, step, false));
+    remove_file(job_checkpoint_path(job, step, true));
+}
+
+/* Every file of the job's folder for which |stays| (NULL: none) does not hold. */
+static void remove_files(const bl_job *job, bool (*stays)(const bl_job *job, const char *name))
+{
+    char *path = job_path(job, "");
+    DIR *folder = path != NULL ? opendir(path) : NULL;
+    struct dirent *entry = NULL;
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
+        if (entry->d_name[0] != '.' && (stays == NULL || !stays(job, entry->d_name)))
+            remove_file(job_path(job, entry->d_name));
+    if (folder != NULL)
+        closedir(folder);
+    if (path != NULL && stays == NULL)
+        (void)rmdir(path);
+    free(path);
+}
+
+static void remove_folder(const bl_job *job)
+{
+    remove_files(job, NULL);
+}
+
+static bool is_known(const bl_job *job, const char *name)
+{
+    bool known = strcmp(name, "request.safetensors") == 0;
+    for (int i = 0; i < job->nmarks && !known; i++) {
+        char mark[48], own[48];
+        checkpoint_name(job->marks[i].step, false, mark);
+        checkpoint_name(job->marks[i].step, true, own);
+        known = strcmp(name, mark) == 0 || strcmp(name, own) == 0;
+    }
+    return known;
+}
+
+void jobs_sweep(bl_jobs *jobs)
+{
+    DIR *folder = jobs->folder != NULL ? opendir(jobs->folder) : NULL;
+    struct dirent *entry = NULL;
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        bl_job *job = bl_namemap_get(jobs->names, entry->d_name);
+        if (strlen(entry->d_name) != JOB_ID - 1) /* not ours */
+            continue;
+        if (job != NULL) {
+            remove_files(job, is_known);
+            continue;
+        }
+        job = job_create(jobs); /* one that was never known */
+        if (job == NULL)
+            continue;
+        memcpy(job->id, entry->d_name, JOB_ID);
+        remove_folder(job);
+        job_release(job);
+    }
+    if (folder != NULL)
+        closedir(folder);
+}
+
+/* ---- files */
+
+/* Tensors of one file: a header and where their bytes are. */
+typedef struct file_parts {
+    bl_text head;
+    size_t n;
+    bl_file_tensor *tensors;
+    uint64_t bytes;
+} file_parts;
+
+static bl_status write_parts(void *arg, int fd, bl_err *err)
+{
+    const file_parts *parts = arg;
+    bool good = bl_write_all(fd, parts->head.data, parts->head.len);
+    for (size_t i = 0; i < parts->n && good; i++)
+        good = parts->tensors[i].bytes == 0 || bl_write_all(fd, parts->tensors[i].data, parts->tensors[i].bytes);
+    return good ? BL_OK : bl_fail(err, BL_ESTORAGE, "the file of a job cannot be written: %s", strerror(errno));
+}
+
+static bl_status write_file(char *path, file_parts *parts, const bl_file_text *texts, size_t ntexts, bl_err *err)
+{
+    bl_status st = BL_OK;
+    bl_safetensors_write(&parts->head, parts->tensors, parts->n, texts, ntexts);
+    st = bl_text_status(&parts->head, err);
+    if (st == BL_OK && path == NULL)
+        st = bl_fail(err, BL_ENOMEM, "the path of a job's file");
+    if (st == BL_OK)
+        st = bl_file_replace(path, write_parts, parts, err);
+    parts->bytes = parts->head.len;
+    for (size_t i = 0; i < parts->n; i++)
+        parts->bytes += parts->tensors[i].bytes;
+    bl_text_fini(&parts->head);
+    free(path);
+    return st;
+}
+
+static bl_file_tensor state_tensor(const bl_state *state, const char *data)
+{
+    bl_file_tensor t = {.name = state->type.name, .dtype = state->type.type.dtype, .ndim = state->type.type.ndim};
+    for (int i = 0; i < t.ndim; i++)
+        t.dim[i] = state->type.type.dim[i].size;
+    t.bytes = state->bytes;
+    t.data = data;
+    return t;
+}
+
+/* The states from |from| on, as many as |n|, of which the first is number |first| of the snapshot. */
+static bl_status write_states(const bl_job *job, const bl_state *states, int n, int first, char *path, const bl_file_text *texts,
+                              size_t ntexts, uint64_t *bytes, bl_err *err)
+{
+    const job_snapshot *snap = &job->snapshot;
+    file_parts parts = {.n = (size_t)n, .tensors = calloc((size_t)n + 1, sizeof *parts.tensors)};
+    bl_status st = BL_OK;
+    if (parts.tensors == NULL) {
+        free(path);
+        return bl_fail(err, BL_ENOMEM, "a checkpoint");
+    }
+    for (int i = 0; i < n; i++) {
+        const char *copy = snap->copies[first + i];
+        parts.tensors[i] = state_tensor(&states[i], copy != NULL ? copy : snap->buffers[first + i]->host);
+    }
+    st = write_file(path, &parts, texts, ntexts, err);
+    *bytes += parts.bytes;
+    free(parts.tensors);
+    return st;
+}
+
+bl_status job_write_checkpoint(bl_job *job, uint64_t *bytes, bl_err *err)
+{
+    const job_snapshot *snap = &job->snapshot;
+    bl_text note = {0}, options = {0};
+    bl_status st = BL_OK;
+    bl_text_printf(&note, "%llu %d %llu %a", (unsigned long long)snap->step, snap->measured, (unsigned long long)snap->waiting,
+                   snap->best);
+    job_put_options(bl_plan_get_options(job->train.plan), &options);
+    bl_file_text texts[] = {{"job", job->id},
+                            {"at", bl_text_get(&note)},
+                            {"options", bl_text_get(&options)},
+                            {"moves", bl_plan_get_moves(job->train.plan)},
+                            {"gather_moves", job->gather != NULL ? bl_plan_get_moves(job->gather) : ""},
+                            {"evaluation_moves", job->evaluation.plan != NULL ? bl_plan_get_moves(job->evaluation.plan) : ""}};
+    *bytes = 0;
+    st = bl_text_status(&note, err);
+    if (st == BL_OK)
+        st = bl_text_status(&options, err);
+    if (st == BL_OK && job->nown > 0) /* first: the other one counts */
+        st = write_states(job, job->own, job->nown, job->program->nstates, job_checkpoint_path(job, snap->step, true), texts, 1,
+                          bytes, err);
+    if (st == BL_OK)
+        st = write_states(job, job->program->states, job->program->nstates, 0, job_checkpoint_path(job, snap->step, false), texts,
+                          sizeof texts / sizeof texts[0], bytes, err);
+    bl_text_fini(&note);
+    bl_text_fini(&options);
+    return st;
+}
+
+/* ---- what was asked for, as a document */
+
+static void put_names(const bl_job *job, const job_part *part, size_t prefix, bl_text *out)
+{
+    bl_encode_key(out, "every");
+    bl_encode_u64(out, part->every);
+    bl_text_puts(out, ",\"outputs\":[");
+    for (int i = 0; i < part->ncollect; i++) {
+        bl_text_puts(out, i > 0 ? "," : "");
+        bl_encode_string(out, job->columns[part->column + i] + prefix);
+    }
+    bl_text_puts(out, "]");
+}
+
+static void put_sizes(const bl_job *job, const job_part *part, bl_text *out)
+{
+    const bl_wire_graph *graph = &job->program->doc.entries[part->entry].graph;
+    bl_encode_key(out, "sizes");
+    bl_text_puts(out, "{");
+    for (int i = 0; i < graph->nvars; i++) {
+        bl_encode_key(out, graph->vars[i].name);
+        bl_text_printf(out, "%lld", (long long)part->vars[i]);
+    }
+    bl_text_puts(out, "}");
+}
+
+static void put_evaluation(const bl_job *job, bl_text *out)
+{
+    if (job->evaluation.every == 0)
+        return;
+    bl_encode_key(out, "evaluate");
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "entry");
+    bl_encode_string(out, job->program->doc.entries[job->evaluation.entry].name);
+    put_sizes(job, &job->evaluation, out);
+    put_names(job, &job->evaluation, strlen(JOB_EVALUATE), out);
+    bl_text_puts(out, "}");
+}
+
+static void put_stop(const bl_job *job, bl_text *out)
+{
+    if (job->stop.metric == NULL)
+        return;
+    bl_encode_key(out, "early_stop");
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "metric");
+    bl_encode_string(out, job->stop.metric);
+    bl_encode_key(out, "patience");
+    bl_encode_u64(out, job->stop.patience);
+    bl_encode_key(out, "mode");
+    bl_encode_string(out, job->stop.maximise ? "max" : "min");
+    bl_encode_key(out, "min_delta");
+    bl_encode_number(out, job->stop.min_delta);
+    bl_text_puts(out, "}");
+}
+
+static void put_training(const bl_job *job, bl_text *out)
+{
+    const bl_training *t = &job->training;
+    if (t->passes > 1) {
+        bl_encode_key(out, "accumulate");
+        bl_encode_u64(out, (uint64_t)t->passes);
+    }
+    if (t->mixed) {
+        bl_encode_key(out, "compute");
+        bl_encode_string(out, bl_dtype_name(t->compute));
+    }
+    if (t->dynamic || t->mixed || t->scale > 0) {
+        bl_encode_key(out, "loss_scale");
+        if (t->dynamic)
+            bl_encode_string(out, "dynamic");
+        else
+            bl_encode_number(out, t->scale > 0 ? t->scale : 1);
+    }
+}
+
+static void put_request(const bl_job *job, bl_text *out)
+{
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "program");
+    bl_encode_string(out, job->program_name);
+    bl_encode_key(out, "entry");
+    bl_encode_string(out, job->entry_name);
+    bl_encode_key(out, "steps");
+    bl_encode_u64(out, job->steps);
+    bl_encode_key(out, "priority");
+    bl_text_printf(out, "%d", job->priority);
+    put_sizes(job, &job->train, out);
+    if (job->train.every > 0) {
+        bl_encode_key(out, "collect");
+        bl_text_puts(out, "{");
+        put_names(job, &job->train, 0, out);
+        bl_text_puts(out, "}");
+    }
+    bl_encode_key(out, "checkpoint");
+    bl_text_puts(out, "{");
+    bl_encode_key(out, "keep");
+    bl_text_printf(out, "%d", job->rule.keep);
+    if (job->rule.every > 0) {
+        bl_encode_key(out, "every");
+        bl_encode_u64(out, job->rule.every);
+    }
+    if (job->rule.seconds > 0) {
+        bl_encode_key(out, "seconds");
+        bl_encode_number(out, job->rule.seconds);
+    }
+    if (job->rule.max_age > 0) {
+        bl_encode_key(out, "max_age");
+        bl_encode_number(out, job->rule.max_age);
+    }
+    bl_text_puts(out, "}");
+    put_evaluation(job, out);
+    put_stop(job, out);
+    put_training(job, out);
+    bl_text_puts(out, "}");
+}
+
+static bl_status add_inputs(const bl_job *job, const job_part *part, const char *prefix, file_parts *parts, bl_err *err)
+{
+    const bl_wire_graph *graph = part->plan != NULL ? &job->program->doc.entries[part->entry].graph : NULL;
+    for (int i = 0; i < part->ninputs; i++) {
+        bl_held *held = part->inputs[i];
+        bl_file_tensor *t = &parts->tensors[parts->n];
+        *t = (bl_file_tensor){.dtype = held->dtype, .ndim = held->ndim, .bytes = held->bytes};
+        t->name = bl_arena_printf(job->arena, "%s%s", prefix, graph->inputs[i].name);
+        BL_TRY(bl_arena_status(job->arena, err));
+        memcpy(t->dim, held->dim, sizeof t->dim);
+        t->data = job->input_copies[parts->n] != NULL ? job->input_copies[parts->n] : bl_held_mapped(held);
+        parts->n++;
+    }
+    return BL_OK;
+}
+
+static bl_status write_request(bl_job *job, bl_err *err)
+{
+    size_t n = (size_t)(job->train.ninputs + job->evaluation.ninputs);
+    file_parts parts = {.tensors = calloc(n + 1, sizeof *parts.tensors)};
+    bl_text request = {0}, program = {0};
+    bl_status st = parts.tensors != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a job");
+    put_request(job, &request);
+    bl_encode_program(&program, &job->program->doc, job->device);
+    if (st == BL_OK)
+        st = bl_text_status(&request, err);
+    if (st == BL_OK)
+        st = bl_text_status(&program, err);
+    if (st == BL_OK)
+        st = add_inputs(job, &job->train, "", &parts, err);
+    if (st == BL_OK)
+        st = add_inputs(job, &job->evaluation, JOB_EVALUATE, &parts, err);
+    if (st == BL_OK) {
+        bl_file_text texts[] = {{"request", bl_text_get(&request)}, {"program", bl_text_get(&program)}};
+        st = write_file(job_path(job, "request.safetensors"), &parts, texts, 2, err);
+    }
+    bl_text_fini(&request);
+    bl_text_fini(&program);
+    free(parts.tensors);
+    return st;
+}
+
+bl_status job_keep_first(bl_job *job, bl_err *err)
+{
+    char *folder = job_path(job, "");
+    uint64_t bytes = 0;
+    bl_status st = BL_OK;
+    if (folder != NULL && !bl_folder_make(folder))
+        st = bl_fail(err, BL_ESTORAGE, "the folder of a job cannot be made: %s", strerror(errno));
+    if (folder != NULL && st == BL_OK)
+        st = write_request(job, err);
+    if (folder != NULL && st == BL_OK)
+        st = job_write_checkpoint(job, &bytes, err);
+    if (st == BL_OK)
+        st = job_insert(job, bytes, err);
+    if (folder != NULL && st != BL_OK)
+        remove_folder(job);
+    free(folder);
+    return st;
+}
+
+bl_status job_forget(bl_job *job, bl_err *err)
+{
+    bl_jobs *jobs = job->jobs;
+    bl_job *known = NULL;
+    BL_TRY(job_delete_rows(job, err));
+    remove_folder(job);
+    pthread_mutex_lock(&jobs->lock);
+    known = bl_namemap_remove(jobs->names, job->id);
+    pthread_mutex_unlock(&jobs->lock);
+    job_release(known);
+    return BL_OK;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* A job's files, read again: the writer's thread. */
+#include "engine/base/file.h"
+#include "proto/safetensors.h"
+#include "server/jobs/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bl_status job_open_file(char *path, int *fd, size_t *bytes, bl_err *err)
+{
+    struct stat st;
+    *fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    free(path);
+    if (*fd < 0 || fstat(*fd, &st) != 0 || st.st_size < 0)
+        return bl_fail(err, BL_ESTORAGE, "a file of the job cannot be read: %s", strerror(errno));
+    *bytes = (size_t)st.st_size;
+    return BL_OK;
+}
+
+bl_status job_load_file(bl_request *rq, char *path)
+{
+    int fd = -1;
+    size_t bytes = 0;
+    bl_status st = job_open_file(path, &fd, &bytes, &rq->err);
+    char *body = st == BL_OK ? bl_request_make_body(rq, bytes, BL_MEDIA_SAFETENSORS) : NULL;
+    if (st == BL_OK && body == NULL)
+        st = rq->err.status;
+    if (st == BL_OK && !bl_read_all(fd, body, bytes))
+        st = bl_fail(&rq->err, BL_ESTORAGE, "a file of the job ends too soon");
+    if (fd >= 0)
+        (void)close(fd);
+    return st;
+}
+
+static bool same_type(const bl_file_tensor *a, const bl_wire_type *b)
+{
+    bool same = a->dtype == b->dtype && a->ndim == b->ndim;
+    for (int i = 0; same && i < a->ndim; i++)
+        same = a->dim[i] == b->dim[i].size;
+    return same;
+}
+
+static bl_status load_state(bl_request *rq, const bl_job *job, const bl_tensor_file *file, const bl_state *state, bl_held **out)
+{
+    const bl_file_tensor *found = NULL;
+    char *host = NULL;
+    for (size_t i = 0; i < file->ntensors && found == NULL; i++)
+        found = strcmp(file->tensors[i].name, state->type.name) == 0 ? &file->tensors[i] : NULL;
+    if (found == NULL || !same_type(found, &state->type.type))
+        return bl_fail(&rq->err, BL_ESTORAGE, "the checkpoint has no state \"%s\" of the shape that the program has",
+                       state->type.name);
+    BL_TRY(bl_held_create(job->worker, found->dtype, found->ndim, found->dim, out, &rq->err));
+    BL_TRY(bl_request_defer(rq, bl_held_release_any, *out));
+    host = bl_held_host(*out);
+    if (host == NULL)
+        return bl_fail(&rq->err, BL_ENOMEM, "a state of %zu bytes", found->bytes);
+    memcpy(host, found->data, found->bytes);
+    return BL_OK;
+}
+
+static bl_status take_text(bl_request *rq, const bl_tensor_file *file, const char *key, const char **out)
+{
+    const char *text = bl_safetensors_text(file, key);
+    *out = bl_arena_strdup(rq->arena, text != NULL ? text : "");
+    return bl_arena_status(rq->arena, &rq->err);
+}
+
+static bl_status read_states(bl_request *rq, const bl_job *job, const bl_tensor_file *file, const bl_state *states, int n,
+                             bl_held **out)
+{
+    for (int i = 0; i < n; i++)
+        BL_TRY(load_state(rq, job, file, &states[i], &out[i]));
+    return BL_OK;
+}
+
+static bl_status read_checkpoint(bl_request *rq, const bl_job *job, bl_span bytes, job_loaded *out)
+{
+    bl_tensor_file file;
+    const char *at = NULL;
+    unsigned long long step = 0, waiting = 0;
+    int measured = 0;
+    BL_TRY(bl_safetensors_open(rq->arena, bytes, &rq->server->limits, &file, &rq->err));
+    at = bl_safetensors_text(&file, "at");
+    if (at == NULL || sscanf(at, "%llu %d %llu %la", &step, &measured, &waiting, &out->best) != 4)
+        return bl_fail(&rq->err, BL_ESTORAGE, "the checkpoint does not say where it belongs");
+    out->step = step;
+    out->waiting = waiting;
+    out->measured = measured != 0;
+    BL_TRY(take_text(rq, &file, "moves", &out->moves));
+    BL_TRY(take_text(rq, &file, "gather_moves", &out->gather));
+    BL_TRY(take_text(rq, &file, "evaluation_moves", &out->others));
+    BL_TRY(take_text(rq, &file, "options", &out->options));
+    return read_states(rq, job, &file, job->program->states, job->program->nstates, out->states);
+}
+
+static bl_status read_own(bl_request *rq, const bl_job *job, bl_span bytes, job_loaded *out)
+{
+    bl_tensor_file file;
+    BL_TRY(bl_safetensors_open(rq->arena, bytes, &rq->server->limits, &file, &rq->err));
+    return read_states(rq, job, &file, job->own, job->nown, out->own);
+}
+
+static bl_status load_file(bl_request *rq, const bl_job *job, char *path, job_loaded *out,
+                           bl_status (*read)(bl_request *rq, const bl_job *job, bl_span bytes, job_loaded *out))
+{
+    int fd = -1;
+    size_t bytes = 0;
+    void *data = MAP_FAILED;
+    bl_status st = job_open_file(path, &fd, &bytes, &rq->err);
+    if (st == BL_OK)
+        data = mmap(NULL, bytes > 0 ? bytes : 1, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (st == BL_OK && data == MAP_FAILED)
+        st = bl_fail(&rq->err, BL_ESTORAGE, "the checkpoint cannot be read: %s", strerror(errno));
+    if (st == BL_OK)
+        st = read(rq, job, (bl_span){data, bytes}, out);
+    if (data != MAP_FAILED)
+        (void)munmap(data, bytes > 0 ? bytes : 1);
+    if (fd >= 0)
+        (void)close(fd);
+    return st;
+}
+
+bl_status job_load_checkpoint(bl_request *rq, const bl_job *job, uint64_t step, job_loaded *out)
+{
+    out->states = bl_arena_array(rq->arena, (size_t)job->program->nstates + 1, sizeof(bl_held *));
+    if (out->states == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    return load_file(rq, job, job_checkpoint_path(job, step, false), out, read_checkpoint);
+}
+
+bl_status job_load_own(bl_request *rq, const bl_job *job, job_loaded *out)
+{
+    if (job->nown == 0)
+        return BL_OK;
+    out->own = bl_arena_array(rq->arena, (size_t)job->nown, sizeof(bl_held *));
+    if (out->own == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    return load_file(rq, job, job_checkpoint_path(job, out->step, true), out, read_own);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* What a job runs: the plans of its program, or its own where it asks for other steps than the program's, or has to have the
+ * kernels that it began with. */
+#include "engine/base/log.h"
+#include "server/jobs/internal.h"
+#include "server/shelf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void job_put_options(const bl_plan_options *options, bl_text *out)
+{
+    bl_text_printf(out, "noopt %d matrix %d winograd %d precision %d hot %d", options->noopt, (int)options->matrix,
+                   (int)options->winograd, (int)options->precision, options->hot);
+}
+
+static void take_options(const char *text, bl_plan_options *options)
+{
+    int noopt = 0, matrix = 0, winograd = 0, precision = 0, hot = 0;
+    if (sscanf(text, "noopt %d matrix %d winograd %d precision %d hot %d", &noopt, &matrix, &winograd, &precision, &hot) != 5)
+        return;
+    options->noopt = noopt != 0;
+    options->matrix = (bl_matrix_use)matrix;
+    options->winograd = (bl_winograd_use)winograd;
+    options->precision = (bl_precision)precision;
+    options->hot = hot != 0;
+}
+
+static bool same_options(const bl_plan_options *a, const bl_plan_options *b)
+{
+    return a->noopt == b->noopt && a->matrix == b->matrix && a->winograd == b->winograd && a->precision == b->precision &&
+           a->hot == b->hot;
+}
+
+/* |from| with other steps and, where |moves| is not NULL, these kernels.  *out has a reference of its own. */
+static bl_status make_plan(bl_job *job, bl_plan *from, const bl_training *training, const char *moves, const char *options_text,
+                           bl_plan **out, bl_err *err)
+{
+    const bl_plan_options *was = bl_plan_get_options(from);
+    bl_plan_options options = *was;
+    bool other = training->mixed || training->dynamic || training->scale > 0 || training->passes > 1;
+    if (options_text != NULL)
+        take_options(options_text, &options);
+    if (!other && (moves == NULL || (strcmp(bl_plan_get_moves(from), moves) == 0 && same_options(&options, was)))) {
+        *out = bl_plan_retain(from);
+        return BL_OK;
+    }
+    options.training = *training;
+    options.fixed = moves;
+    options.beam = 0;
+    options.children = job->jobs->server->children;
+    BL_TRY(bl_plan_remake(from, &options, out, err));
+    if (moves != NULL && strcmp(bl_plan_get_moves(*out), moves) != 0)
+        bl_log(BL_LOG_WARN, "job %s: not all of its kernels can be made as they were: results may differ in their last bits",
+               job->id);
+    return BL_OK;
+}
+
+/* The number of a hidden state of the job's plan: the program's, or, below zero, the job's own. */
+static bl_status find_hidden(bl_job *job, const bl_plan_tensor *hidden, int *out, bl_err *err)
+{
+    int64_t no_vars[BL_WIRE_MAX_DIMS] = {0};
+    bl_state *own = &job->own[job->nown];
+    size_t count = 0;
+    for (*out = 0; *out < job->program->nstates; ++*out)
+        if (strcmp(job->program->states[*out].type.name, hidden->name) == 0)
+            return BL_OK;
+    *own = (bl_state){0};
+    own->type.type = (bl_wire_type){.dtype = hidden->dtype, .ndim = hidden->ndim};
+    own->type.name = bl_arena_strdup(job->arena, hidden->name);
+    BL_TRY(bl_arena_status(job->arena, err));
+    int64_t dim[BL_HELD_DIMS] = {0};
+    bl_plan_sizes(hidden, no_vars, dim);
+    for (int d = 0; d < hidden->ndim; d++)
+        own->type.type.dim[d] = (bl_wire_dim){dim[d], -1};
+    *out = -1 - job->nown++;
+    return bl_tensor_measure(hidden->name, hidden->dtype, hidden->ndim, dim, &job->jobs->server->limits, &count, &own->bytes,
+                             err);
+}
+
+/* Which state each of the plan's is; those that the program does not have become the job's. */
+static bl_status lay_out(bl_job *job, bl_err *err)
+{
+    const bl_plan_info *info = bl_plan_get_info(job->train.plan);
+    const bl_program_entry_state *entry = &job->program->entries[job->train.entry];
+    size_t n = (size_t)(info->nstates + info->nhidden) + 1;
+    job->train.state = bl_arena_array(job->arena, n, sizeof *job->train.state);
+    job->train.states = bl_arena_array(job->arena, n, sizeof *job->train.states);
+    job->own = bl_arena_array(job->arena, (size_t)info->nhidden + 1, sizeof *job->own);
+    BL_TRY(bl_arena_status(job->arena, err));
+    job->train.nstates = info->nstates + info->nhidden;
+    for (int i = 0; i < info->nstates; i++)
+        job->train.state[i] = entry->state[i];
+    for (int h = 0; h < info->nhidden; h++)
+        BL_TRY(find_hidden(job, &info->hidden[h], &job->train.state[info->nstates + h], err));
+    return BL_OK;
+}
+
+bl_status job_make_plans(bl_job *job, const job_loaded *as, bl_err *err)
+{
+    static const bl_training plain = {0};
+    bl_training gathers = job->training;
+    bl_plan *from = job->train.plan, *train = NULL, *evaluation = NULL;
+    gathers.gathers = true;
+    if (job->training.passes > 1)
+        BL_TRY(
+            make_plan(job, from, &gathers, as != NULL ? as->gather : NULL, as != NULL ? as->options : NULL, &job->gather, err));
+    BL_TRY(make_plan(job, from, &job->training, as != NULL ? as->moves : NULL, as != NULL ? as->options : NULL, &train, err));
+    bl_plan_release(from);
+    job->train.plan = train;
+    if (job->evaluation.plan != NULL && as != NULL) {
+        BL_TRY(make_plan(job, job->evaluation.plan, &plain, as->others, as->options, &evaluation, err));
+        bl_plan_release(job->evaluation.plan);
+        job->evaluation.plan = evaluation;
+    }
+    return lay_out(job, err);
+}
+
+bl_status job_begin_own(bl_job *job, bl_err *err)
+{
+    const bl_plan_info *info = bl_plan_get_info(job->train.plan);
+    size_t all = 0;
+    for (int i = 0; i < job->nown; i++)
+        all += job->own[i].bytes;
+    BL_TRY(bl_shelf_charge(job->jobs->server->shelf, job->owner, all, err));
+    job->charged = all;
+    for (int h = 0; h < info->nhidden; h++) {
+        int at = job->train.state[info->nstates + h];
+        int64_t no_vars[BL_WIRE_MAX_DIMS] = {0}, dim[BL_HELD_DIMS] = {0};
+        if (at >= 0)
+            continue;
+        bl_plan_sizes(&info->hidden[h], no_vars, dim);
+        BL_TRY(bl_state_begin(job->worker, &info->hidden[h], dim, 0, &job->own[-1 - at].buffer, &job->own[-1 - at].bytes, err));
+    }
+    return BL_OK;
+}
+
+void job_end_own(bl_job *job)
+{
+    for (int i = 0; i < job->nown; i++)
+        bl_pool_release(job->worker->pool, job->own[i].buffer);
+    job->nown = 0;
+    if (job->charged > 0)
+        bl_shelf_refund(job->jobs->server->shelf, job->owner, job->charged);
+    job->charged = 0;
+    bl_plan_release(job->gather);
+    job->gather = NULL;
+}
+
+bl_state *job_state_at(bl_job *job, int at)
+{
+    return at >= 0 ? &job->program->states[at] : &job->own[-1 - at];
+}

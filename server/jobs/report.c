@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* What a job measures: outputs in cells, cells in reports, reports in a ring that streams resume from. */
+#include "engine/base/clock.h"
+#include "proto/encode.h"
+#include "server/jobs/internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_ELEMENTS = 4096 }; /* of a report: it is a line of a history, and an event */
+
+static const bl_plan_tensor *output_of(const job_part *part, int i)
+{
+    return &bl_plan_get_info(part->plan)->outputs[part->collect[i]];
+}
+
+/* Elements of the outputs that |part| reports, or more than the most. */
+static uint64_t count_elements(const job_part *part)
+{
+    uint64_t all = 0;
+    for (int i = 0; i < part->ncollect; i++) {
+        const bl_plan_tensor *tensor = output_of(part, i);
+        int64_t dim[BL_HELD_DIMS] = {0};
+        uint64_t count = 1;
+        bl_plan_sizes(tensor, part->vars, dim);
+        for (int d = 0; d < tensor->ndim; d++)
+            count = count > MOST_ELEMENTS ? count : count * (uint64_t)(dim[d] > MOST_ELEMENTS ? MOST_ELEMENTS + 1 : dim[d]);
+        all += count;
+    }
+    return all;
+}
+
+bl_status job_check_reports(const bl_job *job, bl_err *err)
+{
+    uint64_t elements = count_elements(&job->train) + (job->evaluation.every > 0 ? count_elements(&job->evaluation) : 0);
+    if (elements <= MOST_ELEMENTS)
+        return BL_OK;
+    return bl_fail(err, BL_ELIMIT, "a report of this job has over %d elements, which is the limit: collect a mean of them",
+                   MOST_ELEMENTS);
+}
+
+/* One output as JSON: a number where it is one, else a flat list. */
+static bl_status measure_one(const job_part *part, int i, bl_buffer *const *outputs, char **cell, bl_err *err)
+{
+    const bl_plan_tensor *tensor = output_of(part, i);
+    unsigned char data[8 * MOST_ELEMENTS];
+    int64_t dim[BL_HELD_DIMS] = {0};
+    size_t count = 1;
+    bl_text text = {0};
+    bl_plan_sizes(tensor, part->vars, dim);
+    for (int d = 0; d < tensor->ndim; d++)
+        count *= (size_t)dim[d];
+    if (count > 0)
+        BL_TRY(bl_buffer_read(outputs[part->collect[i]], 0, data, count * bl_dtype_bytes(tensor->dtype), err));
+    bl_tensor_print(&text, tensor->dtype, data, count);
+    if (count == 1 && text.len > 2) {
+        memmove(text.data, text.data + 1, text.len - 2);
+        text.data[text.len - 2] = '\0';
+    }
+    free(*cell);
+    *cell = bl_text_take(&text);
+    return *cell != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a report");
+}
+
+bl_status job_measure(bl_job *job, const job_part *part, bl_buffer *const *outputs, bl_err *err)
+{
+    for (int i = 0; i < part->ncollect; i++)
+        BL_TRY(measure_one(part, i, outputs, &job->cells[part->column + i], err));
+    return BL_OK;
+}
+
+/* Has the metric that may stop the job become better?  NaN never is. */
+static void look_at_metric(bl_job *job)
+{
+    const char *cell = job->stop.metric != NULL ? job->cells[job->stop_column] : NULL;
+    double value = 0;
+    if (cell == NULL)
+        return;
+    value = cell[0] == '"' ? strtod(cell + 1, NULL) : strtod(cell, NULL);
+    if (!isnan(value) && (!job->measured || (job->stop.maximise ? value > job->best + job->stop.min_delta
+                                                                : value < job->best - job->stop.min_delta))) {
+        job->best = value;
+        job->measured = true;
+        job->waiting = 0;
+        return;
+    }
+    job->stops = ++job->waiting >= job->stop.patience;
+}
+
+void job_report_put(bl_job *job, job_report report)
+{
+    job_report *place = &job->ring[job->nreports++ % JOB_RING];
+    free(place->cells);
+    *place = report;
+}
+
+bl_status job_report_end(bl_job *job, uint64_t step, bl_err *err)
+{
+    bl_text line = {0};
+    job_report report = {.step = step, .time = job_now()};
+    look_at_metric(job);
+    for (int i = 0; i < job->ncolumns; i++) {
+        bl_text_puts(&line, i > 0 ? "\t" : "");
+        bl_text_puts(&line, job->cells[i] != NULL ? job->cells[i] : "");
+        free(job->cells[i]);
+        job->cells[i] = NULL;
+    }
+    report.cells = bl_text_take(&line);
+    if (report.cells == NULL)
+        return bl_fail(err, BL_ENOMEM, "a report");
+    pthread_mutex_lock(&job->jobs->lock);
+    job_report_put(job, report);
+    job->step = step;
+    job_wake(job);
+    pthread_mutex_unlock(&job->jobs->lock);
+    return BL_OK;
+}
+
+const job_report *job_report_after(const bl_job *job, uint64_t step)
+{
+    uint64_t lo = job->nreports > JOB_RING ? job->nreports - JOB_RING : 0, hi = job->nreports;
+    while (lo < hi) { /* steps grow */
+        uint64_t middle = lo + (hi - lo) / 2;
+        if (job->ring[middle % JOB_RING].step > step)
+            hi = middle;
+        else
+            lo = middle + 1;
+    }
+    return lo < job->nreports ? &job->ring[lo % JOB_RING] : NULL;
+}
+
+/* The cells of columns |from| to |to|, those that were measured. */
+static void put_cells(const bl_job *job, const char *cells, const char *key, int from, int to, size_t prefix, bl_text *out)
+{
+    bool any = false;
+    for (int i = 0; i < to; i++) {
+        size_t len = strcspn(cells, "\t");
+        if (i >= from && len > 0) {
+            if (!any) {
+                bl_encode_key(out, key);
+                bl_text_puts(out, "{");
+            }
+            any = true;
+            bl_encode_key(out, job->columns[i] + prefix);
+            bl_text_append(out, cells, len);
+        }
+        cells += len + (cells[len] == '\t');
+    }
+    bl_text_puts(out, any ? "}" : "");
+}
+
+void job_report_write(const bl_job *job, const job_report *report, bl_text *out)
+{
+    put_cells(job, report->cells, "metrics", 0, job->nmetrics, 0, out);
+    put_cells(job, report->cells, "evaluation", job->nmetrics, job->ncolumns, strlen(JOB_EVALUATE), out);
+}

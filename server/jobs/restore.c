@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* A job that an end of the server interrupted is taken up again: its program is put as a client would put it, then its inputs are
+ * loaded as those of a new job, then the state of its last checkpoint takes the place of the program's, under the same kernels.
+ */
+#include "engine/base/log.h"
+#include "proto/safetensors.h"
+#include "server/handlers.h"
+#include "server/jobs/internal.h"
+#include "server/residents.h"
+#include "server/shelf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What the stages of one job's restoration pass on; in the arena of the second request. */
+typedef struct restoring {
+    bl_job *job;
+    bl_exec *x;
+    job_loaded from;
+} restoring;
+
+static void give_up(bl_request *rq, bl_job *job)
+{
+    bl_err err = rq->err;
+    bl_request_end(rq);
+    job_fail(job, &err);
+}
+
+/* ---- the third stage: on the way through compiler and device */
+
+static bl_status compile(bl_exec *x, bl_err *err)
+{
+    restoring *r = x->extra;
+    BL_TRY(job_make_plans(r->job, &r->from, err));
+    return job_load_own(x->rq, r->job, &r->from);
+}
+
+static void install_own(restoring *r, bl_err *err)
+{
+    if (job_begin_own(r->job, err) != BL_OK)
+        return;
+    for (int i = 0; i < r->job->nown; i++) {
+        if (bl_held_flush(r->from.own[i], err) != BL_OK)
+            return;
+        bl_pool_release(r->job->worker->pool, r->job->own[i].buffer);
+        r->job->own[i].buffer = bl_buffer_retain(r->from.own[i]->buffer);
+    }
+}
+
+static bl_step install(bl_request *rq)
+{
+    bl_exec *x = rq->data;
+    restoring *r = x->extra;
+    bl_program *program = r->job->program;
+    job_take_inputs(r->job, x);
+    if (bl_program_check(program, &rq->err) != BL_OK || bl_program_wake(program, &rq->err) != BL_OK ||
+        job_flush_inputs(r->job, &rq->err) != BL_OK)
+        return BL_STEP_DONE;
+    for (int i = 0; i < program->nstates; i++)
+        if (bl_held_flush(r->from.states[i], &rq->err) != BL_OK)
+            return BL_STEP_DONE;
+    for (int i = 0; i < program->nstates; i++) {
+        bl_pool_release(program->worker->pool, program->states[i].buffer);
+        program->states[i].buffer = bl_buffer_retain(r->from.states[i]->buffer);
+    }
+    install_own(r, &rq->err);
+    atomic_store(&program->steps, r->from.step);
+    return BL_STEP_DONE;
+}
+
+static void restored(bl_request *rq)
+{
+    bl_job *job = rq->own;
+    if (rq->err.status != BL_OK) {
+        give_up(rq, job);
+        return;
+    }
+    bl_request_end(rq);
+    bl_log(BL_LOG_INFO, "job %s goes on after step %llu", job->id, (unsigned long long)job->done);
+    job_start(job);
+}
+
+/* ---- the second stage: the writer's thread */
+
+/* The last checkpoint that can be read. */
+static bl_status load_last(bl_request *rq, restoring *r)
+{
+    bl_job *job = r->job;
+    for (int i = job->nmarks; i-- > 0;) {
+        if (job_load_checkpoint(rq, job, job->marks[i].step, &r->from) == BL_OK)
+            return BL_OK;
+        bl_log(BL_LOG_WARN, "job %s: the checkpoint of step %llu: %s", job->id, (unsigned long long)job->marks[i].step,
+               rq->err.text);
+        if (i > 0)
+            rq->err = (bl_err){0};
+    }
+    return rq->err.status != BL_OK ? rq->err.status : bl_fail(&rq->err, BL_ESTORAGE, "there is no checkpoint of the job");
+}
+
+/* The job stands as it did after the step that was loaded. */
+static bl_status rewind_to(bl_job *job, const job_loaded *from, bl_err *err)
+{
+    BL_TRY(job_rewind(job, from->step, err));
+    job->done = from->step;
+    job->waiting = from->waiting;
+    job->measured = from->measured;
+    job->best = from->best;
+    job->stops = job->stop.metric != NULL && job->waiting >= job->stop.patience;
+    pthread_mutex_lock(&job->jobs->lock);
+    while (job->nmarks > 0 && job->marks[job->nmarks - 1].step > from->step)
+        job->nmarks--;
+    job->step = job->written = job->resumed = from->step;
+    job->restarts++;
+    job->mark_ns = 0;
+    job_change(job, JOB_QUEUED, "taken up again from its last checkpoint");
+    pthread_mutex_unlock(&job->jobs->lock);
+    return job_load_reports(job, err);
+}
+
+static bl_status prepare(bl_request *rq, restoring *r)
+{
+    bl_job *job = r->job;
+    BL_TRY(job_load_file(rq, job_path(job, "request.safetensors")));
+    job->ncolumns = job->nmetrics = 0;
+    BL_TRY(job_prepare(rq, job, &r->x));
+    r->x->extra = r;
+    BL_TRY(load_last(rq, r));
+    BL_TRY(rewind_to(job, &r->from, &rq->err));
+    r->x->compile = compile;
+    r->x->work = install;
+    r->x->serial = &job->program->serial;
+    return bl_exec_advance(r->x);
+}
+
+static bl_step begin(bl_request *rq)
+{
+    restoring *r = bl_arena_alloc(rq->arena, sizeof *r);
+    if (r == NULL)
+        rq->err.status = bl_arena_status(rq->arena, &rq->err);
+    else
+        r->job = rq->own;
+    return r != NULL && prepare(rq, r) == BL_OK ? BL_STEP_MOVED : BL_STEP_DONE;
+}
+
+/* ---- the first stage: the program */
+
+static void program_put(bl_request *rq)
+{
+    bl_job *job = rq->own;
+    bl_request *next = NULL;
+    if (rq->err.status != BL_OK) {
+        give_up(rq, job);
+        return;
+    }
+    next = bl_request_create_own(job->jobs->server, job->owner, restored, job);
+    if (next == NULL || bl_request_submit(next, job->jobs->writer, begin, NULL) != BL_OK) {
+        (void)bl_fail(&rq->err, BL_ENOMEM, "a job");
+        if (next != NULL)
+            bl_request_end(next);
+        give_up(rq, job);
+        return;
+    }
+    bl_request_end(rq);
+}
+
+/* The request's body becomes the document that is in the metadata of the job's file. */
+static bl_status put_program(bl_request *rq, bl_job *job)
+{
+    bl_tensor_file file;
+    const char *text = NULL;
+    size_t len = 0;
+    char *body = NULL;
+    BL_TRY(job_load_file(rq, job_path(job, "request.safetensors")));
+    BL_TRY(bl_safetensors_open(rq->arena, bl_request_body(rq), &rq->server->limits, &file, &rq->err));
+    text = bl_safetensors_text(&file, "program");
+    if (text == NULL)
+        return bl_fail(&rq->err, BL_ESTORAGE, "the job's file does not have its program");
+    text = bl_arena_strdup(rq->arena, text);
+    BL_TRY(bl_arena_status(rq->arena, &rq->err));
+    len = strlen(text);
+    body = bl_request_make_body(rq, len, BL_MEDIA_JSON);
+    if (body == NULL)
+        return rq->err.status;
+    memcpy(body, text, len);
+    rq->param[0] = job->program_name;
+    return bl_handle_program_put(rq);
+}
+
+void job_restore(bl_job *job)
+{
+    bl_err err = {0};
+    bl_request *rq = bl_request_create_own(job->jobs->server, job->owner, program_put, job);
+    if (rq == NULL)
+        (void)bl_fail(&err, BL_ENOMEM, "a job");
+    else if (put_program(rq, job) != BL_OK)
+        err = rq->err;
+    if (err.status == BL_OK)
+        return;
+    if (rq != NULL)
+        bl_request_end(rq);
+    job_fail(job, &err);
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/* A job's turn on its device: steps for about as long as one may keep the others waiting. */
+#include "engine/base/clock.h"
+#include "server/jobs/internal.h"
+#include "server/residents.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_REPORTS = JOB_RING / 4 }; /* of a run: the ring has room for them besides those that are not in the store yet */
+#define RATE_NS INT64_C(2000000000)   /* a rate is over at least this long */
+
+/* ---- state on its way to the disk */
+
+void job_drop_snapshot(bl_job *job)
+{
+    job_snapshot *snap = &job->snapshot;
+    for (int i = 0; snap->buffers != NULL && i < job->program->nstates + job->nown; i++) {
+        bl_pool_release(job->worker->pool, snap->buffers[i]);
+        free(snap->copies[i]);
+    }
+    bl_budget_give(&job->jobs->server->memory, snap->copied);
+    free(snap->buffers);
+    free(snap->copies);
+    *snap = (job_snapshot){0};
+}
+
+/* What the host sees stays where it is: the next step writes elsewhere, since somebody holds it. */
+static bl_status snap_state(bl_job *job, const bl_state *state, int i, bl_err *err)
+{
+    job_snapshot *snap = &job->snapshot;
+    snap->buffers[i] = bl_buffer_retain(state->buffer);
+    if (state->buffer->host != NULL)
+        return BL_OK;
+    BL_TRY(bl_budget_take(&job->jobs->server->memory, state->bytes, BL_ENOMEM, "a checkpoint", err));
+    snap->copied += state->bytes;
+    snap->copies[i] = malloc(state->bytes > 0 ? state->bytes : 1);
+    if (snap->copies[i] == NULL)
+        return bl_fail(err, BL_ENOMEM, "a checkpoint");
+    return bl_buffer_read(state->buffer, 0, snap->copies[i], state->bytes, err);
+}
+
+bl_status job_snap(bl_job *job, bl_err *err)
+{
+    job_snapshot *snap = &job->snapshot;
+    const bl_program *program = job->program;
+    size_t n = (size_t)(program->nstates + job->nown) + 1;
+    bl_status st = BL_OK;
+    snap->step = job->done;
+    snap->waiting = job->waiting;
+    snap->measured = job->measured;
+    snap->best = job->best;
+    job->checkpoint_ns = bl_clock_ns();
+    if (job->jobs->folder == NULL) { /* there is nowhere to write it */
+        job->snapped = true;
+        return BL_OK;
+    }
+    BL_TRY(bl_program_check(program, err));
+    BL_TRY(bl_program_wake(job->program, err));
+    snap->buffers = calloc(n, sizeof *snap->buffers);
+    snap->copies = calloc(n, sizeof *snap->copies);
+    if (snap->buffers == NULL || snap->copies == NULL)
+        st = bl_fail(err, BL_ENOMEM, "a checkpoint");
+    for (int i = 0; i < program->nstates && st == BL_OK; i++)
+        st = snap_state(job, &program->states[i], i, err);
+    for (int i = 0; i < job->nown && st == BL_OK; i++)
+        st = snap_state(job, &job->own[i], program->nstates + i, err);
+    job->snapped = st == BL_OK;
+    if (st != BL_OK)
+        job_drop_snapshot(job);
+    return st;
+}
+
+/* ---- steps */
+
+static const bl_program_entry_state *entry_of(const bl_job *job, const job_part *part)
+{
+    return &job->program->entries[part->entry];
+}
+
+static void drop_outputs(bl_job *job, const job_part *part)
+{
+    for (int i = 0; i < bl_plan_get_info(part->plan)->noutputs; i++) {
+        bl_pool_release(job->worker->pool, part->outputs[i]);
+        part->outputs[i] = NULL;
+    }
+}
+
+static bool evaluates_after(const bl_job *job, uint64_t step)
+{
+    return job->evaluation.every > 0 && step % job->evaluation.every == 0;
+}
+
+/* The state that is being trained, as the other entry sees it; what that entry makes of it is not kept. */
+static bl_status evaluate(bl_job *job, bl_request *rq)
+{
+    const job_part *part = &job->evaluation;
+    const bl_program_entry_state *entry = entry_of(job, part);
+    bl_status st = bl_program_wake(job->program, &rq->err);
+    if (st != BL_OK)
+        return st;
+    for (int i = 0; i < entry->nstates; i++)
+        part->states[i] = bl_buffer_retain(job->program->states[entry->state[i]].buffer);
+    bl_run run = {.plan = part->plan,
+                  .pool = job->worker->pool,
+                  .vars = part->vars,
+                  .inputs = part->buffers,
+                  .states = part->states,
+                  .outputs = part->outputs,
+                  .steps = 1,
+                  .cancel = &rq->cancel};
+    st = bl_plan_run(&run, &rq->err);
+    if (st == BL_OK)
+        st = job_measure(job, part, part->outputs, &rq->err);
+    drop_outputs(job, part);
+    for (int i = 0; i < entry->nstates; i++)
+        bl_pool_release(job->worker->pool, part->states[i]);
+    return st;
+}
+
+typedef struct collecting {
+    bl_job *job;
+    uint64_t base; /* steps before this run */
+} collecting;
+
+/* A report that an evaluation belongs to is ended by that. */
+static bl_status collect(void *arg, uint64_t step, bl_buffer *const *outputs, bl_err *err)
+{
+    const collecting *c = arg;
+    BL_TRY(job_measure(c->job, &c->job->train, outputs, err));
+    return evaluates_after(c->job, c->base + step) ? BL_OK : job_report_end(c->job, c->base + step, err);
+}
+
+/* Steps up to the next one after which something else is to be done. */
+static uint64_t most_steps(const bl_job *job)
+{
+    uint64_t reports = job->train.every > UINT64_MAX / MOST_REPORTS ? 0 : job->train.every * MOST_REPORTS;
+    uint64_t every[] = {job->evaluation.every, job->rule.every, job->stop.metric != NULL ? job->train.every : reports};
+    uint64_t most = job->steps - job->done;
+    for (size_t i = 0; i < sizeof every / sizeof every[0]; i++)
+        if (every[i] > 0 && every[i] - job->done % every[i] < most)
+            most = every[i] - job->done % every[i];
+    return most;
+}
+
+/* Of those, as many as one plan makes: passes that gather are one, and the last of a step is another. */
+static uint64_t choose_steps(const bl_job *job, bool *periods)
+{
+    uint64_t most = most_steps(job), every = job->train.every;
+    uint64_t passes = job->gather != NULL ? (uint64_t)job->training.passes : 1, pass = job->done % passes;
+    uint64_t left = pass + 1 < passes ? passes - 1 - pass : 1, n = 0;
+    if (passes > 1 && left < most)
+        most = left;
+    n = bl_pace_choose(job->done, most, job->pace, every, periods);
+    if (passes > 1 && *periods) { /* one report ends it */
+        *periods = false;
+        n = every;
+    }
+    return n;
+}
+
+/* Between two steps: is there a reason to end the slice? */
+static bool yields(void *arg)
+{
+    const bl_job *job = arg;
+    return atomic_load(&job->cancel) || atomic_load(&job->jobs->draining) || bl_queue_is_wanted(job->worker->queue);
+}
+
+static bl_status run_steps(bl_job *job, bl_request *rq, int64_t *took)
+{
+    const job_part *part = &job->train;
+    collecting c = {job, job->done};
+    uint64_t passes = job->gather != NULL ? (uint64_t)job->training.passes : 1, pass = job->done % passes;
+    bool gathers = pass + 1 < passes;
+    int64_t start = bl_clock_ns();
+    bool periods = false;
+    BL_TRY(bl_program_wake(job->program, &rq->err));
+    for (int i = 0; i < part->nstates; i++)
+        part->states[i] = job_state_at(job, part->state[i])->buffer;
+    bl_run run = {.plan = gathers ? job->gather : part->plan,
+                  .pool = job->worker->pool,
+                  .vars = part->vars,
+                  .inputs = part->buffers,
+                  .states = part->states,
+                  .outputs = part->outputs,
+                  .cancel = &rq->cancel,
+                  .yield = yields,
+                  .yield_arg = job,
+                  .steps = choose_steps(job, &periods),
+                  .every = periods ? part->every : 0,
+                  .collect = periods ? collect : NULL,
+                  .collect_arg = &c};
+    bl_status st = bl_plan_run(&run, &rq->err);
+    for (int i = 0; i < part->nstates; i++)
+        job_state_at(job, part->state[i])->buffer = part->states[i];
+    job->done += run.steps_done;
+    atomic_fetch_add(&job->program->steps, run.steps_done);
+    bl_metrics_add(&rq->server->metrics, BL_COUNT_STEPS, (long long)run.steps_done);
+    atomic_store(&job->worker->busy_ns, bl_clock_ns());
+    *took = bl_clock_ns() - start;
+    job->pace = bl_pace_learn(run.steps_done, *took, (int64_t)(rq->server->settings.slice * 1e9));
+    if (st == BL_OK && part->every > 0 && !periods && job->done % part->every == 0)
+        st = collect(&c, job->done - c.base, part->outputs, &rq->err);
+    drop_outputs(job, part);
+    return st;
+}
+
+static bl_status step_on(bl_job *job, bl_request *rq, int64_t *spent)
+{
+    int64_t took = 0, start = 0;
+    BL_TRY(run_steps(job, rq, &took));
+    start = bl_clock_ns();
+    if (evaluates_after(job, job->done)) {
+        BL_TRY(evaluate(job, rq));
+        BL_TRY(job_report_end(job, job->done, &rq->err));
+    }
+    *spent += took + bl_clock_ns() - start;
+    return BL_OK;
+}
+
+/* Whether the state is to be written down before another step: the rule says so. */
+static bool is_due(const bl_job *job)
+{
+    double since = bl_clock_ms(job->checkpoint_ns, bl_clock_ns()) * 1e-3;
+    return (job->rule.every > 0 && job->done % job->rule.every == 0) || (job->rule.seconds > 0 && since >= job->rule.seconds);
+}
+
+/* Under the lock, after a slice or before one: are there steps to be made? */
+static bool goes_on(const bl_job *job)
+{
+    return !job->wants_checkpoint && job->becomes == JOB_QUEUED && !atomic_load(&job->jobs->draining) &&
+           !atomic_load(&job->cancel) && job->nreports - job->flushed < JOB_RING / 2;
+}
+
+static bl_status run_slice(bl_job *job, bl_request *rq)
+{
+    int64_t slice = (int64_t)(rq->server->settings.slice * 1e9), spent = 0;
+    bool due = false, more = false;
+    BL_TRY(bl_program_check(job->program, &rq->err));
+    do {
+        pthread_mutex_lock(&job->jobs->lock);
+        job->wants_checkpoint = job->wants_checkpoint || due;
+        more = goes_on(job) && job->done < job->steps && !job->stops &&
+               (spent == 0 || (spent < slice && !bl_queue_is_wanted(job->worker->queue)));
+        pthread_mutex_unlock(&job->jobs->lock);
+        if (more)
+            BL_TRY(step_on(job, rq, &spent));
+        due = more && is_due(job);
+    } while (more);
+    return BL_OK;
+}
+
+bl_step job_slice(bl_request *rq)
+{
+    bl_job *job = rq->own;
+    bool snap = false;
+    bl_status st = BL_OK;
+    job->from = job->done;
+    st = run_slice(job, rq);
+    if (st != BL_OK)
+        return BL_STEP_DONE;
+    pthread_mutex_lock(&job->jobs->lock);
+    snap = job->wants_checkpoint && !job->writing;
+    job->writing = job->writing || snap; /* from here on what is snapped is this slice's */
+    pthread_mutex_unlock(&job->jobs->lock);
+    if (snap && job_snap(job, &rq->err) != BL_OK) {
+        pthread_mutex_lock(&job->jobs->lock);
+        job->writing = false;
+        pthread_mutex_unlock(&job->jobs->lock);
+    }
+    return BL_STEP_DONE;
+}
+
+/* ---- afterwards */
+
+static void update_rate(bl_job *job)
+{
+    int64_t now = bl_clock_ns();
+    if (job->mark_ns == 0 || job->done < job->mark_step) {
+        job->mark_ns = now;
+        job->mark_step = job->done;
+    }
+    if (now - job->mark_ns > RATE_NS / 8 && job->done > job->mark_step)
+        job->rate = (double)(job->done - job->mark_step) * 1e9 / (double)(now - job->mark_ns);
+    if (now - job->mark_ns > RATE_NS) {
+        job->mark_ns = now;
+        job->mark_step = job->done;
+    }
+}
+
+/* Under the lock: what the job becomes, if its time has come. */
+static void judge(bl_job *job, const bl_err *err)
+{
+    if (job->becomes != JOB_QUEUED && err->status == BL_OK)
+        return;
+    if (atomic_load(&job->cancel)) {
+        job->becomes = JOB_CANCELLED;
+        snprintf(job->because, sizeof job->because, "cancelled after step %llu", (unsigned long long)job->done);
+    } else if (err->status != BL_OK && err->status != BL_ECANCELLED) {
+        job->becomes = JOB_FAILED;
+        snprintf(job->because, sizeof job->because, "after step %llu: %s", (unsigned long long)job->done, err->text);
+    } else if (job->done >= job->steps || job->stops) {
+        job->becomes = JOB_DONE;
+        job->because[0] = '\0';
+        if (job->stops)
+            snprintf(job->because, sizeof job->because, "%s was not better in %llu reports",
+                     job->stop.metric != NULL ? job->stop.metric : "", (unsigned long long)job->stop.patience);
+    }
+}
+
+void job_sliced(bl_request *rq)
+{
+    bl_job *job = job_retain(rq->own); /* which may end meanwhile */
+    bl_jobs *jobs = job->jobs;
+    bool write = false;
+    pthread_mutex_lock(&jobs->lock);
+    update_rate(job);
+    job->at_work = false;
+    job->step = job->done;
+    judge(job, &rq->err);
+    write = job->snapped || (!job->writing && (job->becomes == JOB_FAILED || job->nreports - job->flushed >= MOST_REPORTS));
+    if (job->snapped)
+        job->wants_checkpoint = false;
+    else if ((job->becomes != JOB_QUEUED && job->becomes != JOB_FAILED) || (jobs->draining && job->done > job->from))
+        job->wants_checkpoint = true;
+    job->snapshot.ready = job->snapshot.ready || job->snapped;
+    job->snapped = false;
+    job->writing = job->writing || write;
+    pthread_mutex_unlock(&jobs->lock);
+    if (write)
+        job_submit_write(job);
+    jobs_schedule(jobs);
+    job_release(job);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* What the jobs' writer does: reports, checkpoints and how jobs stand, brought to the store.  One thread for all. */
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "server/jobs/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool job_add_mark(bl_job *job, job_mark mark)
+{
+    if (job->nmarks == job->marks_cap) {
+        int cap = 2 * job->marks_cap + 4;
+        job_mark *grown = realloc(job->marks, (size_t)cap * sizeof *grown);
+        if (grown == NULL)
+            return false;
+        job->marks = grown;
+        job->marks_cap = cap;
+    }
+    job->marks[job->nmarks++] = mark;
+    return true;
+}
+
+/* Under the lock: how many of the oldest checkpoints go when one more is there. */
+static int count_dropped(const bl_job *job)
+{
+    double now = job_now();
+    int n = job->nmarks + 1 - job->rule.keep;
+    n = n > 0 ? n : 0;
+    while (job->rule.max_age > 0 && n < job->nmarks && now - job->marks[n].time > job->rule.max_age)
+        n++;
+    return n < job->nmarks ? n : job->nmarks;
+}
+
+/* Under the lock: how the job will stand when this is written.  A state that is final needs the state of the program with it. */
+static void fill_row(bl_job *job, bool snapped, job_row *row, char *reason, size_t size)
+{
+    bool final = job->becomes == JOB_FAILED || (job->becomes != JOB_QUEUED && snapped && job->snapshot.step == job->step);
+    row->state = final ? job->becomes : job->state;
+    snprintf(reason, size, "%s", final ? job->because : "");
+    row->reason = reason;
+    row->step = snapped ? job->snapshot.step : job->written;
+    row->step = final ? job->step : row->step;
+    row->ended = job->ended = final ? job_now() : 0;
+    row->first = job->flushed;
+    row->last = job->nreports;
+    row->started = job->started;
+    row->restarts = job->restarts;
+}
+
+/* Under the lock, when it is in the store. */
+static void note(bl_job *job, const job_row *row)
+{
+    job->flushed = row->last;
+    if (row->mark == NULL)
+        return;
+    job->written = row->mark->step;
+    job->warning[0] = '\0';
+    memmove(job->marks, job->marks + row->ndropped, (size_t)(job->nmarks - row->ndropped) * sizeof *job->marks);
+    job->nmarks -= row->ndropped;
+    (void)job_add_mark(job, *row->mark); /* there is room: job_write made it */
+}
+
+static bl_status write_all(bl_job *job, bl_err *err)
+{
+    bl_jobs *jobs = job->jobs;
+    char reason[JOB_REASON];
+    uint64_t dropped[BL_JOB_MAX_KEEP + 1];
+    job_mark mark = {.time = job_now()};
+    job_row row = {.dropped = dropped};
+    bool snapped = job->snapshot.ready, file = snapped && jobs->folder != NULL;
+    bl_status st = BL_OK;
+    if (file)
+        BL_TRY(job_write_checkpoint(job, &mark.bytes, err));
+    pthread_mutex_lock(&jobs->lock);
+    fill_row(job, snapped, &row, reason, sizeof reason);
+    mark.step = job->snapshot.step;
+    row.mark = file ? &mark : NULL;
+    row.ndropped = file ? count_dropped(job) : 0;
+    for (int i = 0; i < row.ndropped; i++)
+        dropped[i] = job->marks[i].step;
+    if (file && job_add_mark(job, mark))
+        job->nmarks--;
+    else if (file)
+        st = bl_fail(err, BL_ENOMEM, "a checkpoint");
+    pthread_mutex_unlock(&jobs->lock);
+    if (st == BL_OK)
+        st = job_update(job, &row, err);
+    if (st != BL_OK)
+        return st;
+    pthread_mutex_lock(&jobs->lock);
+    note(job, &row);
+    if (snapped)
+        job->written = job->snapshot.step;
+    pthread_mutex_unlock(&jobs->lock);
+    for (int i = 0; i < row.ndropped; i++)
+        job_remove_checkpoint(job, dropped[i]);
+    return BL_OK;
+}
+
+bl_status job_flush(bl_job *job, bl_err *err)
+{
+    bl_jobs *jobs = job->jobs;
+    char reason[JOB_REASON];
+    job_row row = {0};
+    bl_status st = BL_OK;
+    pthread_mutex_lock(&jobs->lock);
+    row = (job_row){.state = job->state, .reason = reason, .step = job->written, .ended = job->ended};
+    row.first = job->flushed;
+    row.last = job->nreports;
+    row.started = job->started;
+    row.restarts = job->restarts;
+    snprintf(reason, sizeof reason, "%s", job->reason);
+    pthread_mutex_unlock(&jobs->lock);
+    if (row.first == row.last)
+        return BL_OK;
+    st = job_update(job, &row, err);
+    if (st != BL_OK)
+        return st;
+    pthread_mutex_lock(&jobs->lock);
+    note(job, &row);
+    pthread_mutex_unlock(&jobs->lock);
+    return BL_OK;
+}
+
+bl_step job_write(bl_request *rq)
+{
+    bl_job *job = rq->own;
+    rq->err.status = write_all(job, &rq->err);
+    if (job->snapshot.ready)
+        job_drop_snapshot(job);
+    return BL_STEP_DONE;
+}
+
+/* Under the lock: a checkpoint that failed.  The steps go on, the last ones are there; only an end that is not on the disk is
+ * none. */
+static void complain(bl_job *job, const bl_err *err)
+{
+    snprintf(job->warning, sizeof job->warning, "what is to be kept after step %llu could not be written: %.300s",
+             (unsigned long long)job->step, err->text);
+    bl_log(BL_LOG_WARN, "job %s: %s", job->id, job->warning);
+    if (job->becomes != JOB_QUEUED && job->becomes != JOB_FAILED)
+        memcpy(job->because, job->warning, sizeof job->because);
+    if (job->becomes != JOB_QUEUED)
+        job->becomes = JOB_FAILED;
+    job->changes++;
+}
+
+void job_written(bl_request *rq)
+{
+    bl_job *job = job_retain(rq->own);
+    bl_jobs *jobs = job->jobs;
+    bool ends = false;
+    pthread_mutex_lock(&jobs->lock);
+    if (rq->err.status != BL_OK)
+        complain(job, &rq->err);
+    job->writing = false;
+    ends = !job->at_work && (job->becomes == JOB_FAILED || (job->becomes != JOB_QUEUED && job->written == job->step));
+    if (ends) /* before anybody can see that it is not being written, and has it work again */
+        job_end(job);
+    pthread_cond_broadcast(&jobs->changed);
+    job_wake(job);
+    pthread_mutex_unlock(&jobs->lock);
+    rq->err = (bl_err){0};
+    if (ends)
+        job_let_go(job);
+    jobs_schedule(jobs);
+    job_release(job);
+}
+
+void job_submit_write(bl_job *job)
+{
+    bl_jobs *jobs = job->jobs;
+    bl_err err = {0};
+    job->write->err = (bl_err){0};
+    if (bl_request_submit(job->write, jobs->writer, job_write, NULL) == BL_OK)
+        return;
+    err = job->write->err; /* its queue has room for all: there is no memory */
+    bl_log(BL_LOG_WARN, "job %s: %s", job->id, err.text);
+    pthread_mutex_lock(&jobs->lock);
+    job->writing = false;
+    pthread_mutex_unlock(&jobs->lock);
+}

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: MIT */
+/* Dynamic batching: requests for one model that wait at the same time are one run.  A run begins when an instance is free, with
+ * as many as then wait, so that nobody waits for company while the device has nothing to do; a model's configuration may ask for
+ * a delay, in which more may come.  They are taken in the order of their priority, then in which they came, and answered so. */
+#include "server/models/infer.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/fault.h"
+#include "server/access/access.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A run that several share.  Counted by those of them whose answer is not sent: its request holds the results. */
+struct bl_batch {
+    atomic_int refs;
+    bl_model_version *version;
+    bl_model_instance *instance;
+    bl_request *rq; /* the server's own */
+    bl_infer *first;
+    int count, gone;    /* |gone| under the batcher's lock: whose client went away */
+    int64_t rows, most; /* of all; that it may have */
+    int64_t begin_ns;
+    bl_exec *x;
+};
+
+static void release(bl_batch *batch)
+{
+    bl_model_version *version = batch->version;
+    if (atomic_fetch_sub(&batch->refs, 1) != 1)
+        return;
+    bl_request_end(batch->rq);
+    free(batch);
+    bl_model_version_release(version);
+}
+
+void bl_batch_leave(bl_batch *batch)
+{
+    if (batch != NULL)
+        release(batch);
+}
+
+/* ---- who waits */
+
+/* Under the lock. */
+static void append(bl_batcher *b, bl_infer *in)
+{
+    bl_infer **at = &b->first;
+    while (*at != NULL && (*at)->priority <= in->priority)
+        at = &(*at)->next;
+    in->next = *at;
+    *at = in;
+    b->count++;
+    b->rows += in->rows;
+}
+
+/* Under the lock. */
+static void take_out(bl_batcher *b, bl_infer **at)
+{
+    bl_infer *in = *at;
+    *at = in->next;
+    in->next = NULL;
+    b->count--;
+    b->rows -= in->rows;
+}
+
+/* The client of one that waits, or runs with others, went away. */
+static bool leave(bl_request *rq)
+{
+    bl_infer *in = rq->data;
+    bl_batcher *b = &in->version->batcher;
+    bool mine = false;
+    pthread_mutex_lock(&b->lock);
+    for (bl_infer **at = &b->first; *at != NULL && !mine; at = mine ? at : &(*at)->next) {
+        mine = *at == in;
+        if (mine) {
+            take_out(b, at);
+            break;
+        }
+    }
+    if (!mine && in->batch != NULL && !in->gone && ++in->batch->gone == in->batch->count)
+        atomic_store(&in->batch->rq->cancel, true); /* nobody wants it any more */
+    in->gone = true;
+    pthread_mutex_unlock(&b->lock);
+    return mine;
+}
+
+/* Sizes other than the batch's are the same. */
+static bool fits(const bl_infer *a, const bl_infer *b)
+{
+    for (int i = 0; i < a->version->nvars; i++)
+        if (i != a->version->batch_var && a->vars[i] != b->vars[i])
+            return false;
+    return true;
+}
+
+enum {
+    ENOUGH_SAMPLES = 2,
+    LOOK_AGAIN = 32 /* runs, of which one takes all that wait and one a single row: kernels get faster, and machines less busy */
+};
+static const double WORTH_IT = 0.9, FORGET = 0.25; /* of a row's time, that a smaller batch must save; weight of a new sample */
+
+static int cost_index(int64_t rows)
+{
+    int i = 0;
+    while (i < BL_BATCH_COSTS - 1 && rows >> (i + 1) > 0)
+        i++;
+    return i;
+}
+
+void bl_batch_learn(bl_model_version *version, int64_t rows, int64_t ns)
+{
+    bl_batcher *b = &version->batcher;
+    bl_batch_cost *cost = &b->cost[cost_index(rows)];
+    double row_ns = (double)ns / (double)rows;
+    pthread_mutex_lock(&b->lock);
+    cost->row_ns = cost->samples == 0 ? row_ns : cost->row_ns + FORGET * (row_ns - cost->row_ns);
+    cost->samples++;
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* Under the lock: the most rows that are worth a run.  On a device that one row fills, or whose caches it does, more may take
+ * longer together than one after the other. */
+static int64_t worth_rows(bl_model_version *version)
+{
+    bl_batcher *b = &version->batcher;
+    int largest = cost_index(b->rows < version->max_batch ? b->rows : version->max_batch), best = largest;
+    unsigned turn = b->runs++ % LOOK_AGAIN;
+    if (version->config.npreferred > 0 || b->cost[largest].samples < ENOUGH_SAMPLES || turn == LOOK_AGAIN / 2)
+        return version->max_batch;
+    if (turn == 0)
+        return 1;
+    for (int i = 0; i < largest; i++) {
+        if (b->cost[i].samples < ENOUGH_SAMPLES)
+            return (int64_t)1 << i; /* nobody knows yet */
+        if (b->cost[i].row_ns < b->cost[best].row_ns * (best == largest ? WORTH_IT : 1))
+            best = i;
+    }
+    return best == largest ? version->max_batch : (int64_t)1 << best;
+}
+
+/* Under the lock: how many rows of those that wait should run now; 0: none, more may come. */
+static int64_t due_rows(const bl_model_version *version, int64_t now_ns)
+{
+    const bl_batcher *b = &version->batcher;
+    const bl_model_config *config = &version->config;
+    int64_t oldest = INT64_MAX, best = 0;
+    for (const bl_infer *in = b->first; in != NULL; in = in->next)
+        oldest = in->rq->queued_ns < oldest ? in->rq->queued_ns : oldest;
+    for (int i = 0; i < config->npreferred; i++)
+        if (config->preferred[i] <= b->rows && config->preferred[i] > best)
+            best = config->preferred[i];
+    if (best > 0 && b->rows < version->max_batch)
+        return best;
+    if (b->rows >= version->max_batch || (b->count > 0 && now_ns - oldest >= config->delay_us * 1000))
+        return version->max_batch;
+    return 0;
+}
+
+/* ---- a run */
+
+/* Take those that run now: |most| rows at the most, but one request in any case.  What has no use any more comes back in |late|.
+ */
+static void gather(bl_batch *batch, int64_t most, bl_infer **late)
+{
+    bl_batcher *b = &batch->version->batcher;
+    int64_t now = bl_clock_ns();
+    bl_infer **last = &batch->first;
+    batch->begin_ns = now;
+    pthread_mutex_lock(&b->lock);
+    for (bl_infer **at = &b->first; *at != NULL;) {
+        bl_infer *in = *at;
+        if (atomic_load(&in->rq->cancel) || (in->rq->deadline_ns != 0 && in->rq->deadline_ns <= now)) {
+            take_out(b, at);
+            in->next = *late;
+            *late = in;
+            continue;
+        }
+        if (batch->first != NULL && (batch->rows + in->rows > most || !fits(batch->first, in)))
+            break; /* nobody overtakes */
+        take_out(b, at);
+        in->batch = batch;
+        in->queue_ns = now - in->rq->queued_ns;
+        batch->rows += in->rows;
+        batch->count++;
+        *last = in;
+        last = &in->next;
+    }
+    pthread_mutex_unlock(&b->lock);
+}
+
+static void finish_late(bl_infer *late)
+{
+    while (late != NULL) {
+        bl_infer *in = late;
+        late = in->next;
+        if (atomic_load(&in->rq->cancel))
+            (void)bl_fail(&in->rq->err, BL_ECANCELLED, "the client went away");
+        else
+            (void)bl_fail(&in->rq->err, BL_ETIMEOUT, "still waiting for model \"%s\" when the timeout passed", in->version->name);
+        bl_request_finish(in->rq);
+    }
+}
+
+/* The rows of all, one after the other, where the device has them. */
+static bl_status load_inputs(bl_batch *batch)
+{
+    bl_exec *x = batch->x;
+    const bl_model_version *version = batch->version;
+    bl_arena *arena = batch->rq->arena;
+    x->inputs = bl_arena_array(arena, (size_t)version->ninputs + 1, sizeof *x->inputs);
+    if (x->inputs == NULL)
+        return bl_arena_status(arena, &batch->rq->err);
+    for (int i = 0; i < version->ninputs; i++) {
+        const bl_tensor_value *value = &batch->first->values[i];
+        int64_t dim[16];
+        char *to = NULL;
+        memcpy(dim, value->dim, sizeof dim);
+        dim[0] = batch->rows;
+        BL_TRY(bl_held_create(x->worker, value->dtype, value->ndim, dim, &x->inputs[i], &batch->rq->err));
+        x->ninputs++;
+        to = bl_held_host(x->inputs[i]);
+        if (to == NULL)
+            return bl_fail(&batch->rq->err, BL_ENOMEM, "a batch of %zu bytes", x->inputs[i]->bytes);
+        for (const bl_infer *in = batch->first; in != NULL; in = in->next) {
+            memcpy(to, in->source[i], in->values[i].bytes);
+            to += in->values[i].bytes;
+        }
+    }
+    return BL_OK;
+}
+
+static bl_status prepare(bl_batch *batch)
+{
+    const bl_model_version *version = batch->version;
+    int64_t *vars = bl_arena_array(batch->rq->arena, (size_t)version->nvars + 1, sizeof *vars);
+    if (vars == NULL)
+        return bl_arena_status(batch->rq->arena, &batch->rq->err);
+    memcpy(vars, batch->first->vars, (size_t)version->nvars * sizeof *vars);
+    vars[version->batch_var] = batch->rows;
+    BL_TRY(bl_infer_prepare(batch->rq, batch->instance, vars, &batch->x));
+    return load_inputs(batch);
+}
+
+/* Everybody's part of what came of it. */
+static void scatter(bl_batch *batch)
+{
+    const int64_t *ns = batch->rq->trail.time_ns;
+    bl_status st = batch->rq->err.status;
+    int64_t from = 0, input_ns = 0;
+    bl_infer *in = batch->first, *next = NULL;
+    for (; in != NULL; in = next) {
+        next = in->next; /* it is somebody else's once it is finished */
+        in->compute_ns = ns[BL_TIME_COMPUTE];
+        input_ns = in->input_ns > input_ns ? in->input_ns : input_ns;
+        if (st == BL_OK)
+            bl_infer_take(batch->x, batch->rows, from, in->rows, in->got);
+        else
+            in->rq->err = batch->rq->err;
+        from += in->rows;
+        atomic_fetch_add(&batch->refs, 1);
+        bl_trail_add(&in->rq->trail, BL_TIME_QUEUE, in->rq->queued_ns, batch->begin_ns);
+        bl_trail_add(&in->rq->trail, BL_TIME_COMPUTE, batch->begin_ns, batch->begin_ns + ns[BL_TIME_COMPUTE]);
+        bl_request_finish(in->rq);
+    }
+    if (st == BL_OK)
+        bl_batch_learn(batch->version, batch->rows, ns[BL_TIME_COMPUTE] + ns[BL_TIME_COPY]);
+    if (st == BL_OK)
+        bl_statistics_run(&batch->version->statistics, batch->rows, input_ns + ns[BL_TIME_COPY], ns[BL_TIME_COMPUTE], 0);
+}
+
+static bl_step work(bl_request *rq)
+{
+    bl_batch *batch = rq->own;
+    if (batch->x == NULL) {
+        bl_infer *late = NULL;
+        gather(batch, batch->most, &late);
+        finish_late(late);
+        if (batch->first == NULL || prepare(batch) != BL_OK)
+            return BL_STEP_DONE;
+    }
+    return bl_exec_run(rq);
+}
+
+/* On the worker's thread, or wherever it was given up. */
+static void done(bl_request *rq)
+{
+    bl_batch *batch = rq->own;
+    bl_model_version *version = batch->version;
+    bl_model_instance *instance = batch->instance;
+    bl_infer *late = NULL;
+    if (batch->first == NULL && rq->err.status != BL_OK) { /* it never began: those that wait get its error */
+        gather(batch, batch->most, &late);
+        finish_late(late);
+    }
+    scatter(batch);
+    bl_batch_unclaim(version, instance);
+    release(batch);
+}
+
+/* ---- when it begins */
+
+/* Under the lock: an instance with nothing to do, taken; or NULL. */
+static bl_model_instance *take_idle(bl_model_version *version)
+{
+    bl_model_instance *best = NULL;
+    size_t least = SIZE_MAX;
+    for (int i = 0; i < version->ninstances; i++) {
+        bl_model_instance *one = &version->instances[i];
+        size_t length = one->running ? SIZE_MAX : bl_queue_length(one->program->worker->queue);
+        if (length < least) {
+            best = one;
+            least = length;
+        }
+    }
+    if (best != NULL)
+        best->running = true;
+    return best;
+}
+
+static bl_batch *create(bl_model_version *version, bl_model_instance *instance, uint32_t owner, int64_t most)
+{
+    bl_batch *batch = bl_calloc(1, sizeof *batch);
+    if (batch == NULL)
+        return NULL;
+    atomic_init(&batch->refs, 1);
+    batch->version = version;
+    batch->instance = instance;
+    batch->most = most;
+    batch->rq = bl_request_create_own(version->models->server, owner, done, batch);
+    if (batch->rq == NULL) {
+        free(batch);
+        return NULL;
+    }
+    (void)bl_model_version_retain(version);
+    batch->rq->rank = BL_RANK_INFER;
+    batch->rq->may_fly = bl_plan_may_fly(instance->plan);
+    if (batch->rq->may_fly)
+        batch->rq->expected_ns = (int64_t)(bl_plan_get_service(instance->plan).wall_seconds * 1e9);
+    return batch;
+}
+
+/* Nothing can be run: those that wait are told. */
+static void refuse(bl_model_version *version, bl_model_instance *instance, const bl_err *err)
+{
+    bl_batcher *b = &version->batcher;
+    bl_infer *all = NULL;
+    pthread_mutex_lock(&b->lock);
+    all = b->first;
+    b->first = NULL;
+    b->count = 0;
+    b->rows = 0;
+    instance->running = false;
+    pthread_mutex_unlock(&b->lock);
+    while (all != NULL) {
+        bl_infer *in = all;
+        all = in->next;
+        in->rq->err = *err;
+        bl_request_finish(in->rq);
+    }
+}
+
+void bl_batch_kick(bl_model_version *version)
+{
+    bl_batcher *b = &version->batcher;
+    for (;;) {
+        bl_model_instance *instance = NULL;
+        bl_batch *batch = NULL;
+        bl_err err = {0};
+        uint32_t owner = 0;
+        int64_t most = 0;
+        pthread_mutex_lock(&b->lock);
+        most = b->first != NULL ? due_rows(version, bl_clock_ns()) : 0;
+        instance = most > 0 ? take_idle(version) : NULL;
+        if (instance != NULL) {
+            int64_t worth = worth_rows(version);
+            most = worth < most ? worth : most;
+        }
+        owner = b->first != NULL ? b->first->rq->owner : 0;
+        pthread_mutex_unlock(&b->lock);
+        if (instance == NULL)
+            return;
+        batch = create(version, instance, owner, most);
+        if (batch == NULL) {
+            (void)bl_fail(&err, BL_ENOMEM, "a batch");
+            refuse(version, instance, &err);
+        } else if (bl_request_submit(batch->rq, instance->program->worker->queue, work, NULL) != BL_OK) {
+            refuse(version, instance, &batch->rq->err);
+            release(batch);
+        }
+    }
+}
+
+bool bl_batch_claim(bl_model_version *version, bl_model_instance **instance)
+{
+    bl_batcher *b = &version->batcher;
+    pthread_mutex_lock(&b->lock);
+    *instance = b->first == NULL && version->config.delay_us == 0 ? take_idle(version) : NULL;
+    pthread_mutex_unlock(&b->lock);
+    return *instance != NULL;
+}
+
+void bl_batch_unclaim(bl_model_version *version, bl_model_instance *instance)
+{
+    pthread_mutex_lock(&version->batcher.lock);
+    instance->running = false;
+    pthread_mutex_unlock(&version->batcher.lock);
+    bl_batch_kick(version);
+}
+
+bool bl_batch_is_running(bl_model_version *version)
+{
+    bool running = false;
+    pthread_mutex_lock(&version->batcher.lock);
+    for (int i = 0; i < version->ninstances; i++)
+        running |= version->instances[i].running;
+    pthread_mutex_unlock(&version->batcher.lock);
+    return running;
+}
+
+int64_t bl_batch_look(bl_model_version *version, int64_t now_ns)
+{
+    bl_batcher *b = &version->batcher;
+    bl_infer *late = NULL;
+    int64_t next = 0;
+    pthread_mutex_lock(&b->lock);
+    for (bl_infer **at = &b->first; *at != NULL;) {
+        bl_infer *in = *at;
+        int64_t due = version->config.delay_us > 0 ? in->rq->queued_ns + version->config.delay_us * 1000 : 0;
+        if (in->rq->deadline_ns != 0 && in->rq->deadline_ns <= now_ns) {
+            take_out(b, at);
+            in->next = late;
+            late = in;
+            continue;
+        }
+        if (in->rq->deadline_ns != 0 && (due <= now_ns || in->rq->deadline_ns < due))
+            due = in->rq->deadline_ns;
+        if (due > now_ns && (next == 0 || due < next))
+            next = due;
+        at = &in->next;
+    }
+    pthread_mutex_unlock(&b->lock);
+    finish_late(late);
+    bl_batch_kick(version);
+    return next;
+}
+
+/* ---- in */
+
+bl_status bl_batch_join(bl_infer *in)
+{
+    bl_model_version *version = in->version;
+    bl_batcher *b = &version->batcher;
+    bl_request *rq = in->rq;
+    size_t most = version->config.max_queue > 0 ? (size_t)version->config.max_queue : (size_t)rq->server->settings.max_queue;
+    bool full = false, watched = false;
+    BL_TRY(bl_access_check_time(rq));
+    if (in->source == NULL)
+        BL_TRY(bl_infer_read_sources(in));
+    in->input_ns = bl_clock_ns() - in->begin_ns;
+    rq->data = in;
+    rq->then = bl_infer_reply;
+    pthread_mutex_lock(&b->lock);
+    full = b->count >= most;
+    pthread_mutex_unlock(&b->lock);
+    if (full)
+        return bl_fail(&rq->err, BL_EBUSY, "the queue of model \"%s\" is full: %zu requests wait", version->name, most);
+    (void)bl_model_version_retain(version); /* the request may have ended before this does */
+    bl_request_park(rq, leave);
+    pthread_mutex_lock(&b->lock);
+    watched = (b->first == NULL && version->config.delay_us > 0) || rq->deadline_ns != 0;
+    append(b, in);
+    pthread_mutex_unlock(&b->lock);
+    if (watched)
+        bl_models_wake(version->models); /* somebody must look at the clock */
+    bl_batch_kick(version);
+    bl_model_version_release(version);
+    return BL_OK;
+}

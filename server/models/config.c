@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/models/config.h"
+
+#include "proto/infer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_BATCH = 65536,
+    MOST_TENSORS = 4096,
+    MOST_WARMUPS = 64,
+    MOST_RUNS = 10000,
+    MOST_DELAY_US = 100 * 1000000, /* more is a mistake */
+    USUAL_IDLE_US = 60 * 1000000   /* of a sequence; one second in Triton, which a person at a terminal does not keep */
+};
+
+typedef struct reader {
+    bl_arena *arena;
+    bl_model_config *out;
+    bl_err *err;
+} reader;
+
+static bl_status find_int(const bl_json *object, const char *name, int64_t lo, int64_t hi, int64_t *out, bl_err *err)
+{
+    bl_json at;
+    return bl_json_find(object, name, &at) ? bl_json_int(&at, lo, hi, out, err) : BL_OK;
+}
+
+static bl_status find_bool(const bl_json *object, const char *name, bool *out, bl_err *err)
+{
+    bl_json at;
+    return bl_json_find(object, name, &at) ? bl_json_bool(&at, out, err) : BL_OK;
+}
+
+/* Triton prints 64-bit numbers of its configurations as strings; both are taken. */
+static bl_status read_version(const bl_json *at, uint64_t *out, bl_err *err)
+{
+    const char *text = NULL;
+    if (at->kind != BL_JSON_STRING)
+        return bl_json_u64(at, out, err);
+    BL_TRY(bl_json_string(at, &text, err));
+    if (*text == '\0' || strlen(text) > 18 || strspn(text, "0123456789") != strlen(text))
+        return bl_json_fail(at, err, BL_EINVAL, "\"%.40s\" is no version", text);
+    *out = strtoull(text, NULL, 10);
+    return BL_OK;
+}
+
+static bl_status read_policy(reader *r, const bl_json *at)
+{
+    static const char *const names[] = {"latest", "all", "specific", NULL}, *const latest[] = {"num_versions", NULL},
+                             *const none[] = {NULL}, *const specific[] = {"versions", NULL};
+    bl_json one, list, version;
+    int64_t n = 1;
+    BL_TRY(bl_json_allow(at, names, r->err));
+    if (bl_json_count(at) != 1)
+        return bl_json_fail(at, r->err, BL_EINVAL, "one of \"latest\", \"all\" and \"specific\"");
+    if (bl_json_find(at, "latest", &one)) {
+        BL_TRY(bl_json_allow(&one, latest, r->err));
+        BL_TRY(find_int(&one, "num_versions", 1, INT32_MAX, &n, r->err));
+        r->out->latest = (uint64_t)n;
+        return BL_OK;
+    }
+    if (bl_json_find(at, "all", &one)) {
+        r->out->policy = BL_POLICY_ALL;
+        return bl_json_allow(&one, none, r->err);
+    }
+    (void)bl_json_find(at, "specific", &one);
+    r->out->policy = BL_POLICY_SPECIFIC;
+    BL_TRY(bl_json_allow(&one, specific, r->err));
+    BL_TRY(bl_json_need(&one, "versions", &list, r->err));
+    BL_TRY(bl_json_expect(&list, BL_JSON_ARRAY, r->err));
+    bl_json_iter it = bl_json_each(&list);
+    while (bl_json_next(&it, &version)) {
+        if (r->out->nspecific == BL_MOST_SPECIFIC)
+            return bl_json_fail(&list, r->err, BL_ELIMIT, "over %d versions", BL_MOST_SPECIFIC);
+        BL_TRY(read_version(&version, &r->out->specific[r->out->nspecific++], r->err));
+    }
+    return BL_OK;
+}
+
+static bl_status read_type(const bl_json *at, int *out, bl_err *err)
+{
+    const char *text = NULL;
+    BL_TRY(bl_json_string(at, &text, err));
+    *out = strcmp(text, "TYPE_STRING") == 0 ? BL_INFER_BYTES
+           : strncmp(text, "TYPE_", 5) == 0 ? bl_infer_datatype_find(text + 5)
+                                            : -1;
+    return *out >= 0 ? BL_OK : bl_json_fail(at, err, BL_EINVAL, "there is no data type \"%.40s\"", text);
+}
+
+static bl_status read_dims(const bl_json *at, int *ndim, int64_t *dim, bl_err *err)
+{
+    bl_json_iter it = bl_json_each(at);
+    bl_json one;
+    BL_TRY(bl_json_expect(at, BL_JSON_ARRAY, err));
+    *ndim = 0;
+    while (bl_json_next(&it, &one)) {
+        int64_t value = 0;
+        if (one.kind == BL_JSON_STRING) { /* as Triton prints them */
+            uint64_t size = 0;
+            bool varies = bl_span_is(one.text, "-1");
+            if (!varies)
+                BL_TRY(read_version(&one, &size, err));
+            value = varies ? -1 : (int64_t)size;
+        } else {
+            BL_TRY(bl_json_int(&one, -1, INT64_MAX, &value, err));
+        }
+        if (*ndim == 16)
+            return bl_json_fail(at, err, BL_ELIMIT, "over 16 dimensions");
+        dim[(*ndim)++] = value;
+    }
+    return BL_OK;
+}
+
+static bl_status read_tensor(reader *r, const bl_json *at, bool output, bl_config_tensor *out)
+{
+    static const char *const inputs[] = {"name", "data_type", "dims", "format", "optional", "is_shape_tensor", NULL},
+                             *const outputs[] = {"name", "data_type", "dims", "label_filename", "is_shape_tensor", NULL};
+    bl_json one;
+    bool flag = false;
+    out->ndim = -1;
+    BL_TRY(bl_json_allow(at, output ? outputs : inputs, r->err));
+    BL_TRY(bl_json_need(at, "name", &one, r->err));
+    BL_TRY(bl_json_string(&one, &out->name, r->err));
+    BL_TRY(bl_json_need(at, "data_type", &one, r->err));
+    BL_TRY(read_type(&one, &out->datatype, r->err));
+    if (bl_json_find(at, "dims", &one))
+        BL_TRY(read_dims(&one, &out->ndim, out->dim, r->err));
+    if (bl_json_find(at, "label_filename", &one))
+        BL_TRY(bl_json_string(&one, &out->labels, r->err));
+    if (bl_json_find(at, "format", &one) && !bl_span_is(one.text, "FORMAT_NONE"))
+        return bl_json_fail(&one, r->err, BL_EUNSUPPORTED, "only FORMAT_NONE is supported");
+    BL_TRY(find_bool(at, "optional", &flag, r->err));
+    if (!flag)
+        BL_TRY(find_bool(at, "is_shape_tensor", &flag, r->err));
+    return flag ? bl_json_fail(at, r->err, BL_EUNSUPPORTED, "optional inputs and shape tensors are not supported") : BL_OK;
+}
+
+static bl_status read_tensors(reader *r, const bl_json *at, bool output, int *count, bl_config_tensor **out)
+{
+    bl_json_iter it = bl_json_each(at);
+    bl_json one;
+    size_t n = bl_json_count(at);
+    BL_TRY(bl_json_expect(at, BL_JSON_ARRAY, r->err));
+    if (n > MOST_TENSORS)
+        return bl_json_fail(at, r->err, BL_ELIMIT, "over %d tensors", MOST_TENSORS);
+    *out = bl_arena_array(r->arena, n + 1, sizeof **out);
+    if (*out == NULL)
+        return bl_arena_status(r->arena, r->err);
+    while (bl_json_next(&it, &one))
+        BL_TRY(read_tensor(r, &one, output, &(*out)[(*count)++]));
+    return BL_OK;
+}
+
+static bl_status read_queue_policy(reader *r, const bl_json *at)
+{
+    static const char *const names[] = {"timeout_action", "default_timeout_microseconds", "allow_timeout_override",
+                                        "max_queue_size", NULL};
+    bl_json one;
+    BL_TRY(bl_json_allow(at, names, r->err));
+    BL_TRY(find_int(at, "default_timeout_microseconds", 0, INT64_MAX / 2000, &r->out->timeout_us, r->err));
+    BL_TRY(find_int(at, "max_queue_size", 0, INT32_MAX, &r->out->max_queue, r->err));
+    r->out->may_override = false; /* as Triton has it where there is a policy */
+    BL_TRY(find_bool(at, "allow_timeout_override", &r->out->may_override, r->err));
+    if (bl_json_find(at, "timeout_action", &one) && !bl_span_is(one.text, "REJECT"))
+        return bl_json_fail(&one, r->err, BL_EUNSUPPORTED, "only REJECT is supported");
+    return BL_OK;
+}
+
+static bl_status read_batching(reader *r, const bl_json *at)
+{
+    static const char *const names[] = {"preferred_batch_size",
+                                        "max_queue_delay_microseconds",
+                                        "preserve_ordering",
+                                        "priority_levels",
+                                        "default_priority_level",
+                                        "default_queue_policy",
+                                        NULL};
+    bl_model_config *out = r->out;
+    bl_json one, size;
+    bool ordered = true;
+    BL_TRY(bl_json_allow(at, names, r->err));
+    BL_TRY(find_int(at, "max_queue_delay_microseconds", 0, MOST_DELAY_US, &out->delay_us, r->err));
+    BL_TRY(find_bool(at, "preserve_ordering", &ordered, r->err)); /* they are in order anyway */
+    BL_TRY(find_int(at, "priority_levels", 0, BL_MOST_PRIORITIES, &out->priority_levels, r->err));
+    out->default_priority = (out->priority_levels + 1) / 2;
+    if (bl_json_find(at, "default_priority_level", &one))
+        BL_TRY(bl_json_int(&one, 1, out->priority_levels, &out->default_priority, r->err));
+    if (bl_json_find(at, "default_queue_policy", &one))
+        BL_TRY(read_queue_policy(r, &one));
+    if (!bl_json_find(at, "preferred_batch_size", &one))
+        return BL_OK;
+    BL_TRY(bl_json_expect(&one, BL_JSON_ARRAY, r->err));
+    bl_json_iter it = bl_json_each(&one);
+    while (bl_json_next(&it, &size)) {
+        if (out->npreferred == BL_MOST_PREFERRED)
+            return bl_json_fail(&one, r->err, BL_ELIMIT, "over %d sizes", BL_MOST_PREFERRED);
+        BL_TRY(bl_json_int(&size, 1, MOST_BATCH, &out->preferred[out->npreferred++], r->err));
+    }
+    return BL_OK;
+}
+
+static bl_status read_sequences(reader *r, const bl_json *at)
+{
+    static const char *const names[] = {"max_sequence_idle_microseconds", "direct", NULL};
+    r->out->sequences = true;
+    BL_TRY(bl_json_allow(at, names, r->err));
+    return find_int(at, "max_sequence_idle_microseconds", 1, INT64_MAX / 2000, &r->out->idle_us, r->err);
+}
+
+static bl_status read_instances(reader *r, const bl_json *at)
+{
+    static const char *const names[] = {"name", "count", "kind", "device", NULL};
+    bl_json_iter it = bl_json_each(at);
+    bl_json one, member;
+    BL_TRY(bl_json_expect(at, BL_JSON_ARRAY, r->err));
+    while (bl_json_next(&it, &one)) {
+        bl_config_instance *instance = &r->out->instances[r->out->ninstances];
+        if (r->out->ninstances++ == BL_MOST_INSTANCES)
+            return bl_json_fail(at, r->err, BL_ELIMIT, "over %d groups of instances", BL_MOST_INSTANCES);
+        *instance = (bl_config_instance){.count = 1};
+        BL_TRY(bl_json_allow(&one, names, r->err));
+        BL_TRY(find_int(&one, "count", 1, BL_MOST_INSTANCES, &instance->count, r->err));
+        if (bl_json_find(&one, "kind", &member) && !bl_span_is(member.text, "KIND_AUTO"))
+            return bl_json_fail(&member, r->err, BL_EUNSUPPORTED,
+                                "only KIND_AUTO is supported; \"device\" chooses one by its id");
+        if (bl_json_find(&one, "device", &member))
+            BL_TRY(bl_json_string(&member, &instance->device, r->err));
+    }
+    return BL_OK;
+}
+
+static bl_status read_warmup_input(reader *r, const bl_json *at, bl_config_warmup_input *out)
+{
+    static const char *const names[] = {"data_type", "dims", "zero_data", "random_data", NULL};
+    bl_json one;
+    bool zeros = false;
+    out->name = bl_arena_strdup(r->arena, at->key);
+    BL_TRY(bl_json_allow(at, names, r->err));
+    BL_TRY(bl_json_need(at, "data_type", &one, r->err));
+    BL_TRY(read_type(&one, &out->datatype, r->err));
+    BL_TRY(bl_json_need(at, "dims", &one, r->err));
+    BL_TRY(read_dims(&one, &out->ndim, out->dim, r->err));
+    BL_TRY(find_bool(at, "zero_data", &zeros, r->err));
+    BL_TRY(find_bool(at, "random_data", &out->random, r->err));
+    if (zeros == out->random)
+        return bl_json_fail(at, r->err, BL_EINVAL, "either \"zero_data\" or \"random_data\" is true");
+    return bl_arena_status(r->arena, r->err);
+}
+
+static bl_status read_warmup(reader *r, const bl_json *at, bl_config_warmup *out)
+{
+    static const char *const names[] = {"name", "batch_size", "count", "inputs", NULL};
+    bl_json one, input;
+    out->batch_size = out->count = 1;
+    BL_TRY(bl_json_allow(at, names, r->err));
+    BL_TRY(bl_json_need(at, "name", &one, r->err));
+    BL_TRY(bl_json_string(&one, &out->name, r->err));
+    BL_TRY(find_int(at, "batch_size", 0, MOST_BATCH, &out->batch_size, r->err));
+    BL_TRY(find_int(at, "count", 1, MOST_RUNS, &out->count, r->err));
+    BL_TRY(bl_json_need(at, "inputs", &one, r->err));
+    BL_TRY(bl_json_expect(&one, BL_JSON_OBJECT, r->err));
+    out->inputs = bl_arena_array(r->arena, bl_json_count(&one) + 1, sizeof *out->inputs);
+    if (out->inputs == NULL)
+        return bl_arena_status(r->arena, r->err);
+    bl_json_iter it = bl_json_each(&one);
+    while (bl_json_next(&it, &input))
+        BL_TRY(read_warmup_input(r, &input, &out->inputs[out->ninputs++]));
+    return BL_OK;
+}
+
+static bl_status read_warmups(reader *r, const bl_json *at)
+{
+    bl_json_iter it = bl_json_each(at);
+    bl_json one;
+    size_t n = bl_json_count(at);
+    BL_TRY(bl_json_expect(at, BL_JSON_ARRAY, r->err));
+    if (n > MOST_WARMUPS)
+        return bl_json_fail(at, r->err, BL_ELIMIT, "over %d warm-up requests", MOST_WARMUPS);
+    r->out->warmups = bl_arena_array(r->arena, n + 1, sizeof *r->out->warmups);
+    if (r->out->warmups == NULL)
+        return bl_arena_status(r->arena, r->err);
+    while (bl_json_next(&it, &one))
+        BL_TRY(read_warmup(r, &one, &r->out->warmups[r->out->nwarmups++]));
+    return BL_OK;
+}
+
+/* {"entry": {"string_value": "main"}} */
+static bl_status read_parameters(reader *r, const bl_json *at)
+{
+    static const char *const names[] = {"entry", NULL}, *const values[] = {"string_value", NULL};
+    bl_json one, value;
+    BL_TRY(bl_json_allow(at, names, r->err));
+    if (!bl_json_find(at, "entry", &one))
+        return BL_OK;
+    BL_TRY(bl_json_allow(&one, values, r->err));
+    BL_TRY(bl_json_need(&one, "string_value", &value, r->err));
+    return bl_json_string(&value, &r->out->entry, r->err);
+}
+
+static bl_status check_name(reader *r, const bl_json *root, const char *name)
+{
+    bl_json at;
+    if (!bl_json_find(root, "name", &at))
+        return BL_OK;
+    BL_TRY(bl_json_expect(&at, BL_JSON_STRING, r->err));
+    return bl_span_is(at.text, name) ? BL_OK : bl_json_fail(&at, r->err, BL_EINVAL, "the model is \"%s\", and not that", name);
+}
+
+static bl_status read_document(reader *r, const bl_json *root, const char *name)
+{
+    static const char *const names[] =
+        {"name",       "platform",     "backend",          "version_policy",           "max_batch_size",
+         "input",      "output",       "dynamic_batching", "sequence_batching",        "instance_group",
+         "parameters", "model_warmup", "response_cache",   "model_transaction_policy", NULL},
+                             *const cache[] = {"enable", NULL}, *const transactions[] = {"decoupled", NULL};
+    bl_json at;
+    bool decoupled = false;
+    BL_TRY(bl_json_allow(root, names, r->err));
+    BL_TRY(check_name(r, root, name));
+    BL_TRY(find_int(root, "max_batch_size", 0, MOST_BATCH, &r->out->max_batch_size, r->err));
+    if (bl_json_find(root, "version_policy", &at))
+        BL_TRY(read_policy(r, &at));
+    if (bl_json_find(root, "input", &at))
+        BL_TRY(read_tensors(r, &at, false, &r->out->ninputs, &r->out->inputs));
+    if (bl_json_find(root, "output", &at))
+        BL_TRY(read_tensors(r, &at, true, &r->out->noutputs, &r->out->outputs));
+    if (bl_json_find(root, "dynamic_batching", &at))
+        BL_TRY(read_batching(r, &at));
+    if (bl_json_find(root, "sequence_batching", &at))
+        BL_TRY(read_sequences(r, &at));
+    if (bl_json_find(root, "instance_group", &at))
+        BL_TRY(read_instances(r, &at));
+    if (bl_json_find(root, "parameters", &at))
+        BL_TRY(read_parameters(r, &at));
+    if (bl_json_find(root, "model_warmup", &at))
+        BL_TRY(read_warmups(r, &at));
+    if (bl_json_find(root, "model_transaction_policy", &at)) {
+        BL_TRY(bl_json_allow(&at, transactions, r->err));
+        BL_TRY(find_bool(&at, "decoupled", &decoupled, r->err));
+        if (decoupled)
+            return bl_json_fail(&at, r->err, BL_EUNSUPPORTED, "a request has one answer: decoupled models are not supported");
+    }
+    if (!bl_json_find(root, "response_cache", &at))
+        return BL_OK;
+    BL_TRY(bl_json_allow(&at, cache, r->err));
+    return find_bool(&at, "enable", &r->out->cached, r->err);
+}
+
+bl_status bl_model_config_read(bl_arena *arena, const char *name, bl_span text, bl_model_config *out, bl_err *err)
+{
+    reader r = {.arena = arena, .out = out, .err = err};
+    bl_json_doc doc = {0};
+    bl_err problem = {0};
+    bl_status st = BL_OK;
+    *out = (bl_model_config){.latest = 1, .max_batch_size = -1, .may_override = true, .idle_us = USUAL_IDLE_US};
+    if (text.data == NULL)
+        return BL_OK;
+    r.err = &problem;
+    st = bl_json_parse(&doc, arena, text, NULL, r.err);
+    if (st == BL_OK) {
+        bl_json root = bl_json_root(&doc);
+        st = read_document(&r, &root, name);
+    }
+    bl_json_fini(&doc);
+    return st == BL_OK ? BL_OK : bl_fail(err, problem.status, "model \"%s\", configuration: %s", name, problem.text);
+}
+
+bool bl_model_config_wants(const bl_model_config *config, uint64_t version, uint64_t rank)
+{
+    if (config->policy == BL_POLICY_LATEST)
+        return rank < config->latest;
+    for (int i = 0; i < config->nspecific; i++)
+        if (config->specific[i] == version)
+            return true;
+    return config->policy == BL_POLICY_ALL;
+}
+
+void bl_model_config_put_type(bl_text *out, int datatype)
+{
+    bl_text_printf(out, "\"TYPE_%s\"", datatype == BL_INFER_BYTES ? "STRING" : bl_infer_datatype(datatype));
+}

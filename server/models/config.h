@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* How a model is served: NAME/config.json, with the member names of Triton's ModelConfig. */
+#ifndef BL_SERVER_MODELS_CONFIG_H
+#define BL_SERVER_MODELS_CONFIG_H
+
+#include "proto/json.h"
+
+typedef enum bl_model_policy { BL_POLICY_LATEST, BL_POLICY_ALL, BL_POLICY_SPECIFIC } bl_model_policy;
+
+/* What the file says of an input or output. */
+typedef struct bl_config_tensor {
+    const char *name;
+    int datatype; /* of the protocol */
+    int ndim;     /* -1: not said */
+    int64_t dim[16];
+    const char *labels; /* of an output: a file beside config.json, a line for each class; or NULL */
+} bl_config_tensor;
+
+typedef struct bl_config_warmup_input {
+    const char *name;
+    int datatype;
+    int ndim;
+    int64_t dim[16];
+    bool random; /* else zeros */
+} bl_config_warmup_input;
+
+typedef struct bl_config_warmup {
+    const char *name;
+    int64_t batch_size, count;
+    int ninputs;
+    bl_config_warmup_input *inputs;
+} bl_config_warmup;
+
+typedef struct bl_config_instance {
+    const char *device; /* NULL: the best one */
+    int64_t count;
+} bl_config_instance;
+
+enum { BL_MOST_PREFERRED = 16, BL_MOST_INSTANCES = 16, BL_MOST_SPECIFIC = 64, BL_MOST_PRIORITIES = 16 };
+
+typedef struct bl_model_config {
+    bl_model_policy policy;
+    uint64_t latest;
+    int nspecific;
+    uint64_t specific[BL_MOST_SPECIFIC];
+    int64_t max_batch_size; /* -1: not said; 0: requests are never joined */
+    int ninputs, noutputs;
+    bl_config_tensor *inputs, *outputs;
+    const char *entry; /* of the program; NULL: the only one, or "main" */
+
+    /* dynamic_batching */
+    int64_t delay_us;
+    int npreferred;
+    int64_t preferred[BL_MOST_PREFERRED];
+    int64_t priority_levels, default_priority;
+    int64_t timeout_us; /* of a request in the queue, unless it says so itself; 0: none */
+    bool may_override;
+    int64_t max_queue; /* 0: as the device's queue */
+
+    bool sequences;
+    int64_t idle_us; /* after which a sequence that nobody continues is forgotten */
+    bool cached;
+    int ninstances; /* 0: not said */
+    bl_config_instance instances[BL_MOST_INSTANCES];
+    int nwarmups;
+    bl_config_warmup *warmups;
+} bl_model_config;
+
+/* Read |text| (NULL: nothing is said) into the arena. */
+BL_NODISCARD bl_status bl_model_config_read(bl_arena *arena, const char *name, bl_span text, bl_model_config *out, bl_err *err);
+/* Does the policy want |version|, the |rank|-th from the newest (0: the newest)? */
+bool bl_model_config_wants(const bl_model_config *config, uint64_t version, uint64_t rank);
+/* "TYPE_FP32"; TYPE_STRING is BYTES. */
+void bl_model_config_put_type(bl_text *out, int datatype);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* The generate extension: a document whose members are the inputs of a model, answered with one whose members are its outputs.
+ * "text_input" and "text_output" also stand for the only input and output that are texts.  A model answers once, so the stream
+ * has one event. */
+#include "server/models/infer.h"
+
+#include "engine/base/clock.h"
+#include "proto/encode.h"
+#include "server/handlers.h"
+
+#include <string.h>
+
+static bool is_text(const bl_model_tensor *tensor)
+{
+    return tensor->datatype == BL_INFER_BYTES;
+}
+
+/* The name under which it stands in a document. */
+static const char *member_of(const bl_model_tensor *tensors, int count, int at, const char *alias)
+{
+    int texts = 0;
+    for (int i = 0; i < count; i++) {
+        texts += is_text(&tensors[i]);
+        if (strcmp(tensors[i].name, alias) == 0)
+            return tensors[at].name;
+    }
+    return texts == 1 && is_text(&tensors[at]) ? alias : tensors[at].name;
+}
+
+/* Of a list its own shape, of one value a shape of ones; for one request of a batch. */
+static bl_status choose_shape(const bl_infer *in, const bl_model_tensor *tensor, const bl_json *at, bl_tensor_value *value)
+{
+    int ndim = tensor->ndim - is_text(tensor), depth = at->list != NULL ? at->list->depth : 0;
+    if (depth > BL_LIST_DIMS || (depth > 0 && at->list->ragged != NULL))
+        return bl_json_fail(at, &in->rq->err, BL_EINVAL, "the nested arrays differ in length");
+    value->ndim = depth == 0 || depth > ndim ? ndim : depth;
+    for (int d = 0; d < value->ndim; d++)
+        value->dim[d] = depth == 0 ? 1 : at->list->dim[d];
+    if (depth > 0 && depth == ndim - 1 && in->version->max_batch > 0) { /* the batch is not said */
+        memmove(value->dim + 1, value->dim, (size_t)depth * sizeof value->dim[0]);
+        value->dim[0] = 1;
+        value->ndim = ndim;
+    }
+    return BL_OK;
+}
+
+static bl_status take_text(bl_infer *in, const bl_json *at, bl_infer_input *input)
+{
+    bl_span *item = bl_arena_alloc(in->rq->arena, sizeof *item);
+    const char *text = NULL;
+    BL_TRY(bl_json_string(at, &text, &in->rq->err));
+    if (item == NULL)
+        return bl_arena_status(in->rq->arena, &in->rq->err);
+    *item = (bl_span){text, at->text.len};
+    input->items = item;
+    input->value.count = 1;
+    return BL_OK;
+}
+
+static bl_status take_numbers(bl_infer *in, const bl_json *at, bl_infer_input *input)
+{
+    bl_tensor_value *value = &input->value;
+    if (at->kind == BL_JSON_NUMBER || (at->kind == BL_JSON_BOOL && at->item == NULL))
+        value->list = (bl_list){.text = at->text, .count = 1, .holds = BL_LIST_NUMBERS};
+    else if (at->kind == BL_JSON_BOOL)
+        value->list = (bl_list){.text = at->boolean ? BL_S("true") : BL_S("false"), .count = 1, .holds = BL_LIST_BOOLS};
+    else if (at->kind == BL_JSON_ARRAY && at->list != NULL)
+        value->list = *at->list;
+    else
+        return bl_json_fail(at, &in->rq->err, BL_EINVAL, "expected a number or an array of numbers");
+    value->kind = BL_VALUE_LIST;
+    BL_TRY(bl_tensor_measure(value->label, value->dtype, value->ndim, value->dim, &in->rq->server->limits, &value->count,
+                             &value->bytes, &in->rq->err));
+    return value->count == value->list.count ? BL_OK
+                                             : bl_json_fail(at, &in->rq->err, BL_EINVAL, "%llu elements, and the model takes %zu",
+                                                            (unsigned long long)value->list.count, value->count);
+}
+
+static bl_status take_member(bl_infer *in, int i, const bl_json *at)
+{
+    const bl_model_tensor *tensor = &in->version->inputs[i];
+    bl_infer_input *input = &in->wire.inputs[in->wire.ninputs++];
+    *input = (bl_infer_input){.name = tensor->name, .datatype = tensor->datatype};
+    input->value.label = tensor->name;
+    input->value.dtype = tensor->dtype;
+    BL_TRY(choose_shape(in, tensor, at, &input->value));
+    return is_text(tensor) ? take_text(in, at, input) : take_numbers(in, at, input);
+}
+
+/* Every member must be an input; at the top there are "id" and "parameters" as well. */
+static bl_status take_members(bl_infer *in, const bl_json *object, bool top)
+{
+    const bl_model_version *version = in->version;
+    bl_json_iter it = bl_json_each(object);
+    bl_json one;
+    BL_TRY(bl_json_expect(object, BL_JSON_OBJECT, &in->rq->err));
+    while (bl_json_next(&it, &one)) {
+        int i = 0;
+        if (top && strcmp(one.key, "id") == 0) {
+            BL_TRY(bl_json_string(&one, &in->wire.id, &in->rq->err));
+            continue;
+        }
+        if (top && strcmp(one.key, "parameters") == 0) {
+            BL_TRY(take_members(in, &one, false));
+            continue;
+        }
+        while (i < version->ninputs && strcmp(member_of(version->inputs, version->ninputs, i, "text_input"), one.key) != 0)
+            i++;
+        if (i == version->ninputs)
+            return bl_json_fail(object, &in->rq->err, BL_EINVAL, "model \"%s\" has no input \"%.100s\"", version->name, one.key);
+        if (in->wire.ninputs == version->ninputs)
+            return bl_json_fail(object, &in->rq->err, BL_EINVAL, "an input stands there twice");
+        BL_TRY(take_member(in, i, &one));
+    }
+    return BL_OK;
+}
+
+static bl_status decode(bl_infer *in)
+{
+    bl_request *rq = in->rq;
+    bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
+    bl_json_doc doc = {0};
+    bl_status st = BL_OK;
+    in->wire.all = true;
+    in->wire.inputs = bl_arena_array(rq->arena, (size_t)in->version->ninputs + 1, sizeof *in->wire.inputs);
+    if (in->wire.inputs == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    st = bl_json_parse(&doc, rq->arena, bl_request_body(rq), &limits, &rq->err);
+    if (st == BL_OK) {
+        bl_json root = bl_json_root(&doc);
+        st = take_members(in, &root, true);
+    }
+    bl_json_fini(&doc);
+    return st;
+}
+
+/* ---- the answer */
+
+static void put_value(const bl_infer_result *result, bl_text *out)
+{
+    if (result->datatype == BL_INFER_BYTES && result->count == 1) {
+        bl_encode_span(out, result->items[0]);
+        return;
+    }
+    if (result->datatype != BL_INFER_BYTES) {
+        size_t start = out->len;
+        bl_tensor_print(out, (bl_dtype)result->datatype, result->data, result->count);
+        if (result->count == 1 && !out->failed) { /* without its brackets */
+            out->len--;
+            memmove(out->data + start, out->data + start + 1, out->len - start - 1);
+            out->len--;
+        }
+        return;
+    }
+    bl_text_putc(out, '[');
+    for (size_t i = 0; i < result->count; i++) {
+        bl_text_puts(out, i > 0 ? "," : "");
+        bl_encode_span(out, result->items[i]);
+    }
+    bl_text_putc(out, ']');
+}
+
+static void put_document(const bl_infer *in, const bl_infer_result *results)
+{
+    const bl_model_version *version = in->version;
+    bl_text *out = &in->rq->out;
+    bl_text_putc(out, '{');
+    if (in->wire.id != NULL) {
+        bl_encode_key(out, "id");
+        bl_encode_string(out, in->wire.id);
+    }
+    bl_encode_key(out, "model_name");
+    bl_encode_string(out, version->name);
+    bl_text_printf(out, ",\"model_version\":\"%llu\"", (unsigned long long)version->number);
+    for (int i = 0; i < in->nasked; i++) {
+        bl_encode_key(out, member_of(version->outputs, version->noutputs, in->asked[i], "text_output"));
+        put_value(&results[i], out);
+    }
+    bl_text_putc(out, '}');
+}
+
+static bl_status write_document(bl_infer *in, const bl_infer_result *results)
+{
+    put_document(in, results);
+    bl_request_reply_json(in->rq, 200);
+    return BL_OK;
+}
+
+static bl_status write_event(bl_infer *in, const bl_infer_result *results)
+{
+    bl_text_puts(&in->rq->out, "data: ");
+    put_document(in, results);
+    bl_text_puts(&in->rq->out, "\n\n");
+    bl_request_reply(in->rq, 200, "text/event-stream; charset=utf-8");
+    return BL_OK;
+}
+
+static bl_status generate(bl_request *rq, bl_infer_write write)
+{
+    bl_infer *in = NULL;
+    BL_TRY(bl_infer_create(rq, write, &in));
+    BL_TRY(decode(in));
+    return bl_infer_go(in);
+}
+
+bl_status bl_handle_model_generate(bl_request *rq)
+{
+    return generate(rq, write_document);
+}
+
+bl_status bl_handle_model_generate_stream(bl_request *rq)
+{
+    return generate(rq, write_event);
+}

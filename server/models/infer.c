@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/models/infer.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/size.h"
+#include "proto/encode.h"
+#include "server/access/access.h"
+#include "server/handlers.h"
+#include "server/models/answers.h"
+#include "server/models/sequence.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what the request gives, as what the model takes */
+
+static bl_status fails_shape(const bl_infer *in, const bl_model_tensor *tensor, const bl_tensor_value *value)
+{
+    bl_text want = {0}, got = {0};
+    bl_status st = BL_OK;
+    bl_shape_print(&want, tensor->ndim - (tensor->datatype == BL_INFER_BYTES), tensor->dim);
+    bl_shape_print(&got, value->ndim, value->dim);
+    st = bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" has the shape %s, and the model takes %s", tensor->name,
+                 in->version->name, bl_text_get(&got), bl_text_get(&want));
+    bl_text_fini(&want);
+    bl_text_fini(&got);
+    return st;
+}
+
+/* Sizes of named dimensions are the same wherever they stand, and within their ranges. */
+static bl_status bind_var(const bl_infer *in, const bl_model_tensor *tensor, int var, int64_t size)
+{
+    const bl_wire_var *range = &in->version->instances[0].graph->vars[var];
+    int64_t most = var == in->version->batch_var && in->version->max_batch > 0 ? in->version->max_batch : range->hi;
+    if (size < range->lo || size > most)
+        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\": %s is %lld, and model \"%s\" takes %lld to %lld", tensor->name,
+                       range->name, (long long)size, in->version->name, (long long)range->lo, (long long)most);
+    if (in->vars[var] >= 0 && in->vars[var] != size)
+        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\": %s is %lld here and %lld in another input", tensor->name,
+                       range->name, (long long)size, (long long)in->vars[var]);
+    in->vars[var] = size;
+    return BL_OK;
+}
+
+/* Texts become rows of bytes, padded with zeros. */
+static bl_status take_texts(const bl_infer *in, const bl_model_tensor *tensor, const bl_infer_input *input,
+                            bl_tensor_value *value)
+{
+    size_t width = (size_t)tensor->dim[tensor->ndim - 1], bytes = 0;
+    char *data = NULL;
+    value->dtype = BL_U8;
+    value->ndim = tensor->ndim;
+    value->dim[tensor->ndim - 1] = (int64_t)width;
+    BL_TRY(bl_tensor_measure(tensor->name, BL_U8, value->ndim, value->dim, &in->rq->server->limits, &value->count, &bytes,
+                             &in->rq->err));
+    data = bl_request_alloc(in->rq, bytes, "texts");
+    if (data == NULL)
+        return in->rq->err.status;
+    for (size_t i = 0; i < input->value.count; i++) {
+        const bl_span *item = &input->items[i];
+        if (item->len > width)
+            return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\": element %zu has %zu bytes, and the model takes %zu",
+                           tensor->name, i, item->len, width);
+        memcpy(data + i * width, item->data, item->len);
+        memset(data + i * width + item->len, 0, width - item->len);
+    }
+    value->kind = BL_VALUE_BYTES;
+    value->span = (bl_span){data, bytes};
+    value->bytes = bytes;
+    return BL_OK;
+}
+
+static bl_status bind_input(const bl_infer *in, const bl_infer_input *input, int at)
+{
+    const bl_model_tensor *tensor = &in->version->inputs[at];
+    bl_tensor_value *value = &in->values[at];
+    bool text = tensor->datatype == BL_INFER_BYTES;
+    int ndim = tensor->ndim - text;
+    if (value->label != NULL)
+        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" stands there twice", tensor->name);
+    if (input->datatype != tensor->datatype)
+        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" is of %s, and not of %s", tensor->name,
+                       in->version->name, bl_infer_datatype(tensor->datatype), bl_infer_datatype(input->datatype));
+    *value = input->value;
+    if (text && value->ndim == ndim + 1 && value->dim[ndim] == 1)
+        value->ndim--; /* [n, 1]: as Triton has one text for each of a batch */
+    if (value->ndim != ndim)
+        return fails_shape(in, tensor, &input->value);
+    for (int d = 0; d < ndim; d++) {
+        if (tensor->var[d] >= 0)
+            BL_TRY(bind_var(in, tensor, tensor->var[d], value->dim[d]));
+        else if (tensor->dim[d] != value->dim[d])
+            return fails_shape(in, tensor, &input->value);
+    }
+    return text ? take_texts(in, tensor, input, value) : BL_OK;
+}
+
+/* The input of that name: most clients have them in the model's order. */
+static int find_input(const bl_model_version *version, const char *name, int guess)
+{
+    if (guess < version->ninputs && strcmp(version->inputs[guess].name, name) == 0)
+        return guess;
+    for (int i = 0; i < version->ninputs; i++)
+        if (strcmp(version->inputs[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* The body is one tensor: its shape follows from its size, where at most one dimension varies. */
+static bl_status take_raw(bl_infer *in)
+{
+    const bl_model_version *version = in->version;
+    const bl_model_tensor *tensor = &version->inputs[0];
+    bl_infer_input *input = bl_arena_alloc(in->rq->arena, sizeof *input);
+    size_t known = 1;
+    int varies = -1;
+    if (input == NULL)
+        return bl_arena_status(in->rq->arena, &in->rq->err);
+    if (version->ninputs != 1)
+        return bl_fail(&in->rq->err, BL_EINVAL, "a body without an envelope is for models of one input, and \"%s\" has %d",
+                       version->name, version->ninputs);
+    *input = (bl_infer_input){.name = tensor->name, .datatype = tensor->datatype};
+    input->value =
+        (bl_tensor_value){.kind = BL_VALUE_BYTES, .label = tensor->name, .dtype = tensor->dtype, .span = in->wire.tail};
+    input->value.ndim = tensor->ndim - (tensor->datatype == BL_INFER_BYTES);
+    for (int d = 0; d < input->value.ndim; d++) {
+        bool batch = d == 0 && version->max_batch > 0;
+        input->value.dim[d] = batch ? 1 : tensor->dim[d];
+        if (input->value.dim[d] < 0 && varies >= 0)
+            return bl_fail(&in->rq->err, BL_EINVAL,
+                           "input \"%s\" has several dimensions that vary: a body without an envelope "
+                           "does not say them",
+                           tensor->name);
+        if (input->value.dim[d] < 0)
+            varies = d;
+        else if (!bl_size_mul(known, (size_t)input->value.dim[d], &known))
+            known = SIZE_MAX;
+    }
+    if (tensor->datatype == BL_INFER_BYTES) {
+        bl_span *item = bl_arena_alloc(in->rq->arena, sizeof *item);
+        if (item == NULL)
+            return bl_arena_status(in->rq->arena, &in->rq->err);
+        *item = in->wire.tail;
+        input->items = item;
+        if (varies >= 0)
+            input->value.dim[varies] = 1;
+        input->value.count = 1;
+        if (known != 1)
+            return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" takes %zu texts, and a body without an envelope is one",
+                           tensor->name, known);
+    } else {
+        size_t each = 0, elements = 0;
+        bool fits = bl_size_mul(known, bl_dtype_bytes(tensor->dtype), &each);
+        elements = fits && each > 0 ? in->wire.tail.len / each : 0;
+        if (varies >= 0)
+            input->value.dim[varies] = (int64_t)elements;
+        BL_TRY(bl_tensor_measure(tensor->name, tensor->dtype, input->value.ndim, input->value.dim, &in->rq->server->limits,
+                                 &input->value.count, &input->value.bytes, &in->rq->err));
+        if (input->value.bytes != in->wire.tail.len)
+            return bl_fail(&in->rq->err, BL_EINVAL, "the body has %zu bytes, which is no size of input \"%s\"", in->wire.tail.len,
+                           tensor->name);
+    }
+    in->wire.inputs = input;
+    in->wire.ninputs = 1;
+    return BL_OK;
+}
+
+static bl_status bind_inputs(bl_infer *in)
+{
+    const bl_model_version *version = in->version;
+    in->values = bl_arena_array(in->rq->arena, (size_t)version->ninputs + 1, sizeof *in->values);
+    in->vars = bl_arena_array(in->rq->arena, (size_t)version->nvars + 1, sizeof *in->vars);
+    if (in->values == NULL || in->vars == NULL)
+        return bl_arena_status(in->rq->arena, &in->rq->err);
+    for (int i = 0; i < version->nvars; i++)
+        in->vars[i] = -1;
+    for (int i = 0; i < in->wire.ninputs; i++) {
+        int at = find_input(version, in->wire.inputs[i].name, i);
+        if (at < 0)
+            return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" has no input \"%.140s\"", version->name,
+                           in->wire.inputs[i].name);
+        BL_TRY(bind_input(in, &in->wire.inputs[i], at));
+    }
+    for (int i = 0; i < version->ninputs; i++)
+        if (in->values[i].label == NULL)
+            return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" is missing", version->inputs[i].name,
+                           version->name);
+    for (int i = 0; i < version->nvars; i++)
+        if (in->vars[i] < 0)
+            in->vars[i] = version->instances[0].graph->vars[i].lo; /* no input has it: as little as there can be */
+    in->rows = version->batch_var >= 0 ? in->vars[version->batch_var] : 0;
+    return BL_OK;
+}
+
+static bl_status choose_outputs(bl_infer *in)
+{
+    const bl_model_version *version = in->version;
+    int n = in->wire.all ? version->noutputs : in->wire.noutputs;
+    bool *taken = bl_arena_array(in->rq->arena, (size_t)version->noutputs + 1, sizeof *taken);
+    if (n > version->noutputs)
+        return bl_fail(&in->rq->err, BL_EINVAL, "%d outputs are asked for, and model \"%s\" has %d", n, version->name,
+                       version->noutputs);
+    in->asked = bl_arena_array(in->rq->arena, (size_t)n + 1, sizeof *in->asked);
+    in->wants = bl_arena_array(in->rq->arena, (size_t)n + 1, sizeof *in->wants);
+    if (taken == NULL || in->asked == NULL || in->wants == NULL)
+        return bl_arena_status(in->rq->arena, &in->rq->err);
+    for (int i = 0; i < n; i++) {
+        int at = in->wire.all ? i : 0;
+        in->wants[i] = in->wire.all ? (bl_infer_output){version->outputs[i].name, in->wire.binary, 0} : in->wire.outputs[i];
+        while (at < version->noutputs && strcmp(version->outputs[at].name, in->wants[i].name) != 0)
+            at++;
+        if (at == version->noutputs)
+            return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" has no output \"%.140s\"", version->name, in->wants[i].name);
+        if (taken[at])
+            return bl_fail(&in->rq->err, BL_EINVAL, "output \"%s\" is asked for twice", in->wants[i].name);
+        taken[at] = true;
+        in->asked[i] = at;
+    }
+    in->nasked = n;
+    return BL_OK;
+}
+
+/* ---- the answer */
+
+static bl_status split_texts(const bl_infer *in, const char *data, bl_infer_result *out)
+{
+    size_t width = (size_t)out->dim[out->ndim - 1];
+    bl_span *items = NULL;
+    out->count = width > 0 ? out->count / width : 0;
+    out->ndim--;
+    if (out->ndim == 0 || (out->ndim == 1 && in->version->max_batch > 0))
+        out->dim[out->ndim++] = 1; /* a text for each of a batch is [n, 1] */
+    items = bl_arena_array(in->rq->arena, out->count + 1, sizeof *items);
+    if (items == NULL)
+        return bl_arena_status(in->rq->arena, &in->rq->err);
+    for (size_t i = 0; i < out->count; i++)
+        items[i] = (bl_span){data + i * width, strnlen(data + i * width, width)};
+    out->items = items;
+    return BL_OK;
+}
+
+static bl_status fill_result(const bl_infer *in, int i, bl_infer_result *out)
+{
+    int at = in->asked[i];
+    const bl_model_tensor *tensor = &in->version->outputs[at];
+    const bl_infer_part *part = &in->got[at];
+    *out = (bl_infer_result){.name = tensor->name,
+                             .datatype = tensor->datatype,
+                             .ndim = part->ndim,
+                             .count = part->count,
+                             .data = part->data,
+                             .binary = in->wants[i].binary,
+                             .nonfinite = in->wire.nonfinite};
+    memcpy(out->dim, part->dim, sizeof out->dim);
+    if (in->wants[i].classes > 0)
+        return bl_infer_classify(in, tensor, part, in->wants[i].classes, out);
+    return tensor->datatype == BL_INFER_BYTES ? split_texts(in, part->data, out) : BL_OK;
+}
+
+static bl_status check_lists(const bl_infer *in, const bl_infer_result *results)
+{
+    size_t listed = 0;
+    for (int i = 0; i < in->nasked; i++)
+        listed += results[i].binary ? 0 : results[i].count;
+    if (listed <= in->rq->server->settings.max_list)
+        return BL_OK;
+    return bl_fail(&in->rq->err, BL_ELIMIT,
+                   "the answer has %zu elements, a JSON answer at most %llu (--max-list): ask for binary_data", listed,
+                   (unsigned long long)in->rq->server->settings.max_list);
+}
+
+static void put_envelope(const bl_infer *in, const bl_infer_result *results, bl_text *out)
+{
+    bl_text_puts(out, "{\"model_name\":");
+    bl_encode_string(out, in->version->name);
+    bl_text_printf(out, ",\"model_version\":\"%llu\"", (unsigned long long)in->version->number);
+    if (in->wire.id != NULL) {
+        bl_text_puts(out, ",\"id\":");
+        bl_encode_string(out, in->wire.id);
+    }
+    bl_text_puts(out, ",\"outputs\":[");
+    for (int i = 0; i < in->nasked; i++) {
+        bl_text_puts(out, i > 0 ? "," : "");
+        bl_infer_put_result(out, &results[i]);
+    }
+    bl_text_puts(out, "]}");
+}
+
+/* What follows the envelope is sent from where it lies. */
+static bl_status add_pieces(const bl_infer *in, const bl_infer_result *results)
+{
+    bl_request *rq = in->rq;
+    rq->pieces = bl_arena_array(rq->arena, (size_t)in->nasked + 1, sizeof *rq->pieces);
+    if (rq->pieces == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    for (int i = 0; i < in->nasked; i++) {
+        const bl_infer_result *result = &results[i];
+        size_t bytes = result->binary ? bl_infer_result_bytes(result) : 0;
+        bl_text joined = {0};
+        char *data = NULL;
+        if (bytes == 0)
+            continue;
+        if (result->datatype != BL_INFER_BYTES) {
+            rq->pieces[rq->npieces++] = (bl_piece){result->data, bytes};
+            continue;
+        }
+        data = bl_request_alloc(rq, bytes, "texts");
+        if (data == NULL)
+            return rq->err.status;
+        bl_infer_join(&joined, result);
+        if (!joined.failed)
+            memcpy(data, joined.data, bytes);
+        bl_text_fini(&joined);
+        if (joined.failed)
+            return bl_fail(&rq->err, BL_ENOMEM, "texts");
+        rq->pieces[rq->npieces++] = (bl_piece){data, bytes};
+    }
+    return BL_OK;
+}
+
+/* The envelope of the protocol, and what follows it. */
+static bl_status write_answer(bl_infer *in, const bl_infer_result *results)
+{
+    bl_request *rq = in->rq;
+    bool binary = false;
+    for (int i = 0; i < in->nasked; i++)
+        binary |= results[i].binary;
+    put_envelope(in, results, &rq->out);
+    if (binary) {
+        rq->envelope = rq->out.len;
+        BL_TRY(add_pieces(in, results));
+    }
+    bl_request_reply(rq, 200, binary ? "application/octet-stream" : "application/json");
+    return BL_OK;
+}
+
+static bl_status reply(bl_infer *in)
+{
+    bl_request *rq = in->rq;
+    bl_infer_result *results = bl_arena_array(rq->arena, (size_t)in->nasked + 1, sizeof *results);
+    if (results == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    for (int i = 0; i < in->nasked; i++)
+        BL_TRY(fill_result(in, i, &results[i]));
+    BL_TRY(check_lists(in, results));
+    return in->write(in, results);
+}
+
+bl_status bl_infer_reply(bl_request *rq)
+{
+    bl_infer *in = rq->data;
+    bl_model_statistics *s = &in->version->statistics;
+    int64_t start = bl_clock_ns(), end = 0;
+    BL_TRY(reply(in));
+    end = bl_clock_ns();
+    in->answered = true;
+    if (in->version->answers != NULL && !in->again)
+        bl_answers_keep(in->version->answers, in);
+    in->output_ns = end - start;
+    bl_statistics_add(s, BL_STAT_SUCCESS, end - rq->start_ns);
+    bl_statistics_add(s, BL_STAT_QUEUE, in->queue_ns);
+    bl_statistics_add(s, BL_STAT_INPUT, in->input_ns);
+    bl_statistics_add(s, BL_STAT_INFER, in->compute_ns);
+    bl_statistics_add(s, BL_STAT_OUTPUT, in->output_ns);
+    return BL_OK;
+}
+
+void bl_infer_take(const bl_exec *x, int64_t all, int64_t from, int64_t rows, bl_infer_part *got)
+{
+    int noutputs = bl_plan_get_info(x->plan)->noutputs;
+    for (int i = 0; i < noutputs; i++) {
+        const bl_held *held = x->results[i];
+        const char *data = x->copies[i] != NULL ? x->copies[i] : bl_held_mapped(held);
+        size_t bytes = held->bytes;
+        got[i].ndim = held->ndim;
+        memcpy(got[i].dim, held->dim, sizeof got[i].dim);
+        if (all > 0) {
+            size_t each = bytes / (size_t)all;
+            data += each * (size_t)from;
+            bytes = each * (size_t)rows;
+            got[i].dim[0] = rows;
+        }
+        got[i].data = data;
+        got[i].count = bytes / bl_dtype_bytes(held->dtype);
+    }
+}
+
+static bl_status reply_alone(bl_request *rq)
+{
+    const bl_exec *x = rq->data;
+    bl_infer *in = x->extra;
+    rq->data = in;
+    in->queue_ns = rq->trail.time_ns[BL_TIME_QUEUE];
+    in->compute_ns = rq->trail.time_ns[BL_TIME_COMPUTE];
+    bl_infer_take(x, 0, 0, 0, in->got);
+    if (in->rows > 0)
+        bl_batch_learn(in->version, in->rows, in->compute_ns + rq->trail.time_ns[BL_TIME_COPY]);
+    BL_TRY(bl_infer_reply(rq));
+    bl_statistics_run(&in->version->statistics, in->rows > 0 ? in->rows : 1, in->input_ns, in->compute_ns, in->output_ns);
+    return BL_OK;
+}
+
+/* ---- the way there */
+
+bl_status bl_infer_prepare(bl_request *rq, bl_model_instance *instance, int64_t *vars, bl_exec **out)
+{
+    bl_exec *x = NULL;
+    BL_TRY(bl_exec_create(rq, &x));
+    *out = x;
+    x->worker = instance->program->worker;
+    x->generation = atomic_load(&x->worker->dev->generation);
+    BL_TRY(bl_program_check(instance->program, &rq->err));
+    x->graph = instance->graph;
+    x->vars = vars;
+    x->lent = instance->states;
+    x->unlisted = true;
+    x->hit = true;
+    x->work = bl_exec_run;
+    x->plan = bl_plan_current(instance->plan);
+    return bl_exec_admit(x, &rq->err);
+}
+
+bl_status bl_infer_read_sources(bl_infer *in)
+{
+    bl_request *rq = in->rq;
+    in->source = bl_arena_array(rq->arena, (size_t)in->version->ninputs + 1, sizeof *in->source);
+    if (in->source == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    for (int i = 0; i < in->version->ninputs; i++) {
+        const bl_tensor_value *value = &in->values[i];
+        void *to = NULL;
+        if (value->kind == BL_VALUE_BYTES && value->dtype != BL_BOOL) {
+            in->source[i] = value->span.data;
+            continue;
+        }
+        to = bl_request_alloc(rq, value->bytes, "an input");
+        if (to == NULL)
+            return rq->err.status;
+        BL_TRY(bl_tensor_scan(value, to, &rq->err));
+        in->source[i] = to;
+    }
+    return BL_OK;
+}
+
+bl_model_instance *bl_infer_choose(bl_model_version *version)
+{
+    bl_model_instance *best = &version->instances[0];
+    for (int i = 1; i < version->ninstances; i++)
+        if (atomic_load(&version->instances[i].busy) < atomic_load(&best->busy))
+            best = &version->instances[i];
+    return best;
+}
+
+/* Gives the instance to whoever waits for it, before the answer is written. */
+static bl_step work_alone(bl_request *rq)
+{
+    bl_exec *x = rq->data;
+    bl_infer *in = x->extra;
+    bl_step step = bl_exec_run(rq);
+    if (step == BL_STEP_DONE && in->claimed) {
+        in->claimed = false;
+        bl_batch_unclaim(in->version, in->instance);
+    }
+    return step;
+}
+
+static bl_status run_alone(bl_infer *in)
+{
+    bl_request *rq = in->rq;
+    bl_exec *x = NULL;
+    atomic_fetch_add(&in->instance->busy, 1);
+    BL_TRY(bl_infer_prepare(rq, in->instance, in->vars, &x));
+    x->extra = in;
+    BL_TRY(bl_exec_load(x, in->version->ninputs, in->values, false));
+    BL_TRY(bl_access_check_time(rq));
+    in->input_ns = bl_clock_ns() - in->begin_ns;
+    rq->then = reply_alone;
+    rq->may_fly = bl_plan_may_fly(x->plan);
+    if (rq->may_fly)
+        rq->expected_ns = (int64_t)(bl_plan_get_service(x->plan).wall_seconds * 1e9);
+    return bl_request_submit(rq, x->worker->queue, work_alone, NULL);
+}
+
+/* After those of its sequence that came before it. */
+static bl_status run_in_sequence(bl_infer *in)
+{
+    bl_request *rq = in->rq;
+    bl_exec *x = NULL;
+    BL_TRY(bl_sequence_get(in, &in->of));
+    in->instance = bl_sequence_instance(in->of);
+    atomic_fetch_add(&in->instance->busy, 1);
+    BL_TRY(bl_infer_prepare(rq, in->instance, in->vars, &x));
+    x->extra = in;
+    BL_TRY(bl_exec_load(x, in->version->ninputs, in->values, false));
+    BL_TRY(bl_access_check_time(rq));
+    in->input_ns = bl_clock_ns() - in->begin_ns;
+    rq->then = reply_alone;
+    return bl_request_submit(rq, x->worker->queue, bl_sequence_work, bl_sequence_serial(in->of));
+}
+
+/* Somebody asked the very same: the answer is there. */
+static bl_status answer_again(bl_infer *in, bool *found)
+{
+    int64_t start = bl_clock_ns();
+    BL_TRY(bl_infer_read_sources(in));
+    *found = bl_answers_find(in->version->answers, in);
+    bl_statistics_add(&in->version->statistics, *found ? BL_STAT_HIT : BL_STAT_MISS, bl_clock_ns() - start);
+    if (!*found)
+        return BL_OK;
+    in->again = true;
+    in->input_ns = bl_clock_ns() - in->begin_ns;
+    in->rq->data = in;
+    return bl_infer_reply(in->rq);
+}
+
+/* By itself where it need not wait for others of its model, else with them. */
+static bl_status go(bl_infer *in)
+{
+    bool found = false;
+    if (in->version->sequential)
+        return run_in_sequence(in);
+    if (in->wire.sequenced)
+        return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" remembers nothing: it has no sequences", in->version->name);
+    if (in->version->answers != NULL)
+        BL_TRY(answer_again(in, &found));
+    if (found)
+        return BL_OK;
+    if (in->version->max_batch == 0) {
+        in->instance = bl_infer_choose(in->version);
+        return run_alone(in);
+    }
+    in->claimed = bl_batch_claim(in->version, &in->instance);
+    return in->claimed ? run_alone(in) : bl_batch_join(in);
+}
+
+/* However it ended; before the version is given back. */
+static void end_infer(void *arg)
+{
+    bl_infer *in = arg;
+    if (in->instance != NULL)
+        atomic_fetch_sub(&in->instance->busy, 1);
+    if (in->claimed) /* it never ran */
+        bl_batch_unclaim(in->version, in->instance);
+    bl_batch_leave(in->batch);
+    if (!in->answered)
+        bl_statistics_add(&in->version->statistics, BL_STAT_FAIL, bl_clock_ns() - in->rq->start_ns);
+}
+
+/* When it is too late, and who goes first. */
+static bl_status choose_turn(bl_infer *in)
+{
+    const bl_model_config *config = &in->version->config;
+    int64_t timeout_us = config->timeout_us, asked = (int64_t)in->wire.timeout_us;
+    if (asked > 0 && config->may_override && (timeout_us == 0 || asked < timeout_us))
+        timeout_us = asked;
+    if (timeout_us > 0)
+        in->rq->deadline_ns = in->rq->start_ns + timeout_us * 1000;
+    if (config->priority_levels > 0 && in->wire.priority > (uint64_t)config->priority_levels)
+        return bl_fail(&in->rq->err, BL_EINVAL, "priority: model \"%s\" has %lld levels", in->version->name,
+                       (long long)config->priority_levels);
+    if (config->priority_levels > 0)
+        in->priority = in->wire.priority > 0 ? (int64_t)in->wire.priority : config->default_priority;
+    in->rq->priority = (int)in->priority;
+    in->rq->rank = BL_RANK_INFER;
+    return bl_access_check_time(in->rq);
+}
+
+bl_status bl_infer_create(bl_request *rq, bl_infer_write write, bl_infer **out)
+{
+    bl_infer *in = bl_arena_alloc(rq->arena, sizeof *in);
+    *out = in;
+    if (in == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    in->rq = rq;
+    in->write = write;
+    in->begin_ns = bl_clock_ns();
+    BL_TRY(bl_model_get(rq, &in->version));
+    BL_TRY(bl_request_defer(rq, end_infer, in));
+    in->got = bl_arena_array(rq->arena, (size_t)in->version->noutputs + 1, sizeof *in->got);
+    return in->got != NULL ? BL_OK : bl_arena_status(rq->arena, &rq->err);
+}
+
+bl_status bl_infer_go(bl_infer *in)
+{
+    BL_TRY(bind_inputs(in));
+    BL_TRY(choose_outputs(in));
+    BL_TRY(choose_turn(in));
+    return go(in);
+}
+
+bl_status bl_handle_model_infer(bl_request *rq)
+{
+    bl_infer *in = NULL;
+    BL_TRY(bl_infer_create(rq, write_answer, &in));
+    if (rq->infer_headers > 1)
+        return bl_fail(&rq->err, BL_EINVAL, "Inference-Header-Content-Length stands there twice");
+    BL_TRY(bl_infer_decode(rq->arena, bl_request_body(rq), rq->infer_header, (int)rq->server->settings.max_depth,
+                           &rq->server->limits, &in->wire, &rq->err));
+    if (in->wire.raw)
+        BL_TRY(take_raw(in));
+    return bl_infer_go(in);
+}

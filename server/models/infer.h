@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* A request for an inference, from its body to its answer.
+ * It runs by itself, or waits with others of its model for a run that they share (batch.c).  It belongs to one thread at a time,
+ * as its request does; while it waits, the lock of the batcher guards it. */
+#ifndef BL_SERVER_MODELS_INFER_H
+#define BL_SERVER_MODELS_INFER_H
+
+#include "server/models/internal.h"
+
+/* An output: where it is, and its shape. */
+typedef struct bl_infer_part {
+    const char *data;
+    int ndim;
+    int64_t dim[16];
+    size_t count;
+} bl_infer_part;
+
+typedef struct bl_batch bl_batch;
+typedef struct bl_sequence bl_sequence;
+
+/* Fill the reply with the results, one for each output that was asked for. */
+typedef bl_status (*bl_infer_write)(bl_infer *in, const bl_infer_result *results);
+
+struct bl_infer {
+    bl_request *rq;
+    bl_infer_write write;
+    bl_model_version *version;
+    bl_model_instance *instance; /* that has it by itself, or NULL */
+    bl_infer_request wire;
+    bl_tensor_value *values; /* of the version's inputs, in their order */
+    int64_t *vars;           /* of the named dimensions */
+    int64_t rows;            /* of the batch; 0 where the model has none */
+    int nasked;
+    int *asked; /* which outputs, in the order of the answer */
+    bl_infer_output *wants;
+    bl_infer_part *got;                    /* of the version's outputs, in their order */
+    int64_t begin_ns, input_ns, output_ns; /* when its body was there; from then to where the device, or a batch, has it */
+    int64_t queue_ns, compute_ns;
+    bool answered, again; /* |again|: with what somebody else was given */
+    bl_sequence *of;      /* that it is part of, or NULL */
+    bool claimed;         /* |instance|, which runs nothing else of the model */
+
+    /* waiting for a batch */
+    bl_infer *next;
+    const void **source; /* of each input: the numbers as the device has them */
+    int64_t priority;    /* 1 first */
+    bool gone;           /* its client; under the batcher's lock */
+    bl_batch *batch;     /* that it is part of, or was; NULL: none, or it waits yet */
+};
+
+/* A request for the model in its path, still without inputs, and with all that ends with it. */
+BL_NODISCARD bl_status bl_infer_create(bl_request *rq, bl_infer_write write, bl_infer **out);
+/* in->wire is filled: on to a device, or the answer at once. */
+BL_NODISCARD bl_status bl_infer_go(bl_infer *in);
+/* The answer is there, or rq->err says why not: of what |got| has.  HTTP thread. */
+BL_NODISCARD bl_status bl_infer_reply(bl_request *rq);
+/* What a run of |plan| on the instance needs but its inputs. */
+BL_NODISCARD bl_status bl_infer_prepare(bl_request *rq, bl_model_instance *instance, int64_t *vars, bl_exec **out);
+/* The first |rows| from row |from| of the results of |x|, whose batches have |all|; |all| 0: the whole. */
+void bl_infer_take(const bl_exec *x, int64_t all, int64_t from, int64_t rows, bl_infer_part *got);
+
+/* The instance with the least to do. */
+bl_model_instance *bl_infer_choose(bl_model_version *version);
+/* The numbers of each input as the device has them, into in->source: those that came as bytes stay where they are. */
+BL_NODISCARD bl_status bl_infer_read_sources(bl_infer *in);
+
+/* ---- classify.c */
+/* |out| becomes the |classes| largest elements of |part|. */
+BL_NODISCARD bl_status bl_infer_classify(const bl_infer *in, const bl_model_tensor *tensor, const bl_infer_part *part,
+                                         uint64_t classes, bl_infer_result *out);
+
+/* ---- batch.c */
+/* Put it with the others that wait; runs begin as soon as an instance is free.  After BL_OK leave the request alone. */
+BL_NODISCARD bl_status bl_batch_join(bl_infer *in);
+/* An instance became free, or the time of somebody who waits has come.  No lock is held. */
+void bl_batch_kick(bl_model_version *version);
+/* Take |instance| for a run by itself, where nobody waits for it; false where it must wait too. */
+bool bl_batch_claim(bl_model_version *version, bl_model_instance **instance);
+/* The run is over. */
+void bl_batch_unclaim(bl_model_version *version, bl_model_instance *instance);
+/* The request of |in| ends: its part of the batch's memory goes. */
+void bl_batch_leave(bl_batch *batch);
+/* A run of |rows| took so long on the device: who knows what sizes cost chooses among them. */
+void bl_batch_learn(bl_model_version *version, int64_t rows, int64_t ns);
+/* Does an instance have a run, or wait for its device? */
+bool bl_batch_is_running(bl_model_version *version);
+/* When the next one must be looked at, of those that wait: those that are too late are finished.  0: nobody waits. */
+int64_t bl_batch_look(bl_model_version *version, int64_t now_ns);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* Between the files of hosted models.
+ * Lock order: a request's peer, then bl_models.lock, then a version's batcher; nothing is waited for under one. */
+#ifndef BL_SERVER_MODELS_INTERNAL_H
+#define BL_SERVER_MODELS_INTERNAL_H
+
+#include "proto/infer.h"
+#include "server/models/config.h"
+#include "server/models/models.h"
+#include "server/models/statistics.h"
+#include "server/names.h"
+#include "server/program_make.h"
+
+#include <pthread.h>
+
+enum { BL_MODEL_NAME_SIZE = 129, BL_MODEL_LOADERS = 2, BL_MODEL_REASON = 400, BL_MOST_VERSIONS = 1000 };
+
+/* An input or output as a client sees it, the dimension of batches included. */
+typedef struct bl_model_tensor {
+    const char *name;
+    int datatype; /* of the protocol: BYTES where the model takes or gives the bytes of texts, padded with zeros */
+    bl_dtype dtype;
+    int ndim;                  /* of the program; BYTES have one less, the bytes of an element */
+    int64_t dim[16];           /* -1: varies */
+    int var[16];               /* of an input: the named dimension, or -1 */
+    const char *const *labels; /* of an output: names of its classes, or NULL */
+    size_t nlabels;
+} bl_model_tensor;
+
+/* The program on one device. */
+typedef struct bl_model_instance {
+    bl_program *program;
+    const bl_wire_graph *graph; /* of the entry that is served */
+    bl_plan *plan;              /* the program's; bl_plan_current gives the best there is */
+    bl_buffer **states;         /* of the entry, in the order of its plan; the program's */
+    bool running;               /* under the batcher's lock: it has a run of this model */
+    atomic_int busy;            /* requests that it has by themselves, where they are not joined */
+} bl_model_instance;
+
+typedef struct bl_infer bl_infer;
+typedef struct bl_answers bl_answers;
+
+/* What runs of 2^i rows and more, but less than twice as many, were measured to take. */
+typedef struct bl_batch_cost {
+    unsigned samples;
+    double row_ns; /* of a row; a moving mean */
+} bl_batch_cost;
+enum { BL_BATCH_COSTS = 17 };
+
+/* Requests that wait for a run of their model; see batch.c. */
+typedef struct bl_batcher {
+    pthread_mutex_t lock;
+    bl_batch_cost cost[BL_BATCH_COSTS];
+    unsigned runs;
+    bl_infer *first; /* in the order in which they run */
+    size_t count;
+    int64_t rows;
+} bl_batcher;
+
+/* Counted.  Constant once it serves, but for what counts and gathers. */
+typedef struct bl_model_version {
+    atomic_int refs;
+    bl_models *models;
+    uint32_t owner;
+    char name[BL_MODEL_NAME_SIZE];
+    uint64_t number, fingerprint;
+    bool onnx;
+    const char *platform;
+    bl_arena *arena;
+    bl_model_config config;
+    const char **input_names, **output_names; /* of an ONNX model, whose names need not be those of the program; or NULL */
+    int ninputs, noutputs;
+    bl_model_tensor *inputs, *outputs;
+    int nvars;
+    int batch_var;     /* the named dimension that is first of all inputs and outputs and nowhere else, or -1 */
+    int64_t max_batch; /* 0: requests are not joined, and the first dimension is one like others */
+    int ninstances;
+    bl_model_instance *instances;
+    bl_model_statistics statistics;
+    bl_batcher batcher;
+    bl_answers *answers; /* NULL: none are kept */
+    bool sequential;     /* its entry updates state: requests belong to sequences */
+    pthread_mutex_t sequence_lock;
+    bl_namemap *sequences; /* "OWNER ID"; under that lock */
+} bl_model_version;
+
+typedef enum bl_model_state { BL_MODEL_UNAVAILABLE, BL_MODEL_LOADING, BL_MODEL_READY, BL_MODEL_UNLOADING } bl_model_state;
+
+/* A version, there or not. */
+typedef struct bl_model_row {
+    uint64_t number;
+    bl_model_state state;
+    char reason[BL_MODEL_REASON];
+    bl_model_version *version; /* retained; NULL unless it can be asked */
+} bl_model_row;
+
+/* Which inferences are traced, as clients set it.  Zeroed: as the server's settings say. */
+typedef struct bl_model_tracing {
+    enum { BL_TRACING_UNSET, BL_TRACING_OFF, BL_TRACING_ON } level;
+    uint64_t rate; /* one of so many; 0: not set */
+    bool counted;  /* |count| is set */
+    int64_t count; /* so many more; below 0: without end */
+} bl_model_tracing;
+
+/* A name; under bl_models.lock. */
+typedef struct bl_model {
+    char name[BL_MODEL_NAME_SIZE];
+    uint32_t owner;
+    bool wanted;          /* to be loaded again where its files change */
+    bool loading;         /* a loader is at it */
+    uint64_t fingerprint; /* of its files when they were last tried */
+    uint64_t seen;        /* at the last look */
+    char *config;         /* that a load gave in place of the file's, or NULL */
+    bl_model_tracing tracing;
+    uint64_t asked; /* inferences, of those that a setting decides about */
+    int nrows;
+    bl_model_row *rows; /* oldest first */
+} bl_model;
+
+/* A file that came with a request. */
+typedef struct bl_model_file {
+    uint64_t version;
+    const char *name;
+    bl_span data;
+} bl_model_file;
+
+/* Something for the loaders to do. */
+typedef struct bl_model_op bl_model_op;
+struct bl_model_op {
+    bl_model_op *next;
+    uint32_t owner;
+    char name[BL_MODEL_NAME_SIZE];
+    char *config; /* heap; NULL: the file's */
+    int nfiles;   /* 0: from the folder */
+    bl_model_file *files;
+    bl_arena *arena; /* of the files; NULL without */
+    size_t charged;  /* of the server's memory, for them */
+    bl_request *rq;  /* that waits, or NULL; under the lock */
+    bool taken, initial;
+};
+
+/* What can be loaded under a name. */
+typedef struct bl_source_version {
+    uint64_t number, fingerprint;
+    bool onnx; /* model.onnx, and not model.json */
+} bl_source_version;
+
+typedef struct bl_source {
+    bool found;
+    bl_span config; /* data NULL: there is none */
+    uint64_t fingerprint;
+    int nversions; /* ascending */
+    bl_source_version *versions;
+} bl_source;
+
+struct bl_models {
+    bl_server *server;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* an op is there, one is through, or a loader's own request came back */
+    bl_namemap *names;      /* "OWNER NAME" to bl_model */
+    bl_model_op *first_op;
+    bl_request *own[BL_MODEL_LOADERS]; /* that a loader waits for */
+    bool back[BL_MODEL_LOADERS];
+    bl_model_tracing tracing; /* of all models */
+    int to_start;             /* ops of the start that are not through */
+    bool stop;
+    int nthreads;
+    pthread_t thread[BL_MODEL_LOADERS], looker;
+    bool looks;           /* that thread is there */
+    pthread_cond_t clock; /* it waits */
+    bool woken;
+    bool asked; /* to look at the folder now */
+};
+
+/* ---- models.c */
+bool bl_model_name_ok(const char *name);
+/* Under the lock; NULL where there is none.  Exactly that owner's. */
+bl_model *bl_models_find(bl_models *models, uint32_t owner, const char *name);
+/* The same, made where it is missing; NULL without memory. */
+bl_model *bl_models_need(bl_models *models, uint32_t owner, const char *name);
+/* Under the lock: the row of a version, or NULL. */
+bl_model_row *bl_model_find_row(bl_model *model, uint64_t number);
+/* The model and version in the request's path, retained until the request ends.  Its own names first, then everybody's. */
+BL_NODISCARD bl_status bl_model_get(bl_request *rq, bl_model_version **out);
+/* Take an op over, on failure too.  The loaders finish its request. */
+BL_NODISCARD bl_status bl_models_order(bl_models *models, bl_model_op *op, bl_err *err);
+bl_model_op *bl_model_op_create(uint32_t owner, const char *name); /* NULL if out of memory */
+void bl_model_op_destroy(bl_models *models, bl_model_op *op);
+/* Is a model of the folder loaded without being asked for? */
+bool bl_models_is_chosen(const bl_models *models, const char *name);
+/* Have the looker see what waits for the clock. */
+void bl_models_wake(bl_models *models);
+/* Forget all versions; BL_ENOTFOUND where there is nothing to forget. */
+BL_NODISCARD bl_status bl_models_unload(bl_models *models, uint32_t owner, const char *name, bl_err *err);
+
+/* ---- source.c */
+const char *bl_models_folder(const bl_models *models); /* NULL: there is none */
+/* What the folder has of |name|.  A folder that is not there is no failure, but not found. */
+BL_NODISCARD bl_status bl_source_look(bl_models *models, bl_arena *arena, const char *name, bl_source *out, bl_err *err);
+/* The same of the files of a request. */
+BL_NODISCARD bl_status bl_source_of_files(bl_arena *arena, const bl_model_op *op, bl_source *out, bl_err *err);
+/* A whole file, in the request's memory; data NULL where it is missing. */
+BL_NODISCARD bl_status bl_source_read(bl_request *rq, const char *model, uint64_t version, const char *file, bl_span *out);
+/* Call |each| for every name in the folder that could be a model's. */
+void bl_source_each(bl_models *models, void (*each)(void *arg, const char *name), void *arg);
+
+/* The lines of a file beside config.json, in the arena. */
+BL_NODISCARD bl_status bl_source_read_lines(bl_models *models, const char *model, const char *file, bl_arena *arena,
+                                            const char *const **lines, size_t *count, bl_err *err);
+bool bl_source_is_there(bl_models *models);
+
+/* ---- tracing.c */
+/* Under the lock: is this inference traced, where its client did not decide? */
+void bl_model_trace(bl_models *models, bl_model *model, bl_request *rq);
+
+/* ---- poll.c */
+void bl_models_poll(bl_models *models);
+
+/* ---- warm.c */
+/* Run |warmup| on the instance: |rq| goes into its device's queue. */
+BL_NODISCARD bl_status bl_model_warm(bl_request *rq, bl_model_version *version, bl_model_instance *instance,
+                                     const bl_config_warmup *warmup);
+
+/* ---- load.c */
+/* The entry that the configuration chooses, of instance->program. */
+BL_NODISCARD bl_status bl_model_fill_instance(bl_model_version *version, bl_model_instance *instance, bl_err *err);
+/* From now on |number| is |version|, which moves in; NULL: it failed, as |why| says, and what was there stays. */
+BL_NODISCARD bl_status bl_models_publish(bl_models *models, uint32_t owner, const char *name, uint64_t number,
+                                         bl_model_version *version, const bl_err *why, bl_err *err);
+void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err);
+
+/* ---- version.c */
+bl_model_version *bl_model_version_create(bl_models *models, uint32_t owner, const char *name, uint64_t number);
+bl_model_version *bl_model_version_retain(bl_model_version *version);
+void bl_model_version_release(bl_model_version *version); /* accepts NULL */
+void bl_model_version_release_any(void *version);
+/* All instances are there: what do they take and give? */
+BL_NODISCARD bl_status bl_model_version_describe(bl_model_version *version, bl_err *err);
+void bl_model_version_put_config(const bl_model_version *version, bl_text *out);
+void bl_model_version_put_metadata(const bl_model_version *version, const bl_model *model, bl_text *out);
+size_t bl_model_version_bytes(const bl_model_version *version); /* device memory of its state, on all devices */
+
+#endif

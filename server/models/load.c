@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: MIT */
+/* Loading a model, on a loader's thread: every version that the policy wants and that is not there as its files are.  Each is
+ * published when it is whole; until then, and if it fails, the one before it serves. */
+#include "server/models/internal.h"
+
+#include "engine/base/fault.h"
+#include "engine/base/log.h"
+#include "engine/base/map.h"
+#include "proto/onnx/onnx.h"
+#include "server/models/infer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOAD_BYTES = 64 * 1024 * 1024 };
+
+typedef struct load {
+    bl_models *models;
+    int loader;
+    bl_model_op *op;
+    bl_arena *arena;
+    bl_source source;
+    bl_span config;
+    bool replaced; /* the configuration that a request gave before is |before| */
+    char *before;
+    bl_err *err;
+} load;
+
+/* ---- a request of the loader's own */
+
+/* Who waits for it; the loader's stack. */
+typedef struct waiter {
+    bl_models *models;
+    int loader;
+} waiter;
+
+static void come_back(bl_request *rq)
+{
+    waiter *w = rq->own;
+    bl_models *models = w->models;
+    int loader = w->loader;
+    pthread_mutex_lock(&models->lock);
+    models->back[loader] = true;
+    pthread_cond_broadcast(&models->changed);
+    pthread_mutex_unlock(&models->lock);
+}
+
+static bl_request *make_own(load *l, waiter *w)
+{
+    bl_models *models = l->models;
+    bl_request *rq = NULL;
+    *w = (waiter){models, l->loader};
+    rq = bl_request_create_own(models->server, l->op->owner, come_back, w);
+    pthread_mutex_lock(&models->lock);
+    models->back[l->loader] = false;
+    models->own[l->loader] = rq;
+    if (rq != NULL && models->stop)
+        atomic_store(&rq->cancel, true);
+    pthread_mutex_unlock(&models->lock);
+    return rq;
+}
+
+static void wait_for(load *l)
+{
+    bl_models *models = l->models;
+    pthread_mutex_lock(&models->lock);
+    while (!models->back[l->loader])
+        pthread_cond_wait(&models->changed, &models->lock);
+    models->back[l->loader] = false;
+    pthread_mutex_unlock(&models->lock);
+}
+
+/* It went as |st| and its own error say. */
+static bl_status end_own(load *l, bl_request *rq, bl_status st)
+{
+    bl_models *models = l->models;
+    pthread_mutex_lock(&models->lock);
+    models->own[l->loader] = NULL;
+    pthread_mutex_unlock(&models->lock);
+    if (st == BL_OK)
+        st = rq->err.status;
+    if (st != BL_OK && l->err->status == BL_OK)
+        *l->err = rq->err;
+    if (st != BL_OK && l->err->status == BL_OK)
+        (void)bl_fail(l->err, st, "it could not be loaded");
+    bl_request_end(rq);
+    return st;
+}
+
+/* ---- one instance */
+
+static bl_status read_part(load *l, bl_request *rq, uint64_t number, const char *part, bl_span *out)
+{
+    *out = (bl_span){0};
+    if (l->op->nfiles == 0)
+        return bl_source_read(rq, l->op->name, number, part, out);
+    for (int i = 0; i < l->op->nfiles; i++)
+        if (l->op->files[i].version == number && strcmp(l->op->files[i].name, part) == 0)
+            *out = l->op->files[i].data;
+    return BL_OK;
+}
+
+static bl_status decode_program(load *l, bl_program_make *make, uint64_t number)
+{
+    bl_request *rq = make->x->rq;
+    bl_program *program = make->program;
+    bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
+    bl_tensor_file file = {0};
+    bl_json_doc doc = {0};
+    bl_span text, tensors;
+    bl_status st = BL_OK;
+    BL_TRY(read_part(l, rq, number, "model.json", &text));
+    BL_TRY(read_part(l, rq, number, "model.safetensors", &tensors));
+    if (text.data == NULL)
+        return bl_fail(&rq->err, BL_ENOTFOUND, "version %llu has no model.json", (unsigned long long)number);
+    if (tensors.data != NULL)
+        BL_TRY(bl_safetensors_open(program->arena, tensors, &rq->server->limits, &file, &rq->err));
+    st = bl_json_parse(&doc, program->arena, text, &limits, &rq->err);
+    if (st == BL_OK) {
+        bl_decode_env env = bl_exec_env(make->x, program->arena, NULL);
+        bl_json root = bl_json_root(&doc);
+        env.binary = tensors.data != NULL ? &file : NULL;
+        env.resolve = NULL; /* what somebody holds here is not the model's */
+        st = bl_decode_program(&env, &root, &program->doc, &rq->err);
+    }
+    bl_json_fini(&doc);
+    return st;
+}
+
+static void end_onnx(void *model)
+{
+    bl_onnx_fini(model);
+}
+
+static bl_status import(bl_request *rq, bl_span file, const bl_onnx_options *options, bl_arena *arena, bl_onnx_model *out)
+{
+    bl_status st = bl_onnx_import(file, options, arena, out, &rq->err);
+    BL_TRY(bl_request_defer(rq, end_onnx, out));
+    return st;
+}
+
+/* The dimension that all inputs of a model begin with goes to |most|, and not to what an importer can only guess. */
+static bl_status import_range(bl_request *rq, bl_span file, bl_onnx_options options, int64_t most, bl_arena *arena,
+                              bl_onnx_model *out)
+{
+    const bl_wire_graph *graph = &out->program.entries[0].graph;
+    int var = graph->ninputs > 0 && graph->inputs[0].type.ndim > 0 ? graph->inputs[0].type.dim[0].var : -1;
+    bl_wire_var range = {0};
+    if (most <= 0 || var < 0 || graph->vars[var].hi == most)
+        return BL_OK;
+    range = (bl_wire_var){.name = graph->vars[var].name, .lo = 1, .hi = most};
+    options.nranges = 1;
+    options.ranges = &range;
+    bl_onnx_model *again = bl_arena_alloc(rq->arena, sizeof *again);
+    if (again == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    BL_TRY(import(rq, file, &options, arena, again));
+    *out = *again;
+    out->nmaps = 0; /* |again| frees them */
+    return BL_OK;
+}
+
+static const char **copy_names(bl_arena *arena, const char *const *names, int count)
+{
+    const char **copy = bl_arena_array(arena, (size_t)count + 1, sizeof *copy);
+    for (int i = 0; copy != NULL && i < count; i++)
+        copy[i] = bl_arena_strdup(arena, names[i]);
+    return copy;
+}
+
+static bl_status decode_onnx(load *l, bl_program_make *make, bl_model_version *version)
+{
+    bl_request *rq = make->x->rq;
+    const bl_settings *set = &rq->server->settings;
+    bl_onnx_model *model = bl_arena_alloc(rq->arena, sizeof *model);
+    bl_onnx_options options = {
+        .limits = rq->server->limits, .max_bytes = set->max_compile, .max_seconds = set->max_compile_seconds};
+    const bl_wire_graph *graph = NULL;
+    bl_span file;
+    if (model == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    if (l->op->nfiles == 0) /* where its weights may lie beside it */
+        options.folder =
+            bl_arena_printf(rq->arena, "%s/%s/%llu", set->models, version->name, (unsigned long long)version->number);
+    BL_TRY(read_part(l, rq, version->number, "model.onnx", &file));
+    if (file.data == NULL)
+        return bl_fail(&rq->err, BL_ENOTFOUND, "version %llu has no model.onnx", (unsigned long long)version->number);
+    BL_TRY(import(rq, file, &options, make->program->arena, model));
+    BL_TRY(import_range(rq, file, options, version->config.max_batch_size, make->program->arena, model));
+    make->program->doc = model->program;
+    graph = &model->program.entries[0].graph;
+    version->input_names = copy_names(version->arena, model->inputs, graph->ninputs);
+    version->output_names = copy_names(version->arena, model->outputs, graph->noutputs);
+    return bl_arena_status(version->arena, &rq->err);
+}
+
+static bl_status installed(bl_program_make *make, bl_err *err)
+{
+    bl_program **out = make->arg;
+    (void)err;
+    bl_program_retain(make->program);
+    *out = make->program;
+    return BL_OK;
+}
+
+static bl_status make_program(load *l, bl_model_version *version, bl_worker *worker, bl_program **out)
+{
+    waiter w;
+    bl_request *rq = make_own(l, &w);
+    bl_program_make *make = NULL;
+    bl_status st = BL_OK;
+    *out = NULL;
+    if (rq == NULL)
+        return bl_fail(l->err, BL_ENOMEM, "loading a model");
+    st = bl_program_make_create(rq, &make);
+    if (st == BL_OK) {
+        make->program->unpooled = true;
+        make->installed = installed;
+        make->arg = out;
+        snprintf(make->program->name, sizeof make->program->name, "%s", l->op->name);
+        st = version->onnx ? decode_onnx(l, make, version) : decode_program(l, make, version->number);
+    }
+    if (st == BL_OK)
+        st = bl_program_make_begin(make, worker);
+    if (st == BL_OK)
+        wait_for(l);
+    return end_own(l, rq, st);
+}
+
+static bl_status choose_entry(const bl_model_version *version, const bl_program *program, int *out, bl_err *err)
+{
+    const bl_program_doc *doc = &program->doc;
+    const char *name = version->config.entry != NULL ? version->config.entry : "main";
+    for (int i = 0; i < doc->nentries; i++) {
+        *out = i;
+        if (strcmp(doc->entries[i].name, name) == 0 || (doc->nentries == 1 && version->config.entry == NULL))
+            return BL_OK;
+    }
+    return bl_fail(err, BL_EGRAPH, "the program has no entry \"%.140s\"; parameters.entry.string_value chooses one", name);
+}
+
+bl_status bl_model_fill_instance(bl_model_version *version, bl_model_instance *instance, bl_err *err)
+{
+    const bl_program_entry_state *entry = NULL;
+    int at = 0;
+    BL_TRY(choose_entry(version, instance->program, &at, err));
+    entry = &instance->program->entries[at];
+    instance->graph = &instance->program->doc.entries[at].graph;
+    instance->plan = entry->plan;
+    instance->states = bl_arena_array(version->arena, (size_t)entry->nstates + 1, sizeof(bl_buffer *));
+    if (instance->states == NULL)
+        return bl_arena_status(version->arena, err);
+    for (int i = 0; i < entry->nstates; i++)
+        instance->states[i] = instance->program->states[entry->state[i]].buffer;
+    return BL_OK;
+}
+
+static bl_status add_instance(load *l, bl_model_version *version, const char *device)
+{
+    bl_model_instance *instance = &version->instances[version->ninstances];
+    bl_worker *worker = NULL;
+    if (device != NULL)
+        BL_TRY(bl_worker_find(l->models->server, device, &worker, l->err));
+    BL_TRY(make_program(l, version, worker, &instance->program));
+    version->ninstances++; /* from now on it is freed with the version */
+    return bl_model_fill_instance(version, instance, l->err);
+}
+
+/* Where the version goes: one instance on each device that is named. */
+static bl_status add_instances(load *l, bl_model_version *version)
+{
+    const bl_model_config *config = &version->config;
+    int most = config->ninstances > 0 ? config->ninstances : 1;
+    version->instances = bl_arena_array(version->arena, (size_t)most, sizeof *version->instances);
+    if (version->instances == NULL)
+        return bl_arena_status(version->arena, l->err);
+    if (config->ninstances == 0)
+        return add_instance(l, version, NULL);
+    for (int i = 0; i < config->ninstances; i++) {
+        const char *device = config->instances[i].device;
+        for (int k = 0; k < i; k++)
+            if (device == NULL || (config->instances[k].device != NULL && strcmp(device, config->instances[k].device) == 0))
+                return bl_fail(l->err, BL_EINVAL, "instance_group: a device has one instance, and %s stands there twice",
+                               device != NULL ? device : "the best one");
+        BL_TRY(add_instance(l, version, device));
+    }
+    return BL_OK;
+}
+
+/* ---- one version */
+
+static bl_status warm(load *l, bl_model_version *version)
+{
+    const bl_model_config *config = &version->config;
+    for (int i = 0; i < config->nwarmups; i++) {
+        for (int64_t k = 0; k < config->warmups[i].count * version->ninstances; k++) {
+            waiter w;
+            bl_request *rq = make_own(l, &w);
+            bl_status st = BL_OK;
+            if (rq == NULL)
+                return bl_fail(l->err, BL_ENOMEM, "warming up a model");
+            st = bl_model_warm(rq, version, &version->instances[k % version->ninstances], &config->warmups[i]);
+            if (st == BL_OK)
+                wait_for(l);
+            BL_TRY(end_own(l, rq, st));
+        }
+    }
+    return BL_OK;
+}
+
+static bl_status fill_version(load *l, bl_model_version *version, const bl_source_version *from)
+{
+    version->fingerprint = from->fingerprint;
+    version->onnx = from->onnx;
+    version->platform = from->onnx ? "onnx" : "beamline_program";
+    BL_TRY(bl_model_config_read(version->arena, version->name, l->config, &version->config, l->err));
+    BL_TRY(add_instances(l, version));
+    BL_TRY(bl_model_version_describe(version, l->err));
+    return warm(l, version);
+}
+
+static bl_status load_version(load *l, const bl_source_version *from, bl_model_version **out)
+{
+    bl_model_version *version = bl_model_version_create(l->models, l->op->owner, l->op->name, from->number);
+    bl_status st = BL_OK;
+    *out = NULL;
+    if (version == NULL)
+        return bl_fail(l->err, BL_ENOMEM, "a version of a model");
+    st = fill_version(l, version, from);
+    if (st == BL_OK)
+        *out = version;
+    else
+        bl_model_version_release(version);
+    return st;
+}
+
+/* ---- what the registry knows */
+
+/* Under the lock: the row of |number|, made where it is missing; NULL without memory. */
+static bl_model_row *need_row(bl_model *model, uint64_t number)
+{
+    bl_model_row *row = bl_model_find_row(model, number), *grown = NULL;
+    int at = 0;
+    if (row != NULL)
+        return row;
+    grown = bl_realloc(model->rows, ((size_t)model->nrows + 1) * sizeof *grown);
+    if (grown == NULL)
+        return NULL;
+    model->rows = grown;
+    while (at < model->nrows && grown[at].number < number)
+        at++;
+    memmove(grown + at + 1, grown + at, (size_t)(model->nrows - at) * sizeof *grown);
+    model->nrows++;
+    grown[at] = (bl_model_row){.number = number};
+    return &grown[at];
+}
+
+/* Under the lock. */
+static bl_model_row *row_of(load *l, uint64_t number)
+{
+    bl_model *model = bl_models_need(l->models, l->op->owner, l->op->name);
+    return model != NULL ? need_row(model, number) : NULL;
+}
+
+/* Is it there as its files are?  If not, it is being loaded from now on. */
+static bool is_current(load *l, const bl_source_version *from)
+{
+    bl_model_row *row = NULL;
+    bool current = false;
+    pthread_mutex_lock(&l->models->lock);
+    row = row_of(l, from->number);
+    current = row != NULL && row->version != NULL && row->version->fingerprint == from->fingerprint && l->op->nfiles == 0;
+    if (row != NULL && row->version == NULL) {
+        row->state = BL_MODEL_LOADING;
+        row->reason[0] = '\0';
+    }
+    pthread_mutex_unlock(&l->models->lock);
+    return current;
+}
+
+bl_status bl_models_publish(bl_models *models, uint32_t owner, const char *name, uint64_t number, bl_model_version *version,
+                            const bl_err *why, bl_err *err)
+{
+    bl_model_version *old = version;
+    bl_model *model = NULL;
+    bl_model_row *row = NULL;
+    pthread_mutex_lock(&models->lock);
+    model = bl_models_need(models, owner, name);
+    row = model != NULL ? need_row(model, number) : NULL;
+    if (row != NULL && version != NULL) {
+        old = row->version;
+        row->version = version;
+    }
+    if (row != NULL) {
+        row->state = row->version != NULL ? BL_MODEL_READY : BL_MODEL_UNAVAILABLE;
+        snprintf(row->reason, sizeof row->reason, "%.*s", BL_MODEL_REASON - 1, why->text);
+    }
+    pthread_mutex_unlock(&models->lock);
+    bl_model_version_release(old);
+    return row != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "the list of models");
+}
+
+/* Versions that are not wanted any more. */
+static void drop_others(load *l, const bl_model_config *config)
+{
+    bl_model_version *gone[BL_MOST_VERSIONS];
+    bl_model *model = NULL;
+    int n = 0, left = 0;
+    pthread_mutex_lock(&l->models->lock);
+    model = bl_models_find(l->models, l->op->owner, l->op->name);
+    for (int i = 0; model != NULL && i < model->nrows; i++) {
+        bl_model_row *row = &model->rows[i];
+        bool wanted = false;
+        for (int k = 0; k < l->source.nversions && !wanted; k++)
+            wanted = l->source.versions[k].number == row->number &&
+                     bl_model_config_wants(config, row->number, (uint64_t)(l->source.nversions - 1 - k));
+        if (wanted)
+            model->rows[left++] = *row;
+        else if (row->version != NULL && n < BL_MOST_VERSIONS)
+            gone[n++] = row->version;
+    }
+    if (model != NULL)
+        model->nrows = left;
+    pthread_mutex_unlock(&l->models->lock);
+    for (int i = 0; i < n; i++)
+        bl_model_version_release(gone[i]);
+}
+
+/* ---- all of it */
+
+static bl_status load_one(load *l, const bl_source_version *from)
+{
+    bl_model_version *version = NULL;
+    bl_err problem = {0}, *outer = l->err;
+    bl_status st = BL_OK;
+    if (is_current(l, from))
+        return BL_OK;
+    l->err = &problem;
+    st = load_version(l, from, &version);
+    l->err = outer;
+    BL_TRY(bl_models_publish(l->models, l->op->owner, l->op->name, from->number, version, &problem, outer));
+    if (st == BL_OK) {
+        bl_log(BL_LOG_INFO, "model %s, version %llu is ready", l->op->name, (unsigned long long)from->number);
+        return BL_OK;
+    }
+    return bl_fail(outer, problem.status, "version %llu: %s", (unsigned long long)from->number, problem.text);
+}
+
+static bl_status load_all(load *l)
+{
+    bl_model_config config;
+    bl_err *err = l->err;
+    int wanted = 0;
+    BL_TRY(bl_model_config_read(l->arena, l->op->name, l->config, &config, err));
+    for (int i = 0; i < l->source.nversions; i++) {
+        bl_err problem = {0};
+        if (!bl_model_config_wants(&config, l->source.versions[i].number, (uint64_t)(l->source.nversions - 1 - i)))
+            continue;
+        wanted++;
+        l->err = &problem;
+        if (load_one(l, &l->source.versions[i]) != BL_OK && err->status == BL_OK)
+            *err = problem; /* the others are tried all the same */
+        l->err = err;
+    }
+    if (wanted == 0)
+        return bl_fail(err, BL_EGRAPH, "there is no version that the policy wants");
+    if (err->status == BL_OK)
+        drop_others(l, &config);
+    return err->status;
+}
+
+/* What the registry remembers of the attempt, and which configuration counts: that of the request, that of the one before, the
+ * file's. */
+static bl_status begin(load *l)
+{
+    bl_models *models = l->models;
+    bl_model *model = NULL;
+    bl_status st = BL_OK;
+    pthread_mutex_lock(&models->lock);
+    model = bl_models_need(models, l->op->owner, l->op->name);
+    if (model == NULL) {
+        st = bl_fail(l->err, BL_ENOMEM, "the list of models");
+    } else {
+        if (l->op->config != NULL || l->op->rq != NULL || l->op->initial) {
+            l->before = model->config;
+            model->config = l->op->config;
+            l->op->config = NULL;
+            l->replaced = true;
+        }
+        model->fingerprint = l->source.fingerprint;
+        model->wanted = l->op->nfiles == 0;
+        l->config = l->source.config;
+        if (model->config != NULL) {
+            uint64_t hash = bl_hash_bytes(model->config, strlen(model->config), 1);
+            char *text = bl_arena_strdup(l->arena, model->config);
+            l->config = (bl_span){text, text != NULL ? strlen(text) : 0};
+            for (int i = 0; i < l->source.nversions; i++)
+                l->source.versions[i].fingerprint = bl_hash_add(l->source.versions[i].fingerprint, hash);
+        }
+    }
+    pthread_mutex_unlock(&models->lock);
+    return st == BL_OK ? bl_arena_status(l->arena, l->err) : st;
+}
+
+/* A configuration that failed is forgotten. */
+static bl_status end(load *l, bl_status st)
+{
+    char *other = l->before;
+    bl_model *model = NULL;
+    pthread_mutex_lock(&l->models->lock);
+    model = bl_models_find(l->models, l->op->owner, l->op->name);
+    if (l->replaced && st != BL_OK && model != NULL) {
+        other = model->config;
+        model->config = l->before;
+    }
+    pthread_mutex_unlock(&l->models->lock);
+    free(other);
+    return st;
+}
+
+static bl_status run(load *l)
+{
+    if (l->op->nfiles > 0)
+        BL_TRY(bl_source_of_files(l->arena, l->op, &l->source, l->err));
+    else
+        BL_TRY(bl_source_look(l->models, l->arena, l->op->name, &l->source, l->err));
+    if (!l->source.found)
+        return bl_fail(l->err, BL_ENOTFOUND, "there is no model \"%s\" in the folder of models", l->op->name);
+    BL_TRY(begin(l));
+    return end(l, load_all(l));
+}
+
+void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err)
+{
+    load l = {.models = models, .loader = loader, .op = op, .err = err, .arena = bl_arena_create(LOAD_BYTES)};
+    bl_status st = l.arena != NULL ? run(&l) : bl_fail(err, BL_ENOMEM, "loading a model");
+    (void)st;
+    bl_arena_destroy(l.arena);
+}

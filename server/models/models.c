@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/models/models.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/fault.h"
+#include "engine/base/log.h"
+#include "server/models/infer.h"
+#include "server/models/sequence.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- names */
+
+/* A name of a folder: it cannot lead out of the one it is in. */
+bool bl_model_name_ok(const char *name)
+{
+    static const char letters[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.";
+    size_t len = strlen(name);
+    return len > 0 && len < BL_MODEL_NAME_SIZE && name[0] != '.' && name[0] != '-' && strspn(name, letters) == len;
+}
+
+enum { KEY_SIZE = BL_MODEL_NAME_SIZE + 16 };
+
+static const char *key_of(char key[KEY_SIZE], uint32_t owner, const char *name)
+{
+    snprintf(key, KEY_SIZE, "%u %s", owner, name);
+    return key;
+}
+
+bl_model *bl_models_find(bl_models *models, uint32_t owner, const char *name)
+{
+    char key[KEY_SIZE];
+    return strlen(name) < BL_MODEL_NAME_SIZE ? bl_namemap_get(models->names, key_of(key, owner, name)) : NULL;
+}
+
+bl_model *bl_models_need(bl_models *models, uint32_t owner, const char *name)
+{
+    bl_model *model = bl_models_find(models, owner, name);
+    char key[KEY_SIZE];
+    bl_err ignored = {0};
+    if (model != NULL)
+        return model;
+    model = bl_calloc(1, sizeof *model);
+    if (model == NULL)
+        return NULL;
+    model->owner = owner;
+    snprintf(model->name, sizeof model->name, "%s", name);
+    if (bl_namemap_put(models->names, key_of(key, owner, name), model, &ignored) == BL_OK)
+        return model;
+    free(model);
+    return NULL;
+}
+
+bl_model_row *bl_model_find_row(bl_model *model, uint64_t number)
+{
+    for (int i = 0; i < model->nrows; i++)
+        if (model->rows[i].number == number)
+            return &model->rows[i];
+    return NULL;
+}
+
+static void free_model(bl_model *model)
+{
+    for (int i = 0; i < model->nrows; i++)
+        bl_model_version_release(model->rows[i].version);
+    free(model->rows);
+    free(model->config);
+    free(model);
+}
+
+/* The version |number|, or, where that is 0, the newest that can be asked; retained, or NULL. */
+static bl_model_version *pick(bl_model *model, uint64_t number)
+{
+    for (int i = model != NULL ? model->nrows : 0; i-- > 0;)
+        if (model->rows[i].version != NULL && (number == 0 || model->rows[i].number == number))
+            return bl_model_version_retain(model->rows[i].version);
+    return NULL;
+}
+
+bl_status bl_model_get(bl_request *rq, bl_model_version **out)
+{
+    bl_models *models = rq->server->models;
+    const char *version = rq->param[1];
+    uint64_t number = version != NULL ? strtoull(version, NULL, 10) : 0;
+    bl_model *model = NULL;
+    bool known = false;
+    *out = NULL;
+    if (version != NULL && (number == 0 || strlen(version) > 18 || strspn(version, "0123456789") != strlen(version)))
+        return bl_fail(&rq->err, BL_EINVAL, "\"%.40s\" is no version", version);
+    pthread_mutex_lock(&models->lock);
+    model = bl_models_find(models, rq->owner, rq->param[0]);
+    *out = pick(model, number);
+    known = model != NULL;
+    if (*out == NULL && rq->owner != 0) {
+        model = bl_models_find(models, 0, rq->param[0]);
+        *out = pick(model, number);
+        known |= model != NULL;
+    }
+    if (*out != NULL)
+        bl_model_trace(models, model, rq);
+    pthread_mutex_unlock(&models->lock);
+    if (*out != NULL)
+        return bl_request_defer(rq, bl_model_version_release_any, *out);
+    if (version != NULL)
+        return bl_fail(&rq->err, BL_ENOTFOUND, "model \"%.160s\" has no version %s that is ready", rq->param[0], version);
+    return bl_fail(&rq->err, BL_ENOTFOUND,
+                   known ? "model \"%.160s\" has no version that is ready" : "there is no model \"%.160s\"", rq->param[0]);
+}
+
+bl_status bl_models_unload(bl_models *models, uint32_t owner, const char *name, bl_err *err)
+{
+    bl_model_version *gone[BL_MOST_VERSIONS];
+    bl_model *model = NULL;
+    int n = 0;
+    pthread_mutex_lock(&models->lock);
+    model = bl_models_find(models, owner, name);
+    for (int i = 0; model != NULL && i < model->nrows && i < BL_MOST_VERSIONS; i++) {
+        bl_model_row *row = &model->rows[i];
+        if (row->version != NULL)
+            gone[n++] = row->version;
+        row->version = NULL;
+        row->state = BL_MODEL_UNAVAILABLE;
+        snprintf(row->reason, sizeof row->reason, "unloaded");
+    }
+    if (model != NULL)
+        model->wanted = false;
+    pthread_mutex_unlock(&models->lock);
+    for (int i = 0; i < n; i++)
+        bl_model_version_release(gone[i]);
+    return model != NULL ? BL_OK : bl_fail(err, BL_ENOTFOUND, "there is no model \"%.160s\"", name);
+}
+
+/* ---- what the loaders are to do */
+
+bl_model_op *bl_model_op_create(uint32_t owner, const char *name)
+{
+    bl_model_op *op = bl_calloc(1, sizeof *op);
+    if (op == NULL)
+        return NULL;
+    op->owner = owner;
+    snprintf(op->name, sizeof op->name, "%s", name);
+    return op;
+}
+
+void bl_model_op_destroy(bl_models *models, bl_model_op *op)
+{
+    if (op == NULL)
+        return;
+    bl_arena_destroy(op->arena);
+    bl_budget_give(&models->server->memory, op->charged);
+    free(op->config);
+    free(op);
+}
+
+bl_status bl_models_order(bl_models *models, bl_model_op *op, bl_err *err)
+{
+    bl_model_op **last = &models->first_op;
+    bool stop = false;
+    pthread_mutex_lock(&models->lock);
+    stop = models->stop;
+    while (*last != NULL)
+        last = &(*last)->next;
+    if (!stop)
+        *last = op;
+    pthread_cond_broadcast(&models->changed);
+    pthread_mutex_unlock(&models->lock);
+    if (!stop)
+        return BL_OK;
+    bl_model_op_destroy(models, op);
+    return bl_fail(err, BL_EBUSY, "the server is shutting down");
+}
+
+/* Under the lock: the first whose model nobody is at. */
+static bl_model_op *take_op(bl_models *models)
+{
+    for (bl_model_op *op = models->first_op; op != NULL; op = op->next) {
+        bl_model *model = bl_models_need(models, op->owner, op->name);
+        if (op->taken || (model != NULL && model->loading))
+            continue;
+        op->taken = true;
+        if (model != NULL)
+            model->loading = true;
+        return op;
+    }
+    return NULL;
+}
+
+/* |op| is through, as |err| says. */
+static void end_op(bl_models *models, bl_model_op *op, const bl_err *err)
+{
+    bl_model_op **at = &models->first_op;
+    bl_model *model = NULL;
+    bl_request *rq = NULL;
+    char key[KEY_SIZE];
+    pthread_mutex_lock(&models->lock);
+    while (*at != op)
+        at = &(*at)->next;
+    *at = op->next;
+    model = bl_models_find(models, op->owner, op->name);
+    if (model != NULL)
+        model->loading = false;
+    if (model != NULL && model->nrows == 0)
+        (void)bl_namemap_remove(models->names, key_of(key, op->owner, op->name));
+    else
+        model = NULL;
+    models->to_start -= op->initial;
+    rq = op->rq;
+    op->rq = NULL;
+    pthread_cond_broadcast(&models->changed);
+    pthread_mutex_unlock(&models->lock);
+    if (err->status != BL_OK)
+        bl_log(BL_LOG_ERROR, "model %s: %s", op->name, err->text);
+    bl_model_op_destroy(models, op);
+    if (model != NULL)
+        free_model(model); /* nothing is known of it */
+    if (rq == NULL)
+        return;
+    rq->err = *err;
+    bl_request_finish(rq);
+}
+
+typedef struct loader {
+    bl_models *models;
+    int number;
+} loader;
+
+static void *run_loader(void *arg)
+{
+    loader me = *(loader *)arg;
+    bl_models *models = me.models;
+    free(arg);
+    pthread_mutex_lock(&models->lock);
+    while (!models->stop || models->first_op != NULL) {
+        bl_model_op *op = take_op(models);
+        bl_err err = {0};
+        if (op == NULL && models->stop)
+            break; /* what is left, others are at */
+        if (op == NULL) {
+            pthread_cond_wait(&models->changed, &models->lock);
+            continue;
+        }
+        if (models->stop)
+            (void)bl_fail(&err, BL_EBUSY, "the server is shutting down");
+        pthread_mutex_unlock(&models->lock);
+        if (err.status == BL_OK)
+            bl_model_load(models, me.number, op, &err);
+        end_op(models, op, &err);
+        pthread_mutex_lock(&models->lock);
+    }
+    pthread_mutex_unlock(&models->lock);
+    return NULL;
+}
+
+/* ---- what waits for the clock */
+
+void bl_models_wake(bl_models *models)
+{
+    pthread_mutex_lock(&models->lock);
+    models->woken = true;
+    pthread_cond_signal(&models->clock);
+    pthread_mutex_unlock(&models->lock);
+}
+
+/* All that can be asked, retained. */
+static size_t gather_versions(bl_models *models, bl_model_version **out, size_t most)
+{
+    const char *name = NULL;
+    void *at = NULL;
+    size_t n = 0;
+    for (size_t i = 0; bl_namemap_at(models->names, i, &name, &at); i++) {
+        const bl_model *model = at;
+        for (int k = 0; k < model->nrows && n < most; k++)
+            if (model->rows[k].version != NULL)
+                out[n++] = bl_model_version_retain(model->rows[k].version);
+    }
+    return n;
+}
+
+enum { MOST_WATCHED = 4096, REST_NS = 1000000000 };
+
+/* When somebody must look again. */
+static int64_t look(bl_models *models, bl_model_version **versions, int64_t now)
+{
+    int64_t next = now + REST_NS;
+    size_t n = 0;
+    pthread_mutex_lock(&models->lock);
+    n = gather_versions(models, versions, MOST_WATCHED);
+    pthread_mutex_unlock(&models->lock);
+    for (size_t i = 0; i < n; i++) {
+        int64_t due = bl_batch_look(versions[i], now);
+        if (versions[i]->sequential)
+            bl_sequences_expire(versions[i], now);
+        next = due > 0 && due < next ? due : next;
+        bl_model_version_release(versions[i]);
+    }
+    return next;
+}
+
+static void *run_looker(void *arg)
+{
+    bl_models *models = arg;
+    bl_model_version **versions = bl_calloc(MOST_WATCHED, sizeof *versions);
+    int64_t every = (int64_t)(models->server->settings.model_poll * 1e9), polled = bl_clock_ns();
+    pthread_mutex_lock(&models->lock);
+    while (versions != NULL && !models->stop) {
+        int64_t now = bl_clock_ns(), next = 0;
+        struct timespec until;
+        bool asked = models->asked;
+        models->woken = models->asked = false;
+        pthread_mutex_unlock(&models->lock);
+        next = look(models, versions, now);
+        if (asked) { /* whoever asks has copied all there is: the second look finds it as the first one did */
+            bl_models_poll(models);
+            bl_models_poll(models);
+        }
+        if (every > 0 && now - polled >= every) {
+            bl_models_poll(models);
+            polled = now;
+        }
+        if (every > 0 && polled + every < next)
+            next = polled + every;
+        until = bl_clock_after(CLOCK_MONOTONIC, next - now);
+        pthread_mutex_lock(&models->lock);
+        if (!models->woken && !models->stop)
+            pthread_cond_timedwait(&models->clock, &models->lock, &until);
+    }
+    pthread_mutex_unlock(&models->lock);
+    free(versions);
+    return NULL;
+}
+
+void bl_models_reload(bl_models *models)
+{
+    if (models == NULL)
+        return;
+    pthread_mutex_lock(&models->lock);
+    models->asked = models->woken = true;
+    pthread_cond_signal(&models->clock);
+    pthread_mutex_unlock(&models->lock);
+}
+
+/* ---- start and end */
+
+static bool in_list(const char *list, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *at = list; *at != '\0';) {
+        size_t n = strcspn(at, ",");
+        if (n == len && memcmp(at, name, n) == 0)
+            return true;
+        at += n + (at[n] == ',');
+    }
+    return false;
+}
+
+bool bl_models_is_chosen(const bl_models *models, const char *name)
+{
+    const char *chosen = models->server->settings.load_models;
+    return strcmp(chosen, "all") == 0 || (strcmp(chosen, "none") != 0 && in_list(chosen, name));
+}
+
+static void order_initial(void *arg, const char *name)
+{
+    bl_models *models = arg;
+    bl_model_op *op = bl_models_is_chosen(models, name) ? bl_model_op_create(0, name) : NULL;
+    bl_err err = {0};
+    if (op == NULL)
+        return;
+    op->initial = true;
+    pthread_mutex_lock(&models->lock);
+    models->to_start++;
+    pthread_mutex_unlock(&models->lock);
+    if (bl_models_order(models, op, &err) != BL_OK)
+        bl_log(BL_LOG_ERROR, "model %s: %s", name, err.text);
+}
+
+static bl_status start_threads(bl_models *models, bl_err *err)
+{
+    for (int i = 0; i < BL_MODEL_LOADERS; i++) {
+        loader *one = bl_calloc(1, sizeof *one);
+        if (one != NULL)
+            *one = (loader){models, i};
+        if (one == NULL || pthread_create(&models->thread[i], NULL, run_loader, one) != 0) {
+            free(one);
+            return bl_fail(err, BL_ENOMEM, "the threads that load models");
+        }
+        models->nthreads++;
+    }
+    models->looks = pthread_create(&models->looker, NULL, run_looker, models) == 0;
+    return models->looks ? BL_OK : bl_fail(err, BL_ENOMEM, "the thread that looks at models");
+}
+
+/* Does a run of a model wait for a device, or have one? */
+static bool is_running(bl_models *models)
+{
+    const char *name = NULL;
+    void *at = NULL;
+    bool running = false;
+    pthread_mutex_lock(&models->lock);
+    for (size_t i = 0; bl_namemap_at(models->names, i, &name, &at); i++) {
+        const bl_model *model = at;
+        for (int k = 0; k < model->nrows; k++) {
+            bl_model_version *version = model->rows[k].version;
+            if (version != NULL)
+                running |= bl_batch_is_running(version);
+        }
+    }
+    pthread_mutex_unlock(&models->lock);
+    return running;
+}
+
+bl_status bl_models_create(bl_server *server, bl_models **out, bl_err *err)
+{
+    bl_models *models = bl_calloc(1, sizeof *models);
+    *out = models;
+    if (models == NULL)
+        return bl_fail(err, BL_ENOMEM, "models");
+    models->server = server;
+    pthread_mutex_init(&models->lock, NULL);
+    pthread_cond_init(&models->changed, NULL);
+    bl_clock_cond_init(&models->clock);
+    models->names = bl_namemap_create();
+    if (models->names == NULL)
+        return bl_fail(err, BL_ENOMEM, "models");
+    BL_TRY(start_threads(models, err));
+    bl_source_each(models, order_initial, models);
+    return BL_OK;
+}
+
+void bl_models_stop(bl_models *models)
+{
+    if (models == NULL)
+        return;
+    pthread_mutex_lock(&models->lock);
+    models->stop = true;
+    for (int i = 0; i < BL_MODEL_LOADERS; i++)
+        if (models->own[i] != NULL)
+            atomic_store(&models->own[i]->cancel, true);
+    pthread_cond_broadcast(&models->changed);
+    pthread_cond_signal(&models->clock);
+    pthread_mutex_unlock(&models->lock);
+    for (int i = 0; i < models->nthreads; i++)
+        pthread_join(models->thread[i], NULL);
+    if (models->looks)
+        pthread_join(models->looker, NULL);
+    while (is_running(models)) /* runs that nobody waits for any more end at their next launch */
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+void bl_models_destroy(bl_models *models)
+{
+    const char *name = NULL;
+    void *model = NULL;
+    if (models == NULL)
+        return;
+    for (size_t i = 0; models->names != NULL && bl_namemap_at(models->names, i, &name, &model); i++)
+        free_model(model);
+    bl_namemap_destroy(models->names);
+    pthread_cond_destroy(&models->changed);
+    pthread_cond_destroy(&models->clock);
+    pthread_mutex_destroy(&models->lock);
+    free(models);
+}
+
+bool bl_models_ready(bl_models *models)
+{
+    bool ready = false;
+    pthread_mutex_lock(&models->lock);
+    ready = models->to_start == 0;
+    pthread_mutex_unlock(&models->lock);
+    return ready;
+}
+
+size_t bl_models_count(bl_models *models)
+{
+    const char *name = NULL;
+    void *at = NULL;
+    size_t count = 0;
+    pthread_mutex_lock(&models->lock);
+    for (size_t i = 0; bl_namemap_at(models->names, i, &name, &at); i++) {
+        const bl_model *model = at;
+        for (int k = 0; k < model->nrows; k++)
+            count += model->rows[k].version != NULL;
+    }
+    pthread_mutex_unlock(&models->lock);
+    return count;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* Hosted models: programs with versions, served as the Open Inference Protocol has it.  They come from a folder, NAME/VERSION/,
+ * that is watched for changes, or from the request that loads them.  Thread: any, but for the start and the end. */
+#ifndef BL_SERVER_MODELS_MODELS_H
+#define BL_SERVER_MODELS_MODELS_H
+
+#include "server/server.h"
+
+/* After the queues are there; begins to load what the settings say. */
+BL_NODISCARD bl_status bl_models_create(bl_server *server, bl_models **out, bl_err *err);
+/* Cancel what is being loaded, and wait until nothing of models is in a queue.  No client waits any more. */
+void bl_models_stop(bl_models *models);
+/* After the queues are gone. */
+void bl_models_destroy(bl_models *models);
+/* Was everything tried that is to be loaded at the start? */
+bool bl_models_ready(bl_models *models);
+/* Look at the folder now, whether or not it is time, and load what changed, without waiting for it.  Accepts NULL. */
+void bl_models_reload(bl_models *models);
+/* How many versions can be asked. */
+size_t bl_models_count(bl_models *models);
+
+#endif

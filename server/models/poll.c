@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* Hot reload: models whose files changed are loaded again, new ones too, and those whose folder is gone are unloaded.  A change
+ * counts when it looks the same twice: files are copied piece by piece. */
+#include "server/models/internal.h"
+
+#include "engine/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOOK_BYTES = 16 * 1024 * 1024 };
+
+/* Does the model need an op, now that its files look like |source|? */
+static bool is_changed(bl_models *models, const char *name, const bl_source *source)
+{
+    bl_model *model = NULL;
+    bool changed = false;
+    pthread_mutex_lock(&models->lock);
+    model = bl_models_find(models, 0, name);
+    if (model == NULL && source->nversions > 0 && bl_models_is_chosen(models, name)) {
+        model = bl_models_need(models, 0, name);
+        if (model != NULL)
+            model->wanted = true;
+    }
+    if (model != NULL && model->wanted && !model->loading && source->fingerprint != model->fingerprint) {
+        changed = source->fingerprint == model->seen;
+        model->seen = source->fingerprint;
+        if (changed)
+            model->fingerprint = source->fingerprint; /* whatever comes of it: once is enough */
+    }
+    pthread_mutex_unlock(&models->lock);
+    return changed;
+}
+
+static void look_at(void *arg, const char *name)
+{
+    bl_models *models = arg;
+    bl_arena *arena = bl_arena_create(LOOK_BYTES);
+    bl_model_op *op = NULL;
+    bl_source source;
+    bl_err err = {0};
+    if (arena != NULL && bl_source_look(models, arena, name, &source, &err) == BL_OK && source.found &&
+        is_changed(models, name, &source))
+        op = bl_model_op_create(0, name);
+    bl_arena_destroy(arena);
+    if (op == NULL)
+        return;
+    bl_log(BL_LOG_INFO, "model %s: its files changed", name);
+    if (bl_models_order(models, op, &err) != BL_OK)
+        bl_log(BL_LOG_ERROR, "model %s: %s", name, err.text);
+}
+
+/* Names of those that are in use and came from the folder; heap. */
+static char (*list_names(bl_models *models, size_t *count))[BL_MODEL_NAME_SIZE]
+{
+    char(*names)[BL_MODEL_NAME_SIZE] = NULL;
+    const char *key = NULL;
+    void *at = NULL;
+    *count = 0;
+    pthread_mutex_lock(&models->lock);
+    names = malloc((bl_namemap_count(models->names) + 1) * sizeof *names);
+    for (size_t i = 0; names != NULL && bl_namemap_at(models->names, i, &key, &at); i++) {
+        const bl_model *model = at;
+        if (model->owner == 0 && model->wanted && !model->loading && model->nrows > 0)
+            memcpy(names[(*count)++], model->name, sizeof *names);
+    }
+    pthread_mutex_unlock(&models->lock);
+    return names;
+}
+
+static void unload_missing(bl_models *models)
+{
+    size_t count = 0;
+    char(*names)[BL_MODEL_NAME_SIZE] = list_names(models, &count);
+    for (size_t i = 0; i < count; i++) {
+        bl_arena *arena = bl_arena_create(LOOK_BYTES);
+        bl_source source;
+        bl_err err = {0};
+        bool gone = arena != NULL && bl_source_look(models, arena, names[i], &source, &err) == BL_OK && !source.found;
+        bl_arena_destroy(arena);
+        if (gone && bl_models_unload(models, 0, names[i], &err) == BL_OK)
+            bl_log(BL_LOG_INFO, "model %s: its folder is gone", names[i]);
+    }
+    free(names);
+}
+
+void bl_models_poll(bl_models *models)
+{
+    if (!bl_source_is_there(models)) /* a folder that cannot be read now is no reason to unload everything */
+        return;
+    bl_source_each(models, look_at, models);
+    unload_missing(models);
+}

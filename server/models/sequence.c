@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/models/sequence.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/fault.h"
+#include "server/models/infer.h"
+#include "server/shelf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SEQUENCES = 4096, KEY_SIZE = 160 };
+
+struct bl_sequence {
+    atomic_int refs;           /* of the table, and of requests */
+    bl_model_version *version; /* which frees it */
+    bl_model_instance *instance;
+    bl_serial serial;
+    int nstates;
+    bl_buffer **states; /* worker's thread */
+    uint32_t owner;     /* who is charged for it */
+    size_t charged;
+    int64_t used_ns; /* under the table's lock, as the two below */
+    bool listed;
+    char key[KEY_SIZE];
+};
+
+bl_serial *bl_sequence_serial(bl_sequence *sequence)
+{
+    return &sequence->serial;
+}
+
+bl_model_instance *bl_sequence_instance(const bl_sequence *sequence)
+{
+    return sequence->instance;
+}
+
+static void release(void *arg)
+{
+    bl_sequence *s = arg;
+    bl_pool *pool = s->instance->program->worker->pool;
+    if (atomic_fetch_sub(&s->refs, 1) != 1)
+        return;
+    for (int i = 0; i < s->nstates; i++)
+        bl_pool_release(pool, s->states[i]);
+    bl_shelf_refund(s->version->models->server->shelf, s->owner, s->charged);
+    free(s->states);
+    free(s);
+}
+
+/* The program's states, which stay as they are: what a step updates is another buffer. */
+static void reset(bl_sequence *s)
+{
+    bl_pool *pool = s->instance->program->worker->pool;
+    for (int i = 0; i < s->nstates; i++) {
+        bl_pool_release(pool, s->states[i]);
+        s->states[i] = bl_buffer_retain(s->instance->states[i]);
+    }
+}
+
+static bl_status create(bl_infer *in, const char *key, bl_sequence **out)
+{
+    bl_model_version *version = in->version;
+    bl_model_instance *instance = bl_infer_choose(version);
+    const bl_plan_info *info = bl_plan_get_info(instance->plan);
+    bl_sequence *s = bl_calloc(1, sizeof *s);
+    size_t bytes = 0;
+    *out = NULL;
+    if (s == NULL)
+        return bl_fail(&in->rq->err, BL_ENOMEM, "a sequence");
+    atomic_init(&s->refs, 1);
+    s->version = version;
+    s->instance = instance;
+    s->nstates = info->nstates + info->nhidden;
+    s->states = bl_calloc((size_t)s->nstates + 1, sizeof(bl_buffer *));
+    for (int i = 0; i < s->nstates; i++)
+        bytes += info->updated[i] ? instance->states[i]->bytes : 0;
+    if (s->states == NULL || bl_shelf_charge(version->models->server->shelf, in->rq->owner, bytes, &in->rq->err) != BL_OK) {
+        free(s->states);
+        free(s);
+        return bl_fail(&in->rq->err, BL_ENOMEM, "a sequence");
+    }
+    s->owner = in->rq->owner;
+    s->charged = bytes;
+    reset(s);
+    snprintf(s->key, sizeof s->key, "%s", key);
+    *out = s;
+    return BL_OK;
+}
+
+static bl_status fails(const bl_infer *in, const char *what)
+{
+    return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\": %s", in->version->name, what);
+}
+
+/* Under the lock of the table. */
+static bl_status find(bl_infer *in, const char *key, bl_sequence **out)
+{
+    bl_namemap *table = in->version->sequences;
+    bl_sequence *s = bl_namemap_get(table, key);
+    bl_status st = BL_OK;
+    *out = s;
+    if (s != NULL)
+        return BL_OK;
+    if (!in->wire.sequence_start)
+        return fails(in, "the first request of a sequence has the parameter sequence_start");
+    if (bl_namemap_count(table) >= MOST_SEQUENCES)
+        return bl_fail(&in->rq->err, BL_EBUSY, "model \"%s\" has %d sequences, which is the most", in->version->name,
+                       MOST_SEQUENCES);
+    BL_TRY(create(in, key, &s));
+    st = bl_namemap_put(table, key, s, &in->rq->err);
+    if (st != BL_OK)
+        release(s);
+    s->listed = st == BL_OK;
+    *out = s;
+    return st;
+}
+
+bl_status bl_sequence_get(bl_infer *in, bl_sequence **out)
+{
+    bl_model_version *version = in->version;
+    char key[KEY_SIZE];
+    bl_status st = BL_OK;
+    if (!in->wire.sequenced)
+        return fails(in, "it remembers state: a request has the parameter sequence_id");
+    snprintf(key, sizeof key, "%u %s", in->rq->owner, in->wire.sequence);
+    pthread_mutex_lock(&version->sequence_lock);
+    st = find(in, key, out);
+    if (st == BL_OK) {
+        atomic_fetch_add(&(*out)->refs, 1);
+        (*out)->used_ns = bl_clock_ns();
+    }
+    pthread_mutex_unlock(&version->sequence_lock);
+    return st == BL_OK ? bl_request_defer(in->rq, release, *out) : st;
+}
+
+/* What the step made of the state is the sequence's. */
+static void keep_states(bl_sequence *s, const bl_exec *x)
+{
+    bl_pool *pool = s->instance->program->worker->pool;
+    for (int i = 0; i < s->nstates; i++) {
+        bl_buffer *old = s->states[i];
+        if (x->states[i] == old)
+            continue;
+        s->states[i] = bl_buffer_retain(x->states[i]);
+        bl_pool_release(pool, old);
+    }
+}
+
+static void unlist(bl_sequence *s)
+{
+    bl_model_version *version = s->version;
+    bool mine = false;
+    pthread_mutex_lock(&version->sequence_lock);
+    mine = s->listed;
+    if (mine)
+        (void)bl_namemap_remove(version->sequences, s->key);
+    s->listed = false;
+    pthread_mutex_unlock(&version->sequence_lock);
+    if (mine)
+        release(s);
+}
+
+bl_step bl_sequence_work(bl_request *rq)
+{
+    bl_exec *x = rq->data;
+    bl_infer *in = x->extra;
+    bl_sequence *s = in->of;
+    bl_step step = BL_STEP_DONE;
+    if (!x->begun && in->wire.sequence_start)
+        reset(s);
+    x->lent = s->states;
+    step = bl_exec_run(rq);
+    if (step != BL_STEP_DONE)
+        return step;
+    if (rq->err.status == BL_OK)
+        keep_states(s, x);
+    if (in->wire.sequence_end)
+        unlist(s);
+    return step;
+}
+
+void bl_sequences_expire(bl_model_version *version, int64_t now_ns)
+{
+    int64_t idle_ns = version->config.idle_us * 1000;
+    const char *key = NULL;
+    void *at = NULL;
+    pthread_mutex_lock(&version->sequence_lock);
+    for (size_t i = 0; version->sequences != NULL && bl_namemap_at(version->sequences, i, &key, &at);) {
+        bl_sequence *s = at;
+        if (now_ns - s->used_ns < idle_ns || atomic_load(&s->refs) > 1) { /* new requests for it wait for the lock */
+            i++;
+            continue;
+        }
+        s->listed = false;
+        (void)bl_namemap_remove(version->sequences, key);
+        release(s);
+    }
+    pthread_mutex_unlock(&version->sequence_lock);
+}
+
+void bl_sequences_fini(bl_model_version *version)
+{
+    const char *key = NULL;
+    void *at = NULL;
+    for (size_t i = 0; version->sequences != NULL && bl_namemap_at(version->sequences, i, &key, &at); i++)
+        release(at);
+    bl_namemap_destroy(version->sequences);
+}

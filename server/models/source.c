@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* Where models come from: the folder NAME/VERSION/ of --models, or the files of a request. */
+#include "server/models/internal.h"
+
+#include "engine/base/map.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_CONFIG = 4 * 1024 * 1024, MOST_LINES = 65536 };
+
+static const char *const parts[] = {"model.json", "model.safetensors", "model.onnx"};
+enum { JSON_PART, TENSORS_PART, ONNX_PART, PART_COUNT };
+
+const char *bl_models_folder(const bl_models *models)
+{
+    const char *folder = models->server->settings.models;
+    return folder[0] != '\0' ? folder : NULL;
+}
+
+/* What changes when a file does; 0 where there is none. */
+static uint64_t stamp(int dir, const char *name, size_t *bytes)
+{
+    struct stat st;
+    uint64_t hash = 0;
+    *bytes = 0;
+    if (fstatat(dir, name, &st, 0) != 0 || !S_ISREG(st.st_mode))
+        return 0;
+    *bytes = (size_t)st.st_size;
+    hash = bl_hash_add(1, (uint64_t)st.st_size);
+    hash = bl_hash_add(hash, (uint64_t)st.st_mtim.tv_sec);
+    hash = bl_hash_add(hash, (uint64_t)st.st_mtim.tv_nsec);
+    return bl_hash_add(hash, (uint64_t)st.st_ino) | 1;
+}
+
+/* "1", "12": no sign, no zero in front. */
+static bool read_number(const char *name, uint64_t *out)
+{
+    size_t len = strlen(name);
+    *out = strtoull(name, NULL, 10);
+    return len > 0 && len <= 18 && name[0] != '0' && strspn(name, "0123456789") == len;
+}
+
+static int compare_versions(const void *a, const void *b)
+{
+    const bl_source_version *x = a, *y = b;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static bl_status add_version(bl_arena *arena, bl_source *out, int *cap, const bl_source_version *version, bl_err *err)
+{
+    void *at = out->versions;
+    if (out->nversions == BL_MOST_VERSIONS)
+        return bl_fail(err, BL_ELIMIT, "a model has at most %d versions", BL_MOST_VERSIONS);
+    if (!bl_arena_reserve(arena, &at, out->nversions, cap, sizeof *out->versions))
+        return bl_arena_status(arena, err);
+    out->versions = at;
+    out->versions[out->nversions++] = *version;
+    return BL_OK;
+}
+
+/* One folder of a version; left out where it holds nothing to load. */
+static bl_status look_version(int dir, const char *name, bl_arena *arena, bl_source *out, int *cap, bl_err *err)
+{
+    bl_source_version version = {0};
+    uint64_t hash[PART_COUNT];
+    int at = -1;
+    if (!read_number(name, &version.number))
+        return BL_OK;
+    at = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (at < 0)
+        return BL_OK;
+    version.fingerprint = out->fingerprint;
+    for (int i = 0; i < PART_COUNT; i++) {
+        size_t bytes = 0;
+        hash[i] = stamp(at, parts[i], &bytes);
+        version.fingerprint = bl_hash_add(version.fingerprint, hash[i]);
+    }
+    close(at);
+    version.onnx = hash[JSON_PART] == 0 && hash[ONNX_PART] != 0;
+    return hash[JSON_PART] == 0 && hash[ONNX_PART] == 0 ? BL_OK : add_version(arena, out, cap, &version, err);
+}
+
+static bl_status read_config(int dir, bl_arena *arena, bl_source *out, bl_err *err)
+{
+    size_t bytes = 0;
+    uint64_t hash = stamp(dir, "config.json", &bytes);
+    char *text = NULL;
+    ssize_t got = 0;
+    int file = -1;
+    if (hash == 0)
+        return BL_OK;
+    out->fingerprint = bl_hash_add(out->fingerprint, hash);
+    if (bytes > MOST_CONFIG)
+        return bl_fail(err, BL_ELIMIT, "config.json has %zu bytes, the limit is %d", bytes, MOST_CONFIG);
+    text = bl_arena_alloc(arena, bytes + 1);
+    if (text == NULL)
+        return bl_arena_status(arena, err);
+    file = openat(dir, "config.json", O_RDONLY | O_CLOEXEC);
+    if (file >= 0)
+        got = read(file, text, bytes);
+    if (file >= 0)
+        close(file);
+    if (file < 0 || got < 0)
+        return bl_fail(err, BL_EINVAL, "config.json cannot be read: %s", strerror(errno));
+    out->config = (bl_span){text, (size_t)got};
+    return BL_OK;
+}
+
+static bl_status look_in(int dir, bl_arena *arena, bl_source *out, bl_err *err)
+{
+    DIR *list = fdopendir(dir);
+    bl_status st = BL_OK;
+    int cap = 0;
+    if (list == NULL) {
+        close(dir);
+        return bl_fail(err, BL_ENOMEM, "listing the folder of a model");
+    }
+    st = read_config(dirfd(list), arena, out, err);
+    for (const struct dirent *entry = NULL; st == BL_OK && (entry = readdir(list)) != NULL;)
+        st = look_version(dirfd(list), entry->d_name, arena, out, &cap, err);
+    closedir(list);
+    if (out->nversions > 1)
+        qsort(out->versions, (size_t)out->nversions, sizeof *out->versions, compare_versions);
+    for (int i = 0; i < out->nversions; i++)
+        out->fingerprint = bl_hash_add(out->fingerprint, out->versions[i].fingerprint + out->versions[i].number);
+    return st;
+}
+
+bl_status bl_source_look(bl_models *models, bl_arena *arena, const char *name, bl_source *out, bl_err *err)
+{
+    const char *folder = bl_models_folder(models);
+    char *path = folder != NULL ? bl_arena_printf(arena, "%s/%s", folder, name) : NULL;
+    int dir = -1;
+    *out = (bl_source){0};
+    if (path == NULL)
+        return bl_arena_status(arena, err);
+    dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        return BL_OK;
+    out->found = true;
+    return look_in(dir, arena, out, err);
+}
+
+bl_status bl_source_of_files(bl_arena *arena, const bl_model_op *op, bl_source *out, bl_err *err)
+{
+    int cap = 0;
+    *out = (bl_source){.found = true};
+    for (int i = 0; i < op->nfiles; i++) {
+        const bl_model_file *file = &op->files[i];
+        bl_source_version version = {.number = file->version, .onnx = strcmp(file->name, parts[ONNX_PART]) == 0};
+        bool known = strcmp(file->name, parts[TENSORS_PART]) == 0;
+        for (int k = 0; k < out->nversions && !known; k++)
+            known = out->versions[k].number == file->version;
+        if (!known)
+            BL_TRY(add_version(arena, out, &cap, &version, err));
+    }
+    if (out->nversions > 1)
+        qsort(out->versions, (size_t)out->nversions, sizeof *out->versions, compare_versions);
+    return BL_OK;
+}
+
+bl_status bl_source_read(bl_request *rq, const char *model, uint64_t version, const char *file, bl_span *out)
+{
+    char *path =
+        bl_arena_printf(rq->arena, "%s/%s/%llu/%s", rq->server->settings.models, model, (unsigned long long)version, file);
+    struct stat st;
+    char *data = NULL;
+    size_t done = 0;
+    int fd = -1;
+    bl_status status = BL_OK;
+    *out = (bl_span){0};
+    if (path == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? BL_OK : bl_fail(&rq->err, BL_EINVAL, "%s cannot be opened: %s", file, strerror(errno));
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        status = bl_fail(&rq->err, BL_EINVAL, "%s is no file", file);
+    else
+        data = bl_request_alloc(rq, (size_t)st.st_size, file);
+    while (data != NULL && status == BL_OK && done < (size_t)st.st_size) {
+        ssize_t got = read(fd, data + done, (size_t)st.st_size - done);
+        if (got <= 0 && !(got < 0 && errno == EINTR))
+            status = bl_fail(&rq->err, BL_EINVAL, "%s %s", file, got == 0 ? "became shorter while it was read" : strerror(errno));
+        done += got > 0 ? (size_t)got : 0;
+    }
+    close(fd);
+    *out = (bl_span){data, done};
+    return rq->err.status;
+}
+
+bl_status bl_source_read_lines(bl_models *models, const char *model, const char *file, bl_arena *arena, const char *const **lines,
+                               size_t *count, bl_err *err)
+{
+    const char *folder = bl_models_folder(models);
+    char *path = folder != NULL ? bl_arena_printf(arena, "%s/%s/%s", folder, model, file) : NULL, *text = NULL;
+    const char **out = NULL;
+    size_t cap = 0;
+    FILE *from = NULL;
+    *count = 0;
+    if (!bl_model_name_ok(file)) /* no path */
+        return bl_fail(err, BL_EINVAL, "\"%.100s\" is no name of a file", file);
+    from = path != NULL ? fopen(path, "re") : NULL;
+    if (from == NULL)
+        return bl_fail(err, BL_ENOTFOUND, "the file \"%s\" is not beside config.json", file);
+    out = bl_arena_array(arena, MOST_LINES, sizeof *out);
+    while (out != NULL && *count < MOST_LINES && getline(&text, &cap, from) >= 0) {
+        text[strcspn(text, "\r\n")] = '\0';
+        out[(*count)++] = bl_arena_strdup(arena, text);
+    }
+    free(text);
+    fclose(from);
+    *lines = out;
+    return bl_arena_status(arena, err);
+}
+
+bool bl_source_is_there(bl_models *models)
+{
+    const char *folder = bl_models_folder(models);
+    DIR *list = folder != NULL ? opendir(folder) : NULL;
+    if (list != NULL)
+        closedir(list);
+    return list != NULL;
+}
+
+void bl_source_each(bl_models *models, void (*each)(void *arg, const char *name), void *arg)
+{
+    const char *folder = bl_models_folder(models);
+    DIR *list = folder != NULL ? opendir(folder) : NULL;
+    for (const struct dirent *entry = NULL; list != NULL && (entry = readdir(list)) != NULL;)
+        if (bl_model_name_ok(entry->d_name))
+            each(arg, entry->d_name);
+    if (list != NULL)
+        closedir(list);
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+/* A version of a model that is there: what it takes and gives, and its memory. */
+#include "server/models/internal.h"
+
+#include "engine/base/fault.h"
+#include "proto/encode.h"
+#include "server/models/answers.h"
+#include "server/models/sequence.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VERSION_BYTES = 64 * 1024 * 1024 };
+
+/* ---- lifetime */
+
+bl_model_version *bl_model_version_create(bl_models *models, uint32_t owner, const char *name, uint64_t number)
+{
+    bl_model_version *version = bl_calloc(1, sizeof *version);
+    if (version == NULL)
+        return NULL;
+    atomic_init(&version->refs, 1);
+    version->models = models;
+    version->owner = owner;
+    version->number = number;
+    snprintf(version->name, sizeof version->name, "%s", name);
+    version->arena = bl_arena_create(VERSION_BYTES);
+    bl_statistics_init(&version->statistics);
+    pthread_mutex_init(&version->batcher.lock, NULL);
+    pthread_mutex_init(&version->sequence_lock, NULL);
+    if (version->arena != NULL)
+        return version;
+    bl_model_version_release(version);
+    return NULL;
+}
+
+bl_model_version *bl_model_version_retain(bl_model_version *version)
+{
+    atomic_fetch_add(&version->refs, 1);
+    return version;
+}
+
+/* What the plan kept of its weights goes too, since nobody else has them: it leaves the cache, unless a program uses it as well.
+ */
+static void free_instance(bl_model_version *version, bl_model_instance *instance)
+{
+    bl_program *program = instance->program;
+    for (int i = 0; program != NULL && i < program->doc.nentries; i++)
+        bl_plans_forget(version->models->server->plans, program->entries[i].plan);
+    bl_program_release(program);
+}
+
+void bl_model_version_release(bl_model_version *version)
+{
+    if (version == NULL || atomic_fetch_sub(&version->refs, 1) != 1)
+        return;
+    bl_answers_destroy(version->answers);
+    bl_sequences_fini(version);
+    pthread_mutex_destroy(&version->sequence_lock);
+    for (int i = 0; i < version->ninstances; i++)
+        free_instance(version, &version->instances[i]);
+    bl_statistics_fini(&version->statistics);
+    pthread_mutex_destroy(&version->batcher.lock);
+    bl_arena_destroy(version->arena);
+    free(version);
+}
+
+void bl_model_version_release_any(void *version)
+{
+    bl_model_version_release(version);
+}
+
+size_t bl_model_version_bytes(const bl_model_version *version)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < version->ninstances; i++)
+        bytes += version->instances[i].program->charged;
+    return bytes;
+}
+
+/* ---- what it takes and gives */
+
+static const bl_config_tensor *find_tensor(const bl_config_tensor *tensors, int count, const char *name)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(tensors[i].name, name) == 0)
+            return &tensors[i];
+    return NULL;
+}
+
+/* What the configuration says must be so. */
+static bl_status check_tensor(const bl_model_version *version, bl_model_tensor *tensor, const bl_config_tensor *said, bl_err *err)
+{
+    int skip = version->max_batch > 0 ? 1 : 0, shown = tensor->ndim;
+    if (said == NULL)
+        return BL_OK;
+    if (said->datatype == BL_INFER_BYTES) {
+        if (tensor->dtype != BL_U8 || tensor->ndim < 1 || tensor->dim[tensor->ndim - 1] < 1)
+            return bl_fail(err, BL_EGRAPH, "\"%s\" can be TYPE_STRING only where it is of uint8, with a last dimension of a size",
+                           tensor->name);
+        tensor->datatype = BL_INFER_BYTES;
+        shown--;
+    } else if (said->datatype != tensor->datatype) {
+        return bl_fail(err, BL_EGRAPH, "the configuration says that \"%s\" is of %s, and it is of %s", tensor->name,
+                       bl_infer_datatype(said->datatype), bl_infer_datatype(tensor->datatype));
+    }
+    if (said->ndim < 0 || (said->datatype == BL_INFER_BYTES && shown - skip == 0 && said->ndim == 1 && said->dim[0] == 1))
+        return BL_OK; /* a text for each of a batch is written [1] */
+    bool same = said->ndim == shown - skip;
+    for (int i = 0; same && i < said->ndim; i++)
+        same = said->dim[i] == tensor->dim[skip + i];
+    return same ? BL_OK
+                : bl_fail(err, BL_EGRAPH, "the configuration says other dimensions of \"%s\" than the model has", tensor->name);
+}
+
+static void describe_input(const bl_wire_tensor *from, const char *name, bl_model_tensor *to)
+{
+    to->name = name;
+    to->dtype = from->type.dtype;
+    to->datatype = (int)from->type.dtype;
+    to->ndim = from->type.ndim;
+    for (int d = 0; d < to->ndim; d++) {
+        to->var[d] = from->type.dim[d].var;
+        to->dim[d] = to->var[d] >= 0 ? -1 : from->type.dim[d].size;
+    }
+}
+
+/* Sizes at the least and at the most: those that differ vary. */
+static void describe_output(const bl_wire_graph *graph, const bl_plan_tensor *from, const char *name, bl_model_tensor *to)
+{
+    int64_t lo[BL_WIRE_MAX_DIMS] = {0}, hi[BL_WIRE_MAX_DIMS] = {0}, least[16] = {0}, most[16] = {0};
+    for (int i = 0; i < graph->nvars; i++) {
+        lo[i] = graph->vars[i].lo;
+        hi[i] = graph->vars[i].hi;
+    }
+    bl_plan_sizes(from, lo, least);
+    bl_plan_sizes(from, hi, most);
+    *to = (bl_model_tensor){.name = name, .dtype = from->dtype, .datatype = (int)from->dtype, .ndim = from->ndim};
+    for (int d = 0; d < to->ndim; d++)
+        to->dim[d] = least[d] == most[d] ? least[d] : -1;
+}
+
+/* Do the sizes of |tensor| stay when named dimension |var| is another, but for the first, which is that dimension? */
+static bool is_batch_of(const bl_wire_graph *graph, const bl_plan_tensor *tensor, int var)
+{
+    int64_t vars[BL_WIRE_MAX_DIMS] = {0}, one[16] = {0}, two[16] = {0};
+    bool good = tensor->ndim > 0;
+    for (int i = 0; i < graph->nvars; i++)
+        vars[i] = graph->vars[i].lo;
+    bl_plan_sizes(tensor, vars, one);
+    good = good && one[0] == vars[var];
+    vars[var] = graph->vars[var].hi;
+    bl_plan_sizes(tensor, vars, two);
+    good = good && two[0] == vars[var];
+    for (int d = 1; good && d < tensor->ndim; d++)
+        good = one[d] == two[d];
+    return good;
+}
+
+/* The dimension of batches, or -1: a named one from 1 on that all inputs and outputs begin with, and have nowhere else. */
+static int find_batch(const bl_wire_graph *graph, const bl_plan_info *info)
+{
+    int var = graph->ninputs > 0 && graph->inputs[0].type.ndim > 0 ? graph->inputs[0].type.dim[0].var : -1;
+    if (var < 0 || graph->vars[var].lo > 1)
+        return -1;
+    for (int i = 0; i < graph->ninputs; i++) {
+        const bl_wire_type *type = &graph->inputs[i].type;
+        if (type->ndim == 0 || type->dim[0].var != var)
+            return -1;
+        for (int d = 1; d < type->ndim; d++)
+            if (type->dim[d].var == var)
+                return -1;
+    }
+    for (int i = 0; i < info->noutputs; i++)
+        if (!is_batch_of(graph, &info->outputs[i], var))
+            return -1;
+    return var;
+}
+
+static bl_status choose_batch(bl_model_version *version, const bl_wire_graph *graph, const bl_plan_info *info, bl_err *err)
+{
+    int64_t said = version->config.max_batch_size, most = 0;
+    version->batch_var = find_batch(graph, info);
+    most = version->batch_var >= 0 ? graph->vars[version->batch_var].hi : 0;
+    if (said > 0 && version->batch_var < 0)
+        return bl_fail(err, BL_EGRAPH, "max_batch_size is %lld, but no named dimension is the first of all inputs and outputs",
+                       (long long)said);
+    if (said > most)
+        return bl_fail(err, BL_EGRAPH, "max_batch_size is %lld, and the model takes at most %lld", (long long)said,
+                       (long long)most);
+    version->max_batch = said >= 0 ? said : most;
+    return BL_OK;
+}
+
+static bl_status check_names(const bl_config_tensor *said, int nsaid, const bl_model_tensor *tensors, int count, const char *what,
+                             bl_err *err)
+{
+    for (int i = 0; i < nsaid; i++) {
+        bool found = false;
+        for (int k = 0; k < count && !found; k++)
+            found = strcmp(said[i].name, tensors[k].name) == 0;
+        if (!found)
+            return bl_fail(err, BL_EGRAPH, "the configuration names %s \"%s\", which the model does not have", what,
+                           said[i].name);
+    }
+    return BL_OK;
+}
+
+/* Names of classes, from the files that the configuration names. */
+static bl_status read_labels(bl_model_version *version, bl_err *err)
+{
+    for (int i = 0; i < version->noutputs; i++) {
+        bl_model_tensor *tensor = &version->outputs[i];
+        const bl_config_tensor *said = find_tensor(version->config.outputs, version->config.noutputs, tensor->name);
+        if (said != NULL && said->labels != NULL)
+            BL_TRY(bl_source_read_lines(version->models, version->name, said->labels, version->arena, &tensor->labels,
+                                        &tensor->nlabels, err));
+    }
+    return BL_OK;
+}
+
+/* What it remembers from one request to the next, and which answers are kept. */
+static bl_status choose_memory(bl_model_version *version, const bl_wire_graph *graph, bl_err *err)
+{
+    version->sequential = graph->nupdates > 0;
+    if (version->config.sequences && !version->sequential)
+        return bl_fail(err, BL_EGRAPH, "sequence_batching is for a program that updates state, and this one has no updates");
+    if (version->config.cached && version->sequential)
+        return bl_fail(err, BL_EGRAPH, "response_cache: a model that remembers state does not give the same answer again");
+    if (version->config.cached && (version->answers = bl_answers_create(version->models->server)) == NULL)
+        return bl_fail(err, BL_ENOMEM, "a cache of answers");
+    if (version->sequential && (version->sequences = bl_namemap_create()) == NULL)
+        return bl_fail(err, BL_ENOMEM, "a table of sequences");
+    return BL_OK;
+}
+
+bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
+{
+    const bl_model_instance *instance = &version->instances[0];
+    const bl_wire_graph *graph = instance->graph;
+    const bl_plan_info *info = bl_plan_get_info(instance->plan);
+    const bl_model_config *config = &version->config;
+    version->ninputs = graph->ninputs;
+    version->noutputs = info->noutputs;
+    version->nvars = graph->nvars;
+    version->inputs = bl_arena_array(version->arena, (size_t)graph->ninputs + 1, sizeof *version->inputs);
+    version->outputs = bl_arena_array(version->arena, (size_t)info->noutputs + 1, sizeof *version->outputs);
+    if (version->inputs == NULL || version->outputs == NULL)
+        return bl_arena_status(version->arena, err);
+    BL_TRY(choose_batch(version, graph, info, err));
+    for (int i = 0; i < version->ninputs; i++) {
+        bl_model_tensor *tensor = &version->inputs[i];
+        describe_input(&graph->inputs[i], version->input_names != NULL ? version->input_names[i] : graph->inputs[i].name, tensor);
+        BL_TRY(check_tensor(version, tensor, find_tensor(config->inputs, config->ninputs, tensor->name), err));
+    }
+    for (int i = 0; i < version->noutputs; i++) {
+        bl_model_tensor *tensor = &version->outputs[i];
+        describe_output(graph, &info->outputs[i],
+                        version->output_names != NULL ? version->output_names[i] : graph->outputs[i].name, tensor);
+        BL_TRY(check_tensor(version, tensor, find_tensor(config->outputs, config->noutputs, tensor->name), err));
+    }
+    BL_TRY(read_labels(version, err));
+    BL_TRY(choose_memory(version, graph, err));
+    BL_TRY(check_names(config->inputs, config->ninputs, version->inputs, version->ninputs, "input", err));
+    return check_names(config->outputs, config->noutputs, version->outputs, version->noutputs, "output", err);
+}
+
+/* ---- as JSON */
+
+/* Of BYTES the dimension of their bytes is not shown; [1] stands for one text. */
+static void put_dims(bl_text *out, const bl_model_tensor *tensor, int from, bool batch)
+{
+    int ndim = tensor->ndim - (tensor->datatype == BL_INFER_BYTES), n = 0;
+    bl_text_putc(out, '[');
+    if (batch)
+        bl_text_printf(out, "%s-1", n++ > 0 ? "," : "");
+    for (int d = from; d < ndim; d++)
+        bl_text_printf(out, "%s%lld", n++ > 0 ? "," : "", (long long)tensor->dim[d]);
+    if (tensor->datatype == BL_INFER_BYTES && ndim <= from)
+        bl_text_printf(out, "%s1", n > 0 ? "," : "");
+    bl_text_putc(out, ']');
+}
+
+static void put_config_tensors(const bl_model_version *version, const bl_model_tensor *tensors, int count, const char *key,
+                               bl_text *out)
+{
+    bl_encode_key(out, key);
+    bl_text_putc(out, '[');
+    for (int i = 0; i < count; i++) {
+        bl_text_puts(out, i > 0 ? ",{\"name\":" : "{\"name\":");
+        bl_encode_string(out, tensors[i].name);
+        bl_text_puts(out, ",\"data_type\":");
+        bl_model_config_put_type(out, tensors[i].datatype);
+        bl_text_puts(out, ",\"dims\":");
+        put_dims(out, &tensors[i], version->max_batch > 0 ? 1 : 0, false);
+        if (tensors == version->inputs)
+            bl_text_puts(out, ",\"optional\":false");
+        bl_text_puts(out, ",\"is_shape_tensor\":false}");
+    }
+    bl_text_putc(out, ']');
+}
+
+static void put_policy(const bl_model_config *config, bl_text *out)
+{
+    bl_encode_key(out, "version_policy");
+    if (config->policy == BL_POLICY_LATEST)
+        bl_text_printf(out, "{\"latest\":{\"num_versions\":%llu}}", (unsigned long long)config->latest);
+    else if (config->policy == BL_POLICY_ALL)
+        bl_text_puts(out, "{\"all\":{}}");
+    else
+        bl_text_puts(out, "{\"specific\":{\"versions\":[");
+    for (int i = 0; config->policy == BL_POLICY_SPECIFIC && i < config->nspecific; i++)
+        bl_text_printf(out, "%s%llu", i > 0 ? "," : "", (unsigned long long)config->specific[i]);
+    bl_text_puts(out, config->policy == BL_POLICY_SPECIFIC ? "]}}" : "");
+}
+
+static void put_batching(const bl_model_config *config, bl_text *out)
+{
+    bl_encode_key(out, "dynamic_batching");
+    bl_text_puts(out, "{\"preferred_batch_size\":[");
+    for (int i = 0; i < config->npreferred; i++)
+        bl_text_printf(out, "%s%lld", i > 0 ? "," : "", (long long)config->preferred[i]);
+    bl_text_printf(out, "],\"max_queue_delay_microseconds\":%lld,\"preserve_ordering\":true,\"priority_levels\":%lld",
+                   (long long)config->delay_us, (long long)config->priority_levels);
+    if (config->priority_levels > 0)
+        bl_text_printf(out, ",\"default_priority_level\":%lld", (long long)config->default_priority);
+    bl_text_printf(out,
+                   ",\"default_queue_policy\":{\"timeout_action\":\"REJECT\",\"default_timeout_microseconds\":%lld,"
+                   "\"allow_timeout_override\":%s,\"max_queue_size\":%lld}}",
+                   (long long)config->timeout_us, config->may_override ? "true" : "false", (long long)config->max_queue);
+}
+
+void bl_model_version_put_config(const bl_model_version *version, bl_text *out)
+{
+    const bl_model_config *config = &version->config;
+    bl_text_puts(out, "{\"name\":");
+    bl_encode_string(out, version->name);
+    bl_encode_key(out, "platform");
+    bl_encode_string(out, version->platform);
+    bl_text_puts(out, ",\"backend\":\"beamline\"");
+    put_policy(config, out);
+    bl_text_printf(out, ",\"max_batch_size\":%lld", (long long)version->max_batch);
+    put_config_tensors(version, version->inputs, version->ninputs, "input", out);
+    put_config_tensors(version, version->outputs, version->noutputs, "output", out);
+    if (version->sequential)
+        bl_text_printf(out, ",\"sequence_batching\":{\"max_sequence_idle_microseconds\":%lld}", (long long)config->idle_us);
+    else if (version->max_batch > 0)
+        put_batching(config, out);
+    bl_text_puts(out, ",\"instance_group\":[");
+    for (int i = 0; i < version->ninstances; i++)
+        bl_text_printf(out, "%s{\"name\":\"%d\",\"kind\":\"KIND_AUTO\",\"count\":1,\"device\":\"%s\"}", i > 0 ? "," : "", i,
+                       version->instances[i].program->worker->dev->info.id);
+    bl_text_puts(out, "],\"model_transaction_policy\":{\"decoupled\":false}");
+    bl_text_printf(out, ",\"response_cache\":{\"enable\":%s}", config->cached ? "true" : "false");
+    if (config->entry != NULL) {
+        bl_text_puts(out, ",\"parameters\":{\"entry\":{\"string_value\":");
+        bl_encode_string(out, config->entry);
+        bl_text_puts(out, "}}");
+    }
+    bl_text_putc(out, '}');
+}
+
+static void put_tensors(const bl_model_version *version, const bl_model_tensor *tensors, int count, const char *key, bl_text *out)
+{
+    bl_encode_key(out, key);
+    bl_text_putc(out, '[');
+    for (int i = 0; i < count; i++) {
+        bl_text_puts(out, i > 0 ? ",{\"name\":" : "{\"name\":");
+        bl_encode_string(out, tensors[i].name);
+        bl_text_printf(out, ",\"datatype\":\"%s\",\"shape\":", bl_infer_datatype(tensors[i].datatype));
+        put_dims(out, &tensors[i], version->max_batch > 0 ? 1 : 0, version->max_batch > 0);
+        bl_text_putc(out, '}');
+    }
+    bl_text_putc(out, ']');
+}
+
+void bl_model_version_put_metadata(const bl_model_version *version, const bl_model *model, bl_text *out)
+{
+    int n = 0;
+    bl_text_puts(out, "{\"name\":");
+    bl_encode_string(out, version->name);
+    bl_text_puts(out, ",\"versions\":[");
+    for (int i = 0; model != NULL && i < model->nrows; i++)
+        if (model->rows[i].version != NULL)
+            bl_text_printf(out, "%s\"%llu\"", n++ > 0 ? "," : "", (unsigned long long)model->rows[i].number);
+    bl_text_puts(out, "],\"platform\":");
+    bl_encode_string(out, version->platform);
+    put_tensors(version, version->inputs, version->ninputs, "inputs", out);
+    put_tensors(version, version->outputs, version->noutputs, "outputs", out);
+    bl_text_putc(out, '}');
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests that a model is asked before anybody else may: what a first run prepares is there then, and a model that cannot run is
+ * not published. */
+#include "server/models/infer.h"
+
+#include <string.h>
+
+static const bl_config_warmup_input *find_input(const bl_config_warmup *warmup, const char *name)
+{
+    for (int i = 0; i < warmup->ninputs; i++)
+        if (strcmp(warmup->inputs[i].name, name) == 0)
+            return &warmup->inputs[i];
+    return NULL;
+}
+
+/* The shape of an input: the configuration's behind the batch. */
+static bl_status choose_shape(const bl_model_version *version, const bl_config_warmup *warmup, int at, int64_t *vars,
+                              int64_t *dim, bl_err *err)
+{
+    const bl_model_tensor *tensor = &version->inputs[at];
+    const bl_config_warmup_input *said = find_input(warmup, tensor->name);
+    int skip = version->max_batch > 0 ? 1 : 0, ndim = tensor->ndim - (tensor->datatype == BL_INFER_BYTES);
+    if (said == NULL)
+        return bl_fail(err, BL_EGRAPH, "model_warmup \"%s\" has no input \"%s\"", warmup->name, tensor->name);
+    if (said->datatype != tensor->datatype || (said->ndim != ndim - skip && tensor->datatype != BL_INFER_BYTES))
+        return bl_fail(err, BL_EGRAPH, "model_warmup \"%s\": input \"%s\" has another type or rank than the model's",
+                       warmup->name, tensor->name);
+    for (int d = 0; d < tensor->ndim; d++) {
+        int64_t size = d < skip ? warmup->batch_size : d - skip < said->ndim && d < ndim ? said->dim[d - skip] : tensor->dim[d];
+        int var = tensor->var[d];
+        const bl_wire_var *range = var >= 0 ? &version->instances[0].graph->vars[var] : NULL;
+        bool good = range == NULL ? size == tensor->dim[d]
+                                  : size >= range->lo && size <= range->hi && (vars[var] < 0 || vars[var] == size);
+        if (!good)
+            return bl_fail(err, BL_EGRAPH, "model_warmup \"%s\": input \"%s\" cannot have the size %lld", warmup->name,
+                           tensor->name, (long long)size);
+        if (var >= 0)
+            vars[var] = size;
+        dim[d] = size;
+    }
+    return BL_OK;
+}
+
+/* Zeros, or numbers from 0 to 1 that are the same each time. */
+static void fill(const bl_held *held, char *to, bool random)
+{
+    size_t each = bl_dtype_bytes(held->dtype);
+    uint32_t seed = 1;
+    memset(to, 0, held->bytes);
+    for (size_t at = 0; random && at < held->bytes; at += each) {
+        bl_scalar value;
+        seed = seed * 1664525U + 1013904223U; /* Numerical Recipes */
+        value =
+            bl_scalar_cast(held->dtype, BL_F64, (bl_scalar){.f = bl_dtype_is_float(held->dtype) ? seed * 0x1p-32 : seed >> 31});
+        bl_scalar_write(held->dtype, value, to + at);
+    }
+}
+
+bl_status bl_model_warm(bl_request *rq, bl_model_version *version, bl_model_instance *instance, const bl_config_warmup *warmup)
+{
+    int64_t *vars = bl_arena_array(rq->arena, (size_t)version->nvars + 1, sizeof *vars);
+    int64_t(*dim)[16] = bl_arena_array(rq->arena, (size_t)version->ninputs + 1, sizeof *dim);
+    bl_exec *x = NULL;
+    if (vars == NULL || dim == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    for (int i = 0; i < version->nvars; i++)
+        vars[i] = -1;
+    for (int i = 0; i < version->ninputs; i++)
+        BL_TRY(choose_shape(version, warmup, i, vars, dim[i], &rq->err));
+    for (int i = 0; i < version->nvars; i++)
+        vars[i] = vars[i] < 0 ? instance->graph->vars[i].lo : vars[i];
+    BL_TRY(bl_infer_prepare(rq, instance, vars, &x));
+    x->inputs = bl_arena_array(rq->arena, (size_t)version->ninputs + 1, sizeof *x->inputs);
+    if (x->inputs == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    for (int i = 0; i < version->ninputs; i++) {
+        const bl_model_tensor *tensor = &version->inputs[i];
+        const bl_config_warmup_input *said = find_input(warmup, tensor->name);
+        char *to = NULL;
+        BL_TRY(bl_held_create(x->worker, tensor->dtype, tensor->ndim, dim[i], &x->inputs[i], &rq->err));
+        x->ninputs++;
+        to = bl_held_host(x->inputs[i]);
+        if (to == NULL)
+            return bl_fail(&rq->err, BL_ENOMEM, "a warm-up of %zu bytes", x->inputs[i]->bytes);
+        fill(x->inputs[i], to, said->random);
+    }
+    return bl_request_submit(rq, x->worker->queue, x->work, NULL);
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/program_make.h"
+
+#include "server/residents.h"
+#include "server/shelf.h"
+
+#include <string.h>
+
+static bl_program_make *make_of(bl_exec *x)
+{
+    return x->extra;
+}
+
+static void end_make(void *arg)
+{
+    bl_program_make *make = arg;
+    for (int i = 0; make->made != NULL && i < make->program->doc.nstates; i++)
+        if (make->made[i] != NULL)
+            bl_plan_release(make->made[i]);
+    bl_program_release(make->program);
+}
+
+/* ---- on the thread that begins it */
+
+/* A state by reference is somebody else's too. */
+static bl_status check_shared(const bl_program_doc *doc, bl_err *err)
+{
+    for (int i = 0; i < doc->nstates; i++) {
+        if (doc->values[i].kind != BL_VALUE_HELD || !doc->values[i].share)
+            continue;
+        for (int e = 0; e < doc->nentries; e++)
+            for (int u = 0; u < doc->entries[e].graph.nupdates; u++)
+                if (strcmp(doc->entries[e].graph.updates[u].name, doc->states[i].name) == 0)
+                    return bl_fail(err, BL_EGRAPH, "state \"%s\" is shared, hence read-only, but entry \"%s\" updates it",
+                                   doc->states[i].name, doc->entries[e].name);
+    }
+    return BL_OK;
+}
+
+/* ---- on a compile thread */
+
+/* The kernels of initialisers go to the drivers' compilers with those of the first entry: each is small, and by itself would take
+ * longer than with them. */
+static bl_status gather_initialisers(bl_program_make *make, bl_err *err)
+{
+    const bl_program_doc *doc = &make->program->doc;
+    for (int i = 0; i < doc->nstates; i++) {
+        bl_wire_key key;
+        if (doc->values[i].kind != BL_VALUE_MADE)
+            continue;
+        BL_TRY(bl_exec_key(make->x, doc->values[i].graph, false, &key));
+        BL_TRY(bl_exec_gather(make->x, &key, doc->values[i].graph, false, err));
+    }
+    return BL_OK;
+}
+
+static bl_status compile_entries(bl_program_make *make, bl_err *err)
+{
+    bl_program *program = make->program;
+    BL_TRY(gather_initialisers(make, err));
+    for (int i = 0; i < program->doc.nentries; i++) {
+        const bl_wire_graph *graph = &program->doc.entries[i].graph;
+        bl_wire_key key;
+        bool hit = false;
+        BL_TRY(bl_exec_key(make->x, graph, true, &key));
+        BL_TRY(bl_exec_make_plan(make->x, &key, graph, true, &program->entries[i].plan, &hit, err));
+    }
+    make->x->beam = 0; /* what runs once need not be searched */
+    for (int i = 0; i < program->doc.nstates; i++) {
+        bl_wire_key key;
+        bool hit = false;
+        if (program->doc.values[i].kind != BL_VALUE_MADE)
+            continue;
+        BL_TRY(bl_exec_key(make->x, program->doc.values[i].graph, false, &key));
+        BL_TRY(bl_exec_make_plan(make->x, &key, program->doc.values[i].graph, false, &make->made[i], &hit, err));
+    }
+    return BL_OK;
+}
+
+static bool same_type(const bl_wire_type *a, const bl_wire_type *b)
+{
+    bool same = a->dtype == b->dtype && a->ndim == b->ndim;
+    for (int i = 0; same && i < a->ndim; i++)
+        same = a->dim[i].size == b->dim[i].size;
+    return same;
+}
+
+/* The number of the hidden state |tensor| among the program's: entries share those of one name. */
+static bl_status find_hidden(bl_program_make *make, const bl_plan_tensor *tensor, int *out, bl_err *err)
+{
+    bl_program *program = make->program;
+    bl_wire_type type = {.dtype = tensor->dtype, .ndim = tensor->ndim};
+    int64_t dim[BL_HELD_DIMS] = {0}, no_vars[BL_WIRE_MAX_DIMS] = {0};
+    bl_plan_sizes(tensor, no_vars, dim); /* it outlives every request, so no named dimension is in it */
+    for (int d = 0; d < tensor->ndim; d++)
+        type.dim[d] = (bl_wire_dim){dim[d], -1};
+    for (int i = 0; i < program->nstates; i++) {
+        if (strcmp(program->states[i].type.name, tensor->name) != 0)
+            continue;
+        *out = i;
+        if (i < program->doc.nstates)
+            return bl_fail(err, BL_EGRAPH, "state \"%s\" has the name of what an optimiser remembers", tensor->name);
+        if (!same_type(&program->states[i].type.type, &type))
+            return bl_fail(err, BL_EGRAPH, "the entries want state \"%s\" in different shapes or dtypes", tensor->name);
+        return BL_OK;
+    }
+    *out = program->nstates++;
+    program->states[*out].type.name = bl_arena_strdup(program->arena, tensor->name);
+    program->states[*out].type.type = type;
+    make->hidden[*out] = tensor;
+    return bl_arena_status(program->arena, err);
+}
+
+/* All state of the program, and which of it each entry has. */
+static bl_status lay_out(bl_program_make *make, bl_err *err)
+{
+    bl_program *program = make->program;
+    size_t most = (size_t)program->doc.nstates;
+    for (int i = 0; i < program->doc.nentries; i++)
+        most += (size_t)bl_plan_get_info(program->entries[i].plan)->nhidden;
+    program->states = bl_arena_array(program->arena, most + 1, sizeof *program->states);
+    make->hidden = bl_arena_array(make->x->rq->arena, most + 1, sizeof *make->hidden);
+    if (program->states == NULL || make->hidden == NULL)
+        return bl_fail(err, BL_ENOMEM, "a program of %zu states", most);
+    for (; program->nstates < program->doc.nstates; program->nstates++)
+        program->states[program->nstates].type = program->doc.states[program->nstates];
+    for (int i = 0; i < program->doc.nentries; i++) {
+        const bl_plan_info *info = bl_plan_get_info(program->entries[i].plan);
+        bl_program_entry_state *entry = &program->entries[i];
+        entry->nstates = info->nstates + info->nhidden;
+        entry->state = bl_arena_array(program->arena, (size_t)entry->nstates + 1, sizeof *entry->state);
+        if (entry->state == NULL)
+            return bl_arena_status(program->arena, err);
+        for (int s = 0; s < info->nstates; s++)
+            entry->state[s] = s;
+        for (int h = 0; h < info->nhidden; h++)
+            BL_TRY(find_hidden(make, &info->hidden[h], &entry->state[info->nstates + h], err));
+    }
+    return BL_OK;
+}
+
+static bl_status compile(bl_exec *x, bl_err *err)
+{
+    bl_program_make *make = make_of(x);
+    BL_TRY(compile_entries(make, err));
+    return lay_out(make, err);
+}
+
+/* ---- on the device's thread */
+
+/* Run an initialiser.  What draws without a seed of its own gets one by its number, so that two of them differ. */
+static bl_status make_state(bl_program_make *make, int i, bl_buffer **out, bl_err *err)
+{
+    bl_worker *worker = make->program->worker;
+    const bl_plan_info *info = bl_plan_get_info(make->made[i]);
+    bl_buffer **states = bl_arena_array(make->x->rq->arena, (size_t)info->nhidden + 1, sizeof(bl_buffer *));
+    int64_t no_vars[BL_WIRE_MAX_DIMS] = {0}, dim[BL_HELD_DIMS] = {0};
+    size_t bytes = 0;
+    bl_status st = BL_OK;
+    if (states == NULL)
+        return bl_arena_status(make->x->rq->arena, err);
+    for (int h = 0; h < info->nhidden && st == BL_OK; h++) {
+        bl_plan_sizes(&info->hidden[h], no_vars, dim);
+        st = bl_state_begin(worker, &info->hidden[h], dim, make->x->options.seed + (uint64_t)i * 0x9e3779b9U, &states[h], &bytes,
+                            err);
+    }
+    if (st == BL_OK) {
+        bl_run run = {.plan = make->made[i],
+                      .pool = worker->pool,
+                      .vars = no_vars,
+                      .states = states,
+                      .outputs = out,
+                      .steps = 1,
+                      .cancel = &make->x->rq->cancel,
+                      .deadline_ns = make->x->rq->deadline_ns};
+        st = bl_plan_run(&run, err);
+    }
+    for (int h = 0; h < info->nhidden; h++)
+        bl_pool_release(worker->pool, states[h]);
+    return st;
+}
+
+static bl_status fill_state(bl_program_make *make, int i, bl_err *err)
+{
+    bl_state *state = &make->program->states[i];
+    bl_worker *worker = make->program->worker;
+    int64_t dim[BL_HELD_DIMS] = {0};
+    size_t count = 0;
+    for (int d = 0; d < state->type.type.ndim; d++)
+        dim[d] = state->type.type.dim[d].size;
+    BL_TRY(bl_tensor_measure(state->type.name, state->type.type.dtype, state->type.type.ndim, dim, &worker->server->limits,
+                             &count, &state->bytes, err));
+    if (make->hidden[i] != NULL)
+        return bl_state_begin(worker, make->hidden[i], dim, make->x->options.seed, &state->buffer, &state->bytes, err);
+    if (make->made[i] != NULL) /* hidden ones are past its end, but went above */
+        return make_state(make, i, &state->buffer, err);
+    if (make->program->doc.values[i].share)
+        state->shared = bl_held_retain(make->x->inputs[i]);
+    else
+        BL_TRY(bl_held_flush(make->x->inputs[i], err));
+    state->buffer = bl_buffer_retain(make->x->inputs[i]->buffer);
+    return BL_OK;
+}
+
+static bl_status install(bl_program_make *make, bl_err *err)
+{
+    bl_program *program = make->program;
+    bl_request *rq = make->x->rq;
+    size_t bytes = 0;
+    program->generation = make->x->generation;
+    BL_TRY(bl_program_check(program, err));
+    for (int i = 0; i < program->nstates; i++) {
+        BL_TRY(fill_state(make, i, err));
+        bytes += program->states[i].shared == NULL ? program->states[i].bytes : 0;
+    }
+    BL_TRY(bl_shelf_charge(rq->server->shelf, rq->owner, bytes, err));
+    program->charged = bytes;
+    bl_residents_add(program);
+    return make->installed(make, err);
+}
+
+static bl_step install_work(bl_request *rq)
+{
+    (void)install(make_of(rq->data), &rq->err);
+    return BL_STEP_DONE;
+}
+
+/* ---- in and out */
+
+bl_status bl_program_make_create(bl_request *rq, bl_program_make **out)
+{
+    bl_program_make *make = bl_arena_alloc(rq->arena, sizeof *make);
+    *out = make;
+    if (make == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    make->program = bl_program_create(rq->server, rq->owner);
+    if (make->program == NULL)
+        return bl_fail(&rq->err, BL_ENOMEM, "program");
+    BL_TRY(bl_request_defer(rq, end_make, make));
+    BL_TRY(bl_exec_create(rq, &make->x)); /* ends before the program does */
+    make->x->extra = make;
+    return BL_OK;
+}
+
+bl_status bl_program_make_begin(bl_program_make *make, bl_worker *worker)
+{
+    bl_request *rq = make->x->rq;
+    bl_program *program = make->program;
+    const bl_program_doc *doc = &program->doc;
+    BL_TRY(check_shared(doc, &rq->err));
+    BL_TRY(bl_exec_choose(make->x, &doc->options, worker));
+    program->worker = make->x->worker;
+    program->entries = bl_arena_array(program->arena, (size_t)doc->nentries + 1, sizeof *program->entries);
+    make->made = bl_arena_array(rq->arena, (size_t)doc->nstates + 1, sizeof(bl_plan *));
+    if (program->entries == NULL || make->made == NULL)
+        return bl_fail(&rq->err, BL_ENOMEM, "program");
+    BL_TRY(bl_exec_load(make->x, doc->nstates, program->doc.values, true));
+    make->x->compile = compile;
+    make->x->work = install_work;
+    return bl_exec_advance(make->x);
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/storage.h"
+
+#include "engine/base/database.h"
+#include "engine/base/fault.h"
+#include "engine/base/folder.h"
+#include "engine/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+enum {
+    OURS = 0x626c7374, /* "blst" */
+    SCHEMA = 1,
+    MOST_COLUMNS = 32
+};
+
+/* Every table, a statement each; a later version appends, and raises SCHEMA where it changes one. */
+static const char create[] =
+    "CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value TEXT NOT NULL);" /* of the server itself */
+    "CREATE TABLE IF NOT EXISTS blobs (owner INTEGER NOT NULL, digest TEXT NOT NULL, bytes INTEGER NOT NULL, "
+    "created INTEGER NOT NULL, PRIMARY KEY (owner, digest)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS programs (owner INTEGER NOT NULL, name TEXT NOT NULL, file TEXT NOT NULL, "
+    "PRIMARY KEY (owner, name)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS tensors (id INTEGER PRIMARY KEY AUTOINCREMENT, owner INTEGER NOT NULL, name TEXT NOT NULL, "
+    "device TEXT NOT NULL, file TEXT NOT NULL);"
+    "CREATE INDEX IF NOT EXISTS blobs_digest ON blobs (digest);"
+    /* AUTOINCREMENT: the number of a key, which owns things, is never given again. */
+    "CREATE TABLE IF NOT EXISTS keys (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, hash BLOB NOT NULL "
+    "UNIQUE, hint TEXT NOT NULL, scopes TEXT NOT NULL, created INTEGER NOT NULL, expires INTEGER NOT NULL, revoked INTEGER NOT "
+    "NULL);"
+    "CREATE TABLE IF NOT EXISTS quotas (owner INTEGER NOT NULL, quota TEXT NOT NULL, amount REAL NOT NULL, PRIMARY KEY (owner, "
+    "quota)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS usage (owner INTEGER NOT NULL, day INTEGER NOT NULL, requests INTEGER NOT NULL, device_ns "
+    "INTEGER "
+    "NOT NULL, bytes_in INTEGER NOT NULL, bytes_out INTEGER NOT NULL, PRIMARY KEY (owner, day)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS jobs (id TEXT PRIMARY KEY, owner INTEGER NOT NULL, program TEXT NOT NULL, entry TEXT NOT NULL, "
+    "device TEXT NOT NULL, steps INTEGER NOT NULL, priority INTEGER NOT NULL, columns TEXT NOT NULL, metrics INTEGER NOT NULL, "
+    "created REAL NOT NULL, started REAL, ended REAL, state TEXT NOT NULL, reason TEXT NOT NULL, step INTEGER NOT NULL, "
+    "restarts INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS job_reports (job TEXT NOT NULL, step INTEGER NOT NULL, time REAL NOT NULL, cells TEXT NOT NULL, "
+    "PRIMARY KEY (job, step)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS job_checkpoints (job TEXT NOT NULL, step INTEGER NOT NULL, time REAL NOT NULL, "
+    "bytes INTEGER NOT NULL, PRIMARY KEY (job, step)) WITHOUT ROWID;";
+
+static const bl_database_kind kind = {.ours = OURS, .schema = SCHEMA, .create = create, .durable = true};
+
+struct bl_storage {
+    pthread_mutex_t lock; /* recursive: bl_storage_together holds it around its body */
+    sqlite3 *db;
+    char *folder; /* NULL: nothing is kept */
+    bool alone;   /* ours, and not joined */
+    int lock_fd;  /* of FOLDER/lock, for as long as the store is ours; -1 */
+};
+
+bl_cell bl_cell_text(const char *text)
+{
+    if (text == NULL)
+        return (bl_cell){.kind = BL_CELL_NULL};
+    return (bl_cell){.kind = BL_CELL_TEXT, .bytes = {text, strlen(text)}};
+}
+
+/* ---- opening */
+
+static char *path_in(const char *folder, const char *name)
+{
+    bl_text path = {0};
+    bl_text_printf(&path, "%s/%s", folder, name);
+    if (!path.failed)
+        return bl_text_take(&path);
+    bl_text_fini(&path);
+    return NULL;
+}
+
+/* BL_ECONFLICT where another process has it. */
+static bl_status lock_folder(bl_storage *store, bl_err *err)
+{
+    char *path = path_in(store->folder, "lock");
+    bl_status st = BL_OK;
+    if (path == NULL)
+        return bl_fail(err, BL_ENOMEM, "the store");
+    store->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (store->lock_fd < 0)
+        st = bl_fail(err, BL_ESTORAGE, "the folder of --state cannot be written: %s", strerror(errno));
+    else if (flock(store->lock_fd, LOCK_EX | LOCK_NB) != 0)
+        st = bl_fail(err, BL_ECONFLICT, "another server has the folder of --state");
+    free(path);
+    return st;
+}
+
+/* A database that cannot be used is set aside once. */
+static bl_status open_file(bl_storage *store, const char *path, bl_err *err)
+{
+    bl_opened how = bl_database_open(path, &kind, &store->db);
+    if (store->alone && (how == BL_DATABASE_DAMAGED || how == BL_DATABASE_NEWER)) {
+        const char *why = how == BL_DATABASE_DAMAGED ? "damaged" : "newer";
+        bl_log(BL_LOG_WARN, "the store in the folder of --state is %s: it is set aside as beamline.db.%s, and begun anew",
+               how == BL_DATABASE_DAMAGED ? "damaged" : "of a later version", why);
+        if (!bl_database_set_aside(path, why))
+            return bl_fail(err, BL_ESTORAGE, "the store that cannot be used cannot be set aside");
+        how = bl_database_open(path, &kind, &store->db);
+    }
+    if (how == BL_DATABASE_FOREIGN)
+        return bl_fail(err, BL_ECONFLICT, "beamline.db in the folder of --state is another program's");
+    if (how != BL_DATABASE_READY)
+        return bl_fail(err, BL_ESTORAGE, "beamline.db in the folder of --state cannot be opened");
+    return BL_OK;
+}
+
+/* Give the folder up: from here on nothing is kept. */
+static void leave_folder(bl_storage *store)
+{
+    if (store->lock_fd >= 0)
+        (void)close(store->lock_fd);
+    store->lock_fd = -1;
+    free(store->folder);
+    store->folder = NULL;
+}
+
+static bl_status choose_folder(bl_storage *store, const char *folder, bl_err *err)
+{
+    bl_err why = {0};
+    if (strcmp(folder, "none") == 0)
+        return BL_OK;
+    store->folder = folder[0] != '\0' ? strdup(folder) : bl_state_folder();
+    if (folder[0] != '\0' && (store->folder == NULL || !bl_folder_make(store->folder)))
+        return bl_fail(err, BL_ESTORAGE, "the folder of --state cannot be made: %s", strerror(errno));
+    if (store->folder == NULL) {
+        bl_log(BL_LOG_WARN, "there is no folder for what outlives the server (--state): nothing is kept");
+        return BL_OK;
+    }
+    if (lock_folder(store, &why) == BL_OK)
+        return BL_OK;
+    if (folder[0] != '\0')
+        return bl_fail(err, why.status, "%s", why.text);
+    bl_log(BL_LOG_WARN, "%s: nothing that this server keeps outlives it", why.text);
+    leave_folder(store);
+    return BL_OK;
+}
+
+static bl_status join_folder(bl_storage *store, const char *folder, bl_err *err)
+{
+    if (strcmp(folder, "none") != 0)
+        store->folder = folder[0] != '\0' ? strdup(folder) : bl_state_folder();
+    if (store->folder == NULL)
+        return bl_fail(err, BL_ECONFLICT, "there is no folder for what outlives a server: --state names one");
+    if (!bl_folder_make(store->folder))
+        return bl_fail(err, BL_ESTORAGE, "the folder of --state cannot be made: %s", strerror(errno));
+    return BL_OK;
+}
+
+static bl_status open_store(const char *folder, bool alone, bl_storage **out, bl_err *err)
+{
+    bl_storage *store = bl_calloc(1, sizeof *store);
+    pthread_mutexattr_t attributes;
+    char *path = NULL;
+    bl_status st = BL_OK;
+    *out = NULL;
+    if (store == NULL)
+        return bl_fail(err, BL_ENOMEM, "the store");
+    store->lock_fd = -1;
+    store->alone = alone;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&store->lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+    st = alone ? choose_folder(store, folder, err) : join_folder(store, folder, err);
+    if (st == BL_OK) {
+        path = store->folder != NULL ? path_in(store->folder, "beamline.db") : strdup(":memory:");
+        st = path != NULL ? open_file(store, path, err) : bl_fail(err, BL_ENOMEM, "the store");
+    }
+    free(path);
+    if (st != BL_OK) {
+        bl_storage_close(store);
+        return st;
+    }
+    *out = store;
+    return BL_OK;
+}
+
+bl_status bl_storage_open(const char *folder, bl_storage **out, bl_err *err)
+{
+    return open_store(folder, true, out, err);
+}
+
+bl_status bl_storage_join(const char *folder, bl_storage **out, bl_err *err)
+{
+    return open_store(folder, false, out, err);
+}
+
+void bl_storage_close(bl_storage *store)
+{
+    if (store == NULL)
+        return;
+    sqlite3_close(store->db);
+    leave_folder(store);
+    pthread_mutex_destroy(&store->lock);
+    free(store);
+}
+
+const char *bl_storage_folder(const bl_storage *store)
+{
+    return store->folder;
+}
+
+char *bl_storage_make_folder(const bl_storage *store, const char *part)
+{
+    char *path = store->folder != NULL ? path_in(store->folder, part) : NULL;
+    if (path != NULL && !bl_folder_make(path)) {
+        free(path);
+        path = NULL;
+    }
+    return path;
+}
+
+/* ---- statements; all under the lock */
+
+static int bind(sqlite3_stmt *query, int i, const bl_cell *cell)
+{
+    switch (cell->kind) {
+    case BL_CELL_INT:
+        return sqlite3_bind_int64(query, i, cell->integer);
+    case BL_CELL_REAL:
+        return sqlite3_bind_double(query, i, cell->real);
+    case BL_CELL_TEXT:
+        return sqlite3_bind_text64(query, i, cell->bytes.data, cell->bytes.len, SQLITE_STATIC, SQLITE_UTF8);
+    case BL_CELL_BLOB:
+        return sqlite3_bind_blob64(query, i, cell->bytes.len > 0 ? cell->bytes.data : "", cell->bytes.len, SQLITE_STATIC);
+    case BL_CELL_NULL:
+        break;
+    }
+    return sqlite3_bind_null(query, i);
+}
+
+static bl_cell column(sqlite3_stmt *query, int i)
+{
+    switch (sqlite3_column_type(query, i)) {
+    case SQLITE_INTEGER:
+        return bl_cell_int(sqlite3_column_int64(query, i));
+    case SQLITE_FLOAT:
+        return bl_cell_real(sqlite3_column_double(query, i));
+    case SQLITE_TEXT:
+        return (bl_cell){.kind = BL_CELL_TEXT,
+                         .bytes = {(const char *)sqlite3_column_text(query, i), (size_t)sqlite3_column_bytes(query, i)}};
+    case SQLITE_BLOB:
+        return bl_cell_blob(sqlite3_column_blob(query, i), (size_t)sqlite3_column_bytes(query, i));
+    default:
+        return (bl_cell){.kind = BL_CELL_NULL};
+    }
+}
+
+static int step_all(sqlite3_stmt *query, bl_storage_row row, void *arg)
+{
+    bl_cell cells[MOST_COLUMNS];
+    int code = SQLITE_OK, columns = sqlite3_column_count(query);
+    if (columns > MOST_COLUMNS)
+        columns = MOST_COLUMNS;
+    while ((code = sqlite3_step(query)) == SQLITE_ROW) {
+        for (int i = 0; row != NULL && i < columns; i++)
+            cells[i] = column(query, i);
+        if (row != NULL && !row(arg, cells, columns))
+            return SQLITE_DONE;
+    }
+    return code;
+}
+
+static bl_status tell(bl_storage *store, int code, bl_err *err)
+{
+    if (code == SQLITE_DONE || code == SQLITE_OK)
+        return BL_OK;
+    if (code == SQLITE_CONSTRAINT)
+        return bl_fail(err, BL_ECONFLICT, "that is there already");
+    if (code == SQLITE_NOMEM)
+        return bl_fail(err, BL_ENOMEM, "the store");
+    bl_log(BL_LOG_WARN, "the store failed: %s", sqlite3_errmsg(store->db));
+    return bl_fail(err, BL_ESTORAGE, "the store failed: %s", sqlite3_errstr(code));
+}
+
+static bl_status run_locked(bl_storage *store, const char *sql, int n, const bl_cell *cells, bl_storage_row row, void *arg,
+                            bl_err *err)
+{
+    sqlite3_stmt *query = NULL;
+    int code = sqlite3_prepare_v2(store->db, sql, -1, &query, NULL);
+    for (int i = 0; i < n && code == SQLITE_OK; i++)
+        code = bind(query, i + 1, &cells[i]);
+    if (code == SQLITE_OK)
+        code = step_all(query, row, arg);
+    sqlite3_finalize(query);
+    return tell(store, code, err);
+}
+
+bl_status bl_storage_run(bl_storage *store, const char *sql, int n, const bl_cell *cells, bl_storage_row row, void *arg,
+                         bl_err *err)
+{
+    bl_status st = BL_OK;
+    pthread_mutex_lock(&store->lock);
+    st = run_locked(store, sql, n, cells, row, arg, err);
+    pthread_mutex_unlock(&store->lock);
+    return st;
+}
+
+bl_status bl_storage_change(bl_storage *store, const char *sql, int n, const bl_cell *cells, int64_t *changed, bl_err *err)
+{
+    bl_status st = BL_OK;
+    pthread_mutex_lock(&store->lock);
+    st = run_locked(store, sql, n, cells, NULL, NULL, err);
+    if (changed != NULL)
+        *changed = st == BL_OK ? sqlite3_changes(store->db) : 0;
+    pthread_mutex_unlock(&store->lock);
+    return st;
+}
+
+bl_status bl_storage_together(bl_storage *store, bl_status (*body)(void *arg, bl_err *err), void *arg, bl_err *err)
+{
+    bl_status st = BL_OK;
+    pthread_mutex_lock(&store->lock);
+    st = run_locked(store, "BEGIN IMMEDIATE", 0, NULL, NULL, NULL, err);
+    if (st == BL_OK) {
+        st = body(arg, err);
+        if (st == BL_OK)
+            st = run_locked(store, "COMMIT", 0, NULL, NULL, NULL, err);
+        if (st != BL_OK)
+            (void)bl_database_run(store->db, "ROLLBACK");
+    }
+    pthread_mutex_unlock(&store->lock);
+    return st;
+}

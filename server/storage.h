@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* What outlives the server: a folder with a database and files, --state.
+ *
+ * One server has it at a time.  With `--state none`, or where the default folder is in use, the database is in memory and there
+ * is no folder, so that who keeps something here needs no second way.  A damaged store, and one of a later version, is set aside
+ * under another name.  Thread: any; a lock inside, which device workers must not wait for in a step. */
+#ifndef BL_SERVER_STORAGE_H
+#define BL_SERVER_STORAGE_H
+
+#include "engine/base/text.h"
+
+#include <stdint.h>
+
+typedef struct bl_storage bl_storage;
+
+/* A value that goes into a statement, or a column of a row that comes out: then text and blobs are borrowed until the callback
+ * returns, and a text's |data| ends with a NUL. */
+typedef struct bl_cell {
+    enum { BL_CELL_NULL, BL_CELL_INT, BL_CELL_REAL, BL_CELL_TEXT, BL_CELL_BLOB } kind;
+    int64_t integer;
+    double real;
+    bl_span bytes;
+} bl_cell;
+
+static inline bl_cell bl_cell_int(int64_t value)
+{
+    return (bl_cell){.kind = BL_CELL_INT, .integer = value};
+}
+static inline bl_cell bl_cell_real(double value)
+{
+    return (bl_cell){.kind = BL_CELL_REAL, .real = value};
+}
+static inline bl_cell bl_cell_blob(const void *data, size_t len)
+{
+    return (bl_cell){.kind = BL_CELL_BLOB, .bytes = {data, len}};
+}
+bl_cell bl_cell_text(const char *text); /* NULL is NULL */
+
+/* |folder|: the setting; "" is the default folder, "none" keeps nothing.  BL_ECONFLICT where another server has the folder that
+ * was named, BL_ESTORAGE where it cannot be written. */
+BL_NODISCARD bl_status bl_storage_open(const char *folder, bl_storage **out, bl_err *err);
+/* For a command, beside the server that may have it.  BL_ECONFLICT where there is no folder. */
+BL_NODISCARD bl_status bl_storage_join(const char *folder, bl_storage **out, bl_err *err);
+void bl_storage_close(bl_storage *store); /* accepts NULL */
+/* For files beside the database; NULL where nothing is kept. */
+const char *bl_storage_folder(const bl_storage *store);
+/* FOLDER/|part|, made if need be; freed by the caller.  NULL where nothing is kept or it cannot be made. */
+char *bl_storage_make_folder(const bl_storage *store, const char *part);
+
+/* One statement with its parameters ?1 to ?n, and |row| (or NULL) for every row, until it returns false; it must not use the
+ * store. BL_ECONFLICT for a row that may not be twice, BL_ESTORAGE where the disk fails.  *changed (or NULL): the rows it
+ * inserted, updated or deleted. */
+typedef bool (*bl_storage_row)(void *arg, const bl_cell *cells, int n);
+BL_NODISCARD bl_status bl_storage_run(bl_storage *store, const char *sql, int n, const bl_cell *cells, bl_storage_row row,
+                                      void *arg, bl_err *err);
+BL_NODISCARD bl_status bl_storage_change(bl_storage *store, const char *sql, int n, const bl_cell *cells, int64_t *changed,
+                                         bl_err *err);
+/* What |body| does with the store, all of it or, where it fails, nothing. */
+BL_NODISCARD bl_status bl_storage_together(bl_storage *store, bl_status (*body)(void *arg, bl_err *err), void *arg, bl_err *err);
+
+/* Parameters of a statement: bl_storage_run(store, sql, BL_CELLS(a, b), row, arg, err). */
+#define BL_CELLS(...)                                                                                                            \
+    (int)(sizeof((bl_cell[]){__VA_ARGS__}) / sizeof(bl_cell)), (bl_cell[])                                                       \
+    {                                                                                                                            \
+        __VA_ARGS__                                                                                                              \
+    }
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* Counters, gauges and histograms for Prometheus, from metrics.def.  Thread: any; relaxed atomics, no locks. */
+#ifndef BL_SERVER_TELEMETRY_METRICS_H
+#define BL_SERVER_TELEMETRY_METRICS_H
+
+#include "engine/base/text.h"
+
+#include <stdatomic.h>
+
+enum {
+#define BL_COUNTER(id, name, help) BL_COUNT_##id,
+#define BL_GAUGE(id, name, help)   BL_COUNT_##id,
+#define BL_HISTOGRAM(id, name, help)
+#include "server/telemetry/metrics.def"
+#undef BL_COUNTER
+#undef BL_GAUGE
+#undef BL_HISTOGRAM
+    BL_COUNT_COUNT
+};
+
+enum {
+#define BL_COUNTER(id, name, help)
+#define BL_GAUGE(id, name, help)
+#define BL_HISTOGRAM(id, name, help) BL_TIME_##id,
+#include "server/telemetry/metrics.def"
+#undef BL_COUNTER
+#undef BL_GAUGE
+#undef BL_HISTOGRAM
+    BL_TIME_COUNT
+};
+
+/* Bounds of buckets double from 10 microseconds to 84 seconds: a cached graph is at the one end, a large one that is compiled at
+ * the other, and a quantile is never off by more than its double. */
+enum { BL_TIME_BUCKETS = 24, BL_HTTP_CODES = 600, BL_METRIC_ROUTES = 128 };
+
+typedef struct bl_histogram {
+    atomic_ullong bucket[BL_TIME_BUCKETS + 1]; /* the last one has no bound */
+    atomic_ullong sum_ns;
+} bl_histogram;
+
+/* By route: as many series as there are routes, whatever clients ask for.  Zeroed is ready. */
+typedef struct bl_metrics {
+    atomic_llong count[BL_COUNT_COUNT];
+    bl_histogram time[BL_METRIC_ROUTES][BL_TIME_COUNT];
+    atomic_ullong code[BL_METRIC_ROUTES][BL_HTTP_CODES];
+} bl_metrics;
+
+/* What the labels of a route say.  Two rows are no routes: of requests that found none, and of work that no client waits for. */
+enum { BL_METRIC_NO_ROUTE, BL_METRIC_OWN_WORK, BL_METRIC_FIRST_ROUTE };
+typedef struct bl_metric_route {
+    const char *method, *pattern;
+} bl_metric_route;
+
+void bl_metrics_add(bl_metrics *metrics, int count, long long amount);
+long long bl_metrics_get(bl_metrics *metrics, int count);
+void bl_metrics_time(bl_metrics *metrics, int time, int route, int64_t nanoseconds);
+void bl_metrics_answer(bl_metrics *metrics, int route, int code);
+const char *bl_metrics_time_name(int time); /* as in beamline_NAME_seconds */
+
+/* ---- printing */
+/* The two lines in front of a metric's values; |type| is counter, gauge or histogram. */
+void bl_metrics_head(bl_text *out, const char *name, const char *type, const char *help);
+void bl_metrics_print(bl_metrics *metrics, const bl_metric_route *routes, int nroutes, bl_text *out);
+/* What Prometheus' own libraries say of every process: memory, processor time, files, start. */
+void bl_metrics_print_process(bl_text *out);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/telemetry/exporter.h"
+
+#include "proto/encode.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { INTERNAL = 1, SERVER = 2, FAILED = 2 }; /* SpanKind and StatusCode: opentelemetry/proto/trace/v1/trace.proto */
+
+/* ---- attributes: a list of {"key", "value": {"stringValue" or "intValue" or "doubleValue"}} */
+
+static void begin_attribute(bl_text *out, const char *name)
+{
+    bl_text_puts(out, out->data[out->len - 1] == '[' ? "{\"key\":" : ",{\"key\":");
+    bl_encode_string(out, name);
+}
+
+static void put_text(bl_text *out, const char *name, const char *value)
+{
+    begin_attribute(out, name);
+    bl_text_puts(out, ",\"value\":{\"stringValue\":");
+    bl_encode_string(out, value);
+    bl_text_puts(out, "}}");
+}
+
+/* 64 bits are strings in the JSON of protocol buffers. */
+static void put_count(bl_text *out, const char *name, uint64_t value)
+{
+    begin_attribute(out, name);
+    bl_text_printf(out, ",\"value\":{\"intValue\":\"%" PRIu64 "\"}}", value);
+}
+
+static void put_ms(bl_text *out, const char *phase, int64_t ns)
+{
+    char name[64];
+    snprintf(name, sizeof name, "beamline.%.40s_ms", phase);
+    begin_attribute(out, name);
+    bl_text_printf(out, ",\"value\":{\"doubleValue\":%.6f}}", (double)ns * 1e-6);
+}
+
+/* ---- spans */
+
+/* A span's number in its trace: those of the phases follow from the request's. */
+static void child_id(const unsigned char *parent, unsigned number, unsigned char *out)
+{
+    uint64_t value = 0;
+    memcpy(&value, parent, sizeof value);
+    value = (value + number + 1) * UINT64_C(0x9e3779b97f4a7c15); /* odd, so that no two are the same */
+    value = value != 0 ? value : 1;
+    memcpy(out, &value, sizeof value);
+}
+
+static void begin_span(bl_text *out, const bl_trail *trail, const unsigned char *id, const unsigned char *parent)
+{
+    char trace[33], hex[17];
+    bl_trace_hex(trail->own.trace, sizeof trail->own.trace, trace);
+    bl_trace_hex(id, 8, hex);
+    bl_text_printf(out, "%s{\"traceId\":\"%s\",\"spanId\":\"%s\"", out->data[out->len - 1] == '[' ? "" : ",", trace, hex);
+    if (parent != NULL) {
+        bl_trace_hex(parent, 8, hex);
+        bl_text_printf(out, ",\"parentSpanId\":\"%s\"", hex);
+    }
+    if (trail->state[0] != '\0') {
+        bl_text_puts(out, ",\"traceState\":");
+        bl_encode_string(out, trail->state);
+    }
+}
+
+static void put_times(bl_text *out, int kind, int64_t begin_ns, int64_t end_ns)
+{
+    bl_text_printf(out, ",\"kind\":%d,\"startTimeUnixNano\":\"%" PRId64 "\",\"endTimeUnixNano\":\"%" PRId64 "\"", kind, begin_ns,
+                   end_ns);
+}
+
+/* Names are those of the semantic conventions for HTTP servers. */
+static void put_attributes(bl_text *out, const bl_trail *trail)
+{
+    bl_text_puts(out, ",\"attributes\":[");
+    put_text(out, "http.request.method", trail->method);
+    put_text(out, "url.scheme", "http");
+    put_text(out, "url.path", trail->path);
+    if (trail->pattern[0] != '\0')
+        put_text(out, "http.route", trail->pattern);
+    if (trail->status != 0)
+        put_count(out, "http.response.status_code", (uint64_t)trail->status);
+    put_count(out, "http.request.body.size", trail->bytes_in);
+    put_count(out, "http.response.body.size", trail->bytes_out);
+    put_text(out, "client.address", trail->peer);
+    put_text(out, "beamline.request_id", trail->id);
+    if (trail->key[0] != '\0')
+        put_text(out, "beamline.key", trail->key);
+    for (int time = 0; time < BL_TIME_COUNT; time++)
+        if (trail->more && (trail->seen >> time & 1U) != 0)
+            put_ms(out, bl_metrics_time_name(time), trail->time_ns[time]);
+    bl_text_puts(out, "]");
+}
+
+/* The request, and a child for each of its stays. */
+static void put_trail(bl_text *out, const bl_trail *trail, int64_t epoch_ns)
+{
+    char name[128];
+    bool failed = trail->status == 0 || trail->status >= 500;
+    begin_span(out, trail, trail->own.span, trail->has_parent ? trail->parent.span : NULL);
+    snprintf(name, sizeof name, "%s%s%s", trail->method, trail->pattern[0] != '\0' ? " " : "", trail->pattern);
+    bl_text_puts(out, ",\"name\":");
+    bl_encode_string(out, name);
+    put_times(out, SERVER, trail->begin_ns + epoch_ns, trail->end_ns + epoch_ns);
+    put_attributes(out, trail);
+    if (failed)
+        bl_text_printf(out, ",\"status\":{\"code\":%d}", FAILED);
+    bl_text_puts(out, "}");
+    for (unsigned i = 0; i < trail->nstays; i++) {
+        const bl_stay *stay = &trail->stay[i];
+        unsigned char id[8];
+        child_id(trail->own.span, i, id);
+        begin_span(out, trail, id, trail->own.span);
+        bl_text_printf(out, ",\"name\":\"%s\"", bl_metrics_time_name(stay->time));
+        put_times(out, INTERNAL, stay->begin_ns + epoch_ns, stay->end_ns + epoch_ns);
+        bl_text_puts(out, "}");
+    }
+}
+
+void bl_otlp_encode(bl_text *out, const bl_exporter_options *options, const char *instance, const bl_trail *ring, size_t size,
+                    size_t first, size_t count, int64_t epoch_ns)
+{
+    bl_text_puts(out, "{\"resourceSpans\":[{\"resource\":{\"attributes\":[");
+    if (out->failed)
+        return;
+    put_text(out, "service.name", options->service);
+    put_text(out, "service.version", options->version);
+    put_text(out, "service.instance.id", instance);
+    bl_text_puts(out, "]},\"scopeSpans\":[{\"scope\":{\"name\":\"beamline\",\"version\":");
+    bl_encode_string(out, options->version);
+    bl_text_puts(out, "},\"spans\":[");
+    for (size_t i = 0; i < count; i++)
+        put_trail(out, &ring[(first + i) % size], epoch_ns);
+    bl_text_puts(out, "]}]}]}");
+}

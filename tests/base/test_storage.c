@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/storage.h"
+
+#include "engine/base/file.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char folder[64];
+
+static int set_up(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/bl-storage-XXXXXX");
+    return mkdtemp(folder) != NULL ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    char command[96];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static const char *in_folder(const char *name)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static bool is_there(const char *name)
+{
+    return access(in_folder(name), F_OK) == 0;
+}
+
+static bl_storage *open_storage(void)
+{
+    bl_storage *storage = NULL;
+    bl_err err = {0};
+    if (bl_storage_open(folder, &storage, &err) != BL_OK)
+        fail_msg("%s", err.text);
+    return storage;
+}
+
+static void put_note(bl_storage *storage, const char *name, const char *value, bl_status expected)
+{
+    bl_err err = {0};
+    bl_status st = bl_storage_run(storage, "INSERT INTO notes VALUES (?1, ?2)", BL_CELLS(bl_cell_text(name), bl_cell_text(value)),
+                                  NULL, NULL, &err);
+    if (st != expected)
+        fail_msg("%s: %s, not %s: %s", name, bl_status_name(st), bl_status_name(expected), err.text);
+}
+
+static bool copy_text(void *arg, const bl_cell *cells, int n)
+{
+    assert_int_equal(n, 1);
+    assert_int_equal(cells[0].kind, BL_CELL_TEXT);
+    snprintf(arg, 32, "%.*s", (int)cells[0].bytes.len, cells[0].bytes.data);
+    return false;
+}
+
+/* Its value, "" where there is none. */
+static const char *get_note(bl_storage *storage, const char *name)
+{
+    static char value[32];
+    bl_err err = {0};
+    value[0] = '\0';
+    assert_int_equal(
+        bl_storage_run(storage, "SELECT value FROM notes WHERE name = ?1", BL_CELLS(bl_cell_text(name)), copy_text, value, &err),
+        BL_OK);
+    return value;
+}
+
+static void what_is_kept_is_there_again(void **state)
+{
+    bl_storage *storage = open_storage();
+    int64_t changed = 0;
+    bl_err err = {0};
+    (void)state;
+    put_note(storage, "a", "first", BL_OK);
+    put_note(storage, "a", "second", BL_ECONFLICT);
+    bl_storage_close(storage);
+    storage = open_storage();
+    assert_string_equal(get_note(storage, "a"), "first");
+    assert_int_equal(bl_storage_change(storage, "DELETE FROM notes", 0, NULL, &changed, &err), BL_OK);
+    assert_int_equal(changed, 1);
+    assert_string_equal(get_note(storage, "a"), "");
+    bl_storage_close(storage);
+}
+
+static void nothing_is_kept_without_a_folder(void **state)
+{
+    bl_storage *storage = NULL;
+    bl_err err = {0};
+    (void)state;
+    assert_int_equal(bl_storage_open("none", &storage, &err), BL_OK);
+    assert_null(bl_storage_folder(storage));
+    assert_null(bl_storage_make_folder(storage, "jobs"));
+    put_note(storage, "a", "first", BL_OK);
+    assert_string_equal(get_note(storage, "a"), "first");
+    bl_storage_close(storage);
+}
+
+typedef struct notes {
+    bl_storage *storage;
+    bl_status how;
+} notes;
+
+static bl_status put_two(void *arg, bl_err *err)
+{
+    const notes *two = arg;
+    put_note(two->storage, "x", "1", BL_OK);
+    put_note(two->storage, "y", "2", BL_OK);
+    return two->how == BL_OK ? BL_OK : bl_fail(err, two->how, "no");
+}
+
+static void all_or_nothing(void **state)
+{
+    notes two = {open_storage(), BL_ELIMIT};
+    bl_err err = {0};
+    (void)state;
+    assert_int_equal(bl_storage_together(two.storage, put_two, &two, &err), BL_ELIMIT);
+    assert_string_equal(get_note(two.storage, "x"), "");
+    two.how = BL_OK;
+    assert_int_equal(bl_storage_together(two.storage, put_two, &two, &err), BL_OK);
+    assert_string_equal(get_note(two.storage, "y"), "2");
+    bl_storage_close(two.storage);
+}
+
+static void one_server_has_it(void **state)
+{
+    bl_storage *storage = open_storage(), *other = NULL;
+    bl_err err = {0};
+    (void)state;
+    assert_int_equal(bl_storage_open(folder, &other, &err), BL_ECONFLICT);
+    assert_non_null(strstr(err.text, "another server"));
+    bl_storage_close(storage);
+    bl_storage_close(open_storage());
+}
+
+static void spoil(const char *text)
+{
+    FILE *file = fopen(in_folder("beamline.db"), "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void set_number(const char *pragma)
+{
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(in_folder("beamline.db"), &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, pragma, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+static void what_cannot_be_read_is_set_aside(void **state)
+{
+    bl_storage *storage = NULL;
+    bl_err err = {0};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        spoil("this is no database, and long enough that one looks for a header in it, of a hundred bytes or so ..........");
+        bl_storage_close(open_storage());
+    }
+    assert_true(is_there("beamline.db.damaged") && is_there("beamline.db.damaged-2"));
+    storage = open_storage();
+    put_note(storage, "a", "old", BL_OK);
+    bl_storage_close(storage);
+    set_number("PRAGMA user_version = 999");
+    storage = open_storage();
+    assert_string_equal(get_note(storage, "a"), "");
+    assert_true(is_there("beamline.db.newer"));
+    bl_storage_close(storage);
+    set_number("PRAGMA application_id = 7");
+    assert_int_equal(bl_storage_open(folder, &storage, &err), BL_ECONFLICT); /* not ours to move */
+    assert_true(is_there("beamline.db"));
+}
+
+static char half[] = "half", whole[] = "whole";
+
+static bl_status write_text(void *arg, int fd, bl_err *err)
+{
+    const char *text = arg;
+    if (!bl_write_all(fd, text, strlen(text)))
+        return bl_fail(err, BL_ESTORAGE, "not written");
+    return text == half ? bl_fail(err, BL_ELIMIT, "in the middle") : BL_OK;
+}
+
+static void files_are_whole_or_not_there(void **state)
+{
+    char text[16] = {0};
+    bl_err err = {0};
+    FILE *file = NULL;
+    (void)state;
+    assert_int_equal(bl_file_replace(in_folder("f"), write_text, half, &err), BL_ELIMIT);
+    assert_false(is_there("f") || is_there("f.new"));
+    err = (bl_err){0};
+    assert_int_equal(bl_file_replace(in_folder("f"), write_text, whole, &err), BL_OK);
+    assert_int_equal(bl_file_replace(in_folder("f"), write_text, half, &err), BL_ELIMIT);
+    file = fopen(in_folder("f"), "r");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    fclose(file);
+    assert_string_equal(text, "whole");
+    err = (bl_err){0};
+    assert_int_equal(bl_file_replace(in_folder("no/f"), write_text, whole, &err), BL_ESTORAGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_kept_is_there_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nothing_is_kept_without_a_folder, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(all_or_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_server_has_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_cannot_be_read_is_set_aside, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(files_are_whole_or_not_there, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""Jobs from Python."""
+import tempfile
+import unittest
+
+import beamline
+from served import ServedCase
+from test_server import INTERPRETER, POINTS, line
+
+
+class JobTest(ServedCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.options = (*INTERPRETER, "--state", folder.name)
+        super().setUpClass()
+
+    def test_to_its_end(self):
+        for binary in (True, False):
+            with self.subTest(binary=binary):
+                client = beamline.Client(self.server.url, binary=binary)
+                program = client.put_program("line", line())
+                x, t = (beamline.array(POINTS[name], "float32") for name in "xt")
+                job = program.train({"x": x, "t": t}, steps=400, collect=["loss"], every=50)
+                reports = list(job.events())
+                self.assertEqual([50 * i for i in range(1, 9)], [report["step"] for report in reports])
+                self.assertLess(reports[-1]["metrics"]["loss"], reports[0]["metrics"]["loss"])
+                info = job.wait(60)
+                self.assertEqual(("done", 400), (info["state"], info["step"]))
+                columns, rows = job.history()
+                self.assertEqual((8, "step"), (len(rows), columns[0]))
+                self.assertEqual(program.state()["w"].tolist(), job.checkpoint()["w"].tolist())
+                self.assertEqual([info["job"]], [other["job"] for other in client.jobs() if other["job"] == job.id])
+                self.assertEqual([400], [report["step"] for report in client.job(job.id).events(after=350)])
+                job.remove()
+                with self.assertRaises(beamline.NotFound):
+                    job.info()
+                with self.assertRaises(beamline.NotFound):
+                    list(job.events())
+                client.close()
+
+    def test_options(self):
+        g = (p := line()).entry("test")
+        g.output(y=(g.input("x", [4]) * g.state("w") + g.state("b")).sum())
+        names = list(p.document().get("entries", {}))
+        program = self.client.put_program("options", p)
+        job = program.train(POINTS, steps=2000, entry=names[0], collect=["loss"], every=10, early_stop={"metric": "loss", "patience": 3, "min_delta": 1e9},
+                            evaluate={"entry": "test", "inputs": {"x": beamline.array([1, 1, 1, 1], "float32")}, "every": 20, "outputs": ["y"]},
+                            checkpoint={"every": 20}, accumulate=2, priority=-5)
+        reports = list(job.events())
+        self.assertIn("y", reports[1]["evaluation"])
+        info = job.wait(60)
+        self.assertEqual((40, -5), (info["step"], info["priority"]))
+
+    def test_cancelled(self):
+        program = self.client.put_program("long", line())
+        job = program.train(POINTS, steps=10**9)
+        with self.assertRaises(TimeoutError):
+            job.wait(0.1)
+        with self.assertRaises(beamline.Conflict):
+            program.train(POINTS, steps=1)
+        job.cancel()
+        with self.assertRaises(beamline.JobFailed) as caught:
+            job.wait(60)
+        self.assertEqual("cancelled", caught.exception.state)
+        with self.assertRaises(beamline.InvalidGraph):
+            program.train(POINTS, steps=1, collect=["nothing"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* libFuzzer: the first byte chooses a method, the rest is an address: its path decoded and matched, its query parsed.  No handler
+ * is called, so none is linked. */
+#include "server/routes.h"
+#include "server/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What server/request.c has, without the rest of it. */
+const char *bl_request_query(const bl_request *rq, const char *name)
+{
+    for (int i = 0; i < rq->nquery; i++)
+        if (strcmp(rq->query[i].name, name) == 0)
+            return rq->query[i].value;
+    return NULL;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char *const methods[] = {"GET", "PUT", "POST", "DELETE", "HEAD"};
+    static bl_server server;
+    bl_arena *arena = bl_arena_create(16 << 20);
+    char *uri = malloc(size + 1);
+    if (arena != NULL && uri != NULL && size > 0) {
+        bl_request rq = {.server = &server, .arena = arena, .uri = uri, .method = methods[data[0] % 5]};
+        memcpy(uri, data + 1, size - 1);
+        uri[size - 1] = '\0';
+        if (bl_route_find(&rq) == BL_OK)
+            for (int i = 0; i < BL_MAX_PARAMS; i++)
+                if (rq.param[i] != NULL && strlen(rq.param[i]) > size)
+                    abort();
+    }
+    free(uri);
+    bl_arena_destroy(arena);
+    return 0;
+}

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: MIT
+"""A disk that is full or broken, and a clock that jumps: what cannot be kept is said to be, nothing else is the worse for it."""
+
+import errno
+import glob
+import hashlib
+import mmap
+import os
+import pathlib
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+from fixture import OCTETS, SLOW_STEPS, Server, counter, graph
+from test_keys import Keys
+from training import J, wait
+
+HERE = pathlib.Path(__file__).resolve().parent
+FAKETIME = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
+MOST = 300  # calls of one request that write
+LEFT, ALL, ERROR, FAILED = range(4)
+REFUSED = (500, 503, 507)
+
+
+def build(folder):
+    """The library that is preloaded."""
+    library = os.path.join(folder, "failing.so")
+    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library, HERE / "failing_disk.c"], check=True)
+    return library
+
+
+class Disk(unittest.TestCase):
+    def setUp(self):
+        self.keys = Keys()
+        self.addCleanup(self.keys.folder.cleanup)
+        self.root = {"x-api-key": self.keys.make("root", "admin,run,train,metrics")}
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        shared = os.path.join(folder.name, "shared")
+        pathlib.Path(shared).write_bytes(bytes(32))
+        with open(shared, "r+b") as file:
+            self.shared = mmap.mmap(file.fileno(), 32)
+        self.addCleanup(self.shared.close)
+        self.env = {"LD_PRELOAD": build(folder.name), "FAILING_DISK": shared}
+        self.server, self.count = None, 0
+        self.restart()
+        self.addCleanup(lambda: self.server.stop())
+
+    def restart(self):
+        """kill -9, and again on what is there."""
+        if self.server is not None:
+            self.server.process.kill()
+            self.server.stop()
+        self.server = Server("--backends", "interp", "--state", self.keys.folder.name, "--tune=off", env=self.env)
+
+    def call(self, method, path, body=None, headers=None):
+        return self.server.call(method, path, body, {**self.root, **(headers or {})})
+
+    def arm(self, left, error=0, everything=False):
+        """From now on; gives how many calls failed until now."""
+        for at, value in ((LEFT, 0), (ALL, everything), (ERROR, error), (LEFT, left)):
+            self.shared[8 * at:8 * at + 8] = struct.pack("<q", value)
+        return struct.unpack_from("<q", self.shared, 8 * FAILED)[0]
+
+    # ---- what is asked: each gives the status, and remembers what was answered well
+
+    def blob(self):
+        self.count += 1
+        data = b"%d" % self.count * 50_000
+        path = "/api/v1/blobs/sha256:" + hashlib.sha256(data).hexdigest()
+        answer = self.call("PUT", path, data, OCTETS)
+        if answer.status == 201:
+            self.kept[path] = data
+        else:
+            self.assertEqual(404, self.call("HEAD", path).status)
+        return answer
+
+    def tensor(self):
+        self.count += 1
+        data, path = struct.pack("<2f", self.count, 2), "/api/v1/tensors/t"
+        answer = self.call("PUT", f"{path}?dtype=float32&shape=2&durable=true", data, OCTETS)
+        now = self.call("GET", path, None, {"accept": "application/octet-stream"})
+        if answer.status == 201:
+            self.kept[path] = data
+        if path in self.kept:
+            self.assertEqual(self.kept[path], now.body, "what was refused has changed something")
+        return answer
+
+    def program(self):
+        """One that replaces another, and one that goes."""
+        self.count += 1
+        path = "/api/v1/programs/"
+        state = self.call("GET", path + "d/state")
+        answer = self.call("PUT", path + "d?durable=true", {**counter(), "state": {"n": [self.count]}})
+        now = self.call("GET", path + "d/state")
+        if answer.status >= 300:
+            self.assertEqual((state.status, state.body), (now.status, now.body), "what was refused has changed something")
+            return answer
+        self.assertEqual([self.count], now.json["state"]["n"]["data"])
+        gone = self.call("DELETE", path + "d")
+        self.assertEqual(404 if gone.status == 204 else 200, self.call("GET", path + "d").status)
+        return gone
+
+    def key(self):
+        self.count += 1
+        answer = self.call("POST", "/api/v1/keys", {"name": f"k{self.count}", "scopes": ["run"]})
+        if answer.status == 201:
+            self.made[f"k{self.count}"] = answer.json["key"]
+        return answer
+
+    def job(self):
+        """One whose state is written down twice; a checkpoint that fails does not end it."""
+        self.count += 1
+        self.assertEqual(201, self.call("PUT", f"/api/v1/programs/p{self.count}", counter()).status)
+        answer = self.call("POST", J, {"program": f"p{self.count}", "inputs": {}, "steps": 40, "checkpoint": {"every": 20, "keep": 2}})
+        if answer.status == 202:
+            ended = wait(self, answer.json["job"])
+            self.assertTrue(ended["state"] == "done" or ended["reason"], ended)
+            if ended["state"] == "done":
+                self.assertEqual([40], self.call("GET", f"/api/v1/programs/p{self.count}/state").json["state"]["n"]["data"])
+        return answer
+
+    def check_kept(self):
+        for path, data in self.kept.items():
+            self.assertEqual(data, self.call("GET", path, None, {"accept": "application/octet-stream"}).body, path)
+        for name, key in self.made.items():
+            self.assertEqual(200, self.server.call("GET", "/api/v1/tensors", None, {"x-api-key": key}).status, name)
+
+    def check_problem(self, answer):
+        self.assertIn(answer.status, REFUSED, answer.body)
+        self.assertEqual("application/problem+json", answer.type)
+        self.assertNotIn(self.keys.folder.name, answer.body.decode())
+
+    def test_t26_every_write_may_fail_once(self):
+        """ENOSPC and EIO at each call of each request that keeps something: it is refused, or done all the same; asked again it is done."""
+        self.kept, self.made = {}, {}
+        for error in (errno.ENOSPC, errno.EIO):
+            for ask in (self.blob, self.tensor, self.program, self.key, self.job):
+                refused = 0
+                for nth in range(1, MOST):
+                    with self.subTest(error=errno.errorcode[error], ask=ask.__name__, nth=nth):
+                        before = self.arm(nth, error)
+                        answer = ask()
+                        struck = self.arm(0) > before
+                        if answer.status >= 300:
+                            self.check_problem(answer)
+                            refused += 1
+                        self.assertEqual(200, self.call("POST", "/api/v1/run", graph()).status)
+                    if not struck:
+                        break
+                self.assertFalse(struck)
+                self.assertGreater(refused, 0, ask.__name__)
+                self.assertLess(ask().status, 300)
+        self.check_kept()
+        self.restart()
+        self.check_kept()
+
+    def test_t26_a_disk_that_stays_full(self):
+        """As long as nothing can be written, what needs no disk goes on; then all is as before."""
+        self.kept, self.made = {}, {}
+        for ask in (self.blob, self.tensor, self.key, self.job):
+            self.assertLess(ask().status, 300)
+        before = self.arm(1, errno.ENOSPC, True)
+        for _ in range(3):
+            for ask in (self.blob, self.tensor, self.key, self.job):
+                self.check_problem(ask())
+            self.assertEqual([2, 4], self.call("POST", "/api/v1/run", graph()).json["outputs"]["y"]["data"])
+            self.assertEqual(201, self.call("PUT", "/api/v1/tensors/passing", [1, 2]).status)
+        self.check_kept()
+        self.assertGreater(self.arm(0) - before, 10)
+        for ask in (self.blob, self.tensor, self.key, self.job):
+            self.assertLess(ask().status, 300)
+        self.restart()
+        self.check_kept()
+
+    def test_t26_short_writes(self):
+        """A write of half of the bytes is gone on with."""
+        self.kept, self.made = {}, {}
+        before = self.arm(1, 0, True)
+        for ask in (self.blob, self.tensor, self.key, self.job):
+            self.assertLess(ask().status, 300, ask.__name__)
+        self.assertGreater(self.arm(0) - before, 10)
+        self.check_kept()
+        self.restart()
+        self.check_kept()
+
+
+@unittest.skipUnless(FAKETIME, "faketime is not installed")
+class Clock(unittest.TestCase):
+    """The time of day jumps by years.  Keys expire by it; leases, deadlines, rates and jobs go by the time that passes."""
+
+    def setUp(self):
+        self.keys = Keys()
+        self.addCleanup(self.keys.folder.cleanup)
+        self.root = {"x-api-key": self.keys.make("root", "admin,run,train,metrics")}
+        self.brief = {"x-api-key": self.keys.make("brief", "run", "--ttl", "1h", "--rate", "1000")}
+        self.now = os.path.join(self.keys.folder.name, "now")
+        self.jump("+0")
+        self.server = Server("--backends", "interp", "--state", self.keys.folder.name,
+                             env={"LD_PRELOAD": FAKETIME[0], "FAKETIME_TIMESTAMP_FILE": self.now, "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                                  "DONT_FAKE_MONOTONIC": "1"})
+        self.addCleanup(self.server.stop)
+
+    def jump(self, by):
+        pathlib.Path(self.now + ".new").write_text(by)
+        os.rename(self.now + ".new", self.now)
+
+    def call(self, method, path, body=None):
+        return self.server.call(method, path, body, self.root)
+
+    def until(self, status):
+        """Until the key that expires gets that status."""
+        end = time.monotonic() + 10
+        while (answer := self.server.call("GET", "/api/v1/tensors", None, self.brief)).status != status:
+            self.assertLess(time.monotonic(), end, answer.body)
+            time.sleep(0.02)
+
+    def test_t26_the_clock_jumps(self):
+        self.assertEqual(201, self.call("PUT", "/api/v1/programs/c", counter()).status)
+        job = self.call("POST", J, {"program": "c", "inputs": {}, "steps": SLOW_STEPS, "collect": {"every": 1000, "outputs": ["m"]}}).json["job"]
+        self.until(200)
+        for by, status in (("+3650d", 401), ("-3650d", 200), ("+0", 200)):
+            with self.subTest(by=by):
+                lease = self.call("POST", "/api/v1/leases", {"ttl": 1.5}).json["lease"]
+                self.jump(by)
+                self.until(status)
+                step = self.call("GET", f"{J}/{job}").json["step"]
+                self.assertEqual([2, 4], self.call("POST", "/api/v1/run", graph(lease=lease, timeout_ms=5000)).json["outputs"]["y"]["data"])
+                begin = time.monotonic()
+                self.assertIn(self.call("PUT", "/api/v1/programs/late", counter()).status, (200, 201))
+                self.assertEqual(504, self.call("POST", "/api/v1/programs/late/run", {"steps": SLOW_STEPS, "timeout_ms": 300}).status)
+                self.assertTrue(0.25 < time.monotonic() - begin < 3)
+                time.sleep(2)
+                self.assertEqual(404, self.call("GET", f"/api/v1/tensors?lease={lease}").status)
+                self.assertGreater(self.call("GET", f"{J}/{job}").json["step"], step)
+        self.call("DELETE", f"{J}/{job}")
+        self.assertEqual("cancelled", wait(self, job)["state"])
+        self.assertEqual(0, self.server.stop())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: MIT
+"""Jobs: submitted, watched, cancelled; their reports as events and as a history."""
+
+import json
+import socket
+import struct
+import tempfile
+import time
+import unittest
+
+from fixture import SAFETENSORS, SLOW_STEPS, Server, ServerTest, counter, head, read_safetensors, safetensors
+from training import J, POINTS, events, line, noisy, noisy_inputs, wait
+
+P = "/api/v1/programs"
+
+
+class Jobs(ServerTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.server = Server(env={"BEAMLINE_STATE": cls.folder.name})
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.folder.cleanup()
+
+    def put(self, name, document):
+        self.assertIn(self.call("PUT", f"{P}/{name}", document).status, (200, 201))
+
+    def submit(self, program, **members):
+        answer = self.ok(self.call("POST", J, {"program": program, **members}), 202)
+        self.assertEqual(f"{J}/{answer.json['job']}", answer.headers["location"])
+        self.addCleanup(self.cancel, answer.json["job"])  # one that goes on would hold up those of other tests
+        return answer.json["job"]
+
+    def cancel(self, job):
+        answer = self.call("DELETE", f"{J}/{job}")
+        self.assertIn(answer.status, (200, 202, 404))  # 404: it was removed
+        return wait(self.server, job) if answer.status != 404 else None
+
+    def test_the_contract(self):
+        self.put("line", line())
+        job = self.submit("line", inputs=POINTS, steps=3000, collect={"every": 100, "outputs": ["loss"]})
+        done = wait(self.server, job)
+        self.assertEqual(("done", 3000, 3000, ""), tuple(done[k] for k in ("state", "step", "steps", "reason")))
+        self.assertGreaterEqual(done["ended"], done["started"])
+        state = self.call("GET", f"{P}/line/state").json["state"]
+        self.assertAlmostEqual(2, state["w"]["data"][0], 2)
+        self.assertEqual([3000], state["w1.step"]["data"])
+        self.assertIn(job, [j["job"] for j in self.call("GET", J).json["jobs"]])
+        # the same steps as a run have the same outcome
+        self.put("again", line())
+        run = self.ok(self.call("POST", f"{P}/again/run", {"inputs": POINTS, "steps": 3000, "collect": {"every": 100, "outputs": ["loss"]}}))
+        self.assertEqual(state, self.call("GET", f"{P}/again/state").json["state"])
+        history = self.ok(self.call("GET", f"{J}/{job}/history")).json
+        self.assertEqual(["step", "time", "loss"], history["columns"])
+        self.assertEqual(run.json["collected"]["loss"]["data"], [row[2] for row in history["rows"]])
+        self.assertEqual(list(range(100, 3001, 100)), [row[0] for row in history["rows"]])
+
+    def test_history_as_csv(self):
+        self.put("csv", counter(nodes=[{"id": "m", "op": "add", "in": ["n", 1]}, {"id": "bad", "op": "div", "in": ["m", 0.0]},
+                                       {"id": "two", "op": "stack", "in": ["m", "bad"]}], outputs=["m", "bad", "two"]))
+        job = self.submit("csv", inputs={}, steps=5, collect={"every": 2, "outputs": ["m", "bad", "two"]})
+        wait(self.server, job)
+        for answer in (self.call("GET", f"{J}/{job}/history?format=csv"), self.call("GET", f"{J}/{job}/history", headers={"accept": "text/csv"})):
+            self.assertEqual("text/csv", self.ok(answer).type)
+            lines = answer.body.decode().split("\r\n")
+            self.assertEqual("step,time,m,bad,two", lines[0])
+            self.assertRegex(lines[1], r"^2,\d+\.\d{3},2,Infinity,\"\[2,'Infinity'\]\"$")
+            self.assertEqual(4, len(lines))
+        rows = self.call("GET", f"{J}/{job}/history?from=3").json["rows"]
+        self.assertEqual([[4, 4, "Infinity", [4, "Infinity"]]], [[row[0], *row[2:]] for row in rows])
+        self.assertEqual(1, len(self.call("GET", f"{J}/{job}/history?limit=1").json["rows"]))
+        for query in ("from=x", "from=-1", "limit=1.5", "format=xml", "other=1"):
+            self.refused(400, self.call("GET", f"{J}/{job}/history?{query}"))
+
+    def test_events(self):
+        self.put("told", counter())
+        job = self.submit("told", inputs={}, steps=400, collect={"every": 100, "outputs": ["m"]})
+        answer = self.ok(self.call("GET", f"{J}/{job}/events"))
+        self.assertEqual("text/event-stream", answer.type)
+        told = events(answer.body)
+        reports = [(number, document["step"], document["metrics"]) for name, number, document in told if name == "message"]
+        self.assertEqual([(str(n), n, {"m": n}) for n in (100, 200, 300, 400)], reports)
+        self.assertEqual("state", told[0][0])
+        self.assertEqual(("state", "done"), (told[-1][0], told[-1][2]["state"]))
+        resumed = events(self.call("GET", f"{J}/{job}/events", headers={"last-event-id": "200"}).body)
+        self.assertEqual(["300", "400"], [number for name, number, _ in resumed if name == "message"])
+        self.assertEqual(204, self.call("GET", f"{J}/{job}/events", headers={"last-event-id": "400"}).status)
+        self.refused(400, self.call("GET", f"{J}/{job}/events", headers={"last-event-id": "x"}))
+
+    def test_t27_a_client_that_vanishes(self):
+        self.put("watched", counter())
+        job = self.submit("watched", inputs={}, steps=SLOW_STEPS, collect={"every": 1000, "outputs": ["m"]})
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", self.server.port)) as sock:
+                sock.sendall(head("GET", f"{J}/{job}/events"))
+                sock.settimeout(30)
+                told = b""
+                while b"event: state" not in told:
+                    told += sock.recv(65536)
+                self.assertEqual(1, self.server.settled("streams", 1))
+            self.assertEqual(0, self.server.settled("streams", 0))
+        self.assertEqual("running", self.call("GET", f"{J}/{job}").json["state"])
+        self.cancel(job)
+
+    def test_t27_a_slow_reader_holds_up_nobody(self):
+        self.put("fast", counter())
+        job = self.submit("fast", inputs={}, steps=200000, collect={"every": 1, "outputs": ["m"]})
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.connect(("127.0.0.1", self.server.port))
+            sock.sendall(head("GET", f"{J}/{job}/events"))
+            self.assertEqual("done", wait(self.server, job, seconds=120)["state"])
+        rows = self.call("GET", f"{J}/{job}/history?from=199999").json["rows"]
+        self.assertEqual([199999, 200000], [row[2] for row in rows])
+        self.assertEqual(200000, len(self.call("GET", f"{J}/{job}/history", timeout=60).json["rows"]))
+
+    def test_cancel(self):
+        self.put("long", counter())
+        job = self.submit("long", inputs={}, steps=SLOW_STEPS)
+        wait(self.server, job, ("running",))
+        time.sleep(0.2)
+        ended = self.cancel(job)
+        self.assertEqual("cancelled", ended["state"])
+        self.assertLess(ended["step"], SLOW_STEPS)
+        self.assertEqual([ended["step"]], self.call("GET", f"{P}/long/state").json["state"]["n"]["data"])
+        self.ok(self.call("DELETE", f"{J}/{job}"), 200)
+        self.refused(400, self.call("DELETE", f"{J}/{job}?remove=perhaps"))
+        self.ok(self.call("DELETE", f"{J}/{job}?remove=true"), 204)
+        self.refused(404, self.call("GET", f"{J}/{job}"))
+        self.refused(404, self.call("GET", f"{J}/{job}/events"))
+
+    def test_checkpoints(self):
+        self.put("kept", counter())
+        job = self.submit("kept", inputs={}, steps=100, checkpoint={"every": 10, "keep": 2})
+        done = wait(self.server, job)
+        self.assertEqual([90, 100], [mark["step"] for mark in done["checkpoints"]])
+        for name, value in (("90", 90), ("100", 100), ("last", 100)):
+            file = self.ok(self.call("GET", f"{J}/{job}/checkpoints/{name}"))
+            self.assertEqual(SAFETENSORS, file.type)
+            self.assertEqual(done["checkpoints"][0]["bytes"], len(file.body))
+            self.assertEqual(struct.pack("<f", value), read_safetensors(file.body)[0]["n"][2])
+        self.ok(self.call("PUT", f"{P}/kept/state", self.call("GET", f"{J}/{job}/checkpoints/90").body, {"content-type": SAFETENSORS}), 204)
+        self.assertEqual([90], self.call("GET", f"{P}/kept/state").json["state"]["n"]["data"])
+        for name in ("80", "0", "x", "090", "%2e%2e"):
+            self.refused(404, self.call("GET", f"{J}/{job}/checkpoints/{name}"))
+        aged = self.submit("kept", inputs={}, steps=SLOW_STEPS, checkpoint={"seconds": 0.1, "keep": 1000, "max_age": 0.35})
+        time.sleep(1.2)
+        done = self.cancel(aged)
+        self.assertGreater(done["checkpoints"][0]["step"], 0)  # that of the beginning was too old
+
+    def test_nobody_interferes(self):
+        """While a job trains a program others may look at it, and not change it."""
+        self.put("mine", {"state": {"n": 0}, "entries": {
+            "up": {"inputs": {}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}], "updates": {"n": "m"}, "outputs": ["m"]},
+            "look": {"inputs": {}, "nodes": [{"id": "v", "op": "mul", "in": ["n", 1]}], "outputs": ["v"]}}})
+        job = self.submit("mine", entry="up", inputs={}, steps=SLOW_STEPS)
+        wait(self.server, job, ("running",))
+        seen = [self.ok(self.call("POST", f"{P}/mine/run", {"entry": "look", "inputs": {}})).json["outputs"]["v"]["data"][0] for _ in range(5)]
+        self.assertEqual(sorted(seen), seen)
+        self.assertGreater(seen[-1], seen[0])
+        self.ok(self.call("GET", f"{P}/mine/state"))
+        self.refused(409, self.call("POST", f"{P}/mine/run", {"entry": "up", "inputs": {}}))
+        self.refused(409, self.call("PUT", f"{P}/mine/state", {"state": {"n": 0}}))
+        self.refused(409, self.call("PUT", f"{P}/mine", counter()))
+        self.refused(409, self.call("DELETE", f"{P}/mine"))
+        self.refused(409, self.call("POST", J, {"program": "mine", "entry": "up", "inputs": {}, "steps": 1}))
+        self.refused(409, self.call("DELETE", f"{J}/{job}?remove=true"))
+        self.cancel(job)
+        self.ok(self.call("POST", f"{P}/mine/run", {"entry": "up", "inputs": {}}))
+        self.ok(self.call("DELETE", f"{P}/mine"), 204)
+
+    def test_runs_get_their_turn(self):
+        self.put("busy", counter())
+        job = self.submit("busy", inputs={}, steps=SLOW_STEPS)
+        wait(self.server, job, ("running",))
+        begin = time.monotonic()
+        for _ in range(20):
+            self.ok(self.call("POST", "/api/v1/run", {"inputs": {"x": [1]}, "nodes": [{"id": "y", "op": "neg", "in": ["x"]}], "outputs": ["y"]}))
+        self.assertLess(time.monotonic() - begin, 10)
+        self.cancel(job)
+
+    def test_priorities(self):
+        for name in ("first", "low", "high"):
+            self.put(name, counter())
+        first = self.submit("first", inputs={}, steps=SLOW_STEPS)
+        low = self.submit("low", inputs={}, steps=10)
+        self.assertEqual("queued", wait(self.server, low, ("queued", "done"))["state"])
+        high = self.submit("high", inputs={}, steps=10, priority=-5)
+        self.assertEqual("done", wait(self.server, high)["state"])
+        self.assertEqual("queued", self.call("GET", f"{J}/{low}").json["state"])
+        self.cancel(first)
+        self.assertEqual("done", wait(self.server, low)["state"])
+
+    def test_evaluation(self):
+        self.put("both", noisy())
+        inputs = noisy_inputs()
+        job = self.submit("both", entry="train", inputs=inputs, steps=40, collect={"every": 5, "outputs": ["loss"]},
+                          evaluate={"entry": "test", "inputs": inputs, "every": 10, "outputs": ["loss"]})
+        wait(self.server, job)
+        history = self.call("GET", f"{J}/{job}/history").json
+        self.assertEqual(["step", "time", "loss", "evaluate.loss"], history["columns"])
+        self.assertEqual([(n, n % 10 == 0) for n in range(5, 41, 5)], [(row[0], row[3] is not None) for row in history["rows"]])
+        now = self.ok(self.call("POST", f"{P}/both/run", {"entry": "test", "inputs": inputs})).json["outputs"]["loss"]["data"][0]
+        self.assertEqual(now, history["rows"][-1][3])
+        # it has not drawn from what training draws from
+        self.put("alone", noisy())
+        self.ok(self.call("POST", f"{P}/alone/run", {"entry": "train", "inputs": inputs, "steps": 40}))
+        self.assertEqual(self.call("GET", f"{P}/alone/state").json, self.call("GET", f"{P}/both/state").json)
+
+    def test_early_stop(self):
+        """A counter's metric gets worse all the time, or better."""
+        rows = (("min", 0, 40), ("max", 0, 100), ("max", 10, 100), ("max", 35, 40))
+        for i, (mode, delta, last) in enumerate(rows):
+            self.put(f"stop{i}", counter())
+            job = self.submit(f"stop{i}", inputs={}, steps=100, collect={"every": 10, "outputs": ["m"]},
+                              early_stop={"metric": "m", "patience": 3, "mode": mode, "min_delta": delta - 0.5 if delta == 10 else delta})
+            done = wait(self.server, job)
+            self.assertEqual(("done", last), (done["state"], done["step"]), (mode, delta))
+            self.assertEqual(last == 40, "not better" in done["reason"])
+
+    def followed(self):
+        """A line by Adam, with a mean of its parameter that follows it."""
+        program = line()
+        program["state"]["slow"] = [0]
+        program["nodes"] += [{"id": "old", "op": "mul", "in": ["slow", 0.5]}, {"id": "new", "op": "mul", "in": ["w1", 0.5]},
+                             {"id": "slow1", "op": "add", "in": ["old", "new"]}]
+        program["updates"]["slow"] = "slow1"
+        return program
+
+    def test_accumulate(self):
+        """Four passes over the same points are one step: their mean is exact.  What follows from the parameters waits for it too."""
+        self.put("steps", self.followed())
+        self.ok(self.call("POST", f"{P}/steps/run", {"inputs": POINTS, "steps": 30}))
+        self.put("passes", self.followed())
+        job = self.submit("passes", inputs=POINTS, steps=122, accumulate=4, collect={"every": 3, "outputs": ["loss"]})
+        self.assertEqual("done", wait(self.server, job)["state"])
+        self.assertEqual(self.call("GET", f"{P}/steps/state").json, self.call("GET", f"{P}/passes/state").json)
+        rows = self.call("GET", f"{J}/{job}/history").json["rows"]
+        self.assertEqual(list(range(3, 121, 3)), [row[0] for row in rows])
+        self.assertEqual(rows[2][2], rows[3][2])  # passes 9 and 12 are of one step
+        self.assertNotEqual(rows[3][2], rows[4][2])
+
+    def test_accumulated_batches(self):
+        """Passes that draw other batches: the step takes the mean of their gradients."""
+        program = {"inputs": {}, "state": {"w": [0.0]}, "nodes": [
+            {"id": "r", "op": "uniform", "attrs": {"shape": [1]}}, {"id": "p", "op": "mul", "in": ["w", "r"]}, {"id": "loss", "op": "sum", "in": ["p"]},
+            {"id": ["w1"], "op": "sgd", "in": ["loss", "w"], "attrs": {"lr": 1.0}}], "updates": {"w": "w1"}, "outputs": ["r"]}
+        self.put("draws", program)
+        job = self.submit("draws", inputs={}, steps=8, accumulate=8, collect={"every": 1, "outputs": ["r"]})
+        wait(self.server, job)
+        drawn = [row[2] for row in self.call("GET", f"{J}/{job}/history").json["rows"]]
+        self.assertEqual(8, len(set(drawn)))
+        self.assertAlmostEqual(-sum(drawn) / 8, self.call("GET", f"{P}/draws/state").json["state"]["w"]["data"][0], 5)
+
+    def test_mixed_precision(self):
+        inputs = noisy_inputs()
+        members = {"entry": "train", "inputs": inputs, "steps": 600, "collect": {"every": 100, "outputs": ["loss"]},
+                   "evaluate": {"entry": "test", "inputs": inputs, "every": 600, "outputs": ["loss"]}}
+        last, states = {}, {}
+        for name, more in (("float32", {}), ("float16", {"compute": "float16"}), ("bfloat16", {"compute": "bfloat16"}),
+                           ("scaled", {"loss_scale": 1024})):
+            self.put("mixed", noisy())
+            job = self.submit("mixed", **members, **more)
+            self.assertEqual("done", wait(self.server, job)["state"], name)
+            last[name] = self.call("GET", f"{J}/{job}/history").json["rows"][-1][3]
+            states[name] = self.call("GET", f"{P}/mixed/state").json["state"]
+            self.assertEqual({"float32", "uint32"}, {state["dtype"] for state in states[name].values()})
+        for name in ("float16", "bfloat16"):
+            self.assertNotEqual(states["float32"], states[name])
+            self.assertLess(last[name], max(5 * last["float32"], 0.05), last)
+        for name in states["float32"]:  # a power of two changes no digit
+            self.assertEqual(states["float32"][name], states["scaled"][name], name)
+
+    def test_a_loss_that_is_scaled_too_far(self):
+        """The first gradients are infinite in float16: these steps are left out, and the scale is halved until they are not."""
+        self.put("huge", {"inputs": {"x": {"dtype": "float32", "shape": [1, 2]}}, "state": {"w": [[0.5], [0.5]]}, "nodes": [
+            {"id": "y", "op": "matmul", "in": ["x", "w"]}, {"id": "q", "op": "mul", "in": ["y", "y"]}, {"id": "loss", "op": "mean", "in": ["q"]},
+            {"id": ["w1"], "op": "adam", "in": ["loss", "w"], "attrs": {"lr": 0.001}}], "updates": {"w": "w1"}, "outputs": ["loss"]})
+        job = self.submit("huge", inputs={"x": [[100, 100]]}, steps=100, compute="float16", collect={"every": 1, "outputs": ["loss"]})
+        wait(self.server, job)
+        state = self.call("GET", f"{P}/huge/state").json["state"]
+        self.assertGreater(state["w1.step"]["data"][0], 50)
+        self.assertLess(state["w1.step"]["data"][0], 100)
+        losses = [row[2] for row in self.call("GET", f"{J}/{job}/history").json["rows"]]
+        self.assertEqual(losses[0], losses[1])
+        self.assertLess(losses[-1], losses[0])
+
+    def test_inputs_beside_the_document(self):
+        self.put("file", {"state": {"n": 0}, "entries": {
+            "up": {"inputs": {"by": {"dtype": "float32", "shape": []}}, "nodes": [{"id": "m", "op": "add", "in": ["n", "by"]}],
+                   "updates": {"n": "m"}, "outputs": ["m"]},
+            "look": {"inputs": {"k": {"dtype": "float32", "shape": []}}, "nodes": [{"id": "v", "op": "mul", "in": ["n", "k"]}], "outputs": ["v"]}}})
+        document = {"program": "file", "entry": "up", "steps": 4, "evaluate": {"entry": "look", "every": 2, "outputs": ["v"]}}
+        body = safetensors({"by": ("F32", [], struct.pack("<f", 2)), "evaluate.k": ("F32", [], struct.pack("<f", 10))},
+                           {"request": json.dumps(document)})
+        job = self.ok(self.call("POST", J, body, {"content-type": SAFETENSORS}), 202).json["job"]
+        wait(self.server, job)
+        self.assertEqual([[2, 40], [4, 80]], [[row[0], row[2]] for row in self.call("GET", f"{J}/{job}/history").json["rows"]])
+
+    def test_held_inputs_stay(self):
+        self.put("holds", {"inputs": {"by": {"dtype": "float32", "shape": []}}, "state": {"n": 0},
+                           "nodes": [{"id": "m", "op": "add", "in": ["n", "by"]}], "updates": {"n": "m"}, "outputs": ["m"]})
+        self.ok(self.call("PUT", "/api/v1/tensors/by", {"dtype": "float32", "shape": [], "data": [2]}), 201)
+        job = self.submit("holds", inputs={"by": {"tensor": "by"}}, steps=1000)
+        self.ok(self.call("DELETE", "/api/v1/tensors/by"), 204)
+        self.assertEqual("done", wait(self.server, job)["state"])
+        self.assertEqual([2000], self.call("GET", f"{P}/holds/state").json["state"]["n"]["data"])
+
+    def test_t8_what_is_refused(self):
+        self.put("ok", counter())
+        lease = self.ok(self.call("POST", "/api/v1/leases", {"ttl": 60}), 201).json["lease"]
+        self.put("leased", counter(lease=lease))
+        good = {"program": "ok", "inputs": {}, "steps": 5, "collect": {"every": 1, "outputs": ["m"]}}
+        rows = [(400, {"program": None}), (404, {"program": "none"}), (400, {"steps": "x"}), (422, {"steps": 0}), (422, {"entry": "none"}),
+                (400, {"unknown": 1}), (422, {"inputs": {"x": 1}}), (422, {"priority": 1000}), (422, {"program": "leased"}),
+                (422, {"collect": {"every": 1, "outputs": ["q"]}}), (422, {"collect": {"every": 0, "outputs": ["m"]}}),
+                (422, {"checkpoint": {"every": 0}}), (400, {"checkpoint": {"each": 1}}), (422, {"checkpoint": {"keep": 0}}),
+                (422, {"checkpoint": {"seconds": -1}}), (422, {"evaluate": {"entry": "x", "every": 1, "outputs": ["m"]}}),
+                (400, {"evaluate": {"outputs": ["m"]}}), (422, {"early_stop": {"metric": "none", "patience": 1}}),
+                (400, {"early_stop": {"metric": "m"}}), (400, {"early_stop": {"metric": "m", "patience": 1, "mode": "up"}}),
+                (422, {"early_stop": {"metric": "m", "patience": 1, "min_delta": -1}}), (422, {"early_stop": {"metric": "m", "patience": 0}}), (422, {"accumulate": 0}), (400, {"accumulate": "2"}),
+                (422, {"compute": "int8"}), (422, {"loss_scale": 0}), (400, {"loss_scale": "much"})]
+        for status, change in rows:
+            with self.subTest(change=change):
+                self.refused(status, self.call("POST", J, {**good, **change}))
+        del good["steps"]
+        self.refused(400, self.call("POST", J, good))
+        self.refused(404, self.call("GET", f"{J}/{'0' * 32}"))
+        self.refused(404, self.call("DELETE", f"{J}/x"))
+        self.ok(self.call("POST", f"{P}/ok/run", {"inputs": {}}))  # none of these holds the program
+
+    def test_a_report_is_bounded(self):
+        self.put("wide", counter(state={"n": {"dtype": "float32", "shape": [5000]}}))
+        self.refused(422, self.call("POST", J, {"program": "wide", "inputs": {}, "steps": 5, "collect": {"every": 1, "outputs": ["m"]}}))
+
+
+class Limits(unittest.TestCase):
+    def test_the_oldest_go_first(self):
+        server = Server("--max-jobs", "2", "--backends", "interp")
+        try:
+            jobs = []
+            for i in range(4):
+                server.call("PUT", f"{P}/p{i}", counter())
+                jobs.append(server.call("POST", J, {"program": f"p{i}", "inputs": {}, "steps": 3}).json["job"])
+                wait(server, jobs[-1])
+            self.assertEqual(jobs[2:], [j["job"] for j in server.call("GET", J).json["jobs"]])
+            for i in range(3):
+                last = server.call("POST", J, {"program": f"p{i}", "inputs": {}, "steps": SLOW_STEPS})
+            self.assertEqual(507, last.status, last.body)
+        finally:
+            self.assertEqual(0, server.stop())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""Runs with a number happen once."""
+
+import json
+import socket
+import threading
+import time
+import unittest
+
+from fixture import JSON, SAFETENSORS, Server, ServerTest, counter, head
+
+P = "/api/v1/programs"
+
+
+class Sequence(ServerTest):
+    def put(self, name, **members):
+        self.assertIn(self.call("PUT", f"{P}/{name}", counter(**members)).status, (200, 201))
+
+    def run_once(self, name, seq, **members):
+        return self.call("POST", f"{P}/{name}/run", {"inputs": {}, "seq": seq, **members})
+
+    def count(self, name):
+        return self.call("GET", f"{P}/{name}/state").json["state"]["n"]["data"][0]
+
+    def test_t24_once(self):
+        self.put("a")
+        for status, seq, count in ((409, 0, 0), (409, 2, 0), (200, 1, 3), (200, 1, 3), (409, 3, 3), (200, 2, 6), (409, 1, 6), (200, 2, 6), (200, 3, 9)):
+            answer = self.run_once("a", seq, steps=3)
+            with self.subTest(seq=seq, count=count):
+                self.assertEqual(status, answer.status, answer.body)
+                self.assertEqual(count, self.count("a"))
+        self.ok(self.call("POST", f"{P}/a/run", {"inputs": {}}))  # one without is not counted
+        self.assertEqual(9, self.run_once("a", 3).json["outputs"]["m"]["data"][0])
+        self.assertEqual(10, self.count("a"))
+        self.put("a")
+        self.refused(409, self.run_once("a", 4))
+        self.ok(self.run_once("a", 1))
+
+    def test_the_same_bytes(self):
+        self.put("b")
+        first = self.run_once("b", 1, steps=4, collect={"every": 2, "outputs": ["m"]})
+        self.assertEqual(self.ok(first).body, self.ok(self.run_once("b", 1)).body)
+        body = json.dumps({"inputs": {}, "seq": 2})
+        file = self.call("POST", f"{P}/b/run", body, {**JSON, "accept": SAFETENSORS})
+        again = self.call("POST", f"{P}/b/run", body, {**JSON, "accept": SAFETENSORS})
+        self.assertEqual((SAFETENSORS, self.ok(file).body), (again.type, again.body))
+
+    def test_t24_at_the_same_time(self):
+        """Of many that ask for one number one runs, and all are answered alike."""
+        self.put("c")
+        answers = []
+        threads = [threading.Thread(target=lambda: answers.append(self.run_once("c", 1, steps=20000))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual({200}, {answer.status for answer in answers})
+        self.assertEqual(1, len({answer.body for answer in answers}))
+        self.assertEqual(20000, self.count("c"))
+
+    def test_t24_failures(self):
+        self.put("d")
+        self.refused((400, 422), self.run_once("d", 1, steps=0))
+        self.refused((400, 422), self.run_once("d", -1))
+        self.ok(self.run_once("d", 1))  # the number was not used up
+        late = self.refused(504, self.run_once("d", 2, steps=10**9, timeout_ms=300))
+        self.assertGreater(late["step"], 0)
+        self.assertEqual(late, self.refused(504, self.run_once("d", 2)))
+        self.assertEqual(1 + late["step"], self.count("d"))
+        self.ok(self.run_once("d", 3))
+
+    def test_t27_the_client_goes_away(self):
+        self.put("e")
+        body = json.dumps({"inputs": {}, "seq": 1, "steps": 100000}).encode()
+        with socket.create_connection(("127.0.0.1", self.server.port)) as sock:
+            sock.sendall(head("POST", f"{P}/e/run", "content-type: application/json", f"content-length: {len(body)}") + body)
+            end = time.monotonic() + 10
+            while self.call("GET", f"{P}/e").json["steps"] == 0:
+                self.assertLess(time.monotonic(), end)
+        self.assertEqual([100000], self.ok(self.run_once("e", 1)).json["outputs"]["m"]["data"])
+        self.assertEqual(100000, self.count("e"))
+
+
+class End(unittest.TestCase):
+    def test_the_server_ends(self):
+        """It does not wait for a run that nobody can stop."""
+        server = Server("--backends", "interp", "--grace", "0.2")
+        server.call("PUT", f"{P}/x", counter())
+        thread = threading.Thread(target=lambda: server.call("POST", f"{P}/x/run", {"inputs": {}, "seq": 1, "steps": 10**9}))
+        thread.start()
+        while server.call("GET", f"{P}/x").json["steps"] == 0:
+            time.sleep(0.01)
+        begin = time.monotonic()
+        self.assertEqual(0, server.stop())
+        self.assertLess(time.monotonic() - begin, 5)
+        thread.join()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: MIT
+"""What belongs to one key is nobody else's: names, leases, memory; and what is shared is read, no more."""
+
+import hashlib
+import os
+import struct
+import subprocess
+import tempfile
+import unittest
+
+from fixture import JSON, OCTETS, PROGRAM, SAFETENSORS, Server, counter, graph
+from test_keys import KeyedCase
+
+T, P = "/api/v1/tensors", "/api/v1/programs"
+
+
+def reader(name):
+    """A run that doubles a held tensor."""
+    return {"inputs": {"x": {"tensor": name}}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": ["y"]}
+
+
+def two_entries():
+    """A program whose entry `peek` changes nothing, `step` adds one, and `draw` advances the random state."""
+    return {"state": {"n": [7.0]}, "entries": {
+        "peek": {"inputs": {}, "nodes": [{"id": "p", "op": "mul", "in": ["n", 10]}], "outputs": ["p"]},
+        "step": {"inputs": {}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}], "updates": {"n": "m"}, "outputs": ["m"]},
+        "draw": {"inputs": {}, "nodes": [{"id": "r", "op": "normal", "in": [], "attrs": {"shape": [1]}}, {"id": "d", "op": "add", "in": ["n", "r"]}],
+                 "outputs": ["d"]}}}
+
+
+class Namespaces(KeyedCase):
+    KEYS = {"alice": ("run,train",), "bob": ("run,train",), "root": ("admin,run",), "jane": ("admin,train",)}
+
+    def test_the_same_name_is_two_tensors(self):
+        for name, value in (("alice", 1), ("bob", 2)):
+            self.ok(self.call(name, "PUT", T + "/w", [value]), 201)
+            self.ok(self.call(name, "PUT", P + "/p", counter(state={"n": [float(10 * value)]})), 201)
+        for name, value in (("alice", 1), ("bob", 2)):
+            self.assertEqual([value], self.ok(self.call(name, "GET", T + "/w")).json["data"])
+            self.assertEqual([2 * value], self.ok(self.call(name, "POST", "/api/v1/run", reader("w"))).json["outputs"]["y"]["data"])
+            self.assertEqual([10 * value + 1], self.ok(self.call(name, "POST", P + "/p/run", {})).json["outputs"]["m"]["data"])
+        self.ok(self.call("bob", "DELETE", T + "/w"), 204)
+        self.ok(self.call("bob", "DELETE", P + "/p"), 204)
+        self.assertEqual([1], self.ok(self.call("alice", "GET", T + "/w")).json["data"])
+        self.assertEqual([11], self.ok(self.call("alice", "GET", P + "/p/state")).json["state"]["n"]["data"])
+
+    def test_t12_anothers_is_not_there(self):
+        """404 with the words of a name that nobody has, for every way to name a thing; an administrator is no exception."""
+        self.ok(self.call("alice", "PUT", T + "/secret", [42]), 201)
+        self.ok(self.call("alice", "PUT", P + "/hidden", counter()), 201)
+        lease = self.ok(self.call("alice", "POST", "/api/v1/leases", {"ttl": 60}), 201).json["lease"]
+        self.ok(self.call("alice", "PUT", f"{T}/leased?lease={lease}", [43]), 201)
+        asks = [("GET", T + "/{}", None), ("DELETE", T + "/{}", None), ("POST", "/api/v1/run", "reader"), ("GET", P + "/{}", None), ("DELETE", P + "/{}", None),
+                ("POST", P + "/{}/run", {}), ("GET", P + "/{}/state", None), ("PUT", P + "/{}/state", {"state": {"n": 1}}),
+                ("PUT", P + "/mine", "state"), ("POST", "/api/v1/shares", "share")]
+        for who in ("bob", "root"):
+            for method, path, body in asks:
+                for name in ("secret", "hidden", "alice:secret", "alice:hidden"):
+                    answers = []
+                    for one in (name, name.replace("secret", "absent").replace("hidden", "absent")):
+                        sent = {"reader": reader(one), "state": {**counter(), "state": {"n": {"tensor": one}}}, "share": {"tensor": one, "to": "bob"}}.get(body, body) \
+                            if isinstance(body, str) else body
+                        answer = self.call(who, method, path.format(one), sent)
+                        answers.append(answer.body.replace(one.encode(), b"NAME"))
+                        self.assertEqual(404, answer.status, (who, method, path, one, answer.body))
+                    self.assertEqual(answers[1], answers[0])
+            for method, path, body in (("GET", f"{T}?lease={lease}", None), ("PUT", f"/api/v1/leases/{lease}", {"ttl": 5}), ("DELETE", f"/api/v1/leases/{lease}", None),
+                                       ("GET", f"{T}/leased?lease={lease}", None), ("PUT", f"{T}/x?lease={lease}", [1]), ("POST", "/api/v1/run", graph(lease=lease)),
+                                       ("POST", T + "/delete", {"names": ["leased"], "lease": lease})):
+                self.refused(404, self.call(who, method, path, body), "no such lease")
+            self.assertNotIn("secret", self.call(who, "GET", T).body.decode())
+            self.assertNotIn("hidden", self.call(who, "GET", P).body.decode())
+        self.assertEqual(0, self.ok(self.call("bob", "POST", T + "/delete", {"names": ["secret", "leased"]})).json["deleted"])
+        self.assertEqual([42], self.ok(self.call("alice", "GET", T + "/secret")).json["data"])
+        self.ok(self.call("alice", "DELETE", "/api/v1/leases/" + lease), 204)
+
+    def test_t12_anothers_jobs_are_not_there(self):
+        self.ok(self.call("alice", "PUT", P + "/trained", counter()), 201)
+        job = self.ok(self.call("alice", "POST", "/api/v1/jobs", {"program": "trained", "inputs": {}, "steps": 10}), 202).json["job"]
+        self.assertRegex(job, "^[0-9a-f]{32}$")
+        for who in ("bob", "jane"):
+            for method, path in (("GET", "/{}"), ("DELETE", "/{}"), ("DELETE", "/{}?remove=true"), ("GET", "/{}/events"), ("GET", "/{}/history"),
+                                 ("GET", "/{}/checkpoints/last"), ("GET", "/{}/checkpoints/10")):
+                answers = [self.call(who, method, "/api/v1/jobs" + path.format(one)) for one in (job, "0" * 32)]
+                self.assertEqual([404, 404], [answer.status for answer in answers], path)
+                self.assertEqual(answers[1].body.replace(b"0" * 32, b"JOB"), answers[0].body.replace(job.encode(), b"JOB"))
+            self.assertEqual([], self.ok(self.call(who, "GET", "/api/v1/jobs")).json["jobs"])
+        self.ok(self.call("alice", "GET", "/api/v1/jobs/" + job))
+
+    def test_t20_kernels_and_their_users_are_the_admins(self):
+        self.ok(self.call("alice", "PUT", P + "/mine", counter()), 201)
+        self.refused(403, self.call("bob", "GET", "/api/v1/kernels"))
+        self.ok(self.call("root", "GET", "/api/v1/kernels"))
+
+    def test_sharing_a_tensor(self):
+        self.ok(self.call("alice", "PUT", T + "/open", [1, 2]), 201)
+        self.ok(self.call("alice", "POST", "/api/v1/shares", {"tensor": "open", "to": "bob"}), 201)
+        self.ok(self.call("alice", "POST", "/api/v1/shares", {"tensor": "open", "to": "bob"}), 201)
+        self.assertEqual([{"tensor": "open", "to": "bob"}], self.ok(self.call("alice", "GET", "/api/v1/shares")).json["given"])
+        self.assertEqual([{"tensor": "alice:open"}], self.ok(self.call("bob", "GET", "/api/v1/shares")).json["taken"])
+        self.assertEqual([1, 2], self.ok(self.call("bob", "GET", T + "/alice:open")).json["data"])
+        self.assertEqual([2, 4], self.ok(self.call("bob", "POST", "/api/v1/run", reader("alice:open"))).json["outputs"]["y"]["data"])
+        self.refused(404, self.call("root", "GET", T + "/alice:open"))
+        self.refused(404, self.call("bob", "GET", T + "/open"))
+        self.refused(404, self.call("bob", "DELETE", T + "/alice:open"))
+        # a state by reference is a copy, so that it outlives what alice deletes, and bob pays for it
+        program = {**counter(entries=None), "state": {"n": {"tensor": "alice:open", "share": True}}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}], "outputs": ["m"]}
+        program.pop("updates"), program.pop("entries")
+        before = [row["bytes"] for row in self.call("bob", "GET", P).json["programs"] if row["name"] == "ref"]
+        self.assertEqual([], before)
+        self.ok(self.call("bob", "PUT", P + "/ref", program), 201)
+        self.assertEqual([8], [row["bytes"] for row in self.call("bob", "GET", P).json["programs"] if row["name"] == "ref"])
+        # what bob puts under that name is bob's, and his own goes first
+        self.ok(self.call("bob", "PUT", T + "/alice:open", [9]), 201)
+        self.assertEqual(([9], [1, 2]), (self.call("bob", "GET", T + "/alice:open").json["data"], self.call("alice", "GET", T + "/open").json["data"]))
+        self.ok(self.call("bob", "DELETE", T + "/alice:open"), 204)
+        # replaced it is still shared; deleted it is not, nor is what then gets the name
+        self.ok(self.call("alice", "PUT", T + "/open", [3]), 201)
+        self.assertEqual([3], self.ok(self.call("bob", "GET", T + "/alice:open")).json["data"])
+        self.ok(self.call("alice", "DELETE", T + "/open"), 204)
+        self.ok(self.call("alice", "PUT", T + "/open", [4]), 201)
+        self.refused(404, self.call("bob", "GET", T + "/alice:open"))
+        self.assertEqual([2, 3], self.ok(self.call("bob", "POST", P + "/ref/run", {})).json["outputs"]["m"]["data"])
+        # with all, and taken back
+        self.ok(self.call("alice", "POST", "/api/v1/shares", {"tensor": "open", "to": "*"}), 201)
+        for who in ("bob", "root"):
+            self.assertEqual([4], self.ok(self.call(who, "GET", T + "/alice:open")).json["data"])
+        self.ok(self.call("alice", "DELETE", "/api/v1/shares?tensor=open&to=*"), 204)
+        self.refused(404, self.call("alice", "DELETE", "/api/v1/shares?tensor=open&to=*"))
+        self.refused(404, self.call("bob", "GET", T + "/alice:open"))
+
+    def test_sharing_a_program(self):
+        self.ok(self.call("alice", "PUT", P + "/two", two_entries()), 201)
+        self.ok(self.call("alice", "POST", "/api/v1/shares", {"program": "two", "to": "bob"}), 201)
+        name = P + "/alice:two"
+        self.assertEqual({"peek", "step", "draw"}, set(self.ok(self.call("bob", "GET", name)).json["entries"]))
+        self.assertEqual([7], self.ok(self.call("bob", "GET", name + "/state")).json["state"]["n"]["data"])
+        self.assertEqual([70], self.ok(self.call("bob", "POST", name + "/run", {"entry": "peek"})).json["outputs"]["p"]["data"])
+        self.refused(403, self.call("bob", "POST", name + "/run", {"entry": "step"}), "step")
+        self.refused(403, self.call("bob", "POST", name + "/run", {"entry": "draw"}), "rng")
+        self.refused(404, self.call("bob", "PUT", name + "/state", {"state": {"n": [1], "rng": {"dtype": "uint32", "shape": [2], "data": [0, 0]}}}))
+        self.refused(404, self.call("bob", "DELETE", name))
+        self.refused(404, self.call("root", "GET", name))
+        self.assertEqual([8], self.ok(self.call("alice", "POST", P + "/two/run", {"entry": "step"})).json["outputs"]["m"]["data"])
+        self.assertEqual([80], self.ok(self.call("bob", "POST", name + "/run", {"entry": "peek", "keep": {"mine": "p"}})).json and
+                         self.ok(self.call("bob", "GET", T + "/mine")).json["data"])
+        self.ok(self.call("alice", "DELETE", P + "/two"), 204)
+        self.refused(404, self.call("bob", "GET", name))
+
+    def test_words_of_shares(self):
+        self.ok(self.call("alice", "PUT", T + "/t", [1]), 201)
+        for body, status in (({"tensor": "t"}, 422), ({"to": "bob"}, 422), ({"tensor": "t", "program": "t", "to": "bob"}, 422), ({"tensor": "t", "to": "none"}, 404),
+                             ({"tensor": "none", "to": "bob"}, 404), ({"program": "t", "to": "bob"}, 404), ({"tensor": 1, "to": "bob"}, 400),
+                             ({"tensor": "t", "to": "bob", "write": True}, 400)):
+            self.refused(status, self.call("alice", "POST", "/api/v1/shares", body))
+
+
+class Memory(KeyedCase):
+    KEYS = {"alice": ("run",), "bob": ("run",), "small": ("run", "--memory", "4096"), "gone": ("run",), "watch": ("admin,metrics",)}
+    MARK = struct.pack("<f", 1234.5678)
+
+    def test_t13_freed_memory_tells_nothing(self):
+        """alice fills buffers of many sizes with a mark and frees them; nothing that bob can make shows it."""
+        sizes = (1, 100, 1023, 1500, 10000, 262144)
+        for device in [d["id"] for d in self.ok(self.call("bob", "GET", "/api/v1/devices")).json["devices"]]:
+            for n in sizes:
+                self.ok(self.call("alice", "PUT", f"{T}/m{n}?dtype=float32&shape={n}&device={device}", self.MARK * n, OCTETS), 201)
+                self.ok(self.call("alice", "POST", "/api/v1/run", {**reader(f"m{n}"), "device": device}))
+                self.ok(self.call("alice", "DELETE", f"{T}/m{n}"), 204)
+            for n in sizes:
+                for answer in self.everything_of(n, device):
+                    self.ok(answer)
+                    self.assertNotIn(self.MARK, answer.body, (device, n))
+                    self.assertNotIn(b"1234.56", answer.body, (device, n))
+
+    def everything_of(self, n, device):
+        """Answers whose numbers lie in memory that was somebody's before."""
+        files = {"accept": SAFETENSORS}
+        nodes = [[{"id": "y", "op": "full", "in": [], "attrs": {"shape": [n], "value": 0}}], [{"id": "y", "op": "pad", "in": ["x"], "attrs": {"padding": [[n, n]]}}],
+                 [{"id": "i", "op": "arange", "in": [], "attrs": {"stop": n, "dtype": "int64"}}, {"id": "y", "op": "gather", "in": ["x", "i"], "attrs": {"axis": 0}}],
+                 [{"id": "y", "op": "cumsum", "in": ["x"], "attrs": {"axis": 0}}], [{"id": ["y", "z"], "op": "sort", "in": ["x"], "attrs": {"axis": 0}}]]
+        for some in nodes:
+            body = {"inputs": {"x": [1.0, 2.0, 3.0]}, "nodes": some, "outputs": ["y"], "device": device}
+            yield self.call("bob", "POST", "/api/v1/run", body, files)
+        short = self.call("bob", "PUT", f"{T}/s?dtype=float32&shape={n}&device={device}", b"abc", OCTETS)
+        self.assertEqual(400, short.status)
+        self.refused(404, self.call("bob", "GET", T + "/s"))
+        program = {"device": device, "inputs": {}, "state": {"n": {"dtype": "float32", "shape": [n]}}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}],
+                   "updates": {"n": "m"}, "outputs": ["m"]}
+        self.assertIn(self.call("bob", "PUT", P + "/z", program).status, (200, 201))
+        yield self.call("bob", "GET", P + "/z/state", None, files)
+        yield self.call("bob", "POST", P + "/z/run", {}, files)
+
+    def test_t13_what_a_revoked_key_held_can_go(self):
+        before = self.server.call("GET", "/metrics", None, {"x-api-key": self.key["watch"]}).body.decode()
+        self.ok(self.call("gone", "PUT", T + "/a", [1.0] * 1000), 201)
+        self.ok(self.call("gone", "PUT", P + "/p", counter()), 201)
+        lease = self.ok(self.call("gone", "POST", "/api/v1/leases", {"ttl": 600}), 201).json["lease"]
+        self.ok(self.call("gone", "PUT", f"{T}/b?lease={lease}", [1.0] * 1000), 201)
+        self.refused(400, self.call("watch", "DELETE", "/api/v1/keys/gone?purge=yes"))
+        self.ok(self.call("watch", "DELETE", "/api/v1/keys/gone?purge=true"), 204)
+        self.refused(401, self.call("gone", "GET", T))
+        after = self.server.call("GET", "/metrics", None, {"x-api-key": self.key["watch"]}).body.decode()
+        for name in ("held_bytes", "tensors", "leases", "programs"):
+            values = [[line for line in text.splitlines() if line.startswith(f"beamline_{name} ")] for text in (before, after)]
+            self.assertEqual(values[0], values[1])
+
+    def test_t23_quota_of_memory(self):
+        self.ok(self.call("small", "PUT", f"{T}/a?dtype=float32&shape=768", bytes(3072), OCTETS), 201)
+        answer = self.refused(429, self.call("small", "PUT", f"{T}/b?dtype=float32&shape=512", bytes(2048), OCTETS), "hold 4096 bytes and holds 3072: 2048 more")
+        self.assertIn("retry-after", answer.headers)
+        self.refused(429, self.call("small", "POST", "/api/v1/run", {"nodes": [{"id": "y", "op": "full", "in": [], "attrs": {"shape": [512], "value": 0}}], "inputs": {},
+                                                                     "outputs": [], "keep": {"b": "y"}}))
+        self.refused(429, self.call("small", "PUT", P + "/p", counter(state={"n": {"dtype": "float32", "shape": [512]}})))
+        self.ok(self.call("alice", "PUT", f"{T}/b?dtype=float32&shape=512", bytes(2048), OCTETS), 201)
+        self.ok(self.call("small", "DELETE", T + "/a"), 204)
+        self.ok(self.call("small", "PUT", f"{T}/b?dtype=float32&shape=1024", bytes(4096), OCTETS), 201)
+
+
+class Purged(unittest.TestCase):
+    def test_t13_nothing_comes_back(self):
+        """What a key left on the disk goes with the rest, and is not there after a restart for who has the key next."""
+        data = b"blob" * 1000
+        blob = "/api/v1/blobs/sha256:" + hashlib.sha256(data).hexdigest()
+        with tempfile.TemporaryDirectory() as folder:
+            def key(name, scopes):
+                words = [PROGRAM, "keys", "create", name, "--scopes", scopes, "--state", folder]
+                return subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()[-1]
+            admin, keys = key("root", "admin"), {name: key(name, "run,train") for name in ("gone", "other")}
+            server = Server("--backends", "interp", "--state", folder)
+
+            def call(who, method, path, body=None, headers=None):
+                return server.call(method, path, body, {**(headers or {}), "x-api-key": keys.get(who, admin)})
+            try:
+                for who in keys:
+                    self.assertEqual(201, call(who, "PUT", T + "/a?durable=true", [1.0] * 1000).status)
+                    self.assertEqual(201, call(who, "PUT", P + "/p?durable=true", counter()).status)
+                    self.assertEqual(201, call(who, "PUT", blob, data, OCTETS).status)
+                self.assertEqual(202, call("gone", "PUT", blob[:-1] + ("0" if blob[-1] != "0" else "1"), b"half", {**OCTETS, "content-range": "bytes 0-3/8"}).status)
+                self.assertEqual(204, call("root", "DELETE", "/api/v1/keys/gone?purge=true").status)
+                keys["gone"] = call("root", "POST", "/api/v1/keys/gone/rotate").json["key"]
+                self.assertEqual([1, 1, 1], [len(os.listdir(os.path.join(folder, part))) for part in ("tensors", "programs", "blobs")])
+                self.assertEqual(0, server.stop())
+                server = Server("--backends", "interp", "--state", folder)
+                for who, status in (("gone", 404), ("other", 200)):
+                    self.assertEqual([status] * 3, [call(who, "GET", path).status for path in (T + "/a", P + "/p", blob)], who)
+            finally:
+                server.stop()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""TLS: the same server behind a certificate."""
+
+import http.client
+import json
+import os
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+from fixture import JSON, OCTETS, PROGRAM, ROOT, SAFETENSORS, Server, graph, read_safetensors
+
+
+def certificate(folder, name="server"):
+    cert, key = os.path.join(folder, name + ".pem"), os.path.join(folder, name + ".key")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", cert], check=True, capture_output=True)
+    return cert, key
+
+
+class Tls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.cert, cls.key_file = certificate(cls.folder.name)
+        made = subprocess.run([PROGRAM, "keys", "create", "me", "--scopes", "run", "--state", cls.folder.name], capture_output=True, text=True, check=True)
+        cls.key = made.stdout.strip()
+        cls.server = Server("--state", cls.folder.name, "--tls-cert", cls.cert, "--tls-key", cls.key_file, "--idle-timeout", "5")
+        cls.context = ssl.create_default_context(cafile=cls.cert)
+
+    @classmethod
+    def tearDownClass(cls):
+        status = cls.server.stop()
+        cls.folder.cleanup()
+        if status != 0:
+            raise AssertionError(f"the server ended with {status}:\n" + cls.server.log_text()[-3000:])
+
+    def connect(self):
+        link = http.client.HTTPSConnection("127.0.0.1", self.server.port, context=self.context, timeout=30)
+        self.addCleanup(link.close)
+        return link
+
+    def ask(self, link, method, path, body=None, headers=None):
+        link.request(method, path, json.dumps(body) if isinstance(body, (dict, list)) else body, {"authorization": "Bearer " + self.key, **JSON, **(headers or {})} if body is not None
+                     else {"authorization": "Bearer " + self.key, **(headers or {})})
+        reply = link.getresponse()
+        return reply.status, reply.read()
+
+    def test_requests_on_one_connection(self):
+        link = self.connect()
+        for _ in range(20):
+            status, body = self.ask(link, "POST", "/api/v1/run", graph())
+            self.assertEqual((200, [2, 4]), (status, json.loads(body)["outputs"]["y"]["data"]))
+        self.assertEqual(404, self.ask(link, "GET", "/api/v1/tensors/none")[0])
+        self.assertIn(link.sock.version(), ("TLSv1.2", "TLSv1.3"))
+
+    def test_large_bodies_both_ways(self):
+        n = 3000000
+        data = struct.pack("<f", 1.5) * n
+        link = self.connect()
+        self.assertEqual(201, self.ask(link, "PUT", f"/api/v1/tensors/big?dtype=float32&shape={n}", data, OCTETS)[0])
+        status, body = self.ask(link, "GET", "/api/v1/tensors/big", None, {"accept": SAFETENSORS})
+        self.assertEqual(200, status)
+        self.assertEqual(data, read_safetensors(body)[0]["big"][2])
+        self.assertEqual(data, self.ask(link, "GET", "/api/v1/tensors/big", None, {"accept": "application/octet-stream"})[1])
+
+    def test_many_at_once(self):
+        def one(_):
+            link = http.client.HTTPSConnection("127.0.0.1", self.server.port, context=self.context, timeout=60)
+            try:
+                return [self.ask(link, "POST", "/api/v1/run", graph())[0] for _ in range(10)]
+            finally:
+                link.close()
+        with ThreadPoolExecutor(16) as pool:
+            self.assertEqual({200}, {status for statuses in pool.map(one, range(32)) for status in statuses})
+
+    def test_whoever_does_not_speak_tls(self):
+        """Plain text, silence, half a handshake and noise: others are answered meanwhile, and the connection is closed in time."""
+        odd = []
+        for data in (b"GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n", b"", b"\x16\x03\x01\x02\x00\x01", os.urandom(300)):
+            sock = socket.create_connection(("127.0.0.1", self.server.port))
+            self.addCleanup(sock.close)
+            sock.sendall(data)
+            odd.append(sock)
+        begin = time.monotonic()
+        self.assertEqual(200, self.ask(self.connect(), "GET", "/v2")[0])
+        self.assertLess(time.monotonic() - begin, 3)
+        for sock in odd:
+            sock.settimeout(20)
+            try:
+                got = b""
+                while part := sock.recv(4096):
+                    got += part
+            except ConnectionResetError:
+                pass
+            self.assertNotIn(b"HTTP/1.1 200", got)
+
+    def test_old_versions_are_refused(self):
+        context = ssl.create_default_context(cafile=self.cert)
+        context.set_ciphers("ALL:@SECLEVEL=0")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+        with socket.create_connection(("127.0.0.1", self.server.port)) as sock, self.assertRaises((ssl.SSLError, ConnectionResetError)):
+            context.wrap_socket(sock, server_hostname="localhost")
+
+    def test_a_client_that_goes_away(self):
+        program = {"inputs": {}, "state": {"n": {"dtype": "float32", "shape": []}}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}], "updates": {"n": "m"}, "outputs": ["m"]}
+        self.assertEqual(201, self.ask(self.connect(), "PUT", "/api/v1/programs/p", program)[0])
+        link = self.connect()
+        link.request("POST", "/api/v1/programs/p/run", json.dumps({"steps": 1000000000}), {"authorization": "Bearer " + self.key, **JSON})
+        time.sleep(0.5)
+        link.sock.close()
+        link.close()
+        begin = time.monotonic()
+        self.assertEqual(200, self.ask(self.connect(), "POST", "/api/v1/programs/p/run", {"steps": 1})[0])  # waits for the other's end
+        self.assertLess(time.monotonic() - begin, 5)
+
+    def test_python_client(self):
+        program = f"import beamline; c = beamline.Client('https://127.0.0.1:{self.server.port}'); c.put('x', [1, 2]); print(c.get('x').tolist())"
+        env = {**os.environ, "PYTHONPATH": ROOT + "/clients/python", "BEAMLINE_KEY": self.key, "SSL_CERT_FILE": self.cert}
+        done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True)
+        self.assertEqual((0, "[1.0, 2.0]\n"), (done.returncode, done.stdout), done.stderr)
+
+
+class Words(unittest.TestCase):
+    def test_what_cannot_be(self):
+        with tempfile.TemporaryDirectory() as folder:
+            cert, key = certificate(folder)
+            other, _ = certificate(folder, "other")
+            empty = os.path.join(folder, "empty")
+            open(empty, "w").close()
+            for words, says in ((("--tls-cert", cert), "go together"), (("--tls-key", key), "go together"), (("--tls-cert", other, "--tls-key", key), "tls-key: "),
+                                (("--tls-cert", empty, "--tls-key", key), "empty"), (("--tls-cert", folder + "/none", "--tls-key", key), "No such file"),
+                                (("--tls-cert", key, "--tls-key", key), "tls-cert")):
+                run = subprocess.run([PROGRAM, "serve", "--port", "0", "--state", "none", *words], capture_output=True, text=True, timeout=60)
+                self.assertEqual(1, run.returncode, words)
+                self.assertIn(says, run.stderr)
+                self.assertNotIn("PRIVATE", run.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""Programs to be trained by jobs, and ways to wait for these."""
+
+import json
+import time
+
+J = "/api/v1/jobs"
+
+
+def line(rate=0.01):
+    """A line through points, by Adam."""
+    return {"inputs": {"x": {"dtype": "float32", "shape": [4]}, "t": {"dtype": "float32", "shape": [4]}}, "state": {"w": [0], "b": [0]},
+            "nodes": [{"id": "wx", "op": "mul", "in": ["x", "w"]}, {"id": "p", "op": "add", "in": ["wx", "b"]},
+                      {"id": "e", "op": "sub", "in": ["p", "t"]}, {"id": "e2", "op": "mul", "in": ["e", "e"]},
+                      {"id": "loss", "op": "mean", "in": ["e2"]},
+                      {"id": ["w1", "b1"], "op": "adam", "in": ["loss", "w", "b"], "attrs": {"lr": rate}}],
+            "updates": {"w": "w1", "b": "b1"}, "outputs": ["loss"]}
+
+
+POINTS = {"x": [0, 1, 2, 3], "t": [1, 3, 5, 7]}
+
+
+def noisy(size=24):
+    """Two layers with dropout, so that every step draws random numbers; "test" leaves it out."""
+    x = {"x": {"dtype": "float32", "shape": [8, size]}, "t": {"dtype": "float32", "shape": [8, 1]}}
+    start = {"op": "normal", "attrs": {"shape": [size, size], "std": 0.2, "seed": 1}}
+
+    def nodes(drop):
+        hidden = [{"id": "h", "op": "matmul", "in": ["x", "a"]}, {"id": "r", "op": "relu", "in": ["h"]}]
+        if drop:
+            hidden.append({"id": "d", "op": "dropout", "in": ["r"], "attrs": {"p": 0.5}})
+        return [*hidden, {"id": "y", "op": "matmul", "in": ["d" if drop else "r", "b"]}, {"id": "e", "op": "sub", "in": ["y", "t"]},
+                {"id": "q", "op": "mul", "in": ["e", "e"]}, {"id": "loss", "op": "mean", "in": ["q"]}]
+    step = {"id": ["a1", "b1"], "op": "adamw", "in": ["loss", "a", "b"], "attrs": {"lr": 0.01}}
+    return {"state": {"a": start, "b": {"op": "normal", "attrs": {"shape": [size, 1], "std": 0.2, "seed": 2}}},
+            "entries": {"train": {"inputs": x, "nodes": [*nodes(True), step], "updates": {"a": "a1", "b": "b1"}, "outputs": ["loss"]},
+                        "test": {"inputs": x, "nodes": nodes(False), "outputs": ["loss", "y"]}}}
+
+
+def noisy_inputs(size=24):
+    return {"x": [[(i * 7 + k * 3) % 11 / 11 for k in range(size)] for i in range(8)], "t": [[i / 8] for i in range(8)]}
+
+
+def wait(server, job, states=("done", "failed", "cancelled"), seconds=60):
+    """The job once it is in one of these states."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = server.call("GET", f"{J}/{job}").json
+        if answer["state"] in states:
+            return answer
+        if time.monotonic() > end:
+            raise AssertionError(f"still {answer} after {seconds} s")
+        time.sleep(0.02)
+
+
+def events(body):
+    """[(name, id, document)] of a stream."""
+    found = []
+    for block in body.decode().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line)
+        if "data" in fields:
+            found.append((fields.get("event", "message"), fields.get("id"), json.loads(fields["data"])))
+    return found

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""A folder of models for tests, and a server that hosts it."""
+
+import json
+import pathlib
+import struct
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "http"))
+from fixture import Server, ServerTest, safetensors  # noqa: E402
+
+V2 = "/v2/models/"
+
+
+def floats(*values):
+    return struct.pack(f"<{len(values)}f", *values)
+
+
+def elementwise(op, operand, dtype="float32", most=64, width=4):
+    """A batch of rows, each with |operand|."""
+    return {"inputs": {"x": {"dtype": dtype, "shape": ["batch", width]}}, "dims": {"batch": [1, most]},
+            "nodes": [{"id": "y", "op": op, "in": ["x", operand]}], "outputs": ["y"]}
+
+
+def linear():
+    """Three numbers times a matrix that is in the file."""
+    return {"inputs": {"x": {"dtype": "float32", "shape": [3]}}, "nodes": [{"id": "y", "op": "matmul", "in": ["x", "w"]}], "outputs": ["y"]}
+
+
+def weights(*values, shape=(3, 2)):
+    return safetensors({"w": ("F32", list(shape), floats(*values))})
+
+
+class Repository:
+    """The folder; put(name, version, document, weights) writes a version."""
+
+    def __init__(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.path = pathlib.Path(self.temporary.name)
+
+    def put(self, name, version, document, tensors=None, **config):
+        folder = self.path / name / str(version)
+        folder.mkdir(parents=True, exist_ok=True)
+        if config:
+            (self.path / name / "config.json").write_text(json.dumps(config))
+        if tensors is not None:
+            (folder / "model.safetensors").write_bytes(tensors)
+        (folder / "model.json").write_text(document if isinstance(document, str) else json.dumps(document))
+
+    def remove(self):
+        self.temporary.cleanup()
+
+
+def numbers(name, shape, data, datatype="FP32", **parameters):
+    return {"name": name, "shape": shape, "datatype": datatype, "data": data, **({"parameters": parameters} if parameters else {})}
+
+
+def document(*inputs, **members):
+    return {"inputs": list(inputs), **members}
+
+
+def envelope(document, tail=b""):
+    """(body, headers) of a request whose tensors follow the envelope."""
+    text = document if isinstance(document, bytes) else json.dumps(document).encode()
+    return text + tail, {"inference-header-content-length": str(len(text)), "content-type": "application/octet-stream"}
+
+
+def split(answer):
+    """(envelope, {name: bytes}) of an answer."""
+    size = int(answer.headers.get("inference-header-content-length", len(answer.body)))
+    head, tail, parts = json.loads(answer.body[:size]), answer.body[size:], {}
+    for output in head["outputs"]:
+        if "parameters" in output:
+            n = output["parameters"]["binary_data_size"]
+            parts[output["name"]], tail = tail[:n], tail[n:]
+    assert not tail, tail
+    return head, parts
+
+
+class ModelsTest(ServerTest):
+    """One server with a folder of models, which |fill| writes."""
+
+    OPTIONS = ("--backends", "opencl,interp")
+
+    @classmethod
+    def fill(cls, repository):
+        pass
+
+    @classmethod
+    def setUpClass(cls):
+        cls.repository = Repository()
+        cls.fill(cls.repository)
+        cls.server = Server("--models", str(cls.repository.path), *cls.OPTIONS, *cls.ARGS)
+        cls.wait_ready()
+
+    @classmethod
+    def wait_ready(cls):
+        for _ in range(600):
+            if cls.server.call("GET", "/v2/health/ready").status == 200:
+                return
+            time.sleep(0.05)
+        raise AssertionError("the models were not loaded in half a minute")
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.repository.remove()
+
+    def infer(self, model, body, headers=None):
+        return self.call("POST", f"{V2}{model}/infer", body, headers)
+
+    def refused(self, status, answer, word=""):
+        """{"error": text} of that status, which says |word| and nothing of the inside."""
+        self.assertEqual(status, answer.status, answer.body[:500])
+        self.assertEqual("application/json", answer.type)
+        self.assertEqual(["error"], list(answer.json))
+        self.assertIn(word, answer.json["error"])
+        self.assertNotRegex(answer.body, rb"0x[0-9a-f]{6,}|/usr/|/home/|/tmp/|\.c:\d")
+
+    def load(self, name, **parameters):
+        return self.call("POST", f"/v2/repository/models/{name}/load", {"parameters": parameters})
+
+    def unload(self, name):
+        return self.call("POST", f"/v2/repository/models/{name}/unload", {})
+
+    def index(self, **body):
+        return {(row["name"], row.get("version")): (row["state"], row["reason"]) for row in self.ok(self.call("POST", "/v2/repository/index", body)).json}

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""Hot reload, and requests that warm a model up."""
+
+import shutil
+import signal
+import time
+import unittest
+
+from repository import ModelsTest, Repository, Server, document, elementwise, numbers
+
+ROW = document(numbers("x", [1, 4], [1, 2, 3, 4]))
+WARM = [{"name": "first", "batch_size": 2, "count": 3, "inputs": {"x": {"data_type": "TYPE_FP32", "dims": [4], "random_data": True}}}]
+
+
+class Changes(ModelsTest):
+    ARGS = ("--model-poll", "0.1")
+
+    @classmethod
+    def fill(cls, repository):
+        repository.put("times", 1, elementwise("mul", 2))
+        repository.put("warm", 1, elementwise("mul", 2), model_warmup=WARM)
+
+    def answer(self, model):
+        answer = self.infer(model, ROW)
+        return answer.json["outputs"][0]["data"][0] if answer.status == 200 else answer.status
+
+    def comes(self, model, want, seconds=15):
+        end = time.monotonic() + seconds
+        while (got := self.answer(model)) != want:
+            self.assertLess(time.monotonic(), end, f"{model} gives {got}, and not {want}")
+            time.sleep(0.02)
+
+    def test_files_that_change(self):
+        self.comes("times", 2)
+        self.repository.put("times", 1, elementwise("mul", 3))
+        self.comes("times", 3)
+        self.repository.put("times", 2, elementwise("mul", 4))
+        self.comes("times", 4)
+        self.repository.put("times", 2, elementwise("no_such_op", 4))
+        end = time.monotonic() + 15
+        while "no_such_op" not in self.index()["times", "2"][1]:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+        self.assertEqual(4, self.answer("times"))
+        shutil.rmtree(self.repository.path / "times" / "2")
+        self.comes("times", 3)
+
+    def test_models_that_come_and_go(self):
+        self.repository.put("new", 1, elementwise("mul", 7))
+        self.comes("new", 7)
+        shutil.rmtree(self.repository.path / "new")
+        self.comes("new", 404)
+        self.assertEqual("UNAVAILABLE", self.index()["new", "1"][0])
+
+    def test_unloaded_stays_unloaded(self):
+        self.repository.put("rest", 1, elementwise("mul", 7))
+        self.comes("rest", 7)
+        self.ok(self.unload("rest"))
+        self.repository.put("rest", 1, elementwise("mul", 8))
+        time.sleep(0.6)
+        self.assertEqual(404, self.answer("rest"))
+        self.ok(self.load("rest"))
+        self.assertEqual(8, self.answer("rest"))
+
+    def test_sighup_looks_at_once(self):
+        repository = Repository()
+        self.addCleanup(repository.remove)
+        repository.put("times", 1, elementwise("mul", 2))
+        server = Server("--backends", "interp", "--models", str(repository.path), "--model-poll", "0")
+        self.addCleanup(server.stop)
+
+        def comes(want):
+            end = time.monotonic() + 15
+            while True:
+                answer = server.call("POST", "/v2/models/times/infer", ROW)
+                if answer.status == 200 and answer.json["outputs"][0]["data"][0] == want:
+                    return
+                self.assertLess(time.monotonic(), end, answer.body)
+                time.sleep(0.02)
+
+        comes(2)
+        repository.put("times", 1, elementwise("mul", 3))
+        time.sleep(0.3)
+        comes(2)  # nobody looks
+        server.process.send_signal(signal.SIGHUP)
+        comes(3)
+
+    def test_warm_up(self):
+        """Its runs are none of a client's; one that cannot be fails the load."""
+        stats = self.ok(self.call("GET", "/v2/models/warm/stats")).json["model_stats"][0]
+        self.assertEqual(0, stats["execution_count"])
+        self.assertEqual(2, self.answer("warm"))
+        for change, word in (({"batch_size": 100}, "size 100"), ({"inputs": {}}, 'no input "x"'),
+                             ({"inputs": {"x": {"data_type": "TYPE_FP32", "dims": [5], "zero_data": True}}}, "size 5"),
+                             ({"inputs": {"x": {"data_type": "TYPE_INT8", "dims": [4], "zero_data": True}}}, "another type"),
+                             ({"inputs": {"x": {"data_type": "TYPE_FP32", "dims": [4]}}}, "zero_data")):
+            self.repository.put("cold", 1, elementwise("mul", 2), model_warmup=[{**WARM[0], **change}])
+            self.refused(400, self.load("cold"), word)
+            self.assertEqual(404, self.answer("cold"))
+
+
+if __name__ == "__main__":
+    unittest.main()

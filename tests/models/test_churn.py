@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT
+"""Models that come and go while they are asked, from several clients at once; and loads that fail a thousand times."""
+
+import base64
+import json
+import random
+import threading
+import time
+import unittest
+
+from repository import ModelsTest, document, elementwise, numbers
+
+ROW = document(numbers("x", [1, 4], [1, 2, 3, 4]))
+SECONDS = 6
+FACTORS = (2, 3, 5)
+
+
+def sent(factor):
+    """Parameters of a load: a model that multiplies."""
+    return {"config": "{}", "file:1/model.json": base64.b64encode(json.dumps(elementwise("mul", factor)).encode()).decode()}
+
+
+class Churn(ModelsTest):
+    OPTIONS = ("--backends", "interp", "--log-level", "error")
+
+    @classmethod
+    def fill(cls, repository):
+        for name in ("a", "b"):
+            repository.put(name, 1, elementwise("mul", 2))
+
+    def test_t28_load_unload_and_infer_at_once(self):
+        """Each answer is one of a model that was there: right, or 404; and then nothing is left of all that."""
+        self.ok(self.load("a"))
+        before, stop, wrong, seen = self.server.metric("held_bytes"), threading.Event(), [], set()
+
+        def client(seed, act):
+            draw = random.Random(seed)
+            while not stop.is_set():
+                try:
+                    act(draw)
+                except Exception as failure:  # of this thread: the test tells
+                    wrong.append(repr(failure))
+                    return
+
+        def ask(draw):
+            answer = self.infer(draw.choice("ab"), ROW)
+            seen.add(answer.status)
+            if answer.status == 200 and answer.json["outputs"][0]["data"] not in [[f * x for x in (1, 2, 3, 4)] for f in FACTORS]:
+                wrong.append(answer.body)
+            if answer.status not in (200, 404):
+                wrong.append((answer.status, answer.body))
+
+        def change(draw):
+            name = draw.choice("ab")
+            kind = draw.randrange(4)
+            answer = (self.unload(name) if kind == 0 else self.load(name) if kind == 1 else self.load(name, **sent(draw.choice(FACTORS))) if kind == 2
+                      else self.load(name, config="{"))
+            if answer.status not in ((400,) if kind == 3 else (200, 409)):
+                wrong.append((kind, answer.status, answer.body))
+
+        def look(draw):
+            for answer in (self.call("POST", "/v2/repository/index", {}), self.call("GET", "/v2/models/stats"), self.call("GET", "/v2/models/a/config")):
+                if answer.status not in (200, 404):
+                    wrong.append((answer.status, answer.body))
+
+        threads = [threading.Thread(target=client, args=(i, act)) for i, act in enumerate((ask, ask, ask, change, change, look))]
+        for thread in threads:
+            thread.start()
+        time.sleep(SECONDS)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([], wrong[:3])
+        self.assertIn(200, seen)
+        for name in "ab":
+            self.ok(self.load(name))
+            self.assertEqual([2, 4, 6, 8], self.ok(self.infer(name, ROW)).json["outputs"][0]["data"])
+        self.assertEqual(before, self.server.settled("held_bytes", before))
+
+    def test_t14_a_thousand_failed_loads(self):
+        bad = sent(2)
+        bad["file:1/model.json"] = base64.b64encode(json.dumps(elementwise("no_such_op", 2)).encode()).decode()
+        held, resident = None, None
+        for i in range(1000):
+            self.refused(400, self.load("bad", **bad), "no_such_op")
+            if i == 200:
+                held, resident = self.server.metric("held_bytes"), self.server.rss()
+        self.assertEqual(held, self.server.settled("held_bytes", held))
+        self.assertLess(self.server.rss() - resident, 4 << 20)
+
+
+if __name__ == "__main__":
+    unittest.main()

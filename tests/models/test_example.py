@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+"""The example that trains a model and hosts it."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+from repository import ModelsTest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+class Example(ModelsTest):
+    def test_host_model(self):
+        done = subprocess.run([sys.executable, ROOT / "examples" / "host_model.py", self.repository.path], capture_output=True, text=True, check=False,
+                              env={**os.environ, "BEAMLINE_URL": f"http://127.0.0.1:{self.server.port}"}, timeout=120)
+        self.assertEqual(0, done.returncode, done.stderr)
+        for line in done.stdout.splitlines()[-2:]:
+            for value, want in zip(json.loads(line), [0, 1, 1, 0]):
+                self.assertAlmostEqual(want, value, delta=0.1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: MIT
+"""What the import makes of shapes, names, control flow and functions, and how it refuses what it cannot do: against the onnx package's
+own evaluator where there is a result."""
+import http.client
+import unittest
+
+import hosting
+import numpy as np
+import onnx
+import onnx.inliner
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import served
+
+F, L, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+
+
+def tensor(name, shape, kind=F):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def constant(name, value, dtype=np.float32):
+    return numpy_helper.from_array(np.array(value, dtype=dtype), name)
+
+
+def model(nodes, inputs, outputs, constants=(), opset=18, functions=(), domains=()):
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, list(constants))
+    return helper.make_model(graph, functions=list(functions), ir_version=10,
+                             opset_imports=[helper.make_opsetid("", opset), *(helper.make_opsetid(name, 1) for name in domains)])
+
+
+node = helper.make_node
+
+
+def body(nodes, inputs, outputs):
+    return helper.make_graph(nodes, "body", inputs, outputs)
+
+
+def floor_of_shape():
+    """[batch, 4, 6] -> [batch, 24] and then [batch * 2, 12], by arithmetic on shapes as exporters write it."""
+    nodes = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["batch"]), node("Unsqueeze", ["batch", "zeros"], ["batch1"]),
+             node("Concat", ["batch1", "minus"], ["flat"], axis=0), node("Reshape", ["x", "flat"], ["y"]),
+             node("Mul", ["batch", "two"], ["twice"]), node("Unsqueeze", ["twice", "zeros"], ["twice1"]),
+             node("Concat", ["twice1", "twelve"], ["shape"], axis=0), node("Reshape", ["y", "shape"], ["z"])]
+    constants = [constant("zero", 0, np.int64), constant("zeros", [0], np.int64), constant("minus", [-1], np.int64), constant("two", 2, np.int64),
+                 constant("twelve", [12], np.int64)]
+    return model(nodes, [tensor("x", ["batch", 4, 6])], [tensor("z", [None, 12])], constants)
+
+
+def masked_positions():
+    """Range and Expand over a named dimension, a comparison with it, and a slice that ends at it."""
+    nodes = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "one"], ["n"]), node("Range", ["zero", "n", "one"], ["r"]),
+             node("Cast", ["r"], ["f"], to=F), node("Expand", ["f", "s"], ["e"]), node("Add", ["x", "e"], ["y"]),
+             node("Unsqueeze", ["n", "zeros"], ["end"]), node("Slice", ["table", "zeros", "end"], ["t"]), node("Mul", ["y", "t"], ["z"])]
+    constants = [constant("zero", 0, np.int64), constant("one", 1, np.int64), constant("zeros", [0], np.int64), constant("table", np.arange(64) / 8)]
+    return model(nodes, [tensor("x", [2, "length"])], [tensor("z", [2, None])], constants)
+
+
+def condition(known):
+    """If by a value: of the input, or an initialiser's; the branches use names from outside."""
+    then = body([node("Add", ["x", "w"], ["t"])], [], [tensor("t", [3])])
+    other = body([node("Neg", ["x"], ["m"]), node("Mul", ["m", "v"], ["o"])], [], [tensor("o", [3])])
+    inputs = [tensor("x", [3])] + ([] if known else [tensor("c", [], B)])
+    constants = [constant("w", [1, 2, 3]), constant("v", [3, 4, 5])] + ([constant("c", False, bool)] if known else [])
+    return model([node("If", ["c"], ["y"], then_branch=then, else_branch=other)], inputs, [tensor("y", [3])], constants)
+
+
+def counted_loop():
+    """Five steps of a recurrence; what each gives is stacked, and a weight comes from outside."""
+    steps = body([node("MatMul", ["h", "w"], ["p"]), node("Tanh", ["p"], ["n"]), node("Cast", ["i"], ["f"], to=F), node("Add", ["n", "f"], ["s"]),
+                  node("Identity", ["go"], ["still"])],
+                 [tensor("i", [], L), tensor("go", [], B), tensor("h", [1, 3])], [tensor("still", [], B), tensor("n", [1, 3]), tensor("s", [1, 3])])
+    return model([node("Loop", ["trips", "", "x"], ["y", "all"], body=steps)], [tensor("x", [1, 3])], [tensor("y", [1, 3]), tensor("all", [5, 1, 3])],
+                 [constant("trips", 5, np.int64), constant("w", np.linspace(-1, 1, 9).reshape(3, 3))])
+
+
+def stopping_loop():
+    """Doubles until it is over 50, at most 20 times."""
+    steps = body([node("Add", ["h", "h"], ["n"]), node("Less", ["n", "bound"], ["still"])], [tensor("i", [], L), tensor("go", [], B), tensor("h", [])],
+                 [tensor("still", [], B), tensor("n", [])])
+    return model([node("Loop", ["trips", "true", "x"], ["y"], body=steps)], [tensor("x", [])], [tensor("y", [])],
+                 [constant("trips", 20, np.int64), constant("true", True, bool), constant("bound", 50)])
+
+
+def scanned():
+    """A running sum along axis 1, read backwards."""
+    steps = body([node("Add", ["a", "b"], ["c"]), node("Identity", ["c"], ["d"])], [tensor("a", [2]), tensor("b", [2])],
+                 [tensor("c", [2]), tensor("d", [2])])
+    scan = node("Scan", ["zero", "x"], ["last", "all"], body=steps, num_scan_inputs=1, scan_input_axes=[1], scan_output_axes=[1],
+                scan_input_directions=[1], scan_output_directions=[1])
+    return model([scan], [tensor("x", [2, 4])], [tensor("last", [2]), tensor("all", [2, 4])], [constant("zero", [0, 0])])
+
+
+def function():
+    """A function of the model with an attribute, used twice."""
+    scale = node("LeakyRelu", ["a"], ["r"])
+    scale.attribute.append(onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT))
+    own = helper.make_function("mine", "Bent", ["a", "b"], ["r2"], [scale, node("Add", ["r", "b"], ["r2"])],
+                               [helper.make_opsetid("", 18)], ["slope"])
+    return model([node("Bent", ["x", "x"], ["y"], domain="mine", slope=0.5), node("Bent", ["y", "x"], ["z"], domain="mine", slope=0.25)],
+                 [tensor("x", [4])], [tensor("z", [4])], functions=[own], domains=["mine"])
+
+
+def odd_names():
+    """Names that the wire does not have, and two that become one."""
+    return model([node("Add", ["1 a", "1/a"], ["out put"]), node("Neg", ["out put"], ["out-put"])], [tensor("1 a", [2]), tensor("1/a", [2])],
+                 [tensor("out put", [2]), tensor("out-put", [2])])
+
+
+def looped(h):
+    """What the loop gives, which the evaluator stacks in another shape."""
+    weight, stacked = np.linspace(-1, 1, 9, dtype=np.float32).reshape(3, 3), []
+    for step in range(5):
+        h = np.tanh(h @ weight)
+        stacked.append(h + np.float32(step))
+    return [h, np.stack(stacked)]
+
+
+def summed(x):
+    """What the scan gives, which the evaluator cannot do backwards."""
+    sums = np.cumsum(x[:, ::-1], axis=1)
+    return [sums[:, -1], sums[:, ::-1]]
+
+
+def numbers(*shape):
+    return np.linspace(-2, 3, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+
+
+CASES = {
+    "arithmetic on shapes": (floor_of_shape(), [[numbers(1, 4, 6)], [numbers(5, 4, 6)]]),
+    "positions": (masked_positions(), [[numbers(2, 3)], [numbers(2, 17)]]),
+    "a known condition": (condition(True), [[numbers(3)]]),
+    "a condition": (condition(False), [[numbers(3), np.array(True)], [numbers(3), np.array(False)]]),
+    "a loop": (counted_loop(), [[numbers(1, 3)]], looped),
+    "a loop that stops": (stopping_loop(), [[np.float32(3)], [np.float32(49)], [np.float32(0.0001)]]),
+    "a scan": (scanned(), [[numbers(2, 4)]], summed),
+    "a function": (function(), [[numbers(4)]]),
+    "odd names": (odd_names(), [[numbers(2), numbers(2)]]),
+    "an input as output": (model([node("Neg", ["x"], ["y"])], [tensor("x", [2])], [tensor("x", [2]), tensor("y", [2])]), [[numbers(2)]]),
+    "a constant as output": (model([node("Shape", ["x"], ["s"]), node("Shape", ["x"], ["t"])], [tensor("x", ["n", 3])],
+                                   [tensor("s", [2], L), tensor("t", [2], L)]), [[numbers(4, 3)]]),
+    "weights that are used twice": (model([node("Identity", ["w"], ["v"]), node("MatMul", ["x", "w"], ["y"]), node("MatMul", ["y", "v"], ["z"])],
+                                          [tensor("x", [2, 3])], [tensor("z", [2, 3])], [constant("w", np.arange(9).reshape(3, 3))]),
+                                    [[numbers(2, 3)]]),
+    "int4 weights": (model([node("DequantizeLinear", ["w", "s"], ["d"], axis=0), node("MatMul", ["x", "d"], ["y"])], [tensor("x", [2, 3])],
+                           [tensor("y", [2, 3])], [helper.make_tensor("w", TensorProto.INT4, [3, 3], [-8, 7, 1, 0, -1, 3, 5, -5, 2]),
+                                                   constant("s", [0.5, 1, 2])], opset=21), [[numbers(2, 3)]]),
+}
+
+# what -> (model, words of the answer)
+REFUSED = {
+    "an operator that is not here": (model([node("Oracle", ["x"], ["y"], name="last", domain="delphi")], [tensor("x", [2])], [tensor("y", [2])],
+                                           domains=["delphi"]), 'node "last" (Oracle): there is no operator "Oracle" of domain delphi'),
+    "a name that nobody gives": (model([node("Neg", ["z"], ["y"])], [tensor("x", [2])], [tensor("y", [2])]),
+                                 'node "y" (Neg): no input, initialiser or node before it gives "z"'),
+    "a shape that is data": (model([node("Reshape", ["x", "s"], ["y"])], [tensor("x", [4]), tensor("s", [2], L)], [tensor("y", [2, 2])]),
+                             'node "y" (Reshape): input 1 must be known when the model is imported'),
+    "shapes that do not fit": (model([node("MatMul", ["x", "w"], ["y"])], [tensor("x", [2, 3])], [tensor("y", [2, 3])], [constant("w", numbers(2, 2))]),
+                               'node "y" (MatMul): matmul: inner dimensions differ: [2, 3] @ [2, 2]'),
+    "a loop of unknown length": (model([node("Loop", ["m", "", "x"], ["y"], body=body([node("Identity", ["g"], ["h"]), node("Neg", ["a"], ["b"])], [
+        tensor("i", [], L), tensor("g", [], B), tensor("a", [2])], [tensor("h", [], B), tensor("b", [2])]))], [tensor("x", [2]), tensor("m", [], L)],
+        [tensor("y", [2])]), 'node "y" (Loop): input 0, its trip count, must be known'),
+    "strings": (model([node("Identity", ["x"], ["y"])], [tensor("x", [2], TensorProto.STRING)], [tensor("y", [2], TensorProto.STRING)]),
+                'input "x" has element type 8'),
+    "no outputs": (model([node("Neg", ["x"], ["y"])], [tensor("x", [2])], []), "without outputs"),
+    "a name given twice": (model([node("Neg", ["x"], ["y"]), node("Abs", ["x"], ["y"])], [tensor("x", [2])], [tensor("y", [2])]),
+                           'the name "y" is given twice'),
+}
+
+
+class Import(served.ServedCase):
+    options = ("--device", "interp:0", "--log-level", "error")
+
+    def setUp(self):
+        self.host = hosting.Host(self.server.port)
+        self.addCleanup(self.host.close)
+
+    def test_like_the_evaluator(self):
+        for name, (case, runs, *known) in CASES.items():
+            program = self.host.put(case)
+            for arrays in runs:
+                with self.subTest(name, shape=[each.shape for each in arrays]):
+                    feeds = dict(zip((each.name for each in case.graph.input), arrays, strict=True))
+                    expected = known[0](*arrays) if known else ReferenceEvaluator(onnx.inliner.inline_local_functions(case)).run(None, feeds)
+                    for got, wanted in zip(self.host.run(program, arrays), expected, strict=True):
+                        wanted = np.asarray(wanted)
+                        self.assertEqual((wanted.shape, wanted.dtype), (got.shape, got.dtype))
+                        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+    def test_names_and_ranges(self):
+        entry = self.host.put(floor_of_shape(), "?dims=batch:2-9")["entries"]["main"]
+        self.assertEqual(({"batch": [2, 9]}, [[ "batch", 4, 6]]), (entry["dims"], [each["shape"] for each in entry["inputs"].values()]))
+        entry = self.host.put(odd_names())["entries"]["main"]
+        self.assertEqual((["_1_a", "_1/a"], ["out_put", "out-put"]), (list(entry["inputs"]), entry["outputs"]))
+
+    def test_refused(self):
+        for what, (case, words) in REFUSED.items():
+            with self.subTest(what), self.assertRaises(hosting.Refused) as caught:
+                self.host.put(case)
+            self.assertIn(words, str(caught.exception))
+            self.assertEqual(422, caught.exception.problem["status"])
+
+    def test_bad_queries(self):
+        for query, words in (("?dims=batch", "NAME:SMALLEST-LARGEST"), ("?dims=batch:9-2", "NAME:SMALLEST-LARGEST"), ("?device=gpu:7", "gpu:7")):
+            with self.subTest(query), self.assertRaises(hosting.Refused) as caught:
+                self.host.put(floor_of_shape(), query)
+            self.assertIn(words, str(caught.exception))
+
+    def test_every_beginning_of_a_file(self):
+        """A file that ends too early, and one with a byte that is another, is an answer and no more."""
+        data = bytearray(counted_loop().SerializeToString())
+        statuses = set()
+        for at in range(0, len(data), 3):
+            for broken in (data[:at], data[:at] + bytes([data[at] ^ 0x15]) + data[at + 1:]):
+                connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+                connection.request("PUT", "/api/v1/programs/broken", bytes(broken), {"content-type": "application/x-onnx"})
+                statuses.add(connection.getresponse().status)
+                connection.close()
+        self.assertLessEqual(statuses, {200, 201, 400, 422})
+        self.assertIn(400, statuses)
+
+    def test_nesting(self):
+        flat = inner = body([node("Neg", ["x"], ["y"])], [], [tensor("y", [2])])
+        for depth in range(22):
+            inner = body([node("If", ["c"], [f"y{depth}"], then_branch=inner, else_branch=inner if depth < 3 else flat)], [], [tensor(f"y{depth}", [2])])
+        deep = model([node("If", ["c"], ["y"], then_branch=inner, else_branch=flat)], [tensor("x", [2]), tensor("c", [], B)], [tensor("y", [2])])
+        with self.assertRaises(hosting.Refused) as caught:
+            self.host.put(deep)
+        self.assertIn("nested more than", str(caught.exception))
+
+    def test_a_file_without_its_external_data(self):
+        case = model([node("Add", ["x", "w"], ["y"])], [tensor("x", [2])], [tensor("y", [2])], [constant("w", [1, 2])])
+        weight = case.graph.initializer[0]
+        weight.ClearField("raw_data")
+        weight.data_location = TensorProto.EXTERNAL
+        weight.external_data.add(key="location", value="weights.bin")
+        with self.assertRaises(hosting.Refused) as caught:
+            self.host.put(case)
+        self.assertIn('external data in "weights.bin": a model that is sent by itself has no files beside it', str(caught.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""The official cases of each operator, from the onnx package, through the server: all on the interpreter, some on the default device."""
+import concurrent.futures
+import re
+import threading
+import unittest
+import warnings
+
+import hosting
+import numpy as np
+from skips import REASONS
+
+import served
+
+warnings.filterwarnings("ignore")
+SAMPLE = 40  # cases that a driver's compiler is given too
+
+
+def collect():
+    from onnx.backend.test.case.node import collect_testcases
+    return {case.name: case for case in collect_testcases(None)}
+
+
+def why_skipped(name):
+    return next((reason for pattern, reason in REASONS if re.fullmatch(pattern, name)), None)
+
+
+def tolerance(case, array):
+    """The case's own; of 16 bits and less, what rounding each step to them may come to."""
+    return max(case.rtol, {"float16": 2e-3, "bfloat16": 2.0**-6}.get(array.dtype.name, 0.0))
+
+
+def differs(case, got, wanted):
+    """What is wrong with an output, or None."""
+    wanted = hosting.to_numpy(wanted)
+    wanted = wanted.astype(hosting.WIDER.get(wanted.dtype.name, wanted.dtype))
+    if (got.dtype, got.shape) != (wanted.dtype, wanted.shape):
+        return f"{got.dtype}{list(got.shape)}, not {wanted.dtype}{list(wanted.shape)}"
+    if got.dtype.kind in "iub":
+        return None if np.array_equal(got, wanted) else f"{got.ravel()[:8]}, not {wanted.ravel()[:8]}"
+    close = np.allclose(got.astype(float), wanted.astype(float), rtol=tolerance(case, got), atol=case.atol, equal_nan=True)
+    return None if close else f"{got.ravel()[:8]}, not {wanted.ravel()[:8]}"
+
+
+def run_case(host, case):
+    """What is wrong with a case, or None."""
+    for inputs, outputs in case.data_sets:
+        try:
+            got = hosting.put_and_run(host, case.model, inputs)
+        except hosting.Refused as refused:
+            return f"refused: {refused}"
+        except (ValueError, TypeError) as problem:  # inputs that are no arrays
+            return f"not to be sent: {problem}"
+        wrong = [differs(case, *pair) for pair in zip(got, outputs, strict=True)]
+        if any(wrong):
+            return next(filter(None, wrong))
+    return None
+
+
+class Nodes(served.ServedCase):
+    options = ("--device", "interp:0", "--log-level", "error")
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.cases = collect()
+
+    def check(self, cases):
+        """{name: what is wrong} of those where something is."""
+        here = threading.local()
+
+        def one(case):
+            if not hasattr(here, "host"):
+                here.host = hosting.Host(self.server.port, f"m{threading.get_ident()}")
+            wrong = run_case(here.host, case)
+            if wrong and wrong.startswith("not to be sent"):
+                here.host.close()
+            return wrong
+
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            found = dict(zip((case.name for case in cases), pool.map(one, cases), strict=True))
+        return {name: wrong for name, wrong in found.items() if wrong}
+
+    def test_every_case_passes_or_has_a_reason(self):
+        run = [case for name, case in self.cases.items() if why_skipped(name) is None]
+        wrong = self.check(run)
+        print(f"onnx: {len(run) - len(wrong)} of {len(self.cases)} official cases pass, {len(self.cases) - len(run)} are skipped", flush=True)
+        self.assertEqual({}, wrong)
+
+    def test_what_is_skipped_would_fail(self):
+        skipped = [case for name, case in self.cases.items() if why_skipped(name)]
+        wrong = self.check(skipped)
+        for reason in dict.fromkeys(reason for _, reason in REASONS):
+            names = [case.name for case in skipped if why_skipped(case.name) == reason]
+            print(f"onnx: skipped, {reason}: {' '.join(names)}", flush=True)
+        random = {case.name for case in skipped if why_skipped(case.name) == "other random numbers"}
+        self.assertEqual(set(), {case.name for case in skipped} - set(wrong) - random)
+
+    def test_every_pattern_names_a_case(self):
+        self.assertEqual([], [pattern for pattern, _ in REASONS if not any(re.fullmatch(pattern, name) for name in self.cases)])
+
+
+class OnTheDefaultDevice(Nodes):
+    options = ("--log-level", "error")
+
+    def test_every_case_passes_or_has_a_reason(self):
+        run = [case for name, case in self.cases.items() if why_skipped(name) is None and not name.endswith("_expanded")]
+        self.assertEqual({}, self.check(run[::len(run) // SAMPLE]))
+
+    test_what_is_skipped_would_fail = test_every_pattern_names_a_case = None
+
+
+if __name__ == "__main__":
+    unittest.main()
