@@ -49,11 +49,11 @@ struct bl_exec {
     int64_t *vars;
     const char **kept; /* for each output, the name to hold it under, or NULL to send it; NULL: all are sent */
 
-    bl_program *program; /* NULL: a run, whose state is its own */
-    bl_program_entry_state *entry;
-    bl_buffer **buffers; /* of the inputs */
-    bl_buffer *const
-        *lent; /* of a run: states that somebody keeps, as many as the plan has; they stay as they are.  NULL: none */
+    bl_program *program;                 /* NULL: a run, whose state is its own */
+    bl_program *lender;                  /* of a run: the program whose states it reads, which stay as they are; or NULL */
+    const bl_program_entry_state *entry; /* of either */
+    bl_buffer **buffers;                 /* of the inputs */
+    bl_buffer *const *lent;              /* the same of states that somebody keeps, as many as the plan has; NULL: none */
     bl_buffer **states;
     bl_buffer **outputs;
     bl_held **results;

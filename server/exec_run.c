@@ -66,9 +66,11 @@ static bl_status begin_states(bl_exec *x, const bl_plan_info *info)
         BL_TRY(bl_program_check(x->program, &x->rq->err));
         return bl_program_check_free(x->program, info, &x->rq->err);
     }
-    for (int i = 0; x->lent != NULL && i < info->nstates + info->nhidden; i++)
-        x->states[i] = bl_buffer_retain(x->lent[i]);
-    for (int i = 0; x->lent == NULL && i < info->nhidden; i++) {
+    if (x->lender != NULL)
+        BL_TRY(bl_program_check(x->lender, &x->rq->err));
+    for (int i = 0; (x->lender != NULL || x->lent != NULL) && i < info->nstates + info->nhidden; i++)
+        x->states[i] = bl_buffer_retain(x->lent != NULL ? x->lent[i] : x->lender->states[x->entry->state[i]].buffer);
+    for (int i = 0; x->lender == NULL && x->lent == NULL && i < info->nhidden; i++) {
         int64_t dim[BL_HELD_DIMS] = {0};
         bl_plan_sizes(&info->hidden[i], x->vars, dim);
         BL_TRY(bl_state_begin(x->worker, &info->hidden[i], dim, x->options.seed, &x->states[info->nstates + i], &bytes,
@@ -322,8 +324,8 @@ bl_step bl_exec_run(bl_request *rq)
     bl_status st = BL_OK;
     if (x->flies)
         return land(x);
-    if (x->program != NULL)
-        st = bl_program_wake(x->program, &rq->err);
+    if (x->program != NULL || (x->lender != NULL && !x->begun)) /* what was lent is held while it runs */
+        st = bl_program_wake(x->program != NULL ? x->program : x->lender, &rq->err);
     if (st == BL_OK && !x->begun)
         st = begin(x);
     if (st == BL_OK && rq->may_fly && !bl_plan_is_due(x->plan))

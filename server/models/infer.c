@@ -412,7 +412,8 @@ bl_status bl_infer_prepare(bl_request *rq, bl_model_instance *instance, int64_t 
     BL_TRY(bl_program_check(instance->program, &rq->err));
     x->graph = instance->graph;
     x->vars = vars;
-    x->lent = instance->states;
+    x->lender = instance->program;
+    x->entry = instance->entry;
     x->unlisted = true;
     x->hit = true;
     x->work = bl_exec_run;

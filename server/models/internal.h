@@ -32,9 +32,9 @@ typedef struct bl_model_instance {
     bl_program *program;
     const bl_wire_graph *graph; /* of the entry that is served */
     bl_plan *plan;              /* the program's; bl_plan_current gives the best there is */
-    bl_buffer **states;         /* of the entry, in the order of its plan; the program's */
-    bool running;               /* under the batcher's lock: it has a run of this model */
-    atomic_int busy;            /* requests that it has by themselves, where they are not joined */
+    const bl_program_entry_state *entry;
+    bool running;    /* under the batcher's lock: it has a run of this model */
+    atomic_int busy; /* requests that it has by themselves, where they are not joined */
 } bl_model_instance;
 
 typedef struct bl_infer bl_infer;

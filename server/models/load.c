@@ -242,17 +242,11 @@ static bl_status choose_entry(const bl_model_version *version, const bl_program 
 
 bl_status bl_model_fill_instance(bl_model_version *version, bl_model_instance *instance, bl_err *err)
 {
-    const bl_program_entry_state *entry = NULL;
     int at = 0;
     BL_TRY(choose_entry(version, instance->program, &at, err));
-    entry = &instance->program->entries[at];
+    instance->entry = &instance->program->entries[at];
     instance->graph = &instance->program->doc.entries[at].graph;
-    instance->plan = entry->plan;
-    instance->states = bl_arena_array(version->arena, (size_t)entry->nstates + 1, sizeof(bl_buffer *));
-    if (instance->states == NULL)
-        return bl_arena_status(version->arena, err);
-    for (int i = 0; i < entry->nstates; i++)
-        instance->states[i] = instance->program->states[entry->state[i]].buffer;
+    instance->plan = instance->entry->plan;
     return BL_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
 #include "server/models/infer.h"
+#include "server/residents.h"
 #include "server/shelf.h"
 
 #include <stdio.h>
@@ -18,8 +19,11 @@ struct bl_sequence {
     bl_model_instance *instance;
     bl_serial serial;
     int nstates;
-    bl_buffer **states; /* worker's thread */
-    uint32_t owner;     /* who is charged for it */
+    bl_buffer *
+        *states;      /* that steps update, its own; NULL for those that are the program's.  Worker's thread, as the two below */
+    bl_buffer **lent; /* of the step at hand: these and those */
+    bool begun;
+    uint32_t owner; /* who is charged for it */
     size_t charged;
     int64_t used_ns; /* under the table's lock, as the two below */
     bool listed;
@@ -36,6 +40,13 @@ bl_model_instance *bl_sequence_instance(const bl_sequence *sequence)
     return sequence->instance;
 }
 
+static void destroy(bl_sequence *s)
+{
+    free(s->states);
+    free(s->lent);
+    free(s);
+}
+
 static void release(void *arg)
 {
     bl_sequence *s = arg;
@@ -45,18 +56,29 @@ static void release(void *arg)
     for (int i = 0; i < s->nstates; i++)
         bl_pool_release(pool, s->states[i]);
     bl_shelf_refund(s->version->models->server->shelf, s->owner, s->charged);
-    free(s->states);
-    free(s);
+    destroy(s);
 }
 
-/* The program's states, which stay as they are: what a step updates is another buffer. */
-static void reset(bl_sequence *s)
+static bl_state *state_at(const bl_model_instance *instance, int i)
 {
+    return &instance->program->states[instance->entry->state[i]];
+}
+
+/* What the step begins with: after |start| the program's states, which stay as they are, since what a step updates is another
+ * buffer. */
+static void lend(bl_sequence *s, bool start)
+{
+    const bl_plan_info *info = bl_plan_get_info(s->instance->plan);
     bl_pool *pool = s->instance->program->worker->pool;
     for (int i = 0; i < s->nstates; i++) {
-        bl_pool_release(pool, s->states[i]);
-        s->states[i] = bl_buffer_retain(s->instance->states[i]);
+        bl_buffer *first = state_at(s->instance, i)->buffer;
+        if (info->updated[i] && (start || !s->begun)) {
+            bl_pool_release(pool, s->states[i]);
+            s->states[i] = bl_buffer_retain(first);
+        }
+        s->lent[i] = info->updated[i] ? s->states[i] : first;
     }
+    s->begun = true;
 }
 
 static bl_status create(bl_infer *in, const char *key, bl_sequence **out)
@@ -74,16 +96,16 @@ static bl_status create(bl_infer *in, const char *key, bl_sequence **out)
     s->instance = instance;
     s->nstates = info->nstates + info->nhidden;
     s->states = bl_calloc((size_t)s->nstates + 1, sizeof(bl_buffer *));
+    s->lent = bl_calloc((size_t)s->nstates + 1, sizeof(bl_buffer *));
     for (int i = 0; i < s->nstates; i++)
-        bytes += info->updated[i] ? instance->states[i]->bytes : 0;
-    if (s->states == NULL || bl_shelf_charge(version->models->server->shelf, in->rq->owner, bytes, &in->rq->err) != BL_OK) {
-        free(s->states);
-        free(s);
+        bytes += info->updated[i] ? state_at(instance, i)->bytes : 0;
+    if (s->states == NULL || s->lent == NULL ||
+        bl_shelf_charge(version->models->server->shelf, in->rq->owner, bytes, &in->rq->err) != BL_OK) {
+        destroy(s);
         return bl_fail(&in->rq->err, BL_ENOMEM, "a sequence");
     }
     s->owner = in->rq->owner;
     s->charged = bytes;
-    reset(s);
     snprintf(s->key, sizeof s->key, "%s", key);
     *out = s;
     return BL_OK;
@@ -141,7 +163,7 @@ static void keep_states(bl_sequence *s, const bl_exec *x)
     bl_pool *pool = s->instance->program->worker->pool;
     for (int i = 0; i < s->nstates; i++) {
         bl_buffer *old = s->states[i];
-        if (x->states[i] == old)
+        if (old == NULL || x->states[i] == old)
             continue;
         s->states[i] = bl_buffer_retain(x->states[i]);
         bl_pool_release(pool, old);
@@ -168,9 +190,12 @@ bl_step bl_sequence_work(bl_request *rq)
     bl_infer *in = x->extra;
     bl_sequence *s = in->of;
     bl_step step = BL_STEP_DONE;
-    if (!x->begun && in->wire.sequence_start)
-        reset(s);
-    x->lent = s->states;
+    if (!x->begun) {
+        if (bl_program_check(x->lender, &rq->err) != BL_OK || bl_program_wake(x->lender, &rq->err) != BL_OK)
+            return BL_STEP_DONE;
+        lend(s, in->wire.sequence_start);
+        x->lent = s->lent;
+    }
     step = bl_exec_run(rq);
     if (step != BL_STEP_DONE)
         return step;

@@ -9,7 +9,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "http"))
-from fixture import Server, ServerTest, safetensors  # noqa: E402
+from fixture import PROGRAM, Server, ServerTest, safetensors  # noqa: E402, F401
 
 V2 = "/v2/models/"
 
@@ -92,8 +92,12 @@ class ModelsTest(ServerTest):
     def setUpClass(cls):
         cls.repository = Repository()
         cls.fill(cls.repository)
-        cls.server = Server("--models", str(cls.repository.path), *cls.OPTIONS, *cls.ARGS)
+        cls.server = cls.start()
         cls.wait_ready()
+
+    @classmethod
+    def start(cls):
+        return Server("--models", str(cls.repository.path), *cls.OPTIONS, *cls.ARGS)
 
     @classmethod
     def wait_ready(cls):
