@@ -8,6 +8,7 @@
 #include "server/data/blobs.h"
 #include "server/data/durable.h"
 #include "server/data/saver.h"
+#include "server/grants.h"
 #include "server/http.h"
 #include "server/jobs/jobs.h"
 #include "server/keeper.h"
@@ -124,6 +125,7 @@ static bl_status start(bl_server *server, bl_err *err)
     BL_TRY(bl_background_create(server, &server->background, err));
     BL_TRY(bl_durable_load(server, err));
     BL_TRY(bl_saver_create(server, err));
+    BL_TRY(bl_grants_load(bl_shelf_grants(server->shelf), err));
     BL_TRY(bl_models_create(server, &server->models, err));
     BL_TRY(bl_jobs_create(server, &server->jobs, err));
     return bl_http_start(server, err);

@@ -2,8 +2,10 @@
 #include "server/shelf.h"
 
 #include "engine/base/clock.h"
+#include "engine/base/log.h"
 #include "server/access/access.h"
 #include "server/data/durable.h"
+#include "server/grants.h"
 #include "server/names.h"
 #include "server/programs.h"
 
@@ -12,7 +14,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { MOST_SHARES = 4096, OWNER_DIGITS = 12 };
+enum { OWNER_DIGITS = 12 };
 
 /* What one owner has. */
 typedef struct space {
@@ -22,14 +24,6 @@ typedef struct space {
     size_t ntensors, nleases; /* leases' tensors are among the first */
     unsigned long long held_bytes;
 } space;
-
-/* Somebody else's permission to read. */
-typedef struct share {
-    struct share *next;
-    uint32_t owner, reader; /* reader 0: every key */
-    const char *kind;
-    char name[BL_NAME_SIZE];
-} share;
 
 typedef struct lease {
     space *space;
@@ -43,8 +37,7 @@ struct bl_shelf {
     bl_server *server;
     pthread_mutex_t lock;
     bl_namemap *spaces, *leases; /* a space stays once it is there: keys are few */
-    share *shares;
-    size_t nshares;
+    bl_grants *grants;
     unsigned long long held_bytes; /* of all */
 };
 
@@ -187,37 +180,11 @@ static void drop_names(bl_shelf *shelf, uint32_t owner, bl_namemap *names)
         drop(shelf, owner, held);
 }
 
-/* ---- shares; under the lock */
-
-static bool is_share(const share *s, uint32_t owner, const char *kind, const char *name)
-{
-    return s->owner == owner && strcmp(s->kind, kind) == 0 && strcmp(s->name, name) == 0;
-}
+/* ---- shares */
 
 static bool is_shared(const bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader)
 {
-    for (const share *s = shelf->shares; s != NULL; s = s->next)
-        if ((s->reader == reader || s->reader == 0) && is_share(s, owner, kind, name))
-            return true;
-    return false;
-}
-
-/* Those with |reader|, or, where |all|, with anybody; how many. */
-static size_t drop_shares(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader, bool all)
-{
-    size_t dropped = 0;
-    for (share **at = &shelf->shares; *at != NULL;) {
-        share *s = *at;
-        if (!is_share(s, owner, kind, name) || (!all && s->reader != reader)) {
-            at = &s->next;
-            continue;
-        }
-        *at = s->next;
-        free(s);
-        shelf->nshares--;
-        dropped++;
-    }
-    return dropped;
+    return bl_grants_has(shelf->grants, &(bl_grant){.owner = owner, .reader = reader, .kind = kind, .name = name});
 }
 
 /* What |name|, in somebody's request, says of another owner: "alice:w".  NULL: nothing. */
@@ -236,53 +203,43 @@ static const bl_namemap *map_of(const space *s, const char *kind)
     return strcmp(kind, "tensor") == 0 ? s->names : s->programs;
 }
 
-static bl_status share_locked(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader, bl_err *err)
+static bool has_name(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name)
 {
-    const space *s = find_space(shelf, owner);
-    share *made = NULL;
-    if (s == NULL || bl_namemap_get(map_of(s, kind), name) == NULL)
-        return bl_fail(err, BL_ENOTFOUND, "there is no %s \"%.128s\"", kind, name);
-    for (const share *old = shelf->shares; old != NULL; old = old->next)
-        if (old->reader == reader && is_share(old, owner, kind, name))
-            return BL_OK;
-    if (shelf->nshares >= MOST_SHARES)
-        return bl_fail(err, BL_ELIMIT, "there are %d shares, which is the limit", MOST_SHARES);
-    made = calloc(1, sizeof *made);
-    if (made == NULL)
-        return bl_fail(err, BL_ENOMEM, "a share");
-    *made = (share){.next = shelf->shares, .owner = owner, .reader = reader, .kind = kind};
-    snprintf(made->name, sizeof made->name, "%s", name);
-    shelf->shares = made;
-    shelf->nshares++;
-    return BL_OK;
+    const space *s = NULL;
+    bool has = false;
+    pthread_mutex_lock(&shelf->lock);
+    s = find_space(shelf, owner);
+    has = s != NULL && bl_namemap_get(map_of(s, kind), name) != NULL;
+    pthread_mutex_unlock(&shelf->lock);
+    return has;
 }
 
 bl_status bl_shelf_share(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader, bl_err *err)
 {
+    bl_grant what = {.owner = owner, .reader = reader, .kind = kind, .name = name};
     bl_status st = BL_OK;
-    pthread_mutex_lock(&shelf->lock);
-    st = share_locked(shelf, owner, kind, name, reader, err);
-    pthread_mutex_unlock(&shelf->lock);
+    bl_grants_hold(shelf->grants);
+    if (has_name(shelf, owner, kind, name))
+        st = bl_grants_give(shelf->grants, &what, err);
+    else
+        st = bl_fail(err, BL_ENOTFOUND, "there is no %s \"%.128s\"", kind, name);
+    bl_grants_let_go(shelf->grants);
     return st;
 }
 
 bl_status bl_shelf_unshare(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader, bl_err *err)
 {
-    size_t dropped = 0;
-    pthread_mutex_lock(&shelf->lock);
-    dropped = drop_shares(shelf, owner, kind, name, reader, false);
-    pthread_mutex_unlock(&shelf->lock);
-    return dropped > 0 ? BL_OK : bl_fail(err, BL_ENOTFOUND, "%s \"%.128s\" is not shared so", kind, name);
+    bl_grant what = {.owner = owner, .reader = reader, .kind = kind, .name = name};
+    bl_status st = BL_OK;
+    bl_grants_hold(shelf->grants);
+    st = bl_grants_take(shelf->grants, &what, err);
+    bl_grants_let_go(shelf->grants);
+    return st;
 }
 
-void bl_shelf_list_shares(bl_shelf *shelf, uint32_t owner,
-                          void (*each)(void *arg, uint32_t from, uint32_t to, const char *kind, const char *name), void *arg)
+bl_grants *bl_shelf_grants(bl_shelf *shelf)
 {
-    pthread_mutex_lock(&shelf->lock);
-    for (const share *s = shelf->shares; s != NULL; s = s->next)
-        if (s->owner == owner || s->reader == owner || s->reader == 0)
-            each(arg, s->owner, s->reader, s->kind, s->name);
-    pthread_mutex_unlock(&shelf->lock);
+    return shelf->grants;
 }
 
 /* ---- tensors */
@@ -373,24 +330,35 @@ bl_status bl_shelf_get(bl_shelf *shelf, uint32_t owner, const char *id, const ch
     return BL_OK;
 }
 
-bl_status bl_shelf_delete(bl_shelf *shelf, uint32_t owner, const char *id, const char *name, bl_err *err)
+/* Under the lock: out of its namespace, or NULL. */
+static bl_held *take_out(bl_shelf *shelf, uint32_t owner, const char *id, const char *name, bl_err *err)
 {
     bl_namemap *names = NULL;
     space *s = NULL;
     bl_held *old = NULL;
-    bl_status st = BL_OK;
-    pthread_mutex_lock(&shelf->lock);
-    st = find_names(shelf, owner, id, &names, &s, err);
-    if (st == BL_OK)
+    if (find_names(shelf, owner, id, &names, &s, err) == BL_OK)
         old = bl_namemap_remove(names, name);
-    if (old != NULL) {
+    if (old != NULL)
         s->ntensors--;
-        if (id == NULL)
-            (void)drop_shares(shelf, owner, "tensor", name, 0, true);
+    else
+        (void)bl_fail(err, BL_ENOTFOUND, "there is no tensor \"%.128s\"", name);
+    return old;
+}
+
+bl_status bl_shelf_delete(bl_shelf *shelf, uint32_t owner, const char *id, const char *name, bl_err *err)
+{
+    bl_held *old = NULL;
+    bl_status st = BL_OK;
+    bl_grants_hold(shelf->grants);
+    if (id == NULL && has_name(shelf, owner, "tensor", name))
+        st = bl_grants_drop(shelf->grants, owner, "tensor", name, err);
+    if (st == BL_OK) {
+        pthread_mutex_lock(&shelf->lock);
+        old = take_out(shelf, owner, id, name, err);
+        pthread_mutex_unlock(&shelf->lock);
+        st = err->status;
     }
-    pthread_mutex_unlock(&shelf->lock);
-    if (st == BL_OK && old == NULL)
-        return bl_fail(err, BL_ENOTFOUND, "there is no tensor \"%.128s\"", name);
+    bl_grants_let_go(shelf->grants);
     put_away(shelf, owner, old);
     return st;
 }
@@ -419,17 +387,20 @@ static bl_program *take_program_of(bl_shelf *shelf, space *of, const char *id)
     const char *name = NULL;
     void *value = NULL;
     bl_program *found = NULL;
+    bl_err err = {0};
+    bl_grants_hold(shelf->grants);
     pthread_mutex_lock(&shelf->lock);
     for (size_t i = 0; found == NULL && bl_namemap_at(of->programs, i, &name, &value); i++) {
         const char *owner = ((bl_program *)value)->doc.options.lease;
         if (owner != NULL && strcmp(owner, id) == 0)
             found = value;
-        if (found != NULL) {
-            (void)drop_shares(shelf, of->owner, "program", name, 0, true);
+        if (found != NULL)
             bl_namemap_remove(of->programs, name);
-        }
     }
     pthread_mutex_unlock(&shelf->lock);
+    if (found != NULL && bl_grants_drop(shelf->grants, of->owner, "program", found->name, &err) != BL_OK)
+        bl_log(BL_LOG_WARN, "the shares of program %.128s cannot be removed: %s", found->name, err.text);
+    bl_grants_let_go(shelf->grants);
     return found;
 }
 
@@ -646,12 +617,19 @@ bl_status bl_shelf_delete_program(bl_shelf *shelf, uint32_t owner, const char *n
 {
     space *s = NULL;
     bl_program *old = NULL;
-    pthread_mutex_lock(&shelf->lock);
-    s = find_space(shelf, owner);
-    old = s != NULL ? bl_namemap_remove(s->programs, name) : NULL;
-    if (old != NULL)
-        (void)drop_shares(shelf, owner, "program", name, 0, true);
-    pthread_mutex_unlock(&shelf->lock);
+    bl_status st = BL_OK;
+    bl_grants_hold(shelf->grants);
+    if (has_name(shelf, owner, "program", name))
+        st = bl_grants_drop(shelf->grants, owner, "program", name, err);
+    if (st == BL_OK) {
+        pthread_mutex_lock(&shelf->lock);
+        s = find_space(shelf, owner);
+        old = s != NULL ? bl_namemap_remove(s->programs, name) : NULL;
+        pthread_mutex_unlock(&shelf->lock);
+    }
+    bl_grants_let_go(shelf->grants);
+    if (st != BL_OK)
+        return st;
     if (old == NULL)
         return bl_fail(err, BL_ENOTFOUND, "there is no program \"%.128s\"", name);
     drop_program(shelf, old);
@@ -746,7 +724,7 @@ bl_status bl_shelf_create(bl_server *server, bl_shelf **out, bl_err *err)
     pthread_mutex_init(&shelf->lock, NULL);
     shelf->spaces = bl_namemap_create();
     shelf->leases = bl_namemap_create();
-    if (shelf->spaces != NULL && shelf->leases != NULL)
+    if (shelf->spaces != NULL && shelf->leases != NULL && bl_grants_create(server, &shelf->grants, err) == BL_OK)
         return BL_OK;
     bl_namemap_destroy(shelf->spaces);
     bl_namemap_destroy(shelf->leases);
@@ -773,11 +751,7 @@ void bl_shelf_destroy(bl_shelf *shelf)
         free_space(each);
     bl_namemap_destroy(shelf->spaces);
     bl_namemap_destroy(shelf->leases);
-    while (shelf->shares != NULL) {
-        share *s = shelf->shares;
-        shelf->shares = s->next;
-        free(s);
-    }
+    bl_grants_destroy(shelf->grants);
     pthread_mutex_destroy(&shelf->lock);
     free(shelf);
 }

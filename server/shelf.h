@@ -61,8 +61,6 @@ BL_NODISCARD bl_status bl_shelf_share(bl_shelf *shelf, uint32_t owner, const cha
                                       bl_err *err);
 BL_NODISCARD bl_status bl_shelf_unshare(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader,
                                         bl_err *err);
-/* Call |each|, under the lock, for what |owner| shares and what is shared with it. */
-void bl_shelf_list_shares(bl_shelf *shelf, uint32_t owner,
-                          void (*each)(void *arg, uint32_t from, uint32_t to, const char *kind, const char *name), void *arg);
+struct bl_grants *bl_shelf_grants(bl_shelf *shelf); /* what is shared; as long as the shelf */
 
 #endif

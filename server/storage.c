@@ -30,6 +30,8 @@ static const char create[] =
     "PRIMARY KEY (owner, name)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS tensors (id INTEGER PRIMARY KEY AUTOINCREMENT, owner INTEGER NOT NULL, name TEXT NOT NULL, "
     "device TEXT NOT NULL, file TEXT NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS shares (owner INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, reader INTEGER NOT NULL, "
+    "PRIMARY KEY (owner, kind, name, reader)) WITHOUT ROWID;" /* reader 0: every key */
     "CREATE INDEX IF NOT EXISTS blobs_digest ON blobs (digest);"
     /* AUTOINCREMENT: the number of a key, which owns things, is never given again. */
     "CREATE TABLE IF NOT EXISTS keys (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, hash BLOB NOT NULL "

@@ -5,6 +5,7 @@
 #include "server/access/internal.h"
 #include "server/data/blobs.h"
 #include "server/data/saver.h"
+#include "server/grants.h"
 #include "server/routes.h"
 #include "server/shelf.h"
 
@@ -181,6 +182,12 @@ static bl_status reply_revoked(bl_request *rq)
 /* All that it holds, what is on the disk included. */
 static bl_status purge_all(bl_request *rq, uint32_t whose)
 {
+    bl_grants *grants = bl_shelf_grants(rq->server->shelf);
+    bl_grants_hold(grants);
+    rq->err.status = bl_grants_purge(grants, whose, &rq->err);
+    bl_grants_let_go(grants);
+    if (rq->err.status != BL_OK)
+        return rq->err.status;
     (void)bl_shelf_purge(rq->server->shelf, whose);
     BL_TRY(bl_blobs_purge(rq->server->blobs, whose, &rq->err));
     return bl_saver_purge(rq, whose, reply_revoked);

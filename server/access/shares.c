@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Letting others read: the routes; what is shared stands in server/shelf.c beside what it is about. */
+/* Letting others read: the routes; what is shared stands in server/grants.c. */
 #include "proto/encode.h"
 #include "server/access/internal.h"
+#include "server/grants.h"
 #include "server/handlers.h"
 #include "server/shelf.h"
 
@@ -104,16 +105,17 @@ typedef struct listing {
     int n;
 } listing;
 
-static void list_share(void *arg, uint32_t from, uint32_t to, const char *kind, const char *name)
+static void list_share(void *arg, const bl_grant *grant)
 {
     listing *l = arg;
+    uint32_t from = grant->owner, to = grant->reader;
     char who[BL_KEY_NAME] = "*";
     if (l->given != (from == l->rq->owner))
         return;
     if (!l->given || to != 0)
         bl_access_name(l->rq->server->access, l->given ? to : from, who, sizeof who);
     bl_text_puts(l->out, l->n++ > 0 ? ",{" : "{");
-    put_share(l->out, kind, l->given ? "" : who, name, l->given ? who : NULL);
+    put_share(l->out, grant->kind, l->given ? "" : who, grant->name, l->given ? who : NULL);
     bl_text_puts(l->out, "}");
 }
 
@@ -121,11 +123,11 @@ bl_status bl_handle_shares_list(bl_request *rq)
 {
     listing l = {.rq = rq, .given = true, .out = &rq->out};
     bl_text_puts(&rq->out, "{\"given\":[");
-    bl_shelf_list_shares(rq->server->shelf, rq->owner, list_share, &l);
+    bl_grants_each(bl_shelf_grants(rq->server->shelf), rq->owner, list_share, &l);
     bl_text_puts(&rq->out, "],\"taken\":[");
     l.given = false;
     l.n = 0;
-    bl_shelf_list_shares(rq->server->shelf, rq->owner, list_share, &l);
+    bl_grants_each(bl_shelf_grants(rq->server->shelf), rq->owner, list_share, &l);
     bl_text_puts(&rq->out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;

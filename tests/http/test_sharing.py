@@ -248,5 +248,92 @@ class Purged(unittest.TestCase):
                 server.stop()
 
 
+class Restarts(unittest.TestCase):
+    """Shares are there again with what they are of, after an end that nobody announced."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder, self.keys, self.server = folder.name, {}, None
+        for name, scopes in (("root", "admin"), ("alice", "run,train"), ("bob", "run,train"), ("carol", "run,train")):
+            words = [PROGRAM, "keys", "create", name, "--scopes", scopes, "--state", folder.name]
+            self.keys[name] = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()[-1]
+        self.start()
+
+    def start(self):
+        self.server = Server("--backends", "interp", "--state", self.folder)
+        self.addCleanup(self.server.stop)
+
+    def again(self):
+        self.server.process.kill()
+        self.server.process.wait()
+        self.start()
+
+    def call(self, who, method, path, body=None, status=200):
+        answer = self.server.call(method, path, body, {"x-api-key": self.keys[who]})
+        self.assertEqual(status, answer.status, (who, method, path, answer.body))
+        return answer.json if answer.body else None
+
+    def share(self, to, status=201, **what):
+        self.call("alice", "POST", "/api/v1/shares", {**what, "to": to}, status)
+
+    def shares(self, who):
+        listed = self.call(who, "GET", "/api/v1/shares")
+        return sorted(str(sorted(one.items())) for one in listed["given"]), sorted(str(sorted(one.items())) for one in listed["taken"])
+
+    def test_they_outlive_a_kill(self):
+        for name in ("kept", "gone", "again", "taken"):
+            self.call("alice", "PUT", f"{T}/{name}?durable=true", [1, 2], 201)
+        self.call("alice", "PUT", T + "/passing", [1], 201)
+        self.call("alice", "PUT", P + "/two?durable=true", two_entries(), 201)
+        for name in ("kept", "gone", "again", "taken", "passing"):
+            self.share("bob", tensor=name)
+        self.share("*", tensor="kept")
+        self.share("bob", program="two")
+        self.call("alice", "DELETE", T + "/gone", status=204)
+        self.call("alice", "PUT", T + "/gone?durable=true", [9], 201)  # another thing under that name
+        self.call("alice", "PUT", T + "/again?durable=true", [5], 201)  # replaced, it is shared still
+        self.call("alice", "DELETE", "/api/v1/shares?tensor=taken&to=bob", status=204)
+        before = {who: self.shares(who) for who in ("alice", "bob", "carol")}
+        self.again()
+        for who, (given, taken) in before.items():
+            without = tuple([one for one in some if "passing" not in one] for some in (given, taken))
+            self.assertEqual(without, self.shares(who), who)
+        self.assertEqual([1, 2], self.call("carol", "GET", T + "/alice:kept")["data"])
+        self.assertEqual([5], self.call("bob", "GET", T + "/alice:again")["data"])
+        self.assertEqual([70], self.call("bob", "POST", P + "/alice:two/run", {"entry": "peek"})["outputs"]["p"]["data"])
+        self.call("bob", "POST", P + "/alice:two/run", {"entry": "step"}, 403)
+        for name in ("gone", "taken", "passing"):
+            self.call("bob", "GET", f"{T}/alice:{name}", status=404)
+        self.call("alice", "PUT", T + "/passing?durable=true", [1], 201)  # what was not there again is shared no more
+        self.call("bob", "GET", T + "/alice:passing", status=404)
+        self.call("alice", "DELETE", T + "/kept", status=204)
+        self.call("alice", "DELETE", P + "/two", status=204)
+        self.call("alice", "PUT", P + "/two?durable=true", two_entries(), 201)
+        self.again()
+        self.call("bob", "GET", P + "/alice:two", status=404)
+        self.assertEqual(1, len(self.shares("alice")[0]))
+
+    def test_t13_they_go_with_either_key(self):
+        self.call("alice", "PUT", T + "/w?durable=true", [1, 2], 201)
+        self.call("bob", "PUT", T + "/w?durable=true", [3], 201)
+        for to in ("bob", "carol"):
+            self.share(to, tensor="w")
+        self.call("bob", "POST", "/api/v1/shares", {"tensor": "w", "to": "alice"}, 201)
+        self.call("root", "DELETE", "/api/v1/keys/carol", status=204)  # revoked: it comes back when the key does
+        self.call("root", "DELETE", "/api/v1/keys/bob?purge=true", status=204)
+        for _ in range(2):
+            for name in ("bob", "carol"):
+                self.keys[name] = self.call("root", "POST", f"/api/v1/keys/{name}/rotate")["key"]
+            self.call("bob", "GET", T + "/alice:w", status=404)
+            self.assertEqual([1, 2], self.call("carol", "GET", T + "/alice:w")["data"])
+            self.assertEqual(([], []), self.shares("bob"))
+            self.assertEqual([], self.shares("alice")[1])
+            self.call("bob", "PUT", T + "/w?durable=true", [3], 201)  # it is nobody else's
+            self.call("alice", "GET", T + "/bob:w", status=404)
+            self.call("bob", "DELETE", T + "/w", status=204)
+            self.again()
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/grants.h"
+
+#include "engine/base/fault.h"
+#include "server/storage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_GRANTS = 4096 };
+
+typedef struct entry {
+    struct entry *next;
+    bl_grant grant; /* whose name is the next */
+    char name[BL_NAME_SIZE];
+} entry;
+
+struct bl_grants {
+    bl_server *server;
+    pthread_mutex_t changing;
+    pthread_mutex_t lock; /* of what follows; after |changing| */
+    entry *first;
+    size_t count;
+};
+
+static const char *const kinds[] = {"tensor", "program"};
+
+/* Kinds are compared by these from here on, and outlive whoever asks. */
+static const char *find_kind(const char *kind)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(kinds[i], kind) == 0)
+            return kinds[i];
+    return NULL;
+}
+
+static bool is_of(const entry *e, uint32_t owner, const char *kind, const char *name)
+{
+    return e->grant.owner == owner && strcmp(e->grant.kind, kind) == 0 && strcmp(e->name, name) == 0;
+}
+
+/* ---- in memory; under the lock */
+
+static entry *find(bl_grants *grants, const bl_grant *what)
+{
+    entry *e = grants->first;
+    while (e != NULL && (e->grant.reader != what->reader || !is_of(e, what->owner, what->kind, what->name)))
+        e = e->next;
+    return e;
+}
+
+static bl_status make_entry(const bl_grants *grants, const bl_grant *what, entry **out, bl_err *err)
+{
+    entry *e = NULL;
+    *out = NULL;
+    if (grants->count >= MOST_GRANTS)
+        return bl_fail(err, BL_ELIMIT, "there are %d shares, which is the limit", MOST_GRANTS);
+    e = bl_calloc(1, sizeof *e);
+    if (e == NULL)
+        return bl_fail(err, BL_ENOMEM, "a share");
+    e->grant = *what;
+    e->grant.kind = find_kind(what->kind);
+    snprintf(e->name, sizeof e->name, "%s", what->name);
+    e->grant.name = e->name;
+    *out = e;
+    return BL_OK;
+}
+
+static void add(bl_grants *grants, entry *e)
+{
+    pthread_mutex_lock(&grants->lock);
+    e->next = grants->first;
+    grants->first = e;
+    grants->count++;
+    pthread_mutex_unlock(&grants->lock);
+}
+
+/* Free those for which |goes| holds; how many. */
+static size_t remove_all(bl_grants *grants, bool (*goes)(const entry *e, const bl_grant *what), const bl_grant *what)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&grants->lock);
+    for (entry **at = &grants->first; *at != NULL;) {
+        entry *e = *at;
+        if (!goes(e, what)) {
+            at = &e->next;
+            continue;
+        }
+        *at = e->next;
+        free(e);
+        grants->count--;
+        n++;
+    }
+    pthread_mutex_unlock(&grants->lock);
+    return n;
+}
+
+static bool is_it(const entry *e, const bl_grant *what)
+{
+    return e->grant.reader == what->reader && is_of(e, what->owner, what->kind, what->name);
+}
+
+static bool is_of_it(const entry *e, const bl_grant *what)
+{
+    return is_of(e, what->owner, what->kind, what->name);
+}
+
+static bool is_of_key(const entry *e, const bl_grant *what)
+{
+    return e->grant.owner == what->owner || e->grant.reader == what->owner;
+}
+
+/* ---- changes */
+
+void bl_grants_hold(bl_grants *grants)
+{
+    pthread_mutex_lock(&grants->changing);
+}
+
+void bl_grants_let_go(bl_grants *grants)
+{
+    pthread_mutex_unlock(&grants->changing);
+}
+
+static bl_status run(bl_grants *grants, const char *sql, const bl_grant *what, int n, bl_err *err)
+{
+    bl_cell cells[] = {bl_cell_int(what->owner), bl_cell_text(what->kind), bl_cell_text(what->name), bl_cell_int(what->reader)};
+    return bl_storage_run(grants->server->storage, sql, n, cells, NULL, NULL, err);
+}
+
+bl_status bl_grants_give(bl_grants *grants, const bl_grant *what, bl_err *err)
+{
+    entry *e = find(grants, what); /* nobody else changes them now */
+    bl_status st = BL_OK;
+    if (e != NULL)
+        return BL_OK;
+    BL_TRY(make_entry(grants, what, &e, err));
+    st = run(grants, "INSERT OR REPLACE INTO shares (owner, kind, name, reader) VALUES (?1, ?2, ?3, ?4)", what, 4, err);
+    if (st == BL_OK)
+        add(grants, e);
+    else
+        free(e);
+    return st;
+}
+
+bl_status bl_grants_take(bl_grants *grants, const bl_grant *what, bl_err *err)
+{
+    if (find(grants, what) == NULL)
+        return bl_fail(err, BL_ENOTFOUND, "%s \"%.128s\" is not shared so", what->kind, what->name);
+    BL_TRY(run(grants, "DELETE FROM shares WHERE owner = ?1 AND kind = ?2 AND name = ?3 AND reader = ?4", what, 4, err));
+    (void)remove_all(grants, is_it, what);
+    return BL_OK;
+}
+
+bl_status bl_grants_drop(bl_grants *grants, uint32_t owner, const char *kind, const char *name, bl_err *err)
+{
+    bl_grant what = {.owner = owner, .kind = kind, .name = name};
+    bool any = false;
+    for (const entry *e = grants->first; e != NULL && !any; e = e->next)
+        any = is_of_it(e, &what);
+    if (!any) /* as with most that goes: the store is not asked */
+        return BL_OK;
+    BL_TRY(run(grants, "DELETE FROM shares WHERE owner = ?1 AND kind = ?2 AND name = ?3", &what, 3, err));
+    (void)remove_all(grants, is_of_it, &what);
+    return BL_OK;
+}
+
+bl_status bl_grants_purge(bl_grants *grants, uint32_t key, bl_err *err)
+{
+    bl_grant what = {.owner = key, .kind = "", .name = ""};
+    BL_TRY(run(grants, "DELETE FROM shares WHERE owner = ?1 OR reader = ?1", &what, 1, err));
+    (void)remove_all(grants, is_of_key, &what);
+    return BL_OK;
+}
+
+/* ---- look-ups */
+
+bool bl_grants_has(bl_grants *grants, const bl_grant *what)
+{
+    bool has = false;
+    pthread_mutex_lock(&grants->lock);
+    for (const entry *e = grants->first; e != NULL && !has; e = e->next)
+        has = (e->grant.reader == what->reader || e->grant.reader == 0) && is_of_it(e, what);
+    pthread_mutex_unlock(&grants->lock);
+    return has;
+}
+
+void bl_grants_each(bl_grants *grants, uint32_t key, void (*each)(void *arg, const bl_grant *grant), void *arg)
+{
+    pthread_mutex_lock(&grants->lock);
+    for (const entry *e = grants->first; e != NULL; e = e->next)
+        if (e->grant.owner == key || e->grant.reader == key || e->grant.reader == 0)
+            each(arg, &e->grant);
+    pthread_mutex_unlock(&grants->lock);
+}
+
+/* ---- start and end */
+
+typedef struct loading {
+    bl_grants *grants;
+    bl_status st;
+    bl_err *err;
+} loading;
+
+static bool take_row(void *arg, const bl_cell *cells, int n)
+{
+    loading *l = arg;
+    const char *kind = cells[1].kind == BL_CELL_TEXT ? find_kind(cells[1].bytes.data) : NULL;
+    bl_grant grant = {.owner = (uint32_t)cells[0].integer, .kind = kind, .reader = (uint32_t)cells[3].integer};
+    entry *e = NULL;
+    (void)n;
+    grant.name = cells[2].kind == BL_CELL_TEXT ? cells[2].bytes.data : NULL;
+    if (kind == NULL || grant.name == NULL) /* a later version's */
+        return true;
+    l->st = make_entry(l->grants, &grant, &e, l->err);
+    if (l->st == BL_OK)
+        add(l->grants, e);
+    return l->st == BL_OK;
+}
+
+bl_status bl_grants_load(bl_grants *grants, bl_err *err)
+{
+    loading l = {.grants = grants, .err = err};
+    bl_storage *store = grants->server->storage;
+    BL_TRY(bl_storage_run(store,
+                          "DELETE FROM shares WHERE CASE kind WHEN 'tensor' THEN NOT EXISTS (SELECT 1 FROM tensors WHERE "
+                          "tensors.owner = shares.owner AND tensors.name = shares.name) WHEN 'program' THEN NOT EXISTS (SELECT 1 "
+                          "FROM programs WHERE programs.owner = shares.owner AND programs.name = shares.name) AND NOT EXISTS "
+                          "(SELECT 1 FROM jobs WHERE jobs.owner = shares.owner AND jobs.program = shares.name AND jobs.state IN "
+                          "('queued', 'running')) END",
+                          0, NULL, NULL, NULL, err));
+    BL_TRY(bl_storage_run(store, "SELECT owner, kind, name, reader FROM shares", 0, NULL, take_row, &l, err));
+    return l.st;
+}
+
+bl_status bl_grants_create(bl_server *server, bl_grants **out, bl_err *err)
+{
+    bl_grants *grants = bl_calloc(1, sizeof *grants);
+    *out = grants;
+    if (grants == NULL)
+        return bl_fail(err, BL_ENOMEM, "shares");
+    grants->server = server;
+    pthread_mutex_init(&grants->changing, NULL);
+    pthread_mutex_init(&grants->lock, NULL);
+    return BL_OK;
+}
+
+void bl_grants_destroy(bl_grants *grants)
+{
+    if (grants == NULL)
+        return;
+    while (grants->first != NULL) {
+        entry *e = grants->first;
+        grants->first = e->next;
+        free(e);
+    }
+    pthread_mutex_destroy(&grants->changing);
+    pthread_mutex_destroy(&grants->lock);
+    free(grants);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* Who may read what of whom: shares of tensors and programs, in memory and, where there is a folder, in the store, so that those
+ * of what outlives the server outlive it too.
+ *
+ * Thread: any.  A lock inside for look-ups.  Whoever gives or takes, or takes away what is shared, is between bl_grants_hold and
+ * bl_grants_let_go, so that a share never comes to stand for a later thing of the same name; the store is written there, so no
+ * other lock may be held. */
+#ifndef BL_SERVER_GRANTS_H
+#define BL_SERVER_GRANTS_H
+
+#include "server/server.h"
+
+typedef struct bl_grants bl_grants;
+
+/* One share; |reader| 0 is every key, |kind| "tensor" or "program". */
+typedef struct bl_grant {
+    uint32_t owner, reader;
+    const char *kind, *name;
+} bl_grant;
+
+BL_NODISCARD bl_status bl_grants_create(bl_server *server, bl_grants **out, bl_err *err);
+void bl_grants_destroy(bl_grants *grants); /* accepts NULL */
+/* Those of the store, when what comes back of tensors, programs and jobs has rows: what does not come back is shared no more. */
+BL_NODISCARD bl_status bl_grants_load(bl_grants *grants, bl_err *err);
+
+void bl_grants_hold(bl_grants *grants);
+void bl_grants_let_go(bl_grants *grants);
+/* In the store first: where that fails nothing has changed.  All of these while they are held. */
+BL_NODISCARD bl_status bl_grants_give(bl_grants *grants, const bl_grant *what, bl_err *err); /* twice is once */
+BL_NODISCARD bl_status bl_grants_take(bl_grants *grants, const bl_grant *what, bl_err *err); /* BL_ENOTFOUND */
+/* With whomever it is shared. */
+BL_NODISCARD bl_status bl_grants_drop(bl_grants *grants, uint32_t owner, const char *kind, const char *name, bl_err *err);
+/* All that |key| gave or got. */
+BL_NODISCARD bl_status bl_grants_purge(bl_grants *grants, uint32_t key, bl_err *err);
+
+bool bl_grants_has(bl_grants *grants, const bl_grant *what); /* also where it is shared with all */
+/* Call |each|, under the lock, for what |key| gave and got, what all got included. */
+void bl_grants_each(bl_grants *grants, uint32_t key, void (*each)(void *arg, const bl_grant *grant), void *arg);
+
+#endif
