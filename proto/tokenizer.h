@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* Texts as the tokens of a language model, and back: byte pair encoding, read from the tokenizer.json of Hugging Face.
+ *
+ * A text goes this way: added tokens, such as "<s>", are found in it; what lies between them is normalised, split, and each piece
+ * becomes characters of the vocabulary, of which pairs are joined in the order of the file's merges.  A character that has no
+ * token becomes its bytes, or the unknown token, or nothing.  The template of the file puts tokens around the whole.
+ *
+ * The file is foreign: what it asks for and is not known here fails with its place in the file, and its regular expressions
+ * (PCRE2, with Unicode's properties) run under a limit.  Constant once it is read: any thread. */
+#ifndef BL_PROTO_TOKENIZER_H
+#define BL_PROTO_TOKENIZER_H
+
+#include "engine/base/arena.h"
+#include "engine/base/text.h"
+
+typedef struct bl_tokenizer bl_tokenizer;
+
+/* BL_EINVAL and BL_EUNSUPPORTED name the place in the file and the rule, BL_ELIMIT what is too large. */
+BL_NODISCARD bl_status bl_tokenizer_read(bl_span file, bl_tokenizer **out, bl_err *err);
+void bl_tokenizer_destroy(bl_tokenizer *tokenizer); /* accepts NULL */
+
+/* A growing list; zeroed is empty, and the caller frees |id|. */
+typedef struct bl_tokens {
+    int32_t *id;
+    size_t count, cap;
+} bl_tokens;
+
+/* The ids are below this. */
+size_t bl_tokenizer_size(const bl_tokenizer *tokenizer);
+int32_t bl_tokenizer_find(const bl_tokenizer *tokenizer, bl_span text); /* -1: it is no token */
+/* Is it a mark, such as the end of a text, and no part of one? */
+bool bl_tokenizer_is_special(const bl_tokenizer *tokenizer, int32_t id);
+/* Append the tokens of |text|, which is UTF-8.  BL_EINVAL over |most| of them. */
+BL_NODISCARD bl_status bl_tokenizer_encode(const bl_tokenizer *tokenizer, bl_span text, size_t most, bl_tokens *out, bl_err *err);
+/* The bytes of a token within a text, which need not be whole characters; nothing for marks and for ids that there are not.
+ * |first|: no text is in front of it, so that a blank which the tokenizer put there is left out. */
+bl_span bl_tokenizer_bytes(const bl_tokenizer *tokenizer, int32_t id, bool first);
+
+#endif
