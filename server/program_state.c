@@ -106,7 +106,7 @@ static bl_step replace_state(bl_request *rq)
     bl_program *program = x->program;
     if (bl_program_check(program, &rq->err) != BL_OK || bl_program_wake(program, &rq->err) != BL_OK)
         return BL_STEP_DONE;
-    if (bl_jobs_guard(rq->server->jobs, rq->owner, program->name, &rq->err) != BL_OK)
+    if (rq->done == NULL && bl_jobs_guard(rq->server->jobs, rq->owner, program->name, &rq->err) != BL_OK)
         return BL_STEP_DONE;
     for (int i = 0; i < program->nstates; i++)
         if (bl_held_flush(x->inputs[i], &rq->err) != BL_OK)
@@ -154,13 +154,11 @@ static bl_status reply_replaced(bl_request *rq)
     return BL_OK;
 }
 
-bl_status bl_handle_state_put(bl_request *rq)
+bl_status bl_program_put_state(bl_request *rq, bl_program *program)
 {
     bl_run_options options = {.debug = -1, .beam = -1, .precision = -1};
-    bl_program *program = NULL;
     bl_tensor_value *values = NULL;
     bl_exec *x = NULL;
-    BL_TRY(bl_program_find(rq, false, &program));
     BL_TRY(bl_program_check(program, &rq->err));
     BL_TRY(bl_exec_create(rq, &x));
     x->program = program;
@@ -171,4 +169,11 @@ bl_status bl_handle_state_put(bl_request *rq)
     x->work = replace_state;
     rq->then = reply_replaced;
     return bl_exec_advance(x);
+}
+
+bl_status bl_handle_state_put(bl_request *rq)
+{
+    bl_program *program = NULL;
+    BL_TRY(bl_program_find(rq, false, &program));
+    return bl_program_put_state(rq, program);
 }

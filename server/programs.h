@@ -62,6 +62,8 @@ BL_NODISCARD bl_status bl_program_check(const bl_program *program, bl_err *err);
 BL_NODISCARD bl_status bl_program_check_free(const bl_program *program, const bl_plan_info *entry, bl_err *err);
 /* The program in the request's path, retained until the request ends.  |read|: also one that another owner shares. */
 BL_NODISCARD bl_status bl_program_find(bl_request *rq, bool read, bl_program **out);
+/* All of its state becomes what |rq|'s body has, between two runs.  After BL_OK leave the request alone. */
+BL_NODISCARD bl_status bl_program_put_state(bl_request *rq, bl_program *program);
 /* Fill the reply with what the program takes, gives and remembers. */
 void bl_program_describe(bl_program *program, bl_text *out);
 

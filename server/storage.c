@@ -30,6 +30,8 @@ static const char create[] =
     "PRIMARY KEY (owner, name)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS tensors (id INTEGER PRIMARY KEY AUTOINCREMENT, owner INTEGER NOT NULL, name TEXT NOT NULL, "
     "device TEXT NOT NULL, file TEXT NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS versions (id INTEGER PRIMARY KEY AUTOINCREMENT, owner INTEGER NOT NULL, model TEXT NOT NULL, "
+    "version INTEGER NOT NULL, entry TEXT, program TEXT NOT NULL, file TEXT NOT NULL);"
     "CREATE TABLE IF NOT EXISTS shares (owner INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, reader INTEGER NOT NULL, "
     "PRIMARY KEY (owner, kind, name, reader)) WITHOUT ROWID;" /* reader 0: every key */
     "CREATE INDEX IF NOT EXISTS blobs_digest ON blobs (digest);"

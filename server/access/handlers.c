@@ -3,11 +3,8 @@
 #include "server/handlers.h"
 #include "proto/encode.h"
 #include "server/access/internal.h"
-#include "server/data/blobs.h"
-#include "server/data/saver.h"
-#include "server/grants.h"
+#include "server/purge.h"
 #include "server/routes.h"
-#include "server/shelf.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -179,20 +176,6 @@ static bl_status reply_revoked(bl_request *rq)
     return BL_OK;
 }
 
-/* All that it holds, what is on the disk included. */
-static bl_status purge_all(bl_request *rq, uint32_t whose)
-{
-    bl_grants *grants = bl_shelf_grants(rq->server->shelf);
-    bl_grants_hold(grants);
-    rq->err.status = bl_grants_purge(grants, whose, &rq->err);
-    bl_grants_let_go(grants);
-    if (rq->err.status != BL_OK)
-        return rq->err.status;
-    (void)bl_shelf_purge(rq->server->shelf, whose);
-    BL_TRY(bl_blobs_purge(rq->server->blobs, whose, &rq->err));
-    return bl_saver_purge(rq, whose, reply_revoked);
-}
-
 bl_status bl_handle_key_delete(bl_request *rq)
 {
     const char *purge = bl_request_query(rq, "purge");
@@ -202,7 +185,7 @@ bl_status bl_handle_key_delete(bl_request *rq)
     BL_TRY(bl_keys_revoke(rq->server->storage, rq->param[0], &rq->err));
     BL_TRY(bl_access_reload(rq->server, NULL, &rq->err));
     if (purge != NULL && strcmp(purge, "true") == 0 && bl_access_find(rq->server->access, rq->param[0], &whose))
-        return purge_all(rq, whose);
+        return bl_purge(rq, whose, reply_revoked);
     return reply_revoked(rq);
 }
 

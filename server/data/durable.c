@@ -5,6 +5,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "proto/safetensors.h"
+#include "server/await.h"
 #include "server/data/kept.h"
 #include "server/shelf.h"
 #include "server/storage.h"
@@ -170,9 +171,6 @@ typedef struct loading {
     const row *row;
     bl_worker *worker;
     bl_held *held;
-    pthread_mutex_t lock; /* of |over| */
-    pthread_cond_t ended;
-    bool over;
 } loading;
 
 static bl_status load(bl_request *rq, loading *l, int fd)
@@ -195,7 +193,7 @@ static bl_status load(bl_request *rq, loading *l, int fd)
 /* The worker's thread: the elements go to its device. */
 static bl_step load_work(bl_request *rq)
 {
-    loading *l = rq->own;
+    loading *l = bl_await_what(rq);
     uint64_t bytes = 0;
     int fd = -1;
     rq->err.status = bl_kept_open(rq->server, PART, l->row->file, &fd, &bytes, &rq->err);
@@ -204,15 +202,6 @@ static bl_step load_work(bl_request *rq)
     rq->err.status = load(rq, l, fd);
     (void)close(fd);
     return BL_STEP_DONE;
-}
-
-static void load_done(bl_request *rq)
-{
-    loading *l = rq->own;
-    pthread_mutex_lock(&l->lock);
-    l->over = true;
-    pthread_cond_signal(&l->ended);
-    pthread_mutex_unlock(&l->lock);
 }
 
 /* |worker|: where it was, or, where that device is not here any more, the best one. */
@@ -224,17 +213,12 @@ static bl_status choose_worker(bl_server *server, const row *r, bl_worker **work
 
 static bl_status load_row(bl_server *server, const row *r, bl_err *err)
 {
-    loading l = {.row = r, .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
-    bl_request *rq = bl_request_create_own(server, r->owner, load_done, &l);
+    loading l = {.row = r};
+    bl_await await = BL_AWAIT(&l);
+    bl_request *rq = bl_await_create(server, r->owner, &await);
     bl_status st = rq != NULL ? choose_worker(server, r, &l.worker, err) : bl_fail(err, BL_ENOMEM, "a request");
-    if (st == BL_OK && bl_request_submit(rq, l.worker->queue, load_work, NULL) == BL_OK) {
-        pthread_mutex_lock(&l.lock);
-        while (!l.over)
-            pthread_cond_wait(&l.ended, &l.lock);
-        pthread_mutex_unlock(&l.lock);
-    }
-    if (st == BL_OK && rq->err.status != BL_OK)
-        st = bl_fail(err, rq->err.status, "%s", rq->err.text);
+    if (st == BL_OK)
+        st = bl_await_end(rq, bl_request_submit(rq, l.worker->queue, load_work, NULL), err);
     bl_held_release(l.held);
     if (rq != NULL)
         bl_request_end(rq);

@@ -3,17 +3,12 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
-#include "engine/base/file.h"
 #include "engine/base/log.h"
-#include "proto/encode_program.h"
-#include "proto/safetensors.h"
-#include "server/data/kept.h"
-#include "server/handlers.h"
-#include "server/residents.h"
+#include "server/await.h"
+#include "server/data/snapshot.h"
 #include "server/shelf.h"
 #include "server/storage.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,149 +25,7 @@ struct bl_saver {
     atomic_bool ticking;   /* a request for that is on its way */
 };
 
-/* ---- waiting for a request of one's own */
-
-typedef struct wait {
-    void *what; /* the request's work reads it */
-    pthread_mutex_t lock;
-    pthread_cond_t ended;
-    bool over;
-} wait;
-
-#define WAIT(thing)                                                                                                              \
-    {                                                                                                                            \
-        .what = (thing), .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER                                    \
-    }
-
-static void end_wait(bl_request *rq)
-{
-    wait *w = rq->own;
-    pthread_mutex_lock(&w->lock);
-    w->over = true;
-    pthread_cond_signal(&w->ended);
-    pthread_mutex_unlock(&w->lock);
-}
-
-/* Until it is over, where |submitted| says that it was begun. */
-static bl_status wait_for(bl_request *rq, bl_status submitted, bl_err *err)
-{
-    wait *w = rq->own;
-    pthread_mutex_lock(&w->lock);
-    while (submitted == BL_OK && !w->over)
-        pthread_cond_wait(&w->ended, &w->lock);
-    pthread_mutex_unlock(&w->lock);
-    return rq->err.status == BL_OK ? BL_OK : bl_fail(err, rq->err.status, "%s", rq->err.text);
-}
-
 /* ---- writing */
-
-/* What is written of a program: its state between two steps. */
-typedef struct snapshot {
-    bl_program *program;
-    uint64_t steps, changes;
-    bl_buffer **buffers; /* retained: whoever runs the next step leaves them as they are */
-    char **copies;       /* of those that the host does not see */
-} snapshot;
-
-static bl_status take(snapshot *snap, bl_err *err)
-{
-    bl_program *program = snap->program;
-    BL_TRY(bl_program_check(program, err));
-    BL_TRY(bl_program_wake(program, err));
-    snap->steps = atomic_load(&program->steps);
-    snap->changes = snap->steps + atomic_load(&program->replaced);
-    for (int i = 0; i < program->nstates; i++) {
-        const bl_state *state = &program->states[i];
-        snap->buffers[i] = bl_buffer_retain(state->buffer);
-        if (state->buffer->host != NULL)
-            continue;
-        snap->copies[i] = malloc(state->bytes > 0 ? state->bytes : 1);
-        if (snap->copies[i] == NULL)
-            return bl_fail(err, BL_ENOMEM, "a program's state");
-        BL_TRY(bl_buffer_read(state->buffer, 0, snap->copies[i], state->bytes, err));
-    }
-    return BL_OK;
-}
-
-static bl_step take_work(bl_request *rq)
-{
-    const wait *w = rq->own;
-    rq->err.status = take(w->what, &rq->err);
-    return BL_STEP_DONE;
-}
-
-static void drop(snapshot *snap)
-{
-    for (int i = 0; snap->buffers != NULL && snap->copies != NULL && i < snap->program->nstates; i++) {
-        if (snap->buffers[i] != NULL)
-            bl_pool_release(snap->program->worker->pool, snap->buffers[i]);
-        free(snap->copies[i]);
-    }
-    free(snap->buffers);
-    free(snap->copies);
-}
-
-/* Between two of its runs, on its device's thread. */
-static bl_status take_snapshot(bl_server *server, snapshot *snap, bl_err *err)
-{
-    size_t n = (size_t)snap->program->nstates + 1;
-    wait w = WAIT(snap);
-    bl_request *rq = bl_request_create_own(server, snap->program->owner, end_wait, &w);
-    bl_status st = BL_OK;
-    snap->buffers = bl_calloc(n, sizeof *snap->buffers);
-    snap->copies = bl_calloc(n, sizeof *snap->copies);
-    if (rq == NULL || snap->buffers == NULL || snap->copies == NULL)
-        st = bl_fail(err, BL_ENOMEM, "a program's state");
-    else
-        st = wait_for(rq, bl_request_submit(rq, snap->program->worker->queue, take_work, &snap->program->serial), err);
-    if (rq != NULL)
-        bl_request_end(rq);
-    return st;
-}
-
-typedef struct parts {
-    bl_text head;
-    const snapshot *snap;
-} parts;
-
-static bl_status write_parts(void *arg, int fd, bl_err *err)
-{
-    const parts *p = arg;
-    const bl_program *program = p->snap->program;
-    bool good = bl_write_all(fd, p->head.data, p->head.len);
-    for (int i = 0; i < program->nstates && good; i++)
-        good = bl_write_all(fd, p->snap->copies[i] != NULL ? p->snap->copies[i] : p->snap->buffers[i]->host,
-                            program->states[i].bytes);
-    return good ? BL_OK : bl_fail(err, BL_ESTORAGE, "the program cannot be written: %s", strerror(errno));
-}
-
-static bl_status make_head(const snapshot *snap, bl_text *out, bl_err *err)
-{
-    const bl_program *program = snap->program;
-    bl_file_tensor *tensors = bl_calloc((size_t)program->nstates + 1, sizeof *tensors);
-    bl_text document = {0};
-    char steps[24];
-    bl_status st = BL_OK;
-    if (tensors == NULL)
-        return bl_fail(err, BL_ENOMEM, "a program");
-    for (int i = 0; i < program->nstates; i++) {
-        const bl_wire_tensor *type = &program->states[i].type;
-        tensors[i] = (bl_file_tensor){.name = type->name, .dtype = type->type.dtype, .ndim = type->type.ndim};
-        for (int d = 0; d < type->type.ndim; d++)
-            tensors[i].dim[d] = type->type.dim[d].size;
-    }
-    bl_encode_program(&document, &program->doc, program->worker->dev->info.id);
-    snprintf(steps, sizeof steps, "%llu", (unsigned long long)snap->steps);
-    bl_file_text texts[] = {{"program", bl_text_get(&document)}, {"steps", steps}};
-    st = bl_text_status(&document, err);
-    if (st == BL_OK)
-        bl_safetensors_write(out, tensors, (size_t)program->nstates, texts, 2);
-    if (st == BL_OK)
-        st = bl_text_status(out, err);
-    bl_text_fini(&document);
-    free(tensors);
-    return st;
-}
 
 static bl_status find_file(const bl_server *server, const bl_program *program, char file[BL_KEPT_NAME], bl_err *err)
 {
@@ -182,34 +35,30 @@ static bl_status find_file(const bl_server *server, const bl_program *program, c
 }
 
 /* The new file is there before the row names it, the old one until then. */
-static bl_status write_snapshot(bl_server *server, const snapshot *snap, bl_err *err)
+static bl_status write_snapshot(bl_server *server, const bl_snapshot *snap, bl_err *err)
 {
     const bl_program *program = snap->program;
     char file[BL_KEPT_NAME] = "", old[BL_KEPT_NAME] = "";
-    parts p = {.snap = snap};
-    bl_status st = make_head(snap, &p.head, err);
+    bl_status st = find_file(server, program, old, err);
     if (st == BL_OK)
-        st = find_file(server, program, old, err);
-    if (st == BL_OK)
-        st = bl_kept_write(server, PART, write_parts, &p, file, err);
+        st = bl_snapshot_write(snap, PART, file, err);
     if (st == BL_OK)
         st = bl_storage_run(server->storage, "INSERT OR REPLACE INTO programs (owner, name, file) VALUES (?1, ?2, ?3)",
                             BL_CELLS(bl_cell_int(program->owner), bl_cell_text(program->name), bl_cell_text(file)), NULL, NULL,
                             err);
     bl_kept_remove(server, PART, st == BL_OK ? old : file);
-    bl_text_fini(&p.head);
     return st;
 }
 
 static bl_status save(bl_server *server, bl_program *program, bl_err *err)
 {
-    snapshot snap = {.program = program};
-    bl_status st = take_snapshot(server, &snap, err);
+    bl_snapshot snap = {.program = program};
+    bl_status st = bl_snapshot_take(&snap, err);
     if (st == BL_OK)
         st = write_snapshot(server, &snap, err);
     if (st == BL_OK)
         program->saved = snap.changes;
-    drop(&snap);
+    bl_snapshot_drop(&snap);
     return st;
 }
 
@@ -315,6 +164,11 @@ static bl_status submit(bl_request *rq, const order *what)
     return bl_request_submit(rq, rq->server->saver->queue, work, NULL);
 }
 
+bl_status bl_saver_submit(bl_request *rq, bl_work what)
+{
+    return bl_request_submit(rq, rq->server->saver->queue, what, NULL);
+}
+
 bl_status bl_saver_put(bl_request *rq, bl_program *program, bool fresh, bool *replaced, bl_status (*then)(bl_request *rq))
 {
     return submit(rq, &(order){.program = program, .carry_out = put_down, .fresh = fresh, .replaced = replaced, .then = then});
@@ -404,12 +258,13 @@ void bl_saver_tick(bl_saver *saver)
 
 void bl_saver_drain(bl_saver *saver)
 {
-    wait w = WAIT(NULL);
-    bl_request *rq = saver != NULL ? bl_request_create_own(saver->server, 0, end_wait, &w) : NULL;
-    bl_err ignored = {0};
+    bl_await await = BL_AWAIT(NULL);
+    bl_request *rq = saver != NULL ? bl_await_create(saver->server, 0, &await) : NULL;
+    bl_err err = {0};
     if (rq == NULL)
         return;
-    (void)wait_for(rq, bl_request_submit(rq, saver->queue, save_work, NULL), &ignored);
+    if (bl_await_end(rq, bl_request_submit(rq, saver->queue, save_work, NULL), &err) != BL_OK)
+        bl_log(BL_LOG_WARN, "durable programs cannot be written down: %s", err.text);
     bl_request_end(rq);
 }
 
@@ -419,7 +274,6 @@ typedef struct row {
     struct row *next;
     uint32_t owner;
     char name[BL_NAME_SIZE], file[BL_KEPT_NAME];
-    uint64_t steps; /* that the file says */
 } row;
 
 typedef struct listing {
@@ -443,75 +297,30 @@ static bool take_row(void *arg, const bl_cell *cells, int n)
     return true;
 }
 
-static bl_status read_body(bl_request *rq, const char *file)
+static bl_status restore_from(bl_server *server, const row *r, int fd, bl_err *err)
 {
-    uint64_t bytes = 0;
-    char *body = NULL;
-    int fd = -1;
-    BL_TRY(bl_kept_open(rq->server, PART, file, &fd, &bytes, &rq->err));
-    body = bl_request_make_body(rq, (size_t)bytes, BL_MEDIA_SAFETENSORS);
-    if (body != NULL && !bl_read_all(fd, body, (size_t)bytes))
-        (void)bl_fail(&rq->err, BL_ESTORAGE, "its file cannot be read");
-    (void)close(fd);
-    return rq->err.status;
-}
-
-/* The request's body becomes the document that is in the metadata of the file. */
-static bl_status begin_document(bl_request *rq, row *r)
-{
-    bl_tensor_file file;
-    const char *text = NULL;
-    char *body = NULL;
-    BL_TRY(read_body(rq, r->file));
-    BL_TRY(bl_safetensors_open(rq->arena, bl_request_body(rq), &rq->server->limits, &file, &rq->err));
-    text = bl_safetensors_text(&file, "steps");
-    r->steps = text != NULL ? strtoull(text, NULL, 10) : 0;
-    text = bl_safetensors_text(&file, "program");
-    text = text != NULL ? bl_arena_strdup(rq->arena, text) : NULL;
-    if (text == NULL)
-        return bl_fail(&rq->err, BL_ESTORAGE, "its file has no document");
-    body = bl_request_make_body(rq, strlen(text), BL_MEDIA_JSON);
-    if (body == NULL)
-        return rq->err.status;
-    memcpy(body, text, strlen(text));
-    return bl_handle_program_put(rq);
-}
-
-static bl_status begin_state(bl_request *rq, row *r)
-{
-    BL_TRY(read_body(rq, r->file));
-    return bl_handle_state_put(rq);
-}
-
-/* As a client would do it, and wait for that. */
-static bl_status ask(bl_server *server, row *r, bl_status (*begin)(bl_request *rq, row *r), bl_err *err)
-{
-    wait w = WAIT(NULL);
-    bl_request *rq = bl_request_create_own(server, r->owner, end_wait, &w);
-    bl_status st = BL_OK;
-    if (rq == NULL)
-        return bl_fail(err, BL_ENOMEM, "a request");
-    rq->param[0] = r->name;
-    st = wait_for(rq, begin(rq, r), err);
-    bl_request_end(rq);
+    bl_program *program = NULL;
+    bl_status st = bl_recall_program(server, r->owner, r->name, fd, &program, err);
+    if (st == BL_OK)
+        st = bl_recall_state(program, fd, err);
+    if (st == BL_OK) {
+        program->durable = true;
+        program->saved = atomic_load(&program->steps) + atomic_load(&program->replaced);
+        st = bl_shelf_put_program(server->shelf, r->owner, r->name, program, false, err);
+    }
+    bl_program_release(program);
     return st;
 }
 
-static bl_status restore(bl_server *server, row *r, bl_err *err)
+static bl_status restore(bl_server *server, const row *r, bl_err *err)
 {
-    bl_program *program = NULL;
-    BL_TRY(ask(server, r, begin_document, err));
-    BL_TRY(bl_shelf_get_program(server->shelf, r->owner, r->name, &program, err));
-    bl_status st = ask(server, r, begin_state, err);
-    program->durable = st == BL_OK;
-    atomic_store(&program->steps, r->steps);
-    program->saved = atomic_load(&program->steps) + atomic_load(&program->replaced);
-    bl_program_release(program);
-    if (st != BL_OK) { /* with a state that it never had it is of no use to anyone */
-        bl_err gone = {0};
-        if (bl_shelf_delete_program(server->shelf, r->owner, r->name, &gone) != BL_OK)
-            bl_log(BL_LOG_WARN, "%s", gone.text);
-    }
+    uint64_t bytes = 0;
+    int fd = -1;
+    bl_status st = bl_kept_open(server, PART, r->file, &fd, &bytes, err);
+    if (st != BL_OK)
+        return st;
+    st = restore_from(server, r, fd, err);
+    (void)close(fd);
     return st;
 }
 

@@ -64,6 +64,7 @@ typedef struct bl_model_version {
     uint32_t owner;
     char name[BL_MODEL_NAME_SIZE];
     uint64_t number, fingerprint;
+    int64_t kept; /* made of a program: its row in the store; 0: it goes with the server */
     bool onnx;
     const char *platform;
     bl_arena *arena;
@@ -142,7 +143,8 @@ struct bl_model_op {
 /* What can be loaded under a name. */
 typedef struct bl_source_version {
     uint64_t number, fingerprint;
-    bool onnx; /* model.onnx, and not model.json */
+    int64_t kept; /* made of a program: its row in the store; 0: it goes with the server */
+    bool onnx;    /* model.onnx, and not model.json */
 } bl_source_version;
 
 typedef struct bl_source {
@@ -228,6 +230,17 @@ BL_NODISCARD bl_status bl_model_fill_instance(bl_model_version *version, bl_mode
 BL_NODISCARD bl_status bl_models_publish(bl_models *models, uint32_t owner, const char *name, uint64_t number,
                                          bl_model_version *version, const bl_err *why, bl_err *err);
 void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err);
+
+/* ---- promote.c */
+/* The version is |entry| (NULL: the only one, or "main") of *program, which moves in. */
+BL_NODISCARD bl_status bl_model_fill_promoted(bl_model_version *version, bl_program **program, const char *entry, bl_err *err);
+
+/* ---- kept.c */
+/* Write down a version that is made of a program, before it is published.  A thread that may wait. */
+BL_NODISCARD bl_status bl_model_keep(bl_model_version *version, bl_err *err);
+/* It was replaced or unloaded, and does not come back: what bl_model_version_release does, and what was written goes. */
+void bl_model_version_retire(bl_model_version *version); /* accepts NULL */
+BL_NODISCARD bl_status bl_models_load_kept(bl_models *models, bl_err *err);
 
 /* ---- version.c */
 bl_model_version *bl_model_version_create(bl_models *models, uint32_t owner, const char *name, uint64_t number);

@@ -357,6 +357,12 @@ static bl_model_row *row_of(load *l, uint64_t number)
     return model != NULL ? need_row(model, number) : NULL;
 }
 
+/* At the start a version that was made of a program is what its name stood for when the server ended. */
+static bool stays(const load *l, const bl_model_row *row)
+{
+    return l->op->initial && row != NULL && row->version != NULL && row->version->kept != 0;
+}
+
 /* Is it there as its files are?  If not, it is being loaded from now on. */
 static bool is_current(load *l, const bl_source_version *from)
 {
@@ -365,6 +371,7 @@ static bool is_current(load *l, const bl_source_version *from)
     pthread_mutex_lock(&l->models->lock);
     row = row_of(l, from->number);
     current = row != NULL && row->version != NULL && row->version->fingerprint == from->fingerprint && l->op->nfiles == 0;
+    current = current || stays(l, row);
     if (row != NULL && row->version == NULL) {
         row->state = BL_MODEL_LOADING;
         row->reason[0] = '\0';
@@ -391,7 +398,7 @@ bl_status bl_models_publish(bl_models *models, uint32_t owner, const char *name,
         snprintf(row->reason, sizeof row->reason, "%.*s", BL_MODEL_REASON - 1, why->text);
     }
     pthread_mutex_unlock(&models->lock);
-    bl_model_version_release(old);
+    bl_model_version_retire(old);
     return row != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "the list of models");
 }
 
@@ -405,7 +412,7 @@ static void drop_others(load *l, const bl_model_config *config)
     model = bl_models_find(l->models, l->op->owner, l->op->name);
     for (int i = 0; model != NULL && i < model->nrows; i++) {
         bl_model_row *row = &model->rows[i];
-        bool wanted = false;
+        bool wanted = stays(l, row);
         for (int k = 0; k < l->source.nversions && !wanted; k++)
             wanted = l->source.versions[k].number == row->number &&
                      bl_model_config_wants(config, row->number, (uint64_t)(l->source.nversions - 1 - k));
@@ -418,7 +425,7 @@ static void drop_others(load *l, const bl_model_config *config)
         model->nrows = left;
     pthread_mutex_unlock(&l->models->lock);
     for (int i = 0; i < n; i++)
-        bl_model_version_release(gone[i]);
+        bl_model_version_retire(gone[i]);
 }
 
 /* ---- all of it */

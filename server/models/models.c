@@ -128,7 +128,7 @@ bl_status bl_models_unload(bl_models *models, uint32_t owner, const char *name, 
         model->wanted = false;
     pthread_mutex_unlock(&models->lock);
     for (int i = 0; i < n; i++)
-        bl_model_version_release(gone[i]);
+        bl_model_version_retire(gone[i]);
     return model != NULL ? BL_OK : bl_fail(err, BL_ENOTFOUND, "there is no model \"%.160s\"", name);
 }
 
@@ -424,6 +424,7 @@ bl_status bl_models_create(bl_server *server, bl_models **out, bl_err *err)
     models->names = bl_namemap_create();
     if (models->names == NULL)
         return bl_fail(err, BL_ENOMEM, "models");
+    BL_TRY(bl_models_load_kept(models, err)); /* before the folder, which at the start leaves these as they are */
     BL_TRY(start_threads(models, err));
     bl_source_each(models, order_initial, models);
     return BL_OK;

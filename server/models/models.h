@@ -19,4 +19,7 @@ void bl_models_reload(bl_models *models);
 /* How many versions can be asked. */
 size_t bl_models_count(bl_models *models);
 
+/* All versions of |owner| go, what is on the disk included. */
+BL_NODISCARD bl_status bl_models_purge(bl_models *models, uint32_t owner, bl_err *err);
+
 #endif

@@ -2,16 +2,20 @@
 /* A program's live state becomes a version of a hosted model, without a copy: the version holds the buffers as they are between
  * two steps, and whoever trains on writes elsewhere, since somebody holds them. */
 #include "proto/encode.h"
+#include "server/data/saver.h"
 #include "server/handlers.h"
 #include "server/models/internal.h"
 #include "server/residents.h"
 #include "server/shelf.h"
+#include "server/storage.h"
 
 #include <stdio.h>
 #include <string.h>
 
 typedef struct promotion {
-    bl_program *program, *frozen; /* frozen: NULL until it is made */
+    bl_program *program, *frozen; /* frozen: NULL until it is made, and when it is the version's */
+    bl_model_version *made;       /* until it is published */
+    uint64_t steps;
     const char *model;
     const char *entry; /* NULL: the only one, or "main" */
     int64_t version;
@@ -20,6 +24,7 @@ typedef struct promotion {
 static void end_promotion(void *arg)
 {
     promotion *p = arg;
+    bl_model_version_release(p->made);
     bl_program_release(p->frozen);
 }
 
@@ -93,45 +98,66 @@ static bl_step freeze_it(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-static bl_status fill_version(bl_model_version *version, promotion *p, bl_err *err)
+bl_status bl_model_fill_promoted(bl_model_version *version, bl_program **program, const char *entry, bl_err *err)
 {
     version->platform = "beamline_program";
     BL_TRY(bl_model_config_read(version->arena, version->name, (bl_span){0}, &version->config, err));
-    version->config.entry = p->entry != NULL ? bl_arena_strdup(version->arena, p->entry) : NULL;
+    version->config.entry = entry != NULL ? bl_arena_strdup(version->arena, entry) : NULL;
     version->instances = bl_arena_array(version->arena, 1, sizeof *version->instances);
     BL_TRY(bl_arena_status(version->arena, err));
-    version->instances[version->ninstances++].program = p->frozen;
-    p->frozen = NULL; /* moved */
+    version->instances[version->ninstances++].program = *program;
+    *program = NULL; /* moved */
     BL_TRY(bl_model_fill_instance(version, &version->instances[0], err));
     return bl_model_version_describe(version, err);
 }
 
-static bl_status publish(bl_request *rq)
+static bl_status reply(bl_request *rq)
 {
-    promotion *p = rq->data;
-    bl_models *models = rq->server->models;
-    bl_model_version *version = bl_model_version_create(models, rq->owner, p->model, (uint64_t)p->version);
-    uint64_t steps = atomic_load(&p->frozen->steps);
-    bl_err none = {0};
-    bl_status st = BL_OK;
-    if (version == NULL)
-        return bl_fail(&rq->err, BL_ENOMEM, "a version of a model");
-    st = fill_version(version, p, &rq->err);
-    if (st != BL_OK) {
-        bl_model_version_release(version);
-        return st;
-    }
-    BL_TRY(bl_models_publish(models, rq->owner, p->model, (uint64_t)p->version, version, &none, &rq->err));
+    const promotion *p = rq->data;
     bl_text_puts(&rq->out, "{");
     bl_encode_key(&rq->out, "model");
     bl_encode_string(&rq->out, p->model);
     bl_encode_key(&rq->out, "version");
     bl_text_printf(&rq->out, "\"%lld\"", (long long)p->version);
     bl_encode_key(&rq->out, "steps");
-    bl_encode_u64(&rq->out, steps);
+    bl_encode_u64(&rq->out, p->steps);
     bl_text_puts(&rq->out, "}");
     bl_request_reply_json(rq, 200);
     return BL_OK;
+}
+
+static bl_status publish(bl_request *rq)
+{
+    promotion *p = rq->data;
+    bl_model_version *made = p->made;
+    bl_err none = {0};
+    p->made = NULL; /* moved */
+    return bl_models_publish(rq->server->models, rq->owner, p->model, (uint64_t)p->version, made, &none, &rq->err);
+}
+
+/* On the saver's thread: it is on the disk before anybody can ask it. */
+static bl_step keep(bl_request *rq)
+{
+    promotion *p = rq->data;
+    rq->err.status = bl_model_keep(p->made, &rq->err);
+    if (rq->err.status == BL_OK)
+        rq->err.status = publish(rq);
+    return BL_STEP_DONE;
+}
+
+static bl_status make_version(bl_request *rq)
+{
+    promotion *p = rq->data;
+    p->made = bl_model_version_create(rq->server->models, rq->owner, p->model, (uint64_t)p->version);
+    if (p->made == NULL)
+        return bl_fail(&rq->err, BL_ENOMEM, "a version of a model");
+    p->steps = atomic_load(&p->frozen->steps);
+    BL_TRY(bl_model_fill_promoted(p->made, &p->frozen, p->entry, &rq->err));
+    rq->then = reply;
+    if (bl_storage_folder(rq->server->storage) != NULL)
+        return bl_saver_submit(rq, keep);
+    BL_TRY(publish(rq));
+    return reply(rq);
 }
 
 bl_status bl_handle_program_promote(bl_request *rq)
@@ -144,6 +170,6 @@ bl_status bl_handle_program_promote(bl_request *rq)
     BL_TRY(decode(rq, p));
     BL_TRY(bl_program_find(rq, false, &p->program));
     rq->data = p;
-    rq->then = publish;
+    rq->then = make_version;
     return bl_request_submit(rq, p->program->worker->queue, freeze_it, &p->program->serial);
 }

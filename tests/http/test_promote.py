@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: MIT
 """A program's live state becomes a version of a hosted model."""
 
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import time
 import unittest
 
-from fixture import SLOW_STEPS, ServerTest, counter
+from fixture import PROGRAM, SLOW_STEPS, Server, ServerTest
 from training import J, wait
 
 P, M = "/api/v1/programs", "/v2/models"
@@ -63,6 +69,137 @@ class Promote(ServerTest):
         self.refused(400, self.call("POST", f"{P}/bad/promote", {"version": 1}))
         self.refused(404, self.promote("none"))
         self.assertEqual(404, self.call("GET", f"{M}/not").status)
+
+
+class Kept(unittest.TestCase):
+    """Versions that were made of programs are there again, after an end that nobody announced."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder, self.args, self.key = folder.name, [], None
+        self.state = os.path.join(folder.name, "state")
+
+    def start(self):
+        self.server = Server("--backends", "interp", "--state", self.state, *self.args)
+        self.addCleanup(self.server.stop)
+        end = time.monotonic() + 60
+        while self.server.call("GET", "/v2/health/ready").status != 200:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+
+    def again(self):
+        self.server.process.kill()
+        self.server.process.wait()
+        self.start()
+
+    def call(self, method, path, body=None, status=200):
+        answer = self.server.call(method, path, body, {"x-api-key": self.key} if self.key else None)
+        self.assertEqual(status, answer.status, (method, path, answer.body))
+        return answer
+
+    def promote(self, steps, version, model="m", program="p"):
+        """The version that a program is after so many steps; the program stays there."""
+        done = self.call("GET", f"{P}/{program}").json["steps"]
+        self.call("POST", f"{P}/{program}/run", {"entry": "up", "steps": steps - done})
+        answer = self.call("POST", f"{P}/{program}/promote", {"model": model, "version": version, "entry": "test"})
+        self.assertEqual(steps, answer.json["steps"])
+
+    def infer(self, version, model="m"):
+        asked = {"inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2]}]}
+        data = self.call("POST", f"{M}/{model}/versions/{version}/infer", asked).json["outputs"][0]["data"]
+        self.assertEqual(2 * data[0], data[1])
+        return data[0]
+
+    def gone(self, version, model="m"):
+        self.call("GET", f"{M}/{model}/versions/{version}", status=404)
+
+    def files(self):
+        return len(os.listdir(os.path.join(self.state, "versions")))
+
+    def test_t24_killed(self):
+        self.start()
+        self.call("PUT", P + "/p", grows(), 201)
+        for steps, version in ((3, 1), (5, 2), (7, 1)):  # the last one in place of the first
+            self.promote(steps, version)
+        shown = self.call("GET", f"{M}/m/config").json
+        for _ in range(2):
+            self.again()
+            self.call("GET", P + "/p", status=404)  # it was not durable
+            self.assertEqual((7, 5, 2), (self.infer(1), self.infer(2), self.files()))
+            self.assertEqual(shown, self.call("GET", f"{M}/m/config").json)
+            self.assertEqual(["1", "2"], self.call("GET", f"{M}/m").json["versions"])
+        self.call("PUT", P + "/p", grows(), 201)
+        self.promote(1, 2)
+        self.again()
+        self.assertEqual((7, 1, 2), (self.infer(1), self.infer(2), self.files()))
+        self.call("POST", "/v2/repository/models/m/unload")
+        self.assertEqual(0, self.files())
+        self.again()
+        self.gone(1)
+        self.assertEqual(0, self.server.metric("held_bytes"))
+
+    def test_half_of_one_is_none(self):
+        self.start()
+        self.call("PUT", P + "/p", grows(), 201)
+        with open(os.path.join(self.state, "versions"), "w"):
+            pass  # where the folder would be
+        self.call("POST", P + "/p/promote", {"model": "m", "version": 1, "entry": "test"}, 507)
+        self.gone(1)
+        os.unlink(os.path.join(self.state, "versions"))
+        self.promote(2, 1)
+        name, = os.listdir(os.path.join(self.state, "versions"))
+        self.promote(3, 2)
+        with open(os.path.join(self.state, "versions", name), "r+b") as file:
+            file.truncate(100)
+        self.again()
+        self.gone(1)
+        self.assertEqual(3, self.infer(2))
+        self.assertIn("version 1 of model m does not come back", self.server.log_text())
+        self.assertEqual(2, self.files())
+
+    def test_beside_the_folder(self):
+        """A version that was promoted over one of the folder stays in its place, until somebody has the folder loaded."""
+        place = pathlib.Path(self.folder, "models", "m", "1")
+        place.mkdir(parents=True)
+        entry = grows()["entries"]["test"]
+        place.joinpath("model.json").write_text(json.dumps({**entry, "state": {"n": [100, 100]}}))
+        self.args = ["--models", str(place.parent.parent), "--model-poll", "0"]
+        self.start()
+        self.assertEqual(100, self.infer(1))
+        self.call("PUT", P + "/p", grows(), 201)
+        self.promote(2, 1)
+        self.promote(4, 7)
+        for _ in range(2):
+            self.assertEqual((2, 4), (self.infer(1), self.infer(7)))
+            self.again()
+        self.call("POST", "/v2/repository/models/m/load")
+        for _ in range(2):
+            self.assertEqual((100, 0), (self.infer(1), self.files()))
+            self.gone(7)
+            self.again()
+
+    def test_each_key_has_its_own(self):
+        keys = {}
+        for name, scopes in (("root", "admin"), ("alice", "run,infer"), ("bob", "run,infer")):
+            words = [PROGRAM, "keys", "create", name, "--scopes", scopes, "--state", self.state]
+            keys[name] = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()[-1]
+        self.start()
+        for steps, self.key in ((2, keys["alice"]), (5, keys["bob"])):
+            self.call("PUT", P + "/p", grows(), 201)
+            self.promote(steps, 1)
+        self.again()
+        for steps, self.key in ((2, keys["alice"]), (5, keys["bob"])):
+            self.assertEqual(steps, self.infer(1))
+        self.key = keys["root"]
+        self.call("DELETE", "/api/v1/keys/alice?purge=true", status=204)
+        keys["alice"] = self.call("POST", "/api/v1/keys/alice/rotate").json["key"]
+        for _ in range(2):
+            self.key = keys["alice"]
+            self.gone(1)
+            self.key = keys["bob"]
+            self.assertEqual((5, 1), (self.infer(1), self.files()))
+            self.again()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* Versions that were made of a program outlive the server: each a file in the folder of --state, with a row that says which
+ * version of which model it is.  The row comes after its file and goes before it; of two rows of one version the later counts. */
+#include "engine/base/fault.h"
+#include "engine/base/log.h"
+#include "server/data/snapshot.h"
+#include "server/models/internal.h"
+#include "server/storage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char PART[] = "versions";
+
+static bool take_id(void *arg, const bl_cell *cells, int n)
+{
+    (void)n;
+    *(int64_t *)arg = cells[0].integer;
+    return false;
+}
+
+static bl_status keep(bl_model_version *version, const bl_snapshot *snap, bl_err *err)
+{
+    bl_server *server = version->models->server;
+    char file[BL_KEPT_NAME];
+    bl_status st = bl_snapshot_write(snap, PART, file, err);
+    if (st != BL_OK)
+        return st;
+    st = bl_storage_run(
+        server->storage,
+        "INSERT INTO versions (owner, model, version, entry, program, file) VALUES (?1, ?2, ?3, ?4, ?5, ?6) RETURNING id",
+        BL_CELLS(bl_cell_int(version->owner), bl_cell_text(version->name), bl_cell_int((int64_t)version->number),
+                 bl_cell_text(version->config.entry), bl_cell_text(snap->program->name), bl_cell_text(file)),
+        take_id, &version->kept, err);
+    if (st != BL_OK)
+        bl_kept_remove(server, PART, file);
+    return st;
+}
+
+bl_status bl_model_keep(bl_model_version *version, bl_err *err)
+{
+    bl_snapshot snap = {.program = version->instances[0].program};
+    bl_status st = bl_snapshot_take(&snap, err);
+    if (st == BL_OK)
+        st = keep(version, &snap, err);
+    bl_snapshot_drop(&snap);
+    return st;
+}
+
+void bl_model_version_retire(bl_model_version *version)
+{
+    char file[BL_KEPT_NAME] = "";
+    bl_err err = {0};
+    if (version == NULL)
+        return;
+    if (version->kept != 0) {
+        bl_server *server = version->models->server;
+        if (bl_storage_run(server->storage, "DELETE FROM versions WHERE id = ?1 RETURNING file",
+                           BL_CELLS(bl_cell_int(version->kept)), bl_kept_take, file, &err) != BL_OK)
+            bl_log(BL_LOG_WARN, "version %llu of model %s cannot be forgotten: %s", (unsigned long long)version->number,
+                   version->name, err.text);
+        bl_kept_remove(server, PART, file);
+    }
+    bl_model_version_release(version);
+}
+
+/* ---- all of a key */
+
+/* Some model of |owner| that has a version, copied; false: there is none. */
+static bool find_one(bl_models *models, uint32_t owner, char name[BL_MODEL_NAME_SIZE])
+{
+    const char *key = NULL;
+    void *at = NULL;
+    bool found = false;
+    pthread_mutex_lock(&models->lock);
+    for (size_t i = 0; !found && bl_namemap_at(models->names, i, &key, &at); i++) {
+        const bl_model *model = at;
+        for (int k = 0; k < model->nrows && model->owner == owner; k++)
+            found = found || model->rows[k].version != NULL;
+        if (found)
+            snprintf(name, BL_MODEL_NAME_SIZE, "%s", model->name);
+    }
+    pthread_mutex_unlock(&models->lock);
+    return found;
+}
+
+bl_status bl_models_purge(bl_models *models, uint32_t owner, bl_err *err)
+{
+    char name[BL_MODEL_NAME_SIZE], file[BL_KEPT_NAME] = "";
+    while (find_one(models, owner, name))
+        BL_TRY(bl_models_unload(models, owner, name, err));
+    do { /* those that did not come back at the start */
+        file[0] = '\0';
+        BL_TRY(
+            bl_storage_run(models->server->storage,
+                           "DELETE FROM versions WHERE id IN (SELECT id FROM versions WHERE owner = ?1 LIMIT 1) RETURNING file",
+                           BL_CELLS(bl_cell_int(owner)), bl_kept_take, file, err));
+        bl_kept_remove(models->server, PART, file);
+    } while (file[0] != '\0');
+    return BL_OK;
+}
+
+/* ---- at the start */
+
+typedef struct row {
+    struct row *next;
+    int64_t id;
+    uint32_t owner;
+    uint64_t number;
+    bool has_entry;
+    char model[BL_MODEL_NAME_SIZE], entry[BL_NAME_SIZE], program[BL_NAME_SIZE], file[BL_KEPT_NAME];
+} row;
+
+typedef struct listing {
+    row *first, **end;
+    bool failed; /* out of memory: rows are missing */
+} listing;
+
+static bool take_row(void *arg, const bl_cell *cells, int n)
+{
+    listing *list = arg;
+    row *r = bl_calloc(1, sizeof *r);
+    (void)n;
+    list->failed = r == NULL;
+    if (r == NULL)
+        return false;
+    *list->end = r;
+    list->end = &r->next;
+    r->id = cells[0].integer;
+    r->owner = (uint32_t)cells[1].integer;
+    r->number = (uint64_t)cells[3].integer;
+    snprintf(r->model, sizeof r->model, "%s", cells[2].bytes.data);
+    r->has_entry = cells[4].kind == BL_CELL_TEXT;
+    snprintf(r->entry, sizeof r->entry, "%s", r->has_entry ? cells[4].bytes.data : "");
+    snprintf(r->program, sizeof r->program, "%s", cells[5].bytes.data);
+    snprintf(r->file, sizeof r->file, "%s", cells[6].bytes.data);
+    return true;
+}
+
+static bl_status read_program(bl_models *models, const row *r, bl_program **out, bl_err *err)
+{
+    uint64_t bytes = 0;
+    int fd = -1;
+    bl_status st = BL_OK;
+    BL_TRY(bl_kept_open(models->server, PART, r->file, &fd, &bytes, err));
+    st = bl_recall_program(models->server, r->owner, r->program, fd, out, err);
+    if (st == BL_OK)
+        st = bl_recall_state(*out, fd, err);
+    (void)close(fd);
+    return st;
+}
+
+static bl_status load_row(bl_models *models, const row *r, bl_err *err)
+{
+    bl_model_version *version = bl_model_version_create(models, r->owner, r->model, r->number);
+    bl_program *program = NULL;
+    bl_err none = {0};
+    bl_status st = version != NULL ? read_program(models, r, &program, err) : bl_fail(err, BL_ENOMEM, "a version of a model");
+    if (st == BL_OK)
+        st = bl_model_fill_promoted(version, &program, r->has_entry ? r->entry : NULL, err);
+    bl_program_release(program);
+    if (st != BL_OK) {
+        bl_model_version_release(version);
+        return st;
+    }
+    version->kept = r->id;
+    return bl_models_publish(models, r->owner, r->model, r->number, version, &none, err);
+}
+
+bl_status bl_models_load_kept(bl_models *models, bl_err *err)
+{
+    listing list = {.end = &list.first};
+    bl_storage *storage = models->server->storage;
+    bl_status st = bl_storage_run(storage, "SELECT id, owner, model, version, entry, program, file FROM versions ORDER BY id", 0,
+                                  NULL, take_row, &list, err);
+    if (st == BL_OK && list.failed)
+        st = bl_fail(err, BL_ENOMEM, "versions of models");
+    if (st == BL_OK)
+        st = bl_kept_sweep(models->server, PART, "SELECT file FROM versions", err);
+    while (list.first != NULL) {
+        row *r = list.first;
+        bl_err why = {0};
+        list.first = r->next;
+        if (st == BL_OK && load_row(models, r, &why) != BL_OK)
+            bl_log(BL_LOG_WARN, "version %llu of model %s does not come back: %s", (unsigned long long)r->number, r->model,
+                   why.text);
+        free(r);
+    }
+    return st;
+}
