@@ -12,6 +12,7 @@ Parts: generated files, layers, format, clang (its warnings), cppcheck, tidy; un
 Python tests (test_*.py, unittest) under tests/, against the plain build of the server.  --long adds one that takes hours, named long: random graphs
 between levels and devices, kernels with random moves, all taken up where it was stopped (`--long long` runs it alone).
 """
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -250,21 +251,32 @@ def run_long(tally):
 
 
 def run_moves(tally, device, pairs):
-    """Pairs of a kernel and a list of moves, in slices: what was done is in a file, and the next run goes on from there."""
+    """Pairs of a kernel and a list of moves, in slices on all cores: what was done is in a file, and the next run goes on from there."""
     program, state = PLAIN / "check_moves", PLAIN / "fuzz" / f"moves-{device}.json"
     made = hashlib.sha256(program.read_bytes()).hexdigest()
     done = json.loads(state.read_text()) if state.exists() else {}
-    at = done["pairs"] if done.get("program") == made else 0
-    while at < pairs:
-        status, output = command(program, device, MOVES_SLICE, at, seconds=3600)
-        print(f"{device}: {at + MOVES_SLICE} of {pairs} pairs", flush=True)
-        if status != 0:
-            tally.fail(f"moves on {device}, from pair {at} on (status {status})", output)
-            return
-        at += MOVES_SLICE
-        state.parent.mkdir(parents=True, exist_ok=True)
-        state.write_text(json.dumps({"program": made, "pairs": at}))
-    tally.add(passed=1)
+    if done.get("program") != made or "counts" not in done:
+        done = {"program": made, "pairs": 0, "counts": {}}
+    state.parent.mkdir(parents=True, exist_ok=True)
+    starts = range(done["pairs"], pairs, MOVES_SLICE)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        slices = pool.map(lambda at: command(program, device, MOVES_SLICE, at, seconds=3600), starts)
+        for at, (status, output) in zip(starts, slices):
+            if status != 0:
+                pool.shutdown(wait=False, cancel_futures=True)
+                tally.fail(f"moves on {device}, from pair {at} on (status {status})", output)
+                return
+            done["pairs"] = at + MOVES_SLICE
+            for name, count in re.findall(r"(\w+)=(\d+)", output.splitlines()[-1]):
+                done["counts"][name] = done["counts"].get(name, 0) + int(count)
+            state.write_text(json.dumps(done))
+            print(f"{device}: {done['pairs']} of {pairs} pairs", flush=True)
+    print(f"{device}: {done['pairs']} pairs;", ", ".join(f"{name} {count}" for name, count in done["counts"].items()), flush=True)
+    never = [name for name, count in done["counts"].items() if count == 0]
+    if device == "interp" and never:
+        tally.fail(f"moves on {device}", f"never drawn: {', '.join(never)}")
+    else:
+        tally.add(passed=1)
 
 
 def parts(long=False):

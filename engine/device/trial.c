@@ -104,11 +104,11 @@ static double number_at(bl_trial_fill fill, const uint8_t *at)
     return 0;
 }
 
-/* PATTERN random elements. */
-static void draw(bl_trial_fill fill, uint64_t seed, uint8_t *pattern)
+/* |n| random elements. */
+static void draw(bl_trial_fill fill, uint64_t seed, size_t n, uint8_t *pattern)
 {
     size_t size = element_bytes(fill);
-    for (size_t i = 0; i < PATTERN; i++) {
+    for (size_t i = 0; i < n; i++) {
         int64_t whole = (int64_t)(bl_hash_add(seed, i) >> 53) - 1024; /* 11 bits */
         float single = (float)whole / 1024;
         double number = (double)single;
@@ -130,12 +130,13 @@ static void draw(bl_trial_fill fill, uint64_t seed, uint8_t *pattern)
 static bl_status fill_buffer(bench *b, int which, bl_err *err)
 {
     const bl_trial_buffer *buffer = &b->trials->buffer[which];
-    size_t period = element_bytes(buffer->fill) * PATTERN, from = 0;
+    size_t size = element_bytes(buffer->fill), period = size * PATTERN, from = 0;
+    size_t used = buffer->bytes / size + 1 < PATTERN ? buffer->bytes / size + 1 : PATTERN;
 
     if (buffer->fill == BL_TRIAL_INTEGERS)
-        memset(b->pattern, buffer->result ? RESULT_BYTE : 0, period);
+        memset(b->pattern, buffer->result ? RESULT_BYTE : 0, used);
     else
-        draw(buffer->fill, (uint64_t)which + 1, b->pattern);
+        draw(buffer->fill, (uint64_t)which + 1, used, b->pattern);
     for (size_t at = 0; at < buffer->bytes;) {
         size_t n = buffer->bytes - at < CHUNK ? buffer->bytes - at : CHUNK;
         for (size_t done = 0; done < n;) {
@@ -343,7 +344,7 @@ static void give_up(bl_trial *trial, const bl_err *err)
 
 static uint64_t best_of(const bl_trials *trials)
 {
-    uint64_t best = trials->least_ns > 0 ? trials->least_ns : UINT64_MAX;
+    uint64_t best = UINT64_MAX;
     for (int i = 0; i < trials->ntrials; i++) {
         if (trials->trial[i].status == BL_OK && trials->trial[i].ns < best)
             best = trials->trial[i].ns;
@@ -407,7 +408,7 @@ bl_status bl_trials_run(bl_device *dev, bl_trials *trials, bl_err *err)
         if (st == BL_OK)
             st = bl_halt_check(&trials->halt, err);
     }
-    if (st == BL_OK)
+    if (st == BL_OK && !trials->once)
         st = take_turns(&b, err);
     fini(&b);
     return st;

@@ -46,7 +46,7 @@ typedef struct bl_trials {
     bl_trial_buffer buffer[BL_TRIAL_BUFFERS];
     int ntrials;
     bl_trial *trial;    /* the first is what the others are compared with, and its time what they must not exceed by far */
-    uint64_t least_ns;  /* of earlier trials of the same work, or 0: one that is hopelessly slower is not run again */
+    bool once;          /* each runs once: they are to be compared, and nobody asks for times.  Not sent to a child */
     double max_seconds; /* of one launch, after which the trial has hung */
     bl_halt halt;       /* looked at between runs; not sent to a child, which is killed instead */
 } bl_trials;

@@ -21,18 +21,21 @@ typedef struct scope {
     struct scope *parent;
     uint64_t bit; /* of its RANGE among the free ones; 0 for the whole kernel */
     const bl_node *range;
-    value *loop; /* its LOOP, which goes into the parent only when it is closed, after all that is hoisted out of it */
+    intptr_t level; /* of the reductions whose loop it is (build.level); 0: of none */
+    value *loop;    /* its LOOP, which goes into the parent only when it is closed, after all that is hoisted out of it */
     value *first, *last;
     bl_ptrmap values;             /* node -> value computed here */
     const bl_node *const *shared; /* STAGEs that the group fills in each turn; NULL: none */
     int nshared;
 } scope;
 
+enum { TOGETHER = 1 << 20 }; /* the level of reductions that go on together: above what any of their values waits for */
+
 typedef struct build {
     bl_ir *ir;
     bl_arena *arena;
     bl_free free;
-    bl_ptrmap level;   /* REDUCE -> how many reductions it must wait for, plus 1 */
+    bl_ptrmap level;   /* node -> how many reductions it must wait for; of a REDUCE, plus 1 */
     bl_ptrmap goes_on; /* a REDUCE that others follow -> its accumulator, in the loop at hand */
     bl_nodes wanted;   /* all nodes of the stores in hand */
     uint64_t loops;    /* RANGEs that are loops, not ids */

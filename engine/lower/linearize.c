@@ -13,8 +13,6 @@
 
 #include <string.h>
 
-enum { TOGETHER = 1 << 20 }; /* the level of reductions that go on together: above what any of their values waits for */
-
 static bl_dtype lowered_dtype(const build *b, const bl_node *node)
 {
     return node->dtype == BL_INDEX ? b->index : (bl_dtype)node->dtype;
@@ -311,6 +309,8 @@ static void emit_reductions(build *b, scope *at, const bl_node *first)
     }
     all = n > 0 ? add_followed(b, at, nranges, ranges, n, members, accs) : 0;
     inner = emit_open_loops(b, at, nranges, ranges);
+    for (scope *s = inner; s != at; s = s->parent)
+        s->level = (intptr_t)bl_ptrmap_get(&b->level, first);
     accumulate(b, inner, all, members, accs, sums);
     emit_close_loops(b, inner, at);
     for (int i = 0; i < n; i++)

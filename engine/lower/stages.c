@@ -113,6 +113,13 @@ static bool stands_in(build *b, const scope *at, const bl_node *stage)
     return (loops & ~around) == 0 && (at->parent == NULL || (loops & at->bit) != 0);
 }
 
+/* Does |stage| wait for what the loop of |at| folds?  It is filled in a later loop over the same range.  (Of folds that go on
+ * together none waits for the end of another.) */
+static bool waits_for(build *b, const scope *at, const bl_node *stage)
+{
+    return at->level > 0 && at->level < TOGETHER && (intptr_t)bl_ptrmap_get(&b->level, stage) >= at->level;
+}
+
 /* Does |stage| read what another of the |n| in |list| holds? */
 static bool reads_one_of(build *b, const bl_node *stage, int n, const bl_node *const *list)
 {
@@ -148,12 +155,16 @@ static value *emit_shared(build *b, scope *at, const bl_node *stage)
 
     for (size_t i = 0; list != NULL && once != NULL && i < b->wanted.count; i++) {
         const bl_node *node = b->wanted.at[i];
-        if (node->op != BL_OP_STAGE || (node->sub & BL_STAGE_SHARED) == 0 || !stands_in(b, at, node))
+        if (node->op != BL_OP_STAGE || (node->sub & BL_STAGE_SHARED) == 0 || !stands_in(b, at, node) || waits_for(b, at, node))
             continue;
         list[n++] = node;
         if ((node->sub & BL_STAGE_DOUBLE) == 0)
             once[nonce++] = node;
         bl_ptrmap_put(&at->values, node, stage_memory(b, node));
+    }
+    if (waits_for(b, at, stage)) {
+        (void)bl_ir_fail(b->ir, BL_EBUG, "a stage waits for the loop that it stands in");
+        return stage_memory(b, stage);
     }
     if (nonce < n && at->range == NULL) {
         (void)bl_ir_fail(b->ir, BL_EBUG, "a stage has two copies in no loop");

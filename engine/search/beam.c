@@ -120,7 +120,7 @@ static void expand(search *s, candidate *parent, int most)
 
     parent->expanded = true;
     for (int i = 0; i < n && !is_halted(s); i++)
-        consider(s, candidate_make(&s->subject, &variants[i], s->nest->target), parent, most);
+        consider(s, candidate_make(&s->subject, &variants[i], s->nest->target, NULL), parent, most);
     free(variants);
 }
 
@@ -136,11 +136,11 @@ static void sow(search *s, int most)
     other[3].cache_bytes = INT32_MAX; /* and of nothing */
     other[4].cache_bytes /= 4;        /* shorter sums in blocks */
     for (size_t i = 0; i < sizeof other / sizeof other[0]; i++)
-        consider(s, candidate_make(&s->subject, NULL, &other[i]), s->first, most);
+        consider(s, candidate_make(&s->subject, NULL, &other[i], NULL), s->first, most);
     for (int n = s->first->steps.n - 1; n > 0 && !is_halted(s); n--) {
         steps prefix = s->first->steps;
         prefix.n = n;
-        consider(s, candidate_make(&s->subject, &prefix, own), s->first, most);
+        consider(s, candidate_make(&s->subject, &prefix, own, NULL), s->first, most);
     }
 }
 
@@ -351,7 +351,7 @@ static bl_status begin(search *s)
 {
     if (!subject_init(&s->subject, s->nest, s->options->spec))
         return bl_fail(s->err, BL_ENODEVMEM, "kernel %s: its buffers are too large to be tried", s->nest->name);
-    s->first = candidate_make(&s->subject, NULL, s->nest->target);
+    s->first = candidate_make(&s->subject, NULL, s->nest->target, NULL);
     if (s->first == NULL)
         return bl_fail(s->err, BL_EUNSUPPORTED, "kernel %s cannot be had on %s", s->nest->name, s->nest->dev->info.id);
     (void)is_new(s, s->first->hash);

@@ -207,7 +207,7 @@ static int spec_level(const subject *s)
 
 /* One launch of the candidate: |slot| says which buffer each parameter is. */
 static bool add_launch(candidate *c, const subject *s, const char *entry, const bl_node *sink, int nparams, const int *slot,
-                       bl_tune *tune)
+                       bl_tune *tune, bl_err *err)
 {
     const bl_device_info *info = &s->nest->dev->info;
     bl_trial_launch *launch = &c->trial.launch[c->trial.nlaunches];
@@ -216,10 +216,10 @@ static bool add_launch(candidate *c, const subject *s, const char *entry, const 
     uint64_t items = 1;
     int level = spec_level(s);
 
-    if (level > 0 && bl_ir_verify(c->ir, 1, &sink, BL_STAGE_KERNEL, "moves", level, NULL) != BL_OK)
+    if (level > 0 && bl_ir_verify(c->ir, 1, &sink, BL_STAGE_KERNEL, "moves", level, err) != BL_OK)
         return false;
-    if (bl_lower(c->ir, sink, entry, (uint32_t)nparams, level, &lowered, NULL) != BL_OK ||
-        bl_render(lowered->linear, info, &text, NULL) != BL_OK || !measure_add(&c->measure, s, tune, lowered)) {
+    if (bl_lower(c->ir, sink, entry, (uint32_t)nparams, level, &lowered, err) != BL_OK ||
+        bl_render(lowered->linear, info, &text, err) != BL_OK || !measure_add(&c->measure, s, tune, lowered)) {
         bl_text_fini(&text);
         return false;
     }
@@ -255,7 +255,7 @@ static bool add_panel(candidate *c, const subject *s, const bl_packed *packed)
 }
 
 /* The kernel that writes a panel, or sums what the nest wrote, as the compiler will make it. */
-static bool add_helper(candidate *c, const subject *s, const bl_packed *packed)
+static bool add_helper(candidate *c, const subject *s, const bl_packed *packed, bl_err *err)
 {
     int slot[BL_MAX_BINDINGS] = {packed->param};
     const char *entry = bl_arena_printf(bl_ir_arena(c->ir), "%s_%s", packed->behind ? "sum" : "pack", s->nest->name);
@@ -267,10 +267,10 @@ static bool add_helper(candidate *c, const subject *s, const bl_packed *packed)
     bl_heuristic(&tune, s->nest->target);
     for (int i = 0; i < packed->nfrom; i++)
         slot[1 + i] = packed->from[i];
-    return bl_search_fit(&tune, &s->nest->dev->info) && add_launch(c, s, entry, tune.sink, packed->nfrom + 1, slot, NULL);
+    return bl_search_fit(&tune, &s->nest->dev->info) && add_launch(c, s, entry, tune.sink, packed->nfrom + 1, slot, NULL, err);
 }
 
-static bool render(candidate *c, const subject *s, bl_tune *tune)
+static bool render(candidate *c, const subject *s, bl_tune *tune, bl_err *err)
 {
     int slot[BL_MAX_BINDINGS];
 
@@ -279,19 +279,19 @@ static bool render(candidate *c, const subject *s, bl_tune *tune)
     for (int i = 0; i < tune->nparams; i++)
         slot[i] = i; /* panels are the last parameters, in their order */
     for (int i = 0; i < tune->npacked; i++) {
-        if (!add_panel(c, s, &tune->packed[i]) || (!tune->packed[i].behind && !add_helper(c, s, &tune->packed[i])))
+        if (!add_panel(c, s, &tune->packed[i]) || (!tune->packed[i].behind && !add_helper(c, s, &tune->packed[i], err)))
             return false;
     }
-    if (!add_launch(c, s, s->nest->name, tune->sink, tune->nparams, slot, tune))
+    if (!add_launch(c, s, s->nest->name, tune->sink, tune->nparams, slot, tune, err))
         return false;
     for (int i = 0; i < tune->npacked; i++) {
-        if (tune->packed[i].behind && !add_helper(c, s, &tune->packed[i]))
+        if (tune->packed[i].behind && !add_helper(c, s, &tune->packed[i], err))
             return false;
     }
-    return bl_ir_status(c->ir, NULL) == BL_OK;
+    return bl_ir_status(c->ir, err) == BL_OK;
 }
 
-candidate *candidate_make(const subject *s, const steps *what, const bl_target *target)
+candidate *candidate_make(const subject *s, const steps *what, const bl_target *target, bl_err *err)
 {
     candidate *c = bl_calloc(1, sizeof *c);
     bl_tune tune;
@@ -308,7 +308,7 @@ candidate *candidate_make(const subject *s, const steps *what, const bl_target *
         c->steps = *what;
         good = steps_apply(&tune, what);
     }
-    good = good && bl_search_fit(&tune, &s->nest->dev->info) && render(c, s, &tune);
+    good = good && bl_search_fit(&tune, &s->nest->dev->info) && render(c, s, &tune, err);
     c->nmoves = tune.nmoves;
     memcpy(c->moves, tune.moves, sizeof c->moves);
     if (good)

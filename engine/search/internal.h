@@ -75,8 +75,9 @@ step step_of_store(const bl_tune *tune, int number);
 /* False where a step is not legal here. */
 bool steps_apply(bl_tune *tune, const steps *what);
 /* Apply |what|, or, where it is NULL, the heuristic's choice for |target|, and render the kernels.  NULL where a move is not
- * legal, or this device cannot have the kernel. */
-candidate *candidate_make(const subject *s, const steps *what, const bl_target *target);
+ * legal, or this device cannot have the kernel; then |err|, which may be NULL, is BL_EBUG where moves that were legal led to
+ * something that is against the compiler's own rules. */
+candidate *candidate_make(const subject *s, const steps *what, const bl_target *target, bl_err *err);
 void candidate_destroy(candidate *c); /* accepts NULL */
 /* Its kernels can no longer be timed: the memory goes, the moves stay. */
 void candidate_strip(candidate *c);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The moves: which are refused, and that none changes what a nest computes.  Random lists of legal moves are applied to the nests
  * of small graphs; each runs on the interpreter, which notices a read or write outside a buffer, beside the nest as it was. */
-#include "engine/ir/matrix.h"
 #include "engine/ir/stage.h"
 #include "tests/opt/bench.h"
+#include "tests/opt/units.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,20 +57,6 @@ static const struct {
 };
 /* clang-format on */
 enum { NGRAPHS = sizeof graphs / sizeof graphs[0] };
-
-enum { A_ROWS = 1 << BL_MATRIX_A_ROWS, B_GROUPS = 1 << BL_MATRIX_B_GROUPS, ALL_LAYOUTS = (1 << BL_MATRIX_B_GROUPS) - 1 };
-
-/* Matrix units that no device here has: those of lavapipe, NVIDIA's mma.sync, AMX and AVX512-BF16, and odd ones; then some for
- * float32 in three parts, which the graphs "split..." allow. */
-static const bl_matrix units[] = {
-    {8, 8, 8, 8, 1, ALL_LAYOUTS, BL_F16, BL_F32, false},         {16, 8, 16, 32, 1, ALL_LAYOUTS, BL_F16, BL_F32, false},
-    {16, 16, 16, 32, 1, A_ROWS | 4, BL_F16, BL_F32, false},      {16, 16, 32, 1, 2, A_ROWS | B_GROUPS, BL_BF16, BL_F32, false},
-    {1, 16, 2, 1, 2, A_ROWS | B_GROUPS, BL_BF16, BL_F32, false}, {4, 2, 8, 4, 1, A_ROWS | 8, BL_F16, BL_F32, false},
-    {16, 16, 64, 1, 4, A_ROWS | B_GROUPS, BL_I8, BL_I32, false}, {8, 8, 8, 8, 1, ALL_LAYOUTS, BL_I8, BL_I32, false},
-    {8, 8, 8, 8, 1, ALL_LAYOUTS, BL_BF16, BL_F32, true},         {16, 16, 32, 1, 2, A_ROWS | B_GROUPS, BL_BF16, BL_F32, true},
-    {1, 16, 2, 1, 2, A_ROWS | B_GROUPS, BL_BF16, BL_F32, true},
-};
-enum { NUNITS = sizeof units / sizeof units[0] };
 
 static int64_t copies(const bl_tune *tune)
 {

@@ -54,6 +54,8 @@ static const struct {
     {"no work-items", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "tile 1 2, score 4 8"},
     {"lanes along rows", ATTENTION(2, 32, 64, 8, 16, ""), 0, false, "local 2 16, vector 1 4, score 4 2"},
     {"causal", ATTENTION(2, 37, 37, 9, 11, "'causal': true"), 0, true, "local 2 11, tile 1 2, local 1 3, score 5 2"},
+    {"so few that no sum follows another", ATTENTION(2, 9, 9, 5, 5, "'causal': true"), 0, true, "local 1 9, score 3 2"},
+    {"so few, by tiles", ATTENTION(2, 9, 9, 5, 5, "'causal': true"), 0, true, "local 1 9, tile 2 3, score 4 2"},
     {"keys that go on together", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "tile 3 4"},
     {"lanes along them", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "vector 3 4"},
     {"a block of them", ATTENTION(2, 33, 64, 8, 16, ""), 0, false, "chunk 3 8"},

@@ -146,7 +146,7 @@ static uint64_t cost_of(bench *b, const bl_search_report *report, uint64_t (*cos
         what.at[what.n++] = step_of(&tune, report->moves[i]);
         assert_true(bl_tune_apply(&tune, report->moves[i]));
     }
-    c = candidate_make(&s, &what, b->nest.target);
+    c = candidate_make(&s, &what, b->nest.target, NULL);
     assert_non_null(c);
     assert_int_equal(c->nmoves, report->nmoves);
     assert_memory_equal(c->moves, report->moves, (size_t)c->nmoves * sizeof *c->moves);
@@ -267,9 +267,9 @@ static void test_steps(void **state)
     (void)state;
     open_bench(&b, matmul);
     assert_true(subject_init(&s, &b.nest, 2));
-    first = candidate_make(&s, NULL, &cpu);
+    first = candidate_make(&s, NULL, &cpu, NULL);
     assert_non_null(first);
-    again = candidate_make(&s, &first->steps, &cpu);
+    again = candidate_make(&s, &first->steps, &cpu, NULL);
     assert_non_null(again);
     assert_int_equal(first->nmoves, again->nmoves);
     assert_memory_equal(first->moves, again->moves, (size_t)first->nmoves * sizeof *first->moves);
@@ -278,7 +278,7 @@ static void test_steps(void **state)
         steps less = first->steps;
         memmove(&less.at[i], &less.at[i + 1], (size_t)(less.n - 1 - i) * sizeof less.at[0]);
         less.n--;
-        candidate *c = candidate_make(&s, &less, &cpu);
+        candidate *c = candidate_make(&s, &less, &cpu, NULL);
         assert_non_null(c);
         assert_int_equal(c->nmoves, first->nmoves - 1);
         assert_true(c->hash != first->hash);
