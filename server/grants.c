@@ -223,13 +223,15 @@ bl_status bl_grants_load(bl_grants *grants, bl_err *err)
 {
     loading l = {.grants = grants, .err = err};
     bl_storage *store = grants->server->storage;
-    BL_TRY(bl_storage_run(store,
-                          "DELETE FROM shares WHERE CASE kind WHEN 'tensor' THEN NOT EXISTS (SELECT 1 FROM tensors WHERE "
-                          "tensors.owner = shares.owner AND tensors.name = shares.name) WHEN 'program' THEN NOT EXISTS (SELECT 1 "
-                          "FROM programs WHERE programs.owner = shares.owner AND programs.name = shares.name) AND NOT EXISTS "
-                          "(SELECT 1 FROM jobs WHERE jobs.owner = shares.owner AND jobs.program = shares.name AND jobs.state IN "
-                          "('queued', 'running')) END",
-                          0, NULL, NULL, NULL, err));
+    BL_TRY(
+        bl_storage_run(store,
+                       "DELETE FROM shares WHERE CASE kind WHEN 'tensor' THEN NOT EXISTS (SELECT 1 FROM tensors WHERE "
+                       "tensors.owner = shares.owner AND tensors.name = shares.name) WHEN 'program' THEN NOT EXISTS (SELECT 1 "
+                       "FROM programs WHERE programs.owner = shares.owner AND programs.name = shares.name) AND NOT EXISTS "
+                       "(SELECT 1 FROM job_programs p WHERE p.owner = shares.owner AND p.program = shares.name) AND NOT EXISTS "
+                       "(SELECT 1 FROM jobs WHERE jobs.owner = shares.owner AND jobs.program = shares.name AND jobs.state IN "
+                       "('queued', 'running')) END",
+                       0, NULL, NULL, NULL, err));
     BL_TRY(bl_storage_run(store, "SELECT owner, kind, name, reader FROM shares", 0, NULL, take_row, &l, err));
     return l.st;
 }

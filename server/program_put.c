@@ -5,6 +5,7 @@
 #include "server/jobs/jobs.h"
 #include "server/program_make.h"
 #include "server/program_onnx.h"
+#include "server/sequence.h"
 #include "server/shelf.h"
 #include "server/storage.h"
 
@@ -14,7 +15,7 @@
 typedef struct put_job {
     bl_program_make *make;
     bool fresh, replaced;
-    bool saved; /* the saver puts it on the shelf: it is durable, or what it replaces is */
+    bool saved; /* the saver puts it on the shelf: it comes back after an end, or what it replaces does */
 } put_job;
 
 /* Is it to outlive the server? */
@@ -51,21 +52,27 @@ static bl_status decode(bl_program_make *make)
     return st;
 }
 
+/* A job has it put again, and it is what it was. */
+static bl_status take_over(bl_program *program, const bl_program *old, bl_err *err)
+{
+    program->durable = old->durable;
+    return old->worker == program->worker ? bl_sequences_copy(old->sequences, &program->sequences, err) : BL_OK;
+}
+
 static bl_status install(bl_program_make *make, bl_err *err)
 {
     put_job *job = make->arg;
     bl_program *program = make->program, *old = NULL;
     bl_err ignored = {0};
-    bool was_durable = false;
+    bl_status st = BL_OK;
     job->replaced = bl_shelf_get_program(program->server->shelf, program->owner, program->name, &old, &ignored) == BL_OK;
-    was_durable = job->replaced && old->durable;
+    if (make->x->rq->done == NULL)
+        job->saved = program->durable || (job->replaced && (old->durable || old->left));
+    else if (job->replaced)
+        st = take_over(program, old, err);
     bl_program_release(old);
-    if (make->x->rq->done != NULL) /* a job has it put again, and it is what it was */
-        program->durable = was_durable;
-    else if (program->durable || was_durable)
-        job->saved = true;
-    if (job->saved)
-        return BL_OK;
+    if (job->saved || st != BL_OK)
+        return st;
     return bl_shelf_put_program(program->server->shelf, program->owner, program->name, program, job->fresh, err);
 }
 

@@ -60,7 +60,7 @@ void bl_program_release(bl_program *program)
     for (int i = 0; program->entries != NULL && i < program->doc.nentries; i++)
         if (program->entries[i].plan != NULL)
             bl_plan_release(program->entries[i].plan);
-    bl_sequences_free(program->server, program->sequences);
+    bl_sequences_free(program->sequences);
     bl_shelf_refund(program->server->shelf, program->owner, program->charged);
     bl_program_release(program->from);
     bl_arena_destroy(program->arena);
@@ -86,8 +86,10 @@ bl_status bl_program_check_free(const bl_program *program, const bl_plan_info *e
     bool changes = false;
     for (int i = 0; i < entry->nstates + entry->nhidden; i++)
         changes = changes || entry->updated[i];
-    if (!changes || !atomic_load(&program->trained))
+    if (!changes)
         return BL_OK;
+    if (!atomic_load(&program->trained)) /* by one that goes on, or is about to: what was done until then would be lost */
+        return bl_jobs_guard_restoring(program->server->jobs, program->owner, program->name, err);
     return bl_fail(err, BL_ECONFLICT,
                    "a job trains the program \"%s\", and this entry changes its state: wait for its end, or cancel it",
                    program->name);
@@ -283,7 +285,7 @@ bl_status bl_handle_program_delete(bl_request *rq)
     bl_program *program = NULL;
     BL_TRY(bl_jobs_guard(rq->server->jobs, rq->owner, rq->param[0], &rq->err));
     BL_TRY(bl_program_find(rq, false, &program));
-    if (program->durable)
+    if (program->durable || program->left)
         return bl_saver_delete(rq, program, reply_deleted);
     BL_TRY(bl_shelf_delete_program(rq->server->shelf, rq->owner, rq->param[0], &rq->err));
     return reply_deleted(rq);

@@ -49,6 +49,7 @@ typedef struct bl_program {
     struct bl_program *from;          /* that it was made of, whose document it has; or NULL */
     struct bl_sequence *sequences;    /* of numbered runs; worker's thread */
     atomic_bool trained;              /* by a job, which nobody else may interfere with */
+    atomic_bool left;                 /* by a job that has ended, from whose last checkpoint it comes back */
 } bl_program;
 
 bl_program *bl_program_create(bl_server *server, uint32_t owner); /* NULL if out of memory */
@@ -58,7 +59,7 @@ void bl_program_release(bl_program *program);       /* accepts NULL */
 void bl_program_release_any(void *program);         /* for bl_request_defer */
 /* BL_ECONFLICT where the device was reopened since. */
 BL_NODISCARD bl_status bl_program_check(const bl_program *program, bl_err *err);
-/* BL_ECONFLICT where a job trains it and a run of the entry would change its state. */
+/* BL_ECONFLICT where a job trains it, or is being taken up, and a run of the entry would change its state. */
 BL_NODISCARD bl_status bl_program_check_free(const bl_program *program, const bl_plan_info *entry, bl_err *err);
 /* The program in the request's path, retained until the request ends.  |read|: also one that another owner shares. */
 BL_NODISCARD bl_status bl_program_find(bl_request *rq, bool read, bl_program **out);

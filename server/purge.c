@@ -4,6 +4,7 @@
 #include "server/data/blobs.h"
 #include "server/data/saver.h"
 #include "server/grants.h"
+#include "server/jobs/jobs.h"
 #include "server/models/models.h"
 #include "server/shelf.h"
 
@@ -16,11 +17,28 @@ static bl_status purge_shares(bl_request *rq, uint32_t owner)
     return rq->err.status;
 }
 
+typedef struct order {
+    uint32_t owner;
+    bl_status (*then)(bl_request *rq);
+} order;
+
+/* When no job holds or makes anything for the key any more, but for what ends with it. */
+static bl_status purge_rest(bl_request *rq)
+{
+    const order *o = rq->data;
+    BL_TRY(purge_shares(rq, o->owner));
+    (void)bl_shelf_purge(rq->server->shelf, o->owner);
+    BL_TRY(bl_models_purge(rq->server->models, o->owner, &rq->err));
+    BL_TRY(bl_blobs_purge(rq->server->blobs, o->owner, &rq->err));
+    return bl_saver_purge(rq, o->owner, o->then);
+}
+
 bl_status bl_purge(bl_request *rq, uint32_t owner, bl_status (*then)(bl_request *rq))
 {
-    BL_TRY(purge_shares(rq, owner));
-    (void)bl_shelf_purge(rq->server->shelf, owner);
-    BL_TRY(bl_models_purge(rq->server->models, owner, &rq->err));
-    BL_TRY(bl_blobs_purge(rq->server->blobs, owner, &rq->err));
-    return bl_saver_purge(rq, owner, then);
+    order *o = bl_arena_alloc(rq->arena, sizeof *o);
+    if (o == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    *o = (order){owner, then};
+    rq->data = o;
+    return bl_jobs_purge(rq, owner, purge_rest);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* All that a key holds goes: what it shares and what is shared with it, tensors, programs, leases, versions of models, blobs, and
- * what is on the disk of these. */
+/* All that a key holds goes: its jobs are cancelled; what it shares and what is shared with it, tensors, programs, leases,
+ * versions of models, blobs, and what is on the disk of these. */
 #ifndef BL_SERVER_PURGE_H
 #define BL_SERVER_PURGE_H
 

@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/sequence.h"
 
+#include "engine/base/fault.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What a run was answered with; counted, and constant. */
+typedef struct answer {
+    atomic_int refs;
+    bl_server *server; /* of whose budget it is */
+    size_t bytes;
+    char data[];
+} answer;
 
 /* The last numbered run of one key.  Worker's thread, between two runs of the program. */
 struct bl_sequence {
@@ -10,9 +21,8 @@ struct bl_sequence {
     uint32_t owner;
     uint64_t last;
     int status;
-    const char *content_type; /* constant */
-    char *answer;             /* heap, of the server's budget; NULL: there was no memory for it */
-    size_t bytes;
+    char content_type[64];
+    answer *answer; /* NULL: there was no memory for it */
 };
 
 /* What belongs to one request. */
@@ -22,16 +32,83 @@ typedef struct numbered {
     bl_sequence *of;
 } numbered;
 
-void bl_sequences_free(bl_server *server, bl_sequence *first)
+static void release(answer *a)
+{
+    if (a == NULL || atomic_fetch_sub(&a->refs, 1) != 1)
+        return;
+    bl_budget_give(&a->server->memory, a->bytes);
+    free(a);
+}
+
+/* NULL where there is no memory. */
+static answer *make_answer(bl_server *server, size_t bytes)
+{
+    bl_err ignored = {0};
+    answer *a = NULL;
+    if (bl_budget_take(&server->memory, bytes, BL_ENOMEM, "an answer", &ignored) != BL_OK)
+        return NULL;
+    a = bl_calloc(1, sizeof *a + bytes);
+    if (a == NULL) {
+        bl_budget_give(&server->memory, bytes);
+        return NULL;
+    }
+    atomic_init(&a->refs, 1);
+    a->server = server;
+    a->bytes = bytes;
+    return a;
+}
+
+void bl_sequences_free(bl_sequence *first)
 {
     while (first != NULL) {
         bl_sequence *next = first->next;
-        bl_budget_give(&server->memory, first->bytes);
-        free(first->answer);
+        release(first->answer);
         free(first);
         first = next;
     }
 }
+
+/* ---- written down and read */
+
+bl_status bl_sequences_copy(const bl_sequence *first, bl_sequence **out, bl_err *err)
+{
+    for (*out = NULL; first != NULL; first = first->next) {
+        bl_sequence *copy = bl_calloc(1, sizeof *copy);
+        if (copy == NULL)
+            return bl_fail(err, BL_ENOMEM, "numbered runs");
+        *copy = *first;
+        copy->next = *out;
+        *out = copy;
+        if (copy->answer != NULL)
+            atomic_fetch_add(&copy->answer->refs, 1);
+    }
+    return BL_OK;
+}
+
+const bl_sequence *bl_sequence_read(const bl_sequence *at, bl_sequence_row *out)
+{
+    *out = (bl_sequence_row){.owner = at->owner, .last = at->last, .status = at->status, .content_type = at->content_type};
+    if (at->answer != NULL)
+        out->answer = (bl_span){at->answer->data, at->answer->bytes};
+    return at->next;
+}
+
+bl_status bl_sequence_add(bl_program *program, const bl_sequence_row *row, bl_err *err)
+{
+    bl_sequence *s = bl_calloc(1, sizeof *s);
+    if (s == NULL)
+        return bl_fail(err, BL_ENOMEM, "a numbered run");
+    *s = (bl_sequence){.next = program->sequences, .owner = row->owner, .last = row->last, .status = row->status};
+    snprintf(s->content_type, sizeof s->content_type, "%s", row->content_type);
+    if (row->answer.data != NULL)
+        s->answer = make_answer(program->server, row->answer.len);
+    if (s->answer != NULL)
+        memcpy(s->answer->data, row->answer.data, row->answer.len);
+    program->sequences = s;
+    return BL_OK;
+}
+
+/* ---- running */
 
 static bl_status find(bl_exec *x, bl_sequence **out)
 {
@@ -39,45 +116,33 @@ static bl_status find(bl_exec *x, bl_sequence **out)
     for (*out = x->program->sequences; *out != NULL; *out = (*out)->next)
         if ((*out)->owner == rq->owner)
             return BL_OK;
-    *out = calloc(1, sizeof **out);
-    if (*out == NULL)
-        return bl_fail(&rq->err, BL_ENOMEM, "a numbered run");
-    (*out)->owner = rq->owner;
-    (*out)->next = x->program->sequences;
-    x->program->sequences = *out;
+    BL_TRY(bl_sequence_add(x->program, &(bl_sequence_row){.owner = rq->owner, .content_type = ""}, &rq->err));
+    *out = x->program->sequences;
     return BL_OK;
 }
 
-static void drop_answer(bl_server *server, bl_sequence *s)
+static void drop_answer(bl_sequence *s)
 {
-    bl_budget_give(&server->memory, s->bytes);
-    free(s->answer);
+    release(s->answer);
     s->answer = NULL;
-    s->bytes = 0;
 }
 
 /* What the request is about to be answered with, for whoever asks again.  The steps were applied, so the number is used up also
  * where there is no memory for the answer. */
 static void keep_answer(bl_request *rq, bl_sequence *s)
 {
-    bl_err ignored = {0};
     size_t bytes = rq->out.len, at = 0;
     for (unsigned i = 0; i < rq->npieces; i++)
         bytes += rq->pieces[i].bytes;
     s->status = rq->status;
-    s->content_type = rq->content_type;
-    if (rq->out.failed || bl_budget_take(&rq->server->memory, bytes, BL_ENOMEM, "an answer", &ignored) != BL_OK)
+    snprintf(s->content_type, sizeof s->content_type, "%s", rq->content_type);
+    s->answer = rq->out.failed ? NULL : make_answer(rq->server, bytes);
+    if (s->answer == NULL)
         return;
-    s->bytes = bytes;
-    s->answer = malloc(bytes > 0 ? bytes : 1);
-    if (s->answer == NULL) {
-        drop_answer(rq->server, s);
-        return;
-    }
-    memcpy(s->answer, bl_text_get(&rq->out), rq->out.len);
+    memcpy(s->answer->data, bl_text_get(&rq->out), rq->out.len);
     at = rq->out.len;
     for (unsigned i = 0; i < rq->npieces; i++) {
-        memcpy(s->answer + at, rq->pieces[i].data, rq->pieces[i].bytes);
+        memcpy(s->answer->data + at, rq->pieces[i].data, rq->pieces[i].bytes);
         at += rq->pieces[i].bytes;
     }
 }
@@ -89,7 +154,7 @@ static void end_run(bl_exec *x, numbered *n)
     if (rq->err.status != BL_OK && x->done == 0)
         return;
     n->of->last = n->seq;
-    drop_answer(rq->server, n->of);
+    drop_answer(n->of);
     if (rq->err.status == BL_OK)
         rq->err.status = bl_exec_reply(rq);
     if (rq->err.status != BL_OK)
@@ -101,14 +166,19 @@ static void end_run(bl_exec *x, numbered *n)
 
 static void answer_again(bl_request *rq, const bl_sequence *s)
 {
+    const char *type = bl_arena_strdup(rq->arena, s->content_type); /* which may be another's before this one is sent */
     rq->then = NULL;
+    if (type == NULL) {
+        rq->err.status = bl_arena_status(rq->arena, &rq->err);
+        return;
+    }
     if (s->answer == NULL) {
         (void)bl_fail(&rq->err, BL_ENOMEM, "run %llu was applied, but there was no memory to keep its answer",
                       (unsigned long long)s->last);
         return;
     }
-    bl_text_append(&rq->out, s->answer, s->bytes);
-    bl_request_reply(rq, s->status, s->content_type);
+    bl_text_append(&rq->out, s->answer->data, s->answer->bytes);
+    bl_request_reply(rq, s->status, type);
 }
 
 /* Before the first step: is it to be run?  If not the request is answered. */

@@ -32,6 +32,12 @@ static const char create[] =
     "device TEXT NOT NULL, file TEXT NOT NULL);"
     "CREATE TABLE IF NOT EXISTS versions (id INTEGER PRIMARY KEY AUTOINCREMENT, owner INTEGER NOT NULL, model TEXT NOT NULL, "
     "version INTEGER NOT NULL, entry TEXT, program TEXT NOT NULL, file TEXT NOT NULL);"
+    /* numbered runs of durable programs: the last of each key */
+    "CREATE TABLE IF NOT EXISTS sequences (owner INTEGER NOT NULL, program TEXT NOT NULL, reader INTEGER NOT NULL, last INTEGER "
+    "NOT NULL, status INTEGER NOT NULL, type TEXT NOT NULL, answer BLOB, PRIMARY KEY (owner, program, reader));"
+    /* programs that are what a job left, and come back from its last checkpoint */
+    "CREATE TABLE IF NOT EXISTS job_programs (owner INTEGER NOT NULL, program TEXT NOT NULL, job TEXT NOT NULL, PRIMARY KEY "
+    "(owner, program)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS shares (owner INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, reader INTEGER NOT NULL, "
     "PRIMARY KEY (owner, kind, name, reader)) WITHOUT ROWID;" /* reader 0: every key */
     "CREATE INDEX IF NOT EXISTS blobs_digest ON blobs (digest);"

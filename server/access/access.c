@@ -144,6 +144,16 @@ static const char *given_key(const bl_head *head)
     return head->key;
 }
 
+/* Under the lock. */
+static const char *why_not(const owner *o)
+{
+    if (o->row.revoked != 0)
+        return "the key was revoked";
+    if (o->row.expires != 0 && o->row.expires <= (int64_t)time(NULL))
+        return "the key has expired";
+    return NULL;
+}
+
 bl_status bl_access_identify(bl_request *rq, const bl_head *head, bl_err *err)
 {
     bl_access *access = rq->server->access;
@@ -156,11 +166,9 @@ bl_status bl_access_identify(bl_request *rq, const bl_head *head, bl_err *err)
     pthread_mutex_lock(&access->lock);
     needed = access->count > 0;
     found = needed && secret != NULL ? owner_by_hash(access, hash) : NULL;
-    if (found != NULL && found->row.revoked != 0)
-        why = "the key was revoked";
-    else if (found != NULL && found->row.expires != 0 && found->row.expires <= (int64_t)time(NULL))
-        why = "the key has expired";
-    else if (found != NULL) {
+    if (found != NULL)
+        why = why_not(found);
+    if (found != NULL && why == NULL) {
         rq->owner = found->row.id;
         rq->scopes = found->row.scopes;
     }
@@ -258,6 +266,17 @@ bool bl_access_has_time(bl_access *access, uint32_t id)
         has = (double)usage_today(o)->device_ns * 1e-9 < o->row.quota[BL_QUOTA_SECONDS];
     pthread_mutex_unlock(&access->lock);
     return has;
+}
+
+const char *bl_access_why_not(bl_access *access, uint32_t id)
+{
+    const char *why = NULL;
+    const owner *o = NULL;
+    pthread_mutex_lock(&access->lock);
+    o = owner_by_id(access, id);
+    why = o != NULL ? why_not(o) : NULL;
+    pthread_mutex_unlock(&access->lock);
+    return why;
 }
 
 bl_status bl_access_check_search(bl_request *rq, int beam, int debug)

@@ -25,6 +25,8 @@ BL_NODISCARD bl_status bl_access_admit(bl_request *rq);
 /* BL_EQUOTA where the owner of |rq| has had its device time of today. */
 BL_NODISCARD bl_status bl_access_check_time(bl_request *rq);
 bool bl_access_has_time(bl_access *access, uint32_t owner);
+/* Why nothing is done for |owner| now, though it was asked for before: its key was revoked, or has expired.  NULL: it is good. */
+const char *bl_access_why_not(bl_access *access, uint32_t owner);
 /* BL_EFORBIDDEN where a search of that width, or a report of that level, is the scope admin's: --key-beam, --key-debug. */
 BL_NODISCARD bl_status bl_access_check_search(bl_request *rq, int beam, int debug);
 /* Requests that the owner may have in one queue; SIZE_MAX: no quota. */

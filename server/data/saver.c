@@ -6,6 +6,7 @@
 #include "engine/base/log.h"
 #include "server/await.h"
 #include "server/data/snapshot.h"
+#include "server/sequence.h"
 #include "server/shelf.h"
 #include "server/storage.h"
 
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_WAITING = 1024 };
+enum { MOST_WAITING = 1024, MOST_ANSWER = 512 * 1024 * 1024 /* SQLite has blobs of 10^9 bytes at most */ };
 
 static const char PART[] = "programs";
 
@@ -34,18 +35,74 @@ static bl_status find_file(const bl_server *server, const bl_program *program, c
                           BL_CELLS(bl_cell_int(program->owner), bl_cell_text(program->name)), bl_kept_take, file, err);
 }
 
+static bl_status run(const bl_program *program, const char *sql, bl_err *err)
+{
+    return bl_storage_run(program->server->storage, sql, BL_CELLS(bl_cell_int(program->owner), bl_cell_text(program->name)), NULL,
+                          NULL, err);
+}
+
+/* Its name does not stand for what a job left any more. */
+static bl_status forget_job(const bl_program *program, bl_err *err)
+{
+    return run(program, "DELETE FROM job_programs WHERE owner = ?1 AND program = ?2", err);
+}
+
+static bl_status forget_sequences(const bl_program *program, bl_err *err)
+{
+    return run(program, "DELETE FROM sequences WHERE owner = ?1 AND program = ?2", err);
+}
+
+static bl_status write_sequences(const bl_snapshot *snap, bl_err *err)
+{
+    const bl_program *program = snap->program;
+    BL_TRY(forget_sequences(program, err));
+    for (const bl_sequence *at = snap->sequences; at != NULL;) {
+        bl_sequence_row one;
+        bl_cell answer = {.kind = BL_CELL_NULL};
+        at = bl_sequence_read(at, &one);
+        if (one.answer.data != NULL && one.answer.len <= MOST_ANSWER)
+            answer = bl_cell_blob(one.answer.data, one.answer.len);
+        BL_TRY(bl_storage_run(
+            program->server->storage,
+            "INSERT INTO sequences (owner, program, reader, last, status, type, answer) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            BL_CELLS(bl_cell_int(program->owner), bl_cell_text(program->name), bl_cell_int(one.owner),
+                     bl_cell_int((int64_t)one.last), bl_cell_int(one.status), bl_cell_text(one.content_type), answer),
+            NULL, NULL, err));
+    }
+    return BL_OK;
+}
+
+typedef struct change {
+    const bl_snapshot *snap;
+    const char *file;
+} change;
+
+/* State and numbers are of one moment: who asks again after a sudden end is answered if the steps are in that state, and else
+ * runs them.  What was taken while a job trains the program may be older than what the job leaves. */
+static bl_status write_rows(void *arg, bl_err *err)
+{
+    const change *c = arg;
+    const bl_program *program = c->snap->program;
+    BL_TRY(bl_storage_run(program->server->storage, "INSERT OR REPLACE INTO programs (owner, name, file) VALUES (?1, ?2, ?3)",
+                          BL_CELLS(bl_cell_int(program->owner), bl_cell_text(program->name), bl_cell_text(c->file)), NULL, NULL,
+                          err));
+    BL_TRY(write_sequences(c->snap, err));
+    return c->snap->trained ? BL_OK : forget_job(program, err);
+}
+
 /* The new file is there before the row names it, the old one until then. */
 static bl_status write_snapshot(bl_server *server, const bl_snapshot *snap, bl_err *err)
 {
-    const bl_program *program = snap->program;
+    bl_program *program = snap->program;
     char file[BL_KEPT_NAME] = "", old[BL_KEPT_NAME] = "";
+    change c = {snap, file};
     bl_status st = find_file(server, program, old, err);
     if (st == BL_OK)
         st = bl_snapshot_write(snap, PART, file, err);
     if (st == BL_OK)
-        st = bl_storage_run(server->storage, "INSERT OR REPLACE INTO programs (owner, name, file) VALUES (?1, ?2, ?3)",
-                            BL_CELLS(bl_cell_int(program->owner), bl_cell_text(program->name), bl_cell_text(file)), NULL, NULL,
-                            err);
+        st = bl_storage_together(server->storage, write_rows, &c, err);
+    if (st == BL_OK && !snap->trained)
+        program->left = false;
     bl_kept_remove(server, PART, st == BL_OK ? old : file);
     return st;
 }
@@ -62,14 +119,24 @@ static bl_status save(bl_server *server, bl_program *program, bl_err *err)
     return st;
 }
 
-static bl_status forget(bl_server *server, const bl_program *program, bl_err *err)
+static bool has_changed(const bl_program *program)
+{
+    return atomic_load(&program->steps) + atomic_load(&program->replaced) != program->saved;
+}
+
+static bl_status delete_rows(void *arg, bl_err *err)
+{
+    const bl_program *program = arg;
+    BL_TRY(run(program, "DELETE FROM programs WHERE owner = ?1 AND name = ?2", err));
+    BL_TRY(forget_sequences(program, err));
+    return forget_job(program, err);
+}
+
+static bl_status forget(bl_server *server, bl_program *program, bl_err *err)
 {
     char file[BL_KEPT_NAME];
     BL_TRY(find_file(server, program, file, err));
-    if (file[0] == '\0')
-        return BL_OK;
-    BL_TRY(bl_storage_run(server->storage, "DELETE FROM programs WHERE owner = ?1 AND name = ?2",
-                          BL_CELLS(bl_cell_int(program->owner), bl_cell_text(program->name)), NULL, NULL, err));
+    BL_TRY(bl_storage_together(server->storage, delete_rows, program, err));
     bl_kept_remove(server, PART, file);
     return BL_OK;
 }
@@ -128,10 +195,17 @@ static bl_status remove_all(bl_server *server, const order *o, bl_err *err)
     return bl_shelf_delete_program(server->shelf, o->program->owner, o->program->name, err);
 }
 
+static bl_status save_now(bl_server *server, const order *o, bl_err *err)
+{
+    return has_changed(o->program) ? save(server, o->program, err) : BL_OK;
+}
+
 /* One after the other, so that none needs a list. */
 static bl_status forget_all(bl_server *server, const order *o, bl_err *err)
 {
     char file[BL_KEPT_NAME] = "";
+    BL_TRY(bl_storage_run(server->storage, "DELETE FROM sequences WHERE owner = ?1", BL_CELLS(bl_cell_int(o->owner)), NULL, NULL,
+                          err));
     do {
         file[0] = '\0';
         BL_TRY(bl_storage_run(
@@ -179,6 +253,11 @@ bl_status bl_saver_delete(bl_request *rq, bl_program *program, bl_status (*then)
     return submit(rq, &(order){.program = program, .carry_out = remove_all, .then = then});
 }
 
+bl_status bl_saver_save(bl_request *rq, bl_program *program, bl_status (*then)(bl_request *rq))
+{
+    return submit(rq, &(order){.program = program, .carry_out = save_now, .then = then});
+}
+
 bl_status bl_saver_purge(bl_request *rq, uint32_t owner, bl_status (*then)(bl_request *rq))
 {
     return submit(rq, &(order){.owner = owner, .carry_out = forget_all, .then = then});
@@ -220,8 +299,7 @@ static void save_changed(bl_saver *saver)
     for (size_t i = 0; i < all.n; i++) {
         bl_program *program = all.programs[i];
         bl_err err = {0};
-        if (atomic_load(&program->steps) + atomic_load(&program->replaced) != program->saved &&
-            save_again(saver->server, program, &err) != BL_OK)
+        if (has_changed(program) && save_again(saver->server, program, &err) != BL_OK)
             bl_log(BL_LOG_WARN, "the program %.128s cannot be written down: %s", program->name, err.text);
         bl_program_release(program);
     }
@@ -297,12 +375,37 @@ static bool take_row(void *arg, const bl_cell *cells, int n)
     return true;
 }
 
+static bool take_sequence(void *arg, const bl_cell *cells, int n)
+{
+    bl_program *program = arg;
+    bl_err err = {0};
+    bl_sequence_row one = {.owner = (uint32_t)cells[0].integer,
+                           .last = (uint64_t)cells[1].integer,
+                           .status = (int)cells[2].integer,
+                           .content_type = cells[3].bytes.data};
+    (void)n;
+    if (cells[4].kind == BL_CELL_BLOB)
+        one.answer = cells[4].bytes.len > 0 ? cells[4].bytes : BL_S("");
+    if (bl_sequence_add(program, &one, &err) != BL_OK)
+        bl_log(BL_LOG_WARN, "a numbered run of program %.128s does not come back: %s", program->name, err.text);
+    return true;
+}
+
+static bl_status read_sequences(bl_program *program, bl_err *err)
+{
+    return bl_storage_run(program->server->storage,
+                          "SELECT reader, last, status, type, answer FROM sequences WHERE owner = ?1 AND program = ?2",
+                          BL_CELLS(bl_cell_int(program->owner), bl_cell_text(program->name)), take_sequence, program, err);
+}
+
 static bl_status restore_from(bl_server *server, const row *r, int fd, bl_err *err)
 {
     bl_program *program = NULL;
     bl_status st = bl_recall_program(server, r->owner, r->name, fd, &program, err);
     if (st == BL_OK)
         st = bl_recall_state(program, fd, err);
+    if (st == BL_OK)
+        st = read_sequences(program, err);
     if (st == BL_OK) {
         program->durable = true;
         program->saved = atomic_load(&program->steps) + atomic_load(&program->replaced);

@@ -26,6 +26,9 @@ BL_NODISCARD bl_status bl_saver_put(bl_request *rq, bl_program *program, bool fr
 /* Take it off the shelf, and what was written of it away, likewise. */
 BL_NODISCARD bl_status bl_saver_delete(bl_request *rq, bl_program *program, bl_status (*then)(bl_request *rq));
 
+/* Write |program|, which is durable, down if it has changed. */
+BL_NODISCARD bl_status bl_saver_save(bl_request *rq, bl_program *program, bl_status (*then)(bl_request *rq));
+
 /* |work| on the saver's thread, which may wait for disks and devices; after BL_OK leave the request alone. */
 BL_NODISCARD bl_status bl_saver_submit(bl_request *rq, bl_work work);
 

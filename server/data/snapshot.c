@@ -9,6 +9,7 @@
 #include "server/handlers.h"
 #include "server/program_make.h"
 #include "server/residents.h"
+#include "server/sequence.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@ static bl_status take(bl_snapshot *snap, bl_err *err)
     snap->steps = atomic_load(&program->steps);
     snap->changes = snap->steps + atomic_load(&program->replaced);
     snap->trained = atomic_load(&program->trained);
+    BL_TRY(bl_sequences_copy(program->sequences, &snap->sequences, err));
     for (int i = 0; i < program->nstates; i++) {
         const bl_state *state = &program->states[i];
         snap->buffers[i] = bl_buffer_retain(state->buffer);
@@ -56,6 +58,7 @@ void bl_snapshot_drop(bl_snapshot *snap)
     }
     free(snap->buffers);
     free(snap->copies);
+    bl_sequences_free(snap->sequences);
     *snap = (bl_snapshot){.program = snap->program};
 }
 

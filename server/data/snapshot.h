@@ -10,10 +10,11 @@
 /* Begin with only |program| set. */
 typedef struct bl_snapshot {
     bl_program *program;
-    uint64_t steps, changes; /* changes: and how often its state was put */
-    bool trained;            /* by a job, at that time */
-    bl_buffer **buffers;     /* retained: whoever runs the next step leaves them as they are */
-    char **copies;           /* of those that the host does not see */
+    uint64_t steps, changes;       /* changes: and how often its state was put */
+    bool trained;                  /* by a job, at that time */
+    bl_buffer **buffers;           /* retained: whoever runs the next step leaves them as they are */
+    char **copies;                 /* of those that the host does not see */
+    struct bl_sequence *sequences; /* numbered runs, whose last ones are part of that state */
 } bl_snapshot;
 
 /* bl_snapshot_drop also after a failure. */

@@ -2,6 +2,7 @@
 /* From a document to a job: decoded on the HTTP thread, its program's state written down, and only then known. */
 #include "engine/base/log.h"
 #include "proto/encode.h"
+#include "server/data/saver.h"
 #include "server/handlers.h"
 #include "server/jobs/internal.h"
 #include "server/shelf.h"
@@ -249,6 +250,13 @@ static bl_status keep(bl_request *rq)
     return bl_request_submit(rq, job->jobs->writer, keep_it, NULL);
 }
 
+/* Numbered runs that the job's checkpoints have in their state must not be run again: their numbers are written down first. */
+static bl_status keep_program(bl_request *rq)
+{
+    bl_job *job = ((bl_exec *)rq->data)->extra;
+    return job->program->durable ? bl_saver_save(rq, job->program, keep) : keep(rq);
+}
+
 /* Where the host does not see the inputs: for the file. */
 static bl_status copy_inputs(bl_job *job, bl_err *err)
 {
@@ -300,6 +308,6 @@ bl_status bl_handle_job_post(bl_request *rq)
     x->serial = &job->program->serial;
     x->compile = compile;
     x->work = snap_first;
-    rq->then = keep;
+    rq->then = keep_program;
     return bl_exec_advance(x);
 }

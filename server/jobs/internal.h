@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 
+#define JOB_PURGED   "its key was purged"
 #define JOB_EVALUATE "evaluate." /* before the names of an evaluation's columns and inputs */
 
 typedef struct bl_job bl_job;
@@ -55,6 +56,7 @@ typedef struct job_part {
 typedef struct job_snapshot {
     bool ready;             /* it is the writer's */
     uint64_t step, waiting; /* and what an early stop remembers */
+    uint64_t program_steps; /* that the program then had */
     bool measured;
     double best;
     bl_buffer **buffers; /* retained: whoever runs the next step leaves them as they are */
@@ -78,7 +80,7 @@ struct bl_job {
     uint32_t owner;
     const char *program_name, *entry_name, *device;
     uint64_t steps;
-    bool starved; /* its key has had its device time of today; under the lock */
+    bool starved; /* of something that its key lacks; under the lock */
     int priority;
     bl_job_checkpoint rule;
     bl_job_stop stop;
@@ -110,6 +112,7 @@ struct bl_job {
     bool measured; /* there is a best */
 
     atomic_bool cancel;
+    atomic_bool purged; /* with its key: it is being cancelled, and leaves nothing */
 
     /* under jobs->lock */
     job_state state, becomes; /* becomes: final, once that is written down; else QUEUED */
@@ -141,7 +144,8 @@ struct bl_jobs {
     pthread_t thread;
     bool started, stop;
     atomic_bool draining;
-    char *folder; /* NULL: nothing is kept on disk */
+    atomic_int nrestoring; /* jobs that are being taken up */
+    char *folder;          /* NULL: nothing is kept on disk */
 };
 
 /* ---- jobs.c */
@@ -165,8 +169,12 @@ void jobs_schedule(bl_jobs *jobs);
 double job_now(void); /* seconds since 1970 */
 /* It ends without another step, for the reason in |err|, once that is written down. */
 void job_fail(bl_job *job, const bl_err *err);
+/* Under the lock: is its program what it leaves, if it ends so? */
+bool job_leaves(const bl_job *job);
 /* Under the lock: it becomes what it is to become; no slice is at work and nothing is being written, nor will be. */
 void job_end(bl_job *job);
+/* Of one whose key was purged: the program that it was taken up with goes from the shelf. */
+void job_take_away(bl_job *job);
 void job_let_go(bl_job *job); /* after that, without the lock: of its program, inputs and plans */
 
 /* ---- plans.c */
@@ -241,6 +249,7 @@ typedef struct job_row {
     int ndropped; /* checkpoints that go */
     const uint64_t *dropped;
     uint64_t first, last;
+    bool leaves; /* its program is what it left, until somebody replaces it */
 } job_row;
 BL_NODISCARD bl_status job_update(bl_job *job, const job_row *row, bl_err *err);
 /* Reports from step |from| on, at most |most|, until |each| returns false. */
@@ -255,7 +264,7 @@ BL_NODISCARD bl_status jobs_load(bl_jobs *jobs, bl_err *err);
 /* ---- load.c */
 /* A checkpoint that was read: a value for each state of the program, and what else it says. */
 struct job_loaded {
-    uint64_t step, waiting;
+    uint64_t step, waiting, program_steps;
     bool measured;
     double best;
     bl_held **states;                              /* arena of the request, released when that ends */
@@ -270,6 +279,7 @@ BL_NODISCARD bl_status job_open_file(char *path, int *fd, size_t *bytes, bl_err 
 BL_NODISCARD bl_status job_load_file(bl_request *rq, char *path);
 
 /* ---- restore.c */
-void job_restore(bl_job *job); /* begin to take it up from its last checkpoint; job->restoring is set */
+bl_status jobs_recall(bl_jobs *jobs, bl_err *err); /* programs that jobs left come back, before anybody asks for them */
+void job_restore(bl_job *job);                     /* begin to take it up from its last checkpoint; job->restoring is set */
 
 #endif

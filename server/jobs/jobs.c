@@ -171,11 +171,20 @@ bl_status job_add(bl_job *job, bl_err *err)
     return st;
 }
 
+/* Under the lock. */
+static void end_restoring(bl_job *job)
+{
+    if (job->restoring)
+        atomic_fetch_sub(&job->jobs->nrestoring, 1);
+    job->restoring = false;
+}
+
 void job_start(bl_job *job)
 {
     bl_jobs *jobs = job->jobs;
     pthread_mutex_lock(&jobs->lock);
-    job->restoring = false;
+    end_restoring(job);
+    atomic_store(&job->program->left, false);
     job->active = true;
     job_wake(job);
     pthread_mutex_unlock(&jobs->lock);
@@ -186,13 +195,30 @@ void job_fail(bl_job *job, const bl_err *err)
 {
     bl_jobs *jobs = job->jobs;
     pthread_mutex_lock(&jobs->lock);
-    job->restoring = false;
+    end_restoring(job);
     job->becomes = JOB_FAILED;
     snprintf(job->because, sizeof job->because, "%s", err->text);
     job->writing = true;
     pthread_mutex_unlock(&jobs->lock);
     bl_log(BL_LOG_WARN, "job %s: %s", job->id, err->text);
     job_submit_write(job);
+}
+
+bool job_leaves(const bl_job *job)
+{
+    return job->program != NULL && job->jobs->folder != NULL && !atomic_load(&job->purged);
+}
+
+void job_take_away(bl_job *job)
+{
+    bl_shelf *shelf = job->jobs->server->shelf;
+    bl_program *now = NULL;
+    bl_err err = {0};
+    if (job->program == NULL || bl_shelf_get_program(shelf, job->owner, job->program_name, &now, &err) != BL_OK)
+        return;
+    if (now == job->program && bl_shelf_delete_program(shelf, job->owner, job->program_name, &err) != BL_OK)
+        bl_log(BL_LOG_WARN, "job %s: %s", job->id, err.text);
+    bl_program_release(now);
 }
 
 void job_end(bl_job *job)
@@ -239,6 +265,16 @@ static bool has_work(const bl_job *job)
     return job->active && !job->restoring && !job->at_work && (write || steps);
 }
 
+/* What its key has not, NULL: nothing.  It goes on when the key has it again. */
+static const char *waits_for(bl_jobs *jobs, const bl_job *job)
+{
+    bl_access *access = jobs->server->access;
+    const char *why = bl_access_why_not(access, job->owner);
+    if (why == NULL && !bl_access_has_time(access, job->owner))
+        why = "the key has had its device time of today";
+    return why;
+}
+
 /* Under the lock: one that is to get a slice now, or NULL. */
 static bl_job *next_job(bl_jobs *jobs)
 {
@@ -248,11 +284,11 @@ static bl_job *next_job(bl_jobs *jobs)
         bl_job *job = value;
         bool may_wait = job->active && !job->wants_checkpoint && job->becomes == JOB_QUEUED && !atomic_load(&job->cancel);
         bool waits = false;
-        job->starved = may_wait && !bl_access_has_time(jobs->server->access, job->owner);
+        const char *why = may_wait ? waits_for(jobs, job) : NULL;
+        job->starved = why != NULL;
         waits = job->starved || (may_wait && rank_of(jobs, job) >= jobs->server->settings.running_jobs);
         if (waits && !job->restoring)
-            job_change(job, JOB_QUEUED,
-                       job->starved ? "the key has had its device time of today" : "other jobs of its device come first");
+            job_change(job, JOB_QUEUED, job->starved ? why : "other jobs of its device come first");
         if (!waits && has_work(job))
             return job;
     }
@@ -353,6 +389,13 @@ bl_status bl_jobs_guard(bl_jobs *jobs, uint32_t owner, const char *name, bl_err 
     return st;
 }
 
+bl_status bl_jobs_guard_restoring(bl_jobs *jobs, uint32_t owner, const char *name, bl_err *err)
+{
+    if (jobs == NULL || atomic_load(&jobs->nrestoring) == 0)
+        return BL_OK;
+    return bl_jobs_guard(jobs, owner, name, err);
+}
+
 /* Under the lock. */
 static bool is_busy(bl_jobs *jobs)
 {
@@ -444,6 +487,7 @@ bl_status bl_jobs_create(bl_server *server, bl_jobs **out, bl_err *err)
     jobs->started = pthread_create(&jobs->thread, NULL, run_thread, jobs) == 0;
     if (!jobs->started)
         return bl_fail(err, BL_ENOMEM, "a thread for the jobs");
+    BL_TRY(jobs_recall(jobs, err));
     restore_all(jobs);
     return BL_OK;
 }

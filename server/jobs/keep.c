@@ -186,12 +186,15 @@ bl_status job_write_checkpoint(bl_job *job, uint64_t *bytes, bl_err *err)
 {
     const job_snapshot *snap = &job->snapshot;
     bl_text note = {0}, options = {0};
+    char steps[24];
     bl_status st = BL_OK;
+    snprintf(steps, sizeof steps, "%llu", (unsigned long long)snap->program_steps);
     bl_text_printf(&note, "%llu %d %llu %a", (unsigned long long)snap->step, snap->measured, (unsigned long long)snap->waiting,
                    snap->best);
     job_put_options(bl_plan_get_options(job->train.plan), &options);
     bl_file_text texts[] = {{"job", job->id},
                             {"at", bl_text_get(&note)},
+                            {"steps", steps},
                             {"options", bl_text_get(&options)},
                             {"moves", bl_plan_get_moves(job->train.plan)},
                             {"gather_moves", job->gather != NULL ? bl_plan_get_moves(job->gather) : ""},

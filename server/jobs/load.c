@@ -91,6 +91,8 @@ static bl_status read_checkpoint(bl_request *rq, const bl_job *job, bl_span byte
     if (at == NULL || sscanf(at, "%llu %d %llu %la", &step, &measured, &waiting, &out->best) != 4)
         return bl_fail(&rq->err, BL_ESTORAGE, "the checkpoint does not say where it belongs");
     out->step = step;
+    at = bl_safetensors_text(&file, "steps");
+    out->program_steps = at != NULL ? strtoull(at, NULL, 10) : step;
     out->waiting = waiting;
     out->measured = measured != 0;
     BL_TRY(take_text(rq, &file, "moves", &out->moves));

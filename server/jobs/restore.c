@@ -64,7 +64,7 @@ static bl_step install(bl_request *rq)
         program->states[i].buffer = bl_buffer_retain(r->from.states[i]->buffer);
     }
     install_own(r, &rq->err);
-    atomic_store(&program->steps, r->from.step);
+    atomic_store(&program->steps, r->from.program_steps);
     return BL_STEP_DONE;
 }
 

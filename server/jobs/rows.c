@@ -41,6 +41,9 @@ static bl_status insert_all(void *arg, bl_err *err)
                          bl_cell_real(job->created)),
                 err);
     bl_text_fini(&columns);
+    if (st == BL_OK) /* what another one left, this one goes on from */
+        st = run(job, "DELETE FROM job_programs WHERE owner = ?1 AND program = ?2",
+                 BL_CELLS(bl_cell_int(job->owner), bl_cell_text(job->program_name)), err);
     if (st != BL_OK || c->bytes == 0)
         return st;
     job->marks = calloc(1, sizeof *job->marks);
@@ -64,6 +67,7 @@ static bl_status delete_all(void *arg, bl_err *err)
     bl_cell id = bl_cell_text(job->id);
     BL_TRY(run(job, "DELETE FROM job_reports WHERE job = ?1", 1, &id, err));
     BL_TRY(run(job, "DELETE FROM job_checkpoints WHERE job = ?1", 1, &id, err));
+    BL_TRY(run(job, "DELETE FROM job_programs WHERE job = ?1", 1, &id, err));
     return run(job, "DELETE FROM jobs WHERE id = ?1", 1, &id, err);
 }
 
@@ -92,6 +96,9 @@ static bl_status update_all(void *arg, bl_err *err)
     for (int i = 0; i < row->ndropped; i++)
         BL_TRY(run(job, "DELETE FROM job_checkpoints WHERE job = ?1 AND step = ?2",
                    BL_CELLS(id, bl_cell_int((int64_t)row->dropped[i])), err));
+    if (row->leaves)
+        BL_TRY(run(job, "INSERT OR REPLACE INTO job_programs (owner, program, job) VALUES (?1, ?2, ?3)",
+                   BL_CELLS(bl_cell_int(job->owner), bl_cell_text(job->program_name), id), err));
     return run(job, "UPDATE jobs SET state = ?2, reason = ?3, step = ?4, ended = ?5, restarts = ?6, started = ?7 WHERE id = ?1",
                BL_CELLS(id, bl_cell_text(job_state_names[row->state]), bl_cell_text(row->reason), bl_cell_int((int64_t)row->step),
                         bl_cell_real(row->ended), bl_cell_int(row->restarts), bl_cell_real(row->started)),
@@ -250,6 +257,7 @@ bl_status jobs_load(bl_jobs *jobs, bl_err *err)
         }
         BL_TRY(job_make_requests(job, err));
         job->active = job->restoring = true;
+        atomic_fetch_add(&jobs->nrestoring, 1);
         job_change(job, JOB_QUEUED, "is being taken up again");
         bl_metrics_add(&jobs->server->metrics, BL_COUNT_JOBS, 1);
         bl_log(BL_LOG_INFO, "job %s of program %s goes on", job->id, job->program_name);

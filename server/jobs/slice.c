@@ -48,6 +48,7 @@ bl_status job_snap(bl_job *job, bl_err *err)
     size_t n = (size_t)(program->nstates + job->nown) + 1;
     bl_status st = BL_OK;
     snap->step = job->done;
+    snap->program_steps = atomic_load(&program->steps);
     snap->waiting = job->waiting;
     snap->measured = job->measured;
     snap->best = job->best;
@@ -296,7 +297,8 @@ static void judge(bl_job *job, const bl_err *err)
         return;
     if (atomic_load(&job->cancel)) {
         job->becomes = JOB_CANCELLED;
-        snprintf(job->because, sizeof job->because, "cancelled after step %llu", (unsigned long long)job->done);
+        snprintf(job->because, sizeof job->because, "%scancelled after step %llu",
+                 atomic_load(&job->purged) ? "its key was purged: " : "", (unsigned long long)job->done);
     } else if (err->status != BL_OK && err->status != BL_ECANCELLED) {
         job->becomes = JOB_FAILED;
         snprintf(job->because, sizeof job->because, "after step %llu: %s", (unsigned long long)job->done, err->text);

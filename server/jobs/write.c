@@ -37,8 +37,10 @@ static int count_dropped(const bl_job *job)
 static void fill_row(bl_job *job, bool snapped, job_row *row, char *reason, size_t size)
 {
     bool final = job->becomes == JOB_FAILED || (job->becomes != JOB_QUEUED && snapped && job->snapshot.step == job->step);
-    row->state = final ? job->becomes : job->state;
-    snprintf(reason, size, "%s", final ? job->because : "");
+    bool purged = !final && atomic_load(&job->purged);
+    row->state = final ? job->becomes : purged ? JOB_CANCELLED : job->state;
+    snprintf(reason, size, "%s", final ? job->because : purged ? JOB_PURGED : "");
+    row->leaves = final && job_leaves(job);
     row->reason = reason;
     row->step = snapped ? job->snapshot.step : job->written;
     row->step = final ? job->step : row->step;
@@ -112,6 +114,10 @@ bl_status job_flush(bl_job *job, bl_err *err)
     row.started = job->started;
     row.restarts = job->restarts;
     snprintf(reason, sizeof reason, "%s", job->reason);
+    if (!job_is_final(job) && atomic_load(&job->purged)) {
+        row.state = JOB_CANCELLED;
+        snprintf(reason, sizeof reason, "%s", JOB_PURGED);
+    }
     pthread_mutex_unlock(&jobs->lock);
     if (row.first == row.last)
         return BL_OK;
@@ -157,12 +163,16 @@ void job_written(bl_request *rq)
         complain(job, &rq->err);
     job->writing = false;
     ends = !job->at_work && (job->becomes == JOB_FAILED || (job->becomes != JOB_QUEUED && job->written == job->step));
+    if (ends && job_leaves(job))
+        atomic_store(&job->program->left, true);
     if (ends) /* before anybody can see that it is not being written, and has it work again */
         job_end(job);
     pthread_cond_broadcast(&jobs->changed);
     job_wake(job);
     pthread_mutex_unlock(&jobs->lock);
     rq->err = (bl_err){0};
+    if (ends && atomic_load(&job->purged))
+        job_take_away(job);
     if (ends)
         job_let_go(job);
     jobs_schedule(jobs);

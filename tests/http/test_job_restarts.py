@@ -189,6 +189,101 @@ class Restarts(Served):
         self.assertEqual("cancelled", wait(self.server, job)["state"])
 
 
+class Left(Served):
+    """What a job left when it ended is there again: its program, with the state of its last checkpoint."""
+
+    def start(self, *args):
+        return super().start("--save-seconds", "3600", *args)
+
+    def shown(self, name):
+        answer = self.server.call("GET", f"{P}/{name}")
+        self.assertEqual(200, answer.status, answer.body)
+        document = answer.json
+        for entry in document["entries"].values():
+            for measured in ("compile_ms", "engine_ms", "profile"):
+                entry.pop(measured)
+        return document
+
+    def status(self, name):
+        return self.server.call("GET", f"{P}/{name}").status
+
+    def run_steps(self, name, steps):
+        answer = self.server.call("POST", f"{P}/{name}/run", {"entry": "train", "inputs": noisy_inputs(), "steps": steps})
+        self.assertEqual(200, answer.status, answer.body)
+
+    def done(self, name, steps=25, program=None, query="", before=0, ends="done"):
+        self.assertIn(self.server.call("PUT", f"{P}/{name}{query}", program or noisy()).status, (200, 201))
+        if before:
+            self.run_steps(name, before)
+        answer = self.server.call("POST", J, {"program": name, "entry": "train", "inputs": noisy_inputs(), "steps": steps})
+        self.assertEqual(202, answer.status, answer.body)
+        job = answer.json["job"]
+        if ends == "cancelled":
+            self.step_past(job, 3)
+            self.server.call("DELETE", f"{J}/{job}")
+        self.assertEqual(ends, wait(self.server, job)["state"])
+        return job
+
+    def test_t24_its_program_is_there_again(self):
+        self.done("p", before=5)
+        self.done("c", SLOW_STEPS, ends="cancelled")
+        self.server.call("POST", "/api/v1/shares", {"program": "p", "to": "*"})
+        before = {name: (self.shown(name), self.state(name)) for name in "pc"}
+        self.assertEqual(30, before["p"][0]["steps"])
+        for _ in range(2):
+            self.kill()
+            for name in "pc":
+                self.assertEqual(before[name], (self.shown(name), self.state(name)), name)
+            self.assertEqual([{"program": "p", "to": "*"}], self.server.call("GET", "/api/v1/shares").json["given"])
+        self.run_steps("p", 3)  # which nothing writes down: it was not put as durable
+        self.assertNotEqual(before["p"][1], self.state("p"))
+        self.kill()
+        self.assertEqual(before["p"], (self.shown("p"), self.state("p")))
+
+    def test_what_took_its_place_or_its_leave(self):
+        removed = self.done("removed")
+        for name in ("deleted", "replaced", "durable", "twice"):
+            self.done(name)
+        self.assertEqual(204, self.server.call("DELETE", f"{J}/{removed}?remove=true").status)
+        self.assertEqual(204, self.server.call("DELETE", f"{P}/deleted").status)
+        self.assertEqual(200, self.server.call("PUT", f"{P}/replaced", counter()).status)
+        self.assertEqual(200, self.server.call("PUT", f"{P}/durable?durable=true", counter()).status)
+        answer = self.server.call("POST", J, {"program": "twice", "entry": "train", "inputs": noisy_inputs(), "steps": 5})
+        wait(self.server, answer.json["job"])
+        before = self.shown("twice"), self.state("twice")
+        for _ in range(2):
+            self.kill()
+            self.assertEqual([404] * 3, [self.status(name) for name in ("removed", "deleted", "replaced")])
+            self.assertEqual(["m"], self.shown("durable")["entries"]["main"]["outputs"])
+            self.assertEqual(before, (self.shown("twice"), self.state("twice")))  # as the second one left it
+
+    def test_a_durable_one_is_the_newer_of_both(self):
+        self.done("d", query="?durable=true")
+        left = self.shown("d"), self.state("d")
+        self.kill()  # before it was saved again: its file is of the time before the job
+        self.assertEqual(left, (self.shown("d"), self.state("d")))
+        self.run_steps("d", 4)
+        later = self.shown("d"), self.state("d")
+        self.assertEqual(0, self.server.stop())  # which saves it
+        self.server = self.start()
+        self.assertEqual(later, (self.shown("d"), self.state("d")))
+        self.kill()
+        self.assertEqual(later, (self.shown("d"), self.state("d")))
+
+    def test_a_checkpoint_that_is_damaged(self):
+        job = self.done("p")
+        self.server.process.kill()
+        self.server.stop()
+        folder = pathlib.Path(self.folder.name, "jobs", job)
+        folder.joinpath("25.safetensors").write_bytes(b"torn")
+        self.server = self.start()
+        self.assertEqual((404, "done"), (self.status("p"), self.server.call("GET", f"{J}/{job}").json["state"]))
+        self.assertIn("does not come back", self.server.log_text())
+        self.assertEqual(201, self.server.call("PUT", f"{P}/p", counter()).status)
+        self.kill()
+        self.assertEqual(404, self.status("p"))
+
+
 class Kernels(Served):
     """Where moves change the order of sums."""
 

@@ -2,12 +2,17 @@
 """Runs with a number happen once."""
 
 import json
+import os
+import random
+import re
 import socket
+import tempfile
 import threading
 import time
 import unittest
 
-from fixture import JSON, SAFETENSORS, Server, ServerTest, counter, head
+from fixture import JSON, SAFETENSORS, SLOW_STEPS, Server, ServerTest, counter, head
+from training import J, wait
 
 P = "/api/v1/programs"
 
@@ -79,6 +84,118 @@ class Sequence(ServerTest):
                 self.assertLess(time.monotonic(), end)
         self.assertEqual([100000], self.ok(self.run_once("e", 1)).json["outputs"]["m"]["data"])
         self.assertEqual(100000, self.count("e"))
+
+
+class Durable(unittest.TestCase):
+    """Of a durable program the last number and its answer are as old as its state, whenever the server is killed."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.start()
+
+    def start(self, save="3600"):
+        self.server = Server("--backends", "interp", "--state", self.folder, "--save-seconds", save)
+        self.addCleanup(self.server.stop)
+
+    def again(self, save="3600"):
+        self.server.process.kill()
+        self.server.process.wait()
+        self.start(save)
+
+    def put(self, name):
+        self.assertIn(self.server.call("PUT", f"{P}/{name}?durable=true", counter()).status, (200, 201))
+
+    def run_once(self, name, seq, steps=3, status=200):
+        answer = self.server.call("POST", f"{P}/{name}/run", {"inputs": {}, "seq": seq, "steps": steps})
+        self.assertEqual(status, answer.status, answer.body)
+        return answer.body
+
+    def count(self, name):
+        return self.server.call("GET", f"{P}/{name}/state").json["state"]["n"]["data"][0]
+
+    def files(self):
+        return os.listdir(os.path.join(self.folder, "programs"))
+
+    def last(self, name):
+        return int(re.search(rb"the last was (\d+)", self.run_once(name, 10**9, status=409))[1])
+
+    def test_t24_kept_or_run_again(self):
+        self.put("a")
+        first = self.run_once("a", 1)
+        self.assertEqual(0, self.server.stop())  # which writes it down
+        self.start()
+        self.assertEqual((first, 3), (self.run_once("a", 1), self.count("a")))
+        self.run_once("a", 2)
+        self.assertEqual(6, self.count("a"))
+        self.again()  # before that was written down
+        self.assertEqual((first, 3), (self.run_once("a", 1), self.count("a")))
+        self.run_once("a", 3, status=409)
+        self.run_once("a", 2)
+        self.assertEqual(6, self.count("a"))
+        self.put("a")
+        self.again()
+        self.assertEqual((0, 0), (self.last("a"), self.count("a")))  # it began anew
+
+    def test_t24_beside_jobs(self):
+        """What a job's checkpoint has in its state is not run again, whether the job has ended or goes on."""
+        for name, steps in (("ended", 10), ("goes-on", SLOW_STEPS)):
+            self.put(name)
+            answer = self.run_once(name, 1)
+            job = self.server.call("POST", J, {"program": name, "inputs": {}, "steps": steps, "checkpoint": {"every": 1000, "keep": 2}}).json["job"]
+            if steps == SLOW_STEPS:
+                end = time.monotonic() + 60
+                while self.server.call("GET", f"{J}/{job}").json["step"] < 2000:
+                    self.assertLess(time.monotonic(), end)
+            else:
+                wait(self.server, job)
+                self.assertEqual(13, self.count(name))
+            self.again()
+            self.assertEqual(answer, self.run_once(name, 1))
+            self.run_once(name, 3, status=409)
+            if steps == SLOW_STEPS:
+                wait(self.server, job, ("running",))
+                self.assertEqual(answer, self.run_once(name, 1))
+                self.run_once(name, 2, status=409)
+                self.server.call("DELETE", f"{J}/{job}")
+                done = wait(self.server, job)["step"]
+                self.assertEqual(3 + done, self.count(name))
+            else:
+                self.assertEqual(13, self.count(name))
+            before = self.count(name)
+            self.run_once(name, 2)
+            self.assertEqual(before + 3, self.count(name))
+
+    def test_t24_killed_while_it_is_asked(self):
+        """A client that repeats what it has no answer to: as many steps as numbers, each time."""
+        self.put("r")
+        for seed in range(4):
+            self.again("1")
+            stop, last = threading.Event(), self.last("r")
+
+            def ask(seq=last):
+                while not stop.is_set():
+                    try:
+                        seq += 1
+                        self.run_once("r", seq)
+                    except OSError:
+                        return
+            asker = threading.Thread(target=ask)
+            asker.start()
+            before, end = self.files(), time.monotonic() + 60
+            while seed % 2 and self.files() == before:  # in every second round it is written down at least once
+                self.assertLess(time.monotonic(), end)
+                time.sleep(0.02)
+            time.sleep(random.Random(seed).uniform(0, 0.5))  # any moment will do
+            self.server.process.kill()
+            self.server.process.wait()
+            stop.set()
+            asker.join()
+            self.start()
+            self.assertGreaterEqual(self.last("r"), last)
+            self.assertEqual(3 * self.last("r"), self.count("r"))
+        self.assertGreater(self.last("r"), 0, "nothing was ever written down")
 
 
 class End(unittest.TestCase):

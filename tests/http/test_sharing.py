@@ -2,14 +2,18 @@
 """What belongs to one key is nobody else's: names, leases, memory; and what is shared is read, no more."""
 
 import hashlib
+import http.client
+import json
 import os
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 
-from fixture import JSON, OCTETS, PROGRAM, SAFETENSORS, Server, counter, graph
+from fixture import JSON, OCTETS, PROGRAM, SAFETENSORS, SLOW_STEPS, Server, counter, graph
 from test_keys import KeyedCase
+from training import J
 
 T, P = "/api/v1/tensors", "/api/v1/programs"
 
@@ -246,6 +250,84 @@ class Purged(unittest.TestCase):
                     self.assertEqual([status] * 3, [call(who, "GET", path).status for path in (T + "/a", P + "/p", blob)], who)
             finally:
                 server.stop()
+
+
+class Jobs(unittest.TestCase):
+    """What becomes of the jobs of a key that is purged, revoked or expires."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder, self.keys = folder.name, {}
+        for name, scopes in (("root", "admin,metrics"), ("alice", "run,train")):
+            words = [PROGRAM, "keys", "create", name, "--scopes", scopes, "--state", folder.name]
+            self.keys[name] = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()[-1]
+        self.start()
+
+    def start(self):
+        self.server = Server("--backends", "interp", "--state", self.folder)
+        self.addCleanup(self.server.stop)
+
+    def call(self, who, method, path, body=None, status=200):
+        answer = self.server.call(method, path, body, {"x-api-key": self.keys[who]})
+        self.assertEqual(status, answer.status, (who, method, path, answer.body))
+        return answer.json if answer.body else None
+
+    def rotate(self):
+        self.keys["alice"] = self.call("root", "POST", "/api/v1/keys/alice/rotate")["key"]
+
+    def submit(self, name):
+        self.call("alice", "PUT", f"{P}/{name}", counter(), 201)
+        return self.call("alice", "POST", J, {"program": name, "inputs": {}, "steps": SLOW_STEPS}, 202)["job"]
+
+    def job(self, job, found, seconds=60):
+        """The job, once |found| holds of it."""
+        end = time.monotonic() + seconds
+        while not found(now := self.call("alice", "GET", f"{J}/{job}")):
+            self.assertLess(time.monotonic(), end, now)
+            time.sleep(0.02)
+        return now
+
+    def test_t24_purged(self):
+        """The first runs, the second waits; a server that is killed before they have ended does not take them up."""
+        for killed in (False, True):
+            jobs = [self.submit(name) for name in "ab"]
+            self.job(jobs[0], lambda job: job["step"] > 0)
+            self.call("root", "DELETE", "/api/v1/keys/alice?purge=true", status=204)
+            for again in (killed, True):
+                if again:
+                    self.server.process.kill()
+                    self.server.process.wait()
+                    self.start()
+                self.rotate()
+                for job in jobs:
+                    ended = self.job(job, lambda job: job["state"] not in ("queued", "running"))
+                    self.assertEqual("cancelled", ended["state"])
+                    self.assertIn("its key was purged", ended["reason"])
+                self.assertEqual([], self.call("alice", "GET", P)["programs"])
+
+    def test_revoked_and_expired(self):
+        """They wait where they are, and go on when the key is good again."""
+        job = self.submit("p")
+        self.job(job, lambda now: now["step"] > 0)
+        for stop, begin, words in ((lambda: self.call("root", "DELETE", "/api/v1/keys/alice", status=204), self.rotate, b"the key was revoked"),
+                                   (lambda: self.call("root", "PUT", "/api/v1/keys/alice", {"ttl": 1}), lambda: self.call("root", "PUT", "/api/v1/keys/alice", {"ttl": None}),
+                                    b"the key has expired")):
+            link = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60)
+            self.addCleanup(link.close)
+            link.request("GET", f"{J}/{job}/events", headers={"x-api-key": self.keys["alice"]})  # who listens learns why
+            reply = link.getresponse()
+            self.assertEqual(200, reply.status)
+            stop()
+            line = b""
+            while words not in line:
+                line = reply.readline()
+                self.assertTrue(line, "the stream has ended")
+            self.assertIn(b'"queued"', line)
+            step = json.loads(line.split(b": ", 1)[1])["step"]
+            begin()
+            self.assertGreater(self.job(job, lambda now, step=step: now["state"] == "running" and now["step"] > step)["step"], step)
+        self.call("alice", "DELETE", f"{J}/{job}", status=202)
 
 
 class Restarts(unittest.TestCase):
