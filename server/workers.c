@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REOPEN_EVERY_NS = 1000000000 };
+enum { REOPEN_EVERY_NS = 1000000000, MEAN_PART = 8 /* the mean of about so many turns */ };
 
 static const bl_backend *const backends[] = {&bl_backend_opencl, &bl_backend_vulkan, &bl_backend_interp, &bl_backend_null};
 enum { BACKEND_COUNT = sizeof backends / sizeof backends[0] };
@@ -119,7 +119,9 @@ static void before_work(void *arg)
 
 static void charge(void *arg, uint32_t owner, int64_t took)
 {
-    const bl_worker *worker = arg;
+    bl_worker *worker = arg;
+    long long mean = atomic_load(&worker->turn_ns);
+    atomic_store(&worker->turn_ns, mean + (took - mean) / MEAN_PART);
     bl_access_charge(worker->server->access, owner, (int)(worker - worker->server->workers), took);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The device interp:0: kernels interpreted on the host, and checked while they run. */
+/* The device interp:0, and its like: kernels interpreted on the host, and checked while they run. */
 #include "engine/device/host.h"
 
 #include "engine/base/clock.h"
@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { MOST_DEVICES = 8 };
 
 typedef struct interp_device {
     bl_device base;
@@ -173,7 +175,16 @@ static const bl_device_ops interp_ops = {
     .wait = bl_host_nothing, /* submit has run everything */
 };
 
-/* ---- the one device */
+/* ---- the devices */
+
+/* One, unless BEAMLINE_INTERP_DEVICES says how many: several devices on a machine that has none. */
+static long device_count(void)
+{
+    const char *text = getenv("BEAMLINE_INTERP_DEVICES");
+    long count = text != NULL ? strtol(text, NULL, 10) : 1;
+
+    return count >= 1 && count <= MOST_DEVICES ? count : 1;
+}
 
 static uint64_t host_bytes(void)
 {
@@ -182,20 +193,14 @@ static uint64_t host_bytes(void)
     return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : (uint64_t)1 << 30;
 }
 
-static bl_status open_devices(uint32_t max, bl_device **out, uint32_t *count, struct bl_text *why, bl_err *err)
+static bl_status open_device(long number, bl_device **out, bl_err *err)
 {
-    interp_device *d;
+    interp_device *d = bl_calloc(1, sizeof *d);
 
-    (void)why;
-    *count = 0;
-    if (max == 0)
-        return BL_OK;
-    d = bl_calloc(1, sizeof *d);
     if (d == NULL)
         return bl_fail(err, BL_ENOMEM, "the interpreter device");
     d->base.ops = &interp_ops;
     d->base.info = (bl_device_info){
-        .id = "interp:0",
         .name = "interpreter",
         .driver = "interpreter 1",
         .type = BL_DEVICE_CPU,
@@ -214,8 +219,22 @@ static bl_status open_devices(uint32_t max, bl_device **out, uint32_t *count, st
         .max_groups = {INT32_MAX, 65535, 65535},
         .host_memory = true,
     };
-    out[0] = &d->base;
-    *count = 1;
+    snprintf(d->base.info.id, sizeof d->base.info.id, "interp:%ld", number);
+    *out = &d->base;
+    return BL_OK;
+}
+
+static bl_status open_devices(uint32_t max, bl_device **out, uint32_t *count, struct bl_text *why, bl_err *err)
+{
+    (void)why;
+    *count = 0;
+    for (long i = 0; i < device_count() && *count < max; i++) {
+        bl_status st = open_device(i, &out[*count], err);
+        while (st != BL_OK && *count > 0)
+            bl_device_destroy(out[--*count]);
+        BL_TRY(st);
+        ++*count;
+    }
     return BL_OK;
 }
 

@@ -18,8 +18,8 @@ struct bl_batch {
     bl_model_instance *instance;
     bl_request *rq; /* the server's own */
     bl_infer *first;
-    int count, gone;    /* |gone| under the batcher's lock: whose client went away */
-    int64_t rows, most; /* of all; that it may have */
+    int count, gone;          /* |gone| under the batcher's lock: whose client went away */
+    int64_t rows, most, skip; /* of all; that it may have; those in front that somebody else has sooner */
     int64_t begin_ns;
     bl_exec *x;
 };
@@ -94,51 +94,6 @@ static bool fits(const bl_infer *a, const bl_infer *b)
     return true;
 }
 
-enum {
-    ENOUGH_SAMPLES = 2,
-    LOOK_AGAIN = 32 /* runs, of which one takes all that wait and one a single row: kernels get faster, and machines less busy */
-};
-static const double WORTH_IT = 0.9, FORGET = 0.25; /* of a row's time, that a smaller batch must save; weight of a new sample */
-
-static int cost_index(int64_t rows)
-{
-    int i = 0;
-    while (i < BL_BATCH_COSTS - 1 && rows >> (i + 1) > 0)
-        i++;
-    return i;
-}
-
-void bl_batch_learn(bl_model_version *version, int64_t rows, int64_t ns)
-{
-    bl_batcher *b = &version->batcher;
-    bl_batch_cost *cost = &b->cost[cost_index(rows)];
-    double row_ns = (double)ns / (double)rows;
-    pthread_mutex_lock(&b->lock);
-    cost->row_ns = cost->samples == 0 ? row_ns : cost->row_ns + FORGET * (row_ns - cost->row_ns);
-    cost->samples++;
-    pthread_mutex_unlock(&b->lock);
-}
-
-/* Under the lock: the most rows that are worth a run.  On a device that one row fills, or whose caches it does, more may take
- * longer together than one after the other. */
-static int64_t worth_rows(bl_model_version *version)
-{
-    bl_batcher *b = &version->batcher;
-    int largest = cost_index(b->rows < version->max_batch ? b->rows : version->max_batch), best = largest;
-    unsigned turn = b->runs++ % LOOK_AGAIN;
-    if (version->config.npreferred > 0 || b->cost[largest].samples < ENOUGH_SAMPLES || turn == LOOK_AGAIN / 2)
-        return version->max_batch;
-    if (turn == 0)
-        return 1;
-    for (int i = 0; i < largest; i++) {
-        if (b->cost[i].samples < ENOUGH_SAMPLES)
-            return (int64_t)1 << i; /* nobody knows yet */
-        if (b->cost[i].row_ns < b->cost[best].row_ns * (best == largest ? WORTH_IT : 1))
-            best = i;
-    }
-    return best == largest ? version->max_batch : (int64_t)1 << best;
-}
-
 /* Under the lock: how many rows of those that wait should run now; 0: none, more may come. */
 static int64_t due_rows(const bl_model_version *version, int64_t now_ns)
 {
@@ -159,9 +114,9 @@ static int64_t due_rows(const bl_model_version *version, int64_t now_ns)
 
 /* ---- a run */
 
-/* Take those that run now: |most| rows at the most, but one request in any case.  What has no use any more comes back in |late|.
- */
-static void gather(bl_batch *batch, int64_t most, bl_infer **late)
+/* Take those that run now, behind the first |skip| rows: |most| rows at the most, but one request in any case.  What has no use
+ * any more comes back in |late|. */
+static void gather(bl_batch *batch, int64_t most, int64_t skip, bl_infer **late)
 {
     bl_batcher *b = &batch->version->batcher;
     int64_t now = bl_clock_ns();
@@ -174,6 +129,11 @@ static void gather(bl_batch *batch, int64_t most, bl_infer **late)
             take_out(b, at);
             in->next = *late;
             *late = in;
+            continue;
+        }
+        if (batch->first == NULL && skip > 0) {
+            skip -= in->rows;
+            at = &in->next;
             continue;
         }
         if (batch->first != NULL && (batch->rows + in->rows > most || !fits(batch->first, in)))
@@ -264,7 +224,7 @@ static void scatter(bl_batch *batch)
         bl_request_finish(in->rq);
     }
     if (st == BL_OK)
-        bl_batch_learn(batch->version, batch->rows, ns[BL_TIME_COMPUTE] + ns[BL_TIME_COPY]);
+        bl_instance_learn(batch->version, batch->instance, batch->rows, ns[BL_TIME_COMPUTE] + ns[BL_TIME_COPY]);
     if (st == BL_OK)
         bl_statistics_run(&batch->version->statistics, batch->rows, input_ns + ns[BL_TIME_COPY], ns[BL_TIME_COMPUTE], 0);
 }
@@ -274,12 +234,34 @@ static bl_step work(bl_request *rq)
     bl_batch *batch = rq->own;
     if (batch->x == NULL) {
         bl_infer *late = NULL;
-        gather(batch, batch->most, &late);
+        gather(batch, batch->most, batch->skip, &late);
         finish_late(late);
         if (batch->first == NULL || prepare(batch) != BL_OK)
             return BL_STEP_DONE;
     }
     return bl_exec_run(rq);
+}
+
+/* The device was lost on the way: those that it had wait for another, in front of all others.  Each time there is one less that
+ * is not lost. */
+static bool put_back(bl_batch *batch)
+{
+    bl_batcher *b = &batch->version->batcher;
+    bl_infer *last = NULL;
+    if (batch->rq->err.status == BL_OK || batch->first == NULL || !bl_instance_is_lost(batch->instance) ||
+        bl_model_version_is_lost(batch->version))
+        return false;
+    pthread_mutex_lock(&b->lock);
+    for (bl_infer *in = batch->first; in != NULL; in = in->next) {
+        in->batch = NULL;
+        last = in;
+    }
+    last->next = b->first;
+    b->first = batch->first;
+    b->count += (size_t)batch->count;
+    b->rows += batch->rows;
+    pthread_mutex_unlock(&b->lock);
+    return true;
 }
 
 /* On the worker's thread, or wherever it was given up. */
@@ -290,35 +272,18 @@ static void done(bl_request *rq)
     bl_model_instance *instance = batch->instance;
     bl_infer *late = NULL;
     if (batch->first == NULL && rq->err.status != BL_OK) { /* it never began: those that wait get its error */
-        gather(batch, batch->most, &late);
+        gather(batch, batch->most, batch->skip, &late);
         finish_late(late);
     }
-    scatter(batch);
+    if (!put_back(batch))
+        scatter(batch);
     bl_batch_unclaim(version, instance);
     release(batch);
 }
 
 /* ---- when it begins */
 
-/* Under the lock: an instance with nothing to do, taken; or NULL. */
-static bl_model_instance *take_idle(bl_model_version *version)
-{
-    bl_model_instance *best = NULL;
-    size_t least = SIZE_MAX;
-    for (int i = 0; i < version->ninstances; i++) {
-        bl_model_instance *one = &version->instances[i];
-        size_t length = one->running ? SIZE_MAX : bl_queue_length(one->program->worker->queue);
-        if (length < least) {
-            best = one;
-            least = length;
-        }
-    }
-    if (best != NULL)
-        best->running = true;
-    return best;
-}
-
-static bl_batch *create(bl_model_version *version, bl_model_instance *instance, uint32_t owner, int64_t most)
+static bl_batch *create(bl_model_version *version, bl_model_instance *instance, uint32_t owner, int64_t most, int64_t skip)
 {
     bl_batch *batch = bl_calloc(1, sizeof *batch);
     if (batch == NULL)
@@ -327,6 +292,7 @@ static bl_batch *create(bl_model_version *version, bl_model_instance *instance, 
     batch->version = version;
     batch->instance = instance;
     batch->most = most;
+    batch->skip = skip;
     batch->rq = bl_request_create_own(version->models->server, owner, done, batch);
     if (batch->rq == NULL) {
         free(batch);
@@ -360,6 +326,12 @@ static void refuse(bl_model_version *version, bl_model_instance *instance, const
     }
 }
 
+/* May what came later begin before what came first, where that is done sooner elsewhere?  Not where sizes are wished for. */
+static bool mixes(const bl_model_version *version)
+{
+    return version->config.delay_us == 0 && version->config.npreferred == 0;
+}
+
 void bl_batch_kick(bl_model_version *version)
 {
     bl_batcher *b = &version->batcher;
@@ -368,19 +340,16 @@ void bl_batch_kick(bl_model_version *version)
         bl_batch *batch = NULL;
         bl_err err = {0};
         uint32_t owner = 0;
-        int64_t most = 0;
+        int64_t most = 0, worth = 0, skip = 0;
         pthread_mutex_lock(&b->lock);
         most = b->first != NULL ? due_rows(version, bl_clock_ns()) : 0;
-        instance = most > 0 ? take_idle(version) : NULL;
-        if (instance != NULL) {
-            int64_t worth = worth_rows(version);
-            most = worth < most ? worth : most;
-        }
+        instance = most > 0 ? bl_instance_take(version, b->rows, mixes(version), &worth, &skip) : NULL;
+        most = worth < most ? worth : most;
         owner = b->first != NULL ? b->first->rq->owner : 0;
         pthread_mutex_unlock(&b->lock);
         if (instance == NULL)
             return;
-        batch = create(version, instance, owner, most);
+        batch = create(version, instance, owner, most, skip);
         if (batch == NULL) {
             (void)bl_fail(&err, BL_ENOMEM, "a batch");
             refuse(version, instance, &err);
@@ -391,11 +360,14 @@ void bl_batch_kick(bl_model_version *version)
     }
 }
 
-bool bl_batch_claim(bl_model_version *version, bl_model_instance **instance)
+bool bl_batch_claim(bl_model_version *version, int64_t rows, bl_model_instance **instance)
 {
     bl_batcher *b = &version->batcher;
+    int64_t most = 0, skip = 0;
+    *instance = NULL;
     pthread_mutex_lock(&b->lock);
-    *instance = b->first == NULL && version->config.delay_us == 0 ? take_idle(version) : NULL;
+    if (b->first == NULL && version->config.delay_us == 0)
+        *instance = bl_instance_take(version, rows, false, &most, &skip);
     pthread_mutex_unlock(&b->lock);
     return *instance != NULL;
 }

@@ -210,24 +210,70 @@ static bl_status read_sequences(reader *r, const bl_json *at)
     return find_int(at, "max_sequence_idle_microseconds", 1, INT64_MAX / 2000, &r->out->idle_us, r->err);
 }
 
+static bl_status read_kind(const bl_json *at, bl_config_kind *out, bl_err *err)
+{
+    static const char *const names[] = {
+        [BL_INSTANCE_AUTO] = "KIND_AUTO", [BL_INSTANCE_CPU] = "KIND_CPU", [BL_INSTANCE_GPU] = "KIND_GPU"};
+    const char *text = NULL;
+    BL_TRY(bl_json_string(at, &text, err));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (bl_config_kind)i;
+            return BL_OK;
+        }
+    return bl_json_fail(at, err, BL_EUNSUPPORTED,
+                        "\"%.40s\": KIND_AUTO, KIND_CPU and KIND_GPU are supported; \"device\" chooses one by its id", text);
+}
+
+static bl_status read_gpus(const bl_json *at, bl_config_instance *out, bl_err *err)
+{
+    bl_json_iter it = bl_json_each(at);
+    bl_json one;
+    BL_TRY(bl_json_expect(at, BL_JSON_ARRAY, err));
+    if (out->kind == BL_INSTANCE_CPU)
+        return bl_json_fail(at, err, BL_EINVAL, "KIND_CPU takes no \"gpus\"");
+    while (bl_json_next(&it, &one)) {
+        if (out->ngpus == BL_MOST_INSTANCES)
+            return bl_json_fail(at, err, BL_ELIMIT, "over %d GPUs", BL_MOST_INSTANCES);
+        BL_TRY(bl_json_int(&one, 0, INT32_MAX, &out->gpus[out->ngpus++], err));
+    }
+    out->kind = out->ngpus > 0 ? BL_INSTANCE_GPU : out->kind;
+    return BL_OK;
+}
+
+static bl_status read_instance(const bl_json *at, bl_config_instance *out, bl_err *err)
+{
+    static const char *const names[] = {"name", "count", "kind", "device", "gpus", NULL};
+    bl_json member;
+    int64_t count = 1;
+    *out = (bl_config_instance){0};
+    BL_TRY(bl_json_allow(at, names, err));
+    BL_TRY(find_int(at, "count", 1, INT32_MAX, &count, err));
+    if (count > 1)
+        return bl_json_fail(
+            at, err, BL_EUNSUPPORTED,
+            "count is %lld: a device has one instance of a model, which joins what waits for it; name several devices",
+            (long long)count);
+    if (bl_json_find(at, "kind", &member))
+        BL_TRY(read_kind(&member, &out->kind, err));
+    if (bl_json_find(at, "gpus", &member))
+        BL_TRY(read_gpus(&member, out, err));
+    if (bl_json_find(at, "device", &member))
+        BL_TRY(bl_json_string(&member, &out->device, err));
+    if (out->device != NULL && out->ngpus > 0)
+        return bl_json_fail(at, err, BL_EINVAL, "either \"device\" or \"gpus\"");
+    return BL_OK;
+}
+
 static bl_status read_instances(reader *r, const bl_json *at)
 {
-    static const char *const names[] = {"name", "count", "kind", "device", NULL};
     bl_json_iter it = bl_json_each(at);
-    bl_json one, member;
+    bl_json one;
     BL_TRY(bl_json_expect(at, BL_JSON_ARRAY, r->err));
     while (bl_json_next(&it, &one)) {
-        bl_config_instance *instance = &r->out->instances[r->out->ninstances];
-        if (r->out->ninstances++ == BL_MOST_INSTANCES)
+        if (r->out->ninstances == BL_MOST_INSTANCES)
             return bl_json_fail(at, r->err, BL_ELIMIT, "over %d groups of instances", BL_MOST_INSTANCES);
-        *instance = (bl_config_instance){.count = 1};
-        BL_TRY(bl_json_allow(&one, names, r->err));
-        BL_TRY(find_int(&one, "count", 1, BL_MOST_INSTANCES, &instance->count, r->err));
-        if (bl_json_find(&one, "kind", &member) && !bl_span_is(member.text, "KIND_AUTO"))
-            return bl_json_fail(&member, r->err, BL_EUNSUPPORTED,
-                                "only KIND_AUTO is supported; \"device\" chooses one by its id");
-        if (bl_json_find(&one, "device", &member))
-            BL_TRY(bl_json_string(&member, &instance->device, r->err));
+        BL_TRY(read_instance(&one, &r->out->instances[r->out->ninstances++], r->err));
     }
     return BL_OK;
 }

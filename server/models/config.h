@@ -31,12 +31,18 @@ typedef struct bl_config_warmup {
     bl_config_warmup_input *inputs;
 } bl_config_warmup;
 
+enum { BL_MOST_INSTANCES = 16 }; /* as many as devices */
+
+typedef enum bl_config_kind { BL_INSTANCE_AUTO, BL_INSTANCE_CPU, BL_INSTANCE_GPU } bl_config_kind;
+
 typedef struct bl_config_instance {
-    const char *device; /* NULL: the best one */
-    int64_t count;
+    const char *device; /* NULL: the best one of the kind */
+    bl_config_kind kind;
+    int ngpus; /* 0: all */
+    int64_t gpus[BL_MOST_INSTANCES];
 } bl_config_instance;
 
-enum { BL_MOST_PREFERRED = 16, BL_MOST_INSTANCES = 16, BL_MOST_SPECIFIC = 64, BL_MOST_PRIORITIES = 16 };
+enum { BL_MOST_PREFERRED = 16, BL_MOST_SPECIFIC = 64, BL_MOST_PRIORITIES = 16 };
 
 typedef struct bl_model_config {
     bl_model_policy policy;

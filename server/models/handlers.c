@@ -5,7 +5,7 @@
 #include "proto/base64.h"
 #include "proto/encode.h"
 #include "proto/number.h"
-#include "server/models/internal.h"
+#include "server/models/infer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,11 +34,9 @@ bl_status bl_handle_model_config(bl_request *rq)
 bl_status bl_handle_model_ready(bl_request *rq)
 {
     bl_model_version *version = NULL;
-    bl_err ignored = {0};
     bool lost = false;
     BL_TRY(bl_model_get(rq, &version));
-    for (int i = 0; i < version->ninstances; i++)
-        lost |= bl_program_check(version->instances[i].program, &ignored) != BL_OK;
+    lost = bl_model_version_is_lost(version);
     bl_text_puts(&rq->out, "{\"name\":");
     bl_encode_string(&rq->out, version->name);
     bl_text_printf(&rq->out, ",\"ready\":%s}", lost ? "false" : "true");
@@ -47,6 +45,23 @@ bl_status bl_handle_model_ready(bl_request *rq)
 }
 
 /* ---- statistics */
+
+static void put_instances(bl_model_version *version, bl_text *out)
+{
+    bl_text_puts(out, ",\"instance_stats\":[");
+    pthread_mutex_lock(&version->batcher.lock);
+    for (int i = 0; i < version->ninstances; i++) {
+        const bl_model_instance *one = &version->instances[i];
+        bl_text_printf(out,
+                       "%s{\"name\":\"%d\",\"device\":\"%s\",\"state\":\"%s\",\"inference_count\":%llu,\"execution_count\":%llu,"
+                       "\"compute_infer\":{\"count\":%llu,\"ns\":%llu}}",
+                       i > 0 ? "," : "", i, one->program->worker->dev->info.id, bl_instance_is_lost(one) ? "LOST" : "READY",
+                       (unsigned long long)one->inferences, (unsigned long long)one->executions,
+                       (unsigned long long)one->executions, (unsigned long long)one->infer_ns);
+    }
+    pthread_mutex_unlock(&version->batcher.lock);
+    bl_text_putc(out, ']');
+}
 
 static void put_statistics(bl_model_version *version, bl_text *out)
 {
@@ -61,7 +76,9 @@ static void put_statistics(bl_model_version *version, bl_text *out)
         bl_text_printf(out, "%s{\"type\":\"%s\",\"id\":\"%s\",\"byte_size\":%zu}", i > 0 ? "," : "",
                        program->worker->dev->info.host_memory ? "CPU" : "GPU", program->worker->dev->info.id, program->charged);
     }
-    bl_text_puts(out, "]}");
+    bl_text_putc(out, ']');
+    put_instances(version, out);
+    bl_text_putc(out, '}');
 }
 
 bl_status bl_handle_model_stats(bl_request *rq)

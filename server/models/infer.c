@@ -393,8 +393,7 @@ static bl_status reply_alone(bl_request *rq)
     in->queue_ns = rq->trail.time_ns[BL_TIME_QUEUE];
     in->compute_ns = rq->trail.time_ns[BL_TIME_COMPUTE];
     bl_infer_take(x, 0, 0, 0, in->got);
-    if (in->rows > 0)
-        bl_batch_learn(in->version, in->rows, in->compute_ns + rq->trail.time_ns[BL_TIME_COPY]);
+    bl_instance_learn(in->version, in->instance, in->rows > 0 ? in->rows : 1, in->compute_ns + rq->trail.time_ns[BL_TIME_COPY]);
     BL_TRY(bl_infer_reply(rq));
     bl_statistics_run(&in->version->statistics, in->rows > 0 ? in->rows : 1, in->input_ns, in->compute_ns, in->output_ns);
     return BL_OK;
@@ -409,7 +408,9 @@ bl_status bl_infer_prepare(bl_request *rq, bl_model_instance *instance, int64_t 
     *out = x;
     x->worker = instance->program->worker;
     x->generation = atomic_load(&x->worker->dev->generation);
-    BL_TRY(bl_program_check(instance->program, &rq->err));
+    if (bl_instance_is_lost(instance))
+        return bl_fail(&rq->err, BL_EBUSY, "model \"%s\" was lost with %s; it is loaded again from its folder",
+                       instance->program->name, x->worker->dev->info.id);
     x->graph = instance->graph;
     x->vars = vars;
     x->lender = instance->program;
@@ -443,13 +444,19 @@ bl_status bl_infer_read_sources(bl_infer *in)
     return BL_OK;
 }
 
-bl_model_instance *bl_infer_choose(bl_model_version *version)
+static bl_status run_alone(bl_infer *in);
+
+/* The device was lost on the way: another one does it.  Each time there is one less that is not lost. */
+static bool goes_elsewhere(bl_infer *in)
 {
-    bl_model_instance *best = &version->instances[0];
-    for (int i = 1; i < version->ninstances; i++)
-        if (atomic_load(&version->instances[i].busy) < atomic_load(&best->busy))
-            best = &version->instances[i];
-    return best;
+    bl_request *rq = in->rq;
+    if (rq->err.status == BL_OK || atomic_load(&rq->cancel) || !bl_instance_is_lost(in->instance) ||
+        bl_model_version_is_lost(in->version))
+        return false;
+    rq->err = (bl_err){0};
+    atomic_fetch_sub(&in->instance->busy, 1);
+    in->instance = bl_instance_choose(in->version);
+    return run_alone(in) == BL_OK;
 }
 
 /* Gives the instance to whoever waits for it, before the answer is written. */
@@ -462,7 +469,7 @@ static bl_step work_alone(bl_request *rq)
         in->claimed = false;
         bl_batch_unclaim(in->version, in->instance);
     }
-    return step;
+    return step == BL_STEP_DONE && goes_elsewhere(in) ? BL_STEP_MOVED : step;
 }
 
 static bl_status run_alone(bl_infer *in)
@@ -480,6 +487,18 @@ static bl_status run_alone(bl_infer *in)
     if (rq->may_fly)
         rq->expected_ns = (int64_t)(bl_plan_get_service(x->plan).wall_seconds * 1e9);
     return bl_request_submit(rq, x->worker->queue, work_alone, NULL);
+}
+
+/* Where its device was lost just now, on another. */
+static bl_status run_somewhere(bl_infer *in)
+{
+    if (run_alone(in) == BL_OK) /* it is the queue's */
+        return BL_OK;
+    if (in->claimed) {
+        in->claimed = false;
+        bl_batch_unclaim(in->version, in->instance);
+    }
+    return goes_elsewhere(in) ? BL_OK : in->rq->err.status;
 }
 
 /* After those of its sequence that came before it. */
@@ -527,11 +546,11 @@ static bl_status go(bl_infer *in)
     if (found)
         return BL_OK;
     if (in->version->max_batch == 0) {
-        in->instance = bl_infer_choose(in->version);
-        return run_alone(in);
+        in->instance = bl_instance_choose(in->version);
+        return run_somewhere(in);
     }
-    in->claimed = bl_batch_claim(in->version, &in->instance);
-    return in->claimed ? run_alone(in) : bl_batch_join(in);
+    in->claimed = bl_batch_claim(in->version, in->rows, &in->instance);
+    return in->claimed ? run_somewhere(in) : bl_batch_join(in);
 }
 
 /* However it ended; before the version is given back. */

@@ -59,8 +59,6 @@ BL_NODISCARD bl_status bl_infer_prepare(bl_request *rq, bl_model_instance *insta
 /* The first |rows| from row |from| of the results of |x|, whose batches have |all|; |all| 0: the whole. */
 void bl_infer_take(const bl_exec *x, int64_t all, int64_t from, int64_t rows, bl_infer_part *got);
 
-/* The instance with the least to do. */
-bl_model_instance *bl_infer_choose(bl_model_version *version);
 /* The numbers of each input as the device has them, into in->source: those that came as bytes stay where they are. */
 BL_NODISCARD bl_status bl_infer_read_sources(bl_infer *in);
 
@@ -75,16 +73,26 @@ BL_NODISCARD bl_status bl_batch_join(bl_infer *in);
 /* An instance became free, or the time of somebody who waits has come.  No lock is held. */
 void bl_batch_kick(bl_model_version *version);
 /* Take |instance| for a run by itself, where nobody waits for it; false where it must wait too. */
-bool bl_batch_claim(bl_model_version *version, bl_model_instance **instance);
+bool bl_batch_claim(bl_model_version *version, int64_t rows, bl_model_instance **instance);
 /* The run is over. */
 void bl_batch_unclaim(bl_model_version *version, bl_model_instance *instance);
 /* The request of |in| ends: its part of the batch's memory goes. */
 void bl_batch_leave(bl_batch *batch);
-/* A run of |rows| took so long on the device: who knows what sizes cost chooses among them. */
-void bl_batch_learn(bl_model_version *version, int64_t rows, int64_t ns);
 /* Does an instance have a run, or wait for its device? */
 bool bl_batch_is_running(bl_model_version *version);
 /* When the next one must be looked at, of those that wait: those that are too late are finished.  0: nobody waits. */
 int64_t bl_batch_look(bl_model_version *version, int64_t now_ns);
+
+/* ---- choose.c */
+bool bl_instance_is_lost(const bl_model_instance *instance);    /* with its device */
+bool bl_model_version_is_lost(const bl_model_version *version); /* all of it is */
+/* A run of |rows| took so long there: who knows what sizes cost chooses among them, and among instances. */
+void bl_instance_learn(bl_model_version *version, bl_model_instance *instance, int64_t rows, int64_t ns);
+/* Under the batcher's lock: for a run of |rows|, or the first of them, the instance that is done first; it is running then, with
+ * at most |most| rows, behind |skip| others that are done sooner elsewhere (0, unless |behind|).  NULL: wait until one is free.
+ */
+bl_model_instance *bl_instance_take(bl_model_version *version, int64_t rows, bool behind, int64_t *most, int64_t *skip);
+/* For a run by itself. */
+bl_model_instance *bl_instance_choose(bl_model_version *version);
 
 #endif

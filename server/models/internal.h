@@ -27,6 +27,13 @@ typedef struct bl_model_tensor {
     size_t nlabels;
 } bl_model_tensor;
 
+/* What runs of 2^i rows and more, but less than twice as many, were measured to take. */
+typedef struct bl_batch_cost {
+    unsigned samples;
+    double row_ns; /* of a row; a moving mean */
+} bl_batch_cost;
+enum { BL_BATCH_COSTS = 17 };
+
 /* The program on one device. */
 typedef struct bl_model_instance {
     bl_program *program;
@@ -35,24 +42,22 @@ typedef struct bl_model_instance {
     const bl_program_entry_state *entry;
     bool running;    /* under the batcher's lock: it has a run of this model */
     atomic_int busy; /* requests that it has by themselves, where they are not joined */
+
+    /* under that lock */
+    bl_batch_cost cost[BL_BATCH_COSTS];
+    int64_t learned_ns, free_ns; /* when it was measured last; when the run that it has is likely to be over */
+    uint64_t executions, inferences, infer_ns;
 } bl_model_instance;
 
 typedef struct bl_infer bl_infer;
 typedef struct bl_answers bl_answers;
 
-/* What runs of 2^i rows and more, but less than twice as many, were measured to take. */
-typedef struct bl_batch_cost {
-    unsigned samples;
-    double row_ns; /* of a row; a moving mean */
-} bl_batch_cost;
-enum { BL_BATCH_COSTS = 17 };
-
 /* Requests that wait for a run of their model; see batch.c. */
 typedef struct bl_batcher {
     pthread_mutex_t lock;
-    bl_batch_cost cost[BL_BATCH_COSTS];
     unsigned runs;
-    bl_infer *first; /* in the order in which they run */
+    int64_t learned_ns; /* when a run was measured last */
+    bl_infer *first;    /* in the order in which they run */
     size_t count;
     int64_t rows;
 } bl_batcher;
@@ -80,6 +85,7 @@ typedef struct bl_model_version {
     bl_model_statistics statistics;
     bl_batcher batcher;
     bl_answers *answers; /* NULL: none are kept */
+    int64_t mended_ns;   /* looker's thread: when it was last loaded again for a device that was lost */
     bool sequential;     /* its entry updates state: requests belong to sequences */
     pthread_mutex_t sequence_lock;
     bl_namemap *sequences; /* "OWNER ID"; under that lock */
@@ -215,13 +221,19 @@ bool bl_source_is_there(bl_models *models);
 /* Under the lock: is this inference traced, where its client did not decide? */
 void bl_model_trace(bl_models *models, bl_model *model, bl_request *rq);
 
-/* ---- poll.c */
+/* ---- poll.c: the looker's thread */
 void bl_models_poll(bl_models *models);
+/* Have devices that were lost opened again, and what was on them loaded again. */
+void bl_model_version_mend(bl_model_version *version, int64_t now_ns);
 
 /* ---- warm.c */
 /* Run |warmup| on the instance: |rq| goes into its device's queue. */
 BL_NODISCARD bl_status bl_model_warm(bl_request *rq, bl_model_version *version, bl_model_instance *instance,
                                      const bl_config_warmup *warmup);
+
+/* ---- place.c */
+/* At most BL_MOST_INSTANCES, each another; NULL: where the program wants it, or the best one. */
+BL_NODISCARD bl_status bl_model_place(bl_server *server, const bl_model_config *config, bl_worker **out, int *count, bl_err *err);
 
 /* ---- load.c */
 /* The entry that the configuration chooses, of instance->program. */

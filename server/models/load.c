@@ -250,35 +250,29 @@ bl_status bl_model_fill_instance(bl_model_version *version, bl_model_instance *i
     return BL_OK;
 }
 
-static bl_status add_instance(load *l, bl_model_version *version, const char *device)
+static bl_status add_instance(load *l, bl_model_version *version, bl_worker *worker)
 {
     bl_model_instance *instance = &version->instances[version->ninstances];
-    bl_worker *worker = NULL;
-    if (device != NULL)
-        BL_TRY(bl_worker_find(l->models->server, device, &worker, l->err));
     BL_TRY(make_program(l, version, worker, &instance->program));
     version->ninstances++; /* from now on it is freed with the version */
+    for (int i = 0; i + 1 < version->ninstances; i++)
+        if (version->instances[i].program->worker == instance->program->worker)
+            return bl_fail(l->err, BL_EINVAL, "instance_group: a device has one instance, and %s stands there twice",
+                           instance->program->worker->dev->info.id);
     return bl_model_fill_instance(version, instance, l->err);
 }
 
-/* Where the version goes: one instance on each device that is named. */
+/* One on each device that the configuration means. */
 static bl_status add_instances(load *l, bl_model_version *version)
 {
-    const bl_model_config *config = &version->config;
-    int most = config->ninstances > 0 ? config->ninstances : 1;
-    version->instances = bl_arena_array(version->arena, (size_t)most, sizeof *version->instances);
+    bl_worker *workers[BL_MOST_INSTANCES];
+    int count = 0;
+    BL_TRY(bl_model_place(l->models->server, &version->config, workers, &count, l->err));
+    version->instances = bl_arena_array(version->arena, (size_t)count, sizeof *version->instances);
     if (version->instances == NULL)
         return bl_arena_status(version->arena, l->err);
-    if (config->ninstances == 0)
-        return add_instance(l, version, NULL);
-    for (int i = 0; i < config->ninstances; i++) {
-        const char *device = config->instances[i].device;
-        for (int k = 0; k < i; k++)
-            if (device == NULL || (config->instances[k].device != NULL && strcmp(device, config->instances[k].device) == 0))
-                return bl_fail(l->err, BL_EINVAL, "instance_group: a device has one instance, and %s stands there twice",
-                               device != NULL ? device : "the best one");
-        BL_TRY(add_instance(l, version, device));
-    }
+    for (int i = 0; i < count; i++)
+        BL_TRY(add_instance(l, version, workers[i]));
     return BL_OK;
 }
 
@@ -363,6 +357,15 @@ static bool stays(const load *l, const bl_model_row *row)
     return l->op->initial && row != NULL && row->version != NULL && row->version->kept != 0;
 }
 
+/* Was any lost with its device? */
+static bool lacks_instance(const bl_model_version *version)
+{
+    for (int i = 0; i < version->ninstances; i++)
+        if (bl_instance_is_lost(&version->instances[i]))
+            return true;
+    return false;
+}
+
 /* Is it there as its files are?  If not, it is being loaded from now on. */
 static bool is_current(load *l, const bl_source_version *from)
 {
@@ -370,7 +373,8 @@ static bool is_current(load *l, const bl_source_version *from)
     bool current = false;
     pthread_mutex_lock(&l->models->lock);
     row = row_of(l, from->number);
-    current = row != NULL && row->version != NULL && row->version->fingerprint == from->fingerprint && l->op->nfiles == 0;
+    current = row != NULL && row->version != NULL && row->version->fingerprint == from->fingerprint && l->op->nfiles == 0 &&
+              !lacks_instance(row->version);
     current = current || stays(l, row);
     if (row != NULL && row->version == NULL) {
         row->state = BL_MODEL_LOADING;

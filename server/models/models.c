@@ -292,6 +292,7 @@ static int64_t look(bl_models *models, bl_model_version **versions, int64_t now)
         int64_t due = bl_batch_look(versions[i], now);
         if (versions[i]->sequential)
             bl_sequences_expire(versions[i], now);
+        bl_model_version_mend(versions[i], now);
         next = due > 0 && due < next ? due : next;
         bl_model_version_release(versions[i]);
     }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Hot reload: models whose files changed are loaded again, new ones too, and those whose folder is gone are unloaded.  A change
+/* What the clock brings.
+ *
+ * Hot reload: models whose files changed are loaded again, new ones too, and those whose folder is gone are unloaded.  A change
  * counts when it looks the same twice: files are copied piece by piece. */
-#include "server/models/internal.h"
+#include "server/models/infer.h"
 
 #include "engine/base/log.h"
 
@@ -10,6 +12,7 @@
 #include <string.h>
 
 enum { LOOK_BYTES = 16 * 1024 * 1024 };
+static const int64_t MEND_EVERY_NS = INT64_C(10000000000); /* where that fails */
 
 /* Does the model need an op, now that its files look like |source|? */
 static bool is_changed(bl_models *models, const char *name, const bl_source *source)
@@ -83,6 +86,57 @@ static void unload_missing(bl_models *models)
             bl_log(BL_LOG_INFO, "model %s: its folder is gone", names[i]);
     }
     free(names);
+}
+
+/* ---- devices that were lost */
+
+static bl_step do_nothing(bl_request *rq)
+{
+    (void)rq;
+    return BL_STEP_DONE;
+}
+
+/* A worker opens its device again when it has something to do. */
+static void give_work(bl_worker *worker)
+{
+    bl_request *rq = bl_request_create_own(worker->server, 0, bl_request_end, NULL);
+    if (rq != NULL && bl_request_submit(rq, worker->queue, do_nothing, NULL) != BL_OK)
+        bl_request_end(rq);
+}
+
+/* From the folder, since what came in a request is not there any more. */
+static void load_again(bl_model_version *version)
+{
+    bl_models *models = version->models;
+    const bl_model *model = NULL;
+    bl_model_op *op = NULL;
+    bl_err err = {0};
+    pthread_mutex_lock(&models->lock);
+    model = bl_models_find(models, version->owner, version->name);
+    if (model != NULL && model->wanted && !model->loading && version->kept == 0)
+        op = bl_model_op_create(version->owner, version->name);
+    pthread_mutex_unlock(&models->lock);
+    if (op == NULL)
+        return;
+    bl_log(BL_LOG_INFO, "model %s is loaded again: a device was lost", version->name);
+    if (bl_models_order(models, op, &err) != BL_OK)
+        bl_log(BL_LOG_ERROR, "model %s: %s", version->name, err.text);
+}
+
+void bl_model_version_mend(bl_model_version *version, int64_t now_ns)
+{
+    bool again = false;
+    for (int i = 0; i < version->ninstances; i++) {
+        bl_worker *worker = version->instances[i].program->worker;
+        bool lost = atomic_load(&worker->dev->lost);
+        if (lost)
+            give_work(worker);
+        again |= !lost && bl_instance_is_lost(&version->instances[i]);
+    }
+    if (!again || (version->mended_ns != 0 && now_ns - version->mended_ns < MEND_EVERY_NS))
+        return;
+    version->mended_ns = now_ns;
+    load_again(version);
 }
 
 void bl_models_poll(bl_models *models)

@@ -84,7 +84,7 @@ static void lend(bl_sequence *s, bool start)
 static bl_status create(bl_infer *in, const char *key, bl_sequence **out)
 {
     bl_model_version *version = in->version;
-    bl_model_instance *instance = bl_infer_choose(version);
+    bl_model_instance *instance = bl_instance_choose(version);
     const bl_plan_info *info = bl_plan_get_info(instance->plan);
     bl_sequence *s = bl_calloc(1, sizeof *s);
     size_t bytes = 0;
@@ -117,11 +117,23 @@ static bl_status fails(const bl_infer *in, const char *what)
 }
 
 /* Under the lock of the table. */
+static void forget(bl_sequence *s)
+{
+    s->listed = false;
+    (void)bl_namemap_remove(s->version->sequences, s->key);
+    release(s);
+}
+
+/* Under the lock of the table. */
 static bl_status find(bl_infer *in, const char *key, bl_sequence **out)
 {
     bl_namemap *table = in->version->sequences;
     bl_sequence *s = bl_namemap_get(table, key);
     bl_status st = BL_OK;
+    if (s != NULL && in->wire.sequence_start && bl_instance_is_lost(s->instance)) { /* it begins anew, elsewhere */
+        forget(s);
+        s = NULL;
+    }
     *out = s;
     if (s != NULL)
         return BL_OK;
@@ -173,15 +185,10 @@ static void keep_states(bl_sequence *s, const bl_exec *x)
 static void unlist(bl_sequence *s)
 {
     bl_model_version *version = s->version;
-    bool mine = false;
     pthread_mutex_lock(&version->sequence_lock);
-    mine = s->listed;
-    if (mine)
-        (void)bl_namemap_remove(version->sequences, s->key);
-    s->listed = false;
+    if (s->listed)
+        forget(s);
     pthread_mutex_unlock(&version->sequence_lock);
-    if (mine)
-        release(s);
 }
 
 bl_step bl_sequence_work(bl_request *rq)
@@ -218,9 +225,7 @@ void bl_sequences_expire(bl_model_version *version, int64_t now_ns)
             i++;
             continue;
         }
-        s->listed = false;
-        (void)bl_namemap_remove(version->sequences, key);
-        release(s);
+        forget(s);
     }
     pthread_mutex_unlock(&version->sequence_lock);
 }

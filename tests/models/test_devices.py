@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Models and the memory of devices: weights that take turns there."""
+"""Models and devices: weights that take turns in the memory of one, and instances on several, of which one may be lost."""
 
+import concurrent.futures
 import os
 import subprocess
+import time
 import unittest
 
-from repository import PROGRAM, ModelsTest, Server, document, numbers
+from repository import PROGRAM, ModelsTest, Repository, Server, document, numbers
 
 VULKAN = {"BEAMLINE_VULKAN_STAGING": "1"}
 N = 1 << 20  # elements of a model's weights: 4 MiB
@@ -53,6 +55,176 @@ class Residents(ModelsTest):
                 answer = self.ok(self.infer(f"s{i}", document(numbers("x", [2], [1, 10]), parameters=flags))).json
                 self.assertEqual([(turn + 1) * (i + 1), 10 * (turn + 1) * (i + 1)], answer["outputs"][0]["data"], (turn, i))
         self.assertGreaterEqual(self.server.metric("weights_moved_in_total") - moved, 12)
+
+
+WIDTH = 96
+
+
+def product(most=4, **more):
+    """Some milliseconds of the interpreter, whatever its batch."""
+    return {"inputs": {"x": {"dtype": "float32", "shape": ["batch", 2]}}, "dims": {"batch": [1, most]},
+            "state": {"w": {"op": "normal", "attrs": {"shape": [WIDTH, WIDTH], "seed": 1}}},
+            "nodes": [{"id": "sx", "op": "sum", "in": ["x"]}, {"id": "zx", "op": "mul", "in": ["sx", 0]}, {"id": "wx", "op": "add", "in": ["w", "zx"]},
+                      {"id": "w2", "op": "matmul", "in": ["wx", "w"]}, {"id": "s", "op": "sum", "in": ["w2"]}, {"id": "z", "op": "mul", "in": ["s", 0]},
+                      {"id": "xx", "op": "mul", "in": ["x", 2]}, {"id": "y", "op": "add", "in": ["xx", "z"]}], "outputs": ["y"], **more}
+
+
+def groups(*devices):
+    return {"instance_group": [{"device": device} for device in devices]}
+
+
+class Several(ModelsTest):
+    """Instances on several devices: two interpreters, and a driver that is faster than they are."""
+
+    TWO = groups("interp:0", "interp:1")
+
+    @classmethod
+    def fill(cls, repository):
+        repository.put("joined", 1, product(), **cls.TWO)
+        repository.put("single", 1, product(), max_batch_size=0, **cls.TWO)
+        repository.put("uneven", 1, product(), **groups("interp:0", "opencl:0"))
+        repository.put("cpu", 1, product(), instance_group=[{"kind": "KIND_CPU"}])
+
+    @classmethod
+    def start(cls):
+        return Server("--models", str(cls.repository.path), "--backends", "opencl,interp", "--tune=off", env={"BEAMLINE_INTERP_DEVICES": "2"})
+
+    def instances(self, model):
+        """Those of each instance, and those of all, once what was answered is counted."""
+        end = time.monotonic() + 30
+        while True:
+            row = self.ok(self.call("GET", f"/v2/models/{model}/stats")).json["model_stats"][0]
+            counts = [(one["inference_count"], one["execution_count"]) for one in row["instance_stats"]]
+            if (row["inference_count"], row["execution_count"]) == tuple(map(sum, zip(*counts))) or time.monotonic() > end:
+                return {one["device"]: one for one in row["instance_stats"]}, row
+
+    def many(self, model, count, clients=8):
+        def one(i):
+            answer = self.infer(model, document(numbers("x", [1, 2], [i, i + 1])))
+            self.assertEqual([2 * i, 2 * (i + 1)], self.ok(answer).json["outputs"][0]["data"])
+        with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+            list(pool.map(one, range(count)))
+
+    def test_equal_devices_get_equal_parts(self):
+        for model in ("joined", "single"):
+            self.many(model, 240, 24)
+            each, row = self.instances(model)
+            self.assertEqual({"interp:0", "interp:1"}, set(each))
+            self.assertEqual(row["inference_count"], sum(one["inference_count"] for one in each.values()), model)
+            self.assertEqual(row["execution_count"], sum(one["execution_count"] for one in each.values()), model)
+            for one in each.values():
+                self.assertEqual("READY", one["state"])
+                self.assertGreater(one["inference_count"], 0.1 * row["inference_count"], (model, each))
+            self.assertEqual(["interp:0", "interp:1"], [use["id"] for use in row["memory_usage"]])
+            for use in row["memory_usage"]:
+                self.assertGreaterEqual(use["byte_size"], 4 * WIDTH * WIDTH)
+
+    def test_who_is_done_first_is_asked(self):
+        """One request at a time: the slow device is tried now and then, and no more."""
+        self.many("uneven", 10, 1)
+        before = self.instances("uneven")[0]
+        self.many("uneven", 150, 1)
+        after = self.instances("uneven")[0]
+        got = {device: after[device]["inference_count"] - before[device]["inference_count"] for device in after}
+        self.assertEqual(150, sum(got.values()))
+        self.assertGreater(got["opencl:0"], 120, got)
+        means = {device: one["compute_infer"]["ns"] / one["compute_infer"]["count"] for device, one in after.items()}
+        self.assertLess(means["opencl:0"], means["interp:0"])
+
+    def test_who_is_slow_takes_its_part_of_a_load(self):
+        """In proportion to what each was measured to do, whatever that is here."""
+        self.many("uneven", 200, 24)
+        each, row = self.instances("uneven")
+        self.assertEqual(row["inference_count"], sum(one["inference_count"] for one in each.values()))
+        self.assertGreater(each["interp:0"]["inference_count"], 0)
+        self.assertGreater(each["opencl:0"]["inference_count"], each["interp:0"]["inference_count"])
+
+    def test_groups_that_can_be(self):
+        config = self.ok(self.call("GET", "/v2/models/joined/config")).json
+        self.assertEqual(["interp:0", "interp:1"], [group["device"] for group in config["instance_group"]])
+        config = self.ok(self.call("GET", "/v2/models/cpu/config")).json
+        self.assertEqual(["opencl:0"], [group["device"] for group in config["instance_group"]])
+
+    def test_groups_that_cannot_be(self):
+        for group, word in (([{"count": 2}], "name several devices"), ([{"kind": "KIND_MODEL"}], "KIND_AUTO, KIND_CPU and KIND_GPU"),
+                            ([{"kind": "KIND_CPU", "gpus": [0]}], "KIND_CPU takes no"), ([{"kind": "KIND_GPU", "gpus": [97]}], "no GPU 97"),
+                            ([{"gpus": [97]}], "no GPU 97"), ([{"kind": "KIND_GPU", "device": "interp:0"}], "no device of the kind"),
+                            ([{"device": "interp:0", "gpus": [0]}], "either"), ([{"device": "interp:1"}, {"device": "interp:1"}], "interp:1 stands there twice"),
+                            ([{}, {"device": "opencl:0"}], "opencl:0 stands there twice"), ([{}, {}], "the best one stands there twice"),
+                            ([{"gpus": ["0"]}], "gpus"), ([{"count": 0}], "count"), ([{"kind": 1}], "kind"), ([{"device": "interp:7"}], "interp:7"),
+                            ([{"device": f"interp:{i}"} for i in range(17)], "over 16")):
+            self.repository.put("bad", 1, product(), instance_group=group)
+            self.refused(501 if "count" in group[0] and group[0]["count"] > 1 or group[0].get("kind") == "KIND_MODEL" else 400, self.load("bad"), word)
+
+
+class Lost(ModelsTest):
+    """A device is lost in the midst: what another can do goes on there, nobody's request fails, and the device comes back."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.repository = Repository()
+        for name, more in (("joined", {}), ("single", {"max_batch_size": 0})):
+            cls.repository.put(name, 1, product(), **Several.TWO, **more)
+        cls.repository.put("only", 1, product(), **groups("interp:0"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.repository.remove()
+
+    def tearDown(self):
+        pass  # each server was stopped
+
+    def lose(self, nth, models):
+        """The |nth| call of a device fails while clients ask."""
+        type(self).server = Server("--models", str(self.repository.path), "--backends", "interp", "--tune=off",
+                             env={"BEAMLINE_INTERP_DEVICES": "2", "BEAMLINE_FAULT": f"device:{nth}"})
+        try:
+            self.wait_ready()
+
+            def one(i):
+                answer = self.infer(models[i % len(models)], document(numbers("x", [1, 2], [i, i + 1])))
+                if answer.status == 200:
+                    self.assertEqual([2 * i, 2 * (i + 1)], answer.json["outputs"][0]["data"])
+                return answer
+            with concurrent.futures.ThreadPoolExecutor(6) as pool:
+                answers = list(pool.map(one, range(240)))
+            lost = self.server.metric("device_lost_total")
+            for model in models:
+                self.comes_back(model)
+            return lost, answers
+        finally:
+            self.assertEqual(0, self.server.stop(), self.server.log_text()[-3000:])
+
+    def comes_back(self, model):
+        end = time.monotonic() + 60
+        states = None
+        while states != {"READY"} and time.monotonic() < end:
+            rows = self.ok(self.call("GET", f"/v2/models/{model}/stats")).json["model_stats"]
+            states = {one["state"] for one in rows[0]["instance_stats"]}
+            time.sleep(0.05)
+        self.assertEqual({"READY"}, states, self.server.log_text()[-3000:])
+        self.assertEqual([2, 4], self.ok(self.infer(model, document(numbers("x", [1, 2], [1, 2])))).json["outputs"][0]["data"])
+
+    def test_t14_the_others_go_on(self):
+        lost = 0
+        for nth in range(150, 156):
+            with self.subTest(nth=nth):
+                gone, answers = self.lose(nth, ["joined", "single"])
+                lost += gone
+                if gone:
+                    self.assertEqual({200}, {answer.status for answer in answers}, [answer.body for answer in answers if answer.status != 200])
+        self.assertGreater(lost, 0)
+
+    def test_t14_the_only_one_comes_back(self):
+        lost = 0
+        for nth in range(150, 156):
+            with self.subTest(nth=nth):
+                gone, answers = self.lose(nth, ["only"])
+                lost += gone
+                for answer in answers:
+                    if answer.status != 200:
+                        self.assertIn(answer.status, (500, 503), answer.body)
+        self.assertGreater(lost, 0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* Which instance of a model is done first, by what its runs and its device's queue were measured to take.  An instance whose
+ * device was lost is left out as long as there is another. */
+#include "server/models/infer.h"
+
+#include "engine/base/clock.h"
+
+#include <math.h>
+
+enum {
+    ENOUGH_SAMPLES = 2,
+    LOOK_AGAIN = 32, /* runs, of which one takes all that wait and one a single row: kernels get faster, and machines less busy */
+    MOST_AHEAD = 64, /* runs of others that are counted before one begins out of turn */
+    HALF_LIFE = 100  /* of a measurement that others came after, as a multiple of it: trying again costs a part of the time */
+};
+static const double WORTH_IT = 0.9, FORGET = 0.25; /* of a row's time, that a smaller batch must save; weight of a new sample */
+
+bool bl_instance_is_lost(const bl_model_instance *instance)
+{
+    bl_err ignored = {0};
+    return bl_program_check(instance->program, &ignored) != BL_OK;
+}
+
+bool bl_model_version_is_lost(const bl_model_version *version)
+{
+    for (int i = 0; i < version->ninstances; i++)
+        if (!bl_instance_is_lost(&version->instances[i]))
+            return false;
+    return true;
+}
+
+/* ---- what was measured */
+
+static int cost_index(int64_t rows)
+{
+    int i = 0;
+    while (i < BL_BATCH_COSTS - 1 && rows >> (i + 1) > 0)
+        i++;
+    return i;
+}
+
+/* The first run prepares what the others find, and tells little. */
+void bl_instance_learn(bl_model_version *version, bl_model_instance *instance, int64_t rows, int64_t ns)
+{
+    bl_batcher *b = &version->batcher;
+    bl_batch_cost *cost = &instance->cost[cost_index(rows)];
+    double row_ns = (double)ns / (double)rows;
+    pthread_mutex_lock(&b->lock);
+    cost->row_ns = cost->samples < ENOUGH_SAMPLES ? row_ns : cost->row_ns + FORGET * (row_ns - cost->row_ns);
+    cost->samples++;
+    instance->learned_ns = b->learned_ns = bl_clock_ns();
+    instance->executions++;
+    instance->inferences += (uint64_t)rows;
+    instance->infer_ns += (uint64_t)(ns > 0 ? ns : 0);
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* Under the lock: the most of |rows| that are worth a run.  On a device that one row fills, or whose caches it does, more may
+ * take longer together than one after the other. */
+static int64_t worth_rows(const bl_model_version *version, const bl_model_instance *instance, int64_t rows)
+{
+    int largest = cost_index(rows < version->max_batch ? rows : version->max_batch), best = largest;
+    const bl_batch_cost *cost = instance->cost;
+    unsigned turn = version->batcher.runs % LOOK_AGAIN;
+    if (version->config.npreferred > 0 || cost[largest].samples < ENOUGH_SAMPLES || turn == LOOK_AGAIN / 2)
+        return version->max_batch;
+    if (turn == 0)
+        return 1;
+    for (int i = 0; i < largest; i++) {
+        if (cost[i].samples < ENOUGH_SAMPLES)
+            return (int64_t)1 << i; /* nobody knows yet */
+        if (cost[i].row_ns < cost[best].row_ns * (best == largest ? WORTH_IT : 1))
+            best = i;
+    }
+    return best == largest ? version->max_batch : (int64_t)1 << best;
+}
+
+/* Under the lock: what a run of |rows| takes, of the size that is nearest where nobody knows; 0 where nothing is known, so that
+ * it is tried.  What was measured long before the others counts less. */
+static double cost_ns(const bl_model_version *version, const bl_model_instance *instance, int64_t rows)
+{
+    const bl_batch_cost *found = NULL;
+    int at = cost_index(rows);
+    double ns = 0, age = (double)(version->batcher.learned_ns - instance->learned_ns);
+    for (int i = at; i >= 0 && found == NULL; i--)
+        found = instance->cost[i].samples >= ENOUGH_SAMPLES ? &instance->cost[i] : NULL;
+    for (int i = at + 1; i < BL_BATCH_COSTS && found == NULL; i++)
+        found = instance->cost[i].samples >= ENOUGH_SAMPLES ? &instance->cost[i] : NULL;
+    if (found == NULL)
+        return 0;
+    ns = found->row_ns * (double)rows;
+    return ns > 0 ? ns * exp2(-age / (HALF_LIFE * ns)) : 0;
+}
+
+/* What |work| others in the device's queue take, as turns there took lately. */
+static double queue_ns(const bl_worker *worker, size_t work)
+{
+    return (double)work * (double)atomic_load(&worker->turn_ns);
+}
+
+/* ---- choosing; under the lock */
+
+typedef struct choice {
+    bl_model_version *version;
+    int64_t now;
+    bool all_lost;
+    double free_ns[BL_MOST_INSTANCES]; /* from now, until it can begin another run */
+} choice;
+
+static void begin(choice *c, bl_model_version *version)
+{
+    *c = (choice){.version = version, .now = bl_clock_ns(), .all_lost = bl_model_version_is_lost(version)};
+    for (int i = 0; i < version->ninstances; i++) {
+        const bl_model_instance *one = &version->instances[i];
+        const bl_worker *worker = one->program->worker;
+        if (one->running)
+            c->free_ns[i] = one->free_ns > c->now ? (double)(one->free_ns - c->now) : 0;
+        else
+            c->free_ns[i] = queue_ns(worker, bl_queue_length(worker->queue));
+    }
+}
+
+/* The one that is done first with as many of |rows| as are worth a run there; -1 where all are busy and none will be free. */
+static int find_first(const choice *c, int64_t rows, int64_t *most, double *done)
+{
+    int best = -1;
+    for (int i = 0; i < c->version->ninstances; i++) {
+        const bl_model_instance *one = &c->version->instances[i];
+        int64_t worth = worth_rows(c->version, one, rows);
+        double end = c->free_ns[i] + cost_ns(c->version, one, worth < rows ? worth : rows);
+        if ((!c->all_lost && bl_instance_is_lost(one)) || (best >= 0 && end >= *done))
+            continue;
+        best = i;
+        *most = worth;
+        *done = end;
+    }
+    return best;
+}
+
+static bl_model_instance *take(choice *c, int at, double done)
+{
+    bl_model_instance *instance = &c->version->instances[at];
+    instance->running = true;
+    instance->free_ns = c->now + (int64_t)done;
+    c->version->batcher.runs++;
+    return instance;
+}
+
+static bl_model_instance *take_only(bl_model_version *version, int64_t rows, int64_t *most)
+{
+    bl_model_instance *one = &version->instances[0];
+    if (one->running)
+        return NULL;
+    *most = worth_rows(version, one, rows);
+    version->batcher.runs++;
+    one->running = true;
+    return one;
+}
+
+/* Each part of what waits is given to whoever is done with it first.  That may well be one that is busy now: then a slower one
+ * begins with what stands behind. */
+bl_model_instance *bl_instance_take(bl_model_version *version, int64_t rows, bool behind, int64_t *most, int64_t *skip)
+{
+    choice c;
+    *skip = 0;
+    if (version->ninstances == 1)
+        return take_only(version, rows, most);
+    begin(&c, version);
+    for (int ahead = 0; ahead < MOST_AHEAD && rows > 0; ahead++) {
+        double done = 0;
+        int at = find_first(&c, rows, most, &done);
+        if (!version->instances[at].running)
+            return take(&c, at, done);
+        if (!behind)
+            return NULL;
+        c.free_ns[at] = done;
+        *skip += *most;
+        rows -= *most;
+    }
+    return NULL;
+}
+
+bl_model_instance *bl_instance_choose(bl_model_version *version)
+{
+    bl_model_instance *best = &version->instances[0];
+    double least = 0;
+    bool all_lost = false;
+    if (version->ninstances == 1)
+        return best;
+    all_lost = bl_model_version_is_lost(version);
+    best = NULL;
+    pthread_mutex_lock(&version->batcher.lock);
+    for (int i = 0; i < version->ninstances; i++) {
+        bl_model_instance *one = &version->instances[i];
+        size_t own = (size_t)atomic_load(&one->busy), length = bl_queue_length(one->program->worker->queue);
+        double end =
+            (double)(own + 1) * cost_ns(version, one, 1) + queue_ns(one->program->worker, length > own ? length - own : 0);
+        if ((!all_lost && bl_instance_is_lost(one)) || (best != NULL && end >= least))
+            continue;
+        best = one;
+        least = end;
+    }
+    pthread_mutex_unlock(&version->batcher.lock);
+    return best != NULL ? best : &version->instances[0]; /* the last one was lost just now */
+}

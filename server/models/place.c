@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* Which devices the groups of instance_group mean. */
+#include "server/models/internal.h"
+
+#include <string.h>
+
+static bl_status add(bl_worker *worker, bl_worker **out, int *count, bl_err *err)
+{
+    for (int i = 0; i < *count; i++)
+        if (out[i] == worker)
+            return bl_fail(err, BL_EINVAL, "instance_group: a device has one instance, and %s stands there twice",
+                           worker != NULL ? worker->dev->info.id : "the best one");
+    if (*count == BL_MOST_INSTANCES)
+        return bl_fail(err, BL_ELIMIT, "instance_group: over %d instances", BL_MOST_INSTANCES);
+    out[(*count)++] = worker;
+    return BL_OK;
+}
+
+static bool is_of(const bl_worker *worker, bl_config_kind kind)
+{
+    bl_device_type type = worker->dev->info.type;
+    return kind == BL_INSTANCE_AUTO || (kind == BL_INSTANCE_GPU ? type == BL_DEVICE_GPU : type == BL_DEVICE_CPU);
+}
+
+/* The |number|-th device of the kind, of the first back end that has any: a GPU that two back ends open is one. */
+static bl_worker *find(bl_server *server, bl_config_kind kind, int64_t number)
+{
+    const bl_worker *first = NULL;
+    for (uint32_t i = 0; i < server->nworkers; i++) {
+        bl_worker *worker = &server->workers[i];
+        if (!is_of(worker, kind) || (first != NULL && first->dev->ops != worker->dev->ops))
+            continue;
+        first = worker;
+        if (number-- == 0)
+            return worker;
+    }
+    return NULL;
+}
+
+static bl_status place_device(bl_server *server, const bl_config_instance *group, bl_worker **out, int *count, bl_err *err)
+{
+    bl_worker *worker = NULL;
+    if (group->device == NULL)
+        return add(NULL, out, count, err);
+    BL_TRY(bl_worker_find(server, group->device, &worker, err));
+    if (!is_of(worker, group->kind))
+        return bl_fail(err, BL_EINVAL, "instance_group: %s is no device of the kind that is said", worker->dev->info.id);
+    return add(worker, out, count, err);
+}
+
+static bl_status place_gpus(bl_server *server, const bl_config_instance *group, bl_worker **out, int *count, bl_err *err)
+{
+    for (int i = 0; i < group->ngpus; i++) {
+        bl_worker *worker = find(server, BL_INSTANCE_GPU, group->gpus[i]);
+        if (worker == NULL)
+            return bl_fail(err, BL_EINVAL, "instance_group: there is no GPU %lld", (long long)group->gpus[i]);
+        BL_TRY(add(worker, out, count, err));
+    }
+    for (int64_t i = 0; group->ngpus == 0; i++) {
+        bl_worker *worker = find(server, BL_INSTANCE_GPU, i);
+        if (worker == NULL)
+            return i > 0 ? BL_OK : bl_fail(err, BL_EINVAL, "instance_group: KIND_GPU, and there is no GPU");
+        BL_TRY(add(worker, out, count, err));
+    }
+    return BL_OK;
+}
+
+static bl_status place_cpu(bl_server *server, bl_worker **out, int *count, bl_err *err)
+{
+    bl_worker *worker = find(server, BL_INSTANCE_CPU, 0);
+    if (worker == NULL)
+        return bl_fail(err, BL_EINVAL, "instance_group: KIND_CPU, and there is no device of that kind");
+    return add(worker, out, count, err);
+}
+
+bl_status bl_model_place(bl_server *server, const bl_model_config *config, bl_worker **out, int *count, bl_err *err)
+{
+    static const bl_config_instance best = {.device = NULL};
+    *count = 0;
+    if (config->ninstances == 0)
+        return place_device(server, &best, out, count, err);
+    for (int i = 0; i < config->ninstances; i++) {
+        const bl_config_instance *group = &config->instances[i];
+        if (group->device != NULL || group->kind == BL_INSTANCE_AUTO)
+            BL_TRY(place_device(server, group, out, count, err));
+        else if (group->kind == BL_INSTANCE_GPU)
+            BL_TRY(place_gpus(server, group, out, count, err));
+        else
+            BL_TRY(place_cpu(server, out, count, err));
+    }
+    return BL_OK;
+}
