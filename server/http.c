@@ -342,12 +342,11 @@ static bl_status start_daemon(bl_server *server, bl_err *err)
     unsigned threads = set->threads > 0 ? (unsigned)set->threads : cores > 2 ? (unsigned)cores : 2;
     uint64_t most = (set->connections + 1) * threads;
     unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG;
-    struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, server->tls.cert},
-                                   {MHD_OPTION_HTTPS_MEM_KEY, 0, server->tls.key},
+    struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_CERT_CALLBACK, 0, bl_tls_callback()},
                                    {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)bl_tls_priorities()},
                                    {MHD_OPTION_END, 0, NULL}};
-    const struct MHD_OptionItem *more = server->tls.cert != NULL ? tls : &tls[3];
-    flags |= server->tls.cert != NULL ? MHD_USE_TLS : 0U;
+    const struct MHD_OptionItem *more = server->tls.now != NULL ? tls : &tls[2];
+    flags |= server->tls.now != NULL ? MHD_USE_TLS : 0U;
     server->daemon =
         MHD_start_daemon(flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
                          MHD_OPTION_THREAD_POOL_SIZE, threads, /* a pool of one is no pool */
@@ -374,7 +373,7 @@ bl_status bl_http_start(bl_server *server, bl_err *err)
             "add --insecure to let anyone in",
             set->host);
     BL_TRY(bl_tls_load(&server->tls, set, err));
-    if (server->tls.cert == NULL && !bl_host_is_loopback(set->host, strlen(set->host)))
+    if (server->tls.now == NULL && !bl_host_is_loopback(set->host, strlen(set->host)))
         bl_log(BL_LOG_WARN, "keys and data go over the network as they are: --tls-cert and --tls-key encrypt them");
     if (getaddrinfo(set->host, port, &hints, &found) != 0 || found == NULL)
         return bl_fail(err, BL_EINVAL, "--host %s is no address", set->host);

@@ -29,6 +29,7 @@ static bl_status reload_models(bl_server *server, const bl_settings *fresh, bl_e
 static const reload_row rows[] = {
     {"the log", bl_reload_log, {"log-level", "log-json"}},
     {"the keys", bl_access_reload, {NULL}},
+    {"the certificate", bl_tls_reload, {"tls-cert", "tls-key"}},
     {"the models", reload_models, {NULL}},
     {"how to end", NULL, {"grace", "drain-delay"}},
 };

@@ -1,13 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/tls.h"
 
+#include "engine/base/fault.h"
+#include "engine/base/log.h"
+#include "server/server.h"
+
 #include <errno.h>
+#include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BYTES = 1024 * 1024 }; /* a chain of certificates has some kilobytes */
+enum { MOST_BYTES = 1024 * 1024, MOST_CERTS = 32 }; /* a chain of certificates has some kilobytes */
+
+typedef struct bl_tls_pair bl_tls_pair;
+struct bl_tls_pair {
+    bl_tls_pair *before;
+    char *cert, *key; /* as PEM */
+    unsigned ncerts;
+    gnutls_pcert_st certs[MOST_CERTS];
+    gnutls_privkey_t secret;
+};
+
+/* What handshakes have.  Of the file, since libmicrohttpd gives its callback nothing to find a server by. */
+static _Atomic(bl_tls_pair *) current;
 
 const char *bl_tls_priorities(void)
 {
@@ -37,36 +55,152 @@ static bl_status read_file(const char *flag, const char *path, char **out, bl_er
     return BL_OK;
 }
 
-static bl_status check_pair(const bl_tls *tls, bl_err *err)
+static bl_status say(int code, bl_err *err)
 {
-    gnutls_datum_t cert = {(unsigned char *)tls->cert, (unsigned)strlen(tls->cert)};
-    gnutls_datum_t key = {(unsigned char *)tls->key, (unsigned)strlen(tls->key)};
+    return code >= 0 ? BL_OK : bl_fail(err, BL_EINVAL, "--tls-cert and --tls-key: %s", gnutls_strerror(code));
+}
+
+/* Do they belong together? */
+static bl_status check_pair(const gnutls_datum_t *cert, const gnutls_datum_t *key, bl_err *err)
+{
     gnutls_certificate_credentials_t both = NULL;
     int code = gnutls_certificate_allocate_credentials(&both);
     if (code >= 0)
-        code = gnutls_certificate_set_x509_key_mem(both, &cert, &key, GNUTLS_X509_FMT_PEM);
+        code = gnutls_certificate_set_x509_key_mem(both, cert, key, GNUTLS_X509_FMT_PEM);
     if (both != NULL)
         gnutls_certificate_free_credentials(both);
-    return code >= 0 ? BL_OK : bl_fail(err, BL_EINVAL, "--tls-cert and --tls-key: %s", gnutls_strerror(code));
+    return say(code, err);
+}
+
+static bl_status fill_pair(bl_tls_pair *pair, bl_err *err)
+{
+    gnutls_datum_t cert = {(unsigned char *)pair->cert, (unsigned)strlen(pair->cert)};
+    gnutls_datum_t key = {(unsigned char *)pair->key, (unsigned)strlen(pair->key)};
+    unsigned n = MOST_CERTS;
+    int code = 0;
+    BL_TRY(check_pair(&cert, &key, err));
+    code = gnutls_pcert_list_import_x509_raw(pair->certs, &n, &cert, GNUTLS_X509_FMT_PEM, 0);
+    if (code >= 0)
+        pair->ncerts = n;
+    if (code >= 0)
+        code = gnutls_privkey_init(&pair->secret);
+    if (code >= 0)
+        code = gnutls_privkey_import_x509_raw(pair->secret, &key, GNUTLS_X509_FMT_PEM, NULL, 0);
+    return say(code, err);
+}
+
+static void free_pair(bl_tls_pair *pair)
+{
+    for (unsigned i = 0; i < pair->ncerts; i++)
+        gnutls_pcert_deinit(&pair->certs[i]);
+    if (pair->secret != NULL)
+        gnutls_privkey_deinit(pair->secret);
+    if (pair->key != NULL)
+        gnutls_memset(pair->key, 0, strlen(pair->key));
+    free(pair->cert);
+    free(pair->key);
+    free(pair);
+}
+
+static bl_status read_pair(const bl_settings *settings, bl_tls_pair **out, bl_err *err)
+{
+    bl_tls_pair *pair = bl_calloc(1, sizeof *pair);
+    bl_status st = BL_OK;
+    *out = NULL;
+    if (pair == NULL)
+        return bl_fail(err, BL_ENOMEM, "a certificate");
+    st = read_file("tls-cert", settings->tls_cert, &pair->cert, err);
+    if (st == BL_OK)
+        st = read_file("tls-key", settings->tls_key, &pair->key, err);
+    if (st == BL_OK)
+        st = fill_pair(pair, err);
+    if (st == BL_OK)
+        *out = pair;
+    else
+        free_pair(pair);
+    return st;
+}
+
+static void use(bl_tls *tls, bl_tls_pair *pair)
+{
+    pair->before = tls->now;
+    tls->now = pair;
+    atomic_store(&current, pair);
+}
+
+static bl_status check_settings(const bl_settings *settings, bool *wanted, bl_err *err)
+{
+    bool cert = settings->tls_cert[0] != '\0', key = settings->tls_key[0] != '\0';
+    *wanted = cert && key;
+    if (cert != key)
+        return bl_fail(err, BL_EINVAL, "--tls-cert and --tls-key go together: one of them is missing");
+    return BL_OK;
 }
 
 bl_status bl_tls_load(bl_tls *tls, const bl_settings *settings, bl_err *err)
 {
-    bool cert = settings->tls_cert[0] != '\0', key = settings->tls_key[0] != '\0';
-    if (!cert && !key)
+    bl_tls_pair *pair = NULL;
+    bool wanted = false;
+    BL_TRY(check_settings(settings, &wanted, err));
+    if (!wanted)
         return BL_OK;
-    if (cert != key)
-        return bl_fail(err, BL_EINVAL, "--tls-cert and --tls-key go together: one of them is missing");
-    BL_TRY(read_file("tls-cert", settings->tls_cert, &tls->cert, err));
-    BL_TRY(read_file("tls-key", settings->tls_key, &tls->key, err));
-    return check_pair(tls, err);
+    BL_TRY(read_pair(settings, &pair, err));
+    use(tls, pair);
+    return BL_OK;
+}
+
+bl_status bl_tls_reload(bl_server *server, const bl_settings *fresh, bl_err *err)
+{
+    bl_tls *tls = &server->tls;
+    bl_tls_pair *pair = NULL;
+    bool wanted = false;
+    BL_TRY(check_settings(fresh, &wanted, err));
+    if (wanted != (tls->now != NULL))
+        return bl_fail(err, BL_EINVAL, "--tls-cert and --tls-key: to %s TLS takes a restart", wanted ? "begin with" : "end");
+    if (!wanted)
+        return BL_OK;
+    BL_TRY(read_pair(fresh, &pair, err));
+    if (strcmp(pair->cert, tls->now->cert) == 0 && strcmp(pair->key, tls->now->key) == 0) {
+        free_pair(pair);
+        return BL_OK;
+    }
+    use(tls, pair);
+    bl_log(BL_LOG_INFO, "reload: new connections have another certificate");
+    return BL_OK;
 }
 
 void bl_tls_fini(bl_tls *tls)
 {
-    if (tls->key != NULL)
-        gnutls_memset(tls->key, 0, strlen(tls->key));
-    free(tls->cert);
-    free(tls->key);
-    *tls = (bl_tls){0};
+    atomic_store(&current, NULL);
+    while (tls->now != NULL) {
+        bl_tls_pair *pair = tls->now;
+        tls->now = pair->before;
+        free_pair(pair);
+    }
+}
+
+static int retrieve(gnutls_session_t session, const gnutls_datum_t *authorities, int nauthorities,
+                    const gnutls_pk_algorithm_t *algorithms, int nalgorithms, gnutls_pcert_st **certs, unsigned *ncerts,
+                    gnutls_privkey_t *key)
+{
+    bl_tls_pair *pair = atomic_load(&current);
+    (void)session;
+    (void)authorities;
+    (void)nauthorities;
+    (void)algorithms;
+    (void)nalgorithms;
+    if (pair == NULL)
+        return -1;
+    *certs = pair->certs;
+    *ncerts = pair->ncerts;
+    *key = pair->secret;
+    return 0;
+}
+
+void *bl_tls_callback(void)
+{
+    gnutls_certificate_retrieve_function2 *function = retrieve;
+    void *data = NULL;
+    memcpy(&data, &function, sizeof data); /* as dlsym has it: POSIX, where a pointer has room for a function */
+    return data;
 }

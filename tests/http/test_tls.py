@@ -4,12 +4,15 @@
 import http.client
 import json
 import os
+import shutil
+import signal
 import socket
 import ssl
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import warnings
@@ -128,6 +131,124 @@ class Tls(unittest.TestCase):
         env = {**os.environ, "PYTHONPATH": ROOT + "/clients/python", "BEAMLINE_KEY": self.key, "SSL_CERT_FILE": self.cert}
         done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True)
         self.assertEqual((0, "[1.0, 2.0]\n"), (done.returncode, done.stdout), done.stderr)
+
+
+class Reload(unittest.TestCase):
+    """SIGHUP reads certificate and key anew."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.pairs = [certificate(folder.name, name) for name in ("first", "second")]
+        self.use(*self.pairs[0])
+        self.config = os.path.join(folder.name, "beamline.conf")
+        self.configure("now")
+        self.server = Server("--backends", "interp", "--log-level", "info", "--config", self.config)
+        self.addCleanup(self.server.stop)
+
+    def use(self, cert, key):
+        for path, end in ((cert, ".pem"), (key, ".key")):
+            shutil.copy(path, os.path.join(self.folder, "now" + end))
+
+    def configure(self, name):
+        with open(self.config, "w") as file:
+            file.write(f"tls-cert = {self.folder}/{name}.pem\ntls-key = {self.folder}/{name}.key\n")
+
+    def shown(self):
+        return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate(("127.0.0.1", self.server.port)))
+
+    def der(self, number):
+        with open(self.pairs[number][0]) as file:
+            return ssl.PEM_cert_to_DER_cert(file.read())
+
+    def is_pair(self, number):
+        self.assertEqual(self.der(number), self.shown())
+
+    def reload(self, words="reloaded"):
+        def count(lines):
+            return sum(words in line for line in lines)
+        before = count(self.server.log_text().splitlines())
+        self.server.process.send_signal(signal.SIGHUP)
+        self.assertEqual(before + 1, count(self.server.wait_log(lambda lines: count(lines) > before, 60)))
+
+    def open_link(self, number):
+        link = http.client.HTTPSConnection("127.0.0.1", self.server.port, context=ssl.create_default_context(cafile=self.pairs[number][0]), timeout=30)
+        self.addCleanup(link.close)
+        link.connect()
+        return link
+
+    def ask(self, link):
+        link.request("POST", "/api/v1/run", json.dumps(graph()), JSON)
+        reply = link.getresponse()
+        self.assertEqual((200, [2, 4]), (reply.status, json.loads(reply.read())["outputs"]["y"]["data"]))
+
+    def test_t25_another_certificate(self):
+        self.is_pair(0)
+        old = self.open_link(0)
+        self.ask(old)
+        sock = old.sock
+        self.use(*self.pairs[1])
+        self.is_pair(0)  # until it is told
+        self.reload()
+        self.is_pair(1)
+        self.ask(self.open_link(1))
+        self.ask(old)
+        self.assertIs(sock, old.sock)  # the connection goes on
+        with self.assertRaises(ssl.SSLError):
+            self.open_link(0)
+        self.configure("first")  # other files
+        self.reload()
+        self.is_pair(0)
+        self.ask(old)
+
+    def test_t25_a_bad_one_changes_nothing(self):
+        _, key = self.pairs[1]
+        for cert, secret, words in ((self.pairs[0][0], key, "--tls-cert and --tls-key: "), (os.devnull, key, "it is empty"), (key, key, "--tls-cert and --tls-key: ")):
+            self.use(cert, secret)
+            self.reload("reload: the certificate: ")
+            self.assertIn(words, self.server.log_text())
+            self.assertIn("it stays as it was", self.server.log_text())
+            self.assertNotIn("PRIVATE", self.server.log_text())
+            self.is_pair(0)
+        with open(self.config, "w"):
+            pass  # no TLS any more
+        self.reload("to end TLS takes a restart")
+        self.is_pair(0)
+        self.configure("second")
+        self.reload()
+        self.is_pair(1)
+
+    def test_while_it_is_asked(self):
+        """Handshakes and reloads at the same time: each has one pair or the other, whole."""
+        stop, failed = threading.Event(), []
+        context = ssl.create_default_context()
+        for cert, _ in self.pairs:
+            context.load_verify_locations(cert)
+
+        def ask():
+            while not stop.is_set():
+                link = http.client.HTTPSConnection("127.0.0.1", self.server.port, context=context, timeout=30)
+                try:
+                    self.ask(link)
+                except Exception as error:
+                    failed.append(error)
+                    return
+                finally:
+                    link.close()
+        threads = [threading.Thread(target=ask) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for i in range(20):
+            self.use(*self.pairs[(i + 1) % 2])
+            self.server.process.send_signal(signal.SIGHUP)
+            end = time.monotonic() + 60
+            while self.shown() != self.der((i + 1) % 2):
+                self.assertLess(time.monotonic(), end)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([], failed)
 
 
 class Words(unittest.TestCase):
