@@ -15,6 +15,7 @@ import unittest
 
 from fixture import OCTETS, SLOW_STEPS, Server, counter, graph
 from test_keys import Keys
+from test_promote import grows
 from training import J, wait
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -35,7 +36,7 @@ class Disk(unittest.TestCase):
     def setUp(self):
         self.keys = Keys()
         self.addCleanup(self.keys.folder.cleanup)
-        self.root = {"x-api-key": self.keys.make("root", "admin,run,train,metrics")}
+        self.root = {"x-api-key": self.keys.make("root", "admin,run,train,infer,metrics")}
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         shared = os.path.join(folder.name, "shared")
@@ -44,7 +45,7 @@ class Disk(unittest.TestCase):
             self.shared = mmap.mmap(file.fileno(), 32)
         self.addCleanup(self.shared.close)
         self.env = {"LD_PRELOAD": build(folder.name), "FAILING_DISK": shared}
-        self.server, self.count = None, 0
+        self.server, self.count, self.promoted = None, 0, None
         self.restart()
         self.addCleanup(lambda: self.server.stop())
 
@@ -122,7 +123,39 @@ class Disk(unittest.TestCase):
                 self.assertEqual([40], self.call("GET", f"/api/v1/programs/p{self.count}/state").json["state"]["n"]["data"])
         return answer
 
+    def share(self):
+        """Given, and taken back."""
+        def given():
+            return self.call("GET", "/api/v1/shares").json["given"]
+        before = given()
+        answer = self.call("POST", "/api/v1/shares", {"tensor": "t", "to": "*"})
+        if answer.status >= 300:
+            self.assertEqual(before, given(), "what was refused has changed something")
+            return answer
+        self.assertEqual([{"tensor": "t", "to": "*"}], given())
+        gone = self.call("DELETE", "/api/v1/shares?tensor=t&to=*")
+        self.assertEqual([] if gone.status == 204 else [{"tensor": "t", "to": "*"}], given())
+        return gone
+
+    def infer(self):
+        asked = {"inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [1, 2]}]}
+        answer = self.call("POST", "/v2/models/m/versions/1/infer", asked)
+        return answer.json["outputs"][0]["data"] if answer.status == 200 else None
+
+    def version(self):
+        """One that takes the place of another."""
+        self.assertEqual(200, self.call("POST", "/api/v1/programs/v/run", {"entry": "up"}).status)
+        before = self.infer()
+        answer = self.call("POST", "/api/v1/programs/v/promote", {"model": "m", "version": 1, "entry": "test"})
+        if answer.status >= 300:
+            self.assertEqual(before, self.infer(), "what was refused has changed something")
+        else:
+            self.promoted = self.infer()
+            self.assertEqual(answer.json["steps"], self.promoted[0])
+        return answer
+
     def check_kept(self):
+        self.assertEqual(self.promoted, self.infer())
         for path, data in self.kept.items():
             self.assertEqual(data, self.call("GET", path, None, {"accept": "application/octet-stream"}).body, path)
         for name, key in self.made.items():
@@ -136,8 +169,9 @@ class Disk(unittest.TestCase):
     def test_t26_every_write_may_fail_once(self):
         """ENOSPC and EIO at each call of each request that keeps something: it is refused, or done all the same; asked again it is done."""
         self.kept, self.made = {}, {}
+        self.assertEqual(201, self.call("PUT", "/api/v1/programs/v", grows()).status)
         for error in (errno.ENOSPC, errno.EIO):
-            for ask in (self.blob, self.tensor, self.program, self.key, self.job):
+            for ask in (self.blob, self.tensor, self.program, self.key, self.job, self.share, self.version):
                 refused = 0
                 for nth in range(1, MOST):
                     with self.subTest(error=errno.errorcode[error], ask=ask.__name__, nth=nth):
@@ -194,7 +228,7 @@ class Clock(unittest.TestCase):
     def setUp(self):
         self.keys = Keys()
         self.addCleanup(self.keys.folder.cleanup)
-        self.root = {"x-api-key": self.keys.make("root", "admin,run,train,metrics")}
+        self.root = {"x-api-key": self.keys.make("root", "admin,run,train,infer,metrics")}
         self.brief = {"x-api-key": self.keys.make("brief", "run", "--ttl", "1h", "--rate", "1000")}
         self.now = os.path.join(self.keys.folder.name, "now")
         self.jump("+0")
