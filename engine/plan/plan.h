@@ -144,7 +144,8 @@ typedef struct bl_run {
     uint64_t steps;            /* at least 1 */
     const atomic_bool *cancel; /* looked at between launches' flushes; may be NULL */
     int64_t deadline_ns;       /* bl_clock_ns after which it is BL_ETIMEOUT; 0: none */
-    bool (*yield)(void *arg);  /* asked after each step: true ends the run there, with BL_OK and |steps_done|; may be NULL */
+    bool (*yield)(void *arg);  /* asked when a step is submitted and when it is over: true ends the run there, with BL_OK and
+                                  |steps_done|; may be NULL */
     void *yield_arg;
     /* Called for every |every|-th step with that step's outputs, in order, or NULL; small outputs are kept until the device has
      * done some steps more, which a failure of the call then does not undo.  Runs on this thread. */

@@ -290,7 +290,13 @@ static uint64_t steps_in_flight(const running *r)
     return most;
 }
 
-/* |asked| is where each step's launches write their times, or NULL; once in a while a step is timed all the same. */
+static bool yields(const bl_run *run)
+{
+    return run->yield != NULL && run->yield(run->yield_arg);
+}
+
+/* |asked| is where each step's launches write their times, or NULL; once in a while a step is timed all the same.  Who comes
+ * while a step is waited for does not wait for another one. */
 static bl_status run_steps(running *r, uint64_t *asked)
 {
     bl_run *run = r->run;
@@ -306,7 +312,7 @@ static bl_status run_steps(running *r, uint64_t *asked)
         exchange_states(r);
         if (reports(run) && i % run->every == 0)
             r->report[r->nreports++] = i;
-        last = i == run->steps || (run->yield != NULL && run->yield(run->yield_arg));
+        last = i == run->steps || yields(run);
         if (++in_flight >= most || ns != NULL || last || r->nreports == r->nsets) {
             BL_TRY(bl_device_wait(r->plan->dev, r->err));
             in_flight = 0;
@@ -317,8 +323,10 @@ static bl_status run_steps(running *r, uint64_t *asked)
         for (int k = 0; ns != NULL && run->launch_ns != NULL && k < r->plan->nsteps; k++)
             run->launch_ns[k] += ns[k];
         run->steps_done = i;
-        if (in_flight == 0)
+        if (in_flight == 0) {
             BL_TRY(tell(r));
+            last = last || yields(run);
+        }
     }
     return BL_OK;
 }

@@ -317,6 +317,45 @@ static void test_collect_and_stop(void **state)
     }
 }
 
+typedef struct asker {
+    int asked, from; /* it wants the device from that question on */
+} asker;
+
+static bool asks(void *arg)
+{
+    asker *a = arg;
+    return ++a->asked >= a->from;
+}
+
+/* Whoever comes while a step runs, and not only before it begins, waits for that step alone. */
+static void test_yield(void **state)
+{
+    static const struct {
+        int from; /* a step is one question when it is submitted, and one when it is over */
+        uint64_t done;
+    } rows[] = {{1, 1}, {2, 1}, {3, 2}, {4, 2}, {7, 4}, {100, 5}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bench b = open_bench(4);
+        document d;
+        job j;
+        bl_err err = {0};
+        asker a = {.from = rows[i].from};
+        open_counter(&b, &d, &j);
+        j.run.steps = 5;
+        j.run.yield = asks;
+        j.run.yield_arg = &a;
+        assert_int_equal(bl_plan_run(&j.run, &err), BL_OK); /* its first: what a step takes is not known, so one is in flight */
+        assert_int_equal(j.run.steps_done, rows[i].done);
+        check_states(&j, rows[i].done);
+        assert_true(value_of(j.outputs[0]) == (float)(rows[i].done - 1));
+        close_job(&j);
+        bl_arena_destroy(d.arena);
+        close_bench(&b);
+    }
+}
+
 static void test_cancelled_and_late(void **state)
 {
     bench b = open_bench(4);
@@ -606,6 +645,7 @@ int main(void)
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_lent_state),
         cmocka_unit_test(test_collect_and_stop),
+        cmocka_unit_test(test_yield),
         cmocka_unit_test(test_cancelled_and_late),
         cmocka_unit_test(test_named_dimensions),
         cmocka_unit_test(test_in_flight),
