@@ -223,10 +223,10 @@ static void scatter(bl_batch *batch)
         bl_trail_add(&in->rq->trail, BL_TIME_COMPUTE, batch->begin_ns, batch->begin_ns + ns[BL_TIME_COMPUTE]);
         bl_request_finish(in->rq);
     }
-    if (st == BL_OK)
-        bl_instance_learn(batch->version, batch->instance, batch->rows, ns[BL_TIME_COMPUTE] + ns[BL_TIME_COPY]);
-    if (st == BL_OK)
-        bl_statistics_run(&batch->version->statistics, batch->rows, input_ns + ns[BL_TIME_COPY], ns[BL_TIME_COMPUTE], 0);
+    if (st != BL_OK || batch->first == NULL) /* others had taken all that it was made for */
+        return;
+    bl_instance_learn(batch->version, batch->instance, batch->rows, ns[BL_TIME_COMPUTE] + ns[BL_TIME_COPY]);
+    bl_statistics_run(&batch->version->statistics, batch->rows, input_ns + ns[BL_TIME_COPY], ns[BL_TIME_COMPUTE], 0);
 }
 
 static bl_step work(bl_request *rq)
