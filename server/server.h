@@ -111,6 +111,8 @@ bool bl_server_reload(bl_server *server);
 BL_NODISCARD bl_status bl_workers_start(bl_server *server, bl_err *err);
 void bl_workers_stop(bl_server *server);  /* joins the threads */
 void bl_workers_close(bl_server *server); /* pools and devices; nothing refers to their memory any more */
+/* Have devices that were lost opened again, where nobody gives them work. */
+void bl_workers_mend(bl_server *server);
 /* What the device can do at most: zeros until it was measured. */
 const bl_peaks *bl_worker_peaks(const bl_worker *worker);
 /* Every back end that there is. */

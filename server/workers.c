@@ -155,6 +155,23 @@ bl_status bl_workers_start(bl_server *server, bl_err *err)
     return BL_OK;
 }
 
+static bl_step do_nothing(bl_request *rq)
+{
+    (void)rq;
+    return BL_STEP_DONE;
+}
+
+/* Before any work the worker opens its device again. */
+void bl_workers_mend(bl_server *server)
+{
+    for (uint32_t i = 0; i < server->nworkers; i++) {
+        bl_worker *worker = &server->workers[i];
+        bl_request *rq = atomic_load(&worker->dev->lost) ? bl_request_create_own(server, 0, bl_request_end, NULL) : NULL;
+        if (rq != NULL && bl_request_submit(rq, worker->queue, do_nothing, NULL) != BL_OK)
+            bl_request_end(rq);
+    }
+}
+
 void bl_workers_stop(bl_server *server)
 {
     for (uint32_t i = 0; i < server->nworkers; i++) {

@@ -7,6 +7,7 @@
 
 /* Calls left until the one that fails; 0 is disarmed.  Process-wide on purpose: a fault strikes whichever call comes n-th. */
 static atomic_long countdown[BL_FAULT_KINDS];
+static long again[BL_FAULT_KINDS]; /* calls from one that failed to the next; set before main */
 
 void bl_fault_arm(bl_fault_kind kind, long nth)
 {
@@ -18,7 +19,7 @@ bool bl_fault_hit(bl_fault_kind kind)
     long left = atomic_load_explicit(&countdown[kind], memory_order_relaxed);
 
     while (left > 0) {
-        if (atomic_compare_exchange_weak(&countdown[kind], &left, left - 1))
+        if (atomic_compare_exchange_weak(&countdown[kind], &left, left > 1 ? left - 1 : again[kind]))
             return left == 1;
     }
     return false;
@@ -27,16 +28,17 @@ bool bl_fault_hit(bl_fault_kind kind)
 /* Before main, so that a whole run of the server can be made to fail at its n-th call. */
 static void __attribute__((constructor)) arm_from_environment(void)
 {
+    static const char *const names[] = {[BL_FAULT_ALLOC] = "alloc", [BL_FAULT_DEVICE] = "device", [BL_FAULT_CHILD] = "child"};
     const char *spec = getenv("BEAMLINE_FAULT");
+    size_t len = spec != NULL ? strcspn(spec, ":") : 0;
 
-    if (spec == NULL)
-        return;
-    if (strncmp(spec, "alloc:", 6) == 0)
-        bl_fault_arm(BL_FAULT_ALLOC, strtol(spec + 6, NULL, 10));
-    else if (strncmp(spec, "device:", 7) == 0)
-        bl_fault_arm(BL_FAULT_DEVICE, strtol(spec + 7, NULL, 10));
-    else if (strncmp(spec, "child:", 6) == 0)
-        bl_fault_arm(BL_FAULT_CHILD, strtol(spec + 6, NULL, 10));
+    for (int kind = 0; spec != NULL && spec[len] == ':' && kind < BL_FAULT_KINDS; kind++) {
+        char *end = NULL;
+        if (strlen(names[kind]) != len || memcmp(names[kind], spec, len) != 0)
+            continue;
+        bl_fault_arm((bl_fault_kind)kind, strtol(spec + len + 1, &end, 10));
+        again[kind] = *end == '+' ? strtol(end + 1, NULL, 10) : 0;
+    }
 }
 
 void *bl_calloc(unsigned long count, unsigned long size)

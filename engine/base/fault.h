@@ -1,5 +1,6 @@
 /* Fault points for tests: the n-th allocation or device call fails, or the n-th request to a child process kills it, on purpose.
- * Compiled in always (one relaxed load when off), armed by tests or by BEAMLINE_FAULT=alloc:N | device:N | child:N. */
+ * Compiled in always (one relaxed load when off), armed by tests or by BEAMLINE_FAULT=alloc:N | device:N | child:N,
+ * where N+M is the N-th and then every M-th after one. */
 #ifndef BL_BASE_FAULT_H
 #define BL_BASE_FAULT_H
 

@@ -122,6 +122,8 @@ struct bl_job {
     uint64_t step, written;                                             /* written: of the last checkpoint */
     double started, ended;
     int restarts;
+    bool lost;        /* with its device: it is to be taken up again, as soon as nothing is at work for it and that is open */
+    int losses;       /* how often, since the server was started */
     uint64_t resumed; /* the step of the last restart */
     int64_t mark_ns;
     uint64_t mark_step;
@@ -176,6 +178,8 @@ void job_end(bl_job *job);
 /* Of one whose key was purged: the program that it was taken up with goes from the shelf. */
 void job_take_away(bl_job *job);
 void job_let_go(bl_job *job); /* after that, without the lock: of its program, inputs and plans */
+void job_free_means(
+    bl_job *job); /* of those alone: it goes on with others.  Nothing is at work for it, and nothing being written */
 
 /* ---- plans.c */
 typedef struct job_loaded job_loaded;
@@ -208,6 +212,7 @@ BL_NODISCARD bl_status job_report_end(bl_job *job, uint64_t step, bl_err *err);
 BL_NODISCARD bl_status job_check_reports(const bl_job *job, bl_err *err);
 const job_report *job_report_after(const bl_job *job, uint64_t step); /* under the lock; NULL: none yet */
 void job_report_put(bl_job *job, job_report report);                  /* takes it; under the lock */
+void job_forget_reports(bl_job *job);                                 /* those in memory; under the lock */
 /* "metrics":{...} and "evaluation":{...} */
 void job_report_write(const bl_job *job, const job_report *report, bl_text *out);
 
@@ -281,5 +286,7 @@ BL_NODISCARD bl_status job_load_file(bl_request *rq, char *path);
 /* ---- restore.c */
 bl_status jobs_recall(bl_jobs *jobs, bl_err *err); /* programs that jobs left come back, before anybody asks for them */
 void job_restore(bl_job *job);                     /* begin to take it up from its last checkpoint; job->restoring is set */
+/* Under the lock: its device was lost, and it is to be taken up again, as after a restart of the server.  False: no more. */
+bool job_lose(bl_job *job, const bl_err *err);
 
 #endif

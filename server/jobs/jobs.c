@@ -56,8 +56,7 @@ static void free_part(job_part *part)
     *part = (job_part){0};
 }
 
-/* Give up what it runs with.  Nothing is at work for it, and nothing being written. */
-static void free_means(bl_job *job)
+void job_free_means(bl_job *job)
 {
     if (job->program != NULL)
         job_drop_snapshot(job);
@@ -76,6 +75,10 @@ static void free_means(bl_job *job)
     for (int i = 0; job->cells != NULL && i < job->ncolumns; i++)
         free(job->cells[i]);
     job->cells = NULL;
+}
+
+static void free_requests(bl_job *job)
+{
     if (job->slice != NULL)
         bl_request_end(job->slice);
     if (job->write != NULL)
@@ -87,7 +90,8 @@ void job_release(bl_job *job)
 {
     if (job == NULL || atomic_fetch_sub(&job->refs, 1) != 1)
         return;
-    free_means(job);
+    job_free_means(job);
+    free_requests(job);
     for (int i = 0; i < JOB_RING; i++)
         free(job->ring[i].cells);
     free(job->marks);
@@ -234,7 +238,8 @@ void job_end(bl_job *job)
 void job_let_go(bl_job *job)
 {
     bl_metrics_add(&job->jobs->server->metrics, BL_COUNT_JOBS, -1);
-    free_means(job);
+    job_free_means(job);
+    free_requests(job);
 }
 
 /* ---- who may run */
@@ -338,6 +343,19 @@ static bl_job *next_to_write(bl_jobs *jobs)
     return NULL;
 }
 
+/* Under the lock: one that was lost with its device and can go on, or NULL.  A server that ends leaves it to the next start. */
+static bl_job *next_lost(bl_jobs *jobs)
+{
+    const char *id = NULL;
+    void *value = NULL;
+    for (size_t i = 0; !jobs->draining && bl_namemap_at(jobs->names, i, &id, &value); i++) {
+        bl_job *job = value;
+        if (job->lost && !job->at_work && !job->writing && !atomic_load(&job->worker->dev->lost))
+            return job;
+    }
+    return NULL;
+}
+
 static void tick(bl_jobs *jobs)
 {
     const char *id = NULL;
@@ -349,6 +367,13 @@ static void tick(bl_jobs *jobs)
         job->writing = true;
         pthread_mutex_unlock(&jobs->lock);
         job_submit_write(job); /* which is there while |writing| says so */
+        pthread_mutex_lock(&jobs->lock);
+    }
+    while ((job = next_lost(jobs)) != NULL) {
+        job->lost = false; /* |restoring| keeps others off */
+        pthread_mutex_unlock(&jobs->lock);
+        job_free_means(job);
+        job_restore(job);
         pthread_mutex_lock(&jobs->lock);
     }
 }
@@ -403,8 +428,8 @@ static bool is_busy(bl_jobs *jobs)
     void *value = NULL;
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
         const bl_job *job = value;
-        if (job->active &&
-            (job->at_work || job->writing || job->restoring || job->wants_checkpoint || job->becomes != JOB_QUEUED))
+        if (job->active && (job->at_work || job->writing || (job->restoring && !job->lost) || job->wants_checkpoint ||
+                            job->becomes != JOB_QUEUED))
             return true;
     }
     return false;

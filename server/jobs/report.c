@@ -95,6 +95,15 @@ void job_report_put(bl_job *job, job_report report)
     *place = report;
 }
 
+void job_forget_reports(bl_job *job)
+{
+    for (int i = 0; i < JOB_RING; i++) {
+        free(job->ring[i].cells);
+        job->ring[i] = (job_report){0};
+    }
+    job->nreports = job->flushed = 0;
+}
+
 bl_status job_report_end(bl_job *job, uint64_t step, bl_err *err)
 {
     bl_text line = {0};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A job that an end of the server interrupted is taken up again: its program is put as a client would put it, then its inputs are
- * loaded as those of a new job, then the state of its last checkpoint takes the place of the program's, under the same kernels.
+/* A job that an end of the server interrupted, or the loss of its device, is taken up again: its program is put as a client would
+ * put it, then its inputs are loaded as those of a new job, then the state of its last checkpoint takes the place of the
+ * program's, under the same kernels.
  */
 #include "engine/base/log.h"
 #include "proto/safetensors.h"
@@ -12,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_LOSSES = 5 }; /* since it may be the job that loses the device */
+
 /* What the stages of one job's restoration pass on; in the arena of the second request. */
 typedef struct restoring {
     bl_job *job;
@@ -22,8 +25,26 @@ typedef struct restoring {
 static void give_up(bl_request *rq, bl_job *job)
 {
     bl_err err = rq->err;
+    bool again = false;
     bl_request_end(rq);
-    job_fail(job, &err);
+    pthread_mutex_lock(&job->jobs->lock);
+    again = job->losses > 0 && (err.status == BL_EDEVICE || err.status == BL_EBUSY || err.status == BL_ECONFLICT) &&
+            job_lose(job, &err); /* as its device may be once more, in any of the stages */
+    pthread_mutex_unlock(&job->jobs->lock);
+    if (!again)
+        job_fail(job, &err);
+}
+
+bool job_lose(bl_job *job, const bl_err *err)
+{
+    if (job->jobs->folder == NULL || job->losses == MOST_LOSSES)
+        return false;
+    job->losses++;
+    job->lost = job->restoring = true;
+    job->wants_checkpoint = false;
+    job_change(job, JOB_QUEUED, "its device was lost: it goes on from its last checkpoint");
+    bl_log(BL_LOG_WARN, "job %s, after step %llu: %s", job->id, (unsigned long long)job->done, err->text);
+    return true;
 }
 
 /* ---- the third stage: on the way through compiler and device */
@@ -112,6 +133,7 @@ static bl_status rewind_to(bl_job *job, const job_loaded *from, bl_err *err)
     job->step = job->written = job->resumed = from->step;
     job->restarts++;
     job->mark_ns = 0;
+    job_forget_reports(job);
     job_change(job, JOB_QUEUED, "taken up again from its last checkpoint");
     pthread_mutex_unlock(&job->jobs->lock);
     return job_load_reports(job, err);

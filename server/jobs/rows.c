@@ -168,9 +168,11 @@ bl_status job_load_reports(bl_job *job, bl_err *err)
         return bl_fail(err, BL_ENOMEM, "the reports of a job");
     st = bl_storage_run(job->jobs->server->storage, "SELECT step, time, cells FROM job_reports WHERE job = ?1 ORDER BY step DESC",
                         BL_CELLS(bl_cell_text(job->id)), take_newest, &all, err);
+    pthread_mutex_lock(&job->jobs->lock);
     while (all.n > 0)
         job_report_put(job, all.at[--all.n]);
     job->flushed = job->nreports;
+    pthread_mutex_unlock(&job->jobs->lock);
     free(all.at);
     return st;
 }

@@ -311,6 +311,13 @@ static void judge(bl_job *job, const bl_err *err)
     }
 }
 
+/* Under the lock: was that because its device was lost? */
+static bool was_lost(const bl_job *job, const bl_err *err)
+{
+    bl_err ignored = {0};
+    return err->status != BL_OK && job->becomes == JOB_QUEUED && bl_program_check(job->program, &ignored) != BL_OK;
+}
+
 void job_sliced(bl_request *rq)
 {
     bl_job *job = job_retain(rq->own); /* which may end meanwhile */
@@ -320,6 +327,11 @@ void job_sliced(bl_request *rq)
     update_rate(job);
     job->at_work = false;
     job->step = job->done;
+    if (was_lost(job, &rq->err) && job_lose(job, &rq->err)) {
+        pthread_mutex_unlock(&jobs->lock);
+        job_release(job);
+        return;
+    }
     judge(job, &rq->err);
     write = job->snapped || (!job->writing && (job->becomes == JOB_FAILED || job->nreports - job->flushed >= MOST_REPORTS));
     if (job->snapped)

@@ -223,7 +223,7 @@ void bl_model_trace(bl_models *models, bl_model *model, bl_request *rq);
 
 /* ---- poll.c: the looker's thread */
 void bl_models_poll(bl_models *models);
-/* Have devices that were lost opened again, and what was on them loaded again. */
+/* Have what was lost with a device loaded again, when that is open. */
 void bl_model_version_mend(bl_model_version *version, int64_t now_ns);
 
 /* ---- warm.c */

@@ -288,6 +288,7 @@ static int64_t look(bl_models *models, bl_model_version **versions, int64_t now)
     pthread_mutex_lock(&models->lock);
     n = gather_versions(models, versions, MOST_WATCHED);
     pthread_mutex_unlock(&models->lock);
+    bl_workers_mend(models->server);
     for (size_t i = 0; i < n; i++) {
         int64_t due = bl_batch_look(versions[i], now);
         if (versions[i]->sequential)

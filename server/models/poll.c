@@ -90,20 +90,6 @@ static void unload_missing(bl_models *models)
 
 /* ---- devices that were lost */
 
-static bl_step do_nothing(bl_request *rq)
-{
-    (void)rq;
-    return BL_STEP_DONE;
-}
-
-/* A worker opens its device again when it has something to do. */
-static void give_work(bl_worker *worker)
-{
-    bl_request *rq = bl_request_create_own(worker->server, 0, bl_request_end, NULL);
-    if (rq != NULL && bl_request_submit(rq, worker->queue, do_nothing, NULL) != BL_OK)
-        bl_request_end(rq);
-}
-
 /* From the folder, since what came in a request is not there any more. */
 static void load_again(bl_model_version *version)
 {
@@ -127,11 +113,8 @@ void bl_model_version_mend(bl_model_version *version, int64_t now_ns)
 {
     bool again = false;
     for (int i = 0; i < version->ninstances; i++) {
-        bl_worker *worker = version->instances[i].program->worker;
-        bool lost = atomic_load(&worker->dev->lost);
-        if (lost)
-            give_work(worker);
-        again |= !lost && bl_instance_is_lost(&version->instances[i]);
+        const bl_worker *worker = version->instances[i].program->worker;
+        again |= !atomic_load(&worker->dev->lost) && bl_instance_is_lost(&version->instances[i]);
     }
     if (!again || (version->mended_ns != 0 && now_ns - version->mended_ns < MEND_EVERY_NS))
         return;

@@ -169,6 +169,38 @@ class Restarts(Served):
         self.assertEqual(204, self.server.call("DELETE", f"{J}/{job}?remove=true").status)
         self.assertEqual([], os.listdir(folder))
 
+    def losing(self, fault):
+        """Another server on the same state, whose device is lost as that says."""
+        self.assertEqual(0, self.server.stop())
+        self.server = Server("--backends", self.backend, env={"BEAMLINE_STATE": self.folder.name, "BEAMLINE_FAULT": fault})
+
+    def test_t14_a_lost_device(self):
+        """The job goes on from its last checkpoint, or its start, and ends as if nothing had been."""
+        members = {"entry": "train", "inputs": noisy_inputs(), "steps": 400, "accumulate": 5, "collect": {"every": 10, "outputs": ["loss"]}, "checkpoint": {"every": 50}}
+        wait(self.server, self.submit("whole", noisy(), **members))
+        wanted, losses = self.state("whole"), 0
+        rows = None
+        for fault in ("device:200", "device:301", "device:402+300"):
+            self.losing(fault)
+            done = wait(self.server, self.submit("cut", noisy(), **members))
+            self.assertEqual("done", done["state"], done)
+            self.assertEqual(int(self.server.metric("device_lost_total")), done["restarts"])
+            losses += done["restarts"]
+            self.assertEqual(wanted, self.state("cut"))
+            rows = [[row[0], *row[2:]] for row in self.server.call("GET", f"{J}/{done['job']}/history").json["rows"]]
+            self.assertEqual(list(range(10, 401, 10)), [row[0] for row in rows])
+        self.assertGreaterEqual(losses, 3)
+
+    def test_t14_a_device_that_is_lost_again_and_again(self):
+        """It may be the job that loses it: after some times it has failed, and the program is free."""
+        self.losing("device:300+60")
+        job = self.submit("bad", counter(), inputs={}, steps=SLOW_STEPS)
+        failed = wait(self.server, job)
+        self.assertEqual(("failed", True), (failed["state"], "(on purpose)" in failed["reason"]), failed)
+        self.assertGreaterEqual(failed["restarts"], 1)
+        self.assertGreaterEqual(self.server.metric("device_lost_total"), 5)
+        self.assertEqual(0, self.server.settled("jobs", 0))
+
     def test_t26_a_full_disk(self):
         """A checkpoint that cannot be written is told of, and the next one is tried."""
         job = self.submit("d", counter(), inputs={}, steps=SLOW_STEPS, checkpoint={"every": 2000})
