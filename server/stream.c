@@ -48,12 +48,13 @@ void bl_stream_wake(bl_stream *stream)
 /* Suspend, unless something came meanwhile. */
 static bool sleeps(bl_stream *stream)
 {
+    bool suspends = false;
     pthread_mutex_lock(&stream->lock);
-    stream->suspended = !stream->woken;
-    if (stream->suspended)
+    suspends = stream->suspended = !stream->woken;
+    if (suspends)
         MHD_suspend_connection(stream->rq->connection);
     pthread_mutex_unlock(&stream->lock);
-    return stream->suspended;
+    return suspends; /* it may be awake again */
 }
 
 ssize_t bl_stream_content(void *arg, uint64_t at, char *to, size_t most)

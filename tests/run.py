@@ -9,8 +9,9 @@ A Python test that fails is run once more, alone, and named as unsteady where it
 More than a few are not unsteady but broken.
 
 Parts: generated files, layers, format, clang (its warnings), cppcheck, tidy; unit (cmocka tests, with ASan and UBSan); and one for each folder of
-Python tests (test_*.py, unittest) under tests/, against the plain build of the server.  --long adds one that takes hours, named long: random graphs
-between levels and devices, kernels with random moves, all taken up where it was stopped (`--long long` runs it alone).
+Python tests (test_*.py, unittest) under tests/, against the plain build of the server; tsan, mixed requests to a server with ThreadSanitizer.  --long adds
+long, which takes hours: random graphs between levels and devices, kernels with random moves, all taken up where it was stopped (`--long long` runs it
+alone); and races, the Python tests of the server under ThreadSanitizer.
 """
 import concurrent.futures
 import hashlib
@@ -18,15 +19,18 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PLAIN, ASAN = ROOT / "build", ROOT / "build-asan"
+PLAIN, ASAN, TSAN = ROOT / "build", ROOT / "build-asan", ROOT / "build-tsan"
 JOBS = str(os.cpu_count() or 2)
 FOLDER_SECONDS = 900  # of Python tests
+TSAN_MINUTES = 0.5    # of mixed requests under ThreadSanitizer
+RACES = {"http": 90, "models": 20, "operations": 10}  # folders of Python tests under ThreadSanitizer, and the minutes they may take there
 MOST_UNSTEADY = 3     # tests of a folder that get a second try
 TIDY_FILES = 12       # a sample: all of them take minutes
 LONG_MOVES = {"interp": 100000, "opencl": 2000, "vulkan": 2000}  # kernels with random moves, compared with those without
@@ -94,6 +98,10 @@ def build_plain(tally):
 
 def build_asan(tally):
     return build(tally, "build with ASan", ASAN, ["--buildtype=debug", "-Db_sanitize=address,undefined", "-Db_ndebug=false"], ["all"])
+
+
+def build_tsan(tally):
+    return build(tally, "build with TSan", TSAN, ["--buildtype=debugoptimized", "-Db_sanitize=thread", "-Db_ndebug=false", "-Dtests=false"], ["beamline"])
 
 
 # ---- static
@@ -237,6 +245,32 @@ def run_python(tally, folder):
             tally.fail(name, output[-6000:])
 
 
+# ---- ThreadSanitizer: on the interpreter, since drivers are not built with it
+
+def run_tsan(tally):
+    if build_tsan(tally):
+        simple(tally, "tsan", sys.executable, "tests/soak.py", "--tsan", TSAN, "--minutes", TSAN_MINUTES)
+
+
+def run_races(tally):
+    """The tests of the server, ten times as slow: one that fails only tells of its time limit, so what counts is whether a race was told of."""
+    if not build_tsan(tally):
+        return
+    for name, minutes in RACES.items():
+        logs = TSAN / "races" / name
+        shutil.rmtree(logs, ignore_errors=True)
+        logs.mkdir(parents=True)
+        env = {"BEAMLINE": str(TSAN / "beamline"), "BEAMLINE_TEST_ARGS": "--backends interp",
+               "TSAN_OPTIONS": f"halt_on_error=0 exitcode=0 second_deadlock_stack=1 log_path={logs}/log"}
+        report = logs / "report.json"
+        status, output = command(sys.executable, __file__, "--folder", ROOT / "tests" / name, report, env=env, seconds=60 * minutes)
+        told = [log.read_text(errors="replace") for log in sorted(logs.glob("log.*"))]
+        if told or status == 124 or not report.exists():
+            tally.fail(f"races in tests/{name}", told[0] if told else output[-6000:])
+        else:
+            tally.add(passed=1)
+
+
 def run_long(tally):
     """Thousands of random graphs, then of random moves; what they are at is shown while they run."""
     if not build_plain(tally):
@@ -284,7 +318,8 @@ def parts(long=False):
     found = {"generated": run_generated, "layers": run_layers, "format": run_format, "unit": run_unit}
     for folder in sorted({path.parent for path in (ROOT / "tests").rglob("test_*.py")}):
         found[str(folder.relative_to(ROOT / "tests"))] = lambda tally, folder=folder: run_python(tally, folder)
-    return {**found, "clang": run_clang, "cppcheck": run_cppcheck, "tidy": run_tidy, **({"long": run_long} if long else {})}
+    return {**found, "clang": run_clang, "cppcheck": run_cppcheck, "tidy": run_tidy, "tsan": run_tsan,
+            **({"long": run_long, "races": run_races} if long else {})}
 
 
 def main():

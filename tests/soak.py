@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: MIT
 """Is the server steady?  Mixed requests, valid and not, from several clients; then its memory, files and gauges must be back.
 
-    tests/soak.py [--requests 100000] [--backends opencl,interp] [--asan BUILD | --program FILE]
+    tests/soak.py [--requests 100000 | --minutes 30] [--backends opencl,interp] [--asan BUILD | --tsan BUILD | --program FILE]
 
 Every client is a process with one connection that it keeps, and connections of their own for what breaks them.  What a request
 must answer is known, so a result that belongs to somebody else is noticed too.  Fails on an answer that should not be, where
-resident memory grows over 8 MiB + 2% after the first fifth, and on a file, tensor, lease, program or device byte left behind.
-With --asan BUILD the program is that of a build with ASan and UBSan; then the end of the server also looks for leaks."""
+resident memory grows over 8 MiB + 2% after the first fifth, and on a file, tensor, lease, program, job or device byte left behind.
+Clients have one of two keys; jobs, blobs, models that are loaded meanwhile, and keys that come and go are in tests/soak_kept.py.
+With --asan BUILD the program is that of a build with ASan and UBSan; then the end of the server also looks for leaks.
+With --tsan BUILD it is that of a build with ThreadSanitizer, on the interpreter, since drivers are not built so; any race it tells of fails."""
 
 import argparse
 import base64
@@ -21,26 +23,53 @@ import random
 import re
 import socket
 import struct
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
 import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "http"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "http")]
 
 import fixture  # noqa: E402
+import soak_kept  # noqa: E402
 from fixture import JSON, OCTETS, SAFETENSORS, SLOW_STEPS, Server, counter, graph, head, read_safetensors, safetensors  # noqa: E402
 
 RUN, PROGRAMS, TENSORS, LEASES = "/api/v1/run", "/api/v1/programs", "/api/v1/tensors", "/api/v1/leases"
 PLANS, STRUCTURES = 48, 160  # the plan cache holds fewer than there are, so that plans come and go
 MAX_BODY = 1 << 20
 SCRATCH = 1 << 20  # device bytes that plans may hold for intermediate results
-ARGS = ("--max-plans", str(PLANS), "--max-body", "1M", "--max-tensor", "16M", "--max-lease", "5", "--log-level", "error")
+ARGS = ("--max-plans", str(PLANS), "--max-body", "1M", "--max-tensor", "16M", "--max-lease", "60", "--log-level", "error", "--model-poll", "0.2",
+        "--running-jobs", "3")
+KEYS = ("even", "odd")
+SCOPES = "infer,run,train,metrics"
 
 
 class Wrong(Exception):
     """An answer that should not be."""
+
+
+class Keyed(Server):
+    """A server with a folder of state, one of models, and a key for each half of the clients; what is asked of it directly bears the admin's."""
+
+    def __init__(self, clients, *args, env=None):
+        self.folder, self.secrets = tempfile.TemporaryDirectory(), {}
+        self.state, self.models = self.folder.name + "/state", self.folder.name + "/models"
+        for name, scopes in (*((name, SCOPES) for name in KEYS), ("root", SCOPES + ",admin")):
+            words = [fixture.PROGRAM, "keys", "create", name, "--scopes", scopes, "--state", self.state]
+            self.secrets[name] = subprocess.run(words, capture_output=True, text=True, check=True, env={**os.environ, **(env or {})}).stdout.strip()
+        soak_kept.fill(self.models, clients)
+        super().__init__("--state", self.state, "--models", self.models, *args, env=env)
+
+    def call(self, method, path, body=None, headers=None, timeout=60):
+        return super().call(method, path, body, {"authorization": "Bearer " + self.secrets["root"], **(headers or {})}, timeout)
+
+    def stop(self, wait=60):
+        status = super().stop(wait)
+        self.folder.cleanup()
+        return status
 
 
 class Client:
@@ -50,7 +79,9 @@ class Client:
         self.host, self.port, self.number = "127.0.0.1", server.port, number
         self.random = random.Random(seed * 1000 + number)
         self.connection = http.client.HTTPConnection(self.host, self.port, timeout=120)
-        self.asked = 0
+        self.asked, self.pid, self.models, self.root = 0, server.process.pid, server.models, server.secrets["root"]
+        self.key, self.other_key = KEYS[number % 2], KEYS[1 - number % 2]
+        self.secret, self.other_secret = server.secrets[self.key], server.secrets[self.other_key]
 
     def call(self, method, path, body=None, headers=None, expect=(200,)):
         """The body of an answer that must have one of these statuses; parsed where it is JSON."""
@@ -58,6 +89,7 @@ class Client:
         if isinstance(body, (dict, list)):
             body = json.dumps(body)
             headers.setdefault("content-type", "application/json")
+        headers.setdefault("authorization", "Bearer " + self.secret)
         self.asked += 1
         for again in (True, False):
             try:
@@ -92,11 +124,24 @@ class Client:
         self.asked += 1
         return socket.create_connection((self.host, self.port), timeout=60)
 
+    def head(self, method, path, *lines):
+        return head(method, path, "Authorization: Bearer " + self.secret, *lines)
+
+    def leave(self, method, path, *lines, body=b""):
+        """Ask on a connection of its own, and go away before the answer is complete."""
+        with self.socket() as sock:
+            sock.sendall(self.head(method, path, *lines) + body)
+            sock.settimeout(0.05)
+            try:
+                sock.recv(100)
+            except (TimeoutError, ConnectionResetError):
+                pass
+
     def post(self, path, document):
         """A connection of its own on which this was asked."""
         body = json.dumps(document).encode()
         sock = self.socket()
-        sock.sendall(head("POST", path, "Content-Type: application/json", f"Content-Length: {len(body)}") + body)
+        sock.sendall(self.head("POST", path, "Content-Type: application/json", f"Content-Length: {len(body)}") + body)
         return sock
 
 
@@ -215,12 +260,12 @@ def tensor(c):
 def kept(c):
     """Results that stay, under a lease that ends or expires; names are then gone."""
     a, ends = c.random.randrange(1000), c.random.randrange(3) > 0
-    lease = c.call("POST", LEASES, {"ttl": 5 if ends else 1.5}, expect=(201,))["lease"]
+    lease = c.call("POST", LEASES, {"ttl": 60 if ends else 10}, expect=(201,))["lease"]
     c.run(graph(inputs={"x": [a, a]}, outputs=[]), {}, keep={"k": "y", "l": "y"} if a % 2 else {"k": "y"}, lease=lease)
     c.run(graph(inputs={"x": {"tensor": "k"}}), {"y": [4 * a] * 2}, keep={"k": "y"}, lease=lease)  # onto its own input
     c.same([4 * a] * 2, c.call("GET", f"{TENSORS}/k?lease={lease}")["data"], "kept")
     if ends:
-        c.call("PUT", f"{LEASES}/{lease}", {"ttl": 2})
+        c.call("PUT", f"{LEASES}/{lease}", {"ttl": 20})
         c.call("DELETE", f"{LEASES}/{lease}", expect=(204,))
         c.call("GET", f"{TENSORS}/k?lease={lease}", expect=(404,))
 
@@ -322,7 +367,7 @@ def oversize(c):
     got = b""
     with c.socket() as sock:
         try:
-            sock.sendall(head("POST", RUN, "Content-Type: application/json", lengths[kind]))
+            sock.sendall(c.head("POST", RUN, "Content-Type: application/json", lengths[kind]))
             for part in parts[kind]:
                 sock.sendall(part)
         except (ConnectionResetError, BrokenPipeError):
@@ -340,13 +385,13 @@ def aborted(c):
     kind = c.random.randrange(6)
     if kind == 0:
         sock = c.socket()
-        sock.sendall(head("POST", RUN, "Content-Type: application/json", "Content-Length: 1000")[:c.random.randrange(1, 120)])
+        sock.sendall(c.head("POST", RUN, "Content-Type: application/json", "Content-Length: 1000")[:c.random.randrange(1, 120)])
     elif kind == 1:
         sock = c.socket()
-        sock.sendall(head("POST", RUN, "Content-Type: application/json", "Content-Length: 1000") + b'{"inputs":{"x":[1,2')
+        sock.sendall(c.head("POST", RUN, "Content-Type: application/json", "Content-Length: 1000") + b'{"inputs":{"x":[1,2')
     elif kind == 2:
         sock = c.socket()
-        sock.sendall(head("PUT", f"{TENSORS}/{c.own('u')}?dtype=uint8&shape=500000", "Content-Type: application/octet-stream",
+        sock.sendall(c.head("PUT", f"{TENSORS}/{c.own('u')}?dtype=uint8&shape=500000", "Content-Type: application/octet-stream",
                           "Content-Length: 500000") + bytes(c.random.randrange(200000)))
     elif kind == 3:
         sock = c.post(RUN, {"inputs": {"x": [1]}, "nodes": rows(("y", "expand", ["x"], {"shape": [200000]})), "outputs": ["y"]})
@@ -377,10 +422,10 @@ def late(c):
 
 
 MIX = [(cached, 60), (gradient, 12), (structure, 6), (named_dimension, 4), (program, 4), (training, 1), (tensor, 12), (kept, 5), (shared, 6),
-       (files, 5), (coded, 3), (malformed, 4), (impossible, 4), (elsewhere, 2), (oversize, 1), (aborted, 3), (late, 1)]
+       (files, 5), (coded, 3), (malformed, 4), (impossible, 4), (elsewhere, 2), (oversize, 1), (aborted, 3), (late, 1), *soak_kept.MIX]
 
 
-def work(server, number, seed, quota, progress, failures):
+def work(server, number, seed, quota, ends, progress, failures):
     """The whole life of a client, in a process of its own.  The first one begins with every structure, since a driver may keep
     some memory for each source that it compiles."""
     client = Client(server, number, seed)
@@ -389,7 +434,7 @@ def work(server, number, seed, quota, progress, failures):
     try:
         for i in range(STRUCTURES if number == 0 else 0):
             structure(client, i)
-        while client.asked < quota and failures.empty():
+        while client.asked < quota and time.monotonic() < ends and failures.empty():
             function = client.random.choices(functions, weights)[0]
             function(client)
             progress[number] = client.asked
@@ -413,7 +458,7 @@ def gauges(server):
 def sample(server, requests):
     found = gauges(server)
     return {"requests": requests, "rss": server.rss(), "files": len(os.listdir(f"/proc/{server.process.pid}/fd")),
-            "device": found["device_bytes"], "live": found["device_bytes"] - found["device_pool_bytes"], "plans": found["plans"]}
+            "held": found["held_bytes"], "device": found["device_bytes"], "live": found["device_bytes"] - found["device_pool_bytes"], "plans": found["plans"]}
 
 
 def show(s, start):
@@ -421,11 +466,11 @@ def show(s, start):
           f"  device {s['device'] / 2**20:8.3f} MiB, {s['live'] / 2**20:8.3f} without the pool  {s['plans']:>4.0f} plans", flush=True)
 
 
-def drive(server, requests, clients, seed, report):
-    """Run the clients to their end; gives what went wrong.  |report| is called with the number of requests so far."""
-    context = multiprocessing.get_context("fork")
+def drive(server, requests, seconds, clients, seed, report):
+    """Run the clients to their end, which is that of |requests| or of |seconds|; gives what went wrong.  |report| is called with the number of requests so far."""
+    context, ends = multiprocessing.get_context("fork"), time.monotonic() + seconds
     progress, failures = context.Array("l", clients), context.SimpleQueue()
-    workers = [context.Process(target=work, args=(server, i, seed, requests // clients, progress, failures), daemon=True) for i in range(clients)]
+    workers = [context.Process(target=work, args=(server, i, seed, requests // clients, ends, progress, failures), daemon=True) for i in range(clients)]
     problems = []
     for worker in workers:
         worker.start()
@@ -438,20 +483,23 @@ def drive(server, requests, clients, seed, report):
             problems.append(f"a client ended with {worker.exitcode}")
     while not failures.empty():
         problems.append(failures.get())
-    return problems
+    return problems, sum(progress)
 
 
-EMPTY = {"tensors": 0, "leases": 0, "programs": 0, "held_bytes": 0, "connections": 1, "requests_active": 1, "queue_length": 0}
+EMPTY = {"tensors": 0, "leases": 0, "programs": 0, "jobs": 0, "streams": 0, "connections": 1, "requests_active": 1, "queue_length": 0}
 
 
 def settle(server):
     """What is still there once everything that was shared is deleted and the leases expired."""
-    for path in (PROGRAMS + "/shared", TENSORS + "/shared"):
-        server.call("DELETE", path)
-    left, end = {}, time.monotonic() + 20
+    for key in KEYS:
+        for path in (PROGRAMS + "/shared", TENSORS + "/shared"):
+            server.call("DELETE", path, headers={"authorization": "Bearer " + server.secrets[key]})
+    server.call("POST", "/v2/repository/models/reloaded/load", {})
+    left, end = {}, time.monotonic() + 40  # a lease that nobody ends expires
     while time.monotonic() < end:
         found = gauges(server)
         left = {name: found[name] for name, count in EMPTY.items() if found[name] != count}
+        left.update(dict.fromkeys(soak_kept.kept_files(server.state), "on the disk"))
         if not left:
             return []
         time.sleep(0.05)
@@ -467,16 +515,18 @@ def compare(first, last, extra):
         problems.append(f"RSS grew by {last['rss'] - first['rss']} bytes, over the bound of {bound}")
     if last["files"] > first["files"] + 2:  # a connection that was just closed
         problems.append(f"{last['files']} files are open, {first['files']} were before")
+    if last["held"] > first["held"]:
+        problems.append(f"{last['held']:.0f} bytes are held, {first['held']:.0f} were before")
     if last["live"] > first["live"] + SCRATCH:
         problems.append(f"{last['live']:.0f} bytes of the device are in use, {first['live']:.0f} were before")
     return problems
 
 
-def soak(requests, clients=4, seed=1, args=(), env=None, extra=8 << 20, quiet=False, warm=0.2):
+def soak(requests, clients=4, seed=1, args=(), env=None, extra=8 << 20, quiet=False, warm=0.2, seconds=float("inf")):
     """Start a server, ask, look, ask on, look again, stop it; gives a list of problems.  |warm| is the part before the first look."""
-    server = Server(*ARGS, *args, env=env)
+    server = Keyed(clients, *ARGS, *args, env=env)
     start, looks, problems = time.monotonic(), [], []
-    step, done, shown = max(requests // 20, 1), 0, 0
+    step, done, shown = max(min(requests, 100000) // 20, 1), 0, 0
 
     def report(now):
         nonlocal shown
@@ -485,12 +535,16 @@ def soak(requests, clients=4, seed=1, args=(), env=None, extra=8 << 20, quiet=Fa
             show(sample(server, shown), start)
 
     try:
-        for part in (int(requests * warm), requests - int(requests * warm)):
-            problems = problems or drive(server, part, clients, seed + done, report) or settle(server)
-            done += part
+        for part in (warm, 1 - warm):
+            problems, asked = drive(server, int(requests * part), seconds * part, clients, seed + done, report)
+            problems = problems or settle(server)
+            done += asked
             looks.append(sample(server, done))
             show(looks[-1], start)
-        problems += compare(*looks, extra)
+            if problems:
+                break
+        else:
+            problems += compare(*looks, extra)
     except (OSError, http.client.HTTPException):
         problems.append("the server does not answer:\n" + traceback.format_exc())
     status = server.stop()
@@ -501,21 +555,27 @@ def soak(requests, clients=4, seed=1, args=(), env=None, extra=8 << 20, quiet=Fa
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=100000)
+    parser.add_argument("--requests", type=int, default=None, help="default 100000, or no bound with --minutes")
+    parser.add_argument("--minutes", type=float, help="until then at most")
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--backends", default="opencl,interp", help="as the server's own setting")
     parser.add_argument("--program", help="the server; default $BEAMLINE or build/beamline")
     parser.add_argument("--asan", metavar="BUILD", help="folder of a build with -Db_sanitize=address,undefined")
-    parser.add_argument("--bound", type=float, help="MiB by which resident memory may grow, beside 2%%; default 8, with --asan 64")
+    parser.add_argument("--tsan", metavar="BUILD", help="folder of a build with -Db_sanitize=thread")
+    parser.add_argument("--bound", type=float, help="MiB by which resident memory may grow, beside 2%%; default 8, with --asan or --tsan 64")
     options = parser.parse_args()
-    env, bound = {}, options.bound if options.bound is not None else 64 if options.asan else 8  # ASan keeps for a while what was freed
+    env, bound = {}, options.bound if options.bound is not None else 64 if options.asan or options.tsan else 8  # ASan keeps for a while what was freed
     if options.asan:
         env = {"LSAN_OPTIONS": f"suppressions={ROOT}/tests/lsan.supp:print_suppressions=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
         options.program = os.path.join(options.asan, "beamline")
+    if options.tsan:
+        env, options.program, options.backends = {"TSAN_OPTIONS": "halt_on_error=0 second_deadlock_stack=1"}, os.path.join(options.tsan, "beamline"), "interp"
     if options.program:
         fixture.PROGRAM = options.program
-    problems = soak(options.requests, options.clients, options.seed, ("--backends", options.backends), env, int(bound * 2**20))
+    requests = options.requests or (10**9 if options.minutes else 100000)
+    problems = soak(requests, options.clients, options.seed, ("--backends", options.backends), env, int(bound * 2**20),
+                    seconds=60 * options.minutes if options.minutes else float("inf"))
     print("\n".join(problems) or "steady")
     return 1 if problems else 0
 

@@ -337,20 +337,39 @@ static bl_status read_range(const char *text, uint64_t *first, uint64_t *end, ui
     return BL_OK;
 }
 
-/* The file that bytes are added to, for this request alone. */
+/* Is this the file of that name?  It may have become the blob, or gone, between its opening and its lock. */
+static bool is_named(const bl_blobs *blobs, int fd, const char *name)
+{
+    struct stat here, there;
+    return fstat(fd, &here) == 0 && fstatat(blobs->dir, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && here.st_ino == there.st_ino;
+}
+
+/* The file that bytes are added to, for this request alone; one that only asks makes none. */
 static bl_status open_part(upload *up, bl_err *err)
 {
     char name[NAME_BYTES];
     part_name(up->owner, up->hex, name);
-    up->fd = openat(up->blobs->dir, name, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    up->fd = openat(up->blobs->dir, name, O_RDWR | (up->asks ? 0 : O_CREAT) | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (up->fd < 0 && up->asks && errno == ENOENT)
+        return BL_OK;
     if (up->fd < 0)
         return bl_fail(err, BL_ESTORAGE, "the blob cannot be written: %s", strerror(errno));
-    if (flock(up->fd, LOCK_EX | LOCK_NB) != 0) {
-        (void)close(up->fd);
-        up->fd = -1;
+    if (flock(up->fd, LOCK_EX | LOCK_NB) != 0 || !is_named(up->blobs, up->fd, name)) {
+        let_go(up);
         return bl_fail(err, BL_ECONFLICT, "another request is sending this blob");
     }
     up->received = size_of(up->fd);
+    return BL_OK;
+}
+
+/* What the client has is whole: there is nothing to send. */
+static bl_status ask_whole(upload *up, bl_err *err)
+{
+    row found;
+    BL_TRY(find_row(up->blobs, up->owner, up->hex, &found, err));
+    up->put = found.found && found.bytes == up->total;
+    if (up->put)
+        up->received = up->total;
     return BL_OK;
 }
 
@@ -398,6 +417,8 @@ bl_status bl_blobs_begin(bl_request *rq, bool coded)
         return bl_fail(&rq->err, BL_EINVAL, "Content-Range says %llu bytes, Content-Length %llu",
                        (unsigned long long)(up->end - first), (unsigned long long)rq->content_length);
     BL_TRY(open_part(up, &rq->err));
+    if (up->asks && up->fd < 0)
+        BL_TRY(ask_whole(up, &rq->err));
     if (check_range(rq, up, first) != BL_OK) {
         let_go(up);
         return rq->err.status;
@@ -516,7 +537,7 @@ static bl_status end_body(const bl_request *rq, upload *up, bool *whole, bl_err 
     if (rq->content_range != NULL && !up->asks && up->received != up->end)
         return bl_fail(err, BL_EINVAL, "the body ended before its Content-Range did; %llu bytes are here",
                        (unsigned long long)up->received);
-    *whole = rq->content_range == NULL || up->received == up->total;
+    *whole = !up->put && (rq->content_range == NULL || up->received == up->total);
     return BL_OK;
 }
 
@@ -596,7 +617,7 @@ static bl_status delete_part(bl_blobs *blobs, uint32_t owner, const char *hex, b
     if (fd < 0)
         return BL_OK;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-        *gone = remove_file(blobs, part) || *gone;
+        *gone = (is_named(blobs, fd, part) && remove_file(blobs, part)) || *gone;
     else
         (void)bl_fail(err, BL_ECONFLICT, "another request is sending this blob");
     (void)close(fd);

@@ -118,6 +118,22 @@ static bl_status load_last(bl_request *rq, restoring *r)
     return rq->err.status != BL_OK ? rq->err.status : bl_fail(&rq->err, BL_ESTORAGE, "there is no checkpoint of the job");
 }
 
+/* The checkpoints behind |step|, which could not be read; their rows are gone. */
+static void drop_later(bl_job *job, uint64_t step)
+{
+    bool later = true;
+    while (later) {
+        uint64_t last = 0;
+        pthread_mutex_lock(&job->jobs->lock);
+        later = job->nmarks > 0 && job->marks[job->nmarks - 1].step > step;
+        if (later)
+            last = job->marks[--job->nmarks].step;
+        pthread_mutex_unlock(&job->jobs->lock);
+        if (later)
+            job_remove_checkpoint(job, last);
+    }
+}
+
 /* The job stands as it did after the step that was loaded. */
 static bl_status rewind_to(bl_job *job, const job_loaded *from, bl_err *err)
 {
@@ -127,9 +143,8 @@ static bl_status rewind_to(bl_job *job, const job_loaded *from, bl_err *err)
     job->measured = from->measured;
     job->best = from->best;
     job->stops = job->stop.metric != NULL && job->waiting >= job->stop.patience;
+    drop_later(job, from->step);
     pthread_mutex_lock(&job->jobs->lock);
-    while (job->nmarks > 0 && job->marks[job->nmarks - 1].step > from->step)
-        job->nmarks--;
     job->step = job->written = job->resumed = from->step;
     job->restarts++;
     job->mark_ns = 0;

@@ -334,11 +334,12 @@ void job_sliced(bl_request *rq)
     }
     judge(job, &rq->err);
     write = job->snapped || (!job->writing && (job->becomes == JOB_FAILED || job->nreports - job->flushed >= MOST_REPORTS));
-    if (job->snapped)
+    if (job->snapped) { /* else it may be the writer's, which drops it without the lock */
+        job->snapshot.ready = true;
         job->wants_checkpoint = false;
-    else if ((job->becomes != JOB_QUEUED && job->becomes != JOB_FAILED) || (jobs->draining && job->done > job->from))
+    } else if ((job->becomes != JOB_QUEUED && job->becomes != JOB_FAILED) || (jobs->draining && job->done > job->from)) {
         job->wants_checkpoint = true;
-    job->snapshot.ready = job->snapshot.ready || job->snapped;
+    }
     job->snapped = false;
     job->writing = job->writing || write;
     pthread_mutex_unlock(&jobs->lock);

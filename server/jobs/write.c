@@ -161,6 +161,7 @@ void job_written(bl_request *rq)
     pthread_mutex_lock(&jobs->lock);
     if (rq->err.status != BL_OK)
         complain(job, &rq->err);
+    rq->err = (bl_err){0}; /* which is the next write's as soon as the lock is free */
     job->writing = false;
     ends = !job->at_work && (job->becomes == JOB_FAILED || (job->becomes != JOB_QUEUED && job->written == job->step));
     if (ends && job_leaves(job))
@@ -170,7 +171,6 @@ void job_written(bl_request *rq)
     pthread_cond_broadcast(&jobs->changed);
     job_wake(job);
     pthread_mutex_unlock(&jobs->lock);
-    rq->err = (bl_err){0};
     if (ends && atomic_load(&job->purged))
         job_take_away(job);
     if (ends)

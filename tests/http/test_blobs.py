@@ -3,12 +3,15 @@
 import hashlib
 import os
 import pathlib
+import re
 import socket
+import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
-from fixture import Server, ServerTest
+from fixture import PROGRAM, Server, ServerTest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import kills  # noqa: E402
@@ -67,6 +70,17 @@ class Blobs(ServerTest):
         self.assertEqual(data, self.server.call("GET", path(data)).body)
         self.server.call("DELETE", path(data))
 
+    def test_asked_when_it_is_whole(self):
+        """Whoever missed the last answer learns that there is nothing more to send, and a question leaves nothing behind."""
+        data, asks = os.urandom(1000), {"content-range": "bytes */1000"}
+        self.put(data)
+        answer = self.put(data, b"", asks)
+        self.assertEqual((201, {"digest": digest(data), "received": 1000, "bytes": 1000}), (answer.status, answer.json))
+        self.server.call("DELETE", path(data))
+        answer = self.put(data, b"", asks)
+        self.assertEqual((202, 0), (answer.status, answer.json["received"]))
+        self.assertEqual(404, self.server.call("DELETE", path(data)).status)
+
     def test_a_connection_that_breaks(self):
         data = os.urandom(1_000_000)
         with socket.create_connection((self.server.host, self.server.port)) as s:
@@ -117,6 +131,36 @@ class Blobs(ServerTest):
         for _ in range(6):  # what went, and what came twice, makes room again
             self.assertEqual([201, 201], [self.put(half).status for _ in range(2)])
             self.assertEqual(204, self.server.call("DELETE", path(half)).status)
+
+
+class Locks(unittest.TestCase):
+    def test_many_send_the_same(self):
+        """One is told to wait; none writes into what another one has finished between its opening a file and its lock."""
+        data, wrong = b"x" * 2000, []
+        with tempfile.TemporaryDirectory() as folder:
+            library = folder + "/slow_lock.so"
+            subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library,
+                            pathlib.Path(__file__).parent / "slow_lock.c"], check=True)
+            sanitizer = [found for found in re.findall(r"\S+/lib[at]san\.so\S*", subprocess.run(["ldd", PROGRAM], capture_output=True, text=True).stdout)]
+            server = Server("--backends", "interp", env={"LD_PRELOAD": " ".join([*sanitizer, library])})
+
+            def send():
+                for _ in range(60):
+                    answer = server.call("PUT", path(data), data, OCTETS)
+                    if answer.status not in (201, 409) or answer.status == 201 and server.call("GET", path(data)).body != data:
+                        wrong.append(answer.body)
+
+            try:
+                threads = [threading.Thread(target=send) for _ in range(6)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                self.assertEqual([], wrong)
+                self.assertEqual(0, server.stop())
+            finally:
+                server.process.kill()
+                server.stop()
 
 
 class Kept(unittest.TestCase):

@@ -128,14 +128,16 @@ class Restarts(Served):
         return sorted((path for path in pathlib.Path(self.folder.name, "jobs", job).iterdir() if path.stem.isdigit()), key=lambda path: int(path.stem))
 
     def test_t24_a_torn_checkpoint_is_passed_over(self):
-        job = self.submit("t", counter(), inputs={}, steps=SLOW_STEPS, checkpoint={"every": 1000, "keep": 3})
-        self.step_past(job, 8000)
+        job = self.submit("t", counter(), inputs={}, steps=SLOW_STEPS, checkpoint={"every": 30000, "keep": 3})
+        self.step_past(job, 100000)
         self.server.process.kill()
         self.server.stop()
         last = self.checkpoints(job)[-1]
-        last.write_bytes(last.read_bytes()[:-2])
+        whole = last.read_bytes()
+        last.write_bytes(whole[:-2])
         self.server = self.start()
         wait(self.server, job, ("running",))
+        self.assertNotIn(whole[:-2], [path.read_bytes() for path in self.checkpoints(job)])  # nobody would remove it any more
         self.server.call("DELETE", f"{J}/{job}")
         ended = wait(self.server, job)
         self.assertEqual("cancelled", ended["state"])

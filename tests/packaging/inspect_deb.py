@@ -46,6 +46,8 @@ def complaints(package):
         for wanted in ("systemd-sysusers", "deb-systemd-invoke"):
             if wanted not in (control / "postinst").read_text():
                 yield f"postinst has no {wanted}"
+        if "rm -rf /var/cache/beamline /var/lib/beamline" not in (control / "postrm").read_text():
+            yield "a purge leaves behind what the server wrote"
         program = pathlib.Path(folder, "usr/bin/beamline")
         if run(program, "version").split()[1] != run("dpkg-deb", "-f", package, "Version").strip():
             yield "the program has another version"

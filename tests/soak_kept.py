@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: MIT
+"""The part of tests/soak.py that is about what stays on a server: jobs, blobs, what is durable, models, keys and what they share.
+
+Each function is one of a client, as there; |fill| writes the folder of models that `model`, `reload` and `changed` ask."""
+
+import base64
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import struct
+import time
+
+P, J, M, T, K = "/api/v1/programs", "/api/v1/jobs", "/v2/models", "/api/v1/tensors", "/api/v1/keys"
+OCTETS = {"content-type": "application/octet-stream"}
+FACTORS = (2, 3, 5)
+LONG = 1_000_000  # steps of a job that is cancelled
+PATIENCE = 120  # seconds for what other clients may hold up
+ENDED = ("done", "failed", "cancelled")
+KEPT_FOLDERS = ("jobs", "blobs", "tensors", "programs")  # of the folder of --state: what clients delete again
+
+
+def row(name, op, ins, **attrs):
+    return {"id": name, "op": op, "in": ins, **({"attrs": attrs} if attrs else {})}
+
+
+def until(c, what, look):
+    """What |look| gives once that is something."""
+    end = time.monotonic() + PATIENCE
+    while not (found := look()):
+        if time.monotonic() > end:
+            c.same(f"{what} within {PATIENCE} s", found, what)
+        time.sleep(0.02)
+    return found
+
+
+# ---- jobs
+
+def line():
+    """A line through points, by Adam, and its loss alone."""
+    inputs = {name: {"dtype": "float32", "shape": [4]} for name in "xt"}
+    loss = [row("wx", "mul", ["x", "w"]), row("p", "add", ["wx", "b"]), row("e", "sub", ["p", "t"]), row("q", "mul", ["e", "e"]), row("loss", "mean", ["q"])]
+    step = row(["w1", "b1"], "adam", ["loss", "w", "b"], lr=0.01)
+    return {"state": {"w": [0], "b": [0]},
+            "entries": {"train": {"inputs": inputs, "nodes": [*loss, step], "updates": {"w": "w1", "b": "b1"}, "outputs": ["loss"]},
+                        "test": {"inputs": inputs, "nodes": loss, "outputs": ["loss", "p"]}}}
+
+
+POINTS = {"x": [0, 1, 2, 3], "t": [1, 3, 5, 7]}
+OPTIONS = ({"evaluate": {"entry": "test", "inputs": POINTS, "every": 7, "outputs": ["loss"]}}, {"accumulate": 2}, {"compute": "bfloat16"},
+           {"loss_scale": "dynamic", "compute": "float16"}, {"checkpoint": {"every": 5, "keep": 2}}, {"priority": 3},
+           {"early_stop": {"metric": "loss", "patience": 20, "mode": "min"}})
+
+
+def job(c):
+    """Submitted, followed or not, cancelled or not; its reports and its last checkpoint; and removed."""
+    path, steps = f"{P}/{c.own('j')}", c.random.randrange(1, 200)
+    c.call("PUT", path, line(), expect=(201,))
+    body = {"program": c.own("j"), "entry": "train", "inputs": POINTS, "steps": steps, "collect": {"every": 1, "outputs": ["loss"]}}
+    for option in c.random.sample(OPTIONS, c.random.randrange(3)):
+        body.update(option)
+    kind = c.random.randrange(4)
+    at = f"{J}/{c.call('POST', J, {**body, 'steps': LONG if kind == 0 and 'early_stop' not in body else steps}, expect=(202,))['job']}"
+    if kind == 0:
+        time.sleep(c.random.choice([0, 0.01, 0.1]))
+        c.call("DELETE", at, expect=(200, 202))
+    elif kind == 1:
+        events = c.call("GET", at + "/events", expect=(200, 204))
+        c.same(True, not events or b"event: state" in events, "events of a job")
+    elif kind == 2:
+        c.leave("GET", at + "/events")
+    ended = until(c, f"the end of {at}", lambda: (shown := c.call("GET", at))["state"] in ENDED and shown)
+    c.same(True, ended["state"] == ("cancelled" if kind == 0 and ended["steps"] == LONG else "done") or kind == 0, f"{ended}")
+    rows = c.call("GET", at + "/history")["rows"]
+    c.same(list(range(1, len(rows) + 1)), [r[0] for r in rows], "steps of the history")
+    if "accumulate" not in body:
+        c.same(len(rows), ended["step"], "reports")
+    c.same(len(rows) + 1, len(c.call("GET", at + "/history?format=csv").splitlines()), "lines of CSV")
+    c.call("GET", at + "/checkpoints/last", expect=(200, 404))
+    c.call("DELETE", at + "?remove=true", expect=(200, 204))
+    c.call("GET", at, expect=(404,))
+    c.call("DELETE", path, expect=(204,))
+
+
+def sequence(c):
+    """Numbered runs: once each, whatever is sent again."""
+    path = f"{P}/{c.own('q')}"
+    c.call("PUT", path + "?durable=true", {"inputs": {}, "state": {"n": [0]}, "nodes": [row("m", "add", ["n", 1])], "updates": {"n": "m"}, "outputs": ["m"]},
+           expect=(201,))
+    for number in range(1, c.random.randrange(2, 6)):
+        for _ in range(c.random.randrange(1, 3)):
+            c.same([number], c.call("POST", path + "/run", {"seq": number})["outputs"]["m"]["data"], "count")
+        c.call("POST", path + "/run", {"seq": number + 2}, expect=(409,))
+    c.call("POST", path + "/run", {"dry_run": True})
+    c.call("DELETE", path, expect=(204,))
+
+
+# ---- what is kept on the disk
+
+def blob(c):
+    """Sent in pieces, left in the middle of one, gone on with, read, deleted."""
+    data = c.random.randbytes(c.random.randrange(2, 400_000))
+    path, total = "/api/v1/blobs/sha256:" + hashlib.sha256(data).hexdigest(), len(data)
+    c.call("HEAD", path, expect=(404,))
+    if c.random.randrange(3) == 0:
+        with c.socket() as sock:
+            sock.sendall(c.head("PUT", path, *(f"{k}: {v}" for k, v in OCTETS.items()), f"Content-Length: {total}") + data[:total // 2])
+            asks = {"content-range": f"bytes */{total}"}
+            until(c, "the upload that is left", lambda: (lambda a: a.get("received") or a.get("status") == 409)(c.call("PUT", path, b"", asks, expect=(202, 409))))
+    at, tries = 0, 0
+    while True:
+        answer = c.call("PUT", path, b"", {"content-range": f"bytes */{total}"}, expect=(201, 202, 409))
+        at = answer.get("received", 0)
+        if at >= total:
+            break
+        last = min(at + c.random.randrange(1, total + 1), total) - 1
+        c.call("PUT", path, data[at:last + 1], {**OCTETS, "content-range": f"bytes {at}-{last}/{total}"}, expect=(201, 202, 409))
+        tries += 1
+        if tries > 1000:
+            c.same("a whole blob", answer, "upload")
+    c.call("HEAD", path)
+    c.same(data, c.call("GET", path), "blob")
+    wrong = bytes(total)
+    c.call("PUT", "/api/v1/blobs/sha256:" + c.random.randbytes(32).hex(), wrong, OCTETS, expect=(400, 409, 422))
+    c.call("DELETE", path, expect=(204,))
+    c.call("GET", path, expect=(404,))
+
+
+def durable(c):
+    n, path = c.random.randrange(1, 20_000), f"{T}/{c.own('d')}"
+    data = c.random.randbytes(n)
+    c.call("PUT", f"{path}?dtype=uint8&shape={n}&durable=true", data, OCTETS, expect=(201,))
+    c.same(data, c.call("GET", path, headers={"accept": "application/octet-stream"}), "durable tensor")
+    c.call("DELETE", path, expect=(204,))
+
+
+# ---- models
+
+def multiplies(factor):
+    return {"inputs": {"x": {"dtype": "float32", "shape": ["batch", 4]}}, "dims": {"batch": [1, 8]}, "nodes": [row("y", "mul", ["x", factor])], "outputs": ["y"]}
+
+
+def put_model(models, name, factor, **config):
+    """A version of a model, exchanged at once, as whoever copies one there should do it."""
+    folder = pathlib.Path(models, name, "1")
+    folder.mkdir(parents=True, exist_ok=True)
+    if config:
+        (folder.parent / "config.json").write_text(json.dumps(config))
+    (folder / ".new").write_text(json.dumps(multiplies(factor)))
+    os.replace(folder / ".new", folder / "model.json")
+
+
+def fill(models, clients):
+    put_model(models, "steady", 2, dynamic_batching={"max_queue_delay_microseconds": 2000})
+    put_model(models, "cached", 3, response_cache={"enable": True})
+    put_model(models, "reloaded", 2)
+    for number in range(clients):
+        put_model(models, f"mine{number}", 2)
+
+
+def asked(c, name, expect=(200,)):
+    """(what was sent, what came) of one inference, as JSON or as bytes."""
+    x = [c.random.randrange(50) for _ in range(4)]
+    tensor = {"name": "x", "shape": [1, 4], "datatype": "FP32"}
+    if c.random.randrange(2):
+        answer = c.call("POST", f"{M}/{name}/infer", {"inputs": [{**tensor, "data": x}]}, expect=expect)
+        return x, answer["outputs"][0]["data"] if "outputs" in answer else None
+    envelope = json.dumps({"inputs": [{**tensor, "parameters": {"binary_data_size": 16}}], "parameters": {"binary_data_output": True}}).encode()
+    answer = c.call("POST", f"{M}/{name}/infer", envelope + struct.pack("<4f", *x), {**OCTETS, "inference-header-content-length": str(len(envelope))},
+                    expect=expect)
+    return x, list(struct.unpack("<4f", answer[-16:])) if isinstance(answer, bytes) else None
+
+
+def model(c):
+    for _ in range(c.random.randrange(1, 8)):
+        name, factor = c.random.choice((("steady", 2), ("cached", 3)))
+        x, y = asked(c, name)
+        c.same([factor * v for v in x], y, name)
+    x, y = asked(c, "reloaded", (200, 400, 404))
+    if y is not None:
+        c.same(True, y in [[f * v for v in x] for f in FACTORS], "an answer of a model that is being loaded")
+    c.call("POST", f"{M}/steady/infer", {"inputs": []}, expect=(400,))
+    c.call("GET", c.random.choice([f"{M}/steady", f"{M}/steady/config", f"{M}/cached/stats", f"{M}/stats"]))
+
+
+def reload(c):
+    """Loads, with another file and without, unloads and loads that fail, of a model that others ask and load too."""
+    at, kind = "/v2/repository/models/reloaded", c.random.randrange(4)
+    if kind == 0:
+        c.call("POST", at + "/unload", {}, expect=(200, 400, 409))
+    elif kind == 1:
+        c.call("POST", at + "/load", {"parameters": {"config": "{"}}, expect=(400, 409))
+    elif kind == 2:
+        text = base64.b64encode(json.dumps(multiplies(c.random.choice(FACTORS))).encode()).decode()
+        c.call("POST", at + "/load", {"parameters": {"config": "{}", "file:1/model.json": text}}, expect=(200, 409))
+    else:
+        c.call("POST", at + "/load", {}, expect=(200, 409))
+    c.call("POST", "/v2/repository/index", {})
+
+
+def changed(c):
+    """A file of a model changes: it is loaded by itself, or because of a signal."""
+    name, factor = c.own("mine"), c.random.choice(FACTORS)
+    put_model(c.models, name, factor)
+    if c.random.randrange(2):
+        os.kill(c.pid, signal.SIGHUP)
+    until(c, f"the new {name}", lambda: (lambda x, y: y == [factor * v for v in x] and any(x))(*asked(c, name)))
+
+
+def promoted(c):
+    path, name = f"{P}/{c.own('live')}", c.own("promoted")
+    grows = {"state": {"n": [0]}, "entries": {"up": {"inputs": {}, "nodes": [row("m", "add", ["n", 1])], "updates": {"n": "m"}, "outputs": ["m"]},
+                                              "test": {"inputs": {"x": {"dtype": "float32", "shape": [1]}}, "nodes": [row("y", "mul", ["n", "x"])], "outputs": ["y"]}}}
+    c.call("PUT", path, grows, expect=(201,))
+    for steps in range(1, c.random.randrange(2, 5)):
+        c.call("POST", path + "/run", {"entry": "up"})
+        c.call("POST", path + "/promote", {"model": name, "version": 1, "entry": "test"})
+        got = c.call("POST", f"{M}/{name}/infer", {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [2]}]})
+        c.same([2 * steps], got["outputs"][0]["data"], "promoted")
+    c.call("DELETE", path, expect=(204,))
+    c.call("POST", f"/v2/repository/models/{name}/unload", {})
+
+
+# ---- keys
+
+def key(c):
+    """One that is made, or rotated where it was there before, does something, and is revoked with all it has."""
+    name, root = c.own("key"), {"authorization": "Bearer " + c.root}
+    made = c.call("POST", K, {"name": name, "scopes": ["run"], "quotas": {"rate": 1000}}, root, expect=(201, 409))
+    secret = (made if "key" in made else c.call("POST", f"{K}/{name}/rotate", None, root))["key"]
+    mine = {"authorization": "Bearer " + secret}
+    c.call("PUT", f"{T}/k?dtype=uint8&shape=100&durable=true", bytes(100), {**OCTETS, **mine}, expect=(201,))
+    c.call("GET", M + "/steady", headers=mine, expect=(403,))
+    fresh = {"authorization": "Bearer " + c.call("POST", f"{K}/{name}/rotate", None, root)["key"]}
+    c.call("GET", T, headers=mine, expect=(401,))
+    c.same(["k"], [t["name"] for t in c.call("GET", T, headers=fresh)["tensors"]], "tensors of a key")
+    c.call("DELETE", f"{K}/{name}?purge=true", None, root, expect=(204,))
+    c.call("GET", T, headers=fresh, expect=(401,))
+    c.call("GET", c.random.choice([K, "/api/v1/usage", "/api/v1/top"]), headers=root)
+
+
+def share(c):
+    """A tensor that another key may read, until it may not."""
+    name, data = c.own("s"), c.random.randbytes(64)
+    c.call("PUT", f"{T}/{name}?dtype=uint8&shape=64", data, OCTETS, expect=(201,))
+    there, theirs = f"{T}/{c.key}:{name}", {"authorization": "Bearer " + c.other_secret, "accept": "application/octet-stream"}
+    c.call("GET", there, headers=theirs, expect=(404,))
+    c.call("POST", "/api/v1/shares", {"tensor": name, "to": c.other_key}, expect=(201,))
+    c.same(data, c.call("GET", there, headers=theirs), "shared tensor")
+    c.call("DELETE", f"/api/v1/shares?tensor={name}&to={c.other_key}", expect=(204,))
+    c.call("GET", there, headers=theirs, expect=(404,))
+    c.call("DELETE", f"{T}/{name}", expect=(204,))
+
+
+MIX = [(job, 3), (sequence, 2), (blob, 3), (durable, 3), (model, 12), (reload, 3), (changed, 1), (promoted, 1), (key, 2), (share, 3)]
+
+
+def kept_files(state):
+    """Files under |state| that belong to something a client left there."""
+    return [str(path) for folder in KEPT_FOLDERS for path in pathlib.Path(state, folder).rglob("*") if path.is_file()]
