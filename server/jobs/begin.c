@@ -38,14 +38,35 @@ static bl_status decode(bl_exec *x, bl_job *job, bl_job_doc *spec)
     return st;
 }
 
-/* The columns of a part's reports, from job->ncolumns on. */
-static bl_status add_columns(bl_job *job, job_part *part, const char *prefix, bl_err *err)
+/* The columns of a part's reports, from |at| on; what comes after them. */
+static int name_columns(const bl_job *job, job_part *part, const char *prefix, const char **columns, int at)
 {
     const bl_wire_graph *graph = &job->program->doc.entries[part->entry].graph;
-    part->column = job->ncolumns;
+    part->column = at;
     for (int i = 0; i < part->ncollect; i++)
-        job->columns[job->ncolumns++] = bl_arena_printf(job->arena, "%s%s", prefix, graph->outputs[part->collect[i]].name);
-    return bl_arena_status(job->arena, err);
+        columns[at++] = bl_arena_printf(job->arena, "%s%s", prefix, graph->outputs[part->collect[i]].name);
+    return at;
+}
+
+/* A job that is taken up has had them from its row on, and who asks for its history reads them: they stay. */
+static bl_status fill_columns(bl_job *job, bl_err *err)
+{
+    int most = job->train.ncollect + job->evaluation.ncollect, nmetrics = 0, n = 0;
+    const char **columns = bl_arena_array(job->arena, (size_t)most + 1, sizeof *columns);
+    char **cells = bl_arena_array(job->arena, (size_t)most + 1, sizeof *cells);
+    BL_TRY(bl_arena_status(job->arena, err));
+    nmetrics = name_columns(job, &job->train, "", columns, 0);
+    n = name_columns(job, &job->evaluation, JOB_EVALUATE, columns, nmetrics);
+    BL_TRY(bl_arena_status(job->arena, err));
+    if (job->columns != NULL && (n != job->ncolumns || nmetrics != job->nmetrics))
+        return bl_fail(err, BL_EINVAL, "its row names %d columns of reports, its request %d", job->ncolumns, n);
+    if (job->columns == NULL) {
+        job->columns = columns;
+        job->nmetrics = nmetrics;
+        job->ncolumns = n;
+    }
+    job->cells = cells;
+    return BL_OK;
 }
 
 static bl_status fill_part(bl_job *job, const bl_program_run *run, job_part *part, bl_err *err)
@@ -95,12 +116,14 @@ static bl_status find_metric(bl_job *job, bl_err *err)
 static bl_status fill_job(bl_job *job, const bl_job_doc *spec, bl_err *err)
 {
     const bl_program *program = job->program;
+    pthread_mutex_lock(&job->jobs->lock); /* one that is taken up is listed already */
     job->worker = program->worker;
     job->program_name = bl_arena_strdup(job->arena, program->name);
     job->entry_name = bl_arena_strdup(job->arena, program->doc.entries[spec->run.entry].name);
     job->device = bl_arena_strdup(job->arena, program->worker->dev->info.id);
     job->steps = spec->run.steps;
     job->priority = spec->run.options.priority;
+    pthread_mutex_unlock(&job->jobs->lock);
     job->rule = spec->checkpoint;
     job->stop = spec->stop;
     job->training = (bl_training){.mixed = spec->mixed,
@@ -118,13 +141,7 @@ static bl_status fill_job(bl_job *job, const bl_job_doc *spec, bl_err *err)
         BL_TRY(fill_part(job, &spec->evaluation, &job->evaluation, err));
         BL_TRY(admit(job, &job->evaluation, err));
     }
-    job->columns = bl_arena_array(job->arena, (size_t)(job->train.ncollect + job->evaluation.ncollect) + 1, sizeof *job->columns);
-    BL_TRY(bl_arena_status(job->arena, err));
-    BL_TRY(add_columns(job, &job->train, "", err));
-    job->nmetrics = job->ncolumns;
-    BL_TRY(add_columns(job, &job->evaluation, JOB_EVALUATE, err));
-    job->cells = bl_arena_array(job->arena, (size_t)job->ncolumns + 1, sizeof *job->cells);
-    BL_TRY(bl_arena_status(job->arena, err));
+    BL_TRY(fill_columns(job, err));
     BL_TRY(job_check_reports(job, err));
     return find_metric(job, err);
 }

@@ -267,7 +267,7 @@ static bool has_work(const bl_job *job)
     bool write = job->wants_checkpoint && !job->writing;
     bool steps = !job->wants_checkpoint && job->becomes == JOB_QUEUED && !job->jobs->draining &&
                  (job->nreports - job->flushed < JOB_RING / 2 || atomic_load(&job->cancel));
-    return job->active && !job->restoring && !job->at_work && (write || steps);
+    return job->active && !job->at_work && (write || steps);
 }
 
 /* What its key has not, NULL: nothing.  It goes on when the key has it again. */
@@ -289,10 +289,13 @@ static bl_job *next_job(bl_jobs *jobs)
         bl_job *job = value;
         bool may_wait = job->active && !job->wants_checkpoint && job->becomes == JOB_QUEUED && !atomic_load(&job->cancel);
         bool waits = false;
-        const char *why = may_wait ? waits_for(jobs, job) : NULL;
+        const char *why = NULL;
+        if (job->restoring) /* who restores it is filling it in */
+            continue;
+        why = may_wait ? waits_for(jobs, job) : NULL;
         job->starved = why != NULL;
         waits = job->starved || (may_wait && rank_of(jobs, job) >= jobs->server->settings.running_jobs);
-        if (waits && !job->restoring)
+        if (waits)
             job_change(job, JOB_QUEUED, job->starved ? why : "other jobs of its device come first");
         if (!waits && has_work(job))
             return job;

@@ -158,7 +158,6 @@ static bl_status prepare(bl_request *rq, restoring *r)
 {
     bl_job *job = r->job;
     BL_TRY(job_load_file(rq, job_path(job, "request.safetensors")));
-    job->ncolumns = job->nmetrics = 0;
     BL_TRY(job_prepare(rq, job, &r->x));
     r->x->extra = r;
     BL_TRY(load_last(rq, r));

@@ -409,7 +409,7 @@ bl_status bl_infer_prepare(bl_request *rq, bl_model_instance *instance, int64_t 
     x->worker = instance->program->worker;
     x->generation = atomic_load(&x->worker->dev->generation);
     if (bl_instance_is_lost(instance))
-        return bl_fail(&rq->err, BL_EBUSY, "model \"%s\" was lost with %s; it is loaded again from its folder",
+        return bl_fail(&rq->err, BL_EBUSY, "model \"%s\" was lost with %s; one of a folder is loaded again by itself",
                        instance->program->name, x->worker->dev->info.id);
     x->graph = instance->graph;
     x->vars = vars;

@@ -45,7 +45,7 @@ class Server:
             for what, value in limits:
                 resource.setrlimit(what, (value, value))
 
-        self.log, self.last = tempfile.TemporaryFile(), ""
+        self.log, self.last = tempfile.TemporaryFile("a+b"), ""
         extra = shlex.split(os.environ.get("BEAMLINE_TEST_ARGS", ""))
         self.process = subprocess.Popen(
             [PROGRAM, "serve", "--port", str(port), *extra, *args], stdout=subprocess.PIPE, stderr=self.log,
