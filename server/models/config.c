@@ -333,17 +333,35 @@ static bl_status read_warmups(reader *r, const bl_json *at)
     return BL_OK;
 }
 
+static bl_status read_context(reader *r, const bl_json *at, const char *text)
+{
+    char *end = NULL;
+    r->out->context = strtoll(text, &end, 10);
+    if (*end == '\0' && end != text && r->out->context > 0 && r->out->context <= BL_MOST_CONTEXT)
+        return BL_OK;
+    return bl_json_fail(at, r->err, BL_EINVAL, "the context is a number of tokens, from 1 to %d", BL_MOST_CONTEXT);
+}
+
 /* {"entry": {"string_value": "main"}} */
 static bl_status read_parameters(reader *r, const bl_json *at)
 {
-    static const char *const names[] = {"entry", NULL}, *const values[] = {"string_value", NULL};
+    static const char *const names[] = {"entry", "tokens", "position", "logits", "end", "context", NULL}, *const values[] = {
+                                                                                                              "string_value",
+                                                                                                              NULL};
+    bl_model_config *out = r->out;
+    const char *context = NULL, **to[] = {&out->entry, &out->tokens, &out->position, &out->logits, &out->end, &context};
     bl_json one, value;
     BL_TRY(bl_json_allow(at, names, r->err));
-    if (!bl_json_find(at, "entry", &one))
-        return BL_OK;
-    BL_TRY(bl_json_allow(&one, values, r->err));
-    BL_TRY(bl_json_need(&one, "string_value", &value, r->err));
-    return bl_json_string(&value, &r->out->entry, r->err);
+    for (int i = 0; names[i] != NULL; i++) {
+        if (!bl_json_find(at, names[i], &one))
+            continue;
+        BL_TRY(bl_json_allow(&one, values, r->err));
+        BL_TRY(bl_json_need(&one, "string_value", &value, r->err));
+        BL_TRY(bl_json_string(&value, to[i], r->err));
+        if (to[i] == &context)
+            BL_TRY(read_context(r, &value, context));
+    }
+    return BL_OK;
 }
 
 static bl_status check_name(reader *r, const bl_json *root, const char *name)

@@ -42,7 +42,7 @@ typedef struct bl_config_instance {
     int64_t gpus[BL_MOST_INSTANCES];
 } bl_config_instance;
 
-enum { BL_MOST_PREFERRED = 16, BL_MOST_SPECIFIC = 64, BL_MOST_PRIORITIES = 16 };
+enum { BL_MOST_PREFERRED = 16, BL_MOST_SPECIFIC = 64, BL_MOST_PRIORITIES = 16, BL_MOST_CONTEXT = 1 << 24 };
 
 typedef struct bl_model_config {
     bl_model_policy policy;
@@ -53,6 +53,9 @@ typedef struct bl_model_config {
     int ninputs, noutputs;
     bl_config_tensor *inputs, *outputs;
     const char *entry; /* of the program; NULL: the only one, or "main" */
+    /* parameters of a text model; NULL: as is usual (text.h) */
+    const char *tokens, *position, *logits, *end;
+    int64_t context; /* 0: not said */
 
     /* dynamic_batching */
     int64_t delay_us;

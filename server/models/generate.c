@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The generate extension: a document whose members are the inputs of a model, answered with one whose members are its outputs.
  * "text_input" and "text_output" also stand for the only input and output that are texts.  A model answers once, so the stream
- * has one event. */
+ * has one event; a text model, which writes on, has generation.c. */
 #include "server/models/infer.h"
 
 #include "engine/base/clock.h"
 #include "proto/encode.h"
 #include "server/handlers.h"
+#include "server/models/text.h"
 
 #include <string.h>
 
@@ -199,6 +200,8 @@ static bl_status generate(bl_request *rq, bl_infer_write write)
 {
     bl_infer *in = NULL;
     BL_TRY(bl_infer_create(rq, write, &in));
+    if (in->version->text != NULL)
+        return bl_generation_begin(in, write == write_event);
     BL_TRY(decode(in));
     return bl_infer_go(in);
 }

@@ -216,7 +216,7 @@ bl_status bl_handle_repository_index(bl_request *rq)
 /* "file:1/model.json": the version, and which of the files that there may be. */
 static bl_status read_file_name(const bl_json *at, const char *key, bl_model_file *out, bl_err *err)
 {
-    static const char *const files[] = {"model.json", "model.safetensors", "model.onnx"};
+    static const char *const files[] = {"model.json", "model.safetensors", "model.onnx", "tokenizer.json"};
     char *slash = NULL;
     out->version = strtoull(key, &slash, 10);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
@@ -225,7 +225,8 @@ static bl_status read_file_name(const bl_json *at, const char *key, bl_model_fil
             return BL_OK;
         }
     return bl_json_fail(at, err, BL_EINVAL,
-                        "a file is \"file:VERSION/model.json\", model.safetensors or model.onnx, not \"%.100s\"", key);
+                        "a file is \"file:VERSION/model.json\", model.safetensors, model.onnx or tokenizer.json, not \"%.100s\"",
+                        key);
 }
 
 static bl_status take_file(bl_request *rq, bl_model_op *op, const bl_json *at)

@@ -566,8 +566,7 @@ static void end_infer(void *arg)
         bl_statistics_add(&in->version->statistics, BL_STAT_FAIL, bl_clock_ns() - in->rq->start_ns);
 }
 
-/* When it is too late, and who goes first. */
-static bl_status choose_turn(bl_infer *in)
+bl_status bl_infer_choose_turn(bl_infer *in)
 {
     const bl_model_config *config = &in->version->config;
     int64_t timeout_us = config->timeout_us, asked = (int64_t)in->wire.timeout_us;
@@ -604,7 +603,7 @@ bl_status bl_infer_go(bl_infer *in)
 {
     BL_TRY(bind_inputs(in));
     BL_TRY(choose_outputs(in));
-    BL_TRY(choose_turn(in));
+    BL_TRY(bl_infer_choose_turn(in));
     return go(in);
 }
 

@@ -50,6 +50,8 @@ struct bl_infer {
 
 /* A request for the model in its path, still without inputs, and with all that ends with it. */
 BL_NODISCARD bl_status bl_infer_create(bl_request *rq, bl_infer_write write, bl_infer **out);
+/* When it is too late, and who goes first, as in->wire and the model say.  BL_EQUOTA where its owner has had its part. */
+BL_NODISCARD bl_status bl_infer_choose_turn(bl_infer *in);
 /* in->wire is filled: on to a device, or the answer at once. */
 BL_NODISCARD bl_status bl_infer_go(bl_infer *in);
 /* The answer is there, or rq->err says why not: of what |got| has.  HTTP thread. */

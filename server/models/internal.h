@@ -51,6 +51,7 @@ typedef struct bl_model_instance {
 
 typedef struct bl_infer bl_infer;
 typedef struct bl_answers bl_answers;
+typedef struct bl_text_model bl_text_model;
 
 /* Requests that wait for a run of their model; see batch.c. */
 typedef struct bl_batcher {
@@ -89,6 +90,7 @@ typedef struct bl_model_version {
     bool sequential;     /* its entry updates state: requests belong to sequences */
     pthread_mutex_t sequence_lock;
     bl_namemap *sequences; /* "OWNER ID"; under that lock */
+    bl_text_model *text;   /* arena; NULL: it has no tokenizer */
 } bl_model_version;
 
 typedef enum bl_model_state { BL_MODEL_UNAVAILABLE, BL_MODEL_LOADING, BL_MODEL_READY, BL_MODEL_UNLOADING } bl_model_state;
@@ -177,7 +179,8 @@ struct bl_models {
     bool looks;           /* that thread is there */
     pthread_cond_t clock; /* it waits */
     bool woken;
-    bool asked; /* to look at the folder now */
+    bool asked;             /* to look at the folder now */
+    atomic_int generations; /* streams of texts that are not over */
 };
 
 /* ---- models.c */

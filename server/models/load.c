@@ -8,6 +8,7 @@
 #include "engine/base/map.h"
 #include "proto/onnx/onnx.h"
 #include "server/models/infer.h"
+#include "server/models/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,6 +196,16 @@ static bl_status decode_onnx(load *l, bl_program_make *make, bl_model_version *v
     return bl_arena_status(version->arena, &rq->err);
 }
 
+/* A tokenizer beside the program makes a text model of it. */
+static bl_status read_tokenizer(load *l, bl_request *rq, bl_model_version *version)
+{
+    bl_span file;
+    if (version->text != NULL) /* with the instance before */
+        return BL_OK;
+    BL_TRY(read_part(l, rq, version->number, "tokenizer.json", &file));
+    return file.data != NULL ? bl_text_model_read(version, file, &rq->err) : BL_OK;
+}
+
 static bl_status installed(bl_program_make *make, bl_err *err)
 {
     bl_program **out = make->arg;
@@ -221,6 +232,8 @@ static bl_status make_program(load *l, bl_model_version *version, bl_worker *wor
         snprintf(make->program->name, sizeof make->program->name, "%s", l->op->name);
         st = version->onnx ? decode_onnx(l, make, version) : decode_program(l, make, version->number);
     }
+    if (st == BL_OK)
+        st = read_tokenizer(l, rq, version);
     if (st == BL_OK)
         st = bl_program_make_begin(make, worker);
     if (st == BL_OK)

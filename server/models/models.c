@@ -448,7 +448,8 @@ void bl_models_stop(bl_models *models)
         pthread_join(models->thread[i], NULL);
     if (models->looks)
         pthread_join(models->looker, NULL);
-    while (is_running(models)) /* runs that nobody waits for any more end at their next launch */
+    while (is_running(models) ||
+           atomic_load(&models->generations) > 0) /* runs that nobody waits for any more end at their next launch */
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 

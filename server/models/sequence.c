@@ -47,7 +47,7 @@ static void destroy(bl_sequence *s)
     free(s);
 }
 
-static void release(void *arg)
+void bl_sequence_release(void *arg)
 {
     bl_sequence *s = arg;
     bl_pool *pool = s->instance->program->worker->pool;
@@ -111,6 +111,27 @@ static bl_status create(bl_infer *in, const char *key, bl_sequence **out)
     return BL_OK;
 }
 
+bl_status bl_sequence_create(bl_infer *in, bl_sequence **out)
+{
+    return create(in, "", out);
+}
+
+bl_status bl_sequence_lend(bl_sequence *s, bl_buffer ***states, bl_err *err)
+{
+    BL_TRY(bl_program_check(s->instance->program, err));
+    BL_TRY(bl_program_wake(s->instance->program, err));
+    lend(s, false);
+    *states = s->lent;
+    return BL_OK;
+}
+
+void bl_sequence_keep(bl_sequence *s)
+{
+    for (int i = 0; i < s->nstates; i++)
+        if (s->states[i] != NULL)
+            s->states[i] = s->lent[i];
+}
+
 static bl_status fails(const bl_infer *in, const char *what)
 {
     return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\": %s", in->version->name, what);
@@ -121,7 +142,7 @@ static void forget(bl_sequence *s)
 {
     s->listed = false;
     (void)bl_namemap_remove(s->version->sequences, s->key);
-    release(s);
+    bl_sequence_release(s);
 }
 
 /* Under the lock of the table. */
@@ -145,7 +166,7 @@ static bl_status find(bl_infer *in, const char *key, bl_sequence **out)
     BL_TRY(create(in, key, &s));
     st = bl_namemap_put(table, key, s, &in->rq->err);
     if (st != BL_OK)
-        release(s);
+        bl_sequence_release(s);
     s->listed = st == BL_OK;
     *out = s;
     return st;
@@ -166,7 +187,7 @@ bl_status bl_sequence_get(bl_infer *in, bl_sequence **out)
         (*out)->used_ns = bl_clock_ns();
     }
     pthread_mutex_unlock(&version->sequence_lock);
-    return st == BL_OK ? bl_request_defer(in->rq, release, *out) : st;
+    return st == BL_OK ? bl_request_defer(in->rq, bl_sequence_release, *out) : st;
 }
 
 /* What the step made of the state is the sequence's. */
@@ -235,6 +256,6 @@ void bl_sequences_fini(bl_model_version *version)
     const char *key = NULL;
     void *at = NULL;
     for (size_t i = 0; version->sequences != NULL && bl_namemap_at(version->sequences, i, &key, &at); i++)
-        release(at);
+        bl_sequence_release(at);
     bl_namemap_destroy(version->sequences);
 }

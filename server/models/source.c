@@ -15,8 +15,8 @@
 
 enum { MOST_CONFIG = 4 * 1024 * 1024, MOST_LINES = 65536 };
 
-static const char *const parts[] = {"model.json", "model.safetensors", "model.onnx"};
-enum { JSON_PART, TENSORS_PART, ONNX_PART, PART_COUNT };
+static const char *const parts[] = {"model.json", "model.safetensors", "model.onnx", "tokenizer.json"};
+enum { JSON_PART, TENSORS_PART, ONNX_PART, TOKENIZER_PART, PART_COUNT };
 
 const char *bl_models_folder(const bl_models *models)
 {
@@ -155,7 +155,7 @@ bl_status bl_source_of_files(bl_arena *arena, const bl_model_op *op, bl_source *
     for (int i = 0; i < op->nfiles; i++) {
         const bl_model_file *file = &op->files[i];
         bl_source_version version = {.number = file->version, .onnx = strcmp(file->name, parts[ONNX_PART]) == 0};
-        bool known = strcmp(file->name, parts[TENSORS_PART]) == 0;
+        bool known = strcmp(file->name, parts[TENSORS_PART]) == 0 || strcmp(file->name, parts[TOKENIZER_PART]) == 0;
         for (int k = 0; k < out->nversions && !known; k++)
             known = out->versions[k].number == file->version;
         if (!known)

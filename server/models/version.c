@@ -6,6 +6,7 @@
 #include "proto/encode.h"
 #include "server/models/answers.h"
 #include "server/models/sequence.h"
+#include "server/models/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,7 @@ void bl_model_version_release(bl_model_version *version)
         return;
     bl_answers_destroy(version->answers);
     bl_sequences_fini(version);
+    bl_text_model_fini(version);
     pthread_mutex_destroy(&version->sequence_lock);
     for (int i = 0; i < version->ninstances; i++)
         free_instance(version, &version->instances[i]);
@@ -262,6 +264,8 @@ bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
     }
     BL_TRY(read_labels(version, err));
     BL_TRY(choose_memory(version, graph, err));
+    if (version->text != NULL)
+        BL_TRY(bl_text_model_describe(version, err));
     BL_TRY(check_names(config->inputs, config->ninputs, version->inputs, version->ninputs, "input", err));
     return check_names(config->outputs, config->noutputs, version->outputs, version->noutputs, "output", err);
 }
@@ -331,6 +335,25 @@ static void put_batching(const bl_model_config *config, bl_text *out)
                    (long long)config->timeout_us, config->may_override ? "true" : "false", (long long)config->max_queue);
 }
 
+static void put_parameters(const bl_model_config *config, bl_text *out)
+{
+    char context[24] = "";
+    const struct {
+        const char *name, *value;
+    } rows[] = {{"entry", config->entry},   {"tokens", config->tokens}, {"position", config->position},
+                {"logits", config->logits}, {"end", config->end},       {"context", config->context > 0 ? context : NULL}};
+    int n = 0;
+    snprintf(context, sizeof context, "%lld", (long long)config->context);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].value == NULL)
+            continue;
+        bl_text_printf(out, "%s\"%s\":{\"string_value\":", n++ > 0 ? "," : ",\"parameters\":{", rows[i].name);
+        bl_encode_string(out, rows[i].value);
+        bl_text_putc(out, '}');
+    }
+    bl_text_puts(out, n > 0 ? "}" : "");
+}
+
 void bl_model_version_put_config(const bl_model_version *version, bl_text *out)
 {
     const bl_model_config *config = &version->config;
@@ -353,11 +376,7 @@ void bl_model_version_put_config(const bl_model_version *version, bl_text *out)
                        version->instances[i].program->worker->dev->info.id);
     bl_text_puts(out, "],\"model_transaction_policy\":{\"decoupled\":false}");
     bl_text_printf(out, ",\"response_cache\":{\"enable\":%s}", config->cached ? "true" : "false");
-    if (config->entry != NULL) {
-        bl_text_puts(out, ",\"parameters\":{\"entry\":{\"string_value\":");
-        bl_encode_string(out, config->entry);
-        bl_text_puts(out, "}}");
-    }
+    put_parameters(config, out);
     bl_text_putc(out, '}');
 }
 

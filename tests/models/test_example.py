@@ -11,6 +11,7 @@ import unittest
 from repository import ModelsTest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+DATA = pathlib.Path(os.environ.get("BEAMLINE_DATA", ROOT.parent / "shared" / "data"))
 
 
 class Example(ModelsTest):
@@ -21,6 +22,15 @@ class Example(ModelsTest):
         for line in done.stdout.splitlines()[-2:]:
             for value, want in zip(json.loads(line), [0, 1, 1, 0]):
                 self.assertAlmostEqual(want, value, delta=0.1)
+
+    @unittest.skipUnless((DATA / "stories260K").is_dir(), f"there is no stories260K in {DATA}")
+    def test_host_story(self):
+        done = subprocess.run([sys.executable, ROOT / "examples" / "host_story.py", self.repository.path], capture_output=True, text=True, check=False,
+                              env={**os.environ, "BEAMLINE_DATA": str(DATA), "BEAMLINE_URL": f"http://127.0.0.1:{self.server.port}"}, timeout=120)
+        self.assertEqual(0, done.returncode, done.stderr)
+        story = json.loads((DATA / "stories260K" / "expected_greedy.json").read_text())["cases"][0]["text"]
+        self.assertGreater(len(done.stdout), 400)
+        self.assertEqual(story[:400], done.stdout[:400])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Put a small llama with its tokenizer into a folder of models, and have the server write a story with it.
+
+    build/beamline serve --models models &
+    examples/host_story.py models             # the server is at $BEAMLINE_URL, or on this machine's port 8470
+    curl -sN localhost:8470/v2/models/story/generate_stream -d '{"text_input": "Once upon a time", "max_tokens": 200}'
+
+The weights and the vocabulary are those of stories260K, as llama2.c has them: model.safetensors with the names of Meta's
+checkpoints, and tok512.bin.  They are looked for in $BEAMLINE_DATA and in ../shared/data beside the project.
+"""
+import json
+import math
+import os
+import pathlib
+import struct
+import sys
+import urllib.request
+
+import local  # noqa: F401  # the client beside us, where it is not installed
+from beamline.graph import Graph, Node
+
+URL = os.environ.get("BEAMLINE_URL", "http://127.0.0.1:8470")
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+HEADS, GROUPS, CONTEXT, CHUNK, EPS = 8, 4, 512, 64, 1e-5
+BLANK = "\u2581"  # how SentencePiece writes a blank
+
+
+def find() -> pathlib.Path:
+    """The folder; ends the program where there is none."""
+    roots = [pathlib.Path(each) for each in (os.environ.get("BEAMLINE_DATA"), ROOT.parent / "shared" / "data") if each]
+    for folder in (root / "stories260K" for root in roots):
+        if (folder / "tok512.bin").is_file():
+            return folder
+    sys.exit("skipped: stories260K is not on this machine")
+
+
+def shapes(weights: bytes) -> dict:
+    """The tensors of a safetensors file and their sizes."""
+    header = json.loads(weights[8:8 + int.from_bytes(weights[:8], "little")])
+    return {name: row["shape"] for name, row in header.items() if name != "__metadata__"}
+
+
+# ---- the tokenizer: scores become merges, the best first, as Hugging Face converts a model of SentencePiece
+
+def read_vocabulary(data: bytes) -> tuple[list[str], list[float]]:
+    """Pieces and their scores; llama2.c writes a blank as itself, and a line's end around its marks."""
+    pieces, scores, at = [], [], 4
+    while at < len(data):
+        score, size = struct.unpack_from("<fi", data, at)
+        pieces.append(data[at + 8:at + 8 + size].decode().replace(" ", BLANK))
+        scores.append(score)
+        at += 8 + size
+    return ["<unk>", "<s>", "</s>", *pieces[3:]], scores
+
+
+def tokenizer(data: bytes) -> dict:
+    pieces, scores = read_vocabulary(data)
+    ids = {piece: number for number, piece in enumerate(pieces)}
+    joins = [(-scores[number], ids[piece[:cut]], ids[piece[cut:]], piece[:cut], piece[cut:]) for piece, number in ids.items()
+             for cut in range(1, len(piece)) if piece[:cut] in ids and piece[cut:] in ids and number > 258]
+    marks = [{"id": number, "content": pieces[number], "special": True, "normalized": False} for number in range(3)]
+    return {
+        "version": "1.0", "added_tokens": marks,
+        "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": BLANK},
+                                                           {"type": "Replace", "pattern": {"String": " "}, "content": BLANK}]},
+        "pre_tokenizer": None,
+        "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                           "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}},
+        "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": BLANK}, "content": " "}, {"type": "ByteFallback"},
+                                                     {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+        "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "vocab": ids,
+                  "merges": [[left, right] for *_, left, right in sorted(joins)]}}
+
+
+# ---- the program: tokens and the position of the first go in, logits of each come out, keys and values stay
+
+class Llama:
+    def __init__(self, sizes: dict):
+        self.graph = Graph()
+        self.layers = sum(name.endswith("attention_norm.weight") for name in sizes)
+        self.width = sizes["norm.weight"][0]
+        self.size = self.width // HEADS
+        self.state = {}
+
+    def weight(self, name):
+        """A tensor of the file, which is a state without being declared."""
+        return Node(self.graph, name)
+
+    def linear(self, x, name):
+        return x @ self.weight(f"{name}.weight").transpose()
+
+    def norm(self, x, name):
+        return x.rms_norm(self.weight(f"{name}.weight"), eps=EPS)
+
+    def turn(self, x, heads):
+        """[tokens, heads * size] as [heads, tokens, size], turned by their places, pair by pair."""
+        pairs = x.reshape(["n", heads, self.size // 2, 2])
+        a, b = pairs[..., 0], pairs[..., 1]
+        turned = self.graph.stack([a * self.cos - b * self.sin, a * self.sin + b * self.cos], axis=-1)
+        return turned.reshape(["n", heads, self.size]).permute([1, 0, 2])
+
+    def remember(self, name, new):
+        """The state [heads, CONTEXT, size], with what is new at its place."""
+        self.state[name] = {"dtype": "float32", "shape": [GROUPS, CONTEXT, self.size]}
+        old = Node(self.graph, name)
+        return self.graph.where(self.is_new, new.take(self.source, axis=1), old)
+
+    def attention(self, x, layer):
+        name = f"layers.{layer}.attention"
+        q = self.turn(self.linear(x, f"{name}.wq"), HEADS)
+        k = self.turn(self.linear(x, f"{name}.wk"), GROUPS)
+        v = self.linear(x, f"{name}.wv").reshape(["n", GROUPS, self.size]).permute([1, 0, 2])
+        keys, values = self.remember(f"keys.{layer}", k), self.remember(f"values.{layer}", v)
+        self.graph.update({f"keys.{layer}": keys, f"values.{layer}": values})
+        y = q.attention(keys, values, self.seen, grouped=True)
+        return self.linear(y.permute([1, 0, 2]).reshape(["n", self.width]), f"{name}.wo")
+
+    def feed_forward(self, x, layer):
+        name = f"layers.{layer}.feed_forward"
+        return self.linear(self.linear(x, f"{name}.w1").silu() * self.linear(x, f"{name}.w3"), f"{name}.w2")
+
+    def build(self) -> dict:
+        g = self.graph
+        g.dim("n", 1, CHUNK)
+        tokens, position = g.input("tokens", ["n"], "int32"), g.input("position", [1], "int32")
+        place = g.arange(stop="n", dtype="int32") + position
+        slot = g.arange(stop=CONTEXT, dtype="int32")
+        angles = place.reshape(["n", 1, 1]).cast("float32") * (g.arange(stop=self.size // 2, dtype="float32") * (-math.log(10000) * 2 / self.size)).exp()
+        self.cos, self.sin = angles.cos(), angles.sin()
+        self.source = slot - position  # which of the new tokens belongs into a slot
+        self.is_new = ((self.source >= 0) & (self.source < g.full([1], "n", dtype="int32"))).reshape([1, CONTEXT, 1])
+        self.seen = slot.reshape([1, CONTEXT]) <= place.reshape(["n", 1])
+        x = self.weight("tok_embeddings.weight").take(tokens)
+        for layer in range(self.layers):
+            x = x + self.attention(self.norm(x, f"layers.{layer}.attention_norm"), layer)
+            x = x + self.feed_forward(self.norm(x, f"layers.{layer}.ffn_norm"), layer)
+        g.output(logits=self.norm(x, "norm") @ self.weight("tok_embeddings.weight").transpose())
+        return {"dims": g.dims, "state": self.state, **g.entry()}
+
+
+def write(models: pathlib.Path, data: pathlib.Path):
+    """The model as it is hosted."""
+    weights = (data / "stories260K.safetensors").read_bytes()
+    folder = models / "story" / "1"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.safetensors").write_bytes(weights)
+    (folder / "model.json").write_text(json.dumps(Llama(shapes(weights)).build()))
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer((data / "tok512.bin").read_bytes())))
+    (folder.parent / "config.json").write_text(json.dumps({"parameters": {"context": {"string_value": str(CONTEXT)}}}))
+
+
+def call(path, document):
+    request = urllib.request.Request(URL + path, json.dumps(document).encode(), {"content-type": "application/json"}, method="POST")
+    return urllib.request.urlopen(request)
+
+
+def main():
+    write(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "models"), find())
+    call("/v2/repository/models/story/load", {}).close()
+    with call("/v2/models/story/generate_stream", {"text_input": "", "max_tokens": 200}) as events:
+        for line in events:
+            if line.startswith(b"data: "):
+                print(json.loads(line[6:])["text_output"], end="", flush=True)
+    print()
+
+
+if __name__ == "__main__":
+    main()

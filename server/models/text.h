@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* Text models: a version with a tokenizer beside its program.  The program takes tokens, and where the first of them stands, and
+ * gives logits, or the next token; what it remembers of those before, such as keys and values, is state that it updates, and
+ * each text that is being written has its own.  A program without such state is given all tokens each time. */
+#ifndef BL_SERVER_MODELS_TEXT_H
+#define BL_SERVER_MODELS_TEXT_H
+
+#include "proto/tokenizer.h"
+#include "server/models/infer.h"
+
+enum { BL_TEXT_ENDS = 16, BL_TEXT_STOPS = 16 };
+
+struct bl_text_model {
+    bl_tokenizer *tokenizer;
+    int tokens, position; /* inputs; position -1: there is none */
+    int var;              /* the named dimension of |tokens|; -1: one at a time */
+    int64_t chunk;        /* tokens of a run at the most */
+    int64_t context;      /* tokens of a text at the most */
+    int output;
+    bool chooses; /* the output is the next token */
+    int nends;
+    int32_t ends[BL_TEXT_ENDS]; /* tokens after which there is nothing */
+};
+
+/* ---- text.c */
+/* The version becomes a text model with the tokenizer in |file|. */
+BL_NODISCARD bl_status bl_text_model_read(bl_model_version *version, bl_span file, bl_err *err);
+/* Its inputs and outputs are known: which of them are what. */
+BL_NODISCARD bl_status bl_text_model_describe(bl_model_version *version, bl_err *err);
+void bl_text_model_fini(bl_model_version *version);
+
+/* ---- sampling.c */
+/* How the next token is chosen; zeroed but for |top_p| 1: the likeliest. */
+typedef struct bl_sampling {
+    double temperature; /* 0: the likeliest */
+    double top_p;       /* among the likeliest that have so much of the probability together */
+    int64_t top_k;      /* among so many of the likeliest; 0: of all */
+    uint64_t state;     /* of the random numbers: the seed at first */
+} bl_sampling;
+/* A token that may be drawn; the caller's memory for |count| of them. */
+typedef struct bl_sample {
+    double weight;
+    int32_t id;
+} bl_sample;
+/* -1: no logit is a number.  |room| may be NULL where the temperature is 0. */
+int32_t bl_sampling_choose(bl_sampling *sampling, const double *logits, size_t count, bl_sample *room);
+
+/* ---- text_options.c */
+/* What a request says of the text that it wants; its prompt is the request's, the stops are the heap's. */
+typedef struct bl_text_options {
+    const char *prompt;
+    int64_t max_tokens;
+    bl_sampling sampling;
+    bool seeded, goes_on, without_prompt; /* |goes_on|: past the tokens that end a text */
+    int nstops;
+    bl_span stops[BL_TEXT_STOPS];
+} bl_text_options;
+/* From the request's document; also what in->wire has of it.  bl_text_options_fini also after a failure. */
+BL_NODISCARD bl_status bl_text_options_read(bl_infer *in, bool stream, bl_text_options *out);
+void bl_text_options_fini(bl_text_options *options);
+
+/* ---- generation.c */
+/* The request's document is a prompt: write on, as one answer or as events. */
+BL_NODISCARD bl_status bl_generation_begin(bl_infer *in, bool stream);
+
+#endif
