@@ -189,10 +189,26 @@ static const bl_node *own_number(scores *c)
     return c->amount == 1 ? number(c, 0) : own_range(c, OWN_TURN, BL_AXIS_TILE, c->amount);
 }
 
+/* Place |at| of a row in which each has the lanes of |value|, side by side; their RANGE is part of it, and |*lanes| is how many
+ * they are.  A turn has lanes where its sum was split into them (moves refuse a second such RANGE in one value). */
+static const bl_node *with_lanes(scores *c, const bl_node *value, const bl_node *at, int64_t *lanes)
+{
+    *lanes = 1;
+    for (int i = 0; i < c->tune->naxes; i++) {
+        const bl_node *range = c->tune->axis[i].range;
+        if (range->sub != BL_AXIS_VECTOR || (bl_free_get(&c->free, value) & bl_free_bit(&c->free, range)) == 0)
+            continue;
+        *lanes = bl_extent_of(range);
+        at = bl_add(c->ir, bl_mul(c->ir, at, number(c, *lanes)), range);
+    }
+    return at;
+}
+
 /* |value|, a score, read at turn |within| of the block. */
 static const bl_node *staged(scores *c, const bl_node *value)
 {
-    const bl_node *own = own_number(c), *at = own_turn(c, own);
+    const bl_node *own = own_number(c), *at = own_turn(c, own), *place = NULL;
+    int64_t lanes = 1;
     int i = 0;
 
     while (i < c->nstages && c->staged[i] != value)
@@ -200,10 +216,12 @@ static const bl_node *staged(scores *c, const bl_node *value)
     if (i == c->nstages) {
         if (i == MOST_STAGES)
             return value;
-        c->stage[i] = filled(c, at_turn(c, value, at), c->width, at, own);
+        place = with_lanes(c, value, at, &lanes);
+        c->stage[i] = filled(c, at_turn(c, value, at), lanes * c->width, place, own);
         c->staged[c->nstages++] = value;
     }
-    return bl_load(c->ir, c->stage[i], element(c, false, c->width, c->within), NULL);
+    place = with_lanes(c, value, c->within, &lanes);
+    return bl_load(c->ir, c->stage[i], element(c, false, lanes * c->width, place), NULL);
 }
 
 /* The largest of all turns of the block, of which each work-item finds that of its own. */

@@ -68,6 +68,10 @@ static const struct {
     {"gradient to keys", GRADIENT(2, 48, 8, ""), 1, true, "vector 2 4, local 2 2, tile 1 4, local 1 4, score 6 4"},
     {"nothing divides, keys", GRADIENT(2, 43, 7, "'causal': true"), 1, true,
      "vector 2 4, local 2 2, tile 1 3, local 1 4, score 6 3"},
+    {"some queries at once", GRADIENT(2, 97, 5, ""), 1, true, "tile 3 8, local 1 8, score 4 1"},
+    {"lanes along queries", GRADIENT(2, 97, 5, ""), 1, true, "vector 3 4, local 1 8, score 4 1"},
+    {"two lanes, some turns a work-item", GRADIENT(2, 43, 7, "'causal': true"), 1, true,
+     "vector 3 2, tile 1 3, local 1 3, score 5 3"},
 };
 
 static void run_row(bl_device *dev, int i)
