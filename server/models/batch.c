@@ -94,6 +94,20 @@ static bool fits(const bl_infer *a, const bl_infer *b)
     return true;
 }
 
+/* The most rows that are worth a run now that it begins. */
+static int64_t worth_rows(const bl_batch *batch)
+{
+    bl_batcher *b = &batch->version->batcher;
+    int64_t rows = batch->version->max_batch, waiting = 0;
+    if (batch->version->config.npreferred > 0)
+        return batch->most;
+    pthread_mutex_lock(&b->lock);
+    waiting = b->rows > batch->skip ? b->rows - batch->skip : b->rows;
+    rows = bl_sizes_choose(&batch->instance->sizes, waiting < rows ? waiting : rows);
+    pthread_mutex_unlock(&b->lock);
+    return rows < batch->most ? rows : batch->most;
+}
+
 /* Under the lock: how many rows of those that wait should run now; 0: none, more may come. */
 static int64_t due_rows(const bl_model_version *version, int64_t now_ns)
 {
@@ -198,8 +212,19 @@ static bl_status prepare(bl_batch *batch)
         return bl_arena_status(batch->rq->arena, &batch->rq->err);
     memcpy(vars, batch->first->vars, (size_t)version->nvars * sizeof *vars);
     vars[version->batch_var] = batch->rows;
-    BL_TRY(bl_infer_prepare(batch->rq, batch->instance, vars, &batch->x));
+    BL_TRY(bl_infer_prepare(batch->rq, version, batch->instance, vars, &batch->x));
+    batch->rq->may_fly = batch->rq->may_fly && bl_plan_may_fly(batch->x->plan); /* which is perhaps not the one that was asked */
     return load_inputs(batch);
+}
+
+/* Before anybody has an answer: who has one and asks how many there were finds its own among them. */
+static void count(bl_batch *batch)
+{
+    const int64_t *ns = batch->rq->trail.time_ns;
+    int64_t input_ns = 0;
+    for (const bl_infer *in = batch->first; in != NULL; in = in->next)
+        input_ns = in->input_ns > input_ns ? in->input_ns : input_ns;
+    bl_statistics_run(&batch->version->statistics, batch->rows, input_ns + ns[BL_TIME_COPY], ns[BL_TIME_COMPUTE], 0);
 }
 
 /* Everybody's part of what came of it. */
@@ -207,12 +232,14 @@ static void scatter(bl_batch *batch)
 {
     const int64_t *ns = batch->rq->trail.time_ns;
     bl_status st = batch->rq->err.status;
-    int64_t from = 0, input_ns = 0;
+    int64_t from = 0;
     bl_infer *in = batch->first, *next = NULL;
+    bool ran = st == BL_OK && batch->rows > 0; /* else all were too late, or others had taken all that it was made for */
+    if (ran)
+        count(batch);
     for (; in != NULL; in = next) {
         next = in->next; /* it is somebody else's once it is finished */
         in->compute_ns = ns[BL_TIME_COMPUTE];
-        input_ns = in->input_ns > input_ns ? in->input_ns : input_ns;
         if (st == BL_OK)
             bl_infer_take(batch->x, batch->rows, from, in->rows, in->got);
         else
@@ -223,10 +250,8 @@ static void scatter(bl_batch *batch)
         bl_trail_add(&in->rq->trail, BL_TIME_COMPUTE, batch->begin_ns, batch->begin_ns + ns[BL_TIME_COMPUTE]);
         bl_request_finish(in->rq);
     }
-    if (st != BL_OK || batch->first == NULL) /* others had taken all that it was made for */
-        return;
-    bl_instance_learn(batch->version, batch->instance, batch->rows, ns[BL_TIME_COMPUTE] + ns[BL_TIME_COPY]);
-    bl_statistics_run(&batch->version->statistics, batch->rows, input_ns + ns[BL_TIME_COPY], ns[BL_TIME_COMPUTE], 0);
+    if (ran)
+        bl_instance_learn(batch->version, batch->instance, batch->rows, batch->x->plan, ns[BL_TIME_COMPUTE] + ns[BL_TIME_COPY]);
 }
 
 static bl_step work(bl_request *rq)
@@ -234,7 +259,7 @@ static bl_step work(bl_request *rq)
     bl_batch *batch = rq->own;
     if (batch->x == NULL) {
         bl_infer *late = NULL;
-        gather(batch, batch->most, batch->skip, &late);
+        gather(batch, worth_rows(batch), batch->skip, &late);
         finish_late(late);
         if (batch->first == NULL || prepare(batch) != BL_OK)
             return BL_STEP_DONE;

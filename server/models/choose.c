@@ -8,12 +8,9 @@
 #include <math.h>
 
 enum {
-    ENOUGH_SAMPLES = 2,
-    LOOK_AGAIN = 32, /* runs, of which one takes all that wait and one a single row: kernels get faster, and machines less busy */
     MOST_AHEAD = 64, /* runs of others that are counted before one begins out of turn */
     HALF_LIFE = 100  /* of a measurement that others came after, as a multiple of it: trying again costs a part of the time */
 };
-static const double WORTH_IT = 0.9, FORGET = 0.25; /* of a row's time, that a smaller batch must save; weight of a new sample */
 
 bool bl_instance_is_lost(const bl_model_instance *instance)
 {
@@ -31,64 +28,43 @@ bool bl_model_version_is_lost(const bl_model_version *version)
 
 /* ---- what was measured */
 
-static int cost_index(int64_t rows)
+/* Was the plan made for one size of batches alone? */
+static bool is_exact(const bl_model_version *version, const bl_plan *plan)
 {
-    int i = 0;
-    while (i < BL_BATCH_COSTS - 1 && rows >> (i + 1) > 0)
-        i++;
-    return i;
+    const bl_plan_info *info = bl_plan_get_info(plan);
+    return version->batch_var >= 0 && info->var_lo[version->batch_var] == info->var_hi[version->batch_var];
 }
 
-/* The first run prepares what the others find, and tells little. */
-void bl_instance_learn(bl_model_version *version, bl_model_instance *instance, int64_t rows, int64_t ns)
+void bl_instance_learn(bl_model_version *version, bl_model_instance *instance, int64_t rows, const bl_plan *plan, int64_t ns)
 {
     bl_batcher *b = &version->batcher;
-    bl_batch_cost *cost = &instance->cost[cost_index(rows)];
-    double row_ns = (double)ns / (double)rows;
+    bool wanted = false;
     pthread_mutex_lock(&b->lock);
-    cost->row_ns = cost->samples < ENOUGH_SAMPLES ? row_ns : cost->row_ns + FORGET * (row_ns - cost->row_ns);
-    cost->samples++;
+    bl_sizes_learn(&instance->sizes, rows, is_exact(version, plan), ns);
+    wanted = version->batch_var >= 0 && bl_sizes_order(&instance->sizes, rows);
     instance->learned_ns = b->learned_ns = bl_clock_ns();
     instance->executions++;
     instance->inferences += (uint64_t)rows;
     instance->infer_ns += (uint64_t)(ns > 0 ? ns : 0);
     pthread_mutex_unlock(&b->lock);
+    if (wanted)
+        bl_exact_order(version, instance, rows);
 }
 
-/* Under the lock: the most of |rows| that are worth a run.  On a device that one row fills, or whose caches it does, more may
- * take longer together than one after the other. */
-static int64_t worth_rows(const bl_model_version *version, const bl_model_instance *instance, int64_t rows)
+/* Under the lock: the most of |rows| that are worth a run, if it began now.  On a device that one row fills, or whose caches it
+ * does, more may take longer together than one after the other. */
+static int64_t worth_rows(const bl_model_version *version, bl_model_instance *instance, int64_t rows)
 {
-    int largest = cost_index(rows < version->max_batch ? rows : version->max_batch), best = largest;
-    const bl_batch_cost *cost = instance->cost;
-    unsigned turn = version->batcher.runs % LOOK_AGAIN;
-    if (version->config.npreferred > 0 || cost[largest].samples < ENOUGH_SAMPLES || turn == LOOK_AGAIN / 2)
+    if (version->config.npreferred > 0)
         return version->max_batch;
-    if (turn == 0)
-        return 1;
-    for (int i = 0; i < largest; i++) {
-        if (cost[i].samples < ENOUGH_SAMPLES)
-            return (int64_t)1 << i; /* nobody knows yet */
-        if (cost[i].row_ns < cost[best].row_ns * (best == largest ? WORTH_IT : 1))
-            best = i;
-    }
-    return best == largest ? version->max_batch : (int64_t)1 << best;
+    return bl_sizes_best(&instance->sizes, rows < version->max_batch ? rows : version->max_batch);
 }
 
 /* Under the lock: what a run of |rows| takes, of the size that is nearest where nobody knows; 0 where nothing is known, so that
  * it is tried.  What was measured long before the others counts less. */
 static double cost_ns(const bl_model_version *version, const bl_model_instance *instance, int64_t rows)
 {
-    const bl_batch_cost *found = NULL;
-    int at = cost_index(rows);
-    double ns = 0, age = (double)(version->batcher.learned_ns - instance->learned_ns);
-    for (int i = at; i >= 0 && found == NULL; i--)
-        found = instance->cost[i].samples >= ENOUGH_SAMPLES ? &instance->cost[i] : NULL;
-    for (int i = at + 1; i < BL_BATCH_COSTS && found == NULL; i++)
-        found = instance->cost[i].samples >= ENOUGH_SAMPLES ? &instance->cost[i] : NULL;
-    if (found == NULL)
-        return 0;
-    ns = found->row_ns * (double)rows;
+    double ns = bl_sizes_expect(&instance->sizes, rows), age = (double)(version->batcher.learned_ns - instance->learned_ns);
     return ns > 0 ? ns * exp2(-age / (HALF_LIFE * ns)) : 0;
 }
 
@@ -125,7 +101,7 @@ static int find_first(const choice *c, int64_t rows, int64_t *most, double *done
 {
     int best = -1;
     for (int i = 0; i < c->version->ninstances; i++) {
-        const bl_model_instance *one = &c->version->instances[i];
+        bl_model_instance *one = &c->version->instances[i];
         int64_t worth = worth_rows(c->version, one, rows);
         double end = c->free_ns[i] + cost_ns(c->version, one, worth < rows ? worth : rows);
         if ((!c->all_lost && bl_instance_is_lost(one)) || (best >= 0 && end >= *done))
@@ -142,17 +118,16 @@ static bl_model_instance *take(choice *c, int at, double done)
     bl_model_instance *instance = &c->version->instances[at];
     instance->running = true;
     instance->free_ns = c->now + (int64_t)done;
-    c->version->batcher.runs++;
     return instance;
 }
 
-static bl_model_instance *take_only(bl_model_version *version, int64_t rows, int64_t *most)
+/* How many are worth it is seen when the run begins, with all that came till then. */
+static bl_model_instance *take_only(bl_model_version *version, int64_t *most)
 {
     bl_model_instance *one = &version->instances[0];
     if (one->running)
         return NULL;
-    *most = worth_rows(version, one, rows);
-    version->batcher.runs++;
+    *most = version->max_batch;
     one->running = true;
     return one;
 }
@@ -164,7 +139,7 @@ bl_model_instance *bl_instance_take(bl_model_version *version, int64_t rows, boo
     choice c;
     *skip = 0;
     if (version->ninstances == 1)
-        return take_only(version, rows, most);
+        return take_only(version, most);
     begin(&c, version);
     for (int ahead = 0; ahead < MOST_AHEAD && rows > 0; ahead++) {
         double done = 0;

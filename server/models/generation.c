@@ -451,7 +451,7 @@ static bl_status prepare(bl_infer *in, generation *g)
     BL_TRY(bl_sequence_create(in, &g->sequence));
     in->instance = bl_sequence_instance(g->sequence);
     atomic_fetch_add(&in->instance->busy, 1);
-    BL_TRY(bl_infer_prepare(in->rq, in->instance, g->vars, &x));
+    BL_TRY(bl_infer_prepare(in->rq, in->version, in->instance, g->vars, &x));
     g->plan = bl_plan_retain(x->plan);
     g->worker = x->worker;
     g->device_generation = x->generation;

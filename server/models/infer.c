@@ -393,7 +393,8 @@ static bl_status reply_alone(bl_request *rq)
     in->queue_ns = rq->trail.time_ns[BL_TIME_QUEUE];
     in->compute_ns = rq->trail.time_ns[BL_TIME_COMPUTE];
     bl_infer_take(x, 0, 0, 0, in->got);
-    bl_instance_learn(in->version, in->instance, in->rows > 0 ? in->rows : 1, in->compute_ns + rq->trail.time_ns[BL_TIME_COPY]);
+    bl_instance_learn(in->version, in->instance, in->rows > 0 ? in->rows : 1, x->plan,
+                      in->compute_ns + rq->trail.time_ns[BL_TIME_COPY]);
     BL_TRY(bl_infer_reply(rq));
     bl_statistics_run(&in->version->statistics, in->rows > 0 ? in->rows : 1, in->input_ns, in->compute_ns, in->output_ns);
     return BL_OK;
@@ -401,7 +402,8 @@ static bl_status reply_alone(bl_request *rq)
 
 /* ---- the way there */
 
-bl_status bl_infer_prepare(bl_request *rq, bl_model_instance *instance, int64_t *vars, bl_exec **out)
+bl_status bl_infer_prepare(bl_request *rq, const bl_model_version *version, bl_model_instance *instance, int64_t *vars,
+                           bl_exec **out)
 {
     bl_exec *x = NULL;
     BL_TRY(bl_exec_create(rq, &x));
@@ -418,7 +420,9 @@ bl_status bl_infer_prepare(bl_request *rq, bl_model_instance *instance, int64_t 
     x->unlisted = true;
     x->hit = true;
     x->work = bl_exec_run;
-    x->plan = bl_plan_current(instance->plan);
+    x->plan = version->batch_var >= 0 ? bl_exact_get(version, instance, vars[version->batch_var]) : NULL;
+    if (x->plan == NULL)
+        x->plan = bl_plan_current(instance->plan);
     return bl_exec_admit(x, &rq->err);
 }
 
@@ -477,7 +481,7 @@ static bl_status run_alone(bl_infer *in)
     bl_request *rq = in->rq;
     bl_exec *x = NULL;
     atomic_fetch_add(&in->instance->busy, 1);
-    BL_TRY(bl_infer_prepare(rq, in->instance, in->vars, &x));
+    BL_TRY(bl_infer_prepare(rq, in->version, in->instance, in->vars, &x));
     x->extra = in;
     BL_TRY(bl_exec_load(x, in->version->ninputs, in->values, false));
     BL_TRY(bl_access_check_time(rq));
@@ -509,7 +513,7 @@ static bl_status run_in_sequence(bl_infer *in)
     BL_TRY(bl_sequence_get(in, &in->of));
     in->instance = bl_sequence_instance(in->of);
     atomic_fetch_add(&in->instance->busy, 1);
-    BL_TRY(bl_infer_prepare(rq, in->instance, in->vars, &x));
+    BL_TRY(bl_infer_prepare(rq, in->version, in->instance, in->vars, &x));
     x->extra = in;
     BL_TRY(bl_exec_load(x, in->version->ninputs, in->values, false));
     BL_TRY(bl_access_check_time(rq));

@@ -56,8 +56,9 @@ BL_NODISCARD bl_status bl_infer_choose_turn(bl_infer *in);
 BL_NODISCARD bl_status bl_infer_go(bl_infer *in);
 /* The answer is there, or rq->err says why not: of what |got| has.  HTTP thread. */
 BL_NODISCARD bl_status bl_infer_reply(bl_request *rq);
-/* What a run of |plan| on the instance needs but its inputs. */
-BL_NODISCARD bl_status bl_infer_prepare(bl_request *rq, bl_model_instance *instance, int64_t *vars, bl_exec **out);
+/* What a run on the instance needs but its inputs, with the best plan that there is for |vars|. */
+BL_NODISCARD bl_status bl_infer_prepare(bl_request *rq, const bl_model_version *version, bl_model_instance *instance,
+                                        int64_t *vars, bl_exec **out);
 /* The first |rows| from row |from| of the results of |x|, whose batches have |all|; |all| 0: the whole. */
 void bl_infer_take(const bl_exec *x, int64_t all, int64_t from, int64_t rows, bl_infer_part *got);
 
@@ -88,8 +89,9 @@ int64_t bl_batch_look(bl_model_version *version, int64_t now_ns);
 /* ---- choose.c */
 bool bl_instance_is_lost(const bl_model_instance *instance);    /* with its device */
 bool bl_model_version_is_lost(const bl_model_version *version); /* all of it is */
-/* A run of |rows| took so long there: who knows what sizes cost chooses among them, and among instances. */
-void bl_instance_learn(bl_model_version *version, bl_model_instance *instance, int64_t rows, int64_t ns);
+/* A run of |rows| with |plan| took so long there: who knows what sizes cost chooses among them, and among instances.  No lock is
+ * held. */
+void bl_instance_learn(bl_model_version *version, bl_model_instance *instance, int64_t rows, const bl_plan *plan, int64_t ns);
 /* Under the batcher's lock: for a run of |rows|, or the first of them, the instance that is done first; it is running then, with
  * at most |most| rows, behind |skip| others that are done sooner elsewhere (0, unless |behind|).  NULL: wait until one is free.
  */

@@ -7,6 +7,7 @@
 #include "proto/infer.h"
 #include "server/models/config.h"
 #include "server/models/models.h"
+#include "server/models/sizes.h"
 #include "server/models/statistics.h"
 #include "server/names.h"
 #include "server/program_make.h"
@@ -27,24 +28,18 @@ typedef struct bl_model_tensor {
     size_t nlabels;
 } bl_model_tensor;
 
-/* What runs of 2^i rows and more, but less than twice as many, were measured to take. */
-typedef struct bl_batch_cost {
-    unsigned samples;
-    double row_ns; /* of a row; a moving mean */
-} bl_batch_cost;
-enum { BL_BATCH_COSTS = 17 };
-
 /* The program on one device. */
 typedef struct bl_model_instance {
     bl_program *program;
     const bl_wire_graph *graph; /* of the entry that is served */
     bl_plan *plan;              /* the program's; bl_plan_current gives the best there is */
     const bl_program_entry_state *entry;
-    bool running;    /* under the batcher's lock: it has a run of this model */
-    atomic_int busy; /* requests that it has by themselves, where they are not joined */
+    _Atomic(bl_plan *) exact[BL_SIZES]; /* for 2^i rows and no others; NULL, or there for good */
+    bool running;                       /* under the batcher's lock: it has a run of this model */
+    atomic_int busy;                    /* requests that it has by themselves, where they are not joined */
 
     /* under that lock */
-    bl_batch_cost cost[BL_BATCH_COSTS];
+    bl_sizes sizes;              /* what runs take */
     int64_t learned_ns, free_ns; /* when it was measured last; when the run that it has is likely to be over */
     uint64_t executions, inferences, infer_ns;
 } bl_model_instance;
@@ -56,7 +51,6 @@ typedef struct bl_text_model bl_text_model;
 /* Requests that wait for a run of their model; see batch.c. */
 typedef struct bl_batcher {
     pthread_mutex_t lock;
-    unsigned runs;
     int64_t learned_ns; /* when a run was measured last */
     bl_infer *first;    /* in the order in which they run */
     size_t count;
@@ -146,6 +140,9 @@ struct bl_model_op {
     size_t charged;  /* of the server's memory, for them */
     bl_request *rq;  /* that waits, or NULL; under the lock */
     bool taken, initial;
+    bl_model_version *version; /* retained: nothing is to be loaded, but a plan made for runs of |rows| on this instance of it */
+    bl_model_instance *instance;
+    int64_t rows;
 };
 
 /* What can be loaded under a name. */
@@ -256,6 +253,18 @@ BL_NODISCARD bl_status bl_model_keep(bl_model_version *version, bl_err *err);
 /* It was replaced or unloaded, and does not come back: what bl_model_version_release does, and what was written goes. */
 void bl_model_version_retire(bl_model_version *version); /* accepts NULL */
 BL_NODISCARD bl_status bl_models_load_kept(bl_models *models, bl_err *err);
+
+/* ---- exact.c */
+/* The plan for runs of |rows|, retained; NULL: there is none but that for any number. */
+bl_plan *bl_exact_get(const bl_model_version *version, bl_model_instance *instance, int64_t rows);
+/* Have a loader make it, unless it would take more memory than it is worth. */
+void bl_exact_order(bl_model_version *version, bl_model_instance *instance, int64_t rows);
+/* For who makes it at once: is it to be made? */
+bool bl_exact_claim(bl_model_version *version, bl_model_instance *instance, int64_t rows);
+/* Begin to make it, on a compile thread; rq->done follows, and then bl_exact_answer. */
+BL_NODISCARD bl_status bl_exact_begin(bl_request *rq, bl_model_version *version, bl_model_instance *instance, int64_t rows);
+/* It is there, or could not be made. */
+void bl_exact_answer(bl_model_version *version, bl_model_instance *instance, int64_t rows);
 
 /* ---- version.c */
 bl_model_version *bl_model_version_create(bl_models *models, uint32_t owner, const char *name, uint64_t number);

@@ -289,12 +289,45 @@ static bl_status add_instances(load *l, bl_model_version *version)
     return BL_OK;
 }
 
+/* ---- plans for runs of one size */
+
+static bl_status make_exact(load *l, bl_model_version *version, bl_model_instance *instance, int64_t rows)
+{
+    waiter w;
+    bl_request *rq = make_own(l, &w);
+    bl_status st = BL_OK;
+    if (rq == NULL)
+        return bl_fail(l->err, BL_ENOMEM, "a plan for runs of one size");
+    st = bl_exact_begin(rq, version, instance, rows);
+    if (st == BL_OK)
+        wait_for(l);
+    st = end_own(l, rq, st);
+    bl_exact_answer(version, instance, rows);
+    return st;
+}
+
 /* ---- one version */
+
+/* Sizes that the configuration warms up are wanted.  Without their plans the model serves as well, if not as fast. */
+static void make_warm(load *l, bl_model_version *version, int64_t rows)
+{
+    for (int i = 0; i < version->ninstances; i++) {
+        bl_err ignored = {0}, *err = l->err;
+        bl_status st = BL_OK;
+        l->err = &ignored;
+        if (bl_exact_claim(version, &version->instances[i], rows))
+            st = make_exact(l, version, &version->instances[i], rows);
+        if (st != BL_OK)
+            bl_log(BL_LOG_INFO, "model %s: %s", version->name, ignored.text);
+        l->err = err;
+    }
+}
 
 static bl_status warm(load *l, bl_model_version *version)
 {
     const bl_model_config *config = &version->config;
     for (int i = 0; i < config->nwarmups; i++) {
+        make_warm(l, version, config->warmups[i].batch_size);
         for (int64_t k = 0; k < config->warmups[i].count * version->ninstances; k++) {
             waiter w;
             bl_request *rq = make_own(l, &w);
@@ -552,7 +585,11 @@ static bl_status run(load *l)
 void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err)
 {
     load l = {.models = models, .loader = loader, .op = op, .err = err, .arena = bl_arena_create(LOAD_BYTES)};
-    bl_status st = l.arena != NULL ? run(&l) : bl_fail(err, BL_ENOMEM, "loading a model");
+    bl_status st = BL_OK;
+    if (l.arena == NULL)
+        st = bl_fail(err, BL_ENOMEM, "loading a model");
+    else
+        st = op->version != NULL ? make_exact(&l, op->version, op->instance, op->rows) : run(&l);
     (void)st;
     bl_arena_destroy(l.arena);
 }

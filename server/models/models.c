@@ -149,6 +149,7 @@ void bl_model_op_destroy(bl_models *models, bl_model_op *op)
     if (op == NULL)
         return;
     bl_arena_destroy(op->arena);
+    bl_model_version_release(op->version);
     bl_budget_give(&models->server->memory, op->charged);
     free(op->config);
     free(op);
@@ -211,7 +212,7 @@ static void end_op(bl_models *models, bl_model_op *op, const bl_err *err)
     pthread_cond_broadcast(&models->changed);
     pthread_mutex_unlock(&models->lock);
     if (err->status != BL_OK)
-        bl_log(BL_LOG_ERROR, "model %s: %s", op->name, err->text);
+        bl_log(op->version != NULL ? BL_LOG_INFO : BL_LOG_ERROR, "model %s: %s", op->name, err->text);
     bl_model_op_destroy(models, op);
     if (model != NULL)
         free_model(model); /* nothing is known of it */

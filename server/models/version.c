@@ -49,6 +49,12 @@ static void free_instance(bl_model_version *version, bl_model_instance *instance
     bl_program *program = instance->program;
     for (int i = 0; program != NULL && i < program->doc.nentries; i++)
         bl_plans_forget(version->models->server->plans, program->entries[i].plan);
+    for (int i = 0; i < BL_SIZES; i++) {
+        bl_plan *exact = atomic_load(&instance->exact[i]);
+        if (exact != NULL)
+            bl_plans_forget(version->models->server->plans, exact);
+        bl_plan_release(exact);
+    }
     bl_program_release(program);
 }
 

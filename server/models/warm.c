@@ -69,7 +69,7 @@ bl_status bl_model_warm(bl_request *rq, bl_model_version *version, bl_model_inst
         BL_TRY(choose_shape(version, warmup, i, vars, dim[i], &rq->err));
     for (int i = 0; i < version->nvars; i++)
         vars[i] = vars[i] < 0 ? instance->graph->vars[i].lo : vars[i];
-    BL_TRY(bl_infer_prepare(rq, instance, vars, &x));
+    BL_TRY(bl_infer_prepare(rq, version, instance, vars, &x));
     x->inputs = bl_arena_array(rq->arena, (size_t)version->ninputs + 1, sizeof *x->inputs);
     if (x->inputs == NULL)
         return bl_arena_status(rq->arena, &rq->err);

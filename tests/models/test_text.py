@@ -125,6 +125,8 @@ class Text(TextTest):
         cls.put(repository, "endless", counter(), **parameters(context=10000000))
         cls.put(repository, "dice", dice(), **parameters(end="z"))
         cls.put(repository, "nowhere", nowhere())
+        warmup = {"name": "whole", "batch_size": 64, "inputs": {"tokens": {"data_type": "TYPE_INT32", "dims": [], "zero_data": True}}}
+        cls.put(repository, "warmed", alphabet(), model_warmup=[warmup])
         repository.put("plain", 1, alphabet())
 
     def test_one_answer(self):
@@ -140,6 +142,11 @@ class Text(TextTest):
         self.assertEqual("cdef", self.written("place", "xyz", max_tokens=4))
         self.assertEqual("def", self.call("POST", f"{V2}alphabet.opencl/versions/1/generate", {"text_input": "c", "parameters": {
             "max_tokens": 3, "exclude_input_in_output": True, "temperature": 0.0, "stream": False}}).json["text_output"])
+
+    def test_no_plan_for_one_length(self):
+        """Its tokens are rows, as of a batch, and their number is another with each."""
+        self.assertNotIn("model warmed has a plan", self.server.log_text())
+        self.assertEqual("cdef", self.written("warmed", "ab", max_tokens=4))
 
     def test_the_end(self):
         answer = self.ok(self.generate("alphabet.opencl", "y", max_tokens=50)).json

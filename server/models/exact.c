@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* Plans for runs of one size.  Where the number of rows is a constant, the compiler knows how far each loop goes; such a plan
+ * takes the model's place for runs of just that size.  It has the model's weights, but keeps what it computes of them anew
+ * (engine/plan/keep.c), so that there are few of them, and for large models none. */
+#include "server/models/internal.h"
+
+#include "engine/base/log.h"
+
+#include <string.h>
+
+enum { MOST_EXACT = 5, MOST_BYTES = 256 << 20 /* of weights, counted once for each plan */ };
+
+typedef struct making {
+    bl_model_version *version; /* the loader's */
+    bl_model_instance *instance;
+    int64_t rows;
+    bl_wire_graph graph;
+} making;
+
+bl_plan *bl_exact_get(const bl_model_version *version, bl_model_instance *instance, int64_t rows)
+{
+    bl_plan *plan = NULL;
+    if (version->sequential || !bl_size_is_exact(rows))
+        return NULL;
+    plan = atomic_load(&instance->exact[bl_size_of(rows)]);
+    return plan != NULL ? bl_plan_current(plan) : NULL;
+}
+
+/* ---- whether */
+
+/* What remembers by itself, or draws numbers, has state that is laid out by the plan; a text has runs of many sizes by one plan.
+ */
+static bool may_have(bl_model_version *version, const bl_model_instance *instance)
+{
+    size_t n = 0;
+    if (version->sequential || version->text != NULL || bl_plan_get_info(instance->plan)->nhidden > 0)
+        return false;
+    pthread_mutex_lock(&version->batcher.lock);
+    for (int i = 0; i < BL_SIZES; i++)
+        n += instance->sizes.at[i].ordered;
+    pthread_mutex_unlock(&version->batcher.lock);
+    return n <= MOST_EXACT && n * instance->program->charged <= MOST_BYTES;
+}
+
+bool bl_exact_claim(bl_model_version *version, bl_model_instance *instance, int64_t rows)
+{
+    const bl_wire_var *range = version->batch_var >= 0 ? &instance->graph->vars[version->batch_var] : NULL;
+    bool fresh = false;
+    if (range == NULL || range->lo == range->hi || rows < range->lo || rows > range->hi || !bl_size_is_exact(rows))
+        return false;
+    pthread_mutex_lock(&version->batcher.lock);
+    fresh = !instance->sizes.at[bl_size_of(rows)].ordered;
+    instance->sizes.at[bl_size_of(rows)].ordered = true;
+    pthread_mutex_unlock(&version->batcher.lock);
+    return fresh && may_have(version, instance);
+}
+
+void bl_exact_order(bl_model_version *version, bl_model_instance *instance, int64_t rows)
+{
+    bl_err err = {0};
+    bl_model_op *op = NULL;
+    if (!may_have(version, instance))
+        return; /* nor later */
+    op = bl_model_op_create(version->owner, version->name);
+    if (op == NULL) {
+        bl_exact_answer(version, instance, rows);
+        return;
+    }
+    op->version = bl_model_version_retain(version);
+    op->instance = instance;
+    op->rows = rows;
+    if (bl_models_order(version->models, op, &err) != BL_OK)
+        bl_log(BL_LOG_DEBUG, "model %s: %s", version->name, err.text);
+}
+
+void bl_exact_answer(bl_model_version *version, bl_model_instance *instance, int64_t rows)
+{
+    pthread_mutex_lock(&version->batcher.lock);
+    bl_sizes_answer(&instance->sizes, rows, atomic_load(&instance->exact[bl_size_of(rows)]) != NULL);
+    pthread_mutex_unlock(&version->batcher.lock);
+}
+
+/* ---- making one */
+
+/* Does it take and give what the other does, at the same places? */
+static bool is_like(const bl_plan *plan, const bl_plan *other)
+{
+    const bl_plan_info *a = bl_plan_get_info(plan), *b = bl_plan_get_info(other);
+    return a->ninputs == b->ninputs && a->noutputs == b->noutputs && a->nstates == b->nstates && a->nhidden == b->nhidden;
+}
+
+/* On a compile thread. */
+static bl_status compile(bl_exec *x, bl_err *err)
+{
+    const making *make = x->extra;
+    bl_plan *plan = NULL, *none = NULL;
+    bl_wire_key key;
+    bool hit = false;
+    BL_TRY(bl_exec_key(x, &make->graph, true, &key));
+    BL_TRY(bl_exec_make_plan(x, &key, &make->graph, true, &plan, &hit, err));
+    if (is_like(plan, make->instance->plan) &&
+        atomic_compare_exchange_strong(&make->instance->exact[bl_size_of(make->rows)], &none, plan)) {
+        bl_log(BL_LOG_INFO, "model %s has a plan for runs of %lld rows", make->version->name, (long long)make->rows);
+        return BL_OK;
+    }
+    bl_plan_release(plan);
+    return BL_OK;
+}
+
+bl_status bl_exact_begin(bl_request *rq, bl_model_version *version, bl_model_instance *instance, int64_t rows)
+{
+    bl_run_options options = instance->program->doc.options;
+    making *make = bl_arena_alloc(rq->arena, sizeof *make);
+    bl_exec *x = NULL;
+    if (make == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    *make = (making){.version = version, .instance = instance, .rows = rows, .graph = *instance->graph};
+    make->graph.vars = bl_arena_array(rq->arena, (size_t)version->nvars + 1, sizeof *make->graph.vars);
+    if (make->graph.vars == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    memcpy(make->graph.vars, instance->graph->vars, (size_t)version->nvars * sizeof *make->graph.vars);
+    make->graph.vars[version->batch_var].lo = make->graph.vars[version->batch_var].hi = rows;
+    BL_TRY(bl_exec_create(rq, &x));
+    options.lease = NULL;
+    options.timeout_ms = 0;
+    BL_TRY(bl_exec_choose(x, &options, instance->program->worker));
+    BL_TRY(bl_program_check(instance->program, &rq->err));
+    x->extra = make;
+    x->compile = compile;
+    x->dry = true;
+    rq->rank = BL_RANK_TRAIN; /* nobody waits for it */
+    return bl_exec_advance(x);
+}
