@@ -54,6 +54,7 @@ struct bl_call {
 /* 422 "OP: ..." on the call's node; gives POISON. */
 const bl_node *bl_call_fail(bl_call *c, const char *fmt, ...) BL_PRINTF(2, 3);
 const bl_node *bl_call_fail_as(bl_call *c, bl_status status, const char *fmt, ...) BL_PRINTF(3, 4);
+const bl_node *bl_call_failed(bl_call *c);               /* the poison of a failure that was recorded */
 const char *bl_call_shape(bl_call *c, const bl_node *x); /* "[2, batch]" */
 /* Whether the node has as many ids as an op of any number of results gives; a failure where not. */
 bool bl_call_results(bl_call *c, int wanted);

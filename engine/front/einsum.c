@@ -16,7 +16,6 @@ typedef struct equation {
     const char *at;
     int dots; /* axes under "..." in the widest operand */
     term output;
-    bool has_output;
 } equation;
 
 static bool add_label(equation *e, term *t, char label)

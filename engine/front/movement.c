@@ -2,11 +2,6 @@
 /* The same elements seen otherwise: nothing here computes, but for cat. */
 #include "engine/front/build.h"
 
-static const bl_node *poison_of(bl_call *c)
-{
-    return bl_call_fail_as(c, BL_EBUG, "failed without a reason"); /* the first failure stands */
-}
-
 const bl_node *expand_reshape(bl_call *c)
 {
     bl_ir *ir = c->ir;
@@ -252,7 +247,7 @@ const bl_node *bl_call_join(bl_call *c, int n, const bl_node *const *part, int a
         }
         done = end;
     }
-    return joined == NULL ? poison_of(c) : joined;
+    return joined == NULL ? bl_call_failed(c) : joined;
 }
 
 const bl_node *expand_cat(bl_call *c)

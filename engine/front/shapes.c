@@ -80,19 +80,19 @@ static bool check_shape(bl_call *c, int ndim, const bl_node *const *dim)
     return true;
 }
 
-static const bl_node *poison_of(bl_call *c)
+const bl_node *bl_call_failed(bl_call *c)
 {
     return bl_call_fail_as(c, BL_EBUG, "failed without a reason"); /* the first failure stands */
 }
 
 const bl_node *bl_call_expand(bl_call *c, const bl_node *x, int ndim, const bl_node *const *dim)
 {
-    return check_shape(c, ndim, dim) ? bl_expand(c->ir, x, ndim, dim) : poison_of(c);
+    return check_shape(c, ndim, dim) ? bl_expand(c->ir, x, ndim, dim) : bl_call_failed(c);
 }
 
 const bl_node *bl_call_reshape(bl_call *c, const bl_node *x, int ndim, const bl_node *const *dim)
 {
-    return check_shape(c, ndim, dim) ? bl_reshape(c->ir, x, ndim, dim) : poison_of(c);
+    return check_shape(c, ndim, dim) ? bl_reshape(c->ir, x, ndim, dim) : bl_call_failed(c);
 }
 
 const bl_node *bl_call_pad(bl_call *c, const bl_node *x, const bl_node *const *before, const bl_node *const *after,
@@ -102,7 +102,8 @@ const bl_node *bl_call_pad(bl_call *c, const bl_node *x, const bl_node *const *b
 
     for (int i = 0; i < x->ndim; i++)
         dim[i] = bl_add(c->ir, bl_add(c->ir, before[i], x->dim[i]), after[i]);
-    return x->op == BL_OP_POISON || !check_shape(c, x->ndim, dim) ? poison_of(c) : bl_pad_with(c->ir, x, before, after, value);
+    return x->op == BL_OP_POISON || !check_shape(c, x->ndim, dim) ? bl_call_failed(c)
+                                                                  : bl_pad_with(c->ir, x, before, after, value);
 }
 
 const bl_node *bl_call_full(bl_call *c, const bl_node *scalar, int ndim, const bl_node *const *dim)

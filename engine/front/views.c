@@ -2,11 +2,6 @@
 /* Elements in another order, more than once, or only some: nothing is copied. */
 #include "engine/front/build.h"
 
-static const bl_node *poison_of(bl_call *c)
-{
-    return bl_call_fail_as(c, BL_EBUG, "failed without a reason"); /* the first failure stands */
-}
-
 /* x with axis |axis| split in two, or with it and the next one made one where |inner| is NULL. */
 static const bl_node *refold(bl_call *c, const bl_node *x, int axis, const bl_node *outer, const bl_node *inner)
 {
@@ -47,7 +42,7 @@ static const bl_node *roll_axis(bl_call *c, const bl_node *x, int axis, int64_t 
     part[0] = bl_shrink_axis(ir, x, axis, first, bl_sub(ir, extent, first));
     part[1] = bl_shrink_axis(ir, x, axis, bl_index(ir, 0), first);
     if (part[0]->op == BL_OP_POISON || part[1]->op == BL_OP_POISON)
-        return poison_of(c);
+        return bl_call_failed(c);
     return bl_call_join(c, 2, part, axis);
 }
 

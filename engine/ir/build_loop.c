@@ -171,6 +171,15 @@ bool bl_binds_ranges(const bl_node *node)
     return node->op == BL_OP_STAGE || (node->op == BL_OP_REDUCE && node->ndim == 0);
 }
 
+bool bl_binds(const bl_node *node, const bl_node *range)
+{
+    for (uint32_t i = (uint32_t)node->arg; bl_binds_ranges(node) && i < node->nsrc; i++) {
+        if (node->src[i] == range)
+            return true;
+    }
+    return false;
+}
+
 const bl_node *bl_lane(bl_ir *ir, int64_t number, int lanes)
 {
     if (lanes < 2 || lanes > BL_MAX_LANES)

@@ -199,6 +199,7 @@ const bl_node *bl_running(bl_ir *ir, const bl_node *reduce, const bl_node *range
 const bl_node *bl_rescaled(bl_ir *ir, const bl_node *value, const bl_node *factor);
 /* Does |node| bind RANGEs, which are its sources from number |arg| on: a REDUCE of a nest, or a STAGE? */
 bool bl_binds_ranges(const bl_node *node);
+bool bl_binds(const bl_node *node, const bl_node *range);     /* that one? */
 const bl_node *bl_lane(bl_ir *ir, int64_t number, int lanes); /* |number| tells those of several ranges apart */
 const bl_node *bl_extract(bl_ir *ir, const bl_node *vector, int lane);
 const bl_node *bl_stack(bl_ir *ir, int lanes, const bl_node *const *scalars);
@@ -222,5 +223,7 @@ const bl_node *bl_node_rebuild(bl_ir *ir, const bl_node *node, const bl_node *co
 /* Rebuild |root| with every node in |map| (bl_node to bl_node) replaced, sources first, simplifying scalars on the way. */
 struct bl_ptrmap;
 const bl_node *bl_substitute(bl_ir *ir, const bl_node *root, const struct bl_ptrmap *map);
+/* The same for one node. */
+const bl_node *bl_replace(bl_ir *ir, const bl_node *root, const bl_node *from, const bl_node *to);
 
 #endif

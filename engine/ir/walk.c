@@ -178,6 +178,15 @@ const bl_node *bl_substitute(bl_ir *ir, const bl_node *root, const struct bl_ptr
     return ir->value[root->id];
 }
 
+const bl_node *bl_replace(bl_ir *ir, const bl_node *root, const bl_node *from, const bl_node *to)
+{
+    bl_ptrmap map;
+
+    bl_ptrmap_init(&map, bl_ir_arena(ir));
+    bl_ptrmap_put(&map, from, (void *)(uintptr_t)to);
+    return bl_substitute(ir, root, &map);
+}
+
 enum {
     MAX_STEPS = 64, /* rows applied one after the other to one node */
     MAX_PASSES = 16

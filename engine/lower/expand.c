@@ -14,23 +14,6 @@ static const bl_node *replaced(const bl_ptrmap *map, const bl_node *node)
     return to == NULL ? node : to;
 }
 
-static const bl_node *put_constant(bl_ir *ir, const bl_node *root, const bl_node *range, int64_t value)
-{
-    bl_ptrmap map;
-    bl_ptrmap_init(&map, bl_ir_arena(ir));
-    bl_ptrmap_put(&map, range, (void *)(uintptr_t)bl_index(ir, value));
-    return bl_substitute(ir, root, &map);
-}
-
-static bool binds(const bl_node *node, const bl_node *range)
-{
-    for (uint32_t i = (uint32_t)node->arg; bl_binds_ranges(node) && i < node->nsrc; i++) {
-        if (node->src[i] == range)
-            return true;
-    }
-    return false;
-}
-
 /* A fold, or a stage, over what is left after |range| was taken out of |reduce|'s ranges. */
 static const bl_node *fold_rest(bl_ir *ir, const bl_node *reduce, const bl_node *range, int nvalues, const bl_node *const *values)
 {
@@ -59,7 +42,7 @@ static const bl_node *tile_reduce(bl_ir *ir, const bl_node *reduce, const bl_nod
         return reduce;
     for (int64_t j = 0; j < extent; j++) {
         for (int64_t i = 0; i < reduce->arg; i++)
-            values[nvalues++] = put_constant(ir, reduce->src[i], range, j);
+            values[nvalues++] = bl_replace(ir, reduce->src[i], range, bl_index(ir, j));
     }
     return fold_rest(ir, reduce, range, nvalues, values);
 }
@@ -72,7 +55,7 @@ static const bl_node *tile_stores(bl_ir *ir, const bl_node *sink, const bl_node 
 
     for (uint32_t i = 0; stores != NULL && i < sink->nsrc; i++) {
         for (int64_t j = 0; j <= range->hi; j++) {
-            const bl_node *store = put_constant(ir, sink->src[i], range, j);
+            const bl_node *store = bl_replace(ir, sink->src[i], range, bl_index(ir, j));
             stores[n++] = store;
             if (store == sink->src[i])
                 break;
@@ -102,12 +85,6 @@ static bool lane_stride(const bl_node *index, int64_t *stride)
     return true;
 }
 
-/* The node as it is in one lane. */
-static const bl_node *in_lane(bl_ir *ir, const bl_node *node, const bl_node *lane, int64_t number)
-{
-    return put_constant(ir, node, lane, number);
-}
-
 /* |load| has its lanes; |scalar| is what it was made from, over |range|. */
 static const bl_node *vector_load(bl_ir *ir, const bl_node *load, const bl_node *lane, const bl_node *scalar,
                                   const bl_node *range)
@@ -120,7 +97,7 @@ static const bl_node *vector_load(bl_ir *ir, const bl_node *load, const bl_node 
         return load;
     if ((gate == NULL || gate->lanes == 1 || load->dtype != BL_BOOL) && lane_stride(load->src[1], &stride) && stride == 1) {
         bl_node vector = *load;
-        const bl_node *src[3] = {load->src[0], in_lane(ir, load->src[1], lane, 0), gate};
+        const bl_node *src[3] = {load->src[0], bl_replace(ir, load->src[1], lane, bl_index(ir, 0)), gate};
         vector.src = src;
         vector.lanes = lane->lanes;
         return bl_node_make(ir, &vector);
@@ -128,7 +105,7 @@ static const bl_node *vector_load(bl_ir *ir, const bl_node *load, const bl_node 
     const bl_node *src[3] = {load->src[0], scalar->src[1], gate == NULL ? NULL : scalar->src[2]};
     scalar = bl_node_with(ir, scalar, src); /* a stage that it reads may have got lanes inside */
     for (int i = 0; i < lane->lanes; i++)   /* an index may itself be loaded: that load has no lanes to pick from */
-        each[i] = put_constant(ir, scalar, range, i);
+        each[i] = bl_replace(ir, scalar, range, bl_index(ir, i));
     return bl_stack(ir, lane->lanes, each);
 }
 
@@ -139,7 +116,7 @@ static const bl_node *vector_store(bl_ir *ir, const bl_node *store, const bl_nod
     const bl_node *src[4] = {store->src[0], store->src[1], store->src[2], store->nsrc > 3 ? store->src[3] : NULL};
 
     if (store->src[1]->lanes > 1 && lane_stride(store->src[1], &stride) && stride == 1)
-        src[1] = in_lane(ir, store->src[1], lane, 0);
+        src[1] = bl_replace(ir, store->src[1], lane, bl_index(ir, 0));
     vector.src = src;
     vector.lanes = lane->lanes;
     return bl_node_make(ir, &vector);
@@ -175,7 +152,7 @@ static const bl_node *in_lanes(bl_ir *ir, const bl_node *made, const bl_node *no
         return vector_load(ir, made, lane, node, range);
     if (made->op == BL_OP_STORE && node->lanes == 1 && (made->src[1]->lanes > 1 || made->src[2]->lanes > 1))
         return vector_store(ir, made, lane);
-    return binds(node, range) ? vector_reduce(ir, made, range, lane) : made;
+    return bl_binds(node, range) ? vector_reduce(ir, made, range, lane) : made;
 }
 
 /* ---- one range after the other */
@@ -190,7 +167,7 @@ static const bl_node *expand_range(bl_ir *ir, const bl_node *sink, const bl_node
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i], *made = NULL;
         const bl_node **src = bl_arena_array(bl_ir_arena(ir), node->nsrc, sizeof *src);
-        bool bound = binds(node, range);
+        bool bound = bl_binds(node, range);
 
         for (uint32_t k = 0; src != NULL && k < node->nsrc; k++)
             src[k] = bound && node->src[k] == range ? range : replaced(&done, node->src[k]);

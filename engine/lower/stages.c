@@ -44,10 +44,7 @@ static value *stage_memory(build *b, const bl_node *stage)
 /* |node| with the loop of |at| at |turn|. */
 static const bl_node *at_turn(build *b, const scope *at, const bl_node *node, const bl_node *turn)
 {
-    bl_ptrmap map;
-    bl_ptrmap_init(&map, b->arena);
-    bl_ptrmap_put(&map, at->range, (void *)(uintptr_t)turn);
-    return bl_substitute(b->ir, node, &map);
+    return bl_replace(b->ir, node, at->range, turn);
 }
 
 /* What |store| is to do for the turn after that of |at|'s loop.  The last turn has none: it loads once more what it reads itself,

@@ -35,15 +35,6 @@ static const bl_node *vector_around(bl_ir *ir, const bl_node *load, int *lane)
     return bl_node_make(ir, &vector);
 }
 
-/* |node| in one lane of |lane|, of which there is no other in it. */
-static const bl_node *in_lane(bl_ir *ir, const bl_node *node, const bl_node *lane, int number)
-{
-    bl_ptrmap map;
-    bl_ptrmap_init(&map, bl_ir_arena(ir));
-    bl_ptrmap_put(&map, lane, (void *)(uintptr_t)bl_index(ir, number));
-    return bl_substitute(ir, node, &map);
-}
-
 static const bl_node *lane_below(bl_ir *ir, const bl_node *node)
 {
     bl_nodes below = bl_reach(ir, 1, &node, false);
@@ -68,8 +59,8 @@ static const bl_node *store_lanes(bl_ir *ir, const bl_node *stage)
             continue;
         }
         for (int k = 0; k < lane->lanes; k++)
-            stores[n++] =
-                bl_store(ir, store->src[0], in_lane(ir, store->src[1], lane, k), bl_extract(ir, store->src[2], k), gate);
+            stores[n++] = bl_store(ir, store->src[0], bl_replace(ir, store->src[1], lane, bl_index(ir, k)),
+                                   bl_extract(ir, store->src[2], k), gate);
     }
     return stores == NULL ? stage : bl_stage_over(ir, stage->sub, n, stores, 0, NULL);
 }

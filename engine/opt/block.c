@@ -176,7 +176,7 @@ static const bl_node *shared_range(bl_tune *tune, const bl_nodes *below, const b
         if (other->op != BL_OP_REDUCE || is_of_rows(tune, below, other))
             continue;
         for (uint32_t k = (uint32_t)reduce->arg; k < reduce->nsrc; k++) {
-            if (tune_binds(other, reduce->src[k]))
+            if (bl_binds(other, reduce->src[k]))
                 return reduce->src[k];
         }
     }
@@ -205,7 +205,7 @@ void tune_part_reductions(bl_tune *tune)
             return;
         for (uint32_t k = 0; k < node->nsrc; k++) {
             const bl_node *to = bl_ptrmap_get(&done, node->src[k]);
-            src[k] = to == NULL || tune_binds(node, node->src[k]) ? node->src[k] : to;
+            src[k] = to == NULL || bl_binds(node, node->src[k]) ? node->src[k] : to;
         }
         made = bl_node_with(ir, node, src);
         if (is_of_rows(tune, &below, node)) {

@@ -211,7 +211,7 @@ int gpu_axis_to_split(const facts *f)
     int best = -1;
     for (int i = 0; i < f->tune->naxes; i++) {
         const bl_node *range = f->tune->axis[i].range;
-        if (range->sub == BL_AXIS_REDUCE && bl_is_fixed(range) && tune_binds(f->main, range) &&
+        if (range->sub == BL_AXIS_REDUCE && bl_is_fixed(range) && bl_binds(f->main, range) &&
             (best < 0 || bl_extent_of(range) > bl_extent_of(f->tune->axis[best].range)))
             best = i;
     }
@@ -308,7 +308,7 @@ static void split_reduction(facts *f, int64_t most, const bl_node **turn)
 
     *turn = NULL;
     for (int i = 0; i < tune->naxes; i++) {
-        if (tune->axis[i].range->sub == BL_AXIS_REDUCE && tune_binds(f->main, tune->axis[i].range))
+        if (tune->axis[i].range->sub == BL_AXIS_REDUCE && bl_binds(f->main, tune->axis[i].range))
             loops[n++] = tune->axis[i].range;
     }
     for (; n > 0 && turns < SHORT_COPY && bl_is_fixed(loops[n - 1]) && turns * bl_extent_of(loops[n - 1]) <= most; n--) {

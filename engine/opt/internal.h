@@ -15,7 +15,6 @@ void tune_survey(bl_tune *tune, const bl_node *sink);
 /* |sink| with |range| replaced by |value| where it is used, and by the |n| RANGEs |parts| where a REDUCE binds it. */
 const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range, const bl_node *value, int n,
                             const bl_node *const *parts);
-bool tune_binds(const bl_node *reduce, const bl_node *range);
 /* Axis |number| as a whole part, in its place, and an inner part of |kind| that takes |amount| of it. */
 bool tune_split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind);
 /* Outer output axes become the grid's where |grid|; else every RANGE gets room for its parts. */

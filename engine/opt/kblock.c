@@ -12,7 +12,7 @@ bool tune_folds_over(bl_tune *tune, const bl_node *range)
 
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *stage = below.at[i];
-        if (stage->op != BL_OP_STAGE || !BL_STAGE_FOLDS(stage) || !tune_binds(stage, range))
+        if (stage->op != BL_OP_STAGE || !BL_STAGE_FOLDS(stage) || !bl_binds(stage, range))
             continue;
         for (int64_t k = 0; k < stage->arg; k++) {
             if (!bl_depends(tune, stage->src[k]->src[1], range))
@@ -35,7 +35,7 @@ static const bl_node *only_fold(bl_tune *tune, const bl_node *range)
             return NULL;
         fold = below.at[i];
     }
-    return fold != NULL && fold->arg == 1 && tune_binds(fold, range) ? fold : NULL;
+    return fold != NULL && fold->arg == 1 && bl_binds(fold, range) ? fold : NULL;
 }
 
 /* The loops over outputs that |fold| stands in.  0 where there are none, or something in its way: lanes, copies, work-items. */

@@ -103,7 +103,7 @@ static int choose_depth(bl_tune *tune, const product *p)
 {
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_axis *axis = &tune->axis[i];
-        if (!axis->output && tune_binds(p->sum, axis->range) && may_split(axis, p->shape.k) &&
+        if (!axis->output && bl_binds(p->sum, axis->range) && may_split(axis, p->shape.k) &&
             bl_extent_of(axis->range) % p->shape.k == 0 && bl_depends(tune, p->load[0], axis->range) &&
             bl_depends(tune, p->load[1], axis->range))
             return i;
@@ -192,7 +192,6 @@ static bool split_operands(bl_tune *tune, bl_matrix shape, const bl_node *column
     const bl_node *sum = only_sum(tune, shape), *ranges[BL_MAX_AXES], *loads[2], *halves[2];
     const bl_node *number = bl_range(ir, (int)depth->arg + 1, BL_AXIS_TILE, bl_index(ir, PRODUCTS)), *two = bl_index(ir, 2);
     int n = 0;
-    bl_ptrmap to;
 
     if (sum == NULL || !bl_matrix_product(sum->src[0], shape, loads) || sum->nsrc > BL_MAX_AXES)
         return false;
@@ -207,9 +206,7 @@ static bool split_operands(bl_tune *tune, bl_matrix shape, const bl_node *column
         ranges[n++] = sum->src[i];
     ranges[n++] = number;
     halves[0] = bl_alu2(ir, BL_OP_MUL, halves[0], halves[1]);
-    bl_ptrmap_init(&to, bl_ir_arena(ir));
-    bl_ptrmap_put(&to, sum, (void *)(uintptr_t)bl_reduce_over(ir, BL_OP_ADD, 1, halves, n, ranges));
-    tune_survey(tune, bl_substitute(ir, tune->sink, &to));
+    tune_survey(tune, bl_replace(ir, tune->sink, sum, bl_reduce_over(ir, BL_OP_ADD, 1, halves, n, ranges)));
     return true;
 }
 

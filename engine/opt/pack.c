@@ -87,11 +87,7 @@ bool pack_make_helper(bl_tune *tune, int n, const bl_node *const *value, const b
 
 void tune_replace_load(bl_tune *tune, const bl_node *load, const bl_node *other)
 {
-    bl_ptrmap to;
-
-    bl_ptrmap_init(&to, bl_ir_arena(tune->ir));
-    bl_ptrmap_put(&to, load, (void *)(uintptr_t)other);
-    tune_survey(tune, bl_substitute(tune->ir, tune->sink, &to));
+    tune_survey(tune, bl_replace(tune->ir, tune->sink, load, other));
 }
 
 /* What reads the panel at |index|, from now on a parameter of the nest. */

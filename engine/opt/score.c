@@ -46,7 +46,7 @@ typedef struct scores {
 
 static bool folds_over(const bl_node *node, const bl_node *range)
 {
-    return node->op == BL_OP_REDUCE && tune_binds(node, range);
+    return node->op == BL_OP_REDUCE && bl_binds(node, range);
 }
 
 /* Is a reduction that differs along |range| part of |node|? */
@@ -124,13 +124,10 @@ static const bl_node *raw_turn(scores *c, const bl_node *at)
 static const bl_node *at_turn(scores *c, const bl_node *node, const bl_node *at)
 {
     const bl_node *turn = raw_turn(c, at);
-    bl_ptrmap to;
 
     if (turn->hi > c->turn->hi)
         turn = bl_alu2(c->ir, BL_OP_MIN, turn, number(c, c->turn->hi));
-    bl_ptrmap_init(&to, bl_ir_arena(c->ir));
-    bl_ptrmap_put(&to, c->turn, (void *)(uintptr_t)turn);
-    return bl_substitute(c->ir, node, &to);
+    return bl_replace(c->ir, node, c->turn, turn);
 }
 
 /* |value|, or what does not count in a fold by |fold| where there is no turn |at|. */
@@ -390,7 +387,7 @@ static bool is_plain(bl_tune *tune, const bl_node *range)
 {
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
     for (size_t i = 0; i < below.count; i++) {
-        if (tune_binds(below.at[i], range) && (below.at[i]->op != BL_OP_REDUCE || below.at[i]->arg != 1))
+        if (bl_binds(below.at[i], range) && (below.at[i]->op != BL_OP_REDUCE || below.at[i]->arg != 1))
             return false;
     }
     return true;

@@ -39,7 +39,7 @@ static bool find_sums(parting *p)
             return false;
         if (node->op != BL_OP_REDUCE)
             continue;
-        if (p->nsums == MOST_SUMS || node->arg != 1 || !tune_binds(node, p->range))
+        if (p->nsums == MOST_SUMS || node->arg != 1 || !bl_binds(node, p->range))
             return false;
         p->sum[p->nsums++] = node;
         if (node->dtype != p->sum[0]->dtype || bl_free_get(&tune->free, node) != bl_free_get(&tune->free, p->sum[0]))

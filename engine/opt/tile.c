@@ -110,7 +110,7 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
     }
     if (f->main == NULL && range->arg >= FIRST_REDUCE)
         return cost * 1.01 + (double)bl_free_size(&f->tune->free, f->outputs) * 0.5 * lanes; /* the lanes are folded at the end */
-    if (f->main != NULL && tune_binds(f->main, range))
+    if (f->main != NULL && bl_binds(f->main, range))
         return cost * 1.15 + (double)bl_free_size(&f->tune->free, f->outputs) * 0.75 * lanes;
     return cost;
 }
@@ -183,7 +183,7 @@ static bool choose_lanes(facts *f, const bl_target *target, const bl_form *form,
         double cost = 0;
         if (width < 2 || !bl_is_fixed(axis->range) || bl_extent_of(axis->range) < 2)
             continue;
-        if (!facts_may_tile(f, axis) && (form->local > 1 || !tune_binds(f->main, axis->range)))
+        if (!facts_may_tile(f, axis) && (form->local > 1 || !bl_binds(f->main, axis->range)))
             continue;
         cost = tile_cost(f, target, axis->range, width);
         if (cost < best * 0.999) {
@@ -240,7 +240,7 @@ static const bl_node *crowded_loop(facts *f, const bl_target *target, const tili
         return NULL;
     for (int i = 0; i < f->tune->naxes; i++) {
         const bl_node *range = f->tune->axis[i].range;
-        for (int k = 0; k < f->naccesses && tune_binds(f->main, range); k++) {
+        for (int k = 0; k < f->naccesses && bl_binds(f->main, range); k++) {
             const access *a = &f->access[k];
             if (a->reduce == f->main && !bl_depends(f->tune, a->node, t->lanes_axis) &&
                 facts_contiguity(f, a->node, range) == 1 && facts_contiguity(f, a->node, t->row_axis) == 1)
@@ -260,8 +260,7 @@ static void unroll(const facts *before, const bl_node *crowded)
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_node *range = tune->axis[i].range;
         int64_t extent = bl_extent_of(range);
-        if (range->sub != BL_AXIS_REDUCE || range == crowded || !bl_is_fixed(range) ||
-            (f.focus != 0 && !tune_binds(f.main, range)))
+        if (range->sub != BL_AXIS_REDUCE || range == crowded || !bl_is_fixed(range) || (f.focus != 0 && !bl_binds(f.main, range)))
             continue;
         if (extent <= SMALL_LOOP)
             (void)apply(tune, BL_MOVE_TILE, i, extent);
@@ -364,7 +363,7 @@ static int64_t untiled_axes(const facts *before, const bl_target *target, const 
     as_copy.tune = &copy;
     write_edges(&as_copy, target, 0);
     facts_again(&f, &as_copy);
-    if (f.main == NULL || !choose_lanes(&f, target, form, &t) || tune_binds(f.main, t.lanes_axis))
+    if (f.main == NULL || !choose_lanes(&f, target, form, &t) || bl_binds(f.main, t.lanes_axis))
         return 0;
     t.row_axis = choose_rows(&f, t.lanes_axis, gated);
     for (int i = 0; i < tune->naxes; i++) {
@@ -454,7 +453,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     facts_again(f, &before);
     if (f->main == NULL || !choose_lanes(f, target, form, &t))
         return false;
-    if (tune_binds(f->main, t.lanes_axis))
+    if (bl_binds(f->main, t.lanes_axis))
         return tile_along_reduction(f, target, &t);
     t.row_axis = choose_rows(f, t.lanes_axis, gated);
     if (t.row_axis != NULL) {

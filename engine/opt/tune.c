@@ -48,17 +48,6 @@ bool bl_access_stride(const bl_tune *tune, const bl_node *access, const bl_node 
     return true;
 }
 
-bool tune_binds(const bl_node *reduce, const bl_node *range)
-{
-    if (!bl_binds_ranges(reduce))
-        return false;
-    for (uint32_t i = (uint32_t)reduce->arg; i < reduce->nsrc; i++) {
-        if (reduce->src[i] == range)
-            return true;
-    }
-    return false;
-}
-
 static const bl_node *bind_parts(bl_ir *ir, const bl_node *reduce, const bl_node *const *src, const bl_node *range, int n,
                                  const bl_node *const *parts)
 {
@@ -98,7 +87,7 @@ const bl_node *tune_replace(bl_ir *ir, const bl_node *sink, const bl_node *range
             src[k] = to == NULL || (bl_binds_ranges(node) && k >= node->arg) ? node->src[k] : to;
             changed = changed || src[k] != node->src[k];
         }
-        if (tune_binds(node, range))
+        if (bl_binds(node, range))
             made = bind_parts(ir, node, src, range, n, parts);
         else if (changed) /* simplified: indices of merged loops lose their divisions here */
             made = bl_node_rebuild(ir, node, src, node->dim);
@@ -155,7 +144,7 @@ void tune_survey(bl_tune *tune, const bl_node *sink)
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i];
         for (int k = 0; node->op == BL_OP_STAGE && k < tune->naxes; k++) {
-            bool binds = tune_binds(node, tune->axis[k].range);
+            bool binds = bl_binds(node, tune->axis[k].range);
             tune->axis[k].stage = tune->axis[k].stage || binds;
             tune->axis[k].folds = tune->axis[k].folds || (binds && BL_STAGE_FOLDS(node));
         }
@@ -194,7 +183,7 @@ static bool always_together(bl_tune *tune, const bl_node *a, const bl_node *b)
         const bl_node *node = below.at[i];
         if (node->op != BL_OP_STORE && !bl_binds_ranges(node) && !(staged && node->op == BL_OP_LOAD))
             continue;
-        if (bl_depends(tune, node, a) != bl_depends(tune, node, b) || tune_binds(node, a) != tune_binds(node, b))
+        if (bl_depends(tune, node, a) != bl_depends(tune, node, b) || bl_binds(node, a) != bl_binds(node, b))
             return false;
     }
     return true;
@@ -299,7 +288,7 @@ static const bl_node *peel(bl_ir *ir, const bl_node *sink, const bl_node *range,
             src[k] = to == NULL || node->src[k] == range ? node->src[k] : to;
         }
         made = bl_node_with(ir, node, src);
-        if (tune_binds(made, range)) {
+        if (bl_binds(made, range)) {
             const bl_node *main = tune_replace(ir, made, range, inside, 2, parts);
             const bl_node *last = tune_replace(ir, made, range, bl_add(ir, tail, bl_index(ir, whole)), 1, &tail);
             made = bl_alu2(ir, (bl_op)node->sub, main, last);
@@ -395,8 +384,8 @@ static bool is_shared(bl_tune *tune, const bl_node *range)
 {
     bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
     for (size_t i = 0; i < below.count; i++) {
-        for (int k = 0; tune_binds(below.at[i], range) && k < tune->naxes; k++) {
-            if (tune->axis[k].range->sub == BL_AXIS_GROUP && tune_binds(below.at[i], tune->axis[k].range))
+        for (int k = 0; bl_binds(below.at[i], range) && k < tune->naxes; k++) {
+            if (tune->axis[k].range->sub == BL_AXIS_GROUP && bl_binds(below.at[i], tune->axis[k].range))
                 return true;
         }
     }

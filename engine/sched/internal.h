@@ -121,6 +121,7 @@ void sched_split(sched *s, int nroots, const bl_node **roots);
 
 /* realise.c: what gets a buffer by the graph alone; then, from the expressions built with that, what else must (how many were
  * marked). */
+int64_t sched_elements(const bl_node *node); /* of a tensor at its largest */
 /* Give a reduction a buffer as late as it stays as small: after the elementwise ops that only it feeds (bias, relu).  False if
  * there is one already. */
 bool sched_cut_after(sched *s, const bl_node *reduce);

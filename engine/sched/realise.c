@@ -37,7 +37,7 @@ int sched_own_weight(const bl_node *node)
     }
 }
 
-static int64_t elements(const bl_node *node)
+int64_t sched_elements(const bl_node *node)
 {
     int64_t count = 0;
     return bl_shape_max_count(node->ndim, node->dim, &count) ? count : INT64_MAX;
@@ -196,7 +196,7 @@ enum { MOST_IN_CONE = 16 }; /* nodes of a relu, or of a gelu: more are hardly on
 
 static bool is_elementwise_of(const bl_node *user, const bl_node *node)
 {
-    return bl_op_get_class((bl_op)user->op) == BL_CLASS_ALU && elements(user) == elements(node);
+    return bl_op_get_class((bl_op)user->op) == BL_CLASS_ALU && sched_elements(user) == sched_elements(node);
 }
 
 /* The one elementwise value that all uses of |node| end in, several ways through others that feed nothing else, as the two
@@ -248,7 +248,8 @@ bool sched_cut_after(sched *s, const bl_node *reduce)
             break;
         if (bl_op_get_class((bl_op)user->op) != BL_CLASS_ALU && user->op != BL_OP_RESHAPE && user->op != BL_OP_DETACH)
             break;
-        if (elements(user) != elements(at) || bl_dtype_bytes((bl_dtype)user->dtype) > bl_dtype_bytes((bl_dtype)reduce->dtype))
+        if (sched_elements(user) != sched_elements(at) ||
+            bl_dtype_bytes((bl_dtype)user->dtype) > bl_dtype_bytes((bl_dtype)reduce->dtype))
             break;
         if (s->round_marked[sched_position(s, user)] == s->round)
             return false; /* done for another store that it is inside of */
@@ -265,7 +266,7 @@ bool sched_cut_after(sched *s, const bl_node *reduce)
 static const bl_node *summed_product(const bl_node *reduce)
 {
     const bl_node *node = reduce->src[0];
-    if (reduce->op != BL_OP_REDUCE || reduce->sub != BL_OP_ADD || elements(node) <= SMALL_NEST)
+    if (reduce->op != BL_OP_REDUCE || reduce->sub != BL_OP_ADD || sched_elements(node) <= SMALL_NEST)
         return NULL;
     while (node->op == BL_OP_RESHAPE || node->op == BL_OP_PERMUTE)
         node = node->src[0];
@@ -373,7 +374,7 @@ static bool must_cut(view *v, const bl_node *reduce, const bl_node *tensor)
         return false;    /* what a stage is made of: those that do not belong there were found when it was built */
     if (free != hoisted) /* inside another reduction's loop: nothing runs side by side there, and tiles are out */
         return work > SMALL_NEST;
-    if (bl_free_size(&v->free, free) > elements(tensor) && work > SMALL_NEST)
+    if (bl_free_size(&v->free, free) > sched_elements(tensor) && work > SMALL_NEST)
         return true;
     if (v->stages != 0 && free == stage_outputs(v))
         return false;
@@ -429,7 +430,7 @@ static int cut_costly(view *v, const bl_node *reduce)
         /* what stands outside the loop is computed before it, once */
         if (!cover && tensor != NULL && tensor->op != BL_OP_REDUCE && (bl_free_get(&v->free, node) & bound) != 0) {
             int cost = s->weight[sched_position(s, tensor)] + 2 * (count_loads(s, node) - 1);
-            if (cost >= COSTLY && all / REUSED >= elements(tensor)) {
+            if (cost >= COSTLY && all / REUSED >= sched_elements(tensor)) {
                 marked += mark(s, sched_position(s, tensor));
                 cover = true;
             }
@@ -470,7 +471,7 @@ static int cut_twice(sched *s)
     for (size_t at = covered == NULL ? 0 : s->order.count; at-- > 0;) {
         const bl_node *node = s->order.at[at];
         bool mine = s->realised[at] == INLINE && s->stores_seen[at] >= 2 && s->nusers[at] >= 2 && s->weight[at] >= COSTLY_TWICE &&
-                    bl_op_get_class((bl_op)node->op) == BL_CLASS_ALU && elements(node) > 1;
+                    bl_op_get_class((bl_op)node->op) == BL_CLASS_ALU && sched_elements(node) > 1;
         if (mine && !covered[at])
             marked += mark(s, (int)at);
         /* what only such a value needs is computed in its store from now on */

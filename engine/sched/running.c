@@ -85,7 +85,6 @@ static const bl_node *without_stages(bl_ir *ir, const bl_node *sink)
     for (;;) {
         bl_nodes below = bl_reach(ir, 1, &sink, false);
         const bl_node *load = NULL, *value = NULL;
-        bl_ptrmap to;
 
         for (size_t i = 0; i < below.count && load == NULL; i++) {
             if (below.at[i]->op == BL_OP_LOAD && below.at[i]->src[0]->op == BL_OP_STAGE)
@@ -96,9 +95,7 @@ static const bl_node *without_stages(bl_ir *ir, const bl_node *sink)
         value = staged_value(ir, load);
         if (value == NULL)
             return NULL;
-        bl_ptrmap_init(&to, bl_ir_arena(ir));
-        bl_ptrmap_put(&to, load, (void *)(uintptr_t)value);
-        sink = bl_substitute(ir, sink, &to);
+        sink = bl_replace(ir, sink, load, value);
     }
 }
 
@@ -349,15 +346,6 @@ static const bl_node *outer_loop(bl_ir *ir, const bl_node *sink)
     return free.failed || range == NULL || !bl_is_const(range->src[0]) ? NULL : range;
 }
 
-static bool binds(const bl_node *node, const bl_node *range)
-{
-    for (uint32_t i = (uint32_t)node->arg; bl_binds_ranges(node) && i < node->nsrc; i++) {
-        if (node->src[i] == range)
-            return true;
-    }
-    return false;
-}
-
 /* Does some sum over |range|, and over others too, wait for one that ends with it?  They cannot go on together. */
 static bool has_late_fold(bl_ir *ir, const bl_node *sink, const bl_node *range)
 {
@@ -365,11 +353,11 @@ static bool has_late_fold(bl_ir *ir, const bl_node *sink, const bl_node *range)
 
     for (size_t i = 0; i < below.count; i++) {
         bl_nodes inside = {0};
-        if (!binds(below.at[i], range) || folds_over(below.at[i], range))
+        if (!bl_binds(below.at[i], range) || folds_over(below.at[i], range))
             continue;
         inside = bl_reach(ir, 1, below.at[i]->src, false);
         for (size_t k = 0; k < inside.count; k++) {
-            if (binds(inside.at[k], range))
+            if (bl_binds(inside.at[k], range))
                 return true;
         }
     }

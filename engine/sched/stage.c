@@ -19,12 +19,6 @@ enum {
     COSTLY_AGAIN = 8      /* ops per element from which a value that two phases compute is one of its own: an exp */
 };
 
-static int64_t elements(const bl_node *node)
-{
-    int64_t count = 0;
-    return bl_shape_max_count(node->ndim, node->dim, &count) ? count : INT64_MAX;
-}
-
 /* A stage cannot serve what asks for |node|: it gets a buffer, if it would have had one, and the stores are built again. */
 static const bl_node *misfit(sched *s, const bl_node *node)
 {
@@ -50,7 +44,7 @@ static bool is_outer(const bl_node *node, const bl_node *const *index, int i)
 /* Too few iterations of the outer loops to keep the cores busy, for a value that is not small. */
 static bool is_serial(const sched *s, const bl_node *node, int64_t outer)
 {
-    return outer < 2 * (int64_t)s->options->units && elements(node) > SMALL_SERIAL;
+    return outer < 2 * (int64_t)s->options->units && sched_elements(node) > SMALL_SERIAL;
 }
 
 /* The loops of a stage of |node|: those of its axes that are at no loop of the store, 0 for an extent of 1.  False if there is no
@@ -150,7 +144,7 @@ bool sched_breaks_stage(sched *s, const bl_node *reduce, const bl_node *const *i
     const staging *stage = s->staging;
     bl_nodes below;
 
-    if (stage == NULL || reduce->ndim == 0 || elements(reduce) > elements(stage->node) / 2)
+    if (stage == NULL || reduce->ndim == 0 || sched_elements(reduce) > sched_elements(stage->node) / 2)
         return false;
     below = bl_reach(s->ir, reduce->ndim, index, false);
     for (size_t i = 0; i < below.count; i++) {
@@ -190,7 +184,7 @@ static int64_t count_reads(const sched *s, const stored *st, const bool *expands
         if (buffer->op != BL_OP_BUFFER || buffer->sub != 0)
             continue;
         which = (int)buffer->arg - s->stored[0].place;
-        n = which < 0 ? s->input_count[buffer->arg] : expands[which] ? reads[which] : elements(s->stored[which].node);
+        n = which < 0 ? s->input_count[buffer->arg] : expands[which] ? reads[which] : sched_elements(s->stored[which].node);
         if (!bl_i64_add(total, n, &total))
             return INT64_MAX;
     }
@@ -339,7 +333,7 @@ int sched_stage(sched *s)
         if (st->value == NULL || st->offset != NULL || !may_be_staged(s, sched_position(s, st->node)))
             continue;
         reads[i] = count_reads(s, st, expands, reads);
-        expands[i] = elements(st->node) >= reads[i] - reads[i] / SMALL_PART && has_product(s, st, expands);
+        expands[i] = sched_elements(st->node) >= reads[i] - reads[i] / SMALL_PART && has_product(s, st, expands);
     }
     for (int i = s->nstored; i-- > 0;) { /* users first */
         kept[i] = expands[i] && is_folded(s, &s->stored[i], kept);
