@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/storage.h"
 
+#include "engine/base/arena.h"
 #include "engine/base/database.h"
 #include "engine/base/fault.h"
 #include "engine/base/folder.h"
@@ -312,6 +313,48 @@ bl_status bl_storage_run(bl_storage *store, const char *sql, int n, const bl_cel
     pthread_mutex_lock(&store->lock);
     st = run_locked(store, sql, n, cells, row, arg, err);
     pthread_mutex_unlock(&store->lock);
+    return st;
+}
+
+/* Rows on their way out. */
+typedef struct copied {
+    struct copied *next;
+    int n;
+    bl_cell cells[];
+} copied;
+
+typedef struct copying {
+    bl_arena *arena;
+    copied *first, **end;
+} copying;
+
+static bool copy_row(void *arg, const bl_cell *cells, int n)
+{
+    copying *c = arg;
+    copied *row = bl_arena_alloc(c->arena, sizeof *row + (size_t)n * sizeof *cells);
+    if (row == NULL)
+        return false;
+    *row = (copied){.n = n};
+    for (int i = 0; i < n; i++) {
+        row->cells[i] = cells[i];
+        if (cells[i].bytes.data != NULL)
+            row->cells[i].bytes.data = bl_arena_strndup(c->arena, cells[i].bytes.data, cells[i].bytes.len);
+    }
+    *c->end = row;
+    c->end = &row->next;
+    return true;
+}
+
+bl_status bl_storage_each(bl_storage *store, const char *sql, bl_storage_row row, void *arg, bl_err *err)
+{
+    copying c = {.arena = bl_arena_create(0), .end = &c.first};
+    bl_status st = c.arena != NULL ? bl_storage_run(store, sql, 0, NULL, copy_row, &c, err) : bl_fail(err, BL_ENOMEM, "rows");
+    if (st == BL_OK)
+        st = bl_arena_status(c.arena, err);
+    for (const copied *one = c.first; st == BL_OK && one != NULL; one = one->next)
+        if (!row(arg, one->cells, one->n))
+            break;
+    bl_arena_destroy(c.arena);
     return st;
 }
 

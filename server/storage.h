@@ -53,6 +53,8 @@ char *bl_storage_make_folder(const bl_storage *store, const char *part);
 typedef bool (*bl_storage_row)(void *arg, const bl_cell *cells, int n);
 BL_NODISCARD bl_status bl_storage_run(bl_storage *store, const char *sql, int n, const bl_cell *cells, bl_storage_row row,
                                       void *arg, bl_err *err);
+/* The same, all rows being read before the first is told, so that |row| may use the store.  BL_ENOMEM: none was told. */
+BL_NODISCARD bl_status bl_storage_each(bl_storage *store, const char *sql, bl_storage_row row, void *arg, bl_err *err);
 BL_NODISCARD bl_status bl_storage_change(bl_storage *store, const char *sql, int n, const bl_cell *cells, int64_t *changed,
                                          bl_err *err);
 /* What |body| does with the store, all of it or, where it fails, nothing. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/data/durable.h"
 
-#include "engine/base/fault.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "proto/safetensors.h"
@@ -11,8 +10,6 @@
 #include "server/storage.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -120,34 +117,10 @@ void bl_durable_forget(bl_server *server, int64_t row)
 /* ---- reading them again */
 
 typedef struct row {
-    struct row *next;
     int64_t id;
     uint32_t owner;
-    char name[BL_NAME_SIZE], device[64], file[BL_KEPT_NAME];
+    const char *name, *device, *file;
 } row;
-
-typedef struct listing {
-    row *first, **end;
-    bool failed; /* out of memory: rows are missing */
-} listing;
-
-static bool take_row(void *arg, const bl_cell *cells, int n)
-{
-    listing *list = arg;
-    row *r = bl_calloc(1, sizeof *r);
-    (void)n;
-    list->failed = r == NULL;
-    if (r == NULL)
-        return false;
-    *list->end = r;
-    list->end = &r->next;
-    r->id = cells[0].integer;
-    r->owner = (uint32_t)cells[1].integer;
-    snprintf(r->name, sizeof r->name, "%s", cells[2].bytes.data);
-    snprintf(r->device, sizeof r->device, "%s", cells[3].bytes.data);
-    snprintf(r->file, sizeof r->file, "%s", cells[4].bytes.data);
-    return true;
-}
 
 /* What the file says of itself; the elements follow in the file. */
 static bl_status read_head(bl_server *server, bl_arena *arena, int fd, bl_tensor_file *out, bl_err *err)
@@ -211,7 +184,7 @@ static bl_status choose_worker(bl_server *server, const row *r, bl_worker **work
     return bl_worker_find(server, r->device, worker, &none) == BL_OK ? BL_OK : bl_worker_find(server, NULL, worker, err);
 }
 
-static bl_status load_row(bl_server *server, const row *r, bl_err *err)
+static bl_status load_tensor(bl_server *server, const row *r, bl_err *err)
 {
     loading l = {.row = r};
     bl_await await = BL_AWAIT(&l);
@@ -225,22 +198,23 @@ static bl_status load_row(bl_server *server, const row *r, bl_err *err)
     return st;
 }
 
+static bool load_row(void *arg, const bl_cell *cells, int n)
+{
+    row r = {.id = cells[0].integer,
+             .owner = (uint32_t)cells[1].integer,
+             .name = cells[2].bytes.data,
+             .device = cells[3].bytes.data,
+             .file = cells[4].bytes.data};
+    bl_err why = {0};
+    (void)n;
+    if (load_tensor(arg, &r, &why) != BL_OK)
+        bl_log(BL_LOG_WARN, "the durable tensor %.128s does not come back: %s", r.name, why.text);
+    return true;
+}
+
 bl_status bl_durable_load(bl_server *server, bl_err *err)
 {
-    listing list = {.end = &list.first};
-    bl_status st = bl_storage_run(server->storage, "SELECT id, owner, name, device, file FROM tensors ORDER BY id", 0, NULL,
-                                  take_row, &list, err);
-    if (st == BL_OK && list.failed)
-        st = bl_fail(err, BL_ENOMEM, "durable tensors");
-    if (st == BL_OK)
-        st = bl_kept_sweep(server, PART, "SELECT file FROM tensors", err);
-    while (list.first != NULL) {
-        row *r = list.first;
-        bl_err why = {0};
-        list.first = r->next;
-        if (st == BL_OK && load_row(server, r, &why) != BL_OK)
-            bl_log(BL_LOG_WARN, "the durable tensor %.128s does not come back: %s", r->name, why.text);
-        free(r);
-    }
-    return st;
+    BL_TRY(bl_kept_sweep(server, PART, "SELECT file FROM tensors", err));
+    return bl_storage_each(server->storage, "SELECT id, owner, name, device, file FROM tensors ORDER BY id", load_row, server,
+                           err);
 }

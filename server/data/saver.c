@@ -10,7 +10,6 @@
 #include "server/shelf.h"
 #include "server/storage.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -349,31 +348,9 @@ void bl_saver_drain(bl_saver *saver)
 /* ---- taking them up again */
 
 typedef struct row {
-    struct row *next;
     uint32_t owner;
-    char name[BL_NAME_SIZE], file[BL_KEPT_NAME];
+    const char *name, *file;
 } row;
-
-typedef struct listing {
-    row *first, **end;
-    bool failed; /* out of memory: rows are missing */
-} listing;
-
-static bool take_row(void *arg, const bl_cell *cells, int n)
-{
-    listing *list = arg;
-    row *r = bl_calloc(1, sizeof *r);
-    (void)n;
-    list->failed = r == NULL;
-    if (r == NULL)
-        return false;
-    *list->end = r;
-    list->end = &r->next;
-    r->owner = (uint32_t)cells[0].integer;
-    snprintf(r->name, sizeof r->name, "%s", cells[1].bytes.data);
-    snprintf(r->file, sizeof r->file, "%s", cells[2].bytes.data);
-    return true;
-}
 
 static bool take_sequence(void *arg, const bl_cell *cells, int n)
 {
@@ -427,24 +404,21 @@ static bl_status restore(bl_server *server, const row *r, bl_err *err)
     return st;
 }
 
+static bool restore_row(void *arg, const bl_cell *cells, int n)
+{
+    row r = {.owner = (uint32_t)cells[0].integer, .name = cells[1].bytes.data, .file = cells[2].bytes.data};
+    bl_err why = {0};
+    (void)n;
+    if (restore(arg, &r, &why) != BL_OK)
+        bl_log(BL_LOG_WARN, "the durable program %.128s does not come back: %s", r.name, why.text);
+    return true;
+}
+
 static bl_status restore_all(bl_server *server, bl_err *err)
 {
-    listing list = {.end = &list.first};
-    bl_status st = bl_storage_run(server->storage, "SELECT owner, name, file FROM programs ORDER BY owner, name", 0, NULL,
-                                  take_row, &list, err);
-    if (st == BL_OK && list.failed)
-        st = bl_fail(err, BL_ENOMEM, "durable programs");
-    if (st == BL_OK)
-        st = bl_kept_sweep(server, PART, "SELECT file FROM programs", err);
-    while (list.first != NULL) {
-        row *r = list.first;
-        bl_err why = {0};
-        list.first = r->next;
-        if (st == BL_OK && restore(server, r, &why) != BL_OK)
-            bl_log(BL_LOG_WARN, "the durable program %.128s does not come back: %s", r->name, why.text);
-        free(r);
-    }
-    return st;
+    BL_TRY(bl_kept_sweep(server, PART, "SELECT file FROM programs", err));
+    return bl_storage_each(server->storage, "SELECT owner, name, file FROM programs ORDER BY owner, name", restore_row, server,
+                           err);
 }
 
 bl_status bl_saver_create(bl_server *server, bl_err *err)

@@ -1,39 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* At the start: programs that jobs left when they ended come back from the last checkpoint of these. */
-#include "engine/base/fault.h"
 #include "engine/base/log.h"
 #include "server/data/snapshot.h"
 #include "server/jobs/internal.h"
 #include "server/shelf.h"
 #include "server/storage.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-typedef struct row {
-    struct row *next;
-    char job[JOB_ID];
-} row;
-
-typedef struct listing {
-    row *first, **end;
-    bool failed; /* out of memory: rows are missing */
-} listing;
-
-static bool take_row(void *arg, const bl_cell *cells, int n)
-{
-    listing *list = arg;
-    row *r = bl_calloc(1, sizeof *r);
-    (void)n;
-    list->failed = r == NULL;
-    if (r == NULL)
-        return false;
-    *list->end = r;
-    list->end = &r->next;
-    snprintf(r->job, sizeof r->job, "%s", cells[0].bytes.data);
-    return true;
-}
 
 /* One that is durable is there already, as it was before the job ended. */
 static bl_status need_program(const bl_job *job, bl_program **out, bl_err *err)
@@ -89,20 +62,19 @@ static void give_up(bl_jobs *jobs, const char *id, const bl_job *job, const bl_e
         bl_log(BL_LOG_WARN, "job %s: %s", id, err.text);
 }
 
+static bool recall_row(void *arg, const bl_cell *cells, int n)
+{
+    bl_jobs *jobs = arg;
+    const char *id = cells[0].bytes.data;
+    const bl_job *job = bl_namemap_get(jobs->names, id);
+    bl_err why = {0};
+    (void)n;
+    if (job == NULL || bring_back(job, &why) != BL_OK)
+        give_up(jobs, id, job, &why);
+    return true;
+}
+
 bl_status jobs_recall(bl_jobs *jobs, bl_err *err)
 {
-    listing list = {.end = &list.first};
-    bl_status st = bl_storage_run(jobs->server->storage, "SELECT job FROM job_programs", 0, NULL, take_row, &list, err);
-    if (st == BL_OK && list.failed)
-        st = bl_fail(err, BL_ENOMEM, "what jobs left");
-    while (list.first != NULL) {
-        row *r = list.first;
-        const bl_job *job = bl_namemap_get(jobs->names, r->job);
-        bl_err why = {0};
-        list.first = r->next;
-        if (st == BL_OK && (job == NULL || bring_back(job, &why) != BL_OK))
-            give_up(jobs, r->job, job, &why);
-        free(r);
-    }
-    return st;
+    return bl_storage_each(jobs->server->storage, "SELECT job FROM job_programs", recall_row, jobs, err);
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Versions that were made of a program outlive the server: each a file in the folder of --state, with a row that says which
  * version of which model it is.  The row comes after its file and goes before it; of two rows of one version the later counts. */
-#include "engine/base/fault.h"
 #include "engine/base/log.h"
 #include "server/data/snapshot.h"
 #include "server/models/internal.h"
 #include "server/storage.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 static const char PART[] = "versions";
@@ -104,39 +102,11 @@ bl_status bl_models_purge(bl_models *models, uint32_t owner, bl_err *err)
 /* ---- at the start */
 
 typedef struct row {
-    struct row *next;
     int64_t id;
     uint32_t owner;
     uint64_t number;
-    bool has_entry;
-    char model[BL_MODEL_NAME_SIZE], entry[BL_NAME_SIZE], program[BL_NAME_SIZE], file[BL_KEPT_NAME];
+    const char *model, *entry, *program, *file; /* |entry| may be NULL */
 } row;
-
-typedef struct listing {
-    row *first, **end;
-    bool failed; /* out of memory: rows are missing */
-} listing;
-
-static bool take_row(void *arg, const bl_cell *cells, int n)
-{
-    listing *list = arg;
-    row *r = bl_calloc(1, sizeof *r);
-    (void)n;
-    list->failed = r == NULL;
-    if (r == NULL)
-        return false;
-    *list->end = r;
-    list->end = &r->next;
-    r->id = cells[0].integer;
-    r->owner = (uint32_t)cells[1].integer;
-    r->number = (uint64_t)cells[3].integer;
-    snprintf(r->model, sizeof r->model, "%s", cells[2].bytes.data);
-    r->has_entry = cells[4].kind == BL_CELL_TEXT;
-    snprintf(r->entry, sizeof r->entry, "%s", r->has_entry ? cells[4].bytes.data : "");
-    snprintf(r->program, sizeof r->program, "%s", cells[5].bytes.data);
-    snprintf(r->file, sizeof r->file, "%s", cells[6].bytes.data);
-    return true;
-}
 
 static bl_status read_program(bl_models *models, const row *r, bl_program **out, bl_err *err)
 {
@@ -151,14 +121,14 @@ static bl_status read_program(bl_models *models, const row *r, bl_program **out,
     return st;
 }
 
-static bl_status load_row(bl_models *models, const row *r, bl_err *err)
+static bl_status load_version(bl_models *models, const row *r, bl_err *err)
 {
     bl_model_version *version = bl_model_version_create(models, r->owner, r->model, r->number);
     bl_program *program = NULL;
     bl_err none = {0};
     bl_status st = version != NULL ? read_program(models, r, &program, err) : bl_fail(err, BL_ENOMEM, "a version of a model");
     if (st == BL_OK)
-        st = bl_model_fill_promoted(version, &program, r->has_entry ? r->entry : NULL, err);
+        st = bl_model_fill_promoted(version, &program, r->entry, err);
     bl_program_release(program);
     if (st != BL_OK) {
         bl_model_version_release(version);
@@ -168,24 +138,26 @@ static bl_status load_row(bl_models *models, const row *r, bl_err *err)
     return bl_models_publish(models, r->owner, r->model, r->number, version, &none, err);
 }
 
+static bool load_row(void *arg, const bl_cell *cells, int n)
+{
+    row r = {.id = cells[0].integer,
+             .owner = (uint32_t)cells[1].integer,
+             .model = cells[2].bytes.data,
+             .number = (uint64_t)cells[3].integer,
+             .entry = cells[4].bytes.data,
+             .program = cells[5].bytes.data,
+             .file = cells[6].bytes.data};
+    bl_err why = {0};
+    (void)n;
+    if (load_version(arg, &r, &why) != BL_OK)
+        bl_log(BL_LOG_WARN, "version %llu of model %s does not come back: %s", (unsigned long long)r.number, r.model, why.text);
+    return true;
+}
+
 bl_status bl_models_load_kept(bl_models *models, bl_err *err)
 {
-    listing list = {.end = &list.first};
-    bl_storage *storage = models->server->storage;
-    bl_status st = bl_storage_run(storage, "SELECT id, owner, model, version, entry, program, file FROM versions ORDER BY id", 0,
-                                  NULL, take_row, &list, err);
-    if (st == BL_OK && list.failed)
-        st = bl_fail(err, BL_ENOMEM, "versions of models");
-    if (st == BL_OK)
-        st = bl_kept_sweep(models->server, PART, "SELECT file FROM versions", err);
-    while (list.first != NULL) {
-        row *r = list.first;
-        bl_err why = {0};
-        list.first = r->next;
-        if (st == BL_OK && load_row(models, r, &why) != BL_OK)
-            bl_log(BL_LOG_WARN, "version %llu of model %s does not come back: %s", (unsigned long long)r->number, r->model,
-                   why.text);
-        free(r);
-    }
-    return st;
+    BL_TRY(bl_kept_sweep(models->server, PART, "SELECT file FROM versions", err));
+    return bl_storage_each(models->server->storage,
+                           "SELECT id, owner, model, version, entry, program, file FROM versions ORDER BY id", load_row, models,
+                           err);
 }

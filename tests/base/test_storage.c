@@ -139,6 +139,36 @@ static void all_or_nothing(void **state)
     bl_storage_close(two.storage);
 }
 
+/* Each note goes, and a new one comes, while they are told. */
+static bool take_over(void *arg, const bl_cell *cells, int n)
+{
+    bl_storage *storage = arg;
+    bl_err err = {0};
+    char name[32];
+    assert_int_equal(n, 2);
+    snprintf(name, sizeof name, "was %s", cells[0].bytes.data);
+    assert_int_equal(bl_storage_run(storage, "DELETE FROM notes", 0, NULL, NULL, NULL, &err), BL_OK);
+    assert_int_equal(bl_storage_run(storage, "INSERT INTO notes VALUES (?1, ?2)",
+                                    BL_CELLS(bl_cell_text(name), bl_cell_text(cells[1].bytes.data)), NULL, NULL, &err),
+                     BL_OK);
+    return strcmp(name, "was y") != 0;
+}
+
+static void each_may_use_the_store(void **state)
+{
+    bl_storage *storage = open_storage();
+    bl_err err = {0};
+    static const char sql[] = "SELECT name, value FROM notes ORDER BY name";
+    (void)state;
+    assert_int_equal(
+        bl_storage_run(storage, "INSERT INTO notes VALUES ('x', '1'), ('y', '2'), ('z', '3')", 0, NULL, NULL, NULL, &err), BL_OK);
+    assert_int_equal(bl_storage_each(storage, sql, take_over, storage, &err), BL_OK);
+    assert_string_equal(get_note(storage, "was x"), "");
+    assert_string_equal(get_note(storage, "was y"), "2"); /* the last that was told */
+    assert_int_equal(bl_storage_each(storage, "SELECT nothing FROM notes", take_over, storage, &err), BL_ESTORAGE);
+    bl_storage_close(storage);
+}
+
 static void one_server_has_it(void **state)
 {
     bl_storage *storage = open_storage(), *other = NULL;
@@ -225,6 +255,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_kept_is_there_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_is_kept_without_a_folder, set_up, tear_down),
         cmocka_unit_test_setup_teardown(all_or_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(each_may_use_the_store, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_server_has_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be_read_is_set_aside, set_up, tear_down),
         cmocka_unit_test_setup_teardown(files_are_whole_or_not_there, set_up, tear_down),
