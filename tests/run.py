@@ -205,7 +205,7 @@ class Counting(unittest.TextTestResult):
 
 def run_folder_here(folder, report, names):
     """Run the tests of a folder in this process, or those of these names, and write what came of them."""
-    sys.path[:0] = [str(ROOT / "clients" / "python"), str(ROOT / "examples"), str(ROOT / "tests"), str(folder)]
+    sys.path[:0] = [str(folder), str(ROOT / "clients" / "python"), str(ROOT / "examples"), str(ROOT / "tests")]
     loader = unittest.defaultTestLoader
     suite = loader.loadTestsFromNames(names) if names else loader.discover(str(folder), "test_*.py", str(folder))
     result = unittest.TextTestRunner(resultclass=Counting, verbosity=1).run(suite)

@@ -141,7 +141,7 @@ static bl_onnx_value *arg_extreme(bl_onnx_call *c, const char *recipe)
     if (last)
         x = bl_onnx_make(c, "flip(a, axis=$0)", ARGS(IS(1, &axis)));
     found = bl_onnx_make(c, recipe, ARGS(V(x), I(axis), B(keeps)));
-    if (!last)
+    if (!last || found == NULL)
         return found;
     return bl_onnx_make(
         c, "sub($0, $1)",

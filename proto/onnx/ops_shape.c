@@ -250,8 +250,10 @@ bl_onnx_value *bl_onnx_write_slice(bl_onnx_call *c)
 
     if (n < 0 || n != m || n > BL_MAX_DIMS || (naxes >= 0 && naxes != n) || (nsteps >= 0 && nsteps != n) || x == NULL)
         return bl_onnx_fail(c, "starts, ends, axes and steps must be as many as each other");
-    for (int i = 0; i < n && !c->import->failed; i++) {
+    for (int i = 0; i < n; i++) {
         axis[i] = bl_onnx_axis(c, axes != NULL ? axes[i] : i, bl_onnx_rank(x));
+        if (c->import->failed)
+            return NULL;
         step[i] = steps != NULL ? steps[i] : 1;
         if (attrs) {
             own[0][i] = bl_index(ir, ints[0][i]);
@@ -317,10 +319,12 @@ bl_onnx_value *bl_onnx_write_center_crop_pad(bl_onnx_call *c)
     bl_onnx_value *x = bl_onnx_in(c, 0);
     int rank = bl_onnx_rank(x), naxes = bl_onnx_ints(c, "axes", &axes), n = bl_onnx_in_ints(c, 1, &want);
 
-    if (n != (naxes >= 0 ? naxes : rank))
-        return bl_onnx_fail(c, "needs a size for each axis");
-    for (int i = 0; i < n && !c->import->failed; i++) {
+    if (x == NULL || n != (naxes >= 0 ? naxes : rank))
+        return bl_onnx_fail(c, "needs data, and a size for each axis");
+    for (int i = 0; i < n; i++) {
         int axis = naxes >= 0 ? bl_onnx_axis(c, axes[i], rank) : i;
+        if (c->import->failed)
+            return NULL;
         if (!bl_is_const(x->type->dim[axis]))
             return bl_onnx_fail(c, "axis %d has no fixed size", axis);
         int64_t more = want[i] - x->type->dim[axis]->hi, less = -more;

@@ -311,11 +311,12 @@ static void judge(bl_job *job, const bl_err *err)
     }
 }
 
-/* Under the lock: was that because its device was lost? */
+/* Under the lock: was that because its device failed, or was lost? */
 static bool was_lost(const bl_job *job, const bl_err *err)
 {
     bl_err ignored = {0};
-    return err->status != BL_OK && job->becomes == JOB_QUEUED && bl_program_check(job->program, &ignored) != BL_OK;
+    return err->status != BL_OK && job->becomes == JOB_QUEUED &&
+           (err->status == BL_EDEVICE || bl_program_check(job->program, &ignored) != BL_OK);
 }
 
 void job_sliced(bl_request *rq)

@@ -336,13 +336,17 @@ static bl_status decode_unload(bl_request *rq)
 {
     static const char *const names[] = {"parameters", NULL}, *const known[] = {"unload_dependents", NULL};
     bl_json_doc doc = {0};
-    bl_json at;
+    bl_json at, one;
+    bool dependents = false;
     bl_status st = read_document(rq, &doc);
     if (st == BL_OK) {
         bl_json root = bl_json_root(&doc);
         st = bl_json_allow(&root, names, &rq->err);
-        if (st == BL_OK && bl_json_find(&root, "parameters", &at))
-            st = bl_json_allow(&at, known, &rq->err); /* no model depends on another here */
+        if (st == BL_OK && bl_json_find(&root, "parameters", &at)) {
+            st = bl_json_allow(&at, known, &rq->err);
+            if (st == BL_OK && bl_json_find(&at, "unload_dependents", &one))
+                st = bl_json_bool(&one, &dependents, &rq->err); /* no model depends on another here */
+        }
     }
     bl_json_fini(&doc);
     return st;

@@ -15,6 +15,10 @@ def whole(value):
     return value
 
 
+# What a schema cannot say: that the numbers of a Content-Range are in order, that parameters of the address go with a body.
+BETWEEN = ("is no range", "raw bytes need dtype and shape in the address")
+
+
 @schemathesis.hook
 def map_body(context, body):
     return whole(body)
@@ -27,6 +31,8 @@ def what_the_schema_allows_is_not_malformed(ctx, response, case):
     is also what cannot be."""
     meta = case.meta
     if meta is None or meta.generation.mode != GenerationMode.POSITIVE or case.path.startswith(("/v1", "/v2")):
+        return
+    if any(text in response.text for text in BETWEEN):
         return
     if isinstance(case.body, schemathesis.core.NotSet) or case.media_type == "application/json":
         assert response.status_code != 400, f"the schema allows it, and the answer is {response.text[:300]}"

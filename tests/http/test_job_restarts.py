@@ -186,12 +186,24 @@ class Restarts(Served):
             self.losing(fault)
             done = wait(self.server, self.submit("cut", noisy(), **members))
             self.assertEqual("done", done["state"], done)
-            self.assertEqual(int(self.server.metric("device_lost_total")), done["restarts"])
+            self.assertLessEqual(self.server.metric("device_lost_total"), done["restarts"])  # a call may fail and leave the device
             losses += done["restarts"]
             self.assertEqual(wanted, self.state("cut"))
             rows = [[row[0], *row[2:]] for row in self.server.call("GET", f"{J}/{done['job']}/history").json["rows"]]
             self.assertEqual(list(range(10, 401, 10)), [row[0] for row in rows])
         self.assertGreaterEqual(losses, 3)
+
+    def test_t14_any_call_of_the_device(self):
+        """Not all that fail mean that the device is lost; the job goes on all the same."""
+        members = {"entry": "train", "inputs": noisy_inputs(), "steps": 400, "accumulate": 5, "collect": {"every": 10, "outputs": ["loss"]}, "checkpoint": {"every": 50}}
+        wait(self.server, self.submit("whole", noisy(), **members))
+        wanted = self.state("whole")
+        for nth in range(150, 174, 2):
+            with self.subTest(nth=nth):
+                self.losing(f"device:{nth}")
+                done = wait(self.server, self.submit("cut", noisy(), **members))
+                self.assertEqual("done", done["state"], done)
+                self.assertEqual(wanted, self.state("cut"))
 
     def test_t14_a_device_that_is_lost_again_and_again(self):
         """It may be the job that loses it: after some times it has failed, and the program is free."""
