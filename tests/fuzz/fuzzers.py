@@ -35,11 +35,10 @@ def build():
     return done.stdout if done.returncode != 0 else ""
 
 
-def run(name, seconds):
+def run(name, found, *limits):
     """(status, runs, output)"""
-    found = BUILD / "found" / name
     found.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run([BUILD / ("fuzz_" + name), f"-max_total_time={seconds}", f"-max_len={LONGEST}", "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1",
+    done = subprocess.run([BUILD / ("fuzz_" + name), *limits, f"-max_len={LONGEST}", "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1",
                            f"-artifact_prefix={found}/crash-", found, CORPUS / name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace", env={**os.environ, "ASAN_OPTIONS": "allocator_may_return_null=1"})
     runs = re.search(r"number_of_executed_units: (\d+)", done.stdout)
@@ -64,7 +63,7 @@ def main():
     failed = 0
     for name in options.names or names():
         print(f"{name} ...", end=" ", flush=True)
-        status, runs, output = run(name, options.seconds)
+        status, runs, output = run(name, BUILD / "found" / name, f"-max_total_time={options.seconds}")
         print(f"{runs} runs" if status == 0 else "FAILED", flush=True)
         if status != 0:
             failed += 1

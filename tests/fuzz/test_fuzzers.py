@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""A sample of the fuzzers: every corpus again, and a few seconds of new inputs."""
+"""A sample of the fuzzers: every corpus again, and some thousand new inputs, the same ones each time."""
 import pathlib
 import shutil
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import fuzzers
 
-SECONDS = 3
+RUNS, SECONDS = 20000, 20  # at the most
 
 
 class Fuzzers(unittest.TestCase):
@@ -25,8 +26,9 @@ class Fuzzers(unittest.TestCase):
         for name in fuzzers.names():
             with self.subTest(name=name):
                 self.assertGreater(len(list((fuzzers.CORPUS / name).iterdir())), 0, "no corpus")
-                status, runs, output = fuzzers.run(name, SECONDS)
-                self.assertEqual(0, status, output[-3000:])
+                with tempfile.TemporaryDirectory() as folder:
+                    status, runs, output = fuzzers.run(name, pathlib.Path(folder), "-seed=1", f"-runs={RUNS}", f"-max_total_time={SECONDS}")
+                self.assertEqual(0, status, output[-6000:])
                 self.assertGreater(runs, 100)
 
 
