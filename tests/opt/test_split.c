@@ -4,7 +4,7 @@
 #include "engine/opt/heuristic.h"
 #include "engine/search/tuner.h"
 #include "tests/opt/bench.h"
-#include "tests/plan/harness.h"
+#include "tests/plan/on_devices.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,8 +12,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-enum { MOST_DEVICES = 16 };
 
 #define IN(name, dtype, ...)      "'" name "': {'dtype': '" dtype "', 'shape': [" #__VA_ARGS__ "]}"
 #define NODE(id, op, in, attrs)   "{'id': '" id "', 'op': '" op "', 'in': [" in "], 'attrs': {" attrs "}}"
@@ -188,16 +186,6 @@ static void test_chosen(void **state)
 
 int main(void)
 {
-    static struct CMUnitTest tests[MOST_DEVICES + 1];
-    bl_device *devices[MOST_DEVICES];
-    uint32_t n = harness_open(MOST_DEVICES, devices);
-    int failed = 0;
-
-    for (uint32_t d = 0; d < n; d++)
-        tests[d] = (struct CMUnitTest){.name = devices[d]->info.id, .test_func = test_device, .initial_state = devices[d]};
-    tests[n] = (struct CMUnitTest)cmocka_unit_test(test_chosen);
-    failed = _cmocka_run_group_tests("split", tests, n + 1, NULL, NULL);
-    for (uint32_t d = 0; d < n; d++)
-        bl_device_destroy(devices[d]);
-    return failed != 0 || n == 0;
+    static const struct CMUnitTest others[] = {cmocka_unit_test(test_chosen)};
+    return on_devices("split", test_device, sizeof others / sizeof others[0], others);
 }

@@ -6,7 +6,7 @@
 #include "engine/lower/linear.h"
 #include "tests/device/run_kernel.h"
 #include "tests/lower/read_linear.h"
-#include "tests/plan/harness.h"
+#include "tests/plan/on_devices.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-enum { MOST_DEVICES = 16, COUNT = 64, BUFFERS = 3 };
+enum { COUNT = 64, BUFFERS = 3 };
 
 /* y: x by way of a vector in local memory that is read one by one; z: x written there one by one and read as a vector. */
 static void print_kernel(bl_dtype dtype, bool narrow, int lanes, bl_text *text)
@@ -116,15 +116,5 @@ static void test_device(void **state)
 
 int main(void)
 {
-    static struct CMUnitTest tests[MOST_DEVICES];
-    bl_device *devices[MOST_DEVICES];
-    uint32_t n = harness_open(MOST_DEVICES, devices);
-    int failed = 0;
-
-    for (uint32_t d = 0; d < n; d++)
-        tests[d] = (struct CMUnitTest){.name = devices[d]->info.id, .test_func = test_device, .initial_state = devices[d]};
-    failed = _cmocka_run_group_tests("local", tests, n, NULL, NULL);
-    for (uint32_t d = 0; d < n; d++)
-        bl_device_destroy(devices[d]);
-    return failed != 0 || n == 0;
+    return on_devices("local", test_device, 0, NULL);
 }

@@ -5,7 +5,7 @@
 #include "engine/lower/linear.h"
 #include "tests/device/run_kernel.h"
 #include "tests/lower/read_linear.h"
-#include "tests/plan/harness.h"
+#include "tests/plan/on_devices.h"
 
 #include <float.h>
 #include <math.h>
@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-enum { MOST_DEVICES = 16, MOST_EDGES = 40, MOST_OUTPUTS = 28, FIRST_OUTPUT = 4 };
+enum { MOST_EDGES = 40, MOST_OUTPUTS = 28, FIRST_OUTPUT = 4 };
 
 typedef struct output {
     bl_op op;
@@ -39,9 +39,6 @@ typedef struct bench {
     void *got[MOST_OUTPUTS];
     int wrong;
 } bench;
-
-static bl_device *devices[MOST_DEVICES];
-static uint32_t ndevices;
 
 /* ---- odd values */
 
@@ -449,18 +446,5 @@ static void test_device(void **state)
 
 int main(void)
 {
-    static struct CMUnitTest tests[MOST_DEVICES];
-    const char *only = getenv("BEAMLINE_TEST_DEVICE");
-    size_t n = 0;
-    int failed = 0;
-
-    ndevices = harness_open(MOST_DEVICES, devices);
-    for (uint32_t d = 0; d < ndevices; d++) {
-        if (only == NULL || strcmp(only, devices[d]->info.id) == 0)
-            tests[n++] = (struct CMUnitTest){.name = devices[d]->info.id, .test_func = test_device, .initial_state = devices[d]};
-    }
-    failed = _cmocka_run_group_tests("values", tests, n, NULL, NULL);
-    for (uint32_t d = 0; d < ndevices; d++)
-        bl_device_destroy(devices[d]);
-    return failed != 0 || n == 0;
+    return on_devices("values", test_device, 0, NULL);
 }
