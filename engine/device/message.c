@@ -65,11 +65,10 @@ void bl_message_put_err(bl_text *out, const bl_err *err)
 
 void bl_message_put_trials(bl_text *out, const bl_trials *trials, const int *which, int n)
 {
-    bl_trials numbers = *trials;
-
-    numbers.trial = NULL;
-    numbers.ntrials = n;
-    bl_message_put(out, &numbers, sizeof numbers);
+    bl_message_put_u32(out, (uint32_t)trials->nbuffers);
+    bl_message_put(out, trials->buffer, sizeof trials->buffer);
+    bl_message_put_u32(out, (uint32_t)n);
+    bl_message_put(out, &trials->max_seconds, sizeof trials->max_seconds);
     for (int i = 0; i < n; i++) {
         const bl_trial *trial = &trials->trial[which[i]];
 
@@ -193,10 +192,11 @@ static void take_trial(bl_message_reader *in, bl_trial *trial)
 
 void bl_message_take_trials(bl_message_reader *in, bl_trials *trials)
 {
-    bl_message_take(in, trials, sizeof *trials);
-    trials->trial = NULL;
-    in->bad = in->bad || trials->nbuffers < 0 || trials->nbuffers > BL_TRIAL_BUFFERS || trials->ntrials < 1 ||
-              trials->ntrials > BL_MESSAGE_MOST_ITEMS;
+    *trials = (bl_trials){.nbuffers = (int)bl_message_take_count(in, BL_TRIAL_BUFFERS)};
+    bl_message_take(in, trials->buffer, sizeof trials->buffer);
+    trials->ntrials = (int)bl_message_take_count(in, BL_MESSAGE_MOST_ITEMS);
+    bl_message_take(in, &trials->max_seconds, sizeof trials->max_seconds);
+    in->bad = in->bad || trials->ntrials < 1;
     if (in->bad)
         return;
     trials->trial = bl_calloc((size_t)trials->ntrials, sizeof *trials->trial);

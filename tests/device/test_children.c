@@ -506,11 +506,16 @@ static void trials_survive_their_kernels(void **state)
                         .buffer[0] = {.bytes = 4096, .fill = BL_TRIAL_F32, .result = true},
                         .ntrials = N,
                         .trial = trial,
-                        .max_seconds = 0.01};
+                        .max_seconds = 0.01,
+                        .halt = {.deadline_ns = bl_clock_ns() + INT64_C(600000000000)}};
+    atomic_bool *cancel = malloc(sizeof *cancel);
     scene s = begin("good", 2);
     bl_err err = {0};
 
     (void)state;
+    assert_non_null(cancel);
+    atomic_init(cancel, false);
+    trials.halt.cancel = cancel; /* an address of this process: a child that looked there would crash */
     for (int i = 0; i < N; i++) {
         add(&s, names[i]);
         s.sources[i].nbuffers = 1;
@@ -525,6 +530,8 @@ static void trials_survive_their_kernels(void **state)
                      trial[i].why);
     }
     end(&s);
+    trials.halt.cancel = NULL;
+    free(cancel);
     s = begin("mute", 1);
     err = (bl_err){0};
     assert_int_equal(BL_EDEVICE, bl_children_time(s.children, s.dev, &trials, &err));

@@ -123,6 +123,17 @@ class Children(unittest.TestCase):
         self.assertGreater(magic.count(b"blclmem1"), 8)
         self.stop(server)
 
+    def test_a_search_times_its_candidates(self):
+        """None of the children that run them dies of what the request brought along."""
+        server = self.serve()
+        matrix = {"dtype": "float32", "shape": [48, 48], "data": [0.5] * 48 * 48}
+        answer = server.call("POST", RUN, {"inputs": {"a": matrix, "b": matrix}, "nodes": [{"id": "y", "op": "matmul", "in": ["a", "b"]}], "outputs": ["y"],
+                                           "beam": 1, "timeout_ms": 120000}, timeout=120)
+        self.assertEqual(200, answer.status, answer.body)
+        self.assertEqual([1], [kernel["beam"] for kernel in server.call("GET", "/api/v1/kernels").json["kernels"]])
+        self.assertNotIn("a child process", server.log_text())
+        self.stop(server)
+
     def test_without(self):
         server = self.serve("--compile-processes", "0")
         self.run_well(server)
