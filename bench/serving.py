@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """How fast a server answers many: a table, and the same as JSON.
 
-    bench/serving.py [--rounds 5] [--seconds 2] [--only echo,batching,training,shares] [--device ID] [--data FOLDER] [--out FILE]
+    bench/serving.py [--rounds 5] [--seconds 2] [--only echo,batching,texts,training,shares] [--device ID] [--data FOLDER] [--out FILE]
 
 It starts build/beamline, which wrk (Debian's package) asks over loopback on kept connections.  What is compared takes turns within a round, and a
 figure is the median over rounds, with the least and the greatest beside it; the machine's load is in the JSON.  wrk needs a part of the same cores.
@@ -10,6 +10,7 @@ figure is the median over rounds, with the least and the greatest beside it; the
   echo      a hosted model that copies one number, as bytes both ways: one connection, and 64
   batching  pictures a second of SqueezeNet (FOLDER/squeezenet, by default $BEAMLINE_DATA), and rows a second of a net of three layers, with 32 clients:
             requests joined to batches of 8 (32 for the net), and the same model with max_batch_size 1
+  texts     tokens a second of a small llama (FOLDER/stories260K) that writes for 8 clients: as rows of the same runs, and a run for each
   training  the 99th percentile of that net's answers alone, and while a job trains a convolutional net; the aim is twice that alone and a step together
   shares    a device's time by key, one with ten times the connections of the other
 """
@@ -35,9 +36,11 @@ ROOT = HERE.parent
 PROGRAM = ROOT / "build" / "beamline"
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60}
 CROWD, CLIENTS, MANY, FEW = 64, 32, 40, 4
+WRITERS, TOKENS = 8, 64
 WIDTH = 1024
-sys.path[:0] = [str(HERE), str(ROOT / "clients" / "python")]
+sys.path[:0] = [str(HERE), str(ROOT / "clients" / "python"), str(ROOT / "examples")]
 import beamline  # noqa: E402
+import host_story  # noqa: E402
 from works import cnn_program  # noqa: E402
 
 ECHO = {"inputs": {"x": {"dtype": "float32", "shape": ["batch", 1]}}, "dims": {"batch": [1, 64]},
@@ -213,8 +216,44 @@ def serve_batches(table, options):
     compare_batches(table, "net of three layers", layers, inference("x", [1, 784]), CLIENTS, options)
 
 
+def read_metric(server, name):
+    return float(re.search(rf"^beamline_{name} (\S+)$", server.call("GET", "/metrics").decode(), re.M)[1])
+
+
+def write_texts(server, model, options):
+    """Tokens a second, and tokens of a run."""
+    body = json.dumps({"text_input": "Once upon a time", "max_tokens": TOKENS, "ignore_eos": True})
+    tokens, runs = read_metric(server, "generated_tokens_total"), read_metric(server, "text_runs_total")
+    rate = wrk(f"{server.url}/v2/models/{model}/generate", script(body, 0, {"content-type": "application/json"}), WRITERS, options.seconds)["rate"]
+    return TOKENS * rate, (read_metric(server, "generated_tokens_total") - tokens) / (read_metric(server, "text_runs_total") - runs)
+
+
+def serve_texts(table, options):
+    data = pathlib.Path(options.data) / "stories260K" if options.data else None
+    if data is None or not data.is_dir():
+        print("stories260K is not here: --data says where")
+        return
+    joined, single, together = [], [], []
+    with tempfile.TemporaryDirectory() as folder:
+        host_story.write(pathlib.Path(folder), data, "joined", WRITERS)
+        host_story.write(pathlib.Path(folder), data, "single", 1)
+        with running(options, "--state", "none", "--models", folder) as server:
+            server.wait_ready()
+            for model in ("joined", "single"):
+                write_texts(server, model, options)
+            for _ in rounds("texts", options):
+                rate, rows = write_texts(server, "joined", options)
+                joined.append(rate)
+                together.append(rows)
+                single.append(write_texts(server, "single", options)[0])
+    table.add(f"llama of 260,000 weights, {WRITERS} clients, rows of a run", joined, "tok/s")
+    table.add("  tokens of a run", together, "", digits=1)
+    table.add("  a run for each", single, "tok/s")
+    table.add("  gain", [a / b for a, b in zip(joined, single)], "times", digits=2)
+
+
 def count_steps(server):
-    return float(re.search(r"^beamline_program_steps_total (\S+)$", server.call("GET", "/metrics").decode(), re.M)[1])
+    return read_metric(server, "program_steps_total")
 
 
 @contextlib.contextmanager
@@ -295,7 +334,7 @@ def serve_shares(table, options):
     table.add("  of the device's time, both", used, "", digits=3)
 
 
-PARTS = {"echo": serve_echo, "batching": serve_batches, "training": serve_beside, "shares": serve_shares}
+PARTS = {"echo": serve_echo, "batching": serve_batches, "texts": serve_texts, "training": serve_beside, "shares": serve_shares}
 
 
 def main():

@@ -6,13 +6,17 @@
     examples/host_story.py models             # the server is at $BEAMLINE_URL, or on this machine's port 8470
     curl -sN localhost:8470/v2/models/story/generate_stream -d '{"text_input": "Once upon a time", "max_tokens": 200}'
 
+Then it writes three more at once, which share their runs: beamline_generated_tokens_total by beamline_text_runs_total says how many.
+
 The weights and the vocabulary are those of stories260K, as llama2.c has them: model.safetensors with the names of Meta's
 checkpoints, and tok512.bin.  They are looked for in $BEAMLINE_DATA and in ../shared/data beside the project.
 """
+import concurrent.futures
 import json
 import math
 import os
 import pathlib
+import re
 import struct
 import sys
 import urllib.request
@@ -22,7 +26,7 @@ from beamline.graph import Graph, Node
 
 URL = os.environ.get("BEAMLINE_URL", "http://127.0.0.1:8470")
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADS, GROUPS, CONTEXT, CHUNK, EPS = 8, 4, 512, 64, 1e-5
+HEADS, GROUPS, CONTEXT, CHUNK, ROWS, EPS = 8, 4, 512, 64, 32, 1e-5
 BLANK = "\u2581"  # how SentencePiece writes a blank
 
 
@@ -73,7 +77,8 @@ def tokenizer(data: bytes) -> dict:
                   "merges": [[left, right] for *_, left, right in sorted(joins)]}}
 
 
-# ---- the program: tokens and the position of the first go in, logits of each come out, keys and values stay
+# ---- the program: of each text tokens and the position of the first go in, logits of each token come out; keys and values come out
+# with the new ones and go in again, so that several texts, each at its own place, are rows of one run
 
 class Llama:
     def __init__(self, sizes: dict):
@@ -81,7 +86,6 @@ class Llama:
         self.layers = sum(name.endswith("attention_norm.weight") for name in sizes)
         self.width = sizes["norm.weight"][0]
         self.size = self.width // HEADS
-        self.state = {}
 
     def weight(self, name):
         """A tensor of the file, which is a state without being declared."""
@@ -94,58 +98,63 @@ class Llama:
         return x.rms_norm(self.weight(f"{name}.weight"), eps=EPS)
 
     def turn(self, x, heads):
-        """[tokens, heads * size] as [heads, tokens, size], turned by their places, pair by pair."""
-        pairs = x.reshape(["n", heads, self.size // 2, 2])
+        """[rows, tokens, heads * size] as [rows, heads, tokens, size], turned by their places, pair by pair."""
+        pairs = x.reshape(["rows", "n", heads, self.size // 2, 2])
         a, b = pairs[..., 0], pairs[..., 1]
         turned = self.graph.stack([a * self.cos - b * self.sin, a * self.sin + b * self.cos], axis=-1)
-        return turned.reshape(["n", heads, self.size]).permute([1, 0, 2])
+        return turned.reshape(["rows", "n", heads, self.size]).permute([0, 2, 1, 3])
 
     def remember(self, name, new):
-        """The state [heads, CONTEXT, size], with what is new at its place."""
-        self.state[name] = {"dtype": "float32", "shape": [GROUPS, CONTEXT, self.size]}
-        old = Node(self.graph, name)
-        return self.graph.where(self.is_new, new.take(self.source, axis=1), old)
+        """What there was, [rows, heads, CONTEXT, size], with what is new at its place."""
+        old = self.graph.input(f"past.{name}", ["rows", GROUPS, CONTEXT, self.size])
+        found = new.gather(self.source.expand([-1, GROUPS, -1, self.size]), axis=2)
+        present = self.graph.where(self.is_new, found, old)
+        self.graph.output(**{f"present.{name}": present})
+        return present
 
     def attention(self, x, layer):
         name = f"layers.{layer}.attention"
         q = self.turn(self.linear(x, f"{name}.wq"), HEADS)
         k = self.turn(self.linear(x, f"{name}.wk"), GROUPS)
-        v = self.linear(x, f"{name}.wv").reshape(["n", GROUPS, self.size]).permute([1, 0, 2])
+        v = self.linear(x, f"{name}.wv").reshape(["rows", "n", GROUPS, self.size]).permute([0, 2, 1, 3])
         keys, values = self.remember(f"keys.{layer}", k), self.remember(f"values.{layer}", v)
-        self.graph.update({f"keys.{layer}": keys, f"values.{layer}": values})
         y = q.attention(keys, values, self.seen, grouped=True)
-        return self.linear(y.permute([1, 0, 2]).reshape(["n", self.width]), f"{name}.wo")
+        return self.linear(y.permute([0, 2, 1, 3]).reshape(["rows", "n", self.width]), f"{name}.wo")
 
     def feed_forward(self, x, layer):
         name = f"layers.{layer}.feed_forward"
         return self.linear(self.linear(x, f"{name}.w1").silu() * self.linear(x, f"{name}.w3"), f"{name}.w2")
 
-    def build(self) -> dict:
+    def build(self, rows) -> dict:
         g = self.graph
+        g.dim("rows", 1, rows)
         g.dim("n", 1, CHUNK)
-        tokens, position = g.input("tokens", ["n"], "int32"), g.input("position", [1], "int32")
-        place = g.arange(stop="n", dtype="int32") + position
+        tokens, position = g.input("tokens", ["rows", "n"], "int32"), g.input("position", ["rows"], "int32")
+        first = position.reshape(["rows", 1])
+        place = g.arange(stop="n", dtype="int32") + first
         slot = g.arange(stop=CONTEXT, dtype="int32")
-        angles = place.reshape(["n", 1, 1]).cast("float32") * (g.arange(stop=self.size // 2, dtype="float32") * (-math.log(10000) * 2 / self.size)).exp()
+        turns = (g.arange(stop=self.size // 2, dtype="float32") * (-math.log(10000) * 2 / self.size)).exp()
+        angles = place.reshape(["rows", "n", 1, 1]).cast("float32") * turns
         self.cos, self.sin = angles.cos(), angles.sin()
-        self.source = slot - position  # which of the new tokens belongs into a slot
-        self.is_new = ((self.source >= 0) & (self.source < g.full([1], "n", dtype="int32"))).reshape([1, CONTEXT, 1])
-        self.seen = slot.reshape([1, CONTEXT]) <= place.reshape(["n", 1])
+        source = slot - first  # which of the new tokens belongs into a slot
+        self.is_new = ((source >= 0) & (source < g.full([1], "n", dtype="int32"))).reshape(["rows", 1, CONTEXT, 1])
+        self.source = source.reshape(["rows", 1, CONTEXT, 1])
+        self.seen = slot <= place.reshape(["rows", 1, "n", 1])
         x = self.weight("tok_embeddings.weight").take(tokens)
         for layer in range(self.layers):
             x = x + self.attention(self.norm(x, f"layers.{layer}.attention_norm"), layer)
             x = x + self.feed_forward(self.norm(x, f"layers.{layer}.ffn_norm"), layer)
         g.output(logits=self.norm(x, "norm") @ self.weight("tok_embeddings.weight").transpose())
-        return {"dims": g.dims, "state": self.state, **g.entry()}
+        return {"dims": g.dims, **g.entry()}
 
 
-def write(models: pathlib.Path, data: pathlib.Path):
-    """The model as it is hosted."""
+def write(models: pathlib.Path, data: pathlib.Path, name="story", rows=ROWS):
+    """The model as it is hosted; |rows| texts at the most share a run."""
     weights = (data / "stories260K.safetensors").read_bytes()
-    folder = models / "story" / "1"
+    folder = models / name / "1"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.safetensors").write_bytes(weights)
-    (folder / "model.json").write_text(json.dumps(Llama(shapes(weights)).build()))
+    (folder / "model.json").write_text(json.dumps(Llama(shapes(weights)).build(rows)))
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer((data / "tok512.bin").read_bytes())))
     (folder.parent / "config.json").write_text(json.dumps({"parameters": {"context": {"string_value": str(CONTEXT)}}}))
 
@@ -153,6 +162,18 @@ def write(models: pathlib.Path, data: pathlib.Path):
 def call(path, document):
     request = urllib.request.Request(URL + path, json.dumps(document).encode(), {"content-type": "application/json"}, method="POST")
     return urllib.request.urlopen(request)
+
+
+def tell(begin, tokens) -> str:
+    with call("/v2/models/story/generate", {"text_input": begin, "max_tokens": tokens, "ignore_eos": True}) as answer:
+        return json.load(answer)["text_output"]
+
+
+def measured() -> list[float]:
+    """Tokens that the server wrote, and runs that it took."""
+    with urllib.request.urlopen(URL + "/metrics") as answer:
+        text = answer.read().decode()
+    return [float(re.search(rf"^beamline_{name} (\S+)$", text, re.M)[1]) for name in ("generated_tokens_total", "text_runs_total")]
 
 
 def main():
@@ -163,6 +184,13 @@ def main():
             if line.startswith(b"data: "):
                 print(json.loads(line[6:])["text_output"], end="", flush=True)
     print()
+    begins = ("Lily", "The dog", "One day")
+    before = measured()
+    with concurrent.futures.ThreadPoolExecutor(len(begins)) as pool:
+        for text in pool.map(lambda begin: tell(begin, 60), begins):
+            print("*", text.replace("\n", " "))
+    tokens, runs = (now - then for now, then in zip(measured(), before))
+    print(f"{tokens:.0f} tokens in {runs:.0f} runs")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ struct bl_queue {
     pthread_cond_t some;
     bl_fair fair;
     atomic_size_t waiting;
+    atomic_llong settled_ns; /* of the turn at hand, what was for others that it took along: there is one thread then */
     bool stop;
     bl_queue_hooks hooks;
     unsigned nthreads;
@@ -216,6 +217,79 @@ static void settle(bl_queue *queue, const turn *at, bl_step step, int64_t took)
         bl_request_finish(at->rq);
 }
 
+/* ---- taking others along */
+
+/* Under the lock. */
+static size_t count_fitting(const bl_queue *queue, bl_queue_fits fits, void *arg)
+{
+    size_t n = 0;
+    for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
+        for (const bl_request *rq = waiter->head; rq != NULL; rq = rq->next)
+            n += fits(arg, rq);
+    return n;
+}
+
+size_t bl_queue_count(bl_queue *queue, bl_queue_fits fits, void *arg)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&queue->lock);
+    n = count_fitting(queue, fits, arg);
+    pthread_mutex_unlock(&queue->lock);
+    return n;
+}
+
+static bool goes_before(const bl_request *a, const bl_request *b)
+{
+    return a->priority != b->priority ? a->priority < b->priority : a->queued_ns < b->queued_ns;
+}
+
+/* Under the lock: of those that fit the first that is found, or the one that goes before all others; NULL: there is none. */
+static bl_request *find_fitting(const bl_queue *queue, bl_queue_fits fits, void *arg, bool any)
+{
+    bl_request *best = NULL;
+    for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
+        for (bl_request *rq = waiter->head; rq != NULL; rq = rq->next) {
+            if (!fits(arg, rq) || (best != NULL && !goes_before(rq, best)))
+                continue;
+            best = rq;
+            if (any)
+                return best;
+        }
+    return best;
+}
+
+bl_request *bl_queue_take_along(bl_queue *queue, bl_queue_fits fits, void *arg, size_t most)
+{
+    bl_request *first = NULL, **last = &first;
+    bool all = false;
+    pthread_mutex_lock(&queue->lock);
+    all = count_fitting(queue, fits, arg) <= most; /* in any order then */
+    for (size_t n = 0; n < most; n++) {
+        bl_request *rq = find_fitting(queue, fits, arg, all);
+        if (rq == NULL)
+            break;
+        unlink_waiting(queue, rq);
+        *last = rq;
+        last = &rq->next; /* NULL, since it waits no more */
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return first;
+}
+
+bl_seat bl_queue_seat(bl_request *rq)
+{
+    return (bl_seat){rq, rq->waiter, rq->owner};
+}
+
+void bl_queue_settle(bl_queue *queue, const bl_seat *seat, bl_step step, int64_t took)
+{
+    turn at = {.rq = seat->rq, .waiter = seat->waiter, .owner = seat->owner};
+    atomic_fetch_add_explicit(&queue->settled_ns, took, memory_order_relaxed);
+    settle(queue, &at, step, took);
+}
+
+/* ---- flights */
+
 /* Those that fly together, in the order in which they took off: they wait for their device once, instead of each after the other,
  * and share the time by what each is known to take. */
 typedef struct flights {
@@ -241,7 +315,9 @@ static void land_all(bl_queue *queue, flights *up)
 static void take_turn(bl_queue *queue, flights *up, turn *at)
 {
     int64_t start = bl_clock_ns();
-    bl_step step = work_on(queue, at->rq);
+    bl_step step = BL_STEP_DONE;
+    atomic_store_explicit(&queue->settled_ns, 0, memory_order_relaxed);
+    step = work_on(queue, at->rq);
     if (step == BL_STEP_FLIES) {
         if (up->n == 0)
             up->start_ns = start;
@@ -251,7 +327,7 @@ static void take_turn(bl_queue *queue, flights *up, turn *at)
         bl_metrics_add(&at->rq->server->metrics, BL_COUNT_TOGETHER, up->n > 1);
         return;
     }
-    at->took = bl_clock_ns() - start;
+    at->took = bl_clock_ns() - start - atomic_load_explicit(&queue->settled_ns, memory_order_relaxed);
     at->step = step;
     at->over = true;
 }

@@ -32,6 +32,24 @@ void bl_queue_list(bl_queue *queue, void (*each)(void *arg, uint32_t owner, size
 /* Does anybody wait?  Whoever works for long looks at it between steps, and lets the others in. */
 bool bl_queue_is_wanted(bl_queue *queue);
 
+/* Others that wait may be taken along by the work of one, which is the same for all: they are at work then as well, until it
+ * settles each.  Of a queue with one thread, on that thread. */
+typedef bool (*bl_queue_fits)(void *arg, const bl_request *rq); /* under the lock */
+size_t bl_queue_count(bl_queue *queue, bl_queue_fits fits, void *arg);
+/* At most |most|, of the best priority those that wait longest, linked by |next|. */
+bl_request *bl_queue_take_along(bl_queue *queue, bl_queue_fits fits, void *arg, size_t most);
+
+/* The place of one that was taken along; ask for it while it is. */
+typedef struct bl_seat {
+    bl_request *rq;
+    struct bl_waiter *waiter;
+    uint32_t owner;
+} bl_seat;
+bl_seat bl_queue_seat(bl_request *rq);
+/* Its work said |step|, after MOVED rq may be somebody else's already.  |took| of this turn's time is its owner's, and not that
+ * of who took it along. */
+void bl_queue_settle(bl_queue *queue, const bl_seat *seat, bl_step step, int64_t took);
+
 /* Take |rq| out of |queue| if it waits there; then it is the caller's, to finish. */
 bool bl_queue_remove(bl_queue *queue, bl_request *rq);
 /* Take out and finish, with BL_ETIMEOUT, all that waited too long. */

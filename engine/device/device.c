@@ -3,7 +3,10 @@
 
 #include "engine/base/fault.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+enum { PIECE_BYTES = 1 << 20 /* of a copy that goes through the host */ };
 
 /* ---- devices */
 
@@ -192,6 +195,39 @@ bl_status bl_buffer_read(bl_buffer *buffer, size_t offset, void *data, size_t by
 {
     BL_TRY(check_copy(buffer, offset, bytes, "read", err));
     return bytes == 0 ? BL_OK : buffer->dev->ops->read(buffer, offset, data, bytes, err);
+}
+
+/* Through memory of the host, piece by piece. */
+static bl_status write_pieces(bl_buffer *to, size_t at, bl_buffer *from, size_t offset, size_t bytes, bl_err *err)
+{
+    size_t most = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
+    bl_status st = BL_OK;
+    char *piece = bl_calloc(1, most + 1);
+
+    if (piece == NULL)
+        return bl_fail(err, BL_ENOMEM, "out of host memory for a copy of %zu bytes", bytes);
+    for (size_t done = 0; done < bytes && st == BL_OK; done += most) {
+        size_t n = bytes - done < most ? bytes - done : most;
+        if (from != NULL)
+            st = bl_buffer_read(from, offset + done, piece, n, err);
+        if (st == BL_OK)
+            st = bl_buffer_write(to, at + done, piece, n, err);
+    }
+    free(piece);
+    return st;
+}
+
+bl_status bl_buffer_copy(bl_buffer *to, size_t at, bl_buffer *from, size_t offset, size_t bytes, bl_err *err)
+{
+    BL_TRY(check_copy(from, offset, bytes, "copy", err));
+    if (from->host == NULL || to->host == NULL)
+        return write_pieces(to, at, from, offset, bytes, err);
+    return bl_buffer_write(to, at, (const char *)from->host + offset, bytes, err); /* once the device is through */
+}
+
+bl_status bl_buffer_clear(bl_buffer *to, size_t at, size_t bytes, bl_err *err)
+{
+    return write_pieces(to, at, NULL, 0, bytes, err);
 }
 
 /* ---- kernels */

@@ -189,6 +189,10 @@ void bl_buffer_release(bl_buffer *buffer); /* accepts NULL */
 void bl_buffer_change(bl_buffer *buffer);
 BL_NODISCARD bl_status bl_buffer_write(bl_buffer *buffer, size_t offset, const void *data, size_t bytes, bl_err *err);
 BL_NODISCARD bl_status bl_buffer_read(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err);
+/* From one buffer of a device into another, which somebody else may not be writing. */
+BL_NODISCARD bl_status bl_buffer_copy(bl_buffer *to, size_t at, bl_buffer *from, size_t offset, size_t bytes, bl_err *err);
+/* So many zeros. */
+BL_NODISCARD bl_status bl_buffer_clear(bl_buffer *to, size_t at, size_t bytes, bl_err *err);
 BL_NODISCARD bl_status bl_kernel_create(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err);
 void bl_kernel_destroy(bl_kernel *kernel);
 /* Whether it pays to have |source| compiled before it is created: the device has a cache on disk, and not this one there. */

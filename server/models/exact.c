@@ -28,12 +28,11 @@ bl_plan *bl_exact_get(const bl_model_version *version, bl_model_instance *instan
 
 /* ---- whether */
 
-/* What remembers by itself, or draws numbers, has state that is laid out by the plan; a text has runs of many sizes by one plan.
- */
+/* What remembers by itself, or draws numbers, has state that is laid out by the plan. */
 static bool may_have(bl_model_version *version, const bl_model_instance *instance)
 {
     size_t n = 0;
-    if (version->sequential || version->text != NULL || bl_plan_get_info(instance->plan)->nhidden > 0)
+    if (version->sequential || bl_plan_get_info(instance->plan)->nhidden > 0)
         return false;
     pthread_mutex_lock(&version->batcher.lock);
     for (int i = 0; i < BL_SIZES; i++)

@@ -4,90 +4,43 @@
  * Each run waits in its device's queue like any other, so that a long text holds up nobody.  As one answer, the client's request
  * is what waits there.  As events, it is a request of the server's own, while the client's streams what there is; both hold the
  * generation, and whoever leaves last frees it.  Lock order: a generation's, then a stream's, or a queue's. */
+#include "server/models/generation.h"
+
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
 #include "proto/encode.h"
 #include "proto/utf8.h"
-#include "server/access/access.h"
-#include "server/models/sequence.h"
-#include "server/models/text.h"
 #include "server/queue.h"
-#include "server/stream.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MOST_UNREAD = 256 * 1024 /* events that wait for their client; then the text does */
-};
-
-typedef struct generation {
-    atomic_int refs;
-    bl_models *models;
-    bl_model_version *version; /* retained */
-    const bl_text_model *text;
-    bl_text_options options;
-    char *id;     /* of the client's; or NULL */
-    bl_infer *in; /* of one answer; NULL: the client's request may be gone */
-
-    /* the run; of the request that is in the queue */
-    bl_worker *worker;
-    bl_sequence *sequence;
-    bl_plan *plan; /* retained */
-    unsigned device_generation;
-    int64_t *vars;
-    bl_held **inputs;
-    bl_buffer **buffers, **outputs;
-    bl_tokens tokens;   /* the prompt's, and those that were made */
-    size_t prompt, fed; /* tokens */
-    bool silent;        /* no text was there yet */
-    char *row;          /* the logits of the last token as they come */
-    double *logits;
-    bl_sample *room;
-    bl_text pending;    /* bytes that are not told yet: half a character, or what may become a stop */
-    const char *finish; /* why it is over; NULL: it is not */
-    int64_t compute_ns;
-
-    /* what the client is told */
-    pthread_mutex_t lock; /* of what follows */
-    bl_text out;          /* the text, or events, of which |sent| bytes are sent */
-    size_t sent;
-    bool streams, over, failed;
-    bool rests;        /* |own| is in no queue, until the client has read */
-    bl_request *own;   /* in the queue; NULL: not any more */
-    bl_stream *stream; /* NULL: the client is gone, or not there yet */
-} generation;
-
 /* ---- lifetime */
 
 /* What only runs need: given back as soon as there are no more. */
-static void end_runs(generation *g)
+static void end_runs(bl_generation *g)
 {
-    for (int i = 0; g->inputs != NULL && i < g->version->ninputs; i++)
-        bl_held_release(g->inputs[i]);
-    free(g->inputs);
-    g->inputs = NULL;
+    bl_text_memory_release(g->memory);
+    g->memory = NULL;
     if (g->sequence != NULL)
         bl_sequence_release(g->sequence);
     g->sequence = NULL;
-    if (g->plan != NULL)
-        bl_plan_release(g->plan);
-    g->plan = NULL;
 }
 
 static void release(void *arg)
 {
-    generation *g = arg;
+    bl_generation *g = arg;
     if (atomic_fetch_sub(&g->refs, 1) != 1)
         return;
     end_runs(g);
     bl_text_options_fini(&g->options);
     free(g->id);
     free(g->vars);
+    free(g->inputs);
     free(g->buffers);
     free(g->outputs);
     free(g->tokens.id);
-    free(g->row);
+    free(g->bytes);
     free(g->logits);
     free(g->room);
     bl_text_fini(&g->pending);
@@ -97,9 +50,9 @@ static void release(void *arg)
     free(g);
 }
 
-static bl_status create(bl_infer *in, bool stream, generation **out)
+static bl_status create(bl_infer *in, bool stream, bl_generation **out)
 {
-    generation *g = bl_calloc(1, sizeof *g);
+    bl_generation *g = bl_calloc(1, sizeof *g);
     *out = NULL;
     if (g == NULL)
         return bl_fail(&in->rq->err, BL_ENOMEM, "a text");
@@ -117,7 +70,7 @@ static bl_status create(bl_infer *in, bool stream, generation **out)
 
 /* ---- the prompt */
 
-static bl_status encode_prompt(bl_infer *in, generation *g)
+static bl_status encode_prompt(bl_infer *in, bl_generation *g)
 {
     const bl_text_options *o = &g->options;
     const bl_tokenizer *tokenizer = g->text->tokenizer;
@@ -169,7 +122,7 @@ static void put_characters(const bl_text *pending, size_t len, bl_text *out)
 }
 
 /* Where the first of the stops begins, or the length of what waits. */
-static size_t find_stop(const generation *g)
+static size_t find_stop(const bl_generation *g)
 {
     size_t first = g->pending.len;
     for (int i = 0; i < g->options.nstops; i++) {
@@ -182,7 +135,7 @@ static size_t find_stop(const generation *g)
 }
 
 /* How much of what waits can be told: not half a character, nor what a stop may begin with. */
-static size_t find_certain(const generation *g)
+static size_t find_certain(const bl_generation *g)
 {
     const char *data = g->pending.data;
     size_t len = g->pending.len, certain = len;
@@ -199,7 +152,7 @@ static size_t find_certain(const generation *g)
     return certain;
 }
 
-static void put_head(const generation *g, bl_text *out)
+static void put_head(const bl_generation *g, bl_text *out)
 {
     bl_text_putc(out, '{');
     if (g->id != NULL) {
@@ -211,7 +164,7 @@ static void put_head(const generation *g, bl_text *out)
     bl_text_printf(out, ",\"model_version\":\"%llu\"", (unsigned long long)g->version->number);
 }
 
-static void put_end(const generation *g, bl_text *out)
+static void put_end(const bl_generation *g, bl_text *out)
 {
     if (g->finish != NULL)
         bl_text_printf(out, ",\"finish_reason\":\"%s\",\"num_input_tokens\":%zu,\"num_output_tokens\":%zu", g->finish, g->prompt,
@@ -220,7 +173,7 @@ static void put_end(const generation *g, bl_text *out)
 }
 
 /* Under the lock. */
-static void put_event(generation *g, bl_span told)
+static void put_event(bl_generation *g, bl_span told)
 {
     bl_text_puts(&g->out, "data: ");
     put_head(g, &g->out);
@@ -231,7 +184,7 @@ static void put_event(generation *g, bl_span told)
 }
 
 /* Tell |len| of what waits. */
-static bl_status tell(generation *g, size_t len, bl_err *err)
+static bl_status tell(bl_generation *g, size_t len, bl_err *err)
 {
     bl_text told = {.budget = g->out.budget};
     bl_status st = BL_OK;
@@ -244,8 +197,10 @@ static bl_status tell(generation *g, size_t len, bl_err *err)
     st = bl_text_status(&told, err);
     pthread_mutex_lock(&g->lock);
     if (st == BL_OK) {
+        size_t whole = g->out.len;
         put_event(g, (bl_span){bl_text_get(&told), told.len});
         st = bl_text_status(&g->out, err);
+        g->out.len = st == BL_OK ? g->out.len : whole; /* no half of an event */
     }
     if (g->stream != NULL)
         bl_stream_wake(g->stream);
@@ -254,7 +209,7 @@ static bl_status tell(generation *g, size_t len, bl_err *err)
     return st;
 }
 
-static bool ends_text(const generation *g, int32_t id)
+static bool ends_text(const bl_generation *g, int32_t id)
 {
     for (int i = 0; i < g->text->nends; i++)
         if (g->text->ends[i] == id)
@@ -262,8 +217,7 @@ static bool ends_text(const generation *g, int32_t id)
     return false;
 }
 
-/* The model wrote |id|. */
-static bl_status take_token(generation *g, int32_t id, bl_err *err)
+bl_status bl_generation_take(bl_generation *g, int32_t id, bl_err *err)
 {
     bl_span bytes = bl_tokenizer_bytes(g->text->tokenizer, id, g->silent);
     size_t told = 0;
@@ -285,141 +239,14 @@ static bl_status take_token(generation *g, int32_t id, bl_err *err)
     return told > 0 || g->finish != NULL ? tell(g, told, err) : BL_OK;
 }
 
-/* ---- a run */
-
-static void give_outputs(generation *g, int count)
-{
-    for (int i = 0; i < count; i++) {
-        bl_pool_release(g->worker->pool, g->outputs[i]);
-        g->outputs[i] = NULL;
-    }
-}
-
-/* |count| integers, the first of them |first| or those at |ids|. */
-static bl_status fill_input(generation *g, int i, const int32_t *ids, size_t count, int64_t first, bl_err *err)
-{
-    const bl_model_tensor *tensor = &g->version->inputs[i];
-    int64_t dim[16];
-    char *to = NULL;
-    for (int d = 0; d < tensor->ndim; d++)
-        dim[d] = tensor->var[d] >= 0 ? g->vars[tensor->var[d]] : tensor->dim[d];
-    bl_held_release(g->inputs[i]);
-    g->inputs[i] = NULL;
-    BL_TRY(bl_held_create(g->worker, tensor->dtype, tensor->ndim, dim, &g->inputs[i], err));
-    to = bl_held_host(g->inputs[i]);
-    if (to == NULL)
-        return bl_fail(err, BL_ENOMEM, "tokens");
-    for (size_t k = 0; k < count; k++) {
-        int64_t wide = ids != NULL ? ids[k] : first;
-        int32_t narrow = (int32_t)wide;
-        if (tensor->dtype == BL_I64)
-            memcpy(to + k * sizeof wide, &wide, sizeof wide);
-        else
-            memcpy(to + k * sizeof narrow, &narrow, sizeof narrow);
-    }
-    if (g->inputs[i]->scratch != NULL)
-        BL_TRY(bl_held_flush(g->inputs[i], err));
-    g->buffers[i] = g->inputs[i]->buffer;
-    return BL_OK;
-}
-
-/* What the output says of the last token. */
-static bl_status read_last(generation *g, int32_t *id, bl_err *err)
-{
-    const bl_plan_tensor *tensor = &bl_plan_get_info(g->plan)->outputs[g->text->output];
-    int64_t dim[16] = {0};
-    size_t all = 1, count = 1, each = bl_dtype_bytes(tensor->dtype);
-    bl_plan_sizes(tensor, g->vars, dim);
-    for (int d = 0; d < tensor->ndim; d++)
-        all *= (size_t)dim[d]; /* its product was checked when the run was admitted */
-    if (!g->text->chooses)
-        count = (size_t)dim[tensor->ndim - 1];
-    if (all < count)
-        return bl_fail(err, BL_EGRAPH, "model \"%s\" gave nothing", g->version->name);
-    BL_TRY(bl_buffer_read(g->outputs[g->text->output], (all - count) * each, g->row, count * each, err));
-    if (g->text->chooses) {
-        int64_t value = bl_scalar_read(tensor->dtype, g->row).i;
-        *id = value >= 0 && value < INT32_MAX ? (int32_t)value : INT32_MAX;
-        return BL_OK;
-    }
-    for (size_t i = 0; i < count; i++)
-        g->logits[i] = bl_scalar_read(tensor->dtype, g->row + i * each).f;
-    *id = bl_sampling_choose(&g->options.sampling, g->logits, count, g->room);
-    return *id >= 0 ? BL_OK : bl_fail(err, BL_EGRAPH, "no logit of model \"%s\" is a number", g->version->name);
-}
-
-static bl_status run_plan(generation *g, bl_request *rq)
-{
-    bl_run run = {.plan = g->plan,
-                  .pool = g->worker->pool,
-                  .vars = g->vars,
-                  .inputs = g->buffers,
-                  .outputs = g->outputs,
-                  .steps = 1,
-                  .cancel = &rq->cancel,
-                  .deadline_ns = rq->deadline_ns};
-    int64_t start = bl_clock_ns(), took = 0;
-    bl_status st = BL_OK;
-    BL_TRY(bl_sequence_lend(g->sequence, &run.states, &rq->err));
-    st = bl_plan_run(&run, &rq->err);
-    bl_sequence_keep(g->sequence);
-    took = bl_clock_ns() - start;
-    bl_trail_add(&rq->trail, BL_TIME_COMPUTE, start, start + took);
-    atomic_store(&g->worker->busy_ns, start + took);
-    g->compute_ns += took;
-    return st;
-}
-
-/* The next tokens of the prompt, or the one that was written last; of a program without state, all of them. */
-static bl_status run_some(generation *g, bl_request *rq)
-{
-    const bl_text_model *text = g->text;
-    size_t from = g->version->sequential ? g->fed : 0, count = g->tokens.count - from;
-    int32_t id = 0;
-    if (g->device_generation != atomic_load(&g->worker->dev->generation))
-        return bl_fail(&rq->err, BL_EBUSY, "%s was reopened while the text was written; send it again", g->worker->dev->info.id);
-    BL_TRY(bl_access_check_time(rq));
-    count = count > (size_t)text->chunk ? (size_t)text->chunk : count;
-    if (text->var >= 0)
-        g->vars[text->var] = (int64_t)count;
-    BL_TRY(fill_input(g, text->tokens, g->tokens.id + from, count, 0, &rq->err));
-    if (text->position >= 0)
-        BL_TRY(fill_input(g, text->position, NULL, 1, (int64_t)from, &rq->err));
-    BL_TRY(run_plan(g, rq));
-    g->fed = from + count;
-    if (g->fed < g->tokens.count)
-        return BL_OK;
-    BL_TRY(read_last(g, &id, &rq->err));
-    bl_metrics_add(&rq->server->metrics, BL_COUNT_TOKENS, 1);
-    return take_token(g, id, &rq->err);
-}
-
-/* Its turn in the queue: one run. */
-static bl_step work(bl_request *rq)
-{
-    generation *g = rq->data;
-    bl_status st = run_some(g, rq);
-    bool rests = false;
-    give_outputs(g, bl_plan_get_info(g->plan)->noutputs);
-    if (st != BL_OK || g->finish != NULL)
-        return BL_STEP_DONE;
-    pthread_mutex_lock(&g->lock);
-    rests = g->streams && g->out.len - g->sent > MOST_UNREAD;
-    g->rests = rests;
-    pthread_mutex_unlock(&g->lock);
-    return rests ? BL_STEP_MOVED : BL_STEP_AGAIN; /* whoever reads may have it already */
-}
-
 /* ---- before the first run */
 
-static bl_status make_room(bl_infer *in, generation *g)
+static bl_status make_room(bl_infer *in, bl_generation *g)
 {
-    const bl_plan_tensor *tensor = &bl_plan_get_info(g->plan)->outputs[g->text->output];
-    size_t each = bl_dtype_bytes(tensor->dtype), count = 1;
+    const bl_model_tensor *output = &in->version->outputs[g->text->output];
+    size_t count = g->text->chooses ? 1 : (size_t)output->dim[output->ndim - 1];
     int64_t most = (int64_t)g->prompt + g->options.max_tokens;
     int32_t *ids = NULL;
-    if (!g->text->chooses)
-        count = (size_t)in->version->outputs[g->text->output].dim[tensor->ndim - 1];
     most = most < g->text->context ? most : g->text->context;
     ids = bl_realloc(g->tokens.id, (size_t)most * sizeof *ids);
     g->tokens.id = ids != NULL ? ids : g->tokens.id;
@@ -427,17 +254,17 @@ static bl_status make_room(bl_infer *in, generation *g)
     g->inputs = bl_calloc((size_t)in->version->ninputs + 1, sizeof *g->inputs);
     g->buffers = bl_calloc((size_t)in->version->ninputs + 1, sizeof(bl_buffer *));
     g->outputs = bl_calloc((size_t)in->version->noutputs + 1, sizeof(bl_buffer *));
-    g->row = bl_calloc(count, each);
+    g->bytes = bl_calloc(count, bl_dtype_bytes(output->dtype));
     g->logits = bl_calloc(count, sizeof *g->logits);
     g->room = g->options.sampling.temperature > 0 ? bl_calloc(count, sizeof *g->room) : NULL;
-    if (ids == NULL || g->inputs == NULL || g->buffers == NULL || g->outputs == NULL || g->row == NULL || g->logits == NULL ||
+    if (ids == NULL || g->inputs == NULL || g->buffers == NULL || g->outputs == NULL || g->bytes == NULL || g->logits == NULL ||
         (g->room == NULL && g->options.sampling.temperature > 0))
         return bl_fail(&in->rq->err, BL_ENOMEM, "a text");
     return BL_OK;
 }
 
-/* State of its own on one of the instances, and a plan that a run of the longest kind is admitted with. */
-static bl_status prepare(bl_infer *in, generation *g)
+/* Memory of its own on one of the instances, where a run of the longest kind is admitted. */
+static bl_status prepare(bl_infer *in, bl_generation *g)
 {
     const bl_wire_graph *graph = in->version->instances[0].graph;
     bl_exec *x = NULL;
@@ -448,11 +275,10 @@ static bl_status prepare(bl_infer *in, generation *g)
         g->vars[i] = graph->vars[i].lo > 1 ? graph->vars[i].lo : 1;
     if (g->text->var >= 0)
         g->vars[g->text->var] = g->text->chunk;
-    BL_TRY(bl_sequence_create(in, &g->sequence));
-    in->instance = bl_sequence_instance(g->sequence);
+    BL_TRY(bl_sequence_create(in, g->text->past_bytes, &g->sequence));
+    in->instance = g->instance = bl_sequence_instance(g->sequence);
     atomic_fetch_add(&in->instance->busy, 1);
     BL_TRY(bl_infer_prepare(in->rq, in->version, in->instance, g->vars, &x));
-    g->plan = bl_plan_retain(x->plan);
     g->worker = x->worker;
     g->device_generation = x->generation;
     return make_room(in, g);
@@ -460,7 +286,7 @@ static bl_status prepare(bl_infer *in, generation *g)
 
 /* ---- as one answer */
 
-static void count_answer(bl_infer *in, const generation *g)
+static void count_answer(bl_infer *in, const bl_generation *g)
 {
     bl_model_statistics *s = &in->version->statistics;
     in->answered = true;
@@ -472,7 +298,7 @@ static void count_answer(bl_infer *in, const generation *g)
 
 static bl_status reply(bl_request *rq)
 {
-    generation *g = rq->data;
+    bl_generation *g = rq->data;
     count_answer(g->in, g);
     put_head(g, &rq->out);
     bl_encode_key(&rq->out, "text_output");
@@ -484,9 +310,22 @@ static bl_status reply(bl_request *rq)
 
 /* ---- as events */
 
+/* What is sent goes, at the latest when it is more than what waits. */
+static void drop_sent(bl_text *out, size_t *sent)
+{
+    if (*sent < out->len && *sent < BL_MOST_UNREAD)
+        return;
+    if (*sent < out->len)
+        memmove(out->data, out->data + *sent, out->len - *sent);
+    out->len -= *sent;
+    *sent = 0;
+    if (out->data != NULL)
+        out->data[out->len] = '\0';
+}
+
 static ssize_t read_events(void *arg, char *to, size_t most)
 {
-    generation *g = arg;
+    bl_generation *g = arg;
     bl_request *rested = NULL;
     ssize_t n = 0;
     pthread_mutex_lock(&g->lock);
@@ -494,18 +333,15 @@ static ssize_t read_events(void *arg, char *to, size_t most)
     if (n > 0)
         memcpy(to, g->out.data + g->sent, (size_t)n);
     g->sent += (size_t)n;
-    if (g->sent == g->out.len) {
-        bl_text_clear(&g->out);
-        g->sent = 0;
-    }
+    drop_sent(&g->out, &g->sent);
     if (n == 0 && g->over)
         n = BL_STREAM_END;
-    if (g->rests && g->out.len - g->sent < MOST_UNREAD / 2) {
+    if (g->rests && g->out.len - g->sent < BL_MOST_UNREAD / 2) {
         g->rests = false;
         rested = g->own;
     }
     pthread_mutex_unlock(&g->lock);
-    if (rested != NULL && bl_request_submit(rested, g->worker->queue, work, NULL) != BL_OK)
+    if (rested != NULL && bl_request_submit(rested, g->worker->queue, bl_text_work, NULL) != BL_OK)
         bl_request_finish(rested);
     return n;
 }
@@ -513,7 +349,7 @@ static ssize_t read_events(void *arg, char *to, size_t most)
 /* The last run is over, or was given up: worker's thread, or that of whoever gave it up. */
 static void end_own(bl_request *own)
 {
-    generation *g = own->own;
+    bl_generation *g = own->own;
     bl_models *models = g->models;
     end_runs(g);
     pthread_mutex_lock(&g->lock);
@@ -537,7 +373,7 @@ static void end_own(bl_request *own)
 /* The client has all, or is gone: nothing more is written. */
 static void leave(void *arg)
 {
-    generation *g = arg;
+    bl_generation *g = arg;
     bl_request *own = NULL;
     bool mine = false;
     pthread_mutex_lock(&g->lock);
@@ -555,14 +391,14 @@ static void leave(void *arg)
 /* A client's request and what it streams; the request's arena. */
 typedef struct listener {
     bl_infer *in;
-    generation *g;
+    bl_generation *g;
 } listener;
 
 static void end_stream(void *arg)
 {
     listener *l = arg;
     bl_infer *in = l->in;
-    generation *g = l->g;
+    bl_generation *g = l->g;
     leave(g);
     bl_metrics_add(&in->rq->server->metrics, BL_COUNT_STREAMS, -1);
     pthread_mutex_lock(&g->lock);
@@ -571,7 +407,7 @@ static void end_stream(void *arg)
     pthread_mutex_unlock(&g->lock);
 }
 
-static bl_status submit_own(bl_infer *in, generation *g)
+static bl_status submit_own(bl_infer *in, bl_generation *g)
 {
     bl_request *rq = in->rq, *own = NULL;
     bl_status st = BL_OK;
@@ -587,7 +423,7 @@ static bl_status submit_own(bl_infer *in, generation *g)
     own->rank = rq->rank;
     g->own = own;
     atomic_fetch_add(&g->models->generations, 1);
-    st = bl_request_submit(own, g->worker->queue, work, NULL);
+    st = bl_request_submit(own, g->worker->queue, bl_text_work, NULL);
     if (st == BL_OK)
         return BL_OK;
     rq->err = own->err;
@@ -599,7 +435,7 @@ static bl_status submit_own(bl_infer *in, generation *g)
     return st;
 }
 
-static bl_status begin_stream(bl_infer *in, generation *g)
+static bl_status begin_stream(bl_infer *in, bl_generation *g)
 {
     bl_request *rq = in->rq;
     listener *l = bl_arena_alloc(rq->arena, sizeof *l);
@@ -620,7 +456,7 @@ static bl_status begin_stream(bl_infer *in, generation *g)
 bl_status bl_generation_begin(bl_infer *in, bool stream)
 {
     bl_request *rq = in->rq;
-    generation *g = NULL;
+    bl_generation *g = NULL;
     BL_TRY(create(in, stream, &g));
     BL_TRY(bl_text_options_read(in, stream, &g->options));
     if (in->wire.id != NULL && (g->id = strdup(in->wire.id)) == NULL)
@@ -634,5 +470,5 @@ bl_status bl_generation_begin(bl_infer *in, bool stream)
     g->in = in;
     rq->data = g;
     rq->then = reply;
-    return bl_request_submit(rq, g->worker->queue, work, NULL);
+    return bl_request_submit(rq, g->worker->queue, bl_text_work, NULL);
 }

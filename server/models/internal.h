@@ -38,6 +38,9 @@ typedef struct bl_model_instance {
     bool running;                       /* under the batcher's lock: it has a run of this model */
     atomic_int busy;                    /* requests that it has by themselves, where they are not joined */
 
+    /* worker's thread: so many rows of texts were too much for the device's memory, and when */
+    int64_t crowd, crowded_ns;
+
     /* under that lock */
     bl_sizes sizes;              /* what runs take */
     int64_t learned_ns, free_ns; /* when it was measured last; when the run that it has is likely to be over */

@@ -81,13 +81,12 @@ static void lend(bl_sequence *s, bool start)
     s->begun = true;
 }
 
-static bl_status create(bl_infer *in, const char *key, bl_sequence **out)
+static bl_status create(bl_infer *in, const char *key, size_t bytes, bl_sequence **out)
 {
     bl_model_version *version = in->version;
     bl_model_instance *instance = bl_instance_choose(version);
     const bl_plan_info *info = bl_plan_get_info(instance->plan);
     bl_sequence *s = bl_calloc(1, sizeof *s);
-    size_t bytes = 0;
     *out = NULL;
     if (s == NULL)
         return bl_fail(&in->rq->err, BL_ENOMEM, "a sequence");
@@ -111,9 +110,9 @@ static bl_status create(bl_infer *in, const char *key, bl_sequence **out)
     return BL_OK;
 }
 
-bl_status bl_sequence_create(bl_infer *in, bl_sequence **out)
+bl_status bl_sequence_create(bl_infer *in, size_t bytes, bl_sequence **out)
 {
-    return create(in, "", out);
+    return create(in, "", bytes, out);
 }
 
 bl_status bl_sequence_lend(bl_sequence *s, bl_buffer ***states, bl_err *err)
@@ -163,7 +162,7 @@ static bl_status find(bl_infer *in, const char *key, bl_sequence **out)
     if (bl_namemap_count(table) >= MOST_SEQUENCES)
         return bl_fail(&in->rq->err, BL_EBUSY, "model \"%s\" has %d sequences, which is the most", in->version->name,
                        MOST_SEQUENCES);
-    BL_TRY(create(in, key, &s));
+    BL_TRY(create(in, key, 0, &s));
     st = bl_namemap_put(table, key, s, &in->rq->err);
     if (st != BL_OK)
         bl_sequence_release(s);

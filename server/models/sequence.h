@@ -11,8 +11,9 @@ typedef struct bl_sequence bl_sequence;
 /* The sequence of the request, retained until the request ends, with the instance that it is on; begun where the request says so.
  * HTTP thread. */
 BL_NODISCARD bl_status bl_sequence_get(bl_infer *in, bl_sequence **out);
-/* One that belongs to nobody else and has no name; the caller releases it.  HTTP thread. */
-BL_NODISCARD bl_status bl_sequence_create(bl_infer *in, bl_sequence **out);
+/* One that belongs to nobody else and has no name, and that is charged |bytes| more than its states have; the caller releases it.
+ * HTTP thread. */
+BL_NODISCARD bl_status bl_sequence_create(bl_infer *in, size_t bytes, bl_sequence **out);
 void bl_sequence_release(void *sequence);
 /* The states of the next step, as many as its plan has and in its order; those that the step updates are exchanged there, and
  * kept afterwards however it went.  Worker's thread. */

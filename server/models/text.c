@@ -40,16 +40,47 @@ static bool is_integer(const bl_model_tensor *tensor)
     return tensor->datatype != BL_INFER_BYTES && (tensor->dtype == BL_I32 || tensor->dtype == BL_I64);
 }
 
-/* [n], [batch, n]: a last dimension that has a name varies, and all others are one. */
+static const char *tokens_of(const bl_model_version *version)
+{
+    return version->config.tokens != NULL ? version->config.tokens : "tokens";
+}
+
+static const char *position_of(const bl_model_version *version)
+{
+    return version->config.position != NULL ? version->config.position : "position";
+}
+
+static const bl_wire_type *find_type(const bl_model_version *version, const bl_wire_graph *graph, const char *name)
+{
+    for (int i = 0; i < graph->ninputs; i++)
+        if (strcmp(version->input_names != NULL ? version->input_names[i] : graph->inputs[i].name, name) == 0)
+            return &graph->inputs[i].type;
+    return NULL;
+}
+
+/* Of tokens [n] a position for each says so. */
+bool bl_text_model_has_rows(const bl_model_version *version, const bl_wire_graph *graph)
+{
+    const bl_wire_type *tokens = find_type(version, graph, tokens_of(version));
+    const bl_wire_type *position = find_type(version, graph, position_of(version));
+    if (tokens == NULL || tokens->ndim != 1)
+        return tokens != NULL && tokens->ndim > 1;
+    return position != NULL && position->ndim > 0 && tokens->dim[0].var >= 0 && position->dim[0].var == tokens->dim[0].var;
+}
+
+/* [n], [rows, n], [rows, 1], or [rows], of which each has one: a last dimension that has a name and is not the rows' varies, and
+ * all others can be one. */
 static bl_status describe_tokens(const bl_model_version *version, const bl_model_tensor *tensor, bl_text_model *text, bl_err *err)
 {
     const bl_wire_graph *graph = version->instances[0].graph;
     bool good = is_integer(tensor);
     text->var = tensor->ndim > 0 ? tensor->var[tensor->ndim - 1] : -1;
+    text->var = text->var == version->batch_var ? -1 : text->var;
     text->chunk = text->var >= 0 ? graph->vars[text->var].hi : 1;
     good = good && (text->var < 0 || graph->vars[text->var].lo <= 1);
     for (int d = 0; good && d < tensor->ndim - (text->var >= 0); d++)
         good = tensor->var[d] >= 0 ? tensor->var[d] != text->var && graph->vars[tensor->var[d]].lo <= 1 : tensor->dim[d] == 1;
+    text->rows = version->max_batch > 1 && !version->sequential ? version->batch_var : -1;
     return good ? BL_OK
                 : bl_fail(err, BL_EGRAPH,
                           "a text model takes tokens of int32 or int64, one or as many as a named dimension from 1 on says, and "
@@ -58,32 +89,91 @@ static bl_status describe_tokens(const bl_model_version *version, const bl_model
                           tensor->name);
 }
 
+/* One for each row. */
+static bool is_position(const bl_model_version *version, const bl_model_tensor *tensor)
+{
+    bool good = is_integer(tensor);
+    for (int d = 0; good && d < tensor->ndim; d++)
+        good = tensor->dim[d] == 1 || (d == 0 && tensor->var[d] >= 0 && tensor->var[d] == version->batch_var);
+    return good;
+}
+
+/* "present.keys" of one run is "past.keys" of the next; and, as others export them, "present.0.key" "past_key_values.0.key". */
+static bool is_past_of(const char *input, const char *output)
+{
+    const char *rest = strchr(input, '.');
+    return rest != NULL && strncmp(input, "past", 4) == 0 && strncmp(output, "present", 7) == 0 && strcmp(output + 7, rest) == 0;
+}
+
+static int find_present(const bl_model_version *version, const char *past)
+{
+    for (int i = 0; i < version->noutputs; i++)
+        if (is_past_of(past, version->outputs[i].name))
+            return i;
+    return -1;
+}
+
+static bl_status describe_past(const bl_model_version *version, int input, int output, bl_text_past *out, bl_err *err)
+{
+    const bl_model_tensor *past = &version->inputs[input], *present = &version->outputs[output];
+    bool good = past->dtype == present->dtype && past->ndim == present->ndim;
+    *out = (bl_text_past){input, output, bl_dtype_bytes(past->dtype)};
+    for (int d = 0; good && d < past->ndim; d++) {
+        bool row = d == 0 && past->var[d] >= 0 && past->var[d] == version->batch_var; /* of outputs, too */
+        good = row || (past->dim[d] >= 0 && past->dim[d] == present->dim[d]);
+        out->bytes *= past->dim[d] >= 0 ? (size_t)past->dim[d] : 1; /* the product was checked with the program */
+    }
+    return good ? BL_OK
+                : bl_fail(err, BL_EGRAPH,
+                          "what a text remembers has the dtype and the sizes of what it is made, but for the first dimension, of "
+                          "texts that share a run: \"%s\" and \"%s\" are not so",
+                          past->name, present->name);
+}
+
 static bl_status describe_inputs(const bl_model_version *version, bl_text_model *text, bl_err *err)
 {
-    const bl_model_config *config = &version->config;
-    const char *tokens = config->tokens != NULL ? config->tokens : "tokens";
-    const char *position = config->position != NULL ? config->position : "position";
-    text->tokens = find(version->inputs, version->ninputs, tokens);
-    text->position = find(version->inputs, version->ninputs, position);
+    text->tokens = find(version->inputs, version->ninputs, tokens_of(version));
+    text->position = find(version->inputs, version->ninputs, position_of(version));
     if (text->tokens < 0)
         return bl_fail(err, BL_EGRAPH, "a text model has an input for its tokens: there is no \"%.100s\" (parameters.tokens)",
-                       tokens);
+                       tokens_of(version));
     BL_TRY(describe_tokens(version, &version->inputs[text->tokens], text, err));
+    text->pasts = bl_arena_array(version->arena, (size_t)version->ninputs + 1, sizeof *text->pasts);
+    if (text->pasts == NULL)
+        return bl_arena_status(version->arena, err);
     for (int i = 0; i < version->ninputs; i++) {
         const bl_model_tensor *tensor = &version->inputs[i];
-        bool good = i == text->position && is_integer(tensor);
-        for (int d = 0; good && d < tensor->ndim; d++)
-            good = tensor->dim[d] == 1;
-        if (!good && i != text->tokens)
+        int present = find_present(version, tensor->name);
+        if (i == text->tokens || (i == text->position && is_position(version, tensor)))
+            continue;
+        if (present < 0)
             return bl_fail(
                 err, BL_EGRAPH,
-                "a text model takes its tokens and the position of the first, an integer (parameters.position): nothing is "
-                "known to give the input \"%s\"",
+                "a text model takes its tokens, the position of the first, an integer (parameters.position), and what it "
+                "remembers, \"past.X\", of which it gives \"present.X\": nothing is known to give the input \"%s\"",
                 tensor->name);
+        BL_TRY(describe_past(version, i, present, &text->pasts[text->npasts], err));
+        text->past_bytes += text->pasts[text->npasts++].bytes;
     }
-    return text->position >= 0 || config->position == NULL
+    text->remembers = version->sequential || text->npasts > 0;
+    return text->position >= 0 || version->config.position == NULL
                ? BL_OK
-               : bl_fail(err, BL_EGRAPH, "there is no input \"%.100s\" (parameters.position)", position);
+               : bl_fail(err, BL_EGRAPH, "there is no input \"%.100s\" (parameters.position)", position_of(version));
+}
+
+/* The only one that is not remembered; -1: there are several. */
+static int find_only(const bl_model_version *version, const bl_text_model *text)
+{
+    int only = -1;
+    for (int i = 0; i < version->noutputs; i++) {
+        bool past = false;
+        for (int k = 0; k < text->npasts; k++)
+            past |= text->pasts[k].output == i;
+        if (!past && only >= 0)
+            return -1;
+        only = past ? only : i;
+    }
+    return only;
 }
 
 /* Logits: floats, of which the last dimension is the vocabulary.  An integer for each token: the next. */
@@ -93,8 +183,8 @@ static bl_status describe_output(const bl_model_version *version, bl_text_model 
     const char *name = config->logits != NULL ? config->logits : "logits";
     const bl_model_tensor *tensor = NULL;
     text->output = find(version->outputs, version->noutputs, name);
-    if (text->output < 0 && config->logits == NULL && version->noutputs == 1)
-        text->output = 0;
+    if (text->output < 0 && config->logits == NULL)
+        text->output = find_only(version, text);
     if (text->output < 0)
         return bl_fail(err, BL_EGRAPH, "a text model has an output for its logits: there is no \"%.100s\" (parameters.logits)",
                        name);
@@ -111,15 +201,15 @@ static bl_status describe_output(const bl_model_version *version, bl_text_model 
 static bl_status describe_context(const bl_model_version *version, bl_text_model *text, bl_err *err)
 {
     text->context = version->config.context;
-    if (!version->sequential && text->var < 0)
+    if (!text->remembers && text->var < 0)
         return bl_fail(err, BL_EGRAPH,
-                       "a text model that updates no state is given all tokens each time: its tokens need a named "
+                       "a text model that remembers nothing is given all tokens each time: its tokens need a named "
                        "dimension");
-    if (!version->sequential && (text->context == 0 || text->context > text->chunk))
+    if (!text->remembers && (text->context == 0 || text->context > text->chunk))
         text->context = text->chunk;
     if (text->context == 0)
         return bl_fail(err, BL_EGRAPH,
-                       "how many tokens the state of a text model holds is what parameters.context says, and it is "
+                       "how many tokens a text model remembers is what parameters.context says, and it is "
                        "missing");
     return BL_OK;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Text models: a version with a tokenizer beside its program.  The program takes tokens, and where the first of them stands, and
- * gives logits, or the next token; what it remembers of those before, such as keys and values, is state that it updates, and
- * each text that is being written has its own.  A program without such state is given all tokens each time. */
+ * gives logits, or the next token.  What it remembers of those before, such as keys and values, are outputs that it is given as
+ * inputs with the next, or state that it updates, and each text that is being written has its own.  A program without either is
+ * given all tokens each time.  Where its inputs and outputs begin with the same dimension, several texts are rows of one run. */
 #ifndef BL_SERVER_MODELS_TEXT_H
 #define BL_SERVER_MODELS_TEXT_H
 
@@ -10,12 +11,23 @@
 
 enum { BL_TEXT_ENDS = 16, BL_TEXT_STOPS = 16 };
 
+/* What a text remembers: the output of one run is the input of the next, and zeros at first. */
+typedef struct bl_text_past {
+    int input, output;
+    size_t bytes; /* of one text */
+} bl_text_past;
+
 struct bl_text_model {
     bl_tokenizer *tokenizer;
     int tokens, position; /* inputs; position -1: there is none */
     int var;              /* the named dimension of |tokens|; -1: one at a time */
-    int64_t chunk;        /* tokens of a run at the most */
-    int64_t context;      /* tokens of a text at the most */
+    int rows;             /* that of texts that share a run; -1: each has its own */
+    int npasts;
+    bl_text_past *pasts; /* the version's arena */
+    size_t past_bytes;   /* of all */
+    bool remembers;      /* these, or state */
+    int64_t chunk;       /* tokens of a run at the most */
+    int64_t context;     /* tokens of a text at the most */
     int output;
     bool chooses; /* the output is the next token */
     int nends;
@@ -25,6 +37,8 @@ struct bl_text_model {
 /* ---- text.c */
 /* The version becomes a text model with the tokenizer in |file|. */
 BL_NODISCARD bl_status bl_text_model_read(bl_model_version *version, bl_span file, bl_err *err);
+/* Is the first dimension of its tokens one of rows, each with a text of its own?  Else it is that of the tokens. */
+bool bl_text_model_has_rows(const bl_model_version *version, const bl_wire_graph *graph);
 /* Its inputs and outputs are known: which of them are what. */
 BL_NODISCARD bl_status bl_text_model_describe(bl_model_version *version, bl_err *err);
 void bl_text_model_fini(bl_model_version *version);

@@ -190,6 +190,8 @@ static bl_status choose_batch(bl_model_version *version, const bl_wire_graph *gr
 {
     int64_t said = version->config.max_batch_size, most = 0;
     version->batch_var = find_batch(graph, info);
+    if (version->text != NULL && !bl_text_model_has_rows(version, graph)) /* the tokens of two texts are not one text */
+        version->batch_var = -1;
     most = version->batch_var >= 0 ? graph->vars[version->batch_var].hi : 0;
     if (said > 0 && version->batch_var < 0)
         return bl_fail(err, BL_EGRAPH, "max_batch_size is %lld, but no named dimension is the first of all inputs and outputs",

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -79,6 +80,57 @@ static void bounds_are_checked(void **state)
     }
     assert_int_equal(bl_buffer_view(buffer, 63, 8, &view, NULL), BL_EBUG); /* not aligned */
     bl_buffer_release(buffer);
+}
+
+/* As of a device whose memory the host does not see. */
+static char *unseen;
+
+static bl_status read_unseen(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err)
+{
+    (void)buffer, (void)err;
+    memcpy(data, unseen + offset, bytes);
+    return BL_OK;
+}
+
+static void copies_go_where_they_should(void **state)
+{
+    enum { SIZE = (2 << 20) + 5 }; /* pieces, and a part of one */
+    bl_device *dev = *state;
+    const bl_device_ops *ops = dev->ops;
+    bl_device_ops others = *ops;
+    bl_buffer *from, *to;
+    char *out = malloc(SIZE);
+
+    others.read = read_unseen;
+    assert_int_equal(bl_buffer_alloc(dev, SIZE, &from, NULL), BL_OK);
+    assert_int_equal(bl_buffer_alloc(dev, SIZE, &to, NULL), BL_OK);
+    for (int hidden = 0; hidden < 2; hidden++) {
+        memset(out, 'a', SIZE);
+        assert_int_equal(bl_buffer_write(to, 0, out, SIZE, NULL), BL_OK);
+        memset(out, 'b', SIZE);
+        out[SIZE - 4] = 'c';
+        assert_int_equal(bl_buffer_write(from, 0, out, SIZE, NULL), BL_OK);
+        unseen = from->host;
+        from->host = hidden ? NULL : unseen;
+        dev->ops = hidden ? &others : ops;
+        assert_int_equal(bl_buffer_copy(to, 1, from, 3, SIZE - 3, NULL), BL_OK);
+        dev->ops = ops;
+        from->host = unseen;
+        assert_int_equal(bl_buffer_read(to, 0, out, SIZE, NULL), BL_OK);
+        assert_memory_equal(out, "abb", 3);
+        assert_memory_equal(out + SIZE - 8, "bbcbbbaa", 8);
+        assert_int_equal(bl_buffer_clear(to, 1, SIZE - 2, NULL), BL_OK);
+        assert_int_equal(bl_buffer_read(to, 0, out, SIZE, NULL), BL_OK);
+        assert_int_equal(out[0], 'a');
+        assert_int_equal(out[SIZE - 1], 'a');
+        for (int i = 1; i < SIZE - 1; i++)
+            assert_int_equal(out[i], 0);
+        assert_int_equal(bl_buffer_copy(to, 0, from, 3, SIZE, NULL), BL_EBUG);
+        assert_int_equal(bl_buffer_copy(to, 3, from, 0, SIZE, NULL), BL_EBUG);
+    }
+    free(out);
+    bl_buffer_release(from);
+    bl_buffer_release(to);
 }
 
 static void views_keep_their_parent(void **state)
@@ -300,10 +352,15 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_null, close_null)
     const struct CMUnitTest tests[] = {
-        TEST(opens_at_most_max),   TEST(buffers_hold_what_is_written),
-        TEST(bounds_are_checked),  TEST(views_keep_their_parent),
-        TEST(memory_is_counted),   TEST(kernels_are_checked),
-        TEST(recordings_run),      TEST(lost_device_answers_until_reopened),
+        TEST(opens_at_most_max),
+        TEST(buffers_hold_what_is_written),
+        TEST(bounds_are_checked),
+        TEST(copies_go_where_they_should),
+        TEST(views_keep_their_parent),
+        TEST(memory_is_counted),
+        TEST(kernels_are_checked),
+        TEST(recordings_run),
+        TEST(lost_device_answers_until_reopened),
         TEST(every_call_may_fail),
     };
 

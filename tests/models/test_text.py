@@ -2,7 +2,9 @@
 """Text models: a tokenizer beside a program that takes tokens, and what they write, as one answer and as events."""
 
 import base64
+import concurrent.futures
 import http.client
+import itertools
 import json
 import mmap
 import os
@@ -11,6 +13,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -53,6 +56,14 @@ def counter(chunk=3):
             "nodes": [node("many", "full", shape=[1], value="n", dtype="int32"), node("seen", "add", "count", "many"), node("letter", "mod", "seen", 26),
                       *logits("letter")],
             "outputs": ["logits"], "updates": {"count": "seen"}}
+
+
+def counters(chunk=3):
+    """The same of each row, which remembers it itself."""
+    return {"inputs": {"tokens": {"dtype": "int32", "shape": ["rows", "n"]}, "past.count": {"dtype": "int32", "shape": ["rows"]}}, "dims": {"rows": [1, 4], "n": [1, chunk]},
+            "nodes": [node("many", "full", shape=[1], value="n", dtype="int32"), node("present.count", "add", "past.count", "many"),
+                      node("letter", "mod", "present.count", 26), *logits("letter")],
+            "outputs": ["logits", "present.count"]}
 
 
 def place():
@@ -125,7 +136,7 @@ class Text(TextTest):
         cls.put(repository, "endless", counter(), **parameters(context=10000000))
         cls.put(repository, "dice", dice(), **parameters(end="z"))
         cls.put(repository, "nowhere", nowhere())
-        warmup = {"name": "whole", "batch_size": 64, "inputs": {"tokens": {"data_type": "TYPE_INT32", "dims": [], "zero_data": True}}}
+        warmup = {"name": "whole", "batch_size": 0, "inputs": {"tokens": {"data_type": "TYPE_INT32", "dims": [64], "zero_data": True}}}
         cls.put(repository, "warmed", alphabet(), model_warmup=[warmup])
         repository.put("plain", 1, alphabet())
 
@@ -329,6 +340,7 @@ class EveryAllocation(TextTest):
     def setUpClass(cls):
         cls.repository = Repository()
         cls.put(cls.repository, "counter", counter(), **parameters(context=100))
+        cls.put(cls.repository, "counters", counters(), **parameters(context=100))
         shared = cls.repository.path.parent / (cls.repository.path.name + ".shared")
         library = shared.with_suffix(".so")
         shared.write_bytes(bytes(16))
@@ -346,25 +358,53 @@ class EveryAllocation(TextTest):
         self.shared[0:8] = nth.to_bytes(8, "little")
         return int.from_bytes(self.shared[8:16], "little")
 
+    ASKED = {"text_input": "zzzz", "max_tokens": 5, "temperature": 1, "top_k": 1, "stop": "xyz", "id": "mine"}
+
+    def check(self, route, answer):
+        if answer.status != 200:
+            self.assertEqual(503, answer.status, answer.body)
+        elif route == "generate_stream":
+            last = json.loads(answer.body.rstrip().rpartition(b"data: ")[2])
+            self.assertTrue("error" in last or last["finish_reason"] == "length", last)
+        else:
+            self.assertEqual("zzzzefghi", answer.json["text_output"])
+
     def test_t26_each_of_a_text(self):
-        asked = {"text_input": "zzzz", "max_tokens": 5, "temperature": 1, "top_k": 1, "stop": "xyz", "id": "mine"}
         held = self.server.metric("held_bytes")  # before any text: one lets go of its state after its answer was sent
-        self.assertEqual("zzzzefghi", self.ok(self.call("POST", f"{V2}counter/generate", asked)).json["text_output"])
-        for route in ("generate", "generate_stream"):
+        for model, route in itertools.product(("counter", "counters"), ("generate", "generate_stream")):
+            self.check(route, self.ok(self.call("POST", f"{V2}{model}/{route}", self.ASKED)))
             struck = 0
             for nth in range(1, 2000):
                 before = self.arm(nth)
-                answer = self.server.call("POST", f"{V2}counter/{route}", asked)
+                answer = self.server.call("POST", f"{V2}{model}/{route}", self.ASKED)
                 if self.arm(0) == before:
                     break
                 struck += 1
-                if answer.status != 200:
-                    self.assertEqual(503, answer.status, answer.body)
-                elif route == "generate_stream":
-                    last = json.loads(answer.body.rstrip().rpartition(b"data: ")[2])
-                    self.assertTrue("error" in last or last["finish_reason"] == "length", last)
+                self.check(route, answer)
             self.assertEqual(200, answer.status)
             self.assertGreater(struck, 30)
+        self.assertEqual(0, self.server.settled("streams", 0))
+        self.assertEqual(held, self.server.settled("held_bytes", held))
+
+    def test_t26_of_texts_that_share_runs(self):
+        """One that fails is told so, and what it shared a run with is right or was struck itself."""
+        held, stop, struck = self.server.metric("held_bytes"), threading.Event(), 0
+
+        def write_on(route):
+            while not stop.is_set():
+                self.check(route, self.server.call("POST", f"{V2}counters/{route}", self.ASKED))
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            writers = [pool.submit(write_on, route) for route in ("generate", "generate_stream", "generate")]
+            try:
+                for nth in range(1, 250):
+                    before = self.arm(nth)
+                    self.check("generate", self.server.call("POST", f"{V2}counters/generate", self.ASKED))
+                    struck += self.arm(0) != before
+            finally:
+                stop.set()
+            for writer in writers:
+                writer.result()
+        self.assertGreater(struck, 100)
         self.assertEqual(0, self.server.settled("streams", 0))
         self.assertEqual(held, self.server.settled("held_bytes", held))
 
@@ -393,6 +433,11 @@ class Stories(TextTest):
         self.assertEqual((case["text"][:len(begun)], True), (begun, len(begun) > 40))
         told = "".join(event["text_output"] for event in self.events("opencl", "", max_tokens=most))
         self.assertEqual(case["text"], told)
+        # several at once, of which each is at another place
+        with concurrent.futures.ThreadPoolExecutor(5) as pool:
+            for prompt, found in pool.map(lambda words: (words, self.written("opencl", words, max_tokens=150)),
+                                          [case["text"][:case["text"].index(" ", 30 * i)] for i in range(1, 6)]):
+                self.assertEqual(case["text"][len(prompt):][:100], found[:100])
         # a prompt that goes through in pieces of 64 tokens ends as it does token by token
         begin = re.match(r"(.{300}\S*)(.*)", case["text"], re.DOTALL)
         rest = self.written("opencl", begin[1], max_tokens=most)

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/* A run of a text model, for as many texts as wait for one (iteration-level scheduling: Orca, Yu et al., 2022).  Each gives the
+ * next of its prompt's tokens, or the one that was written last; of a program that remembers nothing, all of them.  Device time
+ * is charged to the owner of each by its part. */
+#include "server/models/generation.h"
+
+#include "engine/base/clock.h"
+#include "server/access/access.h"
+#include "server/queue.h"
+
+#include <string.h>
+
+static const int64_t CROWDED_NS = 10000000000; /* for so long fewer rows run where more were too much for the device */
+
+typedef struct step {
+    bl_generation *lead; /* whose turn it is, and the first of all that have a row */
+    bl_generation **last;
+    int64_t rows;
+    size_t count; /* tokens of each */
+    int64_t begin_ns, took_ns;
+    bl_plan *plan;                 /* retained */
+    bl_text_memory *before, *next; /* likewise; NULL where it remembers nothing, or only by its state */
+} step;
+
+/* ---- which texts */
+
+/* Where the tokens of its next run begin. */
+static size_t next_token(const bl_generation *g)
+{
+    return g->text->remembers ? g->fed : 0;
+}
+
+static size_t next_count(const bl_generation *g)
+{
+    size_t left = g->tokens.count - next_token(g), most = (size_t)g->text->chunk;
+    return left < most ? left : most;
+}
+
+static bool fits(void *arg, const bl_request *rq)
+{
+    const step *s = arg;
+    const bl_generation *g = rq->work == bl_text_work ? rq->data : NULL;
+    return g != NULL && g->instance == s->lead->instance && g->device_generation == s->lead->device_generation &&
+           next_count(g) == s->count && !atomic_load(&rq->cancel) && (rq->deadline_ns == 0 || rq->deadline_ns > s->begin_ns);
+}
+
+/* Of sizes that the configuration prefers the largest that waits, else all. */
+static int64_t preferred_rows(const bl_model_config *config, int64_t waiting)
+{
+    int64_t best = 0;
+    for (int i = 0; i < config->npreferred; i++)
+        if (config->preferred[i] <= waiting && config->preferred[i] > best)
+            best = config->preferred[i];
+    return best > 0 ? best : waiting;
+}
+
+/* Tokens that a text writes are measured; what a prompt takes depends on its length. */
+static bool is_measured(const step *s)
+{
+    return s->lead->text->rows >= 0 && s->lead->text->remembers && s->count == 1;
+}
+
+/* How many of |waiting| have a row now. */
+static int64_t worth_rows(const step *s, int64_t waiting)
+{
+    bl_model_version *version = s->lead->version;
+    bl_model_instance *instance = s->lead->instance;
+    int64_t rows = waiting < version->max_batch ? waiting : version->max_batch;
+    if (instance->crowd > 0 && s->begin_ns - instance->crowded_ns < CROWDED_NS)
+        rows = rows < instance->crowd ? rows : instance->crowd;
+    if (version->config.npreferred > 0)
+        return preferred_rows(&version->config, rows);
+    if (rows > 1 && is_measured(s)) {
+        pthread_mutex_lock(&version->batcher.lock);
+        rows = bl_sizes_choose(&instance->sizes, rows);
+        pthread_mutex_unlock(&version->batcher.lock);
+    }
+    return rows;
+}
+
+static void join(step *s, bl_request *rq)
+{
+    bl_generation *g = rq->data;
+    g->rq = rq;
+    g->beside = NULL;
+    *s->last = g;
+    s->last = &g->beside;
+    s->rows++;
+}
+
+static void take_along(step *s)
+{
+    bl_queue *queue = s->lead->worker->queue;
+    bl_request *rq = NULL, *next = NULL;
+    int64_t rows = 1;
+    if (s->lead->text->rows < 0)
+        return;
+    rows = worth_rows(s, 1 + (int64_t)bl_queue_count(queue, fits, s));
+    rq = rows > 1 ? bl_queue_take_along(queue, fits, s, (size_t)rows - 1) : NULL;
+    for (; rq != NULL; rq = next) {
+        bl_seat seat = bl_queue_seat(rq);
+        next = rq->next;
+        bl_trail_add(&rq->trail, BL_TIME_QUEUE, rq->queued_ns, s->begin_ns);
+        if (bl_access_check_time(rq) == BL_OK)
+            join(s, rq);
+        else
+            bl_queue_settle(queue, &seat, BL_STEP_DONE, 0);
+    }
+}
+
+/* What went wrong with several may be nobody's fault: each has its own turn, as if it had not been taken along. */
+static void let_go(step *s, bl_status why)
+{
+    bl_model_instance *instance = s->lead->instance;
+    bl_generation *g = s->lead->beside, *next = NULL;
+    if (why == BL_ENODEVMEM) {
+        instance->crowd = s->rows / 2;
+        instance->crowded_ns = s->begin_ns;
+    }
+    for (; g != NULL; g = next) {
+        bl_seat seat = bl_queue_seat(g->rq);
+        next = g->beside;
+        bl_queue_settle(g->worker->queue, &seat, BL_STEP_AGAIN, 0);
+    }
+    s->lead->beside = NULL;
+    s->rows = 1;
+}
+
+/* ---- the run */
+
+/* The tokens of each row, or where the first of them stands. */
+static void write_rows(const step *s, const bl_model_tensor *tensor, bool position, char *to)
+{
+    size_t width = position ? 1 : s->count, each = bl_dtype_bytes(tensor->dtype);
+    for (const bl_generation *g = s->lead; g != NULL; g = g->beside) {
+        size_t from = next_token(g);
+        for (size_t k = 0; k < width; k++) {
+            int64_t wide = position ? (int64_t)from : g->tokens.id[from + k];
+            int32_t narrow = (int32_t)wide;
+            char *at = to + ((size_t)g->at * width + k) * each;
+            if (tensor->dtype == BL_I64)
+                memcpy(at, &wide, sizeof wide);
+            else
+                memcpy(at, &narrow, sizeof narrow);
+        }
+    }
+}
+
+static bl_status fill_input(const step *s, int i, bool position, bl_err *err)
+{
+    bl_generation *lead = s->lead;
+    const bl_model_tensor *tensor = &lead->version->inputs[i];
+    bl_held **held = &lead->inputs[i];
+    int64_t dim[16];
+    char *to = NULL;
+    for (int d = 0; d < tensor->ndim; d++)
+        dim[d] = tensor->var[d] >= 0 ? lead->vars[tensor->var[d]] : tensor->dim[d];
+    BL_TRY(bl_held_create(lead->worker, tensor->dtype, tensor->ndim, dim, held, err));
+    to = bl_held_host(*held);
+    if (to == NULL)
+        return bl_fail(err, BL_ENOMEM, "tokens");
+    write_rows(s, tensor, position, to);
+    BL_TRY(bl_held_flush(*held, err));
+    lead->buffers[i] = (*held)->buffer;
+    return BL_OK;
+}
+
+static bl_status fill_inputs(step *s, bl_err *err)
+{
+    bl_generation *lead = s->lead;
+    const bl_text_model *text = lead->text;
+    if (text->var >= 0)
+        lead->vars[text->var] = (int64_t)s->count;
+    if (text->rows >= 0)
+        lead->vars[text->rows] = s->rows;
+    BL_TRY(bl_text_memory_gather(lead, s->rows, &s->before, err)); /* which says who is which row */
+    BL_TRY(bl_text_memory_create(lead->worker->pool, text, s->rows, &s->next, err));
+    for (int i = 0; i < text->npasts; i++)
+        lead->buffers[text->pasts[i].input] = s->before->buffers[i];
+    BL_TRY(fill_input(s, text->tokens, false, err));
+    return text->position >= 0 ? fill_input(s, text->position, true, err) : BL_OK;
+}
+
+/* With the best plan that there is for so many rows.  What one alone runs ends when its client leaves. */
+static bl_status run_plan(step *s, bl_err *err)
+{
+    bl_generation *lead = s->lead;
+    bl_request *alone = s->rows == 1 ? lead->rq : NULL;
+    bl_run run = {.pool = lead->worker->pool,
+                  .vars = lead->vars,
+                  .inputs = lead->buffers,
+                  .outputs = lead->outputs,
+                  .steps = 1,
+                  .cancel = alone != NULL ? &alone->cancel : NULL,
+                  .deadline_ns = alone != NULL ? alone->deadline_ns : 0};
+    int64_t start = bl_clock_ns();
+    bl_status st = BL_OK;
+    s->plan = lead->text->rows >= 0 ? bl_exact_get(lead->version, lead->instance, s->rows) : NULL;
+    if (s->plan == NULL)
+        s->plan = bl_plan_current(lead->instance->plan);
+    run.plan = s->plan;
+    BL_TRY(bl_sequence_lend(lead->sequence, &run.states, err));
+    st = bl_plan_run(&run, err);
+    bl_sequence_keep(lead->sequence);
+    s->took_ns = bl_clock_ns() - start;
+    atomic_store(&lead->worker->busy_ns, start + s->took_ns);
+    return st;
+}
+
+/* The run is over: each has its row of what is remembered. */
+static void keep(step *s)
+{
+    bl_generation *lead = s->lead;
+    for (int i = 0; i < lead->text->npasts; i++) {
+        bl_buffer **output = &lead->outputs[lead->text->pasts[i].output];
+        s->next->buffers[i] = *output;
+        *output = NULL;
+    }
+    for (bl_generation *g = lead; g != NULL; g = g->beside) {
+        bl_text_memory_move(g, s->next, g->at);
+        g->fed = next_token(g) + s->count;
+    }
+}
+
+static bl_status run(step *s, bl_err *err)
+{
+    bl_generation *lead = s->lead;
+    if (lead->device_generation != atomic_load(&lead->worker->dev->generation))
+        return bl_fail(err, BL_EBUSY, "%s was reopened while the text was written; send it again", lead->worker->dev->info.id);
+    BL_TRY(fill_inputs(s, err));
+    BL_TRY(run_plan(s, err));
+    keep(s);
+    bl_metrics_add(&lead->rq->server->metrics, BL_COUNT_TEXT_RUNS, 1);
+    if (is_measured(s))
+        bl_instance_learn(lead->version, lead->instance, s->rows, s->plan, s->took_ns);
+    return BL_OK;
+}
+
+/* All that only the run needed, however it went. */
+static void end_run(step *s)
+{
+    bl_generation *lead = s->lead;
+    for (int i = 0; i < lead->version->ninputs; i++) {
+        bl_held_release(lead->inputs[i]);
+        lead->inputs[i] = NULL;
+    }
+    for (int i = 0; i < lead->version->noutputs; i++) {
+        bl_pool_release(lead->worker->pool, lead->outputs[i]);
+        lead->outputs[i] = NULL;
+    }
+    bl_text_memory_release(s->before);
+    bl_text_memory_release(s->next);
+    bl_plan_release(s->plan);
+    s->before = s->next = NULL;
+    s->plan = NULL;
+}
+
+/* ---- what came of it */
+
+/* What the output says of the last token of a row. */
+static bl_status read_last(const step *s, bl_generation *g, int32_t *id, bl_err *err)
+{
+    bl_generation *lead = s->lead;
+    const bl_plan_tensor *tensor = &bl_plan_get_info(s->plan)->outputs[g->text->output];
+    int64_t dim[16] = {0};
+    size_t all = 1, count = 1, each = bl_dtype_bytes(tensor->dtype);
+    bl_plan_sizes(tensor, lead->vars, dim);
+    for (int d = 0; d < tensor->ndim; d++)
+        all *= (size_t)dim[d]; /* a run makes no more than was admitted, or fails */
+    all /= (size_t)s->rows;
+    if (!g->text->chooses)
+        count = (size_t)dim[tensor->ndim - 1];
+    if (all < count)
+        return bl_fail(err, BL_EGRAPH, "model \"%s\" gave nothing", g->version->name);
+    BL_TRY(
+        bl_buffer_read(lead->outputs[g->text->output], (((size_t)g->at + 1) * all - count) * each, g->bytes, count * each, err));
+    if (g->text->chooses) {
+        int64_t value = bl_scalar_read(tensor->dtype, g->bytes).i;
+        *id = value >= 0 && value < INT32_MAX ? (int32_t)value : INT32_MAX;
+        return BL_OK;
+    }
+    for (size_t i = 0; i < count; i++)
+        g->logits[i] = bl_scalar_read(tensor->dtype, g->bytes + i * each).f;
+    *id = bl_sampling_choose(&g->options.sampling, g->logits, count, g->room);
+    return *id >= 0 ? BL_OK : bl_fail(err, BL_EGRAPH, "no logit of model \"%s\" is a number", g->version->name);
+}
+
+static bl_status write_on(const step *s, bl_generation *g)
+{
+    int32_t id = 0;
+    if (g->fed < g->tokens.count) /* the prompt is not through */
+        return BL_OK;
+    BL_TRY(read_last(s, g, &id, &g->rq->err));
+    bl_metrics_add(&g->rq->server->metrics, BL_COUNT_TOKENS, 1);
+    return bl_generation_take(g, id, &g->rq->err);
+}
+
+static void conclude(const step *s, const bl_err *err)
+{
+    for (bl_generation *g = s->lead; g != NULL; g = g->beside) {
+        bl_status st = err->status;
+        bl_trail_add(&g->rq->trail, BL_TIME_COMPUTE, s->begin_ns, s->begin_ns + s->took_ns);
+        g->compute_ns += s->took_ns;
+        if (st == BL_OK)
+            st = write_on(s, g);
+        else
+            g->rq->err = *err;
+        if (st != BL_OK && g->rq->err.status == BL_OK)
+            (void)bl_fail(&g->rq->err, st, "a text");
+    }
+}
+
+/* Under the lock. */
+static bool is_unread(const bl_generation *g)
+{
+    return g->streams && g->out.len - g->sent > BL_MOST_UNREAD;
+}
+
+/* It may well rest: then it holds no rows of those that go on; without memory for a copy it does. */
+static void prepare_to_rest(bl_generation *g)
+{
+    bl_err ignored = {0};
+    bl_status st = BL_OK;
+    bool unread = false;
+    pthread_mutex_lock(&g->lock);
+    unread = is_unread(g);
+    pthread_mutex_unlock(&g->lock);
+    if (unread)
+        st = bl_text_memory_part(g, &ignored);
+    (void)st;
+}
+
+/* After MOVED whoever reads may have it already.  A client that leaves says so under the lock, and ends what rests then. */
+static bl_step choose_step(bl_generation *g)
+{
+    bool gone = false, rests = false;
+    if (g->rq->err.status != BL_OK || g->finish != NULL)
+        return BL_STEP_DONE;
+    prepare_to_rest(g);
+    pthread_mutex_lock(&g->lock);
+    gone = atomic_load(&g->rq->cancel);
+    rests = !gone && is_unread(g);
+    g->rests = rests;
+    pthread_mutex_unlock(&g->lock);
+    if (!gone)
+        return rests ? BL_STEP_MOVED : BL_STEP_AGAIN;
+    (void)bl_fail(&g->rq->err, BL_ECANCELLED, "the client went away");
+    return BL_STEP_DONE;
+}
+
+/* Those that were taken along go where they came from, or are through. */
+static void settle(const step *s, bl_queue *queue)
+{
+    int64_t part_ns = (bl_clock_ns() - s->begin_ns) / s->rows;
+    bl_generation *g = s->lead->beside, *next = NULL;
+    for (; g != NULL; g = next) {
+        bl_seat seat = bl_queue_seat(g->rq);
+        next = g->beside; /* it may be gone soon */
+        bl_queue_settle(queue, &seat, choose_step(g), part_ns);
+    }
+}
+
+bl_step bl_text_work(bl_request *rq)
+{
+    step s = {.lead = rq->data, .begin_ns = bl_clock_ns()};
+    bl_err err = {0};
+    bl_status st = BL_OK;
+    s.last = &s.lead;
+    s.count = next_count(s.lead);
+    join(&s, rq);
+    if (bl_access_check_time(rq) != BL_OK)
+        return BL_STEP_DONE;
+    take_along(&s);
+    st = run(&s, &err);
+    if (st != BL_OK && s.rows > 1) {
+        end_run(&s);
+        let_go(&s, st);
+        err = (bl_err){0};
+        st = run(&s, &err);
+    }
+    if (st != BL_OK && err.status == BL_OK)
+        (void)bl_fail(&err, st, "a text");
+    conclude(&s, &err);
+    end_run(&s);
+    settle(&s, s.lead->worker->queue);
+    return choose_step(s.lead);
+}

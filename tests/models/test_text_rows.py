@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: MIT
+"""Texts that are rows of one run: each writes what it writes alone, comes and goes between runs, and pays its part."""
+
+import concurrent.futures
+import pathlib
+import re
+import sys
+import threading
+import time
+import unittest
+
+from repository import Repository, V2, document, numbers
+from test_text import LETTERS, TextTest, logits, node, parameters
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "http"))
+from test_keys import KeyedCase  # noqa: E402
+
+ROWS, CHUNK, ENDLESS = 8, 3, 9000000
+
+
+def walker(rows=ROWS, chunk=CHUNK):
+    """The next letter is that of the sum of all tokens, of which the past keeps those before, and of the place of a run's first."""
+    return {"inputs": {"tokens": {"dtype": "int32", "shape": ["rows", "n"]}, "position": {"dtype": "int32", "shape": ["rows"]}, "past.sum": {"dtype": "int32", "shape": ["rows"]}},
+            "dims": {"rows": [1, rows], "n": [1, chunk]},
+            "nodes": [node("new", "sum", "tokens", axis=1), node("many", "cast", "new", dtype="int32"), node("all", "add", "past.sum", "many"),
+                      node("present.sum", "mod", "all", 100003), node("seen", "add", "present.sum", "position"), node("letter", "mod", "seen", 26), *logits("letter")],
+            "outputs": ["present.sum", "logits"]}
+
+
+def walk(prompt, count, chunk=CHUNK):
+    """What the walker writes on."""
+    tokens, total, fed = [LETTERS.index(letter) for letter in prompt], 0, 0
+    while len(tokens) < len(prompt) + count:
+        piece = tokens[fed:fed + chunk]
+        total, place, fed = (total + sum(piece)) % 100003, fed, fed + len(piece)
+        if fed == len(tokens):
+            tokens.append((total + place) % 26)
+    return "".join(LETTERS[token] for token in tokens[len(prompt):])
+
+
+def stepper():
+    """One token of each row, [rows], and the token that follows: the place of each and the sum of what was there."""
+    one = {"dtype": "int64", "shape": ["rows"]}
+    return {"inputs": {"tokens": one, "position": one, "past_key_values.0.sum": {"dtype": "int64", "shape": ["rows", 2]}}, "dims": {"rows": [1, ROWS]},
+            "nodes": [node("column", "reshape", "tokens", shape=["rows", 1]), node("present.0.sum", "add", "past_key_values.0.sum", "column"),
+                      node("first", "slice", "present.0.sum", start=[0], stop=[1], axis=[1]), node("flat", "reshape", "first", shape=["rows"]),
+                      node("far", "add", "flat", "position"), node("next", "mod", "far", 26)],
+            "outputs": ["next", "present.0.sum"]}
+
+
+def fragile():
+    """As the walker, but no logit is a number where the sum of a text's tokens is 7."""
+    walk = walker()
+    walk["nodes"] += [node("bad", "equal", "present.sum", 7), node("nothing", "full", shape=[1], value="NaN"), node("factor", "where", "bad", "nothing", 1),
+                      node("column", "reshape", "factor", shape=["rows", 1]), node("hurt", "mul", "logits", "column")]
+    return {**walk, "outputs": ["present.sum", "hurt"]}
+
+
+def heavy():
+    """As the walker, and a MiB for each text besides."""
+    walk = walker(rows=16)
+    walk["inputs"]["past.much"] = {"dtype": "float32", "shape": ["rows", 1 << 18]}
+    walk["nodes"].append(node("present.much", "add", "past.much", 1))
+    return {**walk, "outputs": [*walk["outputs"], "present.much"]}
+
+
+def whole():
+    """All tokens each time: the sum of a row, which of two texts of one length is not that of both."""
+    return {"inputs": {"tokens": {"dtype": "int32", "shape": ["rows", "n"]}}, "dims": {"rows": [1, ROWS], "n": [1, 64]},
+            "nodes": [node("sum", "sum", "tokens", axis=1), node("letter", "mod", "sum", 26), *logits("letter")], "outputs": ["logits"]}
+
+
+class Rows(TextTest):
+    @classmethod
+    def fill(cls, repository):
+        for device in ("opencl:0", "interp:0"):
+            cls.put(repository, f"walker.{device[:6]}", walker(), instance_group=[{"device": device}], **parameters(context=100000))
+        cls.put(repository, "alone", walker(), max_batch_size=1, **parameters(context=100000))
+        cls.put(repository, "pairs", walker(), dynamic_batching={"preferred_batch_size": [2]}, **parameters(context=100000))
+        cls.put(repository, "endless", walker(), **parameters(context=10000000))
+        cls.put(repository, "stepper", stepper(), **parameters(context=1000, logits="next"))
+        cls.put(repository, "fragile", fragile(), **parameters(context=1000, logits="hurt"))
+        cls.put(repository, "whole", whole())
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.held = cls.server.metric("held_bytes")
+
+    def told(self, model, text, stream, **members):
+        """(text, reason, tokens) of one answer, or of its events."""
+        if stream:
+            events = self.events(model, text, **members)
+            return "".join(event["text_output"] for event in events), events[-1]["finish_reason"], events[-1]["num_output_tokens"]
+        answer = self.ok(self.generate(model, text, exclude_input_in_output=True, **members)).json
+        return answer["text_output"], answer["finish_reason"], answer["num_output_tokens"]
+
+    def runs(self):
+        """Tokens and runs so far."""
+        return self.server.metric("generated_tokens_total"), self.server.metric("text_runs_total")
+
+    def at_once(self, calls):
+        with concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
+            return [each.result() for each in [pool.submit(call) for call in calls]]
+
+    def test_alone_as_the_model_says(self):
+        for model in ("walker.opencl", "walker.interp", "alone", "pairs"):
+            for prompt in ("b", "bcd", "bcde", "bxyzabcdefg"):
+                self.assertEqual(walk(prompt, 20), self.written(model, prompt, max_tokens=20, ignore_eos=True))
+        config = self.ok(self.call("GET", f"{V2}walker.opencl/config")).json
+        self.assertEqual(ROWS, config["max_batch_size"])
+
+    def test_the_same_together(self):
+        """Texts of different lengths, that end at different places, greedy and drawn, as one answer and as events."""
+        wishes = []
+        for i in range(2 * ROWS + 3):
+            members = {"max_tokens": 3 + 17 * (i % 5), "ignore_eos": True}
+            if i % 3 == 1:
+                members.update(temperature=2.0, seed=i, top_k=5 if i % 2 else -1)
+            if i % 4 == 2:
+                members.update(stop=[LETTERS[i % 26], LETTERS[(i + 3) % 26] + LETTERS[(i + 4) % 26]])
+            wishes.append((LETTERS[i % 25 + 1] * (1 + i % 7), i % 2 == 0, members))
+        for model in ("walker.opencl", "walker.interp", "pairs"):
+            alone = [self.told(model, prompt, stream, **members) for prompt, stream, members in wishes]
+            for prompt, found in zip(wishes, alone):
+                if set(prompt[2]) == {"max_tokens", "ignore_eos"}:
+                    self.assertEqual((walk(prompt[0], prompt[2]["max_tokens"]), "length", prompt[2]["max_tokens"]), found)
+            for _ in range(4):
+                together = self.at_once([lambda wish=wish: self.told(model, wish[0], wish[1], **wish[2]) for wish in wishes])
+                self.assertEqual(alone, together)
+        self.assertEqual(self.held, self.server.settled("held_bytes", self.held))
+
+    def test_they_share_runs(self):
+        for model, shares in (("walker.opencl", True), ("alone", False)):
+            self.written(model, "b", max_tokens=100, ignore_eos=True)
+            tokens, runs = self.runs()
+            found = self.at_once([lambda i=i: self.written(model, LETTERS[i], max_tokens=8000, ignore_eos=True) for i in range(ROWS)])
+            self.assertEqual([walk(LETTERS[i], 8000) for i in range(ROWS)], found)
+            tokens, runs = (now - before for now, before in zip(self.runs(), (tokens, runs)))
+            self.assertEqual(8000 * ROWS, tokens)
+            self.assertEqual(tokens, runs) if not shares else self.assertLess(runs, tokens / 2)
+        stats = self.ok(self.call("GET", f"{V2}walker.opencl/stats")).json["model_stats"][0]["instance_stats"][0]
+        self.assertLess(stats["execution_count"], stats["inference_count"])
+
+    def test_one_token_of_each(self):
+        """[rows]: each row is one token, and a model that chooses the next by itself."""
+        def expected(prompt, count):
+            tokens, total = [LETTERS.index(letter) for letter in prompt], 0
+            for place in range(len(prompt) + count - 1):
+                total += tokens[place]
+                if place + 1 == len(tokens):
+                    tokens.append((total + place) % 26)
+            return "".join(LETTERS[token] for token in tokens[len(prompt):])
+        found = self.at_once([lambda i=i: self.written("stepper", LETTERS[i] * (i + 1), max_tokens=100, ignore_eos=True) for i in range(6)])
+        self.assertEqual([expected(LETTERS[i] * (i + 1), 100) for i in range(6)], found)
+
+    def test_without_memory(self):
+        """Texts of one length at a time are rows, others are not, and neither sees another."""
+        def expected(prompt, count):
+            tokens = [LETTERS.index(letter) for letter in prompt]
+            for _ in range(count):
+                tokens.append(sum(tokens) % 26)
+            return "".join(LETTERS[token] for token in tokens[len(prompt):])
+        prompts = [LETTERS[i] * (1 + i % 2) for i in range(12)]
+        for _ in range(3):
+            found = self.at_once([lambda prompt=prompt: self.written("whole", prompt, max_tokens=40, ignore_eos=True) for prompt in prompts])
+            self.assertEqual([expected(prompt, 40) for prompt in prompts], found)
+
+    def test_a_failure_is_one_texts_own(self):
+        """Also what is refused before it runs: those beside it write on."""
+        def other(prompt):
+            return self.written("fragile", prompt, max_tokens=300, ignore_eos=True)
+        expected = {}
+        for prompt in ("b", "cc", "kkkk"):
+            answer = self.generate("fragile", prompt, max_tokens=300, ignore_eos=True, exclude_input_in_output=True)
+            expected[prompt] = answer.json["text_output"] if answer.status == 200 else None
+        self.assertTrue(any(expected.values()))
+        for _ in range(3):
+            calls = [lambda: self.generate("fragile", "h", max_tokens=5), lambda: self.generate("fragile", "dbd", max_tokens=5),
+                     lambda: self.generate("fragile", "b", temperature=-1), lambda: self.generate("fragile", "b", max_tokens=300, ignore_eos=True, timeout=1)]
+            calls += [lambda prompt=prompt: other(prompt) for prompt, text in expected.items() if text is not None]
+            found = self.at_once(calls)
+            for answer, word in zip(found[:2], ("is a number", "is a number")):
+                self.refused(400, answer, word)
+            self.refused(400, found[2], "temperature")
+            self.assertIn(found[3].status, (200, 503))
+            self.assertEqual([text for text in expected.values() if text is not None], found[4:])
+
+    def test_t27_who_leaves_frees_its_row(self):
+        streams = [self.open("endless", LETTERS[i + 1], max_tokens=ENDLESS, ignore_eos=True) for i in range(5)]
+        texts = [walk(LETTERS[i + 1], 2000) for i in range(5)]
+        for (_, reader), text in zip(streams, texts):
+            self.assertEqual(list(text[:50]), self.read(reader, 50))
+        self.assertEqual(5, self.server.metric("streams"))
+        self.assertEqual(self.held + 20, self.server.settled("held_bytes", self.held + 20))  # an int32 each
+        for gone in (2, 0):
+            sock, reader = streams.pop(gone)
+            texts.pop(gone)
+            reader.close()
+            sock.close()
+            left = self.held + 4 * len(streams)
+            self.assertEqual(left, self.server.settled("held_bytes", left))
+            for (_, reader), text in zip(streams, texts):
+                seen = 50 if gone == 2 else 250
+                self.assertEqual(list(text[seen:seen + 200]), self.read(reader, 200))
+        for sock, reader in streams:
+            reader.close()
+            sock.close()
+        self.assertEqual(0, self.server.settled("streams", 0))
+        self.assertEqual(self.held, self.server.settled("held_bytes", self.held))
+
+    def test_t27_who_does_not_read_holds_up_nobody(self):
+        """What it has not read waits, and then so does the text; the others' goes on, and then its own does, where it was."""
+        begun = self.server.metric("generated_tokens_total")
+        sock, reader = self.open("endless", "c", max_tokens=ENDLESS, ignore_eos=True)
+        before, now = -1, begun
+        while now != before:  # nothing new in a while
+            others = self.at_once([lambda i=i: self.written("endless", LETTERS[i], max_tokens=1500, ignore_eos=True) for i in range(3)])
+            self.assertEqual([walk(LETTERS[i], 1500) for i in range(3)], others)
+            begun += 4500
+            time.sleep(0.5)
+            before, now = now, self.server.metric("generated_tokens_total") - begun
+        count = int(now - now % 1000) + 5000  # what waits, here and in the sockets, and more
+        expected = walk("c", count)
+        for at in range(0, count, 1000):
+            self.assertEqual(list(expected[at:at + 1000]), self.read(reader, 1000))
+        reader.close()
+        sock.close()
+        self.assertEqual(0, self.server.settled("streams", 0))
+
+    def test_what_is_remembered_is_checked(self):
+        other = walker()
+        other["nodes"][3:5] = [node("kept", "mod", "all", 100003), node("present.sum", "cast", "kept", dtype="float32"), node("seen", "add", "kept", "position")]
+        unknown = walker()
+        unknown["inputs"]["passed.sum"] = unknown["inputs"].pop("past.sum")
+        unknown["nodes"][2] = node("all", "add", "passed.sum", "many")
+        for model, config, word in ((other, parameters(context=10), "present.sum"), (unknown, parameters(context=10), 'the input "passed.sum"'),
+                                    (walker(), {}, "parameters.context")):
+            with self.subTest(word):
+                self.put(self.repository, "bad", model, **(config or {"max_batch_size": 2}))
+                self.refused(400, self.load("bad"), word)
+
+    def test_requests_for_inferences_have_rows_too(self):
+        """What a text model is asked besides: rows are requests', and a text's tokens are no rows."""
+        inputs = [numbers("tokens", [1, 2], [1, 2], "INT32"), numbers("position", [1], [5], "INT32"), numbers("past.sum", [1], [10], "INT32")]
+        answer = self.ok(self.infer("walker.opencl", document(*inputs)))
+        outputs = {output["name"]: output["data"] for output in answer.json["outputs"]}
+        self.assertEqual([13], outputs["present.sum"])
+        self.assertEqual(1, outputs["logits"][18])
+        self.put(self.repository, "tokens", {"inputs": {"tokens": {"dtype": "int32", "shape": ["n"]}}, "dims": {"n": [1, 8]},
+                                             "nodes": [node("next", "cumsum", "tokens"), node("same", "cast", "next", dtype="int32"), *logits("same")], "outputs": ["logits"]})
+        self.ok(self.load("tokens"))
+        self.assertEqual(0, self.ok(self.call("GET", f"{V2}tokens/config")).json["max_batch_size"])
+
+
+class Short(TextTest):
+    """A device that has no room for all rows: fewer run, and nobody's text fails."""
+
+    OPTIONS = ("--backends", "interp", "--device-memory", str(44 << 20), "--log-level", "warn")
+
+    @classmethod
+    def fill(cls, repository):
+        cls.put(repository, "heavy", heavy(), **parameters(context=1000))
+
+    def test_t14_fewer_rows(self):
+        def one(i):
+            return self.written("heavy", LETTERS[i], max_tokens=12, ignore_eos=True)
+        for _ in range(2):
+            with concurrent.futures.ThreadPoolExecutor(14) as pool:
+                self.assertEqual([walk(LETTERS[i], 12) for i in range(14)], list(pool.map(one, range(14))))
+        self.assertEqual(0, self.server.settled("held_bytes", 0))
+
+
+class Shared(KeyedCase):
+    """Keys whose texts are rows of the same runs pay for their rows."""
+
+    KEYS = {"one": ("infer",), "five": ("infer",), "root": ("admin,metrics",)}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.repository = Repository()
+        TextTest.put(cls.repository, "walker", walker(), **parameters(context=10000000))
+        cls.ARGS = ("--backends", "interp", "--models", str(cls.repository.path), "--log-level", "error")
+        super().setUpClass()
+        for _ in range(600):
+            if cls.server.call("GET", "/v2/health/ready").status == 200:
+                return
+            time.sleep(0.05)
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.repository.remove()
+
+    def seconds(self):
+        return {row["key"]: row["device_seconds"] for row in self.call("root", "GET", "/api/v1/usage").json["usage"]}
+
+    def metric(self, name):
+        text = self.call("root", "GET", "/metrics").body.decode()
+        return float(re.search(rf"^beamline_{name} (\S+)$", text, re.M)[1])
+
+    def write(self, name, prompt, stop, tokens):
+        while not stop.is_set():
+            wish = {"text_input": prompt, "max_tokens": tokens, "ignore_eos": True, "exclude_input_in_output": True}
+            answer = self.ok(self.call(name, "POST", f"{V2}walker/generate", wish))
+            self.assertEqual(walk(prompt, tokens), answer.json["text_output"])
+
+    def test_t23_each_key_pays_for_its_rows(self):
+        stop = threading.Event()
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            writers = [pool.submit(self.write, "one", "b", stop, 400)] + [pool.submit(self.write, "five", letter, stop, 400) for letter in "cdefg"]
+            time.sleep(0.5)
+            before, begin = self.seconds(), time.monotonic()
+            tokens, runs = self.metric("generated_tokens_total"), self.metric("text_runs_total")
+            while self.metric("generated_tokens_total") < tokens + 100000:
+                time.sleep(0.1)
+            after, took = self.seconds(), time.monotonic() - begin
+            tokens, runs = self.metric("generated_tokens_total") - tokens, self.metric("text_runs_total") - runs
+            stop.set()
+            for writer in writers:
+                writer.result()
+        self.assertLess(runs, tokens / 2)
+        used = {name: after[name] - before.get(name, 0) for name in ("one", "five")}
+        print(f"device seconds {used} of {took:.2f}, {tokens / runs:.2f} rows a run", end=" ")
+        self.assertLess(sum(used.values()), took * 1.02)  # a second of the device is charged once
+        self.assertGreater(used["five"], 1.5 * used["one"])  # and to whom it was for
+
+
+if __name__ == "__main__":
+    unittest.main()
