@@ -2,23 +2,18 @@
 #include "server/data/images.h"
 
 #include "engine/base/file.h"
+#include "proto/picture.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <png.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <turbojpeg.h>
 #include <unistd.h>
 
-enum {
-    CHANNELS = 3,
-    MAX_FILE = 256 * 1024 * 1024,
-    MAX_SIDE = 16384 /* of a picture */
-};
+enum { CHANNELS = BL_PICTURE_CHANNELS, MAX_FILE = 256 * 1024 * 1024 };
 
 typedef struct image {
     const char *folder; /* "" for the folder itself */
@@ -123,42 +118,14 @@ static bl_status add_folder(bl_arena *arena, bl_images *all, const char *folder,
 
 /* ---- one picture */
 
-static bl_status decode_png(const unsigned char *data, size_t len, pixels *out, bl_err *err)
+static bl_status decode(bl_span file, pixels *out, bl_err *err)
 {
-    png_image png = {.version = PNG_IMAGE_VERSION};
-    if (!png_image_begin_read_from_memory(&png, data, len))
-        return bl_fail(err, BL_EGRAPH, "%.60s", png.message);
-    png.format = PNG_FORMAT_RGB;
-    out->height = (int)png.height;
-    out->width = (int)png.width;
-    if (png.height <= MAX_SIDE && png.width <= MAX_SIDE)
-        out->data = malloc(PNG_IMAGE_SIZE(png));
-    if (out->data == NULL || !png_image_finish_read(&png, &(png_color){255, 255, 255}, out->data, 0, NULL)) {
-        (void)bl_fail(err, out->data == NULL ? BL_ELIMIT : BL_EGRAPH, "%.60s",
-                      out->data == NULL ? "a picture has at most 16384 rows and columns" : png.message);
-        png_image_free(&png);
-        return err->status;
-    }
-    return BL_OK;
-}
-
-static bl_status decode_jpeg(const unsigned char *data, size_t len, pixels *out, bl_err *err)
-{
-    tjhandle turbo = tjInitDecompress();
-    int subsampling = 0, space = 0;
-    bool good = turbo != NULL && tjDecompressHeader3(turbo, data, len, &out->width, &out->height, &subsampling, &space) == 0;
-    if (good && out->width <= MAX_SIDE && out->height <= MAX_SIDE)
-        out->data = malloc((size_t)out->width * (size_t)out->height * CHANNELS);
-    if (!good)
-        (void)bl_fail(err, BL_EGRAPH, "%.60s", turbo != NULL ? tjGetErrorStr2(turbo) : "no decoder");
-    else if (out->data == NULL)
-        (void)bl_fail(err, BL_ELIMIT, "a picture has at most %d rows and columns", MAX_SIDE);
-    else if (tjDecompress2(turbo, data, len, out->data, out->width, 0, out->height, TJPF_RGB, TJFLAG_ACCURATEDCT) != 0 &&
-             tjGetErrorCode(turbo) == TJERR_FATAL)
-        (void)bl_fail(err, BL_EGRAPH, "%.60s", tjGetErrorStr2(turbo));
-    if (turbo != NULL)
-        tjDestroy(turbo);
-    return err->status;
+    bl_picture picture;
+    BL_TRY(bl_picture_open(file, &picture, err));
+    out->height = picture.height;
+    out->width = picture.width;
+    out->data = malloc(bl_picture_bytes(&picture));
+    return out->data != NULL ? bl_picture_read(&picture, out->data, err) : bl_fail(err, BL_ENOMEM, "its pixels");
 }
 
 static bl_status read_file(const bl_images *all, const image *of, unsigned char **data, size_t *len, bl_err *err)
@@ -189,18 +156,15 @@ static bl_status read_image(const bl_images *all, const image *of, pixels *out, 
     size_t len = 0;
     bl_err why = {0};
     *out = (pixels){0};
-    if (read_file(all, of, &data, &len, &why) == BL_OK) {
-        if (len >= 8 && png_sig_cmp(data, 0, 8) == 0)
-            (void)decode_png(data, len, out, &why);
-        else
-            (void)decode_jpeg(data, len, out, &why);
-    }
+    if (read_file(all, of, &data, &len, &why) == BL_OK)
+        (void)decode((bl_span){(const char *)data, len}, out, &why);
     free(data);
     if (why.status == BL_OK)
         return BL_OK;
     free(out->data);
     out->data = NULL;
-    return bl_fail(err, why.status, "images: %.80s%s%.80s: %s", of->folder, of->folder[0] != '\0' ? "/" : "", of->name, why.text);
+    return bl_fail(err, why.status == BL_EINVAL ? BL_EGRAPH : why.status, "images: %.80s%s%.80s: %s", of->folder,
+                   of->folder[0] != '\0' ? "/" : "", of->name, why.text);
 }
 
 /* ---- scaling */
