@@ -11,6 +11,7 @@ import pathlib
 import signal
 import struct
 import time
+import zlib
 
 P, J, M, T, K = "/api/v1/programs", "/api/v1/jobs", "/v2/models", "/api/v1/tensors", "/api/v1/keys"
 OCTETS = {"content-type": "application/octet-stream"}
@@ -151,10 +152,40 @@ def put_model(models, name, factor, **config):
     os.replace(folder / ".new", folder / "model.json")
 
 
+def message(*fields):
+    """A protobuf message of (number, value): values are numbers, texts, or messages."""
+    def varint(value):
+        return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
+    out = b""
+    for number, value in fields:
+        data = value.encode() if isinstance(value, str) else value
+        out += varint(number << 3) + varint(data) if isinstance(data, int) else varint(number << 3 | 2) + varint(len(data)) + data
+    return out
+
+
+def brightest():
+    """An ONNX model: the largest byte of an encoded picture."""
+    stream = message((1, "data"), (2, message((1, message((1, 2), (2, message((1, b""))))))))
+    graph = message((1, message((1, "data"), (2, "p"), (4, "ImageDecoder"))),
+                    (1, message((1, "p"), (2, "y"), (4, "ReduceMax"), (5, message((1, "keepdims"), (3, 0), (20, 2))))),
+                    (2, "brightest"), (11, stream), (12, message((1, "y"))))
+    return message((1, 9), (8, message((2, 20))), (7, graph))
+
+
+def png(width, height, data):
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    rows = b"".join(b"\0" + data[3 * width * y:3 * width * (y + 1)] for y in range(height))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) +
+            chunk(b"IEND", b""))
+
+
 def fill(models, clients):
     put_model(models, "steady", 2, dynamic_batching={"max_queue_delay_microseconds": 2000})
     put_model(models, "cached", 3, response_cache={"enable": True})
     put_model(models, "reloaded", 2)
+    pathlib.Path(models, "brightest", "1").mkdir(parents=True)
+    pathlib.Path(models, "brightest", "1", "model.onnx").write_bytes(brightest())
     for number in range(clients):
         put_model(models, f"mine{number}", 2)
 
@@ -182,6 +213,21 @@ def model(c):
         c.same(True, y in [[f * v for v in x] for f in FACTORS], "an answer of a model that is being loaded")
     c.call("POST", f"{M}/steady/infer", {"inputs": []}, expect=(400,))
     c.call("GET", c.random.choice([f"{M}/steady", f"{M}/steady/config", f"{M}/cached/stats", f"{M}/stats"]))
+
+
+def picture(c):
+    """Pictures of any size, some of which are none."""
+    width, height = c.random.randrange(1, 60), c.random.randrange(1, 60)
+    pixels = bytes(c.random.randrange(c.random.randrange(1, 256)) for _ in range(3)) * (width * height)
+    file, broken = png(width, height, pixels), c.random.randrange(3) == 0
+    if broken:
+        file = file[:c.random.randrange(len(file) // 2)]
+    parameters = {"inputs": [{"name": "data", "shape": [1], "datatype": "BYTES", "parameters": {"binary_data_size": len(file) + 4}}]}
+    envelope = json.dumps(parameters).encode()
+    answer = c.call("POST", M + "/brightest/infer", envelope + struct.pack("<I", len(file)) + file, {**OCTETS, "inference-header-content-length": str(len(envelope))},
+                    expect=(400,) if broken else (200,))
+    if not broken:
+        c.same([max(pixels)], answer["outputs"][0]["data"], "the brightest byte")
 
 
 def reload(c):
@@ -253,7 +299,7 @@ def share(c):
     c.call("DELETE", f"{T}/{name}", expect=(204,))
 
 
-MIX = [(job, 3), (sequence, 2), (blob, 3), (durable, 3), (model, 12), (reload, 3), (changed, 1), (promoted, 1), (key, 2), (share, 3)]
+MIX = [(job, 3), (sequence, 2), (blob, 3), (durable, 3), (model, 12), (picture, 4), (reload, 3), (changed, 1), (promoted, 1), (key, 2), (share, 3)]
 
 
 def kept_files(state):

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { MAX_NAME = 128, MAX_TEXT = 400, DEFAULT_BYTES = 1 << 30, KEPT_NAME = 112 };
+enum { MAX_NAME = 128, MAX_TEXT = 400, DEFAULT_BYTES = 1 << 30 };
 
 /* ---- failures */
 
@@ -62,8 +62,7 @@ void *bl_onnx_fail_as(bl_onnx_call *c, bl_status status, const char *fmt, ...)
     return NULL;
 }
 
-/* Whether all is well, memory included. */
-static bool ok(bl_onnx_importer *m)
+bool bl_onnx_ok(bl_onnx_importer *m)
 {
     if (!m->failed && (bl_arena_status(m->arena, m->err) != BL_OK || bl_arena_status(m->scratch, m->err) != BL_OK ||
                        (m->ir != NULL && bl_ir_status(m->ir, m->err) != BL_OK)))
@@ -146,13 +145,12 @@ bl_onnx_value *bl_onnx_find(const bl_onnx_names *names, const char *name)
     return NULL;
 }
 
-/* |text| with _ for all that the contract's names cannot have. */
-static char *legal_name(bl_onnx_importer *m, const char *text)
+char *bl_onnx_legal_name(bl_onnx_importer *m, const char *text)
 {
     static const char first[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
     static const char rest[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789.:/-";
     bool begins = *text != '\0' && strchr(first, *text) != NULL && strcmp(text, "NaN") != 0 && strcmp(text, "Infinity") != 0;
-    char *name = bl_arena_printf(m->arena, "%s%.*s", begins ? "" : "_", KEPT_NAME, text);
+    char *name = bl_arena_printf(m->arena, "%s%.*s", begins ? "" : "_", BL_ONNX_KEPT_NAME, text);
 
     for (char *at = name; at != NULL && *at != '\0'; at++) {
         if (strchr(rest, *at) == NULL)
@@ -161,15 +159,14 @@ static char *legal_name(bl_onnx_importer *m, const char *text)
     return name;
 }
 
-/* A legal name for |text|, unlike all others so far. */
-static const char *wire_name(bl_onnx_importer *m, const char *text)
+const char *bl_onnx_wire_name(bl_onnx_importer *m, const char *text)
 {
     static bl_onnx_value nothing;
-    const char *first = legal_name(m, text), *name = first;
+    const char *first = bl_onnx_legal_name(m, text), *name = first;
 
-    for (int number = 2; ok(m) && bl_onnx_find(m->taken, name) != NULL; number++)
+    for (int number = 2; bl_onnx_ok(m) && bl_onnx_find(m->taken, name) != NULL; number++)
         name = bl_arena_printf(m->arena, "%s.%d", first, number);
-    if (!ok(m))
+    if (!bl_onnx_ok(m))
         return "";
     bl_onnx_put(m, m->taken, name, &nothing);
     return name;
@@ -194,7 +191,7 @@ bl_wire_ref bl_onnx_add_state(bl_onnx_importer *m, const char *name, const bl_te
     const bl_node *dim[BL_MAX_DIMS] = {0};
     bl_wire_ref ref = {.kind = BL_REF_STATE, .index = doc->nstates};
 
-    if (!ok(m))
+    if (!bl_onnx_ok(m))
         return ref;
     if ((size_t)doc->nstates + (size_t)m->main->wire.ninputs >= m->options->limits.max_inputs) {
         bl_onnx_stop(m, BL_ELIMIT, "more than %zu inputs and initialisers", m->options->limits.max_inputs);
@@ -204,8 +201,8 @@ bl_wire_ref bl_onnx_add_state(bl_onnx_importer *m, const char *name, const bl_te
     bl_arena_reserve(m->arena, &values, doc->nstates, &m->value_cap, sizeof *doc->values);
     doc->states = states;
     doc->values = values;
-    const char *unique = wire_name(m, name);
-    if (!ok(m))
+    const char *unique = bl_onnx_wire_name(m, name);
+    if (!bl_onnx_ok(m))
         return ref;
     bl_wire_tensor *state = &doc->states[doc->nstates];
     *state = (bl_wire_tensor){.name = unique, .type = {.dtype = content->dtype, .ndim = content->ndim}};
@@ -217,7 +214,7 @@ bl_wire_ref bl_onnx_add_state(bl_onnx_importer *m, const char *name, const bl_te
     doc->values[doc->nstates].label = bl_arena_printf(m->arena, "state.%s", unique);
     doc->nstates++;
     bl_typer_input(m->main->typer, content->dtype, content->ndim, dim); /* for the typer it is an input behind the others */
-    (void)ok(m);
+    (void)bl_onnx_ok(m);
     return ref;
 }
 
@@ -262,7 +259,7 @@ bl_wire_ref bl_onnx_use(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value
     bl_tensor_value content;
     const bl_onnx_known *known = NULL;
 
-    if (value == NULL || !ok(m))
+    if (value == NULL || !bl_onnx_ok(m))
         return (bl_wire_ref){0};
     if (value->graph == graph)
         return value->ref;
@@ -283,7 +280,7 @@ bl_wire_ref bl_onnx_use(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value
         value->ref = bl_onnx_add_state(m, value->name != NULL ? value->name : "constant", &content);
         value->graph = m->main;
     }
-    if (!ok(m) || value->graph == graph)
+    if (!bl_onnx_ok(m) || value->graph == graph)
         return value->ref;
     return capture(m, graph, value);
 }
@@ -310,7 +307,7 @@ bl_onnx_value *bl_onnx_body_input(bl_onnx_importer *m, bl_onnx_graph *body, cons
     const bl_node *type = bl_typer_input(body->typer, dtype, ndim, dim);
     bl_onnx_value *value = bl_onnx_new_value(m, name, type);
 
-    if (!ok(m) || value == NULL ||
+    if (!bl_onnx_ok(m) || value == NULL ||
         !bl_arena_reserve(m->arena, &inputs, body->wire.ninputs, &body->input_cap, sizeof *body->wire.inputs))
         return NULL;
     if ((size_t)body->wire.ninputs >= m->options->limits.max_inputs)
@@ -400,7 +397,7 @@ static bool take_operands(bl_onnx_call *c)
     c->in = bl_arena_array(m->scratch, node->n_input, sizeof *c->in);
     c->out = bl_arena_array(m->scratch, node->n_output + 1, sizeof *c->out);
     if (c->in == NULL || c->out == NULL)
-        return ok(m);
+        return bl_onnx_ok(m);
     for (int i = 0; i < c->nin; i++) {
         const char *name = node->input[i];
         if (*name == '\0')
@@ -408,7 +405,10 @@ static bool take_operands(bl_onnx_call *c)
         c->in[i] = bl_onnx_find(c->names, name);
         if (c->in[i] == NULL)
             return bl_onnx_fail(c, "no input, initialiser or node before it gives \"%.100s\"", bl_onnx_clean(m, name)) != NULL;
-        if (c->in[i]->type == NULL && !c->in[i]->sequence)
+        if (c->in[i]->pixels != NULL && !bl_onnx_decodes(node))
+            return bl_onnx_fail(c, "\"%.100s\" is an encoded picture, which only ImageDecoder takes", bl_onnx_clean(m, name)) !=
+                   NULL;
+        if (c->in[i]->type == NULL && !c->in[i]->sequence && c->in[i]->pixels == NULL)
             return bl_onnx_fail(c, "\"%.100s\" is of a type that no tensor here has", bl_onnx_clean(m, name)) != NULL;
     }
     while (c->nin > 0 && c->in[c->nin - 1] == NULL) /* those left out at the end */
@@ -466,7 +466,7 @@ static void write_node(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__No
     if (!take_operands(&c))
         return;
     write_op(&c, domain);
-    for (int i = 0; i < c.nout && ok(m); i++) {
+    for (int i = 0; i < c.nout && bl_onnx_ok(m); i++) {
         if (*node->output[i] == '\0')
             continue;
         if (c.out[i] == NULL) {
@@ -481,7 +481,7 @@ static void write_node(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__No
 
 static void write_nodes(bl_onnx_importer *m, bl_onnx_names *names, size_t n, Onnx__NodeProto **node)
 {
-    for (size_t i = 0; i < n && ok(m); i++)
+    for (size_t i = 0; i < n && bl_onnx_ok(m); i++)
         write_node(m, names, node[i]);
 }
 
@@ -489,7 +489,7 @@ static void put_initialisers(bl_onnx_importer *m, bl_onnx_names *names, const On
 {
     bl_tensor_value content;
 
-    for (size_t i = 0; i < graph->n_initializer && ok(m); i++) {
+    for (size_t i = 0; i < graph->n_initializer && bl_onnx_ok(m); i++) {
         const Onnx__TensorProto *tensor = graph->initializer[i];
         bl_onnx_value *value = bl_onnx_new_value(m, tensor->name != NULL ? tensor->name : "", NULL);
         if (value == NULL)
@@ -504,7 +504,7 @@ static void put_initialisers(bl_onnx_importer *m, bl_onnx_names *names, const On
         }
         bl_onnx_put(m, names, value->name, value);
     }
-    for (size_t i = 0; i < graph->n_sparse_initializer && ok(m); i++) {
+    for (size_t i = 0; i < graph->n_sparse_initializer && bl_onnx_ok(m); i++) {
         const Onnx__TensorProto *values = graph->sparse_initializer[i]->values;
         bl_onnx_value *value = bl_onnx_new_value(m, values != NULL && values->name != NULL ? values->name : "", NULL);
         bl_onnx_put(m, names, value != NULL ? value->name : "", value); /* no type: its first use is the failure */
@@ -524,134 +524,6 @@ void bl_onnx_write_graph(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__
 
 /* ---- the program */
 
-static bool is_initialiser(const Onnx__GraphProto *graph, const char *name)
-{
-    for (size_t i = 0; i < graph->n_initializer; i++) {
-        if (graph->initializer[i]->name != NULL && strcmp(graph->initializer[i]->name, name) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* The named dimension of this text; -1 after a failure. */
-static int use_dimension(bl_onnx_importer *m, const char *text)
-{
-    bl_wire_var var = {.lo = 1, .hi = BL_ONNX_LARGEST};
-    const char *name = legal_name(m, text);
-
-    if (name == NULL)
-        return -1;
-    for (int i = 0; i < m->nvars; i++) {
-        if (strcmp(m->vars[i].name, name) == 0)
-            return i;
-    }
-    if (m->nvars == BL_WIRE_MAX_DIMS) {
-        bl_onnx_stop(m, BL_ELIMIT, "more than %d named dimensions", BL_WIRE_MAX_DIMS);
-        return -1;
-    }
-    for (int i = 0; i < m->options->nranges; i++) {
-        if (strcmp(m->options->ranges[i].name, name) == 0) {
-            var.lo = m->options->ranges[i].lo;
-            var.hi = m->options->ranges[i].hi;
-        }
-    }
-    var.name = name;
-    m->vars[m->nvars] = var;
-    return m->nvars++;
-}
-
-static bool input_dimension(bl_onnx_importer *m, const char *input, int axis, const Onnx__TensorShapeProto__Dimension *from,
-                            bl_wire_dim *out)
-{
-    char place[160];
-
-    *out = (bl_wire_dim){.var = -1};
-    if (from->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && from->dim_value >= 0) {
-        out->size = from->dim_value;
-        return true;
-    }
-    snprintf(place, sizeof place, "%.*s.%d", KEPT_NAME - 4, input, axis);
-    out->var = use_dimension(
-        m, from->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && *from->dim_param != '\0' ? from->dim_param
-                                                                                                                : place);
-    return out->var >= 0;
-}
-
-static bool input_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bl_wire_type *out)
-{
-    const char *name = bl_onnx_clean(m, info->name != NULL ? info->name : "");
-    const Onnx__TypeProto *type = info->type;
-    int64_t largest[BL_MAX_DIMS];
-    size_t count, bytes;
-
-    if (type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE) /* it is there, then */
-        type = type->optional_type->elem_type;
-    if (type == NULL || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
-        return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" is no tensor", name) != NULL;
-    const Onnx__TypeProto__Tensor *tensor = type->tensor_type;
-    if (tensor->shape == NULL)
-        return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" has no shape: its rank must be known", name) != NULL;
-    if (tensor->shape->n_dim > m->options->limits.max_dims || tensor->shape->n_dim > BL_MAX_DIMS)
-        return bl_onnx_stop(m, BL_ELIMIT, "input \"%s\" has %zu dimensions, the limit is %zu", name, tensor->shape->n_dim,
-                            m->options->limits.max_dims) != NULL;
-    *out = (bl_wire_type){.dtype = bl_onnx_dtype(tensor->elem_type), .ndim = (int)tensor->shape->n_dim};
-    if (out->dtype == BL_DTYPE_COUNT)
-        return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" has element type %d, which no tensor here has", name,
-                            tensor->elem_type) != NULL;
-    for (int i = 0; i < out->ndim; i++) {
-        if (!input_dimension(m, name, i, tensor->shape->dim[i], &out->dim[i]))
-            return false;
-        largest[i] = out->dim[i].var < 0 ? out->dim[i].size : m->vars[out->dim[i].var].hi;
-    }
-    if (bl_tensor_measure(name, out->dtype, out->ndim, largest, &m->options->limits, &count, &bytes, m->err) != BL_OK)
-        m->failed = true;
-    return !m->failed;
-}
-
-/* Types of the inputs, and so the named dimensions; then what the names stand for. */
-static void take_inputs(bl_onnx_importer *m, const Onnx__GraphProto *graph, bl_wire_tensor *inputs, int *ninputs)
-{
-    for (size_t i = 0; i < graph->n_input && ok(m); i++) {
-        const char *name = graph->input[i]->name != NULL ? graph->input[i]->name : "";
-        if (is_initialiser(graph, name)) /* a default that a caller could replace: here it is a weight */
-            continue;
-        if ((size_t)*ninputs >= m->options->limits.max_inputs) {
-            bl_onnx_stop(m, BL_ELIMIT, "more than %zu inputs", m->options->limits.max_inputs);
-            return;
-        }
-        if (input_type(m, graph->input[i], &inputs[*ninputs].type)) {
-            m->model->inputs[*ninputs] = bl_onnx_clean(m, name);
-            inputs[*ninputs].name = wire_name(m, name);
-            ++*ninputs;
-        }
-    }
-}
-
-static void put_inputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__GraphProto *graph)
-{
-    int at = 0;
-
-    for (size_t i = 0; i < graph->n_input && ok(m); i++) {
-        const char *name = graph->input[i]->name != NULL ? graph->input[i]->name : "";
-        const bl_node *dim[BL_MAX_DIMS] = {0};
-        if (is_initialiser(graph, name))
-            continue;
-        const bl_wire_type *type = &m->main->wire.inputs[at].type;
-        for (int d = 0; d < type->ndim; d++)
-            dim[d] = type->dim[d].var < 0
-                         ? bl_index(m->ir, type->dim[d].size)
-                         : bl_var(m->ir, type->dim[d].var, m->vars[type->dim[d].var].lo, m->vars[type->dim[d].var].hi);
-        bl_onnx_value *value = bl_onnx_new_value(m, name, bl_typer_input(m->main->typer, type->dtype, type->ndim, dim));
-        if (value == NULL)
-            return;
-        value->graph = m->main;
-        value->ref = (bl_wire_ref){.kind = BL_REF_INPUT, .index = at++};
-        if (graph->input[i]->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
-            value->four_bits = bl_onnx_four_bits(graph->input[i]->type->tensor_type->elem_type);
-        bl_onnx_put(m, names, name, value);
-    }
-}
-
 static void take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__GraphProto *graph)
 {
     bl_wire_graph *wire = &m->main->wire;
@@ -662,7 +534,7 @@ static void take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__
     m->taken = bl_onnx_open_names(m, NULL, NULL); /* an output may be an input, and has its name then */
     if (graph->n_output > m->options->limits.max_inputs)
         bl_onnx_stop(m, BL_ELIMIT, "more than %zu outputs", m->options->limits.max_inputs);
-    for (size_t i = 0; i < graph->n_output && ok(m); i++) {
+    for (size_t i = 0; i < graph->n_output && bl_onnx_ok(m); i++) {
         const char *name = graph->output[i]->name != NULL ? graph->output[i]->name : "";
         bl_onnx_value *value = bl_onnx_find(names, name);
         if (value == NULL || value->sequence || value->type == NULL) {
@@ -671,13 +543,13 @@ static void take_outputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__
             return;
         }
         m->model->outputs[i] = bl_onnx_clean(m, name);
-        const char *unique = wire_name(m, name);
+        const char *unique = bl_onnx_wire_name(m, name);
         bl_onnx_names *own = m->taken;
         m->taken = inputs_and_states; /* what is known may become a state now */
         wire->outputs[wire->noutputs++] = (bl_wire_output){unique, bl_onnx_use(m, m->main, value)};
         m->taken = own;
     }
-    if (ok(m) && wire->noutputs == 0)
+    if (bl_onnx_ok(m) && wire->noutputs == 0)
         bl_onnx_stop(m, BL_EGRAPH, "a graph without outputs");
 }
 
@@ -689,11 +561,15 @@ static void write_program(bl_onnx_importer *m)
     int ninputs = 0;
 
     m->model->inputs = bl_arena_array(m->arena, graph->n_input, sizeof *m->model->inputs);
+    m->model->pictures = bl_arena_array(m->arena, graph->n_input, sizeof *m->model->pictures);
     m->taken = bl_onnx_open_names(m, NULL, NULL);
-    (void)wire_name(m, "rng"); /* every program has a state of that name */
-    if (ok(m))
-        take_inputs(m, graph, inputs, &ninputs);
-    if (!ok(m))
+    m->encoded = bl_onnx_open_names(m, NULL, NULL);
+    (void)bl_onnx_wire_name(m, "rng"); /* every program has a state of that name */
+    if (bl_onnx_ok(m))
+        bl_onnx_find_pictures(m, graph, 0);
+    if (bl_onnx_ok(m))
+        bl_onnx_take_inputs(m, graph, inputs, &ninputs);
+    if (!bl_onnx_ok(m))
         return;
     if (bl_typer_create(m->nvars, m->vars, m->options->max_bytes > 0 ? m->options->max_bytes : DEFAULT_BYTES,
                         m->options->max_seconds, &m->typer, m->err) != BL_OK) {
@@ -703,13 +579,13 @@ static void write_program(bl_onnx_importer *m)
     m->ir = bl_typer_ir(m->typer);
     m->main = bl_onnx_open_graph(m, NULL);
     names = bl_onnx_open_names(m, NULL, m->main);
-    if (!ok(m))
+    if (!bl_onnx_ok(m))
         return;
     m->main->wire.inputs = inputs;
     m->main->wire.ninputs = ninputs;
-    put_inputs(m, names, graph);
+    bl_onnx_put_inputs(m, names, graph);
     bl_onnx_write_graph(m, names, graph);
-    if (ok(m))
+    if (bl_onnx_ok(m))
         take_outputs(m, names, graph);
 }
 
@@ -721,7 +597,7 @@ static void finish(bl_onnx_importer *m)
 
     doc->entries = bl_arena_alloc(m->arena, sizeof *doc->entries);
     wire->vars = bl_arena_array(m->arena, (size_t)m->nvars, sizeof *wire->vars);
-    if (!ok(m))
+    if (!bl_onnx_ok(m))
         return;
     for (int i = 0; i < m->nvars; i++)
         wire->vars[i] = m->vars[i];
@@ -750,9 +626,9 @@ bl_status bl_onnx_import(bl_span file, const bl_onnx_options *options, bl_arena 
         st = bl_fail(err, BL_EINVAL, "no ONNX model: there is no graph in it");
     if (st == BL_OK) {
         write_program(&m);
-        if (ok(&m))
+        if (bl_onnx_ok(&m))
             finish(&m);
-        st = ok(&m) ? BL_OK : err != NULL ? err->status : BL_EGRAPH;
+        st = bl_onnx_ok(&m) ? BL_OK : err != NULL ? err->status : BL_EGRAPH;
     }
     bl_typer_destroy(m.typer);
     bl_arena_destroy(m.scratch);

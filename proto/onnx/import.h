@@ -14,7 +14,8 @@
 enum {
     BL_ONNX_MAX_KNOWN = 65536, /* elements of a tensor that is computed with at import */
     BL_ONNX_MAX_NESTING = 16,  /* of functions and branches that are written in place */
-    BL_ONNX_MAX_NODES = 1000000
+    BL_ONNX_MAX_NODES = 1000000,
+    BL_ONNX_KEPT_NAME = 112 /* of a name that becomes the wire's */
 };
 
 typedef struct bl_onnx_graph bl_onnx_graph;
@@ -40,6 +41,7 @@ typedef struct bl_onnx_value {
     int nitems;                      /* of a sequence: these are its tensors, and it has no type */
     struct bl_onnx_value **item;
     bool sequence;
+    struct bl_onnx_value *pixels; /* of an encoded picture that is an input, which has no type: what it is in the program */
 } bl_onnx_value;
 
 /* A wire graph that grows: that of the program, or a body. */
@@ -85,7 +87,8 @@ typedef struct bl_onnx_importer {
     bl_wire_var vars[BL_WIRE_MAX_DIMS];
     size_t nnodes; /* ONNX nodes so far */
     int depth;
-    bl_onnx_names *taken; /* names of inputs and states */
+    bl_onnx_names *taken;   /* names of inputs and states */
+    bl_onnx_names *encoded; /* of values that ImageDecoder takes */
     bl_err *err;
     bool failed;
 } bl_onnx_importer;
@@ -111,9 +114,15 @@ void *bl_onnx_fail_as(bl_onnx_call *c, bl_status status, const char *fmt, ...) B
 /* ---- values (import.c) */
 bl_onnx_value *bl_onnx_find(const bl_onnx_names *names, const char *name); /* NULL if there is none */
 void bl_onnx_put(bl_onnx_importer *m, bl_onnx_names *names, const char *name, bl_onnx_value *value);
+/* Whether all is well, memory included. */
+bool bl_onnx_ok(bl_onnx_importer *m);
 /* A failure of no node. */
 void *bl_onnx_stop(bl_onnx_importer *m, bl_status status, const char *fmt, ...) BL_PRINTF(3, 4);
 const char *bl_onnx_clean(bl_onnx_importer *m, const char *text); /* fit to be printed */
+/* |text| with _ for all that the contract's names cannot have. */
+char *bl_onnx_legal_name(bl_onnx_importer *m, const char *text);
+/* The same, unlike all others so far. */
+const char *bl_onnx_wire_name(bl_onnx_importer *m, const char *text);
 bl_onnx_value *bl_onnx_new_value(bl_onnx_importer *m, const char *name, const bl_node *type);
 /* What stands for |value| in |graph|, written there if it is not yet. */
 bl_wire_ref bl_onnx_use(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value *value);
@@ -127,6 +136,11 @@ void bl_onnx_write_graph(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__
 bl_onnx_value *bl_onnx_body_input(bl_onnx_importer *m, bl_onnx_graph *body, const char *name, bl_dtype dtype, int ndim,
                                   const bl_node *const *dim);
 void bl_onnx_body_outputs(bl_onnx_importer *m, bl_onnx_graph *body, int n, bl_onnx_value **value);
+
+/* ---- inputs (inputs.c) */
+/* Types of the inputs, and so the named dimensions; then what the names stand for. */
+void bl_onnx_take_inputs(bl_onnx_importer *m, const Onnx__GraphProto *graph, bl_wire_tensor *inputs, int *ninputs);
+void bl_onnx_put_inputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__GraphProto *graph);
 
 /* ---- attributes (attribute.c); a wrong kind is a failure */
 const Onnx__AttributeProto *bl_onnx_attr(const bl_onnx_call *c, const char *name); /* NULL if left out */
@@ -175,6 +189,12 @@ int bl_onnx_in_sizes(bl_onnx_call *c, int i, const bl_node *const **out);
 int bl_onnx_in_reals(bl_onnx_call *c, int i, const double **out);
 /* An attribute up to some opset, an input from then on: whichever is there. */
 int bl_onnx_ints_or_in(bl_onnx_call *c, const char *name, int i, const int64_t **out);
+
+/* ---- pictures (ops_image.c) */
+/* Whether the node is an ImageDecoder. */
+bool bl_onnx_decodes(const Onnx__NodeProto *node);
+/* Put what such nodes take into m->encoded. */
+void bl_onnx_find_pictures(bl_onnx_importer *m, const Onnx__GraphProto *graph, int depth);
 
 /* ---- folding (fold.c) */
 /* Compute the node at import, if it is one that can be and all it needs is known.  False: it is to be written. */

@@ -5,6 +5,9 @@
  * must live until they were loaded.  Wire names are ONNX's own; where these do not match the contract's pattern, what is not
  * allowed became _, and a number tells equal ones apart.
  *
+ * An input that ImageDecoder takes is an encoded picture in the model, and its pixels in the program: uint8 [INPUT.height,
+ * INPUT.width, 3], red, green and blue, as proto/picture.h has them.
+ *
  * A dimension without a size becomes a named one: dim_param's text, or "INPUT.AXIS" where it has none.  Arithmetic on shapes is
  * done here, with these names in it.  What cannot be expressed is BL_EGRAPH naming the node and its operator, bytes that are no
  * model are BL_EINVAL, what is too large is BL_ELIMIT.  Thread: any, one arena each. */
@@ -13,7 +16,10 @@
 
 #include "proto/decode.h"
 
-enum { BL_ONNX_LARGEST = 64 }; /* of a dimension whose range nobody gives */
+enum {
+    BL_ONNX_LARGEST = 64,          /* of a dimension whose range nobody gives */
+    BL_ONNX_LARGEST_PICTURE = 8192 /* likewise, of a picture: rows, and pixels of a row */
+};
 
 typedef struct bl_onnx_options {
     bl_wire_limits limits;
@@ -34,7 +40,8 @@ typedef struct bl_onnx_model {
     bl_program_doc program; /* options are left at "not given" */
     const char **inputs;    /* of "main", in its order: their names in the model */
     const char **outputs;
-    int nmaps; /* files of external data */
+    bool *pictures; /* of these inputs: it is encoded in the model */
+    int nmaps;      /* files of external data */
     bl_onnx_map *maps;
 } bl_onnx_model;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Resize and Upsample, one axis after the other.  For each element of an axis it is computed here which elements of the input it
- * is made of, and with what weights: the device reads tables.  So all modes are one, but extents must be fixed, unless an axis
- * grows by a whole factor to copies of its elements. */
+ * is made of, and with what weights: the device reads tables.  So all modes are one, but extents must be fixed.  Of an axis that
+ * is not, the two commonest modes are written as arithmetic on its extent, where the result has a size; or it grows by a whole
+ * factor to copies of its elements. */
 #include "proto/onnx/import.h"
 
 #include <math.h>
@@ -151,6 +152,68 @@ static bl_onnx_value *resize_axis(const resizer *r, bl_onnx_value *x, int axis, 
     return t->has_beyond ? bl_onnx_make(c, "add($0, $1)", ARGS(V(sum), V(along(c, t->beyond, axis, rank)))) : sum;
 }
 
+/* Where the elements of a result with |out| of them lie along an axis whose extent is known when the plan runs: element y at
+ * (of[y] * extent + less[y]) / under, so that whole numbers say it exactly. */
+typedef struct places {
+    int64_t *of, *less, under;
+} places;
+
+static bool find_places(const resizer *r, int64_t out, places *p)
+{
+    bool half = strstr(r->place, "half_pixel") != NULL, corners = strcmp(r->place, "align_corners") == 0;
+    bool first = out == 1 && strcmp(r->place, "pytorch_half_pixel") == 0; /* of one element the first */
+
+    p->of = bl_arena_array(r->c->import->scratch, (size_t)out, sizeof *p->of);
+    p->less = bl_arena_array(r->c->import->scratch, (size_t)out, sizeof *p->less);
+    if (p->of == NULL || p->less == NULL || strcmp(r->place, "tf_crop_and_resize") == 0)
+        return false;
+    p->under = half ? 2 * out : corners && out > 1 ? out - 1 : out;
+    for (int64_t y = 0; y < out; y++) {
+        p->of[y] = half ? 2 * y + !first : y;
+        if (strcmp(r->place, "tf_half_pixel_for_nn") != 0)
+            p->less[y] = first ? -1 : half ? -out : corners ? -y : 0;
+    }
+    return true;
+}
+
+/* Nearest and linear, without a filter: |extent| elements become |out|. */
+static bl_onnx_value *stretch_axis(const resizer *r, bl_onnx_value *x, int axis, const bl_node *extent, int64_t out)
+{
+    bl_onnx_call *c = r->c;
+    bl_onnx_importer *m = c->import;
+    bl_dtype dtype = bl_dtype_is_float(bl_onnx_type(x)) ? bl_onnx_type(x) : BL_F32;
+    int64_t dim[BL_MAX_DIMS];
+    places p = {0};
+
+    if (out < 1 || out > BL_ONNX_MAX_KNOWN)
+        return bl_onnx_fail_as(c, BL_ELIMIT, "an axis of %lld elements", (long long)out);
+    if (r->mode == 'c' || r->antialias || r->exclude || !find_places(r, out, &p))
+        return bl_onnx_fail(c,
+                            "axis %d has no fixed size: nearest and linear can be had there, without antialias, "
+                            "exclude_outside and tf_crop_and_resize",
+                            axis);
+    bl_onnx_value *in = bl_onnx_make(c, "full(shape=[], value=$0, dtype=int64)", ARGS(ZS(-1, &extent)));
+    bl_onnx_value *n =
+        bl_onnx_make(c, "add(mul($0, $1), $2)",
+                     ARGS(V(bl_onnx_known_ints(m, (int)out, p.of)), V(in), V(bl_onnx_known_ints(m, (int)out, p.less))));
+    if (r->mode == 'n') {
+        bool rounds = strncmp(r->nearest, "round", 5) == 0; /* half a place on, or a little less where halves stay */
+        bool stays = strcmp(r->nearest, "ceil") == 0 || strcmp(r->nearest, "round_prefer_floor") == 0;
+        int64_t plus = (rounds ? p.under : strcmp(r->nearest, "ceil") == 0 ? p.under : 0) - stays;
+        return bl_onnx_make(c, "take($0, minimum(maximum(floor_div(add(mul($1, $2), $3), $4), 0), sub($5, 1)), axis=$6)",
+                            ARGS(V(x), V(n), I(1 + rounds), I(plus), I(p.under * (1 + rounds)), V(in), I(axis)));
+    }
+    for (int i = 0; i < bl_onnx_rank(x); i++)
+        dim[i] = i == axis ? out : 1;
+    bl_onnx_value *low = bl_onnx_make(c, "floor_div($0, $1)", ARGS(V(n), I(p.under)));
+    bl_onnx_value *part = bl_onnx_make(c, "reshape(div(cast(mod($0, $1), dtype=$2), $1), shape=$3)",
+                                       ARGS(V(n), I(p.under), D(dtype), IS(bl_onnx_rank(x), dim)));
+    return bl_onnx_make(c,
+                        "add(mul(take($0, minimum(maximum($1, 0), sub($2, 1)), axis=$3), sub(1, $4)), "
+                        "mul(take($0, minimum(maximum(add($1, 1), 0), sub($2, 1)), axis=$3), $4))",
+                        ARGS(V(x), V(low), V(in), I(axis), V(part)));
+}
+
 /* An axis without a fixed extent: copies of its elements. */
 static bl_onnx_value *repeat_axis(const resizer *r, bl_onnx_value *x, int axis, double scale)
 {
@@ -190,15 +253,17 @@ static bl_onnx_value *resize(const resizer *r, const wanted *w, const char *poli
 {
     bl_onnx_value *x = bl_onnx_in(r->c, 0);
     axis_plan plan[BL_MAX_DIMS];
-    bool dynamic[BL_MAX_DIMS] = {false};
+    bool dynamic[BL_MAX_DIMS] = {false}, stretched[BL_MAX_DIMS] = {false};
+    const bl_node *extents[BL_MAX_DIMS];
 
     for (int i = 0; i < w->n; i++) {
-        const bl_node *extent = x->type->dim[w->axis[i]];
+        const bl_node *extent = extents[i] = x->type->dim[w->axis[i]];
         bool keeps = w->scales != NULL ? w->scales[i] == 1 : w->sizes[i] == extent;
         dynamic[i] = !bl_is_const(extent);
         if (w->scales != NULL && !(w->scales[i] > 0 && w->scales[i] <= 1 << 20))
             return bl_onnx_fail(r->c, "a scale of %g", w->scales[i]);
-        if (!keeps && w->sizes != NULL && (dynamic[i] || !bl_is_const(w->sizes[i])))
+        stretched[i] = !keeps && w->sizes != NULL && dynamic[i];
+        if (!keeps && w->sizes != NULL && (!bl_is_const(w->sizes[i]) || (dynamic[i] && strcmp(policy, "stretch") != 0)))
             return bl_onnx_fail(r->c, "axis %d has no fixed size", w->axis[i]);
         plan[i] = (axis_plan){.in = extent->hi, .low = 0, .high = 1};
         plan[i].scale = w->scales != NULL ? w->scales[i] : keeps ? 1 : (double)w->sizes[i]->hi / (double)extent->hi;
@@ -212,7 +277,9 @@ static bl_onnx_value *resize(const resizer *r, const wanted *w, const char *poli
         keep_aspect(policy, w->n, plan, plan);
     for (int i = 0; i < w->n; i++) {
         bool crops = w->roi != NULL && (plan[i].low != 0 || plan[i].high != 1);
-        if (dynamic[i] && plan[i].scale != 1)
+        if (stretched[i])
+            x = stretch_axis(r, x, w->axis[i], extents[i], w->sizes[i]->hi);
+        else if (dynamic[i] && plan[i].scale != 1)
             x = repeat_axis(r, x, w->axis[i], plan[i].scale);
         else if (plan[i].out < 0 || plan[i].out > BL_ONNX_MAX_KNOWN)
             return bl_onnx_fail_as(r->c, BL_ELIMIT, "an axis of %lld elements", (long long)plan[i].out);

@@ -31,7 +31,7 @@ static const char *member_of(const bl_model_tensor *tensors, int count, int at, 
 /* Of a list its own shape, of one value a shape of ones; for one request of a batch. */
 static bl_status choose_shape(const bl_infer *in, const bl_model_tensor *tensor, const bl_json *at, bl_tensor_value *value)
 {
-    int ndim = tensor->ndim - is_text(tensor), depth = at->list != NULL ? at->list->depth : 0;
+    int ndim = bl_model_tensor_rank(tensor), depth = at->list != NULL ? at->list->depth : 0;
     if (depth > BL_LIST_DIMS || (depth > 0 && at->list->ragged != NULL))
         return bl_json_fail(at, &in->rq->err, BL_EINVAL, "the nested arrays differ in length");
     value->ndim = depth == 0 || depth > ndim ? ndim : depth;

@@ -18,7 +18,7 @@ static bl_status fails_shape(const bl_infer *in, const bl_model_tensor *tensor, 
 {
     bl_text want = {0}, got = {0};
     bl_status st = BL_OK;
-    bl_shape_print(&want, tensor->ndim - (tensor->datatype == BL_INFER_BYTES), tensor->dim);
+    bl_shape_print(&want, bl_model_tensor_rank(tensor), tensor->dim);
     bl_shape_print(&got, value->ndim, value->dim);
     st = bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" has the shape %s, and the model takes %s", tensor->name,
                  in->version->name, bl_text_get(&got), bl_text_get(&want));
@@ -27,8 +27,7 @@ static bl_status fails_shape(const bl_infer *in, const bl_model_tensor *tensor, 
     return st;
 }
 
-/* Sizes of named dimensions are the same wherever they stand, and within their ranges. */
-static bl_status bind_var(const bl_infer *in, const bl_model_tensor *tensor, int var, int64_t size)
+bl_status bl_infer_bind_var(const bl_infer *in, const bl_model_tensor *tensor, int var, int64_t size)
 {
     const bl_wire_var *range = &in->version->instances[0].graph->vars[var];
     int64_t most = var == in->version->batch_var && in->version->max_batch > 0 ? in->version->max_batch : range->hi;
@@ -75,9 +74,11 @@ static bl_status bind_input(const bl_infer *in, const bl_infer_input *input, int
     const bl_model_tensor *tensor = &in->version->inputs[at];
     bl_tensor_value *value = &in->values[at];
     bool text = tensor->datatype == BL_INFER_BYTES;
-    int ndim = tensor->ndim - text;
+    int ndim = bl_model_tensor_rank(tensor);
     if (value->label != NULL)
         return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" stands there twice", tensor->name);
+    if (tensor->picture)
+        return bl_infer_take_picture(in, tensor, input, value);
     if (input->datatype != tensor->datatype)
         return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" is of %s, and not of %s", tensor->name,
                        in->version->name, bl_infer_datatype(tensor->datatype), bl_infer_datatype(input->datatype));
@@ -88,7 +89,7 @@ static bl_status bind_input(const bl_infer *in, const bl_infer_input *input, int
         return fails_shape(in, tensor, &input->value);
     for (int d = 0; d < ndim; d++) {
         if (tensor->var[d] >= 0)
-            BL_TRY(bind_var(in, tensor, tensor->var[d], value->dim[d]));
+            BL_TRY(bl_infer_bind_var(in, tensor, tensor->var[d], value->dim[d]));
         else if (tensor->dim[d] != value->dim[d])
             return fails_shape(in, tensor, &input->value);
     }
@@ -122,7 +123,7 @@ static bl_status take_raw(bl_infer *in)
     *input = (bl_infer_input){.name = tensor->name, .datatype = tensor->datatype};
     input->value =
         (bl_tensor_value){.kind = BL_VALUE_BYTES, .label = tensor->name, .dtype = tensor->dtype, .span = in->wire.tail};
-    input->value.ndim = tensor->ndim - (tensor->datatype == BL_INFER_BYTES);
+    input->value.ndim = bl_model_tensor_rank(tensor);
     for (int d = 0; d < input->value.ndim; d++) {
         bool batch = d == 0 && version->max_batch > 0;
         input->value.dim[d] = batch ? 1 : tensor->dim[d];

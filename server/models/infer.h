@@ -65,6 +65,14 @@ void bl_infer_take(const bl_exec *x, int64_t all, int64_t from, int64_t rows, bl
 /* The numbers of each input as the device has them, into in->source: those that came as bytes stay where they are. */
 BL_NODISCARD bl_status bl_infer_read_sources(bl_infer *in);
 
+/* The size of a named dimension, as |tensor| has it: the same wherever it stands, and within its range. */
+BL_NODISCARD bl_status bl_infer_bind_var(const bl_infer *in, const bl_model_tensor *tensor, int var, int64_t size);
+
+/* ---- picture.c */
+/* |value| becomes the pixels of the encoded picture that |input| is. */
+BL_NODISCARD bl_status bl_infer_take_picture(const bl_infer *in, const bl_model_tensor *tensor, const bl_infer_input *input,
+                                             bl_tensor_value *value);
+
 /* ---- classify.c */
 /* |out| becomes the |classes| largest elements of |part|. */
 BL_NODISCARD bl_status bl_infer_classify(const bl_infer *in, const bl_model_tensor *tensor, const bl_infer_part *part,

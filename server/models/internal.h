@@ -21,12 +21,19 @@ typedef struct bl_model_tensor {
     const char *name;
     int datatype; /* of the protocol: BYTES where the model takes or gives the bytes of texts, padded with zeros */
     bl_dtype dtype;
-    int ndim;                  /* of the program; BYTES have one less, the bytes of an element */
+    bool picture;              /* of an input: BYTES of an encoded picture, whose pixels the program takes */
+    int ndim;                  /* of the program; see bl_model_tensor_rank */
     int64_t dim[16];           /* -1: varies */
     int var[16];               /* of an input: the named dimension, or -1 */
     const char *const *labels; /* of an output: names of its classes, or NULL */
     size_t nlabels;
 } bl_model_tensor;
+
+/* As a client sees it: the bytes of a text are no dimension, and a picture is one value. */
+static inline int bl_model_tensor_rank(const bl_model_tensor *tensor)
+{
+    return tensor->picture ? 0 : tensor->ndim - (tensor->datatype == BL_INFER_BYTES);
+}
 
 /* The program on one device. */
 typedef struct bl_model_instance {
@@ -73,6 +80,7 @@ typedef struct bl_model_version {
     bl_arena *arena;
     bl_model_config config;
     const char **input_names, **output_names; /* of an ONNX model, whose names need not be those of the program; or NULL */
+    const bool *pictures;                     /* likewise: of its inputs, which are encoded */
     int ninputs, noutputs;
     bl_model_tensor *inputs, *outputs;
     int nvars;

@@ -146,7 +146,8 @@ static bl_status import_range(bl_request *rq, bl_span file, bl_onnx_options opti
                               bl_onnx_model *out)
 {
     const bl_wire_graph *graph = &out->program.entries[0].graph;
-    int var = graph->ninputs > 0 && graph->inputs[0].type.ndim > 0 ? graph->inputs[0].type.dim[0].var : -1;
+    bool first = graph->ninputs > 0 && graph->inputs[0].type.ndim > 0 && !out->pictures[0];
+    int var = first ? graph->inputs[0].type.dim[0].var : -1;
     bl_wire_var range = {0};
     if (most <= 0 || var < 0 || graph->vars[var].hi == most)
         return BL_OK;
@@ -167,6 +168,14 @@ static const char **copy_names(bl_arena *arena, const char *const *names, int co
     const char **copy = bl_arena_array(arena, (size_t)count + 1, sizeof *copy);
     for (int i = 0; copy != NULL && i < count; i++)
         copy[i] = bl_arena_strdup(arena, names[i]);
+    return copy;
+}
+
+static const bool *copy_flags(bl_arena *arena, const bool *flags, int count)
+{
+    bool *copy = bl_arena_array(arena, (size_t)count + 1, sizeof *copy);
+    if (copy != NULL && count > 0)
+        memcpy(copy, flags, (size_t)count * sizeof *copy);
     return copy;
 }
 
@@ -192,6 +201,7 @@ static bl_status decode_onnx(load *l, bl_program_make *make, bl_model_version *v
     make->program->doc = model->program;
     graph = &model->program.entries[0].graph;
     version->input_names = copy_names(version->arena, model->inputs, graph->ninputs);
+    version->pictures = copy_flags(version->arena, model->pictures, graph->ninputs);
     version->output_names = copy_names(version->arena, model->outputs, graph->noutputs);
     return bl_arena_status(version->arena, &rq->err);
 }

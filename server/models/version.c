@@ -103,6 +103,11 @@ static bl_status check_tensor(const bl_model_version *version, bl_model_tensor *
     int skip = version->max_batch > 0 ? 1 : 0, shown = tensor->ndim;
     if (said == NULL)
         return BL_OK;
+    if (tensor->picture) {
+        if (said->datatype == BL_INFER_BYTES && (said->ndim < 0 || (said->ndim == 1 && said->dim[0] == 1)))
+            return BL_OK;
+        return bl_fail(err, BL_EGRAPH, "\"%s\" is an encoded picture: TYPE_STRING of dims [1]", tensor->name);
+    }
     if (said->datatype == BL_INFER_BYTES) {
         if (tensor->dtype != BL_U8 || tensor->ndim < 1 || tensor->dim[tensor->ndim - 1] < 1)
             return bl_fail(err, BL_EGRAPH, "\"%s\" can be TYPE_STRING only where it is of uint8, with a last dimension of a size",
@@ -122,11 +127,12 @@ static bl_status check_tensor(const bl_model_version *version, bl_model_tensor *
                 : bl_fail(err, BL_EGRAPH, "the configuration says other dimensions of \"%s\" than the model has", tensor->name);
 }
 
-static void describe_input(const bl_wire_tensor *from, const char *name, bl_model_tensor *to)
+static void describe_input(const bl_wire_tensor *from, const char *name, bool picture, bl_model_tensor *to)
 {
     to->name = name;
     to->dtype = from->type.dtype;
-    to->datatype = (int)from->type.dtype;
+    to->picture = picture;
+    to->datatype = picture ? BL_INFER_BYTES : (int)from->type.dtype;
     to->ndim = from->type.ndim;
     for (int d = 0; d < to->ndim; d++) {
         to->var[d] = from->type.dim[d].var;
@@ -166,15 +172,16 @@ static bool is_batch_of(const bl_wire_graph *graph, const bl_plan_tensor *tensor
     return good;
 }
 
-/* The dimension of batches, or -1: a named one from 1 on that all inputs and outputs begin with, and have nowhere else. */
-static int find_batch(const bl_wire_graph *graph, const bl_plan_info *info)
+/* The dimension of batches, or -1: a named one from 1 on that all inputs and outputs begin with, and have nowhere else.  Pictures
+ * differ in size, so what takes one has none. */
+static int find_batch(const bl_model_version *version, const bl_wire_graph *graph, const bl_plan_info *info)
 {
     int var = graph->ninputs > 0 && graph->inputs[0].type.ndim > 0 ? graph->inputs[0].type.dim[0].var : -1;
     if (var < 0 || graph->vars[var].lo > 1)
         return -1;
     for (int i = 0; i < graph->ninputs; i++) {
         const bl_wire_type *type = &graph->inputs[i].type;
-        if (type->ndim == 0 || type->dim[0].var != var)
+        if (type->ndim == 0 || type->dim[0].var != var || (version->pictures != NULL && version->pictures[i]))
             return -1;
         for (int d = 1; d < type->ndim; d++)
             if (type->dim[d].var == var)
@@ -189,7 +196,7 @@ static int find_batch(const bl_wire_graph *graph, const bl_plan_info *info)
 static bl_status choose_batch(bl_model_version *version, const bl_wire_graph *graph, const bl_plan_info *info, bl_err *err)
 {
     int64_t said = version->config.max_batch_size, most = 0;
-    version->batch_var = find_batch(graph, info);
+    version->batch_var = find_batch(version, graph, info);
     if (version->text != NULL && !bl_text_model_has_rows(version, graph)) /* the tokens of two texts are not one text */
         version->batch_var = -1;
     most = version->batch_var >= 0 ? graph->vars[version->batch_var].hi : 0;
@@ -261,7 +268,8 @@ bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
     BL_TRY(choose_batch(version, graph, info, err));
     for (int i = 0; i < version->ninputs; i++) {
         bl_model_tensor *tensor = &version->inputs[i];
-        describe_input(&graph->inputs[i], version->input_names != NULL ? version->input_names[i] : graph->inputs[i].name, tensor);
+        describe_input(&graph->inputs[i], version->input_names != NULL ? version->input_names[i] : graph->inputs[i].name,
+                       version->pictures != NULL && version->pictures[i], tensor);
         BL_TRY(check_tensor(version, tensor, find_tensor(config->inputs, config->ninputs, tensor->name), err));
     }
     for (int i = 0; i < version->noutputs; i++) {
@@ -283,7 +291,7 @@ bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
 /* Of BYTES the dimension of their bytes is not shown; [1] stands for one text. */
 static void put_dims(bl_text *out, const bl_model_tensor *tensor, int from, bool batch)
 {
-    int ndim = tensor->ndim - (tensor->datatype == BL_INFER_BYTES), n = 0;
+    int ndim = bl_model_tensor_rank(tensor), n = 0;
     bl_text_putc(out, '[');
     if (batch)
         bl_text_printf(out, "%s-1", n++ > 0 ? "," : "");

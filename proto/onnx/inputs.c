@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* Inputs of the model: their types and named dimensions, and what their names stand for. */
+#include "proto/onnx/import.h"
+#include "proto/picture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_initialiser(const Onnx__GraphProto *graph, const char *name)
+{
+    for (size_t i = 0; i < graph->n_initializer; i++) {
+        if (graph->initializer[i]->name != NULL && strcmp(graph->initializer[i]->name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The named dimension of this text; -1 after a failure. */
+static int use_dimension(bl_onnx_importer *m, const char *text, int64_t most)
+{
+    bl_wire_var var = {.lo = 1, .hi = most};
+    const char *name = bl_onnx_legal_name(m, text);
+
+    if (name == NULL)
+        return -1;
+    for (int i = 0; i < m->nvars; i++) {
+        if (strcmp(m->vars[i].name, name) == 0)
+            return i;
+    }
+    if (m->nvars == BL_WIRE_MAX_DIMS) {
+        bl_onnx_stop(m, BL_ELIMIT, "more than %d named dimensions", BL_WIRE_MAX_DIMS);
+        return -1;
+    }
+    for (int i = 0; i < m->options->nranges; i++) {
+        if (strcmp(m->options->ranges[i].name, name) == 0) {
+            var.lo = m->options->ranges[i].lo;
+            var.hi = m->options->ranges[i].hi;
+        }
+    }
+    var.name = name;
+    m->vars[m->nvars] = var;
+    return m->nvars++;
+}
+
+static bool input_dimension(bl_onnx_importer *m, const char *input, int axis, const Onnx__TensorShapeProto__Dimension *from,
+                            bl_wire_dim *out)
+{
+    char place[160];
+
+    *out = (bl_wire_dim){.var = -1};
+    if (from->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && from->dim_value >= 0) {
+        out->size = from->dim_value;
+        return true;
+    }
+    snprintf(place, sizeof place, "%.*s.%d", BL_ONNX_KEPT_NAME - 4, input, axis);
+    bool named = from->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && *from->dim_param != '\0';
+    out->var = use_dimension(m, named ? from->dim_param : place, BL_ONNX_LARGEST);
+    return out->var >= 0;
+}
+
+/* Its largest one is a tensor that there may be. */
+static bool measure_input(bl_onnx_importer *m, const char *name, const bl_wire_type *type)
+{
+    int64_t largest[BL_MAX_DIMS];
+    size_t count, bytes;
+
+    for (int i = 0; i < type->ndim; i++)
+        largest[i] = type->dim[i].var < 0 ? type->dim[i].size : m->vars[type->dim[i].var].hi;
+    if (bl_tensor_measure(name, type->dtype, type->ndim, largest, &m->options->limits, &count, &bytes, m->err) != BL_OK)
+        m->failed = true;
+    return !m->failed;
+}
+
+/* The pixels of an input that is an encoded picture, of any length. */
+static bool picture_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bl_wire_type *out)
+{
+    const char *name = bl_onnx_clean(m, info->name != NULL ? info->name : ""), *const sides[] = {"height", "width"};
+    const Onnx__TypeProto *type = info->type;
+    bool tensor = type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    int64_t most = BL_ONNX_LARGEST_PICTURE;
+    char side[160];
+
+    if (!tensor || type->tensor_type->elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__UINT8 ||
+        (type->tensor_type->shape != NULL && type->tensor_type->shape->n_dim != 1))
+        return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" is taken by ImageDecoder, and is not uint8 [n]", name) != NULL;
+    while (most > 1 && (uint64_t)(BL_PICTURE_CHANNELS * most * most) > m->options->limits.max_tensor_bytes)
+        most /= 2;
+    *out = (bl_wire_type){.dtype = BL_U8, .ndim = 3, .dim[2] = {.size = BL_PICTURE_CHANNELS, .var = -1}};
+    for (int i = 0; i < 2; i++) {
+        snprintf(side, sizeof side, "%.*s.%s", BL_ONNX_KEPT_NAME - 8, name, sides[i]);
+        out->dim[i].var = use_dimension(m, side, most);
+        if (out->dim[i].var < 0)
+            return false;
+    }
+    return measure_input(m, name, out);
+}
+
+static bool input_type(bl_onnx_importer *m, const Onnx__ValueInfoProto *info, bl_wire_type *out)
+{
+    const char *name = bl_onnx_clean(m, info->name != NULL ? info->name : "");
+    const Onnx__TypeProto *type = info->type;
+
+    if (type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE) /* it is there, then */
+        type = type->optional_type->elem_type;
+    if (type == NULL || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
+        return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" is no tensor", name) != NULL;
+    const Onnx__TypeProto__Tensor *tensor = type->tensor_type;
+    if (tensor->shape == NULL)
+        return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" has no shape: its rank must be known", name) != NULL;
+    if (tensor->shape->n_dim > m->options->limits.max_dims || tensor->shape->n_dim > BL_MAX_DIMS)
+        return bl_onnx_stop(m, BL_ELIMIT, "input \"%s\" has %zu dimensions, the limit is %zu", name, tensor->shape->n_dim,
+                            m->options->limits.max_dims) != NULL;
+    *out = (bl_wire_type){.dtype = bl_onnx_dtype(tensor->elem_type), .ndim = (int)tensor->shape->n_dim};
+    if (out->dtype == BL_DTYPE_COUNT)
+        return bl_onnx_stop(m, BL_EGRAPH, "input \"%s\" has element type %d, which no tensor here has", name,
+                            tensor->elem_type) != NULL;
+    for (int i = 0; i < out->ndim; i++) {
+        if (!input_dimension(m, name, i, tensor->shape->dim[i], &out->dim[i]))
+            return false;
+    }
+    return measure_input(m, name, out);
+}
+
+void bl_onnx_take_inputs(bl_onnx_importer *m, const Onnx__GraphProto *graph, bl_wire_tensor *inputs, int *ninputs)
+{
+    for (size_t i = 0; i < graph->n_input && bl_onnx_ok(m); i++) {
+        const char *name = graph->input[i]->name != NULL ? graph->input[i]->name : "";
+        if (is_initialiser(graph, name)) /* a default that a caller could replace: here it is a weight */
+            continue;
+        if ((size_t)*ninputs >= m->options->limits.max_inputs) {
+            bl_onnx_stop(m, BL_ELIMIT, "more than %zu inputs", m->options->limits.max_inputs);
+            return;
+        }
+        bool picture = bl_onnx_find(m->encoded, name) != NULL;
+        if (picture ? picture_type(m, graph->input[i], &inputs[*ninputs].type)
+                    : input_type(m, graph->input[i], &inputs[*ninputs].type)) {
+            m->model->pictures[*ninputs] = picture;
+            m->model->inputs[*ninputs] = bl_onnx_clean(m, name);
+            inputs[*ninputs].name = bl_onnx_wire_name(m, name);
+            ++*ninputs;
+        }
+    }
+}
+
+void bl_onnx_put_inputs(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__GraphProto *graph)
+{
+    int at = 0;
+
+    for (size_t i = 0; i < graph->n_input && bl_onnx_ok(m); i++) {
+        const char *name = graph->input[i]->name != NULL ? graph->input[i]->name : "";
+        const bl_node *dim[BL_MAX_DIMS] = {0};
+        if (is_initialiser(graph, name))
+            continue;
+        const bl_wire_type *type = &m->main->wire.inputs[at].type;
+        for (int d = 0; d < type->ndim; d++)
+            dim[d] = type->dim[d].var < 0
+                         ? bl_index(m->ir, type->dim[d].size)
+                         : bl_var(m->ir, type->dim[d].var, m->vars[type->dim[d].var].lo, m->vars[type->dim[d].var].hi);
+        bl_onnx_value *value = bl_onnx_new_value(m, name, bl_typer_input(m->main->typer, type->dtype, type->ndim, dim));
+        if (value == NULL)
+            return;
+        value->graph = m->main;
+        value->ref = (bl_wire_ref){.kind = BL_REF_INPUT, .index = at};
+        if (m->model->pictures[at++]) {
+            bl_onnx_value *encoded = bl_onnx_new_value(m, name, NULL);
+            if (encoded != NULL)
+                encoded->pixels = value;
+            bl_onnx_put(m, names, name, encoded);
+            continue;
+        }
+        if (graph->input[i]->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
+            value->four_bits = bl_onnx_four_bits(graph->input[i]->type->tensor_type->elem_type);
+        bl_onnx_put(m, names, name, value);
+    }
+}
