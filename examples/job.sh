@@ -21,17 +21,22 @@ say -X PUT "$api/programs/xor" -o /dev/null -d '{
                 {"id": "av", "op": "matmul", "in": ["a", "v"]}, {"id": "y", "op": "add", "in": ["av", "c"]},
                 {"id": "e", "op": "sub", "in": ["y", "t"]}, {"id": "q", "op": "mul", "in": ["e", "e"]}, {"id": "loss", "op": "mean", "in": ["q"]},
                 {"id": ["w1", "b1", "v1", "c1"], "op": "adam", "in": ["loss", "w", "b", "v", "c"], "attrs": {"lr": 0.001}}],
-      "updates": {"w": "w1", "b": "b1", "v": "v1", "c": "c1"}, "outputs": ["loss"]},
-    "test": {
-      "inputs": {"x": {"dtype": "float32", "shape": [4, 2]}},
-      "nodes": [{"id": "xw", "op": "matmul", "in": ["x", "w"]}, {"id": "h", "op": "add", "in": ["xw", "b"]}, {"id": "a", "op": "tanh", "in": ["h"]},
-                {"id": "av", "op": "matmul", "in": ["a", "v"]}, {"id": "y", "op": "add", "in": ["av", "c"]}], "outputs": ["y"]}}}'
+      "updates": {"w": "w1", "b": "b1", "v": "v1", "c": "c1"}, "outputs": ["loss"]}}}'
+
+# A second program, which the job runs on what it is training: states of one name are the same ones.
+say -X PUT "$api/programs/xor_test" -o /dev/null -d '{
+  '"${DEVICE:+\"device\": \"$DEVICE\",}"'
+  "inputs": {"x": {"dtype": "float32", "shape": [4, 2]}},
+  "state": {"w": {"dtype": "float32", "shape": [2, 8]}, "b": {"dtype": "float32", "shape": [8]},
+            "v": {"dtype": "float32", "shape": [8, 1]}, "c": {"dtype": "float32", "shape": [1]}},
+  "nodes": [{"id": "xw", "op": "matmul", "in": ["x", "w"]}, {"id": "h", "op": "add", "in": ["xw", "b"]}, {"id": "a", "op": "tanh", "in": ["h"]},
+            {"id": "av", "op": "matmul", "in": ["a", "v"]}, {"id": "y", "op": "add", "in": ["av", "c"]}], "outputs": ["y"]}'
 
 job=$(say "$api/jobs" -d '{
   "program": "xor", "entry": "train", "steps": '"$steps"',
   "inputs": {"x": [[0, 0], [0, 1], [1, 0], [1, 1]], "t": [[0], [1], [1], [0]]},
   "collect": {"every": '"$((steps / 10))"', "outputs": ["loss"]},
-  "evaluate": {"entry": "test", "inputs": {"x": [[0, 0], [0, 1], [1, 0], [1, 1]]}, "every": '"$((steps / 2))"', "outputs": ["y"]},
+  "evaluate": {"program": "xor_test", "inputs": {"x": [[0, 0], [0, 1], [1, 0], [1, 1]]}, "every": '"$((steps / 2))"', "outputs": ["y"]},
   "early_stop": {"metric": "loss", "patience": 3}}' | sed 's/.*"job":"\([0-9a-f]*\)".*/\1/')
 
 echo "job $job: its events, until it ends"

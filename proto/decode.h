@@ -121,7 +121,7 @@ typedef struct bl_job_doc {
     bl_program_run run;
     bl_job_checkpoint checkpoint;
     bool evaluates;
-    bl_program_run evaluation; /* entry, values, vars, every, collect */
+    bl_program_run evaluation; /* entry (of the program that evaluates), values, vars, every, collect */
     bl_job_stop stop;
     int accumulate; /* passes a step; 1: the program's own */
     bool mixed;     /* products in |compute| */
@@ -129,10 +129,12 @@ typedef struct bl_job_doc {
     bool dynamic_scale; /* of the loss */
     double loss_scale;  /* else; 0: none */
 } bl_job_doc;
-/* The program's name, which has to be looked up before the rest can be decoded. */
-BL_NODISCARD bl_status bl_decode_job_program(const bl_json *doc, const char **name, bl_err *err);
-BL_NODISCARD bl_status bl_decode_job(const bl_decode_env *env, const bl_json *doc, const bl_program_entry *entries, int nentries,
-                                     bl_job_doc *out, bl_err *err);
+/* The names of the program and of the one that evaluates it (NULL: none is named), which have to be looked up before the rest can
+ * be decoded. */
+BL_NODISCARD bl_status bl_decode_job_programs(const bl_json *doc, const char **name, const char **evaluator, bl_err *err);
+/* |evaluator| may be |program|. */
+BL_NODISCARD bl_status bl_decode_job(const bl_decode_env *env, const bl_json *doc, const bl_program_doc *program,
+                                     const bl_program_doc *evaluator, bl_job_doc *out, bl_err *err);
 
 /* PUT /api/v1/programs/NAME/state: {"state": {...}} with a value for each of |states| and no other; values[i] is that of
  * states[i]. */

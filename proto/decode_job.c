@@ -4,12 +4,16 @@
 
 #include <string.h>
 
-bl_status bl_decode_job_program(const bl_json *doc, const char **name, bl_err *err)
+bl_status bl_decode_job_programs(const bl_json *doc, const char **name, const char **evaluator, bl_err *err)
 {
-    bl_json at;
+    bl_json evaluate, at;
 
+    *evaluator = NULL;
     BL_TRY(bl_json_need(doc, "program", &at, err));
-    return bl_json_string(&at, name, err);
+    BL_TRY(bl_json_string(&at, name, err));
+    if (!bl_json_find(doc, "evaluate", &evaluate) || !bl_json_find(&evaluate, "program", &at))
+        return BL_OK;
+    return bl_json_string(&at, evaluator, err);
 }
 
 static bl_status decode_seconds(const bl_json *doc, const char *name, double *out, bl_err *err)
@@ -69,10 +73,10 @@ static bl_status split_file(const bl_tensor_file *all, bl_arena *arena, bl_tenso
     return BL_OK;
 }
 
-static bl_status decode_evaluation(bl_decoder *d, const bl_json *doc, const bl_program_entry *entries, int nentries,
-                                   const bl_tensor_file *file, bl_job_doc *out, bl_err *err)
+static bl_status decode_evaluation(bl_decoder *d, const bl_json *doc, const bl_program_doc *program, const bl_tensor_file *file,
+                                   bl_job_doc *out, bl_err *err)
 {
-    static const char *const names[] = {"entry", "inputs", "sizes", "every", "outputs", NULL};
+    static const char *const names[] = {"program", "entry", "inputs", "sizes", "every", "outputs", NULL};
     bl_decode_env env = *d->env;
     bl_json evaluate;
 
@@ -85,7 +89,8 @@ static bl_status decode_evaluation(bl_decoder *d, const bl_json *doc, const bl_p
         return bl_decoder_fail(&env, err);
     inner->lease = d->lease;
     BL_TRY(bl_json_allow(&evaluate, names, err));
-    bl_status st = bl_decode_reported(inner, &evaluate, entries, nentries, out->run.steps, &out->evaluation, err);
+    bl_status st =
+        bl_decode_reported(inner, &evaluate, program->entries, program->nentries, out->run.steps, &out->evaluation, err);
     inner->env = d->env; /* which lives longer */
     return st;
 }
@@ -150,8 +155,8 @@ static bl_status decode_training(const bl_json *doc, bl_job_doc *out, bl_err *er
                : bl_json_fail(&at, err, BL_EGRAPH, "%g; it takes \"dynamic\" or a number over 0", number.value);
 }
 
-bl_status bl_decode_job(const bl_decode_env *env, const bl_json *doc, const bl_program_entry *entries, int nentries,
-                        bl_job_doc *out, bl_err *err)
+bl_status bl_decode_job(const bl_decode_env *env, const bl_json *doc, const bl_program_doc *program,
+                        const bl_program_doc *evaluator, bl_job_doc *out, bl_err *err)
 {
     static const char *const names[] = {"program", "entry",      "inputs",     "sizes",      "steps",
                                         "collect", "priority",   "checkpoint", "evaluate",   "early_stop",
@@ -170,9 +175,9 @@ bl_status bl_decode_job(const bl_decode_env *env, const bl_json *doc, const bl_p
     }
     BL_TRY(bl_json_allow(doc, names, err));
     BL_TRY(bl_json_need(doc, "steps", &at, err));
-    BL_TRY(bl_decode_steps(d, doc, entries, nentries, &out->run, err));
+    BL_TRY(bl_decode_steps(d, doc, program->entries, program->nentries, &out->run, err));
     BL_TRY(decode_checkpoint(doc, &out->checkpoint, err));
-    BL_TRY(decode_evaluation(d, doc, entries, nentries, own.binary != NULL ? &evaluation : NULL, out, err));
+    BL_TRY(decode_evaluation(d, doc, evaluator, own.binary != NULL ? &evaluation : NULL, out, err));
     BL_TRY(decode_early_stop(doc, &out->stop, err));
     return decode_training(doc, out, err);
 }

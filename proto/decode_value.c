@@ -221,15 +221,11 @@ bl_wire_type bl_value_type(const bl_tensor_value *value)
 
 static void print_type(bl_text *out, const bl_decoder *d, const bl_wire_type *type)
 {
-    bl_text_printf(out, "%s[", bl_dtype_name(type->dtype));
-    for (int i = 0; i < type->ndim; i++) {
-        bl_text_puts(out, i > 0 ? ", " : "");
-        if (type->dim[i].var >= 0)
-            bl_text_puts(out, d->uses[type->dim[i].var].var.name);
-        else
-            bl_text_printf(out, "%lld", (long long)type->dim[i].size);
-    }
-    bl_text_putc(out, ']');
+    const char *names[BL_WIRE_MAX_DIMS] = {NULL};
+
+    for (int i = 0; i < d->nuses; i++)
+        names[i] = d->uses[i].var.name;
+    bl_wire_type_print(out, type, names);
 }
 
 bl_status bl_decode_match(bl_decoder *d, const bl_tensor_value *value, const bl_wire_type *type, bl_err *err)

@@ -39,6 +39,11 @@ typedef struct bl_wire_tensor {
     bl_wire_type type;
 } bl_wire_tensor;
 
+/* Of two of one document, or without named dimensions. */
+bool bl_wire_type_same(const bl_wire_type *a, const bl_wire_type *b);
+/* Append "float32[2, n]"; |names|: of the dimensions that are named, NULL where none is. */
+void bl_wire_type_print(bl_text *out, const bl_wire_type *type, const char *const *names);
+
 /* A JSON number kept exact: an integer in 64 bits (with its sign), or a double. */
 typedef struct bl_wire_number {
     bool whole; /* written without fraction or exponent and fits: magnitude holds it */

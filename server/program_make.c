@@ -77,14 +77,6 @@ static bl_status compile_entries(bl_program_make *make, bl_err *err)
     return BL_OK;
 }
 
-static bool same_type(const bl_wire_type *a, const bl_wire_type *b)
-{
-    bool same = a->dtype == b->dtype && a->ndim == b->ndim;
-    for (int i = 0; same && i < a->ndim; i++)
-        same = a->dim[i].size == b->dim[i].size;
-    return same;
-}
-
 /* The number of the hidden state |tensor| among the program's: entries share those of one name. */
 static bl_status find_hidden(bl_program_make *make, const bl_plan_tensor *tensor, int *out, bl_err *err)
 {
@@ -100,7 +92,7 @@ static bl_status find_hidden(bl_program_make *make, const bl_plan_tensor *tensor
         *out = i;
         if (i < program->doc.nstates)
             return bl_fail(err, BL_EGRAPH, "state \"%s\" has the name of what an optimiser remembers", tensor->name);
-        if (!same_type(&program->states[i].type.type, &type))
+        if (!bl_wire_type_same(&program->states[i].type.type, &type))
             return bl_fail(err, BL_EGRAPH, "the entries want state \"%s\" in different shapes or dtypes", tensor->name);
         return BL_OK;
     }

@@ -4,9 +4,9 @@
 
     tests/kills.py [--kills N] [--seed S] [--backend interp|opencl|vulkan] [--steps N] [--only jobs|uploads]
 
-An undisturbed job is trained first: dropout, AdamW, reports, evaluations, checkpoints.  Then the same job is submitted to servers that are killed
-(SIGKILL) at random moments and started again on the same folder, until N of them were.  Each job must end with the same bytes of state and the
-same reports, whatever was half written when its server died.
+An undisturbed job is trained first: dropout, AdamW, reports, evaluations by an entry or by another program, checkpoints.  Then the same job is submitted to
+servers that are killed (SIGKILL) at random moments and started again on the same folder, until N of them were.  Each job must end with the same bytes of
+state and the same reports, whatever was half written when its server died.
 
 Meanwhile N other servers are killed while blobs and durable tensors are sent to them.  What was answered must be there afterwards, whole; what was not is
 whole or not there; and an upload that broke off goes on where the server says."""
@@ -24,19 +24,21 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "http"))
 from fixture import Server, read_safetensors  # noqa: E402
-from training import J, noisy, noisy_inputs, wait  # noqa: E402
+from training import J, judge, noisy, noisy_inputs, wait  # noqa: E402
 
 P = "/api/v1/programs"
 
 
-def submit(server, steps):
-    answer = server.call("PUT", f"{P}/net", noisy())
-    if answer.status not in (200, 201):
-        raise AssertionError(answer.body)
+def submit(server, steps, judged):
+    for name, document in (("net", noisy()), ("judge", judge())):
+        answer = server.call("PUT", f"{P}/{name}", document)
+        if answer.status not in (200, 201):
+            raise AssertionError(answer.body)
     inputs = noisy_inputs()
     answer = server.call("POST", J, {"program": "net", "entry": "train", "inputs": inputs, "steps": steps, "collect": {"every": 10, "outputs": ["loss"]},
                                      "checkpoint": {"every": max(1, steps // 50), "keep": 2},
-                                     "evaluate": {"entry": "test", "inputs": inputs, "every": 40, "outputs": ["loss"]}})
+                                     "evaluate": {**({"program": "judge"} if judged else {}), "entry": "test", "inputs": inputs, "every": 40,
+                                                  "outputs": ["loss"]}})
     if answer.status != 202:
         raise AssertionError(answer.body)
     return answer.json["job"]
@@ -76,15 +78,15 @@ def run(kills, seed, backend, steps, tell=print):
     with tempfile.TemporaryDirectory() as folder:
         server = start(folder, backend)
         begin = time.monotonic()
-        wanted = outcome(server, submit(server, steps))
-        whole = time.monotonic() - begin
+        wanted = [outcome(server, submit(server, steps, judged)) for judged in (False, True)]
+        whole = (time.monotonic() - begin) / 2
         server.stop()
     folder, killed, jobs, restarts, job = tempfile.mkdtemp(), 0, 0, 0, None
     server = start(folder, backend)
     try:
         while killed < kills:
             if job is None:
-                job = submit(server, steps)
+                job = submit(server, steps, jobs % 2)
             time.sleep(draw.uniform(0, whole / 2))
             if server.call("GET", f"{J}/{job}").json["state"] in ("queued", "running"):
                 server.process.kill()
@@ -94,13 +96,13 @@ def run(kills, seed, backend, steps, tell=print):
                 server = start(folder, backend)
                 tell(f"kill {killed}, {jobs} jobs done", flush=True)
                 continue
-            if outcome(server, job) != wanted:
+            if outcome(server, job) != wanted[jobs % 2]:
                 raise AssertionError(f"job {job} ended otherwise than the undisturbed one: seed {seed}, {killed} kills")
             jobs += 1
             restarts += server.call("GET", f"{J}/{job}").json["restarts"]
             job = None
         if job is not None:
-            if outcome(server, job) != wanted:
+            if outcome(server, job) != wanted[jobs % 2]:
                 raise AssertionError(f"job {job} ended otherwise than the undisturbed one: seed {seed}, {killed} kills")
             jobs += 1
             restarts += server.call("GET", f"{J}/{job}").json["restarts"]

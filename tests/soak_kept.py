@@ -56,13 +56,19 @@ OPTIONS = ({"evaluate": {"entry": "test", "inputs": POINTS, "every": 7, "outputs
 
 def job(c):
     """Submitted, followed or not, cancelled or not; its reports and its last checkpoint; and removed."""
-    path, steps = f"{P}/{c.own('j')}", c.random.randrange(1, 200)
+    path, other, steps = f"{P}/{c.own('j')}", f"{P}/{c.own('e')}", c.random.randrange(1, 200)
     c.call("PUT", path, line(), expect=(201,))
     body = {"program": c.own("j"), "entry": "train", "inputs": POINTS, "steps": steps, "collect": {"every": 1, "outputs": ["loss"]}}
     for option in c.random.sample(OPTIONS, c.random.randrange(3)):
         body.update(option)
+    watched = "evaluate" in body and c.random.randrange(2) == 0
+    if watched:
+        c.call("PUT", other, line(), expect=(201,))
+        body["evaluate"] = {**body["evaluate"], "program": c.own("e")}
     kind = c.random.randrange(4)
     at = f"{J}/{c.call('POST', J, {**body, 'steps': LONG if kind == 0 and 'early_stop' not in body else steps}, expect=(202,))['job']}"
+    if watched:
+        c.call("DELETE", other, expect=(204,))
     if kind == 0:
         time.sleep(c.random.choice([0, 0.01, 0.1]))
         c.call("DELETE", at, expect=(200, 202))

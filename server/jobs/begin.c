@@ -21,19 +21,24 @@ static bl_status decode(bl_exec *x, bl_job *job, bl_job_doc *spec)
     bl_request *rq = x->rq;
     bl_json_doc doc = {0};
     bl_tensor_file file = {0};
-    const char *name = NULL;
+    const char *name = NULL, *evaluator = NULL;
+    const bl_program_doc *evaluates = NULL;
     bl_status st = bl_exec_document(x, job->arena, false, &doc, &file); /* whose names the job keeps */
     bl_json root = bl_json_root(&doc);
     if (st == BL_OK)
-        st = bl_decode_job_program(&root, &name, &rq->err);
+        st = bl_decode_job_programs(&root, &name, &evaluator, &rq->err);
     if (st == BL_OK)
         st = bl_shelf_get_program(rq->server->shelf, rq->owner, name, &job->program, &rq->err);
     if (st == BL_OK)
         st = bl_program_check(job->program, &rq->err);
+    if (st == BL_OK)
+        st = job_find_evaluator(x, job, evaluator, &evaluates);
     if (st == BL_OK) {
         bl_decode_env env = bl_exec_env(x, job->arena, &file);
-        st = bl_decode_job(&env, &root, job->program->doc.entries, job->program->doc.nentries, spec, &rq->err);
+        st = bl_decode_job(&env, &root, &job->program->doc, evaluates, spec, &rq->err);
     }
+    if (st == BL_OK && job->evaluator.from != NULL)
+        st = job_keep_evaluator(job, evaluates, spec->evaluation.entry, &rq->err);
     bl_json_fini(&doc);
     return st;
 }
@@ -41,10 +46,9 @@ static bl_status decode(bl_exec *x, bl_job *job, bl_job_doc *spec)
 /* The columns of a part's reports, from |at| on; what comes after them. */
 static int name_columns(const bl_job *job, job_part *part, const char *prefix, const char **columns, int at)
 {
-    const bl_wire_graph *graph = &job->program->doc.entries[part->entry].graph;
     part->column = at;
     for (int i = 0; i < part->ncollect; i++)
-        columns[at++] = bl_arena_printf(job->arena, "%s%s", prefix, graph->outputs[part->collect[i]].name);
+        columns[at++] = bl_arena_printf(job->arena, "%s%s", prefix, part->entry->graph.outputs[part->collect[i]].name);
     return at;
 }
 
@@ -69,34 +73,34 @@ static bl_status fill_columns(bl_job *job, bl_err *err)
     return BL_OK;
 }
 
-static bl_status fill_part(bl_job *job, const bl_program_run *run, job_part *part, bl_err *err)
+/* |from|: of the program; NULL: its plan is made later. */
+static bl_status fill_part(bl_job *job, const bl_program_run *run, const bl_program_entry *entry,
+                           const bl_program_entry_state *from, job_part *part, bl_err *err)
 {
-    const bl_program_entry_state *entry = &job->program->entries[run->entry];
-    int noutputs = job->program->doc.entries[run->entry].graph.noutputs;
-    *part = (job_part){.entry = run->entry,
+    *part = (job_part){.entry = entry,
                        .vars = run->vars,
-                       .ninputs = job->program->doc.entries[run->entry].graph.ninputs,
+                       .ninputs = entry->graph.ninputs,
                        .every = run->every,
                        .ncollect = run->every > 0 ? run->ncollect : 0,
                        .collect = run->collect};
     part->inputs = bl_arena_array(job->arena, (size_t)part->ninputs + 1, sizeof *part->inputs);
     part->buffers = bl_arena_array(job->arena, (size_t)part->ninputs + 1, sizeof *part->buffers);
-    part->states = bl_arena_array(job->arena, (size_t)entry->nstates + 1, sizeof *part->states);
-    part->outputs = bl_arena_array(job->arena, (size_t)noutputs + 1, sizeof *part->outputs);
+    part->outputs = bl_arena_array(job->arena, (size_t)entry->graph.noutputs + 1, sizeof *part->outputs);
     BL_TRY(bl_arena_status(job->arena, err));
-    part->plan = bl_plan_current(entry->plan);
+    part->plan = from != NULL ? bl_plan_current(from->plan) : NULL;
     return BL_OK;
 }
 
 /* One step of a part must not take longer than a run may. */
 static bl_status admit(const bl_job *job, const job_part *part, bl_err *err)
 {
-    const bl_plan_info *info = bl_plan_get_info(part->plan);
+    double estimate =
+        part->plan != NULL ? bl_plan_get_info(part->plan)->estimate_s : 0; /* it was told of when it was submitted */
     double limit = job->jobs->server->settings.max_seconds;
-    if (info->estimate_s <= limit)
+    if (estimate <= limit)
         return BL_OK;
-    return bl_fail(err, BL_ELIMIT, "one step of entry \"%s\" is estimated to take %.3g s, the limit is %g s",
-                   job->program->doc.entries[part->entry].name, info->estimate_s, limit);
+    return bl_fail(err, BL_ELIMIT, "one step of entry \"%s\" is estimated to take %.3g s, the limit is %g s", part->entry->name,
+                   estimate, limit);
 }
 
 static bl_status find_metric(bl_job *job, bl_err *err)
@@ -111,6 +115,15 @@ static bl_status find_metric(bl_job *job, bl_err *err)
         "early_stop.metric: \"%.140s\" is not reported; it takes an output of \"collect\", or \"evaluate.\" and one of "
         "\"evaluate\"",
         job->stop.metric);
+}
+
+static bl_status fill_evaluation(bl_job *job, const bl_program_run *run, bl_err *err)
+{
+    const job_evaluator *other = &job->evaluator;
+    const bl_program *program = other->name != NULL ? other->from : job->program;
+    const bl_program_entry *entry = other->name != NULL ? &other->doc.entries[0] : &program->doc.entries[run->entry];
+    BL_TRY(fill_part(job, run, entry, program != NULL ? &program->entries[run->entry] : NULL, &job->evaluation, err));
+    return admit(job, &job->evaluation, err);
 }
 
 static bl_status fill_job(bl_job *job, const bl_job_doc *spec, bl_err *err)
@@ -135,12 +148,11 @@ static bl_status fill_job(bl_job *job, const bl_job_doc *spec, bl_err *err)
         job->rule.seconds = job->jobs->server->settings.checkpoint_seconds;
     if (job->rule.keep == 0)
         job->rule.keep = DEFAULT_KEEP;
-    BL_TRY(fill_part(job, &spec->run, &job->train, err));
+    BL_TRY(
+        fill_part(job, &spec->run, &program->doc.entries[spec->run.entry], &program->entries[spec->run.entry], &job->train, err));
     BL_TRY(admit(job, &job->train, err));
-    if (spec->evaluates) {
-        BL_TRY(fill_part(job, &spec->evaluation, &job->evaluation, err));
-        BL_TRY(admit(job, &job->evaluation, err));
-    }
+    if (spec->evaluates)
+        BL_TRY(fill_evaluation(job, &spec->evaluation, err));
     BL_TRY(fill_columns(job, err));
     BL_TRY(job_check_reports(job, err));
     return find_metric(job, err);
@@ -200,10 +212,24 @@ static bl_status flush_part(const job_part *part, bl_err *err)
     return BL_OK;
 }
 
-bl_status job_flush_inputs(bl_job *job, bl_err *err)
+int job_count_held(const bl_job *job)
+{
+    return job->train.ninputs + job->evaluation.ninputs + job->evaluator.nown;
+}
+
+bl_held *job_held_at(const bl_job *job, int i)
+{
+    int rest = i - job->train.ninputs, own = rest - job->evaluation.ninputs;
+    return rest < 0 ? job->train.inputs[i] : own < 0 ? job->evaluation.inputs[rest] : job->evaluator.held[own];
+}
+
+bl_status job_flush_held(bl_job *job, bl_err *err)
 {
     BL_TRY(flush_part(&job->train, err));
-    return flush_part(&job->evaluation, err);
+    BL_TRY(flush_part(&job->evaluation, err));
+    for (int i = 0; i < job->evaluator.nown; i++)
+        BL_TRY(bl_held_flush(job->evaluator.held[i], err));
+    return BL_OK;
 }
 
 bl_status job_make_requests(bl_job *job, bl_err *err)
@@ -274,21 +300,21 @@ static bl_status keep_program(bl_request *rq)
     return job->program->durable ? bl_saver_save(rq, job->program, keep) : keep(rq);
 }
 
-/* Where the host does not see the inputs: for the file. */
-static bl_status copy_inputs(bl_job *job, bl_err *err)
+/* Where the host does not see them: for the files. */
+static bl_status copy_held(bl_job *job, bl_err *err)
 {
-    int n = job->train.ninputs + job->evaluation.ninputs;
-    job->input_copies = bl_arena_array(job->arena, (size_t)n + 1, sizeof *job->input_copies);
-    if (job->input_copies == NULL)
+    int n = job_count_held(job);
+    job->held_copies = bl_arena_array(job->arena, (size_t)n + 1, sizeof *job->held_copies);
+    if (job->held_copies == NULL)
         return bl_arena_status(job->arena, err);
     for (int i = 0; i < n && job->jobs->folder != NULL; i++) {
-        bl_held *held = i < job->train.ninputs ? job->train.inputs[i] : job->evaluation.inputs[i - job->train.ninputs];
+        bl_held *held = job_held_at(job, i);
         if (bl_held_mapped(held) != NULL)
             continue;
-        job->input_copies[i] = malloc(held->bytes > 0 ? held->bytes : 1);
-        if (job->input_copies[i] == NULL)
-            return bl_fail(err, BL_ENOMEM, "an input of %zu bytes", held->bytes);
-        BL_TRY(bl_held_read(held, job->input_copies[i], err));
+        job->held_copies[i] = malloc(held->bytes > 0 ? held->bytes : 1);
+        if (job->held_copies[i] == NULL)
+            return bl_fail(err, BL_ENOMEM, "a tensor of %zu bytes", held->bytes);
+        BL_TRY(bl_held_read(held, job->held_copies[i], err));
     }
     return BL_OK;
 }
@@ -299,9 +325,26 @@ static bl_step snap_first(bl_request *rq)
     bl_exec *x = rq->data;
     bl_job *job = x->extra;
     job_take_inputs(job, x);
-    if (job_flush_inputs(job, &rq->err) == BL_OK && copy_inputs(job, &rq->err) == BL_OK && job_begin_own(job, &rq->err) == BL_OK)
+    if (job_flush_held(job, &rq->err) == BL_OK && copy_held(job, &rq->err) == BL_OK && job_begin_own(job, &rq->err) == BL_OK)
         rq->err.status = job_snap(job, &rq->err);
     job->snapped = false;
+    return BL_STEP_DONE;
+}
+
+static bl_status snap(bl_request *rq)
+{
+    bl_exec *x = rq->data;
+    bl_job *job = x->extra;
+    x->serial = &job->program->serial;
+    x->work = snap_first;
+    rq->then = keep_program;
+    return bl_exec_advance(x);
+}
+
+/* On the worker's thread, between two runs of the program that evaluates, which is another turn than that of the trained one. */
+static bl_step take_first(bl_request *rq)
+{
+    rq->err.status = job_take_evaluator(((bl_exec *)rq->data)->extra, &rq->err);
     return BL_STEP_DONE;
 }
 
@@ -322,9 +365,11 @@ bl_status bl_handle_job_post(bl_request *rq)
     job->owner = rq->owner;
     BL_TRY(make_id(job, &rq->err));
     BL_TRY(job_prepare(rq, job, &x));
-    x->serial = &job->program->serial;
     x->compile = compile;
-    x->work = snap_first;
-    rq->then = keep_program;
+    if (job->evaluator.from == NULL)
+        return snap(rq);
+    x->serial = &job->evaluator.from->serial;
+    x->work = take_first;
+    rq->then = snap;
     return bl_exec_advance(x);
 }

@@ -13,8 +13,9 @@
 
 #include <pthread.h>
 
-#define JOB_PURGED   "its key was purged"
-#define JOB_EVALUATE "evaluate." /* before the names of an evaluation's columns and inputs */
+#define JOB_PURGED    "its key was purged"
+#define JOB_EVALUATE  "evaluate."              /* before the names of an evaluation's columns and inputs */
+#define JOB_EVALUATOR "evaluation.safetensors" /* the file of another program that evaluates */
 
 typedef struct bl_job bl_job;
 typedef struct job_listener job_listener;
@@ -37,9 +38,9 @@ typedef struct job_report {
     char *cells;
 } job_report;
 
-/* An entry of the program with its inputs. */
+/* An entry of a program with its inputs. */
 typedef struct job_part {
-    int entry;
+    const bl_program_entry *entry;
     bl_plan *plan;
     int64_t *vars;
     int ninputs;
@@ -48,9 +49,20 @@ typedef struct job_part {
     uint64_t every;
     int ncollect;
     int *collect;
-    int nstates, *state; /* of the trained entry: which each of the plan's is, by job_state_at */
+    int nstates, *state; /* which each of the plan's is: by job_state_at, of the evaluation by job_evaluated_at */
     int column;          /* of the first of |collect| */
 } job_part;
+
+/* Another program that evaluates what is trained, as it was when the job was submitted. */
+typedef struct job_evaluator {
+    const char *name;    /* NULL: there is none, the trained one has the entry */
+    bl_program_doc doc;  /* of that entry alone; arena */
+    bl_program *from;    /* the program, retained by the request, until what only it has was taken; else NULL */
+    int entry;           /* of |from| */
+    int nown;            /* states that the trained program does not have */
+    bl_wire_tensor *own; /* arena */
+    bl_held **held;      /* their values; arena */
+} job_evaluator;
 
 /* State as it was after |step|, on its way to the disk. */
 typedef struct job_snapshot {
@@ -98,13 +110,14 @@ struct bl_job {
     bl_state *own; /* what only this job's plans remember: sums of gradients, the scale of the loss */
     size_t charged;
     job_part train, evaluation; /* evaluation.every 0: there is none */
-    bl_request *slice, *write;  /* of the server's own */
+    job_evaluator evaluator;
+    bl_request *slice, *write; /* of the server's own */
 
     /* worker's thread */
     uint64_t done, pace, from; /* from: done when the slice began */
     int64_t checkpoint_ns;     /* when the last one was taken */
     char **cells;              /* of the report at hand */
-    char **input_copies;       /* of those that the host does not see; until they are written */
+    char **held_copies;        /* of those by job_held_at that the host does not see; until they are written */
     bool snapped;              /* by this slice */
     bool stops;                /* early */
     uint64_t waiting;          /* reports since the best */
@@ -191,11 +204,27 @@ bl_state *job_state_at(bl_job *job, int at);                        /* of the pr
 void job_put_options(const bl_plan_options *options, bl_text *out); /* those that decide what kernels compute */
 
 /* ---- begin.c */
-BL_NODISCARD bl_status job_flush_inputs(bl_job *job, bl_err *err);  /* worker's thread: they can be used from then on */
+int job_count_held(const bl_job *job);          /* inputs of both parts, then what only the program that evaluates has */
+bl_held *job_held_at(const bl_job *job, int i); /* borrowed; NULL: not there yet */
+BL_NODISCARD bl_status job_flush_held(bl_job *job, bl_err *err);    /* worker's thread: they can be used from then on */
 BL_NODISCARD bl_status job_make_requests(bl_job *job, bl_err *err); /* slice and write */
 /* Decode rq's body as a job of |program| into |job|, its inputs on their way to the device: rq->data is the bl_exec then. */
 BL_NODISCARD bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out);
 void job_take_inputs(bl_job *job, const bl_exec *x); /* when they are there */
+
+/* ---- evaluator.c */
+/* The document that |name| (NULL: the trained program) stands for; job->program is there. */
+BL_NODISCARD bl_status job_find_evaluator(bl_exec *x, bl_job *job, const char *name, const bl_program_doc **out);
+/* From now on job->evaluator has entry |entry| of it, whatever becomes of the program. */
+BL_NODISCARD bl_status job_keep_evaluator(bl_job *job, const bl_program_doc *doc, int entry, bl_err *err);
+/* Compile thread: the plan of a job that is taken up, where another program evaluates. */
+BL_NODISCARD bl_status job_plan_evaluator(bl_exec *x, bl_job *job, bl_err *err);
+/* Compile thread, with the plan: which states of the evaluation are the trained ones. */
+BL_NODISCARD bl_status job_link_evaluation(bl_job *job, bl_err *err);
+/* Worker's thread, between two runs of job->evaluator.from: what only that has. */
+BL_NODISCARD bl_status job_take_evaluator(bl_job *job, bl_err *err);
+void job_end_evaluator(bl_job *job);
+bl_buffer *job_evaluated_at(const bl_job *job, int at); /* of the trained program, or, below zero, of the one that evaluates */
 
 /* ---- slice.c */
 bl_step job_slice(bl_request *rq); /* the work of job->slice, whose |own| the job is */
@@ -272,13 +301,16 @@ struct job_loaded {
     uint64_t step, waiting, program_steps;
     bool measured;
     double best;
-    bl_held **states;                              /* arena of the request, released when that ends */
-    bl_held **own;                                 /* likewise, for the job's own states; NULL where they are to begin anew */
-    const char *moves, *gather, *others, *options; /* likewise */
+    bl_held **states;                     /* arena of the request, released when that ends */
+    bl_held **own;                        /* likewise, for the job's own states; NULL where they are to begin anew */
+    const char *moves, *gather, *options; /* likewise */
+    const char *others, *others_options;  /* of the evaluation; likewise */
 };
-BL_NODISCARD bl_status job_load_own(bl_request *rq, const bl_job *job,
-                                    job_loaded *out); /* compile thread: when the plans say what it has */
-BL_NODISCARD bl_status job_load_checkpoint(bl_request *rq, const bl_job *job, uint64_t step, job_loaded *out);
+BL_NODISCARD bl_status job_load_own(bl_request *rq, bl_job *job,
+                                    job_loaded *out);                   /* compile thread: when the plans say what it has */
+BL_NODISCARD bl_status job_load_evaluator(bl_exec *x, bl_job *job);     /* its document */
+BL_NODISCARD bl_status job_load_evaluated(bl_request *rq, bl_job *job); /* and, when that is linked, what only it has */
+BL_NODISCARD bl_status job_load_checkpoint(bl_request *rq, bl_job *job, uint64_t step, job_loaded *out);
 BL_NODISCARD bl_status job_open_file(char *path, int *fd, size_t *bytes, bl_err *err); /* frees |path| */
 /* The file at |path| (which is freed) as the body of |rq|. */
 BL_NODISCARD bl_status job_load_file(bl_request *rq, char *path);

@@ -63,13 +63,14 @@ void job_free_means(bl_job *job)
     if (job->claims)
         atomic_store(&job->program->trained, false);
     job->claims = false;
-    for (int i = 0; job->input_copies != NULL && job->program != NULL && i < job->train.ninputs + job->evaluation.ninputs; i++)
-        free(job->input_copies[i]);
-    job->input_copies = NULL;
+    for (int i = 0; job->held_copies != NULL && job->program != NULL && i < job_count_held(job); i++)
+        free(job->held_copies[i]);
+    job->held_copies = NULL;
     if (job->worker != NULL)
         job_end_own(job);
     free_part(&job->train);
     free_part(&job->evaluation);
+    job_end_evaluator(job);
     bl_program_release(job->program);
     job->program = NULL;
     for (int i = 0; job->cells != NULL && i < job->ncolumns; i++)

@@ -2,7 +2,8 @@
 /* What outlives the server of a job: its rows, what was asked for, and its checkpoints.
  *
  * FOLDER/jobs/ID/request.safetensors has the document with all inputs and, in its metadata, the program; STEP.safetensors has the
- * program's state after that step.  A checkpoint counts from the moment its row is there, which comes after its file. */
+ * program's state after that step; evaluation.safetensors, where another program evaluates, has that program and what only that
+ * remembers.  A checkpoint counts from the moment its row is there, which comes after its file. */
 #include "engine/base/file.h"
 #include "engine/base/folder.h"
 #include "engine/base/log.h"
@@ -82,7 +83,7 @@ static void remove_folder(const bl_job *job)
 
 static bool is_known(const bl_job *job, const char *name)
 {
-    bool known = strcmp(name, "request.safetensors") == 0;
+    bool known = strcmp(name, "request.safetensors") == 0 || strcmp(name, JOB_EVALUATOR) == 0;
     for (int i = 0; i < job->nmarks && !known; i++) {
         char mark[48], own[48];
         checkpoint_name(job->marks[i].step, false, mark);
@@ -161,6 +162,16 @@ static bl_file_tensor state_tensor(const bl_state *state, const char *data)
     return t;
 }
 
+/* Of job_held_at's. */
+static bl_file_tensor held_tensor(const bl_job *job, int i, const char *name)
+{
+    const bl_held *held = job_held_at(job, i);
+    bl_file_tensor t = {.name = name, .dtype = held->dtype, .ndim = held->ndim, .bytes = held->bytes};
+    memcpy(t.dim, held->dim, sizeof t.dim);
+    t.data = job->held_copies[i] != NULL ? job->held_copies[i] : bl_held_mapped(held);
+    return t;
+}
+
 /* The states from |from| on, as many as |n|, of which the first is number |first| of the snapshot. */
 static bl_status write_states(const bl_job *job, const bl_state *states, int n, int first, char *path, const bl_file_text *texts,
                               size_t ntexts, uint64_t *bytes, bl_err *err)
@@ -185,24 +196,30 @@ static bl_status write_states(const bl_job *job, const bl_state *states, int n, 
 bl_status job_write_checkpoint(bl_job *job, uint64_t *bytes, bl_err *err)
 {
     const job_snapshot *snap = &job->snapshot;
-    bl_text note = {0}, options = {0};
+    bl_text note = {0}, options = {0}, others = {0};
+    const bl_plan *evaluates = job->evaluation.plan;
     char steps[24];
     bl_status st = BL_OK;
     snprintf(steps, sizeof steps, "%llu", (unsigned long long)snap->program_steps);
     bl_text_printf(&note, "%llu %d %llu %a", (unsigned long long)snap->step, snap->measured, (unsigned long long)snap->waiting,
                    snap->best);
     job_put_options(bl_plan_get_options(job->train.plan), &options);
+    if (evaluates != NULL)
+        job_put_options(bl_plan_get_options(evaluates), &others);
     bl_file_text texts[] = {{"job", job->id},
                             {"at", bl_text_get(&note)},
                             {"steps", steps},
                             {"options", bl_text_get(&options)},
                             {"moves", bl_plan_get_moves(job->train.plan)},
                             {"gather_moves", job->gather != NULL ? bl_plan_get_moves(job->gather) : ""},
-                            {"evaluation_moves", job->evaluation.plan != NULL ? bl_plan_get_moves(job->evaluation.plan) : ""}};
+                            {"evaluation_moves", evaluates != NULL ? bl_plan_get_moves(evaluates) : ""},
+                            {"evaluation_options", bl_text_get(&others)}};
     *bytes = 0;
     st = bl_text_status(&note, err);
     if (st == BL_OK)
         st = bl_text_status(&options, err);
+    if (st == BL_OK)
+        st = bl_text_status(&others, err);
     if (st == BL_OK && job->nown > 0) /* first: the other one counts */
         st = write_states(job, job->own, job->nown, job->program->nstates, job_checkpoint_path(job, snap->step, true), texts, 1,
                           bytes, err);
@@ -211,6 +228,7 @@ bl_status job_write_checkpoint(bl_job *job, uint64_t *bytes, bl_err *err)
                           sizeof texts / sizeof texts[0], bytes, err);
     bl_text_fini(&note);
     bl_text_fini(&options);
+    bl_text_fini(&others);
     return st;
 }
 
@@ -228,9 +246,9 @@ static void put_names(const bl_job *job, const job_part *part, size_t prefix, bl
     bl_text_puts(out, "]");
 }
 
-static void put_sizes(const bl_job *job, const job_part *part, bl_text *out)
+static void put_sizes(const job_part *part, bl_text *out)
 {
-    const bl_wire_graph *graph = &job->program->doc.entries[part->entry].graph;
+    const bl_wire_graph *graph = &part->entry->graph;
     bl_encode_key(out, "sizes");
     bl_text_puts(out, "{");
     for (int i = 0; i < graph->nvars; i++) {
@@ -246,9 +264,13 @@ static void put_evaluation(const bl_job *job, bl_text *out)
         return;
     bl_encode_key(out, "evaluate");
     bl_text_puts(out, "{");
+    if (job->evaluator.name != NULL) {
+        bl_encode_key(out, "program");
+        bl_encode_string(out, job->evaluator.name);
+    }
     bl_encode_key(out, "entry");
-    bl_encode_string(out, job->program->doc.entries[job->evaluation.entry].name);
-    put_sizes(job, &job->evaluation, out);
+    bl_encode_string(out, job->evaluation.entry->name);
+    put_sizes(&job->evaluation, out);
     put_names(job, &job->evaluation, strlen(JOB_EVALUATE), out);
     bl_text_puts(out, "}");
 }
@@ -301,7 +323,7 @@ static void put_request(const bl_job *job, bl_text *out)
     bl_encode_u64(out, job->steps);
     bl_encode_key(out, "priority");
     bl_text_printf(out, "%d", job->priority);
-    put_sizes(job, &job->train, out);
+    put_sizes(&job->train, out);
     if (job->train.every > 0) {
         bl_encode_key(out, "collect");
         bl_text_puts(out, "{");
@@ -333,15 +355,10 @@ static void put_request(const bl_job *job, bl_text *out)
 
 static bl_status add_inputs(const bl_job *job, const job_part *part, const char *prefix, file_parts *parts, bl_err *err)
 {
-    const bl_wire_graph *graph = part->plan != NULL ? &job->program->doc.entries[part->entry].graph : NULL;
     for (int i = 0; i < part->ninputs; i++) {
-        bl_held *held = part->inputs[i];
-        bl_file_tensor *t = &parts->tensors[parts->n];
-        *t = (bl_file_tensor){.dtype = held->dtype, .ndim = held->ndim, .bytes = held->bytes};
-        t->name = bl_arena_printf(job->arena, "%s%s", prefix, graph->inputs[i].name);
+        const char *name = bl_arena_printf(job->arena, "%s%s", prefix, part->entry->graph.inputs[i].name);
         BL_TRY(bl_arena_status(job->arena, err));
-        memcpy(t->dim, held->dim, sizeof t->dim);
-        t->data = job->input_copies[parts->n] != NULL ? job->input_copies[parts->n] : bl_held_mapped(held);
+        parts->tensors[parts->n] = held_tensor(job, (int)parts->n, name);
         parts->n++;
     }
     return BL_OK;
@@ -349,7 +366,7 @@ static bl_status add_inputs(const bl_job *job, const job_part *part, const char 
 
 static bl_status write_request(bl_job *job, bl_err *err)
 {
-    size_t n = (size_t)(job->train.ninputs + job->evaluation.ninputs);
+    size_t n = (size_t)job_count_held(job);
     file_parts parts = {.tensors = calloc(n + 1, sizeof *parts.tensors)};
     bl_text request = {0}, program = {0};
     bl_status st = parts.tensors != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a job");
@@ -373,6 +390,27 @@ static bl_status write_request(bl_job *job, bl_err *err)
     return st;
 }
 
+static bl_status write_evaluator(bl_job *job, bl_err *err)
+{
+    const job_evaluator *other = &job->evaluator;
+    file_parts parts = {.n = (size_t)other->nown, .tensors = calloc((size_t)other->nown + 1, sizeof *parts.tensors)};
+    int first = job->train.ninputs + job->evaluation.ninputs;
+    bl_text program = {0};
+    bl_status st = parts.tensors != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "a job");
+    bl_encode_program(&program, &other->doc, job->device);
+    if (st == BL_OK)
+        st = bl_text_status(&program, err);
+    if (st == BL_OK) {
+        bl_file_text text = {"program", bl_text_get(&program)};
+        for (int i = 0; i < other->nown; i++)
+            parts.tensors[i] = held_tensor(job, first + i, other->own[i].name);
+        st = write_file(job_path(job, JOB_EVALUATOR), &parts, &text, 1, err);
+    }
+    bl_text_fini(&program);
+    free(parts.tensors);
+    return st;
+}
+
 bl_status job_keep_first(bl_job *job, bl_err *err)
 {
     char *folder = job_path(job, "");
@@ -382,6 +420,8 @@ bl_status job_keep_first(bl_job *job, bl_err *err)
         st = bl_fail(err, BL_ESTORAGE, "the folder of a job cannot be made: %s", strerror(errno));
     if (folder != NULL && st == BL_OK)
         st = write_request(job, err);
+    if (folder != NULL && st == BL_OK && job->evaluator.name != NULL)
+        st = write_evaluator(job, err);
     if (folder != NULL && st == BL_OK)
         st = job_write_checkpoint(job, &bytes, err);
     if (st == BL_OK)

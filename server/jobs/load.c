@@ -47,15 +47,15 @@ static bool same_type(const bl_file_tensor *a, const bl_wire_type *b)
     return same;
 }
 
-static bl_status load_state(bl_request *rq, const bl_job *job, const bl_tensor_file *file, const bl_state *state, bl_held **out)
+static bl_status load_state(bl_request *rq, const bl_job *job, const bl_tensor_file *file, const bl_wire_tensor *state,
+                            bl_held **out)
 {
     const bl_file_tensor *found = NULL;
     char *host = NULL;
     for (size_t i = 0; i < file->ntensors && found == NULL; i++)
-        found = strcmp(file->tensors[i].name, state->type.name) == 0 ? &file->tensors[i] : NULL;
-    if (found == NULL || !same_type(found, &state->type.type))
-        return bl_fail(&rq->err, BL_ESTORAGE, "the checkpoint has no state \"%s\" of the shape that the program has",
-                       state->type.name);
+        found = strcmp(file->tensors[i].name, state->name) == 0 ? &file->tensors[i] : NULL;
+    if (found == NULL || !same_type(found, &state->type))
+        return bl_fail(&rq->err, BL_ESTORAGE, "the file has no state \"%s\" of the shape that the program has", state->name);
     BL_TRY(bl_held_create(job->worker, found->dtype, found->ndim, found->dim, out, &rq->err));
     BL_TRY(bl_request_defer(rq, bl_held_release_any, *out));
     host = bl_held_host(*out);
@@ -76,12 +76,13 @@ static bl_status read_states(bl_request *rq, const bl_job *job, const bl_tensor_
                              bl_held **out)
 {
     for (int i = 0; i < n; i++)
-        BL_TRY(load_state(rq, job, file, &states[i], &out[i]));
+        BL_TRY(load_state(rq, job, file, &states[i].type, &out[i]));
     return BL_OK;
 }
 
-static bl_status read_checkpoint(bl_request *rq, const bl_job *job, bl_span bytes, job_loaded *out)
+static bl_status read_checkpoint(bl_request *rq, bl_job *job, bl_span bytes, void *into)
 {
+    job_loaded *out = into;
     bl_tensor_file file;
     const char *at = NULL;
     unsigned long long step = 0, waiting = 0;
@@ -99,18 +100,57 @@ static bl_status read_checkpoint(bl_request *rq, const bl_job *job, bl_span byte
     BL_TRY(take_text(rq, &file, "gather_moves", &out->gather));
     BL_TRY(take_text(rq, &file, "evaluation_moves", &out->others));
     BL_TRY(take_text(rq, &file, "options", &out->options));
+    BL_TRY(take_text(rq, &file, "evaluation_options", &out->others_options));
+    if (out->others_options[0] == '\0') /* of a server that had one program do both */
+        out->others_options = out->options;
     return read_states(rq, job, &file, job->program->states, job->program->nstates, out->states);
 }
 
-static bl_status read_own(bl_request *rq, const bl_job *job, bl_span bytes, job_loaded *out)
+static bl_status read_own(bl_request *rq, bl_job *job, bl_span bytes, void *out)
 {
     bl_tensor_file file;
     BL_TRY(bl_safetensors_open(rq->arena, bytes, &rq->server->limits, &file, &rq->err));
-    return read_states(rq, job, &file, job->own, job->nown, out->own);
+    return read_states(rq, job, &file, job->own, job->nown, out);
 }
 
-static bl_status load_file(bl_request *rq, const bl_job *job, char *path, job_loaded *out,
-                           bl_status (*read)(bl_request *rq, const bl_job *job, bl_span bytes, job_loaded *out))
+/* The document of the program that evaluates; its names are the job's. */
+static bl_status read_evaluator(bl_request *rq, bl_job *job, bl_span bytes, void *x)
+{
+    bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
+    bl_decode_env env = bl_exec_env(x, job->arena, NULL);
+    bl_tensor_file file;
+    bl_json_doc doc = {0};
+    const char *text = NULL;
+    bl_status st = BL_OK;
+    BL_TRY(bl_safetensors_open(rq->arena, bytes, &rq->server->limits, &file, &rq->err));
+    text = bl_safetensors_text(&file, "program");
+    if (text == NULL)
+        return bl_fail(&rq->err, BL_ESTORAGE, "the file does not have the program that evaluates");
+    st = bl_json_parse(&doc, job->arena, (bl_span){text, strlen(text)}, &limits, &rq->err);
+    if (st == BL_OK) {
+        bl_json root = bl_json_root(&doc);
+        st = bl_decode_program(&env, &root, &job->evaluator.doc, &rq->err);
+    }
+    bl_json_fini(&doc);
+    return st;
+}
+
+static bl_status read_evaluated(bl_request *rq, bl_job *job, bl_span bytes, void *unused)
+{
+    job_evaluator *other = &job->evaluator;
+    bl_tensor_file file;
+    (void)unused;
+    BL_TRY(bl_safetensors_open(rq->arena, bytes, &rq->server->limits, &file, &rq->err));
+    for (int i = 0; i < other->nown; i++) {
+        bl_held *held = NULL;
+        BL_TRY(load_state(rq, job, &file, &other->own[i], &held));
+        other->held[i] = bl_held_retain(held);
+    }
+    return BL_OK;
+}
+
+static bl_status load_file(bl_request *rq, bl_job *job, char *path, void *out,
+                           bl_status (*read)(bl_request *rq, bl_job *job, bl_span bytes, void *out))
 {
     int fd = -1;
     size_t bytes = 0;
@@ -129,7 +169,7 @@ static bl_status load_file(bl_request *rq, const bl_job *job, char *path, job_lo
     return st;
 }
 
-bl_status job_load_checkpoint(bl_request *rq, const bl_job *job, uint64_t step, job_loaded *out)
+bl_status job_load_checkpoint(bl_request *rq, bl_job *job, uint64_t step, job_loaded *out)
 {
     out->states = bl_arena_array(rq->arena, (size_t)job->program->nstates + 1, sizeof(bl_held *));
     if (out->states == NULL)
@@ -137,12 +177,22 @@ bl_status job_load_checkpoint(bl_request *rq, const bl_job *job, uint64_t step, 
     return load_file(rq, job, job_checkpoint_path(job, step, false), out, read_checkpoint);
 }
 
-bl_status job_load_own(bl_request *rq, const bl_job *job, job_loaded *out)
+bl_status job_load_own(bl_request *rq, bl_job *job, job_loaded *out)
 {
     if (job->nown == 0)
         return BL_OK;
     out->own = bl_arena_array(rq->arena, (size_t)job->nown, sizeof(bl_held *));
     if (out->own == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    return load_file(rq, job, job_checkpoint_path(job, out->step, true), out, read_own);
+    return load_file(rq, job, job_checkpoint_path(job, out->step, true), out->own, read_own);
+}
+
+bl_status job_load_evaluator(bl_exec *x, bl_job *job)
+{
+    return load_file(x->rq, job, job_path(job, JOB_EVALUATOR), x, read_evaluator);
+}
+
+bl_status job_load_evaluated(bl_request *rq, bl_job *job)
+{
+    return job->evaluator.nown > 0 ? load_file(rq, job, job_path(job, JOB_EVALUATOR), NULL, read_evaluated) : BL_OK;
 }

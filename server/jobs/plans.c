@@ -83,7 +83,7 @@ static bl_status find_hidden(bl_job *job, const bl_plan_tensor *hidden, int *out
 static bl_status lay_out(bl_job *job, bl_err *err)
 {
     const bl_plan_info *info = bl_plan_get_info(job->train.plan);
-    const bl_program_entry_state *entry = &job->program->entries[job->train.entry];
+    const bl_program_entry_state *entry = &job->program->entries[job->train.entry - job->program->doc.entries];
     size_t n = (size_t)(info->nstates + info->nhidden) + 1;
     job->train.state = bl_arena_array(job->arena, n, sizeof *job->train.state);
     job->train.states = bl_arena_array(job->arena, n, sizeof *job->train.states);
@@ -110,11 +110,12 @@ bl_status job_make_plans(bl_job *job, const job_loaded *as, bl_err *err)
     bl_plan_release(from);
     job->train.plan = train;
     if (job->evaluation.plan != NULL && as != NULL) {
-        BL_TRY(make_plan(job, job->evaluation.plan, &plain, as->others, as->options, &evaluation, err));
+        BL_TRY(make_plan(job, job->evaluation.plan, &plain, as->others, as->others_options, &evaluation, err));
         bl_plan_release(job->evaluation.plan);
         job->evaluation.plan = evaluation;
     }
-    return lay_out(job, err);
+    BL_TRY(lay_out(job, err));
+    return job_link_evaluation(job, err);
 }
 
 bl_status job_begin_own(bl_job *job, bl_err *err)
@@ -123,6 +124,8 @@ bl_status job_begin_own(bl_job *job, bl_err *err)
     size_t all = 0;
     for (int i = 0; i < job->nown; i++)
         all += job->own[i].bytes;
+    for (int i = 0; i < job->evaluator.nown; i++)
+        all += job->evaluator.held[i]->bytes;
     BL_TRY(bl_shelf_charge(job->jobs->server->shelf, job->owner, all, err));
     job->charged = all;
     for (int h = 0; h < info->nhidden; h++) {

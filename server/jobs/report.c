@@ -33,7 +33,7 @@ static uint64_t count_elements(const job_part *part)
 
 bl_status job_check_reports(const bl_job *job, bl_err *err)
 {
-    uint64_t elements = count_elements(&job->train) + (job->evaluation.every > 0 ? count_elements(&job->evaluation) : 0);
+    uint64_t elements = count_elements(&job->train) + (job->evaluation.plan != NULL ? count_elements(&job->evaluation) : 0);
     if (elements <= MOST_ELEMENTS)
         return BL_OK;
     return bl_fail(err, BL_ELIMIT, "a report of this job has over %d elements, which is the limit: collect a mean of them",

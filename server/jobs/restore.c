@@ -52,7 +52,9 @@ bool job_lose(bl_job *job, const bl_err *err)
 static bl_status compile(bl_exec *x, bl_err *err)
 {
     restoring *r = x->extra;
+    BL_TRY(job_plan_evaluator(x, r->job, err));
     BL_TRY(job_make_plans(r->job, &r->from, err));
+    BL_TRY(job_load_evaluated(x->rq, r->job));
     return job_load_own(x->rq, r->job, &r->from);
 }
 
@@ -75,7 +77,7 @@ static bl_step install(bl_request *rq)
     bl_program *program = r->job->program;
     job_take_inputs(r->job, x);
     if (bl_program_check(program, &rq->err) != BL_OK || bl_program_wake(program, &rq->err) != BL_OK ||
-        job_flush_inputs(r->job, &rq->err) != BL_OK)
+        job_flush_held(r->job, &rq->err) != BL_OK)
         return BL_STEP_DONE;
     for (int i = 0; i < program->nstates; i++)
         if (bl_held_flush(r->from.states[i], &rq->err) != BL_OK)

@@ -75,11 +75,6 @@ bl_status job_snap(bl_job *job, bl_err *err)
 
 /* ---- steps */
 
-static const bl_program_entry_state *entry_of(const bl_job *job, const job_part *part)
-{
-    return &job->program->entries[part->entry];
-}
-
 static void drop_outputs(bl_job *job, const job_part *part)
 {
     for (int i = 0; i < bl_plan_get_info(part->plan)->noutputs; i++) {
@@ -93,16 +88,15 @@ static bool evaluates_after(const bl_job *job, uint64_t step)
     return job->evaluation.every > 0 && step % job->evaluation.every == 0;
 }
 
-/* The state that is being trained, as the other entry sees it; what that entry makes of it is not kept. */
+/* The state that is being trained, as the other entry or program sees it; what that makes of it is not kept. */
 static bl_status evaluate(bl_job *job, bl_request *rq)
 {
     const job_part *part = &job->evaluation;
-    const bl_program_entry_state *entry = entry_of(job, part);
     bl_status st = bl_program_wake(job->program, &rq->err);
     if (st != BL_OK)
         return st;
-    for (int i = 0; i < entry->nstates; i++)
-        part->states[i] = bl_buffer_retain(job->program->states[entry->state[i]].buffer);
+    for (int i = 0; i < part->nstates; i++)
+        part->states[i] = bl_buffer_retain(job_evaluated_at(job, part->state[i]));
     bl_run run = {.plan = part->plan,
                   .pool = job->worker->pool,
                   .vars = part->vars,
@@ -115,7 +109,7 @@ static bl_status evaluate(bl_job *job, bl_request *rq)
     if (st == BL_OK)
         st = job_measure(job, part, part->outputs, &rq->err);
     drop_outputs(job, part);
-    for (int i = 0; i < entry->nstates; i++)
+    for (int i = 0; i < part->nstates; i++)
         bl_pool_release(job->worker->pool, part->states[i]);
     return st;
 }

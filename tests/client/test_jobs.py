@@ -53,6 +53,20 @@ class JobTest(ServedCase):
         info = job.wait(60)
         self.assertEqual((40, -5), (info["step"], info["priority"]))
 
+    def test_another_program_evaluates(self):
+        g = (p := beamline.Program(w=[0.0], b=[0.0], unit=[100.0])).entry()
+        g.output(y=(g.input("x", [2]) * g.state("w") + g.state("b")) * g.state("unit"))
+        far, program = self.client.put_program("far", p), self.client.put_program("near", line())
+        for binary in (True, False):
+            for given in (far, "far"):
+                self.client.binary = binary
+                job = program.train(POINTS, steps=40, evaluate={"program": given, "inputs": {"x": beamline.array([5, 6], "float32")}, "every": 20, "outputs": ["y"]})
+                job.wait(60)
+                state = program.state()
+                wanted = [100 * (x * float(state["w"][0]) + float(state["b"][0])) for x in (5, 6)]
+                for got, want in zip(job.history()[1][-1][-1], wanted):
+                    self.assertAlmostEqual(got, want, delta=1e-3 * abs(want))
+
     def test_cancelled(self):
         program = self.client.put_program("long", line())
         job = program.train(POINTS, steps=10**9)

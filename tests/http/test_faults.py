@@ -14,6 +14,7 @@ import time
 import unittest
 
 from fixture import JSON, OCTETS, SAFETENSORS, Server, counter, graph, read_safetensors, safetensors
+from training import J, wait
 
 HERE = pathlib.Path(__file__).resolve().parent
 RUN, PROGRAMS, TENSORS = "/api/v1/run", "/api/v1/programs", "/api/v1/tensors"
@@ -140,6 +141,39 @@ class EveryAllocation(unittest.TestCase):
         self.assertEqual([1, 2], self.server.call("GET", TENSORS + "/held").json["data"])
         self.assertGreater(failed["new graph"], 100, failed)
         self.assertGreater(failed["program"], failed["new graph"] // 2, failed)
+
+    def test_t26_a_job(self):
+        """With another program that evaluates it.  One that was accepted ends, and one that was not leaves nothing."""
+        programs = {"trains": counter(), "watches": {"inputs": {}, "state": {"n": {"dtype": "float32", "shape": []}, "by": 10.0}, "outputs": ["v"],
+                                                     "nodes": [{"id": "v", "op": "mul", "in": ["n", "by"]}]}}
+        for name, program in programs.items():
+            self.assertEqual(201, self.server.call("PUT", f"{PROGRAMS}/{name}", program).status)
+        held = self.server.metric("held_bytes")
+        asked = {"program": "trains", "inputs": {}, "steps": 4, "evaluate": {"program": "watches", "every": 2, "outputs": ["v"]}}
+        refused, struck, nth = 0, True, 0
+        while struck:
+            nth += 1
+            self.assertLess(nth, MOST)
+            start = self.server.call("GET", f"{PROGRAMS}/trains/state").json["state"]["n"]["data"][0]
+            before = self.arm(nth)
+            answer = self.server.call("POST", J, asked)
+            struck = self.arm(0) > before
+            if answer.status != 202:
+                self.assertTrue(struck)
+                self.assertIn(answer.status, (503, 507), (nth, answer.body[:500]))
+                refused += 1
+                continue
+            job = f"{J}/{answer.json['job']}"
+            ended = wait(self.server, answer.json["job"])
+            self.assertIn(ended["state"], ("done", "failed") if struck else ("done",), ended)
+            rows = self.server.call("GET", f"{job}/history").json["rows"]
+            self.assertEqual([[2, 10 * start + 20], [4, 10 * start + 40]][:len(rows)], [[row[0], row[2]] for row in rows])
+            self.assertTrue(len(rows) == 2 or ended["state"] == "failed", ended)
+            self.assertEqual(204, self.server.call("DELETE", f"{job}?remove=true").status)
+        self.assertGreater(refused, 20)
+        self.assertEqual(held, self.server.settled("held_bytes", held))
+        for name in programs:
+            self.assertEqual(204, self.server.call("DELETE", f"{PROGRAMS}/{name}").status)
 
     def test_t26_nothing_is_left_behind(self):
         """What failed half-way holds neither device memory nor a place on the shelf."""

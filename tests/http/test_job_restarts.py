@@ -10,7 +10,7 @@ import time
 import unittest
 
 from fixture import SAFETENSORS, SLOW_STEPS, Server, counter
-from training import J, POINTS, events, line, noisy, noisy_inputs, wait
+from training import J, POINTS, events, judge, line, noisy, noisy_inputs, wait
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import kills  # noqa: E402
@@ -123,6 +123,66 @@ class Restarts(Served):
         self.assertEqual(("done", 2), (done["state"], done["restarts"]), done)
         self.assertEqual(wanted, self.state("cut"))
         self.assertEqual(2 * len(done["checkpoints"]) + 1, len(os.listdir(pathlib.Path(self.folder.name, "jobs", job))))
+
+    def judged(self, name, members, scale=3):
+        self.assertIn(self.server.call("PUT", f"{P}/judge", judge(scale=scale)).status, (200, 201))
+        return self.submit(name, noisy(), **members)
+
+    def rows(self, job):
+        return [[row[0], *row[2:]] for row in self.server.call("GET", f"{J}/{job}/history").json["rows"]]
+
+    def test_t24_another_program_evaluates(self):
+        """It needs to be there no more, and is what it was, with what it remembered; its draws are those of the trained one."""
+        inputs = noisy_inputs()
+        members = {"entry": "train", "inputs": inputs, "steps": 3000, "collect": {"every": 50, "outputs": ["loss"]}, "checkpoint": {"every": 70},
+                   "evaluate": {"program": "judge", "entry": "drop", "inputs": inputs, "every": 100, "outputs": ["loss", "scaled", "runs"]}}
+        whole = self.judged("whole", members)
+        wait(self.server, whole)
+        wanted = self.rows(whole), self.state("whole")
+        self.assertEqual({1}, {row[4] for row in wanted[0] if row[0] % 100 == 0})
+        self.assertEqual(30, len({row[2] for row in wanted[0]} - {None}))
+        for replaced in (False, True):
+            job = self.judged("cut", members)
+            if replaced:
+                self.server.call("PUT", f"{P}/judge?durable=true", judge(scale=5))
+            for step in (300, 1100):
+                self.step_past(job, step)
+                self.kill()
+                self.assertEqual(200 if replaced else 404, self.server.call("GET", f"{P}/judge").status)
+            done = wait(self.server, job)
+            self.assertEqual(("done", 2), (done["state"], done["restarts"]), done)
+            self.assertEqual(wanted, (self.rows(job), self.state("cut")))
+            self.assertIn("evaluation.safetensors", os.listdir(pathlib.Path(self.folder.name, "jobs", job)))
+        self.assertEqual([5], self.server.call("GET", f"{P}/judge/state").json["state"]["scale"]["data"])
+
+    def test_t14_a_lost_device_and_another_program(self):
+        inputs = noisy_inputs()
+        members = {"entry": "train", "inputs": inputs, "steps": 400, "checkpoint": {"every": 50},
+                   "evaluate": {"program": "judge", "entry": "test", "inputs": inputs, "every": 10, "outputs": ["scaled"]}}
+        whole = self.judged("whole", members)
+        wait(self.server, whole)
+        wanted, losses = (self.rows(whole), self.state("whole")), 0
+        for fault in ("device:300", "device:401"):
+            self.losing(fault)
+            job = self.judged("cut", members)
+            done = wait(self.server, job)
+            self.assertEqual("done", done["state"], done)
+            losses += done["restarts"]
+            self.assertEqual(wanted, (self.rows(job), self.state("cut")))
+        self.assertGreaterEqual(losses, 2)
+
+    def test_t24_without_the_program_that_evaluates(self):
+        job = self.judged("f", {"entry": "train", "inputs": noisy_inputs(), "steps": SLOW_STEPS,
+                                "evaluate": {"program": "judge", "entry": "test", "inputs": noisy_inputs(), "every": 1000, "outputs": ["loss"]}})
+        self.step_past(job, 30)
+        self.server.process.kill()
+        self.server.stop()
+        pathlib.Path(self.folder.name, "jobs", job, "evaluation.safetensors").write_bytes(b"torn")
+        self.server = self.start()
+        failed = wait(self.server, job)
+        self.assertEqual("failed", failed["state"])
+        self.assertTrue(failed["reason"])
+        self.assertEqual(200, self.server.call("PUT", f"{P}/f", noisy()).status)
 
     def checkpoints(self, job):
         return sorted((path for path in pathlib.Path(self.folder.name, "jobs", job).iterdir() if path.stem.isdigit()), key=lambda path: int(path.stem))
@@ -338,8 +398,11 @@ class Kernels(Served):
     def test_other_settings_change_nothing(self):
         """The kernels that a job began with are those that it ends with, though the server would choose others now."""
         inputs = noisy_inputs()
-        members = {"entry": "train", "inputs": inputs, "steps": 3000, "collect": {"every": 50, "outputs": ["loss"]}, "checkpoint": {"every": 100}}
-        wait(self.server, self.submit("whole", noisy(), **members))
+        members = {"entry": "train", "inputs": inputs, "steps": 3000, "collect": {"every": 50, "outputs": ["loss"]}, "checkpoint": {"every": 100},
+                   "evaluate": {"program": "judge", "entry": "test", "inputs": inputs, "every": 100, "outputs": ["loss"]}}
+        self.assertEqual(201, self.server.call("PUT", f"{P}/judge", judge()).status)
+        whole = self.submit("whole", noisy(), **members)
+        wait(self.server, whole)
         wanted = self.state("whole")
         job = self.submit("cut", noisy(), **members)
         self.step_past(job, 500)
@@ -347,6 +410,8 @@ class Kernels(Served):
         done = wait(self.server, job)
         self.assertEqual(("done", 1), (done["state"], done["restarts"]), done)
         self.assertEqual(wanted, self.state("cut"))
+        rows = [[row[2:] for row in self.server.call("GET", f"{J}/{one}/history").json["rows"]] for one in (whole, job)]
+        self.assertEqual(rows[0], rows[1])
         # and without the kernels of the job there is a difference to be seen
         self.assertIn(self.server.call("PUT", f"{P}/plain", noisy()).status, (200, 201))
         self.server.call("POST", f"{P}/plain/run", {"entry": "train", "inputs": inputs, "steps": 3000})

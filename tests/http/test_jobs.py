@@ -9,7 +9,7 @@ import time
 import unittest
 
 from fixture import SAFETENSORS, SLOW_STEPS, Server, ServerTest, counter, head, read_safetensors, safetensors
-from training import J, POINTS, events, line, noisy, noisy_inputs, wait
+from training import J, POINTS, events, judge, line, noisy, noisy_inputs, wait
 
 P = "/api/v1/programs"
 
@@ -209,6 +209,131 @@ class Jobs(ServerTest):
         self.put("alone", noisy())
         self.ok(self.call("POST", f"{P}/alone/run", {"entry": "train", "inputs": inputs, "steps": 40}))
         self.assertEqual(self.call("GET", f"{P}/alone/state").json, self.call("GET", f"{P}/both/state").json)
+
+    def rows(self, job):
+        return self.ok(self.call("GET", f"{J}/{job}/history")).json["rows"]
+
+    def test_another_program_evaluates(self):
+        """It says what an entry of the trained one says, and neither of the two is another program for it."""
+        inputs = noisy_inputs()
+        members = {"entry": "train", "inputs": inputs, "steps": 40, "collect": {"every": 5, "outputs": ["loss"]}}
+        self.put("itself", noisy())
+        job = self.submit("itself", **members, evaluate={"entry": "test", "inputs": inputs, "every": 10, "outputs": ["loss"]})
+        wait(self.server, job)
+        wanted = [[row[0], *row[2:]] for row in self.rows(job)]
+        trained = self.call("GET", f"{P}/itself/state").json
+        self.put("judge", judge(scale=3))
+        before = self.call("GET", f"{P}/judge/state").json
+        for entry in ("test", "drop"):
+            self.put("judged", noisy())
+            job = self.submit("judged", **members, evaluate={"program": "judge", "entry": entry, "inputs": inputs, "every": 10,
+                                                             "outputs": ["loss", "scaled", "runs"]})
+            self.assertEqual("done", wait(self.server, job)["state"])
+            history = self.call("GET", f"{J}/{job}/history").json
+            self.assertEqual(["step", "time", "loss", "evaluate.loss", "evaluate.scaled", "evaluate.runs"], history["columns"])
+            found = [[row[0], *row[2:]] for row in history["rows"]]
+            self.assertEqual([row[:2] for row in wanted], [row[:2] for row in found])
+            for was, now in zip(wanted, found):
+                if was[0] % 10 != 0:
+                    self.assertEqual([None] * 3, now[2:])
+                    continue
+                self.assertAlmostEqual(3 * now[2], now[3], 5)
+                self.assertEqual(1, now[4])  # of what it makes nothing is kept
+                if entry == "test":
+                    self.assertAlmostEqual(was[2], now[2], 6)
+                else:
+                    self.assertNotEqual(was[2], now[2])
+            self.assertEqual(trained, self.call("GET", f"{P}/judged/state").json)
+            self.assertEqual(before, self.call("GET", f"{P}/judge/state").json)
+
+    def watch(self, **members):
+        """Looks at what a counter counts, times a number of its own."""
+        look = {"inputs": {}, "nodes": [{"id": "v", "op": "mul", "in": ["n", "by"]}], "outputs": ["v"]}
+        more = {"inputs": {}, "nodes": [{"id": "b", "op": "add", "in": ["by", 1]}], "updates": {"by": "b"}, "outputs": ["b"]}
+        draw = {"inputs": {}, "nodes": [{"id": "u", "op": "uniform", "attrs": {"shape": []}}, {"id": "z", "op": "mul", "in": ["n", 0]},
+                                        {"id": "v", "op": "add", "in": ["u", "z"]}], "outputs": ["v"]}
+        return {"state": {"by": 10.0, "n": {"dtype": "float32", "shape": []}}, "entries": {"look": look, "more": more, "draw": draw}, **members}
+
+    def test_that_program_stays_what_it_was(self):
+        """For the job: a run of it, another state, another program of its name, and none."""
+        held = self.server.metric("held_bytes")
+        self.put("counted", counter())
+        self.put("watch", self.watch())
+        job = self.submit("counted", inputs={}, steps=SLOW_STEPS, collect={"every": 1000, "outputs": ["m"]},
+                          evaluate={"program": "watch", "entry": "look", "every": 1000, "outputs": ["v"]})
+        changes = (lambda: self.ok(self.call("POST", f"{P}/watch/run", {"entry": "more", "steps": 100})),
+                   lambda: self.ok(self.call("PUT", f"{P}/watch/state", {"state": {**self.call("GET", f"{P}/watch/state").json["state"], "by": 7}}), 204),
+                   lambda: self.put("watch", counter()), lambda: self.ok(self.call("DELETE", f"{P}/watch"), 204))
+        for change in changes:
+            change()
+            step, end = self.call("GET", f"{J}/{job}").json["step"], time.monotonic() + 60
+            while self.call("GET", f"{J}/{job}").json["step"] < step + 5000:
+                self.assertLess(time.monotonic(), end)
+        self.assertEqual("cancelled", self.cancel(job)["state"])
+        rows = self.rows(job)
+        self.assertGreaterEqual(len(rows), 20)
+        self.assertEqual([], [row for row in rows if abs(row[3] - 10 * row[2]) > 1e-6 * row[3]])
+        self.ok(self.call("DELETE", f"{P}/counted"), 204)
+        self.assertLessEqual(self.server.settled("held_bytes", held), held)
+
+    def test_its_own_random_numbers(self):
+        """Where the trained one draws none, they are those that it would have drawn next, each time."""
+        self.put("tells", counter())
+        self.put("draws", self.watch())
+        job = self.submit("tells", inputs={}, steps=50, evaluate={"program": "draws", "entry": "draw", "every": 10, "outputs": ["v"]})
+        wait(self.server, job)
+        drawn = self.ok(self.call("POST", f"{P}/draws/run", {"entry": "draw"})).json["outputs"]["v"]["data"][0]
+        self.assertEqual([drawn] * 5, [row[2] for row in self.rows(job)])
+
+    def test_early_stop_on_another_program(self):
+        self.put("stopped", counter())
+        self.put("stops", self.watch())
+        for mode, last in (("min", 40), ("max", 100)):
+            self.put("stopped", counter())
+            job = self.submit("stopped", inputs={}, steps=100, early_stop={"metric": "evaluate.v", "patience": 3, "mode": mode},
+                              evaluate={"program": "stops", "entry": "look", "every": 10, "outputs": ["v"]})
+            done = wait(self.server, job)
+            self.assertEqual(("done", last), (done["state"], done["step"]))
+            self.assertEqual([10 * step for step in range(10, last + 1, 10)], [row[2] for row in self.rows(job)])
+
+    def test_the_trained_program_by_its_name(self):
+        self.put("same", noisy())
+        inputs = noisy_inputs()
+        job = self.submit("same", entry="train", inputs=inputs, steps=10, evaluate={"program": "same", "entry": "test", "inputs": inputs, "every": 5, "outputs": ["loss"]})
+        wait(self.server, job)
+        now = self.ok(self.call("POST", f"{P}/same/run", {"entry": "test", "inputs": inputs})).json["outputs"]["loss"]["data"][0]
+        self.assertEqual(now, self.rows(job)[-1][2])
+
+    def test_what_cannot_evaluate(self):
+        """Each is refused with the state and the rule, and the program to be trained is free."""
+        lease = self.ok(self.call("POST", "/api/v1/leases", {"ttl": 60}), 201).json["lease"]
+        self.put("free", counter())
+        wide = {"n": {"dtype": "float32", "shape": [2]}}
+        for status, words, document, members in (
+                (422, ('state "n" is float32[2] in "bad" and float32[] in "free"', "one dtype and shape"), self.watch(state={"by": 1.0, **wide}), {}),
+                (422, ('state "n" is int32[] in', "one dtype and shape"), self.watch(state={"by": {"dtype": "int32", "shape": []}, "n": {"dtype": "int32", "shape": []}}), {}),
+                (422, ("no state of one name",), counter(state={"k": 0}, nodes=[{"id": "v", "op": "add", "in": ["k", 1]}], updates={}, outputs=["v"]), {"entry": "main"}),
+                (422, ("belongs to a lease",), self.watch(lease=lease), {}), (422, ("none",), self.watch(), {"entry": "none"}),
+                (422, ("nothing",), self.watch(), {"outputs": ["nothing"]}), (400, ("program",), self.watch(), {"program": 5}),
+                (404, ('there is no program "absent"',), self.watch(), {"program": "absent"})):
+            with self.subTest(words=words):
+                self.put("bad", document)
+                evaluate = {"program": "bad", "entry": "look", "every": 1, "outputs": ["v"], **members}
+                problem = self.refused(status, self.call("POST", J, {"program": "free", "inputs": {}, "steps": 5, "evaluate": evaluate}))
+                for word in words:
+                    self.assertIn(word, problem["detail"])
+        self.ok(self.call("POST", f"{P}/free/run", {"inputs": {}}))
+
+    def test_one_on_another_device_cannot_evaluate(self):
+        devices = [device["id"] for device in self.ok(self.call("GET", "/api/v1/devices")).json["devices"]]
+        if len(devices) < 2:
+            self.skipTest("needs two devices")
+        self.put("here", counter(device=devices[0]))
+        self.put("there", self.watch(device=devices[1]))
+        evaluate = {"program": "there", "entry": "look", "every": 1, "outputs": ["v"]}
+        problem = self.refused(422, self.call("POST", J, {"program": "here", "inputs": {}, "steps": 5, "evaluate": evaluate}))
+        self.assertIn(f'"there" is on {devices[1]}', problem["detail"])
+        self.assertIn(f"trained on {devices[0]}", problem["detail"])
 
     def test_early_stop(self):
         """A counter's metric gets worse all the time, or better."""

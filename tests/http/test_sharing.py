@@ -91,6 +91,33 @@ class Namespaces(KeyedCase):
             self.assertEqual([], self.ok(self.call(who, "GET", "/api/v1/jobs")).json["jobs"])
         self.ok(self.call("alice", "GET", "/api/v1/jobs/" + job))
 
+    def test_t12_a_job_evaluates_by_what_is_shared(self):
+        """Another key's program is not there, until it is shared; a job that began with it goes on when it is not any more."""
+        look = {**counter(outputs=["v"]), "state": {"n": 0, "by": 3}, "nodes": [{"id": "v", "op": "mul", "in": ["n", "by"]}]}
+        del look["updates"]
+        self.ok(self.call("alice", "PUT", P + "/look", look), 201)
+        self.ok(self.call("bob", "PUT", P + "/seen", counter()), 201)
+
+        def submit(name):
+            return self.call("bob", "POST", J, {"program": "seen", "inputs": {}, "steps": SLOW_STEPS, "evaluate": {"program": name, "every": 1000, "outputs": ["v"]}})
+        for name in ("look", "alice:look"):
+            answers = [submit(one) for one in (name, name.replace("look", "none"))]
+            self.assertEqual([404, 404], [answer.status for answer in answers])
+            self.assertEqual(answers[1].body, answers[0].body.replace(b"look", b"none"))
+        self.ok(self.call("alice", "POST", "/api/v1/shares", {"program": "look", "to": "bob"}), 201)
+        job = f"{J}/" + self.ok(submit("alice:look"), 202).json["job"]
+        self.ok(self.call("alice", "DELETE", "/api/v1/shares?program=look&to=bob"), 204)
+        self.ok(self.call("alice", "DELETE", P + "/look"), 204)
+        step, end = self.call("bob", "GET", job).json["step"], time.monotonic() + 60
+        while self.call("bob", "GET", job).json["step"] < step + 3000:
+            self.assertLess(time.monotonic(), end)
+        self.ok(self.call("bob", "DELETE", job), 202)
+        while self.call("bob", "GET", job).json["state"] != "cancelled":
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+        self.assertEqual([[step, 3 * step] for step in range(1000, 3001, 1000)], [[row[0], row[2]] for row in self.call("bob", "GET", job + "/history?limit=3").json["rows"]])
+        self.refused(404, submit("alice:look"))
+
     def test_t20_kernels_and_their_users_are_the_admins(self):
         self.ok(self.call("alice", "PUT", P + "/mine", counter()), 201)
         self.refused(403, self.call("bob", "GET", "/api/v1/kernels"))

@@ -37,6 +37,17 @@ def noisy(size=24):
                         "test": {"inputs": x, "nodes": nodes(False), "outputs": ["loss", "y"]}}}
 
 
+def judge(size=24, scale=1.0):
+    """The test of noisy() as a program of its own, and the same with dropout; with a factor that only it has, and a count that each run would change."""
+    entries = noisy(size)["entries"]
+    more = [{"id": "scaled", "op": "mul", "in": ["loss", "scale"]}, {"id": "runs", "op": "add", "in": ["count", 1]}]
+
+    def entry(nodes):
+        return {"inputs": entries["test"]["inputs"], "nodes": [*nodes, *more], "updates": {"count": "runs"}, "outputs": ["loss", "scaled", "runs"]}
+    return {"state": {"scale": scale, "b": {"dtype": "float32", "shape": [size, 1]}, "count": 0, "a": {"dtype": "float32", "shape": [size, size]}},
+            "entries": {"test": entry(entries["test"]["nodes"]), "drop": entry(entries["train"]["nodes"][:-1])}}
+
+
 def noisy_inputs(size=24):
     return {"x": [[(i * 7 + k * 3) % 11 / 11 for k in range(size)] for i in range(8)], "t": [[i / 8] for i in range(8)]}
 

@@ -467,7 +467,8 @@ class RemoteProgram:
         """Begin a job: |steps| steps that go on without this client, and after a restart of the server.  Gives a Job at once.
 
         inputs, entry, collect, every: as for ``run``; every |every| steps are a report
-        evaluate: {"entry", "inputs", "every", "outputs"}: another entry, run on what is being trained
+        evaluate: {"program", "entry", "inputs", "every", "outputs"}: another entry, run on what is being trained; or one of another program, given
+            by name or as a RemoteProgram, whose states are those of the same name here
         early_stop: {"metric", "patience", "mode", "min_delta"}    checkpoint: {"every", "seconds", "keep", "max_age"}
         accumulate: steps whose gradients are added up to one update    compute: "float16" or "bfloat16", with float32 parameters
         loss_scale: a number, or "dynamic"    priority: of this key's jobs the lowest number goes first

@@ -130,6 +130,8 @@ def submit(program, inputs, document, evaluate) -> Job:
         named = {EVALUATE + name: value for name, value in evaluate.pop("inputs", {}).items()}
         values = client.encode_all(named, {}, tensors)
         evaluate["inputs"] = {name[len(EVALUATE):]: value for name, value in values.items()}
+        if "program" in evaluate:
+            evaluate["program"] = getattr(evaluate["program"], "name", evaluate["program"])
         document["evaluate"] = evaluate
     info, _ = client.send("POST", "/api/v1/jobs", document, tensors, {"Accept": "application/json"})
     return Job(client, info["job"])

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+#include "proto/wire.h"
+
+bool bl_wire_type_same(const bl_wire_type *a, const bl_wire_type *b)
+{
+    bool same = a->dtype == b->dtype && a->ndim == b->ndim;
+
+    for (int i = 0; same && i < a->ndim; i++)
+        same = a->dim[i].var == b->dim[i].var && (a->dim[i].var >= 0 || a->dim[i].size == b->dim[i].size);
+    return same;
+}
+
+void bl_wire_type_print(bl_text *out, const bl_wire_type *type, const char *const *names)
+{
+    bl_text_printf(out, "%s[", bl_dtype_name(type->dtype));
+    for (int i = 0; i < type->ndim; i++) {
+        bl_text_puts(out, i > 0 ? ", " : "");
+        if (type->dim[i].var >= 0)
+            bl_text_puts(out, names[type->dim[i].var]);
+        else
+            bl_text_printf(out, "%lld", (long long)type->dim[i].size);
+    }
+    bl_text_putc(out, ']');
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* A job's evaluation by another program: a state of a name that the trained program has too is as it is being trained, in the
+ * same buffer; any other keeps the value that it had when the job was submitted.  From then on the job needs that program no
+ * more. */
+#include "server/jobs/internal.h"
+#include "server/residents.h"
+#include "server/shelf.h"
+
+#include <string.h>
+
+/* ---- the program */
+
+/* The same rules as for the program that is trained; it may be somebody else's who shares it, since all of it stays as it is. */
+static bl_status find_program(bl_exec *x, const bl_job *job, const char *name, bl_program **out)
+{
+    bl_request *rq = x->rq;
+    bl_program *found = NULL;
+    BL_TRY(bl_shelf_read_program(rq->server->shelf, rq->owner, name, &found, &rq->err));
+    BL_TRY(bl_request_defer(rq, bl_program_release_any, found));
+    BL_TRY(bl_program_check(found, &rq->err));
+    if (found->doc.options.lease != NULL)
+        return bl_fail(&rq->err, BL_EGRAPH,
+                       "evaluate.program: \"%s\" belongs to a lease, and a job outlives it: put it without one", name);
+    if (found->worker != job->program->worker)
+        return bl_fail(&rq->err, BL_EGRAPH, "evaluate.program: \"%s\" is on %s, but what it evaluates is trained on %s", name,
+                       found->worker->dev->info.id, job->program->worker->dev->info.id);
+    *out = found;
+    return BL_OK;
+}
+
+bl_status job_find_evaluator(bl_exec *x, bl_job *job, const char *name, const bl_program_doc **out)
+{
+    bl_program *found = job->program;
+    *out = &job->program->doc;
+    if (name == NULL)
+        return BL_OK;
+    if (x->rq->done == NULL) { /* else it is taken up, and has a file with it */
+        BL_TRY(find_program(x, job, name, &found));
+        if (found == job->program)
+            return BL_OK;
+        job->evaluator.from = found;
+    }
+    job->evaluator.name = bl_arena_strdup(job->arena, name);
+    BL_TRY(bl_arena_status(job->arena, &x->rq->err));
+    *out = x->rq->done == NULL ? &found->doc : &job->evaluator.doc;
+    return x->rq->done == NULL ? BL_OK : job_load_evaluator(x, job);
+}
+
+bl_status job_keep_evaluator(bl_job *job, const bl_program_doc *doc, int entry, bl_err *err)
+{
+    bl_program_entry *own = bl_arena_alloc(job->arena, sizeof *own);
+    const bl_wire_graph *graph = bl_wire_copy(job->arena, &doc->entries[entry].graph);
+    const char *name = bl_arena_strdup(job->arena, doc->entries[entry].name);
+    BL_TRY(bl_arena_status(job->arena, err));
+    *own = (bl_program_entry){name, *graph};
+    job->evaluator.doc = (bl_program_doc){.nstates = graph->nstates,
+                                          .states = graph->states,
+                                          .nentries = 1,
+                                          .entries = own,
+                                          .options = {.precision = doc->options.precision}};
+    job->evaluator.entry = entry;
+    return BL_OK;
+}
+
+bl_status job_plan_evaluator(bl_exec *x, bl_job *job, bl_err *err)
+{
+    const bl_program_doc *doc = &job->evaluator.doc;
+    bl_wire_key key;
+    bool hit = false;
+    if (job->evaluator.name == NULL)
+        return BL_OK;
+    x->beam = 0; /* its kernels are those that it began with */
+    x->precision = doc->options.precision >= 0 ? (bl_precision)doc->options.precision : x->rq->server->precision;
+    BL_TRY(bl_exec_key(x, &doc->entries[0].graph, true, &key));
+    return bl_exec_make_plan(x, &key, &doc->entries[0].graph, true, &job->evaluation.plan, &hit, err);
+}
+
+/* ---- its states */
+
+static bl_status index_states(bl_program *program, bl_namemap **out, bl_err *err)
+{
+    *out = bl_namemap_create();
+    if (*out == NULL)
+        return bl_fail(err, BL_ENOMEM, "the states of a program");
+    for (int i = 0; i < program->nstates; i++)
+        BL_TRY(bl_namemap_put(*out, program->states[i].type.name, &program->states[i], err));
+    return BL_OK;
+}
+
+/* That of the evaluation's plan: one of the document, or what the plan remembers besides. */
+static bl_wire_tensor state_of(const job_part *part, int i)
+{
+    const bl_plan_info *info = bl_plan_get_info(part->plan);
+    int64_t no_vars[BL_WIRE_MAX_DIMS] = {0}, dim[BL_HELD_DIMS] = {0};
+    const bl_plan_tensor *hidden = NULL;
+    if (i < info->nstates)
+        return part->entry->graph.states[i];
+    hidden = &info->hidden[i - info->nstates];
+    bl_wire_tensor state = {hidden->name, {.dtype = hidden->dtype, .ndim = hidden->ndim}};
+    bl_plan_sizes(hidden, no_vars, dim);
+    for (int d = 0; d < hidden->ndim; d++)
+        state.type.dim[d] = (bl_wire_dim){dim[d], -1};
+    return state;
+}
+
+static bl_status refuse(const bl_job *job, const bl_wire_tensor *own, const bl_wire_type *trained, bl_err *err)
+{
+    bl_text text = {0};
+    bl_status st = BL_OK;
+    bl_wire_type_print(&text, &own->type, NULL);
+    bl_text_printf(&text, " in \"%s\" and ", job->evaluator.name);
+    bl_wire_type_print(&text, trained, NULL);
+    st = bl_text_status(&text, err);
+    if (st == BL_OK)
+        st = bl_fail(err, BL_EGRAPH,
+                     "evaluate.program: state \"%.128s\" is %s in \"%s\": what both have must be of one dtype and shape",
+                     own->name, bl_text_get(&text), job->program_name);
+    bl_text_fini(&text);
+    return st;
+}
+
+/* Which state the evaluation's |i|-th is. */
+static bl_status place(bl_job *job, const bl_namemap *trained, int i, bl_err *err)
+{
+    job_evaluator *other = &job->evaluator;
+    bl_wire_tensor state = state_of(&job->evaluation, i);
+    const bl_state *same = bl_namemap_get(trained, state.name);
+    if (same != NULL) {
+        job->evaluation.state[i] = (int)(same - job->program->states);
+        return bl_wire_type_same(&same->type.type, &state.type) ? BL_OK : refuse(job, &state, &same->type.type, err);
+    }
+    job->evaluation.state[i] = -1 - other->nown;
+    state.name = bl_arena_strdup(job->arena, state.name);
+    other->own[other->nown++] = state;
+    return bl_arena_status(job->arena, err);
+}
+
+bl_status job_link_evaluation(bl_job *job, bl_err *err)
+{
+    job_part *part = &job->evaluation;
+    job_evaluator *other = &job->evaluator;
+    const bl_plan_info *info = part->plan != NULL ? bl_plan_get_info(part->plan) : NULL;
+    bl_namemap *trained = NULL;
+    size_t n = info != NULL ? (size_t)(info->nstates + info->nhidden) : 0;
+    bl_status st = BL_OK;
+    if (info == NULL)
+        return BL_OK;
+    part->nstates = (int)n;
+    part->state = bl_arena_array(job->arena, n + 1, sizeof *part->state);
+    part->states = bl_arena_array(job->arena, n + 1, sizeof *part->states);
+    other->own = bl_arena_array(job->arena, n + 1, sizeof *other->own);
+    other->held = bl_arena_array(job->arena, n + 1, sizeof *other->held);
+    BL_TRY(bl_arena_status(job->arena, err));
+    st = index_states(job->program, &trained, err);
+    for (int i = 0; i < part->nstates && st == BL_OK; i++)
+        st = place(job, trained, i, err);
+    bl_namemap_destroy(trained);
+    if (st == BL_OK && other->nown > 0 && other->name == NULL)
+        st = bl_fail(err, BL_EBUG, "entry \"%s\" has a state that its program does not have", part->entry->name);
+    if (st == BL_OK && other->nown == part->nstates && other->name != NULL)
+        st = bl_fail(err, BL_EGRAPH, "evaluate.program: entry \"%s\" of \"%s\" and program \"%s\" have no state of one name",
+                     part->entry->name, other->name, job->program_name);
+    return st;
+}
+
+/* ---- what only it has */
+
+static bl_status take(bl_job *job, const bl_state *state, bl_held **out, bl_err *err)
+{
+    const bl_wire_type *type = &state->type.type;
+    int64_t dim[BL_HELD_DIMS] = {0};
+    for (int d = 0; d < type->ndim; d++)
+        dim[d] = type->dim[d].size;
+    return bl_held_wrap(job->worker, bl_buffer_retain(state->buffer), type->dtype, type->ndim, dim, out, err);
+}
+
+/* Without a copy: whoever changes that program's state writes elsewhere, since somebody holds it. */
+bl_status job_take_evaluator(bl_job *job, bl_err *err)
+{
+    bl_program *from = job->evaluator.from;
+    const bl_program_entry_state *entry = &from->entries[job->evaluator.entry];
+    const job_part *part = &job->evaluation;
+    BL_TRY(bl_program_check(from, err));
+    BL_TRY(bl_program_wake(from, err));
+    for (int i = 0; i < part->nstates; i++)
+        if (part->state[i] < 0)
+            BL_TRY(take(job, &from->states[entry->state[i]], &job->evaluator.held[-1 - part->state[i]], err));
+    job->evaluator.from = NULL;
+    return BL_OK;
+}
+
+void job_end_evaluator(bl_job *job)
+{
+    for (int i = 0; i < job->evaluator.nown; i++)
+        bl_held_release(job->evaluator.held[i]);
+    job->evaluator = (job_evaluator){0};
+}
+
+bl_buffer *job_evaluated_at(const bl_job *job, int at)
+{
+    return at >= 0 ? job->program->states[at].buffer : job->evaluator.held[-1 - at]->buffer;
+}
