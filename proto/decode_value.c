@@ -212,11 +212,7 @@ bl_status bl_decode_type(bl_decoder *d, const bl_json *at, bl_wire_type *type, b
 
 bl_wire_type bl_value_type(const bl_tensor_value *value)
 {
-    bl_wire_type type = {.dtype = value->dtype, .ndim = value->ndim};
-
-    for (int i = 0; i < value->ndim; i++)
-        type.dim[i] = (bl_wire_dim){value->dim[i], -1};
-    return type;
+    return bl_wire_type_make(value->dtype, value->ndim, value->dim);
 }
 
 static void print_type(bl_text *out, const bl_decoder *d, const bl_wire_type *type)
@@ -264,8 +260,7 @@ static bl_status set_shape(bl_decoder *d, const bl_json *shape, bl_tensor_value 
 
     BL_TRY(bl_decode_shape(d, shape, false, &type, err));
     v->ndim = type.ndim;
-    for (int i = 0; i < type.ndim; i++)
-        v->dim[i] = type.dim[i].size;
+    bl_wire_type_sizes(&type, v->dim);
     return BL_OK;
 }
 
@@ -393,8 +388,7 @@ static bl_status take_type(bl_decoder *d, const bl_wire_type *type, bl_tensor_va
 {
     v->dtype = type->dtype;
     v->ndim = type->ndim;
-    for (int i = 0; i < type->ndim; i++)
-        v->dim[i] = type->dim[i].size;
+    bl_wire_type_sizes(type, v->dim);
     return measure_value(d, v, err);
 }
 

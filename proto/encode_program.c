@@ -107,7 +107,7 @@ static void put_node(bl_text *out, const bl_wire_graph *graph, const bl_wire_nod
     bl_text_puts(out, "}}");
 }
 
-static void put_type(bl_text *out, const bl_wire_tensor *tensor, const bl_wire_var *vars)
+void bl_encode_type(bl_text *out, const bl_wire_tensor *tensor, const bl_wire_var *vars)
 {
     bl_encode_key(out, tensor->name);
     bl_text_puts(out, "{\"dtype\":");
@@ -142,7 +142,7 @@ static void put_graph(bl_text *out, const bl_wire_graph *graph, bool body)
         if (body)
             bl_encode_string(out, graph->inputs[i].name);
         else
-            put_type(out, &graph->inputs[i], graph->vars);
+            bl_encode_type(out, &graph->inputs[i], graph->vars);
     }
     bl_text_puts(out, body ? "],\"nodes\":[" : "},\"nodes\":[");
     for (int i = 0; i < graph->nnodes; i++)
@@ -191,7 +191,7 @@ void bl_encode_program(bl_text *out, const bl_program_doc *program, const char *
     }
     bl_text_puts(out, ",\"state\":{");
     for (int i = 0; i < program->nstates; i++)
-        put_type(out, &program->states[i], NULL);
+        bl_encode_type(out, &program->states[i], NULL);
     bl_text_putc(out, '}');
     put_ranges(out, program);
     bl_text_puts(out, ",\"entries\":{");

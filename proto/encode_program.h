@@ -9,4 +9,7 @@
  * precision.  Fails only by bl_text_status. */
 void bl_encode_program(bl_text *out, const bl_program_doc *program, const char *device);
 
+/* "name":{"dtype":"float32","shape":[2,"n"]}; |vars| are the named dimensions, NULL where there are none. */
+void bl_encode_type(bl_text *out, const bl_wire_tensor *tensor, const bl_wire_var *vars);
+
 #endif

@@ -1,6 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #include "proto/wire.h"
 
+bl_wire_type bl_wire_type_make(bl_dtype dtype, int ndim, const int64_t *dim)
+{
+    bl_wire_type type = {.dtype = dtype, .ndim = ndim};
+
+    for (int i = 0; i < ndim; i++)
+        type.dim[i] = (bl_wire_dim){dim[i], -1};
+    return type;
+}
+
+void bl_wire_type_sizes(const bl_wire_type *type, int64_t *dim)
+{
+    for (int i = 0; i < type->ndim; i++)
+        dim[i] = type->dim[i].size;
+}
+
 bool bl_wire_type_same(const bl_wire_type *a, const bl_wire_type *b)
 {
     bool same = a->dtype == b->dtype && a->ndim == b->ndim;

@@ -39,6 +39,9 @@ typedef struct bl_wire_tensor {
     bl_wire_type type;
 } bl_wire_tensor;
 
+/* Without named dimensions, and its sizes again. */
+bl_wire_type bl_wire_type_make(bl_dtype dtype, int ndim, const int64_t *dim);
+void bl_wire_type_sizes(const bl_wire_type *type, int64_t *dim);
 /* Of two of one document, or without named dimensions. */
 bool bl_wire_type_same(const bl_wire_type *a, const bl_wire_type *b);
 /* Append "float32[2, n]"; |names|: of the dimensions that are named, NULL where none is. */

@@ -70,9 +70,7 @@ static bl_status resolve(void *ctx, const char *lease, const char *name, bl_wire
     BL_TRY(bl_shelf_get(x->rq->server->shelf, x->rq->owner, lease, name, &b->held, &b->foreign, err));
     b->next = x->bound;
     x->bound = b;
-    *type = (bl_wire_type){.dtype = b->held->dtype, .ndim = b->held->ndim};
-    for (int i = 0; i < b->held->ndim; i++)
-        type->dim[i] = (bl_wire_dim){b->held->dim[i], -1};
+    *type = bl_wire_type_make(b->held->dtype, b->held->ndim, b->held->dim);
     return BL_OK;
 }
 

@@ -81,11 +81,7 @@ static bl_status compile_entries(bl_program_make *make, bl_err *err)
 static bl_status find_hidden(bl_program_make *make, const bl_plan_tensor *tensor, int *out, bl_err *err)
 {
     bl_program *program = make->program;
-    bl_wire_type type = {.dtype = tensor->dtype, .ndim = tensor->ndim};
-    int64_t dim[BL_HELD_DIMS] = {0}, no_vars[BL_WIRE_MAX_DIMS] = {0};
-    bl_plan_sizes(tensor, no_vars, dim); /* it outlives every request, so no named dimension is in it */
-    for (int d = 0; d < tensor->ndim; d++)
-        type.dim[d] = (bl_wire_dim){dim[d], -1};
+    bl_wire_type type = bl_hidden_type(tensor);
     for (int i = 0; i < program->nstates; i++) {
         if (strcmp(program->states[i].type.name, tensor->name) != 0)
             continue;
@@ -178,8 +174,7 @@ static bl_status fill_state(bl_program_make *make, int i, bl_err *err)
     bl_worker *worker = make->program->worker;
     int64_t dim[BL_HELD_DIMS] = {0};
     size_t count = 0;
-    for (int d = 0; d < state->type.type.ndim; d++)
-        dim[d] = state->type.type.dim[d].size;
+    bl_wire_type_sizes(&state->type.type, dim);
     BL_TRY(bl_tensor_measure(state->type.name, state->type.type.dtype, state->type.type.ndim, dim, &worker->server->limits,
                              &count, &state->bytes, err));
     if (make->hidden[i] != NULL)

@@ -60,8 +60,7 @@ static bl_status reply_state(bl_request *rq)
     for (int i = 0; i < count; i++) {
         const bl_state *state = &job->program->states[i];
         results[i] = (bl_result){.name = state->type.name, .dtype = state->type.type.dtype, .ndim = state->type.type.ndim};
-        for (int d = 0; d < state->type.type.ndim; d++)
-            results[i].dim[d] = state->type.type.dim[d].size;
+        bl_wire_type_sizes(&state->type.type, results[i].dim);
         results[i].count = state->bytes / bl_dtype_bytes(state->type.type.dtype);
         results[i].data = job->copies[i] != NULL ? job->copies[i] : job->buffers[i]->host;
     }

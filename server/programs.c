@@ -2,6 +2,7 @@
 #include "server/programs.h"
 
 #include "proto/encode.h"
+#include "proto/encode_program.h"
 #include "server/data/saver.h"
 #include "server/exec.h"
 #include "server/handlers.h"
@@ -103,23 +104,19 @@ bl_status bl_program_find(bl_request *rq, bool read, bl_program **out)
 
 /* ---- what it is */
 
-static void put_type(bl_text *out, const bl_wire_tensor *tensor, const bl_wire_var *vars)
+bl_file_tensor bl_state_tensor(const bl_state *state, const char *data)
 {
-    bl_encode_key(out, tensor->name);
-    bl_text_puts(out, "{");
-    bl_encode_key(out, "dtype");
-    bl_encode_string(out, bl_dtype_name(tensor->type.dtype));
-    bl_encode_key(out, "shape");
-    bl_text_puts(out, "[");
-    for (int i = 0; i < tensor->type.ndim; i++) {
-        const bl_wire_dim *dim = &tensor->type.dim[i];
-        bl_text_puts(out, i > 0 ? "," : "");
-        if (dim->var >= 0 && vars != NULL)
-            bl_encode_string(out, vars[dim->var].name);
-        else
-            bl_text_printf(out, "%lld", (long long)dim->size);
-    }
-    bl_text_puts(out, "]}");
+    const bl_wire_type *type = &state->type.type;
+    bl_file_tensor t = {.name = state->type.name, .dtype = type->dtype, .ndim = type->ndim, .bytes = state->bytes, .data = data};
+    bl_wire_type_sizes(type, t.dim);
+    return t;
+}
+
+bl_wire_type bl_hidden_type(const bl_plan_tensor *hidden)
+{
+    int64_t no_vars[BL_WIRE_MAX_DIMS] = {0}, dim[BL_HELD_DIMS] = {0};
+    bl_plan_sizes(hidden, no_vars, dim);
+    return bl_wire_type_make(hidden->dtype, hidden->ndim, dim);
 }
 
 static void put_names(bl_text *out, const char *key, const bl_wire_output *outputs, int count)
@@ -183,7 +180,7 @@ static void put_entry(bl_text *out, const bl_program_entry *entry, bl_plan *firs
     bl_encode_key(out, "inputs");
     bl_text_puts(out, "{");
     for (int i = 0; i < graph->ninputs; i++)
-        put_type(out, &graph->inputs[i], graph->vars);
+        bl_encode_type(out, &graph->inputs[i], graph->vars);
     bl_text_puts(out, "}");
     put_names(out, "outputs", graph->outputs, graph->noutputs);
     put_names(out, "updates", graph->updates, graph->nupdates);
@@ -235,7 +232,7 @@ void bl_program_describe(bl_program *program, bl_text *out)
     bl_encode_key(out, "state");
     bl_text_puts(out, "{");
     for (int i = 0; i < program->nstates; i++)
-        put_type(out, &program->states[i].type, NULL);
+        bl_encode_type(out, &program->states[i].type, NULL);
     bl_text_puts(out, "}}");
 }
 

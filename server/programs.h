@@ -15,6 +15,8 @@ typedef struct bl_state {
     bl_held *shared;   /* a tensor by reference, which is read-only; else NULL */
 } bl_state;
 
+bl_file_tensor bl_state_tensor(const bl_state *state, const char *data); /* of a file that has it */
+
 /* What goes with an entry of the document: its plan, and which state of the program each of its states is. */
 typedef struct bl_program_entry_state {
     bl_plan *plan;
@@ -57,6 +59,8 @@ void bl_program_retain(bl_program *program);
 bool bl_program_retain_living(bl_program *program); /* false where its end has begun */
 void bl_program_release(bl_program *program);       /* accepts NULL */
 void bl_program_release_any(void *program);         /* for bl_request_defer */
+/* What a plan remembers besides the document's states: it outlives every run, so no named dimension is in it. */
+bl_wire_type bl_hidden_type(const bl_plan_tensor *hidden);
 /* BL_ECONFLICT where the device was reopened since. */
 BL_NODISCARD bl_status bl_program_check(const bl_program *program, bl_err *err);
 /* BL_ECONFLICT where a job trains it, or is being taken up, and a run of the entry would change its state. */

@@ -205,11 +205,9 @@ bl_wire_ref bl_onnx_add_state(bl_onnx_importer *m, const char *name, const bl_te
     if (!bl_onnx_ok(m))
         return ref;
     bl_wire_tensor *state = &doc->states[doc->nstates];
-    *state = (bl_wire_tensor){.name = unique, .type = {.dtype = content->dtype, .ndim = content->ndim}};
-    for (int i = 0; i < content->ndim; i++) {
-        state->type.dim[i] = (bl_wire_dim){content->dim[i], -1};
+    *state = (bl_wire_tensor){unique, bl_wire_type_make(content->dtype, content->ndim, content->dim)};
+    for (int i = 0; i < content->ndim; i++)
         dim[i] = bl_index(m->ir, content->dim[i]);
-    }
     doc->values[doc->nstates] = *content;
     doc->values[doc->nstates].label = bl_arena_printf(m->arena, "state.%s", unique);
     doc->nstates++;

@@ -108,12 +108,8 @@ static bl_status make_head(const bl_snapshot *snap, bl_text *out, bl_err *err)
     bl_status st = BL_OK;
     if (tensors == NULL)
         return bl_fail(err, BL_ENOMEM, "a program");
-    for (int i = 0; i < program->nstates; i++) {
-        const bl_wire_tensor *type = &program->states[i].type;
-        tensors[i] = (bl_file_tensor){.name = type->name, .dtype = type->type.dtype, .ndim = type->type.ndim};
-        for (int d = 0; d < type->type.ndim; d++)
-            tensors[i].dim[d] = type->type.dim[d].size;
-    }
+    for (int i = 0; i < program->nstates; i++)
+        tensors[i] = bl_state_tensor(&program->states[i], NULL);
     bl_encode_program(&document, &program->doc, program->worker->dev->info.id);
     snprintf(steps, sizeof steps, "%llu", (unsigned long long)snap->steps);
     bl_file_text texts[] = {{"program", bl_text_get(&document)}, {"steps", steps}};

@@ -91,16 +91,8 @@ static bl_status index_states(bl_program *program, bl_namemap **out, bl_err *err
 static bl_wire_tensor state_of(const job_part *part, int i)
 {
     const bl_plan_info *info = bl_plan_get_info(part->plan);
-    int64_t no_vars[BL_WIRE_MAX_DIMS] = {0}, dim[BL_HELD_DIMS] = {0};
-    const bl_plan_tensor *hidden = NULL;
-    if (i < info->nstates)
-        return part->entry->graph.states[i];
-    hidden = &info->hidden[i - info->nstates];
-    bl_wire_tensor state = {hidden->name, {.dtype = hidden->dtype, .ndim = hidden->ndim}};
-    bl_plan_sizes(hidden, no_vars, dim);
-    for (int d = 0; d < hidden->ndim; d++)
-        state.type.dim[d] = (bl_wire_dim){dim[d], -1};
-    return state;
+    const bl_plan_tensor *hidden = i < info->nstates ? NULL : &info->hidden[i - info->nstates];
+    return hidden == NULL ? part->entry->graph.states[i] : (bl_wire_tensor){hidden->name, bl_hidden_type(hidden)};
 }
 
 static bl_status refuse(const bl_job *job, const bl_wire_tensor *own, const bl_wire_type *trained, bl_err *err)
@@ -169,8 +161,7 @@ static bl_status take(bl_job *job, const bl_state *state, bl_held **out, bl_err 
 {
     const bl_wire_type *type = &state->type.type;
     int64_t dim[BL_HELD_DIMS] = {0};
-    for (int d = 0; d < type->ndim; d++)
-        dim[d] = type->dim[d].size;
+    bl_wire_type_sizes(type, dim);
     return bl_held_wrap(job->worker, bl_buffer_retain(state->buffer), type->dtype, type->ndim, dim, out, err);
 }
 

@@ -152,16 +152,6 @@ static bl_status write_file(char *path, file_parts *parts, const bl_file_text *t
     return st;
 }
 
-static bl_file_tensor state_tensor(const bl_state *state, const char *data)
-{
-    bl_file_tensor t = {.name = state->type.name, .dtype = state->type.type.dtype, .ndim = state->type.type.ndim};
-    for (int i = 0; i < t.ndim; i++)
-        t.dim[i] = state->type.type.dim[i].size;
-    t.bytes = state->bytes;
-    t.data = data;
-    return t;
-}
-
 /* Of job_held_at's. */
 static bl_file_tensor held_tensor(const bl_job *job, int i, const char *name)
 {
@@ -185,7 +175,7 @@ static bl_status write_states(const bl_job *job, const bl_state *states, int n, 
     }
     for (int i = 0; i < n; i++) {
         const char *copy = snap->copies[first + i];
-        parts.tensors[i] = state_tensor(&states[i], copy != NULL ? copy : snap->buffers[first + i]->host);
+        parts.tensors[i] = bl_state_tensor(&states[i], copy != NULL ? copy : snap->buffers[first + i]->host);
     }
     st = write_file(path, &parts, texts, ntexts, err);
     *bytes += parts.bytes;

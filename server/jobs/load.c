@@ -39,22 +39,17 @@ bl_status job_load_file(bl_request *rq, char *path)
     return st;
 }
 
-static bool same_type(const bl_file_tensor *a, const bl_wire_type *b)
-{
-    bool same = a->dtype == b->dtype && a->ndim == b->ndim;
-    for (int i = 0; same && i < a->ndim; i++)
-        same = a->dim[i] == b->dim[i].size;
-    return same;
-}
-
 static bl_status load_state(bl_request *rq, const bl_job *job, const bl_tensor_file *file, const bl_wire_tensor *state,
                             bl_held **out)
 {
     const bl_file_tensor *found = NULL;
+    bl_wire_type type;
     char *host = NULL;
     for (size_t i = 0; i < file->ntensors && found == NULL; i++)
         found = strcmp(file->tensors[i].name, state->name) == 0 ? &file->tensors[i] : NULL;
-    if (found == NULL || !same_type(found, &state->type))
+    if (found != NULL)
+        type = bl_wire_type_make(found->dtype, found->ndim, found->dim);
+    if (found == NULL || !bl_wire_type_same(&type, &state->type))
         return bl_fail(&rq->err, BL_ESTORAGE, "the file has no state \"%s\" of the shape that the program has", state->name);
     BL_TRY(bl_held_create(job->worker, found->dtype, found->ndim, found->dim, out, &rq->err));
     BL_TRY(bl_request_defer(rq, bl_held_release_any, *out));

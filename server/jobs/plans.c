@@ -60,20 +60,17 @@ static bl_status make_plan(bl_job *job, bl_plan *from, const bl_training *traini
 /* The number of a hidden state of the job's plan: the program's, or, below zero, the job's own. */
 static bl_status find_hidden(bl_job *job, const bl_plan_tensor *hidden, int *out, bl_err *err)
 {
-    int64_t no_vars[BL_WIRE_MAX_DIMS] = {0};
+    int64_t dim[BL_HELD_DIMS] = {0};
     bl_state *own = &job->own[job->nown];
     size_t count = 0;
     for (*out = 0; *out < job->program->nstates; ++*out)
         if (strcmp(job->program->states[*out].type.name, hidden->name) == 0)
             return BL_OK;
     *own = (bl_state){0};
-    own->type.type = (bl_wire_type){.dtype = hidden->dtype, .ndim = hidden->ndim};
+    own->type.type = bl_hidden_type(hidden);
     own->type.name = bl_arena_strdup(job->arena, hidden->name);
     BL_TRY(bl_arena_status(job->arena, err));
-    int64_t dim[BL_HELD_DIMS] = {0};
-    bl_plan_sizes(hidden, no_vars, dim);
-    for (int d = 0; d < hidden->ndim; d++)
-        own->type.type.dim[d] = (bl_wire_dim){dim[d], -1};
+    bl_wire_type_sizes(&own->type.type, dim);
     *out = -1 - job->nown++;
     return bl_tensor_measure(hidden->name, hidden->dtype, hidden->ndim, dim, &job->jobs->server->limits, &count, &own->bytes,
                              err);
