@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Texts as the tokens of a language model, and back: byte pair encoding, read from the tokenizer.json of Hugging Face.
+/* Texts as the tokens of a language model, and back, as the tokenizer.json of Hugging Face says.
  *
  * A text goes this way: added tokens, such as "<s>", are found in it; what lies between them is normalised, split, and each piece
- * becomes characters of the vocabulary, of which pairs are joined in the order of the file's merges.  A character that has no
- * token becomes its bytes, or the unknown token, or nothing.  The template of the file puts tokens around the whole.
+ * becomes tokens as the model has it.  BPE: its characters, of which pairs are joined in the order of the file's merges. Unigram:
+ * the tokens whose scores sum up to the most.  WordPiece: the longest token first.  What has no token becomes its bytes, or the
+ * unknown token, or nothing.  The template of the file puts tokens around the whole.
  *
  * The file is foreign: what it asks for and is not known here fails with its place in the file, and its regular expressions
  * (PCRE2, with Unicode's properties) run under a limit.  Constant once it is read: any thread. */
@@ -30,10 +31,24 @@ size_t bl_tokenizer_size(const bl_tokenizer *tokenizer);
 int32_t bl_tokenizer_find(const bl_tokenizer *tokenizer, bl_span text); /* -1: it is no token */
 /* Is it a mark, such as the end of a text, and no part of one? */
 bool bl_tokenizer_is_special(const bl_tokenizer *tokenizer, int32_t id);
-/* Append the tokens of |text|, which is UTF-8.  BL_EINVAL over |most| of them. */
+/* Append the tokens of |text|, which is UTF-8.  BL_EINVAL over |most| of them; BL_ELIMIT for one that takes too long or too much
+ * room. */
 BL_NODISCARD bl_status bl_tokenizer_encode(const bl_tokenizer *tokenizer, bl_span text, size_t most, bl_tokens *out, bl_err *err);
+/* What the file says of texts that are rows of one tensor: how they come to one length. */
+typedef struct bl_token_layout {
+    bool cuts, cuts_left; /* to |longest| tokens, unless that is 0; at the end, or at the beginning */
+    int64_t longest;
+    int64_t padded;        /* to so many at least; 0: as many as the longest of them has */
+    int64_t multiple;      /* and to a multiple of that, unless it is 0 */
+    bool pads_left, typed; /* |typed|: tokens have other types than 0 */
+    int32_t pad;
+} bl_token_layout;
+const bl_token_layout *bl_tokenizer_layout(const bl_tokenizer *tokenizer);
+/* The tokens of |text| in place of those in |out|; what is over |most| is cut off, if the file says so. */
+BL_NODISCARD bl_status bl_tokenizer_encode_row(const bl_tokenizer *tokenizer, bl_span text, size_t most, bl_tokens *out,
+                                               bl_err *err);
 /* The bytes of a token within a text, which need not be whole characters; nothing for marks and for ids that there are not.
- * |first|: no text is in front of it, so that a blank which the tokenizer put there is left out. */
+ * |first|: nothing but marks is in front of it, so that a blank which the tokenizer put there is left out. */
 bl_span bl_tokenizer_bytes(const bl_tokenizer *tokenizer, int32_t id, bool first);
 
 #endif

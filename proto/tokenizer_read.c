@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* tokenizer.json.  Members that say nothing about ids and bytes (truncation, padding, offsets) are passed over; a member that
- * does, with a value that is not known here, fails: other tokens than its author's would be worse than none. */
+/* tokenizer.json.  Members that say nothing about ids and bytes, such as offsets, are passed over; a member that does, with a
+ * value that is not known here, fails: other tokens than its author's would be worse than none. */
 #include "engine/base/fault.h"
 #include "engine/base/map.h"
-#include "proto/json.h"
-#include "proto/tokenizer_parts.h"
-#include "proto/utf8.h"
+#include "proto/tokenizer_reader.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,73 +14,55 @@ enum {
     MOST_VALUES = 4 * 1024 * 1024,
     MOST_IDS = 1024 * 1024,
     MOST_ADDED = 65536,
-    MOST_REPLACES = 8,
     MOST_PATTERN = 4096,
     MATCH_LIMIT = 200000, /* of PCRE2, in one place of a text; the patterns that are in use need some hundreds */
     HEAP_KIB = 4096
 };
 
-static const char blank_mark[] = "\xe2\x96\x81"; /* U+2581, as SentencePiece writes a blank */
-
-/* As GPT-2 splits, and every tokenizer of bytes that says nothing else. */
-static const char gpt2_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-
-/* What a decoder does to a token's text, in this order. */
-typedef struct decoder {
-    int nreplaces;
-    bl_span from[MOST_REPLACES], to[MOST_REPLACES];
-    bool from_bytes; /* its code points are bytes */
-    bool byte_tokens;
-} decoder;
-
-typedef struct reader {
-    bl_tokenizer *t;
-    decoder decoder;
-    bl_err *err;
-} reader;
+typedef bl_token_reader reader;
 
 /* ---- small things */
 
-static bl_status without_memory(reader *r)
+bl_status bl_token_read_without_memory(reader *r)
 {
     return bl_arena_status(r->t->arena, r->err);
 }
 
-static bl_status read_text(reader *r, const bl_json *at, bl_span *out)
+bl_status bl_token_read_text(reader *r, const bl_json *at, bl_span *out)
 {
     const char *text = NULL;
     BL_TRY(bl_json_string(at, &text, r->err));
     *out = (bl_span){text, strlen(text)};
     out->data = bl_arena_strndup(r->t->arena, text, out->len);
-    return out->data != NULL ? BL_OK : without_memory(r);
+    return out->data != NULL ? BL_OK : bl_token_read_without_memory(r);
 }
 
 /* A member that may be missing, or null. */
-static bool find(const bl_json *object, const char *name, bl_json *out)
+bool bl_token_find(const bl_json *object, const char *name, bl_json *out)
 {
     return bl_json_find(object, name, out) && out->kind != BL_JSON_NULL;
 }
 
-static bl_status find_flag(reader *r, const bl_json *object, const char *name, bool *out)
+bl_status bl_token_find_flag(reader *r, const bl_json *object, const char *name, bool *out)
 {
     bl_json at;
-    return find(object, name, &at) ? bl_json_bool(&at, out, r->err) : BL_OK;
+    return bl_token_find(object, name, &at) ? bl_json_bool(&at, out, r->err) : BL_OK;
 }
 
-static bl_status find_text(reader *r, const bl_json *object, const char *name, bl_span *out)
+bl_status bl_token_find_text(reader *r, const bl_json *object, const char *name, bl_span *out)
 {
     bl_json at;
-    return find(object, name, &at) ? read_text(r, &at, out) : BL_OK;
+    return bl_token_find(object, name, &at) ? bl_token_read_text(r, &at, out) : BL_OK;
 }
 
-static bl_status need_text(reader *r, const bl_json *object, const char *name, bl_span *out)
+bl_status bl_token_need_text(reader *r, const bl_json *object, const char *name, bl_span *out)
 {
     bl_json at;
     BL_TRY(bl_json_need(object, name, &at, r->err));
-    return read_text(r, &at, out);
+    return bl_token_read_text(r, &at, out);
 }
 
-static bl_status not_known(reader *r, const bl_json *at, const char *what, bl_span type)
+bl_status bl_token_not_known(reader *r, const bl_json *at, const char *what, bl_span type)
 {
     return bl_json_fail(at, r->err, BL_EUNSUPPORTED, "the %s \"%.60s\" is not supported", what, type.data);
 }
@@ -90,7 +71,8 @@ static bl_status not_known(reader *r, const bl_json *at, const char *what, bl_sp
 static bl_status must_be_off(reader *r, const bl_json *object, const char *name)
 {
     bl_json at;
-    if (!find(object, name, &at) || (at.kind == BL_JSON_BOOL && !at.boolean) || (at.kind == BL_JSON_STRING && at.text.len == 0))
+    if (!bl_token_find(object, name, &at) || (at.kind == BL_JSON_BOOL && !at.boolean) ||
+        (at.kind == BL_JSON_STRING && at.text.len == 0))
         return BL_OK;
     if (at.kind == BL_JSON_NUMBER && (bl_span_is(at.text, "0") || bl_span_is(at.text, "0.0")))
         return BL_OK;
@@ -128,37 +110,45 @@ static size_t slots_for(size_t count)
     return slots;
 }
 
-static bl_status read_id(reader *r, const bl_json *at, int64_t *out)
+bl_status bl_token_read_id(reader *r, const bl_json *at, int64_t *out)
 {
     return bl_json_int(at, 0, MOST_IDS - 1, out, r->err);
 }
 
-/* Where the ids end, and room for them. */
-static bl_status make_room(reader *r, const bl_json *vocab, const bl_json *added)
+/* Where the ids end. */
+static bl_status measure(reader *r, const bl_json *vocab, const bl_json *added)
 {
     bl_tokenizer *t = r->t;
     bl_json one, id;
     bl_json_iter it = bl_json_each(vocab);
     int64_t value = 0;
-    size_t count = added != NULL ? bl_json_count(added) : 0;
-    while (bl_json_next(&it, &one)) {
-        BL_TRY(read_id(r, &one, &value));
+    t->size = vocab->kind == BL_JSON_ARRAY ? bl_json_count(vocab) : 0;
+    if (t->size > MOST_IDS)
+        return bl_json_fail(vocab, r->err, BL_ELIMIT, "over %d tokens", MOST_IDS);
+    while (vocab->kind == BL_JSON_OBJECT && bl_json_next(&it, &one)) {
+        BL_TRY(bl_token_read_id(r, &one, &value));
         t->size = (size_t)value >= t->size ? (size_t)value + 1 : t->size;
-        count++;
     }
-    if (added != NULL) {
-        it = bl_json_each(added);
-        while (bl_json_next(&it, &one)) {
-            BL_TRY(bl_json_need(&one, "id", &id, r->err));
-            BL_TRY(read_id(r, &id, &value));
-            t->size = (size_t)value >= t->size ? (size_t)value + 1 : t->size;
-        }
+    if (added == NULL)
+        return BL_OK;
+    it = bl_json_each(added);
+    while (bl_json_next(&it, &one)) {
+        BL_TRY(bl_json_need(&one, "id", &id, r->err));
+        BL_TRY(bl_token_read_id(r, &id, &value));
+        t->size = (size_t)value >= t->size ? (size_t)value + 1 : t->size;
     }
-    t->slots = slots_for(count);
+    return BL_OK;
+}
+
+static bl_status make_room(reader *r, const bl_json *vocab, const bl_json *added)
+{
+    bl_tokenizer *t = r->t;
+    BL_TRY(measure(r, vocab, added));
+    t->slots = slots_for(bl_json_count(vocab) + (added != NULL ? bl_json_count(added) : 0));
     t->tokens = bl_arena_array(t->arena, t->size + 1, sizeof *t->tokens);
     t->by_text = bl_arena_array(t->arena, t->slots, sizeof *t->by_text);
     if (t->tokens == NULL || t->by_text == NULL)
-        return without_memory(r);
+        return bl_token_read_without_memory(r);
     memset(t->by_text, 0xff, t->slots * sizeof *t->by_text);
     return BL_OK;
 }
@@ -171,12 +161,22 @@ static bl_status read_vocab(reader *r, const bl_json *vocab)
         int64_t id = 0;
         bl_span text = {bl_arena_strdup(r->t->arena, one.key), strlen(one.key)};
         if (text.data == NULL)
-            return without_memory(r);
-        BL_TRY(read_id(r, &one, &id));
+            return bl_token_read_without_memory(r);
+        BL_TRY(bl_token_read_id(r, &one, &id));
         BL_TRY(add_token(r, &one, id, text));
     }
     return BL_OK;
 }
+
+static bl_status find_part(reader *r, const bl_json *at, bl_span text, int32_t *out)
+{
+    *out = bl_tokenizer_find(r->t, text);
+    return *out >= 0 ? BL_OK
+                     : bl_json_fail(at, r->err, BL_EINVAL, "\"%.*s\" is not in the vocabulary",
+                                    (int)(text.len < 60 ? text.len : 60), text.data);
+}
+
+/* ---- BPE */
 
 /* "A B", or ["A", "B"]. */
 static bl_status read_merge(reader *r, const bl_json *at, bl_span *left, bl_span *right)
@@ -187,24 +187,16 @@ static bl_status read_merge(reader *r, const bl_json *at, bl_span *left, bl_span
     if (at->kind == BL_JSON_ARRAY) {
         if (!bl_json_next(&it, &one) || !bl_json_next(&it, &two) || bl_json_next(&it, &more))
             return bl_json_fail(at, r->err, BL_EINVAL, "a merge is of two tokens");
-        BL_TRY(read_text(r, &one, left));
-        return read_text(r, &two, right);
+        BL_TRY(bl_token_read_text(r, &one, left));
+        return bl_token_read_text(r, &two, right);
     }
-    BL_TRY(read_text(r, at, left));
+    BL_TRY(bl_token_read_text(r, at, left));
     blank = memchr(left->data, ' ', left->len);
     if (blank == NULL || strchr(blank + 1, ' ') != NULL)
         return bl_json_fail(at, r->err, BL_EINVAL, "a merge is of two tokens with a blank between them");
     *right = (bl_span){blank + 1, left->len - (size_t)(blank + 1 - left->data)};
     left->len = (size_t)(blank - left->data);
     return BL_OK;
-}
-
-static bl_status find_part(reader *r, const bl_json *at, bl_span text, int32_t *out)
-{
-    *out = bl_tokenizer_find(r->t, text);
-    return *out >= 0 ? BL_OK
-                     : bl_json_fail(at, r->err, BL_EINVAL, "\"%.*s\" is not in the vocabulary",
-                                    (int)(text.len < 60 ? text.len : 60), text.data);
 }
 
 static bl_status add_merge(reader *r, const bl_json *at, int32_t rank)
@@ -218,7 +210,7 @@ static bl_status add_merge(reader *r, const bl_json *at, int32_t rank)
     whole.len = left.len + right.len;
     text = bl_arena_alloc(t->arena, whole.len + 1);
     if (text == NULL)
-        return without_memory(r);
+        return bl_token_read_without_memory(r);
     memcpy(text, left.data, left.len);
     memcpy(text + left.len, right.data, right.len);
     whole.data = text;
@@ -241,11 +233,184 @@ static bl_status read_merges(reader *r, const bl_json *merges)
     t->pair_slots = slots_for(bl_json_count(merges));
     t->pairs = bl_arena_array(t->arena, t->pair_slots, sizeof *t->pairs);
     if (t->pairs == NULL)
-        return without_memory(r);
+        return bl_token_read_without_memory(r);
     memset(t->pairs, 0xff, t->pair_slots * sizeof *t->pairs);
     while (bl_json_next(&it, &one))
         BL_TRY(add_merge(r, &one, rank++));
     return BL_OK;
+}
+
+static bl_status read_bpe(reader *r, const bl_json *model)
+{
+    bl_tokenizer *t = r->t;
+    bl_json merges;
+    bl_span unknown = {0};
+    BL_TRY(must_be_off(r, model, "dropout"));
+    BL_TRY(must_be_off(r, model, "continuing_subword_prefix"));
+    BL_TRY(must_be_off(r, model, "end_of_word_suffix"));
+    BL_TRY(bl_token_find_flag(r, model, "fuse_unk", &t->fuse_unknown));
+    BL_TRY(bl_token_find_flag(r, model, "ignore_merges", &t->whole_words));
+    BL_TRY(bl_json_need(model, "merges", &merges, r->err));
+    BL_TRY(bl_json_expect(&merges, BL_JSON_ARRAY, r->err));
+    BL_TRY(read_merges(r, &merges));
+    BL_TRY(bl_token_find_text(r, model, "unk_token", &unknown));
+    return unknown.data != NULL ? find_part(r, model, unknown, &t->unknown) : BL_OK;
+}
+
+/* ---- Unigram */
+
+static int compare_texts(const void *a, const void *b)
+{
+    bl_span x = (*(const bl_token *const *)a)->text, y = (*(const bl_token *const *)b)->text;
+    int differs = memcmp(x.data, y.data, x.len < y.len ? x.len : y.len);
+    return differs != 0 ? differs : x.len < y.len ? -1 : x.len > y.len;
+}
+
+static bl_token_edge *need_edge(bl_tokenizer *t, uint32_t node, char byte, uint32_t *nodes)
+{
+    uint64_t key = (uint64_t)node << 8 | (unsigned char)byte;
+    size_t mask = t->edge_slots - 1, at = bl_hash_mix(key) & mask;
+    while (t->edges[at].key != key && t->edges[at].key != UINT64_MAX)
+        at = (at + 1) & mask;
+    if (t->edges[at].key != key)
+        t->edges[at] = (bl_token_edge){key, ++*nodes, -1};
+    return &t->edges[at];
+}
+
+/* |sorted|: the tokens, so that what two have in common shows side by side. */
+static bl_status make_edges(reader *r, const bl_token **sorted, size_t count)
+{
+    bl_tokenizer *t = r->t;
+    size_t edges = 0;
+    uint32_t nodes = 0;
+    for (size_t i = 0; i < count; i++) {
+        bl_span text = sorted[i]->text, before = i > 0 ? sorted[i - 1]->text : BL_S("");
+        size_t same = 0;
+        while (same < text.len && same < before.len && text.data[same] == before.data[same])
+            same++;
+        edges += text.len - same;
+    }
+    t->edge_slots = slots_for(edges);
+    t->edges = bl_arena_array(t->arena, t->edge_slots, sizeof *t->edges);
+    if (t->edges == NULL)
+        return bl_token_read_without_memory(r);
+    memset(t->edges, 0xff, t->edge_slots * sizeof *t->edges);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t node = 0;
+        bl_token_edge *edge = NULL;
+        for (size_t k = 0; k < sorted[i]->text.len; k++) {
+            edge = need_edge(t, node, sorted[i]->text.data[k], &nodes);
+            node = edge->node;
+        }
+        if (edge != NULL)
+            edge->id = (int32_t)(sorted[i] - t->tokens);
+    }
+    return BL_OK;
+}
+
+static bl_status make_trie(reader *r, size_t count)
+{
+    const bl_token **sorted = bl_calloc(count + 1, sizeof *sorted);
+    bl_status st = BL_OK;
+    if (sorted == NULL)
+        return bl_fail(r->err, BL_ENOMEM, "a vocabulary");
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = &r->t->tokens[i];
+    qsort(sorted, count, sizeof *sorted, compare_texts);
+    st = make_edges(r, sorted, count);
+    free(sorted);
+    return st;
+}
+
+/* ["text", score] */
+static bl_status read_piece(reader *r, const bl_json *at, int32_t id)
+{
+    bl_tokenizer *t = r->t;
+    bl_json_iter it = bl_json_each(at);
+    bl_json one, two, more;
+    bl_span text = {0};
+    bl_wire_number score;
+    if (at->kind != BL_JSON_ARRAY || !bl_json_next(&it, &one) || !bl_json_next(&it, &two) || bl_json_next(&it, &more))
+        return bl_json_fail(at, r->err, BL_EINVAL, "a piece is a text and its score");
+    BL_TRY(bl_token_read_text(r, &one, &text));
+    BL_TRY(bl_json_number(&two, &score, r->err));
+    if (!isfinite(score.value))
+        return bl_json_fail(&two, r->err, BL_EINVAL, "a score is a finite number");
+    if (bl_tokenizer_find(t, text) >= 0)
+        return bl_json_fail(at, r->err, BL_EINVAL, "\"%.60s\" stands there twice", text.data);
+    t->scores[id] = score.value;
+    return add_token(r, at, id, text);
+}
+
+static bl_status read_unigram(reader *r, const bl_json *model)
+{
+    const double penalty = 10; /* of what is unknown, as SentencePiece has it: below the least score */
+    bl_tokenizer *t = r->t;
+    bl_json vocab, one, unknown;
+    int64_t id = -1;
+    int32_t count = 0;
+    double least = INFINITY;
+    BL_TRY(bl_json_need(model, "vocab", &vocab, r->err));
+    t->scores = bl_arena_array(t->arena, bl_json_count(&vocab) + 1, sizeof *t->scores);
+    if (t->scores == NULL)
+        return bl_token_read_without_memory(r);
+    bl_json_iter it = bl_json_each(&vocab);
+    while (bl_json_next(&it, &one)) {
+        BL_TRY(read_piece(r, &one, count));
+        least = t->scores[count] < least ? t->scores[count] : least;
+        count++;
+    }
+    t->unknown_score = least - penalty;
+    BL_TRY(make_trie(r, (size_t)count));
+    if (bl_token_find(model, "unk_id", &unknown))
+        BL_TRY(bl_json_int(&unknown, 0, (int64_t)count - 1, &id, r->err));
+    t->unknown = (int32_t)id;
+    return BL_OK;
+}
+
+/* ---- WordPiece */
+
+static bl_status read_wordpiece(reader *r, const bl_json *model)
+{
+    bl_tokenizer *t = r->t;
+    bl_span unknown = BL_S("[UNK]");
+    int64_t most = 100;
+    bl_json at;
+    t->continues = BL_S("##");
+    BL_TRY(bl_token_find_text(r, model, "continuing_subword_prefix", &t->continues));
+    if (bl_token_find(model, "max_input_chars_per_word", &at))
+        BL_TRY(bl_json_int(&at, 0, INT64_MAX, &most, r->err));
+    t->most_characters = (size_t)most;
+    BL_TRY(bl_token_find_text(r, model, "unk_token", &unknown));
+    return find_part(r, model, unknown, &t->unknown);
+}
+
+/* ---- the model */
+
+static const struct {
+    const char *type;
+    bl_json_kind vocab;
+    bl_status (*read)(reader *r, const bl_json *model);
+} models[] = {[BL_TOKENS_BPE] = {"BPE", BL_JSON_OBJECT, read_bpe},
+              [BL_TOKENS_UNIGRAM] = {"Unigram", BL_JSON_ARRAY, read_unigram},
+              [BL_TOKENS_WORDPIECE] = {"WordPiece", BL_JSON_OBJECT, read_wordpiece}};
+
+/* Older files do not say the type, but have what it needs. */
+static bl_status choose_model(reader *r, const bl_json *model)
+{
+    bl_json at;
+    bl_span type = BL_S("BPE");
+    if (bl_token_find(model, "vocab", &at) && at.kind == BL_JSON_ARRAY)
+        type = BL_S("Unigram");
+    else if (bl_token_find(model, "max_input_chars_per_word", &at))
+        type = BL_S("WordPiece");
+    BL_TRY(bl_token_find_text(r, model, "type", &type));
+    for (int i = 0; i < (int)(sizeof models / sizeof models[0]); i++)
+        if (bl_span_is(type, models[i].type)) {
+            r->t->model = (bl_token_model)i;
+            return BL_OK;
+        }
+    return bl_token_not_known(r, model, "type", type);
 }
 
 static void find_byte_tokens(bl_tokenizer *t)
@@ -262,30 +427,20 @@ static void find_byte_tokens(bl_tokenizer *t)
 static bl_status read_model(reader *r, const bl_json *root, const bl_json *added)
 {
     bl_tokenizer *t = r->t;
-    bl_json model, vocab, merges;
-    bl_span type = {"BPE", 3}, unknown = {0};
+    bl_json model, vocab;
     BL_TRY(bl_json_need(root, "model", &model, r->err));
     BL_TRY(bl_json_expect(&model, BL_JSON_OBJECT, r->err));
-    BL_TRY(find_text(r, &model, "type", &type));
-    if (!bl_span_is(type, "BPE"))
-        return not_known(r, &model, "type", type);
-    BL_TRY(must_be_off(r, &model, "dropout"));
-    BL_TRY(must_be_off(r, &model, "continuing_subword_prefix"));
-    BL_TRY(must_be_off(r, &model, "end_of_word_suffix"));
-    BL_TRY(find_flag(r, &model, "byte_fallback", &t->byte_fallback));
-    BL_TRY(find_flag(r, &model, "fuse_unk", &t->fuse_unknown));
-    BL_TRY(find_flag(r, &model, "ignore_merges", &t->whole_words));
+    BL_TRY(choose_model(r, &model));
     BL_TRY(bl_json_need(&model, "vocab", &vocab, r->err));
-    BL_TRY(bl_json_expect(&vocab, BL_JSON_OBJECT, r->err));
+    BL_TRY(bl_json_expect(&vocab, models[r->t->model].vocab, r->err));
+    BL_TRY(bl_token_find_flag(r, &model, "byte_fallback", &t->byte_fallback));
     BL_TRY(make_room(r, &vocab, added));
-    BL_TRY(read_vocab(r, &vocab));
-    BL_TRY(bl_json_need(&model, "merges", &merges, r->err));
-    BL_TRY(bl_json_expect(&merges, BL_JSON_ARRAY, r->err));
-    BL_TRY(read_merges(r, &merges));
-    find_byte_tokens(t);
+    if (vocab.kind == BL_JSON_OBJECT)
+        BL_TRY(read_vocab(r, &vocab));
     t->unknown = -1;
-    BL_TRY(find_text(r, &model, "unk_token", &unknown));
-    return unknown.data != NULL ? find_part(r, &model, unknown, &t->unknown) : BL_OK;
+    BL_TRY(models[t->model].read(r, &model));
+    find_byte_tokens(t);
+    return BL_OK;
 }
 
 /* ---- added tokens */
@@ -298,29 +453,65 @@ static int compare_added(const void *a, const void *b)
     return x->text.len != y->text.len ? (x->text.len > y->text.len ? -1 : 1) : x->id - y->id;
 }
 
-static bl_status read_added_token(reader *r, const bl_json *at, bl_added_token *out)
+/* |normalised|: it is looked for in what the normaliser gives. */
+static bl_status read_added_token(reader *r, const bl_json *at, bl_added_token *out, bool *normalised)
 {
     bl_tokenizer *t = r->t;
     bl_json member;
     bl_token *token = NULL;
     int64_t id = 0;
     BL_TRY(bl_json_need(at, "id", &member, r->err));
-    BL_TRY(read_id(r, &member, &id));
-    BL_TRY(need_text(r, at, "content", &out->text));
+    BL_TRY(bl_token_read_id(r, &member, &id));
+    BL_TRY(bl_token_need_text(r, at, "content", &out->text));
     if (out->text.len == 0)
         return bl_json_fail(at, r->err, BL_EINVAL, "an added token has no content");
     BL_TRY(must_be_off(r, at, "single_word"));
-    BL_TRY(find_flag(r, at, "lstrip", &out->eats_left));
-    BL_TRY(find_flag(r, at, "rstrip", &out->eats_right));
+    BL_TRY(bl_token_find_flag(r, at, "lstrip", &out->eats_left));
+    BL_TRY(bl_token_find_flag(r, at, "rstrip", &out->eats_right));
     out->id = (int32_t)id;
     token = &t->tokens[id];
-    if (token->text.data == NULL)
+    if (token->text.data == NULL) {
         BL_TRY(add_token(r, at, id, out->text));
-    else if (!bl_span_eq(token->text, out->text))
+        token->added = true;
+    } else if (!bl_span_eq(token->text, out->text)) {
         return bl_json_fail(at, r->err, BL_EINVAL, "the id %lld is that of \"%.60s\" already", (long long)id, token->text.data);
-    BL_TRY(find_flag(r, at, "special", &token->special));
-    token->bytes = out->text; /* as it is, whatever the decoder does to others */
-    return BL_OK;
+    }
+    BL_TRY(bl_token_find_flag(r, at, "special", &token->special));
+    *normalised = !token->special;
+    return bl_token_find_flag(r, at, "normalized", normalised);
+}
+
+/* What the normaliser makes of one: nothing, where it can never be found. */
+static bl_status normalise_added(reader *r, bl_token_encoder *e, bl_added_token *added)
+{
+    bl_text room[2] = {{0}};
+    bl_status st = bl_token_normalise(e, room, &added->text);
+    if (st == BL_OK) {
+        added->text.data = bl_arena_strndup(r->t->arena, added->text.data, added->text.len);
+        st = added->text.data != NULL ? BL_OK : bl_token_read_without_memory(r);
+    }
+    bl_text_fini(&room[0]);
+    bl_text_fini(&room[1]);
+    return st;
+}
+
+static void sort_added(bl_added_tokens *among)
+{
+    if (among->count > 1)
+        qsort(among->token, among->count, sizeof *among->token, compare_added);
+    for (size_t i = 0; i < among->count; i++)
+        among->from[(unsigned char)among->token[i].text.data[0] + 1]++;
+    for (size_t i = 0; i < 256; i++)
+        among->from[i + 1] += among->from[i];
+}
+
+static bl_status make_added_room(reader *r, const bl_json *added, bl_added_tokens *among)
+{
+    size_t count = bl_json_count(added);
+    if (count > MOST_ADDED)
+        return bl_json_fail(added, r->err, BL_ELIMIT, "over %d added tokens", MOST_ADDED);
+    among->token = bl_arena_array(r->t->arena, count + 1, sizeof *among->token);
+    return among->token != NULL ? BL_OK : bl_token_read_without_memory(r);
 }
 
 static bl_status read_added(reader *r, const bl_json *added)
@@ -328,415 +519,84 @@ static bl_status read_added(reader *r, const bl_json *added)
     bl_tokenizer *t = r->t;
     bl_json_iter it = bl_json_each(added);
     bl_json one;
-    size_t count = bl_json_count(added);
-    if (count > MOST_ADDED)
-        return bl_json_fail(added, r->err, BL_ELIMIT, "over %d added tokens", MOST_ADDED);
-    t->added = bl_arena_array(t->arena, count + 1, sizeof *t->added);
-    if (t->added == NULL)
-        return without_memory(r);
-    while (bl_json_next(&it, &one))
-        BL_TRY(read_added_token(r, &one, &t->added[t->nadded++]));
-    if (t->nadded > 1)
-        qsort(t->added, t->nadded, sizeof *t->added, compare_added);
-    for (size_t i = 0; i < t->nadded; i++)
-        t->added_from[(unsigned char)t->added[i].text.data[0] + 1]++;
-    for (size_t i = 0; i < 256; i++)
-        t->added_from[i + 1] += t->added_from[i];
+    BL_TRY(make_added_room(r, added, &t->as_written));
+    BL_TRY(make_added_room(r, added, &t->normalised));
+    while (bl_json_next(&it, &one)) {
+        bl_added_token token = {0};
+        bl_added_tokens *among = NULL;
+        bool normalised = false;
+        BL_TRY(read_added_token(r, &one, &token, &normalised));
+        among = normalised ? &t->normalised : &t->as_written;
+        among->token[among->count++] = token;
+    }
+    sort_added(&t->as_written);
     return BL_OK;
 }
 
-/* ---- steps */
-
-static bl_status new_step(reader *r, const bl_json *at, bl_token_step **out)
+/* The steps are known. */
+static bl_status normalise_all_added(reader *r)
 {
-    if (r->t->nsteps == BL_TOKEN_STEPS)
-        return bl_json_fail(at, r->err, BL_ELIMIT, "over %d steps", BL_TOKEN_STEPS);
-    *out = &r->t->steps[r->t->nsteps++];
-    return BL_OK;
+    bl_tokenizer *t = r->t;
+    bl_added_tokens *among = &t->normalised;
+    bl_token_encoder e;
+    bl_status st = BL_OK;
+    size_t kept = 0;
+    bl_token_encoder_init(&e, t, r->err);
+    for (size_t i = 0; i < among->count && st == BL_OK; i++) {
+        bl_added_token token = among->token[i];
+        st = normalise_added(r, &e, &token);
+        t->tokens[token.id].bytes = token.text; /* the library tells it so */
+        if (token.text.len > 0)
+            among->token[kept++] = token;
+    }
+    bl_token_encoder_fini(&e);
+    among->count = kept;
+    sort_added(among);
+    return st;
 }
 
-static bl_status add_replace(reader *r, const bl_json *at, bl_span from, bl_span to)
-{
-    bl_token_step *step = NULL;
-    if (from.len == 0)
-        return bl_json_fail(at, r->err, BL_EINVAL, "an empty pattern");
-    BL_TRY(new_step(r, at, &step));
-    *step = (bl_token_step){.kind = BL_STEP_REPLACE, .from = from, .to = to};
-    return BL_OK;
-}
+/* ---- rows */
 
-static bl_status add_prefix(reader *r, const bl_json *at, bl_span text, bool unless_there, bool at_start)
-{
-    bl_token_step *step = NULL;
-    BL_TRY(new_step(r, at, &step));
-    *step = (bl_token_step){.kind = BL_STEP_PREFIX, .to = text, .unless_there = unless_there, .at_start = at_start};
-    return BL_OK;
-}
-
-static bl_status add_split(reader *r, const bl_json *at, bl_span pattern, bool literal, bl_split_behavior behavior, bool invert)
-{
-    bl_token_step *step = NULL;
-    int code = 0;
-    PCRE2_SIZE where = 0;
-    uint32_t options = literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C;
-    BL_TRY(new_step(r, at, &step));
-    *step = (bl_token_step){.kind = BL_STEP_SPLIT, .behavior = behavior, .invert = invert};
-    step->code = pcre2_compile((PCRE2_SPTR)pattern.data, pattern.len, options | PCRE2_UTF, &code, &where, r->t->rules);
-    if (step->code != NULL)
-        return BL_OK;
-    if (code == PCRE2_ERROR_HEAP_FAILED)
-        return bl_fail(r->err, BL_ENOMEM, "a regular expression");
-    char why[120] = "";
-    (void)pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
-    return bl_json_fail(at, r->err, BL_EINVAL, "the pattern is no regular expression: %s, at its byte %zu", why, (size_t)where);
-}
-
-static bl_status add_bytes(reader *r, const bl_json *at)
-{
-    bl_token_step *step = NULL;
-    BL_TRY(new_step(r, at, &step));
-    *step = (bl_token_step){.kind = BL_STEP_BYTES};
-    return BL_OK;
-}
-
-/* {"String": "..."} or {"Regex": "..."} */
-static bl_status read_pattern(reader *r, const bl_json *at, bl_span *out, bool *literal)
-{
-    bl_json pattern;
-    BL_TRY(bl_json_need(at, "pattern", &pattern, r->err));
-    BL_TRY(find_text(r, &pattern, "String", out));
-    *literal = out->data != NULL;
-    return *literal ? BL_OK : need_text(r, &pattern, "Regex", out);
-}
-
-static bl_status read_replace(reader *r, const bl_json *at, bl_span *from, bl_span *to)
-{
-    bool literal = false;
-    BL_TRY(read_pattern(r, at, from, &literal));
-    if (!literal)
-        return bl_json_fail(at, r->err, BL_EUNSUPPORTED, "Replace is supported with a String, and not with a Regex");
-    return need_text(r, at, "content", to);
-}
-
-static bl_status step_prepend(reader *r, const bl_json *at)
-{
-    bl_span text = {0};
-    BL_TRY(need_text(r, at, "prepend", &text));
-    return add_prefix(r, at, text, false, false);
-}
-
-static bl_status step_replace(reader *r, const bl_json *at)
-{
-    bl_span from = {0}, to = {0};
-    BL_TRY(read_replace(r, at, &from, &to));
-    return add_replace(r, at, from, to);
-}
-
-static bl_status step_byte_level(reader *r, const bl_json *at)
-{
-    bool prefix = true, regex = true;
-    BL_TRY(find_flag(r, at, "add_prefix_space", &prefix));
-    BL_TRY(find_flag(r, at, "use_regex", &regex));
-    if (prefix)
-        BL_TRY(add_prefix(r, at, BL_S(" "), true, false));
-    if (regex)
-        BL_TRY(add_split(r, at, BL_S(gpt2_pattern), false, BL_SPLIT_ISOLATED, false));
-    return add_bytes(r, at);
-}
-
-static bl_status step_metaspace(reader *r, const bl_json *at)
-{
-    bl_span mark = BL_S(blank_mark), scheme = {"always", 6};
-    bool prefix = true, cuts = true;
-    BL_TRY(find_text(r, at, "replacement", &mark));
-    BL_TRY(find_flag(r, at, "add_prefix_space", &prefix)); /* as older files say it */
-    if (!prefix)
-        scheme = BL_S("never");
-    BL_TRY(find_text(r, at, "prepend_scheme", &scheme));
-    BL_TRY(find_flag(r, at, "split", &cuts));
-    BL_TRY(add_replace(r, at, BL_S(" "), mark));
-    if (!bl_span_is(scheme, "never"))
-        BL_TRY(add_prefix(r, at, mark, true, bl_span_is(scheme, "first")));
-    return cuts ? add_split(r, at, mark, true, BL_SPLIT_WITH_NEXT, false) : BL_OK;
-}
-
-static bl_status step_split(reader *r, const bl_json *at)
-{
-    static const char *const names[] = {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
-    bl_span pattern = {0}, behavior = {0};
-    bool literal = false, invert = false;
-    int i = 0;
-    BL_TRY(read_pattern(r, at, &pattern, &literal));
-    BL_TRY(need_text(r, at, "behavior", &behavior));
-    BL_TRY(find_flag(r, at, "invert", &invert));
-    while (i < 5 && !bl_span_is(behavior, names[i]))
-        i++;
-    if (i == 5)
-        return not_known(r, at, "behavior", behavior);
-    return add_split(r, at, pattern, literal, (bl_split_behavior)i, invert);
-}
-
-static bl_status step_digits(reader *r, const bl_json *at)
-{
-    bool each = false;
-    BL_TRY(find_flag(r, at, "individual_digits", &each));
-    return add_split(r, at, each ? BL_S("\\p{N}") : BL_S("\\p{N}+"), false, BL_SPLIT_ISOLATED, false);
-}
-
-static bl_status step_words(reader *r, const bl_json *at)
-{
-    return add_split(r, at, BL_S("\\w+|[^\\w\\s]+"), false, BL_SPLIT_REMOVED, true);
-}
-
-static bl_status step_blanks(reader *r, const bl_json *at)
-{
-    return add_split(r, at, BL_S("\\s+"), false, BL_SPLIT_REMOVED, false);
-}
-
-typedef bl_status (*read_step)(reader *r, const bl_json *at);
-typedef struct step_row {
-    const char *type;
-    read_step read;
-} step_row;
-
-static const step_row normalizers[] = {{"Prepend", step_prepend}, {"Replace", step_replace}, {NULL, NULL}};
-static const step_row pre_tokenizers[] = {
-    {"ByteLevel", step_byte_level}, {"Metaspace", step_metaspace},    {"Split", step_split}, {"Digits", step_digits},
-    {"Whitespace", step_words},     {"WhitespaceSplit", step_blanks}, {NULL, NULL}};
-
-/* One of the rows, or a Sequence of them in |list|. */
-static bl_status read_steps(reader *r, const bl_json *at, const step_row *rows, const char *list, bool inside)
+static bl_status read_row(reader *r, const bl_json *at, const bl_token_row *rows, const char *list, bool inside)
 {
     bl_span type = {0};
     bl_json all, one;
     BL_TRY(bl_json_expect(at, BL_JSON_OBJECT, r->err));
-    BL_TRY(need_text(r, at, "type", &type));
-    for (const step_row *row = rows; row->type != NULL; row++)
+    BL_TRY(bl_token_need_text(r, at, "type", &type));
+    for (const bl_token_row *row = rows; row->type != NULL; row++)
         if (bl_span_is(type, row->type))
             return row->read(r, at);
     if (!bl_span_is(type, "Sequence") || inside)
-        return not_known(r, at, "type", type);
+        return bl_token_not_known(r, at, "type", type);
     BL_TRY(bl_json_need(at, list, &all, r->err));
     BL_TRY(bl_json_expect(&all, BL_JSON_ARRAY, r->err));
     bl_json_iter it = bl_json_each(&all);
     while (bl_json_next(&it, &one))
-        BL_TRY(read_steps(r, &one, rows, list, true));
+        BL_TRY(read_row(r, &one, rows, list, true));
     return BL_OK;
 }
 
-/* ---- what stands around a text */
-
-static bl_status add_around(reader *r, const bl_json *at, const bl_json *ids, bool after)
+bl_status bl_token_read_rows(reader *r, const bl_json *at, const bl_token_row *rows, const char *list)
 {
-    bl_json_iter it = bl_json_each(ids);
-    bl_json one;
-    BL_TRY(bl_json_expect(ids, BL_JSON_ARRAY, r->err));
-    while (bl_json_next(&it, &one)) {
-        int *count = after ? &r->t->nafter : &r->t->nbefore;
-        int64_t id = 0;
-        BL_TRY(read_id(r, &one, &id));
-        if ((size_t)id >= r->t->size || r->t->tokens[id].text.data == NULL)
-            return bl_json_fail(at, r->err, BL_EINVAL, "there is no token %lld", (long long)id);
-        if (*count == BL_TOKEN_AROUND)
-            return bl_json_fail(at, r->err, BL_ELIMIT, "over %d tokens around a text", BL_TOKEN_AROUND);
-        (after ? r->t->after : r->t->before)[(*count)++] = (int32_t)id;
-    }
-    return BL_OK;
-}
-
-static bl_status post_template(reader *r, const bl_json *at)
-{
-    bl_json single, one, token, tokens, row, ids;
-    bool after = false;
-    BL_TRY(bl_json_need(at, "single", &single, r->err));
-    BL_TRY(bl_json_expect(&single, BL_JSON_ARRAY, r->err));
-    bl_json_iter it = bl_json_each(&single);
-    while (bl_json_next(&it, &one)) {
-        bl_span name = {0};
-        if (find(&one, "Sequence", &token)) {
-            after = true;
-            continue;
-        }
-        BL_TRY(bl_json_need(&one, "SpecialToken", &token, r->err));
-        BL_TRY(need_text(r, &token, "id", &name));
-        BL_TRY(bl_json_need(at, "special_tokens", &tokens, r->err));
-        BL_TRY(bl_json_need(&tokens, name.data, &row, r->err));
-        BL_TRY(bl_json_need(&row, "ids", &ids, r->err));
-        BL_TRY(add_around(r, &one, &ids, after));
-    }
-    return BL_OK;
-}
-
-/* It is about offsets, which nobody asks for here. */
-static bl_status nothing(reader *r, const bl_json *at)
-{
-    (void)r;
-    (void)at;
-    return BL_OK;
-}
-
-static const step_row post_processors[] = {{"TemplateProcessing", post_template}, {"ByteLevel", nothing}, {NULL, NULL}};
-
-/* ---- back to text */
-
-static bl_status decode_bytes(reader *r, const bl_json *at)
-{
-    (void)at;
-    r->decoder.from_bytes = true;
-    return BL_OK;
-}
-
-static bl_status decode_byte_tokens(reader *r, const bl_json *at)
-{
-    (void)at;
-    r->decoder.byte_tokens = true;
-    return BL_OK;
-}
-
-static bl_status add_decode_replace(reader *r, const bl_json *at, bl_span from, bl_span to)
-{
-    decoder *d = &r->decoder;
-    if (d->nreplaces == MOST_REPLACES || from.len == 0)
-        return bl_json_fail(at, r->err, BL_ELIMIT, "an empty pattern, or over %d replacements", MOST_REPLACES);
-    d->from[d->nreplaces] = from;
-    d->to[d->nreplaces++] = to;
-    return BL_OK;
-}
-
-static bl_status decode_replace(reader *r, const bl_json *at)
-{
-    bl_span from = {0}, to = {0};
-    BL_TRY(read_replace(r, at, &from, &to));
-    return add_decode_replace(r, at, from, to);
-}
-
-static bl_status decode_metaspace(reader *r, const bl_json *at)
-{
-    bl_span mark = BL_S(blank_mark), scheme = {"always", 6};
-    bool prefix = true;
-    BL_TRY(find_text(r, at, "replacement", &mark));
-    BL_TRY(find_flag(r, at, "add_prefix_space", &prefix));
-    BL_TRY(find_text(r, at, "prepend_scheme", &scheme));
-    r->t->strip_blank = prefix && !bl_span_is(scheme, "never");
-    return add_decode_replace(r, at, mark, BL_S(" "));
-}
-
-/* Of the blanks that a tokenizer puts in front of a text: one, at the start. */
-static bl_status decode_strip(reader *r, const bl_json *at)
-{
-    bl_json member;
-    bl_span content = {0};
-    int64_t start = 0, stop = 0;
-    BL_TRY(need_text(r, at, "content", &content));
-    if (bl_json_find(at, "start", &member))
-        BL_TRY(bl_json_int(&member, 0, INT32_MAX, &start, r->err));
-    if (bl_json_find(at, "stop", &member))
-        BL_TRY(bl_json_int(&member, 0, INT32_MAX, &stop, r->err));
-    if (!bl_span_is(content, " ") || start > 1 || stop > 0)
-        return bl_json_fail(at, r->err, BL_EUNSUPPORTED, "only one blank at the start can be stripped");
-    r->t->strip_blank = start == 1;
-    return BL_OK;
-}
-
-static const step_row decoders[] = {{"ByteLevel", decode_bytes},
-                                    {"ByteFallback", decode_byte_tokens},
-                                    {"Replace", decode_replace},
-                                    {"Metaspace", decode_metaspace},
-                                    {"Strip", decode_strip},
-                                    {"Fuse", nothing},
-                                    {NULL, NULL}};
-
-static void put_replaced(bl_text *out, bl_span text, bl_span from, bl_span to)
-{
-    for (size_t i = 0; i < text.len;) {
-        if (text.len - i >= from.len && memcmp(text.data + i, from.data, from.len) == 0) {
-            bl_text_append(out, to.data, to.len);
-            i += from.len;
-        } else {
-            bl_text_putc(out, text.data[i++]);
-        }
-    }
-}
-
-static void put_from_bytes(bl_text *out, bl_span text)
-{
-    for (size_t i = 0, n = 0; i < text.len; i += n) {
-        n = bl_utf8_length(text.data + i, text.len - i);
-        int value = bl_token_byte_get(bl_token_point(text.data + i, n));
-        if (value >= 0)
-            bl_text_putc(out, (char)value);
-        else
-            bl_text_append(out, text.data + i, n); /* of an added token, which is text as it is */
-    }
-}
-
-static bl_status fill_bytes(reader *r, int32_t id, bl_text *one, bl_text *two)
-{
-    bl_token *token = &r->t->tokens[id];
-    const decoder *d = &r->decoder;
-    char byte = 0;
-    bl_text_clear(one);
-    bl_text_append(one, token->text.data, token->text.len);
-    for (int i = 0; i < d->nreplaces; i++) {
-        bl_text swap = *one;
-        bl_text_clear(two);
-        put_replaced(two, (bl_span){bl_text_get(one), one->len}, d->from[i], d->to[i]);
-        *one = *two;
-        *two = swap;
-    }
-    if (d->from_bytes) {
-        bl_text swap = *one;
-        bl_text_clear(two);
-        put_from_bytes(two, (bl_span){bl_text_get(one), one->len});
-        *one = *two;
-        *two = swap;
-    }
-    if (d->byte_tokens && token->text.len == 6 && token->text.data[0] == '<')
-        for (int value = 0; value < 256; value++)
-            if (r->t->byte[value] == id) {
-                bl_text_clear(one);
-                byte = (char)value;
-                bl_text_append(one, &byte, 1);
-            }
-    BL_TRY(bl_text_status(one, r->err));
-    BL_TRY(bl_text_status(two, r->err));
-    token->bytes = (bl_span){bl_arena_strndup(r->t->arena, bl_text_get(one), one->len), one->len};
-    return token->bytes.data != NULL ? BL_OK : without_memory(r);
-}
-
-static bl_status fill_all_bytes(reader *r)
-{
-    bl_text one = {0}, two = {0};
-    bl_status st = BL_OK;
-    for (size_t i = 0; i < r->t->size && st == BL_OK; i++)
-        if (r->t->tokens[i].text.data != NULL && r->t->tokens[i].bytes.data == NULL)
-            st = fill_bytes(r, (int32_t)i, &one, &two);
-    bl_text_fini(&one);
-    bl_text_fini(&two);
-    return st;
+    return read_row(r, at, rows, list, false);
 }
 
 /* ---- all of it */
 
 static bl_status read_root(reader *r, const bl_json *root)
 {
-    bl_json added, at;
-    bool more = find(root, "added_tokens", &added);
+    bl_json added;
+    bool more = bl_token_find(root, "added_tokens", &added);
     BL_TRY(bl_json_expect(root, BL_JSON_OBJECT, r->err));
     if (more)
         BL_TRY(bl_json_expect(&added, BL_JSON_ARRAY, r->err));
     BL_TRY(read_model(r, root, more ? &added : NULL));
     if (more)
         BL_TRY(read_added(r, &added));
-    if (find(root, "normalizer", &at))
-        BL_TRY(read_steps(r, &at, normalizers, "normalizers", false));
-    if (find(root, "pre_tokenizer", &at))
-        BL_TRY(read_steps(r, &at, pre_tokenizers, "pretokenizers", false));
-    if (find(root, "post_processor", &at))
-        BL_TRY(read_steps(r, &at, post_processors, "processors", false));
-    if (find(root, "decoder", &at))
-        BL_TRY(read_steps(r, &at, decoders, "decoders", false));
-    return fill_all_bytes(r);
+    BL_TRY(bl_token_read_steps(r, root));
+    BL_TRY(normalise_all_added(r));
+    BL_TRY(bl_token_read_around(r, root));
+    return bl_token_read_decoder(r, root);
 }
 
 static void *take_memory(size_t bytes, void *arg)

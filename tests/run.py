@@ -93,7 +93,7 @@ def build(tally, name, folder, options, targets):
 
 
 def build_plain(tally):
-    return build(tally, "build", PLAIN, ["--buildtype=release", "-Dwerror=false", "-Dtests=false"], ["beamline", "ops", "check_moves"])
+    return build(tally, "build", PLAIN, ["--buildtype=release", "-Dwerror=false", "-Dtests=false"], ["beamline", "ops", "check_moves", "tokenize"])
 
 
 def build_asan(tally):

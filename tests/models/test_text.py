@@ -317,8 +317,8 @@ class Loading(TextTest):
             with self.subTest(word):
                 self.put(self.repository, "bad", document, tokenizer, **(config or parameters()))
                 self.refused(400, self.load("bad"), word)
-        self.put(self.repository, "bad", alphabet(), {"model": {"type": "WordPiece"}})
-        self.refused(501, self.load("bad"), 'tokenizer.json: model: the type "WordPiece" is not supported')
+        self.put(self.repository, "bad", alphabet(), {"model": {"type": "WordLevel"}})
+        self.refused(501, self.load("bad"), 'tokenizer.json: model: the type "WordLevel" is not supported')
         self.put(self.repository, "bad", whole, TOKENIZER, **parameters())  # integers: the next token
         self.ok(self.load("bad"))
         self.assertEqual("cei", self.written("bad", "b", max_tokens=3))

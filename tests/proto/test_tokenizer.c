@@ -42,6 +42,33 @@
     "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" pattern "\"},\"behavior\":\"" behavior "\"},"             \
     "\"model\":{\"vocab\":{\"a\":0,\"1\":1,\"11\":2,\"a1\":3,\"1a\":4},\"merges\":[\"1 1\",\"a 1\",\"1 a\"]}}"
 
+/* BERT's: "naive" is no word of the vocabulary, and "x" no character. */
+#define WORDS_MODEL                                                                                                              \
+    "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_"      \
+    "word\":6,"                                                                                                                  \
+    "\"vocab\":{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"na\":3,\"##i\":4,\"##ive\":5,\"##ve\":6,\",\":7,\"\xe6\xbc\xa2\":8,\"a\":" \
+    "9,"                                                                                                                         \
+    "\"##a\":10,\"do\":11}}"
+#define WORDS                                                                                                                    \
+    "{\"added_tokens\":[{\"id\":1,\"content\":\"[CLS]\",\"special\":true},{\"id\":2,\"content\":\"[SEP]\",\"special\":true},"    \
+    "{\"id\":12,\"content\":\"New\",\"normalized\":true},{\"id\":13,\"content\":\"Old\",\"normalized\":false,\"lstrip\":true}]," \
+    "\"normalizer\":{\"type\":\"BertNormalizer\"},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"                            \
+    "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",1]},"                              \
+    "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}," WORDS_MODEL "}"
+
+/* The scores: "ab" and "c" are better than "a" and "bc", worse than "abc" is not there.  Bytes of two, U+00E9's. */
+#define SCORES(unknown, more)                                                                                                    \
+    "{\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"" M "\","                    \
+    "\"prepend_scheme\":\"first\",\"split\":false},\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"" M                     \
+    "\",\"prepend_scheme\":\"first\",\"split\":false},\"model\":{\"type\":\"Unigram\"," unknown more                             \
+    "\"vocab\":[[\"<unk>\",0],[\"" M "\",-2],[\"a\",-2.5],[\"bc\",-3],[\"ab\",-1.5],[\"c\",-3.25],[\"NaN\",-4],[\"<0xC3>\",-9]," \
+    "[\"<0xA9>\",-9]]}}"
+
+/* SentencePiece's map of characters: "A" is "b". */
+#define CHARS                                                                                                                    \
+    "{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"DAAAAAAAAQBBDQAAAAAAgGIA\"},\"model\":"                \
+    "{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",0],[\"b\",-1]]}}"
+
 static bl_tokenizer *read_ok(const char *file)
 {
     bl_tokenizer *tokenizer = NULL;
@@ -102,13 +129,33 @@ static void texts(void **state)
         {META, "b ab", "1 4 6 4 7", "b ab"},
         {META, "\xc3\xa9", "1 4 2 3", "\xc3\xa9"},
         {META, "zza", "1 4 0 5", "a"}, /* two unknown ones are one */
-        {SPLIT("\\\\p{N}", "Isolated"), "a11", "0 1 1", "a11"},
-        {SPLIT("\\\\p{N}+", "Isolated"), "a11a", "0 2 0", "a11a"},
-        {SPLIT("\\\\p{N}", "Removed"), "a1a", "0 0", "aa"},
-        {SPLIT("\\\\p{N}", "Contiguous"), "a11a", "0 2 0", "a11a"},
-        {SPLIT("\\\\p{N}", "MergedWithPrevious"), "a11a", "3 1 0", "a11a"},
-        {SPLIT("\\\\p{N}", "MergedWithNext"), "a11a", "0 1 4", "a11a"},
-        {SPLIT("(?=1)", "Isolated"), "a11", "0 2", "a11"}, /* empty matches cut nothing */
+        {SPLIT("\\\\p{N}", "Isolated"), "a11", "0 1 1", "a 1 1"},
+        {SPLIT("\\\\p{N}+", "Isolated"), "a11a", "0 2 0", "a 11 a"},
+        {SPLIT("\\\\p{N}", "Removed"), "a1a", "0 0", "a a"},
+        {SPLIT("\\\\p{N}", "Contiguous"), "a11a", "0 2 0", "a 11 a"},
+        {SPLIT("\\\\p{N}", "MergedWithPrevious"), "a11a", "3 1 0", "a1 1 a"},
+        {SPLIT("\\\\p{N}", "MergedWithNext"), "a11a", "0 1 4", "a 1 1a"},
+        {SPLIT("(?=1)", "Isolated"), "a11", "0 2", "a 11"}, /* empty matches cut nothing */
+        {SPLIT("\\\\w+", "Isolated"),
+         "a\xcc\x81"
+         "1!a",
+         "3 0", "a1 a"}, /* a mark is part of a word */
+        {WORDS, "", "1 2", ""},
+        {WORDS, "Na\xc3\xafve", "1 3 5 2", "naive"}, /* the longest first, and nothing else is tried */
+        {WORDS, "na,nai", "1 3 7 3 4 2", "na, nai"},
+        {WORDS, "nax a", "1 0 9 2", "[UNK] a"},     /* a word is known whole or not at all */
+        {WORDS, "aaaaaaa a", "1 0 9 2", "[UNK] a"}, /* over six characters */
+        {WORDS, "a\xe6\xbc\xa2\tdo", "1 9 8 11 2", "a \xe6\xbc\xa2 do"},
+        {WORDS, "a new NEW", "1 9 12 12 2", "a new new"},         /* found in what is normalised, */
+        {WORDS, "a\xc2\xa0Old old", "1 9 13 0 2", "a Old [UNK]"}, /* or as it is written */
+        {SCORES("\"unk_id\":0,", ""), "", "", ""},
+        {SCORES("\"unk_id\":0,", ""), "abc", "1 4 5", "abc"},
+        {SCORES("\"unk_id\":0,", ""), "a bc", "1 2 1 3", "a bc"},
+        {SCORES("\"unk_id\":0,", ""), "abxyc", "1 4 0 5", "ab<unk>c"}, /* two unknown ones are one */
+        {SCORES("\"unk_id\":0,", ""), "NaN", "1 6", "NaN"},
+        {SCORES("\"unk_id\":0,", "\"byte_fallback\":true,"), "e\xcc\x81", "1 7 8", "<0xC3><0xA9>"}, /* composed */
+        {CHARS, "Ab", "1 1", "b b"},
+        {CHARS, "A\xcc\x81 Ac", "1 0 1 0", "b ? b ?"}, /* what a short cluster begins with is all of it */
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -120,8 +167,9 @@ static void texts(void **state)
 
 static void refused(void **state)
 {
-#define MODEL(more)  "{\"model\":{" more "\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]}}"
-#define WITH(member) "{" member ",\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}"
+#define MODEL(more)              "{\"model\":{" more "\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]}}"
+#define UNIGRAM(pieces, unknown) "{\"model\":{\"type\":\"Unigram\",\"unk_id\":" unknown ",\"vocab\":[" pieces "]}}"
+#define WITH(member)             "{" member ",\"model\":{\"vocab\":{\"a\":0},\"merges\":[]}}"
     static const struct {
         const char *file;
         bl_status status;
@@ -130,7 +178,14 @@ static void refused(void **state)
         {"", BL_EINVAL, "JSON"},
         {"[]", BL_EINVAL, "expected an object"},
         {"{}", BL_EINVAL, "model"},
-        {MODEL("\"type\":\"Unigram\","), BL_EUNSUPPORTED, "model: the type \"Unigram\" is not supported"},
+        {MODEL("\"type\":\"WordLevel\","), BL_EUNSUPPORTED, "model: the type \"WordLevel\" is not supported"},
+        {MODEL("\"type\":\"Unigram\","), BL_EINVAL, "model.vocab: expected an array"},
+        {MODEL("\"type\":\"WordPiece\","), BL_EINVAL, "\"[UNK]\" is not in the vocabulary"},
+        {UNIGRAM("[\"a\",0],[\"b\"]", "0"), BL_EINVAL, "model.vocab[1]: a piece is a text and its score"},
+        {UNIGRAM("[\"a\",0],[\"b\",\"x\"]", "0"), BL_EINVAL, "model.vocab[1][1]"},
+        {UNIGRAM("[\"a\",0],[\"b\",\"NaN\"]", "0"), BL_EINVAL, "a score is a finite number"},
+        {UNIGRAM("[\"a\",0],[\"a\",-1]", "0"), BL_EINVAL, "\"a\" stands there twice"},
+        {UNIGRAM("[\"a\",0]", "1"), BL_EGRAPH, "model.unk_id"},
         {MODEL("\"dropout\":0.1,"), BL_EUNSUPPORTED, "model.dropout: only null"},
         {MODEL("\"end_of_word_suffix\":\"</w>\","), BL_EUNSUPPORTED, "end_of_word_suffix"},
         {MODEL("\"unk_token\":\"x\","), BL_EINVAL, "\"x\" is not in the vocabulary"},
@@ -146,7 +201,22 @@ static void refused(void **state)
         {WITH("\"added_tokens\":[{\"id\":0,\"content\":\"b\"}]"), BL_EINVAL,
          "added_tokens[0]: the id 0 is that of \"a\" already"},
         {WITH("\"added_tokens\":[{\"id\":1,\"content\":\"\"}]"), BL_EINVAL, "an added token has no content"},
-        {WITH("\"normalizer\":{\"type\":\"Lowercase\"}"), BL_EUNSUPPORTED, "normalizer: the type \"Lowercase\" is not supported"},
+        {WITH("\"normalizer\":{\"type\":\"Nmt\"}"), BL_EUNSUPPORTED, "normalizer: the type \"Nmt\" is not supported"},
+        {WITH("\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"a\"}"), BL_EINVAL, "is not base64"},
+        {WITH("\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"BAAAAA==\"}"), BL_EINVAL,
+         "has 4 bytes, and its trie 4"},
+        {WITH("\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAAAP8=\"}"), BL_EINVAL,
+         "its texts are not UTF-8"},
+        {WITH("\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a*\"},\"content\":\"\"}"), BL_EUNSUPPORTED,
+         "the pattern matches nothing at all"},
+        {WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[\\\\W]\"},\"behavior\":\"Isolated\"}"),
+         BL_EUNSUPPORTED, "\\W within a class"},
+        {WITH("\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}"), BL_EUNSUPPORTED, "pre_tokenizer: the type \"UnicodeScripts\""},
+        {WITH("\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"a\",0],\"sep\":[\"b\",1]}"), BL_EINVAL,
+         "post_processor.sep: there is no token 1"},
+        {WITH("\"truncation\":{\"direction\":\"Up\"}"), BL_EUNSUPPORTED, "truncation: the direction \"Up\""},
+        {WITH("\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"Metaspace\"}]}"), BL_EUNSUPPORTED,
+         "decoder.decoders[1]: behind what joins the tokens"},
         {WITH("\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},"
               "\"behavior\":\"Isolated\"}]}"),
          BL_EINVAL, "pre_tokenizer.pretokenizers[0]: the pattern is no regular expression: missing closing parenthesis"},
@@ -155,7 +225,7 @@ static void refused(void **state)
         {WITH("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}],"
               "\"special_tokens\":{\"x\":{\"ids\":[7]}}}"),
          BL_EINVAL, "post_processor.single[0]: there is no token 7"},
-        {WITH("\"decoder\":{\"type\":\"WordPiece\"}"), BL_EUNSUPPORTED, "decoder: the type \"WordPiece\""},
+        {WITH("\"decoder\":{\"type\":\"CTC\"}"), BL_EUNSUPPORTED, "decoder: the type \"CTC\""},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -200,22 +270,92 @@ static void limits(void **state)
 /* Each allocation may fail: what was there is given back, and the error says so. */
 static void no_memory(void **state)
 {
-    bl_status st = BL_ENOMEM;
+    static const char *const files[] = {META, WORDS, SCORES("\"unk_id\":0,", "\"byte_fallback\":true,")};
+    static const char text[] = "b ab \xc3\xa9Na\xc3\xafve New";
     (void)state;
-    for (long n = 1; st != BL_OK && n < 1000; n++) {
-        bl_tokenizer *tokenizer = NULL;
-        bl_tokens tokens = {0};
-        bl_err err = {0};
-        bl_fault_arm(BL_FAULT_ALLOC, n);
-        st = bl_tokenizer_read((bl_span){META, strlen(META)}, &tokenizer, &err);
-        if (st == BL_OK)
-            st = bl_tokenizer_encode(tokenizer, (bl_span){"b ab", 4}, 100, &tokens, &err);
-        bl_fault_arm(BL_FAULT_ALLOC, 0);
-        assert_true(st == BL_OK || st == BL_ENOMEM);
-        free(tokens.id);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        bl_status st = BL_ENOMEM;
+        for (long n = 1; st != BL_OK && n < 1000; n++) {
+            bl_tokenizer *tokenizer = NULL;
+            bl_tokens tokens = {0};
+            bl_err err = {0};
+            bl_fault_arm(BL_FAULT_ALLOC, n);
+            st = bl_tokenizer_read((bl_span){files[i], strlen(files[i])}, &tokenizer, &err);
+            if (st == BL_OK)
+                st = bl_tokenizer_encode(tokenizer, BL_S(text), 100, &tokens, &err);
+            bl_fault_arm(BL_FAULT_ALLOC, 0);
+            assert_true(st == BL_OK || st == BL_ENOMEM);
+            free(tokens.id);
+            bl_tokenizer_destroy(tokenizer);
+        }
+        assert_int_equal(st, BL_OK);
+    }
+}
+
+/* Rows of a tensor are cut as the file says, and what stands around a text stays. */
+static void rows(void **state)
+{
+#define CUT(direction)                                                                                                           \
+    "{\"truncation\":{\"max_length\":5,\"direction\":\"" direction                                                               \
+    "\"},\"padding\":{\"strategy\":{\"Fixed\":8},\"direction\":\"Left\","                                                        \
+    "\"pad_id\":7,\"pad_to_multiple_of\":4},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"                                  \
+    "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"[SEP]\",2],\"cls\":[\"[CLS]\",1]}," WORDS_MODEL "}"
+    static const struct {
+        const char *file, *text;
+        size_t most;
+        const char *ids;
+    } cases[] = {{CUT("Right"), "a na", 100, "1 9 3 2"},
+                 {CUT("Right"), "a na do a na", 100, "1 9 3 11 2"},
+                 {CUT("Left"), "a na do a na", 100, "1 11 9 3 2"},
+                 {CUT("Right"), "a na do", 4, "1 9 3 2"},
+                 {CUT("Left"), "a na do", 2, "1 2"},
+                 {WORDS, "a na do", 5, "1 9 3 11 2"}};
+    bl_tokens tokens = {0};
+    bl_text out = {0};
+    bl_err err = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bl_tokenizer *tokenizer = read_ok(cases[i].file);
+        bl_span text = {cases[i].text, strlen(cases[i].text)};
+        assert_int_equal(bl_tokenizer_encode_row(tokenizer, text, cases[i].most, &tokens, &err), BL_OK);
+        print_ids(&tokens, &out);
+        assert_string_equal(bl_text_get(&out), cases[i].ids);
         bl_tokenizer_destroy(tokenizer);
     }
-    assert_int_equal(st, BL_OK);
+    bl_tokenizer *tokenizer = read_ok(CUT("Right"));
+    const bl_token_layout *layout = bl_tokenizer_layout(tokenizer);
+    assert_true(layout->padded == 8 && layout->multiple == 4 && layout->pad == 7 && layout->pads_left && !layout->cuts_left);
+    assert_int_equal(bl_tokenizer_encode_row(tokenizer, BL_S("a"), 1, &tokens, &err), BL_EINVAL);
+    bl_tokenizer_destroy(tokenizer);
+    err = (bl_err){0};
+    tokenizer = read_ok(WORDS);
+    assert_int_equal(bl_tokenizer_encode_row(tokenizer, BL_S("a na do"), 4, &tokens, &err), BL_EINVAL);
+    assert_non_null(strstr(err.text, "over 4 tokens"));
+    bl_tokenizer_destroy(tokenizer);
+    free(tokens.id);
+    bl_text_fini(&out);
+}
+
+/* Marks in a row are put in order, however many there are: not in the square of their number, which would be an hour here. */
+static void marks(void **state)
+{
+    enum { PAIRS = 400000 };
+    bl_tokenizer *tokenizer = read_ok("{\"normalizer\":{\"type\":\"NFD\"},\"model\":{\"type\":\"Unigram\",\"vocab\":["
+                                      "[\"a\",-1],[\"\xcc\x81\",-1],[\"\xcc\xa3\",-1]]}}");
+    bl_tokens tokens = {0};
+    bl_text text = {0};
+    bl_err err = {0};
+    (void)state;
+    bl_text_puts(&text, "a");
+    for (int i = 0; i < PAIRS; i++)
+        bl_text_puts(&text, "\xcc\x81\xcc\xa3");
+    assert_int_equal(bl_tokenizer_encode(tokenizer, (bl_span){text.data, text.len}, SIZE_MAX, &tokens, &err), BL_OK);
+    assert_int_equal(tokens.count, 2 * PAIRS + 1);
+    for (int i = 0; i <= 2 * PAIRS; i++)
+        assert_int_equal(tokens.id[i], i == 0 ? 0 : i <= PAIRS ? 2 : 1);
+    free(tokens.id);
+    bl_text_fini(&text);
+    bl_tokenizer_destroy(tokenizer);
 }
 
 /* ---- GPT-2's own files, and the ids that llama.cpp expects of them */
@@ -305,7 +445,8 @@ static void gpt2(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(texts), cmocka_unit_test(refused), cmocka_unit_test(limits),
-                                       cmocka_unit_test(no_memory), cmocka_unit_test(gpt2)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(texts),     cmocka_unit_test(refused), cmocka_unit_test(limits),
+                                       cmocka_unit_test(no_memory), cmocka_unit_test(rows),    cmocka_unit_test(marks),
+                                       cmocka_unit_test(gpt2)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
