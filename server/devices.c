@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "proto/encode.h"
 #include "server/handlers.h"
-#include "server/server.h"
+#include "server/residents.h"
 
 #include <string.h>
 
@@ -35,6 +35,7 @@ static void put_device(bl_worker *worker, bool is_default, bl_text *out)
     put_number(out, "memory", info->memory);
     put_number(out, "memory_used", atomic_load(&worker->dev->bytes_used));
     put_number(out, "memory_peak", atomic_load(&worker->dev->bytes_peak));
+    put_number(out, "memory_moved", bl_residents_away(worker->residents));
     put_number(out, "max_buffer", info->max_alloc < info->max_binding ? info->max_alloc : info->max_binding);
     put_number(out, "units", info->units);
     put_number(out, "queue", bl_queue_length(worker->queue));

@@ -26,6 +26,7 @@ static void end_exec(void *arg)
     const bl_plan_info *info = x->plan != NULL ? bl_plan_get_info(x->plan) : NULL;
     for (int i = 0; x->inputs != NULL && i < x->ninputs; i++)
         bl_held_release(x->inputs[i]);
+    free_buffers(x, x->buffers, x->ninputs);
     for (bl_bound *b = x->bound; b != NULL; b = b->next)
         bl_held_release(b->held);
     for (bl_fetch *f = x->fetches; f != NULL; f = f->next)

@@ -52,7 +52,7 @@ struct bl_exec {
     bl_program *program;                 /* NULL: a run, whose state is its own */
     bl_program *lender;                  /* of a run: the program whose states it reads, which stay as they are; or NULL */
     const bl_program_entry_state *entry; /* of either */
-    bl_buffer **buffers;                 /* of the inputs */
+    bl_buffer **buffers;                 /* of the inputs, retained while it runs */
     bl_buffer *const *lent;              /* the same of states that somebody keeps, as many as the plan has; NULL: none */
     bl_buffer **states;
     bl_buffer **outputs;

@@ -3,7 +3,6 @@
 
 #include "engine/base/clock.h"
 #include "server/reply.h"
-#include "server/residents.h"
 #include "server/shelf.h"
 
 #include <stdlib.h>
@@ -121,11 +120,56 @@ static bl_status begin(bl_exec *x)
         x->launch_ns = bl_arena_array(x->rq->arena, (size_t)info->kernels + info->helpers + 1, sizeof *x->launch_ns);
     x->buffers = bl_arena_array(x->rq->arena, (size_t)x->ninputs + 1, sizeof(bl_buffer *));
     BL_TRY(bl_arena_status(x->rq->arena, err));
-    for (int i = 0; i < x->ninputs; i++)
-        x->buffers[i] = x->inputs[i]->buffer;
     BL_TRY(begin_series(x));
     bl_trail_add(&x->rq->trail, BL_TIME_COPY, start, bl_clock_ns());
     return BL_OK;
+}
+
+/* ---- what a turn needs on the device, and only for as long as it lasts */
+
+static bl_status hold_inputs(bl_exec *x)
+{
+    for (int i = 0; i < x->ninputs; i++)
+        BL_TRY(bl_held_wake(x->inputs[i], &x->buffers[i], &x->rq->err));
+    return BL_OK;
+}
+
+static bl_status make_ready(bl_exec *x)
+{
+    if (x->program != NULL || (x->lender != NULL && !x->begun)) /* what was lent is held while it runs */
+        BL_TRY(bl_program_wake(x->program != NULL ? x->program : x->lender, &x->rq->err));
+    if (!x->begun)
+        BL_TRY(begin(x));
+    return hold_inputs(x);
+}
+
+static void free_outputs(bl_exec *x)
+{
+    for (int i = 0; x->outputs != NULL && i < bl_plan_get_info(x->plan)->noutputs; i++) {
+        bl_pool_release(x->worker->pool, x->outputs[i]);
+        x->outputs[i] = NULL;
+    }
+}
+
+static void let_inputs_go(bl_exec *x)
+{
+    for (int i = 0; x->buffers != NULL && i < x->ninputs; i++) {
+        bl_pool_release(x->worker->pool, x->buffers[i]);
+        x->buffers[i] = NULL;
+    }
+}
+
+/* What flies may have the memory that this one wants: once more, when that has landed. */
+static bl_step go_alone(bl_exec *x)
+{
+    const bl_plan_info *info = bl_plan_get_info(x->plan);
+    for (int i = 0; x->states != NULL && i < info->nstates + info->nhidden; i++) {
+        bl_pool_release(x->worker->pool, x->states[i]);
+        x->states[i] = NULL;
+    }
+    x->rq->may_fly = x->begun = false;
+    x->rq->err = (bl_err){0};
+    return BL_STEP_AGAIN;
 }
 
 /* ---- steps */
@@ -189,14 +233,10 @@ static bool is_wanted(void *queue)
 
 static bl_status run_some(bl_exec *x, int64_t *took)
 {
-    const bl_plan_info *info = bl_plan_get_info(x->plan);
     bool periods = false;
     int64_t start = bl_clock_ns();
     bl_status st = BL_OK;
-    for (int i = 0; i < info->noutputs; i++) {
-        bl_pool_release(x->worker->pool, x->outputs[i]);
-        x->outputs[i] = NULL;
-    }
+    free_outputs(x);
     take_states(x);
     bl_run run = {.plan = x->plan,
                   .pool = x->worker->pool,
@@ -256,6 +296,7 @@ static bl_status take_results(bl_exec *x, const bl_plan_info *info)
         if (x->copies[i] == NULL)
             return x->rq->err.status;
         BL_TRY(bl_held_read(x->results[i], x->copies[i], &x->rq->err));
+        bl_held_empty(x->results[i]);
     }
     return BL_OK;
 }
@@ -293,14 +334,14 @@ static bl_run flight_of(bl_exec *x)
                     .deadline_ns = x->rq->deadline_ns};
 }
 
-static bl_step take_off(bl_exec *x)
+static bl_status take_off(bl_exec *x)
 {
     bl_run run = flight_of(x);
     int64_t start = bl_clock_ns();
     bl_status st = bl_plan_submit(&run, &x->rq->err);
     bl_trail_add(&x->rq->trail, BL_TIME_COMPUTE, start, bl_clock_ns());
     x->flies = st == BL_OK;
-    return st == BL_OK ? BL_STEP_FLIES : BL_STEP_DONE;
+    return st;
 }
 
 /* Of those that fly together the first waits for all. */
@@ -314,6 +355,7 @@ static bl_step land(bl_exec *x)
     atomic_store(&x->worker->busy_ns, bl_clock_ns());
     if (st == BL_OK)
         (void)finish(x);
+    let_inputs_go(x);
     return BL_STEP_DONE;
 }
 
@@ -324,21 +366,23 @@ bl_step bl_exec_run(bl_request *rq)
     bl_status st = BL_OK;
     if (x->flies)
         return land(x);
-    if (x->program != NULL || (x->lender != NULL && !x->begun)) /* what was lent is held while it runs */
-        st = bl_program_wake(x->program != NULL ? x->program : x->lender, &rq->err);
-    if (st == BL_OK && !x->begun)
-        st = begin(x);
-    if (st == BL_OK && rq->may_fly && !bl_plan_is_due(x->plan))
-        return take_off(x);
+    st = make_ready(x);
     if (st == BL_OK)
-        st = run_slice(x);
+        st = rq->may_fly && !bl_plan_is_due(x->plan) ? take_off(x) : run_slice(x);
+    if (x->flies)
+        return BL_STEP_FLIES;
+    let_inputs_go(x);
+    if (st == BL_ENODEVMEM && rq->may_fly)
+        return go_alone(x);
     if (x->program != NULL) {
         atomic_fetch_add(&x->program->steps, x->done - before);
         bl_metrics_add(&rq->server->metrics, BL_COUNT_STEPS, (long long)(x->done - before));
         rq->problem_step = (long long)x->done;
     }
-    if (st == BL_OK && x->done < x->steps)
+    if (st == BL_OK && x->done < x->steps) {
+        free_outputs(x);
         return BL_STEP_AGAIN;
+    }
     if (st == BL_OK)
         (void)finish(x);
     return BL_STEP_DONE;

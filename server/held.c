@@ -18,6 +18,8 @@ bl_status bl_held_wrap(bl_worker *worker, bl_buffer *buffer, bl_dtype dtype, int
     atomic_init(&held->refs, 1);
     held->worker = worker;
     held->buffer = buffer;
+    held->mapped = buffer->host;
+    atomic_init(&held->generation, buffer->generation);
     held->dtype = dtype;
     held->ndim = ndim;
     held->bytes = bl_dtype_bytes(dtype);
@@ -58,7 +60,9 @@ void bl_held_release(bl_held *held)
 {
     if (held == NULL || atomic_fetch_sub(&held->refs, 1) != 1)
         return;
+    bl_resident_remove(&held->resident);
     bl_pool_release(held->worker->pool, held->buffer);
+    bl_resident_free_copy(held->worker, held->away, held->bytes);
     free_scratch(held);
     free(held);
 }
@@ -71,8 +75,8 @@ void bl_held_release_any(void *held)
 char *bl_held_host(bl_held *held)
 {
     bl_budget *budget = &held->worker->server->memory;
-    if (held->buffer->host != NULL)
-        return held->buffer->host;
+    if (held->mapped != NULL)
+        return held->mapped;
     if (held->scratch != NULL)
         return held->scratch;
     if (bl_budget_take(budget, held->bytes, BL_ENOMEM, "a tensor", NULL) != BL_OK)
@@ -92,22 +96,103 @@ bl_status bl_held_flush(bl_held *held, bl_err *err)
     return BL_OK;
 }
 
+void bl_held_empty(bl_held *held)
+{
+    if (atomic_load(&held->refs) != 1 || held->resident.kind != NULL)
+        return;
+    bl_pool_release(held->worker->pool, held->buffer);
+    held->buffer = NULL;
+    held->mapped = NULL;
+}
+
+/* ---- waiting on the host */
+
+static bl_held *held_of(bl_resident *resident)
+{
+    return (bl_held *)resident;
+}
+
+static bool retain_living(bl_resident *resident)
+{
+    atomic_int *refs = &held_of(resident)->refs;
+    int n = atomic_load(refs);
+    while (n > 0 && !atomic_compare_exchange_weak(refs, &n, n + 1))
+        ;
+    return n > 0;
+}
+
+static void release(bl_resident *resident)
+{
+    bl_held_release(held_of(resident));
+}
+
+/* Whoever uses it has its buffer: a run, a program that has it by reference. */
+static bool may_leave(bl_resident *resident)
+{
+    const bl_held *held = held_of(resident);
+    return held->buffer != NULL && held->scratch == NULL && atomic_load(&held->buffer->refs) == 1;
+}
+
+static bl_status leave(bl_resident *resident, size_t *bytes, bl_err *err)
+{
+    bl_held *held = held_of(resident);
+    *bytes = 0;
+    BL_TRY(bl_resident_copy(held->worker, held->buffer, held->bytes, &held->away, err));
+    bl_buffer_release(held->buffer);
+    held->buffer = NULL;
+    atomic_store(&held->moved, true);
+    *bytes = held->bytes;
+    return BL_OK;
+}
+
+void bl_held_settle(bl_held *held)
+{
+    static const bl_resident_kind kind = {.name = "a tensor",
+                                          .left = BL_COUNT_TENSORS_OUT,
+                                          .back = BL_COUNT_TENSORS_IN,
+                                          .retain = retain_living,
+                                          .release = release,
+                                          .may_leave = may_leave,
+                                          .leave = leave};
+    if (held->resident.kind == NULL && held->mapped == NULL && held->bytes > 0)
+        bl_resident_add(&held->resident, &kind, held->worker);
+}
+
+bl_status bl_held_wake(bl_held *held, bl_buffer **out, bl_err *err)
+{
+    *out = NULL;
+    if (held->buffer == NULL) {
+        BL_TRY(bl_resident_bring(held->worker, held->away, held->bytes, &held->buffer, err));
+        atomic_store(&held->generation, held->buffer->generation);
+        atomic_store(&held->moved, false);
+        bl_resident_free_copy(held->worker, held->away, held->bytes);
+        held->away = NULL;
+        bl_resident_back(&held->resident);
+    } else if (held->resident.kind != NULL) {
+        bl_resident_use(&held->resident);
+    }
+    *out = bl_buffer_retain(held->buffer);
+    return BL_OK;
+}
+
 const char *bl_held_mapped(const bl_held *held)
 {
-    return held->buffer->host;
+    return held->mapped;
 }
 
 bl_status bl_held_read(bl_held *held, void *to, bl_err *err)
 {
-    if (held->buffer->host != NULL)
-        memcpy(to, held->buffer->host, held->bytes);
-    else
-        BL_TRY(bl_buffer_read(held->buffer, 0, to, held->bytes, err));
+    const char *host = held->mapped != NULL ? held->mapped : held->away;
+    if (host == NULL)
+        return bl_buffer_read(held->buffer, 0, to, held->bytes, err);
+    memcpy(to, host, held->bytes);
     return BL_OK;
 }
 
 bool bl_held_lost(const bl_held *held)
 {
     const bl_device *dev = held->worker->dev;
-    return atomic_load(&dev->lost) || held->buffer->generation != atomic_load(&dev->generation);
+    if (atomic_load(&held->moved)) /* it is not there */
+        return false;
+    return atomic_load(&dev->lost) || atomic_load(&held->generation) != atomic_load(&dev->generation);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/program_make.h"
 
-#include "server/residents.h"
 #include "server/shelf.h"
 
 #include <string.h>
@@ -185,8 +184,7 @@ static bl_status fill_state(bl_program_make *make, int i, bl_err *err)
         state->shared = bl_held_retain(make->x->inputs[i]);
     else
         BL_TRY(bl_held_flush(make->x->inputs[i], err));
-    state->buffer = bl_buffer_retain(make->x->inputs[i]->buffer);
-    return BL_OK;
+    return bl_held_wake(make->x->inputs[i], &state->buffer, err);
 }
 
 static bl_status install(bl_program_make *make, bl_err *err)
@@ -202,7 +200,7 @@ static bl_status install(bl_program_make *make, bl_err *err)
     }
     BL_TRY(bl_shelf_charge(rq->server->shelf, rq->owner, bytes, err));
     program->charged = bytes;
-    bl_residents_add(program);
+    bl_program_settle(program);
     return make->installed(make, err);
 }
 

@@ -3,7 +3,6 @@
 #include "server/handlers.h"
 #include "server/jobs/jobs.h"
 #include "server/reply.h"
-#include "server/residents.h"
 
 #include <stdlib.h>
 #include <string.h>

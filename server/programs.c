@@ -7,7 +7,6 @@
 #include "server/exec.h"
 #include "server/handlers.h"
 #include "server/jobs/jobs.h"
-#include "server/residents.h"
 #include "server/sequence.h"
 #include "server/shelf.h"
 
@@ -50,7 +49,7 @@ void bl_program_release(bl_program *program)
 {
     if (program == NULL || atomic_fetch_sub(&program->refs, 1) != 1)
         return;
-    bl_residents_remove(program);
+    bl_program_unsettle(program);
     for (int i = 0; i < program->nstates; i++) {
         if (program->unpooled)
             bl_buffer_release(program->states[i].buffer);

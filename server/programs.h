@@ -25,6 +25,7 @@ typedef struct bl_program_entry_state {
 } bl_program_entry_state;
 
 typedef struct bl_program {
+    bl_resident resident; /* first */
     atomic_int refs;
     uint32_t owner;
     bl_server *server;
@@ -37,21 +38,17 @@ typedef struct bl_program {
     bl_program_entry_state *entries; /* as doc.entries */
     int nstates;                     /* those of the document, then all hidden ones */
     bl_state *states;
-    size_t charged;    /* of the shelf's held bytes */
-    bool unpooled;     /* its memory goes back to the device, and is not kept for the next request */
-    char **away;       /* worker's thread: of each state, its copy on the host while it is not on the device; else NULL */
-    size_t away_bytes; /* likewise */
-    atomic_llong used_ns;
-    struct bl_program *next_resident; /* under the lock of the worker's residents */
-    bool resident, unseen;            /* it is among them; the host does not see its state */
-    atomic_ullong steps;              /* taken since it was put */
-    atomic_ullong replaced;           /* how often its state was put since */
-    atomic_bool durable;              /* it outlives the server */
-    uint64_t saved;                   /* saver's thread: steps + replaced when it was written down; UINT64_MAX: never */
-    struct bl_program *from;          /* that it was made of, whose document it has; or NULL */
-    struct bl_sequence *sequences;    /* of numbered runs; worker's thread */
-    atomic_bool trained;              /* by a job, which nobody else may interfere with */
-    atomic_bool left;                 /* by a job that has ended, from whose last checkpoint it comes back */
+    size_t charged;          /* of the shelf's held bytes */
+    bool unpooled;           /* its memory goes back to the device, and is not kept for the next request */
+    char **away;             /* worker's thread: of each state, its copy on the host while it is not on the device; else NULL */
+    atomic_ullong steps;     /* taken since it was put */
+    atomic_ullong replaced;  /* how often its state was put since */
+    atomic_bool durable;     /* it outlives the server */
+    uint64_t saved;          /* saver's thread: steps + replaced when it was written down; UINT64_MAX: never */
+    struct bl_program *from; /* that it was made of, whose document it has; or NULL */
+    struct bl_sequence *sequences; /* of numbered runs; worker's thread */
+    atomic_bool trained;           /* by a job, which nobody else may interfere with */
+    atomic_bool left;              /* by a job that has ended, from whose last checkpoint it comes back */
 } bl_program;
 
 bl_program *bl_program_create(bl_server *server, uint32_t owner); /* NULL if out of memory */
@@ -65,6 +62,16 @@ bl_wire_type bl_hidden_type(const bl_plan_tensor *hidden);
 BL_NODISCARD bl_status bl_program_check(const bl_program *program, bl_err *err);
 /* BL_ECONFLICT where a job trains it, or is being taken up, and a run of the entry would change its state. */
 BL_NODISCARD bl_status bl_program_check_free(const bl_program *program, const bl_plan_info *entry, bl_err *err);
+
+/* ---- weights.c */
+/* Its state is there; where the host does not see it, it may wait on the host from now on, until it is used.  Any thread. */
+void bl_program_settle(bl_program *program);
+void bl_program_unsettle(bl_program *program); /* before its state is freed; what waits on the host is */
+/* Before any use of program->states: they are on the device until the next call for another program.  BL_ENODEVMEM where there is
+ * no room even without all others.  Worker's thread. */
+BL_NODISCARD bl_status bl_program_wake(bl_program *program, bl_err *err);
+
+/* ---- */
 /* The program in the request's path, retained until the request ends.  |read|: also one that another owner shares. */
 BL_NODISCARD bl_status bl_program_find(bl_request *rq, bool read, bl_program **out);
 /* All of its state becomes what |rq|'s body has, between two runs.  After BL_OK leave the request alone. */

@@ -8,135 +8,126 @@
 
 struct bl_residents {
     bl_worker *worker;
-    pthread_mutex_t lock; /* of the list */
-    bl_program *first;
-    bl_program *awake;       /* worker's thread: what works now; compared only */
-    _Atomic(pthread_t) self; /* the worker's thread, once |adopted| */
+    pthread_mutex_t lock;      /* of the list */
+    bl_resident *first, *last; /* those on the device, the one that was used longest ago first */
+    const bl_resident *awake;  /* worker's thread: what stays; compared only */
+    atomic_size_t away;        /* bytes of all that left */
+    _Atomic(pthread_t) self;   /* the worker's thread, once |adopted| */
     atomic_bool adopted;
 };
 
-/* ---- one program; worker's thread */
+/* ---- the list; under its lock */
 
-static size_t bytes_of(const bl_program *program, int i)
+static void append(bl_residents *r, bl_resident *resident)
 {
-    return program->states[i].shared == NULL ? program->states[i].bytes : 0;
+    resident->before = r->last;
+    resident->next = NULL;
+    if (r->last != NULL)
+        r->last->next = resident;
+    else
+        r->first = resident;
+    r->last = resident;
+    resident->listed = true;
 }
 
-static void drop_copies(bl_program *program)
+static void take_out(bl_residents *r, bl_resident *resident)
 {
-    for (int i = 0; program->away != NULL && i < program->nstates; i++)
-        free(program->away[i]);
-    free(program->away);
-    program->away = NULL;
-    bl_budget_give(&program->server->memory, program->away_bytes);
-    program->away_bytes = 0;
+    if (!resident->listed)
+        return;
+    if (resident->before != NULL)
+        resident->before->next = resident->next;
+    else
+        r->first = resident->next;
+    if (resident->next != NULL)
+        resident->next->before = resident->before;
+    else
+        r->last = resident->before;
+    resident->before = resident->next = NULL;
+    resident->listed = false;
 }
 
-static bl_status copy_out(bl_program *program, bl_err *err)
-{
-    program->away = calloc((size_t)program->nstates + 1, sizeof *program->away);
-    if (program->away == NULL)
-        return bl_fail(err, BL_ENOMEM, "weights");
-    for (int i = 0; i < program->nstates; i++) {
-        size_t bytes = bytes_of(program, i);
-        if (bytes == 0)
-            continue;
-        BL_TRY(bl_budget_take(&program->server->memory, bytes, BL_ENOMEM, "weights", err));
-        program->away_bytes += bytes;
-        program->away[i] = malloc(bytes);
-        if (program->away[i] == NULL)
-            return bl_fail(err, BL_ENOMEM, "weights");
-        BL_TRY(bl_buffer_read(program->states[i].buffer, 0, program->away[i], bytes, err));
-    }
-    return BL_OK;
-}
+/* ---- copies */
 
-/* All of it or nothing. */
-static bool move_out(bl_program *program)
+bl_status bl_resident_copy(bl_worker *worker, bl_buffer *buffer, size_t bytes, char **out, bl_err *err)
 {
-    bl_err err = {0};
-    if (copy_out(program, &err) != BL_OK) {
-        bl_log(BL_LOG_WARN, "the weights of \"%s\" cannot move to the host: %s", program->name, err.text);
-        drop_copies(program);
-        return false;
-    }
-    for (int i = 0; i < program->nstates; i++)
-        if (bytes_of(program, i) > 0) {
-            bl_buffer_release(program->states[i].buffer);
-            program->states[i].buffer = NULL;
-        }
-    bl_metrics_add(&program->server->metrics, BL_COUNT_MOVED_OUT, 1);
-    bl_log(BL_LOG_INFO, "%s: the weights of \"%s\", %zu bytes, moved to the host", program->worker->dev->info.id, program->name,
-           program->away_bytes);
-    return true;
-}
-
-static bl_status move_in(bl_program *program, bl_err *err)
-{
-    bl_pool *pool = program->worker->pool;
+    char *copy = NULL;
     bl_status st = BL_OK;
-    for (int i = 0; i < program->nstates && st == BL_OK; i++) {
-        if (program->away[i] == NULL)
-            continue;
-        st = bl_pool_alloc(pool, program->states[i].bytes, &program->states[i].buffer, err);
-        if (st == BL_OK)
-            st = bl_buffer_write(program->states[i].buffer, 0, program->away[i], program->states[i].bytes, err);
-    }
-    for (int i = 0; st != BL_OK && i < program->nstates; i++)
-        if (program->away[i] != NULL) { /* which still has it */
-            bl_pool_release(pool, program->states[i].buffer);
-            program->states[i].buffer = NULL;
-        }
-    if (st != BL_OK)
-        return st;
-    drop_copies(program);
-    bl_metrics_add(&program->server->metrics, BL_COUNT_MOVED_IN, 1);
-    return BL_OK;
+    *out = NULL;
+    BL_TRY(bl_budget_take(&worker->server->memory, bytes, BL_ENOMEM, "what waits on the host", err));
+    copy = malloc(bytes > 0 ? bytes : 1);
+    st = copy != NULL ? bl_buffer_read(buffer, 0, copy, bytes, err)
+                      : bl_fail(err, BL_ENOMEM, "%zu bytes to wait on the host", bytes);
+    if (st == BL_OK)
+        *out = copy;
+    else if (copy != NULL)
+        bl_resident_free_copy(worker, copy, bytes);
+    else
+        bl_budget_give(&worker->server->memory, bytes);
+    return st;
 }
 
-bl_status bl_program_wake(bl_program *program, bl_err *err)
+void bl_resident_free_copy(bl_worker *worker, char *copy, size_t bytes)
 {
-    program->used_ns = bl_clock_ns();
-    program->worker->residents->awake = program;
-    return program->away != NULL ? move_in(program, err) : BL_OK;
+    if (copy == NULL)
+        return;
+    free(copy);
+    bl_budget_give(&worker->server->memory, bytes);
+}
+
+bl_status bl_resident_bring(bl_worker *worker, const char *copy, size_t bytes, bl_buffer **out, bl_err *err)
+{
+    bl_status st = bl_pool_alloc(worker->pool, bytes, out, err);
+    if (st == BL_OK)
+        st = bl_buffer_write(*out, 0, copy, bytes, err);
+    if (st != BL_OK) {
+        bl_pool_release(worker->pool, *out);
+        *out = NULL;
+    }
+    return st;
 }
 
 /* ---- making room */
 
-static bool may_leave(const bl_residents *r, const bl_program *program)
+/* The one that was used longest ago, of those that nobody uses, kept from being freed; NULL: there is none. */
+static bl_resident *take_oldest(bl_residents *r)
 {
-    if (program == r->awake || program->away != NULL)
-        return false;
-    for (int i = 0; i < program->nstates; i++)
-        if (bytes_of(program, i) > 0)
-            return program->states[i].buffer != NULL && program->states[i].buffer->host == NULL;
-    return false;
+    bl_resident *at = NULL;
+    pthread_mutex_lock(&r->lock);
+    for (at = r->first; at != NULL; at = at->next)
+        if (at != r->awake && at->kind->may_leave(at) && at->kind->retain(at))
+            break;
+    pthread_mutex_unlock(&r->lock);
+    return at;
 }
 
-/* The one that was used longest ago, kept from being freed; NULL: there is none. */
-static bl_program *take_oldest(bl_residents *r)
+static bool leave(bl_residents *r, bl_resident *resident)
 {
-    bl_program *oldest = NULL;
+    bl_err err = {0};
+    const char *device = r->worker->dev->info.id;
+    if (resident->kind->leave(resident, &resident->away, &err) != BL_OK) {
+        bl_log(BL_LOG_WARN, "%s: %s cannot move to the host: %s", device, resident->kind->name, err.text);
+        return false;
+    }
     pthread_mutex_lock(&r->lock);
-    for (bl_program *p = r->first; p != NULL; p = p->next_resident)
-        if (may_leave(r, p) && (oldest == NULL || p->used_ns < oldest->used_ns))
-            oldest = p;
-    if (oldest != NULL && !bl_program_retain_living(oldest))
-        oldest = NULL; /* it goes by itself */
+    take_out(r, resident);
     pthread_mutex_unlock(&r->lock);
-    return oldest;
+    atomic_fetch_add(&r->away, resident->away);
+    bl_metrics_add(&r->worker->server->metrics, resident->kind->left, 1);
+    bl_log(BL_LOG_DEBUG, "%s: %s, %zu bytes, moved to the host", device, resident->kind->name, resident->away);
+    return true;
 }
 
 /* Worker's thread: until |bytes| were freed; false where nothing was. */
 static bool make_room_here(bl_residents *r, size_t bytes)
 {
-    size_t freed = 0;
-    bl_program *program = NULL;
-    while (freed < bytes && (program = take_oldest(r)) != NULL) {
-        bool moved = move_out(program);
-        freed += moved ? program->away_bytes : 0;
-        bl_program_release(program);
-        if (!moved)
+    size_t freed = bl_pool_drop_spares(r->worker->pool, bytes);
+    bl_resident *resident = NULL;
+    bl_metrics_add(&r->worker->server->metrics, BL_COUNT_KEPT_DROPPED, (long long)freed);
+    while (freed < bytes && (resident = take_oldest(r)) != NULL) {
+        bool left = leave(r, resident);
+        freed += left ? resident->away : 0;
+        resident->kind->release(resident);
+        if (!left)
             break;
     }
     return freed > 0;
@@ -197,13 +188,12 @@ static bool make_room(void *arg, size_t bytes)
     if (pthread_equal(atomic_load(&r->self), pthread_self()))
         return make_room_here(r, bytes);
     pthread_mutex_lock(&r->lock);
-    for (const bl_program *p = r->first; p != NULL && !any; p = p->next_resident)
-        any = p->unseen;
+    any = r->first != NULL;
     pthread_mutex_unlock(&r->lock);
-    return any && ask_worker(r, bytes);
+    return (any || bl_pool_has_spares(r->worker->pool)) && ask_worker(r, bytes);
 }
 
-/* ---- the list */
+/* ---- one of them */
 
 void bl_residents_begin(bl_residents *r)
 {
@@ -214,33 +204,51 @@ void bl_residents_begin(bl_residents *r)
     atomic_store(&r->adopted, true);
 }
 
-void bl_residents_add(bl_program *program)
+size_t bl_residents_away(const bl_residents *r)
 {
-    bl_residents *r = program->worker->residents;
-    program->used_ns = bl_clock_ns();
-    for (int i = 0; i < program->nstates && !program->unseen; i++)
-        program->unseen = bytes_of(program, i) > 0 && program->states[i].buffer->host == NULL;
+    return atomic_load(&r->away);
+}
+
+void bl_resident_add(bl_resident *resident, const bl_resident_kind *kind, bl_worker *worker)
+{
+    bl_residents *r = worker->residents;
+    resident->kind = kind;
+    resident->worker = worker;
     pthread_mutex_lock(&r->lock);
-    program->next_resident = r->first;
-    r->first = program;
-    program->resident = true;
+    append(r, resident);
     pthread_mutex_unlock(&r->lock);
 }
 
-void bl_residents_remove(bl_program *program)
+void bl_resident_remove(bl_resident *resident)
 {
-    bl_residents *r = program->worker != NULL ? program->worker->residents : NULL;
-    if (!program->resident)
+    bl_residents *r = resident->kind != NULL ? resident->worker->residents : NULL;
+    if (r == NULL)
         return;
     pthread_mutex_lock(&r->lock);
-    for (bl_program **at = &r->first; *at != NULL; at = &(*at)->next_resident)
-        if (*at == program) {
-            *at = program->next_resident;
-            break;
-        }
+    take_out(r, resident);
     pthread_mutex_unlock(&r->lock);
-    if (program->away != NULL)
-        drop_copies(program);
+    atomic_fetch_sub(&r->away, resident->away);
+    *resident = (bl_resident){0};
+}
+
+void bl_resident_use(bl_resident *resident)
+{
+    bl_residents *r = resident->worker->residents;
+    pthread_mutex_lock(&r->lock);
+    take_out(r, resident);
+    append(r, resident);
+    pthread_mutex_unlock(&r->lock);
+    if (resident->kind->stays)
+        r->awake = resident;
+}
+
+void bl_resident_back(bl_resident *resident)
+{
+    bl_residents *r = resident->worker->residents;
+    atomic_fetch_sub(&r->away, resident->away);
+    resident->away = 0;
+    bl_metrics_add(&r->worker->server->metrics, resident->kind->back, 1);
+    bl_resident_use(resident);
 }
 
 bl_status bl_residents_create(bl_worker *worker, bl_residents **out, bl_err *err)
@@ -248,7 +256,7 @@ bl_status bl_residents_create(bl_worker *worker, bl_residents **out, bl_err *err
     bl_residents *r = calloc(1, sizeof *r);
     *out = r;
     if (r == NULL)
-        return bl_fail(err, BL_ENOMEM, "weights of %s", worker->dev->info.id);
+        return bl_fail(err, BL_ENOMEM, "the memory of %s", worker->dev->info.id);
     r->worker = worker;
     pthread_mutex_init(&r->lock, NULL);
     bl_pool_set_room(worker->pool, make_room, r);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/handlers.h"
+#include "server/residents.h"
 #include "server/routes.h"
 #include "server/server.h"
 
@@ -36,6 +37,11 @@ static size_t pool_bytes(const bl_worker *worker)
     return bl_pool_idle_bytes(worker->pool);
 }
 
+static size_t moved_bytes(const bl_worker *worker)
+{
+    return bl_residents_away(worker->residents);
+}
+
 static void print_server(bl_server *server, bl_text *out)
 {
     bl_metrics_head(out, "beamline_build_info", "gauge", "1, with the version");
@@ -63,6 +69,7 @@ bl_status bl_handle_metrics(bl_request *rq)
     print_devices(server, "beamline_device_bytes", "device memory in use, idle pool included", used_bytes, out);
     print_devices(server, "beamline_device_peak_bytes", "the most device memory ever in use", peak_bytes, out);
     print_devices(server, "beamline_device_pool_bytes", "device memory kept for the next request", pool_bytes, out);
+    print_devices(server, "beamline_device_moved_bytes", "what of the device's waits in host memory", moved_bytes, out);
     print_devices(server, "beamline_device_limit_bytes", "device memory that there is", memory_bytes, out);
     bl_metrics_print_process(out);
     bl_request_reply(rq, 200, "text/plain; version=0.0.4; charset=utf-8");

@@ -266,6 +266,7 @@ bl_status bl_shelf_put(bl_shelf *shelf, uint32_t owner, const char *id, const ch
         return st;
     bl_metrics_add(&shelf->server->metrics, BL_COUNT_TENSORS, 1);
     bl_held_retain(held);
+    bl_held_settle(held);
     pthread_mutex_lock(&shelf->lock);
     st = put_locked(shelf, owner, id, name, held, &old, err);
     pthread_mutex_unlock(&shelf->lock);

@@ -37,6 +37,10 @@ static void put_entry(void *arg, const char *name, const bl_held *held)
         bl_encode_key(out, "durable");
         bl_text_puts(out, "true");
     }
+    if (atomic_load(&held->moved)) {
+        bl_encode_key(out, "moved");
+        bl_text_puts(out, "true");
+    }
     if (bl_held_lost(held)) {
         bl_encode_key(out, "lost");
         bl_text_puts(out, "true");

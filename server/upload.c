@@ -32,7 +32,7 @@ static bl_status find_room(bl_intake *intake, char **at, size_t *room, bl_err *e
     if (left == 0)
         return bl_fail(err, BL_EINVAL, "the body has more than the %zu bytes that the shape needs", upload->held->bytes);
     if (upload->chunk == NULL) {
-        *at = (char *)upload->held->buffer->host + upload->done;
+        *at = upload->held->mapped + upload->done;
         *room = left;
     } else {
         size_t space = CHUNK_BYTES - upload->chunk_filled;

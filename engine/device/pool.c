@@ -18,7 +18,9 @@ struct bl_pool {
     pthread_mutex_t lock;      /* of what is below; nothing of the device is called under it */
     bl_buffer *idle[MAX_IDLE]; /* the one released last at the end */
     size_t count, bytes;
-    bl_buffer *scratch; /* worker thread only */
+    bl_spare *spares; /* in no order */
+    uint64_t uses;    /* worker thread only, as |scratch| */
+    bl_buffer *scratch;
     bool (*make_room)(void *arg, size_t bytes);
     void *room_arg;
 };
@@ -39,6 +41,8 @@ void bl_pool_destroy(bl_pool *pool)
 {
     if (pool == NULL)
         return;
+    for (bl_spare *spare = pool->spares; spare != NULL; spare = spare->next)
+        spare->pool = NULL; /* its owner releases it later */
     bl_buffer_release(pool->scratch);
     bl_pool_trim(pool);
     pthread_mutex_destroy(&pool->lock);
@@ -104,15 +108,12 @@ static bool is_current(const bl_pool *pool, const bl_buffer *buffer)
     return !atomic_load(&pool->dev->lost) && buffer->generation == atomic_load(&pool->dev->generation);
 }
 
-bl_status bl_pool_alloc(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err)
+/* What is idle here, or what the device has left. */
+static bl_status alloc_free(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err)
 {
     size_t size = class_bytes(pool, bytes);
-    bl_err first = {0};
     bl_buffer *found;
 
-    *out = NULL;
-    if (bytes > pool->dev->info.max_alloc)
-        return bl_buffer_alloc(pool->dev, bytes, out, err); /* fails, and is no reason to empty the pool */
     while ((found = take_size(pool, size)) != NULL) {
         if (is_current(pool, found)) {
             bl_buffer_change(found);
@@ -121,22 +122,29 @@ bl_status bl_pool_alloc(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *er
         }
         bl_buffer_release(found); /* made before the device was lost */
     }
-    if (bl_buffer_alloc(pool->dev, size, out, &first) == BL_OK)
-        return BL_OK;
-    if (first.status != BL_ENODEVMEM) {
-        if (err != NULL && err->status == BL_OK)
-            *err = first;
-        return first.status;
+    return bl_buffer_alloc(pool->dev, size, out, err);
+}
+
+bl_status bl_pool_alloc(bl_pool *pool, size_t bytes, bl_buffer **out, bl_err *err)
+{
+    bl_err last = {0};
+    bl_status st;
+
+    *out = NULL;
+    if (bytes > pool->dev->info.max_alloc || bytes > pool->dev->info.memory)
+        return bl_buffer_alloc(pool->dev, bytes, out, err); /* fails, and is no reason to empty the pool */
+    st = alloc_free(pool, bytes, out, &last);
+    if (st == BL_ENODEVMEM) {
+        do {
+            bl_pool_trim(pool);
+            last = (bl_err){0};
+            st = bl_buffer_alloc(pool->dev, bytes, out, &last); /* not one byte more than needed now */
+        } while (st == BL_ENODEVMEM && pool->make_room != NULL &&
+                 pool->make_room(pool->room_arg, bytes)); /* others may take it */
     }
-    bl_pool_trim(pool);
-    first = (bl_err){0};
-    if (bl_buffer_alloc(pool->dev, bytes, out, &first) == BL_OK) /* not one byte more than needed now */
-        return BL_OK;
-    if (first.status == BL_ENODEVMEM && pool->make_room != NULL && pool->make_room(pool->room_arg, bytes))
-        return bl_buffer_alloc(pool->dev, bytes, out, err);
-    if (err != NULL && err->status == BL_OK)
-        *err = first;
-    return first.status;
+    if (st != BL_OK && err != NULL && err->status == BL_OK)
+        *err = last;
+    return st;
 }
 
 void bl_pool_set_room(bl_pool *pool, bool (*make_room)(void *arg, size_t bytes), void *arg)
@@ -185,6 +193,109 @@ void bl_pool_trim(bl_pool *pool)
 
     while ((idle = take_surplus(pool, 0, 0)) != NULL)
         bl_buffer_release(idle);
+}
+
+bool bl_pool_spare_alloc(bl_pool *pool, size_t bytes, atomic_size_t *total, bl_spare *spare)
+{
+    bl_err err = {0};
+    bl_status st;
+
+    *spare = (bl_spare){.pool = pool, .total = total, .bytes = bytes, .used = ++pool->uses};
+    st = alloc_free(pool, bytes, &spare->buffer, &err);
+    if (st == BL_ENODEVMEM) {
+        bl_pool_trim(pool);
+        err = (bl_err){0};
+        st = bl_buffer_alloc(pool->dev, bytes, &spare->buffer, &err);
+    }
+    if (st != BL_OK)
+        return false;
+    atomic_fetch_add(total, bytes);
+    pthread_mutex_lock(&pool->lock);
+    spare->next = pool->spares;
+    if (spare->next != NULL)
+        spare->next->before = spare;
+    pool->spares = spare;
+    pthread_mutex_unlock(&pool->lock);
+    return true;
+}
+
+void bl_pool_spare_use(bl_spare *spare)
+{
+    spare->used = ++spare->pool->uses;
+}
+
+/* Needs the lock: |spare|, which has one, has its buffer no more. */
+static bl_buffer *take_spare(bl_pool *pool, bl_spare *spare)
+{
+    bl_buffer *buffer = spare->buffer;
+
+    if (spare->next != NULL)
+        spare->next->before = spare->before;
+    if (spare->before != NULL)
+        spare->before->next = spare->next;
+    else
+        pool->spares = spare->next;
+    spare->before = spare->next = NULL;
+    spare->buffer = NULL;
+    atomic_fetch_sub(spare->total, spare->bytes);
+    return buffer;
+}
+
+void bl_pool_spare_release(bl_spare *spare)
+{
+    bl_pool *pool = spare->pool;
+    bl_buffer *buffer = NULL;
+
+    if (pool == NULL) { /* which ended first, or there never was one */
+        bl_buffer_release(spare->buffer);
+        spare->buffer = NULL;
+        return;
+    }
+    pthread_mutex_lock(&pool->lock);
+    if (spare->buffer != NULL)
+        buffer = take_spare(pool, spare);
+    pthread_mutex_unlock(&pool->lock);
+    bl_pool_release(pool, buffer);
+}
+
+static bl_buffer *take_oldest_spare(bl_pool *pool)
+{
+    bl_spare *oldest;
+    bl_buffer *buffer = NULL;
+
+    pthread_mutex_lock(&pool->lock);
+    oldest = pool->spares;
+    for (bl_spare *at = oldest; at != NULL; at = at->next)
+        oldest = at->used < oldest->used ? at : oldest;
+    if (oldest != NULL)
+        buffer = take_spare(pool, oldest);
+    pthread_mutex_unlock(&pool->lock);
+    return buffer;
+}
+
+bool bl_pool_has_spares(bl_pool *pool)
+{
+    bool has;
+
+    pthread_mutex_lock(&pool->lock);
+    has = pool->spares != NULL;
+    pthread_mutex_unlock(&pool->lock);
+    return has;
+}
+
+size_t bl_pool_drop_spares(bl_pool *pool, size_t bytes)
+{
+    bl_err ignored = {0};
+    bl_status waited = bl_pool_has_spares(pool) ? bl_device_wait(pool->dev, &ignored) : BL_OK;
+    bl_buffer *buffer = NULL;
+    size_t freed = 0;
+
+    (void)waited; /* a lost device fails what is in flight, and reads nothing any more */
+    while (freed < bytes && (buffer = take_oldest_spare(pool)) != NULL) {
+        freed += buffer->bytes;
+        bl_buffer_release(buffer);
+    }
+    return freed;
 }
 
 size_t bl_pool_idle_bytes(bl_pool *pool)

@@ -50,8 +50,9 @@ typedef struct plan_kept {
     bool outside;         /* what is no plan_spared reads it */
     bool stable;          /* its sources are what they were at the last step */
     bool wanted;          /* what is launched in this step reads it */
-    bool full;            /* |buffer| has it */
-    bl_buffer *buffer;    /* its own, once it is worth it */
+    bool full;            /* |own| has it */
+    bool given;           /* |own| was: where it has no buffer all the same, that was dropped */
+    bl_spare own;         /* its own, once it is worth it */
     bl_buffer *scratch;   /* meanwhile: what else stands in the plan */
 } plan_kept;
 
@@ -80,6 +81,7 @@ typedef struct plan_keeps {
     uint64_t *same, *before; /* bit i: source i is what it was at the last step; and so at that one */
     bool seen;               /* a step */
     bool settled;            /* the step before was as this one: the same sources, the same values there */
+    int denied;              /* steps until one asks again for memory that there was none of; 0: all who asked have theirs */
     atomic_size_t bytes;     /* of all buffers; read by any */
 } plan_keeps;
 

@@ -11,7 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_KEPT_BYTES = 256 << 20, /* of one plan */ WORD = 64 };
+enum {
+    MOST_KEPT_BYTES = 256 << 20, /* of one plan */
+    DENIED_STEPS = 64, /* after which one asks again for memory that there was none of: the asking costs next to nothing */
+    WORD = 64
+};
 
 static void set_bit(uint64_t *set, int bit, bool value)
 {
@@ -218,26 +222,25 @@ static bool compare_sources(bl_plan *plan)
 }
 
 /* Whoever gets the buffer next may write to it at once, and a run of the plan that reads it may be in flight. */
-static void drop(bl_plan *plan, plan_kept *kept, bl_pool *pool)
+static void drop(bl_plan *plan, plan_kept *kept)
 {
     bl_err ignored = {0};
     bl_status waited = bl_device_wait(plan->dev, &ignored);
 
     (void)waited; /* a lost device fails what is in flight, and reads nothing any more */
-    bl_pool_release(pool, kept->buffer);
-    kept->buffer = NULL;
-    kept->full = false;
-    atomic_fetch_sub_explicit(&plan->keeps.bytes, kept->bytes, memory_order_relaxed);
+    bl_pool_spare_release(&kept->own);
+    kept->given = kept->full = false;
 }
 
-/* Without a buffer there is scratch memory for it. */
+/* Without a buffer there is scratch memory for it.  It takes nothing from others, and may be taken from it: it can be made again.
+ */
 static void give_buffer(bl_plan *plan, plan_kept *kept, bl_pool *pool)
 {
-    bl_err ignored = {0};
-
-    if (kept->bytes <= MOST_KEPT_BYTES - atomic_load_explicit(&plan->keeps.bytes, memory_order_relaxed) &&
-        bl_pool_alloc(pool, kept->bytes, &kept->buffer, &ignored) == BL_OK)
-        atomic_fetch_add_explicit(&plan->keeps.bytes, kept->bytes, memory_order_relaxed);
+    if (kept->bytes > MOST_KEPT_BYTES - atomic_load_explicit(&plan->keeps.bytes, memory_order_relaxed))
+        return;
+    kept->given = bl_pool_spare_alloc(pool, kept->bytes, &plan->keeps.bytes, &kept->own);
+    if (!kept->given)
+        plan->keeps.denied = DENIED_STEPS;
 }
 
 /* Buffers for values that do not change and are read by what does; none for those that do change.  A step that is like the last
@@ -251,8 +254,8 @@ static void choose_kept(bl_plan *plan, bool changed, bl_pool *pool)
         plan_kept *kept = &keeps->kept[i];
         kept->stable = keeps->seen && is_within(kept->from, keeps->same, keeps->nsources);
         kept->wanted = kept->outside;
-        if (!kept->stable && kept->buffer != NULL)
-            drop(plan, kept, pool);
+        if (!kept->stable && kept->given)
+            drop(plan, kept);
     }
     for (int i = 0; i < keeps->nspared; i++) {
         const plan_spared *spared = &keeps->spared[i];
@@ -262,7 +265,7 @@ static void choose_kept(bl_plan *plan, bool changed, bl_pool *pool)
     }
     for (int i = 0; i < keeps->n; i++) {
         plan_kept *kept = &keeps->kept[i];
-        if (kept->stable && kept->wanted && kept->buffer == NULL && (changed || kept->panel))
+        if (kept->stable && kept->wanted && !kept->given && (changed || kept->panel))
             give_buffer(plan, kept, pool);
     }
 }
@@ -284,6 +287,18 @@ static void choose_launches(plan_keeps *keeps)
     }
 }
 
+/* What was dropped since the last step, for want of memory, is not where that one left it: begin anew. */
+static void look_for_dropped(bl_plan *plan)
+{
+    const plan_keeps *keeps = &plan->keeps;
+    bool dropped = false;
+
+    for (int i = 0; i < keeps->n; i++)
+        dropped = dropped || (keeps->kept[i].given && keeps->kept[i].own.buffer == NULL);
+    if (dropped)
+        plan_keep_forget(plan);
+}
+
 void plan_keep_begin(bl_plan *plan, bl_pool *pool)
 {
     plan_keeps *keeps = &plan->keeps;
@@ -292,9 +307,12 @@ void plan_keep_begin(bl_plan *plan, bl_pool *pool)
 
     if (keeps->n == 0)
         return;
+    look_for_dropped(plan);
     memcpy(keeps->before, keeps->same, set);
     changed = compare_sources(plan);
     again = keeps->seen && memcmp(keeps->before, keeps->same, set) == 0;
+    if (keeps->denied > 0 && --keeps->denied == 0)
+        again = false;
     if (!again)
         choose_kept(plan, changed, pool);
     if (!again || !keeps->settled)
@@ -304,8 +322,10 @@ void plan_keep_begin(bl_plan *plan, bl_pool *pool)
     for (int i = 0; i < keeps->n; i++) {
         plan_kept *kept = &keeps->kept[i];
         kept->scratch = plan->slots[kept->slot];
-        if (kept->buffer != NULL)
-            plan->slots[kept->slot] = kept->buffer;
+        if (!kept->given)
+            continue;
+        plan->slots[kept->slot] = kept->own.buffer;
+        bl_pool_spare_use(&kept->own);
     }
     for (int i = 0; i < keeps->nspared; i++) {
         plan_spared *spared = &keeps->spared[i];
@@ -328,7 +348,7 @@ void plan_keep_end(bl_plan *plan, bool good)
             plan->groups[spared->step][d] = spared->groups[d];
         for (int k = 0; good && !spared->out && k < spared->nwrites; k++) {
             plan_kept *kept = &keeps->kept[spared->value[spared->nreads + k]];
-            kept->full = kept->buffer != NULL;
+            kept->full = kept->given;
         }
     }
 }
@@ -345,5 +365,5 @@ void plan_keep_forget(bl_plan *plan)
 void plan_keep_fini(bl_plan *plan)
 {
     for (int i = 0; i < plan->keeps.n; i++)
-        bl_buffer_release(plan->keeps.kept[i].buffer);
+        bl_pool_spare_release(&plan->keeps.kept[i].own);
 }

@@ -4,6 +4,7 @@
 #include "proto/encode.h"
 #include "server/access/internal.h"
 #include "server/handlers.h"
+#include "server/residents.h"
 #include "server/shelf.h"
 
 #include <curl/curl.h>
@@ -101,6 +102,8 @@ static bl_status put_device(bl_request *rq, int device)
     bl_encode_u64(out, bl_queue_length(worker->queue));
     bl_encode_key(out, "memory_used");
     bl_encode_u64(out, atomic_load(&worker->dev->bytes_used));
+    bl_encode_key(out, "memory_moved");
+    bl_encode_u64(out, bl_residents_away(worker->residents));
     bl_encode_key(out, "keys");
     bl_text_puts(out, "[");
     for (size_t i = 0; i < count; i++) {
@@ -228,12 +231,16 @@ static bl_status show(screen *s, const bl_json *root, bl_err *err)
     bl_text_puts(&s->out, "  key                     busy       since start requests         held\n");
     for (bl_json_iter each = bl_json_each(&devices); bl_json_next(&each, &device);) {
         const char *id = "";
-        double queue = 0, used = 0;
+        double queue = 0, used = 0, moved = 0;
         BL_TRY(need_text(&device, "id", &id, err));
         BL_TRY(need_number(&device, "queue", &queue, err));
         BL_TRY(need_number(&device, "memory_used", &used, err));
+        BL_TRY(need_number(&device, "memory_moved", &moved, err));
         BL_TRY(bl_json_need(&device, "keys", &keys, err));
-        bl_text_printf(&s->out, "%s: %.0f in the queue, %.1f MB\n", id, queue, used / 1e6);
+        bl_text_printf(&s->out, "%s: %.0f in the queue, %.1f MB", id, queue, used / 1e6);
+        if (moved > 0)
+            bl_text_printf(&s->out, ", %.1f MB more wait on the host", moved / 1e6);
+        bl_text_puts(&s->out, "\n");
         for (bl_json_iter rows = bl_json_each(&keys); bl_json_next(&rows, &row);)
             BL_TRY(show_key(s, id, &row, passed, err));
     }

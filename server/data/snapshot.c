@@ -8,7 +8,6 @@
 #include "server/await.h"
 #include "server/handlers.h"
 #include "server/program_make.h"
-#include "server/residents.h"
 #include "server/sequence.h"
 
 #include <errno.h>

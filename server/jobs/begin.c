@@ -194,21 +194,24 @@ bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out)
     return load_inputs(x, job, &spec);
 }
 
+static bl_held *take_input(bl_held *input)
+{
+    bl_held_settle(input); /* for a job is long, and others want the memory meanwhile */
+    return bl_held_retain(input);
+}
+
 void job_take_inputs(bl_job *job, const bl_exec *x)
 {
     for (int i = 0; i < job->train.ninputs; i++)
-        job->train.inputs[i] = bl_held_retain(x->inputs[i]);
+        job->train.inputs[i] = take_input(x->inputs[i]);
     for (int i = 0; i < job->evaluation.ninputs; i++)
-        job->evaluation.inputs[i] = bl_held_retain(x->inputs[job->train.ninputs + i]);
+        job->evaluation.inputs[i] = take_input(x->inputs[job->train.ninputs + i]);
 }
 
 static bl_status flush_part(const job_part *part, bl_err *err)
 {
-    for (int i = 0; i < part->ninputs; i++) {
-        if (part->inputs[i]->scratch != NULL)
-            BL_TRY(bl_held_flush(part->inputs[i], err));
-        part->buffers[i] = part->inputs[i]->buffer;
-    }
+    for (int i = 0; i < part->ninputs; i++)
+        BL_TRY(bl_held_flush(part->inputs[i], err));
     return BL_OK;
 }
 

@@ -45,7 +45,7 @@ typedef struct job_part {
     int64_t *vars;
     int ninputs;
     bl_held **inputs;
-    bl_buffer **buffers, **states, **outputs; /* worker's thread */
+    bl_buffer **buffers, **states, **outputs; /* worker's thread; those of the inputs while it runs */
     uint64_t every;
     int ncollect;
     int *collect;

@@ -7,7 +7,6 @@
 #include "proto/safetensors.h"
 #include "server/handlers.h"
 #include "server/jobs/internal.h"
-#include "server/residents.h"
 #include "server/shelf.h"
 
 #include <stdlib.h>

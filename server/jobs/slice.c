@@ -2,7 +2,6 @@
 /* A job's turn on its device: steps for about as long as one may keep the others waiting. */
 #include "engine/base/clock.h"
 #include "server/jobs/internal.h"
-#include "server/residents.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,6 +74,22 @@ bl_status job_snap(bl_job *job, bl_err *err)
 
 /* ---- steps */
 
+/* The buffers of the inputs, which stay on the device for as long as they are held. */
+static bl_status hold_inputs(const job_part *part, bl_err *err)
+{
+    for (int i = 0; i < part->ninputs; i++)
+        BL_TRY(bl_held_wake(part->inputs[i], &part->buffers[i], err));
+    return BL_OK;
+}
+
+static void let_inputs_go(const bl_job *job, const job_part *part)
+{
+    for (int i = 0; i < part->ninputs; i++) {
+        bl_pool_release(job->worker->pool, part->buffers[i]);
+        part->buffers[i] = NULL;
+    }
+}
+
 static void drop_outputs(bl_job *job, const job_part *part)
 {
     for (int i = 0; i < bl_plan_get_info(part->plan)->noutputs; i++) {
@@ -105,7 +120,10 @@ static bl_status evaluate(bl_job *job, bl_request *rq)
                   .outputs = part->outputs,
                   .steps = 1,
                   .cancel = &rq->cancel};
-    st = bl_plan_run(&run, &rq->err);
+    st = hold_inputs(part, &rq->err);
+    if (st == BL_OK)
+        st = bl_plan_run(&run, &rq->err);
+    let_inputs_go(job, part);
     if (st == BL_OK)
         st = job_measure(job, part, part->outputs, &rq->err);
     drop_outputs(job, part);
@@ -186,7 +204,10 @@ static bl_status run_steps(bl_job *job, bl_request *rq, int64_t *took)
                   .every = periods ? part->every : 0,
                   .collect = periods ? collect : NULL,
                   .collect_arg = &c};
-    bl_status st = bl_plan_run(&run, &rq->err);
+    bl_status st = hold_inputs(part, &rq->err);
+    if (st == BL_OK)
+        st = bl_plan_run(&run, &rq->err);
+    let_inputs_go(job, part);
     for (int i = 0; i < part->nstates; i++)
         job_state_at(job, part->state[i])->buffer = part->states[i];
     job->done += run.steps_done;

@@ -5,7 +5,6 @@
 #include "server/data/saver.h"
 #include "server/handlers.h"
 #include "server/models/internal.h"
-#include "server/residents.h"
 #include "server/shelf.h"
 #include "server/storage.h"
 
@@ -94,7 +93,7 @@ static bl_step freeze_it(bl_request *rq)
     if (bl_program_check(p->program, &rq->err) == BL_OK && bl_program_wake(p->program, &rq->err) == BL_OK)
         rq->err.status = freeze(p->program, &p->frozen, &rq->err);
     if (rq->err.status == BL_OK)
-        bl_residents_add(p->frozen);
+        bl_program_settle(p->frozen);
     return BL_STEP_DONE;
 }
 

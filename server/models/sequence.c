@@ -4,7 +4,6 @@
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
 #include "server/models/infer.h"
-#include "server/residents.h"
 #include "server/shelf.h"
 
 #include <stdio.h>

@@ -168,6 +168,87 @@ static void short_of_memory_empties_the_pool(void **state)
     bl_pool_destroy(pool);
 }
 
+/* Frees one of the buffers that it has at each call, the last of which is too small to matter. */
+typedef struct hoard {
+    bl_buffer *buffer[3];
+    int n, calls;
+} hoard;
+
+static bool give_one(void *arg, size_t bytes)
+{
+    hoard *h = arg;
+
+    (void)bytes;
+    h->calls++;
+    if (h->n == 0)
+        return false;
+    bl_buffer_release(h->buffer[--h->n]);
+    return true;
+}
+
+static void room_is_made_until_there_is_enough(void **state)
+{
+    bl_device *dev = *state;
+    bl_pool *pool = bl_pool_create(dev, SIZE_MAX);
+    bl_buffer *a, *none;
+    bl_err err = {0};
+    hoard h = {.n = 3};
+
+    dev->info.memory = 20000;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(bl_buffer_alloc(dev, 6000, &h.buffer[i], NULL), BL_OK);
+    bl_pool_set_room(pool, give_one, &h);
+    assert_int_equal(bl_pool_alloc(pool, 12000, &a, NULL), BL_OK); /* which one of them did not free */
+    assert_int_equal(h.calls, 2);
+    assert_int_equal(bl_pool_alloc(pool, 20001, &none, NULL), BL_ENODEVMEM); /* whoever gives what: no reason to ask */
+    assert_int_equal(h.calls, 2);
+    assert_int_equal(bl_pool_alloc(pool, 9000, &none, &err), BL_ENODEVMEM);
+    assert_int_equal(h.calls, 4);
+    assert_int_equal(err.status, BL_ENODEVMEM);
+    bl_pool_release(pool, a);
+    bl_pool_destroy(pool);
+}
+
+/* Spares take what is free alone, and go where others want it: those first that were used longest ago. */
+static void spares_give_way(void **state)
+{
+    bl_device *dev = *state;
+    bl_pool *pool = bl_pool_create(dev, SIZE_MAX);
+    bl_spare spare[4] = {{0}};
+    atomic_size_t total = 0;
+    bl_buffer *idle;
+    hoard h = {0};
+
+    dev->info.memory = 20000;
+    bl_pool_set_room(pool, give_one, &h);
+    assert_int_equal(bl_pool_alloc(pool, 12000, &idle, NULL), BL_OK);
+    bl_pool_release(pool, idle);
+    assert_false(bl_pool_has_spares(pool));
+    for (int i = 0; i < 3; i++) /* the idle ones make way */
+        assert_true(bl_pool_spare_alloc(pool, 6000, &total, &spare[i]));
+    assert_false(bl_pool_spare_alloc(pool, 6000, &total, &spare[3]));
+    assert_int_equal(h.calls, 0);
+    assert_int_equal(atomic_load(&total), 18000);
+    bl_pool_spare_use(&spare[0]);
+    assert_true(bl_pool_drop_spares(pool, 1) >= 6000);
+    assert_null(spare[1].buffer);
+    assert_non_null(spare[0].buffer);
+    assert_int_equal(atomic_load(&total), 12000);
+    bl_pool_spare_release(&spare[2]); /* into the pool */
+    assert_true(bl_pool_idle_bytes(pool) >= 6000);
+    assert_int_equal(bl_pool_drop_spares(pool, SIZE_MAX), 6144);
+    assert_int_equal(atomic_load(&total), 0);
+    assert_false(bl_pool_has_spares(pool));
+    assert_int_equal(bl_pool_drop_spares(pool, 1), 0);
+    for (int i = 0; i < 4; i++)
+        bl_pool_spare_release(&spare[i]); /* those that were dropped, and one that never was */
+    assert_true(bl_pool_spare_alloc(pool, 6000, &total, &spare[0]));
+    bl_pool_destroy(pool);
+    bl_pool_spare_release(&spare[0]); /* after the pool */
+    bl_pool_spare_release(&spare[0]);
+    assert_int_equal(atomic_load(&dev->bytes_used), 0);
+}
+
 static void failures_come_back(void **state)
 {
     bl_device *dev = *state;
@@ -249,6 +330,8 @@ int main(void)
         TEST(idle_buffers_are_bounded),
         TEST(other_references_keep_a_buffer_out),
         TEST(short_of_memory_empties_the_pool),
+        TEST(room_is_made_until_there_is_enough),
+        TEST(spares_give_way),
         TEST(failures_come_back),
         TEST(buffers_of_a_lost_device_do_not_come_back),
         TEST(threads_share_a_pool),

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""More weights than the device has memory for: those used longest ago wait on the host.  On Vulkan through staging memory, where
-the host does not see what lies on the device."""
+"""More weights and tensors than the device has memory for: those used longest ago wait on the host.  On Vulkan through staging
+memory, where the host does not see what lies on the device."""
 
 import os
 import struct
 import subprocess
+import tempfile
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from fixture import OCTETS, PROGRAM, Server, ServerTest
+from fixture import OCTETS, PROGRAM, SLOW_STEPS, Server, ServerTest
+from training import wait
 
 N = 1 << 20  # elements of a program's weights: 4 MiB
 VULKAN = {"BEAMLINE_VULKAN_STAGING": "1"}
@@ -28,11 +30,19 @@ def program(value):
                  "updates": {"w": "v"}, "outputs": ["b"]}}}
 
 
+def content(value):
+    """4 MiB that are `value` and, at their end, the number 7."""
+    return struct.pack("<f", value) * (N - 1) + struct.pack("<f", 7)
+
+
+FLAGS = ("--backends", "vulkan", "--device-memory", "24M", "--pool", "8M", "--tune=off")
+
+
 @unittest.skipUnless(has_vulkan(), "needs a Vulkan device")
 class Residents(ServerTest):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--backends", "vulkan", "--device-memory", "24M", "--pool", "8M", "--tune=off", env=VULKAN)
+        cls.server = Server(*FLAGS, env=VULKAN)
 
     def put(self, name, value):
         return self.call("PUT", "/api/v1/programs/" + name, program(value))
@@ -95,6 +105,205 @@ class Residents(ServerTest):
             self.assertEqual([[i, 10 * i] for i in range(6)], [one.result() for one in asked[3:]])
         for i in range(6):
             self.ok(self.call("DELETE", f"/api/v1/programs/s{i}"), 204)
+
+
+class TensorsTest(ServerTest):
+    """What those below do with tensors of 4 MiB."""
+
+    def put(self, name, value, more=""):
+        return self.ok(self.call("PUT", f"/api/v1/tensors/{name}?dtype=float32&shape={N}{more}", content(value), OCTETS), 201)
+
+    def get(self, name):
+        return self.ok(self.call("GET", "/api/v1/tensors/" + name, headers={"accept": "application/octet-stream"})).body
+
+    def delete(self, *names):
+        for name in names:
+            self.ok(self.call("DELETE", "/api/v1/tensors/" + name), 204)
+
+    @staticmethod
+    def adding(*names):
+        """The sums of all first and of all last elements."""
+        nodes, total = [], "x0"
+        for i in range(1, len(names)):
+            nodes.append({"id": f"s{i}", "op": "add", "in": [total, f"x{i}"]})
+            total = f"s{i}"
+        nodes += [{"id": "a", "op": "slice", "in": [total], "attrs": {"start": [0], "stop": [1]}},
+                  {"id": "b", "op": "slice", "in": [total], "attrs": {"start": [N - 1], "stop": [N]}}]
+        return {"inputs": {f"x{i}": {"tensor": name} for i, name in enumerate(names)}, "nodes": nodes, "outputs": ["a", "b"]}
+
+    def ends(self, *names):
+        outputs = self.ok(self.call("POST", "/api/v1/run", self.adding(*names))).json["outputs"]
+        return outputs["a"]["data"] + outputs["b"]["data"]
+
+    def listed(self, name):
+        return next(one for one in self.ok(self.call("GET", "/api/v1/tensors")).json["tensors"] if one["name"] == name)
+
+    def moved(self):
+        """What the host has of the device, as all who tell it say."""
+        one = self.ok(self.call("GET", "/api/v1/devices")).json["devices"][0]["memory_moved"]
+        self.assertEqual([one, one], [self.ok(self.call("GET", "/api/v1/top")).json["devices"][0]["memory_moved"], self.server.metric('device_moved_bytes{device="vulkan:0"}')])
+        return one
+
+
+@unittest.skipUnless(has_vulkan(), "needs a Vulkan device")
+class Tensors(TensorsTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(*FLAGS, env=VULKAN)
+
+    def tearDown(self):
+        self.assertEqual(0, self.server.settled("held_bytes", 0))  # the last run lets go after its answer
+        self.assertEqual(0, self.server.settled('device_moved_bytes{device="vulkan:0"}', 0))
+        super().tearDown()
+
+    def test_tensors_take_turns(self):
+        """Ten of 4 MiB on 24 MiB: read back where they wait, used alone and in pairs, in whatever order, and deleted while they wait."""
+        for i in range(10):
+            self.put(f"t{i}", i)
+        out = self.server.metric("tensors_moved_out_total")
+        self.assertGreaterEqual(out, 4)
+        self.assertGreaterEqual(self.moved(), 4 * 4 * N)
+        listed = self.ok(self.call("GET", "/api/v1/tensors")).json["tensors"]
+        self.assertEqual({"t0", "t1", "t2", "t3"}, {"t0", "t1", "t2", "t3"} & {one["name"] for one in listed if one.get("moved")})
+        shown = subprocess.run([PROGRAM, "top", f"http://127.0.0.1:{self.server.port}", "--times", "1"], capture_output=True, text=True, timeout=60).stdout
+        self.assertRegex(shown, r"vulkan:0: \d+ in the queue, [\d.]+ MB, [\d.]+ MB more wait on the host\n")
+        before = self.server.metric("tensors_moved_in_total")
+        for i in range(10):
+            self.assertEqual(content(i), self.get(f"t{i}"), i)
+        self.assertEqual(before, self.server.metric("tensors_moved_in_total"))  # reading needs no device
+        for turn in range(3):
+            for i in (0, 9, 4, 5, 1, 8, 2, 7, 3, 6):
+                self.assertEqual([i, 7], self.ends(f"t{i}"), (turn, i))
+                self.assertEqual([i + (i + turn) % 10, 14], self.ends(f"t{i}", f"t{(i + turn) % 10}"), (turn, i))
+        self.assertGreaterEqual(self.server.metric("tensors_moved_in_total") - before, 10)
+        self.delete(*(f"t{i}" for i in range(10)))
+
+    def test_one_order_for_all(self):
+        """A program that is used again and again stays, older tensors go; and the other way round."""
+        self.assertIn(self.call("PUT", "/api/v1/programs/p", program(3)).status, (200, 201))
+        look = lambda: self.ok(self.call("POST", "/api/v1/programs/p/run", {"entry": "look", "inputs": {"x": [1, 10]}})).json["outputs"]["y"]["data"]
+        back = self.server.metric("weights_moved_in_total"), self.server.metric("weights_moved_out_total")
+        for i in range(10):
+            self.put(f"t{i}", i)
+            self.assertEqual([3, 30], look())
+        self.assertEqual(back, (self.server.metric("weights_moved_in_total"), self.server.metric("weights_moved_out_total")))
+        out = self.server.metric("tensors_moved_out_total")
+        for _ in range(3):
+            for i in (7, 8, 9, 6, 5, 4):
+                self.assertEqual([i, 7], self.ends(f"t{i}"))
+        self.assertGreater(self.server.metric("weights_moved_out_total"), back[1])
+        self.assertGreater(self.server.metric("tensors_moved_out_total"), out)
+        self.assertEqual([3, 30], look())
+        self.delete(*(f"t{i}" for i in range(10)))
+        self.ok(self.call("DELETE", "/api/v1/programs/p"), 204)
+
+    def test_who_asks_too_much_is_told_and_nobody_else(self):
+        """A run that needs nine tensors at once, while others ask for one or two."""
+        for i in range(9):
+            self.put(f"t{i}", i)
+        much = self.adding(*(f"t{i}" for i in range(9)))
+        with ThreadPoolExecutor(6) as pool:
+            asked = [pool.submit(self.call, "POST", "/api/v1/run", much) for _ in range(4)]
+            few = [pool.submit(self.ends, f"t{i % 9}") for i in range(36)]
+            self.assertEqual([507] * 4, [one.result().status for one in asked])
+            self.assertEqual([[i % 9, 7] for i in range(36)], [one.result() for one in few])
+        self.delete(*(f"t{i}" for i in range(9)))
+
+    def test_many_at_once(self):
+        """Clients that put, use, read and delete their own and use those of all."""
+        for i in range(6):
+            self.put(f"all{i}", i)
+
+        def client(n):
+            for turn in range(6):
+                self.put(f"c{n}", 100 + n + turn)
+                self.assertEqual([100 + n + turn, 7], self.ends(f"c{n}"))
+                self.assertEqual([(n + turn) % 6, 7], self.ends(f"all{(n + turn) % 6}"))
+                self.assertEqual(content(100 + n + turn), self.get(f"c{n}"))
+                if turn % 2:
+                    self.delete(f"c{n}")
+        with ThreadPoolExecutor(3) as pool:
+            for one in [pool.submit(client, n) for n in range(3)]:
+                one.result()
+        self.delete(*(f"all{i}" for i in range(6)))
+
+    def test_by_reference(self):
+        """Two programs have one tensor, which leaves after both and comes back with either."""
+        self.put("w", 5)
+        shared = {"state": {"w": {"tensor": "w", "share": True}}, "inputs": {"x": {"dtype": "float32", "shape": [2]}},
+                  "nodes": [{"id": "a", "op": "slice", "in": ["w"], "attrs": {"start": [N - 2], "stop": [N]}}, {"id": "y", "op": "mul", "in": ["a", "x"]}], "outputs": ["y"]}
+        for name in ("one", "two"):
+            self.assertIn(self.call("PUT", "/api/v1/programs/" + name, shared).status, (200, 201))
+        run = lambda name: self.ok(self.call("POST", f"/api/v1/programs/{name}/run", {"inputs": {"x": [1, 10]}})).json["outputs"]["y"]["data"]
+        for turn in range(3):
+            for i in range(7):
+                self.put(f"t{i}", i)
+                self.ends(f"t{i}")
+            if turn < 2:
+                self.assertTrue(self.listed("w").get("moved"))
+                self.assertEqual([5, 70], run(("one", "two")[turn]))
+        self.delete("w")  # which both programs have still
+        self.assertEqual([[5, 70]] * 2, [run(name) for name in ("one", "two")])
+        for name in ("one", "two"):
+            self.ok(self.call("DELETE", "/api/v1/programs/" + name), 204)
+        self.delete(*(f"t{i}" for i in range(7)))
+
+    def test_a_job_trains_on_what_waits(self):
+        """The data of a job that waits for its turn leave meanwhile, and it ends with what it would have alone."""
+        self.put("data", 2)
+        spec = {"state": {"s": [0.0]}, "inputs": {"x": {"dtype": "float32", "shape": [N]}},
+                "nodes": [{"id": "a", "op": "slice", "in": ["x"], "attrs": {"start": [0], "stop": [1]}}, {"id": "v", "op": "add", "in": ["s", "a"]}], "updates": {"s": "v"}, "outputs": []}
+        jobs = []
+        self.put("zeros", 0)
+        for name, tensor, steps in (("first", "zeros", SLOW_STEPS), ("second", "data", 2000)):
+            self.assertIn(self.call("PUT", "/api/v1/programs/" + name, spec).status, (200, 201))
+            jobs.append(self.ok(self.call("POST", "/api/v1/jobs", {"program": name, "inputs": {"x": {"tensor": tensor}}, "steps": steps}), 202).json["job"])
+        wait(self.server, jobs[0], ("running",))
+        for i in range(7):
+            self.put(f"t{i}", i)
+            self.assertEqual([i, 7], self.ends(f"t{i}"))
+        self.assertTrue(self.listed("data").get("moved"))
+        before = self.server.metric("tensors_moved_in_total")
+        self.ok(self.call("DELETE", "/api/v1/jobs/" + jobs[0]), 202)
+        self.assertEqual("done", wait(self.server, jobs[1])["state"])
+        self.assertEqual([4000.0], self.ok(self.call("GET", "/api/v1/programs/second/state")).json["state"]["s"]["data"])
+        self.assertGreater(self.server.metric("tensors_moved_in_total"), before)
+        for job, name in zip(jobs, ("first", "second")):
+            wait(self.server, job)
+            self.ok(self.call("DELETE", f"/api/v1/jobs/{job}?remove=true"), 204)
+            self.ok(self.call("DELETE", "/api/v1/programs/" + name), 204)
+        self.delete("data", "zeros", *(f"t{i}" for i in range(7)))
+
+
+@unittest.skipUnless(has_vulkan(), "needs a Vulkan device")
+class Durable(TensorsTest):
+    @classmethod
+    def setUpClass(cls):
+        pass  # the test starts its servers
+
+    @classmethod
+    def tearDownClass(cls):
+        pass  # and stops them
+
+    def tearDown(self):
+        pass
+
+    def test_restart_while_they_wait(self):
+        """More durable tensors than the device has memory for, before a restart and after it."""
+        with tempfile.TemporaryDirectory() as state:
+            type(self).server = Server(*FLAGS, "--state", state, env=VULKAN)
+            for i in range(8):
+                self.put(f"d{i}", i, "&durable=true")
+            self.assertGreaterEqual(self.moved(), 8 * N)
+            self.assertEqual(0, self.server.stop())
+            type(self).server = Server(*FLAGS, "--state", state, env=VULKAN)
+            self.assertGreaterEqual(self.moved(), 8 * N)
+            for i in (0, 7, 3, 4, 1, 6, 2, 5):
+                self.assertEqual(content(i), self.get(f"d{i}"))
+                self.assertEqual([i, 7], self.ends(f"d{i}"))
+            self.delete(*(f"d{i}" for i in range(8)))
+            self.assertEqual(0, self.server.settled('device_moved_bytes{device="vulkan:0"}', 0))
+            self.assertEqual(0, self.server.stop())
 
 
 if __name__ == "__main__":
