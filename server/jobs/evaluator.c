@@ -3,7 +3,6 @@
  * same buffer; any other keeps the value that it had when the job was submitted.  From then on the job needs that program no
  * more. */
 #include "server/jobs/internal.h"
-#include "server/residents.h"
 #include "server/shelf.h"
 
 #include <string.h>

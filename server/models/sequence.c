@@ -4,6 +4,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/fault.h"
 #include "server/models/infer.h"
+#include "server/residents.h"
 #include "server/shelf.h"
 
 #include <stdio.h>
@@ -13,16 +14,20 @@
 enum { MOST_SEQUENCES = 4096, KEY_SIZE = 160 };
 
 struct bl_sequence {
+    bl_resident resident;      /* first; once it has state of its own */
     atomic_int refs;           /* of the table, and of requests */
-    bl_model_version *version; /* which frees it */
+    bl_model_version *version; /* which frees it; it and the instance may go before who moves it to the host lets go */
     bl_model_instance *instance;
+    bl_worker *worker;
     bl_serial serial;
     int nstates;
+    size_t *bytes; /* of each state */
     bl_buffer *
         *states;      /* that steps update, its own; NULL for those that are the program's.  Worker's thread, as the two below */
     bl_buffer **lent; /* of the step at hand: these and those */
-    bool begun;
-    uint32_t owner; /* who is charged for it */
+    char **away;      /* likewise: copies of its own on the host, while they are not on the device; else NULL */
+    bool begun, busy; /* likewise; busy: a step has them without a reference */
+    uint32_t owner;   /* who is charged for it */
     size_t charged;
     int64_t used_ns; /* under the table's lock, as the two below */
     bool listed;
@@ -39,8 +44,17 @@ bl_model_instance *bl_sequence_instance(const bl_sequence *sequence)
     return sequence->instance;
 }
 
+static void drop_copies(bl_sequence *s)
+{
+    for (int i = 0; s->away != NULL && i < s->nstates; i++)
+        bl_resident_free_copy(s->worker, s->away[i], s->bytes[i]);
+    free(s->away);
+    s->away = NULL;
+}
+
 static void destroy(bl_sequence *s)
 {
+    free(s->bytes);
     free(s->states);
     free(s->lent);
     free(s);
@@ -49,14 +63,122 @@ static void destroy(bl_sequence *s)
 void bl_sequence_release(void *arg)
 {
     bl_sequence *s = arg;
-    bl_pool *pool = s->instance->program->worker->pool;
     if (atomic_fetch_sub(&s->refs, 1) != 1)
         return;
+    bl_resident_remove(&s->resident);
+    drop_copies(s);
     for (int i = 0; i < s->nstates; i++)
-        bl_pool_release(pool, s->states[i]);
-    bl_shelf_refund(s->version->models->server->shelf, s->owner, s->charged);
+        bl_pool_release(s->worker->pool, s->states[i]);
+    bl_shelf_refund(s->worker->server->shelf, s->owner, s->charged);
     destroy(s);
 }
+
+/* ---- waiting on the host */
+
+static bl_sequence *sequence_of(bl_resident *resident)
+{
+    return (bl_sequence *)resident;
+}
+
+static bool retain_living(bl_resident *resident)
+{
+    atomic_int *refs = &sequence_of(resident)->refs;
+    int n = atomic_load(refs);
+    while (n > 0 && !atomic_compare_exchange_weak(refs, &n, n + 1))
+        ;
+    return n > 0;
+}
+
+static void release(bl_resident *resident)
+{
+    bl_sequence_release(sequence_of(resident));
+}
+
+/* A step that is at hand has its states: as |busy| says, or by references. */
+static bool may_leave(bl_resident *resident)
+{
+    const bl_sequence *s = sequence_of(resident);
+    bool may = !s->busy;
+    for (int i = 0; i < s->nstates; i++)
+        may = may && (s->states[i] == NULL || atomic_load(&s->states[i]->refs) == 1);
+    return may;
+}
+
+static bl_status leave(bl_resident *resident, size_t *bytes, bl_err *err)
+{
+    bl_sequence *s = sequence_of(resident);
+    bl_status st = BL_OK;
+    *bytes = 0;
+    s->away = bl_calloc((size_t)s->nstates + 1, sizeof *s->away);
+    if (s->away == NULL)
+        return bl_fail(err, BL_ENOMEM, "what a sequence remembers");
+    for (int i = 0; st == BL_OK && i < s->nstates; i++)
+        if (s->states[i] != NULL) {
+            st = bl_resident_copy(s->worker, s->states[i], s->bytes[i], &s->away[i], err);
+            *bytes += s->bytes[i];
+        }
+    if (st != BL_OK) {
+        *bytes = 0;
+        drop_copies(s);
+        return st;
+    }
+    for (int i = 0; i < s->nstates; i++) {
+        bl_buffer_release(s->states[i]);
+        s->states[i] = NULL;
+    }
+    return BL_OK;
+}
+
+static bl_status move_in(bl_sequence *s, bl_err *err)
+{
+    bl_status st = BL_OK;
+    for (int i = 0; st == BL_OK && i < s->nstates; i++)
+        if (s->away[i] != NULL)
+            st = bl_resident_bring(s->worker, s->away[i], s->bytes[i], &s->states[i], err);
+    for (int i = 0; st != BL_OK && i < s->nstates; i++) { /* the copies are there still */
+        bl_pool_release(s->worker->pool, s->states[i]);
+        s->states[i] = NULL;
+    }
+    if (st != BL_OK)
+        return st;
+    drop_copies(s);
+    bl_resident_back(&s->resident);
+    return BL_OK;
+}
+
+/* What it has of its own is there, where the host does not see it. */
+static void settle(bl_sequence *s)
+{
+    static const bl_resident_kind kind = {.name = "what a sequence remembers",
+                                          .left = BL_COUNT_SEQUENCES_OUT,
+                                          .back = BL_COUNT_SEQUENCES_IN,
+                                          .retain = retain_living,
+                                          .release = release,
+                                          .may_leave = may_leave,
+                                          .leave = leave};
+    bool any = false;
+    for (int i = 0; i < s->nstates && s->resident.kind == NULL; i++)
+        any = any || (s->states[i] != NULL && s->states[i]->host == NULL);
+    if (any)
+        bl_resident_add(&s->resident, &kind, s->worker);
+}
+
+/* Its states are on the device, or, after |start|, nobody wants them. */
+static bl_status wake(bl_sequence *s, bool start, bl_err *err)
+{
+    if (start) {
+        bl_resident_remove(&s->resident);
+        drop_copies(s);
+        s->begun = false;
+    }
+    if (s->away != NULL)
+        return move_in(s, err);
+    if (s->resident.kind != NULL)
+        bl_resident_use(&s->resident);
+    return BL_OK;
+}
+
+/* ---- its steps */
 
 static bl_state *state_at(const bl_model_instance *instance, int i)
 {
@@ -65,19 +187,23 @@ static bl_state *state_at(const bl_model_instance *instance, int i)
 
 /* What the step begins with: after |start| the program's states, which stay as they are, since what a step updates is another
  * buffer. */
-static void lend(bl_sequence *s, bool start)
+static bl_status lend(bl_sequence *s, bool start, bl_err *err)
 {
     const bl_plan_info *info = bl_plan_get_info(s->instance->plan);
-    bl_pool *pool = s->instance->program->worker->pool;
+    bl_pool *pool = s->worker->pool;
+    BL_TRY(bl_program_check(s->instance->program, err));
+    BL_TRY(bl_program_wake(s->instance->program, err)); /* first: it stays, whoever comes after it */
+    BL_TRY(wake(s, start, err));
     for (int i = 0; i < s->nstates; i++) {
         bl_buffer *first = state_at(s->instance, i)->buffer;
-        if (info->updated[i] && (start || !s->begun)) {
+        if (info->updated[i] && !s->begun) {
             bl_pool_release(pool, s->states[i]);
             s->states[i] = bl_buffer_retain(first);
         }
         s->lent[i] = info->updated[i] ? s->states[i] : first;
     }
     s->begun = true;
+    return BL_OK;
 }
 
 static bl_status create(bl_infer *in, const char *key, size_t bytes, bl_sequence **out)
@@ -92,12 +218,16 @@ static bl_status create(bl_infer *in, const char *key, size_t bytes, bl_sequence
     atomic_init(&s->refs, 1);
     s->version = version;
     s->instance = instance;
+    s->worker = instance->program->worker;
     s->nstates = info->nstates + info->nhidden;
     s->states = bl_calloc((size_t)s->nstates + 1, sizeof(bl_buffer *));
     s->lent = bl_calloc((size_t)s->nstates + 1, sizeof(bl_buffer *));
-    for (int i = 0; i < s->nstates; i++)
-        bytes += info->updated[i] ? state_at(instance, i)->bytes : 0;
-    if (s->states == NULL || s->lent == NULL ||
+    s->bytes = bl_calloc((size_t)s->nstates + 1, sizeof *s->bytes);
+    for (int i = 0; s->bytes != NULL && i < s->nstates; i++) {
+        s->bytes[i] = state_at(instance, i)->bytes;
+        bytes += info->updated[i] ? s->bytes[i] : 0;
+    }
+    if (s->states == NULL || s->lent == NULL || s->bytes == NULL ||
         bl_shelf_charge(version->models->server->shelf, in->rq->owner, bytes, &in->rq->err) != BL_OK) {
         destroy(s);
         return bl_fail(&in->rq->err, BL_ENOMEM, "a sequence");
@@ -116,9 +246,8 @@ bl_status bl_sequence_create(bl_infer *in, size_t bytes, bl_sequence **out)
 
 bl_status bl_sequence_lend(bl_sequence *s, bl_buffer ***states, bl_err *err)
 {
-    BL_TRY(bl_program_check(s->instance->program, err));
-    BL_TRY(bl_program_wake(s->instance->program, err));
-    lend(s, false);
+    BL_TRY(lend(s, false, err));
+    s->busy = true;
     *states = s->lent;
     return BL_OK;
 }
@@ -128,6 +257,8 @@ void bl_sequence_keep(bl_sequence *s)
     for (int i = 0; i < s->nstates; i++)
         if (s->states[i] != NULL)
             s->states[i] = s->lent[i];
+    s->busy = false;
+    settle(s);
 }
 
 static bl_status fails(const bl_infer *in, const char *what)
@@ -199,6 +330,7 @@ static void keep_states(bl_sequence *s, const bl_exec *x)
         s->states[i] = bl_buffer_retain(x->states[i]);
         bl_pool_release(pool, old);
     }
+    settle(s);
 }
 
 static void unlist(bl_sequence *s)
@@ -217,9 +349,8 @@ bl_step bl_sequence_work(bl_request *rq)
     bl_sequence *s = in->of;
     bl_step step = BL_STEP_DONE;
     if (!x->begun) {
-        if (bl_program_check(x->lender, &rq->err) != BL_OK || bl_program_wake(x->lender, &rq->err) != BL_OK)
+        if (lend(s, in->wire.sequence_start, &rq->err) != BL_OK)
             return BL_STEP_DONE;
-        lend(s, in->wire.sequence_start);
         x->lent = s->lent;
     }
     step = bl_exec_run(rq);

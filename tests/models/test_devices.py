@@ -31,6 +31,13 @@ def adding(value):
                       {"id": "t", "op": "add", "in": ["s", "p"]}], "updates": {"s": "t"}, "outputs": ["t"]}
 
 
+def remembering():
+    """The sum of all that a sequence gave, a million times over."""
+    return {"inputs": {"x": {"dtype": "float32", "shape": [2]}}, "state": {"s": {"op": "full", "attrs": {"shape": [N], "value": 0}}},
+            "nodes": [{"id": "d", "op": "sum", "in": ["x"]}, {"id": "t", "op": "add", "in": ["s", "d"]},
+                      {"id": "a", "op": "slice", "in": ["t"], "attrs": {"start": [N - 2], "stop": [N]}}], "updates": {"s": "t"}, "outputs": ["a"]}
+
+
 @unittest.skipUnless(has_vulkan(), "needs a Vulkan device")
 class Residents(ModelsTest):
     """More weights than there is memory: where the host does not see what lies on the device, they wait there for their turn."""
@@ -40,6 +47,7 @@ class Residents(ModelsTest):
         for i in range(6):
             repository.put(f"m{i}", 1, heavy(i + 1))
             repository.put(f"s{i}", 1, adding(i + 1))
+        repository.put("long", 1, remembering())
 
     @classmethod
     def start(cls):
@@ -55,6 +63,22 @@ class Residents(ModelsTest):
                 answer = self.ok(self.infer(f"s{i}", document(numbers("x", [2], [1, 10]), parameters=flags))).json
                 self.assertEqual([(turn + 1) * (i + 1), 10 * (turn + 1) * (i + 1)], answer["outputs"][0]["data"], (turn, i))
         self.assertGreaterEqual(self.server.metric("weights_moved_in_total") - moved, 12)
+
+    def test_sequences_take_turns(self):
+        """Ten that remember 4 MiB each, on 24 MiB; one begins anew while what it had waits on the host, and each ends."""
+        def step(i, **flags):
+            answer = self.infer("long", document(numbers("x", [2], [i, 1]), parameters={"sequence_id": i + 1, **flags}))
+            return self.ok(answer).json["outputs"][0]["data"]
+        moved = self.server.metric("sequences_moved_in_total")
+        for turn in range(3):
+            for i in range(10):
+                self.assertEqual([(turn + 1) * (i + 1)] * 2, step(i, **({} if turn else {"sequence_start": True})), (turn, i))
+        self.assertGreaterEqual(self.server.metric("sequences_moved_in_total") - moved, 10)
+        self.assertEqual([1, 1], step(0, sequence_start=True))
+        self.assertEqual([2, 2], step(0))
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            self.assertEqual([[4 * (i + 1)] * 2 for i in range(1, 10)], list(pool.map(lambda i: step(i, sequence_end=True), range(1, 10))))
+        self.assertEqual([3, 3], step(0, sequence_end=True))
 
 
 WIDTH = 96
