@@ -11,9 +11,11 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -21,6 +23,12 @@ enum {
     SCHEMA = 1,
     MOST_COLUMNS = 32
 };
+
+#define DATABASE "beamline.db"
+
+/* The folders beside the database: their files have rows in it. */
+static const char *const parts[] = {"blobs", "jobs", "programs", "tensors", "versions"};
+enum { NPARTS = sizeof parts / sizeof parts[0] };
 
 /* Every table, a statement each; a later version appends, and raises SCHEMA where it changes one. */
 static const char create[] =
@@ -105,22 +113,51 @@ static bl_status lock_folder(bl_storage *store, bl_err *err)
     return st;
 }
 
+/* Move the folders into ASIDE.files: what no row of the new database names would be removed from them. */
+static bool set_parts_aside(const bl_storage *store, const char *aside)
+{
+    bl_text files = {0};
+    int from = open(store->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), to = -1;
+    bool good = from >= 0;
+    bl_text_printf(&files, "%s.files", aside);
+    good = good && !files.failed && (mkdir(files.data, 0700) == 0 || errno == EEXIST);
+    to = good ? open(files.data, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    good = to >= 0;
+    for (int i = 0; i < NPARTS && good; i++)
+        good = renameat(from, parts[i], to, parts[i]) == 0 || errno == ENOENT;
+    if (to >= 0)
+        (void)close(to);
+    if (from >= 0)
+        (void)close(from);
+    bl_text_fini(&files);
+    return good;
+}
+
+/* Folders first: a start that ends between the two finds the same database again, and does the rest. */
+static bl_status set_aside(const bl_storage *store, const char *path, bool damaged, bl_err *err)
+{
+    char *aside = bl_database_aside(path, damaged ? "damaged" : "newer");
+    bool good = aside != NULL && set_parts_aside(store, aside) && bl_database_set_aside(path, aside);
+    if (good)
+        bl_log(BL_LOG_WARN,
+               "the store in the folder of --state is %s: it is set aside as %s, its files in %s.files, and begun anew",
+               damaged ? "damaged" : "of a later version", strrchr(aside, '/') + 1, strrchr(aside, '/') + 1);
+    free(aside);
+    return good ? BL_OK : bl_fail(err, BL_ESTORAGE, "the store that cannot be used cannot be set aside");
+}
+
 /* A database that cannot be used is set aside once. */
 static bl_status open_file(bl_storage *store, const char *path, bl_err *err)
 {
     bl_opened how = bl_database_open(path, &kind, &store->db);
     if (store->alone && (how == BL_DATABASE_DAMAGED || how == BL_DATABASE_NEWER)) {
-        const char *why = how == BL_DATABASE_DAMAGED ? "damaged" : "newer";
-        bl_log(BL_LOG_WARN, "the store in the folder of --state is %s: it is set aside as beamline.db.%s, and begun anew",
-               how == BL_DATABASE_DAMAGED ? "damaged" : "of a later version", why);
-        if (!bl_database_set_aside(path, why))
-            return bl_fail(err, BL_ESTORAGE, "the store that cannot be used cannot be set aside");
+        BL_TRY(set_aside(store, path, how == BL_DATABASE_DAMAGED, err));
         how = bl_database_open(path, &kind, &store->db);
     }
     if (how == BL_DATABASE_FOREIGN)
-        return bl_fail(err, BL_ECONFLICT, "beamline.db in the folder of --state is another program's");
+        return bl_fail(err, BL_ECONFLICT, DATABASE " in the folder of --state is another program's");
     if (how != BL_DATABASE_READY)
-        return bl_fail(err, BL_ESTORAGE, "beamline.db in the folder of --state cannot be opened");
+        return bl_fail(err, BL_ESTORAGE, DATABASE " in the folder of --state cannot be opened");
     return BL_OK;
 }
 
@@ -183,7 +220,7 @@ static bl_status open_store(const char *folder, bool alone, bl_storage **out, bl
     pthread_mutexattr_destroy(&attributes);
     st = alone ? choose_folder(store, folder, err) : join_folder(store, folder, err);
     if (st == BL_OK) {
-        path = store->folder != NULL ? path_in(store->folder, "beamline.db") : strdup(":memory:");
+        path = store->folder != NULL ? path_in(store->folder, DATABASE) : strdup(":memory:");
         st = path != NULL ? open_file(store, path, err) : bl_fail(err, BL_ENOMEM, "the store");
     }
     free(path);
@@ -220,9 +257,17 @@ const char *bl_storage_folder(const bl_storage *store)
     return store->folder;
 }
 
+static bool is_part(const char *name)
+{
+    bool found = false;
+    for (int i = 0; i < NPARTS; i++)
+        found |= strcmp(name, parts[i]) == 0;
+    return found;
+}
+
 char *bl_storage_make_folder(const bl_storage *store, const char *part)
 {
-    char *path = store->folder != NULL ? path_in(store->folder, part) : NULL;
+    char *path = store->folder != NULL && is_part(part) ? path_in(store->folder, part) : NULL;
     if (path != NULL && !bl_folder_make(path)) {
         free(path);
         path = NULL;

@@ -3,7 +3,7 @@
  *
  * One server has it at a time.  With `--state none`, or where the default folder is in use, the database is in memory and there
  * is no folder, so that who keeps something here needs no second way.  A damaged store, and one of a later version, is set aside
- * under another name.  Thread: any; a lock inside, which device workers must not wait for in a step. */
+ * under another name, files and all.  Thread: any; a lock inside, which device workers must not wait for in a step. */
 #ifndef BL_SERVER_STORAGE_H
 #define BL_SERVER_STORAGE_H
 
@@ -44,7 +44,8 @@ BL_NODISCARD bl_status bl_storage_join(const char *folder, bl_storage **out, bl_
 void bl_storage_close(bl_storage *store); /* accepts NULL */
 /* For files beside the database; NULL where nothing is kept. */
 const char *bl_storage_folder(const bl_storage *store);
-/* FOLDER/|part|, made if need be; freed by the caller.  NULL where nothing is kept or it cannot be made. */
+/* FOLDER/|part|, one of the parts that storage.c lists, made if need be; freed by the caller.  NULL where nothing is kept or it
+ * cannot be made. */
 char *bl_storage_make_folder(const bl_storage *store, const char *part);
 
 /* One statement with its parameters ?1 to ?n, and |row| (or NULL) for every row, until it returns false; it must not use the

@@ -72,32 +72,33 @@ bl_opened bl_database_open(const char *path, const bl_database_kind *kind, sqlit
     return how;
 }
 
-/* PATH.WHY, or the first of PATH.WHY-2 ... that is free. */
-static void free_name(const char *path, const char *why, bl_text *out)
+char *bl_database_aside(const char *path, const char *why)
 {
+    bl_text aside = {0};
     for (int i = 1; i < MOST_ASIDE; i++) {
-        bl_text_clear(out);
-        bl_text_printf(out, i == 1 ? "%s.%s" : "%s.%s-%d", path, why, i);
-        if (out->failed || access(out->data, F_OK) != 0)
-            return;
+        bl_text_clear(&aside);
+        bl_text_printf(&aside, i == 1 ? "%s.%s" : "%s.%s-%d", path, why, i);
+        if (aside.failed || access(aside.data, F_OK) != 0)
+            break;
     }
+    if (!aside.failed)
+        return bl_text_take(&aside);
+    bl_text_fini(&aside);
+    return NULL;
 }
 
-bool bl_database_set_aside(const char *path, const char *why)
+bool bl_database_set_aside(const char *path, const char *aside)
 {
     static const char *const parts[] = {"", "-wal", "-shm"};
-    bl_text aside = {0};
     bool good = true;
-    free_name(path, why, &aside);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         bl_text from = {0}, to = {0};
         bl_text_printf(&from, "%s%s", path, parts[i]);
-        bl_text_printf(&to, "%s%s", bl_text_get(&aside), parts[i]);
-        if (aside.failed || from.failed || to.failed || (rename(from.data, to.data) != 0 && i == 0))
+        bl_text_printf(&to, "%s%s", aside, parts[i]);
+        if (from.failed || to.failed || (rename(from.data, to.data) != 0 && i == 0))
             good = false;
         bl_text_fini(&from);
         bl_text_fini(&to);
     }
-    bl_text_fini(&aside);
     return good;
 }

@@ -26,8 +26,11 @@ typedef enum bl_opened {
 
 /* *out is NULL unless it is ready; closed with sqlite3_close.  |path| may be ":memory:". */
 bl_opened bl_database_open(const char *path, const bl_database_kind *kind, struct sqlite3 **out);
-/* Rename the file, with what SQLite keeps beside it, to PATH.WHY, or PATH.WHY-2 and so on where that is taken. */
-bool bl_database_set_aside(const char *path, const char *why);
+/* PATH.WHY, or PATH.WHY-2 and so on where that is taken: what to set a file aside as.  Freed by the caller; NULL without memory.
+ */
+char *bl_database_aside(const char *path, const char *why);
+/* Rename the file, with what SQLite keeps beside it. */
+bool bl_database_set_aside(const char *path, const char *aside);
 
 bool bl_database_run(struct sqlite3 *db, const char *sql);
 /* The one number that a query gives; false where it fails. */

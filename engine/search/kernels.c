@@ -75,8 +75,10 @@ static bl_opened open_file(bl_kernels *k)
 
 static void move_aside(const char *path)
 {
-    if (!bl_database_set_aside(path, "damaged"))
+    char *aside = bl_database_aside(path, "damaged");
+    if (aside == NULL || !bl_database_set_aside(path, aside))
         bl_log(BL_LOG_WARN, "the damaged kernel database cannot be moved aside");
+    free(aside);
 }
 
 static void open_kernels(bl_kernels *k)

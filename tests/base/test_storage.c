@@ -196,29 +196,6 @@ static void set_number(const char *pragma)
     sqlite3_close(db);
 }
 
-static void what_cannot_be_read_is_set_aside(void **state)
-{
-    bl_storage *storage = NULL;
-    bl_err err = {0};
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        spoil("this is no database, and long enough that one looks for a header in it, of a hundred bytes or so ..........");
-        bl_storage_close(open_storage());
-    }
-    assert_true(is_there("beamline.db.damaged") && is_there("beamline.db.damaged-2"));
-    storage = open_storage();
-    put_note(storage, "a", "old", BL_OK);
-    bl_storage_close(storage);
-    set_number("PRAGMA user_version = 999");
-    storage = open_storage();
-    assert_string_equal(get_note(storage, "a"), "");
-    assert_true(is_there("beamline.db.newer"));
-    bl_storage_close(storage);
-    set_number("PRAGMA application_id = 7");
-    assert_int_equal(bl_storage_open(folder, &storage, &err), BL_ECONFLICT); /* not ours to move */
-    assert_true(is_there("beamline.db"));
-}
-
 static char half[] = "half", whole[] = "whole";
 
 static bl_status write_text(void *arg, int fd, bl_err *err)
@@ -227,6 +204,35 @@ static bl_status write_text(void *arg, int fd, bl_err *err)
     if (!bl_write_all(fd, text, strlen(text)))
         return bl_fail(err, BL_ESTORAGE, "not written");
     return text == half ? bl_fail(err, BL_ELIMIT, "in the middle") : BL_OK;
+}
+
+static void what_cannot_be_read_is_set_aside(void **state)
+{
+    bl_storage *storage = NULL;
+    bl_err err = {0};
+    char *path = NULL;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        spoil("this is no database, and long enough that one looks for a header in it, of a hundred bytes or so ..........");
+        bl_storage_close(open_storage());
+    }
+    assert_true(is_there("beamline.db.damaged") && is_there("beamline.db.damaged-2"));
+    storage = open_storage();
+    put_note(storage, "a", "old", BL_OK);
+    path = bl_storage_make_folder(storage, "tensors");
+    free(path);
+    assert_int_equal(bl_file_replace(in_folder("tensors/f"), write_text, whole, &err), BL_OK);
+    assert_null(bl_storage_make_folder(storage, "other")); /* it would not go along */
+    bl_storage_close(storage);
+    set_number("PRAGMA user_version = 999");
+    storage = open_storage();
+    assert_string_equal(get_note(storage, "a"), "");
+    assert_true(is_there("beamline.db.newer") && is_there("beamline.db.newer.files/tensors/f"));
+    assert_false(is_there("tensors"));
+    bl_storage_close(storage);
+    set_number("PRAGMA application_id = 7");
+    assert_int_equal(bl_storage_open(folder, &storage, &err), BL_ECONFLICT); /* not ours to move */
+    assert_true(is_there("beamline.db"));
 }
 
 static void files_are_whole_or_not_there(void **state)
