@@ -165,10 +165,16 @@ static void drop(bl_shelf *shelf, uint32_t owner, bl_held *held)
 }
 
 /* One that somebody replaced or deleted, and that does not come back at the next start either. */
-static void put_away(bl_shelf *shelf, uint32_t owner, bl_held *held)
+/* Nobody names it: neither does the store. */
+static void forget(bl_shelf *shelf, const bl_held *held)
 {
     if (held != NULL && held->durable != 0)
         bl_durable_forget(shelf->server, held->durable);
+}
+
+static void put_away(bl_shelf *shelf, uint32_t owner, bl_held *held)
+{
+    forget(shelf, held);
     drop(shelf, owner, held);
 }
 
@@ -262,8 +268,10 @@ bl_status bl_shelf_put(bl_shelf *shelf, uint32_t owner, const char *id, const ch
 {
     bl_held *old = NULL;
     bl_status st = bl_shelf_charge(shelf, owner, held->bytes, err);
-    if (st != BL_OK)
+    if (st != BL_OK) {
+        forget(shelf, held);
         return st;
+    }
     bl_metrics_add(&shelf->server->metrics, BL_COUNT_TENSORS, 1);
     bl_held_retain(held);
     bl_held_settle(held);

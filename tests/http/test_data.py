@@ -238,6 +238,17 @@ class Durable(unittest.TestCase):
     def files(self):
         return os.listdir(os.path.join(self.folder, "tensors"))
 
+    def test_what_is_refused_is_not_kept(self):
+        server = self.start("--max-held", "10000")
+        small, large = np.arange(1000, dtype="f4"), np.arange(2000, dtype="f4")
+        self.assertEqual(201, self.put(server, "a", small).status)
+        for _ in range(3):
+            self.assertEqual(507, self.put(server, "a", large).status)
+        self.assertEqual(1, len(self.files()))
+        server.process.kill()
+        server.process.wait()
+        self.assertEqual({"a": small.tobytes()}, self.held(self.start()))
+
     def test_from_one_start_to_the_next(self):
         arrays = {name: np.arange(1000, dtype=kind) for name, kind in (("a", "f4"), ("b", "i8"), ("c", "u1"))}
         server = self.start()
