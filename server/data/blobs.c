@@ -237,20 +237,38 @@ typedef struct upload {
     uint64_t received; /* bytes in the file */
     uint64_t total;    /* of the blob; 0: where the body ends */
     uint64_t end;      /* where this request's bytes end; UINT64_MAX: not said */
-    uint64_t most;     /* that the limit leaves room for */
     bool asks;         /* "bytes * /TOTAL": nothing is sent */
     bool put;          /* the bytes are those of the digest */
     char *chunk;
     size_t filled;
 } upload;
 
+/* Room for |bytes| among all blobs, whoever else is sending some now. */
+static bl_status reserve(upload *up, size_t bytes, bl_err *err)
+{
+    uint64_t limit = up->blobs->server->settings.max_blobs;
+    if (atomic_fetch_add(&up->blobs->bytes, bytes) + bytes <= limit)
+        return BL_OK;
+    atomic_fetch_sub(&up->blobs->bytes, bytes);
+    return bl_fail(err, BL_ESTORAGE, "blobs may have %llu bytes together (--max-blobs); delete some", (unsigned long long)limit);
+}
+
+/* What cannot be written is dropped: the client learns how much is here. */
 static bl_status write_out(upload *up, bl_err *err)
 {
-    if (up->filled > 0 && !bl_write_all(up->fd, up->chunk, up->filled))
-        return bl_fail(err, BL_ESTORAGE, "the blob cannot be written: %s", strerror(errno));
-    up->received += up->filled;
-    atomic_fetch_add(&up->blobs->bytes, up->filled);
+    size_t bytes = up->filled;
+    struct stat info;
     up->filled = 0;
+    if (bytes == 0)
+        return BL_OK;
+    if (fstat(up->fd, &info) != 0 || info.st_nlink == 0)
+        return bl_fail(err, BL_ECONFLICT, "the upload was deleted");
+    BL_TRY(reserve(up, bytes, err));
+    if (!bl_write_all(up->fd, up->chunk, bytes)) {
+        atomic_fetch_sub(&up->blobs->bytes, bytes);
+        return bl_fail(err, BL_ESTORAGE, "the blob cannot be written: %s", strerror(errno));
+    }
+    up->received += bytes;
     return BL_OK;
 }
 
@@ -270,9 +288,10 @@ static bl_status next_room(upload *up, char **at, size_t *room, bl_err *err)
     left = up->end - up->received - up->filled;
     if (left == 0)
         return bl_fail(err, BL_EINVAL, "the body has more bytes than its Content-Range says");
-    if (up->received + up->filled >= up->most)
-        return bl_fail(err, BL_ESTORAGE, "blobs may have %llu bytes together (--max-blobs); delete some",
-                       (unsigned long long)up->blobs->server->settings.max_blobs);
+    if (up->filled == 0) { /* before more of it is read */
+        BL_TRY(reserve(up, 1, err));
+        atomic_fetch_sub(&up->blobs->bytes, 1);
+    }
     *at = up->chunk + up->filled;
     *room = CHUNK_BYTES - up->filled;
     if (*room > left)
@@ -391,13 +410,6 @@ static bl_status check_range(bl_request *rq, upload *up, uint64_t first)
     return BL_OK;
 }
 
-/* Bytes that it may grow to. */
-static uint64_t allowance(const upload *up)
-{
-    uint64_t used = atomic_load(&up->blobs->bytes), limit = up->blobs->server->settings.max_blobs;
-    return up->received + (used < limit ? limit - used : 0);
-}
-
 bl_status bl_blobs_begin(bl_request *rq, bool coded)
 {
     upload *up = bl_arena_alloc(rq->arena, sizeof *up);
@@ -423,7 +435,6 @@ bl_status bl_blobs_begin(bl_request *rq, bool coded)
         let_go(up);
         return rq->err.status;
     }
-    up->most = allowance(up);
     up->chunk = malloc(CHUNK_BYTES);
     if (up->chunk == NULL)
         return bl_fail(&rq->err, BL_ENOMEM, "a chunk of the upload");
@@ -570,7 +581,7 @@ static bool list_entry(void *arg, const bl_cell *cells, int n)
 {
     bl_text *out = arg;
     (void)n;
-    if (out->data[out->len - 1] == '}')
+    if (bl_text_last(out) == '}')
         bl_text_puts(out, ",");
     bl_text_puts(out, "{");
     bl_encode_key(out, "digest");

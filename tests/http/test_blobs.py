@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Blobs: sent once, resumed, kept, and nothing that is not whole."""
+import contextlib
 import hashlib
 import os
 import pathlib
@@ -11,7 +12,7 @@ import tempfile
 import threading
 import unittest
 
-from fixture import PROGRAM, Server, ServerTest
+from fixture import PROGRAM, Server, ServerTest, head
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import kills  # noqa: E402
@@ -131,6 +132,27 @@ class Blobs(ServerTest):
         for _ in range(6):  # what went, and what came twice, makes room again
             self.assertEqual([201, 201], [self.put(half).status for _ in range(2)])
             self.assertEqual(204, self.server.call("DELETE", path(half)).status)
+
+
+    def test_limit_of_several_at_once(self):
+        """Each of three would fit alone."""
+        parts, codes = [os.urandom(2 << 20) for _ in range(3)], []
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            server = Server("--backends", "interp", "--max-blobs", "4M", "--state", folder)
+            stack.callback(server.stop)
+            sockets = [stack.enter_context(socket.create_connection((server.host, server.port))) for _ in parts]
+            for s, data in zip(sockets, parts):
+                s.sendall(head("PUT", path(data), "content-type: application/octet-stream", f"content-length: {len(data)}"))
+            for at in range(0, 2 << 20, 1 << 18):
+                for s, data in zip(sockets, parts):
+                    with contextlib.suppress(OSError):  # it was refused
+                        s.sendall(data[at:at + (1 << 18)])
+            for s in sockets:
+                s.settimeout(30)
+                codes.append(s.recv(12)[-3:])
+            self.assertIn(b"507", codes)
+            self.assertLessEqual(sum(file.stat().st_size for file in (pathlib.Path(folder) / "blobs").iterdir()), 4 << 20)
 
 
 class Locks(unittest.TestCase):
