@@ -50,7 +50,7 @@ static bool list_row(void *arg, const bl_kernel_row *row)
     bl_text *out = arg;
     if (row->version != BL_MOVES_VERSION) /* of another version of the server: of no use to this one */
         return true;
-    if (out->len > 0 && out->data[out->len - 1] != '[')
+    if (out->len > 0 && bl_text_last(out) != '[')
         bl_text_puts(out, ",");
     bl_encode_kernel(out, row, false);
     return !out->failed;

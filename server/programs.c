@@ -238,7 +238,7 @@ void bl_program_describe(bl_program *program, bl_text *out)
 static void list_program(void *arg, const char *name, bl_program *program)
 {
     bl_text *out = arg;
-    if (out->len > 0 && out->data[out->len - 1] == '}')
+    if (bl_text_last(out) == '}')
         bl_text_puts(out, ",");
     bl_text_puts(out, "{");
     bl_encode_key(out, "name");

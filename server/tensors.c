@@ -50,7 +50,7 @@ static void put_entry(void *arg, const char *name, const bl_held *held)
 static void list_entry(void *arg, const char *name, const bl_held *held)
 {
     bl_text *out = arg;
-    if (out->len > 0 && out->data[out->len - 1] == '}')
+    if (bl_text_last(out) == '}')
         bl_text_puts(out, ",");
     bl_text_puts(out, "{");
     put_entry(out, name, held);

@@ -80,6 +80,11 @@ void bl_text_putc(bl_text *text, char c)
     bl_text_append(text, &c, 1);
 }
 
+char bl_text_last(const bl_text *text)
+{
+    return text->len > 0 ? text->data[text->len - 1] : '\0';
+}
+
 void bl_text_printf(bl_text *text, const char *fmt, ...)
 {
     size_t room = text->cap > text->len ? text->cap - text->len : 0;

@@ -21,6 +21,7 @@ void bl_text_clear(bl_text *text); /* empty, memory kept */
 void bl_text_append(bl_text *text, const char *data, size_t len);
 void bl_text_puts(bl_text *text, const char *data);
 void bl_text_putc(bl_text *text, char c);
+char bl_text_last(const bl_text *text); /* NUL of an empty one */
 void bl_text_printf(bl_text *text, const char *fmt, ...) BL_PRINTF(2, 3);
 /* Room for |extra| more bytes; NULL if there is none.  The caller writes there and adds to len. */
 char *bl_text_reserve(bl_text *text, size_t extra);

@@ -118,7 +118,7 @@ static void put_row(void *arg, const bl_key_row *row)
     if (s->name != NULL && strcmp(s->name, row->name) != 0)
         return;
     if (s->name == NULL)
-        bl_text_puts(s->out, s->out->data[s->out->len - 1] == '[' ? "{" : ",{");
+        bl_text_puts(s->out, bl_text_last(s->out) == '[' ? "{" : ",{");
     bl_key_encode(s->out, row);
     if (s->name == NULL)
         bl_text_puts(s->out, "}");
@@ -206,7 +206,7 @@ static bool put_usage(void *arg, const bl_cell *cells, int n)
     (void)n;
     bl_time_print(cells[1].integer * DAY_SECONDS, day, sizeof day);
     day[10] = '\0';
-    bl_text_puts(out, out->len > 0 && out->data[out->len - 1] == '}' ? ",{" : "{");
+    bl_text_puts(out, bl_text_last(out) == '}' ? ",{" : "{");
     bl_encode_key(out, "key");
     bl_encode_string(out, cells[0].kind == BL_CELL_TEXT ? cells[0].bytes.data : "");
     bl_encode_key(out, "day");

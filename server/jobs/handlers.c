@@ -167,7 +167,7 @@ static bool put_row(void *arg, const job_report *report)
     const history *h = rq->data;
     const char *cells = report->cells;
     bl_text *out = &rq->out;
-    bl_text_puts(out, h->csv ? "" : out->data[out->len - 1] == '[' ? "[" : ",[");
+    bl_text_puts(out, h->csv ? "" : bl_text_last(out) == '[' ? "[" : ",[");
     bl_text_printf(out, "%llu,%.3f", (unsigned long long)report->step, report->time);
     for (int i = 0; i < h->job->ncolumns; i++) {
         size_t len = strcspn(cells, "\t");

@@ -13,7 +13,7 @@ enum { INTERNAL = 1, SERVER = 2, FAILED = 2 }; /* SpanKind and StatusCode: opent
 
 static void begin_attribute(bl_text *out, const char *name)
 {
-    bl_text_puts(out, out->data[out->len - 1] == '[' ? "{\"key\":" : ",{\"key\":");
+    bl_text_puts(out, bl_text_last(out) == '[' ? "{\"key\":" : ",{\"key\":");
     bl_encode_string(out, name);
 }
 
@@ -57,7 +57,7 @@ static void begin_span(bl_text *out, const bl_trail *trail, const unsigned char 
     char trace[33], hex[17];
     bl_trace_hex(trail->own.trace, sizeof trail->own.trace, trace);
     bl_trace_hex(id, 8, hex);
-    bl_text_printf(out, "%s{\"traceId\":\"%s\",\"spanId\":\"%s\"", out->data[out->len - 1] == '[' ? "" : ",", trace, hex);
+    bl_text_printf(out, "%s{\"traceId\":\"%s\",\"spanId\":\"%s\"", bl_text_last(out) == '[' ? "" : ",", trace, hex);
     if (parent != NULL) {
         bl_trace_hex(parent, 8, hex);
         bl_text_printf(out, ",\"parentSpanId\":\"%s\"", hex);
