@@ -87,10 +87,11 @@ void bl_answers_destroy(bl_answers *answers)
     free(answers);
 }
 
-/* Of each input its dimensions and its numbers. */
+/* Whose request it is (how fast an answer comes must not tell a key what another one asked), and of each input its dimensions and
+ * its numbers. */
 static size_t key_bytes(const bl_infer *in)
 {
-    size_t bytes = 0;
+    size_t bytes = sizeof in->rq->owner;
     for (int i = 0; i < in->version->ninputs; i++)
         bytes += sizeof in->values[i].dim + in->values[i].bytes;
     return bytes;
@@ -98,7 +99,7 @@ static size_t key_bytes(const bl_infer *in)
 
 static uint64_t key_hash(const bl_infer *in)
 {
-    uint64_t hash = 1;
+    uint64_t hash = bl_hash_bytes(&in->rq->owner, sizeof in->rq->owner, 1);
     for (int i = 0; i < in->version->ninputs; i++) {
         hash = bl_hash_bytes(in->values[i].dim, sizeof in->values[i].dim, hash);
         hash = bl_hash_bytes(in->source[i], in->values[i].bytes, hash);
@@ -108,6 +109,8 @@ static uint64_t key_hash(const bl_infer *in)
 
 static void write_key(const bl_infer *in, char *to)
 {
+    memcpy(to, &in->rq->owner, sizeof in->rq->owner);
+    to += sizeof in->rq->owner;
     for (int i = 0; i < in->version->ninputs; i++) {
         const bl_tensor_value *value = &in->values[i];
         memcpy(to, value->dim, sizeof value->dim);
@@ -118,7 +121,8 @@ static void write_key(const bl_infer *in, char *to)
 
 static bool same_key(const bl_infer *in, const char *key)
 {
-    bool same = true;
+    bool same = memcmp(key, &in->rq->owner, sizeof in->rq->owner) == 0;
+    key += sizeof in->rq->owner;
     for (int i = 0; same && i < in->version->ninputs; i++) {
         const bl_tensor_value *value = &in->values[i];
         same =

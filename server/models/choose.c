@@ -144,6 +144,8 @@ bl_model_instance *bl_instance_take(bl_model_version *version, int64_t rows, boo
     for (int ahead = 0; ahead < MOST_AHEAD && rows > 0; ahead++) {
         double done = 0;
         int at = find_first(&c, rows, most, &done);
+        if (at < 0) /* the last device was lost meanwhile: who mends them asks again */
+            return NULL;
         if (!version->instances[at].running)
             return take(&c, at, done);
         if (!behind)

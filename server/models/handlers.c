@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What can be asked about models, and loading and unloading them. */
 #include "server/handlers.h"
+#include "server/routes.h"
 
 #include "proto/base64.h"
 #include "proto/encode.h"
@@ -65,7 +66,7 @@ static void put_instances(bl_model_version *version, bl_text *out)
 
 static void put_statistics(bl_model_version *version, bl_text *out)
 {
-    bl_text_puts(out, out->data[out->len - 1] == '}' ? "," : "");
+    bl_text_puts(out, bl_text_last(out) == '}' ? "," : "");
     bl_text_puts(out, "{\"name\":");
     bl_encode_string(out, version->name);
     bl_text_printf(out, ",\"version\":\"%llu\"", (unsigned long long)version->number);
@@ -254,6 +255,8 @@ static bl_status take_config(bl_request *rq, bl_model_op *op, const bl_json *at)
 {
     const char *text = NULL;
     BL_TRY(bl_json_string(at, &text, &rq->err));
+    if (strlen(text) > BL_MOST_CONFIG)
+        return bl_json_fail(at, &rq->err, BL_ELIMIT, "a configuration has at most %d bytes", BL_MOST_CONFIG);
     op->config = strdup(text);
     return op->config != NULL ? BL_OK : bl_fail(&rq->err, BL_ENOMEM, "a configuration");
 }
@@ -308,6 +311,15 @@ static const char *model_name(const bl_request *rq)
     return rq->param[1] != NULL ? rq->param[1] : rq->param[0];
 }
 
+/* What is in the folder is everybody's, and whoever changes it must answer for everybody. */
+static bl_status may_change(bl_request *rq, uint32_t owner)
+{
+    if (owner != 0 || (rq->scopes & BL_SCOPE_ADMIN) != 0)
+        return BL_OK;
+    return bl_fail(&rq->err, BL_EFORBIDDEN, "model \"%.160s\" is everybody's: to load or unload it takes the scope admin",
+                   model_name(rq));
+}
+
 bl_status bl_handle_model_load(bl_request *rq)
 {
     const char *name = model_name(rq);
@@ -324,7 +336,12 @@ bl_status bl_handle_model_load(bl_request *rq)
         bl_model_op_destroy(rq->server->models, op);
         return st;
     }
-    op->owner = op->nfiles > 0 ? rq->owner : 0; /* what is in the folder is everybody's */
+    op->owner = op->nfiles > 0 ? rq->owner : 0;
+    st = may_change(rq, op->owner);
+    if (st != BL_OK) {
+        bl_model_op_destroy(rq->server->models, op);
+        return st;
+    }
     op->rq = rq;
     rq->then = reply_loaded;
     bl_request_park(rq, leave_op);
@@ -358,8 +375,10 @@ bl_status bl_handle_model_unload(bl_request *rq)
     const char *name = model_name(rq);
     bl_err ignored = {0};
     BL_TRY(decode_unload(rq));
-    if (rq->owner == 0 || bl_models_unload(models, rq->owner, name, &ignored) != BL_OK)
+    if (rq->owner == 0 || bl_models_unload(models, rq->owner, name, &ignored) != BL_OK) {
+        BL_TRY(may_change(rq, 0));
         BL_TRY(bl_models_unload(models, 0, name, &rq->err));
+    }
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }

@@ -14,7 +14,7 @@
 
 #include <pthread.h>
 
-enum { BL_MODEL_NAME_SIZE = 129, BL_MODEL_LOADERS = 2, BL_MODEL_REASON = 400, BL_MOST_VERSIONS = 1000 };
+enum { BL_MODEL_NAME_SIZE = 129, BL_MODEL_LOADERS = 2, BL_MODEL_REASON = 400, BL_MOST_VERSIONS = 1000, BL_MOST_CONFIG = 4 << 20 };
 
 /* An input or output as a client sees it, the dimension of batches included. */
 typedef struct bl_model_tensor {

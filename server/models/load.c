@@ -381,13 +381,30 @@ static bl_status load_version(load *l, const bl_source_version *from, bl_model_v
 
 /* ---- what the registry knows */
 
-/* Under the lock: the row of |number|, made where it is missing; NULL without memory. */
+/* Under the lock: there is room for a row more, that of a version which was unloaded if need be, the oldest first. */
+static bool make_row(bl_model *model)
+{
+    int at = 0;
+    if (model->nrows < BL_MOST_VERSIONS)
+        return true;
+    while (at < model->nrows && (model->rows[at].version != NULL || model->rows[at].state == BL_MODEL_LOADING))
+        at++;
+    if (at == model->nrows)
+        return false;
+    memmove(model->rows + at, model->rows + at + 1, (size_t)(model->nrows - at - 1) * sizeof *model->rows);
+    model->nrows--;
+    return true;
+}
+
+/* Under the lock: the row of |number|, made where it is missing; NULL without memory, or where all that may be are there. */
 static bl_model_row *need_row(bl_model *model, uint64_t number)
 {
     bl_model_row *row = bl_model_find_row(model, number), *grown = NULL;
     int at = 0;
     if (row != NULL)
         return row;
+    if (!make_row(model))
+        return NULL;
     grown = bl_realloc(model->rows, ((size_t)model->nrows + 1) * sizeof *grown);
     if (grown == NULL)
         return NULL;
@@ -446,9 +463,11 @@ bl_status bl_models_publish(bl_models *models, uint32_t owner, const char *name,
     bl_model_version *old = version;
     bl_model *model = NULL;
     bl_model_row *row = NULL;
+    bool full = false;
     pthread_mutex_lock(&models->lock);
     model = bl_models_need(models, owner, name);
     row = model != NULL ? need_row(model, number) : NULL;
+    full = model != NULL && model->nrows >= BL_MOST_VERSIONS;
     if (row != NULL && version != NULL) {
         old = row->version;
         row->version = version;
@@ -459,6 +478,8 @@ bl_status bl_models_publish(bl_models *models, uint32_t owner, const char *name,
     }
     pthread_mutex_unlock(&models->lock);
     bl_model_version_retire(old);
+    if (row == NULL && full)
+        return bl_fail(err, BL_ELIMIT, "a model has at most %d versions", BL_MOST_VERSIONS);
     return row != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "the list of models");
 }
 
@@ -582,14 +603,15 @@ static bl_status end(load *l, bl_status st)
 
 static bl_status run(load *l)
 {
+    bl_status st = BL_OK;
     if (l->op->nfiles > 0)
         BL_TRY(bl_source_of_files(l->arena, l->op, &l->source, l->err));
     else
         BL_TRY(bl_source_look(l->models, l->arena, l->op->name, &l->source, l->err));
     if (!l->source.found)
         return bl_fail(l->err, BL_ENOTFOUND, "there is no model \"%s\" in the folder of models", l->op->name);
-    BL_TRY(begin(l));
-    return end(l, load_all(l));
+    st = begin(l);
+    return end(l, st == BL_OK ? load_all(l) : st);
 }
 
 void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err)

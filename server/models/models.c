@@ -87,7 +87,7 @@ bl_status bl_model_get(bl_request *rq, bl_model_version **out)
     bl_model *model = NULL;
     bool known = false;
     *out = NULL;
-    if (version != NULL && (number == 0 || strlen(version) > 18 || strspn(version, "0123456789") != strlen(version)))
+    if (version != NULL && (number == 0 || number > INT64_MAX || strspn(version, "0123456789") != strlen(version)))
         return bl_fail(&rq->err, BL_EINVAL, "\"%.40s\" is no version", version);
     pthread_mutex_lock(&models->lock);
     model = bl_models_find(models, rq->owner, rq->param[0]);
@@ -264,39 +264,57 @@ void bl_models_wake(bl_models *models)
     pthread_mutex_unlock(&models->lock);
 }
 
-/* All that can be asked, retained. */
-static size_t gather_versions(bl_models *models, bl_model_version **out, size_t most)
+enum { FIRST_WATCHED = 64, REST_NS = 1000000000 };
+
+/* The versions that the looker holds while it looks at them. */
+typedef struct watched {
+    bl_model_version **version;
+    size_t n, most;
+} watched;
+
+/* Under the lock; without memory some have to wait until others are gone. */
+static void watch(watched *w, bl_model_version *version)
+{
+    if (w->n == w->most) {
+        bl_model_version **grown = bl_realloc(w->version, 2 * w->most * sizeof *grown);
+        if (grown == NULL)
+            return;
+        w->version = grown;
+        w->most *= 2;
+    }
+    w->version[w->n++] = bl_model_version_retain(version);
+}
+
+/* All that can be asked. */
+static void gather_versions(bl_models *models, watched *w)
 {
     const char *name = NULL;
     void *at = NULL;
-    size_t n = 0;
+    w->n = 0;
     for (size_t i = 0; bl_namemap_at(models->names, i, &name, &at); i++) {
         const bl_model *model = at;
-        for (int k = 0; k < model->nrows && n < most; k++)
+        for (int k = 0; k < model->nrows; k++)
             if (model->rows[k].version != NULL)
-                out[n++] = bl_model_version_retain(model->rows[k].version);
+                watch(w, model->rows[k].version);
     }
-    return n;
 }
 
-enum { MOST_WATCHED = 4096, REST_NS = 1000000000 };
-
 /* When somebody must look again. */
-static int64_t look(bl_models *models, bl_model_version **versions, int64_t now)
+static int64_t look(bl_models *models, watched *w, int64_t now)
 {
     int64_t next = now + REST_NS;
-    size_t n = 0;
     pthread_mutex_lock(&models->lock);
-    n = gather_versions(models, versions, MOST_WATCHED);
+    gather_versions(models, w);
     pthread_mutex_unlock(&models->lock);
     bl_workers_mend(models->server);
-    for (size_t i = 0; i < n; i++) {
-        int64_t due = bl_batch_look(versions[i], now);
-        if (versions[i]->sequential)
-            bl_sequences_expire(versions[i], now);
-        bl_model_version_mend(versions[i], now);
+    for (size_t i = 0; i < w->n; i++) {
+        bl_model_version *version = w->version[i];
+        int64_t due = bl_batch_look(version, now);
+        if (version->sequential)
+            bl_sequences_expire(version, now);
+        bl_model_version_mend(version, now);
         next = due > 0 && due < next ? due : next;
-        bl_model_version_release(versions[i]);
+        bl_model_version_release(version);
     }
     return next;
 }
@@ -304,16 +322,16 @@ static int64_t look(bl_models *models, bl_model_version **versions, int64_t now)
 static void *run_looker(void *arg)
 {
     bl_models *models = arg;
-    bl_model_version **versions = bl_calloc(MOST_WATCHED, sizeof *versions);
+    watched w = {.version = bl_calloc(FIRST_WATCHED, sizeof *w.version), .most = FIRST_WATCHED};
     int64_t every = (int64_t)(models->server->settings.model_poll * 1e9), polled = bl_clock_ns();
     pthread_mutex_lock(&models->lock);
-    while (versions != NULL && !models->stop) {
+    while (w.version != NULL && !models->stop) {
         int64_t now = bl_clock_ns(), next = 0;
         struct timespec until;
         bool asked = models->asked;
         models->woken = models->asked = false;
         pthread_mutex_unlock(&models->lock);
-        next = look(models, versions, now);
+        next = look(models, &w, now);
         if (asked) { /* whoever asks has copied all there is: the second look finds it as the first one did */
             bl_models_poll(models);
             bl_models_poll(models);
@@ -330,7 +348,7 @@ static void *run_looker(void *arg)
             pthread_cond_timedwait(&models->clock, &models->lock, &until);
     }
     pthread_mutex_unlock(&models->lock);
-    free(versions);
+    free(w.version);
     return NULL;
 }
 

@@ -294,11 +294,13 @@ static bl_status find(bl_infer *in, const char *key, bl_sequence **out)
                        MOST_SEQUENCES);
     BL_TRY(create(in, key, 0, &s));
     st = bl_namemap_put(table, key, s, &in->rq->err);
-    if (st != BL_OK)
+    if (st != BL_OK) {
         bl_sequence_release(s);
-    s->listed = st == BL_OK;
+        return st;
+    }
+    s->listed = true;
     *out = s;
-    return st;
+    return BL_OK;
 }
 
 bl_status bl_sequence_get(bl_infer *in, bl_sequence **out)

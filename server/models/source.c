@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_CONFIG = 4 * 1024 * 1024, MOST_LINES = 65536 };
+enum { MOST_LINES = 65536 };
 
 static const char *const parts[] = {"model.json", "model.safetensors", "model.onnx", "tokenizer.json"};
 enum { JSON_PART, TENSORS_PART, ONNX_PART, TOKENIZER_PART, PART_COUNT };
@@ -97,8 +97,8 @@ static bl_status read_config(int dir, bl_arena *arena, bl_source *out, bl_err *e
     if (hash == 0)
         return BL_OK;
     out->fingerprint = bl_hash_add(out->fingerprint, hash);
-    if (bytes > MOST_CONFIG)
-        return bl_fail(err, BL_ELIMIT, "config.json has %zu bytes, the limit is %d", bytes, MOST_CONFIG);
+    if (bytes > BL_MOST_CONFIG)
+        return bl_fail(err, BL_ELIMIT, "config.json has %zu bytes, the limit is %d", bytes, BL_MOST_CONFIG);
     text = bl_arena_alloc(arena, bytes + 1);
     if (text == NULL)
         return bl_arena_status(arena, err);

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 """What a model remembers: sequences, kept answers; and classes in place of tensors."""
 
+import json
+import subprocess
+import tempfile
 import time
 import unittest
 
-from repository import ModelsTest, document, elementwise, envelope, floats, numbers, split
+from repository import PROGRAM, ModelsTest, Server, document, elementwise, envelope, floats, numbers, split
 
 
 def adder(**config):
@@ -90,6 +93,27 @@ class Memory(ModelsTest):
         self.refused(400, self.load("odd"), "response_cache")
         self.repository.put("odd", 1, elementwise("mul", 2), sequence_batching={})
         self.refused(400, self.load("odd"), "sequence_batching")
+
+    def test_answers_are_the_keys_own(self):
+        """Nobody learns from a hit what others asked; and nobody but an admin loads or unloads what is everybody's."""
+        with tempfile.TemporaryDirectory() as state:
+            def make(name, scopes):
+                done = subprocess.run([PROGRAM, "keys", "create", name, "--scopes", scopes, "--state", state], capture_output=True, text=True, check=True)
+                return {"authorization": "Bearer " + done.stdout.strip()}
+            root, one, other = make("root", "admin,infer"), make("one", "infer,train"), make("other", "infer,train")
+            server = Server("--backends", "interp", "--state", state, "--models", str(self.repository.path), "--load-models", "double")
+            self.addCleanup(server.stop)
+
+            def hits(key):
+                body = json.dumps(document(numbers("x", [1, 4], [4, 4, 4, 4]))).encode()
+                self.ok(server.call("POST", "/v2/models/double/infer", body, {"content-type": "application/json", **key}))
+                return server.call("GET", "/v2/models/double/stats", headers=key).json["model_stats"][0]["inference_stats"]["cache_hit"]["count"]
+            self.assertEqual([0, 0, 1, 2], [hits(one), hits(other), hits(one), hits(other)])
+            for what in ("load", "unload"):
+                path = f"/v2/repository/models/double/{what}"
+                answer = server.call("POST", path, {}, one)
+                self.assertEqual((403, True), (answer.status, "scope admin" in answer.json["error"]), answer.body)
+                self.assertEqual(200, server.call("POST", path, {}, root).status)
 
     def test_t8_t16_classes(self):
         def ask(model, x, count, **members):

@@ -46,6 +46,21 @@ class Repositories(ModelsTest):
         self.assertEqual(({"all": {}}, 64, "TYPE_FP32", [4]), (answer["version_policy"], answer["max_batch_size"],
                                                                answer["input"][0]["data_type"], answer["input"][0]["dims"]))
 
+    def test_no_end_of_versions(self):
+        program = {"inputs": {"x": {"dtype": "float32", "shape": [1]}}, "nodes": [{"id": "y", "op": "neg", "in": ["x"]}], "outputs": ["y"]}
+
+        def promote(version):
+            return self.call("POST", "/api/v1/programs/many/promote", {"model": "many", "version": version})
+        self.ok(self.call("PUT", "/api/v1/programs/many", program), 201)
+        for version in range(1, 1001):
+            self.assertLess(promote(version).status, 300)
+        answer = promote(1001)
+        self.assertEqual((422, True), (answer.status, "at most 1000 versions" in answer.json["detail"]), answer.body)
+        self.ok(self.call("POST", "/v2/repository/models/many/unload", {}))
+        self.refused(404, self.call("GET", "/v2/models/many"))
+        self.assertLess(promote(2**63 - 1).status, 300)  # in the place of one that is gone
+        self.ok(self.call("GET", f"/v2/models/many/versions/{2**63 - 1}"))
+
     def test_t3_index(self):
         index = self.index()
         self.assertEqual(("READY", ""), index["all", "10"])
