@@ -100,9 +100,9 @@ class ModelsTest(ServerTest):
         return Server("--models", str(cls.repository.path), *cls.OPTIONS, *cls.ARGS)
 
     @classmethod
-    def wait_ready(cls):
+    def wait_ready(cls, server=None):
         for _ in range(600):
-            if cls.server.call("GET", "/v2/health/ready").status == 200:
+            if (server or cls.server).call("GET", "/v2/health/ready").status == 200:
                 return
             time.sleep(0.05)
         raise AssertionError("the models were not loaded in half a minute")

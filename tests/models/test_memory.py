@@ -103,6 +103,7 @@ class Memory(ModelsTest):
             root, one, other = make("root", "admin,infer"), make("one", "infer,train"), make("other", "infer,train")
             server = Server("--backends", "interp", "--state", state, "--models", str(self.repository.path), "--load-models", "double")
             self.addCleanup(server.stop)
+            self.wait_ready(server)
 
             def hits(key):
                 body = json.dumps(document(numbers("x", [1, 4], [4, 4, 4, 4]))).encode()
