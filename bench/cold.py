@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""How long the first answer takes: a training program and a search, by a server that knows nothing, and again by one that starts with what it found.
+
+    bench/cold.py [--rounds 3] [--only first,search] [--device opencl:0] [--out FILE]
+
+Each round starts build/beamline with an empty cache folder (compiled kernels, the database of searches) and an empty one for PoCL, so that each kernel
+is compiled, then once more with the folders as they are now.  Before the clock starts each server has answered one tiny graph: its driver is loaded.
+
+  first     beautiful_mnist, 64 pictures, Adam: from PUT of the program to the loss of its first step
+  search    1,024 cubed with "beam": 2: from the request to the result; and how long the kernel takes beside the heuristic's, in turns
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path[:0] = [str(HERE), str(ROOT / "clients" / "python")]
+import beamline  # noqa: E402
+import works  # noqa: E402
+
+SIZE, TURNS = 1024, 20
+
+
+class Server:
+    """build/beamline, whose caches are in a folder of ours, and which has run one graph."""
+
+    def __init__(self, folder, device):
+        self.device = device
+        environment = {**os.environ, "BEAMLINE_CACHE": f"{folder}/beamline", "POCL_CACHE_DIR": f"{folder}/pocl"}
+        command = [ROOT / "build" / "beamline", "serve", "--tune=off", "--state", "none", "--port", "0", "--log-level", "warn"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        self.client = beamline.Client("http://" + self.process.stdout.readline().split("listening on ")[1].split()[0])
+
+    def __enter__(self):
+        self.client.wait_ready()
+        self.client.call("POST", "/api/v1/run", {"device": self.device, "inputs": {"x": [1.0, 2.0]}, "nodes": [{"id": "y", "op": "neg", "in": ["x"]}], "outputs": ["y"]})
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+
+def seconds_of(call):
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
+def first(server):
+    inputs = works.fill(server.client, server.device, {"x": [64, 1, 28, 28], "y": [64]}, {"y": 10})
+    return {"seconds": seconds_of(lambda: server.client.put_program("first", works.mnist_program(64), device=server.device).run(inputs, steps=1))}
+
+
+def product(server, beam):
+    """Seconds until the product is there, and seconds that its kernels took, panels included."""
+    document = {"device": server.device, "beam": beam, "debug": 2, "inputs": {name: {"tensor": name} for name in "ab"}, "nodes": [{"id": "y", "op": "matmul", "in": ["a", "b"]}],
+                "outputs": [], "keep": {"y": "y"}}
+    begin = time.perf_counter()
+    answer = server.client.call("POST", "/api/v1/run", document)
+    return time.perf_counter() - begin, works.kernel_seconds(answer["stats"]["debug"])
+
+
+def search(server):
+    works.fill(server.client, server.device, {"a": [SIZE, SIZE], "b": [SIZE, SIZE]})
+    taken, _ = product(server, 2)
+    turns = [(product(server, 0)[1], product(server, 2)[1]) for _ in range(TURNS)]
+    return {"seconds": taken, "heuristic_by_search": statistics.median(heuristic / searched for heuristic, searched in turns)}
+
+
+def spread(values, digits=2):
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="first,search")
+    parser.add_argument("--device", default="opencl:0")
+    parser.add_argument("--out", metavar="FILE", help="all figures as JSON")
+    options = parser.parse_args()
+    report = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "load": os.getloadavg()[0]}
+    for name in options.only.split(","):
+        rounds = report[name] = []
+        for _ in range(options.rounds):
+            with tempfile.TemporaryDirectory() as folder:
+                figures = {}
+                for start in ("cold", "warm"):
+                    with Server(folder, options.device) as server:
+                        figures[start] = {"first": first, "search": search}[name](server)
+                rounds.append(figures)
+        for start in ("cold", "warm"):
+            for key in rounds[0][start]:
+                print(f"{name}, {start}: {key} {spread([figures[start][key] for figures in rounds])}", flush=True)
+    if options.out:
+        pathlib.Path(options.out).write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
