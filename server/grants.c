@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_GRANTS = 4096 };
+enum { MOST_GRANTS = 1024 }; /* of a key */
 
 typedef struct entry {
     struct entry *next;
@@ -21,17 +21,16 @@ struct bl_grants {
     pthread_mutex_t changing;
     pthread_mutex_t lock; /* of what follows; after |changing| */
     entry *first;
-    size_t count;
 };
 
-static const char *const kinds[] = {"tensor", "program"};
+const char *const bl_share_kinds[BL_SHARE_KINDS] = {"tensor", "program", "model", "job"};
 
 /* Kinds are compared by these from here on, and outlive whoever asks. */
 static const char *find_kind(const char *kind)
 {
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (strcmp(kinds[i], kind) == 0)
-            return kinds[i];
+    for (int i = 0; i < BL_SHARE_KINDS; i++)
+        if (strcmp(bl_share_kinds[i], kind) == 0)
+            return bl_share_kinds[i];
     return NULL;
 }
 
@@ -50,12 +49,20 @@ static entry *find(bl_grants *grants, const bl_grant *what)
     return e;
 }
 
+static int count_of(const bl_grants *grants, uint32_t owner)
+{
+    int n = 0;
+    for (const entry *e = grants->first; e != NULL; e = e->next)
+        n += e->grant.owner == owner;
+    return n;
+}
+
 static bl_status make_entry(const bl_grants *grants, const bl_grant *what, entry **out, bl_err *err)
 {
     entry *e = NULL;
     *out = NULL;
-    if (grants->count >= MOST_GRANTS)
-        return bl_fail(err, BL_ELIMIT, "there are %d shares, which is the limit", MOST_GRANTS);
+    if (count_of(grants, what->owner) >= MOST_GRANTS)
+        return bl_fail(err, BL_ELIMIT, "a key shares at most %d things", MOST_GRANTS);
     e = bl_calloc(1, sizeof *e);
     if (e == NULL)
         return bl_fail(err, BL_ENOMEM, "a share");
@@ -72,7 +79,6 @@ static void add(bl_grants *grants, entry *e)
     pthread_mutex_lock(&grants->lock);
     e->next = grants->first;
     grants->first = e;
-    grants->count++;
     pthread_mutex_unlock(&grants->lock);
 }
 
@@ -89,7 +95,6 @@ static size_t remove_all(bl_grants *grants, bool (*goes)(const entry *e, const b
         }
         *at = e->next;
         free(e);
-        grants->count--;
         n++;
     }
     pthread_mutex_unlock(&grants->lock);
@@ -223,15 +228,16 @@ bl_status bl_grants_load(bl_grants *grants, bl_err *err)
 {
     loading l = {.grants = grants, .err = err};
     bl_storage *store = grants->server->storage;
-    BL_TRY(
-        bl_storage_run(store,
-                       "DELETE FROM shares WHERE CASE kind WHEN 'tensor' THEN NOT EXISTS (SELECT 1 FROM tensors WHERE "
-                       "tensors.owner = shares.owner AND tensors.name = shares.name) WHEN 'program' THEN NOT EXISTS (SELECT 1 "
-                       "FROM programs WHERE programs.owner = shares.owner AND programs.name = shares.name) AND NOT EXISTS "
-                       "(SELECT 1 FROM job_programs p WHERE p.owner = shares.owner AND p.program = shares.name) AND NOT EXISTS "
-                       "(SELECT 1 FROM jobs WHERE jobs.owner = shares.owner AND jobs.program = shares.name AND jobs.state IN "
-                       "('queued', 'running')) END",
-                       0, NULL, NULL, NULL, err));
+    BL_TRY(bl_storage_run(
+        store,
+        "DELETE FROM shares WHERE CASE kind WHEN 'tensor' THEN NOT EXISTS (SELECT 1 FROM tensors WHERE "
+        "tensors.owner = shares.owner AND tensors.name = shares.name) WHEN 'program' THEN NOT EXISTS (SELECT 1 "
+        "FROM programs WHERE programs.owner = shares.owner AND programs.name = shares.name) AND NOT EXISTS "
+        "(SELECT 1 FROM job_programs p WHERE p.owner = shares.owner AND p.program = shares.name) AND NOT EXISTS "
+        "(SELECT 1 FROM jobs WHERE jobs.owner = shares.owner AND jobs.program = shares.name AND jobs.state IN "
+        "('queued', 'running')) WHEN 'job' THEN NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.owner = shares.owner AND "
+        "jobs.id = shares.name) END",
+        0, NULL, NULL, NULL, err));
     BL_TRY(bl_storage_run(store, "SELECT owner, kind, name, reader FROM shares", 0, NULL, take_row, &l, err));
     return l.st;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Who may read what of whom: shares of tensors and programs, in memory and, where there is a folder, in the store, so that those
- * of what outlives the server outlive it too.
+/* Who may read what of whom: shares of tensors, programs, models and jobs, in memory and, where there is a folder, in the store,
+ * so that those of what outlives the server outlive it too.
  *
  * Thread: any.  A lock inside for look-ups.  Whoever gives or takes, or takes away what is shared, is between bl_grants_hold and
  * bl_grants_let_go, so that a share never comes to stand for a later thing of the same name; the store is written there, so no
@@ -12,7 +12,10 @@
 
 typedef struct bl_grants bl_grants;
 
-/* One share; |reader| 0 is every key, |kind| "tensor" or "program". */
+enum { BL_SHARE_KINDS = 4 };
+extern const char *const bl_share_kinds[BL_SHARE_KINDS]; /* tensor, program, model, job */
+
+/* One share; |reader| 0 is every key, |kind| one of these. */
 typedef struct bl_grant {
     uint32_t owner, reader;
     const char *kind, *name;

@@ -209,7 +209,7 @@ static const bl_namemap *map_of(const space *s, const char *kind)
     return strcmp(kind, "tensor") == 0 ? s->names : s->programs;
 }
 
-static bool has_name(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name)
+bool bl_shelf_has(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name)
 {
     const space *s = NULL;
     bool has = false;
@@ -220,27 +220,10 @@ static bool has_name(bl_shelf *shelf, uint32_t owner, const char *kind, const ch
     return has;
 }
 
-bl_status bl_shelf_share(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader, bl_err *err)
+const char *bl_shelf_shared(bl_shelf *shelf, uint32_t reader, const char *kind, const char *full, uint32_t *owner)
 {
-    bl_grant what = {.owner = owner, .reader = reader, .kind = kind, .name = name};
-    bl_status st = BL_OK;
-    bl_grants_hold(shelf->grants);
-    if (has_name(shelf, owner, kind, name))
-        st = bl_grants_give(shelf->grants, &what, err);
-    else
-        st = bl_fail(err, BL_ENOTFOUND, "there is no %s \"%.128s\"", kind, name);
-    bl_grants_let_go(shelf->grants);
-    return st;
-}
-
-bl_status bl_shelf_unshare(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader, bl_err *err)
-{
-    bl_grant what = {.owner = owner, .reader = reader, .kind = kind, .name = name};
-    bl_status st = BL_OK;
-    bl_grants_hold(shelf->grants);
-    st = bl_grants_take(shelf->grants, &what, err);
-    bl_grants_let_go(shelf->grants);
-    return st;
+    const char *name = split_name(shelf, full, owner);
+    return name != NULL && is_shared(shelf, *owner, kind, name, reader) ? name : NULL;
 }
 
 bl_grants *bl_shelf_grants(bl_shelf *shelf)
@@ -359,7 +342,7 @@ bl_status bl_shelf_delete(bl_shelf *shelf, uint32_t owner, const char *id, const
     bl_held *old = NULL;
     bl_status st = BL_OK;
     bl_grants_hold(shelf->grants);
-    if (id == NULL && has_name(shelf, owner, "tensor", name))
+    if (id == NULL && bl_shelf_has(shelf, owner, "tensor", name))
         st = bl_grants_drop(shelf->grants, owner, "tensor", name, err);
     if (st == BL_OK) {
         pthread_mutex_lock(&shelf->lock);
@@ -628,7 +611,7 @@ bl_status bl_shelf_delete_program(bl_shelf *shelf, uint32_t owner, const char *n
     bl_program *old = NULL;
     bl_status st = BL_OK;
     bl_grants_hold(shelf->grants);
-    if (has_name(shelf, owner, "program", name))
+    if (bl_shelf_has(shelf, owner, "program", name))
         st = bl_grants_drop(shelf->grants, owner, "program", name, err);
     if (st == BL_OK) {
         pthread_mutex_lock(&shelf->lock);

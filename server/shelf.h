@@ -55,12 +55,10 @@ void bl_shelf_refund(bl_shelf *shelf, uint32_t owner, size_t bytes);
 /* All that |owner| holds goes: leases, tensors, programs.  How many tensors and programs those were. */
 size_t bl_shelf_purge(bl_shelf *shelf, uint32_t owner);
 
-/* Share a tensor (|kind| "tensor") or a program ("program") of |owner| with |reader|, 0 being every key, for as long as it is
- * there; and take that back.  BL_ENOTFOUND where there is no such thing. */
-BL_NODISCARD bl_status bl_shelf_share(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader,
-                                      bl_err *err);
-BL_NODISCARD bl_status bl_shelf_unshare(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader,
-                                        bl_err *err);
+/* Is there such a tensor (|kind| "tensor") or program? */
+bool bl_shelf_has(bl_shelf *shelf, uint32_t owner, const char *kind, const char *name);
+/* What |full|, "alice:net", is called by the key that shares it with |reader|, and whose it is; NULL: nothing is shared so. */
+const char *bl_shelf_shared(bl_shelf *shelf, uint32_t reader, const char *kind, const char *full, uint32_t *owner);
 struct bl_grants *bl_shelf_grants(bl_shelf *shelf); /* what is shared; as long as the shelf */
 
 #endif

@@ -148,7 +148,7 @@ bl_status bl_handle_job_events(bl_request *rq)
     bl_job *job = NULL;
     uint64_t last = 0;
     bool over = false;
-    BL_TRY(job_find(rq, &job));
+    BL_TRY(job_find_to_read(rq, &job));
     BL_TRY(last_event(rq, &last));
     pthread_mutex_lock(&job->jobs->lock);
     over = last > 0 && job_is_final(job) && job_report_after(job, last) == NULL;

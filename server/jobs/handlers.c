@@ -44,7 +44,7 @@ static void reply_job(bl_request *rq, bl_job *job, int status)
 bl_status bl_handle_job_get(bl_request *rq)
 {
     bl_job *job = NULL;
-    BL_TRY(job_find(rq, &job));
+    BL_TRY(job_find_to_read(rq, &job));
     reply_job(rq, job, 200);
     return BL_OK;
 }
@@ -113,7 +113,7 @@ bl_status bl_handle_job_checkpoint(bl_request *rq)
     size_t bytes = 0;
     bool found = false;
     bl_status st = BL_OK;
-    BL_TRY(job_find(rq, &job));
+    BL_TRY(job_find_to_read(rq, &job));
     pthread_mutex_lock(&job->jobs->lock);
     found = find_mark(job, rq->param[1], &step);
     pthread_mutex_unlock(&job->jobs->lock);
@@ -226,7 +226,7 @@ bl_status bl_handle_job_history(bl_request *rq)
     if (h == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     *h = (history){.most = BL_WIRE_MAX_REPORTS, .csv = bl_request_accepts(rq, "text/csv")};
-    BL_TRY(job_find(rq, &h->job));
+    BL_TRY(job_find_to_read(rq, &h->job));
     BL_TRY(read_count(rq, "from", &h->from));
     BL_TRY(read_count(rq, "limit", &h->most));
     if (format != NULL) {

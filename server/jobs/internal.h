@@ -169,6 +169,7 @@ bl_job *job_retain(bl_job *job);
 void job_release(bl_job *job); /* accepts NULL */
 void job_release_any(void *job);
 BL_NODISCARD bl_status job_find(bl_request *rq, bl_job **out); /* of the path and the owner; retained until the request ends */
+BL_NODISCARD bl_status job_find_to_read(bl_request *rq, bl_job **out); /* also one that is shared with the owner: "alice:ID" */
 /* Known from now on.  BL_ENODEVMEM where there are too many. */
 BL_NODISCARD bl_status job_add(bl_job *job, bl_err *err);
 static inline bool job_is_final(const bl_job *job)

@@ -105,19 +105,46 @@ void job_release_any(void *job)
     job_release(job);
 }
 
+/* Retained, or NULL. */
+static bl_job *find_of(bl_jobs *jobs, uint32_t owner, const char *id)
+{
+    bl_job *job = NULL;
+    pthread_mutex_lock(&jobs->lock);
+    job = bl_namemap_get(jobs->names, id);
+    if (job != NULL && job->owner != owner)
+        job = NULL;
+    if (job != NULL)
+        job_retain(job);
+    pthread_mutex_unlock(&jobs->lock);
+    return job;
+}
+
+static bl_status found(bl_request *rq, bl_job *job, bl_job **out)
+{
+    *out = job;
+    if (job == NULL)
+        return bl_fail(&rq->err, BL_ENOTFOUND, "there is no job \"%.64s\"", rq->param[0]);
+    return bl_request_defer(rq, job_release_any, job);
+}
+
 bl_status job_find(bl_request *rq, bl_job **out)
 {
-    bl_jobs *jobs = rq->server->jobs;
-    pthread_mutex_lock(&jobs->lock);
-    *out = bl_namemap_get(jobs->names, rq->param[0]);
-    if (*out != NULL && (*out)->owner != rq->owner)
-        *out = NULL;
-    if (*out != NULL)
-        job_retain(*out);
-    pthread_mutex_unlock(&jobs->lock);
-    if (*out == NULL)
-        return bl_fail(&rq->err, BL_ENOTFOUND, "there is no job \"%.64s\"", rq->param[0]);
-    return bl_request_defer(rq, job_release_any, *out);
+    return found(rq, find_of(rq->server->jobs, rq->owner, rq->param[0]), out);
+}
+
+bl_status job_find_to_read(bl_request *rq, bl_job **out)
+{
+    uint32_t owner = rq->owner;
+    const char *id = bl_shelf_shared(rq->server->shelf, rq->owner, "job", rq->param[0], &owner);
+    return found(rq, find_of(rq->server->jobs, id != NULL ? owner : rq->owner, id != NULL ? id : rq->param[0]), out);
+}
+
+bool bl_jobs_has(bl_jobs *jobs, uint32_t owner, const char *id)
+{
+    bl_job *job = find_of(jobs, owner, id);
+    if (job != NULL)
+        job_release(job);
+    return job != NULL;
 }
 
 void job_change(bl_job *job, job_state state, const char *reason)

@@ -24,6 +24,8 @@ BL_NODISCARD bl_status bl_jobs_guard(bl_jobs *jobs, uint32_t owner, const char *
 /* The same, but only for one that is being taken up. */
 BL_NODISCARD bl_status bl_jobs_guard_restoring(bl_jobs *jobs, uint32_t owner, const char *name, bl_err *err);
 
+bool bl_jobs_has(bl_jobs *jobs, uint32_t owner, const char *id);
+
 /* The jobs of a key that is purged end as cancelled, also where the server is killed before they do, and leave no program; then
  * |then| on the HTTP thread.  After BL_OK leave the request alone. */
 BL_NODISCARD bl_status bl_jobs_purge(bl_request *rq, uint32_t owner, bl_status (*then)(bl_request *rq));

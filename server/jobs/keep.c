@@ -10,6 +10,7 @@
 #include "proto/encode.h"
 #include "proto/encode_program.h"
 #include "proto/safetensors.h"
+#include "server/grants.h"
 #include "server/jobs/internal.h"
 #include "server/shelf.h"
 #include "server/storage.h"
@@ -425,7 +426,14 @@ bl_status job_keep_first(bl_job *job, bl_err *err)
 bl_status job_forget(bl_job *job, bl_err *err)
 {
     bl_jobs *jobs = job->jobs;
+    bl_grants *grants = bl_shelf_grants(jobs->server->shelf);
     bl_job *known = NULL;
+    bl_status st = BL_OK;
+    bl_grants_hold(grants);
+    st = bl_grants_drop(grants, job->owner, "job", job->id, err);
+    bl_grants_let_go(grants);
+    if (st != BL_OK)
+        return st;
     BL_TRY(job_delete_rows(job, err));
     remove_folder(job);
     pthread_mutex_lock(&jobs->lock);

@@ -6,6 +6,7 @@
 #include "engine/base/log.h"
 #include "server/models/infer.h"
 #include "server/models/sequence.h"
+#include "server/shelf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,17 +85,20 @@ bl_status bl_model_get(bl_request *rq, bl_model_version **out)
     bl_models *models = rq->server->models;
     const char *version = rq->param[1];
     uint64_t number = version != NULL ? strtoull(version, NULL, 10) : 0;
+    const char *shared = NULL;
+    uint32_t other = 0;
     bl_model *model = NULL;
     bool known = false;
     *out = NULL;
     if (version != NULL && (number == 0 || number > INT64_MAX || strspn(version, "0123456789") != strlen(version)))
         return bl_fail(&rq->err, BL_EINVAL, "\"%.40s\" is no version", version);
+    shared = bl_shelf_shared(rq->server->shelf, rq->owner, "model", rq->param[0], &other);
     pthread_mutex_lock(&models->lock);
     model = bl_models_find(models, rq->owner, rq->param[0]);
     *out = pick(model, number);
     known = model != NULL;
     if (*out == NULL && rq->owner != 0) {
-        model = bl_models_find(models, 0, rq->param[0]);
+        model = bl_models_find(models, shared != NULL ? other : 0, shared != NULL ? shared : rq->param[0]);
         *out = pick(model, number);
         known |= model != NULL;
     }
@@ -107,6 +111,15 @@ bl_status bl_model_get(bl_request *rq, bl_model_version **out)
         return bl_fail(&rq->err, BL_ENOTFOUND, "model \"%.160s\" has no version %s that is ready", rq->param[0], version);
     return bl_fail(&rq->err, BL_ENOTFOUND,
                    known ? "model \"%.160s\" has no version that is ready" : "there is no model \"%.160s\"", rq->param[0]);
+}
+
+bool bl_models_has(bl_models *models, uint32_t owner, const char *name)
+{
+    bool has = false;
+    pthread_mutex_lock(&models->lock);
+    has = bl_models_find(models, owner, name) != NULL;
+    pthread_mutex_unlock(&models->lock);
+    return has;
 }
 
 bl_status bl_models_unload(bl_models *models, uint32_t owner, const char *name, bl_err *err)

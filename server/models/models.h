@@ -18,6 +18,8 @@ bool bl_models_ready(bl_models *models);
 void bl_models_reload(bl_models *models);
 /* How many versions can be asked. */
 size_t bl_models_count(bl_models *models);
+/* Is there, or was there, a version of it? */
+bool bl_models_has(bl_models *models, uint32_t owner, const char *name);
 
 /* All versions of |owner| go, what is on the disk included. */
 BL_NODISCARD bl_status bl_models_purge(bl_models *models, uint32_t owner, bl_err *err);

@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /* Letting others read: the routes; what is shared stands in server/grants.c. */
 #include "proto/encode.h"
-#include "server/access/internal.h"
+#include "server/access/access.h"
+#include "server/access/keys.h"
 #include "server/grants.h"
 #include "server/handlers.h"
+#include "server/jobs/jobs.h"
+#include "server/models/models.h"
 #include "server/shelf.h"
 
 #include <string.h>
-
-static const char *const kinds[] = {"tensor", "program"};
-enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 
 typedef struct wanted {
     const char *kind, *name, *to;
     uint32_t reader;
 } wanted;
 
-/* One of tensor and program, and with whom. */
+/* One thing, and with whom. */
 static bl_status resolve(bl_request *rq, const char *const *names, const char *to, wanted *out)
 {
     *out = (wanted){.to = to};
-    for (int i = 0; i < KIND_COUNT; i++) {
+    for (int i = 0; i < BL_SHARE_KINDS; i++) {
         if (names[i] == NULL)
             continue;
         if (out->kind != NULL)
-            return bl_fail(&rq->err, BL_EGRAPH, "a share is of a tensor or of a program, not of both");
-        out->kind = kinds[i];
+            return bl_fail(&rq->err, BL_EGRAPH, "a share is of one thing: %s or %s, not of both", out->kind, bl_share_kinds[i]);
+        out->kind = bl_share_kinds[i];
         out->name = names[i];
     }
     if (out->kind == NULL || to == NULL)
-        return bl_fail(&rq->err, BL_EGRAPH, "a share needs tensor or program, and to: a key's name, or * for every key");
+        return bl_fail(&rq->err, BL_EGRAPH,
+                       "a share needs tensor, program, model or job, and to: a key's name, or * for every key");
     if (strcmp(to, "*") != 0 && !bl_access_find(rq->server->access, to, &out->reader))
         return bl_fail(&rq->err, BL_ENOTFOUND, "there is no key \"%.64s\"", to);
     return BL_OK;
@@ -48,19 +49,19 @@ static bl_status read_text(const bl_request *rq, const bl_json *object, const ch
 
 static bl_status decode(bl_request *rq, wanted *out)
 {
-    static const char *const members[] = {"tensor", "program", "to", NULL};
+    static const char *const members[] = {"tensor", "program", "model", "job", "to", NULL};
     bl_json_limits limits = {.depth = (int)rq->server->settings.max_depth};
-    const char *text[KIND_COUNT + 1] = {NULL};
+    const char *text[BL_SHARE_KINDS + 1] = {NULL};
     bl_json_doc doc;
     bl_status st = bl_json_parse(&doc, rq->arena, bl_request_body(rq), &limits, &rq->err);
     if (st == BL_OK) {
         bl_json root = bl_json_root(&doc);
         st = bl_json_allow(&root, members, &rq->err);
-        for (int i = 0; i <= KIND_COUNT && st == BL_OK; i++)
+        for (int i = 0; i <= BL_SHARE_KINDS && st == BL_OK; i++)
             st = read_text(rq, &root, members[i], &text[i], &rq->err);
     }
     bl_json_fini(&doc);
-    return st == BL_OK ? resolve(rq, text, text[KIND_COUNT], out) : st;
+    return st == BL_OK ? resolve(rq, text, text[BL_SHARE_KINDS], out) : st;
 }
 
 static void put_share(bl_text *out, const char *kind, const char *whose, const char *name, const char *to)
@@ -74,11 +75,36 @@ static void put_share(bl_text *out, const char *kind, const char *whose, const c
     }
 }
 
+static bool exists(bl_server *server, const bl_grant *what)
+{
+    if (strcmp(what->kind, "model") == 0)
+        return bl_models_has(server->models, what->owner, what->name);
+    if (strcmp(what->kind, "job") == 0)
+        return bl_jobs_has(server->jobs, what->owner, what->name);
+    return bl_shelf_has(server->shelf, what->owner, what->kind, what->name);
+}
+
+static bl_status change(bl_request *rq, const wanted *w, bool give)
+{
+    bl_grants *grants = bl_shelf_grants(rq->server->shelf);
+    bl_grant what = {.owner = rq->owner, .reader = w->reader, .kind = w->kind, .name = w->name};
+    bl_status st = BL_OK;
+    bl_grants_hold(grants);
+    if (!give)
+        st = bl_grants_take(grants, &what, &rq->err);
+    else if (exists(rq->server, &what))
+        st = bl_grants_give(grants, &what, &rq->err);
+    else
+        st = bl_fail(&rq->err, BL_ENOTFOUND, "there is no %s \"%.128s\"", w->kind, w->name);
+    bl_grants_let_go(grants);
+    return st;
+}
+
 bl_status bl_handle_share_post(bl_request *rq)
 {
     wanted w;
     BL_TRY(decode(rq, &w));
-    BL_TRY(bl_shelf_share(rq->server->shelf, rq->owner, w.kind, w.name, w.reader, &rq->err));
+    BL_TRY(change(rq, &w, true));
     bl_text_puts(&rq->out, "{");
     put_share(&rq->out, w.kind, "", w.name, w.to);
     bl_text_puts(&rq->out, "}");
@@ -88,12 +114,12 @@ bl_status bl_handle_share_post(bl_request *rq)
 
 bl_status bl_handle_share_delete(bl_request *rq)
 {
-    const char *names[KIND_COUNT];
+    const char *names[BL_SHARE_KINDS];
     wanted w;
-    for (int i = 0; i < KIND_COUNT; i++)
-        names[i] = bl_request_query(rq, kinds[i]);
+    for (int i = 0; i < BL_SHARE_KINDS; i++)
+        names[i] = bl_request_query(rq, bl_share_kinds[i]);
     BL_TRY(resolve(rq, names, bl_request_query(rq, "to"), &w));
-    BL_TRY(bl_shelf_unshare(rq->server->shelf, rq->owner, w.kind, w.name, w.reader, &rq->err));
+    BL_TRY(change(rq, &w, false));
     bl_request_reply(rq, 204, NULL);
     return BL_OK;
 }
