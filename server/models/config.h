@@ -55,6 +55,8 @@ typedef struct bl_model_config {
     const char *entry; /* of the program; NULL: the only one, or "main" */
     /* parameters of a text model; NULL: as is usual (text.h) */
     const char *tokens, *position, *logits, *end;
+    const char *text; /* the input that clients give it as texts (text_input.h), or NULL: it writes them, or has no tokenizer */
+    const char *mask, *types;
     int64_t context; /* 0: not said */
 
     /* dynamic_batching */

@@ -79,7 +79,7 @@ static bl_status take_numbers(bl_infer *in, const bl_json *at, bl_infer_input *i
 
 static bl_status take_member(bl_infer *in, int i, const bl_json *at)
 {
-    const bl_model_tensor *tensor = &in->version->inputs[i];
+    const bl_model_tensor *tensor = &in->version->shown[i];
     bl_infer_input *input = &in->wire.inputs[in->wire.ninputs++];
     *input = (bl_infer_input){.name = tensor->name, .datatype = tensor->datatype};
     input->value.label = tensor->name;
@@ -105,11 +105,11 @@ static bl_status take_members(bl_infer *in, const bl_json *object, bool top)
             BL_TRY(take_members(in, &one, false));
             continue;
         }
-        while (i < version->ninputs && strcmp(member_of(version->inputs, version->ninputs, i, "text_input"), one.key) != 0)
+        while (i < version->nshown && strcmp(member_of(version->shown, version->nshown, i, "text_input"), one.key) != 0)
             i++;
-        if (i == version->ninputs)
+        if (i == version->nshown)
             return bl_json_fail(object, &in->rq->err, BL_EINVAL, "model \"%s\" has no input \"%.100s\"", version->name, one.key);
-        if (in->wire.ninputs == version->ninputs)
+        if (in->wire.ninputs == version->nshown)
             return bl_json_fail(object, &in->rq->err, BL_EINVAL, "an input stands there twice");
         BL_TRY(take_member(in, i, &one));
     }

@@ -8,6 +8,7 @@
 #include "server/handlers.h"
 #include "server/models/answers.h"
 #include "server/models/sequence.h"
+#include "server/models/text_input.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -111,15 +112,15 @@ static int find_input(const bl_model_version *version, const char *name, int gue
 static bl_status take_raw(bl_infer *in)
 {
     const bl_model_version *version = in->version;
-    const bl_model_tensor *tensor = &version->inputs[0];
+    const bl_model_tensor *tensor = &version->shown[0];
     bl_infer_input *input = bl_arena_alloc(in->rq->arena, sizeof *input);
     size_t known = 1;
     int varies = -1;
     if (input == NULL)
         return bl_arena_status(in->rq->arena, &in->rq->err);
-    if (version->ninputs != 1)
+    if (version->nshown != 1)
         return bl_fail(&in->rq->err, BL_EINVAL, "a body without an envelope is for models of one input, and \"%s\" has %d",
-                       version->name, version->ninputs);
+                       version->name, version->nshown);
     *input = (bl_infer_input){.name = tensor->name, .datatype = tensor->datatype};
     input->value =
         (bl_tensor_value){.kind = BL_VALUE_BYTES, .label = tensor->name, .dtype = tensor->dtype, .span = in->wire.tail};
@@ -606,6 +607,8 @@ bl_status bl_infer_create(bl_request *rq, bl_infer_write write, bl_infer **out)
 
 bl_status bl_infer_go(bl_infer *in)
 {
+    if (in->version->words != NULL)
+        BL_TRY(bl_text_input_take(in));
     BL_TRY(bind_inputs(in));
     BL_TRY(choose_outputs(in));
     BL_TRY(bl_infer_choose_turn(in));

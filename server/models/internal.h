@@ -57,6 +57,7 @@ typedef struct bl_model_instance {
 typedef struct bl_infer bl_infer;
 typedef struct bl_answers bl_answers;
 typedef struct bl_text_model bl_text_model;
+typedef struct bl_text_input bl_text_input;
 
 /* Requests that wait for a run of their model; see batch.c. */
 typedef struct bl_batcher {
@@ -83,6 +84,8 @@ typedef struct bl_model_version {
     const bool *pictures;                     /* likewise: of its inputs, which are encoded */
     int ninputs, noutputs;
     bl_model_tensor *inputs, *outputs;
+    int nshown;
+    const bl_model_tensor *shown; /* inputs as clients know them: the same, but where texts are made tokens of */
     int nvars;
     int batch_var;     /* the named dimension that is first of all inputs and outputs and nowhere else, or -1 */
     int64_t max_batch; /* 0: requests are not joined, and the first dimension is one like others */
@@ -95,7 +98,8 @@ typedef struct bl_model_version {
     bool sequential;     /* its entry updates state: requests belong to sequences */
     pthread_mutex_t sequence_lock;
     bl_namemap *sequences; /* "OWNER ID"; under that lock */
-    bl_text_model *text;   /* arena; NULL: it has no tokenizer */
+    bl_text_model *text;   /* arena; NULL: it writes no texts */
+    bl_text_input *words;  /* arena; NULL: it takes none */
 } bl_model_version;
 
 typedef enum bl_model_state { BL_MODEL_UNAVAILABLE, BL_MODEL_LOADING, BL_MODEL_READY, BL_MODEL_UNLOADING } bl_model_state;

@@ -9,6 +9,7 @@
 #include "proto/onnx/onnx.h"
 #include "server/models/infer.h"
 #include "server/models/text.h"
+#include "server/models/text_input.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,14 +207,17 @@ static bl_status decode_onnx(load *l, bl_program_make *make, bl_model_version *v
     return bl_arena_status(version->arena, &rq->err);
 }
 
-/* A tokenizer beside the program makes a text model of it. */
+/* A tokenizer beside the program: it writes texts, or takes them. */
 static bl_status read_tokenizer(load *l, bl_request *rq, bl_model_version *version)
 {
     bl_span file;
-    if (version->text != NULL) /* with the instance before */
+    if (version->text != NULL || version->words != NULL) /* with the instance before */
         return BL_OK;
     BL_TRY(read_part(l, rq, version->number, "tokenizer.json", &file));
-    return file.data != NULL ? bl_text_model_read(version, file, &rq->err) : BL_OK;
+    if (file.data == NULL)
+        return BL_OK;
+    return version->config.text != NULL ? bl_text_input_read(version, file, &rq->err)
+                                        : bl_text_model_read(version, file, &rq->err);
 }
 
 static bl_status installed(bl_program_make *make, bl_err *err)

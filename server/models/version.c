@@ -7,6 +7,7 @@
 #include "server/models/answers.h"
 #include "server/models/sequence.h"
 #include "server/models/text.h"
+#include "server/models/text_input.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +66,7 @@ void bl_model_version_release(bl_model_version *version)
     bl_answers_destroy(version->answers);
     bl_sequences_fini(version);
     bl_text_model_fini(version);
+    bl_text_input_fini(version);
     pthread_mutex_destroy(&version->sequence_lock);
     for (int i = 0; i < version->ninstances; i++)
         free_instance(version, &version->instances[i]);
@@ -199,6 +201,8 @@ static bl_status choose_batch(bl_model_version *version, const bl_wire_graph *gr
     version->batch_var = find_batch(version, graph, info);
     if (version->text != NULL && !bl_text_model_has_rows(version, graph)) /* the tokens of two texts are not one text */
         version->batch_var = -1;
+    if (version->words != NULL && !bl_text_input_has_rows(version, graph)) /* nor here */
+        version->batch_var = -1;
     most = version->batch_var >= 0 ? graph->vars[version->batch_var].hi : 0;
     if (said > 0 && version->batch_var < 0)
         return bl_fail(err, BL_EGRAPH, "max_batch_size is %lld, but no named dimension is the first of all inputs and outputs",
@@ -252,6 +256,29 @@ static bl_status choose_memory(bl_model_version *version, const bl_wire_graph *g
     return BL_OK;
 }
 
+/* What a tokenizer is for; and what clients are shown. */
+static bl_status describe_texts(bl_model_version *version, bl_err *err)
+{
+    const bl_model_config *config = &version->config;
+    version->shown = version->inputs;
+    version->nshown = version->ninputs;
+    if (config->text == NULL && (config->mask != NULL || config->types != NULL))
+        return bl_fail(err, BL_EGRAPH, "parameters.mask and parameters.types go with parameters.text, which is missing");
+    if (config->text != NULL && version->words == NULL)
+        return bl_fail(err, BL_EGRAPH, "parameters.text says that \"%.100s\" is text, and there is no tokenizer.json",
+                       config->text);
+    if (version->text != NULL)
+        BL_TRY(bl_text_model_describe(version, err));
+    if (version->words == NULL)
+        return BL_OK;
+    BL_TRY(bl_text_input_describe(version, err));
+    const bl_config_tensor *said = find_tensor(config->inputs, config->ninputs, config->text);
+    return said == NULL || said->datatype == BL_INFER_BYTES
+               ? BL_OK
+               : bl_fail(err, BL_EGRAPH, "the configuration says that \"%.100s\" is of %s, and it is text (TYPE_STRING)",
+                         config->text, bl_infer_datatype(said->datatype));
+}
+
 bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
 {
     const bl_model_instance *instance = &version->instances[0];
@@ -280,9 +307,8 @@ bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
     }
     BL_TRY(read_labels(version, err));
     BL_TRY(choose_memory(version, graph, err));
-    if (version->text != NULL)
-        BL_TRY(bl_text_model_describe(version, err));
-    BL_TRY(check_names(config->inputs, config->ninputs, version->inputs, version->ninputs, "input", err));
+    BL_TRY(describe_texts(version, err));
+    BL_TRY(check_names(config->inputs, config->ninputs, version->shown, version->nshown, "input", err));
     return check_names(config->outputs, config->noutputs, version->outputs, version->noutputs, "output", err);
 }
 
@@ -314,7 +340,7 @@ static void put_config_tensors(const bl_model_version *version, const bl_model_t
         bl_model_config_put_type(out, tensors[i].datatype);
         bl_text_puts(out, ",\"dims\":");
         put_dims(out, &tensors[i], version->max_batch > 0 ? 1 : 0, false);
-        if (tensors == version->inputs)
+        if (tensors == version->shown)
             bl_text_puts(out, ",\"optional\":false");
         bl_text_puts(out, ",\"is_shape_tensor\":false}");
     }
@@ -357,7 +383,8 @@ static void put_parameters(const bl_model_config *config, bl_text *out)
     const struct {
         const char *name, *value;
     } rows[] = {{"entry", config->entry},   {"tokens", config->tokens}, {"position", config->position},
-                {"logits", config->logits}, {"end", config->end},       {"context", config->context > 0 ? context : NULL}};
+                {"logits", config->logits}, {"end", config->end},       {"text", config->text},
+                {"mask", config->mask},     {"types", config->types},   {"context", config->context > 0 ? context : NULL}};
     int n = 0;
     snprintf(context, sizeof context, "%lld", (long long)config->context);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -380,7 +407,7 @@ void bl_model_version_put_config(const bl_model_version *version, bl_text *out)
     bl_text_puts(out, ",\"backend\":\"beamline\"");
     put_policy(config, out);
     bl_text_printf(out, ",\"max_batch_size\":%lld", (long long)version->max_batch);
-    put_config_tensors(version, version->inputs, version->ninputs, "input", out);
+    put_config_tensors(version, version->shown, version->nshown, "input", out);
     put_config_tensors(version, version->outputs, version->noutputs, "output", out);
     if (version->sequential)
         bl_text_printf(out, ",\"sequence_batching\":{\"max_sequence_idle_microseconds\":%lld}", (long long)config->idle_us);
@@ -421,7 +448,7 @@ void bl_model_version_put_metadata(const bl_model_version *version, const bl_mod
             bl_text_printf(out, "%s\"%llu\"", n++ > 0 ? "," : "", (unsigned long long)model->rows[i].number);
     bl_text_puts(out, "],\"platform\":");
     bl_encode_string(out, version->platform);
-    put_tensors(version, version->inputs, version->ninputs, "inputs", out);
+    put_tensors(version, version->shown, version->nshown, "inputs", out);
     put_tensors(version, version->outputs, version->noutputs, "outputs", out);
     bl_text_putc(out, '}');
 }

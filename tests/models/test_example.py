@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The example that trains a model and hosts it."""
+"""The examples that host a model."""
 
 import json
 import os
@@ -22,6 +22,12 @@ class Example(ModelsTest):
         for line in done.stdout.splitlines()[-2:]:
             for value, want in zip(json.loads(line), [0, 1, 1, 0]):
                 self.assertAlmostEqual(want, value, delta=0.1)
+
+    def test_host_mood(self):
+        done = subprocess.run([sys.executable, ROOT / "examples" / "host_mood.py", self.repository.path], capture_output=True, text=True, check=False,
+                              env={**os.environ, "BEAMLINE_URL": f"http://127.0.0.1:{self.server.port}"}, timeout=120)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(["Wonderful actors!: good", "What a terrible, loud story: bad", "great: good"], done.stdout.splitlines()[-3:])
 
     @unittest.skipUnless((DATA / "stories260K").is_dir(), f"there is no stories260K in {DATA}")
     def test_host_story(self):

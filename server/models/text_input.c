@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/models/text_input.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/fault.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_ROW = 1 << 20, /* tokens, where the program has a wider range */
+    MOST_MS = 4000      /* for all texts of a request: one of them has half of it */
+};
+
+bl_status bl_text_input_read(bl_model_version *version, bl_span file, bl_err *err)
+{
+    bl_text_input *words = bl_arena_alloc(version->arena, sizeof *words);
+    bl_err problem = {0};
+    if (words == NULL)
+        return bl_arena_status(version->arena, err);
+    if (bl_tokenizer_read(file, &words->tokenizer, &problem) != BL_OK)
+        return bl_fail(err, problem.status, "tokenizer.json: %s", problem.text);
+    version->words = words;
+    return BL_OK;
+}
+
+void bl_text_input_fini(bl_model_version *version)
+{
+    if (version->words != NULL)
+        bl_tokenizer_destroy(version->words->tokenizer);
+}
+
+/* ---- which input is what */
+
+static const char *tokens_name(const bl_model_version *version)
+{
+    return version->config.tokens != NULL ? version->config.tokens : "input_ids";
+}
+
+bool bl_text_input_has_rows(const bl_model_version *version, const bl_wire_graph *graph)
+{
+    for (int i = 0; i < graph->ninputs; i++) {
+        const char *name = version->input_names != NULL ? version->input_names[i] : graph->inputs[i].name;
+        if (strcmp(name, tokens_name(version)) == 0)
+            return graph->inputs[i].type.ndim > 1;
+    }
+    return false;
+}
+
+/* |said|: as the configuration names it, or NULL: then it may be missing. */
+static bl_status find(const bl_model_version *version, const char *said, const char *usual, int *out, bl_err *err)
+{
+    const char *name = said != NULL ? said : usual;
+    *out = -1;
+    for (int i = 0; i < version->ninputs; i++)
+        if (strcmp(version->inputs[i].name, name) == 0)
+            *out = i;
+    if (*out >= 0 || said == NULL)
+        return BL_OK;
+    return bl_fail(err, BL_EGRAPH, "the configuration's parameters name an input \"%.100s\", which the program does not have",
+                   said);
+}
+
+static bool takes_integers(const bl_model_tensor *tensor)
+{
+    return tensor->datatype != BL_INFER_BYTES && (tensor->dtype == BL_I32 || tensor->dtype == BL_I64);
+}
+
+static bool is_alike(const bl_model_tensor *a, const bl_model_tensor *b)
+{
+    bool same = a->ndim == b->ndim;
+    for (int d = 0; same && d < a->ndim; d++)
+        same = a->var[d] == b->var[d] && a->dim[d] == b->dim[d];
+    return same;
+}
+
+/* One that goes with the tokens: of their shape, integers or float32. */
+static bl_status check_beside(const bl_model_version *version, int at, bl_err *err)
+{
+    const bl_model_tensor *tokens = &version->inputs[version->words->tokens], *tensor = &version->inputs[at];
+    if (at < 0)
+        return BL_OK;
+    if (is_alike(tensor, tokens) && (takes_integers(tensor) || tensor->datatype == (int)BL_F32))
+        return BL_OK;
+    return bl_fail(err, BL_EGRAPH, "\"%s\" goes with \"%s\": it has the same shape, and is of int32, int64 or float32",
+                   tensor->name, tokens->name);
+}
+
+static bl_status describe_tokens(const bl_model_version *version, bl_text_input *words, bl_err *err)
+{
+    const bl_wire_graph *graph = version->instances[0].graph;
+    const bl_model_tensor *tokens = &version->inputs[words->tokens];
+    int var = tokens->ndim > 0 ? tokens->var[tokens->ndim - 1] : -1;
+    if (!takes_integers(tokens) || tokens->ndim < 1 || tokens->ndim > 2 ||
+        (tokens->ndim == 2 && tokens->var[0] == var && var >= 0))
+        return bl_fail(err, BL_EGRAPH,
+                       "\"%s\" takes the tokens of texts: it is of int32 or int64, and [tokens] or [texts, tokens]",
+                       tokens->name);
+    words->least = var >= 0 ? graph->vars[var].lo : tokens->dim[tokens->ndim - 1];
+    words->most = var >= 0 ? graph->vars[var].hi : tokens->dim[tokens->ndim - 1];
+    if (words->most > MOST_ROW)
+        words->most = MOST_ROW;
+    return BL_OK;
+}
+
+/* In place of the tokens there is a text, and what goes with them is not shown. */
+static bl_status show(bl_model_version *version, bl_err *err)
+{
+    const bl_text_input *words = version->words;
+    bl_model_tensor *shown = bl_arena_array(version->arena, (size_t)version->ninputs + 1, sizeof *shown);
+    if (shown == NULL)
+        return bl_arena_status(version->arena, err);
+    version->nshown = 0;
+    for (int i = 0; i < version->ninputs; i++) {
+        bl_model_tensor *to = &shown[version->nshown];
+        if (strcmp(version->inputs[i].name, version->config.text) == 0)
+            return bl_fail(err, BL_EGRAPH, "parameters.text: the program has an input \"%.100s\" of its own",
+                           version->config.text);
+        if (i == words->mask || i == words->types)
+            continue;
+        *to = version->inputs[i];
+        if (i == words->tokens) {
+            to->name = version->config.text;
+            to->datatype = BL_INFER_BYTES;
+            to->dtype = BL_U8;
+        }
+        version->nshown++;
+    }
+    version->shown = shown;
+    return BL_OK;
+}
+
+bl_status bl_text_input_describe(bl_model_version *version, bl_err *err)
+{
+    const bl_model_config *config = &version->config;
+    bl_text_input *words = version->words;
+    BL_TRY(find(version, config->tokens, tokens_name(version), &words->tokens, err));
+    BL_TRY(find(version, config->mask, "attention_mask", &words->mask, err));
+    BL_TRY(find(version, config->types, "token_type_ids", &words->types, err));
+    if (words->tokens < 0)
+        return bl_fail(err, BL_EGRAPH, "the program has no input \"input_ids\" for the tokens of texts (parameters.tokens)");
+    BL_TRY(describe_tokens(version, words, err));
+    BL_TRY(check_beside(version, words->mask, err));
+    BL_TRY(check_beside(version, words->types, err));
+    if (words->types >= 0 && bl_tokenizer_layout(words->tokenizer)->typed)
+        return bl_fail(err, BL_EUNSUPPORTED,
+                       "\"%s\": the tokenizer's template has token types other than 0, which are not supported",
+                       version->inputs[words->types].name);
+    return show(version, err);
+}
+
+/* ---- a request */
+
+/* The tokens of all rows, one after the other. */
+typedef struct rows {
+    size_t count;
+    size_t *end;   /* of each row */
+    bl_tokens all; /* the heap's */
+} rows;
+
+static bl_status add_row(const bl_infer *in, rows *r, bl_tokens *row, size_t i)
+{
+    size_t need = r->all.count + row->count;
+    if (need > r->all.cap) {
+        int32_t *grown = bl_realloc(r->all.id, (need * 2 + 64) * sizeof *grown);
+        if (grown == NULL)
+            return bl_fail(&in->rq->err, BL_ENOMEM, "the tokens of a text");
+        r->all.id = grown;
+        r->all.cap = need * 2 + 64;
+    }
+    if (row->count > 0)
+        memcpy(r->all.id + r->all.count, row->id, row->count * sizeof *row->id);
+    r->all.count = need;
+    r->end[i] = need;
+    return BL_OK;
+}
+
+static bl_status encode_rows(const bl_infer *in, const bl_infer_input *texts, rows *r)
+{
+    const bl_text_input *words = in->version->words;
+    int64_t begin_ns = bl_clock_ns();
+    bl_tokens row = {0};
+    bl_status st = BL_OK;
+    for (size_t i = 0; i < r->count && st == BL_OK; i++) {
+        bl_err problem = {0};
+        st = bl_tokenizer_encode_row(words->tokenizer, texts->items[i], (size_t)words->most, &row, &problem);
+        if (st != BL_OK)
+            st = bl_fail(&in->rq->err, st, "input \"%s\", text %zu: %s", texts->name, i, problem.text);
+        else if (bl_clock_ms(begin_ns, bl_clock_ns()) > MOST_MS)
+            st = bl_fail(&in->rq->err, BL_ELIMIT, "input \"%s\": splitting the texts into words takes too long", texts->name);
+        else
+            st = add_row(in, r, &row, i);
+    }
+    free(row.id);
+    return st;
+}
+
+static size_t begin_of(const rows *r, size_t i)
+{
+    return i > 0 ? r->end[i - 1] : 0;
+}
+
+/* Of every row. */
+static int64_t choose_length(const bl_text_input *words, const rows *r)
+{
+    const bl_token_layout *layout = bl_tokenizer_layout(words->tokenizer);
+    int64_t length = words->least > layout->padded ? words->least : layout->padded;
+    for (size_t i = 0; i < r->count; i++) {
+        int64_t own = (int64_t)(r->end[i] - begin_of(r, i));
+        length = own > length ? own : length;
+    }
+    if (layout->multiple > 0)
+        length = (length + layout->multiple - 1) / layout->multiple * layout->multiple;
+    return length < words->most ? length : words->most;
+}
+
+static void put_number(bl_dtype dtype, char *data, size_t i, int32_t value)
+{
+    if (dtype == BL_I64)
+        ((int64_t *)(void *)data)[i] = value;
+    else if (dtype == BL_F32)
+        ((float *)(void *)data)[i] = (float)value;
+    else
+        ((int32_t *)(void *)data)[i] = value;
+}
+
+/* |at|: which of the program's inputs. */
+static bl_status fill(const bl_infer *in, int at, const rows *r, int64_t length, bl_infer_input *out)
+{
+    const bl_text_input *words = in->version->words;
+    const bl_token_layout *layout = bl_tokenizer_layout(words->tokenizer);
+    const bl_model_tensor *tensor = &in->version->inputs[at];
+    bl_tensor_value *value = &out->value;
+    char *data = NULL;
+    *out = (bl_infer_input){.name = tensor->name, .datatype = tensor->datatype};
+    *value = (bl_tensor_value){.kind = BL_VALUE_BYTES, .label = tensor->name, .dtype = tensor->dtype, .ndim = tensor->ndim};
+    value->dim[0] = (int64_t)r->count;
+    value->dim[tensor->ndim - 1] = length;
+    BL_TRY(bl_tensor_measure(tensor->name, tensor->dtype, value->ndim, value->dim, &in->rq->server->limits, &value->count,
+                             &value->bytes, &in->rq->err));
+    data = bl_request_alloc(in->rq, value->bytes, "the tokens of texts");
+    if (data == NULL)
+        return in->rq->err.status;
+    for (size_t i = 0; i < r->count; i++) {
+        size_t own = r->end[i] - begin_of(r, i), pads = (size_t)length - own, to = i * (size_t)length;
+        for (size_t k = 0; k < (size_t)length; k++) {
+            bool there = layout->pads_left ? k >= pads : k < own;
+            int32_t id = there ? r->all.id[begin_of(r, i) + k - (layout->pads_left ? pads : 0)] : layout->pad;
+            put_number(tensor->dtype, data, to + k, at == words->tokens ? id : at == words->mask ? there : 0);
+        }
+    }
+    value->span = (bl_span){data, value->bytes};
+    return BL_OK;
+}
+
+/* [texts], or [texts, 1] as Triton has one for each of a batch. */
+static bl_status check_texts(const bl_infer *in, const bl_infer_input *texts)
+{
+    const bl_model_version *version = in->version;
+    const bl_model_tensor *tokens = &version->inputs[version->words->tokens];
+    const bl_tensor_value *value = &texts->value;
+    int64_t most = version->max_batch > 0                     ? version->max_batch
+                   : tokens->ndim == 2 && tokens->var[0] >= 0 ? version->instances[0].graph->vars[tokens->var[0]].hi
+                   : tokens->ndim == 2                        ? tokens->dim[0]
+                                                              : 1;
+    if (texts->datatype != BL_INFER_BYTES)
+        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" is of BYTES, and not of %s", texts->name,
+                       version->name, bl_infer_datatype(texts->datatype));
+    if (value->ndim > 2 || (value->ndim == 2 && value->dim[1] != 1))
+        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" is texts: its shape is [N] or [N, 1]", texts->name,
+                       version->name);
+    if (value->count < 1 || value->count > (uint64_t)most)
+        return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" has %zu texts, and model \"%s\" takes 1 to %lld", texts->name,
+                       value->count, version->name, (long long)most);
+    return BL_OK;
+}
+
+static bl_status fill_all(bl_infer *in, int at, const rows *r)
+{
+    const bl_text_input *words = in->version->words;
+    const int which[] = {words->tokens, words->mask, words->types};
+    bl_infer_input *inputs = bl_arena_array(in->rq->arena, (size_t)in->wire.ninputs + 3, sizeof *inputs);
+    int64_t length = choose_length(words, r);
+    int count = 0;
+    if (inputs == NULL)
+        return bl_arena_status(in->rq->arena, &in->rq->err);
+    for (int i = 0; i < in->wire.ninputs; i++)
+        if (i != at)
+            inputs[count++] = in->wire.inputs[i];
+    for (int i = 0; i < 3; i++)
+        if (which[i] >= 0)
+            BL_TRY(fill(in, which[i], r, length, &inputs[count++]));
+    in->wire.inputs = inputs;
+    in->wire.ninputs = count;
+    return BL_OK;
+}
+
+/* The client names what it is shown, and not what is made of it. */
+static bl_status find_texts(const bl_infer *in, int *out)
+{
+    const bl_model_version *version = in->version;
+    const int hidden[] = {version->words->tokens, version->words->mask, version->words->types};
+    *out = -1;
+    for (int i = 0; i < in->wire.ninputs; i++) {
+        const char *name = in->wire.inputs[i].name;
+        for (int k = 0; k < 3; k++)
+            if (hidden[k] >= 0 && strcmp(version->inputs[hidden[k]].name, name) == 0)
+                return bl_fail(&in->rq->err, BL_EINVAL, "model \"%s\" makes its input \"%s\" of \"%s\"", version->name, name,
+                               version->config.text);
+        if (strcmp(name, version->config.text) != 0)
+            continue;
+        if (*out >= 0)
+            return bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" stands there twice", name);
+        *out = i;
+    }
+    return *out >= 0
+               ? BL_OK
+               : bl_fail(&in->rq->err, BL_EINVAL, "input \"%s\" of model \"%s\" is missing", version->config.text, version->name);
+}
+
+bl_status bl_text_input_take(bl_infer *in)
+{
+    rows r = {0};
+    int at = -1;
+    bl_status st = BL_OK;
+    BL_TRY(find_texts(in, &at));
+    BL_TRY(check_texts(in, &in->wire.inputs[at]));
+    r.count = in->wire.inputs[at].value.count;
+    r.end = bl_arena_array(in->rq->arena, r.count, sizeof *r.end);
+    if (r.end == NULL)
+        return bl_arena_status(in->rq->arena, &in->rq->err);
+    st = encode_rows(in, &in->wire.inputs[at], &r);
+    if (st == BL_OK)
+        st = fill_all(in, at, &r);
+    free(r.all.id);
+    return st;
+}
