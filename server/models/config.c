@@ -41,9 +41,9 @@ static bl_status read_version(const bl_json *at, uint64_t *out, bl_err *err)
     if (at->kind != BL_JSON_STRING)
         return bl_json_u64(at, out, err);
     BL_TRY(bl_json_string(at, &text, err));
-    if (*text == '\0' || strlen(text) > 18 || strspn(text, "0123456789") != strlen(text))
-        return bl_json_fail(at, err, BL_EINVAL, "\"%.40s\" is no version", text);
     *out = strtoull(text, NULL, 10);
+    if (*text == '\0' || *out > INT64_MAX || strspn(text, "0123456789") != strlen(text))
+        return bl_json_fail(at, err, BL_EINVAL, "\"%.40s\" is no version", text);
     return BL_OK;
 }
 
@@ -373,6 +373,48 @@ static bl_status check_name(reader *r, const bl_json *root, const char *name)
     return bl_span_is(at.text, name) ? BL_OK : bl_json_fail(&at, r->err, BL_EINVAL, "the model is \"%s\", and not that", name);
 }
 
+/* What runs a model follows from its file: a configuration may say so, and not otherwise. */
+static bl_status check_platform(reader *r, const bl_json *root)
+{
+    static const char *const members[] = {"platform", "backend"};
+    static const char *const good[] = {"", "beamline_program", "beamline", "onnx", "onnxruntime_onnx", "onnxruntime"};
+    for (int i = 0; i < 2; i++) {
+        bl_json at;
+        bool known = false;
+        if (!bl_json_find(root, members[i], &at))
+            continue;
+        BL_TRY(bl_json_expect(&at, BL_JSON_STRING, r->err));
+        for (size_t k = 0; k < sizeof good / sizeof good[0]; k++)
+            known |= bl_span_is(at.text, good[k]);
+        if (!known)
+            return bl_json_fail(&at, r->err, BL_EUNSUPPORTED,
+                                "models are model.json (\"beamline_program\") or model.onnx (\"onnx\")");
+    }
+    return BL_OK;
+}
+
+/* Members that Triton has and this server does not, each with what there is in its place. */
+static bl_status check_absent(reader *r, const bl_json *root)
+{
+    static const char *const absent[][2] = {
+        {"rate_limiter", "turns are given by measured time"},
+        {"optimization", "kernels are chosen by measurement"},
+        {"ensemble_scheduling", "one program may hold all steps"},
+        {"batch_input", "an input is what the request sends"},
+        {"batch_output", "an output is what the program gives"},
+        {"default_model_filename", "the file is model.json or model.onnx"},
+        {"cc_model_filenames", "the file is model.json or model.onnx"},
+        {"model_repository_agents", "files are served as they are"},
+        {"metric_tags", "metrics are by route and device"},
+    };
+    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++) {
+        bl_json at;
+        if (bl_json_find(root, absent[i][0], &at))
+            return bl_json_fail(&at, r->err, BL_EUNSUPPORTED, "it is not supported here: %s", absent[i][1]);
+    }
+    return BL_OK;
+}
+
 static bl_status read_document(reader *r, const bl_json *root, const char *name)
 {
     static const char *const names[] =
@@ -382,8 +424,10 @@ static bl_status read_document(reader *r, const bl_json *root, const char *name)
                              *const cache[] = {"enable", NULL}, *const transactions[] = {"decoupled", NULL};
     bl_json at;
     bool decoupled = false;
+    BL_TRY(check_absent(r, root));
     BL_TRY(bl_json_allow(root, names, r->err));
     BL_TRY(check_name(r, root, name));
+    BL_TRY(check_platform(r, root));
     BL_TRY(find_int(root, "max_batch_size", 0, MOST_BATCH, &r->out->max_batch_size, r->err));
     if (bl_json_find(root, "version_policy", &at))
         BL_TRY(read_policy(r, &at));

@@ -136,7 +136,7 @@ class Repositories(ModelsTest):
         self.assertEqual(["2"], self.versions("times"))
         self.ok(self.load("times"))
         self.assertEqual(["10"], self.versions("times"))
-        for config, word in (("{", "JSON"), ("[]", "object"), ('{"unknown": 1}', "unknown"), ('{"max_batch_size": -1}', "max_batch_size"),
+        for config, word in (("{", "JSON"), ("[]", "object"), ('{"rate_limiter": {}}', "measured time"), ('{"platform": "tensorrt_plan"}', "model.onnx"), ('{"unknown": 1}', "unknown"), ('{"max_batch_size": -1}', "max_batch_size"),
                              ('{"max_batch_size": 65}', "at most 64"), ('{"name": "other"}', "times"), ('{"instance_group": [{"device": "none:0"}]}', "none:0"),
                              ('{"input": [{"name": "z", "data_type": "TYPE_FP32"}]}', '"z"'), ('{"version_policy": {"specific": {"versions": [99]}}}', "policy"),
                              ('{"input": [{"name": "x", "data_type": "TYPE_INT8"}]}', "INT8"), ('{"input": [{"name": "x", "data_type": "FP32"}]}', "data type"),
@@ -144,7 +144,7 @@ class Repositories(ModelsTest):
                              ('{"input": [{"name": "x", "data_type": "TYPE_STRING"}]}', "uint8")):
             with self.subTest(config):
                 answer = self.load("times", config=config)
-                self.refused(501 if word == "decoupled" else 400, answer, word)
+                self.refused(501 if word in ("decoupled", "measured time", "model.onnx") else 400, answer, word)
                 self.assertEqual(["10"], self.versions("times"))
 
     def test_t14_leaving_returns_its_memory(self):
