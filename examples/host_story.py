@@ -77,8 +77,8 @@ def tokenizer(data: bytes) -> dict:
                   "merges": [[left, right] for *_, left, right in sorted(joins)]}}
 
 
-# ---- the program: of each text tokens and the position of the first go in, logits of each token come out; keys and values come out
-# with the new ones and go in again, so that several texts, each at its own place, are rows of one run
+# ---- the program: of each text tokens and the position of the first go in, logits of each token come out.  The keys and values of
+# all tokens before go in, and those of the new ones come out, for the server to put at their places; several texts are rows of one run
 
 class Llama:
     def __init__(self, sizes: dict):
@@ -104,22 +104,31 @@ class Llama:
         turned = self.graph.stack([a * self.cos - b * self.sin, a * self.sin + b * self.cos], axis=-1)
         return turned.reshape(["rows", "n", heads, self.size]).permute([0, 2, 1, 3])
 
+    def split(self, x):
+        """[rows, tokens, GROUPS * size], as of keys and values, with an axis for the heads that share them."""
+        return x.reshape(["rows", "n", GROUPS, 1, self.size]).permute([0, 2, 3, 1, 4])
+
     def remember(self, name, new):
-        """What there was, [rows, heads, CONTEXT, size], with what is new at its place."""
-        old = self.graph.input(f"past.{name}", ["rows", GROUPS, CONTEXT, self.size])
-        found = new.gather(self.source.expand([-1, GROUPS, -1, self.size]), axis=2)
-        present = self.graph.where(self.is_new, found, old)
-        self.graph.output(**{f"present.{name}": present})
-        return present
+        """What there was, as |new| is, which goes out for the next run."""
+        old = self.graph.input(f"past.{name}", ["rows", CONTEXT, GROUPS, self.size])
+        self.graph.output(**{f"present.{name}": new.permute([0, 3, 1, 2, 4]).reshape(["rows", "n", GROUPS, self.size])})
+        return old.reshape(["rows", CONTEXT, GROUPS, 1, self.size]).permute([0, 2, 3, 1, 4])
 
     def attention(self, x, layer):
+        """One softmax over the scores of what was there and of what is new."""
         name = f"layers.{layer}.attention"
-        q = self.turn(self.linear(x, f"{name}.wq"), HEADS)
-        k = self.turn(self.linear(x, f"{name}.wk"), GROUPS)
-        v = self.linear(x, f"{name}.wv").reshape(["rows", "n", GROUPS, self.size]).permute([0, 2, 1, 3])
+        shared = ["rows", GROUPS, -1, "n", self.size]
+        q = self.turn(self.linear(x, f"{name}.wq"), HEADS).reshape(shared) * self.size ** -0.5
+        k = self.turn(self.linear(x, f"{name}.wk"), GROUPS).reshape(shared)
+        v = self.split(self.linear(x, f"{name}.wv"))
         keys, values = self.remember(f"keys.{layer}", k), self.remember(f"values.{layer}", v)
-        y = q.attention(keys, values, self.seen, grouped=True)
-        return self.linear(y.permute([0, 2, 1, 3]).reshape(["rows", "n", self.width]), f"{name}.wo")
+        before = self.graph.where(self.is_there, q @ keys.transpose(), -1e30)
+        now = self.graph.where(self.is_behind, q @ k.transpose(), -1e30)
+        most = self.graph.maximum(before.max(axis=-1, keepdim=True), now.max(axis=-1, keepdim=True))
+        before, now = (before - most).exp(), (now - most).exp()
+        total = before.sum(axis=-1, keepdim=True) + now.sum(axis=-1, keepdim=True)
+        y = (before @ values + now @ v) / total
+        return self.linear(y.permute([0, 3, 1, 2, 4]).reshape(["rows", "n", self.width]), f"{name}.wo")
 
     def feed_forward(self, x, layer):
         name = f"layers.{layer}.feed_forward"
@@ -130,16 +139,13 @@ class Llama:
         g.dim("rows", 1, rows)
         g.dim("n", 1, CHUNK)
         tokens, position = g.input("tokens", ["rows", "n"], "int32"), g.input("position", ["rows"], "int32")
-        first = position.reshape(["rows", 1])
-        place = g.arange(stop="n", dtype="int32") + first
-        slot = g.arange(stop=CONTEXT, dtype="int32")
+        each = g.arange(stop="n", dtype="int32")
+        place = each + position.reshape(["rows", 1])
         turns = (g.arange(stop=self.size // 2, dtype="float32") * (-math.log(10000) * 2 / self.size)).exp()
         angles = place.reshape(["rows", "n", 1, 1]).cast("float32") * turns
         self.cos, self.sin = angles.cos(), angles.sin()
-        source = slot - first  # which of the new tokens belongs into a slot
-        self.is_new = ((source >= 0) & (source < g.full([1], "n", dtype="int32"))).reshape(["rows", 1, CONTEXT, 1])
-        self.source = source.reshape(["rows", 1, CONTEXT, 1])
-        self.seen = slot <= place.reshape(["rows", 1, "n", 1])
+        self.is_there = g.arange(stop=CONTEXT, dtype="int32") < position.reshape(["rows", 1, 1, 1, 1])
+        self.is_behind = each <= each.reshape(["n", 1])
         x = self.weight("tok_embeddings.weight").take(tokens)
         for layer in range(self.layers):
             x = x + self.attention(self.norm(x, f"layers.{layer}.attention_norm"), layer)

@@ -28,20 +28,13 @@ bool bl_model_version_is_lost(const bl_model_version *version)
 
 /* ---- what was measured */
 
-/* Was the plan made for one size of batches alone? */
-static bool is_exact(const bl_model_version *version, const bl_plan *plan)
-{
-    const bl_plan_info *info = bl_plan_get_info(plan);
-    return version->batch_var >= 0 && info->var_lo[version->batch_var] == info->var_hi[version->batch_var];
-}
-
 void bl_instance_learn(bl_model_version *version, bl_model_instance *instance, int64_t rows, const bl_plan *plan, int64_t ns)
 {
     bl_batcher *b = &version->batcher;
     bool wanted = false;
     pthread_mutex_lock(&b->lock);
-    bl_sizes_learn(&instance->sizes, rows, is_exact(version, plan), ns);
-    wanted = version->batch_var >= 0 && bl_sizes_order(&instance->sizes, rows);
+    bl_sizes_learn(&instance->sizes, rows, bl_exact_is(version, instance, plan), ns);
+    wanted = bl_exact_is_possible(version, instance) && bl_sizes_order(&instance->sizes, rows);
     instance->learned_ns = b->learned_ns = bl_clock_ns();
     instance->executions++;
     instance->inferences += (uint64_t)rows;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans for runs of one size.  Where the number of rows is a constant, the compiler knows how far each loop goes; such a plan
- * takes the model's place for runs of just that size.  It has the model's weights, but keeps what it computes of them anew
- * (engine/plan/keep.c), so that there are few of them, and for large models none. */
+/* Plans for runs of one size.  Where the number of rows is a constant, and of a text that of its tokens, the compiler knows how
+ * far each loop goes; such a plan takes the model's place for runs of just that size.  It has the model's weights, but keeps what
+ * it computes of them anew (engine/plan/keep.c), so that there are few of them, and for large models none. */
 #include "server/models/internal.h"
 
 #include "engine/base/log.h"
+#include "server/models/text.h"
 
 #include <string.h>
 
@@ -17,12 +18,43 @@ typedef struct making {
     bl_wire_graph graph;
 } making;
 
-bl_plan *bl_exact_get(const bl_model_version *version, bl_model_instance *instance, int64_t rows)
+/* Constants there are the rows of a batch, and the tokens of a text, which it writes one by one. */
+static bool is_fixed(const bl_model_version *version, int var)
 {
-    bl_plan *plan = NULL;
-    if (version->sequential || !bl_size_is_exact(rows))
-        return NULL;
-    plan = atomic_load(&instance->exact[bl_size_of(rows)]);
+    return var == version->batch_var || (version->text != NULL && version->text->remembers && version->text->var == var);
+}
+
+static bool varies(const bl_wire_graph *graph, int var)
+{
+    return graph->vars[var].lo < graph->vars[var].hi;
+}
+
+bool bl_exact_is(const bl_model_version *version, const bl_model_instance *instance, const bl_plan *plan)
+{
+    const bl_plan_info *info = bl_plan_get_info(plan);
+    for (int i = 0; i < version->nvars; i++)
+        if (varies(instance->graph, i) && info->var_lo[i] == info->var_hi[i])
+            return true;
+    return false;
+}
+
+bool bl_exact_is_possible(const bl_model_version *version, const bl_model_instance *instance)
+{
+    for (int i = 0; i < version->nvars; i++)
+        if (is_fixed(version, i) && varies(instance->graph, i))
+            return !version->sequential;
+    return false;
+}
+
+bl_plan *bl_exact_get(const bl_model_version *version, bl_model_instance *instance, const int64_t *vars)
+{
+    int64_t rows = version->batch_var >= 0 ? vars[version->batch_var] : 1;
+    bl_plan *plan = bl_size_is_exact(rows) ? atomic_load(&instance->exact[bl_size_of(rows)]) : NULL;
+    for (int i = 0; plan != NULL && i < version->nvars; i++) {
+        const bl_plan_info *info = bl_plan_get_info(plan);
+        if (vars[i] < info->var_lo[i] || vars[i] > info->var_hi[i])
+            return NULL;
+    }
     return plan != NULL ? bl_plan_current(plan) : NULL;
 }
 
@@ -45,7 +77,9 @@ bool bl_exact_claim(bl_model_version *version, bl_model_instance *instance, int6
 {
     const bl_wire_var *range = version->batch_var >= 0 ? &instance->graph->vars[version->batch_var] : NULL;
     bool fresh = false;
-    if (range == NULL || range->lo == range->hi || rows < range->lo || rows > range->hi || !bl_size_is_exact(rows))
+    if (range != NULL ? rows < range->lo || rows > range->hi : rows != 1)
+        return false;
+    if (!bl_size_is_exact(rows) || !bl_exact_is_possible(version, instance))
         return false;
     pthread_mutex_lock(&version->batcher.lock);
     fresh = !instance->sizes.at[bl_size_of(rows)].ordered;
@@ -118,7 +152,9 @@ bl_status bl_exact_begin(bl_request *rq, bl_model_version *version, bl_model_ins
     if (make->graph.vars == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     memcpy(make->graph.vars, instance->graph->vars, (size_t)version->nvars * sizeof *make->graph.vars);
-    make->graph.vars[version->batch_var].lo = make->graph.vars[version->batch_var].hi = rows;
+    for (int i = 0; i < version->nvars; i++)
+        if (is_fixed(version, i))
+            make->graph.vars[i].lo = make->graph.vars[i].hi = i == version->batch_var ? rows : 1;
     BL_TRY(bl_exec_create(rq, &x));
     options.lease = NULL;
     options.timeout_ms = 0;

@@ -15,12 +15,13 @@ enum {
     BL_MOST_UNREAD = 256 * 1024 /* events that wait for their client; then the text does */
 };
 
-/* What the texts of a run remember, a row for each: as many buffers as the model has pasts.  Counted by texts that have a row.
- * Written once; worker's thread, but for the release. */
+/* What the texts of a run remember, a row for each, and perhaps rows that nobody has: as many buffers as the model has pasts.
+ * Counted by texts that have a row.  Worker's thread, but for the release. */
 typedef struct bl_text_memory {
     atomic_int refs;
     bl_pool *pool;
     int64_t rows;
+    bool *taken; /* while rows are dealt out */
     int count;
     bl_buffer *buffers[];
 } bl_text_memory;
@@ -83,9 +84,12 @@ bl_step bl_text_work(bl_request *rq);
 BL_NODISCARD bl_status bl_text_memory_create(bl_pool *pool, const bl_text_model *text, int64_t rows, bl_text_memory **out,
                                              bl_err *err);
 void bl_text_memory_release(bl_text_memory *memory); /* accepts NULL */
-/* What |first| and all beside it, |rows| in number, remember, as one: *out is retained, and each |at| says the row in it. Nothing
- * is copied where they are what a memory has. */
+/* What |first| and all beside it, |rows| in number, remember, as the first rows of one: *out is retained, and each |at| says
+ * which. Nothing is copied where they are so already. */
 BL_NODISCARD bl_status bl_text_memory_gather(bl_generation *first, int64_t rows, bl_text_memory **out, bl_err *err);
+/* A run gave |outputs| for |count| tokens of each: what has places gets them there. */
+BL_NODISCARD bl_status bl_text_memory_append(bl_text_memory *memory, const bl_generation *first, size_t count,
+                                             bl_buffer *const *outputs, bl_err *err);
 /* The text has row |at| of |memory|, and no other. */
 void bl_text_memory_move(bl_generation *g, bl_text_memory *memory, int64_t at);
 /* So that it holds no rows of others. */

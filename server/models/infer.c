@@ -422,7 +422,7 @@ bl_status bl_infer_prepare(bl_request *rq, const bl_model_version *version, bl_m
     x->unlisted = true;
     x->hit = true;
     x->work = bl_exec_run;
-    x->plan = version->batch_var >= 0 ? bl_exact_get(version, instance, vars[version->batch_var]) : NULL;
+    x->plan = bl_exact_get(version, instance, vars);
     if (x->plan == NULL)
         x->plan = bl_plan_current(instance->plan);
     return bl_exec_admit(x, &rq->err);

@@ -270,8 +270,11 @@ void bl_model_version_retire(bl_model_version *version); /* accepts NULL */
 BL_NODISCARD bl_status bl_models_load_kept(bl_models *models, bl_err *err);
 
 /* ---- exact.c */
-/* The plan for runs of |rows|, retained; NULL: there is none but that for any number. */
-bl_plan *bl_exact_get(const bl_model_version *version, bl_model_instance *instance, int64_t rows);
+/* The plan for runs of just these sizes, retained; NULL: there is none but that for any. */
+bl_plan *bl_exact_get(const bl_model_version *version, bl_model_instance *instance, const int64_t *vars);
+/* Is |plan| such a one?  Can there be any? */
+bool bl_exact_is(const bl_model_version *version, const bl_model_instance *instance, const bl_plan *plan);
+bool bl_exact_is_possible(const bl_model_version *version, const bl_model_instance *instance);
 /* Have a loader make it, unless it would take more memory than it is worth. */
 void bl_exact_order(bl_model_version *version, bl_model_instance *instance, int64_t rows);
 /* For who makes it at once: is it to be made? */

@@ -113,21 +113,57 @@ static int find_present(const bl_model_version *version, const char *past)
     return -1;
 }
 
-static bl_status describe_past(const bl_model_version *version, int input, int output, bl_text_past *out, bl_err *err)
+/* The sizes of an output for runs of |count| tokens. */
+static void output_sizes(const bl_model_version *version, const bl_text_model *text, int output, int64_t count, int64_t *dim)
 {
-    const bl_model_tensor *past = &version->inputs[input], *present = &version->outputs[output];
-    bool good = past->dtype == present->dtype && past->ndim == present->ndim;
-    *out = (bl_text_past){input, output, bl_dtype_bytes(past->dtype)};
-    for (int d = 0; good && d < past->ndim; d++) {
-        bool row = d == 0 && past->var[d] >= 0 && past->var[d] == version->batch_var; /* of outputs, too */
-        good = row || (past->dim[d] >= 0 && past->dim[d] == present->dim[d]);
-        out->bytes *= past->dim[d] >= 0 ? (size_t)past->dim[d] : 1; /* the product was checked with the program */
+    const bl_model_instance *instance = &version->instances[0];
+    int64_t vars[BL_WIRE_MAX_DIMS] = {0};
+    for (int i = 0; i < version->nvars; i++)
+        vars[i] = i == text->var ? count : instance->graph->vars[i].lo;
+    bl_plan_sizes(&bl_plan_get_info(instance->plan)->outputs[output], vars, dim);
+}
+
+/* Of one row: the axis along which the output has as many as there are tokens in a run is that of the places. */
+static bool measure_past(const bl_model_version *version, const bl_text_model *text, bl_text_past *out)
+{
+    const bl_model_tensor *past = &version->inputs[out->input], *present = &version->outputs[out->output];
+    int64_t one[16] = {0}, most[16] = {0};
+    size_t each = bl_dtype_bytes(past->dtype);
+    out->times = 1;
+    out->inner = out->bytes = each;
+    if (past->dtype != present->dtype || past->ndim != present->ndim)
+        return false;
+    output_sizes(version, text, out->output, 1, one);
+    output_sizes(version, text, out->output, text->chunk, most);
+    for (int d = 0; d < past->ndim; d++) {
+        int64_t size = past->dim[d];
+        if (d == 0 && past->var[d] >= 0 && past->var[d] == version->batch_var)
+            continue; /* the output begins with it too */
+        if (size < 0 || (size != one[d] || size != most[d])) {
+            if (size <= 0 || out->places > 0 || one[d] != 1 || most[d] != text->chunk)
+                return false;
+            out->places = size;
+            out->times = out->bytes / each;
+            out->inner = each;
+        } else if (out->places > 0) {
+            out->inner *= (size_t)size;
+        }
+        out->bytes *= (size_t)size; /* the product was checked with the program */
     }
-    return good ? BL_OK
-                : bl_fail(err, BL_EGRAPH,
-                          "what a text remembers has the dtype and the sizes of what it is made, but for the first dimension, of "
-                          "texts that share a run: \"%s\" and \"%s\" are not so",
-                          past->name, present->name);
+    return true;
+}
+
+static bl_status describe_past(const bl_model_version *version, const bl_text_model *text, int input, int output,
+                               bl_text_past *out, bl_err *err)
+{
+    *out = (bl_text_past){.input = input, .output = output};
+    if (measure_past(version, text, out))
+        return BL_OK;
+    return bl_fail(
+        err, BL_EGRAPH,
+        "what a text remembers has the dtype and the sizes of what it is made of, but for the first dimension, of texts "
+        "that share a run, and one with a place for each token: \"%s\" and \"%s\" are not so",
+        version->inputs[input].name, version->outputs[output].name);
 }
 
 static bl_status describe_inputs(const bl_model_version *version, bl_text_model *text, bl_err *err)
@@ -152,8 +188,10 @@ static bl_status describe_inputs(const bl_model_version *version, bl_text_model 
                 "a text model takes its tokens, the position of the first, an integer (parameters.position), and what it "
                 "remembers, \"past.X\", of which it gives \"present.X\": nothing is known to give the input \"%s\"",
                 tensor->name);
-        BL_TRY(describe_past(version, i, present, &text->pasts[text->npasts], err));
-        text->past_bytes += text->pasts[text->npasts++].bytes;
+        BL_TRY(describe_past(version, text, i, present, &text->pasts[text->npasts], err));
+        text->past_bytes += text->pasts[text->npasts].bytes;
+        text->grows = (text->grows || text->npasts == 0) && text->pasts[text->npasts].places > 0;
+        text->npasts++;
     }
     text->remembers = version->sequential || text->npasts > 0;
     return text->position >= 0 || version->config.position == NULL
@@ -207,6 +245,14 @@ static bl_status describe_context(const bl_model_version *version, bl_text_model
                        "dimension");
     if (!text->remembers && (text->context == 0 || text->context > text->chunk))
         text->context = text->chunk;
+    for (int i = 0; i < text->npasts; i++) {
+        int64_t places = text->pasts[i].places;
+        if (places > 0 && text->context > places)
+            return bl_fail(err, BL_EGRAPH, "parameters.context is %lld, and \"%s\" has %lld places", (long long)text->context,
+                           version->inputs[text->pasts[i].input].name, (long long)places);
+        if (places > 0 && (text->context == 0 || (version->config.context == 0 && places < text->context)))
+            text->context = places;
+    }
     if (text->context == 0)
         return bl_fail(err, BL_EGRAPH,
                        "how many tokens a text model remembers is what parameters.context says, and it is "

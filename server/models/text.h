@@ -11,10 +11,13 @@
 
 enum { BL_TEXT_ENDS = 16, BL_TEXT_STOPS = 16 };
 
-/* What a text remembers: the output of one run is the input of the next, and zeros at first. */
+/* What a text remembers, zeros at first: the output of one run is the input of the next; or the input has a place for each token,
+ * and those of the run's tokens are what the output has. */
 typedef struct bl_text_past {
     int input, output;
-    size_t bytes; /* of one text */
+    size_t bytes;        /* of one text */
+    int64_t places;      /* 0: all is made anew in each run */
+    size_t times, inner; /* all places stand there so often, and one has so many bytes there */
 } bl_text_past;
 
 struct bl_text_model {
@@ -25,6 +28,7 @@ struct bl_text_model {
     int npasts;
     bl_text_past *pasts; /* the version's arena */
     size_t past_bytes;   /* of all */
+    bool grows;          /* all of them have places: what is there stays there */
     bool remembers;      /* these, or state */
     int64_t chunk;       /* tokens of a run at the most */
     int64_t context;     /* tokens of a text at the most */

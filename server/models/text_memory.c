@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* What texts remember, from run to run.  As long as the same texts run together, the outputs of one run are the inputs of the
- * next as they are.  Where one comes or goes, the rows of those that stay are copied, which costs about what a run does that
- * writes them all anew. */
+/* What texts remember, from run to run.  Where all of it has places, it stays where it is, and runs fill in the next: a text that
+ * comes gets a row that nobody has, and where one goes, the last row takes its place.  Else the outputs of one run are the inputs
+ * of the next, as long as the same texts run together; where one comes or goes, the rows of those that stay are copied, which
+ * costs about what a run does that writes them all anew. */
 #include "server/models/generation.h"
 
 #include "engine/base/fault.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SPARE = 4 /* a memory with so many times the rows that are in use is left for a smaller one */ };
 
 bl_status bl_text_memory_create(bl_pool *pool, const bl_text_model *text, int64_t rows, bl_text_memory **out, bl_err *err)
 {
@@ -18,7 +22,12 @@ bl_status bl_text_memory_create(bl_pool *pool, const bl_text_model *text, int64_
     m->pool = pool;
     m->rows = rows;
     m->count = text->npasts;
-    return BL_OK;
+    m->taken = bl_calloc((size_t)rows, sizeof *m->taken);
+    if (m->taken != NULL)
+        return BL_OK;
+    bl_text_memory_release(m);
+    *out = NULL;
+    return bl_fail(err, BL_ENOMEM, "what a text remembers");
 }
 
 void bl_text_memory_release(bl_text_memory *m)
@@ -27,6 +36,7 @@ void bl_text_memory_release(bl_text_memory *m)
         return;
     for (int i = 0; i < m->count; i++)
         bl_pool_release(m->pool, m->buffers[i]);
+    free(m->taken);
     free(m);
 }
 
@@ -39,55 +49,110 @@ void bl_text_memory_move(bl_generation *g, bl_text_memory *memory, int64_t at)
     bl_text_memory_release(old);
 }
 
-/* Are these all that the first one's memory has? */
-static bool is_whole(const bl_generation *first, int64_t rows)
-{
-    if (first->memory == NULL || first->memory->rows != rows)
-        return false;
-    for (const bl_generation *g = first->beside; g != NULL; g = g->beside)
-        if (g->memory != first->memory)
-            return false;
-    return true;
-}
-
-/* Zeros where it remembers nothing yet. */
-static bl_status copy_row(const bl_generation *g, int i, bl_text_memory *to, bl_err *err)
-{
-    size_t bytes = g->text->pasts[i].bytes, at = (size_t)g->at * bytes;
-    if (g->memory == NULL)
-        return bl_buffer_clear(to->buffers[i], at, bytes, err);
-    return bl_buffer_copy(to->buffers[i], at, g->memory->buffers[i], (size_t)g->row * bytes, bytes, err);
-}
-
-static bl_status copy_rows(const bl_generation *first, bl_text_memory *to, bl_err *err)
+/* Of all pasts; zeros where |from| is NULL. */
+static bl_status copy_row(const bl_text_model *text, bl_text_memory *to, int64_t at, const bl_text_memory *from, int64_t row,
+                          bl_err *err)
 {
     for (int i = 0; i < to->count; i++) {
-        BL_TRY(bl_pool_alloc(to->pool, (size_t)to->rows * first->text->pasts[i].bytes, &to->buffers[i], err));
-        for (const bl_generation *g = first; g != NULL; g = g->beside)
-            BL_TRY(copy_row(g, i, to, err));
+        size_t bytes = text->pasts[i].bytes, there = (size_t)at * bytes;
+        if (from == NULL)
+            BL_TRY(bl_buffer_clear(to->buffers[i], there, bytes, err));
+        else
+            BL_TRY(bl_buffer_copy(to->buffers[i], there, from->buffers[i], (size_t)row * bytes, bytes, err));
+    }
+    return BL_OK;
+}
+
+/* ---- in a memory of their own */
+
+/* So many more rows that a text which comes soon finds one. */
+static int64_t spacious(const bl_generation *first, int64_t rows)
+{
+    int64_t most = first->text->rows >= 0 ? first->version->max_batch : 1, n = 1;
+    while (n < rows)
+        n *= 2;
+    return n < most ? n : rows > most ? rows : most;
+}
+
+static bl_status copy_out(bl_generation *first, int64_t rows, bl_text_memory **out, bl_err *err)
+{
+    const bl_text_model *text = first->text;
+    bl_text_memory *m = NULL;
+    bl_status st = BL_OK;
+    BL_TRY(bl_text_memory_create(first->worker->pool, text, rows, &m, err));
+    for (int i = 0; i < m->count && st == BL_OK; i++)
+        st = bl_pool_alloc(m->pool, (size_t)rows * text->pasts[i].bytes, &m->buffers[i], err);
+    rows = 0;
+    for (bl_generation *g = first; g != NULL && st == BL_OK; g = g->beside) {
+        g->at = rows++;
+        st = copy_row(text, m, g->at, g->memory, g->row, err);
+    }
+    if (st != BL_OK)
+        bl_text_memory_release(m);
+    *out = st == BL_OK ? m : NULL;
+    return st;
+}
+
+/* ---- where they are */
+
+/* The largest that one of them has. */
+static bl_text_memory *find_memory(const bl_generation *first)
+{
+    bl_text_memory *found = NULL;
+    for (const bl_generation *g = first; g != NULL; g = g->beside)
+        if (g->memory != NULL && (found == NULL || g->memory->rows > found->rows))
+            found = g->memory;
+    return found;
+}
+
+static int64_t count_in(const bl_generation *first, const bl_text_memory *m)
+{
+    int64_t n = 0;
+    for (const bl_generation *g = first; g != NULL; g = g->beside)
+        n += g->memory == m;
+    return n;
+}
+
+/* Nobody else has a row of |m|, so that those which nobody has are known. */
+static bool may_stay(const bl_generation *first, int64_t rows, const bl_text_memory *m)
+{
+    int64_t in = m != NULL ? count_in(first, m) : 0;
+    if (m == NULL || rows > m->rows || in != atomic_load(&m->refs))
+        return false;
+    return first->text->grows ? rows * MOST_SPARE > m->rows : rows == m->rows && in == rows;
+}
+
+/* Rows up to |rows| are for all: who has one behind, or none, gets one of those that are left. */
+static bl_status deal_rows(bl_generation *first, int64_t rows, bl_text_memory *m, bl_err *err)
+{
+    int64_t next = 0;
+    memset(m->taken, 0, (size_t)rows * sizeof *m->taken);
+    for (const bl_generation *g = first; g != NULL; g = g->beside)
+        if (g->memory == m && g->row < rows)
+            m->taken[g->row] = true;
+    for (bl_generation *g = first; g != NULL; g = g->beside) {
+        if (g->memory != m || g->row >= rows) {
+            while (m->taken[next])
+                next++;
+            BL_TRY(copy_row(g->text, m, next, g->memory, g->row, err));
+            m->taken[next] = true;
+            bl_text_memory_move(g, m, next);
+        }
+        g->at = g->row;
     }
     return BL_OK;
 }
 
 bl_status bl_text_memory_gather(bl_generation *first, int64_t rows, bl_text_memory **out, bl_err *err)
 {
-    bool whole = is_whole(first, rows);
-    bl_status st = BL_OK;
-    int64_t at = 0;
-    for (bl_generation *g = first; g != NULL; g = g->beside)
-        g->at = whole ? g->row : at++;
-    if (whole) {
-        atomic_fetch_add(&first->memory->refs, 1);
-        *out = first->memory;
-        return BL_OK;
-    }
-    BL_TRY(bl_text_memory_create(first->worker->pool, first->text, rows, out, err));
-    st = copy_rows(first, *out, err);
-    if (st == BL_OK)
-        return BL_OK;
-    bl_text_memory_release(*out);
+    bl_text_memory *m = find_memory(first);
     *out = NULL;
-    return st;
+    if (!may_stay(first, rows, m))
+        return copy_out(first, first->text->grows ? spacious(first, rows) : rows, out, err);
+    BL_TRY(deal_rows(first, rows, m, err));
+    atomic_fetch_add(&m->refs, 1);
+    *out = m;
+    return BL_OK;
 }
 
 bl_status bl_text_memory_part(bl_generation *g, bl_err *err)
@@ -96,8 +161,44 @@ bl_status bl_text_memory_part(bl_generation *g, bl_err *err)
     if (g->memory == NULL || g->memory->rows == 1)
         return BL_OK;
     g->beside = NULL;
-    BL_TRY(bl_text_memory_gather(g, 1, &own, err));
+    BL_TRY(copy_out(g, 1, &own, err));
     bl_text_memory_move(g, own, 0);
     bl_text_memory_release(own);
+    return BL_OK;
+}
+
+/* ---- growing */
+
+/* |bytes| of a run's output, at |offset|, where the host may not see either. */
+static bl_status copy_places(bl_buffer *to, size_t at, bl_buffer *from, size_t offset, size_t bytes, bl_err *err)
+{
+    if (to->host == NULL || from->host == NULL)
+        return bl_buffer_copy(to, at, from, offset, bytes, err);
+    memcpy((char *)to->host + at, (const char *)from->host + offset, bytes); /* the run was waited for */
+    return BL_OK;
+}
+
+static bl_status append_row(const bl_generation *g, const bl_text_past *past, bl_buffer *to, bl_buffer *from, size_t count,
+                            bl_err *err)
+{
+    size_t bytes = count * past->inner, all = (size_t)past->places * past->inner;
+    for (size_t k = 0; k < past->times; k++) {
+        size_t at = (size_t)g->at * past->bytes + k * all + g->fed * past->inner;
+        BL_TRY(copy_places(to, at, from, ((size_t)g->at * past->times + k) * bytes, bytes, err));
+    }
+    return BL_OK;
+}
+
+bl_status bl_text_memory_append(bl_text_memory *memory, const bl_generation *first, size_t count, bl_buffer *const *outputs,
+                                bl_err *err)
+{
+    for (int i = 0; i < memory->count; i++) {
+        const bl_text_past *past = &first->text->pasts[i];
+        if (past->places == 0)
+            continue;
+        for (const bl_generation *g = first; g != NULL; g = g->beside)
+            BL_TRY(append_row(g, past, memory->buffers[i], outputs[past->output], count, err));
+        bl_buffer_change(memory->buffers[i]);
+    }
     return BL_OK;
 }

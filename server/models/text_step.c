@@ -19,7 +19,7 @@ typedef struct step {
     size_t count; /* tokens of each */
     int64_t begin_ns, took_ns;
     bl_plan *plan;                 /* retained */
-    bl_text_memory *before, *next; /* likewise; NULL where it remembers nothing, or only by its state */
+    bl_text_memory *before, *next; /* likewise; |next| is NULL where what there was grows */
 } step;
 
 /* ---- which texts */
@@ -57,7 +57,7 @@ static int64_t preferred_rows(const bl_model_config *config, int64_t waiting)
 /* Tokens that a text writes are measured; what a prompt takes depends on its length. */
 static bool is_measured(const step *s)
 {
-    return s->lead->text->rows >= 0 && s->lead->text->remembers && s->count == 1;
+    return s->lead->text->remembers && s->count == 1;
 }
 
 /* How many of |waiting| have a row now. */
@@ -174,7 +174,8 @@ static bl_status fill_inputs(step *s, bl_err *err)
     if (text->rows >= 0)
         lead->vars[text->rows] = s->rows;
     BL_TRY(bl_text_memory_gather(lead, s->rows, &s->before, err)); /* which says who is which row */
-    BL_TRY(bl_text_memory_create(lead->worker->pool, text, s->rows, &s->next, err));
+    if (!text->grows)
+        BL_TRY(bl_text_memory_create(lead->worker->pool, text, s->rows, &s->next, err));
     for (int i = 0; i < text->npasts; i++)
         lead->buffers[text->pasts[i].input] = s->before->buffers[i];
     BL_TRY(fill_input(s, text->tokens, false, err));
@@ -195,7 +196,7 @@ static bl_status run_plan(step *s, bl_err *err)
                   .deadline_ns = alone != NULL ? alone->deadline_ns : 0};
     int64_t start = bl_clock_ns();
     bl_status st = BL_OK;
-    s->plan = lead->text->rows >= 0 ? bl_exact_get(lead->version, lead->instance, s->rows) : NULL;
+    s->plan = bl_exact_get(lead->version, lead->instance, lead->vars);
     if (s->plan == NULL)
         s->plan = bl_plan_current(lead->instance->plan);
     run.plan = s->plan;
@@ -207,19 +208,26 @@ static bl_status run_plan(step *s, bl_err *err)
     return st;
 }
 
-/* The run is over: each has its row of what is remembered. */
-static void keep(step *s)
+/* The run is over: each has its row of what is remembered now. */
+static bl_status keep(step *s, bl_err *err)
 {
     bl_generation *lead = s->lead;
-    for (int i = 0; i < lead->text->npasts; i++) {
-        bl_buffer **output = &lead->outputs[lead->text->pasts[i].output];
+    const bl_text_model *text = lead->text;
+    BL_TRY(bl_text_memory_append(s->before, lead, s->count, lead->outputs, err));
+    for (int i = 0; i < text->npasts && !text->grows; i++) {
+        bl_buffer **output = &lead->outputs[text->pasts[i].output];
+        if (text->pasts[i].places > 0) {
+            s->next->buffers[i] = bl_buffer_retain(s->before->buffers[i]);
+            continue;
+        }
         s->next->buffers[i] = *output;
         *output = NULL;
     }
     for (bl_generation *g = lead; g != NULL; g = g->beside) {
-        bl_text_memory_move(g, s->next, g->at);
+        bl_text_memory_move(g, text->grows ? s->before : s->next, g->at);
         g->fed = next_token(g) + s->count;
     }
+    return BL_OK;
 }
 
 static bl_status run(step *s, bl_err *err)
@@ -229,7 +237,7 @@ static bl_status run(step *s, bl_err *err)
         return bl_fail(err, BL_EBUSY, "%s was reopened while the text was written; send it again", lead->worker->dev->info.id);
     BL_TRY(fill_inputs(s, err));
     BL_TRY(run_plan(s, err));
-    keep(s);
+    BL_TRY(keep(s, err));
     bl_metrics_add(&lead->rq->server->metrics, BL_COUNT_TEXT_RUNS, 1);
     if (is_measured(s))
         bl_instance_learn(lead->version, lead->instance, s->rows, s->plan, s->took_ns);

@@ -15,7 +15,7 @@ from test_text import LETTERS, TextTest, logits, node, parameters
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "http"))
 from test_keys import KeyedCase  # noqa: E402
 
-ROWS, CHUNK, ENDLESS = 8, 3, 9000000
+ROWS, CHUNK, PLACES, ENDLESS = 8, 3, 2000, 9000000
 
 
 def walker(rows=ROWS, chunk=CHUNK):
@@ -56,6 +56,45 @@ def fragile():
     return {**walk, "outputs": ["present.sum", "hurt"]}
 
 
+def recaller(mixed=False):
+    """The next letter is that of the sum of all tokens, times their places: the past has each at its place, six times over, and nothing elsewhere."""
+    shape, small = ["rows", 2, PLACES, 3], {"dtype": "int32", "shape": ["rows"]}
+    inputs = {"tokens": {"dtype": "int32", "shape": ["rows", "n"]}, "position": small, "past.seen": {"dtype": "int32", "shape": shape}}
+    nodes = [node("tall", "reshape", "tokens", shape=["rows", 1, "n", 1]), node("six", "arange", stop=6, dtype="int32"), node("sixes", "reshape", "six", shape=[2, 1, 3]),
+             node("present.seen", "mul", "tall", "sixes"),
+             node("places", "arange", start=1, stop=PLACES + 1, dtype="int32"), node("weights", "reshape", "places", shape=[PLACES, 1]),
+             node("old", "mul", "past.seen", "weights"), node("before", "sum", "old", axis=[1, 2, 3]),
+             node("each", "arange", start=0, stop="n", dtype="int32"), node("next", "add", "each", 1), node("column", "reshape", "next", shape=["n", 1]),
+             node("first", "reshape", "position", shape=["rows", 1, 1, 1]), node("here", "add", "column", "first"),
+             node("new", "mul", "present.seen", "here"), node("now", "sum", "new", axis=[1, 2, 3]), node("all", "add", "before", "now")]
+    if not mixed:
+        return {"inputs": inputs, "dims": {"rows": [1, ROWS], "n": [1, CHUNK]}, "nodes": [*nodes, node("letter", "mod", "all", 26), *logits("letter")],
+                "outputs": ["logits", "present.seen"]}
+    nodes += [node("sum", "sum", "tokens", axis=1), node("added", "cast", "sum", dtype="int32"), node("present.sum", "add", "past.sum", "added"),
+              node("both", "add", "all", "present.sum"), node("letter", "mod", "both", 26), *logits("letter")]
+    return {"inputs": {**inputs, "past.sum": small}, "dims": {"rows": [1, ROWS], "n": [1, CHUNK]}, "nodes": nodes, "outputs": ["logits", "present.sum", "present.seen"]}
+
+
+def recall(prompt, count, mixed=False):
+    """What it writes on."""
+    tokens = [LETTERS.index(letter) for letter in prompt]
+    total, plain = sum((place + 1) * token for place, token in enumerate(tokens)), sum(tokens)
+    while len(tokens) < len(prompt) + count:
+        tokens.append((15 * total + mixed * plain) % 26)
+        total, plain = total + len(tokens) * tokens[-1], plain + tokens[-1]
+    return "".join(LETTERS[token] for token in tokens[len(prompt):])
+
+
+def roomy():
+    """As the walker, with a MiB of places for each text."""
+    walk = walker(rows=16)
+    walk["inputs"]["past.much"] = {"dtype": "int32", "shape": ["rows", 1 << 18]}
+    del walk["inputs"]["past.sum"]
+    walk["nodes"][:5] = [node("present.much", "contiguous", "tokens"), node("new", "sum", "tokens", axis=1), node("old", "sum", "past.much", axis=1), node("all", "add", "old", "new"),
+                         node("seen", "add", "all", "position")]
+    return {**walk, "outputs": ["logits", "present.much"]}
+
+
 def heavy():
     """As the walker, and a MiB for each text besides."""
     walk = walker(rows=16)
@@ -78,6 +117,8 @@ class Rows(TextTest):
         cls.put(repository, "alone", walker(), max_batch_size=1, **parameters(context=100000))
         cls.put(repository, "pairs", walker(), dynamic_batching={"preferred_batch_size": [2]}, **parameters(context=100000))
         cls.put(repository, "endless", walker(), **parameters(context=10000000))
+        cls.put(repository, "recaller", recaller())
+        cls.put(repository, "mixed", recaller(True), **parameters(context=1000))
         cls.put(repository, "stepper", stepper(), **parameters(context=1000, logits="next"))
         cls.put(repository, "fragile", fragile(), **parameters(context=1000, logits="hurt"))
         cls.put(repository, "whole", whole())
@@ -120,11 +161,12 @@ class Rows(TextTest):
             if i % 4 == 2:
                 members.update(stop=[LETTERS[i % 26], LETTERS[(i + 3) % 26] + LETTERS[(i + 4) % 26]])
             wishes.append((LETTERS[i % 25 + 1] * (1 + i % 7), i % 2 == 0, members))
-        for model in ("walker.opencl", "walker.interp", "pairs"):
+        for model, expected in (("walker.opencl", walk), ("walker.interp", walk), ("pairs", walk), ("recaller", recall),
+                                ("mixed", lambda prompt, count: recall(prompt, count, True))):
             alone = [self.told(model, prompt, stream, **members) for prompt, stream, members in wishes]
             for prompt, found in zip(wishes, alone):
                 if set(prompt[2]) == {"max_tokens", "ignore_eos"}:
-                    self.assertEqual((walk(prompt[0], prompt[2]["max_tokens"]), "length", prompt[2]["max_tokens"]), found)
+                    self.assertEqual((expected(prompt[0], prompt[2]["max_tokens"]), "length", prompt[2]["max_tokens"]), found)
             for _ in range(4):
                 together = self.at_once([lambda wish=wish: self.told(model, wish[0], wish[1], **wish[2]) for wish in wishes])
                 self.assertEqual(alone, together)
@@ -141,6 +183,17 @@ class Rows(TextTest):
             self.assertEqual(tokens, runs) if not shares else self.assertLess(runs, tokens / 2)
         stats = self.ok(self.call("GET", f"{V2}walker.opencl/stats")).json["model_stats"][0]["instance_stats"][0]
         self.assertLess(stats["execution_count"], stats["inference_count"])
+
+    def test_places(self):
+        """There are so many tokens as there are places, where nobody says how many; and texts come and go while others stay."""
+        answer = self.ok(self.generate("recaller", "bcd", max_tokens=10 * PLACES, ignore_eos=True, exclude_input_in_output=True)).json
+        self.assertEqual((recall("bcd", PLACES - 3), PLACES - 3), (answer["text_output"], answer["num_output_tokens"]))
+        for model, mixed in (("recaller", False), ("mixed", True)):
+            calls = [(LETTERS[i % 26] * (1 + i % 9), 1 + 97 * i % 400) for i in range(60)]
+            with concurrent.futures.ThreadPoolExecutor(12) as pool:
+                found = pool.map(lambda call, model=model: self.written(model, call[0], max_tokens=call[1], ignore_eos=True), calls)
+                self.assertEqual([recall(prompt, count, mixed) for prompt, count in calls], list(found))
+        self.assertEqual(self.held, self.server.settled("held_bytes", self.held))
 
     def test_one_token_of_each(self):
         """[rows]: each row is one token, and a model that chooses the next by itself."""
@@ -235,7 +288,8 @@ class Rows(TextTest):
         unknown["inputs"]["passed.sum"] = unknown["inputs"].pop("past.sum")
         unknown["nodes"][2] = node("all", "add", "passed.sum", "many")
         for model, config, word in ((other, parameters(context=10), "present.sum"), (unknown, parameters(context=10), 'the input "passed.sum"'),
-                                    (walker(), {}, "parameters.context")):
+                                    (walker(), {}, "parameters.context"), (recaller(), parameters(context=PLACES + 1), f'"past.seen" has {PLACES} places'),
+                                    ({**recaller(), "dims": {"rows": [1, 8], "n": [2, 8]}}, {}, "from 1 on")):
             with self.subTest(word):
                 self.put(self.repository, "bad", model, **(config or {"max_batch_size": 2}))
                 self.refused(400, self.load("bad"), word)
@@ -261,13 +315,13 @@ class Short(TextTest):
     @classmethod
     def fill(cls, repository):
         cls.put(repository, "heavy", heavy(), **parameters(context=1000))
+        cls.put(repository, "roomy", roomy(), **parameters(context=1000))
 
     def test_t14_fewer_rows(self):
-        def one(i):
-            return self.written("heavy", LETTERS[i], max_tokens=12, ignore_eos=True)
-        for _ in range(2):
+        for model in ("heavy", "roomy", "heavy"):
             with concurrent.futures.ThreadPoolExecutor(14) as pool:
-                self.assertEqual([walk(LETTERS[i], 12) for i in range(14)], list(pool.map(one, range(14))))
+                found = pool.map(lambda i, model=model: self.written(model, LETTERS[i], max_tokens=12, ignore_eos=True), range(14))
+                self.assertEqual([walk(LETTERS[i], 12) for i in range(14)], list(found))
         self.assertEqual(0, self.server.settled("held_bytes", 0))
 
 
