@@ -10,6 +10,7 @@ import time
 import unittest
 
 from fixture import SAFETENSORS, SLOW_STEPS, Server, counter
+from test_residents import VULKAN, has_vulkan
 from training import J, POINTS, events, judge, line, noisy, noisy_inputs, wait
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -293,6 +294,31 @@ class Restarts(Served):
         self.assertNotIn("warning", self.server.call("GET", f"{J}/{job}").json)
         self.server.call("DELETE", f"{J}/{job}")
         self.assertEqual("cancelled", wait(self.server, job)["state"])
+
+
+@unittest.skipUnless(has_vulkan(), "needs a Vulkan device")
+class Unseen(Served):
+    """On a device whose memory the host does not see."""
+
+    def start(self, *args):
+        return Server("--backends", "vulkan", "--tune=off", *args, env={"BEAMLINE_STATE": self.folder.name, **VULKAN})
+
+    def test_another_program_evaluates(self):
+        inputs = noisy_inputs()
+        members = {"entry": "train", "inputs": inputs, "steps": 400, "collect": {"every": 20, "outputs": ["loss"]}, "checkpoint": {"every": 30},
+                   "evaluate": {"program": "judge", "entry": "drop", "inputs": inputs, "every": 40, "outputs": ["scaled", "runs"]}}
+        told = []
+        for steps in ((), (100, 250)):
+            self.assertIn(self.server.call("PUT", f"{P}/judge", judge(scale=3)).status, (200, 201))
+            job = self.submit("p", noisy(), **members)
+            for step in steps:
+                self.step_past(job, step)
+                self.kill()
+            done = wait(self.server, job)
+            self.assertEqual("done", done["state"], done)
+            told.append((self.state("p"), [[row[0], *row[2:]] for row in self.server.call("GET", f"{J}/{job}/history").json["rows"]]))
+        self.assertEqual(told[0], told[1])
+        self.assertEqual(10, len([row for row in told[0][1] if row[3] == 1]))
 
 
 class Left(Served):

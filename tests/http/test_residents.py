@@ -10,7 +10,7 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 from fixture import OCTETS, PROGRAM, SLOW_STEPS, Server, ServerTest
-from training import wait
+from training import J, wait
 
 N = 1 << 20  # elements of a program's weights: 4 MiB
 VULKAN = {"BEAMLINE_VULKAN_STAGING": "1"}
@@ -77,6 +77,29 @@ class Residents(ServerTest):
         self.assertEqual(before, self.server.metric("weights_moved_in_total"))
         for i in range(8):
             self.ok(self.call("DELETE", f"/api/v1/programs/q{i}"), 204)
+
+    def test_a_job_and_what_evaluates_it(self):
+        """The trained weights come back for each step, while those that only the other program has stay where they are."""
+        self.assertIn(self.put("trained", 1).status, (200, 201))
+        part = {"start": [0], "stop": [1]}
+        judge = {"inputs": {}, "state": {"w": {"dtype": "float32", "shape": [N]}, "k": {"op": "full", "attrs": {"shape": [N], "value": 3}}}, "outputs": ["y"], "nodes": [
+            {"id": "a", "op": "slice", "in": ["w"], "attrs": part}, {"id": "b", "op": "slice", "in": ["k"], "attrs": part}, {"id": "y", "op": "mul", "in": ["a", "b"]}]}
+        self.ok(self.call("PUT", "/api/v1/programs/judge", judge), 201)
+        job = self.ok(self.call("POST", J, {"program": "trained", "entry": "step", "steps": 60, "inputs": {},
+                                            "evaluate": {"program": "judge", "every": 2, "outputs": ["y"]}}), 202).json["job"]
+        self.ok(self.call("DELETE", "/api/v1/programs/judge"), 204)
+        before = self.server.metric("weights_moved_out_total")
+        for i in range(8):
+            self.assertIn(self.put(f"s{i}", i).status, (200, 201))
+            self.assertEqual([i, 10 * i], self.look(f"s{i}"))
+        self.assertEqual("done", wait(self.server, job)["state"])
+        self.assertGreater(self.server.metric("weights_moved_out_total"), before)
+        rows = self.ok(self.call("GET", f"{J}/{job}/history")).json["rows"]
+        self.assertEqual([[step, 3 * (1 + step)] for step in range(2, 61, 2)], [[row[0], row[2]] for row in rows])
+        self.assertEqual([61, 610], self.look("trained"))
+        for name in ("trained", *(f"s{i}" for i in range(8))):
+            self.ok(self.call("DELETE", f"/api/v1/programs/{name}"), 204)
+        self.assertEqual(0, self.server.settled("held_bytes", 0))
 
     def test_uploads_make_room_too(self):
         """A tensor is put by a thread that is not the device's."""
