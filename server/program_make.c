@@ -227,6 +227,21 @@ bl_status bl_program_make_create(bl_request *rq, bl_program_make **out)
     return BL_OK;
 }
 
+bl_status bl_program_make_decode(bl_program_make *make)
+{
+    bl_program *program = make->program;
+    bl_json_doc doc = {0};
+    bl_tensor_file file = {0};
+    bl_status st = bl_exec_document(make->x, program->arena, false, &doc, &file); /* whose names the program keeps */
+    if (st == BL_OK) {
+        bl_decode_env env = bl_exec_env(make->x, program->arena, &file);
+        bl_json root = bl_json_root(&doc);
+        st = bl_decode_program(&env, &root, &program->doc, &make->x->rq->err);
+    }
+    bl_json_fini(&doc);
+    return st;
+}
+
 bl_status bl_program_make_begin(bl_program_make *make, bl_worker *worker)
 {
     bl_request *rq = make->x->rq;

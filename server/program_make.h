@@ -19,6 +19,8 @@ struct bl_program_make {
 
 /* In the request's memory, with an empty program; rq->data is its x. */
 BL_NODISCARD bl_status bl_program_make_create(bl_request *rq, bl_program_make **out);
+/* program->doc from the request's body. */
+BL_NODISCARD bl_status bl_program_make_decode(bl_program_make *make);
 /* When program->doc is decoded, with the values of its state still where they were found: copy these to the device, and go on to
  * the next queue.  |worker| NULL: as the document says.  After BL_OK leave the request alone. */
 BL_NODISCARD bl_status bl_program_make_begin(bl_program_make *make, bl_worker *worker);

@@ -33,23 +33,13 @@ static bl_status read_durable(bl_request *rq, bool *out)
 static bl_status decode(bl_program_make *make)
 {
     bl_request *rq = make->x->rq;
-    bl_program *program = make->program;
-    bl_json_doc doc = {0};
-    bl_tensor_file file = {0};
     if (rq->media == BL_MEDIA_ONNX)
-        return bl_program_import(rq, program);
+        return bl_program_import(rq, make->program);
     for (int i = 0; i < rq->nquery; i++)
         if (strcmp(rq->query[i].name, "durable") != 0)
             return bl_fail(&rq->err, BL_EGRAPH, "\"%s\" belongs into the document: only an ONNX model has none",
                            rq->query[i].name);
-    bl_status st = bl_exec_document(make->x, program->arena, false, &doc, &file); /* whose names the program keeps */
-    if (st == BL_OK) {
-        bl_decode_env env = bl_exec_env(make->x, program->arena, &file);
-        bl_json root = bl_json_root(&doc);
-        st = bl_decode_program(&env, &root, &program->doc, &rq->err);
-    }
-    bl_json_fini(&doc);
-    return st;
+    return bl_program_make_decode(make);
 }
 
 /* A job has it put again, and it is what it was. */

@@ -167,7 +167,7 @@ static bl_status take_document(bl_request *rq, bl_span file)
     return BL_OK;
 }
 
-static bl_status read_document(bl_request *rq, int fd)
+bl_status bl_recall_document(bl_request *rq, int fd)
 {
     size_t bytes = 0;
     void *data = NULL;
@@ -178,21 +178,6 @@ static bl_status read_document(bl_request *rq, int fd)
     rq->err.status = take_document(rq, (bl_span){data, bytes});
     (void)munmap(data, bytes);
     return rq->err.status;
-}
-
-static bl_status decode(bl_program_make *make)
-{
-    bl_program *program = make->program;
-    bl_json_doc doc = {0};
-    bl_tensor_file file = {0};
-    bl_status st = bl_exec_document(make->x, program->arena, false, &doc, &file);
-    if (st == BL_OK) {
-        bl_decode_env env = bl_exec_env(make->x, program->arena, &file);
-        bl_json root = bl_json_root(&doc);
-        st = bl_decode_program(&env, &root, &program->doc, &make->x->rq->err);
-    }
-    bl_json_fini(&doc);
-    return st;
 }
 
 static bl_status installed(bl_program_make *make, bl_err *err)
@@ -207,11 +192,11 @@ static bl_status installed(bl_program_make *make, bl_err *err)
 static bl_status begin_program(bl_request *rq, recall *r, const char *name)
 {
     bl_program_make *make = NULL;
-    BL_TRY(read_document(rq, r->fd));
+    BL_TRY(bl_recall_document(rq, r->fd));
     BL_TRY(bl_program_make_create(rq, &make));
     snprintf(make->program->name, sizeof make->program->name, "%s", name);
     make->program->saved = UINT64_MAX;
-    BL_TRY(decode(make));
+    BL_TRY(bl_program_make_decode(make));
     make->installed = installed;
     make->arg = r;
     return bl_program_make_begin(make, NULL);

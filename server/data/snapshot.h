@@ -23,6 +23,8 @@ BL_NODISCARD bl_status bl_snapshot_take(bl_snapshot *snap, bl_err *err);
 BL_NODISCARD bl_status bl_snapshot_write(const bl_snapshot *snap, const char *part, char file[BL_KEPT_NAME], bl_err *err);
 void bl_snapshot_drop(bl_snapshot *snap);
 
+/* The request's body becomes the document that is in the metadata of the file |fd|, of which the rest is left alone. */
+BL_NODISCARD bl_status bl_recall_document(bl_request *rq, int fd);
 /* The program that the metadata of the file |fd| have, with the state that it begins with, on no shelf; *out is retained. */
 BL_NODISCARD bl_status bl_recall_program(bl_server *server, uint32_t owner, const char *name, int fd, bl_program **out,
                                          bl_err *err);

@@ -30,19 +30,20 @@ static bl_status find_program(bl_exec *x, const bl_job *job, const char *name, b
 bl_status job_find_evaluator(bl_exec *x, bl_job *job, const char *name, const bl_program_doc **out)
 {
     bl_program *found = job->program;
-    *out = &job->program->doc;
-    if (name == NULL)
-        return BL_OK;
-    if (x->rq->done == NULL) { /* else it is taken up, and has a file with it */
+    bool taken_up = x->rq->done != NULL; /* and has a file with it */
+    if (name != NULL && !taken_up)
         BL_TRY(find_program(x, job, name, &found));
-        if (found == job->program)
-            return BL_OK;
-        job->evaluator.from = found;
-    }
+    *out = &found->doc;
+    if (name == NULL || (found == job->program && !taken_up))
+        return BL_OK;
     job->evaluator.name = bl_arena_strdup(job->arena, name);
     BL_TRY(bl_arena_status(job->arena, &x->rq->err));
-    *out = x->rq->done == NULL ? &found->doc : &job->evaluator.doc;
-    return x->rq->done == NULL ? BL_OK : job_load_evaluator(x, job);
+    if (!taken_up) {
+        job->evaluator.from = found;
+        return BL_OK;
+    }
+    *out = &job->evaluator.doc;
+    return job_load_evaluator(x, job);
 }
 
 bl_status job_keep_evaluator(bl_job *job, const bl_program_doc *doc, int entry, bl_err *err)

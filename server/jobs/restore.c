@@ -4,13 +4,12 @@
  * program's, under the same kernels.
  */
 #include "engine/base/log.h"
-#include "proto/safetensors.h"
+#include "server/data/snapshot.h"
 #include "server/handlers.h"
 #include "server/jobs/internal.h"
 #include "server/shelf.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 enum { MOST_LOSSES = 5 }; /* since it may be the job that loses the device */
 
@@ -200,27 +199,16 @@ static void program_put(bl_request *rq)
     bl_request_end(rq);
 }
 
-/* The request's body becomes the document that is in the metadata of the job's file. */
 static bl_status put_program(bl_request *rq, bl_job *job)
 {
-    bl_tensor_file file;
-    const char *text = NULL;
-    size_t len = 0;
-    char *body = NULL;
-    BL_TRY(job_load_file(rq, job_path(job, "request.safetensors")));
-    BL_TRY(bl_safetensors_open(rq->arena, bl_request_body(rq), &rq->server->limits, &file, &rq->err));
-    text = bl_safetensors_text(&file, "program");
-    if (text == NULL)
-        return bl_fail(&rq->err, BL_ESTORAGE, "the job's file does not have its program");
-    text = bl_arena_strdup(rq->arena, text);
-    BL_TRY(bl_arena_status(rq->arena, &rq->err));
-    len = strlen(text);
-    body = bl_request_make_body(rq, len, BL_MEDIA_JSON);
-    if (body == NULL)
-        return rq->err.status;
-    memcpy(body, text, len);
+    int fd = -1;
+    size_t bytes = 0;
+    bl_status st = BL_OK;
+    BL_TRY(job_open_file(job_path(job, "request.safetensors"), &fd, &bytes, &rq->err));
+    st = bl_recall_document(rq, fd);
+    (void)close(fd);
     rq->param[0] = job->program_name;
-    return bl_handle_program_put(rq);
+    return st == BL_OK ? bl_handle_program_put(rq) : st;
 }
 
 void job_restore(bl_job *job)
