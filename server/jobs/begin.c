@@ -230,8 +230,10 @@ bl_status job_flush_held(bl_job *job, bl_err *err)
 {
     BL_TRY(flush_part(&job->train, err));
     BL_TRY(flush_part(&job->evaluation, err));
-    for (int i = 0; i < job->evaluator.nown; i++)
+    for (int i = 0; i < job->evaluator.nown; i++) {
         BL_TRY(bl_held_flush(job->evaluator.held[i], err));
+        bl_held_settle(job->evaluator.held[i]);
+    }
     return BL_OK;
 }
 

@@ -187,7 +187,27 @@ void job_end_evaluator(bl_job *job)
     job->evaluator = (job_evaluator){0};
 }
 
-bl_buffer *job_evaluated_at(const bl_job *job, int at)
+/* ---- a turn */
+
+bl_status job_hold_evaluated(bl_job *job, bl_err *err)
 {
-    return at >= 0 ? job->program->states[at].buffer : job->evaluator.held[-1 - at]->buffer;
+    const job_part *part = &job->evaluation;
+    BL_TRY(bl_program_wake(job->program, err));
+    for (int i = 0; i < part->nstates; i++) {
+        int at = part->state[i];
+        if (at >= 0)
+            part->states[i] = bl_buffer_retain(job->program->states[at].buffer);
+        else
+            BL_TRY(bl_held_wake(job->evaluator.held[-1 - at], &part->states[i], err));
+    }
+    return BL_OK;
+}
+
+void job_drop_evaluated(bl_job *job)
+{
+    const job_part *part = &job->evaluation;
+    for (int i = 0; i < part->nstates; i++) {
+        bl_pool_release(job->worker->pool, part->states[i]);
+        part->states[i] = NULL;
+    }
 }

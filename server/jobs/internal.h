@@ -49,7 +49,7 @@ typedef struct job_part {
     uint64_t every;
     int ncollect;
     int *collect;
-    int nstates, *state; /* which each of the plan's is: by job_state_at, of the evaluation by job_evaluated_at */
+    int nstates, *state; /* which of the program each of the plan's is; below zero: of the job's own, or the evaluator's */
     int column;          /* of the first of |collect| */
 } job_part;
 
@@ -225,7 +225,10 @@ BL_NODISCARD bl_status job_link_evaluation(bl_job *job, bl_err *err);
 /* Worker's thread, between two runs of job->evaluator.from: what only that has. */
 BL_NODISCARD bl_status job_take_evaluator(bl_job *job, bl_err *err);
 void job_end_evaluator(bl_job *job);
-bl_buffer *job_evaluated_at(const bl_job *job, int at); /* of the trained program, or, below zero, of the one that evaluates */
+/* Worker's thread: the buffers of the evaluation's states, of the trained program and of the one that evaluates, which stay on
+ * the device until they are dropped, also after a failure. */
+BL_NODISCARD bl_status job_hold_evaluated(bl_job *job, bl_err *err);
+void job_drop_evaluated(bl_job *job);
 
 /* ---- slice.c */
 bl_step job_slice(bl_request *rq); /* the work of job->slice, whose |own| the job is */

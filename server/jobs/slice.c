@@ -107,11 +107,7 @@ static bool evaluates_after(const bl_job *job, uint64_t step)
 static bl_status evaluate(bl_job *job, bl_request *rq)
 {
     const job_part *part = &job->evaluation;
-    bl_status st = bl_program_wake(job->program, &rq->err);
-    if (st != BL_OK)
-        return st;
-    for (int i = 0; i < part->nstates; i++)
-        part->states[i] = bl_buffer_retain(job_evaluated_at(job, part->state[i]));
+    bl_status st = job_hold_evaluated(job, &rq->err);
     bl_run run = {.plan = part->plan,
                   .pool = job->worker->pool,
                   .vars = part->vars,
@@ -120,15 +116,15 @@ static bl_status evaluate(bl_job *job, bl_request *rq)
                   .outputs = part->outputs,
                   .steps = 1,
                   .cancel = &rq->cancel};
-    st = hold_inputs(part, &rq->err);
+    if (st == BL_OK)
+        st = hold_inputs(part, &rq->err);
     if (st == BL_OK)
         st = bl_plan_run(&run, &rq->err);
     let_inputs_go(job, part);
     if (st == BL_OK)
         st = job_measure(job, part, part->outputs, &rq->err);
     drop_outputs(job, part);
-    for (int i = 0; i < part->nstates; i++)
-        bl_pool_release(job->worker->pool, part->states[i]);
+    job_drop_evaluated(job);
     return st;
 }
 
