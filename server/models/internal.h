@@ -58,6 +58,7 @@ typedef struct bl_infer bl_infer;
 typedef struct bl_answers bl_answers;
 typedef struct bl_text_model bl_text_model;
 typedef struct bl_text_input bl_text_input;
+typedef struct bl_sent bl_sent;
 
 /* Requests that wait for a run of their model; see batch.c. */
 typedef struct bl_batcher {
@@ -75,7 +76,8 @@ typedef struct bl_model_version {
     uint32_t owner;
     char name[BL_MODEL_NAME_SIZE];
     uint64_t number, fingerprint;
-    int64_t kept; /* made of a program: its row in the store; 0: it goes with the server */
+    int64_t kept;  /* made of a program: its row in the store; 0: it goes with the server */
+    bl_sent *sent; /* its files, which came in a request; NULL: they are in the folder, or not to be had again */
     bool onnx;
     const char *platform;
     bl_arena *arena;
@@ -153,8 +155,13 @@ struct bl_model_op {
     bl_model_file *files;
     bl_arena *arena; /* of the files; NULL without */
     size_t charged;  /* of the server's memory, for them */
-    bl_request *rq;  /* that waits, or NULL; under the lock */
+    bl_sent *sent;   /* retained: they are those, mapped at |map|, |mapped| bytes; else NULL */
+    void *map;
+    size_t mapped;
+    bl_request *rq; /* that waits, or NULL; under the lock */
     bool taken, initial;
+    bool mends;   /* what was lost with a device; what else has the name stays as it is */
+    int64_t kept; /* so is that, and nothing else: a version that was made of a program, by its row in the store; else 0 */
     bl_model_version *version; /* retained: nothing is to be loaded, but a plan made for runs of |rows| on this instance of it */
     bl_model_instance *instance;
     int64_t rows;
@@ -256,7 +263,18 @@ BL_NODISCARD bl_status bl_model_fill_instance(bl_model_version *version, bl_mode
 /* From now on |number| is |version|, which moves in; NULL: it failed, as |why| says, and what was there stays. */
 BL_NODISCARD bl_status bl_models_publish(bl_models *models, uint32_t owner, const char *name, uint64_t number,
                                          bl_model_version *version, const bl_err *why, bl_err *err);
+/* Of what was lost with a device: |version|, which moves in, takes the place of the one that came from where it did.  Where that
+ * was replaced or unloaded meanwhile nobody wants it. */
+void bl_models_mend(bl_models *models, bl_model_version *version);
 void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err);
+
+/* ---- sent.c */
+/* The files that came with |op|. */
+BL_NODISCARD bl_status bl_sent_create(const bl_server *server, const bl_model_op *op, bl_sent **out, bl_err *err);
+bl_sent *bl_sent_retain(bl_sent *sent); /* both accept NULL */
+void bl_sent_release(bl_sent *sent);
+/* They are those of |op|, until that ends. */
+BL_NODISCARD bl_status bl_sent_read(bl_sent *sent, bl_model_op *op, bl_err *err);
 
 /* ---- promote.c */
 /* The version is |entry| (NULL: the only one, or "main") of *program, which moves in. */
@@ -268,6 +286,8 @@ BL_NODISCARD bl_status bl_model_keep(bl_model_version *version, bl_err *err);
 /* It was replaced or unloaded, and does not come back: what bl_model_version_release does, and what was written goes. */
 void bl_model_version_retire(bl_model_version *version); /* accepts NULL */
 BL_NODISCARD bl_status bl_models_load_kept(bl_models *models, bl_err *err);
+/* Row |kept| once more, in place of the version that is its; none, where that is not there any more.  A thread that may wait. */
+BL_NODISCARD bl_status bl_models_mend_kept(bl_models *models, int64_t kept, bl_err *err);
 
 /* ---- exact.c */
 /* The plan for runs of just these sizes, retained; NULL: there is none but that for any. */

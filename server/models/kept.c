@@ -121,7 +121,7 @@ static bl_status read_program(bl_models *models, const row *r, bl_program **out,
     return st;
 }
 
-static bl_status load_version(bl_models *models, const row *r, bl_err *err)
+static bl_status load_version(bl_models *models, const row *r, bool again, bl_err *err)
 {
     bl_model_version *version = bl_model_version_create(models, r->owner, r->model, r->number);
     bl_program *program = NULL;
@@ -135,29 +135,62 @@ static bl_status load_version(bl_models *models, const row *r, bl_err *err)
         return st;
     }
     version->kept = r->id;
+    if (again) {
+        bl_models_mend(models, version);
+        return BL_OK;
+    }
     return bl_models_publish(models, r->owner, r->model, r->number, version, &none, err);
+}
+
+static row row_of(const bl_cell *cells)
+{
+    return (row){.id = cells[0].integer,
+                 .owner = (uint32_t)cells[1].integer,
+                 .model = cells[2].bytes.data,
+                 .number = (uint64_t)cells[3].integer,
+                 .entry = cells[4].bytes.data,
+                 .program = cells[5].bytes.data,
+                 .file = cells[6].bytes.data};
 }
 
 static bool load_row(void *arg, const bl_cell *cells, int n)
 {
-    row r = {.id = cells[0].integer,
-             .owner = (uint32_t)cells[1].integer,
-             .model = cells[2].bytes.data,
-             .number = (uint64_t)cells[3].integer,
-             .entry = cells[4].bytes.data,
-             .program = cells[5].bytes.data,
-             .file = cells[6].bytes.data};
+    row r = row_of(cells);
     bl_err why = {0};
     (void)n;
-    if (load_version(arg, &r, &why) != BL_OK)
+    if (load_version(arg, &r, false, &why) != BL_OK)
         bl_log(BL_LOG_WARN, "version %llu of model %s does not come back: %s", (unsigned long long)r.number, r.model, why.text);
     return true;
+}
+
+#define COLUMNS "SELECT id, owner, model, version, entry, program, file FROM versions "
+
+typedef struct mending {
+    bl_models *models;
+    bl_err *err;
+} mending;
+
+static bool mend_row(void *arg, const bl_cell *cells, int n)
+{
+    const mending *m = arg;
+    row r = row_of(cells);
+    (void)n;
+    if (load_version(m->models, &r, true, m->err) == BL_OK)
+        bl_log(BL_LOG_INFO, "model %s, version %llu is ready", r.model, (unsigned long long)r.number);
+    return false;
+}
+
+bl_status bl_models_mend_kept(bl_models *models, int64_t kept, bl_err *err)
+{
+    mending m = {models, err};
+    char sql[sizeof COLUMNS + 40];
+    snprintf(sql, sizeof sql, COLUMNS "WHERE id = %lld", (long long)kept);
+    BL_TRY(bl_storage_each(models->server->storage, sql, mend_row, &m, err));
+    return err->status;
 }
 
 bl_status bl_models_load_kept(bl_models *models, bl_err *err)
 {
     BL_TRY(bl_kept_sweep(models->server, PART, "SELECT file FROM versions", err));
-    return bl_storage_each(models->server->storage,
-                           "SELECT id, owner, model, version, entry, program, file FROM versions ORDER BY id", load_row, models,
-                           err);
+    return bl_storage_each(models->server->storage, COLUMNS "ORDER BY id", load_row, models, err);
 }

@@ -360,6 +360,7 @@ static bl_status warm(load *l, bl_model_version *version)
 static bl_status fill_version(load *l, bl_model_version *version, const bl_source_version *from)
 {
     version->fingerprint = from->fingerprint;
+    version->sent = bl_sent_retain(l->op->sent);
     version->onnx = from->onnx;
     version->platform = from->onnx ? "onnx" : "beamline_program";
     BL_TRY(bl_model_config_read(version->arena, version->name, l->config, &version->config, l->err));
@@ -428,10 +429,11 @@ static bl_model_row *row_of(load *l, uint64_t number)
     return model != NULL ? need_row(model, number) : NULL;
 }
 
-/* At the start a version that was made of a program is what its name stood for when the server ended. */
+/* At the start a version that was made of a program is what its name stood for when the server ended; and a device that is lost
+ * takes nothing else away. */
 static bool stays(const load *l, const bl_model_row *row)
 {
-    return l->op->initial && row != NULL && row->version != NULL && row->version->kept != 0;
+    return (l->op->initial || l->op->mends) && row != NULL && row->version != NULL && row->version->kept != 0;
 }
 
 /* Was any lost with its device? */
@@ -452,8 +454,8 @@ static bool is_current(load *l, const bl_source_version *from)
     row = row_of(l, from->number);
     current = row != NULL && row->version != NULL && row->version->fingerprint == from->fingerprint && l->op->nfiles == 0 &&
               !lacks_instance(row->version);
-    current = current || stays(l, row);
-    if (row != NULL && row->version == NULL) {
+    current = current || stays(l, row) || (l->op->mends && (row == NULL || row->version == NULL)); /* which was unloaded since */
+    if (!current && row != NULL && row->version == NULL) {
         row->state = BL_MODEL_LOADING;
         row->reason[0] = '\0';
     }
@@ -485,6 +487,24 @@ bl_status bl_models_publish(bl_models *models, uint32_t owner, const char *name,
     if (row == NULL && full)
         return bl_fail(err, BL_ELIMIT, "a model has at most %d versions", BL_MOST_VERSIONS);
     return row != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "the list of models");
+}
+
+void bl_models_mend(bl_models *models, bl_model_version *version)
+{
+    bl_model_version *old = version;
+    bl_model *model = NULL;
+    bl_model_row *row = NULL;
+    pthread_mutex_lock(&models->lock);
+    model = bl_models_find(models, version->owner, version->name);
+    row = model != NULL ? bl_model_find_row(model, version->number) : NULL;
+    if (row != NULL && row->version != NULL && row->version->kept == version->kept && row->version->sent == version->sent) {
+        old = row->version;
+        row->version = version;
+        row->reason[0] = '\0';
+    }
+    old->kept = 0; /* what was written is the other's, or gone */
+    pthread_mutex_unlock(&models->lock);
+    bl_model_version_release(old);
 }
 
 /* Versions that are not wanted any more. */
@@ -525,7 +545,10 @@ static bl_status load_one(load *l, const bl_source_version *from)
     l->err = &problem;
     st = load_version(l, from, &version);
     l->err = outer;
-    BL_TRY(bl_models_publish(l->models, l->op->owner, l->op->name, from->number, version, &problem, outer));
+    if (st == BL_OK && l->op->mends)
+        bl_models_mend(l->models, version);
+    else
+        BL_TRY(bl_models_publish(l->models, l->op->owner, l->op->name, from->number, version, &problem, outer));
     if (st == BL_OK) {
         bl_log(BL_LOG_INFO, "model %s, version %llu is ready", l->op->name, (unsigned long long)from->number);
         return BL_OK;
@@ -551,7 +574,7 @@ static bl_status load_all(load *l)
     }
     if (wanted == 0)
         return bl_fail(err, BL_EGRAPH, "there is no version that the policy wants");
-    if (err->status == BL_OK)
+    if (err->status == BL_OK && !l->op->mends)
         drop_others(l, &config);
     return err->status;
 }
@@ -605,9 +628,21 @@ static bl_status end(load *l, bl_status st)
     return st;
 }
 
+/* The files that a request brings, for when a device is lost; or, where that happened, there again. */
+static bl_status keep_files(load *l)
+{
+    bl_err why = {0};
+    if (l->op->sent != NULL)
+        return bl_sent_read(l->op->sent, l->op, l->err);
+    if (l->op->nfiles > 0 && bl_sent_create(l->models->server, l->op, &l->op->sent, &why) != BL_OK)
+        bl_log(BL_LOG_WARN, "model %s would not come back after the loss of a device: %s", l->op->name, why.text);
+    return BL_OK;
+}
+
 static bl_status run(load *l)
 {
     bl_status st = BL_OK;
+    BL_TRY(keep_files(l));
     if (l->op->nfiles > 0)
         BL_TRY(bl_source_of_files(l->arena, l->op, &l->source, l->err));
     else
@@ -625,7 +660,9 @@ void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err)
     if (l.arena == NULL)
         st = bl_fail(err, BL_ENOMEM, "loading a model");
     else
-        st = op->version != NULL ? make_exact(&l, op->version, op->instance, op->rows) : run(&l);
+        st = op->version != NULL ? make_exact(&l, op->version, op->instance, op->rows)
+             : op->kept != 0     ? bl_models_mend_kept(models, op->kept, err)
+                                 : run(&l);
     (void)st;
     bl_arena_destroy(l.arena);
 }

@@ -90,7 +90,7 @@ static void unload_missing(bl_models *models)
 
 /* ---- devices that were lost */
 
-/* From the folder, since what came in a request is not there any more. */
+/* From where it came: the store, what is left of a request, the folder. */
 static void load_again(bl_model_version *version)
 {
     bl_models *models = version->models;
@@ -99,8 +99,13 @@ static void load_again(bl_model_version *version)
     bl_err err = {0};
     pthread_mutex_lock(&models->lock);
     model = bl_models_find(models, version->owner, version->name);
-    if (model != NULL && model->wanted && !model->loading && version->kept == 0)
+    if (model != NULL && !model->loading && (model->wanted || version->kept != 0 || version->sent != NULL))
         op = bl_model_op_create(version->owner, version->name);
+    if (op != NULL) {
+        op->mends = true;
+        op->kept = version->kept;
+        op->sent = bl_sent_retain(version->sent);
+    }
     pthread_mutex_unlock(&models->lock);
     if (op == NULL)
         return;

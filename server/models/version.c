@@ -70,6 +70,7 @@ void bl_model_version_release(bl_model_version *version)
     pthread_mutex_destroy(&version->sequence_lock);
     for (int i = 0; i < version->ninstances; i++)
         free_instance(version, &version->instances[i]);
+    bl_sent_release(version->sent);
     bl_statistics_fini(&version->statistics);
     pthread_mutex_destroy(&version->batcher.lock);
     bl_arena_destroy(version->arena);

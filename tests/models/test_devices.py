@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Models and devices: weights that take turns in the memory of one, and instances on several, of which one may be lost."""
 
+import base64
 import concurrent.futures
+import json
 import os
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -246,6 +249,117 @@ class Lost(ModelsTest):
                 for answer in answers:
                     if answer.status != 200:
                         self.assertIn(answer.status, (500, 503), answer.body)
+        self.assertGreater(lost, 0)
+
+
+def grows():
+    return {"state": {"n": [0, 0]}, "entries": {
+        "up": {"inputs": {}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}], "updates": {"n": "m"}, "outputs": ["m"]},
+        "test": {"inputs": {"x": {"dtype": "float32", "shape": [1, 2]}}, "nodes": [{"id": "y", "op": "mul", "in": ["n", "x"]}], "outputs": ["y"]}}}
+
+
+class Mended(ModelsTest):
+    """What lies in no folder comes back with its device too: versions that were promoted, and models that came in a request."""
+
+    @classmethod
+    def setUpClass(cls):
+        pass  # the test starts its servers
+
+    @classmethod
+    def tearDownClass(cls):
+        pass
+
+    def tearDown(self):
+        pass
+
+    def begin(self, state, **env):
+        type(self).server = Server("--backends", "interp", "--tune=off", "--state", state, env=env)
+
+    def fill(self):
+        """The model `grown`, version 1 promoted after three steps and version 2 after four, and `sent`, which doubles."""
+        files = {"config": json.dumps({"max_batch_size": 0}), "file:1/model.json": base64.b64encode(json.dumps(product()).encode()).decode()}
+        self.ok(self.load("sent", **files))
+        self.ok(self.call("PUT", "/api/v1/programs/p", grows()), 201)
+        for version, steps in ((1, 3), (2, 1)):
+            self.ok(self.call("POST", "/api/v1/programs/p/run", {"entry": "up", "steps": steps}))
+            self.ok(self.call("POST", "/api/v1/programs/p/promote", {"model": "grown", "version": version, "entry": "test"}))
+
+    def ask(self, model, factor):
+        answer = self.infer(model, document(numbers("x", [1, 2], [1, 2])))
+        if answer.status == 200:
+            self.assertEqual([factor, 2 * factor], answer.json["outputs"][0]["data"], model)
+        else:
+            self.assertIn(answer.status, (500, 503), answer.body)
+        return answer.status
+
+    ALL = (("sent", 2), ("grown/versions/1", 3), ("grown/versions/2", 4))
+
+    def all_answer(self):
+        end = time.monotonic() + 60
+        while (found := {model: self.ask(model, factor) for model, factor in self.ALL}) != {model: 200 for model, _ in self.ALL} and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertEqual({model: 200 for model, _ in self.ALL}, found, self.server.log_text()[-3000:])
+
+    def lose(self, state, nth):
+        """The |nth| call of the device fails while clients ask; true where it was lost by that."""
+        self.begin(state, BEAMLINE_FAULT=f"device:{nth}")
+        self.fill()
+        held = self.server.metric("held_bytes")
+        for i in range(60):
+            self.ask(*self.ALL[i % 3])
+        lost = self.server.metric("device_lost_total") > 0
+        self.all_answer()
+        if lost:
+            self.ok(self.call("DELETE", "/api/v1/programs/p"), 204)
+            self.assertEqual(held - 8, self.server.settled("held_bytes", held - 8))  # each is there once
+            self.assertEqual(2, len(os.listdir(os.path.join(state, "versions"))))
+        return lost
+
+    def after(self, state):
+        """What was written is there again after the next start, and goes where it is unloaded."""
+        self.server.process.kill()
+        self.server.process.wait()
+        self.server.stop()
+        self.begin(state)
+        for version, factor in self.ALL[1:]:
+            self.assertEqual(200, self.ask(version, factor))
+        self.assertEqual(404, self.infer("sent", document(numbers("x", [1, 2], [1, 2]))).status)
+        self.ok(self.unload("grown"))
+        self.assertEqual([], os.listdir(os.path.join(state, "versions")))
+        self.assertEqual(0, self.server.settled("held_bytes", 0))
+
+    def test_t14_what_is_in_no_folder(self):
+        lost = 0
+        for nth in range(150, 156):
+            with self.subTest(nth=nth), tempfile.TemporaryDirectory() as state:
+                try:
+                    if self.lose(state, nth):
+                        lost += 1
+                        self.after(state)
+                finally:
+                    self.assertEqual(0, self.server.stop(), self.server.log_text()[-3000:])
+        self.assertGreater(lost, 0)
+
+    def test_what_was_unloaded_stays_away(self):
+        """Unloaded while the device is lost, a model does not come back with it."""
+        lost = 0
+        for nth in range(150, 156):
+            with self.subTest(nth=nth), tempfile.TemporaryDirectory() as state:
+                self.begin(state, BEAMLINE_FAULT=f"device:{nth}")
+                try:
+                    self.fill()
+                    for i in range(60):
+                        self.ask(*self.ALL[i % 3])
+                        if self.server.metric("device_lost_total") > 0:
+                            lost += 1
+                            break
+                    self.ok(self.unload("sent"))
+                    self.ok(self.unload("grown"))
+                    self.assertEqual(8, self.server.settled("held_bytes", 8))  # the program
+                    for _ in range(20):
+                        self.assertEqual({404}, {self.infer(model, document(numbers("x", [1, 2], [1, 2]))).status for model, _ in self.ALL})
+                finally:
+                    self.assertEqual(0, self.server.stop(), self.server.log_text()[-3000:])
         self.assertGreater(lost, 0)
 
 
