@@ -526,6 +526,8 @@ def soak(requests, clients=4, seed=1, args=(), env=None, extra=8 << 20, quiet=Fa
     """Start a server, ask, look, ask on, look again, stop it; gives a list of problems.  |warm| is the part before the first look."""
     server = Keyed(clients, *ARGS, *args, env=env)
     start, looks, problems = time.monotonic(), [], []
+    while server.call("GET", "/v2/health/ready").status != 200 and time.monotonic() < start + soak_kept.PATIENCE:  # models are loaded
+        time.sleep(0.05)
     step, done, shown = max(min(requests, 100000) // 20, 1), 0, 0
 
     def report(now):
