@@ -91,9 +91,10 @@ class Package(unittest.TestCase):
         self.assertEqual(words, copied)
 
     def test_the_script_is_a_script(self):
-        for name in ("deb", "debian/rules"):
+        for name in ("deb", "test", "debian/rules"):
             self.assertTrue((PACKAGING / name).stat().st_mode & 0o111, name)
-        subprocess.run(["bash", "-n", PACKAGING / "deb"], check=True)
+        for name in ("deb", "test"):
+            subprocess.run(["bash", "-n", PACKAGING / name], check=True)
 
 
 class Container(unittest.TestCase):
