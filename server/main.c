@@ -25,7 +25,7 @@ static int help(void)
                        "  beamline tune FILE         search the kernels of a program document, and show what was found\n"
                        "  beamline kernels list | show KEY | export FILE | import FILE\n"
                        "                             what searches found; FILE has a JSON object a line, - is the terminal\n"
-                       "  beamline keys list | create NAME | set NAME | rotate NAME | revoke NAME\n"
+                       "  beamline keys list | create NAME | set NAME | rotate NAME | revoke NAME | adopt NAME\n"
                        "                             who may use the servers of --state; `beamline keys` tells the options\n"
                        "  beamline usage [DAYS]      what each key has used, today or in the last days\n"
                        "  beamline top [URL]         who uses which device of a running server, now\n"

@@ -32,15 +32,17 @@ static const struct {
 
 static void print_help(FILE *to)
 {
-    fputs("beamline keys list\n"
-          "beamline keys create NAME --scopes LIST [options]   make a key and print its secret, this once\n"
-          "beamline keys set NAME [options]                    change what is given\n"
-          "beamline keys rotate NAME                           a new secret in place of the old one\n"
-          "beamline keys revoke NAME\n\n"
-          "  --scopes LIST        of infer (hosted models), run (graphs, tensors, programs), train (programs, jobs),\n"
-          "                       admin (keys, everybody's figures), metrics; with commas between\n"
-          "  --ttl TIME           after which the key is good no more: seconds, or with s, m, h or d; none is for ever\n",
-          to);
+    fputs(
+        "beamline keys list\n"
+        "beamline keys create NAME --scopes LIST [options]   make a key and print its secret, this once\n"
+        "beamline keys set NAME [options]                    change what is given\n"
+        "beamline keys rotate NAME                           a new secret in place of the old one\n"
+        "beamline keys revoke NAME\n"
+        "beamline keys adopt NAME                            give it what was made before there were keys; no server may run\n\n"
+        "  --scopes LIST        of infer (hosted models), run (graphs, tensors, programs), train (programs, jobs),\n"
+        "                       admin (keys, everybody's figures), metrics; with commas between\n"
+        "  --ttl TIME           after which the key is good no more: seconds, or with s, m, h or d; none is for ever\n",
+        to);
     for (size_t i = 0; i < sizeof quota_flags / sizeof quota_flags[0]; i++)
         fprintf(to, "  --%-18s %s; none takes the quota away\n", quota_flags[i].flag, bl_quota_help(quota_flags[i].quota));
     fputs("  --state FOLDER       of the server, where it is not the default\n"
@@ -115,6 +117,8 @@ static bl_status parse(command *c, int argc, char *const *argv, bl_err *err)
 static bl_status open_store(command *c, bl_err *err)
 {
     BL_TRY(bl_settings_load(&c->settings, c->nrest, c->rest, err));
+    if (strcmp(c->verb, "adopt") == 0) /* a server has the names of things in memory */
+        return bl_storage_open(c->settings.state, &c->storage, err);
     return bl_storage_join(c->settings.state, &c->storage, err);
 }
 
@@ -152,6 +156,16 @@ static void print_secret(char *secret, size_t size)
     gnutls_memset(secret, 0, size);
 }
 
+static bl_status run_adopt(command *c, bl_err *err)
+{
+    int64_t rows = 0;
+    if (bl_storage_folder(c->storage) == NULL)
+        return bl_fail(err, BL_ECONFLICT, "another server has the folder of --state: end it first");
+    BL_TRY(bl_keys_adopt(c->storage, c->operand, &rows, err));
+    printf("%lld rows are %s's\n", (long long)rows, c->operand);
+    return BL_OK;
+}
+
 static bl_status run_keys(command *c, bl_err *err)
 {
     char secret[BL_KEY_SECRET] = "";
@@ -161,6 +175,8 @@ static bl_status run_keys(command *c, bl_err *err)
         return bl_keys_change(c->storage, &c->wish, err);
     if (strcmp(c->verb, "revoke") == 0)
         return bl_keys_revoke(c->storage, c->operand, err);
+    if (strcmp(c->verb, "adopt") == 0)
+        return run_adopt(c, err);
     if (strcmp(c->verb, "rotate") == 0)
         BL_TRY(bl_keys_rotate(c->storage, c->operand, secret, err));
     else
@@ -171,7 +187,7 @@ static bl_status run_keys(command *c, bl_err *err)
 
 int bl_keys_main(int argc, char *const *argv)
 {
-    static const char *const verbs[] = {"list", "create", "set", "rotate", "revoke"};
+    static const char *const verbs[] = {"list", "create", "set", "rotate", "revoke", "adopt"};
     command c = {.verb = argc > 0 ? argv[0] : ""};
     bool known = false, list = strcmp(c.verb, "list") == 0;
     bl_err err = {0};

@@ -369,3 +369,58 @@ bl_status bl_keys_revoke(bl_storage *storage, const char *name, bl_err *err)
                              BL_CELLS(bl_cell_text(name), bl_cell_int((int64_t)time(NULL))), &changed, err));
     return changed == 1 ? BL_OK : bl_fail(err, BL_ENOTFOUND, "there is no key \"%.64s\"", name);
 }
+
+typedef struct adoption {
+    bl_storage *storage;
+    const char *name;
+    int64_t key, rows;
+    bl_status st;
+    bl_err *err;
+} adoption;
+
+static bool take_key(void *arg, const bl_cell *cells, int n)
+{
+    (void)n;
+    ((adoption *)arg)->key = cells[0].integer;
+    return false;
+}
+
+static bool adopt_table(void *arg, const bl_cell *cells, int n)
+{
+    adoption *a = arg;
+    const char *table = cells[0].bytes.data, *column = cells[1].bytes.data;
+    bl_text sql = {0};
+    int64_t changed = 0;
+    (void)n;
+    bl_text_printf(&sql, "UPDATE %s SET %s = ?1 WHERE %s = 0", table, column, column);
+    a->st = bl_text_status(&sql, a->err);
+    if (a->st == BL_OK)
+        a->st = bl_storage_change(a->storage, sql.data, BL_CELLS(bl_cell_int(a->key)), &changed, a->err);
+    a->rows += changed;
+    bl_text_fini(&sql);
+    return a->st == BL_OK;
+}
+
+/* Tables say by their columns whose their rows are; what nobody used stays nobody's. */
+static bl_status adopt(void *arg, bl_err *err)
+{
+    adoption *a = arg;
+    a->err = err;
+    BL_TRY(bl_storage_run(a->storage, "SELECT id FROM keys WHERE name = ?1", BL_CELLS(bl_cell_text(a->name)), take_key, a, err));
+    if (a->key == 0)
+        return bl_fail(err, BL_ENOTFOUND, "there is no key \"%.64s\"", a->name);
+    BL_TRY(bl_storage_each(a->storage,
+                           "SELECT m.name, p.name FROM sqlite_master m JOIN pragma_table_info(m.name) p WHERE m.type = 'table' "
+                           "AND (p.name = 'owner' AND m.name NOT IN ('quotas', 'usage') OR p.name = 'reader' AND m.name = "
+                           "'sequences')",
+                           adopt_table, a, err));
+    return a->st;
+}
+
+bl_status bl_keys_adopt(bl_storage *storage, const char *name, int64_t *rows, bl_err *err)
+{
+    adoption a = {.storage = storage, .name = name};
+    bl_status st = bl_storage_together(storage, adopt, &a, err);
+    *rows = a.rows;
+    return st == BL_ECONFLICT ? bl_fail(err, st, "key \"%.64s\" has something under a name that nobody's has too", name) : st;
+}

@@ -11,7 +11,7 @@ import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from fixture import JSON, OCTETS, PROGRAM, ROOT, SAFETENSORS, Server, graph
+from fixture import JSON, OCTETS, PROGRAM, ROOT, SAFETENSORS, Server, counter, graph
 
 SCOPES = ("infer", "run", "train", "admin", "metrics")
 OPEN = {"/", "/openapi.json", "/v2", "/v2/", "/v2/health/live", "/v2/health/ready"}  # the allow-list: what asks for no key
@@ -157,6 +157,22 @@ class Life(unittest.TestCase):
         while self.status(server, key) != status and time.monotonic() < end:
             time.sleep(0.05)
         self.assertEqual(status, self.status(server, key))
+
+    def test_what_nobody_had_is_adopted(self):
+        server = self.start()
+        self.assertEqual(201, server.call("PUT", "/api/v1/tensors/t?durable=true", [1, 2]).status)
+        self.assertEqual(201, server.call("PUT", "/api/v1/programs/p?durable=true", counter()).status)
+        job = server.call("POST", "/api/v1/jobs", {"program": "p", "inputs": {}, "steps": 3}).json["job"]
+        key = {"x-api-key": self.keys.make("alice", "run,train")}
+        self.until(server, None, 401)
+        self.assertIn("another server", self.keys.run("keys", "adopt", "alice", fails=True))
+        server.stop()
+        self.assertIn("no key", self.keys.run("keys", "adopt", "bob", fails=True))
+        self.assertIn("are alice's", self.keys.run("keys", "adopt", "alice"))
+        server = self.start()
+        self.assertEqual([1, 2], server.call("GET", "/api/v1/tensors/t", None, key).json["data"])
+        self.assertEqual(200, server.call("GET", f"/api/v1/jobs/{job}", None, key).status)
+        self.assertEqual(["p"], [one["name"] for one in server.call("GET", "/api/v1/programs", None, key).json["programs"]])
 
     def test_nobody_then_keys_then_nobody_no_more(self):
         server = self.start()
