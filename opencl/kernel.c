@@ -20,12 +20,13 @@ bl_status bl_cl_kernel_check(const bl_cl_device *dev, cl_kernel kernel, const bl
     cl_ulong local_bytes = 0;
     size_t items = 0;
     size_t needed = (size_t)source->local[0] * source->local[1] * source->local[2];
+    cl_device_id id = bl_cl_which(dev, bl_cl_is_here(dev, source));
     cl_int rc = dev->cl.GetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof arguments, &arguments, NULL);
 
     if (rc == CL_SUCCESS)
-        rc = dev->cl.GetKernelWorkGroupInfo(kernel, dev->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local_bytes, &local_bytes, NULL);
+        rc = dev->cl.GetKernelWorkGroupInfo(kernel, id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local_bytes, &local_bytes, NULL);
     if (rc == CL_SUCCESS)
-        rc = dev->cl.GetKernelWorkGroupInfo(kernel, dev->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof items, &items, NULL);
+        rc = dev->cl.GetKernelWorkGroupInfo(kernel, id, CL_KERNEL_WORK_GROUP_SIZE, sizeof items, &items, NULL);
     if (rc != CL_SUCCESS)
         return bl_cl_fail(rc, "asking about a kernel", err);
     if (source->function ? arguments < BL_CL_CALL_BUFFERS + source->nbuffers : arguments != source->nbuffers + source->nscalars)
@@ -63,6 +64,7 @@ bl_status bl_cl_kernel_create(bl_device *base, const bl_kernel_source *source, b
     if (kernel == NULL)
         return bl_fail(err, BL_ENOMEM, "kernel");
     kernel->base.dev = base;
+    kernel->here = bl_cl_is_here((bl_cl_device *)base, source);
     st = make((bl_cl_device *)base, source, kernel, err);
     if (st != BL_OK) {
         bl_cl_kernel_destroy(&kernel->base);
@@ -81,6 +83,16 @@ void bl_cl_kernel_destroy(bl_kernel *base)
     free(kernel);
 }
 
+/* How many of |n|, from the first on, may be one program. */
+static uint32_t count_alike(const bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources)
+{
+    uint32_t some = 1;
+
+    while (some < n && some < BATCH && bl_cl_is_here(dev, &sources[some]) == bl_cl_is_here(dev, sources))
+        some++;
+    return some;
+}
+
 /* A program that does not compile or was not kept is compiled kernel by kernel, so that one that is at fault is that alone. */
 void bl_cl_compile(bl_device *base, uint32_t n, const bl_kernel_source *sources, bl_err *outcomes)
 {
@@ -89,7 +101,7 @@ void bl_cl_compile(bl_device *base, uint32_t n, const bl_kernel_source *sources,
     if (dev->cache == NULL)
         return;
     for (uint32_t i = 0, some; i < n; i += some) {
-        some = n - i < BATCH ? n - i : BATCH;
+        some = count_alike(dev, n - i, sources + i);
         if (some > 1 && bl_cl_batch_compile(dev, some, sources + i))
             continue;
         for (uint32_t k = i; k < i + some; k++) {

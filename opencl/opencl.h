@@ -26,8 +26,8 @@ typedef struct bl_cl_timing {
     cl_event events[]; /* NULL where a launch was empty */
 } bl_cl_timing;
 
-/* In-order queues; the timed one is made when first asked for. */
-enum { BL_CL_PLAIN, BL_CL_TIMED, BL_CL_QUEUES };
+/* In-order queues, numbered by what they are; all but the plain one are made when first asked for. */
+enum { BL_CL_PLAIN = 0, BL_CL_TIMED = 1, BL_CL_HERE = 2, BL_CL_QUEUES = 4 };
 
 /* What a device that was lost gets anew. */
 typedef struct bl_cl_session {
@@ -40,6 +40,7 @@ typedef struct bl_cl_device {
     bl_cl_api cl;
     cl_platform_id platform;
     cl_device_id id;
+    cl_device_id here;     /* the same cores and memory, used by the thread that puts something into a queue; or NULL */
     bl_cl_session session; /* the worker writes it under |lock| and reads it without; others hold it */
     pthread_mutex_t lock;
     int current;                  /* the queue that took the last submission */
@@ -93,7 +94,19 @@ typedef struct bl_cl_kernel {
     bl_kernel base;
     bl_cl_program *program;
     bl_cl_entry entry;
+    bool here; /* it was compiled for dev->here */
 } bl_cl_kernel;
+
+/* For which of both a kernel is compiled. */
+static inline bool bl_cl_is_here(const bl_cl_device *dev, const bl_kernel_source *source)
+{
+    return source->brief && dev->here != NULL;
+}
+
+static inline cl_device_id bl_cl_which(const bl_cl_device *dev, bool here)
+{
+    return here ? dev->here : dev->id;
+}
 
 /* ---- loader.c */
 /* Fill |api| from the system's OpenCL loader; false with a reason in |why|. */
@@ -131,7 +144,8 @@ void bl_cl_entry_fini(bl_cl_entry *entry);
 void bl_cl_program_release(bl_cl_device *dev, bl_cl_program *program); /* accepts NULL */
 /* The device's compiled form of |program|, freed by the caller, or NULL.  PoCL compiles to machine code here. */
 unsigned char *bl_cl_program_binary(const bl_cl_device *dev, cl_program program, size_t *len);
-/* Compile all as one program into the cache.  False: the driver takes them only one by one, if at all. */
+/* Compile all, which are for the same of both devices, as one program into the cache.  False: the driver takes them only one by
+ * one, if at all. */
 bool bl_cl_batch_compile(bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources);
 bool bl_cl_is_compiled(bl_device *dev, const bl_kernel_source *source); /* a row of bl_device_ops */
 
@@ -172,8 +186,8 @@ void bl_cl_forget_timings(bl_cl_device *dev); /* events released, figures not wr
 /* ---- session.c */
 /* Make what the worker needs, or the device's parts anew after a loss; on failure the device has none. */
 bl_status bl_cl_session_open(bl_cl_device *dev, bl_err *err);
-/* Give the session its timed queue, unless it has one. */
-bl_status bl_cl_session_add_timed(bl_cl_device *dev, bl_err *err);
+/* Give the session that queue, unless it has it. */
+bl_status bl_cl_session_add_queue(bl_cl_device *dev, int which, bl_err *err);
 /* End what is running, whatever its outcome, and give up queues and context; accepts a session that was not opened. */
 void bl_cl_session_close(bl_cl_device *dev);
 /* Hold context and queues for a thread that is not the worker; each is NULL while the device has none. */

@@ -28,7 +28,8 @@ unsigned char *bl_cl_program_binary(const bl_cl_device *dev, cl_program program,
 
 /* ---- building */
 
-static bl_status build_failed(const bl_cl_device *dev, cl_program program, cl_int rc, const char *entry, bl_err *err)
+static bl_status build_failed(const bl_cl_device *dev, cl_device_id id, cl_program program, cl_int rc, const char *entry,
+                              bl_err *err)
 {
     bl_text summary = {0};
     size_t len = 0;
@@ -37,9 +38,9 @@ static bl_status build_failed(const bl_cl_device *dev, cl_program program, cl_in
 
     if (rc != CL_BUILD_PROGRAM_FAILURE)
         return bl_cl_fail(rc, "clBuildProgram", err);
-    if (dev->cl.GetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &len) == CL_SUCCESS && len > 0)
+    if (dev->cl.GetProgramBuildInfo(program, id, CL_PROGRAM_BUILD_LOG, 0, NULL, &len) == CL_SUCCESS && len > 0)
         log = calloc(1, len + 1);
-    if (log != NULL && dev->cl.GetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, len, log, NULL) != CL_SUCCESS)
+    if (log != NULL && dev->cl.GetProgramBuildInfo(program, id, CL_PROGRAM_BUILD_LOG, len, log, NULL) != CL_SUCCESS)
         len = 0;
     bl_cl_log_summary(log != NULL ? log : "", log != NULL ? len : 0, &summary);
     st = bl_fail(err, BL_EBUG, "kernel %s does not compile: %s", entry, summary.data != NULL ? summary.data : "");
@@ -48,8 +49,8 @@ static bl_status build_failed(const bl_cl_device *dev, cl_program program, cl_in
     return st;
 }
 
-static bl_status build(const bl_cl_device *dev, cl_context context, const char *text, size_t len, const char *entry,
-                       cl_program *out, bl_err *err)
+static bl_status build(const bl_cl_device *dev, cl_device_id id, cl_context context, const char *text, size_t len,
+                       const char *entry, cl_program *out, bl_err *err)
 {
     cl_int rc = CL_SUCCESS;
     cl_program program = dev->cl.CreateProgramWithSource(context, 1, &text, &len, &rc);
@@ -57,9 +58,9 @@ static bl_status build(const bl_cl_device *dev, cl_context context, const char *
 
     if (rc != CL_SUCCESS)
         return bl_cl_fail(rc, "clCreateProgramWithSource", err);
-    rc = dev->cl.BuildProgram(program, 1, &dev->id, options, NULL, NULL);
+    rc = dev->cl.BuildProgram(program, 1, &id, options, NULL, NULL);
     if (rc != CL_SUCCESS) {
-        st = build_failed(dev, program, rc, entry, err);
+        st = build_failed(dev, id, program, rc, entry, err);
         (void)dev->cl.ReleaseProgram(program);
         return st;
     }
@@ -86,7 +87,8 @@ static bool has_kernel(const bl_cl_device *dev, cl_program program, const char *
 
 /* A program of the cache with kernel |entry|, whose |binary| it frees; NULL: a driver may refuse what it wrote itself, after an
  * update say. */
-static cl_program load(const bl_cl_device *dev, cl_context context, unsigned char *binary, size_t len, const char *entry)
+static cl_program load(const bl_cl_device *dev, cl_device_id id, cl_context context, unsigned char *binary, size_t len,
+                       const char *entry)
 {
     const unsigned char *const_binary = binary;
     cl_int rc = CL_SUCCESS, loaded = CL_SUCCESS;
@@ -94,21 +96,21 @@ static cl_program load(const bl_cl_device *dev, cl_context context, unsigned cha
 
     if (binary == NULL)
         return NULL;
-    program = dev->cl.CreateProgramWithBinary(context, 1, &dev->id, &len, &const_binary, &loaded, &rc);
+    program = dev->cl.CreateProgramWithBinary(context, 1, &id, &len, &const_binary, &loaded, &rc);
     free(binary);
     if (program == NULL || rc != CL_SUCCESS)
         return NULL;
-    if (loaded == CL_SUCCESS && dev->cl.BuildProgram(program, 1, &dev->id, options, NULL, NULL) == CL_SUCCESS &&
+    if (loaded == CL_SUCCESS && dev->cl.BuildProgram(program, 1, &id, options, NULL, NULL) == CL_SUCCESS &&
         has_kernel(dev, program, entry))
         return program;
     (void)dev->cl.ReleaseProgram(program);
     return NULL;
 }
 
-/* Under which |text| is in the cache. */
-static bl_status make_key(const bl_cl_device *dev, const char *text, size_t len, bl_text *key, bl_err *err)
+/* Under which |text| is in the cache: a driver takes no binary of another device. */
+static bl_status make_key(const bl_cl_device *dev, bool here, const char *text, size_t len, bl_text *key, bl_err *err)
 {
-    bl_text_printf(key, "%s%s %s\n", dev->identity, options, caller);
+    bl_text_printf(key, "%s%s%s %s\n", dev->identity, here ? "here " : "", options, caller);
     bl_text_append(key, text, len);
     return bl_text_status(key, err);
 }
@@ -290,7 +292,7 @@ static bl_status get_member(bl_cl_device *dev, cl_context context, bl_span key, 
     if (*out == NULL) {
         unsigned char *binary = bl_cl_cache_load_batch(dev->cache, &member.batch, &len);
 
-        handle = load(dev, context, binary, len, entry->name);
+        handle = load(dev, bl_cl_which(dev, bl_cl_is_here(dev, source)), context, binary, len, entry->name);
         if (handle == NULL) {
             bl_cl_entry_fini(entry);
             return BL_OK;
@@ -316,6 +318,7 @@ static void finish(const bl_cl_device *dev, bl_span key, cl_program program)
 static bl_status get_single(bl_cl_device *dev, cl_context context, bl_span key, const bl_kernel_source *source,
                             bl_cl_program **out, bl_cl_entry *entry, bl_err *err)
 {
+    cl_device_id id = bl_cl_which(dev, bl_cl_is_here(dev, source));
     cl_program handle = NULL;
     bl_text text = {0};
     bl_status st;
@@ -325,12 +328,12 @@ static bl_status get_single(bl_cl_device *dev, cl_context context, bl_span key, 
         size_t len = 0;
         unsigned char *binary = bl_cl_cache_load(dev->cache, key, &len);
 
-        handle = load(dev, context, binary, len, entry->name);
+        handle = load(dev, id, context, binary, len, entry->name);
     }
     if (handle == NULL) {
         st = join(1, source, &text, err);
         if (st == BL_OK)
-            st = build(dev, context, text.data, text.len, source->entry, &handle, err);
+            st = build(dev, id, context, text.data, text.len, source->entry, &handle, err);
         bl_text_fini(&text);
         BL_TRY(st);
         finish(dev, key, handle);
@@ -343,7 +346,7 @@ bl_status bl_cl_program_get(bl_cl_device *dev, const bl_kernel_source *source, b
 {
     bl_cl_session session;
     bl_text text = {0};
-    bl_status st = make_key(dev, source->text, source->len, &text, err);
+    bl_status st = make_key(dev, bl_cl_is_here(dev, source), source->text, source->len, &text, err);
     bl_span key = {text.data, text.len};
 
     *out = NULL;
@@ -394,7 +397,7 @@ static bool store_all(const bl_cl_device *dev, bl_span key, cl_program program, 
         bl_err ignored = {0};
 
         member.number = i;
-        stored = make_key(dev, sources[i].text, sources[i].len, &own, &ignored) == BL_OK &&
+        stored = make_key(dev, bl_cl_is_here(dev, sources), sources[i].text, sources[i].len, &own, &ignored) == BL_OK &&
                  bl_cl_cache_store_member(dev->cache, (bl_span){own.data, own.len}, &member);
         bl_text_fini(&own);
     }
@@ -402,13 +405,13 @@ static bool store_all(const bl_cl_device *dev, bl_span key, cl_program program, 
 }
 
 /* A batch is found by its members, which know its checksum, so a hash of the text stands for it. */
-static bl_status make_batch_key(const bl_cl_device *dev, const bl_text *text, bl_text *key, bl_err *err)
+static bl_status make_batch_key(const bl_cl_device *dev, bool here, const bl_text *text, bl_text *key, bl_err *err)
 {
     char hash[48];
     int len = snprintf(hash, sizeof hash, "batch %016llx%016llx", (unsigned long long)bl_hash_bytes(text->data, text->len, 3),
                        (unsigned long long)bl_hash_bytes(text->data, text->len, 4));
 
-    return make_key(dev, hash, (size_t)len, key, err);
+    return make_key(dev, here, hash, (size_t)len, key, err);
 }
 
 bool bl_cl_batch_compile(bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources)
@@ -417,11 +420,11 @@ bool bl_cl_batch_compile(bl_cl_device *dev, uint32_t n, const bl_kernel_source *
     bl_text text = {0}, key = {0};
     bl_err ignored = {0}; /* one by one each kernel has an error of its own */
     cl_program program = NULL;
-    bool good = false;
+    bool here = bl_cl_is_here(dev, sources), good = false;
 
     bl_cl_session_hold(dev, &session);
-    if (join(n, sources, &text, &ignored) == BL_OK && make_batch_key(dev, &text, &key, &ignored) == BL_OK &&
-        build(dev, session.context, text.data, text.len, "of many", &program, &ignored) == BL_OK)
+    if (join(n, sources, &text, &ignored) == BL_OK && make_batch_key(dev, here, &text, &key, &ignored) == BL_OK &&
+        build(dev, bl_cl_which(dev, here), session.context, text.data, text.len, "of many", &program, &ignored) == BL_OK)
         good = check_all(dev, program, n, sources) && store_all(dev, (bl_span){key.data, key.len}, program, n, sources);
     if (program != NULL)
         (void)dev->cl.ReleaseProgram(program);
@@ -439,7 +442,7 @@ bool bl_cl_is_compiled(bl_device *base, const bl_kernel_source *source)
     bl_cl_member member;
     bool found = false;
 
-    if (dev->cache != NULL && make_key(dev, source->text, source->len, &text, &ignored) == BL_OK) {
+    if (dev->cache != NULL && make_key(dev, bl_cl_is_here(dev, source), source->text, source->len, &text, &ignored) == BL_OK) {
         bl_span key = {text.data, text.len};
         void *program = NULL;
         size_t len = 0;

@@ -26,6 +26,7 @@ typedef struct recording {
     bl_recording base;
     launch *launches;
     parameter *parameters;
+    bool here; /* its kernels are for dev->here */
 } recording;
 
 /* The arguments of a kernel that calls functions which are the same at each launch: the number, and those that others have. */
@@ -89,13 +90,17 @@ bl_status bl_cl_record(bl_device *base, uint32_t n, const bl_launch *launches, u
         parameters += launches[i].kernel->nbuffers + launches[i].kernel->nscalars;
     r->base.dev = base;
     r->base.nlaunches = n;
+    r->here = n > 0 && ((const bl_cl_kernel *)launches[0].kernel)->here;
     r->launches = bl_calloc(n > 0 ? n : 1, sizeof *r->launches);
     r->parameters = bl_calloc(parameters > 0 ? parameters : 1, sizeof *r->parameters);
     if (r->launches == NULL || r->parameters == NULL)
         st = bl_fail(err, BL_ENOMEM, "recording of %u launches", n);
     parameters = 0;
     for (uint32_t i = 0; i < n && st == BL_OK; i++) {
-        st = prepare((bl_cl_device *)base, &launches[i], r->parameters + parameters, &r->launches[i], err);
+        if (((const bl_cl_kernel *)launches[i].kernel)->here != r->here)
+            st = bl_fail(err, BL_EBUG, "a recording of kernels of which only some are brief");
+        else
+            st = prepare((bl_cl_device *)base, &launches[i], r->parameters + parameters, &r->launches[i], err);
         parameters += launches[i].kernel->nbuffers + launches[i].kernel->nscalars;
     }
     if (st != BL_OK) {
@@ -167,14 +172,14 @@ static bl_status enqueue(bl_cl_device *dev, launch *l, const bl_submission *s, c
     return rc == CL_SUCCESS ? BL_OK : bl_cl_fail_queue(dev, rc, "launching a kernel", err);
 }
 
-/* Send what follows to the plain or the timed queue, in order after what went to the other. */
+/* Send what follows to that queue, in order after what went to another. */
 static bl_status choose_queue(bl_cl_device *dev, int which, bl_err *err)
 {
     if (dev->current == which)
         return BL_OK;
-    if (which == BL_CL_TIMED)
-        BL_TRY(bl_cl_session_add_timed(dev, err));
-    BL_TRY(bl_cl_wait(&dev->base, err));
+    BL_TRY(bl_cl_session_add_queue(dev, which, err));
+    if (dev->pending)
+        BL_TRY(bl_cl_wait(&dev->base, err));
     dev->current = which;
     return BL_OK;
 }
@@ -204,7 +209,7 @@ bl_status bl_cl_submit(bl_recording *base, const bl_submission *s, bl_err *err)
     recording *r = (recording *)base;
     bl_cl_device *dev = (bl_cl_device *)base->dev;
     bl_cl_timing *timing = NULL;
-    bl_status st = choose_queue(dev, s->nanoseconds != NULL ? BL_CL_TIMED : BL_CL_PLAIN, err);
+    bl_status st = choose_queue(dev, (s->nanoseconds != NULL ? BL_CL_TIMED : 0) | (r->here ? BL_CL_HERE : 0), err);
     cl_int rc;
 
     if (st != BL_OK)

@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-static bl_status make_queue(bl_cl_device *dev, cl_context context, cl_command_queue_properties properties, cl_command_queue *out,
-                            bl_err *err)
+static bl_status make_queue(bl_cl_device *dev, cl_context context, int which, cl_command_queue *out, bl_err *err)
 {
+    cl_command_queue_properties properties = (which & BL_CL_TIMED) != 0 ? CL_QUEUE_PROFILING_ENABLE : 0;
     cl_int rc = CL_SUCCESS;
-    cl_command_queue queue = dev->cl.CreateCommandQueue(context, dev->id, properties, &rc);
+    cl_command_queue queue = dev->cl.CreateCommandQueue(context, bl_cl_which(dev, (which & BL_CL_HERE) != 0), properties, &rc);
 
     if (rc != CL_SUCCESS)
         return bl_cl_fail(rc, "clCreateCommandQueue", err);
@@ -18,14 +18,15 @@ static bl_status make_queue(bl_cl_device *dev, cl_context context, cl_command_qu
 bl_status bl_cl_session_open(bl_cl_device *dev, bl_err *err)
 {
     cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)dev->platform, 0};
+    const cl_device_id ids[] = {dev->id, dev->here};
     bl_cl_session fresh = {0};
     cl_int rc = CL_SUCCESS;
     bl_status st;
 
-    fresh.context = dev->cl.CreateContext(properties, 1, &dev->id, NULL, NULL, &rc);
+    fresh.context = dev->cl.CreateContext(properties, dev->here != NULL ? 2 : 1, ids, NULL, NULL, &rc);
     if (rc != CL_SUCCESS)
         return bl_cl_fail(rc, "clCreateContext", err);
-    st = make_queue(dev, fresh.context, 0, &fresh.queues[BL_CL_PLAIN], err);
+    st = make_queue(dev, fresh.context, BL_CL_PLAIN, &fresh.queues[BL_CL_PLAIN], err);
     if (st != BL_OK) {
         (void)dev->cl.ReleaseContext(fresh.context);
         return st;
@@ -38,15 +39,15 @@ bl_status bl_cl_session_open(bl_cl_device *dev, bl_err *err)
     return BL_OK;
 }
 
-bl_status bl_cl_session_add_timed(bl_cl_device *dev, bl_err *err)
+bl_status bl_cl_session_add_queue(bl_cl_device *dev, int which, bl_err *err)
 {
     cl_command_queue queue = NULL;
 
-    if (dev->session.queues[BL_CL_TIMED] != NULL)
+    if (dev->session.queues[which] != NULL)
         return BL_OK;
-    BL_TRY(make_queue(dev, dev->session.context, CL_QUEUE_PROFILING_ENABLE, &queue, err));
+    BL_TRY(make_queue(dev, dev->session.context, which, &queue, err));
     pthread_mutex_lock(&dev->lock);
-    dev->session.queues[BL_CL_TIMED] = queue;
+    dev->session.queues[which] = queue;
     pthread_mutex_unlock(&dev->lock);
     return BL_OK;
 }

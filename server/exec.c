@@ -250,6 +250,7 @@ static bl_plan_options plan_options(bl_exec *x, bool program)
                              .program = program,
                              .tuner = &x->rq->server->tuner,
                              .beam = x->beam,
+                             .brief = x->brief,
                              .halt = {.cancel = &x->rq->cancel, .deadline_ns = x->rq->deadline_ns},
                              .children = x->rq->server->children};
 }

@@ -64,7 +64,9 @@ static bl_status compile_entries(bl_program_make *make, bl_err *err)
         BL_TRY(bl_exec_key(make->x, graph, true, &key));
         BL_TRY(bl_exec_make_plan(make->x, &key, graph, true, &program->entries[i].plan, &hit, err));
     }
-    make->x->beam = 0; /* what runs once need not be searched */
+    make->x->beam = 0; /* what runs once need not be searched, and its kernels are there, as brief as the first entry's */
+    if (program->doc.nentries > 0)
+        make->x->brief = bl_plan_get_info(program->entries[0].plan)->brief ? BL_BRIEF_YES : BL_BRIEF_NO;
     for (int i = 0; i < program->doc.nstates; i++) {
         bl_wire_key key;
         bool hit = false;

@@ -77,6 +77,9 @@ typedef struct bl_device_info {
     uint32_t nmatrix;   /* matrix units: of those of one dtype the best first */
     bl_matrix_unit matrix[BL_MAX_MATRIX_UNITS];
     bool host_memory; /* buffers are mapped where the host and the device share memory */
+    /* What a core does in so many nanoseconds is over before others were woken for it: kernels of such a recording are |brief|,
+     * and it runs in the thread that submits it.  0: none does. */
+    uint32_t brief_ns;
 } bl_device_info;
 
 typedef struct bl_device bl_device;
@@ -113,6 +116,7 @@ typedef struct bl_kernel_source {
     uint32_t local[3];              /* work-items of a group, fixed at compile time */
     uint32_t local_bytes;           /* local memory that it uses; checked against the device's before any driver call */
     bool function; /* OpenCL C: the text is no kernel but a function, for the back end to call: see bl_render_source */
+    bool brief; /* it is launched in recordings as info.brief_ns says, all of whose kernels are: a back end may compile it so */
 } bl_kernel_source;
 
 /* One kernel in a recording.  Buffers and scalars are numbers of the slots and variables given at submission. */
@@ -156,7 +160,7 @@ typedef struct bl_device_ops {
     bl_status (*record)(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars,
                         bl_recording **out, bl_err *err);
     void (*recording_destroy)(bl_recording *recording);
-    bl_status (*submit)(bl_recording *recording, const bl_submission *submission, bl_err *err); /* does not wait */
+    bl_status (*submit)(bl_recording *recording, const bl_submission *submission, bl_err *err); /* does not wait; see brief_ns */
     bl_status (*wait)(bl_device *dev, bl_err *err);                                             /* for all that was submitted */
     /* (optional) the driver's assembly of a kernel, for DEBUG=7; freed by the caller. */
     char *(*disassemble)(bl_kernel *kernel);

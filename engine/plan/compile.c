@@ -162,7 +162,9 @@ static bl_status compile_to_source(compile *c)
     c->first_made = bl_arena_array(c->arena, (size_t)c->schedule->nnests + 1, sizeof *c->first_made);
     BL_TRY(bl_arena_status(c->arena, c->err));
     memcpy(c->places, c->schedule->places, (size_t)c->nslots * sizeof *c->places);
-    return compile_nests(c);
+    BL_TRY(compile_nests(c));
+    c->plan->info.brief = compile_is_brief(c);
+    return BL_OK;
 }
 
 static bl_status compile_all(compile *c)
@@ -274,7 +276,7 @@ bl_status bl_plan_gather(const bl_wire_graph *graph, bl_device *dev, const bl_pl
     BL_TRY(begin(&c));
     st = compile_to_source(&c);
     for (int i = 0; i < c.nmade && st == BL_OK; i++) {
-        bl_kernel_source source = compile_source(&c.made[i], &dev->info);
+        bl_kernel_source source = compile_source(&c, &c.made[i]);
         st = add_source(sources, &source, arena, err);
     }
     end(&c, false);

@@ -48,14 +48,15 @@ BL_NODISCARD bl_status compile_verify(compile *c, int n, const bl_node *const *r
 void compile_dump(compile *c, int level, const char *title, int n, const bl_node *const *roots); /* for DEBUG=level */
 /* kernels.c: the schedule's nests with their moves, lowered, joined and as text; then what the driver makes of that. */
 BL_NODISCARD bl_status compile_nests(compile *c);
-bl_kernel_source compile_source(const made *m, const bl_device_info *info);
+bl_kernel_source compile_source(const compile *c, const made *m);
 BL_NODISCARD bl_status compile_kernels(compile *c);
 /* launches.c */
 BL_NODISCARD bl_status compile_estimate(compile *c);                            /* what one launch of each kernel costs */
 double compile_seconds(const bl_device_info *info, int64_t ops, int64_t bytes); /* rough device time of that */
-int64_t compile_slot_elements(const compile *c, int slot);                      /* at the largest sizes */
-BL_NODISCARD bl_status compile_slots(compile *c);                               /* where every value lies */
-BL_NODISCARD bl_status compile_launches(compile *c);                            /* and the launches, in parts */
+bool compile_is_brief(compile *c);                         /* is a run over before others were woken for it? */
+int64_t compile_slot_elements(const compile *c, int slot); /* at the largest sizes */
+BL_NODISCARD bl_status compile_slots(compile *c);          /* where every value lies */
+BL_NODISCARD bl_status compile_launches(compile *c);       /* and the launches, in parts */
 /* keep.c: which values need not be made by each run. */
 BL_NODISCARD bl_status compile_keeps(compile *c);
 

@@ -238,9 +238,12 @@ static void disassemble(compile *c)
     }
 }
 
-bl_kernel_source compile_source(const made *m, const bl_device_info *info)
+bl_kernel_source compile_source(const compile *c, const made *m)
 {
-    return bl_render_source(m->lowered->linear, info, m->source.data, m->source.len);
+    bl_kernel_source source = bl_render_source(m->lowered->linear, &c->dev->info, m->source.data, m->source.len);
+
+    source.brief = c->plan->info.brief;
+    return source;
 }
 
 bl_status compile_kernels(compile *c)
@@ -256,10 +259,12 @@ bl_status compile_kernels(compile *c)
     c->plan->nkernels = c->nmade;
     for (int i = 0; i < c->nmade; i++) {
         if (first_like(c, &c->made[i]) == i)
-            sources[n++] = compile_source(&c->made[i], &c->dev->info);
+            sources[n++] = compile_source(c, &c->made[i]);
     }
-    for (int i = 0; i < nalong; i++)
+    for (int i = 0; i < nalong; i++) {
         sources[n + i] = along->at[i];
+        sources[n + i].brief = c->plan->info.brief; /* a driver may not compile others with it */
+    }
     /* what is wrong with one of those is an error of whoever makes a plan of it, not of those who wait for this one */
     if (nalong == 0 || plan_compile_ahead(c->dev, c->options, c->arena, n + nalong, sources, &ignored) != BL_OK)
         BL_TRY(plan_compile_ahead(c->dev, c->options, c->arena, n, sources, c->err));

@@ -153,16 +153,18 @@ bl_status compile_slots(compile *c)
 /* ---- launches, which the worker thread records before the first run */
 
 enum { MOST_LAUNCHES = 1 << 16, MOST_AT_ONCE = 2048 };
-#define SECONDS_AT_ONCE 0.25 /* by the estimate */
+#define SECONDS_AT_ONCE  0.25   /* by the estimate */
+#define SECONDS_A_LAUNCH 0.5e-6 /* in the thread that submits it, besides its work: measured on PoCL */
 
 /* Going through the nests in the order they run, loops as often as they have steps. */
 typedef struct emission {
     compile *c;
     int next_loop;
-    int *bound;  /* of each CARRY place: the place that it is at this step */
-    int *at;     /* of each VAR that counts steps, by depth: where plan->vars has its value */
-    int depth;   /* loops around */
-    int64_t end; /* launches so far */
+    int *bound;     /* of each CARRY place: the place that it is at this step */
+    int *at;        /* of each VAR that counts steps, by depth: where plan->vars has its value */
+    int depth;      /* loops around */
+    int64_t end;    /* launches so far */
+    double seconds; /* that they take, by the estimate */
     bl_launch *launches;
     step *steps;
 } emission;
@@ -234,6 +236,7 @@ static void emit(emission *e, int first, int end)
         for (int i = e->c->first_made[first]; i < e->c->first_made[first + 1]; i++) {
             if (e->launches != NULL)
                 emit_launch(e, i);
+            e->seconds += compile_seconds(&e->c->dev->info, e->c->made[i].ops, e->c->made[i].bytes);
             e->end++;
         }
         first++;
@@ -265,6 +268,18 @@ double compile_seconds(const bl_device_info *info, int64_t ops, int64_t bytes)
         bandwidth = 2e11;
     }
     return (double)ops / rate + (double)bytes / bandwidth;
+}
+
+/* By one core, at the largest sizes. */
+bool compile_is_brief(compile *c)
+{
+    const bl_device_info *info = &c->dev->info;
+    emission e = {.c = c};
+
+    if (info->brief_ns == 0 || c->options->brief != BL_BRIEF_BY_WORK)
+        return info->brief_ns > 0 && c->options->brief == BL_BRIEF_YES;
+    emit(&e, 0, c->schedule->nnests);
+    return e.seconds * info->units + (double)e.end * SECONDS_A_LAUNCH <= info->brief_ns * 1e-9;
 }
 
 /* What one launch of each kernel costs. */

@@ -19,6 +19,9 @@ typedef struct bl_plan_sources {
     bl_kernel_source *at;
 } bl_plan_sources;
 
+/* Does its device run a plan in the thread that submits it (info.brief_ns)? */
+typedef enum bl_plan_brief { BL_BRIEF_BY_WORK, BL_BRIEF_NO, BL_BRIEF_YES } bl_plan_brief;
+
 typedef struct bl_plan_options {
     int debug;  /* 0 to 7: how much of the compilation is kept as text */
     bool noopt; /* no moves at all */
@@ -40,7 +43,8 @@ typedef struct bl_plan_options {
     void (*progress)(void *arg, const bl_search_report *report); /* of each search; may be NULL */
     void *progress_arg;
     bl_children *children;        /* compile its kernels; NULL: this process does */
-    const bl_plan_sources *along; /* compiled with them, where there is anything to compile; NULL: none */
+    const bl_plan_sources *along; /* compiled with them, where there is anything to compile, and as brief; NULL: none */
+    bl_plan_brief brief;          /* of plans whose kernels were compiled along: as those of the other */
 } bl_plan_options;
 
 /* A tensor that goes in or out.  |dim| are sizes, or, where var[i] >= 0... evaluated by bl_plan_sizes. */
@@ -66,6 +70,7 @@ typedef struct bl_plan_info {
     double engine_ms;   /* of that, our own part: wire graph to kernel source */
     const char *debug;  /* text of the levels asked for, or "" */
     bool uses_rng;
+    bool brief;
 } bl_plan_info;
 
 /* ---- the cache.  Thread: any.  Bounded by count and host memory; the least recently used go first.  Concurrent misses on one

@@ -50,6 +50,9 @@ static void all_are_described(void **state)
         assert_int_equal(0, info->alignment & (info->alignment - 1));
         if (info->type == BL_DEVICE_CPU)
             assert_true(info->vector_bits >= 128 && info->subgroup == 1);
+        assert_null(strstr(info->name, "basic-")); /* which is not another device */
+        if (strstr(info->driver, "Portable Computing Language 3.") != NULL)
+            assert_true(info->brief_ns > 0);
     }
 }
 
@@ -204,6 +207,140 @@ static void times_are_told(bl_device *dev, const fixture *f)
     bl_buffer_release(y);
 }
 
+/* ---- brief kernels */
+
+static bl_kernel *make_brief(bl_device *dev, const char *entry, const char *text, uint32_t nscalars, uint32_t local)
+{
+    bl_kernel_source source = source_of(entry, text, 2, nscalars, local);
+    bl_kernel *kernel = NULL;
+    bl_err err = {0};
+
+    source.brief = true;
+    MUST(bl_kernel_create(dev, &source, &kernel, &err));
+    return kernel;
+}
+
+enum { MANY_TURNS = 30000000 }; /* some tens of milliseconds */
+
+static uint32_t turn_many_times(uint32_t s)
+{
+    for (int i = 0; i < MANY_TURNS; i++)
+        s = s * 1664525 + 1013904223;
+    return s;
+}
+
+/* Where the device says so, it is over when the submission returns. */
+static void brief_ones_run_here(bl_device *dev, const fixture *f)
+{
+    static const char text[] = "__kernel __attribute__((reqd_work_group_size(1, 1, 1)))\n"
+                               "void slow(__global const uint *x, __global uint *y, int n) {\n"
+                               "  uint s = x[1];\n"
+                               "  for (int i = 0; i < n; i++) s = s * 1664525u + 1013904223u;\n"
+                               "  y[0] = s;\n"
+                               "}\n";
+    bl_launch launch = {.kernel = make_brief(dev, "slow", text, 1, 1), .slot = {0, 1}};
+    bl_buffer *x = make_buffer(dev, counting, N), *y = make_buffer(dev, counting, N);
+    const uint32_t groups[][3] = {{1, 1, 1}};
+    const uint32_t seeds[] = {0, 7};
+    bl_recording *recording = NULL;
+    bl_err err = {0};
+    uint32_t got = 0;
+
+    (void)f;
+    MUST(bl_buffer_write(x, 0, seeds, sizeof seeds, &err));
+    MUST(bl_recording_create(dev, 1, &launch, 2, 1, &recording, &err));
+    MUST(bl_recording_submit(
+        recording, &(bl_submission){.slots = (bl_buffer *[]){x, y}, .vars = (int32_t[]){MANY_TURNS}, .groups = groups}, &err));
+    if (dev->info.brief_ns > 0 && y->host != NULL) {
+        memcpy(&got, y->host, sizeof got);
+        assert_int_equal(turn_many_times(seeds[1]), got);
+    }
+    MUST(bl_buffer_read(y, 0, &got, sizeof got, &err));
+    assert_int_equal(turn_many_times(seeds[1]), got);
+    bl_recording_destroy(recording);
+    bl_kernel_destroy(launch.kernel);
+    bl_buffer_release(x);
+    bl_buffer_release(y);
+}
+
+/* Each sees what those before it wrote, whoever ran them, and nobody waits in between. */
+static void brief_ones_keep_order(bl_device *dev, const fixture *f)
+{
+    bl_kernel *scale[2] = {make_kernel(dev, "scale", scale_text, 1, 1), make_brief(dev, "scale", scale_text, 1, 1)};
+    bl_kernel *next[2] = {make_kernel(dev, "next", next_text, 0, 16), make_brief(dev, "next", next_text, 0, 16)};
+    const uint32_t scale_groups[][3] = {{N / 64, 1, 1}}, next_groups[][3] = {{N / 16, 1, 1}};
+    bl_buffer *x = make_buffer(dev, counting, N), *y = make_buffer(dev, counting, N);
+    bl_recording *scales[2] = {NULL}, *nexts[2] = {NULL}, *mixed = NULL;
+    uint64_t times[12];
+    float factor = 1, offset = 0;
+    bl_err err = {0};
+
+    (void)f;
+    for (int i = 0; i < 2; i++) {
+        MUST(bl_recording_create(dev, 1, &(bl_launch){.kernel = scale[i], .slot = {0, 1}}, 2, 1, &scales[i], &err));
+        MUST(bl_recording_create(dev, 1, &(bl_launch){.kernel = next[i], .slot = {1, 0}}, 2, 1, &nexts[i], &err));
+    }
+    for (int i = 0; i < 12; i++) {
+        uint64_t *timed = i % 3 == 0 ? &times[i] : NULL;
+
+        MUST(bl_recording_submit(
+            scales[i % 2],
+            &(bl_submission){
+                .slots = (bl_buffer *[]){x, y}, .vars = (int32_t[]){i % 2 + 1}, .groups = scale_groups, .nanoseconds = timed},
+            &err));
+        MUST(bl_recording_submit(nexts[i / 2 % 2],
+                                 &(bl_submission){.slots = (bl_buffer *[]){x, y}, .vars = (int32_t[]){0}, .groups = next_groups},
+                                 &err));
+        factor *= (float)(i % 2 + 1);
+        offset = offset * (float)(i % 2 + 1) + 1;
+    }
+    check_buffer(x, N, factor, offset);
+    for (int i = 0; i < 12; i += 3)
+        assert_in_range(times[i], 1, 1000000000);
+    if (dev->info.brief_ns > 0)
+        MUST_FAIL(BL_EBUG, bl_recording_create(
+                               dev, 2, (bl_launch[]){{.kernel = scale[0], .slot = {0, 1}}, {.kernel = scale[1], .slot = {1, 0}}},
+                               2, 1, &mixed, &err));
+    for (int i = 0; i < 2; i++) {
+        bl_recording_destroy(scales[i]);
+        bl_recording_destroy(nexts[i]);
+        bl_kernel_destroy(scale[i]);
+        bl_kernel_destroy(next[i]);
+    }
+    bl_buffer_release(x);
+    bl_buffer_release(y);
+}
+
+/* On disk a text is there for whom it was compiled. */
+static void brief_ones_are_kept_apart(bl_device *dev, const fixture *f)
+{
+    enum { KERNELS = 6 };
+    bl_kernel_source sources[KERNELS];
+    bl_err outcomes[KERNELS];
+    char text[KERNELS][512];
+
+    empty_folder(f->folder);
+    for (int i = 0; i < KERNELS; i++) { /* each text twice, once brief; both kinds in turns */
+        snprintf(text[i], sizeof text[i], "%s/* %d */\n", scale_text, i / 2);
+        sources[i] = source_of("scale", text[i], 2, 1, 1);
+        sources[i].brief = i % 2 == 1;
+        assert_true(bl_kernel_wants_compiling(dev, &sources[i]));
+    }
+    bl_kernels_compile(dev, 1, sources, outcomes);
+    assert_false(bl_kernel_wants_compiling(dev, &sources[0]));
+    assert_true(bl_kernel_wants_compiling(dev, &sources[1]) == (dev->info.brief_ns > 0));
+    bl_kernels_compile(dev, KERNELS, sources, outcomes);
+    for (int i = 0; i < KERNELS; i++) {
+        bl_kernel *kernel = NULL;
+        bl_err err = outcomes[i];
+
+        MUST(err.status);
+        assert_false(bl_kernel_wants_compiling(dev, &sources[i]));
+        MUST(bl_kernel_create(dev, &sources[i], &kernel, &err));
+        bl_kernel_destroy(kernel);
+    }
+}
+
 /* What it gives is undefined, but it must not end the process, as a processor's trap would. */
 static void division_by_zero_is_survived(bl_device *dev, const fixture *f)
 {
@@ -213,24 +350,28 @@ static void division_by_zero_is_survived(bl_device *dev, const fixture *f)
                                "  y[i] = x[2 * i] / x[2 * i + 1] + x[2 * i] % x[2 * i + 1];\n"
                                "}\n";
     static const int32_t operands[] = {7, 0, INT32_MIN, -1, 0, 0, 17, 5};
-    bl_kernel *divide = make_kernel(dev, "divide", text, 0, 1);
-    bl_launch launch = {.kernel = divide, .slot = {0, 1}};
     const uint32_t groups[][3] = {{4, 1, 1}};
-    bl_buffer *x = make_buffer(dev, counting, N), *y = make_buffer(dev, counting, N);
-    bl_recording *recording = NULL;
+    bl_buffer *x = make_buffer(dev, counting, N);
     bl_err err = {0};
-    int32_t last = 0;
 
     sigaction(SIGFPE, &f->trap, NULL);
     MUST(bl_buffer_write(x, 0, operands, sizeof operands, &err));
-    MUST(bl_recording_create(dev, 1, &launch, 2, 0, &recording, &err));
-    MUST(bl_recording_submit(recording, &(bl_submission){.slots = (bl_buffer *[]){x, y}, .groups = groups}, &err));
-    MUST(bl_buffer_read(y, 12, &last, sizeof last, &err));
-    assert_int_equal(3 + 2, last);
-    bl_recording_destroy(recording);
-    bl_kernel_destroy(divide);
+    for (int i = 0; i < 2; i++) {
+        bl_kernel *divide = i == 0 ? make_kernel(dev, "divide", text, 0, 1) : make_brief(dev, "divide", text, 0, 1);
+        bl_launch launch = {.kernel = divide, .slot = {0, 1}};
+        bl_buffer *y = make_buffer(dev, counting, N);
+        bl_recording *recording = NULL;
+        int32_t last = 0;
+
+        MUST(bl_recording_create(dev, 1, &launch, 2, 0, &recording, &err));
+        MUST(bl_recording_submit(recording, &(bl_submission){.slots = (bl_buffer *[]){x, y}, .groups = groups}, &err));
+        MUST(bl_buffer_read(y, 12, &last, sizeof last, &err));
+        assert_int_equal(3 + 2, last);
+        bl_recording_destroy(recording);
+        bl_kernel_destroy(divide);
+        bl_buffer_release(y);
+    }
     bl_buffer_release(x);
-    bl_buffer_release(y);
 }
 
 static void bad_kernels_are_refused(bl_device *dev, const fixture *f)
@@ -429,7 +570,9 @@ static void uses_buffers(bl_device *dev, const fixture *f)
     recordings_rebind(dev, f);
     views_are_bound(dev, f);
     times_are_told(dev, f);
+    brief_ones_keep_order(dev, f);
     a_lost_device_comes_back(dev, f);
+    brief_ones_keep_order(dev, f);
 }
 
 /* As on a GPU: every write and read is a copy. */
@@ -458,6 +601,9 @@ ON_EACH_DEVICE(views_share_memory)
 ON_EACH_DEVICE(recordings_rebind)
 ON_EACH_DEVICE(views_are_bound)
 ON_EACH_DEVICE(times_are_told)
+ON_EACH_DEVICE(brief_ones_run_here)
+ON_EACH_DEVICE(brief_ones_keep_order)
+ON_EACH_DEVICE(brief_ones_are_kept_apart)
 ON_EACH_DEVICE(buffers_may_be_remote)
 ON_EACH_DEVICE(buffers_may_be_mapped)
 ON_EACH_DEVICE(division_by_zero_is_survived)
@@ -477,6 +623,9 @@ int main(void)
         cmocka_unit_test(recordings_rebind_all),
         cmocka_unit_test(views_are_bound_all),
         cmocka_unit_test(times_are_told_all),
+        cmocka_unit_test(brief_ones_run_here_all),
+        cmocka_unit_test(brief_ones_keep_order_all),
+        cmocka_unit_test(brief_ones_are_kept_apart_all),
         cmocka_unit_test(buffers_may_be_remote_all),
         cmocka_unit_test(buffers_may_be_mapped_all),
         cmocka_unit_test(division_by_zero_is_survived_all),

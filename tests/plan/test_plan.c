@@ -56,6 +56,41 @@ static void test_hit(void **state)
     close_bench(&b);
 }
 
+/* By its work at the largest sizes. */
+static void test_brief(void **state)
+{
+    static const struct {
+        const char *dims, *size;
+        bool brief;
+    } rows[] = {{"", "3", true}, {"'n': [1, 64]", "'n'", true}, {"", "100000", false}, {"'n': [1, 100000]", "'n'", false}};
+    bench b = open_bench(4);
+
+    (void)state;
+    assert_true(b.dev->info.brief_ns > 0);
+    for (int i = 0; i < 4; i++) {
+        char text[256];
+        bl_plan *plan = NULL;
+        bool hit = true;
+        snprintf(text, sizeof text,
+                 "{'dims': {%s}, 'inputs': {'x': {'dtype': 'float32', 'shape': [%s]}}, 'nodes': "
+                 "[{'id': 'y', 'op': 'neg', 'in': ['x']}], 'outputs': ['y']}",
+                 rows[i].dims, rows[i].size);
+        document d = open_document(text);
+        assert_int_equal(get_plan(&b, &d, &plan, &hit, NULL), BL_OK);
+        assert_int_equal(rows[i].brief, bl_plan_get_info(plan)->brief);
+        for (int k = 0; k < 2; k++) {
+            bl_plan_options options = {.brief = k == 0 ? BL_BRIEF_NO : BL_BRIEF_YES};
+            bl_plan *other = NULL;
+            assert_int_equal(bl_plan_remake(plan, &options, &other, NULL), BL_OK);
+            assert_int_equal(k == 1, bl_plan_get_info(other)->brief);
+            bl_plan_release(other);
+        }
+        bl_plan_release(plan);
+        bl_arena_destroy(d.arena);
+    }
+    close_bench(&b);
+}
+
 /* Over the bound on memory the newest stays alone. */
 static void test_eviction_by_memory(void **state)
 {
@@ -638,6 +673,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hit),
+        cmocka_unit_test(test_brief),
         cmocka_unit_test(test_eviction),
         cmocka_unit_test(test_eviction_by_memory),
         cmocka_unit_test(test_failure_is_not_kept),
