@@ -353,5 +353,6 @@ bl_status bl_exec_advance(bl_exec *x)
                      bl_plan_may_fly(x->plan);
     if (x->rq->may_fly)
         x->rq->expected_ns = (int64_t)(bl_plan_get_service(x->plan).wall_seconds * 1e9);
+    x->rq->brief = x->rq->may_fly && bl_plan_get_info(x->plan)->brief;
     return bl_request_submit(x->rq, x->worker->queue, x->work, x->serial);
 }

@@ -237,16 +237,31 @@ static bl_status handle(bl_request *rq)
     if (rq->has_body)
         bl_trail_add(&rq->trail, BL_TIME_RECEIVE, rq->start_ns, rq->handling_ns);
     st = rq->route->handler(rq);
-    if (!rq->submitted)
+    if (rq->submitted)
+        return st;
+    if (rq->handling_ns != 0)
         bl_trail_add(&rq->trail, BL_TIME_HANDLE, rq->handling_ns, bl_clock_ns());
-    return st;
+    return st == BL_OK ? rq->err.status : st; /* a queue may have done it at once */
+}
+
+/* The work is over: the answer. */
+static bl_status conclude(bl_request *rq)
+{
+    bl_status (*then)(bl_request *) = rq->then;
+    int64_t begin = bl_clock_ns();
+    bl_status st = BL_OK;
+    rq->then = NULL;
+    st = then(rq);
+    if (rq->submitted)
+        return st;
+    bl_trail_add(&rq->trail, BL_TIME_ENCODE, begin, bl_clock_ns());
+    return st == BL_OK ? rq->err.status : st;
 }
 
 /* The whole request is here, or the work for it is over. */
 static enum MHD_Result go_on(bl_request *rq)
 {
     bool waits = false;
-    int64_t begin = 0;
     bl_status st = rq->err.status;
     if (rq->state == BL_REQUEST_BODY && st == BL_OK) {
         st = bl_body_end(rq, &waits);
@@ -254,14 +269,9 @@ static enum MHD_Result go_on(bl_request *rq)
             return MHD_YES;
         if (st == BL_OK)
             st = handle(rq);
-    } else if (st == BL_OK && rq->then != NULL) {
-        bl_status (*then)(bl_request *) = rq->then;
-        rq->then = NULL;
-        begin = bl_clock_ns();
-        st = then(rq);
-        if (!rq->submitted)
-            bl_trail_add(&rq->trail, BL_TIME_ENCODE, begin, bl_clock_ns());
     }
+    while (!rq->submitted && st == BL_OK && rq->status == 0 && rq->then != NULL) /* it has no answer yet */
+        st = conclude(rq);
     if (rq->submitted)
         return MHD_YES;
     return send_reply(rq, false);

@@ -22,6 +22,8 @@ struct bl_queue {
     bl_fair fair;
     atomic_size_t waiting;
     atomic_llong settled_ns; /* of the turn at hand, what was for others that it took along: there is one thread then */
+    bool busy;               /* its thread is at work, where it has but one */
+    bool visited;            /* another thread is: then its own is not */
     bool stop;
     bl_queue_hooks hooks;
     unsigned nthreads;
@@ -88,7 +90,8 @@ void bl_queue_push(bl_queue *queue, bl_request *rq)
 {
     pthread_mutex_lock(&queue->lock);
     append(queue, rq);
-    pthread_cond_signal(&queue->some);
+    if (!queue->visited) /* whose end wakes somebody */
+        pthread_cond_signal(&queue->some);
     pthread_mutex_unlock(&queue->lock);
 }
 
@@ -160,22 +163,30 @@ void bl_queue_expire(bl_queue *queue, int64_t now_ns)
     }
 }
 
+/* Under the lock: the turn of |rq|, which waited here. */
+static turn begin_turn(bl_queue *queue, bl_request *rq)
+{
+    turn at = {.rq = rq, .waiter = rq->waiter, .serial = rq->serial, .owner = rq->owner, .weight = rq->expected_ns};
+    unlink_waiting(queue, rq);
+    at.expected = bl_fair_begin(&queue->fair, rq->waiter);
+    if (rq->serial != NULL)
+        rq->serial->holder = rq;
+    return at;
+}
+
 /* The next one, taken out; NULL: the queue ends, or, where |flying|, none is here that may join those. */
 static bl_request *take_next(bl_queue *queue, bool flying, turn *out)
 {
     bl_request *rq = NULL;
     pthread_mutex_lock(&queue->lock);
-    while ((rq = bl_fair_next(&queue->fair)) == NULL && !flying && !queue->stop)
+    queue->busy = flying;
+    while (queue->visited || ((rq = bl_fair_next(&queue->fair)) == NULL && !flying && !queue->stop))
         pthread_cond_wait(&queue->some, &queue->lock);
     if (rq != NULL && flying && !rq->may_fly)
         rq = NULL;
-    if (rq != NULL) {
-        *out = (turn){.rq = rq, .waiter = rq->waiter, .serial = rq->serial, .owner = rq->owner, .weight = rq->expected_ns};
-        unlink_waiting(queue, rq);
-        out->expected = bl_fair_begin(&queue->fair, rq->waiter);
-        if (rq->serial != NULL)
-            rq->serial->holder = rq;
-    }
+    if (rq != NULL)
+        *out = begin_turn(queue, rq);
+    queue->busy = flying || rq != NULL;
     pthread_mutex_unlock(&queue->lock);
     return rq;
 }
@@ -330,6 +341,58 @@ static void take_turn(bl_queue *queue, flights *up, turn *at)
     at->took = bl_clock_ns() - start - atomic_load_explicit(&queue->settled_ns, memory_order_relaxed);
     at->step = step;
     at->over = true;
+}
+
+/* ---- on the thread that submits it */
+
+/* The turn of |rq|, where it may have it at once. */
+static bool begin_visit(bl_queue *queue, bl_request *rq, turn *out)
+{
+    bool free = false;
+    pthread_mutex_lock(&queue->lock);
+    free = queue->nthreads == 1 && !queue->busy && !queue->visited && !queue->stop && atomic_load(&queue->waiting) == 0;
+    if (free) {
+        append(queue, rq);
+        (void)bl_fair_next(&queue->fair); /* it: there is no other */
+        *out = begin_turn(queue, rq);
+        queue->visited = true;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return free;
+}
+
+static void end_visit(bl_queue *queue, const turn *at, int64_t took)
+{
+    if (queue->hooks.charge != NULL)
+        queue->hooks.charge(queue->hooks.arg, at->owner, took);
+    pthread_mutex_lock(&queue->lock);
+    bl_fair_charge(at->waiter, at->expected, took);
+    bl_fair_leave(&queue->fair, at->waiter);
+    atomic_fetch_sub(&queue->length, 1);
+    queue->visited = false;
+    if (atomic_load(&queue->waiting) > 0 || queue->stop)
+        pthread_cond_signal(&queue->some);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+bool bl_queue_visit(bl_queue *queue, bl_request *rq)
+{
+    turn at = {0};
+    bl_step step = BL_STEP_DONE;
+    int64_t start = 0;
+    if (rq->serial != NULL || !begin_visit(queue, rq, &at))
+        return false;
+    start = bl_clock_ns();
+    bl_metrics_add(&rq->server->metrics, BL_COUNT_AT_ONCE, 1);
+    if (queue->hooks.visit != NULL)
+        queue->hooks.visit(queue->hooks.arg, true);
+    step = work_on(queue, rq);
+    while (step == BL_STEP_FLIES || step == BL_STEP_AGAIN) /* alone, and it is brief */
+        step = rq->work(rq);
+    if (queue->hooks.visit != NULL)
+        queue->hooks.visit(queue->hooks.arg, false);
+    end_visit(queue, &at, bl_clock_ns() - start);
+    return true;
 }
 
 static void *run_thread(void *arg)

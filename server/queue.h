@@ -7,11 +7,12 @@
 
 #include "server/request.h"
 
-/* Called on the thread of a piece of work with |arg|; they may be NULL: |before| and |after| it, and |charge| with the
- * nanoseconds that it took. */
+/* Called on the thread of a piece of work with |arg|; they may be NULL: |before| and |after| it, or |visit| before and after it
+ * where that thread is none of the queue's, and |charge| with the nanoseconds that it took. */
 typedef struct bl_queue_hooks {
     void (*before)(void *arg);
     void (*after)(void *arg);
+    void (*visit)(void *arg, bool begins);
     void (*charge)(void *arg, uint32_t owner, int64_t took);
     void *arg;
 } bl_queue_hooks;
@@ -26,6 +27,9 @@ void bl_queue_destroy(bl_queue *queue);
  * cannot fail. */
 BL_NODISCARD bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err *err);
 void bl_queue_push(bl_queue *queue, bl_request *rq);
+/* Instead of that: do the work of |rq| on this thread, if the queue has one thread and that has nothing to do, and nobody waits;
+ * else false.  After true it is done, and rq->err says how, unless it moved on. */
+bool bl_queue_visit(bl_queue *queue, bl_request *rq);
 size_t bl_queue_length(bl_queue *queue);
 /* Call |each|, under the lock, for every owner that has requests there: waiting or at work. */
 void bl_queue_list(bl_queue *queue, void (*each)(void *arg, uint32_t owner, size_t requests), void *arg);

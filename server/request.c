@@ -369,6 +369,8 @@ bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_se
     if (rq->handling_ns != 0)
         bl_trail_add(&rq->trail, BL_TIME_DECODE, rq->handling_ns, rq->queued_ns);
     rq->handling_ns = 0;
+    if (rq->brief && rq->done == NULL && !atomic_load(&rq->suspended) && bl_queue_visit(queue, rq))
+        return BL_OK;
     if (!atomic_exchange(&rq->suspended, true) && rq->done == NULL) {
         rq->submitted = true;
         MHD_suspend_connection(rq->connection);

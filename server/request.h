@@ -136,6 +136,7 @@ struct bl_request {
     bl_rank rank;
     int priority;        /* among those of its rank and owner, the lower first */
     bool may_fly;        /* |work| may begin while others fly */
+    bool brief;          /* and is over before a thread was woken for it: the one that submits it may do it, once */
     int64_t expected_ns; /* what it then is known to take, or 0 */
     void *data;          /* of the handler, in the arena */
     int64_t queued_ns, deadline_ns;
@@ -186,8 +187,9 @@ void bl_request_reply_problem(bl_request *rq);
 /* Whether Accept prefers |type| to JSON. */
 bool bl_request_accepts(const bl_request *rq, const char *type);
 
-/* Suspend the connection (if it is not yet) and put the request into |queue|, where |work| is called on a worker's thread.
- * BL_EBUSY where the queue is full.  After BL_OK the caller must not touch the request. */
+/* Suspend the connection (if it is not yet) and put the request into |queue|, where |work| is called on a worker's thread; or,
+ * where it is |brief| and nobody waits there, do it now.  BL_EBUSY where the queue is full.  After BL_OK the caller must not
+ * touch the request. */
 BL_NODISCARD bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_serial *serial);
 /* Suspend the connection for somebody who finishes the request later, without a queue.  Where the client goes away meanwhile
  * |leave| is asked, on any thread and with the lock of the request's peer held: true takes it back, and the asker finishes it. */

@@ -14,6 +14,8 @@ struct bl_residents {
     atomic_size_t away;        /* bytes of all that left */
     _Atomic(pthread_t) self;   /* the worker's thread, once |adopted| */
     atomic_bool adopted;
+    _Atomic(pthread_t) visitor; /* in its place, while |visited| */
+    atomic_bool visited;
 };
 
 /* ---- the list; under its lock */
@@ -185,7 +187,8 @@ static bool make_room(void *arg, size_t bytes)
     bool any = false;
     if (!atomic_load(&r->adopted))
         return false;
-    if (pthread_equal(atomic_load(&r->self), pthread_self()))
+    if (pthread_equal(atomic_load(&r->self), pthread_self()) ||
+        (atomic_load(&r->visited) && pthread_equal(atomic_load(&r->visitor), pthread_self())))
         return make_room_here(r, bytes);
     pthread_mutex_lock(&r->lock);
     any = r->first != NULL;
@@ -202,6 +205,13 @@ void bl_residents_begin(bl_residents *r)
         return;
     atomic_store(&r->self, pthread_self());
     atomic_store(&r->adopted, true);
+}
+
+void bl_residents_visit(bl_residents *r, bool begins)
+{
+    r->awake = NULL;
+    atomic_store(&r->visitor, pthread_self());
+    atomic_store(&r->visited, begins);
 }
 
 size_t bl_residents_away(const bl_residents *r)

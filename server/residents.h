@@ -38,6 +38,8 @@ void bl_residents_destroy(bl_residents *residents); /* accepts NULL */
 /* The thread that calls is the worker's, and begins another piece of work: nothing is in use. */
 void bl_residents_begin(bl_residents *residents);
 size_t bl_residents_away(const bl_residents *residents); /* bytes that wait on the host; any thread */
+/* The thread that calls takes the worker's place, or gives it back. */
+void bl_residents_visit(bl_residents *residents, bool begins);
 
 /* It is on the device, in memory that the host does not see, and may leave from now on.  Any thread. */
 void bl_resident_add(bl_resident *resident, const bl_resident_kind *kind, bl_worker *worker);

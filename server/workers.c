@@ -117,6 +117,12 @@ static void before_work(void *arg)
     reopen_if_lost(worker);
 }
 
+static void visit(void *arg, bool begins)
+{
+    const bl_worker *worker = arg;
+    bl_residents_visit(worker->residents, begins);
+}
+
 static void charge(void *arg, uint32_t owner, int64_t took)
 {
     bl_worker *worker = arg;
@@ -127,7 +133,7 @@ static void charge(void *arg, uint32_t owner, int64_t took)
 
 static bl_status start_worker(bl_worker *worker, bl_err *err)
 {
-    bl_queue_hooks hooks = {.before = before_work, .after = reopen_if_lost, .charge = charge, .arg = worker};
+    bl_queue_hooks hooks = {.before = before_work, .after = reopen_if_lost, .visit = visit, .charge = charge, .arg = worker};
     worker->pool = bl_pool_create(worker->dev, worker->server->settings.pool);
     if (worker->pool == NULL)
         return bl_fail(err, BL_ENOMEM, "memory pool of %s", worker->dev->info.id);

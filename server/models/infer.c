@@ -492,6 +492,7 @@ static bl_status run_alone(bl_infer *in)
     rq->may_fly = bl_plan_may_fly(x->plan);
     if (rq->may_fly)
         rq->expected_ns = (int64_t)(bl_plan_get_service(x->plan).wall_seconds * 1e9);
+    rq->brief = rq->may_fly && bl_plan_get_info(x->plan)->brief;
     return bl_request_submit(rq, x->worker->queue, work_alone, NULL);
 }
 
