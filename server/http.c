@@ -25,6 +25,7 @@
 enum {
     CONNECTION_BYTES = 128 * 1024, /* also bounds a request's head; bodies arrive in pieces of about this size */
     STREAM_BYTES = 16 * 1024,      /* of a stream are asked for at once */
+    JOINED_BYTES = 4 * 1024,       /* of an answer are copied to its head rather than sent by a call of their own */
     DRAIN_BYTES = 1024 * 1024,     /* a refused body up to this size is read to its end, so that the connection can go on */
 };
 
@@ -36,9 +37,27 @@ static void add_header(struct MHD_Response *response, const char *name, const ch
         (void)MHD_add_response_header(response, name, value); /* out of memory: the answer matters more than its header */
 }
 
+/* libmicrohttpd sends headers and one buffer at once, but not headers and several. */
+static void join_pieces(bl_request *rq)
+{
+    size_t bytes = 0;
+    for (unsigned i = 0; i < rq->npieces; i++)
+        bytes += rq->pieces[i].bytes;
+    if (rq->npieces == 0 || bytes > JOINED_BYTES)
+        return;
+    if (bl_text_reserve(&rq->out, bytes) == NULL) {
+        rq->out.failed = false; /* it is whole, and the pieces are where they were */
+        return;
+    }
+    for (unsigned i = 0; i < rq->npieces; i++)
+        bl_text_append(&rq->out, rq->pieces[i].data, rq->pieces[i].bytes);
+    rq->npieces = 0;
+}
+
 static struct MHD_Response *make_response(bl_request *rq)
 {
     struct MHD_IoVec *parts = NULL;
+    join_pieces(rq);
     if (rq->sends_file)
         return MHD_create_response_from_fd64(rq->file_bytes, rq->file);
     if (rq->stream != NULL && rq->err.status == BL_OK)
