@@ -200,7 +200,7 @@ static bl_status install(bl_program_make *make, bl_err *err)
         BL_TRY(fill_state(make, i, err));
         bytes += program->states[i].shared == NULL ? program->states[i].bytes : 0;
     }
-    BL_TRY(bl_shelf_charge(rq->server->shelf, rq->owner, bytes, err));
+    BL_TRY(bl_shelf_charge(rq->server->shelf, rq->owner, bytes, bl_request_is_bound(rq), err));
     program->charged = bytes;
     bl_program_settle(program);
     return make->installed(make, err);

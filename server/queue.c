@@ -51,11 +51,11 @@ typedef struct turn {
 bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err *err)
 {
     bl_waiter *waiter = NULL;
-    bool full = false, over = false;
+    bool bound = bl_request_is_bound(rq), full = false, over = false;
     pthread_mutex_lock(&queue->lock);
     waiter = bl_fair_enter(&queue->fair, rq->owner);
-    full = waiter != NULL && waiter->count > queue->max + queue->nthreads;
-    over = waiter != NULL && waiter->count > quota;
+    full = bound && waiter != NULL && waiter->count > queue->max + queue->nthreads;
+    over = bound && waiter != NULL && waiter->count > quota;
     if (full || over)
         bl_fair_leave(&queue->fair, waiter);
     pthread_mutex_unlock(&queue->lock);

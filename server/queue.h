@@ -23,8 +23,8 @@ BL_NODISCARD bl_status bl_queue_create(const char *name, size_t max, unsigned th
 /* Joins the threads; nothing may be queued any more. */
 void bl_queue_destroy(bl_queue *queue);
 
-/* Take a place for |rq|, or BL_EBUSY, or BL_EQUOTA where its owner has |quota| there; it must be used with bl_queue_push, which
- * cannot fail. */
+/* Take a place for |rq|, or, where it is bound by that, BL_EBUSY, or BL_EQUOTA where its owner has |quota| there; it must be used
+ * with bl_queue_push, which cannot fail. */
 BL_NODISCARD bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err *err);
 void bl_queue_push(bl_queue *queue, bl_request *rq);
 /* Instead of that: do the work of |rq| on this thread, if the queue has one thread and that has nothing to do, and nobody waits;

@@ -355,8 +355,7 @@ bool bl_request_accepts(const bl_request *rq, const char *type)
 
 bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_serial *serial)
 {
-    bl_access *access = rq->server->access;
-    bl_status st = bl_queue_reserve(queue, rq, bl_access_queue_quota(access, rq->owner), &rq->err);
+    bl_status st = bl_queue_reserve(queue, rq, bl_access_queue_quota(rq->server->access, rq->owner), &rq->err);
     if (st != BL_OK && st != BL_EBUSY)
         return st;
     if (st != BL_OK) {

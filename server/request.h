@@ -142,6 +142,7 @@ struct bl_request {
     int64_t queued_ns, deadline_ns;
     void (*done)(bl_request *rq); /* of the server's own request: called on the worker's thread in place of waking a connection */
     void *own;                    /* |done|'s */
+    bool asked;                   /* of the server's own request: a client waits for what it does */
     bl_status (*then)(bl_request *rq); /* called on the HTTP thread when the work is over, to fill the reply */
     bool (*leave)(bl_request *rq);     /* of one that was parked */
     bl_peer *peer;
@@ -163,6 +164,12 @@ void bl_requests_fini(bl_server *server);         /* frees those kept */
  * and |done| is called when its work is over or was given up, rq->err saying how it went; from then on it is the caller's again,
  * to submit once more (clear rq->err) or to end with bl_request_end.  NULL if out of memory. */
 bl_request *bl_request_create_own(bl_server *server, uint32_t owner, void (*done)(bl_request *rq), void *own);
+/* Do the quotas of its owner hold for |rq|?  Not for what the server does by itself: what was accepted before is done, and what
+ * was there comes back, whatever the key may ask for now. */
+static inline bool bl_request_is_bound(const bl_request *rq)
+{
+    return rq->done == NULL || rq->asked;
+}
 /* Stop it at its next launch, or at once where it waits: |done| is called, by this call in that case.  The caller sees to it that
  * it has not ended.  Also what happens to a client's that went away. */
 void bl_request_cancel(bl_request *rq, const char *why);

@@ -98,9 +98,9 @@ static bl_status charge_locked(bl_shelf *shelf, uint32_t owner, size_t bytes, si
     return BL_OK;
 }
 
-bl_status bl_shelf_charge(bl_shelf *shelf, uint32_t owner, size_t bytes, bl_err *err)
+bl_status bl_shelf_charge(bl_shelf *shelf, uint32_t owner, size_t bytes, bool bound, bl_err *err)
 {
-    size_t quota = bl_access_memory_quota(shelf->server->access, owner);
+    size_t quota = bound ? bl_access_memory_quota(shelf->server->access, owner) : SIZE_MAX;
     bl_status st = BL_OK;
     pthread_mutex_lock(&shelf->lock);
     st = charge_locked(shelf, owner, bytes, quota, err);
@@ -250,7 +250,7 @@ static bl_status put_locked(bl_shelf *shelf, uint32_t owner, const char *id, con
 bl_status bl_shelf_put(bl_shelf *shelf, uint32_t owner, const char *id, const char *name, bl_held *held, bl_err *err)
 {
     bl_held *old = NULL;
-    bl_status st = bl_shelf_charge(shelf, owner, held->bytes, err);
+    bl_status st = bl_shelf_charge(shelf, owner, held->bytes, true, err);
     if (st != BL_OK) {
         forget(shelf, held);
         return st;

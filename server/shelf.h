@@ -46,8 +46,8 @@ void bl_shelf_list_programs(bl_shelf *shelf, uint32_t owner, void (*each)(void *
 /* Everybody's; program->owner says whose. */
 void bl_shelf_all_programs(bl_shelf *shelf, void (*each)(void *arg, const char *name, bl_program *program), void *arg);
 
-/* Account |bytes| of held memory: BL_ENODEVMEM over the limit of the server, BL_EQUOTA over that of the key. */
-BL_NODISCARD bl_status bl_shelf_charge(bl_shelf *shelf, uint32_t owner, size_t bytes, bl_err *err);
+/* Account |bytes| of held memory: BL_ENODEVMEM over the limit of the server, BL_EQUOTA, where |bound|, over that of the key. */
+BL_NODISCARD bl_status bl_shelf_charge(bl_shelf *shelf, uint32_t owner, size_t bytes, bool bound, bl_err *err);
 /* What of |owner|'s tensors and programs lies on one device.  A lease's do not count. */
 size_t bl_shelf_held_on(bl_shelf *shelf, uint32_t owner, const bl_worker *worker);
 void bl_shelf_refund(bl_shelf *shelf, uint32_t owner, size_t bytes);

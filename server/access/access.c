@@ -243,6 +243,8 @@ bl_status bl_access_check_time(bl_request *rq)
     bl_access *access = rq->server->access;
     double quota = -1, used = 0;
     owner *o = NULL;
+    if (!bl_request_is_bound(rq))
+        return BL_OK;
     pthread_mutex_lock(&access->lock);
     o = owner_by_id(access, rq->owner);
     if (o != NULL) {

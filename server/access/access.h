@@ -22,7 +22,7 @@ BL_NODISCARD bl_status bl_access_identify(bl_request *rq, const bl_head *head, b
 /* Once the route is known: BL_EFORBIDDEN where the key is not good for it, BL_EQUOTA where it asks too often. */
 BL_NODISCARD bl_status bl_access_admit(bl_request *rq);
 
-/* BL_EQUOTA where the owner of |rq| has had its device time of today. */
+/* BL_EQUOTA where |rq| is bound by quotas, and its owner has had its device time of today. */
 BL_NODISCARD bl_status bl_access_check_time(bl_request *rq);
 bool bl_access_has_time(bl_access *access, uint32_t owner);
 /* Why nothing is done for |owner| now, though it was asked for before: its key was revoked, or has expired.  NULL: it is good. */

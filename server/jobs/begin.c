@@ -330,7 +330,7 @@ static bl_step snap_first(bl_request *rq)
     bl_exec *x = rq->data;
     bl_job *job = x->extra;
     job_take_inputs(job, x);
-    if (job_flush_held(job, &rq->err) == BL_OK && copy_held(job, &rq->err) == BL_OK && job_begin_own(job, &rq->err) == BL_OK)
+    if (job_flush_held(job, &rq->err) == BL_OK && copy_held(job, &rq->err) == BL_OK && job_begin_own(job, rq) == BL_OK)
         rq->err.status = job_snap(job, &rq->err);
     job->snapped = false;
     return BL_STEP_DONE;

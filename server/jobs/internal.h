@@ -199,7 +199,7 @@ void job_free_means(
 typedef struct job_loaded job_loaded;
 /* Compile thread: the plans that the program does not have, with the kernels that |as| names (NULL: the best ones). */
 BL_NODISCARD bl_status job_make_plans(bl_job *job, const job_loaded *as, bl_err *err);
-BL_NODISCARD bl_status job_begin_own(bl_job *job, bl_err *err); /* worker's thread: job->own begins */
+BL_NODISCARD bl_status job_begin_own(bl_job *job, bl_request *rq); /* worker's thread: job->own begins */
 void job_end_own(bl_job *job);
 bl_state *job_state_at(bl_job *job, int at);                        /* of the program, or, below zero, the job's own */
 void job_put_options(const bl_plan_options *options, bl_text *out); /* those that decide what kernels compute */

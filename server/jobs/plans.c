@@ -115,15 +115,16 @@ bl_status job_make_plans(bl_job *job, const job_loaded *as, bl_err *err)
     return job_link_evaluation(job, err);
 }
 
-bl_status job_begin_own(bl_job *job, bl_err *err)
+bl_status job_begin_own(bl_job *job, bl_request *rq)
 {
     const bl_plan_info *info = bl_plan_get_info(job->train.plan);
+    bl_err *err = &rq->err;
     size_t all = 0;
     for (int i = 0; i < job->nown; i++)
         all += job->own[i].bytes;
     for (int i = 0; i < job->evaluator.nown; i++)
         all += job->evaluator.held[i]->bytes;
-    BL_TRY(bl_shelf_charge(job->jobs->server->shelf, job->owner, all, err));
+    BL_TRY(bl_shelf_charge(rq->server->shelf, job->owner, all, bl_request_is_bound(rq), err));
     job->charged = all;
     for (int h = 0; h < info->nhidden; h++) {
         int at = job->train.state[info->nstates + h];

@@ -51,12 +51,15 @@ static bl_status bring_back(const bl_job *job, bl_err *err)
     return st;
 }
 
-/* From now on the name stands for nothing, or for what is durable. */
+/* Where its files are gone the name stands for nothing from now on, or for what is durable.  Else the next start may do better.
+ */
 static void give_up(bl_jobs *jobs, const char *id, const bl_job *job, const bl_err *why)
 {
     bl_err err = {0};
     if (job != NULL)
         bl_log(BL_LOG_WARN, "the program %.128s, as job %s left it, does not come back: %s", job->program_name, id, why->text);
+    if (job != NULL && why->status != BL_ESTORAGE)
+        return;
     if (bl_storage_run(jobs->server->storage, "DELETE FROM job_programs WHERE job = ?1", BL_CELLS(bl_cell_text(id)), NULL, NULL,
                        &err) != BL_OK)
         bl_log(BL_LOG_WARN, "job %s: %s", id, err.text);

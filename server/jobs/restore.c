@@ -56,12 +56,12 @@ static bl_status compile(bl_exec *x, bl_err *err)
     return job_load_own(x->rq, r->job, &r->from);
 }
 
-static void install_own(restoring *r, bl_err *err)
+static void install_own(restoring *r, bl_request *rq)
 {
-    if (job_begin_own(r->job, err) != BL_OK)
+    if (job_begin_own(r->job, rq) != BL_OK)
         return;
     for (int i = 0; i < r->job->nown; i++) {
-        if (bl_held_flush(r->from.own[i], err) != BL_OK)
+        if (bl_held_flush(r->from.own[i], &rq->err) != BL_OK)
             return;
         bl_pool_release(r->job->worker->pool, r->job->own[i].buffer);
         r->job->own[i].buffer = bl_buffer_retain(r->from.own[i]->buffer);
@@ -84,7 +84,7 @@ static bl_step install(bl_request *rq)
         bl_pool_release(program->worker->pool, program->states[i].buffer);
         program->states[i].buffer = bl_buffer_retain(r->from.states[i]->buffer);
     }
-    install_own(r, &rq->err);
+    install_own(r, rq);
     atomic_store(&program->steps, r->from.program_steps);
     return BL_STEP_DONE;
 }

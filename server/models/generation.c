@@ -418,6 +418,7 @@ static bl_status submit_own(bl_infer *in, bl_generation *g)
         return bl_fail(&rq->err, BL_ENOMEM, "a text");
     }
     own->data = g;
+    own->asked = true;
     own->deadline_ns = rq->deadline_ns;
     own->priority = rq->priority;
     own->rank = rq->rank;

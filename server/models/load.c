@@ -54,6 +54,8 @@ static bl_request *make_own(load *l, waiter *w)
     bl_request *rq = NULL;
     *w = (waiter){models, l->loader};
     rq = bl_request_create_own(models->server, l->op->owner, come_back, w);
+    if (rq != NULL)
+        rq->asked = l->op->nfiles > 0;
     pthread_mutex_lock(&models->lock);
     models->back[l->loader] = false;
     models->own[l->loader] = rq;

@@ -81,8 +81,7 @@ static bl_status freeze(bl_program *from, bl_program **out, bl_err *err)
         state->buffer = bl_buffer_retain(state->buffer);
     }
     atomic_store(&program->steps, atomic_load(&from->steps));
-    BL_TRY(
-        bl_shelf_charge(from->server->shelf, from->owner, from->charged, err)); /* which it takes as soon as training goes on */
+    BL_TRY(bl_shelf_charge(from->server->shelf, from->owner, from->charged, true, err)); /* taken as soon as training goes on */
     program->charged = from->charged;
     return BL_OK;
 }

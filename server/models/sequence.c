@@ -228,7 +228,7 @@ static bl_status create(bl_infer *in, const char *key, size_t bytes, bl_sequence
         bytes += info->updated[i] ? s->bytes[i] : 0;
     }
     if (s->states == NULL || s->lent == NULL || s->bytes == NULL ||
-        bl_shelf_charge(version->models->server->shelf, in->rq->owner, bytes, &in->rq->err) != BL_OK) {
+        bl_shelf_charge(version->models->server->shelf, in->rq->owner, bytes, true, &in->rq->err) != BL_OK) {
         destroy(s);
         return bl_fail(&in->rq->err, BL_ENOMEM, "a sequence");
     }
