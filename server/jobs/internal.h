@@ -133,6 +133,7 @@ struct bl_job {
     char warning[JOB_REASON];                                           /* of the last checkpoint; empty: it was written */
     bool at_work, writing, wants_checkpoint, restoring, active, claims; /* claims: program->trained is its own */
     uint64_t step, written;                                             /* written: of the last checkpoint */
+    bool unsent;                                                        /* |writing|, but the writer could not be told yet */
     double started, ended;
     int restarts;
     bool lost;        /* with its device: it is to be taken up again, as soon as nothing is at work for it and that is open */
@@ -259,7 +260,8 @@ void job_ping(bl_job *job); /* under the lock: a sign of life to who has heard n
 bl_step job_write(bl_request *rq);
 void job_written(bl_request *rq);
 bool job_add_mark(bl_job *job, job_mark mark); /* under the lock; false if out of memory */
-void job_submit_write(bl_job *job);            /* job->writing is set; any thread */
+/* job->writing is set; any thread.  False: there is no memory, and the next tick tries again. */
+bool job_submit_write(bl_job *job);
 /* Reports that are not in the store yet. */
 BL_NODISCARD bl_status job_flush(bl_job *job, bl_err *err);
 

@@ -233,7 +233,7 @@ void job_fail(bl_job *job, const bl_err *err)
     job->writing = true;
     pthread_mutex_unlock(&jobs->lock);
     bl_log(BL_LOG_WARN, "job %s: %s", job->id, err->text);
-    job_submit_write(job);
+    (void)job_submit_write(job);
 }
 
 bool job_leaves(const bl_job *job)
@@ -361,14 +361,15 @@ void jobs_schedule(bl_jobs *jobs)
 
 /* ---- what is done once in a while */
 
-/* Under the lock: a job that needs the writer though nothing is to be snapped, or NULL: reports for the store. */
+/* Under the lock: a job that needs the writer though nothing is to be snapped, or NULL: reports for the store, or what the writer
+ * could not be told of. */
 static bl_job *next_to_write(bl_jobs *jobs)
 {
     const char *id = NULL;
     void *value = NULL;
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
         bl_job *job = value;
-        if (job->active && !job->writing && !job->restoring && job->nreports > job->flushed)
+        if (job->unsent || (job->active && !job->writing && !job->restoring && job->nreports > job->flushed))
             return job;
     }
     return NULL;
@@ -394,10 +395,10 @@ static void tick(bl_jobs *jobs)
     bl_job *job = NULL;
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++)
         job_ping(value);
-    while ((job = next_to_write(jobs)) != NULL) {
+    while (sent && (job = next_to_write(jobs)) != NULL) {
         job->writing = true;
         pthread_mutex_unlock(&jobs->lock);
-        job_submit_write(job); /* which is there while |writing| says so */
+        sent = job_submit_write(job); /* which is there while |writing| says so */
         pthread_mutex_lock(&jobs->lock);
     }
     while ((job = next_lost(jobs)) != NULL) {
@@ -412,10 +413,12 @@ static void tick(bl_jobs *jobs)
 static void *run_thread(void *arg)
 {
     bl_jobs *jobs = arg;
+    bool sent = true;
     pthread_mutex_lock(&jobs->lock);
     while (!jobs->stop) {
         struct timespec until = bl_clock_after(CLOCK_MONOTONIC, TICK_NS);
         pthread_cond_timedwait(&jobs->changed, &jobs->lock, &until);
+        job->unsent = false;
         tick(jobs);
         pthread_mutex_unlock(&jobs->lock);
         jobs_schedule(jobs);
@@ -475,7 +478,7 @@ static void ask_to_stop(bl_jobs *jobs, bool first)
         bl_job *job = value;
         if (first)
             job_wake(job);
-        if (first && job->active && !job->restoring && !job->at_work && job->step > job->written)
+        if (first && job->active && !job->restoring && !job->at_work && job->becomes == JOB_QUEUED && job->step > job->written)
             job->wants_checkpoint = true;
         if (!first && job->at_work)
             atomic_store(&job->slice->cancel, true);

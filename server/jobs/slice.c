@@ -356,7 +356,7 @@ void job_sliced(bl_request *rq)
     job->writing = job->writing || write;
     pthread_mutex_unlock(&jobs->lock);
     if (write)
-        job_submit_write(job);
+        (void)job_submit_write(job);
     jobs_schedule(jobs);
     job_release(job);
 }

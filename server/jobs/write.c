@@ -179,16 +179,15 @@ void job_written(bl_request *rq)
     job_release(job);
 }
 
-void job_submit_write(bl_job *job)
+bool job_submit_write(bl_job *job)
 {
     bl_jobs *jobs = job->jobs;
-    bl_err err = {0};
     job->write->err = (bl_err){0};
     if (bl_request_submit(job->write, jobs->writer, job_write, NULL) == BL_OK)
-        return;
-    err = job->write->err; /* its queue has room for all: there is no memory */
-    bl_log(BL_LOG_WARN, "job %s: %s", job->id, err.text);
+        return true;
+    bl_log(BL_LOG_WARN, "job %s: %s", job->id, job->write->err.text); /* what is to be written waits for it */
     pthread_mutex_lock(&jobs->lock);
-    job->writing = false;
+    job->unsent = true;
     pthread_mutex_unlock(&jobs->lock);
+    return false;
 }
