@@ -196,7 +196,7 @@ static bl_step work_on(bl_queue *queue, bl_request *rq)
 {
     int64_t now = bl_clock_ns();
     bl_trail_add(&rq->trail, BL_TIME_QUEUE, rq->queued_ns, now);
-    if (atomic_load(&rq->cancel)) {
+    if (atomic_load(&rq->cancel) && !atomic_load(&rq->stays)) {
         (void)bl_fail(&rq->err, BL_ECANCELLED, "the client went away");
         return BL_STEP_DONE;
     }

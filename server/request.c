@@ -411,6 +411,8 @@ bool bl_request_withdraw(bl_request *rq)
     atomic_store(&rq->cancel, true);
     if (rq->stream != NULL)
         bl_stream_wake(rq->stream);
+    if (atomic_load(&rq->stays)) /* its work, which sees that, is to end it */
+        return false;
     queue = atomic_load(&rq->queue);
     if (queue == NULL && rq->leave != NULL)
         return rq->leave(rq);

@@ -148,7 +148,7 @@ struct bl_request {
     bl_peer *peer;
     bool submitted;        /* in this call of the HTTP thread, whose own flag it is */
     atomic_bool suspended; /* the connection is */
-    atomic_bool stays;     /* it goes on though its client has gone, unless the server ends */
+    atomic_bool stays;     /* only its work ends it, and no client that goes away: |cancel| is set when the server ends */
     atomic_bool cancel;    /* the client went away, or the server ends: stop at the next launch */
 
     bl_defer *defers;

@@ -155,6 +155,10 @@ static void end_run(bl_exec *x, numbered *n)
         return;
     n->of->last = n->seq;
     drop_answer(n->of);
+    if (rq->err.status == BL_ECANCELLED) { /* by nobody else: it stays */
+        rq->err = (bl_err){0};
+        (void)bl_fail(&rq->err, BL_ECANCELLED, "the server ended after %llu steps of the run", (unsigned long long)x->done);
+    }
     if (rq->err.status == BL_OK)
         rq->err.status = bl_exec_reply(rq);
     if (rq->err.status != BL_OK)
