@@ -126,22 +126,25 @@ typedef struct reader {
 
 static bool read_report(void *arg, const bl_cell *cells, int n)
 {
-    const reader *r = arg;
-    char *text = strndup(cells[2].bytes.data, cells[2].bytes.len);
+    reader *r = arg;
+    char *text = n == 3 ? strndup(cells[2].bytes.data, cells[2].bytes.len) : NULL;
     job_report report = {.step = (uint64_t)cells[0].integer, .time = cells[1].real, .cells = text};
-    bool more = n == 3 && text != NULL && r->each(r->arg, &report);
+    bool more = text != NULL && r->each(r->arg, &report);
+    r->status = text != NULL ? BL_OK : BL_ENOMEM;
     free(text);
     return more;
 }
 
 bl_status job_each_report(bl_job *job, uint64_t from, uint64_t most, bool (*each)(void *arg, const job_report *report), void *arg,
+    bl_status status;
                           bl_err *err)
 {
-    reader r = {each, arg};
+    reader r = {each, arg, BL_OK};
     int64_t first = from > INT64_MAX ? INT64_MAX : (int64_t)from, limit = most > INT64_MAX ? INT64_MAX : (int64_t)most;
-    return bl_storage_run(job->jobs->server->storage,
+    BL_TRY(bl_storage_run(job->jobs->server->storage,
                           "SELECT step, time, cells FROM job_reports WHERE job = ?1 AND step >= ?2 ORDER BY step LIMIT ?3",
-                          BL_CELLS(bl_cell_text(job->id), bl_cell_int(first), bl_cell_int(limit)), read_report, &r, err);
+                          BL_CELLS(bl_cell_text(job->id), bl_cell_int(first), bl_cell_int(limit)), read_report, &r, err));
+    return r.status == BL_OK ? BL_OK : bl_fail(err, r.status, "the reports of a job");
 }
 
 /* The last ones, for streams that resume: the newest comes first. */
