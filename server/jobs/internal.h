@@ -296,7 +296,7 @@ BL_NODISCARD bl_status job_update(bl_job *job, const job_row *row, bl_err *err);
 BL_NODISCARD bl_status job_each_report(bl_job *job, uint64_t from, uint64_t most,
                                        bool (*each)(void *arg, const job_report *report), void *arg, bl_err *err);
 BL_NODISCARD bl_status job_load_reports(bl_job *job, bl_err *err); /* the last ones, into the ring */
-/* What was measured after |step| will be again. */
+/* What was measured after |step| will be again, and later checkpoints, which cannot be read, are none. */
 BL_NODISCARD bl_status job_rewind(bl_job *job, uint64_t step, bl_err *err);
 /* All jobs of the store. */
 BL_NODISCARD bl_status jobs_load(bl_jobs *jobs, bl_err *err);

@@ -111,10 +111,23 @@ bl_status job_update(bl_job *job, const job_row *row, bl_err *err)
     return bl_storage_together(job->jobs->server->storage, update_all, &c, err);
 }
 
+typedef struct rewound {
+    bl_job *job;
+    uint64_t step;
+} rewound;
+
+static bl_status rewind_all(void *arg, bl_err *err)
+{
+    const rewound *r = arg;
+    bl_cell cells[] = {bl_cell_text(r->job->id), bl_cell_int((int64_t)r->step)};
+    BL_TRY(run(r->job, "DELETE FROM job_reports WHERE job = ?1 AND step > ?2", 2, cells, err));
+    return run(r->job, "DELETE FROM job_checkpoints WHERE job = ?1 AND step > ?2", 2, cells, err);
+}
+
 bl_status job_rewind(bl_job *job, uint64_t step, bl_err *err)
 {
-    return run(job, "DELETE FROM job_reports WHERE job = ?1 AND step > ?2",
-               BL_CELLS(bl_cell_text(job->id), bl_cell_int((int64_t)step)), err);
+    rewound r = {job, step};
+    return bl_storage_together(job->jobs->server->storage, rewind_all, &r, err);
 }
 
 /* ---- reading */
