@@ -135,6 +135,7 @@ bl_status job_rewind(bl_job *job, uint64_t step, bl_err *err)
 typedef struct reader {
     bool (*each)(void *arg, const job_report *report);
     void *arg;
+    bl_status status;
 } reader;
 
 static bool read_report(void *arg, const bl_cell *cells, int n)
@@ -149,7 +150,6 @@ static bool read_report(void *arg, const bl_cell *cells, int n)
 }
 
 bl_status job_each_report(bl_job *job, uint64_t from, uint64_t most, bool (*each)(void *arg, const job_report *report), void *arg,
-    bl_status status;
                           bl_err *err)
 {
     reader r = {each, arg, BL_OK};
@@ -193,12 +193,28 @@ bl_status job_load_reports(bl_job *job, bl_err *err)
     return st;
 }
 
+/* What the store has and cannot be taken fails the start: files of what is not known are swept away. */
+typedef struct loading {
+    bl_jobs *jobs;
+    bl_job *job; /* whose marks are read */
+    bl_err err;
+} loading;
+
+static bl_status load_rows(loading *l, const char *sql, int n, const bl_cell *cells, bl_storage_row row, bl_err *err)
+{
+    BL_TRY(bl_storage_run(l->jobs->server->storage, sql, n, cells, row, l, err));
+    return l->err.status == BL_OK ? BL_OK : bl_fail(err, l->err.status, "%s", l->err.text);
+}
+
 static bool take_mark(void *arg, const bl_cell *cells, int n)
 {
-    bl_job *job = arg;
-    return n == 3 &&
-           job_add_mark(
-               job, (job_mark){.step = (uint64_t)cells[0].integer, .bytes = (uint64_t)cells[2].integer, .time = cells[1].real});
+    loading *l = arg;
+    job_mark mark = {.step = (uint64_t)cells[0].integer, .bytes = (uint64_t)cells[2].integer, .time = cells[1].real};
+    (void)n;
+    if (job_add_mark(l->job, mark))
+        return true;
+    (void)bl_fail(&l->err, BL_ENOMEM, "the checkpoints of a job");
+    return false;
 }
 
 static char *text_of(bl_job *job, const bl_cell *cell)
@@ -245,13 +261,15 @@ static void fill(bl_job *job, const bl_cell *cells)
 
 static bool load_job(void *arg, const bl_cell *cells, int n)
 {
-    bl_jobs *jobs = arg;
-    bl_job *job = n == 16 ? job_create(jobs) : NULL;
-    bl_err err = {0};
-    if (job == NULL)
+    loading *l = arg;
+    bl_job *job = job_create(l->jobs);
+    (void)n;
+    if (job == NULL) {
+        (void)bl_fail(&l->err, BL_ENOMEM, "a job");
         return false;
+    }
     fill(job, cells);
-    if (bl_arena_status(job->arena, &err) == BL_OK && bl_namemap_put(jobs->names, job->id, job, &err) == BL_OK)
+    if (bl_arena_status(job->arena, &l->err) == BL_OK && bl_namemap_put(l->jobs->names, job->id, job, &l->err) == BL_OK)
         return true;
     job_release(job);
     return false;
@@ -261,14 +279,16 @@ bl_status jobs_load(bl_jobs *jobs, bl_err *err)
 {
     const char *id = NULL;
     void *value = NULL;
-    BL_TRY(bl_storage_run(jobs->server->storage,
-                          "SELECT id, owner, program, entry, device, steps, priority, columns, metrics, created, started, ended, "
-                          "state, reason, step, restarts FROM jobs ORDER BY created",
-                          0, NULL, load_job, jobs, err));
+    loading l = {.jobs = jobs};
+    BL_TRY(load_rows(&l,
+                     "SELECT id, owner, program, entry, device, steps, priority, columns, metrics, created, started, ended, "
+                     "state, reason, step, restarts FROM jobs ORDER BY created",
+                     0, NULL, load_job, err));
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
         bl_job *job = value;
-        BL_TRY(bl_storage_run(jobs->server->storage, "SELECT step, time, bytes FROM job_checkpoints WHERE job = ?1 ORDER BY step",
-                              BL_CELLS(bl_cell_text(job->id)), take_mark, job, err));
+        l.job = job;
+        BL_TRY(load_rows(&l, "SELECT step, time, bytes FROM job_checkpoints WHERE job = ?1 ORDER BY step",
+                         BL_CELLS(bl_cell_text(job->id)), take_mark, err));
         if (job_is_final(job)) {
             BL_TRY(job_load_reports(job, err));
             continue;
