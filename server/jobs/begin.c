@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* From a document to a job: decoded on the HTTP thread, its program's state written down, and only then known. */
-#include "engine/base/log.h"
 #include "proto/encode.h"
 #include "server/data/saver.h"
 #include "server/handlers.h"
@@ -273,17 +272,15 @@ static bl_status reply(bl_request *rq)
     return BL_OK;
 }
 
-/* On the writer's thread: when this is over, the job goes on whatever happens. */
+/* On the writer's thread: when this is over, the job goes on whatever happens.  It is refused before anything is written, since
+ * its row takes the place of that of the job which left its program. */
 static bl_step keep_it(bl_request *rq)
 {
     bl_job *job = ((bl_exec *)rq->data)->extra;
-    if (job_make_requests(job, &rq->err) != BL_OK || job_keep_first(job, &rq->err) != BL_OK)
+    if (job_make_requests(job, &rq->err) != BL_OK || job_add(job, &rq->err) != BL_OK)
         return BL_STEP_DONE;
-    job_drop_snapshot(job);
-    if (job_add(job, &rq->err) != BL_OK) {
-        bl_err why = {0};
-        if (job_forget(job, &why) != BL_OK)
-            bl_log(BL_LOG_WARN, "job %s: %s", job->id, why.text);
+    if (job_keep_first(job, &rq->err) != BL_OK) {
+        job_remove(job);
         return BL_STEP_DONE;
     }
     bl_metrics_add(&rq->server->metrics, BL_COUNT_JOBS, 1);

@@ -171,8 +171,11 @@ void job_release(bl_job *job); /* accepts NULL */
 void job_release_any(void *job);
 BL_NODISCARD bl_status job_find(bl_request *rq, bl_job **out); /* of the path and the owner; retained until the request ends */
 BL_NODISCARD bl_status job_find_to_read(bl_request *rq, bl_job **out); /* also one that is shared with the owner: "alice:ID" */
-/* Known from now on.  BL_ENODEVMEM where there are too many. */
+/* Known from now on; writer's thread.  BL_ENODEVMEM where its owner has too many that have not ended. */
 BL_NODISCARD bl_status job_add(bl_job *job, bl_err *err);
+void job_remove(bl_job *job); /* not any more */
+/* Of those that have ended the oldest go, as many as |owner| has too many; writer's thread. */
+void jobs_drop_oldest(bl_jobs *jobs, uint32_t owner);
 static inline bool job_is_final(const bl_job *job)
 {
     return job->state >= JOB_DONE;

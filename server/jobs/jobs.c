@@ -159,48 +159,71 @@ void job_change(bl_job *job, job_state state, const char *reason)
     job_wake(job);
 }
 
-/* The oldest that has ended, retained; NULL: all are still to be done. */
-static bl_job *oldest_ended(bl_jobs *jobs)
+/* Under the lock: how many jobs |owner| has, and the oldest of those that have ended; NULL: all are still to be done. */
+static size_t count_of(bl_jobs *jobs, uint32_t owner, bl_job **oldest)
 {
     const char *id = NULL;
     void *value = NULL;
-    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++)
-        if (job_is_final(value))
-            return job_retain(value);
-    return NULL;
-}
-
-/* Make room for one more. */
-static bl_status drop_oldest(bl_jobs *jobs, bl_err *err)
-{
-    bl_job *old = NULL;
-    bool full = false;
-    bl_status st = BL_OK;
-    pthread_mutex_lock(&jobs->lock);
-    full = bl_namemap_count(jobs->names) >= jobs->server->settings.max_jobs;
-    if (full)
-        old = oldest_ended(jobs);
-    pthread_mutex_unlock(&jobs->lock);
-    if (full && old == NULL)
-        return bl_fail(err, BL_ENODEVMEM, "there are %llu jobs that have not ended, which is the limit",
-                       (unsigned long long)jobs->server->settings.max_jobs);
-    if (old != NULL)
-        st = job_forget(old, err);
-    job_release(old);
-    return st;
+    size_t n = 0;
+    *oldest = NULL;
+    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
+        bl_job *job = value;
+        n += job->owner == owner;
+        if (job->owner == owner && *oldest == NULL && job_is_final(job))
+            *oldest = job;
+    }
+    return n;
 }
 
 bl_status job_add(bl_job *job, bl_err *err)
 {
     bl_jobs *jobs = job->jobs;
+    unsigned long long most = jobs->server->settings.max_jobs;
+    bl_job *oldest = NULL;
     bl_status st = BL_OK;
-    BL_TRY(drop_oldest(jobs, err));
     pthread_mutex_lock(&jobs->lock);
-    st = bl_namemap_put(jobs->names, job->id, job_retain(job), err);
+    if (count_of(jobs, job->owner, &oldest) >= most && oldest == NULL)
+        st = bl_fail(err, BL_ENODEVMEM, "the key has %llu jobs that have not ended, which is the limit", most);
+    else
+        st = bl_namemap_put(jobs->names, job->id, job, err);
+    if (st == BL_OK)
+        job_retain(job);
     pthread_mutex_unlock(&jobs->lock);
-    if (st != BL_OK)
-        job_release(job);
     return st;
+}
+
+void job_remove(bl_job *job)
+{
+    bl_jobs *jobs = job->jobs;
+    bl_job *known = NULL;
+    pthread_mutex_lock(&jobs->lock);
+    known = bl_namemap_remove(jobs->names, job->id);
+    pthread_mutex_unlock(&jobs->lock);
+    job_release(known);
+}
+
+/* One that its owner has too many, retained; NULL: none. */
+static bl_job *take_oldest(bl_jobs *jobs, uint32_t owner)
+{
+    bl_job *oldest = NULL;
+    pthread_mutex_lock(&jobs->lock);
+    if (count_of(jobs, owner, &oldest) <= jobs->server->settings.max_jobs)
+        oldest = NULL;
+    if (oldest != NULL)
+        job_retain(oldest);
+    pthread_mutex_unlock(&jobs->lock);
+    return oldest;
+}
+
+void jobs_drop_oldest(bl_jobs *jobs, uint32_t owner)
+{
+    bl_job *old = NULL;
+    bl_err err = {0};
+    while (err.status == BL_OK && (old = take_oldest(jobs, owner)) != NULL) {
+        if (job_forget(old, &err) != BL_OK)
+            bl_log(BL_LOG_WARN, "job %s cannot be forgotten: %s", old->id, err.text);
+        job_release(old);
+    }
 }
 
 /* Under the lock. */

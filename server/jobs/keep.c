@@ -425,9 +425,7 @@ bl_status job_keep_first(bl_job *job, bl_err *err)
 
 bl_status job_forget(bl_job *job, bl_err *err)
 {
-    bl_jobs *jobs = job->jobs;
-    bl_grants *grants = bl_shelf_grants(jobs->server->shelf);
-    bl_job *known = NULL;
+    bl_grants *grants = bl_shelf_grants(job->jobs->server->shelf);
     bl_status st = BL_OK;
     bl_grants_hold(grants);
     st = bl_grants_drop(grants, job->owner, "job", job->id, err);
@@ -436,9 +434,6 @@ bl_status job_forget(bl_job *job, bl_err *err)
         return st;
     BL_TRY(job_delete_rows(job, err));
     remove_folder(job);
-    pthread_mutex_lock(&jobs->lock);
-    known = bl_namemap_remove(jobs->names, job->id);
-    pthread_mutex_unlock(&jobs->lock);
-    job_release(known);
+    job_remove(job);
     return BL_OK;
 }

@@ -138,5 +138,34 @@ class Writer(KeyedCase):
         self.assertLessEqual(set(statuses), {200, 429})
 
 
+class Limits(KeyedCase):
+    KEYS = {"a": ("train",), "b": ("train",)}
+    ARGS = ("--backends", "interp", "--max-jobs", "2")
+
+    def submit(self, name, program, steps):
+        self.assertIn(self.call(name, "PUT", f"{P}/{program}", counter()).status, (200, 201))
+        return self.call(name, "POST", J, {"program": program, "inputs": {}, "steps": steps})
+
+    def done(self, name, program):
+        job, end = self.ok(self.submit(name, program, 1), 202).json["job"], time.monotonic() + 60
+        while self.call(name, "GET", f"{J}/{job}").json["state"] != "done":
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+        return job
+
+    def listed(self, name):
+        return [job["job"] for job in self.call(name, "GET", J).json["jobs"]]
+
+    def test_jobs_are_each_keys(self):
+        kept = [self.done("b", f"p{i}") for i in range(2)]
+        mine = [self.done("a", f"p{i}") for i in range(4)]
+        self.assertEqual((mine[2:], kept), (self.listed("a"), self.listed("b")))
+        for i in range(2):
+            self.ok(self.submit("a", f"q{i}", SLOW_STEPS), 202)
+        self.refused(507, self.submit("a", "q2", 1), "2 jobs that have not ended")
+        self.ok(self.call("b", "GET", f"{J}/{kept[0]}/history"))
+        self.assertEqual(kept[1:] + [self.done("b", "p2")], self.listed("b"))
+
+
 if __name__ == "__main__":
     unittest.main()
