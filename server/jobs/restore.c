@@ -38,6 +38,7 @@ bool job_lose(bl_job *job, const bl_err *err)
     if (job->jobs->folder == NULL || job->losses == MOST_LOSSES)
         return false;
     job->losses++;
+    atomic_fetch_add(&job->jobs->nrestoring, !job->restoring);
     job->lost = job->restoring = true;
     job->wants_checkpoint = false;
     job_change(job, JOB_QUEUED, "its device was lost: it goes on from its last checkpoint");
