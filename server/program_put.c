@@ -55,6 +55,8 @@ static bl_status install(bl_program_make *make, bl_err *err)
     bl_program *program = make->program, *old = NULL;
     bl_err ignored = {0};
     bl_status st = BL_OK;
+    if (make->x->rq->done == NULL) /* a job may have begun since it was asked */
+        BL_TRY(bl_jobs_guard(program->server->jobs, program->owner, program->name, err));
     job->replaced = bl_shelf_get_program(program->server->shelf, program->owner, program->name, &old, &ignored) == BL_OK;
     if (make->x->rq->done == NULL)
         job->saved = program->durable || (job->replaced && (old->durable || old->left));

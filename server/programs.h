@@ -47,7 +47,7 @@ typedef struct bl_program {
     uint64_t saved;          /* saver's thread: steps + replaced when it was written down; UINT64_MAX: never */
     struct bl_program *from; /* that it was made of, whose document it has; or NULL */
     struct bl_sequence *sequences; /* of numbered runs; worker's thread */
-    atomic_bool trained;           /* by a job, which nobody else may interfere with */
+    atomic_bool trained;           /* claimed: by a job, which nobody else may interfere with, or by who deletes it */
     atomic_bool left;              /* by a job that has ended, from whose last checkpoint it comes back */
 } bl_program;
 

@@ -539,6 +539,11 @@ void bl_shelf_expire(bl_shelf *shelf, int64_t now_ns)
 
 /* ---- programs */
 
+static bl_status refuse_claimed(const char *name, bl_err *err)
+{
+    return bl_fail(err, BL_ECONFLICT, "a job trains the program \"%.128s\": wait for its end, or cancel it", name);
+}
+
 static bl_status put_program_locked(bl_shelf *shelf, uint32_t owner, const char *name, bl_program *program, bool fresh,
                                     bl_program **old, bl_err *err)
 {
@@ -548,6 +553,8 @@ static bl_status put_program_locked(bl_shelf *shelf, uint32_t owner, const char 
     *old = bl_namemap_get(s->programs, name);
     if (*old != NULL && fresh)
         return bl_fail(err, BL_EPRECONDITION, "program \"%.128s\" is there already", name);
+    if (*old != NULL && atomic_load(&(*old)->trained))
+        return refuse_claimed(name, err);
     if (*old == NULL && bl_namemap_count(s->programs) >= shelf->server->settings.max_programs)
         return bl_fail(err, BL_ENODEVMEM, "there are %zu programs, which is the limit", bl_namemap_count(s->programs));
     return bl_namemap_put(s->programs, name, program, err);
@@ -598,6 +605,14 @@ bl_status bl_shelf_read_program(bl_shelf *shelf, uint32_t owner, const char *nam
     return *out != NULL ? BL_OK : bl_fail(err, BL_ENOTFOUND, "there is no program \"%.128s\"", name);
 }
 
+bl_status bl_shelf_check_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err)
+{
+    bl_program *found = find_program(shelf, owner, name, NULL);
+    bool claimed = found != NULL && atomic_load(&found->trained);
+    bl_program_release(found);
+    return claimed ? refuse_claimed(name, err) : BL_OK;
+}
+
 bool bl_shelf_has_program(bl_shelf *shelf, uint32_t owner, const char *name)
 {
     bl_program *found = find_program(shelf, owner, name, NULL);
@@ -605,27 +620,51 @@ bool bl_shelf_has_program(bl_shelf *shelf, uint32_t owner, const char *name)
     return found != NULL;
 }
 
-bl_status bl_shelf_delete_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err)
+/* What is deleted is claimed first, so that its name stands for it until it is gone.  NULL: it is not there, or is claimed
+ * already, which |err| says; |trained|: that does not matter.  Retained. */
+static bl_program *claim_program(bl_shelf *shelf, uint32_t owner, const char *name, bool trained, bl_err *err)
 {
-    space *s = NULL;
-    bl_program *old = NULL;
+    bl_program *found = NULL;
+    const space *s = NULL;
+    bool claimed = false;
+    pthread_mutex_lock(&shelf->lock);
+    s = find_space(shelf, owner);
+    found = s != NULL ? bl_namemap_get(s->programs, name) : NULL;
+    claimed = found != NULL && (!atomic_exchange(&found->trained, true) || trained);
+    if (claimed)
+        bl_program_retain(found);
+    pthread_mutex_unlock(&shelf->lock);
+    if (found == NULL)
+        (void)bl_fail(err, BL_ENOTFOUND, "there is no program \"%.128s\"", name);
+    else if (!claimed)
+        (void)refuse_claimed(name, err);
+    return claimed ? found : NULL;
+}
+
+static bl_status delete_program(bl_shelf *shelf, uint32_t owner, const char *name, bool trained, bl_err *err)
+{
+    bl_program *program = NULL, *old = NULL;
     bl_status st = BL_OK;
     bl_grants_hold(shelf->grants);
-    if (bl_shelf_has(shelf, owner, "program", name))
-        st = bl_grants_drop(shelf->grants, owner, "program", name, err);
+    program = claim_program(shelf, owner, name, trained, err);
+    st = program != NULL ? bl_grants_drop(shelf->grants, owner, "program", name, err) : err->status;
     if (st == BL_OK) {
         pthread_mutex_lock(&shelf->lock);
-        s = find_space(shelf, owner);
-        old = s != NULL ? bl_namemap_remove(s->programs, name) : NULL;
+        old = bl_namemap_remove(find_space(shelf, owner)->programs, name);
         pthread_mutex_unlock(&shelf->lock);
+    } else if (program != NULL && !trained) {
+        atomic_store(&program->trained, false);
     }
     bl_grants_let_go(shelf->grants);
-    if (st != BL_OK)
-        return st;
-    if (old == NULL)
-        return bl_fail(err, BL_ENOTFOUND, "there is no program \"%.128s\"", name);
-    drop_program(shelf, old);
-    return BL_OK;
+    if (old != NULL)
+        drop_program(shelf, old);
+    bl_program_release(program);
+    return st;
+}
+
+bl_status bl_shelf_delete_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err)
+{
+    return delete_program(shelf, owner, name, false, err);
 }
 
 /* Under the lock. */
@@ -699,7 +738,7 @@ size_t bl_shelf_purge(bl_shelf *shelf, uint32_t owner)
         free_lease(shelf, old);
     while (first_name(shelf, owner, false, name) && bl_shelf_delete(shelf, owner, NULL, name, &ignored) == BL_OK)
         n++;
-    while (first_name(shelf, owner, true, name) && bl_shelf_delete_program(shelf, owner, name, &ignored) == BL_OK)
+    while (first_name(shelf, owner, true, name) && delete_program(shelf, owner, name, true, &ignored) == BL_OK)
         n++;
     return n;
 }

@@ -31,13 +31,16 @@ BL_NODISCARD bl_status bl_lease_end(bl_shelf *shelf, uint32_t owner, const char 
 /* End all leases that nobody renewed. */
 void bl_shelf_expire(bl_shelf *shelf, int64_t now_ns);
 
-/* Takes a reference.  |fresh|: BL_EPRECONDITION where the name is taken; else the one that is there goes. */
+/* Takes a reference.  |fresh|: BL_EPRECONDITION where the name is taken; else the one that is there goes.  BL_ECONFLICT where
+ * that is claimed (program->trained), which then stays. */
 BL_NODISCARD bl_status bl_shelf_put_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_program *program, bool fresh,
                                             bl_err *err);
 BL_NODISCARD bl_status bl_shelf_get_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_program **out,
                                             bl_err *err); /* retained */
 /* The same; also where another owner shares it, which program->owner then tells. */
 BL_NODISCARD bl_status bl_shelf_read_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_program **out, bl_err *err);
+/* BL_ECONFLICT where there is one that is claimed; so that cannot be deleted. */
+BL_NODISCARD bl_status bl_shelf_check_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err);
 BL_NODISCARD bl_status bl_shelf_delete_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err);
 bool bl_shelf_has_program(bl_shelf *shelf, uint32_t owner, const char *name);
 void bl_shelf_list_programs(bl_shelf *shelf, uint32_t owner, void (*each)(void *arg, const char *name, bl_program *program),

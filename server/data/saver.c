@@ -190,6 +190,7 @@ static bl_status put_down(bl_server *server, const order *o, bl_err *err)
 
 static bl_status remove_all(bl_server *server, const order *o, bl_err *err)
 {
+    BL_TRY(bl_shelf_check_program(server->shelf, o->program->owner, o->program->name, err)); /* a job may have begun meanwhile */
     BL_TRY(forget(server, o->program, err));
     return bl_shelf_delete_program(server->shelf, o->program->owner, o->program->name, err);
 }

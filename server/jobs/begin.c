@@ -171,6 +171,26 @@ static bl_status load_inputs(bl_exec *x, const bl_job *job, const bl_job_doc *sp
     return bl_exec_load(x, (int)(n + more), values, false);
 }
 
+/* Nobody else replaces, removes or trains it from now on; until now somebody may have. */
+static bl_status claim(bl_job *job, bl_err *err)
+{
+    bl_program *program = job->program, *now = NULL;
+    bl_err missing = {0};
+    if (atomic_exchange(&program->trained, true))
+        return bl_fail(err, BL_ECONFLICT, "another job trains the program \"%s\": wait for its end, or cancel it", program->name);
+    job->claims = true;
+    if (bl_shelf_get_program(program->server->shelf, program->owner, program->name, &now, &missing) == BL_OK)
+        bl_program_release(now);
+    return now == program ? BL_OK : bl_fail(err, BL_ECONFLICT, "program \"%s\" was just replaced or deleted", program->name);
+}
+
+void job_unclaim(bl_job *job)
+{
+    if (job->claims)
+        atomic_store(&job->program->trained, false);
+    job->claims = false;
+}
+
 bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out)
 {
     bl_job_doc spec;
@@ -185,10 +205,7 @@ bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out)
     if (spec.run.steps > rq->server->settings.max_steps)
         return bl_fail(&rq->err, BL_ELIMIT, "steps: the limit is %llu", (unsigned long long)rq->server->settings.max_steps);
     BL_TRY(fill_job(job, &spec, &rq->err));
-    if (atomic_exchange(&job->program->trained, true))
-        return bl_fail(&rq->err, BL_ECONFLICT, "another job trains the program \"%s\": wait for its end, or cancel it",
-                       job->program->name);
-    job->claims = true;
+    BL_TRY(claim(job, &rq->err));
     BL_TRY(bl_exec_choose(x, &spec.run.options, job->program->worker));
     return load_inputs(x, job, &spec);
 }

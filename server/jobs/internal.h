@@ -217,6 +217,9 @@ BL_NODISCARD bl_status job_make_requests(bl_job *job, bl_err *err); /* slice and
 BL_NODISCARD bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out);
 void job_take_inputs(bl_job *job, const bl_exec *x); /* when they are there */
 
+void job_unclaim(bl_job *job);                       /* its program is everybody's again */
+void job_drop_copies(bl_job *job);                   /* of its inputs */
+
 /* ---- evaluator.c */
 /* The document that |name| (NULL: the trained program) stands for; job->program is there. */
 BL_NODISCARD bl_status job_find_evaluator(bl_exec *x, bl_job *job, const char *name, const bl_program_doc **out);

@@ -60,12 +60,8 @@ void job_free_means(bl_job *job)
 {
     if (job->program != NULL)
         job_drop_snapshot(job);
-    if (job->claims)
-        atomic_store(&job->program->trained, false);
-    job->claims = false;
-    for (int i = 0; job->held_copies != NULL && job->program != NULL && i < job_count_held(job); i++)
-        free(job->held_copies[i]);
-    job->held_copies = NULL;
+    job_unclaim(job);
+    job_drop_copies(job);
     if (job->worker != NULL)
         job_end_own(job);
     free_part(&job->train);
@@ -271,6 +267,7 @@ void job_take_away(bl_job *job)
     bl_err err = {0};
     if (job->program == NULL || bl_shelf_get_program(shelf, job->owner, job->program_name, &now, &err) != BL_OK)
         return;
+    job_unclaim(job);
     if (now == job->program && bl_shelf_delete_program(shelf, job->owner, job->program_name, &err) != BL_OK)
         bl_log(BL_LOG_WARN, "job %s: %s", job->id, err.text);
     bl_program_release(now);
@@ -468,7 +465,7 @@ bl_status bl_jobs_guard(bl_jobs *jobs, uint32_t owner, const char *name, bl_err 
                 bl_fail(err, BL_ECONFLICT, "job %s trains the program \"%.128s\": wait for its end, or cancel it", job->id, name);
     }
     pthread_mutex_unlock(&jobs->lock);
-    return st;
+    return st == BL_OK ? bl_shelf_check_program(jobs->server->shelf, owner, name, err) : st; /* by one that nobody knows yet */
 }
 
 bl_status bl_jobs_guard_restoring(bl_jobs *jobs, uint32_t owner, const char *name, bl_err *err)

@@ -17,8 +17,8 @@ BL_NODISCARD bl_status bl_jobs_create(bl_server *server, bl_jobs **out, bl_err *
 void bl_jobs_drain(bl_jobs *jobs, double seconds);
 void bl_jobs_destroy(bl_jobs *jobs); /* after the workers' threads; accepts NULL */
 
-/* BL_ECONFLICT where a job trains the program |name|, which nobody else may then replace, remove or change; also while one that
- * was stopped by the last end of the server is being taken up. */
+/* BL_ECONFLICT where a job trains the program |name|, or is about to, which nobody else may then replace, remove or change; also
+ * while one that was stopped by the last end of the server is being taken up. */
 BL_NODISCARD bl_status bl_jobs_guard(bl_jobs *jobs, uint32_t owner, const char *name, bl_err *err);
 
 /* The same, but only for one that is being taken up. */
