@@ -300,6 +300,9 @@ static bl_step keep_it(bl_request *rq)
         job_remove(job);
         return BL_STEP_DONE;
     }
+    job_drop_snapshot(job);
+    job_drop_copies(job);
+    jobs_drop_oldest(job->jobs, job->owner);
     bl_metrics_add(&rq->server->metrics, BL_COUNT_JOBS, 1);
     job_start(job);
     return BL_STEP_DONE;
@@ -322,6 +325,7 @@ static bl_status keep_program(bl_request *rq)
 /* Where the host does not see them: for the files. */
 static bl_status copy_held(bl_job *job, bl_err *err)
 {
+    bl_budget *memory = &job->jobs->server->memory;
     int n = job_count_held(job);
     job->held_copies = bl_arena_array(job->arena, (size_t)n + 1, sizeof *job->held_copies);
     if (job->held_copies == NULL)
@@ -330,12 +334,23 @@ static bl_status copy_held(bl_job *job, bl_err *err)
         bl_held *held = job_held_at(job, i);
         if (bl_held_mapped(held) != NULL)
             continue;
+        BL_TRY(bl_budget_take(memory, held->bytes, BL_ENOMEM, "a tensor of the job", err));
+        job->copied += held->bytes;
         job->held_copies[i] = malloc(held->bytes > 0 ? held->bytes : 1);
         if (job->held_copies[i] == NULL)
             return bl_fail(err, BL_ENOMEM, "a tensor of %zu bytes", held->bytes);
         BL_TRY(bl_held_read(held, job->held_copies[i], err));
     }
     return BL_OK;
+}
+
+void job_drop_copies(bl_job *job)
+{
+    for (int i = 0; job->held_copies != NULL && i < job_count_held(job); i++)
+        free(job->held_copies[i]);
+    bl_budget_give(&job->jobs->server->memory, job->copied);
+    job->held_copies = NULL;
+    job->copied = 0;
 }
 
 /* On the worker's thread, between two runs of the program. */

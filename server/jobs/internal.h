@@ -118,6 +118,7 @@ struct bl_job {
     int64_t checkpoint_ns;     /* when the last one was taken */
     char **cells;              /* of the report at hand */
     char **held_copies;        /* of those by job_held_at that the host does not see; until they are written */
+    size_t copied;             /* bytes of those, of the server's budget */
     bool snapped;              /* by this slice */
     bool stops;                /* early */
     uint64_t waiting;          /* reports since the best */
@@ -132,8 +133,8 @@ struct bl_job {
     char reason[JOB_REASON], because[JOB_REASON];
     char warning[JOB_REASON];                                           /* of the last checkpoint; empty: it was written */
     bool at_work, writing, wants_checkpoint, restoring, active, claims; /* claims: program->trained is its own */
-    uint64_t step, written;                                             /* written: of the last checkpoint */
     bool unsent;                                                        /* |writing|, but the writer could not be told yet */
+    uint64_t step, written;                                             /* written: of the last checkpoint */
     double started, ended;
     int restarts;
     bool lost;        /* with its device: it is to be taken up again, as soon as nothing is at work for it and that is open */
@@ -216,9 +217,8 @@ BL_NODISCARD bl_status job_make_requests(bl_job *job, bl_err *err); /* slice and
 /* Decode rq's body as a job of |program| into |job|, its inputs on their way to the device: rq->data is the bl_exec then. */
 BL_NODISCARD bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out);
 void job_take_inputs(bl_job *job, const bl_exec *x); /* when they are there */
-
 void job_unclaim(bl_job *job);                       /* its program is everybody's again */
-void job_drop_copies(bl_job *job);                   /* of its inputs */
+void job_drop_copies(bl_job *job);                   /* of those by job_held_at */
 
 /* ---- evaluator.c */
 /* The document that |name| (NULL: the trained program) stands for; job->program is there. */

@@ -413,10 +413,12 @@ static void tick(bl_jobs *jobs)
     const char *id = NULL;
     void *value = NULL;
     bl_job *job = NULL;
+    bool sent = true;
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++)
         job_ping(value);
     while (sent && (job = next_to_write(jobs)) != NULL) {
         job->writing = true;
+        job->unsent = false;
         pthread_mutex_unlock(&jobs->lock);
         sent = job_submit_write(job); /* which is there while |writing| says so */
         pthread_mutex_lock(&jobs->lock);
@@ -433,12 +435,10 @@ static void tick(bl_jobs *jobs)
 static void *run_thread(void *arg)
 {
     bl_jobs *jobs = arg;
-    bool sent = true;
     pthread_mutex_lock(&jobs->lock);
     while (!jobs->stop) {
         struct timespec until = bl_clock_after(CLOCK_MONOTONIC, TICK_NS);
         pthread_cond_timedwait(&jobs->changed, &jobs->lock, &until);
-        job->unsent = false;
         tick(jobs);
         pthread_mutex_unlock(&jobs->lock);
         jobs_schedule(jobs);
