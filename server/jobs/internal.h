@@ -323,7 +323,7 @@ BL_NODISCARD bl_status job_load_own(bl_request *rq, bl_job *job,
 BL_NODISCARD bl_status job_load_evaluator(bl_exec *x, bl_job *job);     /* its document */
 BL_NODISCARD bl_status job_load_evaluated(bl_request *rq, bl_job *job); /* and, when that is linked, what only it has */
 BL_NODISCARD bl_status job_load_checkpoint(bl_request *rq, bl_job *job, uint64_t step, job_loaded *out);
-BL_NODISCARD bl_status job_open_file(char *path, int *fd, size_t *bytes, bl_err *err); /* frees |path| */
+BL_NODISCARD bl_status job_open_file(char *path, int *fd, size_t *bytes, bl_err *err); /* frees |path|; NULL: BL_ENOMEM */
 /* The file at |path| (which is freed) as the body of |rq|. */
 BL_NODISCARD bl_status job_load_file(bl_request *rq, char *path);
 

@@ -16,7 +16,9 @@
 bl_status job_open_file(char *path, int *fd, size_t *bytes, bl_err *err)
 {
     struct stat st;
-    *fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (path == NULL)
+        return bl_fail(err, BL_ENOMEM, "the path of a file of the job");
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
     free(path);
     if (*fd < 0 || fstat(*fd, &st) != 0 || st.st_size < 0)
         return bl_fail(err, BL_ESTORAGE, "a file of the job cannot be read: %s", strerror(errno));

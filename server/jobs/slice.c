@@ -15,7 +15,7 @@ enum { MOST_REPORTS = JOB_RING / 4 }; /* of a run: the ring has room for them be
 void job_drop_snapshot(bl_job *job)
 {
     job_snapshot *snap = &job->snapshot;
-    for (int i = 0; snap->buffers != NULL && i < job->program->nstates + job->nown; i++) {
+    for (int i = 0; snap->buffers != NULL && snap->copies != NULL && i < job->program->nstates + job->nown; i++) {
         bl_pool_release(job->worker->pool, snap->buffers[i]);
         free(snap->copies[i]);
     }
