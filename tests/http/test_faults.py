@@ -2,11 +2,13 @@
 """Every allocation of a request fails once, and every call of a device: each time there is an answer that says so, and the
 server lives, has lost nothing, and serves the next one."""
 
+import contextlib
 import gzip
 import json
 import mmap
 import os
 import pathlib
+import sqlite3
 import struct
 import subprocess
 import tempfile
@@ -71,12 +73,13 @@ ASKED = {
     "one program": ("GET", PROGRAMS + "/count", None, {}, 200),
     "lease": ("POST", "/api/v1/leases", {"ttl": 1}, {}, 201),
     "many deleted": ("POST", TENSORS + "/delete", {"names": ["a", "b"]}, {}, 200),
+    "history": ("GET", "/api/v1/jobs/JOB/history", None, {}, 200),
     "devices": ("GET", "/api/v1/devices", None, {}, 200),
     "metrics": ("GET", "/metrics", None, {}, 200),
 }
 
 
-class EveryAllocation(unittest.TestCase):
+class Failing(unittest.TestCase):
     """The program is the plain one: its allocator is preloaded, and told which call shall fail through a shared file."""
 
     @classmethod
@@ -87,25 +90,45 @@ class EveryAllocation(unittest.TestCase):
         subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library, HERE / "failing_malloc.c"], check=True)
         with open(shared, "r+b") as file:
             cls.shared = mmap.mmap(file.fileno(), 16)
-        cls.server = Server("--backends", "interp", "--max-plans", "8", "--log-level", "error", env={"LD_PRELOAD": library, "FAILING_MALLOC": shared})
-        for path, body in (("/held", [1, 2]), ("/other", [1, 2]), ("/k0", [1]), ("/k1", [1]), ("/k2", [1])):
-            assert cls.server.call("PUT", TENSORS + path, body).status == 201
-        for name in ("count", "other"):
-            assert cls.server.call("PUT", f"{PROGRAMS}/{name}", counter()).status == 201
-        assert cls.server.call("PUT", PROGRAMS + "/new", trained(0)).status == 201
+        cls.env = {"LD_PRELOAD": library, "FAILING_MALLOC": shared}
 
     @classmethod
     def tearDownClass(cls):
-        status = cls.server.stop()
         cls.shared.close()
         cls.folder.cleanup()
-        if status != 0:
-            raise AssertionError(f"the server ended with {status}:\n" + cls.server.log_text()[-3000:])
+
+    @classmethod
+    def start(cls, *args, **env):
+        return Server("--backends", "interp", "--log-level", "error", *args, env={**cls.env, **env})
 
     def arm(self, nth):
         """The n-th allocation from now fails; gives how many failed so far."""
         self.shared[0:8] = nth.to_bytes(8, "little")
         return int.from_bytes(self.shared[8:16], "little")
+
+
+class EveryAllocation(Failing):
+    """Of each kind of request."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.server = cls.start("--max-plans", "8")
+        for path, body in (("/held", [1, 2]), ("/other", [1, 2]), ("/k0", [1]), ("/k1", [1]), ("/k2", [1])):
+            assert cls.server.call("PUT", TENSORS + path, body).status == 201
+        wide = counter(state={"n": {"dtype": "float32", "shape": [1000]}})
+        for name, document in (("count", counter()), ("other", counter()), ("told", wide), ("new", trained(0))):
+            assert cls.server.call("PUT", f"{PROGRAMS}/{name}", document).status == 201
+        told = {"program": "told", "inputs": {}, "steps": 150, "collect": {"every": 1, "outputs": ["m"]}}  # over what a request keeps for the next
+        cls.job = cls.server.call("POST", J, told).json["job"]
+        assert wait(cls.server, cls.job)["state"] == "done"
+
+    @classmethod
+    def tearDownClass(cls):
+        status = cls.server.stop()
+        super().tearDownClass()
+        if status != 0:
+            raise AssertionError(f"the server ended with {status}:\n" + cls.server.log_text()[-3000:])
 
     def count(self):
         state = self.server.call("GET", PROGRAMS + "/count/state").json["state"]["n"]["data"][0]
@@ -118,8 +141,10 @@ class EveryAllocation(unittest.TestCase):
         for nth in range(1, MOST):
             asked = body(nth) if callable(body) else body
             steps = self.count() if path.endswith("/count/run") else 0
+            if path.endswith("/history"):  # of an answer that long no memory is kept, so that the next one begins without any
+                self.assertEqual(200, self.server.call(method, path.replace("JOB", self.job)).status)
             before = self.arm(nth)
-            answer = self.server.call(method, path, asked, headers)
+            answer = self.server.call(method, path.replace("JOB", self.job), asked, headers)
             struck = self.arm(0) > before
             if not struck:
                 self.assertIn(answer.status, wanted, answer.body[:500])
@@ -192,6 +217,98 @@ class EveryAllocation(unittest.TestCase):
         while (after := look()) != before and time.monotonic() < end:
             time.sleep(0.05)
         self.assertEqual(before, after)
+
+
+class EveryAllocationOfJobs(Failing):
+    """What is on the disk stays there."""
+
+    def setUp(self):
+        state = tempfile.TemporaryDirectory()
+        self.addCleanup(state.cleanup)
+        self.state = state.name
+        self.server = None
+
+    def tearDown(self):
+        self.arm(0)
+        if self.server is not None:
+            self.assertEqual(0, self.server.stop())
+
+    def up(self):
+        self.server = self.start(BEAMLINE_STATE=self.state)
+
+    def submit(self):
+        return self.server.call("POST", J, {"program": "p", "inputs": {}, "steps": 3})
+
+    def rows(self, sql):
+        with contextlib.closing(sqlite3.connect(f"file:{self.state}/beamline.db?mode=ro", uri=True)) as store:
+            return store.execute(sql).fetchall()
+
+    def test_t26_a_job_that_is_refused(self):
+        """The job before it, whose program it would have trained, has left it."""
+        self.up()
+        self.assertEqual(201, self.server.call("PUT", f"{PROGRAMS}/p", counter()).status)
+        left = self.submit().json["job"]
+        self.assertEqual("done", wait(self.server, left)["state"])
+        refused = 0
+        for nth in range(1, MOST):
+            self.arm(nth)
+            answer = self.submit()
+            self.arm(0)
+            if answer.status == 202:
+                break
+            refused += 1
+            self.assertIn(answer.status, (503, 507), answer.body[:500])
+            self.assertEqual([(left,)], self.rows("SELECT job FROM job_programs"))
+            self.assertEqual([left], os.listdir(os.path.join(self.state, "jobs")))
+            self.assertEqual([left], [job["job"] for job in self.server.call("GET", J).json["jobs"]])
+        self.assertGreater(refused, 10)
+        self.assertIn(wait(self.server, answer.json["job"])["state"], ("done", "failed"))  # failed: it came after the answer
+
+    def test_t26_while_it_goes_on(self):
+        """Whatever it could not do then, it ends."""
+        self.up()
+        self.assertEqual(201, self.server.call("PUT", f"{PROGRAMS}/p", counter()).status)
+        document = {"program": "p", "inputs": {}, "steps": 3000, "checkpoint": {"every": 500}, "collect": {"every": 100, "outputs": ["m"]}}
+        ends = set()
+        for nth in range(1, 60):
+            job = self.server.call("POST", J, document).json["job"]
+            self.arm(nth)
+            end = time.monotonic() + 30
+            while (state := self.server.call("GET", f"{J}/{job}").json.get("state")) not in ("done", "failed"):  # None: that was what failed
+                self.assertLess(time.monotonic(), end, (nth, state))
+            self.arm(0)
+            ends.add(state)
+        self.assertIn("done", ends)
+
+    def test_t26_at_the_start(self):
+        """A server that has no memory for its jobs does not start, rather than take their files for nobody's."""
+        self.up()
+        self.assertEqual(201, self.server.call("PUT", f"{PROGRAMS}/p", counter()).status)
+        for _ in range(25):
+            self.assertEqual("done", wait(self.server, self.submit().json["job"])["state"])
+        self.assertEqual(0, self.server.stop())
+        files = sorted(path for path in pathlib.Path(self.state, "jobs").rglob("*"))
+        self.arm(1 << 40)
+        self.up()
+        total = (1 << 40) - int.from_bytes(self.shared[0:8], "little")
+        self.assertEqual(0, self.server.stop())
+        failed = 0
+        for nth in range(max(total - 900, 1), total, 31):
+            self.arm(nth)
+            try:
+                self.up()
+                self.arm(0)
+                self.assertEqual(0, self.server.stop())
+            except RuntimeError as failure:
+                self.assertIn("beamline: ", str(failure))
+                failed += 1
+            self.server = None
+            self.assertEqual(files, sorted(path for path in pathlib.Path(self.state, "jobs").rglob("*")), nth)
+        self.assertGreater(failed, 5)
+        self.arm(0)
+        self.up()
+        self.assertEqual(25, len(self.server.call("GET", J).json["jobs"]))
+        self.assertEqual([3 * 25], self.server.call("GET", f"{PROGRAMS}/p/state").json["state"]["n"]["data"])
 
 
 class EveryCallOfADevice(unittest.TestCase):
