@@ -95,8 +95,8 @@ class Durable(unittest.TestCase):
         self.folder = folder.name
         self.start()
 
-    def start(self, save="3600"):
-        self.server = Server("--backends", "interp", "--state", self.folder, "--save-seconds", save)
+    def start(self, save="3600", *options):
+        self.server = Server("--backends", "interp", "--state", self.folder, "--save-seconds", save, *options)
         self.addCleanup(self.server.stop)
 
     def again(self, save="3600"):
@@ -137,6 +137,34 @@ class Durable(unittest.TestCase):
         self.put("a")
         self.again()
         self.assertEqual((0, 0), (self.last("a"), self.count("a")))  # it began anew
+
+    def test_t24_the_server_ends_between_two_slices(self):
+        """Of runs that take turns all but one wait: what they have done so far is written down, and so are their numbers."""
+        self.server.stop()
+        self.start("3600", "--grace", "0.3")
+        names, answers = ("x", "y", "z"), {}
+        for name in names:
+            self.put(name)
+
+        def ask(name):
+            answers[name] = self.server.call("POST", f"{P}/{name}/run", {"inputs": {}, "seq": 1, "steps": SLOW_STEPS})
+        threads = [threading.Thread(target=ask, args=(name,)) for name in names]
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + 60
+        while 0 in (self.server.call("GET", f"{P}/{name}").json["steps"] for name in names):
+            self.assertLess(time.monotonic(), end)
+        self.assertEqual(0, self.server.stop())
+        for thread in threads:
+            thread.join()
+        self.start()
+        for name in names:
+            done = self.count(name)
+            self.assertGreater(done, 0)
+            self.assertEqual((503, done), (answers[name].status, answers[name].json["step"]))
+            self.assertEqual((answers[name].body, done), (self.run_once(name, 1, status=503), self.count(name)))
+            self.run_once(name, 2)
+            self.assertEqual(done + 3, self.count(name))
 
     def test_t24_beside_jobs(self):
         """What a job's checkpoint has in its state is not run again, whether the job has ended or goes on."""
