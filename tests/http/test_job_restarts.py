@@ -6,6 +6,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -205,6 +206,22 @@ class Restarts(Served):
         self.assertEqual([ended["step"]], self.server.call("GET", f"{P}/t/state").json["state"]["n"]["data"])
         self.assertEqual(3, len(self.checkpoints(job)))
 
+    def test_t24_a_torn_checkpoint_is_forgotten(self):
+        """Of those that are listed each is there, also after the next start."""
+        job = self.submit("t", counter(), inputs={}, steps=SLOW_STEPS, checkpoint={"seconds": 0.1, "keep": 1000})
+        self.step_past(job, 100000)
+        self.assertEqual(0, self.server.stop())
+        torn = self.checkpoints(job)[-1]
+        torn.write_bytes(b"torn")
+        self.server = self.start()
+        wait(self.server, job, ("running",))
+        self.server.call("DELETE", f"{J}/{job}")
+        wait(self.server, job)
+        self.kill()
+        steps = [mark["step"] for mark in self.server.call("GET", f"{J}/{job}").json["checkpoints"]]
+        self.assertNotIn(int(torn.stem), steps)
+        self.assertEqual([200] * len(steps), [self.server.call("GET", f"{J}/{job}/checkpoints/{step}").status for step in steps])
+
     def test_t24_what_cannot_be_taken_up_fails(self):
         job = self.submit("f", counter(), inputs={}, steps=SLOW_STEPS, checkpoint={"every": 1000})
         self.step_past(job, 3000)
@@ -253,6 +270,33 @@ class Restarts(Served):
             rows = [[row[0], *row[2:]] for row in self.server.call("GET", f"{J}/{done['job']}/history").json["rows"]]
             self.assertEqual(list(range(10, 401, 10)), [row[0] for row in rows])
         self.assertGreaterEqual(losses, 3)
+
+    def test_t14_nobody_interferes_meanwhile(self):
+        """Between the program that is put again and the job that goes on with it others are at the writer's, and a run waits for its chance."""
+        told = self.submit("told", counter(), inputs={}, steps=30000, collect={"every": 1, "outputs": ["m"]})
+        wait(self.server, told)
+        self.losing("device:300")
+        job = self.submit("cut", counter(), inputs={}, steps=SLOW_STEPS, checkpoint={"every": 100})
+        over, statuses = threading.Event(), []
+
+        def ask(method, path, body=None):
+            while not over.is_set():
+                statuses.append((method, self.server.call(method, path, body).status))
+        asked = [("GET", f"{J}/{told}/history")] * 3 + [("POST", f"{P}/cut/run", {"inputs": {}})]
+        threads = [threading.Thread(target=ask, args=what) for what in asked]
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + 60
+        while (now := self.server.call("GET", f"{J}/{job}").json)["restarts"] == 0 or now["state"] == "queued":
+            self.assertLess(time.monotonic(), end)
+        over.set()
+        for thread in threads:
+            thread.join()
+        self.assertEqual("running", now["state"], now)
+        self.assertEqual({409}, {status for method, status in statuses if method == "POST"})
+        self.server.call("DELETE", f"{J}/{job}")
+        ended = wait(self.server, job)
+        self.assertEqual([ended["step"]], self.server.call("GET", f"{P}/cut/state").json["state"]["n"]["data"])
 
     def test_t14_any_call_of_the_device(self):
         """Not all that fail mean that the device is lost; the job goes on all the same."""

@@ -2,6 +2,7 @@
 """Jobs: submitted, watched, cancelled; their reports as events and as a history."""
 
 import json
+import select
 import socket
 import struct
 import tempfile
@@ -9,6 +10,7 @@ import time
 import unittest
 
 from fixture import SAFETENSORS, SLOW_STEPS, Server, ServerTest, counter, head, read_safetensors, safetensors
+from test_residents import VULKAN, has_vulkan
 from training import J, POINTS, events, judge, line, noisy, noisy_inputs, wait
 
 P = "/api/v1/programs"
@@ -460,6 +462,111 @@ class Jobs(ServerTest):
     def test_a_report_is_bounded(self):
         self.put("wide", counter(state={"n": {"dtype": "float32", "shape": [5000]}}))
         self.refused(422, self.call("POST", J, {"program": "wide", "inputs": {}, "steps": 5, "collect": {"every": 1, "outputs": ["m"]}}))
+
+
+class Claims(unittest.TestCase):
+    """A PUT or DELETE that began before a job was accepted does not take its program from it."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.server = Server("--backends", "interp", "--tune=off", "--beam-seconds", "120", "--state", folder.name, "--save-seconds", "1")
+        self.addCleanup(lambda: self.assertEqual(0, self.server.stop()))
+
+    def begin(self, method, path, body=None, waiting=None):
+        """Asks and leaves its socket open, once so many wait."""
+        data = json.dumps(body).encode() if body is not None else b""
+        sock = socket.create_connection(("127.0.0.1", self.server.port))
+        sock.settimeout(60)
+        sock.sendall(head(method, path, "content-type: application/json", f"content-length: {len(data)}", "connection: close") + data)
+        self.addCleanup(sock.close)
+        if waiting is not None:
+            self.assertEqual(waiting + 1, self.server.settled("requests_active", waiting + 1))  # who asks for it is one more
+        return sock
+
+    def answers(self, sock, seconds):
+        return select.select([sock], [], [], seconds)[0] != []
+
+    def status(self, sock):
+        got = b""
+        while part := sock.recv(65536):
+            got += part
+        return int(got.split()[1])
+
+    def train(self, name):
+        return self.server.call("POST", J, {"program": name, "inputs": {}, "steps": SLOW_STEPS})
+
+    def trains(self, name, job):
+        """The job's program is the one of that name."""
+        wait(self.server, job, ("running",))
+        self.assertEqual(409, self.server.call("POST", f"{P}/{name}/run", {"inputs": {}}).status)
+        self.server.call("DELETE", f"{J}/{job}")
+        self.assertEqual([wait(self.server, job)["step"]], self.server.call("GET", f"{P}/{name}/state").json["state"]["n"]["data"])
+
+    def test_put(self):
+        self.assertEqual(201, self.server.call("PUT", f"{P}/p", counter()).status)
+        matrix = [[1.0] * 97] * 97
+        search = self.begin("POST", "/api/v1/run", {"inputs": {"a": matrix}, "nodes": [{"id": "y", "op": "matmul", "in": ["a", "a"]}], "outputs": ["y"], "beam": 16}, 1)
+        put = self.begin("PUT", f"{P}/p", counter(beam=2), 2)  # waits for the search
+        job = self.train("p")
+        self.assertEqual(202, job.status, job.body)
+        search.close()
+        self.assertEqual(409, self.status(put))
+        self.trains("p", job.json["job"])
+
+    def test_delete(self):
+        for name in ("p", "busy"):
+            self.assertEqual(201, self.server.call("PUT", f"{P}/{name}?durable=true", counter()).status)
+        run = self.begin("POST", f"{P}/busy/run", {"inputs": {}, "steps": SLOW_STEPS}, 1)
+        blocked = self.begin("PUT", f"{P}/other?durable=true", counter())
+        while self.answers(blocked, 0.5):  # until the saver waits for the end of the run
+            blocked = self.begin("PUT", f"{P}/other?durable=true", counter())
+        gone = self.begin("DELETE", f"{P}/p", waiting=3)
+        job = self.begin("POST", J, {"program": "p", "inputs": {}, "steps": SLOW_STEPS}, 4)
+        run.close()
+        self.assertIn(self.status(blocked), (200, 201))
+        self.assertEqual((409, 202), (self.status(gone), self.status(job)))
+        self.trains("p", self.server.call("GET", J).json["jobs"][0]["job"])
+
+
+@unittest.skipUnless(has_vulkan(), "needs a Vulkan device")
+class Unseen(ServerTest):
+    """Inputs that the host does not see are copied for the job's file, within --max-memory, and for no longer."""
+
+    SIZE = 12 * 2**20  # elements: 48 MiB
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.server = Server("--backends", "vulkan", "--tune=off", "--max-memory", "64M", env={**VULKAN, "BEAMLINE_STATE": cls.folder.name})
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.folder.cleanup()
+
+    def job(self, name, size, count, steps):
+        """Trains a program that has the same tensor so many times as an input."""
+        self.ok(self.call("POST", "/api/v1/run", {"inputs": {}, "nodes": [{"id": "x", "op": "full", "attrs": {"shape": [size], "value": 1}}], "keep": {"x": "x"}}))
+        nodes, last = [], "n"
+        for i in range(count):
+            nodes += [{"id": f"a{i}", "op": "slice", "in": [f"x{i}"], "attrs": {"start": [0], "stop": [1]}}, {"id": f"m{i}", "op": "add", "in": [last, f"a{i}"]}]
+            last = f"m{i}"
+        self.assertEqual(201, self.call("PUT", f"{P}/{name}", {"inputs": {f"x{i}": {"dtype": "float32", "shape": [size]} for i in range(count)}, "state": {"n": [0]}, "nodes": nodes,
+                                                               "updates": {"n": last}, "outputs": [last]}).status)
+        return self.call("POST", J, {"program": name, "inputs": {f"x{i}": {"tensor": "x"} for i in range(count)}, "steps": steps})
+
+    def test_copies_go(self):
+        wait(self.server, self.ok(self.job("small", self.SIZE, 1, 5), 202).json["job"])
+        self.refused(503, self.job("large", self.SIZE, 2, 5))
+        before, jobs = self.server.rss(), []
+        for name in ("one", "two"):
+            jobs.append(self.ok(self.job(name, self.SIZE, 1, SLOW_STEPS), 202).json["job"])
+        held = self.server.rss() - before - 4 * self.SIZE  # the second tensor is the device's, which has it in the server's memory
+        for job in jobs:
+            self.call("DELETE", f"{J}/{job}")
+            self.assertEqual("cancelled", wait(self.server, job)["state"])
+        self.assertLess(held, 4 * self.SIZE)
 
 
 class Limits(unittest.TestCase):
