@@ -8,7 +8,7 @@
 enum { BL_SAFETENSORS_MAX_HEADER = 100000000 }; /* the format's own limit */
 
 typedef struct bl_file_tensor {
-    const char *name; /* any text; not yet checked against the contract's pattern */
+    const char *name; /* any text; not yet checked against the API's pattern */
     bl_dtype dtype;
     int ndim;
     int64_t dim[16];

@@ -1,5 +1,5 @@
-/* The wire graph: CONTRACT's "a graph", decoded, resolved and sorted, before anything knows what an op means.
- * Everything lives in the request's arena.  Names are NUL-terminated and match the contract's pattern. */
+/* The wire graph: a graph of docs/api.md, decoded, resolved and sorted, before anything knows what an op means.
+ * Everything lives in the request's arena.  Names are NUL-terminated and match the pattern that stands there. */
 #ifndef BL_PROTO_WIRE_H
 #define BL_PROTO_WIRE_H
 

@@ -66,7 +66,7 @@ static const bl_node *add_hidden(bl_call *c, const char *name, bl_dtype dtype, i
 
     if (name == NULL || g->nhidden == b->max_hidden)
         return bl_call_fail_as(c, BL_ENOMEM, "no room for what it remembers");
-    if (strlen(name) > 128) /* the contract's limit */
+    if (strlen(name) > 128) /* the API's limit */
         return bl_call_fail_as(c, BL_ELIMIT, "the name \"%s\" of what it remembers is too long", name);
     if (name_is_taken(b, name))
         return bl_call_fail(c, "would remember \"%s\", but that name is taken", name);

@@ -92,7 +92,7 @@ static bool check_count(bl_call *c)
     return false;
 }
 
-/* The one dtype of all inputs of |kind|, by the contract's rules for literals; BL_DTYPE_COUNT if there are none. */
+/* The one dtype of all inputs of |kind|, by the API's rules for literals; BL_DTYPE_COUNT if there are none. */
 static bl_dtype common_dtype(const bl_call *c, const bl_node *const *in, bl_sig_kind kind)
 {
     bl_dtype dtype = BL_DTYPE_COUNT;

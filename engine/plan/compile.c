@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A miss: wire graph -> IR -> schedule -> moves -> linear kernels -> source -> compiled kernels -> memory plan -> recording.
- * This is the road of DESIGN's picture, one call a stage. */
+ * The road of docs/engine.md, one call a stage. */
 #include "engine/plan/compile.h"
 
 #include "engine/base/clock.h"

@@ -119,7 +119,7 @@ bool bl_onnx_ok(bl_onnx_importer *m);
 /* A failure of no node. */
 void *bl_onnx_stop(bl_onnx_importer *m, bl_status status, const char *fmt, ...) BL_PRINTF(3, 4);
 const char *bl_onnx_clean(bl_onnx_importer *m, const char *text); /* fit to be printed */
-/* |text| with _ for all that the contract's names cannot have. */
+/* |text| with _ for all that the API's names cannot have. */
 char *bl_onnx_legal_name(bl_onnx_importer *m, const char *text);
 /* The same, unlike all others so far. */
 const char *bl_onnx_wire_name(bl_onnx_importer *m, const char *text);

@@ -2,7 +2,7 @@
  *
  * The graph is the program's one entry, "main", and its inputs and outputs are the entry's; the initialisers that it uses are the
  * program's state.  Their values lie where the file has them (raw_data and external data are not copied), so |file| and the model
- * must live until they were loaded.  Wire names are ONNX's own; where these do not match the contract's pattern, what is not
+ * must live until they were loaded.  Wire names are ONNX's own; where these do not match the API's pattern, what is not
  * allowed became _, and a number tells equal ones apart.
  *
  * An input that ImageDecoder takes is an encoded picture in the model, and its pixels in the program: uint8 [INPUT.height,

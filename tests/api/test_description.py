@@ -26,7 +26,7 @@ SECONDS = 600
 CONFIG = f"""hooks = "{HERE}/hooks.py"
 [checks]
 positive_data_acceptance.enabled = false
-negative_data_rejection.expected-statuses = ["400", "401", "403", "404", "405", "409", "411", "412", "413", "415", "422"]
+negative_data_rejection.expected-statuses = ["400", "401", "403", "404", "405", "409", "412", "413", "415", "422"]
 [phases.stateful]
 enabled = false
 """

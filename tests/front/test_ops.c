@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every wire op on small values: what PyTorch and NumPy give, and the contract's rules for literals and dtypes. */
+/* Every wire op on small values: what PyTorch and NumPy give, and the API's rules for literals and dtypes. */
 #include "engine/front/build.h"
 #include "tests/front/bench.h"
 
@@ -159,7 +159,7 @@ static void test_named_diagonal(void **state)
     bench_fini(&b);
 }
 
-/* The contract's own examples. */
+/* The examples of docs/api.md. */
 static void test_contract(void **state)
 {
     bench b = {0};

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The curl lines of the wire contract, word for word through bash, but for the port where 8470 is taken."""
+"""The curl lines that clients hold us to (README.md, docs/api.md), word for word through bash, but for the port where 8470 is taken."""
 
 import array
 import json

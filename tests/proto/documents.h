@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of the decoder share: documents from the contract, and a server that holds one tensor and knows one creation op.
+/* What the tests of the decoder share: documents of docs/api.md, and a server that holds one tensor and knows one creation op.
  */
 #ifndef BL_TESTS_PROTO_DOCUMENTS_H
 #define BL_TESTS_PROTO_DOCUMENTS_H

@@ -59,11 +59,11 @@ static void expect_graph(const bl_wire_graph *g, const char *want)
     free(got);
 }
 
-/* ---- the contract's examples */
+/* ---- the examples of docs/api.md */
 
 static const char example_program_run[] = "{\n  \"inputs\": {\"x\": [0, 1, 2, 3], \"t\": [1, 3, 5, 7]}, \"steps\": 500}";
 
-static void contract_examples(void **state)
+static void api_examples(void **state)
 {
     fixture f;
     float x[6];
@@ -559,7 +559,7 @@ static void deep_graph(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(contract_examples),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(api_examples),
                                        cmocka_unit_test(runs),
                                        cmocka_unit_test(refused),
                                        cmocka_unit_test(named_dimensions),

@@ -29,7 +29,7 @@ static void strings(void **state)
     }
 }
 
-/* The contract's first response, word for word. */
+/* The first answer of docs/api.md, word for word. */
 static void results(void **state)
 {
     static const float s[] = {12, 30};
