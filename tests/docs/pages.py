@@ -70,11 +70,13 @@ class Desk:
         (self.path / "build" / "beamline").symlink_to(SERVER)
         for name in ("examples", "clients"):
             (self.path / name).symlink_to(ROOT / name)
-        self.server = Server("--log-level", "error", "--state", self.path / "state", *options)
-        self.device = next(device["id"] for device in beamline.Client(self.server.url).devices() if device["default"])
+        self.server = Server("--log-level", "error", "--kernel-db", "none", "--tune=off", "--state", self.path / "state", *options)
+        self.client = beamline.Client(self.server.url)
+        self.device = next(device["id"] for device in self.client.devices() if device["default"])
         self.ports = [self.server.port, *free_ports(9)]
 
     def close(self):
+        self.client.close()
         status = self.server.stop()
         self.folder.cleanup()
         if status != 0:
