@@ -425,21 +425,36 @@ bl_status bl_decode_program(const bl_decode_env *env, const bl_json *doc, bl_pro
 
 /* ---- POST program run */
 
-static bl_status choose_entry(const bl_json *doc, const bl_program_entry *entries, int nentries, int *out, bl_err *err)
+bl_status bl_decode_choose_entry(const bl_program_entry *entries, int nentries, const char *name, int *out, bl_err *err)
 {
-    bl_json at;
-    const char *name = "main";
+    bl_text known = {0};
 
     *out = 0;
-    if (bl_json_find(doc, "entry", &at))
-        BL_TRY(bl_json_string(&at, &name, err));
-    else if (nentries == 1)
+    if (name == NULL && nentries == 1)
         return BL_OK;
+    if (name == NULL)
+        name = "main";
     for (*out = 0; *out < nentries; ++*out) {
         if (strcmp(entries[*out].name, name) == 0)
             return BL_OK;
     }
-    return bl_json_fail(doc, err, BL_EGRAPH, "the program has no entry \"%.140s\"", name);
+    for (int i = 0; i < nentries; i++)
+        bl_text_printf(&known, "%s%s", i > 0 ? ", " : "", entries[i].name);
+    bl_status st = bl_fail(err, BL_EGRAPH, "the program has no entry \"%.140s\"; its entries are: %.300s", name,
+                           known.data != NULL ? known.data : "not known, without memory");
+    bl_text_fini(&known);
+    return st;
+}
+
+static bl_status choose_entry(const bl_json *doc, const bl_program_entry *entries, int nentries, int *out, bl_err *err)
+{
+    bl_json at;
+    const char *name = NULL;
+
+    *out = 0;
+    if (bl_json_find(doc, "entry", &at))
+        BL_TRY(bl_json_string(&at, &name, err));
+    return bl_decode_choose_entry(entries, nentries, name, out, err);
 }
 
 /* "every" and "outputs" of |collect|: which of the entry's outputs are reported, and how often. */

@@ -64,6 +64,10 @@ typedef struct bl_program_entry {
     bl_wire_graph graph;
 } bl_program_entry;
 
+/* The entry |name|; NULL: the only one, or "main".  A failure says which there are. */
+BL_NODISCARD bl_status bl_decode_choose_entry(const bl_program_entry *entries, int nentries, const char *name, int *out,
+                                              bl_err *err);
+
 /* PUT /api/v1/programs/NAME: inputs, state, nodes, updates, outputs or entries, dims, and of bl_run_options device, lease, beam,
  * float32_matmul_precision, seed and debug. A dimension that an input's shape names must have its range in "dims".  Each entry
  * knows the dimensions that the shapes of its own inputs and its attributes name. */

@@ -257,24 +257,13 @@ static bl_status make_program(load *l, bl_model_version *version, bl_worker *wor
     return end_own(l, rq, st);
 }
 
-static bl_status choose_entry(const bl_model_version *version, const bl_program *program, int *out, bl_err *err)
-{
-    const bl_program_doc *doc = &program->doc;
-    const char *name = version->config.entry != NULL ? version->config.entry : "main";
-    for (int i = 0; i < doc->nentries; i++) {
-        *out = i;
-        if (strcmp(doc->entries[i].name, name) == 0 || (doc->nentries == 1 && version->config.entry == NULL))
-            return BL_OK;
-    }
-    return bl_fail(err, BL_EGRAPH, "the program has no entry \"%.140s\"; parameters.entry.string_value chooses one", name);
-}
-
 bl_status bl_model_fill_instance(bl_model_version *version, bl_model_instance *instance, bl_err *err)
 {
     int at = 0;
-    BL_TRY(choose_entry(version, instance->program, &at, err));
+    const bl_program_doc *doc = &instance->program->doc;
+    BL_TRY(bl_decode_choose_entry(doc->entries, doc->nentries, version->config.entry, &at, err));
     instance->entry = &instance->program->entries[at];
-    instance->graph = &instance->program->doc.entries[at].graph;
+    instance->graph = &doc->entries[at].graph;
     instance->plan = instance->entry->plan;
     return BL_OK;
 }

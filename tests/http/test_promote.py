@@ -62,6 +62,7 @@ class Promote(ServerTest):
 
     def test_what_is_refused(self):
         self.assertEqual(201, self.call("PUT", f"{P}/bad", grows()).status)
+        self.assertIn('no entry "none"; its entries are: up, test', self.promote("bad", entry="none").json["detail"])
         for status, members in ((422, {"entry": "none"}), (422, {"version": 0}), (400, {"version": "1"}), (422, {"model": "../x"}), (400, {"more": 1})):
             with self.subTest(members=members):
                 self.refused(status, self.promote("bad", model="not", **{k: v for k, v in members.items() if k != "model"}) if "model" not in members

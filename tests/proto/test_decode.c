@@ -358,7 +358,7 @@ static void programs(void **state)
     } rows[] = {
         {"{\"entry\":\"train\",\"inputs\":{\"x\":[[1,2,3,4,5,6,7]]}}", BL_OK, ""},
         {"{\"inputs\":{\"x\":[[1,2,3,4,5,6,7]]}}", BL_EGRAPH, "no entry \"main\""},
-        {"{\"entry\":\"nix\"}", BL_EGRAPH, "no entry \"nix\""},
+        {"{\"entry\":\"nix\"}", BL_EGRAPH, "no entry \"nix\"; its entries are: train, test"},
         {"{\"entry\":\"train\"}", BL_EGRAPH, "inputs: \"x\" is missing"},
         {"{\"entry\":\"train\",\"inputs\":{\"x\":[[1,2,3,4,5,6,7]],\"z\":[1]}}", BL_EGRAPH,
          "inputs: nothing here is named \"z\""},
