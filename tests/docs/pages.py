@@ -15,9 +15,9 @@ import tempfile
 import beamline
 from served import ROOT, SERVER, Server
 
-SECONDS = 300  # of a page, on a busy machine
+SECONDS = 600  # of a page, on a busy machine
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
-PROBLEM = re.compile(r'^\{"(type":"urn:beamline:error|error":)', re.M)
+PROBLEM = re.compile(r'\{"(type":"urn:beamline:error|error":)')
 
 
 def blocks(page, language, without=()):
@@ -88,7 +88,7 @@ class Desk:
 
     def run(self, words, text):
         """What |words| say to this text as a script; what it started goes with it."""
-        env = {**os.environ, "HOME": str(self.path), "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "BEAMLINE_STATE": "none",
+        env = {**os.environ, "HOME": str(self.path), "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "BEAMLINE_STATE": "none", "BEAMLINE_KERNEL_DB": str(self.path / "kernels.db"),
                "BEAMLINE_URL": self.server.url, "PYTHONPATH": str(ROOT / "clients" / "python")}
         process = subprocess.Popen(words, cwd=self.path, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
         try:
@@ -100,13 +100,15 @@ class Desk:
                 pass
             process.wait()
 
-    def shell(self, page, without=()):
-        """Paste the page's shell blocks; a list of what went wrong."""
-        steps = [step for line, block in blocks(page, "sh", without) for step in commands(line, block)]
+    def shell(self, page, without=(), before=()):
+        """Paste the page's shell blocks, behind those of another that it builds on; a list of what went wrong."""
+        steps = [step for line, block in [*before, *blocks(page, "sh", without)] for step in commands(line, block)]
         script = ["exec 3>&1"]
-        for i, (_, text, _) in enumerate(steps):
+        for i, (_, text, told) in enumerate(steps):
             # a text that is a script of its own ends with its status; a server that it leaves behind must not hold the pipe
             script.append(f"{{ {self.here(text)}\n}} >{i}.out 2>{i}.err </dev/null\necho $? >{i}.status")
+            if told and "listening on" in told:  # a reader waits for that line as well
+                script.append(f"for i in $(seq 600); do grep -q listening {i}.out && break; sleep 0.1; done")
         printed = self.run(["bash"], "\n".join(script) + "\n")
         wrong = [printed] if printed.strip() else []
         for i, (line, text, told) in enumerate(steps):

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Pages whose blocks can be pasted, one after the other: each is run, and prints what the page says."""
+import importlib.util
 import re
 import shutil
 import unittest
 
-from pages import Desk
+from pages import Desk, blocks
 from served import ROOT, SERVER
+
+
+LINE = next(block for block in blocks("README.md", "sh") if "PUT localhost:8470/api/v1/programs/line" in block[1])
 
 
 class PagesTest(unittest.TestCase):
@@ -18,14 +22,32 @@ class PagesTest(unittest.TestCase):
             raise unittest.SkipTest(f"the pages' commands need {' and '.join(missing)}")
 
     def setUp(self):
-        self.desk = Desk()
+        # Python pages use dozens of kernels: the interpreter compiles none of them
+        self.desk = Desk(*(("--backends", "interp") if "python" in self.id() else ()))
         self.addCleanup(self.desk.close)
 
     def check(self, wrong):
         self.assertEqual([], wrong, "\n\n".join(wrong))
 
+    def test_readme(self):
+        self.check(self.desk.shell("README.md", without=("./run ",)))  # and ./check, which runs this
+        state = {name: value["data"] for name, value in self.desk.client.call("GET", "/api/v1/programs/line/state")["state"].items()}
+        self.assertAlmostEqual(2, state["w"][0], places=3)
+        self.assertAlmostEqual(1, state["b"][0], places=3)
+
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "python3-numpy is not installed")
+    def test_python_of_the_readme(self):
+        self.check(self.desk.python("README.md"))
+
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "python3-numpy is not installed")
+    def test_python_of_the_client(self):
+        self.check(self.desk.python("docs/client.md"))
+
     def test_api(self):
         self.check(self.desk.shell("docs/api.md"))
+
+    def test_jobs(self):
+        self.check(self.desk.shell("docs/jobs.md", before=[LINE]))
 
 
 class ApiTest(unittest.TestCase):
