@@ -9,7 +9,7 @@
 Then it writes three more at once, which share their runs: beamline_generated_tokens_total by beamline_text_runs_total says how many.
 
 The weights and the vocabulary are those of stories260K, as llama2.c has them: model.safetensors with the names of Meta's
-checkpoints, and tok512.bin.  They are looked for in $BEAMLINE_DATA and in ../shared/data beside the project.
+checkpoints, and tok512.bin.  They are looked for in the folder stories260K of $BEAMLINE_DATA and of the user's cache, ~/.cache/beamline/data.
 """
 import concurrent.futures
 import json
@@ -23,20 +23,20 @@ import urllib.request
 
 import local  # noqa: F401  # the client beside us, where it is not installed
 from beamline.graph import Graph, Node
+from beamline.nn.datasets import find_file
 
 URL = os.environ.get("BEAMLINE_URL", "http://127.0.0.1:8470")
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADS, GROUPS, CONTEXT, CHUNK, ROWS, EPS = 8, 4, 512, 64, 32, 1e-5
 BLANK = "\u2581"  # how SentencePiece writes a blank
 
 
 def find() -> pathlib.Path:
     """The folder; ends the program where there is none."""
-    roots = [pathlib.Path(each) for each in (os.environ.get("BEAMLINE_DATA"), ROOT.parent / "shared" / "data") if each]
-    for folder in (root / "stories260K" for root in roots):
-        if (folder / "tok512.bin").is_file():
-            return folder
-    sys.exit("skipped: stories260K is not on this machine")
+    try:
+        return find_file("stories260K/tok512.bin", "https://huggingface.co/karpathy/tinyllamas/tree/main/stories260K, "
+                                                   "and the tensors of stories260K.pt beside it as stories260K.safetensors").parent
+    except FileNotFoundError as error:
+        sys.exit(f"skipped: {error}")
 
 
 def shapes(weights: bytes) -> dict:

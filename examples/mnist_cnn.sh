@@ -8,7 +8,6 @@
 set -eu
 api=${1:-http://127.0.0.1:8470}/api/v1
 steps=${STEPS:-1000}
-here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -29,13 +28,13 @@ unpack() { # FILE.gz NAME: $work/NAME, if it is what it should be
 
 fetch() { # NAME
     cache=${XDG_CACHE_HOME:-$HOME/.cache}/beamline/data/mnist
-    for folder in ${BEAMLINE_DATA:+"$BEAMLINE_DATA/mnist" "$BEAMLINE_DATA"} "$here/../../shared/data/mnist" "$cache"; do
+    for folder in ${BEAMLINE_DATA:+"$BEAMLINE_DATA/mnist" "$BEAMLINE_DATA"} "$cache"; do
         if [ -f "$folder/$1.gz" ] && unpack "$folder/$1.gz" "$1"; then return; fi
     done
     for mirror in https://ossci-datasets.s3.amazonaws.com/mnist https://storage.googleapis.com/cvdf-datasets/mnist; do
         if curl -sfL --max-time 120 "$mirror/$1.gz" -o "$work/$1.gz" && unpack "$work/$1.gz" "$1"; then return; fi
     done
-    echo "$1 was not found and could not be downloaded" >&2
+    echo "$1 was not found and could not be downloaded: $mirror/$1.gz belongs into a folder that BEAMLINE_DATA names" >&2
     exit 1
 }
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Where the examples get handwritten digits from.
 
-MNIST is looked for in $BEAMLINE_DATA, in ../shared/data beside the project and in the user's cache, and else downloaded from
-its public mirrors into that cache.  With none of these, the 1,797 digits that come with python3-sklearn do.
+MNIST is looked for in $BEAMLINE_DATA and in the user's cache, and else downloaded from its public mirrors into that cache.  With none of these, the 1,797 digits that come with python3-sklearn do.
 The four files are told by what they hold, not by how they were packed: the SHA-256 is that of the decompressed bytes.
 """
 import gzip
@@ -13,7 +12,6 @@ import sys
 import urllib.request
 import zlib
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
 # file -> (bytes before the data, SHA-256 of the whole decompressed file)
 FILES = {
@@ -45,7 +43,7 @@ def cache_folder():
 def places():
     """The folders to look in, in order."""
     given = os.environ.get("BEAMLINE_DATA")
-    roots = ([pathlib.Path(given)] if given else []) + [ROOT.parent / "shared" / "data"]
+    roots = [pathlib.Path(given)] if given else []
     return [place for root in roots for place in (root / "mnist", root)] + [cache_folder()]
 
 
@@ -142,7 +140,7 @@ def load(log=lambda text: print(text, file=sys.stderr)):
     digits = load_mnist(log) or load_small()
     if digits is None:
         sys.exit("no digits: MNIST was not found and could not be downloaded, and python3-sklearn is not installed.\n"
-                 "Put MNIST's four files into a folder and name it in BEAMLINE_DATA, or install python3-sklearn.")
+                 f"Put the four files of {MIRRORS[0]} into a folder and name it in BEAMLINE_DATA, or install python3-sklearn.")
     return digits
 
 

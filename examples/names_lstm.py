@@ -4,29 +4,26 @@
 
     STEPS=1500 examples/names_lstm.py
 
-names.txt, a name a line, is looked for in $BEAMLINE_DATA/text and in ../shared/data/text beside the project.
+names.txt, a name a line, is looked for in $BEAMLINE_DATA/text and in the user's cache, ~/.cache/beamline/data/text.
 """
-import os
-import pathlib
 import sys
 
 import local  # noqa: F401  # the client beside us, where it is not installed
 from beamline import Tensor, TinyJit, dtypes, nn
 from beamline.helpers import getenv, trange
+from beamline.nn.datasets import find_file
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 LETTERS = ".abcdefghijklmnopqrstuvwxyz"  # the first one ends a name, and comes before it
 LENGTH, WIDTH, HIDDEN, BATCH, STEPS = getenv("LENGTH", 12), getenv("WIDTH", 24), getenv("HIDDEN", 96), getenv("BS", 64), getenv("STEPS", 1500)
 
 
 def load() -> list:
     """The names that are not too long, as lists of places in the alphabet; ends the program where there are none."""
-    roots = [pathlib.Path(each) for each in (os.environ.get("BEAMLINE_DATA"), ROOT.parent / "shared" / "data") if each]
-    for path in (folder / name for folder in roots for name in ("text/names.txt", "names.txt")):
-        if path.is_file():
-            words = path.read_text().lower().split()
-            return [[LETTERS.index(letter) for letter in word] for word in words if len(word) < LENGTH and set(word) <= set(LETTERS)]
-    sys.exit("skipped: names.txt is not on this machine: put it into a folder and name that in BEAMLINE_DATA")
+    try:
+        words = find_file("text/names.txt", "https://raw.githubusercontent.com/karpathy/makemore/master/names.txt").read_text().lower().split()
+    except FileNotFoundError as error:
+        sys.exit(f"skipped: {error}")
+    return [[LETTERS.index(letter) for letter in word] for word in words if len(word) < LENGTH and set(word) <= set(LETTERS)]
 
 
 class Model:

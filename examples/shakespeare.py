@@ -4,28 +4,25 @@
 
     STEPS=500 examples/shakespeare.py
 
-tinyshakespeare.txt is looked for in $BEAMLINE_DATA/text and in ../shared/data/text beside the project.
+tinyshakespeare.txt is looked for in $BEAMLINE_DATA/text and in the user's cache, ~/.cache/beamline/data/text.
 """
-import os
-import pathlib
 import sys
 
 import local  # noqa: F401  # the client beside us, where it is not installed
 from beamline import Tensor, TinyJit, dtypes, nn
 from beamline.helpers import getenv, trange
+from beamline.nn.datasets import find_file
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK, WIDTH, HEADS, LAYERS = getenv("BLOCK", 64), getenv("WIDTH", 64), 4, getenv("LAYERS", 2)
 BATCH, STEPS = getenv("BS", 16), getenv("STEPS", 500)
 
 
 def load() -> bytes:
     """The text; ends the program where there is none."""
-    roots = [pathlib.Path(each) for each in (os.environ.get("BEAMLINE_DATA"), ROOT.parent / "shared" / "data") if each]
-    for path in (folder / name for folder in roots for name in ("text/tinyshakespeare.txt", "tinyshakespeare.txt")):
-        if path.is_file():
-            return path.read_bytes()
-    sys.exit("skipped: tinyshakespeare.txt is not on this machine: put it into a folder and name that in BEAMLINE_DATA")
+    try:
+        return find_file("text/tinyshakespeare.txt", "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt").read_bytes()
+    except FileNotFoundError as error:
+        sys.exit(f"skipped: {error}")
 
 
 class Attention:

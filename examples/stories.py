@@ -5,29 +5,28 @@
     TOKENS=200 TEMPERATURE=0.8 examples/stories.py [FILE.gguf]
 
 The place of a token is a Variable, so that one captured program with a cache serves them all.  Without a file,
-stories260K/stories260K-f32.gguf is looked for in $BEAMLINE_DATA and in ../shared/data beside the project.
+stories260K/stories260K-f32.gguf is looked for in $BEAMLINE_DATA and in the user's cache, ~/.cache/beamline/data.
 """
-import os
 import pathlib
 import sys
 
 import local  # noqa: F401  # the client beside us, where it is not installed
 from beamline import Tensor, TinyJit, Variable, dtypes
 from beamline.helpers import getenv
+from beamline.nn.datasets import find_file
 from beamline.nn.state import gguf_load
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def find() -> pathlib.Path:
     """The file; ends the program where there is none."""
     if len(sys.argv) > 1:
         return pathlib.Path(sys.argv[1])
-    roots = [pathlib.Path(each) for each in (os.environ.get("BEAMLINE_DATA"), ROOT.parent / "shared" / "data") if each]
-    for path in (folder / "stories260K" / "stories260K-f32.gguf" for folder in roots):
-        if path.is_file():
-            return path
-    sys.exit("skipped: stories260K-f32.gguf is not on this machine: name a GGUF file of a llama")
+    try:
+        return find_file("stories260K/stories260K-f32.gguf", "https://huggingface.co/karpathy/tinyllamas/tree/main/stories260K, as GGUF of float32, "
+                                                             "or name another llama's file")
+    except FileNotFoundError as error:
+        sys.exit(f"skipped: {error}")
 
 
 class Llama:

@@ -12,12 +12,32 @@ FILES = (("train-images-idx3-ubyte", 16), ("train-labels-idx1-ubyte", 8), ("t10k
          ("t10k-labels-idx1-ubyte", 8))
 
 
+SOURCES = {"mnist": "https://ossci-datasets.s3.amazonaws.com/mnist/",
+           "fashion-mnist": "https://github.com/zalandoresearch/fashion-mnist/tree/master/data/fashion"}
+
+
+def cache() -> pathlib.Path:
+    """Of the user."""
+    return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "beamline" / "data"
+
+
+def roots() -> list:
+    """The folders to look below: $BEAMLINE_DATA and the user's cache."""
+    return ([pathlib.Path(os.environ["BEAMLINE_DATA"])] if os.environ.get("BEAMLINE_DATA") else []) + [cache()]
+
+
 def places(name: str) -> list:
-    """The folders to look in: of $BEAMLINE_DATA, of shared/data beside the working copy with this file, of the user's cache."""
-    root = pathlib.Path(__file__).resolve().parents[4].parent / "shared" / "data"
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "beamline" / "data"
-    roots = ([pathlib.Path(os.environ["BEAMLINE_DATA"])] if os.environ.get("BEAMLINE_DATA") else []) + [root, cache]
-    return [folder for each in roots for folder in (each / name, each)]
+    """Where the files of a data set may be, in order."""
+    return [folder for each in roots() for folder in (each / name, each)]
+
+
+def find_file(name: str, source: str) -> pathlib.Path:
+    """A file, such as text/names.txt; FileNotFoundError, which says where it can be had, where it is not here."""
+    for each in roots():
+        for path in (each / name, each / pathlib.Path(name).name):
+            if path.is_file():
+                return path
+    raise FileNotFoundError(f"{name} is neither in $BEAMLINE_DATA nor in {cache()}: get it from {source}")
 
 
 def find(name: str) -> pathlib.Path:
@@ -25,8 +45,8 @@ def find(name: str) -> pathlib.Path:
     for folder in places(name):
         if all((folder / file).is_file() or (folder / f"{file}.gz").is_file() for file, _ in FILES):
             return folder
-    raise FileNotFoundError(f"{name} is not on this machine: put its four files ({FILES[0][0]}.gz and so on) into a folder "
-                            f"{name!r} and name the folder above it in BEAMLINE_DATA")
+    raise FileNotFoundError(f"{name} is neither in $BEAMLINE_DATA nor in {cache()}: put its four files ({FILES[0][0]}.gz and so on) "
+                            f"into a folder {name!r} there, from {SOURCES[name]}")
 
 
 def mnist(device=None, fashion: bool = False) -> tuple:
