@@ -103,9 +103,9 @@ class Desk:
     def shell(self, page, without=(), before=()):
         """Paste the page's shell blocks, behind those of another that it builds on; a list of what went wrong."""
         steps = [step for line, block in [*before, *blocks(page, "sh", without)] for step in commands(line, block)]
-        script = ["exec 3>&1"]
+        script = []
         for i, (_, text, told) in enumerate(steps):
-            # a text that is a script of its own ends with its status; a server that it leaves behind must not hold the pipe
+            # into files, so that a server that it leaves behind does not hold the pipe
             script.append(f"{{ {self.here(text)}\n}} >{i}.out 2>{i}.err </dev/null\necho $? >{i}.status")
             if told and "listening on" in told:  # a reader waits for that line as well
                 script.append(f"for i in $(seq 600); do grep -q listening {i}.out && break; sleep 0.1; done")

@@ -559,15 +559,10 @@ static void deep_graph(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(api_examples),
-                                       cmocka_unit_test(runs),
-                                       cmocka_unit_test(refused),
-                                       cmocka_unit_test(named_dimensions),
-                                       cmocka_unit_test(options),
-                                       cmocka_unit_test(programs),
-                                       cmocka_unit_test(state_documents),
-                                       cmocka_unit_test(small_documents),
-                                       cmocka_unit_test(limits),
-                                       cmocka_unit_test(deep_graph)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(api_examples),    cmocka_unit_test(runs),
+                                       cmocka_unit_test(refused),         cmocka_unit_test(named_dimensions),
+                                       cmocka_unit_test(options),         cmocka_unit_test(programs),
+                                       cmocka_unit_test(state_documents), cmocka_unit_test(small_documents),
+                                       cmocka_unit_test(limits),          cmocka_unit_test(deep_graph)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
