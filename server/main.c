@@ -58,8 +58,7 @@ static int man(void)
         "answers with tensors.\nAfter the start it prints one line,\n.IR \"listening on ADDRESS:PORT\" .\n"
         "SIGTERM or SIGINT make it answer what it has accepted and end; a second one ends it at once.\n"
         "SIGHUP makes it read its settings again: those of the log, \\-\\-grace and \\-\\-drain\\-delay are then in force, and "
-        "the log tells "
-        "which others have changed.\n"
+        "the log tells which others have changed; keys, the folder of models and the certificate are read again too.\n"
         ".SH OPTIONS\nA flag of the command line goes before the environment, that before the configuration file, and that "
         "before the default.\n"
         "A switch is on where its flag stands alone.\n");

@@ -1,5 +1,5 @@
 /* The moves: what can be done to a loop nest without changing what it computes.  A choice is a list of moves; the heuristic makes
- * one (heuristic.c), a search will try others.
+ * one (heuristic.c), a search tries others (engine/search/).
  *
  * An axis is a RANGE of the nest.  Axes are listed outputs first, in the order of their loops; a move names one by its place in
  * the list at the time.  Splitting axis r of extent n by a writes r as a * r' + i: r' keeps r's place, i comes right behind it.

@@ -68,5 +68,25 @@ class ApiTest(unittest.TestCase):
                 self.assertTrue(status == "200" or f"\n| {status} |" in self.page)
 
 
+class LimitsTest(unittest.TestCase):
+    """docs/server.md has every limit, those with a flag and those without."""
+
+    page = (ROOT / "docs" / "server.md").read_text()
+    fixed = (("proto/json.h", "BL_JSON_VALUES"), ("proto/decode_value.c", "MAX_NAME"), ("proto/decode.h", "BL_WIRE_MAX_DIMS"),
+             ("proto/decode.h", "BL_WIRE_MAX_ATTR_ITEMS"), ("proto/decode.h", "BL_WIRE_MAX_REPORTS"), ("server/jobs/report.c", "MOST_ELEMENTS"),
+             ("server/grants.c", "MOST_GRANTS"), ("server/models/sequence.c", "MOST_SEQUENCES"))
+
+    def test_flags(self):
+        for name in re.findall(r'^BL_SETTING\(\w+, "((?:max|key)-[\w-]+)"', (ROOT / "server" / "settings.def").read_text(), re.M):
+            with self.subTest(flag=name):
+                self.assertTrue(any(line.startswith("|") and f"`--{name}`" in line for line in self.page.splitlines()))
+
+    def test_fixed(self):
+        for file, name in self.fixed:
+            with self.subTest(limit=name):
+                number = int(re.search(rf"\b{name} = (\d+)", (ROOT / file).read_text())[1])
+                self.assertIn(f"| {number:,} |", self.page)
+
+
 if __name__ == "__main__":
     unittest.main()
