@@ -356,15 +356,21 @@ static bl_step choose_step(bl_generation *g)
     return BL_STEP_DONE;
 }
 
-/* Those that were taken along go where they came from, or are through. */
+/* Those that were taken along go where they came from, or are through.  Each pays its part of what the turn took till then, which
+ * for the later ones is also that of letting the others go. */
 static void settle(const step *s, bl_queue *queue)
 {
-    int64_t part_ns = (bl_clock_ns() - s->begin_ns) / s->rows;
     bl_generation *g = s->lead->beside, *next = NULL;
-    for (; g != NULL; g = next) {
+    int64_t paid_ns = 0;
+    for (int64_t left = s->rows; g != NULL; g = next, left--) {
         bl_seat seat = bl_queue_seat(g->rq);
+        bl_step outcome = BL_STEP_DONE;
+        int64_t part_ns = 0;
         next = g->beside; /* it may be gone soon */
-        bl_queue_settle(queue, &seat, choose_step(g), part_ns);
+        outcome = choose_step(g);
+        part_ns = (bl_clock_ns() - s->begin_ns - paid_ns) / left;
+        paid_ns += part_ns;
+        bl_queue_settle(queue, &seat, outcome, part_ns);
     }
 }
 
