@@ -64,7 +64,7 @@ def check_files(folder):
                 count *= extent
             if len(data) not in (count, 2 * count, 4 * count, 8 * count):
                 raise AssertionError(f"{path}: {name} is torn")
-        if "request" not in metadata and "moves" not in metadata:
+        if not {"request", "moves", "program"} & set(metadata):
             raise AssertionError(f"{path} does not say what it is")
 
 
