@@ -311,17 +311,22 @@ static bl_cell column(sqlite3_stmt *query, int i)
     }
 }
 
+/* A statement that writes is gone on with to its end also where nobody wants more rows: there it is committed, or is not. */
 static int step_all(sqlite3_stmt *query, bl_storage_row row, void *arg)
 {
     bl_cell cells[MOST_COLUMNS];
     int code = SQLITE_OK, columns = sqlite3_column_count(query);
+    bool reads = sqlite3_stmt_readonly(query) != 0;
     if (columns > MOST_COLUMNS)
         columns = MOST_COLUMNS;
     while ((code = sqlite3_step(query)) == SQLITE_ROW) {
         for (int i = 0; row != NULL && i < columns; i++)
             cells[i] = column(query, i);
-        if (row != NULL && !row(arg, cells, columns))
+        if (row == NULL || row(arg, cells, columns))
+            continue;
+        if (reads)
             return SQLITE_DONE;
+        row = NULL;
     }
     return code;
 }
