@@ -168,8 +168,9 @@ static void drop(bl_shelf *shelf, uint32_t owner, bl_held *held)
 /* Nobody names it: neither does the store. */
 static void forget(bl_shelf *shelf, const bl_held *held)
 {
-    if (held != NULL && held->durable != 0)
-        bl_durable_forget(shelf->server, held->durable);
+    bl_err err = {0};
+    if (held != NULL && held->durable != 0 && bl_durable_forget(shelf->server, held->durable, &err) != BL_OK)
+        bl_log(BL_LOG_WARN, "a durable tensor cannot be forgotten: %s", err.text);
 }
 
 static void put_away(bl_shelf *shelf, uint32_t owner, bl_held *held)
@@ -337,13 +338,30 @@ static bl_held *take_out(bl_shelf *shelf, uint32_t owner, const char *id, const 
     return old;
 }
 
+/* What the store has of it goes first: who is told that it is gone does not find it there at the next start. */
+static bl_status forget_kept(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err)
+{
+    const space *s = NULL;
+    const bl_held *held = NULL;
+    int64_t row = 0;
+    pthread_mutex_lock(&shelf->lock);
+    s = find_space(shelf, owner);
+    held = s != NULL ? bl_namemap_get(s->names, name) : NULL;
+    row = held != NULL ? held->durable : 0;
+    pthread_mutex_unlock(&shelf->lock);
+    if (held == NULL)
+        return BL_OK;
+    BL_TRY(bl_grants_drop(shelf->grants, owner, "tensor", name, err));
+    return row != 0 ? bl_durable_forget(shelf->server, row, err) : BL_OK;
+}
+
 bl_status bl_shelf_delete(bl_shelf *shelf, uint32_t owner, const char *id, const char *name, bl_err *err)
 {
     bl_held *old = NULL;
     bl_status st = BL_OK;
     bl_grants_hold(shelf->grants);
-    if (id == NULL && bl_shelf_has(shelf, owner, "tensor", name))
-        st = bl_grants_drop(shelf->grants, owner, "tensor", name, err);
+    if (id == NULL)
+        st = forget_kept(shelf, owner, name, err);
     if (st == BL_OK) {
         pthread_mutex_lock(&shelf->lock);
         old = take_out(shelf, owner, id, name, err);

@@ -104,14 +104,13 @@ bl_status bl_durable_keep(bl_request *rq, bl_held *held, const char *name, bl_st
     return bl_request_submit(rq, held->worker->queue, read_work, NULL);
 }
 
-void bl_durable_forget(bl_server *server, int64_t row)
+bl_status bl_durable_forget(bl_server *server, int64_t row, bl_err *err)
 {
     char file[BL_KEPT_NAME] = "";
-    bl_err err = {0};
-    if (bl_storage_run(server->storage, "DELETE FROM tensors WHERE id = ?1 RETURNING file", BL_CELLS(bl_cell_int(row)),
-                       bl_kept_take, file, &err) != BL_OK)
-        bl_log(BL_LOG_WARN, "a durable tensor cannot be forgotten: %s", err.text);
+    BL_TRY(bl_storage_run(server->storage, "DELETE FROM tensors WHERE id = ?1 RETURNING file", BL_CELLS(bl_cell_int(row)),
+                          bl_kept_take, file, err));
     bl_kept_remove(server, PART, file);
+    return BL_OK;
 }
 
 /* ---- reading them again */

@@ -191,6 +191,19 @@ class Disk(unittest.TestCase):
         self.restart()
         self.check_kept()
 
+    def test_t26_what_cannot_be_forgotten_is_still_there(self):
+        path = "/api/v1/tensors/stays"
+        self.assertEqual(201, self.call("PUT", path + "?durable=true", [1, 2]).status)
+        self.arm(1, errno.ENOSPC, everything=True)
+        self.assertIn(self.call("DELETE", path).status, REFUSED)
+        self.arm(0)
+        self.assertEqual([1, 2], self.call("GET", path).json["data"])
+        self.restart()
+        self.assertEqual([1, 2], self.call("GET", path).json["data"])
+        self.assertEqual(204, self.call("DELETE", path).status)
+        self.restart()
+        self.assertEqual(404, self.call("GET", path).status)
+
     def test_t26_a_disk_that_stays_full(self):
         """As long as nothing can be written, what needs no disk goes on; then all is as before."""
         self.kept, self.made = {}, {}
