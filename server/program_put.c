@@ -104,7 +104,7 @@ bl_status bl_handle_program_put(bl_request *rq)
     program = job->make->program;
     snprintf(program->name, sizeof program->name, "%s", rq->param[0]);
     job->fresh = rq->if_none_match != NULL && strcmp(rq->if_none_match, "*") == 0;
-    if (job->fresh && bl_shelf_has_program(rq->server->shelf, rq->owner, program->name))
+    if (job->fresh && bl_shelf_has(rq->server->shelf, rq->owner, "program", program->name))
         return bl_fail(&rq->err, BL_EPRECONDITION, "program \"%s\" is there already", program->name);
     BL_TRY(read_durable(rq, &durable));
     program->durable = durable;

@@ -631,13 +631,6 @@ bl_status bl_shelf_check_program(bl_shelf *shelf, uint32_t owner, const char *na
     return claimed ? refuse_claimed(name, err) : BL_OK;
 }
 
-bool bl_shelf_has_program(bl_shelf *shelf, uint32_t owner, const char *name)
-{
-    bl_program *found = find_program(shelf, owner, name, NULL);
-    bl_program_release(found);
-    return found != NULL;
-}
-
 /* What is deleted is claimed first, so that its name stands for it until it is gone.  NULL: it is not there, or is claimed
  * already, which |err| says; |trained|: that does not matter.  Retained. */
 static bl_program *claim_program(bl_shelf *shelf, uint32_t owner, const char *name, bool trained, bl_err *err)

@@ -42,7 +42,6 @@ BL_NODISCARD bl_status bl_shelf_read_program(bl_shelf *shelf, uint32_t owner, co
 /* BL_ECONFLICT where there is one that is claimed; so that cannot be deleted. */
 BL_NODISCARD bl_status bl_shelf_check_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err);
 BL_NODISCARD bl_status bl_shelf_delete_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err);
-bool bl_shelf_has_program(bl_shelf *shelf, uint32_t owner, const char *name);
 void bl_shelf_list_programs(bl_shelf *shelf, uint32_t owner, void (*each)(void *arg, const char *name, bl_program *program),
                             void *arg);
 
