@@ -62,7 +62,7 @@ class Restarts(unittest.TestCase):
     def state(self, name):
         return self.ok(self.call("GET", f"{P}/{name}/state")).json["state"]["n"]["data"]
 
-    def test_what_was_there_comes_back(self):
+    def test_t23_what_was_there_comes_back(self):
         left = self.submit("left", 7)
         self.until(left, lambda job: job["state"] == "done")
         self.ok(self.call("PUT", f"{P}/durable?durable=true", grows()), 201)
@@ -82,7 +82,7 @@ class Restarts(unittest.TestCase):
         ended = self.until(goes, lambda job: job["state"] == "cancelled")
         self.assertEqual([ended["step"]] * 2, self.state("goes"))
 
-    def test_more_jobs_than_places(self):
+    def test_t23_more_jobs_than_places(self):
         jobs = [self.submit(f"p{i}", SLOW_STEPS) for i in range(5)]
         for quotas, options in ((("--queue", "1"), ()), (("--queue", "none"), ("--max-queue", "1"))):
             self.again(*quotas, options=options)
@@ -109,7 +109,7 @@ class Writer(KeyedCase):
         self.ok(self.call("one", "PUT", f"{P}/{name}", counter()), 201)
         return self.ok(self.call("one", "POST", J, {"program": name, "inputs": {}, **members}), 202).json["job"]
 
-    def test_it_is_written_whoever_reads(self):
+    def test_t23_it_is_written_whoever_reads(self):
         """Histories have all places that the key may have with the jobs' writer."""
         told = self.submit("told", steps=30000, collect={"every": 1, "outputs": ["m"]})
         self.wait(told, ("done",))
@@ -156,7 +156,7 @@ class Limits(KeyedCase):
     def listed(self, name):
         return [job["job"] for job in self.call(name, "GET", J).json["jobs"]]
 
-    def test_jobs_are_each_keys(self):
+    def test_t23_jobs_are_each_keys(self):
         kept = [self.done("b", f"p{i}") for i in range(2)]
         mine = [self.done("a", f"p{i}") for i in range(4)]
         self.assertEqual((mine[2:], kept), (self.listed("a"), self.listed("b")))

@@ -42,7 +42,7 @@ class Together(KeyedCase):
             self.assertEqual([2 * value], answer.json["outputs"][0]["data"])
         return answer.status
 
-    def test_nobody_gets_anothers_refusal(self):
+    def test_t23_nobody_gets_anothers_refusal(self):
         self.ok(self.call("full", "PUT", f"{P}/long", counter()), 201)
         self.assertEqual(200, self.ask("free", 1))
         long = threading.Thread(target=self.call, args=("full", "POST", f"{P}/long/run", {"inputs": {}, "steps": SLOW_STEPS, "timeout_ms": 6000}))
