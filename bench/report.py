@@ -1,9 +1,27 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The tables of docs/performance.md, from the figures of bench/run.py; the words around them are written by hand."""
+"""The tables of docs/performance.md, from the figures of bench/run.py, and README's, which is some of their rows; the words around them
+are written by hand.
+
+    bench/report.py    write README's table anew, from docs/performance.md as it is
+"""
+import pathlib
 import re
 import statistics
 
 import picture
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- rows of docs/performance.md: begin -->", "<!-- rows of docs/performance.md: end -->"
+# row of docs/performance.md -> what README calls it
+README = {"MLP 784-128-10, b 128, SGD": "MLP 784-128-10, batch 128, SGD",
+          "beautiful_mnist, b 64, Adam": "tinygrad's beautiful_mnist, batch 64, Adam",
+          "GPT, 2 layers, d 128, T 128, b 8": "GPT of 2 layers, width 128, Adam",
+          "1024³": "matmul 1024³ float32",
+          "128→128 30² k3 b8, gradients": "convolution 128→128, 30², 3 × 3, with gradients",
+          "1×8×4096×64": "attention, 8 heads of 4,096 × 64",
+          "softmax 65536×1024": "row softmax 65536×1024",
+          "150 dependent tiny operations": "150 dependent tiny operations"}
 
 
 def groups(report):
@@ -61,3 +79,25 @@ def write(report, docs):
         text = re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _: f"{begin}\n{section(report, group, rows)}\n{end}", text, flags=re.DOTALL)
         (docs / f"bench_{group}.svg").write_text(picture.draw(report, group, rows))
     path.write_text(text)
+    write_readme()
+
+
+def readme_table(performance):
+    """README's table, of rows that stand in the text of docs/performance.md."""
+    lines = ["| work | beamline | peer | ratio (quartiles) |", "| --- | --- | --- | --- |"]
+    for title, shown in README.items():
+        row = re.search(rf"^\| {re.escape(title)} \| ([^|]*) \| ([^|]*) \| ([^|]*) \|", performance, re.M)
+        if row is None:
+            raise SystemExit(f"docs/performance.md has no row {title!r}")
+        lines.append(f"| {shown} | {row[1]} | {row[2]} | {row[3].replace('**', '')} |")
+    return "\n".join(lines)
+
+
+def write_readme():
+    text = (ROOT / "README.md").read_text()
+    rows = readme_table((ROOT / "docs" / "performance.md").read_text())
+    (ROOT / "README.md").write_text(re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: f"{BEGIN}\n{rows}\n{END}", text, flags=re.DOTALL))
+
+
+if __name__ == "__main__":
+    write_readme()
