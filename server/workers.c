@@ -117,10 +117,15 @@ static void before_work(void *arg)
     reopen_if_lost(worker);
 }
 
+/* The thread takes the worker's place, and so a device that is lost is its to open again. */
 static void visit(void *arg, bool begins)
 {
     const bl_worker *worker = arg;
-    bl_residents_visit(worker->residents, begins);
+    if (begins)
+        bl_residents_visit(worker->residents, true);
+    reopen_if_lost(arg);
+    if (!begins)
+        bl_residents_visit(worker->residents, false);
 }
 
 static void charge(void *arg, uint32_t owner, int64_t took)

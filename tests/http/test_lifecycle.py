@@ -353,6 +353,20 @@ class Faults(unittest.TestCase):
                 self.assertEqual(0, server.stop(), server.log_text()[-2000:])
         self.assertGreater(strikes, 0)
 
+    def test_t14_a_device_lost_by_a_brief_run_is_opened_again(self):
+        """By its own thread, for the very next request, whoever the run was on when it was lost."""
+        at_once = 0
+        for nth in range(60, 90, 3):
+            server = Server("--backends", "interp", env={"BEAMLINE_FAULT": f"device:{nth}"})
+            try:
+                codes = [server.call("POST", "/api/v1/run", graph()).status for _ in range(120)]
+                failed = [at for at, code in enumerate(codes) if code != 200]
+                at_once += server.metric("runs_at_once_total") > 0
+                self.assertLessEqual(len(failed), 2, codes)
+            finally:
+                self.assertEqual(0, server.stop(), server.log_text()[-2000:])
+        self.assertGreater(at_once, 0)
+
     def lost_state_is_told(self, server):
         """After a failure either all goes on, or what was lost is said to be and can be put again."""
         def well(method, path, body=None):
