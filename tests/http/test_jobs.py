@@ -520,6 +520,7 @@ class Claims(unittest.TestCase):
         run = self.begin("POST", f"{P}/busy/run", {"inputs": {}, "steps": SLOW_STEPS}, 1)
         blocked = self.begin("PUT", f"{P}/other?durable=true", counter())
         while self.answers(blocked, 0.5):  # until the saver waits for the end of the run
+            blocked.close()
             blocked = self.begin("PUT", f"{P}/other?durable=true", counter())
         gone = self.begin("DELETE", f"{P}/p", waiting=3)
         job = self.begin("POST", J, {"program": "p", "inputs": {}, "steps": SLOW_STEPS}, 4)
