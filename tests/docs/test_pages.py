@@ -68,6 +68,20 @@ class ApiTest(unittest.TestCase):
                 self.assertTrue(status == "200" or f"\n| {status} |" in self.page)
 
 
+class LinksTest(unittest.TestCase):
+    """What pages link to is there, headings included."""
+
+    def test_links(self):
+        for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+            for target, heading in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([\w-]*))?\)", page.read_text()):
+                with self.subTest(page=page.name, target=target, heading=heading):
+                    path = (page.parent / target) if target else page
+                    self.assertTrue(path.exists())
+                    if heading:
+                        titles = re.findall(r"^#+ (.*)$", path.read_text(), re.M)
+                        self.assertIn(heading, [re.sub(r"[^\w\s-]", "", title.lower()).replace(" ", "-") for title in titles])
+
+
 class LimitsTest(unittest.TestCase):
     """docs/server.md has every limit, those with a flag and those without."""
 
