@@ -545,14 +545,18 @@ static bl_status normalise_all_added(reader *r)
     for (size_t i = 0; i < among->count && st == BL_OK; i++) {
         bl_added_token token = among->token[i];
         st = normalise_added(r, &e, &token);
+        if (st != BL_OK)
+            break;
         t->tokens[token.id].bytes = token.text; /* the library tells it so */
         if (token.text.len > 0)
             among->token[kept++] = token;
     }
     bl_token_encoder_fini(&e);
+    if (st != BL_OK)
+        return st;
     among->count = kept;
     sort_added(among);
-    return st;
+    return BL_OK;
 }
 
 /* ---- rows */
