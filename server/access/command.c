@@ -114,12 +114,10 @@ static bl_status parse(command *c, int argc, char *const *argv, bl_err *err)
     return BL_OK;
 }
 
-static bl_status open_store(command *c, bl_err *err)
+static bl_status open_store(command *c, bool alone, bl_err *err)
 {
     BL_TRY(bl_settings_load(&c->settings, c->nrest, c->rest, err));
-    if (strcmp(c->verb, "adopt") == 0) /* a server has the names of things in memory */
-        return bl_storage_open(c->settings.state, &c->storage, err);
-    return bl_storage_join(c->settings.state, &c->storage, err);
+    return (alone ? bl_storage_open : bl_storage_join)(c->settings.state, &c->storage, err);
 }
 
 static int finish(command *c, const bl_err *err)
@@ -190,6 +188,7 @@ int bl_keys_main(int argc, char *const *argv)
     static const char *const verbs[] = {"list", "create", "set", "rotate", "revoke", "adopt"};
     command c = {.verb = argc > 0 ? argv[0] : ""};
     bool known = false, list = strcmp(c.verb, "list") == 0;
+    bool adopts = strcmp(c.verb, "adopt") == 0; /* a server has the names of things in memory: none may run */
     bl_err err = {0};
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
         known = known || strcmp(c.verb, verbs[i]) == 0;
@@ -198,7 +197,7 @@ int bl_keys_main(int argc, char *const *argv)
         return strcmp(c.verb, "--help") == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
     c.operand = c.wish.name = list ? "" : argv[1];
-    if (parse(&c, argc - (list ? 1 : 2), argv + (list ? 1 : 2), &err) == BL_OK && open_store(&c, &err) == BL_OK)
+    if (parse(&c, argc - (list ? 1 : 2), argv + (list ? 1 : 2), &err) == BL_OK && open_store(&c, adopts, &err) == BL_OK)
         err.status = run_keys(&c, &err);
     return finish(&c, &err);
 }
@@ -228,7 +227,7 @@ int bl_usage_main(int argc, char *const *argv)
         fprintf(stderr, "beamline: usage [DAYS] [--state FOLDER], not \"%s\"\n", argv[0]);
         return EXIT_FAILURE;
     }
-    if (parse(&c, argc - given, argv + given, &err) == BL_OK && open_store(&c, &err) == BL_OK) {
+    if (parse(&c, argc - given, argv + given, &err) == BL_OK && open_store(&c, false, &err) == BL_OK) {
         printf("%-10s  %-20s %12s %14s %16s %16s\n", "day", "key", "requests", "device s", "received bytes", "sent bytes");
         err.status =
             bl_storage_run(c.storage,
