@@ -305,8 +305,9 @@ class Mended(ModelsTest):
         self.begin(state, BEAMLINE_FAULT=f"device:{nth}")
         self.fill()
         held = self.server.metric("held_bytes")
-        for i in range(60):
-            self.ask(*self.ALL[i % 3])
+        for i in range(200):
+            if self.ask(*self.ALL[i % 3]) != 200:
+                break
         lost = self.server.metric("device_lost_total") > 0
         self.all_answer()
         if lost:
@@ -348,7 +349,7 @@ class Mended(ModelsTest):
                 self.begin(state, BEAMLINE_FAULT=f"device:{nth}")
                 try:
                     self.fill()
-                    for i in range(60):
+                    for i in range(200):
                         self.ask(*self.ALL[i % 3])
                         if self.server.metric("device_lost_total") > 0:
                             lost += 1
