@@ -237,17 +237,21 @@ def picture(c):
 
 
 def reload(c):
-    """Loads, with another file and without, unloads and loads that fail, of a model that others ask and load too."""
-    at, kind = "/v2/repository/models/reloaded", c.random.randrange(4)
+    """Loads, with another file and without, unloads and loads that fail, of a model that others ask and load too.  What is in the folder is an
+    administrator's to change."""
+    at, kind, root = "/v2/repository/models/reloaded", c.random.randrange(5), {"authorization": "Bearer " + c.root}
     if kind == 0:
-        c.call("POST", at + "/unload", {}, expect=(200, 400, 409))
+        c.call("POST", at + "/unload", {}, root, expect=(200, 400, 409))
     elif kind == 1:
-        c.call("POST", at + "/load", {"parameters": {"config": "{"}}, expect=(400, 409))
+        c.call("POST", at + "/load", {"parameters": {"config": "{"}}, root, expect=(400, 409))
+    elif kind == 4:
+        c.call("POST", at + "/load", {}, expect=(403,))
+        c.call("POST", at + "/unload", {}, expect=(200, 403))
     elif kind == 2:
         text = base64.b64encode(json.dumps(multiplies(c.random.choice(FACTORS))).encode()).decode()
         c.call("POST", at + "/load", {"parameters": {"config": "{}", "file:1/model.json": text}}, expect=(200, 409))
     else:
-        c.call("POST", at + "/load", {}, expect=(200, 409))
+        c.call("POST", at + "/load", {}, root, expect=(200, 409))
     c.call("POST", "/v2/repository/index", {})
 
 
