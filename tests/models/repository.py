@@ -2,13 +2,17 @@
 """A folder of models for tests, and a server that hosts it."""
 
 import json
+import mmap
+import os
 import pathlib
 import struct
+import subprocess
 import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "http"))
+HTTP = pathlib.Path(__file__).resolve().parent.parent / "http"
+sys.path.insert(0, str(HTTP))
 from fixture import PROGRAM, Server, ServerTest, safetensors  # noqa: E402, F401
 
 V2 = "/v2/models/"
@@ -131,3 +135,24 @@ class ModelsTest(ServerTest):
 
     def index(self, **body):
         return {(row["name"], row.get("version")): (row["state"], row["reason"]) for row in self.ok(self.call("POST", "/v2/repository/index", body)).json}
+
+
+class AllocationsFail:
+    """Before ModelsTest, or what is made of it: a server on the interpreter of which one allocation fails where a test says so."""
+
+    @classmethod
+    def start(cls):
+        shared = cls.repository.path.parent / (cls.repository.path.name + ".shared")
+        library = shared.with_suffix(".so")
+        shared.write_bytes(bytes(16))
+        cls.addClassCleanup(lambda: (shared.unlink(), library.unlink()))
+        subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library, HTTP / "failing_malloc.c"], check=True)
+        with open(shared, "r+b") as file:
+            cls.shared = mmap.mmap(file.fileno(), 16)
+        return Server("--models", str(cls.repository.path), "--backends", "interp", "--log-level", "error",
+                      env={"LD_PRELOAD": str(library), "FAILING_MALLOC": str(shared)})
+
+    def arm(self, nth):
+        """The n-th allocation from now fails; gives how many failed so far."""
+        self.shared[0:8] = nth.to_bytes(8, "little")
+        return int.from_bytes(self.shared[8:16], "little")

@@ -6,18 +6,16 @@ import concurrent.futures
 import http.client
 import itertools
 import json
-import mmap
 import os
 import pathlib
 import re
 import socket
-import subprocess
 import sys
 import threading
 import time
 import unittest
 
-from repository import ModelsTest, Repository, Server, V2
+from repository import V2, AllocationsFail, ModelsTest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DATA = pathlib.Path(os.environ.get("BEAMLINE_DATA", ROOT.parent / "shared" / "data"))
@@ -333,30 +331,13 @@ class Loading(TextTest):
         self.assertEqual("a", self.written("changes", "z", max_tokens=1))
 
 
-class EveryAllocation(TextTest):
+class EveryAllocation(AllocationsFail, TextTest):
     """Each allocation of a text fails once: there is an answer that says so, and neither a stream nor state is left of it."""
 
     @classmethod
-    def setUpClass(cls):
-        cls.repository = Repository()
-        cls.put(cls.repository, "counter", counter(), **parameters(context=100))
-        cls.put(cls.repository, "counters", counters(), **parameters(context=100))
-        shared = cls.repository.path.parent / (cls.repository.path.name + ".shared")
-        library = shared.with_suffix(".so")
-        shared.write_bytes(bytes(16))
-        cls.addClassCleanup(lambda: (shared.unlink(), library.unlink()))
-        subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library, ROOT / "tests" / "http" / "failing_malloc.c"],
-                       check=True)
-        with open(shared, "r+b") as file:
-            cls.shared = mmap.mmap(file.fileno(), 16)
-        cls.server = Server("--models", str(cls.repository.path), "--backends", "interp", "--log-level", "error",
-                            env={"LD_PRELOAD": str(library), "FAILING_MALLOC": str(shared)})
-        cls.wait_ready()
-
-    def arm(self, nth):
-        """The n-th allocation from now fails; gives how many failed so far."""
-        self.shared[0:8] = nth.to_bytes(8, "little")
-        return int.from_bytes(self.shared[8:16], "little")
+    def fill(cls, repository):
+        cls.put(repository, "counter", counter(), **parameters(context=100))
+        cls.put(repository, "counters", counters(), **parameters(context=100))
 
     ASKED = {"text_input": "zzzz", "max_tokens": 5, "temperature": 1, "top_k": 1, "stop": "xyz", "id": "mine"}
 

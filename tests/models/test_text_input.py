@@ -3,16 +3,11 @@
 
 import concurrent.futures
 import json
-import mmap
-import os
-import pathlib
 import struct
-import subprocess
 import unittest
 
-from repository import V2, ModelsTest, Repository, Server, document, envelope, floats, numbers, safetensors, split
+from repository import V2, AllocationsFail, ModelsTest, document, envelope, floats, numbers, safetensors, split
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 WIDTH, CLASSES = 4, 3
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "good", "bad", "very", "##ly", "not", "film", "\u6f22", "!", "caf", "##e"]
@@ -209,29 +204,12 @@ class TextInput(TextInputTest):
         self.refused(400, self.load("none"), "there is no tokenizer.json")
 
 
-class EveryAllocation(TextInputTest):
+class EveryAllocation(AllocationsFail, TextInputTest):
     """Each allocation of a request of texts fails once: there is an answer that says so, and the next one is right."""
 
     @classmethod
-    def setUpClass(cls):
-        cls.repository = Repository()
-        cls.put(cls.repository, "fixed", counter(("batch", 6), {"batch": [1, 8]}), {"truncation": {"max_length": 6}}, **parameters(text="text"))
-        shared = cls.repository.path.parent / (cls.repository.path.name + ".shared")
-        library = shared.with_suffix(".so")
-        shared.write_bytes(bytes(16))
-        cls.addClassCleanup(lambda: (shared.unlink(), library.unlink()))
-        subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library, ROOT / "tests" / "http" / "failing_malloc.c"],
-                       check=True)
-        with open(shared, "r+b") as file:
-            cls.shared = mmap.mmap(file.fileno(), 16)
-        cls.server = Server("--models", str(cls.repository.path), "--backends", "interp", "--log-level", "error",
-                            env={"LD_PRELOAD": str(library), "FAILING_MALLOC": str(shared)})
-        cls.wait_ready()
-
-    def arm(self, nth):
-        """The n-th allocation from now fails; gives how many failed so far."""
-        self.shared[0:8] = nth.to_bytes(8, "little")
-        return int.from_bytes(self.shared[8:16], "little")
+    def fill(cls, repository):
+        cls.put(repository, "fixed", counter(("batch", 6), {"batch": [1, 8]}), {"truncation": {"max_length": 6}}, **parameters(text="text"))
 
     def test_t26_each_of_texts(self):
         asked, struck = document(texts("Not good", "badly caf\u00e9 \u6f22xyz", "film")), 0
