@@ -356,6 +356,8 @@ bool bl_request_accepts(const bl_request *rq, const char *type)
 bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_serial *serial)
 {
     bl_status st = bl_queue_reserve(queue, rq, bl_access_queue_quota(rq->server->access, rq->owner), &rq->err);
+    bool brief = rq->brief;
+    rq->brief = false; /* what else it may wait for is not */
     if (st != BL_OK && st != BL_EBUSY)
         return st;
     if (st != BL_OK) {
@@ -368,7 +370,7 @@ bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_se
     if (rq->handling_ns != 0)
         bl_trail_add(&rq->trail, BL_TIME_DECODE, rq->handling_ns, rq->queued_ns);
     rq->handling_ns = 0;
-    if (rq->brief && rq->done == NULL && !atomic_load(&rq->suspended) && bl_queue_visit(queue, rq))
+    if (brief && rq->done == NULL && !atomic_load(&rq->suspended) && bl_queue_visit(queue, rq))
         return BL_OK;
     if (!atomic_exchange(&rq->suspended, true) && rq->done == NULL) {
         rq->submitted = true;
