@@ -13,6 +13,8 @@ bool bl_folder_make(char *path);
 char *bl_cache_folder(const char *part);
 /* The folder of what must last, made if need be; freed by the caller.  NULL: there is none. */
 char *bl_state_folder(void);
+/* Of what ends with the process: $TMPDIR, or /tmp. */
+const char *bl_passing_folder(void);
 /* Bring what the back ends keep there to |most| bytes, by deleting what was used (its time of modification) longest ago until a
  * quarter of that is free; and unfinished files that nobody writes any more.  Returns the bytes that are left.  Other processes
  * may use the folder, and trim it, at the same time: whoever misses a file makes it again.  Any thread. */

@@ -129,9 +129,8 @@ static void clean(bl_blobs *blobs)
 /* A folder for as long as the server. */
 static char *make_passing(void)
 {
-    const char *base = getenv("TMPDIR");
     bl_text path = {0};
-    bl_text_printf(&path, "%s/beamline-XXXXXX", base != NULL && base[0] == '/' ? base : "/tmp");
+    bl_text_printf(&path, "%s/beamline-XXXXXX", bl_passing_folder());
     if (path.failed || mkdtemp(path.data) == NULL) {
         bl_text_fini(&path);
         return NULL;

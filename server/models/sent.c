@@ -5,6 +5,7 @@
 
 #include "engine/base/fault.h"
 #include "engine/base/file.h"
+#include "engine/base/folder.h"
 #include "server/storage.h"
 
 #include <errno.h>
@@ -50,7 +51,7 @@ static int open_nameless(const bl_server *server)
     const char *folder = bl_storage_folder(server->storage);
     bl_text path = {0};
     int fd = -1;
-    folder = folder != NULL ? folder : "/tmp";
+    folder = folder != NULL ? folder : bl_passing_folder();
     fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
         return fd;
