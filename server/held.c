@@ -114,11 +114,7 @@ static bl_held *held_of(bl_resident *resident)
 
 static bool retain_living(bl_resident *resident)
 {
-    atomic_int *refs = &held_of(resident)->refs;
-    int n = atomic_load(refs);
-    while (n > 0 && !atomic_compare_exchange_weak(refs, &n, n + 1))
-        ;
-    return n > 0;
+    return bl_resident_retain_living(&held_of(resident)->refs);
 }
 
 static void release(bl_resident *resident)

@@ -37,14 +37,6 @@ void bl_program_retain(bl_program *program)
     atomic_fetch_add(&program->refs, 1);
 }
 
-bool bl_program_retain_living(bl_program *program)
-{
-    int refs = atomic_load(&program->refs);
-    while (refs > 0 && !atomic_compare_exchange_weak(&program->refs, &refs, refs + 1))
-        ;
-    return refs > 0;
-}
-
 void bl_program_release(bl_program *program)
 {
     if (program == NULL || atomic_fetch_sub(&program->refs, 1) != 1)

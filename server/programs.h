@@ -53,9 +53,8 @@ typedef struct bl_program {
 
 bl_program *bl_program_create(bl_server *server, uint32_t owner); /* NULL if out of memory */
 void bl_program_retain(bl_program *program);
-bool bl_program_retain_living(bl_program *program); /* false where its end has begun */
-void bl_program_release(bl_program *program);       /* accepts NULL */
-void bl_program_release_any(void *program);         /* for bl_request_defer */
+void bl_program_release(bl_program *program); /* accepts NULL */
+void bl_program_release_any(void *program);   /* for bl_request_defer */
 /* What a plan remembers besides the document's states: it outlives every run, so no named dimension is in it. */
 bl_wire_type bl_hidden_type(const bl_plan_tensor *hidden);
 /* BL_ECONFLICT where the device was reopened since. */

@@ -90,6 +90,14 @@ bl_status bl_resident_bring(bl_worker *worker, const char *copy, size_t bytes, b
 
 /* ---- making room */
 
+bool bl_resident_retain_living(atomic_int *refs)
+{
+    int n = atomic_load(refs);
+    while (n > 0 && !atomic_compare_exchange_weak(refs, &n, n + 1))
+        ;
+    return n > 0;
+}
+
 /* The one that was used longest ago, of those that nobody uses, kept from being freed; NULL: there is none. */
 static bl_resident *take_oldest(bl_residents *r)
 {

@@ -49,6 +49,9 @@ void bl_resident_remove(bl_resident *resident);
 void bl_resident_use(bl_resident *resident);
 void bl_resident_back(bl_resident *resident);
 
+/* One reference more, unless the last has gone: then its end has begun.  Any thread, under the lock of the list. */
+bool bl_resident_retain_living(atomic_int *refs);
+
 /* A buffer's contents on the host, counted there; and on the device again, while the copy stays.  Worker's thread. */
 BL_NODISCARD bl_status bl_resident_copy(bl_worker *worker, bl_buffer *buffer, size_t bytes, char **out, bl_err *err);
 BL_NODISCARD bl_status bl_resident_bring(bl_worker *worker, const char *copy, size_t bytes, bl_buffer **out, bl_err *err);

@@ -12,7 +12,7 @@ static bl_program *program_of(bl_resident *resident)
 
 static bool retain(bl_resident *resident)
 {
-    return bl_program_retain_living(program_of(resident));
+    return bl_resident_retain_living(&program_of(resident)->refs);
 }
 
 static void release(bl_resident *resident)
