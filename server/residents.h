@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What lies in a device's memory where the host does not see it, and need not while nobody uses it: states of programs and of
- * sequences, and held tensors, in one order.  When that memory is full, first what plans keep and can make again goes; then what
- * was used longest ago moves to host memory, from where it comes back when it is used.  So only who asks for more than there is
- * at all is told so. */
+ * sequences, what texts remember, and held tensors, in one order.  When that memory is full, first what plans keep and can make
+ * again goes; then what was used longest ago moves to host memory, from where it comes back when it is used.  So only who asks
+ * for more than there is at all is told so. */
 #ifndef BL_SERVER_RESIDENTS_H
 #define BL_SERVER_RESIDENTS_H
 

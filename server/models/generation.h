@@ -9,21 +9,31 @@
 
 #include "server/models/sequence.h"
 #include "server/models/text.h"
+#include "server/residents.h"
 #include "server/stream.h"
 
 enum {
     BL_MOST_UNREAD = 256 * 1024 /* events that wait for their client; then the text does */
 };
 
-/* What the texts of a run remember, a row for each, and perhaps rows that nobody has: as many buffers as the model has pasts.
+/* A past of all rows: in one of the two places. */
+typedef struct bl_text_part {
+    bl_buffer *buffer;
+    char *away;   /* its copy on the host */
+    size_t bytes; /* of a row */
+} bl_text_part;
+
+/* What the texts of a run remember, a row for each, and perhaps rows that nobody has: as many parts as the model has pasts.
  * Counted by texts that have a row.  Worker's thread, but for the release. */
 typedef struct bl_text_memory {
+    bl_resident resident; /* first; once a run is over that had it, where the host does not see it */
     atomic_int refs;
-    bl_pool *pool;
+    bl_worker *worker;
     int64_t rows;
     bool *taken; /* while rows are dealt out */
+    bool busy;   /* a run has it */
     int count;
-    bl_buffer *buffers[];
+    bl_text_part parts[];
 } bl_text_memory;
 
 typedef struct bl_generation bl_generation;
@@ -81,12 +91,15 @@ bl_step bl_text_work(bl_request *rq);
 
 /* ---- text_memory.c */
 /* Without buffers. */
-BL_NODISCARD bl_status bl_text_memory_create(bl_pool *pool, const bl_text_model *text, int64_t rows, bl_text_memory **out,
+BL_NODISCARD bl_status bl_text_memory_create(bl_worker *worker, const bl_text_model *text, int64_t rows, bl_text_memory **out,
                                              bl_err *err);
 void bl_text_memory_release(bl_text_memory *memory); /* accepts NULL */
 /* What |first| and all beside it, |rows| in number, remember, as the first rows of one: *out is retained, and each |at| says
- * which. Nothing is copied where they are so already. */
+ * which.  It is on the device until the caller lets go of it, also where this fails and there is one.  Nothing is copied where
+ * they are so already. */
 BL_NODISCARD bl_status bl_text_memory_gather(bl_generation *first, int64_t rows, bl_text_memory **out, bl_err *err);
+/* The run is over that had it; if texts have rows of it, it may wait on the host from now on.  Accepts NULL. */
+void bl_text_memory_let_go(bl_text_memory *memory);
 /* A run gave |outputs| for |count| tokens of each: what has places gets them there. */
 BL_NODISCARD bl_status bl_text_memory_append(bl_text_memory *memory, const bl_generation *first, size_t count,
                                              bl_buffer *const *outputs, bl_err *err);

@@ -12,16 +12,18 @@
 
 enum { MOST_SPARE = 4 /* a memory with so many times the rows that are in use is left for a smaller one */ };
 
-bl_status bl_text_memory_create(bl_pool *pool, const bl_text_model *text, int64_t rows, bl_text_memory **out, bl_err *err)
+bl_status bl_text_memory_create(bl_worker *worker, const bl_text_model *text, int64_t rows, bl_text_memory **out, bl_err *err)
 {
-    bl_text_memory *m = bl_calloc(1, sizeof *m + (size_t)text->npasts * sizeof m->buffers[0]);
+    bl_text_memory *m = bl_calloc(1, sizeof *m + (size_t)text->npasts * sizeof m->parts[0]);
     *out = m;
     if (m == NULL)
         return bl_fail(err, BL_ENOMEM, "what a text remembers");
     atomic_init(&m->refs, 1);
-    m->pool = pool;
+    m->worker = worker;
     m->rows = rows;
     m->count = text->npasts;
+    for (int i = 0; i < m->count; i++)
+        m->parts[i].bytes = text->pasts[i].bytes;
     m->taken = bl_calloc((size_t)rows, sizeof *m->taken);
     if (m->taken != NULL)
         return BL_OK;
@@ -30,12 +32,34 @@ bl_status bl_text_memory_create(bl_pool *pool, const bl_text_model *text, int64_
     return bl_fail(err, BL_ENOMEM, "what a text remembers");
 }
 
+static size_t part_bytes(const bl_text_memory *m, int i)
+{
+    return (size_t)m->rows * m->parts[i].bytes;
+}
+
+static void drop_copies(bl_text_memory *m)
+{
+    for (int i = 0; i < m->count; i++) {
+        bl_resident_free_copy(m->worker, m->parts[i].away, part_bytes(m, i));
+        m->parts[i].away = NULL;
+    }
+}
+
+static void drop_buffers(bl_text_memory *m)
+{
+    for (int i = 0; i < m->count; i++) {
+        bl_pool_release(m->worker->pool, m->parts[i].buffer);
+        m->parts[i].buffer = NULL;
+    }
+}
+
 void bl_text_memory_release(bl_text_memory *m)
 {
     if (m == NULL || atomic_fetch_sub(&m->refs, 1) != 1)
         return;
-    for (int i = 0; i < m->count; i++)
-        bl_pool_release(m->pool, m->buffers[i]);
+    bl_resident_remove(&m->resident);
+    drop_copies(m);
+    drop_buffers(m);
     free(m->taken);
     free(m);
 }
@@ -49,18 +73,111 @@ void bl_text_memory_move(bl_generation *g, bl_text_memory *memory, int64_t at)
     bl_text_memory_release(old);
 }
 
-/* Of all pasts; zeros where |from| is NULL. */
-static bl_status copy_row(const bl_text_model *text, bl_text_memory *to, int64_t at, const bl_text_memory *from, int64_t row,
-                          bl_err *err)
+/* Of all pasts; zeros where |from| is NULL.  It may wait on the host. */
+static bl_status copy_row(bl_text_memory *to, int64_t at, const bl_text_memory *from, int64_t row, bl_err *err)
 {
     for (int i = 0; i < to->count; i++) {
-        size_t bytes = text->pasts[i].bytes, there = (size_t)at * bytes;
+        bl_buffer *buffer = to->parts[i].buffer;
+        size_t bytes = to->parts[i].bytes, there = (size_t)at * bytes, here = (size_t)row * bytes;
         if (from == NULL)
-            BL_TRY(bl_buffer_clear(to->buffers[i], there, bytes, err));
+            BL_TRY(bl_buffer_clear(buffer, there, bytes, err));
+        else if (from->parts[i].away != NULL)
+            BL_TRY(bl_buffer_write(buffer, there, from->parts[i].away + here, bytes, err));
         else
-            BL_TRY(bl_buffer_copy(to->buffers[i], there, from->buffers[i], (size_t)row * bytes, bytes, err));
+            BL_TRY(bl_buffer_copy(buffer, there, from->parts[i].buffer, here, bytes, err));
     }
     return BL_OK;
+}
+
+/* ---- waiting on the host */
+
+static bl_text_memory *memory_of(bl_resident *resident)
+{
+    return (bl_text_memory *)resident;
+}
+
+static bool retain_living(bl_resident *resident)
+{
+    return bl_resident_retain_living(&memory_of(resident)->refs);
+}
+
+static void release(bl_resident *resident)
+{
+    bl_text_memory_release(memory_of(resident));
+}
+
+/* What has places may be of two memories, while the later one is being made. */
+static bool may_leave(bl_resident *resident)
+{
+    const bl_text_memory *m = memory_of(resident);
+    bool may = !m->busy;
+    for (int i = 0; i < m->count; i++)
+        may = may && atomic_load(&m->parts[i].buffer->refs) == 1;
+    return may;
+}
+
+static bl_status leave(bl_resident *resident, size_t *bytes, bl_err *err)
+{
+    bl_text_memory *m = memory_of(resident);
+    bl_status st = BL_OK;
+    *bytes = 0;
+    for (int i = 0; st == BL_OK && i < m->count; i++) {
+        st = bl_resident_copy(m->worker, m->parts[i].buffer, part_bytes(m, i), &m->parts[i].away, err);
+        *bytes += part_bytes(m, i);
+    }
+    if (st != BL_OK) {
+        *bytes = 0;
+        drop_copies(m);
+        return st;
+    }
+    for (int i = 0; i < m->count; i++) {
+        bl_buffer_release(m->parts[i].buffer);
+        m->parts[i].buffer = NULL;
+    }
+    return BL_OK;
+}
+
+/* On the device, where it stays while it is |busy|. */
+static bl_status wake(bl_text_memory *m, bl_err *err)
+{
+    bl_status st = BL_OK;
+    m->busy = true;
+    if (m->resident.kind == NULL)
+        return BL_OK;
+    if (m->parts[0].away == NULL) {
+        bl_resident_use(&m->resident);
+        return BL_OK;
+    }
+    for (int i = 0; st == BL_OK && i < m->count; i++)
+        st = bl_resident_bring(m->worker, m->parts[i].away, part_bytes(m, i), &m->parts[i].buffer, err);
+    if (st != BL_OK) {
+        drop_buffers(m); /* the copies are there still */
+        return st;
+    }
+    drop_copies(m);
+    bl_resident_back(&m->resident);
+    return BL_OK;
+}
+
+void bl_text_memory_let_go(bl_text_memory *m)
+{
+    static const bl_resident_kind kind = {.name = "what texts remember",
+                                          .left = BL_COUNT_TEXTS_OUT,
+                                          .back = BL_COUNT_TEXTS_IN,
+                                          .retain = retain_living,
+                                          .release = release,
+                                          .may_leave = may_leave,
+                                          .leave = leave};
+    bool whole = m != NULL, hidden = false;
+    for (int i = 0; whole && i < m->count; i++) {
+        const bl_buffer *buffer = m->parts[i].buffer;
+        whole = buffer != NULL; /* else a run failed that was to fill it, or it is on the host */
+        hidden = hidden || (whole && buffer->host == NULL);
+    }
+    if (m != NULL)
+        m->busy = false;
+    if (whole && hidden && m->resident.kind == NULL)
+        bl_resident_add(&m->resident, &kind, m->worker);
 }
 
 /* ---- in a memory of their own */
@@ -76,16 +193,15 @@ static int64_t spacious(const bl_generation *first, int64_t rows)
 
 static bl_status copy_out(bl_generation *first, int64_t rows, bl_text_memory **out, bl_err *err)
 {
-    const bl_text_model *text = first->text;
     bl_text_memory *m = NULL;
     bl_status st = BL_OK;
-    BL_TRY(bl_text_memory_create(first->worker->pool, text, rows, &m, err));
+    BL_TRY(bl_text_memory_create(first->worker, first->text, rows, &m, err));
     for (int i = 0; i < m->count && st == BL_OK; i++)
-        st = bl_pool_alloc(m->pool, (size_t)rows * text->pasts[i].bytes, &m->buffers[i], err);
+        st = bl_pool_alloc(m->worker->pool, part_bytes(m, i), &m->parts[i].buffer, err);
     rows = 0;
     for (bl_generation *g = first; g != NULL && st == BL_OK; g = g->beside) {
         g->at = rows++;
-        st = copy_row(text, m, g->at, g->memory, g->row, err);
+        st = copy_row(m, g->at, g->memory, g->row, err);
     }
     if (st != BL_OK)
         bl_text_memory_release(m);
@@ -134,7 +250,7 @@ static bl_status deal_rows(bl_generation *first, int64_t rows, bl_text_memory *m
         if (g->memory != m || g->row >= rows) {
             while (m->taken[next])
                 next++;
-            BL_TRY(copy_row(g->text, m, next, g->memory, g->row, err));
+            BL_TRY(copy_row(m, next, g->memory, g->row, err));
             m->taken[next] = true;
             bl_text_memory_move(g, m, next);
         }
@@ -149,10 +265,10 @@ bl_status bl_text_memory_gather(bl_generation *first, int64_t rows, bl_text_memo
     *out = NULL;
     if (!may_stay(first, rows, m))
         return copy_out(first, first->text->grows ? spacious(first, rows) : rows, out, err);
-    BL_TRY(deal_rows(first, rows, m, err));
     atomic_fetch_add(&m->refs, 1);
     *out = m;
-    return BL_OK;
+    BL_TRY(wake(m, err));
+    return deal_rows(first, rows, m, err);
 }
 
 bl_status bl_text_memory_part(bl_generation *g, bl_err *err)
@@ -163,6 +279,7 @@ bl_status bl_text_memory_part(bl_generation *g, bl_err *err)
     g->beside = NULL;
     BL_TRY(copy_out(g, 1, &own, err));
     bl_text_memory_move(g, own, 0);
+    bl_text_memory_let_go(own);
     bl_text_memory_release(own);
     return BL_OK;
 }
@@ -197,8 +314,8 @@ bl_status bl_text_memory_append(bl_text_memory *memory, const bl_generation *fir
         if (past->places == 0)
             continue;
         for (const bl_generation *g = first; g != NULL; g = g->beside)
-            BL_TRY(append_row(g, past, memory->buffers[i], outputs[past->output], count, err));
-        bl_buffer_change(memory->buffers[i]);
+            BL_TRY(append_row(g, past, memory->parts[i].buffer, outputs[past->output], count, err));
+        bl_buffer_change(memory->parts[i].buffer);
     }
     return BL_OK;
 }

@@ -175,9 +175,9 @@ static bl_status fill_inputs(step *s, bl_err *err)
         lead->vars[text->rows] = s->rows;
     BL_TRY(bl_text_memory_gather(lead, s->rows, &s->before, err)); /* which says who is which row */
     if (!text->grows)
-        BL_TRY(bl_text_memory_create(lead->worker->pool, text, s->rows, &s->next, err));
+        BL_TRY(bl_text_memory_create(lead->worker, text, s->rows, &s->next, err));
     for (int i = 0; i < text->npasts; i++)
-        lead->buffers[text->pasts[i].input] = s->before->buffers[i];
+        lead->buffers[text->pasts[i].input] = s->before->parts[i].buffer;
     BL_TRY(fill_input(s, text->tokens, false, err));
     return text->position >= 0 ? fill_input(s, text->position, true, err) : BL_OK;
 }
@@ -217,10 +217,10 @@ static bl_status keep(step *s, bl_err *err)
     for (int i = 0; i < text->npasts && !text->grows; i++) {
         bl_buffer **output = &lead->outputs[text->pasts[i].output];
         if (text->pasts[i].places > 0) {
-            s->next->buffers[i] = bl_buffer_retain(s->before->buffers[i]);
+            s->next->parts[i].buffer = bl_buffer_retain(s->before->parts[i].buffer);
             continue;
         }
-        s->next->buffers[i] = *output;
+        s->next->parts[i].buffer = *output;
         *output = NULL;
     }
     for (bl_generation *g = lead; g != NULL; g = g->beside) {
@@ -256,6 +256,8 @@ static void end_run(step *s)
         bl_pool_release(lead->worker->pool, lead->outputs[i]);
         lead->outputs[i] = NULL;
     }
+    bl_text_memory_let_go(s->before);
+    bl_text_memory_let_go(s->next);
     bl_text_memory_release(s->before);
     bl_text_memory_release(s->next);
     bl_plan_release(s->plan);
