@@ -5,8 +5,8 @@
     tests/run.py [--long] [WORD...]    only the parts whose name contains one of the words
     tests/run.py [--long] --list       name the parts
 
-A Python test that fails is run once more, alone, and named as unsteady where it passes then: servers are timed beside their neighbours' load here.
-More than a few are not unsteady but broken.
+Two parts run at a time, since most tests wait more than they work; what a part has to say comes when it ends.  A Python test that fails is run once more at
+the end, alone, and named as unsteady where it passes then: servers are timed beside their neighbours' load here.  More than a few are not unsteady but broken.
 
 Parts: generated files, layers, format, clang (its warnings), cppcheck, tidy; unit (cmocka tests, with ASan and UBSan); and one for each folder of
 Python tests (test_*.py, unittest) under tests/, against the plain build of the server; tsan, mixed requests to a server with ThreadSanitizer.  --long adds
@@ -22,14 +22,17 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLAIN, ASAN, TSAN = ROOT / "build", ROOT / "build-asan", ROOT / "build-tsan"
 JOBS = str(os.cpu_count() or 2)
-FOLDER_SECONDS = 900  # of Python tests
-TSAN_MINUTES = 0.5    # of mixed requests under ThreadSanitizer
+LANES = 2             # parts at a time
+SLOWEST = ("unit", "http", "models", "torch", "tsan")  # these begin first, so that the lanes end together
+FOLDER_SECONDS = 1500  # of Python tests
+TSAN_MINUTES = 0.5     # of mixed requests under ThreadSanitizer
 RACES = {"http": 90, "models": 20, "operations": 10}  # folders of Python tests under ThreadSanitizer, and the minutes they may take there
 MOST_UNSTEADY = 3     # tests of a folder that get a second try
 TIDY_FILES = 12       # a sample: all of them take minutes
@@ -39,19 +42,29 @@ C_FOLDERS = ("engine", "proto", "server", "opencl", "vulkan", "tests", "tools")
 
 
 class Tally:
-    """What came of the tests so far."""
+    """What came of some tests, and what is to be said of them."""
 
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
-        self.failures, self.unsteady = [], []
+        self.failures, self.unsteady, self.said = [], [], []
+        self.again = []  # (folder, test): to be tried alone
 
     def add(self, passed=0, failed=0, skipped=0):
         self.passed, self.failed, self.skipped = self.passed + passed, self.failed + failed, self.skipped + skipped
 
+    def say(self, text):
+        self.said.append(text.rstrip())
+
     def fail(self, name, text=""):
         self.failed += 1
         self.failures.append(name)
-        print(f"FAILED {name}\n{text.rstrip()}", flush=True)
+        self.say(f"FAILED {name}\n{text}")
+
+    def take(self, other):
+        """Another's results too."""
+        self.add(other.passed, other.failed, other.skipped)
+        for mine, theirs in ((self.failures, other.failures), (self.unsteady, other.unsteady), (self.again, other.again)):
+            mine.extend(theirs)
 
 
 def command(*words, env=None, seconds=1200, text=""):
@@ -68,8 +81,9 @@ def simple(tally, name, *words, **options):
     status, output = command(*words, **options)
     if status == 0:
         tally.add(passed=1)
-        notes = [line for line in output.splitlines() if line.startswith("note:")]
-        print("\n".join(notes), end="\n" if notes else "")
+        for line in output.splitlines():
+            if line.startswith("note:"):
+                tally.say(line)
     else:
         tally.fail(name, output)
 
@@ -82,11 +96,15 @@ def set_up(folder, *options):
     return output if status else ""
 
 
+building = threading.Lock()
+
+
 def build(tally, name, folder, options, targets):
-    problem = set_up(folder, *options)
-    if not problem:
-        status, output = command("ninja", "-C", folder, *targets)
-        problem = output if status else ""
+    with building:
+        problem = set_up(folder, *options)
+        if not problem:
+            status, output = command("ninja", "-C", folder, *targets)
+            problem = output if status else ""
     if problem:
         tally.fail(name, problem[-6000:])
     return not problem
@@ -97,7 +115,7 @@ def build_plain(tally):
 
 
 def build_asan(tally):
-    return build(tally, "build with ASan", ASAN, ["--buildtype=debug", "-Db_sanitize=address,undefined", "-Db_ndebug=false"], ["all"])
+    return build(tally, "build with ASan", ASAN, ["--buildtype=debug", "-Doptimization=1", "-Db_sanitize=address,undefined", "-Db_ndebug=false"], ["all"])
 
 
 def build_tsan(tally):
@@ -196,7 +214,15 @@ class Counting(unittest.TextTestResult):
 
     def __init__(self, *words, **options):
         super().__init__(*words, **options)
-        self.passed = 0
+        self.passed, self.began, self.seconds = 0, 0.0, {}
+
+    def startTest(self, test):
+        self.began = time.monotonic()
+        super().startTest(test)
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        self.seconds[test.id()] = time.monotonic() - self.began
 
     def addSuccess(self, test):
         super().addSuccess(test)
@@ -213,7 +239,7 @@ def run_folder_here(folder, report, names):
     whole = {getattr(test, "test_case", test) for test, _ in bad} | set(result.unexpectedSuccesses)  # of a subtest, its test
     pathlib.Path(report).write_text(json.dumps({
         "passed": result.passed + len(result.expectedFailures), "failures": sorted(test.id() for test in whole),
-        "skipped": [[str(test), why] for test, why in result.skipped]}))
+        "skipped": [[str(test), why] for test, why in result.skipped], "seconds": result.seconds}))
 
 
 def run_folder(folder, *names):
@@ -233,12 +259,21 @@ def run_python(tally, folder):
         return
     tally.add(counts["passed"], 0, len(counts["skipped"]))
     for test, why in counts["skipped"]:
-        print(f"skipped {test}: {why}")
+        tally.say(f"skipped {test}: {why}")
     if counts["failures"]:
-        print(output[-12000:], flush=True)
-    for name in counts["failures"]:
-        again, output = run_folder(folder, name) if len(counts["failures"]) <= MOST_UNSTEADY else (None, "")
-        if again and again["passed"]:
+        tally.say(output[-12000:])
+    if len(counts["failures"]) <= MOST_UNSTEADY:
+        tally.again = [(folder, name) for name in counts["failures"]]
+    else:
+        for name in counts["failures"]:
+            tally.fail(name)
+
+
+def run_again(tally, tests):
+    """Tests of folders that failed beside others, one by one."""
+    for folder, name in tests:
+        counts, output = run_folder(folder, name)
+        if counts and counts["passed"]:
             tally.add(passed=1)
             tally.unsteady.append(name)
         else:
@@ -253,7 +288,7 @@ def run_tsan(tally):
     status, output = command(TSAN / "beamline", "--version")
     if status != 0 and "unexpected memory mapping" in output:  # gcc 12's, where the kernel draws addresses of more than 28 bits
         tally.add(skipped=1)
-        print("skipped tsan: ThreadSanitizer does not start with this kernel's vm.mmap_rnd_bits")
+        tally.say("skipped tsan: ThreadSanitizer does not start with this kernel's vm.mmap_rnd_bits")
     else:
         simple(tally, "tsan", sys.executable, "tests/soak.py", "--tsan", TSAN, "--minutes", TSAN_MINUTES)
 
@@ -319,13 +354,34 @@ def run_moves(tally, device, pairs):
         tally.add(passed=1)
 
 
-def parts(long=False):
-    """Name -> function of everything there is to run, in order."""
-    found = {"generated": run_generated, "layers": run_layers, "format": run_format, "unit": run_unit}
+def parts():
+    """Name -> function of what there is to run: the quickest answers, then the slowest parts, then the others."""
+    found = {"generated": run_generated, "layers": run_layers, "format": run_format, "clang": run_clang, "cppcheck": run_cppcheck, "tidy": run_tidy,
+             "unit": run_unit, "tsan": run_tsan}
     for folder in sorted({path.parent for path in (ROOT / "tests").rglob("test_*.py")}):
         found[str(folder.relative_to(ROOT / "tests"))] = lambda tally, folder=folder: run_python(tally, folder)
-    return {**found, "clang": run_clang, "cppcheck": run_cppcheck, "tidy": run_tidy, "tsan": run_tsan,
-            **({"long": run_long, "races": run_races} if long else {})}
+    first = ["generated", "layers", "format", *SLOWEST]
+    return {name: found[name] for name in first + [name for name in found if name not in first]}
+
+
+LONG = {"long": run_long, "races": run_races}  # one after the other, when all else is done
+
+
+def run_part(name, function):
+    """What came of a part, once it is told."""
+    tally, start = Tally(), time.monotonic()
+    try:
+        function(tally)
+    except Exception as error:  # a mistake of ours: the other parts are run all the same
+        tally.fail(name, repr(error))
+    unsure = f", {len(tally.again)} to be tried again" if tally.again else ""
+    tally.say(f"{name}: {tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped{unsure}, {time.monotonic() - start:.0f} s")
+    print("\n".join(tally.said), flush=True)
+    return tally
+
+
+def chosen(named, words):
+    return [(name, function) for name, function in named.items() if not words or any(word in name for word in words)]
 
 
 def main():
@@ -333,19 +389,19 @@ def main():
     if words[:1] == ["--folder"]:
         run_folder_here(pathlib.Path(words[1]), words[2], words[3:])
         return 0
-    long = "--long" in words
+    long = LONG if "--long" in words else {}
     words = [word for word in words if word != "--long"]
     if words == ["--list"]:
-        print("\n".join(parts(long)))
+        print("\n".join([*parts(), *long]))
         return 0
     tally = Tally()
-    for name, function in parts(long).items():
-        if words and not any(word in name for word in words):
-            continue
-        before, start = (tally.passed, tally.failed, tally.skipped), time.monotonic()
-        function(tally)
-        now = [count - old for count, old in zip((tally.passed, tally.failed, tally.skipped), before)]
-        print(f"{name}: {now[0]} passed, {now[1]} failed, {now[2]} skipped, {time.monotonic() - start:.0f} s", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(LANES) as lanes:
+        for of_part in lanes.map(lambda part: run_part(*part), chosen(parts(), words)):
+            tally.take(of_part)
+    if tally.again:
+        tally.take(run_part("alone", lambda alone: run_again(alone, tally.again)))
+    for part in chosen(long, words):
+        tally.take(run_part(*part))
     if tally.unsteady:
         print("unsteady, passed when alone:\n  " + "\n  ".join(tally.unsteady))
     if tally.failures:
