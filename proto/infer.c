@@ -176,12 +176,38 @@ static bl_status take_data(decoder *d, bl_infer_input *input, const bl_json *at)
     return v->list.count == v->count ? BL_OK : count_fails(d, at, input, v->list.count);
 }
 
-static bl_status refuse_memory(const bl_json *parameters, bl_err *err)
+static bool begins_with(const char *text, const char *with)
 {
-    bl_json found;
+    return strncmp(text, with, strlen(with)) == 0;
+}
 
-    if (bl_json_find(parameters, "shared_memory_region", &found))
-        return bl_json_fail(&found, err, BL_EUNSUPPORTED, "shared memory is not offered here");
+/* A parameter that means nothing here is somebody's own, for a back end that has no use for it: taken, as Triton takes it, where
+ * its value is a scalar and its name is not among those that the protocol keeps for itself. */
+static bl_status check_custom(const bl_json *one, bl_err *err)
+{
+    if (begins_with(one->key, "shared_memory_"))
+        return bl_json_fail(one, err, BL_EUNSUPPORTED, "shared memory is not offered here");
+    if (begins_with(one->key, "triton_"))
+        return bl_json_fail(one, err, BL_EINVAL, "names of parameters that start with \"triton_\" are reserved");
+    if (one->kind != BL_JSON_STRING && one->kind != BL_JSON_NUMBER && one->kind != BL_JSON_BOOL)
+        return bl_json_fail(one, err, BL_EINVAL, "the value of a parameter is a string, a number, true or false");
+    return BL_OK;
+}
+
+/* |known|, which NULL ends, are read by the caller. */
+static bl_status check_parameters(const bl_json *parameters, const char *const *known, bl_err *err)
+{
+    bl_json_iter it = bl_json_each(parameters);
+    bl_json one;
+
+    BL_TRY(bl_json_expect(parameters, BL_JSON_OBJECT, err));
+    while (bl_json_next(&it, &one)) {
+        size_t i = 0;
+        while (known[i] != NULL && strcmp(known[i], one.key) != 0)
+            i++;
+        if (known[i] == NULL)
+            BL_TRY(check_custom(&one, err));
+    }
     return BL_OK;
 }
 
@@ -209,8 +235,7 @@ static bl_status decode_input(decoder *d, const bl_json *at, bl_infer_input *inp
     BL_TRY(read_shape(d, &member, &input->value));
     BL_TRY(measure(d, input));
     if (bl_json_find(at, "parameters", &parameters)) {
-        BL_TRY(refuse_memory(&parameters, d->err));
-        BL_TRY(bl_json_allow(&parameters, known, d->err));
+        BL_TRY(check_parameters(&parameters, known, d->err));
         binary = bl_json_find(&parameters, "binary_data_size", &size_at);
     }
     listed = bl_json_find(at, "data", &data);
@@ -238,8 +263,7 @@ static bl_status decode_output(decoder *d, const bl_json *at, bl_infer_output *o
         return bl_json_fail(&member, d->err, BL_EINVAL, "the name of an output is empty");
     if (!bl_json_find(at, "parameters", &parameters))
         return BL_OK;
-    BL_TRY(refuse_memory(&parameters, d->err));
-    BL_TRY(bl_json_allow(&parameters, known, d->err));
+    BL_TRY(check_parameters(&parameters, known, d->err));
     if (bl_json_find(&parameters, "binary_data", &member))
         BL_TRY(bl_json_bool(&member, &output->binary, d->err));
     if (bl_json_find(&parameters, "classification", &member))
@@ -281,7 +305,7 @@ static bl_status decode_parameters(decoder *d, const bl_json *at)
     const char *word = NULL;
     bl_json one;
 
-    BL_TRY(bl_json_allow(at, names, d->err));
+    BL_TRY(check_parameters(at, names, d->err));
     BL_TRY(decode_sequence(d, at));
     if (bl_json_find(at, "priority", &one))
         BL_TRY(bl_json_u64(&one, &out->priority, d->err));

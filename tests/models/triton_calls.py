@@ -55,6 +55,8 @@ def infer(client):
     check("all outputs", client.infer("double", inputs(http)).as_numpy("y"), X * 2)
     calls = [client.async_infer("double", inputs(http, data=X + i)) for i in range(16)]
     check("async_infer", all(np.array_equal(call.get_result().as_numpy("y"), (X + i) * 2) for i, call in enumerate(calls)))
+    own = {"color": "blue", "depth": 3, "ratio": 0.5, "flag": True}
+    check("parameters of one's own", client.infer("double", inputs(http), parameters=own).as_numpy("y"), X * 2)
     words = np.array([[b"hello"], [b"world"]], dtype=np.object_)
     for binary in (True, False):
         result = client.infer("upper", inputs(http, binary, "text", words, "BYTES"))
