@@ -303,9 +303,58 @@ static bl_status compile_again(bl_exec *x, bl_err *err)
     return bl_exec_admit(x, err);
 }
 
+/* The program's plan as it was compiled: another level of debugging would be another plan. */
+static bl_status key_of_own(bl_exec *x)
+{
+    const bl_plan_options *own = bl_plan_get_options(x->entry->plan);
+    int debug = x->debug;
+    bl_status st = BL_OK;
+    x->precision = own->precision;
+    x->debug = own->debug;
+    st = bl_exec_key(x, x->graph, true, &x->key);
+    x->debug = debug;
+    return st;
+}
+
+/* The cache has put what was found in the place of the program's plan, unless it had dropped that one meanwhile. */
+static bl_status take_searched(bl_exec *x, bl_err *err)
+{
+    bl_plan *current = bl_plan_current(x->entry->plan);
+    if (current != x->plan && x->plan != x->entry->plan && !bl_plan_same_moves(current, x->plan))
+        bl_plan_supersede(x->entry->plan, x->plan);
+    bl_plan_release(current);
+    return bl_exec_admit(x, err);
+}
+
+static bl_status search(bl_exec *x, bl_err *err)
+{
+    int debug = x->debug;
+    bl_status st = BL_OK;
+    x->debug = bl_plan_get_options(x->entry->plan)->debug;
+    st = bl_exec_make_plan(x, &x->key, x->graph, true, &x->plan, &x->hit, err);
+    x->debug = debug;
+    return st == BL_OK ? take_searched(x, err) : st;
+}
+
+/* Its kernels are searched as widely as this run asks for, unless they were, and serve all runs from then on. */
+static bl_status choose_searched(bl_exec *x)
+{
+    BL_TRY(key_of_own(x));
+    x->plan = bl_plans_lookup(x->rq->server->plans, &x->key, x->beam);
+    x->hit = x->plan != NULL;
+    if (x->hit)
+        return take_searched(x, &x->rq->err);
+    x->compile = search;
+    return BL_OK;
+}
+
 static bl_status choose_plan(bl_exec *x)
 {
-    if (x->debug == (int)x->rq->server->settings.debug || x->debug == 0) {
+    bool plain = x->debug == (int)x->rq->server->settings.debug || x->debug == 0;
+    if (plain && x->options.beam > 0)
+        return choose_searched(x);
+    x->beam = x->options.beam > 0 ? x->beam : 0; /* the setting was obeyed when the program was put */
+    if (plain) {
         x->plan = bl_plan_current(x->entry->plan);
         x->hit = true;
         return bl_exec_admit(x, &x->rq->err);

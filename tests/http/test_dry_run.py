@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What it would cost, before it does."""
 
+import time
 import unittest
 
 from fixture import counter
@@ -69,15 +70,37 @@ class DryRun(KeyedCase):
         for member, most in (("beam", 4), ("debug", 5)):
             self.ok(self.call("me", "POST", "/api/v1/run", product(dry_run=True, **{member: most})))
             self.refused(403, self.call("me", "POST", "/api/v1/run", product(dry_run=True, **{member: most + 1})), "admin")
+        self.ok(self.call("me", "PUT", "/api/v1/programs/searched", counter()), 201)
+        for method, path, document in (("PUT", "/api/v1/programs/put", counter()), ("POST", "/api/v1/programs/searched/run", {})):
+            self.assertIn(self.call("me", method, path, {**document, "beam": 4}).status, (200, 201), path)
+            self.refused(403, self.call("me", method, path, {**document, "beam": 5}), "admin")
         self.ok(self.call("root", "PUT", "/api/v1/tensors/a", [[1.0, 2.0], [3.0, 4.0]]), 201)
         self.ok(self.call("root", "POST", "/api/v1/run", product(dry_run=True, debug=7)))
 
-    def test_a_search_is_charged_to_who_asks(self):
+    def spends(self, method, path, body, least=0):
+        """Device seconds that the key `spent`, which may have some meanwhile, is charged for a call; at |least| so many, a moment after the answer."""
+        def used():
+            rows = self.call("spent", "GET", "/api/v1/usage").json["usage"]
+            return rows[0]["device_seconds"] if rows else 0
         self.call("root", "PUT", "/api/v1/keys/spent", {"quotas": {"device_seconds": 1000}})
-        self.ok(self.call("spent", "POST", "/api/v1/run", product(beam=1, outputs=["y", "z"])))
-        used = self.call("spent", "GET", "/api/v1/usage").json["usage"][0]["device_seconds"]
-        self.call("root", "PUT", "/api/v1/keys/spent", {"quotas": {"device_seconds": 0}})
-        self.assertGreater(used, 0.2)  # candidates are compiled and timed
+        try:
+            before, end = used(), time.monotonic() + 20
+            self.assertIn(self.call("spent", method, path, body).status, (200, 201))
+            while used() - before < least and time.monotonic() < end:
+                time.sleep(0.02)
+            self.assertGreaterEqual(used() - before, least)
+            return used() - before
+        finally:
+            self.call("root", "PUT", "/api/v1/keys/spent", {"quotas": {"device_seconds": 0}})
+
+    def test_a_search_is_charged_to_who_asks(self):
+        self.spends("POST", "/api/v1/run", product(beam=1, outputs=["y", "z"]), 0.2)  # candidates are compiled and timed
+
+    def test_a_search_of_a_program_is_charged_to_who_asks(self):
+        document = {"inputs": {}, "state": {"a": {"dtype": "float32", "shape": [72, 72]}}, "nodes": [{"id": "y", "op": "matmul", "in": ["a", "a"]}], "outputs": ["y"]}
+        plain = self.spends("PUT", "/api/v1/programs/s", document)
+        searched = self.spends("POST", "/api/v1/programs/s/run", {"beam": 1}, 0.2)
+        self.assertLess(max(plain, self.spends("POST", "/api/v1/programs/s/run", {"beam": 1})), searched / 2)  # compiled, and found
 
     def test_priority(self):
         for value, status in ((-100, 200), (100, 200), (101, 422), ("high", 400), (1.5, 400)):

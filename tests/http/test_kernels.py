@@ -81,6 +81,29 @@ class Kernels(unittest.TestCase):
         self.assertEqual(200, server.call("PUT", "/api/v1/programs/p", {**document, "beam": 1}, timeout=120).status)
         self.assertEqual(["r_12_18_20"], [kernel["name"] for kernel in self.kernels(server)])
 
+    def test_a_program_is_searched_where_a_run_says_so(self):
+        """Once, between two steps of its state; then every run has what was found."""
+        server = self.start()
+        document = {"inputs": {"a": {"dtype": "float32", "shape": [12, 20]}}, "state": {"b": {"dtype": "float32", "shape": [20, 18]}, "n": [0]},
+                    "nodes": [{"id": "y", "op": "matmul", "in": ["a", "b"]}, {"id": "m", "op": "add", "in": ["n", 1]}], "updates": {"n": "m"}, "outputs": ["y", "m"]}
+        self.assertEqual(201, server.call("PUT", "/api/v1/programs/p", document).status)
+
+        def run(**members):
+            answer = server.call("POST", "/api/v1/programs/p/run", {"inputs": {"a": [[1] * 20] * 12}, **members}, timeout=120)
+            self.assertEqual(200, answer.status, answer.body[:500])
+            return answer.json["stats"]["plan"], answer.json["outputs"]["m"]["data"]
+        self.assertEqual(("cached", [1]), run())
+        self.assertEqual(("cached", [2]), run(beam=0))
+        self.assertEqual([], self.kernels(server))
+        self.assertEqual(("compiled", [3]), run(beam=1))
+        kernel, = (kernel for kernel in self.kernels(server) if kernel["name"] == "r_12_18_20")
+        self.assertEqual(1, kernel["beam"])
+        for beam, step in ((1, 4), (0, 5), (None, 6)):
+            self.assertEqual(("cached", [step]), run(**({} if beam is None else {"beam": beam})))
+        self.assertEqual(422, server.call("POST", "/api/v1/programs/p/run", {"inputs": {"a": [[1] * 20] * 12}, "beam": 1025}).status)
+        self.assertEqual(("compiled", [7]), run(beam=2))  # wider than it was searched
+        self.assertIn(2, [kernel["beam"] for kernel in self.kernels(server)])
+
     def test_t30_a_damaged_database_is_moved_aside(self):
         with open(self.file, "wb") as file:
             file.write(b"no database" * 1000)
