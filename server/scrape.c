@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/handlers.h"
+#include "server/models/models.h"
 #include "server/residents.h"
 #include "server/routes.h"
 #include "server/server.h"
@@ -71,6 +72,7 @@ bl_status bl_handle_metrics(bl_request *rq)
     print_devices(server, "beamline_device_pool_bytes", "device memory kept for the next request", pool_bytes, out);
     print_devices(server, "beamline_device_moved_bytes", "what of the device's waits in host memory", moved_bytes, out);
     print_devices(server, "beamline_device_limit_bytes", "device memory that there is", memory_bytes, out);
+    BL_TRY(bl_models_print_metrics(server->models, rq->arena, out, &rq->err));
     bl_metrics_print_process(out);
     bl_request_reply(rq, 200, "text/plain; version=0.0.4; charset=utf-8");
     return BL_OK;

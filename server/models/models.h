@@ -21,6 +21,9 @@ size_t bl_models_count(bl_models *models);
 /* Is there, or was there, a version of it? */
 bool bl_models_has(bl_models *models, uint32_t owner, const char *name);
 
+/* What Prometheus is told of each, for as long as it can be asked. */
+BL_NODISCARD bl_status bl_models_print_metrics(bl_models *models, bl_arena *arena, bl_text *out, bl_err *err);
+
 /* All versions of |owner| go, what is on the disk included. */
 BL_NODISCARD bl_status bl_models_purge(bl_models *models, uint32_t owner, bl_err *err);
 

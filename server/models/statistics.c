@@ -17,8 +17,7 @@ void bl_statistics_fini(bl_model_statistics *s)
 
 void bl_statistics_add(bl_model_statistics *s, bl_statistic what, int64_t ns)
 {
-    atomic_fetch_add_explicit(&s->count[what], 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&s->ns[what], ns > 0 ? (unsigned long long)ns : 0, memory_order_relaxed);
+    bl_histogram_add(&s->time[what], ns);
 }
 
 void bl_statistics_run(bl_model_statistics *s, int64_t size, int64_t input_ns, int64_t infer_ns, int64_t output_ns)
@@ -57,7 +56,7 @@ void bl_statistics_put(bl_model_statistics *s, bl_text *out)
                    (long long)atomic_load(&s->last_ms), (unsigned long long)atomic_load(&s->inferences),
                    (unsigned long long)atomic_load(&s->executions));
     for (int i = 0; i < BL_STAT_COUNT; i++)
-        put_pair(out, names[i], atomic_load(&s->count[i]), atomic_load(&s->ns[i]));
+        put_pair(out, names[i], bl_histogram_count(&s->time[i]), atomic_load(&s->time[i].sum_ns));
     bl_text_puts(out, "},\"response_stats\":{},\"batch_stats\":[");
     pthread_mutex_lock(&s->lock);
     for (int i = 0; i < s->nbatches; i++) {

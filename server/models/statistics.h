@@ -3,7 +3,7 @@
 #ifndef BL_SERVER_MODELS_STATISTICS_H
 #define BL_SERVER_MODELS_STATISTICS_H
 
-#include "engine/base/text.h"
+#include "server/telemetry/metrics.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -28,7 +28,7 @@ typedef struct bl_batch_statistic {
 } bl_batch_statistic;
 
 typedef struct bl_model_statistics {
-    atomic_ullong count[BL_STAT_COUNT], ns[BL_STAT_COUNT];
+    bl_histogram time[BL_STAT_COUNT];
     atomic_ullong inferences, executions;
     atomic_llong last_ms; /* of the epoch */
     pthread_mutex_t lock; /* of what is below */

@@ -42,9 +42,8 @@ long long bl_metrics_get(bl_metrics *metrics, int count)
     return atomic_load_explicit(&metrics->count[count], memory_order_relaxed);
 }
 
-void bl_metrics_time(bl_metrics *metrics, int time, int route, int64_t nanoseconds)
+void bl_histogram_add(bl_histogram *histogram, int64_t nanoseconds)
 {
-    bl_histogram *histogram = &metrics->time[route][time];
     int bucket = 0;
     if (nanoseconds < 0)
         nanoseconds = 0;
@@ -52,6 +51,19 @@ void bl_metrics_time(bl_metrics *metrics, int time, int route, int64_t nanosecon
         bucket++;
     atomic_fetch_add_explicit(&histogram->bucket[bucket], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&histogram->sum_ns, (unsigned long long)nanoseconds, memory_order_relaxed);
+}
+
+unsigned long long bl_histogram_count(const bl_histogram *histogram)
+{
+    unsigned long long total = 0;
+    for (int i = 0; i <= BL_TIME_BUCKETS; i++)
+        total += atomic_load_explicit(&histogram->bucket[i], memory_order_relaxed);
+    return total;
+}
+
+void bl_metrics_time(bl_metrics *metrics, int time, int route, int64_t nanoseconds)
+{
+    bl_histogram_add(&metrics->time[route][time], nanoseconds);
 }
 
 void bl_metrics_answer(bl_metrics *metrics, int route, int code)
@@ -72,7 +84,7 @@ void bl_metrics_head(bl_text *out, const char *name, const char *type, const cha
     bl_text_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void print_histogram(const char *name, const bl_metric_route *route, bl_histogram *histogram, bl_text *out)
+void bl_histogram_print(bl_text *out, const char *name, const char *labels, const bl_histogram *histogram)
 {
     unsigned long long count[BL_TIME_BUCKETS + 1], total = 0;
     for (int i = 0; i <= BL_TIME_BUCKETS; i++) /* read once, so that the sums below agree while others count */
@@ -82,16 +94,15 @@ static void print_histogram(const char *name, const bl_metric_route *route, bl_h
     total = 0;
     for (int i = 0; i <= BL_TIME_BUCKETS; i++) {
         total += count[i];
-        bl_text_printf(out, "beamline_%s_seconds_bucket{method=\"%s\",route=\"%s\",le=\"", name, route->method, route->pattern);
+        bl_text_printf(out, "beamline_%s_seconds_bucket{%s,le=\"", name, labels);
         if (i < BL_TIME_BUCKETS)
             bl_text_printf(out, "%.9g\"} %llu\n", (double)bucket_ns(i) * 1e-9, total);
         else
             bl_text_printf(out, "+Inf\"} %llu\n", total);
     }
-    bl_text_printf(out, "beamline_%s_seconds_sum{method=\"%s\",route=\"%s\"} %.9f\n", name, route->method, route->pattern,
+    bl_text_printf(out, "beamline_%s_seconds_sum{%s} %.9f\n", name, labels,
                    (double)atomic_load_explicit(&histogram->sum_ns, memory_order_relaxed) * 1e-9);
-    bl_text_printf(out, "beamline_%s_seconds_count{method=\"%s\",route=\"%s\"} %llu\n", name, route->method, route->pattern,
-                   total);
+    bl_text_printf(out, "beamline_%s_seconds_count{%s} %llu\n", name, labels, total);
 }
 
 static void print_answers(bl_metrics *metrics, int index, const bl_metric_route *route, bl_text *out)
@@ -117,7 +128,10 @@ void bl_metrics_print(bl_metrics *metrics, const bl_metric_route *routes, int nr
         char name[64];
         snprintf(name, sizeof name, "beamline_%s_seconds", time_rows[i].name);
         bl_metrics_head(out, name, time_rows[i].type, time_rows[i].help);
-        for (int k = 0; k < nroutes; k++)
-            print_histogram(time_rows[i].name, &routes[k], &metrics->time[k][i], out);
+        for (int k = 0; k < nroutes; k++) {
+            char labels[256];
+            snprintf(labels, sizeof labels, "method=\"%s\",route=\"%s\"", routes[k].method, routes[k].pattern);
+            bl_histogram_print(out, time_rows[i].name, labels, &metrics->time[k][i]);
+        }
     }
 }

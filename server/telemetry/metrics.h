@@ -38,6 +38,9 @@ typedef struct bl_histogram {
     atomic_ullong sum_ns;
 } bl_histogram;
 
+void bl_histogram_add(bl_histogram *histogram, int64_t nanoseconds);
+unsigned long long bl_histogram_count(const bl_histogram *histogram);
+
 /* By route: as many series as there are routes, whatever clients ask for.  Zeroed is ready. */
 typedef struct bl_metrics {
     atomic_llong count[BL_COUNT_COUNT];
@@ -60,6 +63,8 @@ const char *bl_metrics_time_name(int time); /* as in beamline_NAME_seconds */
 /* ---- printing */
 /* The two lines in front of a metric's values; |type| is counter, gauge or histogram. */
 void bl_metrics_head(bl_text *out, const char *name, const char *type, const char *help);
+/* Its buckets, sum and count as beamline_NAME_seconds, with |labels| in front of le; nothing where it is empty. */
+void bl_histogram_print(bl_text *out, const char *name, const char *labels, const bl_histogram *histogram);
 void bl_metrics_print(bl_metrics *metrics, const bl_metric_route *routes, int nroutes, bl_text *out);
 /* What Prometheus' own libraries say of every process: memory, processor time, files, start. */
 void bl_metrics_print_process(bl_text *out);

@@ -163,7 +163,7 @@ class Drawn(ServerTest):
             for name in re.findall(r"rate\((\w+)", text):
                 self.assertNotEqual("gauge", self.families.get(name), where)
             for labels in re.findall(r"by \(([^)]*)\)", text):
-                self.assertLessEqual(set(labels.split(", ")), {"le", "route", "method", "code", "device"}, where)
+                self.assertLessEqual(set(labels.split(", ")), {"le", "route", "method", "code", "device", "model", "version", "owner"}, where)
 
     def test_panels_do_not_overlap(self):
         taken = set()
