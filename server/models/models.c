@@ -81,6 +81,15 @@ static bl_model_version *pick(bl_model *model, uint64_t number)
     return NULL;
 }
 
+/* Is it being loaded, so that who asks again will be answered? */
+static bool is_coming(const bl_model *model, uint64_t number)
+{
+    for (int i = 0; model != NULL && i < model->nrows; i++)
+        if (model->rows[i].state == BL_MODEL_LOADING && (number == 0 || model->rows[i].number == number))
+            return true;
+    return false;
+}
+
 bl_status bl_model_get(bl_request *rq, bl_model_version **out)
 {
     bl_models *models = rq->server->models;
@@ -89,7 +98,7 @@ bl_status bl_model_get(bl_request *rq, bl_model_version **out)
     const char *shared = NULL;
     uint32_t other = 0;
     bl_model *model = NULL;
-    bool known = false;
+    bool known = false, comes = false;
     *out = NULL;
     if (version != NULL && (number == 0 || number > INT64_MAX || strspn(version, "0123456789") != strlen(version)))
         return bl_fail(&rq->err, BL_EINVAL, "\"%.40s\" is no version", version);
@@ -105,9 +114,13 @@ bl_status bl_model_get(bl_request *rq, bl_model_version **out)
     }
     if (*out != NULL)
         bl_model_trace(models, model, rq);
+    comes = known ? is_coming(model, number) : models->to_start > 0;
     pthread_mutex_unlock(&models->lock);
     if (*out != NULL)
         return bl_request_defer(rq, bl_model_version_release_any, *out);
+    if (comes)
+        return bl_fail(&rq->err, BL_EBUSY, "%s%.160s%s being loaded; send it again", known ? "model \"" : "",
+                       known ? rq->param[0] : "the models", known ? "\" is" : " are");
     if (version != NULL)
         return bl_fail(&rq->err, BL_ENOTFOUND, "model \"%.160s\" has no version %s that is ready", rq->param[0], version);
     return bl_fail(&rq->err, BL_ENOTFOUND,

@@ -7,6 +7,7 @@ import time
 import unittest
 
 from repository import ModelsTest, Repository, Server, document, elementwise, numbers
+from test_sizes import slow
 
 ROW = document(numbers("x", [1, 4], [1, 2, 3, 4]))
 WARM = [{"name": "first", "batch_size": 2, "count": 3, "inputs": {"x": {"data_type": "TYPE_FP32", "dims": [4], "random_data": True}}}]
@@ -97,6 +98,39 @@ class Changes(ModelsTest):
             self.repository.put("cold", 1, elementwise("mul", 2), model_warmup=[{**WARM[0], **change}])
             self.refused(400, self.load("cold"), word)
             self.assertEqual(404, self.answer("cold"))
+
+
+class WhileItIsLoaded(ModelsTest):
+    """Asked at the start, and when it comes later: 503 and when to ask again, so that `curl --retry` is enough."""
+
+    ARGS = ("--model-poll", "0.1")
+    LONG = [{"name": "long", "batch_size": 1, "count": 300, "inputs": {"x": {"data_type": "TYPE_FP32", "dims": [4], "random_data": True}}}]
+
+    @classmethod
+    def fill(cls, repository):
+        repository.put("heavy", 1, slow(), model_warmup=cls.LONG)
+
+    @classmethod
+    def wait_ready(cls, server=None):
+        pass
+
+    def statuses(self, model):
+        """Those of one request after the other, until one is answered."""
+        found, end = [], time.monotonic() + 120
+        while 200 not in found and time.monotonic() < end:
+            answer = self.infer(model, ROW)
+            if answer.status == 503:
+                self.assertEqual("1", answer.headers["retry-after"])
+                self.assertIn("being loaded", answer.json["error"])
+            found.append(answer.status)
+        return found
+
+    def test_at_the_start_and_later(self):
+        self.assertEqual({503, 200}, set(self.statuses("heavy")))
+        self.repository.put("late", 1, slow(), model_warmup=self.LONG)
+        found = self.statuses("late")
+        self.assertEqual({404, 503, 200}, set(found))
+        self.assertNotIn(404, found[found.index(503):])
 
 
 if __name__ == "__main__":
