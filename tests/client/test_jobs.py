@@ -4,6 +4,7 @@ import tempfile
 import unittest
 
 import beamline
+from cutting import Cutter
 from served import ServedCase
 from test_server import INTERPRETER, POINTS, line
 
@@ -30,6 +31,8 @@ class JobTest(ServedCase):
                 self.assertEqual(("done", 400), (info["state"], info["step"]))
                 columns, rows = job.history()
                 self.assertEqual((8, "step"), (len(rows), columns[0]))
+                self.assertEqual((columns, rows[2:4]), job.history(150, 2))
+                self.assertEqual([columns[0], "150", "200"], [row.split(",")[0] for row in job.csv(150, 2).splitlines()])
                 self.assertEqual(program.state()["w"].tolist(), job.checkpoint()["w"].tolist())
                 self.assertEqual([info["job"]], [other["job"] for other in client.jobs() if other["job"] == job.id])
                 self.assertEqual([400], [report["step"] for report in client.job(job.id).events(after=350)])
@@ -52,6 +55,28 @@ class JobTest(ServedCase):
         self.assertIn("y", reports[1]["evaluation"])
         info = job.wait(60)
         self.assertEqual((40, -5), (info["step"], info["priority"]))
+
+    def test_mixed_precision(self):
+        """Compute in float16 with a scale of the loss that finds itself; the parameters stay float32."""
+        program = self.client.put_program("mixed", line())
+        job = program.train(POINTS, steps=300, collect=["loss"], every=100, compute="float16", loss_scale="dynamic", checkpoint={"seconds": 60, "keep": 2})
+        self.assertEqual("done", job.wait(60)["state"])
+        state = program.state()
+        self.assertEqual("float32", str(state["w"].dtype))
+        self.assertAlmostEqual(2, state["w"].tolist()[0], 0)
+        with self.assertRaisesRegex(beamline.InvalidGraph, "loss_scale"):
+            program.train(POINTS, steps=3, loss_scale=-1)
+        with self.assertRaises(beamline.BeamlineError):
+            program.train(POINTS, steps=3, compute="int8")
+
+    def test_events_of_a_wire_that_breaks(self):
+        wire = Cutter(self.server.port, (None, 700), (None, 0), (None, 900), (None, 700))
+        self.addCleanup(wire.close)
+        program = self.client.put_program("broken", line())
+        job = program.train(POINTS, steps=60, collect=["loss"])
+        with beamline.Client(wire.url) as client:
+            self.assertEqual(list(range(1, 61)), [report["step"] for report in client.job(job.id).events()])
+        self.assertGreater(wire.opened, 3)
 
     def test_another_program_evaluates(self):
         g = (p := beamline.Program(w=[0.0], b=[0.0], unit=[100.0])).entry()

@@ -7,7 +7,6 @@ import tempfile
 import unittest
 
 import beamline
-from beamline.client import Forbidden
 from served import ROOT, SERVER, Server
 
 
@@ -25,7 +24,7 @@ class Key(unittest.TestCase):
             client.put("x", [1, 2, 3])
             self.assertEqual([1, 2, 3], client.get("x").tolist())
         for wrong in ("", "bl_wrong"):
-            with beamline.Client(self.server.url, key=wrong) as client, self.assertRaises(Forbidden) as refused:
+            with beamline.Client(self.server.url, key=wrong) as client, self.assertRaises(beamline.Forbidden) as refused:
                 client.get("x")
             self.assertEqual(401, refused.exception.status)
 

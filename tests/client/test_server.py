@@ -9,7 +9,8 @@ import unittest
 
 import beamline
 from beamline.values import NUMPY_DTYPES, numpy
-from served import ROOT, ServedCase
+from cutting import Cutter
+from served import ROOT, Server, ServedCase
 
 INTERPRETER = ("--backends", "interp", "--log-level", "error")
 
@@ -35,6 +36,20 @@ def line():
     w1, b1 = loss.adam([w, b], lr=0.1, name="adam")
     g.update({"w": w1, "b": b1}).output(loss=loss)
     return p
+
+
+def field(number, data):
+    """A field of a protobuf message: a whole number, or bytes."""
+    return bytes([number << 3, data]) if isinstance(data, int) else bytes([number << 3 | 2, len(data)]) + data
+
+
+def relu(op=b"Relu"):
+    """An ONNX model: y = op(x), float32 of [batch, 2]."""
+    def value(name):
+        sizes = field(1, field(2, b"batch")) + field(1, field(1, 2))
+        return field(1, name) + field(2, field(1, field(1, 1) + field(2, sizes)))
+    graph = field(1, field(1, b"x") + field(2, b"y") + field(3, b"first") + field(4, op)) + field(2, b"g") + field(11, value(b"x")) + field(12, value(b"y"))
+    return field(1, 8) + field(7, graph) + field(8, field(2, 17))
 
 
 POINTS = {"x": [0, 1, 2, 3], "t": [1, 3, 5, 7]}
@@ -285,6 +300,71 @@ class ProgramTest(ClientCase):
         held.delete()
         self.assertEqual(program.run()["sum"].tolist(), [20, 40, 60])
         program.delete()
+
+
+    def test_numbered_runs_are_applied_once(self):
+        """The answer is lost, the client asks again, and nothing is trained twice."""
+        program = self.client.put_program("counted", line())
+        wire = Cutter(self.server.port, (None, 0), (10, None), (None, 40))
+        self.addCleanup(wire.close)
+        with beamline.Client(wire.url) as client:
+            result = beamline.RemoteProgram(client, "counted", program.info).run(POINTS, steps=5, seq=1)
+        self.assertGreaterEqual(wire.opened, 4)
+        self.assertEqual((5, result["loss"].item()), (program.state()["adam.step"].item(), program.run(POINTS, steps=5, seq=1)["loss"].item()))
+        program.run(POINTS, steps=5, seq=2)
+        self.assertEqual(10, program.state()["adam.step"].item())
+        with self.assertRaisesRegex(beamline.Conflict, "3"):
+            program.run(POINTS, seq=5)
+        wire.plan[:] = [(None, 0)]
+        with beamline.Client(wire.url) as client:
+            with self.assertRaises((OSError, beamline.client.http.client.HTTPException)):  # without a number nobody knows
+                beamline.RemoteProgram(client, "counted", program.info).run(POINTS)
+
+    def test_onnx(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "relu.onnx")
+            path.write_bytes(relu())
+            for given in (path, relu()):
+                program = self.client.put_onnx("relu", given, dims={"batch": (1, 3)}, device="interp:0")
+                self.assertEqual({"batch": [1, 3]}, program.info["entries"]["main"]["dims"])
+                self.assertEqual([[0, 1], [2, 0]], program.run({"x": [[-1, 1], [2, -2]]})["y"].tolist())
+        self.assertRaises(beamline.Conflict, self.client.put_onnx, "relu", relu(), if_absent=True)
+        with self.assertRaisesRegex(beamline.BeamlineError, "Rolu"):
+            self.client.put_onnx("relu", relu(b"Rolu"))
+
+    def test_cost(self):
+        """What a run would take is known before, and nothing is applied."""
+        cost = self.client.cost(double(), {"x": [1, 2, 3]})
+        self.assertEqual((True, 12, 12, 24, 1), (cost["dry_run"], cost["input_bytes"], cost["output_bytes"], cost["memory_bytes"], len(cost["launched"])))
+        program = self.client.put_program("dear", line())
+        for binary in (True, False):
+            self.client.binary = binary
+            cost = program.cost(POINTS, steps=7)
+            self.assertEqual((7, True), (cost["steps"], cost["ops"] > 0))
+        self.assertEqual(0, program.state()["adam.step"].item())
+        self.assertEqual(({}, True), (dry := program.run(POINTS, dry_run=True), dry.stats["dry_run"]))
+
+
+class DurableTest(unittest.TestCase):
+    def test_it_comes_back(self):
+        with tempfile.TemporaryDirectory() as folder:
+            options = (*INTERPRETER, "--state", folder)
+            server = Server(*options)
+            with beamline.Client(server.url) as client:
+                client.put("stays", [1, 2], durable=True)
+                client.put("goes", [1, 2])
+                client.put_program("line", line(), durable=True).run(POINTS, steps=3, seq=1)
+                client.put_program("other", line())
+                self.assertEqual([True], [each["durable"] for each in client.tensors() if "durable" in each])
+            self.assertEqual(0, server.stop())
+            server = Server(*options)
+            with beamline.Client(server.url) as client:
+                client.wait_ready()
+                self.assertEqual((["stays"], [1, 2]), ([each["name"] for each in client.tensors()], client.get("stays").tolist()))
+                self.assertEqual((["line"], 3), ([each["name"] for each in client.programs()], client.program("line").state()["adam.step"].item()))
+                client.program("line").run(POINTS, steps=3, seq=1)
+                self.assertEqual(3, client.program("line").state()["adam.step"].item())
+            self.assertEqual(0, server.stop())
 
 
 class ServerTest(ClientCase):

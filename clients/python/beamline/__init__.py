@@ -11,20 +11,23 @@
 Beneath it is the wire itself: Graph, Program and Client.
 """
 from . import nn, train
-from .client import (BeamlineError, Busy, Client, Conflict, Forbidden, Held, InvalidGraph, Lease, Malformed, NotFound,
-                     OutOfMemory, RemoteProgram, Result, TimedOut, TooLarge)
+from .blobs import Blob
+from .client import Client, Held, Lease, RemoteProgram, Result
+from .connection import (BeamlineError, Busy, Conflict, Forbidden, InvalidGraph, Malformed, NotFound, OutOfMemory, TimedOut,
+                         TooLarge)
 from .context import Context, ContextVar, GlobalCounters, getenv
 from .device import Device
 from .dtype import dtypes
 from .graph import Graph, Init, Node, Program
 from .jit import TinyJit
 from .jobs import Job, JobFailed
+from .models import Model
 from .symbolic import Variable, VariableError
 from .tensor import JitError, Tensor
 from .values import Array, array, read_safetensors, write_safetensors
 
 __version__ = "0.1.0"
-__all__ = ["Array", "BeamlineError", "Busy", "Client", "Conflict", "Context", "ContextVar", "Device", "Forbidden",
-           "GlobalCounters", "Graph", "Held", "Init", "InvalidGraph", "JitError", "Job", "JobFailed", "Lease", "Malformed", "Node", "NotFound",
+__all__ = ["Array", "BeamlineError", "Blob", "Busy", "Client", "Conflict", "Context", "ContextVar", "Device", "Forbidden",
+           "GlobalCounters", "Graph", "Held", "Init", "InvalidGraph", "JitError", "Job", "JobFailed", "Lease", "Malformed", "Model", "Node", "NotFound",
            "OutOfMemory", "Program", "RemoteProgram", "Result", "Tensor", "TimedOut", "TinyJit", "TooLarge", "Variable", "VariableError",
            "array", "dtypes", "getenv", "nn", "read_safetensors", "train", "write_safetensors"]

@@ -4,87 +4,21 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
-import select
-import threading
+import socket
 import time
 import urllib.parse
 from typing import Any
 
+from .blobs import Blob, upload
+from .connection import Connection, NotFound, make_error
 from .graph import Graph, Init, Program
 from .jobs import Job, submit
+from .models import Model, content
+from .sharing import Sharing
 from .values import (DTYPES, Array, array, as_array, as_result, count, dtype_name, exact, is_numpy, numpy, read_safetensors, restore,
                      write_safetensors)
 
 SAFETENSORS = "application/x-safetensors"
-
-
-class BeamlineError(Exception):
-    """What the server refused or failed at, as its problem document tells it.
-
-    status: the HTTP status     title: what kind of failure     detail: what it was, as a person would say it
-    node: the id of the graph's node at fault, or None          step: how many steps of a program were applied, or None
-    """
-
-    def __init__(self, status, detail, title=None, node=None, step=None, kind=None, retry_after=None) -> None:
-        super().__init__(f"{status} {title}: {detail}" if title else f"{status}: {detail}")
-        self.status, self.detail, self.title, self.node, self.step, self.type = status, detail, title, node, step, kind
-        self.retry_after = retry_after
-
-
-class Malformed(BeamlineError):
-    """400: not the JSON, or not the members, that the address takes."""
-
-
-class Forbidden(BeamlineError):
-    """401, 403 and 421: no key, the wrong one, or a host name that the server does not go by."""
-
-
-class NotFound(BeamlineError):
-    """404: there is no such tensor, program, lease or address."""
-
-
-class Conflict(BeamlineError):
-    """409 and 412: it is not in a state that allows this; it is there already."""
-
-
-class TooLarge(BeamlineError):
-    """413: the body is over the server's limit."""
-
-
-class InvalidGraph(BeamlineError):
-    """422: a graph, shape or value that cannot be, or that is over a limit."""
-
-
-class Busy(BeamlineError):
-    """429 and 503: over quota, full or draining; ``retry_after`` is in seconds."""
-
-
-class TimedOut(BeamlineError):
-    """504: not done within timeout_ms; nothing was applied beyond ``step`` steps."""
-
-
-class OutOfMemory(BeamlineError):
-    """507: out of device memory."""
-
-
-ERRORS = {400: Malformed, 401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict, 412: Conflict, 413: TooLarge, 421: Forbidden,
-          422: InvalidGraph, 429: Busy, 503: Busy, 504: TimedOut, 507: OutOfMemory}
-
-
-def make_error(status, headers, body) -> BeamlineError:
-    """The exception that a reply with a failure stands for."""
-    retry = headers.get("Retry-After", "")
-    document = {}
-    if "json" in headers.get("Content-Type", ""):
-        try:
-            document = json.loads(body)
-        except ValueError:
-            pass
-    detail = document.get("detail") or document.get("error") or bytes(body[:200]).decode("utf-8", "replace")
-    kind = ERRORS.get(status, BeamlineError)
-    return kind(status, detail, document.get("title"), document.get("node"), document.get("step"), document.get("type"),
-                float(retry) if retry.isdigit() else None)
 
 
 class Held:
@@ -110,62 +44,25 @@ class Held:
 
 
 class Result(dict):
-    """Results by name.  ``stats``: the server's figures; ``kept``: what stayed there; ``collected``: series along a new first axis."""
+    """Results by name.  ``stats``: the server's figures, of a dry run the cost; ``kept``: what stayed there; ``collected``: series along a new first axis."""
 
     def __init__(self, outputs, stats, kept, collected) -> None:
         super().__init__(outputs)
         self.stats, self.kept, self.collected = stats, kept, collected
 
 
-class Connection:
-    """HTTP with keep-alive: one connection for each thread that calls."""
-
-    def __init__(self, url, timeout, key=None) -> None:
-        parts = urllib.parse.urlsplit(url if "//" in url else "//" + url, "http")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r} is no address of a server")
-        self.kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self.host, self.port, self.prefix = parts.hostname, parts.port or (443 if parts.scheme == "https" else 8470), parts.path.rstrip("/")
-        self.timeout = timeout
-        self.key = os.environ.get("BEAMLINE_KEY") if key is None else key
-        self.local = threading.local()
-
-    def get(self) -> Any:
-        link = getattr(self.local, "link", None)
-        # A connection that has something to say before it was asked is one that the server has closed.
-        if link is not None and link.sock is not None and select.select([link.sock], [], [], 0)[0]:
-            link.close()
-        if link is None:
-            link = self.local.link = self.kind(self.host, self.port, timeout=self.timeout)
-        return link
-
-    def exchange(self, method, path, body, headers) -> tuple:
-        """(status, headers, body) of one exchange."""
-        link = self.get()
-        try:
-            link.request(method, self.prefix + path, body, {**headers, "Authorization": f"Bearer {self.key}"} if self.key else headers)
-            reply = link.getresponse()
-            return reply.status, reply.headers, reply.read()
-        except BaseException:
-            link.close()
-            raise
-
-    def close(self) -> None:
-        link = getattr(self.local, "link", None)
-        if link is not None:
-            link.close()
-
-
-class Client:
+class Client(Sharing):
     """A server.  May be used by several threads at once.
 
     url: "http://127.0.0.1:8470"    timeout: seconds to wait for an answer
     key: of the server, where it asks for one; $BEAMLINE_KEY by default
     binary: send and take numbers as safetensors rather than JSON
     use_numpy: give NumPy arrays, which is the default where NumPy is installed; else beamline.Array
-    retries: how often to come back when the server is full and says when to
+    retries: how often to come back when the server is full and says when to; and, where asking twice does no harm, when the connection breaks
     Every call raises BeamlineError, one of its kinds, where the server refuses, and OSError where it cannot be reached.
     """
+
+    BROKEN = (OSError, http.client.HTTPException)  # what a connection that breaks raises
 
     def __init__(self, url="http://127.0.0.1:8470", *, timeout=600, binary=True, use_numpy=None, retries=5, key=None) -> None:
         self.connection = Connection(url, timeout, key)
@@ -185,24 +82,48 @@ class Client:
 
     # ---- requests
 
-    def request(self, method, path, body=None, headers=None) -> tuple:
-        """One exchange: (headers, body).  Waits and comes back where the server is full."""
+    @staticmethod
+    def pause(failures) -> float:
+        """Seconds before one tries again what has failed so often."""
+        return min(10, 0.05 * 2 ** failures)
+
+    def request(self, method, path, body=None, headers=None, repeat=False) -> tuple:
+        """One exchange: (headers, body).  Waits and comes back where the server is full, and, with |repeat|, where the connection breaks."""
+        start = body.tell() if hasattr(body, "seekable") and body.seekable() else None
         for attempt in range(self.retries + 1):
-            status, got, data = self.connection.exchange(method, path, body, headers or {})
+            try:
+                status, got, data = self.connection.exchange(method, path, body, headers or {})
+            except self.BROKEN as broken:
+                if not repeat or attempt == self.retries or isinstance(broken, socket.timeout):
+                    raise
+                time.sleep(self.pause(attempt + 1))
+                continue
             if status < 400:
                 return got, data
             error = make_error(status, got, data)
             if attempt == self.retries or error.retry_after is None or error.step or status not in (429, 503):
                 raise error
+            if hasattr(body, "read") and start is None:
+                raise error  # it is read, and cannot be read again
             time.sleep(min(error.retry_after, 10))
+            if start is not None:
+                body.seek(start)
 
-    def call(self, method, path, document=None) -> Any:
-        """One exchange of JSON documents."""
-        body = None if document is None else json.dumps(document).encode()
-        _, data = self.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+    def answer(self, method, path, body=None, headers=None, repeat=False) -> Any:
+        """One exchange whose answer is a JSON document; None where it is empty."""
+        _, data = self.request(method, path, body, headers, repeat)
         return json.loads(data) if data else None
 
-    def send(self, method, path, document, tensors, headers=None) -> tuple:
+    def call(self, method, path, document=None) -> Any:
+        """One exchange of JSON documents: any address of the API."""
+        body = None if document is None else json.dumps(document).encode()
+        return self.answer(method, path, body, {"Content-Type": "application/json"} if body else {})
+
+    def settings(self, path, settings) -> dict:
+        """The settings of an address, after changing those that are given."""
+        return self.call("POST", path, settings) if settings else self.call("GET", path)
+
+    def send(self, method, path, document, tensors, headers=None, repeat=False) -> tuple:
         """Send a document with the tensors beside it; give the document and the tensors that come back."""
         headers = {"Accept": SAFETENSORS if self.binary else "application/json", **(headers or {})}
         text = json.dumps(document, allow_nan=False)
@@ -212,16 +133,21 @@ class Client:
         else:
             body = text.encode()
             headers["Content-Type"] = "application/json"
-        got, data = self.request(method, path, body, headers)
+        got, data = self.request(method, path, body, headers, repeat)
         if got.get("Content-Type", "").startswith(SAFETENSORS):
             arrays, metadata = read_safetensors(data, self.use_numpy)
             return json.loads(metadata.get("response", "{}")), arrays
         return (json.loads(data) if data else {}), None
 
+    @staticmethod
+    def quote(name) -> str:
+        """A name as a part of an address."""
+        return urllib.parse.quote(name, safe="")
+
     def path(self, kind, name, **query) -> str:
         if self.lease_id is not None and kind == "tensors":
             query["lease"] = self.lease_id
-        address = f"/api/v1/{kind}" + ("" if name is None else "/" + urllib.parse.quote(name, safe=""))
+        address = f"/api/v1/{kind}" + ("" if name is None else "/" + self.quote(name))
         return address + ("?" + urllib.parse.urlencode(query, safe=",") if query else "")
 
     def encode(self, value, dtype, name, tensors) -> Any:
@@ -255,7 +181,13 @@ class Client:
     def decode_all(self, entries, arrays, form="{}") -> dict:
         return {name: self.decode(entry, form.format(name), arrays) for name, entry in (entries or {}).items()}
 
+    def named(self, stats, values) -> Result:
+        """Values by name as a Result."""
+        return Result(values, stats, {}, {})
+
     def result(self, document, arrays) -> Result:
+        if "dry_run" in document:
+            return self.named(document, {})
         kept = {name: Held(self, name) for name in document.get("kept", {})}
         return Result(self.decode_all(document.get("outputs"), arrays), document.get("stats", {}), kept,
                       self.decode_all(document.get("collected"), arrays, "collected[{}]"))
@@ -268,8 +200,18 @@ class Client:
         graph: a Graph (or a document, as the wire has it)
         inputs: values by name: numbers, nested lists, an Array, a NumPy array or a Held tensor
         keep: {name: tensor}: results to leave on the server under these names
-        options: device, seed, debug, beam, float32_matmul_precision, timeout_ms, and sizes: {name: size} of the dimensions that no input's shape gives
+        options: device, seed, debug, beam, float32_matmul_precision, timeout_ms, priority (-100 to 100; of this key's requests the lower goes
+            first), and sizes: {name: size} of the dimensions that no input's shape gives
         """
+        return self.result(*self.send("POST", "/api/v1/run", *self.graph_request(graph, inputs, keep, options)))
+
+    def cost(self, graph, inputs=None, **options) -> dict:
+        """What ``run`` of the same would take, without running it: ops, bytes of memory traffic, seconds (measured, or estimated), memory_bytes and
+        what it is made of, kernels, schedule, ``launched``: a dict for each kernel.  Charged to nobody; OutOfMemory where it would not fit the device."""
+        return self.run(graph, inputs, **options, dry_run=True).stats
+
+    def graph_request(self, graph, inputs, keep, options) -> tuple:
+        """(document, tensors) of a run."""
         document, dtypes, tensors = dict(options), {}, {}
         if isinstance(graph, Graph):
             shapes = {name: kind["shape"] for name, kind in graph.inputs.items() if any(isinstance(n, str) for n in kind["shape"] or [])}
@@ -284,17 +226,22 @@ class Client:
         document["inputs"] = self.encode_all(values, wanted, tensors)
         if keep:
             document["keep"] = {name: node if isinstance(node, str) else node.id for name, node in keep.items()}
+        return self.leased(document), tensors
+
+    def leased(self, document) -> dict:
+        """A document that means the names of the lease, where this client has one."""
         if self.lease_id is not None:
             document["lease"] = self.lease_id
-        return self.result(*self.send("POST", "/api/v1/run", document, tensors))
+        return document
 
     # ---- tensors on the server
 
-    def put(self, name, value, dtype=None, shape=None, device=None) -> Held:
+    def put(self, name, value, dtype=None, shape=None, device=None, durable=False) -> Held:
         """Keep a tensor on the server and give a Held one.
 
         value: numbers and nested lists (of |dtype|, by default float32), an Array, a NumPy array; or raw little-endian bytes, or a
             binary file, of |dtype| and |shape|
+        device: where, by default on the first       durable: it is on the disk before this returns, and there again after a restart
         """
         if is_numpy(value) or isinstance(value, (Array, list, tuple, int, float)):
             value = as_array(value) if is_numpy(value) or isinstance(value, Array) else array(value, dtype or "float32")
@@ -303,8 +250,21 @@ class Client:
         headers = {"Content-Type": "application/octet-stream"}
         if hasattr(value, "read"):
             headers["Content-Length"] = str(count(shape) * DTYPES[dtype_name(dtype)][0])
-        self.request("PUT", self.path("tensors", name, **query, **({"device": device} if device else {})), value, headers)
+        self.request("PUT", self.path("tensors", name, **query, **place(device, durable)), value, headers)
         return Held(self, name)
+
+    def put_from(self, held, source, /, *, device=None, durable=False, **options) -> Held:
+        """Keep a tensor that the server makes of bytes that it has, and give a Held one.
+
+        held: its name      source: a Blob, or the path of a file below the server's --data-folder
+        device, durable: as for ``put``
+        options: format ("raw", "npy", "idx", "safetensors", "csv", "images"; a file's name may tell it), dtype, shape, offset in bytes, name of a
+            tensor in a safetensors file, header, columns and categories of CSV, size and part ("pixels", "labels") of a folder of images
+        NotFound where there is no such file or blob, InvalidGraph where it is not of that format.
+        """
+        document = {"blob": source.digest} if isinstance(source, Blob) else {"file": str(source)}
+        self.call("PUT", self.path("tensors", held, **place(device, durable)), {**document, **options})
+        return Held(self, held)
 
     def get(self, name) -> Any:
         """The numbers of a tensor on the server.  NotFound if there is none of that name."""
@@ -317,7 +277,7 @@ class Client:
         return Held(self, name)
 
     def tensors(self) -> list:
-        """What the server holds: a list of dicts with name, dtype, shape, bytes and device."""
+        """What the server holds: a list of dicts with name, dtype, shape, bytes and device; and durable, moved or lost where that is so."""
         return self.call("GET", self.path("tensors", None))["tensors"]
 
     def delete(self, *names) -> None:
@@ -331,13 +291,34 @@ class Client:
         """A Lease: a client whose tensors live until it ends, or for |ttl| seconds after its last use."""
         return Lease(self, ttl)
 
+    # ---- blobs
+
+    def upload(self, data, progress=None) -> Blob:
+        """Send bytes that the server does not have from this key yet, and give them as a Blob.
+
+        data: bytes, the name of a file, or a binary file that can seek, from where it stands
+        progress: called with (bytes that are there, bytes in all) after each 16 MiB
+        A connection that breaks is opened again, and so is an upload that ended early within the last day: both go on where the server has
+        them up to.  BeamlineError of status 507 where --max-blobs is used up, InvalidGraph where the file changed meanwhile.
+        """
+        return upload(self, data, progress)
+
+    def blob(self, digest) -> Blob:
+        """The blob of a digest, "sha256:...", without asking whether it is there."""
+        return Blob(self, digest)
+
+    def blobs(self) -> list:
+        """The blobs of this key: a list of dicts with digest, bytes and created (seconds since 1970)."""
+        return self.call("GET", "/api/v1/blobs")["blobs"]
+
     # ---- programs
 
-    def put_program(self, name, program, *, if_absent=False, **options) -> RemoteProgram:
+    def put_program(self, name, program, *, if_absent=False, durable=False, **options) -> RemoteProgram:
         """Define a program, its state included, and give a handle.
 
         program: a Program, or a document, as the wire has it
         if_absent: Conflict where there is one already, instead of replacing it
+        durable: it is there again after a restart, with the state of at most a minute (--save-seconds) before a sudden end
         options: device, seed, debug, beam, float32_matmul_precision
         """
         tensors, states = {}, {}
@@ -349,12 +330,20 @@ class Client:
         encoded = self.encode_all(states, {}, tensors)
         if encoded:
             document["state"] = {**document.get("state", {}), **encoded}
-        if self.lease_id is not None:
-            document["lease"] = self.lease_id
-        headers = {"If-None-Match": "*"} if if_absent else {}
-        headers["Accept"] = "application/json"
-        info, _ = self.send("PUT", self.path("programs", name), document, tensors, headers)
+        headers = {**({"If-None-Match": "*"} if if_absent else {}), "Accept": "application/json"}
+        info, _ = self.send("PUT", self.path("programs", name, **place(None, durable)), self.leased(document), tensors, headers)
         return RemoteProgram(self, name, info)
+
+    def put_onnx(self, name, model, *, device=None, dims=None, if_absent=False, durable=False) -> RemoteProgram:
+        """Define a program by an ONNX model, whose inputs and outputs keep their names.
+
+        model: its bytes, or the name of its file
+        dims: {name: (least, most)}: ranges of named dimensions; others go from 1 to 64
+        InvalidGraph where an operator is not known; its detail names it, with its node.
+        """
+        headers = {"Content-Type": "application/x-onnx", **({"If-None-Match": "*"} if if_absent else {})}
+        ranges = {"dims": ",".join(f"{each}:{low}-{high}" for each, (low, high) in dims.items())} if dims else {}
+        return RemoteProgram(self, name, self.answer("PUT", self.path("programs", name, **ranges, **place(device, durable)), content(model), headers))
 
     def program(self, name) -> RemoteProgram:
         """A handle of a program that is there.  NotFound if it is not."""
@@ -374,7 +363,41 @@ class Client:
         """The jobs: a list of dicts, as Job.info gives them."""
         return self.call("GET", "/api/v1/jobs")["jobs"]
 
+    # ---- hosted models
+
+    def model(self, name, version=None) -> Model:
+        """A handle of a hosted model, without asking whether it is there.  version: by default the newest."""
+        return Model(self, name, version)
+
+    def models(self, ready=False) -> list:
+        """The models that this key may ask, a dict for each version: name, version, state ("READY", "UNAVAILABLE", ...) and reason.
+
+        ready: only what can be asked now
+        """
+        return self.call("POST", "/v2/repository/index", {"ready": ready})
+
+    def statistics(self) -> list:
+        """Model.statistics of all models."""
+        return self.call("GET", "/v2/models/stats")["model_stats"]
+
+    def trace(self, **settings) -> dict:
+        """Which inferences are traced, after changing what is given (scope admin); as Model.trace for one model."""
+        return self.settings("/v2/trace/setting", settings)
+
+    def logging(self, **settings) -> dict:
+        """What the log tells, after changing what is given (scope admin): log_info, log_warning, log_verbose_level (0 or 1).
+        What tells more tells all that tells less: log_info comes with log_warning."""
+        return self.settings("/v2/logging", settings)
+
     # ---- the server
+
+    def server(self) -> dict:
+        """{"name", "version", "extensions"} of the server."""
+        return self.call("GET", "/v2")
+
+    def description(self) -> dict:
+        """The OpenAPI description of all addresses."""
+        return self.call("GET", "/openapi.json")
 
     def devices(self) -> list:
         """The devices: a list of dicts with id, name, type and memory."""
@@ -388,9 +411,16 @@ class Client:
 
     def ready(self) -> bool:
         """Whether the server takes requests."""
+        return self.is_well("ready")
+
+    def live(self) -> bool:
+        """Whether it answers at all; while it drains it is live, and not ready."""
+        return self.is_well("live")
+
+    def is_well(self, how) -> bool:
         try:
-            return self.connection.exchange("GET", "/v2/health/ready", None, {})[0] == 200
-        except (OSError, http.client.HTTPException):
+            return self.connection.exchange("GET", f"/v2/health/{how}", None, {})[0] == 200
+        except self.BROKEN:
             return False
 
     def wait_ready(self, seconds=60) -> None:
@@ -400,6 +430,11 @@ class Client:
             if time.monotonic() > until:
                 raise TimeoutError(f"no server at {self.connection.host}:{self.connection.port} after {seconds} s")
             time.sleep(0.05)
+
+
+def place(device, durable) -> dict:
+    """The query of something that is put."""
+    return {**({"device": device} if device else {}), **({"durable": "true"} if durable else {})}
 
 
 class Lease(Client):
@@ -440,27 +475,35 @@ class RemoteProgram:
     def path(self, rest) -> str:
         return self.client.path("programs", self.name) + rest
 
-    def run(self, inputs=None, *, entry=None, steps=None, collect=None, every=1, keep=None, **options) -> Result:
+    def run(self, inputs=None, *, entry=None, steps=None, collect=None, every=1, keep=None, seq=None, **options) -> Result:
         """Run steps of an entry and give the last one's outputs: a Result.
 
         inputs: values by name, as for Client.run; each takes the dtype that the program declares
         entry: which one, where there are several       steps: how many, by default 1
         collect: outputs to give as a series too, of each |every| steps: in ``collected``
         keep: {name: output}: outputs to leave on the server under these names, instead of sending them
-        options: device, debug, timeout_ms, and sizes as for Client.run
+        seq: the number of this run, one more than that of the last one (from 1, for each program and key): where the connection breaks it is
+            asked for again, and applied once.  Conflict, which says the number that is next, where it is another
+        options: device, debug, timeout_ms, priority, and sizes as for Client.run
         """
         document, tensors = dict(options), {}
-        document.update({"entry": entry} if entry else {}, **({"steps": steps} if steps else {}))
-        if collect:
-            document["collect"] = {"every": every, "outputs": list(collect)}
-        if keep:
-            document["keep"] = dict(keep)
-        values = self.client.encode_all(inputs or {}, {}, tensors)
-        if values:
-            document["inputs"] = values
-        if self.client.lease_id is not None:
-            document["lease"] = self.client.lease_id
-        return self.client.result(*self.client.send("POST", self.path("/run"), document, tensors))
+        given = {"entry": entry, "steps": steps, "seq": seq, "collect": {"every": every, "outputs": list(collect)} if collect else None,
+                 "keep": dict(keep) if keep else None, "inputs": self.client.encode_all(inputs or {}, {}, tensors) or None}
+        document.update({name: value for name, value in given.items() if value is not None})
+        return self.client.result(*self.client.send("POST", self.path("/run"), self.client.leased(document), tensors, repeat=seq is not None))
+
+    def cost(self, inputs=None, **options) -> dict:
+        """What ``run`` of the same would take, without running it: as Client.cost.  Numbers of kernels are of one step."""
+        return self.run(inputs, **options, dry_run=True).stats
+
+    def promote(self, model, version, entry=None) -> Model:
+        """Make the state as it is now a version of a hosted model, without a copy, and give its handle; training goes on beside it.
+
+        version: a number from 1; one that is there is replaced at once     entry: which one answers, by default the only one or ``main``
+        InvalidGraph where there is no such entry.
+        """
+        info = self.client.call("POST", self.path("/promote"), {"model": model, "version": version, **({"entry": entry} if entry else {})})
+        return Model(self.client, model, info["version"])
 
     def train(self, inputs=None, *, steps, entry=None, collect=None, every=1, evaluate=None, early_stop=None, checkpoint=None, accumulate=None, compute=None,
               loss_scale=None, priority=None, **options) -> Job:
@@ -493,7 +536,7 @@ class RemoteProgram:
         """Replace the state, whole.  InvalidGraph where one is missing or does not fit."""
         tensors = {}
         state = self.client.encode_all(values, {}, tensors)
-        self.client.send("PUT", self.path("/state"), {"state": state} if state or not tensors else {}, tensors,
+        self.client.send("PUT", self.path("/state"), self.client.leased({"state": state} if state or not tensors else {}), tensors,
                          {"Accept": "application/json"})
 
     def delete(self) -> None:

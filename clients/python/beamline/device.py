@@ -13,7 +13,8 @@ import sys
 import threading
 import urllib.parse
 
-from .client import SAFETENSORS, Client, make_error
+from .client import SAFETENSORS, Client
+from .connection import make_error
 from .context import BEAM, DEBUG, GlobalCounters
 from .link import Link
 from .values import read_safetensors, write_safetensors

@@ -2,11 +2,10 @@
 """Training that goes on in the server, after its client has gone and after a restart."""
 from __future__ import annotations
 
-import http.client
-import json
 import time
-from typing import Any, Iterator
+from typing import Iterator
 
+from .connection import Busy, read_events
 from .values import read_safetensors
 
 SAFETENSORS = "application/x-safetensors"
@@ -36,29 +35,26 @@ class Job:
 
     def info(self) -> dict:
         """How it stands: state, reason, step, steps, rate, seconds_left, checkpoints and so on.  NotFound if there is none."""
-        return self.client.call("GET", self.path())
+        return self.client.answer("GET", self.path(), repeat=True)
 
     def events(self, after=0) -> Iterator[dict]:
         """Its reports behind step |after| as they come, until it ends: {"step", "time", "metrics"} and, where there are such, "evaluation" and "rate".
 
         A connection that breaks is opened again behind the last report."""
+        failures = 0
         while True:
-            connection = self.client.connection
-            link = connection.kind(connection.host, connection.port, timeout=connection.timeout)
-            headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after), **({"Authorization": f"Bearer {connection.key}"} if connection.key else {})}
             try:
-                link.request("GET", connection.prefix + self.path("/events"), headers=headers)
-                reply = link.getresponse()
-                if reply.status != 200:
-                    self.info()  # which raises what is wrong
-                for name, data in read_events(reply):
-                    if name == "":
-                        after = data["step"]
-                        yield data
-            except (http.client.HTTPException, ConnectionError):
-                time.sleep(0.2)
-            finally:
-                link.close()
+                with self.client.connection.stream("GET", self.path("/events"), None, {"Accept": "text/event-stream", "Last-Event-ID": str(after)}) as reply:
+                    for name, data in read_events(reply):
+                        failures = 0
+                        if name == "":
+                            after = data["step"]
+                            yield data
+            except (*self.client.BROKEN, Busy):
+                failures += 1
+                if failures > self.client.retries:
+                    raise
+                time.sleep(self.client.pause(failures))
             if self.info()["state"] in FINAL:
                 yield from self.rest(after)
                 return
@@ -73,10 +69,17 @@ class Job:
                     report["evaluation" if name.startswith(EVALUATE) else "metrics"][name.removeprefix(EVALUATE)] = value
             yield {name: value for name, value in report.items() if value != {}}
 
-    def history(self, start=0) -> tuple[list, list]:
-        """(columns, rows) of all its reports from step |start| on."""
-        document = self.client.call("GET", self.path(f"/history?from={start}"))
+    def history(self, start=0, limit=None) -> tuple[list, list]:
+        """(columns, rows) of its reports from step |start| on, at most |limit| of them; None was not measured after that step."""
+        document = self.client.answer("GET", self.history_path(start, limit), repeat=True)
         return document["columns"], document["rows"]
+
+    def csv(self, start=0, limit=None) -> str:
+        """The same as text, a line each below one of names."""
+        return self.client.request("GET", self.history_path(start, limit) + "&format=csv", repeat=True)[1].decode()
+
+    def history_path(self, start, limit) -> str:
+        return self.path(f"/history?from={start}" + (f"&limit={limit}" if limit is not None else ""))
 
     def wait(self, seconds=None) -> dict:
         """Until it is done: its info.  JobFailed where it ends otherwise, TimeoutError after |seconds|."""
@@ -100,24 +103,9 @@ class Job:
 
     def checkpoint(self, step="last") -> dict:
         """The state of the program as it was written down: tensors by name.  NotFound where there is none of that step."""
-        _, data = self.client.request("GET", self.path(f"/checkpoints/{step}"), headers={"Accept": SAFETENSORS})
+        _, data = self.client.request("GET", self.path(f"/checkpoints/{step}"), headers={"Accept": SAFETENSORS}, repeat=True)
         arrays, _ = read_safetensors(data, self.client.use_numpy)
         return arrays
-
-
-def read_events(lines) -> Iterator[tuple[str, Any]]:
-    """(name, data) of each server-sent event; comments are skipped."""
-    name, data = "", []
-    for line in lines:
-        line = line.decode().rstrip("\r\n")
-        if not line:
-            if data:
-                yield name, json.loads("\n".join(data))
-            name, data = "", []
-        elif line.startswith("event:"):
-            name = line[len("event:"):].strip()
-        elif line.startswith("data:"):
-            data.append(line[len("data:"):].strip())
 
 
 def submit(program, inputs, document, evaluate) -> Job:
@@ -133,5 +121,5 @@ def submit(program, inputs, document, evaluate) -> Job:
         if "program" in evaluate:
             evaluate["program"] = getattr(evaluate["program"], "name", evaluate["program"])
         document["evaluate"] = evaluate
-    info, _ = client.send("POST", "/api/v1/jobs", document, tensors, {"Accept": "application/json"})
+    info, _ = client.send("POST", "/api/v1/jobs", client.leased(document), tensors, {"Accept": "application/json"})
     return Job(client, info["job"])

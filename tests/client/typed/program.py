@@ -2,6 +2,7 @@
 """A program with types, as a user writes one: mypy --strict finds nothing in it."""
 from beamline import (BeamlineError, Client, Context, Device, GlobalCounters, Graph, Init, Program, Tensor, TinyJit, Variable,
                       VariableError, array, dtypes, nn)
+from beamline import Model as ServedModel
 from beamline.helpers import getenv, trange
 from beamline.nn.state import get_parameters, get_state_dict, load_state_dict, safe_load, safe_save
 
@@ -70,7 +71,11 @@ def wire(url: str) -> list[float]:
         except BeamlineError as error:
             raise VariableError(error.detail) from error
         program = mine.put_program("p", p, seed=1)
-        program.run(steps=3, collect=["w"])
+        program.run(steps=3, collect=["w"], seq=1)
+        print(program.cost()["kernels"], client.cost(g, {"x": held.get()})["ops"], client.shares()["given"])
+        model: ServedModel = program.promote("p", 1)
+        print(model.ready(), client.upload(b"bytes").exists())
+        model.unload()
         program.delete()
         return [float(each) for each in result["y"].tolist()]
 

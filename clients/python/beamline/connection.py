@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT
+"""HTTP to a server, and what it says when it refuses."""
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import select
+import threading
+import urllib.parse
+from typing import Any, Iterator
+
+
+class BeamlineError(Exception):
+    """What the server refused or failed at, as its problem document tells it.
+
+    status: the HTTP status     title: what kind of failure     detail: what it was, as a person would say it
+    node: the id of the graph's node at fault, or None          step: how many steps of a program were applied, or None
+    """
+
+    def __init__(self, status, detail, title=None, node=None, step=None, kind=None, retry_after=None) -> None:
+        super().__init__(f"{status} {title}: {detail}" if title else f"{status}: {detail}")
+        self.status, self.detail, self.title, self.node, self.step, self.type = status, detail, title, node, step, kind
+        self.retry_after = retry_after
+
+
+class Malformed(BeamlineError):
+    """400: not the JSON, or not the members, that the address takes."""
+
+
+class Forbidden(BeamlineError):
+    """401, 403 and 421: no key, the wrong one, or a host name that the server does not go by."""
+
+
+class NotFound(BeamlineError):
+    """404: there is no such tensor, program, lease or address."""
+
+
+class Conflict(BeamlineError):
+    """409 and 412: it is not in a state that allows this; it is there already."""
+
+
+class TooLarge(BeamlineError):
+    """413: the body is over the server's limit."""
+
+
+class InvalidGraph(BeamlineError):
+    """422: a graph, shape or value that cannot be, or that is over a limit."""
+
+
+class Busy(BeamlineError):
+    """429 and 503: over quota, full or draining; ``retry_after`` is in seconds."""
+
+
+class TimedOut(BeamlineError):
+    """504: not done within timeout_ms; nothing was applied beyond ``step`` steps."""
+
+
+class OutOfMemory(BeamlineError):
+    """507: out of device memory."""
+
+
+ERRORS = {400: Malformed, 401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict, 412: Conflict, 413: TooLarge, 421: Forbidden,
+          422: InvalidGraph, 429: Busy, 503: Busy, 504: TimedOut, 507: OutOfMemory}
+
+
+def make_error(status, headers, body) -> BeamlineError:
+    """The exception that a reply with a failure stands for."""
+    retry = headers.get("Retry-After", "")
+    document = {}
+    if "json" in headers.get("Content-Type", ""):
+        try:
+            document = json.loads(body)
+        except ValueError:
+            pass
+    detail = document.get("detail") or document.get("error") or bytes(body[:200]).decode("utf-8", "replace")
+    kind = ERRORS.get(status, BeamlineError)
+    return kind(status, detail, document.get("title"), document.get("node"), document.get("step"), document.get("type"),
+                float(retry) if retry.isdigit() else None)
+
+
+class Connection:
+    """HTTP with keep-alive: one connection for each thread that calls."""
+
+    def __init__(self, url, timeout, key=None) -> None:
+        parts = urllib.parse.urlsplit(url if "//" in url else "//" + url, "http")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url!r} is no address of a server")
+        self.kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self.host, self.port, self.prefix = parts.hostname, parts.port or (443 if parts.scheme == "https" else 8470), parts.path.rstrip("/")
+        self.timeout = timeout
+        self.key = os.environ.get("BEAMLINE_KEY") if key is None else key
+        self.local = threading.local()
+
+    def get(self) -> Any:
+        link = getattr(self.local, "link", None)
+        # A connection that has something to say before it was asked is one that the server has closed.
+        if link is not None and link.sock is not None and select.select([link.sock], [], [], 0)[0]:
+            link.close()
+        if link is None:
+            link = self.local.link = self.kind(self.host, self.port, timeout=self.timeout)
+        return link
+
+    def signed(self, headers) -> dict:
+        """Headers with the key, where there is one."""
+        return {**headers, "Authorization": f"Bearer {self.key}"} if self.key else headers
+
+    def exchange(self, method, path, body, headers) -> tuple:
+        """(status, headers, body) of one exchange."""
+        link = self.get()
+        try:
+            link.request(method, self.prefix + path, body, self.signed(headers))
+            with link.getresponse() as reply:
+                if reply.length is None and not reply.chunked:  # http.client takes a head that broke off for a whole one
+                    raise ConnectionResetError("the server's answer broke off")
+                return reply.status, reply.headers, reply.read()
+        except BaseException:
+            link.close()
+            raise
+
+    def close(self) -> None:
+        link = getattr(self.local, "link", None)
+        if link is not None:
+            link.close()
+
+    @contextlib.contextmanager
+    def stream(self, method, path, body=None, headers=None) -> Iterator[Any]:
+        """The reply of one exchange on a connection of its own, to be read line by line; BeamlineError where the server refuses."""
+        link = self.kind(self.host, self.port, timeout=self.timeout)
+        try:
+            link.request(method, self.prefix + path, body, self.signed(headers or {}))
+            with link.getresponse() as reply:
+                if reply.status >= 400:
+                    raise make_error(reply.status, reply.headers, reply.read())
+                yield reply
+        finally:
+            link.close()
+
+
+def read_events(lines) -> Iterator[tuple[str, Any]]:
+    """(name, data) of each server-sent event; comments are skipped."""
+    name, data = "", []
+    for line in lines:
+        line = line.decode().rstrip("\r\n")
+        if not line:
+            if data:
+                yield name, json.loads("\n".join(data))
+            name, data = "", []
+        elif line.startswith("event:"):
+            name = line[len("event:"):].strip()
+        elif line.startswith("data:"):
+            data.append(line[len("data:"):].strip())

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""The client offers every address that the server has."""
+import re
+import tempfile
+import unittest
+
+import beamline
+from served import ROOT, Server
+from test_hosting import TEXTS, SHOUT, scaled
+from test_server import INTERPRETER, POINTS, double, line
+
+# A page for people; other spellings of addresses that are offered.
+LEFT_OUT = {("GET", "/"), ("GET", "/v2/"), *(("POST", "/v2/repository/{repository}/" + rest) for rest in ("index", "models/{name}/load", "models/{name}/unload"))}
+
+
+def every_call(client):
+    """What the client offers, once."""
+    client.description(), client.server(), client.live(), client.ready(), client.metrics(), client.devices(), client.top(), client.usage(), client.kernels()
+    client.trace(), client.trace(trace_rate=1), client.logging(), client.logging(log_info=False), client.statistics(), client.models()
+    client.run(double(), {"x": [1]})
+    held = client.put("x", [1])
+    held.get(), client.tensors(), client.delete("x", "y"), client.put("x", [1]).delete()
+    blob = client.upload(b"12")
+    blob.get(), client.blobs(), blob.delete()
+    with client.lease() as mine:
+        mine.renew()
+    program = client.put_program("line", line())
+    client.program("line"), client.programs(), program.run(POINTS), program.set_state(program.state())
+    job = program.train(POINTS, steps=2, collect=["loss"])
+    client.jobs(), list(job.events()), job.wait(60), job.checkpoint(), job.history(), job.remove()
+    program.delete()
+    for model in (client.put_program("scaled", scaled()).promote("scaled", 1), client.model("scaled")):
+        model.metadata(), model.config(), model.ready(), model.statistics(), model.infer({"x": [[1, 2]]}), model.trace(), model.trace(trace_rate=1)
+    for model in (client.model("shout"), client.model("shout", 1)):
+        model.load(TEXTS, {"1/model.json": SHOUT})
+        model.generate("a"), list(model.stream("a"))
+    model.unload()
+    secret = client.create_key("me", ["admin", "run"])  # from now on that key alone comes in
+    client.connection.key = secret
+    client.put("w", [1]), client.create_key("you", "run"), client.share("you", tensor="w"), client.shares(), client.unshare("you", tensor="w")
+    client.keys(), client.change_key("you", "train"), client.rotate_key("you"), client.revoke_key("you")
+
+
+class RouteTest(unittest.TestCase):
+    def test_every_address(self):
+        with tempfile.TemporaryDirectory() as folder:
+            server = Server(*INTERPRETER, "--state", folder)
+            called = set()
+            with beamline.Client(server.url) as client:
+                for name in ("exchange", "stream"):
+                    self.record(client.connection, name, called)
+                every_call(client)
+            self.assertEqual(0, server.stop())
+        for method, pattern in re.findall(r'^BL_ROUTE\("(\w+)", "([^"]*)"', (ROOT / "server" / "routes.def").read_text(), re.M):
+            if (method, pattern) not in LEFT_OUT:
+                with self.subTest(route=f"{method} {pattern}"):
+                    whole = re.compile(re.sub(r"\{\w+\}", "[^/]+", pattern))
+                    self.assertTrue(any(verb == method and whole.fullmatch(path) for verb, path in called))
+
+    @staticmethod
+    def record(connection, name, called):
+        function = getattr(connection, name)
+
+        def recorded(method, path, *rest):
+            called.add((method, path.partition("?")[0]))
+            return function(method, path, *rest)
+        setattr(connection, name, recorded)
+
+
+if __name__ == "__main__":
+    unittest.main()
