@@ -14,11 +14,18 @@ enum {
     CACHE_LINE = 64, /* bytes */
     MOST_ROWS = 14,
     MOST_COLUMNS = 4,
-    BLOCK_DEPTH = 256,  /* of a blocked sum: 64 KB of a panel of 64 columns, in the second-level cache, serve ... */
-    BLOCK_ROWS = 264,   /* ... so many rows, whose part of the other operand takes 264 KB there; 132 were 1 to 6 % slower */
-    BLOCK_COLUMNS = 2,  /* tiles side by side, for which that part is read once */
-    BLOCK_TILES = 8,    /* of rows, from which a block pays: with 4 of them it made no difference */
-    GROUPS_PER_UNIT = 4 /* so that no core waits long for the last group */
+    BLOCK_DEPTH = 256,   /* of a blocked sum: 64 KB of a panel of 64 columns, in the second-level cache, serve ... */
+    BLOCK_ROWS = 264,    /* ... so many rows, whose part of the other operand takes 264 KB there; 132 were 1 to 6 % slower */
+    BLOCK_COLUMNS = 2,   /* tiles side by side, for which that part is read once */
+    BLOCK_TILES = 8,     /* of rows, from which a block pays: with 4 of them it made no difference */
+    GROUPS_PER_UNIT = 4, /* so that no core waits long for the last group */
+    PART_CACHES =
+        2, /* second-level caches that a panel's part of a sum may fill: 0.4 to 1.6 took the same time, 3.3 a tenth more */
+    PART_TILES = 8,   /* tiles that read a panel from which parts pay */
+    PART_RESULTS = 8, /* bytes of a panel for each byte of a partial sum */
+    KEPT_PANELS = 4,  /* panels that would fill the last cache, of which it keeps one: beside it goes what else is read */
+    PAGE = 4096,      /* bytes */
+    FAR_ROWS = 8      /* rows of a tile whose elements are pages apart: 12 took 1.1 to 1.3 times as long */
 };
 
 static int power_of_two_below(int64_t n)
@@ -123,13 +130,13 @@ typedef struct tiling {
 
 /* The best rows by columns for the registers: accumulators, one vector of each column, and one of a row.  |vectors| is how many
  * columns there are at most. */
-static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int64_t most_columns)
+static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int64_t most_columns, int64_t most_rows)
 {
     int64_t extent = bl_extent_of(t->row_axis);
     double best = 1e30;
 
     for (int64_t columns = 1; columns <= most_columns && columns <= vectors; columns++) {
-        for (int64_t rows = 1; rows <= MOST_ROWS && rows <= extent; rows++) {
+        for (int64_t rows = 1; rows <= most_rows && rows <= extent; rows++) {
             double waste, loads, cost;
             if (rows * columns + columns + 1 > (int64_t)target->registers - 1)
                 continue;
@@ -301,7 +308,7 @@ static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
     t->row_axis = choose_rows(f, columns, 0);
     t->columns = at_most(bl_extent_of(columns), ALONG_TILE);
     if (t->row_axis != NULL) {
-        choose_tile(t, target, bl_extent_of(columns), ALONG_TILE);
+        choose_tile(t, target, bl_extent_of(columns), ALONG_TILE, MOST_ROWS);
         (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t->row_axis), t->rows);
     }
     (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, columns), t->columns);
@@ -374,6 +381,25 @@ static int64_t untiled_axes(const facts *before, const bl_target *target, const 
     return untiled;
 }
 
+/* How many rows a tile may have.  Where they are whole pictures and the innermost loop goes from one of a picture's lines to
+ * another, each row of each turn is in a cache line, and a page, of its own. */
+static int64_t most_rows(facts *f, const bl_target *target, const tiling *t)
+{
+    const bl_node *innermost = f->main->src[f->main->nsrc - 1];
+
+    for (uint32_t i = (uint32_t)f->main->arg; i < f->main->nsrc; i++)
+        innermost = f->main->src[i]->arg > innermost->arg ? f->main->src[i] : innermost;
+    for (int i = 0; i < f->naccesses && !target->groups; i++) {
+        const access *a = &f->access[i];
+        int64_t apart = 0, bytes = (int64_t)bl_dtype_bytes((bl_dtype)a->node->dtype);
+        if (a->reduce == f->main && !bl_depends(f->tune, a->node, t->lanes_axis) &&
+            bl_access_stride(f->tune, a->node, t->row_axis, &apart) && apart * bytes >= PAGE &&
+            bl_depends(f->tune, a->node, innermost) && is_scattered(f, a->node, innermost))
+            return FAR_ROWS;
+    }
+    return MOST_ROWS;
+}
+
 /* A part of an axis of |extent| that is as many whole tiles as there are in each of the fewest parts of at most |most|. */
 static int64_t part_of(int64_t extent, int64_t tile, int64_t most)
 {
@@ -441,12 +467,71 @@ static bool block_sums(facts *f, const bl_target *target, const tiling *t)
     return false;
 }
 
+/* The fewest parts of |extent|, all as long, in which of a panel of |bytes| each stays in the caches; 0 where there are none. */
+static int64_t fewest_parts(const bl_target *target, int64_t extent, int64_t bytes)
+{
+    for (int64_t parts = 2; parts < extent; parts++) {
+        if (extent % parts == 0 && bytes / parts <= PART_CACHES * (int64_t)target->cache_bytes)
+            return parts;
+    }
+    return 0;
+}
+
+/* A sum whose panel for one tile's columns is more than the last cache keeps, so that each tile of rows would read it from
+ * memory: how many parts of its outermost loop, pictures of a weight's gradient, take turns to stay there.  1: it is done at
+ * once. */
+static int64_t choose_parts(facts *f, const bl_target *target, const tiling *t, int axis)
+{
+    const bl_node *range = f->tune->axis[axis].range;
+    int64_t bytes = (int64_t)bl_dtype_bytes((bl_dtype)f->main->dtype), parts = 0;
+    int64_t depth = bl_free_size(&f->tune->free, bl_free_bound(&f->tune->free, f->main));
+    int64_t results = bl_free_size(&f->tune->free, f->outputs), panel = t->columns * t->lanes * depth * bytes;
+
+    if (target->groups || target->last_cache_bytes == 0 || f->focus != 0 || t->lanes < 2 || !bl_is_fixed(range) ||
+        (uint32_t)f->tune->nparams + 1 >= target->max_params || panel < (int64_t)target->last_cache_bytes / KEPT_PANELS ||
+        results / (t->rows * t->columns * t->lanes) < PART_TILES)
+        return 1;
+    parts = fewest_parts(target, bl_extent_of(range), panel);
+    return parts > 0 && results * bytes * parts <= panel / PART_RESULTS ? parts : 1;
+}
+
+/* Forms the nest of such a sum's parts; gives the axis of these, or NULL where there are none. */
+static const bl_node *part_sums(facts *f, const bl_target *target, const tiling *t)
+{
+    bl_tune *tune = f->tune;
+    bl_tune before = *tune;
+    int axis = 0;
+    int64_t parts = 1;
+
+    while (!bl_binds(f->main, tune->axis[axis].range))
+        axis++;
+    parts = choose_parts(f, target, t, axis);
+    if (parts == 1 || !apply(tune, BL_MOVE_SPLIT, axis, parts))
+        return NULL;
+    facts_init(f, tune);
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].output && facts_axis_of(&before, tune->axis[i].range) < 0)
+            return tune->axis[i].range;
+    }
+    return NULL;
+}
+
+/* All other axes of the grid are faster than |part|'s. */
+static void make_last(bl_tune *tune, const bl_node *part)
+{
+    for (int i = 0; part != NULL && i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        if (range != part && range->sub == BL_AXIS_GLOBAL && range->arg < part->arg && apply(tune, BL_MOVE_FIRST, i, 0))
+            i = -1; /* they are in another order now */
+    }
+}
+
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
 {
     bl_tune *tune = f->tune;
     tiling t = {.rows = 1, .columns = 1};
     int64_t gated = edges_gated_axes(tune);
-    const bl_node *crowded = NULL;
+    const bl_node *crowded = NULL, *part = NULL;
 
     facts before = *f;
     write_edges(&before, target, untiled_axes(f, target, form, gated));
@@ -458,10 +543,13 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     t.row_axis = choose_rows(f, t.lanes_axis, gated);
     if (t.row_axis != NULL) {
         int64_t width = t.lanes * (int64_t)form->local;
-        choose_tile(&t, target, (bl_extent_of(t.lanes_axis) + width - 1) / width, MOST_COLUMNS);
+        choose_tile(&t, target, (bl_extent_of(t.lanes_axis) + width - 1) / width, MOST_COLUMNS, most_rows(f, target, &t));
     }
     if (t.row_axis != NULL && block_sums(f, target, &t))
         return true;
+    part = t.row_axis == NULL ? NULL : part_sums(f, target, &t);
+    if (f->main == NULL)
+        return false;
     crowded = crowded_loop(f, target, &t);
     if (t.lanes > 1)
         (void)apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t.lanes_axis), t.lanes);
@@ -477,5 +565,6 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     }
     pack_operands(&before, target, true);
     unroll(&before, crowded);
+    make_last(tune, part);
     return true;
 }

@@ -24,6 +24,9 @@
 #define CONV(n, ci, h, w, co, k)                                                                                                 \
     DOC(IN("x", "float32", n, ci, h, w) ", " IN("w", "float32", co, ci, k, k), NODE("y", "conv2d", "'x', 'w'", "'padding': 1"),  \
         "'y'")
+#define GRADIENT(n, ci, h, w, co, k)                                                                                             \
+    DOC(IN("x", "float32", n, ci, h, w) ", " IN("w", "float32", co, ci, k, k) ", " IN("g", "float32", n, co, h, w),              \
+        NODE("y", "conv2d", "'x', 'w'", "'padding': 1") ", " NODE("d", "grad", "'y', 'w', 'g'", "'cotangent': true"), "'d'")
 #define NAMED                                                                                                                    \
     "{'dims': {'n': [1, 9]}, 'inputs': {'x': {'dtype': 'float32', 'shape': ['n', 64]}, 'y': {'dtype': 'float32', 'shape': [64, " \
     "24]}}, 'nodes': [{'id': 'z', 'op': 'matmul', 'in': ['x', 'y']}], 'outputs': ['z']}"
@@ -56,6 +59,8 @@ static const struct {
                                                                                                                "'x', 's'", ""),
          "'y'"),
      "split 2 4"},
+    {"a weight's gradient, part by part", GRADIENT(8, 4, 6, 7, 8, 3),
+     "split 4 4, vector 0 4, tile 0 2, tile 2 2, pack 0 0, tile 9 2, first 2 0, first 3 0, first 3 0"},
 };
 enum { NROWS = sizeof rows / sizeof rows[0] };
 
