@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/purge.h"
 
+#include "server/access/access.h"
 #include "server/data/blobs.h"
 #include "server/data/saver.h"
 #include "server/grants.h"
@@ -38,6 +39,7 @@ bl_status bl_purge(bl_request *rq, uint32_t owner, bl_status (*then)(bl_request 
     order *o = bl_arena_alloc(rq->arena, sizeof *o);
     if (o == NULL)
         return bl_arena_status(rq->arena, &rq->err);
+    bl_access_purge(rq->server->access, owner); /* from now on what was begun before is refused */
     *o = (order){owner, then};
     rq->data = o;
     return bl_jobs_purge(rq, owner, purge_rest);

@@ -310,7 +310,7 @@ static int v2_status(bl_status status)
     int code = bl_status_http(status);
     if (status == BL_EUNSUPPORTED)
         return 501;
-    if (status == BL_ENODEVMEM || status == BL_ETIMEOUT)
+    if (status == BL_ENODEVMEM || status == BL_ESTORAGE || status == BL_ETIMEOUT)
         return 503;
     return code == 422 || code == 409 || code == 412 ? 400 : code;
 }

@@ -27,7 +27,7 @@ enum {
 #define DATABASE "beamline.db"
 
 /* The folders beside the database: their files have rows in it. */
-static const char *const parts[] = {"blobs", "jobs", "programs", "tensors", "versions"};
+static const char *const parts[] = {"blobs", "jobs", "models", "programs", "tensors", "versions"};
 enum { NPARTS = sizeof parts / sizeof parts[0] };
 
 /* Every table, a statement each; a later version appends, and raises SCHEMA where it changes one. */
@@ -41,6 +41,10 @@ static const char create[] =
     "device TEXT NOT NULL, file TEXT NOT NULL);"
     "CREATE TABLE IF NOT EXISTS versions (id INTEGER PRIMARY KEY AUTOINCREMENT, owner INTEGER NOT NULL, model TEXT NOT NULL, "
     "version INTEGER NOT NULL, entry TEXT, program TEXT NOT NULL, file TEXT NOT NULL);"
+    /* models whose files came in a request, and what requests decided about those of the folder */
+    "CREATE TABLE IF NOT EXISTS sent_models (owner INTEGER NOT NULL, model TEXT NOT NULL, config TEXT, file TEXT NOT NULL, "
+    "PRIMARY KEY (owner, model)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS model_choices (model TEXT PRIMARY KEY, loaded INTEGER NOT NULL, config TEXT) WITHOUT ROWID;"
     /* numbered runs of durable programs: the last of each key */
     "CREATE TABLE IF NOT EXISTS sequences (owner INTEGER NOT NULL, program TEXT NOT NULL, reader INTEGER NOT NULL, last INTEGER "
     "NOT NULL, status INTEGER NOT NULL, type TEXT NOT NULL, answer BLOB, PRIMARY KEY (owner, program, reader));"

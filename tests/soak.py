@@ -494,6 +494,7 @@ def settle(server):
     for key in KEYS:
         for path in (PROGRAMS + "/shared", TENSORS + "/shared"):
             server.call("DELETE", path, headers={"authorization": "Bearer " + server.secrets[key]})
+        server.call("POST", "/v2/repository/models/reloaded/unload", {}, headers={"authorization": "Bearer " + server.secrets[key]})
     server.call("POST", "/v2/repository/models/reloaded/load", {})
     left, end = {}, time.monotonic() + 40  # a lease that nobody ends expires
     while time.monotonic() < end:

@@ -171,6 +171,7 @@ bl_status bl_access_identify(bl_request *rq, const bl_head *head, bl_err *err)
     if (found != NULL && why == NULL) {
         rq->owner = found->row.id;
         rq->scopes = found->row.scopes;
+        rq->purges = found->purges;
     }
     pthread_mutex_unlock(&access->lock);
     if (!needed)
@@ -322,6 +323,27 @@ void bl_access_name(bl_access *access, uint32_t id, char *out, size_t size)
     pthread_mutex_lock(&access->lock);
     o = owner_by_id(access, id);
     snprintf(out, size, "%s", o != NULL ? o->row.name : "");
+    pthread_mutex_unlock(&access->lock);
+}
+
+uint64_t bl_access_purges(bl_access *access, uint32_t id)
+{
+    const owner *o = NULL;
+    uint64_t purges = 0;
+    pthread_mutex_lock(&access->lock);
+    o = owner_by_id(access, id);
+    purges = o != NULL ? o->purges : 0;
+    pthread_mutex_unlock(&access->lock);
+    return purges;
+}
+
+void bl_access_purge(bl_access *access, uint32_t id)
+{
+    owner *o = NULL;
+    pthread_mutex_lock(&access->lock);
+    o = owner_by_id(access, id);
+    if (o != NULL)
+        o->purges++;
     pthread_mutex_unlock(&access->lock);
 }
 

@@ -22,6 +22,10 @@ BL_NODISCARD bl_status bl_access_identify(bl_request *rq, const bl_head *head, b
 /* Once the route is known: BL_EFORBIDDEN where the key is not good for it, BL_EQUOTA where it asks too often. */
 BL_NODISCARD bl_status bl_access_admit(bl_request *rq);
 
+/* How often all that |owner| has was purged.  What was begun before, as rq->purges says, must leave nothing afterwards. */
+uint64_t bl_access_purges(bl_access *access, uint32_t owner);
+void bl_access_purge(bl_access *access, uint32_t owner); /* once more, before the purge */
+
 /* BL_EQUOTA where |rq| is bound by quotas, and its owner has had its device time of today. */
 BL_NODISCARD bl_status bl_access_check_time(bl_request *rq);
 bool bl_access_has_time(bl_access *access, uint32_t owner);

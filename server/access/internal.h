@@ -19,10 +19,11 @@ typedef struct usage {
 typedef struct owner {
     struct owner *next, *next_in_bucket;
     bl_key_row row;
-    int64_t day;   /* since 1970, of |today| */
-    usage today;   /* all of it, as far as the store knew at the start, and since */
-    usage unsaved; /* of that, what the store does not have yet */
-    double tokens; /* requests that may come at once; below 0: not begun */
+    int64_t day;     /* since 1970, of |today| */
+    usage today;     /* all of it, as far as the store knew at the start, and since */
+    usage unsaved;   /* of that, what the store does not have yet */
+    uint64_t purges; /* since the start */
+    double tokens;   /* requests that may come at once; below 0: not begun */
     int64_t filled_ns;
     int64_t device_ns[BL_MAX_DEVICES]; /* since the start */
 } owner;

@@ -242,14 +242,25 @@ typedef struct upload {
     size_t filled;
 } upload;
 
-/* Room for |bytes| among all blobs, whoever else is sending some now. */
-static bl_status reserve(upload *up, size_t bytes, bl_err *err)
+/* Whoever else is sending some now. */
+bl_status bl_blobs_take(bl_blobs *blobs, uint64_t bytes, bl_err *err)
 {
-    uint64_t limit = up->blobs->server->settings.max_blobs;
-    if (atomic_fetch_add(&up->blobs->bytes, bytes) + bytes <= limit)
+    uint64_t limit = blobs->server->settings.max_blobs;
+    if (atomic_fetch_add(&blobs->bytes, bytes) + bytes <= limit)
         return BL_OK;
-    atomic_fetch_sub(&up->blobs->bytes, bytes);
-    return bl_fail(err, BL_ESTORAGE, "blobs may have %llu bytes together (--max-blobs); delete some", (unsigned long long)limit);
+    atomic_fetch_sub(&blobs->bytes, bytes);
+    return bl_fail(err, BL_ESTORAGE, "blobs, and models that were sent, may have %llu bytes together (--max-blobs); delete some",
+                   (unsigned long long)limit);
+}
+
+void bl_blobs_count(bl_blobs *blobs, uint64_t bytes)
+{
+    atomic_fetch_add(&blobs->bytes, bytes);
+}
+
+void bl_blobs_give(bl_blobs *blobs, uint64_t bytes)
+{
+    atomic_fetch_sub(&blobs->bytes, bytes);
 }
 
 /* What cannot be written is dropped: the client learns how much is here. */
@@ -262,9 +273,9 @@ static bl_status write_out(upload *up, bl_err *err)
         return BL_OK;
     if (fstat(up->fd, &info) != 0 || info.st_nlink == 0)
         return bl_fail(err, BL_ECONFLICT, "the upload was deleted");
-    BL_TRY(reserve(up, bytes, err));
+    BL_TRY(bl_blobs_take(up->blobs, bytes, err));
     if (!bl_write_all(up->fd, up->chunk, bytes)) {
-        atomic_fetch_sub(&up->blobs->bytes, bytes);
+        bl_blobs_give(up->blobs, bytes);
         return bl_fail(err, BL_ESTORAGE, "the blob cannot be written: %s", strerror(errno));
     }
     up->received += bytes;
@@ -288,8 +299,8 @@ static bl_status next_room(upload *up, char **at, size_t *room, bl_err *err)
     if (left == 0)
         return bl_fail(err, BL_EINVAL, "the body has more bytes than its Content-Range says");
     if (up->filled == 0) { /* before more of it is read */
-        BL_TRY(reserve(up, 1, err));
-        atomic_fetch_sub(&up->blobs->bytes, 1);
+        BL_TRY(bl_blobs_take(up->blobs, 1, err));
+        bl_blobs_give(up->blobs, 1);
     }
     *at = up->chunk + up->filled;
     *room = CHUNK_BYTES - up->filled;

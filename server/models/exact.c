@@ -95,6 +95,8 @@ void bl_exact_order(bl_model_version *version, bl_model_instance *instance, int6
     if (!may_have(version, instance))
         return; /* nor later */
     op = bl_model_op_create(version->owner, version->name);
+    if (op != NULL)
+        op->purges = version->purges;
     if (op == NULL) {
         bl_exact_answer(version, instance, rows);
         return;

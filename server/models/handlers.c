@@ -144,19 +144,26 @@ static void put_row(index_list *list, const char *model, const char *version, bl
     bl_text_putc(out, '}');
 }
 
+/* Has a model no versions, not even some that are not there, though it is to be loaded? */
+static bool is_lost(const bl_model *model)
+{
+    return model->nrows == 0 && model->choice == BL_CHOICE_LOADED;
+}
+
 /* Of the folder: those that nobody has loaded. */
 static void put_unknown(void *arg, const char *name)
 {
     index_list *list = arg;
     bl_models *models = list->rq->server->models;
     const bl_model *model = NULL;
-    bool known = false;
+    bool known = false, unloaded = false;
     pthread_mutex_lock(&models->lock);
     model = bl_models_find(models, 0, name);
-    known = model != NULL && model->nrows > 0;
+    known = model != NULL && (model->nrows > 0 || is_lost(model));
+    unloaded = model != NULL && model->choice == BL_CHOICE_UNLOADED;
     pthread_mutex_unlock(&models->lock);
     if (!known)
-        put_row(list, name, NULL, BL_MODEL_UNAVAILABLE, "not loaded");
+        put_row(list, name, NULL, BL_MODEL_UNAVAILABLE, unloaded ? "unloaded" : "not loaded");
 }
 
 static bl_status read_document(bl_request *rq, bl_json_doc *doc)
@@ -205,6 +212,8 @@ bl_status bl_handle_repository_index(bl_request *rq)
             version[bl_print_u64(version, model->rows[k].number)] = '\0';
             put_row(&list, model->name, version, model->rows[k].state, model->rows[k].reason);
         }
+        if (is_lost(model) && is_seen(models, rq->owner, model))
+            put_row(&list, model->name, NULL, model->loading ? BL_MODEL_LOADING : BL_MODEL_UNAVAILABLE, model->reason);
     }
     pthread_mutex_unlock(&models->lock);
     if (!list.ready)
@@ -214,17 +223,10 @@ bl_status bl_handle_repository_index(bl_request *rq)
     return BL_OK;
 }
 
-/* "file:1/model.json": the version, and which of the files that there may be. */
 static bl_status read_file_name(const bl_json *at, const char *key, bl_model_file *out, bl_err *err)
 {
-    static const char *const files[] = {"model.json", "model.safetensors", "model.onnx", "tokenizer.json"};
-    char *slash = NULL;
-    out->version = strtoull(key, &slash, 10);
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        if (key[0] > '0' && key[0] <= '9' && slash - key <= 18 && *slash == '/' && strcmp(slash + 1, files[i]) == 0) {
-            out->name = files[i];
-            return BL_OK;
-        }
+    if (bl_model_file_parse(key, out))
+        return BL_OK;
     return bl_json_fail(at, err, BL_EINVAL,
                         "a file is \"file:VERSION/model.json\", model.safetensors, model.onnx or tokenizer.json, not \"%.100s\"",
                         key);
@@ -342,6 +344,8 @@ bl_status bl_handle_model_load(bl_request *rq)
         bl_model_op_destroy(rq->server->models, op);
         return st;
     }
+    op->asked = true;
+    op->purges = op->owner != 0 ? rq->purges : 0; /* nobody is never purged */
     op->rq = rq;
     rq->then = reply_loaded;
     bl_request_park(rq, leave_op);
@@ -373,12 +377,11 @@ bl_status bl_handle_model_unload(bl_request *rq)
 {
     bl_models *models = rq->server->models;
     const char *name = model_name(rq);
-    bl_err ignored = {0};
+    bool own = rq->owner != 0 && bl_models_has(models, rq->owner, name);
     BL_TRY(decode_unload(rq));
-    if (rq->owner == 0 || bl_models_unload(models, rq->owner, name, &ignored) != BL_OK) {
+    if (!own)
         BL_TRY(may_change(rq, 0));
-        BL_TRY(bl_models_unload(models, 0, name, &rq->err));
-    }
+    BL_TRY(bl_models_unload(models, own ? rq->owner : 0, name, &rq->err));
     bl_request_reply_json(rq, 200);
     return BL_OK;
 }

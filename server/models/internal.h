@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Between the files of hosted models.
- * Lock order: a request's peer, then bl_models.lock, then a version's batcher; nothing is waited for under one. */
+ * Lock order: a request's peer, bl_models.writing, then bl_models.lock, then a version's batcher; nothing is waited for under
+ * one. */
 #ifndef BL_SERVER_MODELS_INTERNAL_H
 #define BL_SERVER_MODELS_INTERNAL_H
 
 #include "proto/infer.h"
+#include "server/access/access.h"
 #include "server/models/config.h"
 #include "server/models/models.h"
 #include "server/models/sizes.h"
@@ -76,8 +78,9 @@ typedef struct bl_model_version {
     uint32_t owner;
     char name[BL_MODEL_NAME_SIZE];
     uint64_t number, fingerprint;
-    int64_t kept;  /* made of a program: its row in the store; 0: it goes with the server */
-    bl_sent *sent; /* its files, which came in a request; NULL: they are in the folder, or not to be had again */
+    uint64_t purges; /* of its owner, when it was begun */
+    int64_t kept;    /* made of a program: its row in the store; 0: it is none, or goes with the server */
+    bl_sent *sent;   /* its files, which came in a request; NULL: they are in the folder, or not to be had again */
     bool onnx;
     const char *platform;
     bl_arena *arena;
@@ -122,15 +125,23 @@ typedef struct bl_model_tracing {
     int64_t count; /* so many more; below 0: without end */
 } bl_model_tracing;
 
+/* What a request decided last about a name. */
+typedef enum bl_model_choice { BL_CHOICE_NONE, BL_CHOICE_LOADED, BL_CHOICE_UNLOADED } bl_model_choice;
+
 /* A name; under bl_models.lock. */
 typedef struct bl_model {
     char name[BL_MODEL_NAME_SIZE];
     uint32_t owner;
     bool wanted;          /* to be loaded again where its files change */
     bool loading;         /* a loader is at it */
+    bool admitted;        /* and it counts among those of its owner */
     uint64_t fingerprint; /* of its files when they were last tried */
     uint64_t seen;        /* at the last look */
     char *config;         /* that a load gave in place of the file's, or NULL */
+    bl_model_choice choice;
+    bl_sent *sent, *stored; /* of a choice: its files (NULL: they are in the folder), and those that the store names; retained */
+    uint64_t unloads;       /* by requests */
+    char reason[BL_MODEL_REASON]; /* why nothing of it was found to be loaded */
     bl_model_tracing tracing;
     uint64_t asked; /* inferences, of those that a setting decides about */
     int nrows;
@@ -160,8 +171,10 @@ struct bl_model_op {
     size_t mapped;
     bl_request *rq; /* that waits, or NULL; under the lock */
     bool taken, initial;
-    bool mends;   /* what was lost with a device; what else has the name stays as it is */
-    int64_t kept; /* so is that, and nothing else: a version that was made of a program, by its row in the store; else 0 */
+    bool asked;      /* by a request, which may have gone: it decides what is there after a restart */
+    uint64_t purges; /* of its owner, when it was asked for */
+    bool mends;      /* what was lost with a device; what else has the name stays as it is */
+    int64_t kept;    /* so is that, and nothing else: a version that was made of a program, by its row in the store; else 0 */
     bl_model_version *version; /* retained: nothing is to be loaded, but a plan made for runs of |rows| on this instance of it */
     bl_model_instance *instance;
     int64_t rows;
@@ -192,6 +205,8 @@ struct bl_models {
     bool back[BL_MODEL_LOADERS];
     bl_model_tracing tracing; /* of all models */
     int to_start;             /* ops of the start that are not through */
+    int64_t last_kept;        /* the last row of versions at the start: those after it are all known here */
+    pthread_mutex_t writing;  /* before the other lock: held while the store is brought to what the registry says */
     bool stop;
     int nthreads;
     pthread_t thread[BL_MODEL_LOADERS], looker;
@@ -220,13 +235,25 @@ void bl_model_op_destroy(bl_models *models, bl_model_op *op);
 bool bl_models_is_chosen(const bl_models *models, const char *name);
 /* Have the looker see what waits for the clock. */
 void bl_models_wake(bl_models *models);
-/* Forget all versions; BL_ENOTFOUND where there is nothing to forget. */
+/* Forget all versions, for good, and what is being loaded now is refused; BL_ENOTFOUND where there is nothing to forget. */
 BL_NODISCARD bl_status bl_models_unload(bl_models *models, uint32_t owner, const char *name, bl_err *err);
+/* The same because its folder is gone, which nobody decided. */
+BL_NODISCARD bl_status bl_models_withdraw(bl_models *models, const char *name, bl_err *err);
+/* Names of |owner| that stand for nothing go. */
+void bl_models_forget_names(bl_models *models, uint32_t owner);
+/* Is there room for |name| among the names of |owner|?  Names that stand for nothing make some.  BL_ENODEVMEM: no. */
+BL_NODISCARD bl_status bl_models_admit(bl_models *models, uint32_t owner, const char *name, bl_err *err);
+/* Under the lock: BL_ECONFLICT where all that |owner| has was purged since it had been so often. */
+BL_NODISCARD bl_status bl_models_check_owner(bl_models *models, uint32_t owner, uint64_t purges, bl_err *err);
 
 /* ---- source.c */
 const char *bl_models_folder(const bl_models *models); /* NULL: there is none */
 /* What the folder has of |name|.  A folder that is not there is no failure, but not found. */
 BL_NODISCARD bl_status bl_source_look(bl_models *models, bl_arena *arena, const char *name, bl_source *out, bl_err *err);
+/* Is there a folder of that name? */
+bool bl_source_has(bl_models *models, const char *name);
+/* "1/model.json": the version, and which of the files that there may be; false: it is none. */
+bool bl_model_file_parse(const char *text, bl_model_file *out);
 /* The same of the files of a request. */
 BL_NODISCARD bl_status bl_source_of_files(bl_arena *arena, const bl_model_op *op, bl_source *out, bl_err *err);
 /* A whole file, in the request's memory; data NULL where it is missing. */
@@ -260,21 +287,35 @@ BL_NODISCARD bl_status bl_model_place(bl_server *server, const bl_model_config *
 /* ---- load.c */
 /* The entry that the configuration chooses, of instance->program. */
 BL_NODISCARD bl_status bl_model_fill_instance(bl_model_version *version, bl_model_instance *instance, bl_err *err);
-/* From now on |number| is |version|, which moves in; NULL: it failed, as |why| says, and what was there stays. */
-BL_NODISCARD bl_status bl_models_publish(bl_models *models, uint32_t owner, const char *name, uint64_t number,
-                                         bl_model_version *version, const bl_err *why, bl_err *err);
+/* From now on its number is |version|, which moves in.  Not where its owner was purged since it was begun, or, |unloads| (or
+ * NULL) says how often its model had been unloaded then, where it was so again. */
+BL_NODISCARD bl_status bl_models_publish(bl_models *models, bl_model_version *version, const uint64_t *unloads, bl_err *err);
+/* It could not be had, as |why| says; what is there stays. */
+void bl_models_publish_failure(bl_models *models, uint32_t owner, const char *name, uint64_t number, const bl_err *why);
 /* Of what was lost with a device: |version|, which moves in, takes the place of the one that came from where it did.  Where that
  * was replaced or unloaded meanwhile nobody wants it. */
 void bl_models_mend(bl_models *models, bl_model_version *version);
 void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err);
 
 /* ---- sent.c */
-/* The files that came with |op|. */
-BL_NODISCARD bl_status bl_sent_create(const bl_server *server, const bl_model_op *op, bl_sent **out, bl_err *err);
-bl_sent *bl_sent_retain(bl_sent *sent); /* both accept NULL */
+/* The files that came with |op|, written down. */
+BL_NODISCARD bl_status bl_sent_create(bl_server *server, const bl_model_op *op, bl_sent **out, bl_err *err);
+/* Those that a row of the store names |file|, whether they can be read or not. */
+BL_NODISCARD bl_status bl_sent_recall(bl_server *server, const char *file, bl_sent **out, bl_err *err);
+BL_NODISCARD bl_status bl_sent_sweep(bl_server *server, bl_err *err); /* at the start: what no row names goes */
+const char *bl_sent_file(const bl_sent *sent);                        /* for a row; NULL: it ends with the server */
+void bl_sent_name(bl_sent *sent);                                     /* there is one; both accept NULL */
+void bl_sent_forget(bl_sent *sent);                                   /* there is none any more: the file goes */
+bl_sent *bl_sent_retain(bl_sent *sent);                               /* both accept NULL */
 void bl_sent_release(bl_sent *sent);
 /* They are those of |op|, until that ends. */
 BL_NODISCARD bl_status bl_sent_read(bl_sent *sent, bl_model_op *op, bl_err *err);
+
+/* ---- choices.c */
+/* Have the store say what the registry does of a model.  A thread that may wait. */
+BL_NODISCARD bl_status bl_model_write_choice(bl_models *models, uint32_t owner, const char *name, bl_err *err);
+/* And back: names, and ops for those that are to be loaded. */
+BL_NODISCARD bl_status bl_models_load_choices(bl_models *models, bl_err *err);
 
 /* ---- promote.c */
 /* The version is |entry| (NULL: the only one, or "main") of *program, which moves in. */
@@ -283,6 +324,8 @@ BL_NODISCARD bl_status bl_model_fill_promoted(bl_model_version *version, bl_prog
 /* ---- kept.c */
 /* Write down a version that is made of a program, before it is published.  A thread that may wait. */
 BL_NODISCARD bl_status bl_model_keep(bl_model_version *version, bl_err *err);
+/* What was written of a model and did not come back at the start goes too. */
+BL_NODISCARD bl_status bl_models_forget_lost(bl_models *models, uint32_t owner, const char *name, bl_err *err);
 /* It was replaced or unloaded, and does not come back: what bl_model_version_release does, and what was written goes. */
 void bl_model_version_retire(bl_model_version *version); /* accepts NULL */
 BL_NODISCARD bl_status bl_models_load_kept(bl_models *models, bl_err *err);

@@ -46,6 +46,27 @@ bl_status bl_model_keep(bl_model_version *version, bl_err *err)
     return st;
 }
 
+/* One after the other, so that none needs a list. */
+static bl_status forget_rows(bl_server *server, const char *sql, int n, const bl_cell *cells, bl_err *err)
+{
+    char file[BL_KEPT_NAME] = "";
+    do {
+        file[0] = '\0';
+        BL_TRY(bl_storage_run(server->storage, sql, n, cells, bl_kept_take, file, err));
+        bl_kept_remove(server, PART, file);
+    } while (file[0] != '\0');
+    return BL_OK;
+}
+
+/* Rows that are younger than the start have their versions here, or on their way. */
+bl_status bl_models_forget_lost(bl_models *models, uint32_t owner, const char *name, bl_err *err)
+{
+    return forget_rows(models->server,
+                       "DELETE FROM versions WHERE id IN (SELECT id FROM versions WHERE owner = ?1 AND model = ?2 AND id <= ?3 "
+                       "LIMIT 1) RETURNING file",
+                       BL_CELLS(bl_cell_int(owner), bl_cell_text(name), bl_cell_int(models->last_kept)), err);
+}
+
 void bl_model_version_retire(bl_model_version *version)
 {
     char file[BL_KEPT_NAME] = "";
@@ -65,7 +86,7 @@ void bl_model_version_retire(bl_model_version *version)
 
 /* ---- all of a key */
 
-/* Some model of |owner| that has a version, copied; false: there is none. */
+/* Some model of |owner| that is there, or is to be, copied; false: there is none. */
 static bool find_one(bl_models *models, uint32_t owner, char name[BL_MODEL_NAME_SIZE])
 {
     const char *key = NULL;
@@ -74,7 +95,10 @@ static bool find_one(bl_models *models, uint32_t owner, char name[BL_MODEL_NAME_
     pthread_mutex_lock(&models->lock);
     for (size_t i = 0; !found && bl_namemap_at(models->names, i, &key, &at); i++) {
         const bl_model *model = at;
-        for (int k = 0; k < model->nrows && model->owner == owner; k++)
+        if (model->owner != owner)
+            continue;
+        found = model->choice != BL_CHOICE_NONE || model->stored != NULL;
+        for (int k = 0; k < model->nrows; k++)
             found = found || model->rows[k].version != NULL;
         if (found)
             snprintf(name, BL_MODEL_NAME_SIZE, "%s", model->name);
@@ -85,18 +109,13 @@ static bool find_one(bl_models *models, uint32_t owner, char name[BL_MODEL_NAME_
 
 bl_status bl_models_purge(bl_models *models, uint32_t owner, bl_err *err)
 {
-    char name[BL_MODEL_NAME_SIZE], file[BL_KEPT_NAME] = "";
+    char name[BL_MODEL_NAME_SIZE];
     while (find_one(models, owner, name))
         BL_TRY(bl_models_unload(models, owner, name, err));
-    do { /* those that did not come back at the start */
-        file[0] = '\0';
-        BL_TRY(
-            bl_storage_run(models->server->storage,
-                           "DELETE FROM versions WHERE id IN (SELECT id FROM versions WHERE owner = ?1 LIMIT 1) RETURNING file",
-                           BL_CELLS(bl_cell_int(owner)), bl_kept_take, file, err));
-        bl_kept_remove(models->server, PART, file);
-    } while (file[0] != '\0');
-    return BL_OK;
+    bl_models_forget_names(models, owner);
+    return forget_rows(models->server, /* those that did not come back at the start */
+                       "DELETE FROM versions WHERE id IN (SELECT id FROM versions WHERE owner = ?1 LIMIT 1) RETURNING file",
+                       BL_CELLS(bl_cell_int(owner)), err);
 }
 
 /* ---- at the start */
@@ -125,7 +144,6 @@ static bl_status load_version(bl_models *models, const row *r, bool again, bl_er
 {
     bl_model_version *version = bl_model_version_create(models, r->owner, r->model, r->number);
     bl_program *program = NULL;
-    bl_err none = {0};
     bl_status st = version != NULL ? read_program(models, r, &program, err) : bl_fail(err, BL_ENOMEM, "a version of a model");
     if (st == BL_OK)
         st = bl_model_fill_promoted(version, &program, r->entry, err);
@@ -134,12 +152,14 @@ static bl_status load_version(bl_models *models, const row *r, bool again, bl_er
         bl_model_version_release(version);
         return st;
     }
-    version->kept = r->id;
     if (again) {
+        version->kept = r->id;
         bl_models_mend(models, version);
         return BL_OK;
     }
-    return bl_models_publish(models, r->owner, r->model, r->number, version, &none, err);
+    BL_TRY(bl_models_publish(models, version, NULL, err)); /* without its row: where this fails, another start may do better */
+    version->kept = r->id;                                 /* nobody else runs yet */
+    return BL_OK;
 }
 
 static row row_of(const bl_cell *cells)
@@ -155,11 +175,15 @@ static row row_of(const bl_cell *cells)
 
 static bool load_row(void *arg, const bl_cell *cells, int n)
 {
+    bl_models *models = arg;
     row r = row_of(cells);
     bl_err why = {0};
     (void)n;
-    if (load_version(arg, &r, false, &why) != BL_OK)
-        bl_log(BL_LOG_WARN, "version %llu of model %s does not come back: %s", (unsigned long long)r.number, r.model, why.text);
+    models->last_kept = r.id;
+    if (load_version(models, &r, false, &why) == BL_OK)
+        return true;
+    bl_log(BL_LOG_WARN, "version %llu of model %s does not come back: %s", (unsigned long long)r.number, r.model, why.text);
+    bl_models_publish_failure(models, r.owner, r.model, r.number, &why);
     return true;
 }
 

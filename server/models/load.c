@@ -10,6 +10,7 @@
 #include "server/models/infer.h"
 #include "server/models/text.h"
 #include "server/models/text_input.h"
+#include "server/storage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ typedef struct load {
     bl_span config;
     bool replaced; /* the configuration that a request gave before is |before| */
     char *before;
+    uint64_t unloads; /* of the model, when it was begun */
     bl_err *err;
 } load;
 
@@ -55,7 +57,7 @@ static bl_request *make_own(load *l, waiter *w)
     *w = (waiter){models, l->loader};
     rq = bl_request_create_own(models->server, l->op->owner, come_back, w);
     if (rq != NULL)
-        rq->asked = l->op->nfiles > 0;
+        rq->asked = l->op->asked && l->op->nfiles > 0;
     pthread_mutex_lock(&models->lock);
     models->back[l->loader] = false;
     models->own[l->loader] = rq;
@@ -350,6 +352,7 @@ static bl_status warm(load *l, bl_model_version *version)
 
 static bl_status fill_version(load *l, bl_model_version *version, const bl_source_version *from)
 {
+    version->purges = l->op->purges;
     version->fingerprint = from->fingerprint;
     version->sent = bl_sent_retain(l->op->sent);
     version->onnx = from->onnx;
@@ -454,30 +457,57 @@ static bool is_current(load *l, const bl_source_version *from)
     return current;
 }
 
-bl_status bl_models_publish(bl_models *models, uint32_t owner, const char *name, uint64_t number, bl_model_version *version,
-                            const bl_err *why, bl_err *err)
+/* Under the lock: was |model| not unloaded by anyone since it had been so often? */
+static bl_status check_unloads(const bl_model *model, uint64_t unloads, bl_err *err)
 {
-    bl_model_version *old = version;
+    return model != NULL && model->unloads == unloads ? BL_OK : bl_fail(err, BL_ECONFLICT, "it was unloaded meanwhile");
+}
+
+/* Under the lock: *old is what has left its row. */
+static bl_status publish(bl_models *models, bl_model_version *version, const uint64_t *unloads, bl_model_version **old,
+                         bl_err *err)
+{
     bl_model *model = NULL;
     bl_model_row *row = NULL;
-    bool full = false;
+    BL_TRY(bl_models_check_owner(models, version->owner, version->purges, err));
+    if (unloads != NULL)
+        BL_TRY(check_unloads(bl_models_find(models, version->owner, version->name), *unloads, err));
+    model = bl_models_need(models, version->owner, version->name);
+    row = model != NULL ? need_row(model, version->number) : NULL;
+    if (row == NULL && model != NULL && model->nrows >= BL_MOST_VERSIONS)
+        return bl_fail(err, BL_ELIMIT, "a model has at most %d versions", BL_MOST_VERSIONS);
+    if (row == NULL)
+        return bl_fail(err, BL_ENOMEM, "the list of models");
+    *old = row->version;
+    row->version = version;
+    row->state = BL_MODEL_READY;
+    row->reason[0] = '\0';
+    return BL_OK;
+}
+
+bl_status bl_models_publish(bl_models *models, bl_model_version *version, const uint64_t *unloads, bl_err *err)
+{
+    bl_model_version *old = version;
+    bl_status st = BL_OK;
+    pthread_mutex_lock(&models->lock);
+    st = publish(models, version, unloads, &old, err);
+    pthread_mutex_unlock(&models->lock);
+    bl_model_version_retire(old);
+    return st;
+}
+
+void bl_models_publish_failure(bl_models *models, uint32_t owner, const char *name, uint64_t number, const bl_err *why)
+{
+    bl_model *model = NULL;
+    bl_model_row *row = NULL;
     pthread_mutex_lock(&models->lock);
     model = bl_models_need(models, owner, name);
     row = model != NULL ? need_row(model, number) : NULL;
-    full = model != NULL && model->nrows >= BL_MOST_VERSIONS;
-    if (row != NULL && version != NULL) {
-        old = row->version;
-        row->version = version;
-    }
     if (row != NULL) {
         row->state = row->version != NULL ? BL_MODEL_READY : BL_MODEL_UNAVAILABLE;
         snprintf(row->reason, sizeof row->reason, "%.*s", BL_MODEL_REASON - 1, why->text);
     }
     pthread_mutex_unlock(&models->lock);
-    bl_model_version_retire(old);
-    if (row == NULL && full)
-        return bl_fail(err, BL_ELIMIT, "a model has at most %d versions", BL_MOST_VERSIONS);
-    return row != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "the list of models");
 }
 
 void bl_models_mend(bl_models *models, bl_model_version *version)
@@ -538,12 +568,13 @@ static bl_status load_one(load *l, const bl_source_version *from)
     l->err = outer;
     if (st == BL_OK && l->op->mends)
         bl_models_mend(l->models, version);
-    else
-        BL_TRY(bl_models_publish(l->models, l->op->owner, l->op->name, from->number, version, &problem, outer));
+    else if (st == BL_OK)
+        st = bl_models_publish(l->models, version, &l->unloads, &problem);
     if (st == BL_OK) {
         bl_log(BL_LOG_INFO, "model %s, version %llu is ready", l->op->name, (unsigned long long)from->number);
         return BL_OK;
     }
+    bl_models_publish_failure(l->models, l->op->owner, l->op->name, from->number, &problem);
     return bl_fail(outer, problem.status, "version %llu: %s", (unsigned long long)from->number, problem.text);
 }
 
@@ -582,7 +613,8 @@ static bl_status begin(load *l)
     if (model == NULL) {
         st = bl_fail(l->err, BL_ENOMEM, "the list of models");
     } else {
-        if (l->op->config != NULL || l->op->rq != NULL || l->op->initial) {
+        l->unloads = model->unloads;
+        if (l->op->config != NULL || l->op->asked || l->op->initial) {
             l->before = model->config;
             model->config = l->op->config;
             l->op->config = NULL;
@@ -603,36 +635,79 @@ static bl_status begin(load *l)
     return st == BL_OK ? bl_arena_status(l->arena, l->err) : st;
 }
 
+/* Under the lock: what a request had loaded is there again after a restart, unless another one has said otherwise since. */
+static bl_status decide(load *l, bl_model *model, bl_sent **old)
+{
+    if (!l->op->asked)
+        return BL_OK;
+    BL_TRY(check_unloads(model, l->unloads, l->err));
+    *old = model->sent;
+    model->choice = l->op->nfiles == 0 || bl_sent_file(l->op->sent) != NULL ? BL_CHOICE_LOADED : BL_CHOICE_NONE;
+    model->sent = bl_sent_file(l->op->sent) != NULL ? bl_sent_retain(l->op->sent) : NULL;
+    return BL_OK;
+}
+
 /* A configuration that failed is forgotten. */
 static bl_status end(load *l, bl_status st)
 {
     char *other = l->before;
     bl_model *model = NULL;
+    bl_sent *old = NULL;
     pthread_mutex_lock(&l->models->lock);
     model = bl_models_find(l->models, l->op->owner, l->op->name);
+    if (st == BL_OK)
+        st = decide(l, model, &old);
     if (l->replaced && st != BL_OK && model != NULL) {
         other = model->config;
         model->config = l->before;
     }
     pthread_mutex_unlock(&l->models->lock);
+    bl_sent_release(old);
     free(other);
     return st;
 }
 
-/* The files that a request brings, for when a device is lost; or, where that happened, there again. */
+/* The files that a request brings, for the next start and for when a device is lost; or, where that happened, there again. */
 static bl_status keep_files(load *l)
 {
+    bl_server *server = l->models->server;
     bl_err why = {0};
+    bl_status st = BL_OK;
     if (l->op->sent != NULL)
         return bl_sent_read(l->op->sent, l->op, l->err);
-    if (l->op->nfiles > 0 && bl_sent_create(l->models->server, l->op, &l->op->sent, &why) != BL_OK)
+    if (l->op->nfiles > 0)
+        st = bl_sent_create(server, l->op, &l->op->sent, &why);
+    if (st != BL_OK && bl_storage_folder(server->storage) != NULL)
+        return bl_fail(l->err, why.status, "%s", why.text);
+    if (st != BL_OK)
         bl_log(BL_LOG_WARN, "model %s would not come back after the loss of a device: %s", l->op->name, why.text);
     return BL_OK;
+}
+
+/* It serves, whatever comes of this. */
+static bl_status write_down(load *l)
+{
+    bl_err why = {0};
+    if (!l->op->asked || bl_model_write_choice(l->models, l->op->owner, l->op->name, &why) == BL_OK)
+        return BL_OK;
+    return bl_fail(l->err, why.status, "it is ready, but would not be there after a restart: %s", why.text);
+}
+
+static bl_status check_owner(load *l)
+{
+    bl_status st = BL_OK;
+    pthread_mutex_lock(&l->models->lock);
+    st = bl_models_check_owner(l->models, l->op->owner, l->op->purges, l->err);
+    pthread_mutex_unlock(&l->models->lock);
+    return st;
 }
 
 static bl_status run(load *l)
 {
     bl_status st = BL_OK;
+    BL_TRY(check_owner(l));
+    if (l->op->asked && l->op->nfiles > 0)
+        BL_TRY(bl_models_admit(l->models, l->op->owner, l->op->name, l->err));
     BL_TRY(keep_files(l));
     if (l->op->nfiles > 0)
         BL_TRY(bl_source_of_files(l->arena, l->op, &l->source, l->err));
@@ -641,7 +716,8 @@ static bl_status run(load *l)
     if (!l->source.found)
         return bl_fail(l->err, BL_ENOTFOUND, "there is no model \"%s\" in the folder of models", l->op->name);
     st = begin(l);
-    return end(l, st == BL_OK ? load_all(l) : st);
+    BL_TRY(end(l, st == BL_OK ? load_all(l) : st));
+    return write_down(l);
 }
 
 void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err)

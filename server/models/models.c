@@ -67,10 +67,104 @@ static void free_model(bl_model *model)
 {
     for (int i = 0; i < model->nrows; i++)
         bl_model_version_release(model->rows[i].version);
+    bl_sent_release(model->sent);
+    bl_sent_release(model->stored);
     free(model->rows);
     free(model->config);
     free(model);
 }
+
+/* ---- how many there may be; under the lock */
+
+static bool has_version(const bl_model *model)
+{
+    bool has = false;
+    for (int i = 0; i < model->nrows; i++)
+        has |= model->rows[i].version != NULL;
+    return has;
+}
+
+/* It comes from the folder, of which nobody but who fills it decides how much it holds. */
+static bool is_foldered(const bl_model *model)
+{
+    return model->owner == 0 && model->sent == NULL && (model->wanted || model->choice != BL_CHOICE_NONE);
+}
+
+/* Does its name stand for something? */
+static bool is_used(const bl_model *model)
+{
+    return has_version(model) || model->choice != BL_CHOICE_NONE || model->stored != NULL || model->wanted;
+}
+
+/* A name of |owner| that stands for nothing goes; false: there is none. */
+static bool forget_one(bl_models *models, uint32_t owner)
+{
+    const char *key = NULL;
+    void *at = NULL;
+    for (size_t i = 0; bl_namemap_at(models->names, i, &key, &at); i++) {
+        bl_model *model = at;
+        if (model->owner != owner || model->loading || is_used(model))
+            continue;
+        (void)bl_namemap_remove(models->names, key);
+        free_model(model);
+        return true;
+    }
+    return false;
+}
+
+/* Of |owner|'s names but |name|: *names how many there are, and of these how many count. */
+static size_t count_names(bl_models *models, uint32_t owner, const char *name, size_t *names)
+{
+    const char *key = NULL;
+    void *at = NULL;
+    size_t used = 0;
+    *names = 0;
+    for (size_t i = 0; bl_namemap_at(models->names, i, &key, &at); i++) {
+        const bl_model *model = at;
+        if (model->owner != owner || is_foldered(model) || strcmp(model->name, name) == 0)
+            continue;
+        *names += 1;
+        used += is_used(model) || (model->loading && model->admitted);
+    }
+    return used;
+}
+
+bl_status bl_models_admit(bl_models *models, uint32_t owner, const char *name, bl_err *err)
+{
+    size_t most = (size_t)models->server->settings.max_models, names = 0, used = 0;
+    bl_model *model = NULL;
+    bl_status st = BL_OK;
+    pthread_mutex_lock(&models->lock);
+    used = count_names(models, owner, name, &names);
+    while (names >= most && forget_one(models, owner))
+        names--;
+    model = bl_models_find(models, owner, name); /* after that: it may have stood for nothing itself */
+    if (used >= most && (model == NULL || !is_used(model)))
+        st = bl_fail(err, BL_ENODEVMEM, "there are %zu models, which is the limit (--max-models)", used);
+    else if ((model = bl_models_need(models, owner, name)) == NULL)
+        st = bl_fail(err, BL_ENOMEM, "the list of models");
+    else
+        model->admitted = true;
+    pthread_mutex_unlock(&models->lock);
+    return st;
+}
+
+void bl_models_forget_names(bl_models *models, uint32_t owner)
+{
+    pthread_mutex_lock(&models->lock);
+    while (forget_one(models, owner))
+        continue;
+    pthread_mutex_unlock(&models->lock);
+}
+
+bl_status bl_models_check_owner(bl_models *models, uint32_t owner, uint64_t purges, bl_err *err)
+{
+    return bl_access_purges(models->server->access, owner) == purges
+               ? BL_OK
+               : bl_fail(err, BL_ECONFLICT, "all that the key has was purged meanwhile");
+}
+
+/* ---- which one is meant */
 
 /* The version |number|, or, where that is 0, the newest that can be asked; retained, or NULL. */
 static bl_model_version *pick(bl_model *model, uint64_t number)
@@ -136,10 +230,26 @@ bool bl_models_has(bl_models *models, uint32_t owner, const char *name)
     return has;
 }
 
-bl_status bl_models_unload(bl_models *models, uint32_t owner, const char *name, bl_err *err)
+/* Under the lock: nothing of it is to be there after a restart; of the folder it is kept from it. */
+static bl_sent *decide_unloaded(bl_model *model, bool foldered)
 {
+    bl_sent *sent = model->sent;
+    model->unloads++;
+    model->choice = foldered ? BL_CHOICE_UNLOADED : BL_CHOICE_NONE;
+    model->sent = NULL;
+    model->reason[0] = '\0';
+    free(model->config);
+    model->config = NULL;
+    return sent;
+}
+
+/* |asked|: by a request, which decides so. */
+static bl_status take_down(bl_models *models, uint32_t owner, const char *name, bool asked, bl_err *err)
+{
+    bool foldered = asked && owner == 0 && bl_source_has(models, name);
     bl_model_version *gone[BL_MOST_VERSIONS];
     bl_model *model = NULL;
+    bl_sent *sent = NULL;
     int n = 0;
     pthread_mutex_lock(&models->lock);
     model = bl_models_find(models, owner, name);
@@ -153,10 +263,25 @@ bl_status bl_models_unload(bl_models *models, uint32_t owner, const char *name, 
     }
     if (model != NULL)
         model->wanted = false;
+    if (model != NULL && asked)
+        sent = decide_unloaded(model, foldered);
     pthread_mutex_unlock(&models->lock);
+    bl_sent_release(sent);
     for (int i = 0; i < n; i++)
         bl_model_version_retire(gone[i]);
     return model != NULL ? BL_OK : bl_fail(err, BL_ENOTFOUND, "there is no model \"%.160s\"", name);
+}
+
+bl_status bl_models_withdraw(bl_models *models, const char *name, bl_err *err)
+{
+    return take_down(models, 0, name, false, err);
+}
+
+bl_status bl_models_unload(bl_models *models, uint32_t owner, const char *name, bl_err *err)
+{
+    BL_TRY(take_down(models, owner, name, true, err));
+    BL_TRY(bl_models_forget_lost(models, owner, name, err));
+    return bl_model_write_choice(models, owner, name, err);
 }
 
 /* ---- what the loaders are to do */
@@ -221,6 +346,7 @@ static bl_model_op *take_op(bl_models *models)
 /* |op| is through, as |err| says. */
 static void end_op(bl_models *models, bl_model_op *op, const bl_err *err)
 {
+    bl_err ignored = {0};
     bl_model_op **at = &models->first_op;
     bl_model *model = NULL;
     bl_request *rq = NULL;
@@ -230,9 +356,13 @@ static void end_op(bl_models *models, bl_model_op *op, const bl_err *err)
         at = &(*at)->next;
     *at = op->next;
     model = bl_models_find(models, op->owner, op->name);
-    if (model != NULL)
-        model->loading = false;
-    if (model != NULL && model->nrows == 0)
+    if (model != NULL) {
+        model->loading = model->admitted = false;
+        if (model->nrows == 0)
+            snprintf(model->reason, sizeof model->reason, "%.*s", BL_MODEL_REASON - 1, err->text);
+    }
+    if (model != NULL && model->choice == BL_CHOICE_NONE && model->stored == NULL &&
+        (model->nrows == 0 || (!has_version(model) && bl_models_check_owner(models, op->owner, op->purges, &ignored) != BL_OK)))
         (void)bl_namemap_remove(models->names, key_of(key, op->owner, op->name));
     else
         model = NULL;
@@ -412,10 +542,23 @@ bool bl_models_is_chosen(const bl_models *models, const char *name)
     return strcmp(chosen, "all") == 0 || (strcmp(chosen, "none") != 0 && in_list(chosen, name));
 }
 
+/* What a request decided about it counts more than the setting. */
+static bool is_decided(bl_models *models, const char *name)
+{
+    const bl_model *model = NULL;
+    bool decided = false;
+    pthread_mutex_lock(&models->lock);
+    model = bl_models_find(models, 0, name);
+    decided = model != NULL && model->choice != BL_CHOICE_NONE;
+    pthread_mutex_unlock(&models->lock);
+    return decided;
+}
+
 static void order_initial(void *arg, const char *name)
 {
     bl_models *models = arg;
-    bl_model_op *op = bl_models_is_chosen(models, name) ? bl_model_op_create(0, name) : NULL;
+    bool loads = bl_models_is_chosen(models, name) && !is_decided(models, name);
+    bl_model_op *op = loads ? bl_model_op_create(0, name) : NULL;
     bl_err err = {0};
     if (op == NULL)
         return;
@@ -470,12 +613,14 @@ bl_status bl_models_create(bl_server *server, bl_models **out, bl_err *err)
         return bl_fail(err, BL_ENOMEM, "models");
     models->server = server;
     pthread_mutex_init(&models->lock, NULL);
+    pthread_mutex_init(&models->writing, NULL);
     pthread_cond_init(&models->changed, NULL);
     bl_clock_cond_init(&models->clock);
     models->names = bl_namemap_create();
     if (models->names == NULL)
         return bl_fail(err, BL_ENOMEM, "models");
-    BL_TRY(bl_models_load_kept(models, err)); /* before the folder, which at the start leaves these as they are */
+    BL_TRY(bl_models_load_kept(models, err)); /* before the others, which at the start leave these as they are */
+    BL_TRY(bl_models_load_choices(models, err));
     BL_TRY(start_threads(models, err));
     bl_source_each(models, order_initial, models);
     return BL_OK;
@@ -514,6 +659,7 @@ void bl_models_destroy(bl_models *models)
     pthread_cond_destroy(&models->changed);
     pthread_cond_destroy(&models->clock);
     pthread_mutex_destroy(&models->lock);
+    pthread_mutex_destroy(&models->writing);
     free(models);
 }
 

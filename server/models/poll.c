@@ -82,7 +82,7 @@ static void unload_missing(bl_models *models)
         bl_err err = {0};
         bool gone = arena != NULL && bl_source_look(models, arena, names[i], &source, &err) == BL_OK && !source.found;
         bl_arena_destroy(arena);
-        if (gone && bl_models_unload(models, 0, names[i], &err) == BL_OK)
+        if (gone && bl_models_withdraw(models, names[i], &err) == BL_OK)
             bl_log(BL_LOG_INFO, "model %s: its folder is gone", names[i]);
     }
     free(names);
@@ -103,6 +103,7 @@ static void load_again(bl_model_version *version)
         op = bl_model_op_create(version->owner, version->name);
     if (op != NULL) {
         op->mends = true;
+        op->purges = version->purges;
         op->kept = version->kept;
         op->sent = bl_sent_retain(version->sent);
     }

@@ -128,9 +128,8 @@ static bl_status publish(bl_request *rq)
 {
     promotion *p = rq->data;
     bl_model_version *made = p->made;
-    bl_err none = {0};
     p->made = NULL; /* moved */
-    return bl_models_publish(rq->server->models, rq->owner, p->model, (uint64_t)p->version, made, &none, &rq->err);
+    return bl_models_publish(rq->server->models, made, NULL, &rq->err);
 }
 
 /* On the saver's thread: it is on the disk before anybody can ask it. */
@@ -149,6 +148,8 @@ static bl_status make_version(bl_request *rq)
     p->made = bl_model_version_create(rq->server->models, rq->owner, p->model, (uint64_t)p->version);
     if (p->made == NULL)
         return bl_fail(&rq->err, BL_ENOMEM, "a version of a model");
+    p->made->purges = rq->purges;
+    BL_TRY(bl_models_admit(rq->server->models, rq->owner, p->model, &rq->err));
     p->steps = atomic_load(&p->frozen->steps);
     BL_TRY(bl_model_fill_promoted(p->made, &p->frozen, p->entry, &rq->err));
     rq->then = reply;

@@ -18,6 +18,18 @@ enum { MOST_LINES = 65536 };
 static const char *const parts[] = {"model.json", "model.safetensors", "model.onnx", "tokenizer.json"};
 enum { JSON_PART, TENSORS_PART, ONNX_PART, TOKENIZER_PART, PART_COUNT };
 
+bool bl_model_file_parse(const char *text, bl_model_file *out)
+{
+    char *slash = NULL;
+    out->version = strtoull(text, &slash, 10);
+    for (int i = 0; i < PART_COUNT; i++)
+        if (text[0] > '0' && text[0] <= '9' && slash - text <= 18 && *slash == '/' && strcmp(slash + 1, parts[i]) == 0) {
+            out->name = parts[i];
+            return true;
+        }
+    return false;
+}
+
 const char *bl_models_folder(const bl_models *models)
 {
     const char *folder = models->server->settings.models;
@@ -219,6 +231,20 @@ bl_status bl_source_read_lines(bl_models *models, const char *model, const char 
     fclose(from);
     *lines = out;
     return bl_arena_status(arena, err);
+}
+
+bool bl_source_has(bl_models *models, const char *name)
+{
+    const char *folder = bl_models_folder(models);
+    bl_text path = {0};
+    struct stat st;
+    bool has = false;
+    if (folder == NULL)
+        return false;
+    bl_text_printf(&path, "%s/%s", folder, name);
+    has = !path.failed && stat(path.data, &st) == 0 && S_ISDIR(st.st_mode);
+    bl_text_fini(&path);
+    return has;
 }
 
 bool bl_source_is_there(bl_models *models)

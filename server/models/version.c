@@ -26,6 +26,7 @@ bl_model_version *bl_model_version_create(bl_models *models, uint32_t owner, con
     version->models = models;
     version->owner = owner;
     version->number = number;
+    version->purges = bl_access_purges(models->server->access, owner);
     snprintf(version->name, sizeof version->name, "%s", name);
     version->arena = bl_arena_create(VERSION_BYTES);
     bl_statistics_init(&version->statistics);

@@ -322,11 +322,13 @@ class Mended(ModelsTest):
         self.server.process.wait()
         self.server.stop()
         self.begin(state)
-        for version, factor in self.ALL[1:]:
+        self.wait_ready()
+        for version, factor in self.ALL:
             self.assertEqual(200, self.ask(version, factor))
-        self.assertEqual(404, self.infer("sent", document(numbers("x", [1, 2], [1, 2]))).status)
         self.ok(self.unload("grown"))
-        self.assertEqual([], os.listdir(os.path.join(state, "versions")))
+        self.ok(self.unload("sent"))
+        for part in ("versions", "models"):
+            self.assertEqual([], os.listdir(os.path.join(state, part)))
         self.assertEqual(0, self.server.settled("held_bytes", 0))
 
     def test_t14_what_is_in_no_folder(self):
