@@ -137,7 +137,11 @@ struct bl_job {
     uint64_t step, written;                                             /* written: of the last checkpoint */
     double started, ended;
     int restarts;
-    bool lost;        /* with its device: it is to be taken up again, as soon as nothing is at work for it and that is open */
+    bool lost;    /* with its device, or a server: it is to be taken up, as soon as nothing is at work for it and that is open */
+    bool taken;   /* that is under way */
+    size_t need;  /* host memory that it takes for that, about, as far as that is known */
+    int refusals; /* for want of memory, one after the other */
+    int64_t again_ns; /* not before */
     int losses;       /* how often, since the server was started */
     uint64_t resumed; /* the step of the last restart */
     int64_t mark_ns;
@@ -161,8 +165,10 @@ struct bl_jobs {
     pthread_t thread;
     bool started, stop;
     atomic_bool draining;
-    atomic_int nrestoring; /* jobs that are being taken up */
-    char *folder;          /* NULL: nothing is kept on disk */
+    atomic_int nrestoring; /* jobs that are being taken up, or wait for that */
+    int taken;             /* under the lock: how many of them are at it, and what they need together */
+    size_t needed;
+    char *folder; /* NULL: nothing is kept on disk */
 };
 
 /* ---- jobs.c */
@@ -190,6 +196,7 @@ void jobs_schedule(bl_jobs *jobs);
 double job_now(void); /* seconds since 1970 */
 /* It ends without another step, for the reason in |err|, once that is written down. */
 void job_fail(bl_job *job, const bl_err *err);
+void job_end_taking(bl_job *job); /* under the lock: it is over, or waits */
 /* Under the lock: is its program what it leaves, if it ends so? */
 bool job_leaves(const bl_job *job);
 /* Under the lock: it becomes what it is to become; no slice is at work and nothing is being written, nor will be. */
@@ -277,6 +284,7 @@ BL_NODISCARD bl_status job_forget(bl_job *job, bl_err *err);     /* its rows and
 BL_NODISCARD bl_status job_write_checkpoint(bl_job *job, uint64_t *bytes, bl_err *err);
 void jobs_sweep(bl_jobs *jobs); /* files that a sudden end left behind */
 void job_remove_checkpoint(const bl_job *job, uint64_t step);
+size_t job_need(const bl_job *job); /* host memory to take it up: about, and at most on devices whose memory that is */
 /* In its folder; freed by the caller; NULL: nothing is kept. */
 char *job_path(const bl_job *job, const char *name);
 char *job_checkpoint_path(const bl_job *job, uint64_t step, bool own); /* own: of the job's own states */
@@ -332,5 +340,7 @@ bl_status jobs_recall(bl_jobs *jobs, bl_err *err); /* programs that jobs left co
 void job_restore(bl_job *job);                     /* begin to take it up from its last checkpoint; job->restoring is set */
 /* Under the lock: its device was lost, and it is to be taken up again, as after a restart of the server.  False: no more. */
 bool job_lose(bl_job *job, const bl_err *err);
+/* Likewise, where it was refused memory: others may give back what it needs. */
+bool job_wait_for_memory(bl_job *job, const bl_err *err);
 
 #endif

@@ -15,7 +15,9 @@
 
 enum {
     JOB_BYTES = 64 * 1024 * 1024, /* of what is constant in a job: names, and the graph of what its inputs are */
-    TICK_NS = 250000000
+    TICK_NS = 250000000,
+    MOST_TAKEN = 8, /* jobs that are taken up at once: what the threads of compiler and devices have to do with */
+    SPARE = 16      /* of the host's memory one part in so many stays free meanwhile */
 };
 
 double job_now(void)
@@ -222,9 +224,21 @@ void jobs_drop_oldest(bl_jobs *jobs, uint32_t owner)
     }
 }
 
+void job_end_taking(bl_job *job)
+{
+    bl_jobs *jobs = job->jobs;
+    if (job->taken) {
+        jobs->taken--;
+        jobs->needed -= job->need;
+        pthread_cond_broadcast(&jobs->changed);
+    }
+    job->taken = false;
+}
+
 /* Under the lock. */
 static void end_restoring(bl_job *job)
 {
+    job_end_taking(job);
     if (job->restoring)
         atomic_fetch_sub(&job->jobs->nrestoring, 1);
     job->restoring = false;
@@ -235,6 +249,7 @@ void job_start(bl_job *job)
     bl_jobs *jobs = job->jobs;
     pthread_mutex_lock(&jobs->lock);
     end_restoring(job);
+    job->refusals = 0;
     atomic_store(&job->program->left, false);
     job->active = true;
     job_wake(job);
@@ -395,17 +410,95 @@ static bl_job *next_to_write(bl_jobs *jobs)
     return NULL;
 }
 
-/* Under the lock: one that was lost with its device and can go on, or NULL.  A server that ends leaves it to the next start. */
+/* Under the lock: is a job up, or on its way, that gives memory back when it ends? */
+static bool is_any_up(bl_jobs *jobs)
+{
+    const char *id = NULL;
+    void *value = NULL;
+    bool up = jobs->taken > 0;
+    for (size_t i = 0; !up && bl_namemap_at(jobs->names, i, &id, &value); i++)
+        up = ((bl_job *)value)->active && !((bl_job *)value)->restoring;
+    return up;
+}
+
+/* Under the lock: is there memory to take it up, as far as one can tell, and some for the steps and requests of others?  Where
+ * nothing that ends would give more, it is tried: what it needs is a guess. */
+static bool has_room(const bl_jobs *jobs, const bl_job *job, bool any_up)
+{
+    const bl_budget *memory = &jobs->server->memory;
+    size_t taken = atomic_load(&memory->used) + jobs->needed + memory->limit / SPARE;
+    size_t left = memory->limit > taken ? memory->limit - taken : 0;
+    return !any_up || (jobs->taken < MOST_TAKEN && job->need <= left);
+}
+
+/* Under the lock: may it be taken up now?  One that was lost with its device waits for that. */
+static bool may_take_up(bl_jobs *jobs, bl_job *job, int64_t now, bool any_up)
+{
+    if (now < job->again_ns || (job->worker != NULL && atomic_load(&job->worker->dev->lost)))
+        return false;
+    if (has_room(jobs, job, any_up))
+        return true;
+    if (jobs->taken < MOST_TAKEN)
+        job_change(job, JOB_QUEUED, "waits for memory to go on from its last checkpoint");
+    return false;
+}
+
+/* Under the lock: one that was lost, with its device or with a server, and can go on or was cancelled; or NULL.  A server that
+ * ends leaves it to the next start. */
 static bl_job *next_lost(bl_jobs *jobs)
 {
     const char *id = NULL;
     void *value = NULL;
+    int64_t now = bl_clock_ns();
+    bool any_up = is_any_up(jobs);
     for (size_t i = 0; !jobs->draining && bl_namemap_at(jobs->names, i, &id, &value); i++) {
         bl_job *job = value;
-        if (job->lost && !job->at_work && !job->writing && !atomic_load(&job->worker->dev->lost))
+        if (job->lost && !job->at_work && !job->writing && job->program == NULL &&
+            (atomic_load(&job->cancel) || may_take_up(jobs, job, now, any_up)))
             return job;
     }
     return NULL;
+}
+
+/* Under the lock: one that waits to be taken up and still has what it had, which others may need; or NULL. */
+static bl_job *next_to_free(bl_jobs *jobs)
+{
+    const char *id = NULL;
+    void *value = NULL;
+    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
+        bl_job *job = value;
+        if (job->lost && !job->at_work && !job->writing && job->program != NULL)
+            return job;
+    }
+    return NULL;
+}
+
+/* Under the lock: it is being taken up from now on, which keeps others off. */
+static void take_up(bl_job *job)
+{
+    bl_jobs *jobs = job->jobs;
+    job->lost = false;
+    job->taken = true;
+    jobs->taken++;
+    jobs->needed += job->need;
+    pthread_mutex_unlock(&jobs->lock);
+    job_restore(job);
+    pthread_mutex_lock(&jobs->lock);
+}
+
+/* Under the lock: nobody waits until it could be taken up.  Its last checkpoint is what it leaves. */
+static void cancel_lost(bl_job *job)
+{
+    bl_jobs *jobs = job->jobs;
+    job->lost = false;
+    end_restoring(job);
+    job->becomes = JOB_CANCELLED;
+    snprintf(job->because, sizeof job->because, "%scancelled after step %llu", atomic_load(&job->purged) ? JOB_PURGED ": " : "",
+             (unsigned long long)job->step);
+    job->writing = true;
+    pthread_mutex_unlock(&jobs->lock);
+    (void)job_submit_write(job);
+    pthread_mutex_lock(&jobs->lock);
 }
 
 static void tick(bl_jobs *jobs)
@@ -423,12 +516,16 @@ static void tick(bl_jobs *jobs)
         sent = job_submit_write(job); /* which is there while |writing| says so */
         pthread_mutex_lock(&jobs->lock);
     }
-    while ((job = next_lost(jobs)) != NULL) {
-        job->lost = false; /* |restoring| keeps others off */
+    while ((job = next_to_free(jobs)) != NULL) {
         pthread_mutex_unlock(&jobs->lock);
         job_free_means(job);
-        job_restore(job);
         pthread_mutex_lock(&jobs->lock);
+    }
+    while ((job = next_lost(jobs)) != NULL) {
+        if (atomic_load(&job->cancel))
+            cancel_lost(job);
+        else
+            take_up(job);
     }
 }
 
@@ -527,19 +624,16 @@ void bl_jobs_drain(bl_jobs *jobs, double seconds)
     pthread_mutex_unlock(&jobs->lock);
 }
 
-/* Nobody else knows of the jobs yet; those that fail at once stay known. */
+/* The thread takes them up, as many at once as there is memory for. */
 static void restore_all(bl_jobs *jobs)
 {
     const char *id = NULL;
     void *value = NULL;
-    bool more = true;
-    for (size_t i = 0; more; i++) {
-        pthread_mutex_lock(&jobs->lock);
-        more = bl_namemap_at(jobs->names, i, &id, &value);
-        pthread_mutex_unlock(&jobs->lock);
-        if (more && ((bl_job *)value)->restoring)
-            job_restore(value);
-    }
+    pthread_mutex_lock(&jobs->lock);
+    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++)
+        ((bl_job *)value)->lost = ((bl_job *)value)->restoring;
+    pthread_cond_broadcast(&jobs->changed);
+    pthread_mutex_unlock(&jobs->lock);
 }
 
 bl_status bl_jobs_create(bl_server *server, bl_jobs **out, bl_err *err)

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- paths */
@@ -46,6 +47,17 @@ char *job_checkpoint_path(const bl_job *job, uint64_t step, bool own)
     char name[48];
     checkpoint_name(step, own, name);
     return job_path(job, name);
+}
+
+/* Its request as a body and as inputs; its state twice for the program, and as it was read. */
+size_t job_need(const bl_job *job)
+{
+    uint64_t state = job->nmarks > 0 ? job->marks[job->nmarks - 1].bytes : 0;
+    char *path = job_path(job, "request.safetensors");
+    struct stat info;
+    uint64_t request = path != NULL && stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
+    free(path);
+    return (size_t)(2 * request + 3 * state);
 }
 
 static void remove_file(char *path)

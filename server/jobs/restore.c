@@ -3,15 +3,18 @@
  * put it, then its inputs are loaded as those of a new job, then the state of its last checkpoint takes the place of the
  * program's, under the same kernels.
  */
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "server/data/snapshot.h"
 #include "server/handlers.h"
 #include "server/jobs/internal.h"
 #include "server/shelf.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
-enum { MOST_LOSSES = 5 }; /* since it may be the job that loses the device */
+enum { MOST_LOSSES = 5 };                  /* since it may be the job that loses the device */
+static const int64_t REST_NS = 1000000000; /* after a refusal; longer after more of them, up to eight times that */
 
 /* What the stages of one job's restoration pass on; in the arena of the second request. */
 typedef struct restoring {
@@ -20,14 +23,41 @@ typedef struct restoring {
     job_loaded from;
 } restoring;
 
-static void give_up(bl_request *rq, bl_job *job)
+/* Under the lock: its last checkpoint is where it stands. */
+static void put_back(bl_job *job)
 {
-    bl_err err = rq->err;
+    atomic_fetch_add(&job->jobs->nrestoring, !job->restoring);
+    job_end_taking(job);
+    job->lost = job->restoring = true;
+    job->wants_checkpoint = false;
+    pthread_cond_broadcast(&job->jobs->changed); /* what it still has is to be freed */
+}
+
+bool job_wait_for_memory(bl_job *job, const bl_err *err)
+{
+    char reason[JOB_REASON];
+    if (job->jobs->folder == NULL || (err->status != BL_ENOMEM && err->status != BL_ENODEVMEM))
+        return false;
+    job->again_ns = bl_clock_ns() + (REST_NS << (job->refusals < 3 ? job->refusals : 3));
+    if (job->refusals++ == 0)
+        bl_log(BL_LOG_INFO, "job %s waits for memory: %s", job->id, err->text);
+    snprintf(reason, sizeof reason, "waits for memory to go on from its last checkpoint: %.400s", err->text);
+    put_back(job);
+    job_change(job, JOB_QUEUED, reason);
+    return true;
+}
+
+/* |rq| may be NULL. */
+static void give_up(bl_request *rq, bl_job *job, const bl_err *why)
+{
+    bl_err err = *why;
     bool again = false;
-    bl_request_end(rq);
+    if (rq != NULL)
+        bl_request_end(rq);
     pthread_mutex_lock(&job->jobs->lock);
-    again = job->losses > 0 && (err.status == BL_EDEVICE || err.status == BL_EBUSY || err.status == BL_ECONFLICT) &&
-            job_lose(job, &err); /* as its device may be once more, in any of the stages */
+    again = job_wait_for_memory(job, &err);
+    again = again || (job->losses > 0 && (err.status == BL_EDEVICE || err.status == BL_EBUSY || err.status == BL_ECONFLICT) &&
+                      job_lose(job, &err)); /* as its device may be once more, in any of the stages */
     pthread_mutex_unlock(&job->jobs->lock);
     if (!again)
         job_fail(job, &err);
@@ -38,9 +68,7 @@ bool job_lose(bl_job *job, const bl_err *err)
     if (job->jobs->folder == NULL || job->losses == MOST_LOSSES)
         return false;
     job->losses++;
-    atomic_fetch_add(&job->jobs->nrestoring, !job->restoring);
-    job->lost = job->restoring = true;
-    job->wants_checkpoint = false;
+    put_back(job);
     job_change(job, JOB_QUEUED, "its device was lost: it goes on from its last checkpoint");
     bl_log(BL_LOG_WARN, "job %s, after step %llu: %s", job->id, (unsigned long long)job->done, err->text);
     return true;
@@ -94,7 +122,7 @@ static void restored(bl_request *rq)
 {
     bl_job *job = rq->own;
     if (rq->err.status != BL_OK) {
-        give_up(rq, job);
+        give_up(rq, job, &rq->err);
         return;
     }
     bl_request_end(rq);
@@ -186,7 +214,7 @@ static void program_put(bl_request *rq)
     bl_job *job = rq->own;
     bl_request *next = NULL;
     if (rq->err.status != BL_OK) {
-        give_up(rq, job);
+        give_up(rq, job, &rq->err);
         return;
     }
     next = bl_request_create_own(job->jobs->server, job->owner, restored, job);
@@ -194,7 +222,7 @@ static void program_put(bl_request *rq)
         (void)bl_fail(&rq->err, BL_ENOMEM, "a job");
         if (next != NULL)
             bl_request_end(next);
-        give_up(rq, job);
+        give_up(rq, job, &rq->err);
         return;
     }
     bl_request_end(rq);
@@ -220,9 +248,6 @@ void job_restore(bl_job *job)
         (void)bl_fail(&err, BL_ENOMEM, "a job");
     else if (put_program(rq, job) != BL_OK)
         err = rq->err;
-    if (err.status == BL_OK)
-        return;
-    if (rq != NULL)
-        bl_request_end(rq);
-    job_fail(job, &err);
+    if (err.status != BL_OK)
+        give_up(rq, job, &err);
 }

@@ -294,6 +294,7 @@ bl_status jobs_load(bl_jobs *jobs, bl_err *err)
             continue;
         }
         BL_TRY(job_make_requests(job, err));
+        job->need = job_need(job);
         job->active = job->restoring = true;
         atomic_fetch_add(&jobs->nrestoring, 1);
         job_change(job, JOB_QUEUED, "is being taken up again");

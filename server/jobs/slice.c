@@ -339,7 +339,8 @@ void job_sliced(bl_request *rq)
     update_rate(job);
     job->at_work = false;
     job->step = job->done;
-    if (was_lost(job, &rq->err) && job_lose(job, &rq->err)) {
+    if ((was_lost(job, &rq->err) && job_lose(job, &rq->err)) ||
+        (job->becomes == JOB_QUEUED && job->done > 0 && job_wait_for_memory(job, &rq->err))) { /* there was room for its steps */
         pthread_mutex_unlock(&jobs->lock);
         job_release(job);
         return;

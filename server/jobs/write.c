@@ -33,10 +33,12 @@ static int count_dropped(const bl_job *job)
     return n < job->nmarks ? n : job->nmarks;
 }
 
-/* Under the lock: how the job will stand when this is written.  A state that is final needs the state of the program with it. */
+/* Under the lock: how the job will stand when this is written.  A state that is final needs the state of the program with it,
+ * where it has one. */
 static void fill_row(bl_job *job, bool snapped, job_row *row, char *reason, size_t size)
 {
-    bool final = job->becomes == JOB_FAILED || (job->becomes != JOB_QUEUED && snapped && job->snapshot.step == job->step);
+    bool whole = job->program == NULL || (snapped && job->snapshot.step == job->step);
+    bool final = job->becomes == JOB_FAILED || (job->becomes != JOB_QUEUED && whole);
     bool purged = !final && atomic_load(&job->purged);
     row->state = final ? job->becomes : purged ? JOB_CANCELLED : job->state;
     snprintf(reason, size, "%s", final ? job->because : purged ? JOB_PURGED : "");
@@ -163,7 +165,8 @@ void job_written(bl_request *rq)
         complain(job, &rq->err);
     rq->err = (bl_err){0}; /* which is the next write's as soon as the lock is free */
     job->writing = false;
-    ends = !job->at_work && (job->becomes == JOB_FAILED || (job->becomes != JOB_QUEUED && job->written == job->step));
+    ends = !job->at_work &&
+           (job->becomes == JOB_FAILED || (job->becomes != JOB_QUEUED && (job->program == NULL || job->written == job->step)));
     if (ends && job_leaves(job))
         atomic_store(&job->program->left, true);
     if (ends) /* before anybody can see that it is not being written, and has it work again */

@@ -59,6 +59,73 @@ class Served(unittest.TestCase):
             time.sleep(0.01)
 
 
+class Short(Served):
+    """As many jobs as the memory has room for, in the queue of one that does not end."""
+
+    ARGS = ("--max-memory", "48M", "--pool", "0", "--tune=off")
+    X = 65536
+
+    def start(self, *args):
+        return super().start(*(args or self.ARGS))
+
+    def fill(self):
+        """The first job, and the others."""
+        program = {"state": {"w": {"op": "full", "attrs": {"shape": [16384], "value": 0}}}, "inputs": {"x": {"dtype": "float32", "shape": [self.X]}},
+                   "nodes": [{"id": "s", "op": "sum", "in": ["x"]}, {"id": "w1", "op": "add", "in": ["w", "s"]}], "updates": {"w": "w1"}, "outputs": ["s"]}
+        jobs, inputs = [], {"x": [1] + [0] * (self.X - 1)}
+        for i in range(1000):
+            name = f"p{i}"
+            if self.server.call("PUT", f"{P}/{name}", program).status != 201:
+                break
+            answer = self.server.call("POST", J, {"program": name, "inputs": inputs, "steps": 3 if jobs else SLOW_STEPS})
+            if answer.status != 202:
+                self.assertIn(answer.status, (503, 507), answer.body)
+                break
+            jobs.append(answer.json["job"])
+        self.assertGreater(len(jobs), 20)
+        return jobs[0], jobs[1:]
+
+    def listed(self):
+        return {job["job"]: job for job in self.server.call("GET", J).json["jobs"]}
+
+    def until(self, holds, seconds=240):
+        end = time.monotonic() + seconds
+        while not holds(found := self.listed()):
+            self.assertLess(time.monotonic(), end, [(job["state"], job["reason"]) for job in found.values()])
+            time.sleep(0.1)
+        return found
+
+    def none_failed(self, found):
+        self.assertEqual([], [job["reason"] for job in found.values() if job["state"] == "failed"])
+
+    def test_t24_as_many_as_there_is_memory_for(self):
+        first, others = self.fill()
+        self.step_past(first, 0)
+        self.kill()
+        self.step_past(first, 0)
+        self.server.call("DELETE", f"{J}/{first}")
+        found = self.until(lambda jobs: all(job["state"] in ("done", "failed") for job in jobs.values() if job["job"] != first))
+        self.none_failed(found)
+        self.assertEqual({"done"}, {found[job]["state"] for job in others})
+        self.assertEqual({3}, {found[job]["step"] for job in others})
+
+    def test_t24_with_less_of_it(self):
+        """Those that there is no room for wait until others have ended; who waits can be cancelled, and a start with more takes up the rest."""
+        first, others = self.fill()
+        self.kill("--max-memory", "12M", "--pool", "0", "--tune=off")
+        found = self.until(lambda jobs: any("memory" in job["reason"] for job in jobs.values()))
+        self.none_failed(found)
+        late = next(job["job"] for job in found.values() if "memory" in job["reason"] and job["job"] != first)
+        self.assertEqual("queued", found[late]["state"])
+        self.server.call("DELETE", f"{J}/{late}")
+        self.assertEqual("cancelled", wait(self.server, late)["state"])
+        self.none_failed(self.listed())
+        self.kill()
+        self.server.call("DELETE", f"{J}/{first}")
+        self.until(lambda jobs: all(jobs[job]["state"] == "done" for job in others if job != late))
+        self.assertEqual("cancelled", self.listed()[late]["state"])
+
+
 class Restarts(Served):
     def test_t24_killed_at_random(self):
         """A sample of tests/kills.py."""
