@@ -7,7 +7,7 @@
 
 #define PRECISION "float32_matmul_precision"
 
-enum { MAX_BEAM = 1024, MOST_PRIORITY = 100, MAX_TTL = 7 * 24 * 3600 };
+enum { MAX_BEAM = 1024, MOST_PRIORITY = 100, MAX_TTL = 7 * 24 * 3600, MOST_DELAY_US = 100 * 1000000 };
 
 /* ---- parts of several documents */
 
@@ -387,10 +387,49 @@ static bl_status decode_entries(bl_decoder *d, const bl_json *doc, const bl_json
     return BL_OK;
 }
 
+static bl_status decode_preferred(const bl_json *at, bl_wire_batching *out, bl_err *err)
+{
+    bl_json one;
+
+    BL_TRY(bl_json_expect(at, BL_JSON_ARRAY, err));
+    bl_json_iter it = bl_json_each(at);
+    while (bl_json_next(&it, &one)) {
+        if (out->npreferred == BL_WIRE_MOST_PREFERRED)
+            return bl_json_fail(at, err, BL_ELIMIT, "over %d sizes", BL_WIRE_MOST_PREFERRED);
+        BL_TRY(bl_json_int(&one, 1, BL_WIRE_MAX_EXTENT, &out->preferred[out->npreferred++], err));
+    }
+    return BL_OK;
+}
+
+/* An object, or false: not at all. */
+static bl_status decode_batching(const bl_json *doc, bl_wire_batching *out, bl_err *err)
+{
+    static const char *const names[] = {"max_rows", "delay_us", "preferred_rows", "max_waiting", NULL};
+    bl_json at, one;
+    bool on = true;
+
+    *out = (bl_wire_batching){0};
+    if (!bl_json_find(doc, "batching", &at))
+        return BL_OK;
+    if (at.kind == BL_JSON_BOOL) {
+        BL_TRY(bl_json_bool(&at, &on, err));
+        out->off = !on;
+        return BL_OK;
+    }
+    BL_TRY(bl_json_allow(&at, names, err));
+    if (bl_json_find(&at, "max_rows", &one))
+        BL_TRY(bl_json_int(&one, 1, BL_WIRE_MAX_EXTENT, &out->max_rows, err));
+    if (bl_json_find(&at, "delay_us", &one))
+        BL_TRY(bl_json_int(&one, 0, MOST_DELAY_US, &out->delay_us, err));
+    if (bl_json_find(&at, "max_waiting", &one))
+        BL_TRY(bl_json_int(&one, 1, INT32_MAX, &out->max_waiting, err));
+    return bl_json_find(&at, "preferred_rows", &one) ? decode_preferred(&one, out, err) : BL_OK;
+}
+
 bl_status bl_decode_program(const bl_decode_env *env, const bl_json *doc, bl_program_doc *out, bl_err *err)
 {
-    static const char *const names[] = {"inputs", "state", "nodes", "updates", "outputs", "entries", "dims",
-                                        "device", "lease", "beam",  "seed",    "debug",   PRECISION, NULL};
+    static const char *const names[] = {"inputs", "state", "nodes", "updates", "outputs", "entries",  "dims",
+                                        "device", "lease", "beam",  "seed",    "debug",   "batching", PRECISION, NULL};
     bl_decoder *d = bl_decoder_make(env);
     named_values states;
     bl_json entries;
@@ -401,6 +440,7 @@ bl_status bl_decode_program(const bl_decode_env *env, const bl_json *doc, bl_pro
     d->need_ranges = true;
     BL_TRY(bl_json_allow(doc, names, err));
     BL_TRY(decode_options(d, doc, &out->options, err));
+    BL_TRY(decode_batching(doc, &out->batching, err));
     BL_TRY(bl_decode_ranges(d, doc, err));
     BL_TRY(decode_named(d, doc, "state", true, &states, err));
     out->nstates = states.count;

@@ -68,8 +68,20 @@ typedef struct bl_program_entry {
 BL_NODISCARD bl_status bl_decode_choose_entry(const bl_program_entry *entries, int nentries, const char *name, int *out,
                                               bl_err *err);
 
-/* PUT /api/v1/programs/NAME: inputs, state, nodes, updates, outputs or entries, dims, and of bl_run_options device, lease, beam,
- * float32_matmul_precision, seed and debug. A dimension that an input's shape names must have its range in "dims".  Each entry
+enum { BL_WIRE_MOST_PREFERRED = 16 };
+
+/* How runs of a program that several clients ask for at the same time are joined; zeroed: as is usual. */
+typedef struct bl_wire_batching {
+    bool off;         /* not at all */
+    int64_t max_rows; /* of one run; 0: as many as the dimension allows */
+    int64_t delay_us; /* how long one may wait for company */
+    int npreferred;
+    int64_t preferred[BL_WIRE_MOST_PREFERRED]; /* rows that begin at once; more wait for the next run */
+    int64_t max_waiting;                       /* requests; 0: as many as in the device's queue */
+} bl_wire_batching;
+
+/* PUT /api/v1/programs/NAME: inputs, state, nodes, updates, outputs or entries, dims, batching, and of bl_run_options device, lease,
+ * beam, float32_matmul_precision, seed and debug. A dimension that an input's shape names must have its range in "dims".  Each entry
  * knows the dimensions that the shapes of its own inputs and its attributes name. */
 typedef struct bl_program_doc {
     int nstates;
@@ -77,6 +89,7 @@ typedef struct bl_program_doc {
     bl_tensor_value *values; /* nstates */
     int nentries;
     bl_program_entry *entries;
+    bl_wire_batching batching;
     bl_run_options options;
 } bl_program_doc;
 BL_NODISCARD bl_status bl_decode_program(const bl_decode_env *env, const bl_json *doc, bl_program_doc *out, bl_err *err);

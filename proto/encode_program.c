@@ -180,6 +180,30 @@ static void put_ranges(bl_text *out, const bl_program_doc *program)
     bl_text_putc(out, '}');
 }
 
+/* Where it is as usual there is nothing to say. */
+static void put_batching(bl_text *out, const bl_wire_batching *batching)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } rows[] = {{"max_rows", batching->max_rows}, {"delay_us", batching->delay_us}, {"max_waiting", batching->max_waiting}};
+
+    bl_text_puts(out, batching->off ? ",\"batching\":false" : ",\"batching\":{");
+    for (size_t i = 0; !batching->off && i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].value == 0)
+            continue;
+        bl_encode_key(out, rows[i].name);
+        bl_text_printf(out, "%lld", (long long)rows[i].value);
+    }
+    if (batching->off)
+        return;
+    bl_encode_key(out, "preferred_rows");
+    bl_text_putc(out, '[');
+    for (int i = 0; i < batching->npreferred; i++)
+        bl_text_printf(out, "%s%lld", i > 0 ? "," : "", (long long)batching->preferred[i]);
+    bl_text_puts(out, "]}");
+}
+
 void bl_encode_program(bl_text *out, const bl_program_doc *program, const char *device)
 {
     bl_text_putc(out, '{');
@@ -194,6 +218,7 @@ void bl_encode_program(bl_text *out, const bl_program_doc *program, const char *
         bl_encode_type(out, &program->states[i], NULL);
     bl_text_putc(out, '}');
     put_ranges(out, program);
+    put_batching(out, &program->batching);
     bl_text_puts(out, ",\"entries\":{");
     for (int i = 0; i < program->nentries; i++) {
         bl_encode_key(out, program->entries[i].name);

@@ -23,6 +23,14 @@ typedef struct bl_fetch {
     bl_held *from, *to;
 } bl_fetch;
 
+/* Of a result: the whole, or the rows of one of those that share a run. */
+typedef struct bl_part {
+    const char *data;
+    int ndim;
+    int64_t dim[BL_HELD_DIMS];
+    size_t count;
+} bl_part;
+
 typedef struct bl_exec bl_exec;
 struct bl_exec {
     bl_request *rq;
@@ -58,6 +66,7 @@ struct bl_exec {
     bl_buffer **outputs;
     bl_held **results;
     char **copies; /* of results that the host does not see */
+    const bl_part *parts; /* in place of both: of a run that somebody else has, and shares; or NULL */
     bool begun, flies;
     bool dry;                   /* nothing runs: rq->then tells what it would cost */
     bool unlisted;              /* who answers checks how much of it is JSON */
@@ -104,6 +113,8 @@ BL_NODISCARD bl_status bl_exec_advance(bl_exec *x);
 bl_step bl_exec_run(bl_request *rq);
 /* rq->then of the same. */
 BL_NODISCARD bl_status bl_exec_reply(bl_request *rq);
+/* The first |rows| from row |from| of the results, which have |all| of them; |all| 0: the whole.  They stay where they are. */
+void bl_exec_take(const bl_exec *x, int64_t all, int64_t from, int64_t rows, bl_part *parts);
 
 /* How many of |left| steps to run now, |done| being over: no more than |pace|, and either whole periods of |every|, which
  * bl_plan_run then reports, or up to the end of one. */

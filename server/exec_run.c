@@ -390,13 +390,33 @@ bl_step bl_exec_run(bl_request *rq)
 
 /* ---- the answer, on the HTTP thread */
 
-static void fill_result(const bl_exec *x, int i, const char *name, bl_result *out)
+void bl_exec_take(const bl_exec *x, int64_t all, int64_t from, int64_t rows, bl_part *parts)
 {
-    const bl_held *held = x->results[i];
-    *out = (bl_result){.name = name, .dtype = held->dtype, .ndim = held->ndim};
-    memcpy(out->dim, held->dim, sizeof out->dim);
-    out->count = held->bytes / bl_dtype_bytes(held->dtype);
-    out->data = x->copies[i] != NULL ? x->copies[i] : bl_held_mapped(held);
+    int noutputs = bl_plan_get_info(x->plan)->noutputs;
+    for (int i = 0; i < noutputs; i++) {
+        const bl_held *held = x->results[i];
+        const char *data = x->copies[i] != NULL ? x->copies[i] : bl_held_mapped(held);
+        size_t bytes = held->bytes;
+        parts[i].ndim = held->ndim;
+        memcpy(parts[i].dim, held->dim, sizeof parts[i].dim);
+        if (all > 0) {
+            size_t each = bytes / (size_t)all;
+            data += each * (size_t)from;
+            bytes = each * (size_t)rows;
+            parts[i].dim[0] = rows;
+        }
+        parts[i].data = data;
+        parts[i].count = bytes / bl_dtype_bytes(held->dtype);
+    }
+}
+
+static void fill_result(const bl_exec *x, const bl_part *parts, int i, const char *name, bl_result *out)
+{
+    const bl_part *part = &parts[i];
+    *out = (bl_result){.name = name, .dtype = bl_plan_get_info(x->plan)->outputs[i].dtype, .ndim = part->ndim};
+    memcpy(out->dim, part->dim, sizeof out->dim);
+    out->count = part->count;
+    out->data = part->data;
 }
 
 /* Output |collect[i]| of each reported step, along a new first dimension. */
@@ -431,17 +451,17 @@ static void put_stats(const bl_exec *x, bl_text *out)
 }
 
 /* The results to send, then those that were kept. */
-static int fill_results(const bl_exec *x, int noutputs, bl_result *results)
+static int fill_results(const bl_exec *x, const bl_part *parts, int noutputs, bl_result *results)
 {
     int n = 0, nsent = 0;
     for (int i = 0; i < noutputs; i++) {
         if (!bl_exec_keeps(x, i))
-            fill_result(x, i, x->graph->outputs[i].name, &results[n++]);
+            fill_result(x, parts, i, x->graph->outputs[i].name, &results[n++]);
     }
     nsent = n;
     for (int i = 0; i < noutputs; i++) {
         if (bl_exec_keeps(x, i))
-            fill_result(x, i, x->kept[i], &results[n++]);
+            fill_result(x, parts, i, x->kept[i], &results[n++]);
     }
     return nsent;
 }
@@ -492,9 +512,12 @@ bl_status bl_exec_reply(bl_request *rq)
     int noutputs = bl_plan_get_info(x->plan)->noutputs;
     bl_result *results = bl_arena_array(rq->arena, (size_t)noutputs + 1, sizeof *results);
     bl_result *series = bl_arena_array(rq->arena, (size_t)x->ncollect + 1, sizeof *series);
-    if (results == NULL || series == NULL)
+    bl_part *parts = bl_arena_array(rq->arena, (size_t)noutputs + 1, sizeof *parts);
+    if (results == NULL || series == NULL || parts == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    int nsent = fill_results(x, noutputs, results);
+    if (x->parts == NULL)
+        bl_exec_take(x, 0, 0, 0, parts);
+    int nsent = fill_results(x, x->parts != NULL ? x->parts : parts, noutputs, results);
     for (int i = 0; i < x->ncollect; i++)
         fill_series(x, i, x->graph->outputs[x->collect[i]].name, &series[i]);
     if (bl_request_accepts(rq, "application/x-safetensors"))

@@ -158,3 +158,14 @@ void bl_fair_charge(bl_waiter *waiter, int64_t expected, int64_t took)
     waiter->credit += expected - took;
     waiter->mean += (took - waiter->mean) / MEAN_PART;
 }
+
+/* Without memory it was a gift. */
+void bl_fair_owe(bl_fair *fair, uint32_t owner, int64_t took)
+{
+    bl_waiter *waiter = bl_fair_enter(fair, owner);
+    if (waiter == NULL)
+        return;
+    waiter->credit = credit_now(fair, waiter) - took;
+    waiter->round = fair->round;
+    bl_fair_leave(fair, waiter);
+}

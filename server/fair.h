@@ -38,6 +38,8 @@ bl_request *bl_fair_next(bl_fair *fair);
  * took.  So several threads do not all work for one. */
 int64_t bl_fair_begin(bl_fair *fair, bl_waiter *waiter);
 void bl_fair_charge(bl_waiter *waiter, int64_t expected, int64_t took);
+/* |owner| had a part in somebody else's turn. */
+void bl_fair_owe(bl_fair *fair, uint32_t owner, int64_t took);
 void bl_fair_fini(bl_fair *fair);
 
 #endif

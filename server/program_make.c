@@ -253,8 +253,9 @@ bl_status bl_program_make_begin(bl_program_make *make, bl_worker *worker)
     BL_TRY(bl_exec_choose(make->x, &doc->options, worker));
     program->worker = make->x->worker;
     program->entries = bl_arena_array(program->arena, (size_t)doc->nentries + 1, sizeof *program->entries);
+    program->joined = bl_arena_array(program->arena, (size_t)doc->nentries + 1, sizeof *program->joined);
     make->made = bl_arena_array(rq->arena, (size_t)doc->nstates + 1, sizeof(bl_plan *));
-    if (program->entries == NULL || make->made == NULL)
+    if (program->entries == NULL || program->joined == NULL || make->made == NULL)
         return bl_fail(&rq->err, BL_ENOMEM, "program");
     BL_TRY(bl_exec_load(make->x, doc->nstates, program->doc.values, true));
     make->x->compile = compile;

@@ -7,6 +7,7 @@
 #include "server/exec.h"
 #include "server/handlers.h"
 #include "server/jobs/jobs.h"
+#include "server/models/joined.h"
 #include "server/sequence.h"
 #include "server/shelf.h"
 
@@ -41,6 +42,7 @@ void bl_program_release(bl_program *program)
 {
     if (program == NULL || atomic_fetch_sub(&program->refs, 1) != 1)
         return;
+    bl_joined_fini(program);
     bl_program_unsettle(program);
     for (int i = 0; i < program->nstates; i++) {
         if (program->unpooled)
@@ -161,10 +163,12 @@ static void put_profile(bl_text *out, const bl_plan *plan, const bl_peaks *peaks
     free(use);
 }
 
-static void put_entry(bl_text *out, const bl_program_entry *entry, bl_plan *first, const bl_worker *worker)
+static void put_entry(bl_text *out, const bl_program *program, int at)
 {
+    const bl_program_entry *entry = &program->doc.entries[at];
     const bl_wire_graph *graph = &entry->graph;
-    bl_plan *plan = bl_plan_current(first);
+    bl_plan *plan = bl_plan_current(program->entries[at].plan);
+    const char *along = bl_joined_along(program, at);
     const bl_plan_info *info = bl_plan_get_info(plan);
     bl_encode_key(out, entry->name);
     bl_text_puts(out, "{");
@@ -182,6 +186,10 @@ static void put_entry(bl_text *out, const bl_program_entry *entry, bl_plan *firs
         bl_text_printf(out, "[%lld,%lld]", (long long)graph->vars[i].lo, (long long)graph->vars[i].hi);
     }
     bl_text_puts(out, "}");
+    if (along != NULL) {
+        bl_encode_key(out, "batch");
+        bl_encode_string(out, along);
+    }
     bl_encode_key(out, "kernels");
     bl_encode_u64(out, info->kernels);
     bl_encode_key(out, "helpers");
@@ -192,7 +200,7 @@ static void put_entry(bl_text *out, const bl_program_entry *entry, bl_plan *firs
     bl_encode_number(out, info->compile_ms);
     bl_encode_key(out, "engine_ms"); /* of that, from the graph to the source of its kernels */
     bl_encode_number(out, info->engine_ms);
-    put_profile(out, plan, bl_worker_peaks(worker));
+    put_profile(out, plan, bl_worker_peaks(program->worker));
     bl_text_puts(out, "}");
     bl_plan_release(plan);
 }
@@ -218,7 +226,7 @@ void bl_program_describe(bl_program *program, bl_text *out)
     bl_encode_key(out, "entries");
     bl_text_puts(out, "{");
     for (int i = 0; i < program->doc.nentries; i++)
-        put_entry(out, &program->doc.entries[i], program->entries[i].plan, program->worker);
+        put_entry(out, program, i);
     bl_text_puts(out, "}");
     bl_encode_key(out, "state");
     bl_text_puts(out, "{");
@@ -409,6 +417,8 @@ bl_status bl_handle_program_run(bl_request *rq)
         x->ninputs = x->graph->ninputs;
         return bl_exec_dry_run(x);
     }
+    if (bl_joined_takes(x, run))
+        return bl_joined_go(x, run);
     BL_TRY(bl_exec_load(x, x->graph->ninputs, run->values, false));
     x->serial = &program->serial;
     x->work = bl_exec_run;

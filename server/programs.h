@@ -47,6 +47,8 @@ typedef struct bl_program {
     uint64_t saved;          /* saver's thread: steps + replaced when it was written down; UINT64_MAX: never */
     struct bl_program *from; /* that it was made of, whose document it has; or NULL */
     struct bl_sequence *sequences; /* of numbered runs; worker's thread */
+    _Atomic(struct bl_model_version *) *joined; /* of each entry, what joins its runs (models/joined.h): as soon as it was needed;
+                                                   NULL: none are */
     atomic_bool trained;           /* claimed: by a job, which nobody else may interfere with, or by who deletes it */
     atomic_bool left;              /* by a job that has ended, from whose last checkpoint it comes back */
 } bl_program;

@@ -207,9 +207,28 @@ static bl_step work_on(bl_queue *queue, bl_request *rq)
     return rq->work(rq);
 }
 
+/* Others had a part in that; what is left is its owner's. */
+static int64_t charge_shares(bl_queue *queue, const bl_request *rq, int64_t took)
+{
+    int64_t left = took;
+    for (unsigned i = 0; i < rq->nshares; i++) {
+        const bl_time_part *share = &rq->shares[i];
+        int64_t part = (int64_t)(share->part * (double)took);
+        if (queue->hooks.charge != NULL)
+            queue->hooks.charge(queue->hooks.arg, share->owner, part);
+        pthread_mutex_lock(&queue->lock);
+        bl_fair_owe(&queue->fair, share->owner, part);
+        pthread_mutex_unlock(&queue->lock);
+        left -= part;
+    }
+    return left;
+}
+
 /* |took| nanoseconds of this thread went into |at|, of whose request its work said |step|. */
 static void settle(bl_queue *queue, const turn *at, bl_step step, int64_t took)
 {
+    if (step != BL_STEP_MOVED)
+        took = charge_shares(queue, at->rq, took);
     if (queue->hooks.charge != NULL)
         queue->hooks.charge(queue->hooks.arg, at->owner, took);
     pthread_mutex_lock(&queue->lock);

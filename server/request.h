@@ -58,6 +58,12 @@ typedef struct bl_defer {
     void *arg;
 } bl_defer;
 
+/* Somebody else's part of what the work of a request takes. */
+typedef struct bl_time_part {
+    uint32_t owner;
+    double part; /* all of a request's are at most 1 */
+} bl_time_part;
+
 /* Part of a reply that is sent from where it lies. */
 typedef struct bl_piece {
     const void *data;
@@ -139,6 +145,8 @@ struct bl_request {
     bool may_fly;        /* |work| may begin while others fly */
     bool brief;          /* and is over before a thread was woken for it: the one that submits it may do it, once */
     int64_t expected_ns; /* what it then is known to take, or 0 */
+    const bl_time_part *shares; /* of its device time, which others are charged for; the arena's, or NULL */
+    unsigned nshares;
     void *data;          /* of the handler, in the arena */
     int64_t queued_ns, deadline_ns;
     void (*done)(bl_request *rq); /* of the server's own request: called on the worker's thread in place of waking a connection */

@@ -7,6 +7,7 @@
 #include "engine/base/map.h"
 #include "engine/ir/float8.h"
 #include "engine/ir/rewrite.h"
+#include "engine/ir/rows.h"
 #include "engine/ir/scan.h"
 #include "engine/ir/text.h"
 
@@ -63,6 +64,20 @@ void compile_dump(compile *c, int level, const char *title, int n, const bl_node
 
 /* ---- roots: outputs, then the new values of states */
 
+/* The named dimension along which runs can be joined, or -1. */
+static int find_rows(compile *c)
+{
+    const bl_graph *graph = c->plan->graph;
+    const bl_node *rows = graph->ninputs > 0 && graph->inputs[0]->ndim > 0 ? graph->inputs[0]->dim[0] : NULL;
+
+    if (rows == NULL || rows->op != BL_OP_VAR || c->nroots > graph->noutputs)
+        return -1;
+    for (int i = 0; i < graph->ninputs; i++)
+        if (graph->inputs[i]->ndim == 0 || graph->inputs[i]->dim[0] != rows)
+            return -1;
+    return bl_rows_are_apart(c->ir, (int)rows->arg, graph->ninputs, graph->noutputs, c->roots) ? (int)rows->arg : -1;
+}
+
 static bl_status gather_roots(compile *c)
 {
     const bl_graph *graph = c->plan->graph;
@@ -84,6 +99,7 @@ static bl_status gather_roots(compile *c)
     bl_lower_float8(c->ir, c->nroots, c->roots);
     BL_TRY(bl_ir_status(c->ir, c->err));
     compile_dump(c, 5, "simplified", c->nroots, c->roots);
+    c->plan->info.rows = find_rows(c);
     return compile_verify(c, c->nroots, c->roots, BL_STAGE_TENSOR, "simplify");
 }
 /* ---- what the caller learns */

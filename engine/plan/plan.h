@@ -71,6 +71,8 @@ typedef struct bl_plan_info {
     const char *debug;  /* text of the levels asked for, or "" */
     bool uses_rng;
     bool brief;
+    int rows; /* the named dimension that is the first of all inputs and outputs, each row of which depends on that row alone
+                 (engine/ir/rows.h); -1: there is none, or it is not proven */
 } bl_plan_info;
 
 /* ---- the cache.  Thread: any.  Bounded by count and host memory; the least recently used go first.  Concurrent misses on one

@@ -19,7 +19,7 @@ typedef struct answer {
     size_t key_bytes, bytes; /* of all */
     char *key;               /* shapes and numbers of the inputs */
     int nparts;
-    bl_infer_part *parts;
+    bl_part *parts;
 } answer;
 
 struct bl_answers {
@@ -167,7 +167,7 @@ static size_t part_bytes(const bl_infer *in, int i)
 /* One block: the answer, its parts, its key, the numbers of the outputs.  NULL without memory. */
 static answer *copy(bl_answers *answers, const bl_infer *in, size_t key)
 {
-    size_t parts = (size_t)in->version->noutputs * sizeof(bl_infer_part), bytes = sizeof(answer) + parts + key;
+    size_t parts = (size_t)in->version->noutputs * sizeof(bl_part), bytes = sizeof(answer) + parts + key;
     answer *a = NULL;
     char *to = NULL;
     bl_err ignored = {0};
@@ -185,7 +185,7 @@ static answer *copy(bl_answers *answers, const bl_infer *in, size_t key)
     a->bytes = bytes;
     a->key_bytes = key;
     a->nparts = in->version->noutputs;
-    a->parts = (bl_infer_part *)(a + 1);
+    a->parts = (bl_part *)(a + 1);
     a->key = (char *)(a->parts + a->nparts);
     write_key(in, a->key);
     to = a->key + key;

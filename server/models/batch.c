@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const int64_t CROWDED_NS = 10000000000; /* for so long fewer rows run where more were too much */
+
 /* A run that several share.  Counted by those of them whose answer is not sent: its request holds the results. */
 struct bl_batch {
     atomic_int refs;
@@ -31,6 +33,7 @@ static void release(bl_batch *batch)
         return;
     bl_request_end(batch->rq);
     free(batch);
+    atomic_fetch_sub(&version->models->batches, 1);
     bl_model_version_release(version);
 }
 
@@ -42,11 +45,23 @@ void bl_batch_leave(bl_batch *batch)
 
 /* ---- who waits */
 
+/* Under the lock: when it is the turn of |in|, counted in rows, as start-time fair queueing has it (Goyal, Vin and Cheng, 1996): who
+ * waits for many goes on behind the first of who waits for few. */
+static int64_t turn_of(const bl_batcher *b, const bl_infer *in)
+{
+    int64_t turn = b->turn;
+    for (const bl_infer *one = b->first; one != NULL; one = one->next)
+        if (one->rq->owner == in->rq->owner && one->priority == in->priority && one->turn + one->rows > turn)
+            turn = one->turn + one->rows;
+    return turn;
+}
+
 /* Under the lock. */
 static void append(bl_batcher *b, bl_infer *in)
 {
     bl_infer **at = &b->first;
-    while (*at != NULL && (*at)->priority <= in->priority)
+    in->turn = turn_of(b, in);
+    while (*at != NULL && ((*at)->priority < in->priority || ((*at)->priority == in->priority && (*at)->turn <= in->turn)))
         at = &(*at)->next;
     in->next = *at;
     *at = in;
@@ -85,9 +100,11 @@ static bool leave(bl_request *rq)
     return mine;
 }
 
-/* Sizes other than the batch's are the same. */
+/* Sizes other than the batch's are the same; and one owner's rows see no other's. */
 static bool fits(const bl_infer *a, const bl_infer *b)
 {
+    if (a->rq->owner != b->rq->owner && a->version->owner != 0 && !a->version->apart)
+        return false;
     for (int i = 0; i < a->version->nvars; i++)
         if (i != a->version->batch_var && a->vars[i] != b->vars[i])
             return false;
@@ -99,6 +116,9 @@ static int64_t worth_rows(const bl_batch *batch)
 {
     bl_batcher *b = &batch->version->batcher;
     int64_t rows = batch->version->max_batch, waiting = 0;
+    bool crowded = batch->instance->crowd > 0 && bl_clock_ns() - batch->instance->crowded_ns < CROWDED_NS;
+    if (crowded && batch->instance->crowd < batch->most)
+        return batch->instance->crowd;
     if (batch->version->config.npreferred > 0)
         return batch->most;
     pthread_mutex_lock(&b->lock);
@@ -154,6 +174,7 @@ static void gather(bl_batch *batch, int64_t most, int64_t skip, bl_infer **late)
             break; /* nobody overtakes */
         take_out(b, at);
         in->batch = batch;
+        b->turn = in->turn > b->turn ? in->turn : b->turn;
         in->queue_ns = now - in->rq->queued_ns;
         batch->rows += in->rows;
         batch->count++;
@@ -171,7 +192,8 @@ static void finish_late(bl_infer *late)
         if (atomic_load(&in->rq->cancel))
             (void)bl_fail(&in->rq->err, BL_ECANCELLED, "the client went away");
         else
-            (void)bl_fail(&in->rq->err, BL_ETIMEOUT, "still waiting for model \"%s\" when the timeout passed", in->version->name);
+            (void)bl_fail(&in->rq->err, BL_ETIMEOUT, "still waiting for %s \"%s\" when the timeout passed", bl_infer_what(in),
+                          in->version->name);
         bl_request_finish(in->rq);
     }
 }
@@ -204,6 +226,20 @@ static bl_status load_inputs(bl_batch *batch)
     return BL_OK;
 }
 
+/* Who is charged for it: each for its rows. */
+static bl_status share(bl_batch *batch)
+{
+    bl_request *rq = batch->rq;
+    bl_time_part *shares = bl_arena_array(rq->arena, (size_t)batch->count, sizeof *shares);
+    if (shares == NULL)
+        return bl_arena_status(rq->arena, &rq->err);
+    for (const bl_infer *in = batch->first; in != NULL; in = in->next)
+        if (in->rq->owner != rq->owner)
+            shares[rq->nshares++] = (bl_time_part){in->rq->owner, (double)in->rows / (double)batch->rows};
+    rq->shares = shares;
+    return BL_OK;
+}
+
 static bl_status prepare(bl_batch *batch)
 {
     const bl_model_version *version = batch->version;
@@ -212,6 +248,7 @@ static bl_status prepare(bl_batch *batch)
         return bl_arena_status(batch->rq->arena, &batch->rq->err);
     memcpy(vars, batch->first->vars, (size_t)version->nvars * sizeof *vars);
     vars[version->batch_var] = batch->rows;
+    BL_TRY(share(batch));
     BL_TRY(bl_infer_prepare(batch->rq, version, batch->instance, vars, &batch->x));
     batch->rq->may_fly = batch->rq->may_fly && bl_plan_may_fly(batch->x->plan); /* which is perhaps not the one that was asked */
     return load_inputs(batch);
@@ -237,11 +274,12 @@ static void scatter(bl_batch *batch)
     bool ran = st == BL_OK && batch->rows > 0; /* else all were too late, or others had taken all that it was made for */
     if (ran)
         count(batch);
+    bl_metrics_add(&batch->rq->server->metrics, BL_COUNT_JOINED_RUNS, ran && batch->version->host != NULL);
     for (; in != NULL; in = next) {
         next = in->next; /* it is somebody else's once it is finished */
         in->compute_ns = ns[BL_TIME_COMPUTE];
         if (st == BL_OK)
-            bl_infer_take(batch->x, batch->rows, from, in->rows, in->got);
+            bl_exec_take(batch->x, batch->rows, from, in->rows, in->got);
         else
             in->rq->err = batch->rq->err;
         from += in->rows;
@@ -267,14 +305,29 @@ static bl_step work(bl_request *rq)
     return bl_exec_run(rq);
 }
 
-/* The device was lost on the way: those that it had wait for another, in front of all others.  Each time there is one less that
- * is not lost. */
+/* The device was lost on the way: each time there is one less that is not lost. */
+static bool leaves_device(const bl_batch *batch)
+{
+    return bl_instance_is_lost(batch->instance) && !bl_model_version_is_lost(batch->version);
+}
+
+/* All of them together were too much for some limit, which each may keep: for a while fewer run. */
+static bool goes_in_parts(const bl_batch *batch)
+{
+    bl_status st = batch->rq->err.status;
+    if (batch->count < 2 || (st != BL_ENODEVMEM && st != BL_ENOMEM && st != BL_ELIMIT))
+        return false;
+    batch->instance->crowd = batch->rows / 2;
+    batch->instance->crowded_ns = bl_clock_ns();
+    return true;
+}
+
+/* Those that it had wait for another, in front of all others. */
 static bool put_back(bl_batch *batch)
 {
     bl_batcher *b = &batch->version->batcher;
     bl_infer *last = NULL;
-    if (batch->rq->err.status == BL_OK || batch->first == NULL || !bl_instance_is_lost(batch->instance) ||
-        bl_model_version_is_lost(batch->version))
+    if (batch->rq->err.status == BL_OK || batch->first == NULL || (!leaves_device(batch) && !goes_in_parts(batch)))
         return false;
     pthread_mutex_lock(&b->lock);
     for (bl_infer *in = batch->first; in != NULL; in = in->next) {
@@ -324,8 +377,9 @@ static bl_batch *create(bl_model_version *version, bl_model_instance *instance, 
         return NULL;
     }
     (void)bl_model_version_retain(version);
-    batch->rq->rank = BL_RANK_INFER;
-    batch->rq->may_fly = bl_plan_may_fly(instance->plan);
+    atomic_fetch_add(&version->models->batches, 1);
+    batch->rq->rank = version->host != NULL ? BL_RANK_RUN : BL_RANK_INFER;
+    batch->rq->may_fly = version->host == NULL && bl_plan_may_fly(instance->plan);
     if (batch->rq->may_fly)
         batch->rq->expected_ns = (int64_t)(bl_plan_get_service(instance->plan).wall_seconds * 1e9);
     return batch;
@@ -357,6 +411,12 @@ static bool mixes(const bl_model_version *version)
     return version->config.delay_us == 0 && version->config.npreferred == 0;
 }
 
+/* Runs of a program take turns, whether or not they are joined: no step is between two of its state. */
+static bl_serial *serial_of(const bl_model_version *version)
+{
+    return version->host != NULL ? &version->host->serial : NULL;
+}
+
 void bl_batch_kick(bl_model_version *version)
 {
     bl_batcher *b = &version->batcher;
@@ -378,7 +438,7 @@ void bl_batch_kick(bl_model_version *version)
         if (batch == NULL) {
             (void)bl_fail(&err, BL_ENOMEM, "a batch");
             refuse(version, instance, &err);
-        } else if (bl_request_submit(batch->rq, instance->program->worker->queue, work, NULL) != BL_OK) {
+        } else if (bl_request_submit(batch->rq, instance->program->worker->queue, work, serial_of(version)) != BL_OK) {
             refuse(version, instance, &batch->rq->err);
             release(batch);
         }
@@ -444,32 +504,51 @@ int64_t bl_batch_look(bl_model_version *version, int64_t now_ns)
 
 /* ---- in */
 
+/* Is there room for one more?  As in the queue of a device each key has its own, unless the model says how many may wait. */
+static bl_status check_room(const bl_infer *in)
+{
+    bl_request *rq = in->rq;
+    bl_batcher *b = &in->version->batcher;
+    int64_t said = in->version->config.max_queue;
+    size_t most = said > 0 ? (size_t)said : (size_t)rq->server->settings.max_queue, own = 0, all = 0;
+    size_t quota = bl_access_queue_quota(rq->server->access, rq->owner);
+    pthread_mutex_lock(&b->lock);
+    for (const bl_infer *one = b->first; one != NULL; one = one->next)
+        own += one->rq->owner == rq->owner;
+    all = b->count;
+    pthread_mutex_unlock(&b->lock);
+    if (own >= quota && bl_request_is_bound(rq))
+        return bl_fail(&rq->err, BL_EQUOTA, "the key may have %zu requests that wait for %s \"%s\", and has", quota,
+                       bl_infer_what(in), in->version->name);
+    if ((said > 0 ? all : own) < most)
+        return BL_OK;
+    return bl_fail(&rq->err, BL_EBUSY, "the queue of %s \"%s\" is full: %zu requests wait", bl_infer_what(in), in->version->name,
+                   most);
+}
+
 bl_status bl_batch_join(bl_infer *in)
 {
     bl_model_version *version = in->version;
     bl_batcher *b = &version->batcher;
     bl_request *rq = in->rq;
-    size_t most = version->config.max_queue > 0 ? (size_t)version->config.max_queue : (size_t)rq->server->settings.max_queue;
-    bool full = false, watched = false;
+    bool watched = false;
     BL_TRY(bl_access_check_time(rq));
     if (in->source == NULL)
         BL_TRY(bl_infer_read_sources(in));
     in->input_ns = bl_clock_ns() - in->begin_ns;
+    BL_TRY(check_room(in));
     rq->data = in;
-    rq->then = bl_infer_reply;
-    pthread_mutex_lock(&b->lock);
-    full = b->count >= most;
-    pthread_mutex_unlock(&b->lock);
-    if (full)
-        return bl_fail(&rq->err, BL_EBUSY, "the queue of model \"%s\" is full: %zu requests wait", version->name, most);
+    rq->then = in->reply;
     (void)bl_model_version_retain(version); /* the request may have ended before this does */
     bl_request_park(rq, leave);
     pthread_mutex_lock(&b->lock);
     watched = (b->first == NULL && version->config.delay_us > 0) || rq->deadline_ns != 0;
     append(b, in);
     pthread_mutex_unlock(&b->lock);
-    if (watched)
-        bl_models_wake(version->models); /* somebody must look at the clock */
+    if (watched && version->host != NULL)
+        bl_models_watch(version); /* somebody must look at the clock */
+    else if (watched)
+        bl_models_wake(version->models);
     bl_batch_kick(version);
     bl_model_version_release(version);
     return BL_OK;

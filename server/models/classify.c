@@ -37,7 +37,7 @@ static const char *write_class(const bl_infer *in, const bl_model_tensor *tensor
     return bl_arena_printf(arena, "%.0f:%zu%s", one->value, one->index, tail);
 }
 
-bl_status bl_infer_classify(const bl_infer *in, const bl_model_tensor *tensor, const bl_infer_part *part, uint64_t classes,
+bl_status bl_infer_classify(const bl_infer *in, const bl_model_tensor *tensor, const bl_part *part, uint64_t classes,
                             bl_infer_result *out)
 {
     size_t rows = in->version->max_batch > 0 ? (size_t)part->dim[0] : 1, n = rows > 0 ? part->count / rows : 0;

@@ -181,6 +181,7 @@ static bl_status read_batching(reader *r, const bl_json *at)
     bl_model_config *out = r->out;
     bl_json one, size;
     bool ordered = true;
+    out->batching = true;
     BL_TRY(bl_json_allow(at, names, r->err));
     BL_TRY(find_int(at, "max_queue_delay_microseconds", 0, MOST_DELAY_US, &out->delay_us, r->err));
     BL_TRY(find_bool(at, "preserve_ordering", &ordered, r->err)); /* they are in order anyway */

@@ -60,6 +60,7 @@ typedef struct bl_model_config {
     int64_t context; /* 0: not said */
 
     /* dynamic_batching */
+    bool batching; /* it is there */
     int64_t delay_us;
     int npreferred;
     int64_t preferred[BL_MOST_PREFERRED];

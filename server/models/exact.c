@@ -40,6 +40,8 @@ bool bl_exact_is(const bl_model_version *version, const bl_model_instance *insta
 
 bool bl_exact_is_possible(const bl_model_version *version, const bl_model_instance *instance)
 {
+    if (version->host != NULL) /* whose weights may be others at the next run, and which nobody asked to be served */
+        return false;
     for (int i = 0; i < version->nvars; i++)
         if (is_fixed(version, i) && varies(instance->graph, i))
             return !version->sequential;

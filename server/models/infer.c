@@ -245,7 +245,7 @@ static bl_status fill_result(const bl_infer *in, int i, bl_infer_result *out)
 {
     int at = in->asked[i];
     const bl_model_tensor *tensor = &in->version->outputs[at];
-    const bl_infer_part *part = &in->got[at];
+    const bl_part *part = &in->got[at];
     *out = (bl_infer_result){.name = tensor->name,
                              .datatype = tensor->datatype,
                              .ndim = part->ndim,
@@ -367,26 +367,6 @@ bl_status bl_infer_reply(bl_request *rq)
     return BL_OK;
 }
 
-void bl_infer_take(const bl_exec *x, int64_t all, int64_t from, int64_t rows, bl_infer_part *got)
-{
-    int noutputs = bl_plan_get_info(x->plan)->noutputs;
-    for (int i = 0; i < noutputs; i++) {
-        const bl_held *held = x->results[i];
-        const char *data = x->copies[i] != NULL ? x->copies[i] : bl_held_mapped(held);
-        size_t bytes = held->bytes;
-        got[i].ndim = held->ndim;
-        memcpy(got[i].dim, held->dim, sizeof got[i].dim);
-        if (all > 0) {
-            size_t each = bytes / (size_t)all;
-            data += each * (size_t)from;
-            bytes = each * (size_t)rows;
-            got[i].dim[0] = rows;
-        }
-        got[i].data = data;
-        got[i].count = bytes / bl_dtype_bytes(held->dtype);
-    }
-}
-
 static bl_status reply_alone(bl_request *rq)
 {
     const bl_exec *x = rq->data;
@@ -394,7 +374,7 @@ static bl_status reply_alone(bl_request *rq)
     rq->data = in;
     in->queue_ns = rq->trail.time_ns[BL_TIME_QUEUE];
     in->compute_ns = rq->trail.time_ns[BL_TIME_COMPUTE];
-    bl_infer_take(x, 0, 0, 0, in->got);
+    bl_exec_take(x, 0, 0, 0, in->got);
     bl_instance_learn(in->version, in->instance, in->rows > 0 ? in->rows : 1, x->plan,
                       in->compute_ns + rq->trail.time_ns[BL_TIME_COPY]);
     BL_TRY(bl_infer_reply(rq));
@@ -412,6 +392,8 @@ bl_status bl_infer_prepare(bl_request *rq, const bl_model_version *version, bl_m
     *out = x;
     x->worker = instance->program->worker;
     x->generation = atomic_load(&x->worker->dev->generation);
+    if (version->host != NULL)
+        BL_TRY(bl_program_check(version->host, &rq->err));
     if (bl_instance_is_lost(instance))
         return bl_fail(&rq->err, BL_EBUSY, "model \"%s\" was lost with %s; one of a folder is loaded again by itself",
                        instance->program->name, x->worker->dev->info.id);
@@ -560,8 +542,7 @@ static bl_status go(bl_infer *in)
     return in->claimed ? run_somewhere(in) : bl_batch_join(in);
 }
 
-/* However it ended; before the version is given back. */
-static void end_infer(void *arg)
+void bl_infer_end(void *arg)
 {
     bl_infer *in = arg;
     if (in->instance != NULL)
@@ -601,7 +582,8 @@ bl_status bl_infer_create(bl_request *rq, bl_infer_write write, bl_infer **out)
     in->write = write;
     in->begin_ns = bl_clock_ns();
     BL_TRY(bl_model_get(rq, &in->version));
-    BL_TRY(bl_request_defer(rq, end_infer, in));
+    in->reply = bl_infer_reply;
+    BL_TRY(bl_request_defer(rq, bl_infer_end, in));
     in->got = bl_arena_array(rq->arena, (size_t)in->version->noutputs + 1, sizeof *in->got);
     return in->got != NULL ? BL_OK : bl_arena_status(rq->arena, &rq->err);
 }

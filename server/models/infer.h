@@ -7,14 +7,6 @@
 
 #include "server/models/internal.h"
 
-/* An output: where it is, and its shape. */
-typedef struct bl_infer_part {
-    const char *data;
-    int ndim;
-    int64_t dim[16];
-    size_t count;
-} bl_infer_part;
-
 typedef struct bl_batch bl_batch;
 typedef struct bl_sequence bl_sequence;
 
@@ -33,7 +25,7 @@ struct bl_infer {
     int nasked;
     int *asked; /* which outputs, in the order of the answer */
     bl_infer_output *wants;
-    bl_infer_part *got;                    /* of the version's outputs, in their order */
+    bl_part *got;                    /* of the version's outputs, in their order */
     int64_t begin_ns, input_ns, output_ns; /* when its body was there; from then to where the device, or a batch, has it */
     int64_t queue_ns, compute_ns;
     bool answered, again; /* |again|: with what somebody else was given */
@@ -44,12 +36,18 @@ struct bl_infer {
     bl_infer *next;
     const void **source; /* of each input: the numbers as the device has them */
     int64_t priority;    /* 1 first */
+    int64_t turn;        /* rows that its owner had when it came: of the same priority, who had fewer goes first */
     bool gone;           /* its client; under the batcher's lock */
     bl_batch *batch;     /* that it is part of, or was; NULL: none, or it waits yet */
+
+    bl_exec *run;                       /* of a program's run, that it is; else NULL */
+    bl_status (*reply)(bl_request *rq); /* rq->then of one that ran with others */
 };
 
 /* A request for the model in its path, still without inputs, and with all that ends with it. */
 BL_NODISCARD bl_status bl_infer_create(bl_request *rq, bl_infer_write write, bl_infer **out);
+/* However it ended; for bl_request_defer, before anything that it has is given back. */
+void bl_infer_end(void *in);
 /* When it is too late, and who goes first, as in->wire and the model say.  BL_EQUOTA where its owner has had its part. */
 BL_NODISCARD bl_status bl_infer_choose_turn(bl_infer *in);
 /* in->wire is filled: on to a device, or the answer at once. */
@@ -59,9 +57,6 @@ BL_NODISCARD bl_status bl_infer_reply(bl_request *rq);
 /* What a run on the instance needs but its inputs, with the best plan that there is for |vars|. */
 BL_NODISCARD bl_status bl_infer_prepare(bl_request *rq, const bl_model_version *version, bl_model_instance *instance,
                                         int64_t *vars, bl_exec **out);
-/* The first |rows| from row |from| of the results of |x|, whose batches have |all|; |all| 0: the whole. */
-void bl_infer_take(const bl_exec *x, int64_t all, int64_t from, int64_t rows, bl_infer_part *got);
-
 /* The numbers of each input as the device has them, into in->source: those that came as bytes stay where they are. */
 BL_NODISCARD bl_status bl_infer_read_sources(bl_infer *in);
 
@@ -75,8 +70,14 @@ BL_NODISCARD bl_status bl_infer_take_picture(const bl_infer *in, const bl_model_
 
 /* ---- classify.c */
 /* |out| becomes the |classes| largest elements of |part|. */
-BL_NODISCARD bl_status bl_infer_classify(const bl_infer *in, const bl_model_tensor *tensor, const bl_infer_part *part,
+BL_NODISCARD bl_status bl_infer_classify(const bl_infer *in, const bl_model_tensor *tensor, const bl_part *part,
                                          uint64_t classes, bl_infer_result *out);
+
+/* What they ask for: "model" or "program". */
+static inline const char *bl_infer_what(const bl_infer *in)
+{
+    return in->version->host != NULL ? "program" : "model";
+}
 
 /* ---- batch.c */
 /* Put it with the others that wait; runs begin as soon as an instance is free.  After BL_OK leave the request alone. */

@@ -69,12 +69,17 @@ typedef struct bl_batcher {
     bl_infer *first;    /* in the order in which they run */
     size_t count;
     int64_t rows;
+    int64_t turn; /* of the last that was taken (bl_infer.turn) */
 } bl_batcher;
 
 /* Counted.  Constant once it serves, but for what counts and gathers. */
-typedef struct bl_model_version {
+typedef struct bl_model_version bl_model_version;
+struct bl_model_version {
     atomic_int refs;
     bl_models *models;
+    bl_program *host;           /* not a model, but what joins the runs of an entry of this program, with which it lives; else NULL */
+    bl_model_version *next_due; /* of a host's, while it |is_due|: the looker is to see it */
+    bool is_due;                /* both under bl_models.lock; it is retained for that */
     uint32_t owner;
     char name[BL_MODEL_NAME_SIZE];
     uint64_t number, fingerprint;
@@ -94,6 +99,7 @@ typedef struct bl_model_version {
     int nvars;
     int batch_var;     /* the named dimension that is first of all inputs and outputs and nowhere else, or -1 */
     int64_t max_batch; /* 0: requests are not joined, and the first dimension is one like others */
+    bool apart;        /* its rows are proven to be independent: those of two owners may meet, whoever made it */
     int ninstances;
     bl_model_instance *instances;
     bl_model_statistics statistics;
@@ -105,7 +111,7 @@ typedef struct bl_model_version {
     bl_namemap *sequences; /* "OWNER ID"; under that lock */
     bl_text_model *text;   /* arena; NULL: it writes no texts */
     bl_text_input *words;  /* arena; NULL: it takes none */
-} bl_model_version;
+};
 
 typedef enum bl_model_state { BL_MODEL_UNAVAILABLE, BL_MODEL_LOADING, BL_MODEL_READY, BL_MODEL_UNLOADING } bl_model_state;
 
@@ -215,6 +221,8 @@ struct bl_models {
     bool woken;
     bool asked;             /* to look at the folder now */
     atomic_int generations; /* streams of texts that are not over */
+    atomic_int batches;     /* runs that several share, and that are not over */
+    bl_model_version *first_due;
 };
 
 /* ---- models.c */
@@ -235,6 +243,8 @@ void bl_model_op_destroy(bl_models *models, bl_model_op *op);
 bool bl_models_is_chosen(const bl_models *models, const char *name);
 /* Have the looker see what waits for the clock. */
 void bl_models_wake(bl_models *models);
+/* The same for what joins runs of a program, of which it knows nothing. */
+void bl_models_watch(bl_model_version *version);
 /* Forget all versions, for good, and what is being loaded now is refused; BL_ENOTFOUND where there is nothing to forget. */
 BL_NODISCARD bl_status bl_models_unload(bl_models *models, uint32_t owner, const char *name, bl_err *err);
 /* The same because its folder is gone, which nobody decided. */
@@ -352,6 +362,8 @@ bl_model_version *bl_model_version_create(bl_models *models, uint32_t owner, con
 bl_model_version *bl_model_version_retain(bl_model_version *version);
 void bl_model_version_release(bl_model_version *version); /* accepts NULL */
 void bl_model_version_release_any(void *version);
+/* Of one with a host, when that ends; accepts NULL. */
+void bl_model_version_destroy(bl_model_version *version);
 /* All instances are there: what do they take and give? */
 BL_NODISCARD bl_status bl_model_version_describe(bl_model_version *version, bl_err *err);
 void bl_model_version_put_config(const bl_model_version *version, bl_text *out);

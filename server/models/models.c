@@ -424,6 +424,26 @@ void bl_models_wake(bl_models *models)
     pthread_mutex_unlock(&models->lock);
 }
 
+/* Under the lock. */
+static void note_due(bl_models *models, bl_model_version *version)
+{
+    if (version->is_due)
+        return;
+    version->is_due = true;
+    version->next_due = models->first_due;
+    models->first_due = bl_model_version_retain(version);
+}
+
+void bl_models_watch(bl_model_version *version)
+{
+    bl_models *models = version->models;
+    pthread_mutex_lock(&models->lock);
+    note_due(models, version);
+    models->woken = true;
+    pthread_cond_signal(&models->clock);
+    pthread_mutex_unlock(&models->lock);
+}
+
 enum { FIRST_WATCHED = 64, REST_NS = 1000000000 };
 
 /* The versions that the looker holds while it looks at them. */
@@ -433,16 +453,28 @@ typedef struct watched {
 } watched;
 
 /* Under the lock; without memory some have to wait until others are gone. */
-static void watch(watched *w, bl_model_version *version)
+static bool watch(watched *w, bl_model_version *version)
 {
     if (w->n == w->most) {
         bl_model_version **grown = bl_realloc(w->version, 2 * w->most * sizeof *grown);
         if (grown == NULL)
-            return;
+            return false;
         w->version = grown;
         w->most *= 2;
     }
     w->version[w->n++] = bl_model_version_retain(version);
+    return true;
+}
+
+/* Under the lock: of programs, those that said so; from now on they say it anew. */
+static void gather_due(bl_models *models, watched *w)
+{
+    while (models->first_due != NULL && watch(w, models->first_due)) {
+        bl_model_version *version = models->first_due;
+        models->first_due = version->next_due;
+        version->is_due = false;
+        bl_program_release(version->host); /* not the last: it was retained just now */
+    }
 }
 
 /* All that can be asked. */
@@ -455,8 +487,17 @@ static void gather_versions(bl_models *models, watched *w)
         const bl_model *model = at;
         for (int k = 0; k < model->nrows; k++)
             if (model->rows[k].version != NULL)
-                watch(w, model->rows[k].version);
+                (void)watch(w, model->rows[k].version);
     }
+    gather_due(models, w);
+}
+
+/* Somebody waits for the clock there yet. */
+static void keep_due(bl_model_version *version)
+{
+    pthread_mutex_lock(&version->models->lock);
+    note_due(version->models, version);
+    pthread_mutex_unlock(&version->models->lock);
 }
 
 /* When somebody must look again. */
@@ -472,7 +513,10 @@ static int64_t look(bl_models *models, watched *w, int64_t now)
         int64_t due = bl_batch_look(version, now);
         if (version->sequential)
             bl_sequences_expire(version, now);
-        bl_model_version_mend(version, now);
+        if (version->host == NULL)
+            bl_model_version_mend(version, now);
+        else if (due > 0)
+            keep_due(version);
         next = due > 0 && due < next ? due : next;
         bl_model_version_release(version);
     }
@@ -642,7 +686,12 @@ void bl_models_stop(bl_models *models)
         pthread_join(models->thread[i], NULL);
     if (models->looks)
         pthread_join(models->looker, NULL);
-    while (is_running(models) ||
+    while (models->first_due != NULL) {
+        bl_model_version *version = models->first_due;
+        models->first_due = version->next_due;
+        bl_model_version_release(version);
+    }
+    while (is_running(models) || atomic_load(&models->batches) > 0 ||
            atomic_load(&models->generations) > 0) /* runs that nobody waits for any more end at their next launch */
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }

@@ -40,7 +40,10 @@ bl_model_version *bl_model_version_create(bl_models *models, uint32_t owner, con
 
 bl_model_version *bl_model_version_retain(bl_model_version *version)
 {
-    atomic_fetch_add(&version->refs, 1);
+    if (version->host != NULL)
+        bl_program_retain(version->host);
+    else
+        atomic_fetch_add(&version->refs, 1);
     return version;
 }
 
@@ -60,22 +63,30 @@ static void free_instance(bl_model_version *version, bl_model_instance *instance
     bl_program_release(program);
 }
 
-void bl_model_version_release(bl_model_version *version)
+void bl_model_version_destroy(bl_model_version *version)
 {
-    if (version == NULL || atomic_fetch_sub(&version->refs, 1) != 1)
+    if (version == NULL)
         return;
     bl_answers_destroy(version->answers);
     bl_sequences_fini(version);
     bl_text_model_fini(version);
     bl_text_input_fini(version);
     pthread_mutex_destroy(&version->sequence_lock);
-    for (int i = 0; i < version->ninstances; i++)
+    for (int i = 0; i < version->ninstances && version->host == NULL; i++)
         free_instance(version, &version->instances[i]);
     bl_sent_release(version->sent);
     bl_statistics_fini(&version->statistics);
     pthread_mutex_destroy(&version->batcher.lock);
     bl_arena_destroy(version->arena);
     free(version);
+}
+
+void bl_model_version_release(bl_model_version *version)
+{
+    if (version != NULL && version->host != NULL)
+        bl_program_release(version->host);
+    else if (version != NULL && atomic_fetch_sub(&version->refs, 1) == 1)
+        bl_model_version_destroy(version);
 }
 
 void bl_model_version_release_any(void *version)
@@ -197,6 +208,15 @@ static int find_batch(const bl_model_version *version, const bl_wire_graph *grap
     return var;
 }
 
+/* Of a run, where the configuration does not say it. */
+static int64_t usual_rows(const bl_model_version *version, int64_t most)
+{
+    const bl_wire_batching *said = &version->instances[0].program->doc.batching;
+    if (said->off)
+        return 0;
+    return said->max_rows > 0 && said->max_rows < most ? said->max_rows : most;
+}
+
 static bl_status choose_batch(bl_model_version *version, const bl_wire_graph *graph, const bl_plan_info *info, bl_err *err)
 {
     int64_t said = version->config.max_batch_size, most = 0;
@@ -212,7 +232,8 @@ static bl_status choose_batch(bl_model_version *version, const bl_wire_graph *gr
     if (said > most)
         return bl_fail(err, BL_EGRAPH, "max_batch_size is %lld, and the model takes at most %lld", (long long)said,
                        (long long)most);
-    version->max_batch = said >= 0 ? said : most;
+    version->max_batch = said >= 0 ? said : usual_rows(version, most);
+    version->apart = version->batch_var >= 0 && info->rows == version->batch_var;
     return BL_OK;
 }
 
@@ -281,6 +302,19 @@ static bl_status describe_texts(bl_model_version *version, bl_err *err)
                          config->text, bl_infer_datatype(said->datatype));
 }
 
+/* What the program's document says of its runs holds where nothing is said of the model. */
+static void take_batching(bl_model_version *version)
+{
+    const bl_wire_batching *said = &version->instances[0].program->doc.batching;
+    bl_model_config *config = &version->config;
+    if (config->batching)
+        return;
+    config->delay_us = said->delay_us;
+    config->max_queue = said->max_waiting;
+    config->npreferred = said->npreferred;
+    memcpy(config->preferred, said->preferred, sizeof said->preferred);
+}
+
 bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
 {
     const bl_model_instance *instance = &version->instances[0];
@@ -294,6 +328,7 @@ bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
     version->outputs = bl_arena_array(version->arena, (size_t)info->noutputs + 1, sizeof *version->outputs);
     if (version->inputs == NULL || version->outputs == NULL)
         return bl_arena_status(version->arena, err);
+    take_batching(version);
     BL_TRY(choose_batch(version, graph, info, err));
     for (int i = 0; i < version->ninputs; i++) {
         bl_model_tensor *tensor = &version->inputs[i];
