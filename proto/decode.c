@@ -428,8 +428,8 @@ static bl_status decode_batching(const bl_json *doc, bl_wire_batching *out, bl_e
 
 bl_status bl_decode_program(const bl_decode_env *env, const bl_json *doc, bl_program_doc *out, bl_err *err)
 {
-    static const char *const names[] = {"inputs", "state", "nodes", "updates", "outputs", "entries",  "dims",
-                                        "device", "lease", "beam",  "seed",    "debug",   "batching", PRECISION, NULL};
+    static const char *const names[] = {"inputs", "state", "nodes", "updates", "outputs",  "entries", "dims", "device",
+                                        "lease",  "beam",  "seed",  "debug",   "batching", PRECISION, NULL};
     bl_decoder *d = bl_decoder_make(env);
     named_values states;
     bl_json entries;

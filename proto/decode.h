@@ -80,9 +80,9 @@ typedef struct bl_wire_batching {
     int64_t max_waiting;                       /* requests; 0: as many as in the device's queue */
 } bl_wire_batching;
 
-/* PUT /api/v1/programs/NAME: inputs, state, nodes, updates, outputs or entries, dims, batching, and of bl_run_options device, lease,
- * beam, float32_matmul_precision, seed and debug. A dimension that an input's shape names must have its range in "dims".  Each entry
- * knows the dimensions that the shapes of its own inputs and its attributes name. */
+/* PUT /api/v1/programs/NAME: inputs, state, nodes, updates, outputs or entries, dims, batching, and of bl_run_options device,
+ * lease, beam, float32_matmul_precision, seed and debug. A dimension that an input's shape names must have its range in "dims".
+ * Each entry knows the dimensions that the shapes of its own inputs and its attributes name. */
 typedef struct bl_program_doc {
     int nstates;
     bl_wire_tensor *states;

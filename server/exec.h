@@ -65,7 +65,7 @@ struct bl_exec {
     bl_buffer **states;
     bl_buffer **outputs;
     bl_held **results;
-    char **copies; /* of results that the host does not see */
+    char **copies;        /* of results that the host does not see */
     const bl_part *parts; /* in place of both: of a run that somebody else has, and shares; or NULL */
     bool begun, flies;
     bool dry;                   /* nothing runs: rq->then tells what it would cost */

@@ -46,11 +46,11 @@ typedef struct bl_program {
     atomic_bool durable;     /* it outlives the server */
     uint64_t saved;          /* saver's thread: steps + replaced when it was written down; UINT64_MAX: never */
     struct bl_program *from; /* that it was made of, whose document it has; or NULL */
-    struct bl_sequence *sequences; /* of numbered runs; worker's thread */
+    struct bl_sequence *sequences;              /* of numbered runs; worker's thread */
     _Atomic(struct bl_model_version *) *joined; /* of each entry, what joins its runs (models/joined.h): as soon as it was needed;
                                                    NULL: none are */
-    atomic_bool trained;           /* claimed: by a job, which nobody else may interfere with, or by who deletes it */
-    atomic_bool left;              /* by a job that has ended, from whose last checkpoint it comes back */
+    atomic_bool trained; /* claimed: by a job, which nobody else may interfere with, or by who deletes it */
+    atomic_bool left;    /* by a job that has ended, from whose last checkpoint it comes back */
 } bl_program;
 
 bl_program *bl_program_create(bl_server *server, uint32_t owner); /* NULL if out of memory */

@@ -141,13 +141,13 @@ struct bl_request {
     bl_serial *serial;
     bl_work work;
     bl_rank rank;
-    int priority;        /* among those of its rank and owner, the lower first */
-    bool may_fly;        /* |work| may begin while others fly */
-    bool brief;          /* and is over before a thread was woken for it: the one that submits it may do it, once */
-    int64_t expected_ns; /* what it then is known to take, or 0 */
+    int priority;               /* among those of its rank and owner, the lower first */
+    bool may_fly;               /* |work| may begin while others fly */
+    bool brief;                 /* and is over before a thread was woken for it: the one that submits it may do it, once */
+    int64_t expected_ns;        /* what it then is known to take, or 0 */
     const bl_time_part *shares; /* of its device time, which others are charged for; the arena's, or NULL */
     unsigned nshares;
-    void *data;          /* of the handler, in the arena */
+    void *data; /* of the handler, in the arena */
     int64_t queued_ns, deadline_ns;
     void (*done)(bl_request *rq); /* of the server's own request: called on the worker's thread in place of waking a connection */
     void *own;                    /* |done|'s */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Each node is given the axis along which it has its rows, sources first.  With r rows the extent of that axis is r * n: row i has
- * the places from i * n on, so an axis that was merged with ones behind it still tells rows apart.  What has no rows is the same
- * for all of them; no extent of it may depend on their number. */
+/* Each node is given the axis along which it has its rows, sources first.  With r rows the extent of that axis is r * n: row i
+ * has the places from i * n on, so an axis that was merged with ones behind it still tells rows apart.  What has no rows is the
+ * same for all of them; no extent of it may depend on their number. */
 #include "engine/ir/rows.h"
 
 #include "engine/base/map.h"
@@ -36,7 +36,8 @@ static bool is_rows(const walk *w, const bl_node *extent)
         return extent->arg == w->var;
     if (extent->op != BL_OP_MUL)
         return false;
-    return (is_rows(w, extent->src[0]) && !has_var(w, extent->src[1])) || (is_rows(w, extent->src[1]) && !has_var(w, extent->src[0]));
+    return (is_rows(w, extent->src[0]) && !has_var(w, extent->src[1])) ||
+           (is_rows(w, extent->src[1]) && !has_var(w, extent->src[0]));
 }
 
 /* The axis that |node|'s shape allows it to have rows along: NONE where no extent depends on their number. */
@@ -152,7 +153,8 @@ static const int *through_scan(const walk *w, const bl_node *node)
     const bl_scan *scan = bl_scan_get(w->ir, node);
     bl_arena *arena = bl_ir_arena(w->ir);
     int n = bl_scan_sources(scan), results = bl_scan_results(scan), nroots = scan->ncarries + scan->nys;
-    int *bound = bl_arena_array(arena, (size_t)n + 1, sizeof *bound), *out = bl_arena_array(arena, (size_t)results + 1, sizeof *out);
+    int *bound = bl_arena_array(arena, (size_t)n + 1, sizeof *bound),
+        *out = bl_arena_array(arena, (size_t)results + 1, sizeof *out);
     walk body = {.ir = w->ir, .var = w->var, .bound = bound};
     if (bound == NULL || out == NULL)
         return NULL;

@@ -691,8 +691,10 @@ bl_status bl_lower(bl_ir *ir, const bl_node *sink, const char *name, uint32_t nb
     BL_TRY(bl_arena_status(arena, err));
     survey(&b, sink);
     bl_free_get(&b.free, sink);
-    if (b.free.failed)
+    if (b.free.failed) {
+        BL_TRY(bl_arena_status(arena, err));
         return bl_fail(err, BL_ELIMIT, "a kernel has more than %d loops", BL_MAX_RANGES);
+    }
     if (!bl_stage_memory_plan(ir, sink, &b.free, true, &b.stages)) {
         BL_TRY(bl_arena_status(arena, err));
         return bl_fail(err, BL_ELIMIT, "a kernel has more than %d stages", BL_MAX_STAGES);

@@ -100,6 +100,7 @@ static bl_status gather_roots(compile *c)
     BL_TRY(bl_ir_status(c->ir, c->err));
     compile_dump(c, 5, "simplified", c->nroots, c->roots);
     c->plan->info.rows = find_rows(c);
+    BL_TRY(bl_ir_status(c->ir, c->err));
     return compile_verify(c, c->nroots, c->roots, BL_STAGE_TENSOR, "simplify");
 }
 /* ---- what the caller learns */

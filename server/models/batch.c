@@ -45,8 +45,8 @@ void bl_batch_leave(bl_batch *batch)
 
 /* ---- who waits */
 
-/* Under the lock: when it is the turn of |in|, counted in rows, as start-time fair queueing has it (Goyal, Vin and Cheng, 1996): who
- * waits for many goes on behind the first of who waits for few. */
+/* Under the lock: when it is the turn of |in|, counted in rows, as start-time fair queueing has it (Goyal, Vin and Cheng, 1996):
+ * who waits for many goes on behind the first of who waits for few. */
 static int64_t turn_of(const bl_batcher *b, const bl_infer *in)
 {
     int64_t turn = b->turn;

@@ -25,7 +25,7 @@ struct bl_infer {
     int nasked;
     int *asked; /* which outputs, in the order of the answer */
     bl_infer_output *wants;
-    bl_part *got;                    /* of the version's outputs, in their order */
+    bl_part *got;                          /* of the version's outputs, in their order */
     int64_t begin_ns, input_ns, output_ns; /* when its body was there; from then to where the device, or a batch, has it */
     int64_t queue_ns, compute_ns;
     bool answered, again; /* |again|: with what somebody else was given */
@@ -70,8 +70,8 @@ BL_NODISCARD bl_status bl_infer_take_picture(const bl_infer *in, const bl_model_
 
 /* ---- classify.c */
 /* |out| becomes the |classes| largest elements of |part|. */
-BL_NODISCARD bl_status bl_infer_classify(const bl_infer *in, const bl_model_tensor *tensor, const bl_part *part,
-                                         uint64_t classes, bl_infer_result *out);
+BL_NODISCARD bl_status bl_infer_classify(const bl_infer *in, const bl_model_tensor *tensor, const bl_part *part, uint64_t classes,
+                                         bl_infer_result *out);
 
 /* What they ask for: "model" or "program". */
 static inline const char *bl_infer_what(const bl_infer *in)

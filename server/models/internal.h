@@ -77,7 +77,7 @@ typedef struct bl_model_version bl_model_version;
 struct bl_model_version {
     atomic_int refs;
     bl_models *models;
-    bl_program *host;           /* not a model, but what joins the runs of an entry of this program, with which it lives; else NULL */
+    bl_program *host; /* not a model, but what joins the runs of an entry of this program, with which it lives; else NULL */
     bl_model_version *next_due; /* of a host's, while it |is_due|: the looker is to see it */
     bool is_due;                /* both under bl_models.lock; it is retained for that */
     uint32_t owner;

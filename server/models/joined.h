@@ -1,6 +1,6 @@
-/* Runs of a program that several clients ask for at the same time, as one.  It is the batcher of models (batch.c) that joins them:
- * each entry whose rows are proven to be independent, and that updates nothing, has what a version of a model has, made when its
- * first run comes and gone with the program. */
+/* Runs of a program that several clients ask for at the same time, as one.  It is the batcher of models (batch.c) that joins
+ * them: each entry whose rows are proven to be independent, and that updates nothing, has what a version of a model has, made
+ * when its first run comes and gone with the program. */
 #ifndef BL_SERVER_MODELS_JOINED_H
 #define BL_SERVER_MODELS_JOINED_H
 

@@ -66,6 +66,7 @@ ASKED = {
     "tensors": ("GET", TENSORS, None, {}, 200),
     "program": ("PUT", PROGRAMS + "/new", trained, {}, (200, 201)),
     "step": ("POST", PROGRAMS + "/count/run", {"steps": 3, "collect": {"every": 1, "outputs": ["m"]}}, {}, 200),
+    "step with others": ("POST", PROGRAMS + "/rows/run", {"inputs": {"x": [[1, 2]]}}, {}, 200),
     "state": ("GET", PROGRAMS + "/count/state", None, {}, 200),
     "state as file": ("GET", PROGRAMS + "/count/state", None, {"accept": SAFETENSORS}, 200),
     "new state": ("PUT", PROGRAMS + "/other/state", {"state": {"n": 5}}, {}, 204),
@@ -117,7 +118,9 @@ class EveryAllocation(Failing):
         for path, body in (("/held", [1, 2]), ("/other", [1, 2]), ("/k0", [1]), ("/k1", [1]), ("/k2", [1])):
             assert cls.server.call("PUT", TENSORS + path, body).status == 201
         wide = counter(state={"n": {"dtype": "float32", "shape": [1000]}})
-        for name, document in (("count", counter()), ("other", counter()), ("told", wide), ("new", trained(0))):
+        rows = {"inputs": {"x": {"dtype": "float32", "shape": ["rows", 2]}}, "dims": {"rows": [1, 8]}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": ["y"],
+                "batching": {"delay_us": 1}}
+        for name, document in (("rows", rows), ("count", counter()), ("other", counter()), ("told", wide), ("new", trained(0))):
             assert cls.server.call("PUT", f"{PROGRAMS}/{name}", document).status == 201
         told = {"program": "told", "inputs": {}, "steps": 150, "collect": {"every": 1, "outputs": ["m"]}}  # over what a request keeps for the next
         cls.job = cls.server.call("POST", J, told).json["job"]

@@ -106,7 +106,7 @@ class WhichAre(ServerTest):
 class Joined(ServerTest):
     """Runs that wait for company as long as it takes, so that those that are answered had it."""
 
-    ARGS = ("--backends", "interp", "--tune=off")
+    ARGS = ("--backends", "opencl,vulkan,interp", "--tune=off")
 
     def setUp(self):
         self.ok(self.call("PUT", P + "/four", net(batching={"delay_us": LONG_US, "preferred_rows": [4]})), 201)
@@ -239,8 +239,14 @@ class Joined(ServerTest):
         self.ok(self.call("DELETE", P + "/two"), 204)
 
     def test_at_the_same_time_without_a_delay(self):
-        """Whatever meets whom, each answer is the one that it has alone."""
-        self.ok(self.call("PUT", P + "/now", net()), 201)
+        """Whatever meets whom, each answer is the one that it has alone, to the bit, on every device."""
+        for device in self.call("GET", "/api/v1/devices").json["devices"]:
+            with self.subTest(device["id"]):
+                self.at_the_same_time(device["id"])
+
+    def at_the_same_time(self, device):
+        self.ok(self.call("PUT", P + "/alone", net(batching=False, device=device)))
+        self.ok(self.call("PUT", P + "/now", net(device=device)), 201)
         asked = [self.rows(1 + i % 3, 100 + i) for i in range(96)]
         wanted = [self.ok(self.ask("alone", x)).json["outputs"] for x in asked]
         before = self.since()

@@ -129,7 +129,8 @@ static void written_again(void **state)
 {
     static const char *const texts[] = {
         example_program,
-        "{\"state\":{\"w\":[1,2]},\"dims\":{\"n\":[1,64],\"m\":[2,3]},\"float32_matmul_precision\":\"high\",\"entries\":{"
+        "{\"state\":{\"w\":[1,2]},\"dims\":{\"n\":[1,64],\"m\":[2,3]},\"float32_matmul_precision\":\"high\","
+        "\"batching\":{\"max_rows\":8,\"delay_us\":5,\"preferred_rows\":[2,4],\"max_waiting\":9},\"entries\":{"
         "\"train\":{\"inputs\":{\"x\":{\"dtype\":\"int32\",\"shape\":[\"n\",2]},\"lr\":{\"dtype\":\"float32\",\"shape\":[]}},"
         "\"nodes\":[{\"id\":\"late\",\"op\":\"f\",\"in\":[\"a\",\"b\"]},{\"id\":[\"a\",\"b\"],\"op\":\"g\",\"in\":[\"x\",2,2.0,-"
         "0,0.1,"
@@ -151,6 +152,7 @@ static void written_again(void **state)
         assert_string_equal(g.program.options.device, "interp:0");
         assert_int_equal(f.program.options.precision, g.program.options.precision);
         assert_int_equal(f.program.nentries, g.program.nentries);
+        assert_memory_equal(&f.program.batching, &g.program.batching, sizeof f.program.batching);
         for (int e = 0; e < f.program.nentries; e++) {
             bl_wire_key a, b;
             assert_string_equal(f.program.entries[e].name, g.program.entries[e].name);
