@@ -327,6 +327,16 @@ def windows():
     both("diag", "diag", ([9],), offset=2)
     both("rearrange", "rearrange", ([2, 6, 8],), formula="b (h p=2) (w q=4) -> b (h w) (p q)")
     both("backwards", "slice", ([9, 8],), step=[-2, -1])
+    c.add("pool_apart", lambda g: [g("max_pool2d", g.x([2, 3, 37, 41]), kernel_size=3, stride=2), g("avg_pool2d", g.x([2, 3, 50, 50]), kernel_size=3, stride=3)])
+
+    def fire(g):
+        """Parts that are stored where they stand in what they are joined to."""
+        x, cat = g.x([2, 6, 9, 11]), lambda *parts: g("cat", *parts, axis=1)
+        narrow, wide = g("relu", g("conv2d", x, g.x([5, 6, 1, 1]))), g("relu", g("conv2d", x, g.x([7, 6, 3, 3]), padding=1))
+        joined = cat(narrow, wide, g("sum", g("mul", g.x([2, 4, 9, 11, 3]), g.x([4, 1, 1, 3])), axis=4))
+        pooled = g("max_pool2d", joined, kernel_size=3, stride=2)
+        return [g("conv2d", joined, g.x([4, 16, 1, 1])), g("sum", pooled, axis=[2, 3]), cat(pooled, g("exp", pooled))]
+    c.add("fire", fire)
     c.add("repeated", lambda g: (lambda x: [g("repeat", x, repeats=[2, 1, 3]), g("repeat_interleave", x, repeats=3, axis=0)])(g.x([5, 4])))
     return c
 

@@ -5,6 +5,7 @@
 #include "engine/base/map.h"
 #include "engine/ir/rewrite.h"
 #include "engine/lower/lower.h"
+#include "engine/opt/move.h"
 
 enum { MOST_VALUES = 4096 };
 
@@ -85,6 +86,33 @@ static bool lane_stride(const bl_node *index, int64_t *stride)
     return true;
 }
 
+/* The vector at |ahead| places behind the first lane of |load|. */
+static const bl_node *vector_at(bl_ir *ir, const bl_node *load, const bl_node *lane, int64_t ahead)
+{
+    bl_node vector = *load;
+    const bl_node *first = bl_replace(ir, load->src[1], lane, bl_index(ir, 0));
+    const bl_node *src[3] = {load->src[0], bl_add(ir, first, bl_index(ir, ahead)), load->nsrc > 2 ? load->src[2] : NULL};
+
+    vector.src = src;
+    vector.lanes = lane->lanes;
+    return bl_node_make(ir, &vector);
+}
+
+/* Lanes that are |stride| places apart, out of as many vectors: all that is between the first and the last of them, and nothing
+ * else, so the last vector overlaps the one before. */
+static const bl_node *strided_load(bl_ir *ir, const bl_node *load, const bl_node *lane, int64_t stride)
+{
+    const bl_node *each[BL_MAX_LANES];
+    int64_t lanes = lane->lanes, last = stride * (lanes - 1) + 1 - lanes;
+
+    for (int64_t i = 0; i < lanes; i++) {
+        int64_t start = stride * i / lanes * lanes;
+        start = start < last ? start : last;
+        each[i] = bl_extract(ir, vector_at(ir, load, lane, start), (int)(stride * i - start));
+    }
+    return bl_stack(ir, (int)lanes, each);
+}
+
 /* |load| has its lanes; |scalar| is what it was made from, over |range|. */
 static const bl_node *vector_load(bl_ir *ir, const bl_node *load, const bl_node *lane, const bl_node *scalar,
                                   const bl_node *range)
@@ -95,13 +123,11 @@ static const bl_node *vector_load(bl_ir *ir, const bl_node *load, const bl_node 
 
     if (load->src[1]->lanes == 1 && (gate == NULL || gate->lanes == 1))
         return load;
-    if ((gate == NULL || gate->lanes == 1 || load->dtype != BL_BOOL) && lane_stride(load->src[1], &stride) && stride == 1) {
-        bl_node vector = *load;
-        const bl_node *src[3] = {load->src[0], bl_replace(ir, load->src[1], lane, bl_index(ir, 0)), gate};
-        vector.src = src;
-        vector.lanes = lane->lanes;
-        return bl_node_make(ir, &vector);
-    }
+    if ((gate == NULL || gate->lanes == 1 || load->dtype != BL_BOOL) && lane_stride(load->src[1], &stride) && stride == 1)
+        return vector_at(ir, load, lane, 0);
+    if ((gate == NULL || gate->lanes == 1) && lane->lanes >= BL_LANES_PICKED && stride > 1 && stride <= BL_MOST_APART &&
+        lane_stride(load->src[1], &stride))
+        return strided_load(ir, load, lane, stride);
     const bl_node *src[3] = {load->src[0], scalar->src[1], gate == NULL ? NULL : scalar->src[2]};
     scalar = bl_node_with(ir, scalar, src); /* a stage that it reads may have got lanes inside */
     for (int i = 0; i < lane->lanes; i++)   /* an index may itself be loaded: that load has no lanes to pick from */

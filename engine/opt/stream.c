@@ -31,14 +31,28 @@ bool tune_stream(bl_tune *tune, int number)
     return true;
 }
 
+/* Do lanes go to places apart?  Parts of lines, stored past the caches, are written one by one. */
+static bool is_scattered(bl_tune *tune, const bl_node *store)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        int64_t stride = 0;
+        if (range->sub == BL_AXIS_VECTOR && bl_depends(tune, store->src[1], range) &&
+            (!bl_access_stride(tune, store, range, &stride) || stride != 1))
+            return true;
+    }
+    return false;
+}
+
 /* What no cache would hold until somebody reads it. */
 void stream_results(bl_tune *tune, const bl_target *target)
 {
     for (uint32_t i = 0; target->last_cache_bytes > 0 && i < tune->sink->nsrc; i++) {
         const bl_node *store = tune->sink->src[i];
         int64_t elements = bl_free_size(&tune->free, bl_free_get(&tune->free, store));
-        if (elements / (int64_t)target->last_cache_bytes >= 1 ||
-            elements * (int64_t)bl_dtype_bytes((bl_dtype)store->dtype) > (int64_t)target->last_cache_bytes)
+        bool large = elements / (int64_t)target->last_cache_bytes >= 1 ||
+                     elements * (int64_t)bl_dtype_bytes((bl_dtype)store->dtype) > (int64_t)target->last_cache_bytes;
+        if (large && !is_scattered(tune, store))
             (void)bl_tune_apply(tune, (bl_move){BL_MOVE_STREAM, (int)i, 0});
     }
 }

@@ -94,6 +94,19 @@ static bool is_scattered(const facts *f, const bl_node *node, const bl_node *ran
     return !bl_access_stride(f->tune, node, range, &stride) || (stride < 0 ? -stride : stride) * bytes > CACHE_LINE / 2;
 }
 
+/* Instructions for a vector of lanes that are picked from whole vectors (lower/expand.c): loads, and what puts two together; 0:
+ * they are loaded one by one. */
+static int picked_cost(const facts *f, const bl_target *target, const bl_node *node, const bl_node *range, int lanes)
+{
+    int64_t stride = 0;
+    bool gate = node->op == BL_OP_LOAD && node->nsrc > 2 && bl_depends(f->tune, node->src[2], range);
+
+    if (target->groups || node->op != BL_OP_LOAD || gate || lanes < BL_LANES_PICKED ||
+        !bl_access_stride(f->tune, node, range, &stride) || stride < 2 || stride > BL_MOST_APART)
+        return 0;
+    return (int)(2 * stride - 1);
+}
+
 double tile_cost(facts *f, const bl_target *target, const bl_node *range, int lanes)
 {
     double cost = 0;
@@ -104,11 +117,13 @@ double tile_cost(facts *f, const bl_target *target, const bl_node *range, int la
     for (int i = 0; i < f->naccesses; i++) {
         const access *a = &f->access[i];
         double runs = (double)bl_free_size(&f->tune->free, a->loops);
-        int contiguous = facts_contiguity(f, a->node, range);
+        int contiguous = facts_contiguity(f, a->node, range), picked = picked_cost(f, target, a->node, range, lanes);
         if ((a->loops & bit) == 0)
             cost += runs;
         else if (contiguous >= 0)
             cost += runs * waste / lanes;
+        else if (picked > 0)
+            cost += runs * waste / lanes * picked;
         else if (can_pack(f, a, target))
             cost += runs * waste / lanes +
                     (double)PACK_COST * (double)bl_free_size(&f->tune->free, bl_free_get(&f->tune->free, a->node));

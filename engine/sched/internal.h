@@ -30,6 +30,8 @@ typedef struct stored {
     bool tiled;      /* some reduction reads its operands over and over, as a matmul does */
     bool sums;       /* some reduction over all of its loops does not, and is not small */
     int group;
+    const struct stored *within; /* stored in its place in that one's buffer (join.c), or NULL */
+    bool joined;                 /* of parts that are stored so: there is nothing to do */
 } stored;
 
 /* A stage whose value is being built: of which node, and its own loops. */
@@ -132,6 +134,12 @@ void sched_weigh(sched *s);
 int sched_mark_more(sched *s);
 /* After grouping: reductions computed in two nests. */
 int sched_mark_shared(sched *s, int ngroups);
+
+/* join.c: is it a concatenation?  Concatenations whose parts have buffers, or get them for it, get one themselves; returns how many
+ * values were marked.  Once all stores are built and grouped, parts are stored in place. */
+bool sched_is_join(const sched *s, const bl_node *node);
+int sched_mark_joins(sched *s);
+void sched_place_joins(sched *s);
 
 /* group.c: which stores share a nest.  Gives each its group, in an order in which they may run; returns how many. */
 int sched_group(sched *s);

@@ -430,6 +430,7 @@ static int cut_costly(view *v, const bl_node *reduce)
         /* what stands outside the loop is computed before it, once */
         if (!cover && tensor != NULL && tensor->op != BL_OP_REDUCE && (bl_free_get(&v->free, node) & bound) != 0) {
             int cost = s->weight[sched_position(s, tensor)] + 2 * (count_loads(s, node) - 1);
+            cost = sched_is_join(s, tensor) ? COSTLY : cost; /* each part would be written out by itself, with edges around */
             if (cost >= COSTLY && all / REUSED >= sched_elements(tensor)) {
                 marked += mark(s, sched_position(s, tensor));
                 cover = true;
@@ -510,8 +511,8 @@ static int limit_again(sched *s)
     return marked;
 }
 
-/* In four turns, since each sees clearly only what the one before has left: reductions, costly operands of reductions, costly
- * values computed twice, expressions that read too much. */
+/* In five turns, since each sees clearly only what the one before has left: reductions, costly operands of reductions, costly
+ * values computed twice, concatenations, expressions that read too much. */
 int sched_mark_more(sched *s)
 {
     int marked = 0, reductions = 0;
@@ -534,6 +535,8 @@ int sched_mark_more(sched *s)
     marked += reductions;
     if (marked == 0)
         marked = cut_twice(s);
+    if (marked == 0)
+        marked = sched_mark_joins(s);
     return marked > 0 ? marked : limit_again(s);
 }
 

@@ -219,14 +219,14 @@ static void bind_params(bl_ir *ir, bl_nest *nest)
 /* Must |st| really be in memory?  Not if all who read it share its nest: they get it in a register. */
 static bool is_read_elsewhere(const sched *s, const stored *st)
 {
-    for (int i = 0; i < s->nstored; i++) {
+    for (int i = 0; st->within == NULL && i < s->nstored; i++) {
         const stored *other = &s->stored[i];
         for (size_t k = 0; other->group != st->group && k < other->below.count; k++) {
             if (other->below.at[k] == st->buffer)
                 return true;
         }
     }
-    return st->is_root;
+    return st->is_root || st->within != NULL;
 }
 
 /* The stores in |group|; what one stores and another reads at the same element is passed on in a register.  NULL: there are
@@ -242,7 +242,7 @@ static const bl_node *group_sink(sched *s, int group)
     for (int i = 0; stores != NULL && i < s->nstored; i++) {
         const stored *st = &s->stored[i];
         const bl_node *value = NULL;
-        if (st->group != group || st->value == NULL || bl_is_int(bl_shape_count(ir, st->node->ndim, st->node->dim), 0))
+        if (st->group != group || st->value == NULL || st->joined || bl_is_int(bl_shape_count(ir, st->node->ndim, st->node->dim), 0))
             continue;
         value = bl_substitute(ir, st->value, &forward);
         if (is_read_elsewhere(s, st))
@@ -371,6 +371,7 @@ static bl_status finish(sched *s, int ngroups, bl_err *err)
     for (int i = 0; i < s->nroots; i++)
         root_place[i] = s->ninputs + (int)(intptr_t)bl_ptrmap_get(&s->by_node, s->roots[i]) - 1; /* an input too is copied */
     s->out->root_place = root_place;
+    sched_place_joins(s);
     for (int g = 0; g < ngroups; g++) {
         const bl_node *scan = scan_of(s, g);
         bl_nest nest = {0};

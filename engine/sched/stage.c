@@ -19,11 +19,37 @@ enum {
     COSTLY_AGAIN = 8      /* ops per element from which a value that two phases compute is one of its own: an exp */
 };
 
+static void unstage(sched *s, int position)
+{
+    s->realised[position] = s->costly_again[position] ? INLINE : BUFFERED;
+}
+
+/* What was to be computed from a stage of |position|, in stages itself, was thought to be made of what that is made of, which is
+ * less to read.  It reads a buffer now: whether it expands is asked again. */
+static void ask_again(sched *s, int position)
+{
+    bool *above = bl_arena_array(bl_ir_arena(s->ir), s->order.count, sizeof *above);
+
+    for (int at = position; above != NULL && at < (int)s->order.count; at++) {
+        const bl_node *node = s->order.at[at];
+        above[at] = at == position;
+        for (uint32_t i = 0; i < node->nsrc && !above[at] && (s->realised[at] == INLINE || s->realised[at] == STAGED); i++) {
+            int from = sched_position(s, node->src[i]);
+            above[at] = from >= position && above[from];
+        }
+        if (above[at] && s->realised[at] == STAGED) {
+            unstage(s, at);
+            s->unstageable[at] = false;
+        }
+    }
+}
+
 /* A stage cannot serve what asks for |node|: it gets a buffer, if it would have had one, and the stores are built again. */
 static const bl_node *misfit(sched *s, const bl_node *node)
 {
     int position = sched_position(s, node);
-    s->realised[position] = s->costly_again[position] ? INLINE : BUFFERED;
+    ask_again(s, position);
+    unstage(s, position);
     s->unstageable[position] = true;
     s->rebuild = true;
     return bl_const_int(s->ir, (bl_dtype)node->dtype, 0);
@@ -293,7 +319,7 @@ int sched_unstage(sched *s, const bl_node *sink)
             continue;
         position = (int)below.at[i]->src[0]->src[0]->arg; /* its buffer has the number of its position */
         marked += s->realised[position] == STAGED;
-        s->realised[position] = s->costly_again[position] ? INLINE : BUFFERED;
+        unstage(s, position);
     }
     return marked;
 }

@@ -69,6 +69,8 @@ static const row rows[] = {
     {"rows drawn by a permutation with a key, which is no state", 2, 0, "{'inputs': {'x': " F32(1000, 784) ", 'k': " I64() "}, 'nodes': [{'id': 'p', 'op': 'randperm', 'in': ['k'], 'attrs': {'n': 1000}}, {'id': 'i', 'op': 'slice', 'in': ['p'], 'attrs': {'stop': 128}}, {'id': 'c', 'op': 'contiguous', 'in': ['i']}, {'id': 'b', 'op': 'take', 'in': ['x', 'c']}, {'id': 'y', 'op': 'mul', 'in': ['b', 0.5]}], 'outputs': ['y']}"},
     {"cross entropy of labels that are looked up, and its gradient", 4, 0, "{'inputs': {'h': " F32(128, 64) ", 'w': " F32(10, 64) ", 'y': {'dtype': 'uint8', 'shape': [60000]}, 'i': " I64(128) "}, 'nodes': [{'id': 'x', 'op': 'linear', 'in': ['h', 'w']}, {'id': 't', 'op': 'take', 'in': ['y', 'i']}, {'id': 'l', 'op': 'cross_entropy', 'in': ['x', 't']}, {'id': 'g', 'op': 'grad', 'in': ['l', 'w']}], 'outputs': ['l', 'g']}"},
     {"the gradient of one take after another", 2, 0, "{'inputs': {'x': " F32(1000, 64) ", 'i': " I64(500) ", 'j': " I64(256) ", 'g': " F32(256, 64) "}, 'nodes': [{'id': 'a', 'op': 'take', 'in': ['x', 'i']}, {'id': 'b', 'op': 'take', 'in': ['a', 'j']}, {'id': 'p', 'op': 'mul', 'in': ['b', 'g']}, {'id': 'l', 'op': 'sum', 'in': ['p']}, {'id': 'd', 'op': 'grad', 'in': ['l', 'x']}], 'outputs': ['d']}"},
+    {"a pooling between convolutions is none of the second one's phases: it reads more than it is", 3, 0, "{'inputs': {'x': " F32(2, 3, 67, 67) ", 'u': " F32(96, 3, 7, 7) ", 'v': " F32(16, 96, 1, 1) "}, 'nodes': [{'id': 'a', 'op': 'conv2d', 'in': ['x', 'u'], 'attrs': {'stride': 2}}, {'id': 'm', 'op': 'max_pool2d', 'in': ['a'], 'attrs': {'kernel_size': 3, 'stride': 2}}, {'id': 'y', 'op': 'conv2d', 'in': ['m', 'v']}], 'outputs': ['y']}"},
+    {"cat of inputs before a product: a value of its own", 2, 0, "{'inputs': {'x': " F32(64, 100) ", 'z': " F32(64, 200) ", 'w': " F32(300, 128) "}, 'nodes': [{'id': 'c', 'op': 'cat', 'in': ['x', 'z'], 'attrs': {'axis': 1}}, {'id': 'y', 'op': 'matmul', 'in': ['c', 'w']}], 'outputs': ['y']}"},
     {"MLP, one SGD step", 9, 0, "mlp_sgd"},
     {"CNN, one Adam step", 19, 0, "cnn_adam"},
 };
@@ -272,10 +274,48 @@ static void test_cheap_is_no_stage(void **state)
     test_graph_close(&g);
 }
 
+#define FIRE(more, outputs)                                                                                                      \
+    "{'inputs': {'x': " F32(4, 16, 10, 10) ", 'u': " F32(32, 16, 1, 1) ", 'v': " F32(24, 16, 3, 3) ", 'w': " F32(                \
+        8, 56, 1, 1) "}, 'nodes': [{'id': 'p', 'op': 'conv2d', 'in': ['x', 'u']}, {'id': 'a', 'op': 'relu', 'in': ['p']}, "      \
+                     "{'id': 'q', 'op': 'conv2d', 'in': ['x', 'v'], 'attrs': {'padding': 1, 'form': 'direct'}}, "                \
+                     "{'id': 'b', 'op': 'relu', 'in': ['q']}, {'id': 'c', 'op': 'cat', 'in': ['a', 'b'], 'attrs': {'axis': 1}}"   \
+                     more "], 'outputs': [" outputs "]}"
+
+/* Which place nest |k| writes first. */
+static int written(const bl_schedule *schedule, int k)
+{
+    return schedule->nests[k].param[schedule->nests[k].sink->src[0]->src[0]->arg];
+}
+
+/* The parts of a concatenation are stored where they stand in it; one that somebody else reads is copied. */
+static void test_parts_in_place(void **state)
+{
+    static const struct {
+        const char *document;
+        int nests;
+        bool in_place;
+    } cases[] = {{FIRE("", "'c'"), 2, true},
+                 {FIRE(", {'id': 'y', 'op': 'conv2d', 'in': ['c', 'w']}", "'y'"), 3, true},
+                 {FIRE(", {'id': 'm', 'op': 'max_pool2d', 'in': ['c'], 'attrs': {'kernel_size': 3, 'stride': 2}}", "'m'"), 3, true},
+                 {FIRE("", "'c', 'a'"), 3, false}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        test_graph g;
+        const bl_schedule *schedule = NULL;
+        test_graph_open(cases[i].document, &g);
+        schedule = test_graph_schedule(&g, 2);
+        if (schedule->nnests != cases[i].nests || (written(schedule, 0) == written(schedule, 1)) != cases[i].in_place)
+            fail_msg("case %zu: %d nests, and the first two write to %d and %d", i, schedule->nnests, written(schedule, 0),
+                     written(schedule, 1));
+        test_graph_close(&g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels), cmocka_unit_test(test_groups),
                                        cmocka_unit_test(test_optimisers), cmocka_unit_test(test_relu),
-                                       cmocka_unit_test(test_cheap_is_no_stage)};
+                                       cmocka_unit_test(test_cheap_is_no_stage), cmocka_unit_test(test_parts_in_place)};
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }
