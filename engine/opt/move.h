@@ -18,7 +18,8 @@ enum { BL_MAX_AXES = 48, BL_MAX_MOVES = 32, BL_MAX_HELPERS = 4 };
  * makes of a graph is numbered otherwise.  A move that is added changes no list. */
 enum { BL_MOVES_VERSION = 1 };
 
-/* Vectors of so many lanes or more, from places 2 to so many apart, are picked out of whole vectors; others are loaded one by one. */
+/* Vectors of so many lanes or more, from places 2 to so many apart, are picked out of whole vectors; others are loaded one by
+ * one. */
 enum { BL_LANES_PICKED = 8, BL_MOST_APART = 3 };
 
 typedef enum bl_move_kind {

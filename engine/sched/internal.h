@@ -135,8 +135,8 @@ int sched_mark_more(sched *s);
 /* After grouping: reductions computed in two nests. */
 int sched_mark_shared(sched *s, int ngroups);
 
-/* join.c: is it a concatenation?  Concatenations whose parts have buffers, or get them for it, get one themselves; returns how many
- * values were marked.  Once all stores are built and grouped, parts are stored in place. */
+/* join.c: is it a concatenation?  Concatenations whose parts have buffers, or get them for it, get one themselves; returns how
+ * many values were marked.  Once all stores are built and grouped, parts are stored in place. */
 bool sched_is_join(const sched *s, const bl_node *node);
 int sched_mark_joins(sched *s);
 void sched_place_joins(sched *s);

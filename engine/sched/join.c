@@ -180,8 +180,7 @@ void sched_place_joins(sched *s)
     for (int i = 0; i < s->nstored; i++) {
         stored *whole = &s->stored[i];
         join j;
-        if (whole->value != NULL && whole->offset == NULL && whole->node->op == BL_OP_WHERE &&
-            find_parts(s->ir, whole->node, &j))
+        if (whole->value != NULL && whole->offset == NULL && whole->node->op == BL_OP_WHERE && find_parts(s->ir, whole->node, &j))
             place_parts(s, whole, &j);
     }
 }

@@ -242,7 +242,8 @@ static const bl_node *group_sink(sched *s, int group)
     for (int i = 0; stores != NULL && i < s->nstored; i++) {
         const stored *st = &s->stored[i];
         const bl_node *value = NULL;
-        if (st->group != group || st->value == NULL || st->joined || bl_is_int(bl_shape_count(ir, st->node->ndim, st->node->dim), 0))
+        if (st->group != group || st->value == NULL || st->joined ||
+            bl_is_int(bl_shape_count(ir, st->node->ndim, st->node->dim), 0))
             continue;
         value = bl_substitute(ir, st->value, &forward);
         if (is_read_elsewhere(s, st))

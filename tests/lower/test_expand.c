@@ -134,19 +134,16 @@ static void expect(bench *b, facts want)
     assert_int_equal(wrong, 0);
 }
 
-/* out[g * 16 + v] = a[g * 16 + v] + b[g * stride ...]: contiguous, the same for all lanes, picked out of two vectors or three, and
- * scattered. */
+/* out[g * 16 + v] = a[g * 16 + v] + b[g * stride ...]: contiguous, the same for all lanes, picked out of two vectors or three,
+ * and scattered. */
 static void vectors(void **state)
 {
     static const struct {
         int64_t stride;
         facts want;
     } rows[] = {
-        {1, {2, 1, 16, 0, 0, 0, 0, -1, 8}},
-        {0, {2, 1, 16, 0, 0, 0, 0, -1, 8}},
-        {2, {3, 1, 16, 1, 0, 0, 0, -1, 8}},
-        {3, {4, 1, 16, 1, 0, 0, 0, -1, 8}},
-        {4, {17, 1, 16, 1, 0, 0, 0, -1, 8}},
+        {1, {2, 1, 16, 0, 0, 0, 0, -1, 8}}, {0, {2, 1, 16, 0, 0, 0, 0, -1, 8}},  {2, {3, 1, 16, 1, 0, 0, 0, -1, 8}},
+        {3, {4, 1, 16, 1, 0, 0, 0, -1, 8}}, {4, {17, 1, 16, 1, 0, 0, 0, -1, 8}},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -276,10 +276,11 @@ static void test_cheap_is_no_stage(void **state)
 
 #define FIRE(more, outputs)                                                                                                      \
     "{'inputs': {'x': " F32(4, 16, 10, 10) ", 'u': " F32(32, 16, 1, 1) ", 'v': " F32(24, 16, 3, 3) ", 'w': " F32(                \
-        8, 56, 1, 1) "}, 'nodes': [{'id': 'p', 'op': 'conv2d', 'in': ['x', 'u']}, {'id': 'a', 'op': 'relu', 'in': ['p']}, "      \
-                     "{'id': 'q', 'op': 'conv2d', 'in': ['x', 'v'], 'attrs': {'padding': 1, 'form': 'direct'}}, "                \
-                     "{'id': 'b', 'op': 'relu', 'in': ['q']}, {'id': 'c', 'op': 'cat', 'in': ['a', 'b'], 'attrs': {'axis': 1}}"   \
-                     more "], 'outputs': [" outputs "]}"
+        8, 56, 1,                                                                                                                \
+        1) "}, 'nodes': [{'id': 'p', 'op': 'conv2d', 'in': ['x', 'u']}, {'id': 'a', 'op': 'relu', 'in': ['p']}, "                \
+           "{'id': 'q', 'op': 'conv2d', 'in': ['x', 'v'], 'attrs': {'padding': 1, 'form': 'direct'}}, "                          \
+           "{'id': 'b', 'op': 'relu', 'in': ['q']}, {'id': 'c', 'op': 'cat', 'in': ['a', 'b'], 'attrs': {'axis': 1}}" more       \
+           "], 'outputs': [" outputs "]}"
 
 /* Which place nest |k| writes first. */
 static int written(const bl_schedule *schedule, int k)
@@ -294,10 +295,11 @@ static void test_parts_in_place(void **state)
         const char *document;
         int nests;
         bool in_place;
-    } cases[] = {{FIRE("", "'c'"), 2, true},
-                 {FIRE(", {'id': 'y', 'op': 'conv2d', 'in': ['c', 'w']}", "'y'"), 3, true},
-                 {FIRE(", {'id': 'm', 'op': 'max_pool2d', 'in': ['c'], 'attrs': {'kernel_size': 3, 'stride': 2}}", "'m'"), 3, true},
-                 {FIRE("", "'c', 'a'"), 3, false}};
+    } cases[] = {
+        {FIRE("", "'c'"), 2, true},
+        {FIRE(", {'id': 'y', 'op': 'conv2d', 'in': ['c', 'w']}", "'y'"), 3, true},
+        {FIRE(", {'id': 'm', 'op': 'max_pool2d', 'in': ['c'], 'attrs': {'kernel_size': 3, 'stride': 2}}", "'m'"), 3, true},
+        {FIRE("", "'c', 'a'"), 3, false}};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -314,8 +316,8 @@ static void test_parts_in_place(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels), cmocka_unit_test(test_groups),
-                                       cmocka_unit_test(test_optimisers), cmocka_unit_test(test_relu),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kernels),           cmocka_unit_test(test_groups),
+                                       cmocka_unit_test(test_optimisers),        cmocka_unit_test(test_relu),
                                        cmocka_unit_test(test_cheap_is_no_stage), cmocka_unit_test(test_parts_in_place)};
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }
