@@ -172,6 +172,8 @@ static bl_status decode_named(bl_decoder *d, const bl_json *doc, const char *gro
     for (size_t i = 0; file != NULL && i < file->ntensors; i++) {
         BL_TRY(bl_decode_binary(d, group, &file->tensors[i], &out->values[out->count], err));
         names[out->count++] = file->tensors[i].name;
+        if (given && bl_json_find(&object, file->tensors[i].name, &one))
+            return bl_json_fail(&object, err, BL_EGRAPH, "\"%s\" stands in the document and beside it", file->tensors[i].name);
     }
     for (int i = 0; i < out->count; i++)
         out->tensors[i] = (bl_wire_tensor){names[i], bl_value_type(&out->values[i])};
@@ -201,15 +203,15 @@ static bl_status make_typed(typed_values *t, bl_err *err)
 }
 
 /* Where the value of |name| goes. */
-static bl_status find_typed(typed_values *t, const char *name, int *out, bl_err *err)
+static bl_status find_typed(typed_values *t, const bl_json *doc, const char *name, int *out, bl_err *err)
 {
     const bl_wire_tensor *found = find_named(&t->index, name);
 
     if (found == NULL)
-        return bl_fail(err, BL_EGRAPH, "%s: nothing here is named \"%.140s\"", t->group, name);
+        return bl_json_fail(doc, err, BL_EGRAPH, "%s: nothing here is named \"%.140s\"", t->group, name);
     *out = (int)(found - t->tensors);
     if (t->filled[*out])
-        return bl_fail(err, BL_EGRAPH, "%s: \"%s\" stands in the document and beside it", t->group, name);
+        return bl_json_fail(doc, err, BL_EGRAPH, "%s: \"%s\" stands in the document and beside it", t->group, name);
     t->filled[*out] = true;
     return BL_OK;
 }
@@ -226,16 +228,16 @@ static bl_status decode_typed(typed_values *t, const bl_json *doc, bl_err *err)
         BL_TRY(bl_json_expect(&object, BL_JSON_OBJECT, err));
     bl_json_iter it = bl_json_each(&object);
     while (given && bl_json_next(&it, &one)) {
-        BL_TRY(find_typed(t, one.key, &at, err));
+        BL_TRY(find_typed(t, doc, one.key, &at, err));
         BL_TRY(bl_decode_value(t->d, &one, &t->tensors[at].type, false, &t->values[at], err));
     }
     for (size_t i = 0; file != NULL && i < file->ntensors; i++) {
-        BL_TRY(find_typed(t, file->tensors[i].name, &at, err));
+        BL_TRY(find_typed(t, doc, file->tensors[i].name, &at, err));
         BL_TRY(bl_decode_binary(t->d, t->group, &file->tensors[i], &t->values[at], err));
     }
     for (int i = 0; i < t->count; i++) {
         if (!t->filled[i])
-            return bl_fail(err, BL_EGRAPH, "%s: \"%s\" is missing", t->group, t->tensors[i].name);
+            return bl_json_fail(doc, err, BL_EGRAPH, "%s: \"%s\" is missing", t->group, t->tensors[i].name);
         BL_TRY(bl_decode_match(t->d, &t->values[i], &t->tensors[i].type, err));
     }
     return BL_OK;

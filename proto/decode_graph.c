@@ -299,9 +299,12 @@ static bl_status make_symbols(graph_decoder *g, const bl_json *doc)
         qsort(g->symbols, n, sizeof *g->symbols, compare_symbols);
     for (size_t i = 1; i < n; i++) {
         const symbol *a = &g->symbols[i - 1], *b = &g->symbols[i];
-        if (strcmp(a->name, b->name) == 0)
+        if (strcmp(a->name, b->name) == 0) {
+            if (a->ref.kind == BL_REF_NODE || b->ref.kind == BL_REF_NODE)
+                bl_err_blame(g->err, a->name);
             return bl_json_fail(doc, g->err, BL_EGRAPH, "the name \"%s\" is used twice, by %s and by %s", a->name,
-                                kind_text(a->ref.kind), kind_text(b->ref.kind));
+                                kind_text(a->ref.kind), a->ref.kind == b->ref.kind ? "another one" : kind_text(b->ref.kind));
+        }
     }
     return BL_OK;
 }

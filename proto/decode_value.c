@@ -304,6 +304,26 @@ static bl_status default_dtype(const bl_json *at, bl_tensor_value *v, bl_err *er
     return BL_OK;
 }
 
+/* The first element that cannot be in a list of a tensor.  JSON's depth bounds this. */
+static bl_status fail_element(const bl_json *at, bl_err *err)
+{
+    bl_json one;
+    double value;
+    bl_json_iter it = bl_json_each(at);
+    while (err->status == BL_OK && bl_json_next(&it, &one)) {
+        if (one.kind == BL_JSON_ARRAY && one.list == NULL)
+            (void)fail_element(&one, err);
+        else if (one.kind == BL_JSON_STRING && !bl_json_nonfinite(one.text, &value))
+            (void)bl_json_fail(&one, err, BL_EINVAL,
+                               "expected a number, true, false, \"NaN\", \"Infinity\" or \"-Infinity\", got \"%.*s\"",
+                               (int)(one.text.len < 60 ? one.text.len : 60), one.text.data);
+        else if (one.kind == BL_JSON_NULL || one.kind == BL_JSON_OBJECT)
+            (void)bl_json_fail(&one, err, BL_EINVAL, "expected a number, got %s",
+                               one.kind == BL_JSON_NULL ? "null; there is the number \"NaN\"" : "an object");
+    }
+    return err->status;
+}
+
 /* The list at |at| as v->list; the shape that its nesting shows in v. */
 static bl_status take_list(const bl_decoder *d, const bl_json *at, bl_tensor_value *v, bl_err *err)
 {
@@ -313,6 +333,8 @@ static bl_status take_list(const bl_decoder *d, const bl_json *at, bl_tensor_val
     v->kind = BL_VALUE_LIST;
     if (at->kind != BL_JSON_ARRAY && scalar_list(at, &v->list))
         return BL_OK;
+    if (at->kind == BL_JSON_ARRAY && at->list == NULL && fail_element(at, err) != BL_OK)
+        return err->status;
     if (at->kind == BL_JSON_ARRAY && at->list == NULL)
         return bl_json_fail(at, err, BL_EINVAL,
                             "a list of a tensor may hold only numbers, true, false, \"NaN\", \"Infinity\", \"-Infinity\"");

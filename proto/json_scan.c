@@ -152,10 +152,24 @@ static bl_status string_value(scan *s)
     return BL_OK;
 }
 
+static bool begins_with(const scan *s, const char *word)
+{
+    size_t n = strlen(word);
+    return (size_t)(s->end - s->p) >= n && memcmp(s->p, word, n) == 0;
+}
+
+/* As Python and JavaScript libraries may write them. */
+static bl_status no_finite_number(scan *s)
+{
+    return fail_at(s, s->p, "JSON has no such number: \"NaN\", \"Infinity\" and \"-Infinity\" stand in quotes");
+}
+
 static bl_status number_value(scan *s)
 {
     const char *open = s->p, *end = bl_number_skip(open, s->end);
 
+    if (end == NULL && begins_with(s, "-Infinity"))
+        return no_finite_number(s);
     if (end == NULL)
         return fail_at(s, open, "not a number as JSON writes it");
     put_place(s, 'n', (size_t)(open - s->doc->body.data), (size_t)(end - open));
@@ -168,13 +182,14 @@ static bl_status word_value(scan *s)
     static const char *const words[] = {"true", "false", "null"};
 
     for (size_t i = 0; i < 3; i++) {
-        size_t n = strlen(words[i]);
-        if ((size_t)(s->end - s->p) >= n && memcmp(s->p, words[i], n) == 0) {
-            bl_text_append(&s->out, s->p, n);
-            s->p += n;
+        if (begins_with(s, words[i])) {
+            bl_text_append(&s->out, s->p, strlen(words[i]));
+            s->p += strlen(words[i]);
             return BL_OK;
         }
     }
+    if (begins_with(s, "NaN") || begins_with(s, "Infinity"))
+        return no_finite_number(s);
     return fail_at(s, s->p, "expected a value");
 }
 

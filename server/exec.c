@@ -141,7 +141,8 @@ bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *w
     if (x->worker == NULL)
         BL_TRY(bl_worker_find(rq->server, options->device, &x->worker, &rq->err));
     if (worker != NULL && options->device != NULL && strcmp(options->device, worker->dev->info.id) != 0)
-        return bl_fail(&rq->err, BL_EGRAPH, "the program is on %s", worker->dev->info.id);
+        return bl_fail(&rq->err, BL_EGRAPH, "device: the program is on %s, not on \"%.60s\"", worker->dev->info.id,
+                       options->device);
     if (options->timeout_ms > 0)
         rq->deadline_ns = rq->start_ns + options->timeout_ms * 1000000;
     x->generation = atomic_load(&x->worker->dev->generation);

@@ -166,12 +166,12 @@ bl_status bl_head_check_site(bl_request *rq, const bl_head *head)
     if (len == 0 || !port_ok ||
         (!bl_host_is_loopback(head->host, len) && !host_in_list(settings->host, head->host, len) &&
          !host_in_list(settings->allow_host, head->host, len)))
-        return bl_fail(&rq->err, BL_EHOST, "the Host is not one of this server; --allow-host adds names");
+        return bl_fail(&rq->err, BL_EHOST, "the Host \"%.100s\" is not one of this server; --allow-host adds names", head->host);
     if (head->origin != NULL) {
         const char *at = head->origin;
         at += strncasecmp(at, "http://", 7) == 0 ? 7 : strncasecmp(at, "https://", 8) == 0 ? 8 : 0;
         if (at == head->origin || strcasecmp(at, head->host) != 0)
-            return bl_fail(&rq->err, BL_EFORBIDDEN, "pages of another origin may not use this server");
+            return bl_fail(&rq->err, BL_EFORBIDDEN, "pages of another origin, \"%.100s\", may not use this server", head->origin);
     }
     return BL_OK;
 }
@@ -202,7 +202,7 @@ static bl_status take_coding(bl_request *rq, const char *coding, bl_coding *out)
     else if (strcasecmp(coding, "deflate") == 0)
         *out = BL_CODING_DEFLATE;
     else
-        return bl_fail(&rq->err, BL_EMEDIA, "content-encoding may be gzip or deflate");
+        return bl_fail(&rq->err, BL_EMEDIA, "content-encoding may be gzip or deflate, not \"%.60s\"", coding);
     return BL_OK;
 }
 
@@ -218,10 +218,10 @@ bl_status bl_head_check_body(bl_request *rq, const bl_head *head, bl_coding *cod
         return bl_fail(&rq->err, BL_EMEDIA, "this request takes no body");
     rq->media = head->type != NULL ? media_of(head->type) : BL_MEDIA_NONE;
     if ((rq->route->flags & BL_ROUTE_ANYTYPE) == 0 && (rq->media & rq->route->takes) == 0)
-        return bl_fail(&rq->err, BL_EMEDIA, "the content type must be %s%s%s%s",
+        return bl_fail(&rq->err, BL_EMEDIA, "the content type must be %s%s%s%s, not \"%.60s\"",
                        rq->route->takes & BL_MEDIA_JSON ? "application/json" : "",
                        rq->route->takes & BL_MEDIA_SAFETENSORS ? " or application/x-safetensors" : "",
                        rq->route->takes & BL_MEDIA_OCTETS ? " or application/octet-stream" : "",
-                       rq->route->takes & BL_MEDIA_ONNX ? " or application/x-onnx" : "");
+                       rq->route->takes & BL_MEDIA_ONNX ? " or application/x-onnx" : "", head->type != NULL ? head->type : "");
     return take_coding(rq, head->coding, coding);
 }

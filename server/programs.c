@@ -399,7 +399,8 @@ bl_status bl_handle_program_run(bl_request *rq)
     BL_TRY(bl_exec_create(rq, &x));
     BL_TRY(decode_run(x, program, run));
     if (run->steps > rq->server->settings.max_steps)
-        return bl_fail(&rq->err, BL_ELIMIT, "steps: the limit is %llu", (unsigned long long)rq->server->settings.max_steps);
+        return bl_fail(&rq->err, BL_ELIMIT, "steps: %llu, the limit is %llu", (unsigned long long)run->steps,
+                       (unsigned long long)rq->server->settings.max_steps);
     BL_TRY(bl_exec_choose(x, &run->options, program->worker));
     x->program = program;
     x->entry = &program->entries[run->entry];

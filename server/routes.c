@@ -131,6 +131,12 @@ static bool match(const char *pattern, int count, const char *const *segment, co
     return i == count && *pattern == '\0';
 }
 
+static bl_status nothing_there(bl_request *rq, size_t len)
+{
+    return bl_fail(&rq->err, BL_ENOTFOUND, "there is nothing at \"%.*s\"; GET /openapi.json lists the addresses",
+                   (int)(len < 160 ? len : 160), rq->uri);
+}
+
 static bl_status split_path(bl_request *rq, size_t len, const char **segment, int *count)
 {
     const char *at = rq->uri, *end = rq->uri + len;
@@ -138,7 +144,7 @@ static bl_status split_path(bl_request *rq, size_t len, const char **segment, in
     while (at < end) {
         size_t n = strcspn(++at, "/?");
         if (*count == MAX_SEGMENTS)
-            return bl_fail(&rq->err, BL_ENOTFOUND, "there is nothing at this address");
+            return nothing_there(rq, len);
         BL_TRY(decode(rq, at, n, false, &segment[(*count)++]));
         at += n;
     }
@@ -178,7 +184,7 @@ bl_status bl_route_find(bl_request *rq)
                                 strcmp(routes[i].method, "GET") == 0 ? ", HEAD" : "");
     }
     if (allow == NULL)
-        return bl_fail(&rq->err, BL_ENOTFOUND, "there is nothing at this address");
+        return nothing_there(rq, len);
     rq->allow = allow;
     return bl_fail(&rq->err, BL_EMETHOD, "this address takes %s", allow);
 }

@@ -196,8 +196,12 @@ static bool is_next(bl_exec *x, numbered *n)
         return false;
     }
     if (n->seq != n->of->last + 1) {
-        (void)bl_fail(&rq->err, BL_ECONFLICT, "seq is %llu, the last was %llu: that one is answered again, and the next is %llu",
-                      (unsigned long long)n->seq, (unsigned long long)n->of->last, (unsigned long long)n->of->last + 1);
+        (void)(n->of->last == 0
+                   ? bl_fail(&rq->err, BL_ECONFLICT, "seq is %llu, the last was 0: there was none yet, and the next is 1",
+                             (unsigned long long)n->seq)
+                   : bl_fail(&rq->err, BL_ECONFLICT,
+                             "seq is %llu, the last was %llu: that one is answered again, and the next is %llu",
+                             (unsigned long long)n->seq, (unsigned long long)n->of->last, (unsigned long long)n->of->last + 1));
         return false;
     }
     atomic_store(&rq->stays, true); /* who lost the connection will ask again */

@@ -24,7 +24,8 @@ static bl_status resolve(bl_request *rq, const char *const *names, const char *t
         if (names[i] == NULL)
             continue;
         if (out->kind != NULL)
-            return bl_fail(&rq->err, BL_EGRAPH, "a share is of one thing: %s or %s, not of both", out->kind, bl_share_kinds[i]);
+            return bl_fail(&rq->err, BL_EGRAPH, "a share is of one thing: of a %s or of a %s, not of both", out->kind,
+                           bl_share_kinds[i]);
         out->kind = bl_share_kinds[i];
         out->name = names[i];
     }

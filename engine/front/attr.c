@@ -3,6 +3,7 @@
 #include "engine/front/build.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +45,11 @@ static bool decode_whole(bl_call *c, const bl_sig_param *p, const bl_wire_attr *
 {
     if (a->kind != BL_ATTR_NUMBER)
         return wrong_type(c, p, "a whole number");
-    return take_whole(&a->number, out) || wrong_value(c, p, "must be a whole number of 64 bits");
+    if (take_whole(&a->number, out))
+        return true;
+    bl_call_fail(c, "attribute \"%.*s\" must be a whole number of 64 bits, not %.17g", (int)p->name.len, p->name.data,
+                 a->number.value);
+    return false;
 }
 
 static bool decode_real(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, double *out)
@@ -204,7 +209,10 @@ static bool decode_dtype(bl_call *c, const bl_sig_param *p, const bl_wire_attr *
     if (a->kind != BL_ATTR_STRING)
         return wrong_type(c, p, "the name of a dtype");
     *out = bl_dtype_from_name(a->string, strlen(a->string));
-    return *out != BL_DTYPE_COUNT || wrong_value(c, p, "is not a dtype that this server knows");
+    if (*out != BL_DTYPE_COUNT)
+        return true;
+    bl_call_fail(c, "attribute \"%.*s\": no dtype is named \"%.60s\"", (int)p->name.len, p->name.data, a->string);
+    return false;
 }
 
 static bool decode_choice(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, const char **out)
@@ -222,7 +230,8 @@ static bool decode_choice(bl_call *c, const bl_sig_param *p, const bl_wire_attr 
         }
         at = stop + 1;
     }
-    bl_call_fail(c, "attribute \"%.*s\" must be one of %.*s", (int)p->name.len, p->name.data, (int)p->type.len, p->type.data);
+    bl_call_fail(c, "attribute \"%.*s\" must be one of %.*s, not \"%.60s\"", (int)p->name.len, p->name.data, (int)p->type.len,
+                 p->type.data, a->string);
     return false;
 }
 
@@ -385,6 +394,16 @@ static const bl_sig_param *find_param(const bl_sig *sig, const char *name, int *
     return NULL;
 }
 
+static void fail_unknown(bl_call *c, const char *name)
+{
+    char known[300] = "none";
+    size_t used = 0;
+    for (int i = 0; i < c->sig.nattrs && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%.*s", i > 0 ? ", " : "", (int)c->sig.attr[i].name.len,
+                                 c->sig.attr[i].name.data);
+    bl_call_fail(c, "there is no attribute \"%.100s\"; it takes %s", name, known);
+}
+
 bool bl_call_decode_attrs(bl_call *c)
 {
     bool seen[BL_SIG_MAX] = {false};
@@ -393,7 +412,7 @@ bool bl_call_decode_attrs(bl_call *c)
         int at = 0;
         const bl_sig_param *p = find_param(&c->sig, a->name, &at);
         if (p == NULL) {
-            bl_call_fail(c, "there is no attribute \"%s\"", a->name);
+            fail_unknown(c, a->name);
             return false;
         }
         if (a->kind == BL_ATTR_NULL && p->optional)

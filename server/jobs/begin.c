@@ -203,7 +203,8 @@ bl_status job_prepare(bl_request *rq, bl_job *job, bl_exec **out)
         return bl_fail(&rq->err, BL_EGRAPH, "program \"%s\" belongs to a lease, and a job outlives it: put it without one",
                        job->program->name);
     if (spec.run.steps > rq->server->settings.max_steps)
-        return bl_fail(&rq->err, BL_ELIMIT, "steps: the limit is %llu", (unsigned long long)rq->server->settings.max_steps);
+        return bl_fail(&rq->err, BL_ELIMIT, "steps: %llu, the limit is %llu", (unsigned long long)spec.run.steps,
+                       (unsigned long long)rq->server->settings.max_steps);
     BL_TRY(fill_job(job, &spec, &rq->err));
     BL_TRY(claim(job, &rq->err));
     BL_TRY(bl_exec_choose(x, &spec.run.options, job->program->worker));

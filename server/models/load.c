@@ -575,7 +575,8 @@ static bl_status load_one(load *l, const bl_source_version *from)
         return BL_OK;
     }
     bl_models_publish_failure(l->models, l->op->owner, l->op->name, from->number, &problem);
-    return bl_fail(outer, problem.status, "version %llu: %s", (unsigned long long)from->number, problem.text);
+    return bl_fail(outer, problem.status, problem.node[0] != '\0' ? "version %llu: %s (node \"%s\")" : "version %llu: %s",
+                   (unsigned long long)from->number, problem.text, problem.node);
 }
 
 static bl_status load_all(load *l)

@@ -112,6 +112,19 @@ static const bl_config_tensor *find_tensor(const bl_config_tensor *tensors, int 
     return NULL;
 }
 
+static bl_status fails_dims(const char *name, const bl_config_tensor *said, int ndim, const int64_t *dim, bl_err *err)
+{
+    bl_text is = {0}, wanted = {0};
+    bl_status st = BL_OK;
+    bl_shape_print(&wanted, said->ndim, said->dim);
+    bl_shape_print(&is, ndim, dim);
+    st = bl_fail(err, BL_EGRAPH, "the configuration says dims %s of \"%s\", which has %s", bl_text_get(&wanted), name,
+                 bl_text_get(&is));
+    bl_text_fini(&wanted);
+    bl_text_fini(&is);
+    return st;
+}
+
 /* What the configuration says must be so. */
 static bl_status check_tensor(const bl_model_version *version, bl_model_tensor *tensor, const bl_config_tensor *said, bl_err *err)
 {
@@ -138,8 +151,7 @@ static bl_status check_tensor(const bl_model_version *version, bl_model_tensor *
     bool same = said->ndim == shown - skip;
     for (int i = 0; same && i < said->ndim; i++)
         same = said->dim[i] == tensor->dim[skip + i];
-    return same ? BL_OK
-                : bl_fail(err, BL_EGRAPH, "the configuration says other dimensions of \"%s\" than the model has", tensor->name);
+    return same ? BL_OK : fails_dims(tensor->name, said, shown - skip, &tensor->dim[skip], err);
 }
 
 static void describe_input(const bl_wire_tensor *from, const char *name, bool picture, bl_model_tensor *to)

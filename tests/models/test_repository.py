@@ -131,7 +131,7 @@ class Repositories(ModelsTest):
         config = self.ok(self.call("GET", "/v2/models/line/config")).json
         self.ok(self.load("line", config=json.dumps(config)))  # what it says, it takes
         config["input"][0]["dims"] = [7]
-        self.refused(400, self.load("line", config=json.dumps(config)), "other dimensions")
+        self.refused(400, self.load("line", config=json.dumps(config)), 'says dims [7]')
         self.ok(self.load("times", config='{"version_policy": {"specific": {"versions": [2]}}}'))
         self.assertEqual(["2"], self.versions("times"))
         self.ok(self.load("times"))

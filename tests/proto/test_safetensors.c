@@ -189,7 +189,7 @@ static void request_in_a_file(void **state)
         {"{\"inputs\":{\"x\":[1,2]},\"nodes\":[{\"id\":\"y\",\"op\":\"add\",\"in\":[\"x\",\"w\"]}],\"outputs\":[\"y\"]}", BL_OK,
          ""},
         {"{\"inputs\":{\"w\":[1,2]},\"nodes\":[{\"id\":\"y\",\"op\":\"neg\",\"in\":[\"w\"]}],\"outputs\":[\"y\"]}", BL_EGRAPH,
-         "inputs: \"w\" stands there twice"},
+         "inputs: \"w\" stands in the document and beside it"},
         {"{\"nodes\":[{\"id\":\"w\",\"op\":\"neg\"}],\"outputs\":[\"w\"]}", BL_EGRAPH, "\"w\" is used twice"},
         {"{\"nodes\":", BL_EINVAL, "JSON"},
     };
