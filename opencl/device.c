@@ -43,6 +43,7 @@ static const bl_device_ops operations = {
     .dealloc = bl_cl_dealloc,
     .write = bl_cl_write,
     .read = bl_cl_read,
+    .copy = bl_cl_copy,
     .kernel = bl_cl_kernel_create,
     .kernel_destroy = bl_cl_kernel_destroy,
     .compile = bl_cl_compile,

@@ -175,3 +175,15 @@ bl_status bl_cl_read(bl_buffer *base, size_t offset, void *data, size_t bytes, b
     rc = dev->cl.EnqueueReadBuffer(dev->session.queues[dev->current], buffer->mem, CL_TRUE, offset, bytes, data, 0, NULL, NULL);
     return rc == CL_SUCCESS ? BL_OK : bl_cl_fail_queue(dev, rc, "reading a buffer", err);
 }
+
+bl_status bl_cl_copy(bl_buffer *to, size_t at, bl_buffer *from, size_t offset, size_t bytes, bl_err *err)
+{
+    bl_cl_device *dev = (bl_cl_device *)to->dev;
+    cl_int rc = dev->cl.EnqueueCopyBuffer(dev->session.queues[dev->current], ((bl_cl_buffer *)from)->mem,
+                                          ((bl_cl_buffer *)to)->mem, offset, at, bytes, 0, NULL, NULL);
+
+    if (rc != CL_SUCCESS)
+        return bl_cl_fail_queue(dev, rc, "copying a buffer", err);
+    dev->pending = true;
+    return bl_cl_wait(&dev->base, err);
+}

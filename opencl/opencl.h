@@ -135,6 +135,7 @@ bl_status bl_cl_view(bl_buffer *parent, size_t offset, size_t bytes, bl_buffer *
 void bl_cl_dealloc(bl_buffer *buffer);
 bl_status bl_cl_write(bl_buffer *buffer, size_t offset, const void *data, size_t bytes, bl_err *err);
 bl_status bl_cl_read(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err);
+bl_status bl_cl_copy(bl_buffer *to, size_t at, bl_buffer *from, size_t offset, size_t bytes, bl_err *err);
 
 /* ---- program.c.  Thread: any. */
 /* The program of |source|: from the cache, or compiled now and put there.  *entry is what it is in it, for the caller to end. */

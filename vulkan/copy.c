@@ -22,10 +22,10 @@ void bl_vk_staging_fini(bl_vk_context *ctx)
     ctx->vk.DestroyCommandPool(ctx->handle, ctx->staging.pool, NULL); /* its command buffers with it */
 }
 
-/* Copy between staging part |part| and |buffer|, after all copies that were submitted before, and whatever was given its memory:
+/* Copy by the commands of staging part |part|, after all copies that were submitted before, and the kernels up to ticket |after|:
  * on a queue of its own it waits for no other kernel. */
-static bl_status submit_copy(bl_vk_context *ctx, uint32_t part, bl_vk_buffer *buffer, size_t offset, size_t bytes, bool upload,
-                             bl_err *err)
+static bl_status submit_region(bl_vk_context *ctx, uint32_t part, VkBuffer from, VkBuffer to, const VkBufferCopy *region,
+                               uint64_t after, bool seen, bl_err *err)
 {
     bl_vk_staging *s = &ctx->staging;
     bool own = ctx->copies != &ctx->compute;
@@ -33,18 +33,25 @@ static bl_status submit_copy(bl_vk_context *ctx, uint32_t part, bl_vk_buffer *bu
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                       .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
     VkPipelineStageFlags earlier = VK_PIPELINE_STAGE_TRANSFER_BIT | (own ? 0 : VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
-    uint64_t here = (uint64_t)part * BL_VK_STAGING_BYTES, there = buffer->at + offset;
-    VkBufferCopy copy = {.srcOffset = upload ? here : there, .dstOffset = upload ? there : here, .size = bytes};
     BL_TRY(bl_vk_check(ctx, ctx->vk.BeginCommandBuffer(commands, &begin), "recording a copy", err));
     bl_vk_barrier(ctx, commands, earlier, VK_ACCESS_TRANSFER_WRITE_BIT | (own ? 0 : VK_ACCESS_SHADER_WRITE_BIT),
                   VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT);
-    ctx->vk.CmdCopyBuffer(commands, upload ? s->storage.handle : buffer->storage.handle,
-                          upload ? buffer->storage.handle : s->storage.handle, 1, &copy);
-    if (!upload)
+    ctx->vk.CmdCopyBuffer(commands, from, to, 1, region);
+    if (seen)
         bl_vk_barrier(ctx, commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_ACCESS_TRANSFER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
                       VK_ACCESS_HOST_READ_BIT);
     BL_TRY(bl_vk_check(ctx, ctx->vk.EndCommandBuffer(commands), "recording a copy", err));
-    return bl_vk_queue_submit(ctx, ctx->copies, commands, own ? *buffer->used : 0, &s->tickets[part], err);
+    return bl_vk_queue_submit(ctx, ctx->copies, commands, own ? after : 0, &s->tickets[part], err);
+}
+
+/* Between staging part |part| and |buffer|, after whatever was given its memory. */
+static bl_status submit_copy(bl_vk_context *ctx, uint32_t part, bl_vk_buffer *buffer, size_t offset, size_t bytes, bool upload,
+                             bl_err *err)
+{
+    VkBuffer staging = ctx->staging.storage.handle, other = buffer->storage.handle;
+    uint64_t here = (uint64_t)part * BL_VK_STAGING_BYTES, there = buffer->at + offset;
+    VkBufferCopy copy = {.srcOffset = upload ? here : there, .dstOffset = upload ? there : here, .size = bytes};
+    return submit_region(ctx, part, upload ? staging : other, upload ? other : staging, &copy, *buffer->used, !upload, err);
 }
 
 static size_t part_bytes(size_t total, size_t done)
@@ -114,4 +121,16 @@ bl_status bl_vk_buffer_read(bl_buffer *base, size_t offset, void *data, size_t b
     BL_TRY(bl_vk_queue_wait_all(buffer->ctx, err));
     memcpy(data, (const char *)base->host + offset, bytes);
     return BL_OK;
+}
+
+bl_status bl_vk_buffer_copy(bl_buffer *to_base, size_t at, bl_buffer *from_base, size_t offset, size_t bytes, bl_err *err)
+{
+    bl_vk_buffer *to = (bl_vk_buffer *)to_base, *from = (bl_vk_buffer *)from_base;
+    bl_vk_context *ctx = to->ctx;
+    VkBufferCopy copy = {.srcOffset = from->at + offset, .dstOffset = to->at + at, .size = bytes};
+    uint64_t after = *to->used > *from->used ? *to->used : *from->used;
+    BL_TRY(staging_init(ctx, err));
+    BL_TRY(bl_vk_queue_wait(ctx, ctx->copies, ctx->staging.tickets[0], err));
+    BL_TRY(submit_region(ctx, 0, from->storage.handle, to->storage.handle, &copy, after, false, err));
+    return bl_vk_queue_wait(ctx, ctx->copies, ctx->staging.tickets[0], err);
 }

@@ -197,6 +197,7 @@ static const bl_device_ops vulkan_ops = {
     .dealloc = bl_vk_buffer_dealloc,
     .write = bl_vk_buffer_write,
     .read = bl_vk_buffer_read,
+    .copy = bl_vk_buffer_copy,
     .kernel = bl_vk_kernel_make,
     .kernel_destroy = bl_vk_kernel_free,
     .record = bl_vk_record,

@@ -123,6 +123,7 @@ void bl_vk_buffer_dealloc(bl_buffer *buffer);
 void bl_vk_staging_fini(bl_vk_context *ctx);
 bl_status bl_vk_buffer_write(bl_buffer *buffer, size_t offset, const void *data, size_t bytes, bl_err *err);
 bl_status bl_vk_buffer_read(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err);
+bl_status bl_vk_buffer_copy(bl_buffer *to, size_t at, bl_buffer *from, size_t offset, size_t bytes, bl_err *err);
 
 /* pipeline.c */
 BL_NODISCARD bl_status bl_vk_pipelines_init(bl_vk_context *ctx, bl_err *err);

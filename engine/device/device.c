@@ -220,9 +220,13 @@ static bl_status write_pieces(bl_buffer *to, size_t at, bl_buffer *from, size_t 
 bl_status bl_buffer_copy(bl_buffer *to, size_t at, bl_buffer *from, size_t offset, size_t bytes, bl_err *err)
 {
     BL_TRY(check_copy(from, offset, bytes, "copy", err));
-    if (from->host == NULL || to->host == NULL)
+    if (from->host != NULL && to->host != NULL)
+        return bl_buffer_write(to, at, (const char *)from->host + offset, bytes, err); /* once the device is through */
+    if (to->dev->ops->copy == NULL)
         return write_pieces(to, at, from, offset, bytes, err);
-    return bl_buffer_write(to, at, (const char *)from->host + offset, bytes, err); /* once the device is through */
+    BL_TRY(check_copy(to, at, bytes, "copy", err));
+    bl_buffer_change(to);
+    return bytes == 0 ? BL_OK : to->dev->ops->copy(to, at, from, offset, bytes, err);
 }
 
 bl_status bl_buffer_clear(bl_buffer *to, size_t at, size_t bytes, bl_err *err)

@@ -151,6 +151,8 @@ typedef struct bl_device_ops {
     bl_status (*write)(bl_buffer *buffer, size_t offset, const void *data, size_t bytes,
                        bl_err *err);                                                            /* in order; done on return */
     bl_status (*read)(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err); /* in order; waits */
+    /* From one buffer to another, of which the host does not see both; in order, done on return.  NULL: through the host. */
+    bl_status (*copy)(bl_buffer *to, size_t at, bl_buffer *from, size_t offset, size_t bytes, bl_err *err);
     bl_status (*kernel)(bl_device *dev, const bl_kernel_source *source, bl_kernel **out, bl_err *err);
     void (*kernel_destroy)(bl_kernel *kernel);
     /* (optional, both or none) Compile into a cache on disk where |kernel| finds them, in this process or another, many at once

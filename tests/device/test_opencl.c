@@ -85,6 +85,40 @@ static void buffers_keep_values(bl_device *dev, const fixture *f)
     }
 }
 
+/* The driver's, also where the host sees both. */
+static void copies_are_exact(bl_device *dev, const fixture *f)
+{
+    static const size_t sizes[] = {1, 257, 262145, (4 << 20) + 5};
+    enum { COUNT = sizeof sizes / sizeof *sizes };
+    bl_err err = {0};
+    (void)f;
+    for (int k = 0; k < COUNT * COUNT; k++) {
+        size_t n = sizes[k % COUNT], room = n + sizes[k / COUNT] + 3, at = room - n - 1;
+        unsigned char *data = malloc(n), *back = malloc(room);
+        bl_buffer *from = NULL, *to = NULL;
+        assert_true(data != NULL && back != NULL);
+        for (size_t i = 0; i < n; i++)
+            data[i] = (unsigned char)(1 + (i * 7 + i / 251) % 251);
+        memset(back, 255, room);
+        MUST(bl_buffer_alloc(dev, n, &from, &err));
+        MUST(bl_buffer_alloc(dev, room, &to, &err));
+        MUST(bl_buffer_write(from, 0, data, n, &err));
+        MUST(bl_buffer_write(to, 0, back, room, &err));
+        MUST(dev->ops->copy(to, at, from, 0, n, &err));
+        MUST(dev->ops->copy(to, 0, to, at, 1, &err));
+        memset(back, 0, room);
+        MUST(bl_buffer_read(to, 0, back, room, &err));
+        assert_memory_equal(data, back + at, n);
+        assert_int_equal(back[0], data[0]);
+        assert_int_equal(back[1], 255);
+        assert_int_equal(back[room - 1], 255);
+        bl_buffer_release(from);
+        bl_buffer_release(to);
+        free(data);
+        free(back);
+    }
+}
+
 static void views_share_memory(bl_device *dev, const fixture *f)
 {
     size_t align = dev->info.alignment < 4 ? 4 : dev->info.alignment, n = align * 4 / sizeof(float);
@@ -566,6 +600,7 @@ static void each_allocation_may_fail(bl_device *dev, const fixture *f)
 static void uses_buffers(bl_device *dev, const fixture *f)
 {
     buffers_keep_values(dev, f);
+    copies_are_exact(dev, f);
     views_share_memory(dev, f);
     recordings_rebind(dev, f);
     views_are_bound(dev, f);
@@ -597,6 +632,7 @@ static void buffers_may_be_mapped(bl_device *dev, const fixture *f)
 }
 
 ON_EACH_DEVICE(buffers_keep_values)
+ON_EACH_DEVICE(copies_are_exact)
 ON_EACH_DEVICE(views_share_memory)
 ON_EACH_DEVICE(recordings_rebind)
 ON_EACH_DEVICE(views_are_bound)
@@ -619,6 +655,7 @@ int main(void)
         cmocka_unit_test(none_has_a_reason),
         cmocka_unit_test(all_are_described),
         cmocka_unit_test(buffers_keep_values_all),
+        cmocka_unit_test(copies_are_exact_all),
         cmocka_unit_test(views_share_memory_all),
         cmocka_unit_test(recordings_rebind_all),
         cmocka_unit_test(views_are_bound_all),

@@ -217,6 +217,39 @@ static void small_buffers_are_apart(fixture *f, bl_device *dev)
     }
 }
 
+static void copies_are_exact(fixture *f, bl_device *dev)
+{
+    static const size_t sizes[] = {1, 257, 262145, (4 << 20) + 5};
+    enum { COUNT = sizeof sizes / sizeof *sizes };
+    bl_err err = {0};
+    (void)f;
+    for (int k = 0; k < COUNT * COUNT; k++) {
+        size_t n = sizes[k % COUNT], room = n + sizes[k / COUNT] + 3, at = room - n - 1;
+        unsigned char *data = malloc(n), *back = malloc(room);
+        bl_buffer *from = NULL, *to = NULL;
+        assert_true(data != NULL && back != NULL);
+        for (size_t i = 0; i < n; i++)
+            data[i] = (unsigned char)(1 + (i * 7 + i / 251) % 251);
+        memset(back, 255, room);
+        MUST(bl_buffer_alloc(dev, n, &from, &err));
+        MUST(bl_buffer_alloc(dev, room, &to, &err));
+        MUST(bl_buffer_write(from, 0, data, n, &err));
+        MUST(bl_buffer_write(to, 0, back, room, &err));
+        MUST(bl_buffer_copy(to, at, from, 0, n, &err));
+        MUST(bl_buffer_copy(to, 0, to, at, 1, &err));
+        memset(back, 0, room);
+        MUST(bl_buffer_read(to, 0, back, room, &err));
+        assert_memory_equal(data, back + at, n);
+        assert_int_equal(back[0], data[0]);
+        assert_int_equal(back[1], 255);
+        assert_int_equal(back[room - 1], 255);
+        bl_buffer_release(from);
+        bl_buffer_release(to);
+        free(data);
+        free(back);
+    }
+}
+
 static void views_share_memory(fixture *f, bl_device *dev)
 {
     static int values[N];
@@ -642,6 +675,7 @@ static void opening_may_run_out_of_memory(void **state)
 DEVICE_TEST(are_described)
 DEVICE_TEST(buffers_keep_values)
 DEVICE_TEST(small_buffers_are_apart)
+DEVICE_TEST(copies_are_exact)
 DEVICE_TEST(views_share_memory)
 DEVICE_TEST(recordings_rebind)
 DEVICE_TEST(new_buffers_are_new)
@@ -708,6 +742,7 @@ int main(void)
         cmocka_unit_test(are_described_all),
         cmocka_unit_test(buffers_keep_values_all),
         cmocka_unit_test(small_buffers_are_apart_all),
+        cmocka_unit_test(copies_are_exact_all),
         cmocka_unit_test(views_share_memory_all),
         cmocka_unit_test(recordings_rebind_all),
         cmocka_unit_test(new_buffers_are_new_all),
