@@ -243,6 +243,7 @@ static bl_status run_some(bl_exec *x, int64_t *took)
                   .vars = x->vars,
                   .inputs = x->buffers,
                   .states = x->states,
+                  .holders = x->lent != NULL ? 2 : 1, /* who lends them, and this */
                   .outputs = x->outputs,
                   .steps = bl_pace_choose(x->done, x->steps - x->done, x->pace, x->every, &periods),
                   .cancel = &x->rq->cancel,

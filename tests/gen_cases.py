@@ -525,7 +525,66 @@ def named():
     return c
 
 
+def regions():
+    """Steps that change a part of a state, whose plans write it into the state itself, and steps that only look so."""
+    c = Cases("regions", state={"s": [12, 6], "t": [12, 6], "v": [17], "w": [3, 12, 6]}, dims={"n": [1, 12]})
+
+    def place(g, dtype="int32"):
+        return g.x([1], dtype)
+
+    def at(g, place, axis=0, dtype="int32"):
+        mask = g("equal", g("arange", stop=[12, 6][axis], dtype=dtype), place)
+        return g("reshape", mask, shape=[12, 1]) if axis == 0 else mask
+
+    def put(g, place, new, old, **attrs):
+        return g("where", at(g, place, **attrs), new, old)
+
+    def add(name, build):
+        def entry(g):
+            g.updates, outputs = build(g)
+            return outputs
+        c.add(name, entry)
+
+    add("row", lambda g: (lambda new: ({"s": new}, [g("sum", new, axis=1)]))(put(g, place(g), g.x([1, 6]), "s")))
+    add("column", lambda g: ({"s": put(g, place(g), g.x([12, 1]), "s", axis=1)}, []))
+    add("element", lambda g: ({"s": g("where", g("logical_and", at(g, place(g)), at(g, place(g), axis=1)), g.x([1]), "s")}, []))
+    add("before_and_after", lambda g: (lambda new: ({"s": new}, [g("sum", "s", axis=1), g("sum", new, axis=0), g("mul", "s", 2)]))(put(g, place(g), g.x([1, 6]), "s")))
+    add("of_what_is_read_first", lambda g: ({"s": put(g, place(g), g("reshape", g("sum", "s", axis=0), shape=[1, 6]), "s")}, []))
+    add("of_the_row_itself", lambda g: ({"s": put(g, place(g), g("add", "s", g.x([1, 6])), "s")}, []))
+    add("of_the_row_before", lambda g: ({"s": put(g, place(g), g("roll", "s", shift=1, axis=0), "s")}, []))
+    add("before_the_first", lambda g: ({"s": put(g, g("sub", place(g), 6), g.x([1, 6]), "s")}, []))
+    add("behind_the_last", lambda g: ({"s": put(g, g("add", place(g), 9), g.x([1, 6]), "s")}, []))
+    add("far_away", lambda g: ({"s": put(g, g("mul", place(g, "int64"), 4294967296), g("take", g.x([12, 6]), place(g)), "s", dtype="int64")}, []))
+    add("small_number", lambda g: ({"s": put(g, g("sub", place(g, "int8"), 4), g.x([1, 6]), "s", dtype="int8")}, []))
+    add("unsigned", lambda g: ({"s": put(g, g("sub", place(g, "uint32"), 4), g.x([1, 6]), "s", dtype="uint32")}, []))
+    add("keys_and_values", lambda g: (lambda p, q: (lambda k, v: ({"s": k, "t": v}, [g("matmul", g("softmax", g("matmul", q, g("transpose", k))), v)]))(
+        put(g, p, g.x([1, 6]), "s"), put(g, p, g.x([1, 6]), "t")))(place(g), g.x([2, 6])))
+    add("from_each_other", lambda g: (lambda p: ({"s": put(g, p, "t", "s"), "t": put(g, p, "s", "t")}, []))(place(g)))
+    add("from_each_other_elsewhere", lambda g: ({"s": put(g, place(g), "t", "s"), "t": put(g, place(g), "s", "t", axis=1)}, []))
+    add("from_the_other_as_it_was", lambda g: ({"s": put(g, place(g), g.x([1, 6]), "s"), "t": put(g, place(g), g("exp", "s"), "t", axis=1)}, []))
+    add("from_the_other_as_it_is", lambda g: (lambda new: ({"s": new, "t": put(g, place(g), g("sum", new, axis=1, keepdim=True), "t", axis=1)}, []))(put(g, place(g), g.x([1, 6]), "s")))
+    add("slice", lambda g: ({"s": g("cat", g("slice", "s", stop=[3]), g.x([4, 6]), g("slice", "s", start=[7]))}, []))
+    add("slice_of_a_product", lambda g: ({"s": g("cat", g("slice", "s", stop=[3]), g("matmul", g.x([4, 5]), g.x([5, 6])), g("slice", "s", start=[7]))}, [g("sum", "s", axis=0)]))
+    add("part_of_a_join", lambda g: (lambda p, x, y: ({"s": g("cat", g("where", g("reshape", g("equal", g("arange", stop=6, dtype="int32"), p), shape=[6, 1]), x, g("slice", "s", stop=[6])),
+                                                               g("matmul", y, g("slice", "s", start=[6])))}, [g("sum", g("matmul", "s", g("transpose", "s")), axis=1)]))(place(g), g.x([1, 6]), g.x([6, 6])))
+    add("first", lambda g: ({"s": g("cat", g.x([4, 6]), g("slice", "s", start=[4]))}, [g("sum", "s")]))
+    add("last", lambda g: ({"v": g("cat", g("slice", "v", stop=[16]), g.x([1]))}, [g("sum", "v")]))
+    add("overlapping", lambda g: (lambda one: ({"s": g("cat", g("slice", one, stop=[5]), g.x([4, 6]), g("slice", one, start=[9]))}, [g("sum", one)]))(
+        g("cat", g("slice", "s", stop=[3]), g.x([4, 6]), g("slice", "s", start=[7]))))
+    add("shifted", lambda g: ({"s": g("cat", g("slice", "s", start=[1]), g.x([1, 6]))}, []))
+    add("to_itself", lambda g: ({"s": g("cat", g("slice", "s", stop=[2]), g("slice", "s", start=[4], stop=[6]), g("slice", "s", start=[4]))}, []))
+    add("twice", lambda g: (lambda new: ({"s": new, "t": new}, [new]))(put(g, place(g), g.x([1, 6]), "s")))
+    add("other_shape", lambda g: ({"w": g("where", at(g, place(g)), g.x([3, 1, 6]), "w")}, [g("sum", "w", axis=[1, 2])]))
+    add("named_place", lambda g: ({"s": put(g, g("sub", g("full", shape=[1], value="n", dtype="int32"), 1), g("slice", g.x(["n", 6]), start=[0], stop=[1]), "s")}, []))
+    add("named_start", lambda g: (lambda inside: ({"w": g("where", g("pad", inside, padding=[[0, 0], ["n - 1", "12 - n"], [0, 0]]),
+                                                          g("pad", g("slice", g.x([3, "n", 6]), start=[0, 0, 0], stop=[3, 1, 6]), padding=[[0, 0], ["n - 1", "12 - n"], [0, 0]]), "w")},
+                                                  [g("sum", "w", axis=[0, 2])]))(g("full", shape=[3, 1, 6], value=True, dtype="bool")))
+    add("named_end", lambda g: ({"s": g("where", g("pad", g("full", shape=["n", 6], value=True, dtype="bool"), padding=[[0, "12 - n"], [0, 0]]),
+                                        g("pad", g.x(["n", 6]), padding=[[0, "12 - n"], [0, 0]]), "s")}, []))
+    return c
+
+
 if __name__ == "__main__":
-    for cases in (elementwise(), dtypes(), movement(), reductions(), products(), attentions(), matrix_units(), windows(), winograd(), gradients(), training(), randomness(), named()):
+    for cases in (elementwise(), dtypes(), movement(), reductions(), products(), attentions(), matrix_units(), windows(), winograd(), gradients(), training(), randomness(), named(), regions()):
         cases.write()
         print(cases.file, len(cases.entries))

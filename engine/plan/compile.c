@@ -2,6 +2,7 @@
 /* A miss: wire graph -> IR -> schedule -> moves -> linear kernels -> source -> compiled kernels -> memory plan -> recording.
  * The road of docs/engine.md, one call a stage. */
 #include "engine/plan/compile.h"
+#include "engine/sched/region.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/map.h"
@@ -152,6 +153,32 @@ static bl_status fill_info(compile *c)
     info->debug = c->plan->debug.data == NULL ? "" : c->plan->debug.data;
     return BL_OK;
 }
+/* The states of which a step changes a part. */
+static bl_status update_in_place(compile *c)
+{
+    const bl_graph *graph = c->plan->graph;
+    int nstates = graph->nstates + graph->nhidden, root = graph->noutputs;
+    int *state = bl_arena_array(c->arena, (size_t)c->nroots + 1, sizeof *state);
+    bool *in_place = bl_arena_array(c->arena, (size_t)c->nroots + 1, sizeof *in_place);
+    bool *states = bl_arena_array(c->arena, (size_t)nstates + 1, sizeof *states);
+
+    BL_TRY(bl_arena_status(c->arena, c->err));
+    c->plan->info.in_place = states;
+    if (c->options->noopt)
+        return BL_OK;
+    for (int i = 0; i < c->nroots; i++)
+        state[i] = -1;
+    for (int i = 0; i < nstates; i++) {
+        if (graph->updates[i] != NULL)
+            state[root++] = graph->ninputs + i;
+    }
+    BL_TRY(bl_schedule_in_place(c->ir, c->schedule, c->nroots, state, in_place, c->err));
+    root = graph->noutputs;
+    for (int i = 0; i < nstates; i++)
+        states[i] = graph->updates[i] != NULL && in_place[root++];
+    return BL_OK;
+}
+
 /* Everything that needs no driver: its time is info.engine_ms. */
 static bl_status compile_to_source(compile *c)
 {
@@ -174,6 +201,7 @@ static bl_status compile_to_source(compile *c)
     c->arena = bl_ir_arena(c->ir);
     BL_TRY(gather_roots(c));
     BL_TRY(bl_schedule_make(c->ir, c->nroots, c->roots, &options, &c->schedule, c->err));
+    BL_TRY(update_in_place(c));
     c->nslots = c->schedule->nplaces;
     c->places = bl_arena_array(c->arena, (size_t)(c->nslots + c->schedule->nnests * BL_MAX_HELPERS), sizeof *c->places);
     c->first_made = bl_arena_array(c->arena, (size_t)c->schedule->nnests + 1, sizeof *c->first_made);

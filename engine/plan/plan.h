@@ -61,7 +61,8 @@ typedef struct bl_plan_info {
     uint32_t kernels, helpers;
     int ninputs, nstates, nhidden, noutputs, nvars;
     const bl_plan_tensor *inputs, *states, *hidden, *outputs;
-    const bool *updated; /* nstates + nhidden: is there a new value */
+    const bool *updated;  /* nstates + nhidden: is there a new value */
+    const bool *in_place; /* likewise: it is written into the old one, of which a part stays */
     const int64_t *var_lo, *var_hi;
     int64_t ops, bytes; /* one run at the largest sizes: arithmetic on values, and device memory traffic */
     size_t peak_bytes;  /* device memory beyond inputs, states and outputs, at the largest sizes */
@@ -145,10 +146,12 @@ typedef struct bl_run {
     const int64_t *vars;      /* nvars */
     bl_buffer *const *inputs; /* ninputs, borrowed until the call returns */
     bl_buffer *
-        *states;               /* nstates + nhidden, owned by the caller; each updated one is exchanged for its new buffer (from
-                                  |pool|; the old one goes back there) only when all steps asked for, or those before a failure, are whole */
-    bl_buffer **outputs;       /* noutputs, filled from |pool| with those of the last step; the caller releases them there */
-    uint64_t steps;            /* at least 1 */
+        *states;         /* nstates + nhidden, owned by the caller; each updated one is exchanged for its new buffer (from
+                            |pool|; the old one goes back there) only when all steps asked for, or those before a failure, are whole */
+    int holders;         /* references to each state that are for this run alone; 0: one.  Of a state that others have nothing
+                            is written in place */
+    bl_buffer **outputs; /* noutputs, filled from |pool| with those of the last step; the caller releases them there */
+    uint64_t steps;      /* at least 1 */
     const atomic_bool *cancel; /* looked at between launches' flushes; may be NULL */
     int64_t deadline_ns;       /* bl_clock_ns after which it is BL_ETIMEOUT; 0: none */
     bool (*yield)(void *arg);  /* asked when a step is submitted and when it is over: true ends the run there, with BL_OK and

@@ -21,7 +21,7 @@ typedef struct running {
     bl_run *run;
     bl_plan *plan;
     bl_err *err;
-    bl_buffer **next;    /* nstates: where the next value of an updated state goes */
+    bl_buffer **next;    /* nstates: where the next value of an updated state goes; NULL: into the state */
     bl_buffer **lent;    /* nstates: those that were to be the next, but somebody else reads them; NULL for most */
     int nsets, set;      /* sets of outputs, and that of the step at hand */
     bl_buffer **outputs; /* nsets * noutputs */
@@ -149,6 +149,17 @@ static void free_outputs(running *r, bl_status st)
     free(r->outputs);
 }
 
+/* What is written in place is seen half done where a step of several parts ends between two of them, and by others who have it.
+ */
+static bool needs_next(const running *r, int state)
+{
+    const bl_plan_info *info = &r->plan->info;
+    if (!info->updated[state])
+        return false;
+    return !info->in_place[state] || r->plan->nparts > 1 ||
+           atomic_load_explicit(&r->run->states[state]->refs, memory_order_acquire) > (r->run->holders > 1 ? r->run->holders : 1);
+}
+
 static bl_status alloc_results(running *r)
 {
     bl_plan *plan = r->plan;
@@ -157,9 +168,10 @@ static bl_status alloc_results(running *r)
 
     BL_TRY(alloc_outputs(r));
     for (int i = 0; i < nstates; i++) {
-        if (!plan->info.updated[i])
+        int slot = plan->info.updated[i] ? plan->root_slot[root++] : -1;
+        if (!needs_next(r, i))
             continue;
-        BL_TRY(slot_bytes(plan, plan->root_slot[root++], r->run->vars, &bytes, r->err));
+        BL_TRY(slot_bytes(plan, slot, r->run->vars, &bytes, r->err));
         BL_TRY(bl_pool_alloc(r->run->pool, bytes, &r->next[i], r->err));
     }
     return BL_OK;
@@ -193,8 +205,11 @@ static void bind_slots(running *r)
     for (int i = 0; i < plan->info.noutputs; i++)
         plan->slots[plan->root_slot[i]] = r->outputs[r->set * plan->info.noutputs + i];
     for (int i = 0; i < nstates; i++) {
-        if (plan->info.updated[i])
-            plan->slots[plan->root_slot[root++]] = r->next[i];
+        if (!plan->info.updated[i])
+            continue;
+        if (plan->info.in_place[i] && r->next[i] != NULL)
+            plan->slots[ninputs + i] = r->next[i];
+        plan->slots[plan->root_slot[root++]] = r->next[i];
     }
     fill_unused(plan);
 }
@@ -242,14 +257,43 @@ static bl_status take_back(running *r)
     return BL_OK;
 }
 
+/* Of which a part will be written begins as what there is. */
+static bl_status copy_states(running *r)
+{
+    const bl_plan *plan = r->plan;
+    int root = plan->info.noutputs;
+    size_t bytes = 0;
+
+    for (int i = 0; i < plan->info.nstates + plan->info.nhidden; i++) {
+        int slot = plan->info.updated[i] ? plan->root_slot[root++] : -1;
+        if (slot < 0 || !plan->info.in_place[i] || r->next[i] == NULL)
+            continue;
+        BL_TRY(slot_bytes(plan, slot, r->run->vars, &bytes, r->err));
+        BL_TRY(bl_buffer_copy(r->next[i], 0, r->run->states[i], 0, bytes, r->err));
+    }
+    return BL_OK;
+}
+
+static bool writes_in_place(const running *r)
+{
+    const bl_plan_info *info = &r->plan->info;
+    bool any = false;
+    for (int i = 0; i < info->nstates + info->nhidden; i++)
+        any = any || (info->in_place[i] && r->next[i] == NULL);
+    return any;
+}
+
 static bl_status submit_step(running *r, uint64_t *ns)
 {
     bl_status st = BL_OK;
 
     BL_TRY(take_back(r));
+    BL_TRY(copy_states(r));
     bind_slots(r);
     plan_keep_begin(r->plan, r->run->pool);
     st = submit_parts(r, ns);
+    if ((st == BL_EDEVICE || st == BL_ENODEVMEM) && writes_in_place(r))
+        atomic_store(&r->plan->dev->lost, true); /* which of the launches have run is not known, nor what they left of a state */
     plan_keep_end(r->plan, st == BL_OK);
     return st;
 }
@@ -257,12 +301,18 @@ static bl_status submit_step(running *r, uint64_t *ns)
 static void exchange_states(running *r)
 {
     for (int i = 0; i < r->plan->info.nstates + r->plan->info.nhidden; i++) {
-        if (r->plan->info.updated[i]) {
+        if (!r->plan->info.updated[i])
+            continue;
+        if (r->next[i] != NULL) {
             bl_buffer *old = r->run->states[i];
             r->run->states[i] = r->next[i];
             r->next[i] = old;
-            bl_buffer_change(r->run->states[i]);
         }
+        if (r->next[i] != NULL && r->plan->info.in_place[i] && r->plan->nparts <= 1) { /* it is the run's own now */
+            r->lent[i] = r->next[i];
+            r->next[i] = NULL;
+        }
+        bl_buffer_change(r->run->states[i]);
     }
 }
 

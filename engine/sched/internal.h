@@ -89,6 +89,9 @@ int sched_place(const sched *s, const bl_node *node); /* of an INPUT, or of a no
 bool sched_add_place(sched *s, bl_place place);
 bool sched_add_nest(sched *s, const bl_nest *nest);
 bool sched_add_loop(sched *s, bl_loop loop);
+const char *sched_nest_name(bl_ir *ir, const bl_node *sink);
+/* The BUFFERs of its sink, numbered as places are, become its parameters. */
+void sched_bind_params(bl_ir *ir, bl_nest *nest);
 
 /* scan.c: what a loop, and each of its results, waits for, as LOADs below |st|; and the nests and the loop of a SCAN. */
 static inline bool sched_is_loop(const bl_node *node)

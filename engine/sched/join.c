@@ -74,13 +74,24 @@ static bool is_moved_over(const sched *s, const bl_node *node)
     return user != NULL && user->op == BL_OP_WINDOW;
 }
 
+/* Is the part what an input has at its very place?  That is an update of a part of it, of which the rest may stay (region.c). */
+static bool is_as_it_was(const bl_node *pad)
+{
+    const bl_node *part = pad->src[0];
+    bool same = part->op == BL_OP_SHRINK && part->src[0]->op == BL_OP_INPUT;
+    for (int i = 0; same && i < part->ndim; i++)
+        same = part->src[1 + i] == pad->src[1 + i];
+    return same;
+}
+
 static bool mark_join(sched *s, int position, const join *j)
 {
     int there = 0, open = 0, marked = 0;
 
     for (int i = 0; i < j->n; i++) {
         int part = sched_position(s, j->pad[i]->src[0]);
-        if (!is_exclusive(s, j->pad[i]) || j->pad[i]->src[0]->op == BL_OP_INPUT || sched_is_loop(j->pad[i]->src[0]))
+        if (!is_exclusive(s, j->pad[i]) || j->pad[i]->src[0]->op == BL_OP_INPUT || sched_is_loop(j->pad[i]->src[0]) ||
+            is_as_it_was(j->pad[i]))
             return false;
         there += s->realised[part] == BUFFERED;
         open += s->realised[part] == INLINE;

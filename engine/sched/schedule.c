@@ -129,7 +129,7 @@ static bool build_stores(sched *s)
     return again || s->rebuild;
 }
 
-static const char *nest_name(bl_ir *ir, const bl_node *sink)
+const char *sched_nest_name(bl_ir *ir, const bl_node *sink)
 {
     bl_nodes below = bl_reach(ir, 1, &sink, false);
     char text[96];
@@ -191,8 +191,7 @@ static int order_buffers(bl_ir *ir, const bl_node *sink, const bl_nodes *below, 
     return n;
 }
 
-/* Number the buffers of the nest from 0. */
-static void bind_params(bl_ir *ir, bl_nest *nest)
+void sched_bind_params(bl_ir *ir, bl_nest *nest)
 {
     bl_nodes below = {0};
     nest->sink = sched_number_stages(ir, nest->sink);
@@ -294,8 +293,8 @@ static bool build_nest(sched *s, int group, bl_nest *nest)
     }
     if (s->options->precision == BL_PRECISION_HIGH)
         nest->sink = bl_sink_relax(ir, nest->sink);
-    nest->name = nest_name(ir, nest->sink);
-    bind_params(ir, nest);
+    nest->name = sched_nest_name(ir, nest->sink);
+    sched_bind_params(ir, nest);
     return true;
 }
 

@@ -23,12 +23,25 @@ static const struct {
     int nseeds;
     uint64_t seeds[MOST_SEEDS];
 } files[] = {
-    {"elementwise", 1, 1, {7}}, {"dtypes", 4, 1, {7}},     {"movement", 3, 1, {7}},
-    {"reductions", 4, 1, {7}},  {"products", 4, 1, {7}},   {"attention", 3, 1, {7}},
-    {"gradients", 5, 1, {7}},   {"windows", 4, 1, {7}},    {"training", 3, 1, {7}},
-    {"winograd", 3, 1, {7}},    {"randomness", 3, 1, {7}}, {"named", 2, MOST_SEEDS, {0, 16, 1000003}},
-    {"softmax", 1, 1, {7}},     {"layer_norm", 1, 1, {7}}, {"matmul", 1, 1, {7}},
-    {"mlp_sgd", 1, 1, {7}},     {"loops", 2, 1, {7}},      {"matrix_units", 1, 1, {7}},
+    {"elementwise", 1, 1, {7}},
+    {"dtypes", 4, 1, {7}},
+    {"movement", 3, 1, {7}},
+    {"reductions", 4, 1, {7}},
+    {"products", 4, 1, {7}},
+    {"attention", 3, 1, {7}},
+    {"gradients", 5, 1, {7}},
+    {"windows", 4, 1, {7}},
+    {"training", 3, 1, {7}},
+    {"winograd", 3, 1, {7}},
+    {"randomness", 3, 1, {7}},
+    {"named", 2, MOST_SEEDS, {0, 16, 1000003}},
+    {"softmax", 1, 1, {7}},
+    {"layer_norm", 1, 1, {7}},
+    {"matmul", 1, 1, {7}},
+    {"mlp_sgd", 1, 1, {7}},
+    {"loops", 2, 1, {7}},
+    {"matrix_units", 1, 1, {7}},
+    {"regions", 1, MOST_SEEDS, {7, 8, 16}},
 };
 enum { NFILES = sizeof files / sizeof files[0] };
 

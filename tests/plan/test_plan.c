@@ -287,6 +287,62 @@ static void test_lent_state(void **state)
     close_bench(&b);
 }
 
+/* Of w a part is x times the number of the step; the output is the sum of w as it was. */
+static const char part[] =
+    "{'inputs': {'x': {'dtype': 'float32', 'shape': [2]}}, 'state': {'w': {'dtype': 'float32', 'shape': [8]}, 'n': {'dtype': "
+    "'float32', 'shape': []}}, 'nodes': [{'id': 'n1', 'op': 'add', 'in': ['n', 1]}, {'id': 'v', 'op': 'mul', 'in': ['x', 'n1']}, "
+    "{'id': 'a', 'op': 'slice', 'in': ['w'], 'attrs': {'stop': [3]}}, {'id': 'c', 'op': 'slice', 'in': ['w'], 'attrs': {'start': "
+    "[5]}}, {'id': 'w1', 'op': 'cat', 'in': ['a', 'v', 'c']}, {'id': 'y', 'op': 'sum', 'in': ['w']}], 'updates': {'w': 'w1', "
+    "'n': 'n1'}, 'outputs': ['y']}";
+
+static void check_part(bl_buffer *w, uint64_t steps)
+{
+    float got[8] = {0};
+    if (bl_buffer_read(w, 0, got, sizeof got, NULL) != BL_OK)
+        fail_msg("cannot read");
+    for (int i = 0; i < 8; i++) {
+        float want = i == 3 || i == 4 ? (float)steps : 0;
+        if (got[i] != want)
+            fail_msg("after %llu steps element %d is %g, not %g", (unsigned long long)steps, i, got[i], want);
+    }
+}
+
+/* A part of a state is written where it is, unless somebody else has it: then once into another, and there from then on. */
+static void test_part_of_state(void **state)
+{
+    bench b = open_bench(4);
+    document d = open_document(part);
+    bl_plan *plan = NULL;
+    bl_err err = {0};
+    uint64_t total = 0;
+    bool hit = false;
+    job j;
+
+    (void)state;
+    assert_int_equal(get_plan(&b, &d, &plan, &hit, &err), BL_OK);
+    assert_true(bl_plan_get_info(plan)->in_place[0]);
+    assert_false(bl_plan_get_info(plan)->in_place[1]);
+    open_job(&b, plan, 0, &j);
+    for (int round = 0; round < 12; round++) {
+        bl_buffer *before = j.states[0], *lent = round % 3 == 2 ? bl_buffer_retain(before) : NULL;
+        j.run.steps = 1 + (uint64_t)round % 4;
+        if (bl_plan_run(&j.run, &err) != BL_OK)
+            fail_msg("%s", err.text);
+        if (value_of(j.outputs[0]) != 2 * (float)(total + j.run.steps - 1))
+            fail_msg("the sum was %g before step %llu", value_of(j.outputs[0]), (unsigned long long)(total + j.run.steps));
+        drop_outputs(&j);
+        assert_int_equal(j.states[0] == before, lent == NULL);
+        if (lent != NULL)
+            check_part(lent, total);
+        bl_pool_release(b.pool, lent);
+        total += j.run.steps;
+        check_part(j.states[0], total);
+    }
+    close_job(&j);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
 typedef struct collected {
     int count;
     uint64_t every, stop_at;
@@ -680,6 +736,7 @@ int main(void)
         cmocka_unit_test(test_single_flight),
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_lent_state),
+        cmocka_unit_test(test_part_of_state),
         cmocka_unit_test(test_collect_and_stop),
         cmocka_unit_test(test_yield),
         cmocka_unit_test(test_cancelled_and_late),

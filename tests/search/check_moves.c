@@ -10,6 +10,7 @@
  * last line says how many pairs there were, how many moves of each kind, and results of which dtypes. */
 #include "engine/ir/float8.h"
 #include "engine/ir/rewrite.h"
+#include "engine/sched/region.h"
 #include "engine/search/internal.h"
 #include "proto/decode.h"
 #include "tests/opt/units.h"
@@ -104,20 +105,27 @@ static bl_status schedule(opened *o, const bl_wire_graph *wire, const bl_target 
                                 .precision = target->precision,
                                 .first_var = wire->nvars};
     const bl_node **roots = NULL;
-    int n = 0;
+    int *state = NULL, n = 0;
+    bool *in_place = NULL;
 
     BL_TRY(bl_front_build(wire, &front, &o->graph, err));
     const bl_graph *g = o->graph;
     int all = g->noutputs + g->nstates + g->nhidden;
     roots = bl_arena_array(o->arena, (size_t)all + 1, sizeof *roots);
+    state = bl_arena_array(o->arena, (size_t)all + 1, sizeof *state);
+    in_place = bl_arena_array(o->arena, (size_t)all + 1, sizeof *in_place);
+    BL_TRY(bl_arena_status(o->arena, err));
     for (int i = 0; i < all; i++) {
         const bl_node *root = i < g->noutputs ? g->outputs[i] : g->updates[i - g->noutputs];
-        if (root != NULL)
-            roots[n++] = root;
+        if (root == NULL)
+            continue;
+        state[n] = i < g->noutputs ? -1 : g->ninputs + i - g->noutputs;
+        roots[n++] = root;
     }
     bl_simplify(g->ir, n, roots);
     bl_lower_float8(g->ir, n, roots);
-    return bl_schedule_make(g->ir, n, roots, &options, &o->schedule, err);
+    BL_TRY(bl_schedule_make(g->ir, n, roots, &options, &o->schedule, err));
+    return bl_schedule_in_place(g->ir, o->schedule, n, state, in_place, err);
 }
 
 /* One of the document's entries. */

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""Models and programs that write a part of their state, which is written where it is: what others have of it stays as it was."""
+
+import random
+import unittest
+
+from repository import ModelsTest, Server, document, numbers
+
+ROWS, COLS = 9, 4
+
+
+def cache():
+    """A row of the cache is written; the answer is the sums of its rows."""
+    return {"inputs": {"x": {"dtype": "float32", "shape": [1, COLS]}, "p": {"dtype": "int32", "shape": [1]}}, "state": {"s": {"op": "full", "attrs": {"shape": [ROWS, COLS], "value": 1}}},
+            "nodes": [{"id": "i", "op": "arange", "attrs": {"stop": ROWS, "dtype": "int32"}}, {"id": "e", "op": "equal", "in": ["i", "p"]},
+                      {"id": "m", "op": "reshape", "in": ["e"], "attrs": {"shape": [ROWS, 1]}}, {"id": "n", "op": "where", "in": ["m", "x", "s"]},
+                      {"id": "y", "op": "sum", "in": ["n"], "attrs": {"axis": 1}}], "updates": {"s": "n"}, "outputs": ["y"]}
+
+
+class Regions(ModelsTest):
+    DEVICES = ("opencl:0", "interp:0")
+
+    @classmethod
+    def fill(cls, repository):
+        for device in cls.DEVICES:
+            repository.put(f"cache.{device[:6]}", 1, cache(), instance_group=[{"device": device}])
+
+    @classmethod
+    def start(cls):
+        return Server("--models", str(cls.repository.path), "--backends", "opencl,interp", "--tune=off")
+
+    def test_sequences(self):
+        """Each begins as the model does, and keeps what it wrote, whoever comes between; places that are none write nothing."""
+        draw = random.Random(3)
+        for device in self.DEVICES:
+            sums = {}
+            for turn in range(60):
+                who, place, value = draw.randrange(4), draw.randrange(-2, ROWS + 2), draw.randrange(100)
+                start = who not in sums or draw.random() < 0.1
+                sums[who] = [COLS] * ROWS if start else sums[who]
+                if 0 <= place < ROWS:
+                    sums[who][place] = COLS * value
+                inputs = [numbers("x", [1, COLS], [value] * COLS), numbers("p", [1], [place], "INT32")]
+                flags = {"sequence_id": who + 1, **({"sequence_start": True} if start else {})}
+                answer = self.ok(self.infer(f"cache.{device[:6]}", document(*inputs, parameters=flags))).json
+                self.assertEqual(sums[who], answer["outputs"][0]["data"], (device, turn))
+
+    def test_what_was_promoted_stays(self):
+        for device in self.DEVICES:
+            self.assertIn(self.call("PUT", "/api/v1/programs/live", {**cache(), "device": device}).status, (200, 201))
+            sums = [COLS] * ROWS
+            for version in range(1, 4):
+                self.ok(self.call("POST", "/api/v1/programs/live/run", {"inputs": {"x": [[version] * COLS], "p": [version]}, "steps": version}))
+                sums[version] = COLS * version
+                self.ok(self.call("POST", "/api/v1/programs/live/promote", {"model": f"frozen{device[:6]}", "version": version}))
+                self.ok(self.call("POST", "/api/v1/programs/live/run", {"inputs": {"x": [[100 + version] * COLS], "p": [version]}}))
+                state = self.ok(self.call("GET", "/api/v1/programs/live/state")).json["state"]["s"]["data"]
+                self.assertEqual(100 + version, state[version * COLS] if isinstance(state[0], (int, float)) else state[version][0])
+                inputs = [numbers("x", [1, COLS], [0] * COLS), numbers("p", [1], [-1], "INT32")]
+                answer = self.ok(self.infer(f"frozen{device[:6]}", document(*inputs, parameters={"sequence_id": version, "sequence_start": True}))).json
+                self.assertEqual(sums, answer["outputs"][0]["data"], (device, version))
+                sums[version] = COLS * (100 + version)
+
+
+if __name__ == "__main__":
+    unittest.main()
