@@ -13,6 +13,7 @@ enum {
     GATED_ROWS = 7,  /* as which many rows those count that keep loops from ending where a gate closes */
     CACHE_LINE = 64, /* bytes */
     MOST_ROWS = 14,
+    MOST_SLIDING = 20, /* accumulators beside which a window that slides along the tile's rows leaves registers enough */
     MOST_COLUMNS = 4,
     BLOCK_DEPTH = 256,   /* of a blocked sum: 64 KB of a panel of 64 columns, in the second-level cache, serve ... */
     BLOCK_ROWS = 264,    /* ... so many rows, whose part of the other operand takes 264 KB there; 132 were 1 to 6 % slower */
@@ -27,6 +28,8 @@ enum {
     PAGE = 4096,      /* bytes */
     FAR_ROWS = 8      /* rows of a tile whose elements are pages apart: 12 took 1.1 to 1.3 times as long */
 };
+
+static const double CROWDED = 1.5; /* what a sum takes where it does not: 27 of them 2.3 times as long as 12, 26 1.4 times */
 
 static int power_of_two_below(int64_t n)
 {
@@ -141,10 +144,39 @@ typedef struct tiling {
     const bl_node *lanes_axis, *row_axis;
     int lanes;
     int64_t rows, columns; /* tile: rows of the row axis by vectors of the lanes' axis */
+    bool slides;           /* a window slides along the rows */
 } tiling;
 
+/* The loop of the main reduction that shifts an operand along the tile's rows (x + kx of a convolution), or NULL. */
+static const bl_node *sliding_loop(facts *f, const tiling *t)
+{
+    for (int i = 0; i < f->tune->naxes; i++) {
+        const bl_node *range = f->tune->axis[i].range;
+        for (int k = 0; k < f->naccesses && bl_binds(f->main, range); k++) {
+            const access *a = &f->access[k];
+            if (a->reduce == f->main && !bl_depends(f->tune, a->node, t->lanes_axis) &&
+                facts_contiguity(f, a->node, range) == 1 && facts_contiguity(f, a->node, t->row_axis) == 1)
+                return range;
+        }
+    }
+    return NULL;
+}
+
+static bool is_crowded(const bl_target *target, int64_t rows, int64_t columns)
+{
+    return rows * columns + columns + rows + 1 > (int64_t)target->registers - 1;
+}
+
+/* The sliding loop, if it is not to be unrolled: its turns would share all but one of what they repeat for the rows, and a
+ * compiler keeps these in registers.  NULL where there are as many, or no such loop: an accumulator that is written to memory and
+ * read again at each turn waits for itself, and a 5 by 5 convolution with 20 of them took 8.9 ms instead of 6.1. */
+static const bl_node *crowded_loop(facts *f, const bl_target *target, const tiling *t)
+{
+    return t->row_axis != NULL && is_crowded(target, t->rows, t->columns) ? sliding_loop(f, t) : NULL;
+}
+
 /* The best rows by columns for the registers: accumulators, one vector of each column, and one of a row.  |vectors| is how many
- * columns there are at most. */
+ * columns there are at most; |slides|: a window slides along the rows. */
 static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int64_t most_columns, int64_t most_rows)
 {
     int64_t extent = bl_extent_of(t->row_axis);
@@ -159,6 +191,8 @@ static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int
                     (double)((vectors + columns - 1) / columns * columns) / (double)vectors;
             loads = (double)(rows + columns) / (double)(rows * columns);
             cost = waste * ((loads > 1.0 ? loads : 1.0) + 0.25 * loads + (rows * columns < 8 ? 0.5 : 0));
+            if (t->slides && is_crowded(target, rows, columns) && rows * columns > MOST_SLIDING)
+                cost *= CROWDED;
             if (cost < best) {
                 best = cost;
                 t->rows = rows;
@@ -250,26 +284,6 @@ static void pack_operands(const facts *before, const bl_target *target, bool lar
                 again = apply(tune, BL_MOVE_PACK, tune_operand_number(tune, a->node), 0);
         }
     }
-}
-
-/* The loop of the main reduction that shifts an operand along the tile's rows (x + kx of a convolution): unrolled, its turns
- * share all but one of what they repeat for the rows, and a compiler keeps these in registers.  NULL where there are as many, or
- * no such loop: an accumulator that is written to memory and read again at each turn waits for itself, and a 5 by 5 convolution
- * with 20 of them took 8.9 ms instead of 6.1. */
-static const bl_node *crowded_loop(facts *f, const bl_target *target, const tiling *t)
-{
-    if (t->row_axis == NULL || t->rows * t->columns + t->columns + t->rows + 1 <= (int64_t)target->registers - 1)
-        return NULL;
-    for (int i = 0; i < f->tune->naxes; i++) {
-        const bl_node *range = f->tune->axis[i].range;
-        for (int k = 0; k < f->naccesses && bl_binds(f->main, range); k++) {
-            const access *a = &f->access[k];
-            if (a->reduce == f->main && !bl_depends(f->tune, a->node, t->lanes_axis) &&
-                facts_contiguity(f, a->node, range) == 1 && facts_contiguity(f, a->node, t->row_axis) == 1)
-                return range;
-        }
-    }
-    return NULL;
 }
 
 /* The main reduction's innermost loop that is left, but for |crowded|, unrolled. */
@@ -558,6 +572,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     t.row_axis = choose_rows(f, t.lanes_axis, gated);
     if (t.row_axis != NULL) {
         int64_t width = t.lanes * (int64_t)form->local;
+        t.slides = sliding_loop(f, &t) != NULL;
         choose_tile(&t, target, (bl_extent_of(t.lanes_axis) + width - 1) / width, MOST_COLUMNS, most_rows(f, target, &t));
     }
     if (t.row_axis != NULL && block_sums(f, target, &t))
