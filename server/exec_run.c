@@ -309,7 +309,7 @@ static bl_status finish(bl_exec *x)
     BL_TRY(take_results(x, info));
     for (int i = 0; i < info->noutputs; i++) {
         if (bl_exec_keeps(x, i))
-            BL_TRY(bl_shelf_put(x->rq->server->shelf, x->rq->owner, x->options.lease, x->kept[i], x->results[i], &x->rq->err));
+            BL_TRY(bl_shelf_put(x->rq->server->shelf, x->rq, x->options.lease, x->kept[i], x->results[i], &x->rq->err));
     }
     bl_trail_add(&x->rq->trail, BL_TIME_COPY, start, bl_clock_ns());
     if (x->debug >= 1)

@@ -221,6 +221,8 @@ bl_status bl_program_make_create(bl_request *rq, bl_program_make **out)
     if (make == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     make->program = bl_program_create(rq->server, rq->owner);
+    if (make->program != NULL)
+        make->program->purges = rq->purges;
     if (make->program == NULL)
         return bl_fail(&rq->err, BL_ENOMEM, "program");
     BL_TRY(bl_request_defer(rq, end_make, make));

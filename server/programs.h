@@ -28,6 +28,7 @@ typedef struct bl_program {
     bl_resident resident; /* first */
     atomic_int refs;
     uint32_t owner;
+    uint64_t purges; /* of its owner, when it was asked for */
     bl_server *server;
     bl_arena *arena; /* of all below */
     char name[BL_NAME_SIZE];

@@ -83,6 +83,7 @@ bl_request *bl_request_create_own(bl_server *server, uint32_t owner, void (*done
     if (rq == NULL)
         return NULL;
     rq->owner = owner;
+    rq->purges = bl_access_purges(server->access, owner);
     rq->done = done;
     rq->own = own;
     return rq;

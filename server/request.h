@@ -88,7 +88,7 @@ struct bl_request {
     char id[BL_ID_SIZE];
     uint32_t owner;  /* the key that it came with; 0: nobody, there are no keys */
     unsigned scopes; /* of BL_SCOPE_: what the key is good for */
-    uint64_t purges; /* how often the key had been purged when it came */
+    uint64_t purges; /* how often the key had been purged when it came, or was made */
     const char *uri; /* as sent; the peer's */
     const char *method;
     const bl_route *route;

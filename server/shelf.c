@@ -164,8 +164,7 @@ static void drop(bl_shelf *shelf, uint32_t owner, bl_held *held)
     bl_held_release(held);
 }
 
-/* One that somebody replaced or deleted, and that does not come back at the next start either. */
-/* Nobody names it: neither does the store. */
+/* Nobody names it any more: neither does the store. */
 static void forget(bl_shelf *shelf, const bl_held *held)
 {
     bl_err err = {0};
@@ -234,12 +233,13 @@ bl_grants *bl_shelf_grants(bl_shelf *shelf)
 
 /* ---- tensors */
 
-static bl_status put_locked(bl_shelf *shelf, uint32_t owner, const char *id, const char *name, bl_held *held, bl_held **old,
+static bl_status put_locked(bl_shelf *shelf, const bl_request *rq, const char *id, const char *name, bl_held *held, bl_held **old,
                             bl_err *err)
 {
     bl_namemap *names = NULL;
     space *s = NULL;
-    BL_TRY(find_names(shelf, owner, id, &names, &s, err));
+    BL_TRY(bl_access_check_owner(shelf->server->access, rq->owner, rq->purges, err)); /* else a purge will find it */
+    BL_TRY(find_names(shelf, rq->owner, id, &names, &s, err));
     *old = bl_namemap_get(names, name);
     if (*old == NULL && s->ntensors >= shelf->server->settings.max_tensors)
         return bl_fail(err, BL_ENODEVMEM, "%zu tensors are held, which is the limit", s->ntensors);
@@ -248,10 +248,10 @@ static bl_status put_locked(bl_shelf *shelf, uint32_t owner, const char *id, con
     return BL_OK;
 }
 
-bl_status bl_shelf_put(bl_shelf *shelf, uint32_t owner, const char *id, const char *name, bl_held *held, bl_err *err)
+bl_status bl_shelf_put(bl_shelf *shelf, const bl_request *rq, const char *id, const char *name, bl_held *held, bl_err *err)
 {
     bl_held *old = NULL;
-    bl_status st = bl_shelf_charge(shelf, owner, held->bytes, true, err);
+    bl_status st = bl_shelf_charge(shelf, rq->owner, held->bytes, true, err);
     if (st != BL_OK) {
         forget(shelf, held);
         return st;
@@ -260,9 +260,9 @@ bl_status bl_shelf_put(bl_shelf *shelf, uint32_t owner, const char *id, const ch
     bl_held_retain(held);
     bl_held_settle(held);
     pthread_mutex_lock(&shelf->lock);
-    st = put_locked(shelf, owner, id, name, held, &old, err);
+    st = put_locked(shelf, rq, id, name, held, &old, err);
     pthread_mutex_unlock(&shelf->lock);
-    put_away(shelf, owner, st == BL_OK ? old : held);
+    put_away(shelf, rq->owner, st == BL_OK ? old : held);
     return st;
 }
 
@@ -567,6 +567,7 @@ static bl_status put_program_locked(bl_shelf *shelf, uint32_t owner, const char 
 {
     bl_namemap *names = NULL;
     space *s = NULL;
+    BL_TRY(bl_access_check_owner(shelf->server->access, owner, program->purges, err));
     BL_TRY(find_names(shelf, owner, program->doc.options.lease, &names, &s, err)); /* it may have ended meanwhile */
     *old = bl_namemap_get(s->programs, name);
     if (*old != NULL && fresh)

@@ -13,8 +13,9 @@ BL_NODISCARD bl_status bl_shelf_create(bl_server *server, bl_shelf **out, bl_err
 void bl_shelf_destroy(bl_shelf *shelf);
 
 /* |lease| NULL is the namespace of the owner itself.  Every use of a lease renews it; an unknown one is BL_ENOTFOUND. */
-BL_NODISCARD bl_status bl_shelf_put(bl_shelf *shelf, uint32_t owner, const char *lease, const char *name, bl_held *held,
-                                    bl_err *err); /* retains */
+/* Retains.  For |rq|'s owner: BL_ECONFLICT where all that it has was purged since the request came. */
+BL_NODISCARD bl_status bl_shelf_put(bl_shelf *shelf, const bl_request *rq, const char *lease, const char *name, bl_held *held,
+                                    bl_err *err);
 /* The lease's own names first, then the owner's, then what others share, of which *foreign (or NULL) tells.  *out is retained. */
 BL_NODISCARD bl_status bl_shelf_get(bl_shelf *shelf, uint32_t owner, const char *lease, const char *name, bl_held **out,
                                     bool *foreign, bl_err *err);
@@ -32,7 +33,7 @@ BL_NODISCARD bl_status bl_lease_end(bl_shelf *shelf, uint32_t owner, const char 
 void bl_shelf_expire(bl_shelf *shelf, int64_t now_ns);
 
 /* Takes a reference.  |fresh|: BL_EPRECONDITION where the name is taken; else the one that is there goes.  BL_ECONFLICT where
- * that is claimed (program->trained), which then stays. */
+ * that is claimed (program->trained), which then stays, and where all of the owner was purged since (program->purges). */
 BL_NODISCARD bl_status bl_shelf_put_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_program *program, bool fresh,
                                             bl_err *err);
 BL_NODISCARD bl_status bl_shelf_get_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_program **out,

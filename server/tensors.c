@@ -69,7 +69,7 @@ bl_status bl_handle_tensors_list(bl_request *rq)
 static bl_status put_on_shelf(bl_request *rq)
 {
     bl_held *held = rq->data;
-    BL_TRY(bl_shelf_put(rq->server->shelf, rq->owner, bl_request_query(rq, "lease"), rq->param[0], held, &rq->err));
+    BL_TRY(bl_shelf_put(rq->server->shelf, rq, bl_request_query(rq, "lease"), rq->param[0], held, &rq->err));
     bl_text_puts(&rq->out, "{");
     put_entry(&rq->out, rq->param[0], held);
     bl_text_puts(&rq->out, "}");

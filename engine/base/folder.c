@@ -2,6 +2,7 @@
 #include "engine/base/folder.h"
 
 #include "engine/base/fault.h"
+#include "engine/base/file.h"
 #include "engine/base/text.h"
 
 #include <dirent.h>
@@ -29,17 +30,23 @@ static const struct {
     {"vulkan", "pipeline-", "", false},
 };
 
+/* One that is there after a power failure too, as what is written into it is to be. */
+static bool make_one(const char *path)
+{
+    return mkdir(path, 0700) == 0 ? bl_file_sync_folder(path) : errno == EEXIST;
+}
+
 bool bl_folder_make(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        bool made = true;
         *slash = '\0';
-        if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-            *slash = '/';
-            return false;
-        }
+        made = make_one(path);
         *slash = '/';
+        if (!made)
+            return false;
     }
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
+    return path[strlen(path) - 1] == '/' || make_one(path);
 }
 
 /* The first of $|own|, $|shared|/beamline and ~/|home|/beamline that can be said; empty where none can. */

@@ -337,6 +337,12 @@ uint64_t bl_access_purges(bl_access *access, uint32_t id)
     return purges;
 }
 
+bl_status bl_access_check_owner(bl_access *access, uint32_t id, uint64_t purges, bl_err *err)
+{
+    return bl_access_purges(access, id) == purges ? BL_OK
+                                                  : bl_fail(err, BL_ECONFLICT, "all that the key has was purged meanwhile");
+}
+
 void bl_access_purge(bl_access *access, uint32_t id)
 {
     owner *o = NULL;

@@ -24,6 +24,8 @@ BL_NODISCARD bl_status bl_access_admit(bl_request *rq);
 
 /* How often all that |owner| has was purged.  What was begun before, as rq->purges says, must leave nothing afterwards. */
 uint64_t bl_access_purges(bl_access *access, uint32_t owner);
+/* BL_ECONFLICT where that was so since it was |purges| times. */
+BL_NODISCARD bl_status bl_access_check_owner(bl_access *access, uint32_t owner, uint64_t purges, bl_err *err);
 void bl_access_purge(bl_access *access, uint32_t owner); /* once more, before the purge */
 
 /* BL_EQUOTA where |rq| is bound by quotas, and its owner has had its device time of today. */

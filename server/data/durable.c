@@ -157,7 +157,7 @@ static bl_status load(bl_request *rq, loading *l, int fd)
     if (host == NULL || !bl_read_all(fd, host, l->held->bytes))
         return bl_fail(&rq->err, BL_ESTORAGE, "its elements cannot be read");
     BL_TRY(bl_held_flush(l->held, &rq->err));
-    BL_TRY(bl_shelf_put(rq->server->shelf, l->row->owner, NULL, l->row->name, l->held, &rq->err));
+    BL_TRY(bl_shelf_put(rq->server->shelf, rq, NULL, l->row->name, l->held, &rq->err));
     l->held->durable = l->row->id; /* not before: what there is no room for now may come back another time */
     return BL_OK;
 }

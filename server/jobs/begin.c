@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* From a document to a job: decoded on the HTTP thread, its program's state written down, and only then known. */
 #include "proto/encode.h"
+#include "server/access/access.h"
 #include "server/data/saver.h"
 #include "server/handlers.h"
 #include "server/jobs/internal.h"
@@ -295,6 +296,9 @@ static bl_status reply(bl_request *rq)
 static bl_step keep_it(bl_request *rq)
 {
     bl_job *job = ((bl_exec *)rq->data)->extra;
+    if (bl_access_check_owner(rq->server->access, rq->owner, rq->purges, &rq->err) !=
+        BL_OK) /* a purge marks jobs on this thread */
+        return BL_STEP_DONE;
     if (job_make_requests(job, &rq->err) != BL_OK || job_add(job, &rq->err) != BL_OK)
         return BL_STEP_DONE;
     if (job_keep_first(job, &rq->err) != BL_OK) {

@@ -56,8 +56,9 @@ static void give_up(bl_request *rq, bl_job *job, const bl_err *why)
         bl_request_end(rq);
     pthread_mutex_lock(&job->jobs->lock);
     again = job_wait_for_memory(job, &err);
-    again = again || (job->losses > 0 && (err.status == BL_EDEVICE || err.status == BL_EBUSY || err.status == BL_ECONFLICT) &&
-                      job_lose(job, &err)); /* as its device may be once more, in any of the stages */
+    again = again || ((err.status == BL_EDEVICE || /* it may fail, or be lost once more, in any of the stages */
+                       (job->losses > 0 && (err.status == BL_EBUSY || err.status == BL_ECONFLICT))) &&
+                      job_lose(job, &err));
     pthread_mutex_unlock(&job->jobs->lock);
     if (!again)
         job_fail(job, &err);
@@ -132,13 +133,20 @@ static void restored(bl_request *rq)
 
 /* ---- the second stage: the writer's thread */
 
-/* The last checkpoint that can be read. */
+/* Another time it may be read. */
+static bool is_passing(bl_status st)
+{
+    return st == BL_ENOMEM || st == BL_ENODEVMEM || st == BL_EDEVICE;
+}
+
+/* The last checkpoint that can be read: those behind it are forgotten. */
 static bl_status load_last(bl_request *rq, restoring *r)
 {
     bl_job *job = r->job;
     for (int i = job->nmarks; i-- > 0;) {
-        if (job_load_checkpoint(rq, job, job->marks[i].step, &r->from) == BL_OK)
-            return BL_OK;
+        bl_status st = job_load_checkpoint(rq, job, job->marks[i].step, &r->from);
+        if (st == BL_OK || is_passing(st))
+            return st;
         bl_log(BL_LOG_WARN, "job %s: the checkpoint of step %llu: %s", job->id, (unsigned long long)job->marks[i].step,
                rq->err.text);
         if (i > 0)

@@ -253,8 +253,6 @@ BL_NODISCARD bl_status bl_models_withdraw(bl_models *models, const char *name, b
 void bl_models_forget_names(bl_models *models, uint32_t owner);
 /* Is there room for |name| among the names of |owner|?  Names that stand for nothing make some.  BL_ENODEVMEM: no. */
 BL_NODISCARD bl_status bl_models_admit(bl_models *models, uint32_t owner, const char *name, bl_err *err);
-/* Under the lock: BL_ECONFLICT where all that |owner| has was purged since it had been so often. */
-BL_NODISCARD bl_status bl_models_check_owner(bl_models *models, uint32_t owner, uint64_t purges, bl_err *err);
 
 /* ---- source.c */
 const char *bl_models_folder(const bl_models *models); /* NULL: there is none */

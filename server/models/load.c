@@ -469,7 +469,7 @@ static bl_status publish(bl_models *models, bl_model_version *version, const uin
 {
     bl_model *model = NULL;
     bl_model_row *row = NULL;
-    BL_TRY(bl_models_check_owner(models, version->owner, version->purges, err));
+    BL_TRY(bl_access_check_owner(models->server->access, version->owner, version->purges, err));
     if (unloads != NULL)
         BL_TRY(check_unloads(bl_models_find(models, version->owner, version->name), *unloads, err));
     model = bl_models_need(models, version->owner, version->name);
@@ -694,19 +694,10 @@ static bl_status write_down(load *l)
     return bl_fail(l->err, why.status, "it is ready, but would not be there after a restart: %s", why.text);
 }
 
-static bl_status check_owner(load *l)
-{
-    bl_status st = BL_OK;
-    pthread_mutex_lock(&l->models->lock);
-    st = bl_models_check_owner(l->models, l->op->owner, l->op->purges, l->err);
-    pthread_mutex_unlock(&l->models->lock);
-    return st;
-}
-
 static bl_status run(load *l)
 {
     bl_status st = BL_OK;
-    BL_TRY(check_owner(l));
+    BL_TRY(bl_access_check_owner(l->models->server->access, l->op->owner, l->op->purges, l->err));
     if (l->op->asked && l->op->nfiles > 0)
         BL_TRY(bl_models_admit(l->models, l->op->owner, l->op->name, l->err));
     BL_TRY(keep_files(l));

@@ -157,13 +157,6 @@ void bl_models_forget_names(bl_models *models, uint32_t owner)
     pthread_mutex_unlock(&models->lock);
 }
 
-bl_status bl_models_check_owner(bl_models *models, uint32_t owner, uint64_t purges, bl_err *err)
-{
-    return bl_access_purges(models->server->access, owner) == purges
-               ? BL_OK
-               : bl_fail(err, BL_ECONFLICT, "all that the key has was purged meanwhile");
-}
-
 /* ---- which one is meant */
 
 /* The version |number|, or, where that is 0, the newest that can be asked; retained, or NULL. */
@@ -362,7 +355,8 @@ static void end_op(bl_models *models, bl_model_op *op, const bl_err *err)
             snprintf(model->reason, sizeof model->reason, "%.*s", BL_MODEL_REASON - 1, err->text);
     }
     if (model != NULL && model->choice == BL_CHOICE_NONE && model->stored == NULL &&
-        (model->nrows == 0 || (!has_version(model) && bl_models_check_owner(models, op->owner, op->purges, &ignored) != BL_OK)))
+        (model->nrows == 0 ||
+         (!has_version(model) && bl_access_check_owner(models->server->access, op->owner, op->purges, &ignored) != BL_OK)))
         (void)bl_namemap_remove(models->names, key_of(key, op->owner, op->name));
     else
         model = NULL;

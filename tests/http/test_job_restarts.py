@@ -4,6 +4,7 @@
 import hashlib
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
 import threading
@@ -272,6 +273,24 @@ class Restarts(Served):
         self.assertEqual("cancelled", ended["state"])
         self.assertEqual([ended["step"]], self.server.call("GET", f"{P}/t/state").json["state"]["n"]["data"])
         self.assertEqual(3, len(self.checkpoints(job)))
+
+    def test_t14_a_device_that_fails_at_the_start(self):
+        """Whatever call of it fails while the job is taken up, it goes on from its last checkpoint."""
+        job = self.submit("t", counter(), inputs={}, steps=SLOW_STEPS, checkpoint={"every": 30000, "keep": 3})
+        self.step_past(job, 100000)
+        self.assertEqual(0, self.server.stop())
+        last = int(self.checkpoints(job)[-1].stem)
+        for nth in range(1, 9):
+            with self.subTest(nth=nth), tempfile.TemporaryDirectory() as copy:
+                shutil.copytree(self.folder.name, copy, dirs_exist_ok=True)
+                server = Server("--backends", self.backend, env={"BEAMLINE_STATE": copy, "BEAMLINE_FAULT": f"device:{nth}"})
+                try:
+                    running = wait(server, job, ("running", "failed"))
+                    self.assertEqual("running", running["state"], running)
+                    self.assertGreaterEqual(running["step"], last)
+                    self.assertNotIn("the checkpoint of step", server.log_text())
+                finally:
+                    self.assertEqual(0, server.stop(), server.last[-3000:])
 
     def test_t24_a_torn_checkpoint_is_forgotten(self):
         """Of those that are listed each is there, also after the next start."""

@@ -5,9 +5,11 @@ import hashlib
 import http.client
 import json
 import os
+import pathlib
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -320,6 +322,88 @@ class Purged(unittest.TestCase):
                     self.assertEqual([status] * 3, [call(who, "GET", path).status for path in (T + "/a", P + "/p", blob)], who)
             finally:
                 server.stop()
+
+
+class UnderWay(unittest.TestCase):
+    """What a key asked for before it was purged, and what ends after that, leaves nothing."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder, self.keys = folder.name, {}
+        for name, scopes in (("root", "admin,metrics"), ("gone", "run,train")):
+            words = [PROGRAM, "keys", "create", name, "--scopes", scopes, "--state", folder.name]
+            self.keys[name] = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()[-1]
+        self.server = Server("--backends", "interp", "--tune=off", "--state", folder.name)
+        self.addCleanup(self.server.stop)
+
+    def call(self, who, method, path, body=None):
+        return self.server.call(method, path, body, {"x-api-key": self.keys[who]}, timeout=300)
+
+    def until(self, holds, seconds=60):
+        end = time.monotonic() + seconds
+        while not holds():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+
+    def active(self):
+        text = self.call("root", "GET", "/metrics").body.decode()
+        return next(float(line.split()[1]) for line in text.splitlines() if line.startswith("beamline_requests_active "))
+
+    def begin(self, *request):
+        """The request in a thread of its own, once the server has it; and where its answer will be."""
+        before, answers = self.active(), []
+        thread = threading.Thread(target=lambda: answers.append(self.call("gone", *request)))
+        thread.start()
+        self.until(lambda: answers or self.active() > before)
+        return thread, answers
+
+    def purge(self):
+        self.assertEqual(204, self.call("root", "DELETE", "/api/v1/keys/gone?purge=true").status)
+        self.keys["gone"] = self.call("root", "POST", "/api/v1/keys/gone/rotate").json["key"]
+
+    def refused(self, thread, answers):
+        thread.join()
+        self.assertEqual(409, answers[0].status, answers[0].body[:500])
+        self.assertIn("purged", answers[0].json["detail"])
+
+    def nothing_is_left(self):
+        self.assertEqual([[], [], []], [self.call("gone", "GET", path).json[what] for path, what in ((T, "tensors"), (P, "programs"), (J, "jobs"))])
+        self.assertEqual([], [path for path in pathlib.Path(self.folder).glob("*/*") if path.is_file() or path.parent.name == "jobs"])
+
+    def large(self, nodes):
+        """A graph that takes its time: each of its matrices is a product of the last."""
+        side = [48, 48]
+        return {"inputs": {}, "nodes": [{"id": "n0", "op": "full", "in": [], "attrs": {"shape": side, "value": 0.01}},
+                                        *({"id": f"n{i}", "op": "matmul", "in": [f"n{i - 1}", "n0"]} for i in range(1, nodes))], "outputs": [f"n{nodes - 1}"]}
+
+    def test_t13_what_is_being_made(self):
+        """A tensor that a run keeps, and a program, durable or not."""
+        def state(nodes):
+            return {"inputs": {}, "state": {"n": {"dtype": "float32", "shape": []}}, "updates": {"n": "m"},
+                    "nodes": [*self.large(nodes)["nodes"], {"id": "s", "op": "sum", "in": [f"n{nodes - 1}"]}, {"id": "m", "op": "add", "in": ["n", "s"]}], "outputs": ["m"]}
+        for what in (lambda nodes: ("POST", "/api/v1/run", {**self.large(nodes), "outputs": [], "keep": {"t": f"n{nodes - 1}"}}),
+                     lambda nodes: ("PUT", P + "/p", state(nodes)), lambda nodes: ("PUT", P + "/q?durable=true", state(nodes + 1))):
+            for nodes in (200, 800, 3000, 9000):  # until one takes longer than the purge
+                thread, answers = self.begin(*what(nodes))
+                self.purge()
+                if thread.is_alive():
+                    break
+            self.refused(thread, answers)
+            self.nothing_is_left()
+
+    def test_t13_a_job_that_begins(self):
+        """It waits for a run of its program."""
+        self.assertEqual(201, self.call("gone", "PUT", P + "/p", counter()).status)
+        run, ran = self.begin("POST", P + "/p/run", {"inputs": {}, "steps": SLOW_STEPS, "timeout_ms": 4000})
+        self.until(lambda: self.call("gone", "GET", P + "/p").json["steps"] > 0)
+        job, answers = self.begin("POST", J, {"program": "p", "inputs": {}, "steps": SLOW_STEPS})
+        self.purge()
+        self.assertTrue(job.is_alive(), "the job had begun before the purge")
+        run.join()
+        self.assertEqual(504, ran[0].status, ran[0].body)
+        self.refused(job, answers)
+        self.nothing_is_left()
 
 
 class Jobs(unittest.TestCase):
