@@ -173,7 +173,8 @@ static void describe_cpu(bl_device_info *out)
     out->units = cores > 0 ? (uint32_t)cores : 1;
     out->cache_bytes = cache > 0 ? smaller((uint64_t)cache, UINT32_MAX) : 0;
     out->vector_bits = 128;
-    out->registers = 36; /* 16 x 2 vec4 accumulators, their two operands and a scalar: the fastest product on lavapipe */
+    out->registers = 68; /* 12 x 4 vec4 accumulators and what they read: more than there are, yet what is kept on the stack costs
+                            less than what is loaded again */
 }
 
 /* What a shape multiplies; false for what no kernel of ours sums in. */
