@@ -12,7 +12,10 @@ static void end(bl_request *rq)
 
 bl_request *bl_await_create(bl_server *server, uint32_t owner, bl_await *await)
 {
-    return bl_request_create_own(server, owner, end, await);
+    bl_request *rq = bl_request_create_own(server, owner, end, await);
+    if (rq != NULL)
+        rq->rank = BL_RANK_INFER; /* it holds up a thread */
+    return rq;
 }
 
 bl_status bl_await_end(bl_request *rq, bl_status submitted, bl_err *err)

@@ -262,7 +262,8 @@ static bl_worker *worker_of(bl_server *server, const bl_plan *plan)
 {
     bl_worker *worker = NULL;
     bl_err err = {0};
-    return bl_worker_find(server, bl_plan_get_info(plan)->device, &worker, &err) == BL_OK ? worker : NULL;
+    bool found = bl_worker_find(server, bl_plan_get_info(plan)->device, &worker, &err) == BL_OK;
+    return found && !atomic_load(&worker->drained) ? worker : NULL;
 }
 
 /* Search one kernel of a plan, and try the plan that comes of it. */
@@ -340,7 +341,8 @@ static void measure_peaks(bl_background *b)
         bl_err err = {0};
         bool known = false;
 
-        if (atomic_load(&worker->peaks_measured) || worker->dev->info.dialect == BL_DIALECT_LINEAR)
+        if (atomic_load(&worker->peaks_measured) || atomic_load(&worker->drained) ||
+            worker->dev->info.dialect == BL_DIALECT_LINEAR)
             continue;
         known = bl_kernels_find_peaks(b->server->tuner.kernels, &worker->dev->info, &worker->measured);
         if (!known && !is_idle(worker))

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "proto/encode.h"
+#include "server/drain.h"
 #include "server/handlers.h"
 #include "server/residents.h"
+#include "server/routes.h"
 
 #include <string.h>
 
@@ -17,21 +19,39 @@ static void put_number(bl_text *out, const char *name, uint64_t value)
     bl_encode_u64(out, value);
 }
 
-static void put_device(bl_worker *worker, bool is_default, bl_text *out)
+/* How much is there, of all keys together: for who may drain it. */
+static void put_left(const bl_drain_left *left, bl_text *out)
 {
+    bl_encode_key(out, "left");
+    bl_text_puts(out, "{");
+    put_number(out, "requests", left->requests);
+    put_number(out, "models", left->models);
+    put_number(out, "jobs", left->jobs);
+    put_number(out, "programs", left->programs);
+    bl_text_puts(out, "}");
+}
+
+void bl_device_describe(bl_request *rq, bl_worker *worker)
+{
+    bl_text *out = &rq->out;
+    bl_drain_left left;
     static const char *const types[] = {"cpu", "gpu", "accelerator", "none"};
     static const struct {
         unsigned bit;
         const char *dtype;
     } features[] = {{BL_FEATURE_F64, "float64"}, {BL_FEATURE_I64, "int64"}};
     const bl_device_info *info = &worker->dev->info;
+    bl_drain_look(worker, &left);
     bl_text_puts(out, "{");
     put_text(out, "id", info->id);
     put_text(out, "name", info->name);
     put_text(out, "driver", info->driver);
     put_text(out, "type", types[info->type]);
     bl_encode_key(out, "default");
-    bl_text_puts(out, is_default ? "true" : "false");
+    bl_text_puts(out, worker == &worker->server->workers[worker->server->default_worker] ? "true" : "false");
+    put_text(out, "state", bl_drain_state(&left));
+    if ((rq->scopes & BL_SCOPE_ADMIN) != 0)
+        put_left(&left, out);
     put_number(out, "memory", info->memory);
     put_number(out, "memory_used", atomic_load(&worker->dev->bytes_used));
     put_number(out, "memory_peak", atomic_load(&worker->dev->bytes_peak));
@@ -54,7 +74,7 @@ bl_status bl_handle_devices(bl_request *rq)
     for (uint32_t i = 0; i < server->nworkers; i++) {
         if (i > 0)
             bl_text_puts(&rq->out, ",");
-        put_device(&server->workers[i], i == server->default_worker, &rq->out);
+        bl_device_describe(rq, &server->workers[i]);
     }
     bl_text_puts(&rq->out, "],\"left_out\":[");
     for (const char *line = server->device_notes; *line != '\0';) {

@@ -136,10 +136,10 @@ bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *w
     rq->priority = options->priority;
     x->precision = options->precision >= 0 ? (bl_precision)options->precision : rq->server->precision;
     x->worker = worker;
-    if (worker == NULL && options->device == NULL && x->bound != NULL)
+    if (worker == NULL && options->device == NULL && x->bound != NULL && !atomic_load(&x->bound->held->worker->drained))
         x->worker = x->bound->held->worker; /* where its tensors are */
     if (x->worker == NULL)
-        BL_TRY(bl_worker_find(rq->server, options->device, &x->worker, &rq->err));
+        BL_TRY(bl_worker_place(rq->server, options->device, rq->done != NULL, &x->worker, &rq->err));
     if (worker != NULL && options->device != NULL && strcmp(options->device, worker->dev->info.id) != 0)
         return bl_fail(&rq->err, BL_EGRAPH, "device: the program is on %s, not on \"%.60s\"", worker->dev->info.id,
                        options->device);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/device/device.h"
 #include "server/access/access.h"
+#include "server/drain.h"
 #include "server/kernels.h"
 #include "server/server.h"
 
@@ -22,6 +23,8 @@ static int help(void)
     bl_text_puts(&out, "beamline: POST a tensor graph to this machine's accelerators\n\n"
                        "  beamline serve [options]   serve until SIGTERM or Ctrl-C\n"
                        "  beamline devices           list the devices, and why others were left out\n"
+                       "  beamline devices drain ID [URL] | resume ID [URL]\n"
+                       "                             take a device of a running server out of service, or use it again\n"
                        "  beamline tune FILE         search the kernels of a program document, and show what was found\n"
                        "  beamline kernels list | show KEY | export FILE | import FILE\n"
                        "                             what searches found; FILE has a JSON object a line, - is the terminal\n"
@@ -45,7 +48,8 @@ static int man(void)
         ".\\\" Made by `beamline man` from server/settings.def.\n"
         ".TH BEAMLINE 1 \"\" \"beamline " BL_VERSION "\" \"User Commands\"\n"
         ".SH NAME\nbeamline \\- run tensor graphs on this machine's accelerators over HTTP\n"
-        ".SH SYNOPSIS\n.B beamline serve\n.RI [ options ]\n.br\n.B beamline devices\n.br\n.B beamline tune\n.I FILE\n.RI [ "
+        ".SH SYNOPSIS\n.B beamline serve\n.RI [ options ]\n.br\n.B beamline devices\n.RB [ drain\n.IR ID |\n.BI resume \" ID\" "
+        "]\n.br\n.B beamline tune\n.I FILE\n.RI [ "
         "options ]\n"
         ".br\n.B beamline keys\n.RB { list | create\n.IR NAME |\n.BI set \" NAME\" |\n.BI rotate \" NAME\" |\n.BI revoke \" "
         "NAME\" }\n"
@@ -66,7 +70,9 @@ static int man(void)
     bl_text_puts(
         &out,
         ".SH COMMANDS\n.TP\n.B serve\nserve until a signal.\n.TP\n.B devices\nlist what would be used, and why other "
-        "devices were left out.\n.TP\n.BI tune \" FILE\"\nsearch the kernels of a program document, as PUT "
+        "devices were left out; with\n.B drain\na running server places nothing new on that device, and moves models and "
+        "jobs to others, until\n.BR resume .\nThe server is\n.IR URL ,\n.B $BEAMLINE_URL\nor http://127.0.0.1:8470, the key, "
+        "of the scope admin,\n.BR $BEAMLINE_KEY .\n.TP\n.BI tune \" FILE\"\nsearch the kernels of a program document, as PUT "
         "/api/v1/programs/NAME takes it, with the width of\n.B \\-\\-beam\n(2 where that is 0), and keep what is "
         "found in the kernel database.\n.TP\n.B kernels\nlist the database, show one kernel with its loop nest, "
         "write all to a file, one JSON object a line, or read such a file; \\- is the terminal.\n.TP\n.B keys\nlist keys, make "
@@ -116,6 +122,8 @@ int main(int argc, char **argv)
                 return help();
         return bl_server_main(argc - 2, argv + 2);
     }
+    if (strcmp(command, "devices") == 0 && argc > 2 && (strcmp(argv[2], "drain") == 0 || strcmp(argv[2], "resume") == 0))
+        return bl_drain_main(argc - 2, argv + 2);
     if (strcmp(command, "devices") == 0)
         return devices(argc - 2, argv + 2);
     if (strcmp(command, "tune") == 0)

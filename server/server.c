@@ -104,6 +104,7 @@ static bl_status start(bl_server *server, bl_err *err)
     bl_queue_hooks search = {.charge = charge_search, .arg = server};
     bl_server_limits(server);
     pthread_mutex_init(&server->free_lock, NULL);
+    pthread_mutex_init(&server->drain_lock, NULL);
     if (getrandom(&server->id_base, sizeof server->id_base, 0) < 0)
         server->id_base = (uint32_t)bl_clock_ns();
     server->plans = bl_plans_create(set->max_plans, set->max_plan_memory);

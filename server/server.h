@@ -38,6 +38,7 @@ typedef struct bl_worker {
     bl_pool *pool;
     struct bl_residents *residents;
     int64_t reopen_ns;          /* worker's thread: when it was last tried */
+    atomic_bool drained;        /* nothing new is placed there; under drain_lock where it changes */
     atomic_llong busy_ns;       /* when it last ended some work, by bl_clock_ns */
     atomic_llong turn_ns;       /* what a turn there takes, a moving mean; worker's thread writes it */
     bl_peaks measured;          /* filled once, before ... */
@@ -54,6 +55,8 @@ struct bl_server {
     bl_budget memory; /* of the host */
     bl_worker workers[BL_MAX_DEVICES];
     uint32_t nworkers, default_worker;
+    pthread_mutex_t drain_lock; /* one worker is drained at a time, so that one is left */
+    atomic_uint drains;         /* how often one was, or was resumed: who placed something looks whether it is elsewhere now */
     bl_queue *compiler;
     bl_queue *searcher;    /* compilations that search: they take long, and others need not wait behind them */
     bl_children *children; /* that compile what a request waits for; NULL: the server does it itself */
@@ -130,7 +133,10 @@ void bl_tuning_stop(bl_server *server);
 
 /* The same device, independent of |dev|: with a thread of its own, which is the caller's. */
 BL_NODISCARD bl_status bl_device_open_again(const bl_device *dev, bl_device **out, bl_err *err);
-/* By id; NULL or "" is the default one. */
+/* Where new work goes that asks for the device |id|; NULL or "": for none.  One that is drained is BL_EBUSY for a client, and the
+ * server's |own| work goes elsewhere. */
+BL_NODISCARD bl_status bl_worker_place(bl_server *server, const char *id, bool own, bl_worker **out, bl_err *err);
+/* By id; NULL or "" is the default one, or where that is drained the first that is not. */
 BL_NODISCARD bl_status bl_worker_find(bl_server *server, const char *id, bl_worker **out, bl_err *err);
 
 #endif

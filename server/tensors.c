@@ -147,7 +147,7 @@ static bl_status put_json(bl_request *rq)
     if (bl_request_query(rq, "dtype") != NULL || bl_request_query(rq, "shape") != NULL)
         return bl_fail(&rq->err, BL_EGRAPH, "a JSON tensor says dtype and shape itself, not in the address");
     BL_TRY(bl_tensors_check_name(rq));
-    BL_TRY(bl_worker_find(rq->server, bl_request_query(rq, "device"), &worker, &rq->err));
+    BL_TRY(bl_worker_place(rq->server, bl_request_query(rq, "device"), false, &worker, &rq->err));
     BL_TRY(decode_put(rq, &job));
     if (job.source != NULL)
         return bl_source_load(rq, job.source, worker, keep_written);

@@ -104,7 +104,7 @@ bl_status bl_upload_begin(bl_request *rq, bool coded)
     if (dtype == NULL || shape == NULL)
         return bl_fail(&rq->err, BL_EINVAL, "raw bytes need dtype and shape in the address, as in ?dtype=float32&shape=784,128");
     BL_TRY(bl_decode_raw(&rq->server->limits, dtype, shape, (bl_span){NULL, 0}, &value, &rq->err));
-    BL_TRY(bl_worker_find(rq->server, bl_request_query(rq, "device"), &worker, &rq->err));
+    BL_TRY(bl_worker_place(rq->server, bl_request_query(rq, "device"), false, &worker, &rq->err));
     if (!coded && rq->content_length > 0 && rq->content_length != value.bytes)
         return bl_fail(&rq->err, BL_EINVAL, "the shape needs %zu bytes, the body has %llu", value.bytes,
                        (unsigned long long)rq->content_length);

@@ -209,9 +209,30 @@ const bl_peaks *bl_worker_peaks(const bl_worker *worker)
     return atomic_load(&worker->peaks_measured) ? &worker->measured : &unknown;
 }
 
+/* The first that takes new work; one is always left. */
+static bl_worker *best_worker(bl_server *server)
+{
+    bl_worker *best = &server->workers[server->default_worker];
+    for (uint32_t i = 0; i < server->nworkers && atomic_load(&best->drained); i++)
+        best = &server->workers[i];
+    return best;
+}
+
+bl_status bl_worker_place(bl_server *server, const char *id, bool own, bl_worker **out, bl_err *err)
+{
+    BL_TRY(bl_worker_find(server, id, out, err));
+    if (!atomic_load(&(*out)->drained))
+        return BL_OK;
+    if (!own)
+        return bl_fail(err, BL_EBUSY, "%s takes no new work, since it is drained; GET /api/v1/devices tells which do",
+                       (*out)->dev->info.id);
+    *out = best_worker(server);
+    return BL_OK;
+}
+
 bl_status bl_worker_find(bl_server *server, const char *id, bl_worker **out, bl_err *err)
 {
-    *out = &server->workers[server->default_worker];
+    *out = best_worker(server);
     if (id == NULL || *id == '\0')
         return BL_OK;
     for (uint32_t i = 0; i < server->nworkers; i++)

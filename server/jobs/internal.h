@@ -138,6 +138,7 @@ struct bl_job {
     double started, ended;
     int restarts;
     bool lost;    /* with its device, or a server: it is to be taken up, as soon as nothing is at work for it and that is open */
+    bool moved;   /* since its device is drained */
     bool taken;   /* that is under way */
     size_t need;  /* host memory that it takes for that, about, as far as that is known */
     int refusals; /* for want of memory, one after the other */
@@ -338,6 +339,8 @@ BL_NODISCARD bl_status job_load_file(bl_request *rq, char *path);
 /* ---- restore.c */
 bl_status jobs_recall(bl_jobs *jobs, bl_err *err); /* programs that jobs left come back, before anybody asks for them */
 void job_restore(bl_job *job);                     /* begin to take it up from its last checkpoint; job->restoring is set */
+/* Under the lock: its device is drained, and it can go on elsewhere, from a checkpoint. */
+bool job_leaves_device(const bl_job *job);
 /* Under the lock: its device was lost, and it is to be taken up again, as after a restart of the server.  False: no more. */
 bool job_lose(bl_job *job, const bl_err *err);
 /* Likewise, where it was refused memory: others may give back what it needs. */

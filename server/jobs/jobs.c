@@ -329,6 +329,7 @@ static bool has_work(const bl_job *job)
 {
     bool write = job->wants_checkpoint && !job->writing;
     bool steps = !job->wants_checkpoint && job->becomes == JOB_QUEUED && !job->jobs->draining &&
+                 (!job_leaves_device(job) || atomic_load(&job->cancel)) &&
                  (job->nreports - job->flushed < JOB_RING / 2 || atomic_load(&job->cancel));
     return job->active && !job->at_work && (write || steps);
 }
@@ -501,14 +502,38 @@ static void cancel_lost(bl_job *job)
     pthread_mutex_lock(&jobs->lock);
 }
 
+bool job_leaves_device(const bl_job *job)
+{
+    return job->jobs->folder != NULL && job->worker != NULL && atomic_load(&job->worker->drained);
+}
+
+/* Under the lock: a job on a device that is drained writes a checkpoint, and is then taken up elsewhere, as after a loss. */
+static void leave_device(bl_job *job)
+{
+    bool rests = job->active && !job->restoring && !job->at_work && !job->writing && !job->wants_checkpoint &&
+                 job->becomes == JOB_QUEUED && !atomic_load(&job->cancel);
+    if (!rests || !job_leaves_device(job) || job->jobs->draining)
+        return;
+    if (job->step > job->written) {
+        job->wants_checkpoint = true;
+        return;
+    }
+    atomic_fetch_add(&job->jobs->nrestoring, 1);
+    job->lost = job->restoring = job->moved = true;
+    job_change(job, JOB_QUEUED, "its device is drained: it goes on from its last checkpoint on another");
+    bl_log(BL_LOG_INFO, "job %s leaves %s after step %llu", job->id, job->device, (unsigned long long)job->done);
+}
+
 static void tick(bl_jobs *jobs)
 {
     const char *id = NULL;
     void *value = NULL;
     bl_job *job = NULL;
     bool sent = true;
-    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++)
+    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
         job_ping(value);
+        leave_device(value);
+    }
     while (sent && (job = next_to_write(jobs)) != NULL) {
         job->writing = true;
         job->unsent = false;
@@ -546,6 +571,22 @@ static void *run_thread(void *arg)
 }
 
 /* ---- all of them */
+
+size_t bl_jobs_count_on(bl_jobs *jobs, const bl_worker *worker)
+{
+    const char *id = NULL;
+    void *value = NULL;
+    size_t n = 0;
+    if (jobs == NULL)
+        return 0;
+    pthread_mutex_lock(&jobs->lock);
+    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
+        const bl_job *job = value;
+        n += job->worker == worker && !job_is_final(job);
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    return n;
+}
 
 bl_status bl_jobs_guard(bl_jobs *jobs, uint32_t owner, const char *name, bl_err *err)
 {

@@ -24,6 +24,9 @@ BL_NODISCARD bl_status bl_jobs_guard(bl_jobs *jobs, uint32_t owner, const char *
 /* The same, but only for one that is being taken up. */
 BL_NODISCARD bl_status bl_jobs_guard_restoring(bl_jobs *jobs, uint32_t owner, const char *name, bl_err *err);
 
+/* How many that have not ended are on |worker|.  Accepts NULL. */
+size_t bl_jobs_count_on(bl_jobs *jobs, const bl_worker *worker);
+
 bool bl_jobs_has(bl_jobs *jobs, uint32_t owner, const char *id);
 
 /* The jobs of a key that is purged end as cancelled, also where the server is killed before they do, and leave no program; then

@@ -57,7 +57,7 @@ static void give_up(bl_request *rq, bl_job *job, const bl_err *why)
     pthread_mutex_lock(&job->jobs->lock);
     again = job_wait_for_memory(job, &err);
     again = again || ((err.status == BL_EDEVICE || /* it may fail, or be lost once more, in any of the stages */
-                       (job->losses > 0 && (err.status == BL_EBUSY || err.status == BL_ECONFLICT))) &&
+                       ((job->losses > 0 || job->moved) && (err.status == BL_EBUSY || err.status == BL_ECONFLICT))) &&
                       job_lose(job, &err));
     pthread_mutex_unlock(&job->jobs->lock);
     if (!again)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which instance of a model is done first, by what its runs and its device's queue were measured to take.  An instance whose
- * device was lost is left out as long as there is another. */
+ * device was lost is left out as long as there is another, and one whose device is drained likewise. */
 #include "server/models/infer.h"
 
 #include "engine/base/clock.h"
@@ -24,6 +24,42 @@ bool bl_model_version_is_lost(const bl_model_version *version)
         if (!bl_instance_is_lost(&version->instances[i]))
             return false;
     return true;
+}
+
+bool bl_model_version_lacks_any(const bl_model_version *version)
+{
+    for (int i = 0; i < version->ninstances; i++)
+        if (bl_instance_is_lost(&version->instances[i]))
+            return true;
+    return atomic_load(&version->models->server->drains) > 0 && bl_model_version_is_misplaced(version);
+}
+
+bool bl_model_version_is_on(const bl_model_version *version, const bl_worker *worker)
+{
+    for (int i = 0; i < version->ninstances; i++)
+        if (version->instances[i].program->worker == worker)
+            return true;
+    return false;
+}
+
+typedef enum standing { GOOD, DRAINED, LOST } standing;
+
+static standing standing_of(const bl_model_instance *instance)
+{
+    if (bl_instance_is_lost(instance))
+        return LOST;
+    return atomic_load(&instance->program->worker->drained) ? DRAINED : GOOD;
+}
+
+/* Those that stand worse than another are left out. */
+static standing best_standing(const bl_model_version *version)
+{
+    standing best = LOST;
+    for (int i = 0; i < version->ninstances; i++) {
+        standing one = standing_of(&version->instances[i]);
+        best = one < best ? one : best;
+    }
+    return best;
 }
 
 /* ---- what was measured */
@@ -72,13 +108,13 @@ static double queue_ns(const bl_worker *worker, size_t work)
 typedef struct choice {
     bl_model_version *version;
     int64_t now;
-    bool all_lost;
+    standing best;
     double free_ns[BL_MOST_INSTANCES]; /* from now, until it can begin another run */
 } choice;
 
 static void begin(choice *c, bl_model_version *version)
 {
-    *c = (choice){.version = version, .now = bl_clock_ns(), .all_lost = bl_model_version_is_lost(version)};
+    *c = (choice){.version = version, .now = bl_clock_ns(), .best = best_standing(version)};
     for (int i = 0; i < version->ninstances; i++) {
         const bl_model_instance *one = &version->instances[i];
         const bl_worker *worker = one->program->worker;
@@ -97,7 +133,7 @@ static int find_first(const choice *c, int64_t rows, int64_t *most, double *done
         bl_model_instance *one = &c->version->instances[i];
         int64_t worth = worth_rows(c->version, one, rows);
         double end = c->free_ns[i] + cost_ns(c->version, one, worth < rows ? worth : rows);
-        if ((!c->all_lost && bl_instance_is_lost(one)) || (best >= 0 && end >= *done))
+        if (standing_of(one) > c->best || (best >= 0 && end >= *done))
             continue;
         best = i;
         *most = worth;
@@ -154,10 +190,10 @@ bl_model_instance *bl_instance_choose(bl_model_version *version)
 {
     bl_model_instance *best = &version->instances[0];
     double least = 0;
-    bool all_lost = false;
+    standing worst = LOST;
     if (version->ninstances == 1)
         return best;
-    all_lost = bl_model_version_is_lost(version);
+    worst = best_standing(version);
     best = NULL;
     pthread_mutex_lock(&version->batcher.lock);
     for (int i = 0; i < version->ninstances; i++) {
@@ -165,7 +201,7 @@ bl_model_instance *bl_instance_choose(bl_model_version *version)
         size_t own = (size_t)atomic_load(&one->busy), length = bl_queue_length(one->program->worker->queue);
         double end =
             (double)(own + 1) * cost_ns(version, one, 1) + queue_ns(one->program->worker, length > own ? length - own : 0);
-        if ((!all_lost && bl_instance_is_lost(one)) || (best != NULL && end >= least))
+        if (standing_of(one) > worst || (best != NULL && end >= least))
             continue;
         best = one;
         least = end;

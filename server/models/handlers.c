@@ -56,7 +56,10 @@ static void put_instances(bl_model_version *version, bl_text *out)
         bl_text_printf(out,
                        "%s{\"name\":\"%d\",\"device\":\"%s\",\"state\":\"%s\",\"inference_count\":%llu,\"execution_count\":%llu,"
                        "\"compute_infer\":{\"count\":%llu,\"ns\":%llu}}",
-                       i > 0 ? "," : "", i, one->program->worker->dev->info.id, bl_instance_is_lost(one) ? "LOST" : "READY",
+                       i > 0 ? "," : "", i, one->program->worker->dev->info.id,
+                       bl_instance_is_lost(one)                      ? "LOST"
+                       : atomic_load(&one->program->worker->drained) ? "DRAINED"
+                                                                     : "READY",
                        (unsigned long long)one->inferences, (unsigned long long)one->executions,
                        (unsigned long long)one->executions, (unsigned long long)one->infer_ns);
     }

@@ -98,6 +98,11 @@ int64_t bl_batch_look(bl_model_version *version, int64_t now_ns);
 /* ---- choose.c */
 bool bl_instance_is_lost(const bl_model_instance *instance);    /* with its device */
 bool bl_model_version_is_lost(const bl_model_version *version); /* all of it is */
+/* Is it, or a part of it, where its configuration and the devices that take new work would not put it now?  Any thread. */
+bool bl_model_version_is_misplaced(const bl_model_version *version);
+/* Was any of it lost with its device, or is one where it should not be? */
+bool bl_model_version_lacks_any(const bl_model_version *version);
+bool bl_model_version_is_on(const bl_model_version *version, const bl_worker *worker);
 /* A run of |rows| with |plan| took so long there: who knows what sizes cost chooses among them, and among instances.  No lock is
  * held. */
 void bl_instance_learn(bl_model_version *version, bl_model_instance *instance, int64_t rows, const bl_plan *plan, int64_t ns);

@@ -105,7 +105,8 @@ struct bl_model_version {
     bl_model_statistics statistics;
     bl_batcher batcher;
     bl_answers *answers; /* NULL: none are kept */
-    int64_t mended_ns;   /* looker's thread: when it was last loaded again for a device that was lost */
+    int64_t mended_ns;   /* looker's thread: when it was last loaded again for a device that was lost or drained */
+    unsigned placed;     /* looker's thread: server->drains, when its devices were last the right ones */
     bool sequential;     /* its entry updates state: requests belong to sequences */
     pthread_mutex_t sequence_lock;
     bl_namemap *sequences; /* "OWNER ID"; under that lock */
@@ -280,7 +281,7 @@ void bl_model_trace(bl_models *models, bl_model *model, bl_request *rq);
 
 /* ---- poll.c: the looker's thread */
 void bl_models_poll(bl_models *models);
-/* Have what was lost with a device loaded again, when that is open. */
+/* Have what was lost with a device loaded again, when that is open, and elsewhere what is on one that is drained. */
 void bl_model_version_mend(bl_model_version *version, int64_t now_ns);
 
 /* ---- warm.c */

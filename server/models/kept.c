@@ -3,7 +3,7 @@
  * version of which model it is.  The row comes after its file and goes before it; of two rows of one version the later counts. */
 #include "engine/base/log.h"
 #include "server/data/snapshot.h"
-#include "server/models/internal.h"
+#include "server/models/infer.h"
 #include "server/storage.h"
 
 #include <stdio.h>
@@ -194,11 +194,29 @@ typedef struct mending {
     bl_err *err;
 } mending;
 
+/* It may have been ordered more than once before a loader came to it. */
+static bool is_mended(bl_models *models, const row *r)
+{
+    const bl_model *model = NULL;
+    bool mended = false;
+    pthread_mutex_lock(&models->lock);
+    model = bl_models_find(models, r->owner, r->model);
+    for (int k = 0; model != NULL && k < model->nrows; k++) {
+        const bl_model_version *version = model->rows[k].version;
+        if (version != NULL && version->kept == r->id)
+            mended = !bl_model_version_lacks_any(version);
+    }
+    pthread_mutex_unlock(&models->lock);
+    return mended;
+}
+
 static bool mend_row(void *arg, const bl_cell *cells, int n)
 {
     const mending *m = arg;
     row r = row_of(cells);
     (void)n;
+    if (is_mended(m->models, &r))
+        return false;
     if (load_version(m->models, &r, true, m->err) == BL_OK)
         bl_log(BL_LOG_INFO, "model %s, version %llu is ready", r.model, (unsigned long long)r.number);
     return false;

@@ -56,8 +56,11 @@ static bl_request *make_own(load *l, waiter *w)
     bl_request *rq = NULL;
     *w = (waiter){models, l->loader};
     rq = bl_request_create_own(models->server, l->op->owner, come_back, w);
-    if (rq != NULL)
+    if (rq != NULL) {
         rq->asked = l->op->asked && l->op->nfiles > 0;
+        rq->rank = BL_RANK_INFER; /* inference waits for it: behind all that there is it would never come, where a device is never
+                                     idle */
+    }
     pthread_mutex_lock(&models->lock);
     models->back[l->loader] = false;
     models->own[l->loader] = rq;
@@ -270,15 +273,29 @@ bl_status bl_model_fill_instance(bl_model_version *version, bl_model_instance *i
     return BL_OK;
 }
 
+/* The last one. */
+static void drop_instance(bl_model_version *version)
+{
+    bl_model_instance *last = &version->instances[--version->ninstances];
+    bl_program_release(last->program);
+    *last = (bl_model_instance){0};
+}
+
 static bl_status add_instance(load *l, bl_model_version *version, bl_worker *worker)
 {
     bl_model_instance *instance = &version->instances[version->ninstances];
     BL_TRY(make_program(l, version, worker, &instance->program));
     version->ninstances++; /* from now on it is freed with the version */
-    for (int i = 0; i + 1 < version->ninstances; i++)
-        if (version->instances[i].program->worker == instance->program->worker)
-            return bl_fail(l->err, BL_EINVAL, "instance_group: a device has one instance, and %s stands there twice",
-                           instance->program->worker->dev->info.id);
+    for (int i = 0; i + 1 < version->ninstances; i++) {
+        if (version->instances[i].program->worker != instance->program->worker)
+            continue;
+        if (worker == NULL && atomic_load(&l->models->server->drains) > 0) { /* the best one was another when that was said */
+            drop_instance(version);
+            return BL_OK;
+        }
+        return bl_fail(l->err, BL_EINVAL, "instance_group: a device has one instance, and %s stands there twice",
+                       instance->program->worker->dev->info.id);
+    }
     return bl_model_fill_instance(version, instance, l->err);
 }
 
@@ -430,15 +447,6 @@ static bool stays(const load *l, const bl_model_row *row)
     return (l->op->initial || l->op->mends) && row != NULL && row->version != NULL && row->version->kept != 0;
 }
 
-/* Was any lost with its device? */
-static bool lacks_instance(const bl_model_version *version)
-{
-    for (int i = 0; i < version->ninstances; i++)
-        if (bl_instance_is_lost(&version->instances[i]))
-            return true;
-    return false;
-}
-
 /* Is it there as its files are?  If not, it is being loaded from now on. */
 static bool is_current(load *l, const bl_source_version *from)
 {
@@ -447,7 +455,7 @@ static bool is_current(load *l, const bl_source_version *from)
     pthread_mutex_lock(&l->models->lock);
     row = row_of(l, from->number);
     current = row != NULL && row->version != NULL && row->version->fingerprint == from->fingerprint && l->op->nfiles == 0 &&
-              !lacks_instance(row->version);
+              !bl_model_version_lacks_any(row->version);
     current = current || stays(l, row) || (l->op->mends && (row == NULL || row->version == NULL)); /* which was unloaded since */
     if (!current && row != NULL && row->version == NULL) {
         row->state = BL_MODEL_LOADING;

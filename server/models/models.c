@@ -715,7 +715,8 @@ bool bl_models_ready(bl_models *models)
     return ready;
 }
 
-size_t bl_models_count(bl_models *models)
+/* Those on |worker|; NULL: all. */
+static size_t count_versions(bl_models *models, const bl_worker *worker)
 {
     const char *name = NULL;
     void *at = NULL;
@@ -723,9 +724,26 @@ size_t bl_models_count(bl_models *models)
     pthread_mutex_lock(&models->lock);
     for (size_t i = 0; bl_namemap_at(models->names, i, &name, &at); i++) {
         const bl_model *model = at;
-        for (int k = 0; k < model->nrows; k++)
-            count += model->rows[k].version != NULL;
+        for (int k = 0; k < model->nrows; k++) {
+            const bl_model_version *version = model->rows[k].version;
+            count += version != NULL && (worker == NULL || bl_model_version_is_on(version, worker));
+        }
     }
     pthread_mutex_unlock(&models->lock);
     return count;
+}
+
+size_t bl_models_count(bl_models *models)
+{
+    return count_versions(models, NULL);
+}
+
+size_t bl_models_count_on(bl_models *models, const bl_worker *worker)
+{
+    return count_versions(models, worker);
+}
+
+void bl_models_replace(bl_models *models)
+{
+    bl_models_wake(models);
 }

@@ -18,6 +18,10 @@ bool bl_models_ready(bl_models *models);
 void bl_models_reload(bl_models *models);
 /* How many versions can be asked. */
 size_t bl_models_count(bl_models *models);
+/* How many of them have an instance on |worker|. */
+size_t bl_models_count_on(bl_models *models, const bl_worker *worker);
+/* A device was drained or resumed: look who is to move. */
+void bl_models_replace(bl_models *models);
 /* Is there, or was there, a version of it? */
 bool bl_models_has(bl_models *models, uint32_t owner, const char *name);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which devices the groups of instance_group mean. */
-#include "server/models/internal.h"
+#include "server/models/infer.h"
 
 #include <string.h>
 
@@ -73,7 +73,7 @@ static bl_status place_cpu(bl_server *server, bl_worker **out, int *count, bl_er
     return add(worker, out, count, err);
 }
 
-bl_status bl_model_place(bl_server *server, const bl_model_config *config, bl_worker **out, int *count, bl_err *err)
+static bl_status place_groups(bl_server *server, const bl_model_config *config, bl_worker **out, int *count, bl_err *err)
 {
     static const bl_config_instance best = {.device = NULL};
     *count = 0;
@@ -89,4 +89,47 @@ bl_status bl_model_place(bl_server *server, const bl_model_config *config, bl_wo
             BL_TRY(place_cpu(server, out, count, err));
     }
     return BL_OK;
+}
+
+/* Devices that are drained are left out; where all are, the best other one takes their place. */
+bl_status bl_model_place(bl_server *server, const bl_model_config *config, bl_worker **out, int *count, bl_err *err)
+{
+    int left = 0;
+    BL_TRY(place_groups(server, config, out, count, err));
+    for (int i = 0; i < *count; i++)
+        if (out[i] == NULL || !atomic_load(&out[i]->drained))
+            out[left++] = out[i];
+    if (left == 0)
+        out[left++] = NULL;
+    *count = left;
+    return BL_OK;
+}
+
+static bool has(bl_worker *const *workers, int count, const bl_worker *worker)
+{
+    for (int i = 0; i < count; i++)
+        if (workers[i] == worker)
+            return true;
+    return false;
+}
+
+bool bl_model_version_is_misplaced(const bl_model_version *version)
+{
+    bl_server *server = version->models->server;
+    const char *said = version->instances[0].program->doc.options.device;
+    bl_worker *workers[BL_MOST_INSTANCES];
+    bl_err none = {0};
+    int count = 0;
+    if (bl_model_place(server, &version->config, workers, &count, &none) != BL_OK)
+        return false;
+    for (int i = 0; i < count; i++)
+        if (workers[i] == NULL && bl_worker_place(server, said, true, &workers[i], &none) != BL_OK)
+            return false;
+    for (int i = 0; i < count; i++)
+        if (!bl_model_version_is_on(version, workers[i]))
+            return true;
+    for (int i = 0; i < version->ninstances; i++)
+        if (!has(workers, count, version->instances[i].program->worker))
+            return true;
+    return false;
 }

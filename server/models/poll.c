@@ -88,10 +88,10 @@ static void unload_missing(bl_models *models)
     free(names);
 }
 
-/* ---- devices that were lost */
+/* ---- devices that were lost, or are drained */
 
 /* From where it came: the store, what is left of a request, the folder. */
-static void load_again(bl_model_version *version)
+static void load_again(bl_model_version *version, const char *why)
 {
     bl_models *models = version->models;
     const bl_model *model = NULL;
@@ -110,22 +110,40 @@ static void load_again(bl_model_version *version)
     pthread_mutex_unlock(&models->lock);
     if (op == NULL)
         return;
-    bl_log(BL_LOG_INFO, "model %s is loaded again: a device was lost", version->name);
+    bl_log(BL_LOG_INFO, "model %s is loaded again: a device was %s", version->name, why);
     if (bl_models_order(models, op, &err) != BL_OK)
         bl_log(BL_LOG_ERROR, "model %s: %s", version->name, err.text);
 }
 
+/* Is it to go elsewhere, since its device is drained, or back?  One with sequences stays until they have ended: they are where
+ * their state is. */
+static bool moves(bl_model_version *version)
+{
+    unsigned drains = atomic_load(&version->models->server->drains);
+    bool busy = false;
+    if (version->placed == drains)
+        return false;
+    if (!bl_model_version_is_misplaced(version)) {
+        version->placed = drains;
+        return false;
+    }
+    pthread_mutex_lock(&version->sequence_lock);
+    busy = version->sequences != NULL && bl_namemap_count(version->sequences) > 0;
+    pthread_mutex_unlock(&version->sequence_lock);
+    return !busy;
+}
+
 void bl_model_version_mend(bl_model_version *version, int64_t now_ns)
 {
-    bool again = false;
+    bool again = false, goes = moves(version);
     for (int i = 0; i < version->ninstances; i++) {
         const bl_worker *worker = version->instances[i].program->worker;
         again |= !atomic_load(&worker->dev->lost) && bl_instance_is_lost(&version->instances[i]);
     }
-    if (!again || (version->mended_ns != 0 && now_ns - version->mended_ns < MEND_EVERY_NS))
+    if ((!again && !goes) || (version->mended_ns != 0 && now_ns - version->mended_ns < MEND_EVERY_NS))
         return;
     version->mended_ns = now_ns;
-    load_again(version);
+    load_again(version, again ? "lost" : "drained or resumed");
 }
 
 void bl_models_poll(bl_models *models)

@@ -25,6 +25,7 @@ bl_model_version *bl_model_version_create(bl_models *models, uint32_t owner, con
     atomic_init(&version->refs, 1);
     version->models = models;
     version->owner = owner;
+    version->placed = atomic_load(&models->server->drains);
     version->number = number;
     version->purges = bl_access_purges(models->server->access, owner);
     snprintf(version->name, sizeof version->name, "%s", name);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* A device that takes no new work, since somebody is about to take it away or to look at it; it comes back by a request, or with
+ * the next start of the server. */
+#ifndef BL_SERVER_DRAIN_H
+#define BL_SERVER_DRAIN_H
+
+#include "server/shelf.h"
+
+/* ---- drain.c */
+
+/* What is on a device still. */
+typedef struct bl_drain_left {
+    bl_worker *worker;
+    size_t requests, models, jobs, programs;
+} bl_drain_left;
+
+/* Any thread. */
+void bl_drain_look(bl_worker *worker, bl_drain_left *left);
+/* "ready", "draining", "drained" when nothing is left, "lost". */
+const char *bl_drain_state(const bl_drain_left *left);
+/* ---- devices.c */
+/* Into the reply: what it is, how it stands, and for the scope admin what is on it. */
+void bl_device_describe(bl_request *rq, bl_worker *worker);
+
+/* `beamline devices drain ID` and `resume ID`: the exit status. */
+int bl_drain_main(int argc, char *const *argv);
+
+#endif
