@@ -25,6 +25,7 @@ typedef struct row {
 /* clang-format off */
 static const row rows[] = {
     {"loops that every index uses together are one", 1, "vector 0 16, chunk 0 101", "{'inputs': {'x': " F32(100, 30, 7) "}, 'nodes': [{'id': 'y', 'op': 'exp', 'in': ['x']}], 'outputs': ['y']}"},
+    {"... but for one of a named extent, which no move could part", 2, "vector 1 16, chunk 1 64", "{'dims': {'n': [1, 9]}, 'inputs': {'x': {'dtype': 'float32', 'shape': ['n', 1024]}}, 'nodes': [{'id': 'y', 'op': 'exp', 'in': ['x']}], 'outputs': ['y']}"},
     {"rows of pictures, gathered: lanes are as wide as what differs along them", 2, "vector 1 16, tile 0 8, chunk 2 49", "{'inputs': {'x': " TYPED(uint8, 60000, 28, 28) ", 'i': " TYPED(int64, 128) "}, 'nodes': [{'id': 't', 'op': 'take', 'in': ['x', 'i'], 'attrs': {'axis': 0}}, {'id': 'y', 'op': 'div', 'in': ['t', 255]}], 'outputs': ['y']}"},
     {"a guard on one of two loops keeps them apart", 2, "vector 1 16, chunk 1 2, chunk 0 100", "{'inputs': {'x': " F32(100, 30) "}, 'nodes': [{'id': 'p', 'op': 'pad', 'in': ['x'], 'attrs': {'padding': [[0, 0], [1, 1]]}}], 'outputs': ['p']}"},
     {"a guard on the outer loop is one on the whole", 1, "vector 0 16, chunk 0 192", "{'inputs': {'x': " F32(100, 30) "}, 'nodes': [{'id': 'p', 'op': 'pad', 'in': ['x'], 'attrs': {'padding': [[1, 1], [0, 0]]}}], 'outputs': ['p']}"},
