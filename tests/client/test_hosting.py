@@ -158,5 +158,19 @@ class ModelTest(ServedCase):
         self.assertTrue(self.client.live())
 
 
+class Joined(ServedCase):
+    options = INTERPRETER
+
+    def test_batching(self):
+        """A program says how its runs are joined; what is wrong in it is the server's to say."""
+        p = scaled()
+        self.assertEqual("batch", self.client.put_program("scaled", p).info["entries"]["main"]["batch"])
+        p.batching = False
+        self.assertNotIn("batch", self.client.put_program("scaled", p).info["entries"]["main"])
+        p.batching = {"max_rows": 0}
+        with self.assertRaisesRegex(beamline.BeamlineError, "max_rows"):
+            self.client.put_program("scaled", p)
+
+
 if __name__ == "__main__":
     unittest.main()

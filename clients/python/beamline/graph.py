@@ -303,11 +303,15 @@ class Program:
         p = Program(w=[0.0], b=Init("zeros", shape=[1]))
         g = p.entry("main")
         w, b = g.state("w"), g.state("b")
+
+    ``batching`` says how runs that several clients ask for at once are joined, where an entry's rows are independent:
+    ``{"max_rows": 64, "delay_us": 500, "preferred_rows": [8], "max_waiting": 100}``, any of them left out, or False for not at all.
     """
 
     def __init__(self, **states) -> None:
         self.states = dict(states)
         self.entries = {}
+        self.batching = None
 
     def state(self, name, value) -> Program:
         """Declare a state by its first value: numbers, an Array, a NumPy array, an Init or a Held tensor."""
@@ -325,6 +329,8 @@ class Program:
         """The document of the program without its state."""
         dims = {key: value for graph in self.entries.values() for key, value in graph.dims.items()}
         document = {"dims": dims} if dims else {}
+        if self.batching is not None:
+            document["batching"] = self.batching
         if list(self.entries) == ["main"]:
             return {**document, **self.entries["main"].entry()}
         return {**document, "entries": {name: graph.entry() for name, graph in self.entries.items()}}
