@@ -147,6 +147,8 @@ static const bl_node *remake(bl_ir *ir, const bl_node *node, bool always)
     const bl_node **src = small;
     bool same = true;
 
+    if (bl_is_poison(node)) /* it has no number of its own by which its dimensions could be found */
+        return node;
     if (node->nsrc > sizeof small / sizeof small[0]) {
         src = bl_arena_array(ir->arena, node->nsrc, sizeof *src);
         if (src == NULL)
