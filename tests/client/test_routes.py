@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The client offers every address that the server has."""
+import contextlib
 import re
 import tempfile
 import unittest
@@ -17,6 +18,9 @@ def every_call(client):
     """What the client offers, once."""
     client.description(), client.server(), client.live(), client.ready(), client.metrics(), client.devices(), client.top(), client.usage(), client.kernels()
     client.trace(), client.trace(trace_rate=1), client.logging(), client.logging(log_info=False), client.statistics(), client.models()
+    with contextlib.suppress(beamline.Conflict):  # of one device, the last
+        client.drain(client.devices()[0]["id"])
+    client.resume(client.devices()[0]["id"])
     client.run(double(), {"x": [1]})
     held = client.put("x", [1])
     held.get(), client.tensors(), client.delete("x", "y"), client.put("x", [1]).delete()

@@ -403,6 +403,16 @@ class Client(Sharing):
         """The devices: a list of dicts with id, name, type and memory."""
         return self.call("GET", "/api/v1/devices")["devices"]
 
+    def drain(self, device) -> dict:
+        """No new work goes to the device ("opencl:0"); what it has moves or ends.  For the scope admin; gives what ``devices`` says of it.
+
+        Raises Conflict where it is the last that takes work."""
+        return self.call("POST", f"/api/v1/devices/{self.quote(device)}/drain")
+
+    def resume(self, device) -> dict:
+        """A drained device takes work again; gives what ``devices`` says of it."""
+        return self.call("POST", f"/api/v1/devices/{self.quote(device)}/resume")
+
     def metrics(self) -> dict:
         """What Prometheus would read: {"name{labels}": number}."""
         _, data = self.request("GET", "/metrics")
