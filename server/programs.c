@@ -77,13 +77,16 @@ bl_status bl_program_check(const bl_program *program, bl_err *err)
 
 bl_status bl_program_check_free(const bl_program *program, const bl_plan_info *entry, bl_err *err)
 {
+    int claim = atomic_load(&program->claim);
     bool changes = false;
     for (int i = 0; i < entry->nstates + entry->nhidden; i++)
         changes = changes || entry->updated[i];
     if (!changes)
         return BL_OK;
-    if (!atomic_load(&program->trained)) /* by one that goes on, or is about to: what was done until then would be lost */
+    if (claim == BL_CLAIM_NONE) /* by one that goes on, or is about to: what was done until then would be lost */
         return bl_jobs_guard_restoring(program->server->jobs, program->owner, program->name, err);
+    if (claim == BL_CLAIM_DELETED)
+        return bl_fail(err, BL_ENOTFOUND, "there is no program \"%s\"", program->name);
     return bl_fail(err, BL_ECONFLICT,
                    "a job trains the program \"%s\", and this entry changes its state: wait for its end, or cancel it",
                    program->name);

@@ -24,6 +24,8 @@ typedef struct bl_program_entry_state {
     int *state;
 } bl_program_entry_state;
 
+typedef enum bl_claim { BL_CLAIM_NONE, BL_CLAIM_JOB, BL_CLAIM_DELETED } bl_claim; /* nobody's; that of a job; of who deletes it */
+
 typedef struct bl_program {
     bl_resident resident; /* first */
     atomic_int refs;
@@ -50,8 +52,8 @@ typedef struct bl_program {
     struct bl_sequence *sequences;              /* of numbered runs; worker's thread */
     _Atomic(struct bl_model_version *) *joined; /* of each entry, what joins its runs (models/joined.h): as soon as it was needed;
                                                    NULL: none are */
-    atomic_bool trained; /* claimed: by a job, which nobody else may interfere with, or by who deletes it */
-    atomic_bool left;    /* by a job that has ended, from whose last checkpoint it comes back */
+    atomic_int claim;                           /* a bl_claim: whose it is, with whom nobody else may interfere */
+    atomic_bool left;                           /* by a job that has ended, from whose last checkpoint it comes back */
 } bl_program;
 
 bl_program *bl_program_create(bl_server *server, uint32_t owner); /* NULL if out of memory */

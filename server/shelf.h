@@ -33,7 +33,7 @@ BL_NODISCARD bl_status bl_lease_end(bl_shelf *shelf, uint32_t owner, const char 
 void bl_shelf_expire(bl_shelf *shelf, int64_t now_ns);
 
 /* Takes a reference.  |fresh|: BL_EPRECONDITION where the name is taken; else the one that is there goes.  BL_ECONFLICT where
- * that is claimed (program->trained), which then stays, and where all of the owner was purged since (program->purges). */
+ * that is claimed (program->claim), which then stays, and where all of the owner was purged since (program->purges). */
 BL_NODISCARD bl_status bl_shelf_put_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_program *program, bool fresh,
                                             bl_err *err);
 BL_NODISCARD bl_status bl_shelf_get_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_program **out,

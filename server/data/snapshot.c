@@ -27,7 +27,7 @@ static bl_status take(bl_snapshot *snap, bl_err *err)
     BL_TRY(bl_program_wake(program, err));
     snap->steps = atomic_load(&program->steps);
     snap->changes = snap->steps + atomic_load(&program->replaced);
-    snap->trained = atomic_load(&program->trained);
+    snap->trained = atomic_load(&program->claim) != BL_CLAIM_NONE;
     BL_TRY(bl_sequences_copy(program->sequences, &snap->sequences, err));
     for (int i = 0; i < program->nstates; i++) {
         const bl_state *state = &program->states[i];

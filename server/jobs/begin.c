@@ -177,10 +177,11 @@ static bl_status claim(bl_job *job, bl_err *err)
 {
     bl_program *program = job->program, *now = NULL;
     bl_err missing = {0};
-    if (atomic_exchange(&program->trained, true))
+    int claim = BL_CLAIM_NONE;
+    if (!atomic_compare_exchange_strong(&program->claim, &claim, BL_CLAIM_JOB) && claim == BL_CLAIM_JOB)
         return bl_fail(err, BL_ECONFLICT, "another job trains the program \"%s\": wait for its end, or cancel it", program->name);
-    job->claims = true;
-    if (bl_shelf_get_program(program->server->shelf, program->owner, program->name, &now, &missing) == BL_OK)
+    job->claims = claim == BL_CLAIM_NONE;
+    if (job->claims && bl_shelf_get_program(program->server->shelf, program->owner, program->name, &now, &missing) == BL_OK)
         bl_program_release(now);
     return now == program ? BL_OK : bl_fail(err, BL_ECONFLICT, "program \"%s\" was just replaced or deleted", program->name);
 }
@@ -188,7 +189,7 @@ static bl_status claim(bl_job *job, bl_err *err)
 void job_unclaim(bl_job *job)
 {
     if (job->claims)
-        atomic_store(&job->program->trained, false);
+        atomic_store(&job->program->claim, BL_CLAIM_NONE);
     job->claims = false;
 }
 

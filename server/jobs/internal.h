@@ -132,7 +132,7 @@ struct bl_job {
     job_state state, becomes; /* becomes: final, once that is written down; else QUEUED */
     char reason[JOB_REASON], because[JOB_REASON];
     char warning[JOB_REASON];                                           /* of the last checkpoint; empty: it was written */
-    bool at_work, writing, wants_checkpoint, restoring, active, claims; /* claims: program->trained is its own */
+    bool at_work, writing, wants_checkpoint, restoring, active, claims; /* claims: program->claim is its own */
     bool unsent;                                                        /* |writing|, but the writer could not be told yet */
     uint64_t step, written;                                             /* written: of the last checkpoint */
     double started, ended;

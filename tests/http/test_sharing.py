@@ -368,6 +368,8 @@ class UnderWay(unittest.TestCase):
         self.assertIn("purged", answers[0].json["detail"])
 
     def nothing_is_left(self):
+        """Jobs that had begun end by themselves."""
+        self.until(lambda: not self.call("gone", "GET", J).json["jobs"])
         self.assertEqual([[], [], []], [self.call("gone", "GET", path).json[what] for path, what in ((T, "tensors"), (P, "programs"), (J, "jobs"))])
         self.assertEqual([], [path for path in pathlib.Path(self.folder).glob("*/*") if path.is_file() or path.parent.name == "jobs"])
 
