@@ -75,6 +75,15 @@ bl_status bl_program_check(const bl_program *program, bl_err *err)
     return BL_OK;
 }
 
+bl_status bl_program_check_claim(int claim, const char *name, bl_err *err)
+{
+    if (claim == BL_CLAIM_NONE)
+        return BL_OK;
+    if (claim == BL_CLAIM_DELETED)
+        return bl_fail(err, BL_EBUSY, "the program \"%.128s\" is being deleted; send it again", name);
+    return bl_fail(err, BL_ECONFLICT, "a job trains the program \"%.128s\": wait for its end, or cancel it", name);
+}
+
 bl_status bl_program_check_free(const bl_program *program, const bl_plan_info *entry, bl_err *err)
 {
     int claim = atomic_load(&program->claim);

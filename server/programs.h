@@ -64,7 +64,11 @@ void bl_program_release_any(void *program);   /* for bl_request_defer */
 bl_wire_type bl_hidden_type(const bl_plan_tensor *hidden);
 /* BL_ECONFLICT where the device was reopened since. */
 BL_NODISCARD bl_status bl_program_check(const bl_program *program, bl_err *err);
-/* BL_ECONFLICT where a job trains it, or is being taken up, and a run of the entry would change its state. */
+/* Of who would replace or remove the one of this name, whose claim that is: BL_ECONFLICT where a job trains it, BL_EBUSY where it
+ * is being deleted. */
+BL_NODISCARD bl_status bl_program_check_claim(int claim, const char *name, bl_err *err);
+/* BL_ECONFLICT where a job trains it, or is being taken up, BL_ENOTFOUND where it is being deleted, and a run of the entry would
+ * change its state. */
 BL_NODISCARD bl_status bl_program_check_free(const bl_program *program, const bl_plan_info *entry, bl_err *err);
 
 /* ---- weights.c */

@@ -557,13 +557,6 @@ void bl_shelf_expire(bl_shelf *shelf, int64_t now_ns)
 
 /* ---- programs */
 
-static bl_status refuse_claimed(bl_claim claim, const char *name, bl_err *err)
-{
-    if (claim == BL_CLAIM_DELETED)
-        return bl_fail(err, BL_EBUSY, "the program \"%.128s\" is being deleted; send it again", name);
-    return bl_fail(err, BL_ECONFLICT, "a job trains the program \"%.128s\": wait for its end, or cancel it", name);
-}
-
 static bl_status put_program_locked(bl_shelf *shelf, uint32_t owner, const char *name, bl_program *program, bool fresh,
                                     bl_program **old, bl_err *err)
 {
@@ -574,8 +567,8 @@ static bl_status put_program_locked(bl_shelf *shelf, uint32_t owner, const char 
     *old = bl_namemap_get(s->programs, name);
     if (*old != NULL && fresh)
         return bl_fail(err, BL_EPRECONDITION, "program \"%.128s\" is there already", name);
-    if (*old != NULL && atomic_load(&(*old)->claim) != BL_CLAIM_NONE)
-        return refuse_claimed((bl_claim)atomic_load(&(*old)->claim), name, err);
+    if (*old != NULL)
+        BL_TRY(bl_program_check_claim(atomic_load(&(*old)->claim), name, err));
     if (*old == NULL && bl_namemap_count(s->programs) >= shelf->server->settings.max_programs)
         return bl_fail(err, BL_ENODEVMEM, "there are %zu programs, which is the limit", bl_namemap_count(s->programs));
     return bl_namemap_put(s->programs, name, program, err);
@@ -629,9 +622,9 @@ bl_status bl_shelf_read_program(bl_shelf *shelf, uint32_t owner, const char *nam
 bl_status bl_shelf_check_program(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err)
 {
     bl_program *found = find_program(shelf, owner, name, NULL);
-    bl_claim claim = found != NULL ? (bl_claim)atomic_load(&found->claim) : BL_CLAIM_NONE;
+    bl_status st = bl_program_check_claim(found != NULL ? atomic_load(&found->claim) : BL_CLAIM_NONE, name, err);
     bl_program_release(found);
-    return claim != BL_CLAIM_NONE ? refuse_claimed(claim, name, err) : BL_OK;
+    return st;
 }
 
 /* What is deleted is claimed first, so that its name stands for it until it is gone.  NULL: it is not there, or is claimed
@@ -645,16 +638,14 @@ static bl_program *claim_program(bl_shelf *shelf, uint32_t owner, const char *na
     pthread_mutex_lock(&shelf->lock);
     s = find_space(shelf, owner);
     found = s != NULL ? bl_namemap_get(s->programs, name) : NULL;
-    if (found != NULL && trained)
-        atomic_store(&found->claim, BL_CLAIM_DELETED);
-    claimed = found != NULL && (trained || atomic_compare_exchange_strong(&found->claim, &claim, BL_CLAIM_DELETED));
+    claimed = found != NULL && (atomic_compare_exchange_strong(&found->claim, &claim, BL_CLAIM_DELETED) || trained);
     if (claimed)
         bl_program_retain(found);
     pthread_mutex_unlock(&shelf->lock);
     if (found == NULL)
         (void)bl_fail(err, BL_ENOTFOUND, "there is no program \"%.128s\"", name);
     else if (!claimed)
-        (void)refuse_claimed((bl_claim)claim, name, err);
+        (void)bl_program_check_claim(claim, name, err);
     return claimed ? found : NULL;
 }
 
