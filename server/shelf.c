@@ -627,26 +627,24 @@ bl_status bl_shelf_check_program(bl_shelf *shelf, uint32_t owner, const char *na
     return st;
 }
 
-/* What is deleted is claimed first, so that its name stands for it until it is gone.  NULL: it is not there, or is claimed
- * already, which |err| says; |trained|: that does not matter.  Retained. */
-static bl_program *claim_program(bl_shelf *shelf, uint32_t owner, const char *name, bool trained, bl_err *err)
+/* What is deleted is claimed first, so that its name stands for it until it is gone; |trained|: that a job has it does not
+ * matter. Retained. */
+static bl_status claim_program(bl_shelf *shelf, uint32_t owner, const char *name, bool trained, bl_program **out, bl_err *err)
 {
     bl_program *found = NULL;
     const space *s = NULL;
-    bool claimed = false;
     int claim = BL_CLAIM_NONE;
     pthread_mutex_lock(&shelf->lock);
     s = find_space(shelf, owner);
     found = s != NULL ? bl_namemap_get(s->programs, name) : NULL;
-    claimed = found != NULL && (atomic_compare_exchange_strong(&found->claim, &claim, BL_CLAIM_DELETED) || trained);
-    if (claimed)
+    if (found != NULL && (atomic_compare_exchange_strong(&found->claim, &claim, BL_CLAIM_DELETED) || trained)) {
         bl_program_retain(found);
+        *out = found;
+    }
     pthread_mutex_unlock(&shelf->lock);
     if (found == NULL)
-        (void)bl_fail(err, BL_ENOTFOUND, "there is no program \"%.128s\"", name);
-    else if (!claimed)
-        (void)bl_program_check_claim(claim, name, err);
-    return claimed ? found : NULL;
+        return bl_fail(err, BL_ENOTFOUND, "there is no program \"%.128s\"", name);
+    return *out != NULL ? BL_OK : bl_program_check_claim(claim, name, err);
 }
 
 static bl_status delete_program(bl_shelf *shelf, uint32_t owner, const char *name, bool trained, bl_err *err)
@@ -654,8 +652,9 @@ static bl_status delete_program(bl_shelf *shelf, uint32_t owner, const char *nam
     bl_program *program = NULL, *old = NULL;
     bl_status st = BL_OK;
     bl_grants_hold(shelf->grants);
-    program = claim_program(shelf, owner, name, trained, err);
-    st = program != NULL ? bl_grants_drop(shelf->grants, owner, "program", name, err) : err->status;
+    st = claim_program(shelf, owner, name, trained, &program, err);
+    if (st == BL_OK)
+        st = bl_grants_drop(shelf->grants, owner, "program", name, err);
     if (st == BL_OK) {
         pthread_mutex_lock(&shelf->lock);
         old = bl_namemap_remove(find_space(shelf, owner)->programs, name);
