@@ -340,7 +340,8 @@ void job_sliced(bl_request *rq)
     job->at_work = false;
     job->step = job->done;
     if ((was_lost(job, &rq->err) && job_lose(job, &rq->err)) ||
-        (job->becomes == JOB_QUEUED && job->done > 0 && job_wait_for_memory(job, &rq->err))) { /* there was room for its steps */
+        (job->becomes == JOB_QUEUED && (job->done > 0 || job->restarts > 0) && /* there was room for it once */
+         job_wait_for_memory(job, &rq->err))) {
         pthread_mutex_unlock(&jobs->lock);
         job_release(job);
         return;
