@@ -37,6 +37,7 @@ struct bl_blobs {
     int dir;              /* the folder, opened: files are named below it */
     atomic_ullong bytes;  /* of all files there */
     pthread_mutex_t lock; /* held while a file and its row come or go together, so that none is without the other */
+    pthread_mutex_t part; /* from the opening of a part until it is locked or, by who only asks or deletes, closed again */
 };
 
 /* ---- names */
@@ -146,6 +147,7 @@ bl_status bl_blobs_create(bl_server *server, bl_blobs **out, bl_err *err)
         return bl_fail(err, BL_ENOMEM, "blobs");
     blobs->server = server;
     pthread_mutex_init(&blobs->lock, NULL);
+    pthread_mutex_init(&blobs->part, NULL);
     blobs->passing = bl_storage_folder(server->storage) == NULL;
     blobs->folder = blobs->passing ? make_passing() : bl_storage_make_folder(server->storage, "blobs");
     blobs->dir = blobs->folder != NULL ? open(blobs->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -180,6 +182,7 @@ void bl_blobs_destroy(bl_blobs *blobs)
     if (blobs->dir >= 0)
         (void)close(blobs->dir);
     pthread_mutex_destroy(&blobs->lock);
+    pthread_mutex_destroy(&blobs->part);
     free(blobs->folder);
     free(blobs);
 }
@@ -373,7 +376,6 @@ static bool is_named(const bl_blobs *blobs, int fd, const char *name)
     return fstat(fd, &here) == 0 && fstatat(blobs->dir, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && here.st_ino == there.st_ino;
 }
 
-/* The file that bytes are added to, for this request alone; one that only asks makes none. */
 static bl_status open_part(upload *up, bl_err *err)
 {
     char name[NAME_BYTES];
@@ -388,7 +390,19 @@ static bl_status open_part(upload *up, bl_err *err)
         return bl_fail(err, BL_ECONFLICT, "another request is sending this blob");
     }
     up->received = size_of(up->fd);
+    if (up->asks && up->received != up->total) /* there is nothing to be done with it: whoever sends more is not in the way */
+        let_go(up);
     return BL_OK;
+}
+
+/* The file that bytes are added to, for this request alone; one that only asks makes none. */
+static bl_status take_part(upload *up, bl_err *err)
+{
+    bl_status st = BL_OK;
+    pthread_mutex_lock(&up->blobs->part);
+    st = open_part(up, err);
+    pthread_mutex_unlock(&up->blobs->part);
+    return st;
 }
 
 /* What the client has is whole: there is nothing to send. */
@@ -438,8 +452,8 @@ bl_status bl_blobs_begin(bl_request *rq, bool coded)
     if (!coded && rq->content_length > 0 && up->end != UINT64_MAX && rq->content_length != up->end - first)
         return bl_fail(&rq->err, BL_EINVAL, "Content-Range says %llu bytes, Content-Length %llu",
                        (unsigned long long)(up->end - first), (unsigned long long)rq->content_length);
-    BL_TRY(open_part(up, &rq->err));
-    if (up->asks && up->fd < 0)
+    BL_TRY(take_part(up, &rq->err));
+    if (up->asks && up->received == 0)
         BL_TRY(ask_whole(up, &rq->err));
     if (check_range(rq, up, first) != BL_OK) {
         let_go(up);
@@ -634,14 +648,15 @@ static bl_status delete_part(bl_blobs *blobs, uint32_t owner, const char *hex, b
     char part[NAME_BYTES];
     int fd = -1;
     part_name(owner, hex, part);
+    pthread_mutex_lock(&blobs->part);
     fd = openat(blobs->dir, part, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return BL_OK;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
         *gone = (is_named(blobs, fd, part) && remove_file(blobs, part)) || *gone;
-    else
+    else if (fd >= 0)
         (void)bl_fail(err, BL_ECONFLICT, "another request is sending this blob");
-    (void)close(fd);
+    if (fd >= 0)
+        (void)close(fd);
+    pthread_mutex_unlock(&blobs->part);
     return err->status;
 }
 

@@ -156,33 +156,60 @@ class Blobs(ServerTest):
 
 
 class Locks(unittest.TestCase):
+    """On a machine where there is time between the opening of a file and its lock."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        library = self.folder.name + "/slow_lock.so"
+        subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library,
+                        pathlib.Path(__file__).parent / "slow_lock.c"], check=True)
+        sanitizer = [found for found in re.findall(r"\S+/lib[at]san\.so\S*", subprocess.run(["ldd", PROGRAM], capture_output=True, text=True).stdout)]
+        self.server = Server("--backends", "interp", env={"LD_PRELOAD": " ".join([*sanitizer, library])})
+
+    def tearDown(self):
+        self.assertEqual(0, self.server.stop())
+
+    def all_at_once(self, *works):
+        threads = [threading.Thread(target=work) for work in works]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
     def test_many_send_the_same(self):
         """One is told to wait; none writes into what another one has finished between its opening a file and its lock."""
         data, wrong = b"x" * 2000, []
-        with tempfile.TemporaryDirectory() as folder:
-            library = folder + "/slow_lock.so"
-            subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library,
-                            pathlib.Path(__file__).parent / "slow_lock.c"], check=True)
-            sanitizer = [found for found in re.findall(r"\S+/lib[at]san\.so\S*", subprocess.run(["ldd", PROGRAM], capture_output=True, text=True).stdout)]
-            server = Server("--backends", "interp", env={"LD_PRELOAD": " ".join([*sanitizer, library])})
 
-            def send():
-                for _ in range(60):
-                    answer = server.call("PUT", path(data), data, OCTETS)
-                    if answer.status not in (201, 409) or answer.status == 201 and server.call("GET", path(data)).body != data:
-                        wrong.append(answer.body)
+        def send():
+            for _ in range(60):
+                answer = self.server.call("PUT", path(data), data, OCTETS)
+                if answer.status not in (201, 409) or answer.status == 201 and self.server.call("GET", path(data)).body != data:
+                    wrong.append(answer.body)
 
-            try:
-                threads = [threading.Thread(target=send) for _ in range(6)]
-                for thread in threads:
-                    thread.start()
-                for thread in threads:
-                    thread.join()
-                self.assertEqual([], wrong)
-                self.assertEqual(0, server.stop())
-            finally:
-                server.process.kill()
-                server.stop()
+        self.all_at_once(*[send] * 6)
+        self.assertEqual([], wrong)
+
+    def test_who_asks_is_not_in_the_way(self):
+        """Each piece of an upload is taken, however often somebody looks how much is there."""
+        pieces, asking, wrong = 60, threading.Event(), []
+        data = os.urandom(10 * pieces)
+
+        def send():
+            for i in range(pieces):
+                answer = self.server.call("PUT", path(data), data[10 * i:10 * i + 10], content_range(10 * i, 10 * i + 9, len(data)))
+                if (answer.status, answer.json.get("received")) != (202 if i + 1 < pieces else 201, 10 * i + 10):
+                    wrong.append(answer.body)
+            asking.set()
+
+        def ask():
+            while not asking.is_set():
+                answer = self.server.call("PUT", path(data), b"", {"content-range": f"bytes */{len(data)}"})
+                if answer.status not in (201, 202, 409):
+                    wrong.append(answer.body)
+
+        self.all_at_once(send, ask, ask)
+        self.assertEqual([], wrong)
 
 
 class Kept(unittest.TestCase):

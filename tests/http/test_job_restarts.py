@@ -169,15 +169,15 @@ class Restarts(Served):
         self.assertEqual(("done", 20100), tuple(wait(self.server, job)[k] for k in ("state", "step")))
 
     def test_those_that_wait_go_on_too(self):
-        first = self.submit("one", counter(), inputs={}, steps=SLOW_STEPS)
-        second = self.submit("two", counter(), inputs={}, steps=500)
+        jobs = {name: self.submit(name, counter(), inputs={}, steps=SLOW_STEPS) for name in ("one", "two")}
+        last = self.submit("three", counter(), inputs={}, steps=500)
         self.kill()
-        wait(self.server, first, ("running",))
-        for method, path, body in (("PUT", f"{P}/two", counter()), ("DELETE", f"{P}/two", None)):
-            self.assertEqual(409, self.server.call(method, path, body).status)
-        self.server.call("DELETE", f"{J}/{first}")
-        self.assertEqual("done", wait(self.server, second)["state"])
-        self.assertEqual([500], self.server.call("GET", f"{P}/two/state").json["state"]["n"]["data"])
+        for method, name, body in (("PUT", "one", counter()), ("DELETE", "one", None), ("PUT", "two", counter()), ("DELETE", "two", None)):
+            self.assertEqual(409, self.server.call(method, f"{P}/{name}", body).status)
+        for job in jobs.values():
+            self.server.call("DELETE", f"{J}/{job}")
+        self.assertEqual("done", wait(self.server, last)["state"])
+        self.assertEqual([500], self.server.call("GET", f"{P}/three/state").json["state"]["n"]["data"])
 
     def test_in_the_midst_of_a_step(self):
         """Sums of gradients and the scale of the loss are taken up as well."""
