@@ -223,7 +223,7 @@ static void take_states(bl_exec *x)
 static void give_states(bl_exec *x)
 {
     for (int i = 0; x->program != NULL && i < x->entry->nstates; i++)
-        x->program->states[x->entry->state[i]].buffer = x->states[i];
+        bl_program_take_back(x->program, &x->program->states[x->entry->state[i]], x->states[i]);
 }
 
 static bool is_wanted(void *queue)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/programs.h"
 
+#include "engine/base/log.h"
 #include "proto/encode.h"
 #include "proto/encode_program.h"
 #include "server/data/saver.h"
@@ -66,13 +67,35 @@ void bl_program_release_any(void *program)
     bl_program_release(program);
 }
 
-bl_status bl_program_check(const bl_program *program, bl_err *err)
+static bool is_reopened(const bl_program *program)
 {
     const bl_device *dev = program->worker->dev;
-    if (atomic_load(&dev->lost) || atomic_load(&dev->generation) != program->generation)
+    return atomic_load(&dev->lost) || atomic_load(&dev->generation) != program->generation;
+}
+
+bool bl_program_is_lost(const bl_program *program)
+{
+    return atomic_load(&program->lost) || is_reopened(program);
+}
+
+bl_status bl_program_check(const bl_program *program, bl_err *err)
+{
+    const char *device = program->worker->dev->info.id;
+    if (is_reopened(program))
         return bl_fail(err, BL_ECONFLICT, "the state of program \"%s\" was lost when %s was reopened; put the program again",
-                       program->name, dev->info.id);
+                       program->name, device);
+    if (bl_program_is_lost(program))
+        return bl_fail(err, BL_ECONFLICT,
+                       "the state of program \"%s\" was lost when a step on %s failed half-way; put the program again",
+                       program->name, device);
     return BL_OK;
+}
+
+void bl_program_take_back(bl_program *program, bl_state *state, bl_buffer *buffer)
+{
+    state->buffer = buffer;
+    if (bl_buffer_is_lost(buffer) && !atomic_exchange(&program->lost, true))
+        bl_log(BL_LOG_WARN, "the state of program %s is lost: a step failed half-way", program->name);
 }
 
 bl_status bl_program_check_claim(int claim, const char *name, bl_err *err)

@@ -36,6 +36,7 @@ typedef struct bl_program {
     char name[BL_NAME_SIZE];
     bl_worker *worker;
     unsigned generation; /* of the device when the state was made: another one means that it is lost */
+    atomic_bool lost;    /* so is it when a step failed that had begun to write it in place */
     bl_serial serial;
     bl_program_doc doc;
     bl_program_entry_state *entries; /* as doc.entries */
@@ -62,8 +63,11 @@ void bl_program_release(bl_program *program); /* accepts NULL */
 void bl_program_release_any(void *program);   /* for bl_request_defer */
 /* What a plan remembers besides the document's states: it outlives every run, so no named dimension is in it. */
 bl_wire_type bl_hidden_type(const bl_plan_tensor *hidden);
-/* BL_ECONFLICT where the device was reopened since. */
+/* BL_ECONFLICT where its state was lost: the device was reopened since, or a step failed half-way. */
 BL_NODISCARD bl_status bl_program_check(const bl_program *program, bl_err *err);
+bool bl_program_is_lost(const bl_program *program);
+/* After a run of it, whose |state|, one of its own or of who trains it, is |buffer| now.  Worker's thread. */
+void bl_program_take_back(bl_program *program, bl_state *state, bl_buffer *buffer);
 /* Of who would replace or remove the one of this name, whose claim that is: BL_ECONFLICT where a job trains it, BL_EBUSY where it
  * is being deleted. */
 BL_NODISCARD bl_status bl_program_check_claim(int claim, const char *name, bl_err *err);

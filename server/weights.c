@@ -20,9 +20,11 @@ static void release(bl_resident *resident)
     bl_program_release(program_of(resident));
 }
 
+/* What was lost cannot be read any more. */
 static bool may_leave(bl_resident *resident)
 {
-    return program_of(resident)->away == NULL;
+    const bl_program *program = program_of(resident);
+    return program->away == NULL && !bl_program_is_lost(program);
 }
 
 /* What is of no size, or the host sees, stays. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "vulkan/internal.h"
 
+#include "engine/base/fault.h"
+
 bl_status bl_vk_commands_create(bl_vk_context *ctx, const bl_vk_queue *queue, uint32_t n, VkCommandPool *pool,
                                 VkCommandBuffer *out, bl_err *err)
 {
@@ -44,7 +46,9 @@ bl_status bl_vk_queue_submit(bl_vk_context *ctx, bl_vk_queue *queue, VkCommandBu
                          .pCommandBuffers = &commands,
                          .signalSemaphoreCount = 1,
                          .pSignalSemaphores = &queue->timeline};
-    BL_TRY(bl_vk_check(ctx, ctx->vk.QueueSubmit(queue->handle, 1, &info, VK_NULL_HANDLE), "submitting work", err));
+    VkResult r = bl_fault_hit(BL_FAULT_LAUNCH) ? VK_ERROR_OUT_OF_DEVICE_MEMORY
+                                               : ctx->vk.QueueSubmit(queue->handle, 1, &info, VK_NULL_HANDLE);
+    BL_TRY(bl_vk_check(ctx, r, "submitting work", err));
     atomic_store(&queue->submitted, value);
     queue->waited = waits ? after : queue->waited;
     *ticket = value;

@@ -228,7 +228,12 @@ bl_status bl_vk_submit(bl_recording *base, const bl_submission *s, bl_err *err)
     if (s->nanoseconds != NULL)
         memset(s->nanoseconds, 0, base->nlaunches * sizeof *s->nanoseconds); /* all there is where the queue has no clock */
     BL_TRY(find_variant(r, s, timed, &v, err));
-    BL_TRY(bl_vk_queue_submit(r->ctx, &r->ctx->compute, v->commands, atomic_load(&r->ctx->transfer.submitted), &v->ticket, err));
+    bl_status st =
+        bl_vk_queue_submit(r->ctx, &r->ctx->compute, v->commands, atomic_load(&r->ctx->transfer.submitted), &v->ticket, err);
+    if (st != BL_OK) {
+        base->begun = st != BL_ENODEVMEM; /* vkQueueSubmit that finds no memory leaves all as it was, says its specification */
+        return st;
+    }
     for (uint32_t i = 0; i < base->nslots; i++)
         *((bl_vk_buffer *)s->slots[i])->used = v->ticket;
     v->used = ++r->clock;

@@ -36,7 +36,7 @@ static bl_status check_generation(bl_device *dev, unsigned generation, const cha
 {
     BL_TRY(check_alive(dev, err));
     if (generation != atomic_load(&dev->generation))
-        return bl_fail(err, BL_EDEVICE, "this %s was lost when device %s was reopened", what, dev->info.id);
+        return bl_fail(err, BL_EDEVICE, "this %s was lost when device %s failed", what, dev->info.id);
     return BL_OK;
 }
 
@@ -182,6 +182,17 @@ static bl_status check_copy(const bl_buffer *buffer, size_t offset, size_t bytes
 void bl_buffer_change(bl_buffer *buffer)
 {
     buffer->version = atomic_fetch_add(&buffer->dev->versions, 1) + 1;
+}
+
+/* As if it were one of those from before the device was reopened. */
+void bl_buffer_lose(bl_buffer *buffer)
+{
+    buffer->generation = atomic_load(&buffer->dev->generation) - 1;
+}
+
+bool bl_buffer_is_lost(const bl_buffer *buffer)
+{
+    return buffer->generation != atomic_load(&buffer->dev->generation);
 }
 
 bl_status bl_buffer_write(bl_buffer *buffer, size_t offset, const void *data, size_t bytes, bl_err *err)
@@ -366,6 +377,7 @@ bl_status bl_recording_submit(bl_recording *recording, const bl_submission *subm
 {
     bl_device *dev = recording->dev;
 
+    recording->begun = false;
     BL_TRY(check_generation(dev, recording->generation, "recording", err));
     for (uint32_t i = 0; i < recording->nslots; i++) {
         if (submission->slots[i]->dev != dev)

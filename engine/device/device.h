@@ -131,6 +131,7 @@ typedef struct bl_recording {
     bl_device *dev;
     uint32_t nlaunches, nslots, nvars;
     unsigned generation;
+    bool begun; /* of the last submission, where it failed: some of its launches may have run, and left who knows what */
 } bl_recording;
 
 /* What a submission binds.  Buffers must live until it was waited for. */
@@ -162,8 +163,9 @@ typedef struct bl_device_ops {
     bl_status (*record)(bl_device *dev, uint32_t n, const bl_launch *launches, uint32_t nslots, uint32_t nvars,
                         bl_recording **out, bl_err *err);
     void (*recording_destroy)(bl_recording *recording);
-    bl_status (*submit)(bl_recording *recording, const bl_submission *submission, bl_err *err); /* does not wait; see brief_ns */
-    bl_status (*wait)(bl_device *dev, bl_err *err);                                             /* for all that was submitted */
+    /* Does not wait; see brief_ns.  Where it fails nothing is under way, and recording->begun says whether anything was. */
+    bl_status (*submit)(bl_recording *recording, const bl_submission *submission, bl_err *err);
+    bl_status (*wait)(bl_device *dev, bl_err *err); /* for all that was submitted */
     /* (optional) the driver's assembly of a kernel, for DEBUG=7; freed by the caller. */
     char *(*disassemble)(bl_kernel *kernel);
 } bl_device_ops;
@@ -193,6 +195,10 @@ void bl_buffer_release(bl_buffer *buffer); /* accepts NULL */
 /* Somebody writes into it.  Allocating and bl_buffer_write say so by themselves; who has a kernel or the host write into a buffer
  * that was read before must say it. */
 void bl_buffer_change(bl_buffer *buffer);
+/* Nobody knows what is in it, since it was being written when a submission failed: it may only be released, as if the device had
+ * been lost, which all others were not.  Worker's thread, as the question whether it is. */
+void bl_buffer_lose(bl_buffer *buffer);
+bool bl_buffer_is_lost(const bl_buffer *buffer);
 BL_NODISCARD bl_status bl_buffer_write(bl_buffer *buffer, size_t offset, const void *data, size_t bytes, bl_err *err);
 BL_NODISCARD bl_status bl_buffer_read(bl_buffer *buffer, size_t offset, void *data, size_t bytes, bl_err *err);
 /* From one buffer of a device into another, which somebody else may not be writing. */

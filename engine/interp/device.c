@@ -151,6 +151,9 @@ static bl_status submit(bl_recording *recording, const bl_submission *submission
     for (uint32_t i = 0; i < r->base.nlaunches; i++) {
         int64_t start = bl_clock_ns();
 
+        if (bl_fault_hit(BL_FAULT_LAUNCH))
+            return bl_fail(err, BL_ENODEVMEM, "device %s has no memory for launch %u (on purpose)", r->base.dev->info.id, i);
+        recording->begun = true;
         BL_TRY(run_launch((interp_device *)r->base.dev, &r->launches[i], submission, i, err));
         if (submission->nanoseconds)
             submission->nanoseconds[i] = (uint64_t)(bl_clock_ns() - start);

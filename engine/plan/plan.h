@@ -167,6 +167,8 @@ typedef struct bl_run {
     uint64_t steps_done; /* out */
 } bl_run;
 
+/* A state that is written in place is lost (bl_buffer_lose) where the step that failed had begun; of all others those before that
+ * step are whole. */
 BL_NODISCARD bl_status bl_plan_run(bl_run *run, bl_err *err);
 /* The same in two halves, for one step: in between other plans, and this one again, may be submitted or run.  run->outputs are
  * there after the first, and hold what they should after the second, for which |run| is filled in as before; |submit_ns| is what

@@ -223,9 +223,20 @@ static bl_status look_around(const bl_run *run, bl_err *err)
     return BL_OK;
 }
 
+/* The step began and failed: of states that it writes in place nobody knows what they are now. */
+static void lose_states(const running *r)
+{
+    const bl_plan_info *info = &r->plan->info;
+    for (int i = 0; i < info->nstates + info->nhidden; i++) {
+        if (info->in_place[i] && r->next[i] == NULL)
+            bl_buffer_lose(r->run->states[i]);
+    }
+}
+
 static bl_status submit_parts(running *r, uint64_t *ns)
 {
     bl_plan *plan = r->plan;
+    bl_status st = BL_OK;
 
     for (int i = 0; i < plan->nparts; i++) {
         const part *p = &plan->parts[i];
@@ -237,7 +248,10 @@ static bl_status submit_parts(running *r, uint64_t *ns)
             BL_TRY(bl_device_wait(plan->dev, r->err));
             BL_TRY(look_around(r->run, r->err));
         }
-        BL_TRY(bl_recording_submit(p->recording, &submission, r->err));
+        st = bl_recording_submit(p->recording, &submission, r->err);
+        if (st != BL_OK && p->recording->begun)
+            lose_states(r);
+        BL_TRY(st);
     }
     return BL_OK;
 }
@@ -274,15 +288,6 @@ static bl_status copy_states(running *r)
     return BL_OK;
 }
 
-static bool writes_in_place(const running *r)
-{
-    const bl_plan_info *info = &r->plan->info;
-    bool any = false;
-    for (int i = 0; i < info->nstates + info->nhidden; i++)
-        any = any || (info->in_place[i] && r->next[i] == NULL);
-    return any;
-}
-
 static bl_status submit_step(running *r, uint64_t *ns)
 {
     bl_status st = BL_OK;
@@ -292,8 +297,6 @@ static bl_status submit_step(running *r, uint64_t *ns)
     bind_slots(r);
     plan_keep_begin(r->plan, r->run->pool);
     st = submit_parts(r, ns);
-    if ((st == BL_EDEVICE || st == BL_ENODEVMEM) && writes_in_place(r))
-        atomic_store(&r->plan->dev->lost, true); /* which of the launches have run is not known, nor what they left of a state */
     plan_keep_end(r->plan, st == BL_OK);
     return st;
 }

@@ -70,7 +70,7 @@ bool job_lose(bl_job *job, const bl_err *err)
         return false;
     job->losses++;
     put_back(job);
-    job_change(job, JOB_QUEUED, "its device was lost: it goes on from its last checkpoint");
+    job_change(job, JOB_QUEUED, "what it had on its device was lost: it goes on from its last checkpoint");
     bl_log(BL_LOG_WARN, "job %s, after step %llu: %s", job->id, (unsigned long long)job->done, err->text);
     return true;
 }

@@ -205,7 +205,7 @@ static bl_status run_steps(bl_job *job, bl_request *rq, int64_t *took)
         st = bl_plan_run(&run, &rq->err);
     let_inputs_go(job, part);
     for (int i = 0; i < part->nstates; i++)
-        job_state_at(job, part->state[i])->buffer = part->states[i];
+        bl_program_take_back(job->program, job_state_at(job, part->state[i]), part->states[i]);
     job->done += run.steps_done;
     atomic_fetch_add(&job->program->steps, run.steps_done);
     bl_metrics_add(&rq->server->metrics, BL_COUNT_STEPS, (long long)run.steps_done);
@@ -322,7 +322,7 @@ static void judge(bl_job *job, const bl_err *err)
     }
 }
 
-/* Under the lock: was that because its device failed, or was lost? */
+/* Under the lock: was that because its device failed, or was lost, or its state alone? */
 static bool was_lost(const bl_job *job, const bl_err *err)
 {
     bl_err ignored = {0};
@@ -339,9 +339,9 @@ void job_sliced(bl_request *rq)
     update_rate(job);
     job->at_work = false;
     job->step = job->done;
-    if ((was_lost(job, &rq->err) && job_lose(job, &rq->err)) ||
-        (job->becomes == JOB_QUEUED && (job->done > 0 || job->restarts > 0) && /* there was room for it once */
-         job_wait_for_memory(job, &rq->err))) {
+    if ((job->becomes == JOB_QUEUED && (job->done > 0 || job->restarts > 0) && /* there was room for it once */
+         job_wait_for_memory(job, &rq->err)) ||
+        (was_lost(job, &rq->err) && job_lose(job, &rq->err))) {
         pthread_mutex_unlock(&jobs->lock);
         job_release(job);
         return;

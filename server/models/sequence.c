@@ -90,11 +90,20 @@ static void release(bl_resident *resident)
     bl_sequence_release(sequence_of(resident));
 }
 
+/* A step failed half-way that wrote them where they are, or the device did. */
+static bool is_lost(const bl_sequence *s)
+{
+    bool lost = false;
+    for (int i = 0; i < s->nstates; i++)
+        lost = lost || (s->states[i] != NULL && bl_buffer_is_lost(s->states[i]));
+    return lost;
+}
+
 /* A step that is at hand has its states: as |busy| says, or by references. */
 static bool may_leave(bl_resident *resident)
 {
     const bl_sequence *s = sequence_of(resident);
-    bool may = !s->busy;
+    bool may = !s->busy && !is_lost(s);
     for (int i = 0; i < s->nstates; i++)
         may = may && (s->states[i] == NULL || atomic_load(&s->states[i]->refs) == 1);
     return may;
@@ -190,6 +199,9 @@ static bl_status lend(bl_sequence *s, bool start, bl_err *err)
     BL_TRY(bl_program_check(s->instance->program, err));
     BL_TRY(bl_program_wake(s->instance->program, err)); /* first: it stays, whoever comes after it */
     BL_TRY(wake(s, start, err));
+    if (s->begun && is_lost(s))
+        return bl_fail(err, BL_ECONFLICT, "what the sequence remembers was lost when a step on %s failed half-way; start it anew",
+                       s->worker->dev->info.id);
     for (int i = 0; i < s->nstates; i++) {
         bl_buffer *first = state_at(s->instance, i)->buffer;
         if (info->updated[i] && !s->begun) {

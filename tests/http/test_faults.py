@@ -16,7 +16,7 @@ import time
 import unittest
 
 from fixture import JSON, OCTETS, SAFETENSORS, Server, counter, graph, read_safetensors, safetensors
-from training import J, wait
+from training import J, places, wait
 
 HERE = pathlib.Path(__file__).resolve().parent
 RUN, PROGRAMS, TENSORS = "/api/v1/run", "/api/v1/programs", "/api/v1/tensors"
@@ -375,6 +375,72 @@ class EveryCallOfADevice(unittest.TestCase):
 
     def test_t14_vulkan(self):
         self.fail_each("vulkan", 100, 9)
+
+
+class RefusedLaunches(unittest.TestCase):
+    """The n-th launch since the start finds no memory in the driver, as the n-th submission where that takes all launches of a step or none."""
+
+    def run_places(self, server):
+        """Steps until one is refused; gives how many were made."""
+        for done in range(0, 9, 3):
+            answer = server.call("POST", PROGRAMS + "/p/run", {"steps": 3})
+            if answer.status != 200:
+                self.assertEqual(507, answer.status, answer.body)
+                return done + answer.json["step"]
+        return 9
+
+    def judge(self, server, done):
+        """What became of the program after so many steps: "whole", or "lost", which it says until it is put again."""
+        state = server.call("GET", PROGRAMS + "/p/state")
+        if state.status == 200:
+            self.assertEqual([done], state.json["state"]["n"]["data"])
+            self.assertEqual([*range(1, done + 1)] + [0] * (64 - done), state.json["state"]["s"]["data"])
+            return "whole"
+        asked = (("GET", "/p/state", None), ("POST", "/p/run", {}), ("PUT", "/p/state", {"state": {"n": 0}}))
+        for answer in [server.call(method, PROGRAMS + path, body) for method, path, body in asked]:
+            self.assertEqual(409, answer.status, answer.body)
+            self.assertIn("put the program again", answer.json["detail"])
+        self.assertTrue(server.call("GET", PROGRAMS + "/p").json["lost"])
+        self.assertEqual(200, server.call("PUT", PROGRAMS + "/p", places()).status)
+        return "lost"
+
+    def others(self, server, steps):
+        """Nothing else was lost."""
+        self.assertEqual(0, server.metric("device_lost_total"))
+        self.assertEqual([1, 2], server.call("GET", TENSORS + "/t").json["data"])
+        self.assertEqual([steps], server.call("GET", PROGRAMS + "/other/state").json["state"]["n"]["data"])
+        self.assertEqual(200, server.call("POST", PROGRAMS + "/other/run", {}).status)
+        self.assertEqual(200, server.call("POST", PROGRAMS + "/p/run", {}).status)
+
+    def refuse_each(self, backend, numbers):
+        """All that came of it."""
+        found = set()
+        for nth in numbers:
+            with self.subTest(backend=backend, nth=nth):
+                server = Server("--backends", backend, "--tune=off", env={"BEAMLINE_FAULT": f"launch:{nth}"})
+                try:
+                    if server.call("GET", "/api/v1/devices").json["devices"][0]["id"] != f"{backend}:0":
+                        self.skipTest(f"there is no {backend} device")
+                    for method, path, body in (("PUT", TENSORS + "/t", [1, 2]), ("PUT", PROGRAMS + "/other", counter()), ("POST", PROGRAMS + "/other/run", {}),
+                                               ("PUT", PROGRAMS + "/p", places())):
+                        status = server.call(method, path, body).status
+                        self.assertIn(status if status != 507 else server.call(method, path, body).status, (200, 201))
+                    done = self.run_places(server)
+                    outcome = self.judge(server, done)
+                    found.add(outcome if done < 9 else "untouched")
+                    self.others(server, 1)
+                finally:
+                    self.assertEqual(0, server.stop(), server.log_text()[-2000:])
+        return found
+
+    def test_t14_refused_on_interp(self):
+        self.assertEqual({"untouched", "whole", "lost"}, self.refuse_each("interp", range(1, 12)))
+
+    def test_t14_refused_on_opencl(self):
+        self.assertLessEqual({"whole", "lost"}, self.refuse_each("opencl", range(8, 18)))
+
+    def test_t14_refused_on_vulkan(self):
+        self.assertEqual({"untouched", "whole"}, self.refuse_each("vulkan", range(1, 10)))
 
 
 if __name__ == "__main__":

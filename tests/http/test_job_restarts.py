@@ -13,7 +13,7 @@ import unittest
 
 from fixture import SAFETENSORS, SLOW_STEPS, Server, counter
 from test_residents import VULKAN, has_vulkan
-from training import J, POINTS, events, judge, line, noisy, noisy_inputs, wait
+from training import J, POINTS, events, judge, line, noisy, noisy_inputs, places, wait
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import kills  # noqa: E402
@@ -336,7 +336,7 @@ class Restarts(Served):
         self.assertEqual([], os.listdir(folder))
 
     def losing(self, fault):
-        """Another server on the same state, whose device is lost as that says."""
+        """Another server on the same state, whose device fails as that says."""
         self.assertEqual(0, self.server.stop())
         self.server = Server("--backends", self.backend, env={"BEAMLINE_STATE": self.folder.name, "BEAMLINE_FAULT": fault})
 
@@ -395,6 +395,38 @@ class Restarts(Served):
                 done = wait(self.server, self.submit("cut", noisy(), **members))
                 self.assertEqual("done", done["state"], done)
                 self.assertEqual(wanted, self.state("cut"))
+
+    def refuse_launches(self, backend, faults):
+        members = {"inputs": {}, "steps": 60, "collect": {"every": 5, "outputs": ["y"]}, "checkpoint": {"every": 10}}
+        self.backend = backend
+        self.losing("launch:0")
+        if self.server.call("GET", "/api/v1/devices").json["devices"][0]["id"] != f"{backend}:0":
+            self.skipTest(f"there is no {backend} device")
+        wait(self.server, self.submit("whole", places(), **members))
+        wanted = self.state("whole")
+        for fault in faults:
+            with self.subTest(backend=backend, fault=fault):
+                self.losing(fault)
+                self.assertIn(self.server.call("PUT", f"{P}/other", counter()).status, (200, 201))
+                self.assertEqual(200, self.server.call("POST", f"{P}/other/run", {"steps": 3}).status)
+                done = wait(self.server, self.submit("cut", places(), **members))
+                self.assertEqual("done", done["state"], done)
+                self.assertGreaterEqual(done["restarts"], 1)
+                self.assertEqual(wanted, self.state("cut"))
+                rows = self.server.call("GET", f"{J}/{done['job']}/history").json["rows"]
+                self.assertEqual(list(range(5, 61, 5)), [row[0] for row in rows])
+                self.assertEqual([3], self.server.call("GET", f"{P}/other/state").json["state"]["n"]["data"])
+                self.assertEqual(0, self.server.metric("device_lost_total"))
+
+    def test_t14_refused_launches_of_a_job(self):
+        """A launch that finds no memory, which of a step it may be, costs the job the way from its last checkpoint, and others nothing."""
+        self.refuse_launches("interp", ("launch:100", "launch:101", "launch:102+60", "launch:12"))
+
+    def test_t14_refused_launches_on_opencl(self):
+        self.refuse_launches("opencl", ("launch:100", "launch:101", "launch:102"))
+
+    def test_t14_refused_launches_on_vulkan(self):
+        self.refuse_launches("vulkan", ("launch:30", "launch:55"))
 
     def test_t14_a_device_that_is_lost_again_and_again(self):
         """It may be the job that loses it: after some times it has failed, and the program is free."""

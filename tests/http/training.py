@@ -17,6 +17,17 @@ def line(rate=0.01):
             "updates": {"w": "w1", "b": "b1"}, "outputs": ["loss"]}
 
 
+def places(count=64):
+    """Each step writes the next place, where it is, and launches more after that for the sum of all."""
+    return {"inputs": {}, "state": {"s": {"op": "full", "attrs": {"shape": [count], "value": 0}}, "n": {"dtype": "int32", "shape": []}},
+            "nodes": [{"id": "i", "op": "arange", "attrs": {"stop": count, "dtype": "int32"}}, {"id": "here", "op": "equal", "in": ["i", "n"]},
+                      {"id": "n1", "op": "add", "in": ["n", 1]}, {"id": "v", "op": "cast", "in": ["n1"], "attrs": {"dtype": "float32"}},
+                      {"id": "s1", "op": "where", "in": ["here", "v", "s"]}, {"id": "column", "op": "reshape", "in": ["s1"], "attrs": {"shape": [count, 1]}},
+                      {"id": "row", "op": "arange", "attrs": {"stop": 8192, "dtype": "float32"}}, {"id": "all", "op": "mul", "in": ["column", "row"]},
+                      {"id": "y", "op": "sum", "in": ["all"]}],
+            "updates": {"s": "s1", "n": "n1"}, "outputs": ["y"]}
+
+
 POINTS = {"x": [0, 1, 2, 3], "t": [1, 3, 5, 7]}
 
 

@@ -4,7 +4,7 @@
 import random
 import unittest
 
-from repository import ModelsTest, Server, document, numbers
+from repository import ModelsTest, Repository, Server, document, numbers
 
 ROWS, COLS = 9, 4
 
@@ -60,6 +60,64 @@ class Regions(ModelsTest):
                 answer = self.ok(self.infer(f"frozen{device[:6]}", document(*inputs, parameters={"sequence_id": version, "sequence_start": True}))).json
                 self.assertEqual(sums, answer["outputs"][0]["data"], (device, version))
                 sums[version] = COLS * (100 + version)
+
+
+def cache_and_more():
+    """The same, with launches after the one that writes the row."""
+    more = [{"id": "c", "op": "reshape", "in": ["y"], "attrs": {"shape": [ROWS, 1]}}, {"id": "k", "op": "arange", "attrs": {"stop": 32768, "dtype": "float32"}},
+            {"id": "a", "op": "mul", "in": ["c", "k"]}, {"id": "z", "op": "sum", "in": ["a"]}]
+    return {**cache(), "nodes": cache()["nodes"] + more, "outputs": ["y", "z"]}
+
+
+class RefusedLaunches(unittest.TestCase):
+    """The n-th launch finds no memory: the sequence whose step had begun is lost, and says so until it starts anew; the others go on."""
+
+    def setUp(self):
+        self.repository = Repository()
+        self.addCleanup(self.repository.remove)
+
+    def step(self, server, who, place, start):
+        inputs = [numbers("x", [1, COLS], [place] * COLS), numbers("p", [1], [place], "INT32")]
+        flags = {"sequence_id": who, **({"sequence_start": True} if start else {})}
+        return server.call("POST", "/v2/models/cache/infer", document(*inputs, parameters=flags))
+
+    def refuse(self, server):
+        """What became of the one sequence that was struck."""
+        outcome, sums = "untouched", {1: [COLS] * ROWS, 2: [COLS] * ROWS}
+        for place in range(5):
+            for who in sums:
+                answer = self.step(server, who, place, place == 0)
+                if answer.status != 200:
+                    self.assertEqual((503, "untouched"), (answer.status, outcome), answer.body)
+                    outcome, answer = "whole", self.step(server, who, place, place == 0)
+                if answer.status != 200:
+                    self.assertEqual(400, answer.status, answer.body)
+                    self.assertIn("start it anew", answer.json["error"])
+                    self.assertEqual(400, self.step(server, who, place, False).status)
+                    outcome, sums[who], answer = "lost", [COLS] * ROWS, self.step(server, who, place, True)
+                sums[who][place] = COLS * place
+                self.assertEqual(sums[who], answer.json["outputs"][0]["data"])
+        self.assertEqual(0, server.metric("device_lost_total"))
+        return outcome
+
+    def refuse_each(self, device, numbers):
+        found = set()
+        self.repository.put("cache", 1, cache_and_more(), instance_group=[{"device": device}])
+        for nth in numbers:
+            server = Server("--models", str(self.repository.path), "--backends", "opencl,interp", "--tune=off", env={"BEAMLINE_FAULT": f"launch:{nth}"})
+            try:
+                ModelsTest.wait_ready(server)
+                with self.subTest(device=device, nth=nth):
+                    found.add(self.refuse(server))
+            finally:
+                self.assertEqual(0, server.stop())
+        return found
+
+    def test_t14_refused_on_interp(self):
+        self.assertEqual({"whole", "lost"}, self.refuse_each("interp:0", range(8, 16)))
+
+    def test_t14_refused_on_opencl(self):
+        self.assertLessEqual({"whole", "lost"}, self.refuse_each("opencl:0", range(10, 19)))
 
 
 if __name__ == "__main__":

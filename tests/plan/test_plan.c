@@ -623,6 +623,79 @@ static void test_faults_of_running(void **state)
         fail_msg("only %d calls were made to fail", failures);
 }
 
+/* As |part|, but the sum is of what is made of the new w, so much that it takes launches of its own after the one that writes w.
+ */
+static const char part_then_sum[] =
+    "{'inputs': {'x': {'dtype': 'float32', 'shape': [2]}}, 'state': {'w': {'dtype': 'float32', 'shape': [8]}, 'n': {'dtype': "
+    "'float32', 'shape': []}}, 'nodes': [{'id': 'n1', 'op': 'add', 'in': ['n', 1]}, {'id': 'v', 'op': 'mul', 'in': ['x', 'n1']}, "
+    "{'id': 'a', 'op': 'slice', 'in': ['w'], 'attrs': {'stop': [3]}}, {'id': 'c', 'op': 'slice', 'in': ['w'], 'attrs': {'start': "
+    "[5]}}, {'id': 'w1', 'op': 'cat', 'in': ['a', 'v', 'c']}, {'id': 'r', 'op': 'reshape', 'in': ['w1'], 'attrs': {'shape': [8, "
+    "1]}}, {'id': 'i', 'op': 'arange', 'attrs': {'stop': 65536, 'dtype': 'float32'}}, {'id': 'p', 'op': 'mul', 'in': ['r', "
+    "'i']}, {'id': 'y', 'op': 'sum', 'in': ['p']}], 'updates': {'w': 'w1', 'n': 'n1'}, 'outputs': ['y']}";
+
+/* The |nth| launch of three steps finds no memory.  The device and other buffers are as they were; so are the states,
+ * all of the steps that it says, where it was a step's first launch, and else w, which is written in place, is lost: nobody reads
+ * it, and with another one the plan goes on.  False if all steps were made. */
+static bool refuse_launch(const document *d, long nth, int *whole, int *lost)
+{
+    bench b = open_bench(4);
+    bl_plan *plan = NULL;
+    bl_err err = {0};
+    bl_status st = BL_OK;
+    bl_buffer *other = filled(&b, sizeof(float), 7);
+    bl_kernel_use launches[8];
+    bool hit = false, first = false;
+    job j;
+
+    assert_int_equal(get_plan(&b, d, &plan, &hit, NULL), BL_OK);
+    assert_true(bl_plan_get_info(plan)->in_place[0]);
+    first = (nth - 1) % bl_plan_list_kernels(plan, 8, launches) == 0;
+    open_job(&b, plan, 0, &j);
+    j.run.steps = 3;
+    bl_fault_arm(BL_FAULT_LAUNCH, nth);
+    st = bl_plan_run(&j.run, &err);
+    bl_fault_arm(BL_FAULT_LAUNCH, 0);
+    assert_int_equal(st, j.run.steps_done == 3 ? BL_OK : BL_ENODEVMEM);
+    assert_false(atomic_load(&b.dev->lost));
+    assert_int_equal(bl_buffer_is_lost(j.states[0]), st != BL_OK && !first);
+    assert_true(value_of(other) == 7 && value_of(j.states[1]) == (float)j.run.steps_done);
+    if (bl_buffer_is_lost(j.states[0])) {
+        float ignored = 0;
+        assert_int_equal(bl_buffer_read(j.states[0], 0, &ignored, sizeof ignored, NULL), BL_EDEVICE);
+        err = (bl_err){0};
+        assert_int_equal(bl_plan_run(&j.run, &err), BL_EDEVICE);
+        bl_pool_release(b.pool, j.states[0]);
+        j.states[0] = filled(&b, 8 * sizeof(float), 0);
+        ++*lost;
+    } else {
+        check_part(j.states[0], j.run.steps_done);
+        ++*whole;
+    }
+    drop_outputs(&j);
+    err = (bl_err){0};
+    if (bl_plan_run(&j.run, &err) != BL_OK)
+        fail_msg("after launch %ld was refused, nothing else runs: %s", nth, err.text);
+    check_part(j.states[0], (uint64_t)value_of(j.states[1]));
+    bl_pool_release(b.pool, other);
+    close_job(&j);
+    close_bench(&b);
+    return st != BL_OK;
+}
+
+static void test_refused_launches(void **state)
+{
+    document d = open_document(part_then_sum);
+    int whole = 0, lost = 0;
+    long nth = 1;
+
+    (void)state;
+    while (refuse_launch(&d, nth, &whole, &lost))
+        nth++;
+    assert_int_equal(whole, 4); /* of each step the first launch, and all steps */
+    assert_true(lost >= 3);
+    bl_arena_destroy(d.arena);
+}
+
 enum { FLIGHTS = 4 };
 
 /* Runs of one plan, on inputs of 1, 2, 3 and 4, are all submitted before the first is waited for; what comes out is what each
@@ -741,6 +814,7 @@ int main(void)
         cmocka_unit_test(test_yield),
         cmocka_unit_test(test_cancelled_and_late),
         cmocka_unit_test(test_named_dimensions),
+        cmocka_unit_test(test_refused_launches),
         cmocka_unit_test(test_in_flight),
         cmocka_unit_test(test_who_may_fly),
         {"faults of compiling: allocations", test_faults_of_compiling, NULL, NULL, (void *)(intptr_t)BL_FAULT_ALLOC},
