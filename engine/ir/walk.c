@@ -129,6 +129,9 @@ const bl_node *bl_node_rebuild(bl_ir *ir, const bl_node *node, const bl_node *co
             copies[i] = src[0];
         return bl_fold(ir, (bl_op)node->sub, bl_stack(ir, node->src[0]->lanes, copies));
     }
+    if (node->op == BL_OP_EXTRACT &&
+        src[0]->lanes == 1) /* a vector whose lanes became one value, as a load's behind a closed gate */
+        return src[0];
     for (uint32_t i = 0; i < node->nsrc; i++) {
         if (bl_is_poison(src[i]))
             return src[i];

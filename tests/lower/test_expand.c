@@ -157,6 +157,19 @@ static void vectors(void **state)
     }
 }
 
+/* Lanes that are picked out of vectors, of which one copy of a tile is behind a gate that is closed there: it is zeros. */
+static void picked_behind_a_gate(void **state)
+{
+    bench b = open_bench();
+    const bl_node *g = loop(&b, 0, BL_AXIS_GLOBAL, 8), *v = loop(&b, 1, BL_AXIS_VECTOR, 16), *t = loop(&b, 2, BL_AXIS_TILE, 2);
+    const bl_node *from = bl_add(b.ir, at(&b, g, 100, bl_mul(b.ir, v, bl_index(b.ir, 2))), t);
+    const bl_node *value = bl_load(b.ir, param(&b, 1), from, bl_less(b.ir, t, bl_index(b.ir, 1)));
+    const bl_node *store = bl_store(b.ir, param(&b, 0), at(&b, t, 128, at(&b, g, 16, v)), value, NULL);
+    (void)state;
+    lower(&b, 1, &store, 2);
+    expect(&b, (facts){2, 2, 16, 2, 0, 0, 0, -1, 8});
+}
+
 /* An index that is loaded itself: every lane has its own. */
 static void gathered_index(void **state)
 {
@@ -301,10 +314,18 @@ static void many_grid_axes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vectors),         cmocka_unit_test(gathered_index),     cmocka_unit_test(two_vectors),
-        cmocka_unit_test(tiles),           cmocka_unit_test(waiting_reductions), cmocka_unit_test(shared_loop),
-        cmocka_unit_test(hoisting),        cmocka_unit_test(nested_reductions),  cmocka_unit_test(vector_reduction),
-        cmocka_unit_test(group_reduction), cmocka_unit_test(many_grid_axes),
+        cmocka_unit_test(vectors),
+        cmocka_unit_test(picked_behind_a_gate),
+        cmocka_unit_test(gathered_index),
+        cmocka_unit_test(two_vectors),
+        cmocka_unit_test(tiles),
+        cmocka_unit_test(waiting_reductions),
+        cmocka_unit_test(shared_loop),
+        cmocka_unit_test(hoisting),
+        cmocka_unit_test(nested_reductions),
+        cmocka_unit_test(vector_reduction),
+        cmocka_unit_test(group_reduction),
+        cmocka_unit_test(many_grid_axes),
     };
     return cmocka_run_group_tests_name("expand", tests, NULL, NULL);
 }
