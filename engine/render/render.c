@@ -439,6 +439,24 @@ static void gated_load(const walk *w, const bl_inst *inst, uint32_t number)
         load_open_lanes(w, inst, number);
 }
 
+/* Lanes that lie side by side, each of which has a gate. */
+static void store_open_lanes(const walk *w, const bl_inst *inst, operand value)
+{
+    operand gate = arg(w, inst, 3);
+    place at = place_of(w, inst, 0);
+    const char *first = at.index;
+
+    LINE(w, "if (all(%s)) { %s; }\n", gate.text, w->d->store(w->arena, at, value.text));
+    at.lanes = 1;
+    at.aligned = at.streams = false;
+    LINE(w, "else {\n");
+    for (int i = 0; i < inst->lanes; i++) {
+        at.index = SAY(w->arena, "(%s + %d)", first, i);
+        LINE(w, "  if (%s) %s;\n", in_lane(w, gate, i).text, w->d->store(w->arena, at, in_lane(w, value, i).text));
+    }
+    LINE(w, "}\n");
+}
+
 static void store_statement(const walk *w, const bl_inst *inst)
 {
     bool scatters = arg(w, inst, 1).lanes > 1;
@@ -451,6 +469,10 @@ static void store_statement(const walk *w, const bl_inst *inst)
     }
     if (!scatters)
         value = widened(w, value, inst->lanes);
+    if (!scatters && inst->nargs > 3 && arg(w, inst, 3).lanes > 1) {
+        store_open_lanes(w, inst, value);
+        return;
+    }
     for (int i = 0; i < (scatters ? inst->lanes : 1); i++) {
         begin_line(w);
         if (inst->nargs > 3)
