@@ -575,6 +575,9 @@ def regions():
     add("to_itself", lambda g: ({"s": g("cat", g("slice", "s", stop=[2]), g("slice", "s", start=[4], stop=[6]), g("slice", "s", start=[4]))}, []))
     add("twice", lambda g: (lambda new: ({"s": new, "t": new}, [new]))(put(g, place(g), g.x([1, 6]), "s")))
     add("other_shape", lambda g: ({"w": g("where", at(g, place(g)), g.x([3, 1, 6]), "w")}, [g("sum", "w", axis=[1, 2])]))
+    add("of_what_nobody_reads", lambda g: ({"t": put(g, place(g), g.x([1, 6]), g("reshape", g("contiguous", g("add", g("reshape", "s", shape=[72]), 1)), shape=[12, 6]))}, []))
+    add("some_of_a_row", lambda g: ({"s": g("where", g("logical_and", at(g, place(g)), g.x([6], "bool")), g.x([1, 6]), "s")}, []))
+    add("odd_places_of_the_last", lambda g: ({"v": g("where", g("logical_and", g("cast", g("mod", g("arange", stop=17), 2), dtype="bool"), g("less", 3, g("arange", stop=17))), g.x([17]), "v")}, []))
     add("named_place", lambda g: ({"s": put(g, g("sub", g("full", shape=[1], value="n", dtype="int32"), 1), g("slice", g.x(["n", 6]), start=[0], stop=[1]), "s")}, []))
     add("named_start", lambda g: (lambda inside: ({"w": g("where", g("pad", inside, padding=[[0, 0], ["n - 1", "12 - n"], [0, 0]]),
                                                           g("pad", g("slice", g.x([3, "n", 6]), start=[0, 0, 0], stop=[3, 1, 6]), padding=[[0, 0], ["n - 1", "12 - n"], [0, 0]]), "w")},

@@ -93,12 +93,14 @@ static bool split_value(bl_ir *ir, const bl_nest *nest, const bl_node *store, in
     return any;
 }
 
-/* The root whose place |place| is, if it is a state's next value; or -1. */
+/* The root whose place |place| is, if it is the next value of a state that is read; or -1.  What nobody reads has no place: its
+ * number may be that of another value. */
 static int updated_root(const regions *r, int place)
 {
     for (int i = 0; i < r->nroots; i++) {
+        int state = r->state[i];
         if (r->schedule->root_place[i] == place)
-            return r->state[i] >= 0 ? i : -1;
+            return state >= 0 && state < r->schedule->nplaces && r->schedule->places[state].kind == BL_PLACE_INPUT ? i : -1;
     }
     return -1;
 }
