@@ -11,9 +11,14 @@ bl_status bl_handle_live(bl_request *rq)
     return BL_OK;
 }
 
+bool bl_server_is_ready(bl_server *server)
+{
+    return !atomic_load(&server->leaving) && bl_models_ready(server->models);
+}
+
 bl_status bl_handle_ready(bl_request *rq)
 {
-    bool ready = !atomic_load(&rq->server->leaving) && bl_models_ready(rq->server->models);
+    bool ready = bl_server_is_ready(rq->server);
     bl_text_puts(&rq->out, ready ? "{\"ready\":true}" : "{\"ready\":false}");
     bl_request_reply_json(rq, ready ? 200 : 503);
     return BL_OK;
@@ -46,7 +51,7 @@ bl_status bl_handle_page(bl_request *rq)
                    "<p>POST a tensor graph, get tensors back. This server speaks JSON and safetensors.</p>\n<ul>\n"
                    "<li><a href=\"/openapi.json\">the API, as OpenAPI 3.1</a></li>\n"
                    "<li><a href=\"/api/v1/devices\">devices</a>, <a href=\"/api/v1/tensors\">tensors</a>,\n"
-                   "    <a href=\"/api/v1/programs\">programs</a></li>\n"
+                   "    <a href=\"/api/v1/programs\">programs</a>, <a href=\"/api/v1/jobs\">jobs</a></li>\n"
                    "<li><a href=\"/metrics\">metrics</a>, <a href=\"/v2/health/ready\">health</a></li>\n</ul>\n</html>\n",
                    BL_VERSION);
     bl_request_reply(rq, 200, "text/html; charset=utf-8");

@@ -48,11 +48,12 @@ static int man(void)
         ".\\\" Made by `beamline man` from server/settings.def.\n"
         ".TH BEAMLINE 1 \"\" \"beamline " BL_VERSION "\" \"User Commands\"\n"
         ".SH NAME\nbeamline \\- run tensor graphs on this machine's accelerators over HTTP\n"
-        ".SH SYNOPSIS\n.B beamline serve\n.RI [ options ]\n.br\n.B beamline devices\n.RB [ drain\n.IR ID |\n.BI resume \" ID\" "
-        "]\n.br\n.B beamline tune\n.I FILE\n.RI [ "
+        ".SH SYNOPSIS\n.B beamline serve\n.RI [ options ]\n.br\n.B beamline devices\n.br\n.B beamline devices\n.RB { drain\n.IR "
+        "ID |\n.BI resume \" "
+        "ID\" }\n.RI [ URL ]\n.br\n.B beamline tune\n.I FILE\n.RI [ "
         "options ]\n"
         ".br\n.B beamline keys\n.RB { list | create\n.IR NAME |\n.BI set \" NAME\" |\n.BI rotate \" NAME\" |\n.BI revoke \" "
-        "NAME\" }\n"
+        "NAME\" |\n.BI adopt \" NAME\" }\n"
         ".br\n.B beamline usage\n.RI [ DAYS ]\n"
         ".br\n.B beamline top\n.RI [ URL ]\n"
         ".br\n.B beamline kernels\n.RB { list | show\n.IR KEY |\n.BI export \" FILE\" |\n.BI import \" FILE\" }\n.br\n.B "
@@ -77,12 +78,24 @@ static int man(void)
         "found in the kernel database.\n.TP\n.B kernels\nlist the database, show one kernel with its loop nest, "
         "write all to a file, one JSON object a line, or read such a file; \\- is the terminal.\n.TP\n.B keys\nlist keys, make "
         "one and print its secret this once, change one with the options of create, give one a new secret, or revoke "
-        "one.\nA running server takes it within a second.\nOptions:\n.BR \\-\\-scopes , \\-\\-ttl\n(seconds, or with s, m, "
+        "one.\n.B adopt\ngives one what was made before there were keys, while no server runs.\nA running server takes the "
+        "others within a second.\nOptions:\n.BR \\-\\-scopes , \\-\\-ttl\n(seconds, or with s, m, "
         "h or d),\n.BR \\-\\-device\\-seconds , \\-\\-memory , \\-\\-queue , \\-\\-rate ,\nand\n.BR \\-\\-state .\n"
         ".TP\n.B usage\nrequests, device seconds and bytes of each key and day.\n.TP\n.B top\nshow every two seconds "
         "who uses which device; the key, with the scope admin, is in\n.IR $BEAMLINE_KEY .\n.B \\-\\-interval\nand\n.B "
         "\\-\\-times\nsay how often.\n");
-    bl_text_puts(&out, ".SH EXIT STATUS\n0 after a signal was obeyed, 1 where the server could not start.\n"
+    bl_text_puts(
+        &out, ".SH ENVIRONMENT\nBeside the variables of the options:\n"
+              ".TP\n.BR BEAMLINE_CACHE \", else \" XDG_CACHE_HOME \", \" HOME\nwhere the folder of compiled kernels is.\n"
+              ".TP\n.BR STATE_DIRECTORY \", else \" XDG_STATE_HOME \", \" HOME\nwhere the folder of \\-\\-state is by default.\n"
+              ".TP\n.B TMPDIR\nwhere files lie that are never named, instead of /tmp.\n"
+              ".TP\n.BR BEAMLINE_URL \", \" BEAMLINE_KEY \", \" SSL_CERT_FILE\nof the commands that ask a running server: its "
+              "address, a key, and the certificate to trust.\n"
+              ".TP\n.B BEAMLINE_INTERP_DEVICES\nhow many interpreters there are (1).\n"
+              ".TP\n.B BEAMLINE_VULKAN_STAGING\n2: copies and kernels on queues of their own, on one that Vulkan has, to try "
+              "that out.\n");
+    bl_text_puts(&out, ".SH EXIT STATUS\n0 after a signal was obeyed, 130 where a second one cut that short, 1 "
+                       "where the server could not start or a command failed.\n"
                        ".SH SEE ALSO\n.BR curl (1),\nthe description of the API at\n.IR /openapi.json .\n");
     return print(&out);
 }

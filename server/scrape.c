@@ -53,7 +53,7 @@ static void print_server(bl_server *server, bl_text *out)
     bl_metrics_head(out, "beamline_build_info", "gauge", "1, with the version");
     bl_text_printf(out, "beamline_build_info{version=\"%s\"} 1\n", BL_VERSION);
     bl_metrics_head(out, "beamline_ready", "gauge", "1 while /v2/health/ready says so");
-    bl_text_printf(out, "beamline_ready %d\n", !atomic_load(&server->leaving));
+    bl_text_printf(out, "beamline_ready %d\n", bl_server_is_ready(server));
     bl_metrics_head(out, "beamline_plans", "gauge", "compiled graphs in the cache");
     bl_text_printf(out, "beamline_plans %zu\n", bl_plans_count(server->plans));
     bl_metrics_head(out, "beamline_host_bytes", "gauge", "host memory of bodies, answers and the buffers of CPU devices");

@@ -95,6 +95,9 @@ struct bl_server {
 /* Runs until SIGTERM or SIGINT; gives the exit status of the process. */
 int bl_server_main(int argc, char *const *argv);
 
+/* What /v2/health/ready says. */
+bool bl_server_is_ready(bl_server *server);
+
 void bl_server_limits(bl_server *server);                                   /* those that follow from the settings */
 BL_NODISCARD bl_status bl_server_precision(bl_server *server, bl_err *err); /* the setting's word */
 

@@ -50,6 +50,23 @@ def matches(told, printed):
     return re.fullmatch(".*".join(re.escape(part) for part in want.split("...")), got, re.S) is not None
 
 
+def parts(block):
+    """The lines of a block, in groups that follow each other without a gap: a remark behind ; is none of it, nor are lines left out."""
+    lines = [re.sub(r"\s+; .*", "", line).rstrip() for line in block.splitlines()]
+    return [group.strip("\n") for group in re.split(r"^\.\.\.$", "\n".join(lines), flags=re.M)]
+
+
+def missing(block, text):
+    """The first line of the block that the text lacks, in the block's order; None where it has all."""
+    given = [line.rstrip() for line in text.splitlines()]
+    at = 0
+    for line in "\n".join(parts(block)).splitlines():
+        if line not in given[at:]:
+            return line
+        at += given[at:].index(line) + 1
+    return None
+
+
 def free_ports(count):
     socks = [socket.socket() for _ in range(count)]
     for sock in socks:

@@ -46,6 +46,16 @@ class PagesTest(unittest.TestCase):
     def test_api(self):
         self.check(self.desk.shell("docs/api.md"))
 
+    def test_server(self):
+        self.check(self.desk.shell("docs/server.md"))
+
+    def test_http(self):
+        self.check(self.desk.shell("docs/http.md"))
+
+    def test_operations(self):
+        # what installs packages and makes containers is tried by packaging/test
+        self.check(self.desk.shell("docs/operations.md", without=("packaging/deb ", "sudo ", "podman ")))
+
     def test_jobs(self):
         self.check(self.desk.shell("docs/jobs.md", before=[LINE]))
 
@@ -76,6 +86,42 @@ class ApiTest(unittest.TestCase):
         for status in sorted(set(re.findall(r"^BL_STATUS\(\w+, (\d+)", (ROOT / "engine" / "base" / "status.def").read_text(), re.M))):
             with self.subTest(status=status):
                 self.assertTrue(status == "200" or f"\n| {status} |" in self.page)
+
+
+class NamedTest(unittest.TestCase):
+    """Settings, environment variables and metrics are all on a page."""
+
+    pages = "\n".join(page.read_text() for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+
+    def test_settings(self):
+        for flag in re.findall(r'^BL_SETTING\(\w+, "([\w-]+)"', (ROOT / "server" / "settings.def").read_text(), re.M):
+            with self.subTest(flag=flag):
+                self.assertTrue(re.search(rf"--{flag}\b|`{flag}`", self.pages), "no page has it")
+
+    def test_environment(self):
+        manual = (ROOT / "docs" / "beamline.1").read_text()
+        sources = "\n".join(path.read_text() for part in ("engine", "opencl", "vulkan", "server") for path in (ROOT / part).rglob("*.c"))
+        named = set(re.findall(r'getenv\("(\w+)"\)', sources))
+        for call in re.findall(r"choose_folder\((\".*?)\)", sources):
+            named.update(re.findall(r'"([A-Z_]+)"', call))
+        self.assertLess({"BEAMLINE_CACHE", "STATE_DIRECTORY", "BEAMLINE_KEY", "TMPDIR"}, named)
+        # that of --config, and two that are for tests
+        for name in sorted(named - {"BEAMLINE_CONFIG", "BEAMLINE_FAULT", "BEAMLINE_VULKAN_VALIDATION"}):
+            with self.subTest(variable=name):
+                self.assertTrue(f"`{name}" in self.pages, "no page has it")
+                self.assertTrue(name in manual, "the manual page has it not")
+
+    def test_metrics(self):
+        if not SERVER.exists():
+            self.skipTest(f"{SERVER} is not built")
+        page = (ROOT / "docs" / "operations.md").read_text()
+        desk = Desk("--backends", "interp")
+        self.addCleanup(desk.close)
+        named = re.findall(r"^# TYPE (\w+) ", desk.client.request("GET", "/metrics")[1].decode(), re.M)
+        self.assertGreater(len(named), 70)
+        for name in named:
+            with self.subTest(metric=name):
+                self.assertTrue(f"`{name}`" in page, "it is not there")
 
 
 class LinksTest(unittest.TestCase):

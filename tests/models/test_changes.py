@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Hot reload, and requests that warm a model up."""
 
+import re
 import shutil
 import signal
 import time
@@ -131,6 +132,17 @@ class WhileItIsLoaded(ModelsTest):
         found = self.statuses("late")
         self.assertEqual({404, 503, 200}, set(found))
         self.assertNotIn(404, found[found.index(503):])
+
+    def test_ready_is_what_the_metric_says(self):
+        server, seen, end = self.start(), [], time.monotonic() + 120
+        self.addCleanup(server.stop)
+        while seen.count(200) < 1 and time.monotonic() < end:
+            before = server.call("GET", "/v2/health/ready").status
+            told = re.search(rb"^beamline_ready (\d)$", server.call("GET", "/metrics").body, re.M)[1]
+            if server.call("GET", "/v2/health/ready").status == before:
+                self.assertEqual({200: b"1", 503: b"0"}[before], told)
+                seen.append(before)
+        self.assertEqual({503, 200}, set(seen))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""docs/engine.md: what it shows of the compiler is what a server says of the graph that it is about."""
+import base64
+import math
+import pathlib
+import re
+import unittest
+
+from pages import Desk, missing
+from served import ROOT, SERVER
+
+PAGE = "docs/engine.md"
+
+
+def node(ids, op, operands, **attrs):
+    return {"id": ids, "op": op, "in": operands, "attrs": attrs}
+
+
+def floats(*shape):
+    return {"dtype": "float32", "shape": list(shape)}
+
+
+GRADIENT = {"inputs": {"a": floats(3), "b": floats(3)}, "outputs": ["c", "da", "db"], "nodes": [
+    node("ab", "mul", ["a", "b"]), node("c", "add", ["ab", "a"]), node("d", "sum", ["c"]), node(["da", "db"], "grad", ["d", "a", "b"])]}
+MOVED = {"inputs": {"x": floats(4, 6)}, "outputs": ["p"], "nodes": [
+    node("t", "transpose", ["x"]), node("r", "reshape", ["t"], shape=[3, 8]), node("f", "flip", ["r"], axis=1), node("p", "pad", ["f"], padding=[[0, 0], [1, 0]])]}
+SOFTMAX = {"inputs": {"x": floats(4, 10)}, "outputs": ["y"], "nodes": [node("y", "softmax", ["x"], axis=1)]}
+ROWS = {"inputs": {"x": floats(1000, 16)}, "outputs": ["sum", "max"], "nodes": [node("sum", "sum", ["x"], axis=1), node("max", "max", ["x"], axis=1)]}
+PLACE = {"inputs": {"x": floats(6), "place": {"dtype": "int32", "shape": []}}, "state": {"s": floats(12, 6)}, "outputs": ["total"], "updates": {"s": "new"}, "nodes": [
+    node("i", "arange", [], stop=12, dtype="int32"), node("column", "reshape", ["i"], shape=[12, 1]), node("here", "equal", ["column", "place"]),
+    node("new", "where", ["here", "x", "s"]), node("total", "sum", ["x"])]}
+SCAN = {"inputs": {"s": floats(2), "x": floats(3, 2)}, "outputs": ["last", "all"], "nodes": [
+    node(["last", "all"], "scan", ["s", "x"], sequences=1, body={"inputs": ["c", "e"], "nodes": [node("n", "add", ["c", "e"])], "outputs": ["n", "n"]})]}
+ATTENTION = {"inputs": {"q": floats(32, 16), "k": floats(128, 16), "v": floats(128, 16)}, "outputs": ["y"], "nodes": [
+    node("kt", "transpose", ["k"]), node("s", "matmul", ["q", "kt"]), node("p", "softmax", ["s"], axis=1), node("y", "matmul", ["p", "v"])]}
+PRODUCT = {"inputs": {"a": floats(256, 256), "b": floats(256, 256), "c": floats(256)}, "outputs": ["y"], "nodes": [
+    node("ab", "matmul", ["a", "b"]), node("z", "add", ["ab", "c"]), node("y", "relu", ["z"])]}
+PADDED = {"inputs": {"x": floats(8, 32, 28, 28), "w": floats(32, 32, 3, 3)}, "outputs": ["y"], "nodes": [node("y", "conv2d", ["x", "w"], padding=1, form="direct")]}
+WINOGRAD = {"inputs": {"x": floats(8, 128, 28, 28), "w": floats(128, 128, 3, 3), "b": floats(128)}, "outputs": ["y"], "nodes": [
+    node("c", "conv2d", ["x", "w", "b"], padding=1), node("y", "relu", ["c"])]}
+
+
+def section(number):
+    return re.search(rf"^## {number}\. .*?(?=^## |\Z)", (ROOT / PAGE).read_text(), re.M | re.S)[0]
+
+
+def block(number, which=0):
+    """The text blocks of that section, in their order."""
+    return re.findall(r"^```\n(.*?)^```$", section(number), re.M | re.S)[which]
+
+
+class EngineTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not SERVER.exists():
+            raise unittest.SkipTest(f"{SERVER} is not built")
+        cls.desk = Desk()
+        cls.addClassCleanup(cls.desk.close)
+        if not cls.desk.device.startswith("opencl:"):
+            raise unittest.SkipTest("there is no OpenCL device")
+        cls.wide = "avx512f" in pathlib.Path("/proc/cpuinfo").read_text().split()
+
+    def said(self, document, level=5):
+        """What the server says of this program's compilation."""
+        call = self.desk.client.call
+        call("PUT", "/api/v1/programs/shown", document)
+        given = {name: {**value, "base64": base64.b64encode(bytes(4 * math.prod(value["shape"]))).decode()} for name, value in document["inputs"].items()}
+        return call("POST", "/api/v1/programs/shown/run", {"inputs": given, "debug": level})["stats"]["debug"]
+
+    def test_texts(self):
+        for number, document in ((1, GRADIENT), (5, MOVED), (6, SOFTMAX), (17, PLACE), (22, SCAN), (24, ATTENTION)):
+            with self.subTest(section=number):
+                text = self.said(document)
+                self.assertIsNone(missing(block(number), text), f"{PAGE}, section {number}: this line is not so, or not there, in:\n{text}")
+
+    def test_texts_of_wide_vectors(self):
+        if not self.wide:
+            self.skipTest("this processor has no lanes for 16 floats, as that of the page")
+        text = self.said(ROWS)
+        self.assertIsNone(missing(block(8), text), f"{PAGE}, section 8: this line is not so, or not there, in:\n{text}")
+
+    def test_moves(self):
+        """Those of three graphs, as the page tells them."""
+        if not self.wide:
+            self.skipTest("this processor has no lanes for 16 floats, as that of the page")
+        told = " ".join(section(10).split())
+        for document in (PRODUCT, PADDED):
+            moves = re.findall(r"^kernel r_\w+: (.*)$", self.said(document, 3), re.M)[-1]
+            with self.subTest(moves=moves):
+                self.assertIn(f"`{moves}`", told)
+        kernels = dict(re.findall(r"^kernel ([er]_\w+): (.*)$", self.said(WINOGRAD, 3), re.M))
+        rows = re.findall(r"^(\w+) +(.*?)  ", block(26), re.M)
+        self.assertEqual(4, len(rows))
+        self.assertEqual(dict(rows), kernels)
+
+
+if __name__ == "__main__":
+    unittest.main()
