@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* try DEVICE FILE [debug] [noopt] [matrix] [winograd] [high] [fast] [only ENTRY] [repeat N] [beam N] [seconds S]: compile a
- * program document for a device, compare one run with the interpreter, and say what became of it; of N more runs, the least time
- * of each kernel.  With a beam kernels are searched, in this process.  For people who work on the compiler. */
+/* try DEVICE FILE [debug] [noopt] [matrix] [winograd] [high] [fast] [only ENTRY] [compile] [repeat N] [beam N] [seconds S]:
+ * compile a program document for a device, compare one run with the interpreter, and say what became of it; of N more runs, the
+ * least time of each kernel; with |compile| it is compiled alone.  With a beam kernels are searched, in this process.  For people
+ * who work on the compiler. */
 #include "tests/plan/harness.h"
 
 #include <stdio.h>
@@ -59,8 +60,9 @@ int main(int argc, char **argv)
             options.debug = atoi(argv[i]);
     }
     if (text == NULL) {
-        fprintf(stderr, "try DEVICE FILE [debug] [noopt] [matrix] [winograd] [high] [fast] [only ENTRY] [repeat N] [beam N] "
-                        "[seconds S]\n");
+        fprintf(stderr,
+                "try DEVICE FILE [debug] [noopt] [matrix] [winograd] [high] [fast] [only ENTRY] [compile] [repeat N] [beam N] "
+                "[seconds S]\n");
         return 2;
     }
     for (uint32_t d = 0; d < ndevices; d++) {
