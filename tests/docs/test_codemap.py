@@ -59,6 +59,17 @@ class NamesTest(unittest.TestCase):
                 with self.subTest(page=page, file=name):
                     self.assertTrue(name == "config.json" or any(path.endswith(f"/{name}") for path in there))
 
+    def test_a_back_end(self):
+        """docs/backend.md has each field that a device tells and each function of its table."""
+        page, header = (ROOT / "docs" / "backend.md").read_text(), (ROOT / "engine" / "device" / "device.h").read_text()
+        bodies = {name: re.sub(r"/\*.*?\*/", "", body, flags=re.S) for body, name in re.findall(r"typedef struct \w+ \{([^}]*)\} (\w+);", header)}
+        fields = re.findall(r"(\w+)(?:\[\w+\])?;", bodies["bl_device_info"])
+        functions = re.findall(r"\(\*(\w+)\)", bodies["bl_device_ops"])
+        self.assertGreater(min(len(fields), len(functions)), 15)
+        for name in fields + functions:
+            with self.subTest(name=name):
+                self.assertTrue(f"`{name}`" in page, "the page does not name it")
+
     def test_functions(self):
         text = "\n".join(path.read_text(errors="replace") for path in self.files if path.suffix in (".c", ".h", ".def"))
         words = {*re.findall(r"\w+", text), *(path.stem for path in self.files), "mma_a_rows_local"}  # the last is pasted together

@@ -56,6 +56,9 @@ class PagesTest(unittest.TestCase):
         # what installs packages and makes containers is tried by packaging/test
         self.check(self.desk.shell("docs/operations.md", without=("packaging/deb ", "sudo ", "podman ")))
 
+    def test_backend(self):
+        self.check(self.desk.shell("docs/backend.md"))
+
     def test_jobs(self):
         self.check(self.desk.shell("docs/jobs.md", before=[LINE]))
 
