@@ -3,8 +3,10 @@
 """Draw random graphs, run each on several levels, and shrink what differs.
 
     tests/fuzz/fuzz.py [--count N] [--seed S] [--devices interp,opencl,vulkan] [--resume]
+    tests/fuzz/fuzz.py --kind rows|states [--count N] [--seed S] [--devices ...]    what rows.py and states.py draw
     tests/fuzz/fuzz.py --replay FILE    one document that an earlier run wrote
-    tests/fuzz/fuzz.py --long           10,000 graphs between the interpreter's levels, 1,000 on each driver; picked up where it stopped
+    tests/fuzz/fuzz.py --long           10,000 graphs between the interpreter's levels, 1,000 on each driver; picked up where it stopped;
+                                       then as many programs of either other kind
 
 Graph number i of a run is that of seed S + i, always the same.  The levels are in levels.py, how graphs are drawn in graphs.py.  What differs is
 written to build/fuzz/, shrunk.  Once it is mended it is kept in tests/fuzz/found/, with which the sample that ./check runs begins: a document keeps
@@ -25,11 +27,14 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
 
 import levels as L  # noqa: E402
+import rows  # noqa: E402
+import states  # noqa: E402
 from documents import Document, ids_of  # noqa: E402
 from graphs import draw  # noqa: E402
 from shrink import shrink  # noqa: E402
 
 LONG = (("interp", 10000), ("opencl", 1000), ("vulkan", 1000))
+KINDS = {"rows": rows.campaign, "states": states.campaign}
 WORKERS = min(os.cpu_count() or 2, 4)
 REPORTED = 40  # shrunk and written; a run with more of them stops
 
@@ -171,7 +176,15 @@ def run_long(folder=ROOT / "build" / "fuzz", out=show):
         out(f"{device}: {count} graphs")
         totals = campaign([device], count, 0, folder / f"long-{device}.json", out)
         found += len(totals.differences)
+    for name, kind in KINDS.items():
+        for device, count in LONG:
+            out(f"{name}, {device}: {count} programs")
+            found += failures(kind([f"{device}:0"], range(count), out))
     return found
+
+
+def failures(totals):
+    return len(totals.found) + len(totals.ended)
 
 
 def main():
@@ -182,10 +195,14 @@ def main():
     parser.add_argument("--resume", nargs="?", const="", metavar="FILE", help="keep the state in a file (default: below build/fuzz) and go on from it")
     parser.add_argument("--replay", metavar="FILE", type=pathlib.Path)
     parser.add_argument("--long", action="store_true")
+    parser.add_argument("--kind", choices=sorted(KINDS))
     words = parser.parse_args()
     devices = words.devices.split(",")
     if words.long:
         return 1 if run_long() else 0
+    if words.kind:
+        totals = KINDS[words.kind]([f"{device}:0" for device in devices], range(words.seed, words.seed + words.count), show)
+        return 1 if failures(totals) else 0
     if words.replay:
         fuzzer = Fuzzer(["interp", "opencl", "vulkan"])
         verdict = fuzzer.judge(Document.read(words.replay.read_text()), fuzzer.levels.names)
