@@ -86,7 +86,7 @@ bl_status bl_tensors_keep(bl_request *rq, bl_held *held)
     if (strcmp(durable, "true") != 0)
         return bl_fail(&rq->err, BL_EINVAL, "durable is true or false, not \"%.40s\"", durable);
     if (bl_request_query(rq, "lease") != NULL)
-        return bl_fail(&rq->err, BL_EINVAL, "durable: what a lease holds goes with it");
+        return bl_fail(&rq->err, BL_EGRAPH, "durable: what a lease holds goes with it");
     return bl_durable_keep(rq, held, rq->param[0], put_on_shelf);
 }
 
