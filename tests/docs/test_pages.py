@@ -72,6 +72,11 @@ class PagesTest(unittest.TestCase):
     def test_sharing(self):
         self.check(self.desk.shell("docs/sharing.md"))
 
+    @unittest.skipUnless((DATA / "squeezenet").is_dir(), f"there is no squeezenet in {DATA}")
+    def test_onnx(self):
+        (self.desk.path / "squeezenet.onnx").symlink_to(next((DATA / "squeezenet").glob("*.onnx")))
+        self.check(self.desk.shell("docs/onnx.md"))
+
     def test_models(self):
         without = ["curl -s localhost:8470/v2/models/cats/"]  # which needs a model and a picture
         if not (DATA / "stories260K").is_dir():
