@@ -18,6 +18,8 @@
 #include "server/storage.h"
 #include "server/watch.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -98,11 +100,23 @@ static void charge_search(void *arg, uint32_t owner, int64_t took)
     bl_access_charge(server->access, owner, -1, took);
 }
 
+/* It may be there later; who misspelt it would else look for a reason that no answer tells. */
+static void tell_missing(const char *flag, const char *folder)
+{
+    int fd = folder[0] != '\0' ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd >= 0)
+        close(fd);
+    else if (folder[0] != '\0')
+        bl_log(BL_LOG_WARN, "the folder of %s, \"%s\", cannot be read: %s", flag, folder, strerror(errno));
+}
+
 static bl_status start(bl_server *server, bl_err *err)
 {
     const bl_settings *set = &server->settings;
     bl_queue_hooks search = {.charge = charge_search, .arg = server};
     bl_server_limits(server);
+    tell_missing("--models", set->models);
+    tell_missing("--data-folder", set->data_folder);
     pthread_mutex_init(&server->free_lock, NULL);
     pthread_mutex_init(&server->drain_lock, NULL);
     if (getrandom(&server->id_base, sizeof server->id_base, 0) < 0)

@@ -149,8 +149,12 @@ int bl_tune_main(int argc, char *const *argv)
     t.server = &server;
     signal(SIGPIPE, SIG_IGN);
     t.live = isatty(STDOUT_FILENO) != 0;
-    if (text == NULL || arena == NULL)
+    if (argc == 0)
         st = bl_fail(&err, BL_EINVAL, "tune PROGRAM.json [options]: the document, as PUT /api/v1/programs/NAME takes it");
+    else if (text == NULL)
+        st = bl_fail(&err, BL_ENOTFOUND, "%s cannot be opened", argv[0]);
+    else if (arena == NULL)
+        st = bl_fail(&err, BL_ENOMEM, "out of host memory");
     if (st == BL_OK)
         st = start(&server, argc - 1, argv + 1, &err);
     t.beam = server.settings.beam > 0 ? (int)server.settings.beam : USUAL_BEAM;

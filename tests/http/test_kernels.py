@@ -184,6 +184,7 @@ class Commands(unittest.TestCase):
         self.assertIn("list | show", self.command("kernels", "fly", status=1))
         self.assertIn("list | show", self.command("kernels", status=1))
         self.assertIn("tune PROGRAM.json", self.command("tune", status=1))
+        self.assertIn("none cannot be opened", self.command("tune", self.path("none"), status=1))
         self.assertIn("cannot be opened", self.command("kernels", "import", self.path("none"), status=1))
 
 

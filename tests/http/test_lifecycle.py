@@ -145,6 +145,16 @@ class Full(ServerTest):
         first.close()
 
 
+class Folders(unittest.TestCase):
+    def test_one_that_is_not_there_is_told(self):
+        """The server starts without it, since it may come later."""
+        for flag, folder, why in (("--models", "/nonexistent", "No such file or directory"), ("--data-folder", __file__, "Not a directory")):
+            server = Server("--backends", "interp", flag, folder)
+            self.assertEqual(200, server.call("GET", "/v2/health/live").status)
+            self.assertEqual(0, server.stop())
+            self.assertIn(f'the folder of {flag}, "{folder}", cannot be read: {why}', server.log_text())
+
+
 class Signals(unittest.TestCase):
     """T25."""
 
