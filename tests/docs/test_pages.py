@@ -97,6 +97,14 @@ class ApiTest(unittest.TestCase):
                 row = next((line for line in self.page.splitlines() if line.startswith("|") and f"`{shown}`" in line), "")
                 self.assertIn(method, row)
 
+    def test_addresses_of_models(self):
+        """All of docs/models.md's table, which says versions and repositories once for all."""
+        rows = (ROOT / "docs" / "models.md").read_text().partition("## All addresses")[2].splitlines()
+        for method, pattern in re.findall(r'^BL_ROUTE\("(\w+)", "(/v2[^"]*)"', (ROOT / "server" / "routes.def").read_text(), re.M):
+            shown = pattern.replace("/versions/{version}", "").replace("/{repository}", "").replace("{name}", "NAME").rstrip("/")
+            with self.subTest(address=f"{method} {pattern}"):
+                self.assertTrue(any(line.startswith("|") and f"`{shown}`" in line and method in line for line in rows))
+
     def test_statuses(self):
         for status in sorted(set(re.findall(r"^BL_STATUS\(\w+, (\d+)", (ROOT / "engine" / "base" / "status.def").read_text(), re.M))):
             with self.subTest(status=status):
