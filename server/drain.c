@@ -4,11 +4,11 @@
 #include "server/drain.h"
 
 #include "engine/base/log.h"
+#include "server/ask.h"
 #include "server/handlers.h"
 #include "server/jobs/jobs.h"
 #include "server/models/models.h"
 
-#include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,65 +101,22 @@ bl_status bl_handle_device_resume(bl_request *rq)
 
 /* ---- the command */
 
-enum { ANSWER_SECONDS = 30 };
-
-static size_t on_body(char *data, size_t size, size_t n, void *arg)
-{
-    bl_text *body = arg;
-    bl_text_append(body, data, size * n);
-    return body->failed ? 0 : size * n;
-}
-
-static bl_status post(CURL *curl, const char *url, const char *id, const char *what, bl_text *body, bl_err *err)
-{
-    struct curl_slist *headers = NULL;
-    const char *key = getenv("BEAMLINE_KEY");
-    bl_text address = {0}, header = {0};
-    long status = 0;
-    CURLcode code = CURLE_OK;
-    bl_text_printf(&address, "%s/api/v1/devices/%s/%s", url, id, what);
-    if (key != NULL && *key != '\0') {
-        bl_text_printf(&header, "Authorization: Bearer %s", key);
-        headers = curl_slist_append(NULL, bl_text_get(&header));
-    }
-    curl_easy_setopt(curl, CURLOPT_URL, bl_text_get(&address));
-    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, "");
-    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT, (long)ANSWER_SECONDS);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, body);
-    if (getenv("SSL_CERT_FILE") != NULL)
-        curl_easy_setopt(curl, CURLOPT_CAINFO, getenv("SSL_CERT_FILE"));
-    code = curl_easy_perform(curl);
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-    curl_slist_free_all(headers);
-    bl_text_fini(&address);
-    bl_text_fini(&header);
-    if (code != CURLE_OK)
-        return bl_fail(err, BL_EINVAL, "no answer: %s", curl_easy_strerror(code));
-    return status == 200 ? BL_OK : bl_fail(err, BL_EINVAL, "the server says %ld: %.300s", status, bl_text_get(body));
-}
-
 int bl_drain_main(int argc, char *const *argv)
 {
-    const char *url = argc > 2 ? argv[2] : getenv("BEAMLINE_URL");
-    CURL *curl = NULL;
-    bl_text body = {0};
+    bl_text path = {0};
+    bl_ask ask = {0};
     bl_err err = {0};
     if (argc < 2 || argc > 3 || argv[1][0] == '-') {
         fprintf(stderr, "beamline: devices drain ID [URL] | resume ID [URL]; the key is in $BEAMLINE_KEY\n");
         return EXIT_FAILURE;
     }
-    url = url != NULL && *url != '\0' ? url : "http://127.0.0.1:8470";
-    curl = curl_easy_init();
-    if (curl == NULL)
-        (void)bl_fail(&err, BL_ENOMEM, "devices");
-    else if (post(curl, url, argv[1], argv[0], &body, &err) == BL_OK)
-        printf("%s\n", bl_text_get(&body));
-    if (err.status != BL_OK)
+    bl_text_printf(&path, "/api/v1/devices/%s/%s", argv[1], argv[0]);
+    if (bl_ask_open(&ask, bl_ask_url(argc > 2 ? argv[2] : NULL), bl_text_get(&path), true, &err) == BL_OK &&
+        bl_ask_send(&ask, &err) == BL_OK)
+        printf("%s\n", bl_text_get(&ask.body));
+    else
         fprintf(stderr, "beamline: %s\n", err.text);
-    curl_easy_cleanup(curl);
-    bl_text_fini(&body);
+    bl_ask_close(&ask);
+    bl_text_fini(&path);
     return err.status == BL_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -3,11 +3,11 @@
 #include "engine/base/clock.h"
 #include "proto/encode.h"
 #include "server/access/internal.h"
+#include "server/ask.h"
 #include "server/handlers.h"
 #include "server/residents.h"
 #include "server/shelf.h"
 
-#include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,7 +131,7 @@ bl_status bl_handle_top(bl_request *rq)
 
 /* ---- the command */
 
-enum { MOST_ROWS = 1024, ANSWER_SECONDS = 10 };
+enum { MOST_ROWS = 1024 };
 
 typedef struct figure {
     char device[32], key[BL_KEY_NAME];
@@ -144,27 +144,6 @@ typedef struct screen {
     figure before[MOST_ROWS];
     bl_text out;
 } screen;
-
-static size_t on_body(char *data, size_t size, size_t n, void *arg)
-{
-    bl_text *body = arg;
-    bl_text_append(body, data, size * n);
-    return body->failed ? 0 : size * n;
-}
-
-static bl_status fetch(CURL *curl, bl_text *body, bl_err *err)
-{
-    CURLcode code = CURLE_OK;
-    long status = 0;
-    bl_text_clear(body);
-    code = curl_easy_perform(curl);
-    if (code != CURLE_OK)
-        return bl_fail(err, BL_EINVAL, "no answer: %s", curl_easy_strerror(code));
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-    if (status != 200)
-        return bl_fail(err, BL_EINVAL, "the server says %ld: %.300s", status, bl_text_get(body));
-    return BL_OK;
-}
 
 static bl_status need_number(const bl_json *object, const char *name, double *out, bl_err *err)
 {
@@ -247,14 +226,14 @@ static bl_status show(screen *s, const bl_json *root, bl_err *err)
     return bl_text_status(&s->out, err);
 }
 
-static bl_status look_once(screen *s, CURL *curl, bl_text *body, bool clear, bl_err *err)
+static bl_status look_once(screen *s, bl_ask *ask, bool clear, bl_err *err)
 {
     bl_arena *arena = bl_arena_create(0);
     bl_json_limits limits = {0};
     bl_json_doc doc = {0};
-    bl_status st = fetch(curl, body, err);
+    bl_status st = bl_ask_send(ask, err);
     if (st == BL_OK)
-        st = bl_json_parse(&doc, arena, (bl_span){bl_text_get(body), body->len}, &limits, err);
+        st = bl_json_parse(&doc, arena, (bl_span){bl_text_get(&ask->body), ask->body.len}, &limits, err);
     bl_text_clear(&s->out);
     if (st == BL_OK) {
         bl_json root = bl_json_root(&doc);
@@ -272,36 +251,14 @@ static bl_status look_once(screen *s, CURL *curl, bl_text *body, bool clear, bl_
 static bl_status watch(const char *url, double interval, long times, bl_err *err)
 {
     screen *s = calloc(1, sizeof *s);
-    CURL *curl = curl_easy_init();
-    struct curl_slist *headers = NULL;
-    const char *key = getenv("BEAMLINE_KEY");
-    bl_text address = {0}, header = {0}, body = {0};
-    bl_status st = s != NULL && curl != NULL ? BL_OK : bl_fail(err, BL_ENOMEM, "top");
-    bl_text_printf(&address, "%s/api/v1/top", url);
-    if (key != NULL && *key != '\0') {
-        bl_text_printf(&header, "Authorization: Bearer %s", key);
-        headers = curl_slist_append(NULL, bl_text_get(&header));
-    }
-    if (st == BL_OK) {
-        curl_easy_setopt(curl, CURLOPT_URL, bl_text_get(&address));
-        curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-        curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-        curl_easy_setopt(curl, CURLOPT_TIMEOUT, (long)ANSWER_SECONDS);
-        curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
-        curl_easy_setopt(curl, CURLOPT_WRITEDATA, &body);
-        if (getenv("SSL_CERT_FILE") != NULL)
-            curl_easy_setopt(curl, CURLOPT_CAINFO, getenv("SSL_CERT_FILE"));
-    }
+    bl_ask ask = {0};
+    bl_status st = s != NULL ? bl_ask_open(&ask, url, "/api/v1/top", false, err) : bl_fail(err, BL_ENOMEM, "top");
     for (long i = 0; st == BL_OK && (times == 0 || i < times); i++) {
         if (i > 0)
             usleep((useconds_t)(interval * 1e6));
-        st = look_once(s, curl, &body, times == 0 && isatty(STDOUT_FILENO), err);
+        st = look_once(s, &ask, times == 0 && isatty(STDOUT_FILENO), err);
     }
-    curl_slist_free_all(headers);
-    curl_easy_cleanup(curl);
-    bl_text_fini(&address);
-    bl_text_fini(&header);
-    bl_text_fini(&body);
+    bl_ask_close(&ask);
     if (s != NULL)
         bl_text_fini(&s->out);
     free(s);
@@ -320,10 +277,9 @@ static bool take_number(int argc, char *const *argv, int *at, const char *flag, 
 
 int bl_top_main(int argc, char *const *argv)
 {
-    const char *url = getenv("BEAMLINE_URL");
+    const char *url = bl_ask_url(NULL);
     double interval = 2, times = 0;
     bl_err err = {0};
-    url = url != NULL && *url != '\0' ? url : "http://127.0.0.1:8470";
     for (int i = 0; i < argc; i++) {
         if (argv[i][0] != '-')
             url = argv[i];
