@@ -264,7 +264,9 @@ static interval leaf_or_loop(const bl_node *node)
         return b; /* given */
     case BL_OP_IOTA:
         return bl_dtype_is_float((bl_dtype)node->dtype) ? whole((bl_dtype)node->dtype) : below(node->dim[0]);
-    case BL_OP_RANGE:
+    case BL_OP_RANGE: /* were that of none or one iteration known to be 0, what it reads could be read before it is asked */
+        b = below(node->src[0]);
+        return node->src[0]->lo < 1 && node->src[0]->hi == 1 ? (interval){0, 1} : b;
     case BL_OP_LOOP:
         return below(node->src[0]);
     case BL_OP_LANE:

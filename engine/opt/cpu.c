@@ -151,7 +151,7 @@ static void chunk(facts *f, const bl_target *target)
             else if (work < CHUNK_WORK)
                 work *= bl_extent_of(range);
         }
-        if (tune->axis[i].range->sub != BL_AXIS_GLOBAL || !bl_is_fixed(tune->axis[i].range) || work >= CHUNK_WORK)
+        if (tune->axis[i].range->sub != BL_AXIS_GLOBAL || work >= CHUNK_WORK)
             continue;
         extent = bl_extent_of(tune->axis[i].range);
         amount = CHUNK_WORK / work;
@@ -159,7 +159,7 @@ static void chunk(facts *f, const bl_target *target)
             amount = groups / (4 * (int64_t)target->units);
         if (amount > extent)
             amount = extent;
-        for (int64_t down = amount; down > amount / 2 && down > 1; down--) {
+        for (int64_t down = amount; bl_is_fixed(tune->axis[i].range) && down > amount / 2 && down > 1; down--) {
             if (extent % down == 0) {
                 amount = down;
                 break;

@@ -30,15 +30,15 @@ static int64_t grid_size(const bl_tune *tune)
     return n;
 }
 
-/* The outer axis along which most accesses are contiguous. */
-static int contiguous_axis(facts *f)
+/* The outer axis along which most accesses are contiguous; one of a named extent, which may be short, for want of another. */
+static int contiguous_axis(facts *f, bool fixed)
 {
     int best = -1;
     double most = 0;
     for (int i = 0; i < f->tune->naxes; i++) {
         const bl_axis *axis = &f->tune->axis[i];
         double score = 1e-9 * i;
-        if (!axis->output || !axis->outer || !bl_is_fixed(axis->range) || bl_extent_of(axis->range) < 2)
+        if (!axis->output || !axis->outer || bl_is_fixed(axis->range) != fixed || bl_extent_of(axis->range) < 2)
             continue;
         for (int k = 0; k < f->naccesses; k++) {
             int contiguous = facts_contiguity(f, f->access[k].node, axis->range);
@@ -52,12 +52,13 @@ static int contiguous_axis(facts *f)
     return best;
 }
 
-/* A divisor of |extent| that is at most |most|, or |most| itself where the last part may overlap. */
-static int64_t part_of(int64_t extent, int64_t most)
+/* A divisor of the extent that is at most |most|, or |most| itself where the last part may overlap. */
+static int64_t part_of(const bl_node *range, int64_t most)
 {
+    int64_t extent = bl_extent_of(range);
     if (extent <= most)
         return extent;
-    for (int64_t part = most; part > most / 2; part--) {
+    for (int64_t part = most; bl_is_fixed(range) && part > most / 2; part--) {
         if (extent % part == 0)
             return part;
     }
@@ -141,7 +142,9 @@ void heuristic_gpu(facts *f, const bl_target *target)
         return;
     if (f->main == NULL)
         unroll_choices(f);
-    axis = contiguous_axis(f);
+    axis = contiguous_axis(f, true);
+    if (axis < 0)
+        axis = contiguous_axis(f, false);
     if (axis < 0)
         return;
     columns = tune->axis[axis].range;
@@ -151,5 +154,5 @@ void heuristic_gpu(facts *f, const bl_target *target)
             continue;
     }
     if (axis < tune->naxes && tune->axis[axis].range->sub == BL_AXIS_GLOBAL)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis, part_of(bl_extent_of(tune->axis[axis].range), items)});
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis, part_of(tune->axis[axis].range, items)});
 }

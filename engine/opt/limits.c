@@ -82,7 +82,7 @@ static bool unroll(bl_tune *tune, uint64_t loops)
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_node *range = tune->axis[i].range;
         int64_t extent = bl_extent_of(range);
-        if ((loops & bl_free_bit(&tune->free, range)) == 0 || !bl_is_fixed(range))
+        if ((loops & bl_free_bit(&tune->free, range)) == 0)
             continue;
         if (bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, i, extent < MOST_AT_ONCE ? extent : MOST_AT_ONCE}))
             return true;

@@ -13,6 +13,7 @@ enum {
     GATED_ROWS = 7,  /* as which many rows those count that keep loops from ending where a gate closes */
     CACHE_LINE = 64, /* bytes */
     MOST_ROWS = 14,
+    NAMED_ROWS = 4, /* of a named axis, which may have one row only: all of the tile is computed for that */
     MOST_SLIDING = 20, /* accumulators beside which a window that slides along the tile's rows leaves registers enough */
     MOST_COLUMNS = 4,
     BLOCK_DEPTH = 256,   /* of a blocked sum: 64 KB of a panel of 64 columns, in the second-level cache, serve ... */
@@ -31,6 +32,11 @@ enum {
 
 static const double CROWDED = 1.5; /* what a sum takes where it does not: 27 of them 2.3 times as long as 12, 26 1.4 times */
 
+static int64_t at_most(int64_t n, int64_t most)
+{
+    return n < most ? n : most;
+}
+
 static int power_of_two_below(int64_t n)
 {
     int p = 1;
@@ -44,7 +50,7 @@ int tile_lanes(const facts *f, const bl_target *target, const bl_node *range)
     int64_t width = target->vector_bits / 8 / (int64_t)facts_widest(f, range);
     if (target->max_lanes > 0 && width > target->max_lanes)
         width = target->max_lanes;
-    if (!bl_is_fixed(range) || width < 2)
+    if ((!bl_is_fixed(range) && range->arg < FIRST_REDUCE) || width < 2) /* a named sum has whole vectors, and a rest */
         return 1;
     return power_of_two_below(bl_extent_of(range) < width ? bl_extent_of(range) : width);
 }
@@ -67,7 +73,7 @@ bool tile_vectorise(bl_tune *tune, int axis, int64_t lanes)
 
     if (lanes < 2 || !bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis, lanes}))
         return false;
-    if (!output && bl_extent_of(range) % lanes > 1) {
+    if (!output && bl_is_fixed(range) && bl_extent_of(range) % lanes > 1) {
         int rest = rest_to_fold(tune, range);
         if (rest >= 0)
             (void)tile_vectorise(tune, rest, power_of_two_below(bl_extent_of(tune->axis[rest].range)));
@@ -182,6 +188,8 @@ static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int
     int64_t extent = bl_extent_of(t->row_axis);
     double best = 1e30;
 
+    if (!bl_is_fixed(t->row_axis))
+        most_rows = at_most(most_rows, NAMED_ROWS);
     for (int64_t columns = 1; columns <= most_columns && columns <= vectors; columns++) {
         for (int64_t rows = 1; rows <= most_rows && rows <= extent; rows++) {
             double waste, loads, cost;
@@ -211,13 +219,13 @@ static const bl_node *choose_rows(facts *f, const bl_node *lanes_axis, int64_t g
 
     for (int i = 0; i < f->tune->naxes; i++) {
         const bl_axis *axis = &f->tune->axis[i];
-        int64_t reused = 0;
-        if (!facts_may_tile(f, axis) || axis->range == lanes_axis || !bl_is_fixed(axis->range))
+        int64_t reused = 0, most_reused = at_most(bl_extent_of(axis->range), bl_is_fixed(axis->range) ? 16 : NAMED_ROWS);
+        if (!facts_may_tile(f, axis) || axis->range == lanes_axis)
             continue;
         for (int k = 0; k < f->naccesses; k++) {
             const access *a = &f->access[k];
             if (a->reduce == f->main && bl_depends(f->tune, a->node, lanes_axis) && !bl_depends(f->tune, a->node, axis->range))
-                reused = bl_extent_of(axis->range) < 16 ? bl_extent_of(axis->range) : 16;
+                reused = most_reused;
         }
         if ((gated >> i & 1) != 0 && reused > GATED_ROWS)
             reused = GATED_ROWS;
@@ -314,11 +322,6 @@ static int rest_of(const bl_tune *tune, const bl_node *axis)
             return i;
     }
     return -1;
-}
-
-static int64_t at_most(int64_t n, int64_t most)
-{
-    return n < most ? n : most;
 }
 
 /* Partial sums in lanes along the reduction, folded at the end: tiles over two output axes. */
@@ -575,9 +578,11 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
         t.slides = sliding_loop(f, &t) != NULL;
         choose_tile(&t, target, (bl_extent_of(t.lanes_axis) + width - 1) / width, MOST_COLUMNS, most_rows(f, target, &t));
     }
-    if (t.row_axis != NULL && block_sums(f, target, &t))
-        return true;
-    part = t.row_axis == NULL ? NULL : part_sums(f, target, &t);
+    if (t.row_axis != NULL && bl_is_fixed(t.row_axis)) {
+        if (block_sums(f, target, &t))
+            return true;
+        part = part_sums(f, target, &t);
+    }
     if (f->main == NULL)
         return false;
     crowded = crowded_loop(f, target, &t);

@@ -11,7 +11,7 @@ enum { MOST_ITEM_AXES = 3 }; /* dimensions of a group */
 
 int64_t bl_extent_of(const bl_node *range)
 {
-    return range->hi + 1;
+    return range->src[0]->hi > 0 ? range->src[0]->hi : 1;
 }
 
 bool bl_is_fixed(const bl_node *range)
@@ -269,12 +269,14 @@ int64_t tune_room_behind(const bl_tune *tune, const bl_node *range)
     return (end - range->arg) / 2;
 }
 
-/* The whole parts of a reduction's axis folded, then the rest: each REDUCE over |range| becomes two. */
-static const bl_node *peel(bl_ir *ir, const bl_node *sink, const bl_node *range, int64_t whole, const bl_node *const *parts,
+/* The whole parts of a reduction's axis folded, then the rest: each REDUCE over |range| becomes two.  A named extent may have no
+ * whole parts, or no rest. */
+static const bl_node *peel(bl_ir *ir, const bl_node *sink, const bl_node *range, int64_t amount, const bl_node *const *parts,
                            const bl_node *inside)
 {
-    int64_t rest = bl_extent_of(range) - whole;
-    const bl_node *tail = bl_range(ir, (int)range->arg + 1, BL_AXIS_REDUCE, bl_index(ir, rest));
+    const bl_node *size = bl_index(ir, amount), *extent = range->src[0];
+    const bl_node *whole = bl_mul(ir, bl_idiv(ir, extent, size), size);
+    const bl_node *tail = bl_range(ir, (int)range->arg + 1, BL_AXIS_REDUCE, bl_mod(ir, extent, size));
     bl_nodes below = bl_reach(ir, 1, &sink, false);
     bl_ptrmap done;
 
@@ -291,7 +293,7 @@ static const bl_node *peel(bl_ir *ir, const bl_node *sink, const bl_node *range,
         made = bl_node_with(ir, node, src);
         if (bl_binds(made, range)) {
             const bl_node *main = tune_replace(ir, made, range, inside, 2, parts);
-            const bl_node *last = tune_replace(ir, made, range, bl_add(ir, tail, bl_index(ir, whole)), 1, &tail);
+            const bl_node *last = tune_replace(ir, made, range, bl_add(ir, tail, whole), 1, &tail);
             made = bl_alu2(ir, (bl_op)node->sub, main, last);
         }
         if (made != node)
@@ -301,31 +303,53 @@ static const bl_node *peel(bl_ir *ir, const bl_node *sink, const bl_node *range,
     return to == NULL ? sink : to;
 }
 
+/* May an axis of this extent, which is named, be shorter than |amount|? */
+static bool may_be_less(const bl_node *extent, int64_t amount)
+{
+    return extent->lo < amount;
+}
+
+/* Where the part number |outer| of an output's axis begins.  Where the extent is no multiple of the amount, the last part overlaps
+ * the one before it: what is computed twice is the same both times. */
+static const bl_node *overlapping(bl_ir *ir, const bl_node *outer, int64_t amount, const bl_node *extent)
+{
+    const bl_node *last = bl_add(ir, extent, bl_index(ir, -amount));
+    if (may_be_less(extent, amount))
+        last = bl_alu2(ir, BL_OP_MAX, last, bl_index(ir, 0));
+    return bl_alu2(ir, BL_OP_MIN, bl_mul(ir, outer, bl_index(ir, amount)), last);
+}
+
 /* |within|: where to put the inner part, or NULL. */
 static bool split(bl_tune *tune, int number, int64_t amount, bl_axis_kind kind, const bl_node **within)
 {
     bl_ir *ir = tune->ir;
     bl_axis axis = tune->axis[number];
-    bool overlaps = axis.output || axis.stage;
-    int64_t extent = bl_extent_of(axis.range), parts = amount > 0 ? (extent + amount - 1) / amount : 0;
-    const bl_node *outer = NULL, *inner = NULL, *start = NULL, *part[2];
+    const bl_node *extent = axis.range->src[0], *size = bl_index(ir, amount), *count = size, *parts = NULL;
+    const bl_node *outer = NULL, *inner = NULL, *at = NULL, *part[2];
     int64_t step = tune_room_behind(tune, axis.range);
+    bool output = axis.output || axis.stage, whole = false, one = false, shorter = output && may_be_less(extent, amount);
 
-    if (amount < 2 || !bl_is_fixed(axis.range) || extent < amount || step < 2 || (axis.folds && extent % amount != 0))
+    if (amount < 2 || bl_extent_of(axis.range) < amount || step < 2)
         return false;
-    inner = bl_range(ir, (int)(axis.range->arg + step), kind, bl_index(ir, amount));
-    if (!overlaps && extent % amount != 0)
-        parts = extent / amount;
-    outer = bl_range(ir, (int)axis.range->arg, (bl_axis_kind)axis.range->sub, bl_index(ir, parts));
-    start = parts == 1 ? bl_index(ir, 0) : bl_mul(ir, outer, bl_index(ir, amount));
-    if (overlaps && extent % amount != 0)
-        start = bl_alu2(ir, BL_OP_MIN, start, bl_index(ir, extent - amount));
+    whole = bl_is_int(bl_mod(ir, extent, size), 0);
+    if ((axis.folds && !whole) || (axis.stage && shorter) || (shorter && kind == BL_AXIS_VECTOR))
+        return false;
+    if (shorter && kind == BL_AXIS_LOOP)
+        count = bl_alu2(ir, BL_OP_MIN, extent, size);
+    inner = bl_range(ir, (int)(axis.range->arg + step), kind, count);
+    parts = bl_idiv(ir, output && !whole ? bl_add(ir, extent, bl_index(ir, amount - 1)) : extent, size);
+    one = bl_is_int(parts, 1);
+    outer = bl_range(ir, (int)axis.range->arg, (bl_axis_kind)axis.range->sub, parts);
+    at = one ? bl_index(ir, 0) : output && !whole ? overlapping(ir, outer, amount, extent) : bl_mul(ir, outer, size);
+    at = bl_add(ir, at, inner);
+    if (shorter && kind != BL_AXIS_LOOP) /* the parts of one that is too short meet at its end */
+        at = bl_alu2(ir, BL_OP_MIN, at, bl_add(ir, extent, bl_index(ir, -1)));
     part[0] = inner;
     part[1] = outer;
-    if (!overlaps && extent % amount != 0)
-        tune_survey(tune, peel(ir, tune->sink, axis.range, extent - extent % amount, part, bl_add(ir, start, inner)));
+    if (!output && !whole)
+        tune_survey(tune, peel(ir, tune->sink, axis.range, amount, part, at));
     else
-        tune_survey(tune, tune_replace(ir, tune->sink, axis.range, bl_add(ir, start, inner), parts == 1 ? 1 : 2, part));
+        tune_survey(tune, tune_replace(ir, tune->sink, axis.range, at, one ? 1 : 2, part));
     if (within != NULL)
         *within = inner;
     return true;
@@ -406,6 +430,7 @@ static bool is_parted(const bl_tune *tune, const bl_axis *axis)
 static bool can_split(bl_tune *tune, bl_move move)
 {
     const bl_axis *axis = &tune->axis[move.axis];
+    bool fixed = bl_is_fixed(axis->range);
     bool staged =
         tune_holds_stage(tune, axis->range); /* a copy of a stage for each of its iterations: BLOCK makes it one of all */
 
@@ -417,7 +442,7 @@ static bool can_split(bl_tune *tune, bl_move move)
     case BL_MOVE_TILE:
         return !staged;
     case BL_MOVE_BLOCK:
-        return staged && axis->range->sub == BL_AXIS_GLOBAL && !tune->shared;
+        return fixed && staged && axis->range->sub == BL_AXIS_GLOBAL && !tune->shared;
     case BL_MOVE_VECTOR:
         return !staged && move.amount <= BL_MAX_LANES && (move.amount & (move.amount - 1)) == 0 &&
                !lanes_meet(tune, axis->range) && !tune_folds_over(tune, axis->range);
@@ -427,7 +452,7 @@ static bool can_split(bl_tune *tune, bl_move move)
         return axis->output && (axis->outer || tune_is_running(tune, NULL)) && !tune_has_stages(tune) && !tune->shared &&
                tune_count_items(tune) < MOST_ITEM_AXES;
     case BL_MOVE_GROUP:
-        return !axis->output && bl_extent_of(axis->range) % move.amount == 0 && tune_count_items(tune) < MOST_ITEM_AXES &&
+        return !axis->output && fixed && bl_extent_of(axis->range) % move.amount == 0 && tune_count_items(tune) < MOST_ITEM_AXES &&
                !is_shared(tune, axis->range) && !tune_has_stages(tune) && !tune->shared;
     case BL_MOVE_FIRST:
     case BL_MOVE_EDGES:

@@ -8,6 +8,8 @@
 enum {
     MOST_TILE = 16,      /* copies that one move makes */
     EVERY_TILE = 8,      /* up to which every size is tried; from there on divisors and powers of two */
+    NAMED_TILE = 4,      /* of an axis that is short in other runs than the one that is timed */
+    NAMED_LOCAL = 64,
     REUSE_TO_PACK = 4,   /* reads of each element from which a panel may pay */
     SCALAR_LANES = 4,    /* of short vectors on a device without vector registers: loads of 16 bytes */
     MOST_TURNS = 32,     /* of a reduction that a group copies the operands of at once */
@@ -42,6 +44,8 @@ static void tile_amounts(const bl_target *target, const bl_axis *axis, amounts *
 {
     int64_t extent = bl_extent_of(axis->range), most = axis->output ? MOST_TILE : EVERY_TILE;
     (void)target;
+    if (!bl_is_fixed(axis->range))
+        most = NAMED_TILE;
     for (int64_t a = 2; a <= most && a <= extent; a++) {
         if (axis->output && (a <= EVERY_TILE || is_power(a) || extent % a == 0))
             add(out, a);
@@ -105,10 +109,10 @@ static void kblock_amounts(const bl_target *target, const bl_axis *axis, amounts
 
 static void local_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
 {
-    int64_t extent = bl_extent_of(axis->range);
+    int64_t extent = bl_extent_of(axis->range), most = bl_is_fixed(axis->range) ? extent : NAMED_LOCAL;
     if (!target->groups || !axis->output)
         return;
-    for (int64_t a = 2; a <= (int64_t)target->max_local && a <= extent; a *= 2)
+    for (int64_t a = 2; a <= (int64_t)target->max_local && a <= extent && a <= most; a *= 2)
         add(out, a);
 }
 
@@ -233,14 +237,15 @@ static const struct row {
     bool (*suits)(const bl_target *target, const bl_tune *tune); /* any other is for no axis; NULL: all */
     bool (*operand)(bl_tune *tune, const bl_node *load);
     void (*ways)(const bl_target *target, bl_tune *tune, const bl_node *load, amounts *out); /* for an operand; NULL: one */
+    bool named;     /* also for an axis of a named extent */
     bool elsewhere; /* the same on another axis is a neighbour */
     bool begins;    /* it stands before all others */
     bool each;      /* amounts are no measure: none stands for those next to it */
-} rows[BL_MOVE_KINDS] = {[BL_MOVE_TILE] = {.amounts = tile_amounts, .elsewhere = true},
-                         [BL_MOVE_VECTOR] = {.amounts = vector_amounts, .elsewhere = true},
+} rows[BL_MOVE_KINDS] = {[BL_MOVE_TILE] = {.amounts = tile_amounts, .named = true, .elsewhere = true},
+                         [BL_MOVE_VECTOR] = {.amounts = vector_amounts, .named = true, .elsewhere = true},
                          [BL_MOVE_CHUNK] = {.amounts = chunk_amounts},
                          [BL_MOVE_BLOCK] = {.amounts = block_amounts},
-                         [BL_MOVE_LOCAL] = {.amounts = local_amounts, .elsewhere = true},
+                         [BL_MOVE_LOCAL] = {.amounts = local_amounts, .named = true, .elsewhere = true},
                          [BL_MOVE_GROUP] = {.amounts = group_amounts},
                          [BL_MOVE_FIRST] = {.amounts = first_amounts},
                          [BL_MOVE_EDGES] = {.operand = has_gate, .begins = true},
@@ -276,7 +281,7 @@ static void vary(variants *v, int at, int drop, const step *put)
     v->n++;
 }
 
-/* The axis as a search names it; only loops of fixed extents can be split. */
+/* The axis as a search names it; false where the step is not for such an axis. */
 static bool name_axis(const bl_tune *tune, int number, step *s)
 {
     const bl_node *range = tune->axis[number].range;
@@ -284,7 +289,7 @@ static bool name_axis(const bl_tune *tune, int number, step *s)
     s->part = 0;
     for (int i = 0; i < number; i++)
         s->part += bl_axis_origin(tune->axis[i].range) == s->origin;
-    return bl_is_fixed(range) && bl_extent_of(range) > 1 &&
+    return (bl_is_fixed(range) || rows[s->kind].named) && bl_extent_of(range) > 1 &&
            (range->sub == BL_AXIS_GLOBAL || range->sub == BL_AXIS_LOOP || range->sub == BL_AXIS_REDUCE);
 }
 

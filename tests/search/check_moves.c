@@ -324,6 +324,17 @@ static void as_another(const checker *c, bl_target *target, uint64_t *seed)
     target->precision = c->interp && next_random(seed) % 2 == 0 ? BL_PRECISION_HIGH : BL_PRECISION_HIGHEST;
 }
 
+/* Sizes of named dimensions, the least and the largest often: a move that parts them must do for all. */
+static void draw_sizes(subject *s, uint64_t *seed)
+{
+    for (size_t i = 0; i < s->nodes.count; i++) {
+        const bl_node *var = s->nodes.at[i];
+        uint64_t draw = next_random(seed), sizes = (uint64_t)(var->hi - var->lo) + 1;
+        if (var->op == BL_OP_VAR)
+            s->vars[var->arg] = draw % 4 == 0 ? var->hi : draw % 4 == 1 ? var->lo : var->lo + (int64_t)(draw / 4 % sizes);
+    }
+}
+
 /* Pairs |number| and on, |n| of them, of one nest. */
 static void check_nest(checker *c, const char *where, opened *o, const bl_target *target, long number, int n, uint64_t *seed)
 {
@@ -342,6 +353,7 @@ static void check_nest(checker *c, const char *where, opened *o, const bl_target
     bl_search_nest nest = test_search_nest(&graph, o->schedule, which, c->dev, target, elements);
     if (!subject_init(&s, &nest, 2) || iterations(&s) > (c->interp ? MOST_TURNS_INTERP : MOST_TURNS_DRIVER))
         return;
+    draw_sizes(&s, seed);
     tried[made] = make(c, &s, &none, target);
     if (tried[made] == NULL)
         return;
