@@ -44,15 +44,26 @@ static bool is_scattered(bl_tune *tune, const bl_node *store)
     return false;
 }
 
+/* A named size is known when it runs, and may be small. */
+static bool is_named(const bl_tune *tune, uint64_t ranges)
+{
+    for (int i = 0; i < tune->free.nranges; i++) {
+        if ((ranges >> i & 1) != 0 && !bl_is_fixed(tune->free.range[i]))
+            return true;
+    }
+    return false;
+}
+
 /* What no cache would hold until somebody reads it. */
 void stream_results(bl_tune *tune, const bl_target *target)
 {
     for (uint32_t i = 0; target->last_cache_bytes > 0 && i < tune->sink->nsrc; i++) {
         const bl_node *store = tune->sink->src[i];
-        int64_t elements = bl_free_size(&tune->free, bl_free_get(&tune->free, store));
+        uint64_t ranges = bl_free_get(&tune->free, store);
+        int64_t elements = bl_free_size(&tune->free, ranges);
         bool large = elements / (int64_t)target->last_cache_bytes >= 1 ||
                      elements * (int64_t)bl_dtype_bytes((bl_dtype)store->dtype) > (int64_t)target->last_cache_bytes;
-        if (large && !is_scattered(tune, store))
+        if (large && !is_named(tune, ranges) && !is_scattered(tune, store))
             (void)bl_tune_apply(tune, (bl_move){BL_MOVE_STREAM, (int)i, 0});
     }
 }

@@ -13,7 +13,7 @@ enum {
     GATED_ROWS = 7,  /* as which many rows those count that keep loops from ending where a gate closes */
     CACHE_LINE = 64, /* bytes */
     MOST_ROWS = 14,
-    NAMED_ROWS = 4, /* of a named axis, which may have one row only: all of the tile is computed for that */
+    NAMED_ROWS = 4,    /* of a named axis, which may have one row only: all of the tile is computed for that */
     MOST_SLIDING = 20, /* accumulators beside which a window that slides along the tile's rows leaves registers enough */
     MOST_COLUMNS = 4,
     BLOCK_DEPTH = 256,   /* of a blocked sum: 64 KB of a panel of 64 columns, in the second-level cache, serve ... */

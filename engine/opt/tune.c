@@ -190,7 +190,7 @@ static bool always_together(bl_tune *tune, const bl_node *a, const bl_node *b)
 }
 
 /* Loops a and b, b inside a, as one loop over their product, if no access then needs a division.  Not a loop of an extent that is
- * named: no move could part the product, where b by itself can have lanes. */
+ * named: the product could have no lanes, where b by itself can. */
 static bool merge(bl_tune *tune, const bl_node *a, const bl_node *b)
 {
     bl_ir *ir = tune->ir;
@@ -309,8 +309,8 @@ static bool may_be_less(const bl_node *extent, int64_t amount)
     return extent->lo < amount;
 }
 
-/* Where the part number |outer| of an output's axis begins.  Where the extent is no multiple of the amount, the last part overlaps
- * the one before it: what is computed twice is the same both times. */
+/* Where the part number |outer| of an output's axis begins.  Where the extent is no multiple of the amount, the last part
+ * overlaps the one before it: what is computed twice is the same both times. */
 static const bl_node *overlapping(bl_ir *ir, const bl_node *outer, int64_t amount, const bl_node *extent)
 {
     const bl_node *last = bl_add(ir, extent, bl_index(ir, -amount));
@@ -452,8 +452,9 @@ static bool can_split(bl_tune *tune, bl_move move)
         return axis->output && (axis->outer || tune_is_running(tune, NULL)) && !tune_has_stages(tune) && !tune->shared &&
                tune_count_items(tune) < MOST_ITEM_AXES;
     case BL_MOVE_GROUP:
-        return !axis->output && fixed && bl_extent_of(axis->range) % move.amount == 0 && tune_count_items(tune) < MOST_ITEM_AXES &&
-               !is_shared(tune, axis->range) && !tune_has_stages(tune) && !tune->shared;
+        return !axis->output && fixed && bl_extent_of(axis->range) % move.amount == 0 &&
+               tune_count_items(tune) < MOST_ITEM_AXES && !is_shared(tune, axis->range) && !tune_has_stages(tune) &&
+               !tune->shared;
     case BL_MOVE_FIRST:
     case BL_MOVE_EDGES:
     case BL_MOVE_STREAM:

@@ -211,6 +211,11 @@ NAMED = (
     ("max_pool2d", [["b", 2, 6, 6]], {"kernel_size": 2}, lambda a: F.max_pool2d(a, 2)),
     ("matmul", [[3, "b"], ["b", 4]], {}, torch.matmul),
     ("matmul", [["b", 3], [3, 4]], {}, torch.matmul),
+    ("matmul", [["b", 40], [40, 64]], {}, torch.matmul),
+    ("matmul", [["b", 2, 9], ["b", 9, 20]], {}, torch.matmul),
+    ("exp", [["b"]], {}, torch.exp),
+    ("logsumexp", [["b"]], {}, lambda a: torch.logsumexp(a, 0)),
+    ("cumsum", [["b"]], {"axis": 0}, lambda a: torch.cumsum(a, 0)),
     ("cat", [["b", 4], [2, 4]], {}, lambda *a: torch.cat(a)),
     ("slice", [["b", 4]], {"start": [1], "stop": ["b"]}, lambda a: a[1:]),
     ("slice", [["b", 4]], {"step": 2}, lambda a: a[::2]),
@@ -244,13 +249,26 @@ class NamedDimensions(DeviceTest):
         return {"shapes": shapes, "dims": {"b": [2, 64]}, "nodes": nodes, "outputs": outputs}, tensors, wanted
 
     def test_one_plan_for_many_sizes(self):
-        for n, size in enumerate((5, 3, 33)):
+        for n, size in enumerate((5, 3, 33, 2, 64)):
             document, tensors, wanted = self.graph(size)
             got, answer = self.service.exchange("POST", "run", {**document, "device": self.device}, tensors)
             self.assertEqual("cached" if n else "compiled", answer["stats"]["plan"])
             for name, (what, value) in wanted.items():
                 with self.subTest(op=what, size=size):
                     self.close(f"{what} ({name})", got[name], value, 1e-4, 1e-4)
+
+    def test_many_places(self):
+        """More than a device launches groups, and loops longer than a driver lets them be; and one alone, from the same plan."""
+        nodes = [{"id": "y", "op": "tanh", "in": ["x"]}, {"id": "s", "op": "sum", "in": ["x"]}, {"id": "m", "op": "max", "in": ["y"]},
+                 {"id": "p", "op": "linear", "in": ["z", "w"]}]
+        inputs = {"x": {"dtype": "float32", "shape": ["n"]}, "z": {"dtype": "float32", "shape": ["n", 3]}, "w": {"dtype": "float32", "shape": [8, 3]}}
+        self.service.put_program("many", {"dims": {"n": [1, 300_000]}, "inputs": inputs, "nodes": nodes, "outputs": ["y", "s", "m", "p"],
+                                          "device": self.device}, {})
+        for n in (1, 7, 100_003):
+            x, z, w = normal(1, n), normal(2, n, 3), normal(3, 8, 3)
+            got = self.service.step("many", {"x": x, "z": z, "w": w})
+            for name, want, bound in (("y", x.tanh(), 1e-6), ("s", x.double().sum().float(), 1e-2), ("m", x.tanh().max(), 1e-6), ("p", F.linear(z, w), 1e-5)):
+                self.close(f"{name} of {n}", got[name], want, bound, bound)
 
 
 if __name__ == "__main__":
