@@ -134,6 +134,17 @@ class NamedTest(unittest.TestCase):
                 self.assertTrue(f"`{name}" in self.pages, "no page has it")
                 self.assertTrue(name in manual, "the manual page has it not")
 
+    def test_devices(self):
+        if not SERVER.exists():
+            self.skipTest(f"{SERVER} is not built")
+        page = (ROOT / "docs" / "api.md").read_text().partition("## Devices")[2].partition("\n## ")[0]
+        desk = Desk("--backends", "interp")
+        self.addCleanup(desk.close)
+        answer = desk.client.call("GET", "/api/v1/devices")
+        for name in [*answer, *answer["devices"][0]]:
+            with self.subTest(member=name):
+                self.assertTrue(f"`{name}`" in page, "it is not there")
+
     def test_metrics(self):
         if not SERVER.exists():
             self.skipTest(f"{SERVER} is not built")
