@@ -91,8 +91,8 @@ static bl_status charge_locked(bl_shelf *shelf, uint32_t owner, size_t bytes, si
                        s->held_bytes, bytes);
     if (shelf->held_bytes + bytes > limit)
         return bl_fail(err, BL_ENODEVMEM,
-                       "%zu bytes more would be over the limit of %llu for what is held; delete tensors or programs", bytes,
-                       limit);
+                       "%zu bytes more would be over the limit of %llu for what is held (--max-held); delete tensors or programs",
+                       bytes, limit);
     s->held_bytes += bytes;
     shelf->held_bytes += bytes;
     return BL_OK;
@@ -242,7 +242,7 @@ static bl_status put_locked(bl_shelf *shelf, const bl_request *rq, const char *i
     BL_TRY(find_names(shelf, rq->owner, id, &names, &s, err));
     *old = bl_namemap_get(names, name);
     if (*old == NULL && s->ntensors >= shelf->server->settings.max_tensors)
-        return bl_fail(err, BL_ENODEVMEM, "%zu tensors are held, which is the limit", s->ntensors);
+        return bl_fail(err, BL_ENODEVMEM, "%zu tensors are held, which is the limit (--max-tensors)", s->ntensors);
     BL_TRY(bl_namemap_put(names, name, held, err));
     s->ntensors += *old == NULL;
     return BL_OK;
@@ -463,7 +463,7 @@ static bl_status add_lease(bl_shelf *shelf, uint32_t owner, lease *made, bl_err 
     space *s = NULL;
     BL_TRY(need_space(shelf, owner, &s, err));
     if (s->nleases >= shelf->server->settings.max_leases)
-        return bl_fail(err, BL_ENODEVMEM, "there are %zu leases, which is the limit", s->nleases);
+        return bl_fail(err, BL_ENODEVMEM, "there are %zu leases, which is the limit (--max-leases)", s->nleases);
     made->space = s;
     BL_TRY(bl_namemap_put(shelf->leases, made->id, made, err));
     s->nleases++;
@@ -570,7 +570,8 @@ static bl_status put_program_locked(bl_shelf *shelf, uint32_t owner, const char 
     if (*old != NULL)
         BL_TRY(bl_program_check_claim(atomic_load(&(*old)->claim), name, err));
     if (*old == NULL && bl_namemap_count(s->programs) >= shelf->server->settings.max_programs)
-        return bl_fail(err, BL_ENODEVMEM, "there are %zu programs, which is the limit", bl_namemap_count(s->programs));
+        return bl_fail(err, BL_ENODEVMEM, "there are %zu programs, which is the limit (--max-programs)",
+                       bl_namemap_count(s->programs));
     return bl_namemap_put(s->programs, name, program, err);
 }
 

@@ -181,7 +181,7 @@ bl_status job_add(bl_job *job, bl_err *err)
     bl_status st = BL_OK;
     pthread_mutex_lock(&jobs->lock);
     if (count_of(jobs, job->owner, &oldest) >= most && oldest == NULL)
-        st = bl_fail(err, BL_ENODEVMEM, "the key has %llu jobs that have not ended, which is the limit", most);
+        st = bl_fail(err, BL_ENODEVMEM, "the key has %llu jobs that have not ended, which is the limit (--max-jobs)", most);
     else
         st = bl_namemap_put(jobs->names, job->id, job, err);
     if (st == BL_OK)

@@ -217,5 +217,22 @@ class Tensors(ServerTest):
         self.assertEqual({"y": {"dtype": "float32", "shape": [2]}}, json.loads(metadata["response"])["outputs"])
 
 
+
+class HowMany(ServerTest):
+    """What passes a limit of what is held is told which one."""
+
+    ARGS = ("--max-tensors", "1", "--max-held", "100", "--max-programs", "1", "--max-leases", "1", "--backends", "interp")
+
+    def test_each_names_its_flag(self):
+        program = {"state": {"w": [0]}, "nodes": [{"id": "y", "op": "neg", "in": ["w"]}], "outputs": ["y"]}
+        for method, path, document, flag in (("PUT", "/api/v1/tensors/{}", [1], "tensors"), ("PUT", "/api/v1/programs/{}", program, "programs"),
+                                             ("POST", "/api/v1/leases", {}, "leases"), ("PUT", "/api/v1/tensors/a", [0] * 30, "held")):
+            with self.subTest(flag=flag):
+                if flag != "held":
+                    self.assertEqual(201, self.call(method, path.format("a"), document).status)
+                answer = self.call(method, path.format("b"), document)
+                self.assertEqual((507, "no room"), (answer.status, answer.json["title"]), answer.body)
+                self.assertIn(f"(--max-{flag})", answer.json["detail"])
+
 if __name__ == "__main__":
     unittest.main()

@@ -58,7 +58,7 @@ class TimedOut(BeamlineError):
 
 
 class OutOfMemory(BeamlineError):
-    """507: out of device memory."""
+    """507: no room: in the device's memory, among what may be held, on the disk."""
 
 
 ERRORS = {400: Malformed, 401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict, 412: Conflict, 413: TooLarge, 421: Forbidden,
