@@ -43,12 +43,15 @@ static bool stacks_loads(const bl_linear *linear, const uint32_t *uses, const bl
     if (bl_dtype_bytes((bl_dtype)stack->dtype) < 4) /* it may be another thing in memory, and its parts are not said at all */
         return false;
     for (uint32_t i = 0; i < stack->nargs; i++) {
-        const bl_inst *load = &linear->inst[stack->args[i]], *buffer = &linear->inst[load->args[0]];
+        const bl_inst *load = &linear->inst[stack->args[i]], *buffer = NULL;
         uint32_t own = 0;
         int64_t number;
 
         if (load->op != BL_OP_LOAD || load->nargs != 2 || load->lanes != 1 || load->args[0] != first->args[0] ||
-            uses[stack->args[i]] != 1 || buffer->sub != 0 || (linear->writes >> buffer->arg & 1) != 0)
+            uses[stack->args[i]] != 1)
+            return false;
+        buffer = &linear->inst[load->args[0]];
+        if (buffer->sub != 0 || (linear->writes >> buffer->arg & 1) != 0)
             return false;
         number = bl_linear_split(linear, load->args[1], &own);
         if (i == 0) {

@@ -58,11 +58,14 @@ static void print_stacks(int turns, bl_text *text)
     }
 }
 
-/* No text says that arithmetic does not overflow. */
+/* No text says that arithmetic does not overflow; and what was lowered has no list of operands where there are none. */
 static bool mark(bl_linear *linear)
 {
-    for (uint32_t i = 0; i < linear->ninst; i++)
+    for (uint32_t i = 0; i < linear->ninst; i++) {
         linear->inst[i].sub |= linear->inst[i].op == BL_OP_MUL || linear->inst[i].op == BL_OP_ADD;
+        if (linear->inst[i].nargs == 0)
+            linear->inst[i].args = NULL;
+    }
     return false;
 }
 
@@ -111,6 +114,22 @@ static void loads_side_by_side_are_a_call(void **state)
     bl_text_fini(&text);
 }
 
+/* A constant has no operands to look at. */
+static void constants_are_no_loads(void **state)
+{
+    bl_text text = {0};
+
+    (void)state;
+    bl_text_puts(&text,
+                 "linear stacks buffers=float32,float32 writes=2 scalars=0 local=1,1,1 localbytes=0\n0 buffer float32 arg=0\n"
+                 "1 buffer float32 arg=1\n2 const int32 0\n3 const int32 1000\n4 const float32 1\n5 loop int32 %3\n"
+                 "6 load float32 %0 %5\n7 end\n8 load float32 %0 %2\n9 const float32 2\n"
+                 "10 stack float32x4 %4 %9 %4 %9\n11 store float32x4 %1 %2 %10\n"
+                 "12 stack float32x4 %8 %4 %9 %4\n13 store float32x4 %1 %2 %12\n");
+    assert_int_equal(count(1, &text, "gather_float4(b"), 0);
+    bl_text_fini(&text);
+}
+
 static void columns_after_a_long_loop_are_calls(void **state)
 {
     (void)state;
@@ -136,6 +155,7 @@ int main(void)
         cmocka_unit_test(columns_after_a_long_loop_are_calls),
         cmocka_unit_test(what_runs_as_often_as_all_else_is_said_lane_by_lane),
         cmocka_unit_test(loads_side_by_side_are_a_call),
+        cmocka_unit_test(constants_are_no_loads),
         cmocka_unit_test(kernels_have_no_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
