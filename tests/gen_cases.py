@@ -522,6 +522,7 @@ def named():
     c.add("resized", lambda g: (lambda x: [g("interpolate", x, size=7, mode="linear"), g("interpolate", x, size=9), g("slice", x, axis=[1], step=[-2])])(g.x([3, "n"])))
     c.add("diagonals", lambda g: (lambda x: [g("diagonal", x), g("diag", g("diagonal", x)), g("roll", x, shift=1, axis=0)])(g.x(["n", "n"])))
     c.add("arange", lambda g: g("add", g("arange", stop="n"), g.x(["n"], "int64")))
+    c.add("of_no_number", lambda g: (lambda x: (lambda d: g("floor_div", d, d))(g("sub", g("softmax", x), g("var", g("bitwise_xor", x, x), axis=1, keepdim=True))))(g.x(["n", 1], "int64")))
     c.add("vector", lambda g: (lambda x: [g("tanh", g("mul", x, 2)), g("sum", g("exp", x)), g("max", x), g("cumsum", x)])(g.x(["n"])))
     c.add("products", lambda g: g("matmul", g.x(["n", 2, 5]), g.x(["n", 5, 24])))
     c.add("matmul_both", lambda g: g("matmul", g.x(["n", 12]), g.x([12, "m"])))

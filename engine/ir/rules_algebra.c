@@ -32,6 +32,12 @@ static bool ones_k(const bl_match *m)
     return is_whole(m) && value_of(m->at[4]).i == minus_one.i;
 }
 
+/* Arithmetic with a NaN: what compilers fold of it by themselves may be anything (PoCL's truncation of one is). */
+static bool nan_k(const bl_match *m)
+{
+    return !is_whole(m) && isnan(value_of(m->at[4]).f);
+}
+
 /* (x op K) op K2 = x op (K op K2): for integers modulo 2^width, and for max and min of any dtype. */
 static const bl_node *join_constants(bl_ir *ir, const bl_match *m)
 {
@@ -163,11 +169,14 @@ static const bl_rule rows[] = {
     RULE_IF("add_zero", P2(ADD, X, C(0)), X, is_int),
     RULE("add_minus_zero", P2(ADD, X, C(-0.0)), X),
     RULE_IF("add_is_or", P2(ADD, X, Y), P2(OR, X, Y), is_bool),
+    RULE_IF("add_nan", P2(ADD, X, K), K, nan_k),
     RULE_FN("add_constants", P2(ADD, P2(ADD, X, K), K2), join_constants, is_int),
     RULE_IF("add_neg", P2(ADD, X, P1(NEG, Y)), P2(SUB, X, Y), is_number),
     RULE("sub_zero", P2(SUB, X, C(0)), X),
     RULE_IF("sub_self", P2(SUB, X, X), C(0), is_whole),
     RULE_IF("sub_neg", P2(SUB, X, P1(NEG, Y)), P2(ADD, X, Y), is_number),
+    RULE_IF("sub_nan", P2(SUB, X, K), K, nan_k),
+    RULE_IF("nan_sub", P2(SUB, K, X), K, nan_k),
     RULE_FN("sub_constant", P2(SUB, X, K), sub_constant, is_int),
     RULE("neg_neg", P1(NEG, P1(NEG, X)), X),
     RULE_IF("neg_sub", P1(NEG, P2(SUB, X, Y)), P2(SUB, Y, X), is_int),
@@ -176,9 +185,12 @@ static const bl_rule rows[] = {
     RULE_IF("mul_zero", P2(MUL, X, C(0)), C(0), is_whole),
     RULE_IF("mul_minus_one", P2(MUL, X, C(-1)), P1(NEG, X), is_no_index),
     RULE_IF("mul_is_and", P2(MUL, X, Y), P2(AND, X, Y), is_bool),
+    RULE_IF("mul_nan", P2(MUL, X, K), K, nan_k),
     RULE_FN("mul_constants", P2(MUL, P2(MUL, X, K), K2), join_constants, is_int),
     RULE_IF("mul_neg_neg", P2(MUL, P1(NEG, X), P1(NEG, Y)), P2(MUL, X, Y), is_number),
     RULE("div_one", P2(DIV, X, C(1)), X),
+    RULE_IF("div_nan", P2(DIV, X, K), K, nan_k),
+    RULE_IF("nan_div", P2(DIV, K, X), K, nan_k),
     RULE_FN("div_power", P2(DIV, X, K), div_power, NULL),
     RULE("div_neg_neg", P2(DIV, P1(NEG, X), P1(NEG, Y)), P2(DIV, X, Y)),
     RULE("idiv_one", P2(IDIV, X, C(1)), X),
@@ -198,6 +210,8 @@ static const bl_rule rows[] = {
     RULE_IF("min_is_and", P2(MIN, X, Y), P2(AND, X, Y), is_bool),
     RULE_IF("max_max", P2(MAX, X, P2(MAX, X, Y)), P2(MAX, X, Y), is_whole), /* floats: the sign of zero */
     RULE_IF("min_min", P2(MIN, X, P2(MIN, X, Y)), P2(MIN, X, Y), is_whole),
+    RULE_IF("max_nan", P2(MAX, X, K), K, nan_k),
+    RULE_IF("min_nan", P2(MIN, X, K), K, nan_k),
     RULE_FN("max_constants", P2(MAX, P2(MAX, X, K), K2), join_constants, is_whole),
     RULE_FN("min_constants", P2(MIN, P2(MIN, X, K), K2), join_constants, is_whole),
     RULE_FN("max_bounds", P2(MAX, X, Y), extremum_decided, bounds_are_known),
