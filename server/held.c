@@ -122,11 +122,11 @@ static void release(bl_resident *resident)
     bl_held_release(held_of(resident));
 }
 
-/* Whoever uses it has its buffer: a run, a program that has it by reference. */
+/* Whoever uses it has its buffer: a run, a program that has it by reference.  What is lost cannot be copied. */
 static bool may_leave(bl_resident *resident)
 {
     const bl_held *held = held_of(resident);
-    return held->buffer != NULL && held->scratch == NULL && atomic_load(&held->buffer->refs) == 1;
+    return held->buffer != NULL && held->scratch == NULL && !bl_held_lost(held) && atomic_load(&held->buffer->refs) == 1;
 }
 
 static bl_status leave(bl_resident *resident, size_t *bytes, bl_err *err)

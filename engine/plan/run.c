@@ -363,6 +363,7 @@ static bl_status run_steps(running *r, uint64_t *asked)
         r->set = r->nreports; /* those before it are to be told yet */
         BL_TRY(submit_step(r, ns));
         exchange_states(r);
+        run->steps_done = i;
         if (reports(run) && i % run->every == 0)
             r->report[r->nreports++] = i;
         last = i == run->steps || yields(run);
@@ -375,7 +376,6 @@ static bl_status run_steps(running *r, uint64_t *asked)
             plan_census_end(r->plan, ns);
         for (int k = 0; ns != NULL && run->launch_ns != NULL && k < r->plan->nsteps; k++)
             run->launch_ns[k] += ns[k];
-        run->steps_done = i;
         if (in_flight == 0) {
             BL_TRY(tell(r));
             last = last || yields(run);
