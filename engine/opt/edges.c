@@ -64,7 +64,7 @@ static int sign_ranges(bl_tune *tune, const bl_node *load, signature *all)
     for (int i = 0; i < tune->naxes; i++) {
         if (!bl_depends(tune, load, tune->axis[i].range))
             continue;
-        if (n == BL_MAX_DIMS || !bl_is_fixed(tune->axis[i].range))
+        if (n == BL_MAX_DIMS)
             return 0;
         all[n++] = (signature){.range = tune->axis[i].range};
     }
@@ -102,7 +102,8 @@ static void open_products(bl_tune *tune, const bl_node *load, int64_t keep)
     tune_survey(tune, bl_substitute(tune->ir, tune->sink, &to));
 }
 
-/* Ranges that only ever occur as their sum or difference (y + ky) are one axis of the panel, as long as that can get. */
+/* Ranges of fixed extents that only ever occur as their sum or difference (y + ky) are one axis of the panel, as long as that can
+ * get. */
 bool tune_edges(bl_tune *tune, int operand, int64_t keep)
 {
     bl_ir *ir = tune->ir;
@@ -120,19 +121,18 @@ bool tune_edges(bl_tune *tune, int operand, int64_t keep)
     packed.dtype = (bl_dtype)load->dtype;
     bl_ptrmap_init(&to, bl_ir_arena(ir));
     for (int i = 0; i < n; i++) {
-        int64_t extent = bl_extent_of(all[i].range);
-        const bl_node *whole = all[i].range;
+        const bl_node *whole = all[i].range, *extent = whole->src[0];
         bool taken = bl_ptrmap_has(&to, all[i].range);
         int at = naxes;
         for (int k = i + 1; k < n && !taken; k++) {
             int way = same_signature(&all[i], &all[k]);
             int64_t last = bl_extent_of(all[k].range) - 1;
             const bl_node *other = all[k].range;
-            if (way == 0)
+            if (way == 0 || !bl_is_fixed(all[i].range) || !bl_is_fixed(all[k].range))
                 continue;
             if (way < 0) /* y - ky is (y + last - ky) - last */
                 other = bl_sub(ir, bl_index(ir, last), other);
-            extent += last;
+            extent = bl_add(ir, extent, bl_index(ir, last));
             whole = bl_add(ir, whole, other);
             bl_ptrmap_put(&to, all[k].range, (void *)(uintptr_t)bl_index(ir, way > 0 ? 0 : last));
         }
@@ -143,7 +143,7 @@ bool tune_edges(bl_tune *tune, int operand, int64_t keep)
             sum[at] = sum[at - 1];
             stride[at] = stride[at - 1];
         }
-        axis[at] = bl_range(ir, 1000 + i, BL_AXIS_LOOP, bl_index(ir, extent));
+        axis[at] = bl_range(ir, 1000 + i, BL_AXIS_LOOP, extent);
         sum[at] = whole;
         stride[at] = all[i].index;
         bl_ptrmap_put(&to, all[i].range, (void *)(uintptr_t)axis[at]);
