@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tensors out of nothing. */
 #include "engine/front/build.h"
+#include "engine/ir/shape.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -68,7 +69,7 @@ static const bl_node *whole_range(bl_call *c, const bl_node *start, const bl_nod
     const bl_node *length = step > 0 ? bl_sub(ir, stop, start) : bl_sub(ir, start, stop);
     if (length->hi <= 0)
         length = bl_index(ir, 0);
-    if (length->op == BL_OP_POISON || length->lo < 0 || length->hi > INT64_MAX - size)
+    if (length->op == BL_OP_POISON || bl_may_be_negative(ir, length) || length->hi > INT64_MAX - size)
         return bl_call_fail(c, "no range from start to stop by %lld for every size of its dimensions", (long long)step);
     const bl_node *count = bl_idiv(ir, bl_add(ir, length, bl_index(ir, size - 1)), bl_index(ir, size));
     /* counted in int64, so that a step which the dtype does not hold wraps like the sum */

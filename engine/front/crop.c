@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Parts of a tensor, and what stands around it: shrink, slice and pad. */
 #include "engine/front/build.h"
+#include "engine/ir/shape.h"
 
 #include <string.h>
 
@@ -27,7 +28,8 @@ static bool take_pairs(bl_call *c, const char *name, int ndim, int64_t low, cons
 /* Is start <= stop <= extent for every size that the named dimensions can have? */
 static bool is_inside(bl_ir *ir, const bl_node *start, const bl_node *stop, const bl_node *extent)
 {
-    return start->lo >= 0 && bl_sub(ir, stop, start)->lo >= 0 && bl_sub(ir, extent, stop)->lo >= 0;
+    return !bl_may_be_negative(ir, start) && !bl_may_be_negative(ir, bl_sub(ir, stop, start)) &&
+           !bl_may_be_negative(ir, bl_sub(ir, extent, stop));
 }
 
 const bl_node *expand_shrink(bl_call *c)
@@ -140,7 +142,7 @@ static bool take_rest(bl_call *c, bool over, const bl_node **size, const bl_node
     for (int i = 0; i < x->ndim; i++) {
         size[i] = bl_is_int(shape->sizes[i], -1) ? x->dim[i] : shape->sizes[i];
         rest[i] = over ? bl_sub(c->ir, x->dim[i], size[i]) : bl_sub(c->ir, size[i], x->dim[i]);
-        if (size[i]->lo < 0 || rest[i]->lo < 0) {
+        if (bl_may_be_negative(c->ir, size[i]) || bl_may_be_negative(c->ir, rest[i])) {
             bl_call_fail(c, "%s cannot become %s", bl_call_shape(c, x), bl_shape_text(c->ir, x->ndim, shape->sizes, NULL));
             return false;
         }
@@ -177,7 +179,7 @@ static const bl_node *crop(bl_call *c, const bl_node *x, int axis, const bl_node
     if (x->op == BL_OP_POISON)
         return x;
     const bl_node *size = bl_sub(c->ir, x->dim[axis], bl_add(c->ir, before, after));
-    if (size->lo < 0)
+    if (bl_may_be_negative(c->ir, size))
         return bl_call_fail(c, "nothing is left of axis %d of %s", axis, bl_call_shape(c, x));
     return bl_shrink_axis(c->ir, x, axis, before, size);
 }
@@ -210,7 +212,7 @@ static const bl_node *edge(bl_call *c, const bl_node *x, int axis, const bl_node
     const bl_node *skipped = reflect ? one : bl_index(ir, 0);
     const bl_node *behind = bl_sub(ir, extent, bl_add(ir, taken, skipped));
 
-    if (behind->lo < 0)
+    if (bl_may_be_negative(ir, behind))
         return bl_call_fail(c, "axis %d of %s is too short for mode %s", axis, bl_call_shape(c, x), mode);
     x = bl_shrink_axis(ir, x, axis, before == circular ? behind : skipped, taken);
     if (x->op == BL_OP_POISON || circular)
@@ -257,10 +259,11 @@ const bl_node *expand_pad(bl_call *c)
         return bl_call_fail(c, "mode %s takes no value", mode);
     for (int i = 0; i < ndim; i++) {
         const bl_node *none = bl_index(ir, 0);
-        less[i] = before[i]->lo < 0 ? bl_sub(ir, none, before[i]) : none;
-        more[i] = after[i]->lo < 0 ? bl_sub(ir, none, after[i]) : none;
-        before[i] = before[i]->lo < 0 ? none : before[i];
-        after[i] = after[i]->lo < 0 ? none : after[i];
+        bool crops = bl_may_be_negative(ir, before[i]), cuts = bl_may_be_negative(ir, after[i]);
+        less[i] = crops ? bl_sub(ir, none, before[i]) : none;
+        more[i] = cuts ? bl_sub(ir, none, after[i]) : none;
+        before[i] = crops ? none : before[i];
+        after[i] = cuts ? none : after[i];
         if (!late)
             x = crop(c, x, i, less[i], more[i]);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Indexing by integer tensors, and masks made of positions. */
 #include "engine/front/build.h"
+#include "engine/ir/shape.h"
 
 const bl_node *bl_wrap_index(bl_ir *ir, const bl_node *index, const bl_node *extent)
 {
@@ -30,7 +31,7 @@ const bl_node *expand_gather(bl_call *c)
         const bl_node *extent = c->in[0]->dim[i];
         if (i == axis || extent == index->dim[i])
             continue;
-        if (bl_sub(c->ir, extent, index->dim[i])->lo < 0)
+        if (bl_may_be_negative(c->ir, bl_sub(c->ir, extent, index->dim[i])))
             return bl_call_fail(c, "index %s is larger than x %s outside of axis %d", bl_call_shape(c, index),
                                 bl_call_shape(c, c->in[0]), axis);
         x = bl_shrink_axis(c->ir, x, i, bl_index(c->ir, 0), index->dim[i]);

@@ -2,6 +2,7 @@
 /* Writing by integer tensors, and finding what a mask chooses.  There are no writes to computed places: every place looks for
  * what was sent to it, so that the order of sums is fixed and the last of several assignments stays, on every device. */
 #include "engine/front/build.h"
+#include "engine/ir/shape.h"
 
 #include <math.h>
 
@@ -89,10 +90,10 @@ static bool take_sent(bl_call *c, int axis, const bl_node **index, const bl_node
     }
     *index = bl_wrap_index(ir, *index, x->dim[axis]);
     for (int i = 0; i < x->ndim; i++) {
-        bool fits = bl_sub(ir, (*src)->dim[i], (*index)->dim[i])->lo >= 0;
+        bool fits = !bl_may_be_negative(ir, bl_sub(ir, (*src)->dim[i], (*index)->dim[i]));
         before[i] = bl_index(ir, 0);
         after[i] = i == axis ? before[i] : bl_sub(ir, x->dim[i], (*index)->dim[i]);
-        if (!fits || after[i]->lo < 0) {
+        if (!fits || bl_may_be_negative(ir, after[i])) {
             bl_call_fail(c, "index %s is larger than %s %s at axis %d", bl_call_shape(c, *index), fits ? "x" : "src",
                          bl_call_shape(c, fits ? x : *src), i);
             return false;

@@ -6,6 +6,7 @@
  * et al., "Merge path - parallel merging made simple", IPDPSW 2012).  Equal elements keep their order, NaN counts as the largest.
  */
 #include "engine/front/build.h"
+#include "engine/ir/shape.h"
 
 #include <math.h>
 
@@ -200,7 +201,7 @@ const bl_node *expand_topk(bl_call *c)
     c->result[0] = c->result[1] = x;
     if (axis < 0)
         return x;
-    if (k->lo < 0 || bl_sub(c->ir, x->dim[axis], k)->lo < 0)
+    if (bl_may_be_negative(c->ir, k) || bl_may_be_negative(c->ir, bl_sub(c->ir, x->dim[axis], k)))
         return bl_call_fail(c, "k must be between 0 and the extent of axis %d of %s", axis, bl_call_shape(c, x));
     const bl_node *at = bl_sorted_places(c, x, axis, bl_attr(c, "largest")->flag);
     return at == NULL ? NULL : give_sorted(c, bl_shrink_axis(c->ir, at, axis, bl_index(c->ir, 0), k), axis);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Elements in another order, more than once, or only some: nothing is copied. */
 #include "engine/front/build.h"
+#include "engine/ir/shape.h"
 
 /* x with axis |axis| split in two, or with it and the next one made one where |inner| is NULL. */
 static const bl_node *refold(bl_call *c, const bl_node *x, int axis, const bl_node *outer, const bl_node *inner)
@@ -144,7 +145,7 @@ static const bl_node *take_diagonal(bl_call *c, const bl_node *x, int64_t offset
         skip = x->dim[axis]->hi;
     const bl_node *rest = bl_sub(ir, x->dim[axis], bl_index(ir, skip));
     const bl_node *size = smaller(ir, axis == row ? rest : x->dim[row], axis == column ? rest : x->dim[column]);
-    if (rest->lo < 0 || size == NULL)
+    if (bl_may_be_negative(ir, rest) || size == NULL)
         return bl_call_fail(c, "the diagonal %lld of %s has no size", (long long)offset, bl_call_shape(c, c->in[0]));
     x = bl_shrink_axis(ir, x, axis, bl_index(ir, skip), rest);
     x = bl_shrink_axis(ir, x, row, zero, size);

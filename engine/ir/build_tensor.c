@@ -20,7 +20,7 @@ static const bl_node *check_shape(bl_ir *ir, const char *what, int ndim, const b
             return dim[i];
         if (dim[i]->dtype != BL_INDEX || dim[i]->ndim != 0)
             return bl_ir_fail(ir, BL_EBUG, "%s: an extent is no index", what);
-        if (dim[i]->lo < 0)
+        if (bl_may_be_negative(ir, dim[i]))
             return FAIL(ir, "%s: an extent of %s can be negative", what, bl_shape_text(ir, ndim, dim, NULL));
         if (!bl_extent_is_simple(dim[i]))
             return FAIL(ir, "%s: the extent of axis %d is too long an expression", what, i);
@@ -148,7 +148,7 @@ const bl_node *bl_pad(bl_ir *ir, const bl_node *x, const bl_node *const *before,
             return bl_poison(ir);
         if (before[i]->dtype != BL_INDEX || after[i]->dtype != BL_INDEX)
             return bl_ir_fail(ir, BL_EBUG, "pad: an amount is no index");
-        if (before[i]->lo < 0 || after[i]->lo < 0)
+        if (bl_may_be_negative(ir, before[i]) || bl_may_be_negative(ir, after[i]))
             return FAIL(ir, "pad: the amount at axis %d of %s is negative", i, text_of(ir, x));
         any = any || !bl_is_int(before[i], 0) || !bl_is_int(after[i], 0);
         src[i + 1] = before[i];
@@ -175,7 +175,7 @@ const bl_node *bl_shrink(bl_ir *ir, const bl_node *x, const bl_node *const *star
         if (start[i]->dtype != BL_INDEX)
             return bl_ir_fail(ir, BL_EBUG, "shrink: an amount is no index");
         room = bl_sub(ir, x->dim[i], bl_add(ir, start[i], size[i]));
-        if (start[i]->lo < 0 || bl_is_poison(room) || room->lo < 0)
+        if (bl_may_be_negative(ir, start[i]) || bl_is_poison(room) || bl_may_be_negative(ir, room))
             return FAIL(ir, "shrink: the box at axis %d of %s reaches outside", i, text_of(ir, x));
         any = any || size[i] != x->dim[i];
         src[i + 1] = start[i];

@@ -2,6 +2,7 @@
 #include "engine/ir/index_sum.h"
 
 #include "engine/base/size.h"
+#include "engine/ir/shape.h"
 
 #include <string.h>
 
@@ -327,7 +328,8 @@ static bool is_symbolic(const bl_node *term)
     return term->op == BL_OP_VAR || term->op == BL_OP_MUL;
 }
 
-bool bl_sum_never_negative(bl_ir *ir, const bl_sum *sum)
+/* The least value is minus the greatest of what is negated: extremes are taken by the sign of each coefficient. */
+static bool is_never_negative(bl_ir *ir, const bl_sum *sum)
 {
     int64_t lo = 0;
     int64_t hi = 0;
@@ -338,7 +340,6 @@ bool bl_sum_never_negative(bl_ir *ir, const bl_sum *sum)
         return false;
     if (bl_sum_bounds(sum, &lo, &hi) && lo >= 0)
         return true;
-    /* The least value is minus the greatest of what is negated: extremes are taken by the sign of each coefficient. */
     bl_sum_init(&least, -sum->constant);
     for (int i = 0; i < sum->count; i++) {
         bl_term negated = {sum->at[i].node, 0};
@@ -348,6 +349,66 @@ bool bl_sum_never_negative(bl_ir *ir, const bl_sum *sum)
         add_extreme(ir, &least, &negated);
     }
     return symbolic && bl_sum_bounds(&least, &lo, &hi) && hi <= 0;
+}
+
+/* What floor(x / c), c a number, is divided by; 0 for any other term. */
+static int64_t divisor_of(const bl_node *term)
+{
+    bool quotient = term->op == BL_OP_IDIV && bl_is_const(term->src[1]) && term->src[1]->arg > 0;
+    return quotient ? term->src[1]->arg : 0;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* A sum without quotients: where that is not negative, |sum| is not either.  In a multiple by m each c * floor(x / c) is between
+ * x - (c - 1) and x; and the sum, which is whole, is at least 0 where the multiple is more than -m. */
+static bool without_quotients(const bl_sum *sum, bl_sum *least)
+{
+    int64_t m = 1, constant = 0;
+
+    for (int i = 0; i < sum->count; i++) {
+        int64_t by = divisor_of(sum->at[i].node), coefficient = sum->at[i].coefficient, scaled = 0;
+        if (by > 0 && (!bl_i64_mul(m, coefficient, &scaled) || scaled == INT64_MIN ||
+                       !bl_i64_mul(m, by / common_divisor(by, scaled < 0 ? -scaled : scaled), &m)))
+            return false;
+    }
+    if (!bl_i64_mul(sum->constant, m, &constant))
+        return false;
+    bl_sum_init(least, constant);
+    bl_sum_add_constant(least, m - 1);
+    for (int i = 0; i < sum->count; i++) {
+        int64_t by = divisor_of(sum->at[i].node), times = 0, room = 0;
+        if (!bl_i64_mul(sum->at[i].coefficient, m, &times))
+            return false;
+        bl_sum_add(least, by > 0 ? sum->at[i].node->src[0] : sum->at[i].node, by > 0 ? times / by : times);
+        if (by > 0 && times > 0 && (!bl_i64_mul(times / by, by - 1, &room) || room == INT64_MIN))
+            return false;
+        bl_sum_add_constant(least, -room);
+    }
+    return !least->failed;
+}
+
+bool bl_sum_never_negative(bl_ir *ir, const bl_sum *sum)
+{
+    bl_sum least;
+    return is_never_negative(ir, sum) || (!sum->failed && without_quotients(sum, &least) && is_never_negative(ir, &least));
+}
+
+bool bl_may_be_negative(bl_ir *ir, const bl_node *index)
+{
+    bl_sum sum;
+    if (index->lo >= 0)
+        return false;
+    bl_sum_of(&sum, index);
+    return !bl_sum_never_negative(ir, &sum);
 }
 
 /* Can k * c * floor(x / c) be among the terms beside k * (x mod c)?  A cheap no, for most sums. */

@@ -98,7 +98,7 @@ static const char *infix(bl_op op)
         return " + ";
     if (op == BL_OP_MUL)
         return "*";
-    return op == BL_OP_IDIV ? " / " : op == BL_OP_MOD ? " % " : NULL;
+    return op == BL_OP_IDIV ? " // " : op == BL_OP_MOD ? " % " : NULL;
 }
 
 /* Every leaf puts something and a full text ends the walk, so that a shared expression cannot take long. */

@@ -9,6 +9,8 @@ const bl_node *bl_shape_count(bl_ir *ir, int ndim, const bl_node *const *dim);
 /* The largest it can be over the bounds of the named dimensions.  False if that overflows an int64. */
 bool bl_shape_max_count(int ndim, const bl_node *const *dim, int64_t *count);
 bool bl_shape_equal(const bl_node *a, const bl_node *b);
+/* Is it not proved that the INDEX expression is at least 0, whatever the sizes of named dimensions are? */
+bool bl_may_be_negative(bl_ir *ir, const bl_node *index);
 /* Value of an extent when named dimension i is vars[i].  |extent| is any INDEX expression of CONST and VAR. */
 int64_t bl_extent_eval(const bl_node *extent, const int64_t *vars);
 /* "[2, batch, 3]", in the arena.  |var_names| may be NULL. */

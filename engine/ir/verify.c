@@ -73,7 +73,7 @@ static const char *check_frame(const bl_node *node)
         const bl_node *dim = node->dim[i];
         if (dim->id >= node->id)
             return "an extent is younger than its user";
-        if (dim->dtype != BL_INDEX || dim->ndim != 0 || dim->lo < 0 || dim->lanes != 1 || !bl_extent_is_simple(dim))
+        if (dim->dtype != BL_INDEX || dim->ndim != 0 || dim->hi < 0 || dim->lanes != 1 || !bl_extent_is_simple(dim))
             return "an extent is no size";
     }
     return NULL;

@@ -264,11 +264,27 @@ class NamedDimensions(DeviceTest):
         inputs = {"x": {"dtype": "float32", "shape": ["n"]}, "z": {"dtype": "float32", "shape": ["n", 3]}, "w": {"dtype": "float32", "shape": [8, 3]}}
         self.service.put_program("many", {"dims": {"n": [1, 300_000]}, "inputs": inputs, "nodes": nodes, "outputs": ["y", "s", "m", "p"],
                                           "device": self.device}, {})
-        for n in (1, 7, 100_003):
+        for n in (1, 7, 100_003):  # the least, fewer than a block, and some more than 65,535
             x, z, w = normal(1, n), normal(2, n, 3), normal(3, 8, 3)
             got = self.service.step("many", {"x": x, "z": z, "w": w})
             for name, want, bound in (("y", x.tanh(), 1e-6), ("s", x.double().sum().float(), 1e-2), ("m", x.tanh().max(), 1e-6), ("p", F.linear(z, w), 1e-5)):
                 self.close(f"{name} of {n}", got[name], want, bound, bound)
+
+    def test_long_runs(self):
+        """What pads to whole blocks, or to powers of two, does so for every size; so does who says it in a formula."""
+        nodes = [{"id": "c", "op": "cumsum", "in": ["x"]}, {"id": "l", "op": "logcumsumexp", "in": ["x"]},
+                 {"id": ["m", "mi"], "op": "cummax", "in": ["x"]}, {"id": ["v", "i"], "op": "topk", "in": ["x"], "attrs": {"k": "(n + 1) // 2"}},
+                 {"id": "p", "op": "pad", "in": ["x"], "attrs": {"padding": [["(n + 63) // 64 * 64 - n", 0]]}},
+                 {"id": "h", "op": "slice", "in": ["x"], "attrs": {"start": ["n // 3"], "stop": ["n"]}}]
+        self.service.put_program("runs", {"dims": {"n": [1, 9000]}, "inputs": {"x": {"dtype": "float32", "shape": ["n"]}}, "nodes": nodes,
+                                          "outputs": ["c", "l", "m", "v", "p", "h"], "device": self.device}, {})
+        for n in (1, 63, 64, 65, 4097):
+            x = normal(n, n)
+            got = self.service.step("runs", {"x": x})
+            wanted = {"c": torch.cumsum(x.double(), 0).float(), "l": torch.logcumsumexp(x, 0), "m": torch.cummax(x, 0).values,
+                      "v": torch.topk(x, (n + 1) // 2).values, "p": F.pad(x, (-n % 64, 0)), "h": x[n // 3:]}
+            for name, want in wanted.items():
+                self.close(f"{name} of {n}", got[name], want, 1e-4, 1e-4)
 
 
 if __name__ == "__main__":
