@@ -74,6 +74,7 @@ class Growing:
         self.numbers = np.random.default_rng(hash_of(f"rows {seed}"))
         self.caller, self.inputs, self.weights, self.nodes, self.values = caller, {}, {}, [], []
         self.float = self.random.choice(("float32",) * 8 + FLOATS)
+        self.most = self.random.choice((MANY, MANY, 16, 300))  # rows that the kernels are made for
 
     def chance(self, p):
         return self.random.random() < p
@@ -113,7 +114,7 @@ class Growing:
     def request(self, nodes, outputs, rows):
         inputs = {name: Tensor(t.dtype, t.array[:rows]).encoded() for name, t in self.inputs.items()}
         inputs.update((name, t.encoded()) for name, t in self.weights.items())
-        return {"inputs": inputs, "shapes": {name: t.shape for name, t in self.inputs.items()}, "dims": {ROWS: [1, MANY]}, "nodes": nodes, "outputs": outputs,
+        return {"inputs": inputs, "shapes": {name: t.shape for name, t in self.inputs.items()}, "dims": {ROWS: [1, self.most]}, "nodes": nodes, "outputs": outputs,
                 "device": "interp:0"}
 
     def add(self, op, operands, many=1, **attrs):
@@ -462,7 +463,7 @@ def program(g, outputs, device):
         inputs = {name: {"dtype": t.dtype, "shape": t.shape} for name, t in g.inputs.items() if name in wanted}
         if inputs and nodes:
             entries[output] = {"inputs": inputs, "nodes": nodes, "outputs": [output]}
-    return {"device": device, "dims": {ROWS: [1, MANY]}, "state": {name: t.encoded() for name, t in g.weights.items()}, "entries": entries}
+    return {"device": device, "dims": {ROWS: [1, g.most]}, "state": {name: t.encoded() for name, t in g.weights.items()}, "entries": entries}
 
 
 def run(caller, g, name, entry, rows):

@@ -296,9 +296,20 @@ class Program:
             s = way(s)
         return s
 
+    def before_and_after(self, name):
+        """Of a state as it is and as it was: outputs."""
+        both = [v for v in self.values if v.name in (name, self.updates[name]) and v.ndim > 0 and v.dtype != "bool"]
+        found = []
+        for x in self.random.sample(both, len(both)):
+            axis = self.random.randrange(x.ndim)
+            x = self.tame(self.add("mul", [x, 2], x.dtype, x.shape)) if self.chance(0.5) else x
+            found.append(self.add("max", [x], x.dtype, [n for i, n in enumerate(x.shape) if i != axis], axis=axis).name)
+        return found
+
     def watched(self):
         """Something of what there is, for an output."""
-        x = self.pick(lambda v: v.dtype != "bool" and v.ndim > 0)
+        ends = {*self.states, *self.updates.values()} if self.chance(0.7) else {v.name for v in self.values}
+        x = self.pick(lambda v: v.dtype != "bool" and v.ndim > 0 and v.name in ends)
         kind, axis = self.random.random(), self.random.randrange(x.ndim)
         if kind < 0.25:
             return x if x.name not in (*self.states, *self.inputs) else self.add("contiguous", [x], x.dtype, x.shape)
@@ -365,7 +376,9 @@ def draw(seed):
             other = p.pick(lambda v: v.name in p.updates.values() and v.dtype == p.states[name].dtype and v.shape == tuple(p.states[name].array.shape))
             if other is not None and p.chance(0.3):
                 p.updates[name] = other.name
-    p.outputs = list(dict.fromkeys(p.watched().name for _ in range(p.random.choice((0, 0, 1) if p.plain else (0, 1, 1, 2, 3)))))
+    p.outputs = list(dict.fromkeys(p.watched().name for _ in range(p.random.choice((0, 0, 1, 2) if p.plain else (0, 1, 1, 2, 3)))))
+    if p.updates and p.chance(0.3):
+        p.outputs = list(dict.fromkeys(p.outputs + p.before_and_after(p.random.choice(list(p.updates)))))
     if not p.updates:
         return draw(f"{seed}+")
     needed = set(p.outputs) | set(p.updates.values())
