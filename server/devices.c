@@ -28,6 +28,7 @@ static void put_left(const bl_drain_left *left, bl_text *out)
     put_number(out, "models", left->models);
     put_number(out, "jobs", left->jobs);
     put_number(out, "programs", left->programs);
+    put_number(out, "tensors", left->tensors);
     bl_text_puts(out, "}");
 }
 

@@ -28,7 +28,8 @@ void bl_drain_look(bl_worker *worker, bl_drain_left *left)
     *left = (bl_drain_left){.worker = worker,
                             .requests = bl_queue_length(worker->queue),
                             .models = bl_models_count_on(server->models, worker),
-                            .jobs = bl_jobs_count_on(server->jobs, worker)};
+                            .jobs = bl_jobs_count_on(server->jobs, worker),
+                            .tensors = atomic_load(&worker->tensors)};
     bl_shelf_all_programs(server->shelf, count_program, left);
 }
 
@@ -38,7 +39,7 @@ const char *bl_drain_state(const bl_drain_left *left)
         return "lost";
     if (!atomic_load(&left->worker->drained))
         return "ready";
-    return left->requests + left->models + left->jobs + left->programs > 0 ? "draining" : "drained";
+    return left->requests + left->models + left->jobs + left->programs + left->tensors > 0 ? "draining" : "drained";
 }
 
 /* ---- the routes */

@@ -11,7 +11,7 @@
 /* What is on a device still. */
 typedef struct bl_drain_left {
     bl_worker *worker;
-    size_t requests, models, jobs, programs;
+    size_t requests, models, jobs, programs, tensors;
 } bl_drain_left;
 
 /* Any thread. */

@@ -39,6 +39,7 @@ typedef struct bl_worker {
     struct bl_residents *residents;
     int64_t reopen_ns;          /* worker's thread: when it was last tried */
     atomic_bool drained;        /* nothing new is placed there; under drain_lock where it changes */
+    atomic_size_t tensors;      /* that are held there, leases' too */
     atomic_llong busy_ns;       /* when it last ended some work, by bl_clock_ns */
     atomic_llong turn_ns;       /* what a turn there takes, a moving mean; worker's thread writes it */
     bl_peaks measured;          /* filled once, before ... */

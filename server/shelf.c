@@ -161,6 +161,7 @@ static void drop(bl_shelf *shelf, uint32_t owner, bl_held *held)
         return;
     bl_shelf_refund(shelf, owner, held->bytes);
     bl_metrics_add(&shelf->server->metrics, BL_COUNT_TENSORS, -1);
+    atomic_fetch_sub(&held->worker->tensors, 1);
     bl_held_release(held);
 }
 
@@ -257,6 +258,7 @@ bl_status bl_shelf_put(bl_shelf *shelf, const bl_request *rq, const char *id, co
         return st;
     }
     bl_metrics_add(&shelf->server->metrics, BL_COUNT_TENSORS, 1);
+    atomic_fetch_add(&held->worker->tensors, 1);
     bl_held_retain(held);
     bl_held_settle(held);
     pthread_mutex_lock(&shelf->lock);

@@ -158,9 +158,18 @@ class Drain(ModelsTest):
             answer = self.call(method, path, body)
             self.assertEqual((503, "1"), (answer.status, answer.headers.get("retry-after")), answer.body)
             self.assertIn("interp:0 takes no new work", answer.json["detail"])
+        self.come_to("interp:0", "draining", programs=1, tensors=1)
         for name in ("here", "new"):
             self.ok(self.call("DELETE", f"{P}/{name}"), 204)
-        self.come_to("interp:0", "drained")
+        lease = self.ok(self.call("POST", "/api/v1/leases", {"ttl": 600}), 201).json["lease"]
+        self.ok(self.call("POST", f"{D}/interp:0/resume"))
+        self.ok(self.call("PUT", f"/api/v1/tensors/mine?device=interp:0&lease={lease}", {"dtype": "float32", "shape": [1], "data": [1]}), 201)
+        self.ok(self.call("POST", f"{D}/interp:0/drain"))
+        self.come_to("interp:0", "draining", programs=0, tensors=2)
+        self.ok(self.call("DELETE", f"/api/v1/leases/{lease}"), 204)
+        self.come_to("interp:0", "draining", tensors=1)
+        self.ok(self.call("DELETE", "/api/v1/tensors/held"), 204)
+        self.come_to("interp:0", "drained", tensors=0)
 
     def test_the_last_one_stays(self):
         self.ok(self.call("POST", f"{D}/interp:1/drain"))
