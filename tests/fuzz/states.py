@@ -112,7 +112,11 @@ class Program:
             padding = [[1, 2] if i == axis else [0, 0] for i in range(x.ndim)]
             y = self.add("pad", [x], x.dtype, [n + 3 if i == axis else n for i, n in enumerate(x.shape)], padding=padding)
             return self.slice(y, axis, 1, 1 + x.shape[axis])
-        if kind < 0.95:
+        if kind < 0.93:  # a part of it, and zeros around
+            a = self.random.randrange(x.shape[axis])
+            padding = [[a, 0] if i == axis else [0, 0] for i in range(x.ndim)]
+            return self.add("pad", [self.slice(x, axis, a, x.shape[axis])], x.dtype, x.shape, padding=padding)
+        if kind < 0.96:
             return self.add("roll", [x], x.dtype, x.shape, shift=[1], axis=[axis])
         return self.add("add", [x, 0], x.dtype, x.shape) if x.dtype != "bool" else x
 
