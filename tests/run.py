@@ -232,10 +232,14 @@ class Counting(unittest.TextTestResult):
 def run_folder_here(folder, report, names):
     """Run the tests of a folder in this process, or those of these names, and write what came of them."""
     sys.path[:0] = [str(folder), str(ROOT / "clients" / "python"), str(ROOT / "examples"), str(ROOT / "tests")]
+    import watched_threads
     loader = unittest.defaultTestLoader
     suite = loader.loadTestsFromNames(names) if names else loader.discover(str(folder), "test_*.py", str(folder))
     result = unittest.TextTestRunner(resultclass=Counting, verbosity=1).run(suite)
     bad = result.failures + result.errors
+    if watched_threads.raised:  # after the last test
+        print("\n".join(watched_threads.raised), file=sys.stderr)
+        bad.append((unittest.FunctionTestCase(watched_threads.tell), ""))
     whole = {getattr(test, "test_case", test) for test, _ in bad} | set(result.unexpectedSuccesses)  # of a subtest, its test
     pathlib.Path(report).write_text(json.dumps({
         "passed": result.passed + len(result.expectedFailures), "failures": sorted(test.id() for test in whole),

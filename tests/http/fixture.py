@@ -12,11 +12,15 @@ import shlex
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "tests"))
+import watched_threads  # noqa: E402, F401
+
 PROGRAM = os.environ.get("BEAMLINE", os.path.join(ROOT, "build", "beamline"))
 JSON = {"content-type": "application/json"}
 OCTETS = {"content-type": "application/octet-stream"}

@@ -12,6 +12,7 @@ import time
 import unittest
 
 from fixture import JSON, SLOW_STEPS, Server, ServerTest, counter, graph, head
+from test_search_ends import product
 
 P = "/api/v1/programs"
 STOPS = int(os.environ.get("BEAMLINE_TEST_STOPS", "12"))
@@ -22,17 +23,13 @@ def ask(path, document):
     return head("POST", path, "Content-Type: application/json", f"Content-Length: {len(body)}") + body
 
 
-class GoingAway(ServerTest):
+class Leaving(ServerTest):
     """T27: a client that goes away takes its work along."""
 
     def begin(self, path, document):
         sock = socket.create_connection(("127.0.0.1", self.server.port))
         sock.sendall(ask(path, document))
         return sock
-
-    def setUp(self):
-        self.assertIn(self.call("PUT", P + "/long", counter()).status, (200, 201))
-        self.cancelled = self.server.metric("cancelled_total")
 
     def idle_again(self, seconds):
         end = time.monotonic() + seconds
@@ -42,6 +39,12 @@ class GoingAway(ServerTest):
                 return True
             time.sleep(0.01)
         return False
+
+
+class GoingAway(Leaving):
+    def setUp(self):
+        self.assertIn(self.call("PUT", P + "/long", counter()).status, (200, 201))
+        self.cancelled = self.server.metric("cancelled_total")
 
     def test_t27_while_running(self):
         sock = self.begin(P + "/long/run", {"steps": SLOW_STEPS})
@@ -81,18 +84,17 @@ class GoingAway(ServerTest):
         self.assertEqual(1, self.server.settled("connections", 1, 3))
         self.assertTrue(self.idle_again(1))
 
-    def test_t27_while_uploading_compiling_and_reading(self):
+    def test_t27_while_uploading_and_reading(self):
         half = socket.create_connection(("127.0.0.1", self.server.port))
         half.sendall(head("POST", "/api/v1/run", "Content-Type: application/json", "Content-Length: 1000") + b'{"inputs"')
+        self.assertEqual(2, self.server.settled("requests_active", 2))
         half.close()
-        for i in range(20):
-            rows = [{"id": f"n{k}", "op": "add", "in": [f"n{k - 1}" if k else "x", i + k + 0.5]} for k in range(100)]
-            self.begin("/api/v1/run", {"inputs": {"x": [1]}, "nodes": rows, "outputs": ["n99"]}).close()
+        self.assertTrue(self.idle_again(10))
         reader = self.begin("/api/v1/run", {"inputs": {"x": [1]}, "nodes": [{"id": "y", "op": "expand", "in": ["x"], "attrs": {"shape": [1000000]}}],
                                             "outputs": ["y"]})
-        reader.recv(100)
+        self.assertIn(b" 200 ", reader.recv(100))
         reader.close()
-        self.assertTrue(self.idle_again(20))
+        self.assertTrue(self.idle_again(10))
 
     def test_other_half_close_setting(self):
         server = Server("--half-close-cancels=off")
@@ -105,6 +107,52 @@ class GoingAway(ServerTest):
                 self.assertIn(b" 504 ", sock.recv(1000))
         finally:
             self.assertEqual(0, server.stop())
+
+
+class LeavingTheCompiler(Leaving):
+    """A search for nobody ends, and what waits for the compiler is not begun.  A compilation without a search, once begun, is soon done, and is kept."""
+
+    ARGS = ("--backends", "interp", "--compile-threads", "1", "--beam-seconds", "4", "--tune=off", "--kernel-db", "none")
+    LESS = 3  # times as soon as it would have been done
+
+    def whole(self, document):
+        begin = time.monotonic()
+        self.ok(self.call("POST", "/api/v1/run", document))
+        return time.monotonic() - begin
+
+    def leave(self, sockets):
+        """The seconds until nothing is left of what these asked for."""
+        begin = time.monotonic()
+        for sock in sockets:
+            sock.close()
+        self.assertTrue(self.idle_again(60))
+        return time.monotonic() - begin
+
+    def test_t27_while_compiling(self):
+        """With a search, which makes it long."""
+        whole, gone = self.whole(product(96, beam=16)), self.server.metric("cancelled_total")
+        self.assertGreater(whole, 2, "it is worth leaving")
+        sock = self.begin("/api/v1/run", product(97, beam=16))
+        self.assertEqual(2, self.server.settled("requests_active", 2))
+        self.assertLess(self.leave([sock]), whole / self.LESS)
+        self.assertEqual(gone + 1, self.server.settled("cancelled_total", gone + 1))
+
+    def test_t27_while_others_compile(self):
+        def long(nth):
+            """A chain of sums, of which no number was there before."""
+            rows = [{"id": "a0", "op": "mul", "in": ["x", nth + 0.25]}]
+            for k in range(250):
+                rows += [{"id": f"r{k}", "op": "sum", "in": [f"a{k}"], "attrs": {"axis": 0, "keepdim": True}}, {"id": f"a{k + 1}", "op": "sub", "in": [f"a{k}", f"r{k}"]}]
+            return {"inputs": {"x": [1, 2]}, "nodes": rows, "outputs": ["a250"]}
+
+        many = 30
+        self.whole(long(0))
+        whole, gone = self.whole(long(1)), self.server.metric("cancelled_total")
+        waiting, end = [self.begin("/api/v1/run", long(2 + nth)) for nth in range(many)], time.monotonic() + 10
+        while self.server.metric("requests_active") <= many / 3 and time.monotonic() < end:  # those of which nothing was read do not count
+            time.sleep(0.01)
+        self.assertLess(self.leave(waiting), many * whole / self.LESS)
+        self.assertGreater(self.server.metric("cancelled_total"), gone + many / 6)
 
 
 class Full(ServerTest):
@@ -422,6 +470,9 @@ class Faults(unittest.TestCase):
                 server.call("PUT", P + "/c", counter(state={"n": {"dtype": "float32", "shape": [5]}}))
                 server.call("PUT", P + f"/bad{i}", counter(nodes=[{"id": "m", "op": "matmul", "in": ["n", "n"]}]))
             server.call("DELETE", P + "/c")
+            end = time.monotonic() + 10
+            while used() != base and time.monotonic() < end:  # let go of after the answer
+                time.sleep(0.02)
             self.assertEqual(base, used())
             self.assertEqual(0, server.settled("held_bytes", 0))
         finally:
