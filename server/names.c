@@ -158,7 +158,7 @@ size_t bl_namemap_count(const bl_namemap *map)
 
 bool bl_namemap_at(bl_namemap *map, size_t i, const char **name, void **value)
 {
-    if (i >= map->count)
+    if (map == NULL || i >= map->count)
         return false;
     if (i < map->cursor_before)
         map->cursor_at = map->cursor_before = 0;

@@ -13,7 +13,7 @@ void *bl_namemap_get(const bl_namemap *map, const char *name); /* NULL if absent
 void *bl_namemap_remove(bl_namemap *map, const char *name);    /* what was there, or NULL */
 size_t bl_namemap_count(const bl_namemap *map);
 /* The |i|-th pair still there, in order of insertion; false past the end.  Constant time when called for 0, 1, 2, ...,
- * also where the pair just seen is removed and the same |i| asked again. */
+ * also where the pair just seen is removed and the same |i| asked again.  NULL has none. */
 bool bl_namemap_at(bl_namemap *map, size_t i, const char **name, void **value);
 
 #endif

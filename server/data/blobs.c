@@ -705,21 +705,29 @@ bl_status bl_blobs_purge(bl_blobs *blobs, uint32_t owner, bl_err *err)
     return st;
 }
 
-bl_status bl_handle_blob_delete(bl_request *rq)
+static bl_status reply_deleted(bl_request *rq)
+{
+    bl_request_reply(rq, 204, NULL);
+    return BL_OK;
+}
+
+/* On a compile thread: a commit takes as long as the disk. */
+static bl_step delete_work(bl_request *rq)
 {
     bl_blobs *blobs = rq->server->blobs;
     char hex[HEX + 1];
     bool gone = false;
-    bl_status st = BL_OK;
-    BL_TRY(read_digest(rq->param[0], hex, &rq->err));
-    BL_TRY(delete_part(blobs, rq->owner, hex, &gone, &rq->err));
+    if (read_digest(rq->param[0], hex, &rq->err) != BL_OK || delete_part(blobs, rq->owner, hex, &gone, &rq->err) != BL_OK)
+        return BL_STEP_DONE;
     pthread_mutex_lock(&blobs->lock);
-    st = delete_locked(blobs, rq->owner, hex, &gone, &rq->err);
+    if (delete_locked(blobs, rq->owner, hex, &gone, &rq->err) == BL_OK && !gone)
+        (void)bl_fail(&rq->err, BL_ENOTFOUND, "there is no blob %.80s", rq->param[0]);
     pthread_mutex_unlock(&blobs->lock);
-    if (st != BL_OK)
-        return st;
-    if (!gone)
-        return bl_fail(&rq->err, BL_ENOTFOUND, "there is no blob %.80s", rq->param[0]);
-    bl_request_reply(rq, 204, NULL);
-    return BL_OK;
+    return BL_STEP_DONE;
+}
+
+bl_status bl_handle_blob_delete(bl_request *rq)
+{
+    rq->then = reply_deleted;
+    return bl_request_submit(rq, rq->server->compiler, delete_work, NULL);
 }

@@ -719,7 +719,7 @@ void bl_jobs_destroy(bl_jobs *jobs)
     if (jobs->started)
         pthread_join(jobs->thread, NULL);
     bl_queue_destroy(jobs->writer);
-    for (size_t i = 0; jobs->names != NULL && bl_namemap_at(jobs->names, i, &id, &value); i++)
+    for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++)
         job_release(value);
     bl_namemap_destroy(jobs->names);
     pthread_cond_destroy(&jobs->changed);

@@ -696,7 +696,7 @@ void bl_models_destroy(bl_models *models)
     void *model = NULL;
     if (models == NULL)
         return;
-    for (size_t i = 0; models->names != NULL && bl_namemap_at(models->names, i, &name, &model); i++)
+    for (size_t i = 0; bl_namemap_at(models->names, i, &name, &model); i++)
         free_model(model);
     bl_namemap_destroy(models->names);
     pthread_cond_destroy(&models->changed);

@@ -379,7 +379,7 @@ void bl_sequences_expire(bl_model_version *version, int64_t now_ns)
     const char *key = NULL;
     void *at = NULL;
     pthread_mutex_lock(&version->sequence_lock);
-    for (size_t i = 0; version->sequences != NULL && bl_namemap_at(version->sequences, i, &key, &at);) {
+    for (size_t i = 0; bl_namemap_at(version->sequences, i, &key, &at);) {
         bl_sequence *s = at;
         if (now_ns - s->used_ns < idle_ns || atomic_load(&s->refs) > 1) { /* new requests for it wait for the lock */
             i++;
@@ -394,7 +394,7 @@ void bl_sequences_fini(bl_model_version *version)
 {
     const char *key = NULL;
     void *at = NULL;
-    for (size_t i = 0; version->sequences != NULL && bl_namemap_at(version->sequences, i, &key, &at); i++)
+    for (size_t i = 0; bl_namemap_at(version->sequences, i, &key, &at); i++)
         bl_sequence_release(at);
     bl_namemap_destroy(version->sequences);
 }
