@@ -222,6 +222,7 @@ def products():
         "padding": ([2, 2, 7, 8], [3, 2, 3, 3], {"padding": 1}),
         "dilation": ([1, 3, 12, 13], [2, 3, 3, 3], {"dilation": 2}),
         "groups": ([2, 4, 8, 8], [6, 2, 3, 3], {"groups": 2}),
+        "wide_groups": ([2, 6, 7, 7], [32, 3, 3, 3], {"groups": 2, "padding": 1}),
         "depthwise": ([1, 5, 9, 9], [5, 1, 3, 3], {"groups": 5, "padding": 1}),
         "everything": ([2, 4, 13, 11], [6, 2, 3, 2], {"groups": 2, "padding": [2, 1], "stride": [2, 3], "dilation": [1, 2]}),
         "image": ([4, 1, 28, 28], [8, 1, 3, 3], {}),

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Running folds along an axis.  Within blocks of 64 an element folds all before it by a mask; the folds of whole blocks are
- * accumulated in the same way, and each element takes in what stands before its block: n * 64 steps and two kernels a level, with
+/* Running folds along an axis.  Within blocks of 8 an element folds all before it by a mask; the folds of whole blocks are
+ * accumulated in the same way, and each element takes in what stands before its block: n * 8 steps and two kernels a level, with
  * a fixed order of the sum. */
 #include "engine/front/build.h"
 
 #include <math.h>
 
-enum { BLOCK = 64 };
+enum { BLOCK = 8 };
 
 /* An associative fold with the value that changes nothing. */
 typedef struct running {
@@ -70,7 +70,7 @@ static const bl_node *run_last(bl_ir *ir, const running *r, const bl_node *x, bo
     int last = x->ndim - 1;
     const bl_node *extent = x->dim[last], *block = bl_index(ir, BLOCK);
 
-    if (extent->hi <= BLOCK || extent->op == BL_OP_POISON)
+    if (extent->hi <= 2 * BLOCK || extent->op == BL_OP_POISON) /* not worth another level */
         return fold_before(ir, r, x, exclusive);
     const bl_node *blocks = bl_idiv(ir, bl_add(ir, extent, bl_index(ir, BLOCK - 1)), block);
     for (int i = 0; i <= last; i++) {

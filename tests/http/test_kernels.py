@@ -174,7 +174,7 @@ class Commands(unittest.TestCase):
     def test_t30_lines_that_cannot_be(self):
         with open(self.path("in.jsonl"), "w") as file:
             file.write('{"key": 1}\nnot json\n\n' + json.dumps({
-                "key": "0123456789abcdef", "name": "r", "device": "d", "driver": "1", "moves": "fly 1 2", "nest": "", "version": 1,
+                "key": "0123456789abcdef", "name": "r", "device": "d", "driver": "1", "moves": "fly 1 2", "nest": "", "version": 2,
                 "heuristic_ns": 1, "best_ns": 1, "candidates": 1, "beam": 1, "searched": 1}) + "\n")
         told = self.command("kernels", "import", self.path("in.jsonl"), status=1)
         self.assertEqual(3, told.count("beamline: line "))
