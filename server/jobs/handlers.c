@@ -84,6 +84,9 @@ bl_status bl_handle_job_delete(bl_request *rq)
     }
     if (!over) {
         atomic_store(&job->cancel, true);
+        pthread_mutex_lock(&job->jobs->lock);
+        pthread_cond_broadcast(&job->jobs->changed); /* it may rest */
+        pthread_mutex_unlock(&job->jobs->lock);
         jobs_schedule(job->jobs);
     }
     reply_job(rq, job, over ? 200 : 202);

@@ -133,6 +133,7 @@ struct bl_job {
     char reason[JOB_REASON], because[JOB_REASON];
     char warning[JOB_REASON];                                           /* of the last checkpoint; empty: it was written */
     bool at_work, writing, wants_checkpoint, restoring, active, claims; /* claims: program->claim is its own */
+    bool sealed;                                                        /* how it ends is in the store */
     bool unsent;                                                        /* |writing|, but the writer could not be told yet */
     uint64_t step, written;                                             /* written: of the last checkpoint */
     double started, ended;
@@ -190,8 +191,9 @@ static inline bool job_is_final(const bl_job *job)
 }
 /* Under the lock: another state, and all who listen learn of it. */
 void job_change(bl_job *job, job_state state, const char *reason);
-void job_wake(bl_job *job);  /* under the lock */
-void job_start(bl_job *job); /* it is known, and all is there: its steps begin */
+void job_become_cancelled(bl_job *job); /* under the lock: when that is written down */
+void job_wake(bl_job *job);             /* under the lock */
+void job_start(bl_job *job);            /* it is known, and all is there: its steps begin */
 /* Give slices to those that may have one.  Without the lock. */
 void jobs_schedule(bl_jobs *jobs);
 double job_now(void); /* seconds since 1970 */
@@ -200,6 +202,8 @@ void job_fail(bl_job *job, const bl_err *err);
 void job_end_taking(bl_job *job); /* under the lock: it is over, or waits */
 /* Under the lock: is its program what it leaves, if it ends so? */
 bool job_leaves(const bl_job *job);
+/* Under the lock: it ends, and its last checkpoint is of that very step, so that only the end is left to be written. */
+bool job_is_to_seal(const bl_job *job);
 /* Under the lock: it becomes what it is to become; no slice is at work and nothing is being written, nor will be. */
 void job_end(bl_job *job);
 /* Of one whose key was purged: the program that it was taken up with goes from the shelf. */

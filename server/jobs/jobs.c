@@ -324,11 +324,32 @@ static size_t rank_of(bl_jobs *jobs, const bl_job *job)
     return rank;
 }
 
+bool job_is_to_seal(const bl_job *job)
+{
+    return job->active && !job->sealed && job->becomes != JOB_QUEUED && job->becomes != JOB_FAILED && !job->at_work &&
+           !job->writing && job->step == job->written;
+}
+
+void job_become_cancelled(bl_job *job)
+{
+    job->becomes = JOB_CANCELLED;
+    snprintf(job->because, sizeof job->because, "%scancelled after step %llu", atomic_load(&job->purged) ? JOB_PURGED ": " : "",
+             (unsigned long long)job->step);
+}
+
+/* Under the lock: one that was cancelled where its last checkpoint is, perhaps before it ever ran: nothing of it is to be done on
+ * its device. */
+static bool ends_at_rest(const bl_job *job)
+{
+    return atomic_load(&job->cancel) && job->active && !job->restoring && !job->at_work && !job->wants_checkpoint &&
+           job->becomes == JOB_QUEUED && job->step == job->written;
+}
+
 /* Under the lock: is there anything to be done for it on its device? */
 static bool has_work(const bl_job *job)
 {
-    bool write = job->wants_checkpoint && !job->writing;
-    bool steps = !job->wants_checkpoint && job->becomes == JOB_QUEUED && !job->jobs->draining &&
+    bool write = job->wants_checkpoint && !job->writing && (job->becomes == JOB_QUEUED || job->step != job->written);
+    bool steps = !job->wants_checkpoint && !ends_at_rest(job) && job->becomes == JOB_QUEUED && !job->jobs->draining &&
                  (!job_leaves_device(job) || atomic_load(&job->cancel)) &&
                  (job->nreports - job->flushed < JOB_RING / 2 || atomic_load(&job->cancel));
     return job->active && !job->at_work && (write || steps);
@@ -405,7 +426,8 @@ static bl_job *next_to_write(bl_jobs *jobs)
     void *value = NULL;
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
         bl_job *job = value;
-        if (job->unsent || (job->active && !job->writing && !job->restoring && job->nreports > job->flushed))
+        if (job->unsent || job_is_to_seal(job) ||
+            (job->active && !job->writing && !job->restoring && job->nreports > job->flushed))
             return job;
     }
     return NULL;
@@ -493,9 +515,7 @@ static void cancel_lost(bl_job *job)
     bl_jobs *jobs = job->jobs;
     job->lost = false;
     end_restoring(job);
-    job->becomes = JOB_CANCELLED;
-    snprintf(job->because, sizeof job->because, "%scancelled after step %llu", atomic_load(&job->purged) ? JOB_PURGED ": " : "",
-             (unsigned long long)job->step);
+    job_become_cancelled(job);
     job->writing = true;
     pthread_mutex_unlock(&jobs->lock);
     (void)job_submit_write(job);
@@ -533,6 +553,8 @@ static void tick(bl_jobs *jobs)
     for (size_t i = 0; bl_namemap_at(jobs->names, i, &id, &value); i++) {
         job_ping(value);
         leave_device(value);
+        if (!jobs->draining && ends_at_rest(value))
+            job_become_cancelled(value);
     }
     while (sent && (job = next_to_write(jobs)) != NULL) {
         job->writing = true;

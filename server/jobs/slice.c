@@ -307,9 +307,7 @@ static void judge(bl_job *job, const bl_err *err)
     if (job->becomes != JOB_QUEUED && err->status == BL_OK)
         return;
     if (atomic_load(&job->cancel)) {
-        job->becomes = JOB_CANCELLED;
-        snprintf(job->because, sizeof job->because, "%scancelled after step %llu",
-                 atomic_load(&job->purged) ? "its key was purged: " : "", (unsigned long long)job->done);
+        job_become_cancelled(job);
     } else if (err->status != BL_OK && err->status != BL_ECANCELLED) {
         job->becomes = JOB_FAILED;
         snprintf(job->because, sizeof job->because, "after step %llu: %s", (unsigned long long)job->done, err->text);
@@ -347,11 +345,13 @@ void job_sliced(bl_request *rq)
         return;
     }
     judge(job, &rq->err);
-    write = job->snapped || (!job->writing && (job->becomes == JOB_FAILED || job->nreports - job->flushed >= MOST_REPORTS));
+    write = job->snapped || job_is_to_seal(job) ||
+            (!job->writing && (job->becomes == JOB_FAILED || job->nreports - job->flushed >= MOST_REPORTS));
     if (job->snapped) { /* else it may be the writer's, which drops it without the lock */
         job->snapshot.ready = true;
         job->wants_checkpoint = false;
-    } else if ((job->becomes != JOB_QUEUED && job->becomes != JOB_FAILED) || (jobs->draining && job->done > job->from)) {
+    } else if ((job->becomes != JOB_QUEUED && job->becomes != JOB_FAILED && job->step != job->written) ||
+               (jobs->draining && job->done > job->from)) {
         job->wants_checkpoint = true;
     }
     job->snapped = false;

@@ -37,7 +37,7 @@ static int count_dropped(const bl_job *job)
  * where it has one. */
 static void fill_row(bl_job *job, bool snapped, job_row *row, char *reason, size_t size)
 {
-    bool whole = job->program == NULL || (snapped && job->snapshot.step == job->step);
+    bool whole = job->program == NULL || job->written == job->step || (snapped && job->snapshot.step == job->step);
     bool final = job->becomes == JOB_FAILED || (job->becomes != JOB_QUEUED && whole);
     bool purged = !final && atomic_load(&job->purged);
     row->state = final ? job->becomes : purged ? JOB_CANCELLED : job->state;
@@ -57,6 +57,7 @@ static void fill_row(bl_job *job, bool snapped, job_row *row, char *reason, size
 static void note(bl_job *job, const job_row *row)
 {
     job->flushed = row->last;
+    job->sealed = job->sealed || row->ended > 0;
     if (row->mark == NULL)
         return;
     job->written = row->mark->step;
@@ -165,8 +166,7 @@ void job_written(bl_request *rq)
         complain(job, &rq->err);
     rq->err = (bl_err){0}; /* which is the next write's as soon as the lock is free */
     job->writing = false;
-    ends = !job->at_work &&
-           (job->becomes == JOB_FAILED || (job->becomes != JOB_QUEUED && (job->program == NULL || job->written == job->step)));
+    ends = !job->at_work && (job->becomes == JOB_FAILED || (job->becomes != JOB_QUEUED && job->sealed));
     if (ends && job_leaves(job))
         atomic_store(&job->program->left, true);
     if (ends) /* before anybody can see that it is not being written, and has it work again */

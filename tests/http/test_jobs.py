@@ -8,6 +8,7 @@ import struct
 import tempfile
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 from fixture import SAFETENSORS, SLOW_STEPS, Server, ServerTest, counter, head, read_safetensors, safetensors
 from test_residents import VULKAN, has_vulkan
@@ -185,6 +186,26 @@ class Jobs(ServerTest):
             self.ok(self.call("POST", "/api/v1/run", {"inputs": {"x": [1]}, "nodes": [{"id": "y", "op": "neg", "in": ["x"]}], "outputs": ["y"]}))
         self.assertLess(time.monotonic() - begin, 10)
         self.cancel(job)
+
+    def test_one_that_waits_is_cancelled_there(self):
+        for name in ("first", "low"):
+            self.put(name, counter())
+        first = self.submit("first", inputs={}, steps=SLOW_STEPS)
+        wait(self.server, first, ("running",))
+        low = self.submit("low", inputs={}, steps=10)
+        with ThreadPoolExecutor(1) as pool:
+            told = pool.submit(self.call, "GET", f"{J}/{low}/events", timeout=60)
+            self.assertEqual(1, self.server.settled("streams", 1))
+            ended = self.cancel(low)
+            states = [document["state"] for name, _, document in events(told.result().body) if name == "state"]
+        self.assertEqual(("cancelled", 0, "cancelled after step 0", None), tuple(ended.get(k) for k in ("state", "step", "reason", "started")))
+        self.assertEqual([0], [one["step"] for one in ended["checkpoints"]])
+        self.assertEqual(["queued", "cancelled"], states)
+        self.assertEqual([0], self.call("GET", f"{P}/low/state").json["state"]["n"]["data"])
+        self.assertEqual("running", self.call("GET", f"{J}/{first}").json["state"])
+        ended = self.cancel(first)
+        marks = [one["step"] for one in ended["checkpoints"]]
+        self.assertEqual((sorted(set(marks)), ended["step"]), (marks, marks[-1]))
 
     def test_priorities(self):
         for name in ("first", "low", "high"):
