@@ -271,54 +271,63 @@ static bl_status decode_output(decoder *d, const bl_json *at, bl_infer_output *o
     return BL_OK;
 }
 
-static bl_status decode_sequence(decoder *d, const bl_json *parameters)
+static bl_status decode_sequence_id(bl_arena *arena, const bl_json *at, bl_infer_request *out, bl_err *err)
 {
-    bl_infer_request *out = d->out;
-    bl_json at;
     uint64_t number = 0;
 
-    if (bl_json_find(parameters, "sequence_start", &at))
-        BL_TRY(bl_json_bool(&at, &out->sequence_start, d->err));
-    if (bl_json_find(parameters, "sequence_end", &at))
-        BL_TRY(bl_json_bool(&at, &out->sequence_end, d->err));
-    if (!bl_json_find(parameters, "sequence_id", &at))
-        return BL_OK;
-    if (at.kind == BL_JSON_STRING) {
-        BL_TRY(bl_json_string(&at, &out->sequence, d->err));
+    if (at->kind == BL_JSON_STRING) {
+        BL_TRY(bl_json_string(at, &out->sequence, err));
         if (strlen(out->sequence) > 128)
-            return bl_json_fail(&at, d->err, BL_EINVAL, "a sequence id has at most 128 bytes");
+            return bl_json_fail(at, err, BL_EINVAL, "a sequence id has at most 128 bytes");
     } else {
-        BL_TRY(bl_json_u64(&at, &number, d->err));
-        out->sequence = number == 0 ? "" : bl_arena_printf(d->arena, "%llu", (unsigned long long)number);
+        BL_TRY(bl_json_u64(at, &number, err));
+        out->sequence = number == 0 ? "" : bl_arena_printf(arena, "%llu", (unsigned long long)number);
         if (out->sequence == NULL)
-            return bl_arena_status(d->arena, d->err);
+            return bl_arena_status(arena, err);
     }
     out->sequenced = out->sequence[0] != '\0'; /* 0 and "" say that there is none */
     return BL_OK;
 }
 
-static bl_status decode_parameters(decoder *d, const bl_json *at)
+static bl_status decode_sequence_start(bl_arena *arena, const bl_json *at, bl_infer_request *out, bl_err *err)
 {
-    static const char *const names[] = {"sequence_id", "sequence_start", "sequence_end",       "priority",
-                                        "timeout",     "nonfinite",      "binary_data_output", NULL};
-    bl_infer_request *out = d->out;
-    const char *word = NULL;
-    bl_json one;
+    (void)arena;
+    return bl_json_bool(at, &out->sequence_start, err);
+}
 
-    BL_TRY(check_parameters(at, names, d->err));
-    BL_TRY(decode_sequence(d, at));
-    if (bl_json_find(at, "priority", &one))
-        BL_TRY(bl_json_u64(&one, &out->priority, d->err));
-    if (bl_json_find(at, "timeout", &one))
-        BL_TRY(bl_json_u64(&one, &out->timeout_us, d->err));
+static bl_status decode_sequence_end(bl_arena *arena, const bl_json *at, bl_infer_request *out, bl_err *err)
+{
+    (void)arena;
+    return bl_json_bool(at, &out->sequence_end, err);
+}
+
+static bl_status decode_priority(bl_arena *arena, const bl_json *at, bl_infer_request *out, bl_err *err)
+{
+    (void)arena;
+    return bl_json_u64(at, &out->priority, err);
+}
+
+static bl_status decode_timeout(bl_arena *arena, const bl_json *at, bl_infer_request *out, bl_err *err)
+{
+    (void)arena;
+    BL_TRY(bl_json_u64(at, &out->timeout_us, err));
     if (out->timeout_us > (uint64_t)INT64_MAX / 2000)
-        return bl_json_fail(&one, d->err, BL_EINVAL, "a timeout has at most %llu microseconds",
-                            (unsigned long long)INT64_MAX / 2000);
-    if (bl_json_find(at, "binary_data_output", &one))
-        BL_TRY(bl_json_bool(&one, &out->binary, d->err));
-    if (!bl_json_find(at, "nonfinite", &one))
-        return BL_OK;
-    BL_TRY(bl_json_string(&one, &word, d->err));
+        return bl_json_fail(at, err, BL_EINVAL, "a timeout has at most %llu microseconds", (unsigned long long)INT64_MAX / 2000);
+    return BL_OK;
+}
+
+static bl_status decode_binary(bl_arena *arena, const bl_json *at, bl_infer_request *out, bl_err *err)
+{
+    (void)arena;
+    return bl_json_bool(at, &out->binary, err);
+}
+
+static bl_status decode_nonfinite(bl_arena *arena, const bl_json *at, bl_infer_request *out, bl_err *err)
+{
+    const char *word = NULL;
+
+    (void)arena;
+    BL_TRY(bl_json_string(at, &word, err));
     if (strcmp(word, "string") == 0)
         out->nonfinite = BL_NONFINITE_STRING;
     else if (strcmp(word, "null") == 0)
@@ -326,8 +335,48 @@ static bl_status decode_parameters(decoder *d, const bl_json *at)
     else if (strcmp(word, "bare") == 0)
         out->nonfinite = BL_NONFINITE_BARE;
     else
-        return bl_json_fail(&one, d->err, BL_EINVAL, "NaN and infinities can be \"string\", \"null\" or \"bare\", not \"%.40s\"",
+        return bl_json_fail(at, err, BL_EINVAL, "NaN and infinities can be \"string\", \"null\" or \"bare\", not \"%.40s\"",
                             word);
+    return BL_OK;
+}
+
+static const struct parameter {
+    const char *name;
+    bl_status (*decode)(bl_arena *arena, const bl_json *at, bl_infer_request *out, bl_err *err);
+} parameters_known[] = {
+    {"sequence_id", decode_sequence_id},   {"sequence_start", decode_sequence_start},
+    {"sequence_end", decode_sequence_end}, {"priority", decode_priority},
+    {"timeout", decode_timeout},           {"nonfinite", decode_nonfinite},
+    {"binary_data_output", decode_binary},
+};
+
+static const struct parameter *find_parameter(const char *name)
+{
+    for (size_t i = 0; i < sizeof parameters_known / sizeof parameters_known[0]; i++)
+        if (strcmp(parameters_known[i].name, name) == 0)
+            return &parameters_known[i];
+    return NULL;
+}
+
+bool bl_infer_is_parameter(const char *name)
+{
+    return find_parameter(name) != NULL;
+}
+
+bl_status bl_infer_decode_parameter(bl_arena *arena, const bl_json *at, bl_infer_request *out, bl_err *err)
+{
+    const struct parameter *known = find_parameter(at->key);
+    return known != NULL ? known->decode(arena, at, out, err) : check_custom(at, err);
+}
+
+static bl_status decode_parameters(decoder *d, const bl_json *at)
+{
+    bl_json_iter it = bl_json_each(at);
+    bl_json one;
+
+    BL_TRY(bl_json_expect(at, BL_JSON_OBJECT, d->err));
+    while (bl_json_next(&it, &one))
+        BL_TRY(bl_infer_decode_parameter(d->arena, &one, d->out, d->err));
     return BL_OK;
 }
 

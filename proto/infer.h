@@ -48,6 +48,11 @@ typedef struct bl_infer_request {
  * inputs are those of a model is the caller's affair, but sizes and bytes are checked against each other. */
 BL_NODISCARD bl_status bl_infer_decode(bl_arena *arena, bl_span body, const char *header, int depth, const bl_wire_limits *limits,
                                        bl_infer_request *out, bl_err *err);
+/* A member of the request's "parameters", by its key.  One that means nothing here is somebody's own: taken without effect where
+ * it is a string, a number or a bool. */
+BL_NODISCARD bl_status bl_infer_decode_parameter(bl_arena *arena, const bl_json *at, bl_infer_request *out, bl_err *err);
+/* Does it mean something? */
+bool bl_infer_is_parameter(const char *name);
 /* The elements of |text|, each behind its length in four bytes; exactly |count|. */
 BL_NODISCARD bl_status bl_infer_split(bl_arena *arena, const char *name, bl_span text, size_t count, const bl_span **out,
                                       bl_err *err);

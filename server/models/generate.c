@@ -77,6 +77,11 @@ static bl_status take_numbers(bl_infer *in, const bl_json *at, bl_infer_input *i
                                                             (unsigned long long)value->list.count, value->count);
 }
 
+static bool is_scalar(const bl_json *at)
+{
+    return at->kind == BL_JSON_STRING || at->kind == BL_JSON_NUMBER || at->kind == BL_JSON_BOOL;
+}
+
 static bl_status take_member(bl_infer *in, int i, const bl_json *at)
 {
     const bl_model_tensor *tensor = &in->version->shown[i];
@@ -88,7 +93,8 @@ static bl_status take_member(bl_infer *in, int i, const bl_json *at)
     return is_text(tensor) ? take_text(in, at, input) : take_numbers(in, at, input);
 }
 
-/* Every member must be an input; at the top there are "id" and "parameters" as well. */
+/* Every member is an input or a parameter; at the top there are "id" and "parameters" as well, and only parameters that mean
+ * something: any other name there is a mistake. */
 static bl_status take_members(bl_infer *in, const bl_json *object, bool top)
 {
     const bl_model_version *version = in->version;
@@ -107,6 +113,10 @@ static bl_status take_members(bl_infer *in, const bl_json *object, bool top)
         }
         while (i < version->nshown && strcmp(member_of(version->shown, version->nshown, i, "text_input"), one.key) != 0)
             i++;
+        if (i == version->nshown && (bl_infer_is_parameter(one.key) || (!top && is_scalar(&one)))) {
+            BL_TRY(bl_infer_decode_parameter(in->rq->arena, &one, &in->wire, &in->rq->err));
+            continue;
+        }
         if (i == version->nshown)
             return bl_json_fail(object, &in->rq->err, BL_EINVAL, "model \"%s\" has no input \"%.100s\"", version->name, one.key);
         if (in->wire.ninputs == version->nshown)

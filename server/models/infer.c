@@ -361,6 +361,8 @@ bl_status bl_infer_reply(bl_request *rq)
     in->output_ns = end - start;
     bl_statistics_add(s, BL_STAT_SUCCESS, end - rq->start_ns);
     bl_statistics_add(s, BL_STAT_QUEUE, in->queue_ns);
+    if (in->again) /* nothing was computed */
+        return BL_OK;
     bl_statistics_add(s, BL_STAT_INPUT, in->input_ns);
     bl_statistics_add(s, BL_STAT_INFER, in->compute_ns);
     bl_statistics_add(s, BL_STAT_OUTPUT, in->output_ns);

@@ -141,6 +141,15 @@ class Infer(ModelsTest):
                 self.refused(400, self.call("POST", f"/v2/models/{model}/generate", body), word)
         self.refused(404, self.call("POST", "/v2/models/nobody/generate_stream", {}), "nobody")
 
+    def test_generate_takes_parameters(self):
+        for extra in ({"parameters": {"timeout": 60000000, "mine": "a", "more": 1.5, "yes": True}}, {"timeout": 60000000}, {"priority": 0}):
+            self.assertEqual([2, 4, 6, 8], self.ok(self.call("POST", "/v2/models/double/generate", {"x": [1, 2, 3, 4], **extra})).json["y"])
+        self.refused(503, self.call("POST", "/v2/models/double/generate", {"x": [1, 2, 3, 4], "parameters": {"timeout": 1}}), "timeout")
+        for extra, word in (({"parameters": {"timeout": -1}}, "timeout"), ({"timeout": 2**63}, "timeout"), ({"sequence_start": 1}, "sequence_start"), ({"mine": "a"}, 'no input "mine"'),
+                            ({"sequence_id": 4, "sequence_start": True}, "no sequences"), ({"parameters": {"mine": [1]}}, 'no input "mine"'), ({"parameters": {"triton_a": 1}}, "reserved")):
+            with self.subTest(str(extra)):
+                self.refused(400, self.call("POST", "/v2/models/double/generate", {"x": [1, 2, 3, 4], **extra}), word)
+
     def test_t4_length_of_the_envelope(self):
         body = json.dumps(document(numbers("x", [3], [1, 1, 1]))).encode()
         for value in ("99999999999", "-1", "x", "", "1.5", " 5 5", str(len(body) + 1), "9" * 40):

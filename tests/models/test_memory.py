@@ -55,6 +55,15 @@ class Memory(ModelsTest):
         self.refused(400, self.infer("plain", document(numbers("x", [1, 4], [1, 2, 3, 4]), parameters={"sequence_id": 5, "sequence_start": True})), "no sequences")
         self.assertIn("sequence_batching", self.ok(self.call("GET", "/v2/models/adder/config")).json)
 
+    def test_sequences_by_generate(self):
+        def ask(x, **more):
+            answer = self.ok(self.call("POST", "/v2/models/adder/generate", {"x": x, **more})).json
+            return answer["t"], answer["m"]
+        self.assertEqual(([10, 20], 1), ask([1, 2], sequence_id="by", sequence_start=True))
+        self.assertEqual(([40, 60], 2), ask([3, 4], parameters={"sequence_id": "by"}))
+        self.assertEqual(([50, 70], 3), ask([1, 1], sequence_id="by", sequence_end=True))
+        self.refused(400, self.call("POST", "/v2/models/adder/generate", {"x": [1, 1], "sequence_id": "by"}), "sequence_start")
+
     def test_a_step_that_fails_leaves_the_state(self):
         self.step(9, [1, 1], start=True)
         self.refused(400, self.infer("adder", document(numbers("x", [3], [1, 1, 1]), parameters={"sequence_id": 9})))
@@ -77,13 +86,17 @@ class Memory(ModelsTest):
                 one = {"name": "x", "shape": [1, 4], "datatype": "FP32", "parameters": {"binary_data_size": 16}}
                 return split(self.ok(self.infer("double", *envelope(document(one, parameters={"binary_data_output": True}), floats(*x)))))[1]["y"]
             return self.ok(self.infer("double", document(numbers("x", [1, 4], list(x)), id=str(x[0])))).json
-        before = stats()
+        def computed():
+            phases = self.ok(self.call("GET", "/v2/models/double/stats")).json["model_stats"][0]["inference_stats"]
+            return [phases["compute_" + name]["count"] for name in ("input", "infer", "output")]
+        before, ran = stats(), computed()
         first = ask(1, 2, 3, 4)
         self.assertEqual(([2, 4, 6, 8], "1"), (first["outputs"][0]["data"], first["id"]))
         self.assertEqual(first, ask(1, 2, 3, 4))
         self.assertEqual(floats(2, 4, 6, 8), ask(1, 2, 3, 4, binary=True))  # the same numbers, said otherwise
         self.assertEqual([10, 4, 6, 8], ask(5, 2, 3, 4)["outputs"][0]["data"])
         self.assertEqual([2, 2, 2, 4], [now - then for now, then in zip(stats(), before)])
+        self.assertEqual([2, 2, 2], [now - then for now, then in zip(computed(), ran)])  # hits are none
         self.assertEqual([0, 0], [self.ok(self.call("GET", "/v2/models/plain/stats")).json["model_stats"][0]["inference_stats"][name]["count"] for name in ("cache_hit", "cache_miss")])
         self.ok(self.load("double"))
         self.repository.put("double", 1, elementwise("mul", 3))
