@@ -13,6 +13,13 @@ enum {
     MOST_FLYING = 4 /* the first of them waits for the last, and none takes long: FLIGHT_NS in engine/plan/run.c */
 };
 
+/* What is at work, for those who ask: its request may be somebody else's by now. */
+typedef struct note {
+    bool used;
+    uint32_t owner;
+    char purpose[BL_PURPOSE_SIZE];
+} note;
+
 struct bl_queue {
     const char *name;
     size_t max;           /* that wait in one waiter */
@@ -25,6 +32,8 @@ struct bl_queue {
     bool busy;               /* its thread is at work, where it has but one */
     bool visited;            /* another thread is: then its own is not */
     bool stop;
+    note notes[MOST_FLYING]; /* of a queue with one thread */
+    bl_request *along;       /* those that its work took along */
     bl_queue_hooks hooks;
     unsigned nthreads;
     pthread_t thread[MAX_THREADS];
@@ -42,6 +51,7 @@ typedef struct turn {
     bl_request *rq;
     bl_waiter *waiter;
     bl_serial *serial;
+    note *note; /* or NULL */
     uint32_t owner;
     int64_t expected, weight, took;
     bl_step step;
@@ -106,6 +116,25 @@ void bl_queue_list(bl_queue *queue, void (*each)(void *arg, uint32_t owner, size
     for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
         if (waiter->count > 0)
             each(arg, waiter->owner, waiter->count);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void bl_queue_list_purposes(bl_queue *queue, void (*each)(void *arg, uint32_t owner, const char *purpose), void *arg)
+{
+    char purpose[BL_PURPOSE_SIZE];
+    pthread_mutex_lock(&queue->lock);
+    for (int i = 0; i < MOST_FLYING; i++)
+        if (queue->notes[i].used)
+            each(arg, queue->notes[i].owner, queue->notes[i].purpose);
+    for (const bl_request *rq = queue->along; rq != NULL; rq = rq->along) {
+        bl_request_print_purpose(rq, purpose);
+        each(arg, rq->owner, purpose);
+    }
+    for (const bl_waiter *waiter = queue->fair.first; waiter != NULL; waiter = waiter->next)
+        for (const bl_request *rq = waiter->head; rq != NULL; rq = rq->next) {
+            bl_request_print_purpose(rq, purpose);
+            each(arg, rq->owner, purpose);
+        }
     pthread_mutex_unlock(&queue->lock);
 }
 
@@ -174,6 +203,18 @@ static turn begin_turn(bl_queue *queue, bl_request *rq)
     return at;
 }
 
+/* Under the lock: |at| is at work. */
+static void take_note(bl_queue *queue, turn *at)
+{
+    for (int i = 0; queue->nthreads == 1 && at->note == NULL && i < MOST_FLYING; i++)
+        at->note = queue->notes[i].used ? NULL : &queue->notes[i];
+    if (at->note == NULL)
+        return;
+    at->note->used = true;
+    at->note->owner = at->owner;
+    bl_request_print_purpose(at->rq, at->note->purpose);
+}
+
 /* The next one, taken out; NULL: the queue ends, or, where |flying|, none is here that may join those. */
 static bl_request *take_next(bl_queue *queue, bool flying, turn *out)
 {
@@ -184,8 +225,10 @@ static bl_request *take_next(bl_queue *queue, bool flying, turn *out)
         pthread_cond_wait(&queue->some, &queue->lock);
     if (rq != NULL && flying && !rq->may_fly)
         rq = NULL;
-    if (rq != NULL)
+    if (rq != NULL) {
         *out = begin_turn(queue, rq);
+        take_note(queue, out);
+    }
     queue->busy = flying || rq != NULL;
     pthread_mutex_unlock(&queue->lock);
     return rq;
@@ -232,6 +275,8 @@ static void settle(bl_queue *queue, const turn *at, bl_step step, int64_t took)
     if (queue->hooks.charge != NULL)
         queue->hooks.charge(queue->hooks.arg, at->owner, took);
     pthread_mutex_lock(&queue->lock);
+    if (at->note != NULL)
+        at->note->used = false;
     bl_fair_charge(at->waiter, at->expected, took);
     if (step == BL_STEP_AGAIN) {
         at->rq->queued_ns = bl_clock_ns();
@@ -301,13 +346,23 @@ bl_request *bl_queue_take_along(bl_queue *queue, bl_queue_fits fits, void *arg, 
         unlink_waiting(queue, rq);
         *last = rq;
         last = &rq->next; /* NULL, since it waits no more */
+        rq->along = queue->along;
+        queue->along = rq;
     }
     pthread_mutex_unlock(&queue->lock);
     return first;
 }
 
-bl_seat bl_queue_seat(bl_request *rq)
+bl_seat bl_queue_seat(bl_queue *queue, bl_request *rq)
 {
+    bl_request **at = &queue->along;
+    pthread_mutex_lock(&queue->lock);
+    while (*at != NULL && *at != rq)
+        at = &(*at)->along;
+    if (*at != NULL)
+        *at = rq->along;
+    rq->along = NULL;
+    pthread_mutex_unlock(&queue->lock);
     return (bl_seat){rq, rq->waiter, rq->owner};
 }
 

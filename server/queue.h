@@ -33,6 +33,9 @@ bool bl_queue_visit(bl_queue *queue, bl_request *rq);
 size_t bl_queue_length(bl_queue *queue);
 /* Call |each|, under the lock, for every owner that has requests there: waiting or at work. */
 void bl_queue_list(bl_queue *queue, void (*each)(void *arg, uint32_t owner, size_t requests), void *arg);
+/* The same for every request that waits for a device, or is at work there for longer than is worth waking a thread, with
+ * what it is for (bl_request_print_purpose). */
+void bl_queue_list_purposes(bl_queue *queue, void (*each)(void *arg, uint32_t owner, const char *purpose), void *arg);
 /* Does anybody wait?  Whoever works for long looks at it between steps, and lets the others in. */
 bool bl_queue_is_wanted(bl_queue *queue);
 
@@ -43,13 +46,13 @@ size_t bl_queue_count(bl_queue *queue, bl_queue_fits fits, void *arg);
 /* At most |most|, of the best priority those that wait longest, linked by |next|. */
 bl_request *bl_queue_take_along(bl_queue *queue, bl_queue_fits fits, void *arg, size_t most);
 
-/* The place of one that was taken along; ask for it while it is. */
+/* The place of one that was taken along; ask for it when what it was taken along for is over. */
 typedef struct bl_seat {
     bl_request *rq;
     struct bl_waiter *waiter;
     uint32_t owner;
 } bl_seat;
-bl_seat bl_queue_seat(bl_request *rq);
+bl_seat bl_queue_seat(bl_queue *queue, bl_request *rq);
 /* Its work said |step|, after MOVED rq may be somebody else's already.  |took| of this turn's time is its owner's, and not that
  * of who took it along. */
 void bl_queue_settle(bl_queue *queue, const bl_seat *seat, bl_step step, int64_t took);

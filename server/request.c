@@ -354,6 +354,67 @@ bool bl_request_accepts(const bl_request *rq, const char *type)
     return found != NULL && (json == NULL || found < json);
 }
 
+typedef struct phrase {
+    char *to;
+    size_t len;
+} phrase;
+
+static void say(phrase *p, const char *text, size_t len)
+{
+    size_t room = BL_PURPOSE_SIZE - 1 - p->len;
+    len = len < room ? len : room;
+    memcpy(p->to + p->len, text, len);
+    p->len += len;
+    p->to[p->len] = '\0';
+}
+
+static void say_word(phrase *p, const char *word)
+{
+    if (word != NULL)
+        say(p, word, strlen(word));
+}
+
+/* The pattern of its route, with what stands in place of names. */
+static void say_route(phrase *p, const bl_request *rq)
+{
+    int param = 0;
+    say_word(p, rq->method);
+    say_word(p, " ");
+    for (const char *at = rq->route->pattern; *at != '\0';) {
+        size_t plain = strcspn(at, "{");
+        say(p, at, plain);
+        at += plain;
+        if (*at == '\0')
+            break;
+        say_word(p, param < BL_MAX_PARAMS ? rq->param[param++] : NULL);
+        at += strcspn(at, "}");
+        at += *at != '\0';
+    }
+}
+
+void bl_request_print_purpose(const bl_request *rq, char *to)
+{
+    const char *pattern = rq->route != NULL ? rq->route->pattern : "";
+    phrase p = {to, 0};
+    bool asks = strcmp(rq->method != NULL ? rq->method : "", "POST") == 0;
+    to[0] = '\0';
+    if (rq->done != NULL) {
+        say_word(&p, rq->purpose.kind != NULL ? rq->purpose.kind : "the server's own");
+        say_word(&p, rq->purpose.name != NULL ? " " : NULL);
+        say_word(&p, rq->purpose.name);
+        say_word(&p, rq->purpose.of != NULL ? " of " : NULL);
+        say_word(&p, rq->purpose.of);
+    } else if (asks && strncmp(pattern, "/v2/models/{name}/", 18) == 0) {
+        say_word(&p, "model ");
+        say_word(&p, rq->param[0]);
+    } else if (asks && strcmp(pattern, "/api/v1/programs/{name}/run") == 0) {
+        say_word(&p, "run of ");
+        say_word(&p, rq->param[0]);
+    } else if (rq->route != NULL) {
+        say_route(&p, rq);
+    }
+}
+
 bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_serial *serial)
 {
     bl_status st = bl_queue_reserve(queue, rq, bl_access_queue_quota(rq->server->access, rq->owner), &rq->err);

@@ -38,7 +38,13 @@ typedef struct bl_serial {
  * before the last: who waits for an answer, before what runs for long. */
 typedef enum bl_rank { BL_RANK_INFER = -1, BL_RANK_RUN = 0, BL_RANK_TRAIN = 1 } bl_rank;
 
-enum { BL_MAX_PARAMS = 2, BL_MAX_QUERIES = 8, BL_ID_SIZE = 72, BL_NAME_SIZE = 132 };
+enum {
+    BL_MAX_PARAMS = 2,
+    BL_MAX_QUERIES = 8,
+    BL_ID_SIZE = 72,
+    BL_NAME_SIZE = 132,
+    BL_PURPOSE_SIZE = 2 * BL_NAME_SIZE + 64 /* two names in a pattern of routes */
+};
 
 typedef enum bl_media {
     BL_MEDIA_NONE,
@@ -63,6 +69,11 @@ typedef struct bl_time_part {
     uint32_t owner;
     double part; /* all of a request's are at most 1 */
 } bl_time_part;
+
+/* What a request of the server's own is for: "job" "4f2a" "line".  They live as long as it; |of| may be NULL. */
+typedef struct bl_purpose {
+    const char *kind, *name, *of;
+} bl_purpose;
 
 /* Part of a reply that is sent from where it lies. */
 typedef struct bl_piece {
@@ -136,6 +147,7 @@ struct bl_request {
 
     /* waiting: guarded by the lock of |queue| */
     bl_request *next, *prev;
+    bl_request *along;         /* the next of those that the work of one took along */
     _Atomic(bl_queue *) queue; /* where it waits now, or NULL; changed under the lock of that queue */
     struct bl_waiter *waiter;  /* of that queue, where it has a place: waiting or at work */
     bl_serial *serial;
@@ -151,6 +163,7 @@ struct bl_request {
     int64_t queued_ns, deadline_ns;
     void (*done)(bl_request *rq); /* of the server's own request: called on the worker's thread in place of waking a connection */
     void *own;                    /* |done|'s */
+    bl_purpose purpose;           /* likewise of one's own; its kind is NULL where nobody said it */
     bool asked;                   /* of the server's own request: a client waits for what it does */
     bl_status (*then)(bl_request *rq); /* called on the HTTP thread when the work is over, to fill the reply */
     bool (*leave)(bl_request *rq);     /* of one that was parked */
@@ -179,6 +192,9 @@ static inline bool bl_request_is_bound(const bl_request *rq)
 {
     return rq->done == NULL || rq->asked;
 }
+/* What it is for, in words, cut to BL_PURPOSE_SIZE: "job 4f2a of line", "model m", "run of p", "PUT /api/v1/tensors/x".  Nothing
+ * that its work changes is looked at. */
+void bl_request_print_purpose(const bl_request *rq, char *to);
 /* Stop it at its next launch, or at once where it waits: |done| is called, by this call in that case.  The caller sees to it that
  * it has not ended.  Also what happens to a client's that went away. */
 void bl_request_cancel(bl_request *rq, const char *why);

@@ -15,6 +15,46 @@
 
 /* ---- the route */
 
+enum { MOST_WORKS = 16 }; /* that are told of a key */
+
+/* What requests of an owner are for. */
+typedef struct work {
+    struct work *next;
+    uint32_t owner;
+    size_t requests;
+    char what[];
+} work;
+
+typedef struct works {
+    bl_arena *arena;
+    work *first, **last;
+    bool failed; /* for want of memory */
+} works;
+
+static void keep_work(void *arg, uint32_t who, const char *what)
+{
+    works *all = arg;
+    size_t size = strlen(what) + 1;
+    work *w = all->first;
+    int others = 0;
+    while (w != NULL && (w->owner != who || strcmp(w->what, what) != 0)) {
+        others += w->owner == who;
+        w = w->next;
+    }
+    if (w == NULL && others == MOST_WORKS)
+        return;
+    if (w == NULL) {
+        w = *all->last = bl_arena_alloc(all->arena, sizeof *w + size);
+        all->failed = all->failed || w == NULL;
+        if (w == NULL)
+            return;
+        w->owner = who;
+        memcpy(w->what, what, size);
+        all->last = &w->next;
+    }
+    w->requests++;
+}
+
 typedef struct standing {
     uint32_t owner;
     size_t requests; /* that wait for the device or run there */
@@ -69,7 +109,25 @@ static bl_status copy_parts(bl_request *rq, int device, part **out, size_t *coun
     return BL_OK;
 }
 
-static void put_part(const part *p, size_t requests, size_t held, bool first, bl_text *out)
+static void put_works(const works *all, uint32_t who, bl_text *out)
+{
+    bool first = true;
+    bl_text_puts(out, "[");
+    for (const work *w = all->first; w != NULL; w = w->next) {
+        if (w->owner != who)
+            continue;
+        bl_text_puts(out, first ? "{" : ",{");
+        first = false;
+        bl_encode_key(out, "for");
+        bl_encode_string(out, w->what);
+        bl_encode_key(out, "requests");
+        bl_encode_u64(out, w->requests);
+        bl_text_puts(out, "}");
+    }
+    bl_text_puts(out, "]");
+}
+
+static void put_part(const part *p, const works *all, size_t requests, size_t held, bool first, bl_text *out)
 {
     bl_text_puts(out, first ? "{" : ",{");
     bl_encode_key(out, "key");
@@ -80,6 +138,8 @@ static void put_part(const part *p, size_t requests, size_t held, bool first, bl
     bl_encode_number(out, (double)p->device_ns * 1e-9);
     bl_encode_key(out, "held_bytes");
     bl_encode_u64(out, held);
+    bl_encode_key(out, "work");
+    put_works(all, p->id, out);
     bl_text_puts(out, "}");
 }
 
@@ -88,12 +148,17 @@ static bl_status put_device(bl_request *rq, int device)
     const bl_worker *worker = &rq->server->workers[device];
     bl_text *out = &rq->out;
     standings all = {.cap = bl_queue_length(worker->queue) + 16};
+    works now = {.arena = rq->arena};
     part *parts = NULL;
     size_t count = 0, shown = 0;
+    now.last = &now.first;
     all.rows = bl_arena_array(rq->arena, all.cap, sizeof *all.rows);
     if (all.rows == NULL)
         return bl_arena_status(rq->arena, &rq->err);
     bl_queue_list(worker->queue, keep_standing, &all);
+    bl_queue_list_purposes(worker->queue, keep_work, &now);
+    if (now.failed)
+        return bl_arena_status(rq->arena, &rq->err);
     BL_TRY(copy_parts(rq, device, &parts, &count));
     bl_text_puts(out, device > 0 ? ",{" : "{");
     bl_encode_key(out, "id");
@@ -109,7 +174,7 @@ static bl_status put_device(bl_request *rq, int device)
     for (size_t i = 0; i < count; i++) {
         size_t requests = requests_of(&all, parts[i].id), held = bl_shelf_held_on(rq->server->shelf, parts[i].id, worker);
         if (parts[i].device_ns > 0 || requests > 0 || held > 0)
-            put_part(&parts[i], requests, held, shown++ == 0, out);
+            put_part(&parts[i], &now, requests, held, shown++ == 0, out);
     }
     bl_text_puts(out, "]}");
     return BL_OK;
@@ -181,6 +246,27 @@ static double exchange(screen *s, const char *device, const char *key, double se
     return 0;
 }
 
+/* "    job 4f2a of line, model m (3)" */
+static bl_status show_work(screen *s, const bl_json *row, bl_err *err)
+{
+    bl_json list, one;
+    int shown = 0;
+    if (!bl_json_find(row, "work", &list)) /* of an older server */
+        return BL_OK;
+    for (bl_json_iter each = bl_json_each(&list); bl_json_next(&each, &one);) {
+        const char *what = "";
+        double requests = 0;
+        BL_TRY(need_text(&one, "for", &what, err));
+        BL_TRY(need_number(&one, "requests", &requests, err));
+        bl_text_puts(&s->out, shown++ > 0 ? ", " : "    ");
+        bl_text_puts(&s->out, what);
+        if (requests > 1)
+            bl_text_printf(&s->out, " (%.0f)", requests);
+    }
+    bl_text_puts(&s->out, shown > 0 ? "\n" : "");
+    return BL_OK;
+}
+
 static bl_status show_key(screen *s, const char *device, const bl_json *row, double passed, bl_err *err)
 {
     const char *key = "";
@@ -196,7 +282,7 @@ static bl_status show_key(screen *s, const char *device, const bl_json *row, dou
     else
         bl_text_puts(&s->out, "      -");
     bl_text_printf(&s->out, " %12.3f s %8.0f %10.1f MB\n", seconds, requests, held / 1e6);
-    return BL_OK;
+    return show_work(s, row, err);
 }
 
 static bl_status show(screen *s, const bl_json *root, bl_err *err)

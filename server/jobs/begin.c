@@ -265,6 +265,7 @@ bl_status job_make_requests(bl_job *job, bl_err *err)
         return bl_fail(err, BL_ENOMEM, "a job");
     job->slice->rank = BL_RANK_TRAIN;
     job->slice->priority = job->priority;
+    job->slice->purpose = (bl_purpose){"job", job->id, job->program_name};
     return BL_OK;
 }
 

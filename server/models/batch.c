@@ -379,6 +379,8 @@ static bl_batch *create(bl_model_version *version, bl_model_instance *instance, 
     (void)bl_model_version_retain(version);
     atomic_fetch_add(&version->models->batches, 1);
     batch->rq->rank = version->host != NULL ? BL_RANK_RUN : BL_RANK_INFER;
+    batch->rq->purpose =
+        version->host != NULL ? (bl_purpose){"run", NULL, version->name} : (bl_purpose){"model", version->name, NULL};
     batch->rq->may_fly = version->host == NULL && bl_plan_may_fly(instance->plan);
     if (batch->rq->may_fly)
         batch->rq->expected_ns = (int64_t)(bl_plan_get_service(instance->plan).wall_seconds * 1e9);

@@ -291,6 +291,7 @@ static void count_answer(bl_infer *in, const bl_generation *g)
     bl_model_statistics *s = &in->version->statistics;
     in->answered = true;
     bl_statistics_add(s, BL_STAT_SUCCESS, bl_clock_ns() - in->rq->start_ns);
+    bl_statistics_add(s, BL_STAT_QUEUE, g->queue_ns);
     bl_statistics_add(s, BL_STAT_INPUT, in->input_ns);
     bl_statistics_add(s, BL_STAT_INFER, g->compute_ns);
     bl_statistics_run(s, 1, in->input_ns, g->compute_ns, 0);
@@ -299,6 +300,7 @@ static void count_answer(bl_infer *in, const bl_generation *g)
 static bl_status reply(bl_request *rq)
 {
     bl_generation *g = rq->data;
+    g->queue_ns = rq->trail.time_ns[BL_TIME_QUEUE];
     count_answer(g->in, g);
     put_head(g, &rq->out);
     bl_encode_key(&rq->out, "text_output");
@@ -356,6 +358,7 @@ static void end_own(bl_request *own)
     g->own = NULL;
     g->over = true;
     g->failed = own->err.status != BL_OK;
+    g->queue_ns = own->trail.time_ns[BL_TIME_QUEUE];
     if (g->failed) { /* as Triton tells it in the midst of a stream */
         g->out.failed = false;
         bl_text_puts(&g->out, "data: {\"error\":");
@@ -422,6 +425,7 @@ static bl_status submit_own(bl_infer *in, bl_generation *g)
     own->deadline_ns = rq->deadline_ns;
     own->priority = rq->priority;
     own->rank = rq->rank;
+    own->purpose = (bl_purpose){"model", g->version->name, NULL};
     g->own = own;
     atomic_fetch_add(&g->models->generations, 1);
     st = bl_request_submit(own, g->worker->queue, bl_text_work, NULL);

@@ -59,9 +59,9 @@ struct bl_generation {
     char *bytes;        /* the logits of the last token as they come */
     double *logits;
     bl_sample *room;
-    bl_text pending;    /* bytes that are not told yet: half a character, or what may become a stop */
-    const char *finish; /* why it is over; NULL: it is not */
-    int64_t compute_ns;
+    bl_text pending;              /* bytes that are not told yet: half a character, or what may become a stop */
+    const char *finish;           /* why it is over; NULL: it is not */
+    int64_t compute_ns, queue_ns; /* queue_ns: before all of its runs, known when it is over */
 
     /* the run at hand */
     bl_request *rq;

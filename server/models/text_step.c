@@ -98,13 +98,14 @@ static void take_along(step *s)
     rows = worth_rows(s, 1 + (int64_t)bl_queue_count(queue, fits, s));
     rq = rows > 1 ? bl_queue_take_along(queue, fits, s, (size_t)rows - 1) : NULL;
     for (; rq != NULL; rq = next) {
-        bl_seat seat = bl_queue_seat(rq);
         next = rq->next;
         bl_trail_add(&rq->trail, BL_TIME_QUEUE, rq->queued_ns, s->begin_ns);
-        if (bl_access_check_time(rq) == BL_OK)
+        if (bl_access_check_time(rq) == BL_OK) {
             join(s, rq);
-        else
+        } else {
+            bl_seat seat = bl_queue_seat(queue, rq);
             bl_queue_settle(queue, &seat, BL_STEP_DONE, 0);
+        }
     }
 }
 
@@ -118,7 +119,7 @@ static void let_go(step *s, bl_status why)
         instance->crowded_ns = s->begin_ns;
     }
     for (; g != NULL; g = next) {
-        bl_seat seat = bl_queue_seat(g->rq);
+        bl_seat seat = bl_queue_seat(g->worker->queue, g->rq);
         next = g->beside;
         bl_queue_settle(g->worker->queue, &seat, BL_STEP_AGAIN, 0);
     }
@@ -365,7 +366,7 @@ static void settle(const step *s, bl_queue *queue)
     bl_generation *g = s->lead->beside, *next = NULL;
     int64_t paid_ns = 0;
     for (int64_t left = s->rows; g != NULL; g = next, left--) {
-        bl_seat seat = bl_queue_seat(g->rq);
+        bl_seat seat = bl_queue_seat(queue, g->rq);
         bl_step outcome = BL_STEP_DONE;
         int64_t part_ns = 0;
         next = g->beside; /* it may be gone soon */

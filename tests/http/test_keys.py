@@ -364,7 +364,7 @@ class Quotas(KeyedCase):
 
 
 class Top(KeyedCase):
-    KEYS = {"root": ("admin",), "alice": ("run",), "bob": ("run",)}
+    KEYS = {"root": ("admin",), "alice": ("run,train",), "bob": ("run",), "carol": ("run",)}
 
     def test_who_uses_what(self):
         """A long run shows while it runs, with its share of the device; nobody else's scope sees it."""
@@ -382,17 +382,46 @@ class Top(KeyedCase):
             self.assertEqual(504, slow.result().status)
         rows = [[(key["requests"], key["device_seconds"], key["held_bytes"]) for d in answer["devices"] for key in d["keys"] if key["key"] == "alice"] for answer in (first, second)]
         self.assertEqual([1, 1], [row[0][0] for row in rows])
+        self.assertEqual([{"for": "run of p", "requests": 1}], next(key["work"] for d in second["devices"] for key in d["keys"] if key["key"] == "alice"))
         self.assertGreaterEqual(rows[0][0][2], 4000)
         share = (rows[1][0][1] - rows[0][0][1]) / (second["seconds"] - first["seconds"])
         self.assertTrue(0.7 < share < 1.2, share)
         self.assertEqual([], [key for d in second["devices"] for key in d["keys"] if key["key"] == "bob"])
         self.assertEqual(0, shown.returncode, shown.stderr)
-        self.assertRegex(shown.stdout, r"alice +\d+\.\d% +\d+\.\d+ s +1 ")
+        self.assertRegex(shown.stdout, r"alice +\d+\.\d% +\d+\.\d+ s +1 .*\n    run of p\n")
         self.refused(403, self.call("alice", "GET", "/api/v1/top"))
         denied = subprocess.run([PROGRAM, "top", f"http://127.0.0.1:{self.server.port}", "--times", "1"], capture_output=True, text=True,
                                 env={**os.environ, "BEAMLINE_KEY": "bl_no"})
         self.assertEqual(1, denied.returncode)
         self.assertIn("401", denied.stderr)
+
+    def work(self):
+        top = self.ok(self.call("root", "GET", "/api/v1/top")).json
+        return {key["key"]: {one["for"]: one["requests"] for one in key["work"]} for d in top["devices"] for key in d["keys"] if key["work"]}
+
+    def shows(self, want, seconds=60):
+        until = time.monotonic() + seconds
+        while (got := self.work()) != want and time.monotonic() < until:
+            time.sleep(0.02)
+        self.assertEqual(want, got)
+
+    def test_what_for(self):
+        """A job with its program, runs that wait behind it, each once; of each key what is its own."""
+        long = {"inputs": {}, "state": {"n": {"dtype": "float32", "shape": [1000]}}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}],
+                "updates": {"n": "m"}, "outputs": ["m"]}
+        for who in ("alice", "carol"):
+            self.ok(self.call(who, "PUT", "/api/v1/programs/line", long), 201)
+        job = self.ok(self.call("alice", "POST", "/api/v1/jobs", {"program": "line", "steps": 1000000000}), 202).json["job"]
+        with ThreadPoolExecutor(4) as pool:
+            runs = [pool.submit(self.call, "carol", "POST", "/api/v1/programs/line/run", {"steps": 1000000000, "timeout_ms": 6000}) for _ in range(3)]
+            self.shows({"alice": {f"job {job} of line": 1}, "carol": {"run of line": 3}})
+            shown = subprocess.run([PROGRAM, "top", f"http://127.0.0.1:{self.server.port}", "--times", "1"], capture_output=True, text=True,
+                                   env={**os.environ, "BEAMLINE_KEY": self.key["root"]})
+            self.assertEqual([504] * 3, [run.result().status for run in runs])
+        self.assertIn("\n    run of line (3)\n", shown.stdout)
+        self.assertIn(f"\n    job {job} of line\n", shown.stdout)
+        self.ok(self.call("alice", "DELETE", f"/api/v1/jobs/{job}"), 202)
+        self.shows({})
 
 
 if __name__ == "__main__":

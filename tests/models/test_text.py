@@ -285,11 +285,13 @@ class Text(TextTest):
         self.assertEqual(parameters(tokens="ids", position="at", logits="next", context=100)["parameters"], config["parameters"])
         self.ok(self.load("place", config=json.dumps(config)))
         self.assertEqual("bcd", self.written("place", "xy", max_tokens=3))
-        before = self.ok(self.call("GET", f"{V2}counter.opencl/stats")).json["model_stats"][0]["inference_stats"]["success"]["count"]
+        before = self.ok(self.call("GET", f"{V2}counter.opencl/stats")).json["model_stats"][0]["inference_stats"]
         self.written("counter.opencl", "a")
         self.events("counter.opencl", "a")
         after = self.ok(self.call("GET", f"{V2}counter.opencl/stats")).json["model_stats"][0]["inference_stats"]
-        self.assertEqual((before + 2, 0), (after["success"]["count"], after["fail"]["count"]))
+        self.assertEqual([2, 2, 2, 2], [after[name]["count"] - before[name]["count"] for name in ("success", "queue", "compute_input", "compute_infer")])
+        self.assertGreater(after["queue"]["ns"], before["queue"]["ns"])
+        self.assertEqual(0, after["fail"]["count"])
 
     def test_with_a_request(self):
         files = {"model.json": alphabet(), "tokenizer.json": TOKENIZER}

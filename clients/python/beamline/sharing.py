@@ -85,7 +85,7 @@ class Sharing:
         return self.call("GET", "/api/v1/usage" + (f"?days={days}" if days is not None else ""))["usage"]
 
     def top(self) -> dict:
-        """{"seconds": of a clock, "devices"}: who has which part of which device now.  The difference of two answers is what was used in between."""
+        """{"seconds": of a clock, "devices"}: who has which part of which device now, and for what.  The difference of two answers is what was used in between."""
         return self.call("GET", "/api/v1/top")
 
     def kernels(self) -> dict:
