@@ -14,8 +14,8 @@ enum {
     FAST_LEVEL = 1     /* tensors gain little by a better one, and wait for it */
 };
 
-/* Does |list| take |coding|: with a weight that is not 0? */
-static bool takes(const char *list, const char *coding)
+/* The weight that |list| gives |coding|, 1 where it names none; 0: it does not take it. */
+static double weigh(const char *list, const char *coding)
 {
     size_t len = strlen(coding);
     while (*list != '\0') {
@@ -24,11 +24,11 @@ static bool takes(const char *list, const char *coding)
         size_t name = strcspn(at, ",; \t");
         if (name == len && strncasecmp(at, coding, len) == 0) {
             weight = memmem(at, n - skip, "q=", 2);
-            return weight == NULL || strtod(weight + 2, NULL) > 0;
+            return weight != NULL ? strtod(weight + 2, NULL) : 1;
         }
         list += n + (list[n] == ',');
     }
-    return false;
+    return 0;
 }
 
 /* All of the reply into |to|, which has room for |room|; the bytes written, or 0. */
@@ -50,8 +50,9 @@ static size_t deflate_all(const bl_request *rq, bool gzip, char *to, size_t room
 
 const char *bl_reply_code(bl_request *rq)
 {
-    bool gzip = rq->accept_coding != NULL && takes(rq->accept_coding, "gzip");
-    bool coded = gzip || (rq->accept_coding != NULL && takes(rq->accept_coding, "deflate"));
+    const char *list = rq->accept_coding != NULL ? rq->accept_coding : "";
+    double zipped = weigh(list, "gzip"), deflated = weigh(list, "deflate"), plain = weigh(list, "identity");
+    bool gzip = zipped >= deflated, coded = zipped + deflated > 0 && (gzip ? zipped : deflated) >= plain;
     size_t bytes = rq->out.len, room = 0;
     bl_err before = rq->err;
     char *data = NULL;

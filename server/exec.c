@@ -5,6 +5,7 @@
 #include "engine/base/size.h"
 #include "server/access/access.h"
 #include "server/reply.h"
+#include "server/shares.h"
 #include "server/shelf.h"
 
 #include <stdlib.h>
@@ -118,6 +119,15 @@ bl_status bl_exec_document(bl_exec *x, bl_arena *arena, bool optional, bl_json_d
             return bl_json_parse(doc, arena, BL_S("{}"), &limits, &rq->err);
     }
     return bl_decode_body(arena, bl_request_body(rq), binary, "request", &limits, &rq->server->limits, doc, file, &rq->err);
+}
+
+bl_status bl_exec_check_kept(const bl_exec *x)
+{
+    bl_request *rq = x->rq;
+    for (int i = 0; i < x->graph->noutputs; i++)
+        if (bl_exec_keeps(x, i))
+            BL_TRY(bl_shares_check_new(rq, x->options.lease, "tensor", x->kept[i]));
+    return BL_OK;
 }
 
 bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *worker)

@@ -107,6 +107,8 @@ static inline bool bl_exec_keeps(const bl_exec *x, int i)
 {
     return x->kept != NULL && x->kept[i] != NULL;
 }
+/* Results may be held under the names in x->kept, which no share has. */
+BL_NODISCARD bl_status bl_exec_check_kept(const bl_exec *x);
 /* Into the next queue.  After BL_OK leave the request alone. */
 BL_NODISCARD bl_status bl_exec_advance(bl_exec *x);
 /* x->work: all steps of x->plan, in slices; or, for one short run, its submission first and then the rest. */

@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <microhttpd.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -176,20 +177,35 @@ bl_status bl_head_check_site(bl_request *rq, const bl_head *head)
     return BL_OK;
 }
 
+enum { MEDIA = 4 };
+
+static const struct {
+    const char *name;
+    bl_media media;
+} media_names[MEDIA] = {{"application/json", BL_MEDIA_JSON},
+                        {"application/x-safetensors", BL_MEDIA_SAFETENSORS},
+                        {"application/octet-stream", BL_MEDIA_OCTETS},
+                        {"application/x-onnx", BL_MEDIA_ONNX}};
+
 static bl_media media_of(const char *type)
 {
-    static const struct {
-        const char *name;
-        bl_media media;
-    } names[] = {{"application/json", BL_MEDIA_JSON},
-                 {"application/x-safetensors", BL_MEDIA_SAFETENSORS},
-                 {"application/octet-stream", BL_MEDIA_OCTETS},
-                 {"application/x-onnx", BL_MEDIA_ONNX}};
     size_t len = strcspn(type, "; \t");
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strlen(names[i].name) == len && strncasecmp(type, names[i].name, len) == 0)
-            return names[i].media;
+    for (size_t i = 0; i < MEDIA; i++)
+        if (strlen(media_names[i].name) == len && strncasecmp(type, media_names[i].name, len) == 0)
+            return media_names[i].media;
     return BL_MEDIA_NONE;
+}
+
+static bl_status refuse_media(bl_request *rq, const char *type)
+{
+    char list[160] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < MEDIA; i++)
+        if ((rq->route->takes & media_names[i].media) != 0)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? " or " : "", media_names[i].name);
+    if (type == NULL)
+        return bl_fail(&rq->err, BL_EMEDIA, "the content type must be %s, and there is none", list);
+    return bl_fail(&rq->err, BL_EMEDIA, "the content type must be %s, not \"%.60s\"", list, type);
 }
 
 static bl_status take_coding(bl_request *rq, const char *coding, bl_coding *out)
@@ -218,10 +234,6 @@ bl_status bl_head_check_body(bl_request *rq, const bl_head *head, bl_coding *cod
         return bl_fail(&rq->err, BL_EMEDIA, "this request takes no body");
     rq->media = head->type != NULL ? media_of(head->type) : BL_MEDIA_NONE;
     if ((rq->route->flags & BL_ROUTE_ANYTYPE) == 0 && (rq->media & rq->route->takes) == 0)
-        return bl_fail(&rq->err, BL_EMEDIA, "the content type must be %s%s%s%s, not \"%.60s\"",
-                       rq->route->takes & BL_MEDIA_JSON ? "application/json" : "",
-                       rq->route->takes & BL_MEDIA_SAFETENSORS ? " or application/x-safetensors" : "",
-                       rq->route->takes & BL_MEDIA_OCTETS ? " or application/octet-stream" : "",
-                       rq->route->takes & BL_MEDIA_ONNX ? " or application/x-onnx" : "", head->type != NULL ? head->type : "");
+        return refuse_media(rq, head->type);
     return take_coding(rq, head->coding, coding);
 }

@@ -26,7 +26,7 @@ enum {
     CONNECTION_BYTES = 128 * 1024, /* also bounds a request's head; bodies arrive in pieces of about this size */
     STREAM_BYTES = 16 * 1024,      /* of a stream are asked for at once */
     JOINED_BYTES = 4 * 1024,       /* of an answer are copied to its head rather than sent by a call of their own */
-    DRAIN_BYTES = 1024 * 1024,     /* a refused body up to this size is read to its end, so that the connection can go on */
+    DRAIN_BYTES = 64 * 1024 * 1024 /* a refused body up to this size is read to its end: few clients look for an answer before */
 };
 
 /* ---- sending */
@@ -227,24 +227,34 @@ static enum MHD_Result take_head(bl_server *server, struct MHD_Connection *conne
     bl_exporter_begin(server->exporter, &rq->trail, rq->route == NULL || (rq->route->flags & BL_ROUTE_OPEN) != 0);
     if (taken)
         return MHD_YES;
-    /* Small bodies are read and dropped, so that the client surely sees the answer and may go on. */
+    /* Who is in the midst of sending reads nothing until all is sent, and an end of the connection would take the answer with it:
+     * the body is read and dropped.  Not where far more is announced, or the client asked first. */
     if (fatal || head.expect != NULL || rq->content_length > DRAIN_BYTES)
         return send_reply(rq, true);
     rq->state = BL_REQUEST_DISCARD;
+    rq->droppable = DRAIN_BYTES;
+    return MHD_YES;
+}
+
+/* There is no answering in the middle of a body.  One that goes on for ever is cut. */
+static enum MHD_Result drop_bytes(bl_request *rq, size_t *size)
+{
+    uint64_t bytes = *size, max_body = rq->server->settings.max_body;
+    *size = 0;
+    if (rq->state != BL_REQUEST_DISCARD)
+        rq->droppable = max_body > DRAIN_BYTES ? max_body : DRAIN_BYTES;
+    rq->state = BL_REQUEST_DISCARD;
+    if (bytes > rq->droppable)
+        return MHD_NO;
+    rq->droppable -= bytes;
     return MHD_YES;
 }
 
 static enum MHD_Result take_body(bl_request *rq, const char *data, size_t *size)
 {
-    uint64_t limit = 0;
     if (rq->state == BL_REQUEST_BODY && rq->err.status == BL_OK && bl_body_feed(rq, data, size) == BL_OK)
         return MHD_YES;
-    rq->state = BL_REQUEST_DISCARD;
-    rq->swallowed += *size;
-    *size = 0;
-    /* There is no answering in the middle of a body.  One that goes on for ever is cut. */
-    limit = rq->server->settings.max_body > DRAIN_BYTES ? rq->server->settings.max_body : DRAIN_BYTES;
-    return rq->swallowed > limit ? MHD_NO : MHD_YES;
+    return drop_bytes(rq, size);
 }
 
 /* After a submission the request is another thread's but for |submitted|; what the handler took is noted in front of it. */

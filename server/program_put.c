@@ -6,6 +6,7 @@
 #include "server/program_make.h"
 #include "server/program_onnx.h"
 #include "server/sequence.h"
+#include "server/shares.h"
 #include "server/shelf.h"
 #include "server/storage.h"
 
@@ -88,6 +89,12 @@ static bl_status reply(bl_request *rq)
     return answer(rq);
 }
 
+static bl_status check_name(bl_request *rq)
+{
+    BL_TRY(bl_shares_check_new(rq, NULL, "program", rq->param[0]));
+    return bl_jobs_guard(rq->server->jobs, rq->owner, rq->param[0], &rq->err);
+}
+
 bl_status bl_handle_program_put(bl_request *rq)
 {
     put_job *job = bl_arena_alloc(rq->arena, sizeof *job);
@@ -99,7 +106,7 @@ bl_status bl_handle_program_put(bl_request *rq)
         return bl_fail(&rq->err, BL_EINVAL,
                        "\"%.160s\" is no name: letters, digits and _ . : / - after a letter or _, at most 128", rq->param[0]);
     if (rq->done == NULL) /* else the job itself has it put */
-        BL_TRY(bl_jobs_guard(rq->server->jobs, rq->owner, rq->param[0], &rq->err));
+        BL_TRY(check_name(rq));
     BL_TRY(bl_program_make_create(rq, &job->make));
     program = job->make->program;
     snprintf(program->name, sizeof program->name, "%s", rq->param[0]);

@@ -443,6 +443,7 @@ bl_status bl_handle_program_run(bl_request *rq)
     BL_TRY(check_read_only(rq, program, x->entry, &rq->err));
     x->vars = run->vars;
     x->kept = run->kept;
+    BL_TRY(bl_exec_check_kept(x));
     x->steps = run->steps;
     x->every = run->every;
     x->ncollect = run->every > 0 ? run->ncollect : 0;

@@ -124,7 +124,7 @@ struct bl_request {
     /* the body */
     char *body; /* heap, kept for the next request while small */
     size_t body_len, body_cap;
-    uint64_t swallowed; /* bytes dropped after a failure */
+    uint64_t droppable; /* bytes that may still come after a failure */
     bl_inflate *inflate;
     bl_intake *intake; /* or NULL: the body is kept in memory */
 

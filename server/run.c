@@ -31,7 +31,7 @@ static bl_status name_kept(bl_exec *x, int nsent)
         return bl_arena_status(x->rq->arena, &x->rq->err);
     for (int i = nsent; i < x->graph->noutputs; i++)
         x->kept[i] = x->graph->outputs[i].name;
-    return BL_OK;
+    return bl_exec_check_kept(x);
 }
 
 bl_status bl_handle_run(bl_request *rq)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Letting others read: the routes; what is shared stands in server/grants.c. */
+#include "server/shares.h"
+
 #include "proto/encode.h"
 #include "server/access/access.h"
 #include "server/access/keys.h"
@@ -10,6 +12,29 @@
 #include "server/shelf.h"
 
 #include <string.h>
+
+/* A name that stands for the owner's own already goes on to do so. */
+static bool has_own(const bl_request *rq, const char *lease, const char *kind, const char *name)
+{
+    bl_shelf *shelf = rq->server->shelf;
+    bl_held *held = NULL;
+    bl_err ignored = {0};
+    bool foreign = false;
+    if (strcmp(kind, "tensor") != 0)
+        return bl_shelf_has(shelf, rq->owner, kind, name);
+    if (bl_shelf_get(shelf, rq->owner, lease, name, &held, &foreign, &ignored) == BL_OK)
+        bl_held_release(held);
+    return !foreign; /* nor has it where there is no such lease, which is told in its place */
+}
+
+bl_status bl_shares_check_new(bl_request *rq, const char *lease, const char *kind, const char *name)
+{
+    uint32_t owner = 0;
+    if (bl_shelf_shared(rq->server->shelf, rq->owner, kind, name, &owner) == NULL || has_own(rq, lease, kind, name))
+        return BL_OK;
+    return bl_fail(&rq->err, BL_ECONFLICT,
+                   "\"%.128s\" is the name of a %s that another key shares, to be read only; take another", name, kind);
+}
 
 typedef struct wanted {
     const char *kind, *name, *to;

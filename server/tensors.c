@@ -6,6 +6,7 @@
 #include "server/data/sources.h"
 #include "server/handlers.h"
 #include "server/reply.h"
+#include "server/shares.h"
 #include "server/shelf.h"
 #include "server/upload.h"
 
@@ -18,6 +19,12 @@ bl_status bl_tensors_check_name(bl_request *rq)
         return bl_fail(&rq->err, BL_EINVAL,
                        "\"%.160s\" is no name: letters, digits and _ . : / - after a letter or _, at most 128", rq->param[0]);
     return BL_OK;
+}
+
+bl_status bl_tensors_check_put(bl_request *rq)
+{
+    BL_TRY(bl_tensors_check_name(rq));
+    return bl_shares_check_new(rq, bl_request_query(rq, "lease"), "tensor", rq->param[0]);
 }
 
 static void put_entry(void *arg, const char *name, const bl_held *held)
@@ -146,7 +153,7 @@ static bl_status put_json(bl_request *rq)
     char *host = NULL;
     if (bl_request_query(rq, "dtype") != NULL || bl_request_query(rq, "shape") != NULL)
         return bl_fail(&rq->err, BL_EGRAPH, "a JSON tensor says dtype and shape itself, not in the address");
-    BL_TRY(bl_tensors_check_name(rq));
+    BL_TRY(bl_tensors_check_put(rq));
     BL_TRY(bl_worker_place(rq->server, bl_request_query(rq, "device"), false, &worker, &rq->err));
     BL_TRY(decode_put(rq, &job));
     if (job.source != NULL)

@@ -100,7 +100,7 @@ bl_status bl_upload_begin(bl_request *rq, bool coded)
     bl_worker *worker = NULL;
     bl_tensor_value value;
     bl_held *held = NULL;
-    BL_TRY(bl_tensors_check_name(rq));
+    BL_TRY(bl_tensors_check_put(rq));
     if (dtype == NULL || shape == NULL)
         return bl_fail(&rq->err, BL_EINVAL, "raw bytes need dtype and shape in the address, as in ?dtype=float32&shape=784,128");
     BL_TRY(bl_decode_raw(&rq->server->limits, dtype, shape, (bl_span){NULL, 0}, &value, &rq->err));

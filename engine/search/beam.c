@@ -191,17 +191,44 @@ static void judge(search *s, candidate *c, const bl_trial *trial, uint64_t first
     s->report->refused += isinf(c->ratio) ? 1 : 0;
 }
 
-/* Time |batch|, beside the heuristic's choice, which is the first in it. */
-static bl_status time_batch(search *s, int n, candidate *const *batch)
+static double time_left(const search *s)
 {
-    bl_trials trials = {.ntrials = n, .trial = s->trial, .max_seconds = s->options->seconds, .halt = s->options->halt};
+    return s->options->seconds - bl_clock_ms(s->start, bl_clock_ns()) / 1e3;
+}
+
+/* When a batch is given up: with the search's time, or sooner where who waits for it says so.  The heuristic's choice is timed
+ * however long that takes. */
+static bl_halt halt_of_batch(const search *s, int n)
+{
+    bl_halt halt = s->options->halt;
+    int64_t ends = s->start + (int64_t)(s->options->seconds * 1e9);
+
+    if (n > 1 && (halt.deadline_ns == 0 || ends < halt.deadline_ns))
+        halt.deadline_ns = ends;
+    return halt;
+}
+
+/* Time |batch|, beside the heuristic's choice, which is the first in it.  Where the time ends meanwhile, *over is set, and all is
+ * as it was before. */
+static bl_status time_batch(search *s, int n, candidate *const *batch, bool *over)
+{
+    double most = n > 1 ? time_left(s) : s->options->seconds;
+    bl_trials trials = {.ntrials = n, .trial = s->trial, .max_seconds = most, .halt = halt_of_batch(s, n)};
     int64_t start = bl_clock_ns();
+    bl_err why = {0};
+    bl_status st = BL_OK;
 
     BL_TRY(bl_halt_check(&s->options->halt, s->err));
     describe(s, n, batch, &trials);
     for (int i = 0; i < n; i++)
         s->trial[i] = batch[i]->trial;
-    BL_TRY(s->options->time(s->options->time_arg, s->nest->dev, &trials, s->err));
+    st = s->options->time(s->options->time_arg, s->nest->dev, &trials, &why);
+    if (st == BL_ETIMEOUT && n > 1 && time_left(s) <= 0) {
+        *over = true;
+        return bl_halt_check(&s->options->halt, s->err);
+    }
+    if (st != BL_OK)
+        return bl_fail(s->err, st, "%s", why.text);
     for (int i = 0; i < n; i++)
         judge(s, batch[i], &s->trial[i], s->trial[0].ns);
     s->each_seconds = bl_clock_ms(start, bl_clock_ns()) / 1e3 / (n > 1 ? n - 1 : 1);
@@ -238,29 +265,28 @@ static void tell(search *s)
         s->options->progress(s->options->progress_arg, report);
 }
 
-static double time_left(const search *s)
-{
-    return s->options->seconds - bl_clock_ms(s->start, bl_clock_ns()) / 1e3;
-}
-
-/* How many candidates can be tried at once in the time that is left; a few to begin with, since nobody knows what they take. */
+/* How many candidates can be tried at once in the time that is left; a few to begin with, since nobody knows what others than the
+ * heuristic's take. */
 static int batch_size(const search *s)
 {
     double left = time_left(s) - s->options->seconds * (1 - SEARCHING);
-    double n = s->each_seconds > 0 ? left * CAREFUL / s->each_seconds : FIRST_BATCH;
-    if (s->each_seconds <= 0 && left > 0)
-        return FIRST_BATCH;
-    return n > A_BATCH ? A_BATCH : n > 0 ? (int)n : 0;
+    int most = s->report->tried > 1 ? A_BATCH : FIRST_BATCH;
+    double n = left <= 0 ? 0 : s->each_seconds > 0 ? left * CAREFUL / s->each_seconds : most;
+    return n > most ? most : (int)n;
 }
 
 /* Everything that is pending, batch by batch. */
 static bl_status time_pending(search *s)
 {
+    bool over = false;
+
     for (int most = batch_size(s); s->npending > 0 && most > 0; most = batch_size(s)) {
         candidate *batch[BATCH] = {s->first};
         int n = 1 + (s->npending < most ? s->npending : most);
         memcpy(batch + 1, s->pending, (size_t)(n - 1) * sizeof *batch);
-        BL_TRY(time_batch(s, n, batch));
+        BL_TRY(time_batch(s, n, batch, &over));
+        if (over)
+            break;
         s->npending -= n - 1;
         memmove(s->pending, s->pending + n - 1, (size_t)s->npending * sizeof(candidate *));
         for (int i = 1; i < n; i++)
@@ -283,10 +309,13 @@ static double best_ratio(const search *s)
 static bl_status climb(search *s)
 {
     int most = A_LEVEL * s->options->width;
+    bool over = false;
 
     most = most > MOST_PENDING ? MOST_PENDING : most;
-    s->first->ratio = 1;
+    BL_TRY(time_batch(s, 1, &s->first, &over)); /* by itself: whatever the time is, it is known, and what a candidate takes */
     s->report->tried = 1;
+    if (time_left(s) <= 0)
+        return BL_OK;
     sow(s, most);
     expand(s, s->first, most);
     BL_TRY(time_pending(s));
@@ -318,22 +347,27 @@ static double settle(int n, double ratio[][BATCH], int which)
 }
 
 /* The best ones once more beside the heuristic's choice, and once more: the least of many times is lucky, and luck does not come
- * each time. */
+ * each time.  Without time for that, what they took before is all there is. */
 static bl_status decide(search *s)
 {
     candidate *batch[BATCH] = {s->first};
     double ratio[DECISIONS][BATCH];
     int n = 1, best = 0, rounds = 0;
+    bool over = false;
 
+    BL_TRY(bl_halt_check(&s->options->halt, s->err)); /* who is halted makes no more candidates, and may have none to time */
     for (; n <= s->nkept && n <= FINALISTS && s->kept[n - 1]->ratio < 1; n++)
         batch[n] = s->kept[n - 1];
-    for (; rounds < (n > 1 ? DECISIONS : s->report->tried == 1) && (rounds == 0 || time_left(s) > 0); rounds++) {
-        BL_TRY(time_batch(s, n, batch));
+    while (n > 1 && rounds < DECISIONS && time_left(s) > 0) {
+        BL_TRY(time_batch(s, n, batch, &over));
+        if (over)
+            break;
         for (int i = 1; i < n; i++)
             ratio[rounds][i] = batch[i]->ratio;
+        rounds++;
     }
     for (int i = 1; i < n; i++) {
-        batch[i]->ratio = settle(rounds, ratio, i);
+        batch[i]->ratio = rounds > 0 ? settle(rounds, ratio, i) : batch[i]->ratio;
         if (batch[i]->ratio < BEATS && (best == 0 || batch[i]->ratio < batch[best]->ratio))
             best = i;
     }

@@ -29,6 +29,7 @@ typedef struct known {
     struct known *next;
     uint64_t hash, device; /* of the nest; of the device's and the driver's names */
     bool found;
+    int64_t version; /* of the file, when nothing was found in it */
     bl_kernel_record record;
 } known;
 
@@ -261,7 +262,7 @@ static known *lookup(bl_kernels *k, uint64_t hash, uint64_t device)
 }
 
 /* Locked.  Without memory it is not remembered, and asked for again. */
-static void remember(bl_kernels *k, uint64_t hash, uint64_t device, bool found, const bl_kernel_record *record)
+static known *remember(bl_kernels *k, uint64_t hash, uint64_t device, bool found, const bl_kernel_record *record)
 {
     known *at = lookup(k, hash, device);
     if (at == NULL) {
@@ -269,7 +270,7 @@ static void remember(bl_kernels *k, uint64_t hash, uint64_t device, bool found, 
             forget(k);
         at = bl_calloc(1, sizeof *at);
         if (at == NULL)
-            return;
+            return NULL;
         at->next = k->bucket[hash % BUCKETS];
         k->bucket[hash % BUCKETS] = at;
         k->count++;
@@ -278,25 +279,39 @@ static void remember(bl_kernels *k, uint64_t hash, uint64_t device, bool found, 
     at->device = device;
     at->found = found;
     at->record = *record;
+    return at;
+}
+
+/* Locked.  A number that is another one once somebody else has written to the file: another server, or a command; 0: cannot be
+ * told. */
+static int64_t file_version(bl_kernels *k)
+{
+    int64_t version = 0;
+    return k->db != NULL && bl_database_ask(k->db, "PRAGMA data_version", &version) ? version : 0;
 }
 
 bool bl_kernels_find(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir, const bl_node *sink, bl_kernel_record *out)
 {
     uint64_t device = hash_device(info), hash = bl_kernels_key(ir, sink);
-    const known *at = NULL;
+    int64_t version = 0;
+    known *at = NULL;
     bool found = false;
 
+    *out = (bl_kernel_record){0};
     pthread_mutex_lock(&kernels->lock);
     at = lookup(kernels, hash, device);
-    if (at != NULL) {
+    if (at == NULL || !at->found)
+        version = file_version(kernels); /* before the row is read: what is written in between is asked for again */
+    if (at != NULL && (at->found || (version != 0 && at->version == version))) {
         found = at->found;
         *out = at->record;
     } else if (kernels->db != NULL) {
         char key[17];
         key_text(hash, key);
-        *out = (bl_kernel_record){0};
         found = read_row(kernels, key, info, out);
-        remember(kernels, hash, device, found, out);
+        at = remember(kernels, hash, device, found, out);
+        if (at != NULL)
+            at->version = version;
     }
     pthread_mutex_unlock(&kernels->lock);
     return found;
@@ -325,7 +340,7 @@ void bl_kernels_store(bl_kernels *kernels, const bl_device_info *info, bl_ir *ir
     bl_moves_print(record->nmoves, record->moves, &moves);
     row.moves = bl_text_get(&moves);
     pthread_mutex_lock(&kernels->lock);
-    remember(kernels, hash, hash_device(info), true, record);
+    (void)remember(kernels, hash, hash_device(info), true, record);
     if (nest != NULL && !moves.failed)
         (void)write_row(kernels, &row, false, NULL); /* it says so in the log */
     pthread_mutex_unlock(&kernels->lock);

@@ -36,7 +36,8 @@ typedef struct bl_search_report {
 
 typedef struct bl_search_options {
     int width;      /* of the beam, at least 1 */
-    double seconds; /* after which no batch is begun */
+    double seconds; /* after which no batch is begun, and one that is timed is given up; but the heuristic's choice is timed
+                       always */
     bl_halt halt;   /* looked at between candidates, and by who times them */
     int spec;       /* bl_ir_verify level of each candidate */
     /* Time a batch: bl_trials_run, or bl_children_time around it. */

@@ -240,6 +240,7 @@ typedef struct upload {
     uint64_t total;    /* of the blob; 0: where the body ends */
     uint64_t end;      /* where this request's bytes end; UINT64_MAX: not said */
     bool asks;         /* "bytes * /TOTAL": nothing is sent */
+    bool there;        /* the owner has the blob: what comes of it again is dropped */
     bool put;          /* the bytes are those of the digest */
     char *chunk;
     size_t filled;
@@ -272,7 +273,8 @@ static bl_status write_out(upload *up, bl_err *err)
     size_t bytes = up->filled;
     struct stat info;
     up->filled = 0;
-    if (bytes == 0)
+    up->received += up->there ? bytes : 0;
+    if (bytes == 0 || up->there)
         return BL_OK;
     if (fstat(up->fd, &info) != 0 || info.st_nlink == 0)
         return bl_fail(err, BL_ECONFLICT, "the upload was deleted");
@@ -301,7 +303,7 @@ static bl_status next_room(upload *up, char **at, size_t *room, bl_err *err)
     left = up->end - up->received - up->filled;
     if (left == 0)
         return bl_fail(err, BL_EINVAL, "the body has more bytes than its Content-Range says");
-    if (up->filled == 0) { /* before more of it is read */
+    if (up->filled == 0 && !up->there) { /* before more of it is read */
         BL_TRY(bl_blobs_take(up->blobs, 1, err));
         bl_blobs_give(up->blobs, 1);
     }
@@ -405,15 +407,32 @@ static bl_status take_part(upload *up, bl_err *err)
     return st;
 }
 
-/* What the client has is whole: there is nothing to send. */
-static bl_status ask_whole(upload *up, bl_err *err)
+/* Where the owner has the blob there is nothing to send: what comes of it from |first| on is counted, and dropped. */
+static bl_status find_whole(upload *up, uint64_t first, bl_err *err)
 {
+    uint64_t size = 0;
     row found;
     BL_TRY(find_row(up->blobs, up->owner, up->hex, &found, err));
-    up->put = found.found && found.bytes == up->total;
-    if (up->put)
-        up->received = up->total;
+    if (!found.found)
+        return BL_OK;
+    size = up->total > 0 ? up->total : up->end;
+    if (up->total > 0 ? size != found.bytes : size > found.bytes)
+        return bl_fail(err, BL_ECONFLICT, "the blob is here and has %llu bytes, not %llu", (unsigned long long)found.bytes,
+                       (unsigned long long)size);
+    up->there = up->put = true;
+    up->total = found.bytes;
+    up->received = up->asks ? found.bytes : first;
     return BL_OK;
+}
+
+/* A piece, or a question.  The blob may become whole between the two looks at it. */
+static bl_status find_rest(upload *up, uint64_t first, bl_err *err)
+{
+    BL_TRY(find_whole(up, first, err));
+    if (up->there)
+        return BL_OK;
+    BL_TRY(take_part(up, err));
+    return up->asks && up->received == 0 ? find_whole(up, first, err) : BL_OK;
 }
 
 static bl_status check_range(bl_request *rq, upload *up, uint64_t first)
@@ -452,9 +471,7 @@ bl_status bl_blobs_begin(bl_request *rq, bool coded)
     if (!coded && rq->content_length > 0 && up->end != UINT64_MAX && rq->content_length != up->end - first)
         return bl_fail(&rq->err, BL_EINVAL, "Content-Range says %llu bytes, Content-Length %llu",
                        (unsigned long long)(up->end - first), (unsigned long long)rq->content_length);
-    BL_TRY(take_part(up, &rq->err));
-    if (up->asks && up->received == 0)
-        BL_TRY(ask_whole(up, &rq->err));
+    BL_TRY(rq->content_range != NULL ? find_rest(up, first, &rq->err) : take_part(up, &rq->err));
     if (check_range(rq, up, first) != BL_OK) {
         let_go(up);
         return rq->err.status;
@@ -543,6 +560,7 @@ static bl_step check_work(bl_request *rq)
     return BL_STEP_DONE;
 }
 
+/* |total| UINT64_MAX: nobody said. */
 static void put_state(bl_text *out, const char *hex, uint64_t received, uint64_t total)
 {
     bl_text_puts(out, "{");
@@ -550,7 +568,7 @@ static void put_state(bl_text *out, const char *hex, uint64_t received, uint64_t
     bl_text_printf(out, "\"sha256:%s\"", hex);
     bl_encode_key(out, "received");
     bl_encode_u64(out, received);
-    if (total > 0) {
+    if (total != UINT64_MAX) {
         bl_encode_key(out, "bytes");
         bl_encode_u64(out, total);
     }
@@ -560,7 +578,7 @@ static void put_state(bl_text *out, const char *hex, uint64_t received, uint64_t
 static bl_status reply_upload(bl_request *rq)
 {
     upload *up = (upload *)rq->intake;
-    put_state(&rq->out, up->hex, up->received, up->put ? up->received : up->total);
+    put_state(&rq->out, up->hex, up->received, up->put ? up->received : up->total > 0 ? up->total : UINT64_MAX);
     bl_request_reply_json(rq, up->put ? 201 : 202);
     return BL_OK;
 }
@@ -572,7 +590,9 @@ static bl_status end_body(const bl_request *rq, upload *up, bool *whole, bl_err 
     if (rq->content_range != NULL && !up->asks && up->received != up->end)
         return bl_fail(err, BL_EINVAL, "the body ended before its Content-Range did; %llu bytes are here",
                        (unsigned long long)up->received);
-    *whole = !up->put && (rq->content_range == NULL || up->received == up->total);
+    if (up->there)
+        up->received = up->total;
+    *whole = !up->there && (rq->content_range == NULL || up->received == up->total);
     return BL_OK;
 }
 

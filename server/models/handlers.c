@@ -153,20 +153,27 @@ static bool is_lost(const bl_model *model)
     return model->nrows == 0 && model->choice == BL_CHOICE_LOADED;
 }
 
-/* Of the folder: those that nobody has loaded. */
+/* Of the folder: those of which no version was loaded or tried, and why. */
 static void put_unknown(void *arg, const char *name)
 {
     index_list *list = arg;
     bl_models *models = list->rq->server->models;
     const bl_model *model = NULL;
-    bool known = false, unloaded = false;
+    bl_model_state state = BL_MODEL_UNAVAILABLE;
+    char reason[BL_MODEL_REASON] = "not loaded";
+    bool known = false;
     pthread_mutex_lock(&models->lock);
     model = bl_models_find(models, 0, name);
     known = model != NULL && (model->nrows > 0 || is_lost(model));
-    unloaded = model != NULL && model->choice == BL_CHOICE_UNLOADED;
+    if (model != NULL && model->loading)
+        state = BL_MODEL_LOADING;
+    if (model != NULL && model->reason[0] != '\0')
+        memcpy(reason, model->reason, sizeof reason);
+    else if (model != NULL && model->choice == BL_CHOICE_UNLOADED)
+        memcpy(reason, "unloaded", sizeof "unloaded");
     pthread_mutex_unlock(&models->lock);
     if (!known)
-        put_row(list, name, NULL, BL_MODEL_UNAVAILABLE, unloaded ? "unloaded" : "not loaded");
+        put_row(list, name, NULL, state, reason);
 }
 
 static bl_status read_document(bl_request *rq, bl_json_doc *doc)

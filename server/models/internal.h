@@ -148,7 +148,7 @@ typedef struct bl_model {
     bl_model_choice choice;
     bl_sent *sent, *stored; /* of a choice: its files (NULL: they are in the folder), and those that the store names; retained */
     uint64_t unloads;       /* by requests */
-    char reason[BL_MODEL_REASON]; /* why nothing of it was found to be loaded */
+    char reason[BL_MODEL_REASON]; /* why it has no rows */
     bl_model_tracing tracing;
     uint64_t asked; /* inferences, of those that a setting decides about */
     int nrows;
@@ -178,6 +178,7 @@ struct bl_model_op {
     size_t mapped;
     bl_request *rq; /* that waits, or NULL; under the lock */
     bool taken, initial;
+    bool told;       /* the row of a version has the reason of its failure */
     bool asked;      /* by a request, which may have gone: it decides what is there after a restart */
     uint64_t purges; /* of its owner, when it was asked for */
     bool mends;      /* what was lost with a device; what else has the name stays as it is */

@@ -583,6 +583,7 @@ static bl_status load_one(load *l, const bl_source_version *from)
         return BL_OK;
     }
     bl_models_publish_failure(l->models, l->op->owner, l->op->name, from->number, &problem);
+    l->op->told = true;
     return bl_fail(outer, problem.status, problem.node[0] != '\0' ? "version %llu: %s (node \"%s\")" : "version %llu: %s",
                    (unsigned long long)from->number, problem.text, problem.node);
 }
@@ -656,6 +657,14 @@ static bl_status decide(load *l, bl_model *model, bl_sent **old)
     return BL_OK;
 }
 
+/* Under the lock: what failed before counts no more. */
+static void forget_failures(bl_model *model)
+{
+    for (int i = 0; i < model->nrows; i++)
+        if (model->rows[i].version != NULL)
+            model->rows[i].reason[0] = '\0';
+}
+
 /* A configuration that failed is forgotten. */
 static bl_status end(load *l, bl_status st)
 {
@@ -666,6 +675,8 @@ static bl_status end(load *l, bl_status st)
     model = bl_models_find(l->models, l->op->owner, l->op->name);
     if (st == BL_OK)
         st = decide(l, model, &old);
+    if (st == BL_OK && !l->op->mends && model != NULL)
+        forget_failures(model);
     if (l->replaced && st != BL_OK && model != NULL) {
         other = model->config;
         model->config = l->before;

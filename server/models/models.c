@@ -96,6 +96,16 @@ static bool is_used(const bl_model *model)
     return has_version(model) || model->choice != BL_CHOICE_NONE || model->stored != NULL || model->wanted;
 }
 
+/* Under the lock: takes it from the names where nothing is known of it, for the caller to free; else NULL. */
+static bl_model *remove_unknown(bl_models *models, bl_model *model)
+{
+    char key[KEY_SIZE];
+    if (model == NULL || model->nrows > 0 || model->loading || is_used(model))
+        return NULL;
+    (void)bl_namemap_remove(models->names, key_of(key, model->owner, model->name));
+    return model;
+}
+
 /* A name of |owner| that stands for nothing goes; false: there is none. */
 static bool forget_one(bl_models *models, uint32_t owner)
 {
@@ -267,7 +277,14 @@ static bl_status take_down(bl_models *models, uint32_t owner, const char *name, 
 
 bl_status bl_models_withdraw(bl_models *models, const char *name, bl_err *err)
 {
-    return take_down(models, 0, name, false, err);
+    bl_model *model = NULL;
+    BL_TRY(take_down(models, 0, name, false, err));
+    pthread_mutex_lock(&models->lock);
+    model = remove_unknown(models, bl_models_find(models, 0, name));
+    pthread_mutex_unlock(&models->lock);
+    if (model != NULL)
+        free_model(model);
+    return BL_OK;
 }
 
 bl_status bl_models_unload(bl_models *models, uint32_t owner, const char *name, bl_err *err)
@@ -336,13 +353,25 @@ static bl_model_op *take_op(bl_models *models)
     return NULL;
 }
 
-/* |op| is through, as |err| says. */
+/* Under the lock: where the index tells why |op| failed.  The newest version has it where none of them was tried. */
+static void note_failure(bl_model *model, const bl_model_op *op, const bl_err *err)
+{
+    bool loads = op->version == NULL && op->kept == 0;
+    if (model->nrows == 0)
+        snprintf(model->reason, sizeof model->reason, "%.*s", BL_MODEL_REASON - 1, err->text);
+    else if (loads && !op->told && err->status != BL_OK && err->status != BL_ECONFLICT) /* that is: unloaded, as its rows say */
+        snprintf(model->rows[model->nrows - 1].reason, BL_MODEL_REASON, "%.*s", BL_MODEL_REASON - 1, err->text);
+}
+
+/* |op| is through, as |err| says.  A name that the folder has is kept, with the reason of the failure and the fingerprint of the
+ * files that were tried: it is not tried again until they change. */
 static void end_op(bl_models *models, bl_model_op *op, const bl_err *err)
 {
     bl_err ignored = {0};
     bl_model_op **at = &models->first_op;
     bl_model *model = NULL;
     bl_request *rq = NULL;
+    bool foldered = op->owner == 0 && bl_source_has(models, op->name);
     char key[KEY_SIZE];
     pthread_mutex_lock(&models->lock);
     while (*at != op)
@@ -351,11 +380,10 @@ static void end_op(bl_models *models, bl_model_op *op, const bl_err *err)
     model = bl_models_find(models, op->owner, op->name);
     if (model != NULL) {
         model->loading = model->admitted = false;
-        if (model->nrows == 0)
-            snprintf(model->reason, sizeof model->reason, "%.*s", BL_MODEL_REASON - 1, err->text);
+        note_failure(model, op, err);
     }
     if (model != NULL && model->choice == BL_CHOICE_NONE && model->stored == NULL &&
-        (model->nrows == 0 ||
+        ((model->nrows == 0 && !foldered) ||
          (!has_version(model) && bl_access_check_owner(models->server->access, op->owner, op->purges, &ignored) != BL_OK)))
         (void)bl_namemap_remove(models->names, key_of(key, op->owner, op->name));
     else

@@ -14,6 +14,12 @@
 enum { LOOK_BYTES = 16 * 1024 * 1024 };
 static const int64_t MEND_EVERY_NS = INT64_C(10000000000); /* where that fails */
 
+/* Did nobody decide about it, and was nothing of it ever found? */
+static bool is_new(const bl_model *model)
+{
+    return model == NULL || (model->nrows == 0 && !model->loading && model->choice == BL_CHOICE_NONE);
+}
+
 /* Does the model need an op, now that its files look like |source|? */
 static bool is_changed(bl_models *models, const char *name, const bl_source *source)
 {
@@ -21,7 +27,7 @@ static bool is_changed(bl_models *models, const char *name, const bl_source *sou
     bool changed = false;
     pthread_mutex_lock(&models->lock);
     model = bl_models_find(models, 0, name);
-    if (model == NULL && source->nversions > 0 && bl_models_is_chosen(models, name)) {
+    if (is_new(model) && source->nversions > 0 && bl_models_is_chosen(models, name)) {
         model = bl_models_need(models, 0, name);
         if (model != NULL)
             model->wanted = true;
@@ -65,7 +71,7 @@ static char (*list_names(bl_models *models, size_t *count))[BL_MODEL_NAME_SIZE]
     names = malloc((bl_namemap_count(models->names) + 1) * sizeof *names);
     for (size_t i = 0; names != NULL && bl_namemap_at(models->names, i, &key, &at); i++) {
         const bl_model *model = at;
-        if (model->owner == 0 && model->wanted && !model->loading && model->nrows > 0)
+        if (model->owner == 0 && model->wanted && !model->loading)
             memcpy(names[(*count)++], model->name, sizeof *names);
     }
     pthread_mutex_unlock(&models->lock);

@@ -52,7 +52,8 @@ class Blobs(ServerTest):
         self.assertEqual([404] * 3, [self.server.call(m, path(data)).status for m in ("HEAD", "GET", "DELETE")])
 
     def test_empty(self):
-        self.assertEqual(201, self.put(b"").status)
+        answer = self.put(b"")
+        self.assertEqual((201, {"digest": digest(b""), "received": 0, "bytes": 0}), (answer.status, answer.json))
         self.assertEqual(b"", self.server.call("GET", path(b"")).body)
         self.server.call("DELETE", path(b""))
 
@@ -81,6 +82,26 @@ class Blobs(ServerTest):
         answer = self.put(data, b"", asks)
         self.assertEqual((202, 0), (answer.status, answer.json["received"]))
         self.assertEqual(404, self.server.call("DELETE", path(data)).status)
+
+    def test_what_is_whole_stays_so(self):
+        """Pieces of it that come again are dropped, none that would make another blob of it is taken, and nothing is left of them."""
+        data = os.urandom(3000)
+        whole = (201, {"digest": digest(data), "received": 3000, "bytes": 3000})
+        self.put(data)
+        for first, last, total in ((0, 9, 3000), (0, 9, "*"), (2000, 2999, 3000), (0, 2999, 3000)):
+            answer = self.put(data, data[first:last + 1], content_range(first, last, total))
+            self.assertEqual(whole, (answer.status, answer.json), (first, last, total))
+        for first, last, total in ((0, 9, 4000), (0, 9, 2000), (2990, 3000, "*")):
+            answer = self.put(data, bytes(last + 1 - first), content_range(first, last, total))
+            self.assertEqual(409, answer.status, (first, last, total))
+            self.assertIn("has 3000 bytes, not ", answer.json["detail"])
+        self.assertEqual(409, self.put(data, b"", {"content-range": "bytes */4000"}).status)
+        answer = self.put(data, b"", {"content-range": "bytes */3000"})
+        self.assertEqual(whole, (answer.status, answer.json))
+        self.assertEqual(data, self.server.call("GET", path(data)).body)
+        self.assertEqual(204, self.server.call("DELETE", path(data)).status)
+        answer = self.put(data, b"", {"content-range": "bytes */3000"})
+        self.assertEqual((202, 0), (answer.status, answer.json["received"]))
 
     def test_a_connection_that_breaks(self):
         data = os.urandom(1_000_000)

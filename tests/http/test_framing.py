@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: MIT
 """HTTP itself over raw sockets: what libmicrohttpd 0.9.75 lets through and we close, and what stays (docs/http.md)."""
 
+import http.client
 import json
 import socket
 import time
 import unittest
 
 from fixture import JSON, Server, ServerTest, graph, head
+from test_keys import KeyedCase
 
 TYPE = "Content-Type: application/json"
 BODY = json.dumps(graph()).encode()
+DRAINED = 64 << 20  # bytes of a refused body that are read and dropped
 
 
 class Framing(ServerTest):
@@ -95,7 +98,7 @@ class Framing(ServerTest):
         self.assertTrue(got.startswith(b"HTTP/1.1 400"), got)
 
     def test_t5_too_long_is_told_before_the_body(self):
-        self.answer(head("POST", "/api/v1/run", TYPE, "Content-Length: 1048577"), 413)
+        self.answer(head("POST", "/api/v1/run", TYPE, f"Content-Length: {DRAINED + 1}"), 413)
         self.answer(head("POST", "/api/v1/run", TYPE, "Content-Length: 9223372036854775807"), 413)
         self.answer(head("POST", "/api/v1/run", TYPE, "Content-Length: 1048577", "Expect: 100-continue"), 413)
 
@@ -169,6 +172,38 @@ class Framing(ServerTest):
         first = head("GET", "/api/v1/devices", "Accept: application/x-safetensors", "X-Request-Id: one")
         got, _ = self.server.raw(first + head("GET", "/api/v1/devices"), timeout=0.5)
         self.assertEqual(1, got.count(b"x-request-id: one"))
+
+
+class Refused(KeyedCase):
+    """What sends its whole body before it looks for an answer, as most clients do, finds one."""
+
+    KEYS = {"alice": ("run",)}
+    ARGS = ("--backends", "interp", "--max-body", "16M")
+
+    def test_t5_a_refused_body_is_read_and_answered(self):
+        wrong, pieces = {**JSON, "x-api-key": "bl_" + 43 * "A"}, 40
+        cases = ((413, {**JSON, "x-api-key": self.key["alice"]}, bytes(pieces << 20)), (401, wrong, bytes(12 << 20)), (401, JSON, bytes(pieces << 20)),
+                 (413, {**JSON, "x-api-key": self.key["alice"]}, (bytes(1 << 20) for _ in range(pieces))), (401, wrong, (bytes(1 << 20) for _ in range(pieces))))
+        connection = http.client.HTTPConnection(self.server.host, self.server.port, timeout=120)
+        for status, headers, body in cases:
+            with self.subTest(status, chunked=not isinstance(body, bytes)):
+                connection.request("POST", "/api/v1/run", body, headers)
+                reply = connection.getresponse()
+                self.assertEqual((status, status), (reply.status, json.load(reply)["status"]))
+                self.assertNotEqual("close", reply.headers["connection"])
+        connection.request("GET", "/v2/health/live")  # on the same one
+        self.assertEqual(200, connection.getresponse().status)
+        connection.close()
+
+    def test_t5_a_body_without_an_end_is_cut(self):
+        piece = b"100000\r\n" + bytes(1 << 20) + b"\r\n"
+        for headers in ((), ("x-api-key: " + self.key["alice"],)):
+            with socket.create_connection((self.server.host, self.server.port)) as sock:
+                sock.settimeout(120)
+                sock.sendall(head("POST", "/api/v1/run", TYPE, "Transfer-Encoding: chunked", *headers))
+                with self.assertRaises(ConnectionError):
+                    for _ in range(1024):
+                        sock.sendall(piece)
 
 
 class RequestId(ServerTest):

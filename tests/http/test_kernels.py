@@ -72,6 +72,18 @@ class Kernels(unittest.TestCase):
         self.assertIn("known r_12_18_20: ", answer["stats"]["debug"])
         self.assertNotIn("searched", answer["stats"]["debug"])
 
+    def test_known_to_who_asked_before_it_was_found(self):
+        """A server that runs already, and had compiled the kernel before another one searched it."""
+        asked, searching = self.start("--tune=off"), self.start("--tune=off")
+        self.assertNotIn("known", self.run_product(asked)["stats"].get("debug", ""))
+        self.run_product(searching, beam=1)
+        other = product()
+        other["nodes"].append({"id": "z", "op": "exp", "in": ["a"]})
+        other["outputs"].append("z")
+        answer = asked.call("POST", "/api/v1/run", other, timeout=120)
+        self.assertEqual(200, answer.status, answer.body[:500])
+        self.assertIn("known r_12_18_20: ", answer.json["stats"]["debug"])
+
     def test_a_program_is_searched_where_its_document_says_so(self):
         server = self.start()
         document = {"inputs": {"a": {"dtype": "float32", "shape": [12, 20]}}, "state": {"b": {"dtype": "float32", "shape": [20, 18]}},

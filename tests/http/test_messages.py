@@ -126,6 +126,7 @@ OTHERS = [
     ("PUT", "/api/v1/tensors/1t", "[1]", JSON, 400, '"1t" is no name'),
     ("GET", TENSOR, None, {}, 404, 'there is no tensor "t"'),
     ("PUT", "/api/v1/blobs/sha256:" + "0" * 64, b"abc", OCTETS, 422, "nothing was kept"),
+    ("PUT", "/api/v1/blobs/sha256:" + "0" * 64, b"abc", {}, 415, "the content type must be application/octet-stream, and there is none"),
     ("PUT", "/api/v1/blobs/md5:12", b"abc", OCTETS, 400, 'not "md5:12"'),
 ]
 

@@ -186,10 +186,23 @@ class Namespaces(KeyedCase):
         self.assertEqual([], before)
         self.ok(self.call("bob", "PUT", P + "/ref", program), 201)
         self.assertEqual([8], [row["bytes"] for row in self.call("bob", "GET", P).json["programs"] if row["name"] == "ref"])
-        # what bob puts under that name is bob's, and his own goes first
-        self.ok(self.call("bob", "PUT", T + "/alice:open", [9]), 201)
-        self.assertEqual(([9], [1, 2]), (self.call("bob", "GET", T + "/alice:open").json["data"], self.call("alice", "GET", T + "/open").json["data"]))
-        self.ok(self.call("bob", "DELETE", T + "/alice:open"), 204)
+        # what is shared is not hidden by what bob puts
+        lease = self.ok(self.call("bob", "POST", "/api/v1/leases", {"ttl": 60}), 201).json["lease"]
+        keep = {"inputs": {"x": [1, 2]}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": [], "keep": {"alice:open": "y"}}
+        for answer in (self.call("bob", "PUT", T + "/alice:open", [9]), self.call("bob", "PUT", T + "/alice:open?dtype=uint8&shape=1", b"9", OCTETS),
+                       self.call("bob", "PUT", f"{T}/alice:open?lease={lease}", [9]), self.call("bob", "POST", "/api/v1/run", keep),
+                       self.call("bob", "POST", "/api/v1/run", {**keep, "lease": lease}), self.call("bob", "POST", P + "/ref/run", {"keep": {"alice:open": "m"}})):
+            self.refused(409, answer, "another key shares")
+        self.assertEqual([[1, 2]] * 2, [self.call(who, "GET", f"{T}/{name}").json["data"] for who, name in (("bob", "alice:open"), ("alice", "open"))])
+        self.refused(404, self.call("bob", "DELETE", T + "/alice:open"))
+        # but bob's own of that name, where it is older than the share, stays what it stands for
+        self.ok(self.call("bob", "PUT", T + "/alice:later", [5]), 201)
+        self.ok(self.call("alice", "PUT", T + "/later", [6]), 201)
+        self.ok(self.call("alice", "POST", "/api/v1/shares", {"tensor": "later", "to": "bob"}), 201)
+        self.ok(self.call("bob", "PUT", T + "/alice:later", [7]), 201)
+        self.assertEqual([7], self.call("bob", "GET", T + "/alice:later").json["data"])
+        self.ok(self.call("bob", "DELETE", T + "/alice:later"), 204)
+        self.assertEqual([6], self.call("bob", "GET", T + "/alice:later").json["data"])
         # replaced it is still shared; deleted it is not, nor is what then gets the name
         self.ok(self.call("alice", "PUT", T + "/open", [3]), 201)
         self.assertEqual([3], self.ok(self.call("bob", "GET", T + "/alice:open")).json["data"])
@@ -216,6 +229,8 @@ class Namespaces(KeyedCase):
         self.refused(403, self.call("bob", "POST", name + "/run", {"entry": "draw"}), "rng")
         self.refused(404, self.call("bob", "PUT", name + "/state", {"state": {"n": [1], "rng": {"dtype": "uint32", "shape": [2], "data": [0, 0]}}}))
         self.refused(404, self.call("bob", "DELETE", name))
+        self.refused(409, self.call("bob", "PUT", name, counter()), "another key shares")
+        self.assertEqual({"peek", "step", "draw"}, set(self.ok(self.call("bob", "GET", name)).json["entries"]))
         self.refused(404, self.call("root", "GET", name))
         self.assertEqual([8], self.ok(self.call("alice", "POST", P + "/two/run", {"entry": "step"})).json["outputs"]["m"]["data"])
         self.assertEqual([80], self.ok(self.call("bob", "POST", name + "/run", {"entry": "peek", "keep": {"mine": "p"}})).json and
@@ -285,6 +300,7 @@ class Memory(KeyedCase):
         self.ok(self.call("small", "PUT", f"{T}/a?dtype=float32&shape=768", bytes(3072), OCTETS), 201)
         answer = self.refused(429, self.call("small", "PUT", f"{T}/b?dtype=float32&shape=512", bytes(2048), OCTETS), "hold 4096 bytes and holds 3072: 2048 more")
         self.assertIn("retry-after", answer.headers)
+        self.refused(429, self.call("small", "PUT", f"{T}/a?dtype=float32&shape=512", bytes(2048), OCTETS), "2048 more")  # old and new count together
         self.refused(429, self.call("small", "POST", "/api/v1/run", {"nodes": [{"id": "y", "op": "full", "in": [], "attrs": {"shape": [512], "value": 0}}], "inputs": {},
                                                                      "outputs": [], "keep": {"b": "y"}}))
         self.refused(429, self.call("small", "PUT", P + "/p", counter(state={"n": {"dtype": "float32", "shape": [512]}})))

@@ -101,6 +101,82 @@ class Changes(ModelsTest):
             self.assertEqual(404, self.answer("cold"))
 
 
+class Broken(ModelsTest):
+    """What cannot be loaded is tried once for each change of its files, and the index says why."""
+
+    ARGS = ("--model-poll", "0.05")
+    BAD = "expected an integer"
+
+    @classmethod
+    def fill(cls, repository):
+        repository.put("bad", 1, elementwise("mul", 2), max_batch_size="x")
+        repository.put("fine", 1, elementwise("mul", 2))
+        repository.put("large", 1, elementwise("mul", 2))
+        (repository.path / "large" / "config.json").write_text(" " * (5 << 20))
+        (repository.path / "empty" / "latest").mkdir(parents=True)
+
+    def reason(self, model, version, word):
+        """Its row, once the reason has |word|."""
+        end = time.monotonic() + 30
+        while word not in (row := self.index().get((model, version), ("", "")))[1]:
+            self.assertLess(time.monotonic(), end, f"{model} {version}: {row}")
+            time.sleep(0.02)
+        return row
+
+    def polls(self, marker):
+        """Several looks at the folder: two for each of these, a model that came between and is served."""
+        for number in range(3):
+            self.repository.put(f"{marker}-{number}", 1, elementwise("mul", 2))
+            self.server.wait_log(lambda lines: any(f"model {marker}-{number}, version 1 is ready" in line for line in lines), 30)
+            self.assertEqual("READY", self.index()[f"{marker}-{number}", "1"][0])
+
+    def test_at_the_start(self):
+        self.assertEqual("UNAVAILABLE", self.reason("bad", None, self.BAD)[0])
+        self.assertEqual("UNAVAILABLE", self.reason("large", None, "the limit is")[0])
+        self.reason("empty", None, "version")
+        self.refused(404, self.infer("bad", ROW), "no version that is ready")
+        self.polls("start")
+        lines = self.server.log_text().splitlines()
+        for model in "bad", "large", "empty":
+            told = [line for line in lines if f"model {model}: " in line]
+            self.assertEqual(1, len(told), told)
+        for model in "bad", "large":
+            self.repository.put(model, 1, elementwise("mul", 2), max_batch_size=4)
+            self.assertEqual("READY", self.reason_gone(model, "1"))
+            self.ok(self.infer(model, ROW))
+            self.assertNotIn((model, None), self.index())
+
+    def reason_gone(self, model, version):
+        end = time.monotonic() + 30
+        while (row := self.index().get((model, version), ("", "none")))[1] != "":
+            self.assertLess(time.monotonic(), end, f"{model} {version}: {row}")
+            time.sleep(0.02)
+        return row[0]
+
+    def test_of_a_model_that_serves(self):
+        config = self.repository.path / "fine" / "config.json"
+        config.with_suffix(".new").write_text('{"max_batch_size": "x"}')
+        config.with_suffix(".new").rename(config)
+        self.assertEqual("READY", self.reason("fine", "1", self.BAD)[0])
+        self.ok(self.infer("fine", ROW))
+        self.polls("serves")
+        self.assertEqual(1, sum("model fine: its files changed" in line for line in self.server.log_text().splitlines()))
+        config.unlink()
+        self.assertEqual("READY", self.reason_gone("fine", "1"))
+        self.refused(400, self.load("fine", config='{"max_batch_size": "y"}'), self.BAD)
+        self.assertIn(self.BAD, self.index()["fine", "1"][1])
+        self.ok(self.load("fine"))
+        self.assertEqual(("READY", ""), self.index()["fine", "1"])
+
+    def test_that_goes(self):
+        self.repository.put("gone", 1, elementwise("mul", 2), max_batch_size="x")
+        self.reason("gone", None, self.BAD)
+        shutil.rmtree(self.repository.path / "gone")
+        self.server.wait_log(lambda lines: any("model gone: its folder is gone" in line for line in lines), 30)
+        self.refused(404, self.infer("gone", ROW), "there is no model")
+        self.assertNotIn(("gone", None), self.index())
+
+
 class WhileItIsLoaded(ModelsTest):
     """Asked at the start, and when it comes later: 503 and when to ask again, so that `curl --retry` is enough."""
 

@@ -246,8 +246,10 @@ class Infer(ModelsTest):
             answer = self.ok(self.infer("same_float32", binary, {"accept-encoding": coding}))
             size, whole = int(answer.headers[HEADER]), unpack(answer.body)
             self.assertEqual(struct.pack("<f", 1) * n, whole[size:])
-        answer = self.ok(self.infer("same_float32", asked, {"accept-encoding": "br, gzip;q=0"}))
-        self.assertNotIn("content-encoding", answer.headers)
+        for accepted, coding in (("br, gzip;q=0", None), ("deflate;q=1, gzip;q=0.5", "deflate"), ("deflate;q=0.2, gzip;q=0.5", "gzip"), ("deflate, gzip", "gzip"),
+                                 ("gzip;q=0, deflate;q=0.1", "deflate"), ("identity, gzip;q=0.5", None), ("identity;q=0.5, gzip", "gzip")):
+            answer = self.ok(self.infer("same_float32", asked, {"accept-encoding": accepted}))
+            self.assertEqual(coding, answer.headers.get("content-encoding"), accepted)
 
     def test_unknown(self):
         self.refused(404, self.infer("nobody", document()), "nobody")

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The search with a clock of its own: what a candidate takes is a function of its instructions, so that what must be found is
  * known.  Then once with the interpreter's clock, on real kernels. */
+#include "engine/base/clock.h"
 #include "engine/base/fault.h"
 #include "engine/lower/linear.h"
 #include "engine/search/internal.h"
@@ -11,6 +12,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -239,6 +241,62 @@ static void test_ends_early(void **state)
     close_bench(&b);
 }
 
+/* A clock that is slow for all but the heuristic's choice, and looks at the halt as those do that wait for a device. */
+typedef struct slow {
+    int alone, together;
+    double most_seconds; /* that a launch of a batch might take */
+} slow;
+
+static bl_status slow_time(void *arg, bl_device *dev, bl_trials *trials, bl_err *err)
+{
+    enum { LONG_MS = 4000 };
+    const struct timespec nap = {.tv_nsec = 1000000};
+    int64_t start = bl_clock_ns();
+    slow *f = arg;
+
+    (void)dev;
+    for (int i = 0; i < trials->ntrials; i++) {
+        trials->trial[i].status = BL_OK;
+        trials->trial[i].ns = i == 0 ? 200000 : 100000;
+        trials->trial[i].difference = 0;
+    }
+    if (trials->ntrials == 1) {
+        f->alone++;
+        return BL_OK;
+    }
+    f->together++;
+    f->most_seconds = trials->max_seconds > f->most_seconds ? trials->max_seconds : f->most_seconds;
+    while (bl_clock_ms(start, bl_clock_ns()) < LONG_MS) {
+        BL_TRY(bl_halt_check(&trials->halt, err));
+        nanosleep(&nap, NULL);
+    }
+    return BL_OK;
+}
+
+/* A batch that takes longer than the time that is left is given up, and none begins after it. */
+static void test_ends_in_time(void **state)
+{
+    static const double seconds[] = {0, 1};
+    bench b;
+
+    (void)state;
+    open_bench(&b, matmul);
+    for (size_t i = 0; i < sizeof seconds / sizeof seconds[0]; i++) {
+        slow f = {0};
+        bl_search_options options = {.width = 2, .seconds = seconds[i], .time = slow_time, .time_arg = &f};
+        bl_search_report report;
+        bl_err err = {0};
+        assert_int_equal(bl_search_run(&b.nest, &options, &report, &err), BL_OK);
+        assert_int_equal(f.alone, 1);
+        assert_true(f.together <= (seconds[i] > 0 ? 1 : 0));
+        assert_true(f.most_seconds <= seconds[i]);
+        assert_int_equal(report.tried, 1);
+        assert_int_equal(report.heuristic_ns, 200000);
+        assert_int_equal(report.best_ns, 200000);
+    }
+    close_bench(&b);
+}
+
 /* A device with less memory than two sets of the buffers is not searched. */
 static void test_too_large(void **state)
 {
@@ -341,9 +399,14 @@ static void test_on_the_interpreter(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps),           cmocka_unit_test(test_finds_the_best),
-                                       cmocka_unit_test(test_keeps_the_first), cmocka_unit_test(test_refuses_the_wrong),
-                                       cmocka_unit_test(test_ends_early),      cmocka_unit_test(test_too_large),
-                                       cmocka_unit_test(test_faults),          cmocka_unit_test(test_on_the_interpreter)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps),
+                                       cmocka_unit_test(test_finds_the_best),
+                                       cmocka_unit_test(test_keeps_the_first),
+                                       cmocka_unit_test(test_refuses_the_wrong),
+                                       cmocka_unit_test(test_ends_early),
+                                       cmocka_unit_test(test_ends_in_time),
+                                       cmocka_unit_test(test_too_large),
+                                       cmocka_unit_test(test_faults),
+                                       cmocka_unit_test(test_on_the_interpreter)};
     return cmocka_run_group_tests_name("beam", tests, NULL, NULL);
 }

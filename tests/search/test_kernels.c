@@ -125,6 +125,35 @@ static void test_kept(void **state)
     close_bench(&other);
 }
 
+/* What a server asked for before another one found it, or somebody imported it, is known to it afterwards. */
+static void test_found_by_others(void **state)
+{
+    bench b, other;
+    bl_kernels *kernels = NULL, *beside = NULL;
+    bl_kernel_record out, record = record_of("vector 1 16", 2);
+
+    (void)state;
+    open_bench(&b, SUM(6));
+    open_bench(&other, SUM(7));
+    kernels = open_kernels(b.path);
+    beside = open_kernels(b.path);
+    for (int i = 0; i < 2; i++) { /* the second time it is remembered */
+        assert_false(finds(beside, &device, &b, &out));
+        assert_false(finds(beside, &device, &other, &out));
+    }
+    bl_kernels_store(kernels, &device, b.ir, b.sink, "r_6_40", &record);
+    assert_true(finds(beside, &device, &b, &out));
+    assert_int_equal(out.nmoves, 1);
+    assert_int_equal(out.width, 2);
+    assert_false(finds(beside, &device, &other, &out));
+    bl_kernels_store(kernels, &device, other.ir, other.sink, "r_7_40", &record);
+    assert_true(finds(beside, &device, &other, &out));
+    bl_kernels_close(kernels);
+    bl_kernels_close(beside);
+    close_bench(&b);
+    close_bench(&other);
+}
+
 /* The nest of the graph that has |name|: is it known, and which parameters do its operands read, in the order of their numbers?
  */
 static bool operands_of(const char *document, const char *name, bl_kernels *kernels, bool store, int *n, int64_t *param)
@@ -371,9 +400,13 @@ static void test_bounded(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kept),     cmocka_unit_test(test_structure),
-                                       cmocka_unit_test(test_damaged),  cmocka_unit_test(test_foreign),
-                                       cmocka_unit_test(test_nonsense), cmocka_unit_test(test_put),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_kept),
+                                       cmocka_unit_test(test_structure),
+                                       cmocka_unit_test(test_damaged),
+                                       cmocka_unit_test(test_foreign),
+                                       cmocka_unit_test(test_nonsense),
+                                       cmocka_unit_test(test_put),
+                                       cmocka_unit_test(test_found_by_others),
                                        cmocka_unit_test(test_bounded)};
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }
