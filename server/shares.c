@@ -24,7 +24,7 @@ static bool has_own(const bl_request *rq, const char *lease, const char *kind, c
         return bl_shelf_has(shelf, rq->owner, kind, name);
     if (bl_shelf_get(shelf, rq->owner, lease, name, &held, &foreign, &ignored) == BL_OK)
         bl_held_release(held);
-    return !foreign; /* nor has it where there is no such lease, which is told in its place */
+    return !foreign; /* also where there is no such lease: what puts it there says so */
 }
 
 bl_status bl_shares_check_new(bl_request *rq, const char *lease, const char *kind, const char *name)
