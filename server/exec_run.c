@@ -315,7 +315,7 @@ static bl_status finish(bl_exec *x)
     if (x->debug >= 1)
         bl_text_puts(&x->report, info->debug);
     if (x->launch_ns != NULL)
-        bl_plan_report(x->plan, x->launch_ns, x->steps, bl_worker_peaks(x->worker), &x->report);
+        bl_plan_report(x->plan, x->vars, x->launch_ns, x->steps, bl_worker_peaks(x->worker), &x->report);
     bl_metrics_add(&x->rq->server->metrics, x->hit ? BL_COUNT_RUNS_CACHED : BL_COUNT_RUNS_COMPILED, 1);
     return BL_OK;
 }

@@ -170,7 +170,7 @@ static void put_profile(bl_text *out, const bl_plan *plan, const bl_peaks *peaks
     bl_text_puts(out, "[");
     for (int i = 0; i < n; i++) {
         double each = use[i].seconds / use[i].launches;
-        bl_standing standing = bl_peaks_judge(peaks, each, use[i].ops, use[i].bytes);
+        bl_standing standing = bl_peaks_judge(peaks, each, (int64_t)use[i].timed_ops, (int64_t)use[i].timed_bytes);
         bl_text_puts(out, i > 0 ? ",{" : "{");
         bl_encode_key(out, "kernel");
         bl_encode_string(out, use[i].name);
@@ -183,9 +183,9 @@ static void put_profile(bl_text *out, const bl_plan *plan, const bl_peaks *peaks
         bl_encode_key(out, "us");
         bl_encode_number(out, use[i].seconds * 1e6);
         bl_encode_key(out, "gflop_s");
-        bl_encode_number(out, each > 0 ? 1e-9 * (double)use[i].ops / each : 0);
+        bl_encode_number(out, each > 0 ? 1e-9 * use[i].timed_ops / each : 0);
         bl_encode_key(out, "gbyte_s");
-        bl_encode_number(out, each > 0 ? 1e-9 * (double)use[i].bytes / each : 0);
+        bl_encode_number(out, each > 0 ? 1e-9 * use[i].timed_bytes / each : 0);
         if (standing.ceiling != BL_CEILING_UNKNOWN) {
             bl_encode_key(out, "bound");
             bl_encode_string(out, bl_ceiling_name(standing.ceiling));

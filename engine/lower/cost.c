@@ -2,7 +2,9 @@
 #include "engine/lower/cost.h"
 
 #include "engine/base/size.h"
+#include "engine/ir/eval.h"
 #include "engine/ir/matrix.h"
+#include "engine/ir/shape.h"
 
 enum { MOST_NESTING = 64 };
 
@@ -44,35 +46,67 @@ static int64_t operations(const bl_linear *linear, const bl_inst *inst)
     return inst->lanes * (inst->op == BL_OP_FMA ? 2 : 1);
 }
 
-/* A size at the largest sizes of the dimensions: a sum of products of constants and scalar parameters; else 64, which is a guess.
- */
-static int64_t largest(const bl_lowered *lowered, int nvars, const int64_t *most, uint32_t at, int depth)
-{
-    const bl_inst *inst = &lowered->linear->inst[at];
+typedef struct sizes {
+    const bl_lowered *lowered;
+    int nvars;
+    const int64_t *vars;
+} sizes;
 
-    if (inst->op == BL_OP_CONST)
-        return inst->arg;
-    if (inst->op == BL_OP_VAR && inst->arg < lowered->nvars && lowered->vars[inst->arg] < nvars)
-        return most[lowered->vars[inst->arg]];
-    if (inst->op == BL_OP_CAST && depth > 0)
-        return largest(lowered, nvars, most, inst->args[0], depth - 1);
-    if ((inst->op == BL_OP_ADD || inst->op == BL_OP_MUL) && depth > 0) {
-        int64_t x = largest(lowered, nvars, most, inst->args[0], depth - 1),
-                y = largest(lowered, nvars, most, inst->args[1], depth - 1);
-        if (inst->op == BL_OP_MUL)
-            return times(x, y);
-        return plus(x > 0 ? x : 0, y > 0 ? y : 0); /* what is taken off may be nothing */
+/* What follows from constants and named dimensions alone; false where it does not, or asks for too long a way. */
+static bool is_known(const sizes *s, uint32_t at, int depth, int64_t *value)
+{
+    const bl_inst *inst = &s->lowered->linear->inst[at];
+    bl_scalar operand[3] = {{.i = 0}, {.i = 0}, {.i = 0}};
+
+    if (inst->op == BL_OP_CONST) {
+        *value = inst->arg;
+        return true;
     }
-    if (inst->op == BL_OP_MIN && depth > 0) { /* where a sum ends by its gate */
-        int64_t x = largest(lowered, nvars, most, inst->args[0], depth - 1),
-                y = largest(lowered, nvars, most, inst->args[1], depth - 1);
-        return x < y ? x : y;
+    if (inst->op == BL_OP_VAR && inst->arg < s->lowered->nvars && s->lowered->vars[inst->arg] < s->nvars) {
+        *value = s->vars[s->lowered->vars[inst->arg]];
+        return true;
     }
-    return 64;
+    if (bl_op_get_class((bl_op)inst->op) != BL_CLASS_ALU || inst->lanes != 1 || inst->nargs > 3 || depth == 0)
+        return false;
+    for (uint32_t i = 0; i < inst->nargs; i++) {
+        bl_dtype of = (bl_dtype)s->lowered->linear->inst[inst->args[i]].dtype;
+        if ((of != BL_I32 && of != BL_I64 && of != BL_BOOL) || !is_known(s, inst->args[i], depth - 1, &operand[i].i))
+            return false;
+    }
+    if (inst->op == BL_OP_BITCAST || (inst->op == BL_OP_CAST && inst->dtype != BL_I32 && inst->dtype != BL_I64))
+        return false;
+    *value =
+        inst->op == BL_OP_CAST
+            ? operand[0].i
+            : bl_eval((bl_op)inst->op, (bl_dtype)s->lowered->linear->inst[inst->args[inst->nargs == 1 ? 0 : 1]].dtype, operand).i;
+    return true;
 }
 
-int64_t *bl_cost_runs(bl_arena *arena, const bl_lowered *lowered, int nvars, const int64_t *most)
+/* How many turns a loop takes: what is known, sums and products of it, and 64, which is a guess, for what is not: the loop's own
+ * place in a causal sum, say. */
+static int64_t turns_of(const sizes *s, uint32_t at, int depth)
 {
+    const bl_inst *inst = &s->lowered->linear->inst[at];
+    int64_t x = 0, y = 0;
+
+    if (is_known(s, at, depth, &x))
+        return x;
+    if (inst->op == BL_OP_CAST && depth > 0)
+        return turns_of(s, inst->args[0], depth - 1);
+    if ((inst->op != BL_OP_ADD && inst->op != BL_OP_MUL && inst->op != BL_OP_MIN) || depth == 0)
+        return 64;
+    x = turns_of(s, inst->args[0], depth - 1);
+    y = turns_of(s, inst->args[1], depth - 1);
+    if (inst->op == BL_OP_MUL)
+        return times(x, y);
+    if (inst->op == BL_OP_MIN) /* where a sum ends by its gate */
+        return x < y ? x : y;
+    return plus(x > 0 ? x : 0, y > 0 ? y : 0); /* what is taken off may be nothing */
+}
+
+int64_t *bl_cost_runs(bl_arena *arena, const bl_lowered *lowered, int nvars, const int64_t *vars)
+{
+    const sizes at = {.lowered = lowered, .nvars = nvars, .vars = vars};
     const bl_linear *linear = lowered->linear;
     int64_t *runs = bl_arena_array(arena, (size_t)linear->ninst + 1, sizeof *runs), around[MOST_NESTING] = {1};
     int depth = 0;
@@ -80,11 +114,12 @@ int64_t *bl_cost_runs(bl_arena *arena, const bl_lowered *lowered, int nvars, con
     if (runs == NULL)
         return NULL;
     for (int i = 0; i < BL_GRID_DIMS; i++)
-        around[0] = times(around[0], times(lowered->grid[i]->hi, linear->local[i]));
+        around[0] = times(around[0], times(bl_extent_eval(lowered->grid[i], vars), linear->local[i]));
     for (uint32_t i = 0; i < linear->ninst; i++) {
         const bl_inst *inst = &linear->inst[i];
         if (inst->op == BL_OP_LOOP && depth + 1 < MOST_NESTING) {
-            around[depth + 1] = times(around[depth], largest(lowered, nvars, most, inst->args[0], 8));
+            int64_t turns = turns_of(&at, inst->args[0], 8);
+            around[depth + 1] = times(around[depth], turns > 0 ? turns : 0);
             depth++;
         }
         runs[i] = around[depth];
@@ -94,11 +129,11 @@ int64_t *bl_cost_runs(bl_arena *arena, const bl_lowered *lowered, int nvars, con
     return runs;
 }
 
-bl_status bl_cost_count(bl_arena *arena, const bl_lowered *lowered, int nvars, const int64_t *most, bl_cost *cost, bl_err *err)
+bl_status bl_cost_count(bl_arena *arena, const bl_lowered *lowered, int nvars, const int64_t *vars, bl_cost *cost, bl_err *err)
 {
     const bl_linear *linear = lowered->linear;
     bool *of_value = bl_arena_array(arena, (size_t)linear->ninst + 1, sizeof *of_value);
-    const int64_t *runs = bl_cost_runs(arena, lowered, nvars, most);
+    const int64_t *runs = bl_cost_runs(arena, lowered, nvars, vars);
 
     *cost = (bl_cost){0};
     if (of_value == NULL || runs == NULL)

@@ -20,6 +20,7 @@ typedef struct made {
     const char *moves;
     uint64_t key;         /* of the nest */
     int64_t ops, bytes;   /* of a launch */
+    plan_work *work;      /* what these are counted of */
     int kernels, helpers; /* that it does */
 } made;
 

@@ -8,6 +8,19 @@
 
 #include <pthread.h>
 
+/* What a kernel does, to be counted at the sizes of a run (count.c). */
+typedef struct plan_work {
+    const struct plan_work *next; /* where several were joined: of each, as it was before */
+    const bl_lowered *lowered;
+    int nparams;
+    const int *slot; /* of each parameter */
+} plan_work;
+
+/* Of a launch: arithmetic on values, and device memory traffic. */
+typedef struct plan_counts {
+    int64_t ops, bytes;
+} plan_counts;
+
 /* One launch of a plan. */
 typedef struct step {
     const char *name;
@@ -37,8 +50,12 @@ typedef struct plan_census {
     atomic_uint samples;
     atomic_ullong recent_ns[PLAN_RECENT]; /* of the last timed steps, all launches together */
     atomic_ullong *kernel_ns;             /* sums over all timed steps */
-    int64_t next_ns;                      /* when a step is timed again */
-    uint64_t *launch_ns;                  /* of the step at hand */
+    atomic_ullong *kernel_ops;            /* of a launch; likewise.  NULL, as all that follows it, without named dimensions */
+    atomic_ullong *kernel_bytes;
+    plan_counts *counted; /* of each kernel's launch at |vars| */
+    int64_t *vars;        /* of the last timed step */
+    int64_t next_ns;      /* when a step is timed again */
+    uint64_t *launch_ns;  /* of the step at hand */
 } plan_census;
 
 /* A value that is made of nothing but what the plan is given, and may be kept from one step to the next (keep.c). */
@@ -101,6 +118,7 @@ struct bl_plan {
     uint32_t (*groups)[3]; /* of each launch */
     int nkernels;
     bl_kernel **kernels;
+    const plan_work *const *work; /* of each kernel */
     const bl_launch *launches;
     int nparts;
     part *parts; /* recorded on the worker thread before the first run */
@@ -151,14 +169,20 @@ void plan_keep_end(bl_plan *plan, bool good);
 void plan_keep_forget(bl_plan *plan); /* after a run that failed: whatever was written may be half */
 void plan_keep_fini(bl_plan *plan);
 /* service.c */
-BL_NODISCARD bl_status plan_census_init(plan_census *census, int nkernels, int nsteps, bl_err *err);
+BL_NODISCARD bl_status plan_census_init(plan_census *census, int nkernels, int nsteps, int nvars, bl_err *err);
 void plan_census_fini(plan_census *census);
 /* Where the next step's launches write their times, if one is due to be timed; else NULL. */
 uint64_t *plan_census_begin(bl_plan *plan);
 bool plan_census_is_short(const bl_plan *plan,
                           uint64_t ns); /* one of the last steps that were timed took no longer; any thread */
-void plan_census_end(bl_plan *plan, const uint64_t *launch_ns);
+void plan_census_end(bl_plan *plan, const int64_t *vars, const uint64_t *launch_ns);
 void plan_census_wall(bl_plan *plan, uint64_t steps, int64_t ns); /* a run took so long */
+/* count.c */
+/* What a launch of a kernel does when the named dimensions are |vars|; uses |arena| and leaves it dirty. */
+BL_NODISCARD bl_status plan_count(const bl_plan *plan, const plan_work *work, const int64_t *vars, bl_arena *arena,
+                                  plan_counts *out, bl_err *err);
+/* Of each of the plan's kernels.  What cannot be counted for want of memory is as at the largest sizes. */
+void plan_count_all(const bl_plan *plan, const int64_t *vars, plan_counts *out);
 /* ahead.c */
 /* Have the driver compile those of |sources| that are not in the device's cache on disk, many at once, and in |children| unless
  * that is NULL: bl_kernel_create then finds them there. */

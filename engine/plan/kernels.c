@@ -152,8 +152,10 @@ static void add_joined(compile *c, const plan_piece *piece, const made *members,
         all.helpers += members[i].helpers;
         all.ops += members[i].ops;
         all.bytes += members[i].bytes;
+        members[i].work->next = i + 1 < n ? members[i + 1].work : NULL;
         moves = i == 0 ? moves : bl_arena_printf(c->arena, "%s; %s", moves, members[i].moves);
     }
+    all.work = members[0].work;
     all.name = piece->name;
     all.nparams = piece->nparams;
     all.slot = piece->slot;

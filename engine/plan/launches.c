@@ -295,6 +295,9 @@ bl_status compile_estimate(compile *c)
     for (int i = 0; i < c->nmade; i++) {
         made *m = &c->made[i];
         bl_cost cost;
+        m->work = bl_arena_array(c->arena, 1, sizeof *m->work);
+        BL_TRY(bl_arena_status(c->arena, c->err));
+        *m->work = (plan_work){.lowered = m->lowered, .nparams = m->nparams, .slot = m->slot};
         BL_TRY(bl_cost_count(c->arena, m->lowered, graph->nvars, most, &cost, c->err));
         m->ops = cost.ops;
         for (int k = 0; k < m->nparams; k++) {
@@ -307,6 +310,7 @@ bl_status compile_estimate(compile *c)
 
 static bl_status make_launches(compile *c)
 {
+    const plan_work **work = bl_arena_array(c->arena, (size_t)c->nmade + 1, sizeof *work);
     bl_plan *plan = c->plan;
     emission e = {.c = c};
     size_t n = 0;
@@ -325,6 +329,9 @@ static bl_status make_launches(compile *c)
     BL_TRY(bl_arena_status(c->arena, c->err));
     if (plan->groups == NULL)
         return bl_fail(c->err, BL_ENOMEM, "plan");
+    for (int i = 0; i < c->nmade; i++)
+        work[i] = c->made[i].work;
+    plan->work = work;
     e.next_loop = 0;
     e.end = 0;
     emit(&e, 0, c->schedule->nnests);
@@ -346,7 +353,7 @@ static bl_status make_parts(compile *c)
     bl_plan *plan = c->plan;
     double seconds = 0;
 
-    BL_TRY(plan_census_init(&plan->census, c->nmade, plan->nsteps, c->err));
+    BL_TRY(plan_census_init(&plan->census, c->nmade, plan->nsteps, plan->graph->nvars, c->err));
     plan->parts = bl_arena_array(c->arena, (size_t)plan->nsteps + 1, sizeof *plan->parts);
     BL_TRY(bl_arena_status(c->arena, c->err));
     for (int i = 0; i < plan->nsteps; i++) {

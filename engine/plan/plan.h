@@ -118,11 +118,12 @@ typedef struct bl_kernel_use {
     const char *name, *moves; /* in the plan's memory */
     uint64_t key;             /* of its nest, a helper's too (bl_kernels_key); 0 where several were joined */
     bool helper;
-    int number;         /* in the plan */
-    int kernels;        /* of the scheduler, helpers included, that it does: several where they were joined */
-    int launches;       /* in a step */
-    int64_t ops, bytes; /* of a launch, at the largest sizes */
-    double seconds;     /* device time of all launches of a step: the mean of the samples, 0 without any */
+    int number;                    /* in the plan */
+    int kernels;                   /* of the scheduler, helpers included, that it does: several where they were joined */
+    int launches;                  /* in a step */
+    int64_t ops, bytes;            /* of a launch, at the largest sizes */
+    double seconds;                /* device time of all launches of a step: the mean of the samples, 0 without any */
+    double timed_ops, timed_bytes; /* of a launch, at the sizes of these: likewise */
 } bl_kernel_use;
 
 bl_plan_service bl_plan_get_service(const bl_plan *plan);
@@ -179,8 +180,9 @@ bool bl_plan_may_fly(const bl_plan *plan);
 bool bl_plan_is_due(const bl_plan *plan);
 BL_NODISCARD bl_status bl_plan_submit(bl_run *run, bl_err *err);
 BL_NODISCARD bl_status bl_plan_finish(bl_run *run, int64_t submit_ns, bl_err *err);
-/* One line a kernel as DEBUG=2 prints it: name, time, GFLOP/s, GB/s, and with peaks which share of one that is.  |launch_ns| as
- * bl_run fills it. */
-void bl_plan_report(const bl_plan *plan, const uint64_t *launch_ns, uint64_t steps, const bl_peaks *peaks, bl_text *out);
+/* One line a kernel as DEBUG=2 prints it: name, time, GFLOP/s, GB/s, and with peaks which share of one that is.  |vars| and
+ * |launch_ns| are those of the run. */
+void bl_plan_report(const bl_plan *plan, const int64_t *vars, const uint64_t *launch_ns, uint64_t steps, const bl_peaks *peaks,
+                    bl_text *out);
 
 #endif

@@ -373,7 +373,7 @@ static bl_status run_steps(running *r, uint64_t *asked)
         }
         atomic_fetch_add_explicit(&r->plan->census.steps, 1, memory_order_relaxed);
         if (ns != NULL)
-            plan_census_end(r->plan, ns);
+            plan_census_end(r->plan, run->vars, ns);
         for (int k = 0; ns != NULL && run->launch_ns != NULL && k < r->plan->nsteps; k++)
             run->launch_ns[k] += ns[k];
         if (in_flight == 0) {

@@ -8,16 +8,32 @@
 
 enum { SAMPLE_EVERY_NS = 1000000000 }; /* a timed step is waited for: once a second nobody notices */
 
-bl_status plan_census_init(plan_census *census, int nkernels, int nsteps, bl_err *err)
+bl_status plan_census_init(plan_census *census, int nkernels, int nsteps, int nvars, bl_err *err)
 {
-    census->kernel_ns = bl_calloc((size_t)nkernels + 1, sizeof *census->kernel_ns);
+    size_t n = (size_t)nkernels + 1;
+
+    census->kernel_ns = bl_calloc(n, sizeof *census->kernel_ns);
     census->launch_ns = bl_calloc((size_t)nsteps + 1, sizeof *census->launch_ns);
-    return census->kernel_ns == NULL || census->launch_ns == NULL ? bl_fail(err, BL_ENOMEM, "plan") : BL_OK;
+    if (census->kernel_ns == NULL || census->launch_ns == NULL)
+        return bl_fail(err, BL_ENOMEM, "plan");
+    if (nvars == 0)
+        return BL_OK;
+    census->kernel_ops = bl_calloc(n, sizeof *census->kernel_ops);
+    census->kernel_bytes = bl_calloc(n, sizeof *census->kernel_bytes);
+    census->counted = bl_calloc(n, sizeof *census->counted);
+    census->vars = bl_calloc((size_t)nvars, sizeof *census->vars);
+    if (census->kernel_ops == NULL || census->kernel_bytes == NULL || census->counted == NULL || census->vars == NULL)
+        return bl_fail(err, BL_ENOMEM, "plan");
+    return BL_OK;
 }
 
 void plan_census_fini(plan_census *census)
 {
     free(census->kernel_ns);
+    free(census->kernel_ops);
+    free(census->kernel_bytes);
+    free(census->counted);
+    free(census->vars);
     free(census->launch_ns);
 }
 
@@ -48,12 +64,31 @@ bool bl_plan_is_due(const bl_plan *plan)
     return bl_clock_ns() >= plan->census.next_ns;
 }
 
-void plan_census_end(bl_plan *plan, const uint64_t *launch_ns)
+/* What the step did whose sizes are |vars|: counted anew only where these are others than those of the last one. */
+static void add_counts(bl_plan *plan, unsigned samples, const int64_t *vars)
+{
+    plan_census *census = &plan->census;
+    size_t bytes = (size_t)plan->graph->nvars * sizeof *vars;
+
+    if (census->counted == NULL)
+        return;
+    if (samples == 0 || memcmp(census->vars, vars, bytes) != 0) {
+        memcpy(census->vars, vars, bytes);
+        plan_count_all(plan, vars, census->counted);
+    }
+    for (int i = 0; i < plan->nkernels; i++) {
+        atomic_fetch_add_explicit(&census->kernel_ops[i], (uint64_t)census->counted[i].ops, memory_order_relaxed);
+        atomic_fetch_add_explicit(&census->kernel_bytes[i], (uint64_t)census->counted[i].bytes, memory_order_relaxed);
+    }
+}
+
+void plan_census_end(bl_plan *plan, const int64_t *vars, const uint64_t *launch_ns)
 {
     plan_census *census = &plan->census;
     unsigned n = atomic_load_explicit(&census->samples, memory_order_relaxed);
     uint64_t all = 0;
 
+    add_counts(plan, n, vars);
     for (int i = 0; i < plan->nsteps; i++) {
         atomic_fetch_add_explicit(&census->kernel_ns[plan->steps[i].kernel], launch_ns[i], memory_order_relaxed);
         all += launch_ns[i];
@@ -95,6 +130,11 @@ bl_plan_service bl_plan_get_service(const bl_plan *plan)
     return service;
 }
 
+static double mean_of(const atomic_ullong *sum, int kernel, unsigned samples)
+{
+    return (double)atomic_load_explicit(&sum[kernel], memory_order_relaxed) / samples;
+}
+
 int bl_plan_list_kernels(const bl_plan *plan, int most, bl_kernel_use *out)
 {
     unsigned samples = atomic_load_explicit(&plan->census.samples, memory_order_acquire);
@@ -118,8 +158,11 @@ int bl_plan_list_kernels(const bl_plan *plan, int most, bl_kernel_use *out)
         }
         if (use->launches == 0)
             continue;
-        if (samples > 0)
-            use->seconds = 1e-9 * (double)atomic_load_explicit(&plan->census.kernel_ns[k], memory_order_relaxed) / samples;
+        if (samples > 0) {
+            use->seconds = 1e-9 * mean_of(plan->census.kernel_ns, k, samples);
+            use->timed_ops = plan->census.counted == NULL ? (double)use->ops : mean_of(plan->census.kernel_ops, k, samples);
+            use->timed_bytes = plan->census.counted == NULL ? (double)use->bytes : mean_of(plan->census.kernel_bytes, k, samples);
+        }
         n++;
     }
     return n;
@@ -128,10 +171,19 @@ int bl_plan_list_kernels(const bl_plan *plan, int most, bl_kernel_use *out)
 /* ---- in words */
 
 /* All launches of a kernel are one line, where it is launched first. */
-void bl_plan_report(const bl_plan *plan, const uint64_t *launch_ns, uint64_t steps, const bl_peaks *peaks, bl_text *out)
+void bl_plan_report(const bl_plan *plan, const int64_t *vars, const uint64_t *launch_ns, uint64_t steps, const bl_peaks *peaks,
+                    bl_text *out)
 {
+    plan_counts *all = bl_calloc((size_t)plan->nkernels + 1, sizeof *all);
+
+    if (all == NULL) { /* it is said, and the run's results are what matters */
+        bl_text_puts(out, "no memory to say what the kernels did\n");
+        return;
+    }
+    plan_count_all(plan, vars, all);
     for (int i = 0, seen = -1; i < plan->nsteps; i++) {
         const step *s = &plan->steps[i];
+        const plan_counts *did = &all[s->kernel];
         bl_standing standing;
         uint64_t ns = 0;
         int64_t launches = 0;
@@ -147,14 +199,15 @@ void bl_plan_report(const bl_plan *plan, const uint64_t *launch_ns, uint64_t ste
         seconds = 1e-9 * (double)ns / (double)(steps == 0 ? 1 : steps);
         rate = seconds <= 0 ? 0 : 1e-9 * (double)launches / seconds;
         bl_text_printf(out, "%-12s %3d %c %-40s %10.1f us %8.1f GFLOP/s %8.1f GB/s", plan->info.device, s->kernel,
-                       s->helper ? 'h' : ' ', s->name, seconds * 1e6, (double)s->ops * rate, (double)s->bytes * rate);
-        standing = bl_peaks_judge(peaks, seconds / (double)launches, s->ops, s->bytes);
+                       s->helper ? 'h' : ' ', s->name, seconds * 1e6, (double)did->ops * rate, (double)did->bytes * rate);
+        standing = bl_peaks_judge(peaks, seconds / (double)launches, did->ops, did->bytes);
         if (standing.ceiling != BL_CEILING_UNKNOWN)
             bl_text_printf(out, " %3.0f%% %-7s", standing.share * 100, bl_ceiling_name(standing.ceiling));
         if (launches > 1)
             bl_text_printf(out, " in %lld launches", (long long)launches);
         bl_text_putc(out, '\n');
     }
+    free(all);
 }
 
 /* ---- what supersedes it */

@@ -275,7 +275,7 @@ static bl_status run_job(job *j, const bl_wire_graph *wire)
         j->result->run_us = 0;
     if (st == BL_OK && run.timed) {
         bl_text text = {0};
-        bl_plan_report(j->plan, least, 1, &(bl_peaks){0}, &text);
+        bl_plan_report(j->plan, run.vars, least, 1, &(bl_peaks){0}, &text);
         fputs(text.data == NULL ? "" : text.data, stdout);
         bl_text_fini(&text);
     }

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -61,6 +62,96 @@ static void test_times_in_service(void **state)
     close_job(&j);
     bl_arena_destroy(d.arena);
     close_bench(&b);
+}
+
+#define CONVOLVES(dims, n)                                                                                                       \
+    "{" dims "'inputs': {'x': {'dtype': 'float32', 'shape': [" n                                                                 \
+    ", 1, 5, 5]}, 'w': {'dtype': 'float32', 'shape': [4, 1, 3, 3]}}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w']}, "  \
+    "{'id': 's', 'op': 'sum', 'in': ['y'], 'attrs': {'axis': 0}}], 'outputs': ['y', 's']}"
+
+/* Of a step, in its sizes: as the profile has it, and as the report of a run in which each launch takes the same. */
+typedef struct done {
+    double ops, bytes, told_ops, told_bytes;
+} done;
+
+static done take_report(const job *j)
+{
+    enum { MOST = 64, NS = 10 }; /* so short that tenths of a GFLOP/s are few operations */
+    uint64_t launch_ns[MOST];
+    bl_kernel_use use[MOST_TENSORS];
+    bl_text text = {0};
+    done all = {0};
+    int n = bl_plan_list_kernels(j->plan, MOST_TENSORS, use);
+
+    assert_true(n > 0 && j->plan->nsteps <= MOST);
+    for (int i = 0; i < MOST; i++)
+        launch_ns[i] = NS;
+    for (int i = 0; i < n; i++) {
+        all.ops += use[i].timed_ops * use[i].launches;
+        all.bytes += use[i].timed_bytes * use[i].launches;
+    }
+    bl_plan_report(j->plan, j->vars, launch_ns, 1, &(bl_peaks){0}, &text);
+    for (const char *at = bl_text_get(&text); (at = strstr(at, " us ")) != NULL; at++) {
+        double rate = 0, bandwidth = 0;
+        assert_int_equal(sscanf(at, " us %lf GFLOP/s %lf GB/s", &rate, &bandwidth), 2);
+        all.told_ops += rate * NS;
+        all.told_bytes += bandwidth * NS;
+    }
+    bl_text_fini(&text);
+    return all;
+}
+
+static done do_in_service(const char *text, const int64_t *sizes, int nsizes)
+{
+    bench b = open_bench(4);
+    document d = open_document(text);
+    bl_plan *plan = NULL;
+    bl_err err = {0};
+    done last = {0};
+    bool hit = false;
+
+    if (get_plan(&b, &d, &plan, &hit, &err) != BL_OK)
+        fail_msg("%s", err.text);
+    for (int i = 0; i < nsizes; i++) {
+        job j;
+        open_job(&b, bl_plan_retain(plan), sizes[i], &j);
+        plan->census.next_ns = 0; /* each is timed, but for the first */
+        if (bl_plan_run(&j.run, &err) != BL_OK)
+            fail_msg("%s", err.text);
+        drop_outputs(&j);
+        last = take_report(&j);
+        close_job(&j);
+    }
+    bl_plan_release(plan);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+    return last;
+}
+
+static void check_alike(double got, double wanted, const char *what)
+{
+    if (wanted <= 0 || fabs(got - wanted) > 0.06 * wanted)
+        fail_msg("%s: %g at the size of the run, %g where that is the only one", what, got, wanted);
+}
+
+/* What kernels did is counted at the sizes of the run, and not at the largest ones; the profile has the mean of timed steps. */
+static void test_counts_at_the_sizes(void **state)
+{
+    static const char named[] = CONVOLVES("'dims': {'n': [1, 4096]}, ", "'n'");
+    static const int64_t four[] = {120, 4, 4, 4}, hundred[] = {100, 100}, turns[] = {150, 150, 50}; /* the first is not timed */
+    done fixed = do_in_service(CONVOLVES("", "4"), four, 3), got = do_in_service(named, four, 4);
+
+    (void)state;
+    check_alike(got.ops, fixed.ops, "ops of the profile");
+    check_alike(got.bytes, fixed.bytes, "bytes of the profile");
+    check_alike(got.told_ops, fixed.told_ops, "ops of the report");
+    check_alike(got.told_bytes, fixed.told_bytes, "bytes of the report");
+    fixed = do_in_service(named, hundred, 2);
+    got = do_in_service(named, turns, 3);
+    check_alike(got.ops, fixed.ops, "ops of two sizes");
+    check_alike(got.bytes, fixed.bytes, "bytes of two sizes");
+    check_alike(got.told_ops, fixed.told_ops / 2, "ops of the report of the last");
+    check_alike(got.told_bytes, fixed.told_bytes / 2, "bytes of the report of the last");
 }
 
 /* Small kernels in a row are one launch, and still count as what they are; without moves each is on its own. */
@@ -473,6 +564,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_times_in_service),
+        cmocka_unit_test(test_counts_at_the_sizes),
         cmocka_unit_test(test_joined),
         cmocka_unit_test(test_fixed_moves),
         cmocka_unit_test(test_superseded),
