@@ -12,10 +12,7 @@ void bl_problem_write(bl_text *out, const bl_err *err, const uint64_t *step)
 
     for (int i = 0; i < n && i < (int)sizeof type; i++)
         type[i] = (char)tolower((unsigned char)type[i]);
-    if (err->node[0] != '\0')
-        (void)snprintf(detail, sizeof detail, "%s (node \"%s\")", err->text, err->node);
-    else
-        (void)snprintf(detail, sizeof detail, "%s", err->text);
+    bl_err_describe(err, detail, sizeof detail);
     bl_text_putc(out, '{');
     bl_encode_key(out, "type");
     bl_encode_string(out, type);

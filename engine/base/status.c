@@ -77,6 +77,19 @@ void bl_err_blame(bl_err *err, const char *node)
         drop_split_character(err->node, sizeof err->node - 1);
 }
 
+void bl_err_describe(const bl_err *err, char *out, size_t size)
+{
+    char named[sizeof err->node + 8];
+    bool says = false;
+    int len = 0;
+
+    (void)snprintf(named, sizeof named, "node \"%s\"", err->node);
+    says = err->node[0] == '\0' || strstr(err->text, named) != NULL;
+    len = says ? snprintf(out, size, "%s", err->text) : snprintf(out, size, "%s (%s)", err->text, named);
+    if (len >= 0 && (size_t)len >= size)
+        drop_split_character(out, size - 1);
+}
+
 #ifndef NDEBUG
 _Noreturn void bl_assert_fail(const char *what, const char *file, int line)
 {

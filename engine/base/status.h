@@ -37,6 +37,8 @@ bl_status bl_err_set(bl_err *err, bl_status status, const char *file, int line, 
 
 /* Name the node to blame, unless one is named already. */
 void bl_err_blame(bl_err *err, const char *node);
+/* The text, with the node to blame behind it where it does not name that itself; cut to |size| bytes. */
+void bl_err_describe(const bl_err *err, char *out, size_t size);
 
 /* Leave the function with the status of |expr| if it failed: only where nothing is owned. */
 #define BL_TRY(expr)                                                                                                             \

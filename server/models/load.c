@@ -513,7 +513,7 @@ void bl_models_publish_failure(bl_models *models, uint32_t owner, const char *na
     row = model != NULL ? need_row(model, number) : NULL;
     if (row != NULL) {
         row->state = row->version != NULL ? BL_MODEL_READY : BL_MODEL_UNAVAILABLE;
-        snprintf(row->reason, sizeof row->reason, "%.*s", BL_MODEL_REASON - 1, why->text);
+        bl_err_describe(why, row->reason, sizeof row->reason);
     }
     pthread_mutex_unlock(&models->lock);
 }
@@ -568,6 +568,7 @@ static bl_status load_one(load *l, const bl_source_version *from)
 {
     bl_model_version *version = NULL;
     bl_err problem = {0}, *outer = l->err;
+    char text[sizeof problem.text];
     bl_status st = BL_OK;
     if (is_current(l, from))
         return BL_OK;
@@ -584,8 +585,8 @@ static bl_status load_one(load *l, const bl_source_version *from)
     }
     bl_models_publish_failure(l->models, l->op->owner, l->op->name, from->number, &problem);
     l->op->told = true;
-    return bl_fail(outer, problem.status, problem.node[0] != '\0' ? "version %llu: %s (node \"%s\")" : "version %llu: %s",
-                   (unsigned long long)from->number, problem.text, problem.node);
+    bl_err_describe(&problem, text, sizeof text);
+    return bl_fail(outer, problem.status, "version %llu: %s", (unsigned long long)from->number, text);
 }
 
 static bl_status load_all(load *l)

@@ -358,9 +358,9 @@ static void note_failure(bl_model *model, const bl_model_op *op, const bl_err *e
 {
     bool loads = op->version == NULL && op->kept == 0;
     if (model->nrows == 0)
-        snprintf(model->reason, sizeof model->reason, "%.*s", BL_MODEL_REASON - 1, err->text);
+        bl_err_describe(err, model->reason, sizeof model->reason);
     else if (loads && !op->told && err->status != BL_OK && err->status != BL_ECONFLICT) /* that is: unloaded, as its rows say */
-        snprintf(model->rows[model->nrows - 1].reason, BL_MODEL_REASON, "%.*s", BL_MODEL_REASON - 1, err->text);
+        bl_err_describe(err, model->rows[model->nrows - 1].reason, BL_MODEL_REASON);
 }
 
 /* |op| is through, as |err| says.  A name that the folder has is kept, with the reason of the failure and the fingerprint of the

@@ -3,6 +3,7 @@
 
 import base64
 import json
+import re
 import time
 import unittest
 
@@ -13,6 +14,21 @@ ROW = document(numbers("x", [1, 4], [1, 2, 3, 4]))
 
 def coded(value):
     return base64.b64encode(value if isinstance(value, bytes) else json.dumps(value).encode()).decode()
+
+
+def field(number, value):
+    """Of a protobuf message: a text, a message, or a small number."""
+    if isinstance(value, int):
+        return bytes([number << 3, value])
+    value = value.encode() if isinstance(value, str) else value
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def onnx_node(operator, name):
+    """An ONNX model of one node from x to y, of four numbers each."""
+    values = [field(1, name) + field(2, field(1, field(1, 1) + field(2, field(1, field(1, 4))))) for name in ("x", "y")]
+    graph = field(1, field(1, "x") + field(2, "y") + field(3, name) + field(4, operator)) + field(2, "g") + field(11, values[0]) + field(12, values[1])
+    return field(1, 8) + field(7, graph) + field(8, field(2, 17))
 
 
 class Repositories(ModelsTest):
@@ -70,6 +86,22 @@ class Repositories(ModelsTest):
         self.assertTrue(all(state == "READY" for state, _ in self.index(ready=True).values()))
         self.refused(400, self.call("POST", "/v2/repository/index", {"ready": 1}), "ready")
         self.refused(400, self.call("POST", "/v2/repository/index", b"[" * 250000))
+
+    def test_a_node_is_named_once(self):
+        """In the answer and in the index, whether the error's text names it or not."""
+        product = {**linear(), "inputs": {"x": {"dtype": "float32", "shape": [4]}}}
+        for name, file, data, says in (("apart", "model.json", json.dumps(product).encode(), r'^matmul: inner dimensions differ.* \(node "y"\)$'),
+                                       ("inside", "model.onnx", onnx_node("FooBar", "seventh"), r'^node "seventh" \(FooBar\): .*"FooBar"')):
+            with self.subTest(name):
+                self.repository.put(name, 1, elementwise("mul", 2), weights(1, 2, 3, 4, 5, 6))
+                (self.repository.path / name / "1" / "model.json").unlink()
+                (self.repository.path / name / "1" / file).write_bytes(data)
+                answer = self.load(name)
+                self.refused(400, answer, "version 1: ")
+                reason = self.index()[name, "1"][1]
+                self.assertRegex(reason, says)
+                self.assertEqual(1, len(re.findall(r'node "', reason)), reason)
+                self.assertEqual("version 1: " + reason, answer.json["error"])
 
     def test_unload_and_load(self):
         self.ok(self.unload("two"))
