@@ -22,6 +22,52 @@ typedef struct reader {
     bl_err *err;
 } reader;
 
+/* Members that Triton has and this server does not: of which object, and what there is in their place. */
+static const struct absent {
+    const char *object, *member, *instead;
+} absents[] = {
+    {"", "runtime", "what runs a model follows from its file"},
+    {"", "optimization", "kernels are chosen by measurement"},
+    {"", "ensemble_scheduling", "one program may hold all steps"},
+    {"", "batch_input", "an input is what the request sends"},
+    {"", "batch_output", "an output is what the program gives"},
+    {"", "default_model_filename", "the file is model.json or model.onnx"},
+    {"", "cc_model_filenames", "the file is model.json or model.onnx"},
+    {"", "model_repository_agents", "files are served as they are"},
+    {"", "model_operations", "nothing is loaded beside the model: its ops are those of the server"},
+    {"", "metric_tags", "metrics are by route and device"},
+    {"", "model_metrics", "metrics and their buckets are the same for all models"},
+    {"input", "reshape", "dims are those of the program, which may reshape"},
+    {"input", "allow_ragged_batch", "requests that differ in a dimension do not run together"},
+    {"input", "is_non_linear_format_io", "tensors lie row by row"},
+    {"output", "reshape", "dims are those of the program, which may reshape"},
+    {"output", "is_non_linear_format_io", "tensors lie row by row"},
+    {"dynamic_batching", "priority_queue_policy", "default_queue_policy counts at every priority"},
+    {"sequence_batching", "control_input",
+     "the program's state begins anew with sequence_start, and needs no input that says so"},
+    {"sequence_batching", "state", "the program's updates say what a sequence remembers"},
+    {"sequence_batching", "iterative_sequence", "one program may hold the loop"},
+    {"sequence_batching", "oldest", "requests of sequences run in the order in which they came, each by itself"},
+    {"instance_group", "rate_limiter", "turns are given by measured time"},
+    {"instance_group", "host_policy", "\"device\" chooses one by its id"},
+    {"instance_group", "secondary_devices", "\"device\" chooses one by its id"},
+    {"instance_group", "profile", "plans are made for the sizes that are asked for"},
+    {"instance_group", "passive", "an instance serves"},
+    {"model_warmup.inputs", "input_data_file", "\"zero_data\" or \"random_data\" is true"},
+};
+
+/* bl_json_allow, of the object that the table calls |object|. */
+static bl_status allow(const bl_json *at, const char *object, const char *const *names, bl_err *err)
+{
+    BL_TRY(bl_json_expect(at, BL_JSON_OBJECT, err));
+    for (size_t i = 0; i < sizeof absents / sizeof absents[0]; i++) {
+        bl_json member;
+        if (strcmp(absents[i].object, object) == 0 && bl_json_find(at, absents[i].member, &member))
+            return bl_json_fail(&member, err, BL_EUNSUPPORTED, "it is not supported here: %s", absents[i].instead);
+    }
+    return bl_json_allow(at, names, err);
+}
+
 static bl_status find_int(const bl_json *object, const char *name, int64_t lo, int64_t hi, int64_t *out, bl_err *err)
 {
     bl_json at;
@@ -121,7 +167,7 @@ static bl_status read_tensor(reader *r, const bl_json *at, bool output, bl_confi
     bl_json one;
     bool flag = false;
     out->ndim = -1;
-    BL_TRY(bl_json_allow(at, output ? outputs : inputs, r->err));
+    BL_TRY(allow(at, output ? "output" : "input", output ? outputs : inputs, r->err));
     BL_TRY(bl_json_need(at, "name", &one, r->err));
     BL_TRY(bl_json_string(&one, &out->name, r->err));
     BL_TRY(bl_json_need(at, "data_type", &one, r->err));
@@ -182,7 +228,7 @@ static bl_status read_batching(reader *r, const bl_json *at)
     bl_json one, size;
     bool ordered = true;
     out->batching = true;
-    BL_TRY(bl_json_allow(at, names, r->err));
+    BL_TRY(allow(at, "dynamic_batching", names, r->err));
     BL_TRY(find_int(at, "max_queue_delay_microseconds", 0, MOST_DELAY_US, &out->delay_us, r->err));
     BL_TRY(find_bool(at, "preserve_ordering", &ordered, r->err)); /* they are in order anyway */
     BL_TRY(find_int(at, "priority_levels", 0, BL_MOST_PRIORITIES, &out->priority_levels, r->err));
@@ -207,7 +253,7 @@ static bl_status read_sequences(reader *r, const bl_json *at)
 {
     static const char *const names[] = {"max_sequence_idle_microseconds", "direct", NULL};
     r->out->sequences = true;
-    BL_TRY(bl_json_allow(at, names, r->err));
+    BL_TRY(allow(at, "sequence_batching", names, r->err));
     return find_int(at, "max_sequence_idle_microseconds", 1, INT64_MAX / 2000, &r->out->idle_us, r->err);
 }
 
@@ -248,7 +294,7 @@ static bl_status read_instance(const bl_json *at, bl_config_instance *out, bl_er
     bl_json member;
     int64_t count = 1;
     *out = (bl_config_instance){0};
-    BL_TRY(bl_json_allow(at, names, err));
+    BL_TRY(allow(at, "instance_group", names, err));
     BL_TRY(find_int(at, "count", 1, INT32_MAX, &count, err));
     if (count > 1)
         return bl_json_fail(
@@ -285,7 +331,7 @@ static bl_status read_warmup_input(reader *r, const bl_json *at, bl_config_warmu
     bl_json one;
     bool zeros = false;
     out->name = bl_arena_strdup(r->arena, at->key);
-    BL_TRY(bl_json_allow(at, names, r->err));
+    BL_TRY(allow(at, "model_warmup.inputs", names, r->err));
     BL_TRY(bl_json_need(at, "data_type", &one, r->err));
     BL_TRY(read_type(&one, &out->datatype, r->err));
     BL_TRY(bl_json_need(at, "dims", &one, r->err));
@@ -394,28 +440,6 @@ static bl_status check_platform(reader *r, const bl_json *root)
     return BL_OK;
 }
 
-/* Members that Triton has and this server does not, each with what there is in its place. */
-static bl_status check_absent(reader *r, const bl_json *root)
-{
-    static const char *const absent[][2] = {
-        {"rate_limiter", "turns are given by measured time"},
-        {"optimization", "kernels are chosen by measurement"},
-        {"ensemble_scheduling", "one program may hold all steps"},
-        {"batch_input", "an input is what the request sends"},
-        {"batch_output", "an output is what the program gives"},
-        {"default_model_filename", "the file is model.json or model.onnx"},
-        {"cc_model_filenames", "the file is model.json or model.onnx"},
-        {"model_repository_agents", "files are served as they are"},
-        {"metric_tags", "metrics are by route and device"},
-    };
-    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++) {
-        bl_json at;
-        if (bl_json_find(root, absent[i][0], &at))
-            return bl_json_fail(&at, r->err, BL_EUNSUPPORTED, "it is not supported here: %s", absent[i][1]);
-    }
-    return BL_OK;
-}
-
 static bl_status read_document(reader *r, const bl_json *root, const char *name)
 {
     static const char *const names[] =
@@ -425,8 +449,7 @@ static bl_status read_document(reader *r, const bl_json *root, const char *name)
                              *const cache[] = {"enable", NULL}, *const transactions[] = {"decoupled", NULL};
     bl_json at;
     bool decoupled = false;
-    BL_TRY(check_absent(r, root));
-    BL_TRY(bl_json_allow(root, names, r->err));
+    BL_TRY(allow(root, "", names, r->err));
     BL_TRY(check_name(r, root, name));
     BL_TRY(check_platform(r, root));
     BL_TRY(find_int(root, "max_batch_size", 0, MOST_BATCH, &r->out->max_batch_size, r->err));

@@ -605,6 +605,9 @@ static bl_status load_all(load *l)
             *err = problem; /* the others are tried all the same */
         l->err = err;
     }
+    if (l->source.nversions == 0)
+        return bl_fail(err, BL_EGRAPH,
+                       "there is no version: no folder named by a number from 1 on with a model.json or model.onnx");
     if (wanted == 0)
         return bl_fail(err, BL_EGRAPH, "there is no version that the policy wants");
     if (err->status == BL_OK && !l->op->mends)

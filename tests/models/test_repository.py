@@ -168,7 +168,7 @@ class Repositories(ModelsTest):
         self.assertEqual(["2"], self.versions("times"))
         self.ok(self.load("times"))
         self.assertEqual(["10"], self.versions("times"))
-        for config, word in (("{", "JSON"), ("[]", "object"), ('{"rate_limiter": {}}', "measured time"), ('{"platform": "tensorrt_plan"}', "model.onnx"), ('{"unknown": 1}', "unknown"), ('{"max_batch_size": -1}', "max_batch_size"),
+        for config, word in (("{", "JSON"), ("[]", "object"), ('{"rate_limiter": {}}', 'unknown member "rate_limiter"'), ('{"platform": "tensorrt_plan"}', "model.onnx"), ('{"unknown": 1}', "unknown"), ('{"max_batch_size": -1}', "max_batch_size"),
                              ('{"max_batch_size": 65}', "at most 64"), ('{"name": "other"}', "times"), ('{"instance_group": [{"device": "none:0"}]}', "none:0"),
                              ('{"input": [{"name": "z", "data_type": "TYPE_FP32"}]}', '"z"'), ('{"version_policy": {"specific": {"versions": [99]}}}', "policy"),
                              ('{"input": [{"name": "x", "data_type": "TYPE_INT8"}]}', "INT8"), ('{"input": [{"name": "x", "data_type": "FP32"}]}', "data type"),
@@ -176,8 +176,42 @@ class Repositories(ModelsTest):
                              ('{"input": [{"name": "x", "data_type": "TYPE_STRING"}]}', "uint8")):
             with self.subTest(config):
                 answer = self.load("times", config=config)
-                self.refused(501 if word in ("decoupled", "measured time", "model.onnx") else 400, answer, word)
+                self.refused(501 if word in ("decoupled", "model.onnx") else 400, answer, word)
                 self.assertEqual(["10"], self.versions("times"))
+
+    def test_folders_that_are_no_versions(self):
+        """The policy has nothing to choose from, and is not blamed."""
+        for folder in "scripts", "latest", "01", "0", "7":
+            with self.subTest(folder):
+                self.repository.put("odd-" + folder, folder, elementwise("mul", 2))
+                if folder == "7":
+                    (self.repository.path / "odd-7" / "7" / "model.json").rename(self.repository.path / "odd-7" / "7" / "other.json")
+                answer = self.load("odd-" + folder)
+                self.refused(400, answer, "no folder named by a number from 1 on with a model.json or model.onnx")
+                self.assertNotIn("policy", answer.json["error"])
+                self.assertEqual(("UNAVAILABLE", answer.json["error"]), self.index()["odd-" + folder, None])
+        self.assertIn("no folder named by a number", self.index()["empty", None][1])
+
+    def test_members_that_triton_has(self):
+        """What is not supported says so, whatever object it is a member of, and what there is in its place."""
+        x, y = ({"name": name, "data_type": "TYPE_FP32", "dims": [4]} for name in "xy")
+        warm = {"name": "w", "inputs": {"x": {"data_type": "TYPE_FP32", "dims": [4], "input_data_file": "raw"}}}
+        for path, config, word in (
+                ("optimization", {"optimization": {}}, "measurement"), ("ensemble_scheduling", {"ensemble_scheduling": {}}, "all steps"),
+                ("runtime", {"runtime": ""}, "its file"), ("model_operations", {"model_operations": {}}, "ops"), ("model_metrics", {"model_metrics": {}}, "all models"),
+                ("reshape", {"input": [{**x, "reshape": {"shape": [2, 2]}}]}, "the program"), ("reshape", {"output": [{**y, "reshape": {"shape": [2, 2]}}]}, "the program"),
+                ("allow_ragged_batch", {"input": [{**x, "allow_ragged_batch": True}]}, "do not run together"),
+                ("priority_queue_policy", {"dynamic_batching": {"priority_queue_policy": {"1": {}}}}, "default_queue_policy"),
+                ("control_input", {"sequence_batching": {"control_input": []}}, "sequence_start"), ("state", {"sequence_batching": {"state": []}}, "updates"),
+                ("iterative_sequence", {"sequence_batching": {"iterative_sequence": True}}, "loop"), ("oldest", {"sequence_batching": {"oldest": {}}}, "order"),
+                ("rate_limiter", {"instance_group": [{"rate_limiter": {}}]}, "measured time"), ("host_policy", {"instance_group": [{"host_policy": "a"}]}, "device"),
+                ("secondary_devices", {"instance_group": [{"secondary_devices": []}]}, "device"), ("input_data_file", {"model_warmup": [warm]}, "zero_data")):
+            with self.subTest(path, config=config):
+                answer = self.load("times", config=json.dumps(config))
+                self.refused(501, answer, word)
+                self.assertIn("not supported here: ", answer.json["error"])
+                self.assertIn(path, answer.json["error"])
+        self.refused(400, self.load("times", config='{"instance_group": [{"optimization": {}}]}'), 'unknown member "optimization"')
 
     def test_t14_leaving_returns_its_memory(self):
         """Device memory is what it was, and nothing grows with failed loads."""
