@@ -2,12 +2,14 @@
 """Requests that nobody should send.  Each is answered with a problem that names what is wrong, and the server lives."""
 
 import json
+import pathlib
 import re
+import tempfile
 import time
 import unittest
 
 from fixture import JSON, SAFETENSORS, SLOW_STEPS, ServerTest, counter, graph
-from test_keys import routes
+from test_keys import SCOPES, Keys, routes
 
 RUN = "/api/v1/run"
 
@@ -48,19 +50,6 @@ class BadInput(ServerTest):
                 self.bad(json.dumps(graph(nodes=nodes(("y", "sum", ["x"], {"axis": 7})))).replace("7", deep))
         for n in (20000,):
             self.bad('{"nodes":' + "[" * n, 400)
-
-    def test_t3_depth_on_every_route(self):
-        """Of the table of routes, those of models included."""
-        asked = 0
-        for method, pattern, media, _ in routes():
-            if "JSON" not in media:
-                continue
-            for depth in (101, 250000):
-                for deep in ("[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
-                    answer = self.call(method, re.sub(r"\{\w+\}", "nothing", pattern), deep, JSON)
-                    self.assertIn(answer.status, (400, 404, 422), (method, pattern, depth, answer.body[:200]))
-                    asked += 1
-        self.assertGreater(asked, 60)
 
     def test_t4_lengths_of_another_protocol_change_nothing(self):
         for value in ("99999999999", "-1", "x", "0"):
@@ -209,6 +198,51 @@ class LittleTime(ServerTest):
         problem = self.refused(422, self.call("POST", RUN, graph(nodes=nodes(*rows), outputs=["y2999"])))
         self.assertIn("--max-compile-seconds", problem["detail"])
         self.ok(self.call("POST", RUN, graph()))
+
+
+class Depth(unittest.TestCase):
+    """T3, of the table of routes, those of models and keys included: everything that a route names is there, so that it is the body that is refused."""
+
+    def setUp(self):
+        self.keys = Keys()
+        self.addCleanup(self.keys.folder.cleanup)
+        self.root = {"x-api-key": self.keys.make("there", ",".join(SCOPES))}
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        version = pathlib.Path(folder.name, "there", "1")
+        version.mkdir(parents=True)
+        (version / "model.json").write_text(json.dumps({"inputs": {"x": {"dtype": "float32", "shape": [2]}}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": ["y"]}))
+        self.server = self.keys.server("--backends", "interp", "--models", folder.name)
+        self.addCleanup(self.server.stop)
+
+    def call(self, method, path, body=None):
+        return self.server.call(method, path, body, {**JSON, **self.root})
+
+    def names(self):
+        """What stands in the place of each {word} of a route: all of it is there."""
+        end = time.monotonic() + 30
+        while self.call("GET", "/v2/health/ready").status != 200 and time.monotonic() < end:
+            time.sleep(0.02)
+        self.assertEqual(200, self.call("GET", "/v2/models/there/versions/1").status)
+        self.assertEqual(201, self.call("PUT", "/api/v1/programs/there", counter()).status)
+        self.assertEqual(201, self.call("PUT", "/api/v1/tensors/there", [1, 2]).status)
+        lease = self.call("POST", "/api/v1/leases", {"ttl": 3600}).json["lease"]
+        return {"name": "there", "version": "1", "repository": "there", "id": lease}
+
+    def test_t3_depth_on_every_route(self):
+        names, asked = self.names(), 0
+        for method, pattern, media, _ in routes():
+            if "JSON" not in media:
+                continue
+            path = re.sub(r"\{(\w+)\}", lambda word: names[word[1]], pattern)
+            for depth in (101, 250000):
+                for deep in ("[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
+                    answer = self.call(method, path, deep)
+                    self.assertIn(answer.status, (400, 413, 422), (method, pattern, depth, answer.body[:200]))
+                    self.assertRegex(answer.body, rb"nest|deep|depth", (method, pattern, depth))
+                    asked += 1
+        self.assertGreater(asked, 60)
+        self.assertEqual(0, self.server.stop())
 
 
 class LittleMemory(ServerTest):

@@ -8,11 +8,12 @@ import threading
 import time
 import unittest
 
-from repository import ModelsTest, document, elementwise, numbers
+from repository import ModelsTest, document, elementwise, numbers, safetensors
 
 ROW = document(numbers("x", [1, 4], [1, 2, 3, 4]))
 SECONDS = 6
 FACTORS = (2, 3, 5)
+WIDE = 256  # of a square of weights
 
 
 def sent(factor):
@@ -79,6 +80,7 @@ class Churn(ModelsTest):
         self.assertEqual(before, self.server.settled("held_bytes", before))
 
     def test_t14_a_thousand_failed_loads(self):
+        """Of a graph that is none: they end in the decoder."""
         bad = sent(2)
         bad["file:1/model.json"] = base64.b64encode(json.dumps(elementwise("no_such_op", 2)).encode()).decode()
         held, resident = None, None
@@ -88,6 +90,33 @@ class Churn(ModelsTest):
                 held, resident = self.server.metric("held_bytes"), self.server.rss()
         self.assertEqual(held, self.server.settled("held_bytes", held))
         self.assertLess(self.server.rss() - resident, 4 << 20)
+
+    def test_t14_loads_that_fail_with_their_weights_there(self):
+        """The second request of the warm-up cannot be: the weights are on the device, and a run has used them."""
+        def warm(name, size):
+            return {"name": name, "batch_size": 1, "count": 1, "inputs": {"x": {"data_type": "TYPE_FP32", "dims": [size], "random_data": True}}}
+        graph = {"inputs": {"x": {"dtype": "float32", "shape": ["batch", WIDE]}}, "dims": {"batch": [1, 4]}, "nodes": [{"id": "y", "op": "matmul", "in": ["x", "w"]}],
+                 "outputs": ["y"]}
+        files = {"file:1/model.json": json.dumps(graph).encode(), "file:1/model.safetensors": safetensors({"w": ("F32", [WIDE, WIDE], bytes(4 * WIDE * WIDE))})}
+        parameters = {name: base64.b64encode(file).decode() for name, file in files.items()}
+
+        def used():
+            return self.call("GET", "/api/v1/devices").json["devices"][0]["memory_used"]
+        for i in range(220):
+            self.refused(400, self.load("heavy", config=json.dumps({"model_warmup": [warm("good", WIDE), warm("bad", WIDE + 1)]}), **parameters), f"size {WIDE + 1}")
+            if i == 20:
+                device, held, resident = used(), self.server.metric("held_bytes"), self.server.rss()
+        self.assertEqual(held, self.server.settled("held_bytes", held))
+        end = time.monotonic() + 10
+        while used() > device and time.monotonic() < end:
+            time.sleep(0.02)
+        self.assertLessEqual(used(), device)
+        self.assertLess(self.server.rss() - resident, 16 << 20)  # of 200 times the weights, 50 MiB
+        before = held
+        self.ok(self.load("heavy", config=json.dumps({"model_warmup": [warm("good", WIDE)]}), **parameters))
+        self.assertGreaterEqual(self.server.metric("held_bytes"), before + 4 * WIDE * WIDE, "what failed had as much there")
+        self.ok(self.unload("heavy"))
+        self.assertEqual(before, self.server.settled("held_bytes", before))
 
 
 if __name__ == "__main__":
