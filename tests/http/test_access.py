@@ -1,13 +1,25 @@
 # SPDX-License-Identifier: MIT
 """Who may ask, for what, and in which form."""
 
+import base64
+import errno
+import hashlib
 import json
+import pathlib
 import re
+import shutil
 import socket
+import struct
 import subprocess
+import tempfile
 import unittest
 
-from fixture import JSON, OCTETS, PROGRAM, ROOT, Server, ServerTest, graph
+from fixture import JSON, OCTETS, PROGRAM, ROOT, Server, ServerTest, counter, graph
+from test_disk import build
+from test_keys import Keys
+
+MODEL = {"inputs": {"x": {"dtype": "float32", "shape": [3]}}, "nodes": [{"id": "y", "op": "matmul", "in": ["x", "w"]}], "outputs": ["y"]}
+GOOD = {"inputs": {"x": {"dtype": "float32", "shape": [2]}}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": ["y"]}
 
 
 class Site(ServerTest):
@@ -113,6 +125,116 @@ class Hidden(ServerTest):
         for one in ids:
             self.ok(self.call("DELETE", f"/api/v1/leases/{one}"), 204)
             self.refused(404, self.call("DELETE", f"/api/v1/leases/{one}"))
+
+
+class Inside(unittest.TestCase):
+    """T21 where something of the server's is broken: models, files of data, its disk, its device.  The folders have names that are nowhere else."""
+
+    def setUp(self):
+        self.keys, self.heard = Keys(), []
+        self.addCleanup(self.keys.folder.cleanup)
+        self.secret = self.keys.make("root", "admin,run,train,infer,metrics")
+        self.models, self.data, spare = (pathlib.Path(self.folder()) for _ in range(3))
+        self.shared = spare / "shared"
+        self.shared.write_bytes(bytes(32))
+        self.env = {"LD_PRELOAD": build(str(spare)), "FAILING_DISK": str(self.shared)}
+        for name, text, weights in (("broken", "{", None), ("short", json.dumps(MODEL), b"\x10" + bytes(9)), ("none", None, None), ("good", json.dumps(GOOD), None)):
+            version = self.models / name / "1"
+            version.mkdir(parents=True)
+            if text is not None:
+                (version / "model.json").write_text(text)
+            if weights is not None:
+                (version / "model.safetensors").write_bytes(weights)
+        (self.models / "folder" / "1" / "model.json").mkdir(parents=True)
+        (self.models / "config").mkdir()
+        (self.models / "config" / "config.json").write_text("[")
+        (self.data / "broken.npy").write_bytes(b"\x93NUMPY\x01\0\xff")
+        (self.data / "short.npy").write_bytes(b"")
+        (self.data / "link.npy").symlink_to(self.models / "good" / "1" / "model.json")
+        (self.data / "under").mkdir()
+
+    def folder(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return folder.name
+
+    def serve(self, **env):
+        server = Server("--backends", "interp", "--state", self.keys.folder.name, "--models", str(self.models), "--data-folder", str(self.data), "--load-models", "none",
+                        "--tune=off", env=env)
+        self.addCleanup(server.stop)
+        return server
+
+    def ask(self, server, *asks):
+        """How many of them were refused; what all of them said is remembered."""
+        refused = 0
+        for method, path, body in asks:
+            answer = server.call(method, path, body, {"x-api-key": self.secret, **(OCTETS if isinstance(body, bytes) else {})})
+            self.heard.append((method, path, answer))
+            refused += answer.status >= 400
+        return refused
+
+    def nothing_was_told(self):
+        inside = [ROOT, self.keys.folder.name, str(self.models), str(self.data), tempfile.gettempdir() + "/", self.secret]
+        for method, path, answer in self.heard:
+            told = answer.body.decode(errors="replace") + json.dumps(answer.headers)
+            for word in inside:
+                self.assertNotIn(word, told, (method, path))
+            self.assertNotRegex(told, r"0x[0-9a-f]{8,}|\.c:\d", (method, path))
+
+    KEPT = [("PUT", "/api/v1/blobs/sha256:" + hashlib.sha256(b"kept").hexdigest(), b"kept"), ("PUT", "/api/v1/tensors/t?durable=true", [1, 2]),
+            ("PUT", "/api/v1/programs/p?durable=true", counter()), ("POST", "/api/v1/keys", {"name": "new", "scopes": ["run"]}),
+            ("POST", "/api/v1/jobs", {"program": "there", "inputs": {}, "steps": 4}), ("POST", "/api/v1/shares", {"tensor": "there", "to": "*"}),
+            ("POST", "/v2/repository/models/sent/load", {"parameters": {"config": "{}", "file:1/model.json": base64.b64encode(json.dumps(GOOD).encode()).decode()}})]
+    LOADS = [("POST", f"/v2/repository/models/{name}/load", {}) for name in ("broken", "short", "none", "folder", "config", "nowhere")]
+
+    def test_t21_models_and_data_that_are_broken(self):
+        server = self.serve()
+        self.assertEqual(len(self.LOADS), self.ask(server, *self.LOADS))
+        files = ("missing.npy", "broken.npy", "short.npy", "link.npy", "under", "under/missing.npy", f"../{self.data.name}/short.npy", str(self.data / "broken.npy"))
+        for name in files:  # the last is a path that the client knows, and may be told
+            answer = server.call("PUT", "/api/v1/tensors/f", {"file": name}, {"x-api-key": self.secret})
+            self.assertGreaterEqual(answer.status, 400, name)
+            if not name.startswith("/"):
+                self.heard.append(("PUT", name, answer))
+        self.ask(server, ("POST", "/v2/repository/index", {}), ("GET", "/v2/models/broken", None), ("GET", "/v2/models/stats", None))
+        self.nothing_was_told()
+
+    def test_t21_a_disk_that_refuses(self):
+        server = self.serve(**self.env)
+        self.assertEqual(0, self.ask(server, ("PUT", "/api/v1/programs/there", counter()), ("PUT", "/api/v1/tensors/there", [1])))
+        for error in (errno.ENOSPC, errno.EIO, errno.EACCES):
+            self.shared_words(1, 1, error)
+            self.assertGreaterEqual(self.ask(server, *self.KEPT), len(self.KEPT) - 1)
+            self.shared_words(0, 0, 0)
+        self.ask(server, ("GET", "/api/v1/jobs", None), ("POST", "/v2/repository/index", {}))
+        self.nothing_was_told()
+
+    def shared_words(self, *words):
+        """What the preloaded library goes by: how many calls go well, whether all fail from then on, and how."""
+        with open(self.shared, "r+b") as file:
+            file.write(struct.pack("<3q", 0, *words[1:]))
+            file.seek(0)
+            file.write(struct.pack("<q", words[0]))
+
+    def test_t21_a_state_that_is_gone(self):
+        server = self.serve()
+        self.assertEqual(0, self.ask(server, ("PUT", "/api/v1/programs/there", counter()), ("PUT", "/api/v1/tensors/there", [1]), self.KEPT[0]))
+        for path in pathlib.Path(self.keys.folder.name).iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+                path.write_text("a file where a folder was")
+        self.assertGreater(self.ask(server, *self.KEPT, ("GET", self.KEPT[0][1], None)), 2)
+        self.nothing_was_told()
+
+    def test_t21_a_device_that_fails(self):
+        refused = 0
+        for nth in range(1, 12):
+            server = self.serve(BEAMLINE_FAULT=f"device:{nth}+2")
+            refused += self.ask(server, ("PUT", "/api/v1/programs/there", counter()), ("POST", "/api/v1/programs/there/run", {"steps": 2}), ("POST", "/api/v1/run", graph()),
+                                ("PUT", "/api/v1/tensors/there", [1]), ("POST", "/v2/repository/models/good/load", {}), ("POST", "/v2/repository/index", {}))
+            server.stop()
+        self.assertGreater(refused, 20)
+        self.nothing_was_told()
 
 
 class CommandLine(unittest.TestCase):
