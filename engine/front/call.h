@@ -128,6 +128,8 @@ const bl_node *bl_wrap_index(bl_ir *ir, const bl_node *index, const bl_node *ext
 const bl_node *bl_search(bl_ir *ir, const bl_node *sorted, const bl_node *wanted, int axis);
 /* The positions along |axis| in their order, int32; NULL after a failure (sort.c). */
 const bl_node *bl_sorted_places(bl_call *c, const bl_node *x, int axis, bool descending);
+/* The first |count| of them, which the axis is known to have: where that is few, without the rest. */
+const bl_node *bl_first_places(bl_call *c, const bl_node *x, int axis, bool descending, const bl_node *count);
 /* x with axis |axis| moved to the end, and back. */
 const bl_node *bl_to_last(bl_ir *ir, const bl_node *x, int axis);
 const bl_node *bl_from_last(bl_ir *ir, const bl_node *x, int axis);

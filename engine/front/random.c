@@ -448,6 +448,6 @@ const bl_node *expand_multinomial(bl_call *c)
     if (n->lo < 0 || bl_sub(ir, w->dim[last], n)->lo < 0)
         return bl_call_fail(c, "without replacement at most as many as there are weights can be drawn: %s", bl_call_shape(c, w));
     const bl_node *score = bl_add(ir, bl_alu1(ir, BL_OP_LOG, w), gumbel(ir, draw(c, c->in[1], w->ndim, w->dim)));
-    const bl_node *at = bl_sorted_places(c, bl_contiguous(ir, score), last, true);
-    return at == NULL ? NULL : bl_cast(ir, BL_I64, bl_shrink_axis(ir, at, last, bl_index(ir, 0), n));
+    const bl_node *at = bl_first_places(c, bl_contiguous(ir, score), last, true, n);
+    return at == NULL ? NULL : bl_cast(ir, BL_I64, at);
 }

@@ -4,13 +4,19 @@
  * Within runs of 512 the rank of an element is the number of those before it, and place k is found by looking for rank k.  Longer
  * axes merge pairs of runs: place k of a merged run takes its element from where a binary search along the merge path says (Odeh
  * et al., "Merge path - parallel merging made simple", IPDPSW 2012).  Equal elements keep their order, NaN counts as the largest.
+ *
+ * The first few of a longer axis need none of that: as the order is total, the next is the least of those behind the one before.
  */
 #include "engine/front/build.h"
 #include "engine/ir/shape.h"
 
 #include <math.h>
 
-enum { RUN = 512 };
+enum {
+    RUN = 512,
+    FEW = 64,   /* that many are found one after the other, */
+    FEW_OF = 32 /* of an axis this many times as long: below, a sort of one row is as fast on some devices */
+};
 
 typedef struct order {
     bl_ir *ir;
@@ -145,11 +151,9 @@ static const bl_node *sort_last(const order *o, const bl_node *x)
     return bl_shrink_axis(ir, bl_reshape(ir, places, ndim, dim), ndim - 1, bl_index(ir, 0), extent);
 }
 
-const bl_node *bl_sorted_places(bl_call *c, const bl_node *x, int axis, bool descending)
+/* x as what is ordered, its axis the last; NULL after a failure. */
+static const bl_node *take_keys(bl_call *c, const bl_node *x, int axis)
 {
-    order o = {c->ir, descending};
-    const bl_node *keys = bl_detach(c->ir, x->dtype == BL_BOOL ? bl_cast(c->ir, BL_U8, x) : x);
-
     if (x->ndim >= BL_MAX_DIMS - 2) {
         bl_call_fail_as(c, BL_ELIMIT, "takes at most %d dimensions, not %s", BL_MAX_DIMS - 3, bl_call_shape(c, x));
         return NULL;
@@ -158,7 +162,74 @@ const bl_node *bl_sorted_places(bl_call *c, const bl_node *x, int axis, bool des
         bl_call_fail_as(c, BL_ELIMIT, "axis %d of %s is too long", axis, bl_call_shape(c, x));
         return NULL;
     }
-    return bl_from_last(c->ir, sort_last(&o, bl_to_last(c->ir, keys, axis)), axis);
+    return bl_to_last(c->ir, bl_detach(c->ir, x->dtype == BL_BOOL ? bl_cast(c->ir, BL_U8, x) : x), axis);
+}
+
+const bl_node *bl_sorted_places(bl_call *c, const bl_node *x, int axis, bool descending)
+{
+    order o = {c->ir, descending};
+    const bl_node *keys = take_keys(c, x, axis);
+
+    return keys == NULL ? NULL : bl_from_last(c->ir, sort_last(&o, keys), axis);
+}
+
+/* ---- the first few of the order, without the rest of it */
+
+static const bl_node *whole(bl_ir *ir, const bl_node *like, int64_t value)
+{
+    return bl_spread(ir, bl_const_int(ir, BL_I64, value), like);
+}
+
+/* x[.., n] as int64, smaller where it stands earlier: the value's rank above, the place below, so that no two are equal. */
+static const bl_node *ordinals(const order *o, const bl_node *x)
+{
+    bl_ir *ir = o->ir;
+    const bl_node *rank;
+
+    if (bl_dtype_is_float((bl_dtype)x->dtype)) {
+        const bl_node *real = bl_cast(ir, BL_F32, x), *bits = bl_bitcast(ir, BL_I32, real);
+        /* sign and magnitude, as which -0 is 0 */
+        rank = bl_where(ir, bl_less(ir, bits, small(ir, bits, 0)), bl_sub(ir, small(ir, bits, INT32_MIN), bits), bits);
+        rank = bl_cast(ir, BL_I64, bl_where(ir, bl_is_nan(ir, real), small(ir, bits, INT32_MAX), rank));
+    } else {
+        rank = bl_cast(ir, BL_I64, x);
+        if (x->dtype == BL_U32)
+            rank = bl_add(ir, rank, whole(ir, rank, INT32_MIN));
+    }
+    if (o->descending)
+        rank = bl_not(ir, rank);
+    rank = bl_alu2(ir, BL_OP_SHL, rank, whole(ir, rank, 32));
+    return bl_add(ir, rank, bl_iota_like(ir, rank, rank->ndim - 1, BL_I64));
+}
+
+/* The positions of the first |count|, at most FEW: each is the smallest ordinal above the one before.  Where the axis has fewer,
+ * -1 stands behind them. */
+static const bl_node *find_few(bl_call *c, const bl_node *x, int axis, bool descending, int64_t count)
+{
+    bl_ir *ir = c->ir;
+    order o = {ir, descending};
+    const bl_node *keys = take_keys(c, x, axis);
+    const bl_node *found[FEW];
+
+    if (keys == NULL)
+        return NULL;
+    const bl_node *all = ordinals(&o, keys), *end = whole(ir, all, INT64_MAX);
+    for (int64_t i = 0; i < count; i++) {
+        const bl_node *rest = i == 0 ? all : bl_where(ir, bl_less(ir, bl_spread(ir, found[i - 1], all), all), all, end);
+        found[i] = bl_reduce(ir, BL_OP_MIN, rest, 1u << (keys->ndim - 1));
+    }
+    if (found[count - 1]->op == BL_OP_POISON)
+        return bl_call_failed(c);
+    return bl_from_last(ir, bl_cast(ir, BL_I32, bl_call_join(c, (int)count, found, keys->ndim - 1)), axis);
+}
+
+const bl_node *bl_first_places(bl_call *c, const bl_node *x, int axis, bool descending, const bl_node *count)
+{
+    bool few = count->hi > 0 && count->hi <= FEW && count->hi * FEW_OF <= x->dim[axis]->hi;
+    bool fits = bl_dtype_bytes((bl_dtype)x->dtype) <= 4; /* above a place in an int64 */
+    const bl_node *at = few && fits ? find_few(c, x, axis, descending, count->hi) : bl_sorted_places(c, x, axis, descending);
+
+    return at == NULL ? NULL : bl_shrink_axis(c->ir, at, axis, bl_index(c->ir, 0), count);
 }
 
 /* Values and positions into c->result; |places| only where wanted. */
@@ -203,6 +274,6 @@ const bl_node *expand_topk(bl_call *c)
         return x;
     if (bl_may_be_negative(c->ir, k) || bl_may_be_negative(c->ir, bl_sub(c->ir, x->dim[axis], k)))
         return bl_call_fail(c, "k must be between 0 and the extent of axis %d of %s", axis, bl_call_shape(c, x));
-    const bl_node *at = bl_sorted_places(c, x, axis, bl_attr(c, "largest")->flag);
-    return at == NULL ? NULL : give_sorted(c, bl_shrink_axis(c->ir, at, axis, bl_index(c->ir, 0), k), axis);
+    const bl_node *at = bl_first_places(c, x, axis, bl_attr(c, "largest")->flag, k);
+    return at == NULL ? NULL : give_sorted(c, at, axis);
 }

@@ -43,6 +43,7 @@ def add_order():
         case("sort", [whole((700,), -50, 50)], lambda a, which=which: torch.sort(a, dim=-1, stable=True)[which], dtypes=F32, pick=(which, 2),
              note=f"two runs {which}")
         case("topk", [distinct(4, 50)], lambda a, which=which: torch.topk(a, 5)[which], {"k": 5}, pick=(which, 2))
+        case("topk", [distinct(200)], lambda a, which=which: torch.topk(a, 6)[which], {"k": 6}, pick=(which, 2), note=f"few {which}")
         case("topk", [distinct(6, 4)], lambda a, which=which: torch.topk(a, 2, 0, largest=False)[which], {"k": 2, "axis": 0, "largest": False},
              pick=(which, 2))
     case("sort", [x(4, 5)], lambda a: torch.sort(a.to(torch.uint8), dim=-1, stable=True)[0].bool(), dtypes=("bool",), pick=(0, 2))
