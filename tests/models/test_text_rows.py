@@ -353,6 +353,25 @@ class Shared(KeyedCase):
         text = self.call("root", "GET", "/metrics").body.decode()
         return float(re.search(rf"^beamline_{name} (\S+)$", text, re.M)[1])
 
+    def work(self):
+        """What the requests of each key are for, as an administrator sees it."""
+        keys = self.ok(self.call("root", "GET", "/api/v1/top")).json["devices"][0]["keys"]
+        return {key["key"]: {one["for"]: one["requests"] for one in key["work"]} for key in keys if key["work"]}
+
+    def test_top_shows_the_texts_of_each(self):
+        """Of each key those that are rows of one run."""
+        stop, want, seen, end = threading.Event(), {"one": {"model walker": 1}, "five": {"model walker": 5}}, {}, time.monotonic() + 60
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            writers = [pool.submit(self.write, "one", "b", stop, 400)] + [pool.submit(self.write, "five", letter, stop, 400) for letter in "cdefg"]
+            try:
+                while seen != want and time.monotonic() < end:
+                    seen = self.work()
+            finally:
+                stop.set()
+            for writer in writers:
+                writer.result()
+        self.assertEqual(want, seen)
+
     def write(self, name, prompt, stop, tokens):
         while not stop.is_set():
             wish = {"text_input": prompt, "max_tokens": tokens, "ignore_eos": True, "exclude_input_in_output": True}
