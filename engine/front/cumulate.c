@@ -26,6 +26,14 @@ static const bl_node *finite_or_zero(bl_ir *ir, const bl_node *x)
     return bl_where(ir, bl_less(ir, size, bl_full_like(ir, x, HUGE_VAL)), x, bl_full_like(ir, x, 0));
 }
 
+/* |most| and the logarithm of a sum; of nothing, what changes nothing: not the logarithm of 0, whose slope is infinite. */
+static const bl_node *add_log(bl_ir *ir, const running *r, const bl_node *most, const bl_node *sum)
+{
+    const bl_node *none = bl_alu2(ir, BL_OP_CMPEQ, sum, bl_full_like(ir, sum, 0));
+    const bl_node *log = bl_alu1(ir, BL_OP_LOG, bl_where(ir, none, bl_full_like(ir, sum, 1), sum));
+    return bl_where(ir, none, start_like(ir, r, sum), bl_add(ir, most, log));
+}
+
 /* The fold of the last axis, which stays with extent 1. */
 static const bl_node *fold_last(bl_ir *ir, const running *r, const bl_node *x)
 {
@@ -33,11 +41,7 @@ static const bl_node *fold_last(bl_ir *ir, const running *r, const bl_node *x)
     if (r->fold != BL_OP_EXP)
         return bl_reduce(ir, r->fold, x, last);
     const bl_node *most = finite_or_zero(ir, bl_detach(ir, bl_reduce(ir, BL_OP_MAX, x, last)));
-    const bl_node *sum = bl_reduce(ir, BL_OP_ADD, bl_alu1(ir, BL_OP_EXP, bl_sub(ir, x, bl_spread(ir, most, x))), last);
-    /* of nothing: not the logarithm of 0, whose slope is infinite */
-    const bl_node *none = bl_alu2(ir, BL_OP_CMPEQ, sum, bl_full_like(ir, sum, 0));
-    const bl_node *log = bl_alu1(ir, BL_OP_LOG, bl_where(ir, none, bl_full_like(ir, sum, 1), sum));
-    return bl_where(ir, none, start_like(ir, r, sum), bl_add(ir, most, log));
+    return add_log(ir, r, most, bl_reduce(ir, BL_OP_ADD, bl_alu1(ir, BL_OP_EXP, bl_sub(ir, x, bl_spread(ir, most, x))), last));
 }
 
 static const bl_node *combine(bl_ir *ir, const running *r, const bl_node *x, const bl_node *y)
@@ -46,7 +50,7 @@ static const bl_node *combine(bl_ir *ir, const running *r, const bl_node *x, con
         return bl_alu2(ir, r->fold, x, y);
     const bl_node *most = finite_or_zero(ir, bl_detach(ir, bl_alu2(ir, BL_OP_MAX, x, y)));
     const bl_node *a = bl_alu1(ir, BL_OP_EXP, bl_sub(ir, x, most)), *b = bl_alu1(ir, BL_OP_EXP, bl_sub(ir, y, most));
-    return bl_add(ir, most, bl_alu1(ir, BL_OP_LOG, bl_add(ir, a, b)));
+    return add_log(ir, r, most, bl_add(ir, a, b));
 }
 
 /* y[.., i] is the fold of x[.., j] for j <= i, or j < i where |exclusive|. */
