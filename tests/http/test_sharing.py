@@ -389,6 +389,12 @@ class UnderWay(unittest.TestCase):
         self.assertEqual([[], [], []], [self.call("gone", "GET", path).json[what] for path, what in ((T, "tensors"), (P, "programs"), (J, "jobs"))])
         self.assertEqual([], [path for path in pathlib.Path(self.folder).glob("*/*") if path.is_file() or path.parent.name == "jobs"])
 
+    def remove_jobs(self):
+        """Those that the purge found: they end as cancelled, and stay until somebody removes them."""
+        self.until(lambda: all(job["state"] == "cancelled" for job in self.call("gone", "GET", J).json["jobs"]))
+        for job in self.call("gone", "GET", J).json["jobs"]:
+            self.assertIn(self.call("gone", "DELETE", f"{J}/{job['job']}?remove=true").status, (200, 204))
+
     def large(self, nodes):
         """A graph that takes its time: each of its matrices is a product of the last."""
         side = [48, 48]
@@ -424,6 +430,7 @@ class UnderWay(unittest.TestCase):
             if waited:
                 break
             job.join()
+            self.remove_jobs()
         self.assertTrue(waited, "the job had begun before the purge")
         self.refused(job, answers)
         self.nothing_is_left()
