@@ -153,3 +153,26 @@ void open_counter(bench *b, document *d, job *j)
         fail_msg("%s", err.text);
     open_job(b, plan, 0, j);
 }
+
+/* All states are those after |steps|: w counted, m and n took turns. */
+void check_counter(const job *j, uint64_t steps)
+{
+    float w = value_of(j->states[0]), m = value_of(j->states[1]), n = value_of(j->states[2]);
+    float turns = (float)(steps / 2) * 0.5F;
+    float want_m = steps % 2 == 0 ? turns : turns + 0.5F, want_n = turns;
+    if (w != (float)steps || m != want_m || n != want_n)
+        fail_msg("after %llu steps: w %g, m %g, n %g, not %llu, %g, %g", (unsigned long long)steps, w, m, n,
+                 (unsigned long long)steps, want_m, want_n);
+}
+
+void check_part(bl_buffer *w, uint64_t steps)
+{
+    float got[8] = {0};
+    if (bl_buffer_read(w, 0, got, sizeof got, NULL) != BL_OK)
+        fail_msg("cannot read");
+    for (int i = 0; i < 8; i++) {
+        float want = i == 3 || i == 4 ? (float)steps : 0;
+        if (got[i] != want)
+            fail_msg("after %llu steps element %d is %g, not %g", (unsigned long long)steps, i, got[i], want);
+    }
+}

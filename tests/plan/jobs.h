@@ -50,5 +50,9 @@ void open_job(bench *b, bl_plan *plan, int64_t var, job *j);
 void drop_outputs(job *j);
 void close_job(job *j);
 void open_counter(bench *b, document *d, job *j);
+/* The states of job_counter after so many steps; fails the test where they are others. */
+void check_counter(const job *j, uint64_t steps);
+/* Of a state of 8, of which the steps write elements 3 and 4 where it is: their number; likewise. */
+void check_part(bl_buffer *w, uint64_t steps);
 
 #endif
