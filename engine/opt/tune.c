@@ -225,26 +225,35 @@ static void merge_axes(bl_tune *tune)
     }
 }
 
-/* By what the index of a LOAD in a sum divides |range| with a rest, as where the channels of a convolution are in groups; 0: by
- * nothing, or not by one number alone. */
-static int64_t divisor_in_sums(bl_tune *tune, const bl_node *range)
+/* By what number |node| divides a RANGE, with or for a rest; 0: it does not. */
+static int64_t divides(const bl_node *node, const bl_node *range)
 {
-    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
-    int64_t by = 0;
+    bool divides = (node->op == BL_OP_IDIV || node->op == BL_OP_MOD) && node->src[0] == range && bl_is_const(node->src[1]);
+    return divides ? node->src[1]->arg : 0;
+}
 
-    for (size_t i = 0; i < below.count; i++) {
-        const bl_node *sum = below.at[i];
-        bl_nodes inside = {NULL, 0};
-        if (sum->op == BL_OP_REDUCE && bl_depends(tune, sum, range))
-            inside = bl_reach(tune->ir, (int)sum->arg, sum->src, false);
-        for (size_t k = 0; k < inside.count; k++) {
-            const bl_node *node = inside.at[k];
-            if ((node->op != BL_OP_IDIV && node->op != BL_OP_MOD) || node->src[0] != range || !bl_is_const(node->src[1]))
-                continue;
-            if (by != 0 && by != node->src[1]->arg)
-                return 0;
-            by = node->src[1]->arg;
-        }
+/* By what the values of sums divide |range|, as where the channels of a convolution are in groups; 0: by nothing, or not by one
+ * number alone.  |below|: the nest. */
+static int64_t divisor_in_sums(bl_tune *tune, const bl_nodes *below, const bl_node *range)
+{
+    bl_ptrmap inside; /* of sums; a user stands behind what it uses */
+    int64_t by = 0;
+    bool any = false;
+
+    for (size_t i = 0; i < below->count && !any; i++)
+        any = divides(below->at[i], range) > 0;
+    if (!any)
+        return 0;
+    bl_ptrmap_init(&inside, bl_ir_arena(tune->ir));
+    for (size_t i = below->count; i-- > 0;) {
+        const bl_node *node = below->at[i];
+        int64_t own = divides(node, range);
+        bool in = bl_ptrmap_has(&inside, node), sum = node->op == BL_OP_REDUCE;
+        for (uint32_t k = 0; (in || sum) && k < (in ? node->nsrc : (uint32_t)node->arg); k++)
+            bl_ptrmap_put(&inside, node->src[k], tune);
+        if (in && own > 0 && by > 0 && own != by)
+            return 0;
+        by = in && own > 0 ? own : by;
     }
     return by;
 }
@@ -253,11 +262,15 @@ static int64_t divisor_in_sums(bl_tune *tune, const bl_node *range)
  * can go along. */
 static void part_quotients(bl_tune *tune)
 {
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+
     for (int i = 0; i < tune->naxes; i++) {
         const bl_axis *axis = &tune->axis[i];
-        int64_t by = axis->output && bl_is_fixed(axis->range) ? divisor_in_sums(tune, axis->range) : 0;
-        if (by >= SHORTEST_INNER && by < bl_extent_of(axis->range) && bl_extent_of(axis->range) % by == 0)
-            (void)tune_split(tune, i, by, (bl_axis_kind)axis->range->sub);
+        int64_t by = axis->output && bl_is_fixed(axis->range) ? divisor_in_sums(tune, &below, axis->range) : 0;
+        if (by < SHORTEST_INNER || by >= bl_extent_of(axis->range) || bl_extent_of(axis->range) % by != 0)
+            continue;
+        if (tune_split(tune, i, by, (bl_axis_kind)axis->range->sub))
+            below = bl_reach(tune->ir, 1, &tune->sink, false);
     }
 }
 
