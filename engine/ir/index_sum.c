@@ -369,18 +369,21 @@ static int64_t common_divisor(int64_t a, int64_t b)
 }
 
 /* A sum without quotients: where that is not negative, |sum| is not either.  In a multiple by m each c * floor(x / c) is between
- * x - (c - 1) and x; and the sum, which is whole, is at least 0 where the multiple is more than -m. */
+ * x - (c - 1) and x; and the sum, which is whole, is at least 0 where the multiple is more than -m.  False where there are no
+ * quotients, or the numbers are too large. */
 static bool without_quotients(const bl_sum *sum, bl_sum *least)
 {
     int64_t m = 1, constant = 0;
+    bool any = false;
 
     for (int i = 0; i < sum->count; i++) {
         int64_t by = divisor_of(sum->at[i].node), coefficient = sum->at[i].coefficient, scaled = 0;
+        any = any || by > 0;
         if (by > 0 && (!bl_i64_mul(m, coefficient, &scaled) || scaled == INT64_MIN ||
                        !bl_i64_mul(m, by / common_divisor(by, scaled < 0 ? -scaled : scaled), &m)))
             return false;
     }
-    if (!bl_i64_mul(sum->constant, m, &constant))
+    if (!any || !bl_i64_mul(sum->constant, m, &constant))
         return false;
     bl_sum_init(least, constant);
     bl_sum_add_constant(least, m - 1);
