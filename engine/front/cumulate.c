@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Running folds along an axis.  Within blocks of 8 an element folds all before it by a mask; the folds of whole blocks are
  * accumulated in the same way, and each element takes in what stands before its block: n * 8 steps and two kernels a level, with
- * a fixed order of the sum. */
+ * a fixed order of the sum.  Where elements are few, launches are what takes the time: blocks of 64 make fewer levels. */
 #include "engine/front/build.h"
+#include "engine/ir/shape.h"
 
 #include <math.h>
 
-enum { BLOCK = 8 };
+enum { BLOCK = 8, LARGE_BLOCK = 64, FEW = 4096 };
 
 /* An associative fold with the value that changes nothing. */
 typedef struct running {
@@ -72,11 +73,14 @@ static const bl_node *run_last(bl_ir *ir, const running *r, const bl_node *x, bo
 {
     const bl_node *dim[BL_MAX_DIMS + 1], *before[BL_MAX_DIMS], *after[BL_MAX_DIMS];
     int last = x->ndim - 1;
-    const bl_node *extent = x->dim[last], *block = bl_index(ir, BLOCK);
+    int64_t count = 0;
+    bool few = bl_shape_max_count(x->ndim, x->dim, &count) && count <= FEW;
+    int64_t size = few ? LARGE_BLOCK : BLOCK, whole_up_to = few ? LARGE_BLOCK : 2 * BLOCK; /* twice is not worth a level */
+    const bl_node *extent = x->dim[last], *block = bl_index(ir, size);
 
-    if (extent->hi <= 2 * BLOCK || extent->op == BL_OP_POISON) /* not worth another level */
+    if (extent->hi <= whole_up_to || extent->op == BL_OP_POISON)
         return fold_before(ir, r, x, exclusive);
-    const bl_node *blocks = bl_idiv(ir, bl_add(ir, extent, bl_index(ir, BLOCK - 1)), block);
+    const bl_node *blocks = bl_idiv(ir, bl_add(ir, extent, bl_index(ir, size - 1)), block);
     for (int i = 0; i <= last; i++) {
         before[i] = bl_index(ir, 0);
         after[i] = i == last ? bl_sub(ir, bl_mul(ir, blocks, block), extent) : before[i];
