@@ -4,6 +4,7 @@
  * given, threefry(key = (seed, that value), counter = (p, 1)); element j draws threefry(key, counter = (j, j >> 32)). */
 #include "engine/base/size.h"
 #include "engine/front/build.h"
+#include "engine/ir/shape.h"
 
 #include <math.h>
 
@@ -445,7 +446,7 @@ const bl_node *expand_multinomial(bl_call *c)
         const bl_node *most = bl_spread(ir, bl_cast(ir, BL_I32, bl_sub(ir, w->dim[last], bl_index(ir, 1))), found);
         return bl_cast(ir, BL_I64, bl_alu2(ir, BL_OP_MIN, found, most));
     }
-    if (n->lo < 0 || bl_sub(ir, w->dim[last], n)->lo < 0)
+    if (bl_may_be_negative(ir, n) || bl_may_be_negative(ir, bl_sub(ir, w->dim[last], n)))
         return bl_call_fail(c, "without replacement at most as many as there are weights can be drawn: %s", bl_call_shape(c, w));
     const bl_node *score = bl_add(ir, bl_alu1(ir, BL_OP_LOG, w), gumbel(ir, draw(c, c->in[1], w->ndim, w->dim)));
     const bl_node *at = bl_first_places(c, bl_contiguous(ir, score), last, true, n);
