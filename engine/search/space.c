@@ -6,10 +6,10 @@
 #include <string.h>
 
 enum {
-    MOST_TILE = 16, /* copies that one move makes */
-    EVERY_TILE = 8, /* up to which every size is tried; from there on divisors and powers of two */
-    NAMED_TILE = 4, /* of an axis that is short in other runs than the one that is timed */
-    NAMED_LOCAL = 64,
+    MOST_TILE = 16,      /* copies that one move makes */
+    EVERY_TILE = 8,      /* up to which every size is tried; from there on divisors and powers of two */
+    NAMED_TILE = 4,      /* of an axis that is short in other runs than the one that is timed */
+    NAMED_LOCAL = 64,    /* work-items along such an axis */
     REUSE_TO_PACK = 4,   /* reads of each element from which a panel may pay */
     SCALAR_LANES = 4,    /* of short vectors on a device without vector registers: loads of 16 bytes */
     MOST_TURNS = 32,     /* of a reduction that a group copies the operands of at once */
