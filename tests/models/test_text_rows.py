@@ -392,10 +392,10 @@ class Shared(KeyedCase):
             stop.set()
             for writer in writers:
                 writer.result()
-        self.assertLess(runs, tokens / 1.3)
+        self.assertLess(runs, tokens / 2)
         used = {name: after[name] - before.get(name, 0) for name in ("one", "five")}
         print(f"device seconds {used} of {took:.2f}, {tokens / runs:.2f} rows a run", end=" ")
-        self.assertLess(sum(used.values()), took * 1.02 + 0.1)  # a second of the device is charged once
+        self.assertLess(sum(used.values()), took * 1.02)  # a second of the device is charged once
         self.assertGreater(used["five"], 1.2 * used["one"])  # and to whom it was for
 
 
