@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import unittest
 
 import beamline
 from served import ROOT, SERVER, Server
@@ -153,3 +154,14 @@ class Desk:
             if told and not matches(told, printed):
                 wrong.append(f"{page}:{line}: {text}\nprinted: {printed}")
         return wrong
+
+
+class DeskTest(unittest.TestCase):
+    """Tests of a page that share one desk."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not SERVER.exists():
+            raise unittest.SkipTest(f"{SERVER} is not built")
+        cls.desk = Desk()
+        cls.addClassCleanup(cls.desk.close)

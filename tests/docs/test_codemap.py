@@ -5,21 +5,14 @@ import pathlib
 import re
 import unittest
 
-from pages import Desk, blocks, missing
-from served import ROOT, SERVER
+from pages import DeskTest, blocks, missing
+from served import ROOT
 
 PAGE = "CODEMAP.md"
 FOLDERS = ("engine", "proto", "server", "opencl", "vulkan", "clients", "tests", "tools", "packaging", "examples", "bench", "docs")
 
 
-class CodemapTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        if not SERVER.exists():
-            raise unittest.SkipTest(f"{SERVER} is not built")
-        cls.desk = Desk()
-        cls.addClassCleanup(cls.desk.close)
-
+class CodemapTest(DeskTest):
     def test_its_commands(self):
         wrong = self.desk.shell(PAGE, without=("ninja -C build try",))  # which wants a build folder, and prints what is compared below
         self.assertEqual([], wrong, "\n\n".join(wrong))

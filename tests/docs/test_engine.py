@@ -6,8 +6,8 @@ import pathlib
 import re
 import unittest
 
-from pages import Desk, missing
-from served import ROOT, SERVER
+from pages import DeskTest, missing
+from served import ROOT
 
 PAGE = "docs/engine.md"
 
@@ -49,13 +49,10 @@ def block(number, which=0):
     return re.findall(r"^```\n(.*?)^```$", section(number), re.M | re.S)[which]
 
 
-class EngineTest(unittest.TestCase):
+class EngineTest(DeskTest):
     @classmethod
     def setUpClass(cls):
-        if not SERVER.exists():
-            raise unittest.SkipTest(f"{SERVER} is not built")
-        cls.desk = Desk()
-        cls.addClassCleanup(cls.desk.close)
+        super().setUpClass()
         if not cls.desk.device.startswith("opencl:"):
             raise unittest.SkipTest("there is no OpenCL device")
         cls.wide = "avx512f" in pathlib.Path("/proc/cpuinfo").read_text().split()
