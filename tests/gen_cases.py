@@ -310,6 +310,11 @@ def windows():
 
     both("conv_row", "conv", ([2, 4, 17], [6, 2, 3], [6]), groups=2, stride=2, padding=[2, 1])
     both("conv_space", "conv", ([1, 2, 5, 6, 7], [3, 2, 2, 3, 3]), padding=1)
+    both("conv_apart", "conv", ([2, 3, 12, 13], [5, 3, 3, 4]), stride=[2, 3], padding=[1, 2])
+    both("conv_apart_dilated", "conv", ([2, 3, 24], [4, 3, 3]), stride=3, padding=2, dilation=2)
+    both("conv_patches", "conv", ([2, 3, 8, 12], [5, 3, 4, 4]), stride=4)
+    both("conv_of_many_apart", "conv2d", ([4, 8, 16, 16], [16, 8, 3, 3]), stride=2, padding=1)
+    both("transposed_apart", "conv_transpose", ([2, 4, 6, 5], [4, 5, 4, 4]), stride=2, padding=1)
     both("transposed", "conv_transpose", ([2, 4, 5, 6], [4, 3, 3, 2], [6]), groups=2, stride=[2, 3], padding=1, output_padding=[1, 2])
     both("transposed_row", "conv_transpose", ([3, 5, 11], [5, 4, 4]), dilation=2, padding=3)
     both("max_pool_over", "max_pool", ([2, 3, 9, 10],), kernel_size=3, stride=2, padding=1, ceil_mode=True)

@@ -68,8 +68,9 @@ static bool depends_on_any(bl_ir *ir, const bl_node *node, const bl_node *reduce
     return false;
 }
 
-/* |clause| as 0 < sign * range + rest, where |rest| is the same in all loops of |reduce|. */
-static bool solve(bl_ir *ir, const bl_node *clause, const bl_node *reduce, const bl_node *range, int *sign, const bl_node **rest)
+/* |clause| as 0 < times * range + rest, where |rest| is the same in all loops of |reduce|. */
+static bool solve(bl_ir *ir, const bl_node *clause, const bl_node *reduce, const bl_node *range, int64_t *times,
+                  const bl_node **rest)
 {
     const bl_node *difference = NULL, *term[BL_MAX_DIMS * 2];
     int64_t coefficient[BL_MAX_DIMS * 2], constant = 0;
@@ -79,14 +80,14 @@ static bool solve(bl_ir *ir, const bl_node *clause, const bl_node *reduce, const
         return false;
     difference = bl_sub(ir, clause->src[1], clause->src[0]);
     n = bl_index_terms(difference, BL_MAX_DIMS * 2, term, coefficient, &constant);
-    *sign = 0;
+    *times = 0;
     for (int i = 0; i < n; i++) {
-        if (term[i] == range && (coefficient[i] == 1 || coefficient[i] == -1))
-            *sign = (int)coefficient[i];
+        if (term[i] == range && coefficient[i] > -INT32_MAX && coefficient[i] < INT32_MAX)
+            *times = coefficient[i];
     }
-    if (*sign == 0)
+    if (*times == 0)
         return false;
-    *rest = *sign > 0 ? bl_sub(ir, difference, range) : bl_add(ir, difference, range);
+    *rest = bl_sub(ir, difference, bl_mul(ir, range, bl_index(ir, *times)));
     return !depends_on_any(ir, *rest, reduce);
 }
 
@@ -100,13 +101,14 @@ static bool bound_loop(bl_ir *ir, const bl_node *reduce, const bl_node *range, c
     *end = range->src[0];
     for (int i = 0; i < all->count; i++) {
         const bl_node *rest = NULL;
-        int sign = 0;
-        if (bl_clauses_hold(used, all->at[i]) || !solve(ir, all->at[i], reduce, range, &sign, &rest))
+        int64_t times = 0;
+        if (bl_clauses_hold(used, all->at[i]) || !solve(ir, all->at[i], reduce, range, &times, &rest))
             continue;
-        if (sign > 0) /* 0 < range + rest */
-            *first = bl_alu2(ir, BL_OP_MAX, *first, bl_sub(ir, bl_index(ir, 1), rest));
-        else
-            *end = bl_alu2(ir, BL_OP_MIN, *end, rest);
+        if (times > 0) /* -rest < times * range: from floor(-rest / times) + 1 on */
+            *first = bl_alu2(ir, BL_OP_MAX, *first,
+                             bl_add(ir, bl_idiv(ir, bl_sub(ir, bl_index(ir, 0), rest), bl_index(ir, times)), bl_index(ir, 1)));
+        else /* below rest / -times, rounded up */
+            *end = bl_alu2(ir, BL_OP_MIN, *end, bl_idiv(ir, bl_add(ir, rest, bl_index(ir, -times - 1)), bl_index(ir, -times)));
         used->at[used->count++] = all->at[i];
     }
     return used->count > before;

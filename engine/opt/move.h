@@ -16,7 +16,7 @@ enum { BL_MAX_AXES = 48, BL_MAX_MOVES = 32, BL_MAX_HELPERS = 4 };
 
 /* Lists of moves are kept from one start to the next: to be raised when one comes to mean something else, or what the scheduler
  * makes of a graph is numbered otherwise.  A move that is added changes no list. */
-enum { BL_MOVES_VERSION = 2 };
+enum { BL_MOVES_VERSION = 3 };
 
 /* Vectors of so many lanes or more, from places 2 to so many apart, are picked out of whole vectors; others are loaded one by
  * one. */

@@ -225,20 +225,25 @@ static void merge_axes(bl_tune *tune)
     }
 }
 
-/* By what number |node| divides a RANGE, with or for a rest; 0: it does not. */
+/* By what number |node| divides |range|, or it and a constant, or a constant less it; 0: it does not. */
 static int64_t divides(const bl_node *node, const bl_node *range)
 {
-    bool divides = (node->op == BL_OP_IDIV || node->op == BL_OP_MOD) && node->src[0] == range && bl_is_const(node->src[1]);
-    return divides ? node->src[1]->arg : 0;
+    const bl_node *term[2];
+    int64_t coefficient[2], constant = 0;
+
+    if ((node->op != BL_OP_IDIV && node->op != BL_OP_MOD) || node->dtype != BL_INDEX || !bl_is_const(node->src[1]) ||
+        bl_index_terms(node->src[0], 2, term, coefficient, &constant) != 1 || term[0] != range)
+        return 0;
+    return coefficient[0] == 1 || coefficient[0] == -1 ? node->src[1]->arg : 0;
 }
 
 /* By what the values of sums divide |range|, as where the channels of a convolution are in groups; 0: by nothing, or not by one
- * number alone.  |below|: the nest. */
-static int64_t divisor_in_sums(bl_tune *tune, const bl_nodes *below, const bl_node *range)
+ * number alone.  |below|: the nest.  |*both|: quotient and rest are used, as where windows lie a stride apart. */
+static int64_t divisor_in_sums(bl_tune *tune, const bl_nodes *below, const bl_node *range, bool *both)
 {
     bl_ptrmap inside; /* of sums; a user stands behind what it uses */
     int64_t by = 0;
-    bool any = false;
+    bool any = false, quotient = false, rest = false;
 
     for (size_t i = 0; i < below->count && !any; i++)
         any = divides(below->at[i], range) > 0;
@@ -254,7 +259,10 @@ static int64_t divisor_in_sums(bl_tune *tune, const bl_nodes *below, const bl_no
         if (in && own > 0 && by > 0 && own != by)
             return 0;
         by = in && own > 0 ? own : by;
+        quotient = quotient || (in && own > 0 && node->op == BL_OP_IDIV);
+        rest = rest || (in && own > 0 && node->op == BL_OP_MOD);
     }
+    *both = quotient && rest;
     return by;
 }
 
@@ -266,8 +274,9 @@ static void part_quotients(bl_tune *tune)
 
     for (int i = 0; i < tune->naxes; i++) {
         const bl_axis *axis = &tune->axis[i];
-        int64_t by = axis->output && bl_is_fixed(axis->range) ? divisor_in_sums(tune, &below, axis->range) : 0;
-        if (by < SHORTEST_INNER || by >= bl_extent_of(axis->range) || bl_extent_of(axis->range) % by != 0)
+        bool both = false;
+        int64_t by = axis->output && bl_is_fixed(axis->range) ? divisor_in_sums(tune, &below, axis->range, &both) : 0;
+        if (by < (both ? 2 : SHORTEST_INNER) || by >= bl_extent_of(axis->range) || bl_extent_of(axis->range) % by != 0)
             continue;
         if (tune_split(tune, i, by, (bl_axis_kind)axis->range->sub))
             below = bl_reach(tune->ir, 1, &tune->sink, false);

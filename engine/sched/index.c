@@ -90,6 +90,8 @@ static const bl_node *element_pad(sched *s, const bl_node *node, const bl_node *
         at[i] = bl_sub(ir, index[i], node->src[1 + i]);
         if (src->dim[i] != node->dim[i])
             valid = both(ir, valid, inside(ir, at[i], src->dim[i]));
+        if (bl_is_int(src->dim[i], 1))
+            at[i] = bl_index(ir, 0); /* the only one inside: what is read needs no gate for it */
     }
     if (valid == NULL)
         return sched_element(s, src, at, gate);
@@ -242,6 +244,8 @@ static const bl_node *element_reduce(sched *s, const bl_node *node, const bl_nod
         ranges[nranges++] = at[i];
     }
     value = sched_element(s, src, at, gate);
+    if (node->sub == BL_OP_ADD)
+        value = sched_close_holes(s, value, &nranges, ranges);
     if (nranges == 0)
         return value;
     value = fold(s, node, value, nranges, ranges);
@@ -305,9 +309,8 @@ static void outside_of_loads(bl_nodes below, bl_ptrmap *outside, bl_ptrmap *map)
     }
 }
 
-/* |index| where |gate| holds: a remainder or quotient of what the gate keeps below the divisor needs no division.  Not within a
- * LOAD that the index depends on: that one has a gate of its own, or none, and reads elsewhere too. */
-static const bl_node *given(bl_ir *ir, const bl_node *index, const bl_node *gate)
+/* Not within a LOAD that the index depends on: that one has a gate of its own, or none, and reads elsewhere too. */
+const bl_node *sched_given(bl_ir *ir, const bl_node *index, const bl_node *gate)
 {
     bl_nodes below = gate == NULL ? (bl_nodes){0} : bl_reach(ir, 1, &index, false);
     bl_ptrmap outside, map;
@@ -323,7 +326,7 @@ static const bl_node *given(bl_ir *ir, const bl_node *index, const bl_node *gate
         if (bl_and(ir, gate, in_range) != gate)
             continue;
         bl_ptrmap_put(&map, node, (void *)(uintptr_t)(node->op == BL_OP_MOD ? node->src[0] : bl_index(ir, 0)));
-        return given(ir, bl_substitute(ir, index, &map), gate);
+        return sched_given(ir, bl_substitute(ir, index, &map), gate);
     }
     return index;
 }
@@ -339,7 +342,7 @@ static const bl_node *element_load(sched *s, const bl_node *node, int place, con
         inside_anyway = inside_anyway && index[i]->lo >= 0 && index[i]->hi < node->dim[i]->lo;
     if (inside_anyway)
         gate = NULL;
-    flat = given(s->ir, flat, gate);
+    flat = sched_given(s->ir, flat, gate);
     return bl_load(s->ir, buffer, offset == NULL ? flat : bl_add(s->ir, offset, flat), gate);
 }
 

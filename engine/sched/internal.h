@@ -106,7 +106,14 @@ BL_NODISCARD bl_status sched_add_scan(sched *s, const bl_node *node, bl_err *err
 const bl_node *sched_element(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate);
 const bl_node *sched_fresh(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate);
 const bl_node *sched_flat_index(bl_ir *ir, int ndim, const bl_node *const *dim, const bl_node *const *index);
+/* |index| where |gate| (NULL: always) holds: a remainder or quotient of what the gate keeps below the divisor needs no
+ * division. */
+const bl_node *sched_given(bl_ir *ir, const bl_node *index, const bl_node *gate);
 int sched_position(const sched *s, const bl_node *node); /* -1 if it is none of the graph's */
+
+/* stride.c: what a sum over |ranges| adds up, as it is in those turns that count where that is every so many only: |ranges| then
+ * are shorter, or fewer. */
+const bl_node *sched_close_holes(sched *s, const bl_node *value, int *n, const bl_node **ranges);
 
 /* stage.c: the element of a STAGED node at |index|, read from local memory that a STAGE fills. */
 const bl_node *sched_staged_element(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sums whose gates become the ends of their loops: y[i] is the sum over k of w[k] * g[i - k], where 0 <= i - k < 6, as in the
  * gradient of a convolution of 10 by 5. */
+#include "engine/ir/rewrite.h"
 #include "engine/ir/verify.h"
 #include "engine/lower/lower.h"
 
@@ -76,6 +77,27 @@ static void test_loop_around(void **state)
     assert_int_equal(n.gated_loads, 0);
 }
 
+/* Every other place: 2 k + i mod 2 below 5, of which even elements have three turns, odd ones two. */
+static void test_apart(void **state)
+{
+    bl_ir *ir = bl_ir_create(1 << 24);
+    const bl_node *i = bl_range(ir, 0, BL_AXIS_GLOBAL, bl_index(ir, 2)), *k = bl_range(ir, 100, BL_AXIS_REDUCE, bl_index(ir, 3));
+    const bl_node *at = bl_add(ir, bl_mul(ir, k, bl_index(ir, 2)), i), *gate = bl_less(ir, at, bl_index(ir, TAPS));
+    const bl_node *value =
+        bl_where(ir, gate, bl_load(ir, bl_param(ir, 1, BL_F32, false), at, gate), bl_const_float(ir, BL_F32, 0));
+    const bl_node *store = bl_store(ir, bl_param(ir, 0, BL_F32, false), i, bl_reduce_over(ir, BL_OP_ADD, 1, &value, 1, &k), NULL);
+    const bl_node *sink = bl_lower_trim(ir, bl_sink(ir, 1, &store)), *sum = sink->src[0]->src[2], *turns = NULL;
+
+    (void)state;
+    assert_int_equal(sum->op, BL_OP_REDUCE);
+    assert_int_equal(sum->src[0]->op, BL_OP_LOAD);
+    assert_int_equal(sum->src[0]->nsrc, 2);
+    turns = sum->src[1]->src[0];
+    assert_true(bl_is_int(bl_replace(ir, turns, i, bl_index(ir, 0)), 3));
+    assert_true(bl_is_int(bl_replace(ir, turns, i, bl_index(ir, 1)), 2));
+    bl_ir_destroy(ir);
+}
+
 /* Copies and lanes are at different places in one loop: the gate stays, at the load alone where that makes the product zero. */
 static void test_copies(void **state)
 {
@@ -91,6 +113,7 @@ static void test_copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_groups), cmocka_unit_test(test_no_product),
-                                       cmocka_unit_test(test_loop_around), cmocka_unit_test(test_copies)};
+                                       cmocka_unit_test(test_loop_around), cmocka_unit_test(test_apart),
+                                       cmocka_unit_test(test_copies)};
     return cmocka_run_group_tests_name("lower/trim", tests, NULL, NULL);
 }

@@ -36,6 +36,12 @@ def add_convolutions():
          note="pairs")
     case("conv", [x(1, 2, 5, 4), x(3, 2, 3, 2)], lambda a, w: F.conv2d(a, w, stride=(2, 1), padding=(1, 0), dilation=(1, 2)),
          {"stride": [2, 1], "padding": [1, 0], "dilation": [1, 2]}, loose=20, note="for each axis")
+    strided = ((1, 20, 5, 4, 2, 3), (1, 12, 4, 4, 0, 1), (2, 12, 3, 2, 1, 1), (2, 8, 4, 4, 0, 1), (2, 9, 3, 3, 1, 1), (2, 10, 2, 5, 0, 1),
+               (2, 12, 4, 2, 1, 1), (2, 12, 5, 3, 4, 2), (2, 15, 3, 5, 2, 3), (3, 8, 3, 2, 1, 1), (3, 4, 2, 2, 0, 1))
+    for n, size, kernel, stride, padding, dilation in strided:
+        attrs = {"stride": stride, "padding": padding, "dilation": dilation}
+        case("conv", [x(2, 3, *[size] * n), x(4, 3, *[kernel] * n)], lambda a, w, n=n, attrs=attrs: CONV[n](a, w, **attrs), attrs, loose=30,
+             note=f"{kernel} of {size} by {stride}")
     case("conv", [x(0, 2, 5), x(3, 2, 3)], F.conv1d, note="nothing")
     case("conv", [x(1, 1, 1), x(1, 1, 1), x(1)], F.conv1d, note="one")
     case("conv2d", [x(1, 2, 5, 4), x(3, 2, 3, 3)], lambda a, w: F.conv2d(F.pad(a, both_ends(pairs)), w), {"padding": pairs}, loose=20,

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* Sums of which only every n-th turn counts: an element c of what windows moved over with a stride gets a share from place k of
+ * a window only where c - k is a multiple of the stride, and is asked so in each turn of the sum over k.  Here the loop becomes
+ * one over the turns that count, k = stride * j + c mod stride, and no gate is left of it.  Where the windows do not overlap, no
+ * loop is. */
+#include "engine/ir/gate.h"
+#include "engine/ir/rewrite.h"
+#include "engine/sched/internal.h"
+
+enum { PLACEHOLDER = 1 << 20 }; /* numbers of RANGEs that no nest has */
+
+/* Turn k of |range| counts where it is |factor| * f modulo |step|. */
+typedef struct hole {
+    const bl_node *range, *f;
+    int64_t step, factor;
+} hole;
+
+/* The x from 0 to s - 1 with a * x = 1 modulo s, 0 where there is none. */
+static int64_t inverse(int64_t a, int64_t s)
+{
+    int64_t r = s, next = a % s < 0 ? a % s + s : a % s, x = 0, step = 1;
+
+    while (next != 0) {
+        int64_t quotient = r / next, r2 = r - quotient * next, x2 = x - quotient * step;
+        r = next;
+        next = r2;
+        x = step;
+        step = x2;
+    }
+    return r != 1 ? 0 : x < 0 ? x + s : x;
+}
+
+static bool depends_on(bl_ir *ir, const bl_node *node, int n, const bl_node *const *ranges)
+{
+    bl_nodes below = bl_reach(ir, 1, &node, false);
+
+    for (size_t i = 0; i < below.count; i++) {
+        for (int k = 0; k < n; k++) {
+            if (below.at[i] == ranges[k])
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Is |clause| (f - a * range) mod s < 1, where f is the same in all turns of |ranges|? */
+static bool find_hole(bl_ir *ir, const bl_node *clause, const bl_node *range, int n, const bl_node *const *ranges, hole *out)
+{
+    const bl_node *term[BL_MAX_DIMS * 2], *by = NULL;
+    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0, a = 0;
+    int count = 0;
+
+    if (clause->op != BL_OP_CMPLT || clause->src[0]->op != BL_OP_MOD || clause->src[0]->dtype != BL_INDEX ||
+        !bl_is_int(clause->src[1], 1))
+        return false;
+    by = clause->src[0]->src[1];
+    if (!bl_is_const(by) || by->arg < 2 || by->arg > INT32_MAX)
+        return false;
+    count = bl_index_terms(clause->src[0]->src[0], BL_MAX_DIMS * 2, term, coefficient, &constant);
+    for (int i = 0; i < count; i++)
+        a = term[i] == range ? coefficient[i] : a;
+    if (a == 0)
+        return false;
+    out->range = range;
+    out->step = by->arg;
+    out->factor = a == 1 ? 1 : inverse(-a, by->arg);
+    out->f = bl_sub(ir, clause->src[0]->src[0], bl_mul(ir, range, bl_index(ir, a)));
+    out->f = a == 1 ? bl_sub(ir, bl_index(ir, 0), out->f) : out->f;
+    return out->factor != 0 && !depends_on(ir, out->f, n, ranges);
+}
+
+/* Under what |value| is more than zero, NULL where that is not said. */
+static const bl_node *gate_of(const bl_node *value)
+{
+    while (value->op == BL_OP_CAST)
+        value = value->src[0];
+    if (value->op == BL_OP_LOAD)
+        return value->nsrc > 2 ? value->src[2] : NULL;
+    return bl_is_gated(value) ? value->src[0] : NULL;
+}
+
+static const bl_node *load_under(bl_ir *ir, const bl_node *const *src, const bl_node *own, const bl_node *gate)
+{
+    gate = own == NULL ? gate : gate == NULL ? own : bl_and(ir, own, gate);
+    return bl_load(ir, src[0], sched_given(ir, src[1], gate), gate);
+}
+
+/* |value| with what |map| has replaced, but for what binds |range| again further inside, and with loads that depend on it under
+ * |gate| too.  Where nodes came from is known of the new ones as well. */
+static const bl_node *replace(sched *s, const bl_node *value, bl_ptrmap *map, const bl_node *range, const bl_node *gate)
+{
+    bl_nodes below = bl_reach(s->ir, 1, &value, false);
+    bl_ptrmap depend;
+
+    bl_ptrmap_init(&depend, bl_ir_arena(s->ir));
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i], *made = NULL;
+        const bl_node **src = bl_arena_array(bl_ir_arena(s->ir), node->nsrc, sizeof *src);
+        bool binds = false, changed = false;
+        if (src == NULL)
+            return value;
+        if (node == range)
+            bl_ptrmap_put(&depend, node, map);
+        for (uint32_t k = (uint32_t)node->arg; bl_binds_ranges(node) && k < node->nsrc; k++)
+            binds = binds || node->src[k] == range;
+        if (binds || bl_ptrmap_has(map, node))
+            continue;
+        for (uint32_t k = 0; k < node->nsrc; k++) {
+            const bl_node *to = bl_ptrmap_get(map, node->src[k]);
+            src[k] = to == NULL ? node->src[k] : to;
+            changed = changed || src[k] != node->src[k];
+            if (bl_ptrmap_has(&depend, node->src[k]))
+                bl_ptrmap_put(&depend, node, map);
+        }
+        if (!changed)
+            continue;
+        made = node->op == BL_OP_LOAD
+                   ? load_under(s->ir, src, node->nsrc > 2 ? src[2] : NULL, bl_ptrmap_has(&depend, node) ? gate : NULL)
+                   : bl_node_rebuild(s->ir, node, src, node->dim);
+        bl_ptrmap_put(map, node, (void *)(uintptr_t)made);
+        if (bl_ptrmap_has(&s->origin, node) && !bl_ptrmap_has(&s->origin, made))
+            bl_ptrmap_put(&s->origin, made, bl_ptrmap_get(&s->origin, node));
+    }
+    const bl_node *to = bl_ptrmap_get(map, value);
+    return to == NULL ? value : to;
+}
+
+/* A loop's variable c of which f is c + rest, or rest - c, and which |value| does not bind; NULL where there is none. */
+static const bl_node *coordinate_of(bl_ir *ir, const bl_node *f, const bl_node *value, int64_t *sign)
+{
+    const bl_node *term[BL_MAX_DIMS * 2];
+    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0;
+    int n = bl_index_terms(f, BL_MAX_DIMS * 2, term, coefficient, &constant);
+    bl_nodes below = bl_reach(ir, 1, &value, false);
+
+    for (int i = 0; i < n; i++) {
+        bool bound = term[i]->op != BL_OP_RANGE || (coefficient[i] != 1 && coefficient[i] != -1);
+        for (size_t k = 0; k < below.count && !bound; k++) {
+            const bl_node *node = below.at[k];
+            for (uint32_t j = (uint32_t)node->arg; bl_binds_ranges(node) && j < node->nsrc; j++)
+                bound = bound || node->src[j] == term[i];
+        }
+        *sign = coefficient[i];
+        if (!bound)
+            return term[i];
+    }
+    return NULL;
+}
+
+/* f as step * q + r, by placeholders that stand for q and r until all is simplified: else the normal form of an index would make
+ * f of them again before the r of one place meets that of another. */
+typedef struct parts {
+    const bl_node *q, *r;           /* of f */
+    const bl_node *held_q, *held_r; /* RANGEs; q is held_q + lowest */
+    int64_t lowest;
+} parts;
+
+static parts hold_parts(bl_ir *ir, const hole *h)
+{
+    parts p = {.q = bl_idiv(ir, h->f, bl_index(ir, h->step)), .r = bl_mod(ir, h->f, bl_index(ir, h->step))};
+
+    p.lowest = p.q->lo;
+    p.held_q = bl_range(ir, PLACEHOLDER, BL_AXIS_LOOP, bl_index(ir, p.q->hi - p.lowest + 1));
+    p.held_r = bl_range(ir, PLACEHOLDER + 1, BL_AXIS_LOOP, bl_index(ir, h->step));
+    return p;
+}
+
+static bool bounds_are_small(const bl_node *f)
+{
+    return f->lo > -INT32_MAX && f->hi < INT32_MAX;
+}
+
+/* |value| over the turns of h->range that count: as many as |*turns| tells, or one where that is NULL. */
+static const bl_node *close_hole(sched *s, const bl_node *value, const hole *h, const bl_node **turns)
+{
+    bl_ir *ir = s->ir;
+    const bl_node *step = bl_index(ir, h->step), *extent = h->range->src[0], *gate = NULL, *k = NULL;
+    const bl_node *count = bl_idiv(ir, bl_add(ir, extent, bl_index(ir, h->step - 1)), step);
+    parts p = hold_parts(ir, h);
+    int64_t sign = 0;
+    const bl_node *c = coordinate_of(ir, h->f, value, &sign);
+    const bl_node *r = c == NULL ? p.r : p.held_r;
+    bl_ptrmap map, back;
+
+    *turns = bl_is_int(count, 1) ? NULL : bl_range(ir, (int)h->range->arg, BL_AXIS_REDUCE, count);
+    k = h->factor == 1 ? r : bl_mod(ir, bl_mul(ir, r, bl_index(ir, h->factor)), step);
+    k = *turns == NULL ? k : bl_add(ir, k, bl_mul(ir, *turns, step));
+    gate = bl_less(ir, k, extent);
+    bl_ptrmap_init(&map, bl_ir_arena(ir));
+    bl_ptrmap_put(&map, h->range, (void *)(uintptr_t)k);
+    if (c != NULL) {
+        const bl_node *rest = sign > 0 ? bl_sub(ir, h->f, c) : bl_add(ir, h->f, c);
+        const bl_node *q = bl_add(ir, p.held_q, bl_index(ir, p.lowest));
+        const bl_node *to = bl_sub(ir, bl_add(ir, bl_mul(ir, q, step), r), rest);
+        bl_ptrmap_put(&map, c, (void *)(uintptr_t)bl_mul(ir, to, bl_index(ir, sign)));
+    }
+    value = replace(s, value, &map, h->range, bl_is_int(gate, 1) ? NULL : gate);
+    value = bl_where(ir, gate, value, bl_const_int(ir, (bl_dtype)value->dtype, 0));
+    if (c == NULL)
+        return value;
+    bl_ptrmap_init(&back, bl_ir_arena(ir));
+    bl_ptrmap_put(&back, p.held_q, (void *)(uintptr_t)bl_sub(ir, p.q, bl_index(ir, p.lowest)));
+    bl_ptrmap_put(&back, p.held_r, (void *)(uintptr_t)p.r);
+    return replace(s, value, &back, NULL, NULL);
+}
+
+/* What a STAGE stores serves others too, who know it by what it is. */
+static bool has_stage(bl_ir *ir, const bl_node *value)
+{
+    bl_nodes below = bl_reach(ir, 1, &value, false);
+
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_STAGE)
+            return true;
+    }
+    return false;
+}
+
+const bl_node *sched_close_holes(sched *s, const bl_node *value, int *n, const bl_node **ranges)
+{
+    for (int i = 0; i < *n; i++) {
+        const bl_node *gate = gate_of(value), *turns = NULL;
+        bl_clauses all = {0};
+        hole h;
+        bool found = false;
+        if (gate == NULL || !bl_clauses_add(&all, gate))
+            return value;
+        for (int k = 0; k < all.count && !found; k++)
+            found = find_hole(s->ir, all.at[k], ranges[i], *n, ranges, &h) && bounds_are_small(h.f);
+        if (!found || has_stage(s->ir, value))
+            continue;
+        value = close_hole(s, value, &h, &turns);
+        ranges[i] = turns;
+        if (turns != NULL)
+            continue;
+        for (int k = i + 1; k < *n; k++)
+            ranges[k - 1] = ranges[k];
+        --*n;
+        i--;
+    }
+    return value;
+}
