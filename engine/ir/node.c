@@ -220,14 +220,20 @@ void bl_ir_add_time(bl_ir *ir, double seconds)
         ir->deadline_ns += (int64_t)(seconds * 1e9);
 }
 
-/* Every stage asks for nodes, so that this is where an endless one is seen. */
+void bl_ir_obey(bl_ir *ir, const bl_halt *halt)
+{
+    ir->halt = *halt;
+}
+
+/* Every stage asks for nodes, so that this is where an endless one is seen, and one that nobody waits for. */
 static bool is_late(bl_ir *ir)
 {
-    if (ir->late || ir->deadline_ns == 0 || (++ir->asked & 1023) != 0 || bl_clock_ns() < ir->deadline_ns)
+    if (ir->late || (++ir->asked & 1023) != 0)
         return ir->late;
-    ir->late = true;
-    bl_ir_fail(ir, BL_ELIMIT, "compiling takes longer than the limit (--max-compile-seconds)");
-    return true;
+    if (ir->deadline_ns != 0 && bl_clock_ns() >= ir->deadline_ns)
+        bl_ir_fail(ir, BL_ELIMIT, "compiling takes longer than the limit (--max-compile-seconds)");
+    ir->late = ir->err.status != BL_OK || bl_halt_check(&ir->halt, &ir->err) != BL_OK;
+    return ir->late;
 }
 
 const bl_node *bl_node_make(bl_ir *ir, const bl_node *proto)

@@ -8,6 +8,7 @@
 #define BL_IR_NODE_H
 
 #include "engine/base/arena.h"
+#include "engine/base/halt.h"
 #include "engine/ir/dtype.h"
 
 enum { BL_MAX_DIMS = 16, BL_MAX_LANES = 16 };
@@ -99,6 +100,8 @@ BL_NODISCARD bl_status bl_ir_status(const bl_ir *ir, bl_err *err);
 /* From |seconds| on (0: never) every builder gives POISON, and the status is BL_ELIMIT. */
 void bl_ir_limit_time(bl_ir *ir, double seconds);
 void bl_ir_add_time(bl_ir *ir, double seconds); /* to that limit: for what was not the compiler's own time */
+/* The same once |halt| (copied) says that nobody waits, with its status.  Zeroed: never again. */
+void bl_ir_obey(bl_ir *ir, const bl_halt *halt);
 /* Builders blame this wire node for what goes wrong from now on (borrowed; NULL for none). */
 void bl_ir_blame(bl_ir *ir, const char *wire_id);
 /* Record an error and give POISON. */

@@ -40,7 +40,8 @@ struct bl_ir {
     uint32_t epoch;
     int recombining;     /* how deep in bl_sum_recombine */
     int64_t deadline_ns; /* 0: none */
-    uint32_t asked;      /* for nodes, so far: the clock is read now and then */
+    bl_halt halt;
+    uint32_t asked; /* for nodes, so far: the clock is read now and then */
     bool late;
     const char *const *var_names;
     int nvar_names;

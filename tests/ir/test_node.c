@@ -175,6 +175,26 @@ static void the_byte_limit_is_an_error(void **state)
     bl_ir_destroy(small);
 }
 
+static void nothing_is_built_for_nobody(void **state)
+{
+    enum { MANY = 5000 };
+    atomic_bool gone = false;
+    bl_err err = {0};
+    int64_t n = 0;
+
+    (void)state;
+    bl_ir_obey(ir, &(bl_halt){.cancel = &gone});
+    for (; n < MANY; n++)
+        assert_int_not_equal(bl_index(ir, n)->op, BL_OP_POISON);
+    atomic_store(&gone, true);
+    while (n < 2 * MANY && bl_index(ir, n)->op != BL_OP_POISON)
+        n++;
+    assert_in_range(n, MANY, 2 * MANY - 1);
+    assert_int_equal(bl_ir_status(ir, &err), BL_ECANCELLED);
+    bl_ir_obey(ir, &(bl_halt){0});
+    assert_int_equal(bl_index(ir, 1)->op, BL_OP_POISON); /* once it was given up it stays so */
+}
+
 static void any_allocation_may_fail(void **state)
 {
     (void)state;
@@ -250,6 +270,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(errors_stick_and_name_the_first, start, stop),
         cmocka_unit_test_setup_teardown(sizes_that_overflow_are_refused, start, stop),
         cmocka_unit_test(the_byte_limit_is_an_error),
+        cmocka_unit_test_setup_teardown(nothing_is_built_for_nobody, start, stop),
         cmocka_unit_test(any_allocation_may_fail),
         cmocka_unit_test_setup_teardown(substitution_simplifies_on_the_way, start, stop),
         cmocka_unit_test_setup_teardown(a_fold_of_equal_lanes_stays_a_fold, start, stop),
