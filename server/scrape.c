@@ -56,6 +56,8 @@ static void print_server(bl_server *server, bl_text *out)
     bl_text_printf(out, "beamline_ready %d\n", bl_server_is_ready(server));
     bl_metrics_head(out, "beamline_plans", "gauge", "compiled graphs in the cache");
     bl_text_printf(out, "beamline_plans %zu\n", bl_plans_count(server->plans));
+    bl_metrics_head(out, "beamline_plans_waiting", "gauge", "requests that wait for a graph that is compiled for another");
+    bl_text_printf(out, "beamline_plans_waiting %zu\n", bl_plans_waiting(server->plans));
     bl_metrics_head(out, "beamline_host_bytes", "gauge", "host memory of bodies, answers and the buffers of CPU devices");
     bl_text_printf(out, "beamline_host_bytes %zu\n", atomic_load(&server->memory.used));
     bl_metrics_head(out, "beamline_host_limit_bytes", "gauge", "how much that may be");

@@ -404,6 +404,7 @@ bl_status bl_front_build(const bl_wire_graph *wire, const bl_front_options *opti
     if (b.ir == NULL)
         return bl_fail(err, BL_ENOMEM, "out of host memory while compiling");
     bl_ir_limit_time(b.ir, options->max_seconds);
+    bl_ir_obey(b.ir, &options->halt);
     if (alloc_graph(&b, bl_ir_arena(b.ir))) {
         make_inputs(&b);
         if (bl_ir_status(b.ir, NULL) == BL_OK)

@@ -46,6 +46,7 @@ typedef struct bl_front_options {
     bool program;       /* optimisers may remember (else 422) */
     size_t max_bytes;   /* of the compile arena */
     double max_seconds; /* of the whole compilation; 0: no limit */
+    bl_halt halt;       /* likewise (bl_ir_obey) */
     bl_winograd_use winograd;
     int lanes; /* float32 in a vector of the device; 0: work-items do what lanes would, and no transform is sure to win */
     bl_training training;

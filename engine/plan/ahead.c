@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/plan/internal.h"
 
+enum { AT_ONCE = 16 }; /* what a back end compiles as one program at the most */
+
 /* In this process; two or more, since one is compiled as well where it is created. */
-static bl_status compile_here(bl_device *dev, bl_arena *arena, int n, const bl_kernel_source *sources, bl_err *err)
+static bl_status compile_here(bl_device *dev, const bl_halt *halt, bl_arena *arena, int n, const bl_kernel_source *sources,
+                              bl_err *err)
 {
     bl_err *outcomes = bl_arena_array(arena, (size_t)n, sizeof *outcomes);
 
     if (outcomes == NULL)
         return bl_arena_status(arena, err);
-    if (n > 1)
-        bl_kernels_compile(dev, (uint32_t)n, sources, outcomes);
+    for (int i = 0; i < n && n > 1; i += AT_ONCE) {
+        BL_TRY(bl_halt_check(halt, err));
+        bl_kernels_compile(dev, (uint32_t)(n - i < AT_ONCE ? n - i : AT_ONCE), sources + i, outcomes + i);
+    }
     for (int i = 0; i < n; i++) {
         if (outcomes[i].status != BL_OK) {
             *err = outcomes[i];
@@ -19,11 +24,10 @@ static bl_status compile_here(bl_device *dev, bl_arena *arena, int n, const bl_k
     return BL_OK;
 }
 
-bl_status plan_compile_ahead(bl_device *dev, const bl_plan_options *options, bl_arena *arena, int n,
+bl_status plan_compile_ahead(bl_device *dev, bl_children *children, const bl_halt *halt, bl_arena *arena, int n,
                              const bl_kernel_source *sources, bl_err *err)
 {
     bl_kernel_source *missing = bl_arena_array(arena, (size_t)n + 1, sizeof *missing);
-    bl_halt never = {0};
     int nmissing = 0;
 
     if (missing == NULL)
@@ -34,7 +38,6 @@ bl_status plan_compile_ahead(bl_device *dev, const bl_plan_options *options, bl_
     }
     if (nmissing == 0) /* a warm start begins no process */
         return BL_OK;
-    return options->children != NULL
-               ? bl_children_compile(options->children, dev, nmissing, missing, options->beam > 0 ? &options->halt : &never, err)
-               : compile_here(dev, arena, nmissing, missing, err);
+    return children != NULL ? bl_children_compile(children, dev, nmissing, missing, halt, err)
+                            : compile_here(dev, halt, arena, nmissing, missing, err);
 }

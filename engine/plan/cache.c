@@ -18,9 +18,11 @@ typedef struct entry {
     int beam;  /* width that its kernels were searched with */
     bool busy; /* a thread compiles for it: its first plan, or one whose kernels are searched */
     bool failed;
-    bl_err err;   /* why, for those who waited */
-    int waiting;  /* threads that still look at it */
-    bool dropped; /* no longer found; freed by the last who looks */
+    bl_err err;           /* why, for those who waited */
+    int waiting;          /* threads that still look at it */
+    unsigned compilation; /* how many there have been */
+    bl_audience audience; /* of the one at hand: who waits for that */
+    bool dropped;         /* no longer found; freed by the last who looks */
 } entry;
 
 struct bl_plans {
@@ -28,6 +30,7 @@ struct bl_plans {
     pthread_cond_t ready;
     size_t max, count, nbuckets;
     size_t max_bytes, bytes; /* of host memory, roughly */
+    size_t waiting;
     entry **bucket;
     entry *newest, *oldest;
     entry *dead; /* to be freed without the lock, since that calls the device */
@@ -226,16 +229,35 @@ static void wait_for_change(bl_plans *plans)
     pthread_cond_timedwait(&plans->ready, &plans->lock, &until);
 }
 
+/* Wait, locked, until there is a plan that will do, or nobody compiles it any more. */
+static bl_status wait_for_plan(bl_plans *plans, entry *e, const bl_plan_options *options, bl_err *err)
+{
+    unsigned compilation = 0;
+    bool joined = false;
+    bl_status st = BL_OK;
+
+    plans->waiting++;
+    while (e->busy && !will_do(e, options->beam) && st == BL_OK) {
+        if (compilation != e->compilation) {
+            compilation = e->compilation;
+            joined = bl_audience_join(&e->audience);
+        }
+        wait_for_change(plans);
+        st = bl_halt_check(&options->halt, err);
+    }
+    if (joined && compilation == e->compilation)
+        bl_audience_leave(&e->audience);
+    plans->waiting--;
+    return st;
+}
+
 /* Wait, locked, for what another thread compiles.  *out stays NULL where that will not do for a beam as wide, or has come to
- * nothing since nobody waited for it but this one. */
+ * nothing since who asked for it waits no more. */
 static bl_status wait_for(bl_plans *plans, entry *e, const bl_plan_options *options, bl_plan **out, bl_err *err)
 {
     bl_status st = BL_OK;
     e->waiting++;
-    while (e->busy && !will_do(e, options->beam) && st == BL_OK) {
-        wait_for_change(plans);
-        st = bl_halt_check(&options->halt, err);
-    }
+    st = wait_for_plan(plans, e, options, err);
     if (st != BL_OK) {
         ; /* it goes on for whoever has asked for it */
     } else if (e->failed) {
@@ -271,6 +293,8 @@ static entry *claim(bl_plans *plans, const bl_wire_key *key, bl_device *dev, con
     }
     e->busy = true;
     e->waiting++;
+    e->compilation++;
+    atomic_store(&e->audience.others, 0);
     return e;
 }
 
@@ -297,6 +321,7 @@ static void supersede(const entry *e, bl_plan *plan)
 bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_graph *graph, bl_device *dev,
                        const bl_plan_options *options, bl_plan **out, bool *hit, bl_err *err)
 {
+    bl_plan_options own = *options;
     bl_plan *plan = NULL;
     bl_err failure = {0};
     entry *e = NULL;
@@ -315,7 +340,8 @@ bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_gr
         *err = failure;
     if (*hit)
         return failure.status;
-    st = plan_compile(graph, dev, options, &plan, &failure);
+    own.halt.audience = options->beam > 0 ? NULL : &e->audience; /* nobody else need wait for a search */
+    st = plan_compile(graph, dev, &own, &plan, &failure);
     if (st == BL_OK && e->plan != NULL) /* which nobody else changes while it is busy */
         supersede(e, plan);
     pthread_mutex_lock(&plans->lock);
@@ -363,13 +389,23 @@ void bl_plans_forget_device(bl_plans *plans, bl_device *dev)
     unlock(plans);
 }
 
-size_t bl_plans_count(bl_plans *plans)
+static size_t read_locked(bl_plans *plans, const size_t *number)
 {
     size_t n = 0;
     pthread_mutex_lock(&plans->lock);
-    n = plans->count;
+    n = *number;
     pthread_mutex_unlock(&plans->lock);
     return n;
+}
+
+size_t bl_plans_count(bl_plans *plans)
+{
+    return read_locked(plans, &plans->count);
+}
+
+size_t bl_plans_waiting(bl_plans *plans)
+{
+    return read_locked(plans, &plans->waiting);
 }
 
 bl_plan *bl_plan_retain(bl_plan *plan)

@@ -104,8 +104,6 @@ bl_status plan_tune(bl_tune *tune, const bl_search_nest *nest, const bl_plan_opt
     else if (!options->noopt &&
              (helper || options->fixed != NULL || options->tuner == NULL || !tune_by_search(tune, nest, options, plan)))
         bl_heuristic(tune, nest->target);
-    if (options->beam > 0) /* else it is soon done, and somebody will ask again */
-        BL_TRY(bl_halt_check(&options->halt, err));
     if (!bl_search_fit(tune, info))
         return bl_fail(err, BL_EUNSUPPORTED, "kernel %s: %s ends loops after %u turns, and these take more", nest->name, info->id,
                        (unsigned)info->max_turns);

@@ -28,6 +28,11 @@ int compile_spec(const compile *c)
 #endif
 }
 
+bl_status compile_is_wanted(compile *c)
+{
+    return bl_halt_check(&c->options->halt, c->err);
+}
+
 bl_status compile_verify(compile *c, int n, const bl_node *const *roots, bl_stage stage, const char *pass)
 {
     int level = compile_spec(c);
@@ -191,6 +196,7 @@ static bl_status compile_to_source(compile *c)
     bl_front_options front = {.program = c->options->program,
                               .max_bytes = c->options->max_compile_bytes,
                               .max_seconds = c->options->max_compile_seconds,
+                              .halt = c->options->beam > 0 ? (bl_halt){0} : c->options->halt, /* a search looks for itself */
                               .winograd = c->options->winograd,
                               .training = c->options->training,
                               .lanes = c->target.groups ? 0 : (int)c->target.vector_bits / 32,
@@ -201,6 +207,7 @@ static bl_status compile_to_source(compile *c)
     c->arena = bl_ir_arena(c->ir);
     BL_TRY(gather_roots(c));
     BL_TRY(bl_schedule_make(c->ir, c->nroots, c->roots, &options, &c->schedule, c->err));
+    BL_TRY(compile_is_wanted(c));
     BL_TRY(update_in_place(c));
     c->nslots = c->schedule->nplaces;
     c->places = bl_arena_array(c->arena, (size_t)(c->nslots + c->schedule->nnests * BL_MAX_HELPERS), sizeof *c->places);
@@ -263,6 +270,8 @@ static bl_status begin(compile *c)
 /* Give up what only the compilation needed, and, unless |keep|, the plan. */
 static void end(compile *c, bool keep)
 {
+    if (c->ir != NULL) /* which outlives who waits */
+        bl_ir_obey(c->ir, &(bl_halt){0});
     for (int i = 0; i < c->nmade; i++)
         bl_text_fini(&c->made[i].source);
     if (!keep)

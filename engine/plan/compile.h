@@ -44,7 +44,8 @@ typedef struct compile {
 } compile;
 
 /* compile.c */
-int compile_spec(const compile *c); /* the level that bl_ir_verify is asked for */
+int compile_spec(const compile *c);                   /* the level that bl_ir_verify is asked for */
+BL_NODISCARD bl_status compile_is_wanted(compile *c); /* asked between kernels; the IR asks meanwhile */
 BL_NODISCARD bl_status compile_verify(compile *c, int n, const bl_node *const *roots, bl_stage stage, const char *pass);
 void compile_dump(compile *c, int level, const char *title, int n, const bl_node *const *roots); /* for DEBUG=level */
 /* kernels.c: the schedule's nests with their moves, lowered, joined and as text; then what the driver makes of that. */

@@ -185,8 +185,9 @@ BL_NODISCARD bl_status plan_count(const bl_plan *plan, const plan_work *work, co
 void plan_count_all(const bl_plan *plan, const int64_t *vars, plan_counts *out);
 /* ahead.c */
 /* Have the driver compile those of |sources| that are not in the device's cache on disk, many at once, and in |children| unless
- * that is NULL: bl_kernel_create then finds them there. */
-BL_NODISCARD bl_status plan_compile_ahead(bl_device *dev, const bl_plan_options *options, bl_arena *arena, int n,
+ * that is NULL: bl_kernel_create then finds them there.  Some at a time, in between which |halt| may end it, and children at
+ * once. */
+BL_NODISCARD bl_status plan_compile_ahead(bl_device *dev, bl_children *children, const bl_halt *halt, bl_arena *arena, int n,
                                           const bl_kernel_source *sources, bl_err *err);
 
 #endif

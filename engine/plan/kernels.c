@@ -206,15 +206,20 @@ bl_status compile_nests(compile *c)
     for (int i = 0; i < c->schedule->nnests; i++) {
         c->first_made[i] = c->nmade;
         BL_TRY(add_nest(c, &c->schedule->nests[i]));
+        BL_TRY(compile_is_wanted(c));
     }
     c->first_made[c->schedule->nnests] = c->nmade;
-    for (int i = 0; i < c->nmade; i++)
+    for (int i = 0; i < c->nmade; i++) {
+        BL_TRY(compile_is_wanted(c));
         BL_TRY(lower_made(c, &c->made[i]));
+    }
     BL_TRY(compile_estimate(c));
     if (!c->options->noopt)
         BL_TRY(join_small(c));
-    for (int i = 0; i < c->nmade; i++)
+    for (int i = 0; i < c->nmade; i++) {
+        BL_TRY(compile_is_wanted(c));
         BL_TRY(render_made(c, &c->made[i]));
+    }
     return BL_OK;
 }
 
@@ -248,6 +253,11 @@ bl_kernel_source compile_source(const compile *c, const made *m)
     return source;
 }
 
+static bl_status compile_ahead(compile *c, int n, const bl_kernel_source *sources, bl_err *err)
+{
+    return plan_compile_ahead(c->dev, c->options->children, &c->options->halt, c->arena, n, sources, err);
+}
+
 bl_status compile_kernels(compile *c)
 {
     const bl_plan_sources *along = c->options->along;
@@ -268,11 +278,12 @@ bl_status compile_kernels(compile *c)
         sources[n + i].brief = c->plan->info.brief; /* a driver may not compile others with it */
     }
     /* what is wrong with one of those is an error of whoever makes a plan of it, not of those who wait for this one */
-    if (nalong == 0 || plan_compile_ahead(c->dev, c->options, c->arena, n + nalong, sources, &ignored) != BL_OK)
-        BL_TRY(plan_compile_ahead(c->dev, c->options, c->arena, n, sources, c->err));
+    if (nalong == 0 || compile_ahead(c, n + nalong, sources, &ignored) != BL_OK)
+        BL_TRY(compile_ahead(c, n, sources, c->err));
     n = 0;
     for (int i = 0; i < c->nmade; i++) {
         int like = first_like(c, &c->made[i]);
+        BL_TRY(compile_is_wanted(c));
         if (like < i)
             c->plan->kernels[i] = c->plan->kernels[like];
         else

@@ -39,7 +39,7 @@ typedef struct bl_plan_options {
     const char *fixed; /* as bl_plan_get_moves gave it: nests that stand there get those moves, whatever else is known, and no
                           other is searched; NULL: none are */
     int beam;          /* width with which nests are searched that were not yet; 0: none is */
-    bl_halt halt;      /* ends a compilation that searches, and a wait for another's: there is no plan then */
+    bl_halt halt;      /* ends the compilation, and a wait for another's: there is no plan then.  The cache sees who else waits */
     void (*progress)(void *arg, const bl_search_report *report); /* of each search; may be NULL */
     void *progress_arg;
     bl_children *children;        /* compile its kernels; NULL: this process does */
@@ -88,8 +88,9 @@ bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key, int beam);
 size_t bl_plans_list(bl_plans *plans, size_t most, bl_plan **out);
 /* Hit, or compile (blocking; for a compile thread).  *hit tells which; a wait for somebody else's compile is a hit.  Where the
  * plan at hand was searched less widely than options->beam, its kernels are, and what comes of it supersedes it; until then who
- * asks for less gets the one at hand.  Where nobody waits for a search any more (options->halt), those who wait for its plan are
- * not told of it: one of them compiles, with the kernels that were searched till then. */
+ * asks for less gets the one at hand.  A compilation ends once options->halt and those of all who wait for it say so; a search
+ * once that of who asked for it does.  Who waits for its plan then, or comes at that moment, is not told of it: one of them
+ * compiles, with the kernels that were searched till then. */
 BL_NODISCARD bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_graph *graph, bl_device *dev,
                                     const bl_plan_options *options, bl_plan **out, bool *hit, bl_err *err);
 /* Add the kernels of |graph|, as a plan made with |options| would have them, to |sources|; their texts are in |arena|.  Kernels
@@ -99,6 +100,7 @@ BL_NODISCARD bl_status bl_plan_gather(const bl_wire_graph *graph, bl_device *dev
 void bl_plans_forget(bl_plans *plans, const bl_plan *plan);   /* what it keeps of its operands goes with its last holder */
 void bl_plans_forget_device(bl_plans *plans, bl_device *dev); /* after a device was reopened */
 size_t bl_plans_count(bl_plans *plans);
+size_t bl_plans_waiting(bl_plans *plans); /* calls of bl_plans_get that wait for what another compiles */
 
 bl_plan *bl_plan_retain(bl_plan *plan);
 void bl_plan_release(bl_plan *plan);
