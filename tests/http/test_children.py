@@ -2,14 +2,16 @@
 """Graphs are compiled by child processes: cold, warm, when one dies, and when the server ends in whatever way."""
 
 import glob
+import json
 import os
 import signal
+import socket
 import tempfile
 import threading
 import time
 import unittest
 
-from fixture import Server, graph
+from fixture import Server, graph, head
 
 RUN = "/api/v1/run"
 
@@ -173,6 +175,23 @@ class Children(unittest.TestCase):
         self.assertLess(time.monotonic() - begin, 3)
         thread.join()
         self.assertEqual(503, answers[0].status, answers[0].body)
+
+    def kept(self):
+        folder = os.path.join(self.folder.name, "opencl")
+        return len(os.listdir(folder)) if os.path.isdir(folder) else 0
+
+    def test_t27_who_leaves_ends_their_work(self):
+        server = self.serve()
+        body = json.dumps(several(60)).encode()
+        with socket.create_connection(("127.0.0.1", server.port)) as sock:
+            sock.sendall(head("POST", RUN, "Content-Type: application/json", f"Content-Length: {len(body)}") + body)
+            self.assertTrue(wait_until(lambda: children(server.process.pid)))
+        self.assertEqual(1, server.settled("cancelled_total", 1))
+        self.assertEqual(0, server.settled('queue_length{device="compiler"}', 0, 60))
+        before = self.kept()
+        self.run_well(server, 60)
+        self.assertGreater(self.kept(), before)  # it had not been done
+        self.stop(server)
 
     def test_a_server_that_is_killed_leaves_none(self):
         server = self.serve()

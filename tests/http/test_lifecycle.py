@@ -18,17 +18,18 @@ P = "/api/v1/programs"
 STOPS = int(os.environ.get("BEAMLINE_TEST_STOPS", "12"))
 
 
-def ask(path, document):
+def ask(path, document, method="POST"):
     body = json.dumps(document).encode()
-    return head("POST", path, "Content-Type: application/json", f"Content-Length: {len(body)}") + body
+    return head(method, path, "Content-Type: application/json", f"Content-Length: {len(body)}") + body
 
 
 class Leaving(ServerTest):
     """T27: a client that goes away takes its work along."""
 
-    def begin(self, path, document):
+    def begin(self, path, document, method="POST"):
         sock = socket.create_connection(("127.0.0.1", self.server.port))
-        sock.sendall(ask(path, document))
+        self.addCleanup(sock.close)
+        sock.sendall(ask(path, document, method))
         return sock
 
     def idle_again(self, seconds):
@@ -109,16 +110,37 @@ class GoingAway(Leaving):
             self.assertEqual(0, server.stop())
 
 
-class LeavingTheCompiler(Leaving):
-    """A search for nobody ends, and what waits for the compiler is not begun.  A compilation without a search, once begun, is soon done, and is kept."""
+def sorts(nth, x=1.5, **members):
+    """Of different lengths, by kernels of their own, which take a second or more to compile; nobody else's with that number."""
+    rows, outputs = [], [f"s{i}" for i in range(40)]
+    for i, output in enumerate(outputs):
+        rows += [{"id": f"a{i}", "op": "arange", "attrs": {"stop": 3000 + 7 * i, "dtype": "float32"}}, {"id": f"m{i}", "op": "mul", "in": [f"a{i}", "x"]},
+                 {"id": [f"v{i}", f"p{i}"], "op": "sort", "in": [f"m{i}"]}, {"id": f"t{i}", "op": "sum", "in": [f"v{i}"]},
+                 {"id": output, "op": "add", "in": [f"t{i}", nth]}]
+    return {"inputs": {"x": x}, "nodes": rows, "outputs": outputs, **members}
 
-    ARGS = ("--backends", "interp", "--compile-threads", "1", "--beam-seconds", "4", "--tune=off", "--kernel-db", "none")
+
+class Compiling(Leaving):
     LESS = 3  # times as soon as it would have been done
 
     def whole(self, document):
         begin = time.monotonic()
         self.ok(self.call("POST", "/api/v1/run", document))
         return time.monotonic() - begin
+
+    def plan_of(self, nth):
+        """Whether its graph had to be compiled."""
+        return self.ok(self.call("POST", "/api/v1/run", sorts(nth, dry_run=True))).json["plan"]
+
+    def works_for(self, seconds):
+        """Until it has computed for as long."""
+        def used():
+            with open(f"/proc/{self.server.process.pid}/stat") as file:
+                return sum(map(int, file.read().rpartition(")")[2].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+        until, end = used() + seconds, time.monotonic() + 60
+        while used() < until:
+            self.assertLess(time.monotonic(), end, "it does not work")
+            time.sleep(0.01)
 
     def leave(self, sockets):
         """The seconds until nothing is left of what these asked for."""
@@ -127,6 +149,12 @@ class LeavingTheCompiler(Leaving):
             sock.close()
         self.assertTrue(self.idle_again(60))
         return time.monotonic() - begin
+
+
+class LeavingTheCompiler(Compiling):
+    """A compilation for nobody ends, and what waits for the compiler is not begun."""
+
+    ARGS = ("--backends", "interp", "--compile-threads", "1", "--beam-seconds", "4", "--tune=off", "--kernel-db", "none")
 
     def test_t27_while_compiling(self):
         """With a search, which makes it long."""
@@ -153,6 +181,60 @@ class LeavingTheCompiler(Leaving):
             time.sleep(0.01)
         self.assertLess(self.leave(waiting), many * whole / self.LESS)
         self.assertGreater(self.server.metric("cancelled_total"), gone + many / 6)
+
+    def test_t27_while_compiling_without_a_search(self):
+        whole, gone = self.whole(sorts(0, dry_run=True)), self.server.metric("cancelled_total")
+        self.assertGreater(whole, 0.3, "it is worth leaving")
+        sock = self.begin("/api/v1/run", sorts(1))
+        self.works_for(whole / 6)
+        self.assertLess(self.leave([sock]), whole / self.LESS)
+        self.assertEqual(gone + 1, self.server.settled("cancelled_total", gone + 1))
+        self.assertEqual("compiled", self.plan_of(1))
+
+    def test_its_deadline_ends_a_compilation(self):
+        whole, late = self.whole(sorts(2, dry_run=True)), self.server.metric("timeouts_total")
+        begin = time.monotonic()
+        self.assertEqual("urn:beamline:error:etimeout", self.refused(504, self.call("POST", "/api/v1/run", sorts(3, timeout_ms=100)))["type"])
+        self.assertTrue(self.idle_again(60))
+        self.assertLess(time.monotonic() - begin, 0.1 + whole / self.LESS)
+        self.assertEqual(late + 1, self.server.settled("timeouts_total", late + 1))
+
+    def test_t27_while_a_program_is_compiled(self):
+        whole = self.whole(sorts(4, dry_run=True))
+        sock = self.begin(P + "/long", sorts(5, {"dtype": "float32", "shape": []}), "PUT")
+        self.works_for(whole / 6)
+        self.assertLess(self.leave([sock]), whole / self.LESS)
+        self.refused(404, self.call("GET", P + "/long"))
+
+
+class LeavingOthersBehind(Compiling):
+    """Two want the same graph, which is compiled for both."""
+
+    ARGS = ("--backends", "interp", "--compile-threads", "2", "--tune=off", "--kernel-db", "none")
+
+    def ask_both(self, nth):
+        """The first has it compiled, and the second waits for that."""
+        sockets = []
+        for waiting in range(2):
+            sockets.append(self.begin("/api/v1/run", sorts(nth)))
+            self.assertEqual(waiting, self.server.settled("plans_waiting", waiting))
+            self.works_for(0.05)
+        return sockets
+
+    def test_t27_while_another_waits(self):
+        gone, cached = self.server.metric("cancelled_total"), self.server.metric("runs_cached_total")
+        first, second = self.ask_both(0)
+        first.close()
+        self.assertEqual(gone + 1, self.server.settled("cancelled_total", gone + 1))
+        second.settimeout(60)
+        self.assertIn(b" 200 ", second.recv(1000))
+        second.close()
+        self.assertEqual(cached + 1, self.server.settled("runs_cached_total", cached + 1))  # it was not compiled once more
+
+    def test_t27_both(self):
+        whole = self.whole(sorts(1, dry_run=True))
+        self.assertLess(self.leave(self.ask_both(2)), whole / self.LESS)
+        self.assertEqual("compiled", self.plan_of(2))
 
 
 class Full(ServerTest):
