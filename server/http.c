@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -427,6 +428,8 @@ bl_status bl_http_start(bl_server *server, bl_err *err)
 
 void bl_http_stop(bl_server *server)
 {
+    while (atomic_load(&server->resuming) > 0) /* nobody begins it any more: no request is left */
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     if (server->daemon != NULL)
         MHD_stop_daemon(server->daemon);
     server->daemon = NULL;

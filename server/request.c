@@ -454,6 +454,14 @@ void bl_request_park(bl_request *rq, bool (*leave)(bl_request *rq))
     }
 }
 
+/* libmicrohttpd looks at its daemon once more, when the connection may be answered and over already: it stays until then. */
+static void resume(bl_server *server, struct MHD_Connection *connection)
+{
+    atomic_fetch_add(&server->resuming, 1);
+    MHD_resume_connection(connection);
+    atomic_fetch_sub(&server->resuming, 1);
+}
+
 /* A second resume of one suspension is undefined in libmicrohttpd: the exchange lets only the first through. */
 void bl_request_finish(bl_request *rq)
 {
@@ -464,7 +472,7 @@ void bl_request_finish(bl_request *rq)
     else if (rq->done != NULL)
         rq->done(rq);
     else
-        MHD_resume_connection(rq->connection);
+        resume(rq->server, rq->connection);
 }
 
 bool bl_request_withdraw(bl_request *rq)

@@ -86,6 +86,7 @@ struct bl_server {
     atomic_bool ends;      /* whatever is still at work is to stop */
     atomic_bool draining;  /* and nothing new is taken */
     atomic_llong accepted; /* requests for work that were taken and have not ended yet */
+    atomic_uint resuming;  /* threads inside of libmicrohttpd, which they told to go on with a connection */
     atomic_uint next_id;
     uint32_t id_base; /* random, so that request ids of two servers differ */
     pthread_mutex_t free_lock;

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Beginning, ending, and what breaks in between: clients that go away, signals, full queues, failing devices and memory."""
 
+import contextlib
 import http.client
 import json
+import mmap
 import os
+import pathlib
 import resource
 import signal
 import socket
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -14,6 +20,7 @@ import unittest
 from fixture import JSON, SLOW_STEPS, Server, ServerTest, counter, graph, head
 from test_search_ends import product
 
+HERE = pathlib.Path(__file__).resolve().parent
 P = "/api/v1/programs"
 STOPS = int(os.environ.get("BEAMLINE_TEST_STOPS", "12"))
 
@@ -435,6 +442,50 @@ class Signals(unittest.TestCase):
         server.process.send_signal(signal.SIGINT)
         self.assertEqual(0, server.process.wait(20))
         server.stop()
+
+    def test_t25_a_thread_that_is_slow_to_leave_libmicrohttpd(self):
+        """It has let a connection go on, which is answered and closed before it returns: at the end the daemon waits for it."""
+        armed, written = 1, 3  # as late_resume.c has them
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            library, shared = folder + "/late.so", folder + "/shared"
+            pathlib.Path(shared).write_bytes(bytes(4))
+            subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-D_GNU_SOURCE", "-o", library, HERE / "late_resume.c"], check=True)
+            with open(shared, "r+b") as file:
+                state = stack.enter_context(mmap.mmap(file.fileno(), 4))
+            server = Server("--backends", "interp", "--threads", "1", env={"LD_PRELOAD": library, "LATE_RESUME": shared})
+            try:
+                self.assertEqual(201, server.call("PUT", P + "/long", counter()).status)
+                sock = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+                other = stack.enter_context(contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)))
+                for timeout in (500, 2000, 8000, 32000):  # until it is looked at in time
+                    if not self.slow_answer(sock, other, state, armed, timeout):
+                        break
+                sock.close()
+                other.close()
+            finally:
+                self.assertEqual(0, server.stop())
+            self.assertEqual(written, int.from_bytes(state[:], sys.byteorder))
+
+    def slow_answer(self, sock, other, state, armed, timeout):
+        """A run that takes |timeout| ms is answered; true where its end was not seen by who is slow."""
+        def ask_other(path):
+            other.request("GET", path)
+            return other.getresponse().read().decode()
+
+        sock.settimeout(0.02)
+        sock.sendall(ask(P + "/long/run", {"steps": SLOW_STEPS, "timeout_ms": timeout}))
+        end, got = time.monotonic() + 60, b""
+        while "requests_active 2\n" not in ask_other("/metrics"):
+            self.assertLess(time.monotonic(), end)
+        state[:] = armed.to_bytes(4, sys.byteorder)
+        while b"\r\n\r\n" not in got:
+            self.assertLess(time.monotonic(), end)
+            ask_other("/v2/health/live")  # which has libmicrohttpd look at all its connections
+            with contextlib.suppress(TimeoutError):
+                got += sock.recv(65536)
+        self.assertIn(b" 504 ", got)
+        return int.from_bytes(state[:], sys.byteorder) == armed
 
     def test_port_taken(self):
         server = Server()
