@@ -41,6 +41,13 @@ class Answer:
         return self.headers.get("content-type", "")
 
 
+def sanitizers():
+    """The runtimes of sanitizers that the program is linked with.  What is preloaded comes behind them, or they would not start, or not see what it stands in
+    for: waits in which a mutex is free, as libfaketime's, then look like locks that two threads have at once."""
+    linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True).stdout
+    return re.findall(r"\S+/lib[at]san\.so\S*", linked)
+
+
 class Server:
     """One running server on a free port."""
 
@@ -50,10 +57,13 @@ class Server:
                 resource.setrlimit(what, (value, value))
 
         self.log, self.last = tempfile.TemporaryFile("a+b"), ""
+        env = dict(env or {})
+        if "LD_PRELOAD" in env:
+            env["LD_PRELOAD"] = " ".join([*sanitizers(), env["LD_PRELOAD"]])
         extra = shlex.split(os.environ.get("BEAMLINE_TEST_ARGS", ""))
         self.process = subprocess.Popen(
             [PROGRAM, "serve", "--port", str(port), *extra, *args], stdout=subprocess.PIPE, stderr=self.log,
-            env={"ASAN_OPTIONS": "quarantine_size_mb=4", "BEAMLINE_STATE": "none", **os.environ, **(env or {})}, preexec_fn=limit)
+            env={"ASAN_OPTIONS": "quarantine_size_mb=4", "BEAMLINE_STATE": "none", **os.environ, **env}, preexec_fn=limit)
         line = self.process.stdout.readline().decode()
         match = re.fullmatch(r"listening on (.*):(\d+)\n", line)
         if match is None:

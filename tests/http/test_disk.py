@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from fixture import OCTETS, SLOW_STEPS, Server, counter, graph
+from fixture import OCTETS, SLOW_STEPS, Server, counter, graph, sanitizers
 from test_keys import Keys
 from test_promote import grows
 from training import J, wait
@@ -235,6 +235,7 @@ class Disk(unittest.TestCase):
 
 
 @unittest.skipUnless(FAKETIME, "faketime is not installed")
+@unittest.skipIf(sanitizers(), "a sanitizer and faketime stand in for the same functions")
 class Clock(unittest.TestCase):
     """The time of day jumps by years.  Keys expire by it; leases, deadlines, rates and jobs go by the time that passes."""
 

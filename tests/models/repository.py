@@ -10,10 +10,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 
 HTTP = pathlib.Path(__file__).resolve().parent.parent / "http"
 sys.path.insert(0, str(HTTP))
-from fixture import PROGRAM, Server, ServerTest, safetensors  # noqa: E402, F401
+from fixture import PROGRAM, Server, ServerTest, safetensors, sanitizers  # noqa: E402, F401
 
 V2 = "/v2/models/"
 
@@ -139,6 +140,12 @@ class ModelsTest(ServerTest):
 
 class AllocationsFail:
     """Before ModelsTest, or what is made of it: a server on the interpreter of which one allocation fails where a test says so."""
+
+    @classmethod
+    def setUpClass(cls):
+        if sanitizers():
+            raise unittest.SkipTest("a sanitizer has an allocator of its own")
+        super().setUpClass()
 
     @classmethod
     def start(cls):
