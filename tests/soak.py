@@ -42,7 +42,7 @@ PLANS, STRUCTURES = 48, 160  # the plan cache holds fewer than there are, so tha
 MAX_BODY = 1 << 20
 SCRATCH = 1 << 20  # device bytes that plans may hold for intermediate results
 ARGS = ("--max-plans", str(PLANS), "--max-body", "1M", "--max-tensor", "16M", "--max-lease", "60", "--log-level", "error", "--model-poll", "0.2",
-        "--running-jobs", "3")
+        "--running-jobs", "3", "--response-cache", "1M")
 KEYS = ("even", "odd")
 SCOPES = "infer,run,train,metrics"
 
