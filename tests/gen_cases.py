@@ -599,7 +599,38 @@ def regions():
     return c
 
 
+def scatter():
+    """Sums of what was sent to each place, of more places than are looked through (engine/opt/send.c)."""
+    c = Cases("scatter", dims={"p": [1, 150], "k": [1, 260]})
+
+    def keys(g, shape, places, dtype="int32"):
+        """Each place several times, some of none, and some that are no place."""
+        first = g("mul", g("arange", stop=shape[0], dtype=dtype), 37)
+        return g("mod", g("add", g("reshape", first, shape=[shape[0]] + [1] * (len(shape) - 1)), g.x(shape, dtype)), places + 3)
+
+    def gradient(g, op, x, index, weight, **attrs):
+        return g("grad", g("sum", g("mul", g(op, x, index, **attrs), weight)), x)
+
+    c.add("add", lambda g: g("scatter", g.x([83]), keys(g, [300], 83, "int64"), g.x([300]), reduce="add"))
+    c.add("assign", lambda g: g("scatter", g.x([96]), keys(g, [257], 96), g.x([257])))
+    c.add("multiply_rows", lambda g: g("scatter", g.x([70, 18]), keys(g, [240, 18], 70), g.x([240, 18]), reduce="multiply"))
+    c.add("mean_of_columns", lambda g: g("scatter_reduce", g.x([6, 130]), g("transpose", keys(g, [200, 6], 130)), g.x([6, 200]), axis=1, reduce="mean"))
+    c.add("largest_without_itself", lambda g: g("scatter_reduce", g.x([90, 4], "int32"), keys(g, [192, 4], 90, "int64"), g.x([192, 4], "int32"), reduce="amax", include_self=False))
+    c.add("smallest", lambda g: g("scatter_reduce", g.x([90, 4]), keys(g, [192, 4], 90), g.x([192, 4]), reduce="amin"))
+    c.add("put_rows", lambda g: g("index_put", g.x([100, 20]), g.x([170, 20]), keys(g, [170], 100)))
+    c.add("add_rows", lambda g: g("index_put", g.x([100, 20]), g.x([170, 20]), keys(g, [170], 100, "int64"), accumulate=True))
+    c.add("add_halves", lambda g: g("index_put", g.x([80, 8], "float16"), g.x([210, 8], "float16"), keys(g, [210], 80), accumulate=True))
+    c.add("add_bfloat16", lambda g: g("index_put", g.x([80, 16], "bfloat16"), g.x([210, 16], "bfloat16"), keys(g, [210], 80), accumulate=True))
+    c.add("small_keys", lambda g: g("scatter", g.x([120, 3], "int64"), keys(g, [150, 3], 110, "int8"), g.x([150, 3], "int64"), reduce="add"))
+    c.add("gradient_of_rows", lambda g: gradient(g, "take", g.x([120, 33]), g("reshape", keys(g, [144], 120), shape=[9, 16]), g.x([9, 16, 33])))
+    c.add("gradient_of_gather", lambda g: gradient(g, "gather", g.x([80, 9]), keys(g, [210, 9], 80), g.x([210, 9]), axis=0))
+    c.add("counts", lambda g: g("sum", g("cast", g("equal", g("arange", stop=256, dtype="int32"), g("reshape", keys(g, [700], 256), shape=[700, 1])), dtype="int32"), axis=0))
+    c.add("square_of_counts", lambda g: g("square", g("sum", g("where", g("equal", g("reshape", g("arange", stop=100, dtype="int32"), shape=[100, 1]), keys(g, [300], 100)), g.x([300]), 0), axis=1)))
+    c.add("named", lambda g: g("index_put", g.x(["p", 7]), g.x(["k", 7]), g("mod", g("mul", g("arange", stop="k", dtype="int32"), 7), 120), accumulate=True))
+    return c
+
+
 if __name__ == "__main__":
-    for cases in (elementwise(), dtypes(), movement(), reductions(), products(), attentions(), matrix_units(), windows(), winograd(), gradients(), training(), randomness(), named(), regions()):
+    for cases in (elementwise(), dtypes(), movement(), reductions(), products(), attentions(), matrix_units(), windows(), winograd(), gradients(), training(), randomness(), named(), regions(), scatter()):
         cases.write()
         print(cases.file, len(cases.entries))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing by integer tensors, and finding what a mask chooses.  There are no writes to computed places: every place looks for
- * what was sent to it, so that the order of sums is fixed and the last of several assignments stays, on every device. */
+/* Writing by integer tensors, and finding what a mask chooses.  There are no writes to computed places: a place is a fold over
+ * all that may have been sent to it, so that the order of sums is fixed and the last of several assignments stays, on every
+ * device.  That not every place has to look at everything is the optimiser's affair (engine/opt/send.c). */
 #include "engine/front/build.h"
 #include "engine/ir/shape.h"
 

@@ -91,6 +91,8 @@ static int64_t turns_of(const sizes *s, uint32_t at, int depth)
 
     if (is_known(s, at, depth, &x))
         return x;
+    if (inst->dtype == BL_BOOL) /* what is done only where that is so (stages.c) */
+        return 1;
     if (inst->op == BL_OP_CAST && depth > 0)
         return turns_of(s, inst->args[0], depth - 1);
     if ((inst->op != BL_OP_ADD && inst->op != BL_OP_MUL && inst->op != BL_OP_MIN) || depth == 0)

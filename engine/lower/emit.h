@@ -68,6 +68,8 @@ value *emit_alu(build *b, scope *at, bl_op op, bl_dtype dtype, value *x, value *
 uint8_t emit_known_facts(const bl_node *node); /* sub of its instruction */
 /* Open loops over |ranges| in |at|, the first outermost, and give the innermost. */
 scope *emit_open_loops(build *b, scope *at, int n, const bl_node *const *ranges);
+/* One loop of |turns|, of no RANGE; |bit| as in scope.  |at| itself where memory ran out. */
+scope *emit_open_turns(build *b, scope *at, value *turns, uint64_t bit);
 void emit_close_loops(build *b, scope *inner, const scope *outer);
 /* Keep |list| of |n| RANGEs in order of number. */
 void emit_insert_range(const bl_node **list, int n, const bl_node *range, bool largest_first);

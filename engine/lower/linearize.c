@@ -52,20 +52,28 @@ static scope *open_scope(build *b, scope *parent, uint64_t bit)
     return s;
 }
 
-/* Open loops over |ranges| in |at|, the first outermost, and give the innermost. */
+scope *emit_open_turns(build *b, scope *at, value *turns, uint64_t bit)
+{
+    scope *inner = open_scope(b, at, bit);
+    value *loop = bl_arena_alloc(b->arena, sizeof *loop);
+
+    if (loop == NULL || inner == at)
+        return at;
+    loop->args[0] = turns;
+    loop->inst = (bl_inst){.op = BL_OP_LOOP, .dtype = (uint8_t)b->index, .lanes = 1, .nargs = 1};
+    loop->loop = inner;
+    inner->loop = loop;
+    return inner;
+}
+
 scope *emit_open_loops(build *b, scope *at, int n, const bl_node *const *ranges)
 {
     for (int i = 0; i < n; i++) {
-        scope *inner = open_scope(b, at, bl_free_bit(&b->free, ranges[i]));
-        value *loop = bl_arena_alloc(b->arena, sizeof *loop);
-        if (loop == NULL || inner == at)
+        scope *inner = emit_open_turns(b, at, emit_node(b, at, ranges[i]->src[0]), bl_free_bit(&b->free, ranges[i]));
+        if (inner == at)
             return at;
-        loop->args[0] = emit_node(b, at, ranges[i]->src[0]);
-        loop->inst = (bl_inst){.op = BL_OP_LOOP, .dtype = (uint8_t)b->index, .lanes = 1, .nargs = 1};
-        loop->loop = inner;
-        inner->loop = loop;
         inner->range = ranges[i];
-        bl_ptrmap_put(&inner->values, ranges[i], loop);
+        bl_ptrmap_put(&inner->values, ranges[i], inner->loop);
         at = inner;
     }
     return at;

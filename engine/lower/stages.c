@@ -177,44 +177,76 @@ static value *emit_shared(build *b, scope *at, const bl_node *stage)
 
 /* ---- stages that one work-item fills */
 
-/* Every element that |stage| folds into begins as the fold's identity: in loops of its own, over the |ranges| that places differ
- * along. */
-static void emit_identities(build *b, scope *at, const bl_node *stage, int n, const bl_node *const *ranges, value *buffer)
+/* Every element that |stage| folds into begins as the fold's identity. */
+static void emit_identities(build *b, scope *at, const bl_node *stage, value *buffer)
 {
-    const bl_node *own[BL_MAX_DIMS * 2];
-    uint64_t places = 0;
-    scope *inner = NULL;
-    int nown = 0;
+    int64_t elements = bl_stage_elements(stage);
+    bl_dtype dtype = (bl_dtype)stage->dtype;
+    int lanes = stage->src[0]->lanes > 1 && elements % stage->src[0]->lanes == 0 ? stage->src[0]->lanes : 1;
+    value *identity = emit_const(b, at, dtype, (int64_t)bl_fold_identity((bl_op)stage->sub, dtype).u);
+    scope *inner = emit_open_turns(b, at, emit_const(b, at, b->index, elements / lanes), 0);
+    value *index = inner->loop;
 
-    for (int64_t i = 0; i < stage->arg; i++)
-        places |= emit_loops_of(b, stage->src[i]->src[1]);
-    for (int i = 0; i < n; i++) {
-        if ((places & bl_free_bit(&b->free, ranges[i])) != 0)
-            own[nown++] = ranges[i];
-    }
-    inner = emit_open_loops(b, at, nown, own);
-    for (int64_t i = 0; i < stage->arg; i++) {
-        const bl_node *store = stage->src[i];
-        bl_dtype dtype = (bl_dtype)store->dtype;
-        value *identity = emit_const(b, inner, dtype, (int64_t)bl_fold_identity((bl_op)stage->sub, dtype).u);
-        value *v =
-            emit_inst(b, inner, BL_OP_STORE, dtype, store->lanes, 3, ARGS(buffer, emit_node(b, inner, store->src[1]), identity));
-        v->inst.sub = emit_known_facts(store);
-    }
+    if (inner == at)
+        return;
+    if (lanes > 1)
+        index = emit_alu(b, inner, BL_OP_MUL, b->index, index, emit_const(b, at, b->index, lanes));
+    emit_inst(b, inner, BL_OP_STORE, dtype, lanes, 3, ARGS(buffer, index, identity))->inst.sub = lanes > 1;
     emit_close_loops(b, inner, at);
 }
 
-/* What |store| holds, folded into what is in its place. */
-static void emit_folded(build *b, scope *inner, const bl_node *stage, const bl_node *store, value *buffer)
+static const bl_node *gate_of(const bl_node *store)
+{
+    return store->nsrc > 3 ? store->src[3] : NULL;
+}
+
+/* What is done only where |gate| holds: a loop of one turn, or of none.  It stands in |at|'s own loop, as far as values know, and
+ * what it needs is computed in it. */
+static scope *emit_open_gate(build *b, scope *at, const bl_node *gate)
+{
+    value *holds = emit_node(b, at, gate);
+    scope *inner = emit_open_turns(b, at, emit_inst(b, at, BL_OP_CAST, b->index, 1, 1, &holds), at->bit);
+
+    if (inner != at && at->range != NULL)
+        bl_ptrmap_put(&inner->values, at->range, at->loop);
+    return inner;
+}
+
+/* What |store| holds, folded into what is in its place; where |gate| holds, if it is not NULL. */
+static void emit_folded(build *b, scope *inner, const bl_node *stage, const bl_node *store, const bl_node *gate, value *buffer)
 {
     bl_dtype dtype = (bl_dtype)store->dtype;
     value *index = emit_node(b, inner, store->src[1]), *x = emit_node(b, inner, store->src[2]), *v = NULL;
+    value *holds = gate == NULL ? NULL : emit_node(b, inner, gate);
 
     v = emit_inst(b, inner, BL_OP_LOAD, dtype, store->lanes, 2, ARGS(buffer, index));
     v->inst.sub = emit_known_facts(store);
-    v = emit_inst(b, inner, BL_OP_STORE, dtype, store->lanes, 3,
-                  ARGS(buffer, index, emit_alu(b, inner, (bl_op)stage->sub, dtype, v, x)));
+    v = emit_alu(b, inner, (bl_op)stage->sub, dtype, v, x);
+    v = emit_inst(b, inner, BL_OP_STORE, dtype, store->lanes, gate == NULL ? 3 : 4, ARGS(buffer, index, v, holds));
     v->inst.sub = emit_known_facts(store);
+}
+
+/* All that |stage| folds, in loops over the |n| |ranges|; those that no gate asks about stand inside of the gate. */
+static void emit_folds(build *b, scope *at, const bl_node *stage, int n, const bl_node *const *ranges, value *buffer)
+{
+    uint64_t asked = 0;
+    int outside = n;
+    scope *around = NULL;
+
+    for (int64_t i = 0; i < stage->arg; i++)
+        asked |= gate_of(stage->src[i]) != NULL ? emit_loops_of(b, gate_of(stage->src[i])) : 0;
+    while (outside > 0 && asked != 0 && (asked & bl_free_bit(&b->free, ranges[outside - 1])) == 0)
+        outside--;
+    around = emit_open_loops(b, at, outside, ranges);
+    for (int64_t i = 0, next = 0; i < stage->arg; i = next) {
+        const bl_node *gate = gate_of(stage->src[i]);
+        scope *gated = gate != NULL && outside < n ? emit_open_gate(b, around, gate) : around;
+        scope *inner = emit_open_loops(b, gated, n - outside, ranges + outside);
+        for (next = i; next < stage->arg && gate_of(stage->src[next]) == gate; next++)
+            emit_folded(b, inner, stage, stage->src[next], outside < n ? NULL : gate, buffer);
+        emit_close_loops(b, inner, around);
+    }
+    emit_close_loops(b, around, at);
 }
 
 /* Fill local memory in loops of its own, before what reads it.  A group of one work-item needs no barrier. */
@@ -230,15 +262,14 @@ value *emit_stage(build *b, scope *at, const bl_node *stage)
     buffer = stage_memory(b, stage);
     for (uint32_t i = (uint32_t)stage->arg; i < stage->nsrc && nranges < BL_MAX_DIMS * 2; i++)
         emit_insert_range(ranges, nranges++, stage->src[i], false);
-    if (BL_STAGE_FOLDS(stage))
-        emit_identities(b, at, stage, nranges, ranges, buffer);
-    inner = emit_open_loops(b, at, nranges, ranges);
-    for (int64_t i = 0; i < stage->arg; i++) {
-        if (BL_STAGE_FOLDS(stage))
-            emit_folded(b, inner, stage, stage->src[i], buffer);
-        else
-            (void)emit_plain(b, inner, stage->src[i], buffer);
+    if (BL_STAGE_FOLDS(stage)) {
+        emit_identities(b, at, stage, buffer);
+        emit_folds(b, at, stage, nranges, ranges, buffer);
+        return buffer;
     }
+    inner = emit_open_loops(b, at, nranges, ranges);
+    for (int64_t i = 0; i < stage->arg; i++)
+        (void)emit_plain(b, inner, stage->src[i], buffer);
     emit_close_loops(b, inner, at);
     return buffer;
 }

@@ -177,6 +177,10 @@ void heuristic_cpu(facts *f, const bl_target *target)
 
     if (stage_nest(f, target))
         return;
+    if (sent_nest(f, target)) {
+        stream_results(f->tune, target);
+        return;
+    }
     if (f->main == NULL)
         unroll_choices(f);
     windows = has_windows(f);

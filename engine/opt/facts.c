@@ -12,6 +12,20 @@ int facts_contiguity(facts *f, const bl_node *node, const bl_node *range)
     return stride == 0 || stride == 1 ? (int)stride : -1;
 }
 
+bool facts_all_contiguous(facts *f, const bl_node *range)
+{
+    bool any = false;
+    for (size_t i = 0; i < f->below.count; i++) {
+        const bl_node *node = f->below.at[i];
+        if ((node->op != BL_OP_LOAD && node->op != BL_OP_STORE) || !bl_depends(f->tune, node, range))
+            continue;
+        if (facts_contiguity(f, node, range) < 0)
+            return false;
+        any = true;
+    }
+    return any;
+}
+
 int facts_axis_of(const bl_tune *tune, const bl_node *range)
 {
     for (int i = 0; i < tune->naxes; i++) {

@@ -34,6 +34,8 @@ void facts_again(facts *f, const facts *before);
 bool facts_may_tile(const facts *f, const bl_axis *axis);
 /* Does the access's index grow by one with the axis (1), not at all (0), or otherwise (-1)? */
 int facts_contiguity(facts *f, const bl_node *node, const bl_node *range);
+/* Is all that depends on |range| contiguous along it? */
+bool facts_all_contiguous(facts *f, const bl_node *range);
 int facts_axis_of(const bl_tune *tune, const bl_node *range); /* its number, or -1 */
 /* Bytes of the widest element among the values that differ along an axis, which are those that lanes would hold. */
 size_t facts_widest(const facts *f, const bl_node *range);
@@ -74,6 +76,11 @@ void unroll_choices(facts *f);
 void stream_results(bl_tune *tune, const bl_target *target);
 /* stage.c: the form of a nest with stages.  False, and nothing changed, if it has none. */
 bool stage_nest(facts *f, const bl_target *target);
+/* Lanes for the loops inside a work-item that are no products'. */
+void stage_vectorise(bl_tune *tune, const bl_target *target);
+/* sent.c: the form of a nest whose places fold what was sent to them, where that is for more places than each fold has time to
+ * look at.  False, and nothing changed, if it has none. */
+bool sent_nest(facts *f, const bl_target *target);
 
 /* attend.c: the form of a nest with scores, which groups share.  False, and nothing changed, if it has none. */
 bool attend_nest(facts *f, const bl_target *target);

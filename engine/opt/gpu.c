@@ -134,6 +134,8 @@ void heuristic_gpu(facts *f, const bl_target *target)
     int axis = -1, lanes = 1;
     const bl_node *columns = NULL;
 
+    if (target->cpu && sent_nest(f, target)) /* its groups are work-items one after the other, and few */
+        return;
     if (attend_nest(f, target) || group_nest(f, target))
         return;
     if (f->main != NULL && tile_nest(f, target, &form))

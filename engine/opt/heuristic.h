@@ -30,6 +30,7 @@ typedef struct bl_target {
     uint32_t max_local;
     uint32_t local_bytes;
     uint32_t max_params;
+    uint32_t max_turns; /* of all loops of a work-item; 0: no limit */
     bool converts_half; /* float16 is made float32 by an instruction */
     bl_matrix_use use;
     int nmatrix;

@@ -70,8 +70,21 @@ bool tune_is_running(const bl_tune *tune, const bl_node *range);
 const bl_node *tune_turns(bl_tune *tune, uint64_t *columns);
 /* kblock.c */
 bool tune_kblock(bl_tune *tune, int axis, int64_t amount);
-/* Is |range| one that a stage folds over, so that places do not differ along it? */
+/* Is |range| one that a stage folds over, so that places need not differ along it? */
 bool tune_folds_over(bl_tune *tune, const bl_node *range);
+/* Numbers behind those of all axes, so that loops that a move makes have their own, the first the outermost. */
+int tune_new_number(const bl_tune *tune, int which);
+/* send.c: |place| is a loop over outputs inside the work-item.  False, and the nest half done, where it cannot be. */
+bool tune_send(bl_tune *tune, const bl_node *place);
+/* What the places along an axis fold. */
+typedef struct tune_sent {
+    int64_t turns;    /* of the longest fold */
+    int64_t bytes;    /* of local memory for each place of each column */
+    uint64_t columns; /* the other axes that folds differ along */
+    uint64_t keyed;   /* those of them along which places are sent to others */
+} tune_sent;
+/* False where a fold that differs along |place| is not one over what was sent there, or there is none. */
+bool tune_find_sent(bl_tune *tune, const bl_node *place, tune_sent *out);
 /* split.c */
 bool tune_split_sums(bl_tune *tune, int axis, int64_t parts);
 /* stream.c */

@@ -15,7 +15,8 @@ bool tune_folds_over(bl_tune *tune, const bl_node *range)
         if (stage->op != BL_OP_STAGE || !BL_STAGE_FOLDS(stage) || !bl_binds(stage, range))
             continue;
         for (int64_t k = 0; k < stage->arg; k++) {
-            if (!bl_depends(tune, stage->src[k]->src[1], range))
+            int64_t stride = 0; /* none where the place is looked up */
+            if (!bl_access_stride(tune, stage->src[k], range, &stride) || stride == 0)
                 return true;
         }
     }
@@ -56,8 +57,7 @@ static int output_loops(bl_tune *tune, const bl_node *fold, const bl_node **loop
     return n;
 }
 
-/* Numbers behind those of all axes, so that the loops made here have their own, the first the outermost. */
-static int new_number(const bl_tune *tune, int which)
+int tune_new_number(const bl_tune *tune, int which)
 {
     int64_t last = FIRST_REDUCE;
     for (int i = 0; i < tune->naxes; i++)
@@ -86,12 +86,12 @@ bool tune_kblock(bl_tune *tune, int axis, int64_t amount)
 
     if (n == 0 || range->sub != BL_AXIS_REDUCE || !bl_is_fixed(range) || amount < 2 || extent % amount != 0 || extent == amount)
         return false;
-    own[0] = bl_range(ir, new_number(tune, 0), BL_AXIS_LOOP, bl_index(ir, extent / amount));
-    part = bl_range(ir, new_number(tune, n + 1), BL_AXIS_REDUCE, bl_index(ir, amount));
+    own[0] = bl_range(ir, tune_new_number(tune, 0), BL_AXIS_LOOP, bl_index(ir, extent / amount));
+    part = bl_range(ir, tune_new_number(tune, n + 1), BL_AXIS_REDUCE, bl_index(ir, amount));
     value = tune_replace(ir, fold, range, bl_add(ir, bl_mul(ir, own[0], bl_index(ir, amount)), part), 1, &part);
     bl_ptrmap_init(&to, bl_ir_arena(ir));
     for (int i = 0; i < n; i++) { /* the first of the outputs, its rows, innermost: they share what is read for a column */
-        own[1 + i] = bl_range(ir, new_number(tune, n - i), BL_AXIS_LOOP, loop[i]->src[0]);
+        own[1 + i] = bl_range(ir, tune_new_number(tune, n - i), BL_AXIS_LOOP, loop[i]->src[0]);
         bl_ptrmap_put(&to, loop[i], (void *)(uintptr_t)own[1 + i]);
     }
     store =

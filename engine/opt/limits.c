@@ -3,10 +3,12 @@
  * until no work-item takes as many.  A grid may have so many groups along a dimension (max_groups): work-items take several
  * iterations until it has no more. */
 #include "engine/base/size.h"
+#include "engine/ir/stage.h"
 #include "engine/opt/internal.h"
 
 enum {
     MOST_AT_ONCE = 16, /* copies that one move makes */
+    GATE_TURNS = 2,    /* of a loop that asks: that which finds it closed, or ends it, is counted too */
     GRID_DIMS = 3
 };
 
@@ -44,6 +46,12 @@ static uint64_t loops_around(bl_tune *tune, const bl_nodes *below, const bl_node
     return loops;
 }
 
+/* Turns that |node| takes by itself: of a fold in local memory those of its elements, which begin as something. */
+static int64_t own_turns(const bl_node *node)
+{
+    return node->op == BL_OP_STAGE && BL_STAGE_FOLDS(node) ? bl_stage_elements(node) : 0;
+}
+
 /* Turns of a nest of loops: of the innermost, and less than as many again of those around it. */
 static int64_t turns_of(const bl_tune *tune, uint64_t loops)
 {
@@ -53,6 +61,25 @@ static int64_t turns_of(const bl_tune *tune, uint64_t loops)
             return INT64_MAX;
     }
     return (loops & (loops - 1)) == 0 ? turns / 2 : turns;
+}
+
+/* Turns that asking the gate of |node| takes: that of a STORE into a STAGE that folds is a loop of one turn, or of none, around
+ * the other loops that it stands in (lower/stages.c).  Copies of it each ask. */
+static int64_t gate_turns(bl_tune *tune, const bl_node *node, uint64_t loops)
+{
+    uint64_t asked =
+        node->op == BL_OP_STORE && node->nsrc > 3 && node->src[0]->sub == 1 ? bl_free_get(&tune->free, node->src[3]) : 0;
+    int64_t turns = GATE_TURNS;
+
+    if (asked == 0 || (loops & ~asked) == 0)
+        return 0;
+    for (int i = 0; i < tune->free.nranges; i++) {
+        const bl_node *range = tune->free.range[i];
+        bool here = (asked >> i & 1) != 0 && range->sub != BL_AXIS_GLOBAL && range->sub != BL_AXIS_LOCAL;
+        if (here && !bl_i64_mul(turns, bl_extent_of(range), &turns))
+            return INT64_MAX;
+    }
+    return turns;
 }
 
 /* All turns of a work-item at the most (loops that are shared count for each who shares), and the loops that take the most. */
@@ -66,7 +93,9 @@ static int64_t count_turns(bl_tune *tune, uint64_t *worst)
         const bl_node *node = below.at[i];
         uint64_t loops = node->op == BL_OP_REDUCE || node->op == BL_OP_STORE ? loops_around(tune, &below, node) : 0;
         int64_t turns = turns_of(tune, loops);
-        if (!bl_i64_add(total, turns, &total))
+        if (!bl_i64_add(turns, gate_turns(tune, node, loops), &turns))
+            turns = INT64_MAX;
+        if (!bl_i64_add(total, turns, &total) || !bl_i64_add(total, own_turns(node), &total))
             total = INT64_MAX;
         if (turns > most) {
             most = turns;

@@ -49,6 +49,8 @@ typedef enum bl_move_kind {
                        sums. Before every other move but PACK and EDGES */
     BL_MOVE_SCORE, /* what a reduction over the axis takes of each turn, and is the same for all columns of the output, such as an
                       attention's scores, is computed by the group together, amount turns for each work-item, into local memory */
+    BL_MOVE_SEND,  /* split an output axis, along which each place folds what was sent to it, by amount; the inner part is a loop
+                      inside the work-item, and what is folded finds its place, among sums that lie in local memory (send.c) */
     BL_MOVE_KINDS
 } bl_move_kind;
 
@@ -128,6 +130,8 @@ bool bl_moves_parse(const char *text, bl_move moves[BL_MAX_MOVES], int *n);
 /* ---- facts that choices are made of */
 /* By how many elements the index of a LOAD or STORE grows with an axis; false if not by a fixed number (a gather, a division). */
 bool bl_access_stride(const bl_tune *tune, const bl_node *access, const bl_node *range, int64_t *stride);
+/* Is there an axis for BL_MOVE_SEND? */
+bool bl_tune_has_sent(bl_tune *tune);
 /* Is |node|'s value different along the axis? */
 bool bl_depends(bl_tune *tune, const bl_node *node, const bl_node *range);
 int64_t bl_extent_of(const bl_node *range); /* the largest */

@@ -102,23 +102,7 @@ static bool has_lanes(const bl_tune *tune, const bl_node *range)
     return false;
 }
 
-/* Is everything that depends on |range| contiguous along it? */
-static bool is_contiguous(facts *f, const bl_node *range)
-{
-    bool any = false;
-    for (size_t i = 0; i < f->below.count; i++) {
-        const bl_node *node = f->below.at[i];
-        if ((node->op != BL_OP_LOAD && node->op != BL_OP_STORE) || !bl_depends(f->tune, node, range))
-            continue;
-        if (facts_contiguity(f, node, range) < 0)
-            return false;
-        any = true;
-    }
-    return any;
-}
-
-/* Lanes for the loops of the phases that are no products. */
-static void vectorise_phases(bl_tune *tune, const bl_target *target)
+void stage_vectorise(bl_tune *tune, const bl_target *target)
 {
     for (int i = tune->naxes - 1; i >= 0; i--) {
         const bl_node *range = tune->axis[i].range;
@@ -128,7 +112,7 @@ static void vectorise_phases(bl_tune *tune, const bl_target *target)
             continue;
         facts_init(&f, tune);
         lanes = tile_lanes(&f, target, range);
-        if (lanes > 1 && is_contiguous(&f, range))
+        if (lanes > 1 && facts_all_contiguous(&f, range))
             (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, i, lanes});
     }
 }
@@ -161,6 +145,6 @@ bool stage_nest(facts *f, const bl_target *target)
         if (product.main != NULL)
             (void)tile_nest(&product, target, &form);
     }
-    vectorise_phases(tune, target);
+    stage_vectorise(tune, target);
     return true;
 }

@@ -490,6 +490,17 @@ static bool is_parted(const bl_tune *tune, const bl_axis *axis)
     return parts > 1 && !axis->output && !axis->stage && tune_has_stages(tune) && !tune->shared;
 }
 
+/* Are there stores that only one of the iterations of |range| does (store_once)?  Lanes do a store together. */
+static bool is_done_by_one(bl_tune *tune, const bl_node *range)
+{
+    for (uint32_t i = 0; i < tune->sink->nsrc; i++) {
+        const bl_node *store = tune->sink->src[i];
+        if (store->nsrc > 3 && bl_depends(tune, store->src[3], range) && !bl_depends(tune, store->src[1], range))
+            return true;
+    }
+    return false;
+}
+
 static bool can_split(bl_tune *tune, bl_move move)
 {
     const bl_axis *axis = &tune->axis[move.axis];
@@ -508,7 +519,7 @@ static bool can_split(bl_tune *tune, bl_move move)
         return fixed && staged && axis->range->sub == BL_AXIS_GLOBAL && !tune->shared;
     case BL_MOVE_VECTOR:
         return !staged && move.amount <= BL_MAX_LANES && (move.amount & (move.amount - 1)) == 0 &&
-               !lanes_meet(tune, axis->range) && !tune_folds_over(tune, axis->range);
+               !lanes_meet(tune, axis->range) && !tune_folds_over(tune, axis->range) && !is_done_by_one(tune, axis->range);
     case BL_MOVE_CHUNK: /* work-items fill what they share by their numbers as they are */
         return !axis->stage && !(staged && axis->range->sub == BL_AXIS_LOCAL);
     case BL_MOVE_LOCAL:
@@ -518,6 +529,9 @@ static bool can_split(bl_tune *tune, bl_move move)
         return !axis->output && fixed && bl_extent_of(axis->range) % move.amount == 0 &&
                tune_count_items(tune) < MOST_ITEM_AXES && !is_shared(tune, axis->range) && !tune_has_stages(tune) &&
                !tune->shared;
+    case BL_MOVE_SEND: /* a work-item has its sums for one part of the places at a time */
+        return axis->output && !tune_has_stages(tune) && !tune->shared &&
+               (axis->range->sub == BL_AXIS_GLOBAL || (fixed && move.amount == bl_extent_of(axis->range)));
     case BL_MOVE_FIRST:
     case BL_MOVE_EDGES:
     case BL_MOVE_STREAM:
@@ -556,7 +570,7 @@ static void store_once(bl_tune *tune, const bl_node *range)
 static bool is_barred(const bl_tune *tune, bl_move_kind kind)
 {
     bool other = kind == BL_MOVE_SHARE || kind == BL_MOVE_EDGES || kind == BL_MOVE_MATRIX || kind == BL_MOVE_KBLOCK ||
-                 kind == BL_MOVE_PACK;
+                 kind == BL_MOVE_PACK || kind == BL_MOVE_SEND;
     return other && (tune->scored || tune_is_running(tune, NULL));
 }
 
@@ -564,7 +578,8 @@ static bool dispatch(bl_tune *tune, bl_move move)
 {
     static const bl_axis_kind inner[BL_MOVE_KINDS] = {
         [BL_MOVE_TILE] = BL_AXIS_TILE,  [BL_MOVE_VECTOR] = BL_AXIS_VECTOR, [BL_MOVE_CHUNK] = BL_AXIS_LOOP,
-        [BL_MOVE_BLOCK] = BL_AXIS_LOOP, [BL_MOVE_LOCAL] = BL_AXIS_LOCAL,   [BL_MOVE_GROUP] = BL_AXIS_GROUP};
+        [BL_MOVE_BLOCK] = BL_AXIS_LOOP, [BL_MOVE_LOCAL] = BL_AXIS_LOCAL,   [BL_MOVE_GROUP] = BL_AXIS_GROUP,
+        [BL_MOVE_SEND] = BL_AXIS_LOOP};
 
     const bl_node *within = NULL;
     bl_axis_kind kind = move.kind < BL_MOVE_KINDS ? inner[move.kind] : BL_AXIS_LOOP;
@@ -601,20 +616,25 @@ static bool dispatch(bl_tune *tune, bl_move move)
         tune_widen_stages(tune, within);
     if (move.kind == BL_MOVE_LOCAL)
         store_once(tune, within);
-    return true;
+    return move.kind != BL_MOVE_SEND || tune_send(tune, within);
 }
 
 bool bl_tune_apply(bl_tune *tune, bl_move move)
 {
     bl_tune before = {0};
 
-    bool staged = tune_has_stages(tune) || tune->shared || move.kind == BL_MOVE_SHARE || move.kind == BL_MOVE_SCORE;
+    bool staged = tune_has_stages(tune) || tune->shared || move.kind == BL_MOVE_SHARE || move.kind == BL_MOVE_SCORE ||
+                  move.kind == BL_MOVE_SEND;
+    bool done = false;
 
     if (staged)
         before = *tune;
-    if (tune->nmoves == BL_MAX_MOVES || !dispatch(tune, move))
+    if (tune->nmoves == BL_MAX_MOVES)
         return false;
-    if (staged && !tune_has_room(tune)) { /* more rows, or one computed twice, so that it needs memory of its own */
+    done = dispatch(tune, move);
+    if (!done && move.kind != BL_MOVE_SEND) /* which splits the axis before it knows */
+        return false;
+    if (!done || (staged && !tune_has_room(tune))) { /* more rows, or one computed twice, so that it needs memory of its own */
         *tune = before;
         tune_survey(tune, before.sink);
         return false;
@@ -624,7 +644,7 @@ bool bl_tune_apply(bl_tune *tune, bl_move move)
 }
 
 static const char *const move_names[BL_MOVE_KINDS] = {"tile",   "vector", "chunk", "block",  "local",  "group", "first", "edges",
-                                                      "stream", "pack",   "share", "matrix", "kblock", "split", "score"};
+                                                      "stream", "pack",   "share", "matrix", "kblock", "split", "score", "send"};
 
 void bl_moves_print(int n, const bl_move *moves, bl_text *out)
 {

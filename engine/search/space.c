@@ -16,6 +16,7 @@ enum {
     PAD = 4,             /* elements behind the rows of a copy: a vector */
     MOST_PARTS = 64,     /* of a sum that groups share */
     SHORTEST_PART = 16,  /* elements of it that are worth a group */
+    FEWEST_PLACES = 16,  /* whose sums a work-item has in local memory */
     FULL_UNIT = 1 << 14, /* results that one multiprocessor has work for: a tile of 128 x 128, or a few sums for each work-item */
     UNIT_PAD = 8,        /* ... of one for a matrix unit, whose rows begin at multiples of 16 bytes */
     COARSE = 3,          /* amounts of a move that is new; its neighbours come when it was good */
@@ -121,6 +122,23 @@ static void score_amounts(const bl_target *target, const bl_axis *axis, amounts 
 {
     for (int64_t a = 1; target->groups && !axis->output && a <= EVERY_TILE; a *= 2)
         add(out, a);
+}
+
+/* Places that a work-item has the sums of. */
+static void send_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
+{
+    int64_t extent = bl_extent_of(axis->range);
+    (void)target;
+    for (int64_t a = FEWEST_PLACES; a < extent && axis->range->sub == BL_AXIS_GLOBAL; a *= 2)
+        add(out, a);
+    if (axis->output)
+        add(out, extent);
+}
+
+static bool has_sent(const bl_target *target, const bl_tune *tune)
+{
+    (void)target;
+    return bl_tune_has_sent((bl_tune *)(uintptr_t)tune); /* the free sets are a cache */
 }
 
 static void group_amounts(const bl_target *target, const bl_axis *axis, amounts *out)
@@ -254,6 +272,7 @@ static const struct row {
                          [BL_MOVE_SPLIT] = {.amounts = split_amounts, .suits = has_few_results, .begins = true},
                          [BL_MOVE_KBLOCK] = {.amounts = kblock_amounts},
                          [BL_MOVE_SCORE] = {.amounts = score_amounts},
+                         [BL_MOVE_SEND] = {.amounts = send_amounts, .suits = has_sent},
                          [BL_MOVE_MATRIX] = {.amounts = matrix_amounts, .elsewhere = true, .each = true}};
 
 /* ---- variants */

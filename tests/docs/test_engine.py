@@ -33,6 +33,8 @@ SCAN = {"inputs": {"s": floats(2), "x": floats(3, 2)}, "outputs": ["last", "all"
     node(["last", "all"], "scan", ["s", "x"], sequences=1, body={"inputs": ["c", "e"], "nodes": [node("n", "add", ["c", "e"])], "outputs": ["n", "n"]})]}
 ATTENTION = {"inputs": {"q": floats(32, 16), "k": floats(128, 16), "v": floats(128, 16)}, "outputs": ["y"], "nodes": [
     node("kt", "transpose", ["k"]), node("s", "matmul", ["q", "kt"]), node("p", "softmax", ["s"], axis=1), node("y", "matmul", ["p", "v"])]}
+SENT = {"inputs": {"w": floats(10000, 128), "g": floats(512, 128), "i": {"dtype": "int32", "shape": [512]}}, "outputs": ["d"], "nodes": [
+    node("e", "take", ["w", "i"]), node("m", "mul", ["e", "g"]), node("l", "sum", ["m"]), node("d", "grad", ["l", "w"])]}
 PRODUCT = {"inputs": {"a": floats(256, 256), "b": floats(256, 256), "c": floats(256)}, "outputs": ["y"], "nodes": [
     node("ab", "matmul", ["a", "b"]), node("z", "add", ["ab", "c"]), node("y", "relu", ["z"])]}
 PADDED = {"inputs": {"x": floats(8, 32, 28, 28), "w": floats(32, 32, 3, 3)}, "outputs": ["y"], "nodes": [node("y", "conv2d", ["x", "w"], padding=1, form="direct")]}
@@ -81,6 +83,7 @@ class EngineTest(DeskTest):
         if not self.wide:
             self.skipTest("this processor has no lanes for 16 floats, as that of the page")
         told = " ".join(section(10).split())
+        self.assertIn("`" + re.findall(r"^kernel r_\w+: (.*)$", self.said(SENT, 3), re.M)[-1] + "`", section(30))
         for document in (PRODUCT, PADDED):
             moves = re.findall(r"^kernel r_\w+: (.*)$", self.said(document, 3), re.M)[-1]
             with self.subTest(moves=moves):

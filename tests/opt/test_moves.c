@@ -51,6 +51,8 @@ static const struct {
     {"split", "{'inputs': {'x': {'dtype': 'float32', 'shape': [37, 64]}, 'y': {'dtype': 'float32', 'shape': [64, 24]}, 'b': {'dtype': 'float32', 'shape': [24]}}, 'nodes': [{'id': 'm', 'op': 'matmul', 'in': ['x', 'y']}, {'id': 's', 'op': 'add', 'in': ['m', 'b']}, {'id': 'z', 'op': 'relu', 'in': ['s']}], 'outputs': ['z', 'm']}"},
     {"split_transposed", "{'inputs': {'x': {'dtype': 'float32', 'shape': [3, 64, 16]}, 'y': {'dtype': 'float32', 'shape': [3, 32, 64]}}, 'nodes': [{'id': 't', 'op': 'transpose', 'in': ['x']}, {'id': 'u', 'op': 'transpose', 'in': ['y']}, {'id': 'z', 'op': 'matmul', 'in': ['t', 'u']}], 'outputs': ['z']}"},
     {"split_conv", "{'inputs': {'x': {'dtype': 'float32', 'shape': [2, 32, 6, 8]}, 'w': {'dtype': 'float32', 'shape': [16, 32, 3, 3]}}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w'], 'attrs': {'padding': 1}}], 'outputs': ['y']}"},
+    {"sent", "{'inputs': {'x': {'dtype': 'float32', 'shape': [17, 6]}, 's': {'dtype': 'float32', 'shape': [40, 6]}, 'i': {'dtype': 'int64', 'shape': [40]}}, 'nodes': [{'id': 'y', 'op': 'index_put', 'in': ['x', 's', 'i'], 'attrs': {'accumulate': true}}], 'outputs': ['y']}"},
+    {"sent_each", "{'dims': {'n': [1, 9]}, 'inputs': {'x': {'dtype': 'int32', 'shape': [17, 'n']}, 's': {'dtype': 'int32', 'shape': [40, 'n']}, 'i': {'dtype': 'int32', 'shape': [40, 'n']}}, 'nodes': [{'id': 'y', 'op': 'scatter_reduce', 'in': ['x', 'i', 's'], 'attrs': {'reduce': 'mean'}}], 'outputs': ['y']}"},
     {"scores", "{'inputs': {'q': {'dtype': 'float32', 'shape': [2, 33, 8]}, 'k': {'dtype': 'float32', 'shape': [2, 64, 8]}, 'v': {'dtype': 'float32', 'shape': [2, 64, 18]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v']}], 'outputs': ['y']}"},
     {"scores_causal", "{'inputs': {'q': {'dtype': 'float32', 'shape': [2, 37, 9]}, 'k': {'dtype': 'float32', 'shape': [2, 37, 9]}, 'v': {'dtype': 'float32', 'shape': [2, 37, 16]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v'], 'attrs': {'causal': true}}], 'outputs': ['y']}"},
     {"scores_gradient", "{'inputs': {'q': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'k': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'v': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'w': {'dtype': 'float32', 'shape': [2, 48, 8]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v']}, {'id': 'z', 'op': 'mul', 'in': ['y', 'w']}, {'id': 's', 'op': 'sum', 'in': ['z']}, {'id': ['dq', 'dk', 'dv'], 'op': 'grad', 'in': ['s', 'q', 'k', 'v']}], 'outputs': ['y', 'dq', 'dk', 'dv']}"},
@@ -149,6 +151,25 @@ static void random_blocks(bl_tune *tune, int used[BL_MOVE_KINDS])
 }
 
 /* Now and then the last: copies for work-items that are there by then. */
+/* Now and then the first, with the columns inside a group or without. */
+static void random_sent(bl_tune *tune, int used[BL_MOVE_KINDS])
+{
+    static uint64_t seed = 13; /* its own, as random_unit's */
+
+    if (tune->nmoves > 0 || !bl_tune_has_sent(tune) || bench_random(&seed) % 3 == 0)
+        return;
+    if (bench_random(&seed) % 2 == 0)
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, 1, 2 + (int64_t)(bench_random(&seed) % 5)});
+    for (int axis = 0; axis < tune->naxes; axis++) {
+        const bl_node *before = tune->sink;
+        if (bl_tune_apply(tune, (bl_move){BL_MOVE_SEND, axis, 2 + (int64_t)(bench_random(&seed) % 16)})) {
+            used[BL_MOVE_SEND]++;
+            return;
+        }
+        assert_ptr_equal(before, tune->sink);
+    }
+}
+
 static void random_share(bl_tune *tune, int used[BL_MOVE_KINDS])
 {
     static uint64_t seed = 9; /* its own, as that of random_unit */
@@ -198,6 +219,7 @@ static void random_moves(bl_tune *tune, const bl_device_info *info, bool scores,
     random_parts(tune, used);
     random_unit(tune, info, used);
     random_blocks(tune, used);
+    random_sent(tune, used);
     if (scores)
         random_scores(tune, info, used);
     n += tune->nmoves;

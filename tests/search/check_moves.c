@@ -182,8 +182,8 @@ static int count_kind(const steps *list, bl_move_kind kind)
  * sum in parts or in blocks, or with a matrix unit, are few: now and then they are all there is. */
 static int prefer_rare(steps *all, int n, const steps *from, uint64_t *seed)
 {
-    static const bl_move_kind rare[] = {BL_MOVE_SHARE, BL_MOVE_LOCAL, BL_MOVE_SHARE,  BL_MOVE_LOCAL,
-                                        BL_MOVE_SPLIT, BL_MOVE_SCORE, BL_MOVE_KBLOCK, BL_MOVE_MATRIX};
+    static const bl_move_kind rare[] = {BL_MOVE_SHARE, BL_MOVE_LOCAL,  BL_MOVE_SHARE,  BL_MOVE_LOCAL, BL_MOVE_SPLIT,
+                                        BL_MOVE_SCORE, BL_MOVE_KBLOCK, BL_MOVE_MATRIX, BL_MOVE_SEND};
     bl_move_kind kind = rare[next_random(seed) % (sizeof rare / sizeof rare[0])];
     bool only = next_random(seed) % 4 != 0;
     int kept = 0;

@@ -72,6 +72,15 @@ def add_scatter():
     once = fixed([[3, 0, 2], [1, 2, 0]], "int64")
     case("scatter", [x(2, 4), once, x(2, 3)], lambda a, i, s: a.scatter(1, i, s), {"axis": 1}, dtypes=ANY)
     case("scatter", [x(2, 4), once, 7], lambda a, i, s: a.scatter(1, i, s), {"axis": 1}, dtypes=NUMBERS)
+    for shape, index, axis in (((130, 5), (210, 5), 0), ((3, 90), (3, 333), 1)):  # more places than are looked through
+        where = whole(index, 0, shape[axis])
+        for how in ("sum", "mean", "amax"):
+            case("scatter_reduce", [x(*shape), where, x(*index)], lambda a, i, s, axis=axis, how=how: a.scatter_reduce(axis, i, s, how),
+                 {"axis": axis, "reduce": how}, dtypes=EXACT, grad=how != "amax", loose=16, note=f"of many places {shape} {how}")
+        case("scatter", [x(*shape), where, x(*index)], lambda a, i, s, axis=axis: a.scatter(axis, i, s, reduce="add"),
+             {"axis": axis, "reduce": "add"}, dtypes=NUMBERS, grad=False, loose=16, note=f"of many places {shape}")
+    case("scatter", [x(100), whole((70000,), 0, 100), whole((70000,), -3, 4, "int32")], lambda a, i, s: a.scatter_add(0, i, s), {"reduce": "add"},
+         dtypes=("int32",), grad=False, note="of more turns than some devices take")
     case("scatter", [x(4), fixed([9, -5, 2], "int32"), x(3)], lambda a, i, s: a.scatter(0, torch.tensor([2]), s[2:]), note="out of range")
 
 
@@ -86,6 +95,10 @@ def add_index():
         case("index_put", [x(4, 5, 6), x(3, 2, 6), *put], lambda a, v, i, j, add=add: a.index_put((i, j), v, add), {"accumulate": add}, loose=4)
         case("index_put", [x(4, 5), x(5), fixed([2, 0], "int64")], lambda a, v, i, add=add: a.index_put((i,), v, add), {"accumulate": add})
     case("index_put", [x(4, 5), x(3, 5), fixed([1, 1, 3], "int64")], lambda a, v, i: a.index_put((i,), v, True), {"accumulate": True}, loose=4)
+    case("index_put", [x(120, 24), x(180, 24), whole((180,), -120, 120)], lambda a, v, i: a.index_put((i,), v, True), {"accumulate": True}, loose=16,
+         note="of many rows")
+    case("take", [x(150, 20), whole((9, 16), 0, 150)], lambda a, i: a[i], loose=16, note="of many rows")
+    case("gather", [x(70, 6), whole((250, 6), 0, 70)], lambda a, i: torch.gather(a, 0, i), {"axis": 0}, loose=16, note="of many rows")
     case("index_put", [x(4, 5), 7, fixed([1, 8], "int64")], lambda a, v, i: torch.cat([a[:1], 0 * a[:1] + 7, a[2:]]), dtypes=INTS,
          note="out of range")
     mask = [[True, False, True], [False, False, True]]

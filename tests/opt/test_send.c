@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* Folds over what was sent to each place, turned round: lists of moves on each device, beside the nest without moves; and what is
+ * refused, which changes nothing. */
+#include "tests/opt/bench.h"
+#include "tests/plan/on_devices.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define IN(name, dtype, ...)    "'" name "': {'dtype': '" dtype "', 'shape': [" #__VA_ARGS__ "]}"
+#define NODE(id, op, in, attrs) "{'id': '" id "', 'op': '" op "', 'in': [" in "], 'attrs': {" attrs "}}"
+#define DOC(inputs, nodes, out) "{'inputs': {" inputs "}, 'nodes': [" nodes "], 'outputs': [" out "]}"
+/* 40 rows of six are put to |places| rows, by keys from 0 to 10 */
+#define PUT(dtype, places, attrs)                                                                                                \
+    DOC(IN("x", dtype, places, 6) ", " IN("s", dtype, 40, 6) ", " IN("i", "int32", 40),                                          \
+        NODE("y", "index_put", "'x', 's', 'i'", attrs), "'y'")
+#define SUM PUT("float32", 17, "'accumulate': true")
+/* each element by a key of its own */
+#define EACH(dtype, places, op, attrs)                                                                                           \
+    DOC(IN("x", dtype, places, 6) ", " IN("s", dtype, 40, 6) ", " IN("i", "int32", 40, 6),                                       \
+        NODE("y", op, "'x', 'i', 's'", attrs), "'y'")
+/* where(places == keys, what, otherwise), folded */
+#define FOLD(keys, fold, what, otherwise)                                                                                        \
+    DOC("'i': {'dtype': 'int32', 'shape': " keys "}, " IN("s", "float32", 40),                                                   \
+        NODE("p", "arange", "", "'stop': 17, 'dtype': 'int32'") ", " NODE("c", "reshape", "'p'", "'shape': [17, 1]") ", " NODE(  \
+            "e", "equal", "'c', 'i'", "") ", " NODE("w", "where", "'e', " what ", " otherwise, "") ", " NODE("y", fold, "'w'",   \
+                                                                                                             "'axis': 1"),       \
+        "'y'")
+#define NAMED                                                                                                                    \
+    "{'dims': {'p': [1, 30], 'k': [1, 50]}, 'inputs': {'x': {'dtype': 'float32', 'shape': ['p', 6]}, 's': {'dtype': 'float32', " \
+    "'shape': ['k', 6]}, 'i': {'dtype': 'int32', 'shape': ['k']}}, 'nodes': [{'id': 'y', 'op': 'index_put', 'in': ['x', 's', "   \
+    "'i'], 'attrs': {'accumulate': true}}], 'outputs': ['y']}"
+
+/* Axes: 0 the places, 1 the columns, 2 the 40 of a sum.  Where columns are inside a group, after SEND: 0 and 1 the places, 2 the
+ * columns; 3 the 40 and 4 the columns of who is sent. */
+static const struct {
+    const char *name, *document, *moves, *refused; /* the last of the moves is; NULL: none */
+} rows[] = {
+    {"the last part overlaps", SUM, "send 0 5", NULL},
+    {"all places", SUM, "send 0 17", NULL},
+    {"columns together", SUM, "chunk 1 6, send 0 5", NULL},
+    {"... some of them", SUM, "chunk 1 4, send 0 5", NULL},
+    {"... with lanes", SUM, "chunk 1 6, send 0 5, vector 4 2, vector 2 2", NULL},
+    {"... in copies", SUM, "chunk 1 6, send 0 5, tile 4 3, tile 2 3", NULL},
+    {"several at once", SUM, "chunk 1 6, send 0 5, tile 3 5", NULL},
+    {"places in copies", SUM, "send 0 6, tile 1 3", NULL},
+    {"more rows of groups", SUM, "chunk 1 6, send 0 5, block 0 2", NULL},
+    {"parts of the sum", SUM, "split 2 4, send 0 17", NULL},
+    {"some keys are no places", PUT("float32", 9, "'accumulate': true"), "chunk 1 6, send 0 4", NULL},
+    {"float16, whose sums are float32", PUT("float16", 17, "'accumulate': true"), "chunk 1 6, send 0 5, vector 4 2", NULL},
+    {"bfloat16", PUT("bfloat16", 17, "'accumulate': true"), "chunk 1 6, send 0 5", NULL},
+    {"the last of those that are sent stays", PUT("int64", 17, ""), "send 0 5", NULL},
+    {"keys of their own", EACH("float32", 17, "scatter", "'reduce': 'add'"), "chunk 1 6, send 0 5", NULL},
+    {"... and products", EACH("int32", 17, "scatter", "'reduce': 'multiply'"), "chunk 1 3, send 0 5", NULL},
+    {"a mean: two folds", EACH("float32", 17, "scatter_reduce", "'reduce': 'mean'"), "send 0 5", NULL},
+    {"the largest", EACH("float32", 17, "scatter_reduce", "'reduce': 'amax'"), "chunk 1 6, send 0 5, vector 2 2", NULL},
+    {"the smallest integer", EACH("int8", 17, "scatter_reduce", "'reduce': 'amin', 'include_self': false"), "send 0 17", NULL},
+    {"named extents", NAMED, "chunk 1 6, send 0 5", NULL},
+    {"... shorter than a part", NAMED, "chunk 1 6, send 0 16", NULL},
+    {"counts", FOLD("[40]", "sum", "1", "0"), "send 0 4", NULL},
+    {"what is sent depends on the place", FOLD("[40]", "sum", "'c'", "0"), "send 0 4", NULL},
+    {"a least value that all are above", FOLD("[40]", "max", "'i'", "0"), "send 0 4", "its bounds are not known"},
+    {"one, and not nothing", FOLD("[40]", "sum", "'s'", "1"), "send 0 4", "it would be added once for each that is not sent"},
+    {"keys of each place", FOLD("[17, 40]", "sum", "'s'", "0"), "send 0 4", "they would be asked for by the place"},
+    {"lanes of those that are sent", SUM, "chunk 1 6, send 0 5, vector 3 4", "two may go to one place"},
+    {"seven at once", SUM, "chunk 1 6, send 0 5, tile 3 7", "40 is no multiple, and the rest would be sent twice"},
+    {"lanes of five columns", PUT("float32", 17, "'accumulate': true"), "chunk 1 6, send 0 5, vector 4 4", "as before"},
+    {"work-items", SUM, "send 0 5, local 0 2", "they do not share local memory that each fills"},
+    {"work-items before", SUM, "local 0 2, send 0 5", "as before"},
+    {"twice", SUM, "send 0 5, send 0 2", "once"},
+    {"columns are no places", SUM, "send 1 3", "nothing asks for them"},
+    {"neither is what is sent", SUM, "send 2 4", "of outputs only"},
+    {"more places than there are", SUM, "send 0 18", "an axis is not split by more than it has"},
+    {"places with lanes", SUM, "vector 0 4, send 0 2", "lanes come later"},
+};
+enum { NROWS = sizeof rows / sizeof rows[0] };
+
+static void run_row(bl_device *dev, int row)
+{
+    test_graph graph;
+    bench b = {.name = rows[row].name, .dev = dev, .graph = &graph, .vars = {11, 23}};
+    bl_move moves[BL_MAX_MOVES];
+    bl_err err = {0};
+    int n = 0;
+
+    test_graph_open(rows[row].document, &graph);
+    b.schedule = test_graph_schedule(&graph, 16);
+    b.nest = &b.schedule->nests[b.schedule->nnests - 1];
+    assert_true(bl_moves_parse(rows[row].moves, moves, &n));
+    bench_open(&b);
+    for (int with = 0; with <= 1; with++) {
+        bl_tune tune;
+        bl_tune_init(&tune, graph.graph->ir, b.nest->sink, b.nest->nparams);
+        for (int i = 0; with == 1 && i < n; i++) {
+            const bl_node *before = tune.sink;
+            bool wanted = rows[row].refused == NULL || i < n - 1;
+            if (bl_tune_apply(&tune, moves[i]) != wanted)
+                fail_msg("%s on %s: move %d of \"%s\" is %s", rows[row].name, dev->info.id, i, rows[row].moves,
+                         wanted ? "refused" : rows[row].refused);
+            if (!wanted)
+                assert_ptr_equal(tune.sink, before);
+        }
+        if (bench_run(&b, &tune, &err) != BL_OK)
+            fail_msg("%s on %s with \"%s\": %s", rows[row].name, dev->info.id, with == 1 ? rows[row].moves : "", err.text);
+        bench_compare(&b, with == 1 ? rows[row].moves : "");
+    }
+    bench_close(&b);
+    test_graph_close(&graph);
+}
+
+static void test_device(void **state)
+{
+    for (int i = 0; i < NROWS; i++)
+        run_row(*state, i);
+}
+
+int main(void)
+{
+    return on_devices("send", test_device, 0, NULL);
+}
