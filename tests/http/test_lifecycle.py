@@ -193,7 +193,7 @@ class LeavingTheCompiler(Compiling):
         whole, gone = self.whole(sorts(0, dry_run=True)), self.server.metric("cancelled_total")
         self.assertGreater(whole, 0.3, "it is worth leaving")
         sock = self.begin("/api/v1/run", sorts(1))
-        self.works_for(whole / 6)
+        self.works_for(0.1)
         self.assertLess(self.leave([sock]), whole / self.LESS)
         self.assertEqual(gone + 1, self.server.settled("cancelled_total", gone + 1))
         self.assertEqual("compiled", self.plan_of(1))
@@ -209,7 +209,7 @@ class LeavingTheCompiler(Compiling):
     def test_t27_while_a_program_is_compiled(self):
         whole = self.whole(sorts(4, dry_run=True))
         sock = self.begin(P + "/long", sorts(5, {"dtype": "float32", "shape": []}), "PUT")
-        self.works_for(whole / 6)
+        self.works_for(0.1)
         self.assertLess(self.leave([sock]), whole / self.LESS)
         self.refused(404, self.call("GET", P + "/long"))
 
