@@ -279,7 +279,7 @@ static void drop_aliases(bl_build *b)
     int nupdates = g->nstates + g->nhidden, n = 0;
     const bl_node **root = bl_arena_array(bl_ir_arena(b->ir), (size_t)(g->noutputs + nupdates) + 1, sizeof *root);
 
-    if (b->naliases == 0 || root == NULL || bl_ir_status(b->ir, NULL) != BL_OK)
+    if (root == NULL || bl_ir_status(b->ir, NULL) != BL_OK)
         return;
     for (int i = 0; i < g->noutputs; i++)
         root[n++] = g->outputs[i];

@@ -2,6 +2,7 @@
 /* Matrix products: multiply under broadcasting, then reduce.  16-bit floats accumulate in float32. */
 #include "engine/front/build.h"
 #include "engine/front/winograd.h"
+#include "engine/grad/grad.h"
 #include "engine/ir/winograd.h"
 
 /* Sum of x * y over the axes, which are dropped; all of one shape already. */
@@ -198,7 +199,6 @@ static const bl_node *conv(bl_call *c, int n, const char *wanted)
     int64_t groups = bl_attr(c, "groups")->whole;
     int tile = bl_winograd_tile(c->build->options, c->in[0], c->in[1], &f, groups, winograd_use(c));
     if (tile > 0) {
-        bl_build_outermost(c->build)->naliases++;
         return add_bias(c, bl_winograd(ir, c->in[0], w, correlation_of(&f, tile)), c->in[2], 1);
     }
     dim[0] = bl_index(ir, groups);
@@ -237,65 +237,100 @@ static const bl_node *turn_weight(bl_call *c, const bl_node *w, int64_t groups)
     return w->op == BL_OP_POISON ? w : bl_flip(ir, w, ((1u << w->ndim) - 1) & ~7u);
 }
 
-/* stride zeros in place of one after each element along each axis of the window: [.., n, ..] to [.., n * stride, ..]. */
-static const bl_node *spread_apart(bl_call *c, const bl_node *x, const bl_frame *f)
+/* What each element of x [N, C, i..] gives to each place of its window by the weight [C, O/G, k..]: [N, O, i.., k..]. */
+static const bl_node *give_to_windows(bl_call *c, const bl_node *x, const bl_node *w, int n, int64_t groups)
 {
-    const bl_node *none[BL_MAX_DIMS], *after[BL_MAX_DIMS], *dim[BL_MAX_DIMS];
+    bl_ir *ir = c->ir;
+    const bl_node *given[BL_MAX_DIMS], *weight[BL_MAX_DIMS], *whole[BL_MAX_DIMS], *one = bl_index(ir, 1);
+    const bl_node *each = bl_index(ir, bl_const_value(w->dim[0]).i / groups);
 
-    for (int axis = x->ndim - f->n, i = 0; i < f->n; axis++, i++) {
-        if (f->stride[i] == 1 || x->op == BL_OP_POISON)
-            continue;
-        const bl_node *apart = bl_add_axis(c->ir, x, axis + 1);
-        for (int k = 0; k < apart->ndim; k++) {
-            none[k] = bl_index(c->ir, 0);
-            after[k] = bl_index(c->ir, k == axis + 1 ? f->stride[i] - 1 : 0);
-        }
-        apart = bl_call_pad(c, apart, none, after, NULL);
-        for (int k = 0; k < x->ndim; k++)
-            dim[k] = k == axis ? bl_mul(c->ir, x->dim[k], bl_index(c->ir, f->stride[i])) : x->dim[k];
-        x = apart->op == BL_OP_POISON ? apart : bl_call_reshape(c, apart, x->ndim, dim);
+    given[0] = whole[0] = x->dim[0];
+    whole[1] = bl_mul(ir, bl_index(ir, groups), w->dim[1]);
+    given[3] = weight[0] = one;
+    given[1] = weight[1] = bl_index(ir, groups);
+    given[2] = weight[2] = each;
+    weight[3] = w->dim[1];
+    for (int i = 0; i < n; i++) {
+        given[4 + i] = whole[2 + i] = x->dim[2 + i];
+        weight[4 + n + i] = whole[2 + n + i] = w->dim[2 + i];
+        given[4 + n + i] = weight[4 + i] = one;
     }
-    return x;
+    x = bl_call_reshape(c, x, 4 + 2 * n, given);
+    w = bl_call_reshape(c, w, 4 + 2 * n, weight);
+    return bl_call_reshape(c, contract(c, x, w, 1u << 2), 2 + 2 * n, whole);
 }
 
-/* The frame of the convolution that a transposed one is, over x spread apart: padded until every window that holds an element
- * fits, less the padding, and without the zeros behind the last element.  False after a failure. */
-static bool turn_frame(bl_call *c, bl_frame *f)
+/* The result of |given| along axis |i|, all that windows reach: what is padded is cut off, or added behind. */
+static const bl_node *reached(bl_call *c, const bl_frame *f, int i)
 {
-    int64_t extra[BL_FRAME_AXES];
+    const bl_node *last = bl_sub(c->ir, c->in[0]->dim[2 + i], bl_index(c->ir, 1));
+    return bl_add(c->ir, bl_mul(c->ir, last, bl_index(c->ir, f->stride[i])), bl_index(c->ir, bl_frame_span(f, i)));
+}
 
+/* The gradient of a convolution, to what its windows move over: what is given to the places of windows is added up there. */
+static const bl_node *fill_windows(bl_call *c, bl_frame *f, const int64_t *extra)
+{
+    const bl_node *x = bl_widen(c->ir, c->in[0]), *w = bl_widen(c->ir, c->in[1]);
+    const bl_node *y = NULL;
+
+    for (int i = 0; i < f->n; i++) {
+        if (f->stride[i] >> BL_WINDOW_BITS != 0 || f->dilation[i] >> BL_WINDOW_BITS != 0)
+            return bl_call_fail_as(c, BL_ELIMIT, "stride %lld or dilation %lld is too large", (long long)f->stride[i],
+                                   (long long)f->dilation[i]);
+    }
+    y = give_to_windows(c, x, w, f->n, bl_attr(c, "groups")->whole);
+    for (int i = f->n - 1; i >= 0; i--)
+        y = bl_unwindow(c->ir, y, 2 + i, reached(c, f, i), f->stride[i], f->dilation[i]);
+    for (int i = 0; i < f->n; i++) {
+        f->before[i] = -f->before[i];
+        f->after[i] = extra[i] - f->after[i];
+    }
+    y = add_bias(c, bl_frame_pad(c, y, f, NULL), c->in[2], 1);
+    return bl_cast(c->ir, (bl_dtype)c->in[0]->dtype, y);
+}
+
+/* False after a failure: no such padding. */
+static bool take_extra(bl_call *c, const bl_frame *f, int64_t *extra)
+{
     if (!bl_call_each(c, "output_padding", 0, f->n, extra))
         return false;
     for (int i = 0; i < f->n; i++) {
         const bl_node *extent = c->in[0]->dim[2 + i];
-        int64_t reach = f->dilation[i] * (f->size[i] - 1);
         if (extra[i] >= f->stride[i] && extra[i] >= f->dilation[i]) {
             bl_call_fail(c, "output_padding %lld must be less than stride %lld or dilation %lld", (long long)extra[i],
                          (long long)f->stride[i], (long long)f->dilation[i]);
             return false;
         }
-        if (extent->lo < 1 || (extent->lo - 1) * f->stride[i] + reach + 1 + extra[i] - f->before[i] - f->after[i] < 1) {
+        if (extent->lo < 1 || (extent->lo - 1) * f->stride[i] + bl_frame_span(f, i) + extra[i] - f->before[i] - f->after[i] < 1) {
             bl_call_fail(c, "axis %d of the result would be empty: x %s, padding %lld", 2 + i, bl_call_shape(c, c->in[0]),
                          (long long)f->before[i]);
             return false;
         }
-        f->before[i] = reach - f->before[i];
-        f->after[i] = reach - f->after[i] + extra[i] - (f->stride[i] - 1);
     }
     return true;
 }
 
+/* Where windows are one apart, it is a convolution with the weight turned round, over x padded until every window that holds an
+ * element fits, less the padding. */
 const bl_node *expand_conv_transpose(bl_call *c)
 {
     const bl_node *x = bl_widen(c->ir, c->in[0]);
     int n = x->ndim - 2;
+    int64_t extra[BL_FRAME_AXES];
+    bool dense = true;
     bl_frame f;
 
-    if (!check_conv(c, n, true, "x [N, C, ...] and weight [C, O / groups, ...]") || !take_frame(c, n, &f) || !turn_frame(c, &f))
+    if (!check_conv(c, n, true, "x [N, C, ...] and weight [C, O / groups, ...]") || !take_frame(c, n, &f) ||
+        !take_extra(c, &f, extra))
         return x;
-    const bl_node *w = turn_weight(c, bl_widen(c->ir, c->in[1]), bl_attr(c, "groups")->whole);
-    x = spread_apart(c, x, &f);
     for (int i = 0; i < n; i++)
-        f.stride[i] = 1;
+        dense = dense && f.stride[i] == 1;
+    if (!dense)
+        return fill_windows(c, &f, extra);
+    for (int i = 0; i < n; i++) {
+        f.before[i] = bl_frame_span(&f, i) - 1 - f.before[i];
+        f.after[i] = bl_frame_span(&f, i) - 1 - f.after[i] + extra[i];
+    }
+    const bl_node *w = turn_weight(c, bl_widen(c->ir, c->in[1]), bl_attr(c, "groups")->whole);
     return convolve(c, bl_frame_slide(c, bl_frame_pad(c, x, &f, NULL), &f), w, n);
 }

@@ -11,6 +11,9 @@ void bl_grad(bl_ir *ir, const bl_node *y, const bl_node *cotangent, int n, const
 /* The same of the sum over all |ny| values y; cotangent[i] may be NULL. */
 void bl_grad_many(bl_ir *ir, int ny, const bl_node *const *y, const bl_node *const *cotangent, int n, const bl_node *const *x,
                   const bl_node **out);
+/* The gradient of WINDOW: |g| [.., o, .., k] is added up where a window of |axis|, that has |extent| elements, would have taken
+ * it from.  Its last axis is gone then. */
+const bl_node *bl_unwindow(bl_ir *ir, const bl_node *g, int axis, const bl_node *extent, int64_t stride, int64_t dilation);
 /* cos(x) in primitives: the gradient of SIN, and the wire's cos. */
 const bl_node *bl_cos(bl_ir *ir, const bl_node *x);
 

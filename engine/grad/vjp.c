@@ -268,17 +268,15 @@ static const bl_node *dilate(bl_ir *ir, const bl_node *x, int axis, int64_t stri
  * dilated by the stride, at (c - k * dilation, k).  A window over the padded o gives all (c - (size - 1 - kk) * dilation, k); the
  * wanted ones are where kk, turned round, is k: the diagonal of the last two axes, which is column 0 of rows one longer.  All of
  * it is movement but for one sum, so that index expressions stay affine. */
-static void vjp_window(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+static const bl_node *add_windows(bl_ir *ir, const bl_node *g, int axis, const bl_node *extent, int64_t stride, int64_t dilation)
 {
-    const bl_node *x = node->src[0];
-    const bl_node *k = node->dim[node->ndim - 1];
-    int64_t size = bl_const_value(k).i;
-    int axis;
-    int64_t stride, dilation;
+    int kept = g->ndim - 1; /* the axis k of g */
+    const bl_node *k = g->op == BL_OP_POISON ? g : g->dim[kept];
 
-    bl_window_get(node->arg, &axis, &stride, &dilation);
+    if (k->op == BL_OP_POISON)
+        return k;
+    int64_t size = bl_const_value(k).i;
     const bl_node *reach = bl_index(ir, dilation * (size - 1));
-    int kept = x->ndim; /* the axis k of g */
     g = dilate(ir, g, axis, stride);
     g = pad_axis(ir, g, axis, reach, reach);
     g = bl_window(ir, g, axis, size, 1, dilation); /* [.., m, .., k, kk] */
@@ -287,12 +285,50 @@ static void vjp_window(bl_ir *ir, const bl_node *node, const bl_node *g, const b
     g = split_axis(ir, g, kept, k, bl_index(ir, size + 1));
     g = join_axes(ir, head(ir, g, kept + 1, bl_index(ir, 1)), kept); /* [.., m, .., k] */
     if (g->op == BL_OP_POISON)
-        return;
+        return g;
     /* what no window reached: n - m, in a form that never looks negative where n is a named dimension */
-    const bl_node *last = bl_sub(ir, x->dim[axis], bl_add(ir, reach, bl_index(ir, 1)));
+    const bl_node *last = bl_sub(ir, extent, bl_add(ir, reach, bl_index(ir, 1)));
     const bl_node *rest = bl_mod(ir, last, bl_index(ir, stride));
     g = join_axes(ir, sum(ir, g, 1u << kept), kept - 1);
-    out[0] = pad_axis(ir, g, axis, bl_index(ir, 0), rest);
+    return pad_axis(ir, g, axis, bl_index(ir, 0), rest);
+}
+
+/* An alias, so that its own gradient is plain windows again. */
+const bl_node *bl_unwindow(bl_ir *ir, const bl_node *g, int axis, const bl_node *extent, int64_t stride, int64_t dilation)
+{
+    const bl_node *value = add_windows(ir, g, axis, extent, stride, dilation);
+
+    if (value->op == BL_OP_POISON)
+        return value;
+    return bl_alias(ir, value,
+                    bl_node_make(ir, &(bl_node){.op = BL_OP_UNWINDOW,
+                                                .dtype = g->dtype,
+                                                .lanes = 1,
+                                                .nsrc = 1,
+                                                .src = &g,
+                                                .ndim = value->ndim,
+                                                .dim = value->dim,
+                                                .arg = bl_window_pack(axis, stride, dilation)}),
+                    0);
+}
+
+static void vjp_unwindow(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    const bl_node *x = node->src[0];
+    int axis = 0;
+    int64_t stride = 0, dilation = 0;
+
+    bl_window_get(node->arg, &axis, &stride, &dilation);
+    out[0] = bl_window(ir, g, axis, bl_const_value(x->dim[x->ndim - 1]).i, stride, dilation);
+}
+
+static void vjp_window(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    int axis = 0;
+    int64_t stride = 0, dilation = 0;
+
+    bl_window_get(node->arg, &axis, &stride, &dilation);
+    out[0] = bl_unwindow(ir, g, axis, node->src[0]->dim[axis], stride, dilation);
 }
 
 /* ---- the rest */

@@ -200,20 +200,23 @@ const bl_node *bl_flip(bl_ir *ir, const bl_node *x, uint32_t axes)
     return axes == 0 ? x : make(ir, BL_OP_FLIP, 1, &x, x->ndim, x->dim, axes);
 }
 
-enum { WINDOW_BITS = 28 }; /* of stride and of dilation in arg; the axis is above them */
+int64_t bl_window_pack(int axis, int64_t stride, int64_t dilation)
+{
+    return (int64_t)axis << (2 * BL_WINDOW_BITS) | stride << BL_WINDOW_BITS | dilation;
+}
 
 void bl_window_get(int64_t arg, int *axis, int64_t *stride, int64_t *dilation)
 {
-    int64_t mask = ((int64_t)1 << WINDOW_BITS) - 1;
+    int64_t mask = ((int64_t)1 << BL_WINDOW_BITS) - 1;
 
     *dilation = arg & mask;
-    *stride = arg >> WINDOW_BITS & mask;
-    *axis = (int)(arg >> (2 * WINDOW_BITS));
+    *stride = arg >> BL_WINDOW_BITS & mask;
+    *axis = (int)(arg >> (2 * BL_WINDOW_BITS));
 }
 
 const bl_node *bl_window(bl_ir *ir, const bl_node *x, int axis, int64_t size, int64_t stride, int64_t dilation)
 {
-    int64_t most = ((int64_t)1 << WINDOW_BITS) - 1;
+    int64_t most = ((int64_t)1 << BL_WINDOW_BITS) - 1;
     const bl_node *dim[BL_MAX_DIMS];
     const bl_node *last = NULL; /* where the last window starts */
 
@@ -237,7 +240,7 @@ const bl_node *bl_window(bl_ir *ir, const bl_node *x, int axis, int64_t size, in
     last = check_shape(ir, "window", x->ndim + 1, dim);
     if (last != NULL)
         return last;
-    return make(ir, BL_OP_WINDOW, 1, &x, x->ndim + 1, dim, (int64_t)axis << (2 * WINDOW_BITS) | stride << WINDOW_BITS | dilation);
+    return make(ir, BL_OP_WINDOW, 1, &x, x->ndim + 1, dim, bl_window_pack(axis, stride, dilation));
 }
 
 const bl_node *bl_reduce(bl_ir *ir, bl_op fold, const bl_node *x, uint32_t axes)

@@ -166,6 +166,8 @@ const bl_node *bl_flip(bl_ir *ir, const bl_node *x, uint32_t axes);
  * floor((n - dilation * (size - 1) - 1) / stride) + 1, and a last axis of extent |size| is added. */
 const bl_node *bl_window(bl_ir *ir, const bl_node *x, int axis, int64_t size, int64_t stride, int64_t dilation);
 int bl_perm_get(int64_t arg, int axis);
+enum { BL_WINDOW_BITS = 28 }; /* of stride and of dilation in arg; the axis is above them */
+int64_t bl_window_pack(int axis, int64_t stride, int64_t dilation);
 void bl_window_get(int64_t arg, int *axis, int64_t *stride, int64_t *dilation);
 
 /* ---- the rest of the tensor graph */

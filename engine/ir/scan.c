@@ -164,6 +164,26 @@ const bl_node *bl_bound(bl_ir *ir, int which, bl_dtype dtype, int ndim, const bl
         ir, &(bl_node){.op = BL_OP_BOUND, .dtype = (uint8_t)dtype, .lanes = 1, .arg = which, .ndim = (uint8_t)ndim, .dim = dim});
 }
 
+static const bl_node *moved(const bl_ptrmap *map, const bl_node *node)
+{
+    const bl_node *to = bl_ptrmap_get(map, node);
+    return to == NULL ? node : to;
+}
+
+/* |map| gets the node over what its sources became, where that is something else. */
+static void move_sources(bl_ir *ir, const bl_node *node, bl_ptrmap *map)
+{
+    const bl_node **src = bl_arena_array(ir->arena, (size_t)node->nsrc + 1, sizeof *src);
+    bool any = false;
+
+    for (uint32_t i = 0; src != NULL && i < node->nsrc; i++) {
+        src[i] = moved(map, node->src[i]);
+        any = any || src[i] != node->src[i];
+    }
+    if (any)
+        bl_ptrmap_put(map, node, (void *)(uintptr_t)bl_node_rebuild(ir, node, src, node->dim));
+}
+
 static const bl_node *without_aliases(bl_ir *ir, const bl_node *node, const bl_ptrmap *map)
 {
     bl_scan scan = *bl_scan_get(ir, node);
@@ -177,7 +197,7 @@ static const bl_node *without_aliases(bl_ir *ir, const bl_node *node, const bl_p
         root[i] = scan.root[i];
     bl_drop_aliases(ir, (int)nroots, root);
     for (uint32_t i = 0; i < node->nsrc; i++)
-        src[i] = bl_substitute(ir, node->src[i], map);
+        src[i] = moved(map, node->src[i]);
     scan.root = root;
     return bl_scan_make(ir, &scan, src);
 }
@@ -191,10 +211,12 @@ void bl_drop_aliases(bl_ir *ir, int nroots, const bl_node **roots)
     for (size_t i = 0; i < nodes.count; i++) {
         const bl_node *node = nodes.at[i];
         if (node->op == BL_OP_ALIAS)
-            bl_ptrmap_put(&map, node, (void *)(uintptr_t)bl_substitute(ir, node->src[0], &map));
+            bl_ptrmap_put(&map, node, (void *)(uintptr_t)moved(&map, node->src[0]));
         else if (node->op == BL_OP_SCAN)
             bl_ptrmap_put(&map, node, (void *)(uintptr_t)without_aliases(ir, node, &map));
+        else
+            move_sources(ir, node, &map);
     }
     for (int i = 0; i < nroots; i++)
-        roots[i] = bl_substitute(ir, roots[i], &map);
+        roots[i] = moved(&map, roots[i]);
 }

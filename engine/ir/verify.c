@@ -197,6 +197,22 @@ static const char *check_correlate(const bl_node *node)
     return c.tile == 2 || c.tile == 4 ? NULL : "tile";
 }
 
+static const char *check_unwindow(const bl_node *node)
+{
+    const bl_node *x = node->src[0];
+    int axis = 0;
+    int64_t stride = 0, dilation = 0;
+
+    bl_window_get(node->arg, &axis, &stride, &dilation);
+    if (x->ndim != node->ndim + 1 || axis >= node->ndim || !bl_is_const(x->dim[node->ndim]))
+        return "dimensions";
+    for (int i = 0; i < node->ndim; i++) {
+        if (i != axis && x->dim[i] != node->dim[i])
+            return "shape";
+    }
+    return NULL;
+}
+
 static const char *check_tensor(const bl_node *node)
 {
     const bl_node *x = node->src[0];
@@ -205,6 +221,8 @@ static const char *check_tensor(const bl_node *node)
         return "dtype";
     if (node->op == BL_OP_CORRELATE)
         return check_correlate(node);
+    if (node->op == BL_OP_UNWINDOW)
+        return check_unwindow(node);
     if (node->op != BL_OP_GATHER)
         return bl_shape_equal(node, x) ? NULL : "shape";
     if (!bl_dtype_is_int((bl_dtype)node->src[1]->dtype) || node->arg < 0 || node->arg >= node->ndim || x->ndim != node->ndim)

@@ -158,6 +158,14 @@ static const bl_node *build_window_apart(bl_ir *ir, const bl_node *x)
     return weigh(ir, bl_window(ir, flat, 0, 2, 5, 1)); /* strides over elements */
 }
 
+/* Added up by windows of two, three places apart, that lie two apart: and by the rule for gradients of that, once more. */
+static const bl_node *build_unwindow(bl_ir *ir, const bl_node *x)
+{
+    const bl_node *pairs = bl_reshape(ir, x, 2, (const bl_node *const[]){bl_index(ir, SIZE / 2), bl_index(ir, 2)});
+    const bl_node *y = bl_unwindow(ir, pairs, 0, bl_index(ir, SIZE + 2), 2, 3);
+    return bl_reduce(ir, BL_OP_ADD, bl_mul(ir, y, y), 1);
+}
+
 static const bl_node *build_sum(bl_ir *ir, const bl_node *x)
 {
     return weigh(ir, bl_reduce(ir, BL_OP_ADD, x, 1));
@@ -302,6 +310,7 @@ static const struct {
     {BL_OP_WINDOW, "window", build_window},
     {BL_OP_WINDOW, "window, stride and dilation", build_window_strided},
     {BL_OP_WINDOW, "window, stride over elements", build_window_apart},
+    {BL_OP_UNWINDOW, "unwindow", build_unwindow},
     {BL_OP_REDUCE, "sum", build_sum},
     {BL_OP_REDUCE, "product", build_product},
     {BL_OP_REDUCE, "largest", build_largest},

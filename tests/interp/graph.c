@@ -468,6 +468,34 @@ static bl_status eval_correlate(const evaluator *e, const bl_node *node, value *
     return BL_OK;
 }
 
+/* Each element of x is added to the one that its window took it from. */
+static bl_status eval_unwindow(const evaluator *e, const bl_node *node, value *v)
+{
+    const value *x = value_of(e, node->src[0]);
+    bl_dtype dtype = (bl_dtype)node->dtype;
+    int axis = 0, last = node->ndim;
+    int64_t stride = 0, dilation = 0;
+
+    bl_window_get(node->arg, &axis, &stride, &dilation);
+    BL_TRY(new_storage(e, node, v, NULL));
+    for (int64_t i = 0; i < v->count; i++)
+        bl_scalar_write(dtype, (bl_scalar){.f = 0}, own_element(v, dtype, i));
+    for (int64_t i = 0; i < x->count; i++) {
+        int64_t rest = i / x->dim[last], k = i % x->dim[last], from = x->start + k * x->stride[last], to = 0, whole = 1;
+        for (int d = last - 1; d >= 0; d--) {
+            int64_t at = rest % x->dim[d];
+            from += at * x->stride[d];
+            to += (d == axis ? at * stride + k * dilation : at) * whole;
+            rest /= x->dim[d];
+            whole *= v->dim[d];
+        }
+        bl_scalar sum = bl_scalar_read(dtype, own_element(v, dtype, to));
+        sum.f += bl_scalar_read(dtype, element(x, dtype, from)).f;
+        bl_scalar_write(dtype, bl_scalar_fit(dtype, sum), own_element(v, dtype, to));
+    }
+    return BL_OK;
+}
+
 static bl_status eval_same(const evaluator *e, const bl_node *node, value *v)
 {
     const value *x = value_of(e, node->src[0]);
@@ -628,6 +656,7 @@ static bl_status eval_node(const evaluator *e, const bl_node *node, value *v)
                : node->op == BL_OP_SCAN      ? eval_scan(e, node, v)
                : node->op == BL_OP_RESULT    ? eval_result(e, node, v)
                : node->op == BL_OP_CORRELATE ? eval_correlate(e, node, v)
+               : node->op == BL_OP_UNWINDOW  ? eval_unwindow(e, node, v)
                                              : eval_same(e, node, v);
     case BL_CLASS_LOOP:
     case BL_CLASS_INST:

@@ -32,6 +32,9 @@ static const row rows[] = {
     {"places two apart in windows three apart", 2 * 16, GRADIENT("conv", "x", F32(2, 3, 15), F32(16, 3, 4), F32(2, 16, 3), "'stride': 3, 'dilation': 2")},
     {"a named batch", 2 * 16, "{'dims': {'n': [1, 9]}, 'inputs': {'x': {'dtype': 'float32', 'shape': ['n', 3, 11]}, 'w': " F32(16, 3, 3) ", 'g': {'dtype': 'float32', 'shape': ['n', 16, 5]}}, 'nodes': [{'id': 'y', 'op': 'conv', 'in': ['x', 'w'], 'attrs': {'stride': 2}}, {'id': 'd', 'op': 'grad', 'in': ['y', 'x', 'g'], 'attrs': {'cotangent': true}}], 'outputs': ['d']}"},
     {"a named length", 2 * 16, "{'dims': {'n': [4, 90]}, 'inputs': {'x': {'dtype': 'float32', 'shape': [2, 3, 'n']}, 'w': " F32(16, 3, 3) "}, 'nodes': [{'id': 'y', 'op': 'conv', 'in': ['x', 'w'], 'attrs': {'stride': 2}}, {'id': 's', 'op': 'sum', 'in': ['y']}, {'id': 'd', 'op': 'grad', 'in': ['s', 'x']}], 'outputs': ['d']}"},
+    {"a transposed convolution", 2 * 2 * 16, "{'inputs': {'x': " F32(2, 16, 6, 7) ", 'w': " F32(16, 3, 4, 3) "}, 'nodes': [{'id': 'y', 'op': 'conv_transpose', 'in': ['x', 'w'], 'attrs': {'stride': 2, 'padding': 1}}], 'outputs': ['y']}"},
+    {"its gradient: a convolution, of all places of 3 channels", 3 * 4 * 3, GRADIENT("conv_transpose", "x", F32(2, 16, 6, 7), F32(16, 3, 4, 3), F32(2, 3, 12, 13), "'stride': 2, 'padding': 1")},
+    {"... to the weight: of all elements of x, and no zeros between them", 2 * 6 * 7, GRADIENT("conv_transpose", "w", F32(2, 16, 6, 7), F32(16, 3, 4, 3), F32(2, 3, 12, 13), "'stride': 2, 'padding': 1")},
     {"averages of windows beside each other: nothing is summed", 1, "{'inputs': {'x': " F32(2, 3, 12, 12) ", 'g': " F32(2, 3, 4, 4) "}, 'nodes': [{'id': 'y', 'op': 'avg_pool2d', 'in': ['x'], 'attrs': {'kernel_size': 3}}, {'id': 'd', 'op': 'grad', 'in': ['y', 'x', 'g'], 'attrs': {'cotangent': true}}], 'outputs': ['d']}"},
 };
 /* clang-format on */
