@@ -47,15 +47,17 @@ static bool add_gate(bl_tune *tune, signature *all, int n, const bl_node *gate, 
     return add_terms(tune, all, n, gate->src[0], *nclauses - 1, 1) && add_terms(tune, all, n, gate->src[1], *nclauses - 1, -1);
 }
 
-/* 1 where everything grows alike with both, -1 where it grows with one as it falls with the other, else 0. */
-static int same_signature(const signature *a, const signature *b)
+/* How many times as much as with |unit| everything grows with |a|, less than 0 where it falls; 0: there is no such number, or no
+ * comparison that both are part of. */
+static int64_t times_of(const signature *a, const signature *unit)
 {
-    bool same = a->index == b->index, opposite = a->index == -b->index;
-    for (int i = 0; i < MOST_CLAUSES; i++) {
-        same = same && a->clause[i] == b->clause[i];
-        opposite = opposite && a->clause[i] == -b->clause[i];
-    }
-    return same ? 1 : opposite ? -1 : 0;
+    int64_t times = 0;
+
+    for (int i = 0; i < MOST_CLAUSES && times == 0; i++)
+        times = unit->clause[i] == 0 ? 0 : a->clause[i] / unit->clause[i];
+    for (int i = 0; i < MOST_CLAUSES && times != 0; i++)
+        times = a->clause[i] == times * unit->clause[i] ? times : 0;
+    return a->index == times * unit->index ? times : 0;
 }
 
 static int sign_ranges(bl_tune *tune, const bl_node *load, signature *all)
@@ -102,16 +104,73 @@ static void open_products(bl_tune *tune, const bl_node *load, int64_t keep)
     tune_survey(tune, bl_substitute(tune->ir, tune->sink, &to));
 }
 
-/* Ranges of fixed extents that only ever occur as their sum or difference (y + ky) are one axis of the panel, as long as that can
- * get. */
+/* Is |a| to be one axis with |unit|, of which it is a multiple?  Not where gaps would be left between the steps of |a|. */
+static bool joins(const signature *a, const signature *unit, int64_t *times)
+{
+    *times = a == unit || !bl_is_fixed(a->range) || !bl_is_fixed(unit->range) ? 0 : times_of(a, unit);
+    if (*times == 1 || *times == -1)
+        return a > unit;
+    return *times != 0 && (*times < 0 ? -*times : *times) <= bl_extent_of(unit->range);
+}
+
+/* The first with which |a| is one axis and which is not itself one with another; |a| by itself where there is none. */
+static const signature *lead_of(const signature *all, int n, const signature *a, int64_t *times)
+{
+    for (int i = 0; i < n; i++) {
+        int64_t own = 0;
+        bool free = joins(a, &all[i], times);
+        for (int k = 0; k < n && free; k++)
+            free = !joins(&all[i], &all[k], &own);
+        if (free)
+            return &all[i];
+    }
+    return a;
+}
+
+/* An axis of the panel: |whole| is where the nest reads it, and what it is in the helper, |to| gets for each of its ranges. */
+typedef struct edge_axis {
+    const bl_node *whole, *extent;
+    int64_t stride; /* in the tensor */
+    int lead;       /* whose range it is, among the signatures */
+} edge_axis;
+
+/* Ranges of fixed extents that only ever occur as one sum (y + ky, or 2 y + ky) are one axis, as long as that can get. */
+static int find_axes(bl_ir *ir, const signature *all, int n, edge_axis *axis, bl_ptrmap *to)
+{
+    int naxes = 0;
+
+    for (int i = 0; i < n; i++) {
+        edge_axis own = {.whole = all[i].range, .extent = all[i].range->src[0], .stride = all[i].index, .lead = i};
+        int64_t times = 0;
+        int at = naxes;
+        if (lead_of(all, n, &all[i], &times) != &all[i])
+            continue;
+        for (int k = 0; k < n; k++) {
+            const bl_node *other = all[k].range, *last = bl_index(ir, bl_extent_of(other) - 1);
+            if (k == i || lead_of(all, n, &all[k], &times) != &all[i])
+                continue;
+            bl_ptrmap_put(to, other, (void *)(uintptr_t)(times > 0 ? bl_index(ir, 0) : last));
+            if (times < 0) /* y - ky is (y + last - ky) - last */
+                other = bl_sub(ir, last, other);
+            times = times < 0 ? -times : times;
+            own.extent = bl_add(ir, own.extent, bl_mul(ir, last, bl_index(ir, times)));
+            own.whole = bl_add(ir, own.whole, bl_mul(ir, other, bl_index(ir, times)));
+        }
+        for (; at > 0 && axis[at - 1].stride < own.stride; at--) /* in the order of the tensor itself */
+            axis[at] = axis[at - 1];
+        axis[at] = own;
+        naxes++;
+    }
+    return naxes;
+}
+
 bool tune_edges(bl_tune *tune, int operand, int64_t keep)
 {
     bl_ir *ir = tune->ir;
-    const bl_node *load = tune_operand_load(tune, operand), *axis[BL_MAX_DIMS], *sum[BL_MAX_DIMS], *inner = bl_index(ir, 0),
-                  *outer = inner;
+    const bl_node *load = tune_operand_load(tune, operand), *inner = bl_index(ir, 0), *outer = inner;
     signature *all = bl_arena_array(bl_ir_arena(ir), BL_MAX_DIMS, sizeof *all);
     bl_packed packed = {.param = tune->nparams, .count = bl_index(ir, 1)};
-    int64_t stride[BL_MAX_DIMS];
+    edge_axis axis[BL_MAX_DIMS];
     bl_ptrmap to;
     int n = 0, naxes = 0;
 
@@ -120,44 +179,13 @@ bool tune_edges(bl_tune *tune, int operand, int64_t keep)
         return false;
     packed.dtype = (bl_dtype)load->dtype;
     bl_ptrmap_init(&to, bl_ir_arena(ir));
-    for (int i = 0; i < n; i++) {
-        const bl_node *whole = all[i].range, *extent = whole->src[0];
-        bool taken = bl_ptrmap_has(&to, all[i].range);
-        int at = naxes;
-        for (int k = i + 1; k < n && !taken; k++) {
-            int way = same_signature(&all[i], &all[k]);
-            int64_t last = bl_extent_of(all[k].range) - 1;
-            const bl_node *other = all[k].range;
-            if (way == 0 || !bl_is_fixed(all[i].range) || !bl_is_fixed(all[k].range))
-                continue;
-            if (way < 0) /* y - ky is (y + last - ky) - last */
-                other = bl_sub(ir, bl_index(ir, last), other);
-            extent = bl_add(ir, extent, bl_index(ir, last));
-            whole = bl_add(ir, whole, other);
-            bl_ptrmap_put(&to, all[k].range, (void *)(uintptr_t)bl_index(ir, way > 0 ? 0 : last));
-        }
-        if (taken)
-            continue;
-        for (; at > 0 && stride[at - 1] < all[i].index; at--) { /* in the order of the tensor itself */
-            axis[at] = axis[at - 1];
-            sum[at] = sum[at - 1];
-            stride[at] = stride[at - 1];
-        }
-        axis[at] = bl_range(ir, 1000 + i, BL_AXIS_LOOP, extent);
-        sum[at] = whole;
-        stride[at] = all[i].index;
-        bl_ptrmap_put(&to, all[i].range, (void *)(uintptr_t)axis[at]);
-        naxes++;
-    }
-    for (int i = 0; i < naxes; i++) { /* number the loops now that their order is known */
-        const bl_node *loop = bl_range(ir, i, BL_AXIS_LOOP, axis[i]->src[0]);
-        for (int k = 0; k < n; k++) {
-            if (bl_ptrmap_get(&to, all[k].range) == axis[i])
-                bl_ptrmap_put(&to, all[k].range, (void *)(uintptr_t)loop);
-        }
-        inner = bl_add(ir, bl_mul(ir, inner, axis[i]->src[0]), loop);
-        outer = bl_add(ir, bl_mul(ir, outer, axis[i]->src[0]), sum[i]);
-        packed.count = bl_mul(ir, packed.count, axis[i]->src[0]);
+    naxes = find_axes(ir, all, n, axis, &to);
+    for (int i = 0; i < naxes; i++) {
+        const bl_node *loop = bl_range(ir, i, BL_AXIS_LOOP, axis[i].extent);
+        bl_ptrmap_put(&to, all[axis[i].lead].range, (void *)(uintptr_t)loop);
+        inner = bl_add(ir, bl_mul(ir, inner, axis[i].extent), loop);
+        outer = bl_add(ir, bl_mul(ir, outer, axis[i].extent), axis[i].whole);
+        packed.count = bl_mul(ir, packed.count, axis[i].extent);
     }
     if (!pack_make_helper(tune, 1, &load, &inner, &to, &packed))
         return false;

@@ -115,6 +115,25 @@ static void test_forms(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* A padded picture under windows two apart is written out once, not once for each place of a window. */
+static void test_edges_apart(void **state)
+{
+    test_graph graph;
+    bl_schedule *schedule = NULL;
+    bl_tune tune;
+
+    (void)state;
+    test_graph_open("{'inputs': {'x': " F32(8, 64, 56, 56) ", 'w': " F32(
+                        128, 64, 3, 3) "}, 'nodes': [{'id': 'y', 'op': 'conv2d', "
+                                       "'in': ['x', 'w'], 'attrs': {'stride': 2, 'padding': 1}}], 'outputs': ['y']}",
+                    &graph);
+    schedule = test_graph_schedule(&graph, 2);
+    bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
+    assert_true(bl_tune_apply(&tune, (bl_move){BL_MOVE_EDGES, 0, 0}) || bl_tune_apply(&tune, (bl_move){BL_MOVE_EDGES, 1, 0}));
+    assert_true(bl_is_int(tune.packed[0].count, (int64_t)8 * 64 * 57 * 57));
+    test_graph_close(&graph);
+}
+
 #define PRODUCT(dtype, m, n, k)                                                                                                  \
     "{'inputs': {'x': " TYPED(dtype, m, k) ", 'w': " TYPED(                                                                      \
         dtype, k, n) "}, 'nodes': [{'id': 'y', 'op': 'matmul', 'in': ['x', 'w']}], 'outputs': ['y']}"
@@ -265,7 +284,7 @@ static void test_few_groups(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms), cmocka_unit_test(test_units),
-                                       cmocka_unit_test(test_few_groups)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms), cmocka_unit_test(test_edges_apart),
+                                       cmocka_unit_test(test_units), cmocka_unit_test(test_few_groups)};
     return cmocka_run_group_tests_name("forms", tests, NULL, NULL);
 }
