@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/opt/facts.h"
 
-enum { OVER_AND_OVER = 8 };
+enum { OVER_AND_OVER = 2 }; /* a product of two rows by a matrix took 0.25 to 0.7 of its time with a tile */
 
 int facts_contiguity(facts *f, const bl_node *node, const bl_node *range)
 {

@@ -3,6 +3,8 @@
 
 #include "engine/opt/facts.h"
 
+enum { REUSE_OF_GROUPS = 8 }; /* reads of each operand from which work-items have tiles: fewer were not measured on a GPU */
+
 void bl_heuristic(bl_tune *tune, const bl_target *target)
 {
     facts f;
@@ -10,6 +12,8 @@ void bl_heuristic(bl_tune *tune, const bl_target *target)
     if (target->groups && tune->local_bytes > (int64_t)target->local_bytes)
         tune->local_bytes = (int64_t)target->local_bytes;
     facts_init(&f, tune);
+    if (target->groups && !target->cpu && f.main != NULL && !bl_reads_over_and_over(&tune->free, f.main, REUSE_OF_GROUPS))
+        f.main = NULL;
     if (unit_nest(&f, target))
         return;
     if (target->groups)

@@ -8,8 +8,7 @@
 #include <string.h>
 
 enum {
-    MOST_ITEM_AXES = 3, /* dimensions of a group */
-    SHORTEST_INNER = 8  /* loop to make of a quotient: one of 4 took 1.2 times as long as none */
+    MOST_ITEM_AXES = 3 /* dimensions of a group */
 };
 
 int64_t bl_extent_of(const bl_node *range)
@@ -238,12 +237,12 @@ static int64_t divides(const bl_node *node, const bl_node *range)
 }
 
 /* By what the values of sums divide |range|, as where the channels of a convolution are in groups; 0: by nothing, or not by one
- * number alone.  |below|: the nest.  |*both|: quotient and rest are used, as where windows lie a stride apart. */
-static int64_t divisor_in_sums(bl_tune *tune, const bl_nodes *below, const bl_node *range, bool *both)
+ * number alone.  |below|: the nest. */
+static int64_t divisor_in_sums(bl_tune *tune, const bl_nodes *below, const bl_node *range)
 {
     bl_ptrmap inside; /* of sums; a user stands behind what it uses */
     int64_t by = 0;
-    bool any = false, quotient = false, rest = false;
+    bool any = false;
 
     for (size_t i = 0; i < below->count && !any; i++)
         any = divides(below->at[i], range) > 0;
@@ -259,10 +258,7 @@ static int64_t divisor_in_sums(bl_tune *tune, const bl_nodes *below, const bl_no
         if (in && own > 0 && by > 0 && own != by)
             return 0;
         by = in && own > 0 ? own : by;
-        quotient = quotient || (in && own > 0 && node->op == BL_OP_IDIV);
-        rest = rest || (in && own > 0 && node->op == BL_OP_MOD);
     }
-    *both = quotient && rest;
     return by;
 }
 
@@ -274,9 +270,8 @@ static void part_quotients(bl_tune *tune)
 
     for (int i = 0; i < tune->naxes; i++) {
         const bl_axis *axis = &tune->axis[i];
-        bool both = false;
-        int64_t by = axis->output && bl_is_fixed(axis->range) ? divisor_in_sums(tune, &below, axis->range, &both) : 0;
-        if (by < (both ? 2 : SHORTEST_INNER) || by >= bl_extent_of(axis->range) || bl_extent_of(axis->range) % by != 0)
+        int64_t by = axis->output && bl_is_fixed(axis->range) ? divisor_in_sums(tune, &below, axis->range) : 0;
+        if (by < 2 || by >= bl_extent_of(axis->range) || bl_extent_of(axis->range) % by != 0)
             continue;
         if (tune_split(tune, i, by, (bl_axis_kind)axis->range->sub))
             below = bl_reach(tune->ir, 1, &tune->sink, false);
