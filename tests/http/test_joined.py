@@ -225,8 +225,12 @@ class Joined(ServerTest):
         x, before = self.rows(1, 9), self.since()
         self.ok(self.call("PUT", "/api/v1/tensors/held", x), 201)
         wanted = self.ok(self.ask("alone", x)).json["outputs"]
-        for members in ({"seq": 1}, {"priority": 1}, {"debug": 1}, {"beam": 1}, {"steps": 2}, {"collect": {"every": 1, "outputs": ["best"]}}):
+        for members in ({"seq": 1}, {"priority": 1}, {"debug": 1}, {"steps": 2}, {"collect": {"every": 1, "outputs": ["best"]}}):
             self.assertEqual(wanted, self.ok(self.ask("four", x, **members)).json["outputs"], members)
+        searched = self.ok(self.ask("four", x, beam=1)).json["outputs"]  # which may add in another order
+        self.assertEqual(wanted["best"], searched["best"])
+        for a, b in zip(wanted["y"]["data"], searched["y"]["data"], strict=True):
+            self.assertAlmostEqual(a, b, 6)
         self.assertEqual(wanted, self.ok(self.ask("four", {"tensor": "held"})).json["outputs"])
         self.assertEqual(["k"], list(self.ok(self.ask("four", x, keep={"k": "y"})).json["kept"]))
         self.assertIn("ops", self.ok(self.ask("four", x, dry_run=True)).body.decode())
