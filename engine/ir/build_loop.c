@@ -28,6 +28,13 @@ const bl_node *bl_param(bl_ir *ir, int number, bl_dtype dtype, bool local)
     return make(ir, BL_OP_BUFFER, dtype, 1, local ? 1 : 0, number, 0, NULL);
 }
 
+const bl_node *bl_local(bl_ir *ir, int number, bl_dtype dtype, int64_t elements)
+{
+    if (number < 0 || elements < 0 || elements > INT32_MAX)
+        return bl_ir_fail(ir, BL_ELIMIT, "local memory of %lld elements", (long long)elements);
+    return make(ir, BL_OP_BUFFER, dtype, 1, 1, number | elements << BL_LOCAL_ELEMENTS, 0, NULL);
+}
+
 const bl_node *bl_range(bl_ir *ir, int number, bl_axis_kind kind, const bl_node *extent)
 {
     if (bl_is_poison(extent))

@@ -185,6 +185,9 @@ const bl_node *bl_full_like(bl_ir *ir, const bl_node *like, double value);
 
 /* ---- loop nests */
 const bl_node *bl_param(bl_ir *ir, int number, bl_dtype dtype, bool local);
+/* Local memory |number| of |elements| at least, where bounds of what is stored do not tell: places that are looked up. */
+const bl_node *bl_local(bl_ir *ir, int number, bl_dtype dtype, int64_t elements);
+enum { BL_LOCAL_ELEMENTS = 32 }; /* bits of its number in arg, above which are its elements; none for a bl_param */
 const bl_node *bl_range(bl_ir *ir, int number, bl_axis_kind kind, const bl_node *extent);
 const bl_node *bl_load(bl_ir *ir, const bl_node *buffer, const bl_node *index, const bl_node *gate);
 const bl_node *bl_store(bl_ir *ir, const bl_node *buffer, const bl_node *index, const bl_node *value, const bl_node *gate);

@@ -7,7 +7,7 @@ _Static_assert((int)BL_OP_ADD < (int)BL_STAGE_NARROW && (int)BL_OP_MUL < (int)BL
 
 int64_t bl_stage_elements(const bl_node *stage)
 {
-    int64_t n = 0;
+    int64_t n = stage->src[0]->src[0]->arg >> BL_LOCAL_ELEMENTS;
     for (int64_t i = 0; i < stage->arg; i++) {
         const bl_node *store = stage->src[i];
         int64_t end = store->src[1]->hi + (store->src[1]->lanes > 1 ? 1 : store->lanes);

@@ -23,10 +23,8 @@ bool tune_holds_stage(bl_tune *tune, const bl_node *range)
 /* Elements from one row of a STAGE to the next. */
 static int64_t row_elements(const bl_node *stage)
 {
-    int64_t n = 0, bytes = (int64_t)bl_dtype_local_bytes((bl_dtype)stage->dtype);
+    int64_t n = bl_stage_elements(stage), bytes = (int64_t)bl_dtype_local_bytes((bl_dtype)stage->dtype);
 
-    for (int64_t i = 0; i < stage->arg; i++)
-        n = stage->src[i]->src[1]->hi >= n ? stage->src[i]->src[1]->hi + 1 : n;
     n = (n * bytes + LINE - 1) / LINE * LINE;
     return (n % SAME_SET == 0 ? n + LINE : n) / bytes;
 }
@@ -110,15 +108,17 @@ static const bl_node *at_row(bl_ir *ir, const bl_node *row, int64_t elements, co
 static const bl_node *widened(bl_tune *tune, const bl_node *stage, const bl_node *made, const bl_node *row)
 {
     bl_ir *ir = tune->ir;
-    const bl_node *own = row_range(tune, stage, row), *ranges[BL_MAX_AXES];
+    const bl_node *own = row_range(tune, stage, row), *ranges[BL_MAX_AXES], *memory = made->src[0]->src[0];
     const bl_node **stores = bl_arena_array(bl_ir_arena(ir), (size_t)made->arg, sizeof *stores);
     int nranges = 0;
 
     if (stores == NULL)
         return made;
+    if (memory->arg >> BL_LOCAL_ELEMENTS > 0)
+        memory = bl_local(ir, (int)(memory->arg & INT32_MAX), (bl_dtype)memory->dtype, bl_extent_of(row) * row_elements(stage));
     for (int64_t i = 0; i < made->arg; i++) {
         const bl_node *store = tune_replace(ir, made->src[i], row, own, 0, NULL);
-        stores[i] = bl_store(ir, store->src[0], at_row(ir, own, row_elements(stage), store->src[1]), store->src[2],
+        stores[i] = bl_store(ir, memory, at_row(ir, own, row_elements(stage), store->src[1]), store->src[2],
                              store->nsrc > 3 ? store->src[3] : NULL);
     }
     for (uint32_t i = (uint32_t)made->arg; i < made->nsrc && nranges < BL_MAX_AXES - 1; i++)

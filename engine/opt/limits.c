@@ -46,10 +46,19 @@ static uint64_t loops_around(bl_tune *tune, const bl_nodes *below, const bl_node
     return loops;
 }
 
-/* Turns that |node| takes by itself: of a fold in local memory those of its elements, which begin as something. */
-static int64_t own_turns(const bl_node *node)
+/* Turns that |node| takes by itself, each time that its loops around come to it: of a fold in local memory those of its elements,
+ * which begin as something. */
+static int64_t own_turns(bl_tune *tune, const bl_node *node)
 {
-    return node->op == BL_OP_STAGE && BL_STAGE_FOLDS(node) ? bl_stage_elements(node) : 0;
+    bool folds = node->op == BL_OP_STAGE && BL_STAGE_FOLDS(node);
+    int64_t turns = folds ? bl_stage_elements(node) : 0;
+
+    for (int i = 0; folds && i < tune->free.nranges; i++) {
+        if ((bl_free_get(&tune->free, node) >> i & 1) != 0 && is_loop(tune->free.range[i]) &&
+            !bl_i64_mul(turns, bl_extent_of(tune->free.range[i]), &turns))
+            return INT64_MAX;
+    }
+    return turns;
 }
 
 /* Turns of a nest of loops: of the innermost, and less than as many again of those around it. */
@@ -75,7 +84,8 @@ static int64_t gate_turns(bl_tune *tune, const bl_node *node, uint64_t loops)
         return 0;
     for (int i = 0; i < tune->free.nranges; i++) {
         const bl_node *range = tune->free.range[i];
-        bool here = (asked >> i & 1) != 0 && range->sub != BL_AXIS_GLOBAL && range->sub != BL_AXIS_LOCAL;
+        bool around = (loops >> i & 1) != 0 && range->arg < FIRST_REDUCE;
+        bool here = around || ((asked >> i & 1) != 0 && range->sub != BL_AXIS_GLOBAL && range->sub != BL_AXIS_LOCAL);
         if (here && !bl_i64_mul(turns, bl_extent_of(range), &turns))
             return INT64_MAX;
     }
@@ -95,7 +105,7 @@ static int64_t count_turns(bl_tune *tune, uint64_t *worst)
         int64_t turns = turns_of(tune, loops);
         if (!bl_i64_add(turns, gate_turns(tune, node, loops), &turns))
             turns = INT64_MAX;
-        if (!bl_i64_add(total, turns, &total) || !bl_i64_add(total, own_turns(node), &total))
+        if (!bl_i64_add(total, turns, &total) || !bl_i64_add(total, own_turns(tune, node), &total))
             total = INT64_MAX;
         if (turns > most) {
             most = turns;

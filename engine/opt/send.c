@@ -208,13 +208,20 @@ static const bl_node *is_here(const turning *t, const sent *s)
     return bl_and(ir, low, bl_not(ir, bl_less(ir, bl_cast(ir, dtype, last), s->key)));
 }
 
-/* Which of them; within them, as bounds know, where it is none. */
+static const bl_node *clamped(bl_ir *ir, const bl_node *node, const bl_node *last)
+{
+    const bl_node *zero = node->dtype == BL_INDEX ? bl_index(ir, 0) : bl_const_int(ir, (bl_dtype)node->dtype, 0);
+    return bl_alu2(ir, BL_OP_MAX, bl_alu2(ir, BL_OP_MIN, node, last), zero);
+}
+
+/* Which of them; within them, as bounds know, where it is none.  (They do not know it of an uint64.) */
 static const bl_node *which_place(const turning *t, const sent *s)
 {
     bl_ir *ir = t->ir;
     bl_dtype dtype = (bl_dtype)s->key->dtype;
-    const bl_node *at = bl_sub(ir, s->key, bl_cast(ir, dtype, s->first)), *last = bl_const_int(ir, dtype, t->place->hi);
-    return bl_cast(ir, BL_INDEX, bl_alu2(ir, BL_OP_MAX, bl_alu2(ir, BL_OP_MIN, at, last), bl_const_int(ir, dtype, 0)));
+    const bl_node *at = bl_sub(ir, s->key, bl_cast(ir, dtype, s->first));
+    at = bl_cast(ir, BL_INDEX, clamped(ir, at, bl_const_int(ir, dtype, t->place->hi)));
+    return clamped(ir, at, bl_index(ir, t->place->hi));
 }
 
 /* |node| in the loops of the STAGE. */
@@ -229,6 +236,7 @@ static const bl_node *turned(const turning *t, const sent *s, int which)
     bl_ir *ir = t->ir;
     const bl_node *own[MOST_TURNS + MOST_COLUMNS], *gate = NULL, *at = NULL, *store = NULL, *sum = NULL;
     int nturns = (int)(s->fold->nsrc - 1), n = nturns + t->ncolumns;
+    int64_t elements = t->place->hi + 1; /* of which keys may reach fewer */
     bl_ptrmap to;
 
     bl_ptrmap_init(&to, bl_ir_arena(ir));
@@ -242,7 +250,9 @@ static const bl_node *turned(const turning *t, const sent *s, int which)
     bl_ptrmap_put(&to, t->place, (void *)(uintptr_t)at);
     for (int i = 0; i < s->besides.count; i++)
         gate = bl_and(ir, gate, moved(t, s->besides.at[i], &to));
-    store = bl_store(ir, bl_param(ir, which, (bl_dtype)s->fold->dtype, true), element_of(t, at, own + nturns),
+    for (int i = 0; i < t->ncolumns; i++)
+        elements *= bl_extent_of(t->column[i]);
+    store = bl_store(ir, bl_local(ir, which, (bl_dtype)s->fold->dtype, elements), element_of(t, at, own + nturns),
                      moved(t, s->value, &to), gate);
     sum = bl_load(ir, bl_stage_over(ir, s->fold->sub, 1, &store, n, own), element_of(t, t->place, t->column), NULL);
     return s->none == NULL ? sum : bl_alu2(ir, (bl_op)s->fold->sub, sum, s->none);

@@ -48,9 +48,10 @@ static int64_t count_places(const facts *f, const bl_target *target, const bl_no
 
     for (int i = 0; i < f->tune->naxes; i++) {
         const bl_node *range = f->tune->axis[i].range;
-        groups *= range != place && range->sub == BL_AXIS_GLOBAL ? bl_extent_of(range) : 1;
+        if (range != place && range->sub == BL_AXIS_GLOBAL && groups < wanted)
+            groups = bl_extent_of(range) < wanted ? groups * bl_extent_of(range) : wanted;
     }
-    share = (extent * groups + wanted - 1) / wanted;
+    share = groups < wanted ? (extent - 1) / (wanted / groups) + 1 : extent;
     fit = fit < extent ? fit : extent;
     return share < fit ? share : fit;
 }
@@ -80,7 +81,7 @@ static const bl_node *find_places(bl_tune *tune, tune_sent *sent)
     for (int i = 0; i < tune->naxes; i++) {
         const bl_node *place = tune->axis[i].range;
         if (tune->axis[i].output && bl_extent_of(place) >= LEAST_PLACES && tune_find_sent(tune, place, sent) &&
-            sent->turns * bl_extent_of(place) >= LEAST_WORK)
+            sent->turns > (LEAST_WORK - 1) / bl_extent_of(place))
             return place;
     }
     return NULL;

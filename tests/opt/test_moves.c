@@ -150,7 +150,6 @@ static void random_blocks(bl_tune *tune, int used[BL_MOVE_KINDS])
     }
 }
 
-/* Now and then the last: copies for work-items that are there by then. */
 /* Now and then the first, with the columns inside a group or without. */
 static void random_sent(bl_tune *tune, int used[BL_MOVE_KINDS])
 {
@@ -170,6 +169,7 @@ static void random_sent(bl_tune *tune, int used[BL_MOVE_KINDS])
     }
 }
 
+/* Now and then the last: copies for work-items that are there by then. */
 static void random_share(bl_tune *tune, int used[BL_MOVE_KINDS])
 {
     static uint64_t seed = 9; /* its own, as that of random_unit */

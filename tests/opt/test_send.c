@@ -30,6 +30,14 @@
             "e", "equal", "'c', 'i'", "") ", " NODE("w", "where", "'e', " what ", " otherwise, "") ", " NODE("y", fold, "'w'",   \
                                                                                                              "'axis': 1"),       \
         "'y'")
+/* 300 places, and keys that bounds know to be few of them */
+#define FEW(inputs, key)                                                                                                         \
+    DOC(inputs IN("s", "float32", 40),                                                                                           \
+        key ", " NODE("p", "arange", "", "'stop': 300, 'dtype': 'int32'") ", " NODE(                                             \
+            "c", "reshape", "'p'", "'shape': [300, 1]") ", " NODE("e", "equal", "'c', 'k'",                                      \
+                                                                  "") ", " NODE("w", "where", "'e', 's', 0",                     \
+                                                                                "") ", " NODE("y", "sum", "'w'", "'axis': 1"),   \
+        "'y'")
 #define NAMED                                                                                                                    \
     "{'dims': {'p': [1, 30], 'k': [1, 50]}, 'inputs': {'x': {'dtype': 'float32', 'shape': ['p', 6]}, 's': {'dtype': 'float32', " \
     "'shape': ['k', 6]}, 'i': {'dtype': 'int32', 'shape': ['k']}}, 'nodes': [{'id': 'y', 'op': 'index_put', 'in': ['x', 's', "   \
@@ -66,6 +74,18 @@ static const struct {
     {"a least value that all are above", FOLD("[40]", "max", "'i'", "0"), "send 0 4", "its bounds are not known"},
     {"one, and not nothing", FOLD("[40]", "sum", "'s'", "1"), "send 0 4", "it would be added once for each that is not sent"},
     {"keys of each place", FOLD("[17, 40]", "sum", "'s'", "0"), "send 0 4", "they would be asked for by the place"},
+    {"keys of eight bits", FEW(IN("i", "uint8", 40) ", ", NODE("k", "cast", "'i'", "'dtype': 'int32'")), "send 0 300", NULL},
+    {"... of which a part has none", FEW(IN("i", "int8", 40) ", ", NODE("k", "cast", "'i'", "'dtype': 'int32'")), "send 0 200",
+     NULL},
+    {"one bit", FEW(IN("i", "bool", 40) ", ", NODE("k", "cast", "'i'", "'dtype': 'int32'")), "send 0 50", NULL},
+    {"rests", FEW(IN("i", "int32", 40) ", ", NODE("k", "mod", "'i', 7", "")), "send 0 100", NULL},
+    {"their own numbers", FEW("", NODE("k", "arange", "", "'stop': 40, 'dtype': 'int32'")), "send 0 100", NULL},
+    {"... several at once", FEW("", NODE("k", "arange", "", "'stop': 40, 'dtype': 'int32'")), "send 0 100, tile 2 5", NULL},
+    {"one and the same", FEW("", NODE("k", "full", "", "'shape': [40], 'value': 3, 'dtype': 'int32'")), "send 0 100", NULL},
+    {"keys of 64 bits without a sign",
+     DOC(IN("x", "float32", 100) ", " IN("i", "uint64", 40) ", " IN("s", "float32", 40),
+         NODE("y", "gather", "'x', 'i'", "'axis': 0") ", " NODE("d", "grad", "'y', 'x', 's'", "'cotangent': true"), "'d'"),
+     "send 0 30", NULL},
     {"lanes of those that are sent", SUM, "chunk 1 6, send 0 5, vector 3 4", "two may go to one place"},
     {"seven at once", SUM, "chunk 1 6, send 0 5, tile 3 7", "40 is no multiple, and the rest would be sent twice"},
     {"lanes of five columns", PUT("float32", 17, "'accumulate': true"), "chunk 1 6, send 0 5, vector 4 4", "as before"},
