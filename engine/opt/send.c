@@ -9,6 +9,7 @@
  *
  * What is added to one place is added in the same order as before, so the sums are the same to the bit.  Any fold can be turned
  * round so, and a nest's folds over one axis of places are all of them, each in memory of its own. */
+#include "engine/base/size.h"
 #include "engine/ir/eval.h"
 #include "engine/ir/gate.h"
 #include "engine/ir/rewrite.h"
@@ -32,6 +33,7 @@ typedef struct turning {
     const bl_node *place; /* the RANGE of places */
     int ncolumns;
     const bl_node *column[MOST_COLUMNS];
+    int64_t elements; /* of a fold: its places and columns, of which keys may reach fewer */
 } turning;
 
 /* ---- what was sent */
@@ -224,19 +226,12 @@ static const bl_node *which_place(const turning *t, const sent *s)
     return clamped(ir, at, bl_index(ir, t->place->hi));
 }
 
-/* |node| in the loops of the STAGE. */
-static const bl_node *moved(const turning *t, const bl_node *node, const bl_ptrmap *to)
-{
-    return bl_substitute(t->ir, node, to);
-}
-
 /* What a nest reads in place of the fold, which is its number |which|. */
 static const bl_node *turned(const turning *t, const sent *s, int which)
 {
     bl_ir *ir = t->ir;
     const bl_node *own[MOST_TURNS + MOST_COLUMNS], *gate = NULL, *at = NULL, *store = NULL, *sum = NULL;
     int nturns = (int)(s->fold->nsrc - 1), n = nturns + t->ncolumns;
-    int64_t elements = t->place->hi + 1; /* of which keys may reach fewer */
     bl_ptrmap to;
 
     bl_ptrmap_init(&to, bl_ir_arena(ir));
@@ -245,21 +240,19 @@ static const bl_node *turned(const turning *t, const sent *s, int which)
         own[i] = bl_range(ir, tune_new_number(t->tune, i), BL_AXIS_LOOP, range->src[0]);
         bl_ptrmap_put(&to, range, (void *)(uintptr_t)own[i]);
     }
-    gate = moved(t, is_here(t, s), &to);
-    at = moved(t, which_place(t, s), &to);
+    gate = bl_substitute(ir, is_here(t, s), &to);
+    at = bl_substitute(ir, which_place(t, s), &to);
     bl_ptrmap_put(&to, t->place, (void *)(uintptr_t)at);
     for (int i = 0; i < s->besides.count; i++)
-        gate = bl_and(ir, gate, moved(t, s->besides.at[i], &to));
-    for (int i = 0; i < t->ncolumns; i++)
-        elements *= bl_extent_of(t->column[i]);
-    store = bl_store(ir, bl_local(ir, which, (bl_dtype)s->fold->dtype, elements), element_of(t, at, own + nturns),
-                     moved(t, s->value, &to), gate);
+        gate = bl_and(ir, gate, bl_substitute(ir, s->besides.at[i], &to));
+    store = bl_store(ir, bl_local(ir, which, (bl_dtype)s->fold->dtype, t->elements), element_of(t, at, own + nturns),
+                     bl_substitute(ir, s->value, &to), gate);
     sum = bl_load(ir, bl_stage_over(ir, s->fold->sub, 1, &store, n, own), element_of(t, t->place, t->column), NULL);
     return s->none == NULL ? sum : bl_alu2(ir, (bl_op)s->fold->sub, sum, s->none);
 }
 
 /* The loops over outputs that |folds| stand in, but for that of places.  False where something is in the way: lanes, copies,
- * work-items, or a named extent, whose columns would lie anywhere. */
+ * work-items, or a named extent, whose columns would lie anywhere; or where the sums are more than any memory has. */
 static bool find_columns(turning *t, int n, const sent *folds)
 {
     for (int i = 0; i < t->tune->naxes; i++) {
@@ -274,13 +267,15 @@ static bool find_columns(turning *t, int n, const sent *folds)
         if (t->ncolumns == MOST_COLUMNS || !bl_is_fixed(range))
             return false;
         t->column[t->ncolumns++] = range;
+        if (!bl_i64_mul(t->elements, bl_extent_of(range), &t->elements))
+            return false;
     }
-    return true;
+    return t->elements <= INT32_MAX;
 }
 
 bool tune_send(bl_tune *tune, const bl_node *place)
 {
-    turning t = {.tune = tune, .ir = tune->ir, .place = place};
+    turning t = {.tune = tune, .ir = tune->ir, .place = place, .elements = place->hi + 1};
     sent folds[MOST_FOLDS];
     int n = find_all(tune, place, folds);
     bl_ptrmap to;

@@ -95,6 +95,12 @@ static const struct {
     {"columns are no places", SUM, "send 1 3", "nothing asks for them"},
     {"neither is what is sent", SUM, "send 2 4", "of outputs only"},
     {"more places than there are", SUM, "send 0 18", "an axis is not split by more than it has"},
+    {"more sums than any memory has",
+     "{'dims': {'p': [1, 3000000], 'k': [1, 50]}, 'inputs': {'x': {'dtype': 'float32', 'shape': ['p', 1000]}, 's': {'dtype': "
+     "'float32', 'shape': ['k', 1000]}, 'i': "
+     "{'dtype': 'int32', 'shape': ['k']}}, 'nodes': [{'id': 'y', 'op': 'index_put', 'in': ['x', 's', 'i'], 'attrs': "
+     "{'accumulate': true}}], 'outputs': ['y']}",
+     "chunk 1 1000, send 0 3000000", "3,000,000,000 of them"},
     {"places with lanes", SUM, "vector 0 4, send 0 2", "lanes come later"},
 };
 enum { NROWS = sizeof rows / sizeof rows[0] };
