@@ -5,6 +5,7 @@
 #include "engine/ir/private.h"
 #include "engine/ir/scan.h"
 #include "engine/ir/shape.h"
+#include "engine/ir/stage.h"
 #include "engine/ir/winograd.h"
 
 #include <string.h>
@@ -274,6 +275,8 @@ static const char *check_access(const bl_node *node)
         return "no buffer of the dtype";
     if (!is_scalar_int(node->src[1]) || (node->src[1]->lanes != 1 && node->src[1]->lanes != lanes))
         return "index";
+    if (node->src[0]->op == BL_OP_STAGE && node->nsrc <= gate && node->src[1]->hi >= bl_stage_elements(node->src[0]))
+        return "reads behind what its stage holds";
     if (node->op == BL_OP_STORE) {
         const bl_node *value = node->src[2];
         if (value->dtype != node->dtype || value->ndim != 0 || (value->lanes != 1 && value->lanes != lanes))

@@ -130,6 +130,8 @@ static void broken_loop_nodes_are_named(void **state)
     broken(LOOP(F32, .op = BL_OP_STAGE, .nsrc = 1, .src = SRC(fill), .arg = 2), BL_STAGE_KERNEL, 1, "number of stores");
     broken(LOOP(F32, .op = BL_OP_STORE, .nsrc = 3, .src = SRC(filled, range, load)), BL_STAGE_KERNEL, 1, "no buffer");
     broken(LOOP(F32, .op = BL_OP_NEG, .nsrc = 1, .src = SRC(filled)), BL_STAGE_KERNEL, 1, "buffer is no value");
+    broken(LOOP(F32, .op = BL_OP_LOAD, .nsrc = 2, .src = SRC(filled, bl_index(ir, range->hi + 1))), BL_STAGE_KERNEL, 1,
+           "behind what its stage holds");
     broken(LOOP(F32, .op = BL_OP_BARRIER), BL_STAGE_KERNEL, 1, "linear kernel");
     broken(LOOP(F32, .op = BL_OP_INPUT), BL_STAGE_KERNEL, 1, "tensor in a loop nest");
     broken(LOOP(I8, .op = BL_OP_CONST, .arg = 300), BL_STAGE_KERNEL, 1, "cannot hold");
