@@ -262,20 +262,34 @@ static bl_plan_options plan_options(bl_exec *x, bool program)
                              .tuner = &x->rq->server->tuner,
                              .beam = x->beam,
                              .brief = x->brief,
-                             .halt = {.cancel = &x->rq->cancel, .deadline_ns = x->rq->deadline_ns},
+                             .halt = bl_request_halt(x->rq),
                              .children = x->rq->server->children};
+}
+
+static bl_queue *queue_of_compiler(const bl_exec *x)
+{
+    return x->beam > 0 ? x->rq->server->searcher : x->rq->server->compiler;
 }
 
 bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_graph *graph, bool program, bl_plan **out,
                             bool *hit, bl_err *err)
 {
     bl_plan_options options = plan_options(x, program);
+    bl_queue *queue = x->rq->done == NULL ? queue_of_compiler(x) : NULL;
+    bl_err failure = {0};
+    bl_status st = BL_OK;
 
     options.along = &x->along;
-    BL_TRY(bl_plans_get(x->rq->server->plans, key, graph, x->worker->dev, &options, out, hit, err));
-    if (!*hit)
+    if (queue != NULL)
+        bl_queue_lend(queue, x->rq);
+    st = bl_plans_get(x->rq->server->plans, key, graph, x->worker->dev, &options, out, hit, &failure);
+    if (queue != NULL && !bl_queue_take_back(queue, x->rq))
+        return BL_ECANCELLED; /* it was answered: |err| is in there */
+    if (st != BL_OK)
+        *err = failure;
+    else if (!*hit)
         x->along = (bl_plan_sources){0};
-    return BL_OK;
+    return st;
 }
 
 bl_status bl_exec_gather(bl_exec *x, const bl_wire_key *key, const bl_wire_graph *graph, bool program, bl_err *err)
@@ -346,6 +360,10 @@ static bl_step compile_all(bl_request *rq)
     bl_exec *x = rq->data;
     int64_t begin = bl_clock_ns();
     bl_status st = x->compile(x, &rq->err);
+    if (atomic_load(&rq->holders) > 0) { /* it was answered meanwhile, and may be over */
+        bl_request_release(rq);
+        return BL_STEP_MOVED;
+    }
     bl_trail_add(&rq->trail, BL_TIME_COMPILE, begin, bl_clock_ns());
     x->compile = NULL;
     return st == BL_OK && !x->dry ? go_on(x) : BL_STEP_DONE;
@@ -358,7 +376,7 @@ bl_status bl_exec_advance(bl_exec *x)
     if (x->fetches != NULL)
         return bl_request_submit(x->rq, x->fetches->from->worker->queue, fetch_one, NULL);
     if (x->compile != NULL)
-        return bl_request_submit(x->rq, x->beam > 0 ? x->rq->server->searcher : x->rq->server->compiler, compile_all, NULL);
+        return bl_request_submit(x->rq, queue_of_compiler(x), compile_all, NULL);
     x->rq->rank = x->steps > 1 && x->rq->rank == BL_RANK_RUN ? BL_RANK_TRAIN : x->rq->rank;
     x->rq->may_fly = x->work == bl_exec_run && x->program == NULL && x->steps == 1 && x->every == 0 && x->debug < 2 &&
                      bl_plan_may_fly(x->plan);

@@ -95,7 +95,8 @@ BL_NODISCARD bl_status bl_exec_document(bl_exec *x, bl_arena *arena, bool option
 BL_NODISCARD bl_status bl_exec_choose(bl_exec *x, const bl_run_options *options, bl_worker *worker);
 /* Bring values[0..n) into memory of the device.  |copy|: held tensors are copied even where they are on the device. */
 BL_NODISCARD bl_status bl_exec_load(bl_exec *x, int n, bl_tensor_value *values, bool copy);
-/* A plan for |graph| on the chosen device: looked up, or (compile threads only) made. */
+/* A plan for |graph| on the chosen device: looked up, or (compile threads only) made.  A failure without a word in |err| is one
+ * of a client that was answered meanwhile: its request is to be left alone, but for what it owns. */
 BL_NODISCARD bl_status bl_exec_key(bl_exec *x, const bl_wire_graph *graph, bool program, bl_wire_key *key);
 BL_NODISCARD bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_graph *graph, bool program,
                                          bl_plan **out, bool *hit, bl_err *err);

@@ -34,6 +34,7 @@ struct bl_queue {
     bool stop;
     note notes[MOST_FLYING]; /* of a queue with one thread */
     bl_request *along;       /* those that its work took along */
+    bl_request *lent;        /* at work, which goes on without them (by |next|) */
     bl_queue_hooks hooks;
     unsigned nthreads;
     pthread_t thread[MAX_THREADS];
@@ -177,8 +178,73 @@ static bl_request *take_expired(bl_queue *queue, int64_t now_ns)
     return NULL;
 }
 
+/* ---- at work for others too */
+
+void bl_queue_lend(bl_queue *queue, bl_request *rq)
+{
+    pthread_mutex_lock(&queue->lock);
+    rq->queued_ns = bl_clock_ns();
+    rq->next = queue->lent;
+    queue->lent = rq;
+    pthread_mutex_unlock(&queue->lock);
+}
+
+/* Under the lock. */
+static bool unlink_lent(bl_queue *queue, bl_request *rq)
+{
+    bl_request **at = &queue->lent;
+    while (*at != NULL && *at != rq)
+        at = &(*at)->next;
+    if (*at == NULL)
+        return false;
+    *at = rq->next;
+    rq->next = NULL;
+    return true;
+}
+
+bool bl_queue_take_back(bl_queue *queue, bl_request *rq)
+{
+    bool found = false;
+    pthread_mutex_lock(&queue->lock);
+    found = unlink_lent(queue, rq);
+    pthread_mutex_unlock(&queue->lock);
+    return found;
+}
+
+/* Under the lock: one for which nobody waits any more, and why is in it; its memory is the work's too from now on. */
+static bl_request *take_left(bl_queue *queue)
+{
+    bl_request *rq = queue->lent;
+    bl_halt halt = {0};
+    for (; rq != NULL; rq = rq->next) {
+        halt = bl_request_halt(rq);
+        if (bl_halt_check(&halt, &rq->err) != BL_OK)
+            break;
+    }
+    if (rq == NULL)
+        return NULL;
+    (void)unlink_lent(queue, rq);
+    atomic_store(&rq->holders, 2);
+    return rq;
+}
+
+static void expire_lent(bl_queue *queue, int64_t now_ns)
+{
+    for (;;) {
+        bl_request *rq = NULL;
+        pthread_mutex_lock(&queue->lock);
+        rq = take_left(queue);
+        pthread_mutex_unlock(&queue->lock);
+        if (rq == NULL)
+            return;
+        bl_trail_add(&rq->trail, BL_TIME_COMPILE, rq->queued_ns, now_ns);
+        bl_request_finish(rq);
+    }
+}
+
 void bl_queue_expire(bl_queue *queue, int64_t now_ns)
 {
+    expire_lent(queue, now_ns);
     for (;;) {
         bl_request *rq = NULL;
         pthread_mutex_lock(&queue->lock);

@@ -57,9 +57,15 @@ bl_seat bl_queue_seat(bl_queue *queue, bl_request *rq);
  * of who took it along. */
 void bl_queue_settle(bl_queue *queue, const bl_seat *seat, bl_step step, int64_t took);
 
+/* What the work of |rq| does next goes on for others when nobody waits for this one any more, and needs nothing of it but that
+ * its memory stays as it is.  Until bl_queue_take_back bl_queue_expire may finish the request, without an end of the work, which
+ * is then told false: it leaves all of it alone, calls bl_request_release, and says MOVED.  Not for one of the server's own. */
+void bl_queue_lend(bl_queue *queue, bl_request *rq);
+BL_NODISCARD bool bl_queue_take_back(bl_queue *queue, bl_request *rq);
+
 /* Take |rq| out of |queue| if it waits there; then it is the caller's, to finish. */
 bool bl_queue_remove(bl_queue *queue, bl_request *rq);
-/* Take out and finish, with BL_ETIMEOUT, all that waited too long. */
+/* Take out and finish, with BL_ETIMEOUT, all that waited too long, and those that are lent and for which nobody waits. */
 void bl_queue_expire(bl_queue *queue, int64_t now_ns);
 
 #endif

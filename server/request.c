@@ -185,14 +185,14 @@ static void recycle(bl_request *rq)
     *rq = (bl_request){.server = rq->server, .arena = arena, .out = out, .body = body, .body_cap = body_cap};
 }
 
-void bl_request_end(bl_request *rq)
+/* Run what was deferred, and keep the memory for the next one. */
+static void reclaim(bl_request *rq)
 {
     bl_server *server = rq->server;
-    bool kept = false, own = rq->done != NULL, accepted = rq->accepted;
+    bool kept = false;
     for (bl_defer *d = rq->defers; d != NULL; d = d->next)
         d->fn(d->arg);
     bl_body_fini(rq);
-    tell(rq);
     recycle(rq);
     pthread_mutex_lock(&server->free_lock);
     kept = server->free_count < server->settings.connections;
@@ -204,6 +204,23 @@ void bl_request_end(bl_request *rq)
     pthread_mutex_unlock(&server->free_lock);
     if (!kept)
         free_request(rq);
+}
+
+void bl_request_release(bl_request *rq)
+{
+    if (atomic_fetch_sub(&rq->holders, 1) == 1)
+        reclaim(rq);
+}
+
+void bl_request_end(bl_request *rq)
+{
+    bl_server *server = rq->server;
+    bool own = rq->done != NULL, accepted = rq->accepted;
+    tell(rq);
+    if (atomic_load(&rq->holders) > 0)
+        bl_request_release(rq);
+    else
+        reclaim(rq);
     if (!own)
         bl_metrics_add(&server->metrics, BL_COUNT_ACTIVE, -1);
     atomic_fetch_sub(&server->accepted, accepted);

@@ -7,6 +7,7 @@
 #define BL_SERVER_REQUEST_H
 
 #include "engine/base/arena.h"
+#include "engine/base/halt.h"
 #include "engine/base/text.h"
 #include "server/telemetry/trail.h"
 
@@ -172,6 +173,7 @@ struct bl_request {
     atomic_bool suspended; /* the connection is */
     atomic_bool stays;     /* only its work ends it, and no client that goes away: |cancel| is set when the server ends */
     atomic_bool cancel;    /* the client went away, or the server ends: stop at the next launch */
+    atomic_int holders;    /* of its memory, where answer and work have parted (bl_queue_lend): the last frees it; else 0 */
 
     bl_defer *defers;
     bl_request *next_free;
@@ -179,8 +181,10 @@ struct bl_request {
 
 /* ---- lifetime, by the HTTP layer */
 bl_request *bl_request_create(bl_server *server); /* NULL if out of memory */
-void bl_request_end(bl_request *rq);              /* runs what was deferred, logs, and keeps the memory for the next one */
-void bl_requests_fini(bl_server *server);         /* frees those kept */
+void bl_request_end(bl_request *rq);              /* logs, runs what was deferred, and keeps the memory for the next one */
+/* The same of its memory alone, by the work that was left behind when it was answered (bl_queue_take_back). */
+void bl_request_release(bl_request *rq);
+void bl_requests_fini(bl_server *server); /* frees those kept */
 
 /* A request of the server's own, on behalf of |owner|: it has no connection and is not logged.  It is submitted like any other,
  * and |done| is called when its work is over or was given up, rq->err saying how it went; from then on it is the caller's again,
@@ -226,6 +230,11 @@ BL_NODISCARD bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_wor
 /* Suspend the connection for somebody who finishes the request later, without a queue.  Where the client goes away meanwhile
  * |leave| is asked, on any thread and with the lock of the request's peer held: true takes it back, and the asker finishes it. */
 void bl_request_park(bl_request *rq, bool (*leave)(bl_request *rq));
+/* Its client waits no more, or its time is over. */
+static inline bl_halt bl_request_halt(const bl_request *rq)
+{
+    return (bl_halt){.cancel = &rq->cancel, .deadline_ns = rq->deadline_ns};
+}
 /* Room for the body of a request of the server's own, which the caller fills.  NULL where there is none. */
 char *bl_request_make_body(bl_request *rq, size_t len, bl_media media);
 /* The work is over: wake the connection, whose thread then answers.  By the queue. */

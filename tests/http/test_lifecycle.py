@@ -117,9 +117,9 @@ class GoingAway(Leaving):
             self.assertEqual(0, server.stop())
 
 
-def sorts(nth, x=1.5, **members):
+def sorts(nth, x=1.5, many=40, **members):
     """Of different lengths, by kernels of their own, which take a second or more to compile; nobody else's with that number."""
-    rows, outputs = [], [f"s{i}" for i in range(40)]
+    rows, outputs = [], [f"s{i}" for i in range(many)]
     for i, output in enumerate(outputs):
         rows += [{"id": f"a{i}", "op": "arange", "attrs": {"stop": 3000 + 7 * i, "dtype": "float32"}}, {"id": f"m{i}", "op": "mul", "in": [f"a{i}", "x"]},
                  {"id": [f"v{i}", f"p{i}"], "op": "sort", "in": [f"m{i}"]}, {"id": f"t{i}", "op": "sum", "in": [f"v{i}"]},
@@ -219,11 +219,12 @@ class LeavingOthersBehind(Compiling):
 
     ARGS = ("--backends", "interp", "--compile-threads", "2", "--tune=off", "--kernel-db", "none")
 
-    def ask_both(self, nth):
-        """The first has it compiled, and the second waits for that."""
+    def ask_both(self, nth, first=None, path="/api/v1/run", method="POST", **members):
+        """The first, with these members too, has it compiled, and the second waits for that."""
         sockets = []
         for waiting in range(2):
-            sockets.append(self.begin("/api/v1/run", sorts(nth)))
+            sockets.append(self.begin(path if waiting else first or path, sorts(nth, **members), method))
+            members.pop("timeout_ms", None)
             self.assertEqual(waiting, self.server.settled("plans_waiting", waiting))
             self.works_for(0.05)
         return sockets
@@ -233,10 +234,38 @@ class LeavingOthersBehind(Compiling):
         first, second = self.ask_both(0)
         first.close()
         self.assertEqual(gone + 1, self.server.settled("cancelled_total", gone + 1))
-        second.settimeout(60)
-        self.assertIn(b" 200 ", second.recv(1000))
-        second.close()
+        self.assertEqual(2, self.server.settled("requests_active", 2))  # this one, and the second
+        self.assertEqual(1, self.server.metric("plans_waiting"))
+        self.is_answered(second, 200)
         self.assertEqual(cached + 1, self.server.settled("runs_cached_total", cached + 1))  # it was not compiled once more
+
+    def is_answered(self, sock, status):
+        sock.settimeout(300)
+        self.assertIn(b" %d " % status, sock.recv(1000))
+        sock.close()
+
+    def test_its_deadline_while_another_waits(self):
+        """The first is answered then, and not when it is compiled; the second gets what was compiled for both."""
+        many = 100
+        whole = self.whole(sorts(3, many=many, dry_run=True))
+        cached, late = self.server.metric("runs_cached_total"), self.server.metric("timeouts_total")
+        first, second = self.ask_both(4, many=many, timeout_ms=round(whole * 400))
+        self.is_answered(first, 504)
+        self.assertEqual(1, self.server.metric("plans_waiting"), "it is still being compiled")
+        self.assertEqual(late + 1, self.server.settled("timeouts_total", late + 1))
+        self.is_answered(second, 200)
+        self.assertEqual(cached + 1, self.server.settled("runs_cached_total", cached + 1))
+        self.assertTrue(self.idle_again(60))
+
+    def test_t27_while_another_program_waits(self):
+        """There is none then, though its plan is in the cache."""
+        first, second = self.ask_both(5, P + "/gone", P + "/there", "PUT", x={"dtype": "float32", "shape": []}, many=100)
+        first.close()
+        self.assertEqual(2, self.server.settled("requests_active", 2))
+        self.assertEqual(1, self.server.metric("plans_waiting"))
+        self.is_answered(second, 201)
+        self.assertTrue(self.idle_again(60))
+        self.refused(404, self.call("GET", P + "/gone"))
 
     def test_t27_both(self):
         whole = self.whole(sorts(1, dry_run=True))
