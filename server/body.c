@@ -33,7 +33,7 @@ static bl_status find_room(bl_request *rq, char **at, size_t *room)
             want = rq->content_length < TRUSTED_BYTES ? (size_t)rq->content_length : want > TRUSTED_BYTES ? want : TRUSTED_BYTES;
         if (want > limit)
             want = (size_t)limit;
-        BL_TRY(bl_budget_take(&rq->server->memory, want - rq->body_cap, BL_ENOMEM, "a body", &rq->err));
+        BL_TRY(bl_budget_borrow(&rq->server->memory, want - rq->body_cap, BL_ENOMEM, "a body", &rq->err));
         grown = realloc(rq->body, want);
         if (grown == NULL) {
             bl_budget_give(&rq->server->memory, want - rq->body_cap);

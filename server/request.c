@@ -165,16 +165,17 @@ static void tell(bl_request *rq)
         bl_trail_count(&rq->trail, &rq->server->metrics, BL_METRIC_OWN_WORK);
 }
 
-/* Everything back to zero but the memory worth keeping. */
+/* Everything back to zero but the memory worth keeping, while others do not want for it. */
 static void recycle(bl_request *rq)
 {
+    size_t keep = bl_budget_is_short(&rq->server->memory) ? 0 : KEEP_BYTES;
     bl_arena *arena = rq->arena;
     bl_text out = rq->out;
     char *body = rq->body;
     size_t body_cap = rq->body_cap;
-    if (out.cap > KEEP_BYTES || out.failed)
+    if (out.cap > keep || out.failed)
         bl_text_fini(&out);
-    if (body_cap > KEEP_BYTES) {
+    if (body_cap > keep) {
         free(body);
         bl_budget_give(&rq->server->memory, body_cap);
         body = NULL;
@@ -266,7 +267,7 @@ void *bl_request_alloc(bl_request *rq, size_t bytes, const char *what)
     bl_request_block *block = bl_arena_alloc(rq->arena, sizeof *block);
     if (block == NULL && bl_arena_status(rq->arena, &rq->err) != BL_OK)
         return NULL;
-    if (bl_budget_take(&rq->server->memory, bytes, BL_ENOMEM, what, &rq->err) != BL_OK)
+    if (bl_budget_borrow(&rq->server->memory, bytes, BL_ENOMEM, what, &rq->err) != BL_OK)
         return NULL;
     *block = (bl_request_block){&rq->server->memory, bytes, malloc(bytes > 0 ? bytes : 1)};
     if (bl_request_defer(rq, free_block, block) != BL_OK)
@@ -278,7 +279,7 @@ void *bl_request_alloc(bl_request *rq, size_t bytes, const char *what)
 
 char *bl_request_make_body(bl_request *rq, size_t len, bl_media media)
 {
-    if (bl_budget_take(&rq->server->memory, len, BL_ENOMEM, "a body", &rq->err) != BL_OK)
+    if (bl_budget_borrow(&rq->server->memory, len, BL_ENOMEM, "a body", &rq->err) != BL_OK)
         return NULL;
     free(rq->body);
     bl_budget_give(&rq->server->memory, rq->body_cap);

@@ -42,7 +42,7 @@ char *bl_text_reserve(bl_text *text, size_t extra)
 
         if (cap < need)
             cap = need;
-        if (bl_budget_take(text->budget, cap - text->cap, BL_ENOMEM, "a text", NULL) != BL_OK) {
+        if (bl_budget_borrow(text->budget, cap - text->cap, BL_ENOMEM, "a text", NULL) != BL_OK) {
             text->failed = true;
             return NULL;
         }

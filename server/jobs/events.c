@@ -111,7 +111,7 @@ static ssize_t read_events(void *arg, char *to, size_t most)
     bool draining = false;
     if (listener->at == listener->text.len) {
         listener->at = 0;
-        bl_text_clear(&listener->text);
+        bl_text_fini(&listener->text); /* the next event may be long in coming */
         if (listener->ended)
             return BL_STREAM_END;
         pthread_mutex_lock(&jobs->lock);

@@ -16,8 +16,7 @@
 enum {
     JOB_BYTES = 64 * 1024 * 1024, /* of what is constant in a job: names, and the graph of what its inputs are */
     TICK_NS = 250000000,
-    MOST_TAKEN = 8, /* jobs that are taken up at once: what the threads of compiler and devices have to do with */
-    SPARE = 16      /* of the host's memory one part in so many stays free meanwhile */
+    MOST_TAKEN = 8 /* jobs that are taken up at once: what the threads of compiler and devices have to do with */
 };
 
 double job_now(void)
@@ -444,12 +443,12 @@ static bool is_any_up(bl_jobs *jobs)
     return up;
 }
 
-/* Under the lock: is there memory to take it up, as far as one can tell, and some for the steps and requests of others?  Where
- * nothing that ends would give more, it is tried: what it needs is a guess. */
+/* Under the lock: is there memory to take it up, as far as one can tell, and as much as requests have for the steps of others?
+ * Where nothing that ends would give more, it is tried: what it needs is a guess. */
 static bool has_room(const bl_jobs *jobs, const bl_job *job, bool any_up)
 {
     const bl_budget *memory = &jobs->server->memory;
-    size_t taken = atomic_load(&memory->used) + jobs->needed + memory->limit / SPARE;
+    size_t taken = atomic_load(&memory->used) + jobs->needed + 2 * bl_budget_spare(memory);
     size_t left = memory->limit > taken ? memory->limit - taken : 0;
     return !any_up || (jobs->taken < MOST_TAKEN && job->need <= left);
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Requests that nobody should send.  Each is answered with a problem that names what is wrong, and the server lives."""
 
+import http.client
 import json
 import pathlib
 import re
@@ -8,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from fixture import JSON, SAFETENSORS, SLOW_STEPS, ServerTest, counter, graph
+from fixture import JSON, OCTETS, SAFETENSORS, SLOW_STEPS, ServerTest, counter, graph
 from test_keys import SCOPES, Keys, routes
 
 RUN = "/api/v1/run"
@@ -314,6 +315,70 @@ class LittleMemory(ServerTest):
         problem = self.refused(422, answer)
         self.assertIn("--max-list", problem["detail"])
         return problem
+
+
+class FullMemory(ServerTest):
+    """Who fills the host's memory with what stays keeps nobody from being answered."""
+
+    ARGS = ("--backends", "interp", "--max-memory", "32M", "--pool", "0")
+    SPARE = 2 << 20
+
+    def fill(self):
+        """Tensors with long names, so that the list of them is longer than what one more would take."""
+        names, status = [], 201
+        while status == 201:
+            names.append(f"t{len(names):0>127}")
+            answer = self.call("PUT", f"/api/v1/tensors/{names[-1]}?dtype=uint8&shape=65536", b"7" * 65536, OCTETS)
+            status = answer.status
+        problem = self.refused(507, answer)
+        self.assertIn(f"{self.SPARE} are for small requests", problem["detail"])
+        names.pop()
+        self.assertGreater(len(names), 400)
+        return names
+
+    def used(self):
+        return self.server.metric("host_bytes")
+
+    def test_t1_others_are_answered(self):
+        names = self.fill()
+        self.assertEqual(names, sorted(tensor["name"] for tensor in self.ok(self.call("GET", "/api/v1/tensors")).json["tensors"]))
+        for path in ("/api/v1/jobs", "/api/v1/programs", "/api/v1/devices", "/metrics"):
+            self.ok(self.call("GET", path))
+        self.ok(self.call("GET", f"/api/v1/tensors/{names[0]}"))
+        self.assertIn(self.call("POST", RUN, graph()).status, (200, 507))
+        large = graph(nodes=nodes(("y", "full", [], {"shape": [1 << 18], "value": 1})))
+        self.assertIn("--max-memory", self.refused(507, self.call("POST", RUN, large))["detail"])
+        before = self.used()
+        self.several(8, 200000)
+        end = time.monotonic() + 10
+        while self.used() > before + 300000:  # what was lent does not stay
+            self.assertLess(time.monotonic(), end, (before, self.used()))
+            time.sleep(0.02)
+        self.refused(503, self.call("POST", RUN, b" " * self.SPARE, JSON))  # large ones are not lent
+        self.assertEqual(204, self.call("DELETE", f"/api/v1/tensors/{names[0]}").status)
+        self.ok(self.call("POST", "/api/v1/tensors/delete", {"names": names[1:]}))
+        self.ok(self.call("POST", RUN, graph()))
+
+    def several(self, count, size):
+        """So many requests at a time, each with a body of that size."""
+        body = json.dumps(graph()).encode().ljust(size)
+        before, clients = self.used(), []
+        for _ in range(count):
+            clients.append(http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=60))
+            clients[-1].putrequest("POST", RUN)
+            clients[-1].putheader("content-type", "application/json")
+            clients[-1].putheader("content-length", str(size))
+            clients[-1].endheaders(body[:-1])
+        end = time.monotonic() + 60
+        while self.used() < before + (count - 1) * size:
+            self.assertLess(time.monotonic(), end, (before, self.used()))
+            time.sleep(0.02)
+        for client in clients:
+            client.send(body[-1:])
+        for client in clients:
+            answer = client.getresponse()
+            self.assertIn(answer.status, (200, 507), answer.read())
+            client.close()
 
 
 if __name__ == "__main__":
