@@ -142,7 +142,8 @@ struct bl_job {
     bool moved;   /* since its device is drained */
     bool taken;   /* that is under way */
     size_t need;  /* host memory that it takes for that, about, as far as that is known */
-    int refusals; /* for want of memory, one after the other */
+    int refusals; /* for want of memory, without a step between them */
+    bool doubted; /* it was submitted to this server and has not made a step: there may never be enough for one */
     int64_t again_ns; /* not before */
     int losses;       /* how often, since the server was started */
     uint64_t resumed; /* the step of the last restart */
@@ -194,6 +195,8 @@ void job_change(bl_job *job, job_state state, const char *reason);
 void job_become_cancelled(bl_job *job); /* under the lock: when that is written down */
 void job_wake(bl_job *job);             /* under the lock */
 void job_start(bl_job *job);            /* it is known, and all is there: its steps begin */
+/* Under the lock: is a job up, or on its way, but |but| (NULL: any), that gives memory back when it ends? */
+bool jobs_any_up(bl_jobs *jobs, const bl_job *but);
 /* Give slices to those that may have one.  Without the lock. */
 void jobs_schedule(bl_jobs *jobs);
 double job_now(void); /* seconds since 1970 */
@@ -347,7 +350,7 @@ void job_restore(bl_job *job);                     /* begin to take it up from i
 bool job_leaves_device(const bl_job *job);
 /* Under the lock: its device was lost, and it is to be taken up again, as after a restart of the server.  False: no more. */
 bool job_lose(bl_job *job, const bl_err *err);
-/* Likewise, where it was refused memory: others may give back what it needs. */
+/* Likewise, where it was refused memory: others may give back what it needs.  False also where that is in doubt. */
 bool job_wait_for_memory(bl_job *job, const bl_err *err);
 
 #endif

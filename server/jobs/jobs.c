@@ -248,7 +248,6 @@ void job_start(bl_job *job)
     bl_jobs *jobs = job->jobs;
     pthread_mutex_lock(&jobs->lock);
     end_restoring(job);
-    job->refusals = 0;
     atomic_store(&job->program->left, false);
     job->active = true;
     job_wake(job);
@@ -432,14 +431,15 @@ static bl_job *next_to_write(bl_jobs *jobs)
     return NULL;
 }
 
-/* Under the lock: is a job up, or on its way, that gives memory back when it ends? */
-static bool is_any_up(bl_jobs *jobs)
+bool jobs_any_up(bl_jobs *jobs, const bl_job *but)
 {
     const char *id = NULL;
     void *value = NULL;
-    bool up = jobs->taken > 0;
-    for (size_t i = 0; !up && bl_namemap_at(jobs->names, i, &id, &value); i++)
-        up = ((bl_job *)value)->active && !((bl_job *)value)->restoring;
+    bool up = jobs->taken > (but != NULL && but->taken);
+    for (size_t i = 0; !up && bl_namemap_at(jobs->names, i, &id, &value); i++) {
+        const bl_job *job = value;
+        up = job != but && job->active && !job->restoring;
+    }
     return up;
 }
 
@@ -472,7 +472,7 @@ static bl_job *next_lost(bl_jobs *jobs)
     const char *id = NULL;
     void *value = NULL;
     int64_t now = bl_clock_ns();
-    bool any_up = is_any_up(jobs);
+    bool any_up = jobs_any_up(jobs, NULL);
     for (size_t i = 0; !jobs->draining && bl_namemap_at(jobs->names, i, &id, &value); i++) {
         bl_job *job = value;
         if (job->lost && !job->at_work && !job->writing && job->program == NULL &&

@@ -431,6 +431,7 @@ bl_status job_keep_first(bl_job *job, bl_err *err)
         st = job_insert(job, bytes, err);
     if (folder != NULL && st != BL_OK)
         remove_folder(job);
+    job->need = st == BL_OK ? job_need(job) : 0;
     free(folder);
     return st;
 }

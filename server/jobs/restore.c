@@ -13,7 +13,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { MOST_LOSSES = 5 };                  /* since it may be the job that loses the device */
+enum {
+    MOST_LOSSES = 5,  /* since it may be the job that loses the device */
+    MOST_REFUSALS = 4 /* of a job in doubt, while no other makes room for it */
+};
 static const int64_t REST_NS = 1000000000; /* after a refusal; longer after more of them, up to eight times that */
 
 /* What the stages of one job's restoration pass on; in the arena of the second request. */
@@ -37,6 +40,8 @@ bool job_wait_for_memory(bl_job *job, const bl_err *err)
 {
     char reason[JOB_REASON];
     if (job->jobs->folder == NULL || (err->status != BL_ENOMEM && err->status != BL_ENODEVMEM))
+        return false;
+    if (job->doubted && job->refusals >= MOST_REFUSALS && !jobs_any_up(job->jobs, job))
         return false;
     job->again_ns = bl_clock_ns() + (REST_NS << (job->refusals < 3 ? job->refusals : 3));
     if (job->refusals++ == 0)

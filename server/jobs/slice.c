@@ -337,8 +337,9 @@ void job_sliced(bl_request *rq)
     update_rate(job);
     job->at_work = false;
     job->step = job->done;
-    if ((job->becomes == JOB_QUEUED && (job->done > 0 || job->restarts > 0) && /* there was room for it once */
-         job_wait_for_memory(job, &rq->err)) ||
+    job->refusals = job->done > job->from ? 0 : job->refusals;
+    job->doubted = job->done == 0 && (job->doubted || job->restarts == 0);
+    if ((job->becomes == JOB_QUEUED && job_wait_for_memory(job, &rq->err)) ||
         (was_lost(job, &rq->err) && job_lose(job, &rq->err))) {
         pthread_mutex_unlock(&jobs->lock);
         job_release(job);

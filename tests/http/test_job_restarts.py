@@ -11,7 +11,7 @@ import threading
 import time
 import unittest
 
-from fixture import SAFETENSORS, SLOW_STEPS, Server, counter
+from fixture import OCTETS, SAFETENSORS, SLOW_STEPS, Server, counter
 from test_residents import VULKAN, has_vulkan
 from training import J, POINTS, events, judge, line, noisy, noisy_inputs, places, wait
 
@@ -125,6 +125,75 @@ class Short(Served):
         self.server.call("DELETE", f"{J}/{first}")
         self.until(lambda jobs: all(jobs[job]["state"] == "done" for job in others if job != late))
         self.assertEqual("cancelled", self.listed()[late]["state"])
+
+
+class FirstStep(Served):
+    """A job that was admitted, and then finds no memory for its first step."""
+
+    ARGS = ("--max-memory", "48M", "--pool", "0", "--tune=off")
+
+    def start(self, *args):
+        return super().start(*self.ARGS, *args)
+
+    def wide(self, name, mib):
+        """A job whose step needs so much for its output."""
+        program = {"inputs": {}, "state": {"n": 0}, "nodes": [{"id": "m", "op": "add", "in": ["n", 1]}, {"id": "y", "op": "expand", "in": ["m"], "attrs": {"shape": [mib << 18]}}],
+                   "updates": {"n": "m"}, "outputs": ["y"]}
+        return self.submit(name, program, inputs={}, steps=3)
+
+    def fill(self):
+        """Tensors until there is no room for one more."""
+        names = []
+        for mib in (16, 4, 1):
+            status = 201
+            while status == 201:
+                names.append(f"t{len(names)}")
+                answer = self.server.call("PUT", f"/api/v1/tensors/{names[-1]}?dtype=float32&shape={mib << 18}", b"\0" * (mib << 20), OCTETS)
+                status = answer.status
+            self.assertEqual(507, status, answer.body)
+            self.assertIn("--max-memory", answer.json["detail"])
+            names.pop()
+        return names
+
+    def refused(self, job):
+        """The job, once it waits for memory."""
+        end = time.monotonic() + 60
+        while "memory" not in (now := self.server.call("GET", f"{J}/{job}").json)["reason"]:
+            self.assertLess(time.monotonic(), end, now)
+            time.sleep(0.02)
+        self.assertEqual("queued", now["state"], now)
+        self.assertEqual(0, now["step"])
+        return now
+
+    def behind(self):
+        """The job, which was admitted behind another while there was memory for it, and the tensors that have it now."""
+        slow = self.submit("slow", counter(), inputs={}, steps=SLOW_STEPS)
+        job, names = self.wide("wide", 8), self.fill()
+        self.server.call("DELETE", f"{J}/{slow}")
+        self.assertEqual("cancelled", wait(self.server, slow)["state"])
+        self.refused(job)
+        return job, names
+
+    def test_t24_waits_until_others_let_go(self):
+        job, names = self.behind()
+        self.assertEqual(200, self.server.call("POST", "/api/v1/tensors/delete", {"names": names}).status)
+        done = wait(self.server, job)
+        self.assertEqual(("done", 3), (done["state"], done["step"]), done)
+        self.assertEqual([3], self.server.call("GET", f"{P}/wide/state").json["state"]["n"]["data"])
+
+    def test_t24_cancelled_meanwhile(self):
+        job, _ = self.behind()
+        self.server.call("DELETE", f"{J}/{job}")
+        self.assertEqual(("cancelled", 0), tuple(wait(self.server, job)[k] for k in ("state", "step")))
+
+    def test_t24_one_that_never_fits(self):
+        """With none beside it that would make room it is told so, after a few tries."""
+        job = self.wide("wide", 60)
+        self.refused(job)
+        failed = wait(self.server, job, seconds=120)
+        self.assertEqual(("failed", 0), (failed["state"], failed["step"]), failed)
+        self.assertIn("after step 0", failed["reason"])
+        self.assertIn("--max-memory", failed["reason"])
 
 
 class Restarts(Served):
