@@ -391,7 +391,8 @@ static bl_step take_first(bl_request *rq)
 
 static bl_status compile(bl_exec *x, bl_err *err)
 {
-    return job_make_plans(x->extra, NULL, err);
+    bl_halt halt = bl_request_halt(x->rq);
+    return job_make_plans(x->extra, NULL, &halt, err);
 }
 
 bl_status bl_handle_job_post(bl_request *rq)

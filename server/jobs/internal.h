@@ -217,8 +217,9 @@ void job_free_means(
 
 /* ---- plans.c */
 typedef struct job_loaded job_loaded;
-/* Compile thread: the plans that the program does not have, with the kernels that |as| names (NULL: the best ones). */
-BL_NODISCARD bl_status job_make_plans(bl_job *job, const job_loaded *as, bl_err *err);
+/* Compile thread: the plans that the program does not have, with the kernels that |as| names (NULL: the best ones), for as long
+ * as |halt|, which outlives the call, lets it. */
+BL_NODISCARD bl_status job_make_plans(bl_job *job, const job_loaded *as, const bl_halt *halt, bl_err *err);
 BL_NODISCARD bl_status job_begin_own(bl_job *job, bl_request *rq); /* worker's thread: job->own begins */
 void job_end_own(bl_job *job);
 bl_state *job_state_at(bl_job *job, int at);                        /* of the program, or, below zero, the job's own */

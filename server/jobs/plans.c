@@ -33,20 +33,29 @@ static bool same_options(const bl_plan_options *a, const bl_plan_options *b)
            a->hot == b->hot;
 }
 
-/* |from| with other steps and, where |moves| is not NULL, these kernels.  *out has a reference of its own. */
-static bl_status make_plan(bl_job *job, bl_plan *from, const bl_training *training, const char *moves, const char *options_text,
-                           bl_plan **out, bl_err *err)
+/* Other steps than those of the program's plan and, where |moves| is not NULL, these kernels. */
+typedef struct wanted {
+    bl_training training;
+    const char *moves, *options; /* NULL: the best, and the plan's own */
+    const bl_halt *halt;         /* of whoever waits for it */
+} wanted;
+
+/* *out has a reference of its own. */
+static bl_status make_plan(bl_job *job, bl_plan *from, const wanted *as, bl_plan **out, bl_err *err)
 {
     const bl_plan_options *was = bl_plan_get_options(from);
+    const bl_training *training = &as->training;
+    const char *moves = as->moves;
     bl_plan_options options = *was;
     bool other = training->mixed || training->dynamic || training->scale > 0 || training->passes > 1;
-    if (options_text != NULL)
-        take_options(options_text, &options);
+    if (as->options != NULL)
+        take_options(as->options, &options);
     if (!other && (moves == NULL || (strcmp(bl_plan_get_moves(from), moves) == 0 && same_options(&options, was)))) {
         *out = bl_plan_retain(from);
         return BL_OK;
     }
     options.training = *training;
+    options.halt = *as->halt;
     options.fixed = moves;
     options.beam = 0;
     options.children = job->jobs->server->children;
@@ -94,20 +103,25 @@ static bl_status lay_out(bl_job *job, bl_err *err)
     return BL_OK;
 }
 
-bl_status job_make_plans(bl_job *job, const job_loaded *as, bl_err *err)
+bl_status job_make_plans(bl_job *job, const job_loaded *as, const bl_halt *halt, bl_err *err)
 {
-    static const bl_training plain = {0};
-    bl_training gathers = job->training;
+    wanted own = {.training = job->training, .halt = halt}, gathers = own, plain = {.halt = halt};
     bl_plan *from = job->train.plan, *train = NULL, *evaluation = NULL;
-    gathers.gathers = true;
+    gathers.training.gathers = true;
+    if (as != NULL) {
+        gathers.moves = as->gather;
+        own.moves = as->moves;
+        gathers.options = own.options = as->options;
+        plain.moves = as->others;
+        plain.options = as->others_options;
+    }
     if (job->training.passes > 1)
-        BL_TRY(
-            make_plan(job, from, &gathers, as != NULL ? as->gather : NULL, as != NULL ? as->options : NULL, &job->gather, err));
-    BL_TRY(make_plan(job, from, &job->training, as != NULL ? as->moves : NULL, as != NULL ? as->options : NULL, &train, err));
+        BL_TRY(make_plan(job, from, &gathers, &job->gather, err));
+    BL_TRY(make_plan(job, from, &own, &train, err));
     bl_plan_release(from);
     job->train.plan = train;
     if (job->evaluation.plan != NULL && as != NULL) {
-        BL_TRY(make_plan(job, job->evaluation.plan, &plain, as->others, as->others_options, &evaluation, err));
+        BL_TRY(make_plan(job, job->evaluation.plan, &plain, &evaluation, err));
         bl_plan_release(job->evaluation.plan);
         job->evaluation.plan = evaluation;
     }

@@ -85,8 +85,9 @@ bool job_lose(bl_job *job, const bl_err *err)
 static bl_status compile(bl_exec *x, bl_err *err)
 {
     restoring *r = x->extra;
+    bl_halt halt = bl_request_halt(x->rq);
     BL_TRY(job_plan_evaluator(x, r->job, err));
-    BL_TRY(job_make_plans(r->job, &r->from, err));
+    BL_TRY(job_make_plans(r->job, &r->from, &halt, err));
     BL_TRY(job_load_evaluated(x->rq, r->job));
     return job_load_own(x->rq, r->job, &r->from);
 }

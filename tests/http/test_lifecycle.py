@@ -19,6 +19,7 @@ import unittest
 
 from fixture import JSON, SLOW_STEPS, Server, ServerTest, counter, graph, head
 from test_search_ends import product
+from training import J, wait
 
 HERE = pathlib.Path(__file__).resolve().parent
 P = "/api/v1/programs"
@@ -127,6 +128,17 @@ def sorts(nth, x=1.5, many=40, **members):
     return {"inputs": {"x": x}, "nodes": rows, "outputs": outputs, **members}
 
 
+def trained_sorts(many):
+    """A program whose steps are as many sorts, by kernels of their own, and what trains through them."""
+    rows, names = [], [f"w{i}" for i in range(many)]
+    for i, name in enumerate(names):
+        rows += [{"id": f"a{i}", "op": "arange", "attrs": {"stop": 300 + 7 * i, "dtype": "float32"}}, {"id": f"m{i}", "op": "mul", "in": [f"a{i}", name]},
+                 {"id": [f"v{i}", f"p{i}"], "op": "sort", "in": [f"m{i}"]}, {"id": f"t{i}", "op": "sum", "in": [f"v{i}"]},
+                 {"id": f"l{i}", "op": "add", "in": [f"t{i}", f"l{i - 1}" if i > 0 else 0]}]
+    rows.append({"id": ["new_" + name for name in names], "op": "sgd", "in": [f"l{many - 1}", *names], "attrs": {"lr": 1e-9}})
+    return {"state": {name: 1 for name in names}, "inputs": {}, "nodes": rows, "updates": {name: "new_" + name for name in names}, "outputs": [f"l{many - 1}"]}
+
+
 class Compiling(Leaving):
     LESS = 3  # times as soon as it would have been done
 
@@ -212,6 +224,21 @@ class LeavingTheCompiler(Compiling):
         self.works_for(0.1)
         self.assertLess(self.leave([sock]), whole / self.LESS)
         self.refused(404, self.call("GET", P + "/long"))
+
+
+    def test_t27_while_a_job_is_compiled(self):
+        """Its steps are others than those of its program."""
+        job, gone = {"program": "sorts", "steps": 1, "inputs": {}, "accumulate": 2}, self.server.metric("cancelled_total")
+        self.ok(self.call("PUT", P + "/sorts", trained_sorts(60)), 201)
+        begin = time.monotonic()
+        first = self.ok(self.call("POST", J, job), 202).json["job"]
+        whole = time.monotonic() - begin
+        self.assertEqual("done", wait(self.server, first)["state"])
+        sock = self.begin(J, job)
+        self.works_for(0.1)
+        self.assertLess(self.leave([sock]), whole / self.LESS)
+        self.assertEqual(gone + 1, self.server.settled("cancelled_total", gone + 1))
+        self.assertEqual([first], [row["job"] for row in self.ok(self.call("GET", J)).json["jobs"]])
 
 
 class LeavingOthersBehind(Compiling):
