@@ -8,6 +8,7 @@
 #include "server/handlers.h"
 #include "server/jobs/jobs.h"
 #include "server/models/models.h"
+#include "server/storage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,24 +56,35 @@ static bool is_last(bl_server *server, const bl_worker *worker)
     return true;
 }
 
+/* For the next start. */
+static bl_status write_down(const bl_worker *worker, bool drained, bl_err *err)
+{
+    return bl_storage_run(worker->server->storage,
+                          drained ? "INSERT OR REPLACE INTO drained_devices (device) VALUES (?1)"
+                                  : "DELETE FROM drained_devices WHERE device = ?1",
+                          BL_CELLS(bl_cell_text(worker->dev->info.id)), NULL, NULL, err);
+}
+
 static bl_status change(bl_request *rq, bl_worker *worker, bool drained)
 {
     bl_server *server = rq->server;
-    bool last = false, changed = false;
+    bool changed = false;
+    bl_status st = BL_OK;
     pthread_mutex_lock(&server->drain_lock);
-    last = drained && is_last(server, worker);
-    if (!last)
+    if (drained && is_last(server, worker))
+        st = bl_fail(&rq->err, BL_ECONFLICT, "%s is the last device that takes new work: resume another first",
+                     worker->dev->info.id);
+    else
+        st = write_down(worker, drained, &rq->err);
+    if (st == BL_OK)
         changed = atomic_exchange(&worker->drained, drained) != drained;
     atomic_fetch_add(&server->drains, changed);
     pthread_mutex_unlock(&server->drain_lock);
-    if (last)
-        return bl_fail(&rq->err, BL_ECONFLICT, "%s is the last device that takes new work: resume another first",
-                       worker->dev->info.id);
     if (changed) {
         bl_log(BL_LOG_WARN, drained ? "%s is drained: it takes no new work" : "%s takes new work again", worker->dev->info.id);
         bl_models_replace(server->models);
     }
-    return BL_OK;
+    return st;
 }
 
 static bl_status handle(bl_request *rq, bool drained)
@@ -98,6 +110,32 @@ bl_status bl_handle_device_drain(bl_request *rq)
 bl_status bl_handle_device_resume(bl_request *rq)
 {
     return handle(rq, false);
+}
+
+/* ---- at the start */
+
+static bool drain_again(void *arg, const bl_cell *cells, int n)
+{
+    bl_server *server = arg;
+    (void)n;
+    for (uint32_t i = 0; i < server->nworkers; i++) {
+        bl_worker *worker = &server->workers[i];
+        const char *id = worker->dev->info.id;
+        if (strcmp(id, cells[0].bytes.data) != 0)
+            continue;
+        atomic_store(&worker->drained, !is_last(server, worker));
+        bl_log(BL_LOG_WARN,
+               atomic_load(&worker->drained) ? "%s is still drained: it takes no new work until it is resumed"
+                                             : "%s was drained, and is used: there is no other",
+               id);
+    }
+    return true;
+}
+
+bl_status bl_drain_load(bl_server *server, bl_err *err)
+{
+    return bl_storage_run(server->storage, "SELECT device FROM drained_devices ORDER BY device", 0, NULL, drain_again, server,
+                          err);
 }
 
 /* ---- the command */

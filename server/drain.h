@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A device that takes no new work, since somebody is about to take it away or to look at it; it comes back by a request, or with
- * the next start of the server. */
+/* A device that takes no new work, since somebody is about to take it away or to look at it, until a request brings it back: the
+ * store remembers it. */
 #ifndef BL_SERVER_DRAIN_H
 #define BL_SERVER_DRAIN_H
 
@@ -14,6 +14,8 @@ typedef struct bl_drain_left {
     size_t requests, models, jobs, programs, tensors;
 } bl_drain_left;
 
+/* Those that were drained before are so again, but for the last one.  At the start, before anything is placed. */
+BL_NODISCARD bl_status bl_drain_load(bl_server *server, bl_err *err);
 /* Any thread. */
 void bl_drain_look(bl_worker *worker, bl_drain_left *left);
 /* "ready", "draining", "drained" when nothing is left, "lost". */

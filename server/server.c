@@ -8,6 +8,7 @@
 #include "server/data/blobs.h"
 #include "server/data/durable.h"
 #include "server/data/saver.h"
+#include "server/drain.h"
 #include "server/grants.h"
 #include "server/http.h"
 #include "server/jobs/jobs.h"
@@ -130,6 +131,7 @@ static bl_status start(bl_server *server, bl_err *err)
     BL_TRY(bl_access_create(server, &server->access, err));
     BL_TRY(bl_shelf_create(server, &server->shelf, err));
     BL_TRY(bl_workers_start(server, err));
+    BL_TRY(bl_drain_load(server, err));
     BL_TRY(bl_children_start(server, err));
     BL_TRY(bl_tuning_start(server, err));
     BL_TRY(

@@ -45,6 +45,7 @@ static const char create[] =
     "CREATE TABLE IF NOT EXISTS sent_models (owner INTEGER NOT NULL, model TEXT NOT NULL, config TEXT, file TEXT NOT NULL, "
     "PRIMARY KEY (owner, model)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS model_choices (model TEXT PRIMARY KEY, loaded INTEGER NOT NULL, config TEXT) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS drained_devices (device TEXT PRIMARY KEY) WITHOUT ROWID;"
     /* numbered runs of durable programs: the last of each key */
     "CREATE TABLE IF NOT EXISTS sequences (owner INTEGER NOT NULL, program TEXT NOT NULL, reader INTEGER NOT NULL, last INTEGER "
     "NOT NULL, status INTEGER NOT NULL, type TEXT NOT NULL, answer BLOB, PRIMARY KEY (owner, program, reader));"

@@ -176,11 +176,11 @@ static bl_step load_work(bl_request *rq)
     return BL_STEP_DONE;
 }
 
-/* |worker|: where it was, or, where that device is not here any more, the best one. */
+/* |worker|: where it was, or, where that device is not here any more, or drained, the best one. */
 static bl_status choose_worker(bl_server *server, const row *r, bl_worker **worker, bl_err *err)
 {
     bl_err none = {0};
-    return bl_worker_find(server, r->device, worker, &none) == BL_OK ? BL_OK : bl_worker_find(server, NULL, worker, err);
+    return bl_worker_place(server, r->device, true, worker, &none) == BL_OK ? BL_OK : bl_worker_find(server, NULL, worker, err);
 }
 
 static bl_status load_tensor(bl_server *server, const row *r, bl_err *err)

@@ -2,6 +2,7 @@
 """A device is taken out of service while clients ask: what is there goes to the other, nobody's request fails, and it comes back."""
 
 import concurrent.futures
+import contextlib
 import os
 import subprocess
 import tempfile
@@ -192,6 +193,65 @@ class Drain(ModelsTest):
         self.assertEqual(0, run("resume", "interp:1", f"http://127.0.0.1:{self.server.port}").returncode)
         self.assertEqual("ready", self.device("interp:1")["state"])
         self.assertEqual(1, run("drain").returncode)
+
+
+class Restarts(unittest.TestCase):
+    """What is drained is so at the next start, too."""
+
+    def setUp(self):
+        self.state = tempfile.TemporaryDirectory()
+        self.addCleanup(self.state.cleanup)
+
+    @contextlib.contextmanager
+    def started(self, devices):
+        server = Server("--backends", "interp", "--tune=off", "--state", self.state.name, env={"BEAMLINE_INTERP_DEVICES": str(devices)})
+        try:
+            yield server
+        finally:
+            self.assertEqual(0, server.stop())
+
+    @staticmethod
+    def states(server):
+        return [device["state"] for device in server.call("GET", D).json["devices"]]
+
+    @staticmethod
+    def places(server):
+        """Where a graph, a program and a tensor are: the latter have been there before."""
+        return [server.call("POST", "/api/v1/run", graph()).json["stats"]["device"], server.call("GET", f"{P}/p").json["device"],
+                server.call("GET", "/api/v1/tensors").json["tensors"][0]["device"]]
+
+    def test_still_drained(self):
+        with self.started(2) as server:
+            self.assertEqual(201, server.call("PUT", "/api/v1/tensors/t?durable=true", [1, 2]).status)
+            self.assertEqual(201, server.call("PUT", f"{P}/p?durable=true", counter()).status)
+            self.assertEqual(["interp:0"] * 3, self.places(server))
+            self.assertEqual(200, server.call("POST", f"{D}/interp:0/drain").status)
+            self.assertEqual("draining", self.states(server)[0])
+        with self.started(2) as server:
+            self.assertEqual(["drained", "ready"], self.states(server))
+            self.assertEqual(["interp:1"] * 3, self.places(server))
+            self.assertEqual([1, 2], server.call("GET", "/api/v1/tensors/t").json["data"])
+            self.assertEqual(503, server.call("POST", "/api/v1/run", graph(device="interp:0")).status)
+            self.assertIn("interp:0 is still drained", server.log_text())
+            self.assertEqual(200, server.call("POST", f"{D}/interp:0/resume").status)
+        with self.started(2) as server:
+            self.assertEqual(["ready", "ready"], self.states(server))
+            self.assertEqual(["interp:0"] * 3, self.places(server))
+
+    def test_there_is_no_other(self):
+        """It is used then; and is drained again when there is."""
+        with self.started(2) as server:
+            self.assertEqual(200, server.call("POST", f"{D}/interp:0/drain").status)
+        with self.started(1) as server:
+            self.assertEqual(["ready"], self.states(server))
+            self.assertIn("interp:0 was drained, and is used", server.log_text())
+            self.assertEqual(200, server.call("POST", "/api/v1/run", graph()).status)
+        with self.started(3) as server:
+            self.assertEqual(["drained", "ready", "ready"], self.states(server))
+        with self.started(1) as server:
+            self.assertEqual(200, server.call("POST", f"{D}/interp:0/resume").status)  # which says so for the next time
+        with self.started(2) as server:
+            self.assertEqual(["ready", "ready"], self.states(server))
 
 
 class Rights(test_keys.KeyedCase):
