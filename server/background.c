@@ -22,7 +22,7 @@ enum {
     MOST_TENDED = 256,   /* plans that something was done about */
     MOST_SEARCHED = 64,  /* kernels of one plan that are searched */
     HISTORY = 256,       /* events that are remembered */
-    VERDICT_SAMPLES = 7, /* timed steps after which a new plan is judged */
+    VERDICT_SAMPLES = 7, /* timed steps by which a plan and a new one are compared: one of them is not disturbed */
     NAME_BYTES = 128,
     MANY_LAUNCHES = 6,
     JOINING = 1 /* in place of a kernel's key: its launches are joined */
@@ -35,13 +35,14 @@ enum {
 /* A plan of the cache that was searched, or is being tried in another form. */
 typedef struct tended {
     bl_plan *root;         /* as it was compiled first; retained */
-    bl_plan *trial;        /* retained: what took its place and is not judged yet, or NULL */
-    bl_plan *before;       /* retained: what it took the place of */
+    bl_plan *trial;        /* retained: what is to take its place, or did and is not judged yet; or NULL */
+    bl_plan *before;       /* retained: what it takes the place of */
     char name[NAME_BYTES]; /* of the kernel that was searched for it */
     uint64_t key;
     double seconds; /* of a step, before */
     bool wall;      /* measured with its launches and waits */
     bool judged;    /* by time: its sizes are fixed */
+    bool swapped;   /* the trial serves */
     bool seen;      /* in the cache, at the last look */
     int nsearched;
     uint64_t searched[MOST_SEARCHED];
@@ -174,17 +175,39 @@ static void forget_gone(bl_background *b)
     }
 }
 
+/* What a step takes; false where too few were timed to say. */
+static bool measure(const tended *t, const bl_plan *plan, double *seconds)
+{
+    bl_plan_service service = bl_plan_get_service(plan);
+
+    *seconds = t->wall ? service.wall_seconds : bl_plan_least_seconds(plan, VERDICT_SAMPLES);
+    return service.samples >= VERDICT_SAMPLES;
+}
+
+/* Let the trial serve, once it is known what it is to be compared with. */
+static void swap(bl_background *b, tended *t)
+{
+    bl_plan *current = bl_plan_current(t->root);
+
+    if (current != t->before) { /* a request had it searched meanwhile */
+        drop_trial(t);
+    } else if (measure(t, t->before, &t->seconds) || !t->judged) {
+        bl_plan_supersede(t->root, t->trial);
+        t->swapped = true;
+        tell(b, t, "swapped", t->seconds, 0);
+    }
+    bl_plan_release(current);
+}
+
 /* Is what took the place of a plan worth its place?  The child that timed it says so; service has the last word. */
 static void judge(bl_background *b, tended *t)
 {
-    bl_plan_service service = bl_plan_get_service(t->trial);
     bl_kernel_use *use = NULL;
     double now = 0;
     int n = 0;
 
-    if (service.samples < VERDICT_SAMPLES)
+    if (!measure(t, t->trial, &now))
         return;
-    now = t->wall ? service.wall_seconds : service.step_seconds;
     if (!t->judged || t->seconds <= 0 || now <= t->seconds * SLOWER) {
         tell(b, t, "kept", t->seconds, now);
         drop_trial(t);
@@ -271,7 +294,6 @@ static void improve(bl_background *b, const choice *chosen)
 {
     tended *t = find_tended(b, chosen->root, true);
     bl_plan *current = NULL, *made = NULL;
-    bl_plan_service service;
     bl_plan_options options;
     bl_err err = {0};
 
@@ -294,17 +316,16 @@ static void improve(bl_background *b, const choice *chosen)
         bl_plan_release(current);
         return;
     }
-    service = bl_plan_get_service(current);
     t->wall = t->key == JOINING;
-    t->seconds = t->wall ? service.wall_seconds : service.step_seconds;
+    (void)measure(t, current, &t->seconds);
     if (bl_plan_same_moves(current, made)) {
         tell(b, t, "no better", t->seconds, t->seconds);
     } else {
         t->trial = bl_plan_retain(made);
         t->before = bl_plan_retain(current);
         t->judged = bl_plan_get_info(current)->nvars == 0;
-        bl_plan_supersede(t->root, made);
-        tell(b, t, "swapped", t->seconds, 0);
+        t->swapped = false;
+        swap(b, t);
     }
     bl_plan_release(made);
     bl_plan_release(current);
@@ -319,8 +340,10 @@ static void look(bl_background *b, bl_plan **plans, bl_kernel_use *use)
         b->tended[i].seen = false;
         if (b->tended[i].trial != NULL) {
             b->worker = worker_of(b->server, b->tended[i].root);
-            if (b->worker != NULL)
+            if (b->worker != NULL && b->tended[i].swapped)
                 judge(b, &b->tended[i]);
+            else if (b->worker != NULL)
+                swap(b, &b->tended[i]);
         }
     }
     for (size_t i = 0; i < n; i++)

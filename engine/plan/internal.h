@@ -40,17 +40,15 @@ typedef struct part {
     bl_recording *recording;
 } part;
 
-enum { PLAN_RECENT = 15 }; /* timed steps that a median is taken of */
-
 /* What a plan's steps take in service.  Written by the worker thread; the atomics are read by any. */
 typedef struct plan_census {
     atomic_ullong steps;
     atomic_ullong wall_ns; /* of all steps but the first run's, waits included */
     atomic_ullong wall_steps;
     atomic_uint samples;
-    atomic_ullong recent_ns[PLAN_RECENT]; /* of the last timed steps, all launches together */
-    atomic_ullong *kernel_ns;             /* sums over all timed steps */
-    atomic_ullong *kernel_ops;            /* of a launch; likewise.  NULL, as all that follows it, without named dimensions */
+    atomic_ullong recent_ns[BL_PLAN_RECENT]; /* of the last timed steps, all launches together */
+    atomic_ullong *kernel_ns;                /* sums over all timed steps */
+    atomic_ullong *kernel_ops;               /* of a launch; likewise.  NULL, as all that follows it, without named dimensions */
     atomic_ullong *kernel_bytes;
     plan_counts *counted; /* of each kernel's launch at |vars| */
     int64_t *vars;        /* of the last timed step */

@@ -109,6 +109,8 @@ const bl_plan_info *bl_plan_get_info(const bl_plan *plan);
 void bl_plan_sizes(const bl_plan_tensor *tensor, const int64_t *vars, int64_t *dim);
 
 /* ---- in service.  Thread: any.  A step a second is timed, whoever it is for. */
+enum { BL_PLAN_RECENT = 15 }; /* of which the times are kept */
+
 typedef struct bl_plan_service {
     uint64_t steps;      /* since it was compiled */
     unsigned samples;    /* of them timed */
@@ -129,6 +131,9 @@ typedef struct bl_kernel_use {
 } bl_kernel_use;
 
 bl_plan_service bl_plan_get_service(const bl_plan *plan);
+/* The shortest of the last |last| timed steps, of at most BL_PLAN_RECENT: whatever else the machine does only adds to one.  0
+ * without any. */
+double bl_plan_least_seconds(const bl_plan *plan, unsigned last);
 int bl_plan_list_kernels(const bl_plan *plan, int most, bl_kernel_use *out); /* how many */
 /* From now on |better|, which computes the same, takes the place of |plan|, and of what did so before, for whoever asks
  * bl_plan_current; NULL takes that back.  Runs that have begun keep what they have. */

@@ -54,7 +54,7 @@ bool plan_census_is_short(const bl_plan *plan, uint64_t ns)
     unsigned n = atomic_load_explicit(&plan->census.samples, memory_order_acquire);
     bool is_short = false;
 
-    for (unsigned i = 0; i < n && i < PLAN_RECENT && !is_short; i++) /* whatever else the machine does only adds to them */
+    for (unsigned i = 0; i < n && i < BL_PLAN_RECENT && !is_short; i++) /* whatever else the machine does only adds to them */
         is_short = atomic_load_explicit(&plan->census.recent_ns[i], memory_order_relaxed) <= ns;
     return is_short;
 }
@@ -93,7 +93,7 @@ void plan_census_end(bl_plan *plan, const int64_t *vars, const uint64_t *launch_
         atomic_fetch_add_explicit(&census->kernel_ns[plan->steps[i].kernel], launch_ns[i], memory_order_relaxed);
         all += launch_ns[i];
     }
-    atomic_store_explicit(&census->recent_ns[n % PLAN_RECENT], all, memory_order_relaxed);
+    atomic_store_explicit(&census->recent_ns[n % BL_PLAN_RECENT], all, memory_order_relaxed);
     atomic_store_explicit(&census->samples, n + 1, memory_order_release);
 }
 
@@ -118,8 +118,8 @@ bl_plan_service bl_plan_get_service(const bl_plan *plan)
     const plan_census *census = &plan->census;
     bl_plan_service service = {.steps = atomic_load_explicit(&census->steps, memory_order_relaxed),
                                .samples = atomic_load_explicit(&census->samples, memory_order_acquire)};
-    uint64_t recent[PLAN_RECENT] = {0}, walls = atomic_load_explicit(&census->wall_steps, memory_order_relaxed);
-    unsigned n = service.samples < PLAN_RECENT ? service.samples : PLAN_RECENT;
+    uint64_t recent[BL_PLAN_RECENT] = {0}, walls = atomic_load_explicit(&census->wall_steps, memory_order_relaxed);
+    unsigned n = service.samples < BL_PLAN_RECENT ? service.samples : BL_PLAN_RECENT;
 
     for (unsigned i = 0; i < n; i++)
         recent[i] = atomic_load_explicit(&census->recent_ns[i], memory_order_relaxed);
@@ -128,6 +128,19 @@ bl_plan_service bl_plan_get_service(const bl_plan *plan)
         service.wall_seconds = 1e-9 * (double)atomic_load_explicit(&census->wall_ns, memory_order_relaxed) / (double)walls;
     service.step_seconds = n > 0 ? 1e-9 * (double)recent[n / 2] : 0;
     return service;
+}
+
+double bl_plan_least_seconds(const bl_plan *plan, unsigned last)
+{
+    unsigned n = atomic_load_explicit(&plan->census.samples, memory_order_acquire);
+    uint64_t least = UINT64_MAX;
+
+    last = last < n ? last : n;
+    for (unsigned i = n - last; i < n; i++) {
+        uint64_t ns = atomic_load_explicit(&plan->census.recent_ns[i % BL_PLAN_RECENT], memory_order_relaxed);
+        least = ns < least ? ns : least;
+    }
+    return last > 0 ? 1e-9 * (double)least : 0;
 }
 
 static double mean_of(const atomic_ullong *sum, int kernel, unsigned samples)

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -59,6 +60,39 @@ static void test_times_in_service(void **state)
         assert_int_equal(kernels, bl_plan_get_info(j.run.plan)->kernels);
         assert_true(i == 0 || (sum > service.step_seconds * 0.999 && sum < service.step_seconds * 1.001));
     }
+    close_job(&j);
+    bl_arena_destroy(d.arena);
+    close_bench(&b);
+}
+
+/* Steps that something else on the machine held up, most of them: the least of the last ones is of another, and an older one does
+ * not count. */
+static void test_the_least(void **state)
+{
+    static const uint64_t us[] = {5, 90, 40, 800, 30, 70, 60, 31, 900};
+    enum { STEPS = sizeof us / sizeof us[0] };
+    bench b = open_bench(4);
+    document d;
+    job j;
+    uint64_t *launch_ns = NULL;
+
+    (void)state;
+    open_counter(&b, &d, &j);
+    assert_true(bl_plan_least_seconds(j.run.plan, 3) == 0);
+    launch_ns = bl_calloc((size_t)j.run.plan->nsteps + 1, sizeof *launch_ns);
+    assert_non_null(launch_ns);
+    for (int i = 0; i < STEPS; i++) {
+        launch_ns[0] = us[i] * 1000;
+        plan_census_end(j.run.plan, NULL, launch_ns);
+        assert_int_equal(llround(bl_plan_least_seconds(j.run.plan, 1) * 1e6), us[i]);
+    }
+    assert_int_equal(llround(bl_plan_least_seconds(j.run.plan, 7) * 1e6), 30);
+    assert_int_equal(llround(bl_plan_least_seconds(j.run.plan, 2) * 1e6), 31);
+    assert_int_equal(llround(bl_plan_least_seconds(j.run.plan, BL_PLAN_RECENT) * 1e6), 5);
+    for (int i = 0; i < BL_PLAN_RECENT; i++)
+        plan_census_end(j.run.plan, NULL, launch_ns); /* the oldest go */
+    assert_int_equal(llround(bl_plan_least_seconds(j.run.plan, BL_PLAN_RECENT) * 1e6), 900);
+    free(launch_ns);
     close_job(&j);
     bl_arena_destroy(d.arena);
     close_bench(&b);
@@ -564,6 +598,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_times_in_service),
+        cmocka_unit_test(test_the_least),
         cmocka_unit_test(test_counts_at_the_sizes),
         cmocka_unit_test(test_joined),
         cmocka_unit_test(test_fixed_moves),
