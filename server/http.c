@@ -8,6 +8,7 @@
 #include "server/data/blobs.h"
 #include "server/head.h"
 #include "server/listener.h"
+#include "server/poller.h"
 #include "server/routes.h"
 #include "server/server.h"
 #include "server/stream.h"
@@ -20,7 +21,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -203,14 +203,16 @@ static enum MHD_Result refuse(struct MHD_Connection *connection)
     return sent;
 }
 
-static enum MHD_Result take_head(bl_server *server, struct MHD_Connection *connection, const char *method, void **context)
+static enum MHD_Result take_head(bl_poller *poller, struct MHD_Connection *connection, const char *method, void **context)
 {
+    bl_server *server = bl_poller_server(poller);
     bl_request *rq = bl_request_create(server);
     bl_head head;
     bool fatal = false, taken = false;
     *context = rq;
     if (rq == NULL)
         return refuse(connection);
+    rq->poller = poller;
     rq->connection = connection;
     rq->peer = peer_of(connection);
     rq->uri = rq->peer != NULL ? bl_peer_get_uri(rq->peer) : NULL;
@@ -346,18 +348,18 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **co
 
 static void on_connection(void *arg, struct MHD_Connection *connection, void **context, enum MHD_ConnectionNotificationCode code)
 {
-    bl_server *server = arg;
+    bl_poller *poller = arg;
+    bl_server *server = bl_poller_server(poller);
     const union MHD_ConnectionInfo *info = NULL;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
         *context = info != NULL ? bl_watch_open(server->watch, info->connect_fd) : NULL;
         bl_metrics_add(&server->metrics, BL_COUNT_CONNECTIONS, 1);
-        bl_listener_began(server->listener);
     } else {
         bl_watch_close(*context);
         *context = NULL;
         bl_metrics_add(&server->metrics, BL_COUNT_CONNECTIONS, -1);
-        bl_listener_ended(server->listener);
+        bl_poller_ended(poller);
     }
 }
 
@@ -374,29 +376,29 @@ static void on_log(void *arg, const char *format, va_list args)
 /* ---- start and stop */
 
 /* The limit of connections is the listener's, which leaves those over it unaccepted; libmicrohttpd would close what it is given
- * over its own, and has one for each thread. */
-static bl_status start_daemon(bl_server *server, bl_err *err)
+ * over its own. */
+struct MHD_Daemon *bl_http_create_daemon(bl_poller *poller)
 {
+    const bl_server *server = bl_poller_server(poller);
     const bl_settings *set = &server->settings;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    unsigned threads = set->threads > 0 ? (unsigned)set->threads : cores > 2 ? (unsigned)cores : 2;
-    uint64_t most = (set->connections + 1) * threads;
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG;
+    uint64_t most = set->connections + 1;
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG;
     struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_CERT_CALLBACK, 0, bl_tls_callback()},
                                    {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)bl_tls_priorities()},
                                    {MHD_OPTION_END, 0, NULL}};
     const struct MHD_OptionItem *more = server->tls.now != NULL ? tls : &tls[2];
     flags |= server->tls.now != NULL ? MHD_USE_TLS : 0U;
-    server->daemon =
-        MHD_start_daemon(flags, 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-                         MHD_OPTION_THREAD_POOL_SIZE, threads, /* a pool of one is no pool */
-                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT,
-                         most < UINT_MAX ? (unsigned)most : UINT_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)set->idle,
-                         MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
-                         MHD_OPTION_URI_LOG_CALLBACK, on_uri, server, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
-    if (server->daemon == NULL)
-        return bl_fail(err, BL_ENOMEM, "the HTTP daemon of %u threads cannot be started", threads);
-    return BL_OK;
+    return MHD_start_daemon(flags, 0, NULL, NULL, on_request, poller, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_LIMIT,
+                            most < UINT_MAX ? (unsigned)most : UINT_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)set->idle,
+                            MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, poller,
+                            MHD_OPTION_URI_LOG_CALLBACK, on_uri, NULL, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
+}
+
+static unsigned count_threads(const bl_settings *set)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return set->threads > 0 ? (unsigned)set->threads : cores > 2 ? (unsigned)cores : 2;
 }
 
 bl_status bl_http_start(bl_server *server, bl_err *err)
@@ -420,7 +422,7 @@ bl_status bl_http_start(bl_server *server, bl_err *err)
     st = bl_listener_create(server, found, &server->listener, &server->port, err);
     freeaddrinfo(found);
     if (st == BL_OK)
-        st = start_daemon(server, err);
+        st = bl_pollers_create(server, count_threads(set), &server->pollers, err);
     if (st == BL_OK)
         st = bl_listener_start(server->listener, err);
     return st;
@@ -428,11 +430,8 @@ bl_status bl_http_start(bl_server *server, bl_err *err)
 
 void bl_http_stop(bl_server *server)
 {
-    while (atomic_load(&server->resuming) > 0) /* nobody begins it any more: no request is left */
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    if (server->daemon != NULL)
-        MHD_stop_daemon(server->daemon);
-    server->daemon = NULL;
+    bl_pollers_destroy(server->pollers);
+    server->pollers = NULL;
     bl_listener_destroy(server->listener);
     server->listener = NULL;
     bl_tls_fini(&server->tls);

@@ -5,6 +5,7 @@
 #include "engine/base/log.h"
 #include "server/jobs/jobs.h"
 #include "server/listener.h"
+#include "server/poller.h"
 #include "server/watch.h"
 
 #include <stdlib.h>
@@ -90,7 +91,7 @@ static bool is_past(int64_t begin, double seconds)
 static bool wait_until_idle(bl_server *server, double ms, sigset_t *signals)
 {
     int64_t begin = bl_clock_ns(), now = begin, asked = begin;
-    while (bl_listener_open(server->listener) > 0 && bl_clock_ms(asked, now) < QUIET_MS && bl_clock_ms(begin, now) < ms) {
+    while (bl_pollers_open(server->pollers) > 0 && bl_clock_ms(asked, now) < QUIET_MS && bl_clock_ms(begin, now) < ms) {
         wait_moment(signals);
         now = bl_clock_ns();
         if (bl_metrics_get(&server->metrics, BL_COUNT_ACTIVE) > 0)

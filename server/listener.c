@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/listener.h"
 
-#include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "server/poller.h"
 #include "server/server.h"
 
 #include <errno.h>
 #include <linux/filter.h>
-#include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -21,19 +20,16 @@
 enum {
     BACKLOG = 1024,
     HANDSHAKE_NS = 2000000, /* what is left of the handshake of one who has had an answer: a local network takes less */
-    RETRY_MS = 100,         /* where descriptors or memory ran out: the daemon tells of an end just before it closes */
-    DROPPED_MS = 1000 /* what the daemon has not begun in that time it never will: it had no memory for it, and says nothing */
+    RETRY_MS = 100          /* where descriptors or memory ran out: the daemon tells of an end just before it closes */
 };
 
 struct bl_listener {
     bl_server *server;
     int socket;          /* -1: closed */
     int wake;            /* an eventfd */
-    atomic_llong given;  /* to the daemon, which is yet to begin them */
     atomic_bool waiting; /* for an end, because of which |wake| is written */
     atomic_bool stop;
     bool started;
-    int64_t given_ns; /* accepting thread: when it gave the last one */
     pthread_t thread;
 };
 
@@ -44,45 +40,17 @@ static void nudge(bl_listener *listener)
     (void)written;
 }
 
-/* ---- how many there are */
-
-long long bl_listener_open(bl_listener *listener)
-{
-    return atomic_load(&listener->given) + bl_metrics_get(&listener->server->metrics, BL_COUNT_CONNECTIONS);
-}
-
-/* One less, if there is one: those that were written off as dropped are not there any more. */
-static void take_given(bl_listener *listener)
-{
-    long long count = atomic_load(&listener->given);
-    while (count > 0 && !atomic_compare_exchange_weak(&listener->given, &count, count - 1))
-        ;
-}
-
-void bl_listener_began(bl_listener *listener)
-{
-    take_given(listener);
-}
-
 void bl_listener_ended(bl_listener *listener)
 {
     if (atomic_load(&listener->waiting))
         nudge(listener);
 }
 
-static bool is_full(bl_listener *listener)
-{
-    return bl_listener_open(listener) >= (long long)listener->server->settings.connections;
-}
-
 /* ---- accepting */
 
-static void give(bl_listener *listener, int fd, const struct sockaddr_storage *address, socklen_t size)
+static bool is_full(const bl_listener *listener)
 {
-    atomic_fetch_add(&listener->given, 1);
-    listener->given_ns = bl_clock_ns();
-    if (MHD_add_connection(listener->server->daemon, fd, (const struct sockaddr *)address, size) != MHD_YES)
-        take_given(listener); /* which closed it */
+    return bl_pollers_open(listener->server->pollers) >= (long long)listener->server->settings.connections;
 }
 
 /* All that wait, or as many as there is room for.  False where the system has none. */
@@ -93,7 +61,7 @@ static bool accept_all(bl_listener *listener)
         socklen_t size = sizeof address;
         int fd = accept4(listener->socket, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0)
-            give(listener, fd, &address, size);
+            bl_pollers_give(listener->server->pollers, fd, &address, size);
         else if (errno != ECONNABORTED && errno != EINTR) /* those are one connection's, which is gone */
             return errno == EAGAIN;
     }
@@ -112,8 +80,6 @@ static void wait_for_one(bl_listener *listener, bool room)
     if (poll(fds, 2, room ? -1 : RETRY_MS) > 0 && fds[0].revents != 0 && read(listener->wake, &count, sizeof count) < 0)
         bl_log(BL_LOG_DEBUG, "eventfd: %s", strerror(errno));
     atomic_store(&listener->waiting, false);
-    if (!room && bl_clock_ms(listener->given_ns, bl_clock_ns()) > DROPPED_MS)
-        atomic_store(&listener->given, 0);
 }
 
 static void *run_thread(void *arg)

@@ -7,6 +7,7 @@
 #include "proto/problem.h"
 #include "server/access/access.h"
 #include "server/body.h"
+#include "server/poller.h"
 #include "server/queue.h"
 #include "server/routes.h"
 #include "server/server.h"
@@ -472,14 +473,6 @@ void bl_request_park(bl_request *rq, bool (*leave)(bl_request *rq))
     }
 }
 
-/* libmicrohttpd looks at its daemon once more, when the connection may be answered and over already: it stays until then. */
-static void resume(bl_server *server, struct MHD_Connection *connection)
-{
-    atomic_fetch_add(&server->resuming, 1);
-    MHD_resume_connection(connection);
-    atomic_fetch_sub(&server->resuming, 1);
-}
-
 /* A second resume of one suspension is undefined in libmicrohttpd: the exchange lets only the first through. */
 void bl_request_finish(bl_request *rq)
 {
@@ -490,7 +483,7 @@ void bl_request_finish(bl_request *rq)
     else if (rq->done != NULL)
         rq->done(rq);
     else
-        resume(rq->server, rq->connection);
+        bl_poller_resume(rq->poller, rq->connection);
 }
 
 bool bl_request_withdraw(bl_request *rq)

@@ -92,6 +92,7 @@ typedef enum bl_request_state {
 struct bl_request {
     bl_server *server;
     struct MHD_Connection *connection;
+    struct bl_poller *poller; /* whose connection that is; or NULL */
     bl_arena *arena;
     bl_err err;
     bl_request_state state;

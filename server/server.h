@@ -78,7 +78,7 @@ struct bl_server {
     bl_keeper *keeper;
     bl_exporter *exporter; /* NULL: nothing is traced */
     bl_tls tls;
-    struct MHD_Daemon *daemon;
+    struct bl_pollers *pollers; /* that answer */
     bl_listener *listener;
     char device_notes[4096]; /* which devices were left out, and why */
     uint16_t port;
@@ -86,7 +86,6 @@ struct bl_server {
     atomic_bool ends;      /* whatever is still at work is to stop */
     atomic_bool draining;  /* and nothing new is taken */
     atomic_llong accepted; /* requests for work that were taken and have not ended yet */
-    atomic_uint resuming;  /* threads inside of libmicrohttpd, which they told to go on with a connection */
     atomic_uint next_id;
     uint32_t id_base; /* random, so that request ids of two servers differ */
     pthread_mutex_t free_lock;

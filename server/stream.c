@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/stream.h"
 
+#include "server/poller.h"
 #include "server/watch.h"
 
 #include <microhttpd.h>
@@ -40,7 +41,7 @@ void bl_stream_wake(bl_stream *stream)
     pthread_mutex_lock(&stream->lock);
     stream->woken = true;
     if (stream->suspended)
-        MHD_resume_connection(stream->rq->connection);
+        bl_poller_resume(stream->rq->poller, stream->rq->connection);
     stream->suspended = false;
     pthread_mutex_unlock(&stream->lock);
 }

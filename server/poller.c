@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/poller.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "server/http.h"
+#include "server/listener.h"
+#include "server/server.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <microhttpd.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CLOSELY = 3 }; /* times --spin: requests that come within that follow one another closely, a thread's waking included */
+
+typedef struct given given;
+struct given {
+    given *next;
+    int fd;
+    socklen_t size;
+    struct sockaddr_storage address;
+};
+
+struct bl_poller {
+    bl_server *server;
+    bl_pollers *all;
+    struct MHD_Daemon *daemon;
+    int epoll;                  /* the daemon's: readable when it has something to do */
+    int wake;                   /* an eventfd */
+    _Atomic(given *) given;     /* connections to begin with, the last first */
+    atomic_llong connections;   /* given, and not over */
+    atomic_uint resuming;       /* threads inside of libmicrohttpd, which they told to go on with a connection */
+    atomic_bool called, sleeps; /* something is to be done; |wake| is to be written for that */
+    atomic_bool stop;
+    atomic_llong woken_ns; /* when its thread last had something to do */
+    bool started;
+    /* its thread's */
+    bool closely;  /* do requests follow one another closely? */
+    uint64_t over; /* connections */
+    pthread_t thread;
+};
+
+struct bl_pollers {
+    bl_poller *pollers;
+    unsigned n;
+    unsigned next;         /* the giver's */
+    unsigned most_looking; /* half the cores are left to others */
+};
+
+bl_server *bl_poller_server(const bl_poller *poller)
+{
+    return poller->server;
+}
+
+/* ---- from other threads */
+
+/* Either the poller sees |called| before it sleeps, or this sees that it sleeps. */
+static void call(bl_poller *poller)
+{
+    uint64_t one = 1;
+    atomic_store(&poller->called, true);
+    if (atomic_load(&poller->sleeps) && write(poller->wake, &one, sizeof one) < 0)
+        bl_log(BL_LOG_DEBUG, "eventfd: %s", strerror(errno)); /* cannot be: nobody counts up to 2^64 */
+}
+
+/* The daemon looks at its list of resumed connections before it empties the pipe that tells of them (0.9.75): what is resumed
+ * between the two is found when it runs again, so it has to be called by us as well.  It looks at itself once more when the
+ * connection may be answered and over already: it stays until |resuming| is none. */
+void bl_poller_resume(bl_poller *poller, struct MHD_Connection *connection)
+{
+    atomic_fetch_add(&poller->resuming, 1);
+    MHD_resume_connection(connection);
+    call(poller);
+    atomic_fetch_sub(&poller->resuming, 1);
+}
+
+void bl_poller_ended(bl_poller *poller)
+{
+    poller->over++;
+    atomic_fetch_sub(&poller->connections, 1);
+    bl_listener_ended(poller->server->listener);
+}
+
+long long bl_pollers_open(const bl_pollers *pollers)
+{
+    long long open = 0;
+    for (unsigned i = 0; i < pollers->n; i++)
+        open += atomic_load(&pollers->pollers[i].connections);
+    return open;
+}
+
+/* That with the fewest; of those, by turns. */
+static bl_poller *choose(bl_pollers *pollers)
+{
+    bl_poller *best = NULL;
+    pollers->next++;
+    for (unsigned i = 0; i < pollers->n; i++) {
+        bl_poller *poller = &pollers->pollers[(pollers->next + i) % pollers->n];
+        if (best == NULL || atomic_load(&poller->connections) < atomic_load(&best->connections))
+            best = poller;
+    }
+    return best;
+}
+
+void bl_pollers_give(bl_pollers *pollers, int fd, const struct sockaddr_storage *address, socklen_t size)
+{
+    bl_poller *poller = choose(pollers);
+    given *one = malloc(sizeof *one);
+    if (one == NULL) {
+        close(fd);
+        return;
+    }
+    *one = (given){atomic_load(&poller->given), fd, size, *address};
+    atomic_fetch_add(&poller->connections, 1);
+    while (!atomic_compare_exchange_weak(&poller->given, &one->next, one))
+        ;
+    call(poller);
+}
+
+/* ---- the thread */
+
+/* In the order in which they came. */
+static given *take_given(bl_poller *poller)
+{
+    given *last = atomic_exchange(&poller->given, NULL), *first = NULL;
+    while (last != NULL) {
+        given *next = last->next;
+        last->next = first;
+        first = last;
+        last = next;
+    }
+    return first;
+}
+
+/* libmicrohttpd has them added on the thread of their daemon, or its lists are torn. */
+static void begin_given(bl_poller *poller)
+{
+    for (given *one = take_given(poller), *next = NULL; one != NULL; one = next) {
+        uint64_t over = poller->over;
+        next = one->next;
+        if (MHD_add_connection(poller->daemon, one->fd, (const struct sockaddr *)&one->address, one->size) != MHD_YES &&
+            poller->over == over) /* closed, and nobody was told of its beginning */
+            bl_poller_ended(poller);
+        free(one);
+    }
+}
+
+static int64_t get_spin(const bl_poller *poller)
+{
+    return (int64_t)poller->server->settings.spin * 1000;
+}
+
+/* Milliseconds until the daemon has to close a connection that is silent, as poll(2) has them. */
+static int get_timeout(const bl_poller *poller)
+{
+    MHD_UNSIGNED_LONG_LONG ms = 0;
+    if (MHD_get_timeout(poller->daemon, &ms) != MHD_YES)
+        return -1;
+    return ms < INT_MAX ? (int)ms : INT_MAX;
+}
+
+/* Do requests follow one another closely here, and on no more pollers than may look all at once? */
+static bool is_close(const bl_poller *poller, int64_t now)
+{
+    const bl_pollers *all = poller->all;
+    int64_t since = now - get_spin(poller) * CLOSELY;
+    unsigned busy = 0;
+    for (unsigned i = 0; poller->closely && i < all->n; i++)
+        busy += atomic_load_explicit(&all->pollers[i].woken_ns, memory_order_relaxed) > since;
+    return poller->closely && busy <= all->most_looking;
+}
+
+/* Look for something to do, for --spin at most; not while somebody's work is under way, which may need the core. */
+static bool look(const bl_poller *poller, int64_t begin)
+{
+    struct pollfd daemon = {.fd = poller->epoll, .events = POLLIN};
+    int64_t end = is_close(poller, begin) ? begin + get_spin(poller) : begin;
+    while (atomic_load(&poller->server->accepted) == 0 && bl_clock_ns() < end)
+        if (atomic_load(&poller->called) || poll(&daemon, 1, 0) != 0)
+            return true;
+    return false;
+}
+
+static void sleep_until_called(bl_poller *poller, int timeout)
+{
+    struct pollfd fds[2] = {{.fd = poller->epoll, .events = POLLIN}, {.fd = poller->wake, .events = POLLIN}};
+    uint64_t count = 0;
+    atomic_store(&poller->sleeps, true);
+    if (!atomic_load(&poller->called) && poll(fds, 2, timeout) > 0 && fds[1].revents != 0 &&
+        read(poller->wake, &count, sizeof count) < 0)
+        bl_log(BL_LOG_DEBUG, "eventfd: %s", strerror(errno));
+    atomic_store(&poller->sleeps, false);
+}
+
+static void wait_for_work(bl_poller *poller)
+{
+    int64_t begin = bl_clock_ns(), now = begin;
+    int timeout = get_timeout(poller);
+    if (timeout == 0)
+        return;
+    if (!look(poller, begin))
+        sleep_until_called(poller, timeout);
+    now = bl_clock_ns();
+    poller->closely = now - begin < get_spin(poller) * CLOSELY;
+    atomic_store_explicit(&poller->woken_ns, now, memory_order_relaxed);
+}
+
+static void *run_thread(void *arg)
+{
+    bl_poller *poller = arg;
+    while (!atomic_load(&poller->stop)) {
+        wait_for_work(poller);
+        atomic_store(&poller->called, false); /* before it is done, or a call meanwhile is lost */
+        begin_given(poller);
+        (void)MHD_run(poller->daemon);
+    }
+    return NULL;
+}
+
+/* ---- lifetime */
+
+static bl_status start(bl_poller *poller, bl_err *err)
+{
+    const union MHD_DaemonInfo *info = NULL;
+    poller->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    poller->daemon = bl_http_create_daemon(poller);
+    if (poller->daemon != NULL)
+        info = MHD_get_daemon_info(poller->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    if (poller->wake < 0 || info == NULL)
+        return bl_fail(err, BL_ENOMEM, "an HTTP daemon cannot be started");
+    poller->epoll = info->epoll_fd;
+    poller->started = pthread_create(&poller->thread, NULL, run_thread, poller) == 0;
+    if (!poller->started)
+        return bl_fail(err, BL_ENOMEM, "an HTTP thread");
+    (void)pthread_setname_np(poller->thread, "http"); /* as top -H shows it */
+    return BL_OK;
+}
+
+bl_status bl_pollers_create(bl_server *server, unsigned n, bl_pollers **out, bl_err *err)
+{
+    bl_pollers *pollers = calloc(1, sizeof *pollers);
+    *out = pollers;
+    if (pollers != NULL)
+        pollers->pollers = calloc(n, sizeof *pollers->pollers);
+    if (pollers == NULL || pollers->pollers == NULL)
+        return bl_fail(err, BL_ENOMEM, "%u HTTP threads", n);
+    pollers->most_looking = (unsigned)sysconf(_SC_NPROCESSORS_ONLN) / 2;
+    for (; pollers->n < n; pollers->n++)
+        pollers->pollers[pollers->n] = (bl_poller){.server = server, .all = pollers, .wake = -1};
+    for (unsigned i = 0; i < n; i++)
+        BL_TRY(start(&pollers->pollers[i], err));
+    return BL_OK;
+}
+
+static void join(bl_poller *poller)
+{
+    if (!poller->started)
+        return;
+    atomic_store(&poller->stop, true);
+    call(poller);
+    pthread_join(poller->thread, NULL);
+}
+
+static void stop(bl_poller *poller)
+{
+    join(poller);
+    while (atomic_load(&poller->resuming) > 0) /* nobody begins it any more: no request is left */
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    for (given *one = take_given(poller), *next = NULL; one != NULL; one = next) {
+        next = one->next;
+        close(one->fd);
+        free(one);
+    }
+    if (poller->daemon != NULL)
+        MHD_stop_daemon(poller->daemon);
+    if (poller->wake >= 0)
+        close(poller->wake);
+}
+
+void bl_pollers_destroy(bl_pollers *pollers)
+{
+    if (pollers == NULL)
+        return;
+    for (unsigned i = 0; i < pollers->n; i++)
+        stop(&pollers->pollers[i]);
+    free(pollers->pollers);
+    free(pollers);
+}
