@@ -19,24 +19,23 @@
 
 enum { CLOSELY = 3 }; /* times --spin: requests that come within that follow one another closely, a thread's waking included */
 
-typedef struct given given;
-struct given {
-    given *next;
+typedef struct given {
     int fd;
     socklen_t size;
     struct sockaddr_storage address;
-};
+} given;
 
 struct bl_poller {
     bl_server *server;
     bl_pollers *all;
     struct MHD_Daemon *daemon;
-    int epoll;                  /* the daemon's: readable when it has something to do */
-    int wake;                   /* an eventfd */
-    _Atomic(given *) given;     /* connections to begin with, the last first */
-    atomic_llong connections;   /* given, and not over */
-    atomic_uint resuming;       /* threads inside of libmicrohttpd, which they told to go on with a connection */
-    atomic_bool called, sleeps; /* something is to be done; |wake| is to be written for that */
+    int epoll;                    /* the daemon's: readable when it has something to do */
+    int wake;                     /* an eventfd */
+    given *given;                 /* a ring of connections to begin with: as many as may be open */
+    atomic_ullong ngiven, nbegun; /* ever */
+    atomic_llong connections;     /* given, and not over */
+    atomic_uint resuming;         /* threads inside of libmicrohttpd, which they told to go on with a connection */
+    atomic_bool called, sleeps;   /* something is to be done; |wake| is to be written for that */
     atomic_bool stop;
     atomic_llong woken_ns; /* when its thread last had something to do */
     bool started;
@@ -50,6 +49,7 @@ struct bl_pollers {
     bl_poller *pollers;
     unsigned n;
     unsigned next;         /* the giver's */
+    unsigned most_open;    /* connections */
     unsigned most_looking; /* half the cores are left to others */
 };
 
@@ -111,43 +111,35 @@ static bl_poller *choose(bl_pollers *pollers)
 void bl_pollers_give(bl_pollers *pollers, int fd, const struct sockaddr_storage *address, socklen_t size)
 {
     bl_poller *poller = choose(pollers);
-    given *one = malloc(sizeof *one);
-    if (one == NULL) {
-        close(fd);
-        return;
-    }
-    *one = (given){atomic_load(&poller->given), fd, size, *address};
+    unsigned long long at = atomic_load(&poller->ngiven);
     atomic_fetch_add(&poller->connections, 1);
-    while (!atomic_compare_exchange_weak(&poller->given, &one->next, one))
-        ;
+    poller->given[at % pollers->most_open] = (given){fd, size, *address};
+    atomic_store(&poller->ngiven, at + 1);
     call(poller);
 }
 
 /* ---- the thread */
 
-/* In the order in which they came. */
-static given *take_given(bl_poller *poller)
+/* The one that was given first, if there is one. */
+static bool take_given(bl_poller *poller, given *out)
 {
-    given *last = atomic_exchange(&poller->given, NULL), *first = NULL;
-    while (last != NULL) {
-        given *next = last->next;
-        last->next = first;
-        first = last;
-        last = next;
-    }
-    return first;
+    unsigned long long at = atomic_load(&poller->nbegun);
+    if (at == atomic_load(&poller->ngiven))
+        return false;
+    *out = poller->given[at % poller->all->most_open];
+    atomic_store(&poller->nbegun, at + 1);
+    return true;
 }
 
 /* libmicrohttpd has them added on the thread of their daemon, or its lists are torn. */
 static void begin_given(bl_poller *poller)
 {
-    for (given *one = take_given(poller), *next = NULL; one != NULL; one = next) {
+    given one;
+    while (take_given(poller, &one)) {
         uint64_t over = poller->over;
-        next = one->next;
-        if (MHD_add_connection(poller->daemon, one->fd, (const struct sockaddr *)&one->address, one->size) != MHD_YES &&
+        if (MHD_add_connection(poller->daemon, one.fd, (const struct sockaddr *)&one.address, one.size) != MHD_YES &&
             poller->over == over) /* closed, and nobody was told of its beginning */
             bl_poller_ended(poller);
-        free(one);
     }
 }
 
@@ -229,10 +221,11 @@ static bl_status start(bl_poller *poller, bl_err *err)
 {
     const union MHD_DaemonInfo *info = NULL;
     poller->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    poller->given = calloc(poller->all->most_open, sizeof *poller->given);
     poller->daemon = bl_http_create_daemon(poller);
     if (poller->daemon != NULL)
         info = MHD_get_daemon_info(poller->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-    if (poller->wake < 0 || info == NULL)
+    if (poller->wake < 0 || poller->given == NULL || info == NULL)
         return bl_fail(err, BL_ENOMEM, "an HTTP daemon cannot be started");
     poller->epoll = info->epoll_fd;
     poller->started = pthread_create(&poller->thread, NULL, run_thread, poller) == 0;
@@ -250,6 +243,7 @@ bl_status bl_pollers_create(bl_server *server, unsigned n, bl_pollers **out, bl_
         pollers->pollers = calloc(n, sizeof *pollers->pollers);
     if (pollers == NULL || pollers->pollers == NULL)
         return bl_fail(err, BL_ENOMEM, "%u HTTP threads", n);
+    pollers->most_open = (unsigned)server->settings.connections;
     pollers->most_looking = (unsigned)sysconf(_SC_NPROCESSORS_ONLN) / 2;
     for (; pollers->n < n; pollers->n++)
         pollers->pollers[pollers->n] = (bl_poller){.server = server, .all = pollers, .wake = -1};
@@ -269,18 +263,17 @@ static void join(bl_poller *poller)
 
 static void stop(bl_poller *poller)
 {
+    given one;
     join(poller);
     while (atomic_load(&poller->resuming) > 0) /* nobody begins it any more: no request is left */
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    for (given *one = take_given(poller), *next = NULL; one != NULL; one = next) {
-        next = one->next;
-        close(one->fd);
-        free(one);
-    }
+    while (take_given(poller, &one))
+        close(one.fd);
     if (poller->daemon != NULL)
         MHD_stop_daemon(poller->daemon);
     if (poller->wake >= 0)
         close(poller->wake);
+    free(poller->given);
 }
 
 void bl_pollers_destroy(bl_pollers *pollers)

@@ -21,7 +21,7 @@ BL_NODISCARD bl_status bl_pollers_create(bl_server *server, unsigned n, bl_polle
 /* Closes what is open.  Nothing may be suspended any more: libmicrohttpd would abort.  Accepts NULL. */
 void bl_pollers_destroy(bl_pollers *pollers);
 
-/* A connection, which is closed if there is no memory for it.  Thread: one. */
+/* A connection, of which no more than --connections may be open.  Thread: one. */
 void bl_pollers_give(bl_pollers *pollers, int fd, const struct sockaddr_storage *address, socklen_t size);
 /* Connections that are open, those included that are given and not begun.  Any thread. */
 long long bl_pollers_open(const bl_pollers *pollers);
