@@ -82,24 +82,43 @@ static bool stores_overlap(nest *n, const bl_node *stage)
     return false;
 }
 
+/* Does |store| of |stage| load from |other| what it does not overwrite, in its own loops or in loops within?  What was done
+ * |before| has been read. */
+static bool reads_elsewhere(nest *n, const bl_node *stage, const bl_node *store, const bl_node *other, const bl_ptrmap *before)
+{
+    bl_nodes below = bl_reach(n->ir, 1, &store->src[2], false);
+    uint64_t around = bl_free_get(n->free, stage);
+    bl_ptrmap during;
+
+    bl_ptrmap_init(&during, bl_ir_arena(n->ir));
+    bl_ptrmap_put(&during, store->src[2], n);
+    for (size_t i = below.count; i-- > 0;) {
+        const bl_node *node = below.at[i];
+        if (!bl_ptrmap_has(&during, node) || bl_ptrmap_has(before, node))
+            continue;
+        if (node->op == BL_OP_LOAD && node->src[0] == other && node->src[1] != store->src[1] &&
+            (bl_free_get(n->free, node) & ~around) != 0)
+            return true;
+        for (uint32_t k = 0; k < node->nsrc; k++)
+            bl_ptrmap_put(&during, node->src[k], n);
+    }
+    return false;
+}
+
 /* Does each store of |stage| load from |other| only what it overwrites, and each element of it once? */
-static bool is_in_place(nest *n, const bl_node *stage, const bl_node *other)
+static bool is_in_place(nest *n, const bl_node *stage, const bl_node *other, const bl_ptrmap *before)
 {
     if (BL_STAGE_FOLDS(stage) || stores_overlap(n, stage)) /* one that folds begins with its identity everywhere */
         return false;
     for (int64_t i = 0; i < stage->arg; i++) {
         const bl_node *store = stage->src[i];
-        bl_nodes index = bl_reach(n->ir, 1, &store->src[1], false), value = bl_reach(n->ir, 1, &store->src[2], false);
+        bl_nodes index = bl_reach(n->ir, 1, &store->src[1], false);
         for (size_t k = 0; k < index.count; k++) {
             if (index.at[k]->op == BL_OP_MIN)
                 return false; /* a last part overlaps the one before */
         }
-        for (size_t k = 0; k < value.count; k++) {
-            const bl_node *load = value.at[k];
-            if (load->op == BL_OP_LOAD && load->src[0] == other && load->src[1] != store->src[1] &&
-                (bl_free_get(n->free, load) & bl_free_bound(n->free, stage)) != 0)
-                return false;
-        }
+        if (reads_elsewhere(n, stage, store, other, before))
+            return false;
     }
     return true;
 }
@@ -130,7 +149,7 @@ static bool may_follow(nest *n, const bl_node *sink, const bl_node *other, const
         const bl_node *node = n->below.at[i];
         if (!live[i] || (bl_ptrmap_has(&before, node) && node != other))
             continue;
-        if (node == stage && in_place && is_in_place(n, stage, other)) {
+        if (node == stage && in_place && is_in_place(n, stage, other, &before)) {
             live[i] = false;
             continue;
         }

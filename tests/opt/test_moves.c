@@ -55,6 +55,7 @@ static const struct {
     {"sent_each", "{'dims': {'n': [1, 9]}, 'inputs': {'x': {'dtype': 'int32', 'shape': [17, 'n']}, 's': {'dtype': 'int32', 'shape': [40, 'n']}, 'i': {'dtype': 'int32', 'shape': [40, 'n']}}, 'nodes': [{'id': 'y', 'op': 'scatter_reduce', 'in': ['x', 'i', 's'], 'attrs': {'reduce': 'mean'}}], 'outputs': ['y']}"},
     {"scores", "{'inputs': {'q': {'dtype': 'float32', 'shape': [2, 33, 8]}, 'k': {'dtype': 'float32', 'shape': [2, 64, 8]}, 'v': {'dtype': 'float32', 'shape': [2, 64, 18]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v']}], 'outputs': ['y']}"},
     {"scores_causal", "{'inputs': {'q': {'dtype': 'float32', 'shape': [2, 37, 9]}, 'k': {'dtype': 'float32', 'shape': [2, 37, 9]}, 'v': {'dtype': 'float32', 'shape': [2, 37, 16]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v'], 'attrs': {'causal': true}}], 'outputs': ['y']}"},
+    {"products", "{'inputs': {'x': {'dtype': 'float32', 'shape': [8, 7, 2]}, 'a': {'dtype': 'float32', 'shape': [2, 9]}, 'b': {'dtype': 'float32', 'shape': [9, 9]}, 'c': {'dtype': 'float32', 'shape': [9, 9]}}, 'nodes': [{'id': 'm', 'op': 'matmul', 'in': ['x', 'a']}, {'id': 'n', 'op': 'matmul', 'in': ['m', 'b']}, {'id': 'z', 'op': 'matmul', 'in': ['n', 'c']}], 'outputs': ['z']}"},
     {"scores_gradient", "{'inputs': {'q': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'k': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'v': {'dtype': 'float32', 'shape': [2, 48, 8]}, 'w': {'dtype': 'float32', 'shape': [2, 48, 8]}}, 'nodes': [{'id': 'y', 'op': 'attention', 'in': ['q', 'k', 'v']}, {'id': 'z', 'op': 'mul', 'in': ['y', 'w']}, {'id': 's', 'op': 'sum', 'in': ['z']}, {'id': ['dq', 'dk', 'dv'], 'op': 'grad', 'in': ['s', 'q', 'k', 'v']}], 'outputs': ['y', 'dq', 'dk', 'dv']}"},
 };
 /* clang-format on */
@@ -511,39 +512,44 @@ static void test_legality(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* A row of scores, of their exp and of the probabilities take turns in one place, if every element is written once. */
+/* A row of scores, of their exp and of the probabilities take turns in one place, if every element is written once.  A row of a
+ * product does not take that of another which all of its elements are made of. */
 static void test_memory_of_stages(void **state)
 {
     static const struct {
-        bl_move move; /* after the rows have become a block */
+        const char *graph;
+        int64_t block; /* rows */
+        bl_move move;  /* after that */
         bool in_place;
         int stages, memories;
         const char *why;
     } rows[] = {
-        {{0}, true, 5, 2, "scores, exp, probabilities; the row's maximum, then its sum"},
-        {{0}, false, 5, 3, "probabilities follow the scores, but exp cannot be where they are read"},
-        {{BL_MOVE_TILE, 6, 5}, true, 5, 3, "the last tile is computed twice"},
+        {"attention", 4, {0}, true, 5, 2, "scores, exp, probabilities; the row's maximum, then its sum"},
+        {"attention", 4, {0}, false, 5, 3, "probabilities follow the scores, but exp cannot be where they are read"},
+        {"attention", 4, {BL_MOVE_TILE, 6, 5}, true, 5, 3, "the last tile is computed twice"},
+        {"products", 0, {0}, true, 2, 2, "the second product reads all of the first one's row for each element"},
     };
     test_graph graph;
     bl_schedule *schedule = NULL;
 
     (void)state;
-    test_graph_open(graph_of("attention"), &graph);
-    schedule = test_graph_schedule(&graph, 2);
-    assert_int_equal(schedule->nnests, 1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         bl_tune tune;
         bl_stage_memory plan;
+        test_graph_open(graph_of(rows[i].graph), &graph);
+        schedule = test_graph_schedule(&graph, 2);
+        assert_int_equal(schedule->nnests, 1);
         bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
-        assert_true(bl_tune_apply(&tune, (bl_move){BL_MOVE_BLOCK, 1, 4}));
+        if (rows[i].block > 0)
+            assert_true(bl_tune_apply(&tune, (bl_move){BL_MOVE_BLOCK, 1, rows[i].block}));
         if (rows[i].move.amount > 0)
             assert_true(bl_tune_apply(&tune, rows[i].move));
         assert_true(bl_stage_memory_plan(tune.ir, tune.sink, &tune.free, rows[i].in_place, &plan));
         if (plan.nstages != rows[i].stages || plan.nmemories != rows[i].memories)
             fail_msg("row %zu: %d stages in %d memories, not %d in %d: %s", i, plan.nstages, plan.nmemories, rows[i].stages,
                      rows[i].memories, rows[i].why);
+        test_graph_close(&graph);
     }
-    test_graph_close(&graph);
 }
 
 /* A copy of a stage for each iteration would be of no use, and work-items do not share one. */
