@@ -126,9 +126,8 @@ const bl_node *bl_is_nan(bl_ir *ir, const bl_node *x);
 const bl_node *bl_wrap_index(bl_ir *ir, const bl_node *index, const bl_node *extent);
 /* How many of the ascending numbers along |axis| are below what is wanted, int32; other extents equal (scatter.c). */
 const bl_node *bl_search(bl_ir *ir, const bl_node *sorted, const bl_node *wanted, int axis);
-/* The positions along |axis| in their order, int32; NULL after a failure (sort.c). */
-const bl_node *bl_sorted_places(bl_call *c, const bl_node *x, int axis, bool descending);
-/* The first |count| of them, which the axis is known to have: where that is few, without the rest. */
+/* The first |count| positions along |axis| in their order, int32, where it is known to have so many; NULL after a failure
+ * (sort.c). */
 const bl_node *bl_first_places(bl_call *c, const bl_node *x, int axis, bool descending, const bl_node *count);
 /* x with axis |axis| moved to the end, and back. */
 const bl_node *bl_to_last(bl_ir *ir, const bl_node *x, int axis);

@@ -1,39 +1,119 @@
 /* SPDX-License-Identifier: MIT */
-/* Order without exchanges: where an element goes is computed, then every place fetches its element.
+/* Order without exchanges in memory.
  *
- * Within runs of 512 the rank of an element is the number of those before it, and place k is found by looking for rank k.  Longer
- * axes merge pairs of runs: place k of a merged run takes its element from where a binary search along the merge path says (Odeh
- * et al., "Merge path - parallel merging made simple", IPDPSW 2012).  Equal elements keep their order, NaN counts as the largest.
+ * What is ordered is made a signed integer in which the order is total: an ordinal, the value's rank above, the place below.
+ * Where both do not fit an int64 they are two integers.  So there are no equals, no NaN and no direction to ask for any more.
  *
- * The first few of a longer axis need none of that: as the order is total, the next is the least of those behind the one before.
+ * Within short runs the place that an element goes to is the number of those before it.  Longer axes merge pairs of runs: what
+ * the first of each BLOCK places takes from either run is found by a binary search along the merge path (Odeh et al., "Merge path
+ * - parallel merging made simple", IPDPSW 2012), and the block is the lower half of a bitonic merge (Batcher, "Sorting networks
+ * and their applications", AFIPS 1968) of the BLOCK next elements of both, in registers.
+ *
+ * The first few of a longer axis need none of that: the next is the least of those behind the one before.
  */
 #include "engine/front/build.h"
 #include "engine/ir/shape.h"
 
-#include <math.h>
-
 enum {
-    RUN = 512,
-    FEW = 64,   /* that many are found one after the other, */
-    FEW_OF = 32 /* of an axis this many times as long: below, a sort of one row is as fast on some devices */
+    WHOLE = 128,          /* an axis as long as this is one run, */
+    WHOLE_WORK = 1 << 20, /* as is one where this many comparisons are all: launches would cost more */
+    RUN = 64,             /* a longer one several of these: where counting has cost as much as the merges that it saves */
+    BLOCK = 16,           /* as many as registers hold twice; at most half a run */
+    FEW = 64,             /* that many are found one after the other, */
+    FEW_OF = 32           /* of an axis this many times as long: below, a sort of one row is as fast on some devices */
 };
+
+/* What is ordered, by its rank and what are equals by their place; place NULL: it is the lower half of the rank. */
+typedef struct keys {
+    const bl_node *rank, *place;
+} keys;
 
 typedef struct order {
     bl_ir *ir;
     bool descending;
 } order;
 
-/* Must a stand before b where neither was there first? */
-static const bl_node *precedes(const order *o, const bl_node *a, const bl_node *b)
+static const bl_node *small(bl_ir *ir, const bl_node *like, int64_t value)
+{
+    return bl_full_like(ir, like, (double)value);
+}
+
+static const bl_node *whole(bl_ir *ir, const bl_node *like, int64_t value)
+{
+    return bl_spread(ir, bl_const_int(ir, BL_I64, value), like);
+}
+
+/* The bits of a float as an integer of its size in which the order is: sign and magnitude, as which -0 is 0, and NaN the largest.
+ */
+static const bl_node *rank_of_float(bl_ir *ir, const bl_node *x)
+{
+    bool wide = x->dtype == BL_F64;
+    const bl_node *real = wide ? x : bl_cast(ir, BL_F32, x), *bits = bl_bitcast(ir, wide ? BL_I64 : BL_I32, real);
+    const bl_node *lowest = wide ? whole(ir, bits, INT64_MIN) : small(ir, bits, INT32_MIN);
+    const bl_node *highest = wide ? whole(ir, bits, INT64_MAX) : small(ir, bits, INT32_MAX);
+    const bl_node *rank = bl_where(ir, bl_less(ir, bits, small(ir, bits, 0)), bl_sub(ir, lowest, bits), bits);
+
+    return bl_where(ir, bl_is_nan(ir, real), highest, rank);
+}
+
+/* x[.., n] as int64, smaller where it stands earlier; equals are equal. */
+static const bl_node *rank_of(const order *o, const bl_node *x)
 {
     bl_ir *ir = o->ir;
-    const bl_node *low = o->descending ? b : a, *high = o->descending ? a : b;
-    const bl_node *less = bl_less(ir, low, high);
+    bool floats = bl_dtype_is_float((bl_dtype)x->dtype);
+    const bl_node *rank = bl_cast(ir, BL_I64, floats ? rank_of_float(ir, x) : x);
 
-    if (!bl_dtype_is_float((bl_dtype)a->dtype))
-        return less;
-    return bl_alu2(ir, BL_OP_OR, less, bl_and(ir, bl_is_nan(ir, high), bl_not(ir, bl_is_nan(ir, low))));
+    if (x->dtype == BL_U32 || x->dtype == BL_U64)
+        rank = bl_add(ir, rank, whole(ir, rank, x->dtype == BL_U32 ? INT32_MIN : INT64_MIN));
+    return o->descending ? bl_not(ir, rank) : rank;
 }
+
+/* Does a rank leave room for the place? */
+static bool fits(const bl_node *x)
+{
+    return bl_dtype_bytes((bl_dtype)x->dtype) <= 4;
+}
+
+/* The ranks of a dtype that fits, with their places below. */
+static const bl_node *ordinals(bl_ir *ir, const bl_node *rank)
+{
+    rank = bl_alu2(ir, BL_OP_SHL, rank, whole(ir, rank, 32));
+    return bl_add(ir, rank, bl_iota_like(ir, rank, rank->ndim - 1, BL_I64));
+}
+
+static const bl_node *precedes(const order *o, keys a, keys b)
+{
+    bl_ir *ir = o->ir;
+    const bl_node *less = bl_less(ir, a.rank, b.rank);
+
+    if (a.place == NULL)
+        return less;
+    return bl_alu2(ir, BL_OP_OR, less, bl_and(ir, bl_alu2(ir, BL_OP_CMPEQ, a.rank, b.rank), bl_less(ir, a.place, b.place)));
+}
+
+static keys choose(const order *o, const bl_node *condition, keys a, keys b)
+{
+    return (keys){bl_where(o->ir, condition, a.rank, b.rank),
+                  a.place == NULL ? NULL : bl_where(o->ir, condition, a.place, b.place)};
+}
+
+static keys look_up(const order *o, keys k, const bl_node *at, int axis)
+{
+    return (keys){bl_gather(o->ir, k.rank, at, axis), k.place == NULL ? NULL : bl_gather(o->ir, k.place, at, axis)};
+}
+
+static keys store(const order *o, keys k)
+{
+    return (keys){bl_contiguous(o->ir, k.rank), k.place == NULL ? NULL : bl_contiguous(o->ir, k.place)};
+}
+
+/* What stands behind all others, like |x|. */
+static keys last_of_all(const order *o, const bl_node *x, bool place)
+{
+    return (keys){whole(o->ir, x, INT64_MAX), place ? bl_spread(o->ir, bl_const_int(o->ir, BL_I32, INT32_MAX), x) : NULL};
+}
+
+/* ---- runs */
 
 /* x[.., n] as [.., n, n] along its last axis or the one before. */
 static const bl_node *facing(bl_ir *ir, const bl_node *x, bool rows)
@@ -46,57 +126,150 @@ static const bl_node *facing(bl_ir *ir, const bl_node *x, bool rows)
     return bl_expand(ir, bl_add_axis(ir, x, rows ? x->ndim : x->ndim - 1), ndim, dim);
 }
 
-/* For each place of the last axis (at most RUN) the position of the element that belongs there. */
-static const bl_node *sort_run(const order *o, const bl_node *x)
+static keys facing_keys(const order *o, keys k, bool rows)
 {
-    bl_ir *ir = o->ir;
+    return (keys){facing(o->ir, k.rank, rows), k.place == NULL ? NULL : facing(o->ir, k.place, rows)};
+}
+
+/* |x| of the last axis in their order, where |rank| of them go: each place looks for its own. */
+static const bl_node *sent(bl_ir *ir, const bl_node *rank, const bl_node *x)
+{
     int last = x->ndim;
-    const bl_node *mine = facing(ir, x, true), *other = facing(ir, x, false);
-    const bl_node *i = bl_iota_like(ir, mine, last - 1, BL_I32), *j = bl_iota_like(ir, mine, last, BL_I32);
-    const bl_node *before = bl_where(ir, bl_less(ir, j, i), bl_not(ir, precedes(o, mine, other)), precedes(o, other, mine));
-    const bl_node *rank = bl_reduce(ir, BL_OP_ADD, bl_cast(ir, BL_I32, before), 1u << last);
+    const bl_node *found =
+        bl_alu2(ir, BL_OP_CMPEQ, facing(ir, rank, false), bl_iota_like(ir, facing(ir, rank, false), last - 1, BL_I32));
+    const bl_node *value = facing(ir, x, false);
 
-    rank = facing(ir, bl_drop_axes(ir, rank, 1u << last), false);
-    const bl_node *found = bl_alu2(ir, BL_OP_CMPEQ, rank, i);
-    const bl_node *place = bl_reduce(ir, BL_OP_ADD, bl_where(ir, found, j, bl_full_like(ir, j, 0)), 1u << last);
-    return bl_drop_axes(ir, place, 1u << last);
+    value = bl_where(ir, found, value, bl_spread(ir, bl_const_int(ir, (bl_dtype)x->dtype, 0), value));
+    return bl_drop_axes(ir, bl_reduce(ir, BL_OP_ADD, value, 1u << last), 1u << last);
 }
 
-static const bl_node *small(bl_ir *ir, const bl_node *like, int64_t value)
-{
-    return bl_full_like(ir, like, (double)value);
-}
-
-/* Keys [.., runs, 2 * length], both halves sorted: for each place of the whole the position of its element. */
-static const bl_node *merge_runs(const order *o, const bl_node *keys, int64_t length)
+/* For each element of a run how many are before it. */
+static const bl_node *count_before(const order *o, keys k)
 {
     bl_ir *ir = o->ir;
-    int last = keys->ndim - 1;
-    const bl_node *k = bl_iota_like(ir, keys, last, BL_I32), *len = small(ir, k, length);
-    /* how many of the first k come from the first half: between low and high */
-    const bl_node *low = bl_alu2(ir, BL_OP_MAX, bl_sub(ir, k, len), small(ir, k, 0)), *high = bl_alu2(ir, BL_OP_MIN, k, len);
+    int last = k.rank->ndim;
+    const bl_node *before = precedes(o, facing_keys(o, k, false), facing_keys(o, k, true));
 
-    for (int64_t left = length; left > 0; left /= 2) {
-        const bl_node *open = bl_less(ir, low, high);
-        const bl_node *middle = bl_alu2(ir, BL_OP_SHR, bl_add(ir, low, high), small(ir, k, 1));
-        const bl_node *rest = bl_add(ir, bl_sub(ir, bl_sub(ir, k, small(ir, k, 1)), middle), len);
-        const bl_node *first = bl_gather(ir, keys, middle, last), *second = bl_gather(ir, keys, rest, last);
-        const bl_node *later = precedes(o, second, first); /* middle is too many */
-        low = bl_where(ir, bl_and(ir, open, bl_not(ir, later)), bl_add(ir, middle, small(ir, k, 1)), low);
-        high = bl_where(ir, bl_and(ir, open, later), middle, high);
-    }
-    const bl_node *rest = bl_sub(ir, k, low);
-    const bl_node *first = bl_gather(ir, keys, low, last), *second = bl_gather(ir, keys, bl_add(ir, rest, len), last);
-    const bl_node *in_first = bl_less(ir, low, len), *in_second = bl_less(ir, rest, len);
-    const bl_node *take =
-        bl_and(ir, in_first, bl_alu2(ir, BL_OP_OR, bl_not(ir, in_second), bl_not(ir, precedes(o, second, first))));
-    return bl_where(ir, take, low, bl_add(ir, rest, len));
+    return bl_drop_axes(ir, bl_reduce(ir, BL_OP_ADD, bl_cast(ir, BL_I32, before), 1u << last), 1u << last);
 }
 
-/* x[.., n] as [.., n / length, length]. */
+/* ---- merges */
+
+/* How many of the first k0 elements of both halves of |k|[.., runs, 2 * length] come from the first, for each block's first place
+ * k0: int32[.., runs, blocks]. */
+static const bl_node *split_path(const order *o, keys k, const bl_node *k0, int64_t length)
+{
+    bl_ir *ir = o->ir;
+    int last = k.rank->ndim - 1;
+    const bl_node *len = small(ir, k0, length), *none = small(ir, k0, 0), *one = small(ir, k0, 1);
+    const bl_node *low = bl_alu2(ir, BL_OP_MAX, bl_sub(ir, k0, len), none), *high = bl_alu2(ir, BL_OP_MIN, k0, len);
+
+    int64_t step = 1;
+
+    while (step <= length / 2)
+        step *= 2;
+    for (; step > 0; step /= 2) {
+        const bl_node *more = bl_alu2(ir, BL_OP_MIN, bl_add(ir, low, small(ir, k0, step)), high);
+        keys first = look_up(o, k, bl_alu2(ir, BL_OP_MAX, bl_sub(ir, more, one), none), last);
+        keys second =
+            look_up(o, k, bl_alu2(ir, BL_OP_MIN, bl_sub(ir, bl_add(ir, k0, len), more), small(ir, k0, 2 * length - 1)), last);
+        /* where |more| is |low| both are of no account */
+        low = bl_where(ir, precedes(o, first, second), more, low);
+    }
+    return low;
+}
+
+/* Element |at| + |nth| of one half of |k|, which begins at |begin|; behind its end, what comes last. */
+static keys element(const order *o, keys k, const bl_node *at, int64_t nth, int64_t begin, int64_t length)
+{
+    bl_ir *ir = o->ir;
+    const bl_node *place = bl_add(ir, at, small(ir, at, nth)), *end = small(ir, at, length - 1);
+    const bl_node *inside = bl_alu2(ir, BL_OP_MIN, place, end);
+    keys found = look_up(o, k, bl_add(ir, inside, small(ir, at, begin)), k.rank->ndim - 1);
+
+    return choose(o, bl_less(ir, end, place), last_of_all(o, found.rank, k.place != NULL), found);
+}
+
+static void exchange(const order *o, keys *a, keys *b)
+{
+    const bl_node *kept = precedes(o, *a, *b);
+    keys low = choose(o, kept, *a, *b);
+
+    *b = choose(o, kept, *b, *a);
+    *a = low;
+}
+
+/* The parts [.., runs, blocks] of a block, side by side: [.., runs, blocks * BLOCK].  A choice and no concatenation, whose parts
+ * would each be asked for under a condition of its own. */
+static const bl_node *join_parts(const order *o, const bl_node *const part[BLOCK])
+{
+    bl_ir *ir = o->ir;
+    const bl_node *dim[BL_MAX_DIMS + 1], *joined = NULL, *place = NULL;
+    int ndim = part[0]->ndim;
+
+    for (int i = 0; i < ndim; i++)
+        dim[i] = part[0]->dim[i];
+    dim[ndim] = bl_index(ir, BLOCK);
+    for (int i = BLOCK - 1; i >= 0; i--) {
+        const bl_node *wide = bl_expand(ir, bl_add_axis(ir, part[i], ndim), ndim + 1, dim);
+        place = place == NULL ? bl_iota_like(ir, wide, ndim, BL_I32) : place;
+        joined = joined == NULL ? wide : bl_where(ir, bl_alu2(ir, BL_OP_CMPEQ, place, small(ir, place, i)), wide, joined);
+    }
+    dim[ndim - 1] = bl_mul(ir, dim[ndim - 1], bl_index(ir, BLOCK));
+    return bl_reshape(ir, joined, ndim, dim);
+}
+
+/* Keys [.., runs, 2 * length] whose halves are in order, each rank another: what stands at each place of the whole, its rank or,
+ * where there are places, its place. */
+static const bl_node *merge_halves(const order *o, keys k, int64_t length)
+{
+    bl_ir *ir = o->ir;
+    int last = k.rank->ndim - 1;
+    const bl_node *part[BLOCK];
+    keys block[BLOCK];
+
+    const bl_node *heads = bl_shrink_axis(ir, k.rank, last, bl_index(ir, 0), bl_index(ir, 2 * length / BLOCK));
+    const bl_node *k0 = bl_iota_like(ir, heads, last, BL_I32);
+    k0 = bl_mul(ir, k0, small(ir, k0, BLOCK));
+    const bl_node *first = split_path(o, k, k0, length);
+    const bl_node *second = bl_alu2(ir, BL_OP_MAX, bl_sub(ir, k0, first), small(ir, k0, 0));
+    for (int i = 0; i < BLOCK; i++) { /* up, and down again: the lower half of two runs is what is less of each pair */
+        keys up = element(o, k, first, i, 0, length), down = element(o, k, second, BLOCK - 1 - i, length, length);
+        block[i] = choose(o, precedes(o, up, down), up, down);
+    }
+    for (int apart = BLOCK / 2; apart > 0; apart /= 2) {
+        for (int i = 0; i < BLOCK; i++) {
+            if ((i & apart) == 0)
+                exchange(o, &block[i], &block[i + apart]);
+        }
+    }
+    for (int i = 0; i < BLOCK; i++)
+        part[i] = k.place == NULL ? block[i].rank : block[i].place;
+    return join_parts(o, part);
+}
+
+/* Keys [.., runs, 2 * length] whose halves are in order: all of them in order. */
+static keys merge_runs(const order *o, keys k, int64_t length)
+{
+    bl_ir *ir = o->ir;
+    int last = k.rank->ndim - 1;
+
+    if (k.place == NULL)
+        return (keys){merge_halves(o, k, length), NULL};
+    /* equals of the first half were there first, so that to order them their places within both will do */
+    const bl_node *at = merge_halves(o, (keys){k.rank, bl_iota_like(ir, k.rank, last, BL_I32)}, length);
+    return look_up(o, k, bl_contiguous(ir, at), last);
+}
+
+/* ---- an axis */
+
+/* x[.., runs, length] as [.., runs * length / to, to]. */
 static const bl_node *in_runs(bl_ir *ir, const bl_node *x, int ndim, int64_t total, int64_t length)
 {
     const bl_node *dim[BL_MAX_DIMS + 1];
+
+    if (x == NULL)
+        return NULL;
     for (int i = 0; i < ndim - 1; i++)
         dim[i] = x->dim[i];
     dim[ndim - 1] = bl_index(ir, total / length);
@@ -104,51 +277,93 @@ static const bl_node *in_runs(bl_ir *ir, const bl_node *x, int ndim, int64_t tot
     return bl_reshape(ir, x, ndim + 1, dim);
 }
 
-/* After the last element stands what comes last in any case: later than its equals. */
-static const bl_node *pad_keys(const order *o, const bl_node *x, int64_t total)
+/* |x| with |value| behind it along an axis, up to |total|. */
+static const bl_node *pad_to(bl_ir *ir, const bl_node *x, int axis, int64_t total, const bl_node *value)
 {
-    bl_dtype dtype = (bl_dtype)x->dtype;
     const bl_node *before[BL_MAX_DIMS], *after[BL_MAX_DIMS];
-    bl_scalar end = o->descending ? bl_scalar_lowest(dtype) : bl_scalar_highest(dtype);
 
-    if (bl_dtype_is_float(dtype))
-        end.f = o->descending ? -HUGE_VAL : NAN;
+    if (x == NULL || bl_is_int(x->dim[axis], total))
+        return x;
     for (int i = 0; i < x->ndim; i++) {
-        before[i] = bl_index(o->ir, 0);
-        after[i] = i == x->ndim - 1 ? bl_sub(o->ir, bl_index(o->ir, total), x->dim[i]) : before[i];
+        before[i] = bl_index(ir, 0);
+        after[i] = i == axis ? bl_sub(ir, bl_index(ir, total), x->dim[i]) : before[i];
     }
-    return bl_pad_with(o->ir, x, before, after, bl_const(o->ir, dtype, end));
+    return bl_pad_with(ir, x, before, after, value);
 }
 
-/* The positions in x[.., n] in their order, int32. */
-static const bl_node *sort_last(const order *o, const bl_node *x)
+/* The keys of x[.., n], and behind them what comes last, as runs [.., runs, RUN], each of them in order. */
+static keys sort_runs(const order *o, const bl_node *x, int64_t total)
 {
     bl_ir *ir = o->ir;
     int ndim = x->ndim;
-    const bl_node *extent = x->dim[ndim - 1];
-    int64_t total = RUN;
+    bool one = fits(x);
+    int64_t highest = one ? INT32_MAX : INT64_MAX; /* the rank of what is behind: its places are behind too */
+    keys k = {pad_to(ir, rank_of(o, x), ndim - 1, total, bl_const_int(ir, BL_I64, highest)), NULL};
 
-    if (extent->hi <= RUN || extent->op == BL_OP_POISON)
-        return sort_run(o, x);
-    while (total < extent->hi)
-        total *= 2;
-    const bl_node *keys = in_runs(ir, pad_keys(o, x, total), ndim, total, RUN);
-    const bl_node *at = sort_run(o, keys);
-    const bl_node *base =
-        bl_mul(ir, bl_iota_like(ir, keys, ndim - 1, BL_I32), small(ir, bl_iota_like(ir, keys, ndim - 1, BL_I32), RUN));
-    const bl_node *places = bl_add(ir, at, base);
-    keys = bl_contiguous(ir, bl_gather(ir, keys, at, ndim));
-    for (int64_t length = RUN; length < total; length *= 2) {
-        keys = in_runs(ir, keys, ndim, total, 2 * length);
-        places = in_runs(ir, bl_contiguous(ir, places), ndim, total, 2 * length);
-        at = bl_contiguous(ir, merge_runs(o, keys, length));
-        keys = bl_contiguous(ir, bl_gather(ir, keys, at, ndim));
-        places = bl_gather(ir, places, at, ndim);
+    k.rank = one ? ordinals(ir, k.rank) : k.rank;
+    k.place = one ? NULL : in_runs(ir, bl_iota_like(ir, k.rank, ndim - 1, BL_I32), ndim, total, RUN);
+    k.rank = in_runs(ir, k.rank, ndim, total, RUN);
+    const bl_node *at = count_before(o, k);
+    return (keys){sent(ir, at, k.rank), one ? NULL : sent(ir, at, k.place)};
+}
+
+/* A few more runs than |least|, of which pairs of pairs are whole for as long as there are many. */
+static int64_t count_runs(int64_t least)
+{
+    int64_t together = 1;
+
+    while (least / together > 8)
+        together *= 2;
+    return (least + together - 1) / together * together;
+}
+
+/* Is the last axis of |x| one run? */
+static bool is_run(const bl_node *x)
+{
+    int64_t extent = x->dim[x->ndim - 1]->hi, count = 0;
+
+    return extent <= WHOLE || (bl_shape_max_count(x->ndim, x->dim, &count) && count <= WHOLE_WORK / extent);
+}
+
+static const bl_node *shorten(bl_ir *ir, const bl_node *x, int axis, int64_t extent)
+{
+    return x == NULL || bl_is_int(x->dim[axis], extent) ? x : bl_shrink_axis(ir, x, axis, bl_index(ir, 0), bl_index(ir, extent));
+}
+
+/* The positions of all of x[.., n] in their order or, where fewer are |wanted|, of so many and some more: int32. */
+static const bl_node *sort_last(const order *o, const bl_node *x, int64_t wanted)
+{
+    bl_ir *ir = o->ir;
+    int ndim = x->ndim;
+    const bl_node *extent = x->dim[ndim - 1], *dim[BL_MAX_DIMS];
+
+    if (extent->op == BL_OP_POISON)
+        return extent;
+    if (is_run(x)) {
+        keys k = {fits(x) ? ordinals(ir, rank_of(o, x)) : rank_of(o, x), NULL};
+        const bl_node *place = bl_iota_like(ir, k.rank, ndim - 1, BL_I32);
+        k.place = fits(x) ? NULL : place;
+        return sent(ir, count_before(o, k), place);
     }
-    const bl_node *dim[BL_MAX_DIMS];
+    int64_t length = RUN, runs = count_runs((extent->hi - 1) / RUN + 1), most = (wanted / BLOCK + 1) * BLOCK;
+    keys k = store(o, sort_runs(o, x, runs * RUN));
+    while (runs > 1) {
+        runs += runs % 2;
+        k.rank = pad_to(ir, k.rank, ndim - 1, runs, bl_const_int(ir, BL_I64, INT64_MAX));
+        k.place = pad_to(ir, k.place, ndim - 1, runs, bl_const_int(ir, BL_I32, INT32_MAX));
+        k.rank = in_runs(ir, k.rank, ndim, runs * length, 2 * length);
+        k.place = in_runs(ir, k.place, ndim, runs * length, 2 * length);
+        k = merge_runs(o, k, length);
+        runs /= 2;
+        length = 2 * length < most ? 2 * length : most; /* of what is behind these nothing is wanted */
+        k = (keys){shorten(ir, k.rank, ndim, length), shorten(ir, k.place, ndim, length)};
+        if (runs > 1)
+            k = store(o, k);
+    }
     for (int i = 0; i < ndim; i++)
-        dim[i] = i == ndim - 1 ? bl_index(ir, total) : x->dim[i];
-    return bl_shrink_axis(ir, bl_reshape(ir, places, ndim, dim), ndim - 1, bl_index(ir, 0), extent);
+        dim[i] = i == ndim - 1 ? bl_index(ir, length) : x->dim[i];
+    const bl_node *places = bl_reshape(ir, bl_contiguous(ir, k.place == NULL ? bl_cast(ir, BL_I32, k.rank) : k.place), ndim, dim);
+    return length < extent->hi ? places : bl_shrink_axis(ir, places, ndim - 1, bl_index(ir, 0), extent);
 }
 
 /* x as what is ordered, its axis the last; NULL after a failure. */
@@ -165,42 +380,15 @@ static const bl_node *take_keys(bl_call *c, const bl_node *x, int axis)
     return bl_to_last(c->ir, bl_detach(c->ir, x->dtype == BL_BOOL ? bl_cast(c->ir, BL_U8, x) : x), axis);
 }
 
-const bl_node *bl_sorted_places(bl_call *c, const bl_node *x, int axis, bool descending)
+static const bl_node *sorted_places(bl_call *c, const bl_node *x, int axis, bool descending, int64_t wanted)
 {
     order o = {c->ir, descending};
-    const bl_node *keys = take_keys(c, x, axis);
+    const bl_node *last = take_keys(c, x, axis);
 
-    return keys == NULL ? NULL : bl_from_last(c->ir, sort_last(&o, keys), axis);
+    return last == NULL ? NULL : bl_from_last(c->ir, sort_last(&o, last, wanted), axis);
 }
 
 /* ---- the first few of the order, without the rest of it */
-
-static const bl_node *whole(bl_ir *ir, const bl_node *like, int64_t value)
-{
-    return bl_spread(ir, bl_const_int(ir, BL_I64, value), like);
-}
-
-/* x[.., n] as int64, smaller where it stands earlier: the value's rank above, the place below, so that no two are equal. */
-static const bl_node *ordinals(const order *o, const bl_node *x)
-{
-    bl_ir *ir = o->ir;
-    const bl_node *rank;
-
-    if (bl_dtype_is_float((bl_dtype)x->dtype)) {
-        const bl_node *real = bl_cast(ir, BL_F32, x), *bits = bl_bitcast(ir, BL_I32, real);
-        /* sign and magnitude, as which -0 is 0 */
-        rank = bl_where(ir, bl_less(ir, bits, small(ir, bits, 0)), bl_sub(ir, small(ir, bits, INT32_MIN), bits), bits);
-        rank = bl_cast(ir, BL_I64, bl_where(ir, bl_is_nan(ir, real), small(ir, bits, INT32_MAX), rank));
-    } else {
-        rank = bl_cast(ir, BL_I64, x);
-        if (x->dtype == BL_U32)
-            rank = bl_add(ir, rank, whole(ir, rank, INT32_MIN));
-    }
-    if (o->descending)
-        rank = bl_not(ir, rank);
-    rank = bl_alu2(ir, BL_OP_SHL, rank, whole(ir, rank, 32));
-    return bl_add(ir, rank, bl_iota_like(ir, rank, rank->ndim - 1, BL_I64));
-}
 
 /* The positions of the first |count|, at most FEW: each is the smallest ordinal above the one before.  Where the axis has fewer,
  * -1 stands behind them. */
@@ -208,26 +396,26 @@ static const bl_node *find_few(bl_call *c, const bl_node *x, int axis, bool desc
 {
     bl_ir *ir = c->ir;
     order o = {ir, descending};
-    const bl_node *keys = take_keys(c, x, axis);
+    const bl_node *last = take_keys(c, x, axis);
     const bl_node *found[FEW];
 
-    if (keys == NULL)
+    if (last == NULL)
         return NULL;
-    const bl_node *all = ordinals(&o, keys), *end = whole(ir, all, INT64_MAX);
+    const bl_node *all = ordinals(ir, rank_of(&o, last)), *end = whole(ir, all, INT64_MAX);
     for (int64_t i = 0; i < count; i++) {
         const bl_node *rest = i == 0 ? all : bl_where(ir, bl_less(ir, bl_spread(ir, found[i - 1], all), all), all, end);
-        found[i] = bl_reduce(ir, BL_OP_MIN, rest, 1u << (keys->ndim - 1));
+        found[i] = bl_reduce(ir, BL_OP_MIN, rest, 1u << (last->ndim - 1));
     }
     if (found[count - 1]->op == BL_OP_POISON)
         return bl_call_failed(c);
-    return bl_from_last(ir, bl_cast(ir, BL_I32, bl_call_join(c, (int)count, found, keys->ndim - 1)), axis);
+    return bl_from_last(ir, bl_cast(ir, BL_I32, bl_call_join(c, (int)count, found, last->ndim - 1)), axis);
 }
 
 const bl_node *bl_first_places(bl_call *c, const bl_node *x, int axis, bool descending, const bl_node *count)
 {
     bool few = count->hi > 0 && count->hi <= FEW && count->hi * FEW_OF <= x->dim[axis]->hi;
-    bool fits = bl_dtype_bytes((bl_dtype)x->dtype) <= 4; /* above a place in an int64 */
-    const bl_node *at = few && fits ? find_few(c, x, axis, descending, count->hi) : bl_sorted_places(c, x, axis, descending);
+    const bl_node *at =
+        few && fits(x) ? find_few(c, x, axis, descending, count->hi) : sorted_places(c, x, axis, descending, count->hi);
 
     return at == NULL ? NULL : bl_shrink_axis(c->ir, at, axis, bl_index(c->ir, 0), count);
 }
@@ -249,7 +437,7 @@ const bl_node *expand_sort(bl_call *c)
     c->result[1] = x->ndim == 0 ? bl_const_int(c->ir, BL_I64, 0) : x;
     if (axis < 0 || x->ndim == 0)
         return x;
-    const bl_node *at = bl_sorted_places(c, x, axis, bl_attr(c, "descending")->flag);
+    const bl_node *at = sorted_places(c, x, axis, bl_attr(c, "descending")->flag, x->dim[axis]->hi);
     return at == NULL ? NULL : give_sorted(c, at, axis);
 }
 
@@ -260,7 +448,7 @@ const bl_node *expand_argsort(bl_call *c)
 
     if (axis < 0 || x->ndim == 0)
         return axis < 0 ? x : bl_const_int(c->ir, BL_I64, 0);
-    const bl_node *at = bl_sorted_places(c, x, axis, bl_attr(c, "descending")->flag);
+    const bl_node *at = sorted_places(c, x, axis, bl_attr(c, "descending")->flag, x->dim[axis]->hi);
     return at == NULL ? NULL : bl_cast(c->ir, BL_I64, at);
 }
 
