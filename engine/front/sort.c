@@ -19,6 +19,7 @@ enum {
     WHOLE_WORK = 1 << 20, /* as is one where this many comparisons are all: launches would cost more */
     RUN = 64,             /* a longer one several of these: where counting has cost as much as the merges that it saves */
     BLOCK = 16,           /* as many as registers hold twice; at most half a run */
+    PAIRS = 8,            /* where rank and place are two, for the sake of the text; divides BLOCK */
     FEW = 64,             /* that many are found one after the other, */
     FEW_OF = 32           /* of an axis this many times as long: below, a sort of one row is as fast on some devices */
 };
@@ -199,9 +200,9 @@ static void exchange(const order *o, keys *a, keys *b)
     *a = low;
 }
 
-/* The parts [.., runs, blocks] of a block, side by side: [.., runs, blocks * BLOCK].  A choice and no concatenation, whose parts
+/* The |n| parts [.., runs, blocks] of a block, side by side: [.., runs, blocks * n].  A choice and no concatenation, whose parts
  * would each be asked for under a condition of its own. */
-static const bl_node *join_parts(const order *o, const bl_node *const part[BLOCK])
+static const bl_node *join_parts(const order *o, int n, const bl_node *const *part)
 {
     bl_ir *ir = o->ir;
     const bl_node *dim[BL_MAX_DIMS + 1], *joined = NULL, *place = NULL;
@@ -209,13 +210,13 @@ static const bl_node *join_parts(const order *o, const bl_node *const part[BLOCK
 
     for (int i = 0; i < ndim; i++)
         dim[i] = part[0]->dim[i];
-    dim[ndim] = bl_index(ir, BLOCK);
-    for (int i = BLOCK - 1; i >= 0; i--) {
+    dim[ndim] = bl_index(ir, n);
+    for (int i = n - 1; i >= 0; i--) {
         const bl_node *wide = bl_expand(ir, bl_add_axis(ir, part[i], ndim), ndim + 1, dim);
         place = place == NULL ? bl_iota_like(ir, wide, ndim, BL_I32) : place;
         joined = joined == NULL ? wide : bl_where(ir, bl_alu2(ir, BL_OP_CMPEQ, place, small(ir, place, i)), wide, joined);
     }
-    dim[ndim - 1] = bl_mul(ir, dim[ndim - 1], bl_index(ir, BLOCK));
+    dim[ndim - 1] = bl_mul(ir, dim[ndim - 1], bl_index(ir, n));
     return bl_reshape(ir, joined, ndim, dim);
 }
 
@@ -224,28 +225,28 @@ static const bl_node *join_parts(const order *o, const bl_node *const part[BLOCK
 static const bl_node *merge_halves(const order *o, keys k, int64_t length)
 {
     bl_ir *ir = o->ir;
-    int last = k.rank->ndim - 1;
+    int last = k.rank->ndim - 1, n = k.place == NULL ? BLOCK : PAIRS;
     const bl_node *part[BLOCK];
     keys block[BLOCK];
 
-    const bl_node *heads = bl_shrink_axis(ir, k.rank, last, bl_index(ir, 0), bl_index(ir, 2 * length / BLOCK));
+    const bl_node *heads = bl_shrink_axis(ir, k.rank, last, bl_index(ir, 0), bl_index(ir, 2 * length / n));
     const bl_node *k0 = bl_iota_like(ir, heads, last, BL_I32);
-    k0 = bl_mul(ir, k0, small(ir, k0, BLOCK));
+    k0 = bl_mul(ir, k0, small(ir, k0, n));
     const bl_node *first = split_path(o, k, k0, length);
     const bl_node *second = bl_alu2(ir, BL_OP_MAX, bl_sub(ir, k0, first), small(ir, k0, 0));
-    for (int i = 0; i < BLOCK; i++) { /* up, and down again: the lower half of two runs is what is less of each pair */
-        keys up = element(o, k, first, i, 0, length), down = element(o, k, second, BLOCK - 1 - i, length, length);
+    for (int i = 0; i < n; i++) { /* up, and down again: the lower half of two runs is what is less of each pair */
+        keys up = element(o, k, first, i, 0, length), down = element(o, k, second, n - 1 - i, length, length);
         block[i] = choose(o, precedes(o, up, down), up, down);
     }
-    for (int apart = BLOCK / 2; apart > 0; apart /= 2) {
-        for (int i = 0; i < BLOCK; i++) {
+    for (int apart = n / 2; apart > 0; apart /= 2) {
+        for (int i = 0; i < n; i++) {
             if ((i & apart) == 0)
                 exchange(o, &block[i], &block[i + apart]);
         }
     }
-    for (int i = 0; i < BLOCK; i++)
+    for (int i = 0; i < n; i++)
         part[i] = k.place == NULL ? block[i].rank : block[i].place;
-    return join_parts(o, part);
+    return join_parts(o, n, part);
 }
 
 /* Keys [.., runs, 2 * length] whose halves are in order: all of them in order. */
@@ -268,8 +269,6 @@ static const bl_node *in_runs(bl_ir *ir, const bl_node *x, int ndim, int64_t tot
 {
     const bl_node *dim[BL_MAX_DIMS + 1];
 
-    if (x == NULL)
-        return NULL;
     for (int i = 0; i < ndim - 1; i++)
         dim[i] = x->dim[i];
     dim[ndim - 1] = bl_index(ir, total / length);
@@ -282,7 +281,7 @@ static const bl_node *pad_to(bl_ir *ir, const bl_node *x, int axis, int64_t tota
 {
     const bl_node *before[BL_MAX_DIMS], *after[BL_MAX_DIMS];
 
-    if (x == NULL || bl_is_int(x->dim[axis], total))
+    if (bl_is_int(x->dim[axis], total))
         return x;
     for (int i = 0; i < x->ndim; i++) {
         before[i] = bl_index(ir, 0);
@@ -327,7 +326,13 @@ static bool is_run(const bl_node *x)
 
 static const bl_node *shorten(bl_ir *ir, const bl_node *x, int axis, int64_t extent)
 {
-    return x == NULL || bl_is_int(x->dim[axis], extent) ? x : bl_shrink_axis(ir, x, axis, bl_index(ir, 0), bl_index(ir, extent));
+    return bl_is_int(x->dim[axis], extent) ? x : bl_shrink_axis(ir, x, axis, bl_index(ir, 0), bl_index(ir, extent));
+}
+
+/* Runs x[.., runs, length] as pairs [.., runs / 2, 2 * length]; the last may have one of |value| alone. */
+static const bl_node *in_pairs(bl_ir *ir, const bl_node *x, int ndim, int64_t runs, int64_t length, const bl_node *value)
+{
+    return in_runs(ir, pad_to(ir, x, ndim - 1, runs, value), ndim, runs * length, 2 * length);
 }
 
 /* The positions of all of x[.., n] in their order or, where fewer are |wanted|, of so many and some more: int32. */
@@ -349,14 +354,15 @@ static const bl_node *sort_last(const order *o, const bl_node *x, int64_t wanted
     keys k = store(o, sort_runs(o, x, runs * RUN));
     while (runs > 1) {
         runs += runs % 2;
-        k.rank = pad_to(ir, k.rank, ndim - 1, runs, bl_const_int(ir, BL_I64, INT64_MAX));
-        k.place = pad_to(ir, k.place, ndim - 1, runs, bl_const_int(ir, BL_I32, INT32_MAX));
-        k.rank = in_runs(ir, k.rank, ndim, runs * length, 2 * length);
-        k.place = in_runs(ir, k.place, ndim, runs * length, 2 * length);
+        k.rank = in_pairs(ir, k.rank, ndim, runs, length, bl_const_int(ir, BL_I64, INT64_MAX));
+        if (k.place != NULL)
+            k.place = in_pairs(ir, k.place, ndim, runs, length, bl_const_int(ir, BL_I32, INT32_MAX));
         k = merge_runs(o, k, length);
         runs /= 2;
         length = 2 * length < most ? 2 * length : most; /* of what is behind these nothing is wanted */
-        k = (keys){shorten(ir, k.rank, ndim, length), shorten(ir, k.place, ndim, length)};
+        k.rank = shorten(ir, k.rank, ndim, length);
+        if (k.place != NULL)
+            k.place = shorten(ir, k.place, ndim, length);
         if (runs > 1)
             k = store(o, k);
     }
