@@ -216,7 +216,7 @@ static const bl_node *join_parts(const order *o, int n, const bl_node *const *pa
         place = place == NULL ? bl_iota_like(ir, wide, ndim, BL_I32) : place;
         joined = joined == NULL ? wide : bl_where(ir, bl_alu2(ir, BL_OP_CMPEQ, place, small(ir, place, i)), wide, joined);
     }
-    dim[ndim - 1] = bl_mul(ir, dim[ndim - 1], bl_index(ir, n));
+    dim[ndim - 1] = bl_mul(ir, part[0]->dim[ndim - 1], bl_index(ir, n));
     return bl_reshape(ir, joined, ndim, dim);
 }
 
