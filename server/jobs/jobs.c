@@ -4,6 +4,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "server/access/access.h"
+#include "server/grants.h"
 #include "server/jobs/internal.h"
 #include "server/shelf.h"
 #include "server/storage.h"
@@ -609,6 +610,17 @@ size_t bl_jobs_count_on(bl_jobs *jobs, const bl_worker *worker)
     return n;
 }
 
+/* By a job that nobody knows yet?  Who deletes the program holds the grants until it is gone: that is waited for. */
+static bl_status check_claim(bl_shelf *shelf, uint32_t owner, const char *name, bl_err *err)
+{
+    bl_err busy = {0};
+    if (bl_shelf_check_program(shelf, owner, name, &busy) == BL_EBUSY) {
+        bl_grants_hold(bl_shelf_grants(shelf));
+        bl_grants_let_go(bl_shelf_grants(shelf));
+    }
+    return bl_shelf_check_program(shelf, owner, name, err);
+}
+
 bl_status bl_jobs_guard(bl_jobs *jobs, uint32_t owner, const char *name, bl_err *err)
 {
     const char *id = NULL;
@@ -624,7 +636,7 @@ bl_status bl_jobs_guard(bl_jobs *jobs, uint32_t owner, const char *name, bl_err 
                 bl_fail(err, BL_ECONFLICT, "job %s trains the program \"%.128s\": wait for its end, or cancel it", job->id, name);
     }
     pthread_mutex_unlock(&jobs->lock);
-    return st == BL_OK ? bl_shelf_check_program(jobs->server->shelf, owner, name, err) : st; /* by one that nobody knows yet */
+    return st == BL_OK ? check_claim(jobs->server->shelf, owner, name, err) : st;
 }
 
 bl_status bl_jobs_guard_restoring(bl_jobs *jobs, uint32_t owner, const char *name, bl_err *err)

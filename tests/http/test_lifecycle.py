@@ -680,9 +680,9 @@ class Load(ServerTest):
                 method, path, body = rows[i % len(rows)]
                 connection.request(method, path, None if body is None else json.dumps(body), JSON if body is not None else {})
                 reply = connection.getresponse()
-                reply.read()
+                told = reply.read()
                 if reply.status >= 500:
-                    wrong.append((method, path, reply.status))
+                    wrong.append((method, path, reply.status, told))
             connection.close()
 
         def round_of(n):
