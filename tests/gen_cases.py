@@ -93,6 +93,7 @@ def elementwise():
     c.add("chain", lambda g: (lambda x: g("add", g("mul", g("tanh", g("sub", g("mul", x, 1.5), 0.25)), 0.5), x))(g.x([1000])))
     c.add("literals", lambda g: (lambda x: [g("mul", x, "NaN"), g("minimum", x, "Infinity"), g("maximum", x, "-Infinity"), g("add", x, -0.0)])(g.x([3])))
     c.add("counted_in_int64", lambda g: (lambda i: [g("less", 2, i), g("less", i, 2), g("greater", g("sub", i, 7), 0), g("equal", i, 3)])(g("arange", stop=20)))
+    c.add("large_angles", lambda g: (lambda x: [g(op, g("mul", x, far)) for op in ("sin", "cos") for far in (1e4, 1e6, 1e9, 1e20, 1e37)])(g.x([257])))
     c.add("nothing", lambda g: (lambda x: [x, g("add", x, 0), g("mul", x, 1), g("detach", x), g("contiguous", x)])(g.x([5])))
     return c
 

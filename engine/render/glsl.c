@@ -361,8 +361,46 @@ static const char double_functions[] =
     "float to_odd(double x) { float f = float(x); if (double(f) == x || x != x || isinf(f)) return f;\n"
     "  uint b = floatBitsToUint(f); if (abs(double(f)) > abs(x)) b--; return uintBitsToFloat(b | 1u); }\n";
 
+/* GLSL says nothing of sin outside of [-pi, pi] and allows an error of 2^-11 inside (Vulkan, "Precision of GLSL.std.450
+ * Instructions"); some drivers' is noise for large numbers.  So |x| = k * pi + r, |r| <= pi / 2.
+ *
+ * Up to 2^14: pi in parts of 8, 11 and 11 bits, whose products with k are exact, fma or not, and the rest (Cody and Waite,
+ * Software Manual for the Elementary Functions, 1980).
+ *
+ * Above: those 96 bits of 1/pi that the exponent calls for, times the mantissa, modulo 2 (Payne and Hanek, Radian Reduction for
+ * Trigonometric Functions, SIGNUM 1983).  The first of them is worth 1, the bits begin at 2^9, and what is left after the nearest
+ * whole number is r / pi with its sign.  They are chosen by conditions: lavapipe computes both sides of a branch, and there a
+ * table took several times as long as all the rest.
+ *
+ * Then the polynomial for [-pi / 2, pi / 2] of SLEEF's sinf_u35 (Shibata and Petrogalli, 2020). */
+static const char sine_functions[] =
+    "float far_angle(uint b, out uint k) {\n"
+    "  uint m = (b & 0x7fffffu) | 0x800000u, s = (b >> 23) - 141u, l = s & 31u, r = 31u - l;\n"
+    "#define BITS(A, B, C, D) (s < 64u ? s < 32u ? A : B : s < 96u ? C : D)\n"
+    "  uint p0 = BITS(0x00145f30u, 0x6dc9c882u, 0xa53f84eau, 0xfa3ea69bu), p1 = BITS(0x6dc9c882u, 0xa53f84eau, 0xfa3ea69bu, "
+    "0xb81b6c52u);\n"
+    "  uint p2 = BITS(0xa53f84eau, 0xfa3ea69bu, 0xb81b6c52u, 0xb3278872u), p3 = BITS(0xfa3ea69bu, 0xb81b6c52u, 0xb3278872u, "
+    "0x083fca2cu);\n"
+    "  uint w0 = (p0 << l) | (p1 >> 1 >> r), w1 = (p1 << l) | (p2 >> 1 >> r), w2 = (p2 << l) | (p3 >> 1 >> r);\n"
+    "  uint high, low, next, rest, carry; umulExtended(m, w1, high, low); umulExtended(m, w2, next, rest);\n"
+    "  low = uaddCarry(low, next, carry); high += m * w0 + carry; k = (high >> 31) ^ (high >> 30);\n"
+    "  return (float(int((high << 1) | (low >> 31))) + float(int(low & 0x7fffffffu)) * 4.656612873077393e-10) * "
+    "7.314590396335576e-10; }\n"
+    "float sin_each(float x) { float a = abs(x); uint b = floatBitsToUint(a), k; precise float r;\n"
+    "  if (a < 16384.0) { int n = int(a * 0.31830988618 + 0.5); float q = float(n); k = uint(n);\n"
+    "    r = a - q * 3.140625; r = r - q * 9.675025939941406e-4; r = r - q * 1.5099067240953445e-7; r = r - q * "
+    "5.126688136514179e-12;\n"
+    "  } else r = far_angle(b, k);\n"
+    "  float s = r * r, y = (2.6083159809786593541503e-6 * s - 1.981069071916863322258e-4) * s + 8.33307858556509017944336e-3;\n"
+    "  y = (y * s - 0.166666597127914428710938) * s * r + r;\n"
+    "  uint bits = floatBitsToUint(y) ^ (k << 31) ^ (floatBitsToUint(x) & 0x80000000u);\n"
+    "  return uintBitsToFloat(b < 0x7f800000u ? bits : 0x7fc00000u); }\n"
+    "vec2 sin_each(vec2 x) { return vec2(sin_each(x.x), sin_each(x.y)); }\n"
+    "vec3 sin_each(vec3 x) { return vec3(sin_each(x.xy), sin_each(x.z)); }\n"
+    "vec4 sin_each(vec4 x) { return vec4(sin_each(x.xy), sin_each(x.zw)); }\n";
+
 typedef struct needs {
-    bool half, f64, i64, byte, word, narrow;
+    bool half, f64, i64, byte, word, narrow, sine;
 } needs;
 
 static void need(needs *n, bl_dtype dtype, bool stored)
@@ -436,6 +474,8 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
     for (uint32_t i = 0; i < linear->ninst; i++)
         need(&n, (bl_dtype)linear->inst[i].dtype, false);
     for (uint32_t i = 0; i < linear->ninst; i++)
+        n.sine = n.sine || linear->inst[i].op == BL_OP_SIN;
+    for (uint32_t i = 0; i < linear->ninst; i++)
         n.narrow = n.narrow || (linear->inst[i].op == BL_OP_BUFFER && linear->inst[i].sub == BL_LOCAL_NARROW);
     for (uint32_t i = 0; i < linear->nbuffers; i++)
         need(&n, linear->buffer_dtype[i], true);
@@ -460,6 +500,8 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
     bl_text_puts(out, bool_functions);
     bl_text_puts(out, extreme_functions);
     bl_text_puts(out, bit_functions);
+    if (n.sine)
+        bl_text_puts(out, sine_functions);
     if (n.i64) {
         bl_text_puts(out, whole64_functions);
         bl_text_puts(out, saturate64_functions);
@@ -474,7 +516,10 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
     return BL_OK;
 }
 
+static const char *const alu[BL_OP_COUNT] = {[BL_OP_SIN] = "sin_each({0})"};
+
 const dialect dialect_glsl = {
+    .alu = alu,
     .type = type,
     .literal = literal,
     .repeat = repeat,

@@ -4,7 +4,7 @@
 import torch
 import torch.nn.functional as F
 
-from cases import EXACT, F32, FLOATS, INF, INTS, NAN, NUMBERS, ODD, SPECIAL, case, distinct, fixed, given, positive, whole, x
+from cases import EXACT, F32, FAR, FLOATS, INF, INTS, NAN, NUMBERS, ODD, SPECIAL, case, distinct, fixed, given, positive, whole, x
 
 
 HALVES = ("float16", "bfloat16", "float32")
@@ -30,6 +30,7 @@ def add_functions():
         case(op, [positive(17, 33, least=1.05 if op == "acosh" else 0.05)], fn, loose=8)
     for op, fn in {**table, **bounded, **above}.items():
         case(op, [fixed(range(1, 5), "int32")], lambda a, fn=fn: fn(a.float()), dtypes=F32, loose=8, grad=False, note="int32 makes float32")
+    case("tan", [given(FAR)], torch.tan, dtypes=EXACT, loose=8, note="larger angles")
     for op in ("exp2", "expm1", "log1p", "log2", "log10", "atan", "asinh"):
         case(op, [given([0.0, NAN, INF, 1.0, 0.5, 20.0, 90.0, 1e-5, 0.3, 3.0])], {**table, **bounded, **above}[op], grad=False, loose=8,
              note="special")
