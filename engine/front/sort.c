@@ -15,9 +15,9 @@
 #include "engine/ir/shape.h"
 
 enum {
-    WHOLE = 128,          /* an axis as long as this is one run, */
+    WHOLE = 256,          /* an axis as long as this is one run, */
     WHOLE_WORK = 1 << 20, /* as is one where this many comparisons are all: launches would cost more */
-    RUN = 64,             /* a longer one several of these: where counting has cost as much as the merges that it saves */
+    RUN = 256,            /* a longer one several of these: with shorter ones merges cost as much as counting, and more text */
     BLOCK = 16,           /* as many as registers hold twice; at most half a run */
     PAIRS = 8,            /* where rank and place are two, for the sake of the text; divides BLOCK */
     FEW = 64,             /* that many are found one after the other, */
@@ -57,28 +57,28 @@ static const bl_node *rank_of_float(bl_ir *ir, const bl_node *x)
     return bl_where(ir, bl_is_nan(ir, real), highest, rank);
 }
 
-/* x[.., n] as int64, smaller where it stands earlier; equals are equal. */
-static const bl_node *rank_of(const order *o, const bl_node *x)
-{
-    bl_ir *ir = o->ir;
-    bool floats = bl_dtype_is_float((bl_dtype)x->dtype);
-    const bl_node *rank = bl_cast(ir, BL_I64, floats ? rank_of_float(ir, x) : x);
-
-    if (x->dtype == BL_U32 || x->dtype == BL_U64)
-        rank = bl_add(ir, rank, whole(ir, rank, x->dtype == BL_U32 ? INT32_MIN : INT64_MIN));
-    return o->descending ? bl_not(ir, rank) : rank;
-}
-
-/* Does a rank leave room for the place? */
+/* Is a rank an int32, which leaves room for the place in an int64? */
 static bool fits(const bl_node *x)
 {
     return bl_dtype_bytes((bl_dtype)x->dtype) <= 4;
 }
 
+/* x[.., n] as int32 or int64, smaller where it stands earlier; equals are equal. */
+static const bl_node *rank_of(const order *o, const bl_node *x)
+{
+    bl_ir *ir = o->ir;
+    bl_dtype dtype = fits(x) ? BL_I32 : BL_I64;
+    const bl_node *rank = bl_cast(ir, dtype, bl_dtype_is_float((bl_dtype)x->dtype) ? rank_of_float(ir, x) : x);
+
+    if (x->dtype == BL_U32 || x->dtype == BL_U64) /* the sign's bit */
+        rank = bl_alu2(ir, BL_OP_XOR, rank, fits(x) ? small(ir, rank, INT32_MIN) : whole(ir, rank, INT64_MIN));
+    return o->descending ? bl_not(ir, rank) : rank;
+}
+
 /* The ranks of a dtype that fits, with their places below. */
 static const bl_node *ordinals(bl_ir *ir, const bl_node *rank)
 {
-    rank = bl_alu2(ir, BL_OP_SHL, rank, whole(ir, rank, 32));
+    rank = bl_alu2(ir, BL_OP_SHL, bl_cast(ir, BL_I64, rank), whole(ir, rank, 32));
     return bl_add(ir, rank, bl_iota_like(ir, rank, rank->ndim - 1, BL_I64));
 }
 
@@ -297,7 +297,7 @@ static keys sort_runs(const order *o, const bl_node *x, int64_t total)
     int ndim = x->ndim;
     bool one = fits(x);
     int64_t highest = one ? INT32_MAX : INT64_MAX; /* the rank of what is behind: its places are behind too */
-    keys k = {pad_to(ir, rank_of(o, x), ndim - 1, total, bl_const_int(ir, BL_I64, highest)), NULL};
+    keys k = {pad_to(ir, rank_of(o, x), ndim - 1, total, bl_const_int(ir, one ? BL_I32 : BL_I64, highest)), NULL};
 
     k.rank = one ? ordinals(ir, k.rank) : k.rank;
     k.place = one ? NULL : in_runs(ir, bl_iota_like(ir, k.rank, ndim - 1, BL_I32), ndim, total, RUN);
@@ -345,10 +345,8 @@ static const bl_node *sort_last(const order *o, const bl_node *x, int64_t wanted
     if (extent->op == BL_OP_POISON)
         return extent;
     if (is_run(x)) {
-        keys k = {fits(x) ? ordinals(ir, rank_of(o, x)) : rank_of(o, x), NULL};
-        const bl_node *place = bl_iota_like(ir, k.rank, ndim - 1, BL_I32);
-        k.place = fits(x) ? NULL : place;
-        return sent(ir, count_before(o, k), place);
+        const bl_node *rank = rank_of(o, x), *place = bl_iota_like(ir, rank, ndim - 1, BL_I32);
+        return sent(ir, count_before(o, (keys){rank, place}), place);
     }
     int64_t length = RUN, runs = count_runs((extent->hi - 1) / RUN + 1), most = (wanted / BLOCK + 1) * BLOCK;
     keys k = store(o, sort_runs(o, x, runs * RUN));

@@ -273,7 +273,7 @@ class LeavingOthersBehind(Compiling):
 
     def test_its_deadline_while_another_waits(self):
         """The first is answered then, and not when it is compiled; the second gets what was compiled for both."""
-        many = 100
+        many = 50
         whole = self.whole(sorts(3, many=many, dry_run=True))
         cached, late = self.server.metric("runs_cached_total"), self.server.metric("timeouts_total")
         first, second = self.ask_both(4, many=many, timeout_ms=round(whole * 400))
@@ -286,7 +286,7 @@ class LeavingOthersBehind(Compiling):
 
     def test_t27_while_another_program_waits(self):
         """There is none then, though its plan is in the cache."""
-        first, second = self.ask_both(5, P + "/gone", P + "/there", "PUT", x={"dtype": "float32", "shape": []}, many=100)
+        first, second = self.ask_both(5, P + "/gone", P + "/there", "PUT", x={"dtype": "float32", "shape": []}, many=50)
         first.close()
         self.assertEqual(2, self.server.settled("requests_active", 2))
         self.assertEqual(1, self.server.metric("plans_waiting"))
