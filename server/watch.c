@@ -22,6 +22,7 @@ struct bl_peer {
     uint32_t serial; /* counts the connections that had this slot */
     int fd;          /* -1: free */
     bool gone;       /* the client closed its side */
+    bool listed;     /* in |gone| of the watcher */
     bl_request *rq;  /* suspended on its behalf, or NULL */
     uint32_t next_free;
     char *uri; /* HTTP thread of the connection */
@@ -31,7 +32,7 @@ struct bl_peer {
 /* A client that is gone, from a connection that may not know it yet. */
 typedef struct gone_peer {
     uint64_t packed;
-    int64_t since_ns;
+    int64_t told_ns; /* when the connection was told last */
 } gone_peer;
 
 struct bl_watch {
@@ -75,7 +76,7 @@ static void on_event(bl_watch *watch, const struct epoll_event *event)
 {
     bl_peer *peer = &watch->peers[(uint32_t)event->data.u64];
     bl_request *taken = NULL;
-    bool mine = false;
+    bool mine = false, fresh = false;
     bool certain = (event->events & (EPOLLHUP | EPOLLERR)) != 0;
     pthread_mutex_lock(&peer->lock);
     mine = peer->fd >= 0 && pack(peer) == event->data.u64;
@@ -83,34 +84,37 @@ static void on_event(bl_watch *watch, const struct epoll_event *event)
         peer->gone = true;
         taken = cancel_locked(peer);
     }
+    fresh = mine && !peer->listed && watch->ngone < watch->count;
+    peer->listed = peer->listed || fresh;
     pthread_mutex_unlock(&peer->lock);
-    if (mine && watch->ngone < watch->count)
+    if (fresh)
         watch->gone[watch->ngone++] = (gone_peer){event->data.u64, bl_clock_ns()};
     if (taken != NULL)
         give_up(taken, "the client went away");
 }
 
 /* libmicrohttpd 0.9.75 misses an end that arrives together with data, and would keep the connection, and half a request, until
- * its timeout. Shutting down what is at its end already makes epoll tell it once more.  False where that must wait. */
-static bool nudge(bl_watch *watch, const gone_peer *gone)
+ * its timeout. Shutting down what is at its end already makes epoll tell it once more: again and again, since that may come
+ * together with something else as well.  False once the connection is over. */
+static bool nudge(bl_watch *watch, gone_peer *gone, int64_t now)
 {
     bl_peer *peer = &watch->peers[(uint32_t)gone->packed];
-    bool done = true;
+    bool open = false;
     pthread_mutex_lock(&peer->lock);
-    if (peer->fd >= 0 && pack(peer) == gone->packed) {
-        done = peer->rq == NULL;
-        if (done)
-            (void)shutdown(peer->fd, SHUT_RD);
+    open = peer->fd >= 0 && pack(peer) == gone->packed;
+    if (open && peer->rq == NULL && bl_clock_ms(gone->told_ns, now) >= NUDGE_MS) {
+        (void)shutdown(peer->fd, SHUT_RD);
+        gone->told_ns = now;
     }
     pthread_mutex_unlock(&peer->lock);
-    return done;
+    return open;
 }
 
 static void nudge_all(bl_watch *watch, int64_t now)
 {
     uint32_t left = 0;
     for (uint32_t i = 0; i < watch->ngone; i++)
-        if (bl_clock_ms(watch->gone[i].since_ns, now) < NUDGE_MS || !nudge(watch, &watch->gone[i]))
+        if (nudge(watch, &watch->gone[i], now))
             watch->gone[left++] = watch->gone[i];
     watch->ngone = left;
 }
@@ -205,7 +209,7 @@ bl_peer *bl_watch_open(bl_watch *watch, int fd)
     pthread_mutex_lock(&peer->lock);
     peer->serial++;
     peer->fd = fd;
-    peer->gone = false;
+    peer->gone = peer->listed = false;
     peer->rq = NULL;
     event.data.u64 = pack(peer);
     pthread_mutex_unlock(&peer->lock);
