@@ -226,7 +226,7 @@ static const bl_node *merge_halves(const order *o, keys k, int64_t length)
 {
     bl_ir *ir = o->ir;
     int last = k.rank->ndim - 1, n = k.place == NULL ? BLOCK : PAIRS;
-    const bl_node *part[BLOCK];
+    const bl_node *part[BLOCK] = {NULL};
     keys block[BLOCK];
 
     const bl_node *heads = bl_shrink_axis(ir, k.rank, last, bl_index(ir, 0), bl_index(ir, 2 * length / n));
