@@ -72,27 +72,6 @@ static bl_request *cancel_locked(bl_peer *peer)
     return bl_request_withdraw(rq) ? rq : NULL;
 }
 
-static void on_event(bl_watch *watch, const struct epoll_event *event)
-{
-    bl_peer *peer = &watch->peers[(uint32_t)event->data.u64];
-    bl_request *taken = NULL;
-    bool mine = false, fresh = false;
-    bool certain = (event->events & (EPOLLHUP | EPOLLERR)) != 0;
-    pthread_mutex_lock(&peer->lock);
-    mine = peer->fd >= 0 && pack(peer) == event->data.u64;
-    if (mine && (certain || watch->server->settings.half_close)) {
-        peer->gone = true;
-        taken = cancel_locked(peer);
-    }
-    fresh = mine && !peer->listed && watch->ngone < watch->count;
-    peer->listed = peer->listed || fresh;
-    pthread_mutex_unlock(&peer->lock);
-    if (fresh)
-        watch->gone[watch->ngone++] = (gone_peer){event->data.u64, bl_clock_ns()};
-    if (taken != NULL)
-        give_up(taken, "the client went away");
-}
-
 /* libmicrohttpd 0.9.75 misses an end that arrives together with data, and would keep the connection, and half a request, until
  * its timeout. Shutting down what is at its end already makes epoll tell it once more: again and again, since that may come
  * together with something else as well.  False once the connection is over. */
@@ -117,6 +96,29 @@ static void nudge_all(bl_watch *watch, int64_t now)
         if (nudge(watch, &watch->gone[i], now))
             watch->gone[left++] = watch->gone[i];
     watch->ngone = left;
+}
+
+static void on_event(bl_watch *watch, const struct epoll_event *event)
+{
+    bl_peer *peer = &watch->peers[(uint32_t)event->data.u64];
+    bl_request *taken = NULL;
+    bool mine = false, fresh = false;
+    bool certain = (event->events & (EPOLLHUP | EPOLLERR)) != 0;
+    if (watch->ngone == watch->count) /* of connections that are over: no more are open than that */
+        nudge_all(watch, bl_clock_ns());
+    pthread_mutex_lock(&peer->lock);
+    mine = peer->fd >= 0 && pack(peer) == event->data.u64;
+    if (mine && (certain || watch->server->settings.half_close)) {
+        peer->gone = true;
+        taken = cancel_locked(peer);
+    }
+    fresh = mine && !peer->listed && watch->ngone < watch->count;
+    peer->listed = peer->listed || fresh;
+    pthread_mutex_unlock(&peer->lock);
+    if (fresh)
+        watch->gone[watch->ngone++] = (gone_peer){event->data.u64, bl_clock_ns()};
+    if (taken != NULL)
+        give_up(taken, "the client went away");
 }
 
 static void tick(bl_server *server)

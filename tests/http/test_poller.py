@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Threads that answer look for the next request before they sleep, as --spin says: told by how often they slept."""
+"""Threads that answer look for the next request before they sleep, as --spin says: told by how often they slept; and are not left with connections of
+clients that went away."""
+import contextlib
 import http.client
 import os
 import pathlib
+import random
+import socket
+import struct
+import threading
 import time
 import unittest
 
@@ -54,6 +60,52 @@ class Looking(unittest.TestCase):
         """Seconds of the processors that the server has had."""
         fields = pathlib.Path(f"/proc/{self.server.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Churn(unittest.TestCase):
+    """Clients that come by the hundred and leave at once, some with a word, beside others that stay for a few answers."""
+
+    SECONDS, AT_ONCE = 6, 250
+    LIVE = b"GET /v2/health/live HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+    def test_t27_hole10_no_connection_of_theirs_stays(self):
+        server = Server("--backends", "interp", "--threads", "1", "--connections", "16", "--idle-timeout", "600")
+        self.addCleanup(server.stop)
+        end = time.monotonic() + self.SECONDS
+        threads = [threading.Thread(target=act, args=(server.port, end)) for act in (self.come_and_go, self.stay) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(200, server.call("GET", "/v2/health/live", timeout=30).status)
+        self.assertEqual(1, server.settled("connections", 1, 30))
+
+    def leave(self, one):
+        if random.random() < 0.5:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        one.close()
+
+    def come_and_go(self, port, end):
+        while time.monotonic() < end:
+            sockets = []
+            for _ in range(self.AT_ONCE):
+                sockets.append(socket.socket())
+                sockets[-1].setblocking(False)
+                sockets[-1].connect_ex(("127.0.0.1", port))
+                with contextlib.suppress(OSError):
+                    sockets[-1].send(random.choice((self.LIVE, self.LIVE, b"GET", b"", b"")))
+                if random.random() < 0.3:
+                    self.leave(sockets.pop(random.randrange(len(sockets))))
+            random.shuffle(sockets)
+            for one in sockets:
+                self.leave(one)
+
+    def stay(self, port, end):
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=self.SECONDS) as one:
+                for _ in range(random.randint(1, 5)):
+                    one.sendall(self.LIVE)
+                    one.recv(4096)
 
 
 if __name__ == "__main__":
