@@ -17,7 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CLOSELY = 3 }; /* times --spin: requests that come within that follow one another closely, a thread's waking included */
+enum {
+    CLOSELY = 3,  /* times --spin: requests that come within that follow one another closely, a thread's waking included */
+    MOST_VAIN = 6 /* of looks in vain one after the other: then 1 of 2^6 waits begins with one */
+};
 
 typedef struct given {
     int fd;
@@ -40,8 +43,9 @@ struct bl_poller {
     atomic_llong woken_ns; /* when its thread last had something to do */
     bool started;
     /* its thread's */
-    bool closely;  /* do requests follow one another closely? */
-    uint64_t over; /* connections */
+    bool closely;        /* do requests follow one another closely? */
+    unsigned vain, rest; /* looks in vain; waits without one that follow */
+    uint64_t over;       /* connections */
     pthread_t thread;
 };
 
@@ -169,14 +173,29 @@ static bool is_close(const bl_poller *poller, int64_t now)
 }
 
 /* Look for something to do, for --spin at most; not while somebody's work is under way, which may need the core. */
-static bool look(const bl_poller *poller, int64_t begin)
+static bool look(bl_poller *poller, int64_t begin)
 {
     struct pollfd daemon = {.fd = poller->epoll, .events = POLLIN};
-    int64_t end = is_close(poller, begin) ? begin + get_spin(poller) : begin;
-    while (atomic_load(&poller->server->accepted) == 0 && bl_clock_ns() < end)
-        if (atomic_load(&poller->called) || poll(&daemon, 1, 0) != 0)
+    int64_t end = begin + get_spin(poller);
+    while (atomic_load(&poller->server->accepted) == 0) {
+        if (atomic_load(&poller->called) || poll(&daemon, 1, 0) != 0) {
+            poller->vain = 0;
             return true;
+        }
+        if (bl_clock_ns() >= end) { /* a client that takes longer than that does so again, and may need the core for it */
+            poller->vain += poller->vain < MOST_VAIN;
+            poller->rest = 1U << poller->vain;
+            return false;
+        }
+    }
     return false;
+}
+
+static bool may_look(bl_poller *poller, int64_t now)
+{
+    bool rests = poller->rest > 0;
+    poller->rest -= rests;
+    return !rests && is_close(poller, now);
 }
 
 static void sleep_until_called(bl_poller *poller, int timeout)
@@ -196,7 +215,7 @@ static void wait_for_work(bl_poller *poller)
     int timeout = get_timeout(poller);
     if (timeout == 0)
         return;
-    if (!look(poller, begin))
+    if (!may_look(poller, begin) || !look(poller, begin))
         sleep_until_called(poller, timeout);
     now = bl_clock_ns();
     poller->closely = now - begin < get_spin(poller) * CLOSELY;
