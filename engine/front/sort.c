@@ -144,14 +144,39 @@ static const bl_node *sent(bl_ir *ir, const bl_node *rank, const bl_node *x)
     return bl_drop_axes(ir, bl_reduce(ir, BL_OP_ADD, value, 1u << last), 1u << last);
 }
 
+static const bl_node *count(bl_ir *ir, const bl_node *before)
+{
+    unsigned last = 1u << (before->ndim - 1);
+    return bl_drop_axes(ir, bl_reduce(ir, BL_OP_ADD, bl_cast(ir, BL_I32, before), last), last);
+}
+
 /* For each element of a run how many are before it. */
 static const bl_node *count_before(const order *o, keys k)
 {
-    bl_ir *ir = o->ir;
-    int last = k.rank->ndim;
-    const bl_node *before = precedes(o, facing_keys(o, k, false), facing_keys(o, k, true));
+    return count(o->ir, precedes(o, facing_keys(o, k, false), facing_keys(o, k, true)));
+}
 
-    return bl_drop_axes(ir, bl_reduce(ir, BL_OP_ADD, bl_cast(ir, BL_I32, before), 1u << last), 1u << last);
+/* Must value a stand before b where neither was there first?  NaN is the largest. */
+static const bl_node *is_first(const order *o, const bl_node *a, const bl_node *b)
+{
+    bl_ir *ir = o->ir;
+    const bl_node *low = o->descending ? b : a, *high = o->descending ? a : b, *less = bl_less(ir, low, high);
+
+    if (!bl_dtype_is_float((bl_dtype)a->dtype))
+        return less;
+    return bl_alu2(ir, BL_OP_OR, less, bl_and(ir, bl_is_nan(ir, high), bl_not(ir, bl_is_nan(ir, low))));
+}
+
+/* The positions in x[.., n] in their order, as one run, by the values themselves: to make ranks would be a launch. */
+static const bl_node *sort_whole(const order *o, const bl_node *x)
+{
+    bl_ir *ir = o->ir;
+    const bl_node *mine = facing(ir, x, true), *other = facing(ir, x, false);
+    const bl_node *i = bl_iota_like(ir, mine, x->ndim - 1, BL_I32), *j = bl_iota_like(ir, mine, x->ndim, BL_I32);
+    const bl_node *before = bl_where(ir, bl_less(ir, j, i), bl_not(ir, is_first(o, mine, other)), is_first(o, other, mine));
+    const bl_node *rank = count(ir, before);
+
+    return sent(ir, rank, bl_iota_like(ir, rank, x->ndim - 1, BL_I32));
 }
 
 /* ---- merges */
@@ -344,10 +369,8 @@ static const bl_node *sort_last(const order *o, const bl_node *x, int64_t wanted
 
     if (extent->op == BL_OP_POISON)
         return extent;
-    if (is_run(x)) {
-        const bl_node *rank = rank_of(o, x), *place = bl_iota_like(ir, rank, ndim - 1, BL_I32);
-        return sent(ir, count_before(o, (keys){rank, place}), place);
-    }
+    if (is_run(x))
+        return sort_whole(o, x);
     int64_t length = RUN, runs = count_runs((extent->hi - 1) / RUN + 1), most = (wanted / BLOCK + 1) * BLOCK;
     keys k = store(o, sort_runs(o, x, runs * RUN));
     while (runs > 1) {

@@ -369,8 +369,8 @@ static const char double_functions[] =
  *
  * Above: those 96 bits of 1/pi that the exponent calls for, times the mantissa, modulo 2 (Payne and Hanek, Radian Reduction for
  * Trigonometric Functions, SIGNUM 1983).  The first of them is worth 1, the bits begin at 2^9, and what is left after the nearest
- * whole number is r / pi with its sign.  They are chosen by conditions: lavapipe computes both sides of a branch, and there a
- * table took several times as long as all the rest.
+ * whole number is r / pi with its sign.  They are chosen by conditions: on lavapipe a table took several times as long as all the
+ * rest.
  *
  * Then the polynomial for [-pi / 2, pi / 2] of SLEEF's sinf_u35 (Shibata and Petrogalli, 2020). */
 static const char sine_functions[] =
