@@ -104,7 +104,7 @@ static void describe_gpu(bl_cl_device *dev, bl_device_info *info)
         info->subgroup = query_u32(dev, step[i]);
     if (info->subgroup == 0)
         info->subgroup = clamp_u32(query_size(dev, PREFERRED_MULTIPLE_30));
-    if (info->subgroup == 0)
+    if (info->subgroup <= 1) /* 1 is said of any multiple that is as good as another, and would stand for a CPU here */
         info->subgroup = 32;
     info->max_groups[0] = INT32_MAX; /* CUDA's grid, the narrowest known (Programming Guide, technical specifications) */
     info->max_groups[1] = info->max_groups[2] = 65535;
@@ -114,8 +114,9 @@ static void describe_common(bl_cl_device *dev, cl_device_type type, bl_device_in
 {
     uint32_t align_bits = query_u32(dev, CL_DEVICE_MEM_BASE_ADDR_ALIGN);
 
-    info->type = (type & CL_DEVICE_TYPE_CPU)   ? BL_DEVICE_CPU
-                 : (type & CL_DEVICE_TYPE_GPU) ? BL_DEVICE_GPU
+    /* A simulator (Oclgrind) is all three: as a GPU, whose work-groups no CPU gets from the compiler, it has more to tell. */
+    info->type = (type & CL_DEVICE_TYPE_GPU)   ? BL_DEVICE_GPU
+                 : (type & CL_DEVICE_TYPE_CPU) ? BL_DEVICE_CPU
                                                : BL_DEVICE_ACCELERATOR;
     info->dialect = BL_DIALECT_OPENCL;
     info->features = BL_FEATURE_I64 | BL_FEATURE_STORE8 | BL_FEATURE_STORE16; /* core since 1.1 */
