@@ -167,11 +167,12 @@ static uint32_t smaller(uint64_t a, uint64_t b)
 }
 
 /* A CPU driver runs a subgroup's items as the lanes of the host's vectors, and is fastest with vec4 for each of them. */
-static void describe_cpu(bl_device_info *out)
+static void describe_cpu(const bl_vk_facts *f, bl_device_info *out)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN), cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
     out->units = cores > 0 ? (uint32_t)cores : 1;
     out->cache_bytes = cache > 0 ? smaller((uint64_t)cache, UINT32_MAX) : 0;
+    out->subgroup = f->subgroup > 0 ? f->subgroup : 1;
     out->vector_bits = 128;
     out->registers = 68; /* 12 x 4 vec4 accumulators and what they read: more than there are, yet what is kept on the stack costs
                             less than what is loaded again */
@@ -229,7 +230,7 @@ void bl_vk_describe(const bl_vk_facts *f, const bl_vk_places *places, uint32_t n
         .vector_bits = 0,
         .max_lanes = 4,   /* GLSL has no wider vectors */
         .registers = 128, /* scalars of a work-item with two groups of 256 on a 64 Ki register file */
-        .subgroup = f->subgroup > 0 ? f->subgroup : 1,
+        .subgroup = f->subgroup > 1 ? f->subgroup : 32, /* drivers that do not say, or say 1, which stands for a CPU here */
         .max_local = smaller(limits->maxComputeWorkGroupInvocations, limits->maxComputeWorkGroupSize[0]),
         .local_bytes = limits->maxComputeSharedMemorySize,
         .host_memory = places->host_memory,
@@ -237,7 +238,7 @@ void bl_vk_describe(const bl_vk_facts *f, const bl_vk_places *places, uint32_t n
     if (out->alignment < 4)
         out->alignment = 4; /* a binding begins and ends at a word */
     if (out->type == BL_DEVICE_CPU)
-        describe_cpu(out);
+        describe_cpu(f, out);
     if (f->driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE)
         out->max_turns = 65535; /* LP_MAX_TGSI_LOOP_ITERATIONS of lp_bld_limits.h: counted over all loops of an invocation */
     describe_matrices(f, out);

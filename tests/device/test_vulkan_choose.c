@@ -200,6 +200,12 @@ static void features_need_all_their_parts(void **state)
     assert_int_equal(info.features, BL_FEATURE_F64 | BL_FEATURE_I64 | BL_FEATURE_STORE8 | BL_FEATURE_STORE16);
     assert_int_equal(info.vector_bits, 0);
     assert_int_equal(info.type, BL_DEVICE_GPU);
+    f.subgroup = 1; /* as if nothing were said: to the compiler that is a CPU */
+    bl_vk_describe(&f, &places, 0, &info);
+    assert_int_equal(info.subgroup, 32);
+    f.props.deviceType = VK_PHYSICAL_DEVICE_TYPE_CPU;
+    bl_vk_describe(&f, &places, 0, &info);
+    assert_int_equal(info.subgroup, 1);
 }
 
 static size_t count_files(const char *folder, const char *prefix)
