@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
+#if defined(__x86_64__) && defined(__GLIBC__)
+#define BL_CL_X86 1
+#include <sys/platform/x86.h>
 #include <sys/syscall.h>
+#else
+#define BL_CL_X86 0
 #endif
 
 enum {
@@ -38,12 +41,14 @@ static const char mma_text[] =
              "    : \"+f\"(c), \"+f\"(d), \"+f\"(e), \"+f\"(f) : \"r\"(x));\n"
              "  sums[i] = c == d && d == e && e == f ? c : 0; }\n";
 
+/* A product's three tiles must be three: an instruction with two alike is no instruction (AMX-E4 in the manual). */
 static const char tile_text[] =
     HEAD(1) "  ushort x[512]; float c[256]; uchar s[64];\n"
             "  for (int i = 0; i < 512; i++) x[i] = 0x3f80;\n  for (int i = 0; i < 64; i++) s[i] = 0;\n"
             "  s[0] = 1; for (int i = 0; i < 8; i++) { s[16 + 2 * i] = 64; s[48 + i] = 16; }\n"
-            "  __asm__ volatile(\"ldtilecfg %0\\n tilezero %%tmm0\\n tileloadd (%1,%3,1), %%tmm1\\n \"\n"
-            "    \"tdpbf16ps %%tmm1, %%tmm1, %%tmm0\\n tilestored %%tmm0, (%2,%3,1)\\n tilerelease\"\n"
+            "  __asm__ volatile(\"ldtilecfg %0\\n tilezero %%tmm0\\n tileloadd (%1,%3,1), %%tmm1\\n tileloadd (%1,%3,1), "
+            "%%tmm2\\n \"\n"
+            "    \"tdpbf16ps %%tmm2, %%tmm1, %%tmm0\\n tilestored %%tmm0, (%2,%3,1)\\n tilerelease\"\n"
             "    :: \"m\"(s), \"r\"(x), \"r\"(c), \"r\"(64ul) : \"memory\");\n"
             "  for (int i = 0; i < 32; i++) sums[i] = c[8 * i]; }\n";
 
@@ -85,36 +90,21 @@ out:
 
 enum { HAS_DOT = 1, HAS_TILES = 2, HAS_BYTE_TILES = 4 };
 
-#if defined(__x86_64__)
+#if BL_CL_X86
 enum {
     REQUEST_PERMISSION = 0x1023, /* ARCH_REQ_XCOMP_PERM of arch_prctl: Linux, Documentation/arch/x86/xstate.rst */
-    TILE_DATA = 18,              /* the state component of tiles */
-    STATES_OF_AVX512 = 0xe6,     /* of XCR0: SSE, AVX, opmask, both halves of zmm */
-    STATES_OF_TILES = 0x60000
+    TILE_DATA = 18               /* the state component of tiles */
 };
 
-static unsigned long long enabled_states(void)
-{
-    unsigned low = 0, high = 0;
-
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return (unsigned long long)high << 32 | low;
-}
-
+/* By the C library's list, which has what the processor has and the system saves (xgetbv). */
 static unsigned processor(void)
 {
-    unsigned a = 0, b = 0, c = 0, d = 0, has = 0;
-    unsigned long long states = 0;
+    unsigned has = CPU_FEATURE_ACTIVE(AVX512_BF16) ? HAS_DOT : 0;
 
-    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & bit_OSXSAVE) == 0)
-        return 0;
-    states = enabled_states();
-    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && (states & STATES_OF_TILES) == STATES_OF_TILES && (d >> 24 & 1) != 0) {
-        has |= (d >> 22 & 1) != 0 ? HAS_TILES : 0;
-        has |= (d >> 25 & 1) != 0 ? HAS_BYTE_TILES : 0;
+    if (CPU_FEATURE_ACTIVE(AMX_TILE)) {
+        has |= CPU_FEATURE_ACTIVE(AMX_BF16) ? HAS_TILES : 0;
+        has |= CPU_FEATURE_ACTIVE(AMX_INT8) ? HAS_BYTE_TILES : 0;
     }
-    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && (states & STATES_OF_AVX512) == STATES_OF_AVX512 && (a >> 5 & 1) != 0)
-        has |= HAS_DOT;
     return has;
 }
 

@@ -195,10 +195,10 @@ static bool split_operands(bl_tune *tune, bl_matrix shape, const bl_node *column
 
     if (sum == NULL || !bl_matrix_product(sum->src[0], shape, loads) || sum->nsrc > BL_MAX_AXES)
         return false;
-    for (int i = 0; i < 2; i++) { /* of products 0, 1 and 2 a's halves are high, high and low, b's high, low and high */
+    for (int i = 0; i < 2; i++) { /* of products 0, 1 and 2 a's halves are high, high and low, b's low, high and high */
         int which = bl_depends(tune, loads[i], columns) ? 1 : 0;
         halves[i] = pack_halves(tune, tune_operand_number(tune, loads[i]), interleaving(shape, which),
-                                which == 0 ? bl_idiv(ir, number, two) : bl_mod(ir, number, two));
+                                which == 0 ? bl_idiv(ir, number, two) : bl_idiv(ir, bl_sub(ir, two, number), two));
         if (halves[i] == NULL)
             return false;
     }
