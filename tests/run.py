@@ -111,7 +111,7 @@ def build(tally, name, folder, options, targets):
 
 
 def build_plain(tally):
-    return build(tally, "build", PLAIN, ["--buildtype=release", "-Dwerror=false", "-Dtests=false"], ["beamline", "ops", "check_moves", "tokenize"])
+    return build(tally, "build", PLAIN, ["--buildtype=release", "-Dwerror=false", "-Dtests=false"], ["beamline", "ops", "check_moves", "tokenize", "try", "idle_layer.so"])
 
 
 def build_asan(tally):

@@ -43,6 +43,7 @@ typedef struct build {
     uint32_t ninst;
     uint32_t local[3];
     uint32_t local_bytes;
+    value *fold_buffer[BL_DTYPE_COUNT]; /* through which a group folds */
     bl_stage_memory stages;
     value *memory[BL_MAX_STAGES]; /* local buffers, by the numbers that |stages| gives */
     int nlocal;

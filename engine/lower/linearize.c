@@ -13,6 +13,8 @@
 
 #include <string.h>
 
+enum { FOLD_AT_ONCE = 64 }; /* work-items: fewer fold each other's values in one loop */
+
 static bl_dtype lowered_dtype(const build *b, const bl_node *node)
 {
     return node->dtype == BL_INDEX ? b->index : (bl_dtype)node->dtype;
@@ -227,46 +229,91 @@ static value *emit_acc(build *b, scope *at, const bl_node *reduce)
     return emit_inst(b, at, BL_OP_ACC, dtype, reduce->lanes, 1, &start);
 }
 
-/* The work-items of a group fold their partial results: each writes its own, all wait, and each folds all of them in order. */
+/* Local memory for one value of each work-item.  All folds of a dtype and size have one: each ends with a barrier. */
+static value *fold_buffer(build *b, bl_dtype dtype, int64_t elements)
+{
+    value *buffer = b->fold_buffer[dtype];
+
+    if (buffer != NULL && buffer->inst.arg == elements)
+        return buffer;
+    buffer = emit_inst(b, b->root, BL_OP_BUFFER, dtype, 1, 0, NULL); /* OpenCL knows none in a loop */
+    buffer->inst.sub = BL_LOCAL;
+    buffer->inst.arg = elements;
+    b->local_bytes += (uint32_t)bl_local_bytes(dtype, false, elements);
+    b->fold_buffer[dtype] = buffer;
+    return buffer;
+}
+
+/* |count| values of a buffer, from |first| on, every |step|th. */
+static value *fold_values(build *b, scope *at, const bl_node *reduce, value *buffer, value *first, value *count, value *step)
+{
+    bl_dtype dtype = lowered_dtype(b, reduce), index = b->index;
+    int lanes = reduce->lanes;
+    scope *inner = open_scope(b, at, 0);
+    value *total = emit_acc(b, at, reduce), *loop = emit_inst(b, at, BL_OP_LOOP, index, 1, 1, &count), *from = loop, *load = NULL;
+
+    b->ninst++;
+    loop->loop = inner;
+    if (step != NULL)
+        from = emit_alu(b, inner, BL_OP_MUL, index, loop, step);
+    from = emit_alu(b, inner, BL_OP_ADD, index, first, from);
+    from = emit_alu(b, inner, BL_OP_MUL, index, from, emit_const(b, inner, index, lanes));
+    load = emit_inst(b, inner, BL_OP_LOAD, dtype, lanes, 2, ARGS(buffer, from));
+    load = emit_alu(b, inner, (bl_op)reduce->sub, dtype, total, load);
+    emit_inst(b, inner, BL_OP_SET, dtype, lanes, 2, ARGS(total, load));
+    return total;
+}
+
+/* So many values does a work-item fold first, of a group that has |items|, a power of two: about its square root.  1: all of them
+ * at once, since two barriers more cost as much as a few values do. */
+static int64_t fold_step(int64_t items)
+{
+    int64_t step = 1;
+
+    if (items < FOLD_AT_ONCE || (items & (items - 1)) != 0)
+        return 1;
+    while (step * step < items)
+        step *= 2;
+    return step;
+}
+
+/* The work-items of a group fold their partial results: each writes its own, all wait, and each folds all of them in order.  In a
+ * larger group each first folds every 16th, say, and then 16 of those: 32 values instead of 256, in loops that are short enough
+ * for a driver to unroll. */
 static value *fold_group(build *b, scope *at, const bl_node *reduce, value *acc, const bl_node *group)
 {
     bl_dtype dtype = lowered_dtype(b, reduce), index = b->index;
-    int lanes_each = reduce->lanes;
-    value *buffer = emit_inst(b, b->root, BL_OP_BUFFER, dtype, 1, 0, NULL); /* OpenCL knows none in a loop */
-    value *mine = NULL, *row = NULL, *stride = NULL, *lanes = NULL, *total = NULL, *loop = NULL, *from = NULL, *load = NULL;
-    scope *inner = open_scope(b, at, 0);
-    int64_t count = 1;
+    value *buffer = NULL, *id = emit_node(b, at, group), *row = emit_const(b, at, index, 0), *mine = NULL, *count = NULL;
+    value *lanes = emit_const(b, at, index, reduce->lanes);
+    int64_t items = 1, members = group->src[0]->arg, step = fold_step(members); /* a group's extents are constant */
 
     for (int i = 0; i < b->nlocal; i++)
-        count *= b->local[i];
-    buffer->inst.sub = BL_LOCAL;
-    buffer->inst.arg = count * lanes_each;
-    b->local_bytes += (uint32_t)bl_local_bytes(dtype, false, buffer->inst.arg);
+        items *= b->local[i];
+    buffer = fold_buffer(b, dtype, items * reduce->lanes);
     /* one row of |group|'s items for each position of the others */
-    mine = emit_node(b, at, group);
-    row = emit_const(b, at, index, 0);
     for (int i = 0; i < b->nlocal; i++) {
         if (b->local_range[i] == group)
             continue;
         row = emit_alu(b, at, BL_OP_MUL, index, row, emit_node(b, at, b->local_range[i]->src[0]));
         row = emit_alu(b, at, BL_OP_ADD, index, row, emit_node(b, at, b->local_range[i]));
     }
-    stride = emit_node(b, at, group->src[0]);
-    row = emit_alu(b, at, BL_OP_MUL, index, row, stride);
-    lanes = emit_const(b, at, index, lanes_each);
-    mine = emit_alu(b, at, BL_OP_MUL, index, emit_alu(b, at, BL_OP_ADD, index, row, mine), lanes);
-    emit_inst(b, at, BL_OP_STORE, dtype, lanes_each, 3, ARGS(buffer, mine, acc));
+    count = emit_node(b, at, group->src[0]);
+    row = emit_alu(b, at, BL_OP_MUL, index, row, count);
+    mine = emit_alu(b, at, BL_OP_MUL, index, emit_alu(b, at, BL_OP_ADD, index, row, id), lanes);
+    emit_inst(b, at, BL_OP_STORE, dtype, reduce->lanes, 3, ARGS(buffer, mine, acc));
     emit_inst(b, at, BL_OP_BARRIER, index, 1, 0, NULL);
-    total = emit_acc(b, at, reduce);
-    loop = emit_inst(b, at, BL_OP_LOOP, index, 1, 1, &stride);
-    b->ninst++;
-    loop->loop = inner;
-    from = emit_alu(b, inner, BL_OP_MUL, index, emit_alu(b, inner, BL_OP_ADD, index, row, loop), lanes);
-    load = emit_inst(b, inner, BL_OP_LOAD, dtype, lanes_each, 2, ARGS(buffer, from));
-    load = emit_alu(b, inner, (bl_op)reduce->sub, dtype, total, load);
-    emit_inst(b, inner, BL_OP_SET, dtype, lanes_each, 2, ARGS(total, load));
+    if (step > 1) {
+        value *first = emit_alu(b, at, BL_OP_AND, index, id, emit_const(b, at, index, step - 1));
+        first = emit_alu(b, at, BL_OP_ADD, index, row, first);
+        acc = fold_values(b, at, reduce, buffer, first, emit_const(b, at, index, members / step), emit_const(b, at, index, step));
+        emit_inst(b, at, BL_OP_BARRIER, index, 1, 0, NULL);
+        emit_inst(b, at, BL_OP_STORE, dtype, reduce->lanes, 3, ARGS(buffer, mine, acc));
+        emit_inst(b, at, BL_OP_BARRIER, index, 1, 0, NULL);
+        count = emit_const(b, at, index, step);
+    }
+    acc = fold_values(b, at, reduce, buffer, row, count, NULL);
     emit_inst(b, at, BL_OP_BARRIER, index, 1, 0, NULL);
-    return total;
+    return acc;
 }
 
 /* Folds that some value of the loop over |ranges| follows and that are none of its |n| members: they go on here too.  Which is so

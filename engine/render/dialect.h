@@ -58,6 +58,7 @@ typedef struct dialect {
     bool bool_functions;    /* and, or, xor of bools are bool_and() ...: the language has no such operators on vectors */
     bool narrow_index;      /* buffers are indexed by 32 bits only */
     bool pointers;          /* (b + i)[j] is b[i + j] */
+    const char *rolled;     /* stands before a loop that the driver shall leave as it is; NULL: it is not asked to */
     const char *group_id[3], *local_id[3], *barrier;
     const char *group_parameter[3]; /* in a function (bl_render_source); NULL: the language has kernels only */
     const char *scalar;             /* printf form of scalar parameter %u */
@@ -69,6 +70,9 @@ typedef struct dialect {
 
 /* Is local buffer |number| one of whole fours of floats, some of which are loaded as such?  GLSL says vec4 then, or u16vec4. */
 bool render_has_quads(const bl_linear *linear, uint32_t number);
+
+/* Is instruction |number| a loop that a GPU's driver shall not unroll? */
+bool render_is_rolled(const bl_linear *linear, const bl_device_info *info, uint32_t number);
 
 extern const dialect dialect_opencl, dialect_glsl;
 

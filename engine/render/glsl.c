@@ -400,7 +400,7 @@ static const char sine_functions[] =
     "vec4 sin_each(vec4 x) { return vec4(sin_each(x.xy), sin_each(x.zw)); }\n";
 
 typedef struct needs {
-    bool half, f64, i64, byte, word, narrow, sine;
+    bool half, f64, i64, byte, word, narrow, sine, rolled;
 } needs;
 
 static void need(needs *n, bl_dtype dtype, bool stored)
@@ -476,6 +476,8 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
     for (uint32_t i = 0; i < linear->ninst; i++)
         n.sine = n.sine || linear->inst[i].op == BL_OP_SIN;
     for (uint32_t i = 0; i < linear->ninst; i++)
+        n.rolled = n.rolled || render_is_rolled(linear, info, i);
+    for (uint32_t i = 0; i < linear->ninst; i++)
         n.narrow = n.narrow || (linear->inst[i].op == BL_OP_BUFFER && linear->inst[i].sub == BL_LOCAL_NARROW);
     for (uint32_t i = 0; i < linear->nbuffers; i++)
         need(&n, linear->buffer_dtype[i], true);
@@ -488,6 +490,8 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
         bl_text_puts(out, "#extension GL_EXT_shader_8bit_storage : require\n");
     if (n.word)
         bl_text_puts(out, "#extension GL_EXT_shader_16bit_storage : require\n");
+    if (n.rolled)
+        bl_text_puts(out, "#extension GL_EXT_control_flow_attributes : require\n");
     if (n.narrow)
         bl_text_puts(out, "#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require\n");
     if (unit_first(linear) != NULL)
@@ -538,6 +542,7 @@ const dialect dialect_glsl = {
     .narrow_index = true,
     .group_id = {"int(gl_WorkGroupID.x)", "int(gl_WorkGroupID.y)", "int(gl_WorkGroupID.z)"},
     .local_id = {"int(gl_LocalInvocationID.x)", "int(gl_LocalInvocationID.y)", "int(gl_LocalInvocationID.z)"},
+    .rolled = "[[dont_unroll]] ",
     .barrier = "barrier()",
     .scalar = "scalars.n",
     .unit = unit_glsl,

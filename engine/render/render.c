@@ -557,8 +557,9 @@ static void statement(walk *w, uint32_t number)
         break;
     case BL_OP_LOOP:
         w->text[number] = SAY(w->arena, "i%u", number);
-        LINE(w, "for (%s i%u = 0; i%u < %s; i%u++) {\n", w->d->type(w->arena, dtype, 1), number, number, w->text[inst->args[0]],
-             number);
+        LINE(w, "%sfor (%s i%u = 0; i%u < %s; i%u++) {\n",
+             w->d->rolled != NULL && render_is_rolled(w->linear, w->info, number) ? w->d->rolled : "",
+             w->d->type(w->arena, dtype, 1), number, number, w->text[inst->args[0]], number);
         w->indent++;
         break;
     case BL_OP_END:

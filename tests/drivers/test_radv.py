@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What a GPU's compiler makes of our kernels, without the GPU: Mesa's RADV makes a device of any family of AMD's that RADV_FORCE_FAMILY names, and
+compiles for it (Mesa 26 wants a stand-in of the kernel's driver instead).  Under the layer of idle_layer.c nothing runs there.
+
+    tests/drivers/test_radv.py FAMILY DOCUMENT   # what becomes of its entries, and what the driver says of each kernel"""
+import collections
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+DRIVERS = [pathlib.Path(folder) / "vulkan" / "icd.d" for folder in ("/etc", "/usr/local/share", "/usr/share")]
+FAMILIES = {"vega10": "VEGA10", "navi21": "NAVI21"}  # of 64 lanes without and with a choice of 32
+SAMPLE = ["attention", "cnn_adam", "layer_norm", "matrix_units", "mlp_sgd", "products", "softmax"]  # of tests/cases
+REFUSED = re.compile(r"has no \w+ of float64")  # by our renderer: the only kernels that no driver is given
+
+Kernels = collections.namedtuple("Kernels", "entries statistics")
+
+
+def find_driver():
+    found = [path for folder in DRIVERS for path in sorted(folder.glob("radeon_icd*.json"))]
+    return os.environ.get("BEAMLINE_TEST_RADV") or (found[0] if found else None)
+
+
+class Radv(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.driver = find_driver()
+        if cls.driver is None:
+            raise unittest.SkipTest("Mesa's Vulkan driver for AMD (RADV) is not installed")
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        layer = {"name": "VK_LAYER_BEAMLINE_idle", "type": "GLOBAL", "library_path": str(BUILD / "idle_layer.so"), "api_version": "1.2.0",
+                 "implementation_version": "1", "description": "nothing runs"}
+        (cls.folder / "idle.json").write_text(json.dumps({"file_format_version": "1.1.0", "layer": layer}))
+        said = cls.run_on("navi21", "beamline", "devices", "--backends", "vulkan")
+        if "RADV" not in said.stdout:
+            raise unittest.SkipTest(f"this RADV makes no device without hardware: {(said.stderr.strip().splitlines() or ['no word'])[-1]}")
+
+    @classmethod
+    def run_on(cls, family, program, *words):
+        env = {**os.environ, "RADV_FORCE_FAMILY": family, "VK_ICD_FILENAMES": str(cls.driver), "VK_DRIVER_FILES": str(cls.driver),
+               "VK_LAYER_PATH": str(cls.folder), "VK_INSTANCE_LAYERS": "VK_LAYER_BEAMLINE_idle", "NODEVICE_SELECT": "1", "MESA_SHADER_CACHE_DISABLE": "1",
+               "BEAMLINE_CACHE": str(cls.folder), "BEAMLINE_STATE": "none", "IDLE_STATISTICS": str(cls.folder / "statistics")}
+        return subprocess.run([str(BUILD / program), *words], env=env, capture_output=True, text=True, timeout=600)
+
+    def compile(self, family, path):
+        """What became of a document's entries, and what the driver says of each of their kernels."""
+        told = self.folder / "statistics"
+        told.unlink(missing_ok=True)
+        done = self.run_on(family, "try", "vulkan:0", str(path), "fast", "compile")
+        entries = re.findall(r"^entry (\S+): status (.*?) kernels (\d+)", done.stdout, re.M)
+        self.assertTrue(entries, f"{path.name}, status {done.returncode}: {done.stderr}")
+        return Kernels(entries, [json.loads(line) for line in told.read_text().splitlines()])
+
+    def check(self, family, path):
+        kernels = self.compile(family, path)
+        for name, status, count in kernels.entries:
+            if not REFUSED.search(status):
+                self.assertTrue(status.startswith("OK") and int(count) > 0, f"{family}, {path.name}, {name}: {status}")
+        self.assertTrue(kernels.statistics, path.name)
+        return kernels.statistics
+
+    def test_devices_are_described(self):
+        for family, name in FAMILIES.items():
+            with self.subTest(family):
+                listed = self.run_on(family, "beamline", "devices", "--backends", "vulkan").stdout
+                self.assertRegex(listed, rf"(?m)^vulkan:0 .*RADV {name}.*Mesa")
+                self.assertNotIn("interp", listed)
+
+    def test_the_cases_compile(self):
+        for name in SAMPLE:
+            with self.subTest(name):
+                for told in self.check("navi21", ROOT / "tests" / "cases" / f"{name}.json"):
+                    self.assertEqual((told["Spilled VGPRs"], told["Scratch size"]), (0, 0), told)
+
+    def test_large_kernels_stay_in_registers(self):
+        """Shapes from which tiles, shared operands, split sums and running softmaxes are chosen.  What a driver writes to memory for want of registers
+        costs more than all of that gains."""
+        for family in FAMILIES:
+            with self.subTest(family):
+                for told in self.check(family, ROOT / "tests" / "drivers" / "large.json"):
+                    self.assertEqual((told["Spilled VGPRs"], told["Scratch size"]), (0, 0), told)
+                    self.assertLessEqual(told["LDS size"], 34 << 10, told)
+
+
+def show(family, path):
+    Radv.setUpClass()
+    kernels = Radv("check").compile(family, pathlib.Path(path))
+    for entry in kernels.entries:
+        print("entry %s: %s, %s kernels" % entry)
+    for told in kernels.statistics:
+        print(json.dumps(told))
+    Radv.doClassCleanups()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[2].endswith(".json"):
+        show(*sys.argv[1:])
+    else:
+        unittest.main()
