@@ -44,7 +44,8 @@ bool bl_vk_choose_transfer(const VkQueueFamilyProperties *families, uint32_t n, 
     *family = compute;
     *index = 0;
     for (uint32_t i = 0; i < n; i++) {
-        VkQueueFlags does = families[i].queueFlags & ~(VkQueueFlags)VK_QUEUE_SPARSE_BINDING_BIT; /* and no video */
+        /* and no video; what else it may do with memory makes it no other engine */
+        VkQueueFlags does = families[i].queueFlags & ~(VkQueueFlags)(VK_QUEUE_SPARSE_BINDING_BIT | VK_QUEUE_PROTECTED_BIT);
         if (does == VK_QUEUE_TRANSFER_BIT && families[i].queueCount > 0) {
             *family = i;
             return true;
@@ -178,6 +179,15 @@ static void describe_cpu(const bl_vk_facts *f, bl_device_info *out)
                             less than what is loaded again */
 }
 
+bool bl_vk_may_ask_subgroup(const bl_vk_facts *f, const VkPhysicalDeviceSubgroupSizeControlFeatures *features,
+                            const VkPhysicalDeviceSubgroupSizeControlProperties *sizes)
+{
+    return features->subgroupSizeControl && features->computeFullSubgroups &&
+           (sizes->requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 && f->subgroup >= sizes->minSubgroupSize &&
+           f->subgroup <= sizes->maxSubgroupSize && f->driver.driverID != VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA &&
+           f->driver.driverID != VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS;
+}
+
 /* What a shape multiplies; false for what no kernel of ours sums in. */
 static bool unit_dtype(const bl_vk_matrix_properties *p, bool bfloat16, bl_unit_dtype *out)
 {
@@ -203,8 +213,9 @@ static void describe_matrices(const bl_vk_facts *f, bl_device_info *out)
         bl_matrix_unit unit = {
             .kind = BL_UNIT_COOPERATIVE, .m = (uint8_t)p->m, .n = (uint8_t)p->n, .k = (uint8_t)p->k, .group = 1};
         uint32_t at = out->nmatrix;
-        if (!f->matrix.matrix || !f->matrix.fixed_subgroup || !unit_dtype(p, f->matrix.bfloat16, &unit.dtype) || p->m > 64 ||
-            p->n > 64 || p->k > 64 || f->subgroup < 2 || f->subgroup > 128 || at == BL_MAX_MATRIX_UNITS)
+        if (!f->matrix.matrix || !(f->matrix.fixed_subgroup || f->matrix.asked_subgroup) ||
+            !unit_dtype(p, f->matrix.bfloat16, &unit.dtype) || p->m > 64 || p->n > 64 || p->k > 64 || f->subgroup < 2 ||
+            f->subgroup > 128 || at == BL_MAX_MATRIX_UNITS)
             continue;
         unit.scope = (uint8_t)f->subgroup;
         for (; at > 0 && unit_work(&out->matrix[at - 1]) < unit_work(&unit); at--)

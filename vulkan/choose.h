@@ -49,6 +49,7 @@ enum {
 typedef struct bl_vk_matrix_facts {
     bool matrix, bfloat16; /* the extension is there and its feature too */
     bool fixed_subgroup;   /* every kernel runs in subgroups of one size */
+    bool asked_subgroup;   /* one that asks for the device's own size, and for whole subgroups, gets them */
     uint32_t count;
     bl_vk_matrix_properties shapes[BL_VK_MOST_MATRICES];
 } bl_vk_matrix_facts;
@@ -93,6 +94,10 @@ bool bl_vk_choose_places(const VkPhysicalDeviceMemoryProperties *memory, VkPhysi
 /* The part of what the device offers that kernels may use. */
 void bl_vk_choose_features(const bl_vk_facts *facts, VkPhysicalDeviceFeatures *core, VkPhysicalDeviceVulkan11Features *v11,
                            VkPhysicalDeviceVulkan12Features *v12);
+/* Does a kernel that asks for subgroups of the device's own size get them?  Theirs would be another for matrices on Intel's,
+ * whose units take 8 or 16 work-items: there none are listed. */
+bool bl_vk_may_ask_subgroup(const bl_vk_facts *facts, const VkPhysicalDeviceSubgroupSizeControlFeatures *features,
+                            const VkPhysicalDeviceSubgroupSizeControlProperties *sizes);
 void bl_vk_describe(const bl_vk_facts *facts, const bl_vk_places *places, uint32_t number, bl_device_info *out);
 
 #endif

@@ -37,6 +37,10 @@ static VkResult create_handle(bl_vk_device *dev, bl_vk_context *ctx, uint32_t se
     bl_vk_choose_features(&dev->facts, &features.features, &v11, &v12);
     bl_vk_matrix_features matrix = {.sType = (VkStructureType)BL_VK_MATRIX_FEATURES, .matrix = VK_TRUE};
     bl_vk_bfloat16_features bfloat16 = {.sType = (VkStructureType)BL_VK_BFLOAT16_FEATURES, .type = VK_TRUE, .matrix = VK_TRUE};
+    VkPhysicalDeviceSubgroupSizeControlFeatures control = {.sType =
+                                                               VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
+                                                           .subgroupSizeControl = VK_TRUE,
+                                                           .computeFullSubgroups = VK_TRUE};
     const char *extensions[2];
     uint32_t nextensions = 0;
     v11.pNext = &v12;
@@ -44,8 +48,11 @@ static VkResult create_handle(bl_vk_device *dev, bl_vk_context *ctx, uint32_t se
         extensions[nextensions++] = BL_VK_MATRIX_EXTENSION;
         v12.pNext = &matrix;
     }
+    if (dev->facts.matrix.matrix && dev->facts.matrix.asked_subgroup)
+        matrix.pNext = &control;
     if (dev->facts.matrix.matrix && dev->facts.matrix.bfloat16) {
         extensions[nextensions++] = BL_VK_BFLOAT16_EXTENSION;
+        bfloat16.pNext = matrix.pNext;
         matrix.pNext = &bfloat16;
     }
     VkDeviceQueueCreateInfo queues[] = {{.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
@@ -242,7 +249,9 @@ static void ask_matrices(bl_vk_instance *in, VkPhysicalDevice physical, const Vk
     ask_shapes shapes = (ask_shapes)in->get_proc(in->handle, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
     bl_vk_bfloat16_features bfloat16 = {.sType = (VkStructureType)BL_VK_BFLOAT16_FEATURES};
     bl_vk_matrix_features matrix = {.sType = (VkStructureType)BL_VK_MATRIX_FEATURES};
-    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &matrix};
+    VkPhysicalDeviceSubgroupSizeControlFeatures control = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES, .pNext = &matrix};
+    VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &control};
     VkPhysicalDeviceSubgroupSizeControlProperties sizes = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
     VkPhysicalDeviceProperties2 props = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &sizes};
@@ -257,6 +266,7 @@ static void ask_matrices(bl_vk_instance *in, VkPhysicalDevice physical, const Vk
     m->matrix = matrix.matrix == VK_TRUE && facts->v12.shaderFloat16;
     m->bfloat16 = bfloat16.type == VK_TRUE && bfloat16.matrix == VK_TRUE;
     m->fixed_subgroup = sizes.minSubgroupSize == sizes.maxSubgroupSize;
+    m->asked_subgroup = !m->fixed_subgroup && bl_vk_may_ask_subgroup(facts, &control, &sizes);
     m->count = BL_VK_MOST_MATRICES;
     for (uint32_t i = 0; i < BL_VK_MOST_MATRICES; i++)
         m->shapes[i] = (bl_vk_matrix_properties){.sType = (VkStructureType)BL_VK_MATRIX_PROPERTIES};

@@ -64,6 +64,7 @@ typedef struct bl_vk_context {
     VkPipelineCache pipeline_cache;
     atomic_uint pipelines; /* made since the start */
     atomic_ullong serials;
+    atomic_uint allocations; /* of memory: maxMemoryAllocationCount at most, which drivers need not check */
     pthread_mutex_t memory_lock;
     bl_vk_slab *slabs[BL_VK_SLAB_CLASSES]; /* under memory_lock */
     bl_vk_staging staging;                 /* worker thread */

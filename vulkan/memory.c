@@ -62,6 +62,19 @@ void bl_vk_memory_fini(bl_vk_context *ctx)
     }
 }
 
+static VkResult allocate(bl_vk_context *ctx, uint64_t bytes, uint32_t type, VkDeviceMemory *out)
+{
+    VkMemoryAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .allocationSize = bytes, .memoryTypeIndex = type};
+    VkResult r = VK_ERROR_TOO_MANY_OBJECTS;
+
+    if (atomic_fetch_add(&ctx->allocations, 1) < ctx->dev->facts.props.limits.maxMemoryAllocationCount)
+        r = ctx->vk.AllocateMemory(ctx->handle, &info, NULL, out);
+    if (r != VK_SUCCESS)
+        atomic_fetch_sub(&ctx->allocations, 1);
+    return r;
+}
+
 static VkResult fill_storage(bl_vk_context *ctx, uint64_t bytes, uint32_t type, bool map, bl_vk_storage *s)
 {
     VkMemoryRequirements needs;
@@ -69,9 +82,7 @@ static VkResult fill_storage(bl_vk_context *ctx, uint64_t bytes, uint32_t type, 
     if (r != VK_SUCCESS)
         return r;
     ctx->vk.GetBufferMemoryRequirements(ctx->handle, s->handle, &needs);
-    VkMemoryAllocateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .allocationSize = needs.size, .memoryTypeIndex = type};
-    r = ctx->vk.AllocateMemory(ctx->handle, &info, NULL, &s->memory);
+    r = allocate(ctx, needs.size, type, &s->memory);
     if (r == VK_SUCCESS)
         r = ctx->vk.BindBufferMemory(ctx->handle, s->handle, s->memory, 0);
     if (r == VK_SUCCESS && map)
@@ -95,7 +106,10 @@ bl_status bl_vk_storage_create(bl_vk_context *ctx, uint64_t bytes, uint32_t type
 void bl_vk_storage_destroy(bl_vk_context *ctx, bl_vk_storage *s)
 {
     ctx->vk.DestroyBuffer(ctx->handle, s->handle, NULL);
-    ctx->vk.FreeMemory(ctx->handle, s->memory, NULL); /* unmaps */
+    if (s->memory != VK_NULL_HANDLE) {
+        ctx->vk.FreeMemory(ctx->handle, s->memory, NULL); /* unmaps */
+        atomic_fetch_sub(&ctx->allocations, 1);
+    }
     *s = (bl_vk_storage){0};
 }
 

@@ -91,6 +91,8 @@ bl_status bl_vk_pipelines_init(bl_vk_context *ctx, bl_err *err)
     uint32_t most = BL_MAX_BINDINGS;
     if (limits->maxPerStageDescriptorStorageBuffers < most)
         most = limits->maxPerStageDescriptorStorageBuffers;
+    if (limits->maxDescriptorSetStorageBuffers < most)
+        most = limits->maxDescriptorSetStorageBuffers;
     if (limits->maxPerStageResources < most)
         most = limits->maxPerStageResources;
     for (uint32_t i = 0; i <= most; i++)
@@ -127,7 +129,7 @@ static bl_status check_source(bl_vk_context *ctx, const bl_kernel_source *source
     return BL_OK;
 }
 
-static VkResult create_pipeline(bl_vk_context *ctx, const bl_vk_spirv *spirv, uint32_t nbuffers, VkPipeline *out)
+static VkResult create_pipeline(bl_vk_context *ctx, const bl_vk_spirv *spirv, const bl_kernel_source *source, VkPipeline *out)
 {
     VkShaderModule module = VK_NULL_HANDLE;
     VkShaderModuleCreateInfo code = {
@@ -135,12 +137,19 @@ static VkResult create_pipeline(bl_vk_context *ctx, const bl_vk_spirv *spirv, ui
     VkResult r = ctx->vk.CreateShaderModule(ctx->handle, &code, NULL, &module);
     if (r != VK_SUCCESS)
         return r;
+    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+        .requiredSubgroupSize = ctx->dev->facts.subgroup};
     VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
                                         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
                                                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                                                   .module = module,
                                                   .pName = "main"},
-                                        .layout = ctx->layouts[nbuffers]};
+                                        .layout = ctx->layouts[source->nbuffers]};
+    if (ctx->dev->facts.matrix.asked_subgroup && bl_vk_shader_has_matrices(source)) {
+        info.stage.pNext = &size;
+        info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+    }
     r = ctx->vk.CreateComputePipelines(ctx->handle, ctx->pipeline_cache, 1, &info, NULL, out);
     ctx->vk.DestroyShaderModule(ctx->handle, module, NULL);
     return r;
@@ -151,7 +160,7 @@ static bl_status make(bl_vk_context *ctx, const bl_kernel_source *source, bl_vk_
     bl_vk_spirv spirv = {0};
     BL_TRY(check_source(ctx, source, err));
     BL_TRY(bl_vk_shader_compile(ctx->instance, source, &spirv, err));
-    VkResult r = create_pipeline(ctx, &spirv, source->nbuffers, &kernel->pipeline);
+    VkResult r = create_pipeline(ctx, &spirv, source, &kernel->pipeline);
     bl_vk_spirv_fini(&spirv);
     BL_TRY(bl_vk_check(ctx, r, "compiling a kernel", err));
     if ((atomic_fetch_add(&ctx->pipelines, 1) + 1) % SAVE_EVERY == 0)

@@ -58,8 +58,7 @@ static bl_status explain(const bl_kernel_source *source, const char *message, bl
     return bl_fail(err, BL_EBUG, "kernel %s does not compile: %.*s", source->entry, (int)len, message);
 }
 
-/* Does the text use cooperative matrices?  The renderer defines this macro where it does (engine/render/unit_glsl.c). */
-static bool has_matrices(const bl_kernel_source *source)
+bool bl_vk_shader_has_matrices(const bl_kernel_source *source)
 {
     return strstr(source->text, "#define MATRIX_C ") != NULL;
 }
@@ -96,7 +95,7 @@ static bl_status to_khr(const bl_kernel_source *source, bl_vk_spirv *spirv, bl_e
 static bl_status compile(bl_vk_instance *in, const bl_kernel_source *source, bl_vk_spirv *out, bl_err *err)
 {
     bl_status st = BL_OK;
-    bool rewrite = has_matrices(source);
+    bool rewrite = bl_vk_shader_has_matrices(source);
     shaderc_compilation_result_t result = NULL;
     shaderc_compiler_t compiler = get_compiler(in);
     shaderc_compile_options_t options = shaderc_compile_options_initialize();

@@ -14,6 +14,8 @@ typedef struct bl_vk_spirv {
 
 BL_NODISCARD bl_status bl_vk_shader_compile(bl_vk_instance *instance, const bl_kernel_source *source, bl_vk_spirv *out,
                                             bl_err *err);
+/* Does the text use cooperative matrices?  The renderer defines a macro where it does (engine/render/unit_glsl.c). */
+bool bl_vk_shader_has_matrices(const bl_kernel_source *source);
 void bl_vk_spirv_fini(bl_vk_spirv *spirv);
 /* Frees the compiler of |instance|: for bl_vk_instance_release. */
 void bl_vk_shader_fini(bl_vk_instance *instance);

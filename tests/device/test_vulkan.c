@@ -199,6 +199,30 @@ static void buffers_keep_values(fixture *f, bl_device *dev)
     assert_int_equal(atomic_load(&dev->bytes_used), 0);
 }
 
+/* As few allocations as a driver may allow: one more is refused before it is asked, and one that is given back makes room. */
+static void allocations_are_counted(fixture *f, bl_device *dev)
+{
+    enum { MORE = 3, LARGE = 1 << 20 };
+    bl_vk_device *mine = (bl_vk_device *)dev;
+    uint32_t *most = &mine->facts.props.limits.maxMemoryAllocationCount, real = *most;
+    unsigned before = atomic_load(&mine->context->allocations);
+    bl_buffer *buffers[MORE] = {0}, *extra = NULL;
+    bl_err err = {0};
+    (void)f;
+    *most = before + MORE;
+    for (int i = 0; i < MORE; i++)
+        MUST(bl_buffer_alloc(dev, LARGE, &buffers[i], &err));
+    MUST_FAIL(BL_ENODEVMEM, bl_buffer_alloc(dev, LARGE, &extra, &err));
+    assert_non_null(strstr(err.text, "too many allocations"));
+    bl_buffer_release(buffers[0]);
+    err = (bl_err){0};
+    MUST(bl_buffer_alloc(dev, LARGE, &buffers[0], &err));
+    for (int i = 0; i < MORE; i++)
+        bl_buffer_release(buffers[i]);
+    assert_int_equal(atomic_load(&mine->context->allocations), before);
+    *most = real;
+}
+
 static void small_buffers_are_apart(fixture *f, bl_device *dev)
 {
     enum { COUNT = 700 }; /* more than two slabs of 256 */
@@ -649,6 +673,7 @@ static void opening_may_run_out_of_memory(void **state)
     }
 DEVICE_TEST(are_described)
 DEVICE_TEST(buffers_keep_values)
+DEVICE_TEST(allocations_are_counted)
 DEVICE_TEST(small_buffers_are_apart)
 DEVICE_TEST(copies_are_exact)
 DEVICE_TEST(views_share_memory)
@@ -716,6 +741,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(are_described_all),
         cmocka_unit_test(buffers_keep_values_all),
+        cmocka_unit_test(allocations_are_counted_all),
         cmocka_unit_test(small_buffers_are_apart_all),
         cmocka_unit_test(copies_are_exact_all),
         cmocka_unit_test(views_share_memory_all),

@@ -104,6 +104,8 @@ static void copies_get_a_queue(void **state)
                                          only = {.queueFlags = ALL, .queueCount = 1},
                                          compute = {.queueFlags = VK_QUEUE_COMPUTE_BIT, .queueCount = 4},
                                          engines = {.queueFlags = VK_QUEUE_TRANSFER_BIT | SPARSE, .queueCount = 2},
+                                         guarded = {.queueFlags = VK_QUEUE_TRANSFER_BIT | SPARSE | VK_QUEUE_PROTECTED_BIT,
+                                                    .queueCount = 1},
                                          none = {.queueFlags = VK_QUEUE_TRANSFER_BIT, .queueCount = 0},
                                          decoder = {.queueFlags = VK_QUEUE_TRANSFER_BIT | VIDEO, .queueCount = 1};
     const struct {
@@ -115,6 +117,7 @@ static void copies_get_a_queue(void **state)
     } rows[] = {
         {"one queue", {only}, 1, 0, false, 0, 0},
         {"copy engines", {graphics, engines, compute}, 3, 2, true, 1, 0},
+        {"copy engines that may be protected", {graphics, guarded, compute}, 3, 2, true, 1, 0},
         {"copy engines without a queue", {only, none}, 2, 0, false, 0, 0},
         {"a second queue", {only, compute}, 2, 1, true, 1, 1},
         {"a decoder that copies", {only, decoder}, 2, 0, false, 0, 0},
@@ -314,6 +317,39 @@ static void matrices_are_chosen(void **state)
     f.matrix.fixed_subgroup = false;
     bl_vk_describe(&f, &places, 0, &info);
     assert_int_equal(info.nmatrix, 0);
+    f.matrix.asked_subgroup = true;
+    bl_vk_describe(&f, &places, 0, &info);
+    assert_int_equal(info.nmatrix, 4);
+}
+
+/* A device may run kernels in subgroups of several sizes, and one that needs a certain size may ask for it. */
+static void subgroups_are_asked_for(void **state)
+{
+    const VkPhysicalDeviceSubgroupSizeControlFeatures all = {.subgroupSizeControl = VK_TRUE, .computeFullSubgroups = VK_TRUE},
+                                                      half = {.subgroupSizeControl = VK_TRUE};
+    const VkShaderStageFlags compute = VK_SHADER_STAGE_COMPUTE_BIT | VK_SHADER_STAGE_FRAGMENT_BIT;
+    const struct {
+        const char *name;
+        VkDriverId driver;
+        const VkPhysicalDeviceSubgroupSizeControlFeatures *features;
+        uint32_t least, most;
+        VkShaderStageFlags stages;
+        bool may;
+    } rows[] = {
+        {"two sizes", VK_DRIVER_ID_MESA_RADV, &all, 32, 64, compute, true},
+        {"subgroups that need not be whole", VK_DRIVER_ID_MESA_RADV, &half, 32, 64, compute, false},
+        {"other shaders only", VK_DRIVER_ID_MESA_RADV, &all, 32, 64, VK_SHADER_STAGE_FRAGMENT_BIT, false},
+        {"a size of its own that is none of them", VK_DRIVER_ID_MESA_RADV, &all, 8, 32, compute, false},
+        {"units of fewer work-items", VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA, &all, 8, 64, compute, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bl_vk_facts f = {.subgroup = 64, .driver.driverID = rows[i].driver};
+        VkPhysicalDeviceSubgroupSizeControlProperties sizes = {
+            .minSubgroupSize = rows[i].least, .maxSubgroupSize = rows[i].most, .requiredSubgroupSizeStages = rows[i].stages};
+        if (bl_vk_may_ask_subgroup(&f, rows[i].features, &sizes) != rows[i].may)
+            fail_msg("%s", rows[i].name);
+    }
 }
 
 static int set_up(void **state)
@@ -342,6 +378,7 @@ int main(void)
         cmocka_unit_test(features_need_all_their_parts),
         cmocka_unit_test(matrices_are_chosen),
         cmocka_unit_test(cache_trusts_only_itself),
+        cmocka_unit_test(subgroups_are_asked_for),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
