@@ -15,13 +15,13 @@ typedef struct operand {
 } operand;
 
 /* Where an access goes: |lanes| elements from |index| on; |aligned|: the index is a multiple of the lanes;
- * |streams|: a store is to go past the caches, if it can; |quads|: local memory of render_has_quads; |narrow|: local memory
- * where float16 and bfloat16 take 16 bits. */
+ * |whole|: so are addresses, and it is worth saying; |streams|: a store is to go past the caches, if it can; |quads|: local
+ * memory of render_has_quads; |narrow|: local memory where float16 and bfloat16 take 16 bits. */
 typedef struct place {
     const char *buffer, *index;
     bl_dtype dtype;
     int lanes;
-    bool aligned, streams, local, narrow, quads;
+    bool aligned, whole, streams, local, narrow, quads;
 } place;
 
 /* Expressions are texts in the arena of the walk. */

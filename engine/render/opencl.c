@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOCAL_ALIGNMENT = 16 /* bytes: the widest access of a GPU */ };
+enum { LOCAL_ALIGNMENT = 16 /* bytes: the widest access of a GPU, to its own memory too */ };
 
 #define BL_DTYPE(id, name, bytes, kind, code, cl, glsl) [BL_##id] = cl,
 static const char *const computed_type[BL_DTYPE_COUNT] = {
@@ -162,14 +162,24 @@ static const char *where(bl_arena *arena, operand condition, operand yes, operan
     return SAY(arena, "select(%s, %s, convert_%s%d(%s))", no.text, yes.text, mask[bytes], yes.lanes, condition.text);
 }
 
+/* Is it one access of a GPU?  Else its compiler, which is told of no alignment, makes one of each element. */
+static bool is_one_access(place p)
+{
+    return p.whole && (size_t)p.lanes * bl_dtype_bytes(p.dtype) <= LOCAL_ALIGNMENT;
+}
+
 /* A vector in global memory: see prelude_move. */
 static const char *load_vector(bl_arena *arena, place p)
 {
+    if (is_one_access(p))
+        return SAY(arena, "*(const __global %s%d *)(%s + %s)", moved_type(p.dtype), p.lanes, p.buffer, p.index);
     return SAY(arena, "load_%s%d(%s + %s)", moved_type(p.dtype), p.lanes, p.buffer, p.index);
 }
 
 static const char *store_vector(bl_arena *arena, place p, const char *value)
 {
+    if (is_one_access(p))
+        return SAY(arena, "*(__global %s%d *)(%s + %s) = %s", moved_type(p.dtype), p.lanes, p.buffer, p.index, value);
     return SAY(arena, "store_%s%d(%s, %s + %s)", moved_type(p.dtype), p.lanes, value, p.buffer, p.index);
 }
 
@@ -264,6 +274,11 @@ static const char *local_buffer(bl_arena *arena, const char *name, const bl_inst
         return SAY(arena, "__local %s *%s = (__local %s *)(memory + %" PRId64 ");\n", t, name, t, offset);
     return SAY(arena, "__local %s %s[%" PRId64 "] __attribute__((aligned(%d)));\n", t, name, buffer->arg, LOCAL_ALIGNMENT);
 }
+
+/* As in C, a function that is inline and nothing else has no definition of its own, and a compiler need not copy each into its
+ * callers: clang leaves some for NVIDIA's linker to miss. */
+static const char own_functions[] =
+    "#ifndef HAS_own_functions\n#define HAS_own_functions\n#define inline static inline\n#endif\n";
 
 /* Functions that some kernels need; only the widths that occur in them. */
 static const char whole[] =
@@ -471,6 +486,8 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
         return bl_fail(err, BL_EUNSUPPORTED, "%s has no float64", info->id);
     if (n.f64)
         bl_text_puts(out, "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n");
+    if (info->subgroup > 1)
+        bl_text_puts(out, own_functions);
     if (n.stream)
         bl_text_puts(out, prelude_stream);
     if (n.whole)

@@ -13,6 +13,8 @@
 
 /* Bytes of index arithmetic that stand where they are used, once, or several times: what is said again is parsed again. */
 enum { INLINE_MOST = 96, INLINE_AGAIN = 24 };
+/* Bytes that a work-item of a group moves at once, if the address is a multiple of them: a GPU takes elements one by one else. */
+enum { WIDEST_ACCESS = 16 };
 
 typedef struct walk {
     const bl_linear *linear;
@@ -317,6 +319,8 @@ static place place_of(const walk *w, const bl_inst *inst, int lane)
                 .narrow = buffer->sub == BL_LOCAL_NARROW,
                 .quads = w->quads[inst->args[0]]};
 
+    to.whole = to.aligned && !to.local && w->info->subgroup > 1 && w->info->alignment % WIDEST_ACCESS == 0;
+
     if (place_by_number(w, inst, lane, &to))
         return to;
     to.index = in_lane(w, index, lane).text;
@@ -418,7 +422,7 @@ static void load_open_lanes(const walk *w, const bl_inst *inst, uint32_t number)
     const char *first = at.index;
 
     at.lanes = 1;
-    at.aligned = false;
+    at.aligned = at.whole = false;
     LINE(w, "else {\n");
     for (int i = 0; i < inst->lanes; i++) {
         at.index = SAY(w->arena, "(%s + %d)", first, i);
@@ -448,7 +452,7 @@ static void store_open_lanes(const walk *w, const bl_inst *inst, operand value)
 
     LINE(w, "if (all(%s)) { %s; }\n", gate.text, w->d->store(w->arena, at, value.text));
     at.lanes = 1;
-    at.aligned = at.streams = false;
+    at.aligned = at.whole = at.streams = false;
     LINE(w, "else {\n");
     for (int i = 0; i < inst->lanes; i++) {
         at.index = SAY(w->arena, "(%s + %d)", first, i);
