@@ -56,7 +56,7 @@ typedef enum bl_axis_kind {
     BL_AXIS_REDUCE, /* a loop of a reduction */
     BL_AXIS_TILE,   /* unrolled: one register per value (outputs or a reduction) */
     BL_AXIS_VECTOR, /* the lanes of a vector */
-    BL_AXIS_GROUP,  /* a reduction shared by the work-items of a group */
+    BL_AXIS_GROUP,  /* a reduction shared by the work-items of a group, or outputs that they then have between them */
     BL_AXIS_MATRIX  /* rows, columns or depth of a matrix unit's tile (matrix.h) */
 } bl_axis_kind;
 

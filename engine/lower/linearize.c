@@ -114,11 +114,16 @@ value *emit_alu(build *b, scope *at, bl_op op, bl_dtype dtype, value *x, value *
 
 /* ---- ids: RANGEs that are no loops */
 
+/* Outputs that the work-items of a shared reduction have between them (BL_AXIS_GROUP) go by the same number. */
 static value *emit_local_id(build *b, const bl_node *range)
 {
     value *v = emit_inst(b, b->root, BL_OP_LOCAL_ID, b->index, 1, 0, NULL);
+    bool own = false;
+
+    for (int i = 0; i < b->nlocal; i++)
+        own = own || b->local_range[i] == range;
     for (int i = 0; i < b->nlocal; i++) {
-        if (b->local_range[i] == range)
+        if (own ? b->local_range[i] == range : b->local_range[i]->sub == BL_AXIS_GROUP)
             v->inst.arg = i;
     }
     return v;
@@ -646,12 +651,19 @@ static void survey(build *b, const bl_node *sink)
 {
     bl_nodes below = bl_reach(b->ir, 1, &sink, false);
     bl_ptrmap together; /* RANGEs over which reductions go on together */
+    bl_ptrmap folded;   /* those of work-items that a reduction is shared by */
 
     b->index = BL_I32;
     bl_ptrmap_init(&together, b->arena);
+    bl_ptrmap_init(&folded, b->arena);
     for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op == BL_OP_RUNNING)
-            bl_ptrmap_put(&together, below.at[i]->src[1], b);
+        const bl_node *node = below.at[i];
+        if (node->op == BL_OP_RUNNING)
+            bl_ptrmap_put(&together, node->src[1], b);
+        for (uint32_t k = (uint32_t)node->arg; node->op == BL_OP_REDUCE && k < node->nsrc; k++) {
+            if (node->src[k]->sub == BL_AXIS_GROUP)
+                bl_ptrmap_put(&folded, node->src[k], b);
+        }
     }
     for (size_t i = 0; i < below.count; i++) {
         const bl_node *node = below.at[i];
@@ -664,9 +676,9 @@ static void survey(build *b, const bl_node *sink)
             continue;
         if (node->sub == BL_AXIS_GLOBAL)
             emit_insert_range(b->global, b->nglobal++, node, true); /* the largest number is the fastest dimension */
-        else if (node->sub == BL_AXIS_LOCAL || node->sub == BL_AXIS_GROUP)
+        else if (node->sub == BL_AXIS_LOCAL || (node->sub == BL_AXIS_GROUP && bl_ptrmap_has(&folded, node)))
             emit_insert_range(b->local_range, b->nlocal++, node, true);
-        else if (node->sub != BL_AXIS_MATRIX)
+        else if (node->sub != BL_AXIS_MATRIX && node->sub != BL_AXIS_GROUP)
             b->loops |= bl_free_bit(&b->free, node);
         if (b->nlocal > 2)
             b->nlocal = 3;

@@ -1,25 +1,47 @@
 /* SPDX-License-Identifier: MIT */
 /* What work-items share in local memory is loaded in vectors: neighbouring elements that the copies of a tile load one by one,
- * which are the rows of a product's tile.  A vector that goes to places apart, as a transposed operand does, is stored one by
+ * which are the rows of a product's tile.  So is what the work-items of a group load from afar, as the keys of an attention.  A
+ * vector that goes to places apart, as a transposed operand does, is stored one by
  * one, at places that are a number behind a common one.  needs: no TILE or VECTOR.  keeps: values. */
 #include "engine/base/map.h"
 #include "engine/ir/rewrite.h"
 #include "engine/lower/lower.h"
 
-enum { WIDEST = 16 /* bytes that a GPU loads at once */ };
+enum { WIDEST = 16 /* bytes that a GPU loads at once */, MOST_LANES = 4 /* that every language has */ };
+
+/* Where are vectors of its elements worth loading?  |grouped|: the nest's groups have work-items. */
+static bool is_widened(const bl_node *load, bool grouped)
+{
+    const bl_node *from = load->op == BL_OP_LOAD && load->lanes == 1 && load->nsrc == 2 ? load->src[0] : NULL;
+
+    if (from == NULL)
+        return false;
+    if (from->op == BL_OP_STAGE)
+        return (from->sub & BL_STAGE_SHARED) != 0;
+    return grouped && from->op == BL_OP_BUFFER && load->dtype != BL_BOOL; /* of bools one is not an element of a vector of them */
+}
+
+static bool has_items(const bl_nodes *below)
+{
+    bool any = false;
+    for (size_t i = 0; i < below->count; i++)
+        any = any ||
+              (below->at[i]->op == BL_OP_RANGE && (below->at[i]->sub == BL_AXIS_LOCAL || below->at[i]->sub == BL_AXIS_GROUP));
+    return any;
+}
 
 /* The aligned vector in which the element of |load| lies, and which lane it is; NULL where that is not known.  Such nodes are
  * made for many loads, and interned, so loads of one vector find one node. */
-static const bl_node *vector_around(bl_ir *ir, const bl_node *load, int *lane)
+static const bl_node *vector_around(bl_ir *ir, const bl_node *load, bool grouped, int *lane)
 {
     const bl_node *term[BL_MAX_DIMS], *src[2];
     int64_t coefficient[BL_MAX_DIMS], constant = 0, lanes = WIDEST / (int64_t)bl_dtype_local_bytes((bl_dtype)load->dtype);
     bl_node vector = *load;
     int n = 0;
 
-    if (load->op != BL_OP_LOAD || load->lanes > 1 || load->nsrc > 2 || load->src[0]->op != BL_OP_STAGE ||
-        (load->src[0]->sub & BL_STAGE_SHARED) == 0)
+    if (!is_widened(load, grouped))
         return NULL;
+    lanes = load->src[0]->op == BL_OP_BUFFER && lanes > MOST_LANES ? MOST_LANES : lanes;
     n = bl_index_terms(load->src[1], BL_MAX_DIMS, term, coefficient, &constant);
     for (int i = 0; i < n; i++) {
         if (coefficient[i] % lanes != 0)
@@ -69,17 +91,18 @@ const bl_node *bl_lower_widen(bl_ir *ir, const bl_node *sink)
 {
     bl_nodes below = bl_reach(ir, 1, &sink, false);
     bl_ptrmap lanes, to;
+    bool grouped = has_items(&below);
     int lane = 0, found = 0;
 
     bl_ptrmap_init(&lanes, bl_ir_arena(ir)); /* vector -> the set of lanes that are loaded */
     bl_ptrmap_init(&to, bl_ir_arena(ir));
     for (size_t i = 0; i < below.count; i++) {
-        const bl_node *vector = vector_around(ir, below.at[i], &lane);
+        const bl_node *vector = vector_around(ir, below.at[i], grouped, &lane);
         if (vector != NULL)
             bl_ptrmap_put(&lanes, vector, (void *)((uintptr_t)bl_ptrmap_get(&lanes, vector) | (uintptr_t)1 << lane));
     }
     for (size_t i = 0; i < below.count; i++) {
-        const bl_node *vector = vector_around(ir, below.at[i], &lane);
+        const bl_node *vector = vector_around(ir, below.at[i], grouped, &lane);
         if (vector == NULL || (uintptr_t)bl_ptrmap_get(&lanes, vector) != ((uintptr_t)1 << vector->lanes) - 1)
             continue;
         vector = bl_substitute(ir, vector, &to); /* what fills its stage may read another */

@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* Forms for a device with real work-groups: neighbouring work-items along what is contiguous, short vectors where the device
  * likes them, register tiles where operands are read over and over, and groups that share a long reduction. */
+#include "engine/ir/rewrite.h"
 #include "engine/opt/facts.h"
 
 enum {
-    GROUP_OF_ITEMS = 64, /* work-items along the contiguous axis of a plain nest */
+    GROUP_OF_ITEMS = 64, /* work-items along the contiguous axis of a plain nest ... */
+    LARGE_GROUP = 256,   /* ... of which there are many */
     ROWS_OF_ITEMS = 8,   /* work-items along the rows of a tiled one */
     SHARED_ITEMS = 256,  /* that share a reduction */
     FEW_OUTPUTS = 16384, /* up to which it is worth sharing */
     SHARED_FROM = 256,   /* its length from which sharing pays */
     MOST_PARTS = 64,     /* of a sum */
+    ACCESS_BYTES = 16,   /* that a work-item moves at once */
+    TURNS_OF_ITEM = 8,   /* of a row that is shared: so many loads are under way at once */
+    ITEMS_OF_COLUMN = 4, /* that share one: eight columns of each, 32 bytes, are then read at once */
+    SATURATED = 1024,    /* work-items of a multiprocessor from which on nothing is shared */
+    BUSY_GROUPS = 4,     /* of a multiprocessor, of 256 work-items */
+    BUSY_ITEMS = 64,     /* of a multiprocessor, that vectors must leave */
     SHORTEST_PART = 64,  /* elements of it */
     FEWEST_ITEMS = 8     /* that share a reduction */
 };
@@ -125,12 +133,284 @@ static bool share_reduction(facts *f, const bl_target *target)
     return false;
 }
 
+/* ---- rows and columns */
+
+/* Is what the reductions over |over| load contiguous along |range|, more of it than not? */
+static bool is_read_along(facts *f, const bl_node *over, const bl_node *range)
+{
+    double along = 0, other = 0;
+
+    for (int i = 0; i < f->naccesses; i++) {
+        const access *a = &f->access[i];
+        double loads = (double)bl_free_size(&f->tune->free, bl_free_get(&f->tune->free, a->node));
+        if (a->reduce == NULL || !bl_binds(a->reduce, over))
+            continue;
+        if (facts_contiguity(f, a->node, range) == 1)
+            along += loads;
+        else
+            other += loads;
+    }
+    return along > other;
+}
+
+/* The innermost reduction's axis of a fixed extent of |least| or more; -1: there is none. */
+static int last_reduction(const bl_tune *tune, int64_t least)
+{
+    for (int i = tune->naxes - 1; i >= 0; i--) {
+        const bl_axis *axis = &tune->axis[i];
+        if (!axis->output && axis->range->sub == BL_AXIS_REDUCE && bl_is_fixed(axis->range) && bl_extent_of(axis->range) >= least)
+            return i;
+    }
+    return -1;
+}
+
+static int axis_numbered(const bl_tune *tune, int64_t number)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range->arg == number)
+            return i;
+    }
+    return -1;
+}
+
+/* GROUP; where |items| do not divide the reduction, a rest that is shorter than that is folded by each of them. */
+static bool group_reduction(bl_tune *tune, int axis, int64_t items)
+{
+    int64_t number = tune->axis[axis].range->arg;
+    int origin = bl_axis_origin(tune->axis[axis].range);
+
+    if (bl_extent_of(tune->axis[axis].range) % items == 0)
+        return bl_tune_apply(tune, (bl_move){BL_MOVE_GROUP, axis, items});
+    if (!bl_tune_apply(tune, (bl_move){BL_MOVE_CHUNK, axis, items}))
+        return false;
+    for (int i = 0; i < tune->naxes; i++) { /* + 1 is the rest */
+        const bl_node *range = tune->axis[i].range;
+        if (bl_axis_origin(range) == origin && range->arg > number + 1 && bl_extent_of(range) == items)
+            return bl_tune_apply(tune, (bl_move){BL_MOVE_GROUP, i, items});
+    }
+    return false;
+}
+
+/* The work-items that have an inner loop over outputs between them, all such loops of the nest. */
+static bool deal_outputs(bl_tune *tune, int64_t items)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_axis *axis = &tune->axis[i];
+        if (!axis->output || axis->outer || axis->range->sub != BL_AXIS_LOOP)
+            continue;
+        if (bl_extent_of(axis->range) < items || !bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, i, items}))
+            return false;
+    }
+    return true;
+}
+
+/* Is the access a whole vector of |lanes| along |range|, at a multiple of its size? */
+static bool is_vector_along(facts *f, const bl_node *node, const bl_node *range, int64_t lanes)
+{
+    const bl_node *term[BL_MAX_DIMS * 2], *gate = NULL;
+    int64_t coefficient[BL_MAX_DIMS * 2], constant = 0;
+    int n = bl_index_terms(node->src[1], BL_MAX_DIMS * 2, term, coefficient, &constant);
+
+    if (!bl_depends(f->tune, node, range))
+        return true;
+    gate = node->op == BL_OP_LOAD && node->nsrc > 2    ? node->src[2]
+           : node->op == BL_OP_STORE && node->nsrc > 3 ? node->src[3]
+                                                       : NULL;
+    if (facts_contiguity(f, node, range) < 0 || (gate != NULL && bl_depends(f->tune, gate, range)))
+        return false;
+    for (int i = 0; i < n; i++) {
+        if (term[i] != range && coefficient[i] % lanes != 0)
+            return false;
+    }
+    return n >= 0 && constant % lanes == 0;
+}
+
+/* As many elements as a work-item moves at once, where all accesses along |range| are whole vectors of them; else 1. */
+static int64_t whole_lanes(facts *f, const bl_node *range)
+{
+    size_t widest = 1;
+    int64_t lanes = 1;
+
+    for (int i = 0; i < f->naccesses; i++) {
+        size_t bytes = bl_dtype_bytes((bl_dtype)f->access[i].node->src[0]->dtype);
+        if (bl_depends(f->tune, f->access[i].node, range) && bytes > widest)
+            widest = bytes;
+    }
+    for (lanes = ACCESS_BYTES / (int64_t)widest; lanes > 1; lanes /= 2) {
+        bool whole = bl_is_fixed(range) && bl_extent_of(range) % lanes == 0;
+        for (int i = 0; i < f->naccesses; i++)
+            whole = whole && is_vector_along(f, f->access[i].node, range, lanes);
+        if (whole)
+            return lanes;
+    }
+    return 1;
+}
+
+/* Vectors for the loops over outputs inside, if |items| still have enough of them. */
+static void widen_outputs(facts *f, int64_t items)
+{
+    bl_tune *tune = f->tune;
+    int64_t number[BL_MAX_AXES], lanes[BL_MAX_AXES];
+    int n = 0;
+
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_axis *axis = &tune->axis[i];
+        int64_t most = axis->output && !axis->outer ? whole_lanes(f, axis->range) : 1;
+        if (most < 2 || bl_extent_of(axis->range) < most * items)
+            continue;
+        number[n] = axis->range->arg;
+        lanes[n++] = most;
+    }
+    for (int i = 0; i < n; i++)
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis_numbered(tune, number[i]), lanes[i]});
+}
+
+/* Reductions along rows, which are contiguous: neighbouring work-items take neighbours of a row, a few rows a group. */
+static bool share_rows(facts *f, const bl_target *target)
+{
+    bl_tune *tune = f->tune, start = *tune;
+    int axis = last_reduction(tune, target->subgroup), row = -1;
+    int64_t items = target->subgroup, rows = grid_size(tune), lanes = 1, extent = 0, number = 0;
+    int64_t most = SHARED_ITEMS < (int64_t)target->max_local ? SHARED_ITEMS : (int64_t)target->max_local;
+    const bl_node *range = axis < 0 ? NULL : tune->axis[axis].range;
+    bool good = axis >= 0 && f->main == NULL && is_read_along(f, range, range);
+
+    if (!good || rows < (int64_t)target->units)
+        return false;
+    extent = bl_extent_of(range);
+    number = range->arg;
+    lanes = whole_lanes(f, range);
+    while (2 * items * (2 * lanes > TURNS_OF_ITEM ? 2 * lanes : TURNS_OF_ITEM) <= extent && 2 * items <= most &&
+           extent % (2 * items) == 0)
+        items *= 2;
+    widen_outputs(f, items);
+    if (lanes > 1 && extent % (lanes * items) == 0) /* neighbours in registers, which are loaded at once */
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, axis_numbered(tune, number), lanes});
+    good = group_reduction(tune, axis_numbered(tune, number), items) && deal_outputs(tune, items);
+    for (int i = 0; i < tune->naxes; i++)
+        row = tune->axis[i].range->sub == BL_AXIS_GLOBAL && bl_extent_of(tune->axis[i].range) > 1 ? i : row;
+    if (good && row >= 0 && most / items > 1 && rows / (most / items) >= (int64_t)target->units)
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, row, part_of(tune->axis[row].range, most / items)});
+    if (!good) {
+        facts before = *f;
+        *tune = start;
+        tune_survey(tune, start.sink);
+        facts_again(f, &before);
+    }
+    return good;
+}
+
+/* Parts of a reduction for as many groups as keep the multiprocessors busy, if there is so much to sum that a launch more pays.
+ */
+static int64_t parts_for(const bl_target *target, int64_t extent, int64_t groups, int64_t outputs)
+{
+    int64_t best = 1;
+
+    for (int64_t parts = gpu_next_parts(extent, 1); parts > 0 && groups * best < BUSY_GROUPS * (int64_t)target->units;
+         parts = gpu_next_parts(extent, parts)) {
+        double saved = (double)extent * (double)outputs / (double)target->units * (1 - (double)best / (double)parts);
+        if (saved > LAUNCH_COST / ELEMENT_COST)
+            best = parts;
+    }
+    return best;
+}
+
+/* Reductions along columns, which are not: neighbouring work-items take neighbouring columns, and some share each. */
+static bool share_columns(facts *f, const bl_target *target)
+{
+    bl_tune *tune = f->tune;
+    int axis = last_reduction(tune, 2 * ITEMS_OF_COLUMN), column = contiguous_axis(f, true);
+    int64_t outputs = grid_size(tune), lanes = 1, wide = 1, over = 0, number = 0;
+
+    if (axis < 0 || column < 0 || f->main != NULL || outputs >= (int64_t)target->units * SATURATED ||
+        !is_read_along(f, tune->axis[axis].range, tune->axis[column].range))
+        return false;
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].output && !tune->axis[i].outer)
+            return false; /* a loop over outputs inside: its work-items would all do the same */
+    }
+    lanes = whole_lanes(f, tune->axis[column].range);
+    lanes = bl_extent_of(tune->axis[column].range) >= lanes * (int64_t)target->subgroup ? lanes : 1;
+    wide = part_of(tune->axis[column].range, lanes * GROUP_OF_ITEMS) / lanes;
+    over = tune->axis[axis].range->arg;
+    number = tune->axis[column].range->arg;
+    if ((uint32_t)tune->nparams < target->max_params) {
+        int64_t parts = parts_for(target, bl_extent_of(tune->axis[axis].range), outputs / (lanes * wide), outputs);
+        if (parts > 1)
+            (void)bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, axis, parts});
+    }
+    if (lanes > 1)
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis_numbered(tune, number), lanes});
+    (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis_numbered(tune, number), wide});
+    (void)group_reduction(tune, axis_numbered(tune, over), ITEMS_OF_COLUMN);
+    return true;
+}
+
+/* ---- plain nests */
+
+/* What is read along one axis and stored along another: work-items along both, so that what is read at once is used at once. */
+static bool cross(facts *f, const bl_target *target, const bl_node *columns)
+{
+    bl_tune *tune = f->tune;
+
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_axis *axis = &tune->axis[i];
+        bool along = false;
+        if (!axis->output || !axis->outer || axis->range == columns || bl_extent_of(axis->range) < ROWS_OF_ITEMS ||
+            !bl_is_fixed(axis->range))
+            continue;
+        for (int k = 0; k < f->naccesses; k++)
+            along = along || (facts_contiguity(f, f->access[k].node, axis->range) == 1 &&
+                              facts_contiguity(f, f->access[k].node, columns) < 0);
+        if (!along)
+            continue;
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, facts_axis_of(tune, columns), part_of(columns, target->subgroup)});
+        i = axis_numbered(tune, axis->range->arg);
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, i, part_of(tune->axis[i].range, ROWS_OF_ITEMS)});
+        return true;
+    }
+    return false;
+}
+
+/* Lanes for a plain nest: as many bytes at once as a work-item can, if there are enough work-items. */
+static int plain_lanes(facts *f, const bl_target *target, const bl_node *range)
+{
+    int64_t lanes = whole_lanes(f, range);
+
+    return grid_size(f->tune) / lanes >= BUSY_ITEMS * (int64_t)target->units ? (int)lanes : 1;
+}
+
+/* Work-items of its groups: as many as start quickly where there is much to do, few where all multiprocessors shall have some. */
+static int64_t plain_items(const bl_tune *tune, const bl_target *target)
+{
+    int64_t items = grid_size(tune) >= BUSY_GROUPS * LARGE_GROUP * (int64_t)target->units ? LARGE_GROUP : GROUP_OF_ITEMS;
+
+    return items < (int64_t)target->max_local ? items : (int64_t)target->max_local;
+}
+
+/* Where the columns are fewer than a group has work-items, it has several rows. */
+static void fill_group(bl_tune *tune, const bl_target *target)
+{
+    int64_t items = 1, most = GROUP_OF_ITEMS < (int64_t)target->max_local ? GROUP_OF_ITEMS : (int64_t)target->max_local;
+
+    for (int i = 0; i < tune->naxes; i++)
+        items *= tune->axis[i].range->sub == BL_AXIS_LOCAL ? bl_extent_of(tune->axis[i].range) : 1;
+    for (int i = tune->naxes - 1; i >= 0 && 2 * items <= most; i--) {
+        int64_t part = 0;
+        if (tune->axis[i].range->sub != BL_AXIS_GLOBAL || bl_extent_of(tune->axis[i].range) < 2)
+            continue;
+        part = part_of(tune->axis[i].range, most / items);
+        if (bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, i, part}))
+            items *= part;
+    }
+}
+
 void heuristic_gpu(facts *f, const bl_target *target)
 {
     bl_tune *tune = f->tune;
     const bl_form form = {.local = (int)(target->subgroup < 32 ? target->subgroup : 32),
                           .row_local = target->cpu ? 1 : ROWS_OF_ITEMS};
-    int64_t items = target->cpu ? target->subgroup : target->max_local < GROUP_OF_ITEMS ? target->max_local : GROUP_OF_ITEMS;
+    int64_t items = target->subgroup;
     int axis = -1, lanes = 1;
     const bl_node *columns = NULL;
 
@@ -140,7 +420,7 @@ void heuristic_gpu(facts *f, const bl_target *target)
         return;
     if (f->main != NULL && tile_nest(f, target, &form))
         return;
-    if (!target->cpu && share_reduction(f, target))
+    if (!target->cpu && (share_rows(f, target) || share_columns(f, target) || share_reduction(f, target)))
         return;
     if (f->main == NULL)
         unroll_choices(f);
@@ -150,11 +430,15 @@ void heuristic_gpu(facts *f, const bl_target *target)
     if (axis < 0)
         return;
     columns = tune->axis[axis].range;
-    lanes = tile_lanes(f, target, columns);
-    if (lanes > 1 && bl_extent_of(columns) % lanes == 0 && bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis, lanes})) {
-        for (axis = 0; axis < tune->naxes && tune->axis[axis].range->arg != columns->arg; axis++)
-            continue;
-    }
-    if (axis < tune->naxes && tune->axis[axis].range->sub == BL_AXIS_GLOBAL)
+    if (!target->cpu && cross(f, target, columns))
+        return;
+    lanes = target->cpu ? tile_lanes(f, target, columns) : plain_lanes(f, target, columns);
+    if (lanes > 1 && bl_extent_of(columns) % lanes == 0 && bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis, lanes}))
+        axis = axis_numbered(tune, columns->arg);
+    if (!target->cpu)
+        items = plain_items(tune, target);
+    if (axis >= 0 && axis < tune->naxes && tune->axis[axis].range->sub == BL_AXIS_GLOBAL)
         (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis, part_of(tune->axis[axis].range, items)});
+    if (!target->cpu)
+        fill_group(tune, target);
 }

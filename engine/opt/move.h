@@ -28,9 +28,10 @@ typedef enum bl_move_kind {
     BL_MOVE_CHUNK,  /* split an output axis, or a reduction, by amount; the inner part is a loop inside the work-item */
     BL_MOVE_BLOCK,  /* split a grid axis that stages depend on; the inner part is a loop inside the work-item, and each stage is
                        computed for all of it at once, in loops of its own */
-    BL_MOVE_LOCAL,  /* split an output axis by amount; the inner part is the work-items of a group */
-    BL_MOVE_GROUP,  /* split a reduction by amount; the work-items of a group share it */
-    BL_MOVE_FIRST,  /* make a grid axis the fastest, that is not yet */
+    BL_MOVE_LOCAL, /* split an output axis by amount; the inner part is the work-items of a group; of a loop over outputs inside a
+                      work-item, those that share the reductions before it (GROUP), of which there are as many */
+    BL_MOVE_GROUP, /* split a reduction by amount; the work-items of a group share it */
+    BL_MOVE_FIRST, /* make a grid axis the fastest, that is not yet */
     BL_MOVE_EDGES, /* operand number axis, read under a gate at sums of axes (a padded window), is written out with its edges by a
                       helper kernel; the nest then reads it without a gate, and asks no more whether a product with it counts, but
                       for comparisons with output axis i where bit i of amount is set: their loops will end there (lower/trim.c)

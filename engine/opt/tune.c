@@ -454,12 +454,59 @@ static bool lanes_meet(bl_tune *tune, const bl_node *range)
     return false;
 }
 
+/* Are they an output's, which those who share a reduction have between them as well? */
+static bool is_dealt(const bl_axis *axis)
+{
+    return axis->output && axis->range->sub == BL_AXIS_GROUP;
+}
+
+static bool deals_outputs(const bl_tune *tune)
+{
+    bool any = false;
+    for (int i = 0; i < tune->naxes; i++)
+        any = any || is_dealt(&tune->axis[i]);
+    return any;
+}
+
 int tune_count_items(const bl_tune *tune)
 {
     int n = 0;
     for (int i = 0; i < tune->naxes; i++)
-        n += tune->axis[i].range->sub == BL_AXIS_LOCAL || tune->axis[i].range->sub == BL_AXIS_GROUP;
+        n +=
+            tune->axis[i].range->sub == BL_AXIS_LOCAL || (tune->axis[i].range->sub == BL_AXIS_GROUP && !is_dealt(&tune->axis[i]));
     return n;
+}
+
+/* A loop over outputs inside, such as the last one of a softmax: may the |amount| work-items that share the nest's reductions
+ * have its iterations between them?  Not where a reduction that they share stands in the loop, since all of them do that
+ * together, nor where it meets another loop that they have between them. */
+static bool may_deal(bl_tune *tune, const bl_axis *axis, int64_t amount)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    const bl_node *group = NULL;
+    int groups = 0;
+
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range->sub != BL_AXIS_GROUP || is_dealt(&tune->axis[i]))
+            continue;
+        group = tune->axis[i].range;
+        groups++;
+    }
+    if (groups != 1 || axis->outer || axis->range->sub != BL_AXIS_LOOP || bl_extent_of(group) != amount ||
+        !bl_is_fixed(axis->range))
+        return false;
+    for (size_t i = 0; i < below.count; i++) {
+        const bl_node *node = below.at[i];
+        if (!bl_depends(tune, node, axis->range))
+            continue;
+        if (node->op == BL_OP_REDUCE && bl_binds(node, group))
+            return false;
+        for (int k = 0; node->op == BL_OP_STORE && k < tune->naxes; k++) {
+            if (is_dealt(&tune->axis[k]) && bl_depends(tune, node, tune->axis[k].range))
+                return false;
+        }
+    }
+    return true;
 }
 
 /* Does a reduction over |range| have work-items that share it already? */
@@ -507,6 +554,8 @@ static bool can_split(bl_tune *tune, bl_move move)
         return false;
     if (!axis->output && tune_is_running(tune, axis->range))
         return false; /* folds that go on together do so turn by turn */
+    if (axis->range->sub == BL_AXIS_GROUP && deals_outputs(tune))
+        return false; /* outputs go by the same numbers */
     switch (move.kind) {
     case BL_MOVE_TILE:
         return !staged;
@@ -518,12 +567,13 @@ static bool can_split(bl_tune *tune, bl_move move)
     case BL_MOVE_CHUNK: /* work-items fill what they share by their numbers as they are */
         return !axis->stage && !(staged && axis->range->sub == BL_AXIS_LOCAL);
     case BL_MOVE_LOCAL:
-        return axis->output && (axis->outer || tune_is_running(tune, NULL)) && !tune_has_stages(tune) && !tune->shared &&
-               tune_count_items(tune) < MOST_ITEM_AXES;
+        return axis->output && !tune_has_stages(tune) && !tune->shared &&
+               (axis->outer || tune_is_running(tune, NULL) ? tune_count_items(tune) < MOST_ITEM_AXES
+                                                           : may_deal(tune, axis, move.amount));
     case BL_MOVE_GROUP:
         return !axis->output && fixed && bl_extent_of(axis->range) % move.amount == 0 &&
                tune_count_items(tune) < MOST_ITEM_AXES && !is_shared(tune, axis->range) && !tune_has_stages(tune) &&
-               !tune->shared;
+               !tune->shared && !deals_outputs(tune);
     case BL_MOVE_SEND: /* a work-item has its sums for one part of the places at a time */
         return axis->output && !tune_has_stages(tune) && !tune->shared &&
                (axis->range->sub == BL_AXIS_GLOBAL || (fixed && move.amount == bl_extent_of(axis->range)));
@@ -583,6 +633,8 @@ static bool dispatch(bl_tune *tune, bl_move move)
         return false;
     if ((tune->matrix && !tune_spares_matrix(tune, move)) || is_barred(tune, move.kind))
         return false;
+    if (deals_outputs(tune) && (move.kind == BL_MOVE_KBLOCK || move.kind == BL_MOVE_SEND || move.kind == BL_MOVE_SCORE))
+        return false;
     if (move.kind == BL_MOVE_PACK)
         return tune_pack(tune, move.axis, 0);
     if (move.kind == BL_MOVE_SHARE)
@@ -605,11 +657,15 @@ static bool dispatch(bl_tune *tune, bl_move move)
         return make_first(tune, move.axis);
     if (move.kind == BL_MOVE_CHUNK && !tune->axis[move.axis].output)
         kind = BL_AXIS_REDUCE;
-    if (!can_split(tune, move) || !split(tune, move.axis, move.amount, kind, &within))
+    if (!can_split(tune, move))
+        return false;
+    if (move.kind == BL_MOVE_LOCAL && !tune->axis[move.axis].outer && !tune_is_running(tune, NULL))
+        kind = BL_AXIS_GROUP;
+    if (!split(tune, move.axis, move.amount, kind, &within))
         return false;
     if (move.kind == BL_MOVE_BLOCK)
         tune_widen_stages(tune, within);
-    if (move.kind == BL_MOVE_LOCAL)
+    if (kind == BL_AXIS_LOCAL)
         store_once(tune, within);
     return move.kind != BL_MOVE_SEND || tune_send(tune, within);
 }

@@ -78,7 +78,7 @@ static int64_t items(const bl_tune *tune)
     int64_t n = 1;
     for (int i = 0; i < tune->naxes; i++) {
         const bl_node *range = tune->axis[i].range;
-        if (range->sub == BL_AXIS_LOCAL || range->sub == BL_AXIS_GROUP)
+        if (range->sub == BL_AXIS_LOCAL || (range->sub == BL_AXIS_GROUP && !tune->axis[i].output))
             n *= bl_extent_of(range);
     }
     return n;

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* Reductions that the work-items of a group share, and outputs that they have between them afterwards: lists of moves on each
+ * device, beside the nest without moves; what is refused, which changes nothing; random ones; and what the heuristic chooses for
+ * a GPU: the table that fails when a form changes. */
+#include "engine/opt/heuristic.h"
+#include "tests/opt/bench.h"
+#include "tests/plan/on_devices.h"
+
+#include <string.h>
+
+#define IN(name, dtype, ...)         "'" name "': {'dtype': '" dtype "', 'shape': [" #__VA_ARGS__ "]}"
+#define NODE(id, op, in, attrs)      "{'id': '" id "', 'op': '" op "', 'in': [" in "], 'attrs': {" attrs "}}"
+#define DOC(inputs, nodes, out)      "{'inputs': {" inputs "}, 'nodes': [" nodes "], 'outputs': [" out "]}"
+#define UNARY(op, dtype, attrs, ...) DOC(IN("x", dtype, __VA_ARGS__), NODE("y", op, "'x'", attrs), "'y'")
+#define SOFTMAX(...)                 UNARY("softmax", "float32", "'axis': 1", __VA_ARGS__)
+#define NORM(...)                                                                                                                \
+    DOC(IN("x", "float32", __VA_ARGS__) ", " IN("w", "float32", 48) ", " IN("b", "float32", 48),                                 \
+        NODE("y", "layer_norm", "'x', 'w', 'b'", ""), "'y'")
+#define TWO                                                                                                                      \
+    DOC(IN("x", "float32", 20, 48), NODE("y", "softmax", "'x'", "'axis': 1") ", " NODE("z", "mul", "'y', 'x'", ""), "'y', 'z'")
+
+/* Axes of a softmax: 0 the rows, 1 the columns of the result, 2 those of its reductions. */
+static const struct {
+    const char *name, *document, *moves, *refused; /* the last of the moves is; NULL: none */
+} rows[] = {
+    {"eight to a row", SOFTMAX(20, 48), "group 2 8, local 1 8", NULL},
+    {"... which the last part overlaps", SOFTMAX(20, 40), "group 2 8, local 1 8, local 0 3", NULL},
+    {"all of a row", SOFTMAX(20, 16), "group 2 16, local 1 16", NULL},
+    {"rows of a group", SOFTMAX(20, 48), "group 2 8, local 1 8, local 0 4", NULL},
+    {"... before", SOFTMAX(20, 48), "local 0 4, group 3 8, local 2 8", NULL},
+    {"so many that they fold in two steps", SOFTMAX(5, 128), "group 2 64, local 1 64", NULL},
+    {"lanes of the result, neighbours of the reductions", SOFTMAX(20, 64), "vector 1 4, tile 3 4, group 3 8, local 1 8", NULL},
+    {"a rest", SOFTMAX(20, 44), "chunk 2 8, group 4 8, local 1 8", NULL},
+    {"two reductions, one behind the other", NORM(20, 48), "group 2 8, local 1 8", NULL},
+    {"a loop that is unrolled", SOFTMAX(20, 64), "group 2 8, local 1 8, tile 1 4", NULL},
+    {"two results", TWO, "group 2 8, local 1 8, local 0 2", NULL},
+    {"float16", UNARY("softmax", "float16", "'axis': 1", 20, 48), "group 2 8, local 1 8", NULL},
+    {"64 bits", UNARY("argmax", "float32", "'axis': 1", 7, 256), "group 1 64", NULL},
+    {"columns that several share", UNARY("sum", "float32", "'axis': 0", 64, 32), "vector 0 4, local 0 4, group 3 4", NULL},
+    {"nobody shares the reductions", SOFTMAX(20, 48), "local 1 8", "all work-items would do all of them"},
+    {"others than those", SOFTMAX(20, 48), "group 2 8, local 1 4", "outputs go by their numbers"},
+    {"more than the outputs", SOFTMAX(20, 48), "group 2 48, local 1 48, local 1 2", "nothing is left of the loop"},
+    {"twice", SOFTMAX(20, 64), "group 2 8, local 1 8, local 1 8", "the outer part would meet the inner one"},
+    {"split afterwards", SOFTMAX(20, 64), "group 2 8, local 1 8, tile 2 2", "then they were fewer"},
+};
+enum { NROWS = sizeof rows / sizeof rows[0], ROUNDS = 60 };
+
+static void run_row(bl_device *dev, int row)
+{
+    test_graph graph;
+    bench b = {.name = rows[row].name, .dev = dev, .graph = &graph};
+    bl_move moves[BL_MAX_MOVES];
+    bl_err err = {0};
+    int n = 0;
+
+    test_graph_open(rows[row].document, &graph);
+    b.schedule = test_graph_schedule_groups(&graph, 16);
+    b.nest = &b.schedule->nests[b.schedule->nnests - 1];
+    assert_true(bl_moves_parse(rows[row].moves, moves, &n));
+    bench_open(&b);
+    for (int with = 0; with <= 1; with++) {
+        bl_tune tune;
+        bl_tune_init(&tune, graph.graph->ir, b.nest->sink, b.nest->nparams);
+        for (int i = 0; with == 1 && i < n; i++) {
+            const bl_node *before = tune.sink;
+            bool wanted = rows[row].refused == NULL || i < n - 1;
+            if (bl_tune_apply(&tune, moves[i]) != wanted)
+                fail_msg("%s on %s: move %d of \"%s\" is %s", rows[row].name, dev->info.id, i, rows[row].moves,
+                         wanted ? "refused" : rows[row].refused);
+            if (!wanted)
+                assert_ptr_equal(tune.sink, before);
+        }
+        if (bench_run(&b, &tune, &err) != BL_OK)
+            fail_msg("%s on %s with \"%s\": %s", rows[row].name, dev->info.id, with == 1 ? rows[row].moves : "", err.text);
+        bench_compare(&b, with == 1 ? rows[row].moves : "");
+    }
+    bench_close(&b);
+    test_graph_close(&graph);
+}
+
+static void test_device(void **state)
+{
+    for (int i = 0; i < NROWS; i++)
+        run_row(*state, i);
+}
+
+static bool draw(bl_tune *tune, bl_move_kind kind, bool output, int64_t amount, uint64_t *seed)
+{
+    int axis = (int)(bench_random(seed) % (uint64_t)tune->naxes);
+    return tune->axis[axis].output == output && bl_tune_apply(tune, (bl_move){kind, axis, amount});
+}
+
+/* Random moves around those that deal outputs, which random ones by themselves seldom are. */
+static void test_random(void **state)
+{
+    static const char *const documents[] = {SOFTMAX(20, 48), SOFTMAX(9, 64), NORM(12, 48), TWO};
+    static const bl_move_kind kinds[] = {BL_MOVE_TILE, BL_MOVE_VECTOR, BL_MOVE_CHUNK, BL_MOVE_LOCAL};
+    bl_device *dev = bench_interp();
+    uint64_t seed = 31;
+    int dealt = 0;
+
+    (void)state;
+    for (size_t d = 0; d < sizeof documents / sizeof documents[0]; d++) {
+        test_graph graph;
+        bench b = {.name = "dealt", .dev = dev, .graph = &graph};
+        test_graph_open(documents[d], &graph);
+        b.schedule = test_graph_schedule_groups(&graph, 16);
+        b.nest = &b.schedule->nests[b.schedule->nnests - 1];
+        bench_open(&b);
+        for (int round = 0; round <= ROUNDS; round++) {
+            bl_tune tune;
+            bl_text text = {0};
+            bl_err err = {0};
+            int64_t amount = 2 + (int64_t)(bench_random(&seed) % 7);
+            bl_tune_init(&tune, graph.graph->ir, b.nest->sink, b.nest->nparams);
+            for (int tries = round == 0 ? 0 : (int)(bench_random(&seed) % 3); tries > 0; tries--)
+                (void)draw(&tune, kinds[bench_random(&seed) % 4], bench_random(&seed) % 2 == 0, 2, &seed);
+            for (int tries = round == 0 ? 0 : 12; tries > 0 && !draw(&tune, BL_MOVE_GROUP, false, amount, &seed); tries--)
+                continue;
+            for (int i = 0; round > 0 && i < tune.naxes; i++) {
+                if (tune.axis[i].output && !tune.axis[i].outer)
+                    dealt += bl_tune_apply(&tune, (bl_move){BL_MOVE_LOCAL, i, amount});
+            }
+            for (int tries = round == 0 ? 0 : 3; tries > 0; tries--)
+                (void)draw(&tune, kinds[bench_random(&seed) % 4], bench_random(&seed) % 2 == 0, 2, &seed);
+            bl_tune_print(&tune, &text);
+            if (bench_run(&b, &tune, &err) != BL_OK)
+                fail_msg("document %zu with \"%s\": %s", d, bl_text_get(&text), err.text);
+            bench_compare(&b, bl_text_get(&text));
+            bl_text_fini(&text);
+        }
+        bench_close(&b);
+        test_graph_close(&graph);
+    }
+    bl_device_destroy(dev);
+    if (dealt < ROUNDS)
+        fail_msg("%d loops were dealt out", dealt);
+}
+
+static const struct {
+    const char *name, *document, *moves;
+} forms[] = {
+    {"16 bytes a work-item, and large groups", UNARY("exp", "float32", "", 65536, 1024), "vector 0 4, local 0 256"},
+    {"... of float16", UNARY("relu", "float16", "", 65536, 1024), "vector 0 8, local 0 256"},
+    {"... not where rows begin anywhere", UNARY("exp", "float32", "", 1000003), "local 0 256"},
+    {"few elements: as many multiprocessors as there are have some", UNARY("exp", "float32", "", 64, 64), "local 0 64"},
+    {"short rows: several to a group", UNARY("max_pool2d", "float32", "'kernel_size': 2", 64, 32, 20, 20),
+     "local 1 10, local 0 5"},
+    {"a transpose: neighbours on both sides", UNARY("transpose", "float32", "", 4096, 4096), "local 1 32, local 0 8"},
+    {"a softmax: rows are shared, neighbours take neighbours", SOFTMAX(65536, 1024),
+     "vector 1 4, tile 3 4, group 3 128, local 1 128, local 0 2"},
+    {"... with a rest", SOFTMAX(4096, 1001), "chunk 2 32, group 4 32, local 1 32, local 0 8"},
+    {"sums of rows", UNARY("sum", "float32", "'axis': 1", 65536, 1024), "tile 1 4, group 1 128, local 0 2"},
+    {"... few of them", UNARY("sum", "float32", "'axis': 1", 200, 4096), "tile 1 4, group 1 256"},
+    {"... of few elements: none share one", UNARY("sum", "float32", "'axis': 1", 65536, 10), "local 0 64"},
+    {"sums of columns: in parts", UNARY("sum", "float32", "'axis': 0", 65536, 1024),
+     "split 1 64, vector 0 4, local 0 64, group 4 4"},
+};
+enum { NFORMS = sizeof forms / sizeof forms[0] };
+
+static void test_forms(void **state)
+{
+    static const bl_target target = {.groups = true,
+                                     .units = 132,
+                                     .registers = 128,
+                                     .cache_bytes = 32 << 10,
+                                     .subgroup = 32,
+                                     .max_local = 1024,
+                                     .local_bytes = 48 << 10,
+                                     .max_params = 32};
+    int wrong = 0;
+
+    (void)state;
+    for (int i = 0; i < NFORMS; i++) {
+        test_graph graph;
+        bl_schedule *schedule = NULL;
+        bl_tune tune;
+        bl_text text = {0};
+
+        test_graph_open(forms[i].document, &graph);
+        schedule = test_graph_schedule_groups(&graph, target.units);
+        bl_tune_init(&tune, graph.graph->ir, schedule->nests[0].sink, schedule->nests[0].nparams);
+        bl_heuristic(&tune, &target);
+        bl_tune_print(&tune, &text);
+        if (strcmp(bl_text_get(&text), forms[i].moves) != 0) {
+            print_error("%s: \"%s\"; the table says \"%s\"\n", forms[i].name, bl_text_get(&text), forms[i].moves);
+            wrong++;
+        }
+        bl_text_fini(&text);
+        test_graph_close(&graph);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest more[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_forms)};
+    return on_devices("rows", test_device, 2, more);
+}
