@@ -2,8 +2,9 @@
 /* try DEVICE FILE [debug] [noopt] [matrix] [winograd] [high] [fast] [only ENTRY] [compile] [repeat N] [beam N] [seconds S]:
  * compile a program document for a device, compare one run with the interpreter, and say what became of it; of N more runs, the
  * least time of each kernel; with |compile| it is compiled alone.  With a beam kernels are searched, in this process.  For people
- * who work on the compiler. */
+ * who work on the compiler.  as:h100 is a device that need not be there: with |compile|, what would be made for it. */
 #include "tests/plan/harness.h"
+#include "tests/ptx/described.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ int main(int argc, char **argv)
     static harness_result results[256];
     bl_tuner tuner = {.time = time_here, .seconds = 8};
     harness_options options = {.seed = 7, .spec = 2, .show = true, .tuner = &tuner, .progress = show};
-    uint32_t ndevices = harness_open(16, devices);
+    uint32_t ndevices = 0;
     char *text = argc > 2 ? harness_read(argv[2]) : NULL;
     int failed = 0;
 
@@ -65,6 +66,10 @@ int main(int argc, char **argv)
                 "[seconds S]\n");
         return 2;
     }
+    devices[0] = described_open(argv[1]);
+    ndevices = devices[0] != NULL ? 1 : harness_open(16, devices);
+    if (devices[0] != NULL && ndevices == 1 && options.matrix == BL_MATRIX_NEVER)
+        options.matrix = BL_MATRIX_SURE; /* as the server has it */
     for (uint32_t d = 0; d < ndevices; d++) {
         if (strcmp(devices[d]->info.id, argv[1]) == 0) {
             int n = harness_run(devices[d], text, &options, 256, results);
