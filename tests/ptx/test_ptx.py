@@ -131,7 +131,7 @@ class Kernels(unittest.TestCase):
                             ("gelu_bf16", 8), ("relu_half", 8), ("softmax_bf16", 8)):
             with self.subTest(kernel=name):
                 _, moves, _, ptx, _ = kernels[name + ".0"]
-                self.assertEqual(accesses(ptx, "global"), {width}, moves)
+                self.assertGreaterEqual(min(accesses(ptx, "global")), width, moves)
         for name in ("f32_512.0", "f32_1024.0", "f32_4096.0"):
             with self.subTest(kernel=name):
                 loads = re.findall(r"ld\.shared(?:\.v\d)?\.", kernels[name][3])
