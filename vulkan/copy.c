@@ -51,7 +51,9 @@ static bl_status submit_copy(bl_vk_context *ctx, uint32_t part, bl_vk_buffer *bu
     VkBuffer staging = ctx->staging.storage.handle, other = buffer->storage.handle;
     uint64_t here = (uint64_t)part * BL_VK_STAGING_BYTES, there = buffer->at + offset;
     VkBufferCopy copy = {.srcOffset = upload ? here : there, .dstOffset = upload ? there : here, .size = bytes};
-    return submit_region(ctx, part, upload ? staging : other, upload ? other : staging, &copy, *buffer->used, !upload, err);
+    BL_TRY(submit_region(ctx, part, upload ? staging : other, upload ? other : staging, &copy, *buffer->used, !upload, err));
+    *buffer->copied = ctx->staging.tickets[part];
+    return BL_OK;
 }
 
 static size_t part_bytes(size_t total, size_t done)

@@ -90,8 +90,9 @@ typedef struct bl_vk_buffer {
     bl_vk_slab *slab;      /* a small buffer's home */
     uint32_t slot;
     bool owner;
-    uint64_t own;   /* of an owner: */
-    uint64_t *used; /* the last ticket of the compute queue that the memory was given to; worker thread */
+    uint64_t own, own_copied; /* of an owner: */
+    uint64_t *used;           /* the last ticket of the compute queue that the memory was given to; worker thread */
+    uint64_t *copied;         /* that of the queue for copies.  Writing one returns before it is over, so freeing waits for it */
 } bl_vk_buffer;
 
 typedef struct bl_vk_kernel {

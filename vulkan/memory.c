@@ -20,7 +20,7 @@ struct bl_vk_slab {
     bl_vk_storage storage;
     uint32_t class, nslots, nfree;
     uint64_t taken[SLAB_SLOTS / 64];
-    uint64_t used[SLAB_SLOTS]; /* see bl_vk_buffer */
+    uint64_t used[SLAB_SLOTS], copied[SLAB_SLOTS]; /* see bl_vk_buffer */
 };
 
 static VkResult create_buffer(bl_vk_context *ctx, uint64_t bytes, VkBuffer *out)
@@ -169,6 +169,7 @@ static bl_status alloc_small(bl_vk_context *ctx, size_t bytes, bl_vk_buffer *buf
         buffer->slab = slab;
         buffer->slot = take_slot(slab);
         buffer->used = &slab->used[buffer->slot];
+        buffer->copied = &slab->copied[buffer->slot];
         buffer->storage = slab->storage;
         buffer->at = (uint64_t)buffer->slot << (class + MIN_SHIFT);
     }
@@ -176,10 +177,26 @@ static bl_status alloc_small(bl_vk_context *ctx, size_t bytes, bl_vk_buffer *buf
     return slab != NULL ? BL_OK : bl_fail(err, failure.status, "%s", failure.text);
 }
 
+/* Nothing is on its way to the memory any more; on a lost device nothing will ever be. */
+static void wait_for_copies(bl_vk_context *ctx, uint64_t ticket)
+{
+    bl_status done = bl_vk_queue_wait(ctx, ctx->copies, ticket, NULL);
+    (void)done;
+}
+
+static void destroy_slab(bl_vk_context *ctx, bl_vk_slab *slab)
+{
+    for (uint32_t i = 0; i < slab->nslots; i++)
+        wait_for_copies(ctx, slab->copied[i]);
+    bl_vk_storage_destroy(ctx, &slab->storage);
+    free(slab);
+}
+
 /* An empty slab goes, unless it is the last of its class: one buffer that comes and goes shall not cost an allocation each time.
  */
 static void free_small(bl_vk_context *ctx, bl_vk_slab *slab, uint32_t slot)
 {
+    bl_vk_slab *empty = NULL;
     pthread_mutex_lock(&ctx->memory_lock);
     slab->taken[slot / 64] &= ~((uint64_t)1 << (slot % 64));
     slab->nfree++;
@@ -188,10 +205,11 @@ static void free_small(bl_vk_context *ctx, bl_vk_slab *slab, uint32_t slot)
         while (*at != slab)
             at = &(*at)->next;
         *at = slab->next;
-        bl_vk_storage_destroy(ctx, &slab->storage);
-        free(slab);
+        empty = slab;
     }
     pthread_mutex_unlock(&ctx->memory_lock);
+    if (empty != NULL)
+        destroy_slab(ctx, empty);
 }
 
 /* ---- buffers */
@@ -203,6 +221,7 @@ static bl_vk_buffer *create(bl_vk_context *ctx)
         return NULL;
     buffer->ctx = bl_vk_context_retain(ctx);
     buffer->used = &buffer->own;
+    buffer->copied = &buffer->own_copied;
     return buffer;
 }
 
@@ -251,6 +270,7 @@ bl_status bl_vk_buffer_view(bl_buffer *parent, size_t offset, size_t bytes, bl_b
     buffer->storage = whole->storage;
     buffer->at = whole->at + offset;
     buffer->used = whole->used;
+    buffer->copied = whole->copied;
     set_host(buffer);
     *out = &buffer->base;
     return BL_OK;
@@ -261,8 +281,10 @@ void bl_vk_buffer_dealloc(bl_buffer *base)
     bl_vk_buffer *buffer = (bl_vk_buffer *)base;
     if (buffer->slab != NULL)
         free_small(buffer->ctx, buffer->slab, buffer->slot);
-    if (buffer->owner)
+    if (buffer->owner) {
+        wait_for_copies(buffer->ctx, *buffer->copied);
         bl_vk_storage_destroy(buffer->ctx, &buffer->storage);
+    }
     bl_vk_context_release(buffer->ctx);
     free(buffer);
 }

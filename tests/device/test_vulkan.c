@@ -223,6 +223,23 @@ static void allocations_are_counted(fixture *f, bl_device *dev)
     *most = real;
 }
 
+/* Whoever writes a buffer may release it at once: what is on its way there is over before its memory is somebody else's. */
+static void written_buffers_may_go_at_once(fixture *f, bl_device *dev)
+{
+    enum { LARGE = 6 << 20 }; /* a buffer of its own, of more than a part of the staging memory */
+    char *data = calloc(1, LARGE);
+    bl_err err = {0};
+    (void)f;
+    assert_non_null(data);
+    for (int i = 0; i < 4; i++) {
+        bl_buffer *buffer = NULL;
+        MUST(bl_buffer_alloc(dev, LARGE, &buffer, &err));
+        MUST(bl_buffer_write(buffer, 0, data, LARGE, &err));
+        bl_buffer_release(buffer);
+    }
+    free(data);
+}
+
 static void small_buffers_are_apart(fixture *f, bl_device *dev)
 {
     enum { COUNT = 700 }; /* more than two slabs of 256 */
@@ -674,6 +691,7 @@ static void opening_may_run_out_of_memory(void **state)
 DEVICE_TEST(are_described)
 DEVICE_TEST(buffers_keep_values)
 DEVICE_TEST(allocations_are_counted)
+DEVICE_TEST(written_buffers_may_go_at_once)
 DEVICE_TEST(small_buffers_are_apart)
 DEVICE_TEST(copies_are_exact)
 DEVICE_TEST(views_share_memory)
@@ -742,6 +760,7 @@ int main(void)
         cmocka_unit_test(are_described_all),
         cmocka_unit_test(buffers_keep_values_all),
         cmocka_unit_test(allocations_are_counted_all),
+        cmocka_unit_test(written_buffers_may_go_at_once_all),
         cmocka_unit_test(small_buffers_are_apart_all),
         cmocka_unit_test(copies_are_exact_all),
         cmocka_unit_test(views_share_memory_all),
