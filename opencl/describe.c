@@ -76,18 +76,33 @@ static const char *unusable(const bl_cl_device *dev, cl_device_type type, const 
     return NULL;
 }
 
+/* A driver that makes vectors of the work-items of a group, and none of ours (rusticl with llvmpipe), wants groups of them. */
+static void describe_items(bl_cl_device *dev, bl_device_info *info)
+{
+    size_t multiple = query_size(dev, PREFERRED_MULTIPLE_30);
+
+    info->subgroup = multiple > 1 ? clamp_u32(multiple) : 8; /* a 256-bit vector of floats */
+    info->vector_bits = 128; /* as lavapipe, which is the same compiler: its description has the reasons */
+    info->registers = 68;
+}
+
 static void describe_cpu(bl_cl_device *dev, bl_device_info *info)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE), l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
+    if (cores > 0 && info->units > (uint32_t)cores) /* llvmpipe says 8, whatever there is */
+        info->units = (uint32_t)cores;
+    info->subgroup = 1;
     info->vector_bits = query_u32(dev, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) * 32;
     info->registers = info->vector_bits >= 512 ? 32 : 16; /* AVX-512 doubled them */
-    if (pages > 0 && page > 0)                            /* PoCL's figure is that of one NUMA node */
+    if (info->vector_bits <= 32)
+        describe_items(dev, info);
+    if (pages > 0 && page > 0) /* PoCL's figure is that of one NUMA node */
         info->memory = (uint64_t)pages * (uint64_t)page;
     info->last_cache_bytes = info->cache_bytes; /* by the driver; sysconf's third level is that of a virtual machine's host */
     if (l2 > 0)
         info->cache_bytes = clamp_u32((uint64_t)l2);
-    info->subgroup = 1;
     info->host_memory = query_u32(dev, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
     for (int i = 0; i < 3; i++)
         info->max_groups[i] = INT32_MAX;
@@ -152,6 +167,7 @@ static bool describe(bl_cl_device *dev, char *const texts[TEXTS], bl_text *why)
         return false;
     }
     describe_common(dev, type, info);
+    dev->fuses = (query_u64(dev, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_FMA) != 0;
     dev->coherent = strcmp(texts[PLATFORM], "Portable Computing Language") == 0;
     for (int i = 0; i < TEXTS; i++)
         bl_text_printf(&identity, "%s\n", texts[i]);

@@ -48,6 +48,7 @@ typedef struct bl_cl_device {
     bl_cl_timing *timings;        /* of submissions not yet waited for */
     atomic_uint_fast64_t serials; /* the last number given to a buffer */
     bool coherent;                /* the host sees buffers without mapping them (PoCL) */
+    bool fuses;                   /* fma() is an instruction, not a function of many */
     char *identity;               /* device, driver and versions in full: part of a cached program's key */
     char *cache;                  /* folder of compiled programs, or NULL */
     struct bl_cl_program *shared; /* programs of several kernels that are in use, under |lock| */

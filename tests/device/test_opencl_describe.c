@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -18,23 +19,33 @@ typedef struct driver {
     cl_device_type says;
     cl_uint warp, wavefront, vector;
     size_t multiple;
-    cl_ulong cache;
+    cl_ulong cache, floats; /* CL_DEVICE_SINGLE_FP_CONFIG */
     bl_device_type type;
     uint32_t subgroup, vector_bits, cache_bytes;
 } driver;
 
+enum {
+    FUSED = CL_FP_FMA | CL_FP_ROUND_TO_NEAREST,
+    APART = CL_FP_ROUND_TO_NEAREST,
+    UNITS = 1 << 20 /* more than there are cores */
+};
+
 static const driver drivers[] = {
-    {"a CPU of PoCL", "Portable Computing Language", CL_DEVICE_TYPE_CPU, 0, 0, 16, 0, 1 << 20, BL_DEVICE_CPU, 1, 512, 0},
-    {"a CPU of Intel's", "Intel(R) OpenCL", CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_DEFAULT, 0, 0, 8, 128, 1 << 20, BL_DEVICE_CPU, 1,
-     256, 0},
-    {"NVIDIA", "NVIDIA CUDA", CL_DEVICE_TYPE_GPU, 32, 0, 1, 32, 4 << 20, BL_DEVICE_GPU, 32, 0, 1 << 20},
-    {"AMD", "AMD Accelerated Parallel Processing", CL_DEVICE_TYPE_GPU, 0, 64, 1, 0, 16 << 10, BL_DEVICE_GPU, 64, 0, 4 << 10},
-    {"a GPU of 3.0", "rusticl", CL_DEVICE_TYPE_GPU, 0, 0, 1, 16, 0, BL_DEVICE_GPU, 16, 0, 0},
-    {"a GPU that says nothing", "another", CL_DEVICE_TYPE_GPU, 0, 0, 1, 0, 0, BL_DEVICE_GPU, 32, 0, 0},
+    {"PoCL", "Portable Computing Language", CL_DEVICE_TYPE_CPU, 0, 0, 16, 0, 1 << 20, FUSED, BL_DEVICE_CPU, 1, 512, 0},
+    {"Intel's CPU", "Intel(R) OpenCL", CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_DEFAULT, 0, 0, 8, 128, 1 << 20, APART, BL_DEVICE_CPU,
+     1, 256, 0},
+    /* makes vectors of work-items and none of ours: groups of them */
+    {"llvmpipe", "rusticl", CL_DEVICE_TYPE_CPU, 0, 0, 1, 8, 0, APART, BL_DEVICE_CPU, 8, 128, 0},
+    {"such a one of 1.2", "another", CL_DEVICE_TYPE_CPU, 0, 0, 1, 0, 0, APART, BL_DEVICE_CPU, 8, 128, 0},
+    {"NVIDIA", "NVIDIA CUDA", CL_DEVICE_TYPE_GPU, 32, 0, 1, 32, 4 << 20, FUSED, BL_DEVICE_GPU, 32, 0, 1 << 20},
+    {"AMD", "AMD Accelerated Parallel Processing", CL_DEVICE_TYPE_GPU, 0, 64, 1, 0, 16 << 10, FUSED, BL_DEVICE_GPU, 64, 0,
+     4 << 10},
+    {"a GPU of 3.0", "rusticl", CL_DEVICE_TYPE_GPU, 0, 0, 1, 16, 0, FUSED, BL_DEVICE_GPU, 16, 0, 0},
+    {"a GPU that says nothing", "another", CL_DEVICE_TYPE_GPU, 0, 0, 1, 0, 0, APART, BL_DEVICE_GPU, 32, 0, 0},
     /* of which any multiple is as good as another; a subgroup of 1 would be a CPU to the compiler */
-    {"a GPU that says 1", "another", CL_DEVICE_TYPE_GPU, 0, 0, 1, 1, 0, BL_DEVICE_GPU, 32, 0, 0},
-    {"a simulator", "Oclgrind", CPU_GPU_AND_ACCELERATOR, 0, 0, 1, 1, 0, BL_DEVICE_GPU, 32, 0, 0},
-    {"an accelerator", "another", CL_DEVICE_TYPE_ACCELERATOR, 0, 0, 1, 0, 0, BL_DEVICE_ACCELERATOR, 32, 0, 0},
+    {"a GPU that says 1", "another", CL_DEVICE_TYPE_GPU, 0, 0, 1, 1, 0, FUSED, BL_DEVICE_GPU, 32, 0, 0},
+    {"a simulator", "Oclgrind", CPU_GPU_AND_ACCELERATOR, 0, 0, 1, 1, 0, APART, BL_DEVICE_GPU, 32, 0, 0},
+    {"an accelerator", "another", CL_DEVICE_TYPE_ACCELERATOR, 0, 0, 1, 0, 0, FUSED, BL_DEVICE_ACCELERATOR, 32, 0, 0},
 };
 static const driver *asked;
 
@@ -72,7 +83,8 @@ static cl_int device_info(cl_device_id id, cl_device_info what, size_t size, voi
         {CL_DEVICE_GLOBAL_MEM_SIZE, 1 << 30, 8},
         {CL_DEVICE_MAX_MEM_ALLOC_SIZE, 1 << 28, 8},
         {CL_DEVICE_MEM_BASE_ADDR_ALIGN, 1024, 4},
-        {CL_DEVICE_MAX_COMPUTE_UNITS, 4, 4},
+        {CL_DEVICE_MAX_COMPUTE_UNITS, asked->type == BL_DEVICE_CPU ? UNITS : 4, 4},
+        {CL_DEVICE_SINGLE_FP_CONFIG, asked->floats, 8},
         {CL_DEVICE_MAX_WORK_GROUP_SIZE, 1024, sizeof(size_t)},
         {CL_DEVICE_LOCAL_MEM_SIZE, 32 << 10, 8},
         {CL_DEVICE_GLOBAL_MEM_CACHE_SIZE, asked->cache, 8},
@@ -110,6 +122,10 @@ static void drivers_are_understood(void **state)
                      info->subgroup, info->vector_bits, (int)asked->type, asked->subgroup, asked->vector_bits);
         if (info->type != BL_DEVICE_CPU && info->cache_bytes != asked->cache_bytes) /* a CPU's is the system's word */
             fail_msg("%s: %u bytes of cache, expected %u", asked->name, info->cache_bytes, asked->cache_bytes);
+        if (dev.fuses != (asked->floats == FUSED))
+            fail_msg("%s: %s", asked->name, dev.fuses ? "fuses" : "does not fuse");
+        if (info->type == BL_DEVICE_CPU && info->units != (uint32_t)sysconf(_SC_NPROCESSORS_ONLN))
+            fail_msg("%s: %u units", asked->name, info->units);
         bl_text_fini(&why);
         free(dev.identity);
     }
