@@ -226,7 +226,7 @@ static bool is_vector_along(facts *f, const bl_node *node, const bl_node *range,
 }
 
 /* As many elements as a work-item moves at once, where all accesses along |range| are whole vectors of them; else 1. */
-static int64_t whole_lanes(facts *f, const bl_node *range)
+static int64_t whole_lanes(facts *f, const bl_target *target, const bl_node *range)
 {
     size_t widest = 1;
     int64_t lanes = 1;
@@ -236,7 +236,10 @@ static int64_t whole_lanes(facts *f, const bl_node *range)
         if (bl_depends(f->tune, f->access[i].node, range) && bytes > widest)
             widest = bytes;
     }
-    for (lanes = ACCESS_BYTES / (int64_t)widest; lanes > 1; lanes /= 2) {
+    lanes = ACCESS_BYTES / (int64_t)widest;
+    if (target->max_lanes > 0 && lanes > (int64_t)target->max_lanes) /* the language has no such vectors */
+        lanes = (int64_t)target->max_lanes;
+    for (; lanes > 1; lanes /= 2) {
         bool whole = bl_is_fixed(range) && bl_extent_of(range) % lanes == 0;
         for (int i = 0; i < f->naccesses; i++)
             whole = whole && is_vector_along(f, f->access[i].node, range, lanes);
@@ -247,7 +250,7 @@ static int64_t whole_lanes(facts *f, const bl_node *range)
 }
 
 /* Vectors for the loops over outputs inside, if |items| still have enough of them. */
-static void widen_outputs(facts *f, int64_t items)
+static void widen_outputs(facts *f, const bl_target *target, int64_t items)
 {
     bl_tune *tune = f->tune;
     int64_t number[BL_MAX_AXES], lanes[BL_MAX_AXES];
@@ -255,7 +258,7 @@ static void widen_outputs(facts *f, int64_t items)
 
     for (int i = 0; i < tune->naxes; i++) {
         const bl_axis *axis = &tune->axis[i];
-        int64_t most = axis->output && !axis->outer ? whole_lanes(f, axis->range) : 1;
+        int64_t most = axis->output && !axis->outer ? whole_lanes(f, target, axis->range) : 1;
         if (most < 2 || bl_extent_of(axis->range) < most * items)
             continue;
         number[n] = axis->range->arg;
@@ -279,11 +282,11 @@ static bool share_rows(facts *f, const bl_target *target)
         return false;
     extent = bl_extent_of(range);
     number = range->arg;
-    lanes = whole_lanes(f, range);
+    lanes = whole_lanes(f, target, range);
     while (2 * items * (2 * lanes > TURNS_OF_ITEM ? 2 * lanes : TURNS_OF_ITEM) <= extent && 2 * items <= most &&
            extent % (2 * items) == 0)
         items *= 2;
-    widen_outputs(f, items);
+    widen_outputs(f, target, items);
     if (lanes > 1 && extent % (lanes * items) == 0) /* neighbours in registers, which are loaded at once */
         (void)bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, axis_numbered(tune, number), lanes});
     good = group_reduction(tune, axis_numbered(tune, number), items) && deal_outputs(tune, items);
@@ -329,7 +332,7 @@ static bool share_columns(facts *f, const bl_target *target)
         if (tune->axis[i].output && !tune->axis[i].outer)
             return false; /* a loop over outputs inside: its work-items would all do the same */
     }
-    lanes = whole_lanes(f, tune->axis[column].range);
+    lanes = whole_lanes(f, target, tune->axis[column].range);
     lanes = bl_extent_of(tune->axis[column].range) >= lanes * (int64_t)target->subgroup ? lanes : 1;
     wide = part_of(tune->axis[column].range, lanes * GROUP_OF_ITEMS) / lanes;
     over = tune->axis[axis].range->arg;
@@ -375,7 +378,7 @@ static bool cross(facts *f, const bl_target *target, const bl_node *columns)
 /* Lanes for a plain nest: as many bytes at once as a work-item can, if there are enough work-items. */
 static int plain_lanes(facts *f, const bl_target *target, const bl_node *range)
 {
-    int64_t lanes = whole_lanes(f, range);
+    int64_t lanes = whole_lanes(f, target, range);
 
     return grid_size(f->tune) / lanes >= BUSY_ITEMS * (int64_t)target->units ? (int)lanes : 1;
 }
