@@ -316,16 +316,32 @@ static const char extreme_functions[] =
     "EXTREMES(vec2) EXTREMES(vec3) EXTREMES(vec4)\n";
 
 /* float16 by hand, to nearest even: packHalf2x16's rounding is the driver's choice. */
-static const char half_functions[] =
+static const char half_to_bits_function[] =
     "uint float16_as_uint16(float x) { uint b = floatBitsToUint(x), s = (b >> 16) & 0x8000u, m = b & 0x7fffffffu;\n"
     "  if (m > 0x7f800000u) return s | 0x7e00u; if (m >= 0x477ff000u) return s | 0x7c00u;\n"
     "  if (m < 0x38800000u) { float f = uintBitsToFloat(m) + 0.5; return s | (floatBitsToUint(f) - 0x3f000000u); }\n"
-    "  return s | ((m - 0x38000000u + 0xfffu + ((m >> 13) & 1u)) >> 13); }\n"
+    "  return s | ((m - 0x38000000u + 0xfffu + ((m >> 13) & 1u)) >> 13); }\n";
+
+/* On a CPU, where a driver computes both sides of a branch. */
+static const char half_functions_cpu[] =
     "float uint16_as_float16(uint h) { uint m = h & 0x7fffu, s = (h & 0x8000u) << 16;\n"
     "  if (m >= 0x7c00u) return uintBitsToFloat(s | 0x7f800000u | ((m & 0x3ffu) << 13));\n"
     "  if (m < 0x400u) return uintBitsToFloat(s | floatBitsToUint(float(m) * 5.9604644775390625e-8));\n"
     "  return uintBitsToFloat(s | ((m << 13) + 0x38000000u)); }\n"
-    "float round_f16(float x) { return uint16_as_float16(float16_as_uint16(x)); }\n"
+    "float round_f16(float x) { return uint16_as_float16(float16_as_uint16(x)); }\n";
+
+/* On a GPU: what the hardware does right, which leaves the smallest numbers and those that are none; no branches. */
+static const char half_functions_gpu[] =
+    "float uint16_as_float16(uint h) { uint m = h & 0x7fffu, s = (h & 0x8000u) << 16;\n"
+    "  uint odd = m < 0x400u ? floatBitsToUint(float(m) * 5.9604644775390625e-8) : 0x7f800000u | ((m & 0x3ffu) << 13);\n"
+    "  return m - 0x400u < 0x7800u ? unpackHalf2x16(h).x : uintBitsToFloat(s | odd); }\n"
+    "float round_f16(float x) { uint b = floatBitsToUint(x), s = b & 0x80000000u, m = b & 0x7fffffffu;\n"
+    "  uint n = (m + 0xfffu + ((m >> 13) & 1u)) & 0xffffe000u; n = n > 0x477fe000u ? 0x7f800000u : n;\n"
+    "  float least = float(floatBitsToUint(uintBitsToFloat(m) + 0.5) - 0x3f000000u) * 5.9604644775390625e-8;\n"
+    "  n = m < 0x38800000u ? floatBitsToUint(least) : m > 0x7f800000u ? 0x7fc00000u : n;\n"
+    "  return uintBitsToFloat(s | n); }\n";
+
+static const char half_functions[] =
     "uint bfloat16_as_uint16(float x) { return floatBitsToUint(x) >> 16; }\n"
     "float uint16_as_bfloat16(uint h) { return uintBitsToFloat(h << 16); }\n"
     "float round_bf16(float x) { uint b = floatBitsToUint(x); return uintBitsToFloat(x != x ? (b | 0x400000u) & 0xffff0000u : "
@@ -510,8 +526,11 @@ static bl_status begin(const bl_linear *linear, const bl_device_info *info, bool
         bl_text_puts(out, whole64_functions);
         bl_text_puts(out, saturate64_functions);
     }
-    if (n.half)
+    if (n.half) {
+        bl_text_puts(out, half_to_bits_function);
+        bl_text_puts(out, info->type == BL_DEVICE_CPU ? half_functions_cpu : half_functions_gpu);
         bl_text_puts(out, half_functions);
+    }
     if (n.f64)
         bl_text_puts(out, double_functions);
     if (n.f64 && n.i64)
