@@ -20,8 +20,10 @@ enum {
 /* What one product costs beside its instruction, by how often an operand is loaded from afar and from local memory for it. */
 #define FAR_COST  8.0
 #define NEAR_COST 1.0
-/* Of a group's local memory; the rest is for another group beside it. */
+/* Of a group's local memory; the rest is for another group beside it.  AMD's lets one group have all 64 KB of a compute unit
+ * (gfx9, CDNA: "LDS" in its instruction sets' manuals), and then no other runs there. */
 #define LOCAL_PART (2.0 / 3.0)
+#define LOCAL_MOST 32768.0
 
 typedef struct form {
     const bl_node *column, *row; /* axes of the result */
@@ -127,7 +129,8 @@ static bool choose_axes(facts *f, form *out)
 static int64_t most_turns(const form *t, const bl_target *target)
 {
     int64_t elements = t->lanes * t->columns * t->wide * t->many + t->rows * t->high + 2 * PAD;
-    int64_t turns = (int64_t)(LOCAL_PART * (double)target->local_bytes) / (2 * elements * t->element);
+    double room = LOCAL_PART * (double)target->local_bytes;
+    int64_t turns = (int64_t)(room < LOCAL_MOST ? room : LOCAL_MOST) / (2 * elements * t->element);
     return turns < LONGEST_COPY ? turns : LONGEST_COPY;
 }
 

@@ -89,7 +89,7 @@ class Radv(unittest.TestCase):
             with self.subTest(family):
                 for told in self.check(family, ROOT / "tests" / "drivers" / "large.json"):
                     self.assertEqual((told["Spilled VGPRs"], told["Scratch size"]), (0, 0), told)
-                    self.assertLessEqual(told["LDS size"], 34 << 10, told)
+                    self.assertLessEqual(told["LDS size"], 32 << 10, told)  # two groups in the 64 KB of a compute unit
 
 
 def show(family, path):
