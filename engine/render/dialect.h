@@ -21,7 +21,7 @@ typedef struct place {
     const char *buffer, *index;
     bl_dtype dtype;
     int lanes;
-    bool aligned, whole, streams, local, narrow, quads;
+    bool aligned, whole, streams, local, narrow, bits, quads;
 } place;
 
 /* Expressions are texts in the arena of the walk. */
@@ -58,6 +58,7 @@ typedef struct dialect {
     bool bool_functions;    /* and, or, xor of bools are bool_and() ...: the language has no such operators on vectors */
     bool narrow_index;      /* buffers are indexed by 32 bits only */
     bool pointers;          /* (b + i)[j] is b[i + j] */
+    bool moves_bits;        /* load and store know |bits| */
     const char *rolled;     /* stands before a loop that the driver shall leave as it is; NULL: it is not asked to */
     const char *group_id[3], *local_id[3], *barrier;
     const char *group_parameter[3]; /* in a function (bl_render_source); NULL: the language has kernels only */

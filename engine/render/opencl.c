@@ -212,6 +212,8 @@ static const char *load(bl_arena *arena, place p)
                         : p.lanes > 1            ? load_vector(arena, p)
                                                  : SAY(arena, "%s[%s]", p.buffer, p.index);
 
+    if (p.bits)
+        return p.lanes > 1 ? whole : SAY(arena, "*(const __global ushort *)(%s + %s)", p.buffer, p.index);
     if (is_local_half(arena, p)) /* declared as ushorts */
         return SAY(arena, "vload_half%s(0, (__local half *)(%s + %s))", lanes_of(arena, p.lanes), p.buffer, p.index);
     if (p.local && !p.narrow) /* a bool is 0 or 1 there, whether one or a vector of them was stored */
@@ -230,6 +232,10 @@ static const char *load(bl_arena *arena, place p)
 
 static const char *store(bl_arena *arena, place p, const char *value)
 {
+    if (p.bits)
+        return local_vector(arena, p) != NULL ? SAY(arena, "%s = %s", local_vector(arena, p), value)
+               : p.lanes > 1                  ? SAY(arena, "vstore%d(%s, 0, %s + %s)", p.lanes, value, p.buffer, p.index)
+                                              : SAY(arena, "%s[%s] = %s", p.buffer, p.index, value);
     if (is_local_half(arena, p))
         return SAY(arena, "vstore_half%s_rte(%s, 0, (__local half *)(%s + %s))", lanes_of(arena, p.lanes), value, p.buffer,
                    p.index);
@@ -558,6 +564,7 @@ const dialect dialect_opencl = {.wraps = {wraps32, wraps64},
                                 .compare = compare,
                                 .where = where,
                                 .pointers = true,
+                                .moves_bits = true,
                                 .load = load,
                                 .store = store,
                                 .gather = gather,

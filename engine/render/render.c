@@ -5,6 +5,7 @@
 #include "engine/ir/stage.h"
 #include "engine/render/anchor.h"
 #include "engine/render/cold.h"
+#include "engine/render/copied.h"
 #include "engine/render/dialect.h"
 #include "engine/render/unit.h"
 
@@ -26,6 +27,7 @@ typedef struct walk {
     bool *is_acc;          /* by instruction: it is, or is made inline from, a variable that changes */
     const int64_t *anchor; /* by instruction: anchor.h */
     const cold_kind *cold; /* by instruction, in a function: cold.h */
+    const bool *copied;    /* by instruction: copied.h; NULL: none is */
     bool *quads;           /* by instruction: render_has_quads */
     bool *natural;         /* by instruction: an index that is known not to be negative */
     uint32_t *uses;        /* by instruction */
@@ -305,6 +307,11 @@ bool render_has_quads(const bl_linear *linear, uint32_t number)
     return false;
 }
 
+static bool is_copied(const walk *w, uint32_t number)
+{
+    return w->copied != NULL && w->copied[number];
+}
+
 /* Where an access goes: all of it, or one lane where each goes its own way. */
 static place place_of(const walk *w, const bl_inst *inst, int lane)
 {
@@ -317,6 +324,7 @@ static place place_of(const walk *w, const bl_inst *inst, int lane)
                 .streams = inst->op == BL_OP_STORE && inst->arg == BL_STORE_STREAMS,
                 .local = buffer->sub != BL_PARAM,
                 .narrow = buffer->sub == BL_LOCAL_NARROW,
+                .bits = is_copied(w, inst->op == BL_OP_STORE ? inst->args[2] : (uint32_t)(inst - w->linear->inst)),
                 .quads = w->quads[inst->args[0]]};
 
     to.whole = to.aligned && !to.local && w->info->subgroup > 1 && w->info->alignment % WIDEST_ACCESS == 0;
@@ -410,7 +418,9 @@ static const char *value_expression(const walk *w, uint32_t number)
 
 static void declare(const walk *w, const bl_inst *inst, uint32_t number, const char *value)
 {
-    LINE(w, "%s v%u = %s;\n", w->d->type(w->arena, (bl_dtype)inst->dtype, inst->lanes), number, value);
+    bl_dtype dtype = is_copied(w, number) ? BL_U16 : (bl_dtype)inst->dtype;
+
+    LINE(w, "%s v%u = %s;\n", w->d->type(w->arena, dtype, inst->lanes), number, value);
     w->text[number] = SAY(w->arena, "v%u", number);
 }
 
@@ -620,6 +630,7 @@ static bl_status walk_all(walk *w, const bl_device_info *info, bl_err *err)
             w->uses[w->linear->inst[i].args[k]] += w->linear->inst[i].lanes; /* each lane of an index may say it */
     }
     w->cold = w->function ? cold_find(w->arena, w->linear) : NULL;
+    w->copied = w->d->moves_bits ? copied_find(w->arena, w->linear) : NULL;
     BL_TRY(bl_arena_status(w->arena, err));
     BL_TRY(w->d->begin(w->linear, info, w->function, w->cold, w->out, err));
     w->indent = 1;

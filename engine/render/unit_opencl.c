@@ -43,9 +43,35 @@ static const char mma_loads[] =
     "inline uint2 mma_b_rows##N(const S MMA_E *p, int stride, int mma_item) { \\\n"
     "  p += MMA_G + MMA_W * MMA_T * stride; \\\n"
     "  return (uint2)(mma_apart##N(p, stride), mma_apart##N(p + 4 * MMA_W * stride, stride)); }\n"
-    "MMA_LOADS(__global, )\nMMA_LOADS(__local, _local)\n"
+    "MMA_LOADS(__global, )\n"
     "inline void mma_store(MMA_C4 c, __local MMA_C *p, int mma_item) { p += MMA_G * 8 + 2 * MMA_T;\n"
     "  p[0] = c.x; p[1] = c.y; p[64] = c.z; p[65] = c.w; }\n";
+
+/* Of 16 bits, ldmatrix (PTX ISA, "ldmatrix") loads up to four matrices of 8 by 8 from local memory, whose rows are where eight
+ * work-items each say: i of matrix i / 8.  Register j of work-item i then has elements 2 * (i % 4) and on of row i / 4 of matrix
+ * j, or, transposed, of that column.  It is how fragments lie; the matrices go down a's columns first. */
+static const char mma_matrices[] =
+    "inline const __local MMA_E *mma_a_row(const __local MMA_E *p, int stride, int i) { return p + (i & 15) * stride + (i >> 4) "
+    "* 8; }\n"
+    "inline const __local MMA_E *mma_a_column(const __local MMA_E *p, int stride, int i) {\n"
+    "  return p + ((i >> 4) * 8 + (i & 7)) * stride + (i & 8); }\n"
+    "inline const __local MMA_E *mma_b_column(const __local MMA_E *p, int stride, int i) { return p + (i & 7) * stride + (i & "
+    "8); }\n"
+    "inline const __local MMA_E *mma_b_row(const __local MMA_E *p, int stride, int i) { return p + (i & 15) * stride; }\n"
+    "#ifndef UNIT_EMULATED\n"
+    "#define MMA_MATRICES(N, WORDS) \\\n"
+    "inline uint4 mma_four##N(const __local MMA_E *p) { uint4 x; \\\n"
+    "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x4\" WORDS \".shared.b16 {%0,%1,%2,%3}, [%4];\" \\\n"
+    "    : \"=r\"(x.x), \"=r\"(x.y), \"=r\"(x.z), \"=r\"(x.w) : \"r\"((uint)(size_t)p) : \"memory\"); return x; } \\\n"
+    "inline uint2 mma_two##N(const __local MMA_E *p) { uint2 x; \\\n"
+    "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x2\" WORDS \".shared.b16 {%0,%1}, [%2];\" \\\n"
+    "    : \"=r\"(x.x), \"=r\"(x.y) : \"r\"((uint)(size_t)p) : \"memory\"); return x; }\n"
+    "MMA_MATRICES(, \"\")\nMMA_MATRICES(_across, \".trans\")\n"
+    "#define mma_load(HOW, AT, p, stride, item) HOW(AT(p, stride, item))\n#endif\n"
+    "#define mma_a_rows_local(p, stride, item) mma_load(mma_four, mma_a_row, p, stride, item)\n"
+    "#define mma_a_columns_local(p, stride, item) mma_load(mma_four_across, mma_a_column, p, stride, item)\n"
+    "#define mma_b_columns_local(p, stride, item) mma_load(mma_two, mma_b_column, p, stride, item)\n"
+    "#define mma_b_rows_local(p, stride, item) mma_load(mma_two_across, mma_b_row, p, stride, item)\n";
 
 static void mma_prelude(const bl_matrix_unit *unit, bl_text *out)
 {
@@ -56,6 +82,7 @@ static void mma_prelude(const bl_matrix_unit *unit, bl_text *out)
                    is_whole(unit) ? "uchar" : "ushort", is_whole(unit) ? "uchar" : "ushort", is_whole(unit) ? 4 : 2,
                    is_whole(unit) ? "int" : "float", is_whole(unit) ? "int" : "float");
     bl_text_puts(out, mma_loads);
+    bl_text_puts(out, is_whole(unit) ? "MMA_LOADS(__local, _local)\n" : mma_matrices);
     bl_text_printf(
         out,
         "#ifndef UNIT_EMULATED\ninline MMA_C4 mma_add(MMA_C4 c, uint4 a, uint2 b) {\n"

@@ -39,7 +39,19 @@ static const char mma[] =
     "      int bi = (k >= 4 * EMU_W ? EMU_W : 0) + k % EMU_W;\n"
     "      d[i] += mma_value(m[(row % 8 * 4 + t) * 6 + ai / EMU_W], ai % EMU_W) *\n"
     "              mma_value(m[(column * 4 + t) * 6 + 4 + bi / EMU_W], bi % EMU_W); } }\n"
-    "  return (EMU_C4)(d[0], d[1], d[2], d[3]); }\n";
+    "  return (EMU_C4)(d[0], d[1], d[2], d[3]); }\n"
+    "#if EMU_W == 2\n" /* each lane looks where the others say that rows are */
+    "#define mma_load(HOW, AT, p, stride, item) EMU_##HOW(AT, p, stride, item)\n"
+    "#define EMU_DOWN(AT, p, s, i, j) (*(const __local uint *)(AT(p, s, 8 * (j) + (i) / 4) + (i) % 4 * 2))\n"
+    "#define EMU_ACROSS(AT, p, s, i, j) (AT(p, s, 8 * (j) + (i) % 4 * 2)[(i) / 4] | \\\n"
+    "  (uint)AT(p, s, 8 * (j) + (i) % 4 * 2 + 1)[(i) / 4] << 16)\n"
+    "#define EMU_mma_four(AT, p, s, i) (uint4)(EMU_DOWN(AT, p, s, i, 0), EMU_DOWN(AT, p, s, i, 1), EMU_DOWN(AT, p, s, i, 2), \\\n"
+    "  EMU_DOWN(AT, p, s, i, 3))\n"
+    "#define EMU_mma_four_across(AT, p, s, i) (uint4)(EMU_ACROSS(AT, p, s, i, 0), EMU_ACROSS(AT, p, s, i, 1), \\\n"
+    "  EMU_ACROSS(AT, p, s, i, 2), EMU_ACROSS(AT, p, s, i, 3))\n"
+    "#define EMU_mma_two(AT, p, s, i) (uint2)(EMU_DOWN(AT, p, s, i, 0), EMU_DOWN(AT, p, s, i, 1))\n"
+    "#define EMU_mma_two_across(AT, p, s, i) (uint2)(EMU_ACROSS(AT, p, s, i, 0), EMU_ACROSS(AT, p, s, i, 1))\n"
+    "#endif\n";
 
 /* Software Developer's Manual, volume 2, TDPBF16PS and TDPBSSD: c[m][n] += sum of a[m][g k + i] * b[k][g n + i]. */
 static const char amx[] =
