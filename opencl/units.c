@@ -34,14 +34,22 @@ typedef struct probe {
 
 #define HEAD(n) "__kernel __attribute__((reqd_work_group_size(" #n ", 1, 1)))\nvoid probe(__global float *restrict sums) {\n"
 
+/* Operands come from local memory, by ldmatrix, as those of kernels do (render/unit_opencl.c). */
 static const char mma_text[] =
-    HEAD(32) "  int i = (int)get_local_id(0); uint x = 0x3c003c00u; float c = 0, d = 0, e = 0, f = 0;\n"
+    HEAD(32) "  int i = (int)get_local_id(0); __local ushort m[256] __attribute__((aligned(16)));\n"
+             "  float c = 0, d = 0, e = 0, f = 0; uint4 a; uint2 b;\n"
+             "  for (int k = 0; k < 8; k++) m[8 * i + k] = 0x3c00;\n"
+             "  barrier(CLK_LOCAL_MEM_FENCE);\n"
+             "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];\" : \"=r\"(a.x), \"=r\"(a.y), "
+             "\"=r\"(a.z), \"=r\"(a.w)\n    : \"r\"((uint)(size_t)(m + (i & 15) * 16 + (i >> 4) * 8)) : \"memory\");\n"
+             "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];\" : \"=r\"(b.x), \"=r\"(b.y)\n"
+             "    : \"r\"((uint)(size_t)(m + (i & 15) * 8)) : \"memory\");\n"
              "  asm volatile(\"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, "
-             "{%4,%4,%4,%4}, {%4,%4}, {%0,%1,%2,%3};\"\n"
-             "    : \"+f\"(c), \"+f\"(d), \"+f\"(e), \"+f\"(f) : \"r\"(x));\n"
+             "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\"\n"
+             "    : \"+f\"(c), \"+f\"(d), \"+f\"(e), \"+f\"(f) : \"r\"(a.x), \"r\"(a.y), \"r\"(a.z), \"r\"(a.w), \"r\"(b.x), "
+             "\"r\"(b.y));\n"
              "  sums[i] = c == d && d == e && e == f ? c : 0; }\n";
 
-/* A product's three tiles must be three: an instruction with two alike is no instruction (AMX-E4 in the manual). */
 static const char tile_text[] =
     HEAD(1) "  ushort x[512]; float c[256]; uchar s[64];\n"
             "  for (int i = 0; i < 512; i++) x[i] = 0x3f80;\n  for (int i = 0; i < 64; i++) s[i] = 0;\n"

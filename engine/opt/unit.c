@@ -14,10 +14,12 @@ enum {
                              operands' packing included, 1.13 to 1.3 times what float32 did from 512 to 2,048 cubed */
     FRAGMENTS_OF_CPU = 4, /* that such a device's compiler writes out in 0.6 s; 8 take it 2 s */
     UNROLL = 4,
-    MOST_TURNS = 4,   /* of a unit's depth that are copied at once ... */
-    FEWEST_TURNS = 2, /* ... and that tiles must leave room for: a barrier for each 32 of float16 */
-    PAD = 8,          /* elements behind a copy's rows: eight of them, and 16 bytes each, then lie in as many banks */
-    RATE_OF_GPU = 8   /* where a unit's rate is unknown */
+    MOST_TURNS = 4,        /* of a unit's depth that are copied at once ... */
+    FEWEST_TURNS = 2,      /* ... and that tiles must leave room for: a barrier for each 32 of float16 ... */
+    MANY_PRODUCTS = 32768, /* ... but one where a scope does so many in it: 16 of mma.sync's m16n8k16 */
+    PAD = 8,               /* elements behind a copy's rows: eight of them, and 16 bytes each, then lie in as many banks ... */
+    FLAT_ROW = 8,          /* ... as they do by themselves where rows are as long as that */
+    RATE_OF_GPU = 8        /* where a unit's rate is unknown */
 };
 
 /* Elements of panels that the move would have written, each read often enough? */
@@ -76,6 +78,7 @@ static int find_columns(const bl_tune *tune)
 
 typedef struct form {
     int64_t rows, columns; /* tiles of a scope */
+    int64_t a, b;          /* elements of a fragment in a copy, with what is behind its rows */
 } form;
 
 /* Do scopes of one group copy operands for each other? */
@@ -90,24 +93,23 @@ static int64_t sum_bytes(bl_matrix unit, const form *t, int64_t scopes)
     return t->rows * t->columns * scopes * scopes * unit.m * unit.n * 4;
 }
 
-/* Of a fragment in a copy, whichever way its rows go. */
-static int64_t fragment_elements(int64_t rows, int64_t columns)
-{
-    return rows * columns + PAD * (rows > columns ? rows : columns);
-}
-
 /* ... and for two copies of each operand, |turns| of the unit's depth long. */
 static int64_t copy_bytes(bl_matrix unit, const form *t, int64_t scopes, int64_t turns)
 {
-    int64_t a = t->rows * fragment_elements(unit.m, unit.k), b = t->columns * fragment_elements(unit.n, unit.k);
-    return 2 * turns * scopes * (a + b) * (int64_t)bl_dtype_bytes((bl_dtype)unit.from);
+    return 2 * turns * scopes * (t->rows * t->a + t->columns * t->b) * (int64_t)bl_dtype_bytes((bl_dtype)unit.from);
+}
+
+/* Turns of a copy that tiles must leave room for. */
+static int64_t fewest_turns(bl_matrix unit, const form *t)
+{
+    return t->rows * t->columns * unit.m * unit.n * unit.k >= MANY_PRODUCTS ? 1 : FEWEST_TURNS;
 }
 
 /* Registers for |rows| by |columns| accumulators, an a and a row of b. */
 static bool fits(const bl_target *target, bl_matrix unit, const form *t, int64_t scopes)
 {
     int64_t cells = unit.m * unit.n, own = cells / unit.scope;
-    int64_t bytes = sum_bytes(unit, t, scopes) + (shares(target, unit) ? copy_bytes(unit, t, scopes, FEWEST_TURNS) : 0);
+    int64_t bytes = sum_bytes(unit, t, scopes) + (shares(target, unit) ? copy_bytes(unit, t, scopes, fewest_turns(unit, t)) : 0);
     bool registers =
         target->fragments > 0 ? t->rows * t->columns + t->rows + t->columns <= target->fragments
         : unit.scope == 1
@@ -116,13 +118,13 @@ static bool fits(const bl_target *target, bl_matrix unit, const form *t, int64_t
     return registers && bytes <= (int64_t)target->local_bytes;
 }
 
-/* The tiles that load least for what they multiply, and compute least twice. */
-static form choose_form(const bl_target *target, bl_matrix unit, int64_t rows, int64_t columns, int64_t scopes)
+/* The tiles that load least for what they multiply, and compute least twice.  |one|: a and b of a single tile. */
+static form choose_form(const bl_target *target, bl_matrix unit, int64_t rows, int64_t columns, int64_t scopes, form one)
 {
-    form best = {1, 1};
+    form best = one;
     double least = 1e30;
 
-    for (form t = {1, 1}; t.rows <= MOST_TILES && t.rows <= rows; t.rows++) {
+    for (form t = one; t.rows <= MOST_TILES && t.rows <= rows; t.rows++) {
         for (t.columns = 1; t.columns <= MOST_TILES && t.columns <= columns; t.columns++) {
             double waste = (double)((rows + t.rows - 1) / t.rows * t.rows) / (double)rows *
                            (double)((columns + t.columns - 1) / t.columns * t.columns) / (double)columns;
@@ -172,6 +174,54 @@ static bool is_fragment(bl_tune *tune, const bl_node *load)
     return false;
 }
 
+/* How long a row of |load|'s fragments is in a copy, where rows go as they do in memory; 0: that is not known. */
+static int64_t row_length(bl_tune *tune, const bl_node *load)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        const bl_node *range = tune->axis[i].range;
+        int64_t stride = 0;
+        if (range->sub == BL_AXIS_MATRIX && bl_access_stride(tune, load, range, &stride) && stride == 1)
+            return bl_extent_of(range);
+    }
+    return 0;
+}
+
+static int pad_of(bl_tune *tune, const bl_node *load)
+{
+    return row_length(tune, load) == FLAT_ROW ? 0 : PAD;
+}
+
+/* Elements of a fragment of |rows| by |columns| in a copy of the operand that differs along |axis|. */
+static int64_t fragment_elements(bl_tune *tune, const bl_node *axis, int64_t rows, int64_t columns)
+{
+    const bl_node *all[MOST_OPERANDS];
+    int operands = bl_tune_operands(tune, MOST_OPERANDS, all);
+    int64_t length = rows < columns ? rows : columns; /* so that rows are many */
+    int pad = PAD;
+
+    for (int i = 0; i < operands; i++) {
+        int64_t own = is_fragment(tune, all[i]) && bl_depends(tune, all[i], axis) ? row_length(tune, all[i]) : 0;
+        length = own > 0 ? own : length;
+        pad = own > 0 ? pad_of(tune, all[i]) : pad;
+    }
+    return rows * columns + rows * columns / length * pad;
+}
+
+/* A single tile of the MATRIX node. */
+static form one_tile(bl_tune *tune, bl_matrix unit)
+{
+    bl_nodes below = bl_reach(tune->ir, 1, &tune->sink, false);
+    form one = {.rows = 1, .columns = 1};
+
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op != BL_OP_MATRIX)
+            continue;
+        one.a = fragment_elements(tune, below.at[i]->src[1], unit.m, unit.k);
+        one.b = fragment_elements(tune, below.at[i]->src[2], unit.n, unit.k);
+    }
+    return one;
+}
+
 /* The operands of the unit that several scopes of a group read; how many. */
 static int shared_operands(bl_tune *tune, const bl_node *load[2])
 {
@@ -191,7 +241,7 @@ static void share_operands(bl_tune *tune, const bl_target *target, bl_matrix uni
     const bl_node *load[2];
     int64_t room = tune->local_bytes, rest = (int64_t)target->local_bytes - sum_bytes(unit, t, scopes);
     int turn = -1, n = 0;
-    bl_share how = {.pad = PAD, .narrow = true};
+    bl_share how = {.narrow = true};
 
     if (shared_operands(tune, load) < 2)
         return;
@@ -206,8 +256,10 @@ static void share_operands(bl_tune *tune, const bl_target *target, bl_matrix uni
         how.twice = how.twice || (tune->axis[i].range->sub == BL_AXIS_REDUCE && bl_extent_of(tune->axis[i].range) > 1);
     tune->local_bytes = rest < room ? rest : room;
     n = shared_operands(tune, load);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        how.pad = pad_of(tune, load[i]);
         (void)bl_tune_apply(tune, (bl_move){BL_MOVE_SHARE, tune_operand_number(tune, load[i]), bl_share_pack(how)});
+    }
     tune->local_bytes = room;
 }
 
@@ -219,7 +271,7 @@ static void form_tiles(bl_tune *tune, const bl_target *target, bl_matrix unit, i
 
     (void)outer_part(tune, row_axis, &rows);
     (void)outer_part(tune, column_axis, &columns);
-    tiles = choose_form(target, unit, rows, columns, scopes);
+    tiles = choose_form(target, unit, rows, columns, scopes, one_tile(tune, unit));
     split_axis(tune, row_axis, tiles.rows, scopes);
     split_axis(tune, column_axis, tiles.columns, scopes);
     if (shares(target, unit))

@@ -138,7 +138,14 @@ class Kernels(unittest.TestCase):
                 self.assertEqual(set(loads), {"ld.shared.v4."})
 
     def test_matrix_units(self):
+        """Of 16 bits: fragments by ldmatrix from copies that are made 8 bytes at a time, with no conversion in the loop."""
         _, kernels = compiled()
+        for name in ("bf16_4096.0", "f16_4096.0", "bf16_linear_4096.0", "f16_linear_4096.0"):
+            with self.subTest(kernel=name):
+                loop = "mma.sync".join(kernels[name][3].split("bar.sync", 1)[1].split("mma.sync")[:-1])  # behind the first copies, to the last product
+                self.assertTrue(re.search(r"ldmatrix\.sync\.aligned\.m8n8\.x4(\.trans)?\.shared\.b16", loop))
+                others = re.findall(r"cvt\.\w*\.?f\d\d\S*|ld\.shared\S*|ld\.global\S*|call\S*", loop)
+                self.assertEqual(set(others), {"ld.global.nc.v4.u16"})
         for name, words in (("bf16_4096.0", "m16n8k16.row.col.f32.bf16.bf16.f32"), ("f16_4096.0", "m16n8k16.row.col.f32.f16.f16.f32"),
                             ("i8_4096.0", "m16n8k32.row.col.s32.s8.s8.s32")):
             with self.subTest(kernel=name):
