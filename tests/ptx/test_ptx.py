@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The kernels that an NVIDIA GPU would get, without one: written for a description of it (build/try as:h100), and given to clang, whose back end for
 PTX and front end for OpenCL C are those that NVIDIA's driver is made from, then to NVIDIA's own assembler where there is one.
