@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -38,6 +39,7 @@ MOST_UNSTEADY = 3     # tests of a folder that get a second try
 TIDY_FILES = 12       # a sample: all of them take minutes
 LONG_MOVES = {"interp": 100000, "opencl": 2000, "vulkan": 2000}  # kernels with random moves, compared with those without
 MOVES_SLICE = 300     # of them at once: minutes on a driver
+EMULATED = ["libemulated_amx.so"] if platform.machine() == "x86_64" else []  # for tests/amx
 C_FOLDERS = ("engine", "proto", "server", "opencl", "vulkan", "tests", "tools")
 
 
@@ -111,7 +113,7 @@ def build(tally, name, folder, options, targets):
 
 
 def build_plain(tally):
-    return build(tally, "build", PLAIN, ["--buildtype=release", "-Dwerror=false", "-Dtests=false"], ["beamline", "ops", "check_moves", "tokenize", "try", "idle_layer.so"])
+    return build(tally, "build", PLAIN, ["--buildtype=release", "-Dwerror=false", "-Dtests=false"], ["beamline", "ops", "check_moves", "tokenize", "try", "idle_layer.so", *EMULATED])
 
 
 def build_asan(tally):

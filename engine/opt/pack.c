@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { REDUCTION = 2 };
+enum { REDUCTION = 2, WORD_BITS = 32 };
 
 /* The order of axes in a panel. */
 static int layer(const bl_node *range)
@@ -85,6 +85,43 @@ bool pack_make_helper(bl_tune *tune, int n, const bl_node *const *value, const b
     return bl_ir_status(ir, NULL) == BL_OK;
 }
 
+/* The same for a panel in which |group| elements along |depth| lie side by side, a word of 32 bits: they are written at once, or
+ * each store would be of parts of a vector. */
+static bool make_words(bl_tune *tune, int n, const bl_node *const *value, const bl_node *const *index, const bl_node *depth,
+                       int64_t group, bl_ptrmap *to, bl_packed *packed)
+{
+    bl_ir *ir = tune->ir;
+    const bl_node *stores[PACK_HALVES], *own = bl_ptrmap_get(to, depth), *by = bl_index(ir, group);
+    const bl_node *number = bl_range(ir, (int)own->arg, BL_AXIS_LOOP, bl_index(ir, bl_extent_of(depth) / group));
+    const int64_t bits = WORD_BITS / group;
+    bl_nodes below = bl_reach(ir, n, value, false);
+
+    if (!pack_renumber(tune, &below, to, packed))
+        return false;
+    for (int i = 0; i < n; i++) {
+        const bl_node *word = NULL;
+        for (int64_t k = group - 1; k >= 0; k--) {
+            const bl_node *part = NULL;
+            bl_ptrmap_put(to, depth, (void *)(uintptr_t)bl_add(ir, bl_mul(ir, number, by), bl_index(ir, k)));
+            part = bl_bitcast(ir, bits == 16 ? BL_U16 : BL_U8, bl_substitute(ir, value[i], to));
+            part = bl_alu2(ir, BL_OP_SHL, bl_cast(ir, BL_U32, part), bl_const_int(ir, BL_U32, k * bits));
+            word = word == NULL ? part : bl_alu2(ir, BL_OP_OR, word, part);
+        }
+        stores[i] = bl_store(ir, bl_param(ir, 0, BL_U32, false), bl_idiv(ir, bl_substitute(ir, index[i], to), by), word, NULL);
+    }
+    packed->sink = bl_sink(ir, n, stores);
+    return bl_ir_status(ir, NULL) == BL_OK;
+}
+
+/* As it suits |group| of tune_pack. */
+static bool make_panel(bl_tune *tune, int n, const bl_node *const *value, const bl_node *const *index, const bl_node *depth,
+                       int64_t group, bl_ptrmap *to, bl_packed *packed)
+{
+    if (group > 1 && group * (int64_t)bl_dtype_bytes(packed->dtype) * 8 == WORD_BITS)
+        return make_words(tune, n, value, index, depth, group, to, packed);
+    return pack_make_helper(tune, n, value, index, to, packed);
+}
+
 void tune_replace_load(bl_tune *tune, const bl_node *load, const bl_node *other)
 {
     tune_survey(tune, bl_replace(tune->ir, tune->sink, load, other));
@@ -158,7 +195,7 @@ bool tune_pack(bl_tune *tune, int operand, int64_t group)
     if (n == 0)
         return false;
     index = panel_index(tune->ir, n, range, group, NULL);
-    if (!pack_make_helper(tune, 1, &load, &index, &to, &packed))
+    if (!make_panel(tune, 1, &load, &index, range[n - 1], group, &to, &packed))
         return false;
     pack_read_panel(tune, load, index, &packed);
     return true;
@@ -198,7 +235,7 @@ const bl_node *pack_halves(bl_tune *tune, int operand, int64_t group, const bl_n
     make_halves(ir, load, half);
     for (int i = 0; i < PACK_HALVES; i++)
         index[i] = panel_index(ir, n, range, group, bl_index(ir, i));
-    if (!pack_make_helper(tune, PACK_HALVES, half, index, &to, &packed))
+    if (!make_panel(tune, PACK_HALVES, half, index, range[n - 1], group, &to, &packed))
         return NULL;
     return bl_cast(ir, BL_F32, load_panel(tune, panel_index(ir, n, range, group, which), &packed));
 }

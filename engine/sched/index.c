@@ -82,7 +82,7 @@ static void reshape_index(bl_ir *ir, const bl_node *node, const bl_node *const *
 static const bl_node *element_pad(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
 {
     bl_ir *ir = s->ir;
-    const bl_node *src = node->src[0], *element = NULL;
+    const bl_node *src = node->src[0], *element = NULL, *load = NULL;
     const bl_node *valid = NULL;
     const bl_node *at[BL_MAX_DIMS];
 
@@ -98,8 +98,11 @@ static const bl_node *element_pad(sched *s, const bl_node *node, const bl_node *
     if (bl_is_int(valid, 0))
         return zero_of(ir, node);
     element = sched_element(s, src, at, both(ir, gate, valid));
-    if (element->op == BL_OP_LOAD && element->nsrc > 2 && bl_and(ir, element->src[2], valid) == element->src[2])
-        return element; /* a load gives 0 outside its gate by itself */
+    load = element;
+    while (load->op == BL_OP_CAST)
+        load = load->src[0];
+    if (load->op == BL_OP_LOAD && load->nsrc > 2 && bl_and(ir, load->src[2], valid) == load->src[2])
+        return element; /* a load gives 0 outside its gate by itself, and that is 0 in any dtype */
     return bl_where(ir, valid, element, zero_of(ir, node));
 }
 

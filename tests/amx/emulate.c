@@ -147,7 +147,7 @@ static void decode_memory(const ucontext_t *at, const uint8_t *p, unsigned x, un
     if (rm == 4) {
         unsigned index = (*p >> 3 & 7) | x, low = *p & 7;
         out->tiled = true;
-        out->stride = index == 4 ? 0 : register_of(at, index) << (*p >> 6);
+        out->stride = index == 4 ? 0 : register_of(at, index) * (1 << (*p >> 6));
         p++;
         if (low == 5 && mod == 0) {
             base = read_i32(p);

@@ -176,6 +176,12 @@ static const unit_form unit_forms[] = {
     {"vectors: as for float32", PRODUCT(bfloat16, 256, 256, 256),
      "matrix 0 1x16x2 1,2,17 bfloat16 float32, tile 0 6, tile 2 4, tile 7 4", &dot, true, false, BL_MATRIX_SURE,
      BL_PRECISION_HIGHEST, 16},
+    {"a convolution's picture is not turned for them, but lies as their columns",
+     "{'inputs': {'x': " TYPED(bfloat16, 8, 64, 32, 32) ", 'w': " TYPED(
+         bfloat16, 64, 64, 3,
+         3) "}, 'nodes': [{'id': 'y', 'op': 'conv2d', 'in': ['x', 'w'], 'attrs': {'padding': 1}}], 'outputs': ['y']}",
+     "matrix 1 1x16x2 1,2,17 bfloat16 float32, tile 1 8, tile 4 2, tile 8 4", &dot, true, false, BL_MATRIX_SURE,
+     BL_PRECISION_HIGHEST, 2},
     {"float32, allowed to be split, on a unit of sixteen times the rate", PRODUCT(float32, 256, 256, 256),
      "matrix 0 16x16x32 1,2,17 bfloat16x3 float32, tile 0 2, tile 3 2", &tiles, true, false, BL_MATRIX_SURE, BL_PRECISION_HIGH,
      16},

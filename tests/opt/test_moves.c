@@ -104,7 +104,7 @@ static void random_unit(bl_tune *tune, const bl_device_info *info, int used[BL_M
 
     int parts = tune->nmoves;
 
-    for (int tries = (int)(bench_random(&seed) % 5); tries > 0 && tune->nmoves == parts; tries--) {
+    for (int tries = (int)(bench_random(&seed) % 6); tries > 0 && tune->nmoves == parts; tries--) {
         int unit = (int)(bench_random(&seed) % NUNITS), axis = (int)(bench_random(&seed) % 4);
         const bl_node *before = tune->sink;
         if (units[unit].scope > info->max_local)
@@ -194,7 +194,7 @@ static void random_scores(bl_tune *tune, const bl_device_info *info, int used[BL
 {
     static uint64_t seed = 11; /* its own, as that of random_unit */
 
-    for (int tries = (int)(bench_random(&seed) % 5); tries > 0; tries--) {
+    for (int tries = (int)(bench_random(&seed) % 6); tries > 0; tries--) {
         bl_move move = {BL_MOVE_LOCAL, (int)(bench_random(&seed) % 4), 2 + (int64_t)(bench_random(&seed) % 8)};
         if (items(tune) * move.amount <= (int64_t)info->max_local && bl_tune_apply(tune, move))
             used[BL_MOVE_LOCAL]++;

@@ -80,8 +80,8 @@ class Refused(Exception):
 class Service:
     """A server, and requests to it that carry torch's tensors."""
 
-    def __init__(self, *args):
-        self.server = fixture.Server("--log-level", "warn", *args)
+    def __init__(self, *args, env=None):
+        self.server = fixture.Server("--log-level", "warn", *args, env=env)
         self.url = f"http://127.0.0.1:{self.server.port}/api/v1/"
         listed = json.loads(self.send("GET", "devices")[1])["devices"]
         self.devices = {device["id"] for device in listed}
