@@ -10,6 +10,19 @@ static const VkMemoryPropertyFlags plain_flags = VK_MEMORY_PROPERTY_DEVICE_LOCAL
                                                  VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
 static const VkMemoryPropertyFlags host_flags = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 
+static uint32_t smaller(uint64_t a, uint64_t b)
+{
+    uint64_t least = a < b ? a : b;
+    return least > UINT32_MAX ? UINT32_MAX : (uint32_t)least;
+}
+
+uint32_t bl_vk_most_bindings(const bl_vk_facts *f)
+{
+    const VkPhysicalDeviceLimits *limits = &f->props.limits;
+    uint32_t of_stage = smaller(limits->maxPerStageDescriptorStorageBuffers, limits->maxPerStageResources);
+    return smaller(smaller(of_stage, limits->maxDescriptorSetStorageBuffers), BL_MAX_BINDINGS);
+}
+
 const char *bl_vk_judge(const bl_vk_facts *f)
 {
     if (f->props.apiVersion < VK_API_VERSION_1_2)
@@ -18,6 +31,8 @@ const char *bl_vk_judge(const bl_vk_facts *f)
         return "no compute queue";
     if (!f->v12.timelineSemaphore)
         return "no timeline semaphores";
+    if (bl_vk_most_bindings(f) < BL_FEWEST_BINDINGS)
+        return "too few buffers in a kernel";
     return NULL;
 }
 
@@ -161,12 +176,6 @@ static bl_device_type device_type(VkPhysicalDeviceType type)
     return type == VK_PHYSICAL_DEVICE_TYPE_OTHER ? BL_DEVICE_ACCELERATOR : BL_DEVICE_GPU;
 }
 
-static uint32_t smaller(uint64_t a, uint64_t b)
-{
-    uint64_t least = a < b ? a : b;
-    return least > UINT32_MAX ? UINT32_MAX : (uint32_t)least;
-}
-
 /* A CPU driver runs a subgroup's items as the lanes of the host's vectors, and is fastest with vec4 for each of them. */
 static void describe_cpu(const bl_vk_facts *f, bl_device_info *out)
 {
@@ -236,6 +245,7 @@ void bl_vk_describe(const bl_vk_facts *f, const bl_vk_places *places, uint32_t n
         .memory = heap,
         .max_alloc = f->max_alloc < heap ? f->max_alloc : heap,
         .max_binding = limits->maxStorageBufferRange,
+        .max_bindings = bl_vk_most_bindings(f),
         .alignment = smaller(limits->minStorageBufferOffsetAlignment, UINT32_MAX),
         .units = f->units > 0 ? f->units : 32, /* a middling GPU, where the driver does not say */
         .vector_bits = 0,

@@ -98,6 +98,8 @@ void bl_vk_choose_features(const bl_vk_facts *facts, VkPhysicalDeviceFeatures *c
  * whose units take 8 or 16 work-items: there none are listed. */
 bool bl_vk_may_ask_subgroup(const bl_vk_facts *facts, const VkPhysicalDeviceSubgroupSizeControlFeatures *features,
                             const VkPhysicalDeviceSubgroupSizeControlProperties *sizes);
+/* Buffers that a kernel may take. */
+uint32_t bl_vk_most_bindings(const bl_vk_facts *facts);
 void bl_vk_describe(const bl_vk_facts *facts, const bl_vk_places *places, uint32_t number, bl_device_info *out);
 
 #endif

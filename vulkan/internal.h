@@ -58,8 +58,7 @@ typedef struct bl_vk_context {
     double ns_per_tick;
     uint32_t max_binding; /* bytes that a binding may span */
     bl_vk_places places;
-    uint32_t max_bindings; /* layouts exist for 0 to this many */
-    VkDescriptorSetLayout set_layouts[BL_MAX_BINDINGS + 1];
+    VkDescriptorSetLayout set_layouts[BL_MAX_BINDINGS + 1]; /* for 0 to bl_vk_most_bindings */
     VkPipelineLayout layouts[BL_MAX_BINDINGS + 1];
     VkPipelineCache pipeline_cache;
     atomic_uint pipelines; /* made since the start */

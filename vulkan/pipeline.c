@@ -87,17 +87,9 @@ static VkResult create_layout(bl_vk_context *ctx, uint32_t nbuffers)
 
 bl_status bl_vk_pipelines_init(bl_vk_context *ctx, bl_err *err)
 {
-    const VkPhysicalDeviceLimits *limits = &ctx->dev->facts.props.limits;
-    uint32_t most = BL_MAX_BINDINGS;
-    if (limits->maxPerStageDescriptorStorageBuffers < most)
-        most = limits->maxPerStageDescriptorStorageBuffers;
-    if (limits->maxDescriptorSetStorageBuffers < most)
-        most = limits->maxDescriptorSetStorageBuffers;
-    if (limits->maxPerStageResources < most)
-        most = limits->maxPerStageResources;
+    uint32_t most = bl_vk_most_bindings(&ctx->dev->facts);
     for (uint32_t i = 0; i <= most; i++)
         BL_TRY(bl_vk_check(ctx, create_layout(ctx, i), "making a layout", err));
-    ctx->max_bindings = most;
     load_cache(ctx);
     return BL_OK;
 }
@@ -119,9 +111,6 @@ void bl_vk_pipelines_fini(bl_vk_context *ctx)
 static bl_status check_source(bl_vk_context *ctx, const bl_kernel_source *source, bl_err *err)
 {
     const uint32_t *most = ctx->dev->facts.props.limits.maxComputeWorkGroupSize;
-    if (source->nbuffers > ctx->max_bindings)
-        return bl_fail(err, BL_EUNSUPPORTED, "kernel %s takes %u buffers, this device %u", source->entry, source->nbuffers,
-                       ctx->max_bindings);
     for (int i = 0; i < 3; i++)
         if (source->local[i] > most[i])
             return bl_fail(err, BL_EUNSUPPORTED, "kernel %s has groups of %u along axis %d, this device %u", source->entry,

@@ -252,6 +252,9 @@ static bl_status check_source(const bl_device_info *info, const bl_kernel_source
 {
     uint64_t items = 1;
 
+    if (info->max_bindings > 0 && source->nbuffers > info->max_bindings)
+        return bl_fail(err, BL_EUNSUPPORTED, "kernel %s takes %u buffers, device %s %u", source->entry,
+                       (unsigned)source->nbuffers, info->id, (unsigned)info->max_bindings);
     if (source->nbuffers > BL_MAX_BINDINGS || source->nscalars > BL_MAX_SCALARS)
         return bl_fail(err, BL_EBUG, "kernel %s has %u buffers and %u scalars", source->entry, (unsigned)source->nbuffers,
                        (unsigned)source->nscalars);

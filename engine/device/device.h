@@ -17,6 +17,8 @@
 
 enum { BL_MAX_BINDINGS = 32, BL_MAX_SCALARS = 8 };
 
+enum { BL_FEWEST_BINDINGS = 12 }; /* with which a graph can be parted into kernels */
+
 typedef enum bl_device_type { BL_DEVICE_CPU, BL_DEVICE_GPU, BL_DEVICE_ACCELERATOR, BL_DEVICE_NONE } bl_device_type;
 
 /* Which text a device compiles: a dialect row of engine/render. */
@@ -73,8 +75,9 @@ typedef struct bl_device_info {
     uint32_t max_local;        /* work-items of a group */
     uint32_t local_bytes;      /* local memory of a group */
     uint32_t max_groups[3];
-    uint32_t max_turns; /* of all loops of a work-item, after which the driver ends them by itself; 0: no such limit */
-    uint32_t nmatrix;   /* matrix units: of those of one dtype the best first */
+    uint32_t max_bindings; /* buffers of a kernel; 0: BL_MAX_BINDINGS */
+    uint32_t max_turns;    /* of all loops of a work-item, after which the driver ends them by itself; 0: no such limit */
+    uint32_t nmatrix;      /* matrix units: of those of one dtype the best first */
     bl_matrix_unit matrix[BL_MAX_MATRIX_UNITS];
     bool host_memory; /* buffers are mapped where the host and the device share memory */
     /* What a core does in so many nanoseconds is over before others were woken for it: kernels of such a recording are |brief|,

@@ -188,7 +188,7 @@ static bl_status update_in_place(compile *c)
 static bl_status compile_to_source(compile *c)
 {
     bl_sched_options options = {.units = c->target.units,
-                                .max_params = BL_MAX_BINDINGS - BL_MAX_HELPERS,
+                                .max_params = c->target.max_params - BL_MAX_HELPERS,
                                 .stage_bytes = c->options->noopt && c->target.groups ? 0 : bl_stage_bytes(&c->target),
                                 .group_columns = bl_group_columns(&c->target),
                                 .precision = c->target.precision,

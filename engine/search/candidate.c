@@ -373,7 +373,7 @@ bl_target bl_search_target(const bl_device_info *info)
                         .subgroup = info->subgroup,
                         .max_local = info->max_local,
                         .local_bytes = info->local_bytes,
-                        .max_params = BL_MAX_BINDINGS,
+                        .max_params = info->max_bindings > 0 ? info->max_bindings : BL_MAX_BINDINGS,
                         .max_turns = info->max_turns,
                         .converts_half = info->dialect == BL_DIALECT_OPENCL, /* GLSL's may flush subnormals: done by hand */
                         .use = BL_MATRIX_SURE};

@@ -59,6 +59,8 @@ static bl_vk_facts good_facts(void)
 {
     bl_vk_facts f = {.nfamilies = 1, .max_alloc = 1 << 20};
     f.props.apiVersion = VK_API_VERSION_1_2;
+    f.props.limits.maxPerStageDescriptorStorageBuffers = f.props.limits.maxDescriptorSetStorageBuffers = 64;
+    f.props.limits.maxPerStageResources = 128;
     f.v12.timelineSemaphore = VK_TRUE;
     f.families[0] = (VkQueueFamilyProperties){.queueFlags = VK_QUEUE_COMPUTE_BIT, .queueCount = 1};
     return f;
@@ -67,7 +69,7 @@ static bl_vk_facts good_facts(void)
 static void unusable_devices_have_reasons(void **state)
 {
     (void)state;
-    bl_vk_facts good = good_facts(), old = good, drawing = good, plain = good;
+    bl_vk_facts good = good_facts(), old = good, drawing = good, plain = good, few = good;
     old.props.apiVersion = VK_API_VERSION_1_1;
     drawing.families[0].queueFlags = VK_QUEUE_GRAPHICS_BIT;
     plain.v12.timelineSemaphore = VK_FALSE;
@@ -75,6 +77,12 @@ static void unusable_devices_have_reasons(void **state)
     assert_non_null(strstr(bl_vk_judge(&old), "1.2"));
     assert_non_null(strstr(bl_vk_judge(&drawing), "compute"));
     assert_non_null(strstr(bl_vk_judge(&plain), "timeline"));
+    assert_int_equal(bl_vk_most_bindings(&good), 32);
+    few.props.limits.maxDescriptorSetStorageBuffers = 24; /* what Vulkan wants at least */
+    assert_int_equal(bl_vk_most_bindings(&few), 24);
+    few.props.limits.maxPerStageDescriptorStorageBuffers = 4;
+    assert_int_equal(bl_vk_most_bindings(&few), 4);
+    assert_non_null(strstr(bl_vk_judge(&few), "buffers"));
 }
 
 static void queue_families_are_ranked(void **state)
