@@ -118,7 +118,8 @@ bool bl_vk_cache_load(const char *name, const void *key, size_t key_len, void **
 void bl_vk_cache_store(const char *name, const void *key, size_t key_len, const void *data, size_t len)
 {
     char path[PATH_MAX], temporary[PATH_MAX];
-    if (len == 0 || !find_file(name, path, sizeof path))
+    /* What would not be loaded again does not take the place of what would. */
+    if (len == 0 || sizeof(header) + key_len + len > MAX_ENTRY || !find_file(name, path, sizeof path))
         return;
     int n = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     if (n < 0 || (size_t)n >= sizeof temporary)

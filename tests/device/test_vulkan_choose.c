@@ -275,6 +275,25 @@ static void cache_trusts_only_itself(void **state)
     unlink(path);
 }
 
+/* A driver's cache may grow past what is loaded: what was kept before stays. */
+static void cache_keeps_what_it_can_load(void **state)
+{
+    enum { LARGE = 64 << 20 };
+    const char *folder = *state;
+    char path[192];
+    void *data = NULL, *large = calloc(1, LARGE);
+    size_t len = 0;
+    assert_non_null(large);
+    bl_vk_cache_store("large-test", "key", 3, "value", 5);
+    bl_vk_cache_store("large-test", "key", 3, large, LARGE);
+    assert_true(bl_vk_cache_load("large-test", "key", 3, &data, &len));
+    assert_int_equal(len, 5);
+    free(data);
+    free(large);
+    snprintf(path, sizeof path, "%s/vulkan/large-test", folder);
+    unlink(path);
+}
+
 /* Shapes that subgroups multiply and our kernels sum in, the larger first; none where subgroups have no fixed size. */
 static void matrices_are_chosen(void **state)
 {
@@ -386,6 +405,7 @@ int main(void)
         cmocka_unit_test(features_need_all_their_parts),
         cmocka_unit_test(matrices_are_chosen),
         cmocka_unit_test(cache_trusts_only_itself),
+        cmocka_unit_test(cache_keeps_what_it_can_load),
         cmocka_unit_test(subgroups_are_asked_for),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
