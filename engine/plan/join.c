@@ -22,6 +22,8 @@ typedef struct joining {
     const plan_piece *pieces;
     int n, nslots; /* members so far, and the slots that they name together */
     int slot[BL_MAX_BINDINGS];
+    bl_dtype dtype[BL_MAX_BINDINGS]; /* of a slot, where some member uses it */
+    bool used[BL_MAX_BINDINGS];
     size_t ninst, most_inst, local_bytes, most_local;
     double seconds;
 } joining;
@@ -51,6 +53,24 @@ static int place_of(joining *j, int slot, bool add)
     return j->nslots++;
 }
 
+/* A kernel's parameter has one dtype, but a panel may be written by words and read by elements. */
+static bool take_dtypes(joining *j, const plan_piece *piece)
+{
+    const bl_linear *linear = piece->lowered->linear;
+
+    for (uint32_t i = 0; i < linear->ninst; i++) { /* a parameter that a kernel does not use has no dtype there */
+        const bl_inst *inst = &linear->inst[i];
+        int place = inst->op == BL_OP_BUFFER && inst->sub == 0 ? place_of(j, piece->slot[inst->arg], false) : -1;
+        if (place < 0)
+            continue;
+        if (j->used[place] && j->dtype[place] != (bl_dtype)inst->dtype)
+            return false;
+        j->used[place] = true;
+        j->dtype[place] = (bl_dtype)inst->dtype;
+    }
+    return true;
+}
+
 static bool take(joining *j, const plan_piece *piece)
 {
     joining before = *j;
@@ -64,6 +84,10 @@ static bool take(joining *j, const plan_piece *piece)
             *j = before;
             return false;
         }
+    }
+    if (!take_dtypes(j, piece)) {
+        *j = before;
+        return false;
     }
     j->n++;
     j->seconds += piece->seconds;
@@ -84,6 +108,7 @@ static bl_status join(joining *j, plan_piece *out, bl_err *err)
     *out = (plan_piece){.name = bl_arena_printf(arena, "joined_%d_%s", j->n, all[0].name),
                         .nparams = j->nslots,
                         .slot = memcpy(slot, j->slot, (size_t)j->nslots * sizeof *slot)};
+    memcpy(dtypes, j->dtype, (size_t)j->nslots * sizeof *dtypes);
     for (int i = 0; i < j->n; i++) {
         int *param = bl_arena_array(arena, (size_t)all[i].nparams, sizeof *param);
         BL_TRY(bl_arena_status(arena, err));
@@ -92,11 +117,6 @@ static bl_status join(joining *j, plan_piece *out, bl_err *err)
             parts[i].groups[d] = all[i].lowered->grid[d]->hi;
         for (int k = 0; k < all[i].nparams; k++)
             param[k] = place_of(j, all[i].slot[k], false);
-        for (uint32_t k = 0; k < parts[i].linear->ninst; k++) { /* a parameter that a kernel does not use has no dtype there */
-            const bl_inst *inst = &parts[i].linear->inst[k];
-            if (inst->op == BL_OP_BUFFER && inst->sub == 0)
-                dtypes[param[inst->arg]] = (bl_dtype)inst->dtype;
-        }
     }
     return bl_lower_join(j->ir, out->name, (uint32_t)j->nslots, dtypes, j->n, parts, &out->lowered, err);
 }
