@@ -10,11 +10,14 @@ enum {
  * Mesa's for AMD moved 12,887 of them to memory in a kernel of 14 minima of 125 turns, and 183 in one of an attention. */
 bool render_is_rolled(const bl_linear *linear, const bl_device_info *info, uint32_t number)
 {
-    const bl_inst *loop = &linear->inst[number], *turns = &linear->inst[loop->args[0]];
+    const bl_inst *loop = &linear->inst[number], *turns = NULL;
     int64_t work = 0;
     int depth = 1;
 
-    if (info->type == BL_DEVICE_CPU || loop->op != BL_OP_LOOP || turns->op != BL_OP_CONST || turns->arg > MOST_TURNS)
+    if (info->type == BL_DEVICE_CPU || loop->op != BL_OP_LOOP)
+        return false;
+    turns = &linear->inst[loop->args[0]]; /* others may have no operand */
+    if (turns->op != BL_OP_CONST || turns->arg > MOST_TURNS)
         return false;
     for (uint32_t i = number + 1; i < linear->ninst && depth > 0; i++) {
         const bl_inst *inst = &linear->inst[i];
