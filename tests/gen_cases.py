@@ -129,6 +129,8 @@ def movement():
     c.add("reshape", lambda g: [g("reshape", g("add", g.x([6, 35]), 1), shape=[7, -1, 5]), g("flatten", g.x([2, 3, 5]), start_axis=1)])
     c.add("reshape_permute", lambda g: g("reshape", g("permute", g.x([5, 7, 3]), axes=[2, 0, 1]), shape=[21, 5]))
     c.add("permute", lambda g: [g("permute", g.x([3, 17, 5]), axes=[2, 0, 1]), g("transpose", g.x([33, 31])), g("transpose", g.x([2, 3, 4]), axis0=0, axis1=2)])
+    c.add("turned", lambda g: [g("transpose", g.x([37, 50])), g("permute", g.x([2, 24, 40], "float16"), axes=[0, 2, 1]), g("transpose", g.x([19, 64], "int8")), g("transpose", g.x([33, 34], "bool")), g("transpose", g.x([17, 18], "int64"))])
+    c.add("turned_stores", lambda g: (lambda y: [y, g("transpose", y)])(g("exp", g.x([21, 48]))))
     c.add("expand", lambda g: [g("expand", g.x([17, 1]), shape=[3, -1, 5]), g("add", g("unsqueeze", g.x([4]), axis=0), g("unsqueeze", g.x([3]), axis=-1)), g("squeeze", g.x([1, 5, 1]))])
     c.add("pad", lambda g: [g("pad", g.x([5, 7]), padding=[[1, 2], [0, 3]], value=9.5), g("pad", g.x([3], "int16"), padding=[2, 0]), g("pad", g.x([4]), padding=[0, 1], value="-Infinity")])
     c.add("shrink", lambda g: [g("shrink", g.x([9, 11]), ranges=[[2, 7], [1, 11]]), g("slice", g.x([29]), start=3, stop=-2, step=4), g("slice", g.x([5, 13]), start=[1], step=[3], axis=[1])])

@@ -5,13 +5,15 @@
 
 enum {
     WEIGHT = 3,
-    IN_COST = 3,     /* of an element of a tile, whose lanes are read one by one; measured, as are the next two: */
-    OUT_COST = 8,    /* of a result, whose lanes are written one by one, each to a line of its own; */
-    WEIGHT_COST = 5, /* of an element of the weight, its panel included */
-    PAGE = 4096,     /* bytes after which lines meet in one set of a first-level cache: lanes so far apart ... */
-    CONFLICT = 160,  /* ... push each other out, and cost so much, in per cent */
-    WORTH = 120      /* per cent of the other form's cost that the direct one must have */
+    PAGE = 4096 /* bytes after which lines meet in one set of a first-level cache: lanes so far apart push each other out */
 };
+
+static const double IN_COST = 2.5, /* of an element of a tile; measured, as are all of these */
+    OUT_COST = 4,                  /* of a result */
+    WEIGHT_COST = 5,               /* of an element of the weight, its panel included */
+    CONFLICT = 2.5,                /* times as much where lanes push each other out */
+    WORTH = 1.1,                   /* times the other form's cost that the direct one must have ... */
+    WORTH_DIGITS = 1.2;            /* ... where the other one, by large tiles, has a digit less */
 
 static bool fits(const bl_node *x, const bl_node *w, const bl_frame *f, int64_t groups)
 {
@@ -51,7 +53,7 @@ static double whole_tiles(double extent, int tile)
 /* How much more lanes cost that are |elements| apart. */
 static double apart(double elements)
 {
-    return (int64_t)(elements * sizeof(float)) % PAGE == 0 ? CONFLICT / 100.0 : 1;
+    return (int64_t)(elements * sizeof(float)) % PAGE == 0 ? CONFLICT : 1;
 }
 
 static double direct_cost(const bl_node *x, const bl_node *w, const bl_frame *f, double lanes)
@@ -91,8 +93,8 @@ int bl_winograd_tile(const bl_front_options *options, const bl_node *x, const bl
         return 0;
     double lanes = options->lanes > 1 ? options->lanes : 1;
     double small = cost_of(x, w, f, lanes, 2), large = cost_of(x, w, f, lanes, 4);
-    double least = small < large ? small : large;
-    if (use == BL_WINOGRAD_SURE && (options->lanes == 0 || direct_cost(x, w, f, lanes) * 100 < least * WORTH))
+    double least = small < large ? small * WORTH : large * WORTH_DIGITS;
+    if (use == BL_WINOGRAD_SURE && (options->lanes == 0 || direct_cost(x, w, f, lanes) < least))
         return 0;
     int tile = small < large ? 2 : 4;
     return has_room(options, x, w, f, tile) ? tile : 0;

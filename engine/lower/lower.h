@@ -1,6 +1,7 @@
 /* From a tuned loop nest to a linear kernel, by a list of passes that each leave one thing less for the next:
  *   expand     TILE and VECTOR ranges become copies and lanes
  *   trim       sums end where their gates close
+ *   turn       lanes that lie apart, side by side in the copies of a tile, are loaded and stored as vectors
  *   widen      neighbouring loads of local memory become one
  *   group      GROUP ranges become partial results in local memory
  *   linearize  loops, accumulators and the order of everything */
@@ -41,6 +42,8 @@ BL_NODISCARD bl_status bl_lower_join(bl_ir *ir, const char *name, uint32_t nbuff
 const bl_node *bl_lower_expand(bl_ir *ir, const bl_node *sink);
 /* trim.c.  needs: no TILE or VECTOR. */
 const bl_node *bl_lower_trim(bl_ir *ir, const bl_node *sink);
+/* turn.c.  needs: no TILE or VECTOR. */
+const bl_node *bl_lower_turn(bl_ir *ir, const bl_node *sink);
 /* widen.c.  needs: no TILE or VECTOR. */
 const bl_node *bl_lower_widen(bl_ir *ir, const bl_node *sink);
 

@@ -110,6 +110,35 @@ static void tile_gathered(facts *f)
     }
 }
 
+/* An axis along which what the lanes gather, or scatter, lies side by side: copies turn it in registers (lower/turn.c). */
+static void tile_turned(facts *f)
+{
+    bl_tune *tune = f->tune;
+    const bl_node *lanes = NULL;
+
+    facts_init(f, tune);
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range->sub == BL_AXIS_VECTOR && tune->axis[i].output)
+            lanes = tune->axis[i].range;
+    }
+    for (int k = 0; lanes != NULL && k < f->naccesses; k++) {
+        const bl_node *node = f->access[k].node;
+        uint32_t gate = node->op == BL_OP_LOAD ? 2 : 3;
+        if (!bl_depends(tune, node, lanes) || facts_contiguity(f, node, lanes) >= 0)
+            continue;
+        for (int i = tune->naxes - 1; i >= 0; i--) {
+            const bl_node *range = tune->axis[i].range;
+            int64_t copies = bl_extent_of(lanes) / 2;
+            while (copies > bl_extent_of(range))
+                copies /= 2;
+            if (range->sub == BL_AXIS_GLOBAL && bl_is_fixed(range) && facts_contiguity(f, node, range) == 1 &&
+                (node->nsrc <= gate || !bl_depends(tune, node->src[gate], range)) && copies > 1 &&
+                bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, i, copies}))
+                return;
+        }
+    }
+}
+
 /* Does the nest fold over small windows alone, as a pooling does? */
 static bool has_windows(const facts *f)
 {
@@ -190,6 +219,8 @@ void heuristic_cpu(facts *f, const bl_target *target)
         unroll_windows(f->tune);
     if (f->main == NULL && f->below.count <= GATHER_NODES)
         tile_gathered(f);
+    if (f->main == NULL && !windows && f->below.count <= GATHER_NODES)
+        tile_turned(f);
     chunk(f, target);
     stream_results(f->tune, target);
 }

@@ -39,7 +39,10 @@ typedef struct dialect {
     const char *(*lane)(bl_arena *arena, operand x, int lane);
     /* The first (0) or the last (1) half of the lanes of |x|, which has four or more. */
     const char *(*half)(bl_arena *arena, operand x, int which);
-    const char *(*stack)(bl_arena *arena, bl_dtype dtype, int lanes, const operand *scalars);
+    /* Lanes of |x|, which are no bools: |count| of them, each |step| behind the one before.  NULL: one by one. */
+    const char *(*pick)(bl_arena *arena, operand x, int first, int step, int count);
+    /* A vector of |lanes| lanes: |n| parts, most of them scalars. */
+    const char *(*stack)(bl_arena *arena, bl_dtype dtype, int lanes, int n, const operand *parts);
     const char *(*cast)(bl_arena *arena, bl_dtype to, operand x);
     const char *(*bitcast)(bl_arena *arena, bl_dtype to, operand x);
     /* After an ALU op on a dtype that is computed in a wider type: round or wrap |x|. */

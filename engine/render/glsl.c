@@ -93,9 +93,9 @@ static const char *half(bl_arena *arena, operand x, int which)
     return SAY(arena, "(%s).%s", x.text, which == 0 ? "xy" : "zw");
 }
 
-static const char *stack(bl_arena *arena, bl_dtype dtype, int lanes, const operand *scalars)
+static const char *stack(bl_arena *arena, bl_dtype dtype, int lanes, int n, const operand *parts)
 {
-    return SAY(arena, "%s(%s)", type(arena, dtype, lanes), list_of(arena, lanes, scalars));
+    return SAY(arena, "%s(%s)", type(arena, dtype, lanes), list_of(arena, n, parts));
 }
 
 static const char *fit(bl_arena *arena, bl_dtype dtype, int lanes, const char *x)
@@ -117,7 +117,7 @@ static const char *call(bl_arena *arena, const char *name, bl_dtype to, operand 
         return SAY(arena, "%s(%s)", name, x.text);
     for (int i = 0; i < x.lanes; i++)
         each[i] = (operand){SAY(arena, "%s(%s)", name, lane(arena, x, i)), to, 1};
-    return stack(arena, to, x.lanes, each);
+    return stack(arena, to, x.lanes, x.lanes, each);
 }
 
 static const char *cast(bl_arena *arena, bl_dtype to, operand x)
@@ -220,7 +220,7 @@ static const char *load(bl_arena *arena, place p)
         return quad(arena, p);
     for (int i = 0; i < p.lanes; i++)
         each[i] = (operand){load_one(arena, p, i), p.dtype, 1};
-    return stack(arena, p.dtype, p.lanes, each);
+    return stack(arena, p.dtype, p.lanes, p.lanes, each);
 }
 
 static const char *store_one(bl_arena *arena, place p, int offset, const char *value)

@@ -86,9 +86,17 @@ static const char *half(bl_arena *arena, operand x, int which)
     return SAY(arena, "(%s).%s", x.text, which == 0 ? "lo" : "hi");
 }
 
-static const char *stack(bl_arena *arena, bl_dtype dtype, int lanes, const operand *scalars)
+static const char *pick(bl_arena *arena, operand x, int first, int step, int count)
 {
-    return SAY(arena, dtype == BL_BOOL ? "(-(%s)(%s))" : "((%s)(%s))", type(arena, dtype, lanes), list_of(arena, lanes, scalars));
+    const char *text = SAY(arena, "(%s).s", x.text);
+    for (int i = 0; i < count; i++)
+        text = SAY(arena, "%s%x", text, (unsigned)(first + i * step));
+    return text;
+}
+
+static const char *stack(bl_arena *arena, bl_dtype dtype, int lanes, int n, const operand *parts)
+{
+    return SAY(arena, dtype == BL_BOOL ? "(-(%s)(%s))" : "((%s)(%s))", type(arena, dtype, lanes), list_of(arena, n, parts));
 }
 
 static const char *fit(bl_arena *arena, bl_dtype dtype, int lanes, const char *x)
@@ -557,6 +565,7 @@ const dialect dialect_opencl = {.wraps = {wraps32, wraps64},
                                 .repeat = repeat,
                                 .lane = lane,
                                 .half = half,
+                                .pick = pick,
                                 .stack = stack,
                                 .cast = cast,
                                 .bitcast = bitcast,

@@ -123,7 +123,7 @@ static const char *guarded(const walk *w, const bl_inst *inst, const operand *ar
         each[i] = (operand){SAY(w->arena, "%s%s(%s, %s)", helper_of(inst), bl_dtype_name((bl_dtype)inst->dtype),
                                 in_lane(w, args[0], i).text, in_lane(w, args[1], i).text),
                             (bl_dtype)inst->dtype, 1};
-    return inst->lanes > 1 ? w->d->stack(w->arena, (bl_dtype)inst->dtype, inst->lanes, each) : each[0].text;
+    return inst->lanes > 1 ? w->d->stack(w->arena, (bl_dtype)inst->dtype, inst->lanes, inst->lanes, each) : each[0].text;
 }
 
 static const char *alu_expression(const walk *w, const bl_inst *inst, const operand *args)
@@ -381,21 +381,57 @@ static const char *load_expression(const walk *w, const bl_inst *inst)
         return w->d->load(w->arena, place_of(w, inst, 0));
     for (int i = 0; i < inst->lanes; i++)
         each[i] = (operand){w->d->load(w->arena, place_of(w, inst, i)), (bl_dtype)inst->dtype, 1};
-    return w->d->stack(w->arena, (bl_dtype)inst->dtype, inst->lanes, each);
+    return w->d->stack(w->arena, (bl_dtype)inst->dtype, inst->lanes, inst->lanes, each);
 }
 
-/* STACK: its operands; LANE: the lanes' numbers. */
+/* How many of a STACK's operands, from |i| on, are lanes of one vector, each as far behind the one before; a vector's length. */
+static int count_picked(const walk *w, const bl_inst *stack, int i, int *step)
+{
+    const bl_inst *first = &w->linear->inst[stack->args[i]];
+    int n = 1, count = 1;
+
+    *step = 1;
+    for (; first->op == BL_OP_EXTRACT && first->dtype != BL_BOOL && i + n < stack->lanes; n++) {
+        const bl_inst *next = &w->linear->inst[stack->args[i + n]];
+        if (n == 1)
+            *step = (int)(next->arg - first->arg);
+        if (next->op != BL_OP_EXTRACT || next->args[0] != first->args[0] || *step <= 0 || next->arg != first->arg + *step * n)
+            break;
+    }
+    while (2 * count <= n)
+        count *= 2;
+    return count;
+}
+
+/* Its operands, those together that are lanes of one vector: a compiler takes long to see that itself. */
 static const char *stack_expression(const walk *w, const bl_inst *inst)
 {
     operand each[BL_MAX_LANES] = {{0}};
     const char *call = call_for(w, inst, NULL);
+    int n = 0;
 
     if (call != NULL)
         return call;
+    for (int i = 0, count = 0; i < inst->lanes; i += count) {
+        int step = 1;
+        count = w->d->pick == NULL ? 1 : count_picked(w, inst, i, &step);
+        if (count > 1) {
+            const bl_inst *first = &w->linear->inst[inst->args[i]];
+            each[n++] =
+                (operand){w->d->pick(w->arena, arg(w, first, 0), (int)first->arg, step, count), (bl_dtype)inst->dtype, count};
+        } else {
+            each[n++] = arg(w, inst, (uint32_t)i);
+        }
+    }
+    return n == 1 ? each[0].text : w->d->stack(w->arena, (bl_dtype)inst->dtype, inst->lanes, n, each);
+}
+
+static const char *lane_expression(const walk *w, const bl_inst *inst)
+{
+    operand each[BL_MAX_LANES] = {{0}};
     for (int i = 0; i < inst->lanes; i++)
-        each[i] =
-            inst->op == BL_OP_STACK ? arg(w, inst, (uint32_t)i) : (operand){SAY(w->arena, "%d", i), (bl_dtype)inst->dtype, 1};
-    return w->d->stack(w->arena, (bl_dtype)inst->dtype, inst->lanes, each);
+        each[i] = (operand){SAY(w->arena, "%d", i), (bl_dtype)inst->dtype, 1};
+    return w->d->stack(w->arena, (bl_dtype)inst->dtype, inst->lanes, inst->lanes, each);
 }
 
 static const char *value_expression(const walk *w, uint32_t number)
@@ -405,8 +441,10 @@ static const char *value_expression(const walk *w, uint32_t number)
 
     if (inst->op == BL_OP_LOAD)
         return load_expression(w, inst);
-    if (inst->op == BL_OP_STACK || inst->op == BL_OP_LANE)
+    if (inst->op == BL_OP_STACK)
         return stack_expression(w, inst);
+    if (inst->op == BL_OP_LANE)
+        return lane_expression(w, inst);
     if (inst->op == BL_OP_FOLD)
         return fold_expression(w, inst, number);
     for (uint32_t i = 0; i < inst->nargs; i++)

@@ -157,6 +157,36 @@ static void vectors(void **state)
     }
 }
 
+/* Lanes that lie apart, and the copies of a tile side by side: a vector for each lane, turned in as many steps as bits number the
+ * copies, of as many as are a power of two; and written in the same way.  Copies behind gates of their own stay as they are. */
+static void turned(void **state)
+{
+    static const struct {
+        int copies;
+        bool stores, gates;
+        facts want;
+    } rows[] = {
+        {16, false, false, {16, 16, 16, 16 * 4, 0, 0, 0, -1, 8}},
+        {4, false, false, {16, 4, 4, 4 * 3 + 4 * 2, 0, 0, 0, -1, 8}},
+        {3, false, false, {32, 3, 2, 2 * 7 + 2 * 1 + 1, 0, 0, 0, -1, 8}},
+        {4, false, true, {4 * 16, 4, 1, 4, 0, 0, 0, -1, 8}},
+        {16, true, false, {16, 16, 16, 16 * 4, 0, 0, 0, -1, 8}},
+        {4, true, false, {4, 16, 16, 4 * 4 + 16, 0, 0, 0, -1, 8}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bench b = open_bench();
+        const bl_node *g = loop(&b, 0, BL_AXIS_GLOBAL, 8), *v = loop(&b, 1, BL_AXIS_VECTOR, 16);
+        const bl_node *t = loop(&b, 2, BL_AXIS_TILE, rows[i].copies),
+                      *gate = bl_less(b.ir, bl_add(b.ir, g, t), bl_index(b.ir, 4));
+        const bl_node *apart = at(&b, v, 500, at(&b, g, 16, t)), *lanes = at(&b, t, 500, at(&b, g, 16, v));
+        const bl_node *value = bl_load(b.ir, param(&b, 1), rows[i].stores ? lanes : apart, rows[i].gates ? gate : NULL);
+        const bl_node *store = bl_store(b.ir, param(&b, 0), rows[i].stores ? apart : lanes, value, NULL);
+        lower(&b, 1, &store, 2);
+        expect(&b, rows[i].want);
+    }
+}
+
 /* Lanes that are picked out of vectors, of which one copy of a tile is behind a gate that is closed there: it is zeros. */
 static void picked_behind_a_gate(void **state)
 {
@@ -315,6 +345,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors),
+        cmocka_unit_test(turned),
         cmocka_unit_test(picked_behind_a_gate),
         cmocka_unit_test(gathered_index),
         cmocka_unit_test(two_vectors),

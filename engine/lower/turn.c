@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+/* Lanes that lie apart in memory, which the copies of a tile load or store at places side by side, are a matrix that is turned:
+ * each lane's places are one vector in memory, and rows become columns in registers, in as many steps as the columns' number has
+ * bits (Eklundh, "A fast computer method for matrix transposing", IEEE Transactions on Computers, 1972).
+ * needs: no TILE or VECTOR.  keeps: values. */
+#include "engine/base/map.h"
+#include "engine/ir/rewrite.h"
+#include "engine/lower/lower.h"
+
+#include <stdlib.h>
+
+enum { MOST_TERMS = 2 * BL_MAX_DIMS };
+
+/* Loads (STACKs of them) or STOREs whose lanes go to the same places but for a number, which is one for all lanes. */
+typedef struct member {
+    const bl_node *node;
+    int64_t offset;
+    uint32_t at; /* of the SINK's stores */
+} member;
+
+typedef struct family {
+    member *member;
+    int count, cap;
+    struct family *next;
+} family;
+
+typedef struct families {
+    bl_ptrmap of; /* a node that is the same for all of a family -> the family */
+    family *first, **last;
+} families;
+
+typedef struct turn {
+    bl_ir *ir;
+    bl_ptrmap to;
+    bool found;
+} turn;
+
+static bool is_power_of_two(int64_t n)
+{
+    return n > 1 && (n & (n - 1)) == 0;
+}
+
+static bool constant_of(const bl_node *index, int64_t *constant)
+{
+    const bl_node *term[MOST_TERMS];
+    int64_t coefficient[MOST_TERMS];
+    return bl_index_terms(index, MOST_TERMS, term, coefficient, constant) >= 0;
+}
+
+static const bl_node *ahead(bl_ir *ir, const bl_node *index, int64_t places)
+{
+    return bl_add(ir, index, bl_index(ir, places));
+}
+
+/* |access|, a LOAD or a STORE, at another place, with as many lanes, and of that value. */
+static const bl_node *access_at(bl_ir *ir, const bl_node *access, const bl_node *index, int lanes, const bl_node *value)
+{
+    bl_node made = *access;
+    bool store = access->op == BL_OP_STORE;
+    const bl_node *src[4] = {access->src[0], index, store ? value : NULL, NULL};
+    uint32_t gate = store ? 3 : 2;
+
+    if (access->nsrc > gate)
+        src[gate] = access->src[gate];
+    made.src = src;
+    made.lanes = (uint8_t)lanes;
+    return bl_node_make(ir, &made);
+}
+
+/* ---- families */
+
+static void add(bl_ir *ir, families *all, const bl_node *key, member m)
+{
+    family *f = bl_ptrmap_get(&all->of, key);
+    if (f == NULL) {
+        f = bl_arena_alloc(bl_ir_arena(ir), sizeof *f);
+        if (f == NULL)
+            return;
+        *f = (family){0};
+        *all->last = f;
+        all->last = &f->next;
+        bl_ptrmap_put(&all->of, key, f);
+    }
+    if (bl_arena_reserve(bl_ir_arena(ir), (void **)&f->member, f->count, &f->cap, sizeof *f->member))
+        f->member[f->count++] = m;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const member *x = a, *y = b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* Of the members from |i| on, how many are to be turned together: a power of two that are side by side, 1 where there is no
+ * second one. */
+static int side_by_side(const family *f, int i, int lanes)
+{
+    int n = 1, count = 1;
+    while (i + n < f->count && f->member[i + n].offset == f->member[i].offset + n)
+        n++;
+    while (2 * count <= n && 2 * count <= lanes)
+        count *= 2;
+    return count;
+}
+
+/* What is the same for all loads of a family: the first |offset| places back. */
+static const bl_node *loads_key(bl_ir *ir, const bl_node *stack, int64_t *offset)
+{
+    const bl_node *each[BL_MAX_LANES];
+    const bl_node *first = stack->src[0];
+
+    if (stack->op != BL_OP_STACK || !is_power_of_two(stack->lanes) || first->op != BL_OP_LOAD ||
+        first->src[0]->op != BL_OP_BUFFER || !constant_of(first->src[1], offset))
+        return NULL;
+    for (uint32_t i = 0; i < stack->nsrc; i++) {
+        const bl_node *load = stack->src[i];
+        if (load->op != BL_OP_LOAD || load->src[0] != first->src[0])
+            return NULL;
+        each[i] = access_at(ir, load, ahead(ir, load->src[1], -*offset), 1, NULL);
+    }
+    return bl_stack(ir, stack->lanes, each);
+}
+
+static const bl_node *lane_below(bl_ir *ir, const bl_node *node)
+{
+    bl_nodes below = bl_reach(ir, 1, &node, false);
+    for (size_t i = 0; i < below.count; i++) {
+        if (below.at[i]->op == BL_OP_LANE)
+            return below.at[i];
+    }
+    return NULL;
+}
+
+static const bl_node *store_key(bl_ir *ir, const bl_node *store, int64_t *offset)
+{
+    const bl_node *gate = store->nsrc > 3 ? store->src[3] : NULL;
+
+    if (store->op != BL_OP_STORE || store->arg != 0 || store->src[1]->lanes < 2 || !is_power_of_two(store->src[1]->lanes) ||
+        store->src[2]->lanes != store->src[1]->lanes || (gate != NULL && gate->lanes > 1) || !constant_of(store->src[1], offset))
+        return NULL;
+    return bl_load(ir, store->src[0], ahead(ir, store->src[1], -*offset), gate);
+}
+
+/* ---- in registers */
+
+/* Every second lane of a, then of b, from |first| on. */
+static const bl_node *every_second(bl_ir *ir, const bl_node *a, const bl_node *b, int first)
+{
+    const bl_node *each[BL_MAX_LANES];
+    int half = a->lanes / 2;
+
+    for (int i = 0; i < half; i++) {
+        each[i] = bl_extract(ir, a, 2 * i + first);
+        each[half + i] = bl_extract(ir, b, 2 * i + first);
+    }
+    return bl_stack(ir, a->lanes, each);
+}
+
+/* |n| rows are one list of elements, whose numbers are bits: those of the row, then those of the lane.  Each step has the last
+ * bit be the first one; after as many as a part has, that is before the other. */
+static void turn_rows(bl_ir *ir, const bl_node **row, int n, int elements)
+{
+    const bl_node *made[BL_MAX_LANES];
+
+    for (int bit = 1; bit < elements; bit *= 2) {
+        for (int i = 0; i < n; i++)
+            made[i] = every_second(ir, row[2 * i % n], row[2 * i % n + 1], 2 * i / n);
+        for (int i = 0; i < n; i++)
+            row[i] = made[i];
+    }
+}
+
+/* |n| vectors, one behind the other; two at a time, as which compilers see that it is no more than that. */
+static const bl_node *put_together(bl_ir *ir, int n, const bl_node *const *part)
+{
+    const bl_node *each[BL_MAX_LANES];
+    const bl_node *a = part[0], *b = NULL;
+
+    if (n == 1)
+        return a;
+    a = put_together(ir, n / 2, part);
+    b = put_together(ir, n / 2, part + n / 2);
+    for (int i = 0; i < a->lanes; i++) {
+        each[i] = bl_extract(ir, a, i);
+        each[a->lanes + i] = bl_extract(ir, b, i);
+    }
+    return bl_stack(ir, 2 * a->lanes, each);
+}
+
+static void turn_loads(turn *t, const member *m, int n)
+{
+    const bl_node *row[BL_MAX_LANES], *part[BL_MAX_LANES];
+    int lanes = m->node->lanes, blocks = lanes / n;
+
+    for (int j = 0; j < n; j++) {
+        for (int b = 0; b < blocks; b++) {
+            const bl_node *load = m->node->src[j * blocks + b];
+            part[b] = access_at(t->ir, load, load->src[1], n, NULL);
+        }
+        row[j] = put_together(t->ir, blocks, part);
+    }
+    turn_rows(t->ir, row, n, n);
+    for (int j = 0; j < n; j++)
+        bl_ptrmap_put(&t->to, m[j].node, (void *)(uintptr_t)row[j]);
+    t->found = true;
+}
+
+/* The stores of |m|'s values in their stead. */
+static int turn_stores(turn *t, const member *m, int n, const bl_node **stores)
+{
+    const bl_node *row[BL_MAX_LANES], *each[BL_MAX_LANES];
+    const bl_node *lane = lane_below(t->ir, m->node->src[1]);
+    int lanes = lane->lanes;
+
+    for (int j = 0; j < n; j++)
+        row[j] = m[j].node->src[2];
+    turn_rows(t->ir, row, n, lanes);
+    for (int i = 0; i < lanes; i++) {
+        const bl_node *index = bl_replace(t->ir, m->node->src[1], lane, bl_index(t->ir, i)), *value = row[i * n / lanes];
+        for (int k = 0; k < n && n < lanes; k++)
+            each[k] = bl_extract(t->ir, value, i * n % lanes + k);
+        stores[i] = access_at(t->ir, m->node, index, n, n < lanes ? bl_stack(t->ir, n, each) : value);
+    }
+    return lanes;
+}
+
+/* ---- both */
+
+static void init(families *all, bl_ir *ir)
+{
+    bl_ptrmap_init(&all->of, bl_ir_arena(ir));
+    all->first = NULL;
+    all->last = &all->first;
+}
+
+static const bl_node *with_loads_turned(bl_ir *ir, const bl_node *sink)
+{
+    bl_nodes below = bl_reach(ir, 1, &sink, false);
+    turn t = {.ir = ir};
+    families all;
+
+    init(&all, ir);
+    bl_ptrmap_init(&t.to, bl_ir_arena(ir));
+    for (size_t i = 0; i < below.count; i++) {
+        int64_t offset = 0;
+        const bl_node *key = loads_key(ir, below.at[i], &offset);
+        if (key != NULL)
+            add(ir, &all, key, (member){below.at[i], offset, 0});
+    }
+    for (family *f = all.first; f != NULL; f = f->next) {
+        qsort(f->member, (size_t)f->count, sizeof *f->member, by_offset);
+        for (int i = 0; i < f->count;) {
+            int n = side_by_side(f, i, f->member->node->lanes);
+            if (n > 1)
+                turn_loads(&t, &f->member[i], n);
+            i += n;
+        }
+    }
+    return t.found ? bl_substitute(ir, sink, &t.to) : sink;
+}
+
+static const bl_node *with_stores_turned(bl_ir *ir, const bl_node *sink)
+{
+    const bl_node **stores = bl_arena_array(bl_ir_arena(ir), (size_t)sink->nsrc * BL_MAX_LANES, sizeof *stores);
+    bool *gone = bl_arena_array(bl_ir_arena(ir), sink->nsrc, sizeof *gone);
+    turn t = {.ir = ir};
+    families all;
+    int count = 0;
+
+    init(&all, ir);
+    for (uint32_t i = 0; i < sink->nsrc; i++) {
+        int64_t offset = 0;
+        const bl_node *key = store_key(ir, sink->src[i], &offset);
+        if (key != NULL)
+            add(ir, &all, key, (member){sink->src[i], offset, i});
+    }
+    if (stores == NULL || gone == NULL)
+        return sink;
+    for (family *f = all.first; f != NULL; f = f->next) {
+        qsort(f->member, (size_t)f->count, sizeof *f->member, by_offset);
+        for (int i = 0; i < f->count;) {
+            int n = side_by_side(f, i, f->member->node->src[1]->lanes);
+            for (int k = 0; n > 1 && k < n; k++)
+                gone[f->member[i + k].at] = true;
+            if (n > 1)
+                count += turn_stores(&t, &f->member[i], n, stores + count);
+            i += n;
+        }
+    }
+    if (count == 0)
+        return sink;
+    for (uint32_t i = 0; i < sink->nsrc; i++) {
+        if (!gone[i])
+            stores[count++] = sink->src[i];
+    }
+    return bl_sink(ir, count, stores);
+}
+
+const bl_node *bl_lower_turn(bl_ir *ir, const bl_node *sink)
+{
+    return with_stores_turned(ir, with_loads_turned(ir, sink));
+}
