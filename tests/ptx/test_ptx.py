@@ -4,7 +4,7 @@
 PTX and front end for OpenCL C are those that NVIDIA's driver is made from, then to NVIDIA's own assembler where there is one.
 
 BEAMLINE_PTXAS names that, or it is on the path (pip install nvidia-cuda-nvcc-cu12 has it in nvidia/cuda_nvcc/bin).  It wants the language's functions too:
-BEAMLINE_LIBCLC names nvptx64--nvidiacl.bc, or it is where Debian's libclc-14 puts it.  Run as a script with --keep DIR [PATTERN], texts, PTX and cubins
+BEAMLINE_LIBCLC names nvptx64--nvidiacl.bc, or it is Debian's, from build/unpacked.  Run as a script with --keep DIR [PATTERN], texts, PTX and cubins
 stay in DIR, and each kernel gets a line."""
 import concurrent.futures
 import functools
@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TRY = ROOT / "build" / "try"
 CLANG = shutil.which("clang-14") or shutil.which("clang")
 PTXAS = os.environ.get("BEAMLINE_PTXAS") or shutil.which("ptxas")
-LIBCLC = os.environ.get("BEAMLINE_LIBCLC") or "/usr/lib/clc/nvptx64--nvidiacl.bc"
+LIBCLC = pathlib.Path(os.environ.get("BEAMLINE_LIBCLC") or TRY.parent / "unpacked" / "libclc-14" / "usr" / "lib" / "clc" / "nvptx64--nvidiacl.bc")
 ARCHITECTURES = ("sm_80", "sm_90")
 GROUP_BYTES = 48 << 10  # of local memory
 REGISTERS = 65536       # of a multiprocessor
@@ -32,8 +32,8 @@ REGISTERS = 65536       # of a multiprocessor
 CLANG_WORDS = ["-x", "cl", "-cl-std=CL1.2", "-cl-no-stdinc", "-Xclang", "-finclude-default-header", "-Xclang", "-cl-ext=+cl_khr_fp64", "-fgnu-keywords",
                "-ffp-contract=on", "-target", "nvptx64-nvidia-nvcl", "-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang", "-target-feature",
                "-Xclang", "+ptx71", "-O3", "-Werror", "-Wno-unused-command-line-argument", "-Wno-linker-warnings", "-S", "-"]
-if pathlib.Path(LIBCLC).exists():
-    CLANG_WORDS[:0] = ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", LIBCLC]
+if LIBCLC.exists():
+    CLANG_WORDS[:0] = ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(LIBCLC)]
 
 
 def render(name, graph, folder):
@@ -138,6 +138,7 @@ class Kernels(unittest.TestCase):
                 loads = re.findall(r"ld\.shared(?:\.v\d)?\.", kernels[name][3])
                 self.assertEqual(set(loads), {"ld.shared.v4."})
 
+    @unittest.skipUnless(LIBCLC.exists(), "no libclc, without which builtins stay calls: `. tools/deps.sh && unpack` puts it into build/unpacked")
     def test_matrix_units(self):
         """Of 16 bits: fragments by ldmatrix from copies that are made 8 bytes at a time, with no conversion in the loop."""
         _, kernels = compiled()
@@ -152,7 +153,7 @@ class Kernels(unittest.TestCase):
             with self.subTest(kernel=name):
                 self.assertIn("mma.sync.aligned." + words, kernels[name][3])
 
-    @unittest.skipUnless(PTXAS and pathlib.Path(LIBCLC).exists(), "no ptxas, or no libclc for it: see BEAMLINE_PTXAS and BEAMLINE_LIBCLC")
+    @unittest.skipUnless(PTXAS and LIBCLC.exists(), "no ptxas, or no libclc for it: see BEAMLINE_PTXAS")
     def test_assembled(self):
         """By NVIDIA's assembler: no spills, no stack but that of calls, and registers for the group."""
         _, kernels = compiled()
