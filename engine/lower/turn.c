@@ -107,10 +107,10 @@ static int side_by_side(const family *f, int i, int lanes)
 static const bl_node *loads_key(bl_ir *ir, const bl_node *stack, int64_t *offset)
 {
     const bl_node *each[BL_MAX_LANES];
-    const bl_node *first = stack->src[0];
+    const bl_node *first = stack->op == BL_OP_STACK ? stack->src[0] : NULL;
 
-    if (stack->op != BL_OP_STACK || !is_power_of_two(stack->lanes) || first->op != BL_OP_LOAD ||
-        first->src[0]->op != BL_OP_BUFFER || !constant_of(first->src[1], offset))
+    if (first == NULL || !is_power_of_two(stack->lanes) || first->op != BL_OP_LOAD || first->src[0]->op != BL_OP_BUFFER ||
+        !constant_of(first->src[1], offset))
         return NULL;
     for (uint32_t i = 0; i < stack->nsrc; i++) {
         const bl_node *load = stack->src[i];
