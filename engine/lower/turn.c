@@ -2,7 +2,8 @@
 /* Lanes that lie apart in memory, which the copies of a tile load or store at places side by side, are a matrix that is turned:
  * each lane's places are one vector in memory, and rows become columns in registers, in as many steps as the columns' number has
  * bits (Eklundh, "A fast computer method for matrix transposing", IEEE Transactions on Computers, 1972).
- * needs: no TILE or VECTOR.  keeps: values. */
+ * needs: no TILE or VECTOR; no LOAD of what another STORE of the kernel writes, since stores change their order.  keeps: values.
+ */
 #include "engine/base/map.h"
 #include "engine/ir/rewrite.h"
 #include "engine/lower/lower.h"
@@ -205,13 +206,15 @@ static void turn_loads(turn *t, const member *m, int n)
     t->found = true;
 }
 
-/* The stores of |m|'s values in their stead. */
+/* The stores of |m|'s values in their stead; 0: there are none. */
 static int turn_stores(turn *t, const member *m, int n, const bl_node **stores)
 {
     const bl_node *row[BL_MAX_LANES], *each[BL_MAX_LANES];
     const bl_node *lane = lane_below(t->ir, m->node->src[1]);
-    int lanes = lane->lanes;
+    int lanes = m->node->src[1]->lanes;
 
+    if (lane == NULL || lane->lanes != lanes)
+        return 0;
     for (int j = 0; j < n; j++)
         row[j] = m[j].node->src[2];
     turn_rows(t->ir, row, n, lanes);
@@ -248,7 +251,8 @@ static const bl_node *with_loads_turned(bl_ir *ir, const bl_node *sink)
             add(ir, &all, key, (member){below.at[i], offset, 0});
     }
     for (family *f = all.first; f != NULL; f = f->next) {
-        qsort(f->member, (size_t)f->count, sizeof *f->member, by_offset);
+        if (f->count > 1)
+            qsort(f->member, (size_t)f->count, sizeof *f->member, by_offset);
         for (int i = 0; i < f->count;) {
             int n = side_by_side(f, i, f->member->node->lanes);
             if (n > 1)
@@ -277,13 +281,14 @@ static const bl_node *with_stores_turned(bl_ir *ir, const bl_node *sink)
     if (stores == NULL || gone == NULL)
         return sink;
     for (family *f = all.first; f != NULL; f = f->next) {
-        qsort(f->member, (size_t)f->count, sizeof *f->member, by_offset);
+        if (f->count > 1)
+            qsort(f->member, (size_t)f->count, sizeof *f->member, by_offset);
         for (int i = 0; i < f->count;) {
             int n = side_by_side(f, i, f->member->node->src[1]->lanes);
-            for (int k = 0; n > 1 && k < n; k++)
+            int made = n > 1 ? turn_stores(&t, &f->member[i], n, stores + count) : 0;
+            for (int k = 0; made > 0 && k < n; k++)
                 gone[f->member[i + k].at] = true;
-            if (n > 1)
-                count += turn_stores(&t, &f->member[i], n, stores + count);
+            count += made;
             i += n;
         }
     }

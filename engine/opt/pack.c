@@ -92,11 +92,12 @@ static bool make_words(bl_tune *tune, int n, const bl_node *const *value, const 
 {
     bl_ir *ir = tune->ir;
     const bl_node *stores[PACK_HALVES], *own = bl_ptrmap_get(to, depth), *by = bl_index(ir, group);
-    const bl_node *number = bl_range(ir, (int)own->arg, BL_AXIS_LOOP, bl_index(ir, bl_extent_of(depth) / group));
+    const bl_node *number =
+        own == NULL ? NULL : bl_range(ir, (int)own->arg, BL_AXIS_LOOP, bl_index(ir, bl_extent_of(depth) / group));
     const int64_t bits = WORD_BITS / group;
     bl_nodes below = bl_reach(ir, n, value, false);
 
-    if (!pack_renumber(tune, &below, to, packed))
+    if (number == NULL || !pack_renumber(tune, &below, to, packed))
         return false;
     for (int i = 0; i < n; i++) {
         const bl_node *word = NULL;

@@ -60,11 +60,11 @@ class Oclgrind(unittest.TestCase):
         if done.returncode != 0:
             raise unittest.SkipTest(f"Oclgrind does not start: {done.stderr.strip()}")
 
-    def run_on(self, *words, cwd=ROOT):
+    def run_on(self, *words, cwd=ROOT, **env):
         """(status, what was printed, what Oclgrind has to tell)"""
         log = self.folder / "log"
         log.unlink(missing_ok=True)
-        done = subprocess.run([str(word) for word in words], env=self.env, cwd=cwd, capture_output=True, text=True, timeout=1200)
+        done = subprocess.run([str(word) for word in words], env={**self.env, **env}, cwd=cwd, capture_output=True, text=True, timeout=1200)
         return done.returncode, done.stdout + done.stderr, log.read_text() if log.exists() else ""
 
     def test_what_is_wrong_is_told(self):
@@ -91,7 +91,8 @@ class Oclgrind(unittest.TestCase):
             self.assertRegex(printed, rf"kernel .*\b{move} \d")
 
     def moves(self, count=PAIRS, first=0, folder=SMALL):
-        status, printed, log = self.run_on(BUILD / "check_moves", "opencl", count, first, folder)
+        # Its look for uninitialised values crashes at a vector that is written as two vectors, which transposes in registers are.
+        status, printed, log = self.run_on(BUILD / "check_moves", "opencl", count, first, folder, OCLGRIND_UNINITIALIZED="")
         self.assertEqual(("", 0), (log[:3000], status), printed)
         return printed
 
