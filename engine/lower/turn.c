@@ -122,16 +122,6 @@ static const bl_node *loads_key(bl_ir *ir, const bl_node *stack, int64_t *offset
     return bl_stack(ir, stack->lanes, each);
 }
 
-static const bl_node *lane_below(bl_ir *ir, const bl_node *node)
-{
-    bl_nodes below = bl_reach(ir, 1, &node, false);
-    for (size_t i = 0; i < below.count; i++) {
-        if (below.at[i]->op == BL_OP_LANE)
-            return below.at[i];
-    }
-    return NULL;
-}
-
 static const bl_node *store_key(bl_ir *ir, const bl_node *store, int64_t *offset)
 {
     const bl_node *gate = store->nsrc > 3 ? store->src[3] : NULL;
@@ -210,7 +200,7 @@ static void turn_loads(turn *t, const member *m, int n)
 static int turn_stores(turn *t, const member *m, int n, const bl_node **stores)
 {
     const bl_node *row[BL_MAX_LANES], *each[BL_MAX_LANES];
-    const bl_node *lane = lane_below(t->ir, m->node->src[1]);
+    const bl_node *lane = bl_lower_lane_below(t->ir, m->node->src[1]);
     int lanes = m->node->src[1]->lanes;
 
     if (lane == NULL || lane->lanes != lanes)
