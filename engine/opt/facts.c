@@ -26,6 +26,15 @@ bool facts_all_contiguous(facts *f, const bl_node *range)
     return any;
 }
 
+int facts_axis_numbered(const bl_tune *tune, int64_t number)
+{
+    for (int i = 0; i < tune->naxes; i++) {
+        if (tune->axis[i].range->arg == number)
+            return i;
+    }
+    return -1;
+}
+
 int facts_axis_of(const bl_tune *tune, const bl_node *range)
 {
     for (int i = 0; i < tune->naxes; i++) {

@@ -36,7 +36,9 @@ bool facts_may_tile(const facts *f, const bl_axis *axis);
 int facts_contiguity(facts *f, const bl_node *node, const bl_node *range);
 /* Is all that depends on |range| contiguous along it? */
 bool facts_all_contiguous(facts *f, const bl_node *range);
-int facts_axis_of(const bl_tune *tune, const bl_node *range); /* its number, or -1 */
+int facts_axis_of(const bl_tune *tune, const bl_node *range); /* its place, or -1 */
+/* That of the axis whose RANGE has this number, as the outer part has that a split left in an axis' stead; or -1. */
+int facts_axis_numbered(const bl_tune *tune, int64_t number);
 /* Bytes of the widest element among the values that differ along an axis, which are those that lanes would hold. */
 size_t facts_widest(const facts *f, const bl_node *range);
 

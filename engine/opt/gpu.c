@@ -164,15 +164,6 @@ static int last_reduction(const bl_tune *tune, int64_t least)
     return -1;
 }
 
-static int axis_numbered(const bl_tune *tune, int64_t number)
-{
-    for (int i = 0; i < tune->naxes; i++) {
-        if (tune->axis[i].range->arg == number)
-            return i;
-    }
-    return -1;
-}
-
 /* GROUP; where |items| do not divide the reduction, a rest that is shorter than that is folded by each of them. */
 static bool group_reduction(bl_tune *tune, int axis, int64_t items)
 {
@@ -265,7 +256,7 @@ static void widen_outputs(facts *f, const bl_target *target, int64_t items)
         lanes[n++] = most;
     }
     for (int i = 0; i < n; i++)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis_numbered(tune, number[i]), lanes[i]});
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, facts_axis_numbered(tune, number[i]), lanes[i]});
 }
 
 /* Reductions along rows, which are contiguous: neighbouring work-items take neighbours of a row, a few rows a group. */
@@ -288,8 +279,8 @@ static bool share_rows(facts *f, const bl_target *target)
         items *= 2;
     widen_outputs(f, target, items);
     if (lanes > 1 && extent % (lanes * items) == 0) /* neighbours in registers, which are loaded at once */
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, axis_numbered(tune, number), lanes});
-    good = group_reduction(tune, axis_numbered(tune, number), items) && deal_outputs(tune, items);
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_TILE, facts_axis_numbered(tune, number), lanes});
+    good = group_reduction(tune, facts_axis_numbered(tune, number), items) && deal_outputs(tune, items);
     for (int i = 0; i < tune->naxes; i++)
         row = tune->axis[i].range->sub == BL_AXIS_GLOBAL && bl_extent_of(tune->axis[i].range) > 1 ? i : row;
     if (good && row >= 0 && most / items > 1 && rows / (most / items) >= (int64_t)target->units)
@@ -343,9 +334,9 @@ static bool share_columns(facts *f, const bl_target *target)
             (void)bl_tune_apply(tune, (bl_move){BL_MOVE_SPLIT, axis, parts});
     }
     if (lanes > 1)
-        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis_numbered(tune, number), lanes});
-    (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, axis_numbered(tune, number), wide});
-    (void)group_reduction(tune, axis_numbered(tune, over), ITEMS_OF_COLUMN);
+        (void)bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, facts_axis_numbered(tune, number), lanes});
+    (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, facts_axis_numbered(tune, number), wide});
+    (void)group_reduction(tune, facts_axis_numbered(tune, over), ITEMS_OF_COLUMN);
     return true;
 }
 
@@ -368,7 +359,7 @@ static bool cross(facts *f, const bl_target *target, const bl_node *columns)
         if (!along)
             continue;
         (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, facts_axis_of(tune, columns), part_of(columns, target->subgroup)});
-        i = axis_numbered(tune, axis->range->arg);
+        i = facts_axis_numbered(tune, axis->range->arg);
         (void)bl_tune_apply(tune, (bl_move){BL_MOVE_LOCAL, i, part_of(tune->axis[i].range, ROWS_OF_ITEMS)});
         return true;
     }
@@ -437,7 +428,7 @@ void heuristic_gpu(facts *f, const bl_target *target)
         return;
     lanes = target->cpu ? tile_lanes(f, target, columns) : plain_lanes(f, target, columns);
     if (lanes > 1 && bl_extent_of(columns) % lanes == 0 && bl_tune_apply(tune, (bl_move){BL_MOVE_VECTOR, axis, lanes}))
-        axis = axis_numbered(tune, columns->arg);
+        axis = facts_axis_numbered(tune, columns->arg);
     if (!target->cpu)
         items = plain_items(tune, target);
     if (axis >= 0 && axis < tune->naxes && tune->axis[axis].range->sub == BL_AXIS_GLOBAL)

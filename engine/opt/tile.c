@@ -314,16 +314,6 @@ static void unroll(const facts *before, const bl_node *crowded)
     }
 }
 
-/* The outer part that a split left in the place of an axis, or -1. */
-static int rest_of(const bl_tune *tune, const bl_node *axis)
-{
-    for (int i = 0; i < tune->naxes; i++) {
-        if (tune->axis[i].range->arg == axis->arg)
-            return i;
-    }
-    return -1;
-}
-
 /* Partial sums in lanes along the reduction, folded at the end: tiles over two output axes. */
 static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
 {
@@ -588,15 +578,15 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     crowded = crowded_loop(f, target, &t);
     if (t.lanes > 1)
         (void)apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t.lanes_axis), t.lanes);
-    if (form->local > 1 && rest_of(tune, t.lanes_axis) >= 0) {
-        int64_t rest = bl_extent_of(tune->axis[rest_of(tune, t.lanes_axis)].range);
-        (void)apply(tune, BL_MOVE_LOCAL, rest_of(tune, t.lanes_axis), at_most(rest, form->local));
+    if (form->local > 1 && facts_axis_numbered(tune, t.lanes_axis->arg) >= 0) {
+        int64_t rest = bl_extent_of(tune->axis[facts_axis_numbered(tune, t.lanes_axis->arg)].range);
+        (void)apply(tune, BL_MOVE_LOCAL, facts_axis_numbered(tune, t.lanes_axis->arg), at_most(rest, form->local));
     }
-    (void)apply(tune, BL_MOVE_TILE, rest_of(tune, t.lanes_axis), t.columns);
+    (void)apply(tune, BL_MOVE_TILE, facts_axis_numbered(tune, t.lanes_axis->arg), t.columns);
     if (t.row_axis != NULL) {
         int64_t rest = (bl_extent_of(t.row_axis) + t.rows - 1) / t.rows;
         (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.row_axis), t.rows);
-        (void)apply(tune, BL_MOVE_LOCAL, rest_of(tune, t.row_axis), at_most(rest, form->row_local));
+        (void)apply(tune, BL_MOVE_LOCAL, facts_axis_numbered(tune, t.row_axis->arg), at_most(rest, form->row_local));
     }
     pack_operands(&before, target, true);
     unroll(&before, crowded);

@@ -168,3 +168,30 @@ void bench_compare(bench *b, const char *moves)
         free(got);
     }
 }
+
+void bench_row(bench *b, const char *moves, const char *refused)
+{
+    bl_move list[BL_MAX_MOVES];
+    bl_err err = {0};
+    int n = 0;
+
+    b->nest = &b->schedule->nests[b->schedule->nnests - 1];
+    assert_true(bl_moves_parse(moves, list, &n));
+    bench_open(b);
+    for (int with = 0; with <= 1; with++) {
+        bl_tune tune;
+        bl_tune_init(&tune, b->graph->graph->ir, b->nest->sink, b->nest->nparams);
+        for (int i = 0; with == 1 && i < n; i++) {
+            const bl_node *before = tune.sink;
+            bool wanted = refused == NULL || i < n - 1;
+            if (bl_tune_apply(&tune, list[i]) != wanted)
+                fail_msg("%s on %s: move %d of \"%s\" is %s", b->name, b->dev->info.id, i, moves, wanted ? "refused" : refused);
+            if (!wanted)
+                assert_ptr_equal(tune.sink, before);
+        }
+        if (bench_run(b, &tune, &err) != BL_OK)
+            fail_msg("%s on %s with \"%s\": %s", b->name, b->dev->info.id, with == 1 ? moves : "", err.text);
+        bench_compare(b, with == 1 ? moves : "");
+    }
+    bench_close(b);
+}

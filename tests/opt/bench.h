@@ -34,4 +34,8 @@ bl_status bench_run(bench *b, const bl_tune *tune, bl_err *err);
 /* What the nest left, beside what it left without moves (or, the first time, kept as that).  Fails the test where they differ. */
 void bench_compare(bench *b, const char *moves);
 
+/* The last nest of |b|'s schedule, as |moves| have it, beside itself without them.  |refused| says why the last move is, which
+ * then changes nothing; NULL: none is. */
+void bench_row(bench *b, const char *moves, const char *refused);
+
 #endif

@@ -49,32 +49,10 @@ static void run_row(bl_device *dev, int row)
 {
     test_graph graph;
     bench b = {.name = rows[row].name, .dev = dev, .graph = &graph};
-    bl_move moves[BL_MAX_MOVES];
-    bl_err err = {0};
-    int n = 0;
 
     test_graph_open(rows[row].document, &graph);
     b.schedule = test_graph_schedule_groups(&graph, 16);
-    b.nest = &b.schedule->nests[b.schedule->nnests - 1];
-    assert_true(bl_moves_parse(rows[row].moves, moves, &n));
-    bench_open(&b);
-    for (int with = 0; with <= 1; with++) {
-        bl_tune tune;
-        bl_tune_init(&tune, graph.graph->ir, b.nest->sink, b.nest->nparams);
-        for (int i = 0; with == 1 && i < n; i++) {
-            const bl_node *before = tune.sink;
-            bool wanted = rows[row].refused == NULL || i < n - 1;
-            if (bl_tune_apply(&tune, moves[i]) != wanted)
-                fail_msg("%s on %s: move %d of \"%s\" is %s", rows[row].name, dev->info.id, i, rows[row].moves,
-                         wanted ? "refused" : rows[row].refused);
-            if (!wanted)
-                assert_ptr_equal(tune.sink, before);
-        }
-        if (bench_run(&b, &tune, &err) != BL_OK)
-            fail_msg("%s on %s with \"%s\": %s", rows[row].name, dev->info.id, with == 1 ? rows[row].moves : "", err.text);
-        bench_compare(&b, with == 1 ? rows[row].moves : "");
-    }
-    bench_close(&b);
+    bench_row(&b, rows[row].moves, rows[row].refused);
     test_graph_close(&graph);
 }
 
