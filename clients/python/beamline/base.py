@@ -6,13 +6,11 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from .dtype import DType, dtypes, least_upper_dtype
-from .expr import Expr
+from .expr import LIVE, Expr
 from .symbolic import Symbolic, is_size
 
 if TYPE_CHECKING:
     from .tensor import Tensor
-
-LIVE: dict = {}  # id -> weak reference, of every Tensor there is
 
 
 def argfix(*values) -> tuple:

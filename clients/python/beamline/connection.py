@@ -37,6 +37,10 @@ class NotFound(BeamlineError):
     """404: there is no such tensor, program, lease or address."""
 
 
+class TensorLost(NotFound):
+    """404: the numbers of Tensors were on a server that has been restarted, or under a lease that has ended."""
+
+
 class Conflict(BeamlineError):
     """409 and 412: it is not in a state that allows this; it is there already."""
 
@@ -80,6 +84,20 @@ def make_error(status, headers, body) -> BeamlineError:
                 float(retry) if retry.isdigit() else None)
 
 
+def add_address(error, url, connected) -> None:
+    """Have an error of a connection say the server's address and what to do."""
+    why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if connected:
+        text = f"the connection to the server at {url} broke ({why}): see whether it is running, then ask again"
+    else:
+        port = urllib.parse.urlsplit(url).port
+        text = f"no server answers at {url} ({why}): start one (beamline serve --port {port}), or set BEAMLINE_URL to the address of one"
+    if getattr(error, "strerror", None):
+        error.strerror = text
+    else:
+        error.args = (text,)
+
+
 class Connection:
     """HTTP with keep-alive: one connection for each thread that calls."""
 
@@ -89,6 +107,8 @@ class Connection:
             raise ValueError(f"{url!r} is no address of a server")
         self.kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self.host, self.port, self.prefix = parts.hostname, parts.port or (443 if parts.scheme == "https" else 8470), parts.path.rstrip("/")
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        self.url = f"{parts.scheme}://{host}:{self.port}{self.prefix}"
         self.timeout = timeout
         self.key = os.environ.get("BEAMLINE_KEY") if key is None else key
         self.local = threading.local()
@@ -115,6 +135,10 @@ class Connection:
                 if reply.length is None and not reply.chunked:  # http.client takes a head that broke off for a whole one
                     raise ConnectionResetError("the server's answer broke off")
                 return reply.status, reply.headers, reply.read()
+        except (OSError, http.client.HTTPException) as error:
+            add_address(error, self.url, link.sock is not None)
+            link.close()
+            raise
         except BaseException:
             link.close()
             raise
@@ -134,6 +158,9 @@ class Connection:
                 if reply.status >= 400:
                     raise make_error(reply.status, reply.headers, reply.read())
                 yield reply
+        except (OSError, http.client.HTTPException) as error:
+            add_address(error, self.url, link.sock is not None)
+            raise
         finally:
             link.close()
 

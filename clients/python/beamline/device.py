@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import mmap
 import os
 import pathlib
 import re
@@ -14,7 +15,7 @@ import threading
 import urllib.parse
 
 from .client import SAFETENSORS, Client
-from .connection import make_error
+from .connection import NotFound, make_error
 from .context import BEAM, DEBUG, GlobalCounters
 from .link import Link
 from .values import read_safetensors, write_safetensors
@@ -22,23 +23,33 @@ from .values import read_safetensors, write_safetensors
 TTL = 600                # seconds that the server waits for a word of us
 FREED_BYTES = 32 << 20   # of dead tensors, before they are deleted rather than their names used again
 FREED_NAMES = 256
+KEPT_BYTES = 1024        # of numbers that are sent: so few stay here too, as does what lies in a mapped file, for a server that is restarted
 ADDRESS = "http://127.0.0.1:8470"
 # The shell ends the server when this process closes its end of the pipe, however it ends.
 LAUNCH = '"$0" serve --port 0 --state none --log-level warn < /dev/null & server=$!; read -r line; kill "$server"; wait "$server"'
 
 
 class Handle:
-    """A tensor on the server.  Its name is free for another once this object is gone."""
+    """A tensor on the server.  Its name is free for another once this object is gone.
 
-    __slots__ = ("session", "name", "nbytes")
+    lease: under which it is there     data: the same numbers as an Array, where this process has them too
+    """
+
+    __slots__ = ("session", "name", "nbytes", "lease", "data")
 
     def __init__(self, session: Session, name: str, nbytes: int):
-        self.session, self.name, self.nbytes = session, name, nbytes
+        self.session, self.name, self.nbytes, self.lease, self.data = session, name, nbytes, session.lease, None
         GlobalCounters.mem_used += nbytes
 
     def __del__(self) -> None:
         GlobalCounters.mem_used -= self.nbytes
-        self.session.freed.append((self.name, self.nbytes))
+        if not self.is_lost:
+            self.session.freed.append((self.name, self.nbytes))
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its lease has ended, and the tensor with it."""
+        return self.lease != self.session.lease or self.session.ended.is_set()
 
 
 def find_binary() -> str | None:
@@ -89,10 +100,9 @@ class Session:
     def __init__(self, url: str):
         self.client = Client(url)
         connection = self.client.connection
-        self.link = None if connection.kind.default_port == 443 else Link(connection.host, connection.port, connection.prefix,
-                                                                                 key=connection.key)
+        self.link = None if connection.kind.default_port == 443 else Link(connection)
         self.lock = threading.RLock()
-        self.lease = self.client.call("POST", "/api/v1/leases", {"ttl": TTL})["lease"]
+        self.lease = self.new_lease()
         self.freed: list = []          # (name, bytes) of dead handles
         self.programs: list = []       # names of dead programs
         self.counter = 0
@@ -101,17 +111,33 @@ class Session:
         threading.Thread(target=self.renew, daemon=True).start()
         atexit.register(self.end)
 
+    def new_lease(self) -> str:
+        return self.client.call("POST", "/api/v1/leases", {"ttl": TTL})["lease"]
+
+    def recover(self, lease: str) -> bool:
+        """Where |lease| has ended, go on under a new one.  Returns: whether it had."""
+        with self.lock:
+            if self.lease == lease:
+                try:
+                    self.call("PUT", f"/api/v1/leases/{lease}")
+                    return False
+                except NotFound:
+                    self.lease = self.new_lease()
+                    self.freed.clear()
+                    self.programs.clear()
+                    for each in Device.when_lost:
+                        each()
+                    print(f"beamline: the server at {self.client.connection.url} was restarted, or this process's lease ended: going on under a new lease",
+                          file=sys.stderr)
+            return True
+
     def renew(self) -> None:
-        client = Client(self.client_url())
+        client = Client(self.client.connection.url)
         while not self.ended.wait(TTL / 3):
             try:
                 client.call("PUT", f"/api/v1/leases/{self.lease}")
             except Exception:  # pylint: disable=broad-except  # the next request says what is wrong
                 pass
-
-    def client_url(self) -> str:
-        connection = self.client.connection
-        return f"http{'s' if self.link is None else ''}://{connection.host}:{connection.port}{connection.prefix}"
 
     def end(self) -> None:
         """Free all that the server holds for this process."""
@@ -186,7 +212,10 @@ class Session:
             if names:
                 self.call("POST", "/api/v1/tensors/delete", {"names": names, "lease": self.lease})
         while self.programs:
-            self.call("DELETE", f"/api/v1/programs/{self.programs.pop()}")
+            try:
+                self.call("DELETE", f"/api/v1/programs/{self.programs.pop()}")
+            except NotFound:  # of a lease that has ended
+                pass
 
     def upload(self, value, device: str | None) -> Handle:
         """An Array as a tensor on the server."""
@@ -196,7 +225,10 @@ class Session:
                  **({"device": device} if device else {})}
         self.exchange("PUT", f"/api/v1/tensors/{name}?{urllib.parse.urlencode(query, safe=',')}", value.data,
                       "application/octet-stream")
-        return Handle(self, name, value.nbytes)
+        handle = Handle(self, name, value.nbytes)
+        if value.nbytes <= KEPT_BYTES or isinstance(getattr(value.data, "obj", None), mmap.mmap):
+            handle.data = value
+        return handle
 
     def download(self, handle: Handle):
         """The numbers of a tensor on the server, as an Array."""
@@ -212,6 +244,7 @@ class _Device:
         self.url: str | None = None
         self.default: str | None = None
         self.ids: list | None = None
+        self.when_lost: list = []  # what is called where tensors on a server were lost
         self.lock = threading.Lock()
 
     @property
@@ -230,6 +263,8 @@ class _Device:
         if self.opened is not None:
             self.opened.end()
         self.opened, self.ids, self.url, self.default = None, None, url, None
+        for each in self.when_lost:
+            each()
 
     def list(self) -> list:
         """What the server says of its devices: a list of dicts with id, name, type and memory; the default one first."""

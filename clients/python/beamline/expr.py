@@ -11,14 +11,16 @@ from __future__ import annotations
 import base64
 import json
 import weakref
-from typing import Iterable
+from typing import Any, Callable, Iterable
 
 from . import device as devices
+from .connection import NotFound, TensorLost
 from .device import Device, Handle
 from .dtype import DType
 from .symbolic import Bindings, Symbolic, as_text, find, now
 from .values import Array, exact
 
+LIVE: dict = {}          # id -> weak reference, of every Tensor there is
 INLINE_BYTES = 1024      # numbers of up to this size stand in the document
 KNOWN_STRUCTURES = 2048
 RANDOM = frozenset(("uniform", "normal", "randint", "randperm", "rand_like", "dropout", "bernoulli", "multinomial",
@@ -58,7 +60,7 @@ class Expr:
             self.leaf.origin = weakref.ref(self)
             return
         self.handle, self.data = handle, None
-        if not self.src:
+        if self.op == "data" or self.op in RANDOM and not self.src:
             self.attrs, self.op = (), "held"
 
     def settled(self) -> Expr:
@@ -308,12 +310,62 @@ class Seeds:
         return (z ^ z >> 31) & 0xffffffff
 
 
+def forget_lost() -> None:
+    """After tensors on a server were lost: have everything computed, or sent, again for which this process has what it takes."""
+    seen: set = set()
+    stack = [tensor.expr for tensor in (reference() for reference in list(LIVE.values())) if tensor is not None]
+    while stack:
+        expr = stack.pop()
+        if id(expr) in seen:
+            continue
+        seen.add(id(expr))
+        stack.extend(each for each in expr.src if each.__class__ is Expr)
+        if expr.leaf is not None and expr.leaf.handle.is_lost:
+            expr.leaf = None
+        if expr.handle is None or not expr.handle.is_lost:
+            continue
+        if expr.handle.data is not None:
+            expr.handle, expr.data = None, expr.handle.data
+        elif expr.op != "held" and expr.op not in RANDOM:
+            expr.handle = None
+
+
+Device.when_lost.append(forget_lost)
+
+
+def check_lost(exprs: Iterable[Expr]) -> None:
+    """TensorLost where the numbers of some of these are not on the server any more."""
+    lost = [each for each in exprs if each.handle is not None and each.handle.is_lost]
+    if lost:
+        names = ", ".join(f"Tensor {each.shape} {each.dtype}" for each in lost[:5]) + (f" and {len(lost) - 5} more" if len(lost) > 5 else "")
+        raise TensorLost(404, f"{names}: the numbers were on the server at {lost[0].handle.session.client.connection.url}, which was restarted, ended this "
+                         "process's lease, or is not in use any more: make the Tensor again, or load it", "Tensor lost")
+
+
+def recovering(work: Callable[[], Any]) -> Any:
+    """The result of |work|, done once more under a new lease where it finds that the old one has ended."""
+    session, lease = Device.session, Device.session.lease
+    try:
+        return work()
+    except TensorLost:
+        raise
+    except NotFound:
+        if not session.recover(lease):
+            raise
+    return work()
+
+
 def realize(wanted: Iterable[Expr], fetch: Expr | None = None) -> Array | None:
     """Compute these in one request and leave the results on the server; give the numbers of |fetch|, which is one of them.
 
     Numbers of this process among them are sent.  What is drawn on the way is kept too: it is to be the same wherever it is used.
     """
-    wanted, todo, seen = list(wanted), [], set()
+    wanted = list(wanted)
+    return recovering(lambda: realize_now(wanted, fetch))
+
+
+def realize_now(wanted: list[Expr], fetch: Expr | None) -> Array | None:
+    todo, seen = [], set()
     for expr in wanted:
         if expr.handle is None:
             if expr.data is not None:
@@ -323,20 +375,29 @@ def realize(wanted: Iterable[Expr], fetch: Expr | None = None) -> Array | None:
                 seen.add(id(expr))
                 todo.append(expr)
     if not todo:
-        return None if fetch is None else fetch.data or Device.session.download(fetch.handle)
+        return None if fetch is None else numbers_of(fetch)
     order, inner = order_of(todo)
     if any(each.op == "input" for each in order):
         raise RuntimeError("an input of a captured function has no value")
     if cross_devices(order):
         return realize(wanted, fetch)
     array = run(todo, order, inner, fetch if fetch is not None and fetch.handle is None and fetch.data is None else None)
-    return array if fetch is None or array is not None else fetch.data or Device.session.download(fetch.handle)
+    return array if fetch is None or array is not None else numbers_of(fetch)
+
+
+def numbers_of(expr: Expr) -> Array:
+    """The numbers of a leaf."""
+    if expr.handle is None:
+        return expr.data
+    check_lost([expr])
+    return Device.session.download(expr.handle) if expr.handle.data is None else expr.handle.data
 
 
 def run(todo: list[Expr], order: list[Expr], inner: frozenset, fetch: Expr | None) -> Array | None:
     session = Device.session
     device = choose_device(order)
     inputs = [each for each in order if is_input(each, inner)]
+    check_lost(inputs)
     kept = {id(each) for each in todo}
     drawn = [each for each in order if each.op in RANDOM and each.handle is None]
     todo.extend(each for each in drawn if id(each) not in kept)

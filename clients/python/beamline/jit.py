@@ -12,8 +12,8 @@ from . import device as devices
 from .base import LIVE
 from .context import BEAM, JIT
 from .device import Device, Handle
-from .expr import (RANDOM, Expr, Seeds, between, bind, bindings_of, choose_device, held, is_input, is_plain, linearize,
-                   make_template, numel, order_of, realize)
+from .expr import (RANDOM, Expr, Seeds, between, bind, bindings_of, check_lost, choose_device, held, is_input, is_plain, linearize,
+                   make_template, numel, order_of, realize, recovering)
 from .symbolic import Bindings, Pins, Symbolic, Variable, as_text, now, rebound  # noqa: F401  # Variable as part of this module
 from .tensor import Capture, JitError, Tensor
 
@@ -78,7 +78,7 @@ class Program:
 
     def __init__(self, kinds: list, trace: Trace):
         self.kinds, self.returned, self.assigned, self.leaves = kinds, trace.returned, trace.assigned, trace.leaves
-        self.kept, self.session = trace.kept, Device.session
+        self.kept, self.session, self.lease = trace.kept, Device.session, Device.session.lease
         self.name = f"jit-{self.session.lease[:12]}-{next(NUMBERS)}"
         results = trace.outputs + [expr for _, expr in trace.assigned]
         order = trace.order
@@ -124,6 +124,7 @@ class Program:
             for _, leaf in self.leaves:
                 if isinstance(leaf, Tensor):
                     leaf.expr = leaf.expr.settled()
+        check_lost(exprs)
         files: dict = {}
         parts = []
         for i, expr in enumerate(exprs):
@@ -207,24 +208,29 @@ class TinyJit:
                 if not is_plain(each.shape):
                     each.realize()
                 bindings.add(each.shape)
-            others = tuple(rest)
-            key = self.key(others, bindings)
-            program = self.captures.get(key)
-            kinds = [(name, each.shape, each.dtype, each.expr.device) for name, each in tensors.items()]
-            if program is None:
-                if len({id(each) for each in inputs}) != len(inputs):
-                    raise JitError("duplicate inputs to JIT")
-                self.check_kinds(kinds)
-                if len(self.captures) >= MOST_PROGRAMS:
-                    del self.captures[next(iter(self.captures))]
-                trace = capture(self.fxn, args, kwargs, inputs)
-                self.pinned[others] = self.pinned.get(others, frozenset()) | trace.pinned
-                program = self.captures[self.key(others, bindings)] = Program(kinds, trace)
-            elif program.kinds != kinds:
-                raise JitError(f"args mismatch in JIT: expected {program.kinds}, got {kinds}")
-            result = program(inputs, bindings)
+            result = recovering(lambda: self.program(args, kwargs, tensors, tuple(rest), bindings)(inputs, bindings))
         self.cnt += 1
         return result
+
+    def program(self, args: tuple, kwargs: dict, tensors: dict, others: tuple, bindings: Bindings) -> Program:
+        """What was captured for such arguments, captured now if it was not yet, or if its program ended with a lease."""
+        key = self.key(others, bindings)
+        program = self.captures.get(key)
+        kinds = [(name, each.shape, each.dtype, each.expr.device) for name, each in tensors.items()]
+        if program is not None and program.lease == Device.session.lease:
+            if program.kinds != kinds:
+                raise JitError(f"args mismatch in JIT: expected {program.kinds}, got {kinds}")
+            return program
+        inputs = list(tensors.values())
+        if len({id(each) for each in inputs}) != len(inputs):
+            raise JitError("duplicate inputs to JIT")
+        self.check_kinds(kinds)
+        if len(self.captures) >= MOST_PROGRAMS:
+            del self.captures[next(iter(self.captures))]
+        trace = capture(self.fxn, args, kwargs, inputs)
+        self.pinned[others] = self.pinned.get(others, frozenset()) | trace.pinned
+        program = self.captures[self.key(others, bindings)] = Program(kinds, trace)
+        return program
 
     def key(self, others: tuple, bindings: Bindings) -> tuple:
         """Which program is for these arguments: by all that are no Tensors, and the values of Variables that it was made for."""

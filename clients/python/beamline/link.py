@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import socket
 
+from .connection import Connection, add_address
+
 LIMIT = 1 << 16  # bytes of a reply's head
 
 
 class Link:
-    """A connection to a server, opened when it is first needed and again when the server has closed it.  One thread at a time."""
+    """A connection to the server of a Connection, opened when it is first needed and again when the server has closed it.  One thread at a
+    time."""
 
-    def __init__(self, host: str, port: int, prefix: str = "", timeout: float = 600, key: str | None = None):
-        self.address, self.prefix, self.timeout = (host, port), prefix, timeout
-        self.host = f"{host}:{port}" if ":" not in host else f"[{host}]:{port}"
-        self.head = f"Host: {self.host}\r\n" + (f"Authorization: Bearer {key}\r\n" if key else "")
+    def __init__(self, server: Connection):
+        self.address, self.prefix, self.timeout, self.url = (server.host, server.port), server.prefix, server.timeout, server.url
+        host = f"{server.host}:{server.port}" if ":" not in server.host else f"[{server.host}]:{server.port}"
+        self.head = f"Host: {host}\r\n" + (f"Authorization: Bearer {server.key}\r\n" if server.key else "")
         self.socket: socket.socket | None = None
 
     def open(self) -> socket.socket:
@@ -36,12 +39,17 @@ class Link:
                 f"Content-Length: {len(body)}\r\n\r\n").encode()
         fresh = self.socket is None
         try:
-            return self.talk(self.socket or self.open(), head, body)
-        except ConnectionError:
+            try:
+                return self.talk(self.socket or self.open(), head, body)
+            except ConnectionError:
+                if fresh:
+                    raise
+                self.close()
+                return self.talk(self.open(), head, body)  # the server had closed a connection that was silent for long
+        except OSError as error:
+            add_address(error, self.url, self.socket is not None)
             self.close()
-            if fresh:
-                raise
-            return self.talk(self.open(), head, body)  # the server had closed a connection that was silent for long
+            raise
         except BaseException:
             self.close()
             raise

@@ -16,10 +16,11 @@ import weakref
 from typing import Callable, Iterator, Sequence
 
 from .base import ceildiv
+from .connection import TensorLost
 from .context import BEAM, Context
 from .device import Device, Handle, options
 from .dtype import dtypes
-from .expr import Expr, Seeds, bind, held, make_template, numel, realize
+from .expr import Expr, Seeds, bind, check_lost, held, make_template, numel, realize, recovering
 from .jit import TinyJit, capture
 from .nn.optim import Adam, Optimizer
 from .nn.state import get_parameters
@@ -113,7 +114,7 @@ class Steps:
     """
 
     def __init__(self, function: Callable[[], Tensor]):
-        self.session = Device.session
+        self.session, self.lease = Device.session, Device.session.lease
         trace = capture(function, (), {}, [])
         self.assigned = {id(tensor): (tensor, expr) for tensor, expr in trace.assigned}
         leaves, self.inputs, self.states = trace.leaves, [], []
@@ -132,6 +133,7 @@ class Steps:
         self.updates = {name: place[id(self.assigned[id(tensor)][1])] for name, tensor in self.states}
         kinds = {name: {"dtype": expr.dtype.name, "shape": list(expr.shape)} for name, expr, _ in self.inputs}
         realize([tensor.expr for _, tensor in self.states])
+        check_lost(tensor.expr for _, tensor in self.states)
         entries = {"step": {"inputs": kinds, "nodes": None, "updates": self.updates, "outputs": [self.result]},
                    "read": {"nodes": [], "outputs": [name for name, _ in self.states]}}
         document = {"lease": self.session.lease, "seed": Seeds.next(), "entries": entries,
@@ -142,13 +144,24 @@ class Steps:
         self.trace = trace
         weakref.finalize(self, self.session.programs.append, self.name)
 
+    def check(self) -> None:
+        """TensorLost where the program ended with its lease."""
+        if self.lease != Device.session.lease:
+            raise TensorLost(404, f"the steps ran on the server at {self.session.client.connection.url}, which was restarted or ended this process's lease, "
+                             "and what they learnt since the last epoch is lost: load a checkpoint, then go on", "Tensor lost")
+
     def run(self, steps: int) -> list:
         """Some steps; the number that each of them returned."""
+        return recovering(lambda: self.run_now(steps))
+
+    def run_now(self, steps: int) -> list:
+        self.check()
         values = []
         for name, _, leaf in self.inputs:
             mine = leaf.expr if isinstance(leaf, Tensor) else leaf
             if mine.handle is None:
                 realize([mine])
+            check_lost([mine])
             values.append(bind(name, mine, {}))
         text = (f'{{"lease":"{self.session.lease}","entry":"step","steps":{steps},'
                 f'"collect":{{"every":1,"outputs":["{self.result}"]}},'
@@ -159,6 +172,10 @@ class Steps:
 
     def sync(self) -> None:
         """Give the Tensors the values that they have in the program."""
+        recovering(self.sync_now)
+
+    def sync_now(self) -> None:
+        self.check()
         names = [self.session.fresh() for _ in self.states]
         keep = ",".join(f'"{name}":"{state}"' for name, (state, _) in zip(names, self.states))
         self.session.post(f"/api/v1/programs/{self.name}/run",
@@ -170,8 +187,8 @@ class Steps:
 
     @property
     def is_current(self) -> bool:
-        """Whether nothing else assigned the Tensors since sync()."""
-        return all(tensor.expr is value for (_, tensor), value in zip(self.states, self.values))
+        """Whether nothing else assigned the Tensors since sync(), and the program is still there."""
+        return self.lease == Device.session.lease and all(tensor.expr is value for (_, tensor), value in zip(self.states, self.values))
 
 
 def accuracy(outputs: Tensor, targets: Tensor) -> Tensor:
