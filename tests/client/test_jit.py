@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """TinyJit: what is captured, what is replayed, and what is refused."""
+import pickle
 import subprocess
 import sys
 import unittest
@@ -8,6 +9,10 @@ import beamline
 from beamline import Context, Device, GlobalCounters, JitError, Tensor, TinyJit, Variable, nn
 from served import ROOT
 from tensors import TensorCase
+
+
+def doubled(x):
+    return x * 2
 
 
 class Sent:
@@ -172,6 +177,100 @@ class JitTest(TensorCase):
         for i in range(70):
             self.assertEqual(f(Tensor([1.0]), i).item(), i + 1)
         self.assertLessEqual(len(f.captures), 64)
+
+    def test_what_is_realized_and_left_somewhere(self):
+        w, box = Tensor([2.0], requires_grad=True), {}
+
+        @TinyJit
+        def step(x):
+            w.grad = None
+            y = (w * x).sum()
+            y.backward()
+            box["twice"] = (x * 2).realize()
+            return y.realize(w.grad)
+        for i in range(5):
+            step(Tensor([float(i)]))
+            self.assertEqual((w.grad.tolist(), box["twice"].tolist()), ([i], [2 * i]))
+            if i > 2:
+                w.grad = None
+
+    def test_a_grad_that_is_not_realized_says_so(self):
+        w = Tensor([2.0], requires_grad=True)
+
+        @TinyJit
+        def step(x, last):
+            y = (w * x).sum()
+            y.backward()
+            if last:
+                w.grad = None
+            return y
+        for i in range(4):
+            w.grad = None
+            step(Tensor([float(i)]), False)
+            if i:
+                self.assertRaisesRegex(RuntimeError, "return it from the function, or realize it there", w.grad.tolist)
+        w.grad = None
+        for _ in range(3):
+            step(Tensor([1.0]), True)
+            self.assertIsNone(w.grad)
+
+    def test_a_failed_capture_keeps_grads(self):
+        w = Tensor([2.0], requires_grad=True)
+        (w * 3).sum().backward()
+
+        def broken(x):
+            w.grad = None
+            (w * x).sum().backward()
+            return w.grad.item()
+        f = TinyJit(broken)
+        f(Tensor([4.0]))
+        self.assertRaises(JitError, f, Tensor([5.0]))
+        self.assertEqual(w.grad.tolist(), [4])
+
+    def test_nothing_to_compute(self):
+        x = Tensor([0.0]).realize()
+
+        @TinyJit
+        def keep(a):
+            x.assign(a)
+        same = TinyJit(lambda a: (a, x))
+        for i in range(4):
+            a = Tensor([float(i)])
+            keep(a)
+            self.assertEqual((x.tolist(), same(a)[0].tolist(), same(a)[1] is x), ([i], [i], True))
+
+    def test_pickles(self):
+        w = Tensor([3.0])
+        f = TinyJit(lambda x, flag: {"y": x * w + Tensor([0.5]), "flag": flag, "w": w})
+        self.assertRaises(JitError, pickle.dumps, f)
+        for _ in range(3):
+            f(Tensor([1.0]), True)
+        for data in (pickle.dumps(f), pickle.dumps(pickle.loads(pickle.dumps(f)))):
+            again = pickle.loads(data)
+            for _ in range(2):
+                made = again(Tensor([2.0]), True)
+                self.assertEqual((made["y"].item(), made["flag"], made["w"].item()), (6.5, True, 3))
+            self.assertIsNot(made["w"], w)
+            made["w"].assign(Tensor([10.0]))
+            self.assertEqual((again(Tensor([2.0]), True)["y"].item(), f(Tensor([2.0]), True)["y"].item()), (20.5, 6.5))
+            self.assertRaisesRegex(JitError, "without its function", again, Tensor([2.0]), False)
+        g = pickle.loads(pickle.dumps(TinyJit(doubled)))
+        self.assertEqual([g(Tensor([float(i)])).item() for i in range(4)], [0, 2, 4, 6])
+
+    def test_a_pickle_in_another_process(self):
+        state = Tensor([1.0]).realize()
+
+        @TinyJit
+        def step(x):
+            state.assign(state + x)
+            return state * 10
+        for _ in range(3):
+            step(Tensor([1.0]))
+        code = ("import pickle, sys; from beamline import *; Device.connect(%r); step = pickle.load(sys.stdin.buffer); "
+                "print([step(Tensor([1.0])).item() for _ in range(3)])" % self.server.url)
+        done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(ROOT / "clients" / "python")}, input=pickle.dumps(step),
+                              capture_output=True, check=True)
+        self.assertEqual((done.stdout.decode().strip(), state.item()), ("[50.0, 60.0, 70.0]", 4))
 
     def test_structures(self):
         f = TinyJit(lambda pair, names: {"sum": pair[0] + pair[1], "rest": [names["x"], 7]})

@@ -61,20 +61,20 @@ class RestartTest(TensorCase):
         del y
         self.assertEqual(((Tensor([30.0]) + 1).item(), z.tolist(), w.tolist()), (31, [9] * 300, [21] * 300))
 
-    def test_a_captured_function_is_captured_again(self):
+    def test_a_captured_function_goes_on(self):
         calls, scale = [], Tensor([3.0])
 
         @TinyJit
         def f(x):
             calls.append(1)
-            return x * scale + Tensor([0.5])
+            return (x * scale + Tensor([0.5] * 1000)).max()
         for i in range(3):
             self.assertEqual(f(Tensor([1.0 * i])).item(), 3 * i + 0.5)
-        for i, end in enumerate((self.end_lease, self.restart)):
+        for end in (self.end_lease, self.restart):
             end()
             for _ in range(3):
                 self.assertEqual(f(Tensor([2.0])).item(), 6.5)
-            self.assertEqual(len(calls), 3 + i)
+        self.assertEqual(len(calls), 2)
 
     def test_a_captured_function_names_what_is_lost(self):
         w = Tensor.rand(40, 40).realize()

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """When Tensors are computed, what stays on the server, and what needs no PyTorch to be compared with."""
+import copy
 import gc
 import hashlib
 import pathlib
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -152,6 +154,19 @@ class LazyTest(TensorCase):
             x = x + 1
         self.assertEqual(x.item(), 3000)
         del x
+
+    def test_pickles_and_copies(self):
+        for x in (Tensor([[1.0, 2]]), (Tensor([3, 4]) * 2).realize(), Tensor([1.5]).half() + 1, Tensor(2.5).bfloat16(), Tensor([]), Tensor.rand(3) * 2):
+            x.requires_grad = False
+            for again in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x), copy.copy(x)):
+                self.assertEqual((again.tolist(), again.dtype, again.shape, again.requires_grad), (x.tolist(), x.dtype, x.shape, False))
+        w = Tensor([1.0], requires_grad=True)
+        (w * 3).sum().backward()
+        for pair in (pickle.loads(pickle.dumps([w, w])), copy.deepcopy([w, w])):
+            self.assertIs(pair[0], pair[1])
+            self.assertEqual((pair[0].grad.tolist(), pair[0].requires_grad), ([3], True))
+            pair[0].assign(Tensor([8.0]))
+            self.assertEqual(w.tolist(), [1])
 
     def test_debug_prints_the_servers_lines(self):
         code = "from beamline import *; Device.connect(%r); (Tensor([1.0]) + 1).realize()" % self.server.url

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Variables: sizes, places and values by name, which may vary without a new capture or plan."""
+import copy
+import pickle
 import unittest
 
-from beamline import Device, JitError, Tensor, TinyJit, Variable, VariableError
+from beamline import Device, JitError, Tensor, TinyJit, Variable, VariableError, dtypes
 from beamline.symbolic import Symbolic, is_known, now
 from tensors import TensorCase
 
@@ -200,13 +202,42 @@ class VariableTest(TensorCase):
             self.assertEqual([f(x, v.bind(i)).item() for i in (1, 2, 3, 2, 3)], [2, 4, -8, 4, -8])
         self.assertEqual((len(calls), len(f.captures)), (4, 3))
 
+    def test_bounds_of_what_is_bound(self):
+        """Where the range of a Variable may lead outside, what it is bound to decides."""
+        x, v = Tensor.arange(22).reshape(2, 11).realize(), Variable("v", 0, 20)
+        cases = [lambda v: x[:, v:v + 2], lambda v: x[1:, v:], lambda v: x[:, :v], lambda v: x[1, v], lambda v: x[:, v + 1],
+                 lambda v: x[:, -v - 1], lambda v: x.shrink(((0, 1), (v, v + 3))), lambda v: Tensor.arange(v, 9), lambda v: Tensor.arange(9, v - 2, -1),
+                 lambda v: Tensor.ones(v - 1), lambda v: Tensor.zeros(2, 8 - v), lambda v: x.pad(((0, 0), (0, 5 - v)))]
+        for number, case in enumerate(cases):
+            for i in (1, 3, 5, 8):
+                with self.subTest(number, i=i):
+                    self.assertEqual(case(v.bind(i)).tolist(), case(i).tolist())
+            self.assertRaises(ValueError, lambda: case(v).tolist())  # pylint: disable=cell-var-from-loop
+        f = TinyJit(lambda x, n: x[:, n:n + 2] * 2)
+        for i in (1, 3, 1, 3, 5):
+            self.assertEqual(f(x, v.bind(i)).tolist(), (x[:, i:i + 2] * 2).tolist())
+        self.assertEqual(len(f.captures), 3)
+
+    def test_dtype(self):
+        n = Variable("n", 1, 10, dtype=dtypes.int64).bind(3)
+        self.assertEqual((Tensor(n).dtype, Tensor(n).item(), n.unbind()[0].dtype), (dtypes.int64, 3, dtypes.int64))
+        self.assertRaises(VariableError, Variable, "n", 1, 10, dtype=dtypes.float32)
+
+    def test_pickles(self):
+        n = Variable("n", 1, 10)
+        for made in (n, n.bind(3), 2 * n.bind(3) + 1, (n.bind(7) + 3) // 2 % 4, Variable("m", -3, 5, dtype=dtypes.int64)):
+            for again in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+                self.assertEqual((again, again.values, type(again), repr(again)), (made, made.values, type(made), repr(made)))
+                if made.values:
+                    self.assertEqual(now(again), now(made))
+
     def test_wrong_use(self):
         x, v = Tensor.arange(10), Variable("v", 0, 9)
         for kind, call in ((AssertionError, lambda: Tensor.ones(v).tolist()), (AssertionError, lambda: x[:v].realize()),
-                           (IndexError, lambda: x[v.bind(2) + 1]), (IndexError, lambda: x[:v.bind(1) + 2]),
-                           (ValueError, lambda: x.shrink(((v.bind(1), v.bind(1) + 2),))),
+                           (IndexError, lambda: x[v.bind(9) + 1]), (ValueError, lambda: x.shrink(((v.bind(9), v.bind(9) + 2),))),
+                           (AssertionError, lambda: x[v + 1]), (AssertionError, lambda: x[v + 2:]),
                            (ValueError, lambda: x.reshape(v.bind(2) + 1, 2)), (ValueError, lambda: x[:v.bind(3)] + x),
-                           (ValueError, lambda: Tensor.ones(v.bind(3) - 2)), (ValueError, lambda: Tensor.arange(v.bind(3), 4)),
+                           (ValueError, lambda: Tensor.ones(v.bind(1) - 2)), (AssertionError, lambda: Tensor.arange(v, 4)),
                            (TypeError, lambda: Tensor.arange(v.bind(3), 4.5))):
             self.assertRaises(kind, call)
         f = TinyJit(lambda a, n: a[:n].sum())

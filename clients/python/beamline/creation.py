@@ -99,7 +99,7 @@ class CreationMixin(Base):
         if not isinstance(step, int) or any(isinstance(x, float) for x in (start, stop)):
             raise TypeError(f"arange from {start!r} to {stop!r} by {step!r} takes whole numbers")
         if not is_known(start, stop) if step > 0 else not is_known(stop, start):
-            raise ValueError(f"arange from {start!r} to {stop!r} by {step} may be less than nothing")
+            return cls.arange(int(start), int(stop), step, dtype=dtype, **kwargs)  # by what the Variables are bound to
         count = ceildiv(stop - start, step)
         return cls._make("arange", (count,), dtype, attrs=(("start", start), ("stop", start + count * step), ("step", step)),
                          **kwargs)
@@ -296,6 +296,7 @@ def threefry2x32(keys: list, x0: Tensor, x1: Tensor) -> tuple:
 
 def _sizes(shape: tuple) -> tuple:
     shape = tuple(size if isinstance(size, Symbolic) else size.__index__() for size in shape)
+    shape = tuple(size if is_known(0, size) else int(size) for size in shape)
     if not all(is_known(0, size) for size in shape):
         raise ValueError(f"a shape has no negative sizes: {shape}")
     return shape

@@ -89,7 +89,9 @@ class Dtypes:
         """The dtype of a Python number, or of the first in a list of them."""
         if isinstance(value, bool):
             return self.bool
-        if isinstance(value, int) or isinstance(value, Symbolic):
+        if isinstance(value, Symbolic):
+            return getattr(value, "dtype", None) or self.default_int
+        if isinstance(value, int):
             return self.default_int
         if isinstance(value, float):
             return self.default_float

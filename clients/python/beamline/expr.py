@@ -378,7 +378,7 @@ def realize_now(wanted: list[Expr], fetch: Expr | None) -> Array | None:
         return None if fetch is None else numbers_of(fetch)
     order, inner = order_of(todo)
     if any(each.op == "input" for each in order):
-        raise RuntimeError("an input of a captured function has no value")
+        raise RuntimeError("a Tensor that was made while a TinyJit captured its function has no numbers: return it from the function, or realize it there")
     if cross_devices(order):
         return realize(wanted, fetch)
     array = run(todo, order, inner, fetch if fetch is not None and fetch.handle is None and fetch.data is None else None)

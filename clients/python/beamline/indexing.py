@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .base import Base, broadcast_shape
 from .dtype import dtypes
 from .expr import Expr
-from .symbolic import Pins, Symbolic, find, is_known, now
+from .symbolic import Pins, Symbolic, find, fixed, is_known, now
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -120,7 +120,9 @@ class IndexingMixin(Base):
         try:
             parts, fresh = self._parts(indices)
         except UndecidedError:
-            if Pins.names is not None or any(True for _ in find(indices)):
+            if any(True for _ in find(indices)):
+                return self[fixed(indices)]  # by what its Variables are bound to
+            if Pins.names is not None:
                 raise
             return self._renamed(now(self.shape))[indices]  # by plain numbers, of what it is now
         x = self._slice([(part.start, part.stop, part.step) for part in parts])

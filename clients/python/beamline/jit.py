@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import pickle
 import weakref
 from typing import Any, Callable
 
@@ -45,9 +46,18 @@ def flatten(value: Any, name: str, tensors: dict, rest: list, bindings: Bindings
             rest.append((name, type(value), id(value)))
 
 
-def rebuild(value: Any, replace: Callable[[Tensor], Tensor]) -> Any:
-    """The same structure of other Tensors."""
-    if isinstance(value, Tensor):
+class Slot:
+    """The place of a Tensor among the results of a Program."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int):
+        self.number = number
+
+
+def rebuild(value: Any, replace: Callable[[Any], Any]) -> Any:
+    """The same structure with something else in the place of Tensors and Slots."""
+    if isinstance(value, (Tensor, Slot)):
         return replace(value)
     if isinstance(value, (list, tuple)):
         parts = [rebuild(each, replace) for each in value]
@@ -65,82 +75,110 @@ class Trace:
     order, inner: as of order_of()
     kept: id() of Tensors in |returned| that were there before, and are returned themselves
     pinned: the names of Variables whose values it depends on
+    grads: (weak reference to a Tensor, its new grad), of those that have another one
     """
 
     def __init__(self, returned: Any, outputs: list, assigned: list, leaves: list, order: list, inner: frozenset, kept: frozenset,
-                 pinned: frozenset):
-        self.returned, self.outputs, self.assigned, self.pinned = returned, outputs, assigned, pinned
+                 pinned: frozenset, grads: list):
+        self.returned, self.outputs, self.assigned, self.pinned, self.grads = returned, outputs, assigned, pinned, grads
         self.leaves, self.order, self.inner, self.kept = leaves, order, inner, kept
 
 
 class Program:
-    """A captured function as a program on the server."""
+    """A captured function as a program on the server, put there when it is first called, and again where its lease has ended.
+
+    leaves: what gives the value of each input: a place among the arguments, or a Tensor     results: of each result, its node's id, or the number
+    of the leaf that it is     returned: what the function returns, with Slots     assigned: (Tensor or place among the arguments, number of a result)
+    grads: (weak reference to a Tensor, what its grad is afterwards)
+    """
 
     def __init__(self, kinds: list, trace: Trace):
-        self.kinds, self.returned, self.assigned, self.leaves = kinds, trace.returned, trace.assigned, trace.leaves
-        self.kept, self.session, self.lease = trace.kept, Device.session, Device.session.lease
-        self.name = f"jit-{self.session.lease[:12]}-{next(NUMBERS)}"
-        results = trace.outputs + [expr for _, expr in trace.assigned]
-        order = trace.order
-        self.inputs = [each for each, _ in trace.leaves]
-        template, ids = make_template(order, self.inputs)
-        place = {id(expr): name for expr, name in zip(order, ids)}
-        sources = {id(expr): leaf for expr, leaf in trace.leaves}
-        self.outputs, self.passed, names = {}, {}, {}
-        for expr in results:
-            if id(expr) in sources:
-                self.passed[id(expr)] = sources[id(expr)]
-            else:
+        self.kinds, self.lease = kinds, None
+        inputs = [each for each, _ in trace.leaves]
+        self.inputs = [(each.shape, each.dtype) for each in inputs]
+        self.leaves = [Tensor._wrap(leaf) if isinstance(leaf, Expr) else leaf for _, leaf in trace.leaves]
+        self.constants = frozenset(i for i, (_, leaf) in enumerate(trace.leaves) if isinstance(leaf, Expr))
+        template, ids = make_template(trace.order, inputs)
+        place = {id(expr): name for expr, name in zip(trace.order, ids)}
+        sources = {id(expr): i for i, expr in enumerate(inputs)}
+        self.results: list = []
+        names: dict = {}
+        for expr in [*trace.outputs, *(expr for _, expr in trace.assigned)]:
+            if id(expr) not in sources:
                 names[place[id(expr)]] = (tuple(expr.shape), expr.dtype, expr.device)
-                self.outputs[id(expr)] = place[id(expr)]
+            self.results.append(sources[id(expr)] if id(expr) in sources else place[id(expr)])
         self.names = list(names.items())
-        self.keep_alive = results
-        self.device = choose_device(order)
-        self.bindings = bindings_of(order, self.inputs, template)
-        document = {"lease": self.session.lease, "inputs": {f"x{i}": {"dtype": each.dtype.name, "shape": as_text(each.shape)}
-                                                            for i, each in enumerate(self.inputs)},
+        number = {id(expr): i for i, expr in enumerate(trace.outputs)}
+        self.returned = rebuild(trace.returned, lambda tensor: tensor if id(tensor) in trace.kept else Slot(number[id(tensor.expr)]))
+        self.assigned = [(tensor, len(trace.outputs) + i) for i, (tensor, _) in enumerate(trace.assigned)]
+        self.grads = trace.grads
+        self.bindings = bindings_of(trace.order, inputs, template)
+        device = choose_device(trace.order)
+        document = {"inputs": {f"x{i}": {"dtype": each.dtype.name, "shape": as_text(each.shape)} for i, each in enumerate(inputs)},
                     "nodes": None, "outputs": list(names), **({"dims": self.bindings.dims()} if template.formulas else {})}
-        document.update({"seed": Seeds.next()} if any(each.op in RANDOM for each in order) else {},
-                        **({"device": self.device} if self.device else {}), **({"beam": int(BEAM)} if BEAM.value else {}))
-        text = json.dumps(document).replace('"nodes": null', f'"nodes":{template.nodes}', 1)
-        self.session.exchange("PUT", f"/api/v1/programs/{self.name}", text.encode())
-        self.path = f"/api/v1/programs/{self.name}/run"
-        weakref.finalize(self, self.session.programs.append, self.name)
+        document.update({"seed": Seeds.next()} if any(each.op in RANDOM for each in trace.order) else {},
+                        **({"device": device} if device else {}), **({"beam": int(BEAM)} if BEAM.value else {}))
+        self.text = json.dumps(document).replace('"nodes": null', f'"nodes":{template.nodes}', 1)
 
-    def bind(self, inputs: list, bindings: Bindings) -> tuple:
+    def __getstate__(self) -> dict:
+        return {**self.__dict__, "lease": None, "grads": []}
+
+    def put(self) -> None:
+        """Have it on the server."""
+        session = Device.session
+        self.name = f"jit-{session.lease[:12]}-{next(NUMBERS)}"
+        session.exchange("PUT", f"/api/v1/programs/{self.name}", f'{{"lease":"{session.lease}",{self.text[1:]}'.encode())
+        self.path, self.lease = f"/api/v1/programs/{self.name}/run", session.lease
+        weakref.finalize(self, session.programs.append, self.name)
+
+    def bind(self, values: list, bindings: Bindings) -> tuple:
         """(the values of the program's inputs, files of those that are numbers of this process)"""
-        exprs = []
-        for i, (_, leaf) in enumerate(self.leaves):
-            expr = inputs[leaf].expr if leaf.__class__ is int else leaf.expr if isinstance(leaf, Tensor) else leaf
-            if expr.shape != self.inputs[i].shape or expr.dtype is not self.inputs[i].dtype:
-                raise JitError(f"a tensor that the captured function uses was {self.inputs[i].shape} {self.inputs[i].dtype} "
-                               f"and is now {expr.shape} {expr.dtype}")
+        for leaf, expr, (shape, dtype) in zip(self.leaves, values, self.inputs):
+            if expr.shape != shape or expr.dtype is not dtype:
+                raise JitError(f"a tensor that the captured function uses was {shape} {dtype} and is now {expr.shape} {expr.dtype}")
             if self.bindings.ranges:
                 bindings.add(expr.shape)
-            exprs.append(expr)
-        lazy = [expr for expr in exprs if expr.handle is None and expr.data is None]
+        lazy = [expr for expr in values if expr.handle is None and expr.data is None]
         if lazy:
             realize(lazy)
-            for _, leaf in self.leaves:
-                if isinstance(leaf, Tensor):
+            for leaf in self.leaves:
+                if leaf.__class__ is not int:
                     leaf.expr = leaf.expr.settled()
-        check_lost(exprs)
+        check_lost(values)
         files: dict = {}
         parts = []
-        for i, expr in enumerate(exprs):
-            if expr.data is not None and self.leaves[i][1].__class__ is not int:
+        for i, (leaf, expr) in enumerate(zip(self.leaves, values)):
+            if expr.data is not None and leaf.__class__ is not int:
+                value = expr.data
                 realize([expr])  # sent once
+                if i in self.constants:
+                    expr.handle.data = value  # for a server that is restarted
             parts.append(bind(f"x{i}", expr, files))
         return ",".join(filter(None, parts)), files
 
     def __call__(self, inputs: list, bindings: Bindings) -> Any:
-        session = self.session
-        values, files = self.bind(inputs, bindings)
+        values = [inputs[leaf].expr if leaf.__class__ is int else leaf.expr for leaf in self.leaves]
+        made = self.run(values, bindings) if self.names else {}
+        results = [values[each] if each.__class__ is int else made[each] for each in self.results]
+        for tensor, number in self.assigned:
+            (inputs[tensor] if tensor.__class__ is int else tensor).expr = results[number]
+        for reference, grad in self.grads:
+            owner = reference()
+            if owner is not None:
+                owner.grad = grad
+        return rebuild(self.returned, lambda each: Tensor._wrap(results[each.number]) if each.__class__ is Slot else each)
+
+    def run(self, values: list, bindings: Bindings) -> dict:
+        """The leaf of each result that is computed, by its node's id."""
+        session = Device.session
+        if self.lease != session.lease:
+            self.put()
+        given, files = self.bind(values, bindings)
         sizes = f',"sizes":{json.dumps(self.bindings.sizes(bindings.values))}' if self.bindings.ranges else ""
         session.sweep()
         names = [session.fresh() for _ in self.names]
         keep = ",".join([f'"{name}":"{node}"' for name, (node, _) in zip(names, self.names)])
-        text = f'{{"lease":"{session.lease}","inputs":{{{values}}},"keep":{{{keep}}}{sizes}{devices.options()}}}'
+        text = f'{{"lease":"{session.lease}","inputs":{{{given}}},"keep":{{{keep}}}{sizes}{devices.options()}}}'
         try:
             reply, _ = session.post(self.path, text, files, False)
         except BaseException:
@@ -148,26 +186,15 @@ class Program:
             raise
         session.count(reply["stats"])
         shapes = [rebound(shape, bindings.values) if sizes else shape for _, (shape, _, _) in self.names]
-        made = {node: held(Handle(session, name, numel(now(shape)) * dtype.itemsize), shape, dtype, device)
+        return {node: held(Handle(session, name, numel(now(shape)) * dtype.itemsize), shape, dtype, device)
                 for name, shape, (node, (_, dtype, device)) in zip(names, shapes, self.names)}
-        before = {id(expr): self.current(leaf, inputs) for expr, leaf in self.leaves} if self.passed else {}
-
-        def value(expr: Expr) -> Expr:
-            return before[id(expr)] if id(expr) in self.passed else made[self.outputs[id(expr)]]
-        for tensor, expr in self.assigned:
-            (inputs[tensor] if tensor.__class__ is int else tensor).expr = value(expr)
-        return rebuild(self.returned, lambda tensor: tensor if id(tensor) in self.kept else Tensor._wrap(value(tensor.expr)))
-
-    @staticmethod
-    def current(leaf, inputs: list) -> Expr:
-        return inputs[leaf].expr if leaf.__class__ is int else leaf.expr if isinstance(leaf, Tensor) else leaf
 
 
 class TinyJit:
     """A function of Tensors that becomes a program on the server: the first call runs it, the second captures it, later ones are
     one request each.
 
-    What is captured is what it returns and what it assigns.  Tensors that it uses besides its arguments are taken with the value
+    What is captured is what it returns, what it assigns, and what it realizes and leaves somewhere, such as a grad.  Tensors that it uses besides its arguments are taken with the value
     that they have at each call.  Other arguments than Tensors choose among programs, one for each of their values; but a Variable
     may have any value of its range, as long as the function takes no plain number of it.
     """
@@ -181,6 +208,17 @@ class TinyJit:
     def reset(self) -> None:
         """Forget what was captured."""
         self.cnt, self.captures, self.pinned = 0, {}, {}
+
+    def __getstate__(self) -> dict:
+        """What was captured, with the Tensors that it uses; and the function, where pickle finds it by its name."""
+        try:
+            pickle.dumps(self.fxn)
+            fxn = self.fxn
+        except (pickle.PicklingError, AttributeError, TypeError):
+            if not self.captures:
+                raise JitError("a TinyJit that has captured nothing can be pickled only with a function that is found by its name") from None
+            fxn = None
+        return {"fxn": fxn, "prune": self.prune, "optimize": self.optimize, "cnt": self.cnt, "captures": self.captures, "pinned": self.pinned}
 
     @property
     def captured(self) -> Any:
@@ -213,14 +251,16 @@ class TinyJit:
         return result
 
     def program(self, args: tuple, kwargs: dict, tensors: dict, others: tuple, bindings: Bindings) -> Program:
-        """What was captured for such arguments, captured now if it was not yet, or if its program ended with a lease."""
+        """What was captured for such arguments, captured now if it was not yet."""
         key = self.key(others, bindings)
         program = self.captures.get(key)
         kinds = [(name, each.shape, each.dtype, each.expr.device) for name, each in tensors.items()]
-        if program is not None and program.lease == Device.session.lease:
+        if program is not None:
             if program.kinds != kinds:
                 raise JitError(f"args mismatch in JIT: expected {program.kinds}, got {kinds}")
             return program
+        if self.fxn is None:
+            raise JitError("this TinyJit was pickled without its function, and takes only arguments like those that it captured")
         inputs = list(tensors.values())
         if len({id(each) for each in inputs}) != len(inputs):
             raise JitError("duplicate inputs to JIT")
@@ -272,6 +312,7 @@ def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list) -> Trace:
     fresh = [Expr("input", (), (("index", i),), each.shape, each.dtype, each.expr.device) for i, each in enumerate(inputs)]
     for each, leaf in zip(inputs, fresh):
         each.expr = leaf
+    grads = [(tensor, tensor.grad) for _, tensor in starts.values()]
     Capture.current = recorded = Capture(tracing=True)
     Pins.names = set()
     finished = False
@@ -287,6 +328,8 @@ def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list) -> Trace:
             for first, tensor in starts.values():
                 if id(tensor) in recorded.assigned and not any(tensor is each for each in inputs):
                     tensor.expr = first
+            for tensor, grad in grads:
+                tensor.grad = grad
     own = {id(each) for each in inputs}
     assigned: list = [(i, expr) for i, expr in changed.items()]
     assigned += [(each, each.expr) for each in recorded.assigned.values() if id(each) not in own and id(each) in alive]
@@ -303,6 +346,7 @@ def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list) -> Trace:
     returned = rebuild(returned, as_returned)
     kept = frozenset(id(each) for each in tensors_of(returned) if id(each) in alive)
     outputs = [each.expr for each in tensors_of(returned) if id(each) not in kept]
+    assigned += survivors(recorded, alive)
     if not outputs and not assigned and not kept:
         raise JitError("didn't JIT anything!")
     wanted = list({id(each): each for each in outputs + [expr for _, expr in assigned]}.values())
@@ -317,11 +361,18 @@ def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list) -> Trace:
         elif id(each) in starts:
             leaves.append((each, starts[id(each)][1]))
         elif is_input(each, inner):
-            realize([each])
             leaves.append((each, each))
         elif each.op == "to":
             raise JitError("a captured function is on one device")
-    return Trace(returned, outputs, assigned, leaves, order, inner, kept, pinned)
+    return Trace(returned, outputs, assigned, leaves, order, inner, kept, pinned,
+                 [(weakref.ref(tensor), tensor.grad) for tensor, grad in grads if tensor.grad is not grad])
+
+
+def survivors(recorded: Capture, alive: set) -> list:
+    """(Tensor, its Expr) of what a function made and realized, and what something other than the function holds: a grad, an attribute."""
+    made = [weakref.ref(each) for each in recorded.realized.values() if id(each) not in alive]
+    recorded.realized.clear()
+    return [(each, each.expr) for each in (reference() for reference in made) if each is not None and each.expr.handle is None]
 
 
 def tensors_of(value: Any) -> list:

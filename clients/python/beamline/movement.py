@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .base import Base, argfix, broadcast_shape, ceildiv, make_tuple, one_device
 from .dtype import dtypes, least_upper_dtype
 from .expr import Expr, held, is_plain, numel
-from .symbolic import Pins, Symbolic, VariableError, is_known, is_size, now
+from .symbolic import Pins, Symbolic, VariableError, find, fixed, is_known, is_size, now
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -85,6 +85,8 @@ class MovementMixin(Base):
         ranges = tuple((0, size) if each is None else tuple(each) for each, size in zip(arg, self.shape))
         if not all(is_known(0, start) and is_known(start, stop) and is_known(stop, size)
                    for (start, stop), size in zip(ranges, self.shape)):
+            if any(True for _ in find(ranges)):
+                return self.shrink(fixed(ranges))  # by what its Variables are bound to
             raise ValueError(f"invalid shrink {arg} for {self.shape}")
         if all(each == (0, size) for each, size in zip(ranges, self.shape)):
             return self

@@ -27,13 +27,20 @@ class Pins:
 class Atom:
     """What terms are made of: a Variable, or a quotient or remainder that is no sum of products.
 
-    text: as the server reads it     lo, hi: its bounds     compute: its value from those of the Variables
+    text: as the server reads it     lo, hi: its bounds     parts: (x, "//" or "%", y) of a quotient or remainder, None of a Variable
     """
 
-    __slots__ = ("text", "lo", "hi", "compute", "variables")
+    __slots__ = ("text", "lo", "hi", "variables", "parts")
 
-    def __init__(self, text: str, lo: int, hi: int, compute, variables: dict):
-        self.text, self.lo, self.hi, self.compute, self.variables = text, lo, hi, compute, variables
+    def __init__(self, text: str, lo: int, hi: int, variables: dict, parts: tuple | None = None):
+        self.text, self.lo, self.hi, self.variables, self.parts = text, lo, hi, variables, parts
+
+    def compute(self, values: dict) -> int:
+        """Its value where the Variables have these."""
+        if self.parts is None:
+            return values[next(iter(self.variables))]
+        x, sign, by = self.parts
+        return x.evaluate(values) // by.evaluate(values) if sign == "//" else x.evaluate(values) % by.evaluate(values)
 
 
 class Symbolic:
@@ -189,32 +196,37 @@ for _name in ("__truediv__", "__rtruediv__", "__pow__", "__rpow__", "__rfloordiv
 
 
 class Variable(Symbolic):
-    """A whole number with a name and a range, for sizes, indices and values: ``Variable("n", 1, 10).bind(3)``."""
+    """A whole number with a name and a range, for sizes, indices and values: ``Variable("n", 1, 10).bind(3)``.
 
-    __slots__ = ("name", "min", "max")
+    dtype: of a Tensor that is made of it, by default dtypes.default_int
+    """
 
-    def __init__(self, name: str, min: int, max: int, value: int | None = None):  # pylint: disable=redefined-builtin
+    __slots__ = ("name", "min", "max", "dtype")
+
+    def __init__(self, name: str, min: int, max: int, value: int | None = None, dtype=None):  # pylint: disable=redefined-builtin
         if not NAME.fullmatch(name):
             raise VariableError(f"{name!r} is no name of a Variable")
         if min > max:
             raise VariableError(f"Variable {name!r}: {min} is above {max}")
         if value is not None and not min <= value <= max:
             raise VariableError(f"bind {value} not in range [{min}, {max}]")
-        self.name, self.min, self.max = name, min, max
+        if dtype is not None and "int" not in dtype.name:
+            raise VariableError(f"Variable {name!r}: a whole number is of an integer dtype, not {dtype}")
+        self.name, self.min, self.max, self.dtype = name, min, max, dtype
         # The server's sizes are not negative: there it is counted from its least value.
         text = name if min >= 0 else f"({name} - {-min})"
-        atom = Atom(text, min, max, lambda values: values[name], {name: (min, max)})
+        atom = Atom(text, min, max, {name: (min, max)})
         super().__init__({(text,): 1}, {text: atom}, {} if value is None else {name: value})
 
     def bind(self, value: int) -> Variable:
         """The same with a value."""
         if self.values:
             raise VariableError(f"Variable {self.name!r} is bound already")
-        return Variable(self.name, self.min, self.max, int(value))
+        return Variable(self.name, self.min, self.max, int(value), self.dtype)
 
     def unbind(self) -> tuple:
         """(the same without a value, its value)"""
-        return Variable(self.name, self.min, self.max), self.now()
+        return Variable(self.name, self.min, self.max, dtype=self.dtype), self.now()
 
     @property
     def val(self) -> int:
@@ -295,15 +307,14 @@ def divide(x: Symbolic, other) -> tuple:
     if not x.atoms and not by.atoms:
         return quotient + x.lo // by.lo, x.lo % by.lo
     ends = x.lo // (by.lo if x.lo < 0 else by.hi), x.hi // (by.hi if x.hi < 0 else by.lo)
-    return (quotient + new_atom(x, "//", by, ends, lambda values: x.evaluate(values) // by.evaluate(values)),
-            new_atom(x, "%", by, (0, by.hi - 1), lambda values: x.evaluate(values) % by.evaluate(values)))
+    return quotient + new_atom(x, "//", by, ends), new_atom(x, "%", by, (0, by.hi - 1))
 
 
-def new_atom(x: Symbolic, sign: str, by: Symbolic, ends: tuple, compute) -> Symbolic:
+def new_atom(x: Symbolic, sign: str, by: Symbolic, ends: tuple) -> Symbolic:
     """A quotient or remainder as an atom of its own."""
     text, variables = f"(({x.text}) {sign} ({by.text}))", dict(x.variables)
     merge(variables, by.variables, "has the ranges")
-    return Symbolic({(text,): 1}, {text: Atom(text, *ends, compute, variables)}, join(x.values, by.values))
+    return Symbolic({(text,): 1}, {text: Atom(text, *ends, variables, (x, sign, by))}, join(x.values, by.values))
 
 
 def decide(difference, surely, never, of_value) -> bool:
@@ -321,6 +332,15 @@ def is_known(low, high) -> bool:
     """Whether low <= high for every value of the Variables in them."""
     difference = high - low
     return difference.lo >= 0 if isinstance(difference, Symbolic) else difference >= 0
+
+
+def fixed(value) -> Any:
+    """An index or shape with plain numbers in the place of Variables and formulas, which counts as use of them."""
+    if isinstance(value, Symbolic):
+        return int(value)
+    if isinstance(value, slice):
+        return slice(fixed(value.start), fixed(value.stop), fixed(value.step))
+    return type(value)([fixed(each) for each in value]) if isinstance(value, (tuple, list)) else value
 
 
 def now(value) -> Any:

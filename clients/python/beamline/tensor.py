@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 import mmap
 import pathlib
@@ -88,6 +89,13 @@ def leaf(data, dtype: DType | None, device: str | None) -> Expr:
         data = as_array(data if data.dtype.name in values.DTYPES else data.astype("float32"))
         data = Array(data.dtype, data.shape, bytes(data.data))  # a copy: the array may change
     return exprs.from_array(data, to_dtype(data.dtype), device)
+
+
+def unpickled(dtype: str, shape: tuple, data: bytes, device: str | None, requires_grad: bool | None, grad) -> Tensor:
+    """The Tensor that was pickled."""
+    tensor = Tensor._wrap(exprs.from_array(Array(dtype, shape, data), to_dtype(dtype), device))
+    tensor.requires_grad, tensor.grad = requires_grad, grad
+    return tensor
 
 
 class TensorType(type):
@@ -233,6 +241,15 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         if values.numpy is None:
             raise ImportError("Tensor.numpy() needs NumPy; tolist() and data() do not")
         return values.numpy.array(self._array().__array__())
+
+    def __reduce__(self) -> tuple:
+        array = self._array()
+        return unpickled, (array.dtype, array.shape, bytes(array.data), self.expr.device, self.requires_grad, self.grad)
+
+    def __deepcopy__(self, memo: dict) -> Tensor:
+        memo[id(self)] = twin = self._wrap(self.expr)
+        twin.requires_grad, twin.grad = self.requires_grad, copy.deepcopy(self.grad, memo)
+        return twin
 
     # ---- another value
 
