@@ -14,7 +14,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SURFACE = pathlib.Path(__file__).resolve().parent / "surface.txt"
 EXCLUDED = ("uop", "callify", "schedule_linear", "linear_with_vars", "custom_kernel", "from_url", "decode_hevc_frame", "image_dot",
-            "image_conv2d", "from_blob", "call", "as_param", "is_param", "is_param_", "usum", "uprod", "ufix", "alu", "invalids")
+            "image_conv2d", "from_blob", "call", "as_param", "usum", "uprod", "ufix", "alu", "invalids")
 OURS = ("requires_grad", "materialize_grads")  # parameters that are here only
 
 

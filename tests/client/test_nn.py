@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: MIT
 """Layers, optimisers and files of parameters, beside PyTorch."""
+import enum
+import io
+import math
+import os
 import pathlib
 import pickle
+import tarfile
 import tempfile
 import unittest
+import zipfile
+from unittest import mock
 
 from beamline import Tensor, dtypes, nn
-from beamline.nn.state import get_parameters, get_state_dict, load_state_dict, safe_load, safe_save, torch_load
+from beamline.nn.state import (StateDictError, TensorIO, get_parameters, get_state_dict, load_state_dict, safe_load, safe_save, tar_extract,
+                               torch_load, zip_extract)
 from tensors import TensorCase
 
 try:
@@ -127,9 +135,45 @@ class OptimiserTest(TensorCase):
                     group.step()
             self.assertLess((w * w).sum().item(), first)
 
+    def test_a_rate_that_is_scheduled(self):
+        """As tinygrad's schedulers do: the rate has shape (1,), is read as such, and assigned."""
+        w, epoch = Tensor([[1.0, 2]], requires_grad=True), Tensor([0.0])
+        for make in (nn.optim.SGD, nn.optim.Adam, nn.optim.AdamW, nn.optim.LAMB, nn.optim.LARS, nn.optim.Muon):
+            opt = make([w, Tensor(2.0, requires_grad=True)], lr=0.1)
+            self.assertEqual((opt.lr.shape, round(opt.lr.numpy()[0].item(), 6)), ((1,), 0.1))
+            opt.lr.assign(0.05 * (1 + ((epoch + 1) / 4 * math.pi).cos()))
+            self.assertAlmostEqual(opt.lr.tolist()[0], 0.05 * (1 + math.cos(math.pi / 4)), 6)
+        with Tensor.train():
+            for shape in ((), (1,)):
+                p = Tensor(4.0).reshape(shape).realize()
+                opt = nn.optim.Adam([p], lr=0.5)
+                (p * p).sum().backward()
+                opt.step()
+                self.assertEqual((p.shape, round(p.item(), 4)), (shape, 3.5))
+
+    def test_arguments_are_checked(self):
+        w = Tensor([1.0])
+        for make, error in ((lambda: nn.optim.SGD([w], lr=-1), "learning rate: -1"), (lambda: nn.optim.SGD([], lr=1), "at least one param"),
+                            (lambda: nn.optim.Adam([w], b1=1.0), "b1.*: 1.0"), (lambda: nn.optim.AdamW([w], b2=-0.1), "b2.*: -0.1"),
+                            (lambda: nn.optim.Adam([w], eps=-1e-8), "epsilon"), (lambda: nn.optim.AdamW([w], weight_decay=-1), "weight_decay"),
+                            (lambda: nn.optim.SGD([w], momentum=-0.5), "momentum"), (lambda: nn.optim.SGD([w], nesterov=True), "Nesterov"),
+                            (lambda: nn.optim.SGD([w], lr=float("nan")), "learning rate: nan"), (lambda: nn.optim.SGD([Tensor([1])]), "of floats")):
+            self.assertRaisesRegex(ValueError, error, make)
+        self.assertRaisesRegex(TypeError, "a list of Tensors, but got Tensor", nn.optim.SGD, w)
+        self.assertRaisesRegex(TypeError, "one of the params is list", nn.optim.SGD, [[w]])
+        self.assertEqual(len(nn.optim.SGD((each for each in (w, w, Tensor([2.0])))).params), 2)
+        self.assertAlmostEqual(nn.optim.Muon([w]).lr.item(), 0.001)
+
     def test_needs_training(self):
         opt = nn.optim.SGD([Tensor([1.0])])
         self.assertRaises(RuntimeError, opt.step)
+
+
+FILES = {"one.txt": b"first", "b/two": bytes(range(256)), "empty": b""}
+
+
+class Kind(enum.Enum):
+    WIDE = 1
 
 
 class Net:
@@ -160,6 +204,75 @@ class StateTest(TensorCase):
         del loaded["norm.bias"]
         self.assertRaises(KeyError, load_state_dict, two, loaded)
         self.assertRaises(ValueError, load_state_dict, two, {"norm.bias": Tensor([1.0])}, False, False)
+
+    def test_everything_that_does_not_fit_is_said_at_once(self):
+        one, two = Net(), Net()
+        state = get_state_dict(one)
+        before = two.layers[1].weight.tolist()
+        state["norm.biass"] = state.pop("norm.bias")
+        del state["layers.0.weight"]
+        state["layers.0.bias"], state["extra"] = Tensor.ones(7), Tensor.ones(1)
+        with self.assertRaises(StateDictError) as caught:
+            load_state_dict(two, state)
+        self.assertEqual(str(caught.exception), """state_dict does not fit Net, and nothing of it was loaded:
+  2 missing in state_dict: layers.0.weight, norm.bias
+  2 unexpected in state_dict: norm.biass, extra
+  Shape mismatch in layers.0.bias: (3,) in the model, (7,) in state_dict
+  is norm.biass meant to be norm.bias?""")
+        for kind in (KeyError, ValueError, RuntimeError):
+            self.assertRaises(kind, load_state_dict, two, state)
+        self.assertRaises(ValueError, load_state_dict, two, state, False)
+        self.assertEqual(two.layers[1].weight.tolist(), before)
+        state["layers.0.bias"] = one.layers[0].bias
+        self.assertEqual(len(load_state_dict(two, state, strict=False, verbose=False)), 7)
+        self.assertEqual(two.layers[1].weight.tolist(), one.layers[1].weight.tolist())
+
+    def test_what_models_have_besides(self):
+        model = Net()
+        model.kind, model.itself, model.pair = Kind.WIDE, model, {"again": [model]}
+        model.function, model.type, model.module = some, Net, unittest
+        self.assertEqual(list(get_state_dict(model)), list(get_state_dict(Net())))
+
+    def test_archives(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tar, packed, archive = (pathlib.Path(folder, name) for name in ("a.tar", "a.tar.gz", "a.zip"))
+            for path, mode in ((tar, "w"), (packed, "w:gz")):
+                with tarfile.open(path, mode) as file:
+                    for name, data in FILES.items():
+                        entry = tarfile.TarInfo(name)
+                        entry.size = len(data)
+                        file.addfile(entry, io.BytesIO(data))
+            with zipfile.ZipFile(archive, "w") as file:
+                for name, data in FILES.items():
+                    file.writestr(name, data)
+            for extract, path in ((tar_extract, tar), (tar_extract, packed), (zip_extract, archive)):
+                for source in (path, Tensor(path)):
+                    found = extract(source)
+                    self.assertEqual({name: bytes(each.data()) for name, each in found.items()}, FILES)
+                    self.assertEqual(found["b/two"].dtype, dtypes.uint8)
+        with TensorIO(Tensor(b"0123456789")) as file:
+            self.assertEqual((file.read(3), file.tell(), file.seek(-2, 2), file.read(), file.seek(1), file.seek(1, 1), file.read(1)),
+                             (b"012", 3, 8, b"89", 1, 2, b"2"))
+        self.assertRaises(ValueError, TensorIO, Tensor([1.0]))
+
+    def test_cifar(self):
+        with tempfile.TemporaryDirectory() as folder:
+            environ = {"BEAMLINE_DATA": folder, "XDG_CACHE_HOME": folder}
+            with mock.patch.dict(os.environ, environ):
+                self.assertRaisesRegex(FileNotFoundError, "cifar-10-binary.tar.gz into a folder", nn.datasets.cifar)
+                record = 1 + 3 * 32 * 32
+                files = {f"cifar-10-batches-bin/{file}": bytes([number]) + bytes(range(256)) * 12
+                         for number, file in enumerate([f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"])}
+                pathlib.Path(folder, "cifar-10").mkdir()
+                with tarfile.open(pathlib.Path(folder, "cifar-10", "cifar-10-binary.tar.gz"), "w:gz") as file:
+                    for name, data in files.items():
+                        self.assertEqual(len(data), record)
+                        entry = tarfile.TarInfo(name)
+                        entry.size = len(data)
+                        file.addfile(entry, io.BytesIO(data))
+                x, y, x_test, y_test = nn.datasets.cifar()
+        self.assertEqual((x.shape, y.tolist(), x_test.shape, y_test.tolist()), ((5, 3, 32, 32), [0, 1, 2, 3, 4], (1, 3, 32, 32), [5]))
+        self.assertEqual(x[2, 0, 1].tolist(), list(range(32, 64)))
 
     def test_torch_files(self):
         value = {"w": torch.tensor(some(2, 3)), "t": torch.tensor(some(2, 3)).T, "part": torch.arange(10)[3:7],

@@ -93,6 +93,7 @@ CASES = {
     "bitwise_and": lambda: (t(BITS).bitwise_and(6), BITS & 6), "bitwise_or": lambda: (t(BITS).bitwise_or(t(J)), BITS | J),
     "bitwise_xor": lambda: (t(BITS).bitwise_xor(t(J)), BITS ^ J), "bitwise_not": lambda: (t(BITS).bitwise_not(), ~BITS),
     "lshift": lambda: (t(BITS).lshift(t(J)), BITS << J), "rshift": lambda: (t(I).rshift(1), I >> 1),
+    "is_param": lambda: (t(A).is_param, None), "is_param_": lambda: ((t(A).is_param_().is_param, t(A).is_param_(False).requires_grad), (True, False)),
     "chunk": lambda: (t(A).chunk(3, dim=1), numpy.array_split(A, [2], axis=1)), "clone": lambda: (t(A).clone(), A),
     "contiguous": lambda: (t(A).T.contiguous(), A.T), "contiguous_backward": lambda: (t(A).contiguous_backward(), A),
     "data": lambda: (t(I).data().tolist(), I.tolist()), "tolist": lambda: (t(A).tolist(), A.tolist()), "item": lambda: (t([2.5]).item(), 2.5),

@@ -107,6 +107,22 @@ class RefusalTest(unittest.TestCase):
             (ValueError, lambda: x.interpolate((2,), mode="cubic")),
             (RuntimeError, lambda: i.masked_select(i)),
             (RuntimeError, lambda: beamline.nn.optim.SGD([Tensor([1.0])]).step()),
+            *((IndexError, lambda call=call: call(Tensor(1.0))) for call in (
+                lambda s: s.sum(1), lambda s: s.max(-2), lambda s: s.softmax(1), lambda s: s.log_softmax(-3), lambda s: s.cumsum(2), lambda s: s.sort(1),
+                lambda s: s.argmax(1), lambda s: s.squeeze(1), lambda s: s.unsqueeze(2), lambda s: s.flatten(1), lambda s: s.flip(1), lambda s: s[0],
+                lambda s: s.logsumexp(4), lambda s: s.mean((0, 3)), lambda s: s.cummax(1), lambda s: s.all(1), lambda s: s.std(1))),
+            *((IndexError, lambda call=call: call()) for call in (
+                lambda: x.cat(x, dim=2), lambda: x.stack(x, dim=4), lambda: x.split(1, 2), lambda: x.chunk(2, -3), lambda: x.transpose(0, 2),
+                lambda: x.permute(0, 2), lambda: x.gather(2, x.int()), lambda: x.scatter(-3, x.int(), x), lambda: x.unflatten(2, (1, 2)), lambda: x.roll(1, 2),
+                lambda: x.repeat_interleave(2, 2), lambda: x.unfold(2, 1, 1), lambda: x.diagonal(0, 0, 2), lambda: x.topk(1, 2), lambda: x.size(2),
+                lambda: x.normalize(dim=2), lambda: x.layernorm(2), lambda: Tensor([]).argmax(), lambda: Tensor.ones(0, 3).argmin(0))),
+            (RuntimeError, lambda: x.sum((0, 0))), (RuntimeError, lambda: x.mean((1, -1))),
+            (ValueError, lambda: Tensor.stack([])), (ValueError, lambda: x.stack(v)),
+            (ValueError, lambda: Tensor.arange(129, dtype=dtypes.int8)), (ValueError, lambda: Tensor.arange(-1, 3, dtype=dtypes.uint8)),
+            (ValueError, lambda: Tensor.arange(0, -200, -1, dtype="int8")), (ValueError, lambda: Tensor.arange(3, 0, 0)),
+            (RuntimeError, lambda: x.scatter(0, x.int(), x.int())), (RuntimeError, lambda: x.scatter(0, x, x)),
+            (RuntimeError, lambda: x.scatter_reduce(0, x.int(), x.int(), "sum")), (RuntimeError, lambda: x.gather(0, x)),
+            (NotImplementedError, lambda: beamline.function(len, grad_fxn=len)),
         ]
         for number, (kind, call) in enumerate(cases):
             with self.subTest(number):

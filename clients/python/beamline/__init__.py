@@ -10,6 +10,8 @@
 
 Beneath it is the wire itself: Graph, Program and Client.
 """
+from typing import TYPE_CHECKING
+
 from . import nn, train
 from .blobs import Blob
 from .client import Client, Held, Lease, RemoteProgram, Result
@@ -19,9 +21,11 @@ from .context import Context, ContextVar, GlobalCounters, getenv
 from .device import Device
 from .dtype import dtypes
 from .graph import Graph, Init, Node, Program
+from .helpers import fetch, function
 from .jit import TinyJit
 from .jobs import Job, JobFailed
 from .models import Model
+from .names import module_attributes
 from .symbolic import Variable, VariableError
 from .tensor import JitError, Tensor
 from .values import Array, array, read_safetensors, write_safetensors
@@ -30,4 +34,7 @@ __version__ = "0.1.0"
 __all__ = ["Array", "BeamlineError", "Blob", "Busy", "Client", "Conflict", "Context", "ContextVar", "Device", "Forbidden",
            "GlobalCounters", "Graph", "Held", "Init", "InvalidGraph", "JitError", "Job", "JobFailed", "Lease", "Malformed", "Model", "Node", "NotFound",
            "OutOfMemory", "Program", "RemoteProgram", "Result", "Tensor", "TensorLost", "TimedOut", "TinyJit", "TooLarge", "Variable", "VariableError",
-           "array", "dtypes", "getenv", "nn", "read_safetensors", "train", "write_safetensors"]
+           "array", "dtypes", "fetch", "function", "getenv", "nn", "read_safetensors", "train", "write_safetensors"]
+
+if not TYPE_CHECKING:
+    __getattr__ = module_attributes(__name__, globals())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .dtype import DType, dtypes, least_upper_dtype
 from .expr import LIVE, Expr
+from .names import missing
 from .symbolic import Symbolic, is_size
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ class Base:
     expr: Expr
     grad: Tensor | None
     requires_grad: bool | None
+
+    if not TYPE_CHECKING:
+        def __getattr__(self, name):
+            raise missing("Tensor", name, dir(type(self)))
 
     def __del__(self, live=LIVE) -> None:
         live.pop(id(self), None)
@@ -141,14 +146,17 @@ class Base:
         """An axis counted from the start; IndexError where there is none."""
         total = self.ndim + extra
         if not -max(1, total) <= dim <= max(1, total) - 1:
-            raise IndexError(f"dim={dim} out of range {[-max(1, total), max(1, total) - 1]}")
+            raise IndexError(f"dim={dim} is out of range for {self.ndim} axes: it must be from {-max(1, total)} to {max(1, total) - 1}")
         return dim + total if dim < 0 else dim
 
     def _axes(self, axis=None) -> tuple:
         """Axes counted from the start; all where None."""
         if axis is None:
             return tuple(range(self.ndim))
-        return tuple(self._resolve_dim(each) for each in make_tuple(axis, 1)) if self.ndim else ()
+        axes = tuple(self._resolve_dim(each) for each in make_tuple(axis, 1))
+        if len(axes) != len(set(axes)):
+            raise RuntimeError(f"axis={axis} names an axis more than once")
+        return axes if self.ndim else ()
 
     # ---- bringing operands together
 

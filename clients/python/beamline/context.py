@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 
+from .names import suggest
+
 
 def getenv(key: str, default=0):
     """A variable of the environment as the type of |default|."""
@@ -51,7 +53,7 @@ class Context(contextlib.ContextDecorator):
     def __init__(self, **values) -> None:
         unknown = [key for key in values if key not in ContextVar.known]
         if unknown:
-            raise KeyError(f"no such setting: {', '.join(unknown)}; there are {', '.join(sorted(ContextVar.known))}")
+            raise KeyError(f"no such setting: {', '.join(unknown)}; there are {', '.join(sorted(ContextVar.known))}{suggest(unknown[0], ContextVar.known)}")
         self.values, self.before = values, []
 
     def __enter__(self) -> Context:
@@ -73,6 +75,8 @@ NOOPT = ContextVar("NOOPT", 0)
 WINO = ContextVar("WINO", 0)
 FUSE_OPTIM = ContextVar("FUSE_OPTIM", 0)
 IMAGE = ContextVar("IMAGE", 0)
+DEFAULT_FLOAT = ContextVar("DEFAULT_FLOAT", "float32")
+DEFAULT_INT = ContextVar("DEFAULT_INT", "int32")
 
 
 class GlobalCounters:

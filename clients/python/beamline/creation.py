@@ -87,6 +87,9 @@ class CreationMixin(Base):
         count = max(0, math.ceil((stop - start) / step) if fractions else ceildiv(stop - start, step))
         if not count:
             return cls.zeros(0, dtype=dtype, **kwargs)
+        last = start + (count - 1) * step
+        if not dtypes.is_float(dtype) and not dtype.min <= min(start, last) <= max(start, last) <= dtype.max:
+            raise ValueError(f"arange from {start} to {last} is not representable in {dtype}, which ends at {dtype.min} and {dtype.max}: name a wider dtype")
         if all(isinstance(x, int) for x in (start, step)):
             attrs = (("start", start), ("stop", start + count * step), ("step", step))
             return cls._make("arange", (count,), dtype, attrs=attrs, **kwargs)

@@ -294,9 +294,11 @@ class _Device:
         kind, _, number = name.partition(":")
         kind = {"cl": "opencl", "python": "cpu", "npy": "cpu", "clang": "cpu", "llvm": "cpu"}.get(kind, kind)
         fits = [each["id"] for each in self.list() if each["id"].startswith(kind + ":") or each["type"].lower() == kind]
-        if int(number or 0) >= len(fits):
-            raise ValueError(f"no device {device!r}; there are {', '.join(each['id'] for each in self.list())}")
-        return fits[int(number or 0)]
+        place = int(number) if number.isdecimal() else -1 if number else 0
+        if not 0 <= place < len(fits):
+            raise ValueError(f"no device {device!r}; there are {', '.join(each['id'] for each in self.list())}: name one of them, or \"CPU\", \"GPU\", "
+                             "or such a kind with a number, as in \"GPU:1\"")
+        return fits[place]
 
     def synchronize(self) -> None:
         """Delete on the server what is dead here.  Every request waits for its result, so there is nothing else to wait for."""

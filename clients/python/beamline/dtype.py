@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import math
-import os
+from typing import TYPE_CHECKING, Any
 
+from .context import DEFAULT_FLOAT, DEFAULT_INT
+from .names import missing, suggest
 from .symbolic import Symbolic
 
 
@@ -36,6 +38,16 @@ class DType:
     def bitsize(self) -> int:
         """Bits of one element."""
         return 1 if self.name == "bool" else 8 * self.itemsize
+
+    @property
+    def min(self) -> Any:
+        """The least value."""
+        return dtypes.min(self)
+
+    @property
+    def max(self) -> Any:
+        """The greatest value."""
+        return dtypes.max(self)
 
 
 class Dtypes:
@@ -66,8 +78,27 @@ class Dtypes:
     floats = fp8s + (float16, bfloat16, float32, float64)
     all = (bool,) + ints + floats
 
-    default_float = float32
-    default_int = int32
+    @property
+    def default_float(self) -> DType:
+        """The dtype of Tensors of fractions that name none: of ``$DEFAULT_FLOAT``, ``Context(DEFAULT_FLOAT=...)``, or as it is set here."""
+        return BY_NAME.get(DEFAULT_FLOAT.value) or to_dtype(DEFAULT_FLOAT.value)
+
+    @default_float.setter
+    def default_float(self, dtype) -> None:
+        DEFAULT_FLOAT.value = to_dtype(dtype).name
+
+    @property
+    def default_int(self) -> DType:
+        """The dtype of Tensors of whole numbers that name none: of ``$DEFAULT_INT``, ``Context(DEFAULT_INT=...)``, or as it is set here."""
+        return BY_NAME.get(DEFAULT_INT.value) or to_dtype(DEFAULT_INT.value)
+
+    @default_int.setter
+    def default_int(self, dtype) -> None:
+        DEFAULT_INT.value = to_dtype(dtype).name
+
+    if not TYPE_CHECKING:
+        def __getattr__(self, name):
+            raise missing("dtypes", name, BY_NAME)
 
     def is_float(self, dtype: DType) -> bool:
         """Whether it has fractions."""
@@ -126,11 +157,6 @@ dtypes = Dtypes()
 BY_NAME = {**{name: value for name, value in vars(Dtypes).items() if isinstance(value, DType)},
            **{each.name: each for each in dtypes.all}}
 
-for _variable, _attribute in (("DEFAULT_FLOAT", "default_float"), ("DEFAULT_INT", "default_int")):
-    if os.environ.get(_variable):
-        setattr(dtypes, _attribute, BY_NAME[os.environ[_variable].lower()])
-
-
 def to_dtype(value) -> DType:
     """The dtype of a name, of NumPy's dtype, or itself."""
     if isinstance(value, DType):
@@ -138,7 +164,7 @@ def to_dtype(value) -> DType:
     name = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None)
     name = name.lower().replace("dtypes.", "") if name else name
     if name not in BY_NAME:
-        raise ValueError(f"{value!r} is no dtype")
+        raise ValueError(f"{value!r} is no dtype; there are {', '.join(each.name for each in dtypes.all)}{suggest(str(name), BY_NAME)}")
     return BY_NAME[name]
 
 

@@ -19,7 +19,7 @@ def function(name: str, doc: str, is_float: bool) -> Callable[[Any], Tensor]:
     """A method that is an op of the same name."""
     def method(self) -> Tensor:
         return self._op(name, dtype=least_upper_float(self.expr.dtype) if is_float else None)
-    method.__name__, method.__doc__ = name, doc
+    method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", doc
     return method
 
 

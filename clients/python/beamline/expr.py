@@ -238,6 +238,11 @@ def bindings_of(order: list[Expr], inputs: list[Expr], template: Template) -> Bi
 TEMPLATES: dict = {}
 
 
+def apart(value) -> Any:
+    """A number as part of a key: -0.0 equals 0.0, and is another number."""
+    return value if value or value.__class__ is not float else str(value)
+
+
 def make_template(order: list[Expr], inputs: list[Expr]) -> tuple[Template, list]:
     """The Template of a graph, and the id of each of its Exprs."""
     place: dict[int, int] = {}
@@ -248,8 +253,8 @@ def make_template(order: list[Expr], inputs: list[Expr]) -> tuple[Template, list
         if id(expr) in leaves:
             key.append((expr.shape, expr.dtype))
         else:
-            key.append((expr.op, expr.attrs, tuple([place[id(each)] if each.__class__ is Expr else (each,)
-                                                    for each in expr.src])))
+            key.append((expr.op, tuple([(name, apart(value)) for name, value in expr.attrs]),
+                        tuple([place[id(each)] if each.__class__ is Expr else (apart(each),) for each in expr.src])))
     structure = tuple(key)
     found = TEMPLATES.get(structure)
     if found is None:

@@ -2,8 +2,9 @@
 """Graphs and programs as one builds them: nothing here speaks to a server."""
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
+from .names import missing
 from .ops import DEFAULTS, LISTED, GraphOps, NodeOps
 from .values import dtype_name, exact, is_numpy
 
@@ -51,6 +52,10 @@ class Node(NodeOps):
 
     def __repr__(self) -> str:
         return f"Node({self.id!r})"
+
+    if not TYPE_CHECKING:
+        def __getattr__(self, name):
+            raise missing("Node", name, dir(type(self)))
 
     def __bool__(self) -> bool:
         raise TypeError("a tensor of a graph has no value yet: run the graph")
@@ -102,6 +107,10 @@ class Graph(GraphOps):
         self.steps = []    # nodes: (results, op, operands, attributes), tensors as handles
         self.outputs = []  # handles
         self.updates = {}  # name of the state -> handle
+
+    if not TYPE_CHECKING:
+        def __getattr__(self, name):
+            raise missing("Graph", name, dir(type(self)))
 
     def is_taken(self, name) -> bool:
         """Inputs, states and ids share one namespace."""

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import gzip
+import hashlib
 import math
+import os
+import pathlib
+import shutil
 import sys
+import tempfile
 import time
-from typing import Any, Iterable
+import urllib.request
+from typing import Any, Callable, Iterable
 
 from .base import argfix, ceildiv, make_tuple
 from .context import BEAM, DEBUG, JIT, TRAINING, Context, ContextVar, GlobalCounters, getenv
 
 __all__ = ["BEAM", "DEBUG", "JIT", "TRAINING", "Context", "ContextVar", "GlobalCounters", "Timing", "argfix", "ceildiv", "colored",
-           "dedup", "flatten", "getenv", "make_tuple", "prod", "tqdm", "trange"]
+           "dedup", "fetch", "flatten", "function", "getenv", "make_tuple", "prod", "tqdm", "trange"]
 COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 WIDTH = 20
 
@@ -38,6 +46,51 @@ def flatten(lists: Iterable) -> list:
 def dedup(items: Iterable) -> list:
     """Each once, in order."""
     return list(dict.fromkeys(items))
+
+
+def fetch(url: str, name: str | pathlib.Path | None = None, subdir: str | None = None, gunzip: bool = False, allow_caching: bool | None = None,
+          headers: dict | None = None) -> pathlib.Path:
+    """The path of a file with what is at an address; it is fetched once, into the user's cache.
+
+    url: an address, or the path of a file that is here, which begins with / or .
+    name: of the file, by default made of the address; an absolute path is taken as it is     subdir: below the cache     gunzip: unpack it
+    allow_caching: False fetches it again, as $DISABLE_HTTP_CACHE does     headers: of the request
+    """
+    if url.startswith(("/", ".")):
+        return pathlib.Path(url)
+    folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "beamline" / "downloads" / (subdir or "")
+    path = folder / (name or hashlib.md5(url.encode()).hexdigest() + (".gunzip" if gunzip else ""))
+    cached = not getenv("DISABLE_HTTP_CACHE") if allow_caching is None else allow_caching
+    if cached and path.is_file() and path.stat().st_size:
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    request = urllib.request.Request(url, headers={"User-Agent": "beamline", **(headers or {})})
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        try:
+            with urllib.request.urlopen(request, timeout=30) as reply:
+                expected = reply.headers.get("Content-Length")
+                shutil.copyfileobj(gzip.GzipFile(fileobj=reply) if gunzip else reply, file)
+            if not gunzip and expected is not None and file.tell() != int(expected):
+                raise OSError(f"{url}: {file.tell()} of {expected} bytes came: fetch it again")
+        except BaseException as error:
+            os.unlink(file.name)
+            if isinstance(error, OSError) and url not in str(error):
+                raise OSError(f"{url} cannot be fetched: {error}") from error
+            raise
+    os.replace(file.name, path)
+    return path
+
+
+def function(fxn: Callable | None = None, *, precompile: bool = False, precompile_backward: bool = False, allow_implicit: bool = True, grad_fxn=None) -> Any:
+    """A decorator for a function of Tensors, as tinygrad has it.  Here the function is called as it is: what it makes is part of the graph around it.
+
+    precompile, precompile_backward, allow_implicit: taken, and of no effect     grad_fxn: NotImplementedError
+    """
+    if grad_fxn is not None:
+        raise NotImplementedError("function: grad_fxn is not supported; gradients are those of what the function computes")
+    if fxn is None:
+        return functools.partial(function, precompile=precompile, precompile_backward=precompile_backward, allow_implicit=allow_implicit)
+    return functools.wraps(fxn)(lambda *args, **kwargs: fxn(*args, **kwargs))
 
 
 class Timing(contextlib.ContextDecorator):

@@ -226,6 +226,7 @@ class IndexingMixin(Base):
 
     def gather(self, dim: int, index: Tensor) -> Tensor:
         """torch.gather: along one axis, each element of the result where |index|, which has its shape, says."""
+        _check_index("gather", index)
         if index.ndim != self.ndim:
             raise RuntimeError(f"self.ndim must equal index.ndim, {self.ndim=}, {index.ndim=}")
         dim = self._resolve_dim(dim)
@@ -238,7 +239,9 @@ class IndexingMixin(Base):
         dim = self._resolve_dim(dim)
         if not isinstance(src, Base):
             src = type(self).full(index.shape, src, dtype=self.dtype, device=self.expr.device)
-        src = src.cast(self.dtype)
+        if src.dtype is not self.dtype:
+            raise RuntimeError(f"scatter: src is of {src.dtype} and self of {self.dtype}; they must be of one dtype: cast one of them")
+        _check_index("scatter", index)
         if not self.ndim == index.ndim == src.ndim:
             raise RuntimeError(f"self.ndim, index.ndim and src.ndim must all equal: {self.ndim}, {index.ndim}, {src.ndim}")
         if any(i != dim and mine < size or given < size
@@ -285,3 +288,9 @@ class IndexingMixin(Base):
             num_classes = int((self.max() + 1).item())
         return self._op("one_hot", shape=self.shape + (num_classes,), dtype=dtypes.default_int)._attrs(
             num_classes=num_classes, dtype=dtypes.default_int.name)
+
+
+def _check_index(op: str, index: Tensor) -> None:
+    """RuntimeError where places are no integers."""
+    if not dtypes.is_int(index.dtype):
+        raise RuntimeError(f"{op}: index is of {index.dtype}; it must be of integers")

@@ -13,7 +13,7 @@ from . import device as devices
 from .base import LIVE
 from .context import BEAM, JIT
 from .device import Device, Handle
-from .expr import (RANDOM, Expr, Seeds, between, bind, bindings_of, check_lost, choose_device, held, is_input, is_plain, linearize,
+from .expr import (RANDOM, Expr, Seeds, apart, between, bind, bindings_of, check_lost, choose_device, held, is_input, is_plain, linearize,
                    make_template, numel, order_of, realize, recovering)
 from .symbolic import Bindings, Pins, Symbolic, Variable, as_text, now, rebound  # noqa: F401  # Variable as part of this module
 from .tensor import Capture, JitError, Tensor
@@ -41,7 +41,7 @@ def flatten(value: Any, name: str, tensors: dict, rest: list, bindings: Bindings
     else:
         try:
             hash(value)
-            rest.append((name, type(value), value))
+            rest.append((name, type(value), apart(value)))
         except TypeError:
             rest.append((name, type(value), id(value)))
 

@@ -150,7 +150,7 @@ class LinalgMixin(Base):
     def conv2d(self, weight: Tensor, bias: Tensor | None = None, groups=1, stride=1, dilation=1, padding=0, dtype=None) -> Tensor:
         """Convolution over any number of axes: self (N, C, ...), weight (O, C / groups, ...), bias (O,)."""
         if dtype is not None:
-            return self.cast(dtype).conv2d(weight.cast(dtype), bias and bias.cast(dtype), groups, stride, dilation, padding)
+            return self.cast(dtype).conv2d(weight.cast(dtype), None if bias is None else bias.cast(dtype), groups, stride, dilation, padding)
         count = weight.ndim - 2
         if self.ndim != weight.ndim or count < 1:
             raise RuntimeError(f"input of {self.ndim} axes and weight of {weight.ndim} do not go together")

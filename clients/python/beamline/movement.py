@@ -119,7 +119,7 @@ class MovementMixin(Base):
             if not value.is_integer():
                 return part._wrap(part.expr).cast(dtypes.default_float).pad(pairs, value=value)
             value = int(value)
-        attrs = {"padding": pairs, **({"value": value} if value else {})}
+        attrs = {"padding": pairs, **({"value": value} if value or str(value) == "-0.0" else {})}
         return part._op("pad", shape=shape)._attrs(**attrs)
 
     def _padding(self, padding) -> tuple:
@@ -255,6 +255,11 @@ class MovementMixin(Base):
     def stack(self, *args: Tensor, dim: int = 0) -> Tensor:
         """Side by side along a new axis."""
         tensors = [self, *args] if isinstance(self, Base) else [*self, *args]
+        if not tensors:
+            raise ValueError("stack takes at least one Tensor")
+        odd = next((each for each in tensors if each.shape != tensors[0].shape), None)
+        if odd is not None:
+            raise ValueError(f"stack takes Tensors of one shape: one is {tensors[0].shape}, another {odd.shape}; cat joins along an axis that is there")
         return tensors[0].unsqueeze(dim).cat(*(each.unsqueeze(dim) for each in tensors[1:]), dim=dim)
 
     def split(self, sizes, dim: int = 0) -> tuple:

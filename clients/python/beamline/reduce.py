@@ -43,12 +43,19 @@ class ReduceMixin(Base):
         return x._reduce("prod", axis, keepdim, wide(x.dtype)).cast(x.dtype)
 
     def max(self, axis=None, keepdim=False) -> Tensor:
-        """The largest; its gradient is shared between equals."""
-        return self._reduce("max", axis, keepdim)
+        """The largest, of nothing the least that the dtype has; its gradient is shared between equals."""
+        return self._extreme("max", axis, keepdim)
 
     def min(self, axis=None, keepdim=False) -> Tensor:
-        """The smallest; its gradient is shared between equals."""
-        return self._reduce("min", axis, keepdim)
+        """The smallest, of nothing the greatest that the dtype has; its gradient is shared between equals."""
+        return self._extreme("min", axis, keepdim)
+
+    def _extreme(self, op: str, axis, keepdim: bool) -> Tensor:
+        axes = self._axes(axis)
+        if any(self.shape[i] == 0 for i in axes):
+            value = self.dtype.min if op == "max" else self.dtype.max
+            return type(self).full(self._reduced(axes, keepdim), value, dtype=self.dtype, device=self.expr.device)
+        return self._reduce(op, axis, keepdim)
 
     def mean(self, axis=None, keepdim=False) -> Tensor:
         """Arithmetic mean; of integers as float32."""
@@ -90,6 +97,8 @@ class ReduceMixin(Base):
         if axis is None:
             return self.flatten()._arg(op, 0, False).reshape((1,) * self.ndim if keepdim else ())
         axis = self._resolve_dim(axis)
+        if self.ndim and self.shape[axis] == 0:
+            raise IndexError(f"{op} of {self.shape} along axis {axis}: there is nothing of which one could be the place")
         return self._op(op, shape=self._reduced((axis,), keepdim), dtype=dtypes.int64, axis=axis,
                         keepdim=bool(keepdim)).cast(dtypes.int32)
 
@@ -107,6 +116,7 @@ class ReduceMixin(Base):
 
     def _soften(self, op: str, axis, dtype) -> Tensor:
         x = self if dtype is None else self.cast(dtype)
+        x._resolve_dim(axis)
         if not x.ndim:
             return x * 0 + (1 if op == "softmax" else 0)
         return x._op(op, dtype=least_upper_float(x.dtype), axis=x._resolve_dim(axis))

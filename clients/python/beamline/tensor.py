@@ -9,11 +9,12 @@ import mmap
 import pathlib
 import struct
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import expr as exprs
 from . import values
 from .base import LIVE, Base, wrap_number
+from .connection import BeamlineError
 from .context import TRAINING
 from .creation import CreationMixin
 from .device import Device
@@ -23,10 +24,13 @@ from .expr import Expr
 from .indexing import IndexingMixin
 from .linalg import LinalgMixin
 from .movement import MovementMixin
+from .names import missing
 from .reduce import ReduceMixin
+from .show import EDGE, is_summarised, tensor_text
 from .symbolic import Symbolic, now
 from .values import Array, as_array, is_numpy
 
+READ_WHOLE = 1 << 16  # bytes of a Tensor that is shown; of a larger one the ends are fetched
 LEAVES = (list, tuple, bytes, bytearray, memoryview, pathlib.Path, Array)
 SPONGES = {"sha3_224": (144, 6, 28), "sha3_256": (136, 6, 32), "shake_128": (168, 31, 16)}  # rate, suffix, bytes of the digest
 
@@ -98,6 +102,20 @@ def unpickled(dtype: str, shape: tuple, data: bytes, device: str | None, require
     return tensor
 
 
+def ends(value, shape: tuple) -> Any:
+    """Nested lists, of a large Tensor without the middle of long axes."""
+    if not shape or not is_summarised(shape):
+        return value
+
+    def part(value, depth):
+        if depth == len(shape):
+            return value
+        if shape[depth] > 2 * EDGE:
+            value = value[:EDGE] + value[-EDGE:]
+        return [part(each, depth + 1) for each in value]
+    return part(value, 0)
+
+
 class TensorType(type):
     """``Tensor.training`` as an attribute of the class, which can be set."""
 
@@ -105,6 +123,10 @@ class TensorType(type):
     def training(cls) -> bool:
         """Whether dropout drops and batch norms learn their statistics."""
         return bool(TRAINING.value)
+
+    if not TYPE_CHECKING:
+        def __getattr__(cls, name):
+            raise missing("Tensor", name, dir(cls))
 
     @training.setter
     def training(cls, value: bool) -> None:
@@ -172,7 +194,33 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         return bool(TRAINING.value)
 
     def __repr__(self) -> str:
-        return f"<Tensor {self.shape} {self.dtype} on {self.expr.device or 'the default device'}>"
+        mine, value = self.expr, self._shown()
+        device = mine.device or (Device.DEFAULT if Device.opened is not None and not isinstance(value, str) else Device.default)
+        notes = [f"shape={mine.shape}", f"dtype={mine.dtype}"] + [f"device={device!r}"] * (device is not None)
+        return tensor_text("Tensor", value, mine.shape if isinstance(value, str) else now(mine.shape), dtypes.is_float(mine.dtype), notes + ["requires_grad=True"] * bool(self.requires_grad))
+
+    def _shown(self) -> Any:
+        """Its numbers for a person, of a large Tensor the ends of its axes; or why there are none.  It is computed, and can still be differentiated."""
+        if Capture.current is not None and Capture.current.tracing:
+            return "<captured>"
+        mine = self.expr
+        try:
+            shape = now(mine.shape)
+            if 0 in shape:
+                return []
+            if mine.data is not None and mine.handle is None:
+                return ends(mine.data.tolist(), shape)
+            if not is_summarised(shape) or math.prod(shape) * mine.dtype.itemsize <= READ_WHOLE:
+                return ends(exprs.realize([mine], mine).tolist(), shape)
+            exprs.realize([mine])
+            x = self._wrap(mine)
+            for axis, size in enumerate(shape):
+                if size > 2 * EDGE:
+                    x = x.split([EDGE, size - 2 * EDGE, EDGE], axis)
+                    x = x[0].cat(x[2], dim=axis)
+            return x.tolist()
+        except (OSError, BeamlineError, AssertionError, RuntimeError) as error:
+            return f"<{error}>"
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -281,9 +329,18 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         return self._become(x.expr if x.expr.device == self.expr.device or self.expr.device is None
                             else x.to(self.expr.device).expr)
 
-    def clone(self) -> Tensor:
-        """A copy."""
-        return self._op("contiguous")
+    def clone(self, device=None) -> Tensor:
+        """A copy, on another device where one is named."""
+        return self.to(device)._op("contiguous") if device is not None else self._op("contiguous")
+
+    @property
+    def is_param(self) -> bool | None:
+        """Whether optimisers learn it: another name of requires_grad."""
+        return self.requires_grad
+
+    def is_param_(self, is_param=True) -> Tensor:
+        """Be a parameter, or, with False, a buffer, which optimisers leave alone."""
+        return self.requires_grad_(is_param)
 
     # ---- places
 
@@ -340,7 +397,7 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         nodes = [node_of(each, found) for each in targets]
         for each, node in zip(targets, nodes):
             if node is None and not materialize_grads:
-                raise RuntimeError(f"{each!r} not found in the graph of {self!r}, or only behind detach()")
+                raise RuntimeError(f"a target, {each.shape} {each.dtype}, is not in the graph of self, or only behind detach()")
         return gradients(self, [node or each.expr for node, each in zip(nodes, targets)], gradient)
 
     def _check_gradient(self, gradient: Tensor | None) -> None:

@@ -10,6 +10,8 @@ import struct
 import sys
 from typing import Any
 
+from .names import suggest
+
 try:
     import numpy
 except ImportError:
@@ -60,7 +62,7 @@ def dtype_name(dtype) -> str:
         except TypeError:
             pass
     if name not in DTYPES:
-        raise ValueError(f"{dtype!r} is no dtype; there are {', '.join(DTYPES)}")
+        raise ValueError(f"{dtype!r} is no dtype; there are {', '.join(DTYPES)}{suggest(str(name), DTYPES)}")
     return name
 
 

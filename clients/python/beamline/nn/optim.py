@@ -2,15 +2,28 @@
 """Optimisers, as expressions: a step assigns parameters and what is remembered, and computes all of it in one request."""
 from __future__ import annotations
 
-from ..dtype import dtypes
+from ..dtype import dtypes, least_upper_dtype
 from ..tensor import Tensor
 
 
+def check_range(what: str, value: float, below: float | None = None) -> None:
+    """ValueError where a setting of an optimiser is negative, or not below a bound."""
+    if not value >= 0 or below is not None and not value < below:
+        raise ValueError(f"Invalid {what}: {value}; it must be at least 0" + (f" and below {below}" if below is not None else ""))
+
+
 class Optimizer:
-    """What they share.  params: Tensors, each once; lr: a number, which ``lr`` holds as a Tensor that can be assigned."""
+    """What they share.  params: Tensors, each once; lr: a number, which ``lr`` holds as a Tensor of shape (1,) that can be assigned."""
 
     def __init__(self, params: list, lr: float, device=None, fused=False):
+        if isinstance(params, Tensor) or not hasattr(params, "__iter__"):
+            raise TypeError(f"params argument given to the optimizer should be a list of Tensors, but got {type(params).__name__}")
+        params = list(params)
         for each in params:
+            if not isinstance(each, Tensor):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(each).__name__}")
+            if not each.is_floating_point():
+                raise ValueError(f"optimizer can only optimize Tensors of floats, but one of the params is {each.shape} {each.dtype}")
             if each.requires_grad is None:
                 each.requires_grad = True
         self.params = dedup([each for each in params if each.requires_grad])
@@ -19,7 +32,8 @@ class Optimizer:
         self.buffers = dedup([each for each in params if not each.requires_grad])
         self.device, self.fused = device or self.params[0].expr.device, fused
         if not isinstance(lr, Tensor):
-            lr = Tensor(float(lr), device=self.device, dtype=dtypes.float32, requires_grad=False)
+            check_range("learning rate", lr)
+            lr = Tensor([float(lr)], device=self.device, dtype=least_upper_dtype(dtypes.default_float, dtypes.float32), requires_grad=False)
         self.lr = lr
 
     def _new_optim_param(self) -> list:
@@ -41,10 +55,10 @@ class Optimizer:
                                "- help: Consider setting Tensor.training=True before calling Optimizer.step().")
         missing = [each for each in self.params if each.grad is None]
         if missing:
-            raise RuntimeError(f"{missing[0]!r} has no gradient: call backward() before step()")
+            raise RuntimeError(f"a parameter, {missing[0].shape} {missing[0].dtype}, has no gradient: call backward() before step()")
         changes, extra = self._step(self.params, [each.grad for each in self.params])
         for each, change in zip(self.params, changes):
-            each.assign(self._apply(each.detach(), change).cast(each.dtype))
+            each.assign(self._apply(each.detach(), change.reshape(each.shape)).cast(each.dtype))
         return extra + self.params + self.buffers
 
     def _apply(self, param: Tensor, change: Tensor) -> Tensor:
@@ -87,6 +101,10 @@ class LARS(Optimizer):
                  classic=True,
                  pre_wd=True, tcoef=0.001, device=None, fused=False):
         super().__init__(params, lr, device, fused)
+        check_range("momentum value", momentum)
+        check_range("weight_decay value", weight_decay)
+        if nesterov and not momentum:
+            raise ValueError("Nesterov momentum requires a momentum")
         self.momentum, self.wd, self.ns_steps, self.ns_params = momentum, weight_decay, ns_steps, ns_params
         self.nesterov, self.classic, self.pre_wd, self.tcoef = nesterov, classic, pre_wd, tcoef
         self.b = self._new_optim_param() if momentum else []
@@ -122,7 +140,7 @@ def SGD(params: list, lr=0.001, momentum=0.0, weight_decay=0.0, nesterov=False, 
                 fused=fused)
 
 
-def Muon(params: list, lr=0.02, momentum=0.95, weight_decay=0.1, ns_steps=5, ns_params=(3.4445, -4.775, 2.0315), nesterov=True,
+def Muon(params: list, lr=0.001, momentum=0.95, weight_decay=0.1, ns_steps=5, ns_params=(3.4445, -4.775, 2.0315), nesterov=True,
          device=None,
          fused=False) -> LARS:
     """Momentum, made orthogonal by Newton-Schulz steps: for matrices.  https://kellerjordan.github.io/posts/muon/"""
@@ -137,6 +155,10 @@ class LAMB(Optimizer):
     def __init__(self, params: list, lr=0.001, b1=0.9, b2=0.999, eps=1e-6, weight_decay=0.0, adam=False, device=None,
                  fused=False):
         super().__init__(params, lr, device, fused)
+        check_range("b1 (the first of betas)", b1, 1.0)
+        check_range("b2 (the second of betas)", b2, 1.0)
+        check_range("epsilon value", eps)
+        check_range("weight_decay value", weight_decay)
         self.b1, self.b2, self.eps, self.wd, self.adam = b1, b2, eps, weight_decay, adam
         self.b1_t, self.b2_t = (Tensor.ones((1,), dtype=dtypes.float32, device=self.device, requires_grad=False)
                                 for _ in range(2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import enum
 import io
 import json
 import math
@@ -11,36 +12,50 @@ import pathlib
 import pickle
 import struct
 import sys
+import tarfile
+import types
 import zipfile
 
 from .. import values
 from ..dtype import BY_NAME, DType, dtypes
+from ..names import nearest
 from ..tensor import Tensor, leaf
 from ..values import Array
 from .gguf import gguf_load  # noqa: F401  # as part of this module
 
-__all__ = ["get_parameters", "get_state_dict", "gguf_load", "load_state_dict", "safe_load", "safe_load_metadata", "safe_save",
-           "torch_load"]
+__all__ = ["StateDictError", "TensorIO", "get_parameters", "get_state_dict", "gguf_load", "load_state_dict", "safe_load", "safe_load_metadata",
+           "safe_save", "tar_extract", "torch_load", "zip_extract"]
 
 
 def get_state_dict(obj, prefix: str = "", tensor_type=Tensor) -> dict:
     """The Tensors of an object, its attributes, lists and dicts, by names such as "layers.0.weight"."""
-    if isinstance(obj, tensor_type):
-        return {prefix.strip("."): obj}
-    if hasattr(obj, "_asdict"):
-        return get_state_dict(obj._asdict(), prefix, tensor_type)
-    if isinstance(obj, dict):
-        items = [(str(key), each) for key, each in obj.items()]
-    elif isinstance(obj, (list, tuple)):
-        items = [(str(i), each) for i, each in enumerate(obj)]
-    elif hasattr(obj, "__dict__"):
-        items = list(obj.__dict__.items())
-    else:
-        return {}
     found: dict = {}
-    for key, each in items:
-        found.update(get_state_dict(each, f"{prefix}{key}.", tensor_type))
+    add_tensors(obj, prefix, tensor_type, found, [])
     return found
+
+
+def parts_of(obj) -> list:
+    """(name, value) of what a model is made of: the items of a container, the attributes of an object; nothing of classes, functions and enums."""
+    if hasattr(obj, "_asdict"):
+        return list(obj._asdict().items())
+    if isinstance(obj, dict):
+        return [(str(key), each) for key, each in obj.items()]
+    if isinstance(obj, (list, tuple)):
+        return [(str(i), each) for i, each in enumerate(obj)]
+    if isinstance(obj, (type, enum.Enum, types.ModuleType, types.FunctionType)) or not hasattr(obj, "__dict__"):
+        return []
+    return list(obj.__dict__.items())
+
+
+def add_tensors(obj, prefix: str, tensor_type, found: dict, above: list) -> None:
+    """Add the Tensors of an object, which is part of those |above|: an object within itself is left out."""
+    if isinstance(obj, tensor_type):
+        found[prefix.strip(".")] = obj
+        return
+    if any(each is obj for each in above):
+        return
+    for key, each in parts_of(obj):
+        add_tensors(each, f"{prefix}{key}.", tensor_type, found, [*above, obj])
 
 
 def get_parameters(obj) -> list:
@@ -48,29 +63,46 @@ def get_parameters(obj) -> list:
     return list(get_state_dict(obj).values())
 
 
-def load_state_dict(model, state_dict: dict, strict=True, verbose=True, consume=False, realize=True) -> list:
-    """Give the Tensors of a model the values of those of the same names.
+class StateDictError(KeyError, ValueError, RuntimeError):
+    """A state_dict that does not fit a model: what is missing, unexpected, and of another shape."""
 
-    strict: KeyError where one is missing     consume: take them out of state_dict     Returns: the Tensors that were changed
+    def __str__(self) -> str:
+        return self.args[0]
+
+
+def check_state(model, mine: dict, state_dict: dict, strict: bool) -> None:
+    """StateDictError, which names everything that is wrong, where a state_dict does not fit."""
+    lacking = [key for key in mine if key not in state_dict] if strict else []
+    odd = [key for key in mine if key in state_dict and mine[key].shape != state_dict[key].shape
+           and {mine[key].shape, state_dict[key].shape} != {(), (1,)}]
+    if not lacking and not odd:
+        return
+    unused, lines = [key for key in state_dict if key not in mine], []
+    for what, keys in (("missing in state_dict", lacking), ("unexpected in state_dict", unused)):
+        if keys:
+            lines.append(f"  {len(keys)} {what}: {', '.join(keys)}")
+    lines += [f"  Shape mismatch in {key}: {mine[key].shape} in the model, {state_dict[key].shape} in state_dict" for key in odd]
+    near = [(key, nearest(key, unused)) for key in lacking[:10]]
+    lines += [f"  is {other} meant to be {key}?" for key, other in near if other]
+    raise StateDictError(f"state_dict does not fit {type(model).__name__}, and nothing of it was loaded:\n" + "\n".join(lines))
+
+
+def load_state_dict(model, state_dict: dict, strict=True, verbose=True, consume=False, realize=True) -> list:
+    """Give the Tensors of a model the values of those of the same names.  StateDictError, and no change, where shapes differ.
+
+    strict: StateDictError where one is missing too     consume: take them out of state_dict     Returns: the Tensors that were changed
     """
     mine, changed = get_state_dict(model), []
+    check_state(model, mine, state_dict, strict)
     unused = [key for key in state_dict if key not in mine]
     if verbose and unused:
         print("WARNING: unused weights in state_dict", sorted(unused), file=sys.stderr)
     for key, tensor in mine.items():
         if key not in state_dict:
-            if strict:
-                raise KeyError(key)
             if verbose:
                 print(f"WARNING: not loading {key}", file=sys.stderr)
             continue
-        given = state_dict[key]
-        if given.shape != tensor.shape:
-            if {(), (1,)} != {given.shape, tensor.shape}:
-                raise ValueError(f"Shape mismatch in layer `{key}`: Expected shape {tensor.shape}, but found {given.shape} in "
-                                 "state dict.")
-            given = given.reshape(tensor.shape)
-        tensor.replace(given.to(tensor.expr.device))
+        tensor.replace(state_dict[key].reshape(tensor.shape).to(tensor.expr.device))
         changed.append(tensor)
         if consume:
             del state_dict[key]
@@ -107,6 +139,59 @@ def safe_save(tensors: dict, fn, metadata: dict | None = None) -> None:
     """Write Tensors into a safetensors file."""
     Tensor.realize(*tensors.values()) if tensors else None
     pathlib.Path(fn).write_bytes(values.write_safetensors({name: each._array() for name, each in tensors.items()}, metadata))
+
+
+# ---- files of files
+
+
+class TensorIO(io.RawIOBase):
+    """A Tensor of bytes (n,) of uint8 as a binary file to be read."""
+
+    def __init__(self, t: Tensor):
+        if t.ndim != 1 or t.dtype is not dtypes.uint8:
+            raise ValueError(f"a file is a Tensor of bytes, (n,) of uint8, not {t.shape} {t.dtype}")
+        self.bytes, self.at = read_bytes(t), 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer) -> int:
+        """Fill a buffer from where the file is; how many bytes there were."""
+        part = self.bytes[self.at:self.at + len(buffer)]
+        buffer[:len(part)] = part
+        self.at += len(part)
+        return len(part)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Go to a place, from the start (0), from here (1) or from the end (2)."""
+        self.at = min(len(self.bytes), max(0, (0, self.at, len(self.bytes))[whence] + offset))
+        return self.at
+
+    def tell(self) -> int:
+        """Where it is."""
+        return self.at
+
+
+def packed_files(fn):
+    """A Tensor of bytes, or a path, as a binary file."""
+    return io.BufferedReader(TensorIO(fn)) if isinstance(fn, Tensor) else open(pathlib.Path(fn), "rb")
+
+
+def tar_extract(fn) -> dict:
+    """The files of a tar file, which may be compressed, as Tensors of bytes by name; fn: its path, or a Tensor of its bytes."""
+    with packed_files(fn) as data, tarfile.open(fileobj=data, mode="r:*") as file:
+        return {member.name: Tensor(file.extractfile(member).read()) for member in file if member.isfile()}
+
+
+def zip_extract(fn) -> dict:
+    """The files of a zip file as Tensors of bytes by name; fn: its path, or a Tensor of its bytes."""
+    with packed_files(fn) as data, zipfile.ZipFile(data) as file:
+        return {name: Tensor(file.read(name)) for name in file.namelist() if not name.endswith("/")}
 
 
 # ---- PyTorch
