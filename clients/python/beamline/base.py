@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from .dtype import DType, dtypes, least_upper_dtype
 from .expr import LIVE, Expr
 from .names import missing
-from .symbolic import Symbolic, is_size
+from .symbolic import Symbolic, find, is_size
+from .views import Link, Storage, View, apply, changed, nothing
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -61,11 +62,15 @@ def one_device(*exprs: Expr) -> str | None:
 
 
 class Base:
-    """A Tensor's expression, and how others are made of it."""
+    """A Tensor's expression, how others are made of it, and which of them share its elements (views.py).
 
-    __slots__ = ("expr", "grad", "requires_grad", "__weakref__")
+    _expr: the expression of its value     _view: how it shows elements of a storage; None where it shares them with no Tensor
+    """
 
-    expr: Expr
+    __slots__ = ("_expr", "_view", "grad", "requires_grad", "__weakref__")
+
+    _expr: Expr
+    _view: View | None
     grad: Tensor | None
     requires_grad: bool | None
 
@@ -75,13 +80,117 @@ class Base:
 
     def __del__(self, live=LIVE) -> None:
         live.pop(id(self), None)
+        view = getattr(self, "_view", None)
+        if view is not None:
+            view.storage.tensors.pop(id(self), None)
 
     @classmethod
     def _wrap(cls, expr: Expr) -> Tensor:
         tensor = cls.__new__(cls)
-        tensor.expr, tensor.grad, tensor.requires_grad = expr, None, None
+        tensor._expr, tensor._view, tensor.grad, tensor.requires_grad = expr, None, None, None
         LIVE[id(tensor)] = weakref.ref(tensor)
         return tensor
+
+    # ---- its value, and the Tensors that share it
+
+    @property
+    def expr(self) -> Expr:
+        """The expression of its value."""
+        view = self._view
+        if view is not None and view.version != view.storage.version:
+            version, value = view.storage.version, view.storage.value
+            for link in view.links:
+                value = apply(link, self._wrap(value))
+            self._expr, view.version = value, version
+        return self._expr
+
+    @expr.setter
+    def expr(self, value: Expr) -> None:
+        """Write a value: the Tensors that share elements with self have it too."""
+        view = self._view
+        if view is None:
+            self._expr = value
+            return
+        if self._repeats:
+            raise RuntimeError(f"write to an expanded tensor of shape {self.shape}: several of its elements are one in memory; "
+                               "clone() it first")
+        storage = view.storage
+        if len(storage.tensors) == 1:  # nothing else shares them
+            self._expr, self._view = value, None
+        elif not view.links:
+            storage.write(value)
+        else:
+            storage.write(changed(self._wrap(storage.value), view.links, self._wrap(value)).expr)
+            if not any(link.op == "detach" for link in view.links):
+                self._expr, view.version = value, storage.version
+
+    def _share(self) -> View:
+        """How it shows its elements, so that others can show them too."""
+        view = self._view
+        if view is None:
+            view = View(Storage(self._expr), ())
+            self._join(view)
+        return view
+
+    def _join(self, view: View) -> None:
+        """Show elements of a storage."""
+        self._view = view
+        view.storage.tensors[id(self)] = None
+        if not view.links:
+            view.storage.base = weakref.ref(self)
+
+    def _shows(self, other: Tensor, op: str | None = None) -> Tensor:
+        """Self as a view of |other|: its expression is one operation on that of |other|."""
+        view, mine = other._share(), self._expr
+        self._join(View(view.storage, (*view.links, Link(op or mine.op, mine.attrs, mine.shape, mine.dtype))))
+        return self  # type: ignore[return-value]
+
+    def _leave(self) -> None:
+        """Share elements with no other Tensor from now on; the value stays."""
+        self._expr, view, self._view = self.expr, self._view, None
+        if view is not None:
+            view.storage.tensors.pop(id(self), None)
+            if view.storage.base() is self:
+                view.storage.base = nothing
+
+    def _copy(self) -> Tensor:
+        """The same value, which shares elements with no Tensor."""
+        return self._wrap(self.expr)
+
+    def _owner(self) -> Tensor:
+        """A Tensor of all elements of its storage: self, where it is no view."""
+        view = self._view
+        if view is None or not view.links:
+            return self  # type: ignore[return-value]
+        storage = view.storage
+        base = storage.base()
+        if base is None:
+            base = self._wrap(storage.value)
+            base._join(View(storage, ()))
+        return base
+
+    def _settle(self) -> None:
+        """Forget what its value was made of, which was computed."""
+        self._expr, view = self.expr.settled(), self._view
+        if view is None:
+            return
+        if len(view.storage.tensors) == 1:
+            self._view = None
+        elif not view.links:
+            view.storage.value, view.storage.pending = self._expr, False
+
+    def _is_same_view(self, other: Tensor) -> bool:
+        """Whether both show the same elements of one storage, so that they always have one value."""
+        mine, its = self._view, other._view
+        if self is other or mine is None or its is None:
+            return self is other
+        bound = [[each.values for each in find(view.links)] for view in (mine, its)]
+        return mine.storage is its.storage and mine.links == its.links and bound[0] == bound[1]
+
+    @property
+    def _repeats(self) -> bool:
+        """Whether it is a view of which several elements are one in memory."""
+        return self._view is not None and any(link.op == "expand" for link in self._view.links)
 
     def _op(self, op: str, *operands, shape: tuple | None = None, dtype: DType | None = None, **attrs) -> Tensor:
         """A node over this Tensor and others; its shape is this one's and its dtype too, unless given."""

@@ -140,10 +140,10 @@ class ElementwiseMixin(Base):
             return self
         old, new = self.dtype.itemsize, dtype.itemsize
         if old == new:
-            return self._convert("bitcast", dtype)
+            return self._convert("bitcast", dtype)._shows(self)
         if self.ndim == 0 or self.shape[-1] * old % new != 0:
             raise RuntimeError(f"unsupported size in bitcast: {self.shape} of {self.dtype} to {dtype}")
-        return self._convert("bitcast", dtype, (*self.shape[:-1], self.shape[-1] * old // new))
+        return self._convert("bitcast", dtype, (*self.shape[:-1], self.shape[-1] * old // new))._shows(self)
 
     def float(self) -> Tensor:
         """As float32."""
@@ -429,8 +429,8 @@ class ElementwiseMixin(Base):
     # ---- what does not compute
 
     def contiguous(self) -> Tensor:
-        """Itself, computed into memory of its own."""
-        return self if self.expr.is_leaf else self._op("contiguous")
+        """Itself, computed into memory of its own; of a view, a copy."""
+        return self if self.expr.is_leaf and self._view is None else self._op("contiguous")
 
     def contiguous_backward(self) -> Tensor:
         """Itself; the server decides where gradients are stored."""
@@ -438,7 +438,7 @@ class ElementwiseMixin(Base):
 
     def detach(self) -> Tensor:
         """Itself, through which no gradient flows."""
-        return self._op("detach")
+        return self._op("detach")._shows(self)
 
     def sequential(self, ll: list) -> Tensor:
         """The functions of a list applied, one after the other."""

@@ -318,7 +318,8 @@ class Seeds:
 def forget_lost() -> None:
     """After tensors on a server were lost: have everything computed, or sent, again for which this process has what it takes."""
     seen: set = set()
-    stack = [tensor.expr for tensor in (reference() for reference in list(LIVE.values())) if tensor is not None]
+    live = [tensor for tensor in (reference() for reference in list(LIVE.values())) if tensor is not None]
+    stack = [tensor.expr for tensor in live] + [tensor._view.storage.value for tensor in live if tensor._view is not None]
     while stack:
         expr = stack.pop()
         if id(expr) in seen:

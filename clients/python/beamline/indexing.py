@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from .base import Base, broadcast_shape
-from .dtype import dtypes
+from .dtype import dtypes, least_upper_dtype
 from .expr import Expr
 from .symbolic import Pins, Symbolic, find, fixed, is_known, now
 
@@ -125,15 +125,10 @@ class IndexingMixin(Base):
             if Pins.names is not None:
                 raise
             return self._renamed(now(self.shape))[indices]  # by plain numbers, of what it is now
-        x = self._slice([(part.start, part.stop, part.step) for part in parts])
-        back = [i for i, part in enumerate(parts) if part.backwards]
-        x = x.flip(back) if back else x
-        shape = [size for size, part in zip(x.shape, parts) if not part.gone]
+        x = self._region(parts)._shaped(parts, fresh)
         picks: list = [part.pick for part in parts if not part.gone]
         for place in fresh:
-            shape.insert(place, 1)
             picks.insert(place, None)
-        x = x.reshape(tuple(shape))
         return x._pick(picks) if any(each is not None for each in picks) else x
 
     def _take(self, index: Tensor, dim: int) -> Tensor:
@@ -163,29 +158,60 @@ class IndexingMixin(Base):
         return result.permute(order)
 
     def __setitem__(self, indices, value) -> None:
-        parts, fresh = self._parts(indices)
-        if self.requires_grad:
-            raise NotImplementedError("setitem with requires_grad is not supported")
-        value = value if isinstance(value, Base) else type(self)(value, dtype=self.dtype, device=self.expr.device)
-        value = value.cast(self.dtype)
+        try:
+            parts, fresh = self._parts(indices)
+        except UndecidedError:
+            if all(False for _ in find(indices)):
+                raise
+            self[fixed(indices)] = value  # by what its Variables are bound to
+            return
+        self._check_no_gradient()
+        if not isinstance(value, Base):
+            kind = self.dtype if isinstance(value, (bool, int, float, list, tuple, Symbolic)) or not hasattr(value, "dtype") else None
+            value = type(self)(value, dtype=kind, device=self.expr.device)
+        value = self._as_mine(value, "setitem")
+        region = self._region(parts)
         if any(part.pick is not None for part in parts):
-            value = self._put(parts, fresh, value)
-        else:
-            shape = [part.size for part in parts if not part.gone]
-            for place in fresh:
-                shape.insert(place, 1)
-            value = value._broadcast_to(tuple(shape))
-        self.assign(self._with(parts, value.reshape(tuple(part.size for part in parts))))
+            region.assign(region._put(parts, fresh, value))
+            return
+        region = region._shaped(parts, fresh)
+        if not value._is_same_view(region):  # as in x[1:3] += 1, which has written already
+            while value.ndim > region.ndim and value.shape[0] == 1:
+                value = value.reshape(value.shape[1:])
+            region.assign(value._broadcast_to(region.shape))
 
-    def _put(self, parts: list, fresh: list, value: Tensor) -> Tensor:
-        """The part of self that ranges choose, with |value| where Tensors point to."""
-        if fresh:
-            raise NotImplementedError("writing with None and Tensors in one index is not supported")
+    def _check_no_gradient(self) -> None:
+        view = self._view
+        base = None if view is None or any(link.op == "detach" for link in view.links) else view.storage.base()
+        if self.requires_grad or base is not None and base.requires_grad:
+            raise NotImplementedError("setitem with requires_grad is not supported: write to its detach()")
+
+    def _as_mine(self, value: Tensor, what: str) -> Tensor:
+        """|value| in this dtype; RuntimeError where its numbers could become others than rounded ones."""
+        mine, its = self.dtype, value.dtype
+        if least_upper_dtype(mine, its) is not mine and not (dtypes.is_float(mine) and dtypes.is_float(its)):
+            raise RuntimeError(f"{what} dtype mismatch: {its} does not go into {mine} without a loss; cast it first")
+        return value.cast(mine)
+
+    def _region(self, parts: list) -> Tensor:
+        """The part of self that ranges choose, with every axis."""
         x = self._slice([(part.start, part.stop, part.step) for part in parts])
         back = [i for i, part in enumerate(parts) if part.backwards]
-        x = x.flip(back) if back else x
+        return x.flip(back) if back else x
+
+    def _shaped(self, parts: list, fresh: list) -> Tensor:
+        """A region without the axes of whole numbers, and with those of None."""
+        shape = [size for size, part in zip(self.shape, parts) if not part.gone]
+        for place in fresh:
+            shape.insert(place, 1)
+        return self.reshape(tuple(shape))
+
+    def _put(self, parts: list, fresh: list, value: Tensor) -> Tensor:
+        """A region with |value| where Tensors point to."""
+        if fresh:
+            raise NotImplementedError("writing with None and Tensors in one index is not supported")
         axes = [i for i, part in enumerate(parts) if part.pick is not None]
-        rest = [i for i in range(x.ndim) if i not in axes]
+        rest = [i for i in range(self.ndim) if i not in axes]
         order = axes + rest
         picks = [parts[i].pick for i in axes]
         together = broadcast_shape(*(each.shape for each in picks))
@@ -193,34 +219,15 @@ class IndexingMixin(Base):
         front = axes != list(range(axes[0], axes[-1] + 1))
         kept = [i for i in rest if not parts[i].gone]
         before = 0 if front else sum(i < axes[0] for i in kept)
-        shape = tuple(x.shape[i] for i in kept)
+        shape = tuple(self.shape[i] for i in kept)
         value = value._broadcast_to(shape[:before] + together + shape[before:])
         count = len(together)
         value = value.permute(list(range(before, before + count)) + list(range(before)) + list(range(before + count, value.ndim)))
-        value = value.reshape(together + tuple(x.shape[i] for i in rest))
-        moved = x.permute(order)
+        value = value.reshape(together + tuple(self.shape[i] for i in rest))
+        moved = self.permute(order)
         picks = [each._broadcast_to(together).expr for each in picks]
         done = self._wrap(Expr("index_put", (moved.expr, value.expr, *picks), (), moved.shape, self.dtype, moved.expr.device))
-        return done.permute([order.index(i) for i in range(x.ndim)])
-
-    def _with(self, parts: list, value: Tensor) -> Tensor:
-        """self, but for ranges of it that are |value|."""
-        back = [i for i, part in enumerate(parts) if part.backwards]
-        value = value.flip(back) if back else value
-        inside = type(self).full(value.shape, True, dtype=dtypes.bool, device=self.expr.device)
-
-        def spread(x: Tensor) -> Tensor:
-            for axis, part in enumerate(parts):
-                if part.step > 1 and part.size:
-                    shape = x.shape
-                    x = x.unsqueeze(axis + 1).pad((None,) * (axis + 1) + ((0, part.step - 1),) + (None,) * (x.ndim - axis - 1))
-                    x = x.reshape(shape[:axis] + (shape[axis] * part.step,) + shape[axis + 1:])
-                    extent = part.stop - part.start
-                    x = x.shrink(tuple((0, min(extent, x.shape[i])) if i == axis else None for i in range(x.ndim)))
-            return x.pad(tuple((part.start, total - part.start - size) for part, total, size in zip(parts, self.shape, x.shape)))
-        if value.shape == self.shape:
-            return value
-        return spread(inside).where(spread(value), self)
+        return done.permute([order.index(i) for i in range(self.ndim)])
 
     # ---- by index
 

@@ -16,7 +16,8 @@ from .device import Device, Handle
 from .expr import (RANDOM, Expr, Seeds, apart, between, bind, bindings_of, check_lost, choose_device, held, is_input, is_plain, linearize,
                    make_template, numel, order_of, realize, recovering)
 from .symbolic import Bindings, Pins, Symbolic, Variable, as_text, now, rebound  # noqa: F401  # Variable as part of this module
-from .tensor import Capture, JitError, Tensor
+from .tensor import Capture, JitError, Tensor, compute
+from .views import STALE
 
 NUMBERS = itertools.count()
 MOST_PROGRAMS = 64  # of one function, for the values of its arguments
@@ -138,12 +139,6 @@ class Program:
                 raise JitError(f"a tensor that the captured function uses was {shape} {dtype} and is now {expr.shape} {expr.dtype}")
             if self.bindings.ranges:
                 bindings.add(expr.shape)
-        lazy = [expr for expr in values if expr.handle is None and expr.data is None]
-        if lazy:
-            realize(lazy)
-            for leaf in self.leaves:
-                if leaf.__class__ is not int:
-                    leaf.expr = leaf.expr.settled()
         check_lost(values)
         files: dict = {}
         parts = []
@@ -157,7 +152,11 @@ class Program:
         return ",".join(filter(None, parts)), files
 
     def __call__(self, inputs: list, bindings: Bindings) -> Any:
-        values = [inputs[leaf].expr if leaf.__class__ is int else leaf.expr for leaf in self.leaves]
+        self.check_apart(inputs)
+        given = [inputs[leaf] if leaf.__class__ is int else leaf for leaf in self.leaves]
+        if self.names:
+            compute([each for each in given if not each.expr.is_leaf])
+        values = [each.expr for each in given]
         made = self.run(values, bindings) if self.names else {}
         results = [values[each] if each.__class__ is int else made[each] for each in self.results]
         for tensor, number in self.assigned:
@@ -188,6 +187,23 @@ class Program:
         shapes = [rebound(shape, bindings.values) if sizes else shape for _, (shape, _, _) in self.names]
         return {node: held(Handle(session, name, numel(now(shape)) * dtype.itemsize), shape, dtype, device)
                 for name, shape, (node, (_, dtype, device)) in zip(names, shapes, self.names)}
+
+    def check_apart(self, inputs: list) -> None:
+        """JitError where one of the arguments shares elements with another Tensor of the call, and the call writes to one of the
+        two: the program has a value of its own for each.
+        """
+        given = [each._view.storage if each._view else None for each in inputs]
+        others = [leaf._view.storage for leaf in self.leaves if isinstance(leaf, Tensor) and leaf._view]
+        for tensor, _ in self.assigned:
+            if tensor.__class__ is int:
+                storage = given[tensor]
+                shared = given.count(storage) > 1 or storage in others
+            else:
+                storage = tensor._view.storage if tensor._view else None
+                shared = storage in given
+            if storage is not None and shared:
+                raise JitError("a captured function writes to a Tensor that shares elements with one of its arguments: pass a clone() "
+                               "of the argument")
 
 
 class TinyJit:
@@ -297,62 +313,102 @@ class TinyJit:
         return result
 
 
+class Scene:
+    """The Tensors of this process while a function is captured.  Each that has a value becomes a leaf of its own, which tells it
+    from others of the same value; leave() gives all of them what they had before.
+
+    owners: a Tensor for each storage of views, which keeps it alive      starts: id() of a leaf to (the leaf, its Tensor)
+    alive: id() of the Tensors that were there before, without the arguments      grads: (Tensor, what its grad was)
+    """
+
+    def __init__(self, inputs: list):
+        self.inputs = [(each, *self.state(each)) for each in inputs]
+        self.fresh = [Expr("input", (), (("index", i),), each.shape, each.dtype, each.expr.device) for i, each in enumerate(inputs)]
+        for each, leaf in zip(inputs, self.fresh):  # an argument shares elements with no Tensor: check_apart()
+            each._leave()
+            each._expr = leaf
+        live = [tensor for reference in list(LIVE.values()) if (tensor := reference()) is not None]
+        own = {id(each) for each in inputs}
+        self.owners = {id(owner): owner for owner in (each._owner() for each in live)}
+        everyone = {id(each): each for each in (*live, *self.owners.values()) if id(each) not in own}
+        self.before = [(each, *self.state(each)) for each in everyone.values()]
+        self.storages = [(view.storage, view.storage.value, view.storage.version, view.storage.pending)
+                         for _, _, view, _ in self.before if view is not None and not view.links]
+        self.grads = [(each, each.grad) for each in (*everyone.values(), *inputs)]
+        self.alive, self.starts = set(everyone), {}
+        for each in everyone.values():
+            self.begin(each)
+
+    @staticmethod
+    def state(tensor: Tensor) -> tuple:
+        """(expression, view, version of the view) of a Tensor"""
+        view = tensor._view
+        return tensor._expr, view, view.version if view else STALE
+
+    def begin(self, tensor: Tensor) -> None:
+        """Make the value of a Tensor a leaf; a view that was not computed itself is made of the leaf of all elements."""
+        view = tensor._view
+        if view is not None and view.links and (tensor._expr.handle is None or view.version != view.storage.version):
+            view.version = STALE
+            return
+        mine = tensor.expr
+        if mine.handle is not None:
+            mine = held(mine.handle, mine.shape, mine.dtype, mine.device)
+            tensor._expr = mine
+            if view is not None and not view.links:
+                view.storage.value = mine
+        self.starts.setdefault(id(mine), (mine, tensor))
+
+    def as_returned(self, tensor: Tensor) -> Tensor:
+        """An argument that is returned stands for its value at the end; what was there before for itself."""
+        return tensor if id(tensor) in self.alive else Tensor._wrap(tensor.expr)
+
+    def leave(self, finished: bool) -> None:
+        """Give all Tensors what they had before; grads too, where the function failed."""
+        for storage, value, version, pending in self.storages:
+            storage.value, storage.version, storage.pending = value, version, pending
+        for tensor, expr, view, version in (*self.before, *self.inputs):
+            tensor._leave()
+            tensor._expr = expr
+            if view is not None:
+                view.version = version
+                tensor._join(view)
+        if not finished:
+            for tensor, grad in self.grads:
+                tensor.grad = grad
+
+
 def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list) -> Trace:
     """Run a function on inputs without values, and tell what it returned and assigned.  The Tensors keep the values they had."""
-    starts: dict = {}
-    for reference in list(LIVE.values()):
-        tensor = reference()
-        if tensor is not None:
-            mine = tensor.expr
-            if mine.handle is not None:  # a leaf of its own, which tells it from others of the same value
-                tensor.expr = mine = held(mine.handle, mine.shape, mine.dtype, mine.device)
-            starts.setdefault(id(mine), (mine, tensor))
-    alive = {id(tensor) for _, tensor in starts.values()}
-    before = [each.expr for each in inputs]
-    fresh = [Expr("input", (), (("index", i),), each.shape, each.dtype, each.expr.device) for i, each in enumerate(inputs)]
-    for each, leaf in zip(inputs, fresh):
-        each.expr = leaf
-    grads = [(tensor, tensor.grad) for _, tensor in starts.values()]
+    scene = Scene(inputs)
     Capture.current = recorded = Capture(tracing=True)
     Pins.names = set()
     finished = False
     try:
-        returned = fxn(*args, **kwargs)
-        finished = True
-    finally:
+        returned = rebuild(fxn(*args, **kwargs), scene.as_returned)
         Capture.current, pinned, Pins.names = None, frozenset(Pins.names), None
-        changed = {i: each.expr for i, each in enumerate(inputs) if each.expr is not fresh[i]}
-        for each, leaf in zip(inputs, before):
-            each.expr = leaf
-        if not finished:
-            for first, tensor in starts.values():
-                if id(tensor) in recorded.assigned and not any(tensor is each for each in inputs):
-                    tensor.expr = first
-            for tensor, grad in grads:
-                tensor.grad = grad
-    own = {id(each) for each in inputs}
-    assigned: list = [(i, expr) for i, expr in changed.items()]
-    assigned += [(each, each.expr) for each in recorded.assigned.values() if id(each) not in own and id(each) in alive]
-    for tensor, _ in assigned:
-        if tensor.__class__ is not int:
-            tensor.expr = next(first for first, each in starts.values() if each is tensor)
+        trace = trace_of(scene, recorded, returned, inputs, pinned)
+        finished = True
+        return trace
+    finally:
+        Capture.current = Pins.names = None
+        scene.leave(finished)
 
-    def as_returned(tensor: Tensor) -> Tensor:
-        """An argument that is returned stands for its value at the end; what was there before for itself."""
-        place = next((i for i, each in enumerate(inputs) if each is tensor), None)
-        if place is None:
-            return tensor if id(tensor) in alive else Tensor._wrap(tensor.expr)
-        return Tensor._wrap(changed.get(place, fresh[place]))
-    returned = rebuild(returned, as_returned)
+
+def trace_of(scene: Scene, recorded: Capture, returned: Any, inputs: list, pinned: frozenset) -> Trace:
+    """What a function did, which has run."""
+    alive = scene.alive
+    assigned: list = [(i, each.expr) for i, each in enumerate(inputs) if each.expr is not scene.fresh[i]]
+    assigned += [(each, each.expr) for each in recorded.assigned.values() if id(each) in alive]
     kept = frozenset(id(each) for each in tensors_of(returned) if id(each) in alive)
     outputs = [each.expr for each in tensors_of(returned) if id(each) not in kept]
-    assigned += survivors(recorded, alive)
+    assigned += survivors(recorded, alive.union(map(id, inputs)))
     if not outputs and not assigned and not kept:
         raise JitError("didn't JIT anything!")
     wanted = list({id(each): each for each in outputs + [expr for _, expr in assigned]}.values())
     # What was there before is a leaf, but where a gradient leads through it.
     paths = [between(each) for each in linearize(wanted) if each.op == "grad" and each.handle is None]
-    starts = {key: pair for key, pair in starts.items() if not any(key in path for path in paths)}
+    starts = {key: pair for key, pair in scene.starts.items() if not any(key in path for path in paths)}
     order, inner = order_of(wanted, frozenset(starts))
     leaves: list = []
     for each in order:
@@ -365,7 +421,7 @@ def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list) -> Trace:
         elif each.op == "to":
             raise JitError("a captured function is on one device")
     return Trace(returned, outputs, assigned, leaves, order, inner, kept, pinned,
-                 [(weakref.ref(tensor), tensor.grad) for tensor, grad in grads if tensor.grad is not grad])
+                 [(weakref.ref(tensor), tensor.grad) for tensor, grad in scene.grads if tensor.grad is not grad])
 
 
 def survivors(recorded: Capture, alive: set) -> list:

@@ -10,6 +10,7 @@ from .base import Base, argfix, broadcast_shape, ceildiv, make_tuple, one_device
 from .dtype import dtypes, least_upper_dtype
 from .expr import Expr, held, is_plain, numel
 from .symbolic import Pins, Symbolic, VariableError, find, fixed, is_known, is_size, now
+from .views import RENAMED
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -38,7 +39,12 @@ class MovementMixin(Base):
             return self._renamed(sizes)
         if numel(sizes) != self.numel() or not all(is_known(0, size) for size in sizes):
             raise ValueError(f"size mismatch, can't reshape ({self.shape}) -> ({sizes})")
-        return self if sizes == self.shape else self._op("reshape", shape=sizes)._attrs(shape=sizes)
+        if sizes == self.shape:
+            return self
+        made = self._op("reshape", shape=sizes)._attrs(shape=sizes)
+        if self._repeats and [size for size in sizes if size != 1] != [size for size in self.shape if size != 1]:
+            return made  # a copy, as in PyTorch: no arrangement of the elements that are in memory
+        return made._shows(self)
 
     def _renamed(self, sizes: tuple) -> Tensor:
         """The same elements, with Variables in the place of the numbers that they are bound to, or the other way."""
@@ -50,9 +56,9 @@ class MovementMixin(Base):
         self.realize()
         fixed = held(self.expr.handle, now(self.shape), self.dtype, self.expr.device)
         if not _named(sizes):
-            return self._wrap(fixed).reshape(sizes)
+            return self._wrap(self._wrap(fixed).reshape(sizes).expr)._shows(self, RENAMED)
         made = self._wrap(fixed).reshape(now(sizes)).contiguous().realize()
-        return self._wrap(held(made.expr.handle, sizes, self.dtype, self.expr.device))
+        return self._wrap(held(made.expr.handle, sizes, self.dtype, self.expr.device))._shows(self, RENAMED)
 
     def _attrs(self, **attrs) -> Tensor:
         self.expr.attrs = tuple(attrs.items())
@@ -67,7 +73,7 @@ class MovementMixin(Base):
             raise RuntimeError(f"order is not a valid permutation, getting {axes}")
         if axes == tuple(range(self.ndim)):
             return self
-        return self._op("permute", shape=tuple(self.shape[i] for i in axes))._attrs(axes=axes)
+        return self._op("permute", shape=tuple(self.shape[i] for i in axes))._attrs(axes=axes)._shows(self)
 
     def expand(self, shape, *args) -> Tensor:
         """Axes of size 1 repeated, new ones in front; -1 and None keep a size."""
@@ -76,7 +82,7 @@ class MovementMixin(Base):
         sizes = tuple(mine if size in (-1, None) else size for mine, size in zip(old, given))
         if len(given) < self.ndim or any(mine not in (1, size) for mine, size in zip(old, sizes)):
             raise ValueError(f"cannot expand {self.shape} to {given}")
-        return self if sizes == self.shape else self._op("expand", shape=sizes)._attrs(shape=sizes)
+        return self.reshape(sizes) if sizes == old else self._op("expand", shape=sizes)._attrs(shape=sizes)._shows(self)
 
     def shrink(self, arg) -> Tensor:
         """The part between (start, stop) of each axis; None keeps one whole."""
@@ -90,14 +96,14 @@ class MovementMixin(Base):
             raise ValueError(f"invalid shrink {arg} for {self.shape}")
         if all(each == (0, size) for each, size in zip(ranges, self.shape)):
             return self
-        return self._op("shrink", shape=tuple(stop - start for start, stop in ranges))._attrs(ranges=ranges)
+        return self._op("shrink", shape=tuple(stop - start for start, stop in ranges))._attrs(ranges=ranges)._shows(self)
 
     def flip(self, axis, *args) -> Tensor:
         """The order along the axes reversed."""
         axes = tuple(self._resolve_dim(each) for each in argfix(axis, *args))
         if len(axes) != len(set(axes)):
             raise RuntimeError(f"dim can appear at most once, getting {axes}")
-        return self._op("flip", axis=axes) if axes and self.ndim else self
+        return self._op("flip", axis=axes)._shows(self) if axes and self.ndim else self
 
     def pad(self, padding, mode: str = "constant", value: float = 0.0) -> Tensor:
         """More elements around it; negative numbers take some away.
@@ -113,7 +119,7 @@ class MovementMixin(Base):
         part = self.shrink(tuple((_above(-a), size - _above(-b)) for (a, b), size in zip(pairs, self.shape)))
         pairs = tuple((_above(a), _above(b)) for a, b in pairs)
         if all(each.__class__ is int and each == 0 for pair in pairs for each in pair):
-            return part
+            return part._copy()
         shape = tuple(a + size + b for (a, b), size in zip(pairs, part.shape))
         if isinstance(value, float) and not dtypes.is_float(self.dtype):
             if not value.is_integer():
@@ -161,7 +167,7 @@ class MovementMixin(Base):
             x = pieces[0].cat(*pieces[1:], dim=axis) if len(pieces) > 1 else x
             start, total = max(-before, 0), x.shape[axis]
             x = x.shrink(tuple((start, total - max(-after, 0)) if i == axis else None for i in range(x.ndim)))
-        return x
+        return x._copy()
 
     def _slice(self, ranges: list) -> Tensor:
         """(start, stop, positive step) of each axis."""
@@ -170,7 +176,7 @@ class MovementMixin(Base):
         shape = tuple(max(0, ceildiv(stop - start, step)) for start, stop, step in ranges)
         starts, stops, steps = zip(*ranges)
         stops = tuple(max(start, stop) for start, stop in zip(starts, stops))
-        return self._op("slice", shape=shape)._attrs(start=starts, stop=stops, step=steps)
+        return self._op("slice", shape=shape)._attrs(start=starts, stop=stops, step=steps)._shows(self)
 
     # ---- made of them
 
@@ -292,14 +298,14 @@ class MovementMixin(Base):
             raise ValueError(f"repeat of {self.ndim} axes with {len(counts)} numbers")
         spread = self.reshape(tuple(each for size in shape for each in (1, size)))
         spread = spread.expand(tuple(each for count, size in zip(counts, shape) for each in (count, size)))
-        return spread.reshape(tuple(count * size for count, size in zip(counts, shape)))
+        return spread.reshape(tuple(count * size for count, size in zip(counts, shape)))._copy()
 
     def repeat_interleave(self, repeats: int, dim: int | None = None) -> Tensor:
         """Each element |repeats| times along an axis; without one, of the flattened tensor."""
         x, dim = (self.flatten(), 0) if dim is None else (self, self._resolve_dim(dim))
         shape = x.shape
         x = x.reshape(shape[:dim + 1] + (1,) + shape[dim + 1:]).expand(shape[:dim + 1] + (repeats,) + shape[dim + 1:])
-        return x.reshape(shape[:dim] + (shape[dim] * repeats,) + shape[dim + 1:])
+        return x.reshape(shape[:dim] + (shape[dim] * repeats,) + shape[dim + 1:])._copy()
 
     def roll(self, shifts, dims=None) -> Tensor:
         """Elements shifted along axes; those that leave come back at the other end."""
@@ -315,7 +321,7 @@ class MovementMixin(Base):
             if shift:
                 head, tail = x.split([size - shift, shift], dim=dim)
                 x = tail.cat(head, dim=dim)
-        return x
+        return x._copy()
 
     def diag(self) -> Tensor:
         """(n,) as the diagonal of (n, n)."""
@@ -335,11 +341,8 @@ class MovementMixin(Base):
         count = max(0, min(rows - up, columns - right))
         up, right = min(up, rows), min(right, columns)
         x = x.shrink((None,) * (x.ndim - 2) + ((up, up + count), (right, right + count)))
-        if count == 0:
-            return x.reshape(x.shape[:-2] + (0,))
-        lead = x.shape[:-2]  # in rows of one element more the diagonal is the first column
-        flat = x.reshape(lead + (count * count,)).pad((None,) * len(lead) + ((0, count),))
-        return flat.reshape(lead + (count, count + 1)).shrink((None,) * (len(lead) + 1) + ((0, 1),)).reshape(lead + (count,))
+        lead = [(0, size, 1) for size in x.shape[:-2]]
+        return x.reshape(x.shape[:-2] + (count * count,))._slice([*lead, (0, count * count, count + 1)])
 
     def unfold(self, dim: int, size: int, step: int) -> Tensor:
         """Windows of |size| along an axis, |step| apart, as a last axis."""

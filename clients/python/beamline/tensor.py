@@ -29,6 +29,7 @@ from .reduce import ReduceMixin
 from .show import EDGE, is_summarised, tensor_text
 from .symbolic import Symbolic, now
 from .values import Array, as_array, is_numpy
+from .views import STALE, Storage, View
 
 READ_WHOLE = 1 << 16  # bytes of a Tensor that is shown; of a larger one the ends are fetched
 LEAVES = (list, tuple, bytes, bytearray, memoryview, pathlib.Path, Array)
@@ -116,6 +117,15 @@ def ends(value, shape: tuple) -> Any:
     return part(value, 0)
 
 
+def unpickled_view(owner: Tensor, links: tuple, requires_grad: bool | None, grad) -> Tensor:
+    """The view of a Tensor that was pickled with it."""
+    tensor = Tensor._wrap(owner.expr)
+    tensor._join(View(owner._share().storage, links))
+    tensor._view.version = STALE
+    tensor.requires_grad, tensor.grad = requires_grad, grad
+    return tensor
+
+
 class TensorType(type):
     """``Tensor.training`` as an attribute of the class, which can be set."""
 
@@ -143,6 +153,7 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
     __slots__ = ()
 
     def __init__(self, data, device=None, dtype=None, requires_grad: bool | None = None):
+        self._view = None
         dtype = to_dtype(dtype) if dtype is not None else None
         device = Device.canonicalize(device[0] if isinstance(device, (tuple, list)) and len(device) == 1 else device)
         if isinstance(data, Base):
@@ -249,9 +260,7 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         if capture is not None and capture.tracing:
             capture.realized.update((id(each), each) for each in wanted)
             return self
-        exprs.realize([each.expr for each in wanted if each.expr.handle is None])
-        for each in wanted:
-            each.expr = each.expr.settled()
+        compute(wanted)
         return self
 
     def _array(self) -> Array:
@@ -262,9 +271,7 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         mine = self.expr
         if mine.data is not None and mine.handle is None:
             return mine.data
-        array = exprs.realize([mine], mine)
-        self.expr = mine.settled()
-        return array
+        return compute([self], mine)
 
     def data(self) -> memoryview:
         """Its numbers as a memoryview of its shape and dtype."""
@@ -291,30 +298,42 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         return values.numpy.array(self._array().__array__())
 
     def __reduce__(self) -> tuple:
+        if self._view is not None and self._view.links and len(self._view.storage.tensors) > 1:
+            return unpickled_view, (self._owner(), self._view.links, self.requires_grad, self.grad)
         array = self._array()
         return unpickled, (array.dtype, array.shape, bytes(array.data), self.expr.device, self.requires_grad, self.grad)
 
     def __deepcopy__(self, memo: dict) -> Tensor:
         memo[id(self)] = twin = self._wrap(self.expr)
+        if self._view is not None:  # copies share elements as the originals do
+            storage = memo.setdefault(id(self._view.storage), Storage(self._view.storage.value))
+            twin._join(View(storage, self._view.links))
         twin.requires_grad, twin.grad = self.requires_grad, copy.deepcopy(self.grad, memo)
         return twin
 
     # ---- another value
 
     def replace(self, x: Tensor) -> Tensor:
-        """Be what x is, perhaps of another dtype and on another device."""
+        """Be what x is, perhaps of another dtype and on another device.  Tensors that shared elements with self keep theirs."""
         if self.shape != x.shape:
             raise RuntimeError(f"replace shape mismatch {self.shape} != {x.shape}")
         return self._become(x.expr)
 
     def _become(self, expr: Expr) -> Tensor:
+        self._leave()
+        return self._write(expr)
+
+    def _write(self, expr: Expr) -> Tensor:
         self.expr = expr
         if Capture.current is not None:
-            Capture.current.assigned[id(self)] = self
+            owner = self._owner()
+            Capture.current.assigned[id(owner)] = owner
         return self
 
     def assign(self, x) -> Tensor:
-        """Have the value of x from now on.  What was made of self before keeps the old one."""
+        """Have the value of x from now on; so have Tensors that self is a view of, and their views.  What was computed of any of
+        them before keeps the old value.
+        """
         if not isinstance(x, Base):
             x = Tensor(x, device=self.expr.device, dtype=self.dtype)
         if self.expr is x.expr:
@@ -326,8 +345,10 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
                 raise RuntimeError(f"assign shape mismatch {self.shape} != {x.shape}") from None
         if x.dtype is not self.dtype:
             raise RuntimeError(f"assign dtype mismatch {self.dtype} != {x.dtype}")
-        return self._become(x.expr if x.expr.device == self.expr.device or self.expr.device is None
-                            else x.to(self.expr.device).expr)
+        if 0 in self.shape:
+            return self
+        return self._write(x.expr if x.expr.device == self.expr.device or self.expr.device is None
+                           else x.to(self.expr.device).expr)
 
     def clone(self, device=None) -> Tensor:
         """A copy, on another device where one is named."""
@@ -429,7 +450,7 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         results = dict(zip(unique, gradients(self, list(unique.values()), gradient)))
         for tensor, node in wanted:
             if tensor.grad is None:
-                tensor.grad = results[id(node)]
+                tensor.grad = Tensor._wrap(results[id(node)].expr)  # its own: another Tensor may have the same node
             else:
                 tensor.grad.assign(tensor.grad + results[id(node)])
         return self
@@ -451,6 +472,18 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
     def hash(self) -> Tensor:
         """16 bytes that tell this Tensor from others: a tree of SHAKE-128 over its bytes."""
         return self._op("hash", shape=(16,), dtype=dtypes.uint8)
+
+
+def compute(tensors: list, fetch: Expr | None = None) -> Array | None:
+    """Compute Tensors, and the writes through views of their elements; give the numbers of |fetch|, which is one of them."""
+    wanted = [each for each in tensors if each.expr.handle is None]
+    views = [each._view for each in wanted if each._view is not None and each._view.storage.pending]
+    array = exprs.realize([each.expr for each in wanted] + [view.storage.value for view in views], fetch)
+    for view in views:
+        view.storage.value, view.storage.pending = view.storage.value.settled(), False
+    for each in tensors:
+        each._settle()
+    return array
 
 
 def reachable(root: Expr) -> set:

@@ -102,7 +102,11 @@ def load_state_dict(model, state_dict: dict, strict=True, verbose=True, consume=
             if verbose:
                 print(f"WARNING: not loading {key}", file=sys.stderr)
             continue
-        tensor.replace(state_dict[key].reshape(tensor.shape).to(tensor.expr.device))
+        given = state_dict[key].reshape(tensor.shape).to(tensor.expr.device)
+        if given.dtype is tensor.dtype:
+            tensor.assign(given)
+        else:
+            tensor.replace(given)
         changed.append(tensor)
         if consume:
             del state_dict[key]
