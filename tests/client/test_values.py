@@ -43,6 +43,13 @@ class ArrayTest(unittest.TestCase):
             with self.subTest(nested):
                 made = array(nested, "int32")
                 self.assertEqual((made.shape, made.tolist()), (shape, nested))
+        for shape, nested in (((2, 3, 0), [[[]] * 3] * 2), ((2, 0, 3), [[], []]), ((0, 2), []), ((1, 1, 0, 2), [[[]]])):
+            with self.subTest(shape):
+                made = Array("int32", shape, b"").tolist()
+                self.assertEqual(made, nested)
+        made = Array("int32", (2, 0), b"").tolist()
+        made[0].append(1)
+        self.assertEqual(made, [[1], []])
 
     def test_what_does_not_fit_is_refused(self):
         for numbers, dtype, error in (([256], "uint8", OverflowError), ([2**63], "int64", OverflowError), ([1.5], "int32", TypeError),

@@ -9,7 +9,7 @@ import struct
 from typing import Any, Iterator
 
 from .connection import BeamlineError, read_events
-from .values import Array, array, as_array, as_result, count, exact, flatten, is_numpy, restore, shape_of
+from .values import Array, array, as_array, as_result, exact, flatten, is_numpy, nest, restore, shape_of
 
 # name of a dtype -> the protocol's
 DATATYPES = {"bool": "BOOL", "float16": "FP16", "bfloat16": "BF16", "float32": "FP32", "float64": "FP64",
@@ -148,7 +148,7 @@ class Model:
     def output(self, entry, raw) -> Any:
         shape = tuple(entry["shape"])
         if entry["datatype"] == "BYTES":
-            return nested(entry["data"] if raw is None else list(unpack_texts(raw)), shape)
+            return nest(flatten(entry["data"] if raw is None else list(unpack_texts(raw)), []), shape)
         dtype = NAMES[entry["datatype"]]
         if raw is None:
             raw = array(restore(entry["data"]), dtype).data
@@ -196,14 +196,6 @@ def unpack_texts(raw) -> Iterator[str]:
         size, = struct.unpack_from("<I", raw, at)
         yield bytes(raw[at + 4:at + 4 + size]).decode("utf-8", "surrogateescape")
         at += 4 + size
-
-
-def nested(values, shape) -> Any:
-    """A flat list as nested ones of that shape."""
-    values = flatten(values, [])
-    for size in reversed(shape[1:]):
-        values = [values[i:i + size] for i in range(0, len(values), size)] if size else [[]] * count(shape[:1])
-    return values if shape else values[0]
 
 
 def exact_members(members) -> dict:

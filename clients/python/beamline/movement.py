@@ -143,6 +143,9 @@ class MovementMixin(Base):
 
     def _pad_mode(self, pairs: tuple, mode: str) -> Tensor:
         x = self
+        if mode == "circular":  # of what negative numbers leave
+            x = self.shrink(tuple((max(-a, 0), size - max(-b, 0)) for (a, b), size in zip(pairs, self.shape)))
+            pairs = tuple((max(a, 0), max(b, 0)) for a, b in pairs)
         for axis, (before, after) in enumerate(pairs):
             size = x.shape[axis]
             if mode == "circular" and (before > size or after > size):
@@ -214,19 +217,12 @@ class MovementMixin(Base):
 
     def rearrange(self, formula: str, **sizes: int) -> Tensor:
         """Axes named and put together anew, as in ``x.rearrange("b (h w) c -> b c h w", h=4)``."""
-        left, right = (parse_formula(side) for side in formula.split("->"))
-        names = [name for group in left for name in group]
-        if "..." in names:
-            count = self.ndim - len(left) + 1
-            extra = [f"...{i}" for i in range(count)]
-            at = left.index(["..."])
-            left = left[:at] + [[name] for name in extra] + left[at + 1:]
-            right = [group for each in right for group in ([[n] for n in extra] if each == ["..."] else
-                                                           [[n for name in each for n in (extra if name == "..." else [name])]])]
-        known = {**sizes, "1": 1}
+        left, right = parse_formula(formula, self.ndim)
+        known, flat = {**sizes, "1": 1}, []
         if len(left) != self.ndim:
             raise ValueError(f"{formula!r} has {len(left)} axes on its left, the tensor {self.ndim}")
-        flat = []
+        if unused := set(sizes) - {name for group in left for name in group}:
+            raise RuntimeError(f"{formula!r} has no axis {min(unused)!r}")
         for group, size in zip(left, self.shape):
             unknown = [name for name in group if name not in known]
             if len(unknown) > 1:
@@ -235,15 +231,11 @@ class MovementMixin(Base):
             if unknown:
                 known[unknown[0]] = size // max(rest, 1)
             if math.prod(known[name] for name in group) != size:
-                raise RuntimeError(f"{' '.join(group)} of {formula!r} does not make {size}")
-            flat += group
-        wanted = [name for group in right for name in group]
-        ones = [name for name in flat if name == "1"]
-        named = [name for name in wanted if name != "1"]
-        if sorted(set(flat) - {"1"}) != sorted(named):
-            raise RuntimeError(f"the names on both sides of {formula!r} differ")
-        kept = [name for name in flat if name not in ones]
-        x = self.reshape(tuple(known[name] for name in kept)).permute([kept.index(name) for name in wanted if name != "1"])
+                kind = RuntimeError if len(group) == 1 else ValueError
+                raise kind(f"({' '.join(group)}) of {formula!r} does not make {size}")
+            flat += [name for name in group if name != "1"]
+        order = [flat.index(name) for group in right for name in group if name != "1"]
+        x = self.reshape(tuple(known[name] for name in flat)).permute(order)
         return x.reshape(tuple(math.prod(known[name] for name in group) for group in right))
 
     def cat(self, *args: Tensor, dim: int = 0) -> Tensor:
@@ -408,18 +400,39 @@ def _above(size) -> Any:
     return size if is_known(0, size) else 0 if is_known(size, 0) else max(int(size), 0)
 
 
-def parse_formula(side: str) -> list:
-    """"b (h w) ..." as [["b"], ["h", "w"], ["..."]]."""
+def parse_formula(formula: str, ndim: int) -> tuple:
+    """(left, right) of "b (h w) ... -> ...", each as [["b"], ["h", "w"], ...], with a name of its own for each axis of "..."."""
+    sides = [parse_side(side, formula) for side in formula.split("->")]
+    if len(sides) != 2:
+        raise RuntimeError(f"{formula!r} must have one '->'")
+    extra = [f"...{i}" for i in range(ndim + 1 - len(sides[0]))]
+    left, right = ([group for each in side for group in ([[name] for name in extra] if each == "..." else
+                                                         [[n for name in each for n in (extra if name == "..." else [name])]])]
+                   for side in sides)
+    if any("..." in each and each != "..." for each in sides[0]):
+        raise RuntimeError(f"{formula!r} has '...' within parentheses on its left")
+    names = [[name for each in side for name in ([each] if each == "..." else each) if name != "1"] for side in sides]
+    if sorted(names[0]) != sorted(names[1]) or any(len(set(each)) != len(each) for each in names):
+        raise RuntimeError(f"the names on both sides of {formula!r} must be the same, each once on a side")
+    return left, right
+
+
+def parse_side(side: str, formula: str) -> list:
+    """"b (h ...) ..." as [["b"], ["h", "..."], "..."]: what is within parentheses becomes one axis."""
     groups: list = []
     inside = None
     for word in side.replace("(", " ( ").replace(")", " ) ").replace("...", " ... ").split():
-        if word == "(":
+        if word == "(" and inside is None:
             inside = []
-        elif word == ")":
+        elif word == ")" and inside is not None:
             groups.append(inside)
             inside = None
+        elif not (word in ("...", "1") or word.isidentifier()):
+            raise RuntimeError(f"{word!r} in {formula!r} is no name of an axis, or one of a pair of parentheses is missing")
         elif inside is not None:
             inside.append(word)
         else:
-            groups.append([word])
+            groups.append(word if word == "..." else [word])
+    if inside is not None:
+        raise RuntimeError(f"{formula!r} lacks a ')'")
     return groups

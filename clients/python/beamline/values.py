@@ -124,10 +124,7 @@ class Array:
 
     def tolist(self) -> Any:
         """Its numbers as nested lists; of a scalar the number."""
-        values = self.flat()
-        for size in reversed(self.shape[1:]):
-            values = [values[i:i + size] for i in range(0, len(values), size)] if size else [[]] * count(self.shape[:1])
-        return values if self.shape else values[0]
+        return nest(self.flat(), self.shape)
 
     def item(self) -> Any:
         """The number of a tensor with one element."""
@@ -141,6 +138,14 @@ class Array:
 
     def __int__(self) -> int:
         return int(self.item())
+
+
+def nest(values: list, shape) -> Any:
+    """A flat list as nested ones of that shape; of shape () its element."""
+    for axis in range(len(shape) - 1, 0, -1):
+        size = shape[axis]
+        values = [values[i * size:(i + 1) * size] for i in range(count(shape[:axis]))]
+    return values if shape else values[0]
 
 
 def shape_of(values) -> tuple:
