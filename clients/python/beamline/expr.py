@@ -117,7 +117,7 @@ def linearize(wanted: Iterable[Expr], inner: frozenset = frozenset(), cut: froze
             order.append(expr)
         elif id(expr) not in seen:
             seen.add(id(expr))
-            if not expr.src or expr.handle is not None and id(expr) not in inner or id(expr) in cut:
+            if not expr.src or expr.data is not None or expr.handle is not None and id(expr) not in inner or id(expr) in cut:
                 order.append(expr)
                 continue
             stack.append((expr, True))
@@ -138,9 +138,10 @@ def between(grad: Expr) -> dict:
         elif id(expr) not in seen:
             seen.add(id(expr))
             stack.append((expr, True))
-            stack.extend((each, False) for each in expr.src if each.__class__ is Expr)
+            if expr.op != "to":  # a graph is on one device
+                stack.extend((each, False) for each in expr.src if each.__class__ is Expr)
     for expr in everything:  # operands first
-        if any(id(each) in on_path for each in expr.src if each.__class__ is Expr):
+        if expr.op != "to" and any(id(each) in on_path for each in expr.src if each.__class__ is Expr):
             on_path.add(id(expr))
             found[id(expr)] = expr
     return found

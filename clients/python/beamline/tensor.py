@@ -311,6 +311,11 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         twin.requires_grad, twin.grad = self.requires_grad, copy.deepcopy(self.grad, memo)
         return twin
 
+    def __array__(self, dtype=None, copy=None) -> Any:  # pylint: disable=redefined-outer-name
+        """For numpy.asarray() and functions that take arrays."""
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype)
+
     # ---- another value
 
     def replace(self, x: Tensor) -> Tensor:
@@ -374,8 +379,8 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
             return self
         mine = self.expr
         moved = Expr("to", (mine,), (), mine.shape, mine.dtype, device)
-        if mine.data is not None and mine.handle is None:
-            moved = exprs.from_array(mine.data, mine.dtype, device)
+        if mine.handle is None:
+            moved.data = mine.data
         result = self._wrap(moved)
         result.requires_grad = self.requires_grad
         return result
@@ -486,22 +491,27 @@ def compute(tensors: list, fetch: Expr | None = None) -> Array | None:
     return array
 
 
-def reachable(root: Expr) -> set:
-    """id() of all that a gradient of |root| comes to: through floats, and not through detach."""
-    seen: set = set()
-    stack = [root]
+def reachable(root: Expr, cross: bool = True) -> dict:
+    """id() of all that a gradient of |root| comes to, and it, operands first: through floats, and not through detach.
+
+    cross: also through moves between devices
+    """
+    order: dict = {}
+    seen, stack = set(), [(root, False)]
     while stack:
-        expr = stack.pop()
-        if id(expr) in seen:
-            continue
-        seen.add(id(expr))
-        if expr.op != "detach":
-            stack.extend(each for each in expr.src if each.__class__ is Expr
-                         and (each.dtype is None or dtypes.is_float(each.dtype)))
-    return seen
+        expr, ready = stack.pop()
+        if ready:
+            order[id(expr)] = expr
+        elif id(expr) not in seen:
+            seen.add(id(expr))
+            stack.append((expr, True))
+            if expr.op != "detach" and (cross or expr.op != "to"):
+                stack.extend((each, False) for each in expr.src if each.__class__ is Expr
+                             and (each.dtype is None or dtypes.is_float(each.dtype)))
+    return order
 
 
-def node_of(tensor: Tensor, found: set) -> Expr | None:
+def node_of(tensor: Tensor, found: dict) -> Expr | None:
     """The Expr that stands for a Tensor in a graph: its own, or the one that it is the value of; None where there is none."""
     mine = tensor.expr
     if id(mine) in found:
@@ -511,10 +521,52 @@ def node_of(tensor: Tensor, found: set) -> Expr | None:
 
 
 def gradients(y: Tensor, targets: list, gradient: Tensor | None) -> list:
-    """Tensors of dy / dtarget, of which those that are used become results of one node."""
+    """Tensors of dy / dtarget, each on the device of its target.
+
+    A graph is on one device, so each move between two of them ends one: what comes out of a move has a gradient, which is moved
+    back and is the cotangent of what went in.
+    """
     if not targets:
         return []
-    last = () if gradient is None else (gradient.cast(y.dtype).expr,)
-    whole = Expr("grad", (y.expr, *targets, *last), (("cotangent", True),) if last else (), None, None, y.expr.device)
-    items = [Expr("item", (whole,), (("index", i),), each.shape, each.dtype, y.expr.device) for i, each in enumerate(targets)]
-    return [Tensor._wrap(each) for each in items]
+    first = None if gradient is None else gradient.cast(y.dtype).expr
+    moves = moves_between(y.expr, targets)
+    if not moves:
+        return [Tensor._wrap(each) for each in derivatives(y.expr, targets, first)]
+    total: dict = {}
+    for move in (None, *moves):
+        root, cotangent = (y.expr, first) if move is None else (move.src[0], moved_back(move, total[id(move)].expr))
+        near = reachable(root, cross=False)
+        wanted = [each for each in {id(each): each for each in (*targets, *moves)}.values() if id(each) in near]
+        if root.op == "to":
+            shares = [cotangent or Tensor.full(root.shape, 1, dtype=root.dtype, device=root.device).expr]
+        else:
+            shares = derivatives(root, wanted, cotangent)
+        for each, share in zip(wanted, shares):
+            part = Tensor._wrap(share)
+            total[id(each)] = total[id(each)] + part if id(each) in total else part
+    return [total[id(each)] if id(each) in total else Tensor._wrap(each).zeros_like() for each in targets]
+
+
+def derivatives(y: Expr, targets: list, cotangent: Expr | None) -> list:
+    """dy / dtarget of one graph, of which those that are used become results of one node."""
+    last = () if cotangent is None else (cotangent,)
+    whole = Expr("grad", (y, *targets, *last), (("cotangent", True),) if last else (), None, None, y.device)
+    return [Expr("item", (whole,), (("index", i),), each.shape, each.dtype, y.device) for i, each in enumerate(targets)]
+
+
+def moves_between(y: Expr, targets: list) -> list:
+    """The moves to another device between targets and |y|, each before those that it depends on."""
+    found = reachable(y)
+    if all(each.op != "to" for each in found.values()):
+        return []
+    paths = {id(each) for each in targets}
+    for key, expr in found.items():
+        if expr.op != "detach" and any(id(each) in paths for each in expr.src):
+            paths.add(key)
+    return [each for key, each in reversed(found.items()) if each.op == "to" and key in paths]
+
+
+def moved_back(move: Expr, gradient: Expr) -> Expr:
+    """The gradient of what came out of a move as that of what went in."""
+    device = move.src[0].device or Device.DEFAULT
+    return Expr("to", (gradient,), (), gradient.shape, gradient.dtype, device)
