@@ -189,6 +189,8 @@ class CreationMixin(Base):
         dtype = to_dtype(dtype or dtypes.default_int)
         if not dtypes.is_int(dtype):
             raise TypeError(f"{dtype=} must be int")
+        if low < dtypes.min(dtype) or high - 1 > dtypes.max(dtype):
+            raise OverflowError(f"{low=} and {high=} do not fit {dtype}, which has {dtypes.min(dtype)} to {dtypes.max(dtype)}")
         return cls._draw("randint", shape, dtype, low=low, high=high, **kwargs)
 
     @classmethod

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import weakref
 from typing import Any, Callable, Iterable
 
@@ -301,9 +302,9 @@ def cross_devices(order: list[Expr]) -> bool:
 
 
 class Seeds:
-    """The random numbers of this process: each request that draws has the next seed."""
+    """The random numbers of this process: each request that draws has the next seed.  The first comes from the system."""
 
-    seed = 0
+    seed = int.from_bytes(os.urandom(8), "little")
     count = 0
 
     @classmethod
