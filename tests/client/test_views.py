@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Views: a write to one Tensor is seen by all that share its elements, and by nothing that was computed before."""
+import copy
+import pickle
 import random
 
-from beamline import Device, JitError, Tensor, TinyJit, Variable, dtypes, nn
+from beamline import JitError, Tensor, TinyJit, Variable, dtypes, nn
 from beamline.values import numpy
 from tensors import TensorCase, unittest
-
-
-def change(x, n):
-    """x[...] = other numbers, of its shape."""
-    return Tensor.arange(n, n + max(1, x.numel())).reshape(x.shape).cast(x.dtype) if x.numel() else x
 
 
 class ViewTest(TensorCase):
@@ -165,6 +162,20 @@ class ViewTest(TensorCase):
             x[3:].assign(v[:1]).realize()
             self.assertEqual(len(list(nodes(x))), 1)
         self.assertEqual(x.tolist(), [0, 5, 5, 5])
+
+    def test_copies_of_several(self):
+        """Copies of Tensors that share elements share theirs."""
+        x = Tensor.arange(4).contiguous()
+        for base in (x, None):
+            many = [x[1:3], x.reshape(2, 2).T, *([] if base is None else [base])]
+            for make in (copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))):
+                twins = make(many)
+                twins[0] += 10
+                self.assertEqual([each.tolist() for each in twins], [[11, 12], [[0, 12], [11, 3]], [0, 11, 12, 3]][:len(twins)])
+                self.assertEqual(x.tolist(), [0, 1, 2, 3])
+        alone = copy.copy(many[0])
+        alone += 1
+        self.assertEqual((alone.tolist(), x.tolist()), ([2, 3], [0, 1, 2, 3]))
 
     def test_parameters(self):
         flat = Tensor.zeros(6).contiguous()

@@ -14,6 +14,8 @@ from .views import Link, Storage, View, apply, changed, nothing
 if TYPE_CHECKING:
     from .tensor import Tensor
 
+MODULAR = frozenset(("add", "sub", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"))  # the lowest bits of both decide those of the result
+
 
 def argfix(*values) -> tuple:
     """f(1, 2) and f((1, 2)) as (1, 2)."""
@@ -279,8 +281,11 @@ class Base:
             dtype = self.dtype
         return type(self).full((), other, dtype=dtype, device=self.expr.device)
 
-    def _pair(self, other, reverse: bool = False) -> tuple:
-        """(x, y, shape, dtype): both of one dtype; a number stays a number where it fits."""
+    def _pair(self, other, reverse: bool = False, wraps: bool = False) -> tuple:
+        """(x, y, shape, dtype): both of one dtype; a number stays a number.
+
+        wraps: a whole number may be beyond an integer dtype, as the result only depends on its lowest bits
+        """
         if isinstance(other, Base):
             x, y = self, other
             if x.dtype is not y.dtype:
@@ -300,12 +305,16 @@ class Base:
         elif x.dtype is dtypes.bool and not isinstance(number, bool):
             x = x.cast(dtypes.default_int)
         if dtypes.is_int(x.dtype):
-            number = wrap_number(int(number), x.dtype)
+            whole = int(number)
+            number = wrap_number(whole, x.dtype)
+            if number != whole and not wraps:
+                raise OverflowError(f"{whole} does not fit {x.dtype}, which has {dtypes.min(x.dtype)} to {dtypes.max(x.dtype)}: cast the "
+                                    "tensor first")
         number = int(number) if isinstance(number, bool) else number
         return (number, x, x.shape, x.dtype) if reverse else (x, number, x.shape, x.dtype)
 
     def _binary(self, op: str, other, reverse: bool = False, dtype: DType | None = None) -> Tensor:
-        x, y, shape, common = self._pair(other, reverse)
+        x, y, shape, common = self._pair(other, reverse, op in MODULAR)
         if isinstance(x, Base):
             return x._op(op, y, shape=shape, dtype=dtype or common)
         return self._wrap(Expr(op, (x, y.expr), (), shape, dtype or common, y.expr.device))

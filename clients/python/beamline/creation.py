@@ -104,6 +104,8 @@ class CreationMixin(Base):
         if not is_known(start, stop) if step > 0 else not is_known(stop, start):
             return cls.arange(int(start), int(stop), step, dtype=dtype, **kwargs)  # by what the Variables are bound to
         count = ceildiv(stop - start, step)
+        if dtypes.is_int(dtype) and not all(is_known(dtypes.min(dtype), each) and is_known(each, dtypes.max(dtype)) for each in (start, start + (count - 1) * step)):
+            raise ValueError(f"arange from {start!r} to {stop!r} by {step} may not fit {dtype}, whatever its Variables are bound to")
         return cls._make("arange", (count,), dtype, attrs=(("start", start), ("stop", start + count * step), ("step", step)),
                          **kwargs)
 
@@ -117,6 +119,8 @@ class CreationMixin(Base):
             raise ValueError("linspace with bool dtype is not supported")
         if steps == 1:
             return cls.full((1,), start, dtype=dtype, **kwargs)
+        if dtypes.is_int(dtype) and not all(dtypes.min(dtype) <= each <= dtypes.max(dtype) for each in (start, stop)):
+            raise ValueError(f"linspace from {start} to {stop} does not fit {dtype}, which has {dtypes.min(dtype)} to {dtypes.max(dtype)}")
         ramp = cls.arange(steps, dtype=dtypes.default_float, **kwargs)
         return (ramp * ((stop - start) / (steps - 1)) + start).cast(dtype)
 
@@ -156,7 +160,7 @@ class CreationMixin(Base):
 
     @staticmethod
     def manual_seed(seed: int = 0) -> None:
-        """Begin the random numbers of this process again.
+        """Begin the random numbers of this process again.  Without a call they begin from a seed of the system's.
 
         They depend on the seed, on how many requests drew since, and on the place of the draw in its request; they are not
         tinygrad's nor PyTorch's.
@@ -190,7 +194,7 @@ class CreationMixin(Base):
         if not dtypes.is_int(dtype):
             raise TypeError(f"{dtype=} must be int")
         if low < dtypes.min(dtype) or high - 1 > dtypes.max(dtype):
-            raise OverflowError(f"{low=} and {high=} do not fit {dtype}, which has {dtypes.min(dtype)} to {dtypes.max(dtype)}")
+            raise ValueError(f"{low=} and {high=} do not fit {dtype}, which has {dtypes.min(dtype)} to {dtypes.max(dtype)}")
         return cls._draw("randint", shape, dtype, low=low, high=high, **kwargs)
 
     @classmethod

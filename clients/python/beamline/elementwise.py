@@ -112,6 +112,7 @@ class ElementwiseMixin(Base):
     __lt__, __le__ = comparison("less"), comparison("less_equal")
     __gt__, __ge__ = comparison("greater"), comparison("greater_equal")
     __hash__ = object.__hash__
+    __array_ufunc__ = None  # array + tensor is a Tensor: NumPy leaves it to __radd__
 
     def __neg__(self) -> Tensor:
         return self.neg()
@@ -197,9 +198,10 @@ class ElementwiseMixin(Base):
 
     def div(self, x, reverse=False, rounding_mode=None) -> Tensor:
         """self / x; integers give floats.  rounding_mode: None, "trunc" or "floor", with which integers stay."""
-        a, b, shape, dtype = self._pair(x, reverse)
         if rounding_mode not in (None, "trunc", "floor"):
             raise RuntimeError(f"rounding_mode={rounding_mode!r} is not supported")
+        whole = rounding_mode is None and isinstance(x, int) and dtypes.is_int(self.dtype)
+        a, b, shape, dtype = self._pair(float(x) if whole else x, reverse)
         if rounding_mode == "floor":
             return self._binary("floor_div", x, reverse)
         if rounding_mode == "trunc":
@@ -227,11 +229,11 @@ class ElementwiseMixin(Base):
     def pow(self, x, reverse=False) -> Tensor:
         """self to the x."""
         if not isinstance(x, Base) and not reverse:
-            known = {0: lambda: self * 0 + 1, 1: lambda: self, 2: self.square, 3: lambda: self * self * self, 0.5: self.sqrt,
+            known = {0: lambda: self * 0 + 1, 1: self._copy, 2: self.square, 3: lambda: self * self * self, 0.5: self.sqrt,
                      -0.5: self.rsqrt, -1: self.reciprocal}
             if isinstance(x, int) and x < 0 and not dtypes.is_float(self.dtype):
                 raise RuntimeError("an integer cannot be raised to a negative power")
-            if x in known and (isinstance(x, int) or dtypes.is_float(self.dtype)):
+            if isinstance(x, (int, float)) and x in known and (isinstance(x, int) or dtypes.is_float(self.dtype)):
                 return known[x]()
         return self._binary("pow", x, reverse)
 
@@ -257,16 +259,20 @@ class ElementwiseMixin(Base):
         return ((self - finite).exp() + (self.ufix(other) - finite).exp()).log() + finite
 
     def lerp(self, end, weight) -> Tensor:
-        """self + (end - self) * weight"""
-        if self.dtype is dtypes.uint8 and isinstance(weight, Base):  # as fixed-point numbers
-            fixed = (weight * 128 + 0.5).cast(dtypes.int16)
-            return (self + (((end - self).cast(dtypes.int8) * fixed + 64).cast(dtypes.uint16) >> 7)).cast(dtypes.uint8)
-        return self + (end - self) * weight
+        """self + (end - self) * weight, of integers as floats; of uint8, rounded, where the weight is a Tensor."""
+        x = self if dtypes.is_float(self.dtype) else self.cast(dtypes.default_float)
+        y = x + (end - x) * weight
+        return y.round().cast(dtypes.uint8) if self.dtype is dtypes.uint8 and isinstance(weight, Base) else y
 
     def clamp(self, min_=None, max_=None) -> Tensor:
         """Not below min_ nor above max_: numbers or Tensors."""
         if min_ is None and max_ is None:
             raise RuntimeError("at least one of 'min_' or 'max_' must not be None")
+        if dtypes.is_int(self.dtype):  # what bounds nothing
+            min_ = None if isinstance(min_, int) and min_ <= dtypes.min(self.dtype) else min_
+            max_ = None if isinstance(max_, int) and max_ >= dtypes.max(self.dtype) else max_
+            if min_ is None and max_ is None:
+                return self._copy()
         bounds = [each for each in (min_, max_) if each is not None]
         if all(isinstance(each, (int, float)) for each in bounds) and (
                 dtypes.is_float(self.dtype) or dtypes.is_int(self.dtype) and all(isinstance(each, int) for each in bounds)):
@@ -297,6 +303,11 @@ class ElementwiseMixin(Base):
     # ---- comparison and logic
 
     def _compare(self, op: str, other) -> Tensor:
+        if dtypes.is_int(self.dtype) and isinstance(other, int) and not isinstance(other, bool):
+            for beyond, holds in ((other > dtypes.max(self.dtype), ("less", "less_equal", "not_equal")),
+                                  (other < dtypes.min(self.dtype), ("greater", "greater_equal", "not_equal"))):
+                if beyond:
+                    return self.full_like(op in holds, dtype=dtypes.bool)
         return self._binary(op, other, dtype=dtypes.bool)
 
     def eq(self, other) -> Tensor:

@@ -286,7 +286,7 @@ class LinalgMixin(Base):
         return hot.where(self.reshape(lead + (-1, 1)), 0).sum(-2).cast(self.dtype).reshape(lead + space)
 
     def interpolate(self, size: tuple, mode: str = "linear", align_corners: bool = False) -> Tensor:
-        """The last axes resampled to |size|; mode: "linear", "nearest" or "nearest-exact"."""
+        """The last axes resampled to |size|; mode: "linear", where integers are rounded, "nearest" or "nearest-exact"."""
         whole = isinstance(size, (tuple, list)) and all(isinstance(each, int) for each in size)
         if not whole or not 0 < len(size) <= self.ndim:
             raise RuntimeError(f"size={size!r} must be a tuple of whole numbers, at most {self.ndim}")
@@ -294,7 +294,7 @@ class LinalgMixin(Base):
             raise ValueError("only supports linear, nearest or nearest-exact interpolate")
         if align_corners and mode != "linear":
             raise ValueError("align_corners option can only be set with the interpolating mode linear")
-        x = self
+        x = self.float() if mode == "linear" and not dtypes.is_float(self.dtype) else self
         for axis, (old, new) in enumerate(zip(self.shape[-len(size):], size), self.ndim - len(size)):
             ramp = type(self).arange(new, dtype=dtypes.float32, device=self.expr.device)
             if mode != "linear":
@@ -307,8 +307,8 @@ class LinalgMixin(Base):
             low = place.floor()
             part = (place - low).reshape((new,) + (1,) * (x.ndim - axis - 1))
             first, last = (x._take(each.cast(dtypes.int32), axis) for each in (low, place.ceil()))
-            x = first.lerp(last, part) if dtypes.is_float(x.dtype) else (first + (last - first) * part).cast(self.dtype)
-        return x
+            x = first.lerp(last, part)
+        return x if x.dtype is self.dtype else x.round().cast(self.dtype)
 
     # ---- norms
 

@@ -303,6 +303,11 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         array = self._array()
         return unpickled, (array.dtype, array.shape, bytes(array.data), self.expr.device, self.requires_grad, self.grad)
 
+    def __copy__(self) -> Tensor:
+        twin = self._copy()
+        twin.requires_grad, twin.grad = self.requires_grad, self.grad
+        return twin
+
     def __deepcopy__(self, memo: dict) -> Tensor:
         memo[id(self)] = twin = self._wrap(self.expr)
         if self._view is not None:  # copies share elements as the originals do
