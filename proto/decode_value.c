@@ -161,12 +161,15 @@ bl_status bl_decode_sizes(bl_decoder *d, const bl_json *doc, bl_err *err)
 
 bl_status bl_decode_dtype(const bl_json *at, bl_dtype *out, bl_err *err)
 {
+    bl_near near;
+
     BL_TRY(bl_json_expect(at, BL_JSON_STRING, err));
     *out = bl_dtype_from_name(at->text.data, at->text.len);
     if (*out != BL_DTYPE_COUNT)
         return BL_OK;
-    return bl_json_fail(at, err, BL_EGRAPH, "no dtype is named \"%.*s\"", (int)(at->text.len < 40 ? at->text.len : 40),
-                        at->text.data);
+    bl_dtype_near(&near, at->text);
+    return bl_json_fail(at, err, BL_EGRAPH, "no dtype is named \"%.*s\"%s", (int)(at->text.len < 40 ? at->text.len : 40),
+                        at->text.data, bl_near_hint(&near));
 }
 
 bl_status bl_decode_shape(bl_decoder *d, const bl_json *shape, bool named, bl_wire_type *type, bl_err *err)
@@ -513,8 +516,11 @@ bl_status bl_decode_raw(const bl_wire_limits *limits, const char *dtype, const c
 
     *out = (bl_tensor_value){.kind = BL_VALUE_BYTES, .label = "tensor", .span = bytes};
     out->dtype = bl_dtype_from_name(dtype, strlen(dtype));
-    if (out->dtype == BL_DTYPE_COUNT)
-        return bl_fail(err, BL_EGRAPH, "dtype: no dtype is named \"%.40s\"", dtype);
+    if (out->dtype == BL_DTYPE_COUNT) {
+        bl_near near;
+        bl_dtype_near(&near, (bl_span){dtype, strlen(dtype)});
+        return bl_fail(err, BL_EGRAPH, "dtype: no dtype is named \"%.40s\"%s", dtype, bl_near_hint(&near));
+    }
     for (const char *p = shape; *p != '\0';) {
         char *end;
         if ((size_t)out->ndim == limit)

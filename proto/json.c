@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "proto/json.h"
+
+#include "engine/base/near.h"
 #include "proto/number.h"
 
 #include <cjson/cJSON.h>
@@ -201,6 +203,16 @@ bl_status bl_json_need(const bl_json *object, const char *name, bl_json *out, bl
     return bl_json_fail(object, err, BL_EINVAL, "the member \"%s\" is missing", name);
 }
 
+static bl_status fail_unknown_member(const bl_json *object, const char *key, const char *const *names, bl_err *err)
+{
+    bl_near near;
+
+    bl_near_init(&near, (bl_span){key, strlen(key)});
+    for (size_t i = 0; names[i] != NULL; i++)
+        bl_near_offer(&near, (bl_span){names[i], strlen(names[i])});
+    return bl_json_fail(object, err, BL_EINVAL, "unknown member \"%.100s\"%s", key, bl_near_hint(&near));
+}
+
 bl_status bl_json_allow(const bl_json *object, const char *const *names, bl_err *err)
 {
     bl_json_iter it = bl_json_each(object);
@@ -212,7 +224,7 @@ bl_status bl_json_allow(const bl_json *object, const char *const *names, bl_err 
         while (names[i] != NULL && strcmp(names[i], member.key) != 0)
             i++;
         if (names[i] == NULL)
-            return bl_json_fail(object, err, BL_EINVAL, "unknown member \"%.100s\"", member.key);
+            return fail_unknown_member(object, member.key, names, err);
     }
     return BL_OK;
 }

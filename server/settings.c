@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/settings.h"
 
+#include "engine/base/near.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -38,6 +40,15 @@ static const setting_row *find_row(const char *flag, size_t len)
         if (strlen(rows[i].flag) == len && memcmp(rows[i].flag, flag, len) == 0)
             return &rows[i];
     return NULL;
+}
+
+/* What to say of a flag that there is not; lives as long as |near|. */
+static const char *near_flag(bl_near *near, const char *flag, size_t len)
+{
+    bl_near_init(near, (bl_span){flag, len});
+    for (size_t i = 0; i < ROW_COUNT; i++)
+        bl_near_offer(near, (bl_span){rows[i].flag, strlen(rows[i].flag)});
+    return bl_near_hint(near);
 }
 
 static void env_name(const setting_row *row, char *name, size_t size)
@@ -139,6 +150,7 @@ static bl_status load_file(bl_settings *settings, const char *path, bl_err *err)
     for (int number = 1; st == BL_OK && fgets(line, sizeof line, file) != NULL; number++) {
         char *key = NULL, *value = NULL;
         const setting_row *row = NULL;
+        bl_near near;
         line[strcspn(line, "#\n")] = '\0';
         key = trim(line);
         if (*key == '\0')
@@ -149,8 +161,9 @@ static bl_status load_file(bl_settings *settings, const char *path, bl_err *err)
         key = trim(key);
         row = find_row(key, strlen(key));
         if (row == NULL || value == NULL || strcmp(key, "config") == 0)
-            st = bl_fail(err, BL_EINVAL, "%s line %d: %s \"%s\"", path, number,
-                         row == NULL ? "no such setting:" : "expected flag = value, got", key);
+            st = bl_fail(err, BL_EINVAL, "%s line %d: %s \"%s\"%s", path, number,
+                         row == NULL ? "no such setting:" : "expected flag = value, got", key,
+                         row == NULL ? near_flag(&near, key, strlen(key)) : "");
         else {
             snprintf(from, sizeof from, "%.250s line %d: %s", path, number, key);
             st = set_row(settings, row, trim(value), from, err);
@@ -180,12 +193,14 @@ static bl_status load_flags(bl_settings *settings, int argc, char *const *argv, 
         const char *flag = argv[i], *value = NULL;
         const setting_row *row = NULL;
         size_t len = 0;
+        bl_near near;
         if (strncmp(flag, "--", 2) != 0)
             return bl_fail(err, BL_EINVAL, "unexpected argument \"%s\"; beamline --help lists the options", flag);
         len = strcspn(flag + 2, "=");
         row = find_row(flag + 2, len);
         if (row == NULL)
-            return bl_fail(err, BL_EINVAL, "unknown option \"%s\"; beamline --help lists the options", flag);
+            return bl_fail(err, BL_EINVAL, "unknown option \"%s\"; beamline --help lists the options%s", flag,
+                           near_flag(&near, flag + 2, len));
         if (flag[2 + len] == '=')
             value = flag + 3 + len;
         else if (row->kind == SWITCH)

@@ -206,12 +206,16 @@ static bool decode_bound(bl_call *c, const bl_sig_param *p, const bl_wire_attr *
 
 static bool decode_dtype(bl_call *c, const bl_sig_param *p, const bl_wire_attr *a, bl_dtype *out)
 {
+    bl_near near;
+
     if (a->kind != BL_ATTR_STRING)
         return wrong_type(c, p, "the name of a dtype");
     *out = bl_dtype_from_name(a->string, strlen(a->string));
     if (*out != BL_DTYPE_COUNT)
         return true;
-    bl_call_fail(c, "attribute \"%.*s\": no dtype is named \"%.60s\"", (int)p->name.len, p->name.data, a->string);
+    bl_dtype_near(&near, (bl_span){a->string, strlen(a->string)});
+    bl_call_fail(c, "attribute \"%.*s\": no dtype is named \"%.60s\"%s", (int)p->name.len, p->name.data, a->string,
+                 bl_near_hint(&near));
     return false;
 }
 
@@ -398,10 +402,15 @@ static void fail_unknown(bl_call *c, const char *name)
 {
     char known[300] = "none";
     size_t used = 0;
+    bl_near near;
+
+    bl_near_init(&near, (bl_span){name, strlen(name)});
+    for (int i = 0; i < c->sig.nattrs; i++)
+        bl_near_offer(&near, c->sig.attr[i].name);
     for (int i = 0; i < c->sig.nattrs && used < sizeof known; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%.*s", i > 0 ? ", " : "", (int)c->sig.attr[i].name.len,
                                  c->sig.attr[i].name.data);
-    bl_call_fail(c, "there is no attribute \"%.100s\"; it takes %s", name, known);
+    bl_call_fail(c, "there is no attribute \"%.100s\"; it takes %s%s", name, known, bl_near_hint(&near));
 }
 
 bool bl_call_decode_attrs(bl_call *c)

@@ -2,6 +2,7 @@
 #include "engine/front/build.h"
 
 #include "engine/base/map.h"
+#include "engine/base/near.h"
 #include "engine/front/training.h"
 #include "engine/ir/scan.h"
 
@@ -168,6 +169,17 @@ static const bl_node *use_alu(bl_call *c, bl_op op)
     return c->sig.ninputs > 1 && !bl_call_broadcast(c, c->sig.ninputs, in) ? in[0] : bl_alu(c->ir, op, in);
 }
 
+static void fail_unknown_op(bl_ir *ir, const char *name)
+{
+    bl_near near;
+
+    bl_near_init(&near, (bl_span){name, strlen(name)});
+    for (size_t i = 0; i < bl_wire_ops_count; i++)
+        if (bl_wire_ops[i].name[0] != '_')
+            bl_near_offer(&near, (bl_span){bl_wire_ops[i].name, strlen(bl_wire_ops[i].name)});
+    bl_ir_fail(ir, BL_EGRAPH, "there is no op \"%s\"%s", name, bl_near_hint(&near));
+}
+
 bool bl_build_call(bl_build *b, const bl_call *caller, const bl_wire_node *node, const bl_node *const *operand,
                    const bl_node **result)
 {
@@ -182,7 +194,7 @@ bool bl_build_call(bl_build *b, const bl_call *caller, const bl_wire_node *node,
                  .result = result};
 
     if (op == NULL || (caller == NULL && op->name[0] == '_')) {
-        bl_ir_fail(b->ir, BL_EGRAPH, "there is no op \"%s\"", node->op);
+        fail_unknown_op(b->ir, node->op);
         return false;
     }
     if (!bl_sig_parse(op->signature, &c.sig)) {

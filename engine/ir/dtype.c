@@ -72,6 +72,13 @@ bl_dtype bl_dtype_from_name(const char *name, size_t len)
     return find(false, name, len);
 }
 
+void bl_dtype_near(bl_near *near, bl_span name)
+{
+    bl_near_init(near, name);
+    for (int i = 0; i < BL_DTYPE_WIRE; i++)
+        bl_near_offer(near, (bl_span){rows[i].name, strlen(rows[i].name)});
+}
+
 bool bl_precision_from_name(const char *name, bl_precision *out)
 {
     static const char *const names[] = {[BL_PRECISION_HIGHEST] = "highest", [BL_PRECISION_HIGH] = "high"};

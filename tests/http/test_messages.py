@@ -42,7 +42,7 @@ def tensor(code="F32", shape=(1,), offsets=(0, 4), request=None):
 
 # what is sent to /run, status, node, what the answer says of it
 GRAPHS = [
-    (graph(node("matmull", "x", "x")), 422, "y", 'there is no op "matmull"'),
+    (graph(node("matmull", "x", "x")), 422, "y", 'there is no op "matmull"; did you mean "matmul"?'),
     (graph({"id": "y", "in": ["x"]}), 400, "y", 'nodes[0]: the member "op" is missing'),
     (graph({"op": "neg", "in": ["x"]}), 400, None, 'nodes[0]: the member "id" is missing'),
     (graph({"id": "y", "op": "neg", "in": ["z"]}, {"id": "z", "op": "neg", "in": ["y"]}), 422, "y", "the graph has a cycle"),
@@ -56,15 +56,15 @@ GRAPHS = [
     (graph(node("matmul", "x", "x")), 422, "y", "matmul: inner dimensions differ: [2, 3] @ [2, 3]"),
     (graph(node("sum", "x", axis=5)), 422, "y", "sum: axis 5 is out of range for a tensor of 2 dimensions"),
     (graph(node("sum", "x", axis=1.5)), 422, "y", 'sum: attribute "axis" must be a whole number of 64 bits, not 1.5'),
-    (graph(node("sum", "x", axes=1)), 422, "y", 'sum: there is no attribute "axes"; it takes axis, keepdim'),
+    (graph(node("sum", "x", axes=1)), 422, "y", 'sum: there is no attribute "axes"; it takes axis, keepdim, dtype; did you mean "axis"?'),
     (graph(node("neg", "x", axis=1)), 422, "y", 'neg: there is no attribute "axis"; it takes none'),
     (graph(node("reshape", "x", shape=[4, 2])), 422, "y", "reshape: [2, 3] has not as many elements as [4, 2]"),
-    (graph(node("cast", "x", dtype="float31")), 422, "y", 'cast: attribute "dtype": no dtype is named "float31"'),
+    (graph(node("cast", "x", dtype="float31")), 422, "y", 'cast: attribute "dtype": no dtype is named "float31"; did you mean "float32"?'),
     (graph(node("gelu", "x", approximate="fast")), 422, "y", 'must be one of none|tanh, not "fast"'),
     (graph(node("take", "x", "x")), 422, "y", "take: index must be integers, not float32"),
     (graph({"id": ["y"], "op": "grad", "in": ["x", "x"]}), 422, "y", "must have one element, not shape [2, 3]"),
     (graph(node("zeros", shape=[-2])), 422, "y", "a size may not be negative: [-2]"),
-    (graph(node("neg", "x"), nodez=1), 400, None, 'unknown member "nodez"'),
+    (graph(node("neg", "x"), nodez=1), 400, None, 'unknown member "nodez"; did you mean "nodes"?'),
     (graph(node("neg", "x"), seed="1"), 400, None, "seed: expected an integer, got a string"),
     (graph(node("neg", "x"), timeout_ms=0), 422, None, "timeout_ms: 0 is not between 1 and"),
     (graph(node("neg", "x"), priority=1000), 422, None, "priority: 1000 is not between -100 and 100"),
@@ -84,7 +84,7 @@ GRAPHS = [
     (of({"dtype": "float16", "data": [70000]}), 422, None, "inputs.x: element 0, 70000, does not fit: the dtype is float16"),
     (of({"dtype": "int32", "shape": [1], "base64": "AAAA"}), 422, None, "inputs.x.base64: 3 bytes, but shape and dtype take 4"),
     (of({"tensor": "nope"}), 404, None, 'there is no tensor "nope"'),
-    (of({"dtype": "int32", "dat": [1]}), 400, None, 'inputs.x: unknown member "dat"'),
+    (of({"dtype": "int32", "dat": [1]}), 400, None, 'inputs.x: unknown member "dat"; did you mean "data"?'),
 ]
 # texts that are no documents
 TEXTS = [
@@ -213,7 +213,7 @@ class MessagesTest(ServerTest):
         """/v2 has one text for all: the node is in it."""
         document = base64.b64encode(json.dumps({**program(updates=None, state={"w": [1]}), "nodes": [{"id": "loss", "op": "mull", "in": ["x", "w"]}]}).encode()).decode()
         answer = self.call("POST", "/v2/repository/models/m/load", {"parameters": {"config": "{}", "file:1/model.json": document}})
-        self.assertEqual((400, 'version 1: there is no op "mull" (node "loss")'), (answer.status, answer.json["error"]))
+        self.assertEqual((400, 'version 1: there is no op "mull"; did you mean "mul"? (node "loss")'), (answer.status, answer.json["error"]))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import pathlib
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -13,7 +14,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "http"))
-from fixture import JSON, SLOW_STEPS, Server, counter, graph
+from fixture import JSON, PROGRAM, SLOW_STEPS, Server, counter, graph
 
 P = "/api/v1/programs"
 
@@ -125,13 +126,19 @@ class Reload(unittest.TestCase):
         self.assertEqual(200, self.server.call("POST", "/api/v1/run", deep).status)
 
     def test_t25_a_bad_file_changes_nothing(self):
-        for text, told in (("log-level = debug\nno-such = 1\n", 'line 2: no such setting: "no-such"'), ("log-level = loud\n", 'not "loud"'),
+        for text, told in (("log-level = debug\nno-such = 1\n", 'line 2: no such setting: "no-such"'),
+                           ("max-node = 1\n", 'line 1: no such setting: "max-node"; did you mean "max-nodes"?'), ("log-level = loud\n", 'not "loud"'),
                            ("grace = soon\n", '"soon" is not a number')):
             self.write(text)
             self.hup("reloads_failed_total")
             self.assertIn(told, self.server.log_text())
         self.server.call("GET", "/v2/health/live")
         self.assertNotIn("/v2/health/live", self.server.log_text())  # still at error
+
+    def test_an_option_that_there_is_not(self):
+        done = subprocess.run([PROGRAM, "serve", "--prot", "0"], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, 'beamline: unknown option "--prot"; beamline --help lists the options; did you mean "port"?\n'))
 
     def test_t25_under_load_nothing_fails(self):
         statuses, stop = [], threading.Event()
