@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PRECISION "float32_matmul_precision"
+#define PRECISION     "float32_matmul_precision"
+#define CHECK_INDICES "check_indices"
 
 enum { MAX_BEAM = 1024, MOST_PRIORITY = 100, MAX_TTL = 7 * 24 * 3600, MOST_DELAY_US = 100 * 1000000 };
 
@@ -82,6 +83,8 @@ static bl_status decode_options(bl_decoder *d, const bl_json *doc, bl_run_option
     }
     if (bl_json_find(doc, "dry_run", &at))
         BL_TRY(bl_json_bool(&at, &out->dry_run, err));
+    if (bl_json_find(doc, CHECK_INDICES, &at))
+        BL_TRY(bl_json_bool(&at, &out->check_indices, err));
     return BL_OK;
 }
 
@@ -299,9 +302,9 @@ static bl_status take_vars(bl_decoder *d, bl_wire_graph *graph, int64_t **sizes,
 
 bl_status bl_decode_run(const bl_decode_env *env, const bl_json *doc, bl_run_request *out, bl_err *err)
 {
-    static const char *const names[] = {"inputs",     "nodes",   "outputs",  "keep",    "shapes", "dims",
-                                        "sizes",      "device",  "lease",    "debug",   "beam",   "seed",
-                                        "timeout_ms", PRECISION, "priority", "dry_run", NULL};
+    static const char *const names[] = {"inputs",     "nodes",   "outputs",  "keep",    "shapes",      "dims",
+                                        "sizes",      "device",  "lease",    "debug",   "beam",        "seed",
+                                        "timeout_ms", PRECISION, "priority", "dry_run", CHECK_INDICES, NULL};
     bl_decoder *d = bl_decoder_make(env);
     named_values inputs;
     bl_json outputs;
@@ -311,6 +314,7 @@ bl_status bl_decode_run(const bl_decode_env *env, const bl_json *doc, bl_run_req
         return bl_decoder_fail(env, err);
     BL_TRY(bl_json_allow(doc, names, err));
     BL_TRY(decode_options(d, doc, &out->options, err));
+    out->graph.check_indices = out->options.check_indices;
     BL_TRY(bl_decode_ranges(d, doc, err));
     BL_TRY(decode_named(d, doc, "inputs", false, &inputs, err));
     out->graph.ninputs = inputs.count;
@@ -355,7 +359,8 @@ static bl_status decode_entry(bl_decoder *d, const bl_json *doc, const bl_progra
     int64_t *sizes;
 
     d->nuses = 0;
-    out->graph = (bl_wire_graph){.nstates = program->nstates, .states = program->states, .program = true};
+    out->graph = (bl_wire_graph){
+        .nstates = program->nstates, .states = program->states, .program = true, .check_indices = program->options.check_indices};
     BL_TRY(decode_input_types(d, doc, &out->graph, err));
     BL_TRY(bl_decode_graph(d, doc, &out->graph, err));
     return take_vars(d, &out->graph, &sizes, err);
@@ -430,8 +435,8 @@ static bl_status decode_batching(const bl_json *doc, bl_wire_batching *out, bl_e
 
 bl_status bl_decode_program(const bl_decode_env *env, const bl_json *doc, bl_program_doc *out, bl_err *err)
 {
-    static const char *const names[] = {"inputs", "state", "nodes", "updates", "outputs",  "entries", "dims", "device",
-                                        "lease",  "beam",  "seed",  "debug",   "batching", PRECISION, NULL};
+    static const char *const names[] = {"inputs", "state", "nodes", "updates", "outputs",  "entries", "dims",        "device",
+                                        "lease",  "beam",  "seed",  "debug",   "batching", PRECISION, CHECK_INDICES, NULL};
     bl_decoder *d = bl_decoder_make(env);
     named_values states;
     bl_json entries;

@@ -45,6 +45,7 @@ typedef struct bl_run_options {
     int64_t timeout_ms; /* 0: not given */
     int priority;       /* among the requests of the same key, the lower first */
     bool dry_run;       /* only tell what it would cost */
+    bool check_indices; /* an index out of range is an error */
 } bl_run_options;
 
 /* POST /api/v1/run: inputs, nodes, outputs, keep, shapes, dims, sizes, and all of bl_run_options.
@@ -81,8 +82,8 @@ typedef struct bl_wire_batching {
 } bl_wire_batching;
 
 /* PUT /api/v1/programs/NAME: inputs, state, nodes, updates, outputs or entries, dims, batching, and of bl_run_options device,
- * lease, beam, float32_matmul_precision, seed and debug. A dimension that an input's shape names must have its range in "dims".
- * Each entry knows the dimensions that the shapes of its own inputs and its attributes name. */
+ * lease, beam, float32_matmul_precision, check_indices, seed and debug. A dimension that an input's shape names must have its
+ * range in "dims". Each entry knows the dimensions that the shapes of its own inputs and its attributes name. */
 typedef struct bl_program_doc {
     int nstates;
     bl_wire_tensor *states;

@@ -213,6 +213,8 @@ void bl_encode_program(bl_text *out, const bl_program_doc *program, const char *
         bl_encode_key(out, "float32_matmul_precision");
         bl_encode_string(out, program->options.precision == BL_PRECISION_HIGH ? "high" : "highest");
     }
+    if (program->options.check_indices)
+        bl_text_puts(out, ",\"check_indices\":true");
     bl_text_puts(out, ",\"state\":{");
     for (int i = 0; i < program->nstates; i++)
         bl_encode_type(out, &program->states[i], NULL);

@@ -8,6 +8,7 @@
  * item of a tree of attributes starts with its kind. */
 typedef struct writer {
     bl_text text;
+    bool ids; /* of all nodes count, in bodies too: the plan's errors name them */
 } writer;
 
 static void put_u64(writer *w, uint64_t value)
@@ -125,7 +126,7 @@ static void put_graph(writer *w, const bl_wire_graph *g)
         put_i64(w, g->vars[i].lo);
         put_i64(w, g->vars[i].hi);
     }
-    put_u64(w, g->program);
+    put_u64(w, (uint64_t)g->program | (uint64_t)g->check_indices << 1);
     put_u64(w, (uint64_t)g->ninputs);
     for (int i = 0; i < g->ninputs; i++) {
         if (g->program)
@@ -139,7 +140,7 @@ static void put_graph(writer *w, const bl_wire_graph *g)
     }
     put_u64(w, (uint64_t)g->nnodes);
     for (int i = 0; i < g->nnodes; i++)
-        put_node(w, &g->nodes[i], g->program);
+        put_node(w, &g->nodes[i], g->program || w->ids);
     put_u64(w, (uint64_t)g->noutputs);
     for (int i = 0; i < g->noutputs; i++)
         put_ref(w, &g->outputs[i].ref);
@@ -152,7 +153,7 @@ static void put_graph(writer *w, const bl_wire_graph *g)
 
 bl_status bl_wire_make_key(bl_arena *arena, const bl_wire_graph *graph, const char *salt, bl_wire_key *key, bl_err *err)
 {
-    writer w = {0};
+    writer w = {.ids = graph->check_indices};
     bl_status st;
 
     *key = (bl_wire_key){0};

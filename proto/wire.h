@@ -110,12 +110,14 @@ typedef struct bl_wire_graph {
     bl_wire_output *outputs; /* "outputs", then "keep" */
     bl_wire_output *updates; /* name is a state's; at most one for each */
     bool program;            /* an optimiser may remember: what it does is named after ids and operands */
+    bool check_indices;      /* an index out of range fails the step (engine/front/index_check.h); bodies follow the graph */
 } bl_wire_graph;
 
 /* Structural identity: names of nodes, inputs and outputs do not count, their order and everything else does.  Names of states
- * and dimensions do, and in a program all of them: what an optimiser remembers is named after its id and operands.  A string in
- * an attribute that is the name of something in the graph counts as that.  |salt| is text that also decides (device, settings).
- * The key is SHA-256-strong enough to compare by alone only together with |bytes|, which the cache compares too. */
+ * and dimensions do, and in a program all of them: what an optimiser remembers is named after its id and operands.  With
+ * check_indices those of nodes do too, since errors of the plan have them.  A string in an attribute that is the name of
+ * something in the graph counts as that.  |salt| is text that also decides (device, settings). The key is SHA-256-strong enough
+ * to compare by alone only together with |bytes|, which the cache compares too. */
 typedef struct bl_wire_key {
     uint64_t hash;
     const void *bytes; /* arena */

@@ -284,29 +284,47 @@ static void take_update(bl_build *b, const bl_wire_output *update)
         b->graph->updates[at] = value;
 }
 
+/* The checks of the graph itself, bodies' included, each once. */
+static void take_checks(bl_build *b)
+{
+    bl_graph *g = b->graph;
+    bl_ptrmap seen;
+
+    g->checks = bl_arena_array(bl_ir_arena(b->ir), (size_t)bl_checks_count(b->checks), sizeof *g->checks);
+    bl_ptrmap_init(&seen, bl_ir_arena(b->ir));
+    for (const bl_index_check *check = b->checks; check != NULL && g->checks != NULL; check = check->next) {
+        if (bl_ptrmap_has(&seen, check->first))
+            continue;
+        bl_ptrmap_put(&seen, check->first, b);
+        g->checks[g->nchecks++] = *check;
+    }
+}
+
 /* At the end, when no gradient is taken any more. */
 static void drop_aliases(bl_build *b)
 {
     bl_graph *g = b->graph;
     int nupdates = g->nstates + g->nhidden, n = 0;
-    const bl_node **root = bl_arena_array(bl_ir_arena(b->ir), (size_t)(g->noutputs + nupdates) + 1, sizeof *root);
+    bl_arena *arena = bl_ir_arena(b->ir);
+    size_t most = (size_t)(g->noutputs + nupdates + g->nchecks) + 1;
+    const bl_node ***at = bl_arena_array(arena, most, sizeof *at); /* where each root stands */
+    const bl_node **root = bl_arena_array(arena, most, sizeof *root);
 
-    if (root == NULL || bl_ir_status(b->ir, NULL) != BL_OK)
+    if (at == NULL || root == NULL || bl_ir_status(b->ir, NULL) != BL_OK)
         return;
     for (int i = 0; i < g->noutputs; i++)
-        root[n++] = g->outputs[i];
+        at[n++] = &g->outputs[i];
     for (int i = 0; i < nupdates; i++) {
         if (g->updates[i] != NULL)
-            root[n++] = g->updates[i];
+            at[n++] = &g->updates[i];
     }
+    for (int i = 0; i < g->nchecks; i++)
+        at[n++] = &g->checks[i].first;
+    for (int i = 0; i < n; i++)
+        root[i] = *at[i];
     bl_drop_aliases(b->ir, n, root);
-    n = 0;
-    for (int i = 0; i < g->noutputs; i++)
-        g->outputs[i] = root[n++];
-    for (int i = 0; i < nupdates; i++) {
-        if (g->updates[i] != NULL)
-            g->updates[i] = root[n++];
-    }
+    for (int i = 0; i < n; i++)
+        *at[i] = root[i];
 }
 
 /* A new value that is the old one is none. */
@@ -387,13 +405,15 @@ static bool alloc_graph(bl_build *b, bl_arena *arena)
     return bl_arena_status(arena, NULL) == BL_OK;
 }
 
-bool bl_build_body(bl_call *c, const bl_wire_graph *body, const bl_node *const *input, const bl_node **output)
+bool bl_build_body(bl_call *c, const bl_wire_graph *body, const bl_node *const *input, const bl_node **output,
+                   const bl_index_check **checks)
 {
     bl_wire_graph wire = *body;
     bl_build b = {.ir = c->ir, .outer = c->build, .wire = &wire, .options = c->build->options};
 
     wire.nvars = c->build->wire->nvars;
     wire.vars = c->build->wire->vars;
+    b.last_check = &b.checks;
     if (!alloc_graph(&b, bl_ir_arena(c->ir)))
         return false;
     for (int i = 0; i < wire.ninputs; i++)
@@ -403,6 +423,7 @@ bool bl_build_body(bl_call *c, const bl_wire_graph *body, const bl_node *const *
         take_outputs(&b);
     for (int i = 0; i < wire.noutputs; i++)
         output[i] = b.graph->outputs[i];
+    *checks = b.checks;
     bl_ir_blame(c->ir, c->node->ids[0]);
     return bl_ir_status(c->ir, NULL) == BL_OK;
 }
@@ -417,6 +438,7 @@ bl_status bl_front_build(const bl_wire_graph *wire, const bl_front_options *opti
         return bl_fail(err, BL_ENOMEM, "out of host memory while compiling");
     bl_ir_limit_time(b.ir, options->max_seconds);
     bl_ir_obey(b.ir, &options->halt);
+    b.last_check = &b.checks;
     if (alloc_graph(&b, bl_ir_arena(b.ir))) {
         make_inputs(&b);
         if (bl_ir_status(b.ir, NULL) == BL_OK)
@@ -425,6 +447,7 @@ bl_status bl_front_build(const bl_wire_graph *wire, const bl_front_options *opti
             take_outputs(&b);
             for (int i = 0; i < wire->nupdates; i++)
                 take_update(&b, &wire->updates[i]);
+            take_checks(&b);
             drop_aliases(&b);
             drop_unchanged(&b);
         }

@@ -41,8 +41,9 @@ struct bl_build {
     int max_hidden;
     int nrandom; /* random nodes so far, of bodies too; of the outermost build */
     const bl_node *rng, **rng_update;
-    int64_t naliases;      /* so far, of bodies too; of the outermost build */
-    const bl_node *unread; /* where updates go that nobody reads, after a failure */
+    int64_t naliases;                     /* so far, of bodies too; of the outermost build */
+    bl_index_check *checks, **last_check; /* of this graph or body; where the next one goes */
+    const bl_node *unread;                /* where updates go that nobody reads, after a failure */
 };
 
 static inline bl_build *bl_build_outermost(bl_build *build)
@@ -59,8 +60,10 @@ const bl_node *bl_formula_eval(bl_call *c, const char *formula);
 /* What a reference that is no literal stands for. */
 const bl_node *bl_build_get(const bl_build *build, const bl_wire_ref *ref);
 const char *bl_build_ref_name(const bl_build *build, const bl_wire_ref *ref);
-/* The results of a body, body->noutputs, with |input| for its inputs, as many as it has.  False after a failure. */
-bool bl_build_body(bl_call *c, const bl_wire_graph *body, const bl_node *const *input, const bl_node **output);
+/* The results of a body, body->noutputs, with |input| for its inputs, as many as it has, and the checks of its indices, which the
+ * caller takes over.  False after a failure. */
+bool bl_build_body(bl_call *c, const bl_wire_graph *body, const bl_node *const *input, const bl_node **output,
+                   const bl_index_check **checks);
 /* A hidden state of the shape of |like| (a scalar where that is NULL), starting at zero; its update is set by the caller through
  * *update, which after a failure (POISON) is a place that nobody reads. */
 const bl_node *bl_build_hide(bl_call *c, const char *name, bl_dtype dtype, const bl_node *like, const bl_node ***update);

@@ -122,8 +122,20 @@ const bl_node *bl_expm1(bl_ir *ir, const bl_node *x);
 const bl_node *bl_floor(bl_ir *ir, const bl_node *x);
 const bl_node *bl_is_nan(bl_ir *ir, const bl_node *x);
 
-/* Counted from the end where negative; as wide as the extent asks for (index.c). */
+/* ---- indices (index.c, index_check.c) */
+/* Counted from the end where negative; as wide as the extent asks for. */
 const bl_node *bl_wrap_index(bl_ir *ir, const bl_node *index, const bl_node *extent);
+/* The same for an index that a client gives for an axis of x, checked where the graph asks for checks. */
+const bl_node *bl_call_index(bl_call *c, const bl_node *index, const bl_node *x, int axis);
+/* Add a check of |index|, which may have any shape, where the graph asks for checks. */
+void bl_call_check_index(bl_call *c, const bl_node *index, const bl_index_bound *bound);
+bool bl_call_checks_indices(const bl_call *c);
+int bl_checks_count(const bl_index_check *checks);
+/* Take over the checks of a body: of a branch that is taken where |is| holds; of a scan, whose results from |result| on they
+ * are. */
+void bl_checks_of_branch(bl_call *c, const bl_node *is, const bl_index_check *checks);
+void bl_checks_of_scan(bl_call *c, const bl_node *scan, int result, const bl_index_check *checks);
+
 /* How many of the ascending numbers along |axis| are below what is wanted, int32; other extents equal (scatter.c). */
 const bl_node *bl_search(bl_ir *ir, const bl_node *sorted, const bl_node *wanted, int axis);
 /* The first |count| positions along |axis| in their order, int32, where it is known to have so many; NULL after a failure

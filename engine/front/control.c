@@ -67,6 +67,21 @@ static const bl_node *without_steps(bl_call *c, int ncarries, const bl_node *con
     return c->result[0];
 }
 
+/* The roots of a body, and behind them the checks of its indices, which a scan stacks like outputs.  NULL without memory. */
+static const bl_node **with_checks(bl_call *c, const bl_node *const *root, const bl_index_check *checks)
+{
+    size_t n = (size_t)c->nresults;
+    const bl_node **all = bl_arena_array(bl_ir_arena(c->ir), n + (size_t)bl_checks_count(checks) + 1, sizeof *all);
+
+    if (all == NULL)
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        all[i] = root[i];
+    for (; checks != NULL; checks = checks->next)
+        all[n++] = checks->first;
+    return all;
+}
+
 const bl_node *expand_scan(bl_call *c)
 {
     int64_t ncarries = bl_attr(c, "carries")->whole, nsequences = bl_attr(c, "sequences")->whole;
@@ -74,6 +89,7 @@ const bl_node *expand_scan(bl_call *c)
     bl_arena *arena = bl_ir_arena(c->ir);
     const bl_node **bound = bl_arena_array(arena, (size_t)c->nrest + 1, sizeof *bound);
     const bl_node **root = bl_arena_array(arena, (size_t)c->nresults + 1, sizeof *root), *scan = NULL;
+    const bl_index_check *checks = NULL;
     int64_t steps = 0;
 
     if (ncarries < 0 || nsequences < 0 || ncarries > c->nrest || nsequences > c->nrest - ncarries)
@@ -90,7 +106,10 @@ const bl_node *expand_scan(bl_call *c)
         int slice = i >= ncarries && i < ncarries + nsequences;
         bound[i] = bl_bound(c->ir, i, (bl_dtype)x->dtype, x->ndim - slice, x->dim + slice);
     }
-    if (!bl_build_body(c, body, bound, root))
+    if (!bl_build_body(c, body, bound, root, &checks))
+        return NULL;
+    root = with_checks(c, root, checks);
+    if (root == NULL)
         return NULL;
     for (int i = 0; i < ncarries; i++) {
         if (!same_type(root[i], c->rest[i]))
@@ -103,13 +122,14 @@ const bl_node *expand_scan(bl_call *c)
                         &(bl_scan){.ncarries = (int)ncarries,
                                    .nsequences = (int)nsequences,
                                    .nconstants = c->nrest - (int)(ncarries + nsequences),
-                                   .nys = c->nresults - (int)ncarries,
+                                   .nys = c->nresults + bl_checks_count(checks) - (int)ncarries,
                                    .length = steps,
                                    .reverse = bl_attr(c, "reverse")->flag,
                                    .root = root},
                         c->rest);
     for (int i = 0; i < c->nresults; i++)
         c->result[i] = bl_scan_result(c->ir, scan, i);
+    bl_checks_of_scan(c, scan, c->nresults, checks);
     return c->result[0];
 }
 
@@ -128,12 +148,16 @@ static bool build_branch(bl_call *c, const char *name, const bl_node *is, const 
 {
     const bl_wire_graph *body = bl_attr(c, name)->graph;
     const bl_node **input = bl_arena_array(bl_ir_arena(c->ir), (size_t)c->nrest + 1, sizeof *input);
+    const bl_index_check *checks = NULL;
 
     if (input == NULL || !check_body(c, body, name, c->nrest, c->nresults))
         return false;
     for (int i = 0; i < c->nrest; i++)
         input[i] = guard(c, is, c->rest[i]);
-    return bl_build_body(c, body, input, output);
+    if (!bl_build_body(c, body, input, output, &checks))
+        return false;
+    bl_checks_of_branch(c, is, checks);
+    return true;
 }
 
 /* Both branches are computed, and one is taken: a recorded plan launches the same kernels each time. */

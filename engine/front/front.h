@@ -15,6 +15,30 @@ typedef struct bl_hidden_state {
     double init; /* every element starts as this */
 } bl_hidden_state;
 
+/* What an index may be: from 0, or from -extent where negative ones count from the end, up to extent - 1. */
+typedef struct bl_index_bound {
+    const bl_node *extent;      /* INDEX */
+    const char *what;           /* "index" or "target" */
+    const char *before, *after; /* the extent in words: "axis 0 of x has size", "" */
+    bool wraps;
+    bool ignores; /* |ignored| is no index, and allowed */
+    int64_t ignored;
+} bl_index_bound;
+
+#define BL_INDEX_CHECK_PLACE (INT64_C(1) << 32)
+
+/* A tensor of indices that each step compares with their bound (index_check.c).  |first| is int64: INT64_MAX where all are in
+ * range, else the position of the first one that is not, in the flat index tensor, times BL_INDEX_CHECK_PLACE, plus its value,
+ * cut to 32 bits, less INT32_MIN.  Within scans it has an axis for the steps of each, the outermost first. */
+typedef struct bl_index_check {
+    struct bl_index_check *next; /* while the graph is built */
+    const char *op, *node;       /* the wire op and the first id of its node; arena of the ir */
+    bl_index_bound bound;
+    int ndim; /* of the index tensor */
+    const bl_node *const *dim;
+    const bl_node *first;
+} bl_index_check;
+
 /* A graph ready to schedule.  Slots of INPUT nodes: inputs first, then the wire's states, then the hidden ones. */
 typedef struct bl_graph {
     bl_ir *ir; /* owned */
@@ -25,7 +49,9 @@ typedef struct bl_graph {
     int noutputs; /* as in the wire graph */
     const bl_node **outputs;
     const bl_node **updates; /* nstates + nhidden: the new value, or NULL where the state stays */
-    bool uses_rng;           /* some node draws; then the hidden state "rng" (uint32[2]: seed, step) is there */
+    int nchecks;
+    bl_index_check *checks; /* of the indices, in the order of the nodes; none unless the wire graph asks for them */
+    bool uses_rng;          /* some node draws; then the hidden state "rng" (uint32[2]: seed, step) is there */
 } bl_graph;
 
 /* When a convolution is computed by Winograd's transforms: never, where they are sure to win, or wherever they can be. */

@@ -36,7 +36,7 @@ const bl_node *expand_gather(bl_call *c)
                                 bl_call_shape(c, c->in[0]), axis);
         x = bl_shrink_axis(c->ir, x, i, bl_index(c->ir, 0), index->dim[i]);
     }
-    return bl_gather(c->ir, x, bl_wrap_index(c->ir, index, x->dim[axis]), axis);
+    return bl_gather(c->ir, x, bl_call_index(c, index, x, axis), axis);
 }
 
 /* The index flat, repeated over the other axes, and the result's axis unfolded to its shape. */
@@ -60,7 +60,7 @@ const bl_node *expand_take(bl_call *c)
         if (i != axis)
             shape[ndim++] = x->dim[i];
     }
-    index = bl_wrap_index(ir, index, x->dim[axis]);
+    index = bl_call_index(c, index, x, axis);
     index = bl_call_expand(c, bl_reshape(ir, index, x->ndim, flat), x->ndim, wide);
     return bl_call_reshape(c, bl_gather(ir, x, index, axis), ndim, shape);
 }
@@ -74,6 +74,8 @@ const bl_node *expand_one_hot(bl_call *c)
     for (int i = 0; i < x->ndim; i++)
         dim[i] = x->dim[i];
     dim[x->ndim] = bl_attr(c, "num_classes")->size;
+    bl_call_check_index(c, x,
+                        &(bl_index_bound){.extent = dim[x->ndim], .what = "class", .before = "num_classes is", .after = ""});
     const bl_node *wide = bl_call_expand(c, bl_add_axis(ir, x, x->ndim), x->ndim + 1, dim);
     bl_dtype counter = dim[x->ndim]->hi < INT32_MAX ? BL_I32 : BL_I64;
     if (bl_dtype_bytes((bl_dtype)x->dtype) > bl_dtype_bytes(counter) || x->dtype == BL_U32)
@@ -93,6 +95,14 @@ const bl_node *expand__is_class(bl_call *c)
         if (x->ndim != target->ndim + 1 || (i != axis && x->dim[i] != target->dim[i < axis ? i : i - 1]))
             return bl_call_fail(c, "shapes do not fit: x %s, target %s", bl_call_shape(c, x), bl_call_shape(c, target));
     }
+    const bl_value *ignored = bl_attr(c, "ignore_index");
+    bl_call_check_index(c, target,
+                        &(bl_index_bound){.extent = x->dim[axis],
+                                          .what = "target",
+                                          .before = "x has",
+                                          .after = " classes",
+                                          .ignores = ignored->given,
+                                          .ignored = ignored->whole});
     const bl_node *wide = bl_add_axis(ir, bl_cast(ir, BL_I64, target), axis);
     if (x->dim[axis]->hi < INT32_MAX) { /* a class that int32 cannot hold stays none */
         wide = bl_alu2(ir, BL_OP_MAX, wide, bl_full_like(ir, wide, -1));

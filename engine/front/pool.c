@@ -287,6 +287,8 @@ const bl_node *expand_max_unpool(bl_call *c)
     const bl_node *from = bl_shape_count(ir, n, x->dim + first);
     if (count->op == BL_OP_POISON || count->lo < 0)
         return bl_call_fail(c, "a size may not be negative: %s", bl_shape_text(ir, x->ndim, dim, NULL));
+    bl_call_check_index(c, index,
+                        &(bl_index_bound){.extent = count, .what = "index", .before = "the plane has size", .after = ""});
     const bl_node *writer = last_writer(c, flatten_last(c, index, n, from), count);
     return bl_call_reshape(c, bl_gather(ir, flatten_last(c, x, n, from), writer, first), x->ndim, dim);
 }

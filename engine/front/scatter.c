@@ -89,7 +89,7 @@ static bool take_sent(bl_call *c, int axis, const bl_node **index, const bl_node
                      bl_call_shape(c, *index), bl_call_shape(c, *src));
         return false;
     }
-    *index = bl_wrap_index(ir, *index, x->dim[axis]);
+    *index = bl_call_index(c, *index, x, axis);
     for (int i = 0; i < x->ndim; i++) {
         bool fits = !bl_may_be_negative(ir, bl_sub(ir, (*src)->dim[i], (*index)->dim[i]));
         before[i] = bl_index(ir, 0);
@@ -152,7 +152,7 @@ typedef struct merged {
 
 static const bl_node *inside_only(bl_ir *ir, const bl_node *index, const bl_node *extent, const bl_node **inside)
 {
-    index = bl_cast(ir, BL_I64, bl_wrap_index(ir, index, extent));
+    index = bl_cast(ir, BL_I64, index);
     const bl_node *low = bl_not(ir, bl_less(ir, index, bl_full_like(ir, index, 0)));
     const bl_node *fits = bl_and(ir, low, bl_less(ir, index, bl_spread(ir, bl_cast(ir, BL_I64, extent), index)));
     *inside = *inside == NULL ? fits : bl_and(ir, *inside, fits);
@@ -173,6 +173,8 @@ static bool merge_axes(bl_call *c, merged *m)
         bl_call_fail(c, "%d indices from axis %d on, but x is %s", m->count, m->axis, bl_call_shape(c, x));
         return false;
     }
+    for (int i = 0; i < m->count; i++)
+        c->rest[i] = bl_call_index(c, c->rest[i], x, m->axis + i);
     if (!bl_call_broadcast(c, m->count, c->rest))
         return false;
     for (int i = 0; i < m->count; i++) {

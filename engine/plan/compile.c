@@ -68,7 +68,7 @@ void compile_dump(compile *c, int level, const char *title, int n, const bl_node
     dump_bodies(c, n, roots, &seen);
 }
 
-/* ---- roots: outputs, then the new values of states */
+/* ---- roots: outputs, the new values of states, the checks of indices */
 
 /* The named dimension along which runs can be joined, or -1. */
 static int find_rows(compile *c)
@@ -92,7 +92,7 @@ static bl_status gather_roots(compile *c)
     for (int i = 0; !c->options->program && i < nstates; i++)
         graph->updates[i] = NULL; /* a run keeps nothing: the random numbers' state need not move on */
 
-    c->roots = bl_arena_array(c->arena, (size_t)(graph->noutputs + nstates), sizeof *c->roots);
+    c->roots = bl_arena_array(c->arena, (size_t)(graph->noutputs + nstates + graph->nchecks), sizeof *c->roots);
     if (c->roots == NULL)
         return bl_arena_status(c->arena, c->err);
     for (int i = 0; i < graph->noutputs + nstates; i++) {
@@ -100,6 +100,8 @@ static bl_status gather_roots(compile *c)
         if (root != NULL)
             c->roots[c->nroots++] = root;
     }
+    for (int i = 0; i < graph->nchecks; i++)
+        c->roots[c->nroots++] = graph->checks[i].first;
     compile_dump(c, 5, "tensor graph", c->nroots, c->roots);
     bl_simplify(c->ir, c->nroots, c->roots);
     bl_lower_float8(c->ir, c->nroots, c->roots);
@@ -155,10 +157,11 @@ static bl_status fill_info(compile *c)
     info->var_hi = hi;
     info->peak_bytes = c->plan->scratch_bytes;
     info->uses_rng = graph->uses_rng;
+    info->checks_indices = graph->nchecks > 0;
     info->debug = c->plan->debug.data == NULL ? "" : c->plan->debug.data;
     return BL_OK;
 }
-/* The states of which a step changes a part. */
+/* The states of which a step changes a part: where it cannot fail on what it computes. */
 static bl_status update_in_place(compile *c)
 {
     const bl_graph *graph = c->plan->graph;
@@ -169,7 +172,7 @@ static bl_status update_in_place(compile *c)
 
     BL_TRY(bl_arena_status(c->arena, c->err));
     c->plan->info.in_place = states;
-    if (c->options->noopt)
+    if (c->options->noopt || graph->nchecks > 0)
         return BL_OK;
     for (int i = 0; i < c->nroots; i++)
         state[i] = -1;

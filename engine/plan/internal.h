@@ -122,7 +122,7 @@ struct bl_plan {
     part *parts; /* recorded on the worker thread before the first run */
     int nslots;  /* inputs, roots, temporaries, panels */
     int nroots;
-    const int *root_slot;             /* outputs, then updates in order of state */
+    const int *root_slot;             /* outputs, updates in order of state, checks of indices */
     const bl_node *const *slot_count; /* elements; NULL for inputs and unused */
     const bl_dtype *slot_dtype;
     const size_t *slot_offset; /* in the scratch memory, for temporaries; SIZE_MAX for others */
@@ -160,6 +160,9 @@ typedef struct plan_piece {
  * left, members[i] of |pieces| in each, in their order. */
 BL_NODISCARD bl_status plan_join(bl_ir *ir, const bl_target *target, bool hot, int n, const plan_piece *pieces, plan_piece *out,
                                  int *members, int *nout, bl_err *err);
+/* check.c */
+/* Fail where the checks of the step that is over, a buffer for each of plan->graph->checks, found an index out of range. */
+BL_NODISCARD bl_status plan_check_indices(const bl_plan *plan, bl_buffer *const *words, const int64_t *vars, bl_err *err);
 /* keep.c */
 /* Around the submission of a step whose slots are bound: values that are there already are not computed again. */
 void plan_keep_begin(bl_plan *plan, bl_pool *pool);

@@ -72,6 +72,7 @@ typedef struct bl_plan_info {
     const char *debug;  /* text of the levels asked for, or "" */
     bool uses_rng;
     bool brief;
+    bool checks_indices; /* a step waits for its checks, and fails where an index is out of range */
     int rows; /* the named dimension that is the first of all inputs and outputs, each row of which depends on that row alone
                  (engine/ir/rows.h); -1: there is none, or it is not proven */
 } bl_plan_info;
@@ -175,7 +176,8 @@ typedef struct bl_run {
     uint64_t steps_done; /* out */
 } bl_run;
 
-/* A state that is written in place is lost (bl_buffer_lose) where the step that failed had begun; of all others those before that
+/* BL_EINDEX: an index of the step was out of range (info.checks_indices); the steps before it are whole.
+ * A state that is written in place is lost (bl_buffer_lose) where the step that failed had begun; of all others those before that
  * step are whole. */
 BL_NODISCARD bl_status bl_plan_run(bl_run *run, bl_err *err);
 /* The same in two halves, for one step: in between other plans, and this one again, may be submitted or run.  run->outputs are

@@ -25,6 +25,7 @@ typedef struct running {
     bl_buffer **lent;    /* nstates: those that were to be the next, but somebody else reads them; NULL for most */
     int nsets, set;      /* sets of outputs, and that of the step at hand */
     bl_buffer **outputs; /* nsets * noutputs */
+    bl_buffer **words;   /* nchecks: what the checks of indices find */
     int nreports;        /* submitted, and not yet told */
     uint64_t report[REPORTS_IN_FLIGHT];
 } running;
@@ -125,7 +126,8 @@ static bl_status alloc_outputs(running *r)
         if (!bl_size_add(all, bytes, &all))
             all = SIZE_MAX;
     }
-    r->nsets = reports(r->run) && r->run->steps > r->run->every && all <= MOST_REPORT_BYTES ? REPORTS_IN_FLIGHT : 1;
+    bool waits = plan->info.checks_indices; /* for each step, and the reports before one that fails are to be told */
+    r->nsets = reports(r->run) && !waits && r->run->steps > r->run->every && all <= MOST_REPORT_BYTES ? REPORTS_IN_FLIGHT : 1;
     r->outputs = bl_calloc((size_t)r->nsets * (size_t)n + 1, sizeof(bl_buffer *));
     if (r->outputs == NULL)
         return bl_fail(r->err, BL_ENOMEM, "run");
@@ -149,6 +151,29 @@ static void free_outputs(running *r, bl_status st)
     free(r->outputs);
 }
 
+static bl_status alloc_words(running *r)
+{
+    const bl_plan *plan = r->plan;
+    int n = plan->graph->nchecks;
+    size_t bytes = 0;
+
+    r->words = bl_calloc((size_t)n + 1, sizeof *r->words);
+    if (r->words == NULL)
+        return bl_fail(r->err, BL_ENOMEM, "run");
+    for (int i = 0; i < n; i++) {
+        BL_TRY(slot_bytes(plan, plan->root_slot[plan->nroots - n + i], r->run->vars, &bytes, r->err));
+        BL_TRY(bl_pool_alloc(r->run->pool, bytes, &r->words[i], r->err));
+    }
+    return BL_OK;
+}
+
+static void free_words(running *r)
+{
+    for (int i = 0; r->words != NULL && i < r->plan->graph->nchecks; i++)
+        bl_pool_release(r->run->pool, r->words[i]);
+    free(r->words);
+}
+
 /* What is written in place is seen half done where a step of several parts ends between two of them, and by others who have it.
  */
 static bool needs_next(const running *r, int state)
@@ -167,6 +192,7 @@ static bl_status alloc_results(running *r)
     size_t bytes = 0;
 
     BL_TRY(alloc_outputs(r));
+    BL_TRY(alloc_words(r));
     for (int i = 0; i < nstates; i++) {
         int slot = plan->info.updated[i] ? plan->root_slot[root++] : -1;
         if (!needs_next(r, i))
@@ -211,6 +237,8 @@ static void bind_slots(running *r)
             plan->slots[ninputs + i] = r->next[i];
         plan->slots[plan->root_slot[root++]] = r->next[i];
     }
+    for (int i = 0; i < plan->graph->nchecks; i++)
+        plan->slots[plan->root_slot[root++]] = r->words[i];
     fill_unused(plan);
 }
 
@@ -362,6 +390,10 @@ static bl_status run_steps(running *r, uint64_t *asked)
         uint64_t *ns = asked != NULL ? asked : i == 1 ? sample : NULL;
         r->set = r->nreports; /* those before it are to be told yet */
         BL_TRY(submit_step(r, ns));
+        if (r->plan->info.checks_indices) {
+            BL_TRY(bl_device_wait(r->plan->dev, r->err));
+            BL_TRY(plan_check_indices(r->plan, r->words, run->vars, r->err));
+        }
         exchange_states(r);
         run->steps_done = i;
         if (reports(run) && i % run->every == 0)
@@ -417,6 +449,7 @@ static void end(running *r, bl_status st)
     if (st != BL_OK)
         give_up(r->plan);
     free_outputs(r, st);
+    free_words(r);
     for (int i = 0; r->next != NULL && i < 2 * (r->plan->info.nstates + r->plan->info.nhidden); i++)
         bl_pool_release(r->run->pool, r->next[i]); /* and what was lent */
     free(r->next);
@@ -447,6 +480,8 @@ bl_status bl_plan_run(bl_run *run, bl_err *err)
  * there is none. */
 bool bl_plan_may_fly(const bl_plan *plan)
 {
+    if (plan->info.checks_indices) /* the checks are read before the outputs are given */
+        return false;
     for (int i = 0; i < plan->info.nstates + plan->info.nhidden; i++)
         if (plan->info.updated[i])
             return false;

@@ -222,10 +222,10 @@ static int find_batch(const bl_model_version *version, const bl_wire_graph *grap
 }
 
 /* Of a run, where the configuration does not say it. */
-static int64_t usual_rows(const bl_model_version *version, int64_t most)
+static int64_t usual_rows(const bl_model_version *version, const bl_plan_info *info, int64_t most)
 {
     const bl_wire_batching *said = &version->instances[0].program->doc.batching;
-    if (said->off)
+    if (said->off || info->checks_indices) /* an index out of range fails a whole run */
         return 0;
     return said->max_rows > 0 && said->max_rows < most ? said->max_rows : most;
 }
@@ -242,10 +242,14 @@ static bl_status choose_batch(bl_model_version *version, const bl_wire_graph *gr
     if (said > 0 && version->batch_var < 0)
         return bl_fail(err, BL_EGRAPH, "max_batch_size is %lld, but no named dimension is the first of all inputs and outputs",
                        (long long)said);
+    if (said > 0 && info->checks_indices)
+        return bl_fail(err, BL_EGRAPH,
+                       "max_batch_size is %lld, but check_indices runs each request alone; leave one of the two out",
+                       (long long)said);
     if (said > most)
         return bl_fail(err, BL_EGRAPH, "max_batch_size is %lld, and the model takes at most %lld", (long long)said,
                        (long long)most);
-    version->max_batch = said >= 0 ? said : usual_rows(version, most);
+    version->max_batch = said >= 0 ? said : usual_rows(version, info, most);
     version->apart = version->batch_var >= 0 && info->rows == version->batch_var;
     return BL_OK;
 }

@@ -27,11 +27,18 @@ def slow():
             "outputs": ["y"]}
 
 
+def lookup(**members):
+    """The rows of a small table that x says."""
+    return {"inputs": {"x": {"dtype": "int32", "shape": ["batch", 1]}}, "dims": {"batch": [1, 8]}, "state": {"w": [10, 20, 30]},
+            "nodes": [{"id": "y", "op": "take", "in": ["w", "x"]}], "outputs": ["y"], **members}
+
+
 class Batching(ModelsTest):
     @classmethod
     def fill(cls, repository):
         repository.put("slow", 1, slow())
         repository.put("single", 1, slow(), max_batch_size=0)
+        repository.put("checked", 1, lookup(check_indices=True))
 
         repository.put("waits", 1, elementwise("mul", 2, most=8), dynamic_batching={"max_queue_delay_microseconds": 2000000})
         repository.put("four", 1, elementwise("mul", 2, most=8), dynamic_batching={"max_queue_delay_microseconds": 60000000, "preferred_batch_size": [4]})
@@ -82,6 +89,22 @@ class Batching(ModelsTest):
         self.many("single", 6)
         after = self.statistics("single")
         self.assertEqual(6, after["execution_count"] - before["execution_count"])
+
+    def test_an_index_out_of_range_is_of_one_request(self):
+        """A model that checks its indices runs each request alone, so that one fails no other."""
+        def one(i):
+            return self.infer("checked", document(numbers("x", [1, 1], [i % 4], "INT32")))
+        before = self.statistics("checked")["execution_count"]
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(one, range(24)))
+        for i, answer in enumerate(answers):
+            if i % 4 < 3:
+                self.assertEqual([10 * (i % 4) + 10], self.ok(answer).json["outputs"][0]["data"])
+            else:
+                self.refused(400, answer, "take: index 3 at [0, 0] is out of range: axis 0 of x has size 3; it must be from -3 to 2")
+        self.assertEqual(18, self.statistics("checked")["execution_count"] - before)
+        self.repository.put("crowd", 1, lookup(check_indices=True), max_batch_size=4)
+        self.refused(400, self.load("crowd"), "max_batch_size is 4, but check_indices runs each request alone; leave one of the two out")
 
     def test_delay(self):
         """Alone it waits for company as long as it may, and no longer; a whole batch goes at once."""

@@ -17,6 +17,12 @@ const char job_counter[] = "{'inputs': {'x': {'dtype': 'float32', 'shape': [3]}}
                            "'in': ['w', 1]}, {'id': 'm1', 'op': 'add', 'in': ['n', 0.5]}, {'id': 'n1', 'op': 'mul', 'in': "
                            "['m', 1]}], 'updates': {'w': 'w1', 'm': "
                            "'m1', 'n': 'n1'}, 'outputs': ['y']}";
+const char job_checked[] =
+    "{'inputs': {'x': {'dtype': 'float32', 'shape': [3]}}, 'state': {'w': {'dtype': 'float32', 'shape': [3]}, 'm': {'dtype': "
+    "'float32', 'shape': []}, 'n': {'dtype': 'float32', 'shape': []}}, 'nodes': [{'id': 'w1', 'op': 'add', 'in': ['w', 'x']}, "
+    "{'id': 'z', 'op': 'mul', 'in': ['w', 0]}, {'id': 'k', 'op': 'cast', 'in': ['z'], 'attrs': {'dtype': 'int32'}}, {'id': 'y', "
+    "'op': 'take', 'in': ['w', 'k']}, {'id': 'm1', 'op': 'add', 'in': ['n', 0.5]}, {'id': 'n1', 'op': 'mul', 'in': ['m', 1]}], "
+    "'updates': {'w': 'w1', 'm': 'm1', 'n': 'n1'}, 'outputs': ['y'], 'check_indices': true}";
 const char job_products[] = "{'inputs': {'x': {'dtype': 'float32', 'shape': [4, 4]}}, 'nodes': [{'id': 'a', 'op': 'matmul', "
                             "'in': ['x', 'x']}, {'id': 'b', 'op': "
                             "'matmul', 'in': ['a', 'x']}, {'id': 'c', 'op': 'matmul', 'in': ['b', 'a']}, {'id': 's', 'op': "

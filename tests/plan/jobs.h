@@ -8,6 +8,8 @@ enum { MOST_TENSORS = 8 };
 
 /* Counts in w, and says what w was before; m takes turns with n. */
 extern const char job_counter[];
+/* The same with a check of the indices by which it reads w. */
+extern const char job_checked[];
 /* A chain of products, which needs temporaries. */
 extern const char job_products[];
 

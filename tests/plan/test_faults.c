@@ -114,14 +114,14 @@ static bool run_with_fault(const document *d, bl_fault_kind kind, long nth, bool
 static void test_faults_of_running(void **state)
 {
     const bl_fault_kind kind = (bl_fault_kind)(intptr_t)*state;
-    const char *const texts[] = {job_counter, job_products};
+    const char *const texts[] = {job_counter, job_checked, job_products};
     int failures = 0;
 
-    for (int t = 0; t < 2; t++) {
+    for (int t = 0; t < 3; t++) {
         document d = open_document(texts[t]);
         int fine = 0;
         for (long nth = 1; fine < FINE_IN_A_ROW; nth++) {
-            bool failed = run_with_fault(&d, kind, nth, t == 0);
+            bool failed = run_with_fault(&d, kind, nth, t < 2);
             failures += failed;
             fine = failed ? 0 : fine + 1;
         }

@@ -516,6 +516,53 @@ static void test_who_may_fly(void **state)
     close_bench(&b);
 }
 
+/* Counts in w by ones, takes x[w] and writes it to a place of v; with |checks|, index 3 of x is an error. */
+static document open_taker(bool checks)
+{
+    char text[1024];
+    snprintf(
+        text, sizeof text,
+        "{'inputs': {'x': {'dtype': 'float32', 'shape': [3]}}, 'state': {'w': {'dtype': 'float32', 'shape': [1]}, 'v': "
+        "{'dtype': 'float32', 'shape': [64]}}, 'nodes': [{'id': 'w1', 'op': 'add', 'in': ['w', 1]}, {'id': 'k', 'op': 'cast', "
+        "'in': ['w'], 'attrs': {'dtype': 'int32'}}, {'id': 'y', 'op': 'take', 'in': ['x', 'k']}, {'id': 'at', 'op': 'arange', "
+        "'attrs': {'stop': 64, 'dtype': 'int32'}}, {'id': 'here', 'op': 'equal', 'in': ['at', 'k']}, {'id': 'v1', 'op': "
+        "'where', 'in': ['here', 'y', 'v']}], 'updates': {'w': 'w1', 'v': 'v1'}, 'outputs': ['y'], 'check_indices': %s}",
+        checks ? "true" : "false");
+    return open_document(text);
+}
+
+/* A step whose index is out of range changes no state and gives no output; nothing is written in place, since it may fail. */
+static void test_checked_steps(void **state)
+{
+    (void)state;
+    for (int checks = 0; checks < 2; checks++) {
+        bench b = open_bench(4);
+        document d = open_taker(checks);
+        bl_plan *plan = NULL;
+        bl_err err = {0};
+        bool hit = false;
+        job j;
+
+        assert_int_equal(get_plan(&b, &d, &plan, &hit, NULL), BL_OK);
+        bl_arena_destroy(d.arena); /* the plan has names of its own */
+        open_job(&b, plan, 0, &j);
+        assert_true(j.info->checks_indices == (checks == 1));
+        assert_true(j.info->in_place[1] == (checks == 0));
+        j.run.steps = 7;
+        assert_int_equal(bl_plan_run(&j.run, &err), checks == 1 ? BL_EINDEX : BL_OK);
+        assert_int_equal(j.run.steps_done, checks == 1 ? 3 : 7);
+        assert_true((j.outputs[0] == NULL) == (checks == 1));
+        assert_true(value_of(j.states[0]) == (checks == 1 ? 3 : 7) && value_of(j.states[1]) == 1);
+        if (checks == 1) {
+            assert_string_equal(err.node, "y");
+            assert_string_equal(err.text,
+                                "take: index 3 at [0] is out of range: axis 0 of x has size 3; it must be from -3 to 2");
+        }
+        close_job(&j);
+        close_bench(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -533,6 +580,7 @@ int main(void)
         cmocka_unit_test(test_cancelled_and_late),
         cmocka_unit_test(test_named_dimensions),
         cmocka_unit_test(test_who_may_fly),
+        cmocka_unit_test(test_checked_steps),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

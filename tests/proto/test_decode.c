@@ -310,18 +310,19 @@ static void options(void **state)
     (void)state;
     decode_good(&f, RUN,
                 "{\"nodes\":[{\"id\":\"a\",\"op\":\"f\"}],\"keep\":{\"k\":\"a\"},\"device\":\"vulkan:0\",\"debug\":3,\"beam\":4,"
-                "\"seed\":18446744073709551615,\"timeout_ms\":250,\"lease\":\"00ff\",\"float32_matmul_precision\":\"high\"}");
+                "\"seed\":18446744073709551615,\"timeout_ms\":250,\"lease\":\"00ff\",\"float32_matmul_precision\":\"high\","
+                "\"check_indices\":true}");
     const bl_run_options *o = &f.run.options;
     assert_string_equal(o->device, "vulkan:0");
     assert_string_equal(o->lease, "00ff");
     assert_true(o->debug == 3 && o->beam == 4 && o->seeded && o->seed == UINT64_MAX && o->timeout_ms == 250 &&
-                o->precision == BL_PRECISION_HIGH);
+                o->precision == BL_PRECISION_HIGH && o->check_indices && f.run.graph.check_indices);
     assert_true(f.run.nsent == 0 && f.run.graph.noutputs == 1);
     bl_arena_destroy(f.arena);
     decode_good(&f, RUN, "{\"nodes\":[{\"id\":\"a\",\"op\":\"f\"}],\"outputs\":[\"a\"]}");
     o = &f.run.options;
     assert_true(o->device == NULL && o->lease == NULL && o->debug == -1 && o->beam == -1 && o->precision == -1 && !o->seeded &&
-                o->timeout_ms == 0);
+                o->timeout_ms == 0 && !o->check_indices && !f.run.graph.check_indices);
     bl_arena_destroy(f.arena);
 }
 

@@ -35,6 +35,29 @@ static void keys(void **state)
          "{\"inputs\":{\"x\":[1,2]},\"nodes\":[],\"outputs\":[\"x\"]}", false},
         {"{\"inputs\":{\"x\":[1]},\"nodes\":[],\"outputs\":[\"x\"]}",
          "{\"inputs\":{\"x\":[true]},\"nodes\":[],\"outputs\":[\"x\"]}", false},
+        /* checks of indices, which are off where nothing is said */
+        {"{\"inputs\":{\"x\":[1]},\"nodes\":[],\"outputs\":[\"x\"],\"check_indices\":false}",
+         "{\"inputs\":{\"x\":[1]},\"nodes\":[],\"outputs\":[\"x\"]}", true},
+        {"{\"inputs\":{\"x\":[1]},\"nodes\":[],\"outputs\":[\"x\"],\"check_indices\":true}",
+         "{\"inputs\":{\"x\":[1]},\"nodes\":[],\"outputs\":[\"x\"]}", false},
+        /* with them ids of nodes count, since errors of the plan have them; names of inputs do not */
+        {"{\"inputs\":{\"x\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"x\"]}],\"outputs\":[\"y\"],\"check_indices\":"
+         "true}",
+         "{\"inputs\":{\"q\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"q\"]}],\"outputs\":[\"y\"],\"check_indices\":"
+         "true}",
+         true},
+        {"{\"inputs\":{\"x\":[1]},\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"in\":[\"x\"]}],\"outputs\":[\"y\"],\"check_indices\":"
+         "true}",
+         "{\"inputs\":{\"x\":[1]},\"nodes\":[{\"id\":\"z\",\"op\":\"f\",\"in\":[\"x\"]}],\"outputs\":[\"z\"],\"check_indices\":"
+         "true}",
+         false},
+        {"{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"b\":{\"inputs\":[\"h\"],\"nodes\":[{\"id\":\"n\",\"op\":\"g\","
+         "\"in\":[\"h\"]}],"
+         "\"outputs\":[\"n\"]}}}],\"outputs\":[\"y\"],\"check_indices\":true}",
+         "{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"b\":{\"inputs\":[\"h\"],\"nodes\":[{\"id\":\"m\",\"op\":\"g\","
+         "\"in\":[\"h\"]}],"
+         "\"outputs\":[\"m\"]}}}],\"outputs\":[\"y\"],\"check_indices\":true}",
+         false},
         /* attributes in any order */
         {"{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"a\":1,\"b\":[1,[2]]}}],\"outputs\":[\"y\"]}",
          "{\"nodes\":[{\"id\":\"y\",\"op\":\"f\",\"attrs\":{\"b\":[ 1 , [2]],\"a\":1}}],\"outputs\":[\"y\"]}", true},
@@ -130,6 +153,7 @@ static void written_again(void **state)
     static const char *const texts[] = {
         example_program,
         "{\"state\":{\"w\":[1,2]},\"dims\":{\"n\":[1,64],\"m\":[2,3]},\"float32_matmul_precision\":\"high\","
+        "\"check_indices\":true,"
         "\"batching\":{\"max_rows\":8,\"delay_us\":5,\"preferred_rows\":[2,4],\"max_waiting\":9},\"entries\":{"
         "\"train\":{\"inputs\":{\"x\":{\"dtype\":\"int32\",\"shape\":[\"n\",2]},\"lr\":{\"dtype\":\"float32\",\"shape\":[]}},"
         "\"nodes\":[{\"id\":\"late\",\"op\":\"f\",\"in\":[\"a\",\"b\"]},{\"id\":[\"a\",\"b\"],\"op\":\"g\",\"in\":[\"x\",2,2.0,-"
@@ -151,6 +175,7 @@ static void written_again(void **state)
         decode_good(&g, PROGRAM, bl_text_get(&text));
         assert_string_equal(g.program.options.device, "interp:0");
         assert_int_equal(f.program.options.precision, g.program.options.precision);
+        assert_true(f.program.options.check_indices == (i == 1) && g.program.options.check_indices == (i == 1));
         assert_int_equal(f.program.nentries, g.program.nentries);
         assert_memory_equal(&f.program.batching, &g.program.batching, sizeof f.program.batching);
         for (int e = 0; e < f.program.nentries; e++) {

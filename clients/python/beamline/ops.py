@@ -1223,7 +1223,8 @@ class GraphOps:
 
     def cross_entropy(self, x, target, weight=None, reduction="mean", ignore_index=None, label_smoothing=0, *, name=None) -> Node:
         """of logits [N, C, ...] (or [C]) and class indices [N, ...], or probabilities in the shape of x; weight [C]
-            weighs the classes; an index that is no class counts as 0
+            weighs the classes; an index that is no class counts as 0; with check_indices it is an error, but for
+            ignore_index
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with weight
         target: tensor of any dtype
@@ -1779,7 +1780,7 @@ class GraphOps:
 
     def gather(self, x, index, axis=0, *, name=None) -> Node:
         """torch.gather: along the axis, index in the shape of the result; negative counts from the end, out of range
-            reads 0
+            reads 0; with check_indices it is an error
 
         x: tensor of any dtype
         index: tensor of integers
@@ -1789,7 +1790,8 @@ class GraphOps:
         return self.op("gather", [x, index], {"axis": axis}, name)
 
     def take(self, x, index, axis=0, *, name=None) -> Node:
-        """x[index] along the axis, index of any shape; negative counts from the end, out of range reads 0
+        """x[index] along the axis, index of any shape; negative counts from the end, out of range reads 0; with
+            check_indices it is an error
 
         x: tensor of any dtype
         index: tensor of integers
@@ -1799,7 +1801,8 @@ class GraphOps:
         return self.op("take", [x, index], {"axis": axis}, name)
 
     def index(self, x, indices, axis=0, *, name=None) -> Node:
-        """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; out of range reads 0
+        """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; out of range reads 0; with
+            check_indices it is an error
 
         x: tensor of any dtype
         indices: list, each a tensor of integers
@@ -1809,7 +1812,8 @@ class GraphOps:
         return self.op("index", [x, *indices], {"axis": axis}, name)
 
     def index_put(self, x, value, indices, axis=0, accumulate=False, *, name=None) -> Node:
-        """x with x[i, j, ...] = value, or += value; the last of several stays, out of range writes nothing
+        """x with x[i, j, ...] = value, or += value; the last of several stays, out of range writes nothing; with
+            check_indices it is an error
 
         x: tensor of any dtype, brought to one dtype with value
         value: tensor of any dtype, brought to one dtype with x
@@ -1822,7 +1826,7 @@ class GraphOps:
 
     def scatter(self, x, index, src, axis=0, reduce="none", *, name=None) -> Node:
         """torch.scatter: x with src written where index says along the axis; the last of several stays, out of range
-            writes nothing
+            writes nothing; with check_indices it is an error
 
         x: tensor of any dtype, brought to one dtype with src
         index: tensor of integers
@@ -1869,7 +1873,7 @@ class GraphOps:
         return self.op("nonzero", [x], {"size": size, "fill": fill}, name, results=2)
 
     def one_hot(self, x, num_classes, dtype="int64", *, name=None) -> Node:
-        """1 where the class is x, else 0, along a new last axis
+        """1 where the class is x, else 0, along a new last axis; with check_indices a class outside is an error
 
         x: tensor of integers
         num_classes: size
@@ -3593,7 +3597,8 @@ class NodeOps:
 
     def cross_entropy(self, target, weight=None, reduction="mean", ignore_index=None, label_smoothing=0, *, name=None) -> Node:
         """of logits [N, C, ...] (or [C]) and class indices [N, ...], or probabilities in the shape of x; weight [C]
-            weighs the classes; an index that is no class counts as 0
+            weighs the classes; an index that is no class counts as 0; with check_indices it is an error, but for
+            ignore_index
 
         target: tensor of any dtype
         weight: tensor of floats (integers and bool become float32), brought to one dtype with x
@@ -4082,7 +4087,7 @@ class NodeOps:
 
     def gather(self, index, axis=0, *, name=None) -> Node:
         """torch.gather: along the axis, index in the shape of the result; negative counts from the end, out of range
-            reads 0
+            reads 0; with check_indices it is an error
 
         index: tensor of integers
         axis: whole number
@@ -4091,7 +4096,8 @@ class NodeOps:
         return self.graph.gather(self, index, axis, name=name)
 
     def take(self, index, axis=0, *, name=None) -> Node:
-        """x[index] along the axis, index of any shape; negative counts from the end, out of range reads 0
+        """x[index] along the axis, index of any shape; negative counts from the end, out of range reads 0; with
+            check_indices it is an error
 
         index: tensor of integers
         axis: whole number
@@ -4100,7 +4106,8 @@ class NodeOps:
         return self.graph.take(self, index, axis, name=name)
 
     def index(self, indices, axis=0, *, name=None) -> Node:
-        """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; out of range reads 0
+        """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; out of range reads 0; with
+            check_indices it is an error
 
         indices: list, each a tensor of integers
         axis: whole number
@@ -4109,7 +4116,8 @@ class NodeOps:
         return self.graph.index(self, indices, axis, name=name)
 
     def index_put(self, value, indices, axis=0, accumulate=False, *, name=None) -> Node:
-        """x with x[i, j, ...] = value, or += value; the last of several stays, out of range writes nothing
+        """x with x[i, j, ...] = value, or += value; the last of several stays, out of range writes nothing; with
+            check_indices it is an error
 
         value: tensor of any dtype, brought to one dtype with x
         indices: list, each a tensor of integers
@@ -4121,7 +4129,7 @@ class NodeOps:
 
     def scatter(self, index, src, axis=0, reduce="none", *, name=None) -> Node:
         """torch.scatter: x with src written where index says along the axis; the last of several stays, out of range
-            writes nothing
+            writes nothing; with check_indices it is an error
 
         index: tensor of integers
         src: tensor of any dtype, brought to one dtype with x
@@ -4163,7 +4171,7 @@ class NodeOps:
         return self.graph.nonzero(self, size, fill, name=name)
 
     def one_hot(self, num_classes, dtype="int64", *, name=None) -> Node:
-        """1 where the class is x, else 0, along a new last axis
+        """1 where the class is x, else 0, along a new last axis; with check_indices a class outside is an error
 
         num_classes: size
         dtype: dtype

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* Checks of indices, where the graph asks for them (bl_wire_graph.check_indices).  A check is a scalar that every step computes:
+ * the first index out of range, as position * 2^32 + value - INT32_MIN, or INT64_MAX where every index is in range.  One number
+ * holds both because a minimum then finds the first one in one pass, with no second kernel that reads the value. */
+#include "engine/front/build.h"
+#include "engine/ir/scan.h"
+#include "engine/ir/shape.h"
+
+static const bl_node *whole(bl_ir *ir, int64_t value, const bl_node *like)
+{
+    return bl_spread(ir, bl_const_int(ir, BL_I64, value), like);
+}
+
+/* The index as int64; uint64 above INT64_MAX, which no extent reaches, as INT64_MAX. */
+static const bl_node *as_int64(bl_ir *ir, const bl_node *index)
+{
+    if (index->dtype == BL_U64)
+        index = bl_alu2(ir, BL_OP_MIN, index, bl_spread(ir, bl_const_int(ir, BL_U64, INT64_MAX), index));
+    return bl_cast(ir, BL_I64, index);
+}
+
+static const bl_node *is_outside(bl_ir *ir, const bl_node *index, const bl_index_bound *bound)
+{
+    const bl_node *extent = bl_spread(ir, bl_cast(ir, BL_I64, bound->extent), index), *zero = whole(ir, 0, index);
+    const bl_node *low = bound->wraps ? bl_sub(ir, zero, extent) : zero;
+    const bl_node *outside = bl_not(ir, bl_and(ir, bl_not(ir, bl_less(ir, index, low)), bl_less(ir, index, extent)));
+
+    if (bound->ignores)
+        outside = bl_and(ir, outside, bl_not(ir, bl_alu2(ir, BL_OP_CMPEQ, index, whole(ir, bound->ignored, index))));
+    return outside;
+}
+
+/* The check of the vector |index|, int64. */
+static const bl_node *first_outside(bl_ir *ir, const bl_node *index, const bl_index_bound *bound)
+{
+    const bl_node *low = bl_alu2(ir, BL_OP_MAX, index, whole(ir, INT32_MIN, index));
+    const bl_node *value = bl_sub(ir, bl_alu2(ir, BL_OP_MIN, low, whole(ir, INT32_MAX, index)), whole(ir, INT32_MIN, index));
+    const bl_node *place = bl_mul(ir, bl_iota_like(ir, index, 0, BL_I64), whole(ir, BL_INDEX_CHECK_PLACE, index));
+    const bl_node *found = bl_where(ir, is_outside(ir, index, bound), bl_add(ir, place, value), whole(ir, INT64_MAX, index));
+
+    return bl_drop_axes(ir, bl_reduce(ir, BL_OP_MIN, found, 1), 1);
+}
+
+/* Can every number of the dtype be an index? */
+static bool always_fits(bl_dtype dtype, const bl_index_bound *bound)
+{
+    return dtype != BL_U64 && bl_scalar_lowest(dtype).i >= (bound->wraps ? -bound->extent->lo : 0) &&
+           bl_scalar_highest(dtype).i < bound->extent->lo;
+}
+
+static void add_check(bl_build *b, const bl_index_check *check)
+{
+    bl_index_check *made = bl_arena_alloc(bl_ir_arena(b->ir), sizeof *made);
+
+    if (made == NULL)
+        return; /* which the arena remembers */
+    *made = *check;
+    made->next = NULL;
+    *b->last_check = made;
+    b->last_check = &made->next;
+}
+
+bool bl_call_checks_indices(const bl_call *c)
+{
+    return bl_build_outermost(c->build)->wire->check_indices;
+}
+
+void bl_call_check_index(bl_call *c, const bl_node *index, const bl_index_bound *bound)
+{
+    bl_ir *ir = c->ir;
+    const bl_call *asked = c;
+
+    if (!bl_call_checks_indices(c) || index->op == BL_OP_POISON || always_fits((bl_dtype)index->dtype, bound))
+        return;
+    while (asked->caller != NULL)
+        asked = asked->caller;
+    const bl_node *count = bl_shape_count(ir, index->ndim, index->dim);
+    if (count->op != BL_OP_POISON && count->hi > INT32_MAX) {
+        bl_call_fail_as(c, BL_ELIMIT, "check_indices takes at most %d indices, not %s", INT32_MAX, bl_call_shape(c, index));
+        return;
+    }
+    const char *op = bl_arena_strdup(bl_ir_arena(ir), asked->op); /* the plan outlives the wire graph */
+    const char *id = bl_arena_strdup(bl_ir_arena(ir), asked->node->ids[0]);
+    const bl_node *first = first_outside(ir, bl_reshape(ir, as_int64(ir, index), 1, &count), bound);
+    add_check(c->build,
+              &(bl_index_check){.op = op, .node = id, .bound = *bound, .ndim = index->ndim, .dim = index->dim, .first = first});
+}
+
+const bl_node *bl_call_index(bl_call *c, const bl_node *index, const bl_node *x, int axis)
+{
+    const bl_node *extent = x->dim[axis];
+
+    if (c->caller == NULL && bl_call_checks_indices(c)) { /* the indices of a formula are right by construction */
+        const char *before = bl_arena_printf(bl_ir_arena(c->ir), "axis %d of x has size", axis);
+        bl_call_check_index(c, index,
+                            &(bl_index_bound){.extent = extent, .what = "index", .before = before, .after = "", .wraps = true});
+    }
+    return bl_wrap_index(c->ir, index, extent);
+}
+
+void bl_checks_of_branch(bl_call *c, const bl_node *is, const bl_index_check *checks)
+{
+    for (; checks != NULL; checks = checks->next) {
+        bl_index_check check = *checks;
+        check.first = bl_where(c->ir, bl_spread(c->ir, is, check.first), check.first, whole(c->ir, INT64_MAX, check.first));
+        add_check(c->build, &check);
+    }
+}
+
+int bl_checks_count(const bl_index_check *checks)
+{
+    int n = 0;
+    for (; checks != NULL; checks = checks->next)
+        n++;
+    return n;
+}
+
+void bl_checks_of_scan(bl_call *c, const bl_node *scan, int result, const bl_index_check *checks)
+{
+    for (; checks != NULL; checks = checks->next) {
+        bl_index_check check = *checks;
+        check.first = bl_scan_result(c->ir, scan, result++);
+        add_check(c->build, &check);
+    }
+}
