@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """How long the Python client takes for small things: medians in one run.
 
-    bench/latency.py [--url URL] [--device opencl:0] [--rounds 7] [--times 300]
+    bench/latency.py [--url URL] [--device opencl:0] [--rounds 7] [--times 300] [--learning 64 256 32]
 
 Without --url it starts build/beamline.  The lines take turns, round by round, and a figure is the median over rounds of the
 median of a round, so that what else the machine does falls on all of them alike.
@@ -19,7 +19,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "clients" / "python"))
-from beamline import Device, Tensor, TinyJit, Variable  # noqa: E402
+from beamline import Device, Tensor, TinyJit, Variable, nn  # noqa: E402
 
 
 @contextlib.contextmanager
@@ -36,7 +36,26 @@ def server(url):
         process.wait()
 
 
-def works(device):
+def learning(device, tokens, classes, width, check_indices):
+    """A function that does one step of an Embedding, a Linear layer and a cross-entropy."""
+    table, layer = nn.Embedding(classes, width), nn.Linear(width, classes)
+    for each in (table.weight, layer.weight, layer.bias):
+        each.assign(each.to(device).realize())
+    optimizer = nn.optim.Adam([table.weight, layer.weight, layer.bias])
+    x, y = (Tensor.randint(tokens, high=classes, device=device).realize() for _ in range(2))
+
+    @Tensor.train()
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = layer(table(x)).sparse_categorical_crossentropy(y)
+        loss.backward()
+        optimizer.step()
+        return loss
+    step = TinyJit(step, check_indices=check_indices)
+    return lambda: step(x, y)
+
+
+def works(device, sizes):
     """[(what it is, the most it should take in milliseconds or None, a function that does it once)]"""
     a, b = (Tensor.rand(16, 16, device=device).realize() for _ in range(2))
     c, d = (Tensor([1.0, 2], device=device).realize() for _ in range(2))
@@ -49,7 +68,9 @@ def works(device):
     return [("an exchange that does nothing", None, lambda: Device.session.call("GET", "/v2/health/live")),
             ("(a + b).realize(), 16 x 16", 0.5, lambda: (a + b).realize()), ("(c + d).realize(), 2", 0.5, lambda: (c + d).realize()),
             ("TinyJit of a + b", 0.25, lambda: add(a, b)), ("TinyJit of a[:n].sum(), another n each time", None, sized),
-            ("(a + b).tolist()", None, lambda: (a + b).tolist())]
+            ("(a + b).tolist()", None, lambda: (a + b).tolist()),
+            ("Embedding and cross-entropy, a step", None, learning(device, *sizes, False)),
+            ("the same with its indices checked", None, learning(device, *sizes, True))]
 
 
 def measure(work, times):
@@ -68,10 +89,11 @@ def main():
     parser.add_argument("--device")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--times", type=int, default=300)
+    parser.add_argument("--learning", type=int, nargs=3, default=[64, 256, 32], metavar=("TOKENS", "CLASSES", "WIDTH"))
     args = parser.parse_args()
     with server(args.url) as url:
         Device.connect(url)
-        lines = works(args.device)
+        lines = works(args.device, args.learning)
         for _, _, work in lines:  # compiled, captured, and its memory there
             measure(work, 40)
         rounds = [[measure(work, args.times) for _, _, work in lines] for _ in range(args.rounds)]

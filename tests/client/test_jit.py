@@ -46,6 +46,21 @@ class JitTest(TensorCase):
                 self.assertNotIn("nodes", text)
         self.assertEqual(add.cnt, 5)
 
+    def test_indices_are_checked_where_that_is_asked(self):
+        table = Tensor([1.0, 2, 3]).realize()
+        for asked in (False, True):
+            pick = TinyJit(lambda i: table[i] * 2, check_indices=asked)
+            with self.assertRaises(IndexError):  # the first call is eager
+                pick(Tensor([5]))
+            for i in range(3):
+                self.assertEqual(pick(Tensor([i])).tolist(), [2 * i + 2])
+            if asked:
+                with self.assertRaisesRegex(IndexError, "take: index 5 at .0. is out of range: axis 0 of x has size 3; it must be from -3 to 2"):
+                    pick(Tensor([5]))
+            else:
+                self.assertEqual(pick(Tensor([5])).tolist(), [0])
+            self.assertEqual(pick(Tensor([-1])).tolist(), [6])
+
     def test_numbers_of_this_process_go_with_the_request(self):
         double = TinyJit(lambda a: a * 2)
         for i in range(4):

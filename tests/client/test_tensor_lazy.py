@@ -293,10 +293,76 @@ class ValueTest(TensorCase):
         self.need(x)
         self.assertEqual(x.tolist(), [[0, 3, 4, 0], [0, 0, 0, 0], [0, 1, 2, 0]])
 
-    def test_indices_out_of_range_read_zero(self):
+    def test_unchecked_indices_out_of_range_read_zero(self):
         x = Tensor([[1, 2], [3, 4]])
-        self.assertEqual(x[Tensor([0, 5, -1])].tolist(), [[1, 2], [0, 0], [3, 4]])
-        self.assertEqual(x[Tensor([0, 5]), Tensor([1, 0])].tolist(), [2, 0])
+        with Context(CHECK_INDICES=0):
+            self.assertEqual(x[Tensor([0, 5, -1])].tolist(), [[1, 2], [0, 0], [3, 4]])
+            self.assertEqual(x[Tensor([0, 5]), Tensor([1, 0])].tolist(), [2, 0])
+
+    def test_indices_out_of_range_raise(self):
+        x, table = Tensor([[1.0, 2, 3], [4, 5, 6]]), beamline.nn.Embedding(10, 4)
+        labels, high = Tensor([0, 3]), "it must be from 0 to 2"
+
+        def put():
+            y = Tensor.zeros(2, 3).contiguous()
+            y[Tensor([0, 2])] = 1
+            return y
+        for work, op, says in (
+                (lambda: x[Tensor([0, 5])], "take", "index 5 at [1] is out of range: axis 0 of x has size 2; it must be from -2 to 1"),
+                (lambda: x[:, Tensor([[0, -4]])], "take", "index -4 at [0, 1] is out of range: axis 1 of x has size 3"),
+                (lambda: x[Tensor([0, 1]), Tensor([2, 3])], "index", "index 3 at [1] is out of range: axis 1 of x has size 3; it must be from -3 to 2"),
+                (lambda: x[[0, 2]], "take", "index 2 at [1]"),
+                (lambda: x.gather(1, Tensor([[0], [3]])), "gather", "index 3 at [1, 0]"),
+                (lambda: x.scatter(0, Tensor([[0, 2, 1]]), 7.0), "scatter", "index 2 at [0, 1]"),
+                (lambda: x.scatter_reduce(0, Tensor([[2, 0, 1]]), x, "sum"), "scatter_reduce", "index 2 at [0, 0]"),
+                (put, "index_put", "index 2 at [1]"),
+                (lambda: labels.one_hot(3), "one_hot", "class 3 at [1] is out of range: num_classes is 3; " + high),
+                (lambda: table(Tensor([[1, 10]])), "take", "index 10 at [0, 1] is out of range: axis 0 of x has size 10"),
+                (lambda: x.cross_entropy(labels), "cross_entropy", "target 3 at [1] is out of range: x has 3 classes; " + high),
+                (lambda: x.cross_entropy(labels, label_smoothing=0.1), "one_hot", high),
+                (lambda: x.sparse_categorical_crossentropy(labels), "cross_entropy", high + ", or ignore_index -1"),
+                (lambda: x.sparse_categorical_crossentropy(Tensor([0, -1]), ignore_index=1), "cross_entropy", "target -1 at [1]"),
+                (lambda: x.sparse_categorical_crossentropy(labels, label_smoothing=0.1), "one_hot", high),
+                (lambda: x.log_softmax().nll_loss(labels), "nll_loss", high),
+                (lambda: x[:1].reshape(1, 1, 1, 3).max_unpool2d(Tensor([[[[0, 4, 9]]]]), (1, 2)), "scatter", "index 9 at [0, 0, 2]")):
+            result = work()  # which raises nothing yet
+            with self.subTest(op=op, says=says):
+                for _ in range(2):  # a result that was not made is asked for again
+                    with self.assertRaises(IndexError) as caught:
+                        result.realize()
+                    self.assertIsInstance(caught.exception, beamline.IndexOutOfRange)
+                    self.assertTrue(caught.exception.detail.startswith(f"{op}: "), caught.exception.detail)
+                    self.assertIn(says, caught.exception.detail)
+                with Context(CHECK_INDICES=0):
+                    result.realize()
+
+    def test_what_is_ignored_is_no_index(self):
+        x = Tensor([[1.0, 2, 3], [4, 5, 6]])
+        one = float(x[:1].cross_entropy(Tensor([2])).item())
+        for ignore, labels in ((-100, [2, -100]), (7, [2, 7])):
+            for loss in (x.sparse_categorical_crossentropy(Tensor(labels), ignore_index=ignore), x.log_softmax().nll_loss(Tensor(labels), ignore_index=ignore),
+                         x.reshape(1, 2, 3).sparse_categorical_crossentropy(Tensor([labels]), ignore_index=ignore)):
+                self.assertAlmostEqual(loss.item(), one, 5)
+        for x in (x, x.reshape(1, 2, 3)):  # -1 counts in the mean, with a loss of 0: as in tinygrad
+            labels = Tensor([2, -1]).reshape(x.shape[:-1])
+            self.assertAlmostEqual(x.sparse_categorical_crossentropy(labels).item(), one / 2, 5)
+            self.assertAlmostEqual(x.sparse_categorical_crossentropy(labels, reduction="sum").item(), one, 5)
+        self.assertEqual(Tensor([[1, 2], [3, 4]])[Tensor([-1, 0, -2])].tolist(), [[3, 4], [1, 2], [1, 2]])
+
+    def test_a_failed_step_changes_nothing(self):
+        table, optim = beamline.nn.Embedding(4, 2), beamline.nn.optim
+        for optimizer in (optim.Adam([table.weight], lr=0.1), optim.OptimizerGroup(optim.SGD([table.weight], lr=0.1, momentum=0.9))):
+            with Tensor.train():
+                for rows, error in (([1, 2], None), ([1, 4], IndexError), ([1, 3], None)):
+                    before = {name: each.tolist() for name, each in beamline.nn.state.get_state_dict(optimizer).items()}
+                    optimizer.zero_grad()
+                    table(Tensor(rows)).sum().backward()
+                    if error is None:
+                        optimizer.step()
+                        continue
+                    with self.assertRaises(error):
+                        optimizer.step()
+                    self.assertEqual({name: each.tolist() for name, each in beamline.nn.state.get_state_dict(optimizer).items()}, before)
 
     def test_where_things_are(self):
         x = Tensor([[3, 0, 1], [0, 5, 2]])

@@ -88,6 +88,19 @@ class LearnerTest(TensorCase):
                           optimizer=lambda parameters: nn.optim.Adam(parameters, lr=0.05))
         self.assertGreater(learner.fit(8, progress=False)[-1]["accuracy"], 0.8)
 
+    def test_a_target_that_is_no_class(self):
+        x, y = self.data()
+        for asked in (False, True):
+            net = nn.Linear(2, 2)
+            start = net.weight.tolist()
+            learner = Learner(net, DataLoader(x, y + 1, batch_size=64), check_indices=asked)
+            if asked:
+                with self.assertRaisesRegex(IndexError, "cross_entropy: target 2 at .* is out of range: x has 2 classes; it must be from 0 to 1, or ignore_index -1"):
+                    learner.fit(1, progress=False)
+            else:
+                learner.fit(1, progress=False)
+            self.assertEqual(net.weight.tolist() == start, asked)
+
     def test_the_bar(self):
         out = io.StringIO()
         bar = Progress("epoch 1/1", 4, True, out)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from . import nn, train
 from .blobs import Blob
 from .client import Client, Held, Lease, RemoteProgram, Result
-from .connection import (BeamlineError, Busy, Conflict, Forbidden, InvalidGraph, Malformed, NotFound, OutOfMemory, TensorLost,
-                         TimedOut, TooLarge)
+from .connection import (BeamlineError, Busy, Conflict, Forbidden, IndexOutOfRange, InvalidGraph, Malformed, NotFound, OutOfMemory,
+                         TensorLost, TimedOut, TooLarge)
 from .context import Context, ContextVar, GlobalCounters, getenv
 from .device import Device
 from .dtype import dtypes
@@ -32,7 +32,7 @@ from .values import Array, array, read_safetensors, write_safetensors
 
 __version__ = "0.1.0"
 __all__ = ["Array", "BeamlineError", "Blob", "Busy", "Client", "Conflict", "Context", "ContextVar", "Device", "Forbidden",
-           "GlobalCounters", "Graph", "Held", "Init", "InvalidGraph", "JitError", "Job", "JobFailed", "Lease", "Malformed", "Model", "Node", "NotFound",
+           "GlobalCounters", "Graph", "Held", "IndexOutOfRange", "Init", "InvalidGraph", "JitError", "Job", "JobFailed", "Lease", "Malformed", "Model", "Node", "NotFound",
            "OutOfMemory", "Program", "RemoteProgram", "Result", "Tensor", "TensorLost", "TimedOut", "TinyJit", "TooLarge", "Variable", "VariableError",
            "array", "dtypes", "fetch", "function", "getenv", "nn", "read_safetensors", "train", "write_safetensors"]
 

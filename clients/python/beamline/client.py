@@ -200,7 +200,7 @@ class Client(Sharing):
         graph: a Graph (or a document, as the wire has it)
         inputs: values by name: numbers, nested lists, an Array, a NumPy array or a Held tensor
         keep: {name: tensor}: results to leave on the server under these names
-        options: device, seed, debug, beam, float32_matmul_precision, timeout_ms, priority (-100 to 100; of this key's requests the lower goes
+        options: device, seed, debug, beam, float32_matmul_precision, check_indices, timeout_ms, priority (-100 to 100; of this key's requests the lower goes
             first), and sizes: {name: size} of the dimensions that no input's shape gives
         """
         return self.result(*self.send("POST", "/api/v1/run", *self.graph_request(graph, inputs, keep, options)))
@@ -319,7 +319,7 @@ class Client(Sharing):
         program: a Program, or a document, as the wire has it
         if_absent: Conflict where there is one already, instead of replacing it
         durable: it is there again after a restart, with the state of at most a minute (--save-seconds) before a sudden end
-        options: device, seed, debug, beam, float32_matmul_precision
+        options: device, seed, debug, beam, float32_matmul_precision, check_indices
         """
         tensors, states = {}, {}
         if isinstance(program, Program):

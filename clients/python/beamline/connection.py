@@ -53,6 +53,10 @@ class InvalidGraph(BeamlineError):
     """422: a graph, shape or value that cannot be, or that is over a limit."""
 
 
+class IndexOutOfRange(InvalidGraph, IndexError):
+    """422 of a run that checks its indices: one is out of range.  ``detail`` names the op, the index and its bound."""
+
+
 class Busy(BeamlineError):
     """429 and 503: over quota, full or draining; ``retry_after`` is in seconds."""
 
@@ -68,6 +72,9 @@ class OutOfMemory(BeamlineError):
 ERRORS = {400: Malformed, 401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict, 412: Conflict, 413: TooLarge, 421: Forbidden,
           422: InvalidGraph, 429: Busy, 503: Busy, 504: TimedOut, 507: OutOfMemory}
 
+# By the problem document's type, where a status stands for several kinds of failure.
+TYPES = {"urn:beamline:error:eindex": IndexOutOfRange}
+
 
 def make_error(status, headers, body) -> BeamlineError:
     """The exception that a reply with a failure stands for."""
@@ -79,7 +86,7 @@ def make_error(status, headers, body) -> BeamlineError:
         except ValueError:
             pass
     detail = document.get("detail") or document.get("error") or bytes(body[:200]).decode("utf-8", "replace")
-    kind = ERRORS.get(status, BeamlineError)
+    kind = TYPES.get(document.get("type")) or ERRORS.get(status, BeamlineError)
     return kind(status, detail, document.get("title"), document.get("node"), document.get("step"), document.get("type"),
                 float(retry) if retry.isdigit() else None)
 

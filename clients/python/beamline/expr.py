@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterable
 
 from . import device as devices
 from .connection import NotFound, TensorLost
+from .context import CHECK_INDICES
 from .device import Device, Handle
 from .dtype import DType
 from .symbolic import Bindings, Symbolic, as_text, find, now
@@ -424,7 +425,8 @@ def run(todo: list[Expr], order: list[Expr], inner: frozenset, fetch: Expr | Non
     keep = ",".join([f'"{name}":"{place[id(expr)]}"' for name, expr in zip(names, todo)])
     text = (f'{{"lease":"{session.lease}","inputs":{{{",".join(filter(None, given))}}},"keep":{{{keep}}},"nodes":{template.nodes}'
             + (f',"outputs":["{place[id(fetch)]}"]' if fetch is not None else "") + (f',"device":"{device}"' if device else "") + sizes
-            + (f',"seed":{Seeds.next()}' if drawn else "") + devices.options() + "}")
+            + (f',"seed":{Seeds.next()}' if drawn else "") + (',"check_indices":true' if CHECK_INDICES else "")
+            + devices.options() + "}")
     try:
         reply, arrays = session.post("/api/v1/run", text, files, fetch is not None)
     except BaseException:

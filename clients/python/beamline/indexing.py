@@ -2,7 +2,6 @@
 """x[...] read and written, gather and scatter."""
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from .base import Base, broadcast_shape
@@ -69,7 +68,8 @@ def slice_part(key: slice, size) -> Part:
 class IndexingMixin(Base):
     """Indexing: whole numbers, slices with any step, ``...``, None, and lists or Tensors of integers, as in NumPy.
 
-    An index out of a Tensor reads 0 where it is out of range; negative ones count from the end.
+    Negative indices count from the end.  One out of range is an IndexError: where a number says it, at once; where a Tensor does,
+    when the result is computed.  With CHECK_INDICES=0 such a place of a Tensor reads 0 and writes nothing.
     """
 
     __slots__ = ()
@@ -140,17 +140,7 @@ class IndexingMixin(Base):
             return self._take(picks[axes[0]], axes[0])
         rest = [i for i in range(self.ndim) if i not in axes]
         shape = broadcast_shape(*(picks[i].shape for i in axes))
-        sizes = [self.shape[i] for i in axes]
-        linear, inside = None, None
-        for axis, size in zip(axes, sizes):
-            pick = picks[axis].cast(dtypes.int64 if math.prod(sizes) >= 1 << 31 else dtypes.int32)
-            good = (pick >= -size) & (pick < size)
-            pick = (pick < 0).where(pick + size, pick)
-            linear = pick if linear is None else linear * size + pick
-            inside = good if inside is None else inside & good
-        linear = inside.where(linear, math.prod(sizes))._broadcast_to(shape)  # out of range reads 0
-        flat = self.permute(axes + rest).reshape((math.prod(sizes),) + tuple(self.shape[i] for i in rest))
-        result = flat._take(linear, 0)
+        result = self.permute(axes + rest)._op("index", *(picks[i] for i in axes), shape=shape + tuple(self.shape[i] for i in rest))
         if axes != list(range(axes[0], axes[-1] + 1)):
             return result
         before, count = axes[0], len(shape)

@@ -93,7 +93,7 @@ class Program:
     grads: (weak reference to a Tensor, what its grad is afterwards)
     """
 
-    def __init__(self, kinds: list, trace: Trace):
+    def __init__(self, kinds: list, trace: Trace, check_indices: bool):
         self.kinds, self.lease = kinds, None
         inputs = [each for each, _ in trace.leaves]
         self.inputs = [(each.shape, each.dtype) for each in inputs]
@@ -118,7 +118,8 @@ class Program:
         document = {"inputs": {f"x{i}": {"dtype": each.dtype.name, "shape": as_text(each.shape)} for i, each in enumerate(inputs)},
                     "nodes": None, "outputs": list(names), **({"dims": self.bindings.dims()} if template.formulas else {})}
         document.update({"seed": Seeds.next()} if any(each.op in RANDOM for each in trace.order) else {},
-                        **({"device": device} if device else {}), **({"beam": int(BEAM)} if BEAM.value else {}))
+                        **({"device": device} if device else {}), **({"beam": int(BEAM)} if BEAM.value else {}),
+                        **({"check_indices": True} if check_indices else {}))
         self.text = json.dumps(document).replace('"nodes": null', f'"nodes":{template.nodes}', 1)
 
     def __getstate__(self) -> dict:
@@ -213,10 +214,13 @@ class TinyJit:
     What is captured is what it returns, what it assigns, and what it realizes and leaves somewhere, such as a grad.  Tensors that it uses besides its arguments are taken with the value
     that they have at each call.  Other arguments than Tensors choose among programs, one for each of their values; but a Variable
     may have any value of its range, as long as the function takes no plain number of it.
+
+    The first call checks indices as any request does.  The later ones do so with check_indices=True: a captured function is what
+    runs many times, and a check costs a reduction for each tensor of indices and a wait for each call.
     """
 
-    def __init__(self, fxn: Callable, captured=None, prune=False, optimize=False):
-        self.fxn, self.prune, self.optimize = fxn, prune, optimize
+    def __init__(self, fxn: Callable, captured=None, prune=False, optimize=False, check_indices=False):
+        self.fxn, self.prune, self.optimize, self.check_indices = fxn, prune, optimize, check_indices
         self.reset()
         if fxn is not None:
             functools.update_wrapper(self, fxn, updated=())
@@ -234,7 +238,8 @@ class TinyJit:
             if not self.captures:
                 raise JitError("a TinyJit that has captured nothing can be pickled only with a function that is found by its name") from None
             fxn = None
-        return {"fxn": fxn, "prune": self.prune, "optimize": self.optimize, "cnt": self.cnt, "captures": self.captures, "pinned": self.pinned}
+        return {"fxn": fxn, "prune": self.prune, "optimize": self.optimize, "check_indices": self.check_indices, "cnt": self.cnt,
+                "captures": self.captures, "pinned": self.pinned}
 
     @property
     def captured(self) -> Any:
@@ -285,7 +290,7 @@ class TinyJit:
             del self.captures[next(iter(self.captures))]
         trace = capture(self.fxn, args, kwargs, inputs)
         self.pinned[others] = self.pinned.get(others, frozenset()) | trace.pinned
-        program = self.captures[self.key(others, bindings)] = Program(kinds, trace)
+        program = self.captures[self.key(others, bindings)] = Program(kinds, trace, self.check_indices)
         return program
 
     def key(self, others: tuple, bindings: Bindings) -> tuple:

@@ -282,8 +282,8 @@ class LinalgMixin(Base):
         space = tuple((size - 1) * hop - sum(pad) + d * (k - 1) + 1 for size, hop, pad, d, k in rows)
         space = space if output_size is None else tuple(output_size)[-count:]
         lead = self.shape[:-count]
-        hot = indices.reshape(lead + (-1, 1)) == type(self).arange(math.prod(space), device=self.expr.device)
-        return hot.where(self.reshape(lead + (-1, 1)), 0).sum(-2).cast(self.dtype).reshape(lead + space)
+        plane = type(self).zeros(lead + (math.prod(space),), dtype=self.dtype, device=self.expr.device)
+        return plane.scatter(-1, indices.reshape(lead + (-1,)), self.reshape(lead + (-1,)), reduce="add").reshape(lead + space)
 
     def interpolate(self, size: tuple, mode: str = "linear", align_corners: bool = False) -> Tensor:
         """The last axes resampled to |size|; mode: "linear", where integers are rounded, "nearest" or "nearest-exact"."""

@@ -217,12 +217,14 @@ class ReduceMixin(Base):
         if self.shape[:-1] != Y.shape:
             raise ValueError(f"logits {self.shape} and classes {Y.shape} do not go together")
         if not label_smoothing and self.ndim == 2 and dtypes.is_int(Y.dtype):
-            reduced = () if reduction != "none" else Y.shape
-            ignore = {} if ignore_index == -1 else {"ignore_index": ignore_index}
-            return self._op("cross_entropy", Y, shape=reduced, dtype=least_upper_float(self.dtype), reduction=reduction, **ignore)
+            own = "none" if ignore_index == -1 else reduction  # a class of -1 has a loss of 0, which the mean counts, as in tinygrad
+            loss = self._op("cross_entropy", Y, shape=() if own != "none" else Y.shape, dtype=least_upper_float(self.dtype),
+                            reduction=own, ignore_index=ignore_index)
+            return loss if own == reduction else loss._do_reduction(reduction)
         log_probs = self.log_softmax()
-        mask = Y != ignore_index if ignore_index != -1 else Y.ones_like(dtype=dtypes.bool)
-        y = Y.one_hot(self.shape[-1]).bool() & mask.unsqueeze(-1)
+        counted = Y != ignore_index
+        mask = counted if ignore_index != -1 else Y.ones_like(dtype=dtypes.bool)
+        y = counted.where(Y, 0).one_hot(self.shape[-1]).bool() & counted.unsqueeze(-1)
         smoothing = label_smoothing * (log_probs.mean(-1) * mask)
         unreduced = (1 - label_smoothing) * y.where(log_probs, 0).sum(-1) + smoothing
         return -(unreduced.sum() / mask.sum() if reduction == "mean" else unreduced.sum() if reduction == "sum" else unreduced)
@@ -252,13 +254,10 @@ class ReduceMixin(Base):
         """Of log-probabilities (N, C, ...) and classes (N, ...); weight (C,)."""
         if reduction not in REDUCTIONS:
             raise ValueError(f"{reduction=} must be one of {REDUCTIONS}")
-        weight = type(self).ones(self.shape[1], device=self.expr.device) if weight is None else weight
-        weights = weight[Y]
-        if ignore_index is not None:
-            weights = (Y == ignore_index).where(0, weights)
-        classes = Y if ignore_index is None else (Y == ignore_index).where(0, Y)
-        picked = -self.gather(1, classes.unsqueeze(1)).squeeze(1) * weights
-        return picked.sum() / weights.sum() if reduction == "mean" else picked._do_reduction(reduction)
+        operands = (Y,) if weight is None else (Y, weight)
+        ignore = {} if ignore_index is None else {"ignore_index": ignore_index}
+        return self._op("nll_loss", *operands, shape=Y.shape if reduction == "none" else (), dtype=least_upper_float(self.dtype),
+                        reduction=reduction, **ignore)
 
 
 def wide(dtype) -> DType:

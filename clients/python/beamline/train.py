@@ -111,9 +111,10 @@ class Steps:
     """A function without arguments as a program with state: many calls of it in one request.
 
     The Tensors that it assigns are the program's state; sync() brings their values back to them.
+    check_indices: an index out of range is an IndexError, and the state stays as the step before left it
     """
 
-    def __init__(self, function: Callable[[], Tensor]):
+    def __init__(self, function: Callable[[], Tensor], check_indices: bool = False):
         self.session, self.lease = Device.session, Device.session.lease
         trace = capture(function, (), {}, [])
         self.assigned = {id(tensor): (tensor, expr) for tensor, expr in trace.assigned}
@@ -138,7 +139,7 @@ class Steps:
                    "read": {"nodes": [], "outputs": [name for name, _ in self.states]}}
         document = {"lease": self.session.lease, "seed": Seeds.next(), "entries": entries,
                     "state": {name: {"tensor": tensor.expr.handle.name} for name, tensor in self.states},
-                    **({"beam": int(BEAM)} if BEAM.value else {})}
+                    **({"beam": int(BEAM)} if BEAM.value else {}), **({"check_indices": True} if check_indices else {})}
         text = json.dumps(document).replace('"nodes": null', f'"nodes":{template.nodes}', 1)
         self.session.exchange("PUT", f"/api/v1/programs/{self.name}", text.encode())
         self.trace = trace
@@ -225,10 +226,11 @@ class Learner:
     loss: a function of outputs and targets, by default sparse_categorical_crossentropy
     optimizer: an Optimizer, or a function of the parameters that makes one
     metrics: names ("accuracy") or functions of outputs and targets that give a mean over the batch
+    check_indices: an index or target out of range is an IndexError in each step
     """
 
     def __init__(self, model: Callable, train: DataLoader, valid: DataLoader | None = None, loss: Callable | None = None,
-                 optimizer: Optimizer | Callable = Adam, metrics: Sequence = ()):
+                 optimizer: Optimizer | Callable = Adam, metrics: Sequence = (), check_indices: bool = False):
         self.model, self.train, self.valid = model, train, valid
         self.loss = loss or (lambda outputs, targets: outputs.sparse_categorical_crossentropy(targets))
         self.optimizer = optimizer if isinstance(optimizer, Optimizer) else optimizer(get_parameters(model))
@@ -239,8 +241,9 @@ class Learner:
         self.done = 0          # steps
         self.steps: Steps | None = None
         self.pace = 1
-        self.step_batch = TinyJit(self.learn)
-        self.test_batch = TinyJit(self.measure)
+        self.check_indices = check_indices
+        self.step_batch = TinyJit(self.learn, check_indices=check_indices)
+        self.test_batch = TinyJit(self.measure, check_indices=check_indices)
 
     def learn(self, *batch: Tensor) -> Tensor:
         """One step on a batch; its loss."""
@@ -292,7 +295,7 @@ class Learner:
     def epoch_on_server(self, bar: Progress) -> list:
         if self.steps is None or not self.steps.is_current:
             Tensor.realize(self.counter, *get_parameters(self.model), *get_parameters(self.optimizer.__dict__), *self.train.data)
-            self.steps = Steps(self.learn_next)
+            self.steps = Steps(self.learn_next, self.check_indices)
         losses: list = []
         while len(losses) < bar.total:
             start = time.monotonic()
@@ -333,7 +336,7 @@ class Learner:
                 yield [each.item() for each in results], batch[-1].shape[0]
             return
         if getattr(self, "tested", None) is not self.valid:
-            self.tested, self.test_rows = self.valid, TinyJit(self.measure_rows)
+            self.tested, self.test_rows = self.valid, TinyJit(self.measure_rows, check_indices=self.check_indices)
             Tensor.realize(*self.valid.data)
         size = min(CHUNK, self.valid.count)
         for at in range(0, self.valid.count, size):

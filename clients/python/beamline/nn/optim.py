@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..dtype import dtypes, least_upper_dtype
 from ..tensor import Tensor
+from .state import get_parameters
 
 
 def check_range(what: str, value: float, below: float | None = None) -> None:
@@ -45,8 +46,14 @@ class Optimizer:
             each.grad = None
 
     def step(self) -> None:
-        """Change the parameters by their gradients."""
-        Tensor.realize(*self.schedule_step())
+        """Change the parameters by their gradients.  Where the request fails, they and what is remembered stay as they were."""
+        before = [(each, each.expr) for each in get_parameters(self)]
+        try:
+            Tensor.realize(*self.schedule_step())
+        except BaseException:
+            for each, expr in before:
+                each.expr = expr
+            raise
 
     def schedule_step(self) -> list:
         """The same without computing it: the Tensors to realize."""
