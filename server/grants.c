@@ -149,13 +149,14 @@ bl_status bl_grants_give(bl_grants *grants, const bl_grant *what, bl_err *err)
     return st;
 }
 
-bl_status bl_grants_take(bl_grants *grants, const bl_grant *what, bl_err *err)
+bl_status bl_grants_take(bl_grants *grants, const bl_grant *what, bool *is_owed, bl_err *err)
 {
-    if (find(grants, what) == NULL)
+    bl_cell cells[] = {bl_cell_int(what->owner), bl_cell_text(what->kind), bl_cell_text(what->name), bl_cell_int(what->reader)};
+    if (remove_all(grants, is_it, what) == 0)
         return bl_fail(err, BL_ENOTFOUND, "%s \"%.128s\" is not shared so", what->kind, what->name);
-    BL_TRY(run(grants, "DELETE FROM shares WHERE owner = ?1 AND kind = ?2 AND name = ?3 AND reader = ?4", what, 4, err));
-    (void)remove_all(grants, is_it, what);
-    return BL_OK;
+    return bl_storage_owe(grants->server->storage,
+                          "DELETE FROM shares WHERE owner = ?1 AND kind = ?2 AND name = ?3 AND reader = ?4", 4, cells, is_owed,
+                          err);
 }
 
 bl_status bl_grants_drop(bl_grants *grants, uint32_t owner, const char *kind, const char *name, bl_err *err)

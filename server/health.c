@@ -3,6 +3,7 @@
 #include "server/models/models.h"
 #include "server/openapi.h"
 #include "server/server.h"
+#include "server/storage.h"
 
 bl_status bl_handle_live(bl_request *rq)
 {
@@ -13,7 +14,7 @@ bl_status bl_handle_live(bl_request *rq)
 
 bool bl_server_is_ready(bl_server *server)
 {
-    return !atomic_load(&server->leaving) && bl_models_ready(server->models);
+    return !atomic_load(&server->leaving) && bl_models_ready(server->models) && bl_storage_is_there(server->storage);
 }
 
 bl_status bl_handle_ready(bl_request *rq)

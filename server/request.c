@@ -318,6 +318,15 @@ void bl_request_reply_json(bl_request *rq, int status)
     bl_request_reply(rq, status, "application/json");
 }
 
+void bl_request_reply_owed(bl_request *rq, const char *detail)
+{
+    bl_text_puts(&rq->out, "{\"written\":false");
+    bl_encode_key(&rq->out, "detail");
+    bl_encode_string(&rq->out, detail);
+    bl_text_puts(&rq->out, "}");
+    bl_request_reply_json(rq, 202);
+}
+
 void bl_request_reply_file(bl_request *rq, const char *content_type)
 {
     bl_request_reply(rq, 200, content_type);

@@ -217,6 +217,8 @@ bl_span bl_request_body(const bl_request *rq);
 /* Answer with |status| and what is in rq->out. */
 void bl_request_reply(bl_request *rq, int status, const char *content_type);
 void bl_request_reply_json(bl_request *rq, int status);
+/* 202: what was asked for has taken effect, but is not on the disk yet (bl_storage_owe).  |detail| says what that means. */
+void bl_request_reply_owed(bl_request *rq, const char *detail);
 /* Answer with rq->file_bytes bytes of the descriptor rq->file, which moves to the reply. */
 void bl_request_reply_file(bl_request *rq, const char *content_type);
 /* Fill the reply with the problem document of rq->err. */

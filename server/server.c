@@ -126,9 +126,9 @@ static bl_status start(bl_server *server, bl_err *err)
     if (server->plans == NULL)
         return bl_fail(err, BL_ENOMEM, "plan cache");
     BL_TRY(bl_storage_open(set->state, &server->storage, err));
-    BL_TRY(bl_blobs_create(server, &server->blobs, err));
     BL_TRY(start_tracing(server, err));
     BL_TRY(bl_access_create(server, &server->access, err));
+    BL_TRY(bl_blobs_create(server, &server->blobs, err));
     BL_TRY(bl_shelf_create(server, &server->shelf, err));
     BL_TRY(bl_workers_start(server, err));
     BL_TRY(bl_drain_load(server, err));

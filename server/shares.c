@@ -110,14 +110,14 @@ static bool exists(bl_server *server, const bl_grant *what)
     return bl_shelf_has(server->shelf, what->owner, what->kind, what->name);
 }
 
-static bl_status change(bl_request *rq, const wanted *w, bool give)
+static bl_status change(bl_request *rq, const wanted *w, bool give, bool *owed)
 {
     bl_grants *grants = bl_shelf_grants(rq->server->shelf);
     bl_grant what = {.owner = rq->owner, .reader = w->reader, .kind = w->kind, .name = w->name};
     bl_status st = BL_OK;
     bl_grants_hold(grants);
     if (!give)
-        st = bl_grants_take(grants, &what, &rq->err);
+        st = bl_grants_take(grants, &what, owed, &rq->err);
     else if (exists(rq->server, &what))
         st = bl_grants_give(grants, &what, &rq->err);
     else
@@ -130,7 +130,7 @@ bl_status bl_handle_share_post(bl_request *rq)
 {
     wanted w;
     BL_TRY(decode(rq, &w));
-    BL_TRY(change(rq, &w, true));
+    BL_TRY(change(rq, &w, true, NULL));
     bl_text_puts(&rq->out, "{");
     put_share(&rq->out, w.kind, "", w.name, w.to);
     bl_text_puts(&rq->out, "}");
@@ -142,11 +142,16 @@ bl_status bl_handle_share_delete(bl_request *rq)
 {
     const char *names[BL_SHARE_KINDS];
     wanted w;
+    bool owed = false;
     for (int i = 0; i < BL_SHARE_KINDS; i++)
         names[i] = bl_request_query(rq, bl_share_kinds[i]);
     BL_TRY(resolve(rq, names, bl_request_query(rq, "to"), &w));
-    BL_TRY(change(rq, &w, false));
-    bl_request_reply(rq, 204, NULL);
+    BL_TRY(change(rq, &w, false, &owed));
+    if (owed)
+        bl_request_reply_owed(rq, "it is not shared so from now on, but the disk cannot be written yet: a server that is started "
+                                  "again before it can would share it again");
+    else
+        bl_request_reply(rq, 204, NULL);
     return BL_OK;
 }
 

@@ -166,16 +166,16 @@ static void drop(bl_shelf *shelf, uint32_t owner, bl_held *held)
 }
 
 /* Nobody names it any more: neither does the store. */
-static void forget(bl_shelf *shelf, const bl_held *held)
+static void forget(bl_shelf *shelf, uint32_t owner, const bl_held *held)
 {
     bl_err err = {0};
-    if (held != NULL && held->durable != 0 && bl_durable_forget(shelf->server, held->durable, &err) != BL_OK)
+    if (held != NULL && held->durable != 0 && bl_durable_forget(shelf->server, owner, held->durable, &err) != BL_OK)
         bl_log(BL_LOG_WARN, "a durable tensor cannot be forgotten: %s", err.text);
 }
 
 static void put_away(bl_shelf *shelf, uint32_t owner, bl_held *held)
 {
-    forget(shelf, held);
+    forget(shelf, owner, held);
     drop(shelf, owner, held);
 }
 
@@ -254,7 +254,7 @@ bl_status bl_shelf_put(bl_shelf *shelf, const bl_request *rq, const char *id, co
     bl_held *old = NULL;
     bl_status st = bl_shelf_charge(shelf, rq->owner, held->bytes, true, err);
     if (st != BL_OK) {
-        forget(shelf, held);
+        forget(shelf, rq->owner, held);
         return st;
     }
     bl_metrics_add(&shelf->server->metrics, BL_COUNT_TENSORS, 1);
@@ -354,7 +354,7 @@ static bl_status forget_kept(bl_shelf *shelf, uint32_t owner, const char *name, 
     if (held == NULL)
         return BL_OK;
     BL_TRY(bl_grants_drop(shelf->grants, owner, "tensor", name, err));
-    return row != 0 ? bl_durable_forget(shelf->server, row, err) : BL_OK;
+    return row != 0 ? bl_durable_forget(shelf->server, owner, row, err) : BL_OK;
 }
 
 bl_status bl_shelf_delete(bl_shelf *shelf, uint32_t owner, const char *id, const char *name, bl_err *err)

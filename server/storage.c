@@ -6,6 +6,7 @@
 #include "engine/base/fault.h"
 #include "engine/base/folder.h"
 #include "engine/base/log.h"
+#include "server/disk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,8 +23,6 @@ enum {
     SCHEMA = 1,
     MOST_COLUMNS = 32
 };
-
-#define DATABASE "beamline.db"
 
 /* The folders beside the database: their files have rows in it. */
 static const char *const parts[] = {"blobs", "jobs", "models", "programs", "tensors", "versions"};
@@ -75,12 +73,23 @@ static const char create[] =
 
 static const bl_database_kind kind = {.ours = OURS, .schema = SCHEMA, .create = create, .durable = true};
 
+/* A statement that could not be run yet. */
+typedef struct owed {
+    struct owed *next;
+    char *sql;
+    int n;
+    bl_cell cells[];
+} owed;
+
 struct bl_storage {
     pthread_mutex_t lock; /* recursive: bl_storage_together holds it around its body */
     sqlite3 *db;
-    char *folder; /* NULL: nothing is kept */
-    bool alone;   /* ours, and not joined */
-    int lock_fd;  /* of FOLDER/lock, for as long as the store is ours; -1 */
+    bl_disk disk;
+    bool alone;    /* ours, and not joined */
+    bool together; /* under the lock: inside bl_storage_together */
+    bool gone;     /* under the lock: the folder was not there at the last look */
+    bool full;     /* under the lock: the last statement found no room on the disk */
+    owed *debts, **last_debt;
 };
 
 bl_cell bl_cell_text(const char *text)
@@ -102,27 +111,11 @@ static char *path_in(const char *folder, const char *name)
     return NULL;
 }
 
-/* BL_ECONFLICT where another process has it. */
-static bl_status lock_folder(bl_storage *store, bl_err *err)
-{
-    char *path = path_in(store->folder, "lock");
-    bl_status st = BL_OK;
-    if (path == NULL)
-        return bl_fail(err, BL_ENOMEM, "the store");
-    store->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (store->lock_fd < 0)
-        st = bl_fail(err, BL_ESTORAGE, "the folder of --state cannot be written: %s", strerror(errno));
-    else if (flock(store->lock_fd, LOCK_EX | LOCK_NB) != 0)
-        st = bl_fail(err, BL_ECONFLICT, "another server has the folder of --state");
-    free(path);
-    return st;
-}
-
 /* Move the folders into ASIDE.files: what no row of the new database names would be removed from them. */
 static bool set_parts_aside(const bl_storage *store, const char *aside)
 {
     bl_text files = {0};
-    int from = open(store->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), to = -1;
+    int from = open(store->disk.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), to = -1;
     bool good = from >= 0;
     bl_text_printf(&files, "%s.files", aside);
     good = good && !files.failed && (mkdir(files.data, 0700) == 0 || errno == EEXIST);
@@ -151,61 +144,68 @@ static bl_status set_aside(const bl_storage *store, const char *path, bool damag
     return good ? BL_OK : bl_fail(err, BL_ESTORAGE, "the store that cannot be used cannot be set aside");
 }
 
+/* On a full disk the reserve makes room, a step at a time. */
+static bl_opened open_database(bl_storage *store, const char *path)
+{
+    bl_opened how = bl_database_open(path, &kind, &store->db);
+    while (how == BL_DATABASE_UNUSABLE && bl_disk_is_full(&store->disk) && bl_disk_make_way(&store->disk))
+        how = bl_database_open(path, &kind, &store->db);
+    return how;
+}
+
 /* A database that cannot be used is set aside once. */
 static bl_status open_file(bl_storage *store, const char *path, bl_err *err)
 {
-    bl_opened how = bl_database_open(path, &kind, &store->db);
+    bl_opened how = open_database(store, path);
     if (store->alone && (how == BL_DATABASE_DAMAGED || how == BL_DATABASE_NEWER)) {
         BL_TRY(set_aside(store, path, how == BL_DATABASE_DAMAGED, err));
-        how = bl_database_open(path, &kind, &store->db);
+        how = open_database(store, path);
     }
     if (how == BL_DATABASE_FOREIGN)
-        return bl_fail(err, BL_ECONFLICT, DATABASE " in the folder of --state is another program's");
+        return bl_fail(err, BL_ECONFLICT, BL_DISK_DATABASE " in the folder of --state is another program's");
     if (how != BL_DATABASE_READY)
-        return bl_fail(err, BL_ESTORAGE, DATABASE " in the folder of --state cannot be opened");
+        return bl_fail(err, BL_ESTORAGE, BL_DISK_DATABASE " in the folder of --state cannot be opened%s",
+                       bl_disk_is_full(&store->disk) ? ": the disk is full" : "");
+    bl_disk_note_database(&store->disk);
     return BL_OK;
-}
-
-/* Give the folder up: from here on nothing is kept. */
-static void leave_folder(bl_storage *store)
-{
-    if (store->lock_fd >= 0)
-        (void)close(store->lock_fd);
-    store->lock_fd = -1;
-    free(store->folder);
-    store->folder = NULL;
 }
 
 static bl_status choose_folder(bl_storage *store, const char *folder, bl_err *err)
 {
     bl_err why = {0};
+    char *path = NULL;
     if (strcmp(folder, "none") == 0)
         return BL_OK;
-    store->folder = folder[0] != '\0' ? strdup(folder) : bl_state_folder();
-    if (folder[0] != '\0' && (store->folder == NULL || !bl_folder_make(store->folder)))
+    path = folder[0] != '\0' ? strdup(folder) : bl_state_folder();
+    if (folder[0] != '\0' && (path == NULL || !bl_folder_make(path))) {
+        free(path);
         return bl_fail(err, BL_ESTORAGE, "the folder of --state cannot be made: %s", strerror(errno));
-    if (store->folder == NULL) {
+    }
+    if (path == NULL) {
         bl_log(BL_LOG_WARN, "there is no folder for what outlives the server (--state): nothing is kept");
         return BL_OK;
     }
-    if (lock_folder(store, &why) == BL_OK)
+    if (bl_disk_open(&store->disk, path, true, &why) == BL_OK)
         return BL_OK;
     if (folder[0] != '\0')
         return bl_fail(err, why.status, "%s", why.text);
     bl_log(BL_LOG_WARN, "%s: nothing that this server keeps outlives it", why.text);
-    leave_folder(store);
+    bl_disk_close(&store->disk);
     return BL_OK;
 }
 
 static bl_status join_folder(bl_storage *store, const char *folder, bl_err *err)
 {
+    char *path = NULL;
     if (strcmp(folder, "none") != 0)
-        store->folder = folder[0] != '\0' ? strdup(folder) : bl_state_folder();
-    if (store->folder == NULL)
+        path = folder[0] != '\0' ? strdup(folder) : bl_state_folder();
+    if (path == NULL)
         return bl_fail(err, BL_ECONFLICT, "there is no folder for what outlives a server: --state names one");
-    if (!bl_folder_make(store->folder))
+    if (!bl_folder_make(path)) {
+        free(path);
         return bl_fail(err, BL_ESTORAGE, "the folder of --state cannot be made: %s", strerror(errno));
-    return BL_OK;
+    }
+    return bl_disk_open(&store->disk, path, false, err);
 }
 
 static bl_status open_store(const char *folder, bool alone, bl_storage **out, bl_err *err)
@@ -217,7 +217,8 @@ static bl_status open_store(const char *folder, bool alone, bl_storage **out, bl
     *out = NULL;
     if (store == NULL)
         return bl_fail(err, BL_ENOMEM, "the store");
-    store->lock_fd = -1;
+    store->disk = (bl_disk){.folder_fd = -1, .lock_fd = -1};
+    store->last_debt = &store->debts;
     store->alone = alone;
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
@@ -225,7 +226,7 @@ static bl_status open_store(const char *folder, bool alone, bl_storage **out, bl
     pthread_mutexattr_destroy(&attributes);
     st = alone ? choose_folder(store, folder, err) : join_folder(store, folder, err);
     if (st == BL_OK) {
-        path = store->folder != NULL ? path_in(store->folder, DATABASE) : strdup(":memory:");
+        path = store->disk.folder != NULL ? path_in(store->disk.folder, BL_DISK_DATABASE) : strdup(":memory:");
         st = path != NULL ? open_file(store, path, err) : bl_fail(err, BL_ENOMEM, "the store");
     }
     free(path);
@@ -233,6 +234,8 @@ static bl_status open_store(const char *folder, bool alone, bl_storage **out, bl
         bl_storage_close(store);
         return st;
     }
+    if (alone && !bl_disk_reserve(&store->disk))
+        bl_log(BL_LOG_WARN, "the disk with the folder of --state has no room for a reserve: nothing is added until there is");
     *out = store;
     return BL_OK;
 }
@@ -247,19 +250,24 @@ bl_status bl_storage_join(const char *folder, bl_storage **out, bl_err *err)
     return open_store(folder, false, out, err);
 }
 
-void bl_storage_close(bl_storage *store)
-{
-    if (store == NULL)
-        return;
-    sqlite3_close(store->db);
-    leave_folder(store);
-    pthread_mutex_destroy(&store->lock);
-    free(store);
-}
-
 const char *bl_storage_folder(const bl_storage *store)
 {
-    return store->folder;
+    return store->disk.folder;
+}
+
+bool bl_storage_is_there(const bl_storage *store)
+{
+    return bl_disk_is_there(&store->disk);
+}
+
+bl_status bl_storage_check(const bl_storage *store, bl_err *err)
+{
+    return bl_disk_check(&store->disk, err);
+}
+
+bl_status bl_storage_check_room(const bl_storage *store, uint64_t bytes, uint64_t least, bl_err *err)
+{
+    return bl_disk_check_room(&store->disk, bytes, least, err);
 }
 
 static bool is_part(const char *name)
@@ -272,7 +280,8 @@ static bool is_part(const char *name)
 
 char *bl_storage_make_folder(const bl_storage *store, const char *part)
 {
-    char *path = store->folder != NULL && is_part(part) ? path_in(store->folder, part) : NULL;
+    char *path =
+        store->disk.folder != NULL && bl_disk_is_there(&store->disk) && is_part(part) ? path_in(store->disk.folder, part) : NULL;
     if (path != NULL && !bl_folder_make(path)) {
         free(path);
         path = NULL;
@@ -348,17 +357,71 @@ static bl_status tell(bl_storage *store, int code, bl_err *err)
     return bl_fail(err, BL_ESTORAGE, "the store failed: %s", sqlite3_errstr(code));
 }
 
+/* SQLite says FULL for ENOSPC where it writes, and an I/O error where it makes room for its shared memory, or where a quota of
+ * the system's is over. */
+static bool is_full(bl_storage *store, int code)
+{
+    int error = sqlite3_system_errno(store->db);
+    return code == SQLITE_FULL || ((code & 0xff) == SQLITE_IOERR && (error == ENOSPC || error == EDQUOT));
+}
+
+/* What finds the disk full is run again on what the reserve gives up, unless others belong to it: then all of them are
+ * (bl_storage_together). */
+static int run_query(bl_storage *store, sqlite3_stmt *query, int n, const bl_cell *cells, bl_storage_row row, void *arg)
+{
+    int code = SQLITE_OK;
+    for (int i = 0; i < n && code == SQLITE_OK; i++)
+        code = bind(query, i + 1, &cells[i]);
+    if (code != SQLITE_OK)
+        return code;
+    do {
+        (void)sqlite3_reset(query);
+        code = step_all(query, row, arg);
+        store->full = is_full(store, code);
+    } while (store->full && !store->together && bl_disk_make_way(&store->disk));
+    return code;
+}
+
+/* Run what is owed, the oldest first; false where the disk still refuses. */
+static bool pay_debts(bl_storage *store)
+{
+    while (store->debts != NULL) {
+        owed *debt = store->debts;
+        sqlite3_stmt *query = NULL;
+        int code = sqlite3_prepare_v2(store->db, debt->sql, -1, &query, NULL);
+        if (code == SQLITE_OK)
+            code = run_query(store, query, debt->n, debt->cells, NULL, NULL);
+        sqlite3_finalize(query);
+        if (code != SQLITE_DONE)
+            return false;
+        store->debts = debt->next;
+        free(debt);
+    }
+    store->last_debt = &store->debts;
+    return true;
+}
+
+/* Before a statement that writes: nothing is promised that a restart would not find. */
+static bl_status may_write(bl_storage *store, bl_err *err)
+{
+    if (store->together) /* its BEGIN asked */
+        return BL_OK;
+    BL_TRY(bl_disk_check(&store->disk, err));
+    if (pay_debts(store))
+        return BL_OK;
+    return bl_fail(err, BL_ESTORAGE, "the disk refuses what was revoked or taken back before: nothing else is written first");
+}
+
 static bl_status run_locked(bl_storage *store, const char *sql, int n, const bl_cell *cells, bl_storage_row row, void *arg,
                             bl_err *err)
 {
     sqlite3_stmt *query = NULL;
     int code = sqlite3_prepare_v2(store->db, sql, -1, &query, NULL);
-    for (int i = 0; i < n && code == SQLITE_OK; i++)
-        code = bind(query, i + 1, &cells[i]);
-    if (code == SQLITE_OK)
-        code = step_all(query, row, arg);
+    bl_status st = code == SQLITE_OK && sqlite3_stmt_readonly(query) == 0 ? may_write(store, err) : BL_OK;
+    if (code == SQLITE_OK && st == BL_OK)
+        code = run_query(store, query, n, cells, row, arg);
     sqlite3_finalize(query);
-    return tell(store, code, err);
+    return st == BL_OK ? tell(store, code, err) : st;
 }
 
 bl_status bl_storage_run(bl_storage *store, const char *sql, int n, const bl_cell *cells, bl_storage_row row, void *arg,
@@ -424,18 +487,112 @@ bl_status bl_storage_change(bl_storage *store, const char *sql, int n, const bl_
     return st;
 }
 
+static bl_status try_together(bl_storage *store, bl_status (*body)(void *arg, bl_err *err), void *arg, bl_err *err)
+{
+    bl_status st = run_locked(store, "BEGIN IMMEDIATE", 0, NULL, NULL, NULL, err);
+    if (st != BL_OK)
+        return st;
+    store->together = true;
+    store->full = false;
+    st = body(arg, err);
+    if (st == BL_OK)
+        st = run_locked(store, "COMMIT", 0, NULL, NULL, NULL, err);
+    if (st != BL_OK)
+        (void)bl_database_run(store->db, "ROLLBACK");
+    store->together = false;
+    return st;
+}
+
 bl_status bl_storage_together(bl_storage *store, bl_status (*body)(void *arg, bl_err *err), void *arg, bl_err *err)
 {
-    bl_status st = BL_OK;
+    bl_err why = {0};
     pthread_mutex_lock(&store->lock);
-    st = run_locked(store, "BEGIN IMMEDIATE", 0, NULL, NULL, NULL, err);
-    if (st == BL_OK) {
-        st = body(arg, err);
-        if (st == BL_OK)
-            st = run_locked(store, "COMMIT", 0, NULL, NULL, NULL, err);
-        if (st != BL_OK)
-            (void)bl_database_run(store->db, "ROLLBACK");
+    while (try_together(store, body, arg, &why) != BL_OK && store->full && bl_disk_make_way(&store->disk))
+        why = (bl_err){0};
+    pthread_mutex_unlock(&store->lock);
+    return why.status == BL_OK ? BL_OK : bl_fail(err, why.status, "%s", why.text);
+}
+
+/* ---- what is owed */
+
+/* The statement with what its cells borrow, in one piece; NULL without memory. */
+static owed *make_debt(const char *sql, int n, const bl_cell *cells)
+{
+    size_t size = sizeof(owed) + (size_t)n * sizeof *cells, at = size;
+    owed *debt = NULL;
+    size += strlen(sql) + 1;
+    for (int i = 0; i < n; i++)
+        size += cells[i].bytes.len + 1;
+    debt = bl_calloc(1, size);
+    if (debt == NULL)
+        return NULL;
+    debt->n = n;
+    debt->sql = (char *)debt + at;
+    memcpy(debt->sql, sql, strlen(sql));
+    at += strlen(sql) + 1;
+    for (int i = 0; i < n; i++) {
+        debt->cells[i] = cells[i];
+        if (cells[i].bytes.data == NULL)
+            continue;
+        debt->cells[i].bytes.data = (char *)debt + at;
+        memcpy((char *)debt + at, cells[i].bytes.data, cells[i].bytes.len);
+        at += cells[i].bytes.len + 1;
+    }
+    return debt;
+}
+
+bl_status bl_storage_owe(bl_storage *store, const char *sql, int n, const bl_cell *cells, bool *is_owed, bl_err *err)
+{
+    bl_err why = {0};
+    owed *debt = NULL;
+    *is_owed = false;
+    pthread_mutex_lock(&store->lock);
+    if (run_locked(store, sql, n, cells, NULL, NULL, &why) == BL_ESTORAGE && (debt = make_debt(sql, n, cells)) != NULL) {
+        *store->last_debt = debt;
+        store->last_debt = &debt->next;
+        *is_owed = true;
     }
     pthread_mutex_unlock(&store->lock);
-    return st;
+    return why.status == BL_OK || *is_owed ? BL_OK : bl_fail(err, why.status, "%s", why.text);
+}
+
+void bl_storage_tend(bl_storage *store)
+{
+    bool there = bl_disk_is_there(&store->disk);
+    pthread_mutex_lock(&store->lock);
+    if (there != !store->gone)
+        bl_log(there ? BL_LOG_INFO : BL_LOG_ERROR, "the folder of --state %s",
+               there ? "is there again"
+                     : "was removed or replaced: nothing is kept until it is back, or the server is started again");
+    store->gone = !there;
+    if (there && store->alone) {
+        (void)pay_debts(store);
+        (void)bl_disk_reserve(&store->disk);
+    }
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void drop_debts(bl_storage *store)
+{
+    if (store->debts != NULL)
+        bl_log(BL_LOG_ERROR, "the disk took until the end not all that was revoked or taken back: with the next start some of it "
+                             "is there again");
+    while (store->debts != NULL) {
+        owed *debt = store->debts;
+        store->debts = debt->next;
+        free(debt);
+    }
+}
+
+void bl_storage_close(bl_storage *store)
+{
+    if (store == NULL)
+        return;
+    if (store->db != NULL)
+        bl_storage_tend(store);
+    drop_debts(store);
+    sqlite3_close(store->db);
+    bl_disk_close(&store->disk);
+    pthread_mutex_destroy(&store->lock);
+    free(store);
 }

@@ -48,6 +48,14 @@ const char *bl_storage_folder(const bl_storage *store);
  * cannot be made. */
 char *bl_storage_make_folder(const bl_storage *store, const char *part);
 
+/* Is the folder that this server opened still where its path leads? */
+bool bl_storage_is_there(const bl_storage *store);
+BL_NODISCARD bl_status bl_storage_check(const bl_storage *store, bl_err *err); /* BL_ESTORAGE where not */
+/* Before something grows on the disk: BL_ESTORAGE where |bytes| more would leave less than |least| free (bl_disk_check_room). */
+BL_NODISCARD bl_status bl_storage_check_room(const bl_storage *store, uint64_t bytes, uint64_t least, bl_err *err);
+/* Every second or so: run what is owed, make the reserve whole, and tell in the log where the folder is not there any more. */
+void bl_storage_tend(bl_storage *store);
+
 /* One statement with its parameters ?1 to ?n, and |row| (or NULL) for every row, until it returns false; it must not use the
  * store. BL_ECONFLICT for a row that may not be twice, BL_ESTORAGE where the disk fails.  *changed (or NULL): the rows it
  * inserted, updated or deleted. */
@@ -58,8 +66,13 @@ BL_NODISCARD bl_status bl_storage_run(bl_storage *store, const char *sql, int n,
 BL_NODISCARD bl_status bl_storage_each(bl_storage *store, const char *sql, bl_storage_row row, void *arg, bl_err *err);
 BL_NODISCARD bl_status bl_storage_change(bl_storage *store, const char *sql, int n, const bl_cell *cells, int64_t *changed,
                                          bl_err *err);
-/* What |body| does with the store, all of it or, where it fails, nothing. */
+/* What |body| does with the store, all of it or, where it fails, nothing.  |body| may be called again after a failure. */
 BL_NODISCARD bl_status bl_storage_together(bl_storage *store, bl_status (*body)(void *arg, bl_err *err), void *arg, bl_err *err);
+
+/* A statement that takes something back, and has taken effect in memory: where the disk refuses it now it is *is_owed, and is run
+ * as soon as that works, before any other that writes.  What is owed at the end is lost. */
+BL_NODISCARD bl_status bl_storage_owe(bl_storage *store, const char *sql, int n, const bl_cell *cells, bool *is_owed,
+                                      bl_err *err);
 
 /* Parameters of a statement: bl_storage_run(store, sql, BL_CELLS(a, b), row, arg, err). */
 #define BL_CELLS(...)                                                                                                            \

@@ -39,7 +39,7 @@ static bl_opened failure(sqlite3 *db)
 static bl_opened prepare(sqlite3 *db, const bl_database_kind *kind)
 {
     int64_t owner = 0, schema = 0, tables = 0;
-    char set_up[96];
+    char set_up[96] = "";
 
     (void)sqlite3_busy_timeout(db, BUSY_MS);
     (void)bl_database_run(db, "PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON");
@@ -50,7 +50,9 @@ static bl_opened prepare(sqlite3 *db, const bl_database_kind *kind)
         return BL_DATABASE_FOREIGN;
     if (schema > kind->schema)
         return BL_DATABASE_NEWER;
-    snprintf(set_up, sizeof set_up, "PRAGMA application_id = %d; PRAGMA user_version = %d", kind->ours, kind->schema);
+    /* Only where it changes: each of these writes a page, and the disk may be full. */
+    if (owner != kind->ours || schema != kind->schema)
+        snprintf(set_up, sizeof set_up, "PRAGMA application_id = %d; PRAGMA user_version = %d", kind->ours, kind->schema);
     /* WAL: readers wait for nobody. */
     if (!bl_database_run(db, "PRAGMA journal_mode = WAL") ||
         !bl_database_run(db, kind->durable ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL") ||

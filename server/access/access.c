@@ -100,7 +100,10 @@ static bl_status take_rows(bl_access *access, const fresh_rows *fresh, bl_err *e
     for (size_t i = 0; i < fresh->count; i++) {
         owner *o = owner_by_id(access, fresh->rows[i].id);
         owner **bucket = bucket_of(access, fresh->rows[i].hash);
+        int64_t revoked = memcmp(o->row.hash, fresh->rows[i].hash, BL_KEY_HASH) == 0 ? o->row.revoked : 0;
         o->row = fresh->rows[i];
+        if (o->row.revoked == 0) /* the store may not know yet; only a new secret makes a key good again */
+            o->row.revoked = revoked;
         o->next_in_bucket = *bucket;
         *bucket = o;
     }
@@ -122,6 +125,17 @@ bl_status bl_access_reload(bl_server *server, const bl_settings *settings, bl_er
     }
     free(fresh.rows);
     return st;
+}
+
+bool bl_access_revoke(bl_access *access, const char *name, int64_t now)
+{
+    owner *o = NULL;
+    pthread_mutex_lock(&access->lock);
+    o = owner_by_name(access, name);
+    if (o != NULL && o->row.revoked == 0)
+        o->row.revoked = now;
+    pthread_mutex_unlock(&access->lock);
+    return o != NULL;
 }
 
 bool bl_access_has_keys(bl_access *access)
@@ -388,6 +402,7 @@ static bool store_changed(bl_access *access)
 static void look(bl_access *access)
 {
     bl_err err = {0};
+    bl_storage_tend(access->server->storage);
     usage_save(access);
     if (store_changed(access) && bl_access_reload(access->server, NULL, &err) != BL_OK)
         bl_log(BL_LOG_ERROR, "keys cannot be read again: %s", err.text);
@@ -421,6 +436,7 @@ bl_status bl_access_create(bl_server *server, bl_access **out, bl_err *err)
     for (int i = 0; i < BL_QUOTA_COUNT; i++)
         access->nobody.row.quota[i] = -1;
     pthread_mutex_init(&access->lock, NULL);
+    pthread_mutex_init(&access->saving, NULL);
     bl_clock_cond_init(&access->ending);
     (void)store_changed(access);
     st = bl_access_reload(server, NULL, err);
@@ -449,5 +465,6 @@ void bl_access_destroy(bl_access *access)
     }
     pthread_cond_destroy(&access->ending);
     pthread_mutex_destroy(&access->lock);
+    pthread_mutex_destroy(&access->saving);
     free(access);
 }

@@ -15,6 +15,8 @@ BL_NODISCARD bl_status bl_access_create(bl_server *server, bl_access **out, bl_e
 void bl_access_destroy(bl_access *access);                                                /* before it is closed; accepts NULL */
 /* Take the keys as the store has them now: a row of the table in reload.c. */
 BL_NODISCARD bl_status bl_access_reload(bl_server *server, const bl_settings *fresh, bl_err *err);
+/* From now on the key |name| is good for nothing, whatever the store says until it has a new secret; false: there is none. */
+bool bl_access_revoke(bl_access *access, const char *name, int64_t now);
 bool bl_access_has_keys(bl_access *access); /* or had: then nobody comes in without one */
 
 /* Find the key that a request came with, and fill rq->owner and rq->scopes: BL_EAUTH where it needs one and has none. */
@@ -39,6 +41,12 @@ BL_NODISCARD bl_status bl_access_check_search(bl_request *rq, int beam, int debu
 size_t bl_access_queue_quota(bl_access *access, uint32_t owner);
 /* Bytes that the owner may hold; SIZE_MAX: no quota. */
 size_t bl_access_memory_quota(bl_access *access, uint32_t owner);
+/* Before |owner| has |bytes| more on the disk, in place of |replaces| that go afterwards: BL_EQUOTA where that is too much for
+ * its quota, BL_ESTORAGE where the disk has no room (--min-free). */
+BL_NODISCARD bl_status bl_access_take_disk(bl_access *access, uint32_t owner, uint64_t bytes, uint64_t replaces, bl_err *err);
+/* It has so many more, or fewer, whatever the quota says: what was there at the start, and what goes. */
+void bl_access_count_disk(bl_access *access, uint32_t owner, int64_t bytes);
+uint64_t bl_access_disk_bytes(bl_access *access, uint32_t owner);
 /* The owner had |device| (an index of server->workers, or -1 for the machine itself: searches) for so long. */
 void bl_access_charge(bl_access *access, uint32_t owner, int device, int64_t ns);
 /* An answer was sent. */

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MOST_DAYS = 400 };
 
@@ -108,25 +109,44 @@ static bl_status decode(bl_request *rq, bool named, bl_key_wish *wish)
 /* ---- keys */
 
 typedef struct sought {
+    bl_access *access;
     const char *name; /* NULL: all */
     bl_text *out;
 } sought;
 
+/* The store may not know yet. */
+static int64_t revoked_when(bl_access *access, const char *name)
+{
+    const owner *o = NULL;
+    int64_t when = 0;
+    pthread_mutex_lock(&access->lock);
+    o = owner_by_name(access, name);
+    when = o != NULL ? o->row.revoked : 0;
+    pthread_mutex_unlock(&access->lock);
+    return when;
+}
+
 static void put_row(void *arg, const bl_key_row *row)
 {
     const sought *s = arg;
+    bl_key_row shown = *row;
     if (s->name != NULL && strcmp(s->name, row->name) != 0)
         return;
+    if (shown.revoked == 0)
+        shown.revoked = revoked_when(s->access, row->name);
     if (s->name == NULL)
         bl_text_puts(s->out, bl_text_last(s->out) == '[' ? "{" : ",{");
-    bl_key_encode(s->out, row);
-    if (s->name == NULL)
-        bl_text_puts(s->out, "}");
+    bl_key_encode(s->out, &shown);
+    if (s->name != NULL)
+        return;
+    bl_encode_key(s->out, "disk_bytes");
+    bl_encode_u64(s->out, bl_access_disk_bytes(s->access, row->id));
+    bl_text_puts(s->out, "}");
 }
 
 bl_status bl_handle_keys_list(bl_request *rq)
 {
-    sought all = {.out = &rq->out};
+    sought all = {.access = rq->server->access, .out = &rq->out};
     bl_text_puts(&rq->out, "{\"keys\":[");
     BL_TRY(bl_text_status(&rq->out, &rq->err));
     BL_TRY(bl_keys_list(rq->server->storage, put_row, &all, &rq->err));
@@ -138,7 +158,7 @@ bl_status bl_handle_keys_list(bl_request *rq)
 /* In force from now on; the answer describes the key, with its secret if there is a new one. */
 static bl_status reply_key(bl_request *rq, const char *name, const char *secret, int status)
 {
-    sought one = {.name = name, .out = &rq->out};
+    sought one = {.access = rq->server->access, .name = name, .out = &rq->out};
     BL_TRY(bl_access_reload(rq->server, NULL, &rq->err));
     bl_text_puts(&rq->out, "{");
     if (secret != NULL) {
@@ -176,17 +196,31 @@ static bl_status reply_revoked(bl_request *rq)
     return BL_OK;
 }
 
+static bl_status reply_owed(bl_request *rq)
+{
+    bl_request_reply_owed(rq, "the key is refused from now on, but the disk cannot be written yet: a server that is started "
+                              "again before it can would take the key again");
+    return BL_OK;
+}
+
+/* First in memory, so that no disk can keep a key good. */
 bl_status bl_handle_key_delete(bl_request *rq)
 {
-    const char *purge = bl_request_query(rq, "purge");
+    const char *purge = bl_request_query(rq, "purge"), *name = rq->param[0];
+    bl_access *access = rq->server->access;
+    bl_err ignored = {0};
+    int64_t now = (int64_t)time(NULL);
     uint32_t whose = 0;
+    bool owed = false;
     if (purge != NULL && strcmp(purge, "true") != 0 && strcmp(purge, "false") != 0)
         return bl_fail(&rq->err, BL_EINVAL, "purge is true or false, not \"%.20s\"", purge);
-    BL_TRY(bl_keys_revoke(rq->server->storage, rq->param[0], &rq->err));
-    BL_TRY(bl_access_reload(rq->server, NULL, &rq->err));
-    if (purge != NULL && strcmp(purge, "true") == 0 && bl_access_find(rq->server->access, rq->param[0], &whose))
-        return bl_purge(rq, whose, reply_revoked);
-    return reply_revoked(rq);
+    if (!bl_access_revoke(access, name, now) && /* a command may just have made it */
+        (bl_access_reload(rq->server, NULL, &ignored) != BL_OK || !bl_access_revoke(access, name, now)))
+        return bl_fail(&rq->err, BL_ENOTFOUND, "there is no key \"%.64s\"", name);
+    BL_TRY(bl_keys_owe_revoked(rq->server->storage, name, now, &owed, &rq->err));
+    if (purge != NULL && strcmp(purge, "true") == 0 && bl_access_find(access, name, &whose))
+        return bl_purge(rq, whose, owed ? reply_owed : reply_revoked);
+    return owed ? reply_owed(rq) : reply_revoked(rq);
 }
 
 bl_status bl_handle_key_rotate(bl_request *rq)

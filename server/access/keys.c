@@ -362,11 +362,17 @@ bl_status bl_keys_rotate(bl_storage *storage, const char *name, char secret[BL_K
     return bl_storage_together(storage, apply, &c, err);
 }
 
+static const char revoke[] = "UPDATE keys SET revoked = CASE revoked WHEN 0 THEN ?2 ELSE revoked END WHERE name = ?1";
+
+bl_status bl_keys_owe_revoked(bl_storage *storage, const char *name, int64_t now, bool *is_owed, bl_err *err)
+{
+    return bl_storage_owe(storage, revoke, BL_CELLS(bl_cell_text(name), bl_cell_int(now)), is_owed, err);
+}
+
 bl_status bl_keys_revoke(bl_storage *storage, const char *name, bl_err *err)
 {
     int64_t changed = 0;
-    BL_TRY(bl_storage_change(storage, "UPDATE keys SET revoked = CASE revoked WHEN 0 THEN ?2 ELSE revoked END WHERE name = ?1",
-                             BL_CELLS(bl_cell_text(name), bl_cell_int((int64_t)time(NULL))), &changed, err));
+    BL_TRY(bl_storage_change(storage, revoke, BL_CELLS(bl_cell_text(name), bl_cell_int((int64_t)time(NULL))), &changed, err));
     return changed == 1 ? BL_OK : bl_fail(err, BL_ENOTFOUND, "there is no key \"%.64s\"", name);
 }
 
@@ -406,6 +412,7 @@ static bl_status adopt(void *arg, bl_err *err)
 {
     adoption *a = arg;
     a->err = err;
+    a->rows = 0;
     BL_TRY(bl_storage_run(a->storage, "SELECT id FROM keys WHERE name = ?1", BL_CELLS(bl_cell_text(a->name)), take_key, a, err));
     if (a->key == 0)
         return bl_fail(err, BL_ENOTFOUND, "there is no key \"%.64s\"", a->name);

@@ -63,51 +63,55 @@ static bool is_empty(const usage *u)
     return u->requests == 0 && u->device_ns == 0 && u->bytes_in == 0 && u->bytes_out == 0;
 }
 
-/* One owner's unsaved figures, taken; false: there are no more. */
-static bool take_unsaved(bl_access *access, uint32_t *id, int64_t *day, usage *taken)
+/* Under access->saving: what is to be saved is apart from what is used meanwhile.  Whether there is anything. */
+static bool set_apart(bl_access *access)
 {
-    bool found = false;
+    bool any = false;
     pthread_mutex_lock(&access->lock);
-    for (owner *o = access->owners; o != NULL && !found; o = o->next) {
-        if (is_empty(&o->unsaved))
-            continue;
-        found = true;
-        *id = o->row.id;
-        *day = o->day;
-        *taken = o->unsaved;
+    for (owner *o = access->owners; o != NULL; o = o->next) {
+        o->saving = o->unsaved;
+        o->saving_day = o->day;
         o->unsaved = (usage){0};
+        any = any || !is_empty(&o->saving);
     }
     pthread_mutex_unlock(&access->lock);
-    return found;
+    return any;
 }
 
-static void give_back(bl_access *access, uint32_t id, const usage *taken)
+static void end_saving(bl_access *access, bool saved)
 {
-    owner *o = NULL;
     pthread_mutex_lock(&access->lock);
-    o = owner_by_id(access, id);
-    add(&o->unsaved, taken);
+    for (owner *o = access->owners; o != NULL; o = o->next) {
+        if (!saved)
+            add(&o->unsaved, &o->saving);
+        o->saving = (usage){0};
+    }
     pthread_mutex_unlock(&access->lock);
+}
+
+/* The owner after |o| (NULL: the first) of whom there is something to save. */
+static owner *next_to_save(bl_access *access, owner *o)
+{
+    pthread_mutex_lock(&access->lock);
+    o = o != NULL ? o->next : access->owners;
+    while (o != NULL && is_empty(&o->saving))
+        o = o->next;
+    pthread_mutex_unlock(&access->lock);
+    return o;
 }
 
 static bl_status save_all(void *arg, bl_err *err)
 {
     bl_access *access = arg;
-    uint32_t id = 0;
-    int64_t day = 0;
-    usage u;
-    while (take_unsaved(access, &id, &day, &u)) {
-        bl_status st = bl_storage_run(
+    for (owner *o = next_to_save(access, NULL); o != NULL; o = next_to_save(access, o)) {
+        const usage *u = &o->saving; /* nobody else's under access->saving */
+        BL_TRY(bl_storage_run(
             access->server->storage,
             "INSERT INTO usage VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (owner, day) DO UPDATE SET requests = requests + ?3, "
             "device_ns = device_ns + ?4, bytes_in = bytes_in + ?5, bytes_out = bytes_out + ?6",
-            BL_CELLS(bl_cell_int(id), bl_cell_int(day), bl_cell_int((int64_t)u.requests), bl_cell_int(u.device_ns),
-                     bl_cell_int((int64_t)u.bytes_in), bl_cell_int((int64_t)u.bytes_out)),
-            NULL, NULL, err);
-        if (st != BL_OK) {
-            give_back(access, id, &u);
-            return st;
-        }
+            BL_CELLS(bl_cell_int(o->row.id), bl_cell_int(o->saving_day), bl_cell_int((int64_t)u->requests),
+                     bl_cell_int(u->device_ns), bl_cell_int((int64_t)u->bytes_in), bl_cell_int((int64_t)u->bytes_out)),
+            NULL, NULL, err));
     }
     return BL_OK;
 }
@@ -115,12 +119,12 @@ static bl_status save_all(void *arg, bl_err *err)
 void usage_save(bl_access *access)
 {
     bl_err err = {0};
-    bool any = false;
-    pthread_mutex_lock(&access->lock);
-    for (const owner *o = access->owners; o != NULL && !any; o = o->next)
-        any = !is_empty(&o->unsaved);
-    pthread_mutex_unlock(&access->lock);
-    if (any && bl_storage_together(access->server->storage, save_all, access, &err) != BL_OK)
+    bool saved = false;
+    pthread_mutex_lock(&access->saving);
+    saved = !set_apart(access) || bl_storage_together(access->server->storage, save_all, access, &err) == BL_OK;
+    end_saving(access, saved);
+    pthread_mutex_unlock(&access->saving);
+    if (!saved)
         bl_log(BL_LOG_WARN, "what keys have used cannot be written down: %s", err.text);
 }
 

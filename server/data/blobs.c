@@ -6,6 +6,8 @@
 #include "engine/base/folder.h"
 #include "engine/base/log.h"
 #include "proto/encode.h"
+#include "server/access/access.h"
+#include "server/disk.h"
 #include "server/handlers.h"
 #include "server/storage.h"
 
@@ -57,6 +59,12 @@ static void part_name(uint32_t owner, const char *hex, char out[NAME_BYTES])
     snprintf(out, NAME_BYTES, "%u-%s.part", owner, hex);
 }
 
+static bool is_part(const char *name)
+{
+    size_t len = strlen(name);
+    return len > 5 && strcmp(name + len - 5, ".part") == 0;
+}
+
 static uint64_t size_of(int fd)
 {
     struct stat info;
@@ -83,20 +91,39 @@ static bool is_owned(bl_blobs *blobs, const char *hex)
            found;
 }
 
-/* Bytes of all files of the folder; uploads that are not finished are among them. */
-static uint64_t count_bytes(bl_blobs *blobs)
+static bool count_owner(void *arg, const bl_cell *cells, int n)
+{
+    bl_blobs *blobs = arg;
+    (void)n;
+    bl_access_count_disk(blobs->server->access, (uint32_t)cells[0].integer, cells[1].integer);
+    return true;
+}
+
+/* The file |name| comes or goes; of a blob, each who has a row is charged. */
+static void count_part(bl_blobs *blobs, const char *name, int64_t bytes)
+{
+    if (is_part(name))
+        bl_access_count_disk(blobs->server->access, (uint32_t)strtoul(name, NULL, 10), bytes);
+}
+
+/* Every file there, by its name.  What |each| removes is no harm. */
+static void each_file(bl_blobs *blobs, void (*each)(bl_blobs *blobs, const char *name, const struct stat *info))
 {
     DIR *folder = opendir(blobs->folder);
     const struct dirent *entry = NULL;
-    uint64_t bytes = 0;
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        struct stat info;
+    struct stat info;
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
         if (entry->d_name[0] != '.' && fstatat(blobs->dir, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0)
-            bytes += (uint64_t)info.st_size;
-    }
+            each(blobs, entry->d_name, &info);
     if (folder != NULL)
         (void)closedir(folder);
-    return bytes;
+}
+
+/* Uploads that are not finished are among them, and are counted for who sends them. */
+static void count_file(bl_blobs *blobs, const char *name, const struct stat *info)
+{
+    atomic_fetch_add(&blobs->bytes, (unsigned long long)info->st_size);
+    count_part(blobs, name, info->st_size);
 }
 
 /* False where there is no such file. */
@@ -106,25 +133,22 @@ static bool remove_file(bl_blobs *blobs, const char *name)
     if (fstatat(blobs->dir, name, &info, AT_SYMLINK_NOFOLLOW) != 0 || unlinkat(blobs->dir, name, 0) != 0)
         return false;
     atomic_fetch_sub(&blobs->bytes, (unsigned long long)info.st_size);
+    count_part(blobs, name, -info.st_size);
     return true;
 }
 
 /* What a server that died left behind: blobs that nobody got a name for, and uploads that nobody went on with. */
-static void clean(bl_blobs *blobs)
+static void clean_file(bl_blobs *blobs, const char *name, const struct stat *info)
 {
-    DIR *folder = opendir(blobs->folder);
-    const struct dirent *entry = NULL;
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        struct stat info;
-        size_t len = strlen(entry->d_name);
-        bool part = len > 5 && strcmp(entry->d_name + len - 5, ".part") == 0;
-        bool old =
-            fstatat(blobs->dir, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_mtime + PART_SECONDS < time(NULL);
-        if (part ? old : len == HEX && !is_owned(blobs, entry->d_name))
-            (void)unlinkat(blobs->dir, entry->d_name, 0);
-    }
-    if (folder != NULL)
-        (void)closedir(folder);
+    bool old = info->st_mtime + PART_SECONDS < time(NULL);
+    if (is_part(name) ? old : strlen(name) == HEX && !is_owned(blobs, name))
+        (void)unlinkat(blobs->dir, name, 0);
+}
+
+static void unlink_file(bl_blobs *blobs, const char *name, const struct stat *info)
+{
+    (void)info;
+    (void)unlinkat(blobs->dir, name, 0);
 }
 
 /* A folder for as long as the server. */
@@ -155,22 +179,11 @@ bl_status bl_blobs_create(bl_server *server, bl_blobs **out, bl_err *err)
         bl_blobs_destroy(blobs);
         return bl_fail(err, BL_ESTORAGE, "there is no folder for blobs: %s", strerror(errno));
     }
-    clean(blobs);
-    blobs->bytes = count_bytes(blobs);
+    each_file(blobs, clean_file);
+    each_file(blobs, count_file);
     *out = blobs;
-    return BL_OK;
-}
-
-static void remove_all(bl_blobs *blobs)
-{
-    DIR *folder = opendir(blobs->folder);
-    const struct dirent *entry = NULL;
-    while (folder != NULL && (entry = readdir(folder)) != NULL)
-        if (entry->d_name[0] != '.')
-            (void)unlinkat(blobs->dir, entry->d_name, 0);
-    if (folder != NULL)
-        (void)closedir(folder);
-    (void)rmdir(blobs->folder);
+    return bl_storage_run(server->storage, "SELECT owner, sum(bytes) FROM blobs GROUP BY owner", 0, NULL, count_owner, blobs,
+                          err);
 }
 
 void bl_blobs_destroy(bl_blobs *blobs)
@@ -178,7 +191,9 @@ void bl_blobs_destroy(bl_blobs *blobs)
     if (blobs == NULL)
         return;
     if (blobs->passing && blobs->dir >= 0)
-        remove_all(blobs);
+        each_file(blobs, unlink_file);
+    if (blobs->passing && blobs->folder != NULL)
+        (void)rmdir(blobs->folder);
     if (blobs->dir >= 0)
         (void)close(blobs->dir);
     pthread_mutex_destroy(&blobs->lock);
@@ -267,6 +282,24 @@ void bl_blobs_give(bl_blobs *blobs, uint64_t bytes)
     atomic_fetch_sub(&blobs->bytes, bytes);
 }
 
+/* For the next bytes of the part. */
+static bl_status take_room(upload *up, uint64_t bytes, bl_err *err)
+{
+    bl_server *server = up->blobs->server;
+    if (up->blobs->passing)
+        BL_TRY(bl_disk_check_free(up->fd, bytes, server->settings.min_free, err));
+    BL_TRY(bl_blobs_take(up->blobs, bytes, err));
+    if (bl_access_take_disk(server->access, up->owner, bytes, 0, err) != BL_OK)
+        bl_blobs_give(up->blobs, bytes);
+    return err->status;
+}
+
+static void give_room(upload *up, uint64_t bytes)
+{
+    bl_blobs_give(up->blobs, bytes);
+    bl_access_count_disk(up->blobs->server->access, up->owner, -(int64_t)bytes);
+}
+
 /* What cannot be written is dropped: the client learns how much is here. */
 static bl_status write_out(upload *up, bl_err *err)
 {
@@ -278,9 +311,9 @@ static bl_status write_out(upload *up, bl_err *err)
         return BL_OK;
     if (fstat(up->fd, &info) != 0 || info.st_nlink == 0)
         return bl_fail(err, BL_ECONFLICT, "the upload was deleted");
-    BL_TRY(bl_blobs_take(up->blobs, bytes, err));
+    BL_TRY(take_room(up, bytes, err));
     if (!bl_write_all(up->fd, up->chunk, bytes)) {
-        bl_blobs_give(up->blobs, bytes);
+        give_room(up, bytes);
         return bl_fail(err, BL_ESTORAGE, "the blob cannot be written: %s", strerror(errno));
     }
     up->received += bytes;
@@ -304,8 +337,8 @@ static bl_status next_room(upload *up, char **at, size_t *room, bl_err *err)
     if (left == 0)
         return bl_fail(err, BL_EINVAL, "the body has more bytes than its Content-Range says");
     if (up->filled == 0 && !up->there) { /* before more of it is read */
-        BL_TRY(bl_blobs_take(up->blobs, 1, err));
-        bl_blobs_give(up->blobs, 1);
+        BL_TRY(take_room(up, 1, err));
+        give_room(up, 1);
     }
     *at = up->chunk + up->filled;
     *room = CHUNK_BYTES - up->filled;
@@ -441,7 +474,7 @@ static bl_status check_range(bl_request *rq, upload *up, uint64_t first)
     if (rq->content_range == NULL) { /* the whole of it, from the beginning */
         if (ftruncate(up->fd, 0) != 0)
             return bl_fail(err, BL_ESTORAGE, "the blob cannot be written: %s", strerror(errno));
-        atomic_fetch_sub(&up->blobs->bytes, up->received);
+        give_room(up, up->received);
         up->received = 0;
     } else if (!up->asks && first != up->received) {
         return bl_fail(err, BL_ECONFLICT, "%llu bytes are here: go on with \"bytes %llu-...\", not with %llu",
@@ -465,6 +498,7 @@ bl_status bl_blobs_begin(bl_request *rq, bool coded)
                    .fd = -1,
                    .end = UINT64_MAX};
     BL_TRY(bl_request_defer(rq, end_upload, up));
+    BL_TRY(bl_storage_check(rq->server->storage, &rq->err));
     BL_TRY(read_digest(rq->param[0], up->hex, &rq->err));
     if (rq->content_range != NULL)
         BL_TRY(read_range(rq->content_range, &first, &up->end, &up->total, &up->asks, &rq->err));
@@ -517,16 +551,21 @@ static bl_status put_locked(upload *up, bl_err *err)
 {
     bl_blobs *blobs = up->blobs;
     char name[NAME_BYTES];
+    bl_status st = BL_OK;
+    int64_t rows = 0;
     bool again = faccessat(blobs->dir, up->hex, F_OK, AT_SYMLINK_NOFOLLOW) == 0; /* the same bytes, which go */
     part_name(up->owner, up->hex, name);
     if (renameat(blobs->dir, name, blobs->dir, up->hex) != 0 || fsync(blobs->dir) != 0)
         return bl_fail(err, BL_ESTORAGE, "the blob cannot be kept: %s", strerror(errno));
     if (again)
         atomic_fetch_sub(&blobs->bytes, up->received);
-    return bl_storage_run(
+    st = bl_storage_change(
         blobs->server->storage, "INSERT OR IGNORE INTO blobs (owner, digest, bytes, created) VALUES (?1, ?2, ?3, ?4)",
         BL_CELLS(bl_cell_int(up->owner), bl_cell_text(up->hex), bl_cell_int((int64_t)up->received), bl_cell_int(time(NULL))),
-        NULL, NULL, err);
+        &rows, err);
+    if (rows == 0) /* the owner had it before, or does not get it */
+        bl_access_count_disk(blobs->server->access, up->owner, -(int64_t)up->received);
+    return st;
 }
 
 static bl_status put_blob(upload *up, bl_err *err)
@@ -653,12 +692,13 @@ bl_status bl_handle_blobs_list(bl_request *rq)
 /* Who reads it now reads on: the file goes with its last descriptor. */
 static bl_status delete_locked(bl_blobs *blobs, uint32_t owner, const char *hex, bool *gone, bl_err *err)
 {
-    int64_t rows = 0;
-    BL_TRY(bl_storage_change(blobs->server->storage, "DELETE FROM blobs WHERE owner = ?1 AND digest = ?2",
-                             BL_CELLS(bl_cell_int(owner), bl_cell_text(hex)), &rows, err));
-    if (rows > 0 && !is_owned(blobs, hex))
+    row was = {0};
+    BL_TRY(bl_storage_run(blobs->server->storage, "DELETE FROM blobs WHERE owner = ?1 AND digest = ?2 RETURNING bytes",
+                          BL_CELLS(bl_cell_int(owner), bl_cell_text(hex)), read_row, &was, err));
+    bl_access_count_disk(blobs->server->access, owner, -(int64_t)was.bytes);
+    if (was.found && !is_owned(blobs, hex))
         (void)remove_file(blobs, hex);
-    *gone = rows > 0 || *gone;
+    *gone = was.found || *gone;
     return BL_OK;
 }
 

@@ -25,21 +25,30 @@ typedef struct keep {
     const char *name;
     const char *data; /* the elements, where the host sees them */
     char *copy;       /* else they are read to here first */
+    bl_text head;     /* of the file, while it is written */
     bl_status (*then)(bl_request *rq);
 } keep;
 
 static bl_status write_tensor(void *arg, int fd, bl_err *err)
 {
     const keep *k = arg;
+    if (bl_write_all(fd, k->head.data, k->head.len) && bl_write_all(fd, k->data, k->held->bytes))
+        return BL_OK;
+    return bl_fail(err, BL_ESTORAGE, "the tensor cannot be written: %s", strerror(errno));
+}
+
+static bl_status write_file(bl_request *rq, keep *k, char name[BL_KEPT_NAME])
+{
     bl_file_tensor tensor = {.name = "tensor", .dtype = k->held->dtype, .ndim = k->held->ndim};
-    bl_text head = {0};
+    bl_kept_file file = {.part = PART, .owner = rq->owner, .write = write_tensor, .arg = k};
     bl_status st = BL_OK;
     memcpy(tensor.dim, k->held->dim, sizeof tensor.dim);
-    bl_safetensors_write(&head, &tensor, 1, NULL, 0);
-    st = bl_text_status(&head, err);
-    if (st == BL_OK && (!bl_write_all(fd, head.data, head.len) || !bl_write_all(fd, k->data, k->held->bytes)))
-        st = bl_fail(err, BL_ESTORAGE, "the tensor cannot be written: %s", strerror(errno));
-    bl_text_fini(&head);
+    bl_safetensors_write(&k->head, &tensor, 1, NULL, 0);
+    st = bl_text_status(&k->head, &rq->err);
+    file.bytes = k->head.len + k->held->bytes;
+    if (st == BL_OK)
+        st = bl_kept_write(rq->server, &file, name, &rq->err);
+    bl_text_fini(&k->head);
     return st;
 }
 
@@ -54,13 +63,13 @@ static bl_status write_down(bl_request *rq, keep *k)
 {
     char file[BL_KEPT_NAME];
     bl_status st = BL_OK;
-    BL_TRY(bl_kept_write(rq->server, PART, write_tensor, k, file, &rq->err));
+    BL_TRY(write_file(rq, k, file));
     st = bl_storage_run(
         rq->server->storage, "INSERT INTO tensors (owner, name, device, file) VALUES (?1, ?2, ?3, ?4) RETURNING id",
         BL_CELLS(bl_cell_int(rq->owner), bl_cell_text(k->name), bl_cell_text(k->held->worker->dev->info.id), bl_cell_text(file)),
         take_id, &k->held->durable, &rq->err);
     if (st != BL_OK)
-        bl_kept_remove(rq->server, PART, file);
+        bl_kept_remove(rq->server, rq->owner, PART, file);
     return st;
 }
 
@@ -104,12 +113,12 @@ bl_status bl_durable_keep(bl_request *rq, bl_held *held, const char *name, bl_st
     return bl_request_submit(rq, held->worker->queue, read_work, NULL);
 }
 
-bl_status bl_durable_forget(bl_server *server, int64_t row, bl_err *err)
+bl_status bl_durable_forget(bl_server *server, uint32_t owner, int64_t row, bl_err *err)
 {
     char file[BL_KEPT_NAME] = "";
     BL_TRY(bl_storage_run(server->storage, "DELETE FROM tensors WHERE id = ?1 RETURNING file", BL_CELLS(bl_cell_int(row)),
                           bl_kept_take, file, err));
-    bl_kept_remove(server, PART, file);
+    bl_kept_remove(server, owner, PART, file);
     return BL_OK;
 }
 
@@ -213,7 +222,7 @@ static bool load_row(void *arg, const bl_cell *cells, int n)
 
 bl_status bl_durable_load(bl_server *server, bl_err *err)
 {
-    BL_TRY(bl_kept_sweep(server, PART, "SELECT file FROM tensors", err));
+    BL_TRY(bl_kept_sweep(server, PART, "SELECT file, owner FROM tensors", err));
     return bl_storage_each(server->storage, "SELECT id, owner, name, device, file FROM tensors ORDER BY id", load_row, server,
                            err);
 }

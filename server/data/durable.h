@@ -10,7 +10,7 @@
  * thread, and held->durable says which row it is.  After BL_OK leave the request alone. */
 BL_NODISCARD bl_status bl_durable_keep(bl_request *rq, bl_held *held, const char *name, bl_status (*then)(bl_request *rq));
 /* Row and file go: the tensor has left its name. */
-BL_NODISCARD bl_status bl_durable_forget(bl_server *server, int64_t row, bl_err *err);
+BL_NODISCARD bl_status bl_durable_forget(bl_server *server, uint32_t owner, int64_t row, bl_err *err);
 /* Bring all back, at the start, when workers run and before anyone asks.  What cannot be read is left where it is, and told. */
 BL_NODISCARD bl_status bl_durable_load(bl_server *server, bl_err *err);
 

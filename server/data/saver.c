@@ -97,12 +97,12 @@ static bl_status write_snapshot(bl_server *server, const bl_snapshot *snap, bl_e
     change c = {snap, file};
     bl_status st = find_file(server, program, old, err);
     if (st == BL_OK)
-        st = bl_snapshot_write(snap, PART, file, err);
+        st = bl_snapshot_write(snap, PART, bl_kept_bytes(server, PART, old), file, err);
     if (st == BL_OK)
         st = bl_storage_together(server->storage, write_rows, &c, err);
     if (st == BL_OK && !snap->trained)
         program->left = false;
-    bl_kept_remove(server, PART, st == BL_OK ? old : file);
+    bl_kept_remove(server, program->owner, PART, st == BL_OK ? old : file);
     return st;
 }
 
@@ -136,7 +136,7 @@ static bl_status forget(bl_server *server, bl_program *program, bl_err *err)
     char file[BL_KEPT_NAME];
     BL_TRY(find_file(server, program, file, err));
     BL_TRY(bl_storage_together(server->storage, delete_rows, program, err));
-    bl_kept_remove(server, PART, file);
+    bl_kept_remove(server, program->owner, PART, file);
     return BL_OK;
 }
 
@@ -213,7 +213,7 @@ static bl_status forget_all(bl_server *server, const order *o, bl_err *err)
             "DELETE FROM programs WHERE owner = ?1 AND name IN (SELECT name FROM programs WHERE owner = ?1 LIMIT 1) "
             "RETURNING file",
             BL_CELLS(bl_cell_int(o->owner)), bl_kept_take, file, err));
-        bl_kept_remove(server, PART, file);
+        bl_kept_remove(server, o->owner, PART, file);
     } while (file[0] != '\0');
     return BL_OK;
 }
@@ -417,7 +417,7 @@ static bool restore_row(void *arg, const bl_cell *cells, int n)
 
 static bl_status restore_all(bl_server *server, bl_err *err)
 {
-    BL_TRY(bl_kept_sweep(server, PART, "SELECT file FROM programs", err));
+    BL_TRY(bl_kept_sweep(server, PART, "SELECT file, owner FROM programs", err));
     return bl_storage_each(server->storage, "SELECT owner, name, file FROM programs ORDER BY owner, name", restore_row, server,
                            err);
 }

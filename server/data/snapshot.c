@@ -122,12 +122,17 @@ static bl_status make_head(const bl_snapshot *snap, bl_text *out, bl_err *err)
     return st;
 }
 
-bl_status bl_snapshot_write(const bl_snapshot *snap, const char *part, char file[BL_KEPT_NAME], bl_err *err)
+bl_status bl_snapshot_write(const bl_snapshot *snap, const char *part, uint64_t replaces, char name[BL_KEPT_NAME], bl_err *err)
 {
+    const bl_program *program = snap->program;
     parts p = {.snap = snap};
+    bl_kept_file file = {.part = part, .owner = program->owner, .replaces = replaces, .write = write_parts, .arg = &p};
     bl_status st = make_head(snap, &p.head, err);
+    file.bytes = p.head.len;
+    for (int i = 0; i < program->nstates; i++)
+        file.bytes += program->states[i].bytes;
     if (st == BL_OK)
-        st = bl_kept_write(snap->program->server, part, write_parts, &p, file, err);
+        st = bl_kept_write(program->server, &file, name, err);
     bl_text_fini(&p.head);
     return st;
 }

@@ -19,8 +19,9 @@ typedef struct bl_snapshot {
 
 /* bl_snapshot_drop also after a failure. */
 BL_NODISCARD bl_status bl_snapshot_take(bl_snapshot *snap, bl_err *err);
-/* A new file in FOLDER/|part|. */
-BL_NODISCARD bl_status bl_snapshot_write(const bl_snapshot *snap, const char *part, char file[BL_KEPT_NAME], bl_err *err);
+/* A new file in FOLDER/|part|, after which one of |replaces| bytes goes (0: none). */
+BL_NODISCARD bl_status bl_snapshot_write(const bl_snapshot *snap, const char *part, uint64_t replaces, char name[BL_KEPT_NAME],
+                                         bl_err *err);
 void bl_snapshot_drop(bl_snapshot *snap);
 
 /* The request's body becomes the document that is in the metadata of the file |fd|, of which the rest is left alone. */

@@ -10,6 +10,7 @@
 #include "proto/encode.h"
 #include "proto/encode_program.h"
 #include "proto/safetensors.h"
+#include "server/access/access.h"
 #include "server/grants.h"
 #include "server/jobs/internal.h"
 #include "server/shelf.h"
@@ -17,6 +18,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,28 +51,41 @@ char *job_checkpoint_path(const bl_job *job, uint64_t step, bool own)
     return job_path(job, name);
 }
 
+static uint64_t size_of(const char *path)
+{
+    struct stat info;
+    return path != NULL && stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
+}
+
 /* Its request as a body and as inputs; its state twice for the program, and as it was read. */
 size_t job_need(const bl_job *job)
 {
     uint64_t state = job->nmarks > 0 ? job->marks[job->nmarks - 1].bytes : 0;
     char *path = job_path(job, "request.safetensors");
-    struct stat info;
-    uint64_t request = path != NULL && stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
+    uint64_t request = size_of(path);
     free(path);
     return (size_t)(2 * request + 3 * state);
 }
 
-static void remove_file(char *path)
+static void count_disk(const bl_job *job, int64_t bytes)
 {
-    if (path != NULL && unlink(path) != 0 && errno != ENOENT)
+    bl_access_count_disk(job->jobs->server->access, job->owner, bytes);
+}
+
+static void remove_file(const bl_job *job, char *path)
+{
+    uint64_t bytes = size_of(path);
+    if (path != NULL && unlink(path) == 0)
+        count_disk(job, -(int64_t)bytes);
+    else if (path != NULL && errno != ENOENT)
         bl_log(BL_LOG_WARN, "a file of a job cannot be removed: %s", strerror(errno));
     free(path);
 }
 
 void job_remove_checkpoint(const bl_job *job, uint64_t step)
 {
-    remove_file(job_checkpoint_path(job, step, false));
-    remove_file(job_checkpoint_path(job, step, true));
+    remove_file(job, job_checkpoint_path(job, step, false));
+    remove_file(job, job_checkpoint_path(job, step, true));
 }
 
 /* Every file of the job's folder for which |stays| (NULL: none) does not hold. */
@@ -81,7 +96,7 @@ static void remove_files(const bl_job *job, bool (*stays)(const bl_job *job, con
     struct dirent *entry = NULL;
     while (folder != NULL && (entry = readdir(folder)) != NULL)
         if (entry->d_name[0] != '.' && (stays == NULL || !stays(job, entry->d_name)))
-            remove_file(job_path(job, entry->d_name));
+            remove_file(job, job_path(job, entry->d_name));
     if (folder != NULL)
         closedir(folder);
     if (path != NULL && stays == NULL)
@@ -106,6 +121,20 @@ static bool is_known(const bl_job *job, const char *name)
     return known;
 }
 
+static void count_files(const bl_job *job)
+{
+    char *path = job_path(job, "");
+    DIR *folder = path != NULL ? opendir(path) : NULL;
+    struct dirent *entry = NULL;
+    struct stat info;
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
+        if (entry->d_name[0] != '.' && fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0)
+            count_disk(job, info.st_size);
+    if (folder != NULL)
+        closedir(folder);
+    free(path);
+}
+
 void jobs_sweep(bl_jobs *jobs)
 {
     DIR *folder = jobs->folder != NULL ? opendir(jobs->folder) : NULL;
@@ -115,6 +144,7 @@ void jobs_sweep(bl_jobs *jobs)
         if (strlen(entry->d_name) != JOB_ID - 1) /* not ours */
             continue;
         if (job != NULL) {
+            count_files(job);
             remove_files(job, is_known);
             continue;
         }
@@ -136,7 +166,7 @@ typedef struct file_parts {
     bl_text head;
     size_t n;
     bl_file_tensor *tensors;
-    uint64_t bytes;
+    uint64_t bytes, replaces; /* replaces: of a file that goes afterwards */
 } file_parts;
 
 static bl_status write_parts(void *arg, int fd, bl_err *err)
@@ -148,18 +178,25 @@ static bl_status write_parts(void *arg, int fd, bl_err *err)
     return good ? BL_OK : bl_fail(err, BL_ESTORAGE, "the file of a job cannot be written: %s", strerror(errno));
 }
 
-static bl_status write_file(char *path, file_parts *parts, const bl_file_text *texts, size_t ntexts, bl_err *err)
+static bl_status write_file(const bl_job *job, char *path, file_parts *parts, const bl_file_text *texts, size_t ntexts,
+                            bl_err *err)
 {
+    bl_access *access = job->jobs->server->access;
+    uint64_t old = size_of(path);
     bl_status st = BL_OK;
     bl_safetensors_write(&parts->head, parts->tensors, parts->n, texts, ntexts);
     st = bl_text_status(&parts->head, err);
     if (st == BL_OK && path == NULL)
         st = bl_fail(err, BL_ENOMEM, "the path of a job's file");
-    if (st == BL_OK)
-        st = bl_file_replace(path, write_parts, parts, err);
     parts->bytes = parts->head.len;
     for (size_t i = 0; i < parts->n; i++)
         parts->bytes += parts->tensors[i].bytes;
+    if (st == BL_OK)
+        st = bl_access_take_disk(access, job->owner, parts->bytes, old + parts->replaces, err);
+    if (st == BL_OK) {
+        st = bl_file_replace(path, write_parts, parts, err);
+        count_disk(job, -(int64_t)(st == BL_OK ? old : parts->bytes));
+    }
     bl_text_fini(&parts->head);
     free(path);
     return st;
@@ -173,6 +210,22 @@ static bl_file_tensor held_tensor(const bl_job *job, int i, const char *name)
     memcpy(t.dim, held->dim, sizeof t.dim);
     t.data = job->held_copies[i] != NULL ? job->held_copies[i] : bl_held_mapped(held);
     return t;
+}
+
+/* Bytes of the file of the oldest checkpoint that goes when one more is there. */
+static uint64_t dropped_bytes(const bl_job *job, bool own)
+{
+    char *path = NULL;
+    uint64_t step = 0, bytes = 0;
+    bool drops = false;
+    pthread_mutex_lock(&job->jobs->lock);
+    drops = job->nmarks > 0 && job->nmarks >= job->rule.keep;
+    step = drops ? job->marks[0].step : 0;
+    pthread_mutex_unlock(&job->jobs->lock);
+    path = drops ? job_checkpoint_path(job, step, own) : NULL;
+    bytes = size_of(path);
+    free(path);
+    return bytes;
 }
 
 /* The states from |from| on, as many as |n|, of which the first is number |first| of the snapshot. */
@@ -190,7 +243,8 @@ static bl_status write_states(const bl_job *job, const bl_state *states, int n, 
         const char *copy = snap->copies[first + i];
         parts.tensors[i] = bl_state_tensor(&states[i], copy != NULL ? copy : snap->buffers[first + i]->host);
     }
-    st = write_file(path, &parts, texts, ntexts, err);
+    parts.replaces = dropped_bytes(job, states == job->own);
+    st = write_file(job, path, &parts, texts, ntexts, err);
     *bytes += parts.bytes;
     free(parts.tensors);
     return st;
@@ -385,7 +439,7 @@ static bl_status write_request(bl_job *job, bl_err *err)
         st = add_inputs(job, &job->evaluation, JOB_EVALUATE, &parts, err);
     if (st == BL_OK) {
         bl_file_text texts[] = {{"request", bl_text_get(&request)}, {"program", bl_text_get(&program)}};
-        st = write_file(job_path(job, "request.safetensors"), &parts, texts, 2, err);
+        st = write_file(job, job_path(job, "request.safetensors"), &parts, texts, 2, err);
     }
     bl_text_fini(&request);
     bl_text_fini(&program);
@@ -407,7 +461,7 @@ static bl_status write_evaluator(bl_job *job, bl_err *err)
         bl_file_text text = {"program", bl_text_get(&program)};
         for (int i = 0; i < other->nown; i++)
             parts.tensors[i] = held_tensor(job, first + i, other->own[i].name);
-        st = write_file(job_path(job, JOB_EVALUATOR), &parts, &text, 1, err);
+        st = write_file(job, job_path(job, JOB_EVALUATOR), &parts, &text, 1, err);
     }
     bl_text_fini(&program);
     free(parts.tensors);
@@ -418,8 +472,8 @@ bl_status job_keep_first(bl_job *job, bl_err *err)
 {
     char *folder = job_path(job, "");
     uint64_t bytes = 0;
-    bl_status st = BL_OK;
-    if (folder != NULL && !bl_folder_make(folder))
+    bl_status st = bl_storage_check(job->jobs->server->storage, err);
+    if (folder != NULL && st == BL_OK && !bl_folder_make(folder))
         st = bl_fail(err, BL_ESTORAGE, "the folder of a job cannot be made: %s", strerror(errno));
     if (folder != NULL && st == BL_OK)
         st = write_request(job, err);

@@ -46,7 +46,8 @@ static bl_status insert_all(void *arg, bl_err *err)
                  BL_CELLS(bl_cell_int(job->owner), bl_cell_text(job->program_name)), err);
     if (st != BL_OK || c->bytes == 0)
         return st;
-    job->marks = calloc(1, sizeof *job->marks);
+    if (job->marks == NULL)
+        job->marks = calloc(1, sizeof *job->marks);
     if (job->marks == NULL)
         return bl_fail(err, BL_ENOMEM, "a job");
     job->nmarks = job->marks_cap = 1;

@@ -142,7 +142,8 @@ static bool load_sent(void *arg, const bl_cell *cells, int n)
     loading *l = arg;
     bl_model *model = begin(l, (uint32_t)cells[0].integer, cells[1].bytes.data, cells[2].bytes.data, BL_CHOICE_LOADED);
     (void)n;
-    if (model == NULL || bl_sent_recall(l->models->server, cells[3].bytes.data, &model->sent, l->err) != BL_OK)
+    if (model == NULL ||
+        bl_sent_recall(l->models->server, (uint32_t)cells[0].integer, cells[3].bytes.data, &model->sent, l->err) != BL_OK)
         return false;
     model->stored = bl_sent_retain(model->sent);
     return order(l, model);

@@ -311,7 +311,7 @@ void bl_model_load(bl_models *models, int loader, bl_model_op *op, bl_err *err);
 /* The files that came with |op|, written down. */
 BL_NODISCARD bl_status bl_sent_create(bl_server *server, const bl_model_op *op, bl_sent **out, bl_err *err);
 /* Those that a row of the store names |file|, whether they can be read or not. */
-BL_NODISCARD bl_status bl_sent_recall(bl_server *server, const char *file, bl_sent **out, bl_err *err);
+BL_NODISCARD bl_status bl_sent_recall(bl_server *server, uint32_t owner, const char *file, bl_sent **out, bl_err *err);
 BL_NODISCARD bl_status bl_sent_sweep(bl_server *server, bl_err *err); /* at the start: what no row names goes */
 const char *bl_sent_file(const bl_sent *sent);                        /* for a row; NULL: it ends with the server */
 void bl_sent_name(bl_sent *sent);                                     /* there is one; both accept NULL */

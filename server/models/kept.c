@@ -22,7 +22,7 @@ static bl_status keep(bl_model_version *version, const bl_snapshot *snap, bl_err
 {
     bl_server *server = version->models->server;
     char file[BL_KEPT_NAME];
-    bl_status st = bl_snapshot_write(snap, PART, file, err);
+    bl_status st = bl_snapshot_write(snap, PART, 0, file, err);
     if (st != BL_OK)
         return st;
     st = bl_storage_run(
@@ -32,7 +32,7 @@ static bl_status keep(bl_model_version *version, const bl_snapshot *snap, bl_err
                  bl_cell_text(version->config.entry), bl_cell_text(snap->program->name), bl_cell_text(file)),
         take_id, &version->kept, err);
     if (st != BL_OK)
-        bl_kept_remove(server, PART, file);
+        bl_kept_remove(server, snap->program->owner, PART, file);
     return st;
 }
 
@@ -47,13 +47,13 @@ bl_status bl_model_keep(bl_model_version *version, bl_err *err)
 }
 
 /* One after the other, so that none needs a list. */
-static bl_status forget_rows(bl_server *server, const char *sql, int n, const bl_cell *cells, bl_err *err)
+static bl_status forget_rows(bl_server *server, uint32_t owner, const char *sql, int n, const bl_cell *cells, bl_err *err)
 {
     char file[BL_KEPT_NAME] = "";
     do {
         file[0] = '\0';
         BL_TRY(bl_storage_run(server->storage, sql, n, cells, bl_kept_take, file, err));
-        bl_kept_remove(server, PART, file);
+        bl_kept_remove(server, owner, PART, file);
     } while (file[0] != '\0');
     return BL_OK;
 }
@@ -61,7 +61,7 @@ static bl_status forget_rows(bl_server *server, const char *sql, int n, const bl
 /* Rows that are younger than the start have their versions here, or on their way. */
 bl_status bl_models_forget_lost(bl_models *models, uint32_t owner, const char *name, bl_err *err)
 {
-    return forget_rows(models->server,
+    return forget_rows(models->server, owner,
                        "DELETE FROM versions WHERE id IN (SELECT id FROM versions WHERE owner = ?1 AND model = ?2 AND id <= ?3 "
                        "LIMIT 1) RETURNING file",
                        BL_CELLS(bl_cell_int(owner), bl_cell_text(name), bl_cell_int(models->last_kept)), err);
@@ -79,7 +79,7 @@ void bl_model_version_retire(bl_model_version *version)
                            BL_CELLS(bl_cell_int(version->kept)), bl_kept_take, file, &err) != BL_OK)
             bl_log(BL_LOG_WARN, "version %llu of model %s cannot be forgotten: %s", (unsigned long long)version->number,
                    version->name, err.text);
-        bl_kept_remove(server, PART, file);
+        bl_kept_remove(server, version->owner, PART, file);
     }
     bl_model_version_release(version);
 }
@@ -113,7 +113,7 @@ bl_status bl_models_purge(bl_models *models, uint32_t owner, bl_err *err)
     while (find_one(models, owner, name))
         BL_TRY(bl_models_unload(models, owner, name, err));
     bl_models_forget_names(models, owner);
-    return forget_rows(models->server, /* those that did not come back at the start */
+    return forget_rows(models->server, owner, /* those that did not come back at the start */
                        "DELETE FROM versions WHERE id IN (SELECT id FROM versions WHERE owner = ?1 LIMIT 1) RETURNING file",
                        BL_CELLS(bl_cell_int(owner)), err);
 }
@@ -233,6 +233,6 @@ bl_status bl_models_mend_kept(bl_models *models, int64_t kept, bl_err *err)
 
 bl_status bl_models_load_kept(bl_models *models, bl_err *err)
 {
-    BL_TRY(bl_kept_sweep(models->server, PART, "SELECT file FROM versions", err));
+    BL_TRY(bl_kept_sweep(models->server, PART, "SELECT file, owner FROM versions", err));
     return bl_storage_each(models->server->storage, COLUMNS "ORDER BY id", load_row, models, err);
 }

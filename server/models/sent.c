@@ -31,12 +31,13 @@ struct bl_sent {
     char file[BL_KEPT_NAME]; /* "": it has no name, and is |fd| */
     int fd;
     uint64_t bytes;
+    uint32_t owner;
     atomic_int stands;
 };
 
 static void remove_file(bl_sent *sent)
 {
-    bl_kept_remove(sent->server, PART, sent->file);
+    bl_kept_remove(sent->server, sent->owner, PART, sent->file);
     bl_blobs_give(sent->server->blobs, sent->bytes);
 }
 
@@ -126,9 +127,10 @@ static bl_status write_parts(void *arg, int fd, bl_err *err)
 
 static bl_status write_kept(bl_sent *sent, parts *p, bl_err *err)
 {
+    bl_kept_file file = {.part = PART, .owner = sent->owner, .bytes = sent->bytes, .write = write_parts, .arg = p};
     bl_status st = BL_OK;
     BL_TRY(bl_blobs_take(sent->server->blobs, sent->bytes, err));
-    st = bl_kept_write(sent->server, PART, write_parts, p, sent->file, err);
+    st = bl_kept_write(sent->server, &file, sent->file, err);
     if (st != BL_OK) {
         sent->file[0] = '\0';
         bl_blobs_give(sent->server->blobs, sent->bytes);
@@ -143,20 +145,21 @@ static bl_status write_nameless(bl_sent *sent, parts *p, bl_err *err)
                          : bl_fail(err, BL_ESTORAGE, "its files cannot be written: %s", strerror(errno));
 }
 
-static bl_sent *create(bl_server *server)
+static bl_sent *create(bl_server *server, uint32_t owner)
 {
     bl_sent *sent = bl_calloc(1, sizeof *sent);
     if (sent == NULL)
         return NULL;
     atomic_init(&sent->refs, 1);
     sent->server = server;
+    sent->owner = owner;
     sent->fd = -1;
     return sent;
 }
 
 bl_status bl_sent_create(bl_server *server, const bl_model_op *op, bl_sent **out, bl_err *err)
 {
-    bl_sent *sent = create(server);
+    bl_sent *sent = create(server, op->owner);
     parts p = {.op = op};
     bl_status st = sent != NULL ? make_head(&p, err) : bl_fail(err, BL_ENOMEM, "the files of a model");
     *out = NULL;
@@ -176,9 +179,9 @@ bl_status bl_sent_create(bl_server *server, const bl_model_op *op, bl_sent **out
 
 /* ---- and back */
 
-bl_status bl_sent_recall(bl_server *server, const char *file, bl_sent **out, bl_err *err)
+bl_status bl_sent_recall(bl_server *server, uint32_t owner, const char *file, bl_sent **out, bl_err *err)
 {
-    bl_sent *sent = *out = create(server);
+    bl_sent *sent = *out = create(server, owner);
     bl_err none = {0};
     int fd = -1;
     if (sent == NULL)
@@ -193,7 +196,7 @@ bl_status bl_sent_recall(bl_server *server, const char *file, bl_sent **out, bl_
 
 bl_status bl_sent_sweep(bl_server *server, bl_err *err)
 {
-    return bl_kept_sweep(server, PART, "SELECT file FROM sent_models", err);
+    return bl_kept_sweep(server, PART, "SELECT file, owner FROM sent_models", err);
 }
 
 /* The pages of a file are the system's to give and take: they count against nothing. */

@@ -100,6 +100,45 @@ static void what_is_kept_is_there_again(void **state)
     bl_storage_close(storage);
 }
 
+static void owe_note(bl_storage *storage, const char *sql, bool expected)
+{
+    bl_err err = {0};
+    bool owed = !expected;
+    assert_int_equal(bl_storage_owe(storage, sql, BL_CELLS(bl_cell_text("a")), &owed, &err), BL_OK);
+    assert_int_equal(owed, expected);
+}
+
+/* Where nothing can be written what is owed is written later, in its order and before anything else. */
+static void what_is_owed_is_run_later(void **state)
+{
+    bl_storage *storage = open_storage();
+    char away[160];
+    bl_err err = {0};
+    (void)state;
+    snprintf(away, sizeof away, "%s.away", folder);
+    put_note(storage, "a", "first", BL_OK);
+    put_note(storage, "b", "second", BL_OK);
+    assert_int_equal(rename(folder, away), 0);
+    assert_false(bl_storage_is_there(storage));
+    assert_int_equal(bl_storage_check_room(storage, 1, 0, &err), BL_ESTORAGE);
+    put_note(storage, "c", "third", BL_ESTORAGE);
+    owe_note(storage, "UPDATE notes SET value = 'owed' WHERE name = ?1", true);
+    owe_note(storage, "UPDATE notes SET name = 'd' WHERE name = ?1 AND value = 'owed'", true);
+    assert_string_equal(get_note(storage, "a"), "first");
+    assert_int_equal(rename(away, folder), 0);
+    put_note(storage, "a", "third", BL_OK); /* which would be there twice, were it not after the others */
+    assert_string_equal(get_note(storage, "d"), "owed");
+    owe_note(storage, "DELETE FROM notes WHERE name = ?1", false);
+    assert_string_equal(get_note(storage, "a"), "");
+    assert_int_equal(rename(folder, away), 0);
+    owe_note(storage, "DELETE FROM notes WHERE name <> ?1", true);
+    assert_int_equal(rename(away, folder), 0);
+    bl_storage_close(storage); /* the last chance */
+    storage = open_storage();
+    assert_string_equal(get_note(storage, "b"), "");
+    bl_storage_close(storage);
+}
+
 static void nothing_is_kept_without_a_folder(void **state)
 {
     bl_storage *storage = NULL;
@@ -259,6 +298,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_kept_is_there_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_owed_is_run_later, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_is_kept_without_a_folder, set_up, tear_down),
         cmocka_unit_test_setup_teardown(all_or_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_may_use_the_store, set_up, tear_down),

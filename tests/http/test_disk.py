@@ -134,7 +134,8 @@ class Disk(unittest.TestCase):
             return answer
         self.assertEqual([{"tensor": "t", "to": "*"}], given())
         gone = self.call("DELETE", "/api/v1/shares?tensor=t&to=*")
-        self.assertEqual([] if gone.status == 204 else [{"tensor": "t", "to": "*"}], given())
+        self.assertIn(gone.status, (202, 204))
+        self.assertEqual([], given(), "whatever the disk says")
         return gone
 
     def infer(self):
@@ -185,7 +186,8 @@ class Disk(unittest.TestCase):
                     if not struck:
                         break
                 self.assertFalse(struck)
-                self.assertGreater(refused, 0, ask.__name__)
+                if error == errno.EIO or ask not in (self.key, self.share):  # which the reserve has room for
+                    self.assertGreater(refused, 0, ask.__name__)
                 self.assertLess(ask().status, 300)
         self.check_kept()
         self.restart()
@@ -203,6 +205,30 @@ class Disk(unittest.TestCase):
         self.assertEqual(204, self.call("DELETE", path).status)
         self.restart()
         self.assertEqual(404, self.call("GET", path).status)
+
+    def test_t26_revoked_though_nothing_can_be_written(self):
+        """At once, which the answer says is not written; then it is, as soon as that works."""
+        bob = {"x-api-key": self.call("POST", "/api/v1/keys", {"name": "bob", "scopes": ["run"]}).json["key"]}
+        self.assertEqual(201, self.call("PUT", "/api/v1/tensors/t?durable=true", [1]).status)
+        self.assertEqual(201, self.call("POST", "/api/v1/shares", {"tensor": "t", "to": "bob"}).status)
+        self.assertEqual(200, self.server.call("GET", "/api/v1/tensors/root:t", None, bob).status)
+        self.arm(1, errno.EIO, everything=True)
+        unshared = self.call("DELETE", "/api/v1/shares?tensor=t&to=bob")
+        self.assertEqual((202, False), (unshared.status, unshared.json["written"]), unshared.body)
+        self.assertEqual(404, self.server.call("GET", "/api/v1/tensors/root:t", None, bob).status)
+        revoked = self.call("DELETE", "/api/v1/keys/bob")
+        self.assertEqual((202, False), (revoked.status, revoked.json["written"]), revoked.body)
+        self.assertEqual(401, self.server.call("GET", "/api/v1/tensors", None, bob).status)
+        self.assertIn("revoked", [key for key in self.call("GET", "/api/v1/keys").json["keys"] if key["name"] == "bob"][0])
+        self.assertIn(self.call("POST", "/api/v1/keys/bob/rotate").status, (500, 507))
+        self.assertEqual(404, self.call("DELETE", "/api/v1/keys/nobody").status)
+        self.arm(0)
+        time.sleep(2)  # within a second or so, asked or not
+        self.restart()
+        self.assertEqual(401, self.server.call("GET", "/api/v1/tensors", None, bob).status)
+        self.assertEqual([], self.call("GET", "/api/v1/shares").json["given"])
+        bob = {"x-api-key": self.call("POST", "/api/v1/keys/bob/rotate").json["key"]}
+        self.assertEqual(200, self.server.call("GET", "/api/v1/tensors", None, bob).status)
 
     def test_t26_a_disk_that_stays_full(self):
         """As long as nothing can be written, what needs no disk goes on; then all is as before."""

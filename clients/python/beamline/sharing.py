@@ -58,7 +58,7 @@ class Sharing:
         """Make a key and give its secret, which the server tells this once.
 
         scopes: of "infer", "run", "train", "admin" and "metrics"; the first key of a server needs "admin"
-        ttl: seconds for which it is good       quotas: device_seconds (a day), memory (bytes), queue (requests), rate (a second)
+        ttl: seconds for which it is good       quotas: device_seconds (a day), memory and disk (bytes), queue (requests), rate (a second)
         Conflict where there is one of that name.
         """
         return self.call("POST", "/api/v1/keys", {"name": name, **key_document(scopes, ttl, quotas)})["key"]
