@@ -334,9 +334,14 @@ class ElementwiseMixin(Base):
     def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> Tensor:
         """Whether |self - other| <= atol + rtol * |other|."""
         other = self.ufix(other)
-        near = self.isfinite() & other.isfinite() & ((self - other).abs() <= atol + rtol * other.abs())
+        if not dtypes.is_float(least_upper_dtype(self.dtype, other.dtype)):  # the difference of two integers may be none of their dtype
+            return self.long()._is_near(other.long(), rtol, atol)
+        near = self.isfinite() & other.isfinite() & self._is_near(other, rtol, atol)
         same = (self.isinf() | other.isinf()) & (self == other)
         return near | same | (self.isnan() & other.isnan() & bool(equal_nan))
+
+    def _is_near(self, other: Tensor, rtol: float, atol: float) -> Tensor:
+        return (self - other).abs() <= atol + rtol * other.abs()
 
     def allclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> bool:
         """Whether all are close, as a Python bool."""

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from .base import Base, argfix, broadcast_shape, ceildiv, make_tuple, one_device
-from .dtype import dtypes, least_upper_dtype, least_upper_float, to_dtype
+from .dtype import dtypes, least_upper_dtype, least_upper_float, sum_acc_dtype, to_dtype
 from .expr import Expr
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class LinalgMixin(Base):
 
     @classmethod
     def einsum(cls, formula: str, *operands: Tensor, dtype=None) -> Tensor:
-        """Products summed over the letters that the right side lacks, as in ``Tensor.einsum("ij,jk->ik", a, b)``."""
+        """Products summed over the letters that the right side lacks, as in ``Tensor.einsum("ij,jk->ik", a, b)``; of integers as ``sum`` adds them."""
         xs = list(argfix(*operands))
         left, arrow, right = formula.replace(" ", "").partition("->")
         groups = left.split(",")
@@ -77,7 +77,7 @@ class LinalgMixin(Base):
         if any(letter not in sizes for letter in right.replace(".", "")):
             raise ValueError(f"{formula!r} has letters on its right that the left lacks")
         shape = tuple(size for letter in right.replace("...", ".") for size in (spread if letter == "." else (sizes[letter],)))
-        common = to_dtype(dtype) if dtype is not None else least_upper_dtype(*(x.dtype for x in xs))
+        common = to_dtype(dtype) if dtype is not None else sum_acc_dtype(least_upper_dtype(*(x.dtype for x in xs)))
         exprs = tuple(x.cast(common).expr for x in xs)
         return cls._wrap(Expr("einsum", exprs, (("equation", f"{left}->{right}"),), shape, common, one_device(*exprs)))
 

@@ -79,7 +79,7 @@ class ReduceMixin(Base):
 
     def std(self, axis=None, keepdim=False, correction=1) -> Tensor:
         """Square root of the variance."""
-        return self.var(axis, keepdim, correction).sqrt()
+        return self._reduce("std", axis, keepdim, least_upper_float(self.dtype), correction=correction)
 
     def std_mean(self, axis=None, keepdim=False, correction=1) -> tuple:
         """(standard deviation, mean)"""
@@ -103,7 +103,9 @@ class ReduceMixin(Base):
                         keepdim=bool(keepdim)).cast(dtypes.int32)
 
     def logsumexp(self, axis=None, keepdim=False) -> Tensor:
-        """log(sum(exp(x)))"""
+        """log(sum(exp(x))), of nothing -inf"""
+        if any(self.shape[i] == 0 for i in self._axes(axis)):
+            return self.cast(least_upper_float(self.dtype)).max(axis, keepdim)
         return self._reduce("logsumexp", axis, keepdim, least_upper_float(self.dtype))
 
     def softmax(self, axis=-1, dtype=None) -> Tensor:
