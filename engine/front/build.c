@@ -151,6 +151,25 @@ const bl_node *expand__with_gradient(bl_call *c)
     return alias(c->build, c->in[0], c->in[1]);
 }
 
+/* y, then each x and the partial derivative with respect to it. */
+const bl_node *expand__with_partials(bl_call *c)
+{
+    const bl_node *all[1 + 2 * BL_MAX_PARTIALS] = {c->in[0]}, *x[BL_MAX_PARTIALS], *partial[BL_MAX_PARTIALS];
+    int n = c->nrest / 2;
+
+    if (c->nrest % 2 != 0 || n == 0 || n > BL_MAX_PARTIALS)
+        return bl_call_fail(c, "has %d operands behind y; it needs one to %d pairs", c->nrest, BL_MAX_PARTIALS);
+    for (int i = 0; i < c->nrest; i++)
+        all[1 + i] = c->rest[i];
+    if (!bl_call_broadcast(c, 1 + 2 * n, all))
+        return bl_call_failed(c);
+    for (int i = 0; i < n; i++) {
+        x[i] = all[1 + 2 * i];
+        partial[i] = all[2 + 2 * i];
+    }
+    return bl_with_partials(c->ir, all[0], n, x, partial);
+}
+
 static bool check_result(bl_call *c, const bl_node *value)
 {
     int64_t count;

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#define LN_2 0.69314718055994530942
+
 const bl_node *bl_add_real(bl_ir *ir, const bl_node *x, double value)
 {
     return bl_add(ir, x, bl_full_like(ir, x, value));
@@ -98,12 +100,12 @@ const bl_node *bl_exp2(bl_ir *ir, const bl_node *x)
 {
     const bl_node *held = hold(ir, x, x->dtype == BL_F64 ? 1100 : 200);
     const bl_node *n = bl_detach(ir, bl_floor(ir, bl_add_real(ir, held, 0.5)));
-    const bl_node *rest = bl_alu1(ir, BL_OP_EXP, bl_mul_real(ir, bl_sub(ir, held, n), 0.69314718055994530942));
-    return times_power(ir, rest, n);
+    const bl_node *rest = bl_alu1(ir, BL_OP_EXP, bl_mul_real(ir, bl_sub(ir, held, n), LN_2));
+    const bl_node *value = times_power(ir, rest, n), *slope = bl_mul_real(ir, value, LN_2);
+    return bl_with_partials(ir, value, 1, &x, &slope); /* what is held has no slope at its limits */
 }
 
-/* |x|^y by the logarithm, with the sign of an odd power.  y * log|x| is rounded: the error grows to 1e-5 at the ends of float32.
- * A constant whole exponent up to 64 is a product, and a half a root, as precise as they are. */
+/* x^n as a product, for n that is not 0. */
 static const bl_node *whole_power(bl_ir *ir, const bl_node *x, int64_t n)
 {
     const bl_node *power = NULL;
@@ -116,29 +118,28 @@ static const bl_node *whole_power(bl_ir *ir, const bl_node *x, int64_t n)
     return n >= 0 ? power : bl_div(ir, bl_full_like(ir, power, 1), power);
 }
 
-static bool known_power(bl_ir *ir, const bl_node *x, const bl_node *y, const bl_node **out)
+/* x^|power| by products or a root, as precise as they are, where the exponent is a whole number up to 64 or a half; else NULL. */
+static const bl_node *constant_power(bl_ir *ir, const bl_node *x, double power)
 {
-    const bl_node *uniform = bl_uniform_const(y);
-    if (uniform == NULL)
-        return false;
-    double power = bl_const_value(uniform).f;
     if (power == 0.5 || power == -0.5) { /* the root of -0.0 is -0.0, the power 0.0; of -inf it is NaN, the power inf */
-        *out = bl_alu1(ir, BL_OP_SQRT, bl_add_real(ir, x, 0));
-        if (power < 0)
-            *out = bl_div(ir, bl_full_like(ir, x, 1), *out);
-        return true;
+        const bl_node *root = bl_alu1(ir, BL_OP_SQRT, bl_add_real(ir, x, 0));
+        return power > 0 ? root : bl_div(ir, bl_full_like(ir, x, 1), root);
     }
     if (power == 0 || power != (double)(int64_t)power || power < -64 || power > 64)
-        return false;
-    *out = whole_power(ir, x, (int64_t)power);
-    return true;
+        return NULL;
+    return whole_power(ir, x, (int64_t)power);
 }
 
-const bl_node *bl_pow(bl_ir *ir, const bl_node *x, const bl_node *y)
+static const bl_node *is_infinite(bl_ir *ir, const bl_node *x)
 {
-    const bl_node *known = NULL;
-    if (known_power(ir, x, y, &known))
-        return known;
+    const bl_node *size = bl_alu2(ir, BL_OP_MAX, x, bl_alu1(ir, BL_OP_NEG, x));
+    return bl_alu2(ir, BL_OP_CMPEQ, size, bl_full_like(ir, x, HUGE_VAL));
+}
+
+/* |x|^y by the logarithm, with the sign of an odd power.  y * log|x| is rounded: the error grows to 1e-5 at the ends of float32.
+ */
+static const bl_node *logarithmic_power(bl_ir *ir, const bl_node *x, const bl_node *y)
+{
     const bl_node *zero = bl_full_like(ir, x, 0), *one = bl_full_like(ir, x, 1);
     const bl_node *minus = is_negative(ir, x);
     const bl_node *is_zero = bl_alu2(ir, BL_OP_CMPEQ, x, zero);
@@ -148,21 +149,73 @@ const bl_node *bl_pow(bl_ir *ir, const bl_node *x, const bl_node *y)
     const bl_node *odd = bl_alu2(ir, BL_OP_AND, whole, bl_not(ir, bl_alu2(ir, BL_OP_CMPEQ, bl_floor(ir, half), half)));
     const bl_node *size = bl_where(ir, minus, bl_alu1(ir, BL_OP_NEG, x), x);
 
-    size = bl_where(ir, is_zero, one, size); /* so that log has a slope there; 0^y is put in below */
+    size = bl_where(ir, is_zero, one, size); /* so that the logarithm has a slope there; 0^y is put in below */
     const bl_node *power = bl_alu1(ir, BL_OP_EXP, bl_mul(ir, y, bl_alu1(ir, BL_OP_LOG, size)));
     power = bl_where(ir, bl_alu2(ir, BL_OP_AND, minus, odd), bl_alu1(ir, BL_OP_NEG, power), power);
     const bl_node *fraction = bl_alu2(ir, BL_OP_AND, minus, bl_not(ir, whole));
     const bl_node *finite = bl_less(ir, size, bl_full_like(ir, x, HUGE_VAL)); /* (-inf)^0.5 is inf */
     power = bl_where(ir, bl_alu2(ir, BL_OP_AND, fraction, finite), bl_full_like(ir, x, NAN), power);
-    /* 0^y: 0 or infinite, times x / x's slope where y is 1 is left to the constant case */
-    const bl_node *at_zero = bl_where(ir, is_negative(ir, y), bl_full_like(ir, x, HUGE_VAL), zero);
-    power = bl_where(ir, is_zero, bl_where(ir, bl_is_nan(ir, y), y, at_zero), power);
     /* 1^y is 1 for any y, (-1)^y for infinite ones */
-    const bl_node *endless =
-        bl_alu2(ir, BL_OP_CMPEQ, bl_alu2(ir, BL_OP_MAX, y, bl_alu1(ir, BL_OP_NEG, y)), bl_full_like(ir, y, HUGE_VAL));
-    const bl_node *unit = bl_alu2(ir, BL_OP_AND, bl_alu2(ir, BL_OP_CMPEQ, size, one), endless);
+    const bl_node *unit = bl_alu2(ir, BL_OP_AND, bl_alu2(ir, BL_OP_CMPEQ, size, one), is_infinite(ir, y));
     unit = bl_alu2(ir, BL_OP_OR, unit, bl_alu2(ir, BL_OP_AND, bl_alu2(ir, BL_OP_CMPEQ, x, one), bl_is_nan(ir, y)));
-    return bl_where(ir, bl_alu2(ir, BL_OP_OR, none, unit), one, power);
+    power = bl_where(ir, unit, one, power);
+    /* 0^y is 0 or infinite, with the sign of x where y is odd: 1 / -0.0 is -inf */
+    const bl_node *at_zero = bl_where(ir, is_negative(ir, y), bl_full_like(ir, x, HUGE_VAL), zero);
+    const bl_node *signed_zero = bl_where(ir, is_negative(ir, y), bl_div(ir, one, x), x);
+    at_zero = bl_where(ir, bl_alu2(ir, BL_OP_AND, odd, bl_not(ir, is_infinite(ir, y))), signed_zero, at_zero);
+    power = bl_where(ir, is_zero, bl_where(ir, bl_is_nan(ir, y), y, at_zero), power);
+    return bl_where(ir, none, one, power);
+}
+
+static const bl_node *power_value(bl_ir *ir, const bl_node *x, const bl_node *y)
+{
+    const bl_node *uniform = bl_uniform_const(y);
+    const bl_node *known = uniform != NULL ? constant_power(ir, x, bl_const_value(uniform).f) : NULL;
+    return known != NULL ? known : logarithmic_power(ir, x, y);
+}
+
+static const bl_node *power_of_order(bl_ir *ir, const bl_node *x, const bl_node *y, int order);
+
+/* y x^(y-1), which is 0 for y = 0 (PyTorch, FunctionsManual.cpp: pow_backward_self). */
+static const bl_node *slope_of_base(bl_ir *ir, const bl_node *x, const bl_node *y, int order)
+{
+    const bl_node *uniform = bl_uniform_const(y), *zero = bl_full_like(ir, x, 0);
+    const bl_node *less = uniform != NULL ? bl_full_like(ir, y, bl_const_value(uniform).f - 1) : bl_add_real(ir, y, -1);
+    const bl_node *slope = bl_mul(ir, y, power_of_order(ir, x, less, order - 1));
+    return bl_where(ir, bl_alu2(ir, BL_OP_CMPEQ, y, zero), zero, slope);
+}
+
+/* x^y log x, which is 0 for 0^y where y >= 0 (pow_backward_exponent). */
+static const bl_node *slope_of_exponent(bl_ir *ir, const bl_node *x, const bl_node *y, int order)
+{
+    const bl_node *zero = bl_full_like(ir, x, 0);
+    const bl_node *not_negative = bl_alu2(ir, BL_OP_OR, bl_less(ir, zero, y), bl_alu2(ir, BL_OP_CMPEQ, y, zero));
+    const bl_node *flat = bl_alu2(ir, BL_OP_AND, bl_alu2(ir, BL_OP_CMPEQ, x, zero), not_negative);
+    return bl_where(ir, flat, zero, bl_mul(ir, power_of_order(ir, x, y, order - 1), bl_alu1(ir, BL_OP_LOG, x)));
+}
+
+/* x^y with its first |order| derivatives given.  Further ones come from the value, and have other limits at 0 and infinity. */
+static const bl_node *power_of_order(bl_ir *ir, const bl_node *x, const bl_node *y, int order)
+{
+    const bl_node *value = power_value(ir, x, y), *of[2], *partial[2];
+    int n = 0;
+
+    if (order == 0 || value->op == BL_OP_POISON)
+        return value;
+    if (bl_uniform_const(x) == NULL) {
+        of[n] = x;
+        partial[n++] = slope_of_base(ir, x, y, order);
+    }
+    if (bl_uniform_const(y) == NULL) {
+        of[n] = y;
+        partial[n++] = slope_of_exponent(ir, x, y, order);
+    }
+    return n == 0 ? value : bl_with_partials(ir, value, n, of, partial);
+}
+
+const bl_node *bl_pow(bl_ir *ir, const bl_node *x, const bl_node *y)
+{
+    return power_of_order(ir, x, y, 2);
 }
 
 const bl_node *bl_floor(bl_ir *ir, const bl_node *x)

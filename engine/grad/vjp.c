@@ -432,6 +432,12 @@ static void vjp_alias(bl_ir *ir, const bl_node *node, const bl_node *g, const bl
     out[1] = g;
 }
 
+static void vjp_partials(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
+{
+    for (uint32_t i = 0; i < node->nsrc; i += 2)
+        out[i] = bl_mul(ir, g, node->src[i + 1]);
+}
+
 static void vjp_correlate(bl_ir *ir, const bl_node *node, const bl_node *g, const bl_node **out)
 {
     bl_correlation c = bl_correlation_unpack(node->arg);

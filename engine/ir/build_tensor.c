@@ -300,6 +300,20 @@ const bl_node *bl_alias(bl_ir *ir, const bl_node *value, const bl_node *source, 
     return make(ir, BL_OP_ALIAS, 2, src, value->ndim, value->dim, number);
 }
 
+const bl_node *bl_with_partials(bl_ir *ir, const bl_node *value, int n, const bl_node *const *x, const bl_node *const *partial)
+{
+    const bl_node *src[2 * BL_MAX_PARTIALS];
+
+    BL_ASSERT(n > 0 && n <= BL_MAX_PARTIALS);
+    for (int i = 0; i < n; i++) {
+        src[2 * i] = x[i];
+        src[2 * i + 1] = partial[i];
+        if (bl_is_poison(x[i]) || bl_is_poison(partial[i]))
+            return bl_poison(ir);
+    }
+    return bl_alias(ir, value, make(ir, BL_OP_PARTIALS, (uint32_t)(2 * n), src, x[0]->ndim, x[0]->dim, 0), 0);
+}
+
 const bl_node *bl_const_like(bl_ir *ir, const bl_node *like, bl_scalar value)
 {
     return bl_expand(ir, bl_const(ir, (bl_dtype)like->dtype, value), like->ndim, like->dim);

@@ -180,6 +180,10 @@ const bl_node *bl_uniform_const(const bl_node *node);
 const bl_node *bl_contiguous(bl_ir *ir, const bl_node *x);
 /* |value| as a node of its own, told apart by |number|, whose gradient goes to |source|, of the same dtype and shape. */
 const bl_node *bl_alias(bl_ir *ir, const bl_node *value, const bl_node *source, int64_t number);
+/* |value|, whose partial derivative with respect to x[i] is partial[i]: an ALIAS whose gradients go to PARTIALS.  All are of one
+ * dtype and shape; n is at most BL_MAX_PARTIALS. */
+enum { BL_MAX_PARTIALS = 3 };
+const bl_node *bl_with_partials(bl_ir *ir, const bl_node *value, int n, const bl_node *const *x, const bl_node *const *partial);
 /* |value| in the shape of |like|, as an expanded constant of |like|'s dtype. */
 const bl_node *bl_full_like(bl_ir *ir, const bl_node *like, double value);
 

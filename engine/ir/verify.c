@@ -214,6 +214,17 @@ static const char *check_unwindow(const bl_node *node)
     return NULL;
 }
 
+static const char *check_partials(const bl_node *node)
+{
+    if (node->nsrc == 0 || node->nsrc % 2 != 0 || node->nsrc > 2 * BL_MAX_PARTIALS)
+        return "number of sources";
+    for (uint32_t i = 0; i < node->nsrc; i++) {
+        if (node->src[i]->dtype != node->dtype || !bl_shape_equal(node, node->src[i]))
+            return "dtype or shape";
+    }
+    return NULL;
+}
+
 static const char *check_tensor(const bl_node *node)
 {
     const bl_node *x = node->src[0];
@@ -224,6 +235,8 @@ static const char *check_tensor(const bl_node *node)
         return check_correlate(node);
     if (node->op == BL_OP_UNWINDOW)
         return check_unwindow(node);
+    if (node->op == BL_OP_PARTIALS)
+        return check_partials(node);
     if (node->op != BL_OP_GATHER)
         return bl_shape_equal(node, x) ? NULL : "shape";
     if (!bl_dtype_is_int((bl_dtype)node->src[1]->dtype) || node->arg < 0 || node->arg >= node->ndim || x->ndim != node->ndim)

@@ -260,6 +260,14 @@ static const bl_node *build_alias(bl_ir *ir, const bl_node *x)
     return weigh(ir, bl_alias(ir, bl_mul(ir, x, x), bl_mul(ir, x, x), 1));
 }
 
+/* The sine of x * y, for y = x * x, by its partial derivatives. */
+static const bl_node *build_partials(bl_ir *ir, const bl_node *x)
+{
+    const bl_node *y = bl_mul(ir, x, x), *angle = bl_mul(ir, x, y), *slope = bl_cos(ir, angle);
+    const bl_node *of[2] = {x, y}, *partial[2] = {bl_mul(ir, slope, y), bl_mul(ir, slope, x)};
+    return weigh(ir, bl_with_partials(ir, bl_alu1(ir, BL_OP_SIN, angle), 2, of, partial));
+}
+
 /* Pictures of x and its double, whose windows are weighted by parts of x: a bilinear map of x to itself. */
 static const bl_node *correlate(bl_ir *ir, const bl_node *x, int tile)
 {
@@ -318,6 +326,7 @@ static const struct {
     {BL_OP_GATHER, "gather", build_gather},
     {BL_OP_CONTIGUOUS, "contiguous", build_contiguous},
     {BL_OP_ALIAS, "alias", build_alias},
+    {BL_OP_PARTIALS, "partials", build_partials},
     {BL_OP_CORRELATE, "correlate, tiles of 2", build_correlate},
     {BL_OP_CORRELATE, "correlate, tiles of 4", build_correlate_large},
     {BL_OP_SCAN, "scan", build_scan},

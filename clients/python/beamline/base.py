@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from .dtype import DType, dtypes, least_upper_dtype
+from .dtype import DType, dtypes, least_upper_dtype, least_upper_float
 from .expr import LIVE, Expr
 from .names import missing
 from .symbolic import Symbolic, find, is_size
@@ -318,6 +318,11 @@ class Base:
         if isinstance(x, Base):
             return x._op(op, y, shape=shape, dtype=dtype or common)
         return self._wrap(Expr(op, (x, y.expr), (), shape, dtype or common, y.expr.device))
+
+    def _binary_float(self, op: str, other) -> Tensor:
+        """An op of floats; integers are cast to the default float."""
+        x = self.cast(least_upper_float(self.dtype))
+        return x._binary(op, other.cast(least_upper_float(other.dtype)) if isinstance(other, Base) else other)
 
 
 def as_number(value) -> Any:

@@ -223,18 +223,13 @@ class ElementwiseMixin(Base):
 
     def fmod(self, x, reverse=False) -> Tensor:
         """self - x * trunc(self / x), with the sign of self."""
-        quotient = self.div(x, reverse, rounding_mode="trunc")
-        return x - quotient * self if reverse else self - quotient * x
+        return self._binary("fmod", x, reverse)
 
     def pow(self, x, reverse=False) -> Tensor:
         """self to the x."""
         if not isinstance(x, Base) and not reverse:
-            known = {0: lambda: self * 0 + 1, 1: self._copy, 2: self.square, 3: lambda: self * self * self, 0.5: self.sqrt,
-                     -0.5: self.rsqrt, -1: self.reciprocal}
             if isinstance(x, int) and x < 0 and not dtypes.is_float(self.dtype):
                 raise RuntimeError("an integer cannot be raised to a negative power")
-            if isinstance(x, (int, float)) and x in known and (isinstance(x, int) or dtypes.is_float(self.dtype)):
-                return known[x]()
         return self._binary("pow", x, reverse)
 
     def maximum(self, x) -> Tensor:
@@ -247,16 +242,11 @@ class ElementwiseMixin(Base):
 
     def copysign(self, other) -> Tensor:
         """The magnitude of self with the sign of other, which zeros have too."""
-        x, y, _, _ = self._pair(other)
-        y = x.ufix(y) if not isinstance(y, Base) else y
-        x, y = (each.cast(least_upper_float(each.dtype)) for each in (x, y))
-        return ((y < 0) | (y.reciprocal() < 0)).where(-x.abs(), x.abs())
+        return self._binary_float("copysign", other)
 
     def logaddexp(self, other) -> Tensor:
         """log(exp(self) + exp(other))"""
-        most = self.maximum(other)
-        finite = most.isinf().where(0, most).detach()
-        return ((self - finite).exp() + (self.ufix(other) - finite).exp()).log() + finite
+        return self._binary_float("logaddexp", other)
 
     def lerp(self, end, weight) -> Tensor:
         """self + (end - self) * weight, of integers as floats; of uint8, rounded, where the weight is a Tensor."""
@@ -386,19 +376,19 @@ class ElementwiseMixin(Base):
 
     def relu6(self) -> Tensor:
         """Between 0 and 6."""
-        return self.clamp(0, 6)
+        return self._op("relu6") if dtypes.is_float(self.dtype) else self.clamp(0, 6)
 
     def hardsigmoid(self, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
         """alpha * x + beta, between 0 and 1."""
-        return (alpha * self + beta).clamp(0, 1)
+        return self._op("hardsigmoid", dtype=least_upper_float(self.dtype), alpha=alpha, beta=beta)
 
     def hardswish(self) -> Tensor:
         """x * relu6(x + 3) / 6"""
-        return self * (self + 3).relu6() * (1 / 6)
+        return self._op("hardswish", dtype=least_upper_float(self.dtype))
 
     def hardtanh(self, min_val=-1, max_val=1) -> Tensor:
         """Between min_val and max_val."""
-        return self.clamp(min_val, max_val)
+        return self._op("hardtanh", min=min_val, max=max_val) if dtypes.is_float(self.dtype) else self.clamp(min_val, max_val)
 
     def leaky_relu(self, neg_slope=0.01) -> Tensor:
         """x where positive, else neg_slope * x."""
@@ -406,15 +396,15 @@ class ElementwiseMixin(Base):
 
     def elu(self, alpha=1.0) -> Tensor:
         """x where positive, else alpha * (exp(x) - 1)."""
-        return self.relu() - alpha * (1 - self.exp()).relu()
+        return self._op("elu", dtype=least_upper_float(self.dtype), alpha=alpha)
 
     def celu(self, alpha=1.0) -> Tensor:
         """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))"""
-        return self.maximum(0) + (alpha * ((self / alpha).exp() - 1)).minimum(0)
+        return self._op("celu", dtype=least_upper_float(self.dtype), alpha=alpha)
 
     def selu(self, alpha=SELU_ALPHA, gamma=SELU_GAMMA) -> Tensor:
         """gamma * (x where not negative, else alpha * (exp(x) - 1))"""
-        return gamma * (self >= 0).detach().where(self, alpha * (self.exp() - 1))
+        return self._op("selu", dtype=least_upper_float(self.dtype), alpha=alpha, gamma=gamma)
 
     def gelu(self, approximate: str = "tanh") -> Tensor:
         """x times the normal distribution function of x; approximate: "tanh" or "none"."""
@@ -428,7 +418,7 @@ class ElementwiseMixin(Base):
 
     def mish(self) -> Tensor:
         """x * tanh(softplus(x))"""
-        return self * self.softplus().tanh()
+        return self._op("mish", dtype=least_upper_float(self.dtype))
 
     def softplus(self, beta=1.0) -> Tensor:
         """log(1 + exp(beta * x)) / beta"""
@@ -436,11 +426,11 @@ class ElementwiseMixin(Base):
 
     def softsign(self) -> Tensor:
         """x / (1 + |x|)"""
-        return self / (1 + self.abs())
+        return self._op("softsign", dtype=least_upper_float(self.dtype))
 
     def logsigmoid(self) -> Tensor:
         """log(sigmoid(x))"""
-        return -(-self).softplus()
+        return self._op("logsigmoid", dtype=least_upper_float(self.dtype))
 
     # ---- what does not compute
 

@@ -1063,7 +1063,7 @@ class GraphOps:
         return self.op("var", [x], {"axis": axis, "correction": correction, "keepdim": keepdim}, name)
 
     def std(self, x, axis=None, correction=1, keepdim=False, *, name=None) -> Node:
-        """square root of var
+        """square root of var; its gradient is 0 where that is 0
 
         x: tensor of floats (integers and bool become float32)
         axis: whole number or list of them; None for all
@@ -3453,7 +3453,7 @@ class NodeOps:
         return self.graph.var(self, axis, correction, keepdim, name=name)
 
     def std(self, axis=None, correction=1, keepdim=False, *, name=None) -> Node:
-        """square root of var
+        """square root of var; its gradient is 0 where that is 0
 
         axis: whole number or list of them; None for all
         correction: whole number
