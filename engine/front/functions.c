@@ -164,6 +164,8 @@ static const bl_node *logarithmic_power(bl_ir *ir, const bl_node *x, const bl_no
     const bl_node *signed_zero = bl_where(ir, is_negative(ir, y), bl_div(ir, one, x), x);
     at_zero = bl_where(ir, bl_alu2(ir, BL_OP_AND, odd, bl_not(ir, is_infinite(ir, y))), signed_zero, at_zero);
     power = bl_where(ir, is_zero, bl_where(ir, bl_is_nan(ir, y), y, at_zero), power);
+    power =
+        bl_where(ir, bl_is_nan(ir, x), x, power); /* a driver that contracts exp(y * log(x)) to a power of its own may lose NaN */
     return bl_where(ir, none, one, power);
 }
 

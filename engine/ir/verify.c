@@ -32,6 +32,8 @@ static void count_sources(const bl_node *node, uint32_t *fewest, uint32_t *most)
     *most = *fewest;
     if (node->op == BL_OP_LOAD || node->op == BL_OP_STORE)
         *most = *fewest + 1; /* a gate */
+    else if (node->op == BL_OP_PARTIALS)
+        *most = 2 * BL_MAX_PARTIALS;
     else if (node->op == BL_OP_SINK || node->op == BL_OP_SCAN || bl_binds_ranges(node))
         *most = UINT32_MAX;
 }
@@ -216,8 +218,8 @@ static const char *check_unwindow(const bl_node *node)
 
 static const char *check_partials(const bl_node *node)
 {
-    if (node->nsrc == 0 || node->nsrc % 2 != 0 || node->nsrc > 2 * BL_MAX_PARTIALS)
-        return "number of sources";
+    if (node->nsrc % 2 != 0)
+        return "an x without its partial derivative";
     for (uint32_t i = 0; i < node->nsrc; i++) {
         if (node->src[i]->dtype != node->dtype || !bl_shape_equal(node, node->src[i]))
             return "dtype or shape";
