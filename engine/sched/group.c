@@ -29,14 +29,6 @@ static void set_bit(uint64_t *set, int bit)
     set[bit / 64] |= UINT64_C(1) << (bit % 64);
 }
 
-/* The stored value that a LOAD reads, or NULL for an input and for local memory. */
-static const stored *source_of(const sched *s, const bl_node *load)
-{
-    int place = (int)load->src[0]->arg;
-    int first = s->stored[0].place;
-    return load->src[0]->op != BL_OP_BUFFER || place < first ? NULL : &s->stored[place - first];
-}
-
 static int64_t elements_of(const stored *st)
 {
     int64_t count = 0;
@@ -61,7 +53,7 @@ static bool reads(const sched *s, const stored *st, const stored *other, bool *e
     bool any = false;
     for (size_t i = 0; i < st->below.count; i++) {
         const bl_node *node = st->below.at[i];
-        if (node->op != BL_OP_LOAD || source_of(s, node) != other)
+        if (node->op != BL_OP_LOAD || sched_stored(s, node->src[0]) != other)
             continue;
         any = true;
         if (node->src[1] != other->index || node->nsrc > 2)
@@ -198,7 +190,7 @@ static void join(groups *gs, int g, int which, const uint64_t *before)
 static void waits_for(const groups *gs, const stored *st, uint64_t *before)
 {
     for (size_t i = 0; i < st->below.count; i++) {
-        const stored *from = st->below.at[i]->op == BL_OP_LOAD ? source_of(gs->s, st->below.at[i]) : NULL;
+        const stored *from = st->below.at[i]->op == BL_OP_LOAD ? sched_stored(gs->s, st->below.at[i]->src[0]) : NULL;
         if (from == NULL)
             continue;
         set_bit(before, from->group);

@@ -152,13 +152,22 @@ static const bl_node *moved(const sched *s, const bl_node *node)
     return node;
 }
 
-static void note_recomputed(sched *s, const bl_node *node, int position, int patterns)
+/* A value that the store being built computes at too many indices gets a buffer, or what it moves does. */
+static void limit_patterns(sched *s, const bl_node *node, int position, int patterns)
 {
-    if (patterns > TOO_MANY_PATTERNS && s->weight[position] > 0)
-        s->seen_often = moved(s, node);
-    if (s->stores_seen[position] == 0 || s->last_store[position] != s->building)
-        s->stores_seen[position]++;
-    s->last_store[position] = s->building;
+    const bl_node *computed = node;
+    int at = 0;
+
+    if (patterns <= TOO_MANY_PATTERNS || s->realised[position] != INLINE)
+        return;
+    while (bl_op_get_class((bl_op)computed->op) == BL_CLASS_MOVE && s->realised[sched_position(s, computed)] == INLINE)
+        computed = computed->src[0];
+    at = sched_position(s, computed);
+    if (s->realised[at] != INLINE || s->weight[at] == 0) /* nothing is computed here, only moved */
+        return;
+    at = sched_position(s, moved(s, node));
+    s->realised[at] = BUFFERED;
+    s->builds.often[s->builds.noften++] = at;
 }
 
 /* One more than the depth of the deepest reduction that |index| runs in, or |gate|, under which the loads inside are made. */
@@ -334,11 +343,18 @@ const bl_node *sched_given(bl_ir *ir, const bl_node *index, const bl_node *gate)
     return index;
 }
 
-static const bl_node *element_load(sched *s, const bl_node *node, int place, const bl_node *offset, const bl_node *const *index,
-                                   const bl_node *gate)
+const bl_node *sched_offset(const sched *s, const bl_node *node)
 {
-    const bl_node *flat = sched_flat_index(s->ir, node->ndim, node->dim, index);
-    const bl_node *buffer = bl_param(s->ir, place, (bl_dtype)node->dtype, false);
+    for (int i = 0; s->offset != NULL && i < s->nroots; i++) {
+        if (s->roots[i] == node)
+            return s->offset[i];
+    }
+    return NULL;
+}
+
+static const bl_node *element_load(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
+{
+    const bl_node *flat = sched_flat_index(s->ir, node->ndim, node->dim, index), *offset = NULL;
     bool inside_anyway = true;
 
     for (int i = 0; i < node->ndim; i++)
@@ -346,7 +362,9 @@ static const bl_node *element_load(sched *s, const bl_node *node, int place, con
     if (inside_anyway)
         gate = NULL;
     flat = sched_given(s->ir, flat, gate);
-    return bl_load(s->ir, buffer, offset == NULL ? flat : bl_add(s->ir, offset, flat), gate);
+    if (node->op != BL_OP_INPUT)
+        offset = sched_offset(s, node);
+    return bl_load(s->ir, sched_buffer(s, node), offset == NULL ? flat : bl_add(s->ir, offset, flat), gate);
 }
 
 const bl_node *sched_fresh(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
@@ -355,7 +373,7 @@ const bl_node *sched_fresh(sched *s, const bl_node *node, const bl_node *const *
     const bl_node *src[3], *made = NULL;
 
     if (node->op == BL_OP_INPUT)
-        return element_load(s, node, (int)node->arg, NULL, index, gate);
+        return element_load(s, node, index, gate);
     if (node->op == BL_OP_CONST || node->op == BL_OP_VAR)
         return node;
     if (node->op == BL_OP_IOTA)
@@ -417,15 +435,13 @@ const bl_node *sched_element(sched *s, const bl_node *node, const bl_node *const
     for (int i = 0; i < node->ndim; i++)
         entry->index[i] = index[i];
     entry->gate = gate;
-    /* one that was marked in this round has no place yet; the next round builds this store again */
-    if (s->realised[position] == BUFFERED && bl_ptrmap_has(&s->by_node, node)) {
-        const stored *st = &s->stored[(intptr_t)bl_ptrmap_get(&s->by_node, node) - 1];
-        entry->value = element_load(s, node, st->place, st->offset, index, gate);
+    limit_patterns(s, node, position, patterns);
+    if (s->realised[position] == BUFFERED) {
+        entry->value = element_load(s, node, index, gate);
     } else if (s->realised[position] == STAGED) {
         entry->value = sched_staged_element(s, node, index, gate);
     } else {
         entry->value = sched_fresh(s, node, index, gate);
-        note_recomputed(s, node, position, patterns);
     }
     entry->next = bl_ptrmap_get(&s->memo, node);
     bl_ptrmap_put(&s->memo, node, entry);

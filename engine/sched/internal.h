@@ -6,7 +6,10 @@
 #include "engine/ir/free.h"
 #include "engine/sched/schedule.h"
 
-enum { RANGES_PER_LEVEL = BL_MAX_DIMS };
+enum {
+    RANGES_PER_LEVEL = BL_MAX_DIMS,
+    FIRST_STAGE_LEVEL = 8 /* of the RANGEs of stages; reductions in reductions have those below */
+};
 
 /* Why a tensor node has a buffer. */
 typedef enum realised {
@@ -18,8 +21,7 @@ typedef enum realised {
 
 /* A value that gets a buffer, and the store that fills it. */
 typedef struct stored {
-    const bl_node *node; /* tensor */
-    int place;
+    const bl_node *node;                   /* tensor */
     const bl_node *buffer, *index, *value; /* of the STORE, over the canonical RANGEs; value NULL: filled by a loop (scan.c) */
     const bl_node *offset;                 /* added to every index, or NULL: a root is one slice of its place */
     int nranges;                           /* extents that are not 1 */
@@ -30,9 +32,22 @@ typedef struct stored {
     bool tiled;      /* some reduction reads its operands over and over, as a matmul does */
     bool sums;       /* some reduction over all of its loops does not, and is not small */
     int group;
+    bool read_elsewhere;         /* than in its own nest, or by who asked for it */
     const struct stored *within; /* stored in its place in that one's buffer (join.c), or NULL */
     bool joined;                 /* of parts that are stored so: there is nothing to do */
+    int built;                   /* the number of its build, 0: none yet */
+    bool cut_sums, cut_costs;    /* looked at since: no reduction, no costly value in it needs a buffer */
 } stored;
+
+/* The builds of stores, numbered from 1.  A store is built again only after a change of |realised| of a value that it computes or
+ * reads. */
+typedef struct builds {
+    int count;          /* the number of the build in progress, or of the last one */
+    uint8_t *built_as;  /* by position: |realised| of the value when it was last compared ... */
+    int *changed;       /* ... and the number of the first build after its last change */
+    int *often, noften; /* positions of values that the build in progress met at too many indices */
+    bool *reached;      /* by position, scratch: the store reads or computes the value */
+} builds;
 
 /* A stage whose value is being built: of which node, and its own loops. */
 typedef struct staging {
@@ -55,25 +70,23 @@ typedef struct sched {
     int *round_marked;    /* the round of sched_mark_more in which it got its buffer */
     int *weight;          /* rough number of scalar ops to compute an element of what has no buffer */
     bool *is_root;
-    int *stores_seen, *last_store; /* in how many stores it is recomputed */
-    bool *unstageable;             /* a stage of it would not serve all who read it */
-    bool *costly_again;            /* two phases of a nest with stages compute it */
-    int *stage_number;             /* which of the stages it is, if it is one */
+    bool *unstageable;  /* a stage of it would not serve all who read it */
+    bool *costly_again; /* two phases of a nest with stages compute it */
+    int *stage_number;  /* which of the stages it is, if it is one */
     int nstaged;
     int64_t *input_count;   /* by slot of the graph: elements */
     const staging *staging; /* the innermost stage being built, or NULL */
     uint64_t prefix;        /* of the stages of the store being built, 0 before there is one */
-    bool rebuild;           /* something was built that a stage cannot serve: build all stores again */
+    bool rebuild;           /* something was built that a stage cannot serve: another round of builds is due */
     int round;
     int nstored;
-    stored *stored;            /* sources before users */
-    bl_ptrmap by_node;         /* tensor node -> its number in stored, plus 1 */
-    bl_ptrmap origin;          /* node of a kernel -> position of the ALU or REDUCE tensor node that it came from, plus 1 */
-    bl_ptrmap memo;            /* tensor node -> its elements in the store being built */
-    int building;              /* which store that is */
-    const bl_node *seen_often; /* a node recomputed at too many indices in it, or NULL */
-    bl_ptrmap halves;          /* first halves of split reductions */
-    int depth;                 /* how many scans this is the body of */
+    stored *stored;    /* sources before users */
+    stored **store_at; /* by position: the store of the value, or NULL */
+    builds builds;
+    bl_ptrmap origin; /* node of a kernel -> position of the ALU or REDUCE tensor node that it came from, plus 1 */
+    bl_ptrmap memo;   /* tensor node -> its elements in the store being built */
+    bl_ptrmap halves; /* first halves of split reductions */
+    int depth;        /* how many scans this is the body of */
     int ninputs, nroots;
     const bl_node **roots;
     const bl_node *const *offset; /* of each root, or NULL */
@@ -85,6 +98,10 @@ typedef struct sched {
 BL_NODISCARD bl_status sched_make(bl_ir *ir, int nroots, const bl_node *const *roots, const bl_node *const *offset, int depth,
                                   const bl_sched_options *options, bl_schedule **out, bl_err *err);
 int sched_place(const sched *s, const bl_node *node); /* of an INPUT, or of a node that is stored */
+/* The buffer of an INPUT, or of a node that is or will be stored.  Its number does not depend on what else is stored; nests get
+ * places when all is known. */
+const bl_node *sched_buffer(const sched *s, const bl_node *node);
+stored *sched_stored(const sched *s, const bl_node *buffer); /* what fills |buffer|, or NULL for an input and for local memory */
 /* One more, zeroed but for what is given; false without memory. */
 bool sched_add_place(sched *s, bl_place place);
 bool sched_add_nest(sched *s, const bl_nest *nest);
@@ -104,6 +121,7 @@ BL_NODISCARD bl_status sched_add_scan(sched *s, const bl_node *node, bl_err *err
 /* index.c: the element of tensor |node| at |index| (one INDEX expression an axis) as a scalar expression; loads are made only
  * where |gate| holds (NULL: always).  sched_fresh computes it even if it has a buffer. */
 const bl_node *sched_element(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate);
+const bl_node *sched_offset(const sched *s, const bl_node *node); /* of a root's slice, or NULL */
 const bl_node *sched_fresh(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate);
 const bl_node *sched_flat_index(bl_ir *ir, int ndim, const bl_node *const *dim, const bl_node *const *index);
 /* |index| where |gate| (NULL: always) holds: a remainder or quotient of what the gate keeps below the divisor needs no
@@ -139,8 +157,8 @@ int64_t sched_elements(const bl_node *node); /* of a tensor at its largest */
 bool sched_cut_after(sched *s, const bl_node *reduce);
 int sched_own_weight(const bl_node *node); /* scalar ops that an element costs, roughly, but for its sources */
 void sched_mark_first(sched *s, int nroots, const bl_node *const *roots);
-/* What an element of each value costs, with what has a buffer by now costing nothing. */
-void sched_weigh(sched *s);
+/* What an element of each value from position |first| to |last| costs, with what has a buffer by now costing nothing. */
+void sched_weigh(sched *s, int first, int last);
 int sched_mark_more(sched *s);
 /* After grouping: reductions computed in two nests. */
 int sched_mark_shared(sched *s, int ngroups);

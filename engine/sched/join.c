@@ -127,12 +127,6 @@ int sched_mark_joins(sched *s)
 
 /* ---- where they are stored */
 
-static stored *stored_of(const sched *s, const bl_node *node)
-{
-    intptr_t number = (intptr_t)bl_ptrmap_get(&s->by_node, node);
-    return number == 0 ? NULL : &s->stored[number - 1];
-}
-
 /* Is |st| a plain store that only |whole| reads? */
 static bool is_read_by(const sched *s, const stored *st, const stored *whole)
 {
@@ -169,7 +163,7 @@ static void place_parts(sched *s, stored *whole, const join *j)
     const bl_node *at[MOST_PARTS];
 
     for (int i = 0; i < j->n; i++) {
-        const stored *part = stored_of(s, j->pad[i]->src[0]);
+        const stored *part = s->store_at[sched_position(s, j->pad[i]->src[0])];
         if (!is_read_by(s, part, whole) || (at[i] = place_part(s, whole, part, j->pad[i])) == NULL)
             return;
         for (int k = 0; k < i; k++) {
@@ -178,7 +172,7 @@ static void place_parts(sched *s, stored *whole, const join *j)
         }
     }
     for (int i = 0; i < j->n; i++) {
-        stored *part = stored_of(s, j->pad[i]->src[0]);
+        stored *part = s->store_at[sched_position(s, j->pad[i]->src[0])];
         part->within = whole;
         part->buffer = whole->buffer;
         part->index = at[i];

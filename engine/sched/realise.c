@@ -8,7 +8,7 @@
 enum {
     MOST_DEPTH = 1000,    /* nodes on one path of an expression: bounds recursion in index.c and the linearizer */
     SMALL_NEST = 4096,    /* iterations that one work-item may as well do alone */
-    SMALL_SERIAL = 16384, /* iterations up to which it does not matter how few rows run side by side */
+    SMALL_SERIAL = 16384, /* iterations up to which it does not matter how few rows run side by side, or how many are repeated */
     COSTLY = 8,           /* ops per element from which a value used over and over is worth a buffer */
     COSTLY_TWICE = 64,    /* ops per element from which one used in two nests is */
     REUSED = 8,           /* uses of each element that count as over and over */
@@ -119,9 +119,9 @@ static void mark_loops(sched *s)
     }
 }
 
-void sched_weigh(sched *s)
+void sched_weigh(sched *s, int first, int last)
 {
-    for (int at = 0; at < (int)s->order.count; at++) {
+    for (int at = first; at <= last; at++) {
         const bl_node *node = s->order.at[at];
         int64_t weight = sched_own_weight(node);
         for (uint32_t i = 0; i < node->nsrc; i++) {
@@ -322,7 +322,7 @@ void sched_mark_first(sched *s, int nroots, const bl_node *const *roots)
         else if (depth[at] >= MOST_DEPTH && sched_own_weight(node) > 0)
             cut_depth(s, depth, at);
     }
-    sched_weigh(s);
+    sched_weigh(s, 0, (int)s->order.count - 1);
     for (int at = 0; at < (int)s->order.count; at++) {
         const bl_node *node = s->order.at[at];
         if (s->realised[at] == BUFFERED && s->weight[at] == 0 && node->op != BL_OP_CONTIGUOUS && !sched_is_loop(node))
@@ -341,6 +341,7 @@ typedef struct view {
     sched *s;
     const stored *st;
     bl_free free;
+    uint64_t *around; /* by position in |st->below|: the loops that the value is computed in */
     uint64_t outputs; /* RANGEs of the store */
     uint64_t stages;  /* RANGEs of its stages */
     uint64_t chain;   /* the smallest set of outputs that some reduction is computed for, all others being loops inside */
@@ -363,9 +364,63 @@ static bool is_side_sum(view *v, const bl_node *reduce)
            !bl_reads_over_and_over(&v->free, reduce, REUSED);
 }
 
-/* Does this reduction have to have a buffer? */
-static bool must_cut(view *v, const bl_node *reduce, const bl_node *tensor)
+/* The level of the innermost loop in |set|; 0: all are loops of the store. */
+static int64_t innermost(const bl_free *free, uint64_t set)
 {
+    int64_t level = 0;
+    for (int i = 0; i < free->nranges; i++) {
+        if ((set >> i & 1) != 0 && free->range[i]->arg / RANGES_PER_LEVEL > level)
+            level = free->range[i]->arg / RANGES_PER_LEVEL;
+    }
+    return level;
+}
+
+/* The loops in which a value that depends on the loops |set| is computed, under users that stand in |around|: |set|, and what of
+ * |around| is not inside the innermost loop of |set|. */
+static uint64_t stands_in(const bl_free *free, uint64_t around, uint64_t set)
+{
+    int64_t level = innermost(free, set);
+    uint64_t in = set;
+    for (int i = 0; i < free->nranges && level > 0; i++)
+        in |= (around >> i & 1) != 0 && free->range[i]->arg / RANGES_PER_LEVEL <= level ? UINT64_C(1) << i : 0;
+    return in;
+}
+
+/* Fill |v->around|.  A reduction within another one runs for each iteration of the outer reduction's loops, also of loops that it
+ * does not depend on. */
+static void find_loops(view *v)
+{
+    const bl_nodes *below = &v->st->below;
+    bl_ptrmap at;
+
+    bl_ptrmap_init(&at, bl_ir_arena(v->s->ir));
+    v->around = bl_arena_array(bl_ir_arena(v->s->ir), below->count + 1, sizeof *v->around);
+    for (size_t i = 0; v->around != NULL && i < below->count; i++)
+        bl_ptrmap_put(&at, below->at[i], (void *)(uintptr_t)(i + 1));
+    for (size_t i = v->around == NULL ? 0 : below->count; i-- > 0;) { /* users first */
+        const bl_node *node = below->at[i];
+        uint64_t inside = v->around[i] = stands_in(&v->free, v->around[i], bl_free_get(&v->free, node));
+        if (node->op == BL_OP_REDUCE || node->op == BL_OP_STAGE)
+            inside |= bl_free_bound(&v->free, node);
+        for (uint32_t k = 0; k < node->nsrc; k++) {
+            uintptr_t src = (uintptr_t)bl_ptrmap_get(&at, node->src[k]);
+            if (src > 0)
+                v->around[src - 1] |= inside;
+        }
+    }
+}
+
+/* A reduction within others runs in all loops around them: in a chain of small products each level multiplies the work. */
+static bool is_repeated(view *v, size_t at)
+{
+    uint64_t bound = bl_free_bound(&v->free, v->st->below.at[at]);
+    return bl_free_size(&v->free, v->around[at] | bound) > SMALL_SERIAL || innermost(&v->free, bound) >= FIRST_STAGE_LEVEL;
+}
+
+/* Does this reduction have to have a buffer? */
+static bool must_cut(view *v, size_t at, const bl_node *tensor)
+{
+    const bl_node *reduce = v->st->below.at[at];
     uint64_t free = bl_free_get(&v->free, reduce);
     uint64_t hoisted = free & v->outputs;
     int64_t work = bl_free_work(&v->free, reduce), around = bl_free_size(&v->free, v->outputs);
@@ -373,7 +428,7 @@ static bool must_cut(view *v, const bl_node *reduce, const bl_node *tensor)
     if ((free & v->stages) != 0)
         return false;    /* what a stage is made of: those that do not belong there were found when it was built */
     if (free != hoisted) /* inside another reduction's loop: nothing runs side by side there, and tiles are out */
-        return work > SMALL_NEST;
+        return work > SMALL_NEST || is_repeated(v, at);
     if (bl_free_size(&v->free, free) > sched_elements(tensor) && work > SMALL_NEST)
         return true;
     if (v->stages != 0 && free == stage_outputs(v))
@@ -390,14 +445,23 @@ static bool must_cut(view *v, const bl_node *reduce, const bl_node *tensor)
     return false;
 }
 
-static int cut_reductions(view *v)
+static int cut_reductions(view *v, stored *st)
 {
     int marked = 0;
+
+    st->cut_sums = true;
+    if (st->value == NULL) /* a loop */
+        return 0;
+    find_loops(v);
+    if (v->around == NULL)
+        return 0;
     for (size_t i = 0; i < v->st->below.count; i++) {
         const bl_node *node = v->st->below.at[i];
         const bl_node *tensor = node->op == BL_OP_REDUCE ? origin_of(v->s, node) : NULL;
-        if (tensor != NULL && tensor != v->st->node && must_cut(v, node, tensor))
-            marked += sched_cut_after(v->s, tensor);
+        if (tensor == NULL || tensor == st->node || !must_cut(v, i, tensor))
+            continue;
+        st->cut_sums = false;
+        marked += sched_cut_after(v->s, tensor);
     }
     return marked;
 }
@@ -463,23 +527,35 @@ static void look_at(view *v, sched *s, stored *st)
     st->tiled = v->tiled;
 }
 
-/* Costly values that two nests compute: the topmost of them. */
+enum { NO_STORE = -1, SEVERAL_STORES = -2 }; /* in place of the position of the one store that computes a value */
+
+static int either(int store, int also)
+{
+    if (store == NO_STORE || store == also)
+        return also;
+    return also == NO_STORE ? store : SEVERAL_STORES;
+}
+
+/* Costly values that several stores compute get buffers.  Users first: from then on the sources of such a value are computed in
+ * one store. */
 static int cut_twice(sched *s)
 {
-    bool *covered = bl_arena_array(bl_ir_arena(s->ir), s->order.count, sizeof *covered);
+    int *store = bl_arena_array(bl_ir_arena(s->ir), s->order.count, sizeof *store); /* by position */
     int marked = 0;
 
-    for (size_t at = covered == NULL ? 0 : s->order.count; at-- > 0;) {
+    for (size_t at = 0; store != NULL && at < s->order.count; at++)
+        store[at] = NO_STORE;
+    for (int at = store == NULL ? 0 : (int)s->order.count; at-- > 0;) {
         const bl_node *node = s->order.at[at];
-        bool mine = s->realised[at] == INLINE && s->stores_seen[at] >= 2 && s->nusers[at] >= 2 && s->weight[at] >= COSTLY_TWICE &&
-                    bl_op_get_class((bl_op)node->op) == BL_CLASS_ALU && sched_elements(node) > 1;
-        if (mine && !covered[at])
-            marked += mark(s, (int)at);
-        /* what only such a value needs is computed in its store from now on */
-        for (uint32_t i = 0; (mine || (covered[at] && s->realised[at] == INLINE)) && i < node->nsrc; i++) {
+        if (s->realised[at] == INLINE && store[at] == SEVERAL_STORES && s->nusers[at] >= 2 && s->weight[at] >= COSTLY_TWICE &&
+            bl_op_get_class((bl_op)node->op) == BL_CLASS_ALU && sched_elements(node) > 1)
+            marked += mark(s, at);
+        for (uint32_t i = 0; i < node->nsrc; i++) {
             int from = sched_position(s, node->src[i]);
-            if (from >= 0)
-                covered[from] = true;
+            if (from >= 0 && (s->realised[at] == BUFFERED || s->realised[at] == COPIED))
+                store[from] = either(store[from], at);
+            if (from >= 0 && s->realised[at] != BUFFERED)
+                store[from] = either(store[from], store[at]);
         }
     }
     return marked;
@@ -517,20 +593,28 @@ int sched_mark_more(sched *s)
 {
     int marked = 0, reductions = 0;
 
-    sched_weigh(s);
+    sched_weigh(s, 0, (int)s->order.count - 1);
     s->round++;
     for (int i = 0; i < s->nstored; i++) {
         view v;
+        if (s->stored[i].cut_sums)
+            continue;
         look_at(&v, s, &s->stored[i]);
-        reductions += cut_reductions(&v);
+        reductions += cut_reductions(&v, &s->stored[i]);
     }
     for (int i = 0; reductions == 0 && i < s->nstored; i++) {
+        stored *st = &s->stored[i];
+        int costly = 0;
         view v;
-        look_at(&v, s, &s->stored[i]);
-        for (size_t k = 0; k < s->stored[i].below.count; k++) {
-            if (s->stored[i].below.at[k]->op == BL_OP_REDUCE)
-                marked += cut_costly(&v, s->stored[i].below.at[k]);
+        if (st->cut_costs)
+            continue;
+        look_at(&v, s, st);
+        for (size_t k = 0; k < st->below.count; k++) {
+            if (st->below.at[k]->op == BL_OP_REDUCE)
+                costly += cut_costly(&v, st->below.at[k]);
         }
+        st->cut_costs = costly == 0;
+        marked += costly;
     }
     marked += reductions;
     if (marked == 0)

@@ -392,12 +392,12 @@ static bool has_few_columns(bl_ir *ir, const bl_node *sink, const bl_node *range
 /* Is it a maximum that another nest stored? */
 static bool is_stored_peak(const sched *s, const bl_node *buffer)
 {
-    int64_t which = buffer->arg - s->ninputs;
+    const stored *st = sched_stored(s, buffer);
     const bl_node *node = NULL;
 
-    if (buffer->op != BL_OP_BUFFER || buffer->sub != 0 || which < 0 || which >= s->nstored)
+    if (st == NULL)
         return false;
-    for (node = s->stored[which].node; node->op == BL_OP_RESHAPE || node->op == BL_OP_DETACH;)
+    for (node = st->node; node->op == BL_OP_RESHAPE || node->op == BL_OP_DETACH;)
         node = node->src[0];
     return node->op == BL_OP_REDUCE && node->sub == BL_OP_MAX;
 }

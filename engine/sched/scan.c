@@ -27,8 +27,7 @@ void sched_build_loop_store(sched *s, stored *st)
     const bl_node **reads = bl_arena_array(bl_ir_arena(s->ir), (size_t)st->node->nsrc + 1, sizeof *reads);
 
     for (uint32_t i = 0; reads != NULL && i < st->node->nsrc; i++) {
-        const bl_node *src = st->node->src[i];
-        reads[i] = bl_load(s->ir, bl_param(s->ir, sched_place(s, src), (bl_dtype)src->dtype, false), bl_index(s->ir, 0), NULL);
+        reads[i] = bl_load(s->ir, sched_buffer(s, st->node->src[i]), bl_index(s->ir, 0), NULL);
     }
     if (reads != NULL)
         st->below = bl_reach(s->ir, (int)st->node->nsrc, reads, false);

@@ -9,8 +9,9 @@
 #include <string.h>
 
 enum {
-    MOST_ROUNDS = 1000
-}; /* each marks something; second gradients of a batch of losses took 70, and before the last some read too much */
+    MOST_CHANGES = 4, /* of one value, over all rounds: inline, in a stage, inline again, in a buffer; each round changes one */
+    FEW_OFTEN = 8     /* values that a store meets at too many indices, up to which they get buffers one by one */
+};
 
 static bl_status init(sched *s, bl_err *err)
 {
@@ -20,15 +21,17 @@ static bl_status init(sched *s, bl_err *err)
     s->order = bl_reach(s->ir, s->nroots, s->roots, false);
     n = s->order.count;
     bl_ptrmap_init(&s->position, arena);
-    bl_ptrmap_init(&s->by_node, arena);
     bl_ptrmap_init(&s->origin, arena);
     bl_ptrmap_init(&s->memo, arena);
     s->nusers = bl_arena_array(arena, n, sizeof *s->nusers);
     s->user = bl_arena_array(arena, n, sizeof *s->user);
     s->realised = bl_arena_array(arena, n, sizeof *s->realised);
     s->weight = bl_arena_array(arena, n, sizeof *s->weight);
-    s->stores_seen = bl_arena_array(arena, n, sizeof *s->stores_seen);
-    s->last_store = bl_arena_array(arena, n, sizeof *s->last_store);
+    s->store_at = bl_arena_array(arena, n, sizeof(stored *));
+    s->builds = (builds){.built_as = bl_arena_array(arena, n, sizeof *s->builds.built_as),
+                         .changed = bl_arena_array(arena, n, sizeof *s->builds.changed),
+                         .often = bl_arena_array(arena, n, sizeof *s->builds.often),
+                         .reached = bl_arena_array(arena, n, sizeof *s->builds.reached)};
     s->round_marked = bl_arena_array(arena, n, sizeof *s->round_marked);
     s->is_root = bl_arena_array(arena, n, sizeof *s->is_root);
     s->unstageable = bl_arena_array(arena, n, sizeof *s->unstageable);
@@ -61,23 +64,38 @@ int sched_place(const sched *s, const bl_node *node)
 {
     if (node->op == BL_OP_INPUT)
         return (int)node->arg;
-    return s->ninputs + (int)(intptr_t)bl_ptrmap_get(&s->by_node, node) - 1;
+    return s->ninputs + (int)(s->store_at[sched_position(s, node)] - s->stored);
 }
 
-static void build_store(sched *s, int which)
+const bl_node *sched_buffer(const sched *s, const bl_node *node)
 {
-    stored *st = &s->stored[which];
+    int number = node->op == BL_OP_INPUT ? (int)node->arg : s->ninputs + sched_position(s, node);
+    return bl_param(s->ir, number, (bl_dtype)node->dtype, false);
+}
+
+stored *sched_stored(const sched *s, const bl_node *buffer)
+{
+    if (buffer->op != BL_OP_BUFFER || buffer->sub != 0 || buffer->arg < s->ninputs)
+        return NULL;
+    return s->store_at[buffer->arg - s->ninputs];
+}
+
+/* ---- building stores */
+
+static void build_store(sched *s, stored *st)
+{
     const bl_node *index[BL_MAX_DIMS], *both[2];
 
-    st->buffer = bl_param(s->ir, st->place, (bl_dtype)st->node->dtype, false);
+    *st = (stored){.node = st->node, .is_root = st->is_root, .offset = sched_offset(s, st->node), .built = ++s->builds.count};
+    s->builds.noften = 0;
+    /* an input that is a root too is copied */
+    st->buffer = bl_param(s->ir, s->ninputs + sched_position(s, st->node), (bl_dtype)st->node->dtype, false);
     if (sched_is_loop(st->node)) {
         sched_build_loop_store(s, st);
         return;
     }
 
     bl_ptrmap_clear(&s->memo);
-    s->building = which;
-    s->seen_often = NULL;
     s->prefix = 0;
     canonical_index(s, st, index);
     st->index = sched_flat_index(s->ir, st->node->ndim, st->node->dim, index);
@@ -90,42 +108,124 @@ static void build_store(sched *s, int which)
     st->below = bl_reach(s->ir, 2, both, false);
 }
 
-/* Build every store with the buffers marked so far.  True if a value is recomputed at too many indices: it was marked. */
-static bool build_stores(sched *s)
+static void note_change(sched *s, int position)
+{
+    s->builds.built_as[position] = s->realised[position];
+    s->builds.changed[position] = s->builds.count + 1;
+}
+
+/* The build of |st| gave buffers to the values that it met at too many indices.  Keep the buffers that |st| still reads: the
+ * other values are computed in the stores of these.  Where there are few values keep the last buffer only, since one buffer often
+ * makes another unnecessary.  False if the build met no such value: it is complete. */
+static bool keep_topmost(sched *s, const stored *st)
+{
+    builds *b = &s->builds;
+    int last = sched_position(s, st->node), first = last;
+
+    if (b->noften == 0)
+        return false;
+    for (int i = 0; i < b->noften; i++)
+        first = b->often[i] < first ? b->often[i] : first;
+    memset(b->reached + first, 0, (size_t)(last - first) * sizeof *b->reached);
+    b->reached[last] = true;
+    for (int at = last; at >= first; at--) {
+        const bl_node *node = s->order.at[at];
+        bool computed = b->reached[at] && (at == last || s->realised[at] != BUFFERED);
+        for (uint32_t i = 0; computed && i < node->nsrc; i++) {
+            int from = sched_position(s, node->src[i]);
+            if (from >= first)
+                b->reached[from] = true;
+        }
+    }
+    for (int i = 0; i < b->noften; i++) {
+        if (b->noften > FEW_OFTEN ? b->reached[b->often[i]] : i == b->noften - 1)
+            note_change(s, b->often[i]);
+        else
+            s->realised[b->often[i]] = INLINE;
+    }
+    sched_weigh(s, first, last);
+    return true;
+}
+
+/* A store of the value at |position|.  Values that it would compute at too many indices get buffers first. */
+static stored *make_store(sched *s, int position)
+{
+    stored *st = bl_arena_alloc(bl_ir_arena(s->ir), sizeof *st);
+
+    if (st == NULL)
+        return NULL;
+    *st = (stored){.node = s->order.at[position], .is_root = s->is_root[position]};
+    do
+        build_store(s, st);
+    while (keep_topmost(s, st) && bl_ir_status(s->ir, &(bl_err){0}) == BL_OK);
+    return st;
+}
+
+static bool has_store(const sched *s, int position)
+{
+    return s->realised[position] != INLINE && s->realised[position] != STAGED;
+}
+
+/* By position: the number that the first build after the last change had, of all that the store of the value computes or reads.
+ */
+static int *find_changes(sched *s)
+{
+    builds *b = &s->builds;
+    int *newest = bl_arena_array(bl_ir_arena(s->ir), s->order.count, sizeof *newest);
+
+    for (int at = 0; newest != NULL && at < (int)s->order.count; at++) {
+        const bl_node *node = s->order.at[at];
+        if (b->built_as[at] != s->realised[at])
+            note_change(s, at);
+        for (uint32_t i = 0; i < node->nsrc; i++) {
+            int from = sched_position(s, node->src[i]), change = from < 0 ? 0 : b->changed[from];
+            if (from >= 0 && s->realised[from] != BUFFERED && newest[from] > change)
+                change = newest[from];
+            newest[at] = change > newest[at] ? change : newest[at];
+        }
+    }
+    return newest;
+}
+
+/* The stores side by side, in the order of their values. */
+static void line_up(sched *s)
 {
     size_t n = s->order.count;
+    int count = 0;
+
+    for (size_t at = 0; at < n; at++)
+        count += s->store_at[at] != NULL;
+    s->stored = bl_arena_array(bl_ir_arena(s->ir), (size_t)count + 1, sizeof *s->stored);
+    s->nstored = 0;
+    for (size_t at = 0; s->stored != NULL && at < n; at++) {
+        stored *st = &s->stored[s->nstored];
+        if (s->store_at[at] == NULL)
+            continue;
+        *st = *s->store_at[at];
+        s->store_at[at] = st;
+        s->nstored++;
+    }
+}
+
+/* Build the stores of all values with a buffer, users first: a value that gets a buffer on the way is stored in the same round.
+ * True if stores that were built before may compute such a value themselves. */
+static bool build_stores(sched *s)
+{
+    int *newest = find_changes(s);
+    int before = s->builds.count;
     bool again = false;
 
-    s->nstored = 0;
     s->rebuild = false;
-    bl_ptrmap_clear(&s->by_node);
-    memset(s->stores_seen, 0, n * sizeof *s->stores_seen);
-    s->stored = bl_arena_array(bl_ir_arena(s->ir), n + 1, sizeof *s->stored);
-    if (s->stored == NULL)
-        return false;
-    s->stored[0].place = s->ninputs;
-    for (size_t i = 0; i < n; i++) {
-        stored *st = &s->stored[s->nstored];
-        if (s->realised[i] == INLINE || s->realised[i] == STAGED)
-            continue;
-        st->node = s->order.at[i];
-        st->place = s->ninputs + s->nstored;
-        st->is_root = s->is_root[i];
-        for (int k = 0; s->offset != NULL && k < s->nroots; k++) {
-            if (s->roots[k] == st->node)
-                st->offset = s->offset[k];
-        }
-        s->nstored++;
-        bl_ptrmap_put(&s->by_node, s->order.at[i], (void *)(intptr_t)s->nstored);
+    for (int at = newest == NULL ? 0 : (int)s->order.count; at-- > 0;) {
+        stored *st = s->store_at[at];
+        if (!has_store(s, at))
+            s->store_at[at] = NULL;
+        else if (st == NULL || newest[at] > st->built)
+            s->store_at[at] = make_store(s, at);
     }
-    for (int i = 0; i < s->nstored; i++) {
-        build_store(s, i);
-        if (s->seen_often != NULL) {
-            s->realised[sched_position(s, s->seen_often)] = BUFFERED;
-            sched_weigh(s);
-            again = true;
-        }
-    }
+    for (size_t at = 0; at < s->order.count; at++)
+        again = again || s->builds.changed[at] > before + 1;
+    line_up(s);
     return again || s->rebuild;
 }
 
@@ -215,17 +315,19 @@ void sched_bind_params(bl_ir *ir, bl_nest *nest)
         nest->writes |= UINT32_C(1) << nest->sink->src[i]->src[0]->arg;
 }
 
-/* Must |st| really be in memory?  Not if all who read it share its nest: they get it in a register. */
-static bool is_read_elsewhere(const sched *s, const stored *st)
+/* Which values must really be in memory?  Not those that only their own nest reads: it has them in a register. */
+static void find_readers(sched *s)
 {
-    for (int i = 0; st->within == NULL && i < s->nstored; i++) {
-        const stored *other = &s->stored[i];
-        for (size_t k = 0; other->group != st->group && k < other->below.count; k++) {
-            if (other->below.at[k] == st->buffer)
-                return true;
+    for (int i = 0; i < s->nstored; i++)
+        s->stored[i].read_elsewhere = s->stored[i].is_root;
+    for (int i = 0; i < s->nstored; i++) {
+        const stored *st = &s->stored[i];
+        for (size_t k = 0; k < st->below.count; k++) {
+            stored *from = sched_stored(s, st->below.at[k]);
+            if (from != NULL && from->group != st->group)
+                from->read_elsewhere = true;
         }
     }
-    return st->is_root || st->within != NULL;
 }
 
 /* The stores in |group|; what one stores and another reads at the same element is passed on in a register.  NULL: there are
@@ -245,7 +347,7 @@ static const bl_node *group_sink(sched *s, int group)
             bl_is_int(bl_shape_count(ir, st->node->ndim, st->node->dim), 0))
             continue;
         value = bl_substitute(ir, st->value, &forward);
-        if (is_read_elsewhere(s, st))
+        if (st->read_elsewhere || st->within != NULL)
             stores[n++] = bl_store(ir, st->buffer, st->index, value, NULL);
         bl_ptrmap_put(&forward, bl_load(ir, st->buffer, st->index, NULL), (void *)(uintptr_t)value);
     }
@@ -267,12 +369,28 @@ static int limit_to_running(sched *s, int ngroups)
 {
     int marked = 0;
 
-    for (int g = 0; s->options->group_columns > 0 && s->nstaged > 0 && g < ngroups; g++) {
+    if (s->options->group_columns == 0 || s->nstaged == 0)
+        return 0;
+    find_readers(s);
+    for (int g = 0; g < ngroups; g++) {
         const bl_node *sink = group_sink(s, g);
         if (sink != NULL && has_stages(s->ir, sink) && sched_run(s, sink) == NULL)
             marked += sched_unstage(s, sink);
     }
     return marked;
+}
+
+/* From the numbers that buffers have while stores are built to places. */
+static bool place_params(sched *s, bl_nest *nest)
+{
+    int *param = bl_arena_array(bl_ir_arena(s->ir), (size_t)nest->nparams + 1, sizeof *param);
+
+    for (int i = 0; param != NULL && i < nest->nparams; i++) {
+        int number = nest->param[i];
+        param[i] = number < s->ninputs ? number : s->ninputs + (int)(s->store_at[number - s->ninputs] - s->stored);
+    }
+    nest->param = param;
+    return param != NULL;
 }
 
 /* One nest of |group|. */
@@ -295,7 +413,7 @@ static bool build_nest(sched *s, int group, bl_nest *nest)
         nest->sink = bl_sink_relax(ir, nest->sink);
     nest->name = sched_nest_name(ir, nest->sink);
     sched_bind_params(ir, nest);
-    return true;
+    return place_params(s, nest);
 }
 
 bool sched_add_place(sched *s, bl_place place)
@@ -369,8 +487,9 @@ static bl_status finish(sched *s, int ngroups, bl_err *err)
     if (root_place == NULL || !make_places(s))
         return bl_arena_status(arena, err);
     for (int i = 0; i < s->nroots; i++)
-        root_place[i] = s->ninputs + (int)(intptr_t)bl_ptrmap_get(&s->by_node, s->roots[i]) - 1; /* an input too is copied */
+        root_place[i] = s->ninputs + (int)(s->store_at[sched_position(s, s->roots[i])] - s->stored); /* an input too is copied */
     s->out->root_place = root_place;
+    find_readers(s);
     sched_place_joins(s);
     for (int g = 0; g < ngroups; g++) {
         const bl_node *scan = scan_of(s, g);
@@ -451,6 +570,7 @@ bl_status sched_make(bl_ir *ir, int nroots, const bl_node *const *given, const b
     sched s = {
         .ir = ir, .options = options, .round = 1, .depth = depth, .nroots = nroots, .offset = offset}; /* round 0: never marked */
     int ngroups = 0;
+    bool open = true;
 
     *out = NULL;
     s.roots = bl_arena_array(arena, (size_t)nroots + 1, sizeof *s.roots);
@@ -463,16 +583,16 @@ bl_status sched_make(bl_ir *ir, int nroots, const bl_node *const *given, const b
     s.ninputs = count_inputs(&s);
     BL_TRY(count_elements(&s, err));
     sched_mark_first(&s, nroots, s.roots);
-    for (int round = 0; round < MOST_ROUNDS; round++) {
+    for (size_t round = 0; open && round < MOST_CHANGES * s.order.count + 1; round++) {
         bool again = build_stores(&s);
         BL_TRY(bl_ir_status(ir, err));
         if (again || sched_mark_more(&s) > 0)
             continue;
         ngroups = sched_group(&s);
-        if (sched_mark_shared(&s, ngroups) == 0 && sched_stage(&s) == 0 && limit_to_running(&s, ngroups) == 0)
-            break;
+        open = sched_mark_shared(&s, ngroups) > 0 || sched_stage(&s) > 0 || limit_to_running(&s, ngroups) > 0;
     }
-    ngroups = sched_group(&s);
+    if (open)
+        return bl_fail(err, BL_EBUG, "the scheduler did not settle after %zu rounds", MOST_CHANGES * s.order.count + 1);
     BL_TRY(finish(&s, ngroups, err));
     *out = s.out;
     return BL_OK;

@@ -10,9 +10,7 @@
 #include "engine/sched/internal.h"
 
 enum {
-    FIRST_LEVEL =
-        8, /* of the RANGEs of stages, above those of reductions in reductions; each stage has two levels: its own ... */
-    LEVELS_EACH = 2,      /* ... and that of reductions within it */
+    LEVELS_EACH = 2,      /* of a stage: its own RANGEs, and those of reductions within it */
     MOST_STAGES = 1000,   /* in a graph: their RANGEs are numbered in an int */
     SMALL_SERIAL = 16384, /* elements up to which it does not matter how few rows run side by side */
     SMALL_PART = 8,       /* of what is read for a value may be a bias, or statistics of its rows, and does not count */
@@ -77,7 +75,7 @@ static bool is_serial(const sched *s, const bl_node *node, int64_t outer)
  * such axis, no outer one, or more elements than a nest may keep. */
 static bool take_axes(sched *s, const bl_node *node, const bl_node *const *index, staging *stage, const bl_node **at)
 {
-    int number = (FIRST_LEVEL + LEVELS_EACH * s->stage_number[sched_position(s, node)]) * RANGES_PER_LEVEL;
+    int number = (FIRST_STAGE_LEVEL + LEVELS_EACH * s->stage_number[sched_position(s, node)]) * RANGES_PER_LEVEL;
     int64_t bytes = (int64_t)bl_dtype_local_bytes((bl_dtype)node->dtype), outer = 1;
 
     for (int i = 0; i < node->ndim; i++) {
@@ -205,12 +203,15 @@ static int64_t count_reads(const sched *s, const stored *st, const bool *expands
 
     for (size_t i = 0; i < st->below.count; i++) {
         const bl_node *buffer = st->below.at[i];
-        int which = 0;
+        const stored *from = NULL;
         int64_t n = 0;
         if (buffer->op != BL_OP_BUFFER || buffer->sub != 0)
             continue;
-        which = (int)buffer->arg - s->stored[0].place;
-        n = which < 0 ? s->input_count[buffer->arg] : expands[which] ? reads[which] : sched_elements(s->stored[which].node);
+        from = sched_stored(s, buffer);
+        if (from == NULL)
+            n = s->input_count[buffer->arg];
+        else
+            n = expands[from - s->stored] ? reads[from - s->stored] : sched_elements(from->node);
         if (!bl_i64_add(total, n, &total))
             return INT64_MAX;
     }
@@ -234,9 +235,8 @@ static bool has_product(const sched *s, const stored *st, const bool *expands)
     bool product = is_product(st);
 
     for (size_t i = 0; i < st->below.count && !product; i++) {
-        const bl_node *buffer = st->below.at[i];
-        int first = s->stored[0].place;
-        product = buffer->op == BL_OP_BUFFER && buffer->sub == 0 && buffer->arg >= first && expands[buffer->arg - first];
+        const stored *from = sched_stored(s, st->below.at[i]);
+        product = from != NULL && expands[from - s->stored];
     }
     return product;
 }
@@ -372,7 +372,7 @@ int sched_stage(sched *s)
 /* Which of the graph's stages a RANGE belongs to, or -1. */
 static int64_t stage_of(const bl_node *node)
 {
-    int64_t level = node->arg / RANGES_PER_LEVEL - FIRST_LEVEL;
+    int64_t level = node->arg / RANGES_PER_LEVEL - FIRST_STAGE_LEVEL;
     return node->op == BL_OP_RANGE && level >= 0 ? level / LEVELS_EACH : -1;
 }
 

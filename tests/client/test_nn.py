@@ -95,6 +95,23 @@ class LayerTest(TensorCase):
             for a, b in zip(got, expected):
                 numpy.testing.assert_allclose(a.numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-5)
 
+    def test_lstm_gradients(self):
+        """Through six steps: small products are not computed again and again within each other."""
+        mine, other = nn.LSTMCell(5, 6), torch.nn.LSTMCell(5, 6)
+        load_state_dict(mine, {name: Tensor(value.numpy()) for name, value in other.state_dict().items()})
+        weights = get_parameters(mine)
+        for weight in weights:
+            weight.requires_grad = True
+        state, theirs = None, None
+        for step in range(6):
+            x = some(3, 5, seed=step)
+            state, theirs = mine(Tensor(x), state), other(torch.tensor(x), theirs)
+        (state[0] ** 2).sum().backward()
+        (theirs[0] ** 2).sum().backward()
+        Tensor.realize(*[weight.grad for weight in weights])
+        for name, weight in get_state_dict(mine).items():
+            numpy.testing.assert_allclose(weight.grad.numpy(), getattr(other, name).grad.numpy(), rtol=1e-4, atol=1e-5, err_msg=name)
+
 
 class OptimiserTest(TensorCase):
     def steps(self, mine, other, count=4):
