@@ -99,10 +99,11 @@ struct bl_request {
 
     /* what was asked */
     char id[BL_ID_SIZE];
-    uint32_t owner;  /* the key that it came with; 0: nobody, there are no keys */
-    unsigned scopes; /* of BL_SCOPE_: what the key is good for */
-    uint64_t purges; /* how often the key had been purged when it came, or was made */
-    const char *uri; /* as sent; the peer's */
+    uint32_t owner;   /* the key that it came with; 0: nobody, there are no keys */
+    unsigned scopes;  /* of BL_SCOPE_: what the key is good for */
+    unsigned secrets; /* how many secrets the key had had when it came */
+    uint64_t purges;  /* how often the key had been purged when it came, or was made */
+    const char *uri;  /* as sent; the peer's */
     const char *method;
     const bl_route *route;
     const char *param[BL_MAX_PARAMS]; /* of the path, decoded */

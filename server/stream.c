@@ -1,16 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/stream.h"
 
+#include "proto/encode.h"
+#include "server/access/access.h"
 #include "server/poller.h"
+#include "server/server.h"
+#include "server/shelf.h"
 #include "server/watch.h"
 
 #include <microhttpd.h>
 #include <pthread.h>
+#include <string.h>
 
 struct bl_stream {
     bl_request *rq;
     bl_stream_read read;
     void *arg;
+    bl_grant by;     /* whose |kind| NULL says: the request's own */
+    int line_feeds;  /* at the end of what was sent, up to the two that end an event */
+    bl_text refusal; /* the last event, of which |refused| bytes were sent */
+    size_t refused;
     pthread_mutex_t lock; /* of what follows; taken after the caller's of bl_stream_wake, and after a peer's */
     bool suspended, woken;
 };
@@ -19,15 +28,18 @@ static void end_stream(void *arg)
 {
     bl_stream *stream = arg;
     bl_watch_detach(stream->rq->peer);
+    bl_text_fini(&stream->refusal);
     pthread_mutex_destroy(&stream->lock);
 }
 
-bl_status bl_stream_begin(bl_request *rq, const char *content_type, bl_stream_read read, void *arg)
+bl_status bl_stream_begin(bl_request *rq, const char *content_type, const bl_grant *by, bl_stream_read read, void *arg)
 {
     bl_stream *stream = bl_arena_alloc(rq->arena, sizeof *stream);
     if (stream == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    *stream = (bl_stream){.rq = rq, .read = read, .arg = arg};
+    *stream = (bl_stream){.rq = rq, .read = read, .arg = arg, .line_feeds = 2};
+    if (by != NULL)
+        stream->by = *by;
     pthread_mutex_init(&stream->lock, NULL);
     BL_TRY(bl_request_defer(rq, end_stream, stream));
     rq->stream = stream;
@@ -58,6 +70,66 @@ static bool sleeps(bl_stream *stream)
     return suspends; /* it may be awake again */
 }
 
+static bl_status check_grant(const bl_stream *stream, bl_err *err)
+{
+    bl_server *server = stream->rq->server;
+    BL_TRY(bl_access_check_still(stream->rq, err));
+    if (stream->by.kind == NULL || bl_grants_has(bl_shelf_grants(server->shelf), &stream->by))
+        return BL_OK;
+    return bl_fail(err, BL_EFORBIDDEN, "%s \"%.128s\" is not shared with the key any more", stream->by.kind, stream->by.name);
+}
+
+bool bl_stream_is_granted(const bl_stream *stream)
+{
+    bl_err ignored = {0};
+    return check_grant(stream, &ignored) == BL_OK;
+}
+
+/* The status was sent long ago: it stays what the log says. */
+static void write_refusal(bl_stream *stream, const bl_err *why)
+{
+    bl_request *rq = stream->rq;
+    const char *type = rq->content_type;
+    int status = rq->status;
+    rq->err = *why;
+    bl_request_reply_problem(rq);
+    rq->status = status;
+    rq->content_type = type;
+    bl_text_printf(&stream->refusal, "event: error\ndata: %s\n\n", bl_text_get(&rq->out));
+}
+
+/* Up to the end of an event, whole events being what may still be sent. */
+static ssize_t cut_event(bl_stream *stream, const char *data, ssize_t n)
+{
+    for (ssize_t i = 0; i < n; i++) {
+        stream->line_feeds = data[i] == '\n' ? stream->line_feeds + 1 : 0;
+        if (stream->line_feeds >= 2 && stream->refusal.len > 0)
+            return i + 1;
+    }
+    return n;
+}
+
+/* What of the refusal is left, when the event at hand is out; else what |read| gives. */
+static ssize_t read_next(bl_stream *stream, char *to, size_t most)
+{
+    bl_err why = {0};
+    size_t left = 0;
+    ssize_t n = 0;
+    if (stream->refusal.len == 0 && check_grant(stream, &why) != BL_OK)
+        write_refusal(stream, &why);
+    if (stream->refusal.failed)
+        return BL_STREAM_END;
+    if (stream->refusal.len == 0 || stream->line_feeds < 2) {
+        n = stream->read(stream->arg, to, most);
+        return n > 0 ? cut_event(stream, to, n) : n;
+    }
+    left = stream->refusal.len - stream->refused;
+    left = left < most ? left : most;
+    memcpy(to, stream->refusal.data + stream->refused, left);
+    stream->refused += left;
+    return left > 0 ? (ssize_t)left : BL_STREAM_END;
+}
+
 ssize_t bl_stream_content(void *arg, uint64_t at, char *to, size_t most)
 {
     bl_stream *stream = arg;
@@ -69,7 +141,7 @@ ssize_t bl_stream_content(void *arg, uint64_t at, char *to, size_t most)
         pthread_mutex_unlock(&stream->lock);
         if (atomic_load(&stream->rq->cancel))
             return MHD_CONTENT_READER_END_WITH_ERROR;
-        n = stream->read(stream->arg, to, most);
+        n = read_next(stream, to, most);
         if (n != 0)
             return n == BL_STREAM_END ? MHD_CONTENT_READER_END_OF_STREAM : n;
     } while (!sleeps(stream));

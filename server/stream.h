@@ -4,6 +4,7 @@
 #ifndef BL_SERVER_STREAM_H
 #define BL_SERVER_STREAM_H
 
+#include "server/grants.h"
 #include "server/request.h"
 
 #include <sys/types.h>
@@ -16,8 +17,14 @@ enum { BL_STREAM_END = -1 };
  * or BL_STREAM_END.  Called on the HTTP thread, without a lock. */
 typedef ssize_t (*bl_stream_read)(void *arg, char *to, size_t most);
 
-/* The handler's: answer |rq| with what |read| gives, until it ends or the client goes away. */
-BL_NODISCARD bl_status bl_stream_begin(bl_request *rq, const char *content_type, bl_stream_read read, void *arg);
+/* The handler's: answer |rq| with the server-sent events that |read| gives, until it ends or the client goes away.  Each event
+ * ends with an empty line.  |by| is the share by which the request reads what is another key's, and its name outlives the stream;
+ * NULL: it is its own.  Once the key or the share is good no more the stream ends with the event "error" in place of the next
+ * one. */
+BL_NODISCARD bl_status bl_stream_begin(bl_request *rq, const char *content_type, const bl_grant *by, bl_stream_read read,
+                                       void *arg);
+/* Would the next event still be given to its client?  Thread: any. */
+bool bl_stream_is_granted(const bl_stream *stream);
 /* There is something new.  Thread: any, until the request ends; a lock of the caller's may be held that |read| takes. */
 void bl_stream_wake(bl_stream *stream);
 

@@ -100,7 +100,9 @@ static bl_status take_rows(bl_access *access, const fresh_rows *fresh, bl_err *e
     for (size_t i = 0; i < fresh->count; i++) {
         owner *o = owner_by_id(access, fresh->rows[i].id);
         owner **bucket = bucket_of(access, fresh->rows[i].hash);
-        int64_t revoked = memcmp(o->row.hash, fresh->rows[i].hash, BL_KEY_HASH) == 0 ? o->row.revoked : 0;
+        bool same = memcmp(o->row.hash, fresh->rows[i].hash, BL_KEY_HASH) == 0;
+        int64_t revoked = same ? o->row.revoked : 0;
+        o->secrets += !same;
         o->row = fresh->rows[i];
         if (o->row.revoked == 0) /* the store may not know yet; only a new secret makes a key good again */
             o->row.revoked = revoked;
@@ -186,6 +188,7 @@ bl_status bl_access_identify(bl_request *rq, const bl_head *head, bl_err *err)
         rq->owner = found->row.id;
         rq->scopes = found->row.scopes;
         rq->purges = found->purges;
+        rq->secrets = found->secrets;
     }
     pthread_mutex_unlock(&access->lock);
     if (!needed)
@@ -201,6 +204,32 @@ bl_status bl_access_identify(bl_request *rq, const bl_head *head, bl_err *err)
     rq->owner = 0;
     rq->scopes = 0;
     return bl_fail(err, BL_EAUTH, "%s", why);
+}
+
+bl_status bl_access_check_still(const bl_request *rq, bl_err *err)
+{
+    bl_access *access = rq->server->access;
+    const owner *o = NULL;
+    const char *why = NULL;
+    unsigned scopes = BL_SCOPE_ANY;
+    pthread_mutex_lock(&access->lock);
+    o = owner_by_id(access, rq->owner);
+    if (rq->owner == 0)
+        why = access->count > 0 ? "this needs a key, now that there are some" : NULL;
+    else if (o == NULL)
+        why = "there is no such key";
+    else if (o->secrets != rq->secrets)
+        why = "the key has another secret";
+    else
+        why = why_not(o);
+    if (rq->owner != 0 && o != NULL)
+        scopes = o->row.scopes;
+    pthread_mutex_unlock(&access->lock);
+    if (why != NULL)
+        return bl_fail(err, BL_EAUTH, "%s", why);
+    if (rq->route->scope != BL_SCOPE_NONE && (rq->route->scope & scopes) == 0)
+        return bl_fail(err, BL_EFORBIDDEN, "the key is not good for this any more");
+    return BL_OK;
 }
 
 /* A bucket that fills at |rate| and holds a second's worth, at least one. */

@@ -24,6 +24,10 @@ BL_NODISCARD bl_status bl_access_identify(bl_request *rq, const bl_head *head, b
 /* Once the route is known: BL_EFORBIDDEN where the key is not good for it, BL_EQUOTA where it asks too often. */
 BL_NODISCARD bl_status bl_access_admit(bl_request *rq);
 
+/* Whether that key would still be let in: for answers that go on.  BL_EAUTH where it was revoked, has expired or has another
+ * secret, BL_EFORBIDDEN where it is not good for the route any more. */
+BL_NODISCARD bl_status bl_access_check_still(const bl_request *rq, bl_err *err);
+
 /* How often all that |owner| has was purged.  What was begun before, as rq->purges says, must leave nothing afterwards. */
 uint64_t bl_access_purges(bl_access *access, uint32_t owner);
 /* BL_ECONFLICT where that was so since it was |purges| times. */

@@ -24,9 +24,10 @@ typedef struct owner {
     usage unsaved; /* of that, what the store does not have yet */
     usage saving;  /* under bl_access.saving: what is on its way there, of |saving_day| */
     int64_t saving_day;
-    uint64_t disk;   /* bytes that it has in the folder of --state */
-    uint64_t purges; /* since the start */
-    double tokens;   /* requests that may come at once; below 0: not begun */
+    uint64_t disk;    /* bytes that it has in the folder of --state */
+    unsigned secrets; /* that it has had since the start */
+    uint64_t purges;  /* since the start */
+    double tokens;    /* requests that may come at once; below 0: not begun */
     int64_t filled_ns;
     int64_t device_ns[BL_MAX_DEVICES]; /* since the start */
 } owner;

@@ -52,10 +52,10 @@ void job_ping(bl_job *job)
 {
     int64_t now = bl_clock_ns();
     for (job_listener *l = job->listeners; l != NULL; l = l->next) {
-        if (bl_clock_ms(l->sent_ns, now) < PING_MS)
-            continue;
-        l->ping = true;
-        bl_stream_wake(l->rq->stream);
+        bool due = bl_clock_ms(l->sent_ns, now) >= PING_MS;
+        l->ping = l->ping || due;
+        if (due || !bl_stream_is_granted(l->rq->stream)) /* which the stream then tells */
+            bl_stream_wake(l->rq->stream);
     }
 }
 
@@ -149,6 +149,7 @@ bl_status bl_handle_job_events(bl_request *rq)
     uint64_t last = 0;
     bool over = false;
     BL_TRY(job_find_to_read(rq, &job));
+    bl_grant by = {job->owner, rq->owner, "job", job->id};
     BL_TRY(last_event(rq, &last));
     pthread_mutex_lock(&job->jobs->lock);
     over = last > 0 && job_is_final(job) && job_report_after(job, last) == NULL;
@@ -160,7 +161,7 @@ bl_status bl_handle_job_events(bl_request *rq)
     job_listener *listener = bl_arena_alloc(rq->arena, sizeof *listener);
     if (listener == NULL)
         return bl_arena_status(rq->arena, &rq->err);
-    BL_TRY(bl_stream_begin(rq, "text/event-stream", read_events, listener));
+    BL_TRY(bl_stream_begin(rq, "text/event-stream", job->owner != rq->owner ? &by : NULL, read_events, listener));
     *listener = (job_listener){.job = job_retain(job), .rq = rq, .last = last, .sent_ns = bl_clock_ns()};
     listener->text.budget = &rq->server->memory;
     bl_metrics_add(&rq->server->metrics, BL_COUNT_STREAMS, 1);

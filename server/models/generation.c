@@ -443,6 +443,8 @@ static bl_status submit_own(bl_infer *in, bl_generation *g)
 static bl_status begin_stream(bl_infer *in, bl_generation *g)
 {
     bl_request *rq = in->rq;
+    bl_grant by = {in->version->owner, rq->owner, "model", in->version->name};
+    bool shared = by.owner != 0 && by.owner != rq->owner; /* those of the folder are everybody's */
     listener *l = bl_arena_alloc(rq->arena, sizeof *l);
     if (l == NULL)
         return bl_arena_status(rq->arena, &rq->err);
@@ -450,7 +452,7 @@ static bl_status begin_stream(bl_infer *in, bl_generation *g)
     bl_metrics_add(&rq->server->metrics, BL_COUNT_STREAMS, 1);
     BL_TRY(bl_request_defer(rq, end_stream, l)); /* also where what follows fails */
     BL_TRY(submit_own(in, g));
-    BL_TRY(bl_stream_begin(rq, "text/event-stream; charset=utf-8", read_events, g));
+    BL_TRY(bl_stream_begin(rq, "text/event-stream; charset=utf-8", shared ? &by : NULL, read_events, g));
     BL_TRY(bl_request_defer(rq, leave, g)); /* before the stream ends, which then nobody wakes */
     pthread_mutex_lock(&g->lock);
     g->stream = rq->stream;

@@ -507,9 +507,10 @@ class Jobs(unittest.TestCase):
             while words not in line:
                 line = reply.readline()
                 self.assertTrue(line, "the stream has ended")
-            self.assertIn(b'"queued"', line)
-            step = json.loads(line.split(b": ", 1)[1])["step"]
+            self.assertEqual({"urn:beamline:error:eauth", 401}, {json.loads(line.split(b": ", 1)[1])[name] for name in ("type", "status")})
+            self.assertEqual(b"\n", reply.read())
             begin()
+            step = self.call("alice", "GET", f"{J}/{job}")["step"]
             self.assertGreater(self.job(job, lambda now, step=step: now["state"] == "running" and now["step"] > step)["step"], step)
         self.call("alice", "DELETE", f"{J}/{job}", status=202)
 

@@ -15,7 +15,8 @@ import threading
 import time
 import unittest
 
-from repository import V2, AllocationsFail, ModelsTest
+from repository import V2, AllocationsFail, ModelsTest, Repository, Server
+from test_keys import Keys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DATA = pathlib.Path(os.environ.get("BEAMLINE_DATA", ROOT.parent / "shared" / "data"))
@@ -122,6 +123,33 @@ class TextTest(ModelsTest):
             if line.startswith(b"data: "):
                 found.append(json.loads(line[6:])["text_output"])
         return found
+
+
+class Revoked(unittest.TestCase):
+    """A text ends with the key that asked for it."""
+
+    def test_t12_a_text_ends_with_its_key(self):
+        repository, keys = Repository(), Keys()
+        self.addCleanup(repository.remove)
+        self.addCleanup(keys.folder.cleanup)
+        TextTest.put(repository, "endless", counter(), **parameters(context=10000000))
+        root, bob = ({"x-api-key": keys.make(name, scopes)} for name, scopes in (("root", "admin,metrics"), ("bob", "infer")))
+        server = Server("--models", str(repository.path), "--backends", "interp", "--state", keys.folder.name)
+        self.addCleanup(server.stop)
+        ModelsTest.wait_ready(server)
+        link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        self.addCleanup(link.close)
+        link.request("POST", f"{V2}endless/generate_stream", json.dumps({"text_input": "a", "max_tokens": 1000000}), {"content-type": "application/json", **bob})
+        reply = link.getresponse()
+        for _ in range(20):
+            self.assertNotEqual(b"", reply.readline())
+        self.assertEqual(204, server.call("DELETE", "/api/v1/keys/bob", None, root).status)
+        *_, last, rest = reply.read().split(b"\n\n")
+        self.assertEqual((b'event: error\ndata: {"error":"the key was revoked"}', b""), (last, rest))
+        end = time.monotonic() + 10
+        while b"beamline_requests_active 1\n" not in server.call("GET", "/metrics", None, root).body:  # that one alone: the text is not written any more
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
 
 
 class Text(TextTest):
