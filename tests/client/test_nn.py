@@ -114,6 +114,16 @@ class LayerTest(TensorCase):
 
 
 class OptimiserTest(TensorCase):
+    def test_buffers_of_integers(self):
+        """The count of batches of a BatchNorm is among its parameters, and is not learnt."""
+        net = nn.BatchNorm(3)
+        opt = nn.optim.SGD(nn.state.get_parameters(net), lr=0.5)
+        with Tensor.train():
+            net(Tensor.arange(12).float().reshape(4, 3)).square().sum().backward()
+            opt.step()
+        self.assertEqual((net.num_batches_tracked.item(), len(opt.params), len(opt.buffers)), (1, 2, 3))
+        self.assertRaises(ValueError, nn.optim.SGD, [Tensor([1, 2])])
+
     def steps(self, mine, other, count=4):
         """Some steps of both on one function of one weight."""
         start, x = some(3, 4), some(5, 3)

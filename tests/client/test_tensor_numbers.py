@@ -122,14 +122,14 @@ class ArrayOperandTest(TensorCase):
 
 
 class SeedTest(TensorCase):
-    def drawn(self, first=""):
+    def drawn(self, first="", **settings):
         code = ("from beamline import *; Device.connect(%r); Tensor.training = True; %s\n"
                 "from beamline.train import DataLoader\n"
                 "@TinyJit\ndef f(x): return x + Tensor.rand(2)\n"
                 "for _ in range(2): last = f(Tensor([0.0]))\n"
                 "print([each.tolist() for each in (Tensor.rand(3), Tensor.randn(3), Tensor.randint(9, high=1000), Tensor.randperm(50), nn.Linear(2, 2).weight,\n"
                 "Tensor.ones(64).dropout(), Tensor.ones(50).multinomial(9), last)])") % (self.server.url, first)
-        done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(ROOT / "clients" / "python")}, capture_output=True, text=True, check=True)
+        done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(ROOT / "clients" / "python"), **settings}, capture_output=True, text=True, check=True)
         return eval(done.stdout)  # pylint: disable=eval-used
 
     def test_processes_differ_without_a_seed(self):
@@ -138,7 +138,8 @@ class SeedTest(TensorCase):
 
     def test_a_seed_is_the_same_everywhere(self):
         seeded = self.drawn("Tensor.manual_seed(5)")
-        self.assertEqual(seeded, self.drawn("Tensor.manual_seed(5)"))
+        self.assertEqual(seeded, self.drawn("Tensor.manual_seed(5)", BEAMLINE_SEED="6"))
+        self.assertEqual(seeded, self.drawn(BEAMLINE_SEED="5"))
         self.assertNotEqual(seeded, self.drawn("Tensor.manual_seed(6)"))
         Tensor.manual_seed(5)
         self.assertEqual([round(each, 6) for each in Tensor.rand(3).tolist()], FIRST_OF_SEED_5)

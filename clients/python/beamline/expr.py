@@ -303,9 +303,9 @@ def cross_devices(order: list[Expr]) -> bool:
 
 
 class Seeds:
-    """The random numbers of this process: each request that draws has the next seed.  The first comes from the system."""
+    """The random numbers of this process: each request that draws has the next seed.  The first is $BEAMLINE_SEED, or comes from the system."""
 
-    seed = int.from_bytes(os.urandom(8), "little")
+    seed = int(os.environ["BEAMLINE_SEED"]) if os.environ.get("BEAMLINE_SEED") else int.from_bytes(os.urandom(8), "little")
     count = 0
 
     @classmethod

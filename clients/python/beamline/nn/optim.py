@@ -23,7 +23,7 @@ class Optimizer:
         for each in params:
             if not isinstance(each, Tensor):
                 raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(each).__name__}")
-            if not each.is_floating_point():
+            if each.requires_grad is not False and not each.is_floating_point():
                 raise ValueError(f"optimizer can only optimize Tensors of floats, but one of the params is {each.shape} {each.dtype}")
             if each.requires_grad is None:
                 each.requires_grad = True
