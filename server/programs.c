@@ -254,6 +254,10 @@ void bl_program_describe(bl_program *program, bl_text *out)
         bl_encode_key(out, "durable");
         bl_text_puts(out, "true");
     }
+    if (program->doc.options.check_indices) {
+        bl_encode_key(out, "check_indices");
+        bl_text_puts(out, "true");
+    }
     if (bl_program_check(program, &err) != BL_OK) {
         bl_encode_key(out, "lost");
         bl_text_puts(out, "true");

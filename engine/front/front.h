@@ -26,6 +26,7 @@ typedef struct bl_index_bound {
 } bl_index_bound;
 
 #define BL_INDEX_CHECK_PLACE (INT64_C(1) << 32)
+#define BL_INDEX_CHECK_LAST  (INT32_MAX - 1) /* stands for the places from there on */
 
 /* A tensor of indices that each step compares with their bound (index_check.c).  |first| is int64: INT64_MAX where all are in
  * range, else the position of the first one that is not, in the flat index tensor, times BL_INDEX_CHECK_PLACE, plus its value,

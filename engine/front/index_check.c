@@ -35,8 +35,11 @@ static const bl_node *first_outside(bl_ir *ir, const bl_node *index, const bl_in
 {
     const bl_node *low = bl_alu2(ir, BL_OP_MAX, index, whole(ir, INT32_MIN, index));
     const bl_node *value = bl_sub(ir, bl_alu2(ir, BL_OP_MIN, low, whole(ir, INT32_MAX, index)), whole(ir, INT32_MIN, index));
-    const bl_node *place = bl_mul(ir, bl_iota_like(ir, index, 0, BL_I64), whole(ir, BL_INDEX_CHECK_PLACE, index));
-    const bl_node *found = bl_where(ir, is_outside(ir, index, bound), bl_add(ir, place, value), whole(ir, INT64_MAX, index));
+    const bl_node *place = bl_iota_like(ir, index, 0, BL_I64);
+    if (index->dim[0]->hi > BL_INDEX_CHECK_LAST)
+        place = bl_alu2(ir, BL_OP_MIN, place, whole(ir, BL_INDEX_CHECK_LAST, index));
+    const bl_node *both = bl_add(ir, bl_mul(ir, place, whole(ir, BL_INDEX_CHECK_PLACE, index)), value);
+    const bl_node *found = bl_where(ir, is_outside(ir, index, bound), both, whole(ir, INT64_MAX, index));
 
     return bl_drop_axes(ir, bl_reduce(ir, BL_OP_MIN, found, 1), 1);
 }
@@ -75,10 +78,6 @@ void bl_call_check_index(bl_call *c, const bl_node *index, const bl_index_bound 
     while (asked->caller != NULL)
         asked = asked->caller;
     const bl_node *count = bl_shape_count(ir, index->ndim, index->dim);
-    if (count->op != BL_OP_POISON && count->hi > INT32_MAX) {
-        bl_call_fail_as(c, BL_ELIMIT, "check_indices takes at most %d indices, not %s", INT32_MAX, bl_call_shape(c, index));
-        return;
-    }
     const char *op = bl_arena_strdup(bl_ir_arena(ir), asked->op); /* the plan outlives the wire graph */
     const char *id = bl_arena_strdup(bl_ir_arena(ir), asked->node->ids[0]);
     const bl_node *first = first_outside(ir, bl_reshape(ir, as_int64(ir, index), 1, &count), bound);

@@ -5,11 +5,13 @@
 
 #include <stdlib.h>
 
-/* Append " at [i, j]": the place in the index tensor; nothing for a scalar. */
+/* Append " at [i, j]": the place in the index tensor; nothing for a scalar, or a place too far to be known. */
 static void print_place(bl_text *out, const bl_index_check *check, int64_t at, const int64_t *vars)
 {
     int64_t place[BL_MAX_DIMS];
 
+    if (at >= BL_INDEX_CHECK_LAST)
+        return;
     for (int i = check->ndim - 1; i >= 0; i--) {
         int64_t extent = bl_extent_eval(check->dim[i], vars);
         place[i] = at % extent;
