@@ -47,6 +47,10 @@ class PagesTest(unittest.TestCase):
     def test_python_of_the_client(self):
         self.check(self.desk.python("docs/client.md"))
 
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "python3-numpy is not installed")
+    def test_python_of_the_tutorial(self):
+        self.check(self.desk.python("docs/tutorial.md"))
+
     def test_api(self):
         self.check(self.desk.shell("docs/api.md"))
 
