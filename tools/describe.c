@@ -15,6 +15,21 @@ static const bl_example examples[] = {
 };
 enum { EXAMPLE_COUNT = sizeof examples / sizeof examples[0] };
 
+/* The rows of the table in their order: a group's title, or the name of an op. */
+static const struct {
+    const char *title, *op;
+} rows[] = {
+#define BL_KIND(title)                            {title, NULL},
+#define BL_WIRE(id, name, signature, doc)         {NULL, name},
+#define BL_FORMULA(name, signature, formula, doc) {NULL, name},
+#define BL_ALU(name, op, signature, doc)          {NULL, name},
+#include "engine/front/wire_ops.def"
+#undef BL_KIND
+#undef BL_WIRE
+#undef BL_FORMULA
+#undef BL_ALU
+};
+
 /* The next example of |op| from number |at| on; EXAMPLE_COUNT if there is none. */
 static size_t find_example(const char *op, size_t at)
 {
@@ -258,12 +273,31 @@ static void put_gradients(bl_text *out, const bl_sig *sig, const bl_gradients *g
     bl_text_puts(out, ".\n");
 }
 
+/* A line for each group: its title, and links to its ops. */
+static void put_contents(bl_text *out)
+{
+    bool first = true;
+
+    bl_text_puts(out, "\n## Contents\n");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].title != NULL) {
+            bl_text_printf(out, "\n- **%s**:", rows[i].title);
+            first = true;
+        } else if (rows[i].op[0] != '_') {
+            bl_text_printf(out, "%s [%s](#%s)", first ? "" : ",", rows[i].op, rows[i].op);
+            first = false;
+        }
+    }
+    bl_text_puts(out, "\n");
+}
+
 bool bl_describe_markdown(bl_text *out)
 {
     bl_gradients g;
     bl_sig sig;
 
     bl_text_puts(out, introduction);
+    put_contents(out);
     for (size_t i = 0; i < bl_wire_ops_count; i++) {
         const bl_wire_op *op = &bl_wire_ops[i];
         size_t at = find_example(op->name, 0);

@@ -25,7 +25,9 @@ const bl_wire_op *bl_wire_op_find(const char *name);
 #define BL_WIRE(id, name, signature, doc) const bl_node *expand_##id(bl_call *c);
 #define BL_FORMULA(name, signature, formula, doc)
 #define BL_ALU(name, op, signature, doc)
+#define BL_KIND(title)
 #include "engine/front/wire_ops.def"
+#undef BL_KIND
 #undef BL_WIRE
 #undef BL_FORMULA
 #undef BL_ALU

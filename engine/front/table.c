@@ -7,7 +7,9 @@ const bl_wire_op bl_wire_ops[] = {
 #define BL_WIRE(id, name, signature, doc)         {name, signature, doc, expand_##id, NULL, BL_OP_CONST},
 #define BL_FORMULA(name, signature, formula, doc) {name, signature, doc, NULL, formula, BL_OP_CONST},
 #define BL_ALU(name, op, signature, doc)          {name, signature, doc, NULL, NULL, BL_OP_##op},
+#define BL_KIND(title)
 #include "engine/front/wire_ops.def"
+#undef BL_KIND
 #undef BL_WIRE
 #undef BL_FORMULA
 #undef BL_ALU
