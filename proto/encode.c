@@ -5,6 +5,8 @@
 #include "proto/utf8.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void bl_encode_span(bl_text *out, bl_span text)
@@ -88,11 +90,18 @@ void bl_encode_results(bl_text *out, const bl_result *results, size_t count, boo
     bl_text_putc(out, '}');
 }
 
-/* Rounded to microseconds, which keeps the text short. */
-static void encode_ms(bl_text *out, const char *name, double ms)
+void bl_encode_measured(bl_text *out, const char *name, double value)
 {
+    char text[40];
+
     bl_encode_key(out, name);
-    bl_encode_number(out, round(ms * 1000) / 1000);
+    if (fabs(value) >= 1) {
+        /* beyond 2^53 thousandths there are no others */
+        bl_encode_number(out, fabs(value) < 1e12 ? round(value * 1000) / 1000 : value);
+    } else {
+        snprintf(text, sizeof text, "%.4g", value);
+        bl_encode_number(out, strtod(text, NULL));
+    }
 }
 
 void bl_encode_stats(bl_text *out, const bl_run_stats *stats)
@@ -106,11 +115,11 @@ void bl_encode_stats(bl_text *out, const bl_run_stats *stats)
     bl_encode_u64(out, stats->helpers);
     bl_encode_key(out, "plan");
     bl_encode_string(out, stats->cached ? "cached" : "compiled");
-    encode_ms(out, "time_ms", stats->time_ms);
-    encode_ms(out, "queue_ms", stats->queue_ms);
-    encode_ms(out, "compile_ms", stats->compile_ms);
-    encode_ms(out, "compute_ms", stats->compute_ms);
-    encode_ms(out, "copy_ms", stats->copy_ms);
+    bl_encode_measured(out, "time_ms", stats->time_ms);
+    bl_encode_measured(out, "queue_ms", stats->queue_ms);
+    bl_encode_measured(out, "compile_ms", stats->compile_ms);
+    bl_encode_measured(out, "compute_ms", stats->compute_ms);
+    bl_encode_measured(out, "copy_ms", stats->copy_ms);
     bl_encode_key(out, "peak_bytes");
     bl_encode_u64(out, stats->peak_bytes);
     bl_encode_key(out, "ops");

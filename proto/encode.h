@@ -13,6 +13,8 @@ void bl_encode_key(bl_text *out, const char *name);
 /* Finite or not; whole numbers without a fraction. */
 void bl_encode_number(bl_text *out, double value);
 void bl_encode_u64(bl_text *out, uint64_t value);
+/* ,"name":value of what was measured or estimated: to a thousandth, or to four digits where it is below one. */
+void bl_encode_measured(bl_text *out, const char *name, double value);
 
 /* A result in host memory. */
 typedef struct bl_result {

@@ -5,7 +5,6 @@
 #include "proto/tensor.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static void put_graph(bl_text *out, const bl_wire_graph *graph, bool body);
@@ -21,19 +20,14 @@ static void put_comma(bl_text *out)
 /* As it was written, so far as it matters: 2 and 2.0 are two numbers, and so are 0 and -0. */
 static void put_number(bl_text *out, const bl_wire_number *number)
 {
-    char text[40];
+    size_t start = out->len;
 
     if (number->whole) {
         bl_text_printf(out, "%s%llu", number->negative ? "-" : "", (unsigned long long)number->magnitude);
         return;
     }
-    if (!isfinite(number->value)) {
-        bl_encode_number(out, number->value);
-        return;
-    }
-    snprintf(text, sizeof text, "%.17g", number->value);
-    bl_text_puts(out, text);
-    if (strcspn(text, ".e") == strlen(text))
+    bl_encode_number(out, number->value);
+    if (isfinite(number->value) && !out->failed && strpbrk(out->data + start, ".e") == NULL)
         bl_text_puts(out, ".0");
 }
 

@@ -471,10 +471,8 @@ static void put_use(bl_text *out, const bl_plan *plan, const bl_kernel_use *use)
     bl_encode_string(out, bl_plan_get_info(plan)->device);
     bl_encode_key(out, "moves");
     bl_encode_string(out, use->moves);
-    bl_encode_key(out, "us");
-    bl_encode_number(out, use->seconds * 1e6);
-    bl_encode_key(out, "device_seconds");
-    bl_encode_number(out, use->seconds * (double)bl_plan_get_service(plan).steps);
+    bl_encode_measured(out, "us", use->seconds * 1e6);
+    bl_encode_measured(out, "device_seconds", use->seconds * (double)bl_plan_get_service(plan).steps);
     bl_text_puts(out, "}");
 }
 
@@ -512,10 +510,8 @@ static void put_event(bl_text *out, const event *e)
     bl_encode_string(out, e->device);
     bl_encode_key(out, "what");
     bl_encode_string(out, e->what);
-    bl_encode_key(out, "before_us");
-    bl_encode_number(out, e->before * 1e6);
-    bl_encode_key(out, "after_us");
-    bl_encode_number(out, e->after * 1e6);
+    bl_encode_measured(out, "before_us", e->before * 1e6);
+    bl_encode_measured(out, "after_us", e->after * 1e6);
     bl_text_puts(out, "}");
 }
 

@@ -87,8 +87,7 @@ bl_status bl_exec_reply_cost(bl_request *rq)
     put_count(out, "steps", x->steps);
     put_count(out, "ops", (uint64_t)info->ops); /* of a step, as all below */
     put_count(out, "bytes", (uint64_t)info->bytes);
-    bl_encode_key(out, "seconds");
-    bl_encode_number(out, step_seconds(x->plan));
+    bl_encode_measured(out, "seconds", step_seconds(x->plan));
     put_memory(x, info, out);
     put_count(out, "kernels", info->kernels);
     put_count(out, "helpers", info->helpers);

@@ -180,17 +180,13 @@ static void put_profile(bl_text *out, const bl_plan *plan, const bl_peaks *peaks
         bl_encode_string(out, use[i].moves);
         bl_encode_key(out, "launches");
         bl_encode_u64(out, (uint64_t)use[i].launches);
-        bl_encode_key(out, "us");
-        bl_encode_number(out, use[i].seconds * 1e6);
-        bl_encode_key(out, "gflop_s");
-        bl_encode_number(out, each > 0 ? 1e-9 * use[i].timed_ops / each : 0);
-        bl_encode_key(out, "gbyte_s");
-        bl_encode_number(out, each > 0 ? 1e-9 * use[i].timed_bytes / each : 0);
+        bl_encode_measured(out, "us", use[i].seconds * 1e6);
+        bl_encode_measured(out, "gflop_s", each > 0 ? 1e-9 * use[i].timed_ops / each : 0);
+        bl_encode_measured(out, "gbyte_s", each > 0 ? 1e-9 * use[i].timed_bytes / each : 0);
         if (standing.ceiling != BL_CEILING_UNKNOWN) {
             bl_encode_key(out, "bound");
             bl_encode_string(out, bl_ceiling_name(standing.ceiling));
-            bl_encode_key(out, "of_peak");
-            bl_encode_number(out, standing.share);
+            bl_encode_measured(out, "of_peak", standing.share);
         }
         bl_text_puts(out, "}");
     }
@@ -231,10 +227,8 @@ static void put_entry(bl_text *out, const bl_program *program, int at)
     bl_encode_u64(out, info->helpers);
     bl_encode_key(out, "peak_bytes");
     bl_encode_u64(out, info->peak_bytes);
-    bl_encode_key(out, "compile_ms");
-    bl_encode_number(out, info->compile_ms);
-    bl_encode_key(out, "engine_ms"); /* of that, from the graph to the source of its kernels */
-    bl_encode_number(out, info->engine_ms);
+    bl_encode_measured(out, "compile_ms", info->compile_ms);
+    bl_encode_measured(out, "engine_ms", info->engine_ms); /* of that, from the graph to the source of its kernels */
     put_profile(out, plan, bl_worker_peaks(program->worker));
     bl_text_puts(out, "}");
     bl_plan_release(plan);

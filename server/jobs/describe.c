@@ -2,15 +2,7 @@
 #include "proto/encode.h"
 #include "server/jobs/internal.h"
 
-#include <math.h>
-
 const char *const job_state_names[] = {"queued", "running", "done", "failed", "cancelled"};
-
-static void put_number(bl_text *out, const char *key, double value)
-{
-    bl_encode_key(out, key);
-    bl_encode_number(out, round(value * 1000) / 1000);
-}
 
 static void put_checkpoints(const bl_job *job, bl_text *out)
 {
@@ -22,7 +14,7 @@ static void put_checkpoints(const bl_job *job, bl_text *out)
         bl_encode_u64(out, job->marks[i].step);
         bl_encode_key(out, "bytes");
         bl_encode_u64(out, job->marks[i].bytes);
-        put_number(out, "time", job->marks[i].time);
+        bl_encode_measured(out, "time", job->marks[i].time);
         bl_text_puts(out, "}");
     }
     bl_text_puts(out, "]");
@@ -35,9 +27,9 @@ static void put_progress(const bl_job *job, bl_text *out)
     bl_encode_key(out, "steps");
     bl_encode_u64(out, job->steps);
     if (job->rate > 0) {
-        put_number(out, "rate", job->rate);
+        bl_encode_measured(out, "rate", job->rate);
         if (!job_is_final(job))
-            put_number(out, "seconds_left", (double)(job->steps - job->step) / job->rate);
+            bl_encode_measured(out, "seconds_left", (double)(job->steps - job->step) / job->rate);
     }
 }
 
@@ -64,11 +56,11 @@ void job_describe(bl_job *job, bl_text *out)
     put_progress(job, out);
     bl_encode_key(out, "priority");
     bl_text_printf(out, "%d", job->priority);
-    put_number(out, "created", job->created);
+    bl_encode_measured(out, "created", job->created);
     if (job->started > 0)
-        put_number(out, "started", job->started);
+        bl_encode_measured(out, "started", job->started);
     if (job->ended > 0)
-        put_number(out, "ended", job->ended);
+        bl_encode_measured(out, "ended", job->ended);
     bl_encode_key(out, "restarts");
     bl_encode_u64(out, (uint64_t)job->restarts);
     if (last != NULL)

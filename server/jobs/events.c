@@ -63,11 +63,9 @@ static void put_report(job_listener *listener, const job_report *report)
 {
     bl_text *out = &listener->text;
     bl_text_printf(out, "id: %llu\ndata: {\"step\":%llu", (unsigned long long)report->step, (unsigned long long)report->step);
-    bl_encode_key(out, "time");
-    bl_encode_number(out, report->time);
+    bl_encode_measured(out, "time", report->time);
     if (listener->job->rate > 0) {
-        bl_encode_key(out, "rate");
-        bl_encode_number(out, listener->job->rate);
+        bl_encode_measured(out, "rate", listener->job->rate);
     }
     job_report_write(listener->job, report, out);
     bl_text_puts(out, "}\n\n");

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +72,7 @@ static void stats(void **state)
     bl_encode_stats(&out, &row);
     assert_string_equal(
         out.data,
-        "{\"device\":\"opencl:0\",\"kernels\":1,\"helpers\":0,\"plan\":\"cached\",\"time_ms\":1.235,\"queue_ms\":0,"
+        "{\"device\":\"opencl:0\",\"kernels\":1,\"helpers\":0,\"plan\":\"cached\",\"time_ms\":1.235,\"queue_ms\":0.0004,"
         "\"compile_ms\":0,\"compute_ms\":0,\"copy_ms\":0,\"peak_bytes\":1048576,\"ops\":12,\"bytes\":34,\"debug\":\"a\\nb\"}");
     bl_text_fini(&out);
 }
@@ -103,9 +104,38 @@ static void problems(void **state)
     bl_text_fini(&out);
 }
 
+/* What was measured has as many digits as it is worth. */
+static void measured(void **state)
+{
+    static const struct {
+        double value;
+        const char *text;
+    } rows[] = {{0.6207079999999999, "0.6207"},
+                {5.3999999999999994e-8, "5.4e-8"},
+                {1.0133333, "1.013"},
+                {12345.678912, "12345.679"},
+                {1795551360.8494284, "1795551360.849"},
+                {0, "0"},
+                {-0.00123456, "-0.001235"},
+                {1e20, "1e20"},
+                {0.99999, "1"},
+                {250, "250"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bl_text out = {0};
+        char expected[60];
+
+        bl_encode_measured(&out, "ms", rows[i].value);
+        snprintf(expected, sizeof expected, "\"ms\":%s", rows[i].text);
+        assert_string_equal(bl_text_get(&out) + (bl_text_get(&out)[0] == ','), expected);
+        bl_text_fini(&out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(strings), cmocka_unit_test(results), cmocka_unit_test(stats),
-                                       cmocka_unit_test(problems)};
+                                       cmocka_unit_test(problems), cmocka_unit_test(measured)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
