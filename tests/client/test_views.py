@@ -190,6 +190,22 @@ class ViewTest(TensorCase):
             opt.step()
         self.assertEqual((flat.tolist(), turned.tolist()), ([-1, -2, -3, -4, 5, 6], [[-1, -3], [-2, -4]]))
 
+    def test_a_failed_step_changes_nothing(self):
+        flat = Tensor.arange(8).float().contiguous()
+        table = nn.Embedding(3, 2)
+        table.weight, turned = flat[:6].reshape(3, 2), flat.reshape(2, 4).T
+        table.weight.requires_grad = True
+        with Tensor.train():
+            opt = nn.optim.SGD([table.weight], lr=1.0)
+            for rows, expected in (([0, 3], list(range(8))), ([0, 2], [-1, 0, 2, 3, 3, 4, 6, 7])):
+                opt.zero_grad()
+                table(Tensor(rows)).sum().backward()
+                if 3 in rows:
+                    self.assertRaises(IndexError, opt.step)
+                else:
+                    opt.step()
+                self.assertEqual((flat.tolist(), turned.T.reshape(8).tolist(), table.weight.flatten().tolist()), (expected, expected, expected[:6]))
+
 
 def nodes(x):
     from beamline.expr import linearize

@@ -17,7 +17,7 @@ from .expr import (RANDOM, Expr, Seeds, apart, between, bind, bindings_of, check
                    make_template, numel, order_of, realize, recovering)
 from .symbolic import Bindings, Pins, Symbolic, Variable, as_text, now, rebound  # noqa: F401  # Variable as part of this module
 from .tensor import Capture, JitError, Tensor, compute
-from .views import STALE
+from .views import STALE, Snapshot
 
 NUMBERS = itertools.count()
 MOST_PROGRAMS = 64  # of one function, for the values of its arguments
@@ -327,7 +327,7 @@ class Scene:
     """
 
     def __init__(self, inputs: list):
-        self.inputs = [(each, *self.state(each)) for each in inputs]
+        self.inputs = Snapshot(inputs)
         self.fresh = [Expr("input", (), (("index", i),), each.shape, each.dtype, each.expr.device) for i, each in enumerate(inputs)]
         for each, leaf in zip(inputs, self.fresh):  # an argument shares elements with no Tensor: check_apart()
             each._leave()
@@ -336,19 +336,11 @@ class Scene:
         own = {id(each) for each in inputs}
         self.owners = {id(owner): owner for owner in (each._owner() for each in live)}
         everyone = {id(each): each for each in (*live, *self.owners.values()) if id(each) not in own}
-        self.before = [(each, *self.state(each)) for each in everyone.values()]
-        self.storages = [(view.storage, view.storage.value, view.storage.version, view.storage.pending)
-                         for _, _, view, _ in self.before if view is not None and not view.links]
+        self.before = Snapshot(everyone.values())
         self.grads = [(each, each.grad) for each in (*everyone.values(), *inputs)]
         self.alive, self.starts = set(everyone), {}
         for each in everyone.values():
             self.begin(each)
-
-    @staticmethod
-    def state(tensor: Tensor) -> tuple:
-        """(expression, view, version of the view) of a Tensor"""
-        view = tensor._view
-        return tensor._expr, view, view.version if view else STALE
 
     def begin(self, tensor: Tensor) -> None:
         """Make the value of a Tensor a leaf; a view that was not computed itself is made of the leaf of all elements."""
@@ -370,14 +362,8 @@ class Scene:
 
     def leave(self, finished: bool) -> None:
         """Give all Tensors what they had before; grads too, where the function failed."""
-        for storage, value, version, pending in self.storages:
-            storage.value, storage.version, storage.pending = value, version, pending
-        for tensor, expr, view, version in (*self.before, *self.inputs):
-            tensor._leave()
-            tensor._expr = expr
-            if view is not None:
-                view.version = version
-                tensor._join(view)
+        self.before.restore()
+        self.inputs.restore()
         if not finished:
             for tensor, grad in self.grads:
                 tensor.grad = grad

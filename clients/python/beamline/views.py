@@ -9,7 +9,7 @@ before a write keeps its value.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Iterable, NamedTuple
 
 from .dtype import DType, dtypes
 from .expr import Expr
@@ -63,6 +63,26 @@ class View:
 
     def __init__(self, storage: Storage, links: tuple) -> None:
         self.storage, self.links, self.version = storage, links, storage.version
+
+
+class Snapshot:
+    """What Tensors are, with all that shares their elements, so that they can be so again."""
+
+    def __init__(self, tensors: Iterable) -> None:
+        self.tensors = [(each, each._expr, each._view, each._view.version if each._view else STALE) for each in tensors]
+        storages = {id(view.storage): view.storage for _, _, view, _ in self.tensors if view is not None}
+        self.storages = [(each, each.value, each.version, each.pending) for each in storages.values()]
+
+    def restore(self) -> None:
+        """Be so again."""
+        for storage, value, version, pending in self.storages:
+            storage.value, storage.version, storage.pending = value, version, pending
+        for tensor, expr, view, version in self.tensors:
+            tensor._leave()
+            tensor._expr = expr
+            if view is not None:
+                view.version = version
+                tensor._join(view)
 
 
 def apply(link: Link, value: Tensor) -> Expr:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..dtype import dtypes, least_upper_dtype
 from ..tensor import Tensor
+from ..views import Snapshot
 from .state import get_parameters
 
 
@@ -47,12 +48,11 @@ class Optimizer:
 
     def step(self) -> None:
         """Change the parameters by their gradients.  Where the request fails, they and what is remembered stay as they were."""
-        before = [(each, each.expr) for each in get_parameters(self)]
+        before = Snapshot(get_parameters(self))
         try:
             Tensor.realize(*self.schedule_step())
         except BaseException:
-            for each, expr in before:
-                each.expr = expr
+            before.restore()
             raise
 
     def schedule_step(self) -> list:
