@@ -109,6 +109,7 @@ class ViewTest(TensorCase):
         for each in copies:
             each += 1
             self.assertEqual(x.tolist(), [0, 1, 2, 3])
+        self.assertIs(x.contiguous(), x)
         x += 1
         self.assertEqual([each.tolist() for each in copies[:2]], [[1, 2, 3, 4, 1, 2, 3, 4], [1, 2, 3, 4]])
 

@@ -436,7 +436,7 @@ class ElementwiseMixin(Base):
 
     def contiguous(self) -> Tensor:
         """Itself, computed into memory of its own; of a view, a copy."""
-        return self if self.expr.is_leaf and self._view is None else self._op("contiguous")
+        return self if self.expr.is_leaf and not (self._view and self._view.links) else self._op("contiguous")
 
     def contiguous_backward(self) -> Tensor:
         """Itself; the server decides where gradients are stored."""
