@@ -7,7 +7,7 @@
 import sys
 from typing import Callable, List
 
-import local  # noqa: F401  # the client beside us, where it is not installed
+import local  # before beamline: it finds the client
 from beamline import GlobalCounters, Tensor, TinyJit, nn
 from beamline.helpers import getenv, trange
 from beamline.nn.datasets import mnist
@@ -29,6 +29,7 @@ class Model:
 
 
 def main():
+    local.options(__doc__)
     try:
         X_train, Y_train, X_test, Y_test = mnist(fashion=bool(getenv("FASHION")))
     except FileNotFoundError as error:

@@ -6,7 +6,7 @@
 """
 import sys
 
-import local  # noqa: F401  # the client beside us, where it is not installed
+import local  # before beamline: it finds the client
 from beamline import Tensor, nn
 from beamline.helpers import getenv
 from beamline.nn.datasets import mnist
@@ -26,6 +26,7 @@ def scale(x: Tensor, y: Tensor):
 
 
 def main():
+    local.options(__doc__)
     try:
         X_train, Y_train, X_test, Y_test = mnist(fashion=True)
     except FileNotFoundError as error:

@@ -6,7 +6,7 @@
 """
 import sys
 
-import local  # noqa: F401  # the client beside us, where it is not installed
+import local  # before beamline: it finds the client
 from beamline import Tensor, TinyJit, nn
 from beamline.helpers import getenv, trange
 from beamline.nn.datasets import mnist
@@ -46,6 +46,7 @@ class Mixer:
 
 
 def main():
+    local.options(__doc__)
     try:
         X_train, Y_train, X_test, Y_test = mnist(fashion=True)
     except FileNotFoundError as error:

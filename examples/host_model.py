@@ -6,13 +6,12 @@
     examples/host_model.py models              # the server is at $BEAMLINE_URL, or on this machine's port 8470
 """
 import json
-import os
 import pathlib
 import struct
-import sys
 import urllib.request
 
-URL = os.environ.get("BEAMLINE_URL", "http://127.0.0.1:8470")
+import local
+
 NETWORK = [{"id": "xw", "op": "matmul", "in": ["x", "w1"]}, {"id": "h1", "op": "add", "in": ["xw", "b1"]}, {"id": "h", "op": "tanh", "in": ["h1"]},
            {"id": "hw", "op": "matmul", "in": ["h", "w2"]}, {"id": "y", "op": "add", "in": ["hw", "b2"]}]
 TRAINING = {
@@ -31,7 +30,7 @@ def call(method, path, body=None, **headers):
     data = json.dumps(body).encode() if isinstance(body, dict) else body
     if isinstance(body, dict):
         headers["content-type"] = "application/json"
-    request = urllib.request.Request(URL + path, data, headers, method=method)
+    request = urllib.request.Request(local.url() + path, data, headers, method=method)
     with urllib.request.urlopen(request) as answer:
         return answer.read(), answer.headers
 
@@ -52,7 +51,8 @@ def train():
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "models") / "xor" / "1"
+    options = local.options(__doc__, ("folder", {"nargs": "?", "default": "models", "help": "of models (default: models)"}))
+    folder = pathlib.Path(options.folder) / "xor" / "1"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.safetensors").write_bytes(train())
     (folder / "model.json").write_text(json.dumps({

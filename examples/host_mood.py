@@ -6,14 +6,13 @@
     examples/host_mood.py models               # the server is at $BEAMLINE_URL, or on this machine's port 8470
 """
 import json
-import os
 import pathlib
 import re
 import struct
-import sys
 import urllib.request
 
-URL = os.environ.get("BEAMLINE_URL", "http://127.0.0.1:8470")
+import local
+
 GOOD = ("a wonderful film", "I loved it, truly", "great actors and a great story", "funny, warm and wonderful", "not bad, I loved the story", "what a great evening!")
 BAD = ("a terrible film", "I hated it, truly", "dull actors and a dull story", "loud, cold and terrible", "not great, I hated the story", "what a dull evening!")
 MARKS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
@@ -41,7 +40,7 @@ WEIGHTS = ("words", "w")
 
 
 def call(method, path, body=None):
-    request = urllib.request.Request(URL + path, json.dumps(body).encode() if body is not None else None, {"content-type": "application/json"}, method=method)
+    request = urllib.request.Request(local.url() + path, json.dumps(body).encode() if body is not None else None, {"content-type": "application/json"}, method=method)
     with urllib.request.urlopen(request) as answer:
         return json.loads(answer.read() or b"null")
 
@@ -69,7 +68,8 @@ def train():
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "models") / "mood"
+    options = local.options(__doc__, ("folder", {"nargs": "?", "default": "models", "help": "of models (default: models)"}))
+    folder = pathlib.Path(options.folder) / "mood"
     (folder / "1").mkdir(parents=True, exist_ok=True)
     (folder / "1" / "model.safetensors").write_bytes(train())
     (folder / "1" / "tokenizer.json").write_text(json.dumps(TOKENIZER))

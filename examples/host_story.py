@@ -14,7 +14,6 @@ checkpoints, and tok512.bin.  They are looked for in the folder stories260K of $
 import concurrent.futures
 import json
 import math
-import os
 import pathlib
 import re
 import struct
@@ -25,7 +24,6 @@ import local  # noqa: F401  # the client beside us, where it is not installed
 from beamline.graph import Graph, Node
 from beamline.nn.datasets import find_file
 
-URL = os.environ.get("BEAMLINE_URL", "http://127.0.0.1:8470")
 HEADS, GROUPS, CONTEXT, CHUNK, ROWS, EPS = 8, 4, 512, 64, 32, 1e-5
 BLANK = "\u2581"  # how SentencePiece writes a blank
 
@@ -166,7 +164,7 @@ def write(models: pathlib.Path, data: pathlib.Path, name="story", rows=ROWS):
 
 
 def call(path, document):
-    request = urllib.request.Request(URL + path, json.dumps(document).encode(), {"content-type": "application/json"}, method="POST")
+    request = urllib.request.Request(local.url() + path, json.dumps(document).encode(), {"content-type": "application/json"}, method="POST")
     return urllib.request.urlopen(request)
 
 
@@ -177,13 +175,14 @@ def tell(begin, tokens) -> str:
 
 def measured() -> list[float]:
     """Tokens that the server wrote, and runs that it took."""
-    with urllib.request.urlopen(URL + "/metrics") as answer:
+    with urllib.request.urlopen(local.url() + "/metrics") as answer:
         text = answer.read().decode()
     return [float(re.search(rf"^beamline_{name} (\S+)$", text, re.M)[1]) for name in ("generated_tokens_total", "text_runs_total")]
 
 
 def main():
-    write(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "models"), find())
+    options = local.options(__doc__, ("folder", {"nargs": "?", "default": "models", "help": "of models (default: models)"}))
+    write(pathlib.Path(options.folder), find())
     call("/v2/repository/models/story/load", {}).close()
     with call("/v2/models/story/generate_stream", {"text_input": "", "max_tokens": 200}) as events:
         for line in events:

@@ -2,11 +2,17 @@
 # SPDX-License-Identifier: MIT
 # Train a small network as a job, with nothing but curl: it goes on without this script, and after a restart of the server.
 #
-#   examples/job.sh [http://127.0.0.1:8470]
+#   examples/job.sh [--url URL]        the server (default: $BEAMLINE_URL, else http://127.0.0.1:8470)
 #
 # Environment: STEPS (20000), DEVICE (the server's first).  The network learns exclusive or.
 set -eu
-api=${1:-http://127.0.0.1:8470}/api/v1
+url=${BEAMLINE_URL:-http://127.0.0.1:8470}
+case ${1:-} in
+--url) url=${2:?--url needs an address} ;;
+--help | -h) sed -n '3,/^set/s/^# \{0,1\}//p' "$0" && exit 0 ;;
+?*) echo "job.sh: unknown option '$1'; --help shows the options" >&2 && exit 2 ;;
+esac
+api=$url/api/v1
 steps=${STEPS:-20000}
 say() { curl -sSf -H 'content-type: application/json' "$@"; }
 

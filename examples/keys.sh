@@ -3,6 +3,7 @@
 # Two people on one server: keys, a tensor that one shares with the other, what a run would cost, and who used what.
 #   examples/keys.sh [PROGRAM]        starts a server of its own; needs curl and jq
 set -eu
+case ${1:-} in --help | -h) sed -n '3,/^set/s/^# \{0,1\}//p' "$0" && exit 0 ;; esac
 program=${1:-$(dirname "$0")/../build/beamline}
 state=$(mktemp -d)
 trap 'kill "$server" 2>/dev/null && wait "$server" || true; rm -rf "$state"' EXIT

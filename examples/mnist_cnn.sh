@@ -2,11 +2,17 @@
 # SPDX-License-Identifier: MIT
 # Train a small convolutional network on MNIST with nothing but curl and jq: the network of mnist_cnn.py.
 #
-#   examples/mnist_cnn.sh [http://127.0.0.1:8470]
+#   examples/mnist_cnn.sh [--url URL]  the server (default: $BEAMLINE_URL, else http://127.0.0.1:8470)
 #
 # Environment: STEPS (1000), DEVICE (the server's first), BEAMLINE_DATA (a folder with MNIST's four files).
 set -eu
-api=${1:-http://127.0.0.1:8470}/api/v1
+url=${BEAMLINE_URL:-http://127.0.0.1:8470}
+case ${1:-} in
+--url) url=${2:?--url needs an address} ;;
+--help | -h) sed -n '3,/^set/s/^# \{0,1\}//p' "$0" && exit 0 ;;
+?*) echo "mnist_cnn.sh: unknown option '$1'; --help shows the options" >&2 && exit 2 ;;
+esac
+api=$url/api/v1
 steps=${STEPS:-1000}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -8,7 +8,7 @@ Learns to write digits from 16 numbers each, and prints some that nobody wrote.
 """
 import sys
 
-import local  # noqa: F401  # the client beside us, where it is not installed
+import local  # before beamline: it finds the client
 from beamline import Tensor, TinyJit, nn
 from beamline.helpers import getenv, trange
 from beamline.nn.datasets import mnist
@@ -46,6 +46,7 @@ def draw(images: list) -> str:
 
 
 def main():
+    local.options(__doc__)
     try:
         X_train, _, X_test, _ = mnist()
     except FileNotFoundError as error:

@@ -8,7 +8,7 @@ names.txt, a name a line, is looked for in $BEAMLINE_DATA/text and in the user's
 """
 import sys
 
-import local  # noqa: F401  # the client beside us, where it is not installed
+import local  # before beamline: it finds the client
 from beamline import Tensor, TinyJit, dtypes, nn
 from beamline.helpers import getenv, trange
 from beamline.nn.datasets import find_file
@@ -53,6 +53,7 @@ class Model:
 
 
 def main():
+    local.options(__doc__)
     names = load()
     data = Tensor([[0] + name + [0] * (LENGTH - len(name)) for name in names], dtype=dtypes.int32).realize()
     model = Model()

@@ -17,7 +17,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-URL = os.environ.get("BEAMLINE_URL", "http://127.0.0.1:8470")
+import local
+
 FORMATS = {"float32": "f", "float64": "d", "float16": "e", "bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q",
            "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q"}
 
@@ -57,7 +58,7 @@ def small_model():
 
 def call(method, path, body, kind):
     try:
-        with urllib.request.urlopen(urllib.request.Request(URL + path, body, {"content-type": kind}, method=method)) as answer:
+        with urllib.request.urlopen(urllib.request.Request(local.url() + path, body, {"content-type": kind}, method=method)) as answer:
             return json.loads(answer.read())
     except urllib.error.HTTPError as problem:
         sys.exit(json.loads(problem.read()).get("detail", str(problem)))
@@ -73,8 +74,9 @@ def ramp(dtype, shape):
 
 
 def main():
-    data = pathlib.Path(sys.argv[1]).read_bytes() if len(sys.argv) > 1 else small_model()
-    given = dict(argument.split("=", 1) for argument in sys.argv[2:])
+    options = local.options(__doc__, ("model", {"nargs": "?", "metavar": "MODEL.onnx"}), ("inputs", {"nargs": "*", "metavar": "NAME=FILE"}))
+    data = pathlib.Path(options.model).read_bytes() if options.model else small_model()
+    given = dict(argument.split("=", 1) for argument in options.inputs)
     dims = os.environ.get("DIMS")
     program = call("PUT", "/api/v1/programs/onnx" + (f"?dims={urllib.parse.quote(dims)}" if dims else ""), data, "application/x-onnx")
     entry = program["entries"]["main"]

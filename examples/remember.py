@@ -9,15 +9,9 @@ that goes back.  The data is drawn on the server as well, so a request says no m
 remembers nothing is off by 1/6 (the variance of the sum of two numbers between 0 and 1).  After Hochreiter and Schmidhuber, "Long
 short-term memory", 1997, the adding problem.
 """
-import argparse
-import pathlib
-import sys
 
-try:
-    import beamline
-except ImportError:  # not installed: the one beside us
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "clients" / "python"))
-    import beamline
+import local  # before beamline: it finds the client
+import beamline
 
 WIDTH, BATCH, A_REQUEST = 32, 64, 100
 
@@ -50,12 +44,9 @@ def make_program(length):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--length", type=int, default=30, help="numbers in a sequence")
-    parser.add_argument("--steps", type=int, default=3000)
-    parser.add_argument("--url", default="http://127.0.0.1:8470")
-    options = parser.parse_args()
-    with beamline.Client(options.url) as client:
+    options = local.options(__doc__, ("--length", {"type": int, "default": 30, "help": "numbers in a sequence (default: 30)"}),
+                            ("--steps", {"type": int, "default": 3000, "help": "(default: 3000)"}))
+    with beamline.Client(local.url()) as client:
         net = client.put_program("remember", make_program(options.length), seed=1)
         for done in range(0, options.steps, A_REQUEST):
             steps = min(A_REQUEST, options.steps - done)

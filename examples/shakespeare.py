@@ -8,7 +8,7 @@ tinyshakespeare.txt is looked for in $BEAMLINE_DATA/text and in the user's cache
 """
 import sys
 
-import local  # noqa: F401  # the client beside us, where it is not installed
+import local  # before beamline: it finds the client
 from beamline import Tensor, TinyJit, dtypes, nn
 from beamline.helpers import getenv, trange
 from beamline.nn.datasets import find_file
@@ -55,6 +55,7 @@ class Transformer:
 
 
 def main():
+    local.options(__doc__)
     text = load()
     alphabet = sorted(set(text))
     data = Tensor([alphabet.index(byte) for byte in text], dtype=dtypes.uint8).realize()

@@ -10,7 +10,7 @@ stories260K/stories260K-f32.gguf is looked for in $BEAMLINE_DATA and in the user
 import pathlib
 import sys
 
-import local  # noqa: F401  # the client beside us, where it is not installed
+import local  # before beamline: it finds the client
 from beamline import Tensor, TinyJit, Variable, dtypes
 from beamline.helpers import getenv
 from beamline.nn.datasets import find_file
@@ -18,10 +18,10 @@ from beamline.nn.state import gguf_load
 
 
 
-def find() -> pathlib.Path:
+def find(file: str | None) -> pathlib.Path:
     """The file; ends the program where there is none."""
-    if len(sys.argv) > 1:
-        return pathlib.Path(sys.argv[1])
+    if file:
+        return pathlib.Path(file)
     try:
         return find_file("stories260K/stories260K-f32.gguf", "https://huggingface.co/karpathy/tinyllamas/tree/main/stories260K, as GGUF of float32, "
                                                              "or name another llama's file")
@@ -71,8 +71,9 @@ class Llama:
 
 
 def main():
+    options = local.options(__doc__, ("file", {"nargs": "?", "metavar": "FILE.gguf"}))
     count, temperature = getenv("TOKENS", 200), getenv("TEMPERATURE", 0.0)
-    model = Llama(find(), count)
+    model = Llama(find(options.file), count)
 
     @TinyJit
     def step(token: Tensor, place: Variable) -> Tensor:

@@ -4,18 +4,12 @@
 A model is a function (graph, images, training) -> logits, where images is a float tensor [n, 1, 28, 28] of 0 to 1, and a dict
 of how its parameters start.
 """
-import argparse
 import pathlib
 import sys
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-try:
-    import beamline
-except ImportError:  # not installed: the one beside us
-    sys.path.insert(0, str(HERE.parent / "clients" / "python"))
-    import beamline
-
+import local  # before beamline: it finds the client
+import beamline
 import curve
 import mnist_data
 
@@ -142,26 +136,24 @@ def test(program, inputs, digits):
 
 def main(name, model, parameters, optimise, steps, batch):
     """Train and test a model with the options of the command line."""
-    parser = argparse.ArgumentParser(description=f"Train {name} on handwritten digits, on a beamline server.")
-    parser.add_argument("--url", default="http://127.0.0.1:8470", help="of the server (default %(default)s)")
-    parser.add_argument("--device", help="to train on, as in opencl:0; by default the server's first")
-    parser.add_argument("--steps", type=int, default=steps, help="(default %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the batches and of dropout (default %(default)s)")
-    parser.add_argument("--program", default="mnist", help="its name on the server (default %(default)s)")
-    parser.add_argument("--curve", metavar="FILE", help="write a picture of the training, as SVG")
-    options = parser.parse_args()
+    options = local.options(f"Train {name} on handwritten digits, on a beamline server.",
+                            ("--device", {"help": "to train on, as in opencl:0 (default: the server's first)"}),
+                            ("--steps", {"type": int, "default": steps, "help": "(default: %(default)s)"}),
+                            ("--seed", {"type": int, "default": 0, "help": "of the batches and of dropout (default: %(default)s)"}),
+                            ("--program", {"default": "mnist", "help": "its name on the server (default: %(default)s)"}),
+                            ("--curve", {"metavar": "FILE", "help": "write a picture of the training, as SVG"}))
     try:
         run(name, model, parameters, optimise, batch, options)
     except KeyboardInterrupt:
         sys.exit("\nstopped")
     except (beamline.BeamlineError, OSError) as error:
-        sys.exit(f"{options.url}: {error}")
+        sys.exit(f"{local.url()}: {error}")
 
 
 def run(name, model, parameters, optimise, batch, options):
     digits = mnist_data.load()
     print(f"{digits.source}: {digits.train_count:,} to train with, {digits.test_count:,} to test", flush=True)
-    client = beamline.Client(options.url)
+    client = beamline.Client(local.url())
     training_data, test_data = upload(client, digits, options.device)
     place = {"device": options.device} if options.device else {}
     start = time.monotonic()

@@ -146,7 +146,7 @@ class TrainingTest(unittest.TestCase):
         folder = mnist_data.find_folder()
         if folder is None:
             self.skipTest("MNIST is not on this machine")
-        output = run("sh", ROOT / "examples" / "mnist_cnn.sh", self.server.url, STEPS="100", BEAMLINE_DATA=str(folder))
+        output = run("sh", ROOT / "examples" / "mnist_cnn.sh", "--url", self.server.url, STEPS="100", BEAMLINE_DATA=str(folder))
         self.assertGreaterEqual(accuracy(output), 85, output)
 
 

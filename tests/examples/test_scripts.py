@@ -26,7 +26,7 @@ class ScriptTest(ServedCase):
     def test_job(self):
         if shutil.which("curl") is None:
             self.skipTest("needs curl")
-        done = subprocess.run(["sh", ROOT / "examples" / "job.sh", self.server.url], capture_output=True, text=True, timeout=600, env={**os.environ, "STEPS": "4000"})
+        done = subprocess.run(["sh", ROOT / "examples" / "job.sh", "--url", self.server.url], capture_output=True, text=True, timeout=600, env={**os.environ, "STEPS": "4000"})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn('"state":"done"', done.stdout)
         last = done.stdout.rstrip().splitlines()[-1].split(",")
@@ -96,6 +96,23 @@ class ScriptTest(ServedCase):
         errors = [float(each) for each in re.findall(r"squared error ([\d.]+)", done.stdout)]
         self.assertEqual(len(errors), 4)
         self.assertLess(errors[-1], 1 / 12)  # half of what a network without memory has
+
+    def test_help(self):
+        """Each example says what it does, and takes the address of the server."""
+        for path in sorted((ROOT / "examples").iterdir()):
+            if path.suffix not in (".py", ".sh") or path.name in ("curve.py", "local.py", "mnist_data.py", "training.py"):
+                continue  # the last four are modules of the others
+            with self.subTest(example=path.name):
+                done = subprocess.run([path, "--help"], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+                self.assertEqual(0, done.returncode, done.stderr)
+                if path.name not in ("keys.sh", "traces.py"):  # which start a server, and wait for one
+                    self.assertIn("--url", done.stdout)
+
+    def test_progress_is_a_line_where_it_is_piped(self):
+        program = "import local; from beamline.helpers import trange\nfor i in trange(50): pass"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=ROOT / "examples")
+        self.assertEqual(1, done.stderr.count("50/50"), done.stderr)
+        self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
 
     def test_no_data(self):
         """Who has not the data is told where it can be had."""

@@ -110,19 +110,22 @@ class Timing(contextlib.ContextDecorator):
 
 
 class tqdm:
-    """A bar on stderr around what is iterated."""
+    """A bar on stderr around what is iterated; where stderr is no terminal, one line at the end."""
 
     def __init__(self, iterable: Iterable, desc: str = "", disable: bool = False, total: int | None = None):
         self.iterable, self.text, self.disable = iterable, desc, disable
         self.total = total if total is not None else len(iterable) if hasattr(iterable, "__len__") else None
         self.count, self.start = 0, time.monotonic()
+        self.live = sys.stderr.isatty()
 
     def __iter__(self) -> Any:
         for item in self.iterable:
             yield item
             self.count += 1
-            self.show()
+            if self.live:
+                self.show()
         if not self.disable:
+            self.show()
             sys.stderr.write("\n")
 
     def set_description(self, desc: str) -> None:
@@ -136,7 +139,8 @@ class tqdm:
         full = WIDTH * self.count // self.total if self.total else 0
         rate = self.count / max(time.monotonic() - self.start, 1e-9)
         bar = f"[{'#' * full}{'.' * (WIDTH - full)}] {self.count}/{self.total}" if self.total else str(self.count)
-        sys.stderr.write(f"\r{self.text} {bar} {rate:.2f} it/s\x1b[K")
+        line = f"{self.text} {bar} {rate:.2f} it/s"
+        sys.stderr.write(f"\r{line}\x1b[K" if self.live else line)
         sys.stderr.flush()
 
 
