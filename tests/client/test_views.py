@@ -446,6 +446,41 @@ class RandomTest(TensorCase):
             for x, value in past:
                 self.assertEqual(x.tolist(), value.tolist(), round)
 
+    def test_random_views_captured(self):
+        """A captured function writes through views that were there, and through views of its own."""
+        for seed in range(20):
+            draw = self.random = random.Random(seed)
+            base = numpy.arange(draw.choice((6, 12, 24)), dtype="int32")
+            live = [(Tensor(base.copy()), numpy.arange(base.size))]
+            for _ in range(draw.randrange(5)):
+                live.append(self.view(*draw.choice(live)))
+                if draw.random() < 0.4:
+                    draw.choice(live)[0].realize()
+            if draw.random() < 0.3 and len(live) > 1:
+                live.pop(0)
+
+            def work(n, base, live=live, seed=seed):
+                """Some writes, the same at each call, to the Tensors; and to |base|."""
+                self.random, mine = random.Random(seed + 100), list(live)
+                for step in range(6):
+                    x, at = self.random.choice(mine)
+                    if self.random.random() < 0.4 and step < 5:
+                        mine.append(self.view(x, at))
+                    else:
+                        self.write(x, at, base, 10 * step)
+                        x += n
+                        base[at] += 0 if isinstance(n, Tensor) else n
+                return [each + 1 for each, _ in live]
+            jit = TinyJit(lambda n, work=work, size=base.size: work(n, numpy.zeros(size, "int32")))
+            for n in range(1, 5):
+                results = jit(Tensor(n, dtype="int32").contiguous())
+                twins = [(Tensor(base[at]), at) for _, at in live]
+                work(numpy.int32(n), base, twins)
+                for (x, at), result in zip(live, results):
+                    self.assertEqual((x.tolist(), result.tolist()), (base[at].tolist(), (base[at] + 1).tolist()), (seed, n))
+                self.random = draw
+                self.write(*draw.choice(live), base, 1000 * n)
+
 
 if __name__ == "__main__":
     unittest.main()
