@@ -101,17 +101,14 @@ static void *load(const char *folder, const uint64_t hash[2], const char *magic,
     return file;
 }
 
-/* Gives the checksum, or 0 where it could not be stored. */
-static uint64_t store(const char *folder, const char *magic, bl_span key, const void *content, size_t len)
+static bool store(const char *folder, const uint64_t hash[2], const char *magic, bl_span key, const void *content, size_t len)
 {
     header head = {.key_len = key.len, .content_len = len, .checksum = checksum(key, content, len)};
     bl_text path = {0}, temporary = {0};
-    uint64_t hash[2];
     bool whole = false;
     int fd = -1;
 
     memcpy(head.magic, magic, sizeof head.magic);
-    hash_key(key, hash);
     path_of(folder, hash, &path);
     bl_text_printf(&temporary, "%s/new-XXXXXX", folder);
     if (!path.failed && !temporary.failed)
@@ -125,7 +122,7 @@ static uint64_t store(const char *folder, const char *magic, bl_span key, const 
     }
     bl_text_fini(&temporary);
     bl_text_fini(&path);
-    return whole ? head.checksum : 0;
+    return whole;
 }
 
 void *bl_cl_cache_load(const char *folder, bl_span key, size_t *len)
@@ -137,11 +134,20 @@ void *bl_cl_cache_load(const char *folder, bl_span key, size_t *len)
     return load(folder, hash, program_magic, &key, &head, len);
 }
 
-bool bl_cl_cache_store(const char *folder, bl_span key, const void *program, size_t len, bl_cl_batch *out)
+bool bl_cl_cache_store(const char *folder, bl_span key, const void *program, size_t len)
+{
+    uint64_t hash[2];
+
+    hash_key(key, hash);
+    return store(folder, hash, program_magic, key, program, len);
+}
+
+bool bl_cl_cache_store_batch(const char *folder, bl_span key, const void *program, size_t len, bl_cl_batch *out)
 {
     hash_key(key, out->hash);
-    out->checksum = store(folder, program_magic, key, program, len);
-    return out->checksum != 0;
+    out->checksum = checksum(key, program, len);
+    out->hash[0] = bl_hash_add(out->hash[0], out->checksum);
+    return store(folder, out->hash, program_magic, key, program, len);
 }
 
 static void touch(const char *folder, const uint64_t hash[2])
@@ -174,7 +180,10 @@ bool bl_cl_cache_load_member(const char *folder, bl_span key, bl_cl_member *out)
 
 bool bl_cl_cache_store_member(const char *folder, bl_span key, const bl_cl_member *member)
 {
-    return store(folder, member_magic, key, member, sizeof *member) != 0;
+    uint64_t hash[2];
+
+    hash_key(key, hash);
+    return store(folder, hash, member_magic, key, member, sizeof *member);
 }
 
 bool bl_cl_cache_has_batch(const char *folder, const bl_cl_batch *batch)
@@ -203,7 +212,7 @@ void *bl_cl_cache_load_batch(const char *folder, const bl_cl_batch *batch, size_
     header head;
     void *found = load(folder, batch->hash, program_magic, NULL, &head, len);
 
-    if (found != NULL && head.checksum != batch->checksum) { /* compiled anew since, perhaps in another order */
+    if (found != NULL && head.checksum != batch->checksum) { /* of an older version, which named it by its text alone */
         free(found);
         return NULL;
     }

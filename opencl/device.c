@@ -158,6 +158,7 @@ static bl_status open_all(uint32_t max, bl_device **out, uint32_t *count, struct
     /* One body for every size of grid and not one each for small and large, compiled when first met, at a launch (30 ms and
      * more): what a kernel's creation compiles, and the cache keeps, is then what runs.  It costs the kernels no time. */
     setenv("POCL_WORK_GROUP_SPECIALIZATION", "0", 0);
+    bl_cl_own_folder();
     bl_cl_ask_for_tiles();
     if (!bl_cl_load(&cl, why))
         return BL_OK;

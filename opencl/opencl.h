@@ -163,13 +163,20 @@ BL_NODISCARD bl_status bl_cl_kernel_check(const bl_cl_device *dev, cl_kernel ker
 /* Add the lines of a compiler's |log| that say what was wrong to |out|, as one sentence without paths. */
 void bl_cl_log_summary(const char *log, size_t len, bl_text *out);
 
+/* ---- driver_folder.c */
+/* Before the driver is loaded: give PoCL a folder for its files that no other process uses. */
+void bl_cl_own_folder(void);
+
 /* ---- cache.c: compiled programs on disk.  Thread: any; other processes may use the same folder. */
 /* The folder, made if need be; freed by the caller.  NULL: there is none, and nothing is kept. */
 char *bl_cl_cache_folder(void);
 /* The program stored under exactly |key|, freed by the caller, or NULL. */
 void *bl_cl_cache_load(const char *folder, bl_span key, size_t *len);
-/* Store; a failure only costs the next start some time.  *out names what was stored. */
-bool bl_cl_cache_store(const char *folder, bl_span key, const void *program, size_t len, bl_cl_batch *out);
+/* Store; a failure only costs the next start some time. */
+bool bl_cl_cache_store(const char *folder, bl_span key, const void *program, size_t len);
+/* A program of many kernels.  *out names it, by its content too: a process that compiles the same kernels at the same time gets
+ * another program, which does not take this one's place. */
+bool bl_cl_cache_store_batch(const char *folder, bl_span key, const void *program, size_t len, bl_cl_batch *out);
 /* The same for a kernel that is part of a stored program ... */
 bool bl_cl_cache_load_member(const char *folder, bl_span key, bl_cl_member *out);
 bool bl_cl_cache_store_member(const char *folder, bl_span key, const bl_cl_member *member);

@@ -315,10 +315,9 @@ static void finish(const bl_cl_device *dev, bl_span key, cl_program program)
 {
     size_t len = 0;
     unsigned char *binary = bl_cl_program_binary(dev, program, &len);
-    bl_cl_batch ignored;
 
     if (binary != NULL && dev->cache != NULL)
-        (void)bl_cl_cache_store(dev->cache, key, binary, len, &ignored);
+        (void)bl_cl_cache_store(dev->cache, key, binary, len);
     free(binary);
 }
 
@@ -396,7 +395,7 @@ static bool store_all(const bl_cl_device *dev, bl_span key, cl_program program, 
     bl_cl_member member = {0};
     size_t len = 0;
     unsigned char *binary = bl_cl_program_binary(dev, program, &len);
-    bool stored = binary != NULL && bl_cl_cache_store(dev->cache, key, binary, len, &member.batch);
+    bool stored = binary != NULL && bl_cl_cache_store_batch(dev->cache, key, binary, len, &member.batch);
 
     free(binary);
     for (uint32_t i = 0; i < n && stored; i++) {

@@ -10,7 +10,6 @@ static void cache_trusts_only_itself(void **state)
 {
     const char *base = *state;
     char *folder = bl_cl_cache_folder(), path[256];
-    bl_cl_batch stored;
     bl_span key = BL_S("a key"), other = BL_S("another");
     struct stat info;
     size_t len = 0;
@@ -22,7 +21,7 @@ static void cache_trusts_only_itself(void **state)
     assert_int_equal(0, stat(folder, &info));
     assert_int_equal(S_IFDIR | 0700, info.st_mode);
     assert_null(bl_cl_cache_load(folder, key, &len));
-    assert_true(bl_cl_cache_store(folder, key, "program", 7, &stored));
+    assert_true(bl_cl_cache_store(folder, key, "program", 7));
     got = bl_cl_cache_load(folder, key, &len);
     assert_non_null(got);
     assert_int_equal(7, len);
@@ -41,8 +40,33 @@ static void cache_trusts_only_itself(void **state)
         assert_int_equal(0, truncate(path, size));
         assert_null(bl_cl_cache_load(folder, key, &len));
     }
-    assert_false(bl_cl_cache_store("/nowhere/at/all", key, "program", 7, &stored)); /* no error to show, and nothing is left */
+    assert_false(bl_cl_cache_store("/nowhere/at/all", key, "program", 7)); /* no error to show, and nothing is left */
     assert_null(bl_cl_cache_load("/nowhere/at/all", key, &len));
+    empty_folder(base);
+    free(folder);
+}
+
+/* Two processes that compile the same kernels at the same time store two programs. */
+static void batches_keep_apart(void **state)
+{
+    const char *base = *state;
+    char *folder = bl_cl_cache_folder(), *got;
+    bl_span key = BL_S("a batch");
+    bl_cl_batch mine, other;
+    size_t len = 0;
+
+    assert_true(bl_cl_cache_store_batch(folder, key, "mine", 4, &mine));
+    assert_true(bl_cl_cache_store_batch(folder, key, "other", 5, &other));
+    got = bl_cl_cache_load_batch(folder, &mine, &len);
+    assert_non_null(got);
+    assert_int_equal(4, len);
+    assert_memory_equal("mine", got, 4);
+    free(got);
+    got = bl_cl_cache_load_batch(folder, &other, &len);
+    assert_non_null(got);
+    assert_int_equal(5, len);
+    free(got);
+    assert_true(bl_cl_cache_has_batch(folder, &mine) && bl_cl_cache_has_batch(folder, &other));
     empty_folder(base);
     free(folder);
 }
@@ -159,8 +183,11 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cache_trusts_only_itself),    cmocka_unit_test(folder_follows_the_environment),
-        cmocka_unit_test(log_is_one_clean_sentence),   cmocka_unit_test(codes_have_names),
+        cmocka_unit_test(cache_trusts_only_itself),
+        cmocka_unit_test(batches_keep_apart),
+        cmocka_unit_test(folder_follows_the_environment),
+        cmocka_unit_test(log_is_one_clean_sentence),
+        cmocka_unit_test(codes_have_names),
         cmocka_unit_test(queue_codes_lose_the_device),
     };
 

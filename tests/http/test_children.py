@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Graphs are compiled by child processes: cold, warm, when one dies, and when the server ends in whatever way."""
 
+import concurrent.futures
 import glob
 import json
 import os
@@ -88,6 +89,30 @@ class Children(unittest.TestCase):
         server = self.serve()
         self.run_well(server)
         self.assertEqual([], self.stop(server))
+
+    def test_two_servers_compile_at_once(self):
+        """With one cache, empty, and one folder of PoCL's for both, each compiles the same kernels as the other: neither dies of a half of a file of the other's."""
+        servers = [self.serve(), self.serve()]
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            for done in [pool.submit(self.run_well, server, n) for n in (40, 41, 42, 1) for server in servers]:
+                done.result()
+        self.assertEqual(2, len(os.listdir(self.env["POCL_CACHE_DIR"])))  # a folder each
+        for server in servers:
+            self.stop(server)
+        self.assertEqual([], os.listdir(self.env["POCL_CACHE_DIR"]))
+
+    def test_a_killed_servers_folder_goes(self):
+        """What a server that was killed left in PoCL's folder is removed by the next."""
+        server = self.serve()
+        self.run_well(server)
+        server.process.kill()
+        server.process.wait()
+        self.assertEqual(1, len(os.listdir(self.env["POCL_CACHE_DIR"])))
+        left = os.listdir(self.env["POCL_CACHE_DIR"])
+        server = self.serve()
+        self.assertFalse(set(left) & set(os.listdir(self.env["POCL_CACHE_DIR"])))
+        self.run_well(server)
+        self.stop(server)
 
     def test_what_kernels_bring_along_is_compiled_once(self):
         """Kernels that need the same functions are one program, not one each."""
