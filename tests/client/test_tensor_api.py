@@ -128,6 +128,31 @@ class RefusalTest(unittest.TestCase):
             with self.subTest(number):
                 self.assertRaises(kind, call)
 
+    def test_shapes_that_do_not_go_together(self):
+        """ValueError as tinygrad's, RuntimeError as PyTorch's: scripts catch either."""
+        x, v, s = Tensor.ones(3, 4), Tensor.ones(5), Tensor(1.0)
+        image, kernel = Tensor.ones(1, 2, 3, 3), Tensor.ones(1, 2, 2, 2)
+        calls = [
+            lambda: x + v, lambda: x @ v, lambda: x.reshape(5, 2), lambda: x.reshape(-1, 5), lambda: x.reshape(-3, -4), lambda: x.expand(3, 5),
+            lambda: x.expand(4), lambda: x.expand(-1, 3, 4), lambda: x.repeat(2), lambda: x.repeat(2, -1), lambda: x.unflatten(0, (2, 2)),
+            lambda: x.flatten(1, 0), lambda: x.split([1, 3]), lambda: x.split(0), lambda: x.chunk(0), lambda: x.cat(v), lambda: s.cat(s), lambda: x.stack(v),
+            lambda: Tensor.stack([]), lambda: s.unfold(0, 1, 1), lambda: s.diag(), lambda: x.pad((1,)), lambda: x.pad((1,) * 6), lambda: x.pad((-5, 0)),
+            lambda: x.pad((5, 0), mode="reflect"), lambda: v.tril(), lambda: s.triu(1), lambda: x.topk(5), lambda: x.shrink(((0, 4), None)),
+            lambda: x.masked_fill(v > 0, 1), lambda: x.masked_select(v > 0), lambda: (x > 0).where(x, v),
+            lambda: Tensor.einsum("ij,jk->ik", x, x), lambda: Tensor.einsum("ij,jk", x), lambda: Tensor.einsum("ijk->ik", x), lambda: Tensor.einsum("ij->iz", x),
+            lambda: Tensor.einsum("ij->ii", x), lambda: image.max_pool2d((5, 5)), lambda: image.max_pool2d(stride=0), lambda: image.avg_pool2d((2, 2), dilation=0),
+            lambda: image.max_pool2d((2, 2, 2, 2, 2)), lambda: image.conv2d(Tensor.ones(1, 3, 2, 2)), lambda: image.conv2d(Tensor.ones(1, 2, 4, 4)),
+            lambda: image.conv2d(kernel, v), lambda: image.conv2d(kernel, stride=0), lambda: image.conv2d(kernel, dilation=0), lambda: image.conv2d(kernel, groups=0),
+            lambda: x.conv2d(kernel), lambda: image.conv_transpose2d(Tensor.ones(3, 1, 2, 2)), lambda: image.conv_transpose2d(Tensor.ones(2, 1, 2, 2), stride=0),
+            lambda: image.conv_transpose2d(Tensor.ones(2, 1, 2, 2), output_padding=3), lambda: image.interpolate((0, 3)),
+            lambda: x.cross_entropy(Tensor([0, 1])), lambda: x.nll_loss(Tensor([0, 1])), lambda: x.nll_loss(Tensor([0, 1, 2]), Tensor.ones(3)),
+            lambda: x.binary_crossentropy_logits(v), lambda: Tensor.zeros(-1), lambda: Tensor.eye(-1), lambda: Tensor.linspace(0, 1, -1),
+            lambda: Tensor.randint(2, low=5, high=5), lambda: Tensor.randperm(-1), lambda: v.multinomial(9)]
+        for number, call in enumerate(calls):
+            for kind in (ValueError, RuntimeError, beamline.ShapeError):
+                with self.subTest(number, kind=kind):
+                    self.assertRaises(kind, call)
+
     def test_shapes_without_a_server(self):
         x = Tensor.empty(2, 3, 8, 8)
         for result, expected in ((x.conv2d(Tensor.empty(4, 3, 3, 3), padding=1), (2, 4, 8, 8)), (x.max_pool2d(), (2, 3, 4, 4)),

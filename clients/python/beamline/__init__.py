@@ -13,6 +13,7 @@ Beneath it is the wire itself: Graph, Program and Client.
 from typing import TYPE_CHECKING
 
 from . import nn, train
+from .base import ShapeError
 from .blobs import Blob
 from .client import Client, Held, Lease, RemoteProgram, Result
 from .connection import (BeamlineError, Busy, Conflict, Forbidden, IndexOutOfRange, InvalidGraph, Malformed, NotFound, OutOfMemory,
@@ -33,7 +34,7 @@ from .values import Array, array, read_safetensors, write_safetensors
 __version__ = "0.1.0"
 __all__ = ["Array", "BeamlineError", "Blob", "Busy", "Client", "Conflict", "Context", "ContextVar", "Device", "Forbidden",
            "GlobalCounters", "Graph", "Held", "IndexOutOfRange", "Init", "InvalidGraph", "JitError", "Job", "JobFailed", "Lease", "Malformed", "Model", "Node", "NotFound",
-           "OutOfMemory", "Program", "RemoteProgram", "Result", "Tensor", "TensorLost", "TimedOut", "TinyJit", "TooLarge", "Variable", "VariableError",
+           "OutOfMemory", "Program", "RemoteProgram", "Result", "ShapeError", "Tensor", "TensorLost", "TimedOut", "TinyJit", "TooLarge", "Variable", "VariableError",
            "array", "dtypes", "fetch", "function", "getenv", "nn", "read_safetensors", "train", "write_safetensors"]
 
 if not TYPE_CHECKING:

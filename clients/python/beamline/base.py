@@ -17,6 +17,16 @@ if TYPE_CHECKING:
 MODULAR = frozenset(("add", "sub", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"))  # the lowest bits of both decide those of the result
 
 
+class ShapeError(ValueError, RuntimeError):
+    """Shapes or sizes that do not go together: a ValueError, as tinygrad's, and a RuntimeError, as PyTorch's."""
+
+
+def check_positive(what: str, *sizes) -> None:
+    """ShapeError where a step or a size is below 1."""
+    if any(each < 1 for each in sizes):
+        raise ShapeError(f"{what} is {sizes if len(sizes) > 1 else sizes[0]}; it must be at least 1")
+
+
 def argfix(*values) -> tuple:
     """f(1, 2) and f((1, 2)) as (1, 2)."""
     if values and isinstance(values[0], (tuple, list)):
@@ -47,7 +57,7 @@ def broadcast_shape(*shapes: tuple) -> tuple:
     for sizes in zip(*aligned):
         size = next((each for each in sizes if each != 1), 1)
         if any(each not in (1, size) for each in sizes):
-            raise ValueError(f"cannot broadcast {' and '.join(str(tuple(shape)) for shape in shapes)}")
+            raise ShapeError(f"cannot broadcast {' and '.join(str(tuple(shape)) for shape in shapes)}")
         result.append(size)
     return tuple(result)
 

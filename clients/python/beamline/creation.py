@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from .base import Base, argfix, as_number, ceildiv
+from .base import Base, ShapeError, argfix, as_number, ceildiv
 from .device import Device
 from .dtype import dtypes, to_dtype
 from .expr import Expr, Seeds
@@ -113,7 +113,7 @@ class CreationMixin(Base):
     def linspace(cls, start, stop, steps: int, **kwargs) -> Tensor:
         """|steps| numbers from start to stop, both included."""
         if steps < 0:
-            raise ValueError("number of steps must be non-negative")
+            raise ShapeError("number of steps must be non-negative")
         dtype = to_dtype(kwargs.pop("dtype", None) or dtypes.default_float)
         if dtype is dtypes.bool:
             raise ValueError("linspace with bool dtype is not supported")
@@ -129,7 +129,7 @@ class CreationMixin(Base):
         """(n, m) with ones on the diagonal; m is n unless given."""
         m = n if m is None else m
         if n < 0 or m < 0:
-            raise ValueError(f"cannot have negative {n=}, {m=}")
+            raise ShapeError(f"cannot have negative {n=}, {m=}")
         return cls._make("eye", (n, m), dtype, device, requires_grad, (("n", n), ("m", m)))
 
     def _like(self, kwargs: dict) -> dict:
@@ -193,6 +193,8 @@ class CreationMixin(Base):
         dtype = to_dtype(dtype or dtypes.default_int)
         if not dtypes.is_int(dtype):
             raise TypeError(f"{dtype=} must be int")
+        if low >= high:
+            raise ShapeError(f"{low=} must be below {high=}")
         if low < dtypes.min(dtype) or high - 1 > dtypes.max(dtype):
             raise ValueError(f"{low=} and {high=} do not fit {dtype}, which has {dtypes.min(dtype)} to {dtypes.max(dtype)}")
         return cls._draw("randint", shape, dtype, low=low, high=high, **kwargs)
@@ -240,6 +242,8 @@ class CreationMixin(Base):
     @classmethod
     def randperm(cls, n: int, device=None, dtype=dtypes.int32, **kwargs) -> Tensor:
         """The numbers from 0 to n - 1 in random order."""
+        if n < 0:
+            raise ShapeError(f"randperm of {n}: it must be at least 0")
         return cls._make("randperm", (n,), dtype, device, kwargs.get("requires_grad"), (("n", n),))
 
     def rand_like(self, **kwargs) -> Tensor:
@@ -253,9 +257,9 @@ class CreationMixin(Base):
     def multinomial(self, num_samples: int = 1, replacement: bool = False) -> Tensor:
         """Places drawn by weight: self (n,) or (rows, n) of weights, the result (num_samples,) or (rows, num_samples)."""
         if not 1 <= self.ndim <= 2 or num_samples <= 0:
-            raise ValueError(f"{self.ndim=} must be 1 or 2 dim, {num_samples=} must be positive")
+            raise ShapeError(f"{self.ndim=} must be 1 or 2 dim, {num_samples=} must be positive")
         if not replacement and num_samples > self.shape[-1]:
-            raise ValueError(f"no {num_samples} of {self.shape[-1]} without replacement")
+            raise ShapeError(f"no {num_samples} of {self.shape[-1]} without replacement")
         weight = self.unsqueeze(0) if self.ndim == 1 else self
         if not replacement:  # the largest of u ** (1 / w): Efraimidis and Spirakis
             drawn = (weight.rand_like(dtype=dtypes.float32).log() / weight).topk(num_samples)[1]
@@ -307,5 +311,5 @@ def _sizes(shape: tuple) -> tuple:
     shape = tuple(size if isinstance(size, Symbolic) else size.__index__() for size in shape)
     shape = tuple(size if is_known(0, size) else int(size) for size in shape)
     if not all(is_known(0, size) for size in shape):
-        raise ValueError(f"a shape has no negative sizes: {shape}")
+        raise ShapeError(f"a shape has no negative sizes: {shape}")
     return shape

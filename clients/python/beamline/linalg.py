@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
-from .base import Base, argfix, broadcast_shape, ceildiv, make_tuple, one_device
+from .base import Base, ShapeError, argfix, broadcast_shape, ceildiv, check_positive, make_tuple, one_device
 from .dtype import dtypes, least_upper_dtype, least_upper_float, sum_acc_dtype, to_dtype
 from .expr import Expr
 
@@ -28,7 +28,7 @@ class LinalgMixin(Base):
         if not self.ndim or not w.ndim:
             raise RuntimeError(f"both tensors need to be at least 1D, got {self.ndim}D and {w.ndim}D")
         if self.shape[-1] != w.shape[-min(w.ndim, 2)]:
-            raise RuntimeError(f"cannot dot {self.shape} and {w.shape}")
+            raise ShapeError(f"cannot dot {self.shape} and {w.shape}")
         common = to_dtype(dtype) if dtype is not None else least_upper_dtype(self.dtype, w.dtype)
         rows, columns = self.shape[-2:-1], w.shape[-1:] if w.ndim > 1 else ()
         shape = broadcast_shape(self.shape[:-2], w.shape[:-2]) + rows + columns
@@ -54,14 +54,14 @@ class LinalgMixin(Base):
         left, arrow, right = formula.replace(" ", "").partition("->")
         groups = left.split(",")
         if len(groups) != len(xs):
-            raise ValueError(f"number of operands doesn't match, expected {len(groups)}, got {len(xs)}")
+            raise ShapeError(f"number of operands doesn't match, expected {len(groups)}, got {len(xs)}")
         sizes: dict = {}
         spread: tuple = ()
         for group, x in zip(groups, xs):
             letters = group.replace("...", ".")
             extra = x.ndim - len(letters.replace(".", ""))
             if extra < 0 or extra and "." not in letters:
-                raise ValueError(f"{group!r} does not fit {x.shape}")
+                raise ShapeError(f"{group!r} does not fit {x.shape}")
             at = 0
             for letter in letters:
                 if letter == ".":
@@ -69,13 +69,16 @@ class LinalgMixin(Base):
                     at += extra
                     continue
                 if sizes.setdefault(letter, x.shape[at]) not in (x.shape[at], 1) and x.shape[at] != 1:
-                    raise ValueError(f"{letter} is {sizes[letter]} and {x.shape[at]}")
+                    raise ShapeError(f"axis {letter} of {formula!r} is {sizes[letter]} and {x.shape[at]}")
                 at += 1
         if not arrow:
             counted = left.replace(",", "").replace(".", "")
             right = ("..." if "..." in left else "") + "".join(sorted(each for each in set(counted) if counted.count(each) == 1))
+        twice = next((letter for letter in right if letter != "." and right.count(letter) > 1), None)
+        if twice is not None:
+            raise ShapeError(f"{formula!r} has {twice} more than once on its right")
         if any(letter not in sizes for letter in right.replace(".", "")):
-            raise ValueError(f"{formula!r} has letters on its right that the left lacks")
+            raise ShapeError(f"{formula!r} has letters on its right that the left lacks")
         shape = tuple(size for letter in right.replace("...", ".") for size in (spread if letter == "." else (sizes[letter],)))
         common = to_dtype(dtype) if dtype is not None else sum_acc_dtype(least_upper_dtype(*(x.dtype for x in xs)))
         exprs = tuple(x.cast(common).expr for x in xs)
@@ -143,7 +146,7 @@ class LinalgMixin(Base):
         if len(padding) == 2 * count:
             return [(padding[2 * i], padding[2 * i + 1]) for i in range(count)][::-1]
         if len(padding) != count:
-            raise ValueError(f"Padding must be an int or a sequence of length {count} or {2 * count}, but got {padding=} with "
+            raise ShapeError(f"Padding must be an int or a sequence of length {count} or {2 * count}, but got {padding=} with "
                              f"{self.shape=}.")
         return [(each, each) for each in padding]
 
@@ -153,15 +156,18 @@ class LinalgMixin(Base):
             return self.cast(dtype).conv2d(weight.cast(dtype), None if bias is None else bias.cast(dtype), groups, stride, dilation, padding)
         count = weight.ndim - 2
         if self.ndim != weight.ndim or count < 1:
-            raise RuntimeError(f"input of {self.ndim} axes and weight of {weight.ndim} do not go together")
+            raise ShapeError(f"input of {self.ndim} axes and weight of {weight.ndim} do not go together")
+        check_positive("groups", groups)
+        check_positive("stride", *make_tuple(stride, count))
+        check_positive("dilation", *make_tuple(dilation, count))
         if groups * weight.shape[1] != self.shape[1] or weight.shape[0] % groups:
-            raise RuntimeError(f"Input Tensor shape {self.shape} does not match the shape of the weights {weight.shape}. "
+            raise ShapeError(f"Input Tensor shape {self.shape} does not match the shape of the weights {weight.shape}. "
                                f"({groups * weight.shape[1]} vs. {self.shape[1]})")
         if bias is not None and bias.shape != (weight.shape[0],):
-            raise ValueError(f"bias {bias.shape} is not ({weight.shape[0]},)")
+            raise ShapeError(f"bias {bias.shape} is not ({weight.shape[0]},)")
         pairs, stride, dilation = self._pairs(padding, count), make_tuple(stride, count), make_tuple(dilation, count)
         if len(stride) != count or len(dilation) != count:
-            raise ValueError(f"stride/dilation mismatch kernel:{weight.shape[2:]} stride:{stride} dilation:{dilation}")
+            raise ShapeError(f"stride/dilation mismatch kernel:{weight.shape[2:]} stride:{stride} dilation:{dilation}")
         x = self
         if any(before != after for before, after in pairs):
             x, pairs = self.pad((None, None, *pairs)), [(0, 0)] * count
@@ -169,7 +175,7 @@ class LinalgMixin(Base):
         sizes = tuple((size + 2 * pad - step * (kernel - 1) - 1) // hop + 1 for size, pad, kernel, step, hop in
                       zip(x.shape[2:], pads, weight.shape[2:], dilation, stride))
         if any(size < 1 for size in sizes):
-            raise RuntimeError(f"kernel {weight.shape[2:]} is larger than the input {x.shape[2:]} with padding {pads}")
+            raise ShapeError(f"kernel {weight.shape[2:]} is larger than the input {x.shape[2:]} with padding {pads}")
         shape = (x.shape[0], weight.shape[0], *sizes)
         common = least_upper_float(least_upper_dtype(x.dtype, weight.dtype, *([bias.dtype] if bias is not None else [])))
         operands = [each.cast(common) for each in (weight, bias) if each is not None]
@@ -188,10 +194,14 @@ class LinalgMixin(Base):
         """Transposed convolution over any number of axes: self (N, C, ...), weight (C, O / groups, ...), bias (O,)."""
         count = weight.ndim - 2
         if self.shape[1] != weight.shape[0] or weight.shape[0] % groups:
-            raise RuntimeError(f"input {self.shape} and weight {weight.shape} with {groups=} do not go together")
+            raise ShapeError(f"input {self.shape} and weight {weight.shape} with {groups=} do not go together")
         kernel = weight.shape[2:]
         pairs, stride, dilation = self._pairs(padding, count), make_tuple(stride, count), make_tuple(dilation, count)
         more = make_tuple(output_padding, count)
+        check_positive("stride", *stride)
+        check_positive("dilation", *dilation)
+        if any(extra >= max(hop, d) for extra, hop, d in zip(more, stride, dilation)):
+            raise ShapeError(f"output_padding {more} must be below stride {stride} or dilation {dilation}")
         w = weight.unflatten(0, (groups, -1)).transpose(1, 2).flip(tuple(range(3, weight.ndim + 1))).flatten(0, 1)
         x = self
         if any(hop > 1 for hop in stride):  # zeros between the elements
@@ -212,7 +222,7 @@ class LinalgMixin(Base):
         for size, k, hop, d, (before, after) in zip(self.shape[-len(kernel):], kernel, stride, dilation, pairs):
             room = size + before + after - d * (k - 1) - 1
             if room < 0:
-                raise ValueError(f"kernel {kernel} is larger than the input {self.shape}")
+                raise ShapeError(f"kernel {kernel} is larger than the input {self.shape}")
             out = ceildiv(room, hop) + 1 if ceil_mode else room // hop + 1
             if ceil_mode and (out - 1) * hop >= size + before:  # the last window would begin in the padding
                 out -= 1
@@ -231,9 +241,12 @@ class LinalgMixin(Base):
         kernel = make_tuple(kernel_size, 2)
         count = len(kernel)
         stride = kernel if stride is None else make_tuple(stride, count)
+        check_positive("kernel_size", *kernel)
+        check_positive("stride", *stride)
+        check_positive("dilation", *make_tuple(dilation, count))
         dilation, pairs = make_tuple(dilation, count), self._pairs(padding, count)
         if len(stride) != count or len(dilation) != count or self.ndim < count:
-            raise ValueError(f"stride/dilation mismatch {kernel=} {stride=} {dilation=} for {self.shape}")
+            raise ShapeError(f"stride/dilation mismatch {kernel=} {stride=} {dilation=} for {self.shape}")
         return (kernel, stride, dilation, pairs, *self._pool_shape(kernel, stride, dilation, pairs, ceil_mode))
 
     def avg_pool2d(self, kernel_size=(2, 2), stride=None, dilation=1, padding=0, ceil_mode=False,
@@ -290,6 +303,7 @@ class LinalgMixin(Base):
         whole = isinstance(size, (tuple, list)) and all(isinstance(each, int) for each in size)
         if not whole or not 0 < len(size) <= self.ndim:
             raise RuntimeError(f"size={size!r} must be a tuple of whole numbers, at most {self.ndim}")
+        check_positive("size", *size)
         if mode not in ("linear", "nearest", "nearest-exact"):
             raise ValueError("only supports linear, nearest or nearest-exact interpolate")
         if align_corners and mode != "linear":

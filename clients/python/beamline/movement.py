@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
-from .base import Base, argfix, broadcast_shape, ceildiv, make_tuple, one_device
+from .base import Base, ShapeError, argfix, broadcast_shape, ceildiv, make_tuple, one_device
 from .dtype import dtypes, least_upper_dtype
 from .expr import Expr, held, is_plain, numel
 from .symbolic import Pins, Symbolic, VariableError, find, fixed, is_known, is_size, now
@@ -33,12 +33,12 @@ class MovementMixin(Base):
         if -1 in sizes:
             rest = -math.prod(sizes)
             if rest == 0 or self.numel() % rest:
-                raise ValueError(f"size mismatch, can't reshape ({self.shape}) -> ({sizes})")
+                raise ShapeError(f"size mismatch, can't reshape ({self.shape}) -> ({sizes})")
             sizes = tuple(self.numel() // rest if size == -1 else size for size in sizes)
         if numel(sizes) != self.numel() and (_named(sizes) or _named(self.shape)) and now(numel(sizes)) == now(self.numel()):
             return self._renamed(sizes)
         if numel(sizes) != self.numel() or not all(is_known(0, size) for size in sizes):
-            raise ValueError(f"size mismatch, can't reshape ({self.shape}) -> ({sizes})")
+            raise ShapeError(f"size mismatch, can't reshape ({self.shape}) -> ({sizes})")
         if sizes == self.shape:
             return self
         made = self._op("reshape", shape=sizes)._attrs(shape=sizes)
@@ -80,20 +80,20 @@ class MovementMixin(Base):
         given = argfix(shape, *args)
         old = (1,) * (len(given) - self.ndim) + self.shape
         sizes = tuple(mine if size in (-1, None) else size for mine, size in zip(old, given))
-        if len(given) < self.ndim or any(mine not in (1, size) for mine, size in zip(old, sizes)):
-            raise ValueError(f"cannot expand {self.shape} to {given}")
+        if len(given) < self.ndim or any(size in (-1, None) for size in given[:len(given) - self.ndim]) or any(mine not in (1, size) for mine, size in zip(old, sizes)):
+            raise ShapeError(f"cannot expand {self.shape} to {given}")
         return self.reshape(sizes) if sizes == old else self._op("expand", shape=sizes)._attrs(shape=sizes)._shows(self)
 
     def shrink(self, arg) -> Tensor:
         """The part between (start, stop) of each axis; None keeps one whole."""
         if len(arg) != self.ndim:
-            raise ValueError(f"shrink of {self.ndim} axes with {len(arg)} ranges")
+            raise ShapeError(f"shrink of {self.ndim} axes with {len(arg)} ranges")
         ranges = tuple((0, size) if each is None else tuple(each) for each, size in zip(arg, self.shape))
         if not all(is_known(0, start) and is_known(start, stop) and is_known(stop, size)
                    for (start, stop), size in zip(ranges, self.shape)):
             if any(True for _ in find(ranges)):
                 return self.shrink(fixed(ranges))  # by what its Variables are bound to
-            raise ValueError(f"invalid shrink {arg} for {self.shape}")
+            raise ShapeError(f"invalid shrink {arg} for {self.shape}")
         if all(each == (0, size) for each, size in zip(ranges, self.shape)):
             return self
         return self._op("shrink", shape=tuple(stop - start for start, stop in ranges))._attrs(ranges=ranges)._shows(self)
@@ -131,14 +131,14 @@ class MovementMixin(Base):
     def _padding(self, padding) -> tuple:
         if all(is_size(each) for each in padding):
             if len(padding) % 2:
-                raise ValueError("Flat padding must have even number of pads")
+                raise ShapeError("Flat padding must have even number of pads")
             flat = tuple(padding)
             pairs = tuple((flat[i], flat[i + 1]) for i in range(0, len(flat), 2))[::-1]
             pairs = ((0, 0),) * (self.ndim - len(pairs)) + pairs
         else:
             pairs = tuple((0, 0) if each is None else tuple(each) for each in padding)
         if len(pairs) != self.ndim:
-            raise ValueError(f"padding length is improper, {padding=} {self.ndim=}")
+            raise ShapeError(f"padding length is improper, {padding=} {self.ndim=}")
         return pairs
 
     def _pad_mode(self, pairs: tuple, mode: str) -> Tensor:
@@ -149,9 +149,9 @@ class MovementMixin(Base):
         for axis, (before, after) in enumerate(pairs):
             size = x.shape[axis]
             if mode == "circular" and (before > size or after > size):
-                raise ValueError("Padding value causes wrapping around more than once.")
+                raise ShapeError("Padding value causes wrapping around more than once.")
             if mode == "reflect" and (before >= size or after >= size):
-                raise ValueError(f"Padding ({before}, {after}) should be less than the input size={size} for dim={axis}.")
+                raise ShapeError(f"Padding ({before}, {after}) should be less than the input size={size} for dim={axis}.")
 
             def part(start, stop):
                 ranges = tuple((start, stop) if i == axis else None for i in range(x.ndim))  # pylint: disable=cell-var-from-loop
@@ -208,6 +208,8 @@ class MovementMixin(Base):
     def flatten(self, start_dim=0, end_dim=-1) -> Tensor:
         """The axes from start to end made one."""
         start, end = self._resolve_dim(start_dim), self._resolve_dim(end_dim)
+        if start > max(end, 0):
+            raise ShapeError(f"flatten from axis {start_dim} to {end_dim} of {self.shape}: the first must not come after the last")
         return self.reshape(self.shape[:start] + (math.prod(self.shape[start:end + 1]),) + self.shape[end + 1:])
 
     def unflatten(self, dim: int, sizes: tuple) -> Tensor:
@@ -220,7 +222,7 @@ class MovementMixin(Base):
         left, right = parse_formula(formula, self.ndim)
         known, flat = {**sizes, "1": 1}, []
         if len(left) != self.ndim:
-            raise ValueError(f"{formula!r} has {len(left)} axes on its left, the tensor {self.ndim}")
+            raise ShapeError(f"{formula!r} has {len(left)} axes on its left, the tensor {self.ndim}")
         if unused := set(sizes) - {name for group in left for name in group}:
             raise RuntimeError(f"{formula!r} has no axis {min(unused)!r}")
         for group, size in zip(left, self.shape):
@@ -242,9 +244,11 @@ class MovementMixin(Base):
         """One after the other along an axis."""
         parts = [self, *args]
         dim = self._resolve_dim(dim)
+        if not self.ndim:
+            raise ShapeError("cat takes tensors of at least one axis, and one is a number: stack() joins numbers")
         for each in args:
             if each.ndim != self.ndim or any(a != b for i, (a, b) in enumerate(zip(self.shape, each.shape)) if i != dim):
-                raise ValueError(f"cat: shapes differ outside of dim {dim}: {self.shape} and {each.shape}")
+                raise ShapeError(f"cat: shapes differ outside of dim {dim}: {self.shape} and {each.shape}")
         dtype = least_upper_dtype(*(each.dtype for each in parts))
         exprs = tuple(each.cast(dtype).expr for each in parts)
         shape = tuple(sum(each.shape[dim] for each in parts) if i == dim else size for i, size in enumerate(self.shape))
@@ -254,10 +258,10 @@ class MovementMixin(Base):
         """Side by side along a new axis."""
         tensors = [self, *args] if isinstance(self, Base) else [*self, *args]
         if not tensors:
-            raise ValueError("stack takes at least one Tensor")
+            raise ShapeError("stack takes at least one Tensor")
         odd = next((each for each in tensors if each.shape != tensors[0].shape), None)
         if odd is not None:
-            raise ValueError(f"stack takes Tensors of one shape: one is {tensors[0].shape}, another {odd.shape}; cat joins along an axis that is there")
+            raise ShapeError(f"stack takes Tensors of one shape: one is {tensors[0].shape}, another {odd.shape}; cat joins along an axis that is there")
         return tensors[0].unsqueeze(dim).cat(*(each.unsqueeze(dim) for each in tensors[1:]), dim=dim)
 
     def split(self, sizes, dim: int = 0) -> tuple:
@@ -267,7 +271,7 @@ class MovementMixin(Base):
         if isinstance(sizes, int):
             sizes = [min(sizes, total - i) for i in range(0, max(1, total), max(1, sizes))]
         if sum(sizes) != total:
-            raise ValueError(f"expect sizes to sum exactly to {total}, but got {sum(sizes)}")
+            raise ShapeError(f"expect sizes to sum exactly to {total}, but got {sum(sizes)}")
         ends = list(itertools.accumulate(sizes))
         ranges = [(end - size, end) for size, end in zip(sizes, ends)]
         return tuple(self.shrink(tuple(each if i == dim else None for i in range(self.ndim))) for each in ranges)
@@ -277,7 +281,7 @@ class MovementMixin(Base):
         if not isinstance(chunks, int):
             raise TypeError(f"expect chunks to be an int, got {chunks!r}")
         if chunks <= 0:
-            raise ValueError(f"expect chunks to be greater than 0, got {chunks}")
+            raise ShapeError(f"expect chunks to be greater than 0, got {chunks}")
         dim = self._resolve_dim(dim)
         size = self.shape[dim]
         return list(self.split(ceildiv(size, chunks) if size else [0] * chunks, dim=dim))
@@ -287,7 +291,7 @@ class MovementMixin(Base):
         counts = argfix(repeats, *args)
         shape = (1,) * (len(counts) - self.ndim) + self.shape
         if len(counts) < self.ndim:
-            raise ValueError(f"repeat of {self.ndim} axes with {len(counts)} numbers")
+            raise ShapeError(f"repeat of {self.ndim} axes with {len(counts)} numbers")
         spread = self.reshape(tuple(each for size in shape for each in (1, size)))
         spread = spread.expand(tuple(each for count, size in zip(counts, shape) for each in (count, size)))
         return spread.reshape(tuple(count * size for count, size in zip(counts, shape)))._copy()
@@ -318,7 +322,7 @@ class MovementMixin(Base):
     def diag(self) -> Tensor:
         """(n,) as the diagonal of (n, n)."""
         if self.ndim != 1:
-            raise ValueError(f"expect input to be 1-D, getting {self.ndim}-D")
+            raise ShapeError(f"expect input to be 1-D, getting {self.ndim}-D")
         n = self.shape[0]
         return self.unsqueeze(-1).pad((None, (0, n))).flatten().shrink(((0, n * n),)).reshape(n, n)
 
@@ -343,6 +347,8 @@ class MovementMixin(Base):
         if step <= 0:
             raise RuntimeError(f"step must be > 0 but got {step=}")
         dim = self._resolve_dim(dim)
+        if not self.ndim:
+            raise ShapeError("unfold takes at least one axis, and the tensor is a number: reshape it to (1,)")
         if size > self.shape[dim]:
             raise RuntimeError(f"maximum size for tensor at dimension {dim} is {self.shape[dim]} but size is {size}")
         count = (self.shape[dim] - size) // step + 1
@@ -360,7 +366,7 @@ class MovementMixin(Base):
         """More elements at the end of each axis; None keeps one as it is."""
         sizes = argfix(shape, *args)
         if len(sizes) != self.ndim:
-            raise ValueError(f"dim mismatch: pad_to of {self.shape} with {sizes}")
+            raise ShapeError(f"dim mismatch: pad_to of {self.shape} with {sizes}")
         return self.pad(tuple(None if size is None else (0, size - mine) for size, mine in zip(sizes, self.shape)), value=value)
 
     def meshgrid(self, *args: Tensor, indexing: str = "ij") -> tuple:
@@ -378,16 +384,21 @@ class MovementMixin(Base):
         if self.shape == shape:
             return self
         if self.ndim > len(shape):
-            raise ValueError(f"cannot broadcast {self.shape} to {shape}")
+            raise ShapeError(f"cannot broadcast {self.shape} to {shape}")
         return self.expand(shape)
 
     def tril(self, diagonal: int = 0) -> Tensor:
         """Zero above the diagonal of the last two axes."""
-        return self._op("tril", diagonal=diagonal)
+        return self._triangle("tril", diagonal)
 
     def triu(self, diagonal: int = 0) -> Tensor:
         """Zero below the diagonal of the last two axes."""
-        return self._op("triu", diagonal=diagonal)
+        return self._triangle("triu", diagonal)
+
+    def _triangle(self, op: str, diagonal: int) -> Tensor:
+        if self.ndim < 2:
+            raise ShapeError(f"{op} takes at least two axes, and the tensor is {self.shape}")
+        return self._op(op, diagonal=diagonal)
 
 
 def _named(shape: tuple) -> bool:

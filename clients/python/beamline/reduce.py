@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from .base import Base
+from .base import Base, ShapeError
 from .dtype import dtypes, least_upper_float, sum_acc_dtype, to_dtype
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class ReduceMixin(Base):
             raise NotImplementedError("topk with sorted_=False is not supported")
         dim = self._resolve_dim(dim)
         if k > self.shape[dim]:
-            raise ValueError(f"selected index k={k} is out of range")
+            raise ShapeError(f"selected index k={k} is out of range")
         shape = self.shape[:dim] + (k,) + self.shape[dim + 1:]
         return self._with_places("topk", shape, k=k, axis=dim, largest=bool(largest))
 
@@ -217,7 +217,7 @@ class ReduceMixin(Base):
         if reduction not in REDUCTIONS:
             raise ValueError(f"{reduction=} must be one of {REDUCTIONS}")
         if self.shape[:-1] != Y.shape:
-            raise ValueError(f"logits {self.shape} and classes {Y.shape} do not go together")
+            raise ShapeError(f"logits {self.shape} and classes {Y.shape} do not go together")
         if not label_smoothing and self.ndim == 2 and dtypes.is_int(Y.dtype):
             own = "none" if ignore_index == -1 else reduction  # a class of -1 has a loss of 0, which the mean counts, as in tinygrad
             loss = self._op("cross_entropy", Y, shape=() if own != "none" else Y.shape, dtype=least_upper_float(self.dtype),
@@ -240,7 +240,7 @@ class ReduceMixin(Base):
             raise ValueError(f"{reduction=} must be one of {REDUCTIONS}")
         if Y.shape != self.shape:
             if Y.shape != self.shape[:classes] + self.shape[classes + 1:] or not dtypes.is_int(Y.dtype):
-                raise RuntimeError(f"logits {self.shape} and targets {Y.shape} of {Y.dtype} do not go together")
+                raise ShapeError(f"logits {self.shape} and targets {Y.shape} of {Y.dtype} do not go together")
             if not label_smoothing:
                 return self._op("cross_entropy", Y, shape=Y.shape if reduction == "none" else (),
                                 dtype=least_upper_float(self.dtype),
@@ -256,6 +256,9 @@ class ReduceMixin(Base):
         """Of log-probabilities (N, C, ...) and classes (N, ...); weight (C,)."""
         if reduction not in REDUCTIONS:
             raise ValueError(f"{reduction=} must be one of {REDUCTIONS}")
+        if self.ndim < 2 or Y.shape != self.shape[:1] + self.shape[2:] or weight is not None and weight.shape != self.shape[1:2]:
+            raise ShapeError(f"log-probabilities {self.shape}, classes {Y.shape}" + (f" and weight {weight.shape}" if weight is not None else "")
+                             + " do not go together")
         operands = (Y,) if weight is None else (Y, weight)
         ignore = {} if ignore_index is None else {"ignore_index": ignore_index}
         return self._op("nll_loss", *operands, shape=Y.shape if reduction == "none" else (), dtype=least_upper_float(self.dtype),
