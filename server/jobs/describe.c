@@ -20,6 +20,25 @@ static void put_checkpoints(const bl_job *job, bl_text *out)
     bl_text_puts(out, "]");
 }
 
+/* Between how many steps the history has reports, where these are more than was asked for. */
+static void put_thinned(const bl_job *job, bl_text *out)
+{
+    const job_history *h = &job->history;
+    if (!h->thinned)
+        return;
+    bl_encode_key(out, "thinned");
+    bl_text_puts(out, "{");
+    if (h->every > 0) {
+        bl_encode_key(out, "metrics");
+        bl_encode_u64(out, h->every);
+    }
+    if (h->evaluated > 0) {
+        bl_encode_key(out, "evaluation");
+        bl_encode_u64(out, h->evaluated);
+    }
+    bl_text_puts(out, "}");
+}
+
 static void put_progress(const bl_job *job, bl_text *out)
 {
     bl_encode_key(out, "step");
@@ -65,6 +84,7 @@ void job_describe(bl_job *job, bl_text *out)
     bl_encode_u64(out, (uint64_t)job->restarts);
     if (last != NULL)
         job_report_write(job, last, out);
+    put_thinned(job, out);
     put_checkpoints(job, out);
     bl_text_puts(out, "}");
 }

@@ -38,6 +38,15 @@ typedef struct job_report {
     char *cells;
 } job_report;
 
+/* Of its reports, what the store keeps (history.c). */
+typedef struct job_history {
+    uint64_t bytes; /* that are there */
+    uint64_t every,
+        evaluated;       /* steps between those that are kept: of the trained entry, and of the evaluation; 0: it has none */
+    bool known, thinned; /* the steps are those; they are more than the job asks for */
+    bool refused;        /* the last reports were left out for want of room */
+} job_history;
+
 /* An entry of a program with its inputs. */
 typedef struct job_part {
     const bl_program_entry *entry;
@@ -152,6 +161,7 @@ struct bl_job {
     double rate;
     uint64_t nreports, flushed; /* ever; flushed: of those, in the store */
     job_report ring[JOB_RING];
+    job_history history; /* the writer's thread; under the lock where any but |bytes| changes */
     int nmarks, marks_cap;
     job_mark *marks;  /* checkpoints that are there, the oldest first */
     unsigned changes; /* of state, ever */
@@ -323,6 +333,14 @@ BL_NODISCARD bl_status job_load_reports(bl_job *job, bl_err *err); /* the last o
 BL_NODISCARD bl_status job_rewind(bl_job *job, uint64_t step, bl_err *err);
 /* All jobs of the store. */
 BL_NODISCARD bl_status jobs_load(bl_jobs *jobs, bl_err *err);
+
+/* ---- history.c: the writer's thread */
+/* Make room for the reports of |row|, of which *bytes are to be written. */
+BL_NODISCARD bl_status job_history_fit(bl_job *job, const job_row *row, uint64_t *bytes, bl_err *err);
+bool job_history_keeps(const bl_job *job, const job_row *row, uint64_t at); /* report number |at| */
+BL_NODISCARD bl_status job_history_count(bl_job *job, bl_err *err);         /* the store's bytes anew, also for the key */
+/* In the job's warning: why they were left out, or that they are written again. */
+void job_history_tell(bl_job *job, const job_row *row, const bl_err *refused);
 
 /* ---- load.c */
 /* A checkpoint that was read: a value for each state of the program, and what else it says. */

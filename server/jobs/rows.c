@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The tables of jobs in the store: jobs, job_reports, job_checkpoints. */
 #include "engine/base/log.h"
+#include "server/access/access.h"
 #include "server/jobs/internal.h"
 #include "server/storage.h"
 
@@ -19,6 +20,7 @@ typedef struct change {
     bl_job *job;
     const job_row *row;
     uint64_t bytes;
+    bool left_out; /* the reports */
 } change;
 
 static bl_status insert_all(void *arg, bl_err *err)
@@ -74,7 +76,8 @@ static bl_status delete_all(void *arg, bl_err *err)
 
 bl_status job_delete_rows(bl_job *job, bl_err *err)
 {
-    return bl_storage_together(job->jobs->server->storage, delete_all, job, err);
+    BL_TRY(bl_storage_together(job->jobs->server->storage, delete_all, job, err));
+    return job_history_count(job, err);
 }
 
 static bl_status update_all(void *arg, bl_err *err)
@@ -83,8 +86,10 @@ static bl_status update_all(void *arg, bl_err *err)
     const job_row *row = c->row;
     bl_job *job = c->job;
     bl_cell id = bl_cell_text(job->id);
-    for (uint64_t i = row->first; i < row->last; i++) {
+    for (uint64_t i = row->first; i < row->last && !c->left_out; i++) {
         const job_report *report = &job->ring[i % JOB_RING]; /* which stays until it is known to be in the store */
+        if (!job_history_keeps(job, row, i))
+            continue;
         BL_TRY(run(job, "INSERT OR REPLACE INTO job_reports (job, step, time, cells) VALUES (?1, ?2, ?3, ?4)",
                    BL_CELLS(id, bl_cell_int((int64_t)report->step), bl_cell_real(report->time), bl_cell_text(report->cells)),
                    err));
@@ -108,8 +113,22 @@ static bl_status update_all(void *arg, bl_err *err)
 
 bl_status job_update(bl_job *job, const job_row *row, bl_err *err)
 {
+    bl_access *access = job->jobs->server->access;
     change c = {.job = job, .row = row};
-    return bl_storage_together(job->jobs->server->storage, update_all, &c, err);
+    bl_err refused = {0};
+    bl_status st = BL_OK;
+    BL_TRY(job_history_fit(job, row, &c.bytes, err));
+    c.left_out = c.bytes > 0 && bl_access_take_disk(access, job->owner, c.bytes, 0, &refused) != BL_OK;
+    st = bl_storage_together(job->jobs->server->storage, update_all, &c, err);
+    if (c.bytes > 0)
+        job_history_tell(job, row, &refused);
+    if (c.left_out)
+        return st;
+    if (st == BL_OK)
+        job->history.bytes += c.bytes;
+    else
+        bl_access_count_disk(access, job->owner, -(int64_t)c.bytes);
+    return st;
 }
 
 typedef struct rewound {
@@ -128,7 +147,8 @@ static bl_status rewind_all(void *arg, bl_err *err)
 bl_status job_rewind(bl_job *job, uint64_t step, bl_err *err)
 {
     rewound r = {job, step};
-    return bl_storage_together(job->jobs->server->storage, rewind_all, &r, err);
+    BL_TRY(bl_storage_together(job->jobs->server->storage, rewind_all, &r, err));
+    return job_history_count(job, err);
 }
 
 /* ---- reading */
@@ -290,6 +310,7 @@ bl_status jobs_load(bl_jobs *jobs, bl_err *err)
         l.job = job;
         BL_TRY(load_rows(&l, "SELECT step, time, bytes FROM job_checkpoints WHERE job = ?1 ORDER BY step",
                          BL_CELLS(bl_cell_text(job->id)), take_mark, err));
+        BL_TRY(job_history_count(job, err));
         if (job_is_final(job)) {
             BL_TRY(job_load_reports(job, err));
             continue;

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* How much of a job's reports the store keeps: --max-reports bytes.  Where more come, every second of those that are there goes,
+ * and of those to come as many: the curve stays whole, at half the density.
+ *
+ * Which are kept follows from the step alone, so that a job that is taken up again keeps the same ones: multiples of
+ * history.every, and of history.evaluated for evaluations, which are fewer and worth more.  Both begin as the job asks; the
+ * smaller one doubles.  Writer's thread. */
+#include "server/access/access.h"
+#include "server/jobs/internal.h"
+#include "server/storage.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ROW_BYTES = 64 }; /* of a row besides its cells: the job's id, the step, the time, and what SQLite adds */
+
+static const char total[] = "SELECT coalesce(sum(length(cells) + 64), 0) FROM job_reports WHERE job = ?1";
+static const char others[] = "SELECT count(*) FROM job_reports WHERE job = ?1 AND (?2 = 0 OR step % ?2 <> 0) AND (?3 = 0 OR "
+                             "step % ?3 <> 0)";
+static const char thin[] = "DELETE FROM job_reports WHERE job = ?1 AND (?2 = 0 OR step % ?2 <> 0) AND (?3 = 0 OR step % ?3 <> 0)";
+
+_Static_assert(ROW_BYTES == 64, "as |total| says");
+
+static bool take_number(void *arg, const bl_cell *cells, int n)
+{
+    (void)n;
+    *(int64_t *)arg = cells[0].integer;
+    return false;
+}
+
+/* With the steps of |h| as ?2 and ?3; |out| is the one number that comes, or NULL. */
+static bl_status run(const bl_job *job, const char *sql, const job_history *h, int64_t *out, bl_err *err)
+{
+    bl_cell cells[] = {bl_cell_text(job->id), bl_cell_int((int64_t)h->every), bl_cell_int((int64_t)h->evaluated)};
+    return bl_storage_run(job->jobs->server->storage, sql, sql == total ? 1 : 3, cells, out != NULL ? take_number : NULL, out,
+                          err);
+}
+
+bl_status job_history_count(bl_job *job, bl_err *err)
+{
+    int64_t bytes = 0;
+    BL_TRY(run(job, total, &job->history, &bytes, err));
+    bl_access_count_disk(job->jobs->server->access, job->owner, bytes - (int64_t)job->history.bytes);
+    job->history.bytes = (uint64_t)bytes;
+    return BL_OK;
+}
+
+/* Half as many; false where that cannot be. */
+static bool coarsen(job_history *h)
+{
+    uint64_t *step = h->evaluated == 0 || (h->every > 0 && h->every <= h->evaluated) ? &h->every : &h->evaluated;
+    if (*step == 0 || *step > INT64_MAX / 2)
+        return false;
+    *step *= 2;
+    return true;
+}
+
+static void set_steps(bl_job *job, const job_history *h)
+{
+    pthread_mutex_lock(&job->jobs->lock);
+    job->history.every = h->every;
+    job->history.evaluated = h->evaluated;
+    job->history.known = true;
+    job->history.thinned = h->every != job->train.every || h->evaluated != job->evaluation.every;
+    pthread_mutex_unlock(&job->jobs->lock);
+}
+
+/* As the job asks, or, where the store has that many that some were left out, as those that are there show. */
+static bl_status recognise(bl_job *job, uint64_t most, bl_err *err)
+{
+    job_history h = {.every = job->train.every, .evaluated = job->evaluation.every}, next = h;
+    int64_t strangers = 0;
+    while (job->history.bytes > most / 8 && strangers == 0 && coarsen(&next)) {
+        BL_TRY(run(job, others, &next, &strangers, err));
+        if (strangers == 0)
+            h = next;
+    }
+    set_steps(job, &h);
+    return BL_OK;
+}
+
+bool job_history_keeps(const bl_job *job, const job_row *row, uint64_t at)
+{
+    const job_history *h = &job->history;
+    uint64_t step = job->ring[at % JOB_RING].step;
+    return (h->every > 0 && step % h->every == 0) || (h->evaluated > 0 && step % h->evaluated == 0) ||
+           (row->ended > 0 && at + 1 == row->last); /* how it ended */
+}
+
+static uint64_t count_new(const bl_job *job, const job_row *row)
+{
+    uint64_t bytes = 0;
+    for (uint64_t i = row->first; i < row->last; i++)
+        if (job_history_keeps(job, row, i))
+            bytes += strlen(job->ring[i % JOB_RING].cells) + ROW_BYTES;
+    return bytes;
+}
+
+bl_status job_history_fit(bl_job *job, const job_row *row, uint64_t *bytes, bl_err *err)
+{
+    uint64_t most = job->jobs->server->settings.max_reports;
+    job_history h;
+    if (!job->history.known)
+        BL_TRY(recognise(job, most, err));
+    h = job->history;
+    while ((*bytes = count_new(job, row)) > 0 && job->history.bytes + *bytes > most && coarsen(&h)) {
+        set_steps(job, &h);
+        BL_TRY(run(job, thin, &h, NULL, err));
+        BL_TRY(job_history_count(job, err));
+    }
+    return BL_OK;
+}
+
+void job_history_tell(bl_job *job, const job_row *row, const bl_err *refused)
+{
+    pthread_mutex_lock(&job->jobs->lock);
+    if (refused->status != BL_OK && !job->history.refused) {
+        snprintf(job->warning, sizeof job->warning, "reports from step %llu on are left out: %.300s",
+                 (unsigned long long)job->ring[row->first % JOB_RING].step, refused->text);
+        job->changes++;
+    } else if (refused->status == BL_OK && job->history.refused) {
+        job->warning[0] = '\0';
+        job->changes++;
+    }
+    job->history.refused = refused->status != BL_OK;
+    pthread_mutex_unlock(&job->jobs->lock);
+}
