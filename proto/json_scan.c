@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/base/fault.h"
 #include "proto/json.h"
+#include "proto/json_names.h"
 #include "proto/number.h"
 #include "proto/utf8.h"
 
@@ -9,17 +10,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONG_STRING = 256 }; /* from here on a string without escapes stays in the body */
+enum {
+    LONG_STRING = 256, /* from here on a string without escapes stays in the body */
+    NAME_SHOWN = 100   /* bytes of a name in an error */
+};
+
+/* An array or object that is open, or could be. */
+typedef struct scan_level {
+    const char *no_list; /* an array that starts here is known to be no list */
+    bl_span member;      /* of an object: the name of the member that is scanned, without escapes */
+    size_t index;        /* of an array: the element that is scanned */
+    uint32_t object;     /* number of an object */
+    char closer;         /* its closing bracket */
+} scan_level;
 
 typedef struct scan {
     bl_json_doc *doc;
     const char *p, *end;
     bl_text out; /* what cJSON gets */
     size_t values, max_values;
+    uint32_t objects;    /* that were opened */
+    bl_json_names names; /* of all members */
     int depth, max_depth;
-    char closer[BL_JSON_DEPTH_MAX];         /* of each open bracket */
-    const char *no_list[BL_JSON_DEPTH_MAX]; /* an array that starts here at this depth is known to be no list */
     bl_err *err;
+    scan_level level[]; /* max_depth + 1 of them */
 } scan;
 
 void bl_json_where(const bl_json_doc *doc, const char *at, char *out, size_t size)
@@ -365,11 +379,12 @@ static bool try_list(scan *s, bl_list *list)
     const char *open[BL_JSON_DEPTH_MAX];
     int nopen = 0;
 
-    if (s->no_list[s->depth] == s->p)
+    if (s->level[s->depth].no_list == s->p)
         return false;
     if (bl_list_measure(s->p, s->end, s->max_depth - s->depth, list, open, &nopen) != NULL)
         return true;
-    memcpy(s->no_list + s->depth, open, (size_t)nopen * sizeof *open);
+    for (int i = 0; i < nopen; i++)
+        s->level[s->depth + i].no_list = open[i];
     return false;
 }
 
@@ -379,7 +394,11 @@ static bl_status open_container(scan *s, char closer)
 {
     if (s->depth == s->max_depth)
         return bl_fail(s->err, BL_EINVAL, "JSON: arrays and objects are nested deeper than %d", s->max_depth);
-    s->closer[s->depth++] = closer;
+    scan_level *opened = &s->level[s->depth++];
+    opened->closer = closer;
+    opened->index = 0;
+    opened->member = (bl_span){NULL, 0};
+    opened->object = s->objects++;
     bl_text_putc(&s->out, *s->p++);
     s->p = skip_space(s->p, s->end);
     return BL_OK;
@@ -391,14 +410,65 @@ static void close_container(scan *s)
     s->depth--;
 }
 
+/* Where the object at hand is: "inputs: ", "nodes[3].attrs: ". */
+static void print_place(const scan *s, bl_text *out)
+{
+    for (int i = 0; i + 1 < s->depth; i++) {
+        const scan_level *at = &s->level[i];
+        if (at->closer == ']')
+            bl_text_printf(out, "[%zu]", at->index);
+        else
+            bl_text_printf(out, "%s%.*s", i == 0 ? "" : ".", (int)(at->member.len < NAME_SHOWN ? at->member.len : NAME_SHOWN),
+                           at->member.data);
+    }
+    bl_text_puts(out, s->depth > 1 ? ": " : "");
+}
+
+/* The name between |open| and |close|, its escapes resolved as cJSON does. */
+static bl_status read_name(scan *s, const char *open, const char *close, bool plain, bl_span *out)
+{
+    cJSON *item = NULL;
+
+    *out = (bl_span){open + 1, (size_t)(close - open) - 2};
+    if (plain)
+        return BL_OK;
+    item = cJSON_ParseWithLength(open, (size_t)(close - open));
+    out->data = item != NULL ? bl_arena_strdup(s->doc->arena, item->valuestring) : NULL;
+    cJSON_Delete(item);
+    if (out->data == NULL)
+        return bl_fail(s->err, BL_ENOMEM, "the name of a member");
+    out->len = strlen(out->data);
+    return BL_OK;
+}
+
+static bl_status check_name(scan *s, bl_span name)
+{
+    scan_level *object = &s->level[s->depth - 1];
+    bl_text place = {0};
+    bool twice = false;
+
+    BL_TRY(bl_json_names_add(&s->names, object->object, name, &twice, s->err));
+    object->member = name;
+    if (!twice)
+        return BL_OK;
+    print_place(s, &place);
+    (void)bl_fail(s->err, BL_EINVAL, "%sthe member \"%.*s\" stands twice", bl_text_get(&place),
+                  (int)(name.len < NAME_SHOWN ? name.len : NAME_SHOWN), name.data);
+    bl_text_fini(&place);
+    return s->err->status;
+}
+
 static bl_status member_name(scan *s)
 {
     const char *open = s->p;
+    bl_span name;
     bool plain;
 
     if (s->p == s->end || *s->p != '"')
         return fail_at(s, s->p, "expected the name of a member, in quotes");
     BL_TRY(scan_string(s, &plain));
+    BL_TRY(read_name(s, open, s->p, plain, &name));
+    BL_TRY(check_name(s, name));
     bl_text_append(&s->out, open, (size_t)(s->p - open));
     s->p = skip_space(s->p, s->end);
     if (s->p == s->end || *s->p != ':')
@@ -426,7 +496,7 @@ static bl_status scan_value(scan *s, bool *inside)
         if (array && s->depth < s->max_depth && try_list(s, &list))
             return add_list(s, &list);
         BL_TRY(open_container(s, array ? ']' : '}'));
-        if (s->p != s->end && *s->p == s->closer[s->depth - 1]) {
+        if (s->p != s->end && *s->p == s->level[s->depth - 1].closer) {
             close_container(s);
             return BL_OK;
         }
@@ -446,12 +516,13 @@ static bl_status scan_after(scan *s, bool *done)
         *done = s->depth == 0;
         if (*done)
             return s->p == s->end ? BL_OK : fail_at(s, s->p, "something follows the document");
-        char closer = s->closer[s->depth - 1];
+        char closer = s->level[s->depth - 1].closer;
         if (s->p == s->end)
             return fail_at(s, s->p, closer == ']' ? "an array is not closed" : "an object is not closed");
         if (*s->p == ',') {
             bl_text_putc(&s->out, ',');
             s->p = skip_space(s->p + 1, s->end);
+            s->level[s->depth - 1].index++;
             return closer == '}' ? member_name(s) : BL_OK;
         }
         if (*s->p != closer)
@@ -475,56 +546,11 @@ static bl_status scan_document(scan *s)
     return bl_text_status(&s->out, s->err);
 }
 
-/* ---- members that stand twice */
-
-static int compare_names(const void *a, const void *b)
-{
-    const cJSON *const *x = a, *const *y = b;
-
-    return strcmp((*x)->string, (*y)->string);
-}
-
-/* By sorting: no choice of names makes it slow. */
-static bl_status check_members(const bl_json *object, bl_err *err)
-{
-    size_t n = bl_json_count(object), i = 0;
-    const cJSON **members;
-    bl_status st = BL_OK;
-
-    if (n < 2)
-        return BL_OK;
-    members = bl_calloc(n, sizeof *members);
-    if (members == NULL)
-        return bl_fail(err, BL_ENOMEM, "the members of a JSON object");
-    for (const cJSON *m = object->item->child; m != NULL; m = m->next)
-        members[i++] = m;
-    qsort(members, n, sizeof *members, compare_names);
-    for (i = 1; i < n && st == BL_OK; i++) {
-        if (strcmp(members[i - 1]->string, members[i]->string) == 0)
-            st = bl_json_fail(object, err, BL_EINVAL, "the member \"%.100s\" stands twice", members[i]->string);
-    }
-    free(members);
-    return st;
-}
-
-/* As deep as the limit on depth allows. */
-static bl_status check_duplicates(const bl_json *value, bl_err *err)
-{
-    bl_json_iter it = bl_json_each(value);
-    bl_json child;
-
-    if (value->kind == BL_JSON_OBJECT)
-        BL_TRY(check_members(value, err));
-    while (bl_json_next(&it, &child)) {
-        if (child.item != NULL && child.item->child != NULL)
-            BL_TRY(check_duplicates(&child, err));
-    }
-    return BL_OK;
-}
-
 bl_status bl_json_parse(bl_json_doc *doc, bl_arena *arena, bl_span body, const bl_json_limits *limits, bl_err *err)
 {
-    scan *s = bl_calloc(1, sizeof *s);
+    int depth = limits == NULL || limits->depth <= 0 ? BL_JSON_DEPTH : limits->depth;
+    int max_depth = depth < BL_JSON_DEPTH_MAX ? depth : BL_JSON_DEPTH_MAX;
+    scan *s = bl_calloc(1, sizeof *s + ((size_t)max_depth + 1) * sizeof *s->level);
     bl_status st;
 
     *doc = (bl_json_doc){.arena = arena, .body = body};
@@ -533,9 +559,7 @@ bl_status bl_json_parse(bl_json_doc *doc, bl_arena *arena, bl_span body, const b
     s->doc = doc;
     s->p = body.data;
     s->end = body.data + body.len;
-    s->max_depth = limits == NULL || limits->depth <= 0 ? BL_JSON_DEPTH : limits->depth;
-    if (s->max_depth > BL_JSON_DEPTH_MAX)
-        s->max_depth = BL_JSON_DEPTH_MAX;
+    s->max_depth = max_depth;
     s->max_values = limits == NULL || limits->values == 0 ? BL_JSON_VALUES : limits->values;
     s->err = err;
     st = scan_document(s);
@@ -545,12 +569,9 @@ bl_status bl_json_parse(bl_json_doc *doc, bl_arena *arena, bl_span body, const b
         if (doc->root == NULL)
             st = bl_fail(err, BL_ENOMEM, "the tree of a JSON document");
     }
+    bl_json_names_fini(&s->names);
     bl_text_fini(&s->out);
     free(s);
-    if (st == BL_OK) {
-        bl_json root = bl_json_root(doc);
-        st = check_duplicates(&root, err);
-    }
     return st;
 }
 
