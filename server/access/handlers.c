@@ -259,7 +259,7 @@ bl_status bl_handle_usage(bl_request *rq)
     char *end = NULL;
     long days = text != NULL ? strtol(text, &end, 10) : 1;
     int64_t whose = (rq->scopes & BL_SCOPE_ADMIN) != 0 ? -1 : (int64_t)rq->owner;
-    if (text != NULL && (end == text || *end != '\0' || days < 1 || days > MOST_DAYS))
+    if (text != NULL && (text[0] < '0' || text[0] > '9' || *end != '\0' || days < 1 || days > MOST_DAYS))
         return bl_fail(&rq->err, BL_EINVAL, "days is from 1 to %d, not \"%.40s\"", MOST_DAYS, text);
     usage_save(rq->server->access);
     bl_text_puts(&rq->out, "{\"usage\":[");

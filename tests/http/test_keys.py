@@ -359,7 +359,7 @@ class Quotas(KeyedCase):
         self.assertLessEqual({"free", "root"}, {row["key"] for row in everyone})
         time.sleep(1.2)  # the command reads what was written down
         self.assertRegex(self.keys.run("usage"), r"free +\d+ +\d+\.\d+ +\d+ +\d+")
-        for days in ("0", "x", "1000"):
+        for days in ("0", "x", "1000", "%2B1", "%201", "-1", "1x"):
             self.refused(400, self.call("free", "GET", "/api/v1/usage?days=" + days))
 
 
