@@ -3,6 +3,7 @@
  * published when it is whole; until then, and if it fails, the one before it serves. */
 #include "server/models/internal.h"
 
+#include "engine/base/clock.h"
 #include "engine/base/fault.h"
 #include "engine/base/log.h"
 #include "engine/base/map.h"
@@ -569,10 +570,12 @@ static bl_status load_one(load *l, const bl_source_version *from)
     bl_model_version *version = NULL;
     bl_err problem = {0}, *outer = l->err;
     char text[sizeof problem.text];
+    int64_t begin = bl_clock_ns();
     bl_status st = BL_OK;
     if (is_current(l, from))
         return BL_OK;
     l->err = &problem;
+    bl_log(BL_LOG_INFO, "model %s, version %llu: loading", l->op->name, (unsigned long long)from->number);
     st = load_version(l, from, &version);
     l->err = outer;
     if (st == BL_OK && l->op->mends)
@@ -580,7 +583,8 @@ static bl_status load_one(load *l, const bl_source_version *from)
     else if (st == BL_OK)
         st = bl_models_publish(l->models, version, &l->unloads, &problem);
     if (st == BL_OK) {
-        bl_log(BL_LOG_INFO, "model %s, version %llu is ready", l->op->name, (unsigned long long)from->number);
+        bl_log(BL_LOG_INFO, "model %s, version %llu is ready, loaded in %.1f s", l->op->name, (unsigned long long)from->number,
+               bl_clock_ms(begin, bl_clock_ns()) * 1e-3);
         return BL_OK;
     }
     bl_models_publish_failure(l->models, l->op->owner, l->op->name, from->number, &problem);
