@@ -2,16 +2,24 @@
 #include "server/body.h"
 
 #include "server/intake.h"
+#include "server/offload.h"
 #include "server/server.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
-enum { FIRST_BYTES = 16 * 1024, TRUSTED_BYTES = 1024 * 1024 };
+enum {
+    FIRST_BYTES = 16 * 1024,
+    TRUSTED_BYTES = 1024 * 1024,
+    INPUT_BYTES = 128 * 1024, /* of a coded body that are inflated at once: libmicrohttpd gives no more */
+    INLINE_BYTES = 64 * 1024, /* of output that an HTTP thread makes of them, in about 0.2 ms; an offload thread makes the rest */
+    SLICE_BYTES = 16 * 1024 * 1024 /* of output in one turn of that */
+};
 
 struct bl_inflate {
     z_stream stream;
+    char *input;  /* arena, INPUT_BYTES: what the stream reads */
     bool ended;   /* the end of the coded data was seen */
     bool pending; /* output was cut short by want of room: there may be more without input */
 };
@@ -84,8 +92,8 @@ static bl_status inflate_status(bl_request *rq, int code)
     return bl_fail(&rq->err, BL_EINVAL, "the body is not what its content-encoding says");
 }
 
-/* One call of zlib into the room there is.  *stuck: no progress is possible without input. */
-static bl_status inflate_some(bl_request *rq, bool *stuck, bool *full)
+/* One call of zlib, for at most |most| bytes of output.  *stuck: no progress is possible without input. */
+static bl_status inflate_some(bl_request *rq, size_t most, bool *stuck, bool *full)
 {
     bl_inflate *z = rq->inflate;
     char extra = 0, *at = NULL;
@@ -102,8 +110,7 @@ static bl_status inflate_some(bl_request *rq, bool *stuck, bool *full)
         *full = true;
         return BL_OK;
     }
-    if (room > UINT32_MAX / 2)
-        room = UINT32_MAX / 2;
+    room = room < most ? room : most;
     z->stream.next_out = (Bytef *)at;
     z->stream.avail_out = (uInt)room;
     code = inflate(&z->stream, Z_NO_FLUSH);
@@ -119,24 +126,54 @@ static bl_status inflate_some(bl_request *rq, bool *stuck, bool *full)
     return BL_OK;
 }
 
+/* Is there input, or output, that waits for inflate? */
+static bool has_more(const bl_inflate *z)
+{
+    return !z->ended && (z->stream.avail_in > 0 || z->pending);
+}
+
+/* Inflate up to |most| bytes of what is there.  *full: the intake must be written out first. */
+static bl_status inflate_slice(bl_request *rq, size_t most, bool *full)
+{
+    bl_inflate *z = rq->inflate;
+    uint64_t end = z->stream.total_out + most;
+    bool stuck = false;
+    *full = false;
+    while (!stuck && !*full && !z->ended && z->stream.total_out < end)
+        BL_TRY(inflate_some(rq, (size_t)(end - z->stream.total_out), &stuck, full));
+    if (z->ended && z->stream.avail_in > 0)
+        return bl_fail(&rq->err, BL_EINVAL, "bytes follow the end of the coded body");
+    return BL_OK;
+}
+
+static bl_step inflate_apart(bl_request *rq)
+{
+    bool full = false;
+    if (inflate_slice(rq, SLICE_BYTES, &full) != BL_OK)
+        return BL_STEP_DONE;
+    if (full)
+        return rq->intake->flush(rq) == BL_OK ? BL_STEP_MOVED : BL_STEP_DONE;
+    return has_more(rq->inflate) ? BL_STEP_AGAIN : BL_STEP_DONE;
+}
+
+/* What is there already, or some of |data| where nothing is: a little now, the rest on an offload thread. */
 static bl_status feed_coded(bl_request *rq, const char *data, size_t *size)
 {
     bl_inflate *z = rq->inflate;
-    bool stuck = false, full = false;
-    if (*size > UINT32_MAX / 2)
-        return bl_fail(&rq->err, BL_ETOOBIG, "too much of the body at once");
-    z->stream.next_in = (z_const Bytef *)(uintptr_t)data;
-    z->stream.avail_in = (uInt)*size;
-    while (!stuck && !full && !z->ended)
-        BL_TRY(inflate_some(rq, &stuck, &full));
-    *size = z->stream.avail_in;
-    z->stream.next_in = NULL;
-    z->stream.avail_in = 0;
+    size_t taken = *size < INPUT_BYTES ? *size : INPUT_BYTES;
+    bool full = false;
+    if (!has_more(z)) {
+        if (z->ended && taken > 0)
+            return bl_fail(&rq->err, BL_EINVAL, "bytes follow the end of the coded body");
+        memcpy(z->input, data, taken);
+        z->stream.next_in = (z_const Bytef *)z->input;
+        z->stream.avail_in = (uInt)taken;
+        *size -= taken;
+    }
+    BL_TRY(inflate_slice(rq, INLINE_BYTES, &full));
     if (full)
         return rq->intake->flush(rq);
-    if (z->ended && *size > 0)
-        return bl_fail(&rq->err, BL_EINVAL, "bytes follow the end of the coded body");
-    return BL_OK;
+    return has_more(z) ? bl_offload_work(rq, inflate_apart) : BL_OK;
 }
 
 bl_status bl_body_begin(bl_request *rq, bl_coding coding)
@@ -147,6 +184,11 @@ bl_status bl_body_begin(bl_request *rq, bl_coding coding)
     rq->inflate = bl_arena_alloc(rq->arena, sizeof *rq->inflate);
     if (rq->inflate == NULL)
         return bl_arena_status(rq->arena, &rq->err);
+    rq->inflate->input = bl_arena_alloc(rq->arena, INPUT_BYTES);
+    if (rq->inflate->input == NULL) {
+        rq->inflate = NULL;
+        return bl_arena_status(rq->arena, &rq->err);
+    }
     if (inflateInit2(&rq->inflate->stream, window) != Z_OK) {
         rq->inflate = NULL;
         return bl_fail(&rq->err, BL_ENOMEM, "inflating the body");
@@ -154,21 +196,24 @@ bl_status bl_body_begin(bl_request *rq, bl_coding coding)
     return BL_OK;
 }
 
-bl_status bl_body_feed(bl_request *rq, const char *data, size_t *size)
+bl_status bl_body_feed(bl_request *rq, const char *data, size_t *size, const bool *moved)
 {
-    if (rq->inflate != NULL)
-        return feed_coded(rq, data, size);
-    return feed_plain(rq, data, size);
+    if (rq->inflate == NULL)
+        return feed_plain(rq, data, size);
+    while (*size > 0 && !*moved) {
+        size_t before = *size;
+        BL_TRY(feed_coded(rq, data, size));
+        data += before - *size;
+    }
+    return BL_OK;
 }
 
-bl_status bl_body_end(bl_request *rq, bool *waits)
+bl_status bl_body_end(bl_request *rq, const bool *moved)
 {
     size_t none = 0;
-    *waits = false;
-    if (rq->inflate != NULL && rq->inflate->pending && !rq->inflate->ended) {
+    while (rq->inflate != NULL && has_more(rq->inflate)) {
         BL_TRY(feed_coded(rq, "", &none));
-        *waits = rq->submitted;
-        if (*waits)
+        if (*moved)
             return BL_OK;
     }
     if (rq->inflate != NULL && !rq->inflate->ended)

@@ -9,11 +9,11 @@ typedef enum bl_coding { BL_CODING_NONE, BL_CODING_GZIP, BL_CODING_DEFLATE } bl_
 
 /* After the head: prepare for a body coded like this. */
 BL_NODISCARD bl_status bl_body_begin(bl_request *rq, bl_coding coding);
-/* Take some of |data|; *size becomes what is left over.  Leaving some over means that the request was suspended: offer it again.
- */
-BL_NODISCARD bl_status bl_body_feed(bl_request *rq, const char *data, size_t *size);
-/* All was fed.  *waits: the request was suspended; call again. */
-BL_NODISCARD bl_status bl_body_end(bl_request *rq, bool *waits);
+/* Take some of |data|; *size becomes what is left over.  Where some is, *moved is true: the request was suspended; offer it
+ * again. |moved| is what rq->moved points to. */
+BL_NODISCARD bl_status bl_body_feed(bl_request *rq, const char *data, size_t *size, const bool *moved);
+/* All was fed.  *moved: the request was suspended; call again. */
+BL_NODISCARD bl_status bl_body_end(bl_request *rq, const bool *moved);
 void bl_body_fini(bl_request *rq);
 
 #endif

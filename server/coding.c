@@ -48,7 +48,7 @@ static size_t deflate_all(const bl_request *rq, bool gzip, char *to, size_t room
     return code == Z_STREAM_END ? room - z.avail_out : 0;
 }
 
-const char *bl_reply_code(bl_request *rq)
+void bl_reply_code(bl_request *rq)
 {
     const char *list = rq->accept_coding != NULL ? rq->accept_coding : "";
     double zipped = weigh(list, "gzip"), deflated = weigh(list, "deflate"), plain = weigh(list, "identity");
@@ -56,19 +56,20 @@ const char *bl_reply_code(bl_request *rq)
     size_t bytes = rq->out.len, room = 0;
     bl_err before = rq->err;
     char *data = NULL;
+    rq->coding_done = true;
     for (unsigned i = 0; i < rq->npieces; i++)
         bytes += rq->pieces[i].bytes;
     if (!coded || bytes < SHORT_BYTES || bytes > UINT_MAX / 2)
-        return NULL;
+        return;
     room = compressBound((uLong)bytes) + 64; /* and the header of gzip */
     data = bl_request_alloc(rq, room, "a coded answer");
     rq->err = before;
     bytes = data != NULL ? deflate_all(rq, gzip, data, room) : 0;
     if (bytes == 0)
-        return NULL;
+        return;
     rq->coded = (bl_piece){data, bytes};
     rq->pieces = &rq->coded;
     rq->npieces = 1;
     bl_text_clear(&rq->out);
-    return gzip ? "gzip" : "deflate";
+    rq->coding = gzip ? "gzip" : "deflate";
 }

@@ -5,8 +5,8 @@
 
 #include "server/request.h"
 
-/* Code the reply as the client's Accept-Encoding asks; the name of the coding, or NULL where it stays plain: it asks for none,
- * the reply is short, or there is no memory for it. */
-const char *bl_reply_code(bl_request *rq);
+/* Code the reply as the client's Accept-Encoding asks.  rq->coding becomes the name of the coding, or stays NULL where the client
+ * asks for none, the reply is short, or there is no memory. */
+void bl_reply_code(bl_request *rq);
 
 #endif

@@ -102,9 +102,9 @@ static bool is_free(const bl_request *rq)
     return rq->serial == NULL || rq->serial->holder == NULL || rq->serial->holder == rq;
 }
 
-static bl_request *first_free(const bl_waiter *waiter)
+static bl_request *first_free(const bl_fair *fair, const bl_waiter *waiter)
 {
-    bl_request *rq = waiter->head;
+    bl_request *rq = fair->most == 0 || waiter->working < fair->most ? waiter->head : NULL;
     while (rq != NULL && !is_free(rq))
         rq = rq->next;
     return rq;
@@ -116,7 +116,7 @@ static void pass_rounds(bl_fair *fair)
     int64_t rounds = INT64_MAX;
     for (const bl_waiter *waiter = fair->first; waiter != NULL; waiter = waiter->next) {
         int64_t wanted = waiter->credit > 0 ? 0 : -waiter->credit / QUANTUM_NS + 1;
-        if (wanted < rounds && first_free(waiter) != NULL)
+        if (wanted < rounds && first_free(fair, waiter) != NULL)
             rounds = wanted;
     }
     if (rounds == 0 || rounds == INT64_MAX)
@@ -137,7 +137,7 @@ bl_request *bl_fair_next(bl_fair *fair)
     uint64_t turn = 0;
     pass_rounds(fair);
     for (const bl_waiter *waiter = fair->first; waiter != NULL; waiter = waiter->next) {
-        bl_request *rq = waiter->credit > 0 ? first_free(waiter) : NULL;
+        bl_request *rq = waiter->credit > 0 ? first_free(fair, waiter) : NULL;
         if (rq == NULL || (best != NULL && (rq->rank > best->rank || (rq->rank == best->rank && waiter->turn >= turn))))
             continue;
         best = rq;

@@ -13,6 +13,7 @@ struct bl_waiter {
     bl_waiter *next;
     uint32_t owner;
     size_t count;         /* requests that have a place: waiting or at work */
+    size_t working;       /* of these, at work */
     int64_t credit;       /* nanoseconds; below zero it has had more than its part */
     int64_t mean;         /* nanoseconds that its last requests took */
     uint64_t round, turn; /* the last it took part in; when it was served last */
@@ -23,6 +24,7 @@ struct bl_waiter {
 typedef struct bl_fair {
     bl_waiter *first;
     uint64_t round, turn;
+    size_t most; /* of one waiter's requests that may be at work; 0: any number */
 } bl_fair;
 
 /* Take a place for a request of |owner|, of whom a waiter is made where there is none.  NULL if out of memory. */

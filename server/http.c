@@ -8,6 +8,7 @@
 #include "server/data/blobs.h"
 #include "server/head.h"
 #include "server/listener.h"
+#include "server/offload.h"
 #include "server/poller.h"
 #include "server/routes.h"
 #include "server/server.h"
@@ -80,21 +81,22 @@ static enum MHD_Result send_reply(bl_request *rq, bool close)
 {
     struct MHD_Response *response = NULL;
     enum MHD_Result sent = MHD_NO;
-    const char *coding = NULL;
     char length[24];
     if (rq->err.status == BL_OK && (rq->out.failed || rq->status == 0))
         (void)bl_fail(&rq->err, rq->out.failed ? BL_ENOMEM : BL_EBUG, rq->out.failed ? "the answer" : "there is no answer");
     if (rq->err.status != BL_OK)
         bl_request_reply_problem(rq);
-    if (rq->route != NULL && (rq->route->flags & BL_ROUTE_CODES) != 0)
-        coding = bl_reply_code(rq);
+    if (rq->route != NULL && (rq->route->flags & BL_ROUTE_CODES) != 0 && !rq->coding_done)
+        bl_reply_code(rq);
+    if (rq->stream != NULL && rq->err.status == BL_OK)
+        bl_watch_attach(rq->peer, rq); /* from now on it may be told that the client went away */
     snprintf(length, sizeof length, "%zu", rq->envelope);
     response = make_response(rq);
     if (response == NULL)
         return MHD_NO;
     add_header(response, "content-type", rq->content_type);
     add_header(response, "x-request-id", rq->id);
-    add_header(response, "content-encoding", coding);
+    add_header(response, "content-encoding", rq->coding);
     add_header(response, "inference-header-content-length", rq->envelope > 0 ? length : NULL);
     add_header(response, "allow", rq->allow);
     add_header(response, "location", rq->location);
@@ -110,6 +112,7 @@ static enum MHD_Result send_reply(bl_request *rq, bool close)
     sent = MHD_queue_response(rq->connection, (unsigned)rq->status, response);
     MHD_destroy_response(response);
     rq->state = BL_REQUEST_SENT;
+    bl_peer_enter(rq->peer, BL_PHASE_SEND);
     rq->sent_ns = bl_clock_ns();
     return sent;
 }
@@ -123,7 +126,7 @@ static void choose_id(bl_request *rq, const char *given)
     if (len > 0 && len < sizeof rq->id && strspn(given, letters) == len)
         memcpy(rq->id, given, len + 1);
     else
-        snprintf(rq->id, sizeof rq->id, "%08x%08x", rq->server->id_base, atomic_fetch_add(&rq->server->next_id, 1));
+        snprintf(rq->id, sizeof rq->id, "%016llx", (unsigned long long)bl_poller_draw(rq->poller));
 }
 
 /* Counted before the look at |draining|, which is set before the count is read: no request is taken that the end does not wait
@@ -203,18 +206,24 @@ static enum MHD_Result refuse(struct MHD_Connection *connection)
     return sent;
 }
 
+static bool is_probe(const bl_request *rq)
+{
+    return rq->route != NULL && (rq->route->flags & BL_ROUTE_PROBE) != 0;
+}
+
 static enum MHD_Result take_head(bl_poller *poller, struct MHD_Connection *connection, const char *method, void **context)
 {
     bl_server *server = bl_poller_server(poller);
     bl_request *rq = bl_request_create(server);
     bl_head head;
-    bool fatal = false, taken = false;
+    bool fatal = false, taken = false, crowded = false;
     *context = rq;
     if (rq == NULL)
         return refuse(connection);
     rq->poller = poller;
     rq->connection = connection;
     rq->peer = peer_of(connection);
+    bl_peer_enter(rq->peer, BL_PHASE_BODY);
     rq->uri = rq->peer != NULL ? bl_peer_get_uri(rq->peer) : NULL;
     rq->method = method;
     rq->state = BL_REQUEST_BODY;
@@ -227,12 +236,17 @@ static enum MHD_Result take_head(bl_poller *poller, struct MHD_Connection *conne
         return send_reply(rq, true);
     }
     taken = check_head(rq, &head, &fatal) == BL_OK;
+    if (rq->owner != 0)
+        bl_peer_know(rq->peer);
+    crowded = rq->owner == 0 && !is_probe(rq) && bl_listener_is_crowded(server->listener);
+    if (crowded && rq->err.status == BL_OK)
+        (void)bl_fail(&rq->err, BL_EBUSY, "the server has all the connections it takes from clients without a key");
     bl_exporter_begin(server->exporter, &rq->trail, rq->route == NULL || (rq->route->flags & BL_ROUTE_OPEN) != 0);
-    if (taken)
+    if (taken && !crowded)
         return MHD_YES;
     /* Who is in the midst of sending reads nothing until all is sent, and an end of the connection would take the answer with it:
      * the body is read and dropped.  Not where far more is announced, or the client asked first. */
-    if (fatal || head.expect != NULL || rq->content_length > DRAIN_BYTES)
+    if (fatal || crowded || head.expect != NULL || rq->content_length > DRAIN_BYTES)
         return send_reply(rq, true);
     rq->state = BL_REQUEST_DISCARD;
     rq->droppable = DRAIN_BYTES;
@@ -253,74 +267,35 @@ static enum MHD_Result drop_bytes(bl_request *rq, size_t *size)
     return MHD_YES;
 }
 
-static enum MHD_Result take_body(bl_request *rq, const char *data, size_t *size)
+static enum MHD_Result take_body(bl_request *rq, const char *data, size_t *size, const bool *moved)
 {
-    if (rq->state == BL_REQUEST_BODY && rq->err.status == BL_OK && bl_body_feed(rq, data, size) == BL_OK)
+    if (rq->state == BL_REQUEST_BODY && rq->err.status == BL_OK && bl_body_feed(rq, data, size, moved) == BL_OK)
         return MHD_YES;
     return drop_bytes(rq, size);
 }
 
-/* After a submission the request is another thread's but for |submitted|; what the handler took is noted in front of it. */
-static bl_status handle(bl_request *rq)
-{
-    bl_status st = BL_OK;
-    rq->state = BL_REQUEST_WORK;
-    rq->handling_ns = bl_clock_ns();
-    if (rq->has_body)
-        bl_trail_add(&rq->trail, BL_TIME_RECEIVE, rq->start_ns, rq->handling_ns);
-    st = rq->route->handler(rq);
-    if (rq->submitted)
-        return st;
-    if (rq->handling_ns != 0)
-        bl_trail_add(&rq->trail, BL_TIME_HANDLE, rq->handling_ns, bl_clock_ns());
-    return st == BL_OK ? rq->err.status : st; /* a queue may have done it at once */
-}
-
-/* The work is over: the answer. */
-static bl_status conclude(bl_request *rq)
-{
-    bl_status (*then)(bl_request *) = rq->then;
-    int64_t begin = bl_clock_ns();
-    bl_status st = BL_OK;
-    rq->then = NULL;
-    st = then(rq);
-    if (rq->submitted)
-        return st;
-    bl_trail_add(&rq->trail, BL_TIME_ENCODE, begin, bl_clock_ns());
-    return st == BL_OK ? rq->err.status : st;
-}
-
 /* The whole request is here, or the work for it is over. */
-static enum MHD_Result go_on(bl_request *rq)
+static enum MHD_Result go_on(bl_request *rq, const bool *moved)
 {
-    bool waits = false;
-    bl_status st = rq->err.status;
-    if (rq->state == BL_REQUEST_BODY && st == BL_OK) {
-        st = bl_body_end(rq, &waits);
-        if (waits)
-            return MHD_YES;
-        if (st == BL_OK)
-            st = handle(rq);
-    }
-    while (!rq->submitted && st == BL_OK && rq->status == 0 && rq->then != NULL) /* it has no answer yet */
-        st = conclude(rq);
-    if (rq->submitted)
-        return MHD_YES;
-    return send_reply(rq, false);
+    bl_peer_enter(rq->peer, BL_PHASE_WORK);
+    bl_offload_proceed(rq, moved);
+    return *moved ? MHD_YES : send_reply(rq, false);
 }
 
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
                                   const char *version, const char *data, size_t *size, void **context)
 {
     bl_request *rq = *context;
+    bool moved = false;
     (void)url;
     (void)version;
     if (rq == NULL)
         return take_head(arg, connection, method, context);
-    rq->submitted = false;
+    rq->moved = &moved;
+    bl_peer_count(rq->peer, *size);
     if (*size > 0)
-        return take_body(rq, data, size);
-    return go_on(rq);
+        return take_body(rq, data, size, &moved);
+    return go_on(rq, &moved);
 }
 
 /* ---- what else the daemon calls */
@@ -339,8 +314,8 @@ static void *on_uri(void *arg, const char *uri, struct MHD_Connection *connectio
 static void on_completed(void *arg, struct MHD_Connection *connection, void **context, enum MHD_RequestTerminationCode code)
 {
     (void)arg;
-    (void)connection;
     (void)code;
+    bl_peer_enter(peer_of(connection), BL_PHASE_IDLE);
     if (*context != NULL)
         bl_request_end(*context);
     *context = NULL;

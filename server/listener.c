@@ -4,6 +4,7 @@
 #include "engine/base/log.h"
 #include "server/poller.h"
 #include "server/server.h"
+#include "server/watch.h"
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -53,6 +54,29 @@ static bool is_full(const bl_listener *listener)
     return bl_pollers_open(listener->server->pollers) >= (long long)listener->server->settings.connections;
 }
 
+enum { RESERVED_SHARE = 16 };
+
+/* Connections that are open and stay so, beside those that are kept for clients with keys. */
+static long long count_over(const bl_listener *listener)
+{
+    const bl_settings *set = &listener->server->settings;
+    uint64_t most = set->connections / RESERVED_SHARE, reserved = set->reserved < most ? set->reserved : most;
+    return bl_pollers_open(listener->server->pollers) - (long long)bl_watch_closing(listener->server->watch) -
+           (long long)(set->connections - reserved);
+}
+
+bool bl_listener_is_crowded(const bl_listener *listener)
+{
+    return count_over(listener) > 0;
+}
+
+/* Close connections that wait for their client, until no more than |most| places of those that are kept are taken. */
+static void make_room(const bl_listener *listener, long long most)
+{
+    while (count_over(listener) > most && bl_watch_evict(listener->server->watch))
+        ;
+}
+
 /* All that wait, or as many as there is room for.  False where the system has none. */
 static bool accept_all(bl_listener *listener)
 {
@@ -60,12 +84,20 @@ static bool accept_all(bl_listener *listener)
         struct sockaddr_storage address;
         socklen_t size = sizeof address;
         int fd = accept4(listener->socket, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0)
-            bl_pollers_give(listener->server->pollers, fd, &address, size);
-        else if (errno != ECONNABORTED && errno != EINTR) /* those are one connection's, which is gone */
+        if (fd < 0 && (errno == ECONNABORTED || errno == EINTR)) /* of one connection, which is gone */
+            continue;
+        if (fd < 0)
             return errno == EAGAIN;
+        bl_pollers_give(listener->server->pollers, fd, &address, size);
+        make_room(listener, 0);
     }
     return true;
+}
+
+static bool is_wanted(const bl_listener *listener)
+{
+    struct pollfd waits = {.fd = listener->socket, .events = POLLIN};
+    return poll(&waits, 1, 0) > 0;
 }
 
 /* Until somebody connects and there is room for it. */
@@ -74,12 +106,17 @@ static void wait_for_one(bl_listener *listener, bool room)
     struct pollfd fds[2] = {{.fd = listener->wake, .events = POLLIN}, {.events = POLLIN}};
     uint64_t count = 0;
     atomic_store(&listener->waiting, true);
-    if (is_full(listener)) /* looked at after |waiting| was set, so that no end is missed */
+    if (is_full(listener)) { /* looked at after |waiting| was set, so that no end is missed */
         room = false;
+        if (is_wanted(listener))
+            make_room(listener, -1);
+    }
     fds[1].fd = room ? listener->socket : -1;
-    if (poll(fds, 2, room ? -1 : RETRY_MS) > 0 && fds[0].revents != 0 && read(listener->wake, &count, sizeof count) < 0)
+    if (poll(fds, 2, room && !bl_listener_is_crowded(listener) ? -1 : RETRY_MS) > 0 && fds[0].revents != 0 &&
+        read(listener->wake, &count, sizeof count) < 0)
         bl_log(BL_LOG_DEBUG, "eventfd: %s", strerror(errno));
     atomic_store(&listener->waiting, false);
+    make_room(listener, 0);
 }
 
 static void *run_thread(void *arg)

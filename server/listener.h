@@ -8,6 +8,7 @@
 
 #include "engine/base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct addrinfo;
@@ -23,6 +24,9 @@ BL_NODISCARD bl_status bl_listener_start(bl_listener *listener, bl_err *err);
 void bl_listener_stop(bl_listener *listener);
 /* After the pollers, which tell of connections until their end.  Accepts NULL. */
 void bl_listener_destroy(bl_listener *listener);
+
+/* Are so many connections open that only those with a key, and health probes, have a place?  Any thread. */
+bool bl_listener_is_crowded(const bl_listener *listener);
 
 /* A connection is over, and not counted as open any more.  Any thread. */
 void bl_listener_ended(bl_listener *listener);

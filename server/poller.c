@@ -14,12 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    CLOSELY = 3,  /* times --spin: requests that come within that follow one another closely, a thread's waking included */
-    MOST_VAIN = 6 /* of looks in vain one after the other: then 1 of 2^6 waits begins with one */
+    CLOSELY = 3,   /* times --spin: requests that come within that follow one another closely, a thread's waking included */
+    MOST_VAIN = 6, /* of looks in vain one after the other: then 1 of 2^6 waits begins with one */
+    DRAWN = 32     /* random numbers are had from the system at once: getrandom gives 256 bytes whole */
 };
 
 typedef struct given {
@@ -46,6 +48,8 @@ struct bl_poller {
     bool closely;        /* do requests follow one another closely? */
     unsigned vain, rest; /* looks in vain; waits without one that follow */
     uint64_t over;       /* connections */
+    uint64_t random[DRAWN];
+    unsigned drawn; /* of these that are left */
     pthread_t thread;
 };
 
@@ -60,6 +64,13 @@ struct bl_pollers {
 bl_server *bl_poller_server(const bl_poller *poller)
 {
     return poller->server;
+}
+
+uint64_t bl_poller_draw(bl_poller *poller)
+{
+    if (poller->drawn == 0 && getrandom(poller->random, sizeof poller->random, 0) == (ssize_t)sizeof poller->random)
+        poller->drawn = DRAWN;
+    return poller->drawn > 0 ? poller->random[--poller->drawn] : (uint64_t)bl_clock_ns();
 }
 
 /* ---- from other threads */

@@ -9,6 +9,7 @@
 
 #include "engine/base/status.h"
 
+#include <stdint.h>
 #include <sys/socket.h>
 
 struct MHD_Connection;
@@ -27,6 +28,8 @@ void bl_pollers_give(bl_pollers *pollers, int fd, const struct sockaddr_storage 
 long long bl_pollers_open(const bl_pollers *pollers);
 
 bl_server *bl_poller_server(const bl_poller *poller);
+/* A random number, which tells nothing of those before and after.  Its own thread. */
+uint64_t bl_poller_draw(bl_poller *poller);
 /* One of its connections is over.  Its own thread, or that which stops. */
 void bl_poller_ended(bl_poller *poller);
 /* Go on with a connection of this poller's that is suspended.  Any thread. */

@@ -57,6 +57,7 @@ typedef struct turn {
     int64_t expected, weight, took;
     bl_step step;
     bool over;
+    bool along; /* it was taken along by the work of another */
 } turn;
 
 bl_status bl_queue_reserve(bl_queue *queue, bl_request *rq, size_t quota, bl_err *err)
@@ -264,6 +265,7 @@ static turn begin_turn(bl_queue *queue, bl_request *rq)
     turn at = {.rq = rq, .waiter = rq->waiter, .serial = rq->serial, .owner = rq->owner, .weight = rq->expected_ns};
     unlink_waiting(queue, rq);
     at.expected = bl_fair_begin(&queue->fair, rq->waiter);
+    rq->waiter->working++;
     if (rq->serial != NULL)
         rq->serial->holder = rq;
     return at;
@@ -344,6 +346,7 @@ static void settle(bl_queue *queue, const turn *at, bl_step step, int64_t took)
     if (at->note != NULL)
         at->note->used = false;
     bl_fair_charge(at->waiter, at->expected, took);
+    at->waiter->working -= !at->along;
     if (step == BL_STEP_AGAIN) {
         at->rq->queued_ns = bl_clock_ns();
         append(queue, at->rq);
@@ -434,7 +437,7 @@ bl_seat bl_queue_seat(bl_queue *queue, bl_request *rq)
 
 void bl_queue_settle(bl_queue *queue, const bl_seat *seat, bl_step step, int64_t took)
 {
-    turn at = {.rq = seat->rq, .waiter = seat->waiter, .owner = seat->owner};
+    turn at = {.rq = seat->rq, .waiter = seat->waiter, .owner = seat->owner, .along = true};
     atomic_fetch_add_explicit(&queue->settled_ns, took, memory_order_relaxed);
     settle(queue, &at, step, took);
 }
@@ -507,6 +510,7 @@ static void end_visit(bl_queue *queue, const turn *at, int64_t took)
         queue->hooks.charge(queue->hooks.arg, at->owner, took);
     pthread_mutex_lock(&queue->lock);
     bl_fair_charge(at->waiter, at->expected, took);
+    at->waiter->working--;
     bl_fair_leave(&queue->fair, at->waiter);
     atomic_fetch_sub(&queue->length, 1);
     queue->visited = false;
@@ -539,6 +543,8 @@ static void *run_thread(void *arg)
 {
     bl_queue *queue = arg;
     flights up = {0};
+    if (queue->hooks.start != NULL)
+        queue->hooks.start(queue->hooks.arg);
     for (;;) {
         turn at = {0};
         bl_request *rq = take_next(queue, up.n > 0, &at);
@@ -569,6 +575,8 @@ bl_status bl_queue_create(const char *name, size_t max, unsigned threads, const 
     queue->max = max;
     if (hooks != NULL)
         queue->hooks = *hooks;
+    if (queue->hooks.spare > 0 && queue->hooks.spare < threads)
+        queue->fair.most = threads - queue->hooks.spare;
     pthread_mutex_init(&queue->lock, NULL);
     pthread_cond_init(&queue->some, NULL);
     for (unsigned i = 0; i < threads && i < MAX_THREADS; i++) {

@@ -8,12 +8,15 @@
 #include "server/request.h"
 
 /* Called on the thread of a piece of work with |arg|; they may be NULL: |before| and |after| it, or |visit| before and after it
- * where that thread is none of the queue's, and |charge| with the nanoseconds that it took. */
+ * where that thread is none of the queue's, and |charge| with the nanoseconds that it took; |start| when a thread of the queue
+ * begins.  The requests of one owner never have the last |spare| threads. */
 typedef struct bl_queue_hooks {
+    void (*start)(void *arg);
     void (*before)(void *arg);
     void (*after)(void *arg);
     void (*visit)(void *arg, bool begins);
     void (*charge)(void *arg, uint32_t owner, int64_t took);
+    unsigned spare;
     void *arg;
 } bl_queue_hooks;
 

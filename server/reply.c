@@ -6,10 +6,12 @@
 
 #include <string.h>
 
-bl_status bl_reply_check_list(const bl_request *rq, size_t elements, bl_err *err)
+bl_status bl_reply_check_list(bl_request *rq, size_t elements, bl_err *err)
 {
-    if (elements <= rq->server->settings.max_list || bl_request_accepts(rq, "application/x-safetensors") ||
-        bl_request_accepts(rq, "application/octet-stream"))
+    if (bl_request_accepts(rq, "application/x-safetensors") || bl_request_accepts(rq, "application/octet-stream"))
+        return BL_OK;
+    rq->listed = elements;
+    if (elements <= rq->server->settings.max_list)
         return BL_OK;
     return bl_fail(err, BL_ELIMIT,
                    "the answer has %zu elements, a JSON answer at most %llu (--max-list): ask for it with "

@@ -7,6 +7,7 @@
 #include "proto/problem.h"
 #include "server/access/access.h"
 #include "server/body.h"
+#include "server/offload.h"
 #include "server/poller.h"
 #include "server/queue.h"
 #include "server/routes.h"
@@ -23,6 +24,7 @@
 
 enum {
     KEEP_BYTES = 256 * 1024,         /* a buffer up to this size waits for the next request */
+    RECLAIM_BYTES = 4 * 1024 * 1024, /* of body and answer; to unmap so many takes about a millisecond */
     ARENA_BYTES = 256 * 1024 * 1024, /* names and graph of one request; its numbers are not in there */
 };
 
@@ -135,6 +137,7 @@ static void tell_client(bl_request *rq)
 {
     bl_metrics *metrics = &rq->server->metrics;
     bl_trail *trail = &rq->trail;
+    bl_log_level level = rq->route != NULL && (rq->route->flags & BL_ROUTE_PROBE) != 0 ? BL_LOG_DEBUG : BL_LOG_INFO;
     trail->status = rq->status;
     trail->begin_ns = rq->start_ns;
     trail->end_ns = bl_clock_ns();
@@ -149,10 +152,10 @@ static void tell_client(bl_request *rq)
     bl_metrics_add(metrics, BL_COUNT_BYTES_IN, (long long)rq->body_len);
     if (rq->status != 0)
         bl_access_count(rq->server->access, rq->owner, rq->body_len, reply_bytes(rq));
-    if (!trail->traced && !bl_log_is_on(BL_LOG_INFO))
+    if (!trail->traced && !bl_log_is_on(level))
         return;
     describe(rq);
-    bl_trail_log(trail);
+    bl_trail_log(trail, level);
     if (trail->traced)
         bl_exporter_take(rq->server->exporter, trail);
 }
@@ -214,6 +217,28 @@ void bl_request_release(bl_request *rq)
         reclaim(rq);
 }
 
+static bl_step reclaim_apart(bl_request *rq)
+{
+    reclaim(rq);
+    return BL_STEP_MOVED;
+}
+
+/* To give much memory back to the system takes long: an offload thread does so, for a request that is the server's own from now
+ * on.  False where that is not worth it, or there is no place in the queue. */
+static bool leave_memory(bl_request *rq)
+{
+    bool own = rq->done != NULL;
+    if (own || rq->body_cap + reply_bytes(rq) + rq->listed < RECLAIM_BYTES)
+        return false;
+    rq->done = reclaim;
+    rq->err = (bl_err){0};
+    rq->deadline_ns = 0;
+    atomic_store(&rq->cancel, false);
+    if (bl_offload_work(rq, reclaim_apart) == BL_OK)
+        return true;
+    return false;
+}
+
 void bl_request_end(bl_request *rq)
 {
     bl_server *server = rq->server;
@@ -221,7 +246,7 @@ void bl_request_end(bl_request *rq)
     tell(rq);
     if (atomic_load(&rq->holders) > 0)
         bl_request_release(rq);
-    else
+    else if (!leave_memory(rq))
         reclaim(rq);
     if (!own)
         bl_metrics_add(&server->metrics, BL_COUNT_ACTIVE, -1);
@@ -353,6 +378,8 @@ void bl_request_reply_problem(bl_request *rq)
     rq->pieces = NULL;
     rq->npieces = 0;
     rq->envelope = 0;
+    rq->coding = NULL;
+    rq->coding_done = false;
     rq->status = v2 ? v2_status(rq->err.status) : bl_status_http(rq->err.status);
     if (rq->status >= 500 && rq->err.status != BL_EBUSY && rq->err.status != BL_ECANCELLED)
         bl_log(BL_LOG_WARN, "request %s: %s (%s:%d)", rq->id, rq->err.text, rq->err.file ? rq->err.file : "?", rq->err.line);
@@ -443,6 +470,19 @@ void bl_request_print_purpose(const bl_request *rq, char *to)
     }
 }
 
+/* The thread that has the request must not touch it afterwards.  The connection stays suspended until bl_request_finish. */
+static void give_away(bl_request *rq)
+{
+    if (rq->moved != NULL)
+        *rq->moved = true;
+    rq->moved = NULL;
+    rq->apart = false;
+    if (!atomic_exchange(&rq->suspended, true) && rq->done == NULL) {
+        MHD_suspend_connection(rq->connection);
+        bl_watch_attach(rq->peer, rq);
+    }
+}
+
 bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_serial *serial)
 {
     bl_status st = bl_queue_reserve(queue, rq, bl_access_queue_quota(rq->server->access, rq->owner), &rq->err);
@@ -462,11 +502,7 @@ bl_status bl_request_submit(bl_request *rq, bl_queue *queue, bl_work work, bl_se
     rq->handling_ns = 0;
     if (brief && rq->done == NULL && !atomic_load(&rq->suspended) && bl_queue_visit(queue, rq))
         return BL_OK;
-    if (!atomic_exchange(&rq->suspended, true) && rq->done == NULL) {
-        rq->submitted = true;
-        MHD_suspend_connection(rq->connection);
-        bl_watch_attach(rq->peer, rq);
-    }
+    give_away(rq);
     bl_queue_push(queue, rq);
     return BL_OK;
 }
@@ -475,11 +511,7 @@ void bl_request_park(bl_request *rq, bool (*leave)(bl_request *rq))
 {
     rq->leave = leave;
     rq->queued_ns = bl_clock_ns();
-    if (!atomic_exchange(&rq->suspended, true)) {
-        rq->submitted = true;
-        MHD_suspend_connection(rq->connection);
-        bl_watch_attach(rq->peer, rq);
-    }
+    give_away(rq);
 }
 
 /* A second resume of one suspension is undefined in libmicrohttpd: the exchange lets only the first through. */
@@ -487,6 +519,7 @@ void bl_request_finish(bl_request *rq)
 {
     if (rq->done == NULL)
         bl_watch_detach(rq->peer);
+    rq->leave = NULL;
     if (!atomic_exchange(&rq->suspended, false))
         bl_log(BL_LOG_ERROR, "bug: request %s was finished twice", rq->id);
     else if (rq->done != NULL)
@@ -498,6 +531,7 @@ void bl_request_finish(bl_request *rq)
 bool bl_request_withdraw(bl_request *rq)
 {
     bl_queue *queue = NULL;
+    bool (*leave)(bl_request * rq) = NULL;
     if (atomic_load(&rq->stays) && !atomic_load(&rq->server->ends))
         return false;
     atomic_store(&rq->cancel, true);
@@ -506,8 +540,9 @@ bool bl_request_withdraw(bl_request *rq)
     if (atomic_load(&rq->stays)) /* its work, which sees that, is to end it */
         return false;
     queue = atomic_load(&rq->queue);
-    if (queue == NULL && rq->leave != NULL)
-        return rq->leave(rq);
+    leave = rq->leave;
+    if (queue == NULL && leave != NULL)
+        return leave(rq);
     return queue != NULL && bl_queue_remove(queue, rq);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* One HTTP request: its memory, its body, its reply, and where it waits.
  * A request belongs to one thread at a time: the HTTP thread that reads it, then the queue and worker it was submitted to, and
- * after bl_request_finish the HTTP thread again.  Only |cancel| may be touched by others.  Everything it owns hangs on the defer
- * list, so that ending it needs no knowledge of what it did. */
+ * after bl_request_finish the HTTP thread again.  A large body is read, and a large answer printed, on an offload thread.  Only
+ * |cancel| may be touched by others.  Everything it owns hangs on the defer list, so that ending it needs no knowledge of what it
+ * did. */
 #ifndef BL_SERVER_REQUEST_H
 #define BL_SERVER_REQUEST_H
 
@@ -85,6 +86,7 @@ typedef struct bl_piece {
 typedef enum bl_request_state {
     BL_REQUEST_BODY,    /* body bytes go to |body| or |intake| */
     BL_REQUEST_DISCARD, /* failed: the rest of the body is dropped, then the failure is told */
+    BL_REQUEST_READY,   /* all of the body is here */
     BL_REQUEST_WORK,    /* the handler has it, or a queue */
     BL_REQUEST_SENT     /* a response was queued */
 } bl_request_state;
@@ -143,6 +145,11 @@ struct bl_request {
     bool sends_file; /* |file|, of which libmicrohttpd closes the descriptor, in place of all that */
     int file;
     uint64_t file_bytes;
+    const char *coding;     /* of |coded|: what content-encoding says; or NULL */
+    bool coding_done;       /* it was chosen */
+    size_t listed;          /* elements that the answer prints as JSON, where they may be many; else 0 */
+    bool apart;             /* an offload thread has it (offload.h) */
+    bool answering;         /* it is submitted for its answer alone */
     int retry_after;        /* seconds, of 429 and 503; 0: as is usual */
     size_t envelope;        /* bytes of |out| that the same header of the answer tells; 0: it has none */
     bl_stream *stream;      /* arena, in place of |out|; NULL */
@@ -168,10 +175,11 @@ struct bl_request {
     void *own;                    /* |done|'s */
     bl_purpose purpose;           /* likewise of one's own; its kind is NULL where nobody said it */
     bool asked;                   /* of the server's own request: a client waits for what it does */
-    bl_status (*then)(bl_request *rq); /* called on the HTTP thread when the work is over, to fill the reply */
-    bool (*leave)(bl_request *rq);     /* of one that was parked */
+    bl_status (*then)(
+        bl_request *rq); /* called when the work is over, to fill the reply: on the HTTP thread or on an offload thread */
+    bool (*_Atomic leave)(bl_request *rq); /* of one that was parked */
     bl_peer *peer;
-    bool submitted;        /* in this call of the HTTP thread, whose own flag it is */
+    bool *moved;           /* a flag of the thread that has the request, set where the request is given away; or NULL */
     atomic_bool suspended; /* the connection is */
     atomic_bool stays;     /* only its work ends it, and no client that goes away: |cancel| is set when the server ends */
     atomic_bool cancel;    /* the client went away, or the server ends: stop at the next launch */
@@ -193,10 +201,10 @@ void bl_requests_fini(bl_server *server); /* frees those kept */
  * to submit once more (clear rq->err) or to end with bl_request_end.  NULL if out of memory. */
 bl_request *bl_request_create_own(bl_server *server, uint32_t owner, void (*done)(bl_request *rq), void *own);
 /* Do the quotas of its owner hold for |rq|?  Not for what the server does by itself: what was accepted before is done, and what
- * was there comes back, whatever the key may ask for now. */
+ * was there comes back, whatever the key may ask for now; nor where its work is done and only the answer is left. */
 static inline bool bl_request_is_bound(const bl_request *rq)
 {
-    return rq->done == NULL || rq->asked;
+    return (rq->done == NULL || rq->asked) && !rq->answering;
 }
 /* What it is for, in words, cut to BL_PURPOSE_SIZE: "job 4f2a of line", "model m", "run of p", "PUT /api/v1/tensors/x".  Nothing
  * that its work changes is looked at. */

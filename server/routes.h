@@ -26,7 +26,8 @@ enum {
     BL_ROUTE_BLOB = 8,
     BL_ROUTE_SECRET = 16,
     BL_ROUTE_ANYTYPE = 32,
-    BL_ROUTE_CODES = 64
+    BL_ROUTE_CODES = 64,
+    BL_ROUTE_PROBE = 128
 };
 
 struct bl_route {

@@ -74,6 +74,7 @@ bl_status bl_handle_metrics(bl_request *rq)
     print_server(server, out);
     print_devices(server, "beamline_queue_length", "requests that wait for the device or run on it", queue_length, out);
     bl_text_printf(out, "beamline_queue_length{device=\"compiler\"} %zu\n", bl_queue_length(server->compiler));
+    bl_text_printf(out, "beamline_queue_length{device=\"offload\"} %zu\n", bl_queue_length(server->offload));
     print_devices(server, "beamline_device_drained", "1 where a device takes no new work, since it is drained", is_drained, out);
     print_devices(server, "beamline_device_bytes", "device memory in use, idle pool included", used_bytes, out);
     print_devices(server, "beamline_device_peak_bytes", "the most device memory ever in use", peak_bytes, out);

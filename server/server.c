@@ -15,6 +15,7 @@
 #include "server/keeper.h"
 #include "server/listener.h"
 #include "server/models/models.h"
+#include "server/offload.h"
 #include "server/shelf.h"
 #include "server/storage.h"
 #include "server/watch.h"
@@ -26,7 +27,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 enum { MMAP_BYTES = 256 * 1024 };
@@ -120,8 +120,6 @@ static bl_status start(bl_server *server, bl_err *err)
     tell_missing("--data-folder", set->data_folder);
     pthread_mutex_init(&server->free_lock, NULL);
     pthread_mutex_init(&server->drain_lock, NULL);
-    if (getrandom(&server->id_base, sizeof server->id_base, 0) < 0)
-        server->id_base = (uint32_t)bl_clock_ns();
     server->plans = bl_plans_create(set->max_plans, set->max_plan_memory);
     if (server->plans == NULL)
         return bl_fail(err, BL_ENOMEM, "plan cache");
@@ -137,6 +135,7 @@ static bl_status start(bl_server *server, bl_err *err)
     BL_TRY(
         bl_queue_create("the search", set->max_queue, 1, &search, &server->searcher, err)); /* which times one kernel at a time */
     BL_TRY(bl_queue_create("the compiler", set->max_queue, (unsigned)set->compile_threads, NULL, &server->compiler, err));
+    BL_TRY(bl_offload_create(server, err));
     BL_TRY(bl_watch_create(server, &server->watch, err));
     BL_TRY(bl_keeper_create(server, &server->keeper, err));
     BL_TRY(bl_background_create(server, &server->background, err));
@@ -159,6 +158,7 @@ static void stop(bl_server *server)
     bl_saver_drain(server->saver);
     bl_children_stop(server->children); /* nobody waits for an answer any more */
     bl_children_stop(server->triers);
+    bl_queue_destroy(server->offload);
     bl_queue_destroy(server->compiler);
     bl_background_destroy(server->background);
     bl_queue_destroy(server->searcher);

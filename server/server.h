@@ -59,6 +59,7 @@ struct bl_server {
     pthread_mutex_t drain_lock; /* one worker is drained at a time, so that one is left */
     atomic_uint drains;         /* how often one was, or was resumed: who placed something looks whether it is elsewhere now */
     bl_queue *compiler;
+    bl_queue *offload;     /* large bodies and answers (offload.h) */
     bl_queue *searcher;    /* compilations that search: they take long, and others need not wait behind them */
     bl_children *children; /* that compile what a request waits for; NULL: the server does it itself */
     bl_children *triers;   /* that compile and time what searches try, when nobody else has work for the machine; or NULL */
@@ -86,8 +87,6 @@ struct bl_server {
     atomic_bool ends;      /* whatever is still at work is to stop */
     atomic_bool draining;  /* and nothing new is taken */
     atomic_llong accepted; /* requests for work that were taken and have not ended yet */
-    atomic_uint next_id;
-    uint32_t id_base; /* random, so that request ids of two servers differ */
     pthread_mutex_t free_lock;
     bl_request *free_requests; /* under free_lock */
     uint64_t free_count;       /* under free_lock */

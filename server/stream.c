@@ -43,7 +43,6 @@ bl_status bl_stream_begin(bl_request *rq, const char *content_type, const bl_gra
     pthread_mutex_init(&stream->lock, NULL);
     BL_TRY(bl_request_defer(rq, end_stream, stream));
     rq->stream = stream;
-    bl_watch_attach(rq->peer, rq); /* from now on it may be told that the client went away */
     bl_request_reply(rq, 200, content_type);
     return BL_OK;
 }

@@ -218,12 +218,12 @@ bl_status bl_handle_tensor_get(bl_request *rq)
     BL_TRY(bl_request_defer(rq, bl_held_release_any, job->held));
     BL_TRY(bl_reply_check_list(rq, job->held->bytes / bl_dtype_bytes(job->held->dtype), &rq->err));
     rq->data = job;
+    rq->then = reply_tensor;
     if (bl_held_mapped(job->held) != NULL)
-        return reply_tensor(rq);
+        return BL_OK;
     job->copy = bl_request_alloc(rq, job->held->bytes, "a tensor");
     if (job->copy == NULL)
         return rq->err.status;
-    rq->then = reply_tensor;
     return bl_request_submit(rq, job->held->worker->queue, read_tensor, NULL);
 }
 

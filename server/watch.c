@@ -2,6 +2,7 @@
 #include "server/watch.h"
 
 #include "engine/base/clock.h"
+#include "server/access/access.h"
 #include "server/server.h"
 #include "server/shelf.h"
 
@@ -12,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TICK_MS = 20, MAX_EVENTS = 64, KEEP_URI = 1024, NUDGE_MS = 500 };
+enum { TICK_MS = 20, MAX_EVENTS = 64, KEEP_URI = 1024, NUDGE_MS = 500, LATE_MS = 250 };
 
 /* A slot for an open connection.  Slots are never freed while the watcher lives, so that an event that comes late finds one, with
  * another |serial|. */
@@ -23,7 +24,9 @@ struct bl_peer {
     int fd;          /* -1: free */
     bool gone;       /* the client closed its side */
     bool listed;     /* in |gone| of the watcher */
-    bl_request *rq;  /* suspended on its behalf, or NULL */
+    bool shut;       /* by shut_peer, and not over yet */
+    bl_progress progress;
+    bl_request *rq; /* suspended on its behalf, or NULL */
     uint32_t next_free;
     char *uri; /* HTTP thread of the connection */
     size_t uri_cap;
@@ -41,6 +44,8 @@ struct bl_watch {
     pthread_t thread;
     atomic_bool stop;
     atomic_llong ticked_ns;
+    int64_t late_ns;      /* the watcher's: when it last looked for slow clients */
+    atomic_uint closing;  /* peers that are shut */
     pthread_mutex_t lock; /* of the free list; before a peer's */
     uint32_t free_head, count;
     bl_peer *peers;
@@ -98,6 +103,31 @@ static void nudge_all(bl_watch *watch, int64_t now)
     watch->ngone = left;
 }
 
+/* With the peer's lock held.  libmicrohttpd is told by epoll and ends the connection. */
+static void shut_peer(bl_peer *peer)
+{
+    peer->shut = true;
+    atomic_fetch_add(&peer->watch->closing, 1);
+    (void)shutdown(peer->fd, SHUT_RDWR);
+}
+
+/* Close the connections whose clients take too long. */
+static void close_late(bl_watch *watch, int64_t now)
+{
+    const bl_settings *set = &watch->server->settings;
+    for (uint32_t i = 0; i < watch->count; i++) {
+        bl_peer *peer = &watch->peers[i];
+        bool late = false;
+        pthread_mutex_lock(&peer->lock);
+        late = peer->fd >= 0 && !peer->shut && bl_progress_is_late(&peer->progress, peer->fd, peer->rq != NULL, set, now);
+        if (late)
+            shut_peer(peer);
+        pthread_mutex_unlock(&peer->lock);
+        if (late)
+            bl_metrics_add(&watch->server->metrics, BL_COUNT_TOO_SLOW, 1);
+    }
+}
+
 static void on_event(bl_watch *watch, const struct epoll_event *event)
 {
     bl_peer *peer = &watch->peers[(uint32_t)event->data.u64];
@@ -126,6 +156,7 @@ static void tick(bl_server *server)
     int64_t now = bl_clock_ns();
     for (uint32_t i = 0; i < server->nworkers; i++)
         bl_queue_expire(server->workers[i].queue, now);
+    bl_queue_expire(server->offload, now);
     bl_queue_expire(server->compiler, now);
     bl_queue_expire(server->searcher, now);
     bl_shelf_expire(server->shelf, now);
@@ -144,6 +175,10 @@ static void *run_thread(void *arg)
             atomic_store(&watch->ticked_ns, now);
             tick(watch->server);
             nudge_all(watch, now);
+        }
+        if (bl_clock_ms(watch->late_ns, now) >= LATE_MS) {
+            watch->late_ns = now;
+            close_late(watch, now);
         }
     }
     return NULL;
@@ -211,7 +246,8 @@ bl_peer *bl_watch_open(bl_watch *watch, int fd)
     pthread_mutex_lock(&peer->lock);
     peer->serial++;
     peer->fd = fd;
-    peer->gone = peer->listed = false;
+    peer->gone = peer->listed = peer->shut = false;
+    bl_progress_begin(&peer->progress);
     peer->rq = NULL;
     event.data.u64 = pack(peer);
     pthread_mutex_unlock(&peer->lock);
@@ -232,6 +268,8 @@ void bl_watch_close(bl_peer *peer)
     }
     pthread_mutex_lock(&peer->lock);
     (void)epoll_ctl(watch->epoll, EPOLL_CTL_DEL, peer->fd, NULL);
+    atomic_fetch_sub(&watch->closing, peer->shut);
+    peer->shut = false;
     peer->fd = -1;
     peer->rq = NULL;
     pthread_mutex_unlock(&peer->lock);
@@ -241,8 +279,69 @@ void bl_watch_close(bl_peer *peer)
     pthread_mutex_unlock(&watch->lock);
 }
 
+void bl_peer_enter(bl_peer *peer, bl_phase phase)
+{
+    if (peer != NULL)
+        bl_progress_enter(&peer->progress, phase);
+}
+
+void bl_peer_count(bl_peer *peer, size_t bytes)
+{
+    if (peer != NULL)
+        bl_progress_count(&peer->progress, bytes);
+}
+
+void bl_peer_know(bl_peer *peer)
+{
+    if (peer != NULL)
+        atomic_store(&peer->progress.known, true);
+}
+
+uint32_t bl_watch_closing(const bl_watch *watch)
+{
+    return atomic_load(&watch->closing);
+}
+
+/* The lower tenure, and among equals the older phase. */
+static bool goes_first(const bl_peer *a, bl_tenure tenure, const bl_peer *b, bl_tenure other)
+{
+    return b == NULL || tenure < other ||
+           (tenure == other && atomic_load(&a->progress.since_ns) < atomic_load(&b->progress.since_ns));
+}
+
+bool bl_watch_evict(bl_watch *watch)
+{
+    bool keyed = bl_access_has_keys(watch->server->access), evicted = false;
+    int64_t now = bl_clock_ns();
+    bl_peer *first = NULL;
+    bl_tenure lowest = BL_TENURE_FULL;
+    for (uint32_t i = 0; i < watch->count; i++) {
+        bl_peer *peer = &watch->peers[i];
+        bl_tenure tenure = BL_TENURE_FULL;
+        pthread_mutex_lock(&peer->lock);
+        if (peer->fd >= 0 && !peer->shut && (peer->rq == NULL || atomic_load(&peer->progress.phase) == BL_PHASE_SEND))
+            tenure = bl_progress_get_tenure(&peer->progress, keyed, now);
+        pthread_mutex_unlock(&peer->lock);
+        if (tenure == BL_TENURE_FULL || !goes_first(peer, tenure, first, lowest))
+            continue;
+        first = peer;
+        lowest = tenure;
+    }
+    if (first == NULL)
+        return false;
+    pthread_mutex_lock(&first->lock); /* by now it may be another connection, or have moved on */
+    evicted = first->fd >= 0 && !first->shut && bl_progress_get_tenure(&first->progress, keyed, now) == lowest;
+    if (evicted)
+        shut_peer(first);
+    pthread_mutex_unlock(&first->lock);
+    bl_metrics_add(&watch->server->metrics, BL_COUNT_EVICTED, evicted);
+    return evicted;
+}
+
 void bl_peer_keep_uri(bl_peer *peer, const char *uri)
 {
+    if (atomic_load(&peer->progress.phase) == BL_PHASE_IDLE)
+        bl_progress_enter(&peer->progress, BL_PHASE_HEAD);
     size_t size = strlen(uri) + 1;
     if (size > peer->uri_cap) {
         size_t cap = size < KEEP_URI ? KEEP_URI : size;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* One thread that notices what libmicrohttpd does not look at while a connection is suspended: that the client went away, and
- * that a timeout passed.  It cancels what waits or runs for them, and ends leases that expired. */
+/* One thread that notices what libmicrohttpd does not look at: that the client of a suspended connection went away, that a
+ * timeout passed, and that a client takes too long to send a head or a body, or to read an answer (progress.h).  It cancels what
+ * waits or runs for them, closes slow connections, and ends leases that expired. */
 #ifndef BL_SERVER_WATCH_H
 #define BL_SERVER_WATCH_H
 
+#include "server/progress.h"
 #include "server/request.h"
 
 typedef struct bl_watch bl_watch;
@@ -19,6 +21,17 @@ void bl_watch_close(bl_peer *peer); /* accepts NULL */
  * when none follows, so it is the connection's.  HTTP thread of that connection only; NULL where there was no memory for it. */
 void bl_peer_keep_uri(bl_peer *peer, const char *uri);
 const char *bl_peer_get_uri(const bl_peer *peer);
+
+/* What the connection waits for, from now on.  HTTP thread of that connection; accept NULL. */
+void bl_peer_enter(bl_peer *peer, bl_phase phase);
+void bl_peer_count(bl_peer *peer, size_t bytes); /* of the body have come */
+void bl_peer_know(bl_peer *peer);                /* the client has a key */
+
+/* Close the connection that has the weakest tenure to its place, for another that wants one; false where there is none.  Any
+ * thread. */
+bool bl_watch_evict(bl_watch *watch);
+/* Connections that were shut and are not over yet. */
+uint32_t bl_watch_closing(const bl_watch *watch);
 
 /* |rq| waits on behalf of this peer, or does so no longer.  After detach the watcher does not know |rq|.  Accept NULL. */
 void bl_watch_attach(bl_peer *peer, bl_request *rq);

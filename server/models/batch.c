@@ -278,10 +278,12 @@ static void scatter(bl_batch *batch)
     for (; in != NULL; in = next) {
         next = in->next; /* it is somebody else's once it is finished */
         in->compute_ns = ns[BL_TIME_COMPUTE];
-        if (st == BL_OK)
+        if (st == BL_OK) {
             bl_exec_take(batch->x, batch->rows, from, in->rows, in->got);
-        else
+            bl_infer_weigh(in);
+        } else {
             in->rq->err = batch->rq->err;
+        }
         from += in->rows;
         atomic_fetch_add(&batch->refs, 1);
         bl_trail_add(&in->rq->trail, BL_TIME_QUEUE, in->rq->queued_ns, batch->begin_ns);

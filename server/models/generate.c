@@ -210,6 +210,8 @@ static bl_status generate(bl_request *rq, bl_infer_write write)
 {
     bl_infer *in = NULL;
     BL_TRY(bl_infer_create(rq, write, &in));
+    if (in == NULL)
+        return BL_OK;
     if (in->version->text != NULL)
         return bl_generation_begin(in, write == write_event);
     BL_TRY(decode(in));

@@ -9,6 +9,7 @@
 #include "server/models/answers.h"
 #include "server/models/sequence.h"
 #include "server/models/text_input.h"
+#include "server/offload.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -369,6 +370,20 @@ bl_status bl_infer_reply(bl_request *rq)
     return BL_OK;
 }
 
+void bl_infer_weigh(bl_infer *in)
+{
+    for (int i = 0; i < in->nasked; i++)
+        in->rq->listed += in->wants[i].binary ? 0 : in->got[in->asked[i]].count;
+}
+
+static bl_status reply_taken(bl_request *rq)
+{
+    bl_infer *in = rq->data;
+    BL_TRY(bl_infer_reply(rq));
+    bl_statistics_run(&in->version->statistics, in->rows > 0 ? in->rows : 1, in->input_ns, in->compute_ns, in->output_ns);
+    return BL_OK;
+}
+
 static bl_status reply_alone(bl_request *rq)
 {
     const bl_exec *x = rq->data;
@@ -379,8 +394,8 @@ static bl_status reply_alone(bl_request *rq)
     bl_exec_take(x, 0, 0, 0, in->got);
     bl_instance_learn(in->version, in->instance, in->rows > 0 ? in->rows : 1, x->plan,
                       in->compute_ns + rq->trail.time_ns[BL_TIME_COPY]);
-    BL_TRY(bl_infer_reply(rq));
-    bl_statistics_run(&in->version->statistics, in->rows > 0 ? in->rows : 1, in->input_ns, in->compute_ns, in->output_ns);
+    bl_infer_weigh(in);
+    rq->then = reply_taken;
     return BL_OK;
 }
 
@@ -521,7 +536,9 @@ static bl_status answer_again(bl_infer *in, bool *found)
     in->again = true;
     in->input_ns = bl_clock_ns() - in->begin_ns;
     in->rq->data = in;
-    return bl_infer_reply(in->rq);
+    bl_infer_weigh(in);
+    in->rq->then = bl_infer_reply;
+    return BL_OK;
 }
 
 /* By itself where it need not wait for others of its model, else with them. */
@@ -574,6 +591,18 @@ bl_status bl_infer_choose_turn(bl_infer *in)
     return bl_access_check_time(in->rq);
 }
 
+enum { WORDS_BYTES = 8 * 1024 }; /* of texts that a tokenizer splits in about 3 ms */
+
+/* Whether the body has a picture to be decoded, or long texts to be made tokens. */
+static bool takes_long(const bl_request *rq, const bl_model_version *version)
+{
+    bool words = version->words != NULL || version->text != NULL;
+    for (int i = 0; i < version->ninputs; i++)
+        if (version->inputs[i].picture)
+            return true;
+    return words && rq->body_len > WORDS_BYTES;
+}
+
 bl_status bl_infer_create(bl_request *rq, bl_infer_write write, bl_infer **out)
 {
     bl_infer *in = bl_arena_alloc(rq->arena, sizeof *in);
@@ -584,6 +613,10 @@ bl_status bl_infer_create(bl_request *rq, bl_infer_write write, bl_infer **out)
     in->write = write;
     in->begin_ns = bl_clock_ns();
     BL_TRY(bl_model_get(rq, &in->version));
+    if (!rq->apart && takes_long(rq, in->version)) {
+        *out = NULL;
+        return bl_offload_handler(rq);
+    }
     in->reply = bl_infer_reply;
     BL_TRY(bl_request_defer(rq, bl_infer_end, in));
     in->got = bl_arena_array(rq->arena, (size_t)in->version->noutputs + 1, sizeof *in->got);
@@ -604,6 +637,8 @@ bl_status bl_handle_model_infer(bl_request *rq)
 {
     bl_infer *in = NULL;
     BL_TRY(bl_infer_create(rq, write_answer, &in));
+    if (in == NULL)
+        return BL_OK;
     if (rq->infer_headers > 1)
         return bl_fail(&rq->err, BL_EINVAL, "Inference-Header-Content-Length stands there twice");
     BL_TRY(bl_infer_decode(rq->arena, bl_request_body(rq), rq->infer_header, (int)rq->server->settings.max_depth,

@@ -44,15 +44,18 @@ struct bl_infer {
     bl_status (*reply)(bl_request *rq); /* rq->then of one that ran with others */
 };
 
-/* A request for the model in its path, still without inputs, and with all that ends with it. */
+/* A request for the model in its path, still without inputs, and with all that ends with it.
+ * *out is NULL where the handler is called again on an offload thread, since the body takes long to read. */
 BL_NODISCARD bl_status bl_infer_create(bl_request *rq, bl_infer_write write, bl_infer **out);
+/* rq->listed becomes how many elements of |got| the answer prints as JSON. */
+void bl_infer_weigh(bl_infer *in);
 /* However it ended; for bl_request_defer, before anything that it has is given back. */
 void bl_infer_end(void *in);
 /* When it is too late, and who goes first, as in->wire and the model say.  BL_EQUOTA where its owner has had its part. */
 BL_NODISCARD bl_status bl_infer_choose_turn(bl_infer *in);
 /* in->wire is filled: on to a device, or the answer at once. */
 BL_NODISCARD bl_status bl_infer_go(bl_infer *in);
-/* The answer is there, or rq->err says why not: of what |got| has.  HTTP thread. */
+/* The answer is there, or rq->err says why not: of what |got| has.  For rq->then. */
 BL_NODISCARD bl_status bl_infer_reply(bl_request *rq);
 /* What a run on the instance needs but its inputs, with the best plan that there is for |vars|. */
 BL_NODISCARD bl_status bl_infer_prepare(bl_request *rq, const bl_model_version *version, bl_model_instance *instance,

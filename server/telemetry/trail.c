@@ -40,7 +40,7 @@ void bl_trail_set_path(bl_trail *trail, const char *uri)
     trail->path[n] = '\0';
 }
 
-void bl_trail_log(const bl_trail *trail)
+void bl_trail_log(const bl_trail *trail, bl_log_level level)
 {
     char trace[BL_TRACE_CHARS];
     bool traced = trail->has_parent || trail->traced;
@@ -63,7 +63,7 @@ void bl_trail_log(const bl_trail *trail)
         bl_trace_print(trail->traced ? &trail->own : &trail->parent, trace);
         fields[count++] = (bl_log_field){"traceparent", trace, 0};
     }
-    bl_log_fields(BL_LOG_INFO, "request", fields, count);
+    bl_log_fields(level, "request", fields, count);
 }
 
 /* ---- traceparent */

@@ -4,6 +4,7 @@
 #ifndef BL_SERVER_TELEMETRY_TRAIL_H
 #define BL_SERVER_TELEMETRY_TRAIL_H
 
+#include "engine/base/log.h"
 #include "server/telemetry/metrics.h"
 
 enum {
@@ -58,8 +59,7 @@ void bl_trail_add(bl_trail *trail, int time, int64_t begin_ns, int64_t end_ns);
 void bl_trail_count(const bl_trail *trail, bl_metrics *metrics, int route);
 /* |uri| up to its query, as |path| has it. */
 void bl_trail_set_path(bl_trail *trail, const char *uri);
-/* A line at level info. */
-void bl_trail_log(const bl_trail *trail);
+void bl_trail_log(const bl_trail *trail, bl_log_level level);
 
 /* A traceparent header; false where it is none, and then the trace begins here. */
 bool bl_trace_parse(const char *text, bl_trace_context *out);

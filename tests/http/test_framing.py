@@ -214,6 +214,8 @@ class RequestId(ServerTest):
             self.assertRegex(got, "^[0-9a-f]{16}$")
         ids = {self.call("GET", "/v2").headers["x-request-id"] for _ in range(10)}
         self.assertEqual(10, len(ids))
+        numbers = sorted(int(one, 16) for one in ids)  # what a client has tells nothing of what others ask
+        self.assertGreater(min(b - a for a, b in zip(numbers, numbers[1:])), 1 << 32)
 
     def test_t15_no_name_forges_a_log_line(self):
         self.call("GET", "/api/v1/tensors/a%0aforged", headers=JSON)

@@ -55,6 +55,13 @@ class Log(ServerTest):
         self.assertEqual([(200, "alice"), (401, None)], sorted((line["status"], line.get("key")) for line in lines if line["message"] == "request"))  # two connections: either may be told first
         self.assertNotIn(secret, server.log_text())
 
+    def test_a_probe_is_logged_at_debug(self):
+        for path in ("/v2/health/live", "/v2/health/ready"):
+            self.call("GET", path, headers={"x-request-id": "probe-1"})
+        self.call("GET", "/v2", headers={"x-request-id": "after-1"})
+        self.line_of("after-1")
+        self.assertNotIn("probe-1", self.server.log_text())
+
     def test_what_has_no_route(self):
         self.assertEqual(404, self.call("GET", "/api/v1/tensors/none?lease=0", headers={"x-request-id": "none-1"}).status)
         line = self.line_of("none-1")

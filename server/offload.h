@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* The stages of a request between the last byte of its body and its answer: the handler, then what follows its work, then the
+ * content coding.  A stage that takes long, because the body or the answer is large, runs on an offload thread, so that an HTTP
+ * thread goes on with the other connections.  The offload threads take turns by owner (queue.h) and charge the time to the key;
+ * one owner never has all of them. */
+#ifndef BL_SERVER_OFFLOAD_H
+#define BL_SERVER_OFFLOAD_H
+
+#include "server/request.h"
+
+/* The queue and its threads, into server->offload. */
+BL_NODISCARD bl_status bl_offload_create(bl_server *server, bl_err *err);
+
+/* Go on with |rq|, whose body has ended or whose work is over, until its answer is there, or rq->err says why not, or *moved:
+ * then another thread has it.  |moved| is what rq->moved points to. */
+void bl_offload_proceed(bl_request *rq, const bool *moved);
+
+/* For a handler that finds out that it will take long: call it again, from its beginning, on an offload thread, where rq->apart
+ * is true.  After BL_OK leave the request alone. */
+BL_NODISCARD bl_status bl_offload_handler(bl_request *rq);
+/* The same with |work|, while the body is read. */
+BL_NODISCARD bl_status bl_offload_work(bl_request *rq, bl_work work);
+
+#endif
