@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: MIT
 """Build and run every test, and end with one line: N passed, N failed, N skipped.
 
-    tests/run.py [--long] [WORD...]    only the parts whose name contains one of the words
-    tests/run.py [--long] --list       name the parts
+    tests/run.py [--full] [--long] [WORD...]    only the parts whose name contains one of the words
+    tests/run.py [--full] [--long] --list       name the parts
+
+Without --full, and without words, the parts of FULL are left out, and unit tests of the suite "full" (tests/meson.build) always without --full.
 
 Two parts run at a time, since most tests wait more than they work; what a part has to say comes when it ends.  A Python test that fails is run once more at
 the end, alone, and named as unsteady where it passes then: servers are timed beside their neighbours' load here.  More than a few are not unsteady but broken.
@@ -31,6 +33,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PLAIN, ASAN, TSAN = ROOT / "build", ROOT / "build-asan", ROOT / "build-tsan"
 JOBS = str(os.cpu_count() or 2)
 LANES = 2             # parts at a time
+# Parts that only --full or their name begins.
+FULL = ("clang", "cppcheck", "tidy", "tsan", "amx", "api", "drivers", "fuzz", "packaging", "ptx")
 SLOWEST = ("unit", "http", "models", "torch", "tsan")  # these begin first, so that the lanes end together
 FOLDER_SECONDS = 1500  # of Python tests
 TSAN_MINUTES = 0.5     # of mixed requests under ThreadSanitizer
@@ -188,6 +192,10 @@ def add_unit(tally, entry):
         tally.add(*(counts or (1, 0, 0)))
     elif entry["result"] == "SKIP":
         tally.add(skipped=1)
+    elif counts and counts[1] == 0 and "Tracer caught signal" in output and "detected memory leaks" not in output:
+        # LeakSanitizer stops all threads at exit and may crash beside PoCL's: always on a bare Debian 12, never on others
+        tally.add(*counts)
+        tally.say(f"note: {entry['name']}: LeakSanitizer crashed beside a driver's threads, so leaks were not looked for; all tests passed")
     else:
         passed, failed, skipped = counts or (0, 1, 0)
         tally.add(passed, max(failed, 1) - 1, skipped)
@@ -201,7 +209,8 @@ def run_unit(tally):
     log.unlink(missing_ok=True)
     env = {"LSAN_OPTIONS": f"suppressions={ROOT}/tests/lsan.supp:print_suppressions=0",
            "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1", "ASAN_OPTIONS": "detect_stack_use_after_return=1"}
-    _, output = command("meson", "test", "-C", ASAN, "--num-processes", JOBS, env=env)
+    suites = [] if os.environ.get("BEAMLINE_TEST_FULL") else ["--no-suite", "full"]
+    _, output = command("meson", "test", "-C", ASAN, "--num-processes", JOBS, *suites, env=env)
     if not log.exists():
         tally.fail("unit", output)
         return
@@ -395,14 +404,17 @@ def main():
     if words[:1] == ["--folder"]:
         run_folder_here(pathlib.Path(words[1]), words[2], words[3:])
         return 0
-    long = LONG if "--long" in words else {}
-    words = [word for word in words if word != "--long"]
+    long, full = LONG if "--long" in words else {}, "--full" in words
+    words = [word for word in words if word not in ("--long", "--full")]
+    named = {name: function for name, function in parts().items() if full or name not in FULL or words not in ([], ["--list"])}
     if words == ["--list"]:
-        print("\n".join([*parts(), *long]))
+        print("\n".join([*named, *long]))
         return 0
+    if full:
+        os.environ["BEAMLINE_TEST_FULL"] = "1"
     tally = Tally()
     with concurrent.futures.ThreadPoolExecutor(LANES) as lanes:
-        for of_part in lanes.map(lambda part: run_part(*part), chosen(parts(), words)):
+        for of_part in lanes.map(lambda part: run_part(*part), chosen(named, words)):
             tally.take(of_part)
     if tally.again:
         tally.take(run_part("alone", lambda alone: run_again(alone, tally.again)))
@@ -412,6 +424,8 @@ def main():
         print("unsteady, passed when alone:\n  " + "\n  ".join(tally.unsteady))
     if tally.failures:
         print("failed:\n  " + "\n  ".join(tally.failures))
+    if not full and not words:
+        print(f"left to ./check --full: {', '.join(FULL)}, and the longest unit tests")
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
     return 1 if tally.failed else 0
 
