@@ -17,32 +17,81 @@ static int print(bl_text *text)
     return whole ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static int help(void)
+static int devices(int argc, char *const *argv);
+static int help(int argc, char *const *argv);
+static int man(int argc, char *const *argv);
+static int print_version(int argc, char *const *argv);
+
+/* A command: what follows "beamline", what it does, and more that `beamline COMMAND --help` says. */
+typedef struct command {
+    const char *name, *arguments, *doc, *more;
+    int (*run)(int argc, char *const *argv);
+    bool has_settings; /* it takes the options of the server */
+    bool has_help;     /* it answers --help itself */
+} command;
+
+static const command commands[] = {
+    {"serve", "[options]", "serve until SIGTERM or Ctrl-C", NULL, bl_server_main, true, false},
+    {"devices", "[drain ID [URL] | resume ID [URL]]",
+     "list the devices, and why others were left out; take a device of a running server out of service, or use it again",
+     "Without a verb it takes the options of the server.  URL is that of the server, by default $BEAMLINE_URL or\n"
+     "http://127.0.0.1:8470; $BEAMLINE_KEY has a key of the scope admin.\n",
+     devices, false, false},
+    {"tune", "FILE [options]", "search the kernels of a program document, and show what was found",
+     "FILE is as PUT /api/v1/programs/NAME takes it.  --beam is the width of the search, 2 where that is 0.\n", bl_tune_main,
+     true, false},
+    {"kernels", "list | show KEY | export FILE | import FILE", "what searches found",
+     "FILE has a JSON object a line; - is the terminal.  --kernel-db FILE says where the database is.\n", bl_kernels_main, false,
+     false},
+    {"keys", "list | create NAME | set NAME | rotate NAME | revoke NAME | adopt NAME", "who may use the servers of --state", NULL,
+     bl_keys_main, false, true},
+    {"usage", "[DAYS] [--state FOLDER]", "what each key has used, today or in the last days", NULL, bl_usage_main, false, false},
+    {"top", "[URL] [--interval SECONDS] [--times N]", "who uses which device of a running server, now",
+     "URL is by default $BEAMLINE_URL or http://127.0.0.1:8470; $BEAMLINE_KEY has a key of the scope admin.\n", bl_top_main,
+     false, false},
+    {"version", "", "print the version", NULL, print_version, false, false},
+    {"man", "", "print the manual page", NULL, man, false, false},
+    {"help", "", "print this; `beamline COMMAND --help` says more of a command", NULL, help, false, false},
+};
+enum { COMMANDS = sizeof commands / sizeof commands[0] };
+
+static void put_settings(bl_text *out)
+{
+    bl_text_puts(out, "Options, each also BEAMLINE_OPTION in the environment and `option = value` in the file of --config:\n");
+    bl_settings_help(out);
+}
+
+static int help(int argc, char *const *argv)
 {
     bl_text out = {0};
-    bl_text_puts(&out, "beamline: POST a tensor graph to this machine's accelerators\n\n"
-                       "  beamline serve [options]   serve until SIGTERM or Ctrl-C\n"
-                       "  beamline devices           list the devices, and why others were left out\n"
-                       "  beamline devices drain ID [URL] | resume ID [URL]\n"
-                       "                             take a device of a running server out of service, or use it again\n"
-                       "  beamline tune FILE         search the kernels of a program document, and show what was found\n"
-                       "  beamline kernels list | show KEY | export FILE | import FILE\n"
-                       "                             what searches found; FILE has a JSON object a line, - is the terminal\n"
-                       "  beamline keys list | create NAME | set NAME | rotate NAME | revoke NAME | adopt NAME\n"
-                       "                             who may use the servers of --state; `beamline keys` tells the options\n"
-                       "  beamline usage [DAYS]      what each key has used, today or in the last days\n"
-                       "  beamline top [URL]         who uses which device of a running server, now\n"
-                       "  beamline version           print the version\n"
-                       "  beamline man               print the manual page\n"
-                       "  beamline --help            print this\n\n"
-                       "Options, each also BEAMLINE_OPTION in the environment and `option = value` in the file of --config:\n");
-    bl_settings_help(&out);
+    (void)argc;
+    (void)argv;
+    bl_text_puts(&out, "beamline: POST a tensor graph to this machine's accelerators\n\n");
+    for (size_t i = 0; i < COMMANDS; i++)
+        bl_text_printf(&out, "  beamline %s%s%s\n        %s\n", commands[i].name, commands[i].arguments[0] != '\0' ? " " : "",
+                       commands[i].arguments, commands[i].doc);
+    bl_text_puts(&out, "\n");
+    put_settings(&out);
     return print(&out);
 }
 
-static int man(void)
+static int help_with(const command *c)
 {
     bl_text out = {0};
+    bl_text_printf(&out, "beamline %s%s%s\n\n%s.\n%s", c->name, c->arguments[0] != '\0' ? " " : "", c->arguments, c->doc,
+                   c->more != NULL ? c->more : "");
+    if (c->has_settings) {
+        bl_text_puts(&out, "\n");
+        put_settings(&out);
+    }
+    return print(&out);
+}
+
+static int man(int argc, char *const *argv)
+{
+    bl_text out = {0};
+    (void)argc;
+    (void)argv;
     bl_text_puts(
         &out,
         ".\\\" Made by `beamline man` from server/settings.def.\n"
@@ -100,7 +149,7 @@ static int man(void)
     return print(&out);
 }
 
-static int devices(int argc, char *const *argv)
+static int list_devices(int argc, char *const *argv)
 {
     bl_server *server = calloc(1, sizeof *server);
     bl_err err = {0};
@@ -126,39 +175,45 @@ static int devices(int argc, char *const *argv)
     return status;
 }
 
+static int devices(int argc, char *const *argv)
+{
+    if (argc > 0 && (strcmp(argv[0], "drain") == 0 || strcmp(argv[0], "resume") == 0))
+        return bl_drain_main(argc, argv);
+    return list_devices(argc, argv);
+}
+
+static int print_version(int argc, char *const *argv)
+{
+    (void)argc;
+    (void)argv;
+    printf("beamline %s\n", BL_VERSION);
+    return EXIT_SUCCESS;
+}
+
+static bool asks_help(int argc, char *const *argv)
+{
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
 int main(int argc, char **argv)
 {
-    const char *command = argc > 1 ? argv[1] : "--help";
-    if (strcmp(command, "serve") == 0) {
-        for (int i = 2; i < argc; i++)
-            if (strcmp(argv[i], "--help") == 0)
-                return help();
-        return bl_server_main(argc - 2, argv + 2);
-    }
-    if (strcmp(command, "devices") == 0 && argc > 2 && (strcmp(argv[2], "drain") == 0 || strcmp(argv[2], "resume") == 0))
-        return bl_drain_main(argc - 2, argv + 2);
-    if (strcmp(command, "devices") == 0)
-        return devices(argc - 2, argv + 2);
-    if (strcmp(command, "tune") == 0)
-        return bl_tune_main(argc - 2, argv + 2);
-    if (strcmp(command, "kernels") == 0)
-        return bl_kernels_main(argc - 2, argv + 2);
-    if (strcmp(command, "keys") == 0)
-        return bl_keys_main(argc - 2, argv + 2);
-    if (strcmp(command, "top") == 0)
-        return bl_top_main(argc - 2, argv + 2);
-    if (strcmp(command, "usage") == 0)
-        return bl_usage_main(argc - 2, argv + 2);
-    if (strcmp(command, "child") == 0)
+    const char *name = argc > 1 ? argv[1] : "help";
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        name = "help";
+    if (strcmp(name, "--version") == 0)
+        name = "version";
+    if (strcmp(name, "child") == 0) /* for nobody but the server */
         bl_child_main(argc - 2, argv + 2);
-    if (strcmp(command, "man") == 0)
-        return man();
-    if (strcmp(command, "version") == 0 || strcmp(command, "--version") == 0) {
-        printf("beamline %s\n", BL_VERSION);
-        return EXIT_SUCCESS;
+    for (size_t i = 0; i < COMMANDS; i++) {
+        const command *c = &commands[i];
+        if (strcmp(name, c->name) != 0)
+            continue;
+        return !c->has_help && argc > 2 && asks_help(argc - 2, argv + 2) ? help_with(c)
+                                                                         : c->run(argc > 2 ? argc - 2 : 0, argv + 2);
     }
-    if (strcmp(command, "--help") == 0 || strcmp(command, "help") == 0 || strcmp(command, "-h") == 0)
-        return help();
-    fprintf(stderr, "beamline: unknown command \"%s\"; beamline --help lists them\n", command);
+    fprintf(stderr, "beamline: unknown command \"%s\"; beamline --help lists them\n", name);
     return EXIT_FAILURE;
 }

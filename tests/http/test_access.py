@@ -248,6 +248,15 @@ class CommandLine(unittest.TestCase):
         with open(ROOT + "/docs/beamline.1") as file:
             self.assertEqual(file.read(), self.run_it("man").stdout, "run `beamline man > docs/beamline.1`")
 
+    def test_each_command_has_help(self):
+        listed = re.findall(r"^  beamline (\w+)", self.run_it("--help").stdout, re.M)
+        self.assertEqual(["serve", "devices", "tune", "kernels", "keys", "usage", "top", "version", "man", "help"], listed)
+        for name in listed:
+            run = self.run_it(name, "--help")
+            self.assertEqual((0, ""), (run.returncode, run.stderr), name)
+            self.assertTrue(run.stdout.startswith(f"beamline {name}"), run.stdout[:100])
+            self.assertEqual(name in ("serve", "tune"), "--max-body BYTES" in run.stdout, name)
+
     def test_bad_arguments_are_told(self):
         for args in (["serve", "--nothing"], ["serve", "--port"], ["serve", "--port", "x"], ["serve", "--port", "70000"], ["serve", "x"],
                      ["serve", "--max-body", "1Q"], ["serve", "--log-level", "loud"], ["serve", "--float32-matmul-precision", "low"], ["nothing"], ["serve", "--backends", "x"],
