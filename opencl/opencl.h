@@ -89,7 +89,7 @@ typedef struct bl_cl_entry {
 } bl_cl_entry;
 
 /* Where the arguments of the kernel that calls functions stand: the number, each scalar there may be, the buffers. */
-enum { BL_CL_CALL_NUMBER, BL_CL_CALL_SCALARS, BL_CL_CALL_BUFFERS = BL_CL_CALL_SCALARS + BL_MAX_SCALARS };
+enum { BL_CL_CALL_NUMBER, BL_CL_CALL_SCALARS, BL_CL_CALL_BUFFERS = BL_CL_CALL_SCALARS + BL_CALL_SCALARS };
 
 typedef struct bl_cl_kernel {
     bl_kernel base;

@@ -252,7 +252,7 @@ static void add_caller(uint32_t n, const bl_kernel_source *sources, bl_text *tex
     if (functions == 0)
         return;
     bl_text_printf(text, "__kernel __attribute__((reqd_work_group_size(1, 1, 1)))\nvoid %s(const int number", caller);
-    for (uint32_t i = 0; i < BL_MAX_SCALARS; i++)
+    for (uint32_t i = 0; i < BL_CALL_SCALARS; i++)
         bl_text_printf(text, ", const int n%u", (unsigned)i);
     for (uint32_t i = 0; i < buffers; i++)
         bl_text_printf(text, ", __global void *b%u", (unsigned)i);

@@ -15,7 +15,11 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { BL_MAX_BINDINGS = 32, BL_MAX_SCALARS = 8 };
+enum {
+    BL_MAX_BINDINGS = 32,
+    BL_MAX_SCALARS = 32, /* of a kernel: 128 bytes, the push constants that every Vulkan device has */
+    BL_CALL_SCALARS = 8  /* of a function, since the kernel that calls it is launched with so many whatever it needs */
+};
 
 enum { BL_FEWEST_BINDINGS = 12 }; /* with which a graph can be parted into kernels */
 

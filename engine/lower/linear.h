@@ -52,8 +52,8 @@ typedef struct bl_linear {
 
 enum {
     BL_LINEAR_MAX_INST = 1 << 20,
-    BL_LINEAR_MAX_BUFFERS = 32, /* bits of |writes| */
-    BL_LINEAR_MAX_SCALARS = 8,
+    BL_LINEAR_MAX_BUFFERS = 32,    /* bits of |writes| */
+    BL_LINEAR_MAX_SCALARS = 32,    /* as many as a device takes (BL_MAX_SCALARS) */
     BL_LINEAR_MAX_DEPTH = 32,      /* of loops */
     BL_LINEAR_MAX_LOCAL = 1 << 16, /* work-items of a group */
     BL_LINEAR_MAX_NAME = 127

@@ -525,7 +525,13 @@ static value *emit_var(build *b, const bl_node *node)
     value *v = emit_inst(b, b->root, BL_OP_VAR, BL_I32, 1, 0, NULL);
     while (v->inst.arg < b->nvars && b->vars[v->inst.arg] != (int)node->arg)
         v->inst.arg++;
-    if (v->inst.arg == b->nvars)
+    if (v->inst.arg == b->nvars && b->nvars == BL_LINEAR_MAX_SCALARS)
+        (void)bl_ir_fail(
+            b->ir, BL_ELIMIT,
+            "a kernel depends on more than %d named dimensions and steps of scans: put \"contiguous\" between parts of "
+            "the graph that depend on fewer",
+            BL_LINEAR_MAX_SCALARS);
+    else if (v->inst.arg == b->nvars)
         b->vars[b->nvars++] = (int)node->arg;
     return b->index == BL_I32 ? v : emit_inst(b, b->root, BL_OP_CAST, b->index, 1, 1, &v);
 }
@@ -753,7 +759,7 @@ bl_status bl_lower(bl_ir *ir, const bl_node *sink, const char *name, uint32_t nb
     bl_free_init(&b.free, ir);
     bl_ptrmap_init(&b.level, arena);
     bl_ptrmap_init(&b.goes_on, arena);
-    b.vars = bl_arena_array(arena, 64, sizeof *b.vars);
+    b.vars = bl_arena_array(arena, BL_LINEAR_MAX_SCALARS, sizeof *b.vars);
     b.root = open_scope(&b, NULL, 0);
     BL_TRY(bl_arena_status(arena, err));
     survey(&b, sink);
@@ -774,6 +780,7 @@ bl_status bl_lower(bl_ir *ir, const bl_node *sink, const char *name, uint32_t nb
         if (!seen)
             emit_stores(&b, sink, set);
     }
+    BL_TRY(bl_ir_status(ir, err));
     linear->name = name;
     linear->nbuffers = nbuffers;
     BL_TRY(finish(&b, sink, linear, err));

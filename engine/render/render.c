@@ -36,14 +36,14 @@ typedef struct walk {
     int64_t local_at; /* bytes of its local memory given out so far */
 } walk;
 
-/* A function, where groups are single work-items; but a barrier has to be in a kernel. */
+/* A function, where groups are single work-items; but a barrier has to be in a kernel, and so do many scalars. */
 static bool is_function(const bl_linear *linear, const bl_device_info *info)
 {
     bool alone = linear->local[0] * linear->local[1] * linear->local[2] == 1;
 
     for (uint32_t i = 0; i < linear->ninst; i++)
         alone = alone && linear->inst[i].op != BL_OP_BARRIER;
-    return alone && info->dialect == BL_DIALECT_OPENCL && info->subgroup <= 1;
+    return alone && info->dialect == BL_DIALECT_OPENCL && info->subgroup <= 1 && linear->nscalars <= BL_CALL_SCALARS;
 }
 
 #define BL_ALU(id, real, whole, form) [BL_OP_##id] = form,

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""Kernels that depend on many named dimensions, on every back end, and on more than a kernel takes."""
+
+import unittest
+
+from fixture import ServerTest
+
+
+def sums(n, axes=1):
+    """n inputs of |axes| named dimensions of their own each, and the sum of all their elements."""
+    dims = [[f"d{i}_{k}" for k in range(axes)] for i in range(n)]
+    nodes, last = [], "s0"
+    for i in range(n):
+        nodes.append({"id": f"s{i}", "op": "sum", "in": [f"x{i}"]})
+        if i > 0:
+            nodes.append({"id": f"a{i}", "op": "add", "in": [last, f"s{i}"]})
+            last = f"a{i}"
+    return {"inputs": {f"x{i}": {"dtype": "float32", "shape": dims[i]} for i in range(n)}, "dims": {name: [1, 3] for shape in dims for name in shape},
+            "nodes": nodes, "outputs": [last]}
+
+
+class ManyDims(ServerTest):
+    ARGS = ("--backends", "interp,opencl,vulkan")
+
+    def test_more_dimensions_than_a_function_takes(self):
+        """Eight are what the kernel passes on that calls functions (OpenCL); 9 and 20 make a kernel by itself."""
+        ids = [device["id"] for device in self.ok(self.call("GET", "/api/v1/devices")).json["devices"]]
+        for device in ids:
+            for n in (8, 9, 20):
+                with self.subTest(device=device, n=n):
+                    name = f"sums{n}_{device.partition(':')[0]}"
+                    self.assertEqual(201, self.call("PUT", f"/api/v1/programs/{name}", {**sums(n), "device": device}, timeout=120).status)
+                    inputs = {f"x{i}": [1.0] * (i % 3 + 1) for i in range(n)}
+                    answer = self.ok(self.call("POST", f"/api/v1/programs/{name}/run", {"inputs": inputs}, timeout=120))
+                    self.assertEqual([sum(i % 3 + 1 for i in range(n))], list(answer.json["outputs"].values())[0]["data"])
+
+    def test_more_than_a_kernel_takes(self):
+        problem = self.refused(422, self.call("PUT", "/api/v1/programs/many", {**sums(5, axes=8), "device": "interp:0"}, timeout=120))
+        self.assertIn("more than 32 named dimensions", problem["detail"])
+        self.assertIn("contiguous", problem["detail"])
+
+
+if __name__ == "__main__":
+    unittest.main()
