@@ -3,12 +3,29 @@
 
 #include <time.h>
 
+static int64_t read_clock(clockid_t clock)
+{
+    struct timespec now = {0};
+
+    clock_gettime(clock, &now); /* fails for the clock of a process that has ended */
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 int64_t bl_clock_ns(void)
 {
-    struct timespec now;
+    return read_clock(CLOCK_MONOTONIC);
+}
 
-    clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail: the clock exists and the pointer is good */
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+int64_t bl_clock_thread_ns(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+int64_t bl_clock_process_ns(pid_t pid)
+{
+    clockid_t clock;
+
+    return clock_getcpuclockid(pid, &clock) == 0 ? read_clock(clock) : 0;
 }
 
 struct timespec bl_clock_after(clockid_t clock, int64_t ns)

@@ -4,10 +4,14 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 /* Nanoseconds on a clock that never goes back. */
 int64_t bl_clock_ns(void);
+/* Nanoseconds of processor time that this thread has had; that all threads of process |pid| have had (0: it is gone). */
+int64_t bl_clock_thread_ns(void);
+int64_t bl_clock_process_ns(pid_t pid);
 /* Milliseconds between two readings of bl_clock_ns. */
 static inline double bl_clock_ms(int64_t from, int64_t to)
 {

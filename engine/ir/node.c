@@ -211,13 +211,32 @@ static const bl_node *out_of_memory(bl_ir *ir)
 
 void bl_ir_limit_time(bl_ir *ir, double seconds)
 {
-    ir->deadline_ns = seconds > 0 ? bl_clock_ns() + (int64_t)(seconds * 1e9) : 0;
+    ir->limit_ns = seconds > 0 ? (int64_t)(seconds * 1e9) : 0;
+    ir->spent_ns = 0;
+    ir->thread = pthread_self();
+    ir->read_ns = bl_clock_thread_ns();
 }
 
 void bl_ir_add_time(bl_ir *ir, double seconds)
 {
-    if (ir->deadline_ns != 0)
-        ir->deadline_ns += (int64_t)(seconds * 1e9);
+    if (ir->limit_ns != 0)
+        ir->limit_ns += (int64_t)(seconds * 1e9);
+}
+
+void bl_ir_tell(bl_ir *ir, const char *doing)
+{
+    ir->doing = doing;
+}
+
+/* Another thread may go on with the compilation: its clock counts from where it begins. */
+static bool spent_all(bl_ir *ir)
+{
+    int64_t now = bl_clock_thread_ns();
+
+    ir->spent_ns += pthread_equal(ir->thread, pthread_self()) != 0 ? now - ir->read_ns : 0;
+    ir->thread = pthread_self();
+    ir->read_ns = now;
+    return ir->spent_ns >= ir->limit_ns;
 }
 
 void bl_ir_obey(bl_ir *ir, const bl_halt *halt)
@@ -230,8 +249,12 @@ static bool is_late(bl_ir *ir)
 {
     if (ir->late || (++ir->asked & 1023) != 0)
         return ir->late;
-    if (ir->deadline_ns != 0 && bl_clock_ns() >= ir->deadline_ns)
-        bl_ir_fail(ir, BL_ELIMIT, "compiling takes longer than the limit (--max-compile-seconds)");
+    if (ir->limit_ns != 0 && spent_all(ir))
+        bl_ir_fail(
+            ir, BL_ELIMIT,
+            "compiling took %.3g s of processor time, the limit (--max-compile-seconds), and was at %s: make several smaller "
+            "graphs of it, or a \"scan\" of steps that repeat",
+            (double)ir->limit_ns / 1e9, ir->doing != NULL ? ir->doing : "its nodes");
     ir->late = ir->err.status != BL_OK || bl_halt_check(&ir->halt, &ir->err) != BL_OK;
     return ir->late;
 }

@@ -5,6 +5,8 @@
 #include "engine/base/arena.h"
 #include "engine/ir/rewrite.h"
 
+#include <pthread.h>
+
 enum { BL_MAX_RULES = 256 }; /* rows of one built-in set */
 
 /* Rows of a set by the op at the root of their pattern: entry[begin[op]] to entry[begin[op + 1] - 1], in the set's order.
@@ -38,8 +40,11 @@ struct bl_ir {
     const bl_node **queue;
     size_t cap, count;
     uint32_t epoch;
-    int recombining;     /* how deep in bl_sum_recombine */
-    int64_t deadline_ns; /* 0: none */
+    int recombining;            /* how deep in bl_sum_recombine */
+    int64_t limit_ns, spent_ns; /* of processor time; limit 0: none */
+    int64_t read_ns;            /* the clock of |thread| when it was last read */
+    pthread_t thread;
+    const char *doing; /* for an error: what takes the time, or NULL */
     bl_halt halt;
     uint32_t asked; /* for nodes, so far: the clock is read now and then */
     bool late;

@@ -45,11 +45,11 @@ static bool tune_by_search(bl_tune *tune, const bl_search_nest *nest, const bl_p
                                 .progress = options->progress,
                                 .progress_arg = options->progress_arg};
     bl_kernel_record record;
-    int64_t start = bl_clock_ns();
+    int64_t start = bl_clock_thread_ns();
     bl_tuned how = bl_tuner_find(options->tuner, nest, &request, &record);
 
     if (how == BL_TUNED_SEARCHED || how == BL_TUNED_FAILED)
-        bl_ir_add_time(nest->ir, bl_clock_ms(start, bl_clock_ns()) / 1e3); /* it bounds the compiler, not the search */
+        bl_ir_add_time(nest->ir, bl_clock_ms(start, bl_clock_thread_ns()) / 1e3); /* it bounds the compiler, not the search */
     if (how == BL_TUNED_KNOWN && options->beam > 0 && options->progress != NULL)
         report_known(options, nest, &record);
     if (options->debug >= 1)

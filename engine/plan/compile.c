@@ -209,6 +209,7 @@ static bl_status compile_to_source(compile *c)
     c->ir = c->plan->graph->ir;
     c->arena = bl_ir_arena(c->ir);
     BL_TRY(gather_roots(c));
+    bl_ir_tell(c->ir, "the schedule");
     BL_TRY(bl_schedule_make(c->ir, c->nroots, c->roots, &options, &c->schedule, c->err));
     BL_TRY(compile_is_wanted(c));
     BL_TRY(update_in_place(c));

@@ -205,12 +205,14 @@ bl_status compile_nests(compile *c)
 {
     for (int i = 0; i < c->schedule->nnests; i++) {
         c->first_made[i] = c->nmade;
+        bl_ir_tell(c->ir, c->schedule->nests[i].name);
         BL_TRY(add_nest(c, &c->schedule->nests[i]));
         BL_TRY(compile_is_wanted(c));
     }
     c->first_made[c->schedule->nnests] = c->nmade;
     for (int i = 0; i < c->nmade; i++) {
         BL_TRY(compile_is_wanted(c));
+        bl_ir_tell(c->ir, c->made[i].name);
         BL_TRY(lower_made(c, &c->made[i]));
     }
     BL_TRY(compile_estimate(c));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Interning, bounds, poison, limits and walks. */
+#include "engine/base/clock.h"
 #include "engine/base/fault.h"
 #include "engine/base/map.h"
 #include "engine/ir/node.h"
@@ -260,6 +261,34 @@ static void a_fold_of_equal_lanes_stays_a_fold(void **state)
     assert_int_equal(got->src[0]->nsrc, 4);
 }
 
+/* Make |n| nodes. */
+static void make_many(int n)
+{
+    static int64_t next;
+    for (int i = 0; i < n; i++)
+        (void)bl_index(ir, next++);
+}
+
+/* The limit is one of processor time: sleep on a busy machine is free, work is not. */
+static void only_work_counts(void **state)
+{
+    const struct timespec nap = {.tv_nsec = 200000000};
+    bl_err err = {0};
+
+    (void)state;
+    bl_ir_limit_time(ir, 0.1);
+    nanosleep(&nap, NULL);
+    make_many(4096);
+    assert_int_equal(bl_ir_status(ir, NULL), BL_OK);
+    bl_ir_tell(ir, "r_4_5");
+    for (int64_t end = bl_clock_thread_ns() + 200000000; bl_clock_thread_ns() < end;)
+        ;
+    make_many(4096);
+    assert_int_equal(bl_ir_status(ir, &err), BL_ELIMIT);
+    assert_non_null(strstr(err.text, "--max-compile-seconds"));
+    assert_non_null(strstr(err.text, "r_4_5"));
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -271,6 +300,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(sizes_that_overflow_are_refused, start, stop),
         cmocka_unit_test(the_byte_limit_is_an_error),
         cmocka_unit_test_setup_teardown(nothing_is_built_for_nobody, start, stop),
+        cmocka_unit_test_setup_teardown(only_work_counts, start, stop),
         cmocka_unit_test(any_allocation_may_fail),
         cmocka_unit_test_setup_teardown(substitution_simplifies_on_the_way, start, stop),
         cmocka_unit_test_setup_teardown(a_fold_of_equal_lanes_stays_a_fold, start, stop),
