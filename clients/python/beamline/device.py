@@ -43,13 +43,13 @@ class Handle:
 
     def __del__(self) -> None:
         GlobalCounters.mem_used -= self.nbytes
-        if not self.is_lost:
+        if self.lease == self.session.lease:
             self.session.freed.append((self.name, self.nbytes))
 
     @property
     def is_lost(self) -> bool:
         """Whether its lease has ended, and the tensor with it."""
-        return self.lease != self.session.lease or self.session.ended.is_set()
+        return self.lease != self.session.lease
 
 
 def find_binary() -> str | None:
@@ -148,6 +148,7 @@ class Session:
             self.call("DELETE", f"/api/v1/leases/{self.lease}")  # and with it tensors and programs
         except Exception:  # pylint: disable=broad-except  # the server is gone, and all with it
             pass
+        self.lease = ""  # all its tensors are lost
         self.link and self.link.close()
 
     # ---- requests

@@ -344,7 +344,7 @@ Device.when_lost.append(forget_lost)
 
 def check_lost(exprs: Iterable[Expr]) -> None:
     """TensorLost where the numbers of some of these are not on the server any more."""
-    lost = [each for each in exprs if each.handle is not None and each.handle.is_lost]
+    lost = [each for each in exprs if each.handle is not None and each.handle.lease != each.handle.session.lease]
     if lost:
         names = ", ".join(f"Tensor {each.shape} {each.dtype}" for each in lost[:5]) + (f" and {len(lost) - 5} more" if len(lost) > 5 else "")
         raise TensorLost(404, f"{names}: the numbers were on the server at {lost[0].handle.session.client.connection.url}, which was restarted, ended this "
