@@ -126,6 +126,8 @@ void bl_encode_stats(bl_text *out, const bl_run_stats *stats)
     bl_encode_u64(out, stats->ops);
     bl_encode_key(out, "bytes");
     bl_encode_u64(out, stats->bytes);
+    bl_encode_key(out, "interpreted");
+    bl_encode_u64(out, stats->interpreted);
     if (stats->debug != NULL) {
         bl_encode_key(out, "debug");
         bl_encode_string(out, stats->debug);

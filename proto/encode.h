@@ -34,7 +34,7 @@ void bl_encode_results(bl_text *out, const bl_result *results, size_t count, boo
 typedef struct bl_run_stats {
     const char *device;
     bool cached; /* the plan */
-    uint64_t kernels, helpers, peak_bytes;
+    uint64_t kernels, helpers, interpreted, peak_bytes;
     uint64_t ops, bytes; /* of a run, or of one step: arithmetic and memory traffic, as counted in the kernels */
     double queue_ms, compile_ms, compute_ms, copy_ms, time_ms;
     const char *debug; /* lines, or NULL */

@@ -79,9 +79,11 @@ static void pause_ms(int ms)
 
 /* ---- when a device may be used */
 
+/* A client whose graph is being compiled waits for the machine, and uses the device next. */
 static bool is_idle(const bl_worker *worker)
 {
-    return bl_queue_length(worker->queue) == 0 && bl_clock_ns() - atomic_load(&worker->busy_ns) > IDLE_NS;
+    return bl_queue_length(worker->queue) == 0 && bl_queue_length(worker->server->compiler) == 0 &&
+           bl_clock_ns() - atomic_load(&worker->busy_ns) > IDLE_NS;
 }
 
 static void earn(bl_background *b)
@@ -265,6 +267,10 @@ static void consider(bl_background *b, bl_plan *root, bl_kernel_use *use, choice
 
     if (t != NULL)
         t->seen = true;
+    if (bl_plan_get_info(plan)->interpreted > 0) { /* it is compiled first (promote.h) */
+        bl_plan_release(plan);
+        return;
+    }
     if (t == NULL || (t->trial == NULL && t->nsearched < MOST_SEARCHED))
         n = bl_plan_list_kernels(plan, MOST_KERNELS, use);
     for (int i = 0; i < n; i++) {

@@ -261,6 +261,7 @@ static bl_plan_options plan_options(bl_exec *x, bool program)
                              .program = program,
                              .tuner = &x->rq->server->tuner,
                              .beam = x->beam,
+                             .early = x->early,
                              .brief = x->brief,
                              .halt = bl_request_halt(x->rq),
                              .children = x->rq->server->children};
@@ -294,7 +295,7 @@ bl_status bl_exec_make_plan(bl_exec *x, const bl_wire_key *key, const bl_wire_gr
 
 bl_status bl_exec_gather(bl_exec *x, const bl_wire_key *key, const bl_wire_graph *graph, bool program, bl_err *err)
 {
-    bl_plan *plan = bl_plans_lookup(x->rq->server->plans, key, 0);
+    bl_plan *plan = bl_plans_lookup(x->rq->server->plans, key, 0, x->early);
     bl_plan_options options = plan_options(x, program);
 
     if (plan != NULL) {

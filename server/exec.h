@@ -78,6 +78,7 @@ struct bl_exec {
     uint64_t collected;
     uint64_t *launch_ns;
     bl_text report;
+    bool early;            /* plans that are made from now on may have interpreted kernels */
     bl_plan_brief brief;   /* of plans that are made from now on */
     bl_plan_sources along; /* kernels to be compiled with those of the next plan that is made */
     void *extra;           /* of the handler */

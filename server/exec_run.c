@@ -317,6 +317,7 @@ static bl_status finish(bl_exec *x)
     if (x->launch_ns != NULL)
         bl_plan_report(x->plan, x->vars, x->launch_ns, x->steps, bl_worker_peaks(x->worker), &x->report);
     bl_metrics_add(&x->rq->server->metrics, x->hit ? BL_COUNT_RUNS_CACHED : BL_COUNT_RUNS_COMPILED, 1);
+    bl_metrics_add(&x->rq->server->metrics, BL_COUNT_RUNS_INTERPRETED, info->interpreted > 0);
     return BL_OK;
 }
 
@@ -438,6 +439,7 @@ static void put_stats(const bl_exec *x, bl_text *out)
                           .cached = x->hit,
                           .kernels = info->kernels,
                           .helpers = info->helpers,
+                          .interpreted = info->interpreted,
                           .peak_bytes = info->peak_bytes,
                           .ops = (uint64_t)info->ops,
                           .bytes = (uint64_t)info->bytes,

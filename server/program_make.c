@@ -56,6 +56,8 @@ static bl_status gather_initialisers(bl_program_make *make, bl_err *err)
 static bl_status compile_entries(bl_program_make *make, bl_err *err)
 {
     bl_program *program = make->program;
+    /* a state, and what jobs make of it, has the bits of compiled kernels from the start */
+    make->x->early = make->x->rq->done == NULL && program->doc.nstates == 0 && make->x->rq->server->settings.interpret_first;
     BL_TRY(gather_initialisers(make, err));
     for (int i = 0; i < program->doc.nentries; i++) {
         const bl_wire_graph *graph = &program->doc.entries[i].graph;
@@ -64,6 +66,7 @@ static bl_status compile_entries(bl_program_make *make, bl_err *err)
         BL_TRY(bl_exec_key(make->x, graph, true, &key));
         BL_TRY(bl_exec_make_plan(make->x, &key, graph, true, &program->entries[i].plan, &hit, err));
     }
+    make->x->early = false;
     make->x->beam = 0; /* what runs once need not be searched, and its kernels are there, as brief as the first entry's */
     if (program->doc.nentries > 0)
         make->x->brief = bl_plan_get_info(program->entries[0].plan)->brief ? BL_BRIEF_YES : BL_BRIEF_NO;

@@ -358,34 +358,36 @@ static bl_status key_of_own(bl_exec *x)
 }
 
 /* The cache has put what was found in the place of the program's plan, unless it had dropped that one meanwhile. */
-static bl_status take_searched(bl_exec *x, bl_err *err)
+static bl_status take_better(bl_exec *x, bl_err *err)
 {
     bl_plan *current = bl_plan_current(x->entry->plan);
-    if (current != x->plan && x->plan != x->entry->plan && !bl_plan_same_moves(current, x->plan))
+    bool interpreted = bl_plan_get_info(current)->interpreted > bl_plan_get_info(x->plan)->interpreted;
+    if (current != x->plan && x->plan != x->entry->plan && (interpreted || !bl_plan_same_moves(current, x->plan)))
         bl_plan_supersede(x->entry->plan, x->plan);
     bl_plan_release(current);
     return bl_exec_admit(x, err);
 }
 
-static bl_status search(bl_exec *x, bl_err *err)
+/* The same graph with kernels that were searched, or, where they were interpreted, compiled. */
+static bl_status make_better(bl_exec *x, bl_err *err)
 {
     int debug = x->debug;
     bl_status st = BL_OK;
     x->debug = bl_plan_get_options(x->entry->plan)->debug;
     st = bl_exec_make_plan(x, &x->key, x->graph, true, &x->plan, &x->hit, err);
     x->debug = debug;
-    return st == BL_OK ? take_searched(x, err) : st;
+    return st == BL_OK ? take_better(x, err) : st;
 }
 
 /* Its kernels are searched as widely as this run asks for, unless they were, and serve all runs from then on. */
 static bl_status choose_searched(bl_exec *x)
 {
     BL_TRY(key_of_own(x));
-    x->plan = bl_plans_lookup(x->rq->server->plans, &x->key, x->beam);
+    x->plan = bl_plans_lookup(x->rq->server->plans, &x->key, x->beam, true);
     x->hit = x->plan != NULL;
     if (x->hit)
-        return take_searched(x, &x->rq->err);
-    x->compile = search;
+        return take_better(x, &x->rq->err);
+    x->compile = make_better;
     return BL_OK;
 }
 
@@ -397,8 +399,13 @@ static bl_status choose_plan(bl_exec *x)
     x->beam = x->options.beam > 0 ? x->beam : 0; /* the setting was obeyed when the program was put */
     if (plain) {
         x->plan = bl_plan_current(x->entry->plan);
-        x->hit = true;
-        return bl_exec_admit(x, &x->rq->err);
+        x->hit = x->steps == 1 || bl_plan_get_info(x->plan)->interpreted == 0;
+        if (x->hit)
+            return bl_exec_admit(x, &x->rq->err);
+        bl_plan_release(x->plan); /* a run keeps its kernels: those of many steps are compiled */
+        x->plan = NULL;
+        x->compile = make_better;
+        return key_of_own(x);
     }
     x->precision = bl_plan_get_options(x->entry->plan)->precision;
     BL_TRY(bl_exec_key(x, x->graph, true, &x->key));

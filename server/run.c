@@ -46,8 +46,9 @@ bl_status bl_handle_run(bl_request *rq)
     x->graph = &run->graph;
     x->vars = run->vars;
     BL_TRY(name_kept(x, run->nsent));
+    x->early = rq->server->settings.interpret_first;
     BL_TRY(bl_exec_key(x, x->graph, false, &x->key));
-    x->plan = bl_plans_lookup(rq->server->plans, &x->key, x->beam);
+    x->plan = bl_plans_lookup(rq->server->plans, &x->key, x->beam, x->early);
     x->hit = x->plan != NULL;
     if (x->hit)
         BL_TRY(bl_exec_admit(x, &rq->err));

@@ -16,6 +16,7 @@
 #include "server/listener.h"
 #include "server/models/models.h"
 #include "server/offload.h"
+#include "server/promote.h"
 #include "server/shelf.h"
 #include "server/storage.h"
 #include "server/watch.h"
@@ -139,6 +140,7 @@ static bl_status start(bl_server *server, bl_err *err)
     BL_TRY(bl_watch_create(server, &server->watch, err));
     BL_TRY(bl_keeper_create(server, &server->keeper, err));
     BL_TRY(bl_background_create(server, &server->background, err));
+    BL_TRY(bl_promoter_create(server, &server->promoter, err));
     BL_TRY(bl_durable_load(server, err));
     BL_TRY(bl_saver_create(server, err));
     BL_TRY(bl_grants_load(bl_shelf_grants(server->shelf), err));
@@ -161,6 +163,7 @@ static void stop(bl_server *server)
     bl_queue_destroy(server->offload);
     bl_queue_destroy(server->compiler);
     bl_background_destroy(server->background);
+    bl_promoter_destroy(server->promoter);
     bl_queue_destroy(server->searcher);
     bl_saver_destroy(server->saver);
     bl_workers_stop(server);

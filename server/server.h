@@ -68,6 +68,7 @@ struct bl_server {
     pthread_mutex_t trial_lock;       /* held while trials run: one search at a time measures */
     bl_device *trial_device;          /* under trial_lock */
     struct bl_background *background; /* NULL: off */
+    struct bl_promoter *promoter;     /* NULL: off */
     bl_shelf *shelf;
     bl_models *models;
     bl_jobs *jobs;

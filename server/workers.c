@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/interp/device.h"
 #include "server/access/access.h"
 #include "server/residents.h"
 #include "server/server.h"
@@ -25,6 +26,8 @@ static void reopen_if_lost(void *arg)
     bl_worker *worker = arg;
     bl_err err = {0};
     int64_t now = bl_clock_ns();
+    if (worker->dev->stand_in != NULL && atomic_load(&worker->dev->stand_in->lost))
+        atomic_store(&worker->dev->lost, true);
     if (!atomic_load(&worker->dev->lost) || (worker->reopen_ns != 0 && now - worker->reopen_ns < REOPEN_EVERY_NS))
         return;
     worker->reopen_ns = now;
@@ -32,7 +35,8 @@ static void reopen_if_lost(void *arg)
     bl_metrics_add(&worker->server->metrics, BL_COUNT_DEVICE_LOST, 1);
     bl_plans_forget_device(worker->server->plans, worker->dev);
     bl_pool_trim(worker->pool);
-    if (bl_device_reopen(worker->dev, &err) == BL_OK) {
+    if (bl_device_reopen(worker->dev, &err) == BL_OK &&
+        (worker->dev->stand_in == NULL || bl_device_reopen(worker->dev->stand_in, &err) == BL_OK)) {
         worker->reopen_ns = 0;
         bl_log(BL_LOG_WARN, "%s is open again; tensors and programs that were on it are lost", worker->dev->info.id);
     } else {
@@ -75,6 +79,8 @@ static bl_status open_backend(bl_server *server, const bl_backend *backend, bl_t
             found[i]->info.memory = server->settings.device_memory;
         if (worker->dev->info.host_memory)
             worker->dev->host = &server->memory;
+        if (worker->dev->info.host_memory && worker->dev->info.dialect != BL_DIALECT_LINEAR && server->settings.interpret_first)
+            BL_TRY(bl_interp_stand_in(worker->dev, &worker->dev->stand_in, err));
         bl_log(BL_LOG_INFO, "device %s: %s (%s)", found[i]->info.id, found[i]->info.name, found[i]->info.driver);
     }
     return BL_OK;
@@ -198,6 +204,7 @@ void bl_workers_close(bl_server *server)
         bl_residents_destroy(worker->residents);
         if (worker->pool != NULL)
             bl_pool_destroy(worker->pool);
+        bl_device_destroy(worker->dev->stand_in);
         bl_device_destroy(worker->dev);
     }
     server->nworkers = 0;

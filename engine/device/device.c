@@ -383,9 +383,11 @@ bl_status bl_recording_submit(bl_recording *recording, const bl_submission *subm
     recording->begun = false;
     BL_TRY(check_generation(dev, recording->generation, "recording", err));
     for (uint32_t i = 0; i < recording->nslots; i++) {
-        if (submission->slots[i]->dev != dev)
-            return bl_fail(err, BL_EBUG, "a buffer of device %s given to %s", submission->slots[i]->dev->info.id, dev->info.id);
-        BL_TRY(check_generation(dev, submission->slots[i]->generation, "buffer", err));
+        const bl_buffer *buffer = submission->slots[i];
+
+        if (buffer->dev != dev && (buffer->dev->stand_in != dev || buffer->host == NULL))
+            return bl_fail(err, BL_EBUG, "a buffer of device %s given to %s", buffer->dev->info.id, dev->info.id);
+        BL_TRY(check_generation(buffer->dev, buffer->generation, "buffer", err));
     }
     for (uint32_t i = 0; i < recording->nlaunches; i++) {
         for (int d = 0; d < 3; d++) {

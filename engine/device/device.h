@@ -187,6 +187,10 @@ struct bl_device {
     atomic_size_t bytes_peak;
     bl_budget
         *host; /* of what shares the host's memory, where the device does: set by its owner before the first buffer, or NULL */
+    /* A device that runs kernels on this one's buffers before the driver has compiled them (engine/interp/device.h).  The host
+     * sees these buffers.  The owner sets it before the first kernel, ends it, and reopens both together; NULL: there is none.
+     * Who submits to one of the two has waited for the other. */
+    bl_device *stand_in;
 };
 
 /* ---- the wrappers: they check sizes, count, pass fault points and NULL their outputs.  They fill the public fields of what a

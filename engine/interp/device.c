@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The device interp:0, and its like: kernels interpreted on the host, and checked while they run. */
+#include "engine/interp/device.h"
+
 #include "engine/device/host.h"
 
 #include "engine/base/clock.h"
@@ -194,6 +196,20 @@ static uint64_t host_bytes(void)
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
 
     return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : (uint64_t)1 << 30;
+}
+
+bl_status bl_interp_stand_in(const bl_device *of, bl_device **out, bl_err *err)
+{
+    interp_device *d = bl_calloc(1, sizeof *d);
+
+    *out = NULL;
+    if (d == NULL)
+        return bl_fail(err, BL_ENOMEM, "an interpreter for %s", of->info.id);
+    d->base.ops = &interp_ops;
+    d->base.info = of->info;
+    d->base.info.dialect = BL_DIALECT_LINEAR;
+    *out = &d->base;
+    return BL_OK;
 }
 
 static bl_status open_device(long number, bl_device **out, bl_err *err)

@@ -142,19 +142,29 @@ static entry *find(bl_plans *plans, const bl_wire_key *key)
     return e;
 }
 
-static bool will_do(const entry *e, int beam)
+/* Locked. */
+static bool is_compiled(const entry *e)
 {
-    return e->plan != NULL && e->beam >= beam;
+    bl_plan *current = bl_plan_current(e->plan);
+    bool compiled = current->info.interpreted == 0;
+    bl_plan_release(current);
+    return compiled;
 }
 
-bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key, int beam)
+/* Locked.  The best plan of |e| was searched as widely as that, and is compiled unless |early|. */
+static bool will_do(const entry *e, int beam, bool early)
+{
+    return e->plan != NULL && e->beam >= beam && (early || is_compiled(e));
+}
+
+bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key, int beam, bool early)
 {
     bl_plan *found = NULL;
     entry *e = NULL;
 
     pthread_mutex_lock(&plans->lock);
     e = find(plans, key);
-    if (e != NULL && will_do(e, beam)) {
+    if (e != NULL && will_do(e, beam, early)) {
         found = bl_plan_current(e->plan);
         unlink_use(plans, e);
         link_newest(plans, e);
@@ -237,7 +247,7 @@ static bl_status wait_for_plan(bl_plans *plans, entry *e, const bl_plan_options 
     bl_status st = BL_OK;
 
     plans->waiting++;
-    while (e->busy && !will_do(e, options->beam) && st == BL_OK) {
+    while (e->busy && !will_do(e, options->beam, options->early) && st == BL_OK) {
         if (compilation != e->compilation) {
             compilation = e->compilation;
             joined = bl_audience_join(&e->audience);
@@ -264,7 +274,7 @@ static bl_status wait_for(bl_plans *plans, entry *e, const bl_plan_options *opti
         st = e->err.status;
         if (err != NULL)
             *err = e->err;
-    } else if (will_do(e, options->beam)) {
+    } else if (will_do(e, options->beam, options->early)) {
         *out = bl_plan_current(e->plan);
     }
     e->waiting--;
@@ -280,7 +290,7 @@ static entry *claim(bl_plans *plans, const bl_wire_key *key, bl_device *dev, con
 {
     entry *e = find(plans, key);
 
-    while (e != NULL && (e->busy || will_do(e, options->beam))) {
+    while (e != NULL && (e->busy || will_do(e, options->beam, options->early))) {
         if (wait_for(plans, e, options, out, err) != BL_OK)
             return NULL;
         if (*out != NULL)
@@ -312,7 +322,8 @@ static void put(bl_plans *plans, entry *e, bl_plan *plan)
 static void supersede(const entry *e, bl_plan *plan)
 {
     bl_plan *current = bl_plan_current(e->plan);
-    bool better = plan->options.debug > 0 || !bl_plan_same_moves(current, plan); /* its text tells of the search */
+    bool better = plan->options.debug > 0 || !bl_plan_same_moves(current, plan) || /* its text tells of the search */
+                  current->info.interpreted > plan->info.interpreted;
     if (better)
         bl_plan_supersede(e->plan, plan);
     bl_plan_release(current);

@@ -325,6 +325,12 @@ static bl_status add_source(bl_plan_sources *sources, const bl_kernel_source *so
     return BL_OK;
 }
 
+bl_status bl_plan_gather_again(const bl_plan *plan, const bl_plan_options *options, bl_arena *arena, bl_plan_sources *sources,
+                               bl_err *err)
+{
+    return bl_plan_gather(plan->wire, plan->dev, options, arena, sources, err);
+}
+
 bl_status bl_plan_gather(const bl_wire_graph *graph, bl_device *dev, const bl_plan_options *options, bl_arena *arena,
                          bl_plan_sources *sources, bl_err *err)
 {

@@ -51,11 +51,15 @@ void compile_dump(compile *c, int level, const char *title, int n, const bl_node
 /* kernels.c: the schedule's nests with their moves, lowered, joined and as text; then what the driver makes of that. */
 BL_NODISCARD bl_status compile_nests(compile *c);
 bl_kernel_source compile_source(const compile *c, const made *m);
+int compile_first_like(const compile *c, int which); /* the first kernel of the same source: itself, or one that is as good */
 BL_NODISCARD bl_status compile_kernels(compile *c);
+/* early.c: the kernels that are interpreted until they are compiled; plan->kernels of all others stay NULL. */
+BL_NODISCARD bl_status compile_early(compile *c);
 /* launches.c */
 BL_NODISCARD bl_status compile_estimate(compile *c);                            /* what one launch of each kernel costs */
 double compile_seconds(const bl_device_info *info, int64_t ops, int64_t bytes); /* rough device time of that */
 bool compile_is_brief(compile *c);                         /* is a run over before others were woken for it? */
+void compile_count_launches(compile *c, int64_t *out);     /* of each kernel, in a run */
 int64_t compile_slot_elements(const compile *c, int slot); /* at the largest sizes */
 BL_NODISCARD bl_status compile_slots(compile *c);          /* where every value lies */
 BL_NODISCARD bl_status compile_launches(compile *c);       /* and the launches, in parts */

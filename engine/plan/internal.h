@@ -132,8 +132,9 @@ struct bl_plan {
     int nvars;
     int32_t *vars; /* named dimensions, then 0, 1, ... for the steps of loops */
     bl_text debug;
-    bl_text moves; /* "KEY MOVES" of each nest, a line each */
-    int beam;      /* width that all of its nests were searched with */
+    bl_text moves;     /* "KEY MOVES" of each nest, a line each */
+    int beam;          /* width that all of its nests were searched with */
+    atomic_bool stays; /* its interpreted kernels do not compile */
 };
 
 /* compile.c: everything up to a recording that waits for its first run.  *out has one reference. */

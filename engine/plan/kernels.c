@@ -227,10 +227,9 @@ bl_status compile_nests(compile *c)
 
 /* ---- the driver */
 
-/* The first kernel whose source is that of |m|: itself, or one that is as good. */
-static int first_like(const compile *c, const made *m)
+int compile_first_like(const compile *c, int which)
 {
-    const made *other = c->made;
+    const made *m = &c->made[which], *other = c->made;
 
     while (other < m && (other->source.len != m->source.len || memcmp(other->source.data, m->source.data, m->source.len) != 0))
         other++;
@@ -271,8 +270,9 @@ bl_status compile_kernels(compile *c)
     if (sources == NULL || c->plan->kernels == NULL)
         return bl_fail(c->err, BL_ENOMEM, "plan");
     c->plan->nkernels = c->nmade;
+    BL_TRY(compile_early(c));
     for (int i = 0; i < c->nmade; i++) {
-        if (first_like(c, &c->made[i]) == i)
+        if (compile_first_like(c, i) == i && c->plan->kernels[i] == NULL)
             sources[n++] = compile_source(c, &c->made[i]);
     }
     for (int i = 0; i < nalong; i++) {
@@ -284,12 +284,13 @@ bl_status compile_kernels(compile *c)
         BL_TRY(compile_ahead(c, n, sources, c->err));
     n = 0;
     for (int i = 0; i < c->nmade; i++) {
-        int like = first_like(c, &c->made[i]);
+        int like = compile_first_like(c, i);
         BL_TRY(compile_is_wanted(c));
         if (like < i)
             c->plan->kernels[i] = c->plan->kernels[like];
-        else
+        else if (c->plan->kernels[i] == NULL)
             BL_TRY(bl_kernel_create(c->dev, &sources[n++], &c->plan->kernels[i], c->err));
+        c->plan->info.interpreted += c->plan->kernels[i]->dev != c->dev;
     }
     disassemble(c);
     return BL_OK;

@@ -167,6 +167,7 @@ typedef struct emission {
     double seconds; /* that they take, by the estimate */
     bl_launch *launches;
     step *steps;
+    int64_t *counts; /* where it is not NULL: launches of each kernel */
 } emission;
 
 static void emit_launch(emission *e, int which)
@@ -238,6 +239,8 @@ static void emit(emission *e, int first, int end)
                 emit_launch(e, i);
             e->seconds += compile_seconds(&e->c->dev->info, e->c->made[i].ops, e->c->made[i].bytes);
             e->end++;
+            if (e->counts != NULL)
+                e->counts[i]++;
         }
         first++;
     }
@@ -280,6 +283,15 @@ bool compile_is_brief(compile *c)
         return info->brief_ns > 0 && c->options->brief == BL_BRIEF_YES;
     emit(&e, 0, c->schedule->nnests);
     return e.seconds * info->units + (double)e.end * SECONDS_A_LAUNCH <= info->brief_ns * 1e-9;
+}
+
+void compile_count_launches(compile *c, int64_t *out)
+{
+    emission e = {.c = c, .counts = out};
+
+    for (int i = 0; i < c->nmade; i++)
+        out[i] = 0;
+    emit(&e, 0, c->schedule->nnests);
 }
 
 /* What one launch of each kernel costs. */
@@ -359,7 +371,8 @@ static bl_status make_parts(compile *c)
     for (int i = 0; i < plan->nsteps; i++) {
         const step *s = &plan->steps[i];
         part *last = plan->nparts == 0 ? NULL : &plan->parts[plan->nparts - 1];
-        if (last == NULL || last->count == MOST_AT_ONCE || seconds >= SECONDS_AT_ONCE) {
+        bool elsewhere = i > 0 && plan->launches[i].kernel->dev != plan->launches[i - 1].kernel->dev;
+        if (last == NULL || last->count == MOST_AT_ONCE || seconds >= SECONDS_AT_ONCE || elsewhere) {
             last = &plan->parts[plan->nparts++];
             last->first = i;
             seconds = 0;

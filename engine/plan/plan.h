@@ -33,6 +33,7 @@ typedef struct bl_plan_options {
     double max_compile_seconds; /* of the engine's own part; 0: no limit */
     bool program;               /* see bl_front_options */
     bl_training training;       /* what a job asks of its steps */
+    bool early;                 /* kernels that are not compiled yet may be interpreted: info.interpreted */
     bool hot;                   /* it runs over and over: compiling it may take longer than a first answer should */
     const bl_tuner *tuner;      /* what is known of kernels, and what searches them; NULL: the heuristic's moves for all */
     const char *only;           /* if not NULL, no other nest than that of this name is searched */
@@ -59,6 +60,7 @@ typedef struct bl_plan_tensor {
 typedef struct bl_plan_info {
     const char *device;
     uint32_t kernels, helpers;
+    uint32_t interpreted; /* kernels, helpers included, that the driver has not compiled: see bl_plan_wants_compiling */
     int ninputs, nstates, nhidden, noutputs, nvars;
     const bl_plan_tensor *inputs, *states, *hidden, *outputs;
     const bool *updated;  /* nstates + nhidden: is there a new value */
@@ -83,15 +85,15 @@ typedef struct bl_plan_info {
 bl_plans *bl_plans_create(size_t max_plans, size_t max_bytes);
 void bl_plans_destroy(bl_plans *plans);
 /* A hit at once: *out retained, or NULL.  Never blocks on a compile.  A plan whose kernels were searched less widely than |beam|
- * is no hit. */
-bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key, int beam);
+ * is no hit, nor, unless |early|, one of interpreted kernels. */
+bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key, int beam, bool early);
 /* Up to |most| plans that are there, each retained, the last used first; how many. */
 size_t bl_plans_list(bl_plans *plans, size_t most, bl_plan **out);
 /* Hit, or compile (blocking; for a compile thread).  *hit tells which; a wait for somebody else's compile is a hit.  Where the
- * plan at hand was searched less widely than options->beam, its kernels are, and what comes of it supersedes it; until then who
- * asks for less gets the one at hand.  A compilation ends once options->halt and those of all who wait for it say so; a search
- * once that of who asked for it does.  Who waits for its plan then, or comes at that moment, is not told of it: one of them
- * compiles, with the kernels that were searched till then. */
+ * plan at hand was searched less widely than options->beam, its kernels are, and what comes of it supersedes it; likewise where
+ * it has interpreted kernels and options->early is false.  Until then who asks for less gets the one at hand.  A compilation ends
+ * once options->halt and those of all who wait for it say so; a search once that of who asked for it does.  Who waits for its
+ * plan then, or comes at that moment, is not told of it: one of them compiles, with the kernels that were searched till then. */
 BL_NODISCARD bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_graph *graph, bl_device *dev,
                                     const bl_plan_options *options, bl_plan **out, bool *hit, bl_err *err);
 /* Add the kernels of |graph|, as a plan made with |options| would have them, to |sources|; their texts are in |arena|.  Kernels
@@ -142,6 +144,12 @@ void bl_plan_supersede(bl_plan *plan, bl_plan *better);
 bl_plan *bl_plan_current(bl_plan *plan); /* retained */
 /* Compile what |plan| was made of once more, with |options|' choice of moves. */
 BL_NODISCARD bl_status bl_plan_remake(const bl_plan *plan, const bl_plan_options *options, bl_plan **out, bl_err *err);
+/* Has a plan of interpreted kernels been run more than once?  Then it is worth compiling: who remakes it without options.early
+ * has that one supersede it, or says that its kernels do not compile. */
+bool bl_plan_wants_compiling(const bl_plan *plan);
+void bl_plan_stay(bl_plan *plan);
+BL_NODISCARD bl_status bl_plan_gather_again(const bl_plan *plan, const bl_plan_options *options, bl_arena *arena,
+                                            bl_plan_sources *sources, bl_err *err); /* bl_plan_gather of what it was made of */
 bool bl_plan_same_moves(const bl_plan *plan, const bl_plan *other); /* of two plans of one graph: the same kernels */
 const bl_plan_options *bl_plan_get_options(const bl_plan *plan);
 /* The moves of each nest, a line each, for options.fixed: what is made so of the same graph computes the same bits, on the same

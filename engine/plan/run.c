@@ -85,8 +85,8 @@ static bl_status record(bl_plan *plan, bl_err *err)
     for (int i = 0; i < plan->nparts; i++) {
         part *p = &plan->parts[i];
         if (p->recording == NULL)
-            BL_TRY(bl_recording_create(plan->dev, (uint32_t)p->count, plan->launches + p->first, (uint32_t)plan->nslots,
-                                       (uint32_t)plan->nvars, &p->recording, err));
+            BL_TRY(bl_recording_create(plan->launches[p->first].kernel->dev, (uint32_t)p->count, plan->launches + p->first,
+                                       (uint32_t)plan->nslots, (uint32_t)plan->nvars, &p->recording, err));
     }
     return BL_OK;
 }
@@ -272,10 +272,10 @@ static bl_status submit_parts(running *r, uint64_t *ns)
                                     .vars = plan->vars,
                                     .groups = (const uint32_t(*)[3])plan->groups + p->first,
                                     .nanoseconds = ns == NULL ? NULL : ns + p->first};
-        if (i > 0) {
+        if (i > 0 || p->recording->dev != plan->dev) /* the stand-in runs it now */
             BL_TRY(bl_device_wait(plan->dev, r->err));
+        if (i > 0)
             BL_TRY(look_around(r->run, r->err));
-        }
         st = bl_recording_submit(p->recording, &submission, r->err);
         if (st != BL_OK && p->recording->begun)
             lose_states(r);
@@ -485,7 +485,7 @@ bool bl_plan_may_fly(const bl_plan *plan)
     for (int i = 0; i < plan->info.nstates + plan->info.nhidden; i++)
         if (plan->info.updated[i])
             return false;
-    return plan->nparts <= 1 && plan_census_is_short(plan, FLIGHT_NS);
+    return plan->nparts <= 1 && plan->info.interpreted == 0 && plan_census_is_short(plan, FLIGHT_NS);
 }
 
 bl_status bl_plan_submit(bl_run *run, bl_err *err)

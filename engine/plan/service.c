@@ -225,6 +225,17 @@ void bl_plan_report(const bl_plan *plan, const int64_t *vars, const uint64_t *la
 
 /* ---- what supersedes it */
 
+bool bl_plan_wants_compiling(const bl_plan *plan)
+{
+    return plan->info.interpreted > 0 && !atomic_load(&plan->stays) &&
+           atomic_load_explicit(&plan->census.steps, memory_order_relaxed) > 1;
+}
+
+void bl_plan_stay(bl_plan *plan)
+{
+    atomic_store(&plan->stays, true);
+}
+
 /* Gives what was there before. */
 static bl_plan *set_better(bl_plan *plan, bl_plan *better)
 {

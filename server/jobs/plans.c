@@ -47,7 +47,9 @@ static bl_status make_plan(bl_job *job, bl_plan *from, const wanted *as, bl_plan
     const bl_training *training = &as->training;
     const char *moves = as->moves;
     bl_plan_options options = *was;
-    bool other = training->mixed || training->dynamic || training->scale > 0 || training->passes > 1;
+    /* the kernels of a job are the same from its first step to its last */
+    bool other = bl_plan_get_info(from)->interpreted > 0 || training->mixed || training->dynamic || training->scale > 0 ||
+                 training->passes > 1;
     if (as->options != NULL)
         take_options(as->options, &options);
     if (!other && (moves == NULL || (strcmp(bl_plan_get_moves(from), moves) == 0 && same_options(&options, was)))) {
@@ -56,6 +58,7 @@ static bl_status make_plan(bl_job *job, bl_plan *from, const wanted *as, bl_plan
     }
     options.training = *training;
     options.halt = *as->halt;
+    options.early = false;
     options.fixed = moves;
     options.beam = 0;
     options.children = job->jobs->server->children;
@@ -120,7 +123,7 @@ bl_status job_make_plans(bl_job *job, const job_loaded *as, const bl_halt *halt,
     BL_TRY(make_plan(job, from, &own, &train, err));
     bl_plan_release(from);
     job->train.plan = train;
-    if (job->evaluation.plan != NULL && as != NULL) {
+    if (job->evaluation.plan != NULL && (as != NULL || bl_plan_get_info(job->evaluation.plan)->interpreted > 0)) {
         BL_TRY(make_plan(job, job->evaluation.plan, &plain, &evaluation, err));
         bl_plan_release(job->evaluation.plan);
         job->evaluation.plan = evaluation;

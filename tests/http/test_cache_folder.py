@@ -26,7 +26,7 @@ class CacheFolder(unittest.TestCase):
         self.folder = folder.name
 
     def start(self, size):
-        server = Server("--backends", "opencl", "--cache-size", size, "--compile-processes", "1", env={"BEAMLINE_CACHE": self.folder})
+        server = Server("--backends", "opencl", "--cache-size", size, "--compile-processes", "1", "--interpret-first=off", env={"BEAMLINE_CACHE": self.folder})
         self.addCleanup(server.stop)
         if not server.call("GET", "/api/v1/devices").json["devices"][0]["id"].startswith("opencl"):
             self.skipTest("no device of OpenCL")

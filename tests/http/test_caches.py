@@ -34,7 +34,7 @@ class Compiled:
         self.folder = pathlib.Path(folder.name)
 
     def start(self):
-        server = Server("--backends", self.BACKEND, "--kernel-db", "none", "--tune=off", env={"BEAMLINE_CACHE": str(self.folder)})
+        server = Server("--backends", self.BACKEND, "--kernel-db", "none", "--tune=off", "--interpret-first=off", env={"BEAMLINE_CACHE": str(self.folder)})
         self.addCleanup(server.stop)
         if not server.call("GET", "/api/v1/devices").json["devices"][0]["id"].startswith(self.BACKEND):
             self.skipTest(f"no device of {self.BACKEND}")

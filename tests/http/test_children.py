@@ -59,7 +59,7 @@ class Children(unittest.TestCase):
         os.mkdir(self.env["POCL_CACHE_DIR"])
 
     def serve(self, *args, **env):
-        server = Server("--backends", "opencl,interp", "--tune=off", *args, env={**self.env, **env})
+        server = Server("--backends", "opencl,interp", "--tune=off", "--interpret-first=off", *args, env={**self.env, **env})
         self.addCleanup(server.stop)
         if not any(device["id"] == "opencl:0" for device in server.call("GET", "/api/v1/devices").json["devices"]):
             self.skipTest("no OpenCL device")

@@ -31,14 +31,14 @@ static void test_hit(void **state)
     bool hit = true;
 
     (void)state;
-    assert_null(bl_plans_lookup(b.plans, &d.key, 0));
+    assert_null(bl_plans_lookup(b.plans, &d.key, 0, true));
     assert_int_equal(get_plan(&b, &d, &first, &hit, NULL), BL_OK);
     assert_false(hit);
     assert_int_equal(get_plan(&b, &d, &second, &hit, NULL), BL_OK);
     assert_true(hit);
     assert_ptr_equal(first, second);
     bl_plan_release(second);
-    second = bl_plans_lookup(b.plans, &d.key, 0);
+    second = bl_plans_lookup(b.plans, &d.key, 0, true);
     assert_ptr_equal(first, second);
     assert_int_equal(get_plan(&b, &other, &third, &hit, NULL), BL_OK);
     assert_false(hit);
@@ -46,7 +46,7 @@ static void test_hit(void **state)
     assert_int_equal(bl_plans_count(b.plans), 2);
     bl_plans_forget_device(b.plans, b.dev);
     assert_int_equal(bl_plans_count(b.plans), 0);
-    assert_null(bl_plans_lookup(b.plans, &d.key, 0));
+    assert_null(bl_plans_lookup(b.plans, &d.key, 0, true));
     bl_plan_release(first);
     bl_plan_release(second);
     bl_plan_release(third);
@@ -134,12 +134,12 @@ static void test_eviction(void **state)
             continue;
         }
         bl_plan_release(plan);
-        plan = bl_plans_lookup(b.plans, &d[0].key, 0); /* used all the time: it stays */
+        plan = bl_plans_lookup(b.plans, &d[0].key, 0, true); /* used all the time: it stays */
         assert_ptr_equal(plan, first);
         bl_plan_release(plan);
         assert_in_range(bl_plans_count(b.plans), 1, 3);
     }
-    assert_null(bl_plans_lookup(b.plans, &d[1].key, 0));
+    assert_null(bl_plans_lookup(b.plans, &d[1].key, 0, true));
     assert_int_equal(bl_plan_get_info(first)->noutputs, 1);
     bl_plan_release(first);
     for (int i = 0; i < 6; i++)

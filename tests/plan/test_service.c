@@ -473,7 +473,7 @@ static void test_superseded(void **state)
     expect_current(first, first);
     bl_plan_supersede(first, second);
     expect_current(first, second);
-    again = bl_plans_lookup(b.plans, &d.key, 0);
+    again = bl_plans_lookup(b.plans, &d.key, 0, true);
     assert_ptr_equal(again, second);
     bl_plan_release(again);
     bl_plan_supersede(first, third);
@@ -540,7 +540,7 @@ static void test_beam(void **state)
     assert_int_equal(get_searched(&b, &d, &tuner, 0, NULL, &plain, &hit), BL_OK);
     assert_false(hit);
     assert_int_equal(clock.batches, 0);
-    assert_null(bl_plans_lookup(b.plans, &d.key, 1));
+    assert_null(bl_plans_lookup(b.plans, &d.key, 1, true));
     assert_int_equal(get_searched(&b, &d, &tuner, 1, NULL, &searched, &hit), BL_OK);
     assert_false(hit);
     assert_true(clock.batches > 0);
@@ -582,12 +582,12 @@ static void test_beam_without_result(void **state)
     assert_int_equal(get_searched(&b, &d, &tuner, 2, &cancel, &plan, &hit), BL_ECANCELLED);
     assert_true(clock.batches > 0);
     assert_null(plan);
-    assert_null(bl_plans_lookup(b.plans, &d.key, 0));
+    assert_null(bl_plans_lookup(b.plans, &d.key, 0, true));
     clock = (clock_for_tests){.fail = BL_EDEVICE};
     assert_int_equal(get_searched(&b, &d, &tuner, 2, NULL, &plan, &hit), BL_OK);
     assert_true(clock.batches > 0);
     bl_plan_release(plan);
-    plan = bl_plans_lookup(b.plans, &d.key, 2); /* it was tried, and is not with each request */
+    plan = bl_plans_lookup(b.plans, &d.key, 2, true); /* it was tried, and is not with each request */
     assert_non_null(plan);
     bl_plan_release(plan);
     bl_arena_destroy(d.arena);

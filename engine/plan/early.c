@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* The first tier: kernels that the driver has not compiled yet, and that take little time, run on the device's stand-in, the
+ * interpreter.  The plan is then ready at once.  Another one, all of whose kernels are compiled, supersedes it between two runs
+ * (server/promote.c). */
+#include "engine/plan/compile.h"
+
+#include <stdlib.h>
+
+/* What the interpreter takes for an instruction, and for each lane of it: at most, by the kernels of a training step, whose
+ * groups it runs side by side. */
+#define NS_AN_INSTRUCTION 8.0
+#define NS_A_LANE         4.0
+/* A kernel takes a driver a tenth of a second, and two of them are compiled at a time.  What is interpreted takes less. */
+#define SECONDS_OF_A_KERNEL 0.02
+#define SECONDS_OF_A_RUN    0.1
+
+typedef struct candidate {
+    int made;
+    double seconds; /* of all its launches in a run */
+} candidate;
+
+static int shorter_first(const void *a, const void *b)
+{
+    const candidate *x = a, *y = b;
+    return x->seconds != y->seconds ? (x->seconds < y->seconds ? -1 : 1) : x->made - y->made;
+}
+
+/* What the interpreter takes for a launch at the largest sizes. */
+static double interpreted_seconds(const compile *c, const made *m, const int64_t *most)
+{
+    const bl_linear *linear = m->lowered->linear;
+    const int64_t *runs = bl_cost_runs(c->arena, m->lowered, c->plan->graph->nvars, most);
+    double ns = 0;
+
+    for (uint32_t i = 0; runs != NULL && i < linear->ninst; i++)
+        ns += (double)runs[i] * (NS_AN_INSTRUCTION + NS_A_LANE * linear->inst[i].lanes);
+    return ns * 1e-9;
+}
+
+/* Does the kernel mix random bits?  From one seed come the same numbers, to the last bit of a logarithm, whatever else has been
+ * compiled meanwhile. */
+static bool draws(const compile *c, const made *m)
+{
+    const bl_linear *linear = m->lowered->linear;
+    bool mixes = false;
+
+    for (uint32_t i = 0; c->plan->graph->uses_rng && i < linear->ninst; i++)
+        mixes = mixes || linear->inst[i].op == BL_OP_XOR;
+    return mixes;
+}
+
+/* The kernels that are not compiled, the shortest first; those of one source are one candidate. */
+static bl_status find_candidates(compile *c, candidate *all, int *n)
+{
+    const bl_graph *graph = c->plan->graph;
+    int64_t *most = bl_arena_array(c->arena, (size_t)graph->nvars + 1, sizeof *most);
+    int64_t *launches = bl_arena_array(c->arena, (size_t)c->nmade + 1, sizeof *launches);
+    int *number = bl_arena_array(c->arena, (size_t)c->nmade + 1, sizeof *number);
+
+    BL_TRY(bl_arena_status(c->arena, c->err));
+    for (int i = 0; i < graph->nvars; i++)
+        most[i] = graph->vars[i].hi;
+    compile_count_launches(c, launches);
+    *n = 0;
+    for (int i = 0; i < c->nmade; i++) {
+        int like = compile_first_like(c, i);
+        bl_kernel_source source = compile_source(c, &c->made[i]);
+        double seconds = (double)launches[i] * interpreted_seconds(c, &c->made[i], most);
+
+        number[i] = like < i ? number[like] : -1;
+        if (like == i && !draws(c, &c->made[i]) && bl_kernel_wants_compiling(c->dev, &source)) {
+            number[i] = *n;
+            all[(*n)++] = (candidate){.made = i};
+        }
+        if (number[i] >= 0)
+            all[number[i]].seconds += seconds;
+    }
+    qsort(all, (size_t)*n, sizeof *all, shorter_first);
+    return bl_arena_status(c->arena, c->err);
+}
+
+/* How many of the candidates, from the first on, are interpreted.  The launches of a loop are one recording. */
+static int choose(const compile *c, const candidate *all, int n)
+{
+    double seconds = 0;
+    int chosen = 0;
+
+    while (chosen < n && all[chosen].seconds <= SECONDS_OF_A_KERNEL && seconds + all[chosen].seconds <= SECONDS_OF_A_RUN)
+        seconds += all[chosen++].seconds;
+    return c->schedule->nloops > 0 && chosen < n ? 0 : chosen;
+}
+
+bl_status compile_early(compile *c)
+{
+    candidate *all;
+    int n = 0;
+
+    if (!c->options->early || c->options->debug > 0 || c->dev->stand_in == NULL)
+        return BL_OK;
+    all = bl_arena_array(c->arena, (size_t)c->nmade + 1, sizeof *all);
+    if (all == NULL)
+        return bl_arena_status(c->arena, c->err);
+    BL_TRY(find_candidates(c, all, &n));
+    n = choose(c, all, n);
+    for (int i = 0; i < n; i++) {
+        bl_kernel_source source = compile_source(c, &c->made[all[i].made]);
+        bl_err ignored = {0}; /* it needs too much memory to be interpreted: it is compiled */
+
+        if (bl_kernel_create(c->dev->stand_in, &source, &c->plan->kernels[all[i].made], &ignored) != BL_OK)
+            c->plan->kernels[all[i].made] = NULL;
+    }
+    return BL_OK;
+}

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""Small graphs that the driver has not compiled are interpreted at once, and their compiled kernels take over between two runs."""
+
+import os
+import tempfile
+import time
+import unittest
+
+from fixture import Server, counter
+
+RUN = "/api/v1/run"
+SMALL = 20
+SECONDS = 5  # for all of them: the interpreter takes a tenth of a second, a driver's compiler a quarter for each
+
+
+def graph(i, **members):
+    """A kernel that no other number gives, with a result that rounds."""
+    return {"inputs": {"x": [1.5, 2.25, 3.125]}, "nodes": [{"id": "y", "op": "mul", "in": ["x", i + 2]}, {"id": "z", "op": "exp", "in": ["y"]}], "outputs": ["y", "z"], **members}
+
+
+def normals(seed):
+    return {"inputs": {}, "nodes": [{"id": "r", "op": "normal", "attrs": {"shape": [3, 5]}}], "outputs": ["r"], "seed": seed}
+
+
+PROGRAM = {"inputs": {"x": {"dtype": "float32", "shape": [3]}}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 7.5]}], "outputs": ["y"]}
+INPUT = {"inputs": {"x": [1, 2, 3]}}
+
+
+class InterpretFirst(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.env = {"BEAMLINE_CACHE": folder.name, "POCL_CACHE_DIR": os.path.join(folder.name, "pocl")}
+        os.mkdir(self.env["POCL_CACHE_DIR"])
+
+    def serve(self, *args, **env):
+        server = Server("--backends", "opencl,interp", "--tune=off", *args, env={**self.env, **env})
+        self.addCleanup(server.stop)
+        if not any(device["id"] == "opencl:0" for device in server.call("GET", "/api/v1/devices").json["devices"]):
+            self.skipTest("no OpenCL device")
+        return server
+
+    def run_it(self, server, document, path=RUN):
+        """(outputs, stats)"""
+        answer = server.call("POST", path, document, timeout=120)
+        self.assertEqual(200, answer.status, answer.body)
+        return {name: value["data"] for name, value in answer.json["outputs"].items()}, answer.json["stats"]
+
+    def until_compiled(self, server, document, path=RUN):
+        """The outputs of the first run with compiled kernels only."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            outputs, stats = self.run_it(server, document, path)
+            if stats["interpreted"] == 0:
+                return outputs
+            time.sleep(0.05)
+        self.fail("still interpreted after a minute\n" + server.log_text()[-2000:])
+
+    def check(self, i, outputs):
+        self.assertEqual([1.5 * (i + 2), 2.25 * (i + 2), 3.125 * (i + 2)], outputs["y"])
+
+    def test_at_once(self):
+        server = self.serve()
+        begin = time.monotonic()
+        for i in range(SMALL):
+            outputs, stats = self.run_it(server, graph(i))
+            self.check(i, outputs)
+            self.assertEqual((1, "compiled"), (stats["interpreted"], stats["plan"]))
+        self.assertLess(time.monotonic() - begin, SECONDS)
+        self.assertEqual(SMALL, server.metric("runs_interpreted_total"))
+        self.assertEqual(0, server.metric("plans_promoted_total"))  # what runs once is not compiled
+
+    def test_takeover(self):
+        server = self.serve()
+        first = [self.run_it(server, graph(i))[0] for i in range(4)]
+        for i in range(4):
+            later = self.until_compiled(server, graph(i))
+            self.check(i, later)
+            for a, b in zip(first[i]["z"], later["z"]):
+                self.assertAlmostEqual(1, a / b, 5)
+            self.assertEqual(later, self.run_it(server, graph(i))[0])
+        self.assertEqual(4, server.metric("plans_promoted_total"))
+
+    def test_compiled_where_asked(self):
+        server = self.serve()
+        self.assertEqual(0, self.run_it(server, graph(0, debug=4))[1]["interpreted"])
+        off = self.serve("--interpret-first=off")
+        self.assertEqual(0, self.run_it(off, graph(1))[1]["interpreted"])
+
+    def test_random_numbers_have_the_bits_of_compiled_kernels(self):
+        server = self.serve()
+        numbers = [self.run_it(server, normals(3)) for _ in range(3)]
+        self.assertEqual([0, 0, 0], [stats["interpreted"] for _, stats in numbers])
+        self.assertEqual(numbers[0][0], numbers[2][0])
+
+    def test_programs(self):
+        """One without state is interpreted, but not for many steps; one that changes a state never is."""
+        server = self.serve()
+        self.assertIn(server.call("PUT", "/api/v1/programs/p", PROGRAM).status, (200, 201))
+        self.assertEqual(1, self.run_it(server, INPUT, "/api/v1/programs/p/run")[1]["interpreted"])
+        outputs, stats = self.run_it(server, {**INPUT, "steps": 3}, "/api/v1/programs/p/run")
+        self.assertEqual(([7.5, 15.0, 22.5], 0), (outputs["y"], stats["interpreted"]))
+        self.assertEqual(0, self.run_it(server, INPUT, "/api/v1/programs/p/run")[1]["interpreted"])
+        self.assertIn(server.call("PUT", "/api/v1/programs/c", counter()).status, (200, 201))
+        self.assertEqual(0, self.run_it(server, {}, "/api/v1/programs/c/run")[1]["interpreted"])
+
+    def test_a_compiler_that_dies_leaves_the_interpreter(self):
+        server = self.serve(BEAMLINE_FAULT="child:1+1")
+        for _ in range(3):
+            self.check(0, self.run_it(server, graph(0))[0])
+        lines = server.wait_log(lambda lines: any("stays on the interpreter" in line for line in lines), 60)
+        self.assertTrue(any("dies of kernel" in line for line in lines if "stays on the interpreter" in line), lines[-5:])
+        outputs, stats = self.run_it(server, graph(0))
+        self.check(0, outputs)
+        self.assertEqual(1, stats["interpreted"])
+
+    def test_a_server_that_ends_meanwhile(self):
+        server = self.serve()
+        for i in range(SMALL):
+            for _ in range(2):
+                self.run_it(server, graph(i))
+        time.sleep(0.3)
+        self.assertEqual(0, server.stop(), server.log_text()[-2000:])
+
+    def test_a_plan_that_is_dropped_meanwhile(self):
+        server = self.serve("--max-plans", "2")
+        for turn in range(3):
+            for i in range(6):
+                for _ in range(2):
+                    self.check(i, self.run_it(server, graph(i))[0])
+        self.check(0, self.until_compiled(server, graph(0)))
+
+
+if __name__ == "__main__":
+    unittest.main()
