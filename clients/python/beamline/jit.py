@@ -304,7 +304,10 @@ class TinyJit:
                 raise JitError(f"args mismatch in JIT: expected {program.kinds}, got {kinds}")
 
     def first(self, args: tuple, kwargs: dict) -> Any:
-        """Run it as it is, and compute what it returns and assigns."""
+        """Run it as it is, and compute what it returns, assigns and realizes, in one request: that of the captured function, of the same kernels.
+        So what was there before has a value of its own first, as it has when the function is captured."""
+        lazy = {id(tensor.expr): tensor.expr for reference in list(LIVE.values())
+                if (tensor := reference()) is not None and tensor.expr.handle is None and tensor.expr.data is None}
         Capture.current = recorded = Capture(tracing=False)
         try:
             result = self.fxn(*args, **kwargs)
@@ -312,8 +315,11 @@ class TinyJit:
             Capture.current = None
         returned: dict = {}
         flatten(result, "", returned, [], Bindings())
-        wanted = list({id(each): each for each in (*returned.values(), *recorded.assigned.values())}.values())
+        wanted = list({id(each): each for each in (*returned.values(), *recorded.assigned.values(), *recorded.realized.values())}.values())
         if wanted:
+            order, _ = order_of([each.expr for each in wanted])
+            paths = [between(each) for each in order if each.op == "grad" and each.handle is None]
+            realize([each for each in order if id(each) in lazy and not any(id(each) in path for path in paths)])
             wanted[0].realize(*wanted[1:])
         return result
 
