@@ -101,6 +101,8 @@ class Session:
         self.client = Client(url)
         connection = self.client.connection
         self.link = None if connection.kind.default_port == 443 else Link(connection)
+        if self.link is not None and os.environ.get("BEAMLINE_PROGRESS", str(int(sys.stderr.isatty()))) not in ("", "0"):
+            self.link.waits = self.tell_wait
         self.lock = threading.RLock()
         self.lease = self.new_lease()
         self.freed: list = []          # (name, bytes) of dead handles
@@ -150,6 +152,18 @@ class Session:
             pass
         self.lease = ""  # all its tensors are lost
         self.link and self.link.close()
+
+    def tell_wait(self) -> None:
+        """A request waits: say so on stderr where the server has graphs to compile."""
+        try:
+            with Client(self.client.connection.url, timeout=5) as client:
+                _, data = client.request("GET", "/metrics")
+        except Exception:  # pylint: disable=broad-except  # the request itself says what is wrong
+            return
+        found = re.search(rb'^beamline_queue_length\{device="compiler"\} ([1-9]\d*)', bytes(data), re.MULTILINE)
+        if found:
+            print(f"beamline: waiting for the server's compiler, which has {int(found[1])} graph{'s' * (int(found[1]) > 1)} to compile",
+                  file=sys.stderr)
 
     # ---- requests
 

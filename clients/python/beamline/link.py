@@ -4,10 +4,12 @@ addresses."""
 from __future__ import annotations
 
 import socket
+from typing import Callable
 
 from .connection import Connection, add_address
 
-LIMIT = 1 << 16  # bytes of a reply's head
+LIMIT = 1 << 16     # bytes of a reply's head
+LONG_SECONDS = 1.0  # of a wait that a person notices
 
 
 class Link:
@@ -19,6 +21,7 @@ class Link:
         host = f"{server.host}:{server.port}" if ":" not in server.host else f"[{server.host}]:{server.port}"
         self.head = f"Host: {host}\r\n" + (f"Authorization: Bearer {server.key}\r\n" if server.key else "")
         self.socket: socket.socket | None = None
+        self.waits: Callable[[], None] | None = None  # called where a reply has not begun after LONG_SECONDS
 
     def open(self) -> socket.socket:
         link = socket.create_connection(self.address, self.timeout)
@@ -60,7 +63,7 @@ class Link:
         else:
             link.sendall(head)
             link.sendall(body)
-        data = link.recv(LIMIT)
+        data = self.begin(link)
         while b"\r\n\r\n" not in data:
             more = link.recv(LIMIT)
             if not more:
@@ -77,6 +80,20 @@ class Link:
         if headers.get("connection", "").lower() == "close":
             self.close()
         return status, headers, content
+
+    def begin(self, link: socket.socket) -> bytes:
+        """The first bytes of a reply."""
+        if self.waits is None:
+            return link.recv(LIMIT)
+        link.settimeout(LONG_SECONDS)
+        try:
+            return link.recv(LIMIT)
+        except socket.timeout:
+            pass
+        finally:
+            link.settimeout(self.timeout)
+        self.waits()
+        return link.recv(LIMIT)
 
     @staticmethod
     def receive(link: socket.socket, start: bytes, length: int) -> memoryview:
