@@ -66,6 +66,15 @@ bl_status bl_device_open_again(const bl_device *dev, bl_device **out, bl_err *er
     return *out != NULL ? BL_OK : bl_fail(err, BL_EDEVICE, "%s cannot be opened once more", dev->info.id);
 }
 
+/* Without one its kernels are compiled before they run. */
+static void open_stand_in(bl_device *dev)
+{
+    bl_err err = {0};
+
+    if (dev->info.host_memory && dev->info.dialect != BL_DIALECT_LINEAR && bl_interp_stand_in(dev, &dev->stand_in, &err) != BL_OK)
+        bl_log(BL_LOG_WARN, "%s: %s", dev->info.id, err.text);
+}
+
 static bl_status open_backend(bl_server *server, const bl_backend *backend, bl_text *why, bl_err *err)
 {
     bl_device *found[BL_MAX_DEVICES];
@@ -79,8 +88,8 @@ static bl_status open_backend(bl_server *server, const bl_backend *backend, bl_t
             found[i]->info.memory = server->settings.device_memory;
         if (worker->dev->info.host_memory)
             worker->dev->host = &server->memory;
-        if (worker->dev->info.host_memory && worker->dev->info.dialect != BL_DIALECT_LINEAR && server->settings.interpret_first)
-            BL_TRY(bl_interp_stand_in(worker->dev, &worker->dev->stand_in, err));
+        if (server->settings.interpret_first)
+            open_stand_in(worker->dev);
         bl_log(BL_LOG_INFO, "device %s: %s (%s)", found[i]->info.id, found[i]->info.name, found[i]->info.driver);
     }
     return BL_OK;

@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import beamline
 from beamline import Context, Device, GlobalCounters, JitError, Tensor, TinyJit, Variable, nn
@@ -45,6 +46,26 @@ class JitTest(TensorCase):
                 self.assertIn("/programs/jit-", path)
                 self.assertNotIn("nodes", text)
         self.assertEqual(add.cnt, 5)
+
+    def test_the_first_call_has_the_graph_of_the_second(self):
+        layer, norm = nn.Linear(4, 8), nn.BatchNorm(8)
+        opt = nn.optim.Adam([*nn.state.get_parameters(layer), norm.weight, norm.bias], lr=0.01)
+        x = Tensor([[1.0 * i - j for j in range(4)] for i in range(6)]).realize()
+
+        @TinyJit
+        def step():
+            with Tensor.train():
+                opt.zero_grad()
+                loss = (norm(layer(x)) ** 2).mean().backward()
+                opt.step()
+                return loss.realize()
+        calls = []
+        for _ in range(2):
+            with mock.patch.object(Device.session, "count", wraps=Device.session.count) as runs:
+                step()
+            calls.append([(call.args[0]["kernels"], call.args[0]["ops"]) for call in runs.call_args_list])
+        self.assertLessEqual(len(calls[0]), 2)  # values that there were not yet, and the graph
+        self.assertEqual(calls[0][-1], calls[1][-1])
 
     def test_indices_are_checked_where_that_is_asked(self):
         table = Tensor([1.0, 2, 3]).realize()

@@ -71,9 +71,10 @@ static void stats(void **state)
     (void)state;
     bl_encode_stats(&out, &row);
     assert_string_equal(
-        out.data, "{\"device\":\"opencl:0\",\"kernels\":1,\"helpers\":0,\"plan\":\"cached\",\"time_ms\":1.235,\"queue_ms\":0.0004,"
-                  "\"compile_ms\":0,\"compute_ms\":0,\"copy_ms\":0,\"peak_bytes\":1048576,\"ops\":12,\"bytes\":34,"
-                  "\"interpreted\":0,\"debug\":\"a\\nb\"}");
+        out.data,
+        "{\"device\":\"opencl:0\",\"kernels\":1,\"helpers\":0,\"plan\":\"cached\",\"time_ms\":1.235,\"queue_ms\":0.0004,"
+        "\"compile_ms\":0,\"compute_ms\":0,\"copy_ms\":0,\"peak_bytes\":1048576,\"ops\":12,\"bytes\":34,"
+        "\"interpreted\":0,\"debug\":\"a\\nb\"}");
     bl_text_fini(&out);
 }
 
