@@ -249,7 +249,8 @@ static bl_status run_job(job *j, const bl_wire_graph *wire)
                   .states = j->states,
                   .outputs = j->outputs,
                   .steps = 1};
-    uint64_t *ns = calloc(256, sizeof *ns), *least = calloc(256, sizeof *least);
+    size_t launches = (size_t)j->info->kernels + j->info->helpers + 1;
+    uint64_t *ns = calloc(launches, sizeof *ns), *least = calloc(launches, sizeof *least);
     bl_status st = prepare(j);
 
     j->result->run_us = 1e30;
@@ -259,16 +260,16 @@ static bl_status run_job(job *j, const bl_wire_graph *wire)
         st = bl_plan_run(&run, &j->result->err);
     if (st == BL_OK && !j->options->no_compare)
         st = compare_all(j, wire, true);
-    memcpy(least, ns, 256 * sizeof *ns);
+    memcpy(least, ns, launches * sizeof *ns);
     for (int i = 0; st == BL_OK && i < j->options->repeat; i++) {
         int64_t start = bl_clock_ns();
         for (int k = 0; k < j->info->noutputs; k++)
             bl_pool_release(j->pool, j->outputs[k]);
-        memset(ns, 0, 256 * sizeof *ns);
+        memset(ns, 0, launches * sizeof *ns);
         st = bl_plan_run(&run, &j->result->err);
         double us = (double)(bl_clock_ns() - start) / 1e3;
         j->result->run_us = us < j->result->run_us ? us : j->result->run_us;
-        for (int k = 0; k < 256; k++)
+        for (size_t k = 0; k < launches; k++)
             least[k] = ns[k] < least[k] ? ns[k] : least[k];
     }
     if (j->options->repeat == 0)
