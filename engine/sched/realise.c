@@ -236,7 +236,8 @@ static const bl_node *joined(const sched *s, const bl_node *node)
     return uses == s->nusers[sched_position(s, node)] ? end : NULL;
 }
 
-/* Give a reduction a buffer as late as it stays as small: after the elementwise ops that only it feeds (bias, relu). */
+/* Give a reduction a buffer as late as it stays as small: after the elementwise ops that only it feeds (bias, relu), and what
+ * cuts the padding's part off a convolution's gradient. */
 bool sched_cut_after(sched *s, const bl_node *reduce)
 {
     const bl_node *at = reduce;
@@ -246,9 +247,10 @@ bool sched_cut_after(sched *s, const bl_node *reduce)
         const bl_node *user = s->nusers[position] == 1 ? s->user[position] : joined(s, at);
         if (user == NULL)
             break;
-        if (bl_op_get_class((bl_op)user->op) != BL_CLASS_ALU && user->op != BL_OP_RESHAPE && user->op != BL_OP_DETACH)
+        if (bl_op_get_class((bl_op)user->op) != BL_CLASS_ALU && user->op != BL_OP_RESHAPE && user->op != BL_OP_DETACH &&
+            user->op != BL_OP_SHRINK)
             break;
-        if (sched_elements(user) != sched_elements(at) ||
+        if (sched_elements(user) > sched_elements(at) ||
             bl_dtype_bytes((bl_dtype)user->dtype) > bl_dtype_bytes((bl_dtype)reduce->dtype))
             break;
         if (s->round_marked[sched_position(s, user)] == s->round)
@@ -361,7 +363,7 @@ static uint64_t stage_outputs(view *v)
 static bool is_side_sum(view *v, const bl_node *reduce)
 {
     return bl_free_get(&v->free, reduce) == v->outputs && bl_free_work(&v->free, reduce) > SMALL_NEST &&
-           !bl_reads_over_and_over(&v->free, reduce, REUSED);
+           !bl_reads_over_and_over(&v->free, reduce, REUSED, true);
 }
 
 /* The level of the innermost loop in |set|; 0: all are loops of the store. */
@@ -475,6 +477,18 @@ static int count_loads(sched *s, const bl_node *node)
     return n;
 }
 
+/* Does |node| combine values of fewer loops each, as the product of a matmul does?  It has more elements than all it is made of,
+ * and costs one operation once these have buffers. */
+static bool is_outer(view *v, const bl_node *node)
+{
+    uint64_t free = bl_free_get(&v->free, node);
+    for (uint32_t i = 0; i < node->nsrc; i++) {
+        if (bl_free_get(&v->free, node->src[i]) == free)
+            return false;
+    }
+    return node->nsrc > 1;
+}
+
 /* Inside a reduction, a costly value that does not depend on all of its loops is computed over and over: the topmost such
  * values get buffers. */
 static int cut_costly(view *v, const bl_node *reduce)
@@ -492,7 +506,8 @@ static int cut_costly(view *v, const bl_node *reduce)
         const bl_node *tensor = origin_of(s, node);
         bool cover = bl_ptrmap_has(&covered, node);
         /* what stands outside the loop is computed before it, once */
-        if (!cover && tensor != NULL && tensor->op != BL_OP_REDUCE && (bl_free_get(&v->free, node) & bound) != 0) {
+        if (!cover && tensor != NULL && tensor->op != BL_OP_REDUCE && (bl_free_get(&v->free, node) & bound) != 0 &&
+            !is_outer(v, node)) {
             int cost = s->weight[sched_position(s, tensor)] + 2 * (count_loads(s, node) - 1);
             cost = sched_is_join(s, tensor) ? COSTLY : cost; /* each part would be written out by itself, with edges around */
             if (cost >= COSTLY && all / REUSED >= sched_elements(tensor)) {
@@ -521,7 +536,7 @@ static void look_at(view *v, sched *s, stored *st)
         if (node->op == BL_OP_STAGE)
             v->stages |= bl_free_bound(&v->free, node);
         if (node->op == BL_OP_REDUCE && bl_free_get(&v->free, node) == v->outputs)
-            v->tiled = v->tiled || bl_reads_over_and_over(&v->free, node, REUSED);
+            v->tiled = v->tiled || bl_reads_over_and_over(&v->free, node, REUSED, true);
         st->sums = st->sums || (node->op == BL_OP_REDUCE && is_side_sum(v, node));
     }
     st->tiled = v->tiled;
