@@ -6,7 +6,7 @@
 #include "engine/ir/matrix.h"
 #include "engine/ir/shape.h"
 
-enum { MOST_NESTING = 64 };
+enum { MOST_NESTING = 64, GUESS = 64 };
 
 static int64_t times(int64_t a, int64_t b)
 {
@@ -82,8 +82,27 @@ static bool is_known(const sizes *s, uint32_t at, int depth, int64_t *value)
     return true;
 }
 
-/* How many turns a loop takes: what is known, sums and products of it, and 64, which is a guess, for what is not: the loop's own
- * place in a causal sum, say. */
+static int64_t turns_of(const sizes *s, uint32_t at, int depth);
+
+/* What stands for a number that is not known: GUESS, or the largest it may be where that is less, as of a remainder, of a loop's
+ * own place, or of a group's number. */
+static int64_t guess_of(const sizes *s, const bl_inst *inst, int depth)
+{
+    int64_t below = INT64_MAX, by = 0;
+
+    if (depth > 0 && inst->op == BL_OP_LOOP)
+        below = turns_of(s, inst->args[0], depth - 1);
+    else if (inst->op == BL_OP_MOD && is_known(s, inst->args[1], 1, &by))
+        below = by;
+    else if (depth > 0 && inst->op == BL_OP_IDIV && is_known(s, inst->args[1], 1, &by) && by > 0)
+        below = turns_of(s, inst->args[0], depth - 1) / by + 1;
+    else if (inst->op == BL_OP_GROUP_ID && inst->arg >= 0 && inst->arg < BL_GRID_DIMS)
+        below = bl_extent_eval(s->lowered->grid[inst->arg], s->vars);
+    return below < 1 ? 0 : below - 1 < GUESS ? below - 1 : GUESS;
+}
+
+/* How many turns a loop takes: what is known, sums and products of it, and a guess for what is not: the loop's own place in a
+ * causal sum, say. */
 static int64_t turns_of(const sizes *s, uint32_t at, int depth)
 {
     const bl_inst *inst = &s->lowered->linear->inst[at];
@@ -96,7 +115,7 @@ static int64_t turns_of(const sizes *s, uint32_t at, int depth)
     if (inst->op == BL_OP_CAST && depth > 0)
         return turns_of(s, inst->args[0], depth - 1);
     if ((inst->op != BL_OP_ADD && inst->op != BL_OP_MUL && inst->op != BL_OP_MIN) || depth == 0)
-        return 64;
+        return guess_of(s, inst, depth);
     x = turns_of(s, inst->args[0], depth - 1);
     y = turns_of(s, inst->args[1], depth - 1);
     if (inst->op == BL_OP_MUL)
