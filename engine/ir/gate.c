@@ -36,6 +36,34 @@ const bl_node *bl_gate_without(bl_ir *ir, const bl_node *gate, const bl_clauses 
     return left;
 }
 
+/* Is |weak|, a comparison of indices, a constant less than |strong| asks for? */
+static bool asks_less(bl_ir *ir, const bl_node *weak, const bl_node *strong)
+{
+    const bl_node *more = NULL;
+
+    if (weak->op != BL_OP_CMPLT || strong->op != BL_OP_CMPLT || weak->src[0]->dtype != BL_INDEX ||
+        strong->src[0]->dtype != BL_INDEX)
+        return false;
+    more = bl_sub(ir, bl_sub(ir, weak->src[1], weak->src[0]), bl_sub(ir, strong->src[1], strong->src[0]));
+    return bl_is_const(more) && more->arg >= 0;
+}
+
+bool bl_gate_implies(bl_ir *ir, const bl_node *gate, const bl_node *condition)
+{
+    bl_clauses known = {0}, asked = {0};
+
+    if (!bl_clauses_add(&known, gate) || !bl_clauses_add(&asked, condition))
+        return false;
+    for (int i = 0; i < asked.count; i++) {
+        bool found = asked.at[i]->op == BL_OP_CONST && asked.at[i]->arg != 0;
+        for (int k = 0; k < known.count && !found; k++)
+            found = known.at[k] == asked.at[i] || asks_less(ir, asked.at[i], known.at[k]);
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
 bool bl_is_gated(const bl_node *value)
 {
     return value->op == BL_OP_WHERE && bl_is_const(value->src[2]) && value->src[2]->arg == 0;

@@ -140,14 +140,35 @@ static const bl_node *plus(bl_ir *ir, bl_sum *sum, const bl_node *node)
     return sum->count == 0 && sum->constant == 0 ? node : bl_add(ir, bl_sum_build(ir, sum), node);
 }
 
+/* The quotient by c of a sum of one term that has two values is linear in the term: (r + 1) div 2 is r where r is 0 or 1, as
+ * which pixel of two under windows that lie two apart is.  False where |x| is another sum. */
+static bool divide_two_valued(const bl_sum *x, int64_t c, bl_sum *quotient)
+{
+    const bl_node *term = x->count == 1 ? x->at[0].node : NULL;
+    int64_t low = 0, high = 0, step = 0, first = 0;
+
+    if (term == NULL || term->hi != term->lo + 1 || !bl_i64_mul(x->at[0].coefficient, term->lo, &low) ||
+        !bl_i64_add(low, x->constant, &low) || !bl_i64_add(low, x->at[0].coefficient, &high))
+        return false;
+    step = bl_floor_quotient(high, c) - bl_floor_quotient(low, c);
+    if (!bl_i64_mul(step, term->lo, &first) || !bl_i64_sub(bl_floor_quotient(low, c), first, &first))
+        return false;
+    bl_sum_init(quotient, first);
+    if (step != 0)
+        bl_sum_add(quotient, term, step);
+    return !quotient->failed;
+}
+
 /* The quotient of a rest that |split| left and nothing resolves. */
 static const bl_node *divide_rest(bl_ir *ir, bl_sum *rest, int64_t c)
 {
-    bl_sum high, low;
+    bl_sum high, low, two;
     int64_t g = common_part(rest, c, &high, &low);
     const bl_node *only = rest->count == 1 && rest->at[0].coefficient == 1 ? rest->at[0].node : NULL;
     const bl_node *by = only != NULL && (only->op == BL_OP_IDIV || only->op == BL_OP_MOD) ? only->src[1] : NULL;
 
+    if (divide_two_valued(rest, c, &two))
+        return bl_sum_build(ir, &two);
     if (g > 1)
         return bl_idiv(ir, bl_sum_build(ir, &high), bl_index(ir, c / g));
     if (by != NULL && bl_is_const(by) && by->arg > 0) {
@@ -200,6 +221,12 @@ static const bl_node *remainder_of(bl_ir *ir, bl_sum *x, int64_t c)
         }
         sum = rest;
     } while (open_remainders(&sum, c) || bl_sum_recombine(ir, &sum));
+    if (divide_two_valued(&rest, c, &quotient)) {
+        bl_sum_init(&low, 0);
+        bl_sum_add_sum(&low, &rest, 1);
+        bl_sum_add_sum(&low, &quotient, -c);
+        return low.failed ? NULL : bl_sum_build(ir, &low);
+    }
     g = common_part(&rest, c, &high, &low);
     if (g > 1) {
         const bl_node *upper = bl_mod(ir, bl_sum_build(ir, &high), bl_index(ir, c / g));

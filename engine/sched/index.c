@@ -2,6 +2,7 @@
 /* Movement ops as arithmetic on indices: what an element of a tensor is, as an expression of loop variables.
  * Recursion is as deep as the longest chain of nodes without a buffer, which sched_mark_first bounds. */
 #include "engine/ir/eval.h"
+#include "engine/ir/gate.h"
 #include "engine/ir/shape.h"
 #include "engine/sched/internal.h"
 
@@ -335,7 +336,7 @@ const bl_node *sched_given(bl_ir *ir, const bl_node *index, const bl_node *gate)
         if ((node->op != BL_OP_MOD && node->op != BL_OP_IDIV) || node->dtype != BL_INDEX || !bl_ptrmap_has(&outside, node))
             continue;
         in_range = inside(ir, node->src[0], node->src[1]);
-        if (bl_and(ir, gate, in_range) != gate)
+        if (!bl_gate_implies(ir, gate, in_range))
             continue;
         bl_ptrmap_put(&map, node, (void *)(uintptr_t)(node->op == BL_OP_MOD ? node->src[0] : bl_index(ir, 0)));
         return sched_given(ir, bl_substitute(ir, index, &map), gate);
@@ -354,17 +355,28 @@ const bl_node *sched_offset(const sched *s, const bl_node *node)
 
 static const bl_node *element_load(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)
 {
-    const bl_node *flat = sched_flat_index(s->ir, node->ndim, node->dim, index), *offset = NULL;
-    bool inside_anyway = true;
+    const bl_node *flat = NULL, *given[BL_MAX_DIMS], *needed = NULL, *bounded = bl_index(s->ir, 0), *load = NULL;
+    const bl_node *offset = node->op == BL_OP_INPUT ? NULL : sched_offset(s, node);
+    bool known = true; /* |needed| and the bounds of |given| say that it is inside */
 
-    for (int i = 0; i < node->ndim; i++)
-        inside_anyway = inside_anyway && index[i]->lo >= 0 && index[i]->hi < node->dim[i]->lo;
-    if (inside_anyway)
-        gate = NULL;
-    flat = sched_given(s->ir, flat, gate);
-    if (node->op != BL_OP_INPUT)
-        offset = sched_offset(s, node);
-    return bl_load(s->ir, sched_buffer(s, node), offset == NULL ? flat : bl_add(s->ir, offset, flat), gate);
+    for (int i = 0; i < node->ndim; i++) {
+        const bl_node *in_range = NULL;
+        given[i] = sched_given(s->ir, index[i], gate);
+        if (given[i]->lo >= 0 && given[i]->hi < node->dim[i]->lo) {
+            bounded = bl_add(s->ir, bounded, given[i]);
+            continue;
+        }
+        in_range = inside(s->ir, given[i], node->dim[i]);
+        known = known && gate != NULL && bl_gate_implies(s->ir, gate, in_range);
+        needed = both(s->ir, needed, in_range);
+    }
+    flat = sched_given(s->ir, sched_flat_index(s->ir, node->ndim, node->dim, known ? given : index), gate);
+    if (known)
+        gate = needed;
+    load = bl_load(s->ir, sched_buffer(s, node), offset == NULL ? flat : bl_add(s->ir, offset, flat), gate);
+    if (known)
+        bl_ptrmap_put(&s->bounded, load, (void *)(uintptr_t)bounded);
+    return load;
 }
 
 const bl_node *sched_fresh(sched *s, const bl_node *node, const bl_node *const *index, const bl_node *gate)

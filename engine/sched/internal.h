@@ -83,10 +83,11 @@ typedef struct sched {
     stored *stored;    /* sources before users */
     stored **store_at; /* by position: the store of the value, or NULL */
     builds builds;
-    bl_ptrmap origin; /* node of a kernel -> position of the ALU or REDUCE tensor node that it came from, plus 1 */
-    bl_ptrmap memo;   /* tensor node -> its elements in the store being built */
-    bl_ptrmap halves; /* first halves of split reductions */
-    int depth;        /* how many scans this is the body of */
+    bl_ptrmap origin;  /* node of a kernel -> position of the ALU or REDUCE tensor node that it came from, plus 1 */
+    bl_ptrmap bounded; /* LOAD -> the part of its index that the bounds of loops, and not its gate, keep inside its buffer */
+    bl_ptrmap memo;    /* tensor node -> its elements in the store being built */
+    bl_ptrmap halves;  /* first halves of split reductions */
+    int depth;         /* how many scans this is the body of */
     int ninputs, nroots;
     const bl_node **roots;
     const bl_node *const *offset; /* of each root, or NULL */

@@ -22,6 +22,7 @@ static bl_status init(sched *s, bl_err *err)
     n = s->order.count;
     bl_ptrmap_init(&s->position, arena);
     bl_ptrmap_init(&s->origin, arena);
+    bl_ptrmap_init(&s->bounded, arena);
     bl_ptrmap_init(&s->memo, arena);
     s->nusers = bl_arena_array(arena, n, sizeof *s->nusers);
     s->user = bl_arena_array(arena, n, sizeof *s->user);

@@ -85,8 +85,16 @@ static const bl_node *load_under(bl_ir *ir, const bl_node *const *src, const bl_
     return bl_load(ir, src[0], sched_given(ir, src[1], gate), gate);
 }
 
-/* |value| with what |map| has replaced, but for what binds |range| again further inside, and with loads that depend on it under
- * |gate| too.  Where nodes came from is known of the new ones as well. */
+/* Is |load| inside its buffer whatever |range| is?  Its gate says so, but for the part of its index that the bounds of loops keep
+ * there. */
+static bool is_guarded(sched *s, const bl_node *load, const bl_node *range)
+{
+    const bl_node *bounded = bl_ptrmap_get(&s->bounded, load);
+    return bounded != NULL && range != NULL && !depends_on(s->ir, bounded, 1, &range);
+}
+
+/* |value| with what |map| has replaced, but for what binds |range| again further inside, and with loads that its bounds keep
+ * inside their buffers under |gate| too.  Where nodes came from is known of the new ones as well. */
 static const bl_node *replace(sched *s, const bl_node *value, bl_ptrmap *map, const bl_node *range, const bl_node *gate)
 {
     bl_nodes below = bl_reach(s->ir, 1, &value, false);
@@ -114,10 +122,12 @@ static const bl_node *replace(sched *s, const bl_node *value, bl_ptrmap *map, co
         }
         if (!changed)
             continue;
-        made = node->op == BL_OP_LOAD
-                   ? load_under(s->ir, src, node->nsrc > 2 ? src[2] : NULL, bl_ptrmap_has(&depend, node) ? gate : NULL)
-                   : bl_node_rebuild(s->ir, node, src, node->dim);
+        made = node->op == BL_OP_LOAD ? load_under(s->ir, src, node->nsrc > 2 ? src[2] : NULL,
+                                                   bl_ptrmap_has(&depend, node) && !is_guarded(s, node, range) ? gate : NULL)
+                                      : bl_node_rebuild(s->ir, node, src, node->dim);
         bl_ptrmap_put(map, node, (void *)(uintptr_t)made);
+        if (node->op == BL_OP_LOAD && (range == NULL || is_guarded(s, node, range)) && bl_ptrmap_has(&s->bounded, node))
+            bl_ptrmap_put(&s->bounded, made, bl_ptrmap_get(&s->bounded, node));
         if (bl_ptrmap_has(&s->origin, node) && !bl_ptrmap_has(&s->origin, made))
             bl_ptrmap_put(&s->origin, made, bl_ptrmap_get(&s->origin, node));
     }

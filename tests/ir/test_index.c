@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Index expressions: the ones that schedules make must come out clean, and random ones must keep their value. */
+#include "engine/ir/gate.h"
 #include "engine/ir/rewrite.h"
 #include "tests/ir/node_value.h"
 
@@ -115,10 +116,28 @@ static void splits_and_diagonals_resolve(void **state)
     SAME(rem(add(lane, mul(j, 16)), 16), lane);
     SAME(quo(add(mul(x, 2), k), 2), x);
     SAME(quo(add(mul(u, 4), v), 8), quo(u, 2)); /* the common factor goes */
+    SAME(quo(add(k, num(1)), 2), k);            /* of two values */
+    SAME(rem(add(k, num(1)), 2), bl_sub(ir, num(1), k));
+    SAME(quo(add(mul(x, 2), add(k, num(3))), 2), add(add(x, k), num(1)));
+    SAME(rem(add(mul(k, 5), num(4)), 7), bl_sub(ir, num(4), mul(k, 2)));
     SAME(rem(add(mul(u, 4), v), 8), add(mul(rem(u, 2), 4), v));
     SAME(add(u, v), add(v, u));
     SAME(bl_sub(ir, add(u, num(7)), u), num(7));
     SAME(bl_mul(ir, add(u, num(1)), add(v, num(1))), add(add(bl_mul(ir, u, v), add(u, v)), num(1)));
+}
+
+static void gates_imply_what_asks_less(void **state)
+{
+    const bl_node *x = range(0, 113), *k = range(1, 3), *place = add(bl_sub(ir, x, k), num(1));
+    const bl_node *gate = bl_and(ir, bl_less(ir, place, num(111)), bl_less(ir, num(-1), place));
+
+    (void)state;
+    assert_true(bl_gate_implies(ir, gate, bl_less(ir, place, num(111))));
+    assert_true(bl_gate_implies(ir, gate, bl_less(ir, place, num(112))));
+    assert_true(bl_gate_implies(ir, gate, bl_and(ir, bl_less(ir, quo(place, 2), num(56)), bl_less(ir, num(-1), quo(place, 2)))));
+    assert_false(bl_gate_implies(ir, gate, bl_less(ir, place, num(110))));
+    assert_false(bl_gate_implies(ir, gate, bl_less(ir, num(0), place)));
+    assert_false(bl_gate_implies(ir, gate, bl_less(ir, k, num(2))));
 }
 
 static void quotients_and_remainders_obey_their_laws(void **state)
@@ -393,10 +412,15 @@ static void long_sums_are_left_as_they_are(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_convolution_splits_into_its_digits),     cmocka_unit_test(splits_and_diagonals_resolve),
-        cmocka_unit_test(quotients_and_remainders_obey_their_laws), cmocka_unit_test(comparisons_are_decided_or_small),
-        cmocka_unit_test(named_dimensions_divide_by_themselves),    cmocka_unit_test(terms_of_a_sum_are_found),
-        cmocka_unit_test(random_expressions_keep_their_value),      cmocka_unit_test(random_named_dimensions_keep_their_value),
+        cmocka_unit_test(a_convolution_splits_into_its_digits),
+        cmocka_unit_test(splits_and_diagonals_resolve),
+        cmocka_unit_test(gates_imply_what_asks_less),
+        cmocka_unit_test(quotients_and_remainders_obey_their_laws),
+        cmocka_unit_test(comparisons_are_decided_or_small),
+        cmocka_unit_test(named_dimensions_divide_by_themselves),
+        cmocka_unit_test(terms_of_a_sum_are_found),
+        cmocka_unit_test(random_expressions_keep_their_value),
+        cmocka_unit_test(random_named_dimensions_keep_their_value),
         cmocka_unit_test(long_sums_are_left_as_they_are),
     };
 
