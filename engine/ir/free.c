@@ -2,6 +2,9 @@
 #include "engine/ir/free.h"
 
 #include "engine/base/size.h"
+#include "engine/ir/rewrite.h"
+
+enum { MOST_TERMS = 2 * BL_MAX_DIMS };
 
 void bl_free_init(bl_free *free, bl_ir *ir)
 {
@@ -94,7 +97,56 @@ int64_t bl_free_work(bl_free *free, const bl_node *reduce)
     return bl_free_size(free, bl_free_get(free, reduce) | bl_free_bound(free, reduce));
 }
 
-bool bl_reads_over_and_over(bl_free *free, const bl_node *reduce, int64_t times)
+/* A loop that an index grows with, and by how much; sorted by that. */
+typedef struct step {
+    int64_t by, extent;
+} step;
+
+/* The loops of a plain sum of ranges; -1 where the index is anything else. */
+static int sorted_steps(bl_free *free, const bl_node *index, step *steps)
+{
+    const bl_node *term[MOST_TERMS];
+    int64_t by[MOST_TERMS], constant = 0;
+    int n = bl_index_terms(index, MOST_TERMS, term, by, &constant), count = 0;
+
+    for (int i = 0; i < n; i++) {
+        step own = {by[i] < 0 ? -by[i] : by[i], term[i]->hi + 1};
+        int at = count;
+        if (bl_free_get(free, term[i]) == 0)
+            continue;
+        if (term[i]->op != BL_OP_RANGE)
+            return -1;
+        for (; at > 0 && steps[at - 1].by > own.by; at--)
+            steps[at] = steps[at - 1];
+        steps[at] = own;
+        count++;
+    }
+    return n < 0 ? -1 : count;
+}
+
+/* Loops whose steps leave no gaps between those of the loops before are one row of places. */
+int64_t bl_free_places(bl_free *free, const bl_node *load)
+{
+    step steps[MOST_TERMS];
+    int n = sorted_steps(free, load->src[1], steps);
+    int64_t all = 1, by = 0, length = 1, most = bl_free_size(free, bl_free_get(free, load->src[1]));
+
+    for (int i = 0; i < n; i++) {
+        int64_t more = 0;
+        if (by > 0 && steps[i].by % by == 0 && steps[i].by / by <= length) {
+            if (!bl_i64_mul(steps[i].by / by, steps[i].extent - 1, &more) || !bl_i64_add(length, more, &length))
+                return most;
+            continue;
+        }
+        if (!bl_i64_mul(all, length, &all))
+            return most;
+        by = steps[i].by;
+        length = steps[i].extent;
+    }
+    return n < 0 || !bl_i64_mul(all, length, &all) || all > most ? most : all;
+}
+
+bool bl_reads_over_and_over(bl_free *free, const bl_node *reduce, int64_t times, bool windows)
 {
     bl_nodes below = bl_reach(free->ir, (int)reduce->arg, reduce->src, false);
     int64_t work = bl_free_work(free, reduce);
@@ -111,7 +163,8 @@ bool bl_reads_over_and_over(bl_free *free, const bl_node *reduce, int64_t times)
             continue;
         if (node->op == BL_OP_LOAD || node->op == BL_OP_REDUCE) {
             uint64_t set = bl_free_get(free, node);
-            reused += (set & bound) != 0 && bl_free_size(free, set) <= work / times;
+            int64_t size = windows && node->op == BL_OP_LOAD ? bl_free_places(free, node) : bl_free_size(free, set);
+            reused += (set & bound) != 0 && size <= work / times;
             continue;
         }
         for (uint32_t k = 0; k < node->nsrc; k++)

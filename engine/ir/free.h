@@ -26,10 +26,13 @@ uint64_t bl_free_bit(bl_free *free, const bl_node *range);
 uint64_t bl_free_bound(bl_free *free, const bl_node *reduce);
 /* The product of the largest extents in |set|; INT64_MAX where that does not fit. */
 int64_t bl_free_size(const bl_free *free, uint64_t set);
+/* How many places |load| reads in all its loops together: windows that overlap share theirs. */
+int64_t bl_free_places(bl_free *free, const bl_node *load);
 /* How often the value of a REDUCE is added to, all loops around it counted. */
 int64_t bl_free_work(bl_free *free, const bl_node *reduce);
 /* Does a REDUCE read two operands, or more, each element of which serves at least |times| of its iterations, as a matmul does?
- * Operands are loads, and the results of reductions further in, that differ along its loops. */
-bool bl_reads_over_and_over(bl_free *free, const bl_node *reduce, int64_t times);
+ * Operands are loads, and the results of reductions further in, that differ along its loops.  |windows|: an element that
+ * overlapping windows read counts once for all of them, so that a depthwise convolution reads its picture over and over too. */
+bool bl_reads_over_and_over(bl_free *free, const bl_node *reduce, int64_t times, bool windows);
 
 #endif

@@ -150,7 +150,7 @@ static bool has_windows(const facts *f)
         if (!axis->output && (!bl_is_fixed(axis->range) || !bl_i64_mul(turns, bl_extent_of(axis->range), &turns)))
             return false;
     }
-    return f->main == NULL && turns > 1 && turns <= MOST_WINDOW && turns * (int64_t)f->below.count <= WINDOW_NODES;
+    return turns > 1 && turns <= MOST_WINDOW && turns * (int64_t)f->below.count <= WINDOW_NODES;
 }
 
 /* The turns of small windows are copies, which share what several reductions compute of each element, and whose loads, which lie
@@ -212,9 +212,11 @@ void heuristic_cpu(facts *f, const bl_target *target)
     }
     if (f->main == NULL)
         unroll_choices(f);
-    windows = has_windows(f);
-    if (f->main == NULL || !tile_nest(f, target, &form))
+    if (f->main == NULL || !tile_nest(f, target, &form)) {
+        f->main = NULL;
+        windows = has_windows(f);
         vectorise_best(f, target, windows);
+    }
     if (windows)
         unroll_windows(f->tune);
     if (f->main == NULL && f->below.count <= GATHER_NODES)

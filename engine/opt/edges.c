@@ -5,7 +5,7 @@
 #include "engine/ir/rewrite.h"
 #include "engine/opt/internal.h"
 
-enum { MOST_CLAUSES = 16, MOST_TERMS = BL_MAX_DIMS * 2 };
+enum { MOST_CLAUSES = 16, MOST_TERMS = BL_MAX_DIMS * 2, MOST_EDGE = 8 };
 
 /* How a LOAD depends on one RANGE: by how much its index grows with it, and each side of each comparison in its gate. */
 typedef struct signature {
@@ -164,9 +164,63 @@ static int find_axes(bl_ir *ir, const signature *all, int n, edge_axis *axis, bl
     return naxes;
 }
 
-bool tune_edges(bl_tune *tune, int operand, int64_t keep)
+/* Narrow the interval [lo, hi) of |loop| to where |clause| holds.  False where that is no comparison with constants. */
+static bool narrow(bl_ir *ir, const bl_node *clause, const bl_node *loop, int64_t *lo, int64_t *hi)
+{
+    const bl_node *term[MOST_TERMS];
+    int64_t by[MOST_TERMS], constant = 0;
+    int n = clause->op != BL_OP_CMPLT || clause->src[0]->dtype != BL_INDEX
+                ? -1
+                : bl_index_terms(bl_sub(ir, clause->src[1], clause->src[0]), MOST_TERMS, term, by, &constant);
+
+    if (n != 1 || term[0] != loop || by[0] < -1 || by[0] > 1) /* by * loop + constant > 0 */
+        return false;
+    if (by[0] > 0 && 1 - constant > *lo)
+        *lo = 1 - constant;
+    if (by[0] < 0 && constant < *hi)
+        *hi = constant;
+    return true;
+}
+
+/* The helper by rows of |loop|, the last axis of the panel: zeros, what the tensor has of the row, which needs no gate along it,
+ * and zeros.  False, and nothing changed, where the gate is no interval of the row or the edges are long. */
+static bool make_rows(bl_tune *tune, const bl_node *load, const bl_node *index, const bl_node *loop, bl_ptrmap *to,
+                      bl_packed *packed)
 {
     bl_ir *ir = tune->ir;
+    bl_nodes below = bl_reach(ir, 1, &load, false);
+    bl_clauses all = {0}, row = {0};
+    const bl_node *stores[MOST_EDGE + 1], *at = NULL, *value = NULL, *gate = bl_substitute(ir, load->src[2], to);
+    int64_t lo = 0, extent = bl_extent_of(loop), hi = extent;
+    int n = 0;
+
+    for (int i = bl_clauses_add(&all, gate) && bl_is_fixed(loop) ? 0 : BL_MAX_CLAUSES; i < all.count; i++) {
+        if (!narrow(ir, all.at[i], loop, &lo, &hi) && bl_depends(tune, all.at[i], loop))
+            return false;
+        if (bl_depends(tune, all.at[i], loop))
+            row.at[row.count++] = all.at[i];
+    }
+    if (row.count == 0 || lo >= hi || extent - (hi - lo) > MOST_EDGE || !pack_renumber(tune, &below, to, packed))
+        return false;
+    gate = bl_gate_without(ir, gate, &row);
+    value = bl_substitute(ir, load, to);
+    value = bl_load(ir, value->src[0], value->src[1], bl_is_const(gate) ? NULL : gate);
+    at = bl_add(ir, bl_range(ir, (int)loop->arg, BL_AXIS_LOOP, bl_index(ir, hi - lo)), bl_index(ir, lo));
+    stores[n++] = bl_store(ir, bl_param(ir, 0, packed->dtype, false), bl_replace(ir, index, loop, at),
+                           bl_replace(ir, value, loop, at), NULL);
+    for (int64_t edge = 0; edge < extent; edge++) {
+        if (edge < lo || edge >= hi)
+            stores[n++] = bl_store(ir, bl_param(ir, 0, packed->dtype, false), bl_replace(ir, index, loop, bl_index(ir, edge)),
+                                   bl_const_int(ir, packed->dtype, 0), NULL);
+    }
+    packed->sink = bl_sink(ir, n, stores);
+    return bl_ir_status(ir, NULL) == BL_OK;
+}
+
+bool tune_edges(bl_tune *tune, int operand, int64_t amount)
+{
+    bl_ir *ir = tune->ir;
+    int64_t keep = amount < 0 ? ~amount : amount;
     const bl_node *load = tune_operand_load(tune, operand), *inner = bl_index(ir, 0), *outer = inner;
     signature *all = bl_arena_array(bl_ir_arena(ir), BL_MAX_DIMS, sizeof *all);
     bl_packed packed = {.param = tune->nparams, .count = bl_index(ir, 1)};
@@ -187,7 +241,9 @@ bool tune_edges(bl_tune *tune, int operand, int64_t keep)
         outer = bl_add(ir, bl_mul(ir, outer, axis[i].extent), axis[i].whole);
         packed.count = bl_mul(ir, packed.count, axis[i].extent);
     }
-    if (!pack_make_helper(tune, 1, &load, &inner, &to, &packed))
+    if ((amount >= 0 || naxes == 0 ||
+         !make_rows(tune, load, inner, bl_ptrmap_get(&to, all[axis[naxes - 1].lead].range), &to, &packed)) &&
+        !pack_make_helper(tune, 1, &load, &inner, &to, &packed))
         return false;
     open_products(tune, load, keep);
     pack_read_panel(tune, load, outer, &packed);

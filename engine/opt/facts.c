@@ -122,7 +122,7 @@ void facts_init(facts *f, bl_tune *tune)
         const bl_node *node = f->below.at[i];
         uint64_t work = 0;
         if (node->op != BL_OP_REDUCE || bl_free_get(&tune->free, node) != f->outputs ||
-            !bl_reads_over_and_over(&tune->free, node, OVER_AND_OVER))
+            !bl_reads_over_and_over(&tune->free, node, OVER_AND_OVER, true))
             continue;
         work = (uint64_t)bl_free_work(&tune->free, node);
         if (work > most) {

@@ -34,8 +34,8 @@ typedef enum bl_move_kind {
     BL_MOVE_FIRST, /* make a grid axis the fastest, that is not yet */
     BL_MOVE_EDGES, /* operand number axis, read under a gate at sums of axes (a padded window), is written out with its edges by a
                       helper kernel; the nest then reads it without a gate, and asks no more whether a product with it counts, but
-                      for comparisons with output axis i where bit i of amount is set: their loops will end there (lower/trim.c)
-                    */
+                      for comparisons with output axis i where bit i of amount is set: their loops will end there (lower/trim.c).
+                      An amount below 0 is ~amount, and the helper goes by rows of its last axis: edges, a copy, edges */
     BL_MOVE_STREAM, /* store number axis, which the nest does not read back, goes past the caches where it is whole vectors and
                        the device can */
     BL_MOVE_PACK,   /* operand number axis is written into panels by a helper kernel, in the order in which the nest reads it */

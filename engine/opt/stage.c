@@ -81,7 +81,7 @@ static int list_products(facts *f, int64_t *focus)
     for (size_t i = 0; i < f->below.count && n < MOST_PRODUCTS; i++) {
         const bl_node *node = f->below.at[i];
         bool seen = false;
-        if (node->op != BL_OP_REDUCE || !bl_reads_over_and_over(&tune->free, node, OVER_AND_OVER))
+        if (node->op != BL_OP_REDUCE || !bl_reads_over_and_over(&tune->free, node, OVER_AND_OVER, false))
             continue;
         for (int k = 0; k < n; k++)
             seen = seen || focus[k] == node->src[node->arg]->arg;

@@ -7,6 +7,8 @@ enum {
     REUSE_TO_PACK = 16, /* reads of each element from which writing a panel pays */
     PACK_COST = 6,      /* instructions that an element of a panel costs: 0.8 ns, where one of the product's takes 0.14 */
     REUSE_TO_WRITE = 8, /* reads of each element from which writing it with its edges pays */
+    WINDOWS_TO_WRITE =
+        2, /* the same on a CPU, where lanes ask one by one: 8 x 240 maps of 7 x 7, 5 x 5 two apart, 0.8 ms and 0.23 */
     UNROLL = 4,
     SMALL_LOOP = 5,  /* a reduction's innermost loop this short is unrolled whole */
     ALONG_TILE = 5,  /* columns of a tile whose lanes go along the reduction: 5 by 5 fill 32 registers */
@@ -151,7 +153,28 @@ typedef struct tiling {
     int lanes;
     int64_t rows, columns; /* tile: rows of the row axis by vectors of the lanes' axis */
     bool slides;           /* a window slides along the rows */
+    const bl_node
+        *window;   /* a loop of the sum that shifts the vector operand along the rows, which share what overlaps; or NULL */
+    int64_t apart; /* ... by so many of its turns from row to row */
 } tiling;
+
+/* The loop of the main reduction along which windows of |a| slide with |axis|, so that neighbours share what they read; |apart|:
+ * how many of its turns they are apart.  NULL where there is none. */
+static const bl_node *window_along(facts *f, const access *a, const bl_node *axis, int64_t *apart)
+{
+    int64_t step = 0, turn = 0;
+
+    for (uint32_t i = (uint32_t)f->main->arg; i < f->main->nsrc; i++) {
+        const bl_node *loop = f->main->src[i];
+        if (!bl_is_fixed(loop) || !bl_access_stride(f->tune, a->node, loop, &turn) || turn == 0 ||
+            !bl_access_stride(f->tune, a->node, axis, &step) || step % turn != 0)
+            continue;
+        *apart = step / turn < 0 ? -(step / turn) : step / turn;
+        if (*apart > 0 && *apart < bl_extent_of(loop))
+            return loop;
+    }
+    return NULL;
+}
 
 /* The loop of the main reduction that shifts an operand along the tile's rows (x + kx of a convolution), or NULL. */
 static const bl_node *sliding_loop(facts *f, const tiling *t)
@@ -181,6 +204,14 @@ static const bl_node *crowded_loop(facts *f, const bl_target *target, const tili
     return t->row_axis != NULL && is_crowded(target, t->rows, t->columns) ? sliding_loop(f, t) : NULL;
 }
 
+/* Loads for each multiply-add of a tile. */
+static double loads_of(const tiling *t, int64_t rows, int64_t columns)
+{
+    double taps = t->window == NULL ? 1 : (double)bl_extent_of(t->window);
+    double vectors = t->window == NULL ? 1 : ((double)t->apart * (double)(rows - 1) + taps) / taps;
+    return ((double)columns * vectors + (t->window == NULL ? (double)rows : 1)) / (double)(rows * columns);
+}
+
 /* The best rows by columns for the registers: accumulators, one vector of each column, and one of a row.  |vectors| is how many
  * columns there are at most; |slides|: a window slides along the rows. */
 static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int64_t most_columns, int64_t most_rows)
@@ -197,7 +228,7 @@ static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int
                 continue;
             waste = (double)((extent + rows - 1) / rows * rows) / (double)extent *
                     (double)((vectors + columns - 1) / columns * columns) / (double)vectors;
-            loads = (double)(rows + columns) / (double)(rows * columns);
+            loads = loads_of(t, rows, columns);
             cost = waste * ((loads > 1.0 ? loads : 1.0) + 0.25 * loads + (rows * columns < 8 ? 0.5 : 0));
             if (t->slides && is_crowded(target, rows, columns) && rows * columns > MOST_SLIDING)
                 cost *= CROWDED;
@@ -210,8 +241,20 @@ static void choose_tile(tiling *t, const bl_target *target, int64_t vectors, int
     }
 }
 
-/* The output axis along which the vector operands stay the same, so that a tile of rows reuses them; the longest such, but one
- * that bounds loops (|gated|) only for want of another: they could not end early. */
+/* How many of |rows| along |axis| share each vector of |a|: all where it stays the same, and where windows overlap as many as
+ * that makes on average. */
+static int64_t rows_sharing(facts *f, const access *a, const bl_node *axis, int64_t rows)
+{
+    int64_t apart = 0;
+    const bl_node *window = bl_depends(f->tune, a->node, axis) ? window_along(f, a, axis, &apart) : NULL;
+
+    if (!bl_depends(f->tune, a->node, axis))
+        return rows;
+    return window == NULL ? 0 : (rows * bl_extent_of(window) + apart * (rows - 1)) / (apart * (rows - 1) + bl_extent_of(window));
+}
+
+/* The output axis along which the vector operands stay the same, or overlap, so that a tile of rows reuses them; the longest
+ * such, but one that bounds loops (|gated|) only for want of another: they could not end early. */
 static const bl_node *choose_rows(facts *f, const bl_node *lanes_axis, int64_t gated)
 {
     const bl_node *best = NULL;
@@ -224,8 +267,10 @@ static const bl_node *choose_rows(facts *f, const bl_node *lanes_axis, int64_t g
             continue;
         for (int k = 0; k < f->naccesses; k++) {
             const access *a = &f->access[k];
-            if (a->reduce == f->main && bl_depends(f->tune, a->node, lanes_axis) && !bl_depends(f->tune, a->node, axis->range))
-                reused = most_reused;
+            int64_t sharing = a->reduce != f->main || !bl_depends(f->tune, a->node, lanes_axis)
+                                  ? 0
+                                  : rows_sharing(f, a, axis->range, most_reused);
+            reused = sharing > reused ? sharing : reused;
         }
         if ((gated >> i & 1) != 0 && reused > GATED_ROWS)
             reused = GATED_ROWS;
@@ -235,6 +280,16 @@ static const bl_node *choose_rows(facts *f, const bl_node *lanes_axis, int64_t g
         }
     }
     return best;
+}
+
+/* The window that the rows share, if some vector operand is not the same for all of them. */
+static void find_window(facts *f, tiling *t)
+{
+    for (int i = 0; i < f->naccesses && t->row_axis != NULL && t->window == NULL; i++) {
+        const access *a = &f->access[i];
+        if (a->reduce == f->main && bl_depends(f->tune, a->node, t->lanes_axis) && bl_depends(f->tune, a->node, t->row_axis))
+            t->window = window_along(f, a, t->row_axis, &t->apart);
+    }
 }
 
 static bool choose_lanes(facts *f, const bl_target *target, const bl_form *form, tiling *t)
@@ -286,9 +341,10 @@ static void pack_operands(const facts *before, const bl_target *target, bool lar
                 lanes = lanes || range->sub == BL_AXIS_VECTOR;
                 gathered = gathered || (range->sub == BL_AXIS_VECTOR && facts_contiguity(&f, a->node, range) < 0);
             }
-            if (!lanes || !can_pack(&f, a, target) || tune_is_packed(tune, a->node))
+            if (!lanes || !can_pack(&f, a, target))
                 continue;
-            if (gathered || (large && !target->groups && bytes > (int64_t)target->cache_bytes / 2))
+            if (gathered ||
+                (large && !tune_is_packed(tune, a->node) && !target->groups && bytes > (int64_t)target->cache_bytes / 2))
                 again = apply(tune, BL_MOVE_PACK, tune_operand_number(tune, a->node), 0);
         }
     }
@@ -340,13 +396,30 @@ static bool tile_along_reduction(facts *f, const bl_target *target, tiling *t)
     return true;
 }
 
-/* Write |load| out with its edges; the sum keeps the comparisons with the axes in |keep|. */
+/* Write |load| out with its edges, if each element that is written is read often enough; the sum keeps the comparisons with the
+ * axes in |keep|. */
 static bool write_operand(bl_tune *tune, const bl_target *target, const access *a, int64_t keep)
 {
-    bool reused =
-        bl_free_size(&tune->free, a->loops) / REUSE_TO_WRITE >= bl_free_size(&tune->free, bl_free_get(&tune->free, a->node));
-    return reused && (uint32_t)tune->nparams < target->max_params &&
-           apply(tune, BL_MOVE_EDGES, tune_operand_number(tune, a->node), keep);
+    bl_tune before = *tune;
+    int64_t uses = bl_free_size(&tune->free, a->loops) / (target->groups ? REUSE_TO_WRITE : WINDOWS_TO_WRITE);
+    const bl_node *count = NULL;
+
+    if (uses < bl_free_places(&tune->free, a->node) || (uint32_t)tune->nparams >= target->max_params ||
+        !apply(tune, BL_MOVE_EDGES, tune_operand_number(tune, a->node), target->groups ? keep : ~keep))
+        return false;
+    count = tune->packed[tune->npacked - 1].count;
+    if (bl_is_const(count) && count->arg <= uses)
+        return true;
+    *tune = before;
+    tune_survey(tune, tune->sink);
+    return false;
+}
+
+/* Are the operands of the main reduction read over and over by windows alone, as in a depthwise convolution? */
+static bool is_of_windows(facts *f, const bl_target *target)
+{
+    return f->main != NULL && !target->groups && f->focus == 0 &&
+           !bl_reads_over_and_over(&f->tune->free, f->main, WINDOWS_TO_WRITE, false);
 }
 
 /* Operands with padded edges are written out with their edges, so that the inner loop reads them without a question; but where
@@ -364,7 +437,7 @@ static void write_edges(const facts *before, const bl_target *target, int64_t un
             const access *a = &f.access[i];
             int64_t keep = 0;
             if (a->reduce != f.main || a->node->op != BL_OP_LOAD || a->node->nsrc < 3 ||
-                edges_end_loops(tune, a->node, untiled, &keep))
+                (!is_of_windows(&f, target) && edges_end_loops(tune, a->node, untiled, &keep)))
                 continue;
             again = write_operand(tune, target, a, keep);
         }
@@ -548,6 +621,35 @@ static void make_last(bl_tune *tune, const bl_node *part)
     }
 }
 
+/* Do the lanes, or copies of a tile, of such a sum have to ask where an edge is? */
+static bool asks_of_windows(facts *f, const bl_target *target)
+{
+    bool asks = false;
+
+    for (int i = 0; i < f->naccesses; i++)
+        asks = asks || (f->access[i].reduce == f->main && f->access[i].node->op == BL_OP_LOAD && f->access[i].node->nsrc > 2);
+    return asks && is_of_windows(f, target);
+}
+
+/* Results that lie between those of a vector, as those of windows that lie two apart do, are in its tile: the stores of all are
+ * turned into whole vectors (lower/turn.c). */
+static void tile_between(facts *f, const tiling *t)
+{
+    for (int k = 0; k < f->naccesses; k++) {
+        int64_t apart = 0;
+        const bl_node *store = f->access[k].node;
+        if (store->op != BL_OP_STORE || !bl_access_stride(f->tune, store, t->lanes_axis, &apart) || apart < 2 ||
+            apart > BL_MOST_APART)
+            continue;
+        for (int i = 0; i < f->tune->naxes; i++) {
+            const bl_node *range = f->tune->axis[i].range;
+            if (facts_may_tile(f, &f->tune->axis[i]) && range->sub == BL_AXIS_GLOBAL && bl_extent_of(range) == apart &&
+                facts_contiguity(f, store, range) == 1 && apply(f->tune, BL_MOVE_TILE, i, apart))
+                return;
+        }
+    }
+}
+
 bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
 {
     bl_tune *tune = f->tune;
@@ -558,7 +660,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     facts before = *f;
     write_edges(&before, target, untiled_axes(f, target, form, gated));
     facts_again(f, &before);
-    if (f->main == NULL || !choose_lanes(f, target, form, &t))
+    if (f->main == NULL || asks_of_windows(f, target) || !choose_lanes(f, target, form, &t))
         return false;
     if (bl_binds(f->main, t.lanes_axis))
         return tile_along_reduction(f, target, &t);
@@ -566,6 +668,7 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     if (t.row_axis != NULL) {
         int64_t width = t.lanes * (int64_t)form->local;
         t.slides = sliding_loop(f, &t) != NULL;
+        find_window(f, &t);
         choose_tile(&t, target, (bl_extent_of(t.lanes_axis) + width - 1) / width, MOST_COLUMNS, most_rows(f, target, &t));
     }
     if (t.row_axis != NULL && bl_is_fixed(t.row_axis)) {
@@ -576,6 +679,8 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
     if (f->main == NULL)
         return false;
     crowded = crowded_loop(f, target, &t);
+    if (t.window != NULL)
+        tile_between(f, &t);
     if (t.lanes > 1)
         (void)apply(tune, BL_MOVE_VECTOR, facts_axis_of(tune, t.lanes_axis), t.lanes);
     if (form->local > 1 && facts_axis_numbered(tune, t.lanes_axis->arg) >= 0) {
@@ -588,6 +693,8 @@ bool tile_nest(facts *f, const bl_target *target, const bl_form *form)
         (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.row_axis), t.rows);
         (void)apply(tune, BL_MOVE_LOCAL, facts_axis_numbered(tune, t.row_axis->arg), at_most(rest, form->row_local));
     }
+    if (t.window != NULL)
+        (void)apply(tune, BL_MOVE_TILE, facts_axis_of(tune, t.window), bl_extent_of(t.window));
     pack_operands(&before, target, true);
     unroll(&before, crowded);
     make_last(tune, part);
