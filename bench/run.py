@@ -3,7 +3,7 @@
 """Measure a beamline server beside the best there is on the same CPU: a table, JSON, pictures and docs/performance.md's tables.
 
     bench/run.py [--url URL] [--device opencl:0] [--seconds 0.3] [--rounds 9] [--quick] [--only mlp,matmul] [--out bench/out]
-                 [--tinygrad PYTHON] [--update] [--docs]
+                 [--torch PYTHON] [--tinygrad PYTHON] [--update] [--docs]
 
 Without --url it starts build/beamline.  Every round measures each side for a slice of time, one after the other; who is not being measured is
 stopped.  Peers are PyTorch (with OMP_WAIT_POLICY=passive, and again with active: the better counts), OpenBLAS for products of matrices, and the
@@ -229,13 +229,14 @@ def parse():
     parser.add_argument("--quick", action="store_true", help="three short rounds: to see that all runs, not for figures")
     parser.add_argument("--only", default=",".join([*WORKS, "latency", "compile"]), help="names, or their first words, separated by commas (default %(default)s)")
     parser.add_argument("--out", default=str(HERE / "out"), help="folder for JSON and pictures")
+    parser.add_argument("--torch", metavar="PYTHON", help="a Python that has PyTorch; by default this one, or Debian's")
     parser.add_argument("--tinygrad", metavar="PYTHON", help="a Python that has tinygrad: its figures too, minutes more")
     parser.add_argument("--update", action="store_true", help="keep the rows of the last run that this one does not measure")
     parser.add_argument("--docs", action="store_true", help="write the tables and pictures into docs/performance.md too")
     options = parser.parse_args()
     if options.quick:
         options.seconds, options.rounds = 0.05, 3
-    options.torch = peers.torch_python()
+    options.torch = options.torch or peers.torch_python()
     return options
 
 

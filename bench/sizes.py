@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The sizes of what is measured, for each side alike: bench/works.py has ours, the *_worker.py files those of the others."""
+import math
 
 MATMULS = {f"matmul_{m}x{n}x{k}": (m, n, k)  # the product of [m, k] and [k, n]
            for m, n, k in [(512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (128, 512, 784), (128, 128, 784), (784, 128, 128),
@@ -7,6 +8,10 @@ MATMULS = {f"matmul_{m}x{n}x{k}": (m, n, k)  # the product of [m, k] and [k, n]
 CONVS = {f"conv_{ins}_{outs}_{extent}_{k}": (batch, ins, extent, outs, k)  # batch, channels, rows and columns of the input, channels, kernel
          for batch, ins, outs, extent, k in [(64, 32, 32, 24, 5), (64, 32, 64, 10, 3), (64, 64, 64, 8, 3), (8, 64, 64, 58, 3), (8, 128, 128, 30, 3),
                                              (16, 256, 256, 16, 3)]}
+DEPTHWISE = {f"depthwise_{batch}_{channels}_{extent}_{k}_{stride}": (batch, channels, extent, k, stride)  # of padding k // 2
+             for batch, channels, extent in [(1, 32, 112), (8, 32, 56), (1, 480, 28), (8, 240, 14), (8, 96, 7), (1, 960, 7)]
+             for k in (3, 5, 7) for stride in (1, 2)}
+RESNETS = {f"resnet18_{batch}_{extent}": (batch, extent) for batch, extent in [(8, 32), (16, 64)]}  # batch; rows and columns of the pictures
 ATTENTIONS = {f"attention_{length}": (batch, heads, length, 64) for batch, heads, length in [(4, 8, 256), (1, 8, 4096)]}
 ROWS = (65536, 1024)  # of softmax and layernorm
 MANY = 64 << 20       # elements of the elementwise rows
@@ -20,6 +25,18 @@ def conv_shapes(name):
     """Shapes of the input, the weight and the output."""
     batch, ins, extent, outs, k = CONVS[name]
     return [batch, ins, extent, extent], [outs, ins, k, k], [batch, outs, extent - k + 1, extent - k + 1]
+
+
+def depthwise_shapes(name):
+    """Shapes of the input, the weight and the output."""
+    batch, channels, extent, k, stride = DEPTHWISE[name]
+    out = (extent + 2 * (k // 2) - k) // stride + 1
+    return [batch, channels, extent, extent], [channels, 1, k, k], [batch, channels, out, out]
+
+
+def depthwise_gflop(name):
+    _, weight, out = depthwise_shapes(name)
+    return 2e-9 * math.prod(out) * weight[2] * weight[3]
 
 
 def attention_gflop(name):

@@ -127,6 +127,36 @@ def conv_gradients(name):
     return lambda: torch.ops.aten.convolution_backward(y, x, w, None, one, [0, 0], one, False, [0, 0], 1, [True, True, False])
 
 
+def depthwise(name, gradients):
+    """The convolution, or the gradients that |gradients| asks for: to the pictures, to the weight."""
+    (x, w, y), (_, channels, _, k, stride) = [torch.rand(shape) for shape in sizes.depthwise_shapes(name)], sizes.DEPTHWISE[name]
+    steps, pads = [stride, stride], [k // 2, k // 2]
+    if not gradients:
+        return lambda: torch.nn.functional.conv2d(x, w, None, steps, pads, 1, channels)
+    return lambda: torch.ops.aten.convolution_backward(y, x, w, None, steps, pads, [1, 1], False, [0, 0], channels, [*gradients, False])
+
+
+class Residual(torch.nn.Module):
+    def __init__(self, ins, outs, stride):
+        super().__init__()
+        nn = torch.nn
+        self.first = nn.Sequential(nn.Conv2d(ins, outs, 3, stride, 1, bias=False), nn.BatchNorm2d(outs), nn.ReLU())
+        self.second = nn.Sequential(nn.Conv2d(outs, outs, 3, 1, 1, bias=False), nn.BatchNorm2d(outs))
+        same = stride == 1 and ins == outs
+        self.short = nn.Identity() if same else nn.Sequential(nn.Conv2d(ins, outs, 1, stride, bias=False), nn.BatchNorm2d(outs))
+
+    def forward(self, x):
+        return torch.relu(self.second(self.first(x)) + self.short(x))
+
+
+def resnet18(batch, extent):
+    nn, widths = torch.nn, (64, 64, 128, 256, 512)
+    blocks = [Residual(widths[i] if first else widths[i + 1], widths[i + 1], 2 if first and i > 0 else 1) for i in range(4) for first in (True, False)]
+    model = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1), *blocks,
+                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000))
+    return train(model, torch.optim.SGD(model.parameters(), lr=0.01), torch.rand(batch, 3, extent, extent), torch.randint(0, 1000, (batch,)))
+
+
 def attention(name):
     q, k, v = (torch.rand(sizes.ATTENTIONS[name]) for _ in range(3))
     return lambda: torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1) @ v
@@ -172,9 +202,12 @@ WORK = {"mlp": mlp, "mlp_adam": lambda: mlp(adam), "cnn": cnn, "mnist_64": lambd
         "learner_sgd": lambda: learner(lambda some: torch.optim.SGD(some, lr=0.01)), "tiny": tiny, "softmax": softmax, "layernorm": layernorm,
         **{name: lambda name=name: attention(name) for name in sizes.ATTENTIONS},
         **{name + "_grad": lambda name=name: attention_gradients(name) for name in sizes.ATTENTIONS},
+        **{name: lambda size=size: resnet18(*size) for name, size in sizes.RESNETS.items()},
+        **{name + end: lambda name=name, which=which: depthwise(name, which) for name in sizes.DEPTHWISE
+           for end, which in [("", None), ("_x", [True, False]), ("_w", [False, True])]},
         **{name: lambda name=name: conv(name) for name in sizes.CONVS},
         **{name + "_grad": lambda name=name: conv_gradients(name) for name in sizes.CONVS}}
-TRAINS = ("mlp", "mlp_adam", "cnn", "mnist_64", "mnist_512", "gpt", "learner", "learner_sgd")
+TRAINS = ("mlp", "mlp_adam", "cnn", "mnist_64", "mnist_512", "gpt", "learner", "learner_sgd", *sizes.RESNETS)
 
 
 def measure(step, name, seconds):

@@ -120,6 +120,25 @@ def mnist_program(batch):
     return m.finish(x.flatten(1).linear(m["out_w"], m["out_b"]).cross_entropy(y), "adam", lr=0.001)
 
 
+def resnet_program(batch, extent):
+    """ResNet-18 as torchvision has it."""
+    m = Model()
+
+    def conv(x, name, outs, ins, k, **how):
+        m.declare(name, [outs, ins, k, k], ins * k * k)
+        m.norm(f"{name}_n", outs, running=True)
+        return m.batch_norm(x.conv2d(m[name], **how), f"{name}_n")
+    x, y = m.begin(x=([batch, 3, extent, extent], "float32"), y=([batch], "int64"))
+    x, width = conv(x, "stem", 64, 3, 7, stride=2, padding=3).relu().max_pool2d(3, stride=2, padding=1), 64
+    for i, outs in enumerate([64, 128, 256, 512]):
+        for name, stride in [(f"b{i}_0", 2 if i > 0 else 1), (f"b{i}_1", 1)]:
+            inner = conv(x, f"{name}_1", outs, width, 3, stride=stride, padding=1).relu()
+            short = x if stride == 1 and width == outs else conv(x, f"{name}_short", outs, width, 1, stride=stride)
+            x, width = (conv(inner, f"{name}_2", outs, outs, 3, padding=1) + short).relu(), outs
+    w, b = m.layer("out", [1000, 512])
+    return m.finish(x.mean([2, 3]).linear(m[w], m[b]).cross_entropy(y), "sgd", lr=0.01)
+
+
 def gpt_program():
     size = sizes.GPT
     batch, length, width, heads = (size[name] for name in ("batch", "length", "width", "heads"))
@@ -317,10 +336,23 @@ def attention_works(name):
                                  kernel(attention_gradients, q=shape, k=shape, v=shape, cotangent=shape), by="kernels")}
 
 
+def depthwise_works(name):
+    x, w, y = sizes.depthwise_shapes(name)
+    batch, channels, extent, k, stride = sizes.DEPTHWISE[name]
+    title, how = f"{batch}×{channels} {extent}² k{k} s{stride}", {"stride": stride, "padding": k // 2, "groups": channels}
+
+    def gradient(which):
+        return kernel(lambda g, x, w, cotangent: g.grad(x.conv2d(w, **how), [(x, w)[which]], cotangent), x=x, w=w, cotangent=y)
+    forms = {"": ("", kernel(lambda _, x, w: [x.conv2d(w, **how)], x=x, w=w)), "_x": (", to pictures", gradient(0)), "_w": (", to weight", gradient(1))}
+    return {name + end: Work("depthwise", title + more, "GFLOP/s", sizes.depthwise_gflop(name), 1.0, prepare, by="kernels")
+            for end, (more, prepare) in forms.items()}
+
+
 MANY, ROWS, GPT = sizes.MANY, list(sizes.ROWS), sizes.GPT
 WORKS = {
     **{name: matmul_work(name) for name in sizes.MATMULS},
     **{key: work for name in sizes.CONVS for key, work in conv_works(name).items()},
+    **{key: work for name in sizes.DEPTHWISE for key, work in depthwise_works(name).items()},
     **{key: work for name in sizes.ATTENTIONS for key, work in attention_works(name).items()},
     "fma": Work("memory", "a * b + c, 64M floats", "GB/s", 16e-9 * MANY, 0.9, kernel(lambda _, a, b, c: [a * b + c], a=[MANY], b=[MANY], c=[MANY]),
                 peer="stream", by="kernels"),
@@ -334,6 +366,9 @@ WORKS = {
     "cnn": Work("training", "CNN of two conv3, b 64, Adam", "steps/s", 1, 1.3, on_pictures(cnn_program, [64, 1, 28, 28])),
     "mnist_64": Work("training", "beautiful_mnist, b 64, Adam", "steps/s", 1, 1.3, on_pictures(lambda: mnist_program(64), [64, 1, 28, 28])),
     "mnist_512": Work("training", "beautiful_mnist, b 512, Adam", "steps/s", 1, 1.3, on_pictures(lambda: mnist_program(512), [512, 1, 28, 28])),
+    **{name: Work("training", f"ResNet-18, {extent}², b {batch}, SGD", "steps/s", 1, 1.0,
+                  on_pictures(lambda size=(batch, extent): resnet_program(*size), [batch, 3, extent, extent]))
+       for name, (batch, extent) in sizes.RESNETS.items()},
     "gpt": Work("training", "GPT, 2 layers, d 128, T 128, b 8", "steps/s", 1, 1.3,
                 training(gpt_program, {"x": [GPT["batch"], GPT["length"]], "y": [GPT["batch"] * GPT["length"]]},
                          {"x": GPT["vocabulary"], "y": GPT["vocabulary"]})),
