@@ -146,7 +146,7 @@ class WhichAre(ServerTest):
 class Joined(ServerTest):
     """Runs that wait for company as long as it takes, so that those that are answered had it."""
 
-    ARGS = ("--backends", "opencl,vulkan,interp", "--tune=off")
+    ARGS = ("--backends", "opencl,vulkan,interp", "--tune=off", "--interpret-first=off")
 
     def setUp(self):
         self.ok(self.call("PUT", P + "/four", net(batching={"delay_us": LONG_US, "preferred_rows": [4]})), 201)
