@@ -197,7 +197,7 @@ def kernel_rows(peer):
             return lambda: theirs(*values)
         return (name, "GB/s", moved * 1e-9, lambda: one_op(shapes, ours), prepared)
 
-    yield simple("copy of 64 MiB", [(n,)], lambda x: x.contiguous() * 1.0, lambda x: x.clone(), 8 * n)
+    yield simple("x * 2 of 16 Mi", [(n,)], lambda x: x * 2, lambda x: x * 2, 8 * n)
     yield simple("x * y + 1 of 16 Mi", [(n,), (n,)], lambda x, y: x * y + 1, lambda x, y: x * y + 1, 12 * n)
     yield simple("sum of 16 Mi", [(n,)], lambda x: x.sum(), lambda x: x.sum(), 4 * n)
     yield simple("sum of columns 4096 x 4096", [(4096, 4096)], lambda x: x.sum(axis=0), lambda x: x.sum(0), 4 * 4096 ** 2)
