@@ -102,14 +102,17 @@ static void charge_search(void *arg, uint32_t owner, int64_t took)
     bl_access_charge(server->access, owner, -1, took);
 }
 
-/* It may be there later; who misspelt it would else look for a reason that no answer tells. */
-static void tell_missing(const char *flag, const char *folder)
+/* A folder that cannot be read is a warning, since it may be there later; with --check it is an error. */
+static bl_status look_for_folder(const bl_server *server, const char *flag, const char *folder, bl_err *err)
 {
     int fd = folder[0] != '\0' ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd >= 0)
         close(fd);
+    else if (folder[0] != '\0' && server->settings.check)
+        return bl_fail(err, BL_EINVAL, "the folder of %s, \"%s\", cannot be read: %s", flag, folder, strerror(errno));
     else if (folder[0] != '\0')
         bl_log(BL_LOG_WARN, "the folder of %s, \"%s\", cannot be read: %s", flag, folder, strerror(errno));
+    return BL_OK;
 }
 
 static bl_status start(bl_server *server, bl_err *err)
@@ -117,14 +120,14 @@ static bl_status start(bl_server *server, bl_err *err)
     const bl_settings *set = &server->settings;
     bl_queue_hooks search = {.charge = charge_search, .arg = server};
     bl_server_limits(server);
-    tell_missing("--models", set->models);
-    tell_missing("--data-folder", set->data_folder);
+    BL_TRY(look_for_folder(server, "--models", set->models, err));
+    BL_TRY(look_for_folder(server, "--data-folder", set->data_folder, err));
     pthread_mutex_init(&server->free_lock, NULL);
     pthread_mutex_init(&server->drain_lock, NULL);
     server->plans = bl_plans_create(set->max_plans, set->max_plan_memory);
     if (server->plans == NULL)
         return bl_fail(err, BL_ENOMEM, "plan cache");
-    BL_TRY(bl_storage_open(set->state, &server->storage, err));
+    BL_TRY(bl_storage_open(set->check ? "none" : set->state, &server->storage, err));
     BL_TRY(start_tracing(server, err));
     BL_TRY(bl_access_create(server, &server->access, err));
     BL_TRY(bl_blobs_create(server, &server->blobs, err));
@@ -146,7 +149,22 @@ static bl_status start(bl_server *server, bl_err *err)
     BL_TRY(bl_grants_load(bl_shelf_grants(server->shelf), err));
     BL_TRY(bl_models_create(server, &server->models, err));
     BL_TRY(bl_jobs_create(server, &server->jobs, err));
-    return bl_http_start(server, err);
+    return set->check ? BL_OK : bl_http_start(server, err);
+}
+
+/* What `serve --check` says once the models were tried. */
+static int report_check(bl_server *server)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    bl_text text = {0};
+    while (!bl_models_ready(server->models))
+        nanosleep(&pause, NULL);
+    size_t failures = bl_models_print_failures(server->models, &text);
+    if (text.len > 0)
+        fwrite(text.data, 1, text.len, stderr);
+    bl_text_fini(&text);
+    printf("%u devices, %zu versions of models loaded, %zu not\n", server->nworkers, bl_models_count(server->models), failures);
+    return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* In the order in which things refer to each other. */
@@ -206,13 +224,15 @@ int bl_server_main(int argc, char *const *argv)
         bl_settings_fini(&server.settings);
         return EXIT_FAILURE;
     }
-    if (start(&server, &err) == BL_OK) {
+    if (start(&server, &err) != BL_OK) {
+        fprintf(stderr, "beamline: %s\n", err.text);
+    } else if (server.settings.check) {
+        status = report_check(&server);
+    } else {
         printf("listening on %s:%u\n", server.settings.host, server.port);
         fflush(stdout);
         bl_life_run(&server, &signals);
         status = EXIT_SUCCESS;
-    } else {
-        fprintf(stderr, "beamline: %s\n", err.text);
     }
     stop(&server);
     bl_log(BL_LOG_INFO, "ended");

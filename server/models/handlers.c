@@ -233,6 +233,34 @@ bl_status bl_handle_repository_index(bl_request *rq)
     return BL_OK;
 }
 
+static size_t print_failure(bl_text *out, const char *model, uint64_t version, const char *reason)
+{
+    bl_text_printf(out, "model %s", model);
+    if (version > 0)
+        bl_text_printf(out, ", version %llu", (unsigned long long)version);
+    bl_text_printf(out, ": %s\n", reason);
+    return 1;
+}
+
+size_t bl_models_print_failures(bl_models *models, bl_text *out)
+{
+    const char *name = NULL;
+    void *at = NULL;
+    size_t count = 0;
+    pthread_mutex_lock(&models->lock);
+    for (size_t i = 0; bl_namemap_at(models->names, i, &name, &at); i++) {
+        const bl_model *model = at;
+        if (model->nrows == 0 && model->reason[0] != '\0')
+            count += print_failure(out, model->name, 0, model->reason);
+        for (int k = 0; k < model->nrows; k++) {
+            if (model->rows[k].state == BL_MODEL_UNAVAILABLE)
+                count += print_failure(out, model->name, model->rows[k].number, model->rows[k].reason);
+        }
+    }
+    pthread_mutex_unlock(&models->lock);
+    return count;
+}
+
 static bl_status read_file_name(const bl_json *at, const char *key, bl_model_file *out, bl_err *err)
 {
     if (bl_model_file_parse(key, out))

@@ -18,6 +18,8 @@ bool bl_models_ready(bl_models *models);
 void bl_models_reload(bl_models *models);
 /* How many versions can be asked. */
 size_t bl_models_count(bl_models *models);
+/* A line for each model or version that could not be loaded, with the reason; how many there are. */
+size_t bl_models_print_failures(bl_models *models, bl_text *out);
 /* How many of them have an instance on |worker|. */
 size_t bl_models_count_on(bl_models *models, const bl_worker *worker);
 /* A device was drained or resumed: look who is to move. */

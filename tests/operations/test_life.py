@@ -165,6 +165,36 @@ class Reload(unittest.TestCase):
         self.assertGreaterEqual(len(statuses), 20 * len(threads))
 
 
+class Check(unittest.TestCase):
+    """serve --check: a server that could start, and what is wrong with one that could not."""
+
+    GOOD = {"inputs": {"x": {"dtype": "float32", "shape": [4]}}, "nodes": [{"id": "y", "op": "mul", "in": ["x", 2]}], "outputs": ["y"]}
+
+    def check(self, folder, *more):
+        return subprocess.run([PROGRAM, "serve", "--check", "--backends", "interp", "--models", folder, "--state", "none", *more], capture_output=True, text=True, timeout=120, check=False)
+
+    def test_models(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "double", "1")
+            path.mkdir(parents=True)
+            (path / "model.json").write_text(json.dumps(self.GOOD))
+            done = self.check(folder)
+            self.assertEqual((0, "1 devices, 1 versions of models loaded, 0 not\n"), (done.returncode, done.stdout), done.stderr)
+            (path / "model.json").write_text(json.dumps(self.GOOD).replace("mul", "mull"))
+            done = self.check(folder)
+            self.assertEqual((1, "1 devices, 0 versions of models loaded, 1 not\n"), (done.returncode, done.stdout))
+            self.assertIn('model double, version 1: there is no op "mull"', done.stderr)
+
+    def test_a_folder_that_is_not_there(self):
+        done = self.check("/nowhere/models")
+        self.assertEqual(1, done.returncode)
+        self.assertIn('the folder of --models, "/nowhere/models", cannot be read', done.stderr)
+
+    def test_a_setting(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(1, self.check(folder, "--port", "70000").returncode)
+
+
 class Drain(unittest.TestCase):
     """T25: ready says 503 first, what was accepted is answered, then the process ends."""
 
