@@ -293,9 +293,10 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         return take_head(arg, connection, method, context);
     rq->moved = &moved;
     bl_peer_count(rq->peer, *size);
-    if (*size > 0)
-        return take_body(rq, data, size, &moved);
-    return go_on(rq, &moved);
+    enum MHD_Result result = *size > 0 ? take_body(rq, data, size, &moved) : go_on(rq, &moved);
+    if (!moved) /* else another thread has the request */
+        rq->moved = NULL;
+    return result;
 }
 
 /* ---- what else the daemon calls */

@@ -243,6 +243,7 @@ void bl_request_end(bl_request *rq)
 {
     bl_server *server = rq->server;
     bool own = rq->done != NULL, accepted = rq->accepted;
+    BL_ASSERT(rq->moved == NULL); /* it pointed to the stack of a call that is over */
     tell(rq);
     if (atomic_load(&rq->holders) > 0)
         bl_request_release(rq);
