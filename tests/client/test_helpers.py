@@ -66,13 +66,13 @@ class HelperTest(TensorCase):
 
 
 class Files(http.server.BaseHTTPRequestHandler):
-    """Two files, and how often they were asked for."""
+    """Whole and damaged files, and the requests for them."""
 
     asked = []
 
     def do_GET(self):  # pylint: disable=invalid-name
         self.asked.append((self.path, self.headers.get("X-Who")))
-        data = {"/plain": b"content", "/packed": gzip.compress(b"unpacked"), "/cut": b"cut"}.get(self.path)
+        data = {"/plain": b"content", "/packed": gzip.compress(b"unpacked"), "/cut": b"cut", "/torn": gzip.compress(b"unpacked")[:-9]}.get(self.path)
         self.send_response(404 if data is None else 200)
         self.send_header("Content-Length", str(len(data or b"") + 5 * (self.path == "/cut")))
         self.end_headers()
@@ -101,6 +101,7 @@ class FetchTest(unittest.TestCase):
                 self.assertEqual(fetch("./here"), pathlib.Path("./here"))
                 for bad in ("/none", "/cut"):
                     self.assertRaisesRegex(OSError, f"{url}{bad}", fetch, url + bad)
+                self.assertRaisesRegex(OSError, f"{url}/torn cannot be fetched: Compressed file ended", fetch, url + "/torn", gunzip=True)
                 self.assertEqual(sorted(each.name for each in pathlib.Path(folder).rglob("*") if each.is_file()), sorted([first.name, "some.txt"]))
         finally:
             server.shutdown()

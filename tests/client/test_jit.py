@@ -244,7 +244,7 @@ class JitTest(TensorCase):
             w.grad = None
             step(Tensor([float(i)]), False)
             if i:
-                self.assertRaisesRegex(RuntimeError, "return it from the function, or realize it there", w.grad.tolist)
+                self.assertRaisesRegex(RuntimeError, "return the Tensor from the function, or realize it in the function", w.grad.tolist)
         w.grad = None
         for _ in range(3):
             step(Tensor([1.0]), True)

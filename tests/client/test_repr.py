@@ -138,7 +138,7 @@ class UnknownNameTest(TensorCase):
                            (lambda: graph.sofmax, "softmax"), (lambda: graph.input("x", [2]).sofmax, "softmax")):
             self.assertRaisesRegex(AttributeError, f"; did you mean '{name}'\\?$", call)
         for call, name in ((lambda: Tensor([1], dtype="flaot32"), "float32"), (lambda: beamline.array([1], "flaot16"), "float16")):
-            self.assertRaisesRegex(ValueError, f"there are .*float64.*; did you mean '{name}'\\?$", call)
+            self.assertRaisesRegex(ValueError, f"the dtypes are .*float64.*; did you mean '{name}'\\?$", call)
         self.assertRaisesRegex(KeyError, "did you mean 'DEBUG'", Context, DEBGU=1)
         self.assertRaisesRegex(AttributeError, "^Tensor has no attribute 'qqqqqqqq'$", getattr, Tensor([1.0]), "qqqqqqqq")
         self.assertFalse(hasattr(Tensor([1.0]), "__array_struct__"))

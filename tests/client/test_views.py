@@ -218,7 +218,7 @@ class SetitemTest(TensorCase):
         x = Tensor([1, 2, 3, 4])
         for value in (Tensor([1.5, 2.5]), Tensor([1, 2], dtype="int64")):
             for work in (lambda: x.__setitem__(slice(2, 4), value), lambda: x.__setitem__(Tensor([0, 1]), value)):  # pylint: disable=cell-var-from-loop
-                self.assertRaisesRegex(RuntimeError, "dtype mismatch: .* cast it first", work)
+                self.assertRaisesRegex(RuntimeError, "dtype mismatch: .* cast the value first", work)
         x[2:4] = Tensor([True, False])
         x[0] = 7.9  # a plain number is cast, as in PyTorch and tinygrad
         x[1] = Tensor([5], dtype="int8")
@@ -235,8 +235,8 @@ class SetitemTest(TensorCase):
     def test_scatter(self):
         x, i = Tensor([1, 2, 3]), Tensor([0])
         for src in (Tensor([1.5]), Tensor([1], dtype="int64")):
-            self.assertRaisesRegex(RuntimeError, "scatter: src is of .* and self of", x.scatter, 0, i, src)
-            self.assertRaisesRegex(RuntimeError, "scatter: src is of .* and self of", x.scatter_reduce, 0, i, src, "sum")
+            self.assertRaisesRegex(RuntimeError, "scatter: the dtype of src is .* and that of self is ", x.scatter, 0, i, src)
+            self.assertRaisesRegex(RuntimeError, "scatter: the dtype of src is .* and that of self is ", x.scatter_reduce, 0, i, src, "sum")
         self.assertEqual((x.scatter(0, i, Tensor([9])).tolist(), x.scatter(0, i, 9).tolist()), ([9, 2, 3],) * 2)
 
     def test_shapes(self):

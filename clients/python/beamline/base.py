@@ -14,15 +14,15 @@ from .views import Link, Storage, View, apply, changed, nothing
 if TYPE_CHECKING:
     from .tensor import Tensor
 
-MODULAR = frozenset(("add", "sub", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"))  # the lowest bits of both decide those of the result
+MODULAR = frozenset(("add", "sub", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"))  # the lowest bits of the result depend only on the lowest bits of the operands
 
 
 class ShapeError(ValueError, RuntimeError):
-    """Shapes or sizes that do not go together: a ValueError, as tinygrad's, and a RuntimeError, as PyTorch's."""
+    """Shapes or sizes that do not match.  The error is a ValueError, as in tinygrad, and a RuntimeError, as in PyTorch."""
 
 
 def check_positive(what: str, *sizes) -> None:
-    """ShapeError where a step or a size is below 1."""
+    """Raise ShapeError if a step or a size is below 1."""
     if any(each < 1 for each in sizes):
         raise ShapeError(f"{what} is {sizes if len(sizes) > 1 else sizes[0]}; it must be at least 1")
 
@@ -74,9 +74,9 @@ def one_device(*exprs: Expr) -> str | None:
 
 
 class Base:
-    """A Tensor's expression, how others are made of it, and which of them share its elements (views.py).
+    """The expression of a Tensor, the construction of new Tensors from it, and its view of shared elements (views.py).
 
-    _expr: the expression of its value     _view: how it shows elements of a storage; None where it shares them with no Tensor
+    _expr: the expression of the value     _view: the View of a storage; None if the Tensor shares elements with no Tensor
     """
 
     __slots__ = ("_expr", "_view", "grad", "requires_grad", "__weakref__")
@@ -103,11 +103,11 @@ class Base:
         LIVE[id(tensor)] = weakref.ref(tensor)
         return tensor
 
-    # ---- its value, and the Tensors that share it
+    # ---- the value, and the Tensors that share its elements
 
     @property
     def expr(self) -> Expr:
-        """The expression of its value."""
+        """The expression of the value."""
         view = self._view
         if view is not None and view.version != view.storage.version:
             version, value = view.storage.version, view.storage.value
@@ -118,16 +118,16 @@ class Base:
 
     @expr.setter
     def expr(self, value: Expr) -> None:
-        """Write a value: the Tensors that share elements with self have it too."""
+        """Write a value.  Tensors that share elements with self change too."""
         view = self._view
         if view is None:
             self._expr = value
             return
         if self._repeats:
-            raise RuntimeError(f"write to an expanded tensor of shape {self.shape}: several of its elements are one in memory; "
-                               "clone() it first")
+            raise RuntimeError(f"write to an expanded tensor of shape {self.shape}: several elements share one place in memory; "
+                               "clone() the tensor first")
         storage = view.storage
-        if len(storage.tensors) == 1:  # nothing else shares them
+        if len(storage.tensors) == 1:  # no other Tensor shares the elements
             self._expr, self._view = value, None
         elif not view.links:
             storage.write(value)
@@ -137,7 +137,7 @@ class Base:
                 self._expr, view.version = value, storage.version
 
     def _share(self) -> View:
-        """How it shows its elements, so that others can show them too."""
+        """The View of self; made, with a new storage, if there is none."""
         view = self._view
         if view is None:
             view = View(Storage(self._expr), ())
@@ -145,20 +145,20 @@ class Base:
         return view
 
     def _join(self, view: View) -> None:
-        """Show elements of a storage."""
+        """Share the elements of a storage from now on, as |view| says."""
         self._view = view
         view.storage.tensors[id(self)] = None
         if not view.links:
             view.storage.base = weakref.ref(self)
 
     def _shows(self, other: Tensor, op: str | None = None) -> Tensor:
-        """Self as a view of |other|: its expression is one operation on that of |other|."""
+        """Make self a view of |other|.  The expression of self is one operation on the expression of |other|."""
         view, mine = other._share(), self._expr
         self._join(View(view.storage, (*view.links, Link(op or mine.op, mine.attrs, mine.shape, mine.dtype))))
         return self  # type: ignore[return-value]
 
     def _leave(self) -> None:
-        """Share elements with no other Tensor from now on; the value stays."""
+        """Stop sharing elements with other Tensors.  The value stays."""
         self._expr, view, self._view = self.expr, self._view, None
         if view is not None:
             view.storage.tensors.pop(id(self), None)
@@ -166,11 +166,11 @@ class Base:
                 view.storage.base = nothing
 
     def _copy(self) -> Tensor:
-        """The same value, which shares elements with no Tensor."""
+        """A Tensor of the same value that shares elements with no Tensor."""
         return self._wrap(self.expr)
 
     def _owner(self) -> Tensor:
-        """A Tensor of all elements of its storage: self, where it is no view."""
+        """A Tensor of all elements of the storage; self if self is not a view."""
         view = self._view
         if view is None or not view.links:
             return self  # type: ignore[return-value]
@@ -182,7 +182,7 @@ class Base:
         return base
 
     def _settle(self) -> None:
-        """Forget what its value was made of, which was computed."""
+        """Drop the operands of the expression; the value was computed."""
         self._expr, view = self.expr.settled(), self._view
         if view is None:
             return
@@ -192,7 +192,7 @@ class Base:
             view.storage.value, view.storage.pending = self._expr, False
 
     def _is_same_view(self, other: Tensor) -> bool:
-        """Whether both show the same elements of one storage, so that they always have one value."""
+        """Whether both are the same view of one storage, and so always have equal values."""
         mine, its = self._view, other._view
         if self is other or mine is None or its is None:
             return self is other
@@ -201,7 +201,7 @@ class Base:
 
     @property
     def _repeats(self) -> bool:
-        """Whether it is a view of which several elements are one in memory."""
+        """Whether several elements of self share one place in memory."""
         return self._view is not None and any(link.op == "expand" for link in self._view.links)
 
     def _op(self, op: str, *operands, shape: tuple | None = None, dtype: DType | None = None, **attrs) -> Tensor:
@@ -292,9 +292,9 @@ class Base:
         return type(self).full((), other, dtype=dtype, device=self.expr.device)
 
     def _pair(self, other, reverse: bool = False, wraps: bool = False) -> tuple:
-        """(x, y, shape, dtype): both of one dtype; a number stays a number.
+        """(x, y, shape, dtype): operands of one dtype; a Python number stays a number.
 
-        wraps: a whole number may be beyond an integer dtype, as the result only depends on its lowest bits
+        wraps: a whole number may be beyond an integer dtype, because the result depends only on the lowest bits of the number
         """
         if isinstance(other, Base):
             x, y = self, other
@@ -318,8 +318,8 @@ class Base:
             whole = int(number)
             number = wrap_number(whole, x.dtype)
             if number != whole and not wraps:
-                raise OverflowError(f"{whole} does not fit {x.dtype}, which has {dtypes.min(x.dtype)} to {dtypes.max(x.dtype)}: cast the "
-                                    "tensor first")
+                raise OverflowError(f"{whole} is beyond {x.dtype}; it must be from {dtypes.min(x.dtype)} to {dtypes.max(x.dtype)}: cast "
+                                    "the tensor first")
         number = int(number) if isinstance(number, bool) else number
         return (number, x, x.shape, x.dtype) if reverse else (x, number, x.shape, x.dtype)
 
@@ -330,7 +330,7 @@ class Base:
         return self._wrap(Expr(op, (x, y.expr), (), shape, dtype or common, y.expr.device))
 
     def _binary_float(self, op: str, other) -> Tensor:
-        """An op of floats; integers are cast to the default float."""
+        """An op on floats.  Integers are cast to the default float first."""
         x = self.cast(least_upper_float(self.dtype))
         return x._binary(op, other.cast(least_upper_float(other.dtype)) if isinstance(other, Base) else other)
 

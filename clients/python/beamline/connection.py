@@ -38,7 +38,7 @@ class NotFound(BeamlineError):
 
 
 class TensorLost(NotFound):
-    """404: the numbers of Tensors were on a server that has been restarted, or under a lease that has ended."""
+    """404: the server that had the numbers of a Tensor was restarted, or the lease of the numbers has ended."""
 
 
 class Conflict(BeamlineError):
@@ -54,7 +54,7 @@ class InvalidGraph(BeamlineError):
 
 
 class IndexOutOfRange(InvalidGraph, IndexError):
-    """422 of a run that checks its indices: one is out of range.  ``detail`` names the op, the index and its bound."""
+    """422 of a run that checks indices: an index is out of range.  ``detail`` names the op, the index and the bound."""
 
 
 class Busy(BeamlineError):
@@ -72,7 +72,7 @@ class OutOfMemory(BeamlineError):
 ERRORS = {400: Malformed, 401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict, 412: Conflict, 413: TooLarge, 421: Forbidden,
           422: InvalidGraph, 429: Busy, 503: Busy, 504: TimedOut, 507: OutOfMemory}
 
-# By the problem document's type, where a status stands for several kinds of failure.
+# By the type of the problem document, for a status that several kinds of failure share.
 TYPES = {"urn:beamline:error:eindex": IndexOutOfRange}
 
 
@@ -92,10 +92,10 @@ def make_error(status, headers, body) -> BeamlineError:
 
 
 def add_address(error, url, connected) -> None:
-    """Have an error of a connection say the server's address and what to do."""
+    """Put the address of the server, and the remedy, into the text of a connection error."""
     why = getattr(error, "strerror", None) or str(error) or type(error).__name__
     if connected:
-        text = f"the connection to the server at {url} broke ({why}): see whether it is running, then ask again"
+        text = f"the connection to the server at {url} broke ({why}): check that the server runs, then try again"
     else:
         port = urllib.parse.urlsplit(url).port
         text = f"no server answers at {url} ({why}): start one (beamline serve --port {port}), or set BEAMLINE_URL to the address of one"

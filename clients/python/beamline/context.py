@@ -77,7 +77,7 @@ FUSE_OPTIM = ContextVar("FUSE_OPTIM", 0)
 IMAGE = ContextVar("IMAGE", 0)
 DEFAULT_FLOAT = ContextVar("DEFAULT_FLOAT", "float32")
 DEFAULT_INT = ContextVar("DEFAULT_INT", "int32")
-CHECK_INDICES = ContextVar("CHECK_INDICES", 1)  # an index out of range is an IndexError; 0: it reads 0 and writes nothing
+CHECK_INDICES = ContextVar("CHECK_INDICES", 1)  # 1: an index out of range raises an IndexError; 0: such an index reads 0 and writes nothing
 
 
 class GlobalCounters:

@@ -89,7 +89,7 @@ class CreationMixin(Base):
             return cls.zeros(0, dtype=dtype, **kwargs)
         last = start + (count - 1) * step
         if not dtypes.is_float(dtype) and not dtype.min <= min(start, last) <= max(start, last) <= dtype.max:
-            raise ValueError(f"arange from {start} to {last} is not representable in {dtype}, which ends at {dtype.min} and {dtype.max}: name a wider dtype")
+            raise ValueError(f"arange from {start} to {last} is beyond {dtype}; its numbers must be from {dtype.min} to {dtype.max}: name a wider dtype")
         if all(isinstance(x, int) for x in (start, step)):
             attrs = (("start", start), ("stop", start + count * step), ("step", step))
             return cls._make("arange", (count,), dtype, attrs=attrs, **kwargs)
@@ -102,10 +102,10 @@ class CreationMixin(Base):
         if not isinstance(step, int) or any(isinstance(x, float) for x in (start, stop)):
             raise TypeError(f"arange from {start!r} to {stop!r} by {step!r} takes whole numbers")
         if not is_known(start, stop) if step > 0 else not is_known(stop, start):
-            return cls.arange(int(start), int(stop), step, dtype=dtype, **kwargs)  # by what the Variables are bound to
+            return cls.arange(int(start), int(stop), step, dtype=dtype, **kwargs)  # with the values that the Variables are bound to
         count = ceildiv(stop - start, step)
         if dtypes.is_int(dtype) and not all(is_known(dtypes.min(dtype), each) and is_known(each, dtypes.max(dtype)) for each in (start, start + (count - 1) * step)):
-            raise ValueError(f"arange from {start!r} to {stop!r} by {step} may not fit {dtype}, whatever its Variables are bound to")
+            raise ValueError(f"arange from {start!r} to {stop!r} by {step} is beyond {dtype} for some values of its Variables: name a wider dtype")
         return cls._make("arange", (count,), dtype, attrs=(("start", start), ("stop", start + count * step), ("step", step)),
                          **kwargs)
 
@@ -120,7 +120,7 @@ class CreationMixin(Base):
         if steps == 1:
             return cls.full((1,), start, dtype=dtype, **kwargs)
         if dtypes.is_int(dtype) and not all(dtypes.min(dtype) <= each <= dtypes.max(dtype) for each in (start, stop)):
-            raise ValueError(f"linspace from {start} to {stop} does not fit {dtype}, which has {dtypes.min(dtype)} to {dtypes.max(dtype)}")
+            raise ValueError(f"linspace from {start} to {stop} is beyond {dtype}; its ends must be from {dtypes.min(dtype)} to {dtypes.max(dtype)}")
         ramp = cls.arange(steps, dtype=dtypes.default_float, **kwargs)
         return (ramp * ((stop - start) / (steps - 1)) + start).cast(dtype)
 
@@ -160,7 +160,7 @@ class CreationMixin(Base):
 
     @staticmethod
     def manual_seed(seed: int = 0) -> None:
-        """Begin the random numbers of this process again.  Without a call they begin from a seed of the system's.
+        """Restart the random numbers of this process from a seed.  Without a call the seed is $BEAMLINE_SEED, or a random number of the system.
 
         They depend on the seed, on how many requests drew since, and on the place of the draw in its request; they are not
         tinygrad's nor PyTorch's.
@@ -196,7 +196,7 @@ class CreationMixin(Base):
         if low >= high:
             raise ShapeError(f"{low=} must be below {high=}")
         if low < dtypes.min(dtype) or high - 1 > dtypes.max(dtype):
-            raise ValueError(f"{low=} and {high=} do not fit {dtype}, which has {dtypes.min(dtype)} to {dtypes.max(dtype)}")
+            raise ValueError(f"{low=} and {high=} are beyond {dtype}; the drawn numbers must be from {dtypes.min(dtype)} to {dtypes.max(dtype)}")
         return cls._draw("randint", shape, dtype, low=low, high=high, **kwargs)
 
     @classmethod
@@ -243,7 +243,7 @@ class CreationMixin(Base):
     def randperm(cls, n: int, device=None, dtype=dtypes.int32, **kwargs) -> Tensor:
         """The numbers from 0 to n - 1 in random order."""
         if n < 0:
-            raise ShapeError(f"randperm of {n}: it must be at least 0")
+            raise ShapeError(f"randperm: n is {n}; it must be at least 0")
         return cls._make("randperm", (n,), dtype, device, kwargs.get("requires_grad"), (("n", n),))
 
     def rand_like(self, **kwargs) -> Tensor:

@@ -23,7 +23,7 @@ from .values import read_safetensors, write_safetensors
 TTL = 600                # seconds that the server waits for a word of us
 FREED_BYTES = 32 << 20   # of dead tensors, before they are deleted rather than their names used again
 FREED_NAMES = 256
-KEPT_BYTES = 1024        # of numbers that are sent: so few stay here too, as does what lies in a mapped file, for a server that is restarted
+KEPT_BYTES = 1024        # numbers up to this size, and numbers of a mapped file, stay in this process after an upload: a restarted server gets them again
 ADDRESS = "http://127.0.0.1:8470"
 # The shell ends the server when this process closes its end of the pipe, however it ends.
 LAUNCH = '"$0" serve --port 0 --state none --log-level warn < /dev/null & server=$!; read -r line; kill "$server"; wait "$server"'
@@ -32,7 +32,7 @@ LAUNCH = '"$0" serve --port 0 --state none --log-level warn < /dev/null & server
 class Handle:
     """A tensor on the server.  Its name is free for another once this object is gone.
 
-    lease: under which it is there     data: the same numbers as an Array, where this process has them too
+    lease: the lease of the tensor     data: the same numbers as an Array, if this process has them too
     """
 
     __slots__ = ("session", "name", "nbytes", "lease", "data")
@@ -48,7 +48,7 @@ class Handle:
 
     @property
     def is_lost(self) -> bool:
-        """Whether its lease has ended, and the tensor with it."""
+        """Whether the lease, and so the tensor, has ended."""
         return self.lease != self.session.lease
 
 
@@ -117,7 +117,7 @@ class Session:
         return self.client.call("POST", "/api/v1/leases", {"ttl": TTL})["lease"]
 
     def recover(self, lease: str) -> bool:
-        """Where |lease| has ended, go on under a new one.  Returns: whether it had."""
+        """If |lease| has ended, continue under a new lease.  Returns: whether |lease| had ended."""
         with self.lock:
             if self.lease == lease:
                 try:
@@ -129,7 +129,7 @@ class Session:
                     self.programs.clear()
                     for each in Device.when_lost:
                         each()
-                    print(f"beamline: the server at {self.client.connection.url} was restarted, or this process's lease ended: going on under a new lease",
+                    print(f"beamline: the server at {self.client.connection.url} was restarted, or the lease of this process ended: continuing under a new lease",
                           file=sys.stderr)
             return True
 
@@ -229,7 +229,7 @@ class Session:
         while self.programs:
             try:
                 self.call("DELETE", f"/api/v1/programs/{self.programs.pop()}")
-            except NotFound:  # of a lease that has ended
+            except NotFound:  # the program ended with its lease
                 pass
 
     def upload(self, value, device: str | None) -> Handle:
@@ -259,7 +259,7 @@ class _Device:
         self.url: str | None = None
         self.default: str | None = None
         self.ids: list | None = None
-        self.when_lost: list = []  # what is called where tensors on a server were lost
+        self.when_lost: list = []  # functions to call after tensors on a server were lost
         self.lock = threading.Lock()
 
     @property

@@ -80,7 +80,7 @@ class Dtypes:
 
     @property
     def default_float(self) -> DType:
-        """The dtype of Tensors of fractions that name none: of ``$DEFAULT_FLOAT``, ``Context(DEFAULT_FLOAT=...)``, or as it is set here."""
+        """The dtype of Tensors of fractions that are made without a dtype: $DEFAULT_FLOAT, ``Context(DEFAULT_FLOAT=...)``, or the value set here."""
         return BY_NAME.get(DEFAULT_FLOAT.value) or to_dtype(DEFAULT_FLOAT.value)
 
     @default_float.setter
@@ -89,7 +89,7 @@ class Dtypes:
 
     @property
     def default_int(self) -> DType:
-        """The dtype of Tensors of whole numbers that name none: of ``$DEFAULT_INT``, ``Context(DEFAULT_INT=...)``, or as it is set here."""
+        """The dtype of Tensors of whole numbers that are made without a dtype: $DEFAULT_INT, ``Context(DEFAULT_INT=...)``, or the value set here."""
         return BY_NAME.get(DEFAULT_INT.value) or to_dtype(DEFAULT_INT.value)
 
     @default_int.setter
@@ -164,7 +164,7 @@ def to_dtype(value) -> DType:
     name = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None)
     name = name.lower().replace("dtypes.", "") if name else name
     if name not in BY_NAME:
-        raise ValueError(f"{value!r} is no dtype; there are {', '.join(each.name for each in dtypes.all)}{suggest(str(name), BY_NAME)}")
+        raise ValueError(f"{value!r} is not a dtype; the dtypes are {', '.join(each.name for each in dtypes.all)}{suggest(str(name), BY_NAME)}")
     return BY_NAME[name]
 
 

@@ -112,7 +112,7 @@ class ElementwiseMixin(Base):
     __lt__, __le__ = comparison("less"), comparison("less_equal")
     __gt__, __ge__ = comparison("greater"), comparison("greater_equal")
     __hash__ = object.__hash__
-    __array_ufunc__ = None  # array + tensor is a Tensor: NumPy leaves it to __radd__
+    __array_ufunc__ = None  # NumPy calls __radd__ of the Tensor, so array + tensor is a Tensor
 
     def __neg__(self) -> Tensor:
         return self.neg()
@@ -249,7 +249,7 @@ class ElementwiseMixin(Base):
         return self._binary_float("logaddexp", other)
 
     def lerp(self, end, weight) -> Tensor:
-        """self + (end - self) * weight, of integers as floats; of uint8, rounded, where the weight is a Tensor."""
+        """self + (end - self) * weight.  Integers are computed as floats; uint8 with a Tensor as weight gives uint8, rounded."""
         x = self if dtypes.is_float(self.dtype) else self.cast(dtypes.default_float)
         y = x + (end - x) * weight
         return y.round().cast(dtypes.uint8) if self.dtype is dtypes.uint8 and isinstance(weight, Base) else y
@@ -258,7 +258,7 @@ class ElementwiseMixin(Base):
         """Not below min_ nor above max_: numbers or Tensors."""
         if min_ is None and max_ is None:
             raise RuntimeError("at least one of 'min_' or 'max_' must not be None")
-        if dtypes.is_int(self.dtype):  # what bounds nothing
+        if dtypes.is_int(self.dtype):  # drop bounds that every number of the dtype meets
             min_ = None if isinstance(min_, int) and min_ <= dtypes.min(self.dtype) else min_
             max_ = None if isinstance(max_, int) and max_ >= dtypes.max(self.dtype) else max_
             if min_ is None and max_ is None:
@@ -324,7 +324,7 @@ class ElementwiseMixin(Base):
     def isclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False) -> Tensor:
         """Whether |self - other| <= atol + rtol * |other|."""
         other = self.ufix(other)
-        if not dtypes.is_float(least_upper_dtype(self.dtype, other.dtype)):  # the difference of two integers may be none of their dtype
+        if not dtypes.is_float(least_upper_dtype(self.dtype, other.dtype)):  # the difference of two integers may be beyond their dtype
             return self.long()._is_near(other.long(), rtol, atol)
         near = self.isfinite() & other.isfinite() & self._is_near(other, rtol, atol)
         same = (self.isinf() | other.isinf()) & (self == other)
@@ -435,7 +435,7 @@ class ElementwiseMixin(Base):
     # ---- what does not compute
 
     def contiguous(self) -> Tensor:
-        """Itself, computed into memory of its own; of a view, a copy."""
+        """The same value, computed into memory of its own; a copy if self is a view."""
         return self if self.expr.is_leaf and not (self._view and self._view.links) else self._op("contiguous")
 
     def contiguous_backward(self) -> Tensor:

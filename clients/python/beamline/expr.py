@@ -140,7 +140,7 @@ def between(grad: Expr) -> dict:
         elif id(expr) not in seen:
             seen.add(id(expr))
             stack.append((expr, True))
-            if expr.op != "to":  # a graph is on one device
+            if expr.op != "to":  # a move between devices ends the graph
                 stack.extend((each, False) for each in expr.src if each.__class__ is Expr)
     for expr in everything:  # operands first
         if expr.op != "to" and any(id(each) in on_path for each in expr.src if each.__class__ is Expr):
@@ -242,7 +242,7 @@ TEMPLATES: dict = {}
 
 
 def apart(value) -> Any:
-    """A number as part of a key: -0.0 equals 0.0, and is another number."""
+    """A number as part of a key, which tells -0.0 from 0.0: Python compares the two as equal."""
     return value if value or value.__class__ is not float else str(value)
 
 
@@ -303,7 +303,7 @@ def cross_devices(order: list[Expr]) -> bool:
 
 
 class Seeds:
-    """The random numbers of this process: each request that draws has the next seed.  The first is $BEAMLINE_SEED, or comes from the system."""
+    """The random numbers of this process: each request that draws has the next seed.  The first seed is $BEAMLINE_SEED, or a random number of the system."""
 
     seed = int(os.environ["BEAMLINE_SEED"]) if os.environ.get("BEAMLINE_SEED") else int.from_bytes(os.urandom(8), "little")
     count = 0
@@ -319,7 +319,7 @@ class Seeds:
 
 
 def forget_lost() -> None:
-    """After tensors on a server were lost: have everything computed, or sent, again for which this process has what it takes."""
+    """After tensors on a server were lost: mark the values that this process can compute or send again."""
     seen: set = set()
     live = [tensor for tensor in (reference() for reference in list(LIVE.values())) if tensor is not None]
     stack = [tensor.expr for tensor in live] + [tensor._view.storage.value for tensor in live if tensor._view is not None]
@@ -343,16 +343,16 @@ Device.when_lost.append(forget_lost)
 
 
 def check_lost(exprs: Iterable[Expr]) -> None:
-    """TensorLost where the numbers of some of these are not on the server any more."""
+    """Raise TensorLost if the server no longer has the numbers of some of |exprs|."""
     lost = [each for each in exprs if each.handle is not None and each.handle.lease != each.handle.session.lease]
     if lost:
         names = ", ".join(f"Tensor {each.shape} {each.dtype}" for each in lost[:5]) + (f" and {len(lost) - 5} more" if len(lost) > 5 else "")
-        raise TensorLost(404, f"{names}: the numbers were on the server at {lost[0].handle.session.client.connection.url}, which was restarted, ended this "
-                         "process's lease, or is not in use any more: make the Tensor again, or load it", "Tensor lost")
+        raise TensorLost(404, f"{names}: the server at {lost[0].handle.session.client.connection.url} had the numbers, and was restarted, ended the lease of this "
+                         "process, or is no longer in use: make the Tensor again, or load it", "Tensor lost")
 
 
 def recovering(work: Callable[[], Any]) -> Any:
-    """The result of |work|, done once more under a new lease where it finds that the old one has ended."""
+    """The result of |work|.  If |work| fails because the lease has ended, call |work| again under a new lease."""
     session, lease = Device.session, Device.session.lease
     try:
         return work()
@@ -387,7 +387,7 @@ def realize_now(wanted: list[Expr], fetch: Expr | None) -> Array | None:
         return None if fetch is None else numbers_of(fetch)
     order, inner = order_of(todo)
     if any(each.op == "input" for each in order):
-        raise RuntimeError("a Tensor that was made while a TinyJit captured its function has no numbers: return it from the function, or realize it there")
+        raise RuntimeError("a Tensor that was made while a TinyJit captured its function has no numbers: return the Tensor from the function, or realize it in the function")
     if cross_devices(order):
         return realize(wanted, fetch)
     array = run(todo, order, inner, fetch if fetch is not None and fetch.handle is None and fetch.data is None else None)

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+import zlib
 from typing import Any, Callable, Iterable
 
 from .base import argfix, ceildiv, make_tuple
@@ -50,11 +51,11 @@ def dedup(items: Iterable) -> list:
 
 def fetch(url: str, name: str | pathlib.Path | None = None, subdir: str | None = None, gunzip: bool = False, allow_caching: bool | None = None,
           headers: dict | None = None) -> pathlib.Path:
-    """The path of a file with what is at an address; it is fetched once, into the user's cache.
+    """Download a file once, into the user's cache.  Returns: the path of the file.
 
-    url: an address, or the path of a file that is here, which begins with / or .
-    name: of the file, by default made of the address; an absolute path is taken as it is     subdir: below the cache     gunzip: unpack it
-    allow_caching: False fetches it again, as $DISABLE_HTTP_CACHE does     headers: of the request
+    url: the address, or the path of a local file, which begins with / or .
+    name: the name of the file, by default a hash of the address; an absolute path is used unchanged     subdir: a folder below the cache
+    gunzip: decompress the file     allow_caching: False downloads the file again, as $DISABLE_HTTP_CACHE does     headers: of the request
     """
     if url.startswith(("/", ".")):
         return pathlib.Path(url)
@@ -71,10 +72,10 @@ def fetch(url: str, name: str | pathlib.Path | None = None, subdir: str | None =
                 expected = reply.headers.get("Content-Length")
                 shutil.copyfileobj(gzip.GzipFile(fileobj=reply) if gunzip else reply, file)
             if not gunzip and expected is not None and file.tell() != int(expected):
-                raise OSError(f"{url}: {file.tell()} of {expected} bytes came: fetch it again")
+                raise OSError(f"{url}: {file.tell()} of {expected} bytes arrived: fetch the file again")
         except BaseException as error:
             os.unlink(file.name)
-            if isinstance(error, OSError) and url not in str(error):
+            if isinstance(error, (OSError, EOFError, zlib.error)) and url not in str(error):
                 raise OSError(f"{url} cannot be fetched: {error}") from error
             raise
     os.replace(file.name, path)
@@ -82,12 +83,12 @@ def fetch(url: str, name: str | pathlib.Path | None = None, subdir: str | None =
 
 
 def function(fxn: Callable | None = None, *, precompile: bool = False, precompile_backward: bool = False, allow_implicit: bool = True, grad_fxn=None) -> Any:
-    """A decorator for a function of Tensors, as tinygrad has it.  Here the function is called as it is: what it makes is part of the graph around it.
+    """A decorator for a function of Tensors, with the arguments of tinygrad's.  It calls the function unchanged: the nodes of the result join the graph around them.
 
-    precompile, precompile_backward, allow_implicit: taken, and of no effect     grad_fxn: NotImplementedError
+    precompile, precompile_backward, allow_implicit: accepted, without effect     grad_fxn: not supported, raises NotImplementedError
     """
     if grad_fxn is not None:
-        raise NotImplementedError("function: grad_fxn is not supported; gradients are those of what the function computes")
+        raise NotImplementedError("function: grad_fxn is not supported; the gradient is derived from the operations of the function")
     if fxn is None:
         return functools.partial(function, precompile=precompile, precompile_backward=precompile_backward, allow_implicit=allow_implicit)
     return functools.wraps(fxn)(lambda *args, **kwargs: fxn(*args, **kwargs))
@@ -110,7 +111,7 @@ class Timing(contextlib.ContextDecorator):
 
 
 class tqdm:
-    """A bar on stderr around what is iterated; where stderr is no terminal, one line at the end."""
+    """A progress bar on stderr for an iteration; one line at the end if stderr is not a terminal."""
 
     def __init__(self, iterable: Iterable, desc: str = "", disable: bool = False, total: int | None = None):
         self.iterable, self.text, self.disable = iterable, desc, disable

@@ -68,8 +68,8 @@ def slice_part(key: slice, size) -> Part:
 class IndexingMixin(Base):
     """Indexing: whole numbers, slices with any step, ``...``, None, and lists or Tensors of integers, as in NumPy.
 
-    Negative indices count from the end.  One out of range is an IndexError: where a number says it, at once; where a Tensor does,
-    when the result is computed.  With CHECK_INDICES=0 such a place of a Tensor reads 0 and writes nothing.
+    Negative indices count from the end.  An index out of range is an IndexError: a number raises it at once, a Tensor of indices
+    when the result is computed.  With CHECK_INDICES=0 an index out of range in a Tensor reads 0 and writes nothing.
     """
 
     __slots__ = ()
@@ -121,7 +121,7 @@ class IndexingMixin(Base):
             parts, fresh = self._parts(indices)
         except UndecidedError:
             if any(True for _ in find(indices)):
-                return self[fixed(indices)]  # by what its Variables are bound to
+                return self[fixed(indices)]  # with the values that the Variables are bound to
             if Pins.names is not None:
                 raise
             return self._renamed(now(self.shape))[indices]  # by plain numbers, of what it is now
@@ -153,7 +153,7 @@ class IndexingMixin(Base):
         except UndecidedError:
             if all(False for _ in find(indices)):
                 raise
-            self[fixed(indices)] = value  # by what its Variables are bound to
+            self[fixed(indices)] = value  # with the values that the Variables are bound to
             return
         self._check_no_gradient()
         if not isinstance(value, Base):
@@ -165,7 +165,7 @@ class IndexingMixin(Base):
             region.assign(region._put(parts, fresh, value))
             return
         region = region._shaped(parts, fresh)
-        if not value._is_same_view(region):  # as in x[1:3] += 1, which has written already
+        if not value._is_same_view(region):  # not after x[1:3] += 1, whose += has written the value
             while value.ndim > region.ndim and value.shape[0] == 1:
                 value = value.reshape(value.shape[1:])
             region.assign(value._broadcast_to(region.shape))
@@ -174,30 +174,30 @@ class IndexingMixin(Base):
         view = self._view
         base = None if view is None or any(link.op == "detach" for link in view.links) else view.storage.base()
         if self.requires_grad or base is not None and base.requires_grad:
-            raise NotImplementedError("setitem with requires_grad is not supported: write to its detach()")
+            raise NotImplementedError("setitem of a Tensor with requires_grad is not supported: write to its detach()")
 
     def _as_mine(self, value: Tensor, what: str) -> Tensor:
-        """|value| in this dtype; RuntimeError where its numbers could become others than rounded ones."""
+        """|value| in the dtype of self; RuntimeError if the conversion could change numbers by more than rounding."""
         mine, its = self.dtype, value.dtype
         if least_upper_dtype(mine, its) is not mine and not (dtypes.is_float(mine) and dtypes.is_float(its)):
-            raise RuntimeError(f"{what} dtype mismatch: {its} does not go into {mine} without a loss; cast it first")
+            raise RuntimeError(f"{what} dtype mismatch: {its} cannot become {mine} without a loss; cast the value first")
         return value.cast(mine)
 
     def _region(self, parts: list) -> Tensor:
-        """The part of self that ranges choose, with every axis."""
+        """The part of self that the ranges choose, with all axes."""
         x = self._slice([(part.start, part.stop, part.step) for part in parts])
         back = [i for i, part in enumerate(parts) if part.backwards]
         return x.flip(back) if back else x
 
     def _shaped(self, parts: list, fresh: list) -> Tensor:
-        """A region without the axes of whole numbers, and with those of None."""
+        """Self, a region, without the axes that whole numbers choose, and with new axes for None."""
         shape = [size for size, part in zip(self.shape, parts) if not part.gone]
         for place in fresh:
             shape.insert(place, 1)
         return self.reshape(tuple(shape))
 
     def _put(self, parts: list, fresh: list, value: Tensor) -> Tensor:
-        """A region with |value| where Tensors point to."""
+        """Self, a region, with |value| at the indices in Tensors."""
         if fresh:
             raise NotImplementedError("writing with None and Tensors in one index is not supported")
         axes = [i for i, part in enumerate(parts) if part.pick is not None]
@@ -237,7 +237,7 @@ class IndexingMixin(Base):
         if not isinstance(src, Base):
             src = type(self).full(index.shape, src, dtype=self.dtype, device=self.expr.device)
         if src.dtype is not self.dtype:
-            raise RuntimeError(f"scatter: src is of {src.dtype} and self of {self.dtype}; they must be of one dtype: cast one of them")
+            raise RuntimeError(f"scatter: the dtype of src is {src.dtype} and that of self is {self.dtype}; they must be equal: cast src or self")
         _check_index("scatter", index)
         if not self.ndim == index.ndim == src.ndim:
             raise RuntimeError(f"self.ndim, index.ndim and src.ndim must all equal: {self.ndim}, {index.ndim}, {src.ndim}")
@@ -288,6 +288,6 @@ class IndexingMixin(Base):
 
 
 def _check_index(op: str, index: Tensor) -> None:
-    """RuntimeError where places are no integers."""
+    """Raise RuntimeError if |index| has no integer dtype."""
     if not dtypes.is_int(index.dtype):
-        raise RuntimeError(f"{op}: index is of {index.dtype}; it must be of integers")
+        raise RuntimeError(f"{op}: the dtype of index is {index.dtype}; it must be an integer dtype")

@@ -57,7 +57,7 @@ class Slot:
 
 
 def rebuild(value: Any, replace: Callable[[Any], Any]) -> Any:
-    """The same structure with something else in the place of Tensors and Slots."""
+    """The same structure, with the result of |replace| in the place of each Tensor and Slot."""
     if isinstance(value, (Tensor, Slot)):
         return replace(value)
     if isinstance(value, (list, tuple)):
@@ -76,7 +76,7 @@ class Trace:
     order, inner: as of order_of()
     kept: id() of Tensors in |returned| that were there before, and are returned themselves
     pinned: the names of Variables whose values it depends on
-    grads: (weak reference to a Tensor, its new grad), of those that have another one
+    grads: (weak reference to a Tensor, its new grad), for each Tensor whose grad the function has set
     """
 
     def __init__(self, returned: Any, outputs: list, assigned: list, leaves: list, order: list, inner: frozenset, kept: frozenset,
@@ -86,11 +86,11 @@ class Trace:
 
 
 class Program:
-    """A captured function as a program on the server, put there when it is first called, and again where its lease has ended.
+    """A captured function as a program on the server.  The first call puts the program there; a call after the end of its lease puts it there again.
 
-    leaves: what gives the value of each input: a place among the arguments, or a Tensor     results: of each result, its node's id, or the number
-    of the leaf that it is     returned: what the function returns, with Slots     assigned: (Tensor or place among the arguments, number of a result)
-    grads: (weak reference to a Tensor, what its grad is afterwards)
+    leaves: the source of each input: a place among the arguments, or a Tensor     results: for each result the id of its node, or the number
+    of a leaf     returned: the value that the function returns, with Slots     assigned: (Tensor or place among the arguments, number of a result)
+    grads: (weak reference to a Tensor, its grad after the call)
     """
 
     def __init__(self, kinds: list, trace: Trace, check_indices: bool):
@@ -126,7 +126,7 @@ class Program:
         return {**self.__dict__, "lease": None, "grads": []}
 
     def put(self) -> None:
-        """Have it on the server."""
+        """Put the program on the server, under the lease of the session."""
         session = Device.session
         self.name = f"jit-{session.lease[:12]}-{next(NUMBERS)}"
         session.exchange("PUT", f"/api/v1/programs/{self.name}", f'{{"lease":"{session.lease}",{self.text[1:]}'.encode())
@@ -148,7 +148,7 @@ class Program:
                 value = expr.data
                 realize([expr])  # sent once
                 if i in self.constants:
-                    expr.handle.data = value  # for a server that is restarted
+                    expr.handle.data = value  # so that a restarted server can get it again
             parts.append(bind(f"x{i}", expr, files))
         return ",".join(filter(None, parts)), files
 
@@ -169,7 +169,7 @@ class Program:
         return rebuild(self.returned, lambda each: Tensor._wrap(results[each.number]) if each.__class__ is Slot else each)
 
     def run(self, values: list, bindings: Bindings) -> dict:
-        """The leaf of each result that is computed, by its node's id."""
+        """Run the program.  Returns: the leaf of each computed result, by the id of its node."""
         session = Device.session
         if self.lease != session.lease:
             self.put()
@@ -190,8 +190,8 @@ class Program:
                 for name, shape, (node, (_, dtype, device)) in zip(names, shapes, self.names)}
 
     def check_apart(self, inputs: list) -> None:
-        """JitError where one of the arguments shares elements with another Tensor of the call, and the call writes to one of the
-        two: the program has a value of its own for each.
+        """Raise JitError if an argument shares elements with another Tensor of the call, and the call writes to one of the two.  The
+        program has a separate value for each Tensor, so a write to the one would not change the other.
         """
         given = [each._view.storage if each._view else None for each in inputs]
         others = [leaf._view.storage for leaf in self.leaves if isinstance(leaf, Tensor) and leaf._view]
@@ -211,12 +211,12 @@ class TinyJit:
     """A function of Tensors that becomes a program on the server: the first call runs it, the second captures it, later ones are
     one request each.
 
-    What is captured is what it returns, what it assigns, and what it realizes and leaves somewhere, such as a grad.  Tensors that it uses besides its arguments are taken with the value
-    that they have at each call.  Other arguments than Tensors choose among programs, one for each of their values; but a Variable
+    A capture has the Tensors that the function returns, the Tensors that it assigns, and the Tensors that it realizes and stores outside of
+    the function, such as a grad.  A Tensor that the function uses and that is not an argument has its current value at each call.  Other arguments than Tensors choose among programs, one for each of their values; but a Variable
     may have any value of its range, as long as the function takes no plain number of it.
 
-    The first call checks indices as any request does.  The later ones do so with check_indices=True: a captured function is what
-    runs many times, and a check costs a reduction for each tensor of indices and a wait for each call.
+    The first call checks indices, as any request does.  Later calls check indices only with check_indices=True, because a captured
+    function runs many times, and a check costs a reduction for each tensor of indices and a wait for each call.
     """
 
     def __init__(self, fxn: Callable, captured=None, prune=False, optimize=False, check_indices=False):
@@ -230,13 +230,13 @@ class TinyJit:
         self.cnt, self.captures, self.pinned = 0, {}, {}
 
     def __getstate__(self) -> dict:
-        """What was captured, with the Tensors that it uses; and the function, where pickle finds it by its name."""
+        """The captured programs with the Tensors that they use, and the function if pickle finds it by name."""
         try:
             pickle.dumps(self.fxn)
             fxn = self.fxn
         except (pickle.PicklingError, AttributeError, TypeError):
             if not self.captures:
-                raise JitError("a TinyJit that has captured nothing can be pickled only with a function that is found by its name") from None
+                raise JitError("a TinyJit that has captured nothing can be pickled only if pickle finds its function by name: define the function in a module, or call the TinyJit twice first") from None
             fxn = None
         return {"fxn": fxn, "prune": self.prune, "optimize": self.optimize, "check_indices": self.check_indices, "cnt": self.cnt,
                 "captures": self.captures, "pinned": self.pinned}
@@ -272,7 +272,7 @@ class TinyJit:
         return result
 
     def program(self, args: tuple, kwargs: dict, tensors: dict, others: tuple, bindings: Bindings) -> Program:
-        """What was captured for such arguments, captured now if it was not yet."""
+        """The program for these arguments, captured now if there is none."""
         key = self.key(others, bindings)
         program = self.captures.get(key)
         kinds = [(name, each.shape, each.dtype, each.expr.device) for name, each in tensors.items()]
@@ -281,7 +281,7 @@ class TinyJit:
                 raise JitError(f"args mismatch in JIT: expected {program.kinds}, got {kinds}")
             return program
         if self.fxn is None:
-            raise JitError("this TinyJit was pickled without its function, and takes only arguments like those that it captured")
+            raise JitError("this TinyJit was pickled without its function, and accepts only arguments like those of its captured programs")
         inputs = list(tensors.values())
         if len({id(each) for each in inputs}) != len(inputs):
             raise JitError("duplicate inputs to JIT")
@@ -325,11 +325,11 @@ class TinyJit:
 
 
 class Scene:
-    """The Tensors of this process while a function is captured.  Each that has a value becomes a leaf of its own, which tells it
-    from others of the same value; leave() gives all of them what they had before.
+    """The Tensors of this process while a function is captured.  Each Tensor with a value becomes a separate leaf, so that Tensors of the
+    same value stay distinct; leave() restores all Tensors.
 
-    owners: a Tensor for each storage of views, which keeps it alive      starts: id() of a leaf to (the leaf, its Tensor)
-    alive: id() of the Tensors that were there before, without the arguments      grads: (Tensor, what its grad was)
+    owners: a Tensor for each storage of views, which keeps the storage alive      starts: id() of a leaf to (the leaf, its Tensor)
+    alive: id() of the Tensors that were made before the capture, without the arguments      grads: (Tensor, its grad before)
     """
 
     def __init__(self, inputs: list):
@@ -349,7 +349,7 @@ class Scene:
             self.begin(each)
 
     def begin(self, tensor: Tensor) -> None:
-        """Make the value of a Tensor a leaf; a view that was not computed itself is made of the leaf of all elements."""
+        """Make the value of a Tensor a leaf.  A view that was not computed derives from the leaf of its storage."""
         view = tensor._view
         if view is not None and view.links and (tensor._expr.handle is None or view.version != view.storage.version):
             view.version = STALE
@@ -363,11 +363,11 @@ class Scene:
         self.starts.setdefault(id(mine), (mine, tensor))
 
     def as_returned(self, tensor: Tensor) -> Tensor:
-        """An argument that is returned stands for its value at the end; what was there before for itself."""
+        """The Tensor to return: a Tensor from before the capture itself; for any other one, also an argument, its value at the end."""
         return tensor if id(tensor) in self.alive else Tensor._wrap(tensor.expr)
 
     def leave(self, finished: bool) -> None:
-        """Give all Tensors what they had before; grads too, where the function failed."""
+        """Restore all Tensors, and their grads if the function failed."""
         self.before.restore()
         self.inputs.restore()
         if not finished:
@@ -393,7 +393,7 @@ def capture(fxn: Callable, args: tuple, kwargs: dict, inputs: list) -> Trace:
 
 
 def trace_of(scene: Scene, recorded: Capture, returned: Any, inputs: list, pinned: frozenset) -> Trace:
-    """What a function did, which has run."""
+    """The Trace of a function that has run."""
     alive = scene.alive
     assigned: list = [(i, each.expr) for i, each in enumerate(inputs) if each.expr is not scene.fresh[i]]
     assigned += [(each, each.expr) for each in recorded.assigned.values() if id(each) in alive]
@@ -422,7 +422,7 @@ def trace_of(scene: Scene, recorded: Capture, returned: Any, inputs: list, pinne
 
 
 def survivors(recorded: Capture, alive: set) -> list:
-    """(Tensor, its Expr) of what a function made and realized, and what something other than the function holds: a grad, an attribute."""
+    """(Tensor, its Expr) of each Tensor that a function made and realized, and that is still referenced outside of it: a grad, an attribute."""
     made = [weakref.ref(each) for each in recorded.realized.values() if id(each) not in alive]
     recorded.realized.clear()
     return [(each, each.expr) for each in (reference() for reference in made) if each is not None and each.expr.handle is None]

@@ -49,7 +49,7 @@ class LinalgMixin(Base):
 
     @classmethod
     def einsum(cls, formula: str, *operands: Tensor, dtype=None) -> Tensor:
-        """Products summed over the letters that the right side lacks, as in ``Tensor.einsum("ij,jk->ik", a, b)``; of integers as ``sum`` adds them."""
+        """Products summed over the letters that the right side lacks, as in ``Tensor.einsum("ij,jk->ik", a, b)``.  Integers are added in the dtype of ``sum``."""
         xs = list(argfix(*operands))
         left, arrow, right = formula.replace(" ", "").partition("->")
         groups = left.split(",")
@@ -76,7 +76,7 @@ class LinalgMixin(Base):
             right = ("..." if "..." in left else "") + "".join(sorted(each for each in set(counted) if counted.count(each) == 1))
         twice = next((letter for letter in right if letter != "." and right.count(letter) > 1), None)
         if twice is not None:
-            raise ShapeError(f"{formula!r} has {twice} more than once on its right")
+            raise ShapeError(f"{formula!r} has {twice} more than once on its right side; each letter may be there once")
         if any(letter not in sizes for letter in right.replace(".", "")):
             raise ShapeError(f"{formula!r} has letters on its right that the left lacks")
         shape = tuple(size for letter in right.replace("...", ".") for size in (spread if letter == "." else (sizes[letter],)))
@@ -156,7 +156,7 @@ class LinalgMixin(Base):
             return self.cast(dtype).conv2d(weight.cast(dtype), None if bias is None else bias.cast(dtype), groups, stride, dilation, padding)
         count = weight.ndim - 2
         if self.ndim != weight.ndim or count < 1:
-            raise ShapeError(f"input of {self.ndim} axes and weight of {weight.ndim} do not go together")
+            raise ShapeError(f"input has {self.ndim} axes and weight has {weight.ndim}; they must have equally many, at least 3")
         check_positive("groups", groups)
         check_positive("stride", *make_tuple(stride, count))
         check_positive("dilation", *make_tuple(dilation, count))
@@ -299,7 +299,7 @@ class LinalgMixin(Base):
         return plane.scatter(-1, indices.reshape(lead + (-1,)), self.reshape(lead + (-1,)), reduce="add").reshape(lead + space)
 
     def interpolate(self, size: tuple, mode: str = "linear", align_corners: bool = False) -> Tensor:
-        """The last axes resampled to |size|; mode: "linear", where integers are rounded, "nearest" or "nearest-exact"."""
+        """The last axes resampled to |size|; mode: "linear", which rounds integers, "nearest" or "nearest-exact"."""
         whole = isinstance(size, (tuple, list)) and all(isinstance(each, int) for each in size)
         if not whole or not 0 < len(size) <= self.ndim:
             raise RuntimeError(f"size={size!r} must be a tuple of whole numbers, at most {self.ndim}")

@@ -13,7 +13,7 @@ LONG_SECONDS = 1.0  # of a wait that a person notices
 
 
 class Link:
-    """A connection to the server of a Connection, opened when it is first needed and again when the server has closed it.  One thread at a
+    """A connection to the server of a Connection.  It opens at the first request, and again after the server has closed it.  One thread at a
     time."""
 
     def __init__(self, server: Connection):

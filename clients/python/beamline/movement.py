@@ -43,7 +43,7 @@ class MovementMixin(Base):
             return self
         made = self._op("reshape", shape=sizes)._attrs(shape=sizes)
         if self._repeats and [size for size in sizes if size != 1] != [size for size in self.shape if size != 1]:
-            return made  # a copy, as in PyTorch: no arrangement of the elements that are in memory
+            return made  # a copy, as in PyTorch: strides over the elements in memory cannot express the result
         return made._shows(self)
 
     def _renamed(self, sizes: tuple) -> Tensor:
@@ -92,7 +92,7 @@ class MovementMixin(Base):
         if not all(is_known(0, start) and is_known(start, stop) and is_known(stop, size)
                    for (start, stop), size in zip(ranges, self.shape)):
             if any(True for _ in find(ranges)):
-                return self.shrink(fixed(ranges))  # by what its Variables are bound to
+                return self.shrink(fixed(ranges))  # with the values that the Variables are bound to
             raise ShapeError(f"invalid shrink {arg} for {self.shape}")
         if all(each == (0, size) for each, size in zip(ranges, self.shape)):
             return self
@@ -143,7 +143,7 @@ class MovementMixin(Base):
 
     def _pad_mode(self, pairs: tuple, mode: str) -> Tensor:
         x = self
-        if mode == "circular":  # of what negative numbers leave
+        if mode == "circular":  # negative numbers cut first; the rest wraps
             x = self.shrink(tuple((max(-a, 0), size - max(-b, 0)) for (a, b), size in zip(pairs, self.shape)))
             pairs = tuple((max(a, 0), max(b, 0)) for a, b in pairs)
         for axis, (before, after) in enumerate(pairs):
@@ -209,7 +209,7 @@ class MovementMixin(Base):
         """The axes from start to end made one."""
         start, end = self._resolve_dim(start_dim), self._resolve_dim(end_dim)
         if start > max(end, 0):
-            raise ShapeError(f"flatten from axis {start_dim} to {end_dim} of {self.shape}: the first must not come after the last")
+            raise ShapeError(f"flatten from axis {start_dim} to {end_dim} of {self.shape}: the first axis must not come after the last axis")
         return self.reshape(self.shape[:start] + (math.prod(self.shape[start:end + 1]),) + self.shape[end + 1:])
 
     def unflatten(self, dim: int, sizes: tuple) -> Tensor:
@@ -224,7 +224,7 @@ class MovementMixin(Base):
         if len(left) != self.ndim:
             raise ShapeError(f"{formula!r} has {len(left)} axes on its left, the tensor {self.ndim}")
         if unused := set(sizes) - {name for group in left for name in group}:
-            raise RuntimeError(f"{formula!r} has no axis {min(unused)!r}")
+            raise RuntimeError(f"{formula!r} has no axis {min(unused)!r}, whose size is given")
         for group, size in zip(left, self.shape):
             unknown = [name for name in group if name not in known]
             if len(unknown) > 1:
@@ -245,7 +245,7 @@ class MovementMixin(Base):
         parts = [self, *args]
         dim = self._resolve_dim(dim)
         if not self.ndim:
-            raise ShapeError("cat takes tensors of at least one axis, and one is a number: stack() joins numbers")
+            raise ShapeError("cat: the first tensor has no axis; it must have at least one: stack() joins tensors without axes")
         for each in args:
             if each.ndim != self.ndim or any(a != b for i, (a, b) in enumerate(zip(self.shape, each.shape)) if i != dim):
                 raise ShapeError(f"cat: shapes differ outside of dim {dim}: {self.shape} and {each.shape}")
@@ -258,10 +258,10 @@ class MovementMixin(Base):
         """Side by side along a new axis."""
         tensors = [self, *args] if isinstance(self, Base) else [*self, *args]
         if not tensors:
-            raise ShapeError("stack takes at least one Tensor")
+            raise ShapeError("stack: there is no Tensor; it needs at least one")
         odd = next((each for each in tensors if each.shape != tensors[0].shape), None)
         if odd is not None:
-            raise ShapeError(f"stack takes Tensors of one shape: one is {tensors[0].shape}, another {odd.shape}; cat joins along an axis that is there")
+            raise ShapeError(f"stack: shapes {tensors[0].shape} and {odd.shape} differ; they must be equal: cat joins along an existing axis")
         return tensors[0].unsqueeze(dim).cat(*(each.unsqueeze(dim) for each in tensors[1:]), dim=dim)
 
     def split(self, sizes, dim: int = 0) -> tuple:
@@ -348,7 +348,7 @@ class MovementMixin(Base):
             raise RuntimeError(f"step must be > 0 but got {step=}")
         dim = self._resolve_dim(dim)
         if not self.ndim:
-            raise ShapeError("unfold takes at least one axis, and the tensor is a number: reshape it to (1,)")
+            raise ShapeError("unfold: the tensor has no axis; it must have at least one: reshape it to (1,)")
         if size > self.shape[dim]:
             raise RuntimeError(f"maximum size for tensor at dimension {dim} is {self.shape[dim]} but size is {size}")
         count = (self.shape[dim] - size) // step + 1
@@ -397,7 +397,7 @@ class MovementMixin(Base):
 
     def _triangle(self, op: str, diagonal: int) -> Tensor:
         if self.ndim < 2:
-            raise ShapeError(f"{op} takes at least two axes, and the tensor is {self.shape}")
+            raise ShapeError(f"{op}: the shape is {self.shape}; it must have at least two axes")
         return self._op(op, diagonal=diagonal)
 
 
@@ -412,7 +412,7 @@ def _above(size) -> Any:
 
 
 def parse_formula(formula: str, ndim: int) -> tuple:
-    """(left, right) of "b (h w) ... -> ...", each as [["b"], ["h", "w"], ...], with a name of its own for each axis of "..."."""
+    """(left, right) of "b (h w) ... -> ...", each as [["b"], ["h", "w"], ...].  Each axis of "..." gets a name of its own."""
     sides = [parse_side(side, formula) for side in formula.split("->")]
     if len(sides) != 2:
         raise RuntimeError(f"{formula!r} must have one '->'")
@@ -429,7 +429,7 @@ def parse_formula(formula: str, ndim: int) -> tuple:
 
 
 def parse_side(side: str, formula: str) -> list:
-    """"b (h ...) ..." as [["b"], ["h", "..."], "..."]: what is within parentheses becomes one axis."""
+    """"b (h ...) ..." as [["b"], ["h", "..."], "..."]: names within parentheses become one axis."""
     groups: list = []
     inside = None
     for word in side.replace("(", " ( ").replace(")", " ) ").replace("...", " ... ").split():
@@ -439,7 +439,7 @@ def parse_side(side: str, formula: str) -> list:
             groups.append(inside)
             inside = None
         elif not (word in ("...", "1") or word.isidentifier()):
-            raise RuntimeError(f"{word!r} in {formula!r} is no name of an axis, or one of a pair of parentheses is missing")
+            raise RuntimeError(f"{word!r} in {formula!r} is not the name of an axis, or its parenthesis has no counterpart")
         elif inside is not None:
             inside.append(word)
         else:

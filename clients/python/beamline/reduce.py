@@ -43,11 +43,11 @@ class ReduceMixin(Base):
         return x._reduce("prod", axis, keepdim, wide(x.dtype)).cast(x.dtype)
 
     def max(self, axis=None, keepdim=False) -> Tensor:
-        """The largest, of nothing the least that the dtype has; its gradient is shared between equals."""
+        """The largest element; without elements the least number of the dtype.  Equal elements share the gradient."""
         return self._extreme("max", axis, keepdim)
 
     def min(self, axis=None, keepdim=False) -> Tensor:
-        """The smallest, of nothing the greatest that the dtype has; its gradient is shared between equals."""
+        """The smallest element; without elements the greatest number of the dtype.  Equal elements share the gradient."""
         return self._extreme("min", axis, keepdim)
 
     def _extreme(self, op: str, axis, keepdim: bool) -> Tensor:
@@ -98,12 +98,12 @@ class ReduceMixin(Base):
             return self.flatten()._arg(op, 0, False).reshape((1,) * self.ndim if keepdim else ())
         axis = self._resolve_dim(axis)
         if self.ndim and self.shape[axis] == 0:
-            raise IndexError(f"{op} of {self.shape} along axis {axis}: there is nothing of which one could be the place")
+            raise IndexError(f"{op} of {self.shape}: axis {axis} has size 0; it must have at least one element")
         return self._op(op, shape=self._reduced((axis,), keepdim), dtype=dtypes.int64, axis=axis,
                         keepdim=bool(keepdim)).cast(dtypes.int32)
 
     def logsumexp(self, axis=None, keepdim=False) -> Tensor:
-        """log(sum(exp(x))), of nothing -inf"""
+        """log(sum(exp(x))); -inf without elements"""
         if any(self.shape[i] == 0 for i in self._axes(axis)):
             return self.cast(least_upper_float(self.dtype)).max(axis, keepdim)
         return self._reduce("logsumexp", axis, keepdim, least_upper_float(self.dtype))
@@ -219,7 +219,7 @@ class ReduceMixin(Base):
         if self.shape[:-1] != Y.shape:
             raise ShapeError(f"logits {self.shape} and classes {Y.shape} do not go together")
         if not label_smoothing and self.ndim == 2 and dtypes.is_int(Y.dtype):
-            own = "none" if ignore_index == -1 else reduction  # a class of -1 has a loss of 0, which the mean counts, as in tinygrad
+            own = "none" if ignore_index == -1 else reduction  # the loss of class -1 is 0, and the mean counts it, as in tinygrad
             loss = self._op("cross_entropy", Y, shape=() if own != "none" else Y.shape, dtype=least_upper_float(self.dtype),
                             reduction=own, ignore_index=ignore_index)
             return loss if own == reduction else loss._do_reduction(reduction)

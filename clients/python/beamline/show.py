@@ -5,20 +5,22 @@ from __future__ import annotations
 import math
 from typing import Any, Callable
 
-DIGITS = 4         # behind the point
-WHOLE = 1000       # elements; of more, the ends of long axes are shown
+from .values import flatten
+
+DIGITS = 4         # after the decimal point
+WHOLE = 1000       # elements; a larger tensor shows only the ends of its long axes
 EDGE = 3           # elements at each end of such an axis
 LINE = 80          # characters
-LARGE, SMALL, RATIO = 1e8, 1e-4, 1000  # numbers beyond these, or further apart, are shown with an exponent
+LARGE, SMALL, RATIO = 1e8, 1e-4, 1000  # numbers beyond these limits, or with a larger ratio, get an exponent
 
 
 def is_summarised(shape: tuple) -> bool:
-    """Whether only the ends of the axes are shown."""
+    """Whether the text has only the ends of the axes."""
     return math.prod(shape) > WHOLE
 
 
 def float_format(numbers: list) -> Callable[[float], str]:
-    """How floats that stand together are shown."""
+    """The format of the floats of one tensor."""
     sizes = [abs(each) for each in numbers if math.isfinite(each) and each]
     whole = all(each == math.floor(each) for each in sizes)
     if sizes and (max(sizes) / min(sizes) > RATIO or max(sizes) > LARGE or not whole and min(sizes) < SMALL):
@@ -29,7 +31,7 @@ def float_format(numbers: list) -> Callable[[float], str]:
 
 
 class Formatter:
-    """How the numbers of one tensor are shown, each as wide as the widest that is neither zero nor infinite."""
+    """The format of the numbers of one tensor.  All have the width of the widest number that is neither zero, infinite nor NaN."""
 
     def __init__(self, numbers: list, is_float: bool):
         self.format = float_format(numbers) if is_float else str
@@ -40,7 +42,7 @@ class Formatter:
 
 
 def rows(value, shape: tuple, show: Formatter, indent: int, short: bool) -> str:
-    """Nested lists as text; |short|: of an axis that is longer than its ends, |value| has the ends only."""
+    """Nested lists as text.  |short|: |value| has only the ends of an axis that is longer than both ends."""
     if not shape:
         return show(value)
     cut = short and shape[0] > 2 * EDGE
@@ -55,15 +57,10 @@ def rows(value, shape: tuple, show: Formatter, indent: int, short: bool) -> str:
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
 
 
-def flat(value) -> list:
-    """The numbers of nested lists."""
-    return [number for each in value for number in flat(each)] if isinstance(value, list) else [value]
-
-
 def tensor_text(name: str, value, shape: tuple, is_float: bool, notes: list) -> str:
-    """A tensor with what there is to be said of it, in lines of bounded length.
+    """The text of a tensor with |notes|, in lines of bounded length.
 
-    value: nested lists, of a large tensor of the ends of its axes only; a text stands for numbers that there are not
+    value: nested lists, for a large tensor with only the ends of its axes; or a text in place of the numbers
     """
     start = name + "("
     if isinstance(value, str):
@@ -71,7 +68,7 @@ def tensor_text(name: str, value, shape: tuple, is_float: bool, notes: list) -> 
     elif 0 in shape:
         text = "[]"
     else:
-        text = rows(value, shape, Formatter(flat(value), is_float), len(start), is_summarised(shape))
+        text = rows(value, shape, Formatter(flatten(value, []), is_float), len(start), is_summarised(shape))
     text = start + text
     length = len(text) - (text.rfind("\n") + 1)
     for note in notes:

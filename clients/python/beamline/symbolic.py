@@ -27,7 +27,7 @@ class Pins:
 class Atom:
     """What terms are made of: a Variable, or a quotient or remainder that is no sum of products.
 
-    text: as the server reads it     lo, hi: its bounds     parts: (x, "//" or "%", y) of a quotient or remainder, None of a Variable
+    text: as the server reads it     lo, hi: its bounds     parts: (x, "//" or "%", y) of a quotient or remainder, None for a Variable
     """
 
     __slots__ = ("text", "lo", "hi", "variables", "parts")
@@ -36,7 +36,7 @@ class Atom:
         self.text, self.lo, self.hi, self.variables, self.parts = text, lo, hi, variables, parts
 
     def compute(self, values: dict) -> int:
-        """Its value where the Variables have these."""
+        """The value of the atom for these values of the Variables."""
         if self.parts is None:
             return values[next(iter(self.variables))]
         x, sign, by = self.parts
@@ -198,7 +198,7 @@ for _name in ("__truediv__", "__rtruediv__", "__pow__", "__rpow__", "__rfloordiv
 class Variable(Symbolic):
     """A whole number with a name and a range, for sizes, indices and values: ``Variable("n", 1, 10).bind(3)``.
 
-    dtype: of a Tensor that is made of it, by default dtypes.default_int
+    dtype: the dtype of a Tensor that is made from the Variable, by default dtypes.default_int
     """
 
     __slots__ = ("name", "min", "max", "dtype")
@@ -211,7 +211,7 @@ class Variable(Symbolic):
         if value is not None and not min <= value <= max:
             raise VariableError(f"bind {value} not in range [{min}, {max}]")
         if dtype is not None and "int" not in dtype.name:
-            raise VariableError(f"Variable {name!r}: a whole number is of an integer dtype, not {dtype}")
+            raise VariableError(f"Variable {name!r}: dtype is {dtype}; it must be an integer dtype")
         self.name, self.min, self.max, self.dtype = name, min, max, dtype
         # The server's sizes are not negative: there it is counted from its least value.
         text = name if min >= 0 else f"({name} - {-min})"
@@ -335,7 +335,7 @@ def is_known(low, high) -> bool:
 
 
 def fixed(value) -> Any:
-    """An index or shape with plain numbers in the place of Variables and formulas, which counts as use of them."""
+    """An index or shape with plain numbers in the place of Variables and formulas.  This counts as a use of their values."""
     if isinstance(value, Symbolic):
         return int(value)
     if isinstance(value, slice):

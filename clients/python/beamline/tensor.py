@@ -31,7 +31,7 @@ from .symbolic import Symbolic, now
 from .values import Array, as_array, is_numpy
 from .views import STALE, Storage, View
 
-READ_WHOLE = 1 << 16  # bytes of a Tensor that is shown; of a larger one the ends are fetched
+READ_WHOLE = 1 << 16  # bytes of a Tensor up to which print() fetches the whole Tensor; of a larger Tensor it fetches the ends
 LEAVES = (list, tuple, bytes, bytearray, memoryview, pathlib.Path, Array)
 SPONGES = {"sha3_224": (144, 6, 28), "sha3_256": (136, 6, 32), "shake_128": (168, 31, 16)}  # rate, suffix, bytes of the digest
 
@@ -104,7 +104,7 @@ def unpickled(dtype: str, shape: tuple, data: bytes, device: str | None, require
 
 
 def ends(value, shape: tuple) -> Any:
-    """Nested lists, of a large Tensor without the middle of long axes."""
+    """Nested lists; for a large Tensor without the middle of long axes."""
     if not shape or not is_summarised(shape):
         return value
 
@@ -118,7 +118,7 @@ def ends(value, shape: tuple) -> Any:
 
 
 def unpickled_view(owner: Tensor, links: tuple, requires_grad: bool | None, grad) -> Tensor:
-    """The view of a Tensor that was pickled with it."""
+    """The view that was pickled, as a view of |owner|."""
     tensor = Tensor._wrap(owner.expr)
     tensor._join(View(owner._share().storage, links))
     tensor._view.version = STALE
@@ -211,7 +211,7 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         return tensor_text("Tensor", value, mine.shape if isinstance(value, str) else now(mine.shape), dtypes.is_float(mine.dtype), notes + ["requires_grad=True"] * bool(self.requires_grad))
 
     def _shown(self) -> Any:
-        """Its numbers for a person, of a large Tensor the ends of its axes; or why there are none.  It is computed, and can still be differentiated."""
+        """The numbers to print, for a large Tensor only the ends of its axes; or a text why there are none.  Computes self, and keeps its expression for backward()."""
         if Capture.current is not None and Capture.current.tracing:
             return "<captured>"
         mine = self.expr
@@ -310,7 +310,7 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
 
     def __deepcopy__(self, memo: dict) -> Tensor:
         memo[id(self)] = twin = self._wrap(self.expr)
-        if self._view is not None:  # copies share elements as the originals do
+        if self._view is not None:  # copies share elements in the way of the originals
             storage = memo.setdefault(id(self._view.storage), Storage(self._view.storage.value))
             twin._join(View(storage, self._view.links))
         twin.requires_grad, twin.grad = self.requires_grad, copy.deepcopy(self.grad, memo)
@@ -324,7 +324,7 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
     # ---- another value
 
     def replace(self, x: Tensor) -> Tensor:
-        """Be what x is, perhaps of another dtype and on another device.  Tensors that shared elements with self keep theirs."""
+        """Take the value, dtype and device of x.  Tensors that shared elements with self keep their values."""
         if self.shape != x.shape:
             raise RuntimeError(f"replace shape mismatch {self.shape} != {x.shape}")
         return self._become(x.expr)
@@ -341,8 +341,8 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         return self
 
     def assign(self, x) -> Tensor:
-        """Have the value of x from now on; so have Tensors that self is a view of, and their views.  What was computed of any of
-        them before keeps the old value.
+        """Write the value of x to self.  The write also changes the Tensor that self is a view of, and all its views.  Expressions that
+        were made before the write keep the old value.
         """
         if not isinstance(x, Base):
             x = Tensor(x, device=self.expr.device, dtype=self.dtype)
@@ -361,16 +361,16 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
                            else x.to(self.expr.device).expr)
 
     def clone(self, device=None) -> Tensor:
-        """A copy, on another device where one is named."""
+        """A copy, on |device| if one is given."""
         return self.to(device)._op("contiguous") if device is not None else self._op("contiguous")
 
     @property
     def is_param(self) -> bool | None:
-        """Whether optimisers learn it: another name of requires_grad."""
+        """Whether optimisers change self: another name of requires_grad."""
         return self.requires_grad
 
     def is_param_(self, is_param=True) -> Tensor:
-        """Be a parameter, or, with False, a buffer, which optimisers leave alone."""
+        """Make self a parameter, or, with False, a buffer, which optimisers do not change."""
         return self.requires_grad_(is_param)
 
     # ---- places
@@ -460,7 +460,7 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         results = dict(zip(unique, gradients(self, list(unique.values()), gradient)))
         for tensor, node in wanted:
             if tensor.grad is None:
-                tensor.grad = Tensor._wrap(results[id(node)].expr)  # its own: another Tensor may have the same node
+                tensor.grad = Tensor._wrap(results[id(node)].expr)  # a Tensor of its own, because two Tensors may have one node
             else:
                 tensor.grad.assign(tensor.grad + results[id(node)])
         return self
@@ -485,7 +485,7 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
 
 
 def compute(tensors: list, fetch: Expr | None = None) -> Array | None:
-    """Compute Tensors, and the writes through views of their elements; give the numbers of |fetch|, which is one of them."""
+    """Compute Tensors, and the pending writes to their storages.  Returns: the numbers of |fetch|, the expression of one of them."""
     wanted = [each for each in tensors if each.expr.handle is None]
     views = [each._view for each in wanted if each._view is not None and each._view.storage.pending]
     array = exprs.realize([each.expr for each in wanted] + [view.storage.value for view in views], fetch)
@@ -497,7 +497,7 @@ def compute(tensors: list, fetch: Expr | None = None) -> Array | None:
 
 
 def reachable(root: Expr, cross: bool = True) -> dict:
-    """id() of all that a gradient of |root| comes to, and it, operands first: through floats, and not through detach.
+    """{id(): Expr} of all nodes that a gradient of |root| reaches, operands first: through floats, and not through detach.
 
     cross: also through moves between devices
     """
@@ -528,8 +528,8 @@ def node_of(tensor: Tensor, found: dict) -> Expr | None:
 def gradients(y: Tensor, targets: list, gradient: Tensor | None) -> list:
     """Tensors of dy / dtarget, each on the device of its target.
 
-    A graph is on one device, so each move between two of them ends one: what comes out of a move has a gradient, which is moved
-    back and is the cotangent of what went in.
+    A graph is on one device, so a move between two devices is the end of one graph and an input of another.  The gradient of the
+    result of a move is moved back, and becomes the cotangent of the operand of the move.
     """
     if not targets:
         return []
@@ -553,14 +553,14 @@ def gradients(y: Tensor, targets: list, gradient: Tensor | None) -> list:
 
 
 def derivatives(y: Expr, targets: list, cotangent: Expr | None) -> list:
-    """dy / dtarget of one graph, of which those that are used become results of one node."""
+    """dy / dtarget within one graph, all as items of one node; unused items are not computed."""
     last = () if cotangent is None else (cotangent,)
     whole = Expr("grad", (y, *targets, *last), (("cotangent", True),) if last else (), None, None, y.device)
     return [Expr("item", (whole,), (("index", i),), each.shape, each.dtype, y.device) for i, each in enumerate(targets)]
 
 
 def moves_between(y: Expr, targets: list) -> list:
-    """The moves to another device between targets and |y|, each before those that it depends on."""
+    """The moves to another device between targets and |y|; each move comes before the moves that it depends on."""
     found = reachable(y)
     if all(each.op != "to" for each in found.values()):
         return []
@@ -572,6 +572,6 @@ def moves_between(y: Expr, targets: list) -> list:
 
 
 def moved_back(move: Expr, gradient: Expr) -> Expr:
-    """The gradient of what came out of a move as that of what went in."""
+    """The gradient of the operand of a move, from the gradient of its result."""
     device = move.src[0].device or Device.DEFAULT
     return Expr("to", (gradient,), (), gradient.shape, gradient.dtype, device)

@@ -111,7 +111,7 @@ class Steps:
     """A function without arguments as a program with state: many calls of it in one request.
 
     The Tensors that it assigns are the program's state; sync() brings their values back to them.
-    check_indices: an index out of range is an IndexError, and the state stays as the step before left it
+    check_indices: an index out of range raises an IndexError, and the state is that of the step before
     """
 
     def __init__(self, function: Callable[[], Tensor], check_indices: bool = False):
@@ -146,10 +146,10 @@ class Steps:
         weakref.finalize(self, self.session.programs.append, self.name)
 
     def check(self) -> None:
-        """TensorLost where the program ended with its lease."""
+        """Raise TensorLost if the program ended with its lease."""
         if self.lease != Device.session.lease:
-            raise TensorLost(404, f"the steps ran on the server at {self.session.client.connection.url}, which was restarted or ended this process's lease, "
-                             "and what they learnt since the last epoch is lost: load a checkpoint, then go on", "Tensor lost")
+            raise TensorLost(404, f"the server at {self.session.client.connection.url} was restarted, or ended the lease of this process, and the steps since the "
+                             "last epoch are lost: load a checkpoint, then continue", "Tensor lost")
 
     def run(self, steps: int) -> list:
         """Some steps; the number that each of them returned."""
@@ -188,7 +188,7 @@ class Steps:
 
     @property
     def is_current(self) -> bool:
-        """Whether nothing else assigned the Tensors since sync(), and the program is still there."""
+        """Whether no other code has assigned the Tensors since sync(), and the program is still on the server."""
         return self.lease == Device.session.lease and all(tensor.expr is value for (_, tensor), value in zip(self.states, self.values))
 
 
@@ -226,7 +226,7 @@ class Learner:
     loss: a function of outputs and targets, by default sparse_categorical_crossentropy
     optimizer: an Optimizer, or a function of the parameters that makes one
     metrics: names ("accuracy") or functions of outputs and targets that give a mean over the batch
-    check_indices: an index or target out of range is an IndexError in each step
+    check_indices: an index or target out of range raises an IndexError in each step
     """
 
     def __init__(self, model: Callable, train: DataLoader, valid: DataLoader | None = None, loss: Callable | None = None,

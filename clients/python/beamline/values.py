@@ -62,7 +62,7 @@ def dtype_name(dtype) -> str:
         except TypeError:
             pass
     if name not in DTYPES:
-        raise ValueError(f"{dtype!r} is no dtype; there are {', '.join(DTYPES)}{suggest(str(name), DTYPES)}")
+        raise ValueError(f"{dtype!r} is not a dtype; the dtypes are {', '.join(DTYPES)}{suggest(str(name), DTYPES)}")
     return name
 
 
@@ -141,7 +141,7 @@ class Array:
 
 
 def nest(values: list, shape) -> Any:
-    """A flat list as nested ones of that shape; of shape () its element."""
+    """A flat list as nested lists of a shape; for the shape () its one element."""
     for axis in range(len(shape) - 1, 0, -1):
         size = shape[axis]
         values = [values[i * size:(i + 1) * size] for i in range(count(shape[:axis]))]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Views: Tensors that show elements of another Tensor, so that a write to the one changes the other.
+"""Views: Tensors that share elements with another Tensor, so that a write to the one changes the other.
 
 reshape, permute, expand, shrink, flip, slices, detach and bitcast give a view.  The Tensors that share elements have one
-Storage, which holds the value of all elements.  A view has the Links from this value to its own: a read applies each of them,
-a write applies their inverses in the opposite order.  Expressions never change: a result that was computed from a Tensor
+Storage, which holds the value of all elements.  A view has the Links from this value to the value of the view: a read applies
+each Link, a write applies their inverses in the opposite order.  Expressions never change: a result that was computed from a Tensor
 before a write keeps its value.
 """
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 VERSIONS = itertools.count(1)
 STALE = 0  # a version that no storage has
-RENAMED = "renamed"  # a Link that no op of the wire is: Variables in the place of numbers, or the other way
+RENAMED = "renamed"  # a Link without an op on the wire: Variables replace the numbers that they are bound to, or numbers replace Variables
 
 
 class Link(NamedTuple):
-    """One operation between the value of a storage and that of a view: an Expr without its operand."""
+    """One operation on the way from the value of a storage to the value of a view: an Expr without its operand."""
 
     op: str
     attrs: tuple
@@ -32,16 +32,16 @@ class Link(NamedTuple):
 
 
 def nothing() -> None:
-    """The base of a storage that has none."""
+    """None: the base of a storage without a base."""
 
 
 class Storage:
     """The elements that several Tensors share.
 
-    value: all elements               version: another number after each write
-    tensors: id() of each Tensor that shares them, to None
+    value: all elements               version: a new number after each write
+    tensors: id() of each Tensor that shares the elements, to None
     base: a weak reference to a Tensor of all elements, or a function that gives None
-    pending: the value is the result of a write that was not computed yet
+    pending: the value is the result of a write that is not computed yet
     """
 
     __slots__ = ("value", "version", "tensors", "base", "pending")
@@ -57,7 +57,7 @@ class Storage:
 
 
 class View:
-    """How a Tensor shows elements of a storage.  version: that of the storage when the Tensor's expression was made."""
+    """The elements of a storage that a Tensor has.  version: the version of the storage when the expression of the Tensor was made."""
 
     __slots__ = ("storage", "links", "version")
 
@@ -66,7 +66,7 @@ class View:
 
 
 class Snapshot:
-    """What Tensors are, with all that shares their elements, so that they can be so again."""
+    """The values of Tensors and of their storages, so that restore() can bring them back."""
 
     def __init__(self, tensors: Iterable) -> None:
         self.tensors = [(each, each._expr, each._view, each._view.version if each._view else STALE) for each in tensors]
@@ -74,7 +74,7 @@ class Snapshot:
         self.storages = [(each, each.value, each.version, each.pending) for each in storages.values()]
 
     def restore(self) -> None:
-        """Be so again."""
+        """Give the Tensors and their storages the saved values."""
         for storage, value, version, pending in self.storages:
             storage.value, storage.version, storage.pending = value, version, pending
         for tensor, expr, view, version in self.tensors:
@@ -105,7 +105,7 @@ def changed(whole: Tensor, links: tuple, value: Tensor) -> Tensor:
     levels = [whole]  # the operand of each link, and last the view
     for link in links:
         levels.append(whole._wrap(apply(link, levels[-1])))
-    mask: Tensor | None = None  # of the elements that change; None: all
+    mask: Tensor | None = None  # true for the elements that change; None: all change
     for link, outer, inner in zip(reversed(links), reversed(levels[:-1]), reversed(levels)):
         attrs = dict(link.attrs)
         if link.op in REARRANGED:

@@ -65,7 +65,7 @@ def mnist(device=None, fashion: bool = False) -> tuple:
 
 
 def cifar_files() -> dict:
-    """The bytes of each file of CIFAR-10; FileNotFoundError where neither the files nor their archive is here."""
+    """The bytes of each file of CIFAR-10; FileNotFoundError if neither the files nor their archive is found."""
     for folder in places("cifar-10"):
         if all((folder / file).is_file() for part in CIFAR for file in part):
             return {file: (folder / file).read_bytes() for part in CIFAR for file in part}

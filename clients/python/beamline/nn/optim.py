@@ -9,7 +9,7 @@ from .state import get_parameters
 
 
 def check_range(what: str, value: float, below: float | None = None) -> None:
-    """ValueError where a setting of an optimiser is negative, or not below a bound."""
+    """Raise ValueError if a setting of an optimiser is negative, or not below a bound."""
     if not value >= 0 or below is not None and not value < below:
         raise ValueError(f"Invalid {what}: {value}; it must be at least 0" + (f" and below {below}" if below is not None else ""))
 
@@ -47,7 +47,7 @@ class Optimizer:
             each.grad = None
 
     def step(self) -> None:
-        """Change the parameters by their gradients.  Where the request fails, they and what is remembered stay as they were."""
+        """Change the parameters by their gradients.  If the request fails, the parameters and the state of the optimiser keep their values."""
         before = Snapshot(get_parameters(self))
         try:
             Tensor.realize(*self.schedule_step())

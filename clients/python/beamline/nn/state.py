@@ -35,7 +35,7 @@ def get_state_dict(obj, prefix: str = "", tensor_type=Tensor) -> dict:
 
 
 def parts_of(obj) -> list:
-    """(name, value) of what a model is made of: the items of a container, the attributes of an object; nothing of classes, functions and enums."""
+    """(name, value) of each part of a model: the items of a container, the attributes of an object.  Classes, modules, functions and enums have no parts."""
     if hasattr(obj, "_asdict"):
         return list(obj._asdict().items())
     if isinstance(obj, dict):
@@ -48,7 +48,7 @@ def parts_of(obj) -> list:
 
 
 def add_tensors(obj, prefix: str, tensor_type, found: dict, above: list) -> None:
-    """Add the Tensors of an object, which is part of those |above|: an object within itself is left out."""
+    """Add the Tensors of |obj| to |found|.  |above|: the objects around |obj|; an object within itself is left out."""
     if isinstance(obj, tensor_type):
         found[prefix.strip(".")] = obj
         return
@@ -64,14 +64,14 @@ def get_parameters(obj) -> list:
 
 
 class StateDictError(KeyError, ValueError, RuntimeError):
-    """A state_dict that does not fit a model: what is missing, unexpected, and of another shape."""
+    """A state_dict that does not fit a model.  The text lists missing names, unexpected names and different shapes."""
 
     def __str__(self) -> str:
         return self.args[0]
 
 
 def check_state(model, mine: dict, state_dict: dict, strict: bool) -> None:
-    """StateDictError, which names everything that is wrong, where a state_dict does not fit."""
+    """Raise StateDictError, whose text lists all mismatches, if a state_dict does not fit."""
     lacking = [key for key in mine if key not in state_dict] if strict else []
     odd = [key for key in mine if key in state_dict and mine[key].shape != state_dict[key].shape
            and {mine[key].shape, state_dict[key].shape} != {(), (1,)}]
@@ -88,9 +88,9 @@ def check_state(model, mine: dict, state_dict: dict, strict: bool) -> None:
 
 
 def load_state_dict(model, state_dict: dict, strict=True, verbose=True, consume=False, realize=True) -> list:
-    """Give the Tensors of a model the values of those of the same names.  StateDictError, and no change, where shapes differ.
+    """Give the Tensors of a model the values of the same names in a state_dict.  If shapes differ, raise StateDictError and change nothing.
 
-    strict: StateDictError where one is missing too     consume: take them out of state_dict     Returns: the Tensors that were changed
+    strict: raise StateDictError for a missing name too     consume: remove used values from state_dict     Returns: the changed Tensors
     """
     mine, changed = get_state_dict(model), []
     check_state(model, mine, state_dict, strict)
@@ -149,7 +149,7 @@ def safe_save(tensors: dict, fn, metadata: dict | None = None) -> None:
 
 
 class TensorIO(io.RawIOBase):
-    """A Tensor of bytes (n,) of uint8 as a binary file to be read."""
+    """A Tensor of bytes, (n,) of uint8, as a binary file for reading."""
 
     def __init__(self, t: Tensor):
         if t.ndim != 1 or t.dtype is not dtypes.uint8:
@@ -157,27 +157,27 @@ class TensorIO(io.RawIOBase):
         self.bytes, self.at = read_bytes(t), 0
 
     def readable(self) -> bool:
-        """It is."""
+        """Always True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Always True."""
         return True
 
     def readinto(self, buffer) -> int:
-        """Fill a buffer from where the file is; how many bytes there were."""
+        """Read into a buffer from the current position.  Returns: the number of bytes read."""
         part = self.bytes[self.at:self.at + len(buffer)]
         buffer[:len(part)] = part
         self.at += len(part)
         return len(part)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to a place, from the start (0), from here (1) or from the end (2)."""
+        """Move the position, from the start (0), the current position (1) or the end (2).  Returns: the new position."""
         self.at = min(len(self.bytes), max(0, (0, self.at, len(self.bytes))[whence] + offset))
         return self.at
 
     def tell(self) -> int:
-        """Where it is."""
+        """The current position."""
         return self.at
 
 

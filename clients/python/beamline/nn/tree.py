@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A model as text: a line for each of its layers, indented as PyTorch prints them."""
+"""A model as text: a line for each layer, indented as in PyTorch."""
 from __future__ import annotations
 
 from typing import Any
@@ -11,10 +11,10 @@ STEP = "  "
 
 
 class Layer:
-    """What prints as its class and settings, with a line for each layer in it.  The layers of nn are; a model that derives from it prints so too."""
+    """An object that prints as its class and settings, with a line for each layer in it.  The layers of nn derive from Layer; a model may too."""
 
     def about(self) -> str:
-        """Its settings as text: what stands between the parentheses."""
+        """The settings as text, for between the parentheses."""
         return ""
 
     def __repr__(self) -> str:
@@ -24,7 +24,7 @@ class Layer:
 def describe(model: Any) -> str:
     """A model as text: its class, and its parts by name: layers with their settings, Tensors with shape and dtype, functions by name.
 
-    Parts are attributes and the items of lists, tuples and dicts; those that have neither Tensors nor functions in them are left out.
+    Parts are attributes and the items of lists, tuples and dicts.  A part without Tensors and functions is left out.
     """
     return text_of(model, [])
 
@@ -43,7 +43,7 @@ def text_of(value: Any, above: list) -> str:
 
 
 def shown_parts(value: Any, above: list) -> list:
-    """(name, part) of what is shown of an object."""
+    """(name, part) of each part of an object that is shown."""
     return [(key, each) for key, each in parts_of(value) if is_shown(each, [*above, value])]
 
 
@@ -54,5 +54,5 @@ def is_shown(value: Any, above: list) -> bool:
 
 
 def is_function(value: Any) -> bool:
-    """Whether it is called and has no parts of its own."""
+    """Whether |value| is callable and has no parts."""
     return callable(value) and not isinstance(value, (type, Layer, Tensor)) and not parts_of(value)
