@@ -212,7 +212,7 @@ void *bl_cl_cache_load_batch(const char *folder, const bl_cl_batch *batch, size_
     header head;
     void *found = load(folder, batch->hash, program_magic, NULL, &head, len);
 
-    if (found != NULL && head.checksum != batch->checksum) { /* of an older version, which named it by its text alone */
+    if (found != NULL && head.checksum != batch->checksum) { /* of an older version, whose name has no checksum */
         free(found);
         return NULL;
     }

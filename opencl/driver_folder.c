@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A folder of this process's own for the files of PoCL ($POCL_CACHE_DIR).  PoCL writes compiled kernels there under names that
  * all its processes share and reads them without a check: a file that another process has begun to write fails an assertion, and
- * the reader aborts.  What is worth keeping is in the back end's own cache (cache.c), whose files are whole or not there. */
+ * the reader aborts.  The back end's own cache (cache.c) keeps compiled programs; its files are whole or absent. */
 #include "engine/base/file.h"
 #include "engine/base/folder.h"
 #include "opencl/opencl.h"
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 static const char variable[] = "POCL_CACHE_DIR", prefix[] = "process-";
-enum { MOST_OPEN = 16 /* of the files that nftw keeps open */ };
+enum { MOST_OPEN = 16 /* folders that nftw keeps open */ };
 
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *at)
 {
@@ -31,7 +31,7 @@ static void remove_folder(const char *path)
     (void)nftw(path, remove_one, MOST_OPEN, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The folder that this process made and locked: its name has the number of the process. */
+/* The folder that this process made and locked, which has the id of the process in its name; or NULL. */
 static const char *own_folder(void)
 {
     const char *path = getenv(variable), *name = path == NULL ? NULL : strrchr(path, '/');
@@ -48,7 +48,7 @@ static void remove_own(void)
         remove_folder(path);
 }
 
-/* The file that a process holds locked as long as it lives, or -1. */
+/* Open and lock the file that a process keeps locked until it ends; -1 if the file is locked or absent. */
 static int open_lock(const char *folder, int flags)
 {
     bl_text path = {0};
@@ -79,7 +79,7 @@ static void remove_stale(const char *base)
             continue;
         bl_text_printf(&path, "%s/%s", base, entry->d_name);
         if (!path.failed)
-            fd = open_lock(path.data, 0); /* none yet: the process is about to make it */
+            fd = open_lock(path.data, 0); /* -1 also before the process of the folder has made its lock */
         if (fd >= 0) {
             remove_folder(path.data);
             close(fd);
@@ -90,7 +90,8 @@ static void remove_stale(const char *base)
         closedir(folder);
 }
 
-/* In the folder that the variable names, else in the cache: a child's folder is in that of its parent, and goes with it. */
+/* The folder that the variable names, else one in the cache.  The folder of a child is inside the folder of its parent, and is
+ * removed with it. */
 static char *choose_base(void)
 {
     const char *given = getenv(variable);
@@ -115,7 +116,7 @@ void bl_cl_own_folder(void)
     remove_stale(base);
     bl_text_printf(&path, "%s/%s%ld-XXXXXX", base, prefix, (long)getpid());
     if (!path.failed && mkdtemp(path.data) != NULL) {
-        (void)open_lock(path.data, O_CREAT); /* open from here on: closed, and free, when the process ends */
+        (void)open_lock(path.data, O_CREAT); /* the descriptor stays open: the lock ends with the process */
         if (setenv(variable, path.data, 1) == 0)
             (void)atexit(remove_own);
     }

@@ -164,7 +164,7 @@ BL_NODISCARD bl_status bl_cl_kernel_check(const bl_cl_device *dev, cl_kernel ker
 void bl_cl_log_summary(const char *log, size_t len, bl_text *out);
 
 /* ---- driver_folder.c */
-/* Before the driver is loaded: give PoCL a folder for its files that no other process uses. */
+/* Give PoCL a folder for its files that no other process uses.  Call before the driver is loaded. */
 void bl_cl_own_folder(void);
 
 /* ---- cache.c: compiled programs on disk.  Thread: any; other processes may use the same folder. */
@@ -174,8 +174,8 @@ char *bl_cl_cache_folder(void);
 void *bl_cl_cache_load(const char *folder, bl_span key, size_t *len);
 /* Store; a failure only costs the next start some time. */
 bool bl_cl_cache_store(const char *folder, bl_span key, const void *program, size_t len);
-/* A program of many kernels.  *out names it, by its content too: a process that compiles the same kernels at the same time gets
- * another program, which does not take this one's place. */
+/* Store a program of many kernels.  *out names the program by key and content: another process that compiles the same kernels at
+ * the same time gets another program, which does not replace this program. */
 bool bl_cl_cache_store_batch(const char *folder, bl_span key, const void *program, size_t len, bl_cl_batch *out);
 /* The same for a kernel that is part of a stored program ... */
 bool bl_cl_cache_load_member(const char *folder, bl_span key, bl_cl_member *out);

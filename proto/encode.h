@@ -13,7 +13,7 @@ void bl_encode_key(bl_text *out, const char *name);
 /* Finite or not; whole numbers without a fraction. */
 void bl_encode_number(bl_text *out, double value);
 void bl_encode_u64(bl_text *out, uint64_t value);
-/* ,"name":value of what was measured or estimated: to a thousandth, or to four digits where it is below one. */
+/* ,"name":value for a measured or estimated value: rounded to thousandths, or to four digits if it is below one. */
 void bl_encode_measured(bl_text *out, const char *name, double value);
 
 /* A result in host memory. */

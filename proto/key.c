@@ -8,7 +8,7 @@
  * item of a tree of attributes starts with its kind. */
 typedef struct writer {
     bl_text text;
-    bool ids; /* of all nodes count, in bodies too: the plan's errors name them */
+    bool ids; /* the ids of all nodes, also in bodies, are part of the key: errors of the plan have them */
 } writer;
 
 static void put_u64(writer *w, uint64_t value)

@@ -79,7 +79,7 @@ static void pause_ms(int ms)
 
 /* ---- when a device may be used */
 
-/* A client whose graph is being compiled waits for the machine, and uses the device next. */
+/* A compilation means that a client waits, and that the device is needed next. */
 static bool is_idle(const bl_worker *worker)
 {
     return bl_queue_length(worker->queue) == 0 && bl_queue_length(worker->server->compiler) == 0 &&

@@ -126,7 +126,7 @@ static bl_status inflate_some(bl_request *rq, size_t most, bool *stuck, bool *fu
     return BL_OK;
 }
 
-/* Is there input, or output, that waits for inflate? */
+/* Is there input to inflate, or output that inflate still holds? */
 static bool has_more(const bl_inflate *z)
 {
     return !z->ended && (z->stream.avail_in > 0 || z->pending);
@@ -156,7 +156,7 @@ static bl_step inflate_apart(bl_request *rq)
     return has_more(rq->inflate) ? BL_STEP_AGAIN : BL_STEP_DONE;
 }
 
-/* What is there already, or some of |data| where nothing is: a little now, the rest on an offload thread. */
+/* Inflate the pending input, or, if there is none, some of |data|: a part now, the rest on an offload thread. */
 static bl_status feed_coded(bl_request *rq, const char *data, size_t *size)
 {
     bl_inflate *z = rq->inflate;

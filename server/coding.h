@@ -5,8 +5,8 @@
 
 #include "server/request.h"
 
-/* Code the reply as the client's Accept-Encoding asks.  rq->coding becomes the name of the coding, or stays NULL where the client
- * asks for none, the reply is short, or there is no memory. */
+/* Code the reply as Accept-Encoding of the request asks.  rq->coding becomes the name of the coding, or stays NULL if the request
+ * asks for no coding, if the reply is short, or without memory. */
 void bl_reply_code(bl_request *rq);
 
 #endif

@@ -16,8 +16,9 @@
 #define RESERVE "reserve"
 
 enum {
-    /* SQLite's log grows to 1,000 pages of 4 KiB before it is used again from its start (sqlite.org, wal.html), so that deletions
-     * never need more than about 4 MiB.  Twice that, in steps, lets another program that fills the disk take some of it. */
+    /* SQLite's log grows to 1,000 pages of 4 KiB before SQLite writes it again from its start (sqlite.org, wal.html), so
+     * deletions never need more than about 4 MiB.  The reserve is twice as large and is released in steps, because another
+     * program that fills the disk takes a part of each step. */
     RESERVE_BYTES = 8 << 20,
     STEP_BYTES = 1 << 20
 };
@@ -64,7 +65,7 @@ void bl_disk_note_database(bl_disk *disk)
         disk->database = id_of(&info);
 }
 
-/* Does |name|, in the folder that its path leads to now, name the file |id|? */
+/* Is |name| in |folder| the file |id|? */
 static bool names(int folder, const char *name, const bl_file_id *id)
 {
     struct stat info;
@@ -79,7 +80,7 @@ bool bl_disk_is_there(const bl_disk *disk)
         return true;
     folder = open(disk->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
-        return errno == EMFILE || errno == ENFILE || errno == ENOMEM; /* which says nothing about the folder */
+        return errno == EMFILE || errno == ENFILE || errno == ENOMEM; /* these failures do not concern the folder */
     there = names(folder, LOCK, &disk->lock) && names(folder, BL_DISK_DATABASE, &disk->database);
     (void)close(folder);
     return there;
@@ -89,9 +90,10 @@ bl_status bl_disk_check(const bl_disk *disk, bl_err *err)
 {
     if (bl_disk_is_there(disk))
         return BL_OK;
-    return bl_fail(err, BL_ESTORAGE,
-                   "the folder of --state was removed or replaced while the server ran, so that nothing is kept there; put it "
-                   "back, or start the server again");
+    return bl_fail(
+        err, BL_ESTORAGE,
+        "the folder of --state was removed or replaced while the server ran, so the server cannot keep data there; put "
+        "the folder back, or start the server again");
 }
 
 /* ---- room */
@@ -128,7 +130,8 @@ bool bl_disk_make_way(const bl_disk *disk)
     if (fd >= 0)
         (void)close(fd);
     if (less && bytes == RESERVE_BYTES)
-        bl_log(BL_LOG_WARN, "the disk with the folder of --state is full: what is deleted, and keys, use its reserve of %d MiB",
+        bl_log(BL_LOG_WARN,
+               "the disk with the folder of --state is full: deletions and changes of keys use the reserve of %d MiB",
                RESERVE_BYTES >> 20);
     return less;
 }
@@ -141,7 +144,7 @@ bool bl_disk_reserve(const bl_disk *disk)
     if (fd < 0)
         return whole;
     whole = posix_fallocate(fd, 0, RESERVE_BYTES) == 0;
-    if (!whole && ftruncate(fd, bytes) != 0) /* some file systems keep the blocks that they found */
+    if (!whole && ftruncate(fd, bytes) != 0) /* some file systems keep the blocks that they had allocated */
         bl_log(BL_LOG_WARN, "the reserve in the folder of --state cannot be cut: %s", strerror(errno));
     (void)close(fd);
     return whole;
@@ -152,9 +155,10 @@ bl_status bl_disk_check_free(int fd, uint64_t bytes, uint64_t least, bl_err *err
     uint64_t left = bl_disk_free_bytes(fd);
     if (left >= least && left - least >= bytes)
         return BL_OK;
-    return bl_fail(err, BL_ESTORAGE,
-                   "the disk has %llu bytes free, of which %llu stay free (--min-free): %llu more do not fit; delete something",
-                   (unsigned long long)left, (unsigned long long)least, (unsigned long long)bytes);
+    return bl_fail(
+        err, BL_ESTORAGE,
+        "the disk has %llu bytes free, and at least %llu must stay free (--min-free): %llu more do not fit; delete data",
+        (unsigned long long)left, (unsigned long long)least, (unsigned long long)bytes);
 }
 
 bl_status bl_disk_check_room(const bl_disk *disk, uint64_t bytes, uint64_t least, bl_err *err)
@@ -164,6 +168,6 @@ bl_status bl_disk_check_room(const bl_disk *disk, uint64_t bytes, uint64_t least
     BL_TRY(bl_disk_check(disk, err));
     if (!bl_disk_reserve(disk))
         return bl_fail(err, BL_ESTORAGE,
-                       "the disk with the folder of --state is full: nothing is added until something is deleted");
+                       "the disk with the folder of --state is full, and the server adds no data there; delete data");
     return bl_disk_check_free(disk->folder_fd, bytes, least, err);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The folder of --state as a place on a disk: the lock that one server has, whether the path still leads to that folder, how much
- * room there is, and a reserve for when there is none.
+/* The folder of --state on its disk: the lock of the one server that uses the folder, a check that the path still leads to the
+ * folder, the free space, and a reserve for a full disk.
  *
- * The reserve is a file of allocated blocks.  What must also work on a full disk (deletions, keys, the start) gives it up a step
- * at a time; what grows (blobs, tensors, checkpoints, reports) needs it whole.  It is made again as soon as there is room.
- * Thread: any once it is open, but for bl_disk_open and bl_disk_close. */
+ * The reserve is a file of allocated blocks.  Operations that must work on a full disk (deletions, changes of keys, the start)
+ * release the reserve a step at a time.  Operations that add data (blobs, tensors, checkpoints, reports) need the whole reserve.
+ * The server restores the reserve as soon as there is room. Thread: any, but bl_disk_open and bl_disk_close need that no other
+ * thread uses the disk. */
 #ifndef BL_SERVER_DISK_H
 #define BL_SERVER_DISK_H
 
@@ -27,25 +28,25 @@ typedef struct bl_disk {
     bl_file_id lock, database; /* of the files that this process has open */
 } bl_disk;
 
-/* Takes |folder|, which exists.  With |alone| it is locked: BL_ECONFLICT where another process has it. */
+/* Takes |folder|, which must exist.  With |alone| the folder is locked: BL_ECONFLICT if another process has the lock. */
 BL_NODISCARD bl_status bl_disk_open(bl_disk *disk, char *folder, bool alone, bl_err *err);
-void bl_disk_close(bl_disk *disk);         /* from here on nothing is kept */
-void bl_disk_note_database(bl_disk *disk); /* it has been opened, in the folder */
+void bl_disk_close(bl_disk *disk);         /* afterwards nothing is kept */
+void bl_disk_note_database(bl_disk *disk); /* after the database in the folder was opened */
 
-/* False once the path of the folder leads elsewhere, or nowhere: what is written there would not be found again. */
+/* False if the path of the folder leads to another folder, or to none: a restart would not find what is written now. */
 bool bl_disk_is_there(const bl_disk *disk);
-/* BL_ESTORAGE where not. */
+/* BL_ESTORAGE unless bl_disk_is_there. */
 BL_NODISCARD bl_status bl_disk_check(const bl_disk *disk, bl_err *err);
-/* BL_ESTORAGE where |bytes| more would leave less than |least| free, or the reserve is not whole, or the folder is not there. */
+/* BL_ESTORAGE if |bytes| more would leave less than |least| free, if the reserve is not whole, or if the folder is not there. */
 BL_NODISCARD bl_status bl_disk_check_room(const bl_disk *disk, uint64_t bytes, uint64_t least, bl_err *err);
-/* The same of any open file or folder, without a reserve. */
+/* The check of free bytes alone, on the disk of any open file or folder. */
 BL_NODISCARD bl_status bl_disk_check_free(int fd, uint64_t bytes, uint64_t least, bl_err *err);
-bool bl_disk_is_full(const bl_disk *disk); /* next to nothing is free */
-/* Give up a step of the reserve, for a write that found the disk full; false: nothing is left of it. */
+bool bl_disk_is_full(const bl_disk *disk); /* less than a step of the reserve is free */
+/* Release a step of the reserve, after a write that found the disk full.  False: no reserve is left. */
 bool bl_disk_make_way(const bl_disk *disk);
-/* Make the reserve whole where there is room for that; whether it is. */
+/* Make the reserve whole if there is room.  True if the reserve is whole. */
 bool bl_disk_reserve(const bl_disk *disk);
-/* Free bytes for this process, or UINT64_MAX where the file system does not say. */
+/* Free bytes for this process, or UINT64_MAX if the file system does not report them. */
 uint64_t bl_disk_free_bytes(int fd);
 
 #endif

@@ -28,9 +28,10 @@ BL_NODISCARD bl_status bl_grants_load(bl_grants *grants, bl_err *err);
 
 void bl_grants_hold(bl_grants *grants);
 void bl_grants_let_go(bl_grants *grants);
-/* In the store first, where that fails nothing has changed; but what is taken back is taken back at once, and *is_owed where the
- * store cannot have it yet (bl_storage_owe).  All of these while they are held. */
-BL_NODISCARD bl_status bl_grants_give(bl_grants *grants, const bl_grant *what, bl_err *err);                /* twice is once */
+/* Call all of these while the grants are held.  bl_grants_give and bl_grants_drop change the store first; if the store fails,
+ * nothing has changed.  bl_grants_take changes memory first, and sets *is_owed if the store cannot be changed yet
+ * (bl_storage_owe). */
+BL_NODISCARD bl_status bl_grants_give(bl_grants *grants, const bl_grant *what, bl_err *err); /* a second call changes nothing */
 BL_NODISCARD bl_status bl_grants_take(bl_grants *grants, const bl_grant *what, bool *is_owed, bl_err *err); /* BL_ENOTFOUND */
 /* With whomever it is shared. */
 BL_NODISCARD bl_status bl_grants_drop(bl_grants *grants, uint32_t owner, const char *kind, const char *name, bl_err *err);

@@ -56,7 +56,7 @@ static bool is_full(const bl_listener *listener)
 
 enum { RESERVED_SHARE = 16 };
 
-/* Connections that are open and stay so, beside those that are kept for clients with keys. */
+/* How many connections are open and not about to close, beyond the places for clients without keys. */
 static long long count_over(const bl_listener *listener)
 {
     const bl_settings *set = &listener->server->settings;
@@ -70,7 +70,7 @@ bool bl_listener_is_crowded(const bl_listener *listener)
     return count_over(listener) > 0;
 }
 
-/* Close connections that wait for their client, until no more than |most| places of those that are kept are taken. */
+/* Close connections that wait for their client, until at most |most| reserved places are taken. */
 static void make_room(const bl_listener *listener, long long most)
 {
     while (count_over(listener) > most && bl_watch_evict(listener->server->watch))

@@ -25,7 +25,7 @@ void bl_listener_stop(bl_listener *listener);
 /* After the pollers, which tell of connections until their end.  Accepts NULL. */
 void bl_listener_destroy(bl_listener *listener);
 
-/* Are so many connections open that only those with a key, and health probes, have a place?  Any thread. */
+/* Are only reserved places left, for clients with a key and health probes?  Any thread. */
 bool bl_listener_is_crowded(const bl_listener *listener);
 
 /* A connection is over, and not counted as open any more.  Any thread. */

@@ -22,7 +22,8 @@ static int help(int argc, char *const *argv);
 static int man(int argc, char *const *argv);
 static int print_version(int argc, char *const *argv);
 
-/* A command: what follows "beamline", what it does, and more that `beamline COMMAND --help` says. */
+/* A command: the arguments after "beamline NAME", a line for the list of commands, and more lines for `beamline COMMAND --help`.
+ */
 typedef struct command {
     const char *name, *arguments, *doc, *more;
     int (*run)(int argc, char *const *argv);
@@ -129,10 +130,13 @@ static int man(int argc, char *const *argv)
         "one and print its secret this once, change one with the options of create, give one a new secret, or revoke "
         "one.\n.B adopt\ngives one what was made before there were keys, while no server runs.\nA running server takes the "
         "others within a second.\nOptions:\n.BR \\-\\-scopes , \\-\\-ttl\n(seconds, or with s, m, "
-        "h or d),\n.BR \\-\\-device\\-seconds , \\-\\-memory , \\-\\-queue , \\-\\-rate ,\nand\n.BR \\-\\-state .\n"
-        ".TP\n.B usage\nrequests, device seconds and bytes of each key and day.\n.TP\n.B top\nshow every two seconds "
-        "who uses which device; the key, with the scope admin, is in\n.IR $BEAMLINE_KEY .\n.B \\-\\-interval\nand\n.B "
-        "\\-\\-times\nsay how often.\n");
+        "h or d),\n.BR");
+    bl_keys_man(&out);
+    bl_text_puts(&out,
+                 "\nand\n.BR \\-\\-state .\n"
+                 ".TP\n.B usage\nrequests, device seconds and bytes of each key and day.\n.TP\n.B top\nshow every two seconds "
+                 "who uses which device; the key, with the scope admin, is in\n.IR $BEAMLINE_KEY .\n.B \\-\\-interval\nand\n.B "
+                 "\\-\\-times\nsay how often.\n");
     bl_text_puts(
         &out, ".SH ENVIRONMENT\nBeside the variables of the options:\n"
               ".TP\n.BR BEAMLINE_CACHE \", else \" XDG_CACHE_HOME \", \" HOME\nwhere the folder of compiled kernels is.\n"
@@ -205,7 +209,7 @@ int main(int argc, char **argv)
         name = "help";
     if (strcmp(name, "--version") == 0)
         name = "version";
-    if (strcmp(name, "child") == 0) /* for nobody but the server */
+    if (strcmp(name, "child") == 0) /* only the server starts a child */
         bl_child_main(argc - 2, argv + 2);
     for (size_t i = 0; i < COMMANDS; i++) {
         const command *c = &commands[i];

@@ -23,7 +23,7 @@ enum {
 
 enum {
     SPARE = 1, /* threads that the requests of one owner leave to others */
-    NICER = 5  /* a small request goes first where all cores are busy */
+    NICER = 5  /* small requests run first if all cores are busy */
 };
 
 /* ---- the threads */
@@ -32,7 +32,7 @@ static void begin_thread(void *arg)
 {
     (void)arg;
     if (nice(NICER) == -1)
-        bl_log(BL_LOG_DEBUG, "an offload thread stays as important as the server");
+        bl_log(BL_LOG_DEBUG, "an offload thread keeps the priority of the server");
 }
 
 static void charge_time(void *arg, uint32_t owner, int64_t took)
@@ -41,7 +41,7 @@ static void charge_time(void *arg, uint32_t owner, int64_t took)
     bl_access_charge(server->access, owner, -1, took);
 }
 
-/* A thread more than cores, so that one owner can use them all. */
+/* One thread more than cores, so that one owner can use all cores. */
 bl_status bl_offload_create(bl_server *server, bl_err *err)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -50,7 +50,7 @@ bl_status bl_offload_create(bl_server *server, bl_err *err)
                            &server->offload, err);
 }
 
-/* ---- what is large */
+/* ---- large bodies and answers */
 
 static uint64_t read_header_length(const bl_request *rq)
 {

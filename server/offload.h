@@ -11,12 +11,12 @@
 /* The queue and its threads, into server->offload. */
 BL_NODISCARD bl_status bl_offload_create(bl_server *server, bl_err *err);
 
-/* Go on with |rq|, whose body has ended or whose work is over, until its answer is there, or rq->err says why not, or *moved:
- * then another thread has it.  |moved| is what rq->moved points to. */
+/* Continue |rq|, whose body has ended or whose work is over, until its answer is complete, until rq->err has a failure, or until
+ * *moved: then another thread has the request.  |moved| equals rq->moved. */
 void bl_offload_proceed(bl_request *rq, const bool *moved);
 
-/* For a handler that finds out that it will take long: call it again, from its beginning, on an offload thread, where rq->apart
- * is true.  After BL_OK leave the request alone. */
+/* For a handler that will take long: call the handler again, from its beginning, on an offload thread, where rq->apart is true.
+ * After BL_OK the caller must not use the request. */
 BL_NODISCARD bl_status bl_offload_handler(bl_request *rq);
 /* The same with |work|, while the body is read. */
 BL_NODISCARD bl_status bl_offload_work(bl_request *rq, bl_work work);

@@ -9,7 +9,7 @@
 
 enum {
     LOOK_EVERY_MS = 50,
-    MOST_PLANS = 1024, /* that are looked at */
+    MOST_PLANS = 1024, /* that the thread examines at a time */
     MOST_AT_ONCE = 16, /* plans whose kernels are compiled together */
     ARENA_BYTES = 1 << 28
 };

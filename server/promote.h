@@ -1,5 +1,5 @@
-/* Plans of interpreted kernels (engine/plan/early.c) that are run again get compiled ones, which take their place between two
- * runs.  One thread has the kernels of several plans compiled at once, by processes that leave the machine to others. */
+/* Replaces plans of interpreted kernels (engine/plan/early.c) that were run again by compiled plans, between two runs.  One
+ * thread starts the compilation of the kernels of several plans at once, in processes of low priority. */
 #ifndef BL_SERVER_PROMOTE_H
 #define BL_SERVER_PROMOTE_H
 
@@ -8,7 +8,7 @@
 typedef struct bl_server bl_server;
 typedef struct bl_promoter bl_promoter;
 
-/* *out NULL where the setting says so. */
+/* *out is NULL if --interpret-first is off. */
 BL_NODISCARD bl_status bl_promoter_create(bl_server *server, bl_promoter **out, bl_err *err);
 void bl_promoter_destroy(bl_promoter *promoter); /* accepts NULL; ends a compilation */
 

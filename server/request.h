@@ -103,7 +103,7 @@ struct bl_request {
     char id[BL_ID_SIZE];
     uint32_t owner;   /* the key that it came with; 0: nobody, there are no keys */
     unsigned scopes;  /* of BL_SCOPE_: what the key is good for */
-    unsigned secrets; /* how many secrets the key had had when it came */
+    unsigned secrets; /* number of secrets of the key, since the start, when the request came */
     uint64_t purges;  /* how often the key had been purged when it came, or was made */
     const char *uri;  /* as sent; the peer's */
     const char *method;
@@ -226,7 +226,7 @@ bl_span bl_request_body(const bl_request *rq);
 /* Answer with |status| and what is in rq->out. */
 void bl_request_reply(bl_request *rq, int status, const char *content_type);
 void bl_request_reply_json(bl_request *rq, int status);
-/* 202: what was asked for has taken effect, but is not on the disk yet (bl_storage_owe).  |detail| says what that means. */
+/* 202: the change has taken effect, but is not on the disk yet (bl_storage_owe).  |detail| states the consequence. */
 void bl_request_reply_owed(bl_request *rq, const char *detail);
 /* Answer with rq->file_bytes bytes of the descriptor rq->file, which moves to the reply. */
 void bl_request_reply_file(bl_request *rq, const char *content_type);

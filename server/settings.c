@@ -42,7 +42,7 @@ static const setting_row *find_row(const char *flag, size_t len)
     return NULL;
 }
 
-/* What to say of a flag that there is not; lives as long as |near|. */
+/* The hint for an unknown flag; lives as long as |near|. */
 static const char *near_flag(bl_near *near, const char *flag, size_t len)
 {
     bl_near_init(near, (bl_span){flag, len});
@@ -298,8 +298,7 @@ void bl_settings_help(bl_text *out)
     }
 }
 
-/* man(7) takes a leading dot or quote for a request, a hyphen for a soft one. */
-static void put_man(bl_text *out, const char *text)
+void bl_man_put(bl_text *out, const char *text)
 {
     for (; *text != '\0'; text++) {
         if (*text == '-' || *text == '\\')
@@ -314,11 +313,11 @@ void bl_settings_man(bl_text *out)
         char name[64];
         env_name(&rows[i], name, sizeof name);
         bl_text_puts(out, ".TP\n.BR \\-\\-");
-        put_man(out, rows[i].flag);
+        bl_man_put(out, rows[i].flag);
         if (*rows[i].argument != '\0')
             bl_text_printf(out, " \" \" \\fI%s\\fR", rows[i].argument);
         bl_text_puts(out, "\n");
-        put_man(out, rows[i].help);
+        bl_man_put(out, rows[i].help);
         bl_text_puts(out, ".\n");
         if (*rows[i].def != '\0')
             bl_text_printf(out, "Default: %s.\n", rows[i].def);

@@ -36,5 +36,7 @@ void bl_settings_exchange(bl_settings *a, bl_settings *b, const char *flag);
 /* The options part of --help, and the man page in man(7) format. */
 void bl_settings_help(bl_text *out);
 void bl_settings_man(bl_text *out);
+/* |text| with hyphens and backslashes escaped: man(7) reads a bare hyphen as a soft hyphen. */
+void bl_man_put(bl_text *out, const char *text);
 
 #endif

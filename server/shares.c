@@ -148,8 +148,9 @@ bl_status bl_handle_share_delete(bl_request *rq)
     BL_TRY(resolve(rq, names, bl_request_query(rq, "to"), &w));
     BL_TRY(change(rq, &w, false, &owed));
     if (owed)
-        bl_request_reply_owed(rq, "it is not shared so from now on, but the disk cannot be written yet: a server that is started "
-                                  "again before it can would share it again");
+        bl_request_reply_owed(rq,
+                              "the share is removed, but the disk cannot store the removal yet: a server that is started again "
+                              "before the disk works would have the share again");
     else
         bl_request_reply(rq, 204, NULL);
     return BL_OK;

@@ -73,7 +73,7 @@ static const char create[] =
 
 static const bl_database_kind kind = {.ours = OURS, .schema = SCHEMA, .create = create, .durable = true};
 
-/* A statement that could not be run yet. */
+/* A statement that the disk has refused so far. */
 typedef struct owed {
     struct owed *next;
     char *sql;
@@ -87,7 +87,7 @@ struct bl_storage {
     bl_disk disk;
     bool alone;    /* ours, and not joined */
     bool together; /* under the lock: inside bl_storage_together */
-    bool gone;     /* under the lock: the folder was not there at the last look */
+    bool gone;     /* under the lock: the folder was not there at the last check */
     bool full;     /* under the lock: the last statement found no room on the disk */
     owed *debts, **last_debt;
 };
@@ -144,7 +144,7 @@ static bl_status set_aside(const bl_storage *store, const char *path, bool damag
     return good ? BL_OK : bl_fail(err, BL_ESTORAGE, "the store that cannot be used cannot be set aside");
 }
 
-/* On a full disk the reserve makes room, a step at a time. */
+/* On a full disk release the reserve, a step at a time. */
 static bl_opened open_database(bl_storage *store, const char *path)
 {
     bl_opened how = bl_database_open(path, &kind, &store->db);
@@ -235,7 +235,8 @@ static bl_status open_store(const char *folder, bool alone, bl_storage **out, bl
         return st;
     }
     if (alone && !bl_disk_reserve(&store->disk))
-        bl_log(BL_LOG_WARN, "the disk with the folder of --state has no room for a reserve: nothing is added until there is");
+        bl_log(BL_LOG_WARN,
+               "the disk with the folder of --state has no room for the reserve: the server adds no data until there is room");
     *out = store;
     return BL_OK;
 }
@@ -357,16 +358,15 @@ static bl_status tell(bl_storage *store, int code, bl_err *err)
     return bl_fail(err, BL_ESTORAGE, "the store failed: %s", sqlite3_errstr(code));
 }
 
-/* SQLite says FULL for ENOSPC where it writes, and an I/O error where it makes room for its shared memory, or where a quota of
- * the system's is over. */
+/* SQLite reports FULL for ENOSPC of a write, and an I/O error for ENOSPC of its shared memory or for EDQUOT. */
 static bool is_full(bl_storage *store, int code)
 {
     int error = sqlite3_system_errno(store->db);
     return code == SQLITE_FULL || ((code & 0xff) == SQLITE_IOERR && (error == ENOSPC || error == EDQUOT));
 }
 
-/* What finds the disk full is run again on what the reserve gives up, unless others belong to it: then all of them are
- * (bl_storage_together). */
+/* Run a statement.  If the disk is full, release a step of the reserve and run the statement again.  Inside bl_storage_together
+ * the whole body is run again instead. */
 static int run_query(bl_storage *store, sqlite3_stmt *query, int n, const bl_cell *cells, bl_storage_row row, void *arg)
 {
     int code = SQLITE_OK;
@@ -382,7 +382,7 @@ static int run_query(bl_storage *store, sqlite3_stmt *query, int n, const bl_cel
     return code;
 }
 
-/* Run what is owed, the oldest first; false where the disk still refuses. */
+/* Run the owed statements, the oldest first; false if the disk still refuses. */
 static bool pay_debts(bl_storage *store)
 {
     while (store->debts != NULL) {
@@ -401,15 +401,17 @@ static bool pay_debts(bl_storage *store)
     return true;
 }
 
-/* Before a statement that writes: nothing is promised that a restart would not find. */
+/* Check, before a statement that writes, that a restart would find the result. */
 static bl_status may_write(bl_storage *store, bl_err *err)
 {
-    if (store->together) /* its BEGIN asked */
+    if (store->together) /* its BEGIN has checked */
         return BL_OK;
     BL_TRY(bl_disk_check(&store->disk, err));
     if (pay_debts(store))
         return BL_OK;
-    return bl_fail(err, BL_ESTORAGE, "the disk refuses what was revoked or taken back before: nothing else is written first");
+    return bl_fail(
+        err, BL_ESTORAGE,
+        "the disk cannot store earlier revocations, and the server stores nothing before them; free space on the disk");
 }
 
 static bl_status run_locked(bl_storage *store, const char *sql, int n, const bl_cell *cells, bl_storage_row row, void *arg,
@@ -513,9 +515,9 @@ bl_status bl_storage_together(bl_storage *store, bl_status (*body)(void *arg, bl
     return why.status == BL_OK ? BL_OK : bl_fail(err, why.status, "%s", why.text);
 }
 
-/* ---- what is owed */
+/* ---- owed statements */
 
-/* The statement with what its cells borrow, in one piece; NULL without memory. */
+/* A copy of the statement and of all that its cells borrow, in one allocation; NULL without memory. */
 static owed *make_debt(const char *sql, int n, const bl_cell *cells)
 {
     size_t size = sizeof(owed) + (size_t)n * sizeof *cells, at = size;
@@ -563,7 +565,7 @@ void bl_storage_tend(bl_storage *store)
     if (there != !store->gone)
         bl_log(there ? BL_LOG_INFO : BL_LOG_ERROR, "the folder of --state %s",
                there ? "is there again"
-                     : "was removed or replaced: nothing is kept until it is back, or the server is started again");
+                     : "was removed or replaced: no data is kept until the folder is back, or the server is started again");
     store->gone = !there;
     if (there && store->alone) {
         (void)pay_debts(store);
@@ -575,8 +577,9 @@ void bl_storage_tend(bl_storage *store)
 static void drop_debts(bl_storage *store)
 {
     if (store->debts != NULL)
-        bl_log(BL_LOG_ERROR, "the disk took until the end not all that was revoked or taken back: with the next start some of it "
-                             "is there again");
+        bl_log(BL_LOG_ERROR,
+               "the disk did not store all revocations of keys and shares before the end of the server: some of these keys and "
+               "shares are valid again at the next start");
     while (store->debts != NULL) {
         owed *debt = store->debts;
         store->debts = debt->next;

@@ -50,10 +50,10 @@ char *bl_storage_make_folder(const bl_storage *store, const char *part);
 
 /* Is the folder that this server opened still where its path leads? */
 bool bl_storage_is_there(const bl_storage *store);
-BL_NODISCARD bl_status bl_storage_check(const bl_storage *store, bl_err *err); /* BL_ESTORAGE where not */
-/* Before something grows on the disk: BL_ESTORAGE where |bytes| more would leave less than |least| free (bl_disk_check_room). */
+BL_NODISCARD bl_status bl_storage_check(const bl_storage *store, bl_err *err); /* BL_ESTORAGE if not */
+/* Before data is added: BL_ESTORAGE if |bytes| more would leave less than |least| free (bl_disk_check_room). */
 BL_NODISCARD bl_status bl_storage_check_room(const bl_storage *store, uint64_t bytes, uint64_t least, bl_err *err);
-/* Every second or so: run what is owed, make the reserve whole, and tell in the log where the folder is not there any more. */
+/* Call about once a second: run owed statements, make the reserve whole, and log that the folder has gone or is back. */
 void bl_storage_tend(bl_storage *store);
 
 /* One statement with its parameters ?1 to ?n, and |row| (or NULL) for every row, until it returns false; it must not use the
@@ -66,11 +66,12 @@ BL_NODISCARD bl_status bl_storage_run(bl_storage *store, const char *sql, int n,
 BL_NODISCARD bl_status bl_storage_each(bl_storage *store, const char *sql, bl_storage_row row, void *arg, bl_err *err);
 BL_NODISCARD bl_status bl_storage_change(bl_storage *store, const char *sql, int n, const bl_cell *cells, int64_t *changed,
                                          bl_err *err);
-/* What |body| does with the store, all of it or, where it fails, nothing.  |body| may be called again after a failure. */
+/* Run |body| as one transaction: if |body| fails, the store does not change.  |body| may be called again after a failure. */
 BL_NODISCARD bl_status bl_storage_together(bl_storage *store, bl_status (*body)(void *arg, bl_err *err), void *arg, bl_err *err);
 
-/* A statement that takes something back, and has taken effect in memory: where the disk refuses it now it is *is_owed, and is run
- * as soon as that works, before any other that writes.  What is owed at the end is lost. */
+/* Run a statement that stores a revocation, which has taken effect in memory.  If the disk refuses the statement, *is_owed is
+ * set, and the statement runs as soon as the disk works, before any other statement that writes.  The end of the server loses
+ * owed statements. */
 BL_NODISCARD bl_status bl_storage_owe(bl_storage *store, const char *sql, int n, const bl_cell *cells, bool *is_owed,
                                       bl_err *err);
 

@@ -16,9 +16,9 @@ struct bl_stream {
     bl_request *rq;
     bl_stream_read read;
     void *arg;
-    bl_grant by;     /* whose |kind| NULL says: the request's own */
-    int line_feeds;  /* at the end of what was sent, up to the two that end an event */
-    bl_text refusal; /* the last event, of which |refused| bytes were sent */
+    bl_grant by;     /* |kind| is NULL if the request reads data of its own key */
+    int line_feeds;  /* at the end of the bytes sent so far; two end an event */
+    bl_text refusal; /* the last event; |refused| of its bytes were sent */
     size_t refused;
     pthread_mutex_t lock; /* of what follows; taken after the caller's of bl_stream_wake, and after a peer's */
     bool suspended, woken;
@@ -84,7 +84,7 @@ bool bl_stream_is_granted(const bl_stream *stream)
     return check_grant(stream, &ignored) == BL_OK;
 }
 
-/* The status was sent long ago: it stays what the log says. */
+/* The client has the status already, so the log keeps it. */
 static void write_refusal(bl_stream *stream, const bl_err *why)
 {
     bl_request *rq = stream->rq;
@@ -97,7 +97,7 @@ static void write_refusal(bl_stream *stream, const bl_err *why)
     bl_text_printf(&stream->refusal, "event: error\ndata: %s\n\n", bl_text_get(&rq->out));
 }
 
-/* Up to the end of an event, whole events being what may still be sent. */
+/* How many of the |n| bytes to send: all, or, once there is a refusal, up to the end of the current event. */
 static ssize_t cut_event(bl_stream *stream, const char *data, ssize_t n)
 {
     for (ssize_t i = 0; i < n; i++) {
@@ -108,7 +108,7 @@ static ssize_t cut_event(bl_stream *stream, const char *data, ssize_t n)
     return n;
 }
 
-/* What of the refusal is left, when the event at hand is out; else what |read| gives. */
+/* The next bytes of |read|, or, after a refusal and the end of the current event, the next bytes of the refusal. */
 static ssize_t read_next(bl_stream *stream, char *to, size_t most)
 {
     bl_err why = {0};

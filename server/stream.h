@@ -18,12 +18,12 @@ enum { BL_STREAM_END = -1 };
 typedef ssize_t (*bl_stream_read)(void *arg, char *to, size_t most);
 
 /* The handler's: answer |rq| with the server-sent events that |read| gives, until it ends or the client goes away.  Each event
- * ends with an empty line.  |by| is the share by which the request reads what is another key's, and its name outlives the stream;
- * NULL: it is its own.  Once the key or the share is good no more the stream ends with the event "error" in place of the next
- * one. */
+ * ends with an empty line.  |by| is the share by which the request reads data of another key, and its name outlives the stream;
+ * NULL: the data is the key's own.  Once the key or the share is no longer valid, the event "error" replaces the next event, and
+ * the stream ends. */
 BL_NODISCARD bl_status bl_stream_begin(bl_request *rq, const char *content_type, const bl_grant *by, bl_stream_read read,
                                        void *arg);
-/* Would the next event still be given to its client?  Thread: any. */
+/* May the client of the stream still get the next event?  Thread: any. */
 bool bl_stream_is_granted(const bl_stream *stream);
 /* There is something new.  Thread: any, until the request ends; a lock of the caller's may be held that |read| takes. */
 void bl_stream_wake(bl_stream *stream);

@@ -15,7 +15,7 @@ static const bl_example examples[] = {
 };
 enum { EXAMPLE_COUNT = sizeof examples / sizeof examples[0] };
 
-/* The rows of the table in their order: a group's title, or the name of an op. */
+/* The rows of the table in order: the title of a group, or the name of an op. */
 static const struct {
     const char *title, *op;
 } rows[] = {

@@ -9,7 +9,7 @@
 
 /* Nanoseconds on a clock that never goes back. */
 int64_t bl_clock_ns(void);
-/* Nanoseconds of processor time that this thread has had; that all threads of process |pid| have had (0: it is gone). */
+/* Processor time in nanoseconds: of this thread; of all threads of the process |pid| (0: the process has ended). */
 int64_t bl_clock_thread_ns(void);
 int64_t bl_clock_process_ns(pid_t pid);
 /* Milliseconds between two readings of bl_clock_ns. */

@@ -50,7 +50,7 @@ static bl_opened prepare(sqlite3 *db, const bl_database_kind *kind)
         return BL_DATABASE_FOREIGN;
     if (schema > kind->schema)
         return BL_DATABASE_NEWER;
-    /* Only where it changes: each of these writes a page, and the disk may be full. */
+    /* Only if the values change: each pragma writes a page, and the disk may be full. */
     if (owner != kind->ours || schema != kind->schema)
         snprintf(set_up, sizeof set_up, "PRAGMA application_id = %d; PRAGMA user_version = %d", kind->ours, kind->schema);
     /* WAL: readers wait for nobody. */

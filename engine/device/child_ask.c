@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-    LEAST_SHARE = 100,  /* of a core that a compiler has on a busy machine: one with less hangs */
+    LEAST_SHARE = 100,  /* a compiler that gets less than 1 / LEAST_SHARE of a core hangs */
     START_SECONDS = 30, /* until a child's first word: a process takes milliseconds, a machine that swaps longer */
     TICK_MS = 20,       /* how often it looks whether all is to end, or another child is free */
     READ_AT_ONCE = 1 << 16
@@ -88,7 +88,7 @@ static void start_clock(const child_work *w, exchange *ex, double spare)
     ex->deadline_ns = after(w->seconds(w, ex->job) + spare);
 }
 
-/* A compiler has its seconds of processor time, so that a busy machine makes no kernel fail.  A child that had hardly any hangs.
+/* The limit counts processor time, so that no kernel fails on a busy machine.  A child that used hardly any processor time hangs.
  */
 static bool is_late(const child_work *w, exchange *ex)
 {

@@ -151,7 +151,7 @@ const bl_node *expand__with_gradient(bl_call *c)
     return alias(c->build, c->in[0], c->in[1]);
 }
 
-/* y, then each x and the partial derivative with respect to it. */
+/* Operands: y, then for each x a pair: x, and the partial derivative of y with respect to x. */
 const bl_node *expand__with_partials(bl_call *c)
 {
     const bl_node *all[1 + 2 * BL_MAX_PARTIALS] = {c->in[0]}, *x[BL_MAX_PARTIALS], *partial[BL_MAX_PARTIALS];
@@ -303,7 +303,7 @@ static void take_update(bl_build *b, const bl_wire_output *update)
         b->graph->updates[at] = value;
 }
 
-/* The checks of the graph itself, bodies' included, each once. */
+/* Make graph->checks: the checks of the graph and of its bodies, each once. */
 static void take_checks(bl_build *b)
 {
     bl_graph *g = b->graph;
@@ -326,7 +326,7 @@ static void drop_aliases(bl_build *b)
     int nupdates = g->nstates + g->nhidden, n = 0;
     bl_arena *arena = bl_ir_arena(b->ir);
     size_t most = (size_t)(g->noutputs + nupdates + g->nchecks) + 1;
-    const bl_node ***at = bl_arena_array(arena, most, sizeof *at); /* where each root stands */
+    const bl_node ***at = bl_arena_array(arena, most, sizeof *at); /* the member of the graph that holds each root */
     const bl_node **root = bl_arena_array(arena, most, sizeof *root);
 
     if (at == NULL || root == NULL || bl_ir_status(b->ir, NULL) != BL_OK)

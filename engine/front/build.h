@@ -44,8 +44,8 @@ struct bl_build {
     int nrandom; /* random nodes so far, of bodies too; of the outermost build */
     const bl_node *rng, **rng_update;
     int64_t naliases;                     /* so far, of bodies too; of the outermost build */
-    bl_index_check *checks, **last_check; /* of this graph or body; where the next one goes */
-    const bl_node *unread;                /* where updates go that nobody reads, after a failure */
+    bl_index_check *checks, **last_check; /* of this graph or body; |last_check|: the link for the next check */
+    const bl_node *unread;                /* the target of updates after a failure; never read */
 };
 
 static inline bl_build *bl_build_outermost(bl_build *build)

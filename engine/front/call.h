@@ -123,16 +123,16 @@ const bl_node *bl_floor(bl_ir *ir, const bl_node *x);
 const bl_node *bl_is_nan(bl_ir *ir, const bl_node *x);
 
 /* ---- indices (index.c, index_check.c) */
-/* Counted from the end where negative; as wide as the extent asks for. */
+/* |index| with negative indices counted from the end, in an integer dtype wide enough for |extent|. */
 const bl_node *bl_wrap_index(bl_ir *ir, const bl_node *index, const bl_node *extent);
-/* The same for an index that a client gives for an axis of x, checked where the graph asks for checks. */
+/* The same for an index of a client into an axis of x; checked if the graph asks for checks. */
 const bl_node *bl_call_index(bl_call *c, const bl_node *index, const bl_node *x, int axis);
-/* Add a check of |index|, which may have any shape, where the graph asks for checks. */
+/* Add a check of |index|, of any shape, if the graph asks for checks. */
 void bl_call_check_index(bl_call *c, const bl_node *index, const bl_index_bound *bound);
 bool bl_call_checks_indices(const bl_call *c);
 int bl_checks_count(const bl_index_check *checks);
-/* Take over the checks of a body: of a branch that is taken where |is| holds; of a scan, whose results from |result| on they
- * are. */
+/* Add the checks of a body to the graph around it.  A branch is taken where |is| holds.  The checks of a scan are its results
+ * from number |result| on. */
 void bl_checks_of_branch(bl_call *c, const bl_node *is, const bl_index_check *checks);
 void bl_checks_of_scan(bl_call *c, const bl_node *scan, int result, const bl_index_check *checks);
 

@@ -67,7 +67,7 @@ static const bl_node *without_steps(bl_call *c, int ncarries, const bl_node *con
     return c->result[0];
 }
 
-/* The roots of a body, and behind them the checks of its indices, which a scan stacks like outputs.  NULL without memory. */
+/* The roots of a body, followed by the checks of its indices.  A scan stacks the checks like outputs.  NULL without memory. */
 static const bl_node **with_checks(bl_call *c, const bl_node *const *root, const bl_index_check *checks)
 {
     size_t n = (size_t)c->nresults;

@@ -15,24 +15,25 @@ typedef struct bl_hidden_state {
     double init; /* every element starts as this */
 } bl_hidden_state;
 
-/* What an index may be: from 0, or from -extent where negative ones count from the end, up to extent - 1. */
+/* The legal indices: from 0, or from -extent if negative indices count from the end, to extent - 1. */
 typedef struct bl_index_bound {
     const bl_node *extent;      /* INDEX */
     const char *what;           /* "index" or "target" */
     const char *before, *after; /* the extent in words: "axis 0 of x has size", "" */
     bool wraps;
-    bool ignores; /* |ignored| is no index, and allowed */
+    bool ignores; /* |ignored| is legal too */
     int64_t ignored;
 } bl_index_bound;
 
 #define BL_INDEX_CHECK_PLACE (INT64_C(1) << 32)
-#define BL_INDEX_CHECK_LAST  (INT32_MAX - 1) /* stands for the places from there on */
+#define BL_INDEX_CHECK_LAST  (INT32_MAX - 1) /* stands for all larger positions too */
 
-/* A tensor of indices that each step compares with their bound (index_check.c).  |first| is int64: INT64_MAX where all are in
- * range, else the position of the first one that is not, in the flat index tensor, times BL_INDEX_CHECK_PLACE, plus its value,
- * cut to 32 bits, less INT32_MIN.  Within scans it has an axis for the steps of each, the outermost first. */
+/* The check of a tensor of indices, which each step computes (index_check.c).  |first| is int64: INT64_MAX if all indices are in
+ * range.  Otherwise |first| describes the first index out of range: its position in the flat index tensor times
+ * BL_INDEX_CHECK_PLACE, plus its value, clamped to 32 bits, minus INT32_MIN.  Within scans |first| has an axis for the steps of
+ * each scan, the outermost scan first. */
 typedef struct bl_index_check {
-    struct bl_index_check *next; /* while the graph is built */
+    struct bl_index_check *next; /* a list only while the graph is built */
     const char *op, *node;       /* the wire op and the first id of its node; arena of the ir */
     bl_index_bound bound;
     int ndim; /* of the index tensor */
@@ -51,7 +52,7 @@ typedef struct bl_graph {
     const bl_node **outputs;
     const bl_node **updates; /* nstates + nhidden: the new value, or NULL where the state stays */
     int nchecks;
-    bl_index_check *checks; /* of the indices, in the order of the nodes; none unless the wire graph asks for them */
+    bl_index_check *checks; /* of indices, in the order of the nodes; none unless the wire graph asks for checks */
     bool uses_rng;          /* some node draws; then the hidden state "rng" (uint32[2]: seed, step) is there */
 } bl_graph;
 

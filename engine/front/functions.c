@@ -102,7 +102,7 @@ const bl_node *bl_exp2(bl_ir *ir, const bl_node *x)
     const bl_node *n = bl_detach(ir, bl_floor(ir, bl_add_real(ir, held, 0.5)));
     const bl_node *rest = bl_alu1(ir, BL_OP_EXP, bl_mul_real(ir, bl_sub(ir, held, n), LN_2));
     const bl_node *value = times_power(ir, rest, n), *slope = bl_mul_real(ir, value, LN_2);
-    return bl_with_partials(ir, value, 1, &x, &slope); /* what is held has no slope at its limits */
+    return bl_with_partials(ir, value, 1, &x, &slope); /* the clamped x has no slope at the limits of the clamp */
 }
 
 /* x^n as a product, for n that is not 0. */
@@ -118,7 +118,8 @@ static const bl_node *whole_power(bl_ir *ir, const bl_node *x, int64_t n)
     return n >= 0 ? power : bl_div(ir, bl_full_like(ir, power, 1), power);
 }
 
-/* x^|power| by products or a root, as precise as they are, where the exponent is a whole number up to 64 or a half; else NULL. */
+/* x^|power| by products or a root, if |power| is a whole number up to 64, 0.5 or -0.5; else NULL.  The result is as precise as
+ * the products or the root. */
 static const bl_node *constant_power(bl_ir *ir, const bl_node *x, double power)
 {
     if (power == 0.5 || power == -0.5) { /* the root of -0.0 is -0.0, the power 0.0; of -inf it is NaN, the power inf */
@@ -164,8 +165,7 @@ static const bl_node *logarithmic_power(bl_ir *ir, const bl_node *x, const bl_no
     const bl_node *signed_zero = bl_where(ir, is_negative(ir, y), bl_div(ir, one, x), x);
     at_zero = bl_where(ir, bl_alu2(ir, BL_OP_AND, odd, bl_not(ir, is_infinite(ir, y))), signed_zero, at_zero);
     power = bl_where(ir, is_zero, bl_where(ir, bl_is_nan(ir, y), y, at_zero), power);
-    power =
-        bl_where(ir, bl_is_nan(ir, x), x, power); /* a driver that contracts exp(y * log(x)) to a power of its own may lose NaN */
+    power = bl_where(ir, bl_is_nan(ir, x), x, power); /* a driver that replaces exp(y * log(x)) by its own power may lose NaN */
     return bl_where(ir, none, one, power);
 }
 
@@ -196,7 +196,8 @@ static const bl_node *slope_of_exponent(bl_ir *ir, const bl_node *x, const bl_no
     return bl_where(ir, flat, zero, bl_mul(ir, power_of_order(ir, x, y, order - 1), bl_alu1(ir, BL_OP_LOG, x)));
 }
 
-/* x^y with its first |order| derivatives given.  Further ones come from the value, and have other limits at 0 and infinity. */
+/* x^y with explicit derivatives up to |order|.  Higher derivatives derive from the formula of the value, and have other limits at
+ * 0 and infinity. */
 static const bl_node *power_of_order(bl_ir *ir, const bl_node *x, const bl_node *y, int order)
 {
     const bl_node *value = power_value(ir, x, y), *of[2], *partial[2];

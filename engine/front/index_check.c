@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of indices, where the graph asks for them (bl_wire_graph.check_indices).  A check is a scalar that every step computes:
- * the first index out of range, as position * 2^32 + value - INT32_MIN, or INT64_MAX where every index is in range.  One number
- * holds both because a minimum then finds the first one in one pass, with no second kernel that reads the value. */
+/* Checks of indices, if the graph asks for checks (bl_wire_graph.check_indices).  A check is a scalar that every step computes:
+ * the first index out of range, as position * 2^32 + value - INT32_MIN, or INT64_MAX if every index is in range.  One number
+ * holds position and value, so that one minimum finds both, and no second kernel reads the value. */
 #include "engine/front/build.h"
 #include "engine/ir/scan.h"
 #include "engine/ir/shape.h"
@@ -11,7 +11,7 @@ static const bl_node *whole(bl_ir *ir, int64_t value, const bl_node *like)
     return bl_spread(ir, bl_const_int(ir, BL_I64, value), like);
 }
 
-/* The index as int64; uint64 above INT64_MAX, which no extent reaches, as INT64_MAX. */
+/* |index| as int64.  A uint64 above INT64_MAX becomes INT64_MAX, which is out of range for every extent. */
 static const bl_node *as_int64(bl_ir *ir, const bl_node *index)
 {
     if (index->dtype == BL_U64)
@@ -44,7 +44,7 @@ static const bl_node *first_outside(bl_ir *ir, const bl_node *index, const bl_in
     return bl_drop_axes(ir, bl_reduce(ir, BL_OP_MIN, found, 1), 1);
 }
 
-/* Can every number of the dtype be an index? */
+/* Is every number of |dtype| a legal index? */
 static bool always_fits(bl_dtype dtype, const bl_index_bound *bound)
 {
     return dtype != BL_U64 && bl_scalar_lowest(dtype).i >= (bound->wraps ? -bound->extent->lo : 0) &&
@@ -56,7 +56,7 @@ static void add_check(bl_build *b, const bl_index_check *check)
     bl_index_check *made = bl_arena_alloc(bl_ir_arena(b->ir), sizeof *made);
 
     if (made == NULL)
-        return; /* which the arena remembers */
+        return; /* the arena keeps the failure */
     *made = *check;
     made->next = NULL;
     *b->last_check = made;
@@ -89,7 +89,7 @@ const bl_node *bl_call_index(bl_call *c, const bl_node *index, const bl_node *x,
 {
     const bl_node *extent = x->dim[axis];
 
-    if (c->caller == NULL && bl_call_checks_indices(c)) { /* the indices of a formula are right by construction */
+    if (c->caller == NULL && bl_call_checks_indices(c)) { /* indices that a formula computes are in range by construction */
         const char *before = bl_arena_printf(bl_ir_arena(c->ir), "axis %d of x has size", axis);
         bl_call_check_index(c, index,
                             &(bl_index_bound){.extent = extent, .what = "index", .before = before, .after = "", .wraps = true});

@@ -39,7 +39,7 @@ bool bl_dtype_is_narrow(bl_dtype dtype); /* a float of 8 or 16 bits: computed in
 /* BL_DTYPE_COUNT where no such name or code stands on the wire. */
 bl_dtype bl_dtype_from_name(const char *name, size_t len);
 bl_dtype bl_dtype_from_code(const char *code, size_t len);
-/* The dtype of the wire whose name is nearest to one that none has. */
+/* The dtype of the wire whose name is nearest to the unknown |name|. */
 void bl_dtype_near(bl_near *near, bl_span name);
 
 /* One value.  Floats of every width are held as the double they equal exactly; signed integers and INDEX in i,

@@ -228,7 +228,7 @@ void bl_ir_tell(bl_ir *ir, const char *doing)
     ir->doing = doing;
 }
 
-/* Another thread may go on with the compilation: its clock counts from where it begins. */
+/* Another thread may continue the compilation: its time counts from this call on. */
 static bool spent_all(bl_ir *ir)
 {
     int64_t now = bl_clock_thread_ns();

@@ -98,10 +98,10 @@ void bl_ir_destroy(bl_ir *ir);
 bl_arena *bl_ir_arena(bl_ir *ir); /* for whatever must live as long as the nodes */
 BL_NODISCARD bl_status bl_ir_status(const bl_ir *ir, bl_err *err);
 /* After |seconds| of processor time of the threads that make nodes (0: never) every builder gives POISON, and the status is
- * BL_ELIMIT.  Waiting for a busy machine does not count. */
+ * BL_ELIMIT.  Time in which these threads do not run does not count. */
 void bl_ir_limit_time(bl_ir *ir, double seconds);
 void bl_ir_add_time(bl_ir *ir, double seconds); /* to that limit: for what was not the compiler's own time */
-/* What the error then names (borrowed; NULL for nothing): a stage of the compiler, or a kernel. */
+/* The stage of the compiler, or the kernel, that the error of the limit names (borrowed; NULL for none). */
 void bl_ir_tell(bl_ir *ir, const char *doing);
 /* The same once |halt| (copied) says that nobody waits, with its status.  Zeroed: never again. */
 void bl_ir_obey(bl_ir *ir, const bl_halt *halt);

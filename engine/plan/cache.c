@@ -322,7 +322,8 @@ static void put(bl_plans *plans, entry *e, bl_plan *plan)
 static void supersede(const entry *e, bl_plan *plan)
 {
     bl_plan *current = bl_plan_current(e->plan);
-    bool better = plan->options.debug > 0 || !bl_plan_same_moves(current, plan) || /* its text tells of the search */
+    bool better = plan->options.debug > 0 ||
+                  !bl_plan_same_moves(current, plan) || /* the debug text of the plan describes the search */
                   current->info.interpreted > plan->info.interpreted;
     if (better)
         bl_plan_supersede(e->plan, plan);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the checks of indices found in a step (engine/front/index_check.c), and the error that says it. */
+/* Reading the checks of indices after a step (engine/front/index_check.c), and the error for an index out of range. */
 #include "engine/ir/shape.h"
 #include "engine/plan/internal.h"
 
 #include <stdlib.h>
 
-/* Append " at [i, j]": the place in the index tensor; nothing for a scalar, or a place too far to be known. */
+/* Append " at [i, j]", the place in the index tensor.  Append nothing for a scalar, or for a position of BL_INDEX_CHECK_LAST. */
 static void print_place(bl_text *out, const bl_index_check *check, int64_t at, const int64_t *vars)
 {
     int64_t place[BL_MAX_DIMS];
@@ -21,8 +21,8 @@ static void print_place(bl_text *out, const bl_index_check *check, int64_t at, c
         bl_text_printf(out, "%s%lld%s", i == 0 ? " at [" : ", ", (long long)place[i], i + 1 < check->ndim ? "" : "]");
 }
 
-/* Append " in step 3 of the scan": |word| is a number of the check's result, which has an axis for each scan, the outermost
- * first. */
+/* Append " in step 3 of the scan".  |word| is an index into the flat result of the check, which has an axis for each scan, the
+ * outermost scan first. */
 static void print_steps(bl_text *out, const bl_index_check *check, int64_t word)
 {
     const bl_node *first = check->first;

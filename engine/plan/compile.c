@@ -161,7 +161,8 @@ static bl_status fill_info(compile *c)
     info->debug = c->plan->debug.data == NULL ? "" : c->plan->debug.data;
     return BL_OK;
 }
-/* The states of which a step changes a part: where it cannot fail on what it computes. */
+/* The states that a step updates in place, because it changes only a part of them.  A step with checks updates no state in place:
+ * the step may fail after its kernels ran. */
 static bl_status update_in_place(compile *c)
 {
     const bl_graph *graph = c->plan->graph;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* The first tier: kernels that the driver has not compiled yet, and that take little time, run on the device's stand-in, the
- * interpreter.  The plan is then ready at once.  Another one, all of whose kernels are compiled, supersedes it between two runs
+ * interpreter.  The plan is then ready at once.  A plan with only compiled kernels supersedes it between two runs
  * (server/promote.c). */
 #include "engine/plan/compile.h"
 
 #include <stdlib.h>
 
-/* What the interpreter takes for an instruction, and for each lane of it: at most, by the kernels of a training step, whose
- * groups it runs side by side. */
+/* Upper bounds for the time of the interpreter per instruction and per lane, measured with the kernels of a training step, whose
+ * groups run in parallel. */
 #define NS_AN_INSTRUCTION 8.0
 #define NS_A_LANE         4.0
-/* A kernel takes a driver a tenth of a second, and two of them are compiled at a time.  What is interpreted takes less. */
+/* A driver compiles a kernel in a tenth of a second, and two kernels are compiled at a time.  Interpreted kernels must take less.
+ */
 #define SECONDS_OF_A_KERNEL 0.02
 #define SECONDS_OF_A_RUN    0.1
 
@@ -25,7 +26,7 @@ static int shorter_first(const void *a, const void *b)
     return x->seconds != y->seconds ? (x->seconds < y->seconds ? -1 : 1) : x->made - y->made;
 }
 
-/* What the interpreter takes for a launch at the largest sizes. */
+/* The time of a launch on the interpreter, at the largest sizes. */
 static double interpreted_seconds(const compile *c, const made *m, const int64_t *most)
 {
     const bl_linear *linear = m->lowered->linear;
@@ -37,8 +38,8 @@ static double interpreted_seconds(const compile *c, const made *m, const int64_t
     return ns * 1e-9;
 }
 
-/* Does the kernel mix random bits?  From one seed come the same numbers, to the last bit of a logarithm, whatever else has been
- * compiled meanwhile. */
+/* Does the kernel mix random bits?  One seed must give the same numbers, to the last bit of a logarithm, whether other kernels
+ * are compiled or not. */
 static bool draws(const compile *c, const made *m)
 {
     const bl_linear *linear = m->lowered->linear;
@@ -104,7 +105,7 @@ bl_status compile_early(compile *c)
     n = choose(c, all, n);
     for (int i = 0; i < n; i++) {
         bl_kernel_source source = compile_source(c, &c->made[all[i].made]);
-        bl_err ignored = {0}; /* it needs too much memory to be interpreted: it is compiled */
+        bl_err ignored = {0}; /* a kernel that needs too much memory on the interpreter is compiled */
 
         if (bl_kernel_create(c->dev->stand_in, &source, &c->plan->kernels[all[i].made], &ignored) != BL_OK)
             c->plan->kernels[all[i].made] = NULL;

@@ -162,7 +162,7 @@ typedef struct plan_piece {
 BL_NODISCARD bl_status plan_join(bl_ir *ir, const bl_target *target, bool hot, int n, const plan_piece *pieces, plan_piece *out,
                                  int *members, int *nout, bl_err *err);
 /* check.c */
-/* Fail where the checks of the step that is over, a buffer for each of plan->graph->checks, found an index out of range. */
+/* Fail if a check of the completed step found an index out of range.  |words|: a buffer for each of plan->graph->checks. */
 BL_NODISCARD bl_status plan_check_indices(const bl_plan *plan, bl_buffer *const *words, const int64_t *vars, bl_err *err);
 /* keep.c */
 /* Around the submission of a step whose slots are bound: values that are there already are not computed again. */

@@ -74,7 +74,7 @@ typedef struct bl_plan_info {
     const char *debug;  /* text of the levels asked for, or "" */
     bool uses_rng;
     bool brief;
-    bool checks_indices; /* a step waits for its checks, and fails where an index is out of range */
+    bool checks_indices; /* a step waits for its checks, and fails if an index is out of range */
     int rows; /* the named dimension that is the first of all inputs and outputs, each row of which depends on that row alone
                  (engine/ir/rows.h); -1: there is none, or it is not proven */
 } bl_plan_info;
@@ -89,11 +89,12 @@ void bl_plans_destroy(bl_plans *plans);
 bl_plan *bl_plans_lookup(bl_plans *plans, const bl_wire_key *key, int beam, bool early);
 /* Up to |most| plans that are there, each retained, the last used first; how many. */
 size_t bl_plans_list(bl_plans *plans, size_t most, bl_plan **out);
-/* Hit, or compile (blocking; for a compile thread).  *hit tells which; a wait for somebody else's compile is a hit.  Where the
- * plan at hand was searched less widely than options->beam, its kernels are, and what comes of it supersedes it; likewise where
- * it has interpreted kernels and options->early is false.  Until then who asks for less gets the one at hand.  A compilation ends
- * once options->halt and those of all who wait for it say so; a search once that of who asked for it does.  Who waits for its
- * plan then, or comes at that moment, is not told of it: one of them compiles, with the kernels that were searched till then. */
+/* Hit, or compile (blocking; for a compile thread).  *hit tells which; a wait for somebody else's compile is a hit.  If
+ * the kernels of the cached plan were searched less widely than options->beam, the call searches them, and the new plan
+ * supersedes the cached plan; likewise if the cached plan has interpreted kernels and options->early is false.  Until then calls
+ * that ask for less get the cached plan.  A compilation ends once options->halt and the halts of all calls that wait for it are
+ * set; a search ends once the halt of its own call is set.  Calls that wait for the plan of such a search do not fail: one of
+ * them compiles, with the moves found so far. */
 BL_NODISCARD bl_status bl_plans_get(bl_plans *plans, const bl_wire_key *key, const bl_wire_graph *graph, bl_device *dev,
                                     const bl_plan_options *options, bl_plan **out, bool *hit, bl_err *err);
 /* Add the kernels of |graph|, as a plan made with |options| would have them, to |sources|; their texts are in |arena|.  Kernels
@@ -144,8 +145,8 @@ void bl_plan_supersede(bl_plan *plan, bl_plan *better);
 bl_plan *bl_plan_current(bl_plan *plan); /* retained */
 /* Compile what |plan| was made of once more, with |options|' choice of moves. */
 BL_NODISCARD bl_status bl_plan_remake(const bl_plan *plan, const bl_plan_options *options, bl_plan **out, bl_err *err);
-/* Has a plan of interpreted kernels been run more than once?  Then it is worth compiling: who remakes it without options.early
- * has that one supersede it, or says that its kernels do not compile. */
+/* Has a plan of interpreted kernels been run more than once?  Then the caller remakes the plan without options.early, and calls
+ * bl_plan_supersede, or bl_plan_stay if the kernels do not compile. */
 bool bl_plan_wants_compiling(const bl_plan *plan);
 void bl_plan_stay(bl_plan *plan);
 BL_NODISCARD bl_status bl_plan_gather_again(const bl_plan *plan, const bl_plan_options *options, bl_arena *arena,

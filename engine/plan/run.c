@@ -25,7 +25,7 @@ typedef struct running {
     bl_buffer **lent;    /* nstates: those that were to be the next, but somebody else reads them; NULL for most */
     int nsets, set;      /* sets of outputs, and that of the step at hand */
     bl_buffer **outputs; /* nsets * noutputs */
-    bl_buffer **words;   /* nchecks: what the checks of indices find */
+    bl_buffer **words;   /* nchecks: the results of the checks of indices */
     int nreports;        /* submitted, and not yet told */
     uint64_t report[REPORTS_IN_FLIGHT];
 } running;
@@ -126,7 +126,7 @@ static bl_status alloc_outputs(running *r)
         if (!bl_size_add(all, bytes, &all))
             all = SIZE_MAX;
     }
-    bool waits = plan->info.checks_indices; /* for each step, and the reports before one that fails are to be told */
+    bool waits = plan->info.checks_indices; /* after each step, so that all reports before a failed step are delivered */
     r->nsets = reports(r->run) && !waits && r->run->steps > r->run->every && all <= MOST_REPORT_BYTES ? REPORTS_IN_FLIGHT : 1;
     r->outputs = bl_calloc((size_t)r->nsets * (size_t)n + 1, sizeof(bl_buffer *));
     if (r->outputs == NULL)
@@ -480,7 +480,7 @@ bl_status bl_plan_run(bl_run *run, bl_err *err)
  * there is none. */
 bool bl_plan_may_fly(const bl_plan *plan)
 {
-    if (plan->info.checks_indices) /* the checks are read before the outputs are given */
+    if (plan->info.checks_indices) /* the host reads the checks before it hands out the outputs */
         return false;
     for (int i = 0; i < plan->info.nstates + plan->info.nhidden; i++)
         if (plan->info.updated[i])

@@ -153,7 +153,8 @@ static const bl_node *moved(const sched *s, const bl_node *node)
     return node;
 }
 
-/* A value that the store being built computes at too many indices gets a buffer, or what it moves does. */
+/* If the store in progress computes |node| at too many indices, give a buffer to the node, or to the value that the node moves.
+ */
 static void limit_patterns(sched *s, const bl_node *node, int position, int patterns)
 {
     const bl_node *computed = node;
@@ -164,7 +165,7 @@ static void limit_patterns(sched *s, const bl_node *node, int position, int patt
     while (bl_op_get_class((bl_op)computed->op) == BL_CLASS_MOVE && s->realised[sched_position(s, computed)] == INLINE)
         computed = computed->src[0];
     at = sched_position(s, computed);
-    if (s->realised[at] != INLINE || s->weight[at] == 0) /* nothing is computed here, only moved */
+    if (s->realised[at] != INLINE || s->weight[at] == 0) /* the node only moves a value, and computes nothing */
         return;
     at = sched_position(s, moved(s, node));
     s->realised[at] = BUFFERED;

@@ -8,7 +8,7 @@
 
 enum {
     RANGES_PER_LEVEL = BL_MAX_DIMS,
-    FIRST_STAGE_LEVEL = 8 /* of the RANGEs of stages; reductions in reductions have those below */
+    FIRST_STAGE_LEVEL = 8 /* of the RANGEs of stages; the lower levels are those of reductions in reductions */
 };
 
 /* Why a tensor node has a buffer. */
@@ -32,18 +32,18 @@ typedef struct stored {
     bool tiled;      /* some reduction reads its operands over and over, as a matmul does */
     bool sums;       /* some reduction over all of its loops does not, and is not small */
     int group;
-    bool read_elsewhere;         /* than in its own nest, or by who asked for it */
+    bool read_elsewhere;         /* a nest other than its own reads the value, or the value is a root */
     const struct stored *within; /* stored in its place in that one's buffer (join.c), or NULL */
     bool joined;                 /* of parts that are stored so: there is nothing to do */
     int built;                   /* the number of its build, 0: none yet */
-    bool cut_sums, cut_costs;    /* looked at since: no reduction, no costly value in it needs a buffer */
+    bool cut_sums, cut_costs;    /* this build was searched: no reduction, no costly value in it needs a buffer */
 } stored;
 
 /* The builds of stores, numbered from 1.  A store is built again only after a change of |realised| of a value that it computes or
  * reads. */
 typedef struct builds {
     int count;          /* the number of the build in progress, or of the last one */
-    uint8_t *built_as;  /* by position: |realised| of the value when it was last compared ... */
+    uint8_t *built_as;  /* by position: |realised| of the value at the last comparison ... */
     int *changed;       /* ... and the number of the first build after its last change */
     int *often, noften; /* positions of values that the build in progress met at too many indices */
     bool *reached;      /* by position, scratch: the store reads or computes the value */
@@ -77,7 +77,7 @@ typedef struct sched {
     int64_t *input_count;   /* by slot of the graph: elements */
     const staging *staging; /* the innermost stage being built, or NULL */
     uint64_t prefix;        /* of the stages of the store being built, 0 before there is one */
-    bool rebuild;           /* something was built that a stage cannot serve: another round of builds is due */
+    bool rebuild;           /* a stage cannot serve some value that was built: another round of builds follows */
     int round;
     int nstored;
     stored *stored;    /* sources before users */
@@ -99,10 +99,11 @@ typedef struct sched {
 BL_NODISCARD bl_status sched_make(bl_ir *ir, int nroots, const bl_node *const *roots, const bl_node *const *offset, int depth,
                                   const bl_sched_options *options, bl_schedule **out, bl_err *err);
 int sched_place(const sched *s, const bl_node *node); /* of an INPUT, or of a node that is stored */
-/* The buffer of an INPUT, or of a node that is or will be stored.  Its number does not depend on what else is stored; nests get
- * places when all is known. */
+/* The buffer of an INPUT, or of a node that is or will be stored.  The number of the buffer does not depend on other stores; the
+ * parameters of nests are mapped to places once all stores are known. */
 const bl_node *sched_buffer(const sched *s, const bl_node *node);
-stored *sched_stored(const sched *s, const bl_node *buffer); /* what fills |buffer|, or NULL for an input and for local memory */
+stored *sched_stored(const sched *s,
+                     const bl_node *buffer); /* the store that fills |buffer|; NULL for an input and for local memory */
 /* One more, zeroed but for what is given; false without memory. */
 bool sched_add_place(sched *s, bl_place place);
 bool sched_add_nest(sched *s, const bl_nest *nest);
@@ -158,7 +159,7 @@ int64_t sched_elements(const bl_node *node); /* of a tensor at its largest */
 bool sched_cut_after(sched *s, const bl_node *reduce);
 int sched_own_weight(const bl_node *node); /* scalar ops that an element costs, roughly, but for its sources */
 void sched_mark_first(sched *s, int nroots, const bl_node *const *roots);
-/* What an element of each value from position |first| to |last| costs, with what has a buffer by now costing nothing. */
+/* Set the cost of an element of each value from position |first| to |last|.  A value with a buffer costs nothing. */
 void sched_weigh(sched *s, int first, int last);
 int sched_mark_more(sched *s);
 /* After grouping: reductions computed in two nests. */

@@ -8,7 +8,7 @@
 enum {
     MOST_DEPTH = 1000,    /* nodes on one path of an expression: bounds recursion in index.c and the linearizer */
     SMALL_NEST = 4096,    /* iterations that one work-item may as well do alone */
-    SMALL_SERIAL = 16384, /* iterations up to which it does not matter how few rows run side by side, or how many are repeated */
+    SMALL_SERIAL = 16384, /* iterations up to which few parallel rows, or repeated iterations, cost little */
     COSTLY = 8,           /* ops per element from which a value used over and over is worth a buffer */
     COSTLY_TWICE = 64,    /* ops per element from which one used in two nests is */
     REUSED = 8,           /* uses of each element that count as over and over */
@@ -343,7 +343,7 @@ typedef struct view {
     sched *s;
     const stored *st;
     bl_free free;
-    uint64_t *around; /* by position in |st->below|: the loops that the value is computed in */
+    uint64_t *around; /* by position in |st->below|: the loops around the computation of the value */
     uint64_t outputs; /* RANGEs of the store */
     uint64_t stages;  /* RANGEs of its stages */
     uint64_t chain;   /* the smallest set of outputs that some reduction is computed for, all others being loops inside */
@@ -377,8 +377,8 @@ static int64_t innermost(const bl_free *free, uint64_t set)
     return level;
 }
 
-/* The loops in which a value that depends on the loops |set| is computed, under users that stand in |around|: |set|, and what of
- * |around| is not inside the innermost loop of |set|. */
+/* The loops around the computation of a value that depends on the loops |set|, and whose users are in the loops |around|: |set|,
+ * and the loops of |around| that are not inside the innermost loop of |set|. */
 static uint64_t stands_in(const bl_free *free, uint64_t around, uint64_t set)
 {
     int64_t level = innermost(free, set);
@@ -551,8 +551,8 @@ static int either(int store, int also)
     return also == NO_STORE ? store : SEVERAL_STORES;
 }
 
-/* Costly values that several stores compute get buffers.  Users first: from then on the sources of such a value are computed in
- * one store. */
+/* Give buffers to costly values that several stores compute.  Users come first: once a value has a buffer, only one store
+ * computes its sources. */
 static int cut_twice(sched *s)
 {
     int *store = bl_arena_array(bl_ir_arena(s->ir), s->order.count, sizeof *store); /* by position */

@@ -10,7 +10,7 @@
 
 enum {
     MOST_CHANGES = 4, /* of one value, over all rounds: inline, in a stage, inline again, in a buffer; each round changes one */
-    FEW_OFTEN = 8     /* values that a store meets at too many indices, up to which they get buffers one by one */
+    FEW_OFTEN = 8     /* up to so many values at too many indices get buffers one at a time */
 };
 
 static bl_status init(sched *s, bl_err *err)
@@ -115,9 +115,9 @@ static void note_change(sched *s, int position)
     s->builds.changed[position] = s->builds.count + 1;
 }
 
-/* The build of |st| gave buffers to the values that it met at too many indices.  Keep the buffers that |st| still reads: the
- * other values are computed in the stores of these.  Where there are few values keep the last buffer only, since one buffer often
- * makes another unnecessary.  False if the build met no such value: it is complete. */
+/* The build of |st| gave buffers to the values that it computed at too many indices.  Keep the buffers that |st| still reads: the
+ * stores of these buffers compute the other values.  If there are few such values, keep only the last buffer, because one buffer
+ * often makes another unnecessary.  False if there was no such value: the build is complete. */
 static bool keep_topmost(sched *s, const stored *st)
 {
     builds *b = &s->builds;
@@ -148,7 +148,7 @@ static bool keep_topmost(sched *s, const stored *st)
     return true;
 }
 
-/* A store of the value at |position|.  Values that it would compute at too many indices get buffers first. */
+/* A store of the value at |position|.  Values that the store would compute at too many indices get buffers first. */
 static stored *make_store(sched *s, int position)
 {
     stored *st = bl_arena_alloc(bl_ir_arena(s->ir), sizeof *st);
@@ -167,8 +167,7 @@ static bool has_store(const sched *s, int position)
     return s->realised[position] != INLINE && s->realised[position] != STAGED;
 }
 
-/* By position: the number that the first build after the last change had, of all that the store of the value computes or reads.
- */
+/* By position: the number of the first build after the last change of any value that the store of the value computes or reads. */
 static int *find_changes(sched *s)
 {
     builds *b = &s->builds;
@@ -188,7 +187,7 @@ static int *find_changes(sched *s)
     return newest;
 }
 
-/* The stores side by side, in the order of their values. */
+/* Copy the stores to one array, in the order of their values. */
 static void line_up(sched *s)
 {
     size_t n = s->order.count;
@@ -316,7 +315,7 @@ void sched_bind_params(bl_ir *ir, bl_nest *nest)
         nest->writes |= UINT32_C(1) << nest->sink->src[i]->src[0]->arg;
 }
 
-/* Which values must really be in memory?  Not those that only their own nest reads: it has them in a register. */
+/* Find the values that must be in memory.  A value that only its own nest reads stays in a register. */
 static void find_readers(sched *s)
 {
     for (int i = 0; i < s->nstored; i++)
@@ -381,7 +380,7 @@ static int limit_to_running(sched *s, int ngroups)
     return marked;
 }
 
-/* From the numbers that buffers have while stores are built to places. */
+/* Map the parameters of a nest from the numbers of buffers, which stores use while they are built, to places. */
 static bool place_params(sched *s, bl_nest *nest)
 {
     int *param = bl_arena_array(bl_ir_arena(s->ir), (size_t)nest->nparams + 1, sizeof *param);

@@ -104,7 +104,7 @@ static bl_status take_rows(bl_access *access, const fresh_rows *fresh, bl_err *e
         int64_t revoked = same ? o->row.revoked : 0;
         o->secrets += !same;
         o->row = fresh->rows[i];
-        if (o->row.revoked == 0) /* the store may not know yet; only a new secret makes a key good again */
+        if (o->row.revoked == 0) /* the store may not have the revocation yet; only a new secret makes a key valid again */
             o->row.revoked = revoked;
         o->next_in_bucket = *bucket;
         *bucket = o;

@@ -15,7 +15,7 @@ BL_NODISCARD bl_status bl_access_create(bl_server *server, bl_access **out, bl_e
 void bl_access_destroy(bl_access *access);                                                /* before it is closed; accepts NULL */
 /* Take the keys as the store has them now: a row of the table in reload.c. */
 BL_NODISCARD bl_status bl_access_reload(bl_server *server, const bl_settings *fresh, bl_err *err);
-/* From now on the key |name| is good for nothing, whatever the store says until it has a new secret; false: there is none. */
+/* Revoke the key |name| in memory, whatever the store says, until the key gets a new secret.  False: there is no such key. */
 bool bl_access_revoke(bl_access *access, const char *name, int64_t now);
 bool bl_access_has_keys(bl_access *access); /* or had: then nobody comes in without one */
 
@@ -24,8 +24,8 @@ BL_NODISCARD bl_status bl_access_identify(bl_request *rq, const bl_head *head, b
 /* Once the route is known: BL_EFORBIDDEN where the key is not good for it, BL_EQUOTA where it asks too often. */
 BL_NODISCARD bl_status bl_access_admit(bl_request *rq);
 
-/* Whether that key would still be let in: for answers that go on.  BL_EAUTH where it was revoked, has expired or has another
- * secret, BL_EFORBIDDEN where it is not good for the route any more. */
+/* Check the key of |rq| again, for answers that take long.  BL_EAUTH if the key was revoked, has expired or has another secret,
+ * BL_EFORBIDDEN if its scopes no longer cover the route. */
 BL_NODISCARD bl_status bl_access_check_still(const bl_request *rq, bl_err *err);
 
 /* How often all that |owner| has was purged.  What was begun before, as rq->purges says, must leave nothing afterwards. */
@@ -45,10 +45,10 @@ BL_NODISCARD bl_status bl_access_check_search(bl_request *rq, int beam, int debu
 size_t bl_access_queue_quota(bl_access *access, uint32_t owner);
 /* Bytes that the owner may hold; SIZE_MAX: no quota. */
 size_t bl_access_memory_quota(bl_access *access, uint32_t owner);
-/* Before |owner| has |bytes| more on the disk, in place of |replaces| that go afterwards: BL_EQUOTA where that is too much for
- * its quota, BL_ESTORAGE where the disk has no room (--min-free). */
+/* Charge |owner| for |bytes| that are about to be written, and that replace |replaces| bytes: BL_EQUOTA if the growth exceeds the
+ * quota, BL_ESTORAGE if the disk has no room (--min-free). */
 BL_NODISCARD bl_status bl_access_take_disk(bl_access *access, uint32_t owner, uint64_t bytes, uint64_t replaces, bl_err *err);
-/* It has so many more, or fewer, whatever the quota says: what was there at the start, and what goes. */
+/* Add |bytes|, which may be negative, without regard to the quota: for files found at the start, and for deletions. */
 void bl_access_count_disk(bl_access *access, uint32_t owner, int64_t bytes);
 uint64_t bl_access_disk_bytes(bl_access *access, uint32_t owner);
 /* The owner had |device| (an index of server->workers, or -1 for the machine itself: searches) for so long. */
@@ -62,6 +62,7 @@ bool bl_access_find(bl_access *access, const char *name, uint32_t *owner);
 
 /* Commands, which give the exit status of the process: `beamline keys`, `beamline usage` and `beamline top`. */
 int bl_keys_main(int argc, char *const *argv);
+void bl_keys_man(bl_text *out); /* the flags of the quotas, for a .BR of the manual page */
 int bl_usage_main(int argc, char *const *argv);
 int bl_top_main(int argc, char *const *argv);
 

@@ -30,6 +30,15 @@ static const struct {
 #undef BL_QUOTA
 };
 
+void bl_keys_man(bl_text *out)
+{
+    for (size_t i = 0; i < sizeof quota_flags / sizeof quota_flags[0]; i++) {
+        bl_text_puts(out, " \\-\\-");
+        bl_man_put(out, quota_flags[i].flag);
+        bl_text_puts(out, " ,");
+    }
+}
+
 static void print_help(FILE *to)
 {
     fputs(

@@ -114,7 +114,7 @@ typedef struct sought {
     bl_text *out;
 } sought;
 
-/* The store may not know yet. */
+/* When the key was revoked, or 0.  Memory may have a revocation that the store does not have yet. */
 static int64_t revoked_when(bl_access *access, const char *name)
 {
     const owner *o = NULL;
@@ -198,12 +198,12 @@ static bl_status reply_revoked(bl_request *rq)
 
 static bl_status reply_owed(bl_request *rq)
 {
-    bl_request_reply_owed(rq, "the key is refused from now on, but the disk cannot be written yet: a server that is started "
-                              "again before it can would take the key again");
+    bl_request_reply_owed(rq, "the key is revoked, but the disk cannot store the revocation yet: a server that is started again "
+                              "before the disk works would accept the key");
     return BL_OK;
 }
 
-/* First in memory, so that no disk can keep a key good. */
+/* Revoke in memory first: a failure of the disk cannot keep a key valid. */
 bl_status bl_handle_key_delete(bl_request *rq)
 {
     const char *purge = bl_request_query(rq, "purge"), *name = rq->param[0];
@@ -214,7 +214,7 @@ bl_status bl_handle_key_delete(bl_request *rq)
     bool owed = false;
     if (purge != NULL && strcmp(purge, "true") != 0 && strcmp(purge, "false") != 0)
         return bl_fail(&rq->err, BL_EINVAL, "purge is true or false, not \"%.20s\"", purge);
-    if (!bl_access_revoke(access, name, now) && /* a command may just have made it */
+    if (!bl_access_revoke(access, name, now) && /* a command may have made the key since the last reload */
         (bl_access_reload(rq->server, NULL, &ignored) != BL_OK || !bl_access_revoke(access, name, now)))
         return bl_fail(&rq->err, BL_ENOTFOUND, "there is no key \"%.64s\"", name);
     BL_TRY(bl_keys_owe_revoked(rq->server->storage, name, now, &owed, &rq->err));

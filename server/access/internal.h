@@ -22,10 +22,10 @@ typedef struct owner {
     int64_t day;   /* since 1970, of |today| */
     usage today;   /* all of it, as far as the store knew at the start, and since */
     usage unsaved; /* of that, what the store does not have yet */
-    usage saving;  /* under bl_access.saving: what is on its way there, of |saving_day| */
+    usage saving;  /* under bl_access.saving: the part that is being written, of |saving_day| */
     int64_t saving_day;
-    uint64_t disk;    /* bytes that it has in the folder of --state */
-    unsigned secrets; /* that it has had since the start */
+    uint64_t disk;    /* bytes of the owner in the folder of --state */
+    unsigned secrets; /* number of secrets since the start */
     uint64_t purges;  /* since the start */
     double tokens;    /* requests that may come at once; below 0: not begun */
     int64_t filled_ns;
@@ -34,7 +34,7 @@ typedef struct owner {
 
 struct bl_access {
     bl_server *server;
-    pthread_mutex_t saving; /* one thread at a time brings usage to the store; before |lock| */
+    pthread_mutex_t saving; /* one thread at a time writes usage to the store; taken before |lock| */
     pthread_mutex_t lock;   /* of all below */
     owner nobody, *owners;
     owner *bucket[KEY_BUCKETS]; /* by the first bits of the hash */

@@ -48,7 +48,8 @@ BL_NODISCARD bl_status bl_keys_change(bl_storage *storage, const bl_key_wish *wi
 /* A new secret in place of the old one; the key keeps what it has, and one that was revoked is good again. */
 BL_NODISCARD bl_status bl_keys_rotate(bl_storage *storage, const char *name, char secret[BL_KEY_SECRET], bl_err *err);
 BL_NODISCARD bl_status bl_keys_revoke(bl_storage *storage, const char *name, bl_err *err);
-/* The same of a key that is refused already: where the disk fails now, the store has it as soon as it can (*is_owed). */
+/* The same for a key that is revoked in memory.  If the disk fails now, *is_owed is set, and the store gets the change as soon as
+ * the disk works. */
 BL_NODISCARD bl_status bl_keys_owe_revoked(bl_storage *storage, const char *name, int64_t now, bool *is_owed, bl_err *err);
 /* What nobody in particular owns, made before there were keys, is the key's from now on, all of it; *rows: how much that was.
  * BL_ECONFLICT where the key has something of the same name.  Only while no server has the store. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Disk space by key: what of the folder of --state is whose. */
+/* Disk space by key: the bytes of each key in the folder of --state. */
 #include "server/access/internal.h"
 #include "server/storage.h"
 
@@ -23,9 +23,9 @@ static bl_status charge(bl_access *access, uint32_t id, uint64_t bytes, uint64_t
         return BL_OK;
     return bl_fail(
         err, BL_EQUOTA,
-        "the key may have %.0f bytes on the disk and has %llu: %llu more are too many; delete blobs, durable tensors and "
+        "the key has %llu bytes on the disk and would get %llu more; its quota is %.0f: delete blobs, durable tensors and "
         "programs, models or jobs",
-        quota, (unsigned long long)has, (unsigned long long)(bytes - replaces));
+        (unsigned long long)has, (unsigned long long)(bytes - replaces), quota);
 }
 
 bl_status bl_access_take_disk(bl_access *access, uint32_t id, uint64_t bytes, uint64_t replaces, bl_err *err)

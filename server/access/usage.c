@@ -63,7 +63,7 @@ static bool is_empty(const usage *u)
     return u->requests == 0 && u->device_ns == 0 && u->bytes_in == 0 && u->bytes_out == 0;
 }
 
-/* Under access->saving: what is to be saved is apart from what is used meanwhile.  Whether there is anything. */
+/* Move unsaved usage to |saving|, so that later usage stays separate.  Under access->saving.  True if there is any. */
 static bool set_apart(bl_access *access)
 {
     bool any = false;
@@ -89,7 +89,7 @@ static void end_saving(bl_access *access, bool saved)
     pthread_mutex_unlock(&access->lock);
 }
 
-/* The owner after |o| (NULL: the first) of whom there is something to save. */
+/* The next owner after |o| (NULL: the first owner) with usage to save. */
 static owner *next_to_save(bl_access *access, owner *o)
 {
     pthread_mutex_lock(&access->lock);
@@ -104,7 +104,7 @@ static bl_status save_all(void *arg, bl_err *err)
 {
     bl_access *access = arg;
     for (owner *o = next_to_save(access, NULL); o != NULL; o = next_to_save(access, o)) {
-        const usage *u = &o->saving; /* nobody else's under access->saving */
+        const usage *u = &o->saving; /* only this thread uses it, under access->saving */
         BL_TRY(bl_storage_run(
             access->server->storage,
             "INSERT INTO usage VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (owner, day) DO UPDATE SET requests = requests + ?3, "

@@ -99,14 +99,14 @@ static bool count_owner(void *arg, const bl_cell *cells, int n)
     return true;
 }
 
-/* The file |name| comes or goes; of a blob, each who has a row is charged. */
+/* Charge |bytes| of the file |name| to its owner, if the file is an unfinished upload.  A blob is charged by its rows. */
 static void count_part(bl_blobs *blobs, const char *name, int64_t bytes)
 {
     if (is_part(name))
         bl_access_count_disk(blobs->server->access, (uint32_t)strtoul(name, NULL, 10), bytes);
 }
 
-/* Every file there, by its name.  What |each| removes is no harm. */
+/* Call |each| for every file of the folder.  |each| may remove the file. */
 static void each_file(bl_blobs *blobs, void (*each)(bl_blobs *blobs, const char *name, const struct stat *info))
 {
     DIR *folder = opendir(blobs->folder);
@@ -119,7 +119,7 @@ static void each_file(bl_blobs *blobs, void (*each)(bl_blobs *blobs, const char 
         (void)closedir(folder);
 }
 
-/* Uploads that are not finished are among them, and are counted for who sends them. */
+/* An unfinished upload is charged to its sender too. */
 static void count_file(bl_blobs *blobs, const char *name, const struct stat *info)
 {
     atomic_fetch_add(&blobs->bytes, (unsigned long long)info->st_size);
@@ -282,7 +282,7 @@ void bl_blobs_give(bl_blobs *blobs, uint64_t bytes)
     atomic_fetch_sub(&blobs->bytes, bytes);
 }
 
-/* For the next bytes of the part. */
+/* Charge the next bytes of the part. */
 static bl_status take_room(upload *up, uint64_t bytes, bl_err *err)
 {
     bl_server *server = up->blobs->server;
@@ -563,7 +563,7 @@ static bl_status put_locked(upload *up, bl_err *err)
         blobs->server->storage, "INSERT OR IGNORE INTO blobs (owner, digest, bytes, created) VALUES (?1, ?2, ?3, ?4)",
         BL_CELLS(bl_cell_int(up->owner), bl_cell_text(up->hex), bl_cell_int((int64_t)up->received), bl_cell_int(time(NULL))),
         &rows, err);
-    if (rows == 0) /* the owner had it before, or does not get it */
+    if (rows == 0) /* the owner had the blob before, or the row failed */
         bl_access_count_disk(blobs->server->access, up->owner, -(int64_t)up->received);
     return st;
 }

@@ -22,7 +22,7 @@ BL_NODISCARD bl_status bl_blobs_begin(bl_request *rq, bool coded);
 /* |digest| is "sha256:" and 64 hexadecimal digits.  The caller closes *fd.  BL_ENOTFOUND where |owner| put no such blob. */
 BL_NODISCARD bl_status bl_blobs_open(bl_blobs *blobs, uint32_t owner, const char *digest, int *fd, uint64_t *bytes, bl_err *err);
 
-/* Room for other files that clients sent, which count like blobs against --max-blobs: BL_ESTORAGE where there is none. */
+/* Take room for other files of clients, which count like blobs against --max-blobs: BL_ESTORAGE if there is no room. */
 BL_NODISCARD bl_status bl_blobs_take(bl_blobs *blobs, uint64_t bytes, bl_err *err);
 void bl_blobs_count(bl_blobs *blobs, uint64_t bytes); /* the same of files that are there already */
 void bl_blobs_give(bl_blobs *blobs, uint64_t bytes);

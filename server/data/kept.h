@@ -12,7 +12,7 @@ enum { BL_KEPT_NAME = 48 };
 typedef struct bl_kept_file {
     const char *part;
     uint32_t owner;
-    uint64_t bytes, replaces; /* bytes that are written, and those of the file that goes afterwards */
+    uint64_t bytes, replaces; /* bytes of the new file, and of the file that is removed afterwards */
     bl_status (*write)(void *arg, int fd, bl_err *err);
     void *arg;
 } bl_kept_file;
@@ -20,10 +20,10 @@ BL_NODISCARD bl_status bl_kept_write(const bl_server *server, const bl_kept_file
 /* BL_ESTORAGE where it cannot be opened.  The caller closes *fd. */
 BL_NODISCARD bl_status bl_kept_open(const bl_server *server, const char *part, const char *name, int *fd, uint64_t *bytes,
                                     bl_err *err);
-void bl_kept_remove(const bl_server *server, uint32_t owner, const char *part, const char *name); /* "" is none */
-uint64_t bl_kept_bytes(const bl_server *server, const char *part, const char *name);              /* 0: there is none */
-/* Remove the files there that no row names: |sql| gives the names of those that one does, and whose they are, which is counted.
- * Where not all of these are known, nothing is removed. */
+void bl_kept_remove(const bl_server *server, uint32_t owner, const char *part, const char *name); /* "": no file */
+uint64_t bl_kept_bytes(const bl_server *server, const char *part, const char *name);              /* 0: there is no such file */
+/* Remove the files of |part| that no row names.  |sql| gives name and owner of each file that a row names; the owner is charged
+ * for the file.  If not all of these names can be read, nothing is removed. */
 BL_NODISCARD bl_status bl_kept_sweep(const bl_server *server, const char *part, const char *sql, bl_err *err);
 /* For bl_storage_run: the text of the first column is copied to |name|, a char[BL_KEPT_NAME]. */
 struct bl_cell;

@@ -19,7 +19,7 @@ typedef struct bl_snapshot {
 
 /* bl_snapshot_drop also after a failure. */
 BL_NODISCARD bl_status bl_snapshot_take(bl_snapshot *snap, bl_err *err);
-/* A new file in FOLDER/|part|, after which one of |replaces| bytes goes (0: none). */
+/* A new file in FOLDER/|part|.  The caller then removes a file of |replaces| bytes (0: no file). */
 BL_NODISCARD bl_status bl_snapshot_write(const bl_snapshot *snap, const char *part, uint64_t replaces, char name[BL_KEPT_NAME],
                                          bl_err *err);
 void bl_snapshot_drop(bl_snapshot *snap);

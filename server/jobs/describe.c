@@ -20,7 +20,7 @@ static void put_checkpoints(const bl_job *job, bl_text *out)
     bl_text_puts(out, "]");
 }
 
-/* Between how many steps the history has reports, where these are more than was asked for. */
+/* The steps between reports of the history, if they are more than the job asks for. */
 static void put_thinned(const bl_job *job, bl_text *out)
 {
     const job_history *h = &job->history;

@@ -54,7 +54,7 @@ void job_ping(bl_job *job)
     for (job_listener *l = job->listeners; l != NULL; l = l->next) {
         bool due = bl_clock_ms(l->sent_ns, now) >= PING_MS;
         l->ping = l->ping || due;
-        if (due || !bl_stream_is_granted(l->rq->stream)) /* which the stream then tells */
+        if (due || !bl_stream_is_granted(l->rq->stream)) /* the stream then sends the refusal */
             bl_stream_wake(l->rq->stream);
     }
 }

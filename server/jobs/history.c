@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* How much of a job's reports the store keeps: --max-reports bytes.  Where more come, every second of those that are there goes,
- * and of those to come as many: the curve stays whole, at half the density.
+/* The bound on the reports of a job in the store: --max-reports bytes.  When more reports come, every second stored report is
+ * deleted, and every second later report is left out: the curve still spans all steps, at half the density.
  *
- * Which are kept follows from the step alone, so that a job that is taken up again keeps the same ones: multiples of
- * history.every, and of history.evaluated for evaluations, which are fewer and worth more.  Both begin as the job asks; the
- * smaller one doubles.  Writer's thread. */
+ * The step alone decides whether a report is kept, so a job that is taken up again keeps the same reports: those of steps that
+ * are multiples of history.every, and, for evaluations, of history.evaluated.  Both begin as the job asks; the smaller of the two
+ * doubles, and so evaluations, which are fewer, stay longer.  Thread: the writer's. */
 #include "server/access/access.h"
 #include "server/jobs/internal.h"
 #include "server/storage.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROW_BYTES = 64 }; /* of a row besides its cells: the job's id, the step, the time, and what SQLite adds */
+enum { ROW_BYTES = 64 }; /* of a row besides its cells: the job's id, the step, the time, and SQLite's own data */
 
 static const char total[] = "SELECT coalesce(sum(length(cells) + 64), 0) FROM job_reports WHERE job = ?1";
 static const char others[] = "SELECT count(*) FROM job_reports WHERE job = ?1 AND (?2 = 0 OR step % ?2 <> 0) AND (?3 = 0 OR "
@@ -28,7 +28,7 @@ static bool take_number(void *arg, const bl_cell *cells, int n)
     return false;
 }
 
-/* With the steps of |h| as ?2 and ?3; |out| is the one number that comes, or NULL. */
+/* Run |sql| with the steps of |h| as ?2 and ?3.  *out is the number in the result; |out| may be NULL. */
 static bl_status run(const bl_job *job, const char *sql, const job_history *h, int64_t *out, bl_err *err)
 {
     bl_cell cells[] = {bl_cell_text(job->id), bl_cell_int((int64_t)h->every), bl_cell_int((int64_t)h->evaluated)};
@@ -45,7 +45,7 @@ bl_status job_history_count(bl_job *job, bl_err *err)
     return BL_OK;
 }
 
-/* Half as many; false where that cannot be. */
+/* Halve the density; false if that is impossible. */
 static bool coarsen(job_history *h)
 {
     uint64_t *step = h->evaluated == 0 || (h->every > 0 && h->every <= h->evaluated) ? &h->every : &h->evaluated;
@@ -65,7 +65,8 @@ static void set_steps(bl_job *job, const job_history *h)
     pthread_mutex_unlock(&job->jobs->lock);
 }
 
-/* As the job asks, or, where the store has that many that some were left out, as those that are there show. */
+/* Find the density of the stored reports: as the job asks, or, if the store is filled so far that some may have been deleted, the
+ * lowest density that fits all stored reports. */
 static bl_status recognise(bl_job *job, uint64_t most, bl_err *err)
 {
     job_history h = {.every = job->train.every, .evaluated = job->evaluation.every}, next = h;
@@ -84,7 +85,7 @@ bool job_history_keeps(const bl_job *job, const job_row *row, uint64_t at)
     const job_history *h = &job->history;
     uint64_t step = job->ring[at % JOB_RING].step;
     return (h->every > 0 && step % h->every == 0) || (h->evaluated > 0 && step % h->evaluated == 0) ||
-           (row->ended > 0 && at + 1 == row->last); /* how it ended */
+           (row->ended > 0 && at + 1 == row->last); /* the last report of a job that has ended */
 }
 
 static uint64_t count_new(const bl_job *job, const job_row *row)

@@ -38,13 +38,12 @@ typedef struct job_report {
     char *cells;
 } job_report;
 
-/* Of its reports, what the store keeps (history.c). */
+/* The reports of a job in the store (history.c). */
 typedef struct job_history {
-    uint64_t bytes; /* that are there */
-    uint64_t every,
-        evaluated;       /* steps between those that are kept: of the trained entry, and of the evaluation; 0: it has none */
-    bool known, thinned; /* the steps are those; they are more than the job asks for */
-    bool refused;        /* the last reports were left out for want of room */
+    uint64_t bytes;            /* that are there */
+    uint64_t every, evaluated; /* steps between kept reports: of the trained entry, and of the evaluation; 0: the job has none */
+    bool known, thinned;       /* known: |every| and |evaluated| are set; thinned: one of them is more than the job asks for */
+    bool refused;              /* the last reports were left out for want of room */
 } job_history;
 
 /* An entry of a program with its inputs. */
@@ -161,7 +160,7 @@ struct bl_job {
     double rate;
     uint64_t nreports, flushed; /* ever; flushed: of those, in the store */
     job_report ring[JOB_RING];
-    job_history history; /* the writer's thread; under the lock where any but |bytes| changes */
+    job_history history; /* the writer's thread; all members but |bytes| change under the lock */
     int nmarks, marks_cap;
     job_mark *marks;  /* checkpoints that are there, the oldest first */
     unsigned changes; /* of state, ever */
@@ -338,8 +337,8 @@ BL_NODISCARD bl_status jobs_load(bl_jobs *jobs, bl_err *err);
 /* Make room for the reports of |row|, of which *bytes are to be written. */
 BL_NODISCARD bl_status job_history_fit(bl_job *job, const job_row *row, uint64_t *bytes, bl_err *err);
 bool job_history_keeps(const bl_job *job, const job_row *row, uint64_t at); /* report number |at| */
-BL_NODISCARD bl_status job_history_count(bl_job *job, bl_err *err);         /* the store's bytes anew, also for the key */
-/* In the job's warning: why they were left out, or that they are written again. */
+BL_NODISCARD bl_status job_history_count(bl_job *job, bl_err *err); /* count the bytes in the store again, and charge the key */
+/* Set the job's warning if the reports were left out for |refused|, or clear the warning if they are written again. */
 void job_history_tell(bl_job *job, const job_row *row, const bl_err *refused);
 
 /* ---- load.c */

@@ -166,7 +166,7 @@ typedef struct file_parts {
     bl_text head;
     size_t n;
     bl_file_tensor *tensors;
-    uint64_t bytes, replaces; /* replaces: of a file that goes afterwards */
+    uint64_t bytes, replaces; /* replaces: bytes of a file that is removed afterwards */
 } file_parts;
 
 static bl_status write_parts(void *arg, int fd, bl_err *err)
@@ -212,7 +212,7 @@ static bl_file_tensor held_tensor(const bl_job *job, int i, const char *name)
     return t;
 }
 
-/* Bytes of the file of the oldest checkpoint that goes when one more is there. */
+/* Bytes of the oldest checkpoint's file, if the next checkpoint replaces it; else 0. */
 static uint64_t dropped_bytes(const bl_job *job, bool own)
 {
     char *path = NULL;

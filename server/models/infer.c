@@ -593,7 +593,7 @@ bl_status bl_infer_choose_turn(bl_infer *in)
 
 enum { WORDS_BYTES = 8 * 1024 }; /* of texts that a tokenizer splits in about 3 ms */
 
-/* Whether the body has a picture to be decoded, or long texts to be made tokens. */
+/* Whether the body has a picture to decode, or long texts to split into tokens. */
 static bool takes_long(const bl_request *rq, const bl_model_version *version)
 {
     bool words = version->words != NULL || version->text != NULL;

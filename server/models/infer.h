@@ -55,7 +55,7 @@ void bl_infer_end(void *in);
 BL_NODISCARD bl_status bl_infer_choose_turn(bl_infer *in);
 /* in->wire is filled: on to a device, or the answer at once. */
 BL_NODISCARD bl_status bl_infer_go(bl_infer *in);
-/* The answer is there, or rq->err says why not: of what |got| has.  For rq->then. */
+/* Write the answer from the outputs in |got|; a failure is in rq->err.  For rq->then. */
 BL_NODISCARD bl_status bl_infer_reply(bl_request *rq);
 /* What a run on the instance needs but its inputs, with the best plan that there is for |vars|. */
 BL_NODISCARD bl_status bl_infer_prepare(bl_request *rq, const bl_model_version *version, bl_model_instance *instance,

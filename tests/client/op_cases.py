@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tables for test_op_shapes.py: what Tensor's methods are compared with in PyTorch, over shapes and dtypes.
+"""Tables for test_op_shapes.py: methods of Tensor and the functions of PyTorch that they must equal, with shapes and dtypes.
 
 A row of UNARY, BINARY and REDUCTIONS is a name, Tensor's function, and PyTorch's where it is another one; each is tried on every
 shape of its table.  A row of CASES is a name, the shapes of its inputs, Tensor's function, PyTorch's where it is another one, and
@@ -18,11 +18,11 @@ PAIRS = [((), ()), ((3,), ()), ((), (2, 3)), ((2, 3), (3,)), ((2, 1, 4), (3, 1))
 AXES = [((), None), ((), 0), ((4,), None), ((4,), 0), ((3, 4), None), ((3, 4), 0), ((3, 4), -1), ((2, 3, 4), (0, 2)), ((2, 3, 4), 1), ((2, 3, 4),
     (-1, 0, 1)),
         ((1, 1), None), ((2, 0), 0), ((0, 3), 1)]
-EMPTY_AXES = [((0,), None), ((2, 0), 1), ((2, 0, 3), None), ((0, 3), 0)]  # of nothing: sums and the like
+EMPTY_AXES = [((0,), None), ((2, 0), 1), ((2, 0, 3), None), ((0, 3), 0)]  # reductions of no elements
 
 
 def both(method, *arguments, **options):
-    """A method that both have, with the same arguments."""
+    """A method that Tensor and PyTorch have, with the same arguments."""
     return lambda x: getattr(x, method)(*arguments, **options)
 
 
@@ -108,7 +108,7 @@ def over(name):
     return lambda x, axis, keepdim: getattr(torch, name)(x, every_axis(x) if axis is None else axis, keepdim)
 
 
-# name -> (PyTorch's function of (x, axis, keepdim), whether of nothing it is something)
+# name -> (PyTorch's function of (x, axis, keepdim), whether it has a value without elements)
 REDUCTIONS = {
     "sum": (over("sum"), True), "mean": (over("mean"), True), "max": (amax, False), "min": (amin, False), "prod": (product, True),
     "logsumexp": (over("logsumexp"), True), "var": (lambda x, axis, keepdim: torch.var(x, every_axis(x) if axis is None else axis, False, keepdim),
@@ -120,7 +120,7 @@ TARGETS = numpy.array([1, 0, 3], "int64")
 
 
 def mine_or_torch(array, x):
-    """An array of places for either."""
+    """An array of indices for Tensor or PyTorch."""
     return torch.tensor(array) if isinstance(x, torch.Tensor) else Tensor(array.astype("int32"))
 
 
@@ -306,6 +306,6 @@ CASES = [
         lambda x: x.all(1), None, {}), ("any of nothing", [(0,)], lambda x: x.any(), None, {}),
 ]
 DTYPES = [getattr(dtypes, name) for name in ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")]
-# What of every pair of dtypes the result's dtype and numbers are compared
+# Operations whose dtype and numbers are compared for every pair of dtypes
 MIXED = {"add": lambda x, y: x + y, "mul": lambda x, y: x * y, "maximum": lambda x, y: x.maximum(y), "less": lambda x, y: x < y, "equal": lambda x,
     y: x == y}

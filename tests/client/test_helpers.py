@@ -21,7 +21,7 @@ class HelperTest(TensorCase):
         self.assertEqual((Tensor.arange(0, 256, 85, dtype=dtypes.uint8).tolist(), Tensor.arange(5, 3).tolist()), ([0, 85, 170, 255], []))
 
     def test_extremes_of_nothing(self):
-        """As tinygrad has them: the least and the greatest that there is."""
+        """As in tinygrad: the least and the greatest number of the dtype."""
         for result, expected in ((Tensor([]).max(), -math.inf), (Tensor([]).min(), math.inf), (Tensor.ones(2, 0, 3).max(1), [[-math.inf] * 3] * 2),
                                  (Tensor.ones(0, 2, dtype=dtypes.int8).min(0, keepdim=True), [[127, 127]]), (Tensor.ones(0, 2).max(1), []),
                                  (Tensor([]).sum(), 0), (Tensor([]).prod(), 1)):

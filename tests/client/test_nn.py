@@ -115,7 +115,7 @@ class LayerTest(TensorCase):
 
 class OptimiserTest(TensorCase):
     def test_buffers_of_integers(self):
-        """The count of batches of a BatchNorm is among its parameters, and is not learnt."""
+        """The count of batches of a BatchNorm is among the parameters, and optimisers do not change it."""
         net = nn.BatchNorm(3)
         opt = nn.optim.SGD(nn.state.get_parameters(net), lr=0.5)
         with Tensor.train():
@@ -163,7 +163,7 @@ class OptimiserTest(TensorCase):
             self.assertLess((w * w).sum().item(), first)
 
     def test_a_rate_that_is_scheduled(self):
-        """As tinygrad's schedulers do: the rate has shape (1,), is read as such, and assigned."""
+        """The learning rate has shape (1,), and can be read and assigned, as schedulers of tinygrad do."""
         w, epoch = Tensor([[1.0, 2]], requires_grad=True), Tensor([0.0])
         for make in (nn.optim.SGD, nn.optim.Adam, nn.optim.AdamW, nn.optim.LAMB, nn.optim.LARS, nn.optim.Muon):
             opt = make([w, Tensor(2.0, requires_grad=True)], lr=0.1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A session whose server is restarted, or whose lease ends: what goes on, what is lost, and what the errors say."""
+"""A session whose server is restarted, or whose lease ends: the work that continues, the Tensors that are lost, and the errors."""
 import unittest
 
 import beamline
@@ -24,8 +24,8 @@ class RestartTest(TensorCase):
     def test_what_is_known_here_goes_on(self):
         for end in (self.end_lease, self.restart):
             big = list(range(1000))
-            lazy = Tensor(big) * 2                # nothing of it was sent
-            small = Tensor([1.0, 2]).realize()    # sent, and kept here as well
+            lazy = Tensor(big) * 2                # not sent
+            small = Tensor([1.0, 2]).realize()    # sent, and also kept in this process
             whole = Tensor.arange(5).contiguous()
             half = whole * 0.5
             half.realize()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tensors and models as text, and names that there are not."""
+"""Tensors and models as text, and errors for unknown names."""
 import unittest
 
 import beamline

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Numbers and shapes that a result must not get wrong silently, NumPy's arrays as operands, seeds, and gradients between devices."""
+"""Results whose numbers or shapes could be wrong without an error, NumPy's arrays as operands, seeds, and gradients between devices."""
 import contextlib
 import os
 import subprocess
@@ -65,7 +65,7 @@ class IntegerTest(TensorCase):
             self.assertRaises(ValueError, work)
 
     def test_numbers_beyond_a_dtype(self):
-        """Comparisons are those of the numbers; sums wrap; what cannot be is an error."""
+        """Comparisons are exact; sums wrap; other operations are errors."""
         x = Tensor([0, 44, 255], dtype="uint8")
         for result, expected in ((x < 300, True), (x <= 300, True), (x == 300, False), (x != 300, True), (x > 300, False), (300 > x, True), (x > -1, True),
                                  (x >= -1, True), (x < -1, False), (x == -1, False), (-1 != x, True)):

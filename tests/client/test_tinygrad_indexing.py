@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reading and writing of parts as tinygrad's own tests of indexing, setitem and assign try them, beside PyTorch."""
+"""Reading and writing of parts, from tinygrad's tests of indexing, setitem and assign, compared with PyTorch."""
 import itertools
 import unittest
 
@@ -14,7 +14,7 @@ except ImportError as error:
 
 
 class Ours:
-    """How a case says things to beamline."""
+    """The operations of a case for beamline."""
     zeros, arange = staticmethod(lambda *shape: Tensor.zeros(*shape).contiguous()), staticmethod(lambda *shape: made(shape).contiguous())
     make = staticmethod(lambda value, dtype=None: Tensor(value, dtype=dtype))
     flip = staticmethod(lambda x, *axes: x.flip(*axes))
@@ -24,7 +24,7 @@ class Ours:
 
 
 class Theirs:
-    """And to PyTorch."""
+    """The operations of a case for PyTorch."""
     zeros, arange = staticmethod(torch.zeros), staticmethod(lambda *shape: torch.arange(numpy.prod(shape), dtype=torch.float32).reshape(shape))
     make = staticmethod(lambda value, dtype=None: torch.tensor(value, dtype=dtype and getattr(torch, dtype)))
     flip = staticmethod(lambda x, *axes: x.flip(axes))
@@ -126,7 +126,7 @@ class GetitemTest(TensorCase):
                     numpy.testing.assert_allclose(mine.numpy(), y.scatter_reduce(dim, torch.tensor(at), torch.tensor(value), theirs, include_self=whole).numpy(), rtol=1e-4)
 
 
-# name -> what is done with x, 4 x 6 from 0 on; every view is written, and x compared
+# name -> an operation on x, 4 x 6 numbers from 0; the test writes to every view and compares x
 WRITES = {
     "number": lambda x, lib: x.__setitem__(1, 5), "row": lambda x, lib: x.__setitem__(2, lib.arange(6)), "element": lambda x, lib: x.__setitem__((1, 2), 7.5),
     "column": lambda x, lib: x.__setitem__((slice(None), 1), lib.arange(4)), "block": lambda x, lib: x.__setitem__((slice(1, 3), slice(2, 5)), lib.arange(2, 3)),
@@ -156,7 +156,7 @@ WRITES = {
 
 
 class SetitemTest(TensorCase):
-    """test_setitem.py and test_assign.py: each write once on what is lazy, and once on what was computed."""
+    """test_setitem.py and test_assign.py: each write once to a lazy Tensor, and once to a computed Tensor."""
 
     def check(self, name):
         for realized in (False, True):
@@ -195,7 +195,7 @@ class SetitemTest(TensorCase):
         self.assertEqual(x.tolist(), Theirs.arange(4, 6).tolist())
 
     def test_captured(self):
-        """test_jitted_setitem, test_setitem_with_jit_variable: the cache of an attention, at places that are known when it runs."""
+        """test_jitted_setitem, test_setitem_with_jit_variable: the cache of an attention, with places that are known at the call."""
         cache, theirs = Ours.zeros(3, 8, 2), Theirs.zeros(3, 8, 2)
         cache.realize()
 
@@ -217,7 +217,7 @@ class SetitemTest(TensorCase):
         self.assertEqual(len(step.captures), 1)
 
     def test_running_sums(self):
-        """test_assign.py: counters, double buffers, and an assignment of what depends on the old value."""
+        """test_assign.py: counters, double buffers, and an assignment of a value that depends on the old value."""
         a, b = Ours.arange(4), Ours.zeros(4)
         for _ in range(3):
             a.assign(a + 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Views: a write to one Tensor is seen by all that share its elements, and by nothing that was computed before."""
+"""Views: a write to one Tensor changes all Tensors that share its elements, and no expression that was made before."""
 import copy
 import pickle
 import random
@@ -11,7 +11,7 @@ from tensors import TensorCase, unittest
 
 class ViewTest(TensorCase):
     def test_kinds(self):
-        """Each kind of view of [[0, 1, 2], [3, 4, 5]], what is written to it, and what the base is then."""
+        """Each kind of view of [[0, 1, 2], [3, 4, 5]], the value written to it, and the base after the write."""
         cases = [("row", lambda x: x[1], [7, 8, 9], [[0, 1, 2], [7, 8, 9]]), ("element", lambda x: x[1][0], 7, [[0, 1, 2], [7, 4, 5]]),
                  ("column", lambda x: x[:, 1], [7, 8], [[0, 7, 2], [3, 8, 5]]), ("every second", lambda x: x[:, ::2], [[6, 7], [8, 9]], [[6, 1, 7], [8, 4, 9]]),
                  ("backwards", lambda x: x[0, ::-1], [7, 8, 9], [[9, 8, 7], [3, 4, 5]]), ("None", lambda x: x[:, None, 2], [[7], [8]], [[0, 1, 7], [3, 4, 8]]),
@@ -102,7 +102,7 @@ class ViewTest(TensorCase):
         self.assertEqual(w.tolist(), [9, 2])
 
     def test_copies(self):
-        """What PyTorch copies is no view, and neither is what was computed."""
+        """The results of operations that copy in PyTorch, or that compute, are not views."""
         x = Tensor.arange(4).contiguous().realize()
         copies = [x.repeat(2), x.repeat(1), x.repeat_interleave(2), x.repeat_interleave(1), x.roll(1), x.roll(0), x.pad((0, 0)), x.pad((0, 1)), x.clone(), x * 1,
                   x[Tensor([0, 1, 2, 3])], x[1:].contiguous(), x[1:].realize().contiguous(), x.reshape(4, 1).expand(4, 2).reshape(8), x.cat(), Tensor(x), x.cast("int64")]
@@ -152,7 +152,7 @@ class ViewTest(TensorCase):
             self.assertEqual((a.grad.tolist(), b.grad.tolist()), ([3 * i] * 2, [3 * i] * 2))
 
     def test_many_writes_stay_one_step_deep(self):
-        """What reads a view computes what was written through it, so the next write begins from there."""
+        """A read of a view computes the pending writes, so the next write starts from computed elements."""
         x = Tensor.zeros(4).contiguous().realize()
         v = x[1:3]
         for i in range(5):
@@ -165,7 +165,7 @@ class ViewTest(TensorCase):
         self.assertEqual(x.tolist(), [0, 5, 5, 5])
 
     def test_copies_of_several(self):
-        """Copies of Tensors that share elements share theirs."""
+        """Copies of Tensors that share elements share elements too."""
         x = Tensor.arange(4).contiguous()
         for base in (x, None):
             many = [x[1:3], x.reshape(2, 2).T, *([] if base is None else [base])]
@@ -250,7 +250,7 @@ class SetitemTest(TensorCase):
 
 class CaptureTest(TensorCase):
     def test_a_cache_written_as_in_tinygrads_gpt2(self):
-        """One program, whatever start_pos is; a view of the cache outside sees what it writes."""
+        """One program for all values of start_pos; its writes change a view of the cache that was made outside."""
         cache, calls = Tensor.zeros(2, 1, 8, 2, 3).contiguous().realize(), []
         seen = cache[0, 0, :, 0, 0]
 
@@ -361,7 +361,7 @@ class CaptureTest(TensorCase):
 
 @unittest.skipIf(numpy is None, "needs NumPy")
 class RandomTest(TensorCase):
-    """Random views of views, written and read in any order, beside NumPy's indices of the elements that each of them shows."""
+    """Random views of views, written and read in any order, compared with NumPy arrays of the indices of their elements."""
 
     def setUp(self):
         super().setUp()
@@ -397,7 +397,7 @@ class RandomTest(TensorCase):
         return x.detach(), at
 
     def write(self, x, at, base, n):
-        """Change a view, or a part of it, here and in |base|."""
+        """Change a view, or a part of it, and the same elements of |base|."""
         draw, kind = self.random, self.random.choice(("assign", "add", "number", "part", "picked"))
         values = numpy.arange(n, n + at.size, dtype="int32").reshape(at.shape)
         if kind == "assign":
@@ -447,7 +447,7 @@ class RandomTest(TensorCase):
                 self.assertEqual(x.tolist(), value.tolist(), round)
 
     def test_random_views_captured(self):
-        """A captured function writes through views that were there, and through views of its own."""
+        """A captured function writes to views from before the capture, and to its own views."""
         for seed in range(20):
             draw = self.random = random.Random(seed)
             base = numpy.arange(draw.choice((6, 12, 24)), dtype="int32")
@@ -460,7 +460,7 @@ class RandomTest(TensorCase):
                 live.pop(0)
 
             def work(n, base, live=live, seed=seed):
-                """Some writes, the same at each call, to the Tensors; and to |base|."""
+                """Write to the Tensors and to |base|, with the same writes at each call."""
                 self.random, mine = random.Random(seed + 100), list(live)
                 for step in range(6):
                     x, at = self.random.choice(mine)

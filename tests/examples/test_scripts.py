@@ -98,7 +98,7 @@ class ScriptTest(ServedCase):
         self.assertLess(errors[-1], 1 / 12)  # half of what a network without memory has
 
     def test_help(self):
-        """Each example says what it does, and takes the address of the server."""
+        """--help of each example describes the example, and --url sets the address of the server."""
         for path in sorted((ROOT / "examples").iterdir()):
             if path.suffix not in (".py", ".sh") or path.name in ("curve.py", "local.py", "mnist_data.py", "training.py"):
                 continue  # the last four are modules of the others

@@ -246,7 +246,10 @@ class CommandLine(unittest.TestCase):
         self.assertIn("--max-body BYTES", self.run_it("--help").stdout)
         self.assertRegex(self.run_it("version").stdout, r"^beamline \d+\.\d+\.\d+\n$")
         with open(ROOT + "/docs/beamline.1") as file:
-            self.assertEqual(file.read(), self.run_it("man").stdout, "run `beamline man > docs/beamline.1`")
+            manual = file.read()
+        self.assertEqual(manual, self.run_it("man").stdout, "run `beamline man > docs/beamline.1`")
+        for flag in re.findall(r"^  --([\w-]+)", self.run_it("keys").stdout + self.run_it("keys").stderr, re.M):
+            self.assertIn(r"\-\-" + flag.replace("-", r"\-"), manual)
 
     def test_each_command_has_help(self):
         listed = re.findall(r"^  beamline (\w+)", self.run_it("--help").stdout, re.M)

@@ -91,7 +91,7 @@ class Children(unittest.TestCase):
         self.assertEqual([], self.stop(server))
 
     def test_two_servers_compile_at_once(self):
-        """With one cache, empty, and one folder of PoCL's for both, each compiles the same kernels as the other: neither dies of a half of a file of the other's."""
+        """Two servers with one empty cache and one folder for PoCL compile the same kernels at the same time: neither reads an unfinished file and aborts."""
         servers = [self.serve(), self.serve()]
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             for done in [pool.submit(self.run_well, server, n) for n in (40, 41, 42, 1) for server in servers]:
@@ -102,7 +102,7 @@ class Children(unittest.TestCase):
         self.assertEqual([], os.listdir(self.env["POCL_CACHE_DIR"]))
 
     def test_a_killed_servers_folder_goes(self):
-        """What a server that was killed left in PoCL's folder is removed by the next."""
+        """The next server removes the folder for PoCL of a killed server."""
         server = self.serve()
         self.run_well(server)
         server.process.kill()

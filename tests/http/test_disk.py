@@ -207,7 +207,7 @@ class Disk(unittest.TestCase):
         self.assertEqual(404, self.call("GET", path).status)
 
     def test_t26_revoked_though_nothing_can_be_written(self):
-        """At once, which the answer says is not written; then it is, as soon as that works."""
+        """The revocation takes effect at once, and the answer says that it is not written; it is written as soon as the disk works."""
         bob = {"x-api-key": self.call("POST", "/api/v1/keys", {"name": "bob", "scopes": ["run"]}).json["key"]}
         self.assertEqual(201, self.call("PUT", "/api/v1/tensors/t?durable=true", [1]).status)
         self.assertEqual(201, self.call("POST", "/api/v1/shares", {"tensor": "t", "to": "bob"}).status)

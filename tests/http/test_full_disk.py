@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A small disk that is really full, a state that is removed under the server, and what a key may have on the disk."""
+"""A small disk that is full, a folder of --state that is removed while the server runs, and the disk quota of a key."""
 
 import contextlib
 import hashlib
@@ -23,7 +23,7 @@ def blob(data):
 
 
 def adder(size):
-    """A program with a state of so many numbers."""
+    """A program whose state has |size| numbers."""
     return {"inputs": {}, "state": {"w": {"dtype": "float32", "shape": [size]}}, "nodes": [{"id": "m", "op": "add", "in": ["w", 1]}],
             "updates": {"w": "m"}, "outputs": []}
 
@@ -57,7 +57,7 @@ class Small(unittest.TestCase):
         return self.server.call(method, path, body, {**self.root, **(headers or {})})
 
     def fill(self):
-        """As another program would: to the last byte."""
+        """Fill the disk to the last byte, as another program would."""
         with open(os.path.join(self.folder, "fill"), "ab", buffering=0) as file:
             for size in (65536, 4096, 1):
                 with contextlib.suppress(OSError):
@@ -65,7 +65,7 @@ class Small(unittest.TestCase):
                         pass
 
     def test_t26_a_disk_that_another_filled(self):
-        """What is deleted and revoked is, again after a start, which works too; what grows is refused until there is room."""
+        """Deletions and revocations work, also after a restart, and the restart works; additions are refused until there is room."""
         kept = [bytes([n]) * 500_000 for n in range(3)]
         self.serve("--min-free", "0")
         for data in kept:
@@ -99,7 +99,7 @@ class Small(unittest.TestCase):
         self.assertEqual(0, self.server.stop())
 
     def test_t26_a_disk_that_the_server_fills(self):
-        """It stops before the disk is full, whoever keeps on: 6 MiB stay free."""
+        """The server stops adding data before the disk is full: 6 MiB stay free."""
         self.serve("--min-free", "6M")
         self.assertEqual(201, self.call("PUT", "/api/v1/programs/c", adder(300_000)).status)
         refused = []
@@ -117,7 +117,7 @@ class Small(unittest.TestCase):
         self.assertEqual(507, job.status, job.body)
 
     def test_t26_a_job_on_a_disk_that_fills(self):
-        """Its steps go on; what it cannot write is told, and is written once there is room."""
+        """The steps of the job continue; its warning has the failed write; checkpoints are written once there is room."""
         self.serve("--min-free", "1M")
         self.assertEqual(201, self.call("PUT", "/api/v1/programs/c", counter()).status)
         job = self.call("POST", J, {"program": "c", "inputs": {}, "steps": 100_000_000, "collect": {"every": 1000, "outputs": ["m"]},
@@ -158,7 +158,7 @@ class Removed(unittest.TestCase):
         return self.server.call(method, path, body, {**self.root, **(headers or {})})
 
     def refuses(self):
-        """What would be lost is refused, the rest goes on, and health says so."""
+        """Requests that write to the folder are refused, other requests work, and /v2/health/ready gives 503."""
         for method, path, body, headers in (
                 ("PUT", "/api/v1/tensors/new?durable=true", [1], None), ("PUT", "/api/v1/programs/new?durable=true", counter(), None),
                 ("PUT", blob(b"new"), b"new", OCTETS), ("POST", "/api/v1/keys", {"name": "new", "scopes": ["run"]}, None),
@@ -235,7 +235,7 @@ class Quota(unittest.TestCase):
         return self.server.call(method, path, body, {**(key or self.ann), **(headers or {})})
 
     def room(self):
-        """How much ann may still add, by trying: to 1000 bytes."""
+        """The bytes that the key ann may still add, found by trying, to 1000 bytes."""
         low, high = 0, self.MOST + 1000
         while high - low > 1000:
             middle = (low + high) // 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""check_indices: an index out of range is 422 with op, index and bound, and the state stays as it was; without it nothing changes."""
+"""check_indices: an index out of range is 422 with op, index and bound, and the state does not change; without check_indices the results do not change."""
 
 import json
 import pathlib
@@ -117,7 +117,7 @@ class Checks(ServerTest):
 
 
     def test_more_places_than_32_bits_count(self):
-        """By the ranges of its dimensions."""
+        """With dimensions whose sizes come from inputs."""
         document = run([node("y", "take", "x", "i"), node("s", "sum", "y")], {"x": ints(1, 2, 3, dtype="int8"), "i": ints(*[0] * 599, -4, shape=[2, 300], dtype="int8")},
                        ["s"], shapes={"i": ["m", "n"]}, dims={"m": [1, 60000], "n": [1, 60000]}, check_indices=True)
         if "vulkan" in self.ARGS:
@@ -153,7 +153,7 @@ class Checks(ServerTest):
                           "take: index 5 at [1] is out of range: axis 0 of x has size 2; it must be from -2 to 1", "t")
 
     def test_gradients_and_training(self):
-        """An embedding and its loss, learnt: the same numbers with and without."""
+        """A trained embedding: the same numbers with and without checks."""
         document = {"inputs": {"i": {"dtype": "int32", "shape": [4]}, "t": {"dtype": "int32", "shape": [4]}},
                     "state": {"e": {"op": "normal", "attrs": {"shape": [10, 6], "seed": 1}}, "w": {"op": "normal", "attrs": {"shape": [6, 10], "seed": 2}}},
                     "nodes": [node("h", "take", "e", "i"), node("z", "matmul", "h", "w"), node("loss", "cross_entropy", "z", "t"),
@@ -213,7 +213,7 @@ class Checks(ServerTest):
         self.assertEqual(404, self.call("GET", "/api/v1/tensors/kept").status)
 
     def test_nothing_changes_without_it(self):
-        """The plan is the same one, and where there is no index the checked one launches the same kernels."""
+        """A graph without indices has the same kernels with and without checks."""
         inputs, nodes = {"x": ROWS, "i": ints(0, 1)}, [node("a", "take", "x", "i"), node("y", "softmax", "a")]
         before = self.ok(self.call("POST", "/api/v1/run", run(nodes, inputs, debug=4))).json["stats"]
         after = self.ok(self.call("POST", "/api/v1/run", run(nodes, inputs, debug=4, check_indices=False))).json["stats"]

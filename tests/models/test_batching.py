@@ -91,7 +91,7 @@ class Batching(ModelsTest):
         self.assertEqual(6, after["execution_count"] - before["execution_count"])
 
     def test_an_index_out_of_range_is_of_one_request(self):
-        """A model that checks its indices runs each request alone, so that one fails no other."""
+        """A model that checks its indices runs each request alone, so that a failing request fails no other request."""
         def one(i):
             return self.infer("checked", document(numbers("x", [1, 1], [i % 4], "INT32")))
         before = self.statistics("checked")["execution_count"]

@@ -126,7 +126,7 @@ class TextTest(ModelsTest):
 
 
 class Revoked(unittest.TestCase):
-    """A text ends with the key that asked for it."""
+    """The generation of a text ends when the key of its request is revoked."""
 
     def test_t12_a_text_ends_with_its_key(self):
         repository, keys = Repository(), Keys()

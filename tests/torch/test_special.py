@@ -48,7 +48,7 @@ DIFFERENT = {
     ("hardswish", "g0"): (lambda x: not NEWER and x == -3, "older versions of torch have the slope of the inside"),
     **{(op, "y"): (lambda x: not NEWER and -1e-20 < x < 0, "older versions of torch compute exp(x) - 1") for op in ("elu", "celu", "selu")},
 }
-# The same for vectors: (which, of a list, why).
+# The same for vectors: (a condition on the list of operands, why).
 DIFFERENT_VECTORS = {
     ("prod", "g0"): (lambda v: any(abs(x) == INF or x != x for x in v), "the product is divided by the element, which is infinite"),
     ("max", "g0"): (lambda v: any(x != x for x in v), "no element equals NaN"),
@@ -57,7 +57,7 @@ DIFFERENT_VECTORS = {
     ("logcumsumexp", "g0"): (lambda v: -INF in v or 1e20 < max(v) < INF, "the limit; torch subtracts infinities, and loses terms that are equal"),
     **{(op, None): (lambda v: any(0 < abs(x) < 1e-20 or 1e20 < abs(x) < INF for x in v), "the squares leave the range of float32") for op in ("std", "layer_norm")},
 }
-# Not functions of a single element, or of numbers outside of a range.
+# Ops that are not functions of a single element, or that are undefined outside of a range.
 SKIPPED = {"one_cycle_lr": "it is a schedule of steps from 0", "binary_cross_entropy": "torch refuses what is no probability: test_probabilities",
            "batch_norm": "it needs a second axis", "split": "it has several results", "cummax": "it has several results", "cummin": "it has several results"}
 
@@ -121,7 +121,7 @@ class Point:
         return parts
 
     def problems(self, got):
-        """What differs, a line each."""
+        """The differences, one a line."""
         values = [value for value in self.expected.values if torch.is_tensor(value)]
         table = DIFFERENT if values[0].ndim == 1 else DIFFERENT_VECTORS
         for part, want in self.want.items():

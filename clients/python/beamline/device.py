@@ -150,15 +150,15 @@ class Session:
             self.call("DELETE", f"/api/v1/leases/{self.lease}")  # and with it tensors and programs
         except Exception:  # pylint: disable=broad-except  # the server is gone, and all with it
             pass
-        self.lease = ""  # all its tensors are lost
+        self.lease = ""  # all tensors of the session are lost
         self.link and self.link.close()
 
     def tell_wait(self) -> None:
-        """A request waits: say so on stderr where the server has graphs to compile."""
+        """Print on stderr that a request waits, if the server has graphs to compile."""
         try:
             with Client(self.client.connection.url, timeout=5) as client:
                 _, data = client.request("GET", "/metrics")
-        except Exception:  # pylint: disable=broad-except  # the request itself says what is wrong
+        except Exception:  # pylint: disable=broad-except  # the request reports the failure
             return
         found = re.search(rb'^beamline_queue_length\{device="compiler"\} ([1-9]\d*)', bytes(data), re.MULTILINE)
         if found:

@@ -304,8 +304,8 @@ class TinyJit:
                 raise JitError(f"args mismatch in JIT: expected {program.kinds}, got {kinds}")
 
     def first(self, args: tuple, kwargs: dict) -> Any:
-        """Run it as it is, and compute what it returns, assigns and realizes, in one request: that of the captured function, of the same kernels.
-        So what was there before has a value of its own first, as it has when the function is captured."""
+        """Run the function, and compute the Tensors that it returns, assigns and realizes in one request, with the kernels of the captured
+        function.  Tensors from before the call are computed first, as in a capture."""
         lazy = {id(tensor.expr): tensor.expr for reference in list(LIVE.values())
                 if (tensor := reference()) is not None and tensor.expr.handle is None and tensor.expr.data is None}
         Capture.current = recorded = Capture(tracing=False)

@@ -9,7 +9,7 @@ from typing import Callable
 from .connection import Connection, add_address
 
 LIMIT = 1 << 16     # bytes of a reply's head
-LONG_SECONDS = 1.0  # of a wait that a person notices
+LONG_SECONDS = 1.0  # a wait that a person notices
 
 
 class Link:
@@ -21,7 +21,7 @@ class Link:
         host = f"{server.host}:{server.port}" if ":" not in server.host else f"[{server.host}]:{server.port}"
         self.head = f"Host: {host}\r\n" + (f"Authorization: Bearer {server.key}\r\n" if server.key else "")
         self.socket: socket.socket | None = None
-        self.waits: Callable[[], None] | None = None  # called where a reply has not begun after LONG_SECONDS
+        self.waits: Callable[[], None] | None = None  # called if a reply has not begun after LONG_SECONDS
 
     def open(self) -> socket.socket:
         link = socket.create_connection(self.address, self.timeout)

@@ -1063,7 +1063,7 @@ class GraphOps:
         return self.op("var", [x], {"axis": axis, "correction": correction, "keepdim": keepdim}, name)
 
     def std(self, x, axis=None, correction=1, keepdim=False, *, name=None) -> Node:
-        """square root of var; its gradient is 0 where that is 0
+        """square root of var; the gradient is 0 where var is 0
 
         x: tensor of floats (integers and bool become float32)
         axis: whole number or list of them; None for all
@@ -1223,8 +1223,8 @@ class GraphOps:
 
     def cross_entropy(self, x, target, weight=None, reduction="mean", ignore_index=None, label_smoothing=0, *, name=None) -> Node:
         """of logits [N, C, ...] (or [C]) and class indices [N, ...], or probabilities in the shape of x; weight [C]
-            weighs the classes; an index that is no class counts as 0; with check_indices it is an error, but for
-            ignore_index
+            weighs the classes; an index that is no class counts as 0, or, unless it is ignore_index, is an error with
+            check_indices
 
         x: tensor of floats (integers and bool become float32), brought to one dtype with weight
         target: tensor of any dtype
@@ -1779,8 +1779,8 @@ class GraphOps:
         return self.op("hash", [x], {}, name)
 
     def gather(self, x, index, axis=0, *, name=None) -> Node:
-        """torch.gather: along the axis, index in the shape of the result; negative counts from the end, out of range
-            reads 0; with check_indices it is an error
+        """torch.gather: along the axis, index in the shape of the result; a negative index counts from the end; an index
+            out of range reads 0, or is an error with check_indices
 
         x: tensor of any dtype
         index: tensor of integers
@@ -1790,8 +1790,8 @@ class GraphOps:
         return self.op("gather", [x, index], {"axis": axis}, name)
 
     def take(self, x, index, axis=0, *, name=None) -> Node:
-        """x[index] along the axis, index of any shape; negative counts from the end, out of range reads 0; with
-            check_indices it is an error
+        """x[index] along the axis, index of any shape; a negative index counts from the end; an index out of range reads
+            0, or is an error with check_indices
 
         x: tensor of any dtype
         index: tensor of integers
@@ -1801,8 +1801,8 @@ class GraphOps:
         return self.op("take", [x, index], {"axis": axis}, name)
 
     def index(self, x, indices, axis=0, *, name=None) -> Node:
-        """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; out of range reads 0; with
-            check_indices it is an error
+        """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; an index out of range reads 0, or is
+            an error with check_indices
 
         x: tensor of any dtype
         indices: list, each a tensor of integers
@@ -1812,8 +1812,8 @@ class GraphOps:
         return self.op("index", [x, *indices], {"axis": axis}, name)
 
     def index_put(self, x, value, indices, axis=0, accumulate=False, *, name=None) -> Node:
-        """x with x[i, j, ...] = value, or += value; the last of several stays, out of range writes nothing; with
-            check_indices it is an error
+        """x with x[i, j, ...] = value, or += value; of several writes to one place the last stays; an index out of range
+            writes nothing, or is an error with check_indices
 
         x: tensor of any dtype, brought to one dtype with value
         value: tensor of any dtype, brought to one dtype with x
@@ -1825,8 +1825,8 @@ class GraphOps:
         return self.op("index_put", [x, value, *indices], {"axis": axis, "accumulate": accumulate}, name)
 
     def scatter(self, x, index, src, axis=0, reduce="none", *, name=None) -> Node:
-        """torch.scatter: x with src written where index says along the axis; the last of several stays, out of range
-            writes nothing; with check_indices it is an error
+        """torch.scatter: x with src written where index says along the axis; of several writes to one place the last
+            stays; an index out of range writes nothing, or is an error with check_indices
 
         x: tensor of any dtype, brought to one dtype with src
         index: tensor of integers
@@ -1873,7 +1873,7 @@ class GraphOps:
         return self.op("nonzero", [x], {"size": size, "fill": fill}, name, results=2)
 
     def one_hot(self, x, num_classes, dtype="int64", *, name=None) -> Node:
-        """1 where the class is x, else 0, along a new last axis; with check_indices a class outside is an error
+        """1 where the class is x, else 0, along a new last axis; a class out of range is an error with check_indices
 
         x: tensor of integers
         num_classes: size
@@ -3453,7 +3453,7 @@ class NodeOps:
         return self.graph.var(self, axis, correction, keepdim, name=name)
 
     def std(self, axis=None, correction=1, keepdim=False, *, name=None) -> Node:
-        """square root of var; its gradient is 0 where that is 0
+        """square root of var; the gradient is 0 where var is 0
 
         axis: whole number or list of them; None for all
         correction: whole number
@@ -3597,8 +3597,8 @@ class NodeOps:
 
     def cross_entropy(self, target, weight=None, reduction="mean", ignore_index=None, label_smoothing=0, *, name=None) -> Node:
         """of logits [N, C, ...] (or [C]) and class indices [N, ...], or probabilities in the shape of x; weight [C]
-            weighs the classes; an index that is no class counts as 0; with check_indices it is an error, but for
-            ignore_index
+            weighs the classes; an index that is no class counts as 0, or, unless it is ignore_index, is an error with
+            check_indices
 
         target: tensor of any dtype
         weight: tensor of floats (integers and bool become float32), brought to one dtype with x
@@ -4086,8 +4086,8 @@ class NodeOps:
         return self.graph.hash(self, name=name)
 
     def gather(self, index, axis=0, *, name=None) -> Node:
-        """torch.gather: along the axis, index in the shape of the result; negative counts from the end, out of range
-            reads 0; with check_indices it is an error
+        """torch.gather: along the axis, index in the shape of the result; a negative index counts from the end; an index
+            out of range reads 0, or is an error with check_indices
 
         index: tensor of integers
         axis: whole number
@@ -4096,8 +4096,8 @@ class NodeOps:
         return self.graph.gather(self, index, axis, name=name)
 
     def take(self, index, axis=0, *, name=None) -> Node:
-        """x[index] along the axis, index of any shape; negative counts from the end, out of range reads 0; with
-            check_indices it is an error
+        """x[index] along the axis, index of any shape; a negative index counts from the end; an index out of range reads
+            0, or is an error with check_indices
 
         index: tensor of integers
         axis: whole number
@@ -4106,8 +4106,8 @@ class NodeOps:
         return self.graph.take(self, index, axis, name=name)
 
     def index(self, indices, axis=0, *, name=None) -> Node:
-        """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; out of range reads 0; with
-            check_indices it is an error
+        """x[i, j, ...] by index tensors for neighbouring axes, broadcast together; an index out of range reads 0, or is
+            an error with check_indices
 
         indices: list, each a tensor of integers
         axis: whole number
@@ -4116,8 +4116,8 @@ class NodeOps:
         return self.graph.index(self, indices, axis, name=name)
 
     def index_put(self, value, indices, axis=0, accumulate=False, *, name=None) -> Node:
-        """x with x[i, j, ...] = value, or += value; the last of several stays, out of range writes nothing; with
-            check_indices it is an error
+        """x with x[i, j, ...] = value, or += value; of several writes to one place the last stays; an index out of range
+            writes nothing, or is an error with check_indices
 
         value: tensor of any dtype, brought to one dtype with x
         indices: list, each a tensor of integers
@@ -4128,8 +4128,8 @@ class NodeOps:
         return self.graph.index_put(self, value, indices, axis, accumulate, name=name)
 
     def scatter(self, index, src, axis=0, reduce="none", *, name=None) -> Node:
-        """torch.scatter: x with src written where index says along the axis; the last of several stays, out of range
-            writes nothing; with check_indices it is an error
+        """torch.scatter: x with src written where index says along the axis; of several writes to one place the last
+            stays; an index out of range writes nothing, or is an error with check_indices
 
         index: tensor of integers
         src: tensor of any dtype, brought to one dtype with x
@@ -4171,7 +4171,7 @@ class NodeOps:
         return self.graph.nonzero(self, size, fill, name=name)
 
     def one_hot(self, num_classes, dtype="int64", *, name=None) -> Node:
-        """1 where the class is x, else 0, along a new last axis; with check_indices a class outside is an error
+        """1 where the class is x, else 0, along a new last axis; a class out of range is an error with check_indices
 
         num_classes: size
         dtype: dtype

@@ -257,7 +257,7 @@ class Tensor(ElementwiseMixin, MovementMixin, IndexingMixin, CreationMixin, Redu
         """Compute this and others, in one request, and leave the results on the server."""
         wanted = [each for each in (self, *lst) if each is not None]
         capture = Capture.current
-        if capture is not None:  # all at the end, at once
+        if capture is not None:  # computed at the end of the call, in one request
             capture.realized.update((id(each), each) for each in wanted)
             return self
         compute(wanted)
