@@ -54,6 +54,7 @@ static void put_progress(const bl_job *job, bl_text *out)
 
 void job_describe(bl_job *job, bl_text *out)
 {
+    const char *warning = job->warning[0] != '\0' ? job->warning : job->history.refused;
     const job_report *last = job->nreports > 0 ? &job->ring[(job->nreports - 1) % JOB_RING] : NULL;
     bl_text_puts(out, "{");
     bl_encode_key(out, "job");
@@ -68,9 +69,9 @@ void job_describe(bl_job *job, bl_text *out)
     bl_encode_string(out, job_state_names[job->state]);
     bl_encode_key(out, "reason");
     bl_encode_string(out, job->reason);
-    if (job->warning[0] != '\0') {
+    if (warning[0] != '\0') {
         bl_encode_key(out, "warning");
-        bl_encode_string(out, job->warning);
+        bl_encode_string(out, warning);
     }
     put_progress(job, out);
     bl_encode_key(out, "priority");

@@ -114,15 +114,15 @@ bl_status job_history_fit(bl_job *job, const job_row *row, uint64_t *bytes, bl_e
 
 void job_history_tell(bl_job *job, const job_row *row, const bl_err *refused)
 {
+    char *why = job->history.refused;
     pthread_mutex_lock(&job->jobs->lock);
-    if (refused->status != BL_OK && !job->history.refused) {
-        snprintf(job->warning, sizeof job->warning, "reports from step %llu on are left out: %.300s",
+    if (refused->status != BL_OK && why[0] == '\0') {
+        snprintf(why, sizeof job->history.refused, "reports from step %llu on are left out: %.300s",
                  (unsigned long long)job->ring[row->first % JOB_RING].step, refused->text);
         job->changes++;
-    } else if (refused->status == BL_OK && job->history.refused) {
-        job->warning[0] = '\0';
+    } else if (refused->status == BL_OK && why[0] != '\0') {
+        why[0] = '\0';
         job->changes++;
     }
-    job->history.refused = refused->status != BL_OK;
     pthread_mutex_unlock(&job->jobs->lock);
 }

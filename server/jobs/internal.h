@@ -43,7 +43,7 @@ typedef struct job_history {
     uint64_t bytes;            /* that are there */
     uint64_t every, evaluated; /* steps between kept reports: of the trained entry, and of the evaluation; 0: the job has none */
     bool known, thinned;       /* known: |every| and |evaluated| are set; thinned: one of them is more than the job asks for */
-    bool refused;              /* the last reports were left out for want of room */
+    char refused[384];         /* why the last reports were left out; "": they were kept */
 } job_history;
 
 /* An entry of a program with its inputs. */
@@ -338,7 +338,7 @@ BL_NODISCARD bl_status jobs_load(bl_jobs *jobs, bl_err *err);
 BL_NODISCARD bl_status job_history_fit(bl_job *job, const job_row *row, uint64_t *bytes, bl_err *err);
 bool job_history_keeps(const bl_job *job, const job_row *row, uint64_t at); /* report number |at| */
 BL_NODISCARD bl_status job_history_count(bl_job *job, bl_err *err); /* count the bytes in the store again, and charge the key */
-/* Set the job's warning if the reports were left out for |refused|, or clear the warning if they are written again. */
+/* Note why the reports of |row| were left out, or that they were kept; for the job's warning. */
 void job_history_tell(bl_job *job, const job_row *row, const bl_err *refused);
 
 /* ---- load.c */

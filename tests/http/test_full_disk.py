@@ -279,6 +279,33 @@ class Quota(unittest.TestCase):
             self.assertIn(self.call("DELETE", path).status, (200, 204), path)
         self.assertGreater(self.room(), self.MOST - 2000)
 
+    def test_t23_reports_without_room(self):
+        """The warning about left out reports stays while later checkpoints, which replace older ones, are written."""
+        self.assertEqual(201, self.call("PUT", "/api/v1/programs/c", counter()).status)
+        job = self.call("POST", J, {"program": "c", "inputs": {}, "steps": 100_000_000, "collect": {"every": 1000, "outputs": ["m"]},
+                                    "checkpoint": {"every": 20_000, "keep": 1}})
+        self.assertEqual(202, job.status, job.body)
+        path = f"{J}/{job.json['job']}"
+
+        def until(test):
+            end = time.monotonic() + 60
+            while not test(shown := self.call("GET", path).json):
+                self.assertLess(time.monotonic(), end, shown)
+                time.sleep(0.05)
+            return shown
+        until(lambda shown: shown["checkpoints"])
+        rest = b"r" * self.room()
+        while self.call("PUT", blob(rest), rest, OCTETS).status != 201:  # the reports take room meanwhile
+            self.call("DELETE", blob(rest))
+            rest = rest[5000:]
+        step = until(lambda shown: "reports from step" in shown.get("warning", ""))["checkpoints"][-1]["step"]
+        later = until(lambda shown: shown["checkpoints"][-1]["step"] > step + 40_000)
+        self.assertIn("reports from step", later.get("warning", ""))
+        self.assertEqual(204, self.call("DELETE", blob(rest)).status)
+        until(lambda shown: "warning" not in shown)
+        self.assertEqual(202, self.call("DELETE", path).status)
+        self.assertEqual("cancelled", wait(self, job.json["job"])["state"])
+
     def job(self):
         answer = self.call("POST", J, {"program": "p", "inputs": {}, "steps": 40, "checkpoint": {"keep": 2}})
         self.assertEqual(202, answer.status, answer.body)
