@@ -52,13 +52,15 @@ static void remove_own(void)
 static int open_lock(const char *folder, int flags)
 {
     bl_text path = {0};
+    struct stat status;
     int fd = -1;
 
     bl_text_printf(&path, "%s/lock", folder);
     if (!path.failed)
         fd = open(path.data, flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
     bl_text_fini(&path);
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    /* A process that removes stale folders may have had the lock between the open and now: the file is gone then. */
+    if (fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &status) != 0 || status.st_nlink == 0)) {
         close(fd);
         fd = -1;
     }
@@ -116,8 +118,8 @@ void bl_cl_own_folder(void)
     remove_stale(base);
     bl_text_printf(&path, "%s/%s%ld-XXXXXX", base, prefix, (long)getpid());
     if (!path.failed && mkdtemp(path.data) != NULL) {
-        (void)open_lock(path.data, O_CREAT); /* the descriptor stays open: the lock ends with the process */
-        if (setenv(variable, path.data, 1) == 0)
+        /* The descriptor stays open: the lock ends with the process. */
+        if (open_lock(path.data, O_CREAT) >= 0 && setenv(variable, path.data, 1) == 0)
             (void)atexit(remove_own);
     }
     bl_text_fini(&path);

@@ -11,7 +11,7 @@ import unittest
 from unittest import mock
 
 import beamline
-from beamline import Device, Tensor, dtypes
+from beamline import Device, Tensor, dtypes, expr
 from tensors import TensorCase
 
 
@@ -19,6 +19,14 @@ class HelperTest(TensorCase):
     def test_edges_of_ranges(self):
         self.assertEqual((Tensor.arange(128, dtype=dtypes.int8)[-1].item(), Tensor.arange(0, -129, -1, dtype="int8")[-1].item()), (127, -128))
         self.assertEqual((Tensor.arange(0, 256, 85, dtype=dtypes.uint8).tolist(), Tensor.arange(5, 3).tolist()), ([0, 85, 170, 255], []))
+
+    def test_the_seed_of_the_environment(self):
+        with mock.patch.dict(os.environ, BEAMLINE_SEED="7"):
+            self.assertEqual(7, expr.first_seed())
+        with mock.patch.dict(os.environ, BEAMLINE_SEED="x"), self.assertRaisesRegex(ValueError, "BEAMLINE_SEED is 'x'; it must be a whole number"):
+            expr.first_seed()
+        with mock.patch.dict(os.environ, BEAMLINE_SEED=""):
+            self.assertNotEqual(expr.first_seed(), expr.first_seed())
 
     def test_extremes_of_nothing(self):
         """As in tinygrad: the least and the greatest number of the dtype."""

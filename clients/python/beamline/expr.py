@@ -302,10 +302,19 @@ def cross_devices(order: list[Expr]) -> bool:
     return bool(moves)
 
 
+def first_seed() -> int:
+    """$BEAMLINE_SEED, or a random number of the system."""
+    text = os.environ.get("BEAMLINE_SEED")
+    try:
+        return int(text) if text else int.from_bytes(os.urandom(8), "little")
+    except ValueError:
+        raise ValueError(f"BEAMLINE_SEED is {text!r}; it must be a whole number") from None
+
+
 class Seeds:
     """The random numbers of this process: each request that draws has the next seed.  The first seed is $BEAMLINE_SEED, or a random number of the system."""
 
-    seed = int(os.environ["BEAMLINE_SEED"]) if os.environ.get("BEAMLINE_SEED") else int.from_bytes(os.urandom(8), "little")
+    seed = first_seed()
     count = 0
 
     @classmethod

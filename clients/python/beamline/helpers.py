@@ -60,7 +60,7 @@ def fetch(url: str, name: str | pathlib.Path | None = None, subdir: str | None =
     if url.startswith(("/", ".")):
         return pathlib.Path(url)
     folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "beamline" / "downloads" / (subdir or "")
-    path = folder / (name or hashlib.md5(url.encode()).hexdigest() + (".gunzip" if gunzip else ""))
+    path = folder / (name or hashlib.md5(url.encode(), usedforsecurity=False).hexdigest() + (".gunzip" if gunzip else ""))
     cached = not getenv("DISABLE_HTTP_CACHE") if allow_caching is None else allow_caching
     if cached and path.is_file() and path.stat().st_size:
         return path
