@@ -38,6 +38,10 @@ bool bl_lower_can_join(const bl_lowered *lowered);
 BL_NODISCARD bl_status bl_lower_join(bl_ir *ir, const char *name, uint32_t nbuffers, const bl_dtype *dtypes, int n,
                                      const bl_join_part *parts, bl_lowered **out, bl_err *err);
 
+/* offset.c.  The same kernel with one more scalar parameter, the last one: the number of its first group along dimension |dim|.
+ */
+BL_NODISCARD bl_status bl_lower_offset(bl_ir *ir, const bl_lowered *lowered, int dim, bl_lowered **out, bl_err *err);
+
 /* expand.c.  needs: RANGEs of any kind.  leaves no TILE or VECTOR. */
 const bl_node *bl_lower_expand(bl_ir *ir, const bl_node *sink);
 /* trim.c.  needs: no TILE or VECTOR. */

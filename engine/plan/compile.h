@@ -22,6 +22,7 @@ typedef struct made {
     int64_t ops, bytes;   /* of a launch */
     plan_work *work;      /* what these are counted of */
     int kernels, helpers; /* that it does */
+    int cut;              /* 1 + the dimension of the grid along which its launches are cut; 0: they are not */
 } made;
 
 typedef struct compile {

@@ -32,11 +32,14 @@ typedef struct step {
     const char *moves;
     uint64_t key; /* of its nest (bl_kernels_key); 0 where several were joined */
     int kernel;   /* which of the plan's it launches */
+    int cut;      /* as its |made| */
 } step;
 
 /* Launches that are submitted together: as many as take a fraction of a second, so that a run can be cancelled between two. */
 typedef struct part {
     int first, count;
+    int cut;        /* of the one launch of this part: it is submitted a slice at a time */
+    double seconds; /* by the estimate, at the largest sizes */
     bl_recording *recording;
 } part;
 
@@ -118,6 +121,7 @@ struct bl_plan {
     bl_kernel **kernels;
     const plan_work *const *work; /* of each kernel */
     const bl_launch *launches;
+    bool pauses; /* a step may end in its midst: between two parts, or two slices of one */
     int nparts;
     part *parts; /* recorded on the worker thread before the first run */
     int nslots;  /* inputs, roots, temporaries, panels */

@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A launch that is estimated to take longer is cut.  Estimates are of arithmetic at its best: sums of sines of large numbers, 0.4
+ * s by the estimate, took 22 s on PoCL. */
+#define SECONDS_WHOLE 0.1
+
 static made *add_made(compile *c)
 {
     return bl_arena_reserve(c->arena, (void **)&c->made, c->nmade, &c->cap_made, sizeof *c->made) ? &c->made[c->nmade++] : NULL;
@@ -201,6 +205,21 @@ static bl_status join_small(compile *c)
         c->first_made[i] = becomes[c->first_made[i]];
     return bl_arena_status(c->arena, c->err);
 }
+/* A launch that may take longer than others are to wait is done in slices: its kernel learns at which group it begins. */
+static bl_status cut_made(compile *c, made *m)
+{
+    const bl_linear *linear = m->lowered->linear;
+    int dim = 0;
+
+    for (int d = 1; d < BL_GRID_DIMS; d++)
+        dim = m->lowered->grid[d]->hi > m->lowered->grid[dim]->hi ? d : dim;
+    if (compile_seconds(&c->dev->info, m->ops, m->bytes) <= SECONDS_WHOLE || m->lowered->grid[dim]->hi < 2 ||
+        linear->nscalars == BL_LINEAR_MAX_SCALARS)
+        return BL_OK;
+    m->cut = dim + 1;
+    return bl_lower_offset(c->ir, m->lowered, dim, &m->lowered, c->err);
+}
+
 bl_status compile_nests(compile *c)
 {
     for (int i = 0; i < c->schedule->nnests; i++) {
@@ -220,6 +239,7 @@ bl_status compile_nests(compile *c)
         BL_TRY(join_small(c));
     for (int i = 0; i < c->nmade; i++) {
         BL_TRY(compile_is_wanted(c));
+        BL_TRY(cut_made(c, &c->made[i]));
         BL_TRY(render_made(c, &c->made[i]));
     }
     return BL_OK;

@@ -104,7 +104,8 @@ static bl_status check_bindings(compile *c)
     return BL_OK;
 }
 
-/* Named dimensions, then the numbers that a loop's steps have: a launch names the one that it is at. */
+/* Named dimensions, then the numbers that a loop's steps have: a launch names the one that it is at.  The last one is the first
+ * group of a slice. */
 static bl_status make_vars(compile *c)
 {
     bl_plan *plan = c->plan;
@@ -112,9 +113,10 @@ static bl_status make_vars(compile *c)
 
     for (int i = 0; i < c->schedule->nloops; i++)
         steps = c->schedule->loops[i].steps > steps ? c->schedule->loops[i].steps : steps;
-    if (steps > UINT16_MAX - plan->graph->nvars)
-        return bl_fail(c->err, BL_ELIMIT, "a scan of %lld steps; at most %d", (long long)steps, UINT16_MAX - plan->graph->nvars);
-    plan->nvars = plan->graph->nvars + (int)steps;
+    if (steps >= UINT16_MAX - plan->graph->nvars)
+        return bl_fail(c->err, BL_ELIMIT, "a scan of %lld steps; at most %d", (long long)steps,
+                       UINT16_MAX - plan->graph->nvars - 1);
+    plan->nvars = plan->graph->nvars + (int)steps + 1;
     plan->vars = bl_calloc((size_t)plan->nvars + 1, sizeof *plan->vars);
     if (plan->vars == NULL)
         return bl_fail(c->err, BL_ENOMEM, "plan");
@@ -184,6 +186,7 @@ static void emit_launch(emission *e, int which)
                               .moves = m->moves,
                               .key = m->key,
                               .kernel = which,
+                              .cut = m->cut,
                               .ops = m->ops,
                               .bytes = m->bytes};
     memcpy(e->steps[e->end].grid, m->lowered->grid, sizeof m->lowered->grid);
@@ -196,6 +199,8 @@ static void emit_launch(emission *e, int which)
         int var = m->lowered->vars[k];
         launch->var[k] = (uint16_t)(var < nvars ? var : e->at[var - nvars]);
     }
+    if (m->cut > 0)
+        launch->var[m->lowered->nvars] = (uint16_t)(c->plan->nvars - 1);
 }
 
 static int bound_place(const emission *e, int place)
@@ -372,13 +377,17 @@ static bl_status make_parts(compile *c)
         const step *s = &plan->steps[i];
         part *last = plan->nparts == 0 ? NULL : &plan->parts[plan->nparts - 1];
         bool elsewhere = i > 0 && plan->launches[i].kernel->dev != plan->launches[i - 1].kernel->dev;
-        if (last == NULL || last->count == MOST_AT_ONCE || seconds >= SECONDS_AT_ONCE || elsewhere) {
+        bool alone = s->cut > 0 || (last != NULL && last->cut > 0); /* its slices are submissions */
+        if (last == NULL || last->count == MOST_AT_ONCE || seconds >= SECONDS_AT_ONCE || elsewhere || alone) {
             last = &plan->parts[plan->nparts++];
             last->first = i;
+            last->cut = s->cut;
             seconds = 0;
         }
         last->count++;
+        plan->pauses = plan->pauses || plan->nparts > 1 || s->cut > 0;
         seconds += compile_seconds(&c->dev->info, s->ops, s->bytes);
+        last->seconds = seconds;
     }
     return BL_OK;
 }

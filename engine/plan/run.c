@@ -5,6 +5,7 @@
 #include "engine/ir/shape.h"
 #include "engine/plan/internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,11 @@ enum {
     REPORTS_IN_FLIGHT = 8, /* reports that have outputs of their own, so that the device need not be waited for at each */
     MOST_REPORT_BYTES = 1 << 20 /* outputs up to which they have */
 };
+
+/* By the estimate, which may be fifty times too short; the slices after the first go by the time that it took. */
+#define FIRST_SLICE_SECONDS 0.01
+#define SLICE_SECONDS       0.25
+#define SLICE_GROWTH        8.0
 
 typedef struct running {
     bl_run *run;
@@ -181,7 +187,7 @@ static bool needs_next(const running *r, int state)
     const bl_plan_info *info = &r->plan->info;
     if (!info->updated[state])
         return false;
-    return !info->in_place[state] || r->plan->nparts > 1 ||
+    return !info->in_place[state] || r->plan->pauses ||
            atomic_load_explicit(&r->run->states[state]->refs, memory_order_acquire) > (r->run->holders > 1 ? r->run->holders : 1);
 }
 
@@ -261,25 +267,62 @@ static void lose_states(const running *r)
     }
 }
 
-static bl_status submit_parts(running *r, uint64_t *ns)
+static bl_status submit_part(running *r, const part *p, uint64_t *ns)
+{
+    const bl_plan *plan = r->plan;
+    bl_submission submission = {.slots = plan->slots,
+                                .vars = plan->vars,
+                                .groups = (const uint32_t(*)[3])plan->groups + p->first,
+                                .nanoseconds = ns == NULL ? NULL : ns + p->first};
+    bl_status st = bl_recording_submit(p->recording, &submission, r->err);
+    if (st != BL_OK && p->recording->begun)
+        lose_states(r);
+    return st;
+}
+
+/* One launch as several, each of some groups along one dimension, so that a run can be cancelled between two.  The estimate may
+ * be far from the truth: the first slice is small, and tells how many groups the next may have. */
+static bl_status submit_slices(running *r, const part *p, uint64_t *ns)
 {
     bl_plan *plan = r->plan;
+    uint32_t *groups = &plan->groups[p->first][p->cut - 1], all = *groups, done = 0;
+    int32_t *first = &plan->vars[plan->nvars - 1];
+    double size = all * fmin(1, FIRST_SLICE_SECONDS / p->seconds);
+    uint64_t sum = 0;
     bl_status st = BL_OK;
+
+    while (st == BL_OK && done < all) {
+        int64_t begin = bl_clock_ns();
+        uint32_t n = size < 1 ? 1 : size < all - done ? (uint32_t)size : all - done;
+        *first = (int32_t)done;
+        *groups = n;
+        st = submit_part(r, p, ns);
+        if (st == BL_OK)
+            st = bl_device_wait(plan->dev, r->err);
+        done += n;
+        size = n * fmin(SLICE_GROWTH, SLICE_SECONDS * 1e9 / (double)(bl_clock_ns() - begin + 1));
+        sum += ns != NULL && st == BL_OK ? ns[p->first] : 0;
+        if (st == BL_OK && done < all)
+            st = look_around(r->run, r->err);
+    }
+    *first = 0;
+    *groups = all;
+    if (ns != NULL)
+        ns[p->first] = sum;
+    return st;
+}
+
+static bl_status submit_parts(running *r, uint64_t *ns)
+{
+    const bl_plan *plan = r->plan;
 
     for (int i = 0; i < plan->nparts; i++) {
         const part *p = &plan->parts[i];
-        bl_submission submission = {.slots = plan->slots,
-                                    .vars = plan->vars,
-                                    .groups = (const uint32_t(*)[3])plan->groups + p->first,
-                                    .nanoseconds = ns == NULL ? NULL : ns + p->first};
         if (i > 0 || p->recording->dev != plan->dev) /* the stand-in runs it now */
             BL_TRY(bl_device_wait(plan->dev, r->err));
         if (i > 0)
             BL_TRY(look_around(r->run, r->err));
-        st = bl_recording_submit(p->recording, &submission, r->err);
-        if (st != BL_OK && p->recording->begun)
-            lose_states(r);
-        BL_TRY(st);
+        BL_TRY(p->cut > 0 ? submit_slices(r, p, ns) : submit_part(r, p, ns));
     }
     return BL_OK;
 }
@@ -339,7 +382,7 @@ static void exchange_states(running *r)
             r->run->states[i] = r->next[i];
             r->next[i] = old;
         }
-        if (r->next[i] != NULL && r->plan->info.in_place[i] && r->plan->nparts <= 1) { /* it is the run's own now */
+        if (r->next[i] != NULL && r->plan->info.in_place[i] && !r->plan->pauses) { /* it is the run's own now */
             r->lent[i] = r->next[i];
             r->next[i] = NULL;
         }
@@ -485,7 +528,7 @@ bool bl_plan_may_fly(const bl_plan *plan)
     for (int i = 0; i < plan->info.nstates + plan->info.nhidden; i++)
         if (plan->info.updated[i])
             return false;
-    return plan->nparts <= 1 && plan->info.interpreted == 0 && plan_census_is_short(plan, FLIGHT_NS);
+    return !plan->pauses && plan->info.interpreted == 0 && plan_census_is_short(plan, FLIGHT_NS);
 }
 
 bl_status bl_plan_submit(bl_run *run, bl_err *err)
