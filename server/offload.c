@@ -123,6 +123,8 @@ static bl_status conclude(bl_request *rq, const bool *moved)
 static bl_step go_on_apart(bl_request *rq)
 {
     bool moved = false;
+    /* give_away clears the pointer, or the end of this function does. */
+    /* cppcheck-suppress autoVariables */
     rq->moved = &moved;
     rq->apart = true;
     rq->answering = false;

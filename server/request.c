@@ -520,7 +520,7 @@ void bl_request_finish(bl_request *rq)
 {
     if (rq->done == NULL)
         bl_watch_detach(rq->peer);
-    rq->leave = NULL;
+    atomic_store(&rq->leave, (bool (*)(bl_request *))0);
     if (!atomic_exchange(&rq->suspended, false))
         bl_log(BL_LOG_ERROR, "bug: request %s was finished twice", rq->id);
     else if (rq->done != NULL)

@@ -302,7 +302,7 @@ const bl_node *bl_alias(bl_ir *ir, const bl_node *value, const bl_node *source, 
 
 const bl_node *bl_with_partials(bl_ir *ir, const bl_node *value, int n, const bl_node *const *x, const bl_node *const *partial)
 {
-    const bl_node *src[2 * BL_MAX_PARTIALS];
+    const bl_node *src[2 * BL_MAX_PARTIALS] = {x[0], partial[0]};
 
     BL_ASSERT(n > 0 && n <= BL_MAX_PARTIALS);
     for (int i = 0; i < n; i++) {

@@ -375,7 +375,14 @@ static const char double_functions[] =
     "CHOOSE(dvec2, bvec2) CHOOSE(dvec4, bvec4)\nEXTREMES(dvec2) EXTREMES(dvec4)\n"
     "SATURATE_ALL(double)\n"
     "float to_odd(double x) { float f = float(x); if (double(f) == x || x != x || isinf(f)) return f;\n"
-    "  uint b = floatBitsToUint(f); if (abs(double(f)) > abs(x)) b--; return uintBitsToFloat(b | 1u); }\n";
+    "  uint b = floatBitsToUint(f); if (abs(double(f)) > abs(x)) b--; return uintBitsToFloat(b | 1u); }\n"
+    /* llvmpipe without AVX-512 truncates -0.0 of float64 to 0.0 */
+    "#define TRUNC_SAME(T) T trunc_each(T x) { return trunc(x); }\n"
+    "TRUNC_SAME(float) TRUNC_SAME(vec2) TRUNC_SAME(vec3) TRUNC_SAME(vec4)\n"
+    "double trunc_each(double x) { return x == 0.0 ? x : trunc(x); }\n"
+    "dvec2 trunc_each(dvec2 x) { return dvec2(trunc_each(x.x), trunc_each(x.y)); }\n"
+    "dvec4 trunc_each(dvec4 x) { return dvec4(trunc_each(x.xy), trunc_each(x.zw)); }\n"
+    "#define trunc trunc_each\n";
 
 /* GLSL says nothing of sin outside of [-pi, pi] and allows an error of 2^-11 inside (Vulkan, "Precision of GLSL.std.450
  * Instructions"); some drivers' is noise for large numbers.  So |x| = k * pi + r, |r| <= pi / 2.

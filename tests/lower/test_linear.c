@@ -135,7 +135,7 @@ static const struct {
     {"linear k buffers=bool writes=2 scalars=0 local=1,1,1 localbytes=0\n", "writes=2, but the stores make it 0"},
     {"linear k buffers=bool writes=1 scalars=0 local=1,1,1 localbytes=0\n", "writes=1, but the stores make it 0"},
     {"linear k buffers= writes=-1 scalars=0 local=1,1,1 localbytes=0\n", "expected a number"},
-    {"linear k buffers= writes=0 scalars=9 local=1,1,1 localbytes=0\n", "the number 9 is over 8"},
+    {"linear k buffers= writes=0 scalars=33 local=1,1,1 localbytes=0\n", "the number 33 is over 32"},
     {"linear k buffers= writes=0 scalars=0 local=0,1,1 localbytes=0\n", "a group has 1 to"},
     {"linear k buffers= writes=0 scalars=0 local=65536,65536,1 localbytes=0\n", "a group has 1 to"},
     {"linear k buffers= writes=0 scalars=0 local=1,1,1 localbytes=4294967296\n", "over 4294967295"},
