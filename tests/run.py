@@ -5,7 +5,8 @@
     tests/run.py [--full] [--long] [WORD...]    only the parts whose name contains one of the words
     tests/run.py [--full] [--long] --list       name the parts
 
-Without --full, and without words, the parts of FULL are left out, and unit tests of the suite "full" (tests/meson.build) always without --full.
+Without --full, and without words, what takes minutes is left out: the parts of FULL, the files of FULL_FILES, and the unit tests whose entry in a meson.build has
+the suite "full".
 
 Two parts run at a time, since most tests wait more than they work; what a part has to say comes when it ends.  A Python test that fails is run once more at
 the end, alone, and named as unsteady where it passes then: servers are timed beside their neighbours' load here.  More than a few are not unsteady but broken.
@@ -35,6 +36,8 @@ JOBS = str(os.cpu_count() or 2)
 LANES = 2             # parts at a time
 # Parts that only --full or their name begins.
 FULL = ("clang", "cppcheck", "tidy", "tsan", "amx", "api", "drivers", "fuzz", "packaging", "ptx")
+# Files of Python tests, by folder, that take minutes and that only --full or their folder's name begins.
+FULL_FILES = {"http": ("test_job_restarts", "test_faults", "test_lifecycle", "test_caches", "test_children", "test_fair", "test_background"), "torch": ("test_attention",)}
 SLOWEST = ("unit", "http", "models", "torch", "tsan")  # these begin first, so that the lanes end together
 FOLDER_SECONDS = 1500  # of Python tests
 TSAN_MINUTES = 0.5     # of mixed requests under ThreadSanitizer
@@ -209,7 +212,7 @@ def run_unit(tally):
     log.unlink(missing_ok=True)
     env = {"LSAN_OPTIONS": f"suppressions={ROOT}/tests/lsan.supp:print_suppressions=0",
            "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1", "ASAN_OPTIONS": "detect_stack_use_after_return=1"}
-    suites = [] if os.environ.get("BEAMLINE_TEST_FULL") else ["--no-suite", "full"]
+    suites = ["--no-suite", "full"] if os.environ.get("BEAMLINE_TEST_QUICK") else []
     _, output = command("meson", "test", "-C", ASAN, "--num-processes", JOBS, *suites, env=env)
     if not log.exists():
         tally.fail("unit", output)
@@ -240,12 +243,24 @@ class Counting(unittest.TextTestResult):
         self.passed += 1
 
 
+def single_tests(suite):
+    """The tests of a suite, one by one."""
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from single_tests(test)
+        else:
+            yield test
+
+
 def run_folder_here(folder, report, names):
     """Run the tests of a folder in this process, or those of these names, and write what came of them."""
     sys.path[:0] = [str(folder), str(ROOT / "clients" / "python"), str(ROOT / "examples"), str(ROOT / "tests")]
     import watched_threads
     loader = unittest.defaultTestLoader
     suite = loader.loadTestsFromNames(names) if names else loader.discover(str(folder), "test_*.py", str(folder))
+    if not names and os.environ.get("BEAMLINE_TEST_QUICK"):
+        left = FULL_FILES.get(folder.name, ())
+        suite = unittest.TestSuite(test for test in single_tests(suite) if type(test).__module__ not in left)
     result = unittest.TextTestRunner(resultclass=Counting, verbosity=1).run(suite)
     bad = result.failures + result.errors
     if watched_threads.raised:  # after the last test
@@ -410,8 +425,8 @@ def main():
     if words == ["--list"]:
         print("\n".join([*named, *long]))
         return 0
-    if full:
-        os.environ["BEAMLINE_TEST_FULL"] = "1"
+    if not full and not words:
+        os.environ["BEAMLINE_TEST_QUICK"] = "1"
     tally = Tally()
     with concurrent.futures.ThreadPoolExecutor(LANES) as lanes:
         for of_part in lanes.map(lambda part: run_part(*part), chosen(named, words)):
@@ -425,7 +440,7 @@ def main():
     if tally.failures:
         print("failed:\n  " + "\n  ".join(tally.failures))
     if not full and not words:
-        print(f"left to ./check --full: {', '.join(FULL)}, and the longest unit tests")
+        print(f"left to ./check --full: {', '.join(FULL)}, and the longest unit tests and files")
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
     return 1 if tally.failed else 0
 

@@ -42,7 +42,7 @@ class SearchEnds:
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        cls.server = Server("--backends", cls.BACKEND, "--beam-seconds", "120", "--tune=off", env={"BEAMLINE_CACHE": cls.folder.name})
+        cls.server = Server("--backends", cls.BACKEND, "--beam-seconds", "120", "--tune=off", "--interpret-first=off", env={"BEAMLINE_CACHE": cls.folder.name})
         devices = cls.server.call("GET", "/api/v1/devices").json["devices"]
         if not devices[0]["id"].startswith(cls.BACKEND):
             cls.server.stop()

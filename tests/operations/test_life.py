@@ -112,10 +112,10 @@ class Reload(unittest.TestCase):
         self.assertEqual("", self.server.log_text())
         self.write("log-level = info\nlog-json = on\n")
         self.hup()
-        self.server.call("GET", "/v2/health/live")
-        lines = [json.loads(line) for line in self.server.wait_log(lambda lines: any("/v2/health/live" in line for line in lines))]
+        self.server.call("GET", "/v2/models/none")
+        lines = [json.loads(line) for line in self.server.wait_log(lambda lines: any("/v2/models/none" in line for line in lines))]
         self.assertIn("reloaded", [line["message"] for line in lines])
-        self.assertTrue(any("/v2/health/live" in json.dumps(line) for line in lines))
+        self.assertTrue(any("/v2/models/none" in json.dumps(line) for line in lines))
 
     def test_what_takes_a_restart_is_told_and_stays(self):
         self.write("log-level = warn\nmax-depth = 5\nmax-nodes = 1\n")  # the last is overruled by the flag
