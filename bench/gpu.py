@@ -267,7 +267,7 @@ def training_rows(peer):
             lambda width=width, batch=batch: theirs(width, batch)
 
 
-# ---- decoding: one token through a transformer whose caches are full
+# ---- decoding: one token through a transformer with full caches
 
 TEXT = {"layers": 12, "width": 768, "heads": 12, "length": 512}
 
