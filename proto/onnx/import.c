@@ -233,8 +233,9 @@ static bl_wire_ref capture(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_va
 
     for (int i = 0; i < graph->ncaptured; i++) {
         const bl_wire_ref *ref = &graph->captured[i]->ref;
-        if (graph->captured[i]->graph == value->graph && ref->kind == value->ref.kind && ref->index == value->ref.index &&
-            ref->result == value->ref.result)
+        bool same = value->graph != NULL && graph->captured[i]->graph == value->graph && ref->kind == value->ref.kind &&
+                    ref->index == value->ref.index && ref->result == value->ref.result;
+        if (same || graph->captured[i] == value)
             return graph->inside[i]->ref;
     }
     if (graph->outer == NULL) {
@@ -261,6 +262,8 @@ bl_wire_ref bl_onnx_use(bl_onnx_importer *m, bl_onnx_graph *graph, bl_onnx_value
         return (bl_wire_ref){0};
     if (value->graph == graph)
         return value->ref;
+    if (graph->folds)
+        return capture(m, graph, value);
     if (value->known == NULL && value->tensor != NULL && value->graph == NULL &&
         bl_is_int(bl_shape_count(m->ir, value->type->ndim, value->type->dim), 1))
         value->known = bl_onnx_know(m, value); /* one number is better written than stored */
@@ -414,7 +417,15 @@ static bool take_operands(bl_onnx_call *c)
     return true;
 }
 
-static void write_op(bl_onnx_call *c, const char *domain)
+void bl_onnx_write_op(bl_onnx_call *c, const bl_onnx_op *op)
+{
+    bl_onnx_value *first = op->recipe != NULL ? bl_onnx_make(c, op->recipe, NULL) : op->write(c);
+
+    if (c->out[0] == NULL)
+        c->out[0] = first;
+}
+
+static void write_call(bl_onnx_call *c, const char *domain)
 {
     const Onnx__FunctionProto *function = find_function(c->import, domain, c->node);
     const bl_onnx_op *op = bl_onnx_op_find(domain, c->node->op_type, c->opset);
@@ -428,10 +439,8 @@ static void write_op(bl_onnx_call *c, const char *domain)
     } else if (op == NULL) {
         bl_onnx_fail(c, "there is no operator \"%.60s\"%s%.60s in opset %lld here", bl_onnx_clean(c->import, c->node->op_type),
                      *domain != '\0' ? " of domain " : "", bl_onnx_clean(c->import, domain), (long long)c->opset);
-    } else if (!bl_onnx_fold(c) && !c->import->failed) {
-        bl_onnx_value *first = op->recipe != NULL ? bl_onnx_make(c, op->recipe, NULL) : op->write(c);
-        if (c->out[0] == NULL)
-            c->out[0] = first;
+    } else if (!bl_onnx_fold(c, op) && !c->import->failed) {
+        bl_onnx_write_op(c, op);
     }
 }
 
@@ -463,7 +472,7 @@ static void write_node(bl_onnx_importer *m, bl_onnx_names *names, const Onnx__No
     }
     if (!take_operands(&c))
         return;
-    write_op(&c, domain);
+    write_call(&c, domain);
     for (int i = 0; i < c.nout && bl_onnx_ok(m); i++) {
         if (*node->output[i] == '\0')
             continue;
@@ -577,6 +586,7 @@ static void write_program(bl_onnx_importer *m)
     m->ir = bl_typer_ir(m->typer);
     m->main = bl_onnx_open_graph(m, NULL);
     names = bl_onnx_open_names(m, NULL, m->main);
+    m->wanted = bl_arena_array(m->scratch, (size_t)ninputs + 1, sizeof *m->wanted);
     if (!bl_onnx_ok(m))
         return;
     m->main->wire.inputs = inputs;

@@ -7,6 +7,7 @@
 #define BL_ONNX_IMPORT_H
 
 #include "engine/front/typer.h"
+#include "engine/ir/elements.h"
 #include "engine/ir/shape.h"
 #include "proto/onnx/file.h"
 #include "proto/onnx/onnx.h"
@@ -26,8 +27,10 @@ typedef struct bl_onnx_known {
     int ndim;
     int64_t dim[BL_MAX_DIMS];
     int count;
-    const bl_node **size; /* of integers and bool: INDEX nodes, constants or expressions of named dimensions; else NULL */
-    double *real;         /* of floats; else NULL */
+    /* Of integers INDEX nodes, constants or expressions of named dimensions; of bool 0 or 1 or, where that is not decided, a bool;
+     * of floats, where there are named dimensions in them, elements (engine/ir/elements.h); else NULL. */
+    const bl_node **size;
+    double *real; /* of floats without named dimensions; else NULL */
 } bl_onnx_known;
 
 typedef struct bl_onnx_value {
@@ -41,12 +44,14 @@ typedef struct bl_onnx_value {
     int nitems;                      /* of a sequence: these are its tensors, and it has no type */
     struct bl_onnx_value **item;
     bool sequence;
+    bool unknown; /* its elements were asked for, and are not known */
     struct bl_onnx_value *pixels; /* of an encoded picture that is an input, which has no type: what it is in the program */
 } bl_onnx_value;
 
-/* A wire graph that grows: that of the program, or a body. */
+/* A wire graph that grows: that of the program, a body, or that of a node which is folded. */
 struct bl_onnx_graph {
     bl_onnx_graph *outer;
+    bool folds; /* the last: everything from outside is an input, also what is known */
     bl_typer_graph *typer;
     bl_wire_graph wire;
     int node_cap, input_cap;
@@ -89,6 +94,7 @@ typedef struct bl_onnx_importer {
     int depth;
     bl_onnx_names *taken;   /* names of inputs and states */
     bl_onnx_names *encoded; /* of values that ImageDecoder takes */
+    bool *wanted;           /* of the inputs: something that must be known depends on their elements */
     bl_err *err;
     bool failed;
 } bl_onnx_importer;
@@ -175,6 +181,8 @@ bl_onnx_value *bl_onnx_known_ints(bl_onnx_importer *m, int count, const int64_t 
 bl_onnx_value *bl_onnx_known_sizes(bl_onnx_importer *m, int count, const bl_node *const *size);
 bl_onnx_value *bl_onnx_known_real(bl_onnx_importer *m, bl_dtype dtype, double value); /* a scalar of any dtype */
 bl_onnx_value *bl_onnx_known_tensor(bl_onnx_importer *m, const Onnx__TensorProto *tensor);
+/* Of a state of the program; NULL where its content has too many elements. */
+bl_onnx_value *bl_onnx_content_value(bl_onnx_importer *m, const bl_tensor_value *content);
 /* An int64 scalar. */
 bl_onnx_value *bl_onnx_size_value(bl_onnx_call *c, const bl_node *size);
 /* The wire node (or state) that a known value is in |graph|. */
@@ -195,10 +203,6 @@ int bl_onnx_ints_or_in(bl_onnx_call *c, const char *name, int i, const int64_t *
 bool bl_onnx_decodes(const Onnx__NodeProto *node);
 /* Put what such nodes take into m->encoded. */
 void bl_onnx_find_pictures(bl_onnx_importer *m, const Onnx__GraphProto *graph, int depth);
-
-/* ---- folding (fold.c) */
-/* Compute the node at import, if it is one that can be and all it needs is known.  False: it is to be written. */
-bool bl_onnx_fold(bl_onnx_call *c);
 
 /* ---- writing nodes (recipe.c) */
 typedef enum bl_onnx_arg_kind {
@@ -257,6 +261,14 @@ extern const bl_onnx_op bl_onnx_ops[];
 extern const size_t bl_onnx_ops_count;
 /* The row for an opset, or NULL. */
 const bl_onnx_op *bl_onnx_op_find(const char *domain, const char *name, int64_t opset);
+/* Write |c| as |op| says: c->out. */
+void bl_onnx_write_op(bl_onnx_call *c, const bl_onnx_op *op);
+
+/* ---- folding (fold.c) */
+/* Compute the node at import, where all its inputs are known and small.  False: it is to be written. */
+bool bl_onnx_fold(bl_onnx_call *c, const bl_onnx_op *op);
+/* The elements of |node|, the value of something written in |graph|; NULL where they are not known. */
+const bl_onnx_known *bl_onnx_compute(bl_onnx_importer *m, bl_onnx_graph *graph, const bl_node *node);
 
 #define BL_ONNX(domain, name, since, recipe, doc)
 #define BL_ONNX_CALL(domain, name, since, id, doc) bl_onnx_value *bl_onnx_write_##id(bl_onnx_call *c);

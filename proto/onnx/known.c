@@ -28,28 +28,16 @@ bl_onnx_known *bl_onnx_new_known(bl_onnx_importer *m, bl_dtype dtype, int ndim, 
     return known->real != NULL || known->size != NULL ? known : NULL;
 }
 
-/* The elements of a tensor of the file; NULL where they are too many or do not fit. */
-static const bl_onnx_known *read_tensor(bl_onnx_importer *m, const Onnx__TensorProto *tensor)
+/* NULL where they are too many or do not fit. */
+static const bl_onnx_known *read_content(bl_onnx_importer *m, const bl_tensor_value *content)
 {
-    bl_tensor_value content;
-    bl_onnx_known *known;
+    bl_onnx_known *known = bl_onnx_new_known(m, content->dtype, content->ndim, content->dim);
 
-    if (bl_onnx_shape(m, tensor, &content, m->err) != BL_OK) {
-        m->failed = true;
-        return NULL;
-    }
-    known = bl_onnx_new_known(m, content.dtype, content.ndim, content.dim);
-    if (known == NULL)
-        return NULL;
-    if (bl_onnx_tensor(m, tensor, &content, m->err) != BL_OK) {
-        m->failed = true;
-        return NULL;
-    }
-    for (int i = 0; i < known->count; i++) {
-        bl_scalar value = bl_scalar_read(content.dtype, content.span.data + (size_t)i * bl_dtype_bytes(content.dtype));
+    for (int i = 0; known != NULL && i < known->count; i++) {
+        bl_scalar value = bl_scalar_read(content->dtype, content->span.data + (size_t)i * bl_dtype_bytes(content->dtype));
         if (known->real != NULL)
             known->real[i] = value.f;
-        else if (content.dtype == BL_U64 && value.u > INT64_MAX)
+        else if (content->dtype == BL_U64 && value.u > INT64_MAX)
             return NULL;
         else
             known->size[i] = bl_index(m->ir, value.i);
@@ -57,11 +45,35 @@ static const bl_onnx_known *read_tensor(bl_onnx_importer *m, const Onnx__TensorP
     return known;
 }
 
+/* The elements of a tensor of the file. */
+static const bl_onnx_known *read_tensor(bl_onnx_importer *m, const Onnx__TensorProto *tensor)
+{
+    bl_tensor_value content;
+    bl_status st = bl_onnx_shape(m, tensor, &content, m->err);
+
+    if (st == BL_OK && bl_onnx_new_known(m, content.dtype, content.ndim, content.dim) == NULL)
+        return NULL;
+    if (st == BL_OK)
+        st = bl_onnx_tensor(m, tensor, &content, m->err);
+    m->failed = m->failed || st != BL_OK;
+    return st == BL_OK ? read_content(m, &content) : NULL;
+}
+
 const bl_onnx_known *bl_onnx_know(bl_onnx_importer *m, bl_onnx_value *value)
 {
-    if (value != NULL && value->known == NULL && value->tensor != NULL && !m->failed)
+    if (value == NULL || value->known != NULL || value->unknown || value->type == NULL || m->failed)
+        return value != NULL ? value->known : NULL;
+    if (value->tensor != NULL)
         value->known = read_tensor(m, value->tensor);
-    return value != NULL ? value->known : NULL;
+    else if (value->graph != NULL)
+        value->known = bl_onnx_compute(m, value->graph, value->type);
+    value->unknown = value->known == NULL;
+    return value->known;
+}
+
+bl_onnx_value *bl_onnx_content_value(bl_onnx_importer *m, const bl_tensor_value *content)
+{
+    return content->kind == BL_VALUE_BYTES ? bl_onnx_known_value(m, read_content(m, content)) : NULL;
 }
 
 static const bl_node *type_of(bl_onnx_importer *m, bl_dtype dtype, int ndim, const int64_t *extent)
@@ -207,11 +219,26 @@ static bool all_equal(const bl_onnx_known *known)
     return true;
 }
 
+/* An element with named dimensions in it, of floats. */
+static bl_onnx_value *write_fraction(bl_onnx_call *c, const bl_onnx_known *known, int at, int ndim)
+{
+    const bl_node *num = NULL;
+    int64_t den = 1;
+
+    if (!bl_fraction_get(c->import->ir, known->size[at], &num, &den))
+        return bl_onnx_make(c, "full(shape=$0, value=$1, dtype=$2)",
+                            ARGS(IS(ndim, known->dim), R(bl_const_value(known->size[at]).f), D(known->dtype)));
+    return bl_onnx_make(c, "div(full(shape=$0, value=$1, dtype=$2), $3)",
+                        ARGS(IS(ndim, known->dim), bl_is_const(num) ? I(num->lo) : ZS(-1, &num), D(known->dtype), I(den)));
+}
+
 /* "full" of one element, in a shape. */
 static bl_onnx_value *write_full(bl_onnx_call *c, const bl_onnx_known *known, int at, int ndim)
 {
     bl_onnx_arg value = R(known->real != NULL && known->count > 0 ? known->real[at] : 0);
 
+    if (known->size != NULL && known->count > 0 && bl_dtype_is_float(known->dtype))
+        return write_fraction(c, known, at, ndim);
     if (known->size != NULL && known->count > 0)
         value = bl_is_const(known->size[at]) ? I(bl_const_value(known->size[at]).i) : ZS(-1, &known->size[at]);
     if (known->dtype == BL_BOOL && value.kind == BL_ONNX_ARG_INT)
@@ -283,9 +310,10 @@ int bl_onnx_in_sizes(bl_onnx_call *c, int i, const bl_node *const **out)
     if (i >= c->nin || c->in[i] == NULL)
         return -1;
     known = need_known(c, i);
-    if (known != NULL && known->size == NULL)
+    bool whole = known != NULL && !bl_dtype_is_float(known->dtype);
+    if (known != NULL && !whole)
         bl_onnx_fail(c, "input %d must be integers", i);
-    if (known == NULL || known->size == NULL)
+    if (!whole)
         return -1;
     *out = known->size;
     return known->count;
@@ -318,7 +346,9 @@ int bl_onnx_in_reals(bl_onnx_call *c, int i, const double **out)
         return -1;
     known = need_known(c, i);
     if (known != NULL && known->real == NULL)
-        bl_onnx_fail(c, "input %d must be floats", i);
+        bl_onnx_fail(c, bl_dtype_is_float(known->dtype) ? "input %d has a named dimension in it, where only a number can stand"
+                                                        : "input %d must be floats",
+                     i);
     if (known == NULL || known->real == NULL)
         return -1;
     *out = known->real;

@@ -30,6 +30,32 @@ bl_onnx_value *bl_onnx_write_constant(bl_onnx_call *c)
     return known != NULL ? bl_onnx_known_value(c->import, known) : bl_onnx_fail(c, "has no tensor or number for its value");
 }
 
+/* ---- shapes, which are known whatever they are the shapes of */
+
+bl_onnx_value *bl_onnx_write_shape(bl_onnx_call *c)
+{
+    const bl_onnx_value *x = bl_onnx_in(c, 0);
+    int rank = bl_onnx_rank(x);
+
+    if (x == NULL || x->sequence)
+        return bl_onnx_fail(c, "needs a tensor");
+    int64_t start = bl_onnx_int(c, "start", 0), end = bl_onnx_int(c, "end", rank);
+    start += start < 0 ? rank : 0;
+    end += end < 0 ? rank : 0;
+    start = start < 0 ? 0 : start > rank ? rank : start;
+    end = end > rank ? rank : end < start ? start : end;
+    return bl_onnx_known_sizes(c->import, (int)(end - start), x->type->dim + start);
+}
+
+bl_onnx_value *bl_onnx_write_size(bl_onnx_call *c)
+{
+    const bl_onnx_value *x = bl_onnx_in(c, 0);
+
+    if (x == NULL || x->sequence)
+        return bl_onnx_fail(c, "needs a tensor");
+    return bl_onnx_size_value(c, bl_shape_count(c->import->ir, bl_onnx_rank(x), x->type->dim));
+}
+
 /* ---- views */
 
 /* 0 keeps the extent of the input at its place, unless allowzero. */
