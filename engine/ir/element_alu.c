@@ -70,7 +70,8 @@ const bl_node *bl_fraction_make(bl_ir *ir, bl_dtype dtype, const bl_node *num, i
     }
     if (den > MAX_DENOMINATOR)
         return NULL;
-    const bl_node *cast = bl_node_make(ir, &(bl_node){.op = BL_OP_CAST, .dtype = (uint8_t)dtype, .lanes = 1, .nsrc = 1, .src = &num});
+    const bl_node *cast =
+        bl_node_make(ir, &(bl_node){.op = BL_OP_CAST, .dtype = (uint8_t)dtype, .lanes = 1, .nsrc = 1, .src = &num});
     if (den == 1)
         return cast;
     const bl_node *pair[2] = {cast, bl_index(ir, den)};

@@ -254,7 +254,8 @@ static bool evaluate(const evaluator *e, value *v)
     return false;
 }
 
-const bl_node *const *bl_elements(bl_ir *ir, const bl_node *root, int64_t most, bl_elements_input input, void *arg, bl_arena *arena)
+const bl_node *const *bl_elements(bl_ir *ir, const bl_node *root, int64_t most, bl_elements_input input, void *arg,
+                                  bl_arena *arena)
 {
     bool missing = false;
     evaluator e = {.ir = ir, .arena = arena, .most = most, .input = input, .arg = arg, .missing = &missing};

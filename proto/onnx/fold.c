@@ -110,7 +110,8 @@ static bool is_small_known(bl_onnx_importer *m, bl_onnx_value *value)
 
     if (value->sequence || value->four_bits != 0 || value->type == NULL || (value->known == NULL && value->tensor == NULL))
         return false;
-    return bl_shape_max_count(value->type->ndim, value->type->dim, &count) && count <= MOST_EAGER && bl_onnx_know(m, value) != NULL;
+    return bl_shape_max_count(value->type->ndim, value->type->dim, &count) && count <= MOST_EAGER &&
+           bl_onnx_know(m, value) != NULL;
 }
 
 static bool can_fold(bl_onnx_call *c)
@@ -149,7 +150,8 @@ bool bl_onnx_fold(bl_onnx_call *c, const bl_onnx_op *op)
         if (value == NULL || value->sequence || value->four_bits != 0 || value->type == NULL)
             return false;
         if (value->known == NULL && value->tensor == NULL) {
-            if (value->graph != trial.graph || !bl_shape_max_count(value->type->ndim, value->type->dim, &count) || count > MOST_ELEMENTS)
+            if (value->graph != trial.graph || !bl_shape_max_count(value->type->ndim, value->type->dim, &count) ||
+                count > MOST_ELEMENTS)
                 return false;
             const bl_onnx_known *known = bl_onnx_compute(m, trial.graph, value->type);
             value = known != NULL ? bl_onnx_known_value(m, known) : NULL;

@@ -27,8 +27,8 @@ typedef struct bl_onnx_known {
     int ndim;
     int64_t dim[BL_MAX_DIMS];
     int count;
-    /* Of integers INDEX nodes, constants or expressions of named dimensions; of bool 0 or 1 or, where that is not decided, a bool;
-     * of floats, where there are named dimensions in them, elements (engine/ir/elements.h); else NULL. */
+    /* Of integers INDEX nodes, constants or expressions of named dimensions; of bool 0 or 1 or, where that is not decided, a
+     * bool; of floats, where there are named dimensions in them, elements (engine/ir/elements.h); else NULL. */
     const bl_node **size;
     double *real; /* of floats without named dimensions; else NULL */
 } bl_onnx_known;
@@ -44,7 +44,7 @@ typedef struct bl_onnx_value {
     int nitems;                      /* of a sequence: these are its tensors, and it has no type */
     struct bl_onnx_value **item;
     bool sequence;
-    bool unknown; /* its elements were asked for, and are not known */
+    bool unknown;                 /* its elements were asked for, and are not known */
     struct bl_onnx_value *pixels; /* of an encoded picture that is an input, which has no type: what it is in the program */
 } bl_onnx_value;
 

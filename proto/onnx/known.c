@@ -346,8 +346,9 @@ int bl_onnx_in_reals(bl_onnx_call *c, int i, const double **out)
         return -1;
     known = need_known(c, i);
     if (known != NULL && known->real == NULL)
-        bl_onnx_fail(c, bl_dtype_is_float(known->dtype) ? "input %d has a named dimension in it, where only a number can stand"
-                                                        : "input %d must be floats",
+        bl_onnx_fail(c,
+                     bl_dtype_is_float(known->dtype) ? "input %d has a named dimension in it, where only a number can stand"
+                                                     : "input %d must be floats",
                      i);
     if (known == NULL || known->real == NULL)
         return -1;
