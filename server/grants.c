@@ -2,6 +2,8 @@
 #include "server/grants.h"
 
 #include "engine/base/fault.h"
+#include "server/access/access.h"
+#include "server/access/keys.h"
 #include "server/storage.h"
 
 #include <stdio.h>
@@ -12,8 +14,8 @@ enum { MOST_GRANTS = 1024 }; /* of a key */
 
 typedef struct entry {
     struct entry *next;
-    bl_grant grant; /* whose name is the next */
-    char name[BL_NAME_SIZE];
+    bl_grant grant; /* of the texts below */
+    char name[BL_NAME_SIZE], reader[BL_KEY_NAME];
 } entry;
 
 struct bl_grants {
@@ -39,12 +41,32 @@ static bool is_of(const entry *e, uint32_t owner, const char *kind, const char *
     return e->grant.owner == owner && strcmp(e->grant.kind, kind) == 0 && strcmp(e->name, name) == 0;
 }
 
+static bool is_for(const entry *e, const char *reader)
+{
+    return strcmp(e->reader, reader) == 0;
+}
+
+static bool is_it(const entry *e, const bl_grant *what)
+{
+    return is_for(e, what->reader) && is_of(e, what->owner, what->kind, what->name);
+}
+
+static bool is_of_it(const entry *e, const bl_grant *what)
+{
+    return is_of(e, what->owner, what->kind, what->name);
+}
+
+static bool is_of_key(const entry *e, const bl_grant *what)
+{
+    return e->grant.owner == what->owner || is_for(e, what->reader);
+}
+
 /* ---- in memory; under the lock */
 
 static entry *find(bl_grants *grants, const bl_grant *what)
 {
     entry *e = grants->first;
-    while (e != NULL && (e->grant.reader != what->reader || !is_of(e, what->owner, what->kind, what->name)))
+    while (e != NULL && !is_it(e, what))
         e = e->next;
     return e;
 }
@@ -70,6 +92,8 @@ static bl_status make_entry(const bl_grants *grants, const bl_grant *what, entry
     e->grant.kind = find_kind(what->kind);
     snprintf(e->name, sizeof e->name, "%s", what->name);
     e->grant.name = e->name;
+    snprintf(e->reader, sizeof e->reader, "%s", what->reader);
+    e->grant.reader = e->reader;
     *out = e;
     return BL_OK;
 }
@@ -101,21 +125,6 @@ static size_t remove_all(bl_grants *grants, bool (*goes)(const entry *e, const b
     return n;
 }
 
-static bool is_it(const entry *e, const bl_grant *what)
-{
-    return e->grant.reader == what->reader && is_of(e, what->owner, what->kind, what->name);
-}
-
-static bool is_of_it(const entry *e, const bl_grant *what)
-{
-    return is_of(e, what->owner, what->kind, what->name);
-}
-
-static bool is_of_key(const entry *e, const bl_grant *what)
-{
-    return e->grant.owner == what->owner || e->grant.reader == what->owner;
-}
-
 /* ---- changes */
 
 void bl_grants_hold(bl_grants *grants)
@@ -130,7 +139,7 @@ void bl_grants_let_go(bl_grants *grants)
 
 static bl_status run(bl_grants *grants, const char *sql, const bl_grant *what, int n, bl_err *err)
 {
-    bl_cell cells[] = {bl_cell_int(what->owner), bl_cell_text(what->kind), bl_cell_text(what->name), bl_cell_int(what->reader)};
+    bl_cell cells[] = {bl_cell_int(what->owner), bl_cell_text(what->kind), bl_cell_text(what->name), bl_cell_text(what->reader)};
     return bl_storage_run(grants->server->storage, sql, n, cells, NULL, NULL, err);
 }
 
@@ -151,7 +160,7 @@ bl_status bl_grants_give(bl_grants *grants, const bl_grant *what, bl_err *err)
 
 bl_status bl_grants_take(bl_grants *grants, const bl_grant *what, bool *is_owed, bl_err *err)
 {
-    bl_cell cells[] = {bl_cell_int(what->owner), bl_cell_text(what->kind), bl_cell_text(what->name), bl_cell_int(what->reader)};
+    bl_cell cells[] = {bl_cell_int(what->owner), bl_cell_text(what->kind), bl_cell_text(what->name), bl_cell_text(what->reader)};
     if (remove_all(grants, is_it, what) == 0)
         return bl_fail(err, BL_ENOTFOUND, "%s \"%.128s\" is not shared so", what->kind, what->name);
     return bl_storage_owe(grants->server->storage,
@@ -174,29 +183,35 @@ bl_status bl_grants_drop(bl_grants *grants, uint32_t owner, const char *kind, co
 
 bl_status bl_grants_purge(bl_grants *grants, uint32_t key, bl_err *err)
 {
-    bl_grant what = {.owner = key, .kind = "", .name = ""};
-    BL_TRY(run(grants, "DELETE FROM shares WHERE owner = ?1 OR reader = ?1", &what, 1, err));
+    char name[BL_KEY_NAME];
+    bl_grant what = {.owner = key, .kind = "", .name = "", .reader = name};
+    bl_access_name(grants->server->access, key, name, sizeof name);
+    BL_TRY(run(grants, "DELETE FROM shares WHERE owner = ?1 OR reader = ?4", &what, 4, err));
     (void)remove_all(grants, is_of_key, &what);
     return BL_OK;
 }
 
 /* ---- look-ups */
 
-bool bl_grants_has(bl_grants *grants, const bl_grant *what)
+bool bl_grants_has(bl_grants *grants, uint32_t reader, const bl_grant *what)
 {
+    char name[BL_KEY_NAME];
     bool has = false;
+    bl_access_name(grants->server->access, reader, name, sizeof name);
     pthread_mutex_lock(&grants->lock);
     for (const entry *e = grants->first; e != NULL && !has; e = e->next)
-        has = (e->grant.reader == what->reader || e->grant.reader == 0) && is_of_it(e, what);
+        has = (is_for(e, name) || is_for(e, "*")) && is_of_it(e, what);
     pthread_mutex_unlock(&grants->lock);
     return has;
 }
 
 void bl_grants_each(bl_grants *grants, uint32_t key, void (*each)(void *arg, const bl_grant *grant), void *arg)
 {
+    char name[BL_KEY_NAME];
+    bl_access_name(grants->server->access, key, name, sizeof name);
     pthread_mutex_lock(&grants->lock);
     for (const entry *e = grants->first; e != NULL; e = e->next)
-        if (e->grant.owner == key || e->grant.reader == key || e->grant.reader == 0)
+        if (e->grant.owner == key || is_for(e, name) || is_for(e, "*"))
             each(arg, &e->grant);
     pthread_mutex_unlock(&grants->lock);
 }
@@ -213,11 +228,12 @@ static bool take_row(void *arg, const bl_cell *cells, int n)
 {
     loading *l = arg;
     const char *kind = cells[1].kind == BL_CELL_TEXT ? find_kind(cells[1].bytes.data) : NULL;
-    bl_grant grant = {.owner = (uint32_t)cells[0].integer, .kind = kind, .reader = (uint32_t)cells[3].integer};
+    bl_grant grant = {.owner = (uint32_t)cells[0].integer, .kind = kind};
     entry *e = NULL;
     (void)n;
     grant.name = cells[2].kind == BL_CELL_TEXT ? cells[2].bytes.data : NULL;
-    if (kind == NULL || grant.name == NULL) /* a later version's */
+    grant.reader = cells[3].kind == BL_CELL_TEXT ? cells[3].bytes.data : NULL;
+    if (kind == NULL || grant.name == NULL || grant.reader == NULL) /* a later version's */
         return true;
     l->st = make_entry(l->grants, &grant, &e, l->err);
     if (l->st == BL_OK)

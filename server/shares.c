@@ -38,7 +38,6 @@ bl_status bl_shares_check_new(bl_request *rq, const char *lease, const char *kin
 
 typedef struct wanted {
     const char *kind, *name, *to;
-    uint32_t reader;
 } wanted;
 
 /* One thing, and with whom. */
@@ -57,9 +56,7 @@ static bl_status resolve(bl_request *rq, const char *const *names, const char *t
     if (out->kind == NULL || to == NULL)
         return bl_fail(&rq->err, BL_EGRAPH,
                        "a share needs tensor, program, model or job, and to: a key's name, or * for every key");
-    if (strcmp(to, "*") != 0 && !bl_access_find(rq->server->access, to, &out->reader))
-        return bl_fail(&rq->err, BL_ENOTFOUND, "there is no key \"%.64s\"", to);
-    return BL_OK;
+    return strcmp(to, "*") != 0 ? bl_key_check_name(to, &rq->err) : BL_OK;
 }
 
 static bl_status read_text(const bl_request *rq, const bl_json *object, const char *name, const char **out, bl_err *err)
@@ -113,7 +110,7 @@ static bool exists(bl_server *server, const bl_grant *what)
 static bl_status change(bl_request *rq, const wanted *w, bool give, bool *owed)
 {
     bl_grants *grants = bl_shelf_grants(rq->server->shelf);
-    bl_grant what = {.owner = rq->owner, .reader = w->reader, .kind = w->kind, .name = w->name};
+    bl_grant what = {.owner = rq->owner, .kind = w->kind, .name = w->name, .reader = w->to};
     bl_status st = BL_OK;
     bl_grants_hold(grants);
     if (!give)
@@ -166,14 +163,13 @@ typedef struct listing {
 static void list_share(void *arg, const bl_grant *grant)
 {
     listing *l = arg;
-    uint32_t from = grant->owner, to = grant->reader;
-    char who[BL_KEY_NAME] = "*";
-    if (l->given != (from == l->rq->owner))
+    char owner[BL_KEY_NAME] = "";
+    if (l->given != (grant->owner == l->rq->owner))
         return;
-    if (!l->given || to != 0)
-        bl_access_name(l->rq->server->access, l->given ? to : from, who, sizeof who);
+    if (!l->given)
+        bl_access_name(l->rq->server->access, grant->owner, owner, sizeof owner);
     bl_text_puts(l->out, l->n++ > 0 ? ",{" : "{");
-    put_share(l->out, grant->kind, l->given ? "" : who, grant->name, l->given ? who : NULL);
+    put_share(l->out, grant->kind, owner, grant->name, l->given ? grant->reader : NULL);
     bl_text_puts(l->out, "}");
 }
 

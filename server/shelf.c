@@ -191,7 +191,7 @@ static void drop_names(bl_shelf *shelf, uint32_t owner, bl_namemap *names)
 
 static bool is_shared(const bl_shelf *shelf, uint32_t owner, const char *kind, const char *name, uint32_t reader)
 {
-    return bl_grants_has(shelf->grants, &(bl_grant){.owner = owner, .reader = reader, .kind = kind, .name = name});
+    return bl_grants_has(shelf->grants, reader, &(bl_grant){.owner = owner, .kind = kind, .name = name});
 }
 
 /* What |name|, in somebody's request, says of another owner: "alice:w".  NULL: nothing. */

@@ -20,7 +20,7 @@
 
 enum {
     OURS = 0x626c7374, /* "blst" */
-    SCHEMA = 1,
+    SCHEMA = 2,
     MOST_COLUMNS = 32
 };
 
@@ -50,13 +50,16 @@ static const char create[] =
     /* programs that are what a job left, and come back from its last checkpoint */
     "CREATE TABLE IF NOT EXISTS job_programs (owner INTEGER NOT NULL, program TEXT NOT NULL, job TEXT NOT NULL, PRIMARY KEY "
     "(owner, program)) WITHOUT ROWID;"
-    "CREATE TABLE IF NOT EXISTS shares (owner INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, reader INTEGER NOT NULL, "
-    "PRIMARY KEY (owner, kind, name, reader)) WITHOUT ROWID;" /* reader 0: every key */
+    "CREATE TABLE IF NOT EXISTS shares (owner INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, reader TEXT NOT NULL, "
+    "PRIMARY KEY (owner, kind, name, reader)) WITHOUT ROWID;" /* the name of a key, or *: every key */
     "CREATE INDEX IF NOT EXISTS blobs_digest ON blobs (digest);"
     /* AUTOINCREMENT: the number of a key, which owns things, is never given again. */
     "CREATE TABLE IF NOT EXISTS keys (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, hash BLOB NOT NULL "
     "UNIQUE, hint TEXT NOT NULL, scopes TEXT NOT NULL, created INTEGER NOT NULL, expires INTEGER NOT NULL, revoked INTEGER NOT "
     "NULL);"
+    /* Schema 1 had the number of the reader, or 0. */
+    "UPDATE OR IGNORE shares SET reader = CASE reader WHEN 0 THEN '*' ELSE (SELECT name FROM keys WHERE id = reader) END WHERE "
+    "typeof(reader) = 'integer';"
     "CREATE TABLE IF NOT EXISTS quotas (owner INTEGER NOT NULL, quota TEXT NOT NULL, amount REAL NOT NULL, PRIMARY KEY (owner, "
     "quota)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS usage (owner INTEGER NOT NULL, day INTEGER NOT NULL, requests INTEGER NOT NULL, device_ns "

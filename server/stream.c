@@ -73,7 +73,7 @@ static bl_status check_grant(const bl_stream *stream, bl_err *err)
 {
     bl_server *server = stream->rq->server;
     BL_TRY(bl_access_check_still(stream->rq, err));
-    if (stream->by.kind == NULL || bl_grants_has(bl_shelf_grants(server->shelf), &stream->by))
+    if (stream->by.kind == NULL || bl_grants_has(bl_shelf_grants(server->shelf), stream->rq->owner, &stream->by))
         return BL_OK;
     return bl_fail(err, BL_EFORBIDDEN, "%s \"%.128s\" is not shared with the key any more", stream->by.kind, stream->by.name);
 }

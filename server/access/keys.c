@@ -200,6 +200,14 @@ static bool name_ok(const char *name)
     return true;
 }
 
+bl_status bl_key_check_name(const char *name, bl_err *err)
+{
+    if (name_ok(name))
+        return BL_OK;
+    return bl_fail(err, BL_EINVAL, "\"%.80s\" is no name of a key: letters, digits and _ . - after a letter or _, at most %d",
+                   name, BL_KEY_NAME - 1);
+}
+
 typedef struct listing {
     void (*each)(void *arg, const bl_key_row *row);
     void *arg;
@@ -339,9 +347,7 @@ static bl_status apply(void *arg, bl_err *err)
 bl_status bl_keys_create(bl_storage *storage, const bl_key_wish *wish, char secret[BL_KEY_SECRET], bl_err *err)
 {
     change c = {.storage = storage, .wish = wish, .secret = secret, .fresh = true};
-    if (!name_ok(wish->name))
-        return bl_fail(err, BL_EINVAL, "\"%.80s\" is no name of a key: letters, digits and _ . - after a letter or _, at most %d",
-                       wish->name, BL_KEY_NAME - 1);
+    BL_TRY(bl_key_check_name(wish->name, err));
     if (wish->scopes == 0)
         return bl_fail(err, BL_EINVAL, "a key needs at least one scope");
     BL_TRY(make_secret(secret, err));

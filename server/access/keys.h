@@ -55,6 +55,8 @@ BL_NODISCARD bl_status bl_keys_owe_revoked(bl_storage *storage, const char *name
  * BL_ECONFLICT where the key has something of the same name.  Only while no server has the store. */
 BL_NODISCARD bl_status bl_keys_adopt(bl_storage *storage, const char *name, int64_t *rows, bl_err *err);
 
+/* BL_EINVAL if |name| cannot be a key's. */
+BL_NODISCARD bl_status bl_key_check_name(const char *name, bl_err *err);
 void bl_key_hash(const char *secret, size_t len, unsigned char hash[BL_KEY_HASH]);
 /* "infer,run" and back; BL_EINVAL names what is none. */
 BL_NODISCARD bl_status bl_scopes_parse(const char *text, unsigned *out, bl_err *err);

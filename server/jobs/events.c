@@ -147,7 +147,7 @@ bl_status bl_handle_job_events(bl_request *rq)
     uint64_t last = 0;
     bool over = false;
     BL_TRY(job_find_to_read(rq, &job));
-    bl_grant by = {job->owner, rq->owner, "job", job->id};
+    bl_grant by = {.owner = job->owner, .kind = "job", .name = job->id};
     BL_TRY(last_event(rq, &last));
     pthread_mutex_lock(&job->jobs->lock);
     over = last > 0 && job_is_final(job) && job_report_after(job, last) == NULL;

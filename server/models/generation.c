@@ -443,7 +443,7 @@ static bl_status submit_own(bl_infer *in, bl_generation *g)
 static bl_status begin_stream(bl_infer *in, bl_generation *g)
 {
     bl_request *rq = in->rq;
-    bl_grant by = {in->version->owner, rq->owner, "model", in->version->name};
+    bl_grant by = {.owner = in->version->owner, .kind = "model", .name = in->version->name};
     bool shared = by.owner != 0 && by.owner != rq->owner; /* every key may read models of the folder */
     listener *l = bl_arena_alloc(rq->arena, sizeof *l);
     if (l == NULL)

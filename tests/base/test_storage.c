@@ -274,6 +274,35 @@ static void what_cannot_be_read_is_set_aside(void **state)
     assert_true(is_there("beamline.db"));
 }
 
+static bool take_reader(void *arg, const bl_cell *cells, int n)
+{
+    bl_text_printf(arg, "%.*s/%d ", (int)cells[0].bytes.len, cells[0].bytes.data, n);
+    return true;
+}
+
+/* Schema 1 had the numbers of readers, in a column of integers. */
+static void readers_of_shares_become_names(void **state)
+{
+    bl_storage *storage = open_storage();
+    bl_text readers = {0};
+    bl_err err = {0};
+    (void)state;
+    bl_storage_close(storage);
+    set_number(
+        "DROP TABLE shares; PRAGMA user_version = 1; CREATE TABLE shares (owner INTEGER NOT NULL, kind TEXT NOT NULL, name "
+        "TEXT NOT NULL, reader INTEGER NOT NULL, PRIMARY KEY (owner, kind, name, reader)) WITHOUT ROWID; INSERT INTO keys "
+        "VALUES (3, 'bob', 'h', '', '', 0, 0, 0); INSERT INTO shares VALUES (1, 'tensor', 'a', 3), (1, 'tensor', 'b', 0)");
+    for (int i = 0; i < 2; i++) {
+        storage = open_storage();
+        bl_text_clear(&readers);
+        assert_int_equal(bl_storage_run(storage, "SELECT reader FROM shares ORDER BY name", 0, NULL, take_reader, &readers, &err),
+                         BL_OK);
+        assert_string_equal(bl_text_get(&readers), "bob/1 */1 ");
+        bl_storage_close(storage);
+    }
+    bl_text_fini(&readers);
+}
+
 static void files_are_whole_or_not_there(void **state)
 {
     char text[16] = {0};
@@ -304,6 +333,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_may_use_the_store, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_server_has_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be_read_is_set_aside, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(readers_of_shares_become_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(files_are_whole_or_not_there, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,7 +75,9 @@ class SharingTest(unittest.TestCase):
         alice.unshare("bob", program="line")
         self.assertRaises(beamline.NotFound, bob.program, "alice:line")
         self.assertRaises(beamline.NotFound, alice.unshare, "bob", program="line")
-        self.assertRaises(beamline.NotFound, alice.share, "nobody", tensor="w")
+        alice.share("nobody", tensor="w")  # as for a key that there is
+        self.assertIn({"tensor": "w", "to": "nobody"}, alice.shares()["given"])
+        self.assertRaises(beamline.NotFound, alice.share, "bob", tensor="v")
         self.assertRaises(ValueError, alice.share, "bob")
         self.assertRaises(ValueError, alice.share, "bob", tensor="w", job=job)
 

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import struct
 import subprocess
 import tempfile
@@ -14,7 +15,7 @@ import time
 import unittest
 
 from fixture import JSON, OCTETS, PROGRAM, SAFETENSORS, SLOW_STEPS, Server, counter, graph
-from test_keys import KeyedCase
+from test_keys import KeyedCase, routes
 from training import J
 
 T, P = "/api/v1/tensors", "/api/v1/programs"
@@ -238,9 +239,49 @@ class Namespaces(KeyedCase):
         self.ok(self.call("alice", "DELETE", P + "/two"), 204)
         self.refused(404, self.call("bob", "GET", name))
 
+    def test_t12_a_share_tells_no_names_of_keys(self):
+        """Answers to a name that a key has and to one that no key has are the same, and the share holds for the key that gets the name."""
+        shares = "/api/v1/shares"
+        self.ok(self.call("alice", "PUT", T + "/early", [3]), 201)
+
+        def same(method, path, body=None):
+            answers = [self.call("alice", method, path.format(one), body and {**body, "to": one}) for one in ("jane", "late")]
+            self.assertEqual((answers[0].status, answers[0].body.replace(b"jane", b"late")), (answers[1].status, answers[1].body))
+            return answers[0]
+        self.ok(same("POST", shares, {"tensor": "early"}), 201)
+        self.ok(same("POST", shares, {"tensor": "early"}), 201)
+        self.refused(404, same("POST", shares, {"tensor": "absent"}))
+        given = [row["to"] for row in self.ok(self.call("alice", "GET", shares)).json["given"] if row["tensor"] == "early"]
+        self.assertEqual(["jane", "late"], sorted(given))
+        late = self.ok(self.call("root", "POST", "/api/v1/keys", {"name": "late", "scopes": ["train"]}), 201).json["key"]
+        self.assertEqual([3], self.ok(self.server.call("GET", T + "/alice:early", None, {"x-api-key": late})).json["data"])
+        self.assertEqual({"given": [], "taken": [{"tensor": "alice:early"}]}, self.server.call("GET", shares, None, {"x-api-key": late}).json)
+        self.ok(same("DELETE", shares + "?tensor=early&to={}"), 204)
+        self.refused(404, same("DELETE", shares + "?tensor=early&to={}"), "is not shared so")
+        self.refused(404, self.server.call("GET", T + "/alice:early", None, {"x-api-key": late}))
+        self.ok(self.call("alice", "POST", shares, {"tensor": "early", "to": "late"}), 201)
+        self.ok(self.call("root", "DELETE", "/api/v1/keys/late?purge=true"), 204)
+        late = self.ok(self.call("root", "POST", "/api/v1/keys/late/rotate")).json["key"]
+        self.refused(404, self.server.call("GET", T + "/alice:early", None, {"x-api-key": late}))
+
+    def test_t12_no_route_tells_names_of_keys(self):
+        """OWNER:NAME of a key that there is and of one that there is not: the same answer from each route with a name in its path."""
+        self.ok(self.call("alice", "PUT", T + "/quiet", [3]), 201)
+        asked = 0
+        for method, pattern, takes, _ in routes():
+            if "{" not in pattern or pattern.startswith(("/api/v1/keys", "/api/v1/devices")):
+                continue
+            path = re.sub(r"\{(version|step)\}", "1", pattern)
+            body = {} if "JSON" in takes else None
+            for who in ("bob", "jane"):
+                answers = [self.call(who, method, re.sub(r"\{\w+\}", one + ":quiet", path), body) for one in ("alice", "nokey")]
+                self.assertEqual((answers[1].status, answers[1].body.replace(b"nokey", b"alice")), (answers[0].status, answers[0].body), (who, method, pattern))
+                asked += 1
+        self.assertGreater(asked, 50)
+
     def test_words_of_shares(self):
         self.ok(self.call("alice", "PUT", T + "/t", [1]), 201)
-        for body, status in (({"tensor": "t"}, 422), ({"to": "bob"}, 422), ({"tensor": "t", "program": "t", "to": "bob"}, 422), ({"tensor": "t", "to": "none"}, 404),
+        for body, status in (({"tensor": "t"}, 422), ({"to": "bob"}, 422), ({"tensor": "t", "program": "t", "to": "bob"}, 422), ({"tensor": "t", "to": "no one"}, 400), ({"tensor": "t", "to": "n" * 64}, 400),
                              ({"tensor": "none", "to": "bob"}, 404), ({"program": "t", "to": "bob"}, 404), ({"tensor": 1, "to": "bob"}, 400),
                              ({"tensor": "t", "to": "bob", "write": True}, 400)):
             self.refused(status, self.call("alice", "POST", "/api/v1/shares", body))

@@ -39,7 +39,8 @@ class Sharing:
     def share(self, to, *, tensor=None, program=None, model=None, job=None) -> None:
         """Let the key named |to|, or every one ("*"), read one thing of this key: by its name, or a handle (Held, RemoteProgram, Model, Job).
 
-        There it is KEY:NAME, as in ``client.get("alice:w")``.  NotFound where there is no such thing or key.
+        There it is KEY:NAME, as in ``client.get("alice:w")``.  NotFound where there is no such thing.  A share for a name
+        that no key has holds for the key that gets the name.
         """
         self.call("POST", "/api/v1/shares", {**one_thing({"tensor": tensor, "program": program, "model": model, "job": job}), "to": to})
 
