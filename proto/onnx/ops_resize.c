@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Resize and Upsample, one axis after the other.  For each element of an axis it is computed here which elements of the input it
- * is made of, and with what weights: the device reads tables.  So all modes are one, but extents must be fixed.  Of an axis that
- * is not, the two commonest modes are written as arithmetic on its extent, where the result has a size; or it grows by a whole
- * factor to copies of its elements. */
+/* Resize and Upsample, one axis after the other.  Of an axis whose extents are fixed, it is computed here which elements of the
+ * input each element is made of, and with what weights: the device reads tables.  Where one of the extents is a named dimension,
+ * the same places and weights are arithmetic in the program, exact up to the weights.  Nearest with a whole scale copies. */
 #include "proto/onnx/import.h"
 
 #include <math.h>
@@ -152,80 +151,161 @@ static bl_onnx_value *resize_axis(const resizer *r, bl_onnx_value *x, int axis, 
     return t->has_beyond ? bl_onnx_make(c, "add($0, $1)", ARGS(V(sum), V(along(c, t->beyond, axis, rank)))) : sum;
 }
 
-/* Where the elements of a result with |out| of them lie along an axis whose extent is known when the plan runs: element y at
- * (of[y] * extent + less[y]) / under, so that whole numbers say it exactly. */
+/* ---- an axis with a named dimension in its extents */
+
+/* Element y of the output lies at (of * y + less) / under of the input. */
 typedef struct places {
-    int64_t *of, *less, under;
+    const bl_node *of, *less, *under;
 } places;
 
-static bool find_places(const resizer *r, int64_t out, places *p)
+static const bl_node *times(bl_ir *ir, int64_t factor, const bl_node *x)
 {
-    bool half = strstr(r->place, "half_pixel") != NULL, corners = strcmp(r->place, "align_corners") == 0;
-    bool first = out == 1 && strcmp(r->place, "pytorch_half_pixel") == 0; /* of one element the first */
+    return bl_mul(ir, bl_index(ir, factor), x);
+}
 
-    p->of = bl_arena_array(r->c->import->scratch, (size_t)out, sizeof *p->of);
-    p->less = bl_arena_array(r->c->import->scratch, (size_t)out, sizeof *p->less);
-    if (p->of == NULL || p->less == NULL || strcmp(r->place, "tf_crop_and_resize") == 0)
+/* |up| / |down| times as many elements: a number, or the extents themselves. */
+static bool find_places(const resizer *r, const bl_node *in, const bl_node *up, const bl_node *down, bool sizes, places *p)
+{
+    bl_ir *ir = r->c->import->ir;
+    const bl_node *zero = bl_index(ir, 0), *one = bl_index(ir, 1);
+    bool whole = sizes || bl_is_int(down, 1);
+
+    if (strcmp(r->place, "asymmetric") == 0)
+        *p = (places){down, zero, up};
+    else if (strcmp(r->place, "tf_half_pixel_for_nn") == 0)
+        *p = (places){times(ir, 2, down), down, times(ir, 2, up)};
+    else if (strstr(r->place, "half_pixel") != NULL && (whole || strcmp(r->place, "half_pixel_symmetric") != 0))
+        *p = (places){times(ir, 2, down), bl_sub(ir, down, up), times(ir, 2, up)};
+    else if (strcmp(r->place, "align_corners") == 0 && sizes)
+        *p = (places){bl_sub(ir, down, one), zero, bl_sub(ir, up, one)};
+    else if (strcmp(r->place, "align_corners") == 0)
+        *p = (places){bl_mul(ir, bl_sub(ir, in, one), down), zero, bl_sub(ir, bl_mul(ir, in, up), down)};
+    else
         return false;
-    p->under = half ? 2 * out : corners && out > 1 ? out - 1 : out;
-    for (int64_t y = 0; y < out; y++) {
-        p->of[y] = half ? 2 * y + !first : y;
-        if (strcmp(r->place, "tf_half_pixel_for_nn") != 0)
-            p->less[y] = first ? -1 : half ? -out : corners ? -y : 0;
-    }
     return true;
 }
 
-/* Nearest and linear, without a filter: |extent| elements become |out|. */
-static bl_onnx_value *stretch_axis(const resizer *r, bl_onnx_value *x, int axis, const bl_node *extent, int64_t out)
+/* An expression of named dimensions as an int64 scalar of the program. */
+static bl_onnx_value *size_value(bl_onnx_call *c, const bl_node *size)
+{
+    return bl_onnx_make(c, "full(shape=[], value=$0, dtype=int64)", ARGS(ZS(-1, &size)));
+}
+
+/* Element |at| (a vector) of |axis|, those beyond the ends being the last ones. */
+static bl_onnx_value *take_clipped(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *at, const bl_node *in, int axis)
+{
+    return bl_onnx_make(c, "take($0, minimum(maximum($1, 0), sub($2, 1)), axis=$3)",
+                        ARGS(V(x), V(at), V(size_value(c, in)), I(axis)));
+}
+
+static bl_onnx_value *stretch_nearest(const resizer *r, bl_onnx_value *x, int axis, const bl_node *in, bl_onnx_value *at,
+                                      bl_onnx_value *under)
+{
+    bool rounds = strncmp(r->nearest, "round", 5) == 0; /* half a place on, or a little less where halves stay */
+    bool ceils = strcmp(r->nearest, "ceil") == 0, stays = ceils || strcmp(r->nearest, "round_prefer_floor") == 0;
+    bl_onnx_value *place = bl_onnx_make(r->c, "floor_div(add(mul($0, $1), sub(mul($2, $3), $4)), mul($2, $1))",
+                                        ARGS(V(at), I(1 + rounds), V(under), I(rounds || ceils), I(stays)));
+
+    return take_clipped(r->c, x, place, in, axis);
+}
+
+/* The weight of the element |k| places behind the one before the place, |t| of the way to the next. */
+static bl_onnx_value *weight_at(const resizer *r, int k, bl_onnx_value *t)
+{
+    if (r->mode == 'l')
+        return k == 0 ? bl_onnx_make(r->c, "sub(1, $0)", ARGS(V(t))) : t;
+    bl_onnx_value *x = bl_onnx_make(r->c, k < 1 ? "add($0, $1)" : "sub($1, $0)", ARGS(V(t), I(k < 0 ? -k : k)));
+    if (k == 0 || k == 1)
+        return bl_onnx_make(r->c, "add(mul(mul(sub(mul($0, $1), $2), $0), $0), 1)", ARGS(V(x), R(r->a + 2), R(r->a + 3)));
+    return bl_onnx_make(r->c, "sub(mul(add(mul(sub(mul($0, $1), $2), $0), $3), $0), $4)",
+                        ARGS(V(x), R(r->a), R(5 * r->a), R(8 * r->a), R(4 * r->a)));
+}
+
+static bl_onnx_value *stretch_weighted(const resizer *r, bl_onnx_value *x, int axis, const bl_node *in, bl_onnx_value *at,
+                                       bl_onnx_value *under)
 {
     bl_onnx_call *c = r->c;
-    bl_onnx_importer *m = c->import;
+    int rank = bl_onnx_rank(x), first = r->mode == 'c' ? -1 : 0, last = r->mode == 'c' ? 2 : 1;
     bl_dtype dtype = bl_dtype_is_float(bl_onnx_type(x)) ? bl_onnx_type(x) : BL_F32;
-    int64_t dim[BL_MAX_DIMS];
-    places p = {0};
+    const bl_node *dim[BL_MAX_DIMS], *one = bl_index(c->import->ir, 1);
+    bl_onnx_value *base = bl_onnx_make(c, "floor_div($0, $1)", ARGS(V(at), V(under)));
+    bl_onnx_value *t = bl_onnx_make(c, "div(cast(mod($0, $1), dtype=$2), cast($1, dtype=$2))", ARGS(V(at), V(under), D(dtype)));
+    bl_onnx_value *sum = NULL, *weights = NULL;
 
-    if (out < 1 || out > BL_ONNX_MAX_KNOWN)
-        return bl_onnx_fail_as(c, BL_ELIMIT, "an axis of %lld elements", (long long)out);
-    if (r->mode == 'c' || r->antialias || r->exclude || !find_places(r, out, &p))
-        return bl_onnx_fail(c,
-                            "axis %d has no fixed size: nearest and linear can be had there, without antialias, "
-                            "exclude_outside and tf_crop_and_resize",
-                            axis);
-    bl_onnx_value *in = bl_onnx_make(c, "full(shape=[], value=$0, dtype=int64)", ARGS(ZS(-1, &extent)));
-    bl_onnx_value *n =
-        bl_onnx_make(c, "add(mul($0, $1), $2)",
-                     ARGS(V(bl_onnx_known_ints(m, (int)out, p.of)), V(in), V(bl_onnx_known_ints(m, (int)out, p.less))));
-    if (r->mode == 'n') {
-        bool rounds = strncmp(r->nearest, "round", 5) == 0; /* half a place on, or a little less where halves stay */
-        bool stays = strcmp(r->nearest, "ceil") == 0 || strcmp(r->nearest, "round_prefer_floor") == 0;
-        int64_t plus = (rounds ? p.under : strcmp(r->nearest, "ceil") == 0 ? p.under : 0) - stays;
-        return bl_onnx_make(c, "take($0, minimum(maximum(floor_div(add(mul($1, $2), $3), $4), 0), sub($5, 1)), axis=$6)",
-                            ARGS(V(x), V(n), I(1 + rounds), I(plus), I(p.under * (1 + rounds)), V(in), I(axis)));
+    for (int i = 0; i < rank && at != NULL; i++)
+        dim[i] = i == axis ? at->type->dim[0] : one;
+    for (int k = first; k <= last && !c->import->failed; k++) {
+        bl_onnx_value *from = bl_onnx_make(c, "add($0, $1)", ARGS(V(base), I(k)));
+        bl_onnx_value *weight = weight_at(r, k, t), *part;
+        if (r->exclude)
+            weight = bl_onnx_make(c, "where(logical_and(greater_equal($0, 0), less($0, $1)), $2, 0)",
+                                  ARGS(V(from), V(size_value(c, in)), V(weight)));
+        part = bl_onnx_make(c, "mul($0, reshape($1, shape=$2))",
+                            ARGS(V(take_clipped(c, x, from, in, axis)), V(weight), ZS(rank, dim)));
+        sum = sum == NULL ? part : bl_onnx_make(c, "add($0, $1)", ARGS(V(sum), V(part)));
+        weights = weights == NULL ? weight : bl_onnx_make(c, "add($0, $1)", ARGS(V(weights), V(weight)));
     }
-    for (int i = 0; i < bl_onnx_rank(x); i++)
-        dim[i] = i == axis ? out : 1;
-    bl_onnx_value *low = bl_onnx_make(c, "floor_div($0, $1)", ARGS(V(n), I(p.under)));
-    bl_onnx_value *part = bl_onnx_make(c, "reshape(div(cast(mod($0, $1), dtype=$2), $1), shape=$3)",
-                                       ARGS(V(n), I(p.under), D(dtype), IS(bl_onnx_rank(x), dim)));
-    return bl_onnx_make(c,
-                        "add(mul(take($0, minimum(maximum($1, 0), sub($2, 1)), axis=$3), sub(1, $4)), "
-                        "mul(take($0, minimum(maximum(add($1, 1), 0), sub($2, 1)), axis=$3), $4))",
-                        ARGS(V(x), V(low), V(in), I(axis), V(part)));
+    return r->exclude ? bl_onnx_make(c, "div($0, reshape($1, shape=$2))", ARGS(V(sum), V(weights), ZS(rank, dim))) : sum;
 }
 
-/* An axis without a fixed extent: copies of its elements. */
-static bl_onnx_value *repeat_axis(const resizer *r, bl_onnx_value *x, int axis, double scale)
+/* |in| elements become |out|, up / down times as many. */
+static bl_onnx_value *stretch_axis(const resizer *r, bl_onnx_value *x, int axis, const bl_node *out, const bl_node *up,
+                                   const bl_node *down, bool sizes)
 {
-    bool copies = r->mode == 'n' && scale >= 1 && scale == floor(scale) && scale < 1 << 20;
-    bool floors = strcmp(r->place, "asymmetric") == 0 && strcmp(r->nearest, "floor") == 0;
-    bool middles = strstr(r->place, "half_pixel") != NULL && strncmp(r->nearest, "round", 5) == 0;
+    bl_onnx_call *c = r->c;
+    const bl_node *in = x->type->dim[axis];
+    places p;
 
-    if (!copies || !(floors || middles))
-        return bl_onnx_fail(r->c, "axis %d has no fixed size: only copies of elements, a whole number of each, can be had there",
-                            axis);
-    return bl_onnx_make(r->c, "repeat_interleave($0, repeats=$1, axis=$2)", ARGS(V(x), I((int64_t)scale), I(axis)));
+    if (out->lo < 1)
+        return bl_onnx_fail(c, "axis %d would have %lld elements, the least is 1", axis, (long long)out->lo);
+    if ((r->antialias && bl_may_be_negative(c->import->ir, bl_sub(c->import->ir, out, in))) ||
+        !find_places(r, in, up, down, sizes, &p))
+        return bl_onnx_fail(c, "axis %d has no fixed size: there can be no antialias where it may shrink, and no %s", axis,
+                            r->place);
+    bl_onnx_value *at = bl_onnx_make(c, "add(mul(arange(stop=$0), $1), $2)",
+                                     ARGS(ZS(-1, &out), V(size_value(c, p.of)), V(size_value(c, p.less))));
+    bl_onnx_value *under = size_value(c, p.under);
+    if (p.under->lo < 1) /* of one element the first */
+        under = bl_onnx_make(c, "maximum($0, 1)", ARGS(V(under)));
+    if (strcmp(r->place, "pytorch_half_pixel") == 0 && out->lo == 1)
+        at = bl_onnx_make(c, "where(equal($0, 1), $1, $2)", ARGS(V(size_value(c, out)), I(-1), V(at)));
+    if (c->import->failed)
+        return NULL;
+    return r->mode == 'n' ? stretch_nearest(r, x, axis, in, at, under) : stretch_weighted(r, x, axis, in, at, under);
 }
+
+/* Copies of its elements, where nearest with a whole scale is that. */
+static bool copies(const resizer *r, const bl_node *up, const bl_node *down)
+{
+    bool floors = strcmp(r->place, "asymmetric") == 0 && strcmp(r->nearest, "floor") == 0;
+    bool middles =
+        strstr(r->place, "half_pixel") != NULL && strncmp(r->place, "tf", 2) != 0 && strncmp(r->nearest, "round", 5) == 0;
+
+    return r->mode == 'n' && bl_is_int(down, 1) && bl_is_const(up) && (floors || middles);
+}
+
+static bl_onnx_value *stretch(const resizer *r, bl_onnx_value *x, int axis, const double *scale, const bl_node *size)
+{
+    bl_ir *ir = r->c->import->ir;
+    const bl_node *in = x->type->dim[axis], *up = size, *down = in, *out = size;
+    int64_t den = 1;
+
+    if (scale != NULL && !bl_fraction_get(ir, bl_const(ir, BL_F32, (bl_scalar){.f = *scale}), &up, &den))
+        return bl_onnx_fail(r->c, "axis %d has no fixed size, and a scale of %g is not a quotient of small numbers", axis,
+                            *scale);
+    if (scale != NULL) {
+        down = bl_index(ir, den);
+        out = bl_idiv(ir, bl_mul(ir, in, up), down);
+    } else if (bl_mul(ir, bl_idiv(ir, out, in), in) == out && bl_is_const(bl_idiv(ir, out, in))) { /* a whole scale */
+        up = bl_idiv(ir, out, in);
+        down = bl_index(ir, 1);
+    }
+    if (copies(r, up, down))
+        return bl_onnx_make(r->c, "repeat_interleave($0, repeats=$1, axis=$2)", ARGS(V(x), I(up->lo), I(axis)));
+    return stretch_axis(r, x, axis, out, up, down, down == in);
+}
+
+/* ---- all axes */
 
 /* Sizes by one scale for all axes. */
 static void keep_aspect(const char *policy, int n, const axis_plan *from, axis_plan *plan)
@@ -253,37 +333,35 @@ static bl_onnx_value *resize(const resizer *r, const wanted *w, const char *poli
 {
     bl_onnx_value *x = bl_onnx_in(r->c, 0);
     axis_plan plan[BL_MAX_DIMS];
-    bool dynamic[BL_MAX_DIMS] = {false}, stretched[BL_MAX_DIMS] = {false};
-    const bl_node *extents[BL_MAX_DIMS];
+    bool named[BL_MAX_DIMS] = {false}, aspect = w->sizes != NULL && strcmp(policy, "stretch") != 0;
 
     for (int i = 0; i < w->n; i++) {
-        const bl_node *extent = extents[i] = x->type->dim[w->axis[i]];
-        bool keeps = w->scales != NULL ? w->scales[i] == 1 : w->sizes[i] == extent;
-        dynamic[i] = !bl_is_const(extent);
+        const bl_node *extent = x->type->dim[w->axis[i]];
         if (w->scales != NULL && !(w->scales[i] > 0 && w->scales[i] <= 1 << 20))
             return bl_onnx_fail(r->c, "a scale of %g", w->scales[i]);
-        stretched[i] = !keeps && w->sizes != NULL && dynamic[i];
-        if (!keeps && w->sizes != NULL && (!bl_is_const(w->sizes[i]) || (dynamic[i] && strcmp(policy, "stretch") != 0)))
-            return bl_onnx_fail(r->c, "axis %d has no fixed size", w->axis[i]);
+        named[i] = !bl_is_const(extent) || (w->sizes != NULL && !bl_is_const(w->sizes[i]));
         plan[i] = (axis_plan){.in = extent->hi, .low = 0, .high = 1};
-        plan[i].scale = w->scales != NULL ? w->scales[i] : keeps ? 1 : (double)w->sizes[i]->hi / (double)extent->hi;
+        plan[i].scale = w->scales != NULL ? w->scales[i] : (double)w->sizes[i]->hi / (double)extent->hi;
         plan[i].out = w->sizes != NULL ? w->sizes[i]->hi : (int64_t)floor(plan[i].scale * (double)plan[i].in);
+        if (named[i] && aspect && w->sizes[i] != extent)
+            return bl_onnx_fail(r->c, "axis %d has no fixed size: keep_aspect_ratio_policy %s needs one", w->axis[i], policy);
         if (w->roi != NULL) {
             plan[i].low = w->roi[i];
             plan[i].high = w->roi[w->n + i];
         }
     }
-    if (w->sizes != NULL && strcmp(policy, "stretch") != 0 && w->n > 0)
+    if (aspect && w->n > 0)
         keep_aspect(policy, w->n, plan, plan);
-    for (int i = 0; i < w->n; i++) {
+    for (int i = 0; i < w->n && x != NULL; i++) {
         bool crops = w->roi != NULL && (plan[i].low != 0 || plan[i].high != 1);
-        if (stretched[i])
-            x = stretch_axis(r, x, w->axis[i], extents[i], w->sizes[i]->hi);
-        else if (dynamic[i] && plan[i].scale != 1)
-            x = repeat_axis(r, x, w->axis[i], plan[i].scale);
+        bool keeps = w->scales != NULL ? w->scales[i] == 1 : w->sizes[i] == x->type->dim[w->axis[i]];
+        if (named[i])
+            x = keeps && !crops
+                    ? x
+                    : stretch(r, x, w->axis[i], w->scales != NULL ? &w->scales[i] : NULL, w->sizes != NULL ? w->sizes[i] : NULL);
         else if (plan[i].out < 0 || plan[i].out > BL_ONNX_MAX_KNOWN)
             return bl_onnx_fail_as(r->c, BL_ELIMIT, "an axis of %lld elements", (long long)plan[i].out);
-        else if (!dynamic[i] && (plan[i].scale != 1 || plan[i].out != plan[i].in || crops))
+        else if (plan[i].scale != 1 || plan[i].out != plan[i].in || crops)
             x = resize_axis(r, x, w->axis[i], &plan[i]);
     }
     bl_dtype dtype = bl_onnx_type(bl_onnx_in(r->c, 0));
