@@ -14,7 +14,7 @@ static const int64_t LARGEST_SUM = INT64_C(1) << 60, LARGEST_FACTOR = INT64_C(1)
 const bl_node *bl_element_const(bl_ir *ir, bl_dtype dtype, bl_scalar value)
 {
     if (bl_dtype_is_float(dtype) || dtype == BL_BOOL)
-        return bl_const(ir, dtype, value);
+        return bl_const(ir, dtype == BL_BOOL ? BL_BOOL : BL_F64, value);
     return dtype == BL_U64 && value.u > INT64_MAX ? NULL : bl_index(ir, value.i);
 }
 
@@ -50,7 +50,7 @@ static const bl_node *exact_quotient(bl_ir *ir, const bl_node *x, const bl_node 
     return back == x ? quotient : NULL;
 }
 
-const bl_node *bl_fraction_make(bl_ir *ir, bl_dtype dtype, const bl_node *num, int64_t den)
+const bl_node *bl_fraction_make(bl_ir *ir, const bl_node *num, int64_t den)
 {
     const bl_node *whole;
 
@@ -61,7 +61,7 @@ const bl_node *bl_fraction_make(bl_ir *ir, bl_dtype dtype, const bl_node *num, i
         den = -den;
     }
     if (bl_is_const(num))
-        return bl_const(ir, dtype, bl_scalar_fit(dtype, (bl_scalar){.f = (double)num->lo / (double)den}));
+        return bl_const(ir, BL_F64, (bl_scalar){.f = (double)num->lo / (double)den});
     for (int64_t p = 2; p <= den; p++) { /* lowest terms */
         while (den % p == 0 && (whole = exact_quotient(ir, num, bl_index(ir, p))) != NULL) {
             num = whole;
@@ -70,12 +70,11 @@ const bl_node *bl_fraction_make(bl_ir *ir, bl_dtype dtype, const bl_node *num, i
     }
     if (den > MAX_DENOMINATOR)
         return NULL;
-    const bl_node *cast =
-        bl_node_make(ir, &(bl_node){.op = BL_OP_CAST, .dtype = (uint8_t)dtype, .lanes = 1, .nsrc = 1, .src = &num});
+    const bl_node *cast = bl_node_make(ir, &(bl_node){.op = BL_OP_CAST, .dtype = BL_F64, .lanes = 1, .nsrc = 1, .src = &num});
     if (den == 1)
         return cast;
     const bl_node *pair[2] = {cast, bl_index(ir, den)};
-    return bl_node_make(ir, &(bl_node){.op = BL_OP_DIV, .dtype = (uint8_t)dtype, .lanes = 1, .nsrc = 2, .src = pair});
+    return bl_node_make(ir, &(bl_node){.op = BL_OP_DIV, .dtype = BL_F64, .lanes = 1, .nsrc = 2, .src = pair});
 }
 
 bool bl_fraction_get(bl_ir *ir, const bl_node *element, const bl_node **num, int64_t *den)
@@ -95,7 +94,7 @@ bool bl_fraction_get(bl_ir *ir, const bl_node *element, const bl_node **num, int
     double value = bl_const_value(element).f;
     for (; *den <= MAX_DENOMINATOR && fabs(value) < 1e9; ++*den) { /* the nearest with a small denominator, if it is the float */
         double top = nearbyint(value * (double)*den);
-        if (bl_scalar_fit((bl_dtype)element->dtype, (bl_scalar){.f = top / (double)*den}).f == value) {
+        if (fabs(top / (double)*den - value) <= ldexp(fabs(value), -24)) {
             *num = bl_index(ir, (int64_t)top);
             return true;
         }
@@ -240,7 +239,7 @@ static const bl_node *int_alu(bl_ir *ir, bl_op op, const bl_node *const *x)
 }
 
 /* x / y, both fractions. */
-static const bl_node *fraction_quotient(bl_ir *ir, bl_dtype dtype, const bl_node *const *num, const int64_t *den)
+static const bl_node *fraction_quotient(bl_ir *ir, const bl_node *const *num, const int64_t *den)
 {
     const bl_node *top = product(ir, num[0], bl_index(ir, den[1])), *bottom = product(ir, num[1], bl_index(ir, den[0]));
     const bl_node *quotient;
@@ -248,12 +247,12 @@ static const bl_node *fraction_quotient(bl_ir *ir, bl_dtype dtype, const bl_node
     if (top == NULL || bottom == NULL || bl_is_int(bottom, 0))
         return NULL;
     if (bl_is_const(bottom))
-        return bl_fraction_make(ir, dtype, top, bottom->lo);
+        return bl_fraction_make(ir, top, bottom->lo);
     quotient = exact_quotient(ir, top, bottom);
     if (quotient != NULL)
-        return bl_fraction_make(ir, dtype, quotient, 1);
+        return bl_fraction_make(ir, quotient, 1);
     quotient = exact_quotient(ir, bottom, top);
-    return quotient != NULL && bl_is_const(quotient) ? bl_fraction_make(ir, dtype, bl_index(ir, 1), quotient->lo) : NULL;
+    return quotient != NULL && bl_is_const(quotient) ? bl_fraction_make(ir, bl_index(ir, 1), quotient->lo) : NULL;
 }
 
 /* Towards zero. */
@@ -268,7 +267,7 @@ static const bl_node *fraction_whole(bl_ir *ir, const bl_node *num, int64_t den)
     return num->hi <= 0 ? bl_sub(ir, zero, bl_idiv(ir, bl_sub(ir, zero, num), by)) : NULL;
 }
 
-static const bl_node *float_alu(bl_ir *ir, bl_op op, bl_dtype dtype, const bl_node *const *x)
+static const bl_node *float_alu(bl_ir *ir, bl_op op, const bl_node *const *x)
 {
     const bl_node *num[3] = {NULL}, *left, *right;
     int64_t den[3] = {1, 1, 1};
@@ -282,15 +281,15 @@ static const bl_node *float_alu(bl_ir *ir, bl_op op, bl_dtype dtype, const bl_no
     }
     switch ((int)op) {
     case BL_OP_NEG:
-        return bl_fraction_make(ir, dtype, bl_sub(ir, bl_index(ir, 0), num[0]), den[0]);
+        return bl_fraction_make(ir, bl_sub(ir, bl_index(ir, 0), num[0]), den[0]);
     case BL_OP_TRUNC:
-        return bl_fraction_make(ir, dtype, fraction_whole(ir, num[0], den[0]), 1);
+        return bl_fraction_make(ir, fraction_whole(ir, num[0], den[0]), 1);
     case BL_OP_MUL:
-        return bl_fraction_make(ir, dtype, product(ir, num[0], num[1]), den[0] * den[1]);
+        return bl_fraction_make(ir, product(ir, num[0], num[1]), den[0] * den[1]);
     case BL_OP_DIV:
-        return fraction_quotient(ir, dtype, num, den);
+        return fraction_quotient(ir, num, den);
     case BL_OP_WHERE:
-        return den[1] == den[2] ? bl_fraction_make(ir, dtype, choose(ir, x[0], num[1], num[2]), den[1]) : NULL;
+        return den[1] == den[2] ? bl_fraction_make(ir, choose(ir, x[0], num[1], num[2]), den[1]) : NULL;
     default:
         break;
     }
@@ -301,7 +300,7 @@ static const bl_node *float_alu(bl_ir *ir, bl_op op, bl_dtype dtype, const bl_no
     if (left == NULL || right == NULL)
         return NULL;
     const bl_node *pair[2] = {left, right}, *made = int_alu(ir, op, pair);
-    return made == NULL || op == BL_OP_CMPLT || op == BL_OP_CMPEQ ? made : bl_fraction_make(ir, dtype, made, den[0] * den[1]);
+    return made == NULL || op == BL_OP_CMPLT || op == BL_OP_CMPEQ ? made : bl_fraction_make(ir, made, den[0] * den[1]);
 }
 
 static const bl_node *element_cast(bl_ir *ir, bl_dtype to, bl_dtype from, const bl_node *x)
@@ -319,7 +318,7 @@ static const bl_node *element_cast(bl_ir *ir, bl_dtype to, bl_dtype from, const 
         return num;
     if (to == BL_BOOL)
         return bl_not(ir, bl_alu2(ir, BL_OP_CMPEQ, num, zero));
-    return bl_dtype_is_float(to) ? bl_fraction_make(ir, to, num, den) : fraction_whole(ir, num, den);
+    return bl_dtype_is_float(to) ? bl_fraction_make(ir, num, den) : fraction_whole(ir, num, den);
 }
 
 /* ---- an op */
@@ -333,9 +332,9 @@ static const bl_node *constant_alu(bl_ir *ir, bl_op op, bl_dtype to, bl_dtype fr
     if (op == BL_OP_CAST)
         out = bl_scalar_cast(to, from, operand[0]);
     else if (op == BL_OP_BITCAST)
-        out = bl_eval_bitcast(to, from, operand[0]);
+        out = bl_eval_bitcast(to, from, bl_scalar_fit(from, operand[0]));
     else
-        out = bl_eval(op, from, operand);
+        out = bl_eval(op, bl_dtype_is_float(from) ? BL_F64 : from, operand);
     return bl_element_const(ir, to, out);
 }
 
@@ -352,6 +351,6 @@ const bl_node *bl_element_alu(bl_ir *ir, bl_op op, bl_dtype to, bl_dtype from, c
     if (op == BL_OP_BITCAST)
         return to == from ? operand[0] : NULL;
     if (bl_dtype_is_float(from))
-        return float_alu(ir, op, from, operand);
+        return float_alu(ir, op, operand);
     return from == BL_BOOL ? bool_alu(ir, op, operand) : int_alu(ir, op, operand);
 }

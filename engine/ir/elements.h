@@ -1,8 +1,9 @@
 /* The elements of a small tensor, computed one by one without a kernel: constants, and expressions of named dimensions.  An
  * importer asks this way for shapes, axes and other values that must be known before anything runs.
  *
- * An element is a scalar node: of integers an INDEX node, whatever their width; of bool a BOOL node; of floats a CONST of the
- * dtype, or a fraction of sizes (bl_fraction_make). */
+ * An element is a scalar node: of integers an INDEX node, whatever their width; of bool a BOOL node; of floats, whatever their
+ * width, a CONST of float64, or a fraction of sizes (bl_fraction_make).  Floats are computed in float64 and rounded by the
+ * caller, so that what an op is composed of does not round by itself: 1369 to the power of 0.5 is 37. */
 #ifndef BL_IR_ELEMENTS_H
 #define BL_IR_ELEMENTS_H
 
@@ -25,8 +26,8 @@ const bl_node *bl_element_const(bl_ir *ir, bl_dtype dtype, bl_scalar value);
 const bl_node *bl_element_alu(bl_ir *ir, bl_op op, bl_dtype to, bl_dtype from, const bl_node *const *operand);
 
 /* num / den as a float: CONST, or a node that is not simplified and that only elements consist of. */
-const bl_node *bl_fraction_make(bl_ir *ir, bl_dtype dtype, const bl_node *num, int64_t den);
-/* False where |element|, of a float dtype, is not the quotient of two integers. */
+const bl_node *bl_fraction_make(bl_ir *ir, const bl_node *num, int64_t den);
+/* False where |element| is not the quotient of two integers, up to the rounding of a float32. */
 bool bl_fraction_get(bl_ir *ir, const bl_node *element, const bl_node **num, int64_t *den);
 
 #endif

@@ -16,7 +16,7 @@ static const bl_node *const *elements_of(bl_onnx_importer *m, const bl_onnx_know
 
     for (int i = 0; at != NULL && i < known->count; i++) {
         if (known->real != NULL)
-            at[i] = bl_const(m->ir, known->dtype, (bl_scalar){.f = known->real[i]});
+            at[i] = bl_const(m->ir, BL_F64, (bl_scalar){.f = known->real[i]});
         else if (known->dtype == BL_BOOL && bl_is_const(known->size[i]))
             at[i] = bl_const(m->ir, BL_BOOL, (bl_scalar){.u = !bl_is_int(known->size[i], 0)});
         else
@@ -48,7 +48,7 @@ static bool read_elements(bl_onnx_importer *m, const bl_node *type, const bl_nod
     }
     for (int i = 0; i < known->count; i++) {
         if (known->real != NULL)
-            known->real[i] = bl_const_value(at[i]).f;
+            known->real[i] = bl_scalar_fit(dtype, bl_const_value(at[i])).f;
         else if (dtype == BL_BOOL && bl_is_const(at[i]))
             known->size[i] = bl_index(m->ir, bl_const_value(at[i]).u != 0);
         else

@@ -290,7 +290,7 @@ static bl_onnx_value *stretch(const resizer *r, bl_onnx_value *x, int axis, cons
     const bl_node *in = x->type->dim[axis], *up = size, *down = in, *out = size;
     int64_t den = 1;
 
-    if (scale != NULL && !bl_fraction_get(ir, bl_const(ir, BL_F32, (bl_scalar){.f = *scale}), &up, &den))
+    if (scale != NULL && !bl_fraction_get(ir, bl_const(ir, BL_F64, (bl_scalar){.f = *scale}), &up, &den))
         return bl_onnx_fail(r->c, "axis %d has no fixed size, and a scale of %g is not a quotient of small numbers", axis,
                             *scale);
     if (scale != NULL) {
