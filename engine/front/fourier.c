@@ -12,16 +12,25 @@ typedef struct complex_node {
     const bl_node *re, *im; /* im NULL: all 0 */
 } complex_node;
 
-/* cos and sin of sign * 2 * pi * i * k / n for two axes of |like|; i * k is taken modulo n first, which keeps it exact. */
+/* cos and sin of sign * 2 * pi * i * k / n for two axes of |like|.  The turn is divided exactly, as integers: i * k modulo n,
+ * then into its quarter and the rest, so that sin is taken between 0 and pi / 2 and whole quarters give exact zeros and ones. */
 static complex_node roots(bl_ir *ir, const bl_node *like, int axis, int other, int64_t n, int sign)
 {
     bl_dtype dtype = (bl_dtype)like->dtype;
     const bl_node *product = bl_mul(ir, bl_iota_like(ir, like, axis, BL_I64), bl_iota_like(ir, like, other, BL_I64));
-    const bl_node *turn = bl_cast(ir, dtype, bl_mod(ir, product, bl_full_like(ir, product, (double)n)));
-    const bl_node *quarter = bl_full_like(ir, turn, M_PI_2);
+    const bl_node *whole = bl_full_like(ir, product, (double)n), *one = bl_full_like(ir, product, 1);
+    const bl_node *quarters = bl_mul(ir, bl_mod(ir, product, whole), bl_full_like(ir, product, 4));
+    const bl_node *quarter = bl_idiv(ir, quarters, whole), *rest = bl_mod(ir, quarters, whole);
+    const bl_node *odd = bl_alu2(ir, BL_OP_CMPEQ, bl_mod(ir, quarter, bl_full_like(ir, product, 2)), one);
+    const bl_node *up = bl_alu1(ir, BL_OP_SIN, bl_mul_real(ir, bl_cast(ir, dtype, rest), M_PI_2 / (double)n));
+    const bl_node *down =
+        bl_alu1(ir, BL_OP_SIN, bl_mul_real(ir, bl_cast(ir, dtype, bl_sub(ir, whole, rest)), M_PI_2 / (double)n));
+    const bl_node *cosine = bl_where(ir, odd, up, down), *sine = bl_where(ir, odd, down, up);
+    const bl_node *left = bl_alu2(ir, BL_OP_CMPEQ, bl_idiv(ir, bl_add(ir, quarter, one), bl_full_like(ir, product, 2)), one);
+    const bl_node *below = bl_alu2(ir, BL_OP_CMPLT, one, quarter);
 
-    turn = bl_mul_real(ir, turn, sign * 2 * M_PI / (double)n);
-    return (complex_node){bl_alu1(ir, BL_OP_SIN, bl_add(ir, turn, quarter)), bl_alu1(ir, BL_OP_SIN, turn)};
+    cosine = bl_where(ir, left, bl_mul_real(ir, cosine, -1), cosine);
+    return (complex_node){cosine, bl_where(ir, below, bl_mul_real(ir, sine, -sign), bl_mul_real(ir, sine, sign))};
 }
 
 static complex_node multiply(bl_ir *ir, complex_node x, complex_node y)
