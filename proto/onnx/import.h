@@ -276,6 +276,8 @@ const bl_onnx_known *bl_onnx_compute(bl_onnx_importer *m, bl_onnx_graph *graph, 
 #undef BL_ONNX
 #undef BL_ONNX_CALL
 
+/* Quantised |x| less its zero point (NULL: 0), as int32 (ops_quant.c). */
+bl_onnx_value *bl_onnx_without_zero(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *zero);
 /* Input number |i|; NULL where it is left out. */
 static inline bl_onnx_value *bl_onnx_in(const bl_onnx_call *c, int i)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention and rotary embeddings. */
-#include "proto/onnx/import.h"
+#include "proto/onnx/attention.h"
 
 #include <math.h>
 #include <string.h>
 
-/* [batch, length, heads * size] as [batch, heads, length, size]. */
-static bl_onnx_value *split_heads(bl_onnx_call *c, bl_onnx_value *x, int64_t heads)
+bl_onnx_value *bl_onnx_split_heads(bl_onnx_call *c, bl_onnx_value *x, int64_t heads)
 {
     bl_ir *ir = c->import->ir;
     static const int64_t perm[4] = {0, 2, 1, 3};
@@ -18,28 +17,26 @@ static bl_onnx_value *split_heads(bl_onnx_call *c, bl_onnx_value *x, int64_t hea
     return bl_onnx_make(c, "permute(reshape($0, shape=$1), axes=$2)", ARGS(V(x), ZS(4, dim), IS(4, perm)));
 }
 
-static bl_onnx_value *merge_heads(bl_onnx_call *c, bl_onnx_value *x)
+bl_onnx_value *bl_onnx_merge_heads(bl_onnx_call *c, bl_onnx_value *x)
 {
     static const int64_t perm[4] = {0, 2, 1, 3};
 
     return bl_onnx_make(c, "flatten(permute($0, axes=$1), start_axis=2)", ARGS(V(x), IS(4, perm)));
 }
 
-/* 0 where the bool holds, else -infinity. */
-static bl_onnx_value *as_bias(bl_onnx_call *c, bl_onnx_value *allowed, bl_dtype dtype)
+bl_onnx_value *bl_onnx_as_bias(bl_onnx_call *c, bl_onnx_value *allowed, bl_dtype dtype)
 {
     return bl_onnx_make(
         c, "where($0, $1, $2)",
         ARGS(V(allowed), V(bl_onnx_known_real(c->import, dtype, 0)), V(bl_onnx_known_real(c->import, dtype, -INFINITY))));
 }
 
-static bl_onnx_value *add_bias(bl_onnx_call *c, bl_onnx_value *bias, bl_onnx_value *more)
+bl_onnx_value *bl_onnx_add_bias(bl_onnx_call *c, bl_onnx_value *bias, bl_onnx_value *more)
 {
     return bias == NULL ? more : bl_onnx_make(c, "add($0, $1)", ARGS(V(bias), V(more)));
 }
 
-/* Query i of |rows| looks at keys up to i + offset: [rows, keys], with axes for each batch where the offset is of each. */
-static bl_onnx_value *places_apart(bl_onnx_call *c, const bl_node *rows, const bl_node *keys, bl_onnx_value *offset)
+bl_onnx_value *bl_onnx_places_apart(bl_onnx_call *c, const bl_node *rows, const bl_node *keys, bl_onnx_value *offset)
 {
     bl_onnx_value *row = bl_onnx_make(c, "unsqueeze(arange(stop=$0), axis=-1)", ARGS(ZS(-1, &rows)));
 
@@ -75,25 +72,27 @@ static bl_onnx_value *make_bias(bl_onnx_call *c, bl_onnx_value *q, const bl_node
     bl_ir *ir = c->import->ir;
 
     if (mask != NULL)
-        bias = bl_onnx_type(mask) == BL_BOOL ? as_bias(c, mask, dtype) : mask;
+        bias = bl_onnx_type(mask) == BL_BOOL ? bl_onnx_as_bias(c, mask, dtype) : mask;
     if (causal || left >= 0 || right >= 0) {
         const bl_node *each[4] = {q->type->dim[0], bl_index(ir, 1), bl_index(ir, 1), bl_index(ir, 1)};
         if (filled != NULL)
             offset = bl_onnx_make(c, "reshape(sub(g, $0), shape=$1)", ARGS(V(bl_onnx_size_value(c, rows)), ZS(4, each)));
         else if (past != NULL)
             offset = bl_onnx_size_value(c, past);
-        apart = places_apart(c, rows, keys, offset);
+        apart = bl_onnx_places_apart(c, rows, keys, offset);
         if (causal)
-            bias = add_bias(c, bias, as_bias(c, bl_onnx_make(c, "greater_equal($0, 0)", ARGS(V(apart))), dtype));
+            bias = bl_onnx_add_bias(c, bias, bl_onnx_as_bias(c, bl_onnx_make(c, "greater_equal($0, 0)", ARGS(V(apart))), dtype));
         if (left >= 0)
-            bias = add_bias(c, bias, as_bias(c, bl_onnx_make(c, "less_equal($0, $1)", ARGS(V(apart), I(left))), dtype));
+            bias = bl_onnx_add_bias(c, bias,
+                                    bl_onnx_as_bias(c, bl_onnx_make(c, "less_equal($0, $1)", ARGS(V(apart), I(left))), dtype));
         if (right >= 0)
-            bias = add_bias(c, bias, as_bias(c, bl_onnx_make(c, "greater_equal($0, $1)", ARGS(V(apart), I(-right))), dtype));
+            bias = bl_onnx_add_bias(
+                c, bias, bl_onnx_as_bias(c, bl_onnx_make(c, "greater_equal($0, $1)", ARGS(V(apart), I(-right))), dtype));
     }
     if (filled != NULL) {
         const bl_node *each[4] = {q->type->dim[0], bl_index(ir, 1), bl_index(ir, 1), bl_index(ir, 1)};
         bl_onnx_value *is = bl_onnx_make(c, "less(arange(stop=$0), reshape(g, shape=$1))", ARGS(ZS(-1, &keys), ZS(4, each)));
-        bias = add_bias(c, bias, as_bias(c, is, dtype));
+        bias = bl_onnx_add_bias(c, bias, bl_onnx_as_bias(c, is, dtype));
     }
     return bias;
 }
@@ -123,37 +122,47 @@ static bl_onnx_value *guarded_softmax(bl_onnx_call *c, bl_onnx_value *scores, bl
     return bl_onnx_make(c, "where($0, 0, $1)", ARGS(V(all), V(scores)));
 }
 
-/* Scores at the stage that qk_matmul_output_mode names. */
-static void keep_scores(bl_onnx_call *c, int64_t stage, bl_onnx_value *scores, bl_dtype dtype)
+/* softmax where each row has one score more, |sink|, which looks at no key. */
+static bl_onnx_value *sink_softmax(bl_onnx_call *c, bl_onnx_value *scores, bl_onnx_value *sink)
 {
-    if (bl_onnx_wants(c, 3) && bl_onnx_int(c, "qk_matmul_output_mode", 0) == stage)
-        c->out[3] = bl_onnx_make(c, "cast($0, dtype=$1)", ARGS(V(scores), D(dtype)));
+    if (scores == NULL)
+        return NULL;
+    const bl_node *dim[4] = {scores->type->dim[0], scores->type->dim[1], scores->type->dim[2], bl_index(c->import->ir, 1)};
+    return bl_onnx_make(c, "slice(softmax(cat($0, expand($1, shape=$2), axis=-1)), stop=$3, axis=[-1])",
+                        ARGS(V(scores), V(sink), ZS(4, dim), ZS(1, &scores->type->dim[3])));
 }
 
-/* Which stages there are changed its order with opset 24's errata: 0 scores, 1 with the cap, 2 with the bias, 3 probabilities. */
-static bl_onnx_value *attend(bl_onnx_call *c, bl_onnx_value *q, bl_onnx_value *k, bl_onnx_value *v, bl_onnx_value *bias)
+static void show_scores(bl_onnx_heads *h, int stage, bl_onnx_value *scores)
 {
-    bl_dtype dtype = bl_onnx_type(q);
+    if (h->shows == stage)
+        h->shown = scores;
+}
+
+bl_onnx_value *bl_onnx_attend(bl_onnx_call *c, bl_onnx_heads *h)
+{
     double scale = bl_onnx_float(c, "scale", 0), cap = bl_onnx_float(c, "softcap", 0);
     int precision = (int)bl_onnx_int(c, "softmax_precision", 0);
-    bl_onnx_value *scores, *shares;
+    bl_onnx_value *scores, *shares, *q = h->q;
 
+    if (c->import->failed || q == NULL || h->k == NULL || h->v == NULL)
+        return NULL;
+    bl_dtype dtype = bl_onnx_type(q);
     if (scale == 0 && (!bl_is_const(q->type->dim[3]) || q->type->dim[3]->hi < 1))
         return bl_onnx_fail(c, "the size of a head must be fixed");
     scale = scale != 0 ? scale : 1 / sqrt((double)q->type->dim[3]->hi);
-    scores = bl_onnx_make(c, "mul(matmul($0, transpose($1)), $2)", ARGS(V(q), V(repeat_heads(c, k, q)), R(scale)));
-    keep_scores(c, 0, scores, dtype);
+    scores = bl_onnx_make(c, "mul(matmul($0, transpose($1)), $2)", ARGS(V(q), V(repeat_heads(c, h->k, q)), R(scale)));
+    show_scores(h, 1, scores);
     if (cap > 0)
         scores = bl_onnx_make(c, "mul(tanh(div($0, $1)), $1)", ARGS(V(scores), R(cap)));
-    keep_scores(c, 1, scores, dtype);
-    if (bias != NULL)
-        scores = bl_onnx_make(c, "add($0, $1)", ARGS(V(scores), V(bias)));
-    keep_scores(c, 2, scores, dtype);
+    show_scores(h, 2, scores);
+    if (h->bias != NULL)
+        scores = bl_onnx_make(c, "add($0, $1)", ARGS(V(scores), V(h->bias)));
+    show_scores(h, 3, scores);
     if (precision != 0 && bl_onnx_dtype(precision) != BL_DTYPE_COUNT)
         scores = bl_onnx_make(c, "cast($0, dtype=$1)", ARGS(V(scores), D(bl_onnx_dtype(precision))));
-    shares = guarded_softmax(c, scores, bias);
-    keep_scores(c, 3, shares, dtype);
-    return bl_onnx_make(c, "matmul(cast($0, dtype=$1), $2)", ARGS(V(shares), D(dtype), V(repeat_heads(c, v, q))));
+    shares = h->sink != NULL ? sink_softmax(c, scores, h->sink) : guarded_softmax(c, scores, h->forbids ? h->bias : NULL);
+    show_scores(h, 4, shares);
+    return bl_onnx_make(c, "matmul(cast($0, dtype=$1), $2)", ARGS(V(shares), D(dtype), V(repeat_heads(c, h->v, q))));
 }
 
 bl_onnx_value *bl_onnx_write_attention(bl_onnx_call *c)
@@ -165,9 +174,9 @@ bl_onnx_value *bl_onnx_write_attention(bl_onnx_call *c)
     if (q == NULL || k == NULL || v == NULL)
         return bl_onnx_fail(c, "needs queries, keys and values");
     if (flat) {
-        q = split_heads(c, q, bl_onnx_int(c, "q_num_heads", 0));
-        k = split_heads(c, k, bl_onnx_int(c, "kv_num_heads", 0));
-        v = split_heads(c, v, bl_onnx_int(c, "kv_num_heads", 0));
+        q = bl_onnx_split_heads(c, q, bl_onnx_int(c, "q_num_heads", 0));
+        k = bl_onnx_split_heads(c, k, bl_onnx_int(c, "kv_num_heads", 0));
+        v = bl_onnx_split_heads(c, v, bl_onnx_int(c, "kv_num_heads", 0));
     }
     if (bl_onnx_rank(q) != 4 || bl_onnx_rank(k) != 4 || bl_onnx_rank(v) != 4)
         return bl_onnx_fail(c, "queries, keys and values must have 3 dimensions or 4");
@@ -182,82 +191,64 @@ bl_onnx_value *bl_onnx_write_attention(bl_onnx_call *c)
         c->out[1] = k;
     if (bl_onnx_wants(c, 2))
         c->out[2] = v;
-    y = attend(c, q, k, v, make_bias(c, q, k->type->dim[2], past));
-    return flat ? merge_heads(c, y) : y;
+    /* which stages there are changed its order with opset 24's errata */
+    bl_onnx_heads heads = {.q = q,
+                           .k = k,
+                           .v = v,
+                           .bias = make_bias(c, q, k->type->dim[2], past),
+                           .forbids = true,
+                           .shows = bl_onnx_wants(c, 3) ? 1 + (int)bl_onnx_int(c, "qk_matmul_output_mode", 0) : 0};
+    y = bl_onnx_attend(c, &heads);
+    if (heads.shown != NULL)
+        c->out[3] = bl_onnx_make(c, "cast($0, dtype=$1)", ARGS(V(heads.shown), D(bl_onnx_type(q))));
+    return flat ? bl_onnx_merge_heads(c, y) : y;
 }
 
-/* ---- that of com.microsoft: data, weights of all three, bias, mask, past */
+/* ---- FlexAttention */
 
-/* Which keys count: [batch] lengths, or [batch, keys] ones and zeros. */
-static bl_onnx_value *mask_keys(bl_onnx_call *c, const bl_node *batch, const bl_node *keys)
+/* What the graph in an attribute makes of |x|, written in place; |x| where there is none. */
+static bl_onnx_value *apply_graph(bl_onnx_call *c, const char *attribute, bl_onnx_value *x)
 {
-    bl_onnx_value *mask = bl_onnx_in(c, 3);
-    bl_ir *ir = c->import->ir;
-    const bl_node *each[4] = {batch, bl_index(ir, 1), bl_index(ir, 1), bl_index(ir, 1)};
-    double low = bl_onnx_float(c, "mask_filter_value", -10000);
+    const Onnx__GraphProto *graph = bl_onnx_attr(c, attribute) != NULL ? bl_onnx_body(c, attribute) : NULL;
+    bl_onnx_names *names = bl_onnx_open_names(c->import, c->names, c->graph);
+    bl_onnx_value *y;
 
-    if (mask == NULL)
-        return NULL;
-    if (bl_onnx_rank(mask) == 1) {
-        mask = bl_onnx_make(c, "less(arange(stop=$0), reshape(d, shape=$1))", ARGS(ZS(-1, &keys), ZS(4, each)));
-    } else if (bl_onnx_rank(mask) == 2) {
-        each[3] = keys;
-        mask = bl_onnx_make(c, "cast(reshape(d, shape=$0), dtype=bool)", ARGS(ZS(4, each)));
-    } else if (bl_onnx_rank(mask) == 3) {
-        mask = bl_onnx_make(c, "cast(unsqueeze(d, axis=1), dtype=bool)", NULL);
-    } else {
-        return bl_onnx_fail(c, "a mask of %d dimensions", bl_onnx_rank(mask));
-    }
-    return bl_onnx_make(
-        c, "where($0, $1, $2)",
-        ARGS(V(mask), V(bl_onnx_known_real(c->import, BL_F32, 0)), V(bl_onnx_known_real(c->import, BL_F32, low))));
+    if (graph == NULL || names == NULL || x == NULL)
+        return x;
+    if (graph->n_input != 1 || graph->n_output != 1 || graph->input[0]->name == NULL || graph->output[0]->name == NULL)
+        return bl_onnx_fail(c, "%s must have one input and one output", attribute);
+    bl_onnx_put(c->import, names, graph->input[0]->name, x);
+    bl_onnx_write_graph(c->import, names, graph);
+    y = c->import->failed ? NULL : bl_onnx_find(names, graph->output[0]->name);
+    return y != NULL ? y : bl_onnx_fail(c, "%s gives no \"%.100s\"", attribute, bl_onnx_clean(c->import, graph->output[0]->name));
 }
 
-bl_onnx_value *bl_onnx_write_microsoft_attention(bl_onnx_call *c)
+bl_onnx_value *bl_onnx_write_flex_attention(bl_onnx_call *c)
 {
-    bl_onnx_value *x = bl_onnx_in(c, 0), *part[3], *y, *bias, *past = bl_onnx_in(c, 4);
-    int64_t heads = bl_onnx_int(c, "num_heads", 0), sizes[3];
-    const int64_t *own;
-    int n = bl_onnx_ints(c, "qkv_hidden_sizes", &own);
+    bl_onnx_value *q = bl_onnx_in(c, 0), *k = bl_onnx_in(c, 1), *v = bl_onnx_in(c, 2), *scores;
+    int precision = (int)bl_onnx_int(c, "softmax_precision", 0);
+    double scale = bl_onnx_float(c, "scale", 0);
 
-    if (bl_onnx_rank(x) != 3 || bl_onnx_rank(bl_onnx_in(c, 1)) != 2 || (n >= 0 && n != 3))
-        return bl_onnx_fail(c, "needs data [batch, length, size] and a matrix of weights");
-    for (int i = 0; i < 3; i++)
-        sizes[i] = n == 3 ? own[i] : c->in[1]->type->dim[1]->hi / 3;
-    y = bl_onnx_make(c, "matmul(a, b)", NULL);
-    if (bl_onnx_in(c, 2) != NULL)
-        y = bl_onnx_make(c, "add($0, c)", ARGS(V(y)));
-    if (!bl_onnx_make_many(c, "split($0, sizes=$1, axis=-1)", ARGS(V(y), IS(3, sizes)), 3, part))
-        return NULL;
-    for (int i = 0; i < 3; i++)
-        part[i] = split_heads(c, part[i], heads);
-    if (past != NULL) {
-        part[1] = bl_onnx_make(c, "cat(squeeze(slice(e, start=0, stop=1, axis=0), axis=0), $0, axis=2)", ARGS(V(part[1])));
-        part[2] = bl_onnx_make(c, "cat(squeeze(slice(e, start=1, stop=2, axis=0), axis=0), $0, axis=2)", ARGS(V(part[2])));
-    }
-    if (c->import->failed)
-        return NULL;
-    if (bl_onnx_wants(c, 1))
-        c->out[1] = bl_onnx_make(c, "stack($0, $1)", ARGS(V(part[1]), V(part[2])));
-    const bl_node *keys = part[1]->type->dim[2], *rows = part[0]->type->dim[2];
-    bias = mask_keys(c, x->type->dim[0], keys);
-    if (bl_onnx_int(c, "unidirectional", 0) != 0) {
-        bl_onnx_value *offset = past != NULL ? bl_onnx_size_value(c, bl_sub(c->import->ir, keys, rows)) : NULL;
-        bl_onnx_value *is = bl_onnx_make(c, "greater_equal($0, 0)", ARGS(V(places_apart(c, rows, keys, offset))));
-        bias = add_bias(c, bias, as_bias(c, is, bl_onnx_type(x)));
-    }
-    if (bl_onnx_in(c, 5) != NULL)
-        bias = add_bias(c, bias, c->in[5]);
-    return merge_heads(c, attend(c, part[0], part[1], part[2], bias));
+    if (bl_onnx_rank(q) != 4 || bl_onnx_rank(k) != 4 || bl_onnx_rank(v) != 4 || !bl_is_const(q->type->dim[3]) ||
+        q->type->dim[3]->hi < 1)
+        return bl_onnx_fail(c, "needs queries, keys and values [batch, heads, length, size] with a fixed size");
+    scale = bl_onnx_attr(c, "scale") != NULL ? scale : 1 / sqrt((double)q->type->dim[3]->hi);
+    bl_dtype dtype = precision != 0 ? bl_onnx_dtype(precision) : bl_onnx_type(q) == BL_F64 ? BL_F64 : BL_F32;
+    if (dtype == BL_DTYPE_COUNT || !bl_dtype_is_float(dtype))
+        return bl_onnx_fail(c, "softmax_precision is %d; it must be a type of floats", precision);
+    scores = bl_onnx_make(c, "mul(cast(matmul($0, transpose($1)), dtype=$2), $3)",
+                          ARGS(V(q), V(repeat_heads(c, k, q)), D(dtype), R(scale)));
+    scores = bl_onnx_make(c, "softmax($0)", ARGS(V(apply_graph(c, "score_mod", scores))));
+    scores = apply_graph(c, "prob_mod", scores);
+    return bl_onnx_make(c, "cast(matmul($0, cast($1, dtype=$2)), dtype=$3)",
+                        ARGS(V(scores), V(repeat_heads(c, v, q)), D(dtype), D(bl_onnx_type(v))));
 }
 
 /* ---- rotary embeddings */
 
-/* x [batch, length, heads, size]; caches [batch or none, length, half] */
-static bl_onnx_value *rotate(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *cos, bl_onnx_value *sin)
+bl_onnx_value *bl_onnx_rotate(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *cos, bl_onnx_value *sin, bool interleaved)
 {
     int64_t size = bl_onnx_rank(x) == 4 ? x->type->dim[3]->hi : 0, dim = bl_onnx_int(c, "rotary_embedding_dim", 0), half;
-    bool pairs = bl_onnx_int(c, "interleaved", 0) != 0;
     bl_onnx_value *first, *second, *real, *other, *y;
 
     dim = dim == 0 ? size : dim;
@@ -266,7 +257,7 @@ static bl_onnx_value *rotate(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *c
         return bl_onnx_fail(c, "needs heads of a fixed size");
     cos = bl_onnx_make(c, "unsqueeze($0, axis=-2)", ARGS(V(cos)));
     sin = bl_onnx_make(c, "unsqueeze($0, axis=-2)", ARGS(V(sin)));
-    if (pairs) {
+    if (interleaved) {
         first = bl_onnx_make(c, "slice($0, start=0, stop=$1, step=2, axis=-1)", ARGS(V(x), I(dim)));
         second = bl_onnx_make(c, "slice($0, start=1, stop=$1, step=2, axis=-1)", ARGS(V(x), I(dim)));
     } else {
@@ -275,7 +266,7 @@ static bl_onnx_value *rotate(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *c
     }
     real = bl_onnx_make(c, "sub(mul($0, $1), mul($2, $3))", ARGS(V(cos), V(first), V(sin), V(second)));
     other = bl_onnx_make(c, "add(mul($0, $1), mul($2, $3))", ARGS(V(sin), V(first), V(cos), V(second)));
-    if (pairs)
+    if (interleaved)
         y = bl_onnx_make(c, "flatten(stack($0, $1, axis=-1), start_axis=-2)", ARGS(V(real), V(other)));
     else
         y = bl_onnx_make(c, "cat($0, $1, axis=-1)", ARGS(V(real), V(other)));
@@ -295,7 +286,8 @@ static bl_onnx_value *rotary(bl_onnx_call *c, bl_onnx_value *cos, bl_onnx_value 
         sin = bl_onnx_make(c, "take($0, $1)", ARGS(V(sin), V(positions)));
     }
     if (bl_onnx_rank(x) == 4) {
-        y = rotate(c, bl_onnx_make(c, "permute(a, axes=$0)", ARGS(IS(4, perm))), cos, sin);
+        y = bl_onnx_rotate(c, bl_onnx_make(c, "permute(a, axes=$0)", ARGS(IS(4, perm))), cos, sin,
+                           bl_onnx_int(c, "interleaved", 0) != 0);
         return bl_onnx_make(c, "permute($0, axes=$1)", ARGS(V(y), IS(4, perm)));
     }
     if (bl_onnx_rank(x) != 3 || cos == NULL)
@@ -306,7 +298,8 @@ static bl_onnx_value *rotary(bl_onnx_call *c, bl_onnx_value *cos, bl_onnx_value 
         return bl_onnx_fail(c, "needs num_heads");
     const bl_node *dim[4] = {x->type->dim[0], x->type->dim[1], bl_index(ir, heads),
                              bl_idiv(ir, x->type->dim[2], bl_index(ir, heads))};
-    y = rotate(c, bl_onnx_make(c, "reshape(a, shape=$0)", ARGS(ZS(4, dim))), cos, sin);
+    y = bl_onnx_rotate(c, bl_onnx_make(c, "reshape(a, shape=$0)", ARGS(ZS(4, dim))), cos, sin,
+                       bl_onnx_int(c, "interleaved", 0) != 0);
     return bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(y), ZS(3, x->type->dim)));
 }
 

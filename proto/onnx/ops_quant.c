@@ -53,8 +53,7 @@ static bl_onnx_value *quantize(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value 
                         ARGS(V(x), R(has_sign ? (double)low.i : 0), R(has_sign ? (double)high.i : (double)high.u), D(dtype)));
 }
 
-/* x - zero, as int32. */
-static bl_onnx_value *less_zero(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *zero)
+bl_onnx_value *bl_onnx_without_zero(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *zero)
 {
     if (zero == NULL)
         return bl_onnx_make(c, "cast($0, dtype=int32)", ARGS(V(x)));
@@ -65,7 +64,8 @@ static bl_onnx_value *dequantize(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_valu
 {
     if (bl_dtype_is_float(bl_onnx_type(x)))
         return bl_onnx_make(c, "mul(cast($0, dtype=$1), $2)", ARGS(V(x), D(bl_onnx_type(scale)), V(scale)));
-    return bl_onnx_make(c, "mul(cast($0, dtype=$1), $2)", ARGS(V(less_zero(c, x, zero)), D(bl_onnx_type(scale)), V(scale)));
+    return bl_onnx_make(c, "mul(cast($0, dtype=$1), $2)",
+                        ARGS(V(bl_onnx_without_zero(c, x, zero)), D(bl_onnx_type(scale)), V(scale)));
 }
 
 bl_onnx_value *bl_onnx_write_quantize_linear(bl_onnx_call *c)
@@ -150,8 +150,8 @@ bl_onnx_value *bl_onnx_write_conv_integer(bl_onnx_call *c)
 
     if (w == NULL)
         return bl_onnx_fail(c, "needs data and a weight");
-    return convolve_whole(c, less_zero(c, bl_onnx_in(c, 0), spread(c, bl_onnx_in(c, 2), bl_onnx_in(c, 0), 1)),
-                          less_zero(c, w, spread(c, bl_onnx_in(c, 3), w, 0)));
+    return convolve_whole(c, bl_onnx_without_zero(c, bl_onnx_in(c, 0), spread(c, bl_onnx_in(c, 2), bl_onnx_in(c, 0), 1)),
+                          bl_onnx_without_zero(c, w, spread(c, bl_onnx_in(c, 3), w, 0)));
 }
 
 /* A zero point for each row (of the first) or column (of the second). */
@@ -164,8 +164,8 @@ static bl_onnx_value *matrix_zero(bl_onnx_call *c, bl_onnx_value *zero, bool row
 
 bl_onnx_value *bl_onnx_write_matmul_integer(bl_onnx_call *c)
 {
-    bl_onnx_value *x = less_zero(c, bl_onnx_in(c, 0), matrix_zero(c, bl_onnx_in(c, 2), true));
-    bl_onnx_value *y = less_zero(c, bl_onnx_in(c, 1), bl_onnx_in(c, 3));
+    bl_onnx_value *x = bl_onnx_without_zero(c, bl_onnx_in(c, 0), matrix_zero(c, bl_onnx_in(c, 2), true));
+    bl_onnx_value *y = bl_onnx_without_zero(c, bl_onnx_in(c, 1), bl_onnx_in(c, 3));
 
     return bl_onnx_make(c, "matmul($0, $1)", ARGS(V(x), V(y)));
 }
@@ -186,7 +186,8 @@ bl_onnx_value *bl_onnx_write_qlinear_conv(bl_onnx_call *c)
 
     if (x == NULL || w == NULL || c->nin < 8)
         return bl_onnx_fail(c, "needs data, weight, their scales and zero points, and those of the result");
-    sum = convolve_whole(c, less_zero(c, x, bl_onnx_in(c, 2)), less_zero(c, w, spread(c, bl_onnx_in(c, 5), w, 0)));
+    sum = convolve_whole(c, bl_onnx_without_zero(c, x, bl_onnx_in(c, 2)),
+                         bl_onnx_without_zero(c, w, spread(c, bl_onnx_in(c, 5), w, 0)));
     if (bias != NULL)
         sum = bl_onnx_make(c, "add($0, $1)", ARGS(V(sum), V(spread(c, bias, sum, 1))));
     scale = bl_onnx_make(c, "mul(b, $0)", ARGS(V(sum != NULL ? spread(c, bl_onnx_in(c, 4), sum, 1) : NULL)));
@@ -195,8 +196,8 @@ bl_onnx_value *bl_onnx_write_qlinear_conv(bl_onnx_call *c)
 
 bl_onnx_value *bl_onnx_write_qlinear_matmul(bl_onnx_call *c)
 {
-    bl_onnx_value *x = less_zero(c, bl_onnx_in(c, 0), matrix_zero(c, bl_onnx_in(c, 2), true));
-    bl_onnx_value *y = less_zero(c, bl_onnx_in(c, 3), bl_onnx_in(c, 5));
+    bl_onnx_value *x = bl_onnx_without_zero(c, bl_onnx_in(c, 0), matrix_zero(c, bl_onnx_in(c, 2), true));
+    bl_onnx_value *y = bl_onnx_without_zero(c, bl_onnx_in(c, 3), bl_onnx_in(c, 5));
     bl_onnx_value *scale = bl_onnx_make(c, "mul($0, e)", ARGS(V(matrix_zero(c, bl_onnx_in(c, 1), true))));
 
     return requantize(c, bl_onnx_make(c, "matmul($0, $1)", ARGS(V(x), V(y))), scale, bl_onnx_in(c, 6), bl_onnx_in(c, 7));

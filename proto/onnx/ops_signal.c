@@ -113,3 +113,136 @@ bl_onnx_value *bl_onnx_write_bernoulli(bl_onnx_call *c)
         return bl_onnx_fail(c, "there are no tensors of this element type here");
     return bl_onnx_make(c, "cast(bernoulli(a), dtype=$0)", ARGS(D(dtype)));
 }
+
+/* ---- Fourier transforms: complex numbers are a last axis of 1 (real) or 2 */
+
+/* The first |n| elements of an axis, with zeros behind them where it has fewer. */
+static bl_onnx_value *fit_length(bl_onnx_call *c, bl_onnx_value *x, int axis, int64_t n)
+{
+    int64_t pads[2 * BL_MAX_DIMS] = {0};
+
+    if (x == NULL || bl_is_int(x->type->dim[axis], n))
+        return x;
+    if (!bl_is_const(x->type->dim[axis]))
+        return bl_onnx_fail(c, "axis %d is named and its transform has %lld elements: the axis must have a fixed size", axis,
+                            (long long)n);
+    pads[2 * axis + 1] = n - x->type->dim[axis]->hi; /* below 0 it crops */
+    return bl_onnx_make(c, "pad($0, padding=$1)", ARGS(V(x), IS(2 * bl_onnx_rank(x), pads)));
+}
+
+/* Part |i| of the last axis: 0 the real parts, 1 the imaginary ones. */
+static bl_onnx_value *complex_part(bl_onnx_call *c, bl_onnx_value *x, int i)
+{
+    return bl_onnx_make(c, "squeeze(slice($0, start=$1, stop=$2, axis=[-1]), axis=-1)", ARGS(V(x), I(i), I(i + 1)));
+}
+
+/* |re| and |im| (NULL: real numbers) transformed along |axis|, with a last axis of both parts. */
+static bl_onnx_value *transform(bl_onnx_call *c, bl_onnx_value *re, bl_onnx_value *im, int axis, bool onesided)
+{
+    bl_onnx_value *part[2];
+    bool made = im != NULL
+                    ? bl_onnx_make_many(c, "fft($0, $1, axis=$2)", ARGS(V(re), V(im), I(axis)), 2, part)
+                    : bl_onnx_make_many(c, onesided ? "rfft($0, axis=$1)" : "fft($0, axis=$1)", ARGS(V(re), I(axis)), 2, part);
+
+    for (int i = 0; i < 2 && im != NULL && onesided && made; i++)
+        part[i] = fit_length(c, part[i], axis, part[i]->type->dim[axis]->hi / 2 + 1);
+    return made ? bl_onnx_make(c, "stack($0, $1, axis=-1)", ARGS(V(part[0]), V(part[1]))) : NULL;
+}
+
+static bl_onnx_value *inverse_transform(bl_onnx_call *c, bl_onnx_value *re, bl_onnx_value *im, int axis, bool onesided, int64_t n)
+{
+    bl_onnx_value *part[2];
+
+    if (onesided) {
+        if (im == NULL)
+            im = bl_onnx_make(c, "zeros_like($0)", ARGS(V(re)));
+        return bl_onnx_make(c, "unsqueeze(irfft($0, $1, axis=$2, n=$3), axis=-1)", ARGS(V(re), V(im), I(axis), I(n)));
+    }
+    bool made = im != NULL ? bl_onnx_make_many(c, "ifft($0, $1, axis=$2)", ARGS(V(re), V(im), I(axis)), 2, part)
+                           : bl_onnx_make_many(c, "ifft($0, axis=$1)", ARGS(V(re), I(axis)), 2, part);
+    return made ? bl_onnx_make(c, "stack($0, $1, axis=-1)", ARGS(V(part[0]), V(part[1]))) : NULL;
+}
+
+bl_onnx_value *bl_onnx_write_dft(bl_onnx_call *c)
+{
+    bl_onnx_value *x = bl_onnx_in(c, 0), *re, *im;
+    bool inverse = bl_onnx_int(c, "inverse", 0) != 0, onesided = bl_onnx_int(c, "onesided", 0) != 0;
+    int rank = bl_onnx_rank(x);
+    const int64_t *length, *given;
+    int64_t at = c->opset < 20 ? bl_onnx_int(c, "axis", 1) : bl_onnx_in_ints(c, 2, &given) == 1 ? given[0] : -2;
+
+    if (rank < 2 || !bl_is_const(x->type->dim[rank - 1]) || x->type->dim[rank - 1]->hi < 1 || x->type->dim[rank - 1]->hi > 2)
+        return bl_onnx_fail(c, "needs data whose last axis is 1 (real) or 2 (complex)");
+    int axis = bl_onnx_axis(c, at, rank), n = bl_onnx_in_ints(c, 1, &length);
+    if (axis == rank - 1 || c->import->failed)
+        return bl_onnx_fail(c, "axis %lld is that of real and imaginary parts", (long long)at);
+    int64_t own = x->type->dim[axis]->hi, size = n == 1 ? length[0] : inverse && onesided ? 2 * (own - 1) : own;
+    if (size < 1 || size > INT32_MAX)
+        return bl_onnx_fail(c, "dft_length is %lld; it must be at least 1", (long long)size);
+    int64_t read = inverse && onesided ? size / 2 + 1 : size;
+    re = fit_length(c, complex_part(c, x, 0), axis, read);
+    im = x->type->dim[rank - 1]->hi == 2 ? fit_length(c, complex_part(c, x, 1), axis, read) : NULL;
+    return inverse ? inverse_transform(c, re, im, axis, onesided, size) : transform(c, re, im, axis, onesided);
+}
+
+/* signal [batch, length] or [batch, length, 1 or 2], step, window, length of a frame */
+bl_onnx_value *bl_onnx_write_stft(bl_onnx_call *c)
+{
+    bl_onnx_value *x = bl_onnx_in(c, 0), *window = bl_onnx_in(c, 2), *part[2] = {x, NULL};
+    const int64_t *step, *length;
+    int n = bl_onnx_in_ints(c, 3, &length), rank = bl_onnx_rank(x);
+    const bl_node *size = bl_onnx_rank(window) == 1 ? window->type->dim[0] : rank >= 2 ? x->type->dim[1] : NULL;
+
+    if (bl_onnx_in_ints(c, 1, &step) != 1 || rank < 2 || rank > 3 || step[0] < 1)
+        return bl_onnx_fail(c, "needs a signal [batch, length, 1 or 2] and a step of at least 1");
+    if (n == 1)
+        size = bl_index(c->import->ir, length[0]);
+    if (!bl_is_const(size) || size->hi < 1)
+        return bl_onnx_fail(c, "the length of a frame must be fixed: give frame_length or a window");
+    bool is_complex = rank == 3 && bl_is_int(x->type->dim[2], 2);
+    for (int i = 0; i < (is_complex ? 2 : 1); i++) {
+        if (rank == 3)
+            part[i] = complex_part(c, x, i);
+        part[i] = bl_onnx_make(c, "unfold($0, axis=1, size=$1, step=$2)", ARGS(V(part[i]), I(size->hi), I(step[0])));
+        if (window != NULL)
+            part[i] = bl_onnx_make(c, "mul($0, c)", ARGS(V(part[i])));
+    }
+    return transform(c, part[0], part[1], 2, bl_onnx_int(c, "onesided", 1) != 0);
+}
+
+/* Triangles over the frequencies of a transform, evenly apart in mel: [length / 2 + 1, bins]. */
+bl_onnx_value *bl_onnx_write_mel_weight_matrix(bl_onnx_call *c)
+{
+    const int64_t *bins, *length, *rate;
+    const double *edge[2];
+    bl_dtype dtype = bl_onnx_dtype((int)bl_onnx_int(c, "output_datatype", 1));
+    double mel[2], at[3];
+
+    if (bl_onnx_in_ints(c, 0, &bins) != 1 || bl_onnx_in_ints(c, 1, &length) != 1 || bl_onnx_in_ints(c, 2, &rate) != 1 ||
+        bl_onnx_in_reals(c, 3, &edge[0]) != 1 || bl_onnx_in_reals(c, 4, &edge[1]) != 1 || !bl_dtype_is_float(dtype) ||
+        bins[0] < 1 || bins[0] > INT32_MAX || length[0] < 1 || length[0] > INT32_MAX || rate[0] < 1)
+        return bl_onnx_fail(c,
+                            "needs the numbers of bins, of elements of the transform and of samples a second, two frequencies, "
+                            "and a float for its result");
+    int64_t rows = length[0] / 2 + 1;
+    bl_onnx_known *out = bl_onnx_new_known(c->import, dtype, 2, (const int64_t[]){rows, bins[0]});
+    if (out == NULL)
+        return bl_onnx_fail_as(c, BL_ELIMIT, "%lld x %lld elements; at most %d are computed here", (long long)rows,
+                               (long long)bins[0], BL_ONNX_MAX_KNOWN);
+    for (int i = 0; i < 2; i++)
+        mel[i] = 2595 * log10(1 + edge[i][0] / 700);
+    for (int64_t b = 0; b < bins[0]; b++) {
+        for (int k = 0; k < 3; k++) {
+            double hertz = 700 * (pow(10, (mel[0] + (double)(b + k) * (mel[1] - mel[0]) / (double)(bins[0] + 2)) / 2595) - 1);
+            at[k] = floor((double)(length[0] + 1) * hertz / (double)rate[0]);
+        }
+        for (int64_t row = 0; row < rows; row++) {
+            double r = (double)row, up = at[1] == at[0] ? r == at[1] : (r - at[0]) / (at[1] - at[0]);
+            double value = r >= at[0] && r <= at[1] ? up : 0;
+            if (r >= at[1] && r < at[2])
+                value = (at[2] - r) / (at[2] - at[1]);
+            out->real[row * bins[0] + b] = bl_scalar_fit(dtype, (bl_scalar){.f = value}).f;
+        }
+    }
+    return bl_onnx_known_value(c->import, out);
+}

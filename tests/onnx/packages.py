@@ -6,7 +6,7 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PINNED = ("onnx==1.23.2", "ml_dtypes==0.6.0", "numpy==2.4.6", "protobuf==7.36.2", "typing_extensions==4.16.0")
+PINNED = ("onnx==1.23.2", "onnxruntime==1.32.0", "flatbuffers==25.12.19", "packaging==26.3", "ml_dtypes==0.6.0", "numpy==2.4.6", "protobuf==7.36.2", "typing_extensions==4.16.0")
 FOLDER = ROOT / "build" / "onnx-packages"
 
 
