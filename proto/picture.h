@@ -23,4 +23,9 @@ static inline size_t bl_picture_bytes(const bl_picture *picture)
     return (size_t)picture->height * (size_t)picture->width * BL_PICTURE_CHANNELS;
 }
 
+/* Scale the pixels |from| to the size of |to|; |scratch| has room for bl_picture_scratch floats. */
+void bl_picture_scale(const unsigned char *from, int height, int width, unsigned char *to, int to_height, int to_width,
+                      float *scratch);
+size_t bl_picture_scratch(int height, int width, int to_height, int to_width);
+
 #endif

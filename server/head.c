@@ -177,7 +177,7 @@ bl_status bl_head_check_site(bl_request *rq, const bl_head *head)
     return BL_OK;
 }
 
-enum { MEDIA = 4 };
+enum { MEDIA = 6 };
 
 static const struct {
     const char *name;
@@ -185,7 +185,9 @@ static const struct {
 } media_names[MEDIA] = {{"application/json", BL_MEDIA_JSON},
                         {"application/x-safetensors", BL_MEDIA_SAFETENSORS},
                         {"application/octet-stream", BL_MEDIA_OCTETS},
-                        {"application/x-onnx", BL_MEDIA_ONNX}};
+                        {"application/x-onnx", BL_MEDIA_ONNX},
+                        {"image/jpeg", BL_MEDIA_PICTURE},
+                        {"image/png", BL_MEDIA_PICTURE}};
 
 static bl_media media_of(const char *type)
 {

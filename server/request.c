@@ -16,6 +16,7 @@
 #include "server/watch.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -326,6 +327,22 @@ const char *bl_request_query(const bl_request *rq, const char *name)
         if (strcmp(rq->query[i].name, name) == 0)
             return rq->query[i].value;
     return NULL;
+}
+
+bl_status bl_request_query_count(bl_request *rq, const char *name, uint64_t lo, uint64_t hi, uint64_t *out)
+{
+    const char *text = bl_request_query(rq, name);
+    char *end = NULL;
+    uint64_t value = 0;
+    if (text == NULL)
+        return BL_OK;
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (*end != '\0' || errno != 0 || text[0] < '0' || text[0] > '9' || value < lo || value > hi)
+        return bl_fail(&rq->err, BL_EINVAL, "%s is \"%.40s\"; it must be a whole number from %llu to %llu", name, text,
+                       (unsigned long long)lo, (unsigned long long)hi);
+    *out = value;
+    return BL_OK;
 }
 
 bl_span bl_request_body(const bl_request *rq)

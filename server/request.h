@@ -53,7 +53,8 @@ typedef enum bl_media {
     BL_MEDIA_JSON = 1,
     BL_MEDIA_SAFETENSORS = 2,
     BL_MEDIA_OCTETS = 4,
-    BL_MEDIA_ONNX = 8
+    BL_MEDIA_ONNX = 8,
+    BL_MEDIA_PICTURE = 16
 } bl_media;
 
 typedef struct bl_query {
@@ -234,6 +235,8 @@ void bl_request_reply_file(bl_request *rq, const char *content_type);
 void bl_request_reply_problem(bl_request *rq);
 /* Whether Accept prefers |type| to JSON. */
 bool bl_request_accepts(const bl_request *rq, const char *type);
+/* The query |name|, a whole number from |lo| to |hi|; *out stays as it is where there is none. */
+BL_NODISCARD bl_status bl_request_query_count(bl_request *rq, const char *name, uint64_t lo, uint64_t hi, uint64_t *out);
 
 /* Suspend the connection (if it is not yet) and put the request into |queue|, where |work| is called on a worker's thread; or,
  * where it is |brief| and nobody waits there, do it now.  BL_EBUSY where the queue is full.  After BL_OK the caller must not

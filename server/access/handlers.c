@@ -255,19 +255,16 @@ static bool put_usage(void *arg, const bl_cell *cells, int n)
 
 bl_status bl_handle_usage(bl_request *rq)
 {
-    const char *text = bl_request_query(rq, "days");
-    char *end = NULL;
-    long days = text != NULL ? strtol(text, &end, 10) : 1;
+    uint64_t days = 1;
     int64_t whose = (rq->scopes & BL_SCOPE_ADMIN) != 0 ? -1 : (int64_t)rq->owner;
-    if (text != NULL && (text[0] < '0' || text[0] > '9' || *end != '\0' || days < 1 || days > MOST_DAYS))
-        return bl_fail(&rq->err, BL_EINVAL, "days is from 1 to %d, not \"%.40s\"", MOST_DAYS, text);
+    BL_TRY(bl_request_query_count(rq, "days", 1, MOST_DAYS, &days));
     usage_save(rq->server->access);
     bl_text_puts(&rq->out, "{\"usage\":[");
     BL_TRY(
         bl_storage_run(rq->server->storage,
                        "SELECT coalesce(keys.name, ''), day, requests, device_ns, bytes_in, bytes_out FROM usage LEFT JOIN keys "
                        "ON id = owner WHERE day > ?1 AND (?2 < 0 OR owner = ?2) ORDER BY day, owner",
-                       BL_CELLS(bl_cell_int(usage_day() - days), bl_cell_int(whose)), put_usage, &rq->out, &rq->err));
+                       BL_CELLS(bl_cell_int(usage_day() - (int64_t)days), bl_cell_int(whose)), put_usage, &rq->out, &rq->err));
     bl_text_puts(&rq->out, "]}");
     bl_request_reply_json(rq, 200);
     return BL_OK;

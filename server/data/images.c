@@ -167,70 +167,14 @@ static bl_status read_image(const bl_images *all, const image *of, pixels *out, 
                    of->folder[0] != '\0' ? "/" : "", of->name, why.text);
 }
 
-/* ---- scaling */
-
-/* Each pixel of |to| is the mean of what it covers in |from|, by area: no aliasing when it becomes smaller; linear between the
- * nearest two when it becomes larger.  One axis at a time, as pillow's filters do. */
-typedef struct tap {
-    int first, n;
-    float *weight;
-} tap;
-
-static void fill_tap(tap *t, int i, double scale, int limit)
-{
-    double reach = scale > 1 ? scale : 1, center = (i + 0.5) * scale, sum = 0;
-    int low = (int)(center - reach), high = (int)(center + reach + 1);
-    t->first = low < 0 ? 0 : low;
-    t->n = (high > limit ? limit : high) - t->first;
-    for (int k = 0; k < t->n; k++) {
-        double away = (t->first + k + 0.5 - center) / reach;
-        away = away < 0 ? -away : away;
-        t->weight[k] = (float)(away < 1 ? 1 - away : 0);
-        sum += (double)t->weight[k];
-    }
-    for (int k = 0; k < t->n; k++)
-        t->weight[k] = (float)((double)t->weight[k] / sum);
-}
-
-/* One axis: |n| elements become |want|; |outer| times, each element |inner| floats. */
-static bool scale_axis(const float *from, float *to, int n, int want, size_t outer, size_t inner)
-{
-    double scale = (double)n / want;
-    float *weights = malloc(((size_t)(scale > 1 ? scale : 1) * 2 + 4) * sizeof *weights);
-    if (weights == NULL)
-        return false;
-    for (int i = 0; i < want; i++) {
-        tap t = {.weight = weights};
-        fill_tap(&t, i, scale, n);
-        for (size_t o = 0; o < outer; o++) {
-            const float *row = from + (o * (size_t)n + (size_t)t.first) * inner;
-            float *out = to + (o * (size_t)want + (size_t)i) * inner;
-            memset(out, 0, inner * sizeof *out);
-            for (int k = 0; k < t.n; k++)
-                for (size_t c = 0; c < inner; c++)
-                    out[c] += t.weight[k] * row[(size_t)k * inner + c];
-        }
-    }
-    free(weights);
-    return true;
-}
-
 static bl_status scale_image(const pixels *from, int height, int width, unsigned char *to, bl_err *err)
 {
-    size_t all = (size_t)from->height * (size_t)from->width * CHANNELS, narrow = (size_t)from->height * (size_t)width * CHANNELS;
-    size_t last = (size_t)height * (size_t)width * CHANNELS;
-    float *whole = malloc(all * sizeof *whole), *less = malloc(narrow * sizeof *less), *done = malloc(last * sizeof *done);
-    bool good = whole != NULL && less != NULL && done != NULL;
-    for (size_t i = 0; good && i < all; i++)
-        whole[i] = from->data[i];
-    good = good && scale_axis(whole, less, from->width, width, (size_t)from->height, CHANNELS) &&
-           scale_axis(less, done, from->height, height, 1, (size_t)width * CHANNELS);
-    for (size_t i = 0; good && i < last; i++)
-        to[i] = (unsigned char)(done[i] + 0.5F);
-    free(whole);
-    free(less);
-    free(done);
-    return good ? BL_OK : bl_fail(err, BL_ENOMEM, "scaling a picture");
+    float *scratch = malloc(bl_picture_scratch(from->height, from->width, height, width) * sizeof *scratch);
+    if (scratch == NULL)
+        return bl_fail(err, BL_ENOMEM, "scaling a picture");
+    bl_picture_scale(from->data, from->height, from->width, to, height, width, scratch);
+    free(scratch);
+    return BL_OK;
 }
 
 /* ---- all of them */

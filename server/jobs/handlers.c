@@ -139,19 +139,6 @@ typedef struct history {
     bool csv;
 } history;
 
-static bl_status read_count(bl_request *rq, const char *name, uint64_t *out)
-{
-    const char *text = bl_request_query(rq, name);
-    char *end = NULL;
-    if (text == NULL)
-        return BL_OK;
-    errno = 0;
-    *out = strtoull(text, &end, 10);
-    if (*end != '\0' || errno != 0 || text[0] < '0' || text[0] > '9')
-        return bl_fail(&rq->err, BL_EINVAL, "%s is a whole number, not \"%.40s\"", name, text);
-    return BL_OK;
-}
-
 /* A cell of a history in CSV (RFC 4180): strings are the numbers that JSON has no other word for, and lists have commas. */
 static void put_csv(bl_text *out, const char *cell, size_t len)
 {
@@ -230,8 +217,8 @@ bl_status bl_handle_job_history(bl_request *rq)
         return bl_arena_status(rq->arena, &rq->err);
     *h = (history){.most = BL_WIRE_MAX_REPORTS, .csv = bl_request_accepts(rq, "text/csv")};
     BL_TRY(job_find_to_read(rq, &h->job));
-    BL_TRY(read_count(rq, "from", &h->from));
-    BL_TRY(read_count(rq, "limit", &h->most));
+    BL_TRY(bl_request_query_count(rq, "from", 0, UINT64_MAX, &h->from));
+    BL_TRY(bl_request_query_count(rq, "limit", 0, UINT64_MAX, &h->most));
     if (format != NULL) {
         h->csv = strcmp(format, "csv") == 0;
         if (!h->csv && strcmp(format, "json") != 0)

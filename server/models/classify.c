@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The classification extension: in place of a tensor its largest elements, as "VALUE:INDEX" or "VALUE:INDEX:LABEL". */
+/* The classification extension: in place of a tensor its largest elements, as "VALUE:INDEX" or "VALUE:INDEX:LABEL".  For a body
+ * without an envelope these are JSON objects. */
+#include "proto/encode.h"
+#include "proto/number.h"
 #include "server/models/infer.h"
 
 #include <math.h>
@@ -25,10 +28,38 @@ static double read_value(bl_dtype dtype, const char *at)
     return bl_scalar_cast(BL_F64, dtype, bl_scalar_read(dtype, at)).f;
 }
 
+/* With the digits that the dtype has. */
+static void put_score(bl_text *out, bl_dtype dtype, double value)
+{
+    char digits[BL_NUMBER_CHARS];
+    bool wide = dtype == BL_F64 || !bl_dtype_is_float(dtype);
+    bl_text_append(out, digits, wide ? bl_print_f64(digits, value) : bl_print_f32(digits, (float)value));
+}
+
+static const char *write_object(bl_arena *arena, const char *label, bl_dtype dtype, const scored *one)
+{
+    bl_text text = {0};
+    const char *copy = NULL;
+    bl_text_putc(&text, '{');
+    if (label != NULL) {
+        bl_text_puts(&text, "\"label\":");
+        bl_encode_string(&text, label);
+        bl_text_putc(&text, ',');
+    }
+    bl_text_printf(&text, "\"index\":%zu,\"score\":", one->index);
+    put_score(&text, dtype, one->value);
+    bl_text_putc(&text, '}');
+    copy = text.failed ? NULL : bl_arena_strdup(arena, bl_text_get(&text));
+    bl_text_fini(&text);
+    return copy;
+}
+
 static const char *write_class(const bl_infer *in, const bl_model_tensor *tensor, const scored *one)
 {
     bl_arena *arena = in->rq->arena;
     const char *label = one->index < tensor->nlabels ? tensor->labels[one->index] : NULL;
+    if (in->readable)
+        return write_object(arena, label, tensor->dtype, one);
     const char *tail = label != NULL ? bl_arena_printf(arena, ":%s", label) : "";
     if (tail == NULL)
         return NULL;
@@ -69,4 +100,85 @@ bl_status bl_infer_classify(const bl_infer *in, const bl_model_tensor *tensor, c
     out->count = rows * k;
     out->items = items;
     return BL_OK;
+}
+
+/* ---- the answer to a body without an envelope */
+
+enum { USUAL_CLASSES = 5, MOST_CLASSES = 1000000 };
+
+static bool has_labels(const bl_model_version *version)
+{
+    for (int i = 0; i < version->noutputs; i++)
+        if (version->outputs[i].labels != NULL)
+            return true;
+    return false;
+}
+
+/* Ask for |classes| of each output with labels, or, where there are no labels, of each output of numbers. */
+static bl_status ask_classes(bl_infer *in, uint64_t classes)
+{
+    const bl_model_version *version = in->version;
+    bool labels = has_labels(version);
+    in->readable = true;
+    in->wire.all = false;
+    in->wire.outputs = bl_arena_array(in->rq->arena, (size_t)version->noutputs + 1, sizeof *in->wire.outputs);
+    if (in->wire.outputs == NULL)
+        return bl_arena_status(in->rq->arena, &in->rq->err);
+    for (int i = 0; i < version->noutputs; i++) {
+        const bl_model_tensor *tensor = &version->outputs[i];
+        if (labels ? tensor->labels != NULL : tensor->datatype != BL_INFER_BYTES)
+            in->wire.outputs[in->wire.noutputs++] = (bl_infer_output){.name = tensor->name, .classes = classes};
+    }
+    return in->wire.noutputs > 0
+               ? BL_OK
+               : bl_fail(&in->rq->err, BL_EINVAL, "classes: model \"%s\" has no output of numbers", version->name);
+}
+
+static bl_status write_classes(bl_infer *in, const bl_infer_result *results)
+{
+    bl_text *out = &in->rq->out;
+    bl_text_puts(out, "{\"model_name\":");
+    bl_encode_string(out, in->version->name);
+    bl_text_printf(out, ",\"model_version\":\"%llu\",\"outputs\":[", (unsigned long long)in->version->number);
+    for (int i = 0; i < in->nasked; i++) {
+        bl_text_puts(out, i > 0 ? ",{\"name\":" : "{\"name\":");
+        bl_encode_string(out, results[i].name);
+        bl_text_puts(out, ",\"classes\":[");
+        for (size_t k = 0; k < results[i].count; k++)
+            bl_text_printf(out, "%s%s", k > 0 ? "," : "", results[i].items[k].data);
+        bl_text_puts(out, "]}");
+    }
+    bl_text_puts(out, "]}");
+    bl_request_reply_json(in->rq, 200);
+    return BL_OK;
+}
+
+/* Where Accept does not decide, a picture is answered by JSON, and a tensor by bytes. */
+static bool wants_json(const bl_request *rq)
+{
+    if (bl_request_accepts(rq, "application/octet-stream"))
+        return false;
+    return rq->media == BL_MEDIA_PICTURE || (rq->accept != NULL && strcasestr(rq->accept, "application/json") != NULL);
+}
+
+bl_status bl_infer_choose_answer(bl_infer *in)
+{
+    bl_request *rq = in->rq;
+    uint64_t classes = 0;
+    BL_TRY(bl_request_query_count(rq, "classes", 1, MOST_CLASSES, &classes));
+    if (classes > 0 && !in->wire.raw)
+        return bl_fail(&rq->err, BL_EINVAL,
+                       "the query classes is for a body that is one picture or tensor; an envelope gives an output the parameter "
+                       "classification");
+    if (!in->wire.raw)
+        return BL_OK;
+    in->wire.binary = classes == 0 && !wants_json(rq);
+    if (in->wire.binary)
+        return BL_OK;
+    if (classes == 0 && has_labels(in->version))
+        classes = USUAL_CLASSES;
+    if (classes == 0)
+        return BL_OK;
+    in->write = write_classes;
+    return ask_classes(in, classes);
 }

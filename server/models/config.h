@@ -57,7 +57,8 @@ typedef struct bl_model_config {
     const char *tokens, *position, *logits, *end;
     const char *text; /* the input that clients give it as texts (text_input.h), or NULL: it writes them, or has no tokenizer */
     const char *mask, *types;
-    int64_t context; /* 0: not said */
+    const char *picture; /* the input that takes the pixels of an encoded picture */
+    int64_t context;     /* 0: not said */
 
     /* dynamic_batching */
     bool batching; /* it is there */

@@ -635,15 +635,19 @@ bl_status bl_infer_go(bl_infer *in)
 
 bl_status bl_handle_model_infer(bl_request *rq)
 {
+    const char *header = rq->infer_header;
     bl_infer *in = NULL;
     BL_TRY(bl_infer_create(rq, write_answer, &in));
     if (in == NULL)
         return BL_OK;
     if (rq->infer_headers > 1)
         return bl_fail(&rq->err, BL_EINVAL, "Inference-Header-Content-Length stands there twice");
-    BL_TRY(bl_infer_decode(rq->arena, bl_request_body(rq), rq->infer_header, (int)rq->server->settings.max_depth,
-                           &rq->server->limits, &in->wire, &rq->err));
+    if (rq->media == BL_MEDIA_PICTURE && header == NULL)
+        header = "0";
+    BL_TRY(bl_infer_decode(rq->arena, bl_request_body(rq), header, (int)rq->server->settings.max_depth, &rq->server->limits,
+                           &in->wire, &rq->err));
     if (in->wire.raw)
         BL_TRY(take_raw(in));
+    BL_TRY(bl_infer_choose_answer(in));
     return bl_infer_go(in);
 }

@@ -29,6 +29,7 @@ struct bl_infer {
     int64_t begin_ns, input_ns, output_ns; /* when its body was there; from then to where the device, or a batch, has it */
     int64_t queue_ns, compute_ns;
     bool answered, again; /* |again|: with what somebody else was given */
+    bool readable;        /* classes are JSON objects, and not texts of the protocol */
     bl_sequence *of;      /* that it is part of, or NULL */
     bool claimed;         /* |instance|, which runs nothing else of the model */
 
@@ -72,6 +73,8 @@ BL_NODISCARD bl_status bl_infer_take_picture(const bl_infer *in, const bl_model_
                                              bl_tensor_value *value);
 
 /* ---- classify.c */
+/* For a body without an envelope: what the answer is, by the query `classes` and by Accept. */
+BL_NODISCARD bl_status bl_infer_choose_answer(bl_infer *in);
 /* |out| becomes the |classes| largest elements of |part|. */
 BL_NODISCARD bl_status bl_infer_classify(const bl_infer *in, const bl_model_tensor *tensor, const bl_part *part, uint64_t classes,
                                          bl_infer_result *out);

@@ -23,7 +23,7 @@ typedef struct bl_model_tensor {
     const char *name;
     int datatype; /* of the protocol: BYTES where the model takes or gives the bytes of texts, padded with zeros */
     bl_dtype dtype;
-    bool picture;              /* of an input: BYTES of an encoded picture, whose pixels the program takes */
+    bool picture;              /* of an input: BYTES of an encoded picture, whose pixels [height, width, 3] the program takes */
     int ndim;                  /* of the program; see bl_model_tensor_rank */
     int64_t dim[16];           /* -1: varies */
     int var[16];               /* of an input: the named dimension, or -1 */
@@ -34,7 +34,7 @@ typedef struct bl_model_tensor {
 /* As a client sees it: the bytes of a text are no dimension, and a picture is one value. */
 static inline int bl_model_tensor_rank(const bl_model_tensor *tensor)
 {
-    return tensor->picture ? 0 : tensor->ndim - (tensor->datatype == BL_INFER_BYTES);
+    return tensor->picture ? tensor->ndim - 3 : tensor->ndim - (tensor->datatype == BL_INFER_BYTES);
 }
 
 /* The program on one device. */

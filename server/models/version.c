@@ -4,6 +4,7 @@
 
 #include "engine/base/fault.h"
 #include "proto/encode.h"
+#include "proto/picture.h"
 #include "server/models/answers.h"
 #include "server/models/sequence.h"
 #include "server/models/text.h"
@@ -200,8 +201,51 @@ static bool is_batch_of(const bl_wire_graph *graph, const bl_plan_tensor *tensor
     return good;
 }
 
-/* The dimension of batches, or -1: a named one from 1 on that all inputs and outputs begin with, and have nowhere else.  Pictures
- * differ in size, so what takes one has none. */
+static const char *input_name(const bl_model_version *version, const bl_wire_graph *graph, int at)
+{
+    return version->input_names != NULL ? version->input_names[at] : graph->inputs[at].name;
+}
+
+/* [height, width, 3], both named or both numbers, or a batch of these with numbers, so that all pixels have one shape. */
+static bool is_for_pixels(const bl_wire_type *type)
+{
+    int first = type->ndim - 3;
+    if (first < 0 || first > 1 || type->dtype != BL_U8 || type->dim[first + 2].var >= 0 ||
+        type->dim[first + 2].size != BL_PICTURE_CHANNELS)
+        return false;
+    bool named = type->dim[first].var >= 0;
+    return named == (type->dim[first + 1].var >= 0) && !(named && first == 1);
+}
+
+/* Mark the input that parameters.picture names. */
+static bl_status describe_picture(bl_model_version *version, const bl_wire_graph *graph, bl_err *err)
+{
+    const char *name = version->config.picture;
+    bool *pictures = NULL;
+    int at = 0;
+    if (name == NULL)
+        return BL_OK;
+    while (at < graph->ninputs && strcmp(input_name(version, graph, at), name) != 0)
+        at++;
+    if (at == graph->ninputs)
+        return bl_fail(err, BL_EGRAPH, "parameters.picture is \"%.100s\"; the model has no such input", name);
+    if (!is_for_pixels(&graph->inputs[at].type))
+        return bl_fail(
+            err, BL_EGRAPH,
+            "parameters.picture: input \"%.100s\" must be of uint8 and [height, width, 3], or [batch, height, width, 3] "
+            "with height and width as numbers",
+            name);
+    pictures = bl_arena_array(version->arena, (size_t)graph->ninputs, sizeof *pictures);
+    if (pictures == NULL)
+        return bl_arena_status(version->arena, err);
+    for (int i = 0; i < graph->ninputs; i++)
+        pictures[i] = i == at || (version->pictures != NULL && version->pictures[i]);
+    version->pictures = pictures;
+    return BL_OK;
+}
+
+/* The dimension of batches, or -1: a named one from 1 on that all inputs and outputs begin with, and have nowhere else.  A
+ * picture of any size has none. */
 static int find_batch(const bl_model_version *version, const bl_wire_graph *graph, const bl_plan_info *info)
 {
     int var = graph->ninputs > 0 && graph->inputs[0].type.ndim > 0 ? graph->inputs[0].type.dim[0].var : -1;
@@ -209,7 +253,7 @@ static int find_batch(const bl_model_version *version, const bl_wire_graph *grap
         return -1;
     for (int i = 0; i < graph->ninputs; i++) {
         const bl_wire_type *type = &graph->inputs[i].type;
-        if (type->ndim == 0 || type->dim[0].var != var || (version->pictures != NULL && version->pictures[i]))
+        if (type->ndim == 0 || type->dim[0].var != var || (version->pictures != NULL && version->pictures[i] && type->ndim == 3))
             return -1;
         for (int d = 1; d < type->ndim; d++)
             if (type->dim[d].var == var)
@@ -346,11 +390,12 @@ bl_status bl_model_version_describe(bl_model_version *version, bl_err *err)
     if (version->inputs == NULL || version->outputs == NULL)
         return bl_arena_status(version->arena, err);
     take_batching(version);
+    BL_TRY(describe_picture(version, graph, err));
     BL_TRY(choose_batch(version, graph, info, err));
     for (int i = 0; i < version->ninputs; i++) {
         bl_model_tensor *tensor = &version->inputs[i];
-        describe_input(&graph->inputs[i], version->input_names != NULL ? version->input_names[i] : graph->inputs[i].name,
-                       version->pictures != NULL && version->pictures[i], tensor);
+        describe_input(&graph->inputs[i], input_name(version, graph, i), version->pictures != NULL && version->pictures[i],
+                       tensor);
         BL_TRY(check_tensor(version, tensor, find_tensor(config->inputs, config->ninputs, tensor->name), err));
     }
     for (int i = 0; i < version->noutputs; i++) {

@@ -116,7 +116,7 @@ class ScriptTest(ServedCase):
 
     def test_no_data(self):
         """Who has not the data is told where it can be had."""
-        for name in ("beautiful_mnist", "fashion", "fashion_mixer", "host_story", "mnist_vae", "names_lstm", "shakespeare", "stories"):
+        for name in ("beautiful_mnist", "fashion", "fashion_mixer", "host_classifier", "host_story", "mnist_vae", "names_lstm", "shakespeare", "stories"):
             with self.subTest(example=name), tempfile.TemporaryDirectory() as nowhere:
                 done = subprocess.run([sys.executable, ROOT / "examples" / f"{name}.py"], capture_output=True, text=True, timeout=600,
                                       env={**os.environ, "BEAMLINE_URL": self.server.url, "BEAMLINE_DATA": "", "XDG_CACHE_HOME": nowhere})

@@ -29,6 +29,16 @@ class Example(ModelsTest):
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertEqual(["Wonderful actors!: good", "What a terrible, loud story: bad", "great: good"], done.stdout.splitlines()[-3:])
 
+    @unittest.skipUnless((DATA / "squeezenet").is_dir() and (DATA / "photos").is_dir(), f"there is no squeezenet, or no photos, in {DATA}")
+    def test_host_classifier(self):
+        done = subprocess.run([sys.executable, ROOT / "examples" / "host_classifier.py", self.repository.path], capture_output=True, text=True, check=False,
+                              env={**os.environ, "BEAMLINE_DATA": str(DATA), "BEAMLINE_URL": f"http://127.0.0.1:{self.server.port}"}, timeout=120)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(["Egyptian cat", "tiger cat", "tabby, tabby cat"], [line.partition("  ")[2] for line in done.stdout.splitlines()][:3])
+        for name, media, want in (("coffee.png", "image/png", "espresso"), ("camera.png", "image/png", "tripod")):
+            answer = self.ok(self.server.call("POST", "/v2/models/pictures/infer", (DATA / "photos" / name).read_bytes(), {"content-type": media}))
+            self.assertEqual(want, answer.json["outputs"][0]["classes"][0]["label"])
+
     @unittest.skipUnless((DATA / "stories260K").is_dir(), f"there is no stories260K in {DATA}")
     def test_host_story(self):
         done = subprocess.run([sys.executable, ROOT / "examples" / "host_story.py", self.repository.path], capture_output=True, text=True, check=False,
