@@ -276,8 +276,9 @@ const bl_onnx_known *bl_onnx_compute(bl_onnx_importer *m, bl_onnx_graph *graph, 
 #undef BL_ONNX
 #undef BL_ONNX_CALL
 
-/* Quantised |x| less its zero point (NULL: 0), as int32 (ops_quant.c). */
-bl_onnx_value *bl_onnx_without_zero(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *zero);
+/* |x| by the activation of a recurrent network that is called so; the function's own numbers where |alpha| and |beta| are NULL
+ * (ops_recurrent.c). */
+bl_onnx_value *bl_onnx_activate(bl_onnx_call *c, const char *name, bl_onnx_value *x, const double *alpha, const double *beta);
 /* Input number |i|; NULL where it is left out. */
 static inline bl_onnx_value *bl_onnx_in(const bl_onnx_call *c, int i)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention as com.microsoft's operators say it. */
 #include "proto/onnx/attention.h"
+#include "proto/onnx/quant.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Quantised operators: integers that stand for (value - zero point) * scale. */
-#include "proto/onnx/import.h"
+#include "proto/onnx/quant.h"
 #include "proto/onnx/window.h"
 
 #include <string.h>
 
 enum { EXACT_BITS = 24 }; /* whole numbers that a float32 holds */
 
-/* A number for each place along an axis of x (or for each block of places), as it broadcasts; what is one number, as it is. */
-static bl_onnx_value *spread(bl_onnx_call *c, bl_onnx_value *v, const bl_onnx_value *x, int64_t axis)
+bl_onnx_value *bl_onnx_spread(bl_onnx_call *c, bl_onnx_value *v, const bl_onnx_value *x, int64_t axis)
 {
     const bl_node *dim[BL_MAX_DIMS];
     int64_t block = bl_onnx_int(c, "block_size", 0);
@@ -32,8 +31,7 @@ static bl_onnx_value *spread(bl_onnx_call *c, bl_onnx_value *v, const bl_onnx_va
     return bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(v), ZS(rank, dim)));
 }
 
-/* round(x / scale) + zero, held to what |dtype| holds. */
-static bl_onnx_value *quantize(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *scale, bl_onnx_value *zero, bl_dtype dtype)
+bl_onnx_value *bl_onnx_quantize(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *scale, bl_onnx_value *zero, bl_dtype dtype)
 {
     bl_scalar low = bl_scalar_lowest(dtype), high = bl_scalar_highest(dtype);
     bl_dtype real = bl_onnx_type(x);
@@ -60,7 +58,7 @@ bl_onnx_value *bl_onnx_without_zero(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_v
     return bl_onnx_make(c, "sub(cast($0, dtype=int32), cast($1, dtype=int32))", ARGS(V(x), V(zero)));
 }
 
-static bl_onnx_value *dequantize(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *scale, bl_onnx_value *zero)
+bl_onnx_value *bl_onnx_dequantize(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value *scale, bl_onnx_value *zero)
 {
     if (bl_dtype_is_float(bl_onnx_type(x)))
         return bl_onnx_make(c, "mul(cast($0, dtype=$1), $2)", ARGS(V(x), D(bl_onnx_type(scale)), V(scale)));
@@ -80,9 +78,9 @@ bl_onnx_value *bl_onnx_write_quantize_linear(bl_onnx_call *c)
         return bl_onnx_fail(c, "needs data, a scale, and a type of the result that tensors here have");
     if (!bl_dtype_is_float(bl_onnx_type(x)))
         x = bl_onnx_make(c, "cast(a, dtype=$0)", ARGS(D(bl_onnx_type(scale))));
-    bl_onnx_value *each = spread(c, scale, x, axis), *zeros = spread(c, zero, x, axis);
+    bl_onnx_value *each = bl_onnx_spread(c, scale, x, axis), *zeros = bl_onnx_spread(c, zero, x, axis);
     if (bl_onnx_four_bits(data_type) == 0)
-        return quantize(c, x, each, zeros, dtype);
+        return bl_onnx_quantize(c, x, each, zeros, dtype);
     /* 4 bits of the 8 that an element has here */
     x = bl_onnx_make(c, "round(div($0, cast($1, dtype=$2)))", ARGS(V(x), V(each), D(bl_onnx_type(x))));
     if (zeros != NULL)
@@ -102,25 +100,41 @@ bl_onnx_value *bl_onnx_write_dequantize_linear(bl_onnx_call *c)
 
     if (x == NULL || scale == NULL)
         return bl_onnx_fail(c, "needs data and a scale");
-    bl_onnx_value *y = dequantize(c, x, spread(c, scale, x, axis), spread(c, bl_onnx_in(c, 2), x, axis));
+    bl_onnx_value *y = bl_onnx_dequantize(c, x, bl_onnx_spread(c, scale, x, axis), bl_onnx_spread(c, bl_onnx_in(c, 2), x, axis));
     if (wanted != 0 && bl_onnx_dtype(wanted) != bl_onnx_type(y) && bl_onnx_dtype(wanted) != BL_DTYPE_COUNT)
         y = bl_onnx_make(c, "cast($0, dtype=$1)", ARGS(V(y), D(bl_onnx_dtype(wanted))));
     return y;
 }
 
-/* The range of the data, 0 in it, over 255 steps. */
+/* The range over 255 steps; of zeros alone a scale of 1. */
+void bl_onnx_measure(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_value **scale, bl_onnx_value **zero)
+{
+    bl_onnx_value *low = bl_onnx_make(c, "minimum(min($0), 0)", ARGS(V(x)));
+    bl_onnx_value *high = bl_onnx_make(c, "maximum(max($0), 0)", ARGS(V(x)));
+
+    *scale = bl_onnx_make(c, "div(sub($0, $1), 255)", ARGS(V(high), V(low)));
+    *scale = bl_onnx_make(c, "where(equal($0, 0), 1, $0)", ARGS(V(*scale)));
+    *zero = bl_onnx_make(c, "cast(clamp(round(div(neg($0), $1)), min=0, max=255), dtype=uint8)", ARGS(V(low), V(*scale)));
+}
+
+bl_onnx_value *bl_onnx_round_to_range(bl_onnx_call *c, bl_onnx_value *x)
+{
+    bl_onnx_value *scale, *zero;
+
+    bl_onnx_measure(c, x, &scale, &zero);
+    return bl_onnx_dequantize(c, bl_onnx_quantize(c, x, scale, zero, BL_U8), scale, zero);
+}
+
 bl_onnx_value *bl_onnx_write_dynamic_quantize_linear(bl_onnx_call *c)
 {
-    bl_onnx_value *low = bl_onnx_make(c, "minimum(min(a), 0)", NULL), *high = bl_onnx_make(c, "maximum(max(a), 0)", NULL);
-    bl_onnx_value *scale = bl_onnx_make(c, "div(sub($0, $1), 255)", ARGS(V(high), V(low)));
-    bl_onnx_value *zero =
-        bl_onnx_make(c, "cast(clamp(round(div(neg($0), $1)), min=0, max=255), dtype=uint8)", ARGS(V(low), V(scale)));
+    bl_onnx_value *scale, *zero;
 
+    bl_onnx_measure(c, bl_onnx_in(c, 0), &scale, &zero);
     if (bl_onnx_wants(c, 1))
         c->out[1] = scale;
     if (bl_onnx_wants(c, 2))
         c->out[2] = zero;
-    return quantize(c, bl_onnx_in(c, 0), scale, zero, BL_U8);
+    return bl_onnx_quantize(c, bl_onnx_in(c, 0), scale, zero, BL_U8);
 }
 
 /* ---- products */
@@ -150,8 +164,8 @@ bl_onnx_value *bl_onnx_write_conv_integer(bl_onnx_call *c)
 
     if (w == NULL)
         return bl_onnx_fail(c, "needs data and a weight");
-    return convolve_whole(c, bl_onnx_without_zero(c, bl_onnx_in(c, 0), spread(c, bl_onnx_in(c, 2), bl_onnx_in(c, 0), 1)),
-                          bl_onnx_without_zero(c, w, spread(c, bl_onnx_in(c, 3), w, 0)));
+    return convolve_whole(c, bl_onnx_without_zero(c, bl_onnx_in(c, 0), bl_onnx_spread(c, bl_onnx_in(c, 2), bl_onnx_in(c, 0), 1)),
+                          bl_onnx_without_zero(c, w, bl_onnx_spread(c, bl_onnx_in(c, 3), w, 0)));
 }
 
 /* A zero point for each row (of the first) or column (of the second). */
@@ -177,21 +191,26 @@ static bl_onnx_value *requantize(bl_onnx_call *c, bl_onnx_value *x, bl_onnx_valu
     if (scale == NULL || zero == NULL)
         return bl_onnx_fail(c, "needs the scale and the zero point of its result");
     x = bl_onnx_make(c, "mul(cast($0, dtype=float32), cast($1, dtype=float32))", ARGS(V(x), V(from)));
-    return quantize(c, x, scale, zero, bl_onnx_type(zero));
+    return bl_onnx_quantize(c, x, scale, zero, bl_onnx_type(zero));
 }
 
-bl_onnx_value *bl_onnx_write_qlinear_conv(bl_onnx_call *c)
+bl_onnx_value *bl_onnx_convolve_quantized(bl_onnx_call *c, bl_onnx_value *x)
 {
-    bl_onnx_value *x = bl_onnx_in(c, 0), *w = bl_onnx_in(c, 3), *sum, *scale, *bias = bl_onnx_in(c, 8);
+    bl_onnx_value *w = bl_onnx_in(c, 3), *sum, *scale, *bias = bl_onnx_in(c, 8);
 
     if (x == NULL || w == NULL || c->nin < 8)
         return bl_onnx_fail(c, "needs data, weight, their scales and zero points, and those of the result");
     sum = convolve_whole(c, bl_onnx_without_zero(c, x, bl_onnx_in(c, 2)),
-                         bl_onnx_without_zero(c, w, spread(c, bl_onnx_in(c, 5), w, 0)));
+                         bl_onnx_without_zero(c, w, bl_onnx_spread(c, bl_onnx_in(c, 5), w, 0)));
     if (bias != NULL)
-        sum = bl_onnx_make(c, "add($0, $1)", ARGS(V(sum), V(spread(c, bias, sum, 1))));
-    scale = bl_onnx_make(c, "mul(b, $0)", ARGS(V(sum != NULL ? spread(c, bl_onnx_in(c, 4), sum, 1) : NULL)));
+        sum = bl_onnx_make(c, "add($0, $1)", ARGS(V(sum), V(bl_onnx_spread(c, bias, sum, 1))));
+    scale = bl_onnx_make(c, "mul(b, $0)", ARGS(V(sum != NULL ? bl_onnx_spread(c, bl_onnx_in(c, 4), sum, 1) : NULL)));
     return requantize(c, sum, scale, bl_onnx_in(c, 6), bl_onnx_in(c, 7));
+}
+
+bl_onnx_value *bl_onnx_write_qlinear_conv(bl_onnx_call *c)
+{
+    return bl_onnx_convolve_quantized(c, bl_onnx_in(c, 0));
 }
 
 bl_onnx_value *bl_onnx_write_qlinear_matmul(bl_onnx_call *c)
@@ -201,41 +220,4 @@ bl_onnx_value *bl_onnx_write_qlinear_matmul(bl_onnx_call *c)
     bl_onnx_value *scale = bl_onnx_make(c, "mul($0, e)", ARGS(V(matrix_zero(c, bl_onnx_in(c, 1), true))));
 
     return requantize(c, bl_onnx_make(c, "matmul($0, $1)", ARGS(V(x), V(y))), scale, bl_onnx_in(c, 6), bl_onnx_in(c, 7));
-}
-
-/* ---- of com.microsoft: A, its scale and zero point, B, its, and those of the result */
-
-static bl_onnx_value *of_two(bl_onnx_call *c, const char *recipe)
-{
-    bl_onnx_value *zero = bl_onnx_in(c, 7);
-
-    if (c->nin < 7)
-        return bl_onnx_fail(c, "needs two tensors, their scales and zero points, and those of the result");
-    bl_onnx_value *x = dequantize(c, c->in[0], c->in[1], c->in[2]), *y = dequantize(c, c->in[3], c->in[4], c->in[5]);
-    return quantize(c, bl_onnx_make(c, recipe, ARGS(V(x), V(y))), c->in[6], zero, bl_onnx_type(c->in[0]));
-}
-
-bl_onnx_value *bl_onnx_write_qlinear_add(bl_onnx_call *c)
-{
-    return of_two(c, "add($0, $1)");
-}
-
-bl_onnx_value *bl_onnx_write_qlinear_mul(bl_onnx_call *c)
-{
-    return of_two(c, "mul($0, $1)");
-}
-
-bl_onnx_value *bl_onnx_write_qlinear_global_average_pool(bl_onnx_call *c)
-{
-    int64_t axes[BL_MAX_DIMS];
-    bool last = bl_onnx_int(c, "channels_last", 0) != 0;
-    int n = bl_onnx_rank(bl_onnx_in(c, 0)) - 2;
-
-    if (c->nin < 5 || n < 1)
-        return bl_onnx_fail(c, "needs data, its scale and zero point, and those of the result");
-    for (int i = 0; i < n; i++)
-        axes[i] = i + (last ? 1 : 2);
-    bl_onnx_value *x = dequantize(c, c->in[0], c->in[1], c->in[2]);
-    return quantize(c, bl_onnx_make(c, "mean($0, axis=$1, keepdim=true)", ARGS(V(x), IS(n, axes))), c->in[3], c->in[4],
-                    bl_onnx_type(c->in[0]));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* RNN, GRU and LSTM: for each direction a scan over time.  What does not depend on the step before, the products of the inputs,
  * is computed for all steps at once. */
-#include "proto/onnx/import.h"
+#include "proto/onnx/quant.h"
 
 #include <string.h>
 #include <strings.h>
@@ -14,6 +14,7 @@ typedef struct recurrence {
     int gates;    /* 1, 3, 4 */
     int64_t size; /* hidden */
     bool batch_first;
+    bool rounds;                              /* data and states are quantised by their own range before each product */
     const char *activation[MOST_ACTIVATIONS]; /* of one direction at a time: those from |first| on */
     double alpha[MOST_ACTIVATIONS], beta[MOST_ACTIVATIONS];
     int first;
@@ -34,7 +35,9 @@ static const struct {
                    {"HardSigmoid", "hardsigmoid($0, alpha=$1, beta=$2)", 0.2, 0.5},
                    {"Elu", "elu($0, alpha=$1)", 1, 0},
                    {"Softsign", "softsign($0)", 0, 0},
-                   {"Softplus", "softplus($0)", 0, 0}};
+                   {"Softplus", "softplus($0)", 0, 0},
+                   {"HardSwish", "hardswish($0)", 0, 0},
+                   {"Clip", "clamp($0, min=$1, max=$2)", -3.4028234663852886e38, 3.4028234663852886e38}};
 
 static int find_activation(const char *name)
 {
@@ -45,14 +48,22 @@ static int find_activation(const char *name)
     return -1;
 }
 
+bl_onnx_value *bl_onnx_activate(bl_onnx_call *c, const char *name, bl_onnx_value *x, const double *alpha, const double *beta)
+{
+    int at = find_activation(name);
+
+    if (at < 0)
+        return bl_onnx_fail(c, "there is no activation \"%.40s\"", bl_onnx_clean(c->import, name));
+    return bl_onnx_make(
+        c, activations[at].recipe,
+        ARGS(V(x), R(alpha != NULL ? *alpha : activations[at].alpha), R(beta != NULL ? *beta : activations[at].beta)));
+}
+
 static bl_onnx_value *activate(const recurrence *r, bl_onnx_call *c, int which, bl_onnx_value *x)
 {
     int i = r->first + which;
-    int at = find_activation(r->activation[i]);
 
-    if (at < 0)
-        return bl_onnx_fail(c, "there is no activation \"%.40s\"", bl_onnx_clean(c->import, r->activation[i]));
-    return bl_onnx_make(c, activations[at].recipe, ARGS(V(x), R(r->alpha[i]), R(r->beta[i])));
+    return bl_onnx_activate(c, r->activation[i], x, &r->alpha[i], &r->beta[i]);
 }
 
 /* Names from the attribute, or the presets for each direction; numbers are taken in order by those that want one. */
@@ -137,7 +148,8 @@ static bl_onnx_value *step_gru(const recurrence *r, bl_onnx_call *c, const weigh
 static bl_onnx_value *step_lstm(const recurrence *r, bl_onnx_call *c, const weights *w, bl_onnx_value *x, bl_onnx_value *h,
                                 bl_onnx_value **cell)
 {
-    bl_onnx_value *sum = bl_onnx_make(c, "add($0, linear($1, $2, $3))", ARGS(V(x), V(h), V(w->hidden), V(w->bias)));
+    bl_onnx_value *sum = bl_onnx_make(c, "add($0, linear($1, $2, $3))",
+                                      ARGS(V(x), V(r->rounds ? bl_onnx_round_to_range(c, h) : h), V(w->hidden), V(w->bias)));
     bl_onnx_value *gate[GATES], *peep[3] = {NULL, NULL, NULL}, *in, *out, *forget, *fresh;
     int64_t sizes[3] = {r->size, r->size, r->size};
 
@@ -222,7 +234,8 @@ static bool run_direction(const recurrence *r, bl_onnx_value *x, int d, bool bac
     operand[1] = lstm ? row(c, bl_onnx_in(c, 6), d, start) : NULL;
     for (int i = 0; i < states; i++)
         operand[i] = operand[i] != NULL ? operand[i] : zeros(c, dtype, 2, shape);
-    operand[states] = bl_onnx_make(c, "linear($0, $1, $2)", ARGS(V(x), V(w), V(both[0])));
+    operand[states] =
+        bl_onnx_make(c, "linear($0, $1, $2)", ARGS(V(r->rounds ? bl_onnx_round_to_range(c, x) : x), V(w), V(both[0])));
     int sequences = 1;
     if (bl_onnx_in(c, 4) != NULL) { /* [time, batch, 1]: is this step one of the row's? */
         operand[states + sequences++] =
@@ -255,11 +268,11 @@ static bl_onnx_value *side_by_side(bl_onnx_call *c, int n, bl_onnx_value **part,
     return bl_onnx_make(c, "stack($0..., axis=$1)", ARGS(VS(n, part), I(axis)));
 }
 
-static bl_onnx_value *recurrent(bl_onnx_call *c, char kind, int gates)
+static bl_onnx_value *recurrent(bl_onnx_call *c, char kind, int gates, bool rounds)
 {
     const char *direction = bl_onnx_text(c, "direction", "forward");
     bool both = strcmp(direction, "bidirectional") == 0, backwards = strcmp(direction, "reverse") == 0;
-    recurrence r = {.c = c, .kind = kind, .gates = gates, .batch_first = bl_onnx_int(c, "layout", 0) != 0};
+    recurrence r = {.c = c, .kind = kind, .gates = gates, .batch_first = bl_onnx_int(c, "layout", 0) != 0, .rounds = rounds};
     bl_onnx_value *x = bl_onnx_in(c, 0), *h[2], *cell[2], *all[2], *result[3];
     int n = both ? 2 : 1;
 
@@ -292,15 +305,46 @@ static bl_onnx_value *recurrent(bl_onnx_call *c, char kind, int gates)
 
 bl_onnx_value *bl_onnx_write_rnn(bl_onnx_call *c)
 {
-    return recurrent(c, 'R', 1);
+    return recurrent(c, 'R', 1, false);
 }
 
 bl_onnx_value *bl_onnx_write_gru(bl_onnx_call *c)
 {
-    return recurrent(c, 'G', 3);
+    return recurrent(c, 'G', 3, false);
 }
 
 bl_onnx_value *bl_onnx_write_lstm(bl_onnx_call *c)
 {
-    return recurrent(c, 'L', 4);
+    return recurrent(c, 'L', 4, false);
+}
+
+/* A weight [directions, in, gates * size] of whole numbers, with a scale and a zero point for each direction or each of its
+ * columns, as LSTM wants it. */
+static bl_onnx_value *dequantize_weight(bl_onnx_call *c, bl_onnx_value *w, bl_onnx_value *scale, bl_onnx_value *zero)
+{
+    if (bl_onnx_rank(w) != 3 || scale == NULL || zero == NULL)
+        return bl_onnx_fail(c, "needs weights of 3 dimensions, their scales and zero points");
+    const bl_node *one = bl_index(c->import->ir, 1), *each[3] = {w->type->dim[0], one, one};
+    if (bl_onnx_rank(scale) == 2)
+        each[2] = scale->type->dim[1];
+    scale = bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(scale), ZS(3, each)));
+    zero = bl_onnx_make(c, "reshape($0, shape=$1)", ARGS(V(zero), ZS(3, each)));
+    return bl_onnx_make(c, "contiguous(transpose($0))", ARGS(V(bl_onnx_dequantize(c, w, scale, zero))));
+}
+
+/* LSTM's inputs, then the scale and the zero point of its weights, and those of the recurrent ones. */
+bl_onnx_value *bl_onnx_write_dynamic_quantize_lstm(bl_onnx_call *c)
+{
+    bl_onnx_call inner = *c;
+    bl_onnx_value *in[8];
+
+    if (c->nin != 12)
+        return bl_onnx_fail(c, "has %d inputs; it needs 12, of which some may be left out", c->nin);
+    memcpy(in, c->in, sizeof in);
+    in[1] = dequantize_weight(c, in[1], c->in[8], c->in[9]);
+    in[2] = dequantize_weight(c, in[2], c->in[10], c->in[11]);
+    inner.in = in;
+    inner.nin = 8;
+    inner.nwritten = c->nwritten;
+    return recurrent(&inner, 'L', 4, true);
 }

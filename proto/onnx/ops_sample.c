@@ -71,7 +71,9 @@ static int find_taps(const sampler *s, bl_onnx_value *place, const bl_node *size
 
     if (s->mode == 'n')
         place = bl_onnx_make(c, "round($0)", ARGS(V(place)));
-    place = bl_onnx_make(c, "unsqueeze($0, axis=-1)", ARGS(V(bring_inside(s, place, extent))));
+    if (s->mode != 'c') /* as PyTorch does, which brings only the pixels of cubic inside */
+        place = bring_inside(s, place, extent);
+    place = bl_onnx_make(c, "unsqueeze($0, axis=-1)", ARGS(V(place)));
     *tap = bl_onnx_make(c, "add(floor($0), arange(start=$1, stop=$2, dtype=$3))",
                         ARGS(V(place), I(n == 4 ? -1 : 0), I(n == 4 ? 3 : n), D(dtype)));
     far = bl_onnx_make(c, "abs(sub($0, $1))", ARGS(V(*tap), V(place)));

@@ -196,3 +196,343 @@ def rotary_embedding(r):
     at = r.one(np.array([r.size(0, 4)]), r.ints(0, 12, batch, rows))
     x = r.one(r.floats(batch, rows, heads * size), r.floats(batch, heads, rows, size))
     return Drawn([x, at, np.cos(angle), np.sin(angle)], 1, {"interleaved": int(r.chance()), "scale": 1.0})
+
+
+# ---- quantised
+
+def quantised(r, *shape, kind=None):
+    """Elements, their scale and their zero point."""
+    kind = kind or r.one(np.uint8, np.int8)
+    return [r.bytes(kind, *shape), np.float32(r.rng.uniform(0.005, 0.1)), r.bytes(kind)]
+
+
+def result_of(r, kind, scale=0.1):
+    return [np.float32(r.rng.uniform(0.5, 1) * scale), r.bytes(kind)]
+
+
+def shape_of(r, rank):
+    return [r.size(1, 6) for _ in range(rank)]
+
+
+def broadcast_pair(r, kind):
+    shape = shape_of(r, r.size(1, 4))
+    other = [r.one(1, n) for n in shape][r.one(0, 0, len(shape) - 1):]
+    return Drawn([*quantised(r, *shape, kind=kind), *quantised(r, *other, kind=kind), *result_of(r, kind)])
+
+
+draw("QLinearAdd")(lambda r: broadcast_pair(r, r.one(np.uint8, np.int8)))
+draw("QLinearMul")(lambda r: broadcast_pair(r, r.one(np.uint8, np.int8)))
+
+
+@draw("QLinearSigmoid")
+def qlinear_sigmoid(r):
+    x = quantised(r, *shape_of(r, r.size(1, 4)))
+    return Drawn([*x, np.float32(1 / 256), x[2].dtype.type(3)], known=(1, 2, 3, 4))
+
+
+@draw("QLinearLeakyRelu")
+def qlinear_leaky_relu(r):
+    x = quantised(r, *shape_of(r, r.size(1, 4)))
+    return Drawn([*x, *result_of(r, x[2].dtype.type)], 1, {"alpha": float(r.rng.uniform(0.01, 0.5))}, known=(1, 2, 3, 4))
+
+
+@draw("QLinearSoftmax")
+def qlinear_softmax(r):
+    rank, opset = r.size(1, 4), r.one(11, 13)
+    x = quantised(r, *shape_of(r, rank))
+    return Drawn([*x, np.float32(1 / 256), x[2].dtype.type(0)], 1, {"axis": r.size(-rank, rank - 1), "opset": opset}, known=(1, 2, 3, 4))
+
+
+@draw("QLinearConcat")
+def qlinear_concat(r):
+    kind, shape = r.one(np.uint8, np.int8), shape_of(r, r.size(1, 4))
+    axis, parts = r.size(0, len(shape) - 1), []
+    for _ in range(r.size(1, 3)):
+        shape[axis] = r.size(1, 5)
+        parts += quantised(r, *shape, kind=kind)
+    return Drawn([*result_of(r, kind), *parts], 1, {"axis": axis})
+
+
+@draw("QLinearWhere")
+def qlinear_where(r):
+    kind, shape = r.one(np.uint8, np.int8), shape_of(r, r.size(1, 4))
+    other = [r.one(1, n) for n in shape]
+    return Drawn([r.rng.random(shape) < 0.5, *quantised(r, *shape, kind=kind), *quantised(r, *other, kind=kind), *result_of(r, kind)])
+
+
+@draw("QLinearAveragePool", count=6)
+def qlinear_average_pool(r):
+    dims, last = r.size(1, 3), r.chance()
+    kernel = [r.size(1, 3) for _ in range(dims)]
+    space = [r.size(3, 8) for _ in range(dims)]
+    x = quantised(r, r.size(1, 2), *(space + [r.size(1, 4)] if last else [r.size(1, 4)] + space))
+    pads = [r.size(0, kernel[i % dims] // 2) for i in range(2 * dims)]
+    return Drawn([*x, *result_of(r, x[2].dtype.type)], 1, {"kernel_shape": kernel, "strides": [r.size(1, 2) for _ in range(dims)], "pads": pads,
+                                                           "count_include_pad": int(r.chance()), "channels_last": int(last)}, known=(1, 2, 3, 4))
+
+
+@draw("QLinearGlobalAveragePool")
+def qlinear_global_average_pool(r):
+    x = quantised(r, r.size(1, 2), *shape_of(r, r.size(2, 3)))
+    return Drawn([*x, *result_of(r, x[2].dtype.type)], 1, {"channels_last": int(r.chance())})
+
+
+@draw("QLinearConv", count=6)
+def qlinear_conv(r):
+    groups, each, out, signed = r.size(1, 2), r.size(1, 3), r.size(1, 3), r.chance()
+    kernel, space, last = [r.size(1, 3), r.size(1, 3)], [r.size(3, 7), r.size(3, 7)], r.chance()
+    x = quantised(r, r.size(1, 2), *(space + [groups * each] if last else [groups * each] + space), kind=np.uint8)
+    channels = groups * out
+    w = weights(r, np.int8 if signed else np.uint8, channels, each, *kernel)
+    per = r.chance()
+    scale = r.uniform(0.005, 0.02, channels) if per else np.float32(0.01)
+    zero = (np.zeros(channels, w.dtype) if per else r.ints(-5, 5, dtype=np.int8) if signed else r.bytes(np.uint8))
+    bias = r.maybe(r.ints(-500, 500, channels, dtype=np.int32))
+    return Drawn([*x, w, scale, zero, *result_of(r, np.uint8, 0.2), bias], 1, {"group": groups, "channels_last": int(last), "pads": [0, 1, 1, 0],
+                                                                                "strides": [r.size(1, 2), 1]}, known=(1, 2, 3, 4, 5, 6, 7, 8))
+
+
+@draw("QGemm")
+def qgemm(r):
+    m, k, n, signed, per = r.size(1, 6), r.size(1, 9), r.size(1, 6), r.chance(), r.chance()
+    a_turned, b_turned = int(r.chance()), int(r.chance())
+    kind = np.int8 if signed else np.uint8
+    zero = (lambda *s: r.ints(-3, 4, *s, dtype=np.int8)) if signed else (lambda *s: r.bytes(np.uint8, *s))
+    end = result_of(r, np.uint8, 0.3) if r.chance() else [None, None]
+    return Drawn([r.bytes(np.uint8, *((k, m) if a_turned else (m, k))), np.float32(0.02), r.bytes(np.uint8),
+                  weights(r, kind, *((n, k) if b_turned else (k, n))), r.uniform(0.005, 0.02, n) if per else np.float32(0.01),
+                  zero(n) if per else zero(), r.one(None, r.ints(-300, 300, n, dtype=np.int32), r.ints(-300, 300, m, n, dtype=np.int32)), *end],
+                 1, {"transA": a_turned, "transB": b_turned, "alpha": r.one(1.0, 0.7)}, known=(1, 2, 3, 4, 5, 7, 8))
+
+
+def batched(r, k):
+    return [r.size(1, 4) for _ in range(r.size(0, 2))] + [r.size(1, 5), k]
+
+
+@draw("MatMulIntegerToFloat")
+def matmul_integer_to_float(r):
+    k, n, signed, per = r.size(1, 9), r.size(1, 6), r.chance(), r.chance()
+    zero = (lambda *s: r.ints(-3, 4, *s, dtype=np.int8)) if signed else (lambda *s: r.bytes(np.uint8, *s))
+    return Drawn([r.bytes(np.uint8, *batched(r, k)), weights(r, np.int8 if signed else np.uint8, k, n), np.float32(0.02),
+                  r.uniform(0.005, 0.02, n) if per else np.float32(0.01), r.maybe(r.bytes(np.uint8)), r.maybe(zero(n) if per else zero()),
+                  r.maybe(r.floats(n))], known=(1, 3, 5))
+
+
+@draw("DynamicQuantizeMatMul")
+def dynamic_quantize_matmul(r):
+    k, n, signed, per = r.size(1, 9), r.size(1, 6), r.chance(), r.chance()
+    zero = (lambda *s: r.ints(-3, 4, *s, dtype=np.int8)) if signed else (lambda *s: r.bytes(np.uint8, *s))
+    return Drawn([r.floats(*batched(r, k)), weights(r, np.int8 if signed else np.uint8, k, n), r.uniform(0.005, 0.02, n) if per else np.float32(0.01),
+                  r.maybe(zero(n) if per else zero()), r.maybe(r.floats(n))], known=(1, 2, 3))
+
+
+@draw("MatMulNBits", count=6)
+def matmul_nbits(r):
+    bits, block, n, k = r.one(4, 4, 8, 2), r.one(16, 32), r.size(1, 6), r.size(1, 70)
+    blocks = -(-k // block)
+    packed = r.bytes(np.uint8, n, -(-blocks * bits // 8))
+    zero = r.one(None, packed, packed if bits == 8 else r.uniform(0, 2**bits - 1, n, blocks))
+    return Drawn([r.floats(*batched(r, k)), r.bytes(np.uint8, n, blocks, block * bits // 8), r.uniform(0.01, 0.1, n, blocks), zero, None,
+                  r.maybe(r.floats(n))], 1, {"K": k, "N": n, "bits": bits, "block_size": block}, known=(1, 2, 3, 5))
+
+
+@draw("GatherBlockQuantized")
+def gather_block_quantized(r):
+    bits, block, rows, width = r.one(4, 8, 2), r.one(16, 32), r.size(3, 9), 8 * r.size(1, 9)
+    blocks = -(-width // block)
+    index = r.ints(0, rows, *shape_of(r, r.size(0, 2)), dtype=r.one(np.int32, np.int64))
+    return Drawn([r.bytes(np.uint8, rows, width * bits // 8), index, r.uniform(0.01, 0.1, rows, blocks),
+                  r.maybe(r.bytes(np.uint8, rows, -(-blocks * bits // 8)))],
+                 1, {"bits": bits, "block_size": block, "gather_axis": 0, "quantize_axis": 1}, known=(0, 2, 3))
+
+
+@draw("QuantizeLinear")
+def quantize_linear(r):
+    kind, shape = r.one(np.uint8, np.int8, np.uint16, np.int16), shape_of(r, 3)
+    return Drawn([r.floats(*shape), np.float32(0.03), r.ints(0, 9, dtype=kind)])
+
+
+@draw("DequantizeLinear")
+def dequantize_linear(r):
+    kind, shape, each = r.one(np.uint8, np.int8, np.uint16, np.int16), shape_of(r, 3), r.chance()
+    size = [shape[1]] if each else []
+    return Drawn([r.bytes(kind, *shape), r.uniform(0.01, 0.1, *size), r.bytes(kind, *size)], 1, {"axis": 1} if each else {})
+
+
+@draw("NhwcMaxPool")
+def nhwc_max_pool(r):
+    return Drawn([r.bytes(r.one(np.uint8, np.int8), r.size(1, 2), r.size(3, 7), r.size(3, 7), r.size(1, 4))], 1,
+                 {"kernel_shape": [2, 3], "strides": [r.size(1, 2), 1], "pads": [1, 0, 0, 1]})
+
+
+# ---- several in one
+
+@draw("FusedMatMul", count=8)
+def fused_matmul(r):
+    m, k, n, batch = r.size(1, 5), r.size(1, 6), r.size(1, 5), [r.size(1, 4) for _ in range(r.size(0, 2))]
+    names, shapes = {"alpha": r.one(1.0, 0.3)}, []
+    for letter, matrix in (("A", [m, k]), ("B", [k, n])):
+        turned, moved = r.chance(), len(batch) > 0 and r.chance()
+        shape = batch + (matrix[::-1] if turned else matrix)
+        shapes.append([shape[-2], *shape[:-2], shape[-1]] if moved else shape)
+        names.update({f"trans{letter}": int(turned), f"transBatch{letter}": int(moved)})
+    return Drawn([r.floats(*shapes[0]), r.floats(*shapes[1])], 1, names)
+
+
+@draw("FusedGemm")
+def fused_gemm(r):
+    m, k, n = r.size(1, 5), r.size(1, 6), r.size(1, 5)
+    activation = r.one({"activation": "Relu"}, {"activation": "LeakyRelu", "activation_alpha": 0.2}, {"activation": "Tanh"}, {"activation": "Sigmoid"})
+    return Drawn([r.floats(m, k), r.floats(n, k), r.maybe(r.floats(n))], 1, {"transB": 1, "alpha": 0.5, "beta": 2.0, **activation})
+
+
+@draw("FusedConv", count=6)
+def fused_conv(r):
+    groups, each, out = r.size(1, 2), r.size(1, 3), r.size(1, 3)
+    x, w = r.floats(r.size(1, 2), groups * each, r.size(3, 7), r.size(3, 7)), r.floats(groups * out, each, 3, 1)
+    activation = r.one({"activation": "Relu"}, {"activation": "LeakyRelu", "activation_params": [0.2]}, {"activation": "Clip", "activation_params": [-0.5, 1.0]},
+                       {"activation": "HardSigmoid", "activation_params": [0.3, 0.4]}, {"activation": "Tanh"}, {"activation": "Sigmoid"})
+    added = r.maybe(r.floats(x.shape[0], groups * out, x.shape[2], x.shape[3]))
+    return Drawn([x, w, r.floats(groups * out) if added is not None else r.maybe(r.floats(groups * out)), added], 1,
+                 {"group": groups, "pads": [1, 0, 1, 0], **activation})
+
+
+@draw("SkipLayerNormalization")
+def skip_layer_normalization(r):
+    batch, rows, width = r.size(1, 3), r.size(1, 5), r.size(2, 9)
+    x, skip = r.floats(batch, rows, width), r.one(r.floats(batch, rows, width), r.floats(1, rows, width), r.floats(rows, width))
+    return Drawn([x, skip, r.floats(width), r.maybe(r.floats(width)), r.maybe(r.floats(width))], (True, False, False, True), {"epsilon": 1e-5})
+
+
+@draw("SkipSimplifiedLayerNormalization")
+def skip_simplified_layer_normalization(r):
+    batch, rows, width = r.size(1, 3), r.size(1, 5), r.size(2, 9)
+    return Drawn([r.floats(batch, rows, width), r.floats(batch, rows, width), r.floats(width), r.maybe(r.floats(width))], (True, False, False, True),
+                 {"epsilon": 1e-5})
+
+
+@draw("SimplifiedLayerNormalization", domain="")
+def simplified_layer_normalization(r):
+    x = r.floats(*shape_of(r, 3), r.size(2, 9))
+    return Drawn([x, r.floats(x.shape[-1])], r.one(1, 2), {"axis": -1, "epsilon": 1e-5})
+
+
+@draw("EmbedLayerNormalization")
+def embed_layer_normalization(r):
+    batch, rows, width = r.size(1, 3), r.size(1, 6), r.size(2, 9)
+    segments, mask = r.chance(), r.maybe(np.ones((batch, rows), np.int32))
+    return Drawn([r.ints(0, 9, batch, rows, dtype=np.int32), r.ints(0, 2, batch, rows, dtype=np.int32) if segments else None, r.floats(9, width),
+                  r.floats(rows + 3, width), r.floats(2, width) if segments else None, r.floats(width), r.floats(width), mask,
+                  r.maybe(r.ints(0, rows + 3, r.one(1, batch), rows, dtype=np.int32))], (True, mask is not None), {"epsilon": 1e-5})
+
+
+draw("BiasGelu")(lambda r: Drawn([r.floats(2, 3, 5), r.floats(5)]))
+draw("FastGelu")(lambda r: Drawn([r.floats(2, 3, 5), r.maybe(r.floats(5))]))
+draw("QuickGelu")(lambda r: Drawn([r.floats(2, 3, 5)], 1, {"alpha": r.one(1.0, 1.702)}))
+draw("Gelu")(lambda r: Drawn([r.floats(2, 3, 5)]))
+draw("CDist")(lambda r: Drawn([r.floats(r.size(), 4), r.floats(r.size(), 4)], 1, {"metric": r.one("euclidean", "sqeuclidean")}))
+draw("ExpandDims")(lambda r: Drawn([r.floats(2, 3), np.array(r.size(-3, 2), np.int32)], known=(1,)))
+draw("Inverse")(lambda r: Drawn([r.floats(2, 4, 4) + 4 * np.eye(4, dtype=np.float32)]))
+draw("Trilu")(lambda r: Drawn([r.floats(2, 4, 5), np.array(r.size(-2, 2))], 1, {"upper": int(r.chance())}, known=(1,)))
+
+
+@draw("DynamicQuantizeLSTM", count=6)
+def dynamic_quantize_lstm(r):
+    rows, batch, width, size, kind, per = r.size(1, 5), r.size(1, 3), r.size(1, 5), r.size(1, 4), r.one(np.uint8, np.int8), r.chance()
+    direction = r.one("forward", "reverse", "bidirectional")
+    n = 2 if direction == "bidirectional" else 1
+    shape = [n, 4 * size] if per else [n]
+    zero = np.full(shape, 0 if per else 3 if kind == np.int8 else 128, kind)  # all the same
+    lengths = r.maybe(np.full(batch, rows, np.int32))
+    return Drawn([r.floats(rows, batch, width), weights(r, kind, n, width, 4 * size), weights(r, kind, n, size, 4 * size), r.maybe(r.floats(n, 8 * size)),
+                  lengths, r.maybe(r.floats(n, batch, size)), r.maybe(r.floats(n, batch, size)), r.maybe(r.floats(n, 3 * size)),
+                  r.uniform(0.005, 0.02, *shape), zero, r.uniform(0.005, 0.02, *shape), zero], 3, {"direction": direction, "hidden_size": size},
+                 known=(1, 2, 8, 9, 10, 11))
+
+
+# ---- sampling
+
+@draw("GridSample", count=10, domain="", opset=22)
+def grid_sample(r):
+    dims = r.one(2, 2, 3)
+    x = r.floats(r.size(1, 2), r.size(1, 3), *[r.size(1, 6) for _ in range(dims)])
+    out = [r.size(1, 4) for _ in range(dims)]
+    mode = r.one("linear", "nearest") if dims == 3 else r.one("linear", "nearest", "cubic")
+    return Drawn([x, r.uniform(-1.7, 1.7, x.shape[0], *out, dims)], 1, {"mode": mode, "padding_mode": r.one("zeros", "border", "reflection"),
+                                                                        "align_corners": int(r.chance())})
+
+
+@draw("RoiAlign", count=8, domain="", opset=16)
+def roi_align(r):
+    x, n = r.floats(r.size(1, 3), r.size(1, 3), r.size(4, 9), r.size(4, 9)), r.size(1, 4)
+    corner = r.uniform(-2, 8, n, 2)
+    rois = np.concatenate([corner, corner + r.uniform(0.2, 9, n, 2)], axis=1)
+    ratio = r.one(0, 1, 2)
+    if ratio == 0:  # boxes that are no larger than the picture
+        rois = np.clip(rois, 0, [*x.shape[:1:-1]] * 2).astype(np.float32)
+    return Drawn([x, rois, r.ints(0, x.shape[0], n)], 1, {"output_height": r.size(1, 3), "output_width": r.size(1, 3), "sampling_ratio": ratio,
+                                                          "spatial_scale": r.one(1.0, 0.7), "mode": r.one("avg", "avg", "max"),
+                                                          "coordinate_transformation_mode": r.one("half_pixel", "output_half_pixel")})
+
+
+@draw("DeformConv", count=6, domain="", opset=19)
+def deform_conv(r):
+    groups, parts, each, out = r.size(1, 2), r.size(1, 2), 2 * r.size(1, 2), r.size(1, 3)
+    kernel, space, strides = [r.size(1, 3), r.size(1, 3)], [r.size(4, 7), r.size(4, 7)], [r.size(1, 2), r.size(1, 2)]
+    end = [(n + 2 - k) // s + 1 for n, k, s in zip(space, kernel, strides, strict=True)]
+    n, cells = r.size(1, 2), kernel[0] * kernel[1]
+    return Drawn([r.floats(n, groups * each, *space), r.floats(groups * out, each, *kernel), r.floats(n, parts * cells * 2, *end), r.maybe(r.floats(groups * out)),
+                  r.maybe(r.uniform(0, 1, n, parts * cells, *end))], 1, {"group": groups, "offset_group": parts, "pads": [1, 1, 1, 1], "strides": strides})
+
+
+@draw("Col2Im", domain="", opset=18)
+def col2im(r):
+    block, strides, pads, image = [r.size(1, 3), r.size(1, 3)], [r.size(1, 2), r.size(1, 2)], [r.size(0, 1) for _ in range(4)], [r.size(4, 7), r.size(4, 7)]
+    steps = [(image[i] + pads[i] + pads[2 + i] - block[i]) // strides[i] + 1 for i in range(2)]
+    return Drawn([r.floats(r.size(1, 2), r.size(1, 3) * block[0] * block[1], steps[0] * steps[1]), np.array(image), np.array(block)], 1,
+                 {"strides": strides, "pads": pads}, known=(1, 2))
+
+
+# ---- signals
+
+@draw("DFT", count=8, domain="", opset=20)
+def dft(r):
+    rank, parts = r.size(1, 3), r.one(1, 2)
+    shape = [r.size(1, 12) for _ in range(rank)]
+    inverse = r.chance(0.4)
+    axis, onesided = r.size(0, rank - 1), int(not inverse and parts == 1 and r.chance())
+    length = r.one(None, np.array(r.size(1, 14)))
+    return Drawn([r.floats(*shape, parts), length, np.array(axis)], 1, {"inverse": int(inverse), "onesided": onesided}, known=(1, 2) if length is not None else (2,))
+
+
+@draw("STFT", domain="", opset=17)
+def stft(r):
+    frame = r.size(4, 20)
+    window = r.maybe(r.floats(frame))
+    return Drawn([r.floats(r.size(1, 2), r.size(20, 60), 1), np.array(r.size(1, 9)), window, np.array(frame) if window is None else r.maybe(np.array(frame))],
+                 1, {"onesided": int(r.chance())}, known=(1, 3))
+
+
+@draw("MelWeightMatrix", domain="", opset=17)
+def mel_weight_matrix(r):
+    return Drawn([np.array(r.size(4, 20)), np.array(2**r.size(6, 9)), np.array(r.one(8000, 16000, 22050)), np.float32(r.one(0, 20, 125)),
+                  np.float32(r.one(3800, 4000))], known=(0, 1, 2, 3, 4))
+
+
+# ---- states
+
+@draw("CausalConvWithState")
+def causal_conv(r):
+    batch, channels, rows, k = r.size(1, 2), r.size(1, 4), r.size(1, 8), r.size(2, 4)
+    return Drawn([r.floats(batch, channels, rows), r.floats(channels, 1, k), r.maybe(r.floats(channels)), r.maybe(r.floats(batch, channels, k - 1))], 2,
+                 {"activation": r.one("none", "silu")})
+
+
+@draw("LinearAttention", count=6)
+def linear_attention(r):
+    batch, own, size, values, rows, rule = r.size(1, 2), r.size(1, 3), 4 * r.size(1, 2), 4 * r.size(1, 2), r.size(1, 6), r.one("linear", "gated", "delta", "gated_delta")
+    heads = own * r.size(1, 2)
+    decay = -r.uniform(0, 1, batch, rows, own * r.one(1, size)) if "gated" in rule else None
+    beta = r.uniform(0, 1, batch, rows, own) if "delta" in rule else None
+    return Drawn([r.floats(batch, rows, heads * size), r.floats(batch, rows, own * size, scale=0.3), r.floats(batch, rows, own * values),
+                  r.maybe(r.floats(batch, own, size, values)), decay, beta], 2, {"q_num_heads": heads, "kv_num_heads": own, "update_rule": rule})

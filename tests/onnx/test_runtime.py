@@ -15,6 +15,8 @@ import served
 MORE = int(os.environ.get("BEAMLINE_ONNX_DRAWS", "1"))  # times as many nodes
 ONE_STEP = 0.02  # of the elements of a quantised result may be one step off, where a half is rounded
 
+onnxruntime.set_default_logger_severity(4)
+
 
 def build(node):
     """The model, and {name: array} of the inputs that stay inputs."""
@@ -36,6 +38,7 @@ def expect(model, arrays):
     """What onnxruntime makes of it."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1  # with more, each part of a batch is quantised by a range of its own
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return session.run(None, arrays)
