@@ -127,6 +127,8 @@ static void describe_gpu(bl_cl_device *dev, bl_device_info *info)
 
 static void describe_common(bl_cl_device *dev, cl_device_type type, bl_device_info *info)
 {
+    const uint64_t exact =
+        CL_FP_FMA | CL_FP_DENORM | CL_FP_INF_NAN | CL_FP_ROUND_TO_NEAREST | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
     uint32_t align_bits = query_u32(dev, CL_DEVICE_MEM_BASE_ADDR_ALIGN);
 
     /* A simulator (Oclgrind) is all three: as a GPU, whose work-groups no CPU gets from the compiler, it has more to tell. */
@@ -137,6 +139,8 @@ static void describe_common(bl_cl_device *dev, cl_device_type type, bl_device_in
     info->features = BL_FEATURE_I64 | BL_FEATURE_STORE8 | BL_FEATURE_STORE16; /* core since 1.1 */
     if (query_u64(dev, CL_DEVICE_DOUBLE_FP_CONFIG) != 0)
         info->features |= BL_FEATURE_F64;
+    if ((query_u64(dev, CL_DEVICE_SINGLE_FP_CONFIG) & exact) == exact && info->type == BL_DEVICE_CPU)
+        info->features |= BL_FEATURE_EXACT;
     info->memory = query_u64(dev, CL_DEVICE_GLOBAL_MEM_SIZE);
     info->max_alloc = query_u64(dev, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     info->max_binding = info->max_alloc;

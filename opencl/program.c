@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char options[] = "-cl-std=CL1.2"; /* a*b+c contracts by default, as the compiler of kernels expects */
+static const char options[] = "-cl-std=CL1.2"; /* a*b+c contracts by default */
+/* BL_FEATURE_EXACT.  The compiler of kernels writes most fma() itself. */
+static const char options_exact[] = "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt";
+static const char contract_nothing[] = "#pragma OPENCL FP_CONTRACT OFF\n";
 /* Where fma() is done in software it takes 70 times as long (llvmpipe); sums are as good with two roundings. */
 static const char options_without_fma[] = "-cl-std=CL1.2 -Dfma=mad";
 static const char caller[] = "run"; /* the kernel that calls functions: no kernel of ours is named so short */
@@ -30,8 +33,15 @@ unsigned char *bl_cl_program_binary(const bl_cl_device *dev, cl_program program,
 
 /* ---- building */
 
+static bool is_exact(const bl_cl_device *dev)
+{
+    return (dev->base.info.features & BL_FEATURE_EXACT) != 0;
+}
+
 static const char *options_for(const bl_cl_device *dev)
 {
+    if (is_exact(dev))
+        return options_exact;
     return dev->fuses ? options : options_without_fma;
 }
 
@@ -269,8 +279,9 @@ static void add_caller(uint32_t n, const bl_kernel_source *sources, bl_text *tex
 }
 
 /* One text; each function under a name that no other has. */
-static bl_status join(uint32_t n, const bl_kernel_source *sources, bl_text *text, bl_err *err)
+static bl_status join(const bl_cl_device *dev, uint32_t n, const bl_kernel_source *sources, bl_text *text, bl_err *err)
 {
+    bl_text_puts(text, is_exact(dev) ? contract_nothing : "");
     for (uint32_t i = 0; i < n; i++) {
         const char *entry = sources[i].entry;
 
@@ -337,7 +348,7 @@ static bl_status get_single(bl_cl_device *dev, cl_context context, bl_span key, 
         handle = load(dev, id, context, binary, len, entry->name);
     }
     if (handle == NULL) {
-        st = join(1, source, &text, err);
+        st = join(dev, 1, source, &text, err);
         if (st == BL_OK)
             st = build(dev, id, context, text.data, text.len, source->entry, &handle, err);
         bl_text_fini(&text);
@@ -429,7 +440,7 @@ bool bl_cl_batch_compile(bl_cl_device *dev, uint32_t n, const bl_kernel_source *
     bool here = bl_cl_is_here(dev, sources), good = false;
 
     bl_cl_session_hold(dev, &session);
-    if (join(n, sources, &text, &ignored) == BL_OK && make_batch_key(dev, here, &text, &key, &ignored) == BL_OK &&
+    if (join(dev, n, sources, &text, &ignored) == BL_OK && make_batch_key(dev, here, &text, &key, &ignored) == BL_OK &&
         build(dev, bl_cl_which(dev, here), session.context, text.data, text.len, "of many", &program, &ignored) == BL_OK)
         good = check_all(dev, program, n, sources) && store_all(dev, (bl_span){key.data, key.len}, program, n, sources);
     if (program != NULL)

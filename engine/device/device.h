@@ -34,6 +34,9 @@ enum {
     BL_FEATURE_I64 = 2,
     BL_FEATURE_STORE8 = 4,  /* 8-bit elements in buffers */
     BL_FEATURE_STORE16 = 8, /* 16-bit elements in buffers */
+    /* Float addition, multiplication, division, fma, square root and conversion each round once, as IEEE 754 says, denormals
+     * included, and the compiler contracts nothing: the results have the bits of the interpreter's. */
+    BL_FEATURE_EXACT = 16
 };
 
 /* What multiplies matrices in one instruction, c += a * b, and how a kernel says so. */

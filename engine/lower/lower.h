@@ -42,6 +42,11 @@ BL_NODISCARD bl_status bl_lower_join(bl_ir *ir, const char *name, uint32_t nbuff
  */
 BL_NODISCARD bl_status bl_lower_offset(bl_ir *ir, const bl_lowered *lowered, int dim, bl_lowered **out, bl_err *err);
 
+/* elementary.c.  The same kernel with arithmetic in place of EXP, LOG and SIN of float32 and narrower dtypes. */
+BL_NODISCARD bl_status bl_lower_exact(bl_ir *ir, const bl_lowered *lowered, bl_lowered **out, bl_err *err);
+/* Does the kernel give the same bits on a device and on the interpreter?  |rounds|: the device has BL_FEATURE_EXACT. */
+bool bl_lower_is_exact(const bl_linear *linear, bool rounds);
+
 /* expand.c.  needs: RANGEs of any kind.  leaves no TILE or VECTOR. */
 const bl_node *bl_lower_expand(bl_ir *ir, const bl_node *sink);
 /* trim.c.  needs: no TILE or VECTOR. */

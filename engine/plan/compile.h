@@ -54,7 +54,9 @@ BL_NODISCARD bl_status compile_nests(compile *c);
 bl_kernel_source compile_source(const compile *c, const made *m);
 int compile_first_like(const compile *c, int which); /* the first kernel of the same source: itself, or one that is as good */
 BL_NODISCARD bl_status compile_kernels(compile *c);
-/* early.c: the kernels that are interpreted until they are compiled; plan->kernels of all others stay NULL. */
+/* early.c: kernels that take the interpreter little time are made such that they give the same bits there. */
+BL_NODISCARD bl_status compile_exact(compile *c);
+/* The kernels that are interpreted until they are compiled; plan->kernels of all others stay NULL. */
 BL_NODISCARD bl_status compile_early(compile *c);
 /* launches.c */
 BL_NODISCARD bl_status compile_estimate(compile *c);                            /* what one launch of each kernel costs */

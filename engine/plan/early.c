@@ -38,38 +38,69 @@ static double interpreted_seconds(const compile *c, const made *m, const int64_t
     return ns * 1e-9;
 }
 
-/* Does the kernel mix random bits?  One seed must give the same numbers, to the last bit of a logarithm, whether other kernels
- * are compiled or not. */
-static bool draws(const compile *c, const made *m)
+static int64_t *largest_sizes(const compile *c)
 {
-    const bl_linear *linear = m->lowered->linear;
+    const bl_graph *graph = c->plan->graph;
+    int64_t *most = bl_arena_array(c->arena, (size_t)graph->nvars + 1, sizeof *most);
+
+    for (int i = 0; most != NULL && i < graph->nvars; i++)
+        most[i] = graph->vars[i].hi;
+    return most;
+}
+
+static bool rounds(const compile *c)
+{
+    return (c->dev->info.features & BL_FEATURE_EXACT) != 0;
+}
+
+/* Whatever may be interpreted must not need the driver's functions.  This does not ask whether there is a stand-in, or the bits
+ * would depend on it. */
+bl_status compile_exact(compile *c)
+{
+    const int64_t *most = largest_sizes(c);
+
+    BL_TRY(bl_arena_status(c->arena, c->err));
+    for (int i = 0; rounds(c) && i < c->nmade; i++) {
+        made *m = &c->made[i];
+        BL_TRY(compile_is_wanted(c));
+        if (!bl_lower_is_exact(m->lowered->linear, true) && interpreted_seconds(c, m, most) <= SECONDS_OF_A_KERNEL)
+            BL_TRY(bl_lower_exact(c->ir, m->lowered, &m->lowered, c->err));
+    }
+    return BL_OK;
+}
+
+/* Does the graph draw random numbers?  One seed must give the same bits, whether kernels are compiled or not. */
+static bool draws(const compile *c)
+{
     bool mixes = false;
 
-    for (uint32_t i = 0; c->plan->graph->uses_rng && i < linear->ninst; i++)
-        mixes = mixes || linear->inst[i].op == BL_OP_XOR;
+    for (int i = 0; i < c->nmade; i++) {
+        const bl_linear *linear = c->made[i].lowered->linear;
+        for (uint32_t k = 0; k < linear->ninst; k++)
+            mixes = mixes || linear->inst[k].op == BL_OP_XOR;
+    }
     return mixes;
 }
 
 /* The kernels that are not compiled, the shortest first; those of one source are one candidate. */
 static bl_status find_candidates(compile *c, candidate *all, int *n)
 {
-    const bl_graph *graph = c->plan->graph;
-    int64_t *most = bl_arena_array(c->arena, (size_t)graph->nvars + 1, sizeof *most);
+    const int64_t *most = largest_sizes(c);
     int64_t *launches = bl_arena_array(c->arena, (size_t)c->nmade + 1, sizeof *launches);
     int *number = bl_arena_array(c->arena, (size_t)c->nmade + 1, sizeof *number);
+    bool random = draws(c);
 
     BL_TRY(bl_arena_status(c->arena, c->err));
-    for (int i = 0; i < graph->nvars; i++)
-        most[i] = graph->vars[i].hi;
     compile_count_launches(c, launches);
     *n = 0;
     for (int i = 0; i < c->nmade; i++) {
         int like = compile_first_like(c, i);
         bl_kernel_source source = compile_source(c, &c->made[i]);
         double seconds = (double)launches[i] * interpreted_seconds(c, &c->made[i], most);
+        bool fits = !random || bl_lower_is_exact(c->made[i].lowered->linear, rounds(c));
 
         number[i] = like < i ? number[like] : -1;
-        if (like == i && !draws(c, &c->made[i]) && bl_kernel_wants_compiling(c->dev, &source)) {
+        if (like == i && fits && bl_kernel_wants_compiling(c->dev, &source)) {
             number[i] = *n;
             all[(*n)++] = (candidate){.made = i};
         }

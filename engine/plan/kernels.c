@@ -235,6 +235,7 @@ bl_status compile_nests(compile *c)
         BL_TRY(lower_made(c, &c->made[i]));
     }
     BL_TRY(compile_estimate(c));
+    BL_TRY(compile_exact(c));
     if (!c->options->noopt)
         BL_TRY(join_small(c));
     for (int i = 0; i < c->nmade; i++) {
