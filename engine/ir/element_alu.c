@@ -5,6 +5,7 @@
 #include "engine/base/size.h"
 #include "engine/ir/elements.h"
 #include "engine/ir/eval.h"
+#include "engine/ir/private.h"
 
 #include <math.h>
 
@@ -338,14 +339,8 @@ static const bl_node *constant_alu(bl_ir *ir, bl_op op, bl_dtype to, bl_dtype fr
     return bl_element_const(ir, to, out);
 }
 
-const bl_node *bl_element_alu(bl_ir *ir, bl_op op, bl_dtype to, bl_dtype from, const bl_node *const *operand)
+static const bl_node *symbolic_alu(bl_ir *ir, bl_op op, bl_dtype to, bl_dtype from, const bl_node *const *operand)
 {
-    int n = bl_op_sources(op), constants = 0;
-
-    for (int i = 0; i < n; i++)
-        constants += bl_is_const(operand[i]);
-    if (constants == n)
-        return constant_alu(ir, op, to, from, operand, n);
     if (op == BL_OP_CAST)
         return element_cast(ir, to, from, operand[0]);
     if (op == BL_OP_BITCAST)
@@ -353,4 +348,27 @@ const bl_node *bl_element_alu(bl_ir *ir, bl_op op, bl_dtype to, bl_dtype from, c
     if (bl_dtype_is_float(from))
         return float_alu(ir, op, operand);
     return from == BL_BOOL ? bool_alu(ir, op, operand) : int_alu(ir, op, operand);
+}
+
+/* An expression that is used twice in each of the next grows exponentially, as a tree. */
+static bool is_bounded(bl_ir *ir, const bl_node *element)
+{
+    const bl_node *num = element;
+    int64_t den;
+
+    return bl_is_const(element) ||
+           ((element->dtype != BL_F64 || bl_fraction_get(ir, element, &num, &den)) && bl_extent_is_simple(num));
+}
+
+const bl_node *bl_element_alu(bl_ir *ir, bl_op op, bl_dtype to, bl_dtype from, const bl_node *const *operand)
+{
+    int n = bl_op_sources(op), constants = 0;
+    const bl_node *made;
+
+    for (int i = 0; i < n; i++)
+        constants += bl_is_const(operand[i]);
+    if (constants == n)
+        return constant_alu(ir, op, to, from, operand, n);
+    made = symbolic_alu(ir, op, to, from, operand);
+    return made != NULL && is_bounded(ir, made) ? made : NULL;
 }
