@@ -22,32 +22,24 @@ static bool same_type(const bl_node *a, const bl_node *b)
 
 /* ---- scan */
 
-/* How many steps: the common length of the sequences, and |length| where it is given.  -1 after a failure. */
-static int64_t count_steps(bl_call *c, int ncarries, int nsequences)
+/* How many steps: the common length of the sequences, and |length| where it is given.  Poison after a failure. */
+static const bl_node *count_steps(bl_call *c, int ncarries, int nsequences)
 {
     const bl_value *given = bl_attr(c, "length");
-    int64_t steps = given->given ? given->whole : -1;
+    const bl_node *steps = given->given ? given->size : NULL;
 
-    if (given->given && steps < 0) {
-        bl_call_fail(c, "length must be 0 or more");
-        return -1;
-    }
+    if (steps != NULL && steps->lo < 0)
+        return bl_call_fail(c, "length is %s; it must be 0 or more for every size", bl_size_text(c->ir, steps));
     for (int i = ncarries; i < ncarries + nsequences; i++) {
         const bl_node *x = c->rest[i];
-        if (x->ndim == 0 || !bl_is_const(x->dim[0])) {
-            bl_call_fail(c, "input %d is a sequence: it needs a first axis of a fixed length, and has shape %s", i,
-                         bl_call_shape(c, x));
-            return -1;
-        }
-        if (steps >= 0 && x->dim[0]->hi != steps) {
-            bl_call_fail(c, "input %d has shape %s, but there are %lld steps", i, bl_call_shape(c, x), (long long)steps);
-            return -1;
-        }
-        steps = x->dim[0]->hi;
+        if (x->ndim == 0)
+            return bl_call_fail(c, "input %d is a sequence and has shape []; it needs a first axis", i);
+        if (steps != NULL && x->dim[0] != steps)
+            return bl_call_fail(c, "input %d has shape %s, but the number of steps is %s", i, bl_call_shape(c, x),
+                                bl_size_text(c->ir, steps));
+        steps = x->dim[0];
     }
-    if (steps < 0)
-        bl_call_fail(c, "without sequences it needs a length");
-    return steps;
+    return steps != NULL ? steps : bl_call_fail(c, "without sequences it needs a length");
 }
 
 /* No step at all: the carries are what they start as, and nothing is stacked. */
@@ -90,13 +82,13 @@ const bl_node *expand_scan(bl_call *c)
     const bl_node **bound = bl_arena_array(arena, (size_t)c->nrest + 1, sizeof *bound);
     const bl_node **root = bl_arena_array(arena, (size_t)c->nresults + 1, sizeof *root), *scan = NULL;
     const bl_index_check *checks = NULL;
-    int64_t steps = 0;
+    const bl_node *steps = NULL;
 
     if (ncarries < 0 || nsequences < 0 || ncarries > c->nrest || nsequences > c->nrest - ncarries)
         return bl_call_fail(c, "%lld carries and %lld sequences are not among %d input%s", (long long)ncarries,
                             (long long)nsequences, c->nrest, c->nrest == 1 ? "" : "s");
     steps = count_steps(c, (int)ncarries, (int)nsequences);
-    if (bound == NULL || root == NULL || steps < 0 || !check_body(c, body, "the body", c->nrest, c->nresults))
+    if (bound == NULL || root == NULL || steps->op == BL_OP_POISON || !check_body(c, body, "the body", c->nrest, c->nresults))
         return NULL;
     if (c->nresults < ncarries)
         return bl_call_fail(c, "the body has %d output%s for %lld carries", c->nresults, c->nresults == 1 ? "" : "s",
@@ -116,7 +108,7 @@ const bl_node *expand_scan(bl_call *c)
             return bl_call_fail(c, "carry %d starts as %s, and the body makes it %s", i, bl_node_text(c->ir, c->rest[i]),
                                 bl_node_text(c->ir, root[i]));
     }
-    if (steps == 0)
+    if (bl_is_int(steps, 0))
         return without_steps(c, (int)ncarries, root);
     scan = bl_scan_make(c->ir,
                         &(bl_scan){.ncarries = (int)ncarries,
@@ -128,7 +120,7 @@ const bl_node *expand_scan(bl_call *c)
                                    .root = root},
                         c->rest);
     for (int i = 0; i < c->nresults; i++)
-        c->result[i] = bl_scan_result(c->ir, scan, i);
+        c->result[i] = i < ncarries ? bl_scan_last(c->ir, scan, i) : bl_scan_result(c->ir, scan, i);
     bl_checks_of_scan(c, scan, c->nresults, checks);
     return c->result[0];
 }

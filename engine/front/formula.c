@@ -103,7 +103,7 @@ static void bind_names(bl_formula_reader *r, bl_scan *scan, bl_span counter, con
             n++;
         }
         if (pass == 0) {
-            src[n] = bl_iota(ir, BL_I32, bl_index(ir, scan->length));
+            src[n] = bl_iota(ir, BL_I32, scan->length);
             set_name(r, counter, bl_formula_node_value(bl_bound(ir, n++, BL_I32, 0, NULL)));
             scan->nsequences = 1;
             r->noted[r->nnoted++] = counter; /* no constant, though a name */
@@ -136,7 +136,7 @@ static void read_scan(bl_formula_reader *r)
     note_body(r);
     if (r->skip > 0 || r->failed || count.attr.number.value < 1 || r->nnoted == BL_FORMULA_NAMES)
         return;
-    scan.length = (int64_t)count.attr.number.value;
+    scan.length = bl_index(r->c->ir, (int64_t)count.attr.number.value);
     before = *r;
     bind_names(r, &scan, counter, src, carry);
     r->at = body;

@@ -48,6 +48,14 @@ static bool alloc(backward *b)
     return bl_arena_status(arena, NULL) == BL_OK;
 }
 
+/* The cotangent of carry |i| after the last step, which is that of both results where the length decides which of them it is. */
+static const bl_node *cotangent_of_last(const backward *b, int i)
+{
+    int first = bl_scan_first_odd(b->of);
+    const bl_node *even = b->g[i], *odd = first < bl_scan_results(b->of) ? b->g[first + i] : NULL;
+    return even == NULL ? odd : odd == NULL ? even : bl_add(b->ir, even, odd);
+}
+
 /* Sums over the steps are kept in float32 at least. */
 static const bl_node *wide_zeros(bl_ir *ir, const bl_node *like)
 {
@@ -80,7 +88,7 @@ static bool *live_carries(const backward *b)
     bool more = live != NULL;
 
     for (int i = 0; more && i < ncarries; i++)
-        live[i] = b->g[i] != NULL || b->g[nroots + i] != NULL;
+        live[i] = cotangent_of_last(b, i) != NULL || b->g[nroots + i] != NULL;
     while (more) {
         more = false;
         for (int i = 0; i < nroots; i++) {
@@ -98,9 +106,9 @@ static void take_carries(backward *b)
     const bool *live = live_carries(b);
 
     for (int i = 0; live != NULL && i < nsrc; i++) {
-        const bl_node *src = b->node->src[i];
+        const bl_node *src = b->node->src[i], *last = i < b->of->ncarries ? cotangent_of_last(b, i) : NULL;
         if (i < b->of->ncarries && live[i] && bl_dtype_is_float((bl_dtype)src->dtype))
-            b->sum[i] = add_source(b, b->g[i] != NULL ? b->g[i] : bl_full_like(b->ir, src, 0), &b->made.ncarries);
+            b->sum[i] = add_source(b, last != NULL ? last : bl_full_like(b->ir, src, 0), &b->made.ncarries);
         else if (i >= constants && b->wanted[i])
             b->sum[i] = add_source(b, wide_zeros(b->ir, src), &b->made.ncarries);
     }
@@ -208,6 +216,7 @@ void grad_scan(bl_ir *ir, const bl_node *node, const bl_node *const *g, const bo
     for (int i = 0; i < nsrc; i++) {
         int which = b.sum[i] != NULL ? carry++ : bl_scan_is_sequence(b.of, i) && wanted[i] ? slice++ : -1;
         if (wanted[i] && which >= 0)
-            out[i] = bl_cast(ir, (bl_dtype)node->src[i]->dtype, bl_scan_result(ir, scan, which));
+            out[i] = bl_cast(ir, (bl_dtype)node->src[i]->dtype,
+                             which < b.made.ncarries ? bl_scan_last(ir, scan, which) : bl_scan_result(ir, scan, which));
     }
 }

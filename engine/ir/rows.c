@@ -156,7 +156,7 @@ static const int *through_scan(const walk *w, const bl_node *node)
     int *bound = bl_arena_array(arena, (size_t)n + 1, sizeof *bound),
         *out = bl_arena_array(arena, (size_t)results + 1, sizeof *out);
     walk body = {.ir = w->ir, .var = w->var, .bound = bound};
-    if (bound == NULL || out == NULL)
+    if (bound == NULL || out == NULL || has_var(w, scan->length))
         return NULL;
     for (int i = 0; i < n; i++) {
         bound[i] = axis_of_bound(w, node, scan, i);
@@ -173,6 +173,8 @@ static const int *through_scan(const walk *w, const bl_node *node)
     }
     for (int i = 0; i < scan->ncarries; i++)
         out[nroots + i] = bound[i] >= 0 ? bound[i] + 1 : bound[i];
+    for (int i = bl_scan_first_odd(scan); i < results; i++)
+        out[i] = bound[i - bl_scan_first_odd(scan)];
     return out;
 }
 

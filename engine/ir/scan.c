@@ -140,12 +140,15 @@ const bl_node *bl_scan_result(bl_ir *ir, const bl_node *node, int which)
     if (bl_is_poison(node))
         return node;
     scan = bl_scan_get(ir, node);
-    like = which < count_roots(scan) ? scan->root[which] : node->src[which - count_roots(scan)];
-    lead = which >= scan->ncarries;
+    if (which >= bl_scan_first_odd(scan))
+        like = node->src[which - bl_scan_first_odd(scan)];
+    else
+        like = which < count_roots(scan) ? scan->root[which] : node->src[which - count_roots(scan)];
+    lead = which >= scan->ncarries && which < bl_scan_first_odd(scan);
     if (like->ndim + lead > BL_MAX_DIMS)
         return bl_ir_fail(ir, BL_EGRAPH, "scan: its steps stacked have %d dimensions, at most %d", like->ndim + lead,
                           BL_MAX_DIMS);
-    dim[0] = bl_index(ir, scan->length);
+    dim[0] = scan->length;
     for (int i = 0; i < like->ndim; i++)
         dim[i + lead] = like->dim[i];
     return bl_node_make(ir, &(bl_node){.op = BL_OP_RESULT,
@@ -156,6 +159,27 @@ const bl_node *bl_scan_result(bl_ir *ir, const bl_node *node, int which)
                                        .ndim = (uint8_t)(like->ndim + lead),
                                        .dim = dim,
                                        .arg = which});
+}
+
+/* Whether |size| is not 0, for each element of |like|. */
+static const bl_node *is_nonzero(bl_ir *ir, const bl_node *size, const bl_node *like)
+{
+    return bl_expand(ir, bl_cast(ir, BL_BOOL, bl_cast(ir, BL_I32, size)), like->ndim, like->dim);
+}
+
+const bl_node *bl_scan_last(bl_ir *ir, const bl_node *node, int which)
+{
+    const bl_node *even = bl_scan_result(ir, node, which), *odd = NULL, *last = NULL;
+    const bl_scan *scan = NULL;
+
+    if (bl_is_poison(even))
+        return even;
+    scan = bl_scan_get(ir, node);
+    if (bl_is_const(scan->length))
+        return even;
+    odd = bl_scan_result(ir, node, bl_scan_first_odd(scan) + which);
+    last = bl_where(ir, is_nonzero(ir, bl_mod(ir, scan->length, bl_index(ir, 2)), even), even, odd);
+    return scan->length->lo > 0 ? last : bl_where(ir, is_nonzero(ir, scan->length, even), last, node->src[which]);
 }
 
 const bl_node *bl_bound(bl_ir *ir, int which, bl_dtype dtype, int ndim, const bl_node *const *dim)

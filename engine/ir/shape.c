@@ -157,6 +157,14 @@ const char *bl_shape_text(bl_ir *ir, int ndim, const bl_node *const *dim, const 
     return keep_text(ir, &text);
 }
 
+const char *bl_size_text(bl_ir *ir, const bl_node *extent)
+{
+    short_text text = {.names = ir->var_names, .nnames = ir->nvar_names};
+
+    put_extent(&text, extent, 0, false);
+    return keep_text(ir, &text);
+}
+
 const char *bl_node_text(bl_ir *ir, const bl_node *node)
 {
     short_text text = {.names = ir->var_names, .nnames = ir->nvar_names};

@@ -13,6 +13,8 @@ bool bl_shape_equal(const bl_node *a, const bl_node *b);
 bool bl_may_be_negative(bl_ir *ir, const bl_node *index);
 /* Value of an extent when named dimension i is vars[i].  |extent| is any INDEX expression of CONST and VAR. */
 int64_t bl_extent_eval(const bl_node *extent, const int64_t *vars);
+/* "2 * n", in the arena. */
+const char *bl_size_text(bl_ir *ir, const bl_node *extent);
 /* "[2, batch, 3]", in the arena.  |var_names| may be NULL. */
 const char *bl_shape_text(bl_ir *ir, int ndim, const bl_node *const *dim, const char *const *var_names);
 /* "float32[2, 3]". */

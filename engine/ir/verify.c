@@ -258,14 +258,14 @@ static const char *check_scan(const bl_ir *ir, const bl_node *node)
     if (node->arg < 0 || node->arg >= ir->nscans)
         return "no such body";
     scan = bl_scan_get(ir, node);
-    if (node->nsrc != (uint32_t)bl_scan_sources(scan) || scan->length < 1)
+    if (node->nsrc != (uint32_t)bl_scan_sources(scan) || scan->length->lo < 0 || bl_is_int(scan->length, 0))
         return "number of sources or steps";
     for (int i = 0; i < scan->ncarries; i++) {
         if (!same_type(scan->root[i], node->src[i]))
             return "a carry changes its dtype or shape";
     }
     for (int i = scan->ncarries; i < scan->ncarries + scan->nsequences; i++) {
-        if (node->src[i]->ndim < 1 || !bl_is_int(node->src[i]->dim[0], scan->length))
+        if (node->src[i]->ndim < 1 || node->src[i]->dim[0] != scan->length)
             return "a sequence is not as long as there are steps";
     }
     return NULL;

@@ -10,6 +10,7 @@
 #include "engine/ir/rewrite.h"
 #include "engine/ir/rows.h"
 #include "engine/ir/scan.h"
+#include "engine/ir/shape.h"
 #include "engine/ir/text.h"
 
 #include <stdlib.h>
@@ -49,8 +50,8 @@ static void dump_bodies(compile *c, int n, const bl_node *const *roots, bl_ptrma
         if (scan == NULL || bl_ptrmap_has(seen, scan))
             continue;
         bl_ptrmap_put(seen, scan, c);
-        bl_text_printf(&c->plan->debug, "; body of scan %lld, %lld steps%s\n", (long long)node->arg, (long long)scan->length,
-                       scan->reverse ? ", backwards" : "");
+        bl_text_printf(&c->plan->debug, "; body of scan %lld, %s steps%s\n", (long long)node->arg,
+                       bl_size_text(c->ir, scan->length), scan->reverse ? ", backwards" : "");
         bl_ir_print(c->ir, scan->ncarries + scan->nys, scan->root, &c->plan->debug);
         dump_bodies(c, scan->ncarries + scan->nys, scan->root, seen);
     }

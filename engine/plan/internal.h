@@ -21,14 +21,28 @@ typedef struct plan_counts {
     int64_t ops, bytes;
 } plan_counts;
 
+/* A step of a loop that has fewer steps at some sizes: its launches do nothing in a run of |number| steps or less. */
+typedef struct plan_turn {
+    const bl_node *steps;
+    int64_t number;                /* of this step, from 0 on */
+    const struct plan_turn *outer; /* of a loop around it; NULL: no other has fewer */
+} plan_turn;
+
+/* The slices of a loop that goes backwards over a length that a run decides: vars[first + i] is length - 1 - i. */
+typedef struct plan_countdown {
+    const bl_node *steps;
+    int first;
+} plan_countdown;
+
 /* One launch of a plan. */
 typedef struct step {
     const char *name;
     bool helper;
     int kernels, helpers; /* that it does: several where they were joined */
     const bl_node *grid[3];
-    uint32_t groups[3]; /* at the sizes of the last run */
-    int64_t ops, bytes; /* at the largest sizes */
+    const plan_turn *turn; /* NULL: it runs at all sizes */
+    uint32_t groups[3];    /* at the sizes of the last run */
+    int64_t ops, bytes;    /* at the largest sizes */
     const char *moves;
     uint64_t key; /* of its nest (bl_kernels_key); 0 where several were joined */
     int kernel;   /* which of the plan's it launches */
@@ -134,7 +148,9 @@ struct bl_plan {
     bl_buffer *scratch; /* the device's, retained; worker thread only, as all below */
     bl_buffer **slots;
     int nvars;
-    int32_t *vars; /* named dimensions, then 0, 1, ... for the steps of loops */
+    int32_t *vars; /* named dimensions; 0, 1, ... for the steps of loops; those of the countdowns */
+    int ncountdowns;
+    plan_countdown *countdowns;
     bl_text debug;
     bl_text moves;     /* "KEY MOVES" of each nest, a line each */
     int beam;          /* width that all of its nests were searched with */

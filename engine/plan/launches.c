@@ -33,8 +33,8 @@ static void live_as_carries(const compile *c, const bl_loop *loop, bl_lifetime *
 
     for (int i = 0; i < loop->ncarries; i++) {
         live_in(&lives[loop->carries[i].init], first, last);
-        live_in(&lives[loop->carries[i].last], first, last);
-        live_in(&lives[loop->carries[i].other], first, last);
+        live_in(&lives[loop->carries[i].place[0]], first, last);
+        live_in(&lives[loop->carries[i].place[1]], first, last);
     }
 }
 
@@ -104,19 +104,48 @@ static bl_status check_bindings(compile *c)
     return BL_OK;
 }
 
+static const plan_countdown *find_countdown(const bl_plan *plan, const bl_loop *loop)
+{
+    for (int i = 0; i < plan->ncountdowns; i++) {
+        if (plan->countdowns[i].steps == loop->steps)
+            return &plan->countdowns[i];
+    }
+    return NULL;
+}
+
+/* Where plan->vars has the slice of step |now|. */
+static int counter_of(const bl_plan *plan, const bl_loop *loop, int64_t now)
+{
+    if (!loop->reverse)
+        return plan->graph->nvars + (int)now;
+    if (bl_is_const(loop->steps))
+        return plan->graph->nvars + (int)(loop->steps->hi - 1 - now);
+    return find_countdown(plan, loop)->first + (int)now;
+}
+
 /* Named dimensions, then the numbers that a loop's steps have: a launch names the one that it is at.  The last one is the first
  * group of a slice. */
 static bl_status make_vars(compile *c)
 {
     bl_plan *plan = c->plan;
-    int64_t steps = 0;
+    int64_t steps = 0, all = 0;
 
+    plan->countdowns = bl_arena_array(c->arena, (size_t)c->schedule->nloops + 1, sizeof *plan->countdowns);
+    BL_TRY(bl_arena_status(c->arena, c->err));
     for (int i = 0; i < c->schedule->nloops; i++)
-        steps = c->schedule->loops[i].steps > steps ? c->schedule->loops[i].steps : steps;
-    if (steps >= UINT16_MAX - plan->graph->nvars)
-        return bl_fail(c->err, BL_ELIMIT, "a scan of %lld steps; at most %d", (long long)steps,
-                       UINT16_MAX - plan->graph->nvars - 1);
-    plan->nvars = plan->graph->nvars + (int)steps + 1;
+        steps = c->schedule->loops[i].steps->hi > steps ? c->schedule->loops[i].steps->hi : steps;
+    all = steps;
+    for (int i = 0; i < c->schedule->nloops && all < UINT16_MAX; i++) {
+        const bl_loop *loop = &c->schedule->loops[i];
+        if (!loop->reverse || bl_is_const(loop->steps) || find_countdown(plan, loop) != NULL)
+            continue;
+        plan->countdowns[plan->ncountdowns++] = (plan_countdown){.steps = loop->steps, .first = plan->graph->nvars + (int)all};
+        all += loop->steps->hi;
+    }
+    if (all >= UINT16_MAX - plan->graph->nvars)
+        return bl_fail(c->err, BL_ELIMIT, "a scan of %lld steps; at most %d, and fewer where several go backwards",
+                       (long long)steps, UINT16_MAX - plan->graph->nvars - 1);
+    plan->nvars = plan->graph->nvars + (int)all + 1;
     plan->vars = bl_calloc((size_t)plan->nvars + 1, sizeof *plan->vars);
     if (plan->vars == NULL)
         return bl_fail(c->err, BL_ENOMEM, "plan");
@@ -162,9 +191,10 @@ enum { MOST_LAUNCHES = 1 << 16, MOST_AT_ONCE = 2048 };
 typedef struct emission {
     compile *c;
     int next_loop;
-    int *bound;     /* of each CARRY place: the place that it is at this step */
-    int *at;        /* of each VAR that counts steps, by depth: where plan->vars has its value */
-    int depth;      /* loops around */
+    int *bound; /* of each CARRY place: the place that it is at this step */
+    int *at;    /* of each VAR that counts steps, by depth: where plan->vars has its value */
+    int depth;  /* loops around */
+    const plan_turn *turn;
     int64_t end;    /* launches so far */
     double seconds; /* that they take, by the estimate */
     bl_launch *launches;
@@ -186,6 +216,7 @@ static void emit_launch(emission *e, int which)
                               .moves = m->moves,
                               .key = m->key,
                               .kernel = which,
+                              .turn = e->turn,
                               .cut = m->cut,
                               .ops = m->ops,
                               .bytes = m->bytes};
@@ -210,12 +241,17 @@ static int bound_place(const emission *e, int place)
 
 static void bind_step(emission *e, const bl_loop *loop, int64_t now)
 {
-    e->at[e->depth] = e->c->plan->graph->nvars + (int)(loop->reverse ? loop->steps - 1 - now : now);
+    plan_turn *turn = now >= loop->steps->lo ? bl_arena_alloc(e->c->arena, sizeof *turn) : NULL;
+
+    if (turn != NULL) {
+        *turn = (plan_turn){.steps = loop->steps, .number = now, .outer = e->turn};
+        e->turn = turn;
+    }
+    e->at[e->depth] = counter_of(e->c->plan, loop, now);
     for (int i = 0; i < loop->ncarries; i++) {
         const bl_carry *carry = &loop->carries[i];
-        bool even = (loop->steps - 1 - now) % 2 == 0; /* as the last step is */
-        e->bound[carry->out] = bound_place(e, even ? carry->last : carry->other);
-        e->bound[carry->in] = bound_place(e, now == 0 ? carry->init : even ? carry->other : carry->last);
+        e->bound[carry->out] = bound_place(e, carry->place[now % 2]);
+        e->bound[carry->in] = bound_place(e, now == 0 ? carry->init : carry->place[(now - 1) % 2]);
     }
 }
 
@@ -227,14 +263,16 @@ static void emit(emission *e, int first, int end)
     while (first < end && e->end <= MOST_LAUNCHES) {
         const bl_loop *loop = e->next_loop < schedule->nloops ? &schedule->loops[e->next_loop] : NULL;
         if (loop != NULL && loop->first == first && loop->end <= end) {
+            const plan_turn *outer = e->turn;
             int inside = ++e->next_loop;
-            for (int64_t i = 0; i < loop->steps && e->end <= MOST_LAUNCHES; i++) {
+            for (int64_t i = 0; i < loop->steps->hi && e->end <= MOST_LAUNCHES; i++) {
                 if (e->launches != NULL)
                     bind_step(e, loop, i);
                 e->next_loop = inside;
                 e->depth++;
                 emit(e, first, loop->end);
                 e->depth--;
+                e->turn = outer;
             }
             first = loop->end;
             continue;

@@ -97,6 +97,16 @@ static bl_status record(bl_plan *plan, bl_err *err)
     return BL_OK;
 }
 
+/* Whether the loops around a launch have so many steps. */
+static bool has_turn(const step *s, const int64_t *vars)
+{
+    const plan_turn *turn = s->turn;
+
+    while (turn != NULL && bl_extent_eval(turn->steps, vars) > turn->number)
+        turn = turn->outer;
+    return turn == NULL;
+}
+
 static bl_status bind_sizes(running *r)
 {
     bl_plan *plan = r->plan;
@@ -109,9 +119,16 @@ static bl_status bind_sizes(running *r)
             return bl_fail(r->err, BL_ELIMIT, "dimension %d is %lld, the limit is %d", i, (long long)value, INT32_MAX);
         plan->vars[i] = (int32_t)value;
     }
+    for (int i = 0; i < plan->ncountdowns; i++) {
+        const plan_countdown *down = &plan->countdowns[i];
+        int64_t last = bl_extent_eval(down->steps, r->run->vars) - 1;
+        for (int64_t k = 0; k < down->steps->hi; k++)
+            plan->vars[down->first + k] = (int32_t)(k < last ? last - k : 0);
+    }
     for (int i = 0; i < plan->nsteps; i++) {
+        bool runs = has_turn(&plan->steps[i], r->run->vars);
         for (int k = 0; k < 3; k++)
-            plan->groups[i][k] = (uint32_t)bl_extent_eval(plan->steps[i].grid[k], r->run->vars);
+            plan->groups[i][k] = runs ? (uint32_t)bl_extent_eval(plan->steps[i].grid[k], r->run->vars) : 0;
     }
     return BL_OK;
 }

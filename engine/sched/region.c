@@ -389,7 +389,7 @@ static bool carries(const bl_schedule *schedule, int place)
     for (int i = 0; i < schedule->nloops; i++) {
         for (int k = 0; k < schedule->loops[i].ncarries; k++) {
             const bl_carry *c = &schedule->loops[i].carries[k];
-            any = any || c->init == place || c->last == place || c->other == place;
+            any = any || c->init == place || c->place[0] == place || c->place[1] == place;
         }
     }
     return any;

@@ -37,15 +37,16 @@ void sched_build_loop_store(sched *s, stored *st)
 static const bl_node *as_input(const splice *p, int which)
 {
     bl_ir *ir = p->s->ir;
-    const bl_node *src = p->node->src[which], *start[BL_MAX_DIMS], *size[BL_MAX_DIMS];
-    const bl_node *whole = bl_input(ir, which, (bl_dtype)src->dtype, src->ndim, src->dim);
+    const bl_node *src = p->node->src[which], *whole = NULL, *start[BL_MAX_DIMS], *size[BL_MAX_DIMS];
 
     if (!bl_scan_is_sequence(p->scan, which))
-        return whole;
+        return bl_input(ir, which, (bl_dtype)src->dtype, src->ndim, src->dim);
     for (int i = 0; i < src->ndim; i++) {
         start[i] = i == 0 ? p->step : bl_index(ir, 0);
-        size[i] = i == 0 ? bl_index(ir, 1) : src->dim[i];
+        size[i] = i == 0 ? bl_index(ir, p->scan->length->hi) : src->dim[i]; /* no launch reads behind the length of the run */
     }
+    whole = bl_input(ir, which, (bl_dtype)src->dtype, src->ndim, size);
+    size[0] = bl_index(ir, 1);
     return bl_reshape(ir, bl_shrink(ir, whole, start, size), src->ndim - 1, src->dim + 1);
 }
 
@@ -70,6 +71,23 @@ static int add_place(splice *p, bl_place_kind kind, const bl_node *like)
     return sched_add_place(p->s, place) ? p->s->out->nplaces - 1 : 0;
 }
 
+/* The places of carry |i|: that of its result, which the last step writes, and another one; or those of its two results. */
+static void take_turns(splice *p, int i, bl_carry *carry)
+{
+    const bl_node *length = p->scan->length;
+    int last = bl_is_const(length) ? (int)((length->hi - 1) % 2) : 0, result[2] = {-1, -1};
+
+    result[last] = result_place(p, i);
+    if (!bl_is_const(length))
+        result[1] = result_place(p, bl_scan_first_odd(p->scan) + i);
+    for (int k = 0; k < 2; k++) {
+        if (result[k] < 0 && (k == last || length->hi > 1))
+            result[k] = add_place(p, BL_PLACE_TEMP, p->node->src[i]);
+    }
+    carry->place[0] = result[0];
+    carry->place[1] = result[1] >= 0 ? result[1] : result[0];
+}
+
 /* What the body computes: every next carry, and those of its outputs and of the carries' histories that somebody uses. */
 static void take_roots(splice *p)
 {
@@ -79,15 +97,13 @@ static void take_roots(splice *p)
     for (int i = 0; i < scan->ncarries; i++) {
         const bl_node *like = p->node->src[i];
         bl_carry *carry = &p->carries[i];
-        *carry = (bl_carry){.init = sched_place(p->s, like), .last = result_place(p, i)};
+        *carry = (bl_carry){.init = sched_place(p->s, like)};
         carry->in = add_place(p, BL_PLACE_CARRY, like);
         carry->out = add_place(p, BL_PLACE_CARRY, like);
-        if (carry->last < 0)
-            carry->last = add_place(p, BL_PLACE_TEMP, like);
-        carry->other = scan->length > 1 ? add_place(p, BL_PLACE_TEMP, like) : carry->last;
+        take_turns(p, i, carry);
         add_root(p, scan->root[i], false, carry->out);
     }
-    for (int i = scan->ncarries; i < bl_scan_results(scan); i++) {
+    for (int i = scan->ncarries; i < bl_scan_first_odd(scan); i++) {
         int place = result_place(p, i);
         if (place >= 0)
             add_root(p, i < nroots ? scan->root[i] : bl_scan_bound(p->s->ir, scan, p->node->src, i - nroots), true, place);
@@ -138,7 +154,8 @@ static bool copy_loop(splice *p, const bl_loop *loop, int first)
 
     for (int i = 0; carries != NULL && i < loop->ncarries; i++) {
         const bl_carry *c = &loop->carries[i];
-        carries[i] = (bl_carry){p->place[c->in], p->place[c->out], p->place[c->init], p->place[c->last], p->place[c->other]};
+        carries[i] =
+            (bl_carry){p->place[c->in], p->place[c->out], p->place[c->init], {p->place[c->place[0]], p->place[c->place[1]]}};
     }
     copy.carries = carries;
     copy.first += first;
@@ -172,7 +189,7 @@ bl_status sched_add_scan(sched *s, const bl_node *node, bl_err *err)
     size_t most = (size_t)bl_scan_results(p.scan) + 1;
     bl_schedule *body = NULL;
 
-    p.step = bl_var(s->ir, s->options->first_var + s->depth, 0, p.scan->length - 1);
+    p.step = bl_var(s->ir, s->options->first_var + s->depth, 0, p.scan->length->hi - 1);
     p.root = bl_arena_array(arena, most, sizeof *p.root);
     p.offset = bl_arena_array(arena, most, sizeof *p.offset);
     p.root_place = bl_arena_array(arena, most, sizeof *p.root_place);

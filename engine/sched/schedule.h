@@ -38,19 +38,19 @@ typedef struct bl_nest {
     bool helper;      /* first half of a split reduction, or a packed operand */
 } bl_nest;
 
-/* What goes from step to step.  Two buffers take turns, so that a step reads one and writes the other, and the last step writes
- * |last|. */
+/* What goes from step to step.  Two places take turns, so that a step reads one and writes the other. */
 typedef struct bl_carry {
-    int in, out;           /* the CARRY places that nests name */
-    int init, last, other; /* what |in| is in the first step; what |out| is in the last step; and in the one before */
+    int in, out;  /* the CARRY places that nests name */
+    int init;     /* what |in| is in the first step */
+    int place[2]; /* what |out| is in steps of an even number (the first is 0), and of an odd one */
 } bl_carry;
 
 /* Nests [first, end) run once a step.  Loops nest, and those around stand before those inside. */
 typedef struct bl_loop {
     int first, end;
-    int64_t steps;
-    bool reverse; /* the VAR counts down */
-    int var;      /* number of the VAR that says which slice this step is at */
+    const bl_node *steps; /* INDEX: launches of further steps do nothing */
+    bool reverse;         /* the VAR counts down */
+    int var;              /* number of the VAR that says which slice this step is at */
     int ncarries;
     const bl_carry *carries;
 } bl_loop;

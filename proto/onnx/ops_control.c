@@ -98,7 +98,7 @@ bl_onnx_value *bl_onnx_write_if(bl_onnx_call *c)
 /* ---- Loop */
 
 typedef struct loop {
-    int64_t steps;
+    const bl_node *steps;
     int ncarries, nscans; /* of the model's, without the counter and the condition */
     bool stops;           /* the condition is computed: steps after it has failed change nothing */
     body body;
@@ -154,10 +154,9 @@ static bool take_loop(bl_onnx_call *c, const Onnx__GraphProto *proto, loop *l)
     const bl_onnx_known *trips = bl_onnx_know(c->import, bl_onnx_in(c, 0)), *goes = bl_onnx_know(c->import, bl_onnx_in(c, 1));
 
     *l = (loop){.ncarries = c->nin > 2 ? c->nin - 2 : 0};
-    if (trips == NULL || trips->size == NULL || trips->count != 1 || !bl_is_const(trips->size[0]))
-        return bl_onnx_fail(c, "input 0, its trip count, must be known when the model is imported, as a number") != NULL;
-    l->steps = bl_const_value(trips->size[0]).i;
-    l->steps = l->steps < 0 ? 0 : l->steps;
+    if (trips == NULL || trips->size == NULL || trips->count != 1)
+        return bl_onnx_fail(c, "input 0, its trip count, must be known when the model is imported") != NULL;
+    l->steps = trips->size[0]->hi < 0 ? bl_index(c->import->ir, 0) : trips->size[0];
     if (proto == NULL || (int)proto->n_input != 2 + l->ncarries || (int)proto->n_output < 1 + l->ncarries ||
         c->nout > (int)proto->n_output - 1)
         return bl_onnx_fail(c, "its body does not have the inputs and outputs that a loop of %d carries wants", l->ncarries) !=
@@ -172,7 +171,7 @@ static bool take_loop(bl_onnx_call *c, const Onnx__GraphProto *proto, loop *l)
     }
     l->nscans = (int)proto->n_output - 1 - l->ncarries;
     if (goes != NULL && goes->count == 1 && bl_is_int(goes->size[0], 0))
-        l->steps = 0;
+        l->steps = bl_index(c->import->ir, 0);
     l->stops = bl_onnx_in(c, 1) != NULL && goes == NULL;
     return !c->import->failed;
 }
@@ -208,7 +207,7 @@ bl_onnx_value *bl_onnx_write_loop(bl_onnx_call *c)
     for (int i = 0; i < l.body.graph->ncaptured; i++)
         operand[n++] = l.body.graph->captured[i];
     if (!bl_onnx_make_many(c, "scan($0..., body=$1, carries=$2, length=$3)",
-                           ARGS(VS(n, operand), G(&l.body.graph->wire), I(hidden + l.ncarries), I(l.steps)),
+                           ARGS(VS(n, operand), G(&l.body.graph->wire), I(hidden + l.ncarries), ZS(-1, &l.steps)),
                            hidden + l.ncarries + l.nscans, result))
         return NULL;
     for (int i = 0; i < c->nout; i++)

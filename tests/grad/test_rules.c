@@ -210,7 +210,13 @@ static const bl_node *recurrence(bl_ir *ir, const bl_node *start, const bl_node 
                   *w = bl_bound(ir, 3, BL_F64, 1, dim);
     const bl_node *next = bl_alu1(ir, BL_OP_SIN, bl_add(ir, bl_mul(ir, h, w), row));
     const bl_node *root[] = {next, bl_mul(ir, next, row)}, *src[] = {start, rows, rows, weight};
-    bl_scan scan = {.ncarries = 1, .nsequences = 2, .nconstants = 1, .nys = 1, .length = ROWS, .reverse = reverse, .root = root};
+    bl_scan scan = {.ncarries = 1,
+                    .nsequences = 2,
+                    .nconstants = 1,
+                    .nys = 1,
+                    .length = bl_index(ir, ROWS),
+                    .reverse = reverse,
+                    .root = root};
     const bl_node *node = bl_scan_make(ir, &scan, src); /* nobody reads the second sequence */
 
     assert_int_equal(3, node->nsrc);
@@ -246,12 +252,12 @@ static const bl_node *build_scan_nested(bl_ir *ir, const bl_node *x)
     const bl_node *inner_h = bl_bound(ir, 0, BL_F64, 0, NULL), *element = bl_bound(ir, 1, BL_F64, 0, NULL);
     const bl_node *inner_root[] = {bl_add(ir, bl_mul(ir, inner_h, real(ir, h, 0.5)), bl_mul(ir, element, inner_h))};
     const bl_node *inner_src[] = {h, row};
-    bl_scan inner = {.ncarries = 1, .nsequences = 1, .length = COLUMNS, .root = inner_root};
+    bl_scan inner = {.ncarries = 1, .nsequences = 1, .length = bl_index(ir, COLUMNS), .root = inner_root};
     const bl_node *made = bl_scan_result(ir, bl_scan_make(ir, &inner, inner_src), 0);
     const bl_node *more = bl_add(ir, count, bl_const_int(ir, BL_I32, 1));
     const bl_node *root[] = {bl_alu1(ir, BL_OP_SIN, bl_mul(ir, made, bl_cast(ir, BL_F64, more))), more};
     const bl_node *src[] = {bl_const_float(ir, BL_F64, 0.7), bl_const_int(ir, BL_I32, 0), x};
-    bl_scan outer = {.ncarries = 2, .nsequences = 1, .length = ROWS, .root = root};
+    bl_scan outer = {.ncarries = 2, .nsequences = 1, .length = bl_index(ir, ROWS), .root = root};
     return bl_scan_result(ir, bl_scan_make(ir, &outer, src), 0);
 }
 

@@ -547,6 +547,7 @@ static bl_status bytes_of(const evaluator *e, const bl_node *node, int lead, siz
 /* What a scan works on.  All elements are row-major. */
 typedef struct stepping {
     const bl_scan *scan;
+    int64_t length;
     int nsrc, nroots;
     void **source;    /* owned; of a carry, its value at the start of the step */
     void **next;      /* what the body makes, owned */
@@ -558,6 +559,7 @@ typedef struct stepping {
 static bl_status init_scan(const evaluator *e, const bl_node *node, stepping *s, value *v)
 {
     s->scan = bl_scan_get(e->ir, node);
+    s->length = bl_extent_eval(s->scan->length, e->vars);
     s->nsrc = bl_scan_sources(s->scan);
     s->nroots = s->scan->ncarries + s->scan->nys;
     s->source = bl_calloc((size_t)s->nsrc + 1, sizeof *s->source);
@@ -576,9 +578,9 @@ static bl_status init_scan(const evaluator *e, const bl_node *node, stepping *s,
     }
     for (int i = 0; i < s->nroots; i++)
         BL_TRY(bytes_of(e, s->scan->root[i], 0, &s->y_bytes[i]));
-    for (int i = s->scan->ncarries; i < v->nresults; i++) {
+    for (int i = s->scan->ncarries; i < bl_scan_first_odd(s->scan); i++) {
         size_t one = i < s->nroots ? s->y_bytes[i] : s->bytes[i - s->nroots], all = 0;
-        if (!bl_size_mul(one, (size_t)s->scan->length, &all))
+        if (!bl_size_mul(one, (size_t)s->length, &all))
             return bl_fail(e->err, BL_ELIMIT, "the stacked results of a scan are too large");
         v->result[i] = bl_calloc(1, all + 1);
         if (v->result[i] == NULL)
@@ -610,13 +612,24 @@ static bl_status step_scan(const evaluator *e, stepping *s, size_t at, value *v)
     return BL_OK;
 }
 
+static bl_status copy_last(const stepping *s, int carry, void **out, bl_err *err)
+{
+    *out = bl_calloc(1, s->bytes[carry] + 1);
+    if (*out == NULL)
+        return bl_fail(err, BL_ENOMEM, "a carry of a scan");
+    memcpy(*out, s->source[carry], s->bytes[carry]);
+    return BL_OK;
+}
+
 static bl_status eval_scan(const evaluator *e, const bl_node *node, value *v)
 {
     stepping s = {0};
     bl_status st = init_scan(e, node, &s, v);
 
-    for (int64_t i = 0; st == BL_OK && i < s.scan->length; i++)
-        st = step_scan(e, &s, (size_t)(s.scan->reverse ? s.scan->length - 1 - i : i), v);
+    for (int64_t i = 0; st == BL_OK && i < s.length; i++)
+        st = step_scan(e, &s, (size_t)(s.scan->reverse ? s.length - 1 - i : i), v);
+    for (int i = 0; st == BL_OK && !bl_is_const(s.scan->length) && i < s.scan->ncarries; i++)
+        st = copy_last(&s, i, &v->result[bl_scan_first_odd(s.scan) + i], e->err); /* as the others: a graph selects either */
     for (int i = 0; s.source != NULL && i < s.nsrc; i++) {
         if (st == BL_OK && i < s.scan->ncarries)
             v->result[i] = s.source[i];

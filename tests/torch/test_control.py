@@ -243,6 +243,57 @@ class Scan(DeviceTest):
             self.close("last", got["last"], last)
             self.close("ys", got["ys"], ys)
 
+    def named(self, nodes, outputs, dims, inputs):
+        """Runs of a program whose dimensions are named."""
+        self.service.put_program("named", {"device": self.device, "dims": dims, "entries": {"go": {
+            "inputs": {name: {"dtype": "float32", "shape": shape} for name, shape in inputs.items()}, "nodes": nodes, "outputs": outputs}}}, {})
+        return lambda given: self.service.step("named", given, entry="go")
+
+    def test_named_length(self):
+        """Values and gradients at several lengths of one plan, forward and backward: short ones after long ones leave nothing behind."""
+        for reverse in (False, True):
+            nodes = [node("last ys", "scan", "h", "xs", "w", body=RNN, sequences=1, reverse=reverse),
+                     node("c", "cos", "ys"), node("yc", "mul", "ys", "c"), node("a", "sum", "yc"), node("e", "exp", "last"),
+                     node("b", "sum", "e"), node("loss", "add", "a", "b"), node("dh dx dw", "grad", "loss", "h", "xs", "w")]
+            run = self.named(nodes, ["last", "ys", "dh", "dx", "dw"], {"n": [1, 9]}, {"h": [3, 4], "xs": ["n", 3, 4], "w": [4, 4]})
+            for steps in (9, 1, 2, 6, 5):
+                with self.subTest(steps=steps, reverse=reverse):
+                    given = self.tensors(steps)
+                    leaves = {name: value.clone().requires_grad_() for name, value in given.items()}
+                    last, ys = rnn(**leaves, reverse=reverse)
+                    ((ys * ys.cos()).sum() + last.exp().sum()).backward()
+                    got = run(given)
+                    self.close("last", got["last"], last)
+                    self.close("ys", got["ys"], ys)
+                    for name, leaf in (("dh", "h"), ("dx", "xs"), ("dw", "w")):
+                        self.close(name, got[name], leaves[leaf].grad, 1e-4, 1e-5)
+
+    def test_named_lengths_in_each_other(self):
+        """A loop of m steps in each step of one that goes backward over n."""
+        inner = body("h x", [node("m", "mul", "h", 0.5), node("n", "add", "m", "x")], "n n")
+        outer = body("h xs", [node("last ys", "scan", "h", "xs", body=inner, sequences=1)], "last ys")
+        run = self.named([node("last ys", "scan", "h", "xs", body=outer, sequences=1, reverse=True)], ["last", "ys"], {"n": [1, 4], "m": [2, 5]},
+                         {"h": [], "xs": ["n", "m"]})
+        for n, m in ((4, 5), (1, 2), (3, 2), (2, 5), (4, 3)):
+            with self.subTest(n=n, m=m):
+                xs = drawn(n, m)
+                h, ys = 0.25, torch.zeros(n, m)
+                for i in reversed(range(n)):
+                    for k in range(m):
+                        h = h * 0.5 + xs[i, k]
+                        ys[i, k] = h
+                got = run({"h": torch.tensor(0.25), "xs": xs})
+                self.close("last", got["last"], h)
+                self.close("ys", got["ys"], ys)
+
+    def test_a_length_that_may_be_0(self):
+        step = body("h w", [node("n", "mul", "h", "w")], "n")
+        run = self.named([node("last", "scan", "h", "w", body=step, length="n // 2")], ["last"], {"n": [1, 7]}, {"h": ["n"], "w": []})
+        for n in (7, 1, 2, 5):
+            with self.subTest(n=n):
+                got = run({"h": torch.ones(n), "w": torch.tensor(3.0)})
+                self.close("last", got["last"], torch.full((n,), 3.0 ** (n // 2)))
+
 
 @on_each_device
 class Cond(DeviceTest):
@@ -297,8 +348,9 @@ class Refusals(ServiceTest):
         self.refused(scan(body("h x", [node("n", "rand_like", "x")], "n")), "random numbers", "outside")
         self.refused(scan(add, sequences=2), "1 carries and 2 sequences")
         self.refused(scan(add, "xs", "h", sequences=0), "length")
-        self.refused(scan(add, length=3), "there are 3 steps")
-        self.refused(scan(add, length=-1), "length must be 0 or more")
+        self.refused(scan(add, length=3), "input 1 has shape [4, 3], but the number of steps is 3")
+        self.refused(scan(add, length=-1), "length is -1; it must be 0 or more for every size")
+        self.refused(scan(add, length="n"), "no dimension is named", "n")
         self.refused(scan(add, "h", 1.0), "a sequence")
         self.refused(scan(add, "h", "h", sequences=0, length=1 << 40), "steps")
         self.refused(scan(7), "attribute \"body\" must be a graph", status=400)

@@ -211,7 +211,7 @@ class Graph(GraphOps):
         init: list, what each carry starts as; the next carry has its dtype and shape
         xs: list of tensors [length, ...] that are gone through by their first axis
         args: list of tensors that are the same in each step
-        length: whole number of steps, where there are no xs
+        length: number of steps, where there are no xs: a whole number, or a size such as "n - 1"
         reverse: from the last slice to the first
         Returns: (list of the last carries, list of the outputs stacked to [length, ...])
         """
