@@ -23,12 +23,12 @@ static void print_place(bl_text *out, const bl_index_check *check, int64_t at, c
 
 /* Append " in step 3 of the scan".  |word| is an index into the flat result of the check, which has an axis for each scan, the
  * outermost scan first. */
-static void print_steps(bl_text *out, const bl_index_check *check, int64_t word)
+static void print_steps(bl_text *out, const bl_index_check *check, int64_t word, const int64_t *vars)
 {
     const bl_node *first = check->first;
 
     for (int i = first->ndim - 1; i >= 0; i--) {
-        int64_t steps = first->dim[i]->hi;
+        int64_t steps = bl_extent_eval(first->dim[i], vars);
         bl_text_printf(out, " in step %lld of the scan%s", (long long)(word % steps), i + 1 < first->ndim ? " around it" : "");
         word /= steps;
     }
@@ -53,7 +53,7 @@ static bl_status fail_check(const bl_index_check *check, int64_t word, int64_t f
 
     bl_text_printf(&text, "%s: %s %lld%s", check->op, check->bound.what, (long long)value, beyond);
     print_place(&text, check, found / BL_INDEX_CHECK_PLACE, vars);
-    print_steps(&text, check, word);
+    print_steps(&text, check, word, vars);
     print_rule(&text, &check->bound, bl_extent_eval(check->bound.extent, vars));
     bl_status st = bl_text_status(&text, err);
     if (st == BL_OK) {
@@ -64,11 +64,12 @@ static bl_status fail_check(const bl_index_check *check, int64_t word, int64_t f
     return st;
 }
 
-static int64_t count_words(const bl_index_check *check)
+/* One for each step of the scans around it. */
+static int64_t count_words(const bl_index_check *check, const int64_t *vars)
 {
     int64_t n = 1;
-    for (int i = 0; i < check->first->ndim; i++) /* the steps of scans, which are fixed */
-        n *= check->first->dim[i]->hi;
+    for (int i = 0; i < check->first->ndim; i++)
+        n *= bl_extent_eval(check->first->dim[i], vars);
     return n;
 }
 
@@ -78,7 +79,7 @@ bl_status plan_check_indices(const bl_plan *plan, bl_buffer *const *words, const
 
     for (int i = 0; i < plan->graph->nchecks && st == BL_OK; i++) {
         const bl_index_check *check = &plan->graph->checks[i];
-        int64_t n = count_words(check);
+        int64_t n = count_words(check, vars);
         int64_t *found = bl_calloc((size_t)n, sizeof *found);
         if (found == NULL)
             return bl_fail(err, BL_ENOMEM, "checks of indices");

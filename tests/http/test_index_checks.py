@@ -138,6 +138,10 @@ class Checks(ServerTest):
             plain = self.numbers(run(nodes, {**inputs, "i": good}, ["h", "ys"]))
             self.assertEqual(plain, self.numbers(run(nodes, {**inputs, "i": good}, ["h", "ys"], check_indices=True)))
             self.out_of_range(self.call("POST", "/api/v1/run", run(nodes, {**inputs, "i": bad}, ["h", "ys"], check_indices=True)), detail, "t")
+            names = ["m", "n"][:len(bad["shape"])]
+            named = {"shapes": {"i": names}, "dims": {name: [1, 9] for name in names}, "check_indices": True}
+            self.assertEqual(plain, self.numbers(run(nodes, {**inputs, "i": good}, ["h", "ys"], **named)))
+            self.out_of_range(self.call("POST", "/api/v1/run", run(nodes, {**inputs, "i": bad}, ["h", "ys"], **named)), detail, "t")
         slope = [*scan, {"id": ["dx"], "op": "grad", "in": ["h", "x"]}]
         self.assertEqual({"dx": [1, 1, 1]}, self.numbers(run(slope, {**inputs, "i": ints(0, 2, 1)}, ["dx"], check_indices=True)))
         self.out_of_range(self.call("POST", "/api/v1/run", run(slope, {**inputs, "i": ints(5, 2, 1)}, ["dx"], check_indices=True)),
