@@ -111,22 +111,27 @@ bool bl_disk_is_full(const bl_disk *disk)
     return disk->folder != NULL && bl_disk_free_bytes(disk->folder_fd) < STEP_BYTES;
 }
 
-static off_t reserve_bytes(const bl_disk *disk)
+/* Open the reserve and lock it, so that its size stays until it is closed: statements release a part of it while other threads,
+ * and commands beside the server, make it whole.  -1 if there is none. */
+static int open_reserve(const bl_disk *disk, int flags, off_t *bytes)
 {
     struct stat info;
-    return fstatat(disk->folder_fd, RESERVE, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) ? info.st_size : 0;
-}
-
-static int open_reserve(const bl_disk *disk, int flags)
-{
-    return openat(disk->folder_fd, RESERVE, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+    int fd = disk->folder != NULL ? openat(disk->folder_fd, RESERVE, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | flags, 0600) : -1;
+    if (fd < 0)
+        return -1;
+    if (flock(fd, LOCK_EX) == 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
+        *bytes = info.st_size;
+        return fd;
+    }
+    (void)close(fd);
+    return -1;
 }
 
 bool bl_disk_make_way(const bl_disk *disk)
 {
-    off_t bytes = disk->folder != NULL ? reserve_bytes(disk) : 0;
-    int fd = bytes > 0 ? open_reserve(disk, 0) : -1;
-    bool less = fd >= 0 && ftruncate(fd, bytes > STEP_BYTES ? bytes - STEP_BYTES : 0) == 0;
+    off_t bytes = 0;
+    int fd = open_reserve(disk, 0, &bytes);
+    bool less = fd >= 0 && bytes > 0 && ftruncate(fd, bytes > STEP_BYTES ? bytes - STEP_BYTES : 0) == 0;
     if (fd >= 0)
         (void)close(fd);
     if (less && bytes == RESERVE_BYTES)
@@ -136,11 +141,18 @@ bool bl_disk_make_way(const bl_disk *disk)
     return less;
 }
 
+static bool is_whole(const bl_disk *disk)
+{
+    struct stat info;
+    return disk->folder == NULL || (fstatat(disk->folder_fd, RESERVE, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
+                                    info.st_size >= RESERVE_BYTES);
+}
+
 bool bl_disk_reserve(const bl_disk *disk)
 {
-    off_t bytes = disk->folder != NULL ? reserve_bytes(disk) : RESERVE_BYTES;
-    bool whole = bytes >= RESERVE_BYTES;
-    int fd = whole ? -1 : open_reserve(disk, O_CREAT);
+    off_t bytes = 0;
+    bool whole = is_whole(disk);
+    int fd = whole ? -1 : open_reserve(disk, O_CREAT, &bytes);
     if (fd < 0)
         return whole;
     whole = posix_fallocate(fd, 0, RESERVE_BYTES) == 0;

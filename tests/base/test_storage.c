@@ -2,15 +2,20 @@
 #include "server/storage.h"
 
 #include "engine/base/file.h"
+#include "server/disk.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -323,6 +328,54 @@ static void files_are_whole_or_not_there(void **state)
     assert_int_equal(bl_file_replace(in_folder("no/f"), write_text, whole, &err), BL_ESTORAGE);
 }
 
+typedef struct reserving {
+    bl_disk disk;
+    atomic_bool over;
+} reserving;
+
+static void *reserve_again(void *arg)
+{
+    reserving *r = arg;
+    while (!atomic_load(&r->over))
+        assert_false(bl_disk_reserve(&r->disk));
+    return NULL;
+}
+
+/* A thread tries to make the reserve whole, and fails since no file may have more than 4 MiB: it must leave what a statement has
+ * released meanwhile released, so that 4 steps of 1 MiB are all that there are. */
+static void a_reserve_that_fails_takes_nothing_back(void **state)
+{
+    enum { STEPS = 4, ROUNDS = 100 };
+    struct rlimit before, less;
+    reserving r = {.disk = {.folder_fd = -1, .lock_fd = -1}};
+    bl_err err = {0};
+    pthread_t thread;
+    int wrong = 0;
+    (void)state;
+    assert_int_equal(bl_disk_open(&r.disk, strdup(folder), true, &err), BL_OK);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    less = before;
+    less.rlim_cur = STEPS << 20;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &less), 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        int steps = 0, fd = open(in_folder("reserve"), O_WRONLY | O_CREAT, 0600);
+        assert_true(fd >= 0);
+        assert_int_equal(posix_fallocate(fd, 0, STEPS << 20), 0);
+        close(fd);
+        atomic_store(&r.over, false);
+        assert_int_equal(pthread_create(&thread, NULL, reserve_again, &r), 0);
+        while (steps < 100 && bl_disk_make_way(&r.disk))
+            steps++;
+        atomic_store(&r.over, true);
+        pthread_join(thread, NULL);
+        wrong += steps != STEPS;
+    }
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    bl_disk_close(&r.disk);
+    assert_int_equal(wrong, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +388,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_cannot_be_read_is_set_aside, set_up, tear_down),
         cmocka_unit_test_setup_teardown(readers_of_shares_become_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(files_are_whole_or_not_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_reserve_that_fails_takes_nothing_back, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
