@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A session whose server is restarted, or whose lease ends: the work that continues, the Tensors that are lost, and the errors."""
+import socket
+import threading
 import unittest
 
 import beamline
@@ -120,6 +122,30 @@ class RestartTest(TensorCase):
         Device.connect(self.server.url)
         with self.assertRaisesRegex(OSError, "no server answers at http://no-such-host.invalid:8470 "):
             beamline.Client("http://no-such-host.invalid").devices()
+
+    def test_answers_that_break_off_name_the_address(self):
+        """Before the head, in it, in a body of a length, and in chunks: of an exchange and of a stream."""
+        head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+        for sent in ("", head, head + "Content-Length: 50\r\n\r\n{}", head + "Transfer-Encoding: chunked\r\n\r\n9\r\n{}"):
+            listener = socket.create_server(("127.0.0.1", 0))
+
+            def answer(listener=listener, sent=sent):
+                for _ in range(2):
+                    link, _ = listener.accept()
+                    with link:
+                        link.recv(65536)
+                        link.sendall(sent.encode())
+            thread = threading.Thread(target=answer)
+            thread.start()
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            connection = beamline.Client(url).connection
+            words = f"^the connection to the server at {url} broke .*check that the server runs, then try again"
+            with self.assertRaisesRegex(OSError, words):
+                connection.exchange("GET", "/", None, {})
+            with self.assertRaisesRegex(OSError, words), connection.stream("GET", "/") as lines:
+                lines.read()
+            thread.join()
+            listener.close()
 
 
 if __name__ == "__main__":

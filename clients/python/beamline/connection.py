@@ -91,8 +91,11 @@ def make_error(status, headers, body) -> BeamlineError:
                 float(retry) if retry.isdigit() else None)
 
 
-def add_address(error, url, connected) -> None:
-    """Put the address of the server, and the remedy, into the text of a connection error."""
+def add_address(error, url, connected) -> Exception:
+    """The connection error to raise: |error| with the address of the server, and the remedy, in its text.  IncompleteRead has no text of its own: a
+    ConnectionResetError takes its place, as for a head that broke off."""
+    if isinstance(error, http.client.IncompleteRead):
+        error = ConnectionResetError(f"the server's answer broke off: {error}")
     why = getattr(error, "strerror", None) or str(error) or type(error).__name__
     if connected:
         text = f"the connection to the server at {url} broke ({why}): check that the server runs, then try again"
@@ -103,6 +106,7 @@ def add_address(error, url, connected) -> None:
         error.strerror = text
     else:
         error.args = (text,)
+    return error
 
 
 class Connection:
@@ -133,19 +137,28 @@ class Connection:
         """Headers with the key, where there is one."""
         return {**headers, "Authorization": f"Bearer {self.key}"} if self.key else headers
 
+    def ask(self, link, method, path, body, headers) -> http.client.HTTPResponse:
+        """Send a request; the reply, of which the head is read.  link.reached tells whether there was a connection: http.client closes it on errors."""
+        link.reached = link.sock is not None
+        if not link.reached:
+            link.connect()
+            link.reached = True
+        link.request(method, self.prefix + path, body, self.signed(headers))
+        reply = link.getresponse()
+        if reply.length is None and not reply.chunked:  # http.client takes a head that broke off for a whole one
+            reply.close()
+            raise ConnectionResetError("the server's answer broke off")
+        return reply
+
     def exchange(self, method, path, body, headers) -> tuple:
         """(status, headers, body) of one exchange."""
         link = self.get()
         try:
-            link.request(method, self.prefix + path, body, self.signed(headers))
-            with link.getresponse() as reply:
-                if reply.length is None and not reply.chunked:  # http.client takes a head that broke off for a whole one
-                    raise ConnectionResetError("the server's answer broke off")
+            with self.ask(link, method, path, body, headers) as reply:
                 return reply.status, reply.headers, reply.read()
         except (OSError, http.client.HTTPException) as error:
-            add_address(error, self.url, link.sock is not None)
             link.close()
-            raise
+            raise add_address(error, self.url, link.reached)
         except BaseException:
             link.close()
             raise
@@ -158,16 +171,14 @@ class Connection:
     @contextlib.contextmanager
     def stream(self, method, path, body=None, headers=None) -> Iterator[Any]:
         """The reply of one exchange on a connection of its own, to be read line by line; BeamlineError where the server refuses."""
-        link = self.kind(self.host, self.port, timeout=self.timeout)
+        link: Any = self.kind(self.host, self.port, timeout=self.timeout)
         try:
-            link.request(method, self.prefix + path, body, self.signed(headers or {}))
-            with link.getresponse() as reply:
+            with self.ask(link, method, path, body, headers or {}) as reply:
                 if reply.status >= 400:
                     raise make_error(reply.status, reply.headers, reply.read())
                 yield reply
         except (OSError, http.client.HTTPException) as error:
-            add_address(error, self.url, link.sock is not None)
-            raise
+            raise add_address(error, self.url, link.reached)
         finally:
             link.close()
 

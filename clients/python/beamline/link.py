@@ -50,9 +50,9 @@ class Link:
                 self.close()
                 return self.talk(self.open(), head, body)  # the server had closed a connection that was silent for long
         except OSError as error:
-            add_address(error, self.url, self.socket is not None)
+            connected = self.socket is not None
             self.close()
-            raise
+            raise add_address(error, self.url, connected)
         except BaseException:
             self.close()
             raise
