@@ -105,16 +105,11 @@ static bool is_seen(bl_models *models, uint32_t owner, const bl_model *model)
 bl_status bl_handle_models_stats(bl_request *rq)
 {
     bl_models *models = rq->server->models;
-    const char *name = NULL;
-    void *at = NULL;
     bl_text_puts(&rq->out, "{\"model_stats\":[");
     pthread_mutex_lock(&models->lock);
-    for (size_t i = 0; bl_namemap_at(models->names, i, &name, &at); i++) {
-        bl_model *model = at;
-        for (int k = 0; k < model->nrows && is_seen(models, rq->owner, model); k++)
-            if (model->rows[k].version != NULL)
-                put_statistics(model->rows[k].version, &rq->out);
-    }
+    for (bl_model_rows it = {0}; bl_model_rows_next(models, &it);)
+        if (it.version != NULL && is_seen(models, rq->owner, it.model))
+            put_statistics(it.version, &rq->out);
     pthread_mutex_unlock(&models->lock);
     bl_text_puts(&rq->out, "]}");
     bl_request_reply_json(rq, 200);
@@ -210,20 +205,19 @@ bl_status bl_handle_repository_index(bl_request *rq)
 {
     bl_models *models = rq->server->models;
     index_list list = {.rq = rq};
-    const char *name = NULL;
-    void *at = NULL;
     BL_TRY(decode_member(rq, "ready", take_ready, &list.ready));
     bl_text_putc(&rq->out, '[');
     pthread_mutex_lock(&models->lock);
-    for (size_t i = 0; bl_namemap_at(models->names, i, &name, &at); i++) {
-        bl_model *model = at;
-        for (int k = 0; k < model->nrows && is_seen(models, rq->owner, model); k++) {
-            char version[24];
-            version[bl_print_u64(version, model->rows[k].number)] = '\0';
-            put_row(&list, model->name, version, model->rows[k].state, model->rows[k].reason);
+    for (bl_model_rows it = {0}; bl_model_rows_next(models, &it);) {
+        char version[24];
+        if (!is_seen(models, rq->owner, it.model) || (it.row == NULL && !is_lost(it.model)))
+            continue;
+        if (it.row == NULL) {
+            put_row(&list, it.model->name, NULL, it.model->loading ? BL_MODEL_LOADING : BL_MODEL_UNAVAILABLE, it.model->reason);
+            continue;
         }
-        if (is_lost(model) && is_seen(models, rq->owner, model))
-            put_row(&list, model->name, NULL, model->loading ? BL_MODEL_LOADING : BL_MODEL_UNAVAILABLE, model->reason);
+        version[bl_print_u64(version, it.row->number)] = '\0';
+        put_row(&list, it.model->name, version, it.row->state, it.row->reason);
     }
     pthread_mutex_unlock(&models->lock);
     if (!list.ready)
@@ -244,18 +238,13 @@ static size_t print_failure(bl_text *out, const char *model, uint64_t version, c
 
 size_t bl_models_print_failures(bl_models *models, bl_text *out)
 {
-    const char *name = NULL;
-    void *at = NULL;
     size_t count = 0;
     pthread_mutex_lock(&models->lock);
-    for (size_t i = 0; bl_namemap_at(models->names, i, &name, &at); i++) {
-        const bl_model *model = at;
-        if (model->nrows == 0 && model->reason[0] != '\0')
-            count += print_failure(out, model->name, 0, model->reason);
-        for (int k = 0; k < model->nrows; k++) {
-            if (model->rows[k].state == BL_MODEL_UNAVAILABLE)
-                count += print_failure(out, model->name, model->rows[k].number, model->rows[k].reason);
-        }
+    for (bl_model_rows it = {0}; bl_model_rows_next(models, &it);) {
+        if (it.row == NULL && it.model->reason[0] != '\0')
+            count += print_failure(out, it.model->name, 0, it.model->reason);
+        if (it.row != NULL && it.row->state == BL_MODEL_UNAVAILABLE)
+            count += print_failure(out, it.model->name, it.row->number, it.row->reason);
     }
     pthread_mutex_unlock(&models->lock);
     return count;

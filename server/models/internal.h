@@ -231,6 +231,17 @@ struct bl_models {
 bool bl_model_name_ok(const char *name);
 /* Under the lock; NULL where there is none.  Exactly that owner's. */
 bl_model *bl_models_find(bl_models *models, uint32_t owner, const char *name);
+
+/* All rows of all models, and each model without rows once, with |row| NULL.  Zeroed, it stands before the first one. */
+typedef struct bl_model_rows {
+    const bl_model *model;
+    const bl_model_row *row;
+    bl_model_version *version; /* of |row|; NULL unless it can be asked */
+    size_t next_model;
+    int next_row;
+} bl_model_rows;
+/* False after the last one.  Under models->lock, which is held from the first call to the last. */
+bool bl_model_rows_next(bl_models *models, bl_model_rows *it);
 /* The same, made where it is missing; NULL without memory. */
 bl_model *bl_models_need(bl_models *models, uint32_t owner, const char *name);
 /* Under the lock: the row of a version, or NULL. */

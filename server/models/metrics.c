@@ -36,22 +36,15 @@ static void put_labels(bl_models *models, measured *one)
 static bl_status collect(bl_models *models, bl_arena *arena, measured_list *list, bl_err *err)
 {
     size_t most = (size_t)models->server->settings.metrics_models;
-    const char *name = NULL;
-    void *at = NULL;
     *list = (measured_list){.at = bl_arena_array(arena, most + 1, sizeof *list->at)};
     if (list->at == NULL)
         return bl_arena_status(arena, err);
     pthread_mutex_lock(&models->lock);
-    for (size_t i = 0; bl_namemap_at(models->names, i, &name, &at); i++) {
-        const bl_model *model = at;
-        for (int k = 0; k < model->nrows; k++) {
-            if (model->rows[k].version == NULL)
-                continue;
-            if (list->count < most)
-                list->at[list->count++].version = bl_model_version_retain(model->rows[k].version);
-            else
-                list->left_out++;
-        }
+    for (bl_model_rows it = {0}; bl_model_rows_next(models, &it);) {
+        if (it.version != NULL && list->count < most)
+            list->at[list->count++].version = bl_model_version_retain(it.version);
+        else
+            list->left_out += it.version != NULL;
     }
     pthread_mutex_unlock(&models->lock);
     for (size_t i = 0; i < list->count; i++)

@@ -106,6 +106,21 @@ static bl_model *remove_unknown(bl_models *models, bl_model *model)
     return model;
 }
 
+bool bl_model_rows_next(bl_models *models, bl_model_rows *it)
+{
+    const char *key = NULL;
+    void *model = NULL;
+    if (it->model == NULL || it->next_row >= it->model->nrows) {
+        if (!bl_namemap_at(models->names, it->next_model++, &key, &model))
+            return false;
+        it->model = model;
+        it->next_row = 0;
+    }
+    it->row = it->next_row < it->model->nrows ? &it->model->rows[it->next_row++] : NULL;
+    it->version = it->row != NULL ? it->row->version : NULL;
+    return true;
+}
+
 /* A name of |owner| that stands for nothing goes; false: there is none. */
 static bool forget_one(bl_models *models, uint32_t owner)
 {
@@ -502,15 +517,10 @@ static void gather_due(bl_models *models, watched *w)
 /* All that can be asked. */
 static void gather_versions(bl_models *models, watched *w)
 {
-    const char *name = NULL;
-    void *at = NULL;
     w->n = 0;
-    for (size_t i = 0; bl_namemap_at(models->names, i, &name, &at); i++) {
-        const bl_model *model = at;
-        for (int k = 0; k < model->nrows; k++)
-            if (model->rows[k].version != NULL)
-                (void)watch(w, model->rows[k].version);
-    }
+    for (bl_model_rows it = {0}; bl_model_rows_next(models, &it);)
+        if (it.version != NULL)
+            (void)watch(w, it.version);
     gather_due(models, w);
 }
 
@@ -655,18 +665,11 @@ static bl_status start_threads(bl_models *models, bl_err *err)
 /* Does a run of a model wait for a device, or have one? */
 static bool is_running(bl_models *models)
 {
-    const char *name = NULL;
-    void *at = NULL;
     bool running = false;
     pthread_mutex_lock(&models->lock);
-    for (size_t i = 0; bl_namemap_at(models->names, i, &name, &at); i++) {
-        const bl_model *model = at;
-        for (int k = 0; k < model->nrows; k++) {
-            bl_model_version *version = model->rows[k].version;
-            if (version != NULL)
-                running |= bl_batch_is_running(version);
-        }
-    }
+    for (bl_model_rows it = {0}; bl_model_rows_next(models, &it);)
+        if (it.version != NULL)
+            running |= bl_batch_is_running(it.version);
     pthread_mutex_unlock(&models->lock);
     return running;
 }
@@ -746,17 +749,10 @@ bool bl_models_ready(bl_models *models)
 /* Those on |worker|; NULL: all. */
 static size_t count_versions(bl_models *models, const bl_worker *worker)
 {
-    const char *name = NULL;
-    void *at = NULL;
     size_t count = 0;
     pthread_mutex_lock(&models->lock);
-    for (size_t i = 0; bl_namemap_at(models->names, i, &name, &at); i++) {
-        const bl_model *model = at;
-        for (int k = 0; k < model->nrows; k++) {
-            const bl_model_version *version = model->rows[k].version;
-            count += version != NULL && (worker == NULL || bl_model_version_is_on(version, worker));
-        }
-    }
+    for (bl_model_rows it = {0}; bl_model_rows_next(models, &it);)
+        count += it.version != NULL && (worker == NULL || bl_model_version_is_on(it.version, worker));
     pthread_mutex_unlock(&models->lock);
     return count;
 }
